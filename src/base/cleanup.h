@@ -1,0 +1,60 @@
+/*
+ * Ownership: what a scope acquires is given back on every way out of it.
+ *
+ *   auto_free char *s = NULL;             free(s) at the end of the scope
+ *   auto_close int fd = -1;               close(fd) unless negative
+ *   auto_call(thing_done) struct thing t = THING_INIT;
+ *
+ * Initialise where declared, declare in the order of acquiring: undoing runs in reverse.
+ * Giving away is visible: *ret = take_ptr(&s); return take_fd(&fd).
+ */
+#ifndef MLR_BASE_CLEANUP_H
+#define MLR_BASE_CLEANUP_H
+
+#include <errno.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#define auto_call(fn) __attribute__((cleanup(fn)))
+#define auto_free     auto_call(mlr_cleanup_free)
+#define auto_close    auto_call(mlr_cleanup_close)
+
+/* The variable's value, leaving NULL behind, typed as the variable. */
+#define take_ptr(p) ((__typeof__(*(p)))mlr_take_ptr(p))
+
+static inline void mlr_cleanup_free(void *p)
+{
+	free(*(void **)p);
+}
+
+static inline void mlr_cleanup_close(int *fd)
+{
+	int saved = errno;
+
+	if (*fd >= 0)
+		close(*fd);
+	errno = saved;
+}
+
+static inline void *mlr_take_ptr(void *p)
+{
+	void **pp = p;
+	void *v = *pp;
+
+	*pp = NULL;
+	return v;
+}
+
+static inline int take_fd(int *fd)
+{
+	int v = *fd;
+
+	*fd = -1;
+	return v;
+}
+
+/* Elements in an array (not a pointer). */
+#define ARRAY_LEN(a) (sizeof(a) / sizeof((a)[0]))
+
+#endif

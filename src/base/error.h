@@ -1,0 +1,42 @@
+/*
+ * base: the words every room speaks - errors, cleanup, memory, files, logging. Knows no containers.
+ *
+ * This header: how a failure travels. Whoever first knows starts a sentence with mlr_fail();
+ * whoever knows more puts words before it with mlr_wrap(); only cli/ and the mains print it:
+ *
+ *   mlrun: pull 'demo:1': layer sha256:ab…: short read: Connection reset by peer
+ */
+#ifndef MLR_BASE_ERROR_H
+#define MLR_BASE_ERROR_H
+
+struct mlr_error {
+	int code;        /* errno value: the kind of failure; 0 = none */
+	char text[1020]; /* one sentence, lower case, no full stop; a hint may follow after '\n' */
+};
+
+#define MLR_ERROR_INIT { 0, "" }
+
+/*
+ * Start a sentence. When the cause is an errno value that a system call left, end the format
+ * with ": %s" and mlr_strerror(code), or use mlr_fail_errno().
+ *
+ *   err   may be NULL when the caller only wants the number
+ *   code  positive errno value; HTTP and format failures borrow one: 404 ENOENT, 401/403 EACCES,
+ *         bad digest EBADMSG, malformed EPROTO, unknown media type ENOTSUP
+ *
+ * Returns -code.
+ */
+int mlr_fail(struct mlr_error *err, int code, const char *fmt, ...)
+	__attribute__((format(printf, 3, 4)));
+
+/* The same with ": strerror(errno)" put after the words; returns -errno. */
+int mlr_fail_errno(struct mlr_error *err, const char *fmt, ...)
+	__attribute__((format(printf, 2, 3)));
+
+/* Put "words: " before what is there; returns -err->code. Too long a sentence loses its end. */
+int mlr_wrap(struct mlr_error *err, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+
+/* Append "\nhint: words": what the user can do about it. Returns -err->code. */
+int mlr_hint(struct mlr_error *err, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+
+#endif

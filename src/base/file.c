@@ -1,0 +1,241 @@
+#include "base/file.h"
+
+#include "base/cleanup.h"
+#include "base/memory.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/openat2.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+int file_open_in_root(int dirfd, const char *path, int flags, mode_t mode)
+{
+	struct open_how how = {
+		.flags = (uint64_t)(flags | O_CLOEXEC),
+		.mode = (flags & (O_CREAT | O_TMPFILE)) ? mode : 0,
+		.resolve = RESOLVE_IN_ROOT | RESOLVE_NO_MAGICLINKS,
+	};
+	long fd;
+
+	/* The kernel answers EAGAIN when a rename raced with ".."; it asks us to try again. */
+	do
+		fd = syscall(SYS_openat2, dirfd, path, &how, sizeof(how));
+	while (fd < 0 && (errno == EAGAIN || errno == EINTR));
+	return fd < 0 ? -errno : (int)fd;
+}
+
+ssize_t file_read_full(int fd, void *buf, size_t len)
+{
+	size_t got = 0;
+
+	while (got < len) {
+		ssize_t n = read(fd, (char *)buf + got, len - got);
+
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n < 0)
+			return -errno;
+		if (n == 0)
+			break;
+		got += (size_t)n;
+	}
+	return (ssize_t)got;
+}
+
+int file_write_all(int fd, const void *buf, size_t len)
+{
+	const char *p = buf;
+
+	while (len > 0) {
+		ssize_t n = write(fd, p, len);
+
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n < 0)
+			return -errno;
+		p += n;
+		len -= (size_t)n;
+	}
+	return 0;
+}
+
+int file_read(int dirfd, const char *path, size_t max, char **ret, size_t *len, struct mlr_error *err)
+{
+	auto_close int fd = openat(dirfd, path, O_RDONLY | O_CLOEXEC);
+	auto_free char *buf = NULL;
+	size_t size = 4096, got = 0;
+
+	if (fd < 0)
+		return mlr_fail_errno(err, "open '%s'", path);
+
+	for (;;) {
+		char *more;
+		ssize_t n;
+
+		if (size > max)
+			size = max + 1; /* one byte more than allowed shows that it is too large */
+		more = realloc(buf, size + 1);
+		if (!more)
+			return mlr_fail(err, ENOMEM, "read '%s': %zu bytes of memory", path, size);
+		buf = more;
+		n = file_read_full(fd, buf + got, size - got);
+		if (n < 0)
+			return mlr_fail(err, (int)-n, "read '%s': %s", path, strerror((int)-n));
+		got += (size_t)n;
+		if (got > max)
+			return mlr_fail(err, EFBIG, "read '%s': larger than %zu bytes", path, max);
+		if (got < size)
+			break;
+		size *= 2;
+	}
+	buf[got] = '\0';
+	if (len)
+		*len = got;
+	*ret = take_ptr(&buf);
+	return 0;
+}
+
+int file_sync_dir(int dirfd, const char *path)
+{
+	auto_close int fd = openat(dirfd, path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+
+	if (fd < 0 || fsync(fd) < 0)
+		return -errno;
+	return 0;
+}
+
+/* Write and sync a new file under a temporary name; its name is left in tmp. */
+static int write_temp(int dirfd, const char *tmp, const void *buf, size_t len, mode_t mode,
+	struct mlr_error *err)
+{
+	auto_close int fd = openat(dirfd, tmp, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, mode);
+	int r;
+
+	if (fd < 0)
+		return mlr_fail_errno(err, "create '%s'", tmp);
+	r = file_write_all(fd, buf, len);
+	if (r < 0)
+		return mlr_fail(err, -r, "write '%s': %s", tmp, strerror(-r));
+	if (fsync(fd) < 0)
+		return mlr_fail_errno(err, "sync '%s'", tmp);
+	return 0;
+}
+
+int file_replace(int dirfd, const char *path, const void *buf, size_t len, mode_t mode,
+	struct mlr_error *err)
+{
+	static unsigned serial;
+	auto_free char *tmp = NULL, *dir = xstrdup(path);
+	char *slash = strrchr(dir, '/');
+	int r;
+
+	if (slash)
+		slash[slash == dir ? 1 : 0] = '\0';
+	tmp = xasprintf("%s.%ld.%u.tmp", path, (long)getpid(),
+		__atomic_add_fetch(&serial, 1, __ATOMIC_RELAXED));
+	r = write_temp(dirfd, tmp, buf, len, mode, err);
+	if (r < 0)
+		goto fail;
+	if (renameat(dirfd, tmp, dirfd, path) < 0) {
+		r = mlr_fail_errno(err, "rename '%s' to '%s'", tmp, path);
+		goto fail;
+	}
+	r = file_sync_dir(dirfd, slash ? dir : ".");
+	return r < 0 ? mlr_fail(err, -r, "sync the directory of '%s': %s", path, strerror(-r)) : 0;
+fail:
+	if (r != -EEXIST)
+		unlinkat(dirfd, tmp, 0);
+	return r;
+}
+
+int file_mkdir_p(int dirfd, const char *path, mode_t mode, struct mlr_error *err)
+{
+	auto_free char *p = xstrdup(path);
+	struct stat st;
+
+	for (char *s = p + 1; *p; s++) {
+		char c = *s;
+
+		if (c != '/' && c != '\0')
+			continue;
+		*s = '\0';
+		if (mkdirat(dirfd, p, mode) < 0) {
+			int code = errno;
+
+			/* A read-only or foreign parent that is already there is fine. */
+			if (fstatat(dirfd, p, &st, 0) < 0)
+				return mlr_fail(err, code, "create directory '%s': %s", p, strerror(code));
+			if (!S_ISDIR(st.st_mode))
+				return mlr_fail(err, ENOTDIR, "'%s' is not a directory", p);
+		}
+		*s = c;
+		if (c == '\0')
+			break;
+	}
+	return 0;
+}
+
+static int remove_below(int fd, const char *path, struct mlr_error *err);
+
+static int remove_at(int dirfd, const char *name, const char *path, struct mlr_error *err)
+{
+	auto_close int fd = -1;
+	int r;
+
+	if (unlinkat(dirfd, name, 0) == 0 || errno == ENOENT)
+		return 0;
+	if (errno != EISDIR && errno != EPERM && errno != EACCES)
+		return mlr_fail_errno(err, "remove '%s'", path);
+	if (unlinkat(dirfd, name, AT_REMOVEDIR) == 0 || errno == ENOENT)
+		return 0;
+
+	fd = openat(dirfd, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	if (fd < 0 && errno == EACCES && fchmodat(dirfd, name, 0700, 0) == 0)
+		fd = openat(dirfd, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	if (fd < 0)
+		return mlr_fail_errno(err, "remove '%s'", path);
+	fchmod(fd, 0700); /* a read-only directory would keep its entries; a failure shows below */
+	r = remove_below(fd, path, err);
+	if (r < 0)
+		return r;
+	if (unlinkat(dirfd, name, AT_REMOVEDIR) < 0 && errno != ENOENT)
+		return mlr_fail_errno(err, "remove '%s'", path);
+	return 0;
+}
+
+static void close_dir(DIR **d)
+{
+	if (*d)
+		closedir(*d);
+}
+
+static int remove_below(int fd, const char *path, struct mlr_error *err)
+{
+	int dup = fcntl(fd, F_DUPFD_CLOEXEC, 3);
+	auto_call(close_dir) DIR *d = dup < 0 ? NULL : fdopendir(dup);
+	struct dirent *e;
+
+	if (!d)
+		return mlr_fail_errno(err, "read directory '%s'", path);
+	while ((e = readdir(d))) {
+		int r;
+
+		if (strcmp(e->d_name, ".") == 0 || strcmp(e->d_name, "..") == 0)
+			continue;
+		auto_free char *sub = xasprintf("%s/%s", path, e->d_name);
+		r = remove_at(fd, e->d_name, sub, err);
+		if (r < 0)
+			return r;
+	}
+	return 0;
+}
+
+int file_remove_tree(int dirfd, const char *path, struct mlr_error *err)
+{
+	return remove_at(dirfd, path, path, err);
+}

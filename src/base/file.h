@@ -1,0 +1,60 @@
+/*
+ * Files: whole reads and writes, atomic replacement, and paths that cannot leave a directory.
+ * Every descriptor made here is close-on-exec.
+ */
+#ifndef MLR_BASE_FILE_H
+#define MLR_BASE_FILE_H
+
+#include "base/error.h"
+
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/stat.h>
+#include <sys/types.h>
+
+/*
+ * openat2(2) with the path resolved beneath dirfd as if dirfd were the root directory:
+ * "..", absolute names and symlinks cannot leave it, magic links are refused.
+ *
+ *   flags  open(2)'s; O_CLOEXEC is added
+ *
+ * Returns the descriptor or -errno; -ENOSYS before Linux 5.6.
+ */
+int file_open_in_root(int dirfd, const char *path, int flags, mode_t mode);
+
+/*
+ * Read a whole file of at most max bytes, with a NUL after the last (not counted in *len).
+ *
+ *   dirfd  as openat(2)'s; AT_FDCWD allowed
+ *   len    may be NULL
+ *
+ * Returns 0 and a buffer to free(), or -EFBIG when it is larger, or the errno of open or read.
+ */
+int file_read(int dirfd, const char *path, size_t max, char **ret, size_t *len, struct mlr_error *err);
+
+/* write(2) until all is written. Returns 0 or -errno. */
+int file_write_all(int fd, const void *buf, size_t len);
+
+/* Up to len bytes, fewer only at end of file. Returns the count or -errno. */
+ssize_t file_read_full(int fd, void *buf, size_t len);
+
+/*
+ * Replace (or make) a file as one act: temporary name in the same directory, fsync, rename,
+ * fsync of the directory. After a failure, a kill or a power cut the old or the new file is there.
+ */
+int file_replace(int dirfd, const char *path, const void *buf, size_t len, mode_t mode,
+	struct mlr_error *err);
+
+/* mkdir -p below dirfd; what exists must be a directory. Returns 0 or -errno. */
+int file_mkdir_p(int dirfd, const char *path, mode_t mode, struct mlr_error *err);
+
+/*
+ * Remove what path names, a directory with everything below it, never following a symlink and
+ * making unreadable directories of ours readable first. A missing path is success.
+ */
+int file_remove_tree(int dirfd, const char *path, struct mlr_error *err);
+
+/* fsync a directory by name, so that renames in it survive a power cut. Returns 0 or -errno. */
+int file_sync_dir(int dirfd, const char *path);
+
+#endif

@@ -1,0 +1,32 @@
+/*
+ * SHA-256 (FIPS 180-4), twice: streams through libcrypto, which uses the CPU's own instructions,
+ * and short strings through libmd. Loading libcrypto takes longer than starting a container, so a
+ * program that only looks names up must not link it; each pair of functions has its own object.
+ */
+#ifndef MLR_BASE_HASH_H
+#define MLR_BASE_HASH_H
+
+#include <stddef.h>
+
+#define HASH_HEX_SIZE 65 /* 64 lower-case hexadecimal digits and a NUL */
+
+/* A running hash; hash_new() never fails, hash_free(NULL) is fine. */
+struct hash;
+struct hash *hash_new(void);
+void hash_free(struct hash *h);
+void hash_update(struct hash *h, const void *buf, size_t len);
+/* The digest of all so far, in hex. Ends the stream: only hash_free() may follow. */
+void hash_final(struct hash *h, char hex[HASH_HEX_SIZE]);
+/* One buffer at once. */
+void hash_buffer(const void *buf, size_t len, char hex[HASH_HEX_SIZE]);
+
+/* The same digest of a short string, without libcrypto. */
+void hash_name(const char *s, char hex[HASH_HEX_SIZE]);
+
+static inline void hash_cleanup(struct hash **h)
+{
+	hash_free(*h);
+}
+#define auto_hash __attribute__((cleanup(hash_cleanup)))
+
+#endif

@@ -1,0 +1,64 @@
+#include "base/log.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum mlr_level mlr_log_level = MLR_INFO;
+static const char *program = "mlrun";
+
+void mlr_log_init(const char *name)
+{
+	static const char *const names[] = { "error", "warning", "info", "debug" };
+	const char *env = getenv("MLRUN_LOG");
+
+	program = name;
+	if (!env || !*env)
+		return;
+	for (int i = 0; i < 4; i++) {
+		if (strcmp(env, names[i]) == 0) {
+			mlr_log_level = (enum mlr_level)i;
+			return;
+		}
+	}
+	mlr_log(MLR_WARNING, "MLRUN_LOG='%s' is none of error, warning, info, debug, ignoring", env);
+}
+
+/* Text from images and servers reaches a terminal here, so it must not steer one (CVE-2017-5226's kin). */
+static size_t put_escaped(char *out, size_t room, const char *s)
+{
+	size_t n = 0;
+
+	for (; *s && n + 5 < room; s++) {
+		unsigned char c = (unsigned char)*s;
+
+		if ((c < 0x20 && c != '\n' && c != '\t') || c == 0x7f)
+			n += (size_t)snprintf(out + n, room - n, "\\x%02x", c);
+		else
+			out[n++] = (char)c;
+	}
+	return n;
+}
+
+void mlr_log(enum mlr_level level, const char *fmt, ...)
+{
+	static const char *const prefix[] = { "", "warning: ", "", "debug: " };
+	char words[2048], line[4096];
+	va_list ap;
+	size_t n;
+	ssize_t w;
+
+	if (level > mlr_log_level)
+		return;
+	va_start(ap, fmt);
+	vsnprintf(words, sizeof(words), fmt, ap);
+	va_end(ap);
+
+	n = (size_t)snprintf(line, sizeof(line), "%s: %s", program, prefix[level]);
+	n += put_escaped(line + n, sizeof(line) - n - 1, words);
+	line[n++] = '\n';
+	w = write(STDERR_FILENO, line, n);
+	(void)w; /* a closed stderr is nobody's failure */
+}

@@ -1,0 +1,95 @@
+#include "base/strv.h"
+
+#include "base/memory.h"
+
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+void strv_done(struct strv *l)
+{
+	for (size_t i = 0; i < l->n; i++)
+		free(l->v[i]);
+	free(l->v);
+	l->v = NULL;
+	l->n = 0;
+}
+
+void strv_take(struct strv *l, char *s)
+{
+	/* The array doubles: it has room for a power of two, the final NULL included. */
+	if (!l->v || ((l->n + 1) & l->n) == 0)
+		l->v = xreallocarray(l->v, 2 * (l->n + 1), sizeof(*l->v));
+	l->v[l->n++] = s;
+	l->v[l->n] = NULL;
+}
+
+void strv_add(struct strv *l, const char *s)
+{
+	strv_take(l, xstrdup(s));
+}
+
+void strv_addf(struct strv *l, const char *fmt, ...)
+{
+	va_list ap;
+
+	va_start(ap, fmt);
+	strv_take(l, xvasprintf(fmt, ap));
+	va_end(ap);
+}
+
+int strv_has(const struct strv *l, const char *s)
+{
+	for (size_t i = 0; i < l->n; i++)
+		if (strcmp(l->v[i], s) == 0)
+			return 1;
+	return 0;
+}
+
+char *const *strv_argv(const struct strv *l)
+{
+	static char *const none[] = { NULL };
+
+	return l->v ? l->v : none;
+}
+
+static size_t env_find(const struct strv *l, const char *key)
+{
+	size_t len = strlen(key);
+
+	for (size_t i = 0; i < l->n; i++)
+		if (strncmp(l->v[i], key, len) == 0 && l->v[i][len] == '=')
+			return i;
+	return l->n;
+}
+
+const char *strv_env_get(const struct strv *l, const char *key)
+{
+	size_t i = env_find(l, key);
+
+	return i < l->n ? l->v[i] + strlen(key) + 1 : NULL;
+}
+
+void strv_env_set(struct strv *l, const char *key, const char *value)
+{
+	size_t i = env_find(l, key);
+	char *s = xasprintf("%s=%s", key, value);
+
+	if (i == l->n) {
+		strv_take(l, s);
+		return;
+	}
+	free(l->v[i]);
+	l->v[i] = s;
+}
+
+void strv_env_unset(struct strv *l, const char *key)
+{
+	size_t i = env_find(l, key);
+
+	if (i == l->n)
+		return;
+	free(l->v[i]);
+	memmove(&l->v[i], &l->v[i + 1], (l->n - i) * sizeof(*l->v)); /* the NULL moves too */
+	l->n--;
+}

@@ -1,0 +1,36 @@
+/*
+ * cli: mlrun, one file per command; arguments in, output and exit status out.
+ *
+ * Only this room prints results and errors and decides exit statuses. Two programs are made of it:
+ * `mlrun`, which links little because `exec` must start in a millisecond, and `mlrun-pull` in
+ * libexec, which links curl, libarchive and libcrypto and is what `mlrun pull` becomes.
+ */
+#ifndef MLR_CLI_CLI_H
+#define MLR_CLI_CLI_H
+
+#include "base/error.h"
+
+/* Exit statuses that are mlrun's own, as docker(1) taught. */
+enum {
+	CLI_FAILED = 125,         /* mlrun itself failed; wrong usage too */
+	CLI_NOT_EXECUTABLE = 126, /* the command was found but could not be run */
+	CLI_NOT_FOUND = 127,      /* the command was not found */
+};
+
+/* A command: argv[0] is its name; returns the exit status. */
+typedef int (*cli_command)(int argc, char **argv);
+
+int cmd_exec(int argc, char **argv);
+int cmd_images(int argc, char **argv);
+int cmd_inspect(int argc, char **argv);
+int cmd_parse_reference(int argc, char **argv);
+int cmd_pull(int argc, char **argv);
+int cmd_rm(int argc, char **argv);
+
+/* Print "mlrun: text" on stderr, a hint on its own line, and return CLI_FAILED. */
+int cli_fail(const struct mlr_error *err);
+
+/* Set up argp so that usage errors exit with CLI_FAILED and --version prints what was built in. */
+void cli_init(const char *program);
+
+#endif

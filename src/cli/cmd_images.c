@@ -1,0 +1,8 @@
+#include "cli/cli.h"
+
+int cmd_images(int argc, char **argv)
+{
+	(void)argc;
+	(void)argv;
+	return CLI_FAILED;
+}

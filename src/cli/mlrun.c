@@ -1,0 +1,89 @@
+/* mlrun's main: finds the command's row and calls it, or becomes the program that holds it. */
+#include "cli/cli.h"
+
+#include "base/cleanup.h"
+#include "base/memory.h"
+
+#include <argp.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+/* One row a command. A row without a function lives in another program of ours: PROGRAM COMMAND ARGS... */
+static const struct command {
+	const char *name;
+	cli_command run;
+	const char *program;
+	const char *help; /* NULL: an alias, not listed */
+} commands[] = {
+	{ "pull", NULL, "mlrun-pull", "bring an image from a registry into the store" },
+	{ "exec", cmd_exec, NULL, "run a command in an image" },
+	{ "run", cmd_exec, NULL, NULL },
+	{ "images", cmd_images, NULL, "list the images in the store" },
+	{ "inspect", cmd_inspect, NULL, "show what an image in the store is" },
+	{ "rm", cmd_rm, NULL, "remove images from the store" },
+	{ "parse-reference", cmd_parse_reference, NULL, "print the parts of an image name as JSON" },
+};
+
+static void print_help(FILE *out)
+{
+	fprintf(out, "Usage: mlrun COMMAND [OPTION...] [ARG...]\n"
+		     "Run container images on an HPC node or a workstation, without root and without a daemon.\n\n");
+	for (size_t i = 0; i < ARRAY_LEN(commands); i++)
+		if (commands[i].help)
+			fprintf(out, "  %-16s %s\n", commands[i].name, commands[i].help);
+	fprintf(out, "\n`mlrun COMMAND --help` tells a command's options; mlrun(1), mlrun-pull(1) and\n"
+		     "mlrun-exec(1) the rest. `mlrun --version` tells the version.\n");
+}
+
+/* Beside this program in the build tree; in libexec beside bin where installed, wherever the
+ * tree was moved to; where configure said. */
+static void become(const char *program, char **argv)
+{
+	auto_free char *self = realpath("/proc/self/exe", NULL);
+	char *slash = self ? strrchr(self, '/') : NULL;
+
+	if (slash) {
+		*slash = '\0';
+		auto_free char *beside = xasprintf("%s/%s", self, program);
+		auto_free char *libexec = xasprintf("%s/../libexec/mlrun/%s", self, program);
+
+		execv(beside, argv);
+		execv(libexec, argv);
+	}
+	auto_free char *configured = xasprintf("%s/%s", PKGLIBEXECDIR, program);
+
+	execv(configured, argv);
+}
+
+int main(int argc, char **argv)
+{
+	struct mlr_error err;
+
+	cli_init("mlrun");
+	if (argc < 2 || strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "help") == 0 ||
+		strcmp(argv[1], "-h") == 0) {
+		print_help(argc < 2 ? stderr : stdout);
+		return argc < 2 ? CLI_FAILED : 0;
+	}
+	if (strcmp(argv[1], "--version") == 0 || strcmp(argv[1], "version") == 0) {
+		argp_program_version_hook(stdout, NULL);
+		return 0;
+	}
+	for (size_t i = 0; i < ARRAY_LEN(commands); i++) {
+		if (strcmp(argv[1], commands[i].name) != 0)
+			continue;
+		if (commands[i].run)
+			return commands[i].run(argc - 1, argv + 1);
+		become(commands[i].program, argv);
+		mlr_fail(&err, errno, "%s: cannot start '%s/%s': %s", argv[1], PKGLIBEXECDIR,
+			commands[i].program, strerror(errno));
+		mlr_hint(&err, "mlrun's files were moved apart: install bin/mlrun and libexec/mlrun together");
+		return cli_fail(&err);
+	}
+	mlr_fail(&err, EINVAL, "'%s' is not a command", argv[1]);
+	mlr_hint(&err, "mlrun --help lists them");
+	return cli_fail(&err);
+}

@@ -1,0 +1,28 @@
+/*
+ * The image configuration (OCI image-spec, config.md; Docker's image.json is the same document).
+ */
+#ifndef MLR_OCI_CONFIG_H
+#define MLR_OCI_CONFIG_H
+
+#include "base/error.h"
+#include "base/strv.h"
+
+#include <stddef.h>
+
+struct oci_config {
+	char *os, *architecture, *variant; /* os, architecture never NULL; variant may be */
+	char *created;                     /* RFC 3339 or NULL */
+	char *user, *working_dir;          /* NULL when the image says nothing */
+	struct strv env;                   /* "KEY=VALUE" */
+	struct strv entrypoint, cmd;
+	struct strv diff_ids;              /* "sha256:…", lowest layer first, each checked */
+};
+
+#define OCI_CONFIG_INIT { 0 }
+
+/* Parse a configuration document of len bytes. Returns 0, -EPROTO for a malformed document,
+ * -ENOTSUP for another rootfs type than "layers" or a digest we do not speak. */
+int oci_config_parse(const char *json, size_t len, struct oci_config *ret, struct mlr_error *err);
+void oci_config_done(struct oci_config *c);
+
+#endif

@@ -1,0 +1,18 @@
+/*
+ * Digests, "sha256:<64 lower-case hex>" (OCI image-spec, descriptor.md, "Digests"). Raw text from a
+ * server never becomes part of a path or URL before it went through here (CVE-2024-3727).
+ */
+#ifndef MLR_OCI_DIGEST_H
+#define MLR_OCI_DIGEST_H
+
+#include "base/error.h"
+
+#define OCI_DIGEST_SIZE 72 /* "sha256:" + 64 + NUL */
+
+/* Returns 0, -EINVAL for what is no digest, -ENOTSUP for an algorithm other than sha256. */
+int oci_digest_check(const char *digest, struct mlr_error *err);
+
+/* The 64 hex digits of a checked digest, inside the argument. */
+const char *oci_digest_hex(const char *digest);
+
+#endif

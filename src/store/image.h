@@ -1,0 +1,46 @@
+/*
+ * Names: which manifest a reference stands for on this store.
+ */
+#ifndef MLR_STORE_IMAGE_H
+#define MLR_STORE_IMAGE_H
+
+#include "base/error.h"
+#include "oci/ref.h"
+#include "store/store.h"
+
+#include <stdint.h>
+
+struct store_image {
+	char *name;     /* canonical reference */
+	char *manifest; /* "sha256:…" of the platform's manifest: the key of facts and trees */
+	char *index;    /* "sha256:…" of the index it was chosen from, or NULL */
+	char *platform; /* "linux/amd64", "linux/arm64/v8" */
+	uint64_t size;  /* compressed bytes of all layers, as the manifest says */
+	int64_t pulled; /* seconds since 1970 */
+};
+
+#define STORE_IMAGE_INIT { 0 }
+
+void store_image_done(struct store_image *im);
+
+/* Returns 0, -ENOENT when the store has no such name. A reference with a digest also finds an
+ * image of that repository whose manifest or index has it. */
+int store_image_find(struct store *st, const struct oci_ref *ref, struct store_image *ret,
+	struct mlr_error *err);
+
+/* Make or replace a name; facts, blobs and trees of its manifest must already be there. */
+int store_image_put(struct store *st, const struct store_image *im, struct mlr_error *err);
+
+/* Every name, sorted. *ret is an array of *n to be freed with store_images_free(). */
+int store_image_list(struct store *st, struct store_image **ret, size_t *n, struct mlr_error *err);
+void store_images_free(struct store_image *v, size_t n);
+
+/*
+ * Forget a name, and then delete what no other name needs: manifest, configuration, facts, trees.
+ * Renames away first and deletes later, so that no process sees half a tree.
+ *
+ * Returns 0, -ENOENT, or -EBUSY naming the process that still runs in it.
+ */
+int store_image_remove(struct store *st, const struct oci_ref *ref, struct mlr_error *err);
+
+#endif

@@ -1,0 +1,46 @@
+/*
+ * store: keeps blobs, names and unpacked trees on disk, safe for many processes on many nodes.
+ *
+ *   version                  the store's format, "1\n"
+ *   blobs/sha256/<hex>       manifests and configurations, byte for byte
+ *   layers/<hex>/tree        one unpacked layer, named by its diff ID, shared by every image that has it
+ *   layers/<hex>/implicit    directories that the layer used without naming them, NUL-separated
+ *   dir/<hex>/tree           a whole image as one tree, named by its manifest, where overlay can't serve
+ *   facts/<hex>.json         what exec needs to know of an image, named by its manifest
+ *   images/<hex>.json        a reference, named by the sha256 of its canonical spelling
+ *   leases/                  who uses what
+ *   tmp/                     work in progress; each entry is locked by the process that makes it
+ *
+ * Everything is published by rename(2): a crash leaves the old state or the new one.
+ */
+#ifndef MLR_STORE_STORE_H
+#define MLR_STORE_STORE_H
+
+#include "base/error.h"
+
+struct store;
+
+/*
+ * Open a store.
+ *
+ *   dir     where; NULL: $MLRUN_STORE, else $XDG_DATA_HOME/mlrun, else ~/.local/share/mlrun
+ *           (the home directory by $HOME, else the user database)
+ *   create  make it when it is not there; otherwise its absence is -ENOENT
+ *
+ * A store of a newer format, or one whose top directory others than its owner may write to and
+ * which is not ours, is refused with the way out.
+ */
+int store_open(const char *dir, int create, struct store **ret, struct mlr_error *err);
+void store_close(struct store *st);
+
+/* The store's top directory: a descriptor (the store's own) and its absolute name. */
+int store_fd(const struct store *st);
+const char *store_path(const struct store *st);
+
+static inline void store_cleanup(struct store **st)
+{
+	store_close(*st);
+}
+#define auto_store __attribute__((cleanup(store_cleanup)))
+
+#endif

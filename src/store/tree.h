@@ -1,0 +1,52 @@
+/*
+ * Trees: unpacked layers and whole images. A tree is made under tmp/ by one producer at a time and
+ * appears under its final name complete, synced, by one rename.
+ */
+#ifndef MLR_STORE_TREE_H
+#define MLR_STORE_TREE_H
+
+#include "base/error.h"
+#include "store/store.h"
+
+enum store_tree_kind {
+	STORE_LAYER, /* key: a layer's diff ID */
+	STORE_DIR,   /* key: an image's manifest digest */
+};
+
+/* A tree being made; owned by the caller until published or dropped. */
+struct store_tree;
+
+/* Is the finished tree there? 1 or 0. */
+int store_tree_exists(struct store *st, enum store_tree_kind kind, const char *key);
+
+/*
+ * Become the producer of a tree.
+ *
+ * Waits while another live process is making the same one. Returns 0 and a tree to fill; 1 when the
+ * tree is there (perhaps since just now) and *ret is untouched; or -errno. A producer that was
+ * killed is noticed and what it left is removed.
+ */
+int store_tree_begin(struct store *st, enum store_tree_kind kind, const char *key,
+	struct store_tree **ret, struct mlr_error *err);
+
+/* The directory to unpack into (the tree's own descriptor), mode 0755 and empty at first. */
+int store_tree_fd(const struct store_tree *t);
+
+/* Put a small file beside the tree (not inside), e.g. "implicit". */
+int store_tree_note(struct store_tree *t, const char *name, const void *buf, size_t len,
+	struct mlr_error *err);
+
+/* Sync and rename into place; frees t whatever the result. */
+int store_tree_publish(struct store_tree *t, struct mlr_error *err);
+
+/* Give up: removes what was made and lets the next producer in. NULL is fine. */
+void store_tree_drop(struct store_tree *t);
+
+/* Open a finished tree's directory. Returns the descriptor or -ENOENT. */
+int store_tree_open(struct store *st, enum store_tree_kind kind, const char *key,
+	struct mlr_error *err);
+
+/* A finished tree's path relative to the store's top, "layers/<hex>/tree". To free(). */
+char *store_tree_relpath(enum store_tree_kind kind, const char *key);
+
+#endif

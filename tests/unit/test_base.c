@@ -1,0 +1,177 @@
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include "base/cleanup.h"
+#include "base/error.h"
+#include "base/file.h"
+#include "base/hash.h"
+#include "base/memory.h"
+#include "base/strv.h"
+
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+
+static char dir[64];
+static int dirfd_;
+
+static int make_dir(void **state)
+{
+	(void)state;
+	strcpy(dir, "/tmp/mlr-test-base.XXXXXX");
+	assert_non_null(mkdtemp(dir));
+	dirfd_ = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	return dirfd_ < 0;
+}
+
+static int drop_dir(void **state)
+{
+	(void)state;
+	close(dirfd_);
+	return file_remove_tree(AT_FDCWD, dir, NULL);
+}
+
+static void an_error_reads_from_the_act_down_to_the_cause(void **state)
+{
+	struct mlr_error err = MLR_ERROR_INIT;
+
+	(void)state;
+	assert_int_equal(mlr_fail(&err, ENOENT, "no file '%s'", "x"), -ENOENT);
+	assert_int_equal(mlr_wrap(&err, "pull %s", "demo:1"), -ENOENT);
+	mlr_hint(&err, "try %s", "again");
+	assert_string_equal(err.text, "pull demo:1: no file 'x'\nhint: try again");
+}
+
+static void an_error_longer_than_its_room_is_cut_and_terminated(void **state)
+{
+	struct mlr_error err = MLR_ERROR_INIT;
+	char big[3000];
+
+	(void)state;
+	memset(big, 'a', sizeof(big) - 1);
+	big[sizeof(big) - 1] = '\0';
+	mlr_fail(&err, EIO, "%s", big);
+	mlr_wrap(&err, "%s", big);
+	mlr_hint(&err, "%s", big);
+	assert_int_equal(strlen(err.text), sizeof(err.text) - 1);
+}
+
+static void a_replaced_file_has_the_new_bytes_and_leaves_no_temporary(void **state)
+{
+	auto_free char *got = NULL;
+	size_t len = 0;
+
+	(void)state;
+	assert_int_equal(file_replace(dirfd_, "f", "one", 3, 0644, NULL), 0);
+	assert_int_equal(file_replace(dirfd_, "f", "other", 5, 0644, NULL), 0);
+	assert_int_equal(file_read(dirfd_, "f", 100, &got, &len, NULL), 0);
+	assert_int_equal(len, 5);
+	assert_string_equal(got, "other");
+	assert_int_equal(unlinkat(dirfd_, "f", 0), 0);
+	assert_int_equal(rmdir(dir), 0); /* nothing else was left */
+	assert_int_equal(mkdir(dir, 0700), 0);
+	close(dirfd_);
+	dirfd_ = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+}
+
+static void a_file_larger_than_the_ceiling_is_refused(void **state)
+{
+	struct mlr_error err = MLR_ERROR_INIT;
+	char *got = NULL;
+
+	(void)state;
+	assert_int_equal(file_replace(dirfd_, "big", "12345", 5, 0644, NULL), 0);
+	assert_int_equal(file_read(dirfd_, "big", 4, &got, NULL, &err), -EFBIG);
+	assert_null(got);
+	assert_int_equal(file_read(dirfd_, "big", 5, &got, NULL, &err), 0);
+	free(got);
+}
+
+static void a_path_in_a_root_cannot_leave_it(void **state)
+{
+	(void)state;
+	assert_int_equal(symlinkat("/etc", dirfd_, "escape"), 0);
+	assert_int_equal(file_open_in_root(dirfd_, "escape/passwd", O_RDONLY, 0), -ENOENT);
+	assert_int_equal(file_open_in_root(dirfd_, "../../../../etc/passwd", O_RDONLY, 0), -ENOENT);
+	assert_int_equal(file_open_in_root(dirfd_, "/etc/passwd", O_RDONLY, 0), -ENOENT);
+}
+
+static void a_tree_is_removed_without_following_links_out_of_it(void **state)
+{
+	struct stat st;
+
+	(void)state;
+	assert_int_equal(file_mkdir_p(dirfd_, "t/a/b", 0755, NULL), 0);
+	assert_int_equal(file_replace(dirfd_, "keep", "x", 1, 0644, NULL), 0);
+	assert_int_equal(symlinkat("../../..", dirfd_, "t/a/up"), 0);
+	assert_int_equal(file_replace(dirfd_, "t/a/b/f", "x", 1, 0644, NULL), 0);
+	assert_int_equal(fchmodat(dirfd_, "t/a/b", 0, 0), 0);
+	assert_int_equal(file_remove_tree(dirfd_, "t", NULL), 0);
+	assert_int_not_equal(fstatat(dirfd_, "t", &st, 0), 0);
+	assert_int_equal(fstatat(dirfd_, "keep", &st, 0), 0);
+	assert_int_equal(file_remove_tree(dirfd_, "t", NULL), 0); /* a missing path is success */
+}
+
+static void an_environment_list_holds_each_key_once_and_in_place(void **state)
+{
+	auto_strv struct strv l = STRV_INIT;
+
+	(void)state;
+	strv_env_set(&l, "A", "1");
+	strv_env_set(&l, "AB", "2");
+	strv_env_set(&l, "A", "3");
+	assert_int_equal(l.n, 2);
+	assert_string_equal(l.v[0], "A=3");
+	assert_string_equal(strv_env_get(&l, "AB"), "2");
+	strv_env_unset(&l, "A");
+	assert_null(strv_env_get(&l, "A"));
+	assert_string_equal(l.v[0], "AB=2");
+	assert_null(l.v[1]);
+}
+
+static void a_list_grows_and_stays_terminated(void **state)
+{
+	auto_strv struct strv l = STRV_INIT;
+
+	(void)state;
+	for (int i = 0; i < 1000; i++) {
+		strv_addf(&l, "%d", i);
+		assert_null(l.v[l.n]);
+	}
+	assert_true(strv_has(&l, "999"));
+	assert_false(strv_has(&l, "1000"));
+}
+
+static void both_hashes_give_the_digests_of_fips_180(void **state)
+{
+	static const char abc[] =
+		"ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad";
+	char hex[HASH_HEX_SIZE];
+
+	(void)state;
+	hash_buffer("abc", 3, hex);
+	assert_string_equal(hex, abc);
+	hash_name("abc", hex);
+	assert_string_equal(hex, abc);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(an_error_reads_from_the_act_down_to_the_cause),
+		cmocka_unit_test(an_error_longer_than_its_room_is_cut_and_terminated),
+		cmocka_unit_test(a_replaced_file_has_the_new_bytes_and_leaves_no_temporary),
+		cmocka_unit_test(a_file_larger_than_the_ceiling_is_refused),
+		cmocka_unit_test(a_path_in_a_root_cannot_leave_it),
+		cmocka_unit_test(a_tree_is_removed_without_following_links_out_of_it),
+		cmocka_unit_test(an_environment_list_holds_each_key_once_and_in_place),
+		cmocka_unit_test(a_list_grows_and_stays_terminated),
+		cmocka_unit_test(both_hashes_give_the_digests_of_fips_180),
+	};
+
+	return cmocka_run_group_tests(tests, make_dir, drop_dir);
+}
