@@ -47,8 +47,9 @@ common_setup() {
 	export HOME="$BATS_TEST_TMPDIR/home" TMPDIR="$BATS_TEST_TMPDIR/tmp"
 	export MLRUN_STORE="$BATS_TEST_TMPDIR/store"
 	mkdir -p "$HOME" "$TMPDIR"
-	export ASAN_OPTIONS="log_path=$(sanitizer_reports)"
-	export UBSAN_OPTIONS="print_stacktrace=1:log_path=$(sanitizer_reports)"
+	ASAN_OPTIONS=log_path=$(sanitizer_reports)
+	UBSAN_OPTIONS=print_stacktrace=1:log_path=$(sanitizer_reports)
+	export ASAN_OPTIONS UBSAN_OPTIONS
 	cd "$TMPDIR" || return
 }
 
