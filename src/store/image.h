@@ -8,6 +8,7 @@
 #include "oci/ref.h"
 #include "store/store.h"
 
+#include <stddef.h>
 #include <stdint.h>
 
 struct store_image {
