@@ -10,6 +10,7 @@
  *   images/<hex>.json        a reference, named by the sha256 of its canonical spelling
  *   leases/                  who uses what
  *   tmp/                     work in progress; each entry is locked by the process that makes it
+ *   lock                     held shared by who adds to the store, exclusively by who removes from it
  *
  * Everything is published by rename(2): a crash leaves the old state or the new one.
  */
@@ -36,6 +37,22 @@ void store_close(struct store *st);
 /* The store's top directory: a descriptor (the store's own) and its absolute name. */
 int store_fd(const struct store *st);
 const char *store_path(const struct store *st);
+
+/*
+ * Keep other processes' rm waiting until store_close(), so that what the caller found in the store
+ * (a layer that need not be fetched) is still there when it publishes a name. Adding to the store
+ * does this by itself; call it before the first look when that look decides what to add.
+ *
+ * Returns 0, or -EROFS and the like for a store that the caller may not write to.
+ */
+int store_hold(struct store *st, struct mlr_error *err);
+
+/*
+ * Remove what killed processes left in tmp/, and leases of processes that ended. Never waits and
+ * never fails: what is in use or cannot be removed stays. Meant for after the work, because file
+ * systems are slow at creating files right after deleting many.
+ */
+void store_sweep(struct store *st);
 
 static inline void store_cleanup(struct store **st)
 {

@@ -8,6 +8,8 @@
 #include "base/error.h"
 #include "store/store.h"
 
+#include <stddef.h>
+
 enum store_tree_kind {
 	STORE_LAYER, /* key: a layer's diff ID */
 	STORE_DIR,   /* key: an image's manifest digest */

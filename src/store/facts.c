@@ -1,0 +1,88 @@
+#include "store/facts.h"
+
+#include "base/cleanup.h"
+#include "oci/digest.h"
+#include "store/json.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+static void facts_path(const char *manifest, char path[80])
+{
+	snprintf(path, 80, "facts/%.64s.json", oci_digest_hex(manifest));
+}
+
+static int parse(const json_t *o, struct store_facts *f)
+{
+	struct oci_config *c = &f->config;
+	const json_t *one = json_object_get(o, "one_tree");
+
+	if (!json_is_boolean(one))
+		return -EPROTO;
+	f->one_tree = json_is_true(one);
+	if (store_json_string(o, "os", &c->os) < 0 ||
+		store_json_string(o, "architecture", &c->architecture) < 0 ||
+		store_json_string(o, "variant", &c->variant) < 0 ||
+		store_json_string(o, "created", &c->created) < 0 ||
+		store_json_string(o, "user", &c->user) < 0 ||
+		store_json_string(o, "working_dir", &c->working_dir) < 0 ||
+		store_json_strv(o, "env", &c->env) < 0 ||
+		store_json_strv(o, "entrypoint", &c->entrypoint) < 0 ||
+		store_json_strv(o, "cmd", &c->cmd) < 0 || store_json_strv(o, "diff_ids", &c->diff_ids) < 0)
+		return -EPROTO;
+	if (!c->os || !c->architecture)
+		return -EPROTO;
+	for (size_t i = 0; i < c->diff_ids.n; i++) /* they become parts of paths */
+		if (oci_digest_check(c->diff_ids.v[i], NULL) < 0)
+			return -EPROTO;
+	return 0;
+}
+
+void store_facts_done(struct store_facts *f)
+{
+	oci_config_done(&f->config);
+}
+
+int store_facts_get(struct store *st, const char *manifest, struct store_facts *ret,
+	struct mlr_error *err)
+{
+	struct store_facts f = STORE_FACTS_INIT;
+	json_auto_t *o = NULL;
+	char path[80];
+	int r;
+
+	facts_path(manifest, path);
+	r = store_json_read(st, path, &o, err);
+	if (r < 0)
+		return r;
+	if (parse(o, &f) < 0) {
+		store_facts_done(&f);
+		return store_json_bad(st, path, "a member is missing or of another type", err);
+	}
+	*ret = f;
+	return 0;
+}
+
+int store_facts_put(struct store *st, const char *manifest, const struct store_facts *f,
+	struct mlr_error *err)
+{
+	const struct oci_config *c = &f->config;
+	json_auto_t *o = NULL;
+	char path[80];
+	int r = store_hold(st, err);
+
+	if (r < 0)
+		return r;
+	o = json_pack("{so so so so so so so so so so sb}", "os", store_json_from_string(c->os),
+		"architecture", store_json_from_string(c->architecture), "variant",
+		store_json_from_string(c->variant), "created", store_json_from_string(c->created), "user",
+		store_json_from_string(c->user), "working_dir", store_json_from_string(c->working_dir),
+		"env", store_json_from_strv(&c->env), "entrypoint", store_json_from_strv(&c->entrypoint),
+		"cmd", store_json_from_strv(&c->cmd), "diff_ids", store_json_from_strv(&c->diff_ids),
+		"one_tree", f->one_tree != 0);
+	if (!o)
+		return mlr_fail(err, ENOMEM, "facts of %s: no memory", manifest);
+	facts_path(manifest, path);
+	return store_json_write(st, path, o, err);
+}

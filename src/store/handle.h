@@ -1,0 +1,19 @@
+/*
+ * The store's handle as the room's own files see it.
+ */
+#ifndef MLR_STORE_HANDLE_H
+#define MLR_STORE_HANDLE_H
+
+#include "store/store.h"
+
+#include <pthread.h>
+
+struct store {
+	char *path; /* absolute */
+	int fd;     /* the top directory */
+
+	pthread_mutex_t mutex; /* guards hold_fd */
+	int hold_fd;           /* "lock", held shared since store_hold(); -1 before */
+};
+
+#endif

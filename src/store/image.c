@@ -1,0 +1,223 @@
+#include "store/image.h"
+
+#include "base/cleanup.h"
+#include "base/hash.h"
+#include "base/memory.h"
+#include "oci/digest.h"
+#include "store/facts.h"
+#include "store/image_file.h"
+#include "store/json.h"
+#include "store/tree.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+
+void store_image_done(struct store_image *im)
+{
+	free(im->name);
+	free(im->manifest);
+	free(im->index);
+	free(im->platform);
+	memset(im, 0, sizeof(*im));
+}
+
+void store_images_free(struct store_image *v, size_t n)
+{
+	for (size_t i = 0; i < n; i++)
+		store_image_done(&v[i]);
+	free(v);
+}
+
+void store_image_path(const char *name, char path[STORE_IMAGE_PATH])
+{
+	char hex[HASH_HEX_SIZE];
+
+	hash_name(name, hex);
+	snprintf(path, STORE_IMAGE_PATH, "images/%s.json", hex);
+}
+
+static int parse(const json_t *o, const char *path, struct store_image *im)
+{
+	const json_t *size = json_object_get(o, "size"), *pulled = json_object_get(o, "pulled");
+	char right[STORE_IMAGE_PATH];
+
+	if (store_json_string(o, "name", &im->name) < 0 ||
+		store_json_string(o, "manifest", &im->manifest) < 0 ||
+		store_json_string(o, "index", &im->index) < 0 ||
+		store_json_string(o, "platform", &im->platform) < 0)
+		return -EPROTO;
+	if (!im->name || !im->manifest || !im->platform || !json_is_integer(size) ||
+		!json_is_integer(pulled) || json_integer_value(size) < 0)
+		return -EPROTO;
+	if (oci_digest_check(im->manifest, NULL) < 0 ||
+		(im->index && oci_digest_check(im->index, NULL) < 0))
+		return -EPROTO;
+	im->size = (uint64_t)json_integer_value(size);
+	im->pulled = json_integer_value(pulled);
+
+	store_image_path(im->name, right); /* a file copied over another would lie about names */
+	return strcmp(path, right) == 0 ? 0 : -EPROTO;
+}
+
+static int load(struct store *st, const char *path, struct store_image *ret, struct mlr_error *err)
+{
+	auto_call(store_image_done) struct store_image im = STORE_IMAGE_INIT;
+	json_auto_t *o = NULL;
+	int r = store_json_read(st, path, &o, err);
+
+	if (r < 0)
+		return r;
+	if (parse(o, path, &im) < 0)
+		return store_json_bad(st, path, "a member is missing or of another kind", err);
+	*ret = im;
+	im = (struct store_image)STORE_IMAGE_INIT;
+	return 0;
+}
+
+static int by_name(const void *a, const void *b)
+{
+	return strcmp(((const struct store_image *)a)->name, ((const struct store_image *)b)->name);
+}
+
+/* Load every image whose file is there; one that vanishes meanwhile was removed. */
+static int load_all(struct store *st, DIR *d, struct store_image **v, size_t *n,
+	struct mlr_error *err)
+{
+	struct dirent *e;
+
+	while ((e = readdir(d))) {
+		char path[sizeof("images/") + 255];
+		size_t len = strlen(e->d_name);
+		int r;
+
+		if (len != 64 + strlen(".json") || strcmp(e->d_name + 64, ".json") != 0)
+			continue;
+		snprintf(path, sizeof(path), "images/%s", e->d_name);
+		*v = xreallocarray(*v, *n + 1, sizeof(**v));
+		r = load(st, path, &(*v)[*n], err);
+		if (r == -ENOENT)
+			continue;
+		if (r < 0)
+			return r;
+		(*n)++;
+	}
+	return 0;
+}
+
+int store_image_list(struct store *st, struct store_image **ret, size_t *n, struct mlr_error *err)
+{
+	int fd = openat(store_fd(st), "images", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	DIR *d = fd < 0 ? NULL : fdopendir(fd);
+	struct store_image *v = NULL;
+	size_t count = 0;
+	int r;
+
+	if (!d)
+		return mlr_fail_errno(err, "open '%s/images'", store_path(st));
+	r = load_all(st, d, &v, &count, err);
+	closedir(d);
+	if (r < 0) {
+		store_images_free(v, count);
+		return r;
+	}
+	if (count)
+		qsort(v, count, sizeof(*v), by_name);
+	*ret = v;
+	*n = count;
+	return 0;
+}
+
+/* Is im an image of ref's repository, and its manifest or index the one that ref names? */
+static int has_digest(const struct store_image *im, const struct oci_ref *ref)
+{
+	auto_call(oci_ref_done) struct oci_ref name = OCI_REF_INIT;
+
+	if (strcmp(im->manifest, ref->digest) != 0 && (!im->index || strcmp(im->index, ref->digest) != 0))
+		return 0;
+	return oci_ref_parse(im->name, &name, NULL) == 0 && strcmp(name.registry, ref->registry) == 0 &&
+		strcmp(name.repository, ref->repository) == 0;
+}
+
+static int find_digest(struct store *st, const struct oci_ref *ref, struct store_image *ret,
+	struct mlr_error *err)
+{
+	struct store_image *v = NULL;
+	size_t n = 0;
+	int r = store_image_list(st, &v, &n, err);
+
+	if (r < 0)
+		return r;
+	r = -ENOENT;
+	for (size_t i = 0; i < n && r < 0; i++) {
+		if (!has_digest(&v[i], ref))
+			continue;
+		*ret = v[i];
+		v[i] = (struct store_image)STORE_IMAGE_INIT;
+		r = 0;
+	}
+	store_images_free(v, n);
+	return r;
+}
+
+int store_image_find(struct store *st, const struct oci_ref *ref, struct store_image *ret,
+	struct mlr_error *err)
+{
+	auto_free char *name = oci_ref_canonical(ref);
+	struct mlr_error first = MLR_ERROR_INIT;
+	char path[STORE_IMAGE_PATH];
+	int r;
+
+	store_image_path(name, path);
+	r = load(st, path, ret, &first);
+	if (r == -ENOENT && ref->digest)
+		r = find_digest(st, ref, ret, &first);
+	if (r == -ENOENT) {
+		mlr_fail(err, ENOENT, "image '%s' is not in store '%s'", name, store_path(st));
+		mlr_hint(err, "mlrun pull brings it; mlrun images lists what is there");
+	} else if (r < 0 && err) {
+		*err = first;
+	}
+	return r;
+}
+
+/* A name stands for a whole image: its facts and every tree that they name. */
+static int check_whole(struct store *st, const struct store_image *im, struct mlr_error *err)
+{
+	auto_call(store_facts_done) struct store_facts f = STORE_FACTS_INIT;
+	int r = store_facts_get(st, im->manifest, &f, err);
+
+	if (r < 0)
+		return r;
+	if (f.one_tree && !store_tree_exists(st, STORE_DIR, im->manifest))
+		return mlr_fail(err, ENOENT, "the tree of %s is not in the store", im->manifest);
+	for (size_t i = 0; !f.one_tree && i < f.config.diff_ids.n; i++)
+		if (!store_tree_exists(st, STORE_LAYER, f.config.diff_ids.v[i]))
+			return mlr_fail(err, ENOENT, "layer %s is not in the store", f.config.diff_ids.v[i]);
+	return 0;
+}
+
+int store_image_put(struct store *st, const struct store_image *im, struct mlr_error *err)
+{
+	json_auto_t *o = NULL;
+	char path[STORE_IMAGE_PATH];
+	int r = store_hold(st, err);
+
+	if (r < 0)
+		return r;
+	r = check_whole(st, im, err);
+	if (r < 0) {
+		mlr_wrap(err, "name image '%s'", im->name);
+		return r;
+	}
+	o = json_pack("{so so so so sI sI}", "name", store_json_from_string(im->name), "manifest",
+		store_json_from_string(im->manifest), "index", store_json_from_string(im->index),
+		"platform", store_json_from_string(im->platform), "size", (json_int_t)im->size, "pulled",
+		(json_int_t)im->pulled);
+	if (!o)
+		return mlr_fail(err, ENOMEM, "name image '%s': no memory", im->name);
+	store_image_path(im->name, path);
+	return store_json_write(st, path, o, err);
+}

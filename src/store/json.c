@@ -1,0 +1,106 @@
+#include "store/json.h"
+
+#include "base/cleanup.h"
+#include "base/file.h"
+#include "base/memory.h"
+
+#include <errno.h>
+#include <string.h>
+
+/* jansson gives NULL only for lack of memory or for text that is no UTF-8. */
+static json_t *need(json_t *j)
+{
+	if (!j) {
+		mlr_oom();
+		abort();
+	}
+	return j;
+}
+
+int store_json_bad(struct store *st, const char *path, const char *why, struct mlr_error *err)
+{
+	mlr_fail(err, EPROTO, "'%s/%s' is damaged: %s", store_path(st), path, why);
+	mlr_hint(err, "delete that file and pull the image again");
+	return -EPROTO;
+}
+
+int store_json_read(struct store *st, const char *path, json_t **ret, struct mlr_error *err)
+{
+	auto_free char *text = NULL;
+	json_auto_t *o = NULL;
+	json_error_t je;
+	size_t len;
+	int r = file_read(store_fd(st), path, STORE_JSON_MAX, &text, &len, err);
+
+	if (r < 0) {
+		mlr_wrap(err, "store '%s'", store_path(st));
+		return r;
+	}
+	o = json_loadb(text, len, JSON_REJECT_DUPLICATES, &je);
+	if (!o)
+		return store_json_bad(st, path, je.text, err);
+	if (!json_is_object(o))
+		return store_json_bad(st, path, "not an object", err);
+	*ret = take_ptr(&o);
+	return 0;
+}
+
+int store_json_write(struct store *st, const char *path, const json_t *o, struct mlr_error *err)
+{
+	auto_free char *text = json_dumps(o, JSON_INDENT(1) | JSON_PRESERVE_ORDER);
+	int r;
+
+	if (!text)
+		return mlr_fail(err, ENOMEM, "write '%s': no memory for its JSON", path);
+	r = file_replace(store_fd(st), path, text, strlen(text), 0644, err);
+	if (r < 0)
+		mlr_wrap(err, "store '%s'", store_path(st));
+	return r;
+}
+
+int store_json_string(const json_t *o, const char *key, char **ret)
+{
+	const json_t *v = json_object_get(o, key);
+
+	if (!v || json_is_null(v))
+		return 0;
+	if (!json_is_string(v))
+		return -EPROTO;
+	*ret = xstrdup(json_string_value(v));
+	return 0;
+}
+
+int store_json_strv(const json_t *o, const char *key, struct strv *ret)
+{
+	json_t *a = json_object_get(o, key), *v;
+	size_t i;
+
+	if (!a || json_is_null(a))
+		return 0;
+	if (!json_is_array(a))
+		return -EPROTO;
+	json_array_foreach(a, i, v) {
+		if (!json_is_string(v))
+			return -EPROTO;
+		strv_add(ret, json_string_value(v));
+	}
+	return 0;
+}
+
+json_t *store_json_from_string(const char *s)
+{
+	json_t *j = s ? json_string(s) : json_null();
+
+	/* Names come from JSON documents and checked references, so this is for lack of memory only. */
+	return need(j);
+}
+
+json_t *store_json_from_strv(const struct strv *l)
+{
+	json_t *a = need(json_array());
+
+	for (size_t i = 0; i < l->n; i++)
+		if (json_array_append_new(a, store_json_from_string(l->v[i])) < 0)
+			need(NULL);
+	return a;
+}

@@ -1,0 +1,113 @@
+#include "store/process.h"
+
+#include "base/cleanup.h"
+#include "base/file.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+/* A small file of /proc, NUL-terminated. */
+static int read_proc(const char *path, char *buf, size_t size)
+{
+	auto_close int fd = open(path, O_RDONLY | O_CLOEXEC);
+	ssize_t n;
+
+	if (fd < 0)
+		return -errno;
+	n = read(fd, buf, size - 1); /* these files come whole in one read */
+	if (n <= 0)
+		return n < 0 ? -errno : -EIO;
+	buf[n] = '\0';
+	return 0;
+}
+
+/* The start time in "pid (name) state ppid ...": counted after the last ')', as the name may hold any byte. */
+static int read_start(const char *path, unsigned long long *start)
+{
+	char buf[1024], *s;
+	int r = read_proc(path, buf, sizeof(buf));
+
+	if (r < 0)
+		return r;
+	s = strrchr(buf, ')');
+	for (int field = 2; s && field < 22; field++)
+		s = strchr(s + 1, ' ');
+	if (!s)
+		return -EIO;
+	*start = strtoull(s + 1, NULL, 10);
+	return 0;
+}
+
+void store_process_host(char host[STORE_HOST_SIZE])
+{
+	memset(host, 0, STORE_HOST_SIZE);
+	if (gethostname(host, STORE_HOST_SIZE - 1) < 0 || !host[0])
+		strcpy(host, "localhost");
+	for (char *c = host; *c; c++)
+		if (*c == '/' || (unsigned char)*c <= ' ')
+			*c = '_';
+}
+
+int store_process_self(struct store_process *ret)
+{
+	struct store_process p = { .pid = getpid() };
+	char buf[64];
+	int r = read_proc("/proc/sys/kernel/random/boot_id", buf, sizeof(buf));
+
+	if (r < 0)
+		return r;
+	buf[strcspn(buf, "\n")] = '\0';
+	snprintf(p.boot, sizeof(p.boot), "%.36s", buf);
+	r = read_start("/proc/self/stat", &p.start);
+	if (r < 0)
+		return r;
+	store_process_host(p.host);
+	*ret = p;
+	return 0;
+}
+
+void store_process_name(const struct store_process *p, char name[STORE_PROCESS_NAME])
+{
+	snprintf(name, STORE_PROCESS_NAME, "%s.%s.%ld.%llu", p->host, p->boot, (long)p->pid, p->start);
+}
+
+int store_process_parse(const char *name, struct store_process *ret)
+{
+	struct store_process p = { .pid = 0 };
+	char buf[STORE_PROCESS_NAME], *field[3];
+
+	if (strlen(name) >= sizeof(buf))
+		return -EINVAL;
+	strcpy(buf, name);
+	for (int i = 0; i < 3; i++) {
+		field[i] = strrchr(buf, '.');
+		if (!field[i])
+			return -EINVAL;
+		*field[i]++ = '\0';
+	}
+	p.pid = (pid_t)strtol(field[1], NULL, 10);
+	p.start = strtoull(field[0], NULL, 10);
+	if (p.pid <= 0 || strlen(buf) >= sizeof(p.host) || strlen(field[2]) >= sizeof(p.boot))
+		return -EINVAL;
+	strcpy(p.host, buf);
+	strcpy(p.boot, field[2]);
+	*ret = p;
+	return 0;
+}
+
+int store_process_alive(const struct store_process *p, const struct store_process *self)
+{
+	unsigned long long start;
+	char path[40];
+
+	if (strcmp(p->host, self->host) != 0)
+		return -1;
+	if (strcmp(p->boot, self->boot) != 0)
+		return 0;
+	snprintf(path, sizeof(path), "/proc/%ld/stat", (long)p->pid);
+	return read_start(path, &start) == 0 && start == p->start;
+}

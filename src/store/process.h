@@ -1,0 +1,37 @@
+/*
+ * A process's identity that still means something after it ended: a pid alone is used again, on
+ * this boot, on the next one and on every other node.
+ */
+#ifndef MLR_STORE_PROCESS_H
+#define MLR_STORE_PROCESS_H
+
+#include <sys/types.h>
+
+#define STORE_HOST_SIZE 65 /* HOST_NAME_MAX and a NUL */
+#define STORE_BOOT_SIZE 37 /* a UUID and a NUL */
+
+struct store_process {
+	char host[STORE_HOST_SIZE]; /* '/' and control characters replaced: it becomes part of file names */
+	char boot[STORE_BOOT_SIZE]; /* /proc/sys/kernel/random/boot_id */
+	pid_t pid;
+	unsigned long long start; /* clock ticks between boot and the process's start (proc(5), stat, field 22) */
+};
+
+/*
+ * "<host>.<boot>.<pid>.<start>", for file names, and back. The host may hold dots, so the rest is
+ * read from the end. Parsing returns 0 or -EINVAL.
+ */
+#define STORE_PROCESS_NAME 160
+void store_process_name(const struct store_process *p, char name[STORE_PROCESS_NAME]);
+int store_process_parse(const char *name, struct store_process *ret);
+
+/* This host's name, fit for a file name. */
+void store_process_host(char host[STORE_HOST_SIZE]);
+
+/* Who is calling. Returns 0 or -errno when /proc cannot tell. */
+int store_process_self(struct store_process *ret);
+
+/* Does that process still run? 1, 0, or -1 when it belongs to another host and cannot be judged. */
+int store_process_alive(const struct store_process *p, const struct store_process *self);
+
+#endif

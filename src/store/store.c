@@ -1,0 +1,221 @@
+#include "store/store.h"
+
+#include "base/cleanup.h"
+#include "base/file.h"
+#include "base/log.h"
+#include "base/memory.h"
+#include "store/handle.h"
+#include "store/lock.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <pwd.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#define FORMAT 1 /* what "version" says */
+
+static const char *const parts[] = { "blobs", "blobs/sha256", "layers", "dir", "facts", "images",
+	"leases", "tmp" };
+
+/* Where the store is when nobody says; the rules of store_open(). */
+static char *default_path(struct mlr_error *err)
+{
+	const char *dir = getenv("MLRUN_STORE");
+	struct passwd *pw;
+
+	if (dir && *dir)
+		return xstrdup(dir);
+	dir = getenv("XDG_DATA_HOME");
+	if (dir && dir[0] == '/') /* the XDG base directory specification: relative ones are invalid */
+		return xasprintf("%s/mlrun", dir);
+	dir = getenv("HOME");
+	if (!dir || dir[0] != '/') {
+		pw = getpwuid(geteuid());
+		dir = pw ? pw->pw_dir : NULL;
+	}
+	if (!dir || dir[0] != '/') {
+		mlr_fail(err, ENOENT, "no place for the store: user %ld has no home directory",
+			(long)geteuid());
+		mlr_hint(err, "name one with --store or MLRUN_STORE");
+		return NULL;
+	}
+	return xasprintf("%s/.local/share/mlrun", dir);
+}
+
+static char *absolute(char *path, struct mlr_error *err)
+{
+	auto_free char *rel = path, *cwd = NULL;
+
+	if (path[0] == '/')
+		return take_ptr(&rel);
+	cwd = getcwd(NULL, 0);
+	if (!cwd) {
+		mlr_fail_errno(err, "the current directory, for store '%s'", path);
+		return NULL;
+	}
+	return xasprintf("%s/%s", cwd, rel);
+}
+
+/* What others may write to, others may fill with trees that we would run. */
+static int check_owner(const struct store *st, struct mlr_error *err)
+{
+	struct stat sb;
+
+	if (fstat(st->fd, &sb) < 0)
+		return mlr_fail_errno(err, "store '%s'", st->path);
+	if (sb.st_uid == geteuid() || !(sb.st_mode & (S_IWGRP | S_IWOTH)))
+		return 0;
+	mlr_fail(err, EACCES, "store '%s' belongs to user %ld and others may write to it (mode %o)",
+		st->path, (long)sb.st_uid, (unsigned)sb.st_mode & 07777);
+	mlr_hint(err, "its owner can chmod go-w it; or choose another with --store or MLRUN_STORE");
+	return -EACCES;
+}
+
+/* A directory with other things than ours in it is not taken over. */
+static int check_empty(const struct store *st, struct mlr_error *err)
+{
+	int fd = openat(st->fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	DIR *d = fd < 0 ? NULL : fdopendir(fd);
+	struct dirent *e;
+	int r = 0;
+
+	if (!d)
+		return mlr_fail_errno(err, "store '%s'", st->path);
+	while (r == 0 && (e = readdir(d))) {
+		int ours = e->d_name[0] == '.' || strncmp(e->d_name, "version", 7) == 0;
+
+		for (size_t i = 0; i < ARRAY_LEN(parts) && !ours; i++)
+			ours = strcmp(e->d_name, parts[i]) == 0;
+		if (!ours) {
+			r = mlr_fail(err, ENOTEMPTY, "'%s' is not a store of images and not empty ('%.100s')",
+				st->path, e->d_name);
+			mlr_hint(err, "name an empty or a new directory");
+		}
+	}
+	closedir(d);
+	return r;
+}
+
+static int make_parts(const struct store *st, struct mlr_error *err)
+{
+	static const char version[] = "1\n";
+	int r = check_empty(st, err);
+
+	if (r < 0)
+		return r;
+	for (size_t i = 0; i < ARRAY_LEN(parts); i++)
+		if (mkdirat(st->fd, parts[i], 0755) < 0 && errno != EEXIST)
+			return mlr_fail_errno(err, "create directory '%s/%s'", st->path, parts[i]);
+
+	/* Last, so that a store with a version is a whole store. */
+	r = file_replace(st->fd, "version", version, strlen(version), 0644, err);
+	if (r < 0)
+		mlr_wrap(err, "store '%s'", st->path);
+	return r;
+}
+
+static int check_version(const struct store *st, int create, struct mlr_error *err)
+{
+	char buf[16] = "", *end;
+	long version;
+	auto_close int fd = openat(st->fd, "version", O_RDONLY | O_CLOEXEC);
+	ssize_t n;
+
+	if (fd < 0 && errno == ENOENT && create)
+		return make_parts(st, err);
+	if (fd < 0 && errno == ENOENT)
+		return mlr_fail(err, ENOENT, "'%s' is not a store of images: it has no file 'version'",
+			st->path);
+	if (fd < 0)
+		return mlr_fail_errno(err, "open '%s/version'", st->path);
+
+	n = file_read_full(fd, buf, sizeof(buf) - 1);
+	if (n < 0)
+		return mlr_fail(err, (int)-n, "read '%s/version': %s", st->path, strerror((int)-n));
+	version = strtol(buf, &end, 10);
+	if (end == buf || (*end != '\n' && *end != '\0') || version < 1)
+		return mlr_fail(err, EPROTO, "'%s/version' holds no format number", st->path);
+	if (version <= FORMAT)
+		return 0;
+	mlr_fail(err, ENOTSUP, "store '%s' has format %ld, this mlrun knows formats up to %d", st->path,
+		version, FORMAT);
+	mlr_hint(err, "use the newer mlrun that made it, or another store with --store or MLRUN_STORE");
+	return -ENOTSUP;
+}
+
+static int open_top(struct store *st, int create, struct mlr_error *err)
+{
+	int r;
+
+	st->fd = open(st->path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	if (st->fd < 0 && errno == ENOENT && create) {
+		r = file_mkdir_p(AT_FDCWD, st->path, 0755, err);
+		if (r < 0) {
+			mlr_wrap(err, "store '%s'", st->path);
+			return r;
+		}
+		st->fd = open(st->path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	}
+	if (st->fd < 0)
+		return mlr_fail_errno(err, "open store '%s'", st->path);
+	r = check_owner(st, err);
+	return r < 0 ? r : check_version(st, create, err);
+}
+
+int store_open(const char *dir, int create, struct store **ret, struct mlr_error *err)
+{
+	auto_store struct store *st = xcalloc(1, sizeof(*st));
+	char *path = dir ? xstrdup(dir) : default_path(err);
+	int r;
+
+	st->fd = st->hold_fd = -1;
+	pthread_mutex_init(&st->mutex, NULL);
+	st->path = path ? absolute(path, err) : NULL;
+	if (!st->path)
+		return err ? -err->code : -ENOENT;
+	r = open_top(st, create, err);
+	if (r < 0)
+		return r;
+	*ret = take_ptr(&st);
+	return 0;
+}
+
+void store_close(struct store *st)
+{
+	if (!st)
+		return;
+	if (st->hold_fd >= 0)
+		close(st->hold_fd);
+	if (st->fd >= 0)
+		close(st->fd);
+	pthread_mutex_destroy(&st->mutex);
+	free(st->path);
+	free(st);
+}
+
+int store_fd(const struct store *st)
+{
+	return st->fd;
+}
+
+const char *store_path(const struct store *st)
+{
+	return st->path;
+}
+
+int store_hold(struct store *st, struct mlr_error *err)
+{
+	int r = 0;
+
+	pthread_mutex_lock(&st->mutex);
+	if (st->hold_fd < 0) {
+		r = store_lock(st, "lock", STORE_LOCK_SHARED, "removing images from this store", err);
+		if (r >= 0)
+			st->hold_fd = r;
+	}
+	pthread_mutex_unlock(&st->mutex);
+	return r < 0 ? r : 0;
+}

@@ -1,0 +1,261 @@
+#include "store/tree.h"
+
+#include "base/cleanup.h"
+#include "base/file.h"
+#include "base/log.h"
+#include "base/memory.h"
+#include "oci/digest.h"
+#include "store/lock.h"
+#include "store/process.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/random.h>
+#include <sys/stat.h>
+#include <sys/xattr.h>
+
+static const struct {
+	const char *dir;  /* where finished trees lie */
+	const char *name; /* what tmp/ calls them */
+	const char *what; /* what people call them */
+} kinds[] = {
+	[STORE_LAYER] = { "layers", "layer", "layer" },
+	[STORE_DIR] = { "dir", "dir", "the tree of image" },
+};
+
+struct store_tree {
+	struct store *st;
+	enum store_tree_kind kind;
+	char *final; /* "layers/<hex>" */
+	char *work;  /* "tmp/layer-<hex>.<host>.<pid>.<random>" */
+	char *lock;  /* "tmp/layer-<hex>.lock" */
+	int lock_fd;
+	int tree_fd;
+};
+
+static void tree_free(struct store_tree *t)
+{
+	if (!t)
+		return;
+	if (t->tree_fd >= 0)
+		close(t->tree_fd);
+	store_lock_remove(t->st, t->lock, &t->lock_fd);
+	free(t->final);
+	free(t->work);
+	free(t->lock);
+	free(t);
+}
+
+static void tree_cleanup(struct store_tree **t)
+{
+	tree_free(*t);
+}
+
+static struct store_tree *tree_new(struct store *st, enum store_tree_kind kind, const char *hex)
+{
+	struct store_tree *t = xcalloc(1, sizeof(*t));
+	char host[STORE_HOST_SIZE];
+	uint64_t number = 0;
+
+	if (getrandom(&number, sizeof(number), GRND_NONBLOCK) < 0)
+		number = (uint64_t)(uintptr_t)t; /* early boot: mkdir still tells of a clash */
+	store_process_host(host);
+	t->st = st;
+	t->kind = kind;
+	t->lock_fd = t->tree_fd = -1;
+	t->final = xasprintf("%s/%.64s", kinds[kind].dir, hex);
+	t->lock = xasprintf("tmp/%s-%.64s.lock", kinds[kind].name, hex);
+	t->work = xasprintf("tmp/%s-%.64s.%s.%ld.%016llx", kinds[kind].name, hex, host, (long)getpid(),
+		(unsigned long long)number);
+	return t;
+}
+
+/*
+ * Remove what earlier producers of the same tree left. The caller has the lock, so those of this
+ * host are dead; another host's are left to it, in case locks do not reach that far.
+ */
+static int remove_stale(const struct store_tree *t, struct mlr_error *err)
+{
+	int fd = openat(store_fd(t->st), "tmp", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	DIR *d = fd < 0 ? NULL : fdopendir(fd);
+	char host[STORE_HOST_SIZE], prefix[256];
+	struct dirent *e;
+	int r = 0;
+
+	if (!d)
+		return mlr_fail_errno(err, "open '%s/tmp'", store_path(t->st));
+	store_process_host(host);
+	snprintf(prefix, sizeof(prefix), "%.*s%s.", (int)(strlen(t->lock) - strlen("tmp/lock")),
+		t->lock + strlen("tmp/"), host);
+	while (r == 0 && (e = readdir(d))) {
+		if (strncmp(e->d_name, prefix, strlen(prefix)) != 0)
+			continue;
+		mlr_debug("store: removing '%s' of a process that ended", e->d_name);
+		r = file_remove_tree(dirfd(d), e->d_name, err);
+	}
+	closedir(d);
+	return r;
+}
+
+static int make_work(struct store_tree *t, struct mlr_error *err)
+{
+	auto_free char *tree = xasprintf("%s/tree", t->work);
+
+	if (mkdirat(store_fd(t->st), t->work, 0755) < 0 || mkdirat(store_fd(t->st), tree, 0755) < 0)
+		return mlr_fail_errno(err, "create directory '%s/%s'", store_path(t->st), tree);
+	t->tree_fd = openat(store_fd(t->st), tree, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	if (t->tree_fd < 0)
+		return mlr_fail_errno(err, "open '%s/%s'", store_path(t->st), tree);
+
+	/* The image decides on modes, not the umask, a set-group-ID store or its default ACL. */
+	if (fchmod(t->tree_fd, 0755) < 0)
+		return mlr_fail_errno(err, "set the mode of '%s/%s'", store_path(t->st), tree);
+	if (fremovexattr(t->tree_fd, "system.posix_acl_default") < 0 && errno != ENODATA &&
+		errno != ENOTSUP)
+		mlr_debug("store: default ACL of '%s': %s", tree, strerror(errno));
+	return 0;
+}
+
+static int check_key(const char *key, struct mlr_error *err)
+{
+	int r = oci_digest_check(key, err);
+
+	if (r < 0)
+		mlr_wrap(err, "tree '%.100s'", key);
+	return r;
+}
+
+int store_tree_exists(struct store *st, enum store_tree_kind kind, const char *key)
+{
+	char path[96];
+
+	if (oci_digest_check(key, NULL) < 0)
+		return 0;
+	snprintf(path, sizeof(path), "%s/%.64s/tree", kinds[kind].dir, oci_digest_hex(key));
+	return faccessat(store_fd(st), path, F_OK, AT_SYMLINK_NOFOLLOW) == 0;
+}
+
+int store_tree_begin(struct store *st, enum store_tree_kind kind, const char *key,
+	struct store_tree **ret, struct mlr_error *err)
+{
+	auto_call(tree_cleanup) struct store_tree *t = NULL;
+	auto_free char *what = NULL;
+	int r = check_key(key, err);
+
+	if (r < 0)
+		return r;
+	r = store_hold(st, err);
+	if (r < 0)
+		return r;
+	if (store_tree_exists(st, kind, key))
+		return 1;
+
+	t = tree_new(st, kind, oci_digest_hex(key));
+	what = xasprintf("making %s %s", kinds[kind].what, key);
+	r = store_lock(st, t->lock, STORE_LOCK_EXCLUSIVE, what, err);
+	if (r < 0)
+		return r;
+	t->lock_fd = r;
+	if (store_tree_exists(st, kind, key))
+		return 1;
+
+	r = remove_stale(t, err);
+	if (r < 0)
+		return r;
+	r = make_work(t, err);
+	if (r < 0) {
+		file_remove_tree(store_fd(st), t->work, NULL);
+		return r;
+	}
+	*ret = take_ptr(&t);
+	return 0;
+}
+
+int store_tree_fd(const struct store_tree *t)
+{
+	return t->tree_fd;
+}
+
+int store_tree_note(struct store_tree *t, const char *name, const void *buf, size_t len,
+	struct mlr_error *err)
+{
+	auto_free char *path = xasprintf("%s/%s", t->work, name);
+	auto_close int fd = -1;
+	int r;
+
+	fd = openat(store_fd(t->st), path, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0644);
+	if (fd < 0)
+		return mlr_fail_errno(err, "create '%s/%s'", store_path(t->st), path);
+	r = file_write_all(fd, buf, len);
+	if (r < 0)
+		return mlr_fail(err, -r, "write '%s/%s': %s", store_path(t->st), path, strerror(-r));
+	return 0;
+}
+
+static int publish(struct store_tree *t, struct mlr_error *err)
+{
+	int fd = store_fd(t->st);
+	int r;
+
+	/*
+	 * One syncfs(2) instead of an fsync(2) a file: it also writes what others have in memory,
+	 * but a tree has thousands of files and each fsync is a commit of the journal.
+	 */
+	if (syncfs(t->tree_fd) < 0)
+		return mlr_fail_errno(err, "sync '%s/%s'", store_path(t->st), t->work);
+	if (renameat(fd, t->work, fd, t->final) < 0) {
+		if (errno != EEXIST && errno != ENOTEMPTY)
+			return mlr_fail_errno(err, "rename '%s' to '%s/%s'", t->work, store_path(t->st),
+				t->final);
+		file_remove_tree(fd, t->work, NULL); /* another made the same tree */
+	}
+	r = file_sync_dir(fd, kinds[t->kind].dir);
+	if (r < 0)
+		return mlr_fail(err, -r, "sync '%s/%s': %s", store_path(t->st), kinds[t->kind].dir,
+			strerror(-r));
+	return 0;
+}
+
+int store_tree_publish(struct store_tree *t, struct mlr_error *err)
+{
+	int r = publish(t, err);
+
+	if (r < 0)
+		file_remove_tree(store_fd(t->st), t->work, NULL);
+	tree_free(t);
+	return r;
+}
+
+void store_tree_drop(struct store_tree *t)
+{
+	struct mlr_error err = MLR_ERROR_INIT;
+
+	if (!t)
+		return;
+	if (file_remove_tree(store_fd(t->st), t->work, &err) < 0)
+		mlr_debug("store: %s", err.text);
+	tree_free(t);
+}
+
+char *store_tree_relpath(enum store_tree_kind kind, const char *key)
+{
+	return xasprintf("%s/%.64s/tree", kinds[kind].dir, oci_digest_hex(key));
+}
+
+int store_tree_open(struct store *st, enum store_tree_kind kind, const char *key,
+	struct mlr_error *err)
+{
+	auto_free char *path = NULL;
+	int fd, r = check_key(key, err);
+
+	if (r < 0)
+		return r;
+	path = store_tree_relpath(kind, key);
+	fd = openat(store_fd(st), path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	if (fd < 0)
+		return mlr_fail_errno(err, "open '%s/%s'", store_path(st), path);
+	return fd;
+}
