@@ -210,13 +210,28 @@ static int open_lowers(const struct plan *p, int **ret, struct mlr_error *err)
 	return 0;
 }
 
+/* The upper layer's top is the container's "/": it gets the image's mode. */
+static int copy_root_mode(int lower, int scratch, struct mlr_error *err)
+{
+	struct stat st;
+
+	if (fstat(lower, &st) < 0 || fchmodat(scratch, "upper", st.st_mode & 01777, 0) < 0)
+		return mlr_fail_errno(err, "give the root the image's mode");
+	return 0;
+}
+
 static int mount_overlay(struct assembly *a, const int *lowers, struct mlr_error *err)
 {
 	const struct plan *p = a->plan;
 	auto_free char *options = overlay_options(p->lowers.n);
 	int r;
 
+	if (p->lowers.n == 0)
+		return mlr_fail(err, EINVAL, "the image has no layers");
 	r = link_lowers(p, lowers, a->scratch, err);
+	if (r < 0)
+		return r;
+	r = copy_root_mode(lowers[0], a->scratch, err);
 	if (r < 0)
 		return r;
 	if (fchdir(a->scratch) < 0)
