@@ -1,0 +1,186 @@
+# shellcheck shell=bash
+# The library of all command-line tests: `load common` (or `load ../cli/common`) at the top of a
+# .bats file brings assertions, the programs just built on PATH, a store and a home of the test's
+# own, a registry on loopback and makers of images. Nothing here needs root.
+#
+#   setup_file() { registry_start; image_tiny tiny; }
+#   teardown_file() { registry_stop; }
+#
+#   @test "exec: a command that is not in the image exits 127 and is named" {
+#           mlrun pull -q "$REGISTRY/tiny"
+#           run -127 mlrun exec "$REGISTRY/tiny" /no/such
+#           assert_output --partial "/no/such"
+#   }
+#
+# A file that defines setup() or teardown() calls common_setup and common_teardown in them.
+#
+#   skip_file REASON                    in setup_file: skip every test of the file
+#   skip_if_sanitized                   for tests that measure memory or time
+#   registry_start [DIR]                sets and exports $REGISTRY, $REGISTRY_LOG, $REGISTRY_PID
+#   registry_stop                       both are registry.bash's
+#   registry_requests [REGEX]           the request lines so far ("GET /v2/tiny/manifests/latest")
+#   registry_blob NAME FILE             upload bytes; prints their digest
+#   registry_manifest NAME REF FILE [TYPE]   upload a manifest as it is; prints its digest
+#   layer_tar OUT DIR                   a layer of DIR's contents, owned by root, in sorted order
+#   image_layout DIR LAYER...           an OCI layout of these layer tars, tag "latest"
+#   image_config DIR ARG...             umoci config's options, e.g. --config.env A=b
+#   image_push DIR NAME [oci|v2s2]      to $REGISTRY/NAME (":latest" when NAME has no tag)
+#   image_push_tar [-f oci|v2s2] [-c UMOCI_CONFIG_ARG]... NAME LAYER...
+#   image_tiny NAME [oci|v2s2]          busybox with every applet, passwd, an Env and a Cmd
+#   sha256_of FILE                      "sha256:<hex>"
+
+bats_require_minimum_version 1.5.0
+bats_load_library bats-support
+bats_load_library bats-assert
+
+top_srcdir=$(cd "${top_srcdir:-$BATS_TEST_DIRNAME/../..}" && pwd)
+top_builddir=$(cd "${top_builddir:-$top_srcdir}" && pwd)
+export top_srcdir top_builddir
+
+# shellcheck source=tests/cli/registry.bash
+. "$top_srcdir/tests/cli/registry.bash"
+
+# What a user may have set must not change what the tests see.
+unset "${!MLRUN_@}" "${!XDG_@}" "${!SLURM_@}" REGISTRY_AUTH_FILE DOCKER_CONFIG CDPATH
+unset http_proxy https_proxy all_proxy no_proxy HTTP_PROXY HTTPS_PROXY ALL_PROXY NO_PROXY
+export LC_ALL=C.UTF-8 PATH="$top_builddir/src:$PATH:/usr/sbin:/sbin"
+
+# A sanitizer's report fails the test that caused it, whatever the test expected.
+sanitizer_reports() { echo "${BATS_TEST_TMPDIR:-$BATS_FILE_TMPDIR}/sanitizer"; }
+
+# bats before 1.9 takes a skip in setup_file for a failure.
+skip_file() { export SKIP_FILE=$1; }
+
+skip_if_sanitized() {
+	[ "${sanitizers:-no}" != yes ] || skip "measured on the plain build"
+}
+
+common_setup() {
+	[ -z "${SKIP_FILE:-}" ] || skip "$SKIP_FILE"
+	export HOME="$BATS_TEST_TMPDIR/home" TMPDIR="$BATS_TEST_TMPDIR/tmp"
+	export MLRUN_STORE="$BATS_TEST_TMPDIR/store"
+	mkdir -p "$HOME" "$TMPDIR"
+	ASAN_OPTIONS=log_path=$(sanitizer_reports)
+	UBSAN_OPTIONS=print_stacktrace=1:log_path=$(sanitizer_reports)
+	export ASAN_OPTIONS UBSAN_OPTIONS
+	cd "$TMPDIR" || return
+}
+
+common_teardown() {
+	local report failed=0
+
+	for report in "$(sanitizer_reports)".*; do
+		[ -e "$report" ] || continue
+		cat "$report"
+		failed=1
+	done
+	# Trees keep their modes; bats must be able to remove them.
+	chmod -R u+rwX "$BATS_TEST_TMPDIR" 2>/dev/null
+	return "$failed"
+}
+
+setup() { common_setup; }
+teardown() { common_teardown; }
+
+sha256_of() { echo "sha256:$(sha256sum <"$1" | cut -d' ' -f1)"; }
+
+# --- the registry -------------------------------------------------------------
+
+registry_requests() {
+	sed -n 's/^[^"]*"\([A-Z]* [^ ]*\) HTTP.*/\1/p' "$REGISTRY_LOG" | grep -E -- "${1:-.}" || true
+}
+
+registry_blob() {
+	local digest location sep='?'
+
+	digest=$(sha256_of "$2")
+	location=$(curl -fsS -o /dev/null -D - -X POST "http://$REGISTRY/v2/$1/blobs/uploads/" |
+		tr -d '\r' | sed -n 's/^Location: //Ip')
+	case $location in *\?*) sep='&' ;; esac
+	curl -fsS -o /dev/null -X PUT -H 'Content-Type: application/octet-stream' \
+		-T "$2" "$location${sep}digest=$digest"
+	echo "$digest"
+}
+
+registry_manifest() {
+	curl -fsS -o /dev/null -X PUT -T "$3" "http://$REGISTRY/v2/$1/manifests/$2" \
+		-H "Content-Type: ${4:-application/vnd.oci.image.manifest.v1+json}"
+	sha256_of "$3"
+}
+
+# --- images -------------------------------------------------------------------
+
+layer_tar() {
+	tar -C "$2" --sort=name --owner=0 --group=0 --numeric-owner --format=pax \
+		--pax-option=delete=atime,delete=ctime -cf "$1" .
+}
+
+image_layout() {
+	local dir=$1 layer
+
+	shift
+	umoci init --layout "$dir"
+	umoci new --image "$dir:latest"
+	for layer; do
+		umoci raw add-layer --image "$dir:latest" "$layer"
+	done
+}
+
+image_config() {
+	local dir=$1
+
+	shift
+	umoci config --image "$dir:latest" "$@"
+}
+
+image_push() {
+	local name=$2
+
+	case $name in *:*) ;; *) name=$name:latest ;; esac
+	skopeo --insecure-policy copy -q --format "${3:-oci}" --dest-tls-verify=false \
+		"oci:$1:latest" "docker://$REGISTRY/$name"
+}
+
+image_push_tar() {
+	local OPTIND=1 opt format=oci dir name
+	local -a config=()
+
+	while getopts f:c: opt; do
+		case $opt in
+		f) format=$OPTARG ;;
+		c) config+=("$OPTARG") ;;
+		*) return 1 ;;
+		esac
+	done
+	shift $((OPTIND - 1))
+	name=$1
+	shift
+	dir=$(mktemp -d "${BATS_TEST_TMPDIR:-$BATS_FILE_TMPDIR}/layout.XXXXXX")/oci
+	image_layout "$dir" "$@"
+	[ ${#config[@]} -eq 0 ] || image_config "$dir" "${config[@]}"
+	image_push "$dir" "$name" "$format"
+}
+
+# A root directory with busybox under every name it answers to, as hard links.
+tiny_root() {
+	mkdir -p "$1"/{bin,etc,root,tmp,usr/bin,home}
+	cp "$(command -v busybox)" "$1/bin/busybox"
+	"$1/bin/busybox" --install "$1/bin"
+	ln -s ../../bin/env "$1/usr/bin/env"
+	echo 'root:x:0:0:root:/root:/bin/sh' >"$1/etc/passwd"
+	echo 'root:x:0:' >"$1/etc/group"
+	echo 'NAME=tiny' >"$1/etc/os-release"
+	chmod 1777 "$1/tmp"
+}
+
+image_tiny() {
+	local tar=$BATS_FILE_TMPDIR/tiny.tar
+
+	if [ ! -e "$tar" ]; then
+		tiny_root "$BATS_FILE_TMPDIR/tiny"
+		layer_tar "$tar" "$BATS_FILE_TMPDIR/tiny"
+	fi
+	image_push_tar -f "${2:-oci}" -c --config.env -c PATH=/bin:/usr/bin -c --config.env -c TINY=yes \
+		-c --config.cmd -c /bin/sh -c --config.cmd -c -c -c --config.cmd -c 'echo tiny' \
+		-c --config.workingdir -c /root "$1" "$tar"
+}

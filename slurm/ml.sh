@@ -1,0 +1,37 @@
+#!/bin/bash
+# Train a network inside an image, as one Slurm job on one node.
+#
+#   mlrun pull IMAGE                       once, on a login node
+#   IMAGE=... EPOCHS=5 sbatch slurm/ml.sh
+#
+# What can be set in the environment, and what holds otherwise:
+#   IMAGE   mlrun/trainer-cpu                  the image; it has to be in the store ($MLRUN_STORE)
+#   DATA    /usr/share/datasets/fashion-mnist  a directory with the four IDX files, seen as /data
+#   EPOCHS  10
+#   SEED    1
+#   OUT     where sbatch was called            gets ml-JOBID.safetensors and ml-JOBID.jsonl
+#
+# A minute before the time limit (and on `scancel --signal=TERM JOBID`) mltrain gets SIGTERM; it
+# writes its checkpoint and ends.
+#
+#SBATCH --job-name=ml
+#SBATCH --partition=workq
+#SBATCH --nodes=1
+#SBATCH --ntasks=1
+#SBATCH --cpus-per-task=2
+#SBATCH --time=00:30:00
+#SBATCH --signal=TERM@60
+#SBATCH --output=ml-%j.out
+
+set -eu
+
+image=${IMAGE:-mlrun/trainer-cpu}
+data=${DATA:-/usr/share/datasets/fashion-mnist}
+out=${OUT:-$SLURM_SUBMIT_DIR}
+cpus=${SLURM_CPUS_PER_TASK:-2}
+
+# Since Slurm 22.05 srun no longer takes --cpus-per-task from sbatch by itself.
+exec srun --cpus-per-task="$cpus" \
+	mlrun exec -v "$data:/data:ro" -v "$out:/out" "$image" \
+	mltrain train --data /data --epochs "${EPOCHS:-10}" --seed "${SEED:-1}" --threads "$cpus" \
+	--checkpoint "/out/ml-$SLURM_JOB_ID.safetensors" --log "/out/ml-$SLURM_JOB_ID.jsonl"

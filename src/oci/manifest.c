@@ -1,0 +1,300 @@
+#include "oci/manifest.h"
+
+#include "base/cleanup.h"
+#include "base/memory.h"
+#include "oci/digest.h"
+#include "oci/json.h"
+#include "oci/media.h"
+
+#include <errno.h>
+#include <string.h>
+
+/* More entries than any index has; the document's size bounds them as well. */
+#define ENTRIES_MAX 4096
+
+static int parse_descriptor(json_t *obj, struct oci_descriptor *ret, struct mlr_error *err)
+{
+	const char *type, *digest;
+	int r;
+
+	r = oci_json_text(obj, "mediaType", &type, err);
+	if (r == 0)
+		r = oci_json_text(obj, "digest", &digest, err);
+	if (r < 0)
+		return r;
+	if (!type || !digest)
+		return mlr_fail(err, EPROTO, "a descriptor without \"%s\"", type ? "digest" : "mediaType");
+
+	r = oci_digest_check(digest, err);
+	if (r < 0)
+		return r == -EINVAL ? mlr_fail(err, EPROTO, "a descriptor's digest '%.100s' is malformed", digest) : r;
+	r = oci_json_size(obj, "size", &ret->size, err);
+	if (r < 0)
+		return r;
+	ret->media_type = xstrdup(type);
+	ret->digest = xstrdup(digest);
+	return 0;
+}
+
+static void descriptor_done(struct oci_descriptor *d)
+{
+	free(d->digest);
+	free(d->media_type);
+}
+
+static int parse_layers(json_t *list, struct oci_document *d, struct mlr_error *err)
+{
+	json_t *v;
+	size_t i;
+
+	if (json_array_size(list) > OCI_LAYERS_MAX)
+		return mlr_fail(err, ENOTSUP, "%zu layers, the limit is %d", json_array_size(list),
+			OCI_LAYERS_MAX);
+	d->layers = xcalloc(json_array_size(list), sizeof(*d->layers));
+	json_array_foreach(list, i, v) {
+		struct oci_layer *l = &d->layers[d->n_layers++];
+		int r;
+
+		if (!json_is_object(v))
+			return mlr_fail(err, EPROTO, "layer %zu is not an object", i + 1);
+		r = parse_descriptor(v, &l->blob, err);
+		if (r == 0)
+			r = oci_media_layer(l->blob.media_type, &l->compression, err);
+		if (r < 0)
+			return mlr_wrap(err, "layer %zu", i + 1);
+		d->size += l->blob.size; /* 500 times 4 TiB fit in 64 bits */
+	}
+	return 0;
+}
+
+static int parse_manifest(json_t *root, struct oci_document *d, struct mlr_error *err)
+{
+	json_t *config, *layers;
+	int r;
+
+	r = oci_json_object(root, "config", &config, err);
+	if (r == 0)
+		r = oci_json_array(root, "layers", &layers, err);
+	if (r < 0)
+		return r;
+	if (!config || !layers)
+		return mlr_fail(err, EPROTO, "a manifest without \"%s\"", config ? "layers" : "config");
+
+	r = parse_descriptor(config, &d->config, err);
+	if (r < 0)
+		return mlr_wrap(err, "config");
+	if (!oci_media_is_config(d->config.media_type))
+		return mlr_fail(err, ENOTSUP,
+			"this is not a container image: its configuration is '%.100s'", d->config.media_type);
+	if (d->config.size > OCI_DOCUMENT_MAX)
+		return mlr_fail(err, EFBIG, "config: %llu bytes, the limit is %u",
+			(unsigned long long)d->config.size, OCI_DOCUMENT_MAX);
+	return parse_layers(layers, d, err);
+}
+
+/* BuildKit stores provenance and bills of material beside the images, under no real platform. */
+static int is_attestation(json_t *entry, const struct oci_index_entry *e)
+{
+	json_t *type = json_object_get(json_object_get(entry, "annotations"), "vnd.docker.reference.type");
+
+	if (json_is_string(type))
+		return 1;
+	return e->has_platform && strcmp(e->platform.os, "unknown") == 0 &&
+		strcmp(e->platform.arch, "unknown") == 0;
+}
+
+static int parse_platform(json_t *entry, struct oci_index_entry *e, struct mlr_error *err)
+{
+	const char *os, *arch, *variant;
+	json_t *p;
+	int r;
+
+	r = oci_json_object(entry, "platform", &p, err);
+	if (r < 0 || !p)
+		return r;
+	r = oci_json_text(p, "os", &os, err);
+	if (r == 0)
+		r = oci_json_text(p, "architecture", &arch, err);
+	if (r == 0)
+		r = oci_json_text(p, "variant", &variant, err);
+	if (r < 0)
+		return mlr_wrap(err, "platform");
+	oci_platform_set(&e->platform, os, arch, variant);
+	e->has_platform = 1;
+	return 0;
+}
+
+static int parse_entry(json_t *v, struct oci_document *d, struct mlr_error *err)
+{
+	struct oci_index_entry e = { 0 };
+	int r;
+
+	if (!json_is_object(v))
+		return mlr_fail(err, EPROTO, "not an object");
+	r = parse_descriptor(v, &e.blob, err);
+	if (r == 0)
+		r = parse_platform(v, &e, err);
+	/* An entry of another kind (a signature, a chart) is no reason to refuse the image beside it. */
+	if (r == 0 && oci_media_kind(e.blob.media_type, &e.kind, NULL) == 0 && !is_attestation(v, &e)) {
+		d->entries[d->n_entries++] = e;
+		return 0;
+	}
+	descriptor_done(&e.blob);
+	return r;
+}
+
+static int parse_index(json_t *root, struct oci_document *d, struct mlr_error *err)
+{
+	json_t *list, *v;
+	size_t i;
+	int r;
+
+	r = oci_json_array(root, "manifests", &list, err);
+	if (r < 0)
+		return r;
+	if (!list)
+		return mlr_fail(err, EPROTO, "an index without \"manifests\"");
+	if (json_array_size(list) > ENTRIES_MAX)
+		return mlr_fail(err, EPROTO, "an index of %zu entries", json_array_size(list));
+
+	d->entries = xcalloc(json_array_size(list), sizeof(*d->entries));
+	json_array_foreach(list, i, v) {
+		r = parse_entry(v, d, err);
+		if (r < 0)
+			return mlr_wrap(err, "index entry %zu", i + 1);
+	}
+	return 0;
+}
+
+static int check_version(json_t *root, struct mlr_error *err)
+{
+	json_t *v = json_object_get(root, "schemaVersion");
+
+	if (json_is_integer(v) && json_integer_value(v) == 1)
+		return oci_media_kind("application/vnd.docker.distribution.manifest.v1+json",
+			&(enum oci_kind){ 0 }, err);
+	if (!json_is_integer(v) || json_integer_value(v) != 2)
+		return mlr_fail(err, EPROTO, "\"schemaVersion\" is not 2");
+	return 0;
+}
+
+/* Everyone who says what the document is must say the same; those who say nothing are not asked. */
+static int settle_type(json_t *root, const char *header, const char *descriptor, struct oci_document *d,
+	struct mlr_error *err)
+{
+	auto_free char *served = oci_media_from_header(header);
+	int has_layers = json_object_get(root, "layers") || json_object_get(root, "config") ||
+		json_object_get(root, "fsLayers");
+	int has_entries = json_object_get(root, "manifests") != NULL;
+	const char *own, *type;
+	int r;
+
+	r = oci_json_text(root, "mediaType", &own, err);
+	if (r < 0)
+		return r;
+	if (has_layers && has_entries)
+		return mlr_fail(err, EPROTO, "the document is a manifest and an index at once");
+	if (own && served && strcmp(own, served) != 0)
+		return mlr_fail(err, EPROTO, "served as '%.100s' but says that it is '%.100s'", served, own);
+	type = own ? own : served;
+	if (type && descriptor && strcmp(type, descriptor) != 0)
+		return mlr_fail(err, EPROTO, "announced as '%.100s' but is '%.100s'", descriptor, type);
+	if (!type)
+		type = descriptor;
+	if (!type)
+		type = has_entries ? "application/vnd.oci.image.index.v1+json" :
+				     "application/vnd.oci.image.manifest.v1+json";
+
+	r = oci_media_kind(type, &d->kind, err);
+	if (r < 0)
+		return r;
+	if (d->kind == OCI_MANIFEST ? has_entries : has_layers)
+		return mlr_fail(err, EPROTO, "the contents are not those of '%s'", type);
+	d->media_type = xstrdup(type);
+	return 0;
+}
+
+void oci_document_done(struct oci_document *d)
+{
+	free(d->media_type);
+	descriptor_done(&d->config);
+	for (size_t i = 0; i < d->n_layers; i++)
+		descriptor_done(&d->layers[i].blob);
+	free(d->layers);
+	for (size_t i = 0; i < d->n_entries; i++)
+		descriptor_done(&d->entries[i].blob);
+	free(d->entries);
+	*d = (struct oci_document)OCI_DOCUMENT_INIT;
+}
+
+int oci_document_parse(const char *json, size_t len, const char *content_type,
+	const char *descriptor_type, struct oci_document *ret, struct mlr_error *err)
+{
+	auto_call(oci_document_done) struct oci_document d = OCI_DOCUMENT_INIT;
+	json_auto_t *root = NULL;
+	int r;
+
+	r = oci_json_load(json, len, OCI_DOCUMENT_MAX, &root, err);
+	if (r == 0)
+		r = check_version(root, err);
+	if (r == 0)
+		r = settle_type(root, content_type, descriptor_type, &d, err);
+	if (r == 0)
+		r = d.kind == OCI_MANIFEST ? parse_manifest(root, &d, err) : parse_index(root, &d, err);
+	if (r < 0)
+		return r;
+
+	*ret = d;
+	d = (struct oci_document)OCI_DOCUMENT_INIT;
+	return 0;
+}
+
+static char *list_platforms(const struct oci_document *index)
+{
+	char *all = xstrdup("");
+
+	for (size_t i = 0; i < index->n_entries; i++) {
+		char name[OCI_PLATFORM_SIZE], *longer;
+
+		if (!index->entries[i].has_platform)
+			continue;
+		oci_platform_print(&index->entries[i].platform, name);
+		longer = xasprintf("%s%s%s", all, *all ? ", " : "", name);
+		free(all);
+		all = longer;
+		if (strlen(all) > 400)
+			break;
+	}
+	return all;
+}
+
+int oci_index_choose(const struct oci_document *index, const struct oci_platform *want,
+	const struct oci_index_entry **ret, struct mlr_error *err)
+{
+	const struct oci_index_entry *best = NULL, *nameless = NULL;
+	char name[OCI_PLATFORM_SIZE];
+	int best_score = 0;
+
+	for (size_t i = 0; i < index->n_entries; i++) {
+		const struct oci_index_entry *e = &index->entries[i];
+		int score = e->has_platform ? oci_platform_match(want, &e->platform) : 0;
+
+		if (!e->has_platform && !nameless)
+			nameless = e;
+		if (score > best_score) {
+			best = e;
+			best_score = score;
+		}
+	}
+	if (!best)
+		best = nameless;
+	if (!best) {
+		auto_free char *there = list_platforms(index);
+
+		oci_platform_print(want, name);
+		return mlr_fail(err, ENOENT, "the image does not exist for %s; it does for: %s", name,
+			*there ? there : "nothing");
+	}
+	*ret = best;
+	return 0;
+}

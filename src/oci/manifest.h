@@ -1,0 +1,90 @@
+/*
+ * Manifests and indexes (OCI image-spec, manifest.md and image-index.md; Docker's "Image Manifest
+ * Version 2, Schema 2" and its manifest list are the same documents under other media types).
+ *
+ * Documents come from strangers. What a document is must be said alike by everyone who says it: the
+ * Content-Type, the descriptor that led to it, its own mediaType and its contents (CVE-2021-41190).
+ */
+#ifndef MLR_OCI_MANIFEST_H
+#define MLR_OCI_MANIFEST_H
+
+#include "base/error.h"
+#include "oci/platform.h"
+
+#include <stddef.h>
+#include <stdint.h>
+
+#define OCI_DOCUMENT_MAX (4u << 20) /* bytes; the distribution-spec's ceiling for manifests, "Pushing Manifests" */
+#define OCI_LAYERS_MAX   500        /* Linux mounts no more lower directories in one overlay */
+
+/* What a registry is asked for: all four types; it hides what is not named. */
+#define OCI_ACCEPT_MANIFESTS \
+	"application/vnd.oci.image.manifest.v1+json, " \
+	"application/vnd.oci.image.index.v1+json, " \
+	"application/vnd.docker.distribution.manifest.v2+json, " \
+	"application/vnd.docker.distribution.manifest.list.v2+json"
+
+enum oci_kind { OCI_MANIFEST, OCI_INDEX };
+
+struct oci_descriptor {
+	char *digest;     /* checked, "sha256:…" */
+	char *media_type; /* never NULL */
+	uint64_t size;    /* bytes */
+};
+
+enum oci_compression { OCI_PLAIN, OCI_GZIP };
+
+struct oci_layer {
+	struct oci_descriptor blob;
+	enum oci_compression compression;
+};
+
+struct oci_index_entry {
+	struct oci_descriptor blob;
+	enum oci_kind kind;
+	int has_platform;
+	struct oci_platform platform;
+};
+
+struct oci_document {
+	enum oci_kind kind;
+	char *media_type;
+
+	/* OCI_MANIFEST */
+	struct oci_descriptor config;
+	struct oci_layer *layers; /* lowest first */
+	size_t n_layers;
+	uint64_t size;            /* of all layers, compressed */
+
+	/* OCI_INDEX: entries that may be images; attestations and unknown media types are left out */
+	struct oci_index_entry *entries;
+	size_t n_entries;
+};
+
+#define OCI_DOCUMENT_INIT { 0 }
+
+/*
+ * Parse a manifest or an index.
+ *
+ *   content_type     the HTTP header, parameters allowed; NULL when none came. Types that say
+ *                    nothing (application/json, text/plain, application/octet-stream) bind nothing
+ *   descriptor_type  mediaType of the descriptor that led here; NULL for the top document
+ *
+ * Returns 0; -EPROTO for malformed and for contradictory documents; -EFBIG beyond OCI_DOCUMENT_MAX;
+ * -ENOTSUP for schema 1, for artifacts that are no images, for layers that are foreign, encrypted or
+ * of an unknown type, for digests other than sha256.
+ */
+int oci_document_parse(const char *json, size_t len, const char *content_type,
+	const char *descriptor_type, struct oci_document *ret, struct mlr_error *err);
+void oci_document_done(struct oci_document *d);
+
+/*
+ * The index entry that serves a platform best, the first among equals; an entry without a platform
+ * (a nested index, or an index of one) only when none with one does.
+ *
+ * Returns 0, or -ENOENT listing the platforms that there are.
+ */
+int oci_index_choose(const struct oci_document *index, const struct oci_platform *want,
+	const struct oci_index_entry **ret, struct mlr_error *err);
+
+#endif

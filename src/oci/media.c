@@ -1,0 +1,87 @@
+#include "oci/media.h"
+
+#include "base/cleanup.h"
+#include "base/memory.h"
+
+#include <errno.h>
+#include <string.h>
+
+static const struct {
+	const char *type;
+	enum oci_kind kind;
+} kinds[] = {
+	{ "application/vnd.oci.image.manifest.v1+json", OCI_MANIFEST },
+	{ "application/vnd.docker.distribution.manifest.v2+json", OCI_MANIFEST },
+	{ "application/vnd.oci.image.index.v1+json", OCI_INDEX },
+	{ "application/vnd.docker.distribution.manifest.list.v2+json", OCI_INDEX },
+};
+
+static const struct {
+	const char *type;
+	enum oci_compression compression;
+} layers[] = {
+	{ "application/vnd.oci.image.layer.v1.tar", OCI_PLAIN },
+	{ "application/vnd.oci.image.layer.v1.tar+gzip", OCI_GZIP },
+	{ "application/vnd.docker.image.rootfs.diff.tar", OCI_PLAIN },
+	{ "application/vnd.docker.image.rootfs.diff.tar.gzip", OCI_GZIP },
+};
+
+int oci_media_kind(const char *type, enum oci_kind *ret, struct mlr_error *err)
+{
+	for (size_t i = 0; i < ARRAY_LEN(kinds); i++) {
+		if (strcmp(type, kinds[i].type) == 0) {
+			*ret = kinds[i].kind;
+			return 0;
+		}
+	}
+	if (strncmp(type, "application/vnd.docker.distribution.manifest.v1+", 48) == 0)
+		return mlr_fail(err, ENOTSUP,
+			"the image is in Docker's schema 1 of 2014, which is not supported: push it again "
+			"with a current tool");
+	return mlr_fail(err, ENOTSUP, "media type '%.100s' is neither an image manifest nor an index",
+		type);
+}
+
+int oci_media_layer(const char *type, enum oci_compression *ret, struct mlr_error *err)
+{
+	for (size_t i = 0; i < ARRAY_LEN(layers); i++) {
+		if (strcmp(type, layers[i].type) == 0) {
+			*ret = layers[i].compression;
+			return 0;
+		}
+	}
+	if (strstr(type, "encrypted"))
+		return mlr_fail(err, ENOTSUP, "encrypted layers ('%.100s') are not supported", type);
+	if (strstr(type, "foreign") || strstr(type, "nondistributable"))
+		return mlr_fail(err, ENOTSUP,
+			"foreign layers ('%.100s'), which lie outside the registry, are not supported", type);
+	if (strstr(type, "zstd"))
+		return mlr_fail(err, ENOTSUP,
+			"layers compressed with zstd ('%.100s') are not supported by this version", type);
+	return mlr_fail(err, ENOTSUP, "layers of media type '%.100s' are not supported", type);
+}
+
+int oci_media_is_config(const char *type)
+{
+	return strcmp(type, "application/vnd.oci.image.config.v1+json") == 0 ||
+		strcmp(type, "application/vnd.docker.container.image.v1+json") == 0;
+}
+
+char *oci_media_from_header(const char *content_type)
+{
+	static const char *const vague[] = { "", "application/json", "text/plain",
+		"application/octet-stream", "binary/octet-stream" };
+	auto_free char *type = NULL;
+
+	if (!content_type)
+		return NULL;
+	content_type += strspn(content_type, " \t");
+	type = xstrndup(content_type, strcspn(content_type, "; \t\r\n"));
+	for (char *s = type; *s; s++)
+		if (*s >= 'A' && *s <= 'Z')
+			*s += 'a' - 'A';
+	for (size_t i = 0; i < ARRAY_LEN(vague); i++)
+		if (strcmp(type, vague[i]) == 0)
+			return NULL;
+	return take_ptr(&type);
+}

@@ -1,0 +1,22 @@
+/*
+ * A small document from the network in memory, with a ceiling. For this room's other files.
+ */
+#ifndef MLR_REGISTRY_BUFFER_H
+#define MLR_REGISTRY_BUFFER_H
+
+#include "base/error.h"
+
+#include <stddef.h>
+
+struct buffer {
+	char *data; /* len bytes and a NUL, owned; NULL while empty */
+	size_t len, max, room;
+};
+
+#define BUFFER_INIT(ceiling) { NULL, 0, (ceiling), 0 }
+
+/* An http_sink_fn and a registry_sink_fn: appends. Returns 0, -EFBIG beyond the ceiling, -ENOMEM. */
+int buffer_put(void *buffer, const void *bytes, size_t len, struct mlr_error *err);
+void buffer_done(struct buffer *b);
+
+#endif

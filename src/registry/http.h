@@ -1,0 +1,68 @@
+/*
+ * One HTTP exchange over libcurl: request, redirects, response headers, body into a sink. Knows
+ * neither retries nor tokens. For this room's other files.
+ *
+ * Handles are kept between exchanges, so that connections are; any thread may start one.
+ */
+#ifndef MLR_REGISTRY_HTTP_H
+#define MLR_REGISTRY_HTTP_H
+
+#include "base/error.h"
+
+#include <stddef.h>
+#include <stdint.h>
+
+struct http;
+
+/* Takes body bytes of a 200 or 206. Returns 0, or -errno with err set to end the exchange. */
+typedef int (*http_sink_fn)(void *ctx, const void *buf, size_t len, struct mlr_error *err);
+
+struct http_exchange {
+	/* Asked by the caller; all borrowed. */
+	const char *url;
+	const char *base;    /* the registry's own URL, by which redirects are judged */
+	int head;            /* HEAD instead of GET */
+	const char *accept;  /* or NULL */
+	const char *bearer;  /* token or NULL; goes to url's origin only, whatever redirects say */
+	uint64_t from;       /* first byte wanted; not 0: asked for with Range */
+	http_sink_fn sink;   /* may be NULL with head */
+	void *sink_ctx;
+
+	/* Told by the exchange. */
+	int status;          /* of the last response; 0 when none came */
+	int redirected;      /* the last response came from another origin than url's */
+	int transient;       /* after a failure: may work when tried again */
+	int unreached;       /* after a failure: no connection came about */
+	int other_protocol;  /* after a failure: the peer answered, but not in this scheme */
+	int64_t length;      /* Content-Length, -1 when absent */
+	uint64_t first;      /* of a 206: where Content-Range begins */
+	int64_t retry_after; /* seconds, -1 when absent */
+	char *content_type, *authenticate, *digest; /* headers or NULL; digest is Docker-Content-Digest */
+	char *problem;       /* up to 16 KiB of the body of another status than 200 and 206, or NULL */
+};
+
+struct http_options {
+	int tls_verify;
+	int stall_ms;        /* without a byte for so long the connection counts as broken */
+	const int *cancel;   /* read atomically; not 0: end with -ECANCELED. May be NULL */
+};
+
+struct http *http_new(const struct http_options *opt);
+void http_free(struct http *h);
+
+/*
+ * Run one exchange. A response of any status is success, to be judged by the caller.
+ *
+ * Returns 0; the sink's error; -ECANCELED; -EHOSTUNREACH (no such host), -ECONNREFUSED and kin,
+ * -ETIMEDOUT, -ECONNRESET (broke half-way), -EPERM (certificate), -EPROTO, -EACCES (redirect refused).
+ */
+int http_perform(struct http *h, struct http_exchange *x, struct mlr_error *err);
+void http_exchange_done(struct http_exchange *x);
+
+/* Sleep, ended by cancel. Returns 0 or -ECANCELED. */
+int http_sleep(struct http *h, int64_t ms, struct mlr_error *err);
+
+/* Milliseconds of a clock that only goes forward. */
+int64_t http_now_ms(void);
+
+#endif

@@ -1,0 +1,112 @@
+#include "registry/url.h"
+
+#include "base/cleanup.h"
+#include "base/memory.h"
+#include "oci/ref.h"
+
+#include <curl/curl.h>
+#include <errno.h>
+#include <string.h>
+#include <strings.h>
+
+struct parts {
+	char *scheme, *host, *port; /* port filled in by the scheme where absent */
+};
+
+static void parts_done(struct parts *p)
+{
+	curl_free(p->scheme);
+	curl_free(p->host);
+	curl_free(p->port);
+}
+
+static void url_free(CURLU **u)
+{
+	curl_url_cleanup(*u);
+}
+
+static int split(const char *url, struct parts *p)
+{
+	auto_call(url_free) CURLU *u = curl_url();
+
+	return u && curl_url_set(u, CURLUPART_URL, url, CURLU_DISALLOW_USER) == CURLUE_OK &&
+		curl_url_get(u, CURLUPART_SCHEME, &p->scheme, 0) == CURLUE_OK &&
+		curl_url_get(u, CURLUPART_HOST, &p->host, 0) == CURLUE_OK &&
+		curl_url_get(u, CURLUPART_PORT, &p->port, CURLU_DEFAULT_PORT) == CURLUE_OK;
+}
+
+int url_same_origin(const char *a, const char *b)
+{
+	auto_call(parts_done) struct parts x = { 0 }, y = { 0 };
+
+	return split(a, &x) && split(b, &y) && strcasecmp(x.scheme, y.scheme) == 0 &&
+		strcasecmp(x.host, y.host) == 0 && strcmp(x.port, y.port) == 0;
+}
+
+int url_is_loopback(const char *url)
+{
+	auto_call(parts_done) struct parts p = { 0 };
+	struct oci_ref host = OCI_REF_INIT;
+
+	if (!split(url, &p))
+		return 0;
+	host.registry = p.host;
+	return oci_ref_is_loopback(&host);
+}
+
+char *url_authority(const char *url)
+{
+	auto_call(parts_done) struct parts p = { 0 };
+
+	if (!split(url, &p))
+		return xstrdup(url);
+	if (strcmp(p.port, strcmp(p.scheme, "https") == 0 ? "443" : "80") == 0)
+		return xstrdup(p.host);
+	return xasprintf("%s:%s", p.host, p.port);
+}
+
+static int check(const char *url, const char *base, int same_origin_is_enough, struct mlr_error *err)
+{
+	auto_call(parts_done) struct parts p = { 0 };
+
+	if (!split(url, &p))
+		return mlr_fail(err, EPROTO, "'%.200s' is not a URL that could be followed", url);
+	if (strcmp(p.scheme, "https") == 0)
+		return 0;
+	if (strcmp(p.scheme, "http") != 0)
+		return mlr_fail(err, EACCES, "'%.200s' is neither https nor http", url);
+	if (same_origin_is_enough && url_same_origin(url, base))
+		return 0;
+	if (url_is_loopback(base) && url_is_loopback(url))
+		return 0;
+	return mlr_fail(err, EACCES, "'%.200s' is not https", url);
+}
+
+int url_check_redirect(const char *url, const char *base, struct mlr_error *err)
+{
+	int r = check(url, base, 1, err);
+
+	return r < 0 ? mlr_wrap(err, "refused to follow the registry's redirect") : 0;
+}
+
+int url_check_realm(const char *url, const char *base, struct mlr_error *err)
+{
+	int r = check(url, base, 0, err);
+
+	return r < 0 ? mlr_wrap(err, "refused the registry's token server") : 0;
+}
+
+char *url_add_query(const char *url, const char *name, const char *value)
+{
+	auto_call(url_free) CURLU *u = curl_url();
+	auto_free char *pair = xasprintf("%s=%s", name, value);
+	char *out = NULL, *ret;
+
+	if (!u || curl_url_set(u, CURLUPART_URL, url, 0) != CURLUE_OK ||
+		curl_url_set(u, CURLUPART_QUERY, pair, CURLU_APPENDQUERY | CURLU_URLENCODE) != CURLUE_OK ||
+		curl_url_get(u, CURLUPART_URL, &out, 0) != CURLUE_OK)
+		return NULL;
+	ret = xstrdup(out);
+	curl_free(out);
+	return ret;
+}

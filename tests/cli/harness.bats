@@ -1,0 +1,64 @@
+#!/usr/bin/env bats
+# The tests' own tools: what the other files stand on works, and leaves nothing behind.
+
+load common
+
+setup_file() {
+	registry_start
+	image_tiny tiny
+	image_tiny tiny-docker v2s2
+}
+
+teardown_file() { registry_stop; }
+
+manifest_type() {
+	skopeo inspect --raw --tls-verify=false "docker://$REGISTRY/$1" | grep -o '"mediaType":"[^"]*"' | head -n1
+}
+
+@test "harness: the registry serves an image as OCI and as Docker schema 2" {
+	run -0 curl -fsS "http://$REGISTRY/v2/_catalog"
+	assert_output --partial '"tiny","tiny-docker"'
+	run -0 skopeo inspect --tls-verify=false "docker://$REGISTRY/tiny"
+	assert_output --partial 'TINY=yes'
+	run manifest_type tiny-docker
+	assert_output --partial 'vnd.docker.distribution.manifest.v2+json'
+}
+
+@test "harness: requests can be read back from the access log" {
+	curl -fsS -o /dev/null "http://$REGISTRY/v2/tiny/tags/list?n=7"
+	run registry_requests 'n=7'
+	assert_output 'GET /v2/tiny/tags/list?n=7'
+}
+
+@test "harness: bytes and manifests can be uploaded as they are" {
+	local blob
+
+	echo '{}' >config
+	blob=$(registry_blob raw config)
+	assert_equal "$blob" "$(sha256_of config)"
+	printf '{"schemaVersion":2,"mediaType":"application/vnd.oci.image.manifest.v1+json","config":{"mediaType":"application/vnd.oci.image.config.v1+json","digest":"%s","size":3},"layers":[]}' \
+		"$blob" >manifest
+	run -0 registry_manifest raw odd manifest
+	assert_output "$(sha256_of manifest)"
+}
+
+@test "harness: the registry dies with the shell that started it" {
+	local pid
+
+	pid=$(
+		registry_start
+		echo "$REGISTRY_PID"
+	)
+	for _ in 1 2 3 4 5 6 7 8 9 10; do
+		kill -0 "$pid" 2>/dev/null || return 0
+		sleep 0.1
+	done
+	fail "registry $pid outlived its shell"
+}
+
+@test "harness: a sanitizer's report fails the test" {
+	echo "ERROR: AddressSanitizer: heap-use-after-free" >"$(sanitizer_reports).123"
+	run -1 common_teardown
+	assert_output --partial heap-use-after-free
+	rm "$(sanitizer_reports).123"
+}

@@ -1,0 +1,92 @@
+#!/usr/bin/env bats
+# slurm/ml.sh as an ordinary user on a real Slurm: `tests/slurm/lab.sh run USER COMMAND` starts one.
+
+load ../cli/common
+
+DATASET=/usr/share/datasets/fashion-mnist
+
+setup_file() {
+	if [ -z "${TEST_SLURM_CONF:-}" ]; then
+		skip_file "no Slurm cluster here (./quickstart check starts one, given root)"
+		return
+	elif [ ! -e "$DATASET/train-images-idx3-ubyte.gz" ]; then
+		skip_file "dataset-fashion-mnist is not installed"
+		return
+	fi
+	export SLURM_CONF=$TEST_SLURM_CONF
+
+	registry_start
+	"$top_srcdir/images/trainer-cpu/assemble" "$top_builddir/src/mltrain" "$BATS_FILE_TMPDIR/oci"
+	image_push "$BATS_FILE_TMPDIR/oci" mlrun/trainer-cpu
+	export IMAGE=$REGISTRY/mlrun/trainer-cpu
+	MLRUN_STORE=$BATS_FILE_TMPDIR/store HOME=$BATS_FILE_TMPDIR mlrun pull -q "$IMAGE"
+}
+
+teardown_file() { registry_stop; }
+
+setup() {
+	common_setup
+	export MLRUN_STORE=$BATS_FILE_TMPDIR/store
+}
+
+# The whole of a job's output and what Slurm knows of it, for the report of a failed test.
+show_job() {
+	scontrol show job "$1"
+	cat "ml-$1.out"
+}
+
+job_state() { scontrol show job "$1" | sed -n 's/.*JobState=\([A-Z_]*\).*/\1/p'; }
+
+wait_until_ended() {
+	local i
+
+	for ((i = 0; i < 600; i++)); do
+		case $(job_state "$1") in
+		PENDING | CONFIGURING | RUNNING | COMPLETING) sleep 0.5 ;;
+		*) return 0 ;;
+		esac
+	done
+	echo "job $1 did not end in five minutes"
+	show_job "$1"
+	return 1
+}
+
+@test "slurm: sbatch slurm/ml.sh ends COMPLETED with the test accuracy in its output" {
+	local job
+
+	job=$(EPOCHS=1 sbatch --parsable "$top_srcdir/slurm/ml.sh")
+	wait_until_ended "$job"
+	run show_job "$job"
+	assert_output --partial 'JobState=COMPLETED'
+	assert_output --regexp 'test accuracy 8[0-9]\.[0-9]+ %'
+	[ -s "ml-$job.safetensors" ]
+	[ -s "ml-$job.jsonl" ]
+}
+
+@test "slurm: SIGTERM to the job leaves a checkpoint that can be evaluated" {
+	local job i
+
+	job=$(EPOCHS=1000 sbatch --parsable "$top_srcdir/slurm/ml.sh")
+	for ((i = 0; i < 120; i++)); do
+		[ ! -s "ml-$job.jsonl" ] || break
+		sleep 0.5
+	done
+	[ ! -e "ml-$job.safetensors" ] || skip "an epoch ended before the signal could be sent"
+	scancel --signal=TERM "$job"
+	wait_until_ended "$job"
+	run show_job "$job"
+	assert_output --partial "ml-$job.safetensors"
+	run -0 mlrun exec -v "$DATASET:/data:ro" "$IMAGE" \
+		mltrain eval --checkpoint "$PWD/ml-$job.safetensors" --data /data
+	assert_output --partial 'test accuracy'
+}
+
+@test "slurm: an image that was not pulled fails the job and says what to do" {
+	local job
+
+	job=$(IMAGE=$REGISTRY/no/such sbatch --parsable "$top_srcdir/slurm/ml.sh")
+	wait_until_ended "$job"
+	run show_job "$job"
+	assert_output --partial 'JobState=FAILED'
+	assert_output --partial "mlrun pull $REGISTRY/no/such"
+}
