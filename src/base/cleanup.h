@@ -21,7 +21,13 @@
 #define auto_close    auto_call(mlr_cleanup_close)
 
 /* The variable's value, leaving NULL behind, typed as the variable. */
-#define take_ptr(p) ((__typeof__(*(p)))mlr_take_ptr(p))
+#define take_ptr(p) \
+	({ \
+		__typeof__(p) take_from_ = (p); \
+		__typeof__(*take_from_) taken_ = *take_from_; \
+		*take_from_ = NULL; \
+		taken_; \
+	})
 
 static inline void mlr_cleanup_free(void *p)
 {
@@ -35,15 +41,6 @@ static inline void mlr_cleanup_close(int *fd)
 	if (*fd >= 0)
 		close(*fd);
 	errno = saved;
-}
-
-static inline void *mlr_take_ptr(void *p)
-{
-	void **pp = p;
-	void *v = *pp;
-
-	*pp = NULL;
-	return v;
 }
 
 static inline int take_fd(int *fd)

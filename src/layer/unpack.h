@@ -10,6 +10,8 @@
  * character device 0:0, an opaque directory carries user.overlay.opaque=y. Owners are the caller's;
  * set-user-ID and set-group-ID bits are dropped; devices are skipped (counted); user.* xattrs kept,
  * but none that means something to overlayfs; modification times restored, on directories too.
+ * Within a layer the last member of a name wins, as with tar; an addition wins over a whiteout of
+ * the same name whatever their order.
  */
 #ifndef MLR_LAYER_UNPACK_H
 #define MLR_LAYER_UNPACK_H
@@ -24,8 +26,11 @@
 
 enum layer_compression { LAYER_PLAIN, LAYER_GZIP };
 
-/* Where the compressed bytes come from. Fill buf with 1..len bytes; 0 at the end; -errno with err
- * set, which then ends the unpacking with that error. */
+/*
+ * Where the compressed bytes come from. Fill buf with 1..len bytes; 0 at the end; -errno with err
+ * set, which then ends the unpacking with that error. Called from a thread of layer_unpack()'s own,
+ * one call at a time; layer_unpack() returns only when the last call has.
+ */
 typedef ssize_t (*layer_read_fn)(void *ctx, void *buf, size_t len, struct mlr_error *err);
 
 struct layer_result {
@@ -33,7 +38,9 @@ struct layer_result {
 	uint64_t bytes;                  /* uncompressed size */
 	uint64_t entries;                /* tar members */
 	uint64_t devices_skipped;
-	struct strv implicit;            /* directories used but not named, "usr/lib"; made with mode 0755 */
+	struct strv implicit;            /* directories used but not named, "usr/lib", sorted; made with
+	                                    mode 0755; "." is the top */
+	struct strv hiding;              /* directories that hold whiteouts, sorted; "." is the top */
 };
 
 #define LAYER_RESULT_INIT { 0 }
@@ -41,9 +48,26 @@ struct layer_result {
 void layer_result_done(struct layer_result *r);
 
 /*
+ * What a layer may ask for; beyond it, it is a bomb. Paths are at most 4095 bytes and
+ * LAYER_DEPTH_MAX names deep; one name is at most what the file system takes (255 bytes).
+ */
+struct layer_limits {
+	uint64_t entries;    /* tar members */
+	uint64_t bytes;      /* of the uncompressed tar, and of all files' sizes, holes included */
+	uint64_t ratio;      /* uncompressed to compressed bytes, looked at … */
+	uint64_t ratio_from; /* … from so many uncompressed bytes on */
+	size_t dir_memory;   /* bytes to remember directories with, about 100 for each */
+};
+
+#define LAYER_DEPTH_MAX 256
+/* 8 million members, 1 TiB, 256-fold from 1 GiB on (deflate's own limit is 1032), 32 MiB. */
+#define LAYER_LIMITS_DEFAULT { 8u << 20, 1ull << 40, 256, 1u << 30, 32u << 20 }
+
+/*
  * Unpack one layer into an empty directory.
  *
  *   tree_fd  the directory; stays the caller's
+ *   limits   LAYER_LIMITS_DEFAULT where not given
  *
  * Returns 0; -EPROTO for a broken or truncated archive, -EBADMSG for a broken compressed stream,
  * -ELOOP, -ENOTDIR and the like for archives that try to leave the tree, -ENOSPC, -EDQUOT from the
@@ -51,5 +75,7 @@ void layer_result_done(struct layer_result *r);
  */
 int layer_unpack(layer_read_fn read, void *ctx, enum layer_compression comp, int tree_fd,
 	struct layer_result *ret, struct mlr_error *err);
+int layer_unpack_limited(layer_read_fn read, void *ctx, enum layer_compression comp, int tree_fd,
+	const struct layer_limits *limits, struct layer_result *ret, struct mlr_error *err);
 
 #endif

@@ -15,8 +15,9 @@
 # A file that defines setup() or teardown() calls common_setup and common_teardown in them.
 #
 #   skip_file REASON                    in setup_file: skip every test of the file
-#   registry_start                      sets and exports $REGISTRY, $REGISTRY_LOG, $REGISTRY_PID
-#   registry_stop
+#   skip_if_sanitized                   for tests that measure memory or time
+#   registry_start [DIR]                sets and exports $REGISTRY, $REGISTRY_LOG, $REGISTRY_PID
+#   registry_stop                       both are registry.bash's
 #   registry_requests [REGEX]           the request lines so far ("GET /v2/tiny/manifests/latest")
 #   registry_blob NAME FILE             upload bytes; prints their digest
 #   registry_manifest NAME REF FILE [TYPE]   upload a manifest as it is; prints its digest
@@ -36,6 +37,9 @@ top_srcdir=$(cd "${top_srcdir:-$BATS_TEST_DIRNAME/../..}" && pwd)
 top_builddir=$(cd "${top_builddir:-$top_srcdir}" && pwd)
 export top_srcdir top_builddir
 
+# shellcheck source=tests/cli/registry.bash
+. "$top_srcdir/tests/cli/registry.bash"
+
 # What a user may have set must not change what the tests see.
 unset "${!MLRUN_@}" "${!XDG_@}" "${!SLURM_@}" REGISTRY_AUTH_FILE DOCKER_CONFIG CDPATH
 unset http_proxy https_proxy all_proxy no_proxy HTTP_PROXY HTTPS_PROXY ALL_PROXY NO_PROXY
@@ -46,6 +50,10 @@ sanitizer_reports() { echo "${BATS_TEST_TMPDIR:-$BATS_FILE_TMPDIR}/sanitizer"; }
 
 # bats before 1.9 takes a skip in setup_file for a failure.
 skip_file() { export SKIP_FILE=$1; }
+
+skip_if_sanitized() {
+	[ "${sanitizers:-no}" != yes ] || skip "measured on the plain build"
+}
 
 common_setup() {
 	[ -z "${SKIP_FILE:-}" ] || skip "$SKIP_FILE"
@@ -77,47 +85,6 @@ teardown() { common_teardown; }
 sha256_of() { echo "sha256:$(sha256sum <"$1" | cut -d' ' -f1)"; }
 
 # --- the registry -------------------------------------------------------------
-
-# Debian's docker-registry on a loopback port that the kernel chooses, plain HTTP. It is killed
-# when the shell that called this dies, so call it from setup_file or a test, not from a subshell.
-registry_start() {
-	local dir port='' i
-
-	dir=$(mktemp -d "${BATS_TEST_TMPDIR:-$BATS_FILE_TMPDIR}/registry.XXXXXX")
-	cat >"$dir/config.yml" <<-END
-		version: 0.1
-		log: {level: info, accesslog: {disabled: false}}
-		storage:
-		  filesystem: {rootdirectory: $dir/data}
-		  delete: {enabled: true}
-		http: {addr: 127.0.0.1:0}
-	END
-	: >"$dir/server.log"
-	setpriv --pdeathsig KILL docker-registry serve "$dir/config.yml" \
-		>"$dir/access.log" 2>>"$dir/server.log" </dev/null 3>&- 4>&- &
-	REGISTRY_PID=$!
-	for ((i = 0; i < 100; i++)); do
-		port=$(sed -n 's/.*listening on 127\.0\.0\.1:\([0-9]*\).*/\1/p' "$dir/server.log")
-		[ -z "$port" ] || break
-		sleep 0.1
-	done
-	if [ -z "$port" ]; then
-		echo "docker-registry did not start:" >&2
-		cat "$dir/server.log" >&2
-		registry_stop
-		return 1
-	fi
-	REGISTRY=127.0.0.1:$port
-	REGISTRY_LOG=$dir/access.log
-	export REGISTRY REGISTRY_LOG REGISTRY_PID
-}
-
-registry_stop() {
-	[ -n "${REGISTRY_PID:-}" ] || return 0
-	kill "$REGISTRY_PID" 2>/dev/null || true
-	wait "$REGISTRY_PID" 2>/dev/null || true
-	unset REGISTRY_PID
-}
 
 registry_requests() {
 	sed -n 's/^[^"]*"\([A-Z]* [^ ]*\) HTTP.*/\1/p' "$REGISTRY_LOG" | grep -E -- "${1:-.}" || true

@@ -1,0 +1,174 @@
+#include "exec/environment.h"
+
+#include "base/cleanup.h"
+#include "base/file.h"
+#include "base/memory.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <fnmatch.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define ENV_FILE_MAX (1u << 20) /* bytes */
+
+/* Variables that speak of the host's files: search paths, module systems, environments of
+ * interpreters, the shell's own state. */
+static const char *const host_only[] = { "PATH", "LD_*", "PYTHON*", "CONDA*", "_CE_*", "MAMBA*",
+	"VIRTUAL_ENV*", "MODULEPATH*", "MODULESHOME", "MODULES_*", "MODULERCFILE", "LOADEDMODULES*",
+	"_LMFILES_*", "LMOD*", "__LMOD*", "_ModuleTable*", "__MODULES*", "BASH_FUNC_*", "BASH_ENV",
+	"ENV", "MANPATH", "INFOPATH", "CPATH", "C_INCLUDE_PATH", "CPLUS_INCLUDE_PATH", "LIBRARY_PATH",
+	"PKG_CONFIG_*", "ACLOCAL_PATH", "CMAKE_PREFIX_PATH", "PERL5LIB", "PERL5OPT", "R_LIBS*",
+	"GEM_*", "JAVA_HOME", "GCONV_PATH", "LOCPATH", "NLSPATH", "XDG_DATA_DIRS", "XDG_CONFIG_DIRS",
+	"SHELL", "PWD", "OLDPWD", "SHLVL", "_" };
+
+/* What --clearenv leaves: a job step is not itself without these. */
+static const char *const job_keeps[] = { "SLURM*", "SRUN_*", "PMI_*", "PMI2_*", "PMIX_*", "OMPI_*",
+	"MPICH_*", "I_MPI_*", "UCX_*", "FI_*", "CUDA_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES",
+	"GPU_DEVICE_ORDINAL" };
+
+static int matches(const char *key, const char *const *globs, size_t n)
+{
+	for (size_t i = 0; i < n; i++)
+		if (fnmatch(globs[i], key, 0) == 0)
+			return 1;
+	return 0;
+}
+
+static void add_callers(int clearenv, char *const *caller, struct plan *p)
+{
+	for (; *caller; caller++) {
+		const char *eq = strchr(*caller, '=');
+
+		if (!eq || eq == *caller)
+			continue;
+		auto_free char *key = xstrndup(*caller, (size_t)(eq - *caller));
+
+		if (matches(key, host_only, ARRAY_LEN(host_only)) ||
+			(clearenv && !matches(key, job_keeps, ARRAY_LEN(job_keeps))))
+			strv_take(&p->dropped, take_ptr(&key));
+		else
+			plan_env_set(p, key, eq + 1, "caller");
+	}
+}
+
+static const char *callers_value(char *const *caller, const char *key)
+{
+	size_t len = strlen(key);
+
+	for (; *caller; caller++)
+		if (strncmp(*caller, key, len) == 0 && (*caller)[len] == '=')
+			return *caller + len + 1;
+	return NULL;
+}
+
+/* "K=V", or "K": the caller's value, and nothing when he has none (as docker does). */
+static int add_text(const char *text, char *const *caller, struct plan *p, const char *origin,
+	struct mlr_error *err)
+{
+	const char *eq = strchr(text, '=');
+	auto_free char *key = eq ? xstrndup(text, (size_t)(eq - text)) : xstrdup(text);
+	const char *value = eq ? eq + 1 : callers_value(caller, key);
+
+	if (!*key || strpbrk(key, " \t"))
+		return mlr_fail(err, EINVAL, "'%s' is no variable: K=V or K is", text);
+	if (value)
+		plan_env_set(p, key, value, origin);
+	return 0;
+}
+
+static int add_file(const char *name, char *const *caller, struct plan *p, struct mlr_error *err)
+{
+	auto_free char *text = NULL;
+	size_t len = 0;
+	int line = 0, r;
+
+	r = file_read(AT_FDCWD, name, ENV_FILE_MAX, &text, &len, err);
+	if (r < 0)
+		return mlr_wrap(err, "--env-file");
+	if (strlen(text) != len)
+		return mlr_fail(err, EINVAL, "--env-file: '%s' holds a NUL byte", name);
+	for (char *s = text, *next; s; s = next) {
+		line++;
+		next = strchr(s, '\n');
+		if (next)
+			*next++ = '\0';
+		s += strspn(s, " \t");
+		s[strcspn(s, "\r")] = '\0';
+		if (*s == '\0' || *s == '#')
+			continue;
+		r = add_text(s, caller, p, "user", err);
+		if (r < 0)
+			return mlr_wrap(err, "--env-file: '%s' line %d", name, line);
+	}
+	return 0;
+}
+
+static void add_default(struct plan *p, const char *key, const char *value, const char *origin)
+{
+	if (!plan_env_get(p, key))
+		plan_env_set(p, key, value, origin);
+}
+
+static int is_mpi_rank(const struct plan *p)
+{
+	return plan_env_get(p, "PMIX_RANK") || plan_env_get(p, "PMI_RANK") ||
+		plan_env_get(p, "OMPI_COMM_WORLD_RANK");
+}
+
+static void add_defaults(const struct exec_options *o, struct plan *p)
+{
+	add_default(p, "PATH", "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "default");
+	add_default(p, "PYTHONNOUSERSITE", "1", "default");
+	if (o->fakeroot && !o->home)
+		plan_env_set(p, "HOME", p->id.home, "default");
+	add_default(p, "HOME", p->id.home, "default");
+	/* Ranks in user namespaces of their own cannot read each other's memory, and Open MPI's
+	 * shared-memory transport hangs on large messages instead of falling back. */
+	if (is_mpi_rank(p))
+		add_default(p, "OMPI_MCA_btl_vader_single_copy_mechanism", "none", "mpi");
+}
+
+int environment_plan(const struct exec_options *o, char *const *caller, const struct strv *image,
+	struct plan *p, struct mlr_error *err)
+{
+	int r;
+
+	add_callers(o->clearenv, caller, p);
+	for (size_t i = 0; i < image->n; i++)
+		/* What an image says wrongly is no reason not to run it. */
+		if (strchr(image->v[i], '='))
+			add_text(image->v[i], caller, p, "image", NULL);
+	for (size_t i = 0; i < o->env_files.n; i++) {
+		r = add_file(o->env_files.v[i], caller, p, err);
+		if (r < 0)
+			return r;
+	}
+	for (size_t i = 0; i < o->env.n; i++) {
+		r = add_text(o->env.v[i], caller, p, "user", err);
+		if (r < 0)
+			return mlr_wrap(err, "-e");
+	}
+	add_defaults(o, p);
+	return 0;
+}
+
+static int is_callers(const struct plan *p, const char *key)
+{
+	for (size_t i = 0; i < p->n_env; i++)
+		if (strcmp(p->env[i].key, key) == 0)
+			return strcmp(p->env[i].origin, "caller") == 0;
+	return 0;
+}
+
+void environment_drop_unmounted(struct plan *p)
+{
+	static const char *const names[] = { "TMPDIR", "TMP", "TEMP", "XDG_RUNTIME_DIR" };
+
+	for (size_t i = 0; i < ARRAY_LEN(names); i++) {
+		if (!is_callers(p, names[i]) || plan_covers(p, plan_env_get(p, names[i])))
+			continue;
+		strv_add(&p->dropped, names[i]);
+		plan_env_unset(p, names[i]);
+	}
+}

@@ -1,0 +1,24 @@
+/* The command's environment: caller's, image's, files', options'; later wins. */
+#ifndef MLR_EXEC_ENVIRONMENT_H
+#define MLR_EXEC_ENVIRONMENT_H
+
+#include "base/error.h"
+#include "exec/exec.h"
+#include "plan/plan.h"
+
+/*
+ * Fill in p->env and p->dropped.
+ *
+ *   caller  the caller's environ
+ *   image   the image's Env
+ *
+ * Returns 0, or -EINVAL for what is no variable, naming the option or the file and line.
+ */
+int environment_plan(const struct exec_options *o, char *const *caller, const struct strv *image,
+	struct plan *p, struct mlr_error *err);
+
+/* Leave out the caller's TMPDIR and kin when they name a directory that the container does not have.
+ * After all mounts are in the plan. */
+void environment_drop_unmounted(struct plan *p);
+
+#endif

@@ -1,0 +1,189 @@
+#include "exec/exec.h"
+
+#include "base/cleanup.h"
+#include "base/memory.h"
+#include "exec/caller.h"
+#include "exec/environment.h"
+#include "exec/volume.h"
+#include "rootfs/rootfs.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+/* What every container has. Host files that a site may not have are optional. */
+static const struct {
+	enum plan_kind kind;
+	const char *source, *target;
+	unsigned flags;
+} default_mounts[] = {
+	{ PLAN_BIND, "/proc", "/proc", 0 },
+	{ PLAN_BIND, "/sys", "/sys", PLAN_OPTIONAL },
+	{ PLAN_TMPFS, NULL, "/dev", 0 },
+	{ PLAN_BIND, "/dev/null", "/dev/null", 0 },
+	{ PLAN_BIND, "/dev/zero", "/dev/zero", 0 },
+	{ PLAN_BIND, "/dev/full", "/dev/full", PLAN_OPTIONAL },
+	{ PLAN_BIND, "/dev/random", "/dev/random", 0 },
+	{ PLAN_BIND, "/dev/urandom", "/dev/urandom", 0 },
+	{ PLAN_BIND, "/dev/tty", "/dev/tty", PLAN_OPTIONAL },
+	{ PLAN_BIND, "/dev/pts", "/dev/pts", PLAN_OPTIONAL },
+	{ PLAN_BIND, "/dev/shm", "/dev/shm", PLAN_OPTIONAL },
+	{ PLAN_BIND, "/dev/mqueue", "/dev/mqueue", PLAN_OPTIONAL },
+	{ PLAN_SYMLINK, "pts/ptmx", "/dev/ptmx", 0 },
+	{ PLAN_SYMLINK, "/proc/self/fd", "/dev/fd", 0 },
+	{ PLAN_SYMLINK, "/proc/self/fd/0", "/dev/stdin", 0 },
+	{ PLAN_SYMLINK, "/proc/self/fd/1", "/dev/stdout", 0 },
+	{ PLAN_SYMLINK, "/proc/self/fd/2", "/dev/stderr", 0 },
+	{ PLAN_BIND, "/tmp", "/tmp", 0 },
+	{ PLAN_BIND, "/etc/resolv.conf", "/etc/resolv.conf", PLAN_OPTIONAL },
+	{ PLAN_BIND, "/etc/hosts", "/etc/hosts", PLAN_OPTIONAL },
+	{ PLAN_COPY, "/etc/localtime", "/etc/localtime", PLAN_OPTIONAL },
+};
+
+static int plan_defaults(struct plan *p, struct mlr_error *err)
+{
+	for (size_t i = 0; i < ARRAY_LEN(default_mounts); i++) {
+		int r = plan_mount_add(p, default_mounts[i].kind, default_mounts[i].source,
+			default_mounts[i].target, default_mounts[i].flags, "default", err);
+
+		if (r < 0)
+			return r;
+	}
+	return 0;
+}
+
+/* HOME is there and can be written to: the host's with --home, else an empty one in memory. The image's own
+ * /root serves root, unless the root is read-only. */
+static int plan_home(const struct exec_options *o, const char *home, struct plan *p,
+	struct mlr_error *err)
+{
+	if (o->home) {
+		if (!home)
+			return mlr_fail(err, ENOENT, "--home: neither HOME nor the user database names a home directory");
+		return plan_mount_add(p, PLAN_BIND, home, home, 0, "user", err);
+	}
+	if ((p->id.uid == 0 && !o->read_only) || strcmp(p->id.home, "/") == 0)
+		return 0;
+	return plan_mount_add(p, PLAN_TMPFS, NULL, p->id.home, 0, "default", err);
+}
+
+/* The working directory, in this order: -w, the caller's, the image's, "/". */
+static int plan_workdir(const struct exec_options *o, const struct oci_config *c, const char *home,
+	struct plan *p, struct mlr_error *err)
+{
+	int bare_home = 0, r = 0;
+	auto_free char *cwd = caller_workdir(home, &bare_home);
+
+	if (bare_home && o->home)
+		cwd = xstrdup(home);
+	if (cwd && !plan_covers(p, cwd))
+		r = plan_mount_add(p, PLAN_BIND, cwd, cwd, 0, "default", err);
+	if (r < 0)
+		return r;
+
+	if (o->workdir) {
+		if (o->workdir[0] != '/')
+			return mlr_fail(err, EINVAL, "-w '%s': an absolute path inside the container is wanted", o->workdir);
+		p->workdir = xstrdup(o->workdir);
+		p->workdir_origin = "user";
+	} else if (cwd) {
+		p->workdir = take_ptr(&cwd);
+		p->workdir_origin = "caller";
+	} else {
+		p->workdir = xstrdup(c->working_dir && c->working_dir[0] == '/' ? c->working_dir : "/");
+		p->workdir_origin = "image";
+	}
+	if (bare_home && !o->home && !o->workdir)
+		strv_addf(&p->notes, "the home directory is not in the container, starting in '%s'; "
+				     "--home brings it, -v DIR a part of it", p->workdir);
+	return 0;
+}
+
+static void add_all(struct strv *to, const struct strv *from)
+{
+	for (size_t i = 0; i < from->n; i++)
+		strv_add(to, from->v[i]);
+}
+
+/* Entrypoint and Cmd as docker-run(1) puts them together: an entrypoint or a command of the user's own drops the
+ * image's Cmd. */
+static int plan_command(const struct exec_options *o, const struct oci_config *c, struct plan *p,
+	struct mlr_error *err)
+{
+	int own = o->command && *o->command;
+
+	p->argv_origin = own || o->entrypoint ? "user" : "image";
+	if (o->entrypoint) {
+		if (*o->entrypoint)
+			strv_add(&p->argv, o->entrypoint);
+	} else {
+		add_all(&p->argv, &c->entrypoint);
+	}
+	if (own)
+		for (char *const *s = o->command; *s; s++)
+			strv_add(&p->argv, *s);
+	else if (!o->entrypoint)
+		add_all(&p->argv, &c->cmd);
+
+	if (p->argv.n == 0 || !*p->argv.v[0]) {
+		mlr_fail(err, EINVAL, "no command was given and the image names none");
+		return mlr_hint(err, "mlrun exec %s COMMAND", o->image);
+	}
+	return 0;
+}
+
+/* PMI-1 and PMI-2 talk through an inherited socket. */
+static void plan_pmi_fd(struct plan *p)
+{
+	const char *text = plan_env_get(p, "PMI_FD");
+	char *end;
+	long fd;
+
+	if (!text)
+		return;
+	fd = strtol(text, &end, 10);
+	if (*text && !*end && fd > 2 && fd < 1 << 20)
+		p->keep_fd = (int)fd;
+}
+
+static int plan_rest(const struct exec_options *o, const struct oci_config *c, struct plan *p,
+	struct mlr_error *err)
+{
+	auto_free char *home = caller_home();
+	int r;
+
+	r = plan_defaults(p, err);
+	if (r < 0)
+		return r;
+	r = plan_home(o, home, p, err);
+	if (r < 0)
+		return r;
+	r = plan_workdir(o, c, home, p, err);
+	if (r < 0)
+		return r;
+	for (size_t i = 0; i < o->volumes.n; i++) {
+		r = volume_plan(o->volumes.v[i], p, err);
+		if (r < 0)
+			return r;
+	}
+	r = environment_plan(o, environ, &c->env, p, err);
+	if (r < 0)
+		return r;
+	environment_drop_unmounted(p);
+	plan_pmi_fd(p);
+	return plan_command(o, c, p, err);
+}
+
+int exec_plan(const struct exec_options *o, int lease, struct plan *p, struct mlr_error *err)
+{
+	auto_call(store_facts_done) struct store_facts facts = STORE_FACTS_INIT;
+	int r;
+
+	p->read_only = o->read_only;
+	caller_identity(p, o->fakeroot);
+	r = rootfs_plan(o->store, o->image, lease, p, &facts, err);
+	if (r == 0)
+		r = plan_rest(o, &facts.config, p, err);
+	return r < 0 ? mlr_wrap(err, "exec '%s'", o->image) : 0;
+}

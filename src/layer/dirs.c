@@ -1,0 +1,178 @@
+#include "layer/dirs.h"
+
+#include "base/cleanup.h"
+#include "base/file.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <search.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+struct layer_dir {
+	char *path;
+	size_t depth, order;
+	mode_t mode;
+	struct timespec mtime;
+};
+
+#define NODE_BYTES 64 /* what the C library takes for a string's or a tree node's own */
+
+void layer_dirs_done(struct layer_dirs *d)
+{
+	for (size_t i = 0; i < d->n; i++)
+		free(d->named[i].path);
+	free(d->named);
+	tdestroy(d->implicit, free);
+	tdestroy(d->hiding, free);
+	memset(d, 0, sizeof(*d));
+}
+
+static int charge(struct layer_dirs *d, size_t bytes, struct mlr_error *err)
+{
+	d->bytes += bytes;
+	if (d->bytes > d->bytes_max)
+		return mlr_fail(err, EFBIG, "more directories than %zu bytes of memory can hold", d->bytes_max);
+	return 0;
+}
+
+static size_t depth_of(const char *path)
+{
+	size_t n = *path != '\0';
+
+	for (; *path; path++)
+		n += *path == '/';
+	return n;
+}
+
+int layer_dirs_name(struct layer_dirs *d, const char *path, mode_t mode, const struct timespec *mtime,
+	struct mlr_error *err)
+{
+	struct layer_dir *v = d->named;
+	char *copy;
+	int r = charge(d, sizeof(*v) + strlen(path) + NODE_BYTES / 2, err);
+
+	if (r < 0)
+		return r;
+	if (d->n == d->room) {
+		v = reallocarray(v, d->room ? 2 * d->room : 64, sizeof(*v));
+		if (!v)
+			return mlr_fail(err, ENOMEM, "no memory for %zu directories", d->n);
+		d->named = v;
+		d->room = d->room ? 2 * d->room : 64;
+	}
+	copy = strdup(path);
+	if (!copy)
+		return mlr_fail(err, ENOMEM, "no memory for %zu directories", d->n);
+	v[d->n] = (struct layer_dir){ copy, depth_of(path), d->n, mode, *mtime };
+	d->n++;
+	return 0;
+}
+
+static int by_text(const void *a, const void *b)
+{
+	return strcmp(a, b);
+}
+
+static int add(struct layer_dirs *d, void **set, const char *real, struct mlr_error *err)
+{
+	char *copy;
+	int r;
+
+	if (!*real)
+		real = ".";
+	if (tfind(real, set, by_text))
+		return 0;
+	r = charge(d, strlen(real) + NODE_BYTES, err);
+	if (r < 0)
+		return r;
+	copy = strdup(real);
+	if (!copy || !tsearch(copy, set, by_text)) {
+		free(copy);
+		return mlr_fail(err, ENOMEM, "no memory to remember directory '%s'", real);
+	}
+	return 0;
+}
+
+int layer_dirs_imply(struct layer_dirs *d, const char *real, struct mlr_error *err)
+{
+	return add(d, &d->implicit, real, err);
+}
+
+int layer_dirs_hide(struct layer_dirs *d, const char *real, struct mlr_error *err)
+{
+	return add(d, &d->hiding, real, err);
+}
+
+void layer_dirs_unimply(struct layer_dirs *d, const char *real)
+{
+	char **node = tfind(*real ? real : ".", &d->implicit, by_text);
+	char *text;
+
+	if (!node)
+		return;
+	text = *node;
+	tdelete(text, &d->implicit, by_text);
+	free(text);
+}
+
+static int deepest_first(const void *a, const void *b)
+{
+	const struct layer_dir *x = a, *y = b;
+
+	int r;
+
+	if (x->depth != y->depth)
+		return x->depth < y->depth ? 1 : -1;
+	r = strcmp(x->path, y->path);
+	return r ? r : (x->order > y->order) - (x->order < y->order);
+}
+
+static int apply_one(const struct layer_dir *dir, int root, struct mlr_error *err)
+{
+	struct timespec ts[2] = { dir->mtime, dir->mtime };
+	auto_close int fd = file_open_in_root(root, *dir->path ? dir->path : ".",
+		O_RDONLY | O_DIRECTORY | O_NOFOLLOW, 0);
+	struct stat sb;
+
+	/* Something else may have taken its place since, or the same directory has a second name by a
+	 * symlink, under which it already became unreadable. */
+	if (fd == -ENOENT || fd == -ENOTDIR || fd == -ELOOP || fd == -EACCES)
+		return 0;
+	if (fd < 0)
+		return mlr_fail(err, -fd, "open directory '%s': %s", dir->path, strerror(-fd));
+	if (futimens(fd, ts) < 0)
+		return mlr_fail_errno(err, "set the time of directory '%s'", dir->path);
+	if (fstat(fd, &sb) < 0 || ((sb.st_mode & 07777) != dir->mode && fchmod(fd, dir->mode) < 0))
+		return mlr_fail_errno(err, "set the mode of directory '%s'", dir->path);
+	return 0;
+}
+
+int layer_dirs_apply(struct layer_dirs *d, int root, struct mlr_error *err)
+{
+	if (d->n)
+		qsort(d->named, d->n, sizeof(*d->named), deepest_first);
+	for (size_t i = 0; i < d->n; i++) {
+		int r;
+
+		if (i + 1 < d->n && strcmp(d->named[i].path, d->named[i + 1].path) == 0)
+			continue; /* named again: the later one counts */
+		r = apply_one(&d->named[i], root, err);
+		if (r < 0)
+			return r;
+	}
+	return 0;
+}
+
+static void collect(const void *node, VISIT visit, void *list)
+{
+	if (visit == postorder || visit == leaf)
+		strv_add(list, *(char *const *)node);
+}
+
+void layer_dirs_list(const struct layer_dirs *d, struct strv *implicit, struct strv *hiding)
+{
+	twalk_r(d->implicit, collect, implicit);
+	twalk_r(d->hiding, collect, hiding);
+}

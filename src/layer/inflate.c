@@ -1,0 +1,177 @@
+#include "layer/inflate.h"
+
+#include "base/memory.h"
+#include "config.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+/* A backend inflates one member: run() returns 1 at the member's end, 0 before, -1 for bad data. */
+#if HAVE_ISAL
+
+#include <isa-l/igzip_lib.h>
+
+struct member {
+	struct inflate_state s;
+};
+
+static void member_init(struct member *m)
+{
+	isal_inflate_init(&m->s);
+}
+
+static void member_done(struct member *m)
+{
+	(void)m; /* the state holds no memory of its own */
+}
+
+static void member_begin(struct member *m)
+{
+	isal_inflate_reset(&m->s);
+	m->s.crc_flag = ISAL_GZIP; /* reads the header, checks CRC and size */
+}
+
+static int member_run(struct member *m, const uint8_t **in, size_t *in_len, uint8_t **out,
+	size_t *room)
+{
+	int r;
+
+	m->s.next_in = (uint8_t *)*in;
+	m->s.avail_in = (uint32_t)*in_len;
+	m->s.next_out = *out;
+	m->s.avail_out = (uint32_t)*room;
+	r = isal_inflate(&m->s);
+	*in = m->s.next_in;
+	*in_len = m->s.avail_in;
+	*out = m->s.next_out;
+	*room = m->s.avail_out;
+	if (r < 0)
+		return -1;
+	return m->s.block_state == ISAL_BLOCK_FINISH;
+}
+
+#else
+
+#include <zlib.h>
+
+struct member {
+	z_stream s;
+};
+
+static void member_init(struct member *m)
+{
+	if (inflateInit2(&m->s, 15 + 16) != Z_OK) { /* 16: a gzip wrapper, and nothing else */
+		mlr_oom();
+		abort();
+	}
+}
+
+static void member_done(struct member *m)
+{
+	inflateEnd(&m->s);
+}
+
+static void member_begin(struct member *m)
+{
+	inflateReset(&m->s);
+}
+
+static int member_run(struct member *m, const uint8_t **in, size_t *in_len, uint8_t **out,
+	size_t *room)
+{
+	int r;
+
+	m->s.next_in = (Bytef *)*in;
+	m->s.avail_in = (uInt)*in_len;
+	m->s.next_out = *out;
+	m->s.avail_out = (uInt)*room;
+	r = inflate(&m->s, Z_NO_FLUSH);
+	*in = m->s.next_in;
+	*in_len = m->s.avail_in;
+	*out = m->s.next_out;
+	*room = m->s.avail_out;
+	if (r == Z_STREAM_END)
+		return 1;
+	return r == Z_OK || r == Z_BUF_ERROR ? 0 : -1; /* Z_BUF_ERROR: no progress without more input */
+}
+
+#endif
+
+struct layer_inflate {
+	struct member member;
+	enum { BETWEEN, INSIDE, PADDING } at;
+	uint64_t members; /* finished ones */
+};
+
+struct layer_inflate *layer_inflate_new(void)
+{
+	struct layer_inflate *z = xcalloc(1, sizeof(*z));
+
+	member_init(&z->member);
+	return z;
+}
+
+void layer_inflate_free(struct layer_inflate *z)
+{
+	if (!z)
+		return;
+	member_done(&z->member);
+	free(z);
+}
+
+/* Decide by its first byte what follows a member. */
+static int next_member(struct layer_inflate *z, uint8_t first, struct mlr_error *err)
+{
+	if (first == 0x1f) {
+		member_begin(&z->member);
+		z->at = INSIDE;
+		return 0;
+	}
+	if (z->members == 0)
+		return mlr_fail(err, EBADMSG, "not a gzip stream: it begins with byte 0x%02x", first);
+	if (first != 0)
+		return mlr_fail(err, EBADMSG, "garbage after the end of the gzip stream");
+	z->at = PADDING;
+	return 0;
+}
+
+static int skip_padding(const uint8_t **in, size_t *in_len, struct mlr_error *err)
+{
+	for (; *in_len > 0; (*in)++, (*in_len)--)
+		if (**in != 0)
+			return mlr_fail(err, EBADMSG, "garbage after the end of the gzip stream");
+	return 0;
+}
+
+int layer_inflate_run(struct layer_inflate *z, const uint8_t **in, size_t *in_len, uint8_t **out,
+	size_t *room, struct mlr_error *err)
+{
+	int r;
+
+	for (;;) {
+		if (z->at == PADDING)
+			return skip_padding(in, in_len, err);
+		if (z->at == BETWEEN) {
+			if (*in_len == 0)
+				return 0;
+			r = next_member(z, **in, err);
+			if (r < 0)
+				return r;
+			continue;
+		}
+		r = member_run(&z->member, in, in_len, out, room);
+		if (r < 0)
+			return mlr_fail(err, EBADMSG, "the gzip stream is damaged");
+		if (r == 0)
+			return 0;
+		z->at = BETWEEN;
+		z->members++;
+	}
+}
+
+int layer_inflate_end(const struct layer_inflate *z, struct mlr_error *err)
+{
+	if (z->at == INSIDE || z->members == 0)
+		return mlr_fail(err, EBADMSG, "the gzip stream ends too early");
+	return 0;
+}

@@ -1,0 +1,256 @@
+#include "layer/stream.h"
+
+#include "base/cleanup.h"
+#include "base/memory.h"
+#include "layer/inflate.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define SLOT_SIZE  (1u << 20)
+#define SLOTS      4
+#define INPUT_SIZE (256u << 10)
+
+/* A ring: the thread fills slots from filled on, the caller empties those from taken on. */
+struct layer_stream {
+	layer_read_fn read;
+	void *ctx;
+	struct layer_limits limits;
+	struct layer_inflate *inflate; /* NULL: plain */
+
+	pthread_t thread;
+	pthread_mutex_t mutex;
+	pthread_cond_t changed;
+	uint64_t filled, taken; /* slots, counted from the start */
+	int stop;               /* the caller wants no more */
+	int ended;              /* the thread will fill no more, because of err if that is set */
+	struct mlr_error err;
+
+	uint8_t *slot[SLOTS];
+	size_t len[SLOTS];
+
+	/* the thread's own */
+	uint8_t *input;
+	const uint8_t *in;
+	size_t in_len;
+	int input_ended;
+	uint64_t bytes_in, bytes_out;
+
+	/* the caller's own */
+	struct hash *hash;
+	uint64_t bytes;
+	int holding; /* the slot before taken is in the caller's hands */
+};
+
+static int read_input(struct layer_stream *s, uint8_t *buf, size_t len, size_t *got)
+{
+	ssize_t n;
+
+	*got = 0;
+	if (s->input_ended)
+		return 0;
+	n = s->read(s->ctx, buf, len, &s->err);
+	if (n < 0) {
+		if (!s->err.code)
+			mlr_fail(&s->err, (int)-n, "read: %s", strerror((int)-n));
+		return (int)n;
+	}
+	s->input_ended = n == 0;
+	s->bytes_in += (uint64_t)n;
+	*got = (size_t)n;
+	return 0;
+}
+
+static int fill_plain(struct layer_stream *s, uint8_t *out, size_t *len)
+{
+	size_t got;
+
+	for (*len = 0; *len < SLOT_SIZE; *len += got) {
+		int r = read_input(s, out + *len, SLOT_SIZE - *len, &got);
+
+		if (r < 0)
+			return r;
+		if (got == 0)
+			break;
+	}
+	return 0;
+}
+
+static int fill_inflated(struct layer_stream *s, uint8_t *out, size_t *len)
+{
+	size_t room = SLOT_SIZE;
+	int r;
+
+	for (;;) {
+		r = layer_inflate_run(s->inflate, &s->in, &s->in_len, &out, &room, &s->err);
+		if (r < 0)
+			return r;
+		*len = SLOT_SIZE - room;
+		if (room == 0)
+			return 0;
+
+		r = read_input(s, s->input, INPUT_SIZE, &s->in_len);
+		if (r < 0)
+			return r;
+		s->in = s->input;
+		if (s->in_len == 0)
+			return *len > 0 ? 0 : layer_inflate_end(s->inflate, &s->err);
+	}
+}
+
+/* Fill one slot; an empty one is the end. */
+static int fill(struct layer_stream *s, uint8_t *out, size_t *len)
+{
+	int r = s->inflate ? fill_inflated(s, out, len) : fill_plain(s, out, len);
+
+	if (r < 0)
+		return r;
+	s->bytes_out += *len;
+	if (s->bytes_out > s->limits.bytes)
+		return mlr_fail(&s->err, EFBIG, "larger than the %llu bytes allowed",
+			(unsigned long long)s->limits.bytes);
+	if (s->bytes_out > s->limits.ratio_from && s->bytes_out / s->limits.ratio > s->bytes_in)
+		return mlr_fail(&s->err, EFBIG, "%llu bytes inflate to more than %llu times as many",
+			(unsigned long long)s->bytes_in, (unsigned long long)s->limits.ratio);
+	return 0;
+}
+
+/* Wait for an empty slot. Returns NULL when the caller wants no more. */
+static uint8_t *slot_to_fill(struct layer_stream *s)
+{
+	uint8_t *slot;
+
+	pthread_mutex_lock(&s->mutex);
+	while (s->filled - s->taken + (unsigned)s->holding >= SLOTS && !s->stop)
+		pthread_cond_wait(&s->changed, &s->mutex);
+	slot = s->stop ? NULL : s->slot[s->filled % SLOTS];
+	pthread_mutex_unlock(&s->mutex);
+	return slot;
+}
+
+static void *produce(void *arg)
+{
+	struct layer_stream *s = arg;
+	uint8_t *slot;
+	int more = 1;
+
+	while (more && (slot = slot_to_fill(s))) {
+		size_t len = 0;
+		int r = fill(s, slot, &len);
+
+		pthread_mutex_lock(&s->mutex);
+		more = r == 0 && len > 0;
+		if (more)
+			s->len[s->filled++ % SLOTS] = len;
+		else
+			s->ended = 1;
+		pthread_cond_signal(&s->changed);
+		pthread_mutex_unlock(&s->mutex);
+	}
+	return NULL;
+}
+
+/* Signals are for the caller's threads. */
+static int start_thread(struct layer_stream *s, struct mlr_error *err)
+{
+	sigset_t all, old;
+	int r;
+
+	sigfillset(&all);
+	pthread_sigmask(SIG_SETMASK, &all, &old);
+	r = pthread_create(&s->thread, NULL, produce, s);
+	pthread_sigmask(SIG_SETMASK, &old, NULL);
+	if (r != 0)
+		return mlr_fail(err, r, "start a thread to inflate with: %s", strerror(r));
+	return 0;
+}
+
+static void stream_free(struct layer_stream *s)
+{
+	for (int i = 0; i < SLOTS; i++)
+		free(s->slot[i]);
+	free(s->input);
+	layer_inflate_free(s->inflate);
+	hash_free(s->hash);
+	pthread_cond_destroy(&s->changed);
+	pthread_mutex_destroy(&s->mutex);
+	free(s);
+}
+
+int layer_stream_open(layer_read_fn read, void *ctx, enum layer_compression comp,
+	const struct layer_limits *limits, struct layer_stream **ret, struct mlr_error *err)
+{
+	struct layer_stream *s = xcalloc(1, sizeof(*s));
+	int r;
+
+	s->read = read;
+	s->ctx = ctx;
+	s->limits = *limits;
+	s->inflate = comp == LAYER_GZIP ? layer_inflate_new() : NULL;
+	s->hash = hash_new();
+	pthread_mutex_init(&s->mutex, NULL);
+	pthread_cond_init(&s->changed, NULL);
+	for (int i = 0; i < SLOTS; i++)
+		s->slot[i] = xmalloc(SLOT_SIZE);
+	s->input = xmalloc(INPUT_SIZE);
+
+	r = start_thread(s, err);
+	if (r < 0) {
+		stream_free(s);
+		return r;
+	}
+	*ret = s;
+	return 0;
+}
+
+ssize_t layer_stream_next(struct layer_stream *s, const void **buf, struct mlr_error *err)
+{
+	ssize_t n = 0;
+
+	pthread_mutex_lock(&s->mutex);
+	s->holding = 0;
+	pthread_cond_signal(&s->changed);
+	while (s->filled == s->taken && !s->ended)
+		pthread_cond_wait(&s->changed, &s->mutex);
+	if (s->filled != s->taken) {
+		*buf = s->slot[s->taken % SLOTS];
+		n = (ssize_t)s->len[s->taken % SLOTS];
+		s->taken++;
+		s->holding = 1;
+	}
+	pthread_mutex_unlock(&s->mutex);
+
+	if (n == 0 && s->err.code) { /* the thread has ended: its fields are ours */
+		if (err)
+			*err = s->err;
+		return -s->err.code;
+	}
+	hash_update(s->hash, *buf, (size_t)n);
+	s->bytes += (uint64_t)n;
+	return n;
+}
+
+uint64_t layer_stream_bytes(const struct layer_stream *s)
+{
+	return s->bytes;
+}
+
+void layer_stream_digest(struct layer_stream *s, char hex[HASH_HEX_SIZE])
+{
+	hash_final(s->hash, hex);
+}
+
+void layer_stream_close(struct layer_stream *s)
+{
+	if (!s)
+		return;
+	pthread_mutex_lock(&s->mutex);
+	s->stop = 1;
+	pthread_cond_signal(&s->changed);
+	pthread_mutex_unlock(&s->mutex);
+	pthread_join(s->thread, NULL);
+	stream_free(s);
+}

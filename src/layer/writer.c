@@ -1,0 +1,391 @@
+#include "layer/writer.h"
+
+#include "base/cleanup.h"
+#include "base/file.h"
+#include "layer/path.h"
+#include "layer/whiteout.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#define WHITEOUT_PREFIX ".wh."
+
+void layer_writer_init(struct layer_writer *w, int root, size_t dir_memory)
+{
+	memset(w, 0, sizeof(*w));
+	w->root = root;
+	w->parent_fd = -1;
+	w->dirs.bytes_max = dir_memory;
+}
+
+void layer_writer_done(struct layer_writer *w)
+{
+	if (w->parent_fd >= 0)
+		close(w->parent_fd);
+	w->parent_fd = -1;
+	layer_dirs_done(&w->dirs);
+}
+
+static int imply(void *ctx, const char *real, struct mlr_error *err)
+{
+	struct layer_writer *w = ctx;
+
+	return layer_dirs_imply(&w->dirs, real, err);
+}
+
+/* Open a directory by one system call, which is the rule; what is missing in it is made by walking. */
+static int open_parent(struct layer_writer *w, const char *dir, struct mlr_error *err)
+{
+	int fd = file_open_in_root(w->root, *dir ? dir : ".", O_PATH | O_DIRECTORY, 0);
+
+	if (fd == -ENOENT || fd == -ENOTDIR || fd == -ENOSYS)
+		return layer_path_walk(w->root, dir, imply, w, NULL, err);
+	if (fd < 0)
+		return mlr_fail(err, -fd, "directory '%s': %s", dir, strerror(-fd));
+	return fd;
+}
+
+/* Stand in the directory that path is in, its last name in *name. path is not the top. */
+static int enter(struct layer_writer *w, const char *path, const char **name, struct mlr_error *err)
+{
+	const char *slash = strrchr(path, '/');
+	size_t len = slash ? (size_t)(slash - path) : 0;
+	int fd;
+
+	*name = slash ? slash + 1 : path;
+	if (w->parent_known && strncmp(w->parent, path, len) == 0 && w->parent[len] == '\0')
+		return 0;
+
+	w->parent_known = w->parent_hides = 0;
+	if (w->parent_fd >= 0)
+		close(take_fd(&w->parent_fd));
+	memcpy(w->parent, path, len);
+	w->parent[len] = '\0';
+	fd = open_parent(w, w->parent, err);
+	if (fd < 0)
+		return fd;
+	w->parent_fd = fd;
+	w->parent_known = 1;
+	return 0;
+}
+
+/* Remove what has a name that something else shall have. A kept parent may have led through it. */
+static int make_way(struct layer_writer *w, const char *name, struct mlr_error *err)
+{
+	w->parent_known = 0;
+	return file_remove_tree(w->parent_fd, name, err);
+}
+
+/* After a first attempt at making name: 1 try again, 0 it is there, or a failure. */
+static int retry(struct layer_writer *w, int r, const char *name, const char *what,
+	struct mlr_error *err)
+{
+	if (r >= 0)
+		return 0;
+	if (errno != EEXIST)
+		return mlr_fail_errno(err, "create %s", what);
+	r = make_way(w, name, err);
+	return r < 0 ? r : 1;
+}
+
+static int set_time(struct layer_writer *w, const char *name, const struct timespec *mtime,
+	struct mlr_error *err)
+{
+	struct timespec ts[2] = { *mtime, *mtime };
+
+	if (utimensat(w->parent_fd, name, ts, AT_SYMLINK_NOFOLLOW) < 0)
+		return mlr_fail_errno(err, "set its time");
+	return 0;
+}
+
+static int check_not_top(const char *path, const char *what, struct mlr_error *err)
+{
+	if (*path)
+		return 0;
+	return mlr_fail(err, EPROTO, "%s that would replace the top directory", what);
+}
+
+int layer_writer_file(struct layer_writer *w, const struct layer_member *m, struct mlr_error *err)
+{
+	const int flags = O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC;
+	mode_t mode = (m->mode & 0777) | S_IWUSR; /* xattrs can only be set on what is writable */
+	const char *name;
+	int fd, r = check_not_top(m->path, "a file", err);
+
+	if (r == 0)
+		r = enter(w, m->path, &name, err);
+	if (r < 0)
+		return r;
+	fd = openat(w->parent_fd, name, flags, mode);
+	r = retry(w, fd, name, "file", err);
+	if (r <= 0)
+		return r < 0 ? r : fd;
+	fd = openat(w->parent_fd, name, flags, mode);
+	return fd < 0 ? mlr_fail_errno(err, "create file") : fd;
+}
+
+int layer_writer_file_end(int fd, const struct layer_member *m, struct mlr_error *err)
+{
+	struct timespec ts[2] = { m->mtime, m->mtime };
+	struct stat sb;
+
+	/* The umask, or an ACL that new files inherit, may have changed the mode. */
+	if (fstat(fd, &sb) < 0 || ((sb.st_mode & 07777) != m->mode && fchmod(fd, m->mode) < 0))
+		return mlr_fail_errno(err, "set its mode");
+	if (futimens(fd, ts) < 0)
+		return mlr_fail_errno(err, "set its time");
+	return 0;
+}
+
+/* A directory that is named now may have been used before, under whatever path. */
+static int unimply(struct layer_writer *w, const char *path, struct mlr_error *err)
+{
+	char real[PATH_MAX];
+	int fd = layer_path_walk(w->root, path, NULL, NULL, real, err);
+
+	if (fd < 0)
+		return fd;
+	close(fd);
+	layer_dirs_unimply(&w->dirs, real);
+	return 0;
+}
+
+/*
+ * Make a directory where perhaps something is. A directory stays. Anything else, whiteouts included,
+ * stood for the removal of a directory that the layers below may have, so the new one is opaque.
+ */
+static int make_dir(struct layer_writer *w, const struct layer_member *m, const char *name,
+	struct mlr_error *err)
+{
+	mode_t mode = (m->mode & 0777) | S_IRWXU;
+	struct stat sb;
+	int r;
+
+	if (mkdirat(w->parent_fd, name, mode) == 0)
+		return 0;
+	if (errno != EEXIST)
+		return mlr_fail_errno(err, "create directory");
+	if (fstatat(w->parent_fd, name, &sb, AT_SYMLINK_NOFOLLOW) < 0)
+		return mlr_fail_errno(err, "look at what is there");
+	if (S_ISDIR(sb.st_mode))
+		return unimply(w, m->path, err);
+
+	r = make_way(w, name, err);
+	if (r < 0)
+		return r;
+	if (mkdirat(w->parent_fd, name, mode) < 0)
+		return mlr_fail_errno(err, "create directory");
+	return layer_opaque_set(w->parent_fd, name, err);
+}
+
+int layer_writer_dir(struct layer_writer *w, const struct layer_member *m, struct mlr_error *err)
+{
+	const char *name = ".";
+	int dir = w->root, fd, r;
+
+	if (*m->path) {
+		r = enter(w, m->path, &name, err);
+		if (r == 0)
+			r = make_dir(w, m, name, err);
+		if (r < 0)
+			return r;
+		dir = w->parent_fd;
+	} else {
+		layer_dirs_unimply(&w->dirs, "");
+	}
+	r = layer_dirs_name(&w->dirs, m->path, m->mode, &m->mtime, err);
+	if (r < 0)
+		return r;
+	fd = openat(dir, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	return fd < 0 ? mlr_fail_errno(err, "open directory") : fd;
+}
+
+int layer_writer_symlink(struct layer_writer *w, const struct layer_member *m, const char *target,
+	struct mlr_error *err)
+{
+	const char *name;
+	int r = check_not_top(m->path, "a symlink", err);
+
+	if (r == 0 && (!target || !*target))
+		r = mlr_fail(err, EPROTO, "a symlink to nothing");
+	if (r == 0)
+		r = enter(w, m->path, &name, err);
+	if (r < 0)
+		return r;
+	r = retry(w, symlinkat(target, w->parent_fd, name), name, "symlink", err);
+	if (r > 0 && symlinkat(target, w->parent_fd, name) < 0)
+		r = mlr_fail_errno(err, "create symlink");
+	return r < 0 ? r : set_time(w, name, &m->mtime, err);
+}
+
+int layer_writer_fifo(struct layer_writer *w, const struct layer_member *m, struct mlr_error *err)
+{
+	const char *name;
+	int r = check_not_top(m->path, "a fifo", err);
+
+	if (r == 0)
+		r = enter(w, m->path, &name, err);
+	if (r < 0)
+		return r;
+	r = retry(w, mkfifoat(w->parent_fd, name, 0600), name, "fifo", err);
+	if (r > 0 && mkfifoat(w->parent_fd, name, 0600) < 0)
+		r = mlr_fail_errno(err, "create fifo");
+	if (r < 0)
+		return r;
+	if (fchmodat(w->parent_fd, name, m->mode, 0) < 0) /* just made, so no symlink */
+		return mlr_fail_errno(err, "set its mode");
+	return set_time(w, name, &m->mtime, err);
+}
+
+/* Find a link's target: its directory's descriptor, its last name and what it is. */
+static int find_target(struct layer_writer *w, const char *target, const char **name, struct stat *sb,
+	struct mlr_error *err)
+{
+	char dir[PATH_MAX];
+	const char *slash = strrchr(target, '/');
+	auto_close int fd = -1;
+
+	*name = slash ? slash + 1 : target;
+	snprintf(dir, sizeof(dir), "%.*s", slash ? (int)(slash - target) : 0, target);
+	fd = layer_path_walk(w->root, dir, NULL, NULL, NULL, err);
+	if (fd < 0) {
+		mlr_wrap(err, "hard link to '%s'", target);
+		return fd;
+	}
+	if (fstatat(fd, *name, sb, AT_SYMLINK_NOFOLLOW) < 0 && errno == ENOENT)
+		return mlr_fail(err, EPROTO, "hard link to '%s', which this layer does not have", target);
+	if (S_ISDIR(sb->st_mode) || layer_whiteout_is(sb))
+		return mlr_fail(err, EPROTO, "hard link to '%s', which is no file", target);
+	return take_fd(&fd);
+}
+
+int layer_writer_link(struct layer_writer *w, const struct layer_member *m, const char *target,
+	struct mlr_error *err)
+{
+	auto_close int dir = -1;
+	const char *name, *to;
+	struct stat there, sb;
+	int r = check_not_top(m->path, "a hard link", err);
+
+	if (r == 0)
+		r = check_not_top(target, "a hard link to the top directory, or a link", err);
+	if (r == 0)
+		r = enter(w, m->path, &name, err);
+	if (r < 0)
+		return r;
+	dir = find_target(w, target, &to, &there, err);
+	if (dir < 0)
+		return dir;
+	if (linkat(dir, to, w->parent_fd, name, 0) == 0)
+		return 0;
+	if (errno != EEXIST)
+		return mlr_fail_errno(err, "hard link to '%s'", target);
+
+	if (fstatat(w->parent_fd, name, &sb, AT_SYMLINK_NOFOLLOW) == 0 && sb.st_ino == there.st_ino)
+		return 0; /* to itself, or made before: removing it could remove the file */
+	r = make_way(w, name, err);
+	if (r < 0)
+		return r;
+	if (linkat(dir, to, w->parent_fd, name, 0) < 0)
+		return mlr_fail_errno(err, "hard link to '%s'", target);
+	return 0;
+}
+
+/* Remember that the parent directory hides something, by its path without symlinks. */
+static int note_hiding(struct layer_writer *w, struct mlr_error *err)
+{
+	char real[PATH_MAX];
+	int fd;
+
+	if (w->parent_known && w->parent_hides)
+		return 0;
+	fd = layer_path_walk(w->root, w->parent, NULL, NULL, real, err);
+	if (fd < 0)
+		return fd;
+	close(fd);
+	w->parent_hides = 1;
+	return layer_dirs_hide(&w->dirs, real, err);
+}
+
+int layer_writer_whiteout(struct layer_writer *w, const char *path, struct mlr_error *err)
+{
+	char full[PATH_MAX];
+	const char *name;
+	struct stat sb;
+	int r = enter(w, path, &name, err);
+
+	if (r < 0)
+		return r;
+	name += strlen(WHITEOUT_PREFIX);
+	if (!*name || strcmp(name, ".") == 0 || strcmp(name, "..") == 0)
+		return mlr_fail(err, EPROTO, "a whiteout of no name");
+
+	if (fstatat(w->parent_fd, name, &sb, AT_SYMLINK_NOFOLLOW) < 0) {
+		if (errno != ENOENT)
+			return mlr_fail_errno(err, "look at '%s'", name);
+		r = layer_whiteout_make(w->parent_fd, name, err);
+		return r < 0 ? r : note_hiding(w, err);
+	}
+	if (!S_ISDIR(sb.st_mode))
+		return 0; /* what this layer adds hides what was below */
+
+	/* A directory that this layer adds, and nothing of the one below. */
+	r = layer_opaque_set(w->parent_fd, name, err);
+	if (r < 0)
+		return r;
+	r = snprintf(full, sizeof(full), "%s%s%s", w->parent, *w->parent ? "/" : "", name);
+	if (r < 0 || (size_t)r >= sizeof(full)) /* shorter than path, so it fits */
+		return mlr_fail(err, ENAMETOOLONG, "look at '%s'", name);
+	return unimply(w, full, err);
+}
+
+int layer_writer_opaque(struct layer_writer *w, const char *path, struct mlr_error *err)
+{
+	const char *name;
+	int r = enter(w, path, &name, err);
+
+	return r < 0 ? r : layer_opaque_set(w->parent_fd, ".", err);
+}
+
+/* Nothing of an opaque directory comes from below, so whiteouts in it hide nothing, but overlayfs
+ * would list them. */
+static int drop_idle_whiteouts(int root, const char *dir, struct mlr_error *err)
+{
+	int fd = file_open_in_root(root, dir, O_RDONLY | O_DIRECTORY | O_NOFOLLOW, 0);
+	DIR *d = fd < 0 || !layer_opaque_is(fd) ? NULL : fdopendir(fd);
+	struct dirent *e;
+	struct stat sb;
+	int r = 0;
+
+	if (!d) {
+		if (fd >= 0)
+			close(fd);
+		return 0;
+	}
+	while (r == 0 && (e = readdir(d))) {
+		if (fstatat(dirfd(d), e->d_name, &sb, AT_SYMLINK_NOFOLLOW) < 0 || !layer_whiteout_is(&sb))
+			continue;
+		if (unlinkat(dirfd(d), e->d_name, 0) < 0)
+			r = mlr_fail_errno(err, "remove the whiteout '%s/%s'", dir, e->d_name);
+	}
+	closedir(d);
+	return r;
+}
+
+int layer_writer_finish(struct layer_writer *w, struct mlr_error *err)
+{
+	auto_strv struct strv implicit = STRV_INIT, hiding = STRV_INIT;
+
+	layer_dirs_list(&w->dirs, &implicit, &hiding);
+	for (size_t i = 0; i < hiding.n; i++) {
+		int r = drop_idle_whiteouts(w->root, hiding.v[i], err);
+
+		if (r < 0)
+			return r;
+	}
+	return layer_dirs_apply(&w->dirs, w->root, err);
+}

@@ -1,0 +1,62 @@
+/*
+ * Writes tar members beneath a tree's descriptor: one function a kind of member. The parent may be
+ * reached through the tree's own symlinks; the last name is never followed, and what stands there
+ * makes way, except that a directory stays when a directory comes.
+ */
+#ifndef MLR_LAYER_WRITER_H
+#define MLR_LAYER_WRITER_H
+
+#include "base/error.h"
+#include "layer/dirs.h"
+
+#include <limits.h>
+#include <sys/types.h>
+#include <time.h>
+
+struct layer_writer {
+	int root; /* borrowed */
+	struct layer_dirs dirs;
+
+	/* The parent of the member before, kept because the next one often has the same. */
+	char parent[PATH_MAX];
+	int parent_fd;
+	int parent_known; /* 0: nothing is kept, or what it was reached through has changed */
+	int parent_hides; /* it is in dirs.hiding */
+};
+
+/* One member: its cleaned path ("" is the top), permission bits without set-id, and time. */
+struct layer_member {
+	const char *path;
+	mode_t mode;
+	struct timespec mtime;
+};
+
+void layer_writer_init(struct layer_writer *w, int root, size_t dir_memory);
+void layer_writer_done(struct layer_writer *w);
+
+/* A new regular file: returns its descriptor to write to, then to be ended by layer_writer_file_end(),
+ * which sets mode and time but does not close. */
+int layer_writer_file(struct layer_writer *w, const struct layer_member *m, struct mlr_error *err);
+int layer_writer_file_end(int fd, const struct layer_member *m, struct mlr_error *err);
+
+/* A directory: returns a descriptor of it, e.g. for its xattrs. Its mode and time come at the finish. */
+int layer_writer_dir(struct layer_writer *w, const struct layer_member *m, struct mlr_error *err);
+
+int layer_writer_symlink(struct layer_writer *w, const struct layer_member *m, const char *target,
+	struct mlr_error *err);
+int layer_writer_fifo(struct layer_writer *w, const struct layer_member *m, struct mlr_error *err);
+
+/* A second name for a file of this layer; target is cleaned too. */
+int layer_writer_link(struct layer_writer *w, const struct layer_member *m, const char *target,
+	struct mlr_error *err);
+
+/* ".wh.NAME": hide NAME of the layers below; path names ".wh.NAME" itself. */
+int layer_writer_whiteout(struct layer_writer *w, const char *path, struct mlr_error *err);
+
+/* ".wh..wh..opq": hide all that the layers below have in the directory. */
+int layer_writer_opaque(struct layer_writer *w, const char *path, struct mlr_error *err);
+
+/* After the last member: modes and times of directories. */
+int layer_writer_finish(struct layer_writer *w, struct mlr_error *err);
+
+#endif

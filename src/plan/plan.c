@@ -1,0 +1,128 @@
+#include "plan/plan.h"
+
+#include "base/memory.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+void plan_init(struct plan *p)
+{
+	memset(p, 0, sizeof(*p));
+	p->keep_fd = -1;
+}
+
+void plan_done(struct plan *p)
+{
+	for (size_t i = 0; i < p->n_mounts; i++) {
+		free(p->mounts[i].source);
+		free(p->mounts[i].target);
+	}
+	for (size_t i = 0; i < p->n_env; i++) {
+		free(p->env[i].key);
+		free(p->env[i].value);
+		free(p->env[i].shadowed);
+	}
+	free(p->mounts);
+	free(p->env);
+	strv_done(&p->lowers);
+	strv_done(&p->dropped);
+	strv_done(&p->argv);
+	strv_done(&p->notes);
+	free(p->id.name);
+	free(p->id.group);
+	free(p->id.home);
+	free(p->id.shell);
+	free(p->workdir);
+	free(p->platform);
+	free(p->image);
+	free(p->image_user);
+	plan_init(p);
+}
+
+int plan_mount_add(struct plan *p, enum plan_kind kind, const char *source, const char *target,
+	unsigned flags, const char *origin, struct mlr_error *err)
+{
+	if (target[0] != '/')
+		return mlr_fail(err, EINVAL, "mount target '%s' is not an absolute path", target);
+	if (target[strspn(target, "/.")] == '\0')
+		return mlr_fail(err, EINVAL, "mount target '%s' is the root, which is the image's", target);
+
+	p->mounts = xreallocarray(p->mounts, p->n_mounts + 1, sizeof(*p->mounts));
+	p->mounts[p->n_mounts++] = (struct plan_mount){
+		.kind = kind,
+		.source = source ? xstrdup(source) : NULL,
+		.target = xstrdup(target),
+		.flags = flags,
+		.origin = origin,
+	};
+	return 0;
+}
+
+static struct plan_env *env_find(const struct plan *p, const char *key)
+{
+	for (size_t i = 0; i < p->n_env; i++)
+		if (strcmp(p->env[i].key, key) == 0)
+			return &p->env[i];
+	return NULL;
+}
+
+void plan_env_set(struct plan *p, const char *key, const char *value, const char *origin)
+{
+	struct plan_env *e = env_find(p, key);
+
+	if (e) {
+		free(e->shadowed);
+		e->shadowed = e->value;
+		e->shadowed_by = e->origin;
+		e->value = xstrdup(value);
+		e->origin = origin;
+		return;
+	}
+	p->env = xreallocarray(p->env, p->n_env + 1, sizeof(*p->env));
+	p->env[p->n_env++] = (struct plan_env){
+		.key = xstrdup(key),
+		.value = xstrdup(value),
+		.origin = origin,
+	};
+}
+
+void plan_env_unset(struct plan *p, const char *key)
+{
+	struct plan_env *e = env_find(p, key);
+
+	if (!e)
+		return;
+	free(e->key);
+	free(e->value);
+	free(e->shadowed);
+	memmove(e, e + 1, (size_t)(p->env + p->n_env - (e + 1)) * sizeof(*e));
+	p->n_env--;
+}
+
+const char *plan_env_get(const struct plan *p, const char *key)
+{
+	struct plan_env *e = env_find(p, key);
+
+	return e ? e->value : NULL;
+}
+
+void plan_env_list(const struct plan *p, struct strv *ret)
+{
+	for (size_t i = 0; i < p->n_env; i++)
+		strv_addf(ret, "%s=%s", p->env[i].key, p->env[i].value);
+}
+
+int plan_covers(const struct plan *p, const char *path)
+{
+	for (size_t i = 0; i < p->n_mounts; i++) {
+		const struct plan_mount *m = &p->mounts[i];
+		size_t len = strlen(m->target);
+
+		/* Whole components are compared: /data does not cover /database. */
+		if (m->kind == PLAN_BIND && strncmp(path, m->target, len) == 0 &&
+			(path[len] == '\0' || path[len] == '/'))
+			return 1;
+	}
+	return 0;
+}

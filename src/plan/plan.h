@@ -1,0 +1,98 @@
+/*
+ * plan: says what shall be true inside a container - root, mounts, devices, variables, ids. Data only.
+ *
+ * Everything that changes a container is an entry here, made by whoever wants it and made true in one
+ * place (runtime). An entry carries its origin, so that `--explain` can tell where it came from and a
+ * test can check it without starting anything.
+ *
+ * Origins in use: "default" (mlrun's own), "user" (an option), "image" (its configuration), "caller"
+ * (the caller's environment), "mpi".
+ */
+#ifndef MLR_PLAN_PLAN_H
+#define MLR_PLAN_PLAN_H
+
+#include "base/error.h"
+#include "base/strv.h"
+
+#include <stdio.h>
+#include <sys/types.h>
+
+enum plan_kind {
+	PLAN_BIND,    /* a host file or directory, with what is mounted below it */
+	PLAN_TMPFS,   /* an empty directory in memory, private to the container, mode 0755 */
+	PLAN_COPY,    /* a copy of a host file, put in the place of whatever the image has there */
+	PLAN_SYMLINK, /* source is the link's text; an existing thing stays */
+};
+
+enum plan_flag {
+	PLAN_READONLY = 1 << 0,
+	PLAN_NOSUID = 1 << 1,
+	PLAN_NODEV = 1 << 2,
+	PLAN_NOEXEC = 1 << 3,
+	PLAN_OPTIONAL = 1 << 4, /* a source that is not there is no failure */
+};
+
+struct plan_mount {
+	enum plan_kind kind;
+	char *source; /* absolute host path; a symlink's text; NULL for PLAN_TMPFS */
+	char *target; /* absolute path inside, resolved there as if / were the image */
+	unsigned flags;
+	const char *origin; /* a string literal */
+};
+
+struct plan_env {
+	char *key, *value;
+	const char *origin;
+	char *shadowed;          /* the value that this one took the place of, or NULL */
+	const char *shadowed_by; /* that value's origin */
+};
+
+/* Who the command is inside. Names are for /etc/passwd and /etc/group. */
+struct plan_identity {
+	uid_t uid, host_uid; /* inner id and the caller's own */
+	gid_t gid, host_gid;
+	char *name, *group, *home, *shell;
+};
+
+struct plan {
+	struct strv lowers;  /* host directories of the root, topmost first, absolute */
+	int read_only;       /* the root cannot be written to; else writes go to memory and are forgotten */
+	struct plan_identity id;
+	struct plan_mount *mounts; /* made true in this order */
+	size_t n_mounts;
+	struct plan_env *env;
+	size_t n_env;
+	struct strv dropped; /* names of caller's variables that were left out */
+	struct strv argv;
+	const char *argv_origin;
+	char *workdir;       /* absolute, inside; made when it is not there */
+	const char *workdir_origin;
+	int keep_fd;         /* one descriptor above 2 that the command inherits, or -1 */
+	char *platform;      /* the image's "linux/amd64", for messages; may be NULL */
+	char *image;         /* its name, for messages */
+	char *image_user;    /* the image's User, which is not obeyed; may be NULL */
+	struct strv notes;   /* sentences that the user should read before the command starts */
+};
+
+void plan_init(struct plan *p);
+void plan_done(struct plan *p);
+
+/* Add an entry; strings are copied, origin must be a literal. A target must be absolute and not "/". */
+int plan_mount_add(struct plan *p, enum plan_kind kind, const char *source, const char *target,
+	unsigned flags, const char *origin, struct mlr_error *err);
+
+/* Set a variable; what it takes the place of is remembered. */
+void plan_env_set(struct plan *p, const char *key, const char *value, const char *origin);
+void plan_env_unset(struct plan *p, const char *key);
+const char *plan_env_get(const struct plan *p, const char *key);
+
+/* "KEY=VALUE" strings for execve(2). */
+void plan_env_list(const struct plan *p, struct strv *ret);
+
+/* Is this absolute path inside one of the plan's bind mounts or equal to one? */
+int plan_covers(const struct plan *p, const char *path);
+
+/* What would be done, for people: one entry a line with its origin. */
+void plan_print(const struct plan *p, FILE *out);
+
+#endif

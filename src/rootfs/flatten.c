@@ -1,0 +1,256 @@
+#include "rootfs/flatten.h"
+
+#include "base/cleanup.h"
+#include "base/file.h"
+#include "base/memory.h"
+#include "layer/path.h"
+#include "layer/whiteout.h"
+#include "rootfs/layers.h"
+#include "rootfs/place.h"
+#include "store/tree.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+
+/* One layer being applied to the tree at root. */
+struct applying {
+	const struct rootfs_layer *layer;
+	int root;
+};
+
+/* A directory on both sides. */
+struct pair {
+	int from, to;     /* open for reading */
+	const char *path; /* in the layer, "" for the top */
+	int fresh;        /* the one in the tree was made just now */
+};
+
+static void close_dir(DIR **d)
+{
+	if (*d)
+		closedir(*d);
+}
+
+static DIR *list(int fd)
+{
+	int dup = openat(fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	DIR *d = dup < 0 ? NULL : fdopendir(dup);
+
+	if (!d && dup >= 0)
+		close(dup);
+	return d;
+}
+
+/* The next name but "." and "..". */
+static const char *next(DIR *d)
+{
+	struct dirent *e;
+
+	while ((e = readdir(d)))
+		if (strcmp(e->d_name, ".") != 0 && strcmp(e->d_name, "..") != 0)
+			return e->d_name;
+	return NULL;
+}
+
+static int empty(int fd, struct mlr_error *err)
+{
+	auto_call(close_dir) DIR *d = list(fd);
+	const char *name;
+	int r = 0;
+
+	if (!d)
+		return mlr_fail_errno(err, "read the directory");
+	while (r == 0 && (name = next(d)))
+		r = file_remove_tree(fd, name, err);
+	return r;
+}
+
+/* Open a directory that its owner may have shut himself out of, with at least these rights. */
+static int open_dir(int parent, const char *name, mode_t need, struct stat *before, struct mlr_error *err)
+{
+	int fd;
+
+	if (fstatat(parent, name, before, AT_SYMLINK_NOFOLLOW) < 0)
+		return mlr_fail_errno(err, "look at directory '%s'", name);
+	if ((before->st_mode & need) != need &&
+		fchmodat(parent, name, (before->st_mode & 07777) | need, 0) < 0 && errno != EPERM)
+		return mlr_fail_errno(err, "set the mode of directory '%s'", name);
+	fd = openat(parent, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	return fd < 0 ? mlr_fail_errno(err, "open directory '%s'", name) : fd;
+}
+
+static int make_dir(int parent, const char *name, struct mlr_error *err)
+{
+	if (mkdirat(parent, name, 0700) < 0)
+		return mlr_fail_errno(err, "create directory '%s'", name);
+	return 0;
+}
+
+static int ignore_made(void *ctx, const char *real, struct mlr_error *err)
+{
+	(void)ctx;
+	(void)real;
+	(void)err;
+	return 0;
+}
+
+/* A directory that the layer did not name, at a symlink's place: its files go where the link leads. */
+static int follow(const struct applying *a, const char *path, struct stat *before, struct mlr_error *err)
+{
+	auto_close int at = layer_path_walk(a->root, path, ignore_made, NULL, NULL, err);
+
+	return at < 0 ? at : open_dir(at, ".", S_IRWXU, before, err);
+}
+
+/* Open or make the tree's directory that the layer's is applied to. before tells what it was. */
+static int open_to(const struct applying *a, int to, const char *name, const char *path,
+	struct stat *before, int *fresh, struct mlr_error *err)
+{
+	int fd, r;
+
+	*fresh = 1;
+	if (fstatat(to, name, before, AT_SYMLINK_NOFOLLOW) == 0) {
+		*fresh = 0;
+		if (S_ISDIR(before->st_mode))
+			return open_dir(to, name, S_IRWXU, before, err);
+		if (S_ISLNK(before->st_mode) && rootfs_layer_implies(a->layer, path)) {
+			fd = follow(a, path, before, err);
+			if (fd != -ENOTDIR)
+				return fd;
+		}
+		r = file_remove_tree(to, name, err);
+		if (r < 0)
+			return r;
+		*fresh = 1;
+	} else if (errno != ENOENT) {
+		return mlr_fail_errno(err, "look at '%s'", name);
+	}
+	r = make_dir(to, name, err);
+	return r < 0 ? r : open_dir(to, name, S_IRWXU, before, err);
+}
+
+/* Mode and time: the layer's where it named the directory or nobody had it, else as they were. */
+static int finish_dir(const struct applying *a, const struct pair *p, const struct stat *from,
+	const struct stat *before, struct mlr_error *err)
+{
+	int keep = !p->fresh && rootfs_layer_implies(a->layer, p->path);
+	const struct stat *sb = keep ? before : from;
+	struct timespec ts[2] = { sb->st_mtim, sb->st_mtim };
+
+	if (!keep)
+		rootfs_place_xattrs(p->from, p->to);
+	if (futimens(p->to, ts) < 0 || fchmod(p->to, sb->st_mode & 07777) < 0)
+		return mlr_fail_errno(err, "set mode and time of directory '%s'", p->path);
+	return 0;
+}
+
+static int apply_dir(const struct applying *a, const struct pair *p, struct mlr_error *err);
+
+static int apply_subdir(const struct applying *a, const struct pair *p, const char *name,
+	struct mlr_error *err)
+{
+	auto_free char *path = xasprintf("%s%s%s", p->path, *p->path ? "/" : "", name);
+	struct stat from_sb, before;
+	struct pair sub = { .path = path };
+	auto_close int from = open_dir(p->from, name, S_IRUSR | S_IXUSR, &from_sb, err);
+	auto_close int to = -1;
+	int r;
+
+	if (from < 0)
+		return from;
+	to = open_to(a, p->to, name, path, &before, &sub.fresh, err);
+	if (to < 0)
+		return to;
+	sub.from = from;
+	sub.to = to;
+	r = apply_dir(a, &sub, err);
+	if (r == 0)
+		r = finish_dir(a, &sub, &from_sb, &before, err);
+	if ((from_sb.st_mode & (S_IRUSR | S_IXUSR)) != (S_IRUSR | S_IXUSR))
+		fchmod(from, from_sb.st_mode & 07777); /* the layer's tree stays as it was */
+	return r;
+}
+
+static int apply_name(const struct applying *a, const struct pair *p, const char *name,
+	struct mlr_error *err)
+{
+	struct stat sb;
+
+	if (fstatat(p->from, name, &sb, AT_SYMLINK_NOFOLLOW) < 0)
+		return mlr_fail_errno(err, "look at '%s'", name);
+	if (layer_whiteout_is(&sb))
+		return file_remove_tree(p->to, name, err);
+	if (S_ISDIR(sb.st_mode))
+		return apply_subdir(a, p, name, err);
+	return rootfs_place(p->from, p->to, name, err);
+}
+
+/* Recursion ends where layers do: at LAYER_DEPTH_MAX. */
+static int apply_dir(const struct applying *a, const struct pair *p, struct mlr_error *err)
+{
+	auto_call(close_dir) DIR *d = NULL;
+	const char *name;
+	int r = layer_opaque_is(p->from) ? empty(p->to, err) : 0;
+
+	if (r < 0)
+		return r;
+	d = list(p->from);
+	if (!d)
+		return mlr_fail_errno(err, "read directory '%s'", p->path);
+	while (r == 0 && (name = next(d)))
+		r = apply_name(a, p, name, err);
+	return r;
+}
+
+static int apply_layer(const struct rootfs_layer *layer, int root, int lowest, struct mlr_error *err)
+{
+	struct applying a = { layer, root };
+	struct stat from, before;
+	struct pair top = { layer->fd, root, "", lowest };
+	int r;
+
+	if (fstat(layer->fd, &from) < 0 || fstat(root, &before) < 0)
+		return mlr_fail_errno(err, "look at the top directory");
+	if ((before.st_mode & S_IRWXU) != S_IRWXU && fchmod(root, before.st_mode | S_IRWXU) < 0)
+		return mlr_fail_errno(err, "set the mode of the top directory");
+	r = apply_dir(&a, &top, err);
+	return r < 0 ? r : finish_dir(&a, &top, &from, &before, err);
+}
+
+static int apply_all(const struct rootfs_layers *l, const struct strv *diff_ids, int root,
+	struct mlr_error *err)
+{
+	for (size_t i = 0; i < l->n; i++) {
+		int r = apply_layer(&l->v[i], root, i == 0, err);
+
+		if (r < 0) {
+			mlr_wrap(err, "apply layer %s", diff_ids->v[i]);
+			return r;
+		}
+	}
+	return 0;
+}
+
+int rootfs_flatten(struct store *st, const char *manifest, const struct strv *diff_ids,
+	struct mlr_error *err)
+{
+	auto_call(rootfs_layers_done) struct rootfs_layers l = ROOTFS_LAYERS_INIT;
+	struct store_tree *t = NULL;
+	int r = store_tree_begin(st, STORE_DIR, manifest, &t, err);
+
+	if (r != 0)
+		return r < 0 ? r : 0;
+	r = rootfs_layers_open(st, diff_ids, &l, err);
+	if (r == 0)
+		r = apply_all(&l, diff_ids, store_tree_fd(t), err);
+	if (r < 0) {
+		store_tree_drop(t);
+		mlr_wrap(err, "make one tree of image %s", manifest);
+		return r;
+	}
+	return store_tree_publish(t, err);
+}

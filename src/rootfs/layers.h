@@ -1,0 +1,34 @@
+/*
+ * The layer trees of one image, opened, with what their tars said that a tree does not show.
+ */
+#ifndef MLR_ROOTFS_LAYERS_H
+#define MLR_ROOTFS_LAYERS_H
+
+#include "base/error.h"
+#include "base/strv.h"
+#include "store/store.h"
+
+#include <stddef.h>
+
+struct rootfs_layer {
+	int fd;               /* its tree */
+	struct strv implicit; /* struct layer_result's, sorted */
+	struct strv hiding;
+};
+
+struct rootfs_layers {
+	struct rootfs_layer *v; /* lowest first */
+	size_t n;
+};
+
+#define ROOTFS_LAYERS_INIT { NULL, 0 }
+
+/* Open them all. Returns 0, or -ENOENT naming the one that the store lacks. */
+int rootfs_layers_open(struct store *st, const struct strv *diff_ids, struct rootfs_layers *ret,
+	struct mlr_error *err);
+void rootfs_layers_done(struct rootfs_layers *l);
+
+/* Did the layer use this directory without naming it? path as in its tree, "." for the top. */
+int rootfs_layer_implies(const struct rootfs_layer *l, const char *path);
+
+#endif

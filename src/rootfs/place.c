@@ -1,0 +1,132 @@
+#include "rootfs/place.h"
+
+#include "base/cleanup.h"
+#include "base/file.h"
+#include "base/log.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/xattr.h>
+
+#define XATTR_LIST_MAX 65536 /* the kernel's own limit (xattr(7)) */
+
+void rootfs_place_xattrs(int from, int to)
+{
+	auto_free char *names = NULL, *value = NULL;
+	ssize_t n = flistxattr(from, NULL, 0), len;
+
+	if (n <= 0)
+		return;
+	names = malloc(XATTR_LIST_MAX);
+	value = malloc(XATTR_LIST_MAX);
+	n = names && value ? flistxattr(from, names, XATTR_LIST_MAX) : 0;
+	for (const char *s = names; s && s < names + n; s += strlen(s) + 1) {
+		if (strncmp(s, "user.", 5) != 0 || strncmp(s, "user.overlay.", 13) == 0)
+			continue;
+		len = fgetxattr(from, s, value, XATTR_LIST_MAX);
+		if (len < 0 || fsetxattr(to, s, value, (size_t)len, 0) < 0)
+			mlr_debug("rootfs: xattr '%s': %s, ignoring", s, strerror(errno));
+	}
+}
+
+/* Copy the bytes of [at, end) that are not a hole's. */
+static int copy_data(int from, int to, off_t size)
+{
+	off_t at = 0, end;
+
+	while ((at = lseek(from, at, SEEK_DATA)) >= 0 && at < size) {
+		off_t out = at;
+
+		end = lseek(from, at, SEEK_HOLE);
+		if (end < 0)
+			return -errno;
+		while (at < end) {
+			ssize_t n = copy_file_range(from, &at, to, &out, (size_t)(end - at), 0);
+
+			if (n < 0)
+				return -errno;
+			if (n == 0)
+				return -EIO;
+		}
+	}
+	if (at < 0 && errno != ENXIO) /* no data from here on */
+		return -errno;
+	return ftruncate(to, size) < 0 ? -errno : 0;
+}
+
+static int copy_file(int from_dir, int to_dir, const char *name, const struct stat *sb)
+{
+	auto_close int from = openat(from_dir, name, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
+	auto_close int to = -1;
+	struct timespec ts[2] = { sb->st_mtim, sb->st_mtim };
+	int r;
+
+	if (from < 0)
+		return -errno;
+	to = openat(to_dir, name, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
+	if (to < 0)
+		return -errno;
+	r = copy_data(from, to, sb->st_size);
+	if (r < 0)
+		return r;
+	rootfs_place_xattrs(from, to);
+	return fchmod(to, sb->st_mode & 07777) < 0 || futimens(to, ts) < 0 ? -errno : 0;
+}
+
+static int copy_symlink(int from_dir, int to_dir, const char *name, const struct stat *sb)
+{
+	struct timespec ts[2] = { sb->st_mtim, sb->st_mtim };
+	char target[PATH_MAX];
+	ssize_t n = readlinkat(from_dir, name, target, sizeof(target) - 1);
+
+	if (n < 0)
+		return -errno;
+	target[n] = '\0';
+	if (symlinkat(target, to_dir, name) < 0 || utimensat(to_dir, name, ts, AT_SYMLINK_NOFOLLOW) < 0)
+		return -errno;
+	return 0;
+}
+
+static int copy_fifo(int to_dir, const char *name, const struct stat *sb)
+{
+	struct timespec ts[2] = { sb->st_mtim, sb->st_mtim };
+
+	if (mkfifoat(to_dir, name, 0600) < 0 || fchmodat(to_dir, name, sb->st_mode & 07777, 0) < 0 ||
+		utimensat(to_dir, name, ts, AT_SYMLINK_NOFOLLOW) < 0)
+		return -errno;
+	return 0;
+}
+
+static int copy(int from_dir, int to_dir, const char *name)
+{
+	struct stat sb;
+
+	if (fstatat(from_dir, name, &sb, AT_SYMLINK_NOFOLLOW) < 0)
+		return -errno;
+	if (S_ISREG(sb.st_mode))
+		return copy_file(from_dir, to_dir, name, &sb);
+	if (S_ISLNK(sb.st_mode))
+		return copy_symlink(from_dir, to_dir, name, &sb);
+	if (S_ISFIFO(sb.st_mode))
+		return copy_fifo(to_dir, name, &sb);
+	return -EINVAL; /* layer trees hold nothing else */
+}
+
+int rootfs_place(int from_dir, int to_dir, const char *name, struct mlr_error *err)
+{
+	int r = linkat(from_dir, name, to_dir, name, 0) < 0 ? -errno : 0;
+
+	if (r == -EEXIST) {
+		r = file_remove_tree(to_dir, name, err);
+		if (r < 0)
+			return r;
+		r = linkat(from_dir, name, to_dir, name, 0) < 0 ? -errno : 0;
+	}
+	/* No links across directories (BeeGFS), too many of one file (ext4: 65000), or none at all. */
+	if (r == -EXDEV || r == -EPERM || r == -EMLINK || r == -EOPNOTSUPP)
+		r = copy(from_dir, to_dir, name);
+	return r < 0 ? mlr_fail(err, -r, "link or copy '%s': %s", name, strerror(-r)) : 0;
+}

@@ -1,0 +1,89 @@
+#include "rootfs/rootfs.h"
+
+#include "base/cleanup.h"
+#include "base/memory.h"
+#include "oci/ref.h"
+#include "store/image.h"
+#include "store/lease.h"
+#include "store/store.h"
+#include "store/tree.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+static int plan_directory(const char *path, struct plan *p, struct mlr_error *err)
+{
+	auto_free char *real = realpath(path, NULL);
+	struct stat st;
+
+	if (!real)
+		return mlr_fail_errno(err, "root directory '%s'", path);
+	if (stat(real, &st) == 0 && !S_ISDIR(st.st_mode))
+		return mlr_fail(err, ENOTDIR, "root directory '%s' is not a directory", path);
+	strv_take(&p->lowers, take_ptr(&real));
+	return 0;
+}
+
+static void add_lower(struct store *st, enum store_tree_kind kind, const char *key, struct plan *p)
+{
+	auto_free char *rel = store_tree_relpath(kind, key);
+
+	strv_addf(&p->lowers, "%s/%s", store_path(st), rel);
+}
+
+static int plan_image(struct store *st, const struct oci_ref *ref, const char *text, int lease,
+	struct plan *p, struct store_facts *ret, struct mlr_error *err)
+{
+	auto_call(store_image_done) struct store_image im = STORE_IMAGE_INIT;
+	int r;
+
+	r = store_image_find(st, ref, &im, err);
+	if (r == -ENOENT) {
+		mlr_fail(err, ENOENT, "not in the store '%s'", store_path(st));
+		return mlr_hint(err, "mlrun pull %s", text);
+	}
+	if (r < 0)
+		return r;
+	/* The lease first: what is leased stays while the facts are read. */
+	if (lease) {
+		r = store_lease_take(st, im.manifest, err);
+		if (r < 0)
+			return r;
+	}
+	r = store_facts_get(st, im.manifest, ret, err);
+	if (r < 0)
+		return r;
+
+	if (ret->one_tree)
+		add_lower(st, STORE_DIR, im.manifest, p);
+	else
+		for (size_t i = ret->config.diff_ids.n; i-- > 0;)
+			add_lower(st, STORE_LAYER, ret->config.diff_ids.v[i], p);
+	p->platform = im.platform ? xstrdup(im.platform) : NULL;
+	p->image_user = ret->config.user && *ret->config.user ? xstrdup(ret->config.user) : NULL;
+	return 0;
+}
+
+int rootfs_plan(const char *store_dir, const char *image, int lease, struct plan *p,
+	struct store_facts *ret, struct mlr_error *err)
+{
+	auto_call(oci_ref_done) struct oci_ref ref = OCI_REF_INIT;
+	auto_store struct store *st = NULL;
+	int r;
+
+	p->image = xstrdup(image);
+	if (strncmp(image, "rootfs:", 7) == 0)
+		return plan_directory(image + 7, p, err);
+
+	r = oci_ref_parse(image, &ref, err);
+	if (r < 0)
+		return r;
+	r = store_open(store_dir, 0, &st, err);
+	if (r == -ENOENT)
+		return mlr_hint(err, "mlrun pull %s makes the store and fetches the image", image);
+	if (r < 0)
+		return r;
+	return plan_image(st, &ref, image, lease, p, ret, err);
+}

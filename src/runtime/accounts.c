@@ -1,0 +1,135 @@
+#include "runtime/accounts.h"
+
+#include "base/cleanup.h"
+#include "base/file.h"
+#include "base/memory.h"
+#include "runtime/target.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#define ACCOUNTS_MAX (4u << 20) /* bytes of an image's passwd or group that are looked at */
+
+/* Does this line "name:password:id:…" (len bytes) belong to name or id? */
+static int line_is(const char *line, size_t len, const char *name, unsigned id, int by_name)
+{
+	const char *end = line + len, *c1 = memchr(line, ':', len), *c2;
+
+	if (!c1)
+		return 0;
+	if (by_name && strlen(name) == (size_t)(c1 - line) && memcmp(line, name, (size_t)(c1 - line)) == 0)
+		return 1;
+	c2 = memchr(c1 + 1, ':', (size_t)(end - c1 - 1));
+	return c2 && c2 + 1 < end && c2[1] >= '0' && c2[1] <= '9' && strtoul(c2 + 1, NULL, 10) == id;
+}
+
+static int has_id(const char *text, unsigned id)
+{
+	for (const char *s = text; s && *s;) {
+		size_t len = strcspn(s, "\n");
+
+		if (line_is(s, len, "", id, 0))
+			return 1;
+		s += len + (s[len] == '\n');
+	}
+	return 0;
+}
+
+/* mine, then the old lines that are not the caller's. Frees mine. */
+static char *merge(char *mine, const char *old, const char *name, unsigned id)
+{
+	size_t room = strlen(mine) + (old ? strlen(old) : 0) + 2;
+	char *out = xmalloc(room), *p = stpcpy(out, mine);
+
+	free(mine);
+	for (const char *s = old; s && *s;) {
+		size_t len = strcspn(s, "\n");
+
+		if (len > 0 && !line_is(s, len, name, id, 1)) {
+			p = mempcpy(p, s, len);
+			*p++ = '\n';
+		}
+		s += len + (s[len] == '\n');
+	}
+	*p = '\0';
+	return out;
+}
+
+char *accounts_passwd(const char *old, const struct plan_identity *id)
+{
+	if (id->uid == 0 && has_id(old, 0))
+		return NULL;
+	return merge(xasprintf("%s:x:%u:%u:%s:%s:%s\n", id->name, (unsigned)id->uid, (unsigned)id->gid,
+			     id->name, id->home, id->shell),
+		old, id->name, id->uid);
+}
+
+char *accounts_group(const char *old, const struct plan_identity *id)
+{
+	if (has_id(old, id->gid))
+		return NULL;
+	return merge(xasprintf("%s:x:%u:\n", id->group, (unsigned)id->gid), old, id->group, id->gid);
+}
+
+/* The image's own file; NULL when there is none that can be read as text. A fifo would block, a
+ * link is followed inside the root. */
+static char *read_old(int root, const char *path)
+{
+	auto_close int fd = file_open_in_root(root, path, O_RDONLY | O_NONBLOCK | O_NOCTTY, 0);
+	auto_free char *buf = NULL;
+	struct stat st;
+	ssize_t n;
+
+	if (fd < 0 || fstat(fd, &st) < 0 || !S_ISREG(st.st_mode) || st.st_size > ACCOUNTS_MAX)
+		return NULL;
+	buf = xmalloc((size_t)st.st_size + 1);
+	n = file_read_full(fd, buf, (size_t)st.st_size);
+	if (n < 0)
+		return NULL;
+	buf[n] = '\0';
+	return take_ptr(&buf);
+}
+
+static int put_text(int root, const char *path, const char *text, struct mlr_error *err)
+{
+	const char *name = NULL;
+	auto_close int dir = target_parent(root, path, &name, err);
+	auto_close int fd = -1;
+	int r;
+
+	if (dir < 0)
+		return dir;
+	/* Whatever the image has there (a link perhaps) makes room for a plain file. */
+	if (unlinkat(dir, name, 0) < 0 && errno != ENOENT)
+		return mlr_fail_errno(err, "replace '%s' in the container", path);
+	fd = openat(dir, name, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0644);
+	if (fd < 0)
+		return mlr_fail_errno(err, "create '%s' in the container", path);
+	r = file_write_all(fd, text, strlen(text));
+	return r < 0 ? mlr_fail(err, -r, "write '%s' in the container: %s", path, strerror(-r)) : 0;
+}
+
+int accounts_write(int root, const struct plan_identity *id, struct mlr_error *err)
+{
+	static const struct {
+		const char *path;
+		char *(*make)(const char *old, const struct plan_identity *id);
+	} files[] = {
+		{ "/etc/passwd", accounts_passwd },
+		{ "/etc/group", accounts_group },
+	};
+
+	for (size_t i = 0; i < ARRAY_LEN(files); i++) {
+		auto_free char *old = read_old(root, files[i].path);
+		auto_free char *text = files[i].make(old, id);
+		int r = text ? put_text(root, files[i].path, text, err) : 0;
+
+		if (r < 0)
+			return r;
+	}
+	return 0;
+}

@@ -1,0 +1,436 @@
+/*
+ * The order matters. Host sources are cloned first (open_tree(2)), as descriptors, because the
+ * scratch tmpfs then covers a host directory. In the scratch: upper and work directories of the
+ * overlay and a short link to each lower tree, since overlay's option string is limited to a page.
+ * Mounts travel by descriptor, targets are resolved inside the root: nothing can be swapped between
+ * look-up and use (CVE-2021-30465).
+ */
+#include "runtime/mounts.h"
+
+#include "base/cleanup.h"
+#include "base/file.h"
+#include "base/log.h"
+#include "base/memory.h"
+#include "runtime/accounts.h"
+#include "runtime/runtime.h"
+#include "runtime/target.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mount.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/utsname.h>
+#include <unistd.h>
+
+#define COPY_MAX (1u << 20) /* bytes of a host file that PLAN_COPY copies */
+
+struct assembly {
+	const struct plan *plan;
+	int *sources; /* one cloned mount (or open file) a plan entry, -1 for none */
+	int scratch;  /* top of the scratch tmpfs */
+	int root;     /* the container's root */
+};
+
+static void assembly_done(struct assembly *a)
+{
+	for (size_t i = 0; a->sources && i < a->plan->n_mounts; i++)
+		if (a->sources[i] >= 0)
+			close(a->sources[i]);
+	free(a->sources);
+	if (a->scratch >= 0)
+		close(a->scratch);
+	if (a->root >= 0)
+		close(a->root);
+}
+
+static int is_missing(int code)
+{
+	return code == ENOENT || code == ENOTDIR || code == ENODEV || code == EACCES;
+}
+
+static int set_flags(int fd, unsigned flags)
+{
+	struct mount_attr attr = { 0 };
+
+	attr.attr_set = (flags & PLAN_READONLY ? MOUNT_ATTR_RDONLY : 0) |
+		(flags & PLAN_NOSUID ? MOUNT_ATTR_NOSUID : 0) |
+		(flags & PLAN_NODEV ? MOUNT_ATTR_NODEV : 0) |
+		(flags & PLAN_NOEXEC ? MOUNT_ATTR_NOEXEC : 0);
+	if (!attr.attr_set)
+		return 0;
+	return mount_setattr(fd, "", AT_EMPTY_PATH | AT_RECURSIVE, &attr, sizeof(attr)) < 0 ? -errno : 0;
+}
+
+static int open_source(const struct plan_mount *m, int *ret, struct mlr_error *err)
+{
+	auto_close int fd = -1;
+	int r;
+
+	if (m->kind == PLAN_COPY)
+		fd = open(m->source, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+	else
+		/* Recursive always: what is locked below a mount may not be uncovered, so the kernel refuses
+		 * to clone /dev or /proc alone. */
+		fd = open_tree(AT_FDCWD, m->source, OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC | AT_RECURSIVE);
+	if (fd < 0) {
+		if ((m->flags & PLAN_OPTIONAL) && is_missing(errno)) {
+			mlr_debug("'%s' is not there, left out", m->source);
+			return 0;
+		}
+		return mlr_fail_errno(err, "open '%s' to mount it", m->source);
+	}
+	if (m->kind == PLAN_BIND) {
+		r = set_flags(fd, m->flags);
+		if (r < 0)
+			return mlr_fail(err, -r, "set the mount flags of '%s': %s%s", m->source, strerror(-r),
+				r == -ENOSYS ? " (ro, nosuid, nodev and noexec need Linux 5.12)" : "");
+	}
+	*ret = take_fd(&fd);
+	return 0;
+}
+
+static int open_sources(struct assembly *a, struct mlr_error *err)
+{
+	const struct plan *p = a->plan;
+
+	a->sources = xcalloc(p->n_mounts, sizeof(int));
+	for (size_t i = 0; i < p->n_mounts; i++)
+		a->sources[i] = -1;
+	for (size_t i = 0; i < p->n_mounts; i++) {
+		int r = 0;
+
+		if (p->mounts[i].kind == PLAN_BIND || p->mounts[i].kind == PLAN_COPY)
+			r = open_source(&p->mounts[i], &a->sources[i], err);
+		if (r < 0)
+			return r;
+	}
+	return 0;
+}
+
+/*
+ * A link in the scratch for every lower tree. The links go through /proc/self/fd, because the
+ * store may lie below the directory that the scratch covers; the descriptors are of this mount
+ * namespace, as overlayfs asks.
+ */
+static int link_lowers(const struct plan *p, const int *fds, int scratch, struct mlr_error *err)
+{
+	for (size_t i = 0; i < p->lowers.n; i++) {
+		char name[24], text[32];
+
+		snprintf(name, sizeof(name), "%zu", i);
+		snprintf(text, sizeof(text), "/proc/self/fd/%d", fds[i]);
+		if (symlinkat(text, scratch, name) < 0)
+			return mlr_fail_errno(err, "make a link for a layer");
+	}
+	return 0;
+}
+
+static int mount_scratch(struct assembly *a, struct mlr_error *err)
+{
+	static const char *const places[] = { "/tmp", "/var/tmp", "/run", "/mnt" };
+	static const char *const dirs[] = { "root", "upper", "work" };
+	const char *place = NULL;
+	struct stat st;
+
+	for (size_t i = 0; i < ARRAY_LEN(places) && !place; i++)
+		if (stat(places[i], &st) == 0 && S_ISDIR(st.st_mode))
+			place = places[i];
+	if (!place)
+		return mlr_fail(err, ENOENT, "none of /tmp, /var/tmp, /run, /mnt is a directory");
+	if (mount("tmpfs", place, "tmpfs", MS_NOSUID | MS_NODEV, "mode=0755") < 0) {
+		int r = mlr_fail_errno(err, "mount a tmpfs in a user namespace");
+
+		runtime_hint_userns("/", err);
+		return r;
+	}
+	a->scratch = open(place, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	if (a->scratch < 0)
+		return mlr_fail_errno(err, "open the scratch tmpfs on '%s'", place);
+	for (size_t i = 0; i < ARRAY_LEN(dirs); i++)
+		if (mkdirat(a->scratch, dirs[i], 0755) < 0)
+			return mlr_fail_errno(err, "make '%s' in the scratch tmpfs", dirs[i]);
+	return 0;
+}
+
+static int overlay_failed(const struct plan *p, struct mlr_error *err)
+{
+	int code = errno;
+	struct utsname u;
+
+	uname(&u);
+	mlr_fail(err, code, "mount an overlay of the image's %zu %s: %s", p->lowers.n,
+		p->lowers.n == 1 ? "tree" : "trees", strerror(code));
+	if (code == ENODEV)
+		mlr_hint(err, "the kernel has no overlayfs; an administrator can load it: modprobe overlay");
+	else if (code == EPERM)
+		mlr_hint(err, "overlay mounts of ordinary users need Linux 5.11, this is %s", u.release);
+	else if (code == EINVAL)
+		mlr_hint(err, "the file system that holds '%s' may not serve as an overlay's lower layer; "
+			      "keep the store on a local one: --store DIR or MLRUN_STORE",
+			p->lowers.v[0]);
+	return -code;
+}
+
+/* "lowerdir=0:1:2,…": names relative to the scratch, which is the working directory meanwhile. */
+static char *overlay_options(size_t n)
+{
+	char *s = xmalloc(n * 8 + 80), *p = stpcpy(s, "lowerdir=");
+
+	for (size_t i = 0; i < n; i++)
+		p += sprintf(p, i ? ":%zu" : "%zu", i);
+	strcpy(p, ",upperdir=upper,workdir=work,userxattr");
+	return s;
+}
+
+static void close_fds(int *const *fds)
+{
+	for (int *p = *fds; p && *p >= 0; p++)
+		close(*p);
+	free(*fds);
+}
+
+static int open_lowers(const struct plan *p, int **ret, struct mlr_error *err)
+{
+	auto_call(close_fds) int *fds = xcalloc(p->lowers.n + 1, sizeof(int));
+
+	fds[0] = -1;
+	for (size_t i = 0; i < p->lowers.n; i++) {
+		int fd = open(p->lowers.v[i], O_PATH | O_DIRECTORY | O_CLOEXEC);
+
+		if (fd < 0)
+			return mlr_fail_errno(err, "open the image's tree '%s'", p->lowers.v[i]);
+		fds[i] = fd;
+		fds[i + 1] = -1;
+	}
+	*ret = take_ptr(&fds);
+	return 0;
+}
+
+/* The upper layer's top is the container's "/": it gets the image's mode. */
+static int copy_root_mode(int lower, int scratch, struct mlr_error *err)
+{
+	struct stat st;
+
+	if (fstat(lower, &st) < 0 || fchmodat(scratch, "upper", st.st_mode & 01777, 0) < 0)
+		return mlr_fail_errno(err, "give the root the image's mode");
+	return 0;
+}
+
+static int mount_overlay(struct assembly *a, const int *lowers, struct mlr_error *err)
+{
+	const struct plan *p = a->plan;
+	auto_free char *options = overlay_options(p->lowers.n);
+	int r;
+
+	if (p->lowers.n == 0)
+		return mlr_fail(err, EINVAL, "the image has no layers");
+	r = link_lowers(p, lowers, a->scratch, err);
+	if (r < 0)
+		return r;
+	r = copy_root_mode(lowers[0], a->scratch, err);
+	if (r < 0)
+		return r;
+	if (fchdir(a->scratch) < 0)
+		return mlr_fail_errno(err, "enter the scratch tmpfs");
+	if (mount("mlrun", "root", "overlay", MS_NOSUID | MS_NODEV, options) < 0)
+		return overlay_failed(p, err);
+	a->root = open("root", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	return a->root < 0 ? mlr_fail_errno(err, "open the overlay") : 0;
+}
+
+static int move_to(int source, int root, const struct plan_mount *m, struct mlr_error *err)
+{
+	auto_close int target = -1;
+	struct stat st;
+
+	if (fstat(source, &st) < 0)
+		return mlr_fail_errno(err, "'%s'", m->source);
+	target = target_open(root, m->target, S_ISDIR(st.st_mode), err);
+	if (target < 0)
+		return target;
+	if (move_mount(source, "", target, "", MOVE_MOUNT_F_EMPTY_PATH | MOVE_MOUNT_T_EMPTY_PATH) < 0)
+		return mlr_fail_errno(err, "mount");
+	return 0;
+}
+
+/* An empty directory of the scratch tmpfs: cheaper than a tmpfs of its own. */
+static int place_tmpfs(struct assembly *a, size_t i, struct mlr_error *err)
+{
+	auto_close int fd = -1;
+	char name[32];
+
+	snprintf(name, sizeof(name), "tmpfs%zu", i);
+	if (mkdirat(a->scratch, name, 0755) < 0)
+		return mlr_fail_errno(err, "make a directory in the scratch tmpfs");
+	fd = open_tree(a->scratch, name, OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC);
+	if (fd < 0)
+		return mlr_fail_errno(err, "clone a directory of the scratch tmpfs");
+	return move_to(fd, a->root, &a->plan->mounts[i], err);
+}
+
+/* Make room for a new thing at a path and open its parent. */
+static int clear_place(int root, const char *path, const char **name, struct mlr_error *err)
+{
+	auto_close int dir = target_parent(root, path, name, err);
+
+	if (dir < 0)
+		return dir;
+	if (unlinkat(dir, *name, 0) < 0 && errno != ENOENT)
+		return mlr_fail_errno(err, "replace '%s' in the container", path);
+	return take_fd(&dir);
+}
+
+static int place_copy(struct assembly *a, size_t i, struct mlr_error *err)
+{
+	const struct plan_mount *m = &a->plan->mounts[i];
+	const char *name = NULL;
+	auto_free char *buf = xmalloc(COPY_MAX);
+	ssize_t n = file_read_full(a->sources[i], buf, COPY_MAX);
+	auto_close int dir = -1, fd = -1;
+	int r;
+
+	if (n < 0)
+		return mlr_fail(err, (int)-n, "read '%s': %s", m->source, strerror((int)-n));
+	if (n == COPY_MAX)
+		return mlr_fail(err, EFBIG, "'%s' is larger than %u bytes", m->source, COPY_MAX);
+	dir = clear_place(a->root, m->target, &name, err);
+	if (dir < 0)
+		return dir;
+	fd = openat(dir, name, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0644);
+	if (fd < 0)
+		return mlr_fail_errno(err, "create '%s' in the container", m->target);
+	r = file_write_all(fd, buf, (size_t)n);
+	return r < 0 ? mlr_fail(err, -r, "write '%s' in the container: %s", m->target, strerror(-r)) : 0;
+}
+
+static int place_symlink(struct assembly *a, size_t i, struct mlr_error *err)
+{
+	const struct plan_mount *m = &a->plan->mounts[i];
+	const char *name = NULL;
+	auto_close int dir = target_parent(a->root, m->target, &name, err);
+
+	if (dir < 0)
+		return dir;
+	if (symlinkat(m->source, dir, name) < 0 && errno != EEXIST)
+		return mlr_fail_errno(err, "make the link '%s' in the container", m->target);
+	return 0;
+}
+
+static int place(struct assembly *a, size_t i, struct mlr_error *err)
+{
+	const struct plan_mount *m = &a->plan->mounts[i];
+	int r = 0;
+
+	switch (m->kind) {
+	case PLAN_BIND:
+		if (a->sources[i] < 0)
+			return 0;
+		r = move_to(a->sources[i], a->root, m, err);
+		break;
+	case PLAN_COPY:
+		if (a->sources[i] < 0)
+			return 0;
+		r = place_copy(a, i, err);
+		break;
+	case PLAN_TMPFS:
+		r = place_tmpfs(a, i, err);
+		break;
+	case PLAN_SYMLINK:
+		r = place_symlink(a, i, err);
+		break;
+	}
+	if (r < 0)
+		return mlr_wrap(err, "mount '%s' on '%s'", m->source ? m->source : "tmpfs", m->target);
+	return 0;
+}
+
+static int place_all(struct assembly *a, struct mlr_error *err)
+{
+	int r;
+
+	for (size_t i = 0; i < a->plan->n_mounts; i++) {
+		r = place(a, i, err);
+		if (r < 0)
+			return r;
+	}
+	return accounts_write(a->root, &a->plan->id, err);
+}
+
+static int seal_root(struct assembly *a, struct mlr_error *err)
+{
+	struct mount_attr attr = { .attr_set = MOUNT_ATTR_RDONLY };
+
+	if (!a->plan->read_only)
+		return 0;
+	/* The overlay alone: what is mounted on it has flags of its own. */
+	if (mount_setattr(a->root, "", AT_EMPTY_PATH, &attr, sizeof(attr)) < 0)
+		return mlr_fail_errno(err, "make the root read-only (needs Linux 5.12)");
+	return 0;
+}
+
+static int pivot(struct assembly *a, struct mlr_error *err)
+{
+	if (fchdir(a->root) < 0)
+		return mlr_fail_errno(err, "enter the new root");
+	/* pivot_root(2), "pivot_root(".", ".")": the old root comes to lie on the new one and is taken off. */
+	if (syscall(SYS_pivot_root, ".", ".") < 0)
+		return mlr_fail_errno(err, "pivot to the new root");
+	if (umount2(".", MNT_DETACH) < 0)
+		return mlr_fail_errno(err, "take off the host's root");
+	return 0;
+}
+
+static int enter_workdir(const char *dir, struct mlr_error *err)
+{
+	char now[4096];
+
+	if (chdir(dir) < 0)
+		return mlr_fail_errno(err, "working directory '%s' in the container", dir);
+	/* A directory outside the root would show as "(unreachable)…" (CVE-2024-21626). */
+	if (!getcwd(now, sizeof(now)) || now[0] != '/')
+		return mlr_fail(err, EXDEV, "working directory '%s' lies outside the container", dir);
+	return 0;
+}
+
+static int build(struct assembly *a, struct mlr_error *err)
+{
+	auto_call(close_fds) int *lowers = NULL;
+	auto_close int workdir = -1;
+	int r;
+
+	r = open_sources(a, err);
+	if (r < 0)
+		return r;
+	r = open_lowers(a->plan, &lowers, err);
+	if (r < 0)
+		return r;
+	r = mount_scratch(a, err);
+	if (r < 0)
+		return r;
+	r = mount_overlay(a, lowers, err);
+	if (r < 0)
+		return r;
+	r = place_all(a, err);
+	if (r < 0)
+		return r;
+	workdir = target_mkdir(a->root, a->plan->workdir, err);
+	if (workdir < 0)
+		return mlr_wrap(err, "working directory");
+	return seal_root(a, err);
+}
+
+int mounts_enter(const struct plan *p, struct mlr_error *err)
+{
+	auto_call(assembly_done) struct assembly a = { .plan = p, .scratch = -1, .root = -1 };
+	mode_t mask = umask(022);
+	int r = build(&a, err);
+
+	if (r == 0)
+		r = pivot(&a, err);
+	umask(mask);
+	return r < 0 ? r : enter_workdir(p->workdir, err);
+}

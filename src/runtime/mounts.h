@@ -1,0 +1,14 @@
+/* The container's file system: sources taken from the host, an overlay root, everything put in place. */
+#ifndef MLR_RUNTIME_MOUNTS_H
+#define MLR_RUNTIME_MOUNTS_H
+
+#include "base/error.h"
+#include "plan/plan.h"
+
+/*
+ * Build the root that the plan describes and make it the process's "/". Must be called in the
+ * new namespaces. Ends in the plan's working directory.
+ */
+int mounts_enter(const struct plan *p, struct mlr_error *err);
+
+#endif

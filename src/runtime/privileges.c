@@ -1,0 +1,61 @@
+#include "runtime/privileges.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/capability.h>
+#include <linux/close_range.h>
+#include <stdint.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+/* What package managers and installers use, as Docker's default set has it (moby, oci/caps/defaults.go);
+ * all of it reaches only as far as the one mapped id does. */
+#define FAKEROOT_CAPS \
+	(1ull << CAP_CHOWN | 1ull << CAP_DAC_OVERRIDE | 1ull << CAP_FOWNER | 1ull << CAP_FSETID | \
+		1ull << CAP_KILL | 1ull << CAP_SETGID | 1ull << CAP_SETUID | 1ull << CAP_SETPCAP | \
+		1ull << CAP_SYS_CHROOT | 1ull << CAP_SETFCAP)
+
+int privileges_drop(const struct plan_identity *id, struct mlr_error *err)
+{
+	struct __user_cap_header_struct head = { .version = _LINUX_CAPABILITY_VERSION_3 };
+	struct __user_cap_data_struct data[2] = { 0 };
+	uint64_t keep = id->uid == 0 && id->host_uid != 0 ? FAKEROOT_CAPS : 0;
+
+	for (int cap = 0; prctl(PR_CAPBSET_READ, cap, 0, 0, 0) >= 0; cap++)
+		if (!(keep >> cap & 1) && prctl(PR_CAPBSET_DROP, cap, 0, 0, 0) < 0)
+			return mlr_fail_errno(err, "drop capability %d", cap);
+	if (prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0) < 0)
+		return mlr_fail_errno(err, "clear ambient capabilities");
+	for (int i = 0; i < 2; i++)
+		data[i].effective = data[i].permitted = (uint32_t)(keep >> (32 * i));
+	if (syscall(SYS_capset, &head, data) < 0)
+		return mlr_fail_errno(err, "drop capabilities");
+	if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0)
+		return mlr_fail_errno(err, "set no_new_privs");
+	return 0;
+}
+
+static int close_from(unsigned first, unsigned last)
+{
+	if (first > last)
+		return 0;
+	return close_range(first, last, CLOSE_RANGE_CLOEXEC) < 0 ? -errno : 0;
+}
+
+int privileges_close_fds(int keep, struct mlr_error *err)
+{
+	int flags, r;
+
+	if (keep <= 2) {
+		r = close_from(3, ~0u);
+		return r < 0 ? mlr_fail(err, -r, "close inherited descriptors (needs Linux 5.11)") : 0;
+	}
+	flags = fcntl(keep, F_GETFD);
+	if (flags < 0 || fcntl(keep, F_SETFD, flags & ~FD_CLOEXEC) < 0)
+		return mlr_fail_errno(err, "keep descriptor %d", keep);
+	r = close_from(3, (unsigned)keep - 1);
+	if (r == 0)
+		r = close_from((unsigned)keep + 1, ~0u);
+	return r < 0 ? mlr_fail(err, -r, "close inherited descriptors (needs Linux 5.11)") : 0;
+}

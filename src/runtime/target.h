@@ -1,0 +1,24 @@
+/* Places inside the container's root at which something shall be put. */
+#ifndef MLR_RUNTIME_TARGET_H
+#define MLR_RUNTIME_TARGET_H
+
+#include "base/error.h"
+
+/*
+ * Open the place at which to mount, making it and its parents where they are missing. Every step is
+ * resolved with root as "/", so no link of the image leads outside.
+ *
+ *   is_dir  a directory is wanted (else a regular file)
+ *
+ * Returns an O_PATH descriptor; -ENOTDIR or -EISDIR when the image has there a thing of the other kind.
+ */
+int target_open(int root, const char *path, int is_dir, struct mlr_error *err);
+
+/* mkdir -p inside root, links followed inside it. Returns an O_PATH descriptor of the directory. */
+int target_mkdir(int root, const char *path, struct mlr_error *err);
+
+/* Split an absolute path into its parent, made and opened as above, and its last component,
+ * which points into path. -EINVAL when that is "." or "..". */
+int target_parent(int root, const char *path, const char **name, struct mlr_error *err);
+
+#endif

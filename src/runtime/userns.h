@@ -1,0 +1,12 @@
+/* The user and mount namespace of one container. */
+#ifndef MLR_RUNTIME_USERNS_H
+#define MLR_RUNTIME_USERNS_H
+
+#include "base/error.h"
+#include "plan/plan.h"
+
+/* Enter a new user namespace with the one id mapping of id, and a new mount namespace from
+ * which nothing propagates to the host (host mounts do still appear in it: autofs needs that). */
+int userns_enter(const struct plan_identity *id, struct mlr_error *err);
+
+#endif

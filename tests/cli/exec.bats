@@ -1,0 +1,348 @@
+# mlrun exec: what a command finds inside, and what it cannot do.
+# shellcheck disable=SC2016 # the inner shell expands
+load common
+
+setup_file() {
+	export FILE_STORE=$BATS_FILE_TMPDIR/store
+	registry_start
+	image_tiny tiny
+	image_push_tar -c --config.entrypoint -c /bin/echo -c --config.entrypoint -c entry \
+		-c --config.cmd -c cmd -c --config.user -c 1234 -c --config.workingdir -c /made/here \
+		entry "$BATS_FILE_TMPDIR/tiny.tar"
+	MLRUN_STORE=$BATS_FILE_TMPDIR/store mlrun pull -q "$REGISTRY/tiny" "$REGISTRY/entry"
+	registry_stop # exec must not need it
+}
+
+
+setup() {
+	common_setup
+	export MLRUN_STORE=$FILE_STORE
+	IMG=$REGISTRY/tiny
+}
+
+in_tiny() { mlrun exec "$IMG" "$@"; }
+
+# --- the command and its status ---------------------------------------------------
+
+@test "exec: the exit status is the command's own" {
+	run -0 in_tiny true
+	run -7 in_tiny sh -c 'exit 7'
+	run -143 in_tiny sh -c 'kill -TERM $$'
+}
+
+@test "exec: a command that is not in the image exits 127 and is named" {
+	run -127 in_tiny no-such-command
+	assert_output --partial "command 'no-such-command' not found in the image (PATH is /bin:/usr/bin)"
+	run -127 in_tiny -- /no/such
+	assert_output --partial "'/no/such'"
+}
+
+@test "exec: what cannot be executed exits 126 and says why" {
+	run -126 in_tiny /etc/passwd
+	assert_output --partial "'/etc/passwd': Permission denied"
+	run -126 in_tiny /etc
+	assert_output --partial "'/etc' is a directory"
+	printf '#!/no/interpreter\n' >script
+	chmod +x script
+	run -126 in_tiny ./script
+	assert_output --partial "the interpreter it names"
+}
+
+@test "exec: mlrun's own failures exit 125 and say the way out" {
+	run -125 mlrun exec
+	assert_output --partial "an image is missing"
+	run -125 mlrun exec --no-such-option "$IMG" true
+	assert_output --partial "unrecognized option"
+	run -125 mlrun exec never/pulled:1 true
+	assert_output --partial "hint: mlrun pull never/pulled:1"
+	run -125 mlrun exec 'Bad Name' true
+	assert_output --partial "Bad Name"
+	MLRUN_STORE=$BATS_TEST_TMPDIR/none run -125 mlrun exec "$IMG" true
+	assert_output --partial "hint: mlrun pull $IMG"
+}
+
+@test "exec: options after the image are the command's, and -- is swallowed once" {
+	run -0 in_tiny echo -v -- --help
+	assert_output -- "-v -- --help"
+	run -0 mlrun run --rm -it "$IMG" -- echo x
+	assert_output x
+}
+
+@test "exec: the image's Cmd, Entrypoint, WorkingDir and Env are used as docker-run uses them" {
+	cd /
+	run -0 mlrun exec "$IMG"
+	assert_output tiny
+	run -0 mlrun exec "$REGISTRY/entry"
+	assert_output "entry cmd"
+	run -0 mlrun exec "$REGISTRY/entry" mine
+	assert_output "entry mine"
+	run -0 mlrun exec --entrypoint /bin/pwd "$REGISTRY/entry"
+	assert_output /made/here
+	run -0 mlrun exec --entrypoint '' "$REGISTRY/entry" /bin/echo alone
+	assert_output alone
+	run -125 mlrun exec --entrypoint '' "$REGISTRY/entry"
+	assert_output --partial "no command was given"
+	run -0 in_tiny sh -c 'echo $TINY $PATH; pwd'
+	assert_line --index 0 "yes /bin:/usr/bin"
+	assert_line --index 1 /root
+}
+
+@test "exec: mlrun becomes the command: same process, nothing stays behind" {
+	in_tiny sh -c 'echo $$ >pid; exec sleep 100' &
+	local pid=$! i
+	for ((i = 0; i < 100; i++)); do [ -s pid ] && break; sleep 0.05; done
+	[ "$(cat pid)" = "$pid" ]
+	run -0 pgrep -P "$pid" -c || true
+	kill -TERM "$pid"
+	run -143 wait "$pid"
+	run -1 pgrep -f 'sleep 10[0]'
+}
+
+@test "exec: stdin and stdout pass unchanged" {
+	head -c 30000000 /dev/urandom >in
+	in_tiny cat <in >out
+	cmp in out
+}
+
+# --- files -----------------------------------------------------------------------------
+
+@test "exec: the caller's directory and /tmp are there, the home directory is not" {
+	echo secret >"$HOME/secret"
+	mkdir -p "$HOME/project"
+	cd "$HOME/project"
+	run -0 in_tiny sh -c 'pwd; echo inside >made; ls $HOME; cat $HOME/secret'  || true
+	assert_line --index 0 "$HOME/project"
+	assert_line --index 1 project
+	refute_output --partial secret$'\n'
+	[ "$(cat made)" = inside ]
+}
+
+@test "exec: HOME exists and can be written to, and is forgotten" {
+	cd /
+	run -0 in_tiny sh -c 'echo x >$HOME/new && cat $HOME/new && echo $HOME'
+	assert_line --index 0 x
+	assert_line --index 1 "$HOME"
+	[ ! -e "$HOME/new" ]
+}
+
+@test "exec: in the bare home directory one line says how to bring it" {
+	cd "$HOME"
+	run -0 --separate-stderr in_tiny pwd
+	assert_output /root
+	[[ $stderr == *"--home brings it"* ]]
+	touch here
+	run -0 --separate-stderr mlrun exec --home "$IMG" ls
+	assert_output here
+	[ -z "$stderr" ]
+}
+
+@test "exec: the root can be written to and forgets" {
+	run -0 in_tiny sh -c 'echo x >/new && rm /etc/os-release && mkdir /dir && mv /etc/group /dir && ls /dir'
+	assert_output group
+	run -0 in_tiny sh -c 'ls /new /dir 2>&1; cat /etc/os-release'
+	assert_output --partial "NAME=tiny"
+	assert_output --partial "/new: No such file"
+}
+
+@test "exec: --read-only leaves HOME and /tmp writable and nothing else" {
+	run -1 mlrun exec --read-only "$IMG" touch /new
+	assert_output --partial "Read-only file system"
+	run -1 mlrun exec --read-only "$IMG" sh -c 'echo x >>/etc/passwd'
+	run -0 mlrun exec --read-only "$IMG" sh -c 'touch $HOME/x && cd /tmp && echo ok >$$.x && rm $$.x'
+}
+
+@test "exec: volumes are mounted where they were asked for, with their flags" {
+	mkdir -p data && echo hello >data/f
+	run -0 mlrun exec -v "$PWD/data:/mnt/deep/data:ro" "$IMG" cat /mnt/deep/data/f
+	assert_output hello
+	run -1 mlrun exec -v "./data:/mnt/d:ro" "$IMG" touch /mnt/d/x
+	assert_output --partial "Read-only file system"
+	run -0 mlrun exec -v ./data:/mnt/d "$IMG" sh -c 'echo back >/mnt/d/g'
+	[ "$(cat data/g)" = back ]
+	run -0 mlrun exec -v ./data/f:/etc/os-release "$IMG" cat /etc/os-release
+	assert_output hello
+	printf '#!/bin/sh\necho ran\n' >data/s
+	chmod +x data/s
+	run -0 mlrun exec -v ./data:/mnt/d "$IMG" /mnt/d/s
+	assert_output ran
+	run -126 mlrun exec -v ./data:/mnt/d:noexec "$IMG" /mnt/d/s
+	assert_output --partial "Permission denied"
+}
+
+@test "exec: a read-only volume is read-only all the way down" {
+	mkdir -p data/sub
+	run -0 unshare -Urm sh -c "mount -t tmpfs none data/sub && $(command -v mlrun) exec -v ./data:/d:ro '$IMG' \
+		sh -c 'touch /d/sub/x 2>&1 || echo refused'"
+	assert_output --partial refused
+}
+
+@test "exec: a volume that cannot be mounted is an error that names it" {
+	run -125 mlrun exec -v /no/such:/x "$IMG" true
+	assert_output --partial "-v '/no/such:/x': source '/no/such': No such file or directory"
+	assert_output --partial "hint: make it first: mkdir -p '/no/such'"
+	run -125 mlrun exec -v /etc/passwd:/etc "$IMG" true
+	assert_output --partial "'/etc' in the image is a directory"
+	run -125 mlrun exec -v /etc:/x:bogus "$IMG" true
+	assert_output --partial "'bogus' is no volume flag"
+}
+
+@test "exec: -w starts there and makes the directory" {
+	run -0 mlrun exec -w /new/place "$IMG" pwd
+	assert_output /new/place
+	run -125 mlrun exec -w relative "$IMG" pwd
+	assert_output --partial "-w 'relative': an absolute path"
+}
+
+@test "exec: standard devices work and no others are there" {
+	run -0 in_tiny sh -c 'head -c 4 /dev/zero | wc -c; echo x >/dev/null; head -c 1 /dev/urandom | wc -c; ls /dev'
+	assert_line --index 0 4
+	assert_line --index 1 1
+	assert_line null
+	assert_line pts
+	refute_line vda
+	refute_line mem
+	refute_line kmsg
+}
+
+# --- who ---------------------------------------------------------------------------------
+
+@test "exec: the caller keeps his ids and passwd knows him" {
+	run -0 in_tiny sh -c 'id -u; id -g; id -un; touch mine'
+	assert_line --index 0 "$(id -u)"
+	assert_line --index 1 "$(id -g)"
+	assert_line --index 2 "$(id -un)"
+	[ "$(stat -c %u:%g mine)" = "$(id -u):$(id -g)" ]
+	run -0 in_tiny grep -c . /etc/passwd
+	[ "$output" -ge 1 ]
+}
+
+@test "exec: --fakeroot appears as root and files are the caller's" {
+	run -0 mlrun exec --fakeroot "$IMG" sh -c 'id -u; id -g; echo $HOME; touch made; chmod 700 made; chown 0:0 made'
+	assert_line --index 0 0
+	assert_line --index 1 0
+	assert_line --index 2 /root
+	[ "$(stat -c %u:%g made)" = "$(id -u):$(id -g)" ]
+}
+
+@test "exec: no capabilities, no new privileges, an empty bounding set" {
+	run -0 in_tiny grep -E '^(CapPrm|CapEff|CapBnd|CapAmb|NoNewPrivs)' /proc/self/status
+	assert_output - <<-END
+		CapPrm:	0000000000000000
+		CapEff:	0000000000000000
+		CapBnd:	0000000000000000
+		CapAmb:	0000000000000000
+		NoNewPrivs:	1
+	END
+	run in_tiny mount -t tmpfs none /mnt
+	[ "$status" -ne 0 ]
+}
+
+@test "exec: no descriptor of the caller's or of mlrun's is inherited" {
+	exec 9</etc/passwd 33<"$HOME"
+	run -0 in_tiny sh -c 'for f in /proc/self/fd/*; do echo "${f##*/}"; done'
+	exec 9<&- 33<&-
+	refute_line 9
+	refute_line 33
+	run -0 in_tiny sh -c 'exec ls /proc/self/fd | sort -n | tail -1'
+	[ "$output" -le 3 ]
+}
+
+@test "exec: PMI_FD is inherited, and its neighbours are not" {
+	exec 11</etc/passwd 12</etc/passwd
+	PMI_FD=11 run -0 in_tiny sh -c 'head -c 4 <&11; ls /proc/self/fd'
+	exec 11<&- 12<&-
+	assert_line --index 0 --regexp '^root'
+	refute_line 12
+}
+
+# --- environment ---------------------------------------------------------------------------
+
+@test "exec: the environment is caller's, then image's, then files', then options'" {
+	printf '# c\nA=file\nB=file\n' >env
+	A=caller B=caller C=caller TINY=caller PYTHONPATH=/x LD_LIBRARY_PATH=/y \
+		run -0 mlrun exec --env-file env -e B=option -e C "$IMG" env
+	assert_line A=file
+	assert_line B=option
+	assert_line C=caller
+	assert_line TINY=yes
+	assert_line PATH=/bin:/usr/bin
+	assert_line PYTHONNOUSERSITE=1
+	refute_output --partial PYTHONPATH
+	refute_output --partial LD_LIBRARY_PATH=/y
+}
+
+@test "exec: --clearenv drops the caller's variables, but Slurm's and MPI's" {
+	SECRET=x SLURM_PROCID=3 PMIX_RANK=3 run -0 mlrun exec --clearenv "$IMG" env
+	refute_output --partial SECRET
+	assert_line SLURM_PROCID=3
+	assert_line PMIX_RANK=3
+	assert_line TINY=yes
+	assert_line "HOME=$HOME"
+}
+
+@test "exec: a TMPDIR that is not mounted is not passed on" {
+	mkdir -p "$HOME/scratch"
+	TMPDIR=/proc run -0 in_tiny sh -c 'echo "[$TMPDIR]"'
+	assert_output "[/proc]"
+	TMPDIR=$HOME/scratch run -0 in_tiny sh -c 'echo "[$TMPDIR]"'
+	case $HOME in /tmp/*) ;; *) assert_output "[]" ;; esac
+}
+
+@test "exec: a rank of an MPI job does not use cross-memory attach" {
+	PMIX_RANK=0 run -0 in_tiny sh -c 'echo $OMPI_MCA_btl_vader_single_copy_mechanism'
+	assert_output none
+	run -0 in_tiny sh -c 'echo "[$OMPI_MCA_btl_vader_single_copy_mechanism]"'
+	assert_output "[]"
+}
+
+# --- telling -----------------------------------------------------------------------------------
+
+@test "exec: --explain tells every mount and variable with its origin and runs nothing" {
+	mkdir data
+	TINY=mine run -0 mlrun exec --explain -v ./data:/d:ro -e X=1 "$REGISTRY/tiny" touch ran
+	[ ! -e ran ]
+	assert_line --regexp '^  user +bind +.*/data -> /d ro$'
+	assert_line --regexp '^  default +bind +/proc -> /proc$'
+	assert_line --regexp "^  image +TINY=yes   \(instead of caller's 'mine'\)$"
+	assert_line --regexp '^  user +X=1$'
+	assert_line --regexp 'linux/'
+	assert_line --regexp 'layers/[0-9a-f]{64}/tree'
+	run -0 mlrun exec --explain "$REGISTRY/entry"
+	assert_line --regexp "User '1234' is not obeyed"
+	assert_line --regexp '^command +\(image\) /bin/echo entry cmd$'
+}
+
+@test "exec: where user namespaces are forbidden, the setting and the way out are named" {
+	run -125 unshare -Ur sh -c "echo 0 >/proc/sys/user/max_user_namespaces; exec $(command -v mlrun) exec '$IMG' true"
+	assert_output --partial "create user and mount namespaces: No space left on device"
+	assert_output --partial "hint: user.max_user_namespaces is 0"
+	assert_output --partial "sysctl -w user.max_user_namespaces="
+}
+
+@test "exec: a plain directory is an image by rootfs:PATH" {
+	tiny_root root
+	run -0 mlrun exec rootfs:root sh -c 'echo from $0'
+	assert_output "from sh"
+	run -125 mlrun exec rootfs:no/such true
+	assert_output --partial "root directory 'no/such': No such file or directory"
+	run -125 mlrun exec rootfs:/etc/passwd true
+	assert_output --partial "is not a directory"
+}
+
+@test "exec: links of the image do not lead the set-up outside" {
+	tiny_root root
+	rm -rf root/etc/hosts root/etc/resolv.conf root/tmp
+	ln -s "$BATS_TEST_TMPDIR/outside" root/etc/resolv.conf
+	ln -s "../../../../../../../../../$BATS_TEST_TMPDIR/outside2" root/etc/hosts
+	ln -s "$BATS_TEST_TMPDIR/outside3" root/tmp
+	ln -sf "$BATS_TEST_TMPDIR/outside4" root/etc/passwd
+	run -0 mlrun exec -w / rootfs:root true
+	run -1 ls "$BATS_TEST_TMPDIR"/outside*
+}
+
+@test "exec: 64 containers start at once" {
+	local i
+	for ((i = 0; i < 64; i++)); do in_tiny sh -c 'echo ok' & done >all
+	wait
+	[ "$(grep -c ok all)" -eq 64 ]
+}
