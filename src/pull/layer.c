@@ -3,11 +3,11 @@
 #include "base/cleanup.h"
 #include "layer/unpack.h"
 #include "pull/queue.h"
+#include "rootfs/flatten.h"
 #include "store/tree.h"
 
 #include <errno.h>
 #include <pthread.h>
-#include <stdlib.h>
 #include <string.h>
 
 /* The thread that reads from the network, and what it shares with the one that writes files. */
@@ -87,23 +87,6 @@ static int stream(struct download *d, int tree_fd, struct layer_result *result, 
 	return r;
 }
 
-static int note_implicit(struct store_tree *tree, const struct strv *dirs, struct mlr_error *err)
-{
-	size_t len = 0, at = 0;
-	auto_free char *text = NULL;
-
-	for (size_t i = 0; i < dirs->n; i++)
-		len += strlen(dirs->v[i]) + 1;
-	text = malloc(len + 1);
-	if (!text)
-		return mlr_fail(err, ENOMEM, "no memory for %zu bytes of names", len);
-	for (size_t i = 0; i < dirs->n; i++) {
-		memcpy(text + at, dirs->v[i], strlen(dirs->v[i]) + 1);
-		at += strlen(dirs->v[i]) + 1;
-	}
-	return store_tree_note(tree, "implicit", text, len, err);
-}
-
 static void tree_cleanup(struct store_tree **t)
 {
 	store_tree_drop(*t);
@@ -131,6 +114,6 @@ int layer_bring(struct store *st, struct registry *reg, const struct oci_layer *
 	if (strcmp(result.diff_id, diff_id) != 0)
 		return mlr_fail(err, EBADMSG, "unpacks to %s, the image's configuration says %s",
 			result.diff_id, diff_id);
-	r = note_implicit(tree, &result.implicit, err);
+	r = rootfs_layer_note(tree, &result, err);
 	return r < 0 ? r : store_tree_publish(take_ptr(&tree), err);
 }

@@ -94,7 +94,7 @@ static void redirects_lead_to_https_or_stay_where_they_are(void **state)
 	assert_int_equal(url_check_redirect("http://r.example/x", "http://127.0.0.1:5000", NULL), -EACCES);
 	assert_int_equal(url_check_redirect("http://10.0.0.1:5000/x", "http://10.0.0.1:5000", NULL), 0);
 	assert_int_equal(url_check_redirect("http://10.0.0.1:80/x", "http://10.0.0.1:5000", NULL), -EACCES);
-	assert_int_equal(url_check_redirect("file:///etc/passwd", "http://127.0.0.1:5000", NULL), -EACCES);
+	assert_int_equal(url_check_redirect("file:///etc/passwd", "http://127.0.0.1:5000", NULL), -EPROTO);
 	assert_int_equal(url_check_redirect("gopher://127.0.0.1/x", "http://127.0.0.1:5000", NULL), -EACCES);
 	assert_int_equal(url_check_redirect("https://user:secret@cdn.example/x", "https://r.example", NULL), -EPROTO);
 	assert_int_equal(url_check_redirect("", "https://r.example", NULL), -EPROTO);
