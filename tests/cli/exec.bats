@@ -343,7 +343,7 @@ in_tiny() { mlrun exec "$IMG" "$@"; }
 	ln -s "../../../../../../../../../$BATS_TEST_TMPDIR/outside2" root/etc/hosts
 	ln -sf "$BATS_TEST_TMPDIR/outside4" root/etc/passwd
 	run -0 mlrun exec -w / rootfs:root true
-	run -1 ls "$BATS_TEST_TMPDIR"/outside*
+	run -2 ls "$BATS_TEST_TMPDIR"/outside*
 }
 
 @test "exec: 64 containers start at once" {
