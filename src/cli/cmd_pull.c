@@ -1,8 +1,234 @@
 #include "cli/cli.h"
+#include "cli/common.h"
+#include "cli/progress.h"
+
+#include "base/cleanup.h"
+#include "base/log.h"
+#include "base/strv.h"
+#include "oci/platform.h"
+#include "oci/ref.h"
+#include "pull/pull.h"
+#include "store/store.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+/* Removing half a tree takes a moment; who waits for another process's layer must not wait on. */
+#define CLEANUP_SECONDS 10
+
+struct args {
+	struct cli_common common;
+	struct strv images;
+	struct pull_options pull;
+	int json, quiet;
+};
+
+/* The signal that asked for an end; pull looks at it. */
+static int stop_signal;
+
+enum { KEY_PLATFORM = CLI_KEYS, KEY_TLS_VERIFY, KEY_JOBS };
+
+static const struct argp_option options[] = {
+	{ "platform", KEY_PLATFORM, "OS/ARCH[/VARIANT]", 0, "which of an image's variants; default: this machine's", 1 },
+	{ "tls-verify", KEY_TLS_VERIFY, "BOOL", OPTION_ARG_OPTIONAL,
+		"false: accept any certificate, and plain HTTP; default: true", 1 },
+	{ "jobs", KEY_JOBS, "N", 0, "layers at once; default: 3", 1 },
+	{ "quiet", 'q', 0, 0, "say nothing but errors", 2 },
+	CLI_JSON_OPTION,
+	{ 0 },
+};
+
+static int parse_bool(const char *s)
+{
+	static const char *const yes[] = { "true", "yes", "1", "on" }, *const no[] = { "false", "no", "0", "off" };
+
+	for (size_t i = 0; i < ARRAY_LEN(yes); i++) {
+		if (strcmp(s, yes[i]) == 0)
+			return 1;
+		if (strcmp(s, no[i]) == 0)
+			return 0;
+	}
+	return -1;
+}
+
+static void parse_jobs(struct args *a, const char *arg, struct argp_state *state)
+{
+	char *end;
+	long n = strtol(arg, &end, 10);
+
+	if (end == arg || *end != '\0' || n < 1 || n > PULL_JOBS_MAX)
+		argp_error(state, "--jobs takes a number from 1 to %d, not '%s'", PULL_JOBS_MAX, arg);
+	a->pull.jobs = (int)n;
+}
+
+static error_t parse_option(int key, char *arg, struct argp_state *state)
+{
+	struct args *a = state->input;
+
+	switch (key) {
+	case ARGP_KEY_INIT:
+		state->child_inputs[0] = &a->common;
+		return 0;
+	case KEY_PLATFORM:
+		a->pull.platform = arg;
+		return 0;
+	case KEY_TLS_VERIFY:
+		a->pull.tls_verify = arg ? parse_bool(arg) : 1;
+		if (a->pull.tls_verify < 0)
+			argp_error(state, "--tls-verify takes true or false, not '%s'", arg);
+		return 0;
+	case KEY_JOBS:
+		parse_jobs(a, arg, state);
+		return 0;
+	case 'q':
+		a->quiet = 1;
+		return 0;
+	case CLI_JSON:
+		a->json = 1;
+		return 0;
+	case ARGP_KEY_ARG:
+		strv_add(&a->images, arg);
+		return 0;
+	case ARGP_KEY_NO_ARGS:
+		argp_error(state, "an image is missing");
+		return 0;
+	default:
+		return ARGP_ERR_UNKNOWN;
+	}
+}
+
+static const struct argp argp = {
+	.options = options,
+	.parser = parse_option,
+	.args_doc = "IMAGE...",
+	.doc = "Bring images from their registries into the store.",
+	.children = cli_common_children,
+};
+
+static void give_up(int sig)
+{
+	(void)sig;
+	_exit(128 + __atomic_load_n(&stop_signal, __ATOMIC_RELAXED));
+}
+
+static void ask_to_stop(int sig)
+{
+	__atomic_store_n(&stop_signal, sig, __ATOMIC_RELAXED);
+	alarm(CLEANUP_SECONDS);
+}
+
+/* The first signal ends the pull in an orderly way; a second one kills as it always does. */
+static void catch_signals(void)
+{
+	struct sigaction a = { .sa_handler = ask_to_stop, .sa_flags = SA_RESTART | SA_RESETHAND };
+	struct sigaction last = { .sa_handler = give_up };
+
+	sigaction(SIGINT, &a, NULL);
+	sigaction(SIGTERM, &a, NULL);
+	sigaction(SIGHUP, &a, NULL);
+	sigaction(SIGALRM, &last, NULL);
+}
+
+static double now(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return (double)t.tv_sec + (double)t.tv_nsec / 1e9;
+}
+
+static void tell(const struct pull_result *r, double seconds)
+{
+	char size[CLI_SIZE_SIZE];
+
+	cli_size(r->image.size, size);
+	if (r->up_to_date)
+		mlr_info("'%s' is up to date: %s, %s", r->image.name, r->image.manifest, size);
+	else
+		mlr_info("pulled '%s': %s, %s in %.1f s", r->image.name, r->image.manifest, size, seconds);
+}
+
+static int print_json(const struct pull_result *r, double seconds)
+{
+	const struct store_image *im = &r->image;
+
+	return cli_print_json(json_pack("{s:s, s:s, s:s?, s:s, s:I, s:s, s:I, s:I, s:I, s:f}", "name",
+		im->name, "digest", im->manifest, "index", im->index, "platform", im->platform, "size",
+		(json_int_t)im->size, "status", r->up_to_date ? "up to date" : "pulled", "layers",
+		(json_int_t)r->layers, "layers_fetched", (json_int_t)r->layers_fetched, "bytes_fetched",
+		(json_int_t)r->bytes_fetched, "seconds", seconds));
+}
+
+static enum progress_style style_of(const struct args *a)
+{
+	if (a->quiet)
+		return PROGRESS_NONE;
+	/* A transcript and a redrawn display do not mix. */
+	return isatty(STDERR_FILENO) && mlr_log_level < MLR_DEBUG ? PROGRESS_TERMINAL : PROGRESS_LINES;
+}
+
+static int pull_one(struct store *st, const char *text, const struct args *a)
+{
+	auto_call(oci_ref_done) struct oci_ref ref = OCI_REF_INIT;
+	auto_call(pull_result_done) struct pull_result result = PULL_RESULT_INIT;
+	struct progress *progress = progress_new(style_of(a));
+	struct pull_watch watch = progress_watch(progress);
+	struct mlr_error err = MLR_ERROR_INIT;
+	double start = now();
+	int r;
+
+	r = oci_ref_parse(text, &ref, &err);
+	if (r == 0)
+		r = pull_image(st, &ref, &a->pull, &watch, &result, &err);
+	progress_free(progress);
+	if (r < 0)
+		return cli_fail(&err);
+	if (!a->quiet)
+		tell(&result, now() - start);
+	return a->json ? print_json(&result, now() - start) : 0;
+}
+
+/* A wrong name or platform must not be found out after an hour of pulling the others. */
+static int check_args(const struct args *a, struct mlr_error *err)
+{
+	struct oci_platform p;
+
+	for (size_t i = 0; i < a->images.n; i++) {
+		auto_call(oci_ref_done) struct oci_ref ref = OCI_REF_INIT;
+		int r = oci_ref_parse(a->images.v[i], &ref, err);
+
+		if (r < 0)
+			return r;
+	}
+	return a->pull.platform ? oci_platform_parse(a->pull.platform, &p, err) : 0;
+}
+
+static int run(const struct args *a)
+{
+	auto_store struct store *st = NULL;
+	struct mlr_error err = MLR_ERROR_INIT;
+	int status = 0;
+
+	if (check_args(a, &err) < 0 || store_open(a->common.store, 1, &st, &err) < 0)
+		return cli_fail(&err);
+	catch_signals();
+	for (size_t i = 0; i < a->images.n && !stop_signal; i++)
+		if (pull_one(st, a->images.v[i], a) != 0)
+			status = CLI_FAILED;
+	return stop_signal ? 128 + stop_signal : status;
+}
 
 int cmd_pull(int argc, char **argv)
 {
-	(void)argc;
-	(void)argv;
-	return CLI_FAILED;
+	struct args a = { .pull = { .tls_verify = 1, .jobs = PULL_JOBS, .cancel = &stop_signal } };
+	int status;
+
+	cli_parse(&argp, argc, argv, &a);
+	status = run(&a);
+	strv_done(&a.images);
+	return status;
 }

@@ -1,8 +1,73 @@
 #include "cli/cli.h"
+#include "cli/common.h"
+
+#include "base/cleanup.h"
+#include "base/log.h"
+#include "base/strv.h"
+#include "oci/ref.h"
+#include "store/image.h"
+
+struct args {
+	struct cli_common common;
+	struct strv images;
+};
+
+static error_t parse_option(int key, char *arg, struct argp_state *state)
+{
+	struct args *a = state->input;
+
+	switch (key) {
+	case ARGP_KEY_INIT:
+		state->child_inputs[0] = &a->common;
+		return 0;
+	case ARGP_KEY_ARG:
+		strv_add(&a->images, arg);
+		return 0;
+	case ARGP_KEY_NO_ARGS:
+		argp_error(state, "an image is missing");
+		return 0;
+	default:
+		return ARGP_ERR_UNKNOWN;
+	}
+}
+
+static const struct argp argp = {
+	.parser = parse_option,
+	.args_doc = "IMAGE...",
+	.doc = "Remove images from the store, and what no other image needs.",
+	.children = cli_common_children,
+};
+
+static int remove_one(struct store *st, const char *text)
+{
+	auto_call(oci_ref_done) struct oci_ref ref = OCI_REF_INIT;
+	auto_free char *name = NULL;
+	struct mlr_error err = MLR_ERROR_INIT;
+
+	if (oci_ref_parse(text, &ref, &err) < 0)
+		return cli_fail(&err);
+	name = oci_ref_canonical(&ref);
+	if (store_image_remove(st, &ref, &err) < 0) {
+		mlr_wrap(&err, "rm '%s'", name);
+		return cli_fail(&err);
+	}
+	mlr_info("removed '%s'", name);
+	return 0;
+}
 
 int cmd_rm(int argc, char **argv)
 {
-	(void)argc;
-	(void)argv;
-	return CLI_FAILED;
+	auto_store struct store *st = NULL;
+	struct mlr_error err = MLR_ERROR_INIT;
+	struct args a = { 0 };
+	int status = 0;
+
+	cli_parse(&argp, argc, argv, &a);
+	if (store_open(a.common.store, 0, &st, &err) < 0)
+		status = cli_fail(&err);
+	for (size_t i = 0; st && i < a.images.n; i++)
+		if (remove_one(st, a.images.v[i]) != 0)
+			status = CLI_FAILED;
+	strv_done(&a.images);
+	return status;
 }

@@ -51,7 +51,7 @@ int64_t http_now_ms(void)
 
 static int is_cancelled(const struct http *h)
 {
-	return h->opt.cancel && __atomic_load_n(h->opt.cancel, __ATOMIC_RELAXED);
+	return h->opt.cancelled && h->opt.cancelled(h->opt.cancelled_ctx);
 }
 
 int http_sleep(struct http *h, int64_t ms, struct mlr_error *err)

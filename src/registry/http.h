@@ -44,7 +44,8 @@ struct http_exchange {
 struct http_options {
 	int tls_verify;
 	int stall_ms;        /* without a byte for so long the connection counts as broken */
-	const int *cancel;   /* read atomically; not 0: end with -ECANCELED. May be NULL */
+	int (*cancelled)(void *ctx); /* asked often, from any thread: not 0 ends with -ECANCELED. May be NULL */
+	void *cancelled_ctx;
 };
 
 struct http *http_new(const struct http_options *opt);

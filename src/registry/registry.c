@@ -55,7 +55,7 @@ static void set_base(struct registry *r)
 
 struct registry *registry_new(const struct oci_ref *ref, const struct registry_options *opt)
 {
-	struct http_options http = { opt->tls_verify, STALL_MS, opt->cancel };
+	struct http_options http = { opt->tls_verify, STALL_MS, opt->cancelled, opt->cancelled_ctx };
 	struct registry *r = xcalloc(1, sizeof(*r));
 	int loopback = oci_ref_is_loopback(ref);
 
@@ -186,6 +186,9 @@ static int run(struct registry *r, const struct call *c, struct http_exchange *x
 		else if (ret == 0)
 			ret = answer_fail(x, r->name, r->repository, c->what, err);
 		if (ret == 0)
+			return 0;
+		/* All bytes came before the connection broke: what is left to break does not matter. */
+		if (x->transient && c->end && c->end(c->ctx, x, NULL) == 0)
 			return 0;
 		/* A registry that never answered is more likely misspelt than restarting. */
 		if (!x->transient || (x->unreached && !reached))

@@ -26,8 +26,11 @@
 #include <stdint.h>
 
 struct registry_options {
-	int tls_verify;    /* 1: as above; 0: no certificate is checked and plain HTTP will do */
-	const int *cancel; /* read atomically: once not 0, calls end with -ECANCELED. May be NULL */
+	int tls_verify; /* 1: as above; 0: no certificate is checked and plain HTTP will do */
+
+	/* Asked often, from any thread: not 0 ends every call with -ECANCELED. May be NULL. */
+	int (*cancelled)(void *ctx);
+	void *cancelled_ctx;
 
 	/* Told before a wait of some seconds, from any thread. May be NULL. */
 	void (*notice)(void *ctx, const char *words);

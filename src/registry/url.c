@@ -86,14 +86,18 @@ int url_check_redirect(const char *url, const char *base, struct mlr_error *err)
 {
 	int r = check(url, base, 1, err);
 
-	return r < 0 ? mlr_wrap(err, "refused to follow the registry's redirect") : 0;
+	if (r < 0)
+		mlr_wrap(err, "refused to follow the registry's redirect");
+	return r;
 }
 
 int url_check_realm(const char *url, const char *base, struct mlr_error *err)
 {
 	int r = check(url, base, 0, err);
 
-	return r < 0 ? mlr_wrap(err, "refused the registry's token server") : 0;
+	if (r < 0)
+		mlr_wrap(err, "refused the registry's token server");
+	return r;
 }
 
 char *url_add_query(const char *url, const char *name, const char *value)

@@ -1,0 +1,133 @@
+#include "cli/common.h"
+
+#include "base/cleanup.h"
+#include "base/file.h"
+#include "base/hash.h"
+#include "base/log.h"
+#include "base/memory.h"
+#include "cli/cli.h"
+#include "oci/digest.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+
+enum { KEY_STORE = 0x1000, KEY_VERBOSE };
+
+static const struct argp_option options[] = {
+	{ "store", KEY_STORE, "DIR", 0, "the store; default: $MLRUN_STORE, else ~/.local/share/mlrun", 90 },
+	{ "verbose", KEY_VERBOSE, 0, 0, "tell every step on stderr", 90 },
+	{ 0 },
+};
+
+static error_t parse_option(int key, char *arg, struct argp_state *state)
+{
+	struct cli_common *c = state->input;
+
+	switch (key) {
+	case KEY_STORE:
+		c->store = arg;
+		return 0;
+	case KEY_VERBOSE:
+		mlr_log_level = MLR_DEBUG;
+		return 0;
+	default:
+		return ARGP_ERR_UNKNOWN;
+	}
+}
+
+const struct argp cli_common_argp = { .options = options, .parser = parse_option };
+const struct argp_child cli_common_children[] = { { &cli_common_argp, 0, NULL, 90 }, { 0 } };
+
+error_t cli_parse(const struct argp *argp, int argc, char **argv, void *input)
+{
+	auto_free char *name = xasprintf("mlrun %s", argv[0]);
+	char *command = argv[0];
+	error_t r;
+
+	argv[0] = name; /* argp's messages begin with it */
+	r = argp_parse(argp, argc, argv, 0, NULL, input);
+	argv[0] = command;
+	return r;
+}
+
+void cli_size(uint64_t bytes, char out[CLI_SIZE_SIZE])
+{
+	static const char *const units[] = { "kB", "MB", "GB", "TB" };
+	double v = (double)bytes / 1000;
+	size_t i = 0;
+
+	if (bytes < 1000) {
+		snprintf(out, CLI_SIZE_SIZE, "%d B", (int)bytes);
+		return;
+	}
+	for (; v >= 999.95 && i + 1 < ARRAY_LEN(units); i++)
+		v /= 1000;
+	snprintf(out, CLI_SIZE_SIZE, "%.1f %s", v, units[i]);
+}
+
+void cli_time_utc(int64_t seconds, char out[CLI_TIME_SIZE])
+{
+	time_t t = (time_t)seconds;
+	struct tm tm;
+
+	if (!gmtime_r(&t, &tm) || !strftime(out, CLI_TIME_SIZE, "%Y-%m-%dT%H:%M:%SZ", &tm))
+		strcpy(out, "?");
+}
+
+void cli_time_local(int64_t seconds, char out[CLI_TIME_SIZE])
+{
+	time_t t = (time_t)seconds;
+	struct tm tm;
+
+	if (!localtime_r(&t, &tm) || !strftime(out, CLI_TIME_SIZE, "%Y-%m-%d %H:%M", &tm))
+		strcpy(out, "?");
+}
+
+void cli_print_safe(const char *text)
+{
+	for (const unsigned char *s = (const unsigned char *)text; *s; s++) {
+		/* C1 controls come as 0xc2 0x80..0x9f in UTF-8. */
+		if (*s < 0x20 || *s == 0x7f)
+			printf("\\x%02x", *s);
+		else if (*s == 0xc2 && s[1] >= 0x80 && s[1] <= 0x9f)
+			printf("\\u%04x", *++s);
+		else
+			putchar(*s);
+	}
+}
+
+int cli_print_json(json_t *value)
+{
+	int r = value ? json_dumpf(value, stdout, JSON_ENSURE_ASCII) : -1;
+	struct mlr_error err;
+
+	json_decref(value);
+	if (r == 0 && putchar('\n') != EOF && fflush(stdout) == 0)
+		return 0;
+	mlr_fail(&err, EIO, "write to stdout: %s", strerror(errno));
+	return cli_fail(&err);
+}
+
+/* Documents are text, so the light hash of strings serves; one with a NUL in it is none of ours. */
+int cli_stored_manifest(struct store *st, const char *digest, struct oci_document *ret,
+	struct mlr_error *err)
+{
+	auto_free char *path = xasprintf("blobs/sha256/%s", oci_digest_hex(digest)), *text = NULL;
+	char hex[HASH_HEX_SIZE];
+	size_t len;
+	int r;
+
+	r = file_read(store_fd(st), path, OCI_DOCUMENT_MAX, &text, &len, err);
+	if (r < 0)
+		return mlr_wrap(err, "store '%s'", store_path(st));
+	hash_name(text, hex);
+	if (strlen(text) != len || strcmp(hex, oci_digest_hex(digest)) != 0) {
+		mlr_fail(err, EBADMSG, "store '%s': manifest %s is damaged", store_path(st), digest);
+		return mlr_hint(err, "pull the image again");
+	}
+	r = oci_document_parse(text, len, NULL, NULL, ret, err);
+	return r < 0 ? mlr_wrap(err, "manifest %s", digest) : 0;
+}

@@ -1,0 +1,54 @@
+/*
+ * What several commands share: the options that all take, and how sizes, times and stored documents
+ * are shown. Links nothing heavy.
+ */
+#ifndef MLR_CLI_COMMON_H
+#define MLR_CLI_COMMON_H
+
+#include "base/error.h"
+#include "oci/manifest.h"
+#include "store/image.h"
+#include "store/store.h"
+
+#include <argp.h>
+#include <jansson.h>
+#include <stdint.h>
+
+/* --store and --verbose, as an argp child whose input is this struct. */
+struct cli_common {
+	const char *store; /* --store, or NULL */
+};
+
+extern const struct argp cli_common_argp;
+
+/* An argp children list of just that. */
+extern const struct argp_child cli_common_children[];
+
+/* The key of --json, which every command that has it spells alike. */
+enum { CLI_JSON = 0x100, CLI_KEYS };
+#define CLI_JSON_OPTION { "json", CLI_JSON, 0, 0, "print JSON, with the keys that the man page lists", 0 }
+
+/* argp_parse() for a command: usage lines read "mlrun COMMAND". */
+error_t cli_parse(const struct argp *argp, int argc, char **argv, void *input);
+
+#define CLI_SIZE_SIZE 16
+#define CLI_TIME_SIZE 32
+
+/* "532 B", "63.3 MB", "1.2 GB" */
+void cli_size(uint64_t bytes, char out[CLI_SIZE_SIZE]);
+/* "2026-01-31T08:15:00Z" (RFC 3339) */
+void cli_time_utc(int64_t seconds, char out[CLI_TIME_SIZE]);
+/* "2026-01-31 09:15" in the user's own time zone */
+void cli_time_local(int64_t seconds, char out[CLI_TIME_SIZE]);
+
+/* Print what an image or a server said, with control characters made harmless. */
+void cli_print_safe(const char *text);
+
+/* Print a value and a newline on stdout; steals it. Returns 0, or CLI_FAILED when stdout is full. */
+int cli_print_json(json_t *value);
+
+/* The manifest of a stored image, its bytes checked. Returns 0, -ENOENT, -EBADMSG, -EPROTO. */
+int cli_stored_manifest(struct store *st, const char *digest, struct oci_document *ret,
+	struct mlr_error *err);
+
+#endif

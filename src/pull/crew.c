@@ -1,0 +1,196 @@
+#include "pull/crew.h"
+
+#include "base/cleanup.h"
+#include "base/memory.h"
+#include "pull/layer.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#define TICK_MS 100
+
+struct crew {
+	struct crew_work *work;
+	pthread_mutex_t lock;    /* guards all below */
+	pthread_cond_t changed;
+	size_t *order;           /* indices of waiting layers, biggest first */
+	size_t n_order, next;
+	size_t changes, running; /* state changes so far; threads that have not ended */
+	int result;              /* the first failure */
+	struct mlr_error err;
+};
+
+static void set_state(struct crew *c, size_t i, enum pull_state state)
+{
+	pthread_mutex_lock(&c->lock);
+	__atomic_store_n(&c->work->shown[i].state, (int)state, __ATOMIC_RELEASE);
+	c->changes++;
+	pthread_cond_signal(&c->changed);
+	pthread_mutex_unlock(&c->lock);
+}
+
+static int is_stopped(const struct crew *c)
+{
+	return __atomic_load_n(c->work->stop, __ATOMIC_RELAXED);
+}
+
+static void fail(struct crew *c, size_t i, int result, struct mlr_error *err)
+{
+	mlr_wrap(err, "layer %.19s", c->work->shown[i].digest);
+	pthread_mutex_lock(&c->lock);
+	if (c->result == 0) {
+		c->result = result;
+		c->err = *err;
+	}
+	pthread_mutex_unlock(&c->lock);
+	__atomic_store_n(c->work->stop, 1, __ATOMIC_RELAXED);
+}
+
+/* The next layer to bring, or n when there is none. */
+static size_t take_next(struct crew *c)
+{
+	size_t i = c->work->n;
+
+	pthread_mutex_lock(&c->lock);
+	if (c->next < c->n_order)
+		i = c->order[c->next++];
+	pthread_mutex_unlock(&c->lock);
+	return i;
+}
+
+static void *worker_main(void *ctx)
+{
+	struct crew *c = ctx;
+	struct crew_work *w = c->work;
+	size_t i;
+
+	while (!is_stopped(c) && (i = take_next(c)) < w->n) {
+		struct mlr_error err = MLR_ERROR_INIT;
+		int r;
+
+		set_state(c, i, PULL_RUNNING);
+		r = layer_bring(w->st, w->reg, &w->layers[i], w->diff_ids[i], &w->shown[i].received, &err);
+		if (r < 0)
+			fail(c, i, r, &err);
+		else
+			set_state(c, i, r == 1 ? PULL_PRESENT : PULL_DONE);
+	}
+	pthread_mutex_lock(&c->lock);
+	c->running--;
+	pthread_cond_signal(&c->changed);
+	pthread_mutex_unlock(&c->lock);
+	return NULL;
+}
+
+static int by_size_descending(const void *a, const void *b, void *layers)
+{
+	const struct oci_layer *l = layers;
+	uint64_t x = l[*(const size_t *)a].blob.size, y = l[*(const size_t *)b].blob.size;
+
+	return x < y ? 1 : x > y ? -1 : 0;
+}
+
+static int seen_before(const struct crew_work *w, size_t i)
+{
+	for (size_t j = 0; j < i; j++)
+		if (strcmp(w->diff_ids[i], w->diff_ids[j]) == 0)
+			return 1;
+	return 0;
+}
+
+static void make_order(struct crew *c)
+{
+	struct crew_work *w = c->work;
+
+	c->order = xcalloc(w->n, sizeof(*c->order));
+	for (size_t i = 0; i < w->n; i++) {
+		if (w->shown[i].state != PULL_WAITING)
+			continue;
+		if (seen_before(w, i))
+			w->shown[i].state = PULL_PRESENT;
+		else
+			c->order[c->n_order++] = i;
+	}
+	qsort_r(c->order, c->n_order, sizeof(*c->order), by_size_descending, (void *)w->layers);
+}
+
+/* Let the watcher see every change, and look after the user's wish to stop. */
+static void attend(struct crew *c, const struct pull_watch *watch, const int *cancel)
+{
+	size_t seen = 0;
+
+	pthread_mutex_lock(&c->lock);
+	while (c->running > 0) {
+		struct timespec until;
+
+		clock_gettime(CLOCK_REALTIME, &until);
+		until.tv_nsec += TICK_MS * 1000000L;
+		until.tv_sec += until.tv_nsec / 1000000000;
+		until.tv_nsec %= 1000000000;
+		if (c->changes == seen)
+			pthread_cond_timedwait(&c->changed, &c->lock, &until);
+		seen = c->changes;
+		pthread_mutex_unlock(&c->lock);
+		if (cancel && __atomic_load_n(cancel, __ATOMIC_RELAXED))
+			__atomic_store_n(c->work->stop, 1, __ATOMIC_RELAXED);
+		if (watch->tick)
+			watch->tick(watch->ctx);
+		pthread_mutex_lock(&c->lock);
+	}
+	pthread_mutex_unlock(&c->lock);
+	if (watch->tick)
+		watch->tick(watch->ctx);
+}
+
+static size_t start(struct crew *c, pthread_t *threads, size_t jobs)
+{
+	size_t n = 0;
+
+	while (n < jobs && n < c->n_order) {
+		int r;
+
+		pthread_mutex_lock(&c->lock);
+		c->running++;
+		pthread_mutex_unlock(&c->lock);
+		r = pthread_create(&threads[n], NULL, worker_main, c);
+		if (r == 0) {
+			n++;
+			continue;
+		}
+		pthread_mutex_lock(&c->lock);
+		c->running--;
+		if (n == 0)
+			c->result = mlr_fail(&c->err, r, "start a thread: %s", strerror(r));
+		pthread_mutex_unlock(&c->lock);
+		break; /* fewer threads than asked for bring the layers as well */
+	}
+	return n;
+}
+
+int crew_run(struct crew_work *w, int jobs, const struct pull_watch *watch, const int *cancel,
+	struct mlr_error *err)
+{
+	struct crew c = { .work = w, .err = MLR_ERROR_INIT };
+	pthread_t threads[PULL_JOBS_MAX];
+	size_t n;
+
+	pthread_mutex_init(&c.lock, NULL);
+	pthread_cond_init(&c.changed, NULL);
+	make_order(&c);
+	n = start(&c, threads, (size_t)jobs);
+	attend(&c, watch, cancel);
+	for (size_t i = 0; i < n; i++)
+		pthread_join(threads[i], NULL);
+	free(c.order);
+	pthread_cond_destroy(&c.changed);
+	pthread_mutex_destroy(&c.lock);
+
+	if (cancel && __atomic_load_n(cancel, __ATOMIC_RELAXED))
+		return mlr_fail(err, ECANCELED, "interrupted");
+	if (c.result < 0)
+		*err = c.err;
+	return c.result;
+}

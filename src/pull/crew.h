@@ -1,0 +1,32 @@
+/*
+ * The threads that bring an image's layers, several at once, the biggest first. For this room's
+ * other files.
+ */
+#ifndef MLR_PULL_CREW_H
+#define MLR_PULL_CREW_H
+
+#include "base/error.h"
+#include "oci/manifest.h"
+#include "pull/pull.h"
+#include "registry/registry.h"
+#include "store/store.h"
+
+struct crew_work {
+	struct store *st;
+	struct registry *reg;
+	const struct oci_layer *layers; /* n of them */
+	char *const *diff_ids;          /* one a layer */
+	struct pull_layer *shown;       /* one a layer; waiting ones are brought */
+	size_t n;
+	int *stop;                      /* set to 1 at the first failure: makes reg give up */
+};
+
+/*
+ * Bring every layer whose state is PULL_WAITING. A diff ID that stands twice is brought once.
+ *
+ * Returns when all threads have ended: 0, -ECANCELED once *cancel is set, or the first failure.
+ */
+int crew_run(struct crew_work *w, int jobs, const struct pull_watch *watch, const int *cancel,
+	struct mlr_error *err);
+
+#endif

@@ -1,0 +1,119 @@
+#include "pull/layer.h"
+
+#include "base/cleanup.h"
+#include "layer/unpack.h"
+#include "pull/queue.h"
+#include "rootfs/flatten.h"
+#include "store/tree.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <string.h>
+
+/* The thread that reads from the network, and what it shares with the one that writes files. */
+struct download {
+	struct registry *reg;
+	const struct oci_layer *layer;
+	uint64_t *received;
+	struct queue *queue;
+	int result;
+	struct mlr_error err;
+};
+
+static int count_and_put(void *ctx, const void *buf, size_t len, struct mlr_error *err)
+{
+	struct download *d = ctx;
+
+	__atomic_add_fetch(d->received, len, __ATOMIC_RELAXED);
+	return queue_put(d->queue, buf, len, err);
+}
+
+/* The queue ends only after the digest was judged, so that the reader never takes wrong bytes for all. */
+static void *download_main(void *ctx)
+{
+	struct download *d = ctx;
+	const struct oci_descriptor *blob = &d->layer->blob;
+
+	d->result = registry_blob_stream(d->reg, blob->digest, blob->size, count_and_put, d, &d->err);
+	queue_end(d->queue, d->result, &d->err);
+	return NULL;
+}
+
+/*
+ * How the bytes are compressed, by their magic numbers (RFC 1952, 2.3.1; RFC 8878, 3.1.1): many
+ * images in use are mislabelled, and Docker and containerd go by the bytes as well.
+ */
+static int sniff(struct queue *q, const struct oci_layer *layer, enum layer_compression *ret,
+	struct mlr_error *err)
+{
+	static const unsigned char gzip[] = { 0x1f, 0x8b }, zstd[] = { 0x28, 0xb5, 0x2f, 0xfd };
+	unsigned char magic[4];
+	size_t n = queue_peek(q, magic, sizeof(magic));
+
+	if (n == sizeof(magic) && memcmp(magic, zstd, sizeof(zstd)) == 0)
+		return mlr_fail(err, ENOTSUP, "compressed with zstd, which this version does not support");
+	if (n >= sizeof(gzip) && memcmp(magic, gzip, sizeof(gzip)) == 0)
+		*ret = LAYER_GZIP;
+	else if (n == 0)
+		*ret = layer->compression == OCI_GZIP ? LAYER_GZIP : LAYER_PLAIN;
+	else
+		*ret = LAYER_PLAIN;
+	return 0;
+}
+
+/* Run the pipeline. Where both ends fail, the network's failure is the cause, unless it only tells
+ * that the reader has left. */
+static int stream(struct download *d, int tree_fd, struct layer_result *result, struct mlr_error *err)
+{
+	enum layer_compression compression = LAYER_PLAIN;
+	pthread_t thread;
+	int r;
+
+	r = pthread_create(&thread, NULL, download_main, d);
+	if (r != 0)
+		return mlr_fail(err, r, "start a thread: %s", strerror(r));
+	r = sniff(d->queue, d->layer, &compression, err);
+	if (r == 0)
+		r = layer_unpack(queue_get, d->queue, compression, tree_fd, result, err);
+	queue_leave(d->queue);
+	pthread_join(thread, NULL);
+
+	if (d->result < 0 && d->result != -EPIPE) {
+		*err = d->err;
+		return d->result;
+	}
+	if (r == 0 && d->result < 0)
+		return mlr_fail(err, EPROTO, "the archive ends before the blob does");
+	return r;
+}
+
+static void tree_cleanup(struct store_tree **t)
+{
+	store_tree_drop(*t);
+}
+
+int layer_bring(struct store *st, struct registry *reg, const struct oci_layer *layer,
+	const char *diff_id, uint64_t *received, struct mlr_error *err)
+{
+	auto_call(layer_result_done) struct layer_result result = LAYER_RESULT_INIT;
+	auto_call(queue_cleanup) struct queue *queue = NULL;
+	auto_call(tree_cleanup) struct store_tree *tree = NULL;
+	struct download d = { .reg = reg, .layer = layer, .received = received, .err = MLR_ERROR_INIT };
+	int r;
+
+	r = store_tree_begin(st, STORE_LAYER, diff_id, &tree, err);
+	if (r != 0)
+		return r;
+	r = queue_new(&queue, err);
+	if (r < 0)
+		return r;
+	d.queue = queue;
+	r = stream(&d, store_tree_fd(tree), &result, err);
+	if (r < 0)
+		return r;
+	if (strcmp(result.diff_id, diff_id) != 0)
+		return mlr_fail(err, EBADMSG, "unpacks to %s, the image's configuration says %s",
+			result.diff_id, diff_id);
+	r = rootfs_layer_note(tree, &result, err);
+	return r < 0 ? r : store_tree_publish(take_ptr(&tree), err);
+}

@@ -1,0 +1,22 @@
+/*
+ * One layer: from the registry to a published tree. For this room's other files.
+ */
+#ifndef MLR_PULL_LAYER_H
+#define MLR_PULL_LAYER_H
+
+#include "base/error.h"
+#include "oci/manifest.h"
+#include "registry/registry.h"
+#include "store/store.h"
+
+/*
+ *   diff_id   what the uncompressed tar must hash to; the tree's name in the store
+ *   received  compressed bytes so far, written atomically
+ *
+ * Returns 0; 1 when the store has the tree by now; -EBADMSG for other bytes than named, and what
+ * registry_blob_stream(), layer_unpack() and store_tree_begin() return.
+ */
+int layer_bring(struct store *st, struct registry *reg, const struct oci_layer *layer,
+	const char *diff_id, uint64_t *received, struct mlr_error *err);
+
+#endif

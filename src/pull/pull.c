@@ -1,0 +1,279 @@
+#include "pull/pull.h"
+
+#include "base/cleanup.h"
+#include "base/log.h"
+#include "base/memory.h"
+#include "oci/platform.h"
+#include "pull/crew.h"
+#include "pull/resolve.h"
+#include "registry/registry.h"
+#include "rootfs/flatten.h"
+#include "store/blob.h"
+#include "store/facts.h"
+#include "store/tree.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/statvfs.h>
+#include <time.h>
+
+/* One pull_image() call. */
+struct pull {
+	struct store *st;
+	const struct oci_ref *ref;
+	const struct pull_options *opt;
+	const struct pull_watch *watch;
+	char *name; /* canonical */
+	struct oci_platform want;
+	struct registry *reg;
+	struct resolved res;
+	struct pull_layer *shown;
+	int stop; /* atomic: a layer failed, or the user wants an end */
+};
+
+void pull_result_done(struct pull_result *r)
+{
+	store_image_done(&r->image);
+	*r = (struct pull_result)PULL_RESULT_INIT;
+}
+
+static void pull_done(struct pull *p)
+{
+	registry_free(p->reg);
+	resolved_done(&p->res);
+	free(p->shown);
+	free(p->name);
+}
+
+static int is_cancelled(void *ctx)
+{
+	struct pull *p = ctx;
+
+	return __atomic_load_n(&p->stop, __ATOMIC_RELAXED) ||
+		(p->opt->cancel && __atomic_load_n(p->opt->cancel, __ATOMIC_RELAXED));
+}
+
+static void open_registry(struct pull *p)
+{
+	struct registry_options o = { .tls_verify = p->opt->tls_verify, .cancelled = is_cancelled,
+		.cancelled_ctx = p, .notice = p->watch->notice, .notice_ctx = p->watch->ctx };
+
+	p->reg = registry_new(p->ref, &o);
+}
+
+/* Are the facts and every tree that they name still there? */
+static int is_whole(struct pull *p, const struct store_image *im)
+{
+	auto_call(store_facts_done) struct store_facts f = STORE_FACTS_INIT;
+
+	if (store_facts_get(p->st, im->manifest, &f, NULL) < 0)
+		return 0;
+	if (f.one_tree)
+		return store_tree_exists(p->st, STORE_DIR, im->manifest);
+	for (size_t i = 0; i < f.config.diff_ids.n; i++)
+		if (!store_tree_exists(p->st, STORE_LAYER, f.config.diff_ids.v[i]))
+			return 0;
+	return 1;
+}
+
+/* Is what the store has under the very same name of the wanted platform, and whole? */
+static int find_stored(struct pull *p, struct store_image *ret)
+{
+	auto_call(store_image_done) struct store_image im = STORE_IMAGE_INIT;
+	struct oci_platform have;
+
+	if (store_image_find(p->st, p->ref, &im, NULL) < 0 || strcmp(im.name, p->name) != 0)
+		return 0;
+	if (oci_platform_parse(im.platform, &have, NULL) < 0 || !oci_platform_match(&p->want, &have) ||
+		!is_whole(p, &im))
+		return 0;
+	*ret = im;
+	im = (struct store_image)STORE_IMAGE_INIT;
+	return 1;
+}
+
+/* Returns 1 when the store has what the reference stands for now, else 0 or -errno. */
+static int is_up_to_date(struct pull *p, struct pull_result *ret, struct mlr_error *err)
+{
+	auto_call(store_image_done) struct store_image im = STORE_IMAGE_INIT;
+	char digest[OCI_DIGEST_SIZE];
+	int r;
+
+	if (!find_stored(p, &im))
+		return 0;
+	if (!p->ref->digest) {
+		r = registry_manifest_head(p->reg, p->ref->tag, digest, err);
+		if (r < 0)
+			return r;
+		if (strcmp(digest, im.index ? im.index : im.manifest) != 0)
+			return 0;
+	} else if (strcmp(p->ref->digest, im.index ? im.index : im.manifest) != 0) {
+		return 0;
+	}
+	ret->image = im;
+	ret->up_to_date = 1;
+	im = (struct store_image)STORE_IMAGE_INIT;
+	return 1;
+}
+
+static void show_layers(struct pull *p)
+{
+	const struct oci_document *m = &p->res.layers;
+
+	p->shown = xcalloc(m->n_layers, sizeof(*p->shown));
+	for (size_t i = 0; i < m->n_layers; i++) {
+		struct pull_layer *l = &p->shown[i];
+
+		l->digest = m->layers[i].blob.digest;
+		l->size = m->layers[i].blob.size;
+		l->state = store_tree_exists(p->st, STORE_LAYER, p->res.config.diff_ids.v[i]) ?
+			PULL_PRESENT : PULL_WAITING;
+	}
+	if (p->watch->begin)
+		p->watch->begin(p->watch->ctx, p->name, p->shown, m->n_layers);
+}
+
+/* Unpacked layers take up more than compressed ones: what does not even fit so is hopeless. */
+static int check_space(struct pull *p, struct mlr_error *err)
+{
+	uint64_t need = 0, room;
+	struct statvfs fs;
+
+	for (size_t i = 0; i < p->res.layers.n_layers; i++)
+		if (p->shown[i].state == PULL_WAITING)
+			need += p->shown[i].size;
+	if (fstatvfs(store_fd(p->st), &fs) < 0)
+		return mlr_fail_errno(err, "ask for the free space of '%s'", store_path(p->st));
+	room = (uint64_t)fs.f_bavail * fs.f_frsize;
+	if (need > room) {
+		mlr_fail(err, ENOSPC, "the layers have %llu MB compressed, '%s' has %llu MB left",
+			(unsigned long long)need / 1000000, store_path(p->st),
+			(unsigned long long)room / 1000000);
+		return mlr_hint(err, "mlrun rm frees space; --store or MLRUN_STORE names another place");
+	}
+	if (need > room / 3 && p->watch->notice) {
+		auto_free char *words = xasprintf("'%s' has %llu MB left, which may not be enough for %llu MB "
+						  "of compressed layers",
+			store_path(p->st), (unsigned long long)room / 1000000,
+			(unsigned long long)need / 1000000);
+
+		p->watch->notice(p->watch->ctx, words);
+	}
+	return 0;
+}
+
+static int bring_layers(struct pull *p, struct pull_result *ret, struct mlr_error *err)
+{
+	struct crew_work w = { .st = p->st, .reg = p->reg, .layers = p->res.layers.layers,
+		.diff_ids = p->res.config.diff_ids.v, .shown = p->shown, .n = p->res.layers.n_layers,
+		.stop = &p->stop };
+	int r = check_space(p, err);
+
+	if (r == 0)
+		r = crew_run(&w, p->opt->jobs, p->watch, p->opt->cancel, err);
+	if (r < 0)
+		return r;
+	ret->layers = w.n;
+	for (size_t i = 0; i < w.n; i++) {
+		ret->layers_fetched += p->shown[i].state == PULL_DONE;
+		ret->bytes_fetched += p->shown[i].state == PULL_DONE ? p->shown[i].size : 0;
+	}
+	return 0;
+}
+
+static int keep_documents(struct pull *p, struct mlr_error *err)
+{
+	const struct resolved *res = &p->res;
+	int r = store_blob_put(p->st, res->manifest.digest, res->manifest.data, res->manifest.len, err);
+
+	if (r == 0 && res->index.data)
+		r = store_blob_put(p->st, res->index.digest, res->index.data, res->index.len, err);
+	if (r == 0)
+		r = store_blob_put(p->st, res->layers.config.digest, res->config_json,
+			res->layers.config.size, err);
+	return r;
+}
+
+/* What exec will read; an image that overlay would show wrongly gets a tree of its own first. */
+static int keep_facts(struct pull *p, struct mlr_error *err)
+{
+	const char *manifest = p->res.manifest.digest;
+	/* A loan: the configuration stays p's. */
+	struct store_facts f = { p->res.config, 0 };
+	int r = rootfs_needs_flatten(p->st, &f.config.diff_ids, err);
+
+	if (r < 0)
+		return r;
+	f.one_tree = r;
+	if (f.one_tree) {
+		mlr_debug("one tree is made of the layers");
+		r = rootfs_flatten(p->st, manifest, &f.config.diff_ids, err);
+		if (r < 0)
+			return r;
+	}
+	return store_facts_put(p->st, manifest, &f, err);
+}
+
+static int keep_name(struct pull *p, struct pull_result *ret, struct mlr_error *err)
+{
+	struct store_image *im = &ret->image;
+
+	im->name = xstrdup(p->name);
+	im->manifest = xstrdup(p->res.manifest.digest);
+	im->index = p->res.index.data ? xstrdup(p->res.index.digest) : NULL;
+	im->platform = xstrdup(p->res.platform);
+	im->size = p->res.layers.size;
+	im->pulled = time(NULL);
+	return store_image_put(p->st, im, err);
+}
+
+static int run(struct pull *p, struct pull_result *ret, struct mlr_error *err)
+{
+	int r;
+
+	if (p->opt->platform) {
+		r = oci_platform_parse(p->opt->platform, &p->want, err);
+		if (r < 0)
+			return r;
+	} else {
+		oci_platform_host(&p->want);
+	}
+	open_registry(p);
+	r = is_up_to_date(p, ret, err);
+	if (r != 0)
+		return r < 0 ? r : 0;
+	r = resolve(p->reg, p->ref->digest ? p->ref->digest : p->ref->tag, &p->want, &p->res, err);
+	if (r == 0)
+		r = store_hold(p->st, err); /* from here on nobody removes what we find */
+	if (r < 0)
+		return r;
+
+	show_layers(p);
+	r = bring_layers(p, ret, err);
+	if (r == 0)
+		r = keep_documents(p, err);
+	if (r == 0)
+		r = keep_facts(p, err);
+	if (r == 0)
+		r = keep_name(p, ret, err);
+	return r;
+}
+
+int pull_image(struct store *st, const struct oci_ref *ref, const struct pull_options *opt,
+	const struct pull_watch *watch, struct pull_result *ret, struct mlr_error *err)
+{
+	auto_call(pull_done) struct pull p = { .st = st, .ref = ref, .opt = opt, .watch = watch };
+	auto_call(pull_result_done) struct pull_result result = PULL_RESULT_INIT;
+	int r;
+
+	p.name = oci_ref_canonical(ref);
+	r = run(&p, &result, err);
+	if (r < 0) {
+		mlr_wrap(err, "pull '%s'", p.name);
+		return r;
+	}
+	*ret = result;
+	result = (struct pull_result)PULL_RESULT_INIT;
+	return 0;
+}

@@ -1,0 +1,134 @@
+#include "pull/resolve.h"
+
+#include "base/cleanup.h"
+#include "base/memory.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define DEPTH_MAX 3 /* indexes within indexes; the specification allows them, nobody needs more */
+
+void resolved_done(struct resolved *r)
+{
+	registry_document_done(&r->index);
+	registry_document_done(&r->manifest);
+	oci_document_done(&r->layers);
+	free(r->config_json);
+	oci_config_done(&r->config);
+	*r = (struct resolved)RESOLVED_INIT;
+}
+
+/* Follow one entry of the index in *doc; then *doc and *parsed are what it leads to. */
+static int descend(struct registry *reg, const struct oci_platform *want, struct registry_document *doc,
+	struct oci_document *parsed, struct resolved *res, struct mlr_error *err)
+{
+	auto_call(registry_document_done) struct registry_document next = REGISTRY_DOCUMENT_INIT;
+	struct oci_document next_parsed = OCI_DOCUMENT_INIT;
+	const struct oci_index_entry *e;
+	int r;
+
+	r = oci_index_choose(parsed, want, &e, err);
+	if (r < 0)
+		return r;
+	r = registry_manifest_get(reg, e->blob.digest, &next, err);
+	if (r < 0)
+		return r;
+	if (next.len != e->blob.size)
+		return mlr_fail(err, EBADMSG, "manifest %s: %zu bytes instead of the %" PRIu64
+			" that the index says", e->blob.digest, next.len, e->blob.size);
+	r = oci_document_parse(next.data, next.len, next.content_type, e->blob.media_type, &next_parsed, err);
+	if (r < 0)
+		return mlr_wrap(err, "manifest %s", e->blob.digest);
+
+	if (e->has_platform)
+		oci_platform_print(&e->platform, res->platform);
+	oci_document_done(parsed);
+	*parsed = next_parsed;
+	/* The outermost index is what the tag stands for; inner ones are only on the way. */
+	if (!res->index.data)
+		res->index = *doc;
+	else
+		registry_document_done(doc);
+	*doc = next;
+	next = (struct registry_document)REGISTRY_DOCUMENT_INIT;
+	return 0;
+}
+
+static int get_manifest(struct registry *reg, const char *reference, const struct oci_platform *want,
+	struct resolved *res, struct mlr_error *err)
+{
+	int r = registry_manifest_get(reg, reference, &res->manifest, err);
+
+	if (r < 0)
+		return r;
+	r = oci_document_parse(res->manifest.data, res->manifest.len, res->manifest.content_type, NULL,
+		&res->layers, err);
+	if (r < 0)
+		return mlr_wrap(err, "manifest %s", res->manifest.digest);
+	for (int depth = 0; res->layers.kind == OCI_INDEX; depth++) {
+		if (depth == DEPTH_MAX)
+			return mlr_fail(err, ENOTSUP, "more than %d indexes within each other", DEPTH_MAX);
+		r = descend(reg, want, &res->manifest, &res->layers, res, err);
+		if (r < 0)
+			return r;
+	}
+	return 0;
+}
+
+/* Variants are left to the index: configurations often omit them. */
+static int check_platform(struct resolved *res, const struct oci_platform *want, struct mlr_error *err)
+{
+	const struct oci_config *c = &res->config;
+	char wanted[OCI_PLATFORM_SIZE], is[OCI_PLATFORM_SIZE];
+	struct oci_platform p;
+
+	oci_platform_set(&p, c->os, c->architecture, c->variant);
+	oci_platform_print(&p, is);
+	oci_platform_print(want, wanted);
+	if (strcmp(p.os, want->os) != 0 || strcmp(p.arch, want->arch) != 0) {
+		mlr_fail(err, ENOTSUP, "the image is for %s, not for %s", is, wanted);
+		return mlr_hint(err, "--platform %s pulls it nevertheless, to be run elsewhere", is);
+	}
+	if (!*res->platform)
+		memcpy(res->platform, is, sizeof(is));
+	return 0;
+}
+
+static int get_config(struct registry *reg, const struct oci_platform *want, struct resolved *res,
+	struct mlr_error *err)
+{
+	const struct oci_descriptor *d = &res->layers.config;
+	int r = registry_blob_get(reg, d->digest, d->size, &res->config_json, err);
+
+	if (r < 0)
+		return mlr_wrap(err, "configuration");
+	r = oci_config_parse(res->config_json, d->size, &res->config, err);
+	if (r < 0)
+		return mlr_wrap(err, "configuration %s", d->digest);
+	if (res->config.diff_ids.n != res->layers.n_layers)
+		return mlr_fail(err, EPROTO, "the manifest has %zu layers, the configuration %zu",
+			res->layers.n_layers, res->config.diff_ids.n);
+	if (res->layers.n_layers == 0)
+		return mlr_fail(err, ENOTSUP, "the image has no layers: there is nothing to run in it");
+	return check_platform(res, want, err);
+}
+
+int resolve(struct registry *reg, const char *reference, const struct oci_platform *want,
+	struct resolved *ret, struct mlr_error *err)
+{
+	auto_call(resolved_done) struct resolved res = RESOLVED_INIT;
+	int r;
+
+	if (strcmp(want->os, "linux") != 0)
+		return mlr_fail(err, ENOTSUP, "images for '%s' cannot be run, only those for linux", want->os);
+	r = get_manifest(reg, reference, want, &res, err);
+	if (r == 0)
+		r = get_config(reg, want, &res, err);
+	if (r < 0)
+		return r;
+	*ret = res;
+	res = (struct resolved)RESOLVED_INIT;
+	return 0;
+}

@@ -1,0 +1,36 @@
+/*
+ * What a reference stands for: index, manifest and configuration, fetched and checked. For this
+ * room's other files.
+ */
+#ifndef MLR_PULL_RESOLVE_H
+#define MLR_PULL_RESOLVE_H
+
+#include "base/error.h"
+#include "oci/config.h"
+#include "oci/manifest.h"
+#include "oci/platform.h"
+#include "registry/registry.h"
+
+struct resolved {
+	struct registry_document index;    /* data NULL when the reference names a manifest itself */
+	struct registry_document manifest;
+	struct oci_document layers;        /* the manifest, parsed: as many layers as config.diff_ids */
+	char *config_json;
+	struct oci_config config;
+	char platform[OCI_PLATFORM_SIZE];
+};
+
+#define RESOLVED_INIT { 0 }
+
+void resolved_done(struct resolved *r);
+
+/*
+ *   reference  tag or digest
+ *
+ * Returns 0; -ENOENT when an index has nothing for the platform; -ENOTSUP when the image is for
+ * another one, or not for Linux; -EPROTO, -EBADMSG, and registry_manifest_get()'s errors.
+ */
+int resolve(struct registry *reg, const char *reference, const struct oci_platform *want,
+	struct resolved *ret, struct mlr_error *err);
+
+#endif
