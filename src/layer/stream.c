@@ -228,7 +228,8 @@ ssize_t layer_stream_next(struct layer_stream *s, const void **buf, struct mlr_e
 			*err = s->err;
 		return -s->err.code;
 	}
-	hash_update(s->hash, *buf, (size_t)n);
+	if (n > 0)
+		hash_update(s->hash, *buf, (size_t)n);
 	s->bytes += (uint64_t)n;
 	return n;
 }

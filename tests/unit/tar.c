@@ -99,6 +99,8 @@ ssize_t tar_read(void *ctx, void *buf, size_t len, struct mlr_error *err)
 		len = t->chunk;
 	if (len > t->n - t->at)
 		len = t->n - t->at;
+	if (len == 0)
+		return 0;
 	memcpy(buf, t->p + t->at, len);
 	t->at += len;
 	return (ssize_t)len;

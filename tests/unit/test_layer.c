@@ -853,7 +853,7 @@ static void bombs_are_refused_at_their_limit(void **state)
 {
 	const struct layer_limits normal = LAYER_LIMITS_DEFAULT;
 	struct layer_limits l;
-	auto_tar struct tar many = { 0 }, big = { 0 }, dirs = { 0 };
+	auto_tar struct tar many = { 0 }, big = { 0 };
 	char name[100];
 	void *zeros = calloc(8, 1 << 20);
 
