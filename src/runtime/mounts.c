@@ -360,14 +360,12 @@ static int place(struct assembly *a, size_t i, struct mlr_error *err)
 
 static int place_all(struct assembly *a, struct mlr_error *err)
 {
-	int r;
+	/* First, while no link of the image can lead to a host directory. */
+	int r = accounts_write(a->root, &a->plan->id, err);
 
-	for (size_t i = 0; i < a->plan->n_mounts; i++) {
+	for (size_t i = 0; r == 0 && i < a->plan->n_mounts; i++)
 		r = place(a, i, err);
-		if (r < 0)
-			return r;
-	}
-	return accounts_write(a->root, &a->plan->id, err);
+	return r;
 }
 
 static int seal_root(struct assembly *a, struct mlr_error *err)
