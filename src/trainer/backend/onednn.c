@@ -119,7 +119,8 @@ static int weight_dims(const struct layer *l, int dims[4])
 	return batch_dims(l->outputs, &l->in, dims);
 }
 
-/* The layer with every format left open, but a dense layer's output, which is a row. */
+/* The layer with every format left open, but a dense layer's output, which is a row, and its input,
+ * which it can mostly read as it lies. */
 static struct dnn_layer open_layer(const struct node *d, int batch)
 {
 	const struct layer *l = d->layer;
@@ -127,7 +128,7 @@ static struct dnn_layer open_layer(const struct node *d, int batch)
 		.relu = d->relu };
 	int dims[4] = { 0 }, rank = batch_dims(batch, &l->in, dims);
 
-	ret.src = dnn_format_any(rank, dims);
+	ret.src = ret.is_conv ? dnn_format_any(rank, dims) : d->in;
 	rank = batch_dims(batch, &l->out, dims);
 	ret.dst = ret.is_conv ? dnn_format_any(rank, dims) : dnn_format_plain(rank, dims);
 	rank = weight_dims(l, dims);
@@ -142,6 +143,20 @@ static int reorder_if_needed(struct onednn *o, const struct dnn_format *from, co
 	return dnn_format_same(from, to) ? 0 : dnn_reorder(&o->dnn, from, to, op, err);
 }
 
+/* A dense layer whose input as it lies would be read by oneDNN's slow general code gets it in the
+ * format that oneDNN likes. */
+static int make_forward(struct onednn *o, struct node *d, struct dnn_layer *l, struct mlr_error *err)
+{
+	int dims[4] = { 0 }, rank = batch_dims(o->engine.batch, &d->layer->in, dims);
+	int r = dnn_forward(&o->dnn, l, &d->forward, err);
+
+	if (l->is_conv || (r < 0 && r != -ENOTSUP) || (r == 0 && strncmp(dnn_op_name(&d->forward), "ref", 3) != 0))
+		return r;
+	dnn_op_done(&d->forward);
+	l->src = dnn_format_any(rank, dims);
+	return dnn_forward(&o->dnn, l, &d->forward, err);
+}
+
 /* Make the three directions of a layer and the reorders between formats that differ. */
 static int make_layer(struct onednn *o, struct node *d, struct mlr_error *err)
 {
@@ -149,7 +164,7 @@ static int make_layer(struct onednn *o, struct node *d, struct mlr_error *err)
 	struct dnn_format f;
 	int dims[4] = { 0 }, rank = weight_dims(d->layer, dims), r;
 
-	r = dnn_forward(&o->dnn, &l, &d->forward, err);
+	r = make_forward(o, d, &l, err);
 	if (r < 0)
 		return r;
 	d->src = l.src = dnn_op_format(&d->forward, DNNL_ARG_SRC);
@@ -166,6 +181,9 @@ static int make_layer(struct onednn *o, struct node *d, struct mlr_error *err)
 	if (r < 0 || d->first)
 		return r;
 
+	/* A dense layer's weights are large: reading them as they lie beats a faster format of their own. */
+	if (!l.is_conv)
+		l.weights = d->weights;
 	r = dnn_backward_data(&o->dnn, &l, &d->forward, &d->to_data, err);
 	if (r < 0)
 		return r;
