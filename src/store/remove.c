@@ -276,7 +276,10 @@ int store_image_remove(struct store *st, const struct oci_ref *ref, struct mlr_e
 	pthread_mutex_unlock(&st->mutex);
 
 	/* Deleting takes long and nobody sees it any more, so it needs no lock. */
-	if (rm.trash && file_remove_tree(store_fd(st), rm.trash, r < 0 ? NULL : err) < 0 && r == 0)
-		r = -EIO;
+	if (rm.trash) {
+		int e = file_remove_tree(store_fd(st), rm.trash, r < 0 ? NULL : err);
+
+		r = r < 0 ? r : e;
+	}
 	return r;
 }
