@@ -8,16 +8,23 @@
 #include "rootfs/rootfs.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-/* What every container has. Host files that a site may not have are optional. */
+/*
+ * What every container has. Host files that a site may not have are optional. Files in the image's own
+ * directories come first, before a host directory is there that a link of the image could lead to.
+ */
 static const struct {
 	enum plan_kind kind;
 	const char *source, *target;
 	unsigned flags;
 } default_mounts[] = {
+	{ PLAN_BIND, "/etc/resolv.conf", "/etc/resolv.conf", PLAN_OPTIONAL },
+	{ PLAN_BIND, "/etc/hosts", "/etc/hosts", PLAN_OPTIONAL },
+	{ PLAN_COPY, "/etc/localtime", "/etc/localtime", PLAN_OPTIONAL },
 	{ PLAN_BIND, "/proc", "/proc", 0 },
 	{ PLAN_BIND, "/sys", "/sys", PLAN_OPTIONAL },
 	{ PLAN_TMPFS, NULL, "/dev", 0 },
@@ -36,9 +43,6 @@ static const struct {
 	{ PLAN_SYMLINK, "/proc/self/fd/1", "/dev/stdout", 0 },
 	{ PLAN_SYMLINK, "/proc/self/fd/2", "/dev/stderr", 0 },
 	{ PLAN_BIND, "/tmp", "/tmp", 0 },
-	{ PLAN_BIND, "/etc/resolv.conf", "/etc/resolv.conf", PLAN_OPTIONAL },
-	{ PLAN_BIND, "/etc/hosts", "/etc/hosts", PLAN_OPTIONAL },
-	{ PLAN_COPY, "/etc/localtime", "/etc/localtime", PLAN_OPTIONAL },
 };
 
 static int plan_defaults(struct plan *p, struct mlr_error *err)
@@ -143,7 +147,8 @@ static void plan_pmi_fd(struct plan *p)
 	if (!text)
 		return;
 	fd = strtol(text, &end, 10);
-	if (*text && !*end && fd > 2 && fd < 1 << 20)
+	/* One that is not open is of another job, in an environment handed on. */
+	if (*text && !*end && fd > 2 && fd < 1 << 20 && fcntl((int)fd, F_GETFD) >= 0)
 		p->keep_fd = (int)fd;
 }
 

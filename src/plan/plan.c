@@ -115,14 +115,16 @@ void plan_env_list(const struct plan *p, struct strv *ret)
 
 int plan_covers(const struct plan *p, const char *path)
 {
+	int covered = 0;
+
+	/* What is mounted last lies on top: an empty directory hides the host's below it. */
 	for (size_t i = 0; i < p->n_mounts; i++) {
 		const struct plan_mount *m = &p->mounts[i];
 		size_t len = strlen(m->target);
 
 		/* Whole components are compared: /data does not cover /database. */
-		if (m->kind == PLAN_BIND && strncmp(path, m->target, len) == 0 &&
-			(path[len] == '\0' || path[len] == '/'))
-			return 1;
+		if (strncmp(path, m->target, len) == 0 && (path[len] == '\0' || path[len] == '/'))
+			covered = m->kind == PLAN_BIND;
 	}
-	return 0;
+	return covered;
 }

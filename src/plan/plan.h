@@ -89,7 +89,7 @@ const char *plan_env_get(const struct plan *p, const char *key);
 /* "KEY=VALUE" strings for execve(2). */
 void plan_env_list(const struct plan *p, struct strv *ret);
 
-/* Is this absolute path inside one of the plan's bind mounts or equal to one? */
+/* Would this absolute path show the host's files inside: is the topmost mount over it a bind mount? */
 int plan_covers(const struct plan *p, const char *path);
 
 /* What would be done, for people: one entry a line with its origin. */

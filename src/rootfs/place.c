@@ -8,6 +8,7 @@
 #include <fcntl.h>
 #include <limits.h>
 #include <string.h>
+#include <sys/sendfile.h>
 #include <sys/stat.h>
 #include <sys/xattr.h>
 
@@ -38,18 +39,15 @@ static int copy_data(int from, int to, off_t size)
 	off_t at = 0, end;
 
 	while ((at = lseek(from, at, SEEK_DATA)) >= 0 && at < size) {
-		off_t out = at;
-
 		end = lseek(from, at, SEEK_HOLE);
-		if (end < 0)
+		if (end < 0 || lseek(to, at, SEEK_SET) < 0)
 			return -errno;
 		while (at < end) {
-			ssize_t n = copy_file_range(from, &at, to, &out, (size_t)(end - at), 0);
+			/* Not copy_file_range(2), which stays within one file system. */
+			ssize_t n = sendfile(to, from, &at, (size_t)(end - at));
 
-			if (n < 0)
-				return -errno;
-			if (n == 0)
-				return -EIO;
+			if (n <= 0)
+				return n < 0 ? -errno : -EIO;
 		}
 	}
 	if (at < 0 && errno != ENXIO) /* no data from here on */

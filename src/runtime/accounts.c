@@ -98,11 +98,13 @@ static int put_text(int root, const char *path, const char *text, struct mlr_err
 {
 	const char *name = NULL;
 	auto_close int dir = target_parent(root, path, &name, err);
+	auto_call(target_times_restore) struct target_times times = TARGET_TIMES_INIT;
 	auto_close int fd = -1;
 	int r;
 
 	if (dir < 0)
 		return dir;
+	target_times_save(&times, dir);
 	/* Whatever the image has there (a link perhaps) makes room for a plain file. */
 	if (unlinkat(dir, name, 0) < 0 && errno != ENOENT)
 		return mlr_fail_errno(err, "replace '%s' in the container", path);

@@ -210,13 +210,18 @@ static int open_lowers(const struct plan *p, int **ret, struct mlr_error *err)
 	return 0;
 }
 
-/* The upper layer's top is the container's "/": it gets the image's mode. */
-static int copy_root_mode(int lower, int scratch, struct mlr_error *err)
+/* The upper layer's top is the container's "/": it gets the image's mode and times. */
+static int copy_root_attributes(int lower, int scratch, struct mlr_error *err)
 {
 	struct stat st;
 
 	if (fstat(lower, &st) < 0 || fchmodat(scratch, "upper", st.st_mode & 01777, 0) < 0)
 		return mlr_fail_errno(err, "give the root the image's mode");
+
+	const struct timespec times[2] = { st.st_atim, st.st_mtim };
+
+	if (utimensat(scratch, "upper", times, 0) < 0)
+		return mlr_fail_errno(err, "give the root the image's times");
 	return 0;
 }
 
@@ -231,7 +236,7 @@ static int mount_overlay(struct assembly *a, const int *lowers, struct mlr_error
 	r = link_lowers(p, lowers, a->scratch, err);
 	if (r < 0)
 		return r;
-	r = copy_root_mode(lowers[0], a->scratch, err);
+	r = copy_root_attributes(lowers[0], a->scratch, err);
 	if (r < 0)
 		return r;
 	if (fchdir(a->scratch) < 0)
@@ -272,13 +277,15 @@ static int place_tmpfs(struct assembly *a, size_t i, struct mlr_error *err)
 	return move_to(fd, a->root, &a->plan->mounts[i], err);
 }
 
-/* Make room for a new thing at a path and open its parent. */
-static int clear_place(int root, const char *path, const char **name, struct mlr_error *err)
+/* Make room for a new thing at a path and open its parent, whose times are kept. */
+static int clear_place(int root, const char *path, const char **name, struct target_times *times,
+	struct mlr_error *err)
 {
 	auto_close int dir = target_parent(root, path, name, err);
 
 	if (dir < 0)
 		return dir;
+	target_times_save(times, dir);
 	if (unlinkat(dir, *name, 0) < 0 && errno != ENOENT)
 		return mlr_fail_errno(err, "replace '%s' in the container", path);
 	return take_fd(&dir);
@@ -291,13 +298,14 @@ static int place_copy(struct assembly *a, size_t i, struct mlr_error *err)
 	auto_free char *buf = xmalloc(COPY_MAX);
 	ssize_t n = file_read_full(a->sources[i], buf, COPY_MAX);
 	auto_close int dir = -1, fd = -1;
+	auto_call(target_times_restore) struct target_times times = TARGET_TIMES_INIT;
 	int r;
 
 	if (n < 0)
 		return mlr_fail(err, (int)-n, "read '%s': %s", m->source, strerror((int)-n));
 	if (n == COPY_MAX)
 		return mlr_fail(err, EFBIG, "'%s' is larger than %u bytes", m->source, COPY_MAX);
-	dir = clear_place(a->root, m->target, &name, err);
+	dir = clear_place(a->root, m->target, &name, &times, err);
 	if (dir < 0)
 		return dir;
 	fd = openat(dir, name, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0644);
@@ -312,9 +320,11 @@ static int place_symlink(struct assembly *a, size_t i, struct mlr_error *err)
 	const struct plan_mount *m = &a->plan->mounts[i];
 	const char *name = NULL;
 	auto_close int dir = target_parent(a->root, m->target, &name, err);
+	auto_call(target_times_restore) struct target_times times = TARGET_TIMES_INIT;
 
 	if (dir < 0)
 		return dir;
+	target_times_save(&times, dir);
 	if (symlinkat(m->source, dir, name) < 0 && errno != EEXIST)
 		return mlr_fail_errno(err, "make the link '%s' in the container", m->target);
 	return 0;
@@ -350,14 +360,12 @@ static int place(struct assembly *a, size_t i, struct mlr_error *err)
 
 static int place_all(struct assembly *a, struct mlr_error *err)
 {
-	int r;
+	/* First, while no link of the image can lead to a host directory. */
+	int r = accounts_write(a->root, &a->plan->id, err);
 
-	for (size_t i = 0; i < a->plan->n_mounts; i++) {
+	for (size_t i = 0; r == 0 && i < a->plan->n_mounts; i++)
 		r = place(a, i, err);
-		if (r < 0)
-			return r;
-	}
-	return accounts_write(a->root, &a->plan->id, err);
+	return r;
 }
 
 static int seal_root(struct assembly *a, struct mlr_error *err)

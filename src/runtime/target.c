@@ -2,6 +2,7 @@
 
 #include "base/cleanup.h"
 #include "base/file.h"
+#include "base/log.h"
 #include "base/memory.h"
 
 #include <errno.h>
@@ -51,8 +52,10 @@ static char *link_destination(int parent, const char *name, const char *dir, siz
 
 static int create_at(int parent, const char *name, int is_dir)
 {
+	auto_call(target_times_restore) struct target_times times = TARGET_TIMES_INIT;
 	auto_close int fd = -1;
 
+	target_times_save(&times, parent);
 	if (is_dir)
 		return mkdirat(parent, name, 0755) < 0 ? -errno : 0;
 	fd = openat(parent, name, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0644);
@@ -118,4 +121,22 @@ int target_mkdir(int root, const char *path, struct mlr_error *err)
 int target_parent(int root, const char *path, const char **name, struct mlr_error *err)
 {
 	return open_parent(root, path, 0, name, err);
+}
+
+void target_times_save(struct target_times *t, int dir)
+{
+	struct stat st;
+
+	if (fstat(dir, &st) < 0)
+		return;
+	t->at[0] = st.st_atim;
+	t->at[1] = st.st_mtim;
+	t->dir = dir;
+}
+
+/* A time that can't be put back is no reason to start nothing. */
+void target_times_restore(const struct target_times *t)
+{
+	if (t->dir >= 0 && utimensat(t->dir, ".", t->at, 0) < 0)
+		mlr_debug("put back the times of a directory in the container: %s", strerror(errno));
 }

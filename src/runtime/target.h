@@ -4,6 +4,25 @@
 
 #include "base/error.h"
 
+#include <time.h>
+
+/*
+ * The times of a directory in which something is about to be made, put back when that is done: the
+ * container shows the image's times.
+ *
+ *   auto_call(target_times_restore) struct target_times times = TARGET_TIMES_INIT;
+ *   target_times_save(&times, dir);      dir must stay open until then; an O_PATH one will do
+ */
+struct target_times {
+	int dir;
+	struct timespec at[2]; /* of access, of modification: utimensat(2)'s order */
+};
+
+#define TARGET_TIMES_INIT { .dir = -1 }
+
+void target_times_save(struct target_times *t, int dir);
+void target_times_restore(const struct target_times *t);
+
 /*
  * Open the place at which to mount, making it and its parents where they are missing. Every step is
  * resolved with root as "/", so no link of the image leads outside.

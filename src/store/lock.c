@@ -106,5 +106,6 @@ void store_lock_remove(struct store *st, const char *path, int *fd)
 	if (*fd < 0)
 		return;
 	unlinkat(store_fd(st), path, 0);
+	flock(*fd, LOCK_UN); /* also when a child that was forked meanwhile has a copy */
 	close(take_fd(fd));
 }

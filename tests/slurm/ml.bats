@@ -13,7 +13,6 @@ setup_file() {
 		skip_file "dataset-fashion-mnist is not installed"
 		return
 	fi
-	export SLURM_CONF=$TEST_SLURM_CONF
 
 	registry_start
 	"$top_srcdir/images/trainer-cpu/assemble" "$top_builddir/src/mltrain" "$BATS_FILE_TMPDIR/oci"
@@ -26,7 +25,7 @@ teardown_file() { registry_stop; }
 
 setup() {
 	common_setup
-	export MLRUN_STORE=$BATS_FILE_TMPDIR/store
+	export MLRUN_STORE=$BATS_FILE_TMPDIR/store SLURM_CONF=$TEST_SLURM_CONF
 }
 
 # The whole of a job's output and what Slurm knows of it, for the report of a failed test.

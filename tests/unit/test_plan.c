@@ -61,7 +61,7 @@ static void a_mount_on_the_root_or_a_relative_path_is_refused(void **state)
 	assert_int_equal(plan_mount_add(*state, PLAN_BIND, "/x", "/.hidden", 0, "user", &err), 0);
 }
 
-static void a_mount_covers_whole_path_components_only(void **state)
+static void the_topmost_mount_over_whole_path_components_counts(void **state)
 {
 	struct plan *p = *state;
 
@@ -71,6 +71,10 @@ static void a_mount_covers_whole_path_components_only(void **state)
 	assert_true(plan_covers(p, "/data/x"));
 	assert_false(plan_covers(p, "/database"));
 	assert_false(plan_covers(p, "/scratch"));
+	plan_mount_add(p, PLAN_TMPFS, NULL, "/data/home", 0, "user", NULL);
+	assert_false(plan_covers(p, "/data/home/x"));
+	plan_mount_add(p, PLAN_BIND, "/host", "/data/home/x", 0, "user", NULL);
+	assert_true(plan_covers(p, "/data/home/x"));
 }
 
 static void a_printed_plan_names_origins_and_escapes_control_characters(void **state)
@@ -96,7 +100,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(a_later_variable_wins_and_remembers_what_it_shadows, make, drop),
 		cmocka_unit_test_setup_teardown(a_mount_on_the_root_or_a_relative_path_is_refused, make, drop),
-		cmocka_unit_test_setup_teardown(a_mount_covers_whole_path_components_only, make, drop),
+		cmocka_unit_test_setup_teardown(the_topmost_mount_over_whole_path_components_counts, make, drop),
 		cmocka_unit_test_setup_teardown(a_printed_plan_names_origins_and_escapes_control_characters, make, drop),
 	};
 

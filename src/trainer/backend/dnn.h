@@ -1,0 +1,103 @@
+/*
+ * oneDNN in the few words that the backend `onednn` needs: formats, operations, reorders. All that
+ * depends on oneDNN's API version (2.x; developer guide at oneapi-src.github.io/oneDNN) is behind
+ * this header, in dnn.c.
+ */
+#ifndef MLT_BACKEND_DNN_H
+#define MLT_BACKEND_DNN_H
+
+#include "base/error.h"
+
+#include <dnnl.h>
+#include <stddef.h>
+
+struct dnn {
+	dnnl_engine_t engine;
+	dnnl_stream_t stream;
+};
+
+/* Start the CPU engine with so many threads; the number is the process's, for oneDNN and
+ * parallel.h alike. */
+int dnn_init(struct dnn *d, int threads, struct mlr_error *err);
+void dnn_done(struct dnn *d);
+
+/* How a tensor of floats lies in memory. */
+struct dnn_format {
+	dnnl_memory_desc_t md;
+};
+
+/* Row-major; or left to oneDNN to choose when an operation is made. */
+struct dnn_format dnn_format_plain(int rank, const int *dims);
+struct dnn_format dnn_format_any(int rank, const int *dims);
+
+/* The format of an activation [n][c][h][w] for other dimensions; its block must be known (below). */
+struct dnn_format dnn_format_like(const struct dnn_format *f, const int *dims);
+
+/* How many images. */
+int dnn_format_batch(const struct dnn_format *f);
+
+/* Bytes, padding included. */
+size_t dnn_format_size(const struct dnn_format *f);
+int dnn_format_same(const struct dnn_format *a, const struct dnn_format *b);
+
+/*
+ * An activation [n][c][h][w] seen as [n * c / block][h][w][block]: 1 for row-major, c for
+ * channels-last, 8 or 16 for oneDNN's blocked formats (whose c is rounded up). 0 for what is none of
+ * these.
+ */
+int dnn_format_block(const struct dnn_format *f);
+
+#define DNN_ARGS_MAX 5
+
+/* One primitive with its arguments. Zeroed is empty. */
+struct dnn_op {
+	dnnl_primitive_desc_t desc;
+	dnnl_primitive_t prim;
+	dnnl_exec_arg_t args[DNN_ARGS_MAX];
+	int n;
+};
+
+void dnn_op_done(struct dnn_op *op);
+
+/* A convolution or dense layer. The formats may be "any". */
+struct dnn_layer {
+	int is_conv;
+	int stride, pad;
+	int relu; /* forward: y = max(y, 0) as the result is written */
+	struct dnn_format src, weights, bias, dst;
+};
+
+/*
+ * Make the operation of one direction. forward is the layer's forward operation; backward directions
+ * take their formats from l, where dst is that of the gradient of the output. Returns 0, -ENOTSUP
+ * when oneDNN has no implementation, -ENOMEM.
+ */
+int dnn_forward(struct dnn *d, const struct dnn_layer *l, struct dnn_op *op, struct mlr_error *err);
+int dnn_backward_data(struct dnn *d, const struct dnn_layer *l, const struct dnn_op *forward,
+	struct dnn_op *op, struct mlr_error *err);
+int dnn_backward_weights(struct dnn *d, const struct dnn_layer *l, const struct dnn_op *forward,
+	struct dnn_op *op, struct mlr_error *err);
+
+/* Copy from one format to another: arguments DNNL_ARG_FROM and DNNL_ARG_TO, bound already. */
+int dnn_reorder(struct dnn *d, const struct dnn_format *from, const struct dnn_format *to,
+	struct dnn_op *op, struct mlr_error *err);
+
+/* The format that an operation chose for an argument: DNNL_ARG_SRC, DNNL_ARG_DIFF_WEIGHTS, … */
+struct dnn_format dnn_op_format(const struct dnn_op *op, int arg);
+
+/* Bytes of scratch memory that it needs (bound as DNNL_ARG_SCRATCHPAD). */
+size_t dnn_op_scratch(const struct dnn_op *op);
+
+/* What implements it: "jit:avx512_core". */
+const char *dnn_op_name(const struct dnn_op *op);
+
+/* Give an argument its memory, in the format that dnn_op_format() tells. */
+int dnn_op_bind(struct dnn *d, struct dnn_op *op, int arg, void *data, struct mlr_error *err);
+
+/* Let a bound argument's memory be elsewhere. */
+void dnn_op_point(struct dnn_op *op, int arg, const void *data);
+
+/* Run it and wait. It cannot fail but by a mistake of ours, which aborts. An empty op does nothing. */
+void dnn_op_run(struct dnn *d, struct dnn_op *op);
+
+#endif

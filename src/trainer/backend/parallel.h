@@ -1,0 +1,30 @@
+/*
+ * The same threads that oneDNN computes with, for loops of our own: one pool, since two would fight
+ * for the cores. Debian's oneDNN uses libgomp; its GOMP_parallel() is what gcc makes of
+ * `#pragma omp parallel`, and calling it by name lets clang share the pool too (clang's own OpenMP
+ * would bring a second one).
+ */
+#ifndef MLT_BACKEND_PARALLEL_H
+#define MLT_BACKEND_PARALLEL_H
+
+#include <stddef.h>
+
+/* Compute with so many threads from now on. */
+void parallel_init(int threads);
+
+/* Work on share number `me` of `of`; of is the number of threads. */
+typedef void (*parallel_work)(void *ctx, int me, int of);
+
+/* Run work once in every thread, and wait. */
+void parallel_run(parallel_work work, void *ctx);
+
+/* Where the share number me of 0..n-1 begins; it ends where the next begins. Shares start at
+ * multiples of grain. */
+static inline size_t parallel_from(size_t n, size_t grain, int me, int of)
+{
+	size_t grains = (n + grain - 1) / grain, at = grains * (size_t)me / (size_t)of * grain;
+
+	return at < n ? at : n;
+}
+
+#endif

@@ -1,0 +1,110 @@
+/* mltrain's main: finds the command's row and calls it. */
+#include "trainer/mltrain.h"
+
+#include "base/cleanup.h"
+#include "base/log.h"
+#include "config.h"
+#include "trainer/backend/backend.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const struct command {
+	const char *name;
+	int (*run)(int argc, char **argv);
+	const char *help;
+} commands[] = {
+	{ "train", cmd_train, "train the reference network on a data set and test it" },
+	{ "eval", cmd_eval, "test a checkpoint on a data set" },
+};
+
+int main_fail(const struct mlr_error *err)
+{
+	const char *hint = strstr(err->text, "\nhint: ");
+
+	if (!hint) {
+		mlr_log(MLR_ERROR, "%s", err->text);
+		return EXIT_BROKEN;
+	}
+	mlr_log(MLR_ERROR, "%.*s", (int)(hint - err->text), err->text);
+	fprintf(stderr, "%s\n", hint + 1);
+	return EXIT_BROKEN;
+}
+
+uint64_t arg_count(struct argp_state *state, const char *option, const char *text, uint64_t min, uint64_t max)
+{
+	char *end;
+	uint64_t v;
+
+	errno = 0;
+	v = strtoull(text, &end, 10);
+	if (*text < '0' || *text > '9' || *end || errno || v < min || v > max)
+		argp_error(state, "--%s '%s' is not a whole number from %" PRIu64 " to %" PRIu64, option, text,
+			min, max);
+	return v;
+}
+
+double arg_number(struct argp_state *state, const char *option, const char *text, double min, double max)
+{
+	char *end;
+	double v;
+
+	errno = 0;
+	v = strtod(text, &end);
+	if (end == text || *end || errno || !(v >= min && v <= max))
+		argp_error(state, "--%s '%s' is not a number from %g to %g", option, text, min, max);
+	return v;
+}
+
+void print_accuracy(int64_t wrong, uint32_t count)
+{
+	double error = 100.0 * (double)wrong / count;
+
+	printf("test accuracy %.2f %% (error %.2f %%)\n", 100 - error, error);
+}
+
+static void print_version(FILE *out, struct argp_state *state)
+{
+	(void)state;
+	fprintf(out, "mltrain %s (backends: %s)\n", PACKAGE_VERSION, backend_names());
+}
+
+static void print_help(FILE *out)
+{
+	fprintf(out, "Usage: mltrain COMMAND [OPTION...]\n"
+		     "Train a convolutional network to classify images.\n\n");
+	for (size_t i = 0; i < ARRAY_LEN(commands); i++)
+		fprintf(out, "  %-8s %s\n", commands[i].name, commands[i].help);
+	fprintf(out, "\n`mltrain COMMAND --help` tells a command's options, mltrain(1) the rest.\n"
+		     "`mltrain --version` tells the version and the backends.\n");
+}
+
+int main(int argc, char **argv)
+{
+	struct mlr_error err = MLR_ERROR_INIT;
+
+	mlr_log_init("mltrain");
+	argp_err_exit_status = EXIT_USAGE;
+	argp_program_version_hook = print_version;
+	setvbuf(stdout, NULL, _IOLBF, 0); /* in a job's log, lines appear when they are said */
+	if (argc < 2 || strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "help") == 0 ||
+		strcmp(argv[1], "-h") == 0) {
+		print_help(argc < 2 ? stderr : stdout);
+		return argc < 2 ? EXIT_USAGE : 0;
+	}
+	if (strcmp(argv[1], "--version") == 0 || strcmp(argv[1], "version") == 0) {
+		print_version(stdout, NULL);
+		return 0;
+	}
+	for (size_t i = 0; i < ARRAY_LEN(commands); i++)
+		if (strcmp(argv[1], commands[i].name) == 0)
+			return commands[i].run(argc - 1, argv + 1);
+	mlr_fail(&err, EINVAL, "'%s' is not a command", argv[1]);
+	mlr_hint(&err, "mltrain --help lists them");
+	main_fail(&err);
+	return EXIT_USAGE;
+}

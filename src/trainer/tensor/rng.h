@@ -1,0 +1,50 @@
+/*
+ * Random numbers that are the same on every machine and for every backend: xoshiro256**
+ * (Blackman and Vigna, "Scrambled linear pseudorandom number generators", 2018), whose state is
+ * filled by splitmix64 as its authors advise.
+ *
+ * A run has one seed. Each use draws from a stream of its own, named by a purpose and an index
+ * (the epoch, the step, the layer), so that what one part draws never moves another's numbers
+ * and any step's numbers can be made again without those before it.
+ */
+#ifndef MLT_TENSOR_RNG_H
+#define MLT_TENSOR_RNG_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+struct rng {
+	uint64_t s[4];
+};
+
+enum rng_purpose { RNG_WEIGHTS = 1, RNG_SHUFFLE = 2, RNG_DROPOUT = 3, RNG_TEST = 99 };
+
+/* Start the stream (seed, purpose, index). */
+void rng_init(struct rng *r, uint64_t seed, enum rng_purpose purpose, uint64_t index);
+
+/* 64 random bits. */
+uint64_t rng_next(struct rng *r);
+
+/* A whole number in [0, n), without bias (Lemire, "Fast random integer generation in an interval",
+ * 2019); n > 0. */
+uint32_t rng_below(struct rng *r, uint32_t n);
+
+/* A double in [0, 1). */
+double rng_uniform(struct rng *r);
+
+/* A draw from the normal distribution of mean 0 and deviation sigma, cut at 2 sigma: draws beyond
+ * are thrown away and drawn again, as TensorFlow's truncated_normal and PyTorch's trunc_normal_ do. */
+double rng_normal_cut(struct rng *r, double sigma);
+
+/* Put 0..n-1 into order[] in random order (Fisher and Yates). */
+void rng_shuffle(struct rng *r, uint32_t *order, uint32_t n);
+
+/*
+ * A dropout mask: 1/(1-rate) with probability 1-rate, else 0 (inverted dropout: Srivastava et al.,
+ * 2014, section 10), so that nothing need be scaled when predicting.
+ *
+ *   rate   in [0, 1)
+ */
+void rng_dropout(struct rng *r, float rate, float *mask, size_t n);
+
+#endif

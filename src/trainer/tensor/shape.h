@@ -1,0 +1,47 @@
+/*
+ * tensor: what every part of mltrain speaks - shapes, random numbers, files of tensors.
+ * Knows no network and no data set.
+ *
+ * This header: the extent of an array of floats, row-major (the last dimension is contiguous).
+ */
+#ifndef MLT_TENSOR_SHAPE_H
+#define MLT_TENSOR_SHAPE_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#define SHAPE_RANK_MAX 4
+#define SHAPE_TEXT_MAX 64
+
+struct shape {
+	int rank; /* 0: a scalar, one element */
+	int dim[SHAPE_RANK_MAX]; /* all positive; those at and after rank are 1 */
+};
+
+static inline struct shape shape1(int a)
+{
+	return (struct shape){ 1, { a, 1, 1, 1 } };
+}
+
+static inline struct shape shape2(int a, int b)
+{
+	return (struct shape){ 2, { a, b, 1, 1 } };
+}
+
+static inline struct shape shape3(int a, int b, int c)
+{
+	return (struct shape){ 3, { a, b, c, 1 } };
+}
+
+static inline struct shape shape4(int a, int b, int c, int d)
+{
+	return (struct shape){ 4, { a, b, c, d } };
+}
+
+/* The number of elements; the shapes of a checked network cannot overflow it. */
+size_t shape_count(const struct shape *s);
+
+/* "32x28x28" (a scalar: "1") into buf; returns buf. */
+char *shape_text(const struct shape *s, char buf[SHAPE_TEXT_MAX]);
+
+#endif

@@ -1,0 +1,28 @@
+#!/usr/bin/env bats
+# What `make install` puts where.
+
+load common
+
+setup() {
+	common_setup
+	# A make of its own, not a part of the one that runs the tests.
+	env -u MAKEFLAGS -u MAKELEVEL -u MFLAGS -u MAKEOVERRIDES make -s -C "$top_builddir" install \
+		DESTDIR="$TMPDIR/dest" prefix=/opt/mlrun >make.log 2>&1 || { cat make.log; return 1; }
+}
+
+@test "install: programs, man pages and documents are in their places beneath the prefix" {
+	local file
+
+	for file in bin/mlrun bin/mltrain libexec/mlrun/mlrun-pull share/man/man1/mlrun.1 \
+		share/man/man1/mltrain.1 share/doc/mlrun/LICENSE share/doc/mlrun/README.md; do
+		[ -s "dest/opt/mlrun/$file" ] || fail "no $file in $(find dest -type f)"
+	done
+	run -0 find dest -type f -perm /6000
+	assert_output ''
+}
+
+@test "install: a tree that was moved still finds its parts" {
+	mv dest/opt/mlrun moved
+	run -0 moved/bin/mlrun pull --help
+	assert_output --partial 'IMAGE'
+}

@@ -1,0 +1,214 @@
+#!/usr/bin/env bats
+# mltrain on Debian's Fashion-MNIST, and on a small cut of it where that is enough.
+
+data=/usr/share/datasets/fashion-mnist
+
+setup_file() {
+    export mltrain="$top_builddir/src/mltrain" SMALL="$BATS_FILE_TMPDIR/small"
+    [ -e "$data" ] || return 0
+    mkdir "$SMALL"
+    cut_idx train-images-idx3-ubyte 16 784 1200
+    cut_idx train-labels-idx1-ubyte 8 1 1200
+    cut_idx t10k-images-idx3-ubyte 16 784 300
+    cut_idx t10k-labels-idx1-ubyte 8 1 300
+}
+
+# cut_idx NAME HEADER-BYTES ITEM-BYTES COUNT: the first items of a file, under a header that says so
+cut_idx() {
+    {
+        zcat "$data/$1.gz" | head -c 4
+        printf "\\x$(printf %02x $(($4 >> 24)))\\x$(printf %02x $(($4 >> 16 & 255)))"
+        printf "\\x$(printf %02x $(($4 >> 8 & 255)))\\x$(printf %02x $(($4 & 255)))"
+        zcat "$data/$1.gz" | tail -c +9 | head -c $(($2 - 8 + $3 * $4))
+    } > "$SMALL/$1"
+}
+
+setup() {
+    cd "$BATS_TEST_TMPDIR"
+}
+
+needs_data() {
+    [ -e "$data" ] || skip "Debian's package dataset-fashion-mnist is not installed"
+}
+
+# Wait until a file has so many lines.
+wait_lines() {
+    for _ in $(seq 600); do
+        [ -e "$1" ] && [ "$(wc -l < "$1")" -ge "$2" ] && return 0
+        sleep 0.05
+    done
+    echo "no $2 lines in $1" >&2
+    return 1
+}
+
+# A checkpoint is whole: the header's length and the last tensor's end give the file's size.
+assert_whole() {
+    python3 - "$1" <<-'END'
+	import json, struct, sys
+	b = open(sys.argv[1], "rb").read()
+	n = struct.unpack("<Q", b[:8])[0]
+	h = json.loads(b[8:8 + n])
+	m = h.pop("__metadata__")
+	assert m["net"] == "convolutional" and int(m["step"]) > 0
+	assert len(b) == 8 + n + max(t["data_offsets"][1] for t in h.values())
+	assert h["conv2.weight"]["shape"] == [64, 32, 5, 5]
+	END
+}
+
+@test "train: an epoch of Fashion-MNIST reaches the accuracy of other trainers and logs JSON lines" {
+    needs_data
+    case " $($mltrain --version)" in *onednn*) ;; *) skip "without oneDNN an epoch takes too long" ;; esac
+    $mltrain train --data fashion-mnist --epochs 1 --log run.jsonl --checkpoint c.safetensors > out 2> err
+    cat out err
+    grep -Eq '^test accuracy [0-9]+\.[0-9][0-9] % \(error [0-9]+\.[0-9][0-9] %\)$' out
+    grep -q '^training time ' out
+    grep -q '^checkpoint c.safetensors$' out
+    [ "$(jq -r 'select(.event == "run") | .parameters' run.jsonl)" = 1663370 ]
+    [ "$(jq -s '[.[] | select(.event == "step")] | length > 50' run.jsonl)" = true ]
+    [ "$(jq -r 'select(.event == "epoch") | .validation_error < 0.16' run.jsonl)" = true ]
+    [ "$(jq -r 'select(.event == "end") | .test_error < 0.16' run.jsonl)" = true ]
+    assert_whole c.safetensors
+
+    # eval says what train said
+    $mltrain eval --checkpoint c.safetensors --data fashion-mnist > again
+    [ "$(cat again)" = "$(head -n 1 out)" ]
+}
+
+@test "train: the same seed gives the same losses, another seed others" {
+    needs_data
+    for i in 1 2 3; do
+        $mltrain train -q --data "$SMALL" --validation 100 --steps 12 --log-every 1 --seed $((i / 3)) --log $i.jsonl
+        jq -c 'select(.event == "step") | [.step, .loss]' $i.jsonl > $i.losses
+    done
+    [ "$(wc -l < 1.losses)" = 12 ]
+    cmp 1.losses 2.losses
+    run cmp -s 1.losses 3.losses
+    [ "$status" = 1 ]
+}
+
+@test "train: --quiet prints the result alone, a log file gets lines without control characters" {
+    needs_data
+    $mltrain train -q --data "$SMALL" --validation 100 --epochs 1 > out 2> err
+    [ ! -s err ]
+    [ "$(wc -l < out)" = 4 ]
+    $mltrain train --data "$SMALL" --validation 100 --epochs 1 > out 2> err
+    run grep -c $'[\r\033]' err
+    [ "$output" = 0 ]
+    grep -q 'epoch 1 ended at step 17/17' err
+}
+
+@test "train: SIGTERM ends a run after its step, with a checkpoint, a record and status 0" {
+    needs_data
+    $mltrain train --data "$SMALL" --validation 100 --epochs 100000 --log run.jsonl --log-every 1 \
+        --checkpoint c.safetensors > out 2> err &
+    pid=$!
+    wait_lines run.jsonl 4
+    kill -TERM $pid
+    wait $pid
+    cat err
+    grep -q 'stopped by SIGTERM after step .*; weights written to c.safetensors' err
+    [ "$(tail -n 1 run.jsonl | jq -r .event)" = interrupted ]
+    assert_whole c.safetensors
+    $mltrain eval --checkpoint c.safetensors --data "$SMALL"
+}
+
+@test "train: SIGINT ends a run likewise, with status 130" {
+    needs_data
+    # A background job of a script ignores SIGINT unless told otherwise.
+    python3 -c 'import signal, os, sys; signal.signal(signal.SIGINT, signal.SIG_DFL); os.execvp(sys.argv[1], sys.argv[1:])' \
+        "$mltrain" train --data "$SMALL" --validation 100 --epochs 100000 --log run.jsonl 2> err &
+    pid=$!
+    wait_lines run.jsonl 4
+    kill -INT $pid
+    status=0
+    wait $pid || status=$?
+    [ $status = 130 ]
+    grep -q 'stopped by SIGINT after step .*; no --checkpoint was given' err
+}
+
+@test "train: kill -9 at any moment leaves a whole checkpoint or none" {
+    needs_data
+    for i in 1 2 3 4 5 6; do
+        $mltrain train -q --data "$SMALL" --validation 1100 --batch 32 --epochs 100000 --checkpoint c.safetensors &
+        pid=$!
+        sleep 0.$((3 + i))
+        kill -KILL $pid
+        wait $pid || true
+        [ ! -e c.safetensors ] || assert_whole c.safetensors
+    done
+    [ -e c.safetensors ]
+}
+
+@test "train: a data set that is not there names the package to install" {
+    run $mltrain train --data /no/such/dir
+    [ "$status" = 1 ]
+    [[ "$output" == *"data directory '/no/such/dir' is not there"* ]]
+    [[ "$output" == *dataset-fashion-mnist* ]]
+    mkdir empty
+    run $mltrain train --data ./empty
+    [ "$status" = 1 ]
+    [[ "$output" == *"'./empty/train-images-idx3-ubyte' is missing, with and without .gz"* ]]
+}
+
+@test "train: paths that cannot be written are refused before training starts" {
+    needs_data
+    run $mltrain train --data "$SMALL" --validation 100 --checkpoint no/dir/c.safetensors
+    [ "$status" = 1 ]
+    [[ "$output" == *"checkpoint 'no/dir/c.safetensors' can't be written"* ]]
+    [[ "$output" != *"images to train with"* ]]
+    run $mltrain train --data "$SMALL" --validation 100 --log no/dir/log
+    [ "$status" = 1 ]
+    [[ "$output" == *"open log 'no/dir/log': No such file or directory"* ]]
+}
+
+@test "train: wrong options are named and exit 2" {
+    for o in "--epochs 0" "--epochs 1x" "--lr fast" "--batch -1" "--dropout 1" "--backend cuda" "--threads 0" "extra"; do
+        run $mltrain train --data fashion-mnist $o
+        [ "$status" = 2 ]
+        [[ "$output" == *"${o##* }"* ]]
+    done
+    run $mltrain train
+    [ "$status" = 2 ]
+    [[ "$output" == *"which data set? give --data"* ]]
+    run $mltrain fly
+    [ "$status" = 2 ]
+    [[ "$output" == *"'fly' is not a command"* ]]
+}
+
+@test "train: a run that diverges stops, names the step and exits 1" {
+    needs_data
+    run $mltrain train --data "$SMALL" --validation 100 --lr 100000 --log run.jsonl
+    [ "$status" = 1 ]
+    [[ "$output" == *"training diverged"*"at step "* ]]
+    [[ "$(tail -n 1 run.jsonl | jq -r .error)" == *"training diverged"* ]]
+}
+
+@test "train: both backends give the same losses" {
+    needs_data
+    case " $($mltrain --version)" in *onednn*) ;; *) skip "built without oneDNN" ;; esac
+    for b in onednn reference; do
+        timeout 120 $mltrain train -q --data "$SMALL" --validation 1190 --batch 4 --steps 2 --log-every 1 --backend $b \
+            --log $b.jsonl --checkpoint $b.safetensors &
+        pid=$!
+        wait_lines $b.jsonl 3 # the run and two steps; its evaluation need not be waited for
+        kill -TERM $pid
+        wait $pid
+        jq 'select(.event == "step") | .loss' $b.jsonl > $b
+    done
+    paste onednn reference | awk '{ d = $1 / $2 - 1; if (d > 1e-4 || d < -1e-4) exit 1 } END { if (NR != 2) exit 1 }'
+}
+
+@test "eval: a damaged checkpoint is refused by name" {
+    needs_data
+    $mltrain train -q --data "$SMALL" --validation 100 --steps 1 --checkpoint c.safetensors
+    head -c 100000 c.safetensors > cut
+    run $mltrain eval --checkpoint cut --data "$SMALL"
+    [ "$status" = 1 ]
+    [[ "$output" == *"checkpoint 'cut': tensor '"*"lie outside"* ]]
+    run $mltrain eval --checkpoint "$SMALL/t10k-labels-idx1-ubyte" --data "$SMALL"
+    [ "$status" = 1 ]
+    [[ "$output" == *"not a safetensors file"* ]]
+    run $mltrain eval --checkpoint missing --data "$SMALL"
+    [ "$status" = 1 ]
+    [[ "$output" == *"open 'missing': No such file or directory"* ]]
+}

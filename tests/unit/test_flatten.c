@@ -1,0 +1,466 @@
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include "base/cleanup.h"
+#include "base/file.h"
+#include "base/memory.h"
+#include "rootfs/flatten.h"
+#include "rootfs/place.h"
+#include "store/tree.h"
+#include "tar.h"
+
+#include <fcntl.h>
+#include <limits.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#define MANIFEST "sha256:aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa"
+
+static char dir[PATH_MAX];
+static struct store *st;
+static struct strv layers;
+static struct mlr_error err;
+static int tree; /* the flattened one */
+
+static void ok(int r)
+{
+	if (r < 0)
+		fail_msg("%s", err.text);
+}
+
+static int setup(void **state)
+{
+	const char *tmp = getenv("TMPDIR");
+
+	(void)state;
+	snprintf(dir, sizeof(dir), "%s/mlr-test-flatten.XXXXXX", tmp ? tmp : "/tmp");
+	assert_non_null(mkdtemp(dir));
+	ok(store_open(dir, 1, &st, &err));
+	tree = -1;
+	return 0;
+}
+
+static int teardown(void **state)
+{
+	(void)state;
+	if (tree >= 0)
+		close(tree);
+	store_close(st);
+	strv_done(&layers);
+	return file_remove_tree(AT_FDCWD, dir, NULL);
+}
+
+/* Put a tar into the store as pull does, as the next layer up. */
+static void layer(struct tar *t)
+{
+	struct layer_result res = LAYER_RESULT_INIT;
+	struct store_tree *work = NULL;
+	char id[80];
+
+	snprintf(id, sizeof(id), "sha256:%064zu", layers.n + 1);
+	tar_end(t);
+	assert_int_equal(store_tree_begin(st, STORE_LAYER, id, &work, &err), 0);
+	ok(layer_unpack(tar_read, t, LAYER_PLAIN, store_tree_fd(work), &res, &err));
+	ok(rootfs_layer_note(work, &res, &err));
+	ok(store_tree_publish(work, &err));
+	layer_result_done(&res);
+	strv_add(&layers, id);
+	tar_done(t);
+}
+
+static int needs(void)
+{
+	int r = rootfs_needs_flatten(st, &layers, &err);
+
+	ok(r);
+	return r;
+}
+
+static void flatten(void)
+{
+	ok(rootfs_flatten(st, MANIFEST, &layers, &err));
+	ok(tree = store_tree_open(st, STORE_DIR, MANIFEST, &err));
+}
+
+static struct stat look_at(int at, const char *path)
+{
+	struct stat sb = { 0 };
+
+	if (fstatat(at, path, &sb, AT_SYMLINK_NOFOLLOW) < 0)
+		fail_msg("'%s' is not there", path);
+	return sb;
+}
+
+static struct stat look(const char *path)
+{
+	return look_at(tree, path);
+}
+
+static void holds(const char *path, const char *text)
+{
+	auto_free char *got = NULL;
+
+	ok(file_read(tree, path, 1 << 20, &got, NULL, &err));
+	assert_string_equal(got, text);
+}
+
+static void is_missing(const char *path)
+{
+	struct stat sb;
+
+	assert_int_equal(fstatat(tree, path, &sb, AT_SYMLINK_NOFOLLOW), -1);
+}
+
+/* A base that most tests start from. */
+static void base(void)
+{
+	struct tar t = { 0 };
+
+	tar_dir(&t, "./", 0755, 100);
+	tar_dir(&t, "usr", 0755, 101);
+	tar_dir(&t, "usr/lib", 0711, 102);
+	tar_file(&t, "usr/lib/a", "a1");
+	tar_file(&t, "usr/lib/b", "b1");
+	tar_link(&t, '2', "lib", "usr/lib");
+	tar_dir(&t, "etc", 0755, 103);
+	tar_file(&t, "etc/conf", "c1");
+	layer(&t);
+}
+
+static void layers_that_name_their_directories_need_no_flattening(void **state)
+{
+	struct tar t = { 0 };
+
+	(void)state;
+	base();
+	tar_dir(&t, "usr", 0700, 200);
+	tar_dir(&t, "usr/lib", 0755, 201);
+	tar_file(&t, "usr/lib/.wh.a", "");
+	tar_file(&t, "new/deep/f", "x"); /* implicit, but there is nothing below */
+	layer(&t);
+	assert_int_equal(needs(), 0);
+}
+
+static void a_directory_used_without_a_name_needs_flattening_where_one_is_below(void **state)
+{
+	struct tar t = { 0 };
+
+	(void)state;
+	base();
+	tar_file(&t, "etc/more", "m");
+	layer(&t);
+	assert_int_equal(needs(), 1);
+	flatten();
+	assert_int_equal(look("etc").st_mtime, 103); /* as it was */
+	holds("etc/more", "m");
+	holds("etc/conf", "c1");
+}
+
+static void a_directory_that_nobody_ever_named_needs_none(void **state)
+{
+	struct tar t = { 0 };
+
+	(void)state;
+	tar_file(&t, "opt/a", "1");
+	layer(&t);
+	tar_file(&t, "opt/b", "2");
+	layer(&t);
+	assert_int_equal(needs(), 0);
+}
+
+static void files_below_a_symlinked_directory_go_where_it_leads(void **state)
+{
+	struct tar t = { 0 };
+
+	(void)state;
+	base();
+	tar_file(&t, "lib/c", "c2");
+	layer(&t);
+	assert_int_equal(needs(), 1);
+	flatten();
+	assert_true(S_ISLNK(look("lib").st_mode));
+	holds("usr/lib/c", "c2");
+	assert_int_equal(look("usr/lib").st_mode & 07777, 0711);
+	assert_int_equal(look("usr/lib").st_mtime, 102);
+}
+
+static void a_named_directory_replaces_a_symlink(void **state)
+{
+	struct tar t = { 0 };
+
+	(void)state;
+	base();
+	tar_dir(&t, "lib", 0750, 300);
+	tar_file(&t, "lib/c", "c2");
+	layer(&t);
+	assert_int_equal(needs(), 0);
+	flatten();
+	assert_true(S_ISDIR(look("lib").st_mode));
+	holds("lib/c", "c2");
+	is_missing("usr/lib/c");
+}
+
+static void a_symlink_out_of_the_image_leads_back_into_it(void **state)
+{
+	auto_free char *victim = xasprintf("%s/victim", dir);
+	struct tar t = { 0 };
+	struct stat sb;
+
+	(void)state;
+	ok(mkdir(victim, 0700));
+	tar_link(&t, '2', "out", victim);
+	tar_link(&t, '2', "up", "../../../../../../../../../..");
+	layer(&t);
+	tar_file(&t, "out/f", "1");
+	tar_file(&t, "up/g", "2");
+	layer(&t);
+	assert_int_equal(needs(), 1);
+	flatten();
+	holds("g", "2");
+	auto_free char *inside = xasprintf("%s/f", victim + 1);
+
+	holds(inside, "1");
+	assert_int_equal(stat(victim, &sb), 0);
+	assert_int_equal(sb.st_nlink, 2);
+}
+
+static void whiteouts_and_opaque_directories_hide_what_is_below(void **state)
+{
+	struct tar t = { 0 };
+
+	(void)state;
+	base();
+	tar_dir(&t, "usr/lib", 0711, 102);
+	tar_file(&t, "usr/lib/.wh.a", "");
+	tar_dir(&t, "etc", 0755, 400);
+	tar_file(&t, "etc/.wh..wh..opq", "");
+	tar_file(&t, "etc/only", "o");
+	tar_file(&t, ".wh.lib", "");
+	layer(&t);
+	flatten();
+	is_missing("usr/lib/a");
+	holds("usr/lib/b", "b1");
+	is_missing("etc/conf");
+	holds("etc/only", "o");
+	assert_int_equal(look("etc").st_mtime, 400);
+	is_missing("lib");
+}
+
+static void a_whiteout_that_hides_nothing_needs_flattening(void **state)
+{
+	struct tar t = { 0 };
+
+	(void)state;
+	base();
+	tar_dir(&t, "fresh", 0755, 1);
+	tar_file(&t, "fresh/.wh.ghost", "");
+	layer(&t);
+	assert_int_equal(needs(), 1);
+	flatten();
+	is_missing("fresh/ghost");
+	assert_true(S_ISDIR(look("fresh").st_mode));
+}
+
+static void a_whiteout_in_the_lowest_layer_needs_flattening(void **state)
+{
+	struct tar t = { 0 };
+
+	(void)state;
+	tar_file(&t, "d/.wh.ghost", "");
+	layer(&t);
+	assert_int_equal(needs(), 1);
+	flatten();
+	is_missing("d/ghost");
+}
+
+static void a_whiteout_below_an_opaque_directory_needs_flattening(void **state)
+{
+	struct tar t = { 0 };
+
+	(void)state;
+	base();
+	tar_dir(&t, "usr", 0755, 1);
+	tar_file(&t, "usr/.wh..wh..opq", "");
+	tar_dir(&t, "usr/lib", 0755, 1);
+	tar_file(&t, "usr/lib/.wh.a", "");
+	layer(&t);
+	assert_int_equal(needs(), 1);
+}
+
+static void an_opaque_top_needs_flattening(void **state)
+{
+	struct tar t = { 0 };
+
+	(void)state;
+	base();
+	tar_file(&t, ".wh..wh..opq", "");
+	tar_file(&t, "all", "1");
+	layer(&t);
+	assert_int_equal(needs(), 1);
+	flatten();
+	holds("all", "1");
+	is_missing("usr");
+	assert_int_equal(look(".").st_mtime, 100);
+}
+
+static void kinds_change_from_layer_to_layer(void **state)
+{
+	struct tar t = { 0 };
+
+	(void)state;
+	base();
+	tar_file(&t, "usr", "a file now");
+	tar_dir(&t, "etc", 0755, 5);
+	tar_dir(&t, "etc/conf", 0755, 6);
+	tar_file(&t, "etc/conf/x", "1");
+	tar_member(&t, '6', "lib", 0600, 7, "", "", 0, 0);
+	layer(&t);
+	assert_int_equal(needs(), 0);
+	flatten();
+	holds("usr", "a file now");
+	holds("etc/conf/x", "1");
+	assert_true(S_ISFIFO(look("lib").st_mode));
+}
+
+static void modes_and_times_are_those_of_the_layer_that_named_last(void **state)
+{
+	struct tar t = { 0 };
+
+	(void)state;
+	base();
+	tar_dir(&t, "usr/lib", 0500, 500); /* read-only, and the next layer adds to it */
+	layer(&t);
+	tar_file(&t, "usr/lib/z", "z3");
+	layer(&t);
+	flatten();
+	assert_int_equal(look("usr/lib").st_mode & 07777, 0500);
+	assert_int_equal(look("usr/lib").st_mtime, 500);
+	holds("usr/lib/z", "z3");
+	assert_int_equal(look("usr").st_mtime, 101);
+	assert_int_equal(look(".").st_mtime, 100);
+}
+
+static void unreadable_directories_are_flattened_and_left_as_they_are(void **state)
+{
+	auto_close int first = -1;
+	struct tar t = { 0 };
+
+	(void)state;
+	tar_dir(&t, "shut", 0, 11);
+	tar_dir(&t, "shut/in", 0, 12);
+	tar_file(&t, "shut/in/f", "1");
+	layer(&t);
+	tar_dir(&t, "shut", 0, 13);
+	tar_file(&t, "shut/g", "2");
+	layer(&t);
+	flatten();
+	assert_int_equal(look("shut").st_mode & 07777, 0);
+	assert_int_equal(look("shut").st_mtime, 13);
+	ok(first = store_tree_open(st, STORE_LAYER, layers.v[0], &err));
+	assert_int_equal(look_at(first, "shut").st_mode & 07777, 0);
+	assert_int_equal(look_at(first, "shut").st_mtime, 11);
+	assert_int_equal(fchmodat(tree, "shut", 0700, 0), 0);
+	holds("shut/g", "2");
+	assert_int_equal(look("shut/in").st_mode & 07777, 0);
+	assert_int_equal(look("shut/in").st_mtime, 12);
+}
+
+static void files_are_links_of_the_layers_and_hard_links_stay_links(void **state)
+{
+	auto_close int first = -1;
+	struct tar t = { 0 };
+
+	(void)state;
+	tar_file(&t, "f", "1");
+	tar_link(&t, '1', "g", "f");
+	tar_link(&t, '2', "s", "f");
+	layer(&t);
+	flatten();
+	ok(first = store_tree_open(st, STORE_LAYER, layers.v[0], &err));
+	assert_int_equal(look("f").st_ino, look_at(first, "f").st_ino);
+	assert_int_equal(look("f").st_ino, look("g").st_ino);
+	assert_int_equal(look("f").st_nlink, 4);
+	assert_true(S_ISLNK(look("s").st_mode));
+	ok(rootfs_flatten(st, MANIFEST, &layers, &err)); /* already there */
+}
+
+static void what_cannot_be_linked_is_copied_with_its_holes_and_times(void **state)
+{
+	const struct timespec ts[2] = { { 77, 0 }, { 77, 5 } };
+	auto_close int from = -1, to = -1, fd = -1;
+	char other[] = "/dev/shm/mlr-test-flatten.XXXXXX", got[8];
+	struct stat sb;
+
+	(void)state;
+	assert_non_null(mkdtemp(other));
+	ok(from = open(other, O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+	ok(mkdirat(store_fd(st), "to", 0755));
+	ok(to = openat(store_fd(st), "to", O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+	ok(fd = openat(from, "f", O_RDWR | O_CREAT | O_CLOEXEC, 0640));
+	assert_int_equal(pwrite(fd, "head", 4, 0), 4);
+	assert_int_equal(pwrite(fd, "tail", 4, 8 << 20), 4);
+	assert_int_equal(ftruncate(fd, 16 << 20), 0);
+	assert_int_equal(futimens(fd, ts), 0);
+	assert_int_equal(symlinkat("nowhere", from, "s"), 0);
+	assert_int_equal(mkfifoat(from, "p", 0600), 0);
+
+	ok(rootfs_place(from, to, "f", &err));
+	ok(rootfs_place(from, to, "f", &err)); /* replaces */
+	ok(rootfs_place(from, to, "s", &err));
+	ok(rootfs_place(from, to, "p", &err));
+	sb = look_at(to, "f");
+	assert_int_equal(sb.st_mode & 07777, 0640);
+	assert_int_equal(sb.st_size, 16 << 20);
+	assert_int_equal(sb.st_mtim.tv_sec, 77);
+	assert_int_equal(sb.st_mtim.tv_nsec, 5);
+	assert_true(sb.st_blocks < 4096);
+	close(fd);
+	ok(fd = openat(to, "f", O_RDONLY | O_CLOEXEC));
+	assert_int_equal(pread(fd, got, 4, 0), 4);
+	assert_int_equal(pread(fd, got + 4, 4, 8 << 20), 4);
+	assert_memory_equal(got, "headtail", 8);
+	assert_true(S_ISLNK(look_at(to, "s").st_mode));
+	assert_true(S_ISFIFO(look_at(to, "p").st_mode));
+	ok(file_remove_tree(AT_FDCWD, other, &err));
+}
+
+static void a_layer_that_is_not_there_is_named(void **state)
+{
+	(void)state;
+	strv_add(&layers, "sha256:9999999999999999999999999999999999999999999999999999999999999999");
+	assert_int_equal(rootfs_needs_flatten(st, &layers, &err), -ENOENT);
+	assert_non_null(strstr(err.text, "layer sha256:9999"));
+	assert_int_equal(rootfs_flatten(st, MANIFEST, &layers, &err), -ENOENT);
+	assert_false(store_tree_exists(st, STORE_DIR, MANIFEST));
+}
+
+#define TEST(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		TEST(layers_that_name_their_directories_need_no_flattening),
+		TEST(a_directory_used_without_a_name_needs_flattening_where_one_is_below),
+		TEST(a_directory_that_nobody_ever_named_needs_none),
+		TEST(files_below_a_symlinked_directory_go_where_it_leads),
+		TEST(a_named_directory_replaces_a_symlink),
+		TEST(a_symlink_out_of_the_image_leads_back_into_it),
+		TEST(whiteouts_and_opaque_directories_hide_what_is_below),
+		TEST(a_whiteout_that_hides_nothing_needs_flattening),
+		TEST(a_whiteout_in_the_lowest_layer_needs_flattening),
+		TEST(a_whiteout_below_an_opaque_directory_needs_flattening),
+		TEST(an_opaque_top_needs_flattening),
+		TEST(kinds_change_from_layer_to_layer),
+		TEST(modes_and_times_are_those_of_the_layer_that_named_last),
+		TEST(unreadable_directories_are_flattened_and_left_as_they_are),
+		TEST(files_are_links_of_the_layers_and_hard_links_stay_links),
+		TEST(what_cannot_be_linked_is_copied_with_its_holes_and_times),
+		TEST(a_layer_that_is_not_there_is_named),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,785 @@
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include "base/cleanup.h"
+#include "base/file.h"
+#include "base/hash.h"
+#include "base/log.h"
+#include "base/memory.h"
+#include "oci/digest.h"
+#include "store/blob.h"
+#include "store/facts.h"
+#include "store/image.h"
+#include "store/lease.h"
+#include "store/process.h"
+#include "store/tree.h"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <time.h>
+
+#define MANIFEST_A "sha256:aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa"
+#define MANIFEST_B "sha256:bbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbb"
+#define LAYER_1    "sha256:1111111111111111111111111111111111111111111111111111111111111111"
+#define LAYER_2    "sha256:2222222222222222222222222222222222222222222222222222222222222222"
+#define LAYER_3    "sha256:3333333333333333333333333333333333333333333333333333333333333333"
+
+static char dir[PATH_MAX];
+static struct store *st;
+static struct mlr_error err;
+
+static void ok(int r)
+{
+	if (r < 0)
+		fail_msg("%s", err.text);
+}
+
+static void says(const char *words)
+{
+	if (!strstr(err.text, words))
+		fail_msg("'%s' does not say '%s'", err.text, words);
+}
+
+static int setup(void **state)
+{
+	const char *tmp = getenv("TMPDIR");
+
+	(void)state;
+	snprintf(dir, sizeof(dir), "%s/mlr-test-store.XXXXXX", tmp ? tmp : "/tmp");
+	assert_non_null(mkdtemp(dir));
+	memset(&err, 0, sizeof(err));
+	ok(store_open(dir, 1, &st, &err));
+	return 0;
+}
+
+static int teardown(void **state)
+{
+	(void)state;
+	store_close(st);
+	st = NULL;
+	return file_remove_tree(AT_FDCWD, dir, NULL);
+}
+
+static struct oci_ref ref_of(const char *text)
+{
+	struct oci_ref ref = OCI_REF_INIT;
+
+	ok(oci_ref_parse(text, &ref, &err));
+	return ref;
+}
+
+/* Names below a directory of the store, "." and ".." apart. */
+static int count(const char *path)
+{
+	int fd = openat(store_fd(st), path, O_RDONLY | O_DIRECTORY | O_CLOEXEC), n = -2;
+	DIR *d = fdopendir(fd);
+
+	assert_non_null(d);
+	while (readdir(d))
+		n++;
+	closedir(d);
+	return n;
+}
+
+static int is_there(const char *path)
+{
+	return faccessat(store_fd(st), path, F_OK, AT_SYMLINK_NOFOLLOW) == 0;
+}
+
+static void make_layer(const char *diff_id)
+{
+	struct store_tree *t = NULL;
+	int r = store_tree_begin(st, STORE_LAYER, diff_id, &t, &err);
+
+	ok(r);
+	if (r == 0) {
+		ok(file_replace(store_tree_fd(t), "file", diff_id, strlen(diff_id), 0644, &err));
+		ok(store_tree_note(t, "implicit", "usr", 4, &err));
+		ok(store_tree_publish(t, &err));
+	}
+}
+
+/* An image as pull leaves it: trees, documents, facts, and last the name. */
+static void make_image(const char *name, const char *manifest, const char *index, const char *l1,
+	const char *l2)
+{
+	auto_call(store_facts_done) struct store_facts f = STORE_FACTS_INIT;
+	auto_call(oci_ref_done) struct oci_ref ref = ref_of(name);
+	auto_free char *canonical = oci_ref_canonical(&ref);
+	struct store_image im = { canonical, (char *)manifest, (char *)index, "linux/amd64", 1234, 99 };
+
+	make_layer(l1);
+	make_layer(l2);
+	f.config.os = xstrdup("linux");
+	f.config.architecture = xstrdup("amd64");
+	f.config.working_dir = xstrdup("/work");
+	strv_add(&f.config.env, "PATH=/bin");
+	strv_add(&f.config.cmd, "true");
+	strv_add(&f.config.diff_ids, l1);
+	strv_add(&f.config.diff_ids, l2);
+	ok(store_facts_put(st, manifest, &f, &err));
+	ok(store_image_put(st, &im, &err));
+}
+
+static int remove_image(const char *name)
+{
+	auto_call(oci_ref_done) struct oci_ref ref = ref_of(name);
+
+	return store_image_remove(st, &ref, &err);
+}
+
+static int find(const char *name, struct store_image *ret)
+{
+	auto_call(oci_ref_done) struct oci_ref ref = ref_of(name);
+
+	return store_image_find(st, &ref, ret, &err);
+}
+
+static void a_store_is_made_once_and_found_again(void **state)
+{
+	auto_store struct store *again = NULL;
+
+	(void)state;
+	ok(store_open(dir, 0, &again, &err));
+	assert_string_equal(store_path(again), dir);
+}
+
+static void a_store_that_is_not_there_is_only_made_when_asked(void **state)
+{
+	auto_store struct store *s = NULL;
+	auto_free char *path = xasprintf("%s/no/such", dir);
+
+	(void)state;
+	assert_int_equal(store_open(path, 0, &s, &err), -ENOENT);
+	says("no/such'");
+	ok(store_open(path, 1, &s, &err));
+}
+
+static void the_place_of_the_store_follows_the_environment(void **state)
+{
+	auto_free char *xdg = xasprintf("%s/xdg", dir), *want = xasprintf("%s/xdg/mlrun", dir);
+	struct store *s = NULL;
+
+	(void)state;
+	unsetenv("MLRUN_STORE");
+	setenv("XDG_DATA_HOME", xdg, 1);
+	ok(store_open(NULL, 1, &s, &err));
+	assert_string_equal(store_path(s), want);
+	store_close(s);
+	setenv("MLRUN_STORE", dir, 1);
+	ok(store_open(NULL, 0, &s, &err));
+	assert_string_equal(store_path(s), dir);
+	store_close(s);
+	unsetenv("MLRUN_STORE");
+	unsetenv("XDG_DATA_HOME");
+}
+
+static void a_store_of_a_newer_format_is_refused(void **state)
+{
+	auto_store struct store *s = NULL;
+
+	(void)state;
+	ok(file_replace(store_fd(st), "version", "2\n", 2, 0644, &err));
+	assert_int_equal(store_open(dir, 1, &s, &err), -ENOTSUP);
+	says("has format 2, this mlrun knows formats up to 1");
+	says("hint: use the newer mlrun");
+	ok(file_replace(store_fd(st), "version", "?", 1, 0644, &err));
+	assert_int_equal(store_open(dir, 1, &s, &err), -EPROTO);
+}
+
+static void a_directory_with_other_things_in_it_is_not_taken_over(void **state)
+{
+	auto_store struct store *s = NULL;
+	auto_free char *path = xasprintf("%s/home", dir);
+
+	(void)state;
+	ok(mkdir(path, 0755));
+	ok(file_replace(store_fd(st), "home/thesis.tex", "x", 1, 0644, &err));
+	assert_int_equal(store_open(path, 1, &s, &err), -ENOTEMPTY);
+	says("thesis.tex");
+	assert_int_equal(store_open(path, 0, &s, &err), -ENOENT);
+	says("is not a store of images");
+}
+
+static void a_blob_comes_back_and_one_of_other_bytes_is_refused(void **state)
+{
+	auto_free char *got = NULL;
+	char digest[OCI_DIGEST_SIZE] = "sha256:", path[100];
+	size_t len;
+
+	(void)state;
+	hash_buffer("hello", 5, digest + 7);
+	assert_int_equal(store_blob_get(st, digest, &got, &len, &err), -ENOENT);
+	assert_int_equal(store_blob_put(st, digest, "hallo", 5, &err), -EBADMSG);
+	says("its 5 bytes hash to sha256:");
+	ok(store_blob_put(st, digest, "hello", 5, &err));
+	ok(store_blob_put(st, digest, "hello", 5, &err));
+	ok(store_blob_get(st, digest, &got, &len, &err));
+	assert_int_equal(len, 5);
+	assert_string_equal(got, "hello");
+
+	snprintf(path, sizeof(path), "blobs/sha256/%s", digest + 7);
+	ok(file_replace(store_fd(st), path, "hallo", 5, 0644, &err));
+	free(take_ptr(&got));
+	assert_int_equal(store_blob_get(st, digest, &got, &len, &err), -EBADMSG);
+	ok(store_blob_put(st, digest, "hello", 5, &err)); /* putting repairs */
+	ok(store_blob_get(st, digest, &got, &len, &err));
+	assert_int_equal(store_blob_put(st, "sha256:../../etc/passwd", "x", 1, &err), -EINVAL);
+}
+
+static void a_named_image_is_found_with_all_that_was_said_of_it(void **state)
+{
+	auto_call(store_image_done) struct store_image im = STORE_IMAGE_INIT;
+	auto_call(store_facts_done) struct store_facts f = STORE_FACTS_INIT;
+
+	(void)state;
+	assert_int_equal(find("debian:12", &im), -ENOENT);
+	says("image 'docker.io/library/debian:12' is not in store");
+	says("hint: mlrun pull");
+	make_image("debian:12", MANIFEST_A, MANIFEST_B, LAYER_1, LAYER_2);
+	ok(find("docker.io/library/debian:12", &im));
+	assert_string_equal(im.name, "docker.io/library/debian:12");
+	assert_string_equal(im.manifest, MANIFEST_A);
+	assert_string_equal(im.index, MANIFEST_B);
+	assert_string_equal(im.platform, "linux/amd64");
+	assert_int_equal(im.size, 1234);
+	assert_int_equal(im.pulled, 99);
+	ok(store_facts_get(st, im.manifest, &f, &err));
+	assert_string_equal(f.config.working_dir, "/work");
+	assert_string_equal(f.config.env.v[0], "PATH=/bin");
+	assert_string_equal(f.config.diff_ids.v[1], LAYER_2);
+	assert_null(f.config.user);
+	assert_false(f.one_tree);
+}
+
+static void a_digest_finds_the_image_by_its_manifest_or_index(void **state)
+{
+	static const char *const good[] = { "debian@" MANIFEST_A, "debian@" MANIFEST_B,
+		"debian:12@" MANIFEST_B };
+
+	(void)state;
+	make_image("debian:12", MANIFEST_A, MANIFEST_B, LAYER_1, LAYER_2);
+	for (size_t i = 0; i < ARRAY_LEN(good); i++) {
+		auto_call(store_image_done) struct store_image im = STORE_IMAGE_INIT;
+
+		ok(find(good[i], &im));
+		assert_string_equal(im.name, "docker.io/library/debian:12");
+	}
+	auto_call(store_image_done) struct store_image im = STORE_IMAGE_INIT;
+
+	assert_int_equal(find("ubuntu@" MANIFEST_A, &im), -ENOENT); /* another repository */
+	assert_int_equal(find("debian@" LAYER_1, &im), -ENOENT);
+}
+
+static void a_name_for_an_image_that_is_not_whole_is_refused(void **state)
+{
+	auto_call(store_facts_done) struct store_facts f = STORE_FACTS_INIT;
+	struct store_image im = { "docker.io/library/x:1", MANIFEST_A, NULL, "linux/amd64", 0, 0 };
+
+	(void)state;
+	assert_int_equal(store_image_put(st, &im, &err), -ENOENT);
+	f.config.os = xstrdup("linux");
+	f.config.architecture = xstrdup("amd64");
+	strv_add(&f.config.diff_ids, LAYER_1);
+	ok(store_facts_put(st, MANIFEST_A, &f, &err));
+	assert_int_equal(store_image_put(st, &im, &err), -ENOENT);
+	says("layer " LAYER_1 " is not in the store");
+	f.one_tree = 1;
+	ok(store_facts_put(st, MANIFEST_A, &f, &err));
+	assert_int_equal(store_image_put(st, &im, &err), -ENOENT);
+}
+
+static void images_are_listed_in_order_of_their_names(void **state)
+{
+	struct store_image *v;
+	size_t n;
+
+	(void)state;
+	ok(store_image_list(st, &v, &n, &err));
+	assert_int_equal(n, 0);
+	store_images_free(v, n);
+	make_image("zoo:1", MANIFEST_A, NULL, LAYER_1, LAYER_2);
+	make_image("ant:1", MANIFEST_B, NULL, LAYER_1, LAYER_3);
+	ok(file_replace(store_fd(st), "images/left.json.12.1.tmp", "{", 1, 0644, &err));
+	ok(store_image_list(st, &v, &n, &err));
+	assert_int_equal(n, 2);
+	assert_string_equal(v[0].name, "docker.io/library/ant:1");
+	assert_string_equal(v[1].name, "docker.io/library/zoo:1");
+	store_images_free(v, n);
+}
+
+static void a_removed_image_takes_along_only_what_no_other_needs(void **state)
+{
+	auto_call(store_image_done) struct store_image im = STORE_IMAGE_INIT;
+
+	(void)state;
+	make_image("a:1", MANIFEST_A, NULL, LAYER_1, LAYER_2);
+	make_image("b:1", MANIFEST_B, NULL, LAYER_1, LAYER_3);
+	ok(remove_image("a:1"));
+	assert_int_equal(find("a:1", &im), -ENOENT);
+	assert_true(store_tree_exists(st, STORE_LAYER, LAYER_1));
+	assert_false(store_tree_exists(st, STORE_LAYER, LAYER_2));
+	assert_true(store_tree_exists(st, STORE_LAYER, LAYER_3));
+	ok(remove_image("b:1"));
+	assert_int_equal(count("layers"), 0);
+	assert_int_equal(count("facts"), 0);
+	assert_int_equal(count("images"), 0);
+	assert_int_equal(count("tmp"), 0);
+	assert_int_equal(remove_image("b:1"), -ENOENT);
+}
+
+static void a_second_name_keeps_the_image(void **state)
+{
+	auto_call(store_image_done) struct store_image im = STORE_IMAGE_INIT;
+
+	(void)state;
+	make_image("a:1", MANIFEST_A, NULL, LAYER_1, LAYER_2);
+	make_image("a:latest", MANIFEST_A, NULL, LAYER_1, LAYER_2);
+	ok(remove_image("a:1"));
+	ok(find("a:latest", &im));
+	assert_true(store_tree_exists(st, STORE_LAYER, LAYER_1));
+	ok(remove_image("a:latest"));
+	assert_int_equal(count("layers"), 0);
+}
+
+static void documents_go_with_their_last_image(void **state)
+{
+	static const char config[] = "{}";
+	char config_digest[OCI_DIGEST_SIZE] = "sha256:", manifest[2][OCI_DIGEST_SIZE] = { "sha256:", "sha256:" };
+
+	(void)state;
+	hash_buffer(config, strlen(config), config_digest + 7);
+	ok(store_blob_put(st, config_digest, config, strlen(config), &err));
+	for (int i = 0; i < 2; i++) { /* two manifests, one configuration */
+		auto_free char *doc = xasprintf("{\"n\":%d,\"config\":{\"digest\":\"%s\"}}", i, config_digest);
+
+		hash_buffer(doc, strlen(doc), manifest[i] + 7);
+		ok(store_blob_put(st, manifest[i], doc, strlen(doc), &err));
+		make_image(i ? "b:1" : "a:1", manifest[i], NULL, LAYER_1, LAYER_2);
+	}
+	ok(remove_image("a:1"));
+	assert_int_equal(count("blobs/sha256"), 2);
+	ok(remove_image("b:1"));
+	assert_int_equal(count("blobs/sha256"), 0);
+}
+
+/* A child that takes a lease and waits to be killed. */
+static pid_t lease_in_child(const char *manifest)
+{
+	int ready[2];
+	char c;
+	pid_t pid;
+
+	assert_int_equal(pipe(ready), 0);
+	pid = fork();
+	if (pid == 0) {
+		char answer = store_lease_take(st, manifest, NULL) == 0 ? 'y' : 'n';
+
+		if (write(ready[1], &answer, 1) == 1)
+			pause();
+		_exit(1);
+	}
+	assert_int_equal(read(ready[0], &c, 1), 1);
+	assert_int_equal(c, 'y');
+	close(ready[0]);
+	close(ready[1]);
+	return pid;
+}
+
+static void reap(pid_t pid, int sig)
+{
+	kill(pid, sig);
+	assert_int_equal(waitpid(pid, NULL, 0), pid);
+}
+
+static void an_image_in_use_is_not_removed_until_its_user_ends(void **state)
+{
+	auto_call(store_image_done) struct store_image im = STORE_IMAGE_INIT;
+	auto_free char *words = NULL;
+	char host[65];
+	pid_t pid, who = 0;
+
+	(void)state;
+	make_image("a:1", MANIFEST_A, NULL, LAYER_1, LAYER_2);
+	pid = lease_in_child(MANIFEST_A);
+	assert_int_equal(store_lease_held(st, MANIFEST_A, &who, host), 1);
+	assert_int_equal(who, pid);
+	assert_int_equal(remove_image("a:1"), -EBUSY);
+	words = xasprintf("image 'docker.io/library/a:1' is in use by process %ld on '%s'", (long)pid, host);
+	says(words);
+	ok(find("a:1", &im)); /* still whole */
+	reap(pid, SIGKILL);
+	assert_int_equal(store_lease_held(st, MANIFEST_A, &who, host), 0);
+	assert_int_equal(count("leases"), 0);
+	ok(remove_image("a:1"));
+}
+
+static void a_lease_of_an_earlier_boot_or_a_reused_pid_is_dead(void **state)
+{
+	struct store_process self;
+	char path[256], who[STORE_PROCESS_NAME], host[65];
+	pid_t pid;
+
+	(void)state;
+	ok(store_process_self(&self));
+	self.start++; /* the pid is ours, the process was another */
+	store_process_name(&self, who);
+	snprintf(path, sizeof(path), "leases/%s.%s", MANIFEST_A + 7, who);
+	ok(file_replace(store_fd(st), path, "", 0, 0644, &err));
+	assert_int_equal(store_lease_held(st, MANIFEST_A, &pid, host), 0);
+	self.start--;
+	memset(self.boot, '0', 8);
+	store_process_name(&self, who);
+	snprintf(path, sizeof(path), "leases/%s.%s", MANIFEST_A + 7, who);
+	ok(file_replace(store_fd(st), path, "", 0, 0644, &err));
+	assert_int_equal(store_lease_held(st, MANIFEST_A, &pid, host), 0);
+	assert_int_equal(count("leases"), 0);
+}
+
+static void a_lease_of_another_host_counts_for_seven_days(void **state)
+{
+	struct store_process self;
+	char path[256], who[STORE_PROCESS_NAME], host[65];
+	struct timespec old[2];
+	pid_t pid = 0;
+
+	(void)state;
+	ok(store_process_self(&self));
+	strcpy(self.host, "node17.cluster.example");
+	store_process_name(&self, who);
+	snprintf(path, sizeof(path), "leases/%s.%s", MANIFEST_A + 7, who);
+	ok(file_replace(store_fd(st), path, "", 0, 0644, &err));
+	assert_int_equal(store_lease_held(st, MANIFEST_A, &pid, host), 1);
+	assert_string_equal(host, "node17.cluster.example");
+	old[0].tv_sec = old[1].tv_sec = time(NULL) - 8 * 24 * 3600;
+	old[0].tv_nsec = old[1].tv_nsec = 0;
+	assert_int_equal(utimensat(store_fd(st), path, old, 0), 0);
+	assert_int_equal(store_lease_held(st, MANIFEST_A, &pid, host), 0);
+}
+
+static void a_lease_on_an_image_that_was_just_removed_fails(void **state)
+{
+	(void)state;
+	make_image("a:1", MANIFEST_A, NULL, LAYER_1, LAYER_2);
+	ok(remove_image("a:1"));
+	assert_int_equal(store_lease_take(st, MANIFEST_A, &err), -ENOENT);
+	says("is no longer in store");
+	assert_int_equal(count("leases"), 0);
+}
+
+static void leases_of_ended_processes_are_swept(void **state)
+{
+	(void)state;
+	make_image("a:1", MANIFEST_A, NULL, LAYER_1, LAYER_2);
+	for (int i = 0; i < 3; i++)
+		reap(lease_in_child(MANIFEST_A), SIGKILL);
+	ok(store_lease_take(st, MANIFEST_A, &err));
+	ok(store_lease_take(st, MANIFEST_A, &err)); /* twice by one process is one */
+	assert_int_equal(count("leases"), 4);
+	store_lease_sweep(st);
+	assert_int_equal(count("leases"), 1);
+}
+
+static void a_tree_appears_whole_or_not_at_all(void **state)
+{
+	struct store_tree *t = NULL;
+	auto_close int fd = -1;
+	auto_free char *note = NULL, *path = store_tree_relpath(STORE_LAYER, LAYER_1);
+	struct stat sb;
+
+	(void)state;
+	assert_int_equal(store_tree_begin(st, STORE_LAYER, LAYER_1, &t, &err), 0);
+	assert_false(store_tree_exists(st, STORE_LAYER, LAYER_1));
+	assert_int_equal(fstat(store_tree_fd(t), &sb), 0);
+	assert_int_equal(sb.st_mode & 07777, 0755);
+	ok(file_replace(store_tree_fd(t), "f", "x", 1, 0644, &err));
+	store_tree_drop(t);
+	assert_int_equal(count("tmp"), 0);
+	assert_int_equal(count("layers"), 0);
+
+	make_layer(LAYER_1);
+	assert_true(store_tree_exists(st, STORE_LAYER, LAYER_1));
+	assert_int_equal(count("tmp"), 0);
+	ok(fd = store_tree_open(st, STORE_LAYER, LAYER_1, &err));
+	assert_int_equal(faccessat(fd, "file", F_OK, 0), 0);
+	assert_true(is_there(path));
+	assert_int_equal(file_read(store_fd(st), "layers/1111111111111111111111111111111111111111111111111"
+		"111111111111111/implicit", 10, &note, NULL, &err), 0);
+	assert_int_equal(store_tree_begin(st, STORE_LAYER, LAYER_1, &t, &err), 1);
+	assert_int_equal(store_tree_open(st, STORE_LAYER, LAYER_2, &err), -ENOENT);
+	assert_int_equal(store_tree_begin(st, STORE_LAYER, "sha256:../x", &t, &err), -EINVAL);
+}
+
+/* Two processes want the same tree: the second waits and then finds it. */
+static void of_two_producers_the_second_finds_the_tree_of_the_first(void **state)
+{
+	struct store_tree *t = NULL;
+	int status;
+	pid_t pid;
+
+	(void)state;
+	assert_int_equal(store_tree_begin(st, STORE_LAYER, LAYER_1, &t, &err), 0);
+	pid = fork();
+	if (pid == 0) {
+		struct store *mine = NULL;
+		struct store_tree *u = NULL;
+
+		if (store_open(dir, 0, &mine, NULL) < 0)
+			_exit(9);
+		_exit(store_tree_begin(mine, STORE_LAYER, LAYER_1, &u, NULL));
+	}
+	usleep(100000);
+	assert_int_equal(waitpid(pid, &status, WNOHANG), 0); /* it waits */
+	ok(store_tree_publish(t, &err));
+	assert_int_equal(waitpid(pid, &status, 0), pid);
+	assert_true(WIFEXITED(status));
+	assert_int_equal(WEXITSTATUS(status), 1);
+	assert_int_equal(count("tmp"), 0);
+}
+
+static void *begin_same(void *ret)
+{
+	struct store_tree *t = NULL;
+
+	*(int *)ret = store_tree_begin(st, STORE_LAYER, LAYER_1, &t, NULL);
+	return NULL;
+}
+
+static void two_threads_are_two_producers(void **state)
+{
+	struct store_tree *t = NULL, *other = NULL;
+	pthread_t thread;
+	int r = -1;
+
+	(void)state;
+	assert_int_equal(store_tree_begin(st, STORE_LAYER, LAYER_1, &t, &err), 0);
+	assert_int_equal(store_tree_begin(st, STORE_LAYER, LAYER_2, &other, &err), 0); /* no matter */
+	assert_int_equal(pthread_create(&thread, NULL, begin_same, &r), 0);
+	usleep(50000);
+	assert_int_equal(__atomic_load_n(&r, __ATOMIC_SEQ_CST), -1);
+	ok(store_tree_publish(t, &err));
+	pthread_join(thread, NULL);
+	assert_int_equal(r, 1);
+	store_tree_drop(other);
+}
+
+/* A child that begins a tree, puts a file into it and waits to be killed. */
+static pid_t begin_in_child(void)
+{
+	int ready[2];
+	char c = 0;
+	pid_t pid;
+
+	assert_int_equal(pipe(ready), 0);
+	pid = fork();
+	if (pid == 0) {
+		struct store *mine = NULL;
+		struct store_tree *t = NULL;
+
+		if (store_open(dir, 0, &mine, NULL) == 0 &&
+			store_tree_begin(mine, STORE_LAYER, LAYER_1, &t, NULL) == 0 &&
+			file_replace(store_tree_fd(t), "half", "x", 1, 0644, NULL) == 0 &&
+			write(ready[1], "y", 1) == 1)
+			pause();
+		_exit(1);
+	}
+	assert_int_equal(read(ready[0], &c, 1), 1);
+	close(ready[0]);
+	close(ready[1]);
+	return pid;
+}
+
+static void a_killed_producers_leavings_are_removed_by_the_next(void **state)
+{
+	struct store_tree *t = NULL;
+
+	(void)state;
+	reap(begin_in_child(), SIGKILL);
+	assert_int_equal(count("layers"), 0);
+	assert_int_equal(count("tmp"), 2); /* its work and its lock */
+	assert_int_equal(store_tree_begin(st, STORE_LAYER, LAYER_1, &t, &err), 0);
+	assert_int_equal(count("tmp"), 2); /* ours */
+	assert_int_not_equal(faccessat(store_tree_fd(t), "half", F_OK, 0), 0);
+	ok(store_tree_publish(t, &err));
+	assert_int_equal(count("tmp"), 0);
+}
+
+static void sweeping_spares_the_living(void **state)
+{
+	pid_t dead, alive;
+
+	(void)state;
+	ok(mkdirat(store_fd(st), "tmp/trash.elsewhere", 0755)); /* not a name of ours */
+	dead = begin_in_child();
+	reap(dead, SIGKILL);
+	store_sweep(st);
+	assert_int_equal(count("tmp"), 1);
+	alive = begin_in_child();
+	store_sweep(st);
+	assert_int_equal(count("tmp"), 3);
+	reap(alive, SIGTERM);
+	store_sweep(st);
+	assert_int_equal(count("tmp"), 1);
+}
+
+static void a_wait_that_gets_long_names_whom_it_waits_for(void **state)
+{
+	auto_free char *words = NULL;
+	char said[512] = "";
+	int out[2], saved = dup(2), r;
+	struct store_tree *t = NULL;
+	pthread_t thread;
+	pid_t pid = begin_in_child();
+
+	(void)state;
+	(void)t;
+	assert_int_equal(pipe(out), 0);
+	dup2(out[1], 2);
+	assert_int_equal(pthread_create(&thread, NULL, begin_same, &r), 0);
+	assert_true(read(out[0], said, sizeof(said) - 1) > 0);
+	dup2(saved, 2);
+	reap(pid, SIGKILL);
+	pthread_join(thread, NULL);
+	assert_int_equal(r, 0); /* after the kill it is our turn; teardown removes the rest */
+	words = xasprintf("mlrun: waiting for process %ld on '", (long)pid);
+	assert_non_null(strstr(said, words));
+	assert_non_null(strstr(said, "which is making layer " LAYER_1));
+	close(out[0]);
+	close(out[1]);
+	close(saved);
+}
+
+static void rm_waits_for_pulls_to_end(void **state)
+{
+	int status;
+	pid_t pid, holder;
+	int ready[2];
+	char c;
+
+	(void)state;
+	make_image("a:1", MANIFEST_A, NULL, LAYER_1, LAYER_2);
+	assert_int_equal(pipe(ready), 0);
+	holder = fork();
+	if (holder == 0) {
+		struct store *mine = NULL;
+
+		if (store_open(dir, 0, &mine, NULL) == 0 && store_hold(mine, NULL) == 0 &&
+			write(ready[1], "y", 1) == 1)
+			pause();
+		_exit(1);
+	}
+	assert_int_equal(read(ready[0], &c, 1), 1);
+	store_close(st); /* it held the store, too */
+	ok(store_open(dir, 0, &st, &err));
+	pid = fork();
+	if (pid == 0)
+		_exit(remove_image("a:1") < 0);
+	usleep(100000);
+	assert_int_equal(waitpid(pid, &status, WNOHANG), 0);
+	assert_int_equal(count("images"), 1);
+	reap(holder, SIGTERM);
+	assert_int_equal(waitpid(pid, &status, 0), pid);
+	assert_int_equal(status, 0);
+	assert_int_equal(count("images"), 0);
+	close(ready[0]);
+	close(ready[1]);
+}
+
+static void damaged_documents_are_refused_with_the_way_out(void **state)
+{
+	static const char *const bad[] = { "", "{", "[]", "{}", "{\"name\":3}",
+		"{\"name\":\"n\",\"name\":\"n\"}" };
+	auto_call(store_facts_done) struct store_facts f = STORE_FACTS_INIT;
+	struct store_image im = STORE_IMAGE_INIT;
+	char path[100], hex[HASH_HEX_SIZE];
+	struct store_image *v;
+	size_t n;
+
+	(void)state;
+	make_image("a:1", MANIFEST_A, NULL, LAYER_1, LAYER_2);
+	hash_name("docker.io/library/a:1", hex);
+	snprintf(path, sizeof(path), "images/%s.json", hex);
+	for (size_t i = 0; i < ARRAY_LEN(bad); i++) {
+		ok(file_replace(store_fd(st), path, bad[i], strlen(bad[i]), 0644, &err));
+		assert_int_equal(find("a:1", &im), -EPROTO);
+		says(path);
+		says("is damaged: ");
+		says("hint: delete that file and pull the image again");
+		assert_int_equal(store_image_list(st, &v, &n, &err), -EPROTO);
+	}
+	snprintf(path, sizeof(path), "facts/%s.json", MANIFEST_A + 7);
+	for (size_t i = 0; i < ARRAY_LEN(bad); i++) {
+		ok(file_replace(store_fd(st), path, bad[i], strlen(bad[i]), 0644, &err));
+		assert_int_equal(store_facts_get(st, MANIFEST_A, &f, &err), -EPROTO);
+		says("is damaged: ");
+	}
+	/* What would lead out of the store is no digest. */
+	static const char evil[] = "{\"os\":\"l\",\"architecture\":\"a\",\"one_tree\":false,"
+				   "\"diff_ids\":[\"sha256:../../../../etc\"]}";
+
+	ok(file_replace(store_fd(st), path, evil, strlen(evil), 0644, &err));
+	assert_int_equal(store_facts_get(st, MANIFEST_A, &f, &err), -EPROTO);
+}
+
+static void a_document_copied_over_another_name_is_refused(void **state)
+{
+	auto_free char *text = NULL;
+	struct store_image im = STORE_IMAGE_INIT;
+	char from[100] = "images/", to[100] = "images/";
+
+	(void)state;
+	make_image("a:1", MANIFEST_A, NULL, LAYER_1, LAYER_2);
+	hash_name("docker.io/library/a:1", from + 7);
+	hash_name("docker.io/library/b:1", to + 7);
+	strcat(from, ".json");
+	strcat(to, ".json");
+	ok(file_read(store_fd(st), from, 10000, &text, NULL, &err));
+	ok(file_replace(store_fd(st), to, text, strlen(text), 0644, &err));
+	assert_int_equal(find("b:1", &im), -EPROTO);
+}
+
+#define TEST(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		TEST(a_store_is_made_once_and_found_again),
+		TEST(a_store_that_is_not_there_is_only_made_when_asked),
+		TEST(the_place_of_the_store_follows_the_environment),
+		TEST(a_store_of_a_newer_format_is_refused),
+		TEST(a_directory_with_other_things_in_it_is_not_taken_over),
+		TEST(a_blob_comes_back_and_one_of_other_bytes_is_refused),
+		TEST(a_named_image_is_found_with_all_that_was_said_of_it),
+		TEST(a_digest_finds_the_image_by_its_manifest_or_index),
+		TEST(a_name_for_an_image_that_is_not_whole_is_refused),
+		TEST(images_are_listed_in_order_of_their_names),
+		TEST(a_removed_image_takes_along_only_what_no_other_needs),
+		TEST(a_second_name_keeps_the_image),
+		TEST(documents_go_with_their_last_image),
+		TEST(an_image_in_use_is_not_removed_until_its_user_ends),
+		TEST(a_lease_of_an_earlier_boot_or_a_reused_pid_is_dead),
+		TEST(a_lease_of_another_host_counts_for_seven_days),
+		TEST(a_lease_on_an_image_that_was_just_removed_fails),
+		TEST(leases_of_ended_processes_are_swept),
+		TEST(a_tree_appears_whole_or_not_at_all),
+		TEST(of_two_producers_the_second_finds_the_tree_of_the_first),
+		TEST(two_threads_are_two_producers),
+		TEST(a_killed_producers_leavings_are_removed_by_the_next),
+		TEST(sweeping_spares_the_living),
+		TEST(a_wait_that_gets_long_names_whom_it_waits_for),
+		TEST(rm_waits_for_pulls_to_end),
+		TEST(damaged_documents_are_refused_with_the_way_out),
+		TEST(a_document_copied_over_another_name_is_refused),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

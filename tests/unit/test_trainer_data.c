@@ -1,0 +1,414 @@
+#include "trainer_test.h"
+
+#include "trainer/data/idx.h"
+#include "trainer/model/checkpoint.h"
+#include "trainer/tensor/safetensors.h"
+
+#include <errno.h>
+#include <zlib.h>
+
+/* --- IDX --------------------------------------------------------------------- */
+
+static const uint8_t two_images[] = { 0, 0, 8, 3, 0, 0, 0, 2, 0, 0, 0, 2, 0, 0, 0, 3,
+	1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12 };
+
+static int read_idx(const void *bytes, size_t len, int rank, struct mlr_error *err)
+{
+	struct idx x = IDX_INIT;
+	int r;
+
+	write_file("x", bytes, len);
+	r = idx_read(in_test_dir("x"), rank, &x, err);
+	idx_done(&x);
+	return r;
+}
+
+static void write_gz(const char *name, const void *bytes, size_t len)
+{
+	gzFile f = gzopen(in_test_dir(name), "wb");
+
+	assert_int_equal(gzwrite(f, bytes, (unsigned)len), (int)len);
+	assert_int_equal(gzclose(f), Z_OK);
+}
+
+static void assert_two_images(const char *name)
+{
+	auto_call(idx_done) struct idx x = IDX_INIT;
+
+	assert_int_equal(idx_read(in_test_dir(name), 3, &x, NULL), 0);
+	assert_int_equal(x.rank, 3);
+	assert_int_equal(x.count, 12);
+	assert_true(x.dim[0] == 2 && x.dim[1] == 2 && x.dim[2] == 3);
+	assert_memory_equal(x.data, two_images + 16, 12);
+}
+
+static void an_idx_file_is_read_plain_and_compressed(void **state)
+{
+	(void)state;
+	write_file("plain", two_images, sizeof(two_images));
+	write_gz("packed", two_images, sizeof(two_images));
+	assert_two_images("plain");
+	assert_two_images("packed");
+}
+
+static void an_idx_file_that_ends_early_is_refused(void **state)
+{
+	struct mlr_error err;
+
+	(void)state;
+	for (size_t n = 0; n < sizeof(two_images); n++)
+		assert_int_equal(read_idx(two_images, n, 3, &err), -EPROTO);
+	assert_non_null(strstr(err.text, "is truncated: 11 bytes of data where its header says 12"));
+	assert_non_null(strstr(err.text, test_dir));
+}
+
+static void a_compressed_idx_file_that_ends_early_or_is_damaged_is_refused(void **state)
+{
+	auto_free char *gz = NULL;
+	struct mlr_error err;
+	size_t len;
+
+	(void)state;
+	write_gz("whole", two_images, sizeof(two_images));
+	assert_int_equal(file_read(AT_FDCWD, in_test_dir("whole"), 1000, &gz, &len, NULL), 0);
+	for (size_t n = 0; n < len; n++)
+		assert_int_equal(read_idx(gz, n, 3, NULL), -EPROTO);
+	gz[len - 6] ^= 1; /* the checksum */
+	assert_int_equal(read_idx(gz, len, 3, &err), -EPROTO);
+	assert_non_null(strstr(err.text, "damaged gzip data"));
+}
+
+static void an_idx_file_that_goes_on_is_refused(void **state)
+{
+	uint8_t longer[sizeof(two_images) + 1] = { 0 };
+	struct mlr_error err;
+
+	(void)state;
+	memcpy(longer, two_images, sizeof(two_images));
+	assert_int_equal(read_idx(longer, sizeof(longer), 3, &err), -EPROTO);
+	assert_non_null(strstr(err.text, "goes on after the 12 bytes"));
+}
+
+static void what_is_no_idx_file_of_bytes_is_named(void **state)
+{
+	uint8_t b[sizeof(two_images)];
+	struct mlr_error err;
+
+	(void)state;
+	memcpy(b, two_images, sizeof(b));
+	b[0] = 1;
+	assert_int_equal(read_idx(b, sizeof(b), 3, &err), -EPROTO);
+	assert_non_null(strstr(err.text, "is not an IDX file"));
+	b[0] = 0;
+	b[2] = 0x0d;
+	assert_int_equal(read_idx(b, sizeof(b), 3, &err), -EPROTO);
+	assert_non_null(strstr(err.text, "of type 0x0d"));
+	assert_int_equal(read_idx(two_images, sizeof(two_images), 1, &err), -EPROTO);
+	assert_non_null(strstr(err.text, "has 3 dimensions where 1 were expected (images in place of labels?)"));
+}
+
+static void an_idx_header_that_promises_too_much_costs_no_memory(void **state)
+{
+	uint8_t huge[] = { 0, 0, 8, 3, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 1 };
+	uint8_t large[] = { 0, 0, 8, 3, 0, 1, 0, 0, 0, 0, 0xff, 0xff, 0, 0, 0, 1, 1 }; /* just below the ceiling */
+	uint8_t none[] = { 0, 0, 8, 3, 0, 0, 0, 0, 0, 0, 0, 2, 0, 0, 0, 3 };
+	struct mlr_error err;
+
+	(void)state;
+	assert_int_equal(read_idx(huge, sizeof(huge), 3, &err), -EFBIG);
+	assert_int_equal(read_idx(large, sizeof(large), 3, &err), -EPROTO);
+	assert_non_null(strstr(err.text, "is truncated"));
+	assert_int_equal(read_idx(none, sizeof(none), 3, &err), -EPROTO);
+	assert_non_null(strstr(err.text, "dimension 1 is 0"));
+}
+
+/* --- data sets ---------------------------------------------------------------- */
+
+static void write_idx3(const char *name, uint8_t count, uint8_t h, uint8_t w, int gz)
+{
+	uint8_t b[16 + 1000] = { 0, 0, 8, 3, 0, 0, 0, count, 0, 0, 0, h, 0, 0, 0, w };
+
+	if (gz)
+		write_gz(name, b, 16u + count * h * w);
+	else
+		write_file(name, b, 16u + count * h * w);
+}
+
+static void write_labels(const char *name, uint8_t count, uint8_t last)
+{
+	uint8_t b[8 + 256] = { 0, 0, 8, 1, 0, 0, 0, count };
+
+	b[7 + count] = last;
+	write_file(name, b, 8u + count);
+}
+
+static void write_dataset(void)
+{
+	unlink(in_test_dir("t10k-images-idx3-ubyte"));
+	write_idx3("train-images-idx3-ubyte", 5, 4, 6, 0);
+	write_labels("train-labels-idx1-ubyte", 5, 2);
+	write_idx3("t10k-images-idx3-ubyte.gz", 3, 4, 6, 1);
+	write_labels("t10k-labels-idx1-ubyte", 3, 6);
+}
+
+static void a_data_set_is_read_from_its_four_files_compressed_or_not(void **state)
+{
+	auto_call(dataset_done) struct dataset d = DATASET_INIT;
+
+	(void)state;
+	write_dataset();
+	assert_int_equal(dataset_load(test_dir, DATASET_ALL, &d, NULL), 0);
+	assert_int_equal(d.train.count, 5);
+	assert_int_equal(d.test.count, 3);
+	assert_true(d.height == 4 && d.width == 6);
+	assert_int_equal(d.classes, 7);
+}
+
+static void files_of_a_data_set_that_do_not_belong_together_are_named(void **state)
+{
+	struct dataset d = DATASET_INIT;
+	struct mlr_error err;
+
+	(void)state;
+	write_dataset();
+	write_labels("train-labels-idx1-ubyte", 4, 2);
+	assert_int_equal(dataset_load(test_dir, DATASET_ALL, &d, &err), -EPROTO);
+	assert_non_null(strstr(err.text, "train-images-idx3-ubyte' has 5 images but 'train-labels-idx1-ubyte' has 4"));
+	write_dataset();
+	write_idx3("t10k-images-idx3-ubyte.gz", 3, 4, 7, 1);
+	assert_int_equal(dataset_load(test_dir, DATASET_ALL, &d, &err), -EPROTO);
+	assert_non_null(strstr(err.text, "has images of 4x7 but the training images are 4x6"));
+	write_dataset();
+	unlink(in_test_dir("t10k-labels-idx1-ubyte"));
+	assert_int_equal(dataset_load(test_dir, DATASET_TEST, &d, &err), -ENOENT);
+	assert_non_null(strstr(err.text, "t10k-labels-idx1-ubyte' is missing, with and without .gz"));
+	assert_null(d.dir);
+}
+
+static void a_data_set_that_is_not_there_names_the_package(void **state)
+{
+	struct dataset d = DATASET_INIT;
+	struct mlr_error err;
+
+	(void)state;
+	assert_int_equal(dataset_load("/no/such", DATASET_ALL, &d, &err), -ENOENT);
+	assert_non_null(strstr(err.text, "'/no/such'"));
+	assert_non_null(strstr(err.text, "dataset-fashion-mnist"));
+	assert_int_equal(dataset_load("no-such-set", DATASET_ALL, &d, &err), -ENOENT);
+	assert_non_null(strstr(err.text, "/usr/share/datasets/no-such-set"));
+}
+
+/* --- safetensors -------------------------------------------------------------- */
+
+/* A file of this header, with the data length given. */
+static int parse_header(const char *json, size_t data, struct mlr_error *err)
+{
+	auto_call(safetensors_done) struct safetensors st = SAFETENSORS_INIT;
+	uint64_t n = strlen(json);
+	auto_free char *buf = xcalloc(1, 8 + n + data);
+
+	memcpy(buf, &n, 8);
+	memcpy(buf + 8, json, n);
+	return safetensors_parse(buf, 8 + n + data, &st, err);
+}
+
+static void safetensors_come_back_as_they_were_written(void **state)
+{
+	const float a[6] = { 1, 2, 3, 4, 5, 6 }, b[1] = { -7 };
+	struct tensor tensors[] = { { (char *)"z", shape2(2, 3), a }, { (char *)"a.b", shape1(1), b } };
+	struct metadata meta[] = { { (char *)"k", (char *)"v \"ä\"" } };
+	struct safetensors in = { tensors, 2, meta, 1 };
+	auto_call(safetensors_done) struct safetensors out = SAFETENSORS_INIT;
+	auto_free char *buf = NULL;
+	size_t len;
+
+	(void)state;
+	assert_int_equal(safetensors_build(&in, &buf, &len, NULL), 0);
+	assert_int_equal(len % 4, 0);
+	assert_int_equal(safetensors_parse(buf, len, &out, NULL), 0);
+	assert_int_equal(out.n, 2);
+	assert_memory_equal(safetensors_find(&out, "z")->data, a, sizeof(a));
+	assert_memory_equal(safetensors_find(&out, "a.b")->data, b, sizeof(b));
+	assert_int_equal(safetensors_find(&out, "z")->shape.rank, 2);
+	assert_null(safetensors_find(&out, "y"));
+	assert_string_equal(safetensors_meta(&out, "k"), "v \"ä\"");
+	for (size_t n = 0; n < len; n++) { /* no shorter file is one */
+		struct safetensors st = SAFETENSORS_INIT;
+
+		assert_int_equal(safetensors_parse(buf, n, &st, NULL), -EPROTO);
+	}
+}
+
+static void hostile_safetensors_are_refused_by_name(void **state)
+{
+	static const struct {
+		const char *json;
+		size_t data;
+		int code;
+		const char *says;
+	} all[] = {
+		{ "{\"t\":{\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[0,8]}}", 4, -EPROTO,
+			"tensor 't': data_offsets [0, 8] lie outside the 4 bytes" },
+		{ "{\"t\":{\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[8,0]}}", 8, -EPROTO, "lie outside" },
+		{ "{\"t\":{\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[-8,0]}}", 8, -EPROTO, "lie outside" },
+		{ "{\"t\":{\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[0,4]}}", 4, -EPROTO,
+			"its shape needs 8 bytes but its data_offsets hold 4" },
+		{ "{\"t\":{\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[0,8]}}", 12, -EPROTO,
+			"the last 4 bytes belong to no tensor" },
+		{ "{\"t\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[4,8]}}", 8, -EPROTO,
+			"4 bytes before tensor 't' belong to no tensor" },
+		{ "{\"t\":{\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[0,8]},"
+		  "\"u\":{\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[4,12]}}", 12, -EPROTO, "overlap" },
+		{ "{\"t\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[0,4]},"
+		  "\"t\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[4,8]}}", 8, -EPROTO, "duplicate" },
+		{ "{\"t\":{\"dtype\":\"F32\",\"shape\":[4294967296,4294967296,2],\"data_offsets\":[0,0]}}", 0, -EPROTO,
+			"tensor 't': dimension 1 is not possible" },
+		{ "{\"t\":{\"dtype\":\"F32\",\"shape\":[2147483647,2147483647,2147483647],\"data_offsets\":[0,0]}}", 0,
+			-EPROTO, "tensor 't': dimension 3 is not possible" },
+		{ "{\"t\":{\"dtype\":\"F32\",\"shape\":[0],\"data_offsets\":[0,0]}}", 0, -EPROTO, "dimension 1" },
+		{ "{\"t\":{\"dtype\":\"F32\",\"shape\":[1.5],\"data_offsets\":[0,4]}}", 4, -EPROTO, "dimension 1" },
+		{ "{\"t\":{\"dtype\":\"F32\",\"shape\":[1,1,1,1,1],\"data_offsets\":[0,4]}}", 4, -ENOTSUP,
+			"has 5 dimensions" },
+		{ "{\"t\":{\"dtype\":\"BF16\",\"shape\":[1],\"data_offsets\":[0,2]}}", 2, -ENOTSUP,
+			"tensor 't' is of type BF16" },
+		{ "{\"t\":{\"dtype\":\"F32\",\"data_offsets\":[0,4]}}", 4, -EPROTO, "tensor 't' has no shape" },
+		{ "{\"t\":{\"dtype\":\"F32\",\"shape\":[1]}}", 4, -EPROTO, "tensor 't' has no pair of data_offsets" },
+		{ "{\"t\":7}", 0, -EPROTO, "tensor 't' has no dtype" },
+		{ "{\"__metadata__\":{\"k\":1}}", 0, -EPROTO, "__metadata__ 'k' is not a string" },
+		{ "{\"__metadata__\":[]}", 0, -EPROTO, "__metadata__ is not an object" },
+		{ "{\"a\\u001b[2J\":{}}", 0, -EPROTO, "tensor 'a?[2J' has no dtype" },
+		{ "[]", 0, -EPROTO, "is not a JSON object" },
+		{ "{\"t\":", 0, -EPROTO, "not JSON" },
+	};
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_LEN(all); i++) {
+		struct mlr_error err = MLR_ERROR_INIT;
+		int r = parse_header(all[i].json, all[i].data, &err);
+
+		if (r != all[i].code || !strstr(err.text, all[i].says))
+			fail_msg("%s: %d, %s", all[i].json, r, err.text);
+	}
+}
+
+static void a_safetensors_header_larger_than_the_file_or_the_ceiling_is_refused(void **state)
+{
+	struct safetensors st = SAFETENSORS_INIT;
+	auto_free char *buf = xcalloc(1, SAFETENSORS_HEADER_MAX + 9);
+	uint64_t n = UINT64_MAX;
+	struct mlr_error err;
+
+	(void)state;
+	memcpy(buf, &n, 8);
+	assert_int_equal(safetensors_parse(buf, 100, &st, &err), -EPROTO);
+	assert_non_null(strstr(err.text, "a header of 18446744073709551615 bytes in a file of 100"));
+	n = SAFETENSORS_HEADER_MAX + 1;
+	memcpy(buf, &n, 8);
+	assert_int_equal(safetensors_parse(buf, n + 8, &st, &err), -EPROTO);
+	assert_non_null(strstr(err.text, "is larger than"));
+}
+
+/* --- checkpoints -------------------------------------------------------------- */
+
+static struct net *tiny_reference_net(void)
+{
+	struct net *net = NULL;
+
+	assert_int_equal(net_reference(shape3(1, 8, 8), 3, 0.5f, &net, NULL), 0);
+	return net;
+}
+
+static void a_checkpoint_brings_back_network_parameters_and_place(void **state)
+{
+	auto_call(net_free) struct net *net = tiny_reference_net(), *got = NULL;
+	const struct checkpoint_info info = { 3, 16, 1234, 42, "reference", "/data" };
+	auto_free float *params = random_floats(1, net->params), *p = NULL;
+	struct checkpoint_info back;
+
+	(void)state;
+	assert_int_equal(checkpoint_write(in_test_dir("c"), net, params, &info, NULL), 0);
+	assert_int_equal(checkpoint_read(in_test_dir("c"), &got, &p, &back, NULL), 0);
+	assert_int_equal(got->params, net->params);
+	assert_int_equal(got->classes, 3);
+	assert_memory_equal(p, params, net->params * sizeof(float));
+	assert_true(back.epoch == 3 && back.batch == 16 && back.step == 1234 && back.seed == 42);
+}
+
+/* Write the tensors of a network after a change, and say what reading it says. */
+static void assert_refused(const struct tensor *tensors, size_t n, const char *net, const char *input,
+	int code, const char *says)
+{
+	struct metadata meta[] = { { (char *)"net", (char *)net }, { (char *)"input", (char *)input },
+		{ (char *)"epoch", (char *)"1" }, { (char *)"step", (char *)"1" }, { (char *)"seed", (char *)"1" },
+		{ (char *)"batch", (char *)"4" } };
+	struct safetensors st = { (struct tensor *)tensors, n, meta, ARRAY_LEN(meta) };
+	auto_call(net_free) struct net *got = NULL;
+	auto_free char *buf = NULL;
+	auto_free float *p = NULL;
+	struct checkpoint_info info;
+	struct mlr_error err = MLR_ERROR_INIT;
+	size_t len;
+
+	assert_int_equal(safetensors_build(&st, &buf, &len, NULL), 0);
+	write_file("bad", buf, len);
+	if (checkpoint_read(in_test_dir("bad"), &got, &p, &info, &err) != code || !strstr(err.text, says))
+		fail_msg("%s", err.text);
+	assert_non_null(strstr(err.text, "/bad'"));
+	assert_null(got);
+}
+
+static void a_checkpoint_that_does_not_fit_its_network_is_refused_by_tensor(void **state)
+{
+	auto_free float *v = random_floats(1, 64 * 32 * 25 + 512 * 256);
+	struct tensor t[] = { { (char *)"conv1.weight", shape4(32, 1, 5, 5), v }, { (char *)"conv1.bias", shape1(32), v },
+		{ (char *)"conv2.weight", shape4(64, 32, 5, 5), v }, { (char *)"conv2.bias", shape1(64), v },
+		{ (char *)"fc1.weight", shape2(512, 256), v }, { (char *)"fc1.bias", shape1(512), v },
+		{ (char *)"fc2.bias", shape1(3), v }, { (char *)"fc2.weight", shape2(3, 512), v },
+		{ (char *)"more", shape1(1), v } };
+
+	(void)state;
+	assert_refused(t, 9, "convolutional", "1x8x8", -EPROTO, "it holds 9 tensors where network 'convolutional' has 8");
+	assert_refused(t, 7, "convolutional", "1x8x8", -EPROTO, "tensor 'fc2.weight' is missing");
+	assert_refused(t, 6, "convolutional", "1x8x8", -EPROTO, "tensor 'fc2.bias' is missing");
+	assert_refused(t, 8, "convolutional", "1x28x28", -EPROTO, "tensor 'fc1.weight' is 512x256 where the network needs 512x3136");
+	assert_refused(t, 8, "resnet", "1x8x8", -ENOTSUP, "network 'resnet' is not known");
+	assert_refused(t, 8, "convolutional", "1x8x8x", -EPROTO, "'1x8x8x' for 'input'");
+	assert_refused(t, 8, "convolutional", "1x99999x99999", -EINVAL, "images of 1 x 99999 x 99999");
+	assert_refused(t, 8, "convolutional", "0x8x8", -EINVAL, "images of 0 x 8 x 8");
+}
+
+static void a_checkpoint_path_that_cannot_be_written_is_known_at_once(void **state)
+{
+	struct mlr_error err;
+
+	(void)state;
+	assert_int_equal(checkpoint_probe(in_test_dir("fine"), &err), 0);
+	assert_int_equal(access(in_test_dir("fine"), F_OK), -1);
+	assert_int_equal(checkpoint_probe(in_test_dir("no/such/dir"), &err), -ENOENT);
+	assert_non_null(strstr(err.text, "can't be written"));
+	assert_int_equal(checkpoint_probe(test_dir, &err), -EINVAL);
+	assert_non_null(strstr(err.text, "is a directory"));
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(an_idx_file_is_read_plain_and_compressed),
+		cmocka_unit_test(an_idx_file_that_ends_early_is_refused),
+		cmocka_unit_test(a_compressed_idx_file_that_ends_early_or_is_damaged_is_refused),
+		cmocka_unit_test(an_idx_file_that_goes_on_is_refused),
+		cmocka_unit_test(what_is_no_idx_file_of_bytes_is_named),
+		cmocka_unit_test(an_idx_header_that_promises_too_much_costs_no_memory),
+		cmocka_unit_test(a_data_set_is_read_from_its_four_files_compressed_or_not),
+		cmocka_unit_test(files_of_a_data_set_that_do_not_belong_together_are_named),
+		cmocka_unit_test(a_data_set_that_is_not_there_names_the_package),
+		cmocka_unit_test(safetensors_come_back_as_they_were_written),
+		cmocka_unit_test(hostile_safetensors_are_refused_by_name),
+		cmocka_unit_test(a_safetensors_header_larger_than_the_file_or_the_ceiling_is_refused),
+		cmocka_unit_test(a_checkpoint_brings_back_network_parameters_and_place),
+		cmocka_unit_test(a_checkpoint_that_does_not_fit_its_network_is_refused_by_tensor),
+		cmocka_unit_test(a_checkpoint_path_that_cannot_be_written_is_known_at_once),
+	};
+
+	return cmocka_run_group_tests(tests, make_test_dir, drop_test_dir);
+}
