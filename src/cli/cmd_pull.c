@@ -149,7 +149,7 @@ static void tell(const struct pull_result *r, double seconds)
 	if (r->up_to_date)
 		mlr_info("'%s' is up to date: %s, %s", r->image.name, r->image.manifest, size);
 	else
-		mlr_info("pulled '%s': %s, %s in %.1f s", r->image.name, r->image.manifest, size, seconds);
+		mlr_info("pulled '%s': %s, %s in %.2f s", r->image.name, r->image.manifest, size, seconds);
 }
 
 static int print_json(const struct pull_result *r, double seconds)
@@ -160,7 +160,7 @@ static int print_json(const struct pull_result *r, double seconds)
 		im->name, "digest", im->manifest, "index", im->index, "platform", im->platform, "size",
 		(json_int_t)im->size, "status", r->up_to_date ? "up to date" : "pulled", "layers",
 		(json_int_t)r->layers, "layers_fetched", (json_int_t)r->layers_fetched, "bytes_fetched",
-		(json_int_t)r->bytes_fetched, "seconds", seconds));
+		(json_int_t)r->bytes_fetched, "seconds", (double)(int64_t)(seconds * 1000) / 1000));
 }
 
 static enum progress_style style_of(const struct args *a)

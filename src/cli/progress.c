@@ -70,7 +70,8 @@ static void begin(void *ctx, const char *name, const struct pull_layer *layers, 
 		return;
 	cli_size(bytes, size);
 	if (here > 0)
-		mlr_info("pulling '%s': %zu layers, %s; %zu of them here already", name, n, size, here);
+		mlr_info("pulling '%s': %zu layer%s, %s, %zu here already", name, n, n == 1 ? "" : "s", size,
+			here);
 	else
 		mlr_info("pulling '%s': %zu layer%s, %s", name, n, n == 1 ? "" : "s", size);
 }
@@ -83,7 +84,7 @@ static void tell_end(struct progress *p, size_t i)
 
 	cli_size(p->layers[i].size, size);
 	if (p->seen[i].state == PULL_DONE)
-		mlr_info("layer %.12s: %s in %.1f s", digest, size, now() - p->seen[i].started);
+		mlr_info("layer %.12s: %s in %.2f s", digest, size, now() - p->seen[i].started);
 	else if (p->seen[i].started > 0)
 		mlr_info("layer %.12s: %s, another process has just brought it", digest, size);
 	else

@@ -42,7 +42,8 @@ struct call {
 	int (*end)(void *ctx, struct http_exchange *x, struct mlr_error *err);
 	http_sink_fn sink;
 	void *ctx;
-	uint64_t *received; /* bytes so far, where the sink counts them; may be NULL */
+	uint64_t *received; /* bytes of size so far, where the sink counts them; else NULL */
+	uint64_t size;
 };
 
 static void set_base(struct registry *r)
@@ -188,7 +189,7 @@ static int run(struct registry *r, const struct call *c, struct http_exchange *x
 		if (ret == 0)
 			return 0;
 		/* All bytes came before the connection broke: what is left to break does not matter. */
-		if (x->transient && c->end && c->end(c->ctx, x, NULL) == 0)
+		if (c->received && *c->received == c->size && (x->status == 200 || x->status == 206))
 			return 0;
 		/* A registry that never answered is more likely misspelt than restarting. */
 		if (!x->transient || (x->unreached && !reached))
@@ -364,7 +365,7 @@ int registry_blob_stream(struct registry *r, const char *digest, uint64_t size,
 	auto_hash struct hash *hash = hash_new();
 	struct stream s = { .digest = digest, .size = size, .hash = hash, .sink = sink, .sink_ctx = ctx };
 	struct call c = { .path = path, .what = what, .begin = begin_stream, .end = end_stream,
-		.sink = put_stream, .ctx = &s, .received = &s.received };
+		.sink = put_stream, .ctx = &s, .received = &s.received, .size = size };
 	int ret;
 
 	ret = run(r, &c, &x, err);

@@ -69,6 +69,11 @@ struct dnn_format dnn_format_any(int rank, const int *dims)
 	return format(rank, dims, dnnl_format_tag_any);
 }
 
+struct dnn_format dnn_format_hwio(const int *dims)
+{
+	return format(4, dims, dnnl_hwio);
+}
+
 size_t dnn_format_size(const struct dnn_format *f)
 {
 	return dnnl_memory_desc_get_size(&f->md);
@@ -219,6 +224,29 @@ int dnn_backward_weights(struct dnn *d, const struct dnn_layer *l, const struct 
 		return failed(s, "describe a backward pass to weights", err);
 	return make(d, l->is_conv ? (void *)&conv : (void *)&dense, 0, forward, "backward pass to weights", op,
 		err);
+}
+
+static dnnl_status_t matrices(dnnl_memory_desc_t *md, size_t stack, size_t rows, size_t columns,
+	const size_t *strides)
+{
+	dnnl_dims_t dims = { (dnnl_dim_t)stack, (dnnl_dim_t)rows, (dnnl_dim_t)columns };
+	dnnl_dims_t s = { (dnnl_dim_t)strides[0], (dnnl_dim_t)strides[1], (dnnl_dim_t)strides[2] };
+
+	return dnnl_memory_desc_init_by_strides(md, 3, dims, dnnl_f32, s);
+}
+
+int dnn_multiply(struct dnn *d, const struct dnn_product *p, struct dnn_op *op, struct mlr_error *err)
+{
+	dnnl_memory_desc_t a, b, c;
+	dnnl_matmul_desc_t desc;
+	dnnl_status_t s;
+
+	if ((s = matrices(&a, p->stack, p->m, p->k, p->a)) != dnnl_success ||
+		(s = matrices(&b, p->stack, p->k, p->n, p->b)) != dnnl_success ||
+		(s = matrices(&c, p->stack, p->m, p->n, p->c)) != dnnl_success ||
+		(s = dnnl_matmul_desc_init(&desc, &a, &b, NULL, &c)) != dnnl_success)
+		return failed(s, "describe a matrix product", err);
+	return make(d, &desc, 0, NULL, "matrix product", op, err);
 }
 
 int dnn_reorder(struct dnn *d, const struct dnn_format *from, const struct dnn_format *to,

@@ -30,6 +30,9 @@ struct dnn_format {
 struct dnn_format dnn_format_plain(int rank, const int *dims);
 struct dnn_format dnn_format_any(int rank, const int *dims);
 
+/* Weights of a convolution, [k][c][r][s], lying as [r][s][c][k]. */
+struct dnn_format dnn_format_hwio(const int *dims);
+
 /* The format of an activation [n][c][h][w] for other dimensions; its block must be known (below). */
 struct dnn_format dnn_format_like(const struct dnn_format *f, const int *dims);
 
@@ -77,6 +80,18 @@ int dnn_backward_data(struct dnn *d, const struct dnn_layer *l, const struct dnn
 	struct dnn_op *op, struct mlr_error *err);
 int dnn_backward_weights(struct dnn *d, const struct dnn_layer *l, const struct dnn_op *forward,
 	struct dnn_op *op, struct mlr_error *err);
+
+/*
+ * C = A B for each of a stack of matrices: A [stack][m][k], B [stack][k][n], C [stack][m][n], given by
+ * the strides of their three dimensions, in floats. Arguments: DNNL_ARG_SRC, DNNL_ARG_WEIGHTS,
+ * DNNL_ARG_DST.
+ */
+struct dnn_product {
+	size_t stack, m, n, k;
+	size_t a[3], b[3], c[3];
+};
+
+int dnn_multiply(struct dnn *d, const struct dnn_product *p, struct dnn_op *op, struct mlr_error *err);
 
 /* Copy from one format to another: arguments DNNL_ARG_FROM and DNNL_ARG_TO, bound already. */
 int dnn_reorder(struct dnn *d, const struct dnn_format *from, const struct dnn_format *to,

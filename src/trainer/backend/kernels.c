@@ -1,6 +1,7 @@
 #include "trainer/backend/kernels.h"
 
 #include "trainer/backend/parallel.h"
+#include "trainer/backend/wide.h"
 
 #include <string.h>
 
@@ -8,16 +9,6 @@
 #if defined(__GNUC__) && !defined(__clang__)
 #pragma GCC optimize("O3")
 #endif
-
-/* One body for each width of vectors, chosen when the program is loaded. The sanitizers' runtime is
- * not ready that early. */
-#if defined(__x86_64__) && !defined(__SANITIZE_ADDRESS__) && !defined(__clang__)
-#define WIDE __attribute__((target_clones("arch=x86-64-v4", "arch=x86-64-v3", "default")))
-#else
-#define WIDE
-#endif
-
-#define INLINE static inline __attribute__((always_inline))
 
 struct pool_call {
 	const struct kernel_pool *p;

@@ -1,5 +1,6 @@
 /*
- * The backend `onednn`: convolutions and dense layers by oneDNN, the rest by kernels.h.
+ * The backend `onednn`: convolutions and dense layers by oneDNN, the rest by kernels.h. Where a
+ * convolution can be done by winograd.h, oneDNN does its matrix products.
  *
  * A layer and the ReLU behind it make one node. oneDNN chooses every format; an activation keeps
  * its format from node to node, and a reorder is made only where two nodes disagree. Parameters,
@@ -14,6 +15,7 @@
 #include "trainer/backend/dnn.h"
 #include "trainer/backend/kernels.h"
 #include "trainer/backend/ops.h"
+#include "trainer/backend/winograd.h"
 #include "trainer/tensor/rng.h"
 
 #include <errno.h>
@@ -45,6 +47,11 @@ struct node {
 	float *src_copy, *dsrc, *data_weights, *dw;
 	struct dnn_op plain_to_weights, weights_to_plain;
 
+	int fast; /* the convolution goes by winograd.h, and the operations above are empty */
+	struct winograd wino;
+	struct dnn_op times_u, to_dv, to_du; /* M = V U, dV = dM U', dU = V' dM */
+	float *v, *m, *u, *du, *partial;     /* dV takes V's place, dM takes M's */
+
 	struct kernel_pool pool;
 	float *mask, *mask_plain; /* dropout; the second where the format is not row-major */
 	struct dnn_op plain_to_mask;
@@ -73,7 +80,7 @@ static void node_done(struct node *d)
 {
 	struct dnn_op *ops[] = { &d->forward, &d->to_data, &d->to_weights, &d->in_to_src, &d->dsrc_to_din,
 		&d->weights_to_data, &d->dw_to_grad, &d->plain_to_weights, &d->weights_to_plain,
-		&d->plain_to_mask };
+		&d->plain_to_mask, &d->times_u, &d->to_dv, &d->to_du };
 
 	for (size_t i = 0; i < ARRAY_LEN(ops); i++)
 		dnn_op_done(ops[i]);
@@ -192,6 +199,43 @@ static int make_layer(struct onednn *o, struct node *d, struct mlr_error *err)
 	return r < 0 ? r : reorder_if_needed(o, &d->src, &d->in, &d->dsrc_to_din, err);
 }
 
+/* Can this convolution go by winograd.h, in the format that its input has? */
+static int is_fast(struct onednn *o, struct node *d)
+{
+	const struct layer *l = d->layer;
+
+	return l->kind == LAYER_CONV && dnn_format_block(&d->in) == 16 &&
+	       winograd_fits(&d->wino, o->engine.batch, l->in.dim[0], l->outputs, l->in.dim[1], l->in.dim[2],
+		       l->size, l->stride, l->pad);
+}
+
+static int make_fast(struct onednn *o, struct node *d, struct mlr_error *err)
+{
+	const struct winograd *g = &d->wino;
+	size_t c = (size_t)g->c, k = (size_t)g->k, u = c * k;
+	const struct dnn_product times_u = { WINOGRAD_POINTS, g->tiles, k, c, { g->v_stride, c, 1 },
+		{ u, k, 1 }, { g->m_stride, k, 1 } };
+	const struct dnn_product to_dv = { WINOGRAD_POINTS, g->tiles, c, k, { g->m_stride, k, 1 },
+		{ u, 1, k }, { g->v_stride, c, 1 } };
+	const struct dnn_product to_du = { WINOGRAD_POINTS, c, k, g->tiles, { g->v_stride, 1, c },
+		{ g->m_stride, k, 1 }, { u, k, 1 } };
+	int dims[4] = { 0 }, r;
+	struct dnn_format plain;
+
+	d->fast = 1;
+	batch_dims(g->n, &d->layer->out, dims);
+	d->format = dnn_format_like(&d->in, dims);
+	weight_dims(d->layer, dims);
+	plain = dnn_format_plain(4, dims);
+	d->weights = dnn_format_hwio(dims);
+	if ((r = dnn_reorder(&o->dnn, &plain, &d->weights, &d->plain_to_weights, err)) < 0 ||
+		(r = dnn_reorder(&o->dnn, &d->weights, &plain, &d->weights_to_plain, err)) < 0 ||
+		(r = dnn_multiply(&o->dnn, &times_u, &d->times_u, err)) < 0 ||
+		(r = dnn_multiply(&o->dnn, &to_du, &d->to_du, err)) < 0)
+		return r;
+	return d->first ? 0 : dnn_multiply(&o->dnn, &to_dv, &d->to_dv, err);
+}
+
 static void place_params(struct onednn *o, struct node *d)
 {
 	size_t weights = dnn_format_size(&d->weights) / sizeof(float);
@@ -218,6 +262,20 @@ static int make_pool(struct node *d, struct mlr_error *err)
 	return 0;
 }
 
+static void describe(const struct node *d)
+{
+	if (d->fast)
+		mlr_debug("layer '%s': Winograd, forward %s, backward data %s, weights %s", d->layer->name,
+			dnn_op_name(&d->times_u), d->first ? "-" : dnn_op_name(&d->to_dv), dnn_op_name(&d->to_du));
+	else
+		mlr_debug("layer '%s': forward %s, backward data %s, weights %s%s%s%s%s", d->layer->name,
+			dnn_op_name(&d->forward), d->first ? "-" : dnn_op_name(&d->to_data),
+			dnn_op_name(&d->to_weights), d->in_to_src.n ? ", reorders input" : "",
+			d->dsrc_to_din.n ? ", reorders input's gradient" : "",
+			d->weights_to_data.n ? ", reorders weights" : "",
+			d->dw_to_grad.n ? ", reorders weights' gradient" : "");
+}
+
 static int make_node(struct onednn *o, struct node *d, struct mlr_error *err)
 {
 	struct dnn_format plain;
@@ -226,16 +284,11 @@ static int make_node(struct onednn *o, struct node *d, struct mlr_error *err)
 	switch (d->layer->kind) {
 	case LAYER_CONV:
 	case LAYER_DENSE:
-		r = make_layer(o, d, err);
+		r = is_fast(o, d) ? make_fast(o, d, err) : make_layer(o, d, err);
 		if (r < 0)
 			break;
 		place_params(o, d);
-		mlr_debug("layer '%s': forward %s, backward data %s, weights %s%s%s%s%s", d->layer->name,
-			dnn_op_name(&d->forward), d->first ? "-" : dnn_op_name(&d->to_data),
-			dnn_op_name(&d->to_weights), d->in_to_src.n ? ", reorders input" : "",
-			d->dsrc_to_din.n ? ", reorders input's gradient" : "",
-			d->weights_to_data.n ? ", reorders weights" : "",
-			d->dw_to_grad.n ? ", reorders weights' gradient" : "");
+		describe(d);
 		break;
 	case LAYER_MAXPOOL:
 		r = make_pool(d, err);
@@ -295,7 +348,7 @@ static void *take_if(struct plan *p, const struct dnn_op *op, const struct dnn_f
 	return op->n ? take(p, dnn_format_size(f)) : NULL;
 }
 
-static void plan_node(struct plan *p, struct node *d)
+static void plan_node(struct plan *p, struct node *d, int threads)
 {
 	struct dnn_format f;
 
@@ -305,7 +358,14 @@ static void plan_node(struct plan *p, struct node *d)
 		d->mask = take(p, dnn_format_size(&d->format));
 		d->mask_plain = d->plain_to_mask.n ? take(p, dnn_format_size(&d->format)) : d->mask;
 	}
-	if (!layer_has_params(d->layer))
+	if (d->fast) {
+		d->v = take(p, winograd_v(&d->wino) * sizeof(float));
+		d->m = take(p, winograd_m(&d->wino) * sizeof(float));
+		d->u = take(p, winograd_u(&d->wino) * sizeof(float));
+		d->du = take(p, winograd_u(&d->wino) * sizeof(float));
+		d->partial = take(p, (size_t)(threads * d->wino.k) * sizeof(float));
+	}
+	if (!layer_has_params(d->layer) || d->fast)
 		return;
 	d->src_copy = take_if(p, &d->in_to_src, &d->src);
 	d->dsrc = take_if(p, &d->dsrc_to_din, &d->src);
@@ -335,7 +395,7 @@ static size_t plan(struct onednn *o, void *block)
 	o->grad = take(&p, o->params * sizeof(float));
 	o->engine.input = take(&p, dnn_format_size(&in));
 	for (size_t i = 0; i < o->n; i++)
-		plan_node(&p, &o->nodes[i]);
+		plan_node(&p, &o->nodes[i], o->engine.threads);
 	o->scratch = take(&p, o->scratch_bytes);
 	return p.used;
 }
@@ -384,13 +444,26 @@ static int bind_layer(struct onednn *o, struct node *d, float *x, float *dx, str
 		err);
 }
 
+static int bind_fast(struct onednn *o, struct node *d, struct mlr_error *err)
+{
+	static const int args[] = { DNNL_ARG_SRC, DNNL_ARG_WEIGHTS, DNNL_ARG_DST };
+	int r;
+
+	if ((r = bind(o, &d->times_u, args, (void *[]){ d->v, d->u, d->m }, 3, err)) < 0 ||
+		(r = bind(o, &d->to_du, args, (void *[]){ d->v, d->m, d->du }, 3, err)) < 0)
+		return r;
+	return d->first ? 0 : bind(o, &d->to_dv, args, (void *[]){ d->m, d->u, d->v }, 3, err);
+}
+
 static int bind_all(struct onednn *o, struct mlr_error *err)
 {
 	for (size_t i = 0; i < o->n; i++) {
 		struct node *d = &o->nodes[i];
 		int r = 0;
 
-		if (layer_has_params(d->layer))
+		if (d->fast)
+			r = bind_fast(o, d, err);
+		else if (layer_has_params(d->layer))
 			r = bind_layer(o, d, i ? d[-1].y : o->engine.input, i ? d[-1].dy : NULL, err);
 		if (r < 0)
 			return mlr_wrap(err, "layer '%s'", d->layer->name);
@@ -412,9 +485,12 @@ static int allocate(struct onednn *o, struct mlr_error *err)
 	size_t bytes;
 
 	for (size_t i = 0; i < o->n; i++) {
-		need_scratch(o, &o->nodes[i].forward);
-		need_scratch(o, &o->nodes[i].to_data);
-		need_scratch(o, &o->nodes[i].to_weights);
+		const struct node *d = &o->nodes[i];
+		const struct dnn_op *ops[] = { &d->forward, &d->to_data, &d->to_weights, &d->times_u, &d->to_dv,
+			&d->to_du };
+
+		for (size_t k = 0; k < ARRAY_LEN(ops); k++)
+			need_scratch(o, ops[k]);
 	}
 	bytes = (plan(o, NULL) + HUGE_PAGE - 1) / HUGE_PAGE * HUGE_PAGE;
 	o->block = aligned_alloc(HUGE_PAGE, bytes);
@@ -501,6 +577,26 @@ static void dropout_forward(struct onednn *o, struct node *d, const float *x, co
 	kernel_multiply(floats(d), x, d->mask, d->y);
 }
 
+static void fast_forward(struct onednn *o, struct node *d, const float *x)
+{
+	winograd_input(&d->wino, x, d->v);
+	winograd_weights(&d->wino, o->param + d->at, d->u);
+	dnn_op_run(&o->dnn, &d->times_u);
+	winograd_output(&d->wino, d->m, o->param + d->bias_at, d->relu, d->y);
+}
+
+/* V, U and M are what forward left. */
+static void fast_backward(struct onednn *o, struct node *d)
+{
+	winograd_output_back(&d->wino, d->dy, d->m, o->grad + d->bias_at, d->partial, o->engine.threads);
+	dnn_op_run(&o->dnn, &d->to_du);
+	winograd_weights_back(&d->wino, d->du, o->grad + d->at);
+	if (d->first)
+		return;
+	dnn_op_run(&o->dnn, &d->to_dv);
+	winograd_input_back(&d->wino, d->v, d[-1].dy);
+}
+
 static void forward_all(struct onednn *o, const struct step *step)
 {
 	for (size_t i = 0; i < o->n; i++) {
@@ -510,6 +606,10 @@ static void forward_all(struct onednn *o, const struct step *step)
 		switch (d->layer->kind) {
 		case LAYER_CONV:
 		case LAYER_DENSE:
+			if (d->fast) {
+				fast_forward(o, d, x);
+				break;
+			}
 			dnn_op_run(&o->dnn, &d->in_to_src);
 			dnn_op_run(&o->dnn, &d->forward);
 			break;
@@ -530,6 +630,10 @@ static void layer_backward(struct onednn *o, struct node *d)
 {
 	if (d->relu && !d->pooled) /* a pooling node has passed it already */
 		kernel_relu_backward(floats(d), d->y, d->dy);
+	if (d->fast) {
+		fast_backward(o, d);
+		return;
+	}
 	dnn_op_run(&o->dnn, &d->to_weights);
 	dnn_op_run(&o->dnn, &d->dw_to_grad);
 	if (d->first)

@@ -1,0 +1,266 @@
+#!/usr/bin/env bats
+# mlrun pull against a registry that asks for tokens, redirects, breaks off, refuses and lies.
+
+load common
+
+setup_file() {
+	command -v python3 >/dev/null || {
+		skip_file "python3 is not installed"
+		return
+	}
+	cd "$BATS_FILE_TMPDIR" || return
+	mkdir -p root/d
+	(cd root/d && seq 200 | split -l 1 -a 3 - f && head -c 3000000 /dev/urandom >big)
+	layer_tar root.tar root
+	image_layout layout root.tar
+}
+
+setup() {
+	common_setup
+	log=$BATS_TEST_TMPDIR/log
+	: >"$log"
+}
+
+teardown() {
+	[ -z "${fake_in:-}" ] || exec {fake_in}>&-
+	common_teardown
+}
+
+# fake OPTION...: start the registry; its names are in $registry, $auth and $storage. It ends with the test.
+fake() {
+	mkfifo "$BATS_TEST_TMPDIR/in" "$BATS_TEST_TMPDIR/out"
+	python3 "$top_srcdir/tests/cli/fake_registry.py" "$BATS_FILE_TMPDIR/layout" "$log" "$@" \
+		<"$BATS_TEST_TMPDIR/in" >"$BATS_TEST_TMPDIR/out" 3>&- 4>&- &
+	exec {fake_in}>"$BATS_TEST_TMPDIR/in"
+	read -r registry auth storage <"$BATS_TEST_TMPDIR/out"
+	export registry auth storage
+}
+
+assert_pulled() {
+	cmp "$BATS_FILE_TMPDIR/root/d/big" "$MLRUN_STORE"/layers/*/tree/d/big
+	assert_equal "$(mlrun images --json | jq length)" 1
+}
+
+assert_nothing_stored() {
+	assert_equal "$(mlrun images --json)" '[]'
+	run -0 find "$MLRUN_STORE"/{layers,tmp,facts} -mindepth 1
+	assert_output ''
+}
+
+@test "token: asked for when the registry demands one, and used" {
+	fake --auth bearer
+	run -0 mlrun pull "$registry/x"
+	assert_pulled
+	assert_equal "$(grep -c '^auth ' "$log")" 1
+	grep -q '^auth GET /token?service=fake&scope=repository%3ax%3apull auth=- ' "$log"
+	assert_equal "$(grep '^registry ' "$log" | grep -vc 'auth=Bearer_token-1 ')" 1
+}
+
+@test "token: one that has run out is replaced in the middle of a pull" {
+	fake --auth bearer --token-uses 1 --cut 1500000
+	run -0 mlrun pull "$registry/x"
+	assert_pulled
+	assert [ "$(grep -c '^auth ' "$log")" -ge 3 ]
+	grep -q 'auth=Bearer_token-[3-9] range=bytes=1500000-' "$log"
+}
+
+@test "token: a refusal names the registry and what can be done" {
+	fake --auth bearer --deny-token
+	run -125 mlrun pull "$registry/secret"
+	assert_output --partial "'$registry' refuses 'secret': ask 'http://$auth/token' for a token: anonymous access is refused"
+	assert_output --partial "hint: a wrong name or a private image? mlrun has no login yet"
+}
+
+@test "token: a registry that wants a password is told as such" {
+	fake --auth basic
+	run -125 mlrun pull "$registry/secret"
+	assert_output --partial "the registry wants a user name and a password"
+	assert_output --partial "mlrun has no login yet"
+}
+
+@test "token: a token server that is not on loopback must be https" {
+	fake --auth bearer --realm "http://192.0.2.1/token"
+	run -125 mlrun pull "$registry/x"
+	assert_output --partial "refused the registry's token server: 'http://192.0.2.1/token' is not https"
+}
+
+@test "redirect: followed to another host, which does not see the token" {
+	fake --auth bearer --redirect-blobs
+	run -0 mlrun pull --verbose "$registry/x"
+	refute_output --partial secret
+	refute_output --partial token-1
+	assert_pulled
+	assert_equal "$(grep -c '^storage GET .* auth=- ' "$log")" 2
+	refute grep -q '^storage .*Bearer' "$log"
+}
+
+@test "redirect: refused when it leads to plain http elsewhere, or to another scheme" {
+	for url in http://192.0.2.1/x file:///etc/passwd gopher://127.0.0.1/x https://user:pass@127.0.0.1/x; do
+		fake --redirect-to "$url"
+		run -125 mlrun pull "$registry/x"
+		assert_output --partial "refused to follow the registry's redirect: '$url'"
+		exec {fake_in}>&-
+		rm "$BATS_TEST_TMPDIR"/{in,out}
+	done
+	assert_nothing_stored
+}
+
+@test "redirect: a circle ends" {
+	fake --redirect-to /v2/x/blobs/round
+	run -125 mlrun pull "$registry/x"
+	assert_output --partial "more than 5 redirects"
+}
+
+@test "broken: a transfer that breaks goes on at the byte it had reached" {
+	fake --cut 1100000
+	run -0 mlrun pull "$registry/x"
+	assert_pulled
+	grep -q 'range=bytes=1100000-' "$log"
+	grep -q 'range=bytes=2200000-' "$log"
+}
+
+@test "broken: the storage behind a redirect may break as well" {
+	fake --cut 1100000 --redirect-blobs
+	run -0 mlrun pull "$registry/x"
+	assert_pulled
+	grep -q '^storage .*range=bytes=1100000-' "$log"
+}
+
+@test "broken: an end without a length is not taken for the end" {
+	fake --cut 1100000 --no-length
+	run -0 mlrun pull "$registry/x"
+	assert_pulled
+}
+
+@test "broken: a registry that ignores Range is coped with" {
+	fake --no-range --cut 2900000 --cuts 2
+	run -0 mlrun pull "$registry/x"
+	assert_pulled
+	assert_equal "$(grep -c 'range=bytes=2900000-' "$log")" 2
+}
+
+@test "broken: a registry that answers Range with other bytes is refused" {
+	fake --wrong-range --cut 1100000
+	run -125 mlrun pull "$registry/x"
+	assert_output --partial "asked to go on at byte 1100000, the registry did not"
+	assert_nothing_stored
+}
+
+@test "busy: 429 with Retry-After is waited for" {
+	fake --refuse 1 --status 429 --retry-after 3
+	SECONDS=0
+	run -0 mlrun pull "$registry/x"
+	assert_output --partial "warning: '$registry' says: too many requests: fake toomanyrequests; trying again in"
+	assert [ $SECONDS -ge 3 ]
+	assert_pulled
+}
+
+@test "busy: a wait longer than anyone watches is told instead" {
+	fake --refuse 100 --status 429 --retry-after 3600
+	run -125 mlrun pull "$registry/x"
+	assert_output --partial "too many requests"
+	assert_output --partial "hint: registries limit anonymous pulls by address"
+}
+
+@test "busy: 503 is tried again, 404 is not" {
+	fake --refuse 1
+	run -0 mlrun pull "$registry/x"
+	assert_pulled
+	run -125 mlrun pull "$registry/x:nosuch"
+	assert_equal "$(grep -c nosuch "$log")" 1
+}
+
+@test "lies: a manifest under another media type is refused" {
+	fake --content-type application/vnd.oci.image.index.v1+json
+	run -125 mlrun pull "$registry/x"
+	assert_output --partial "the contents are not those of 'application/vnd.oci.image.index.v1+json'"
+	assert_nothing_stored
+}
+
+@test "lies: a web page is no manifest" {
+	fake --content-type text/html
+	run -125 mlrun pull "$registry/x"
+	assert_output --partial "media type 'text/html' is neither an image manifest nor an index"
+}
+
+@test "lies: a manifest with another digest than announced is refused" {
+	fake --digest "sha256:$(printf '0%.0s' {1..64})"
+	run -125 mlrun pull "$registry/x"
+	assert_output --partial "the registry's bytes hash to sha256:"
+}
+
+@test "lies: a blob longer than the manifest says is refused" {
+	fake --tail 100
+	run -125 mlrun pull "$registry/x"
+	assert_output --partial "longer than the"
+	assert_nothing_stored
+}
+
+certificate() {
+	command -v openssl >/dev/null || skip "openssl is not installed"
+	openssl req -x509 -newkey rsa:2048 -nodes -days 2 -subj /CN=fake -addext "subjectAltName=IP:127.0.0.1" \
+		-keyout key.pem -out cert.pem 2>/dev/null
+	cat cert.pem key.pem >both.pem
+}
+
+@test "tls: a registry on loopback that speaks https is found out, and its certificate checked" {
+	certificate
+	fake --tls both.pem
+	run -125 mlrun pull "$registry/x"
+	assert_output --partial "the certificate of '$registry' is not trusted"
+	assert_output --partial "hint: name the site's CA certificates in SSL_CERT_FILE"
+	assert_nothing_stored
+	SSL_CERT_FILE=cert.pem run -0 mlrun pull "$registry/x"
+	assert_pulled
+}
+
+@test "tls: --tls-verify=false takes any certificate" {
+	certificate
+	fake --tls both.pem
+	run -0 mlrun pull --tls-verify=false "$registry/x"
+	assert_pulled
+}
+
+@test "tls: plain http beyond loopback needs --tls-verify=false" {
+	fake
+	address=$(hostname -I 2>/dev/null | cut -d' ' -f1)
+	[ -n "$address" ] || skip "this machine has no address but loopback's"
+	python3 -c 'import socket, sys, threading
+here, there = (sys.argv[i].rsplit(":", 1) for i in (1, 2))
+s = socket.create_server((here[0], int(here[1])))
+print(s.getsockname()[1], flush=True)
+def copy(a, b):
+    while data := a.recv(65536): b.sendall(data)
+    b.shutdown(socket.SHUT_WR)
+while True:
+    a, b = s.accept()[0], socket.create_connection((there[0], int(there[1])))
+    for x, y in ((a, b), (b, a)): threading.Thread(target=copy, args=(x, y), daemon=True).start()' \
+		"$address:0" "$registry" >port 2>/dev/null 3>&- 4>&- &
+	forward=$!
+	for ((i = 0; i < 100; i++)); do
+		[ ! -s port ] || break
+		sleep 0.05
+	done
+	run -125 mlrun pull "$address:$(cat port)/x"
+	assert_output --partial "TLS with '$address:$(cat port)' failed"
+	assert_output --partial "hint: a registry that speaks plain HTTP needs --tls-verify=false"
+	run -0 mlrun pull --tls-verify=false "$address:$(cat port)/x"
+	kill $forward
+	assert_pulled
+}
+
+@test "interrupted: Control-C ends a wait at once" {
+	fake --refuse 100 --status 503 --retry-after 60
+	env --default-signal=INT mlrun pull "$registry/x" 2>said &
+	for ((i = 0; i < 500; i++)); do
+		! grep -q 'trying again' said 2>/dev/null || break
+		sleep 0.01
+	done
+	SECONDS=0
+	kill -INT $!
+	status=0
+	wait $! || status=$?
+	assert_equal "$status" 130
+	assert [ $SECONDS -lt 5 ]
+	assert_nothing_stored
+}

@@ -1,0 +1,62 @@
+/* Manifests, indexes and configurations. The first byte chooses what the document is said to be. */
+#include "oci/config.h"
+#include "oci/digest.h"
+#include "oci/manifest.h"
+
+#include <stdint.h>
+#include <stdlib.h>
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+static const char *const types[] = { NULL, "application/vnd.oci.image.manifest.v1+json",
+	"application/vnd.oci.image.index.v1+json; charset=utf-8",
+	"application/vnd.docker.distribution.manifest.v2+json",
+	"application/vnd.docker.distribution.manifest.list.v2+json", "application/json", "text/html",
+	"application/vnd.docker.distribution.manifest.v1+prettyjws" };
+
+static void check_document(const char *json, size_t len, uint8_t choice)
+{
+	struct oci_document d = OCI_DOCUMENT_INIT;
+	struct mlr_error err = MLR_ERROR_INIT;
+	const struct oci_index_entry *entry = NULL;
+	struct oci_platform host;
+
+	if (oci_document_parse(json, len, types[choice % 8], types[choice / 8 % 8], &d, &err) < 0)
+		return;
+	if (d.kind == OCI_MANIFEST && (d.n_entries || oci_digest_check(d.config.digest, NULL) < 0))
+		abort();
+	for (size_t i = 0; i < d.n_layers; i++)
+		if (d.kind != OCI_MANIFEST || oci_digest_check(d.layers[i].blob.digest, NULL) < 0)
+			abort();
+	for (size_t i = 0; i < d.n_entries; i++)
+		if (oci_digest_check(d.entries[i].blob.digest, NULL) < 0)
+			abort();
+	oci_platform_host(&host);
+	if (d.kind == OCI_INDEX && oci_index_choose(&d, &host, &entry, &err) == 0 && !entry)
+		abort();
+	oci_document_done(&d);
+}
+
+static void check_config(const char *json, size_t len)
+{
+	struct oci_config c = OCI_CONFIG_INIT;
+	struct mlr_error err = MLR_ERROR_INIT;
+
+	if (oci_config_parse(json, len, &c, &err) < 0)
+		return;
+	if (!c.os || !c.architecture)
+		abort();
+	for (size_t i = 0; i < c.diff_ids.n; i++)
+		if (oci_digest_check(c.diff_ids.v[i], NULL) < 0)
+			abort();
+	oci_config_done(&c);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+	if (size == 0)
+		return 0;
+	check_document((const char *)data + 1, size - 1, data[0]);
+	check_config((const char *)data + 1, size - 1);
+	return 0;
+}
