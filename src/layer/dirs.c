@@ -33,7 +33,8 @@ static int charge(struct layer_dirs *d, size_t bytes, struct mlr_error *err)
 {
 	d->bytes += bytes;
 	if (d->bytes > d->bytes_max)
-		return mlr_fail(err, EFBIG, "more directories than %zu bytes of memory can hold", d->bytes_max);
+		return mlr_fail(err, EFBIG, "more directories than %zu bytes of memory can hold",
+			d->bytes_max);
 	return 0;
 }
 
@@ -46,8 +47,8 @@ static size_t depth_of(const char *path)
 	return n;
 }
 
-int layer_dirs_name(struct layer_dirs *d, const char *path, mode_t mode, const struct timespec *mtime,
-	struct mlr_error *err)
+int layer_dirs_name(struct layer_dirs *d, const char *path, mode_t mode,
+	const struct timespec *mtime, struct mlr_error *err)
 {
 	struct layer_dir *v = d->named;
 	char *copy;
@@ -132,12 +133,12 @@ static int deepest_first(const void *a, const void *b)
 static int apply_one(const struct layer_dir *dir, int root, struct mlr_error *err)
 {
 	struct timespec ts[2] = { dir->mtime, dir->mtime };
-	auto_close int fd = file_open_in_root(root, *dir->path ? dir->path : ".",
-		O_RDONLY | O_DIRECTORY | O_NOFOLLOW, 0);
+	auto_close int fd = file_open_in_root(
+		root, *dir->path ? dir->path : ".", O_RDONLY | O_DIRECTORY | O_NOFOLLOW, 0);
 	struct stat sb;
 
-	/* Something else may have taken its place since, or the same directory has a second name by a
-	 * symlink, under which it already became unreadable. */
+	/* Something else may have taken its place since, or the same directory has a second name by
+	 * a symlink, under which it already became unreadable. */
 	if (fd == -ENOENT || fd == -ENOTDIR || fd == -ELOOP || fd == -EACCES)
 		return 0;
 	if (fd < 0)

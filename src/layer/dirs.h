@@ -22,10 +22,10 @@ struct layer_dirs {
 void layer_dirs_done(struct layer_dirs *d);
 
 /* A member named this directory ("" is the top). Returns 0, -EFBIG, -ENOMEM. */
-int layer_dirs_name(struct layer_dirs *d, const char *path, mode_t mode, const struct timespec *mtime,
-	struct mlr_error *err);
+int layer_dirs_name(struct layer_dirs *d, const char *path, mode_t mode,
+	const struct timespec *mtime, struct mlr_error *err);
 
-/* It was made without having been named; or it is known after all (by its path without symlinks). */
+/* It was made without having been named, or is known after all; by its path without symlinks. */
 int layer_dirs_imply(struct layer_dirs *d, const char *real, struct mlr_error *err);
 void layer_dirs_unimply(struct layer_dirs *d, const char *real);
 

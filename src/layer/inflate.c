@@ -31,8 +31,8 @@ static void member_begin(struct member *m)
 	m->s.crc_flag = ISAL_GZIP; /* reads the header, checks CRC and size */
 }
 
-static int member_run(struct member *m, const uint8_t **in, size_t *in_len, uint8_t **out,
-	size_t *room)
+static int member_run(
+	struct member *m, const uint8_t **in, size_t *in_len, uint8_t **out, size_t *room)
 {
 	int r;
 
@@ -76,8 +76,8 @@ static void member_begin(struct member *m)
 	inflateReset(&m->s);
 }
 
-static int member_run(struct member *m, const uint8_t **in, size_t *in_len, uint8_t **out,
-	size_t *room)
+static int member_run(
+	struct member *m, const uint8_t **in, size_t *in_len, uint8_t **out, size_t *room)
 {
 	int r;
 
@@ -92,7 +92,8 @@ static int member_run(struct member *m, const uint8_t **in, size_t *in_len, uint
 	*room = m->s.avail_out;
 	if (r == Z_STREAM_END)
 		return 1;
-	return r == Z_OK || r == Z_BUF_ERROR ? 0 : -1; /* Z_BUF_ERROR: no progress without more input */
+	return r == Z_OK || r == Z_BUF_ERROR ? 0
+					     : -1; /* Z_BUF_ERROR: no progress without more input */
 }
 
 #endif
@@ -128,7 +129,8 @@ static int next_member(struct layer_inflate *z, uint8_t first, struct mlr_error 
 		return 0;
 	}
 	if (z->members == 0)
-		return mlr_fail(err, EBADMSG, "not a gzip stream: it begins with byte 0x%02x", first);
+		return mlr_fail(
+			err, EBADMSG, "not a gzip stream: it begins with byte 0x%02x", first);
 	if (first != 0)
 		return mlr_fail(err, EBADMSG, "garbage after the end of the gzip stream");
 	z->at = PADDING;

@@ -26,7 +26,8 @@ int layer_path_clean(const char *name, char ret[PATH_MAX], struct mlr_error *err
 			return mlr_fail(err, EPROTO, "a path with '..'");
 		if (len > 0 && !(len == 1 && name[0] == '.')) {
 			if (n + len + 2 > PATH_MAX || ++depth > LAYER_DEPTH_MAX)
-				return mlr_fail(err, ENAMETOOLONG, "a path longer than %d bytes or deeper than %d",
+				return mlr_fail(err, ENAMETOOLONG,
+					"a path longer than %d bytes or deeper than %d",
 					PATH_MAX - 1, LAYER_DEPTH_MAX);
 			if (n > 0)
 				ret[n++] = '/';
@@ -136,7 +137,8 @@ static int follow(struct walk *w, const char *name)
 	return 0;
 }
 
-/* Make what is missing. A whiteout was this layer's word on the layers below: it turns into "opaque". */
+/* Make what is missing. A whiteout was this layer's word on the layers below: it turns into
+ * "opaque". */
 static int make_dir(struct walk *w, const char *name, int whiteout, struct mlr_error *err)
 {
 	int r;
@@ -183,7 +185,9 @@ static int step(struct walk *w, const char *name, struct mlr_error *err)
 int layer_path_walk(int root, const char *path, layer_made_fn made, void *ctx, char real[PATH_MAX],
 	struct mlr_error *err)
 {
-	auto_call(walk_cleanup) struct walk w = { .root = root, .cur = root, .made = made, .ctx = ctx };
+	auto_call(walk_cleanup) struct walk w = {
+		.root = root, .cur = root, .made = made, .ctx = ctx
+	};
 	char name[NAME_MAX + 1];
 	int fd, r;
 

@@ -113,7 +113,8 @@ static int fill(struct layer_stream *s, uint8_t *out, size_t *len)
 		return mlr_fail(&s->err, EFBIG, "larger than the %llu bytes allowed",
 			(unsigned long long)s->limits.bytes);
 	if (s->bytes_out > s->limits.ratio_from && s->bytes_out / s->limits.ratio > s->bytes_in)
-		return mlr_fail(&s->err, EFBIG, "%llu bytes inflate to more than %llu times as many",
+		return mlr_fail(&s->err, EFBIG,
+			"%llu bytes inflate to more than %llu times as many",
 			(unsigned long long)s->bytes_in, (unsigned long long)s->limits.ratio);
 	return 0;
 }

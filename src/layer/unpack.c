@@ -25,9 +25,9 @@ struct unpacking {
 	struct layer_writer writer;
 	const struct layer_limits *limits;
 	struct layer_result *result;
-	uint64_t file_bytes;            /* sizes of the files so far, holes included */
-	uint64_t set_ids, xattrs;       /* dropped */
-	int stream_failed;              /* then this is why, whatever libarchive makes of it: */
+	uint64_t file_bytes;      /* sizes of the files so far, holes included */
+	uint64_t set_ids, xattrs; /* dropped */
+	int stream_failed;        /* then this is why, whatever libarchive makes of it: */
 	struct mlr_error stream_err;
 };
 
@@ -71,7 +71,7 @@ static int open_archive(struct unpacking *u, struct mlr_error *err)
 	u->archive = archive_read_new();
 	if (!u->archive)
 		return mlr_fail(err, ENOMEM, "no memory to read a tar with");
-	/* "empty" is for a stream without a single byte, which some tools write for an empty layer. */
+	/* "empty" is for a stream without a byte, which some tools write for an empty layer. */
 	if (archive_read_support_format_tar(u->archive) != ARCHIVE_OK ||
 		archive_read_support_format_empty(u->archive) != ARCHIVE_OK ||
 		archive_read_open(u->archive, u, NULL, on_read, NULL) != ARCHIVE_OK)
@@ -79,7 +79,8 @@ static int open_archive(struct unpacking *u, struct mlr_error *err)
 	return 0;
 }
 
-/* Keep user.* but for those that overlayfs would obey; security.* and trusted.* are not ours to give. */
+/* Keep user.* but for those that overlayfs would obey; security.* and trusted.* are not ours to
+ * give. */
 static void set_xattrs(struct unpacking *u, int fd, struct archive_entry *e)
 {
 	const char *name;
@@ -88,7 +89,8 @@ static void set_xattrs(struct unpacking *u, int fd, struct archive_entry *e)
 
 	archive_entry_xattr_reset(e);
 	while (archive_entry_xattr_next(e, &name, &value, &size) == ARCHIVE_OK) {
-		if (!name || strncmp(name, "user.", 5) != 0 || strncmp(name, "user.overlay.", 13) == 0) {
+		if (!name || strncmp(name, "user.", 5) != 0 ||
+			strncmp(name, "user.overlay.", 13) == 0) {
 			u->xattrs++;
 			continue;
 		}
@@ -127,7 +129,8 @@ static int write_data(struct unpacking *u, int fd, int64_t size, struct mlr_erro
 			return mlr_fail(err, EPROTO, "data beyond its size");
 		r = write_at(fd, buf, len, offset);
 		if (r < 0)
-			return mlr_fail(err, -r, "write at byte %lld: %s", (long long)offset, strerror(-r));
+			return mlr_fail(
+				err, -r, "write at byte %lld: %s", (long long)offset, strerror(-r));
 		end = offset + (int64_t)len;
 	}
 	if (r != ARCHIVE_EOF)
@@ -172,8 +175,8 @@ static int put_dir(struct unpacking *u, const struct layer_member *m, struct arc
 	return 0;
 }
 
-static int put_link(struct unpacking *u, const struct layer_member *m, const char *to,
-	struct mlr_error *err)
+static int put_link(
+	struct unpacking *u, const struct layer_member *m, const char *to, struct mlr_error *err)
 {
 	char target[PATH_MAX];
 	int r = layer_path_clean(to, target, err);
@@ -217,21 +220,16 @@ static int put_member(struct unpacking *u, const struct layer_member *m, struct 
 	if (hard)
 		return put_link(u, m, hard, err);
 	switch (archive_entry_filetype(e)) {
-	case AE_IFREG:
-		return put_file(u, m, e, err);
-	case AE_IFDIR:
-		return put_dir(u, m, e, err);
-	case AE_IFLNK:
-		return layer_writer_symlink(&u->writer, m, archive_entry_symlink(e), err);
-	case AE_IFIFO:
-		return layer_writer_fifo(&u->writer, m, err);
+	case AE_IFREG: return put_file(u, m, e, err);
+	case AE_IFDIR: return put_dir(u, m, e, err);
+	case AE_IFLNK: return layer_writer_symlink(&u->writer, m, archive_entry_symlink(e), err);
+	case AE_IFIFO: return layer_writer_fifo(&u->writer, m, err);
 	case AE_IFCHR:
 	case AE_IFBLK:
 		u->result->devices_skipped++;
 		mlr_debug("layer: device '%s' skipped", m->path);
 		return 0;
-	default:
-		return mlr_fail(err, EPROTO, "a kind of member that tar does not know");
+	default: return mlr_fail(err, EPROTO, "a kind of member that tar does not know");
 	}
 }
 
@@ -266,7 +264,8 @@ static int put_entries(struct unpacking *u, struct mlr_error *err)
 	int r;
 
 	while ((r = archive_read_next_header(u->archive, &e)) == ARCHIVE_OK || r == ARCHIVE_WARN) {
-		/* Mostly "can't be converted": then the name has come through byte for byte, as it should. */
+		/* Mostly "can't be converted": then the name has come through byte for byte, as it
+		 * should. */
 		if (r == ARCHIVE_WARN)
 			mlr_debug("layer: %s", archive_error_string(u->archive));
 		r = put_entry(u, e, err);
@@ -305,7 +304,8 @@ static int unpack(struct unpacking *u, struct mlr_error *err)
 	layer_stream_digest(u->stream, res->diff_id + strlen("sha256:"));
 	res->bytes = layer_stream_bytes(u->stream);
 	layer_dirs_list(&u->writer.dirs, &res->implicit, &res->hiding);
-	mlr_debug("layer: %llu members, %llu bytes; dropped: %llu set-id bits, %llu xattrs, %llu devices",
+	mlr_debug(
+		"layer: %llu members, %llu bytes; dropped %llu set-ids, %llu xattrs, %llu devices",
 		(unsigned long long)res->entries, (unsigned long long)res->bytes,
 		(unsigned long long)u->set_ids, (unsigned long long)u->xattrs,
 		(unsigned long long)res->devices_skipped);

@@ -34,13 +34,13 @@ enum layer_compression { LAYER_PLAIN, LAYER_GZIP };
 typedef ssize_t (*layer_read_fn)(void *ctx, void *buf, size_t len, struct mlr_error *err);
 
 struct layer_result {
-	char diff_id[8 + HASH_HEX_SIZE]; /* "sha256:<hex>" of the uncompressed tar, trailing bytes included */
+	char diff_id[8 + HASH_HEX_SIZE]; /* "sha256:<hex>" of the whole uncompressed tar */
 	uint64_t bytes;                  /* uncompressed size */
 	uint64_t entries;                /* tar members */
 	uint64_t devices_skipped;
-	struct strv implicit;            /* directories used but not named, "usr/lib", sorted; made with
-	                                    mode 0755; "." is the top */
-	struct strv hiding;              /* directories that hold whiteouts, sorted; "." is the top */
+	/* Sorted paths like "usr/lib", "." for the top: directories that the layer used without
+	 * naming them, made with mode 0755, and those that hold whiteouts. */
+	struct strv implicit, hiding;
 };
 
 #define LAYER_RESULT_INIT { 0 }

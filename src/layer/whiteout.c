@@ -20,8 +20,9 @@ int layer_whiteout_make(int dir_fd, const char *name, struct mlr_error *err)
 		return 0;
 	r = mlr_fail_errno(err, "make the whiteout '%s'", name);
 	if (r == -EPERM || r == -EOPNOTSUPP || r == -EINVAL)
-		mlr_hint(err, "the store's file system allows no character device 0:0 (Linux 4.18 and a local "
-			      "file system do); choose another with --store or MLRUN_STORE");
+		mlr_hint(err,
+			"the store's file system allows no character device 0:0 (Linux 4.18 and a "
+			"local file system do); choose another with --store or MLRUN_STORE");
 	return r;
 }
 
@@ -36,8 +37,9 @@ int layer_opaque_set(int dir_fd, const char *name, struct mlr_error *err)
 		return 0;
 	r = mlr_fail_errno(err, "make directory '%s' opaque", name);
 	if (r == -EOPNOTSUPP || r == -EPERM)
-		mlr_hint(err, "the store's file system keeps no user extended attributes; choose another "
-			      "with --store or MLRUN_STORE");
+		mlr_hint(err,
+			"the store's file system keeps no user extended attributes; choose another "
+			"with --store or MLRUN_STORE");
 	return r;
 }
 

@@ -1,6 +1,7 @@
 /*
  * How a layer's tree says that something of the layers below is not there, as overlayfs reads it
- * with "userxattr" (kernel, Documentation/filesystems/overlayfs.rst, "whiteouts and opaque directories").
+ * with "userxattr" (kernel, Documentation/filesystems/overlayfs.rst, "whiteouts and opaque
+ * directories").
  */
 #ifndef MLR_LAYER_WHITEOUT_H
 #define MLR_LAYER_WHITEOUT_H

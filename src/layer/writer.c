@@ -37,7 +37,7 @@ static int imply(void *ctx, const char *real, struct mlr_error *err)
 	return layer_dirs_imply(&w->dirs, real, err);
 }
 
-/* Open a directory by one system call, which is the rule; what is missing in it is made by walking. */
+/* Open a directory by one system call, which is the rule; what is missing is made by walking. */
 static int open_parent(struct layer_writer *w, const char *dir, struct mlr_error *err)
 {
 	int fd = file_open_in_root(w->root, *dir ? dir : ".", O_PATH | O_DIRECTORY, 0);
@@ -81,8 +81,8 @@ static int make_way(struct layer_writer *w, const char *name, struct mlr_error *
 }
 
 /* After a first attempt at making name: 1 try again, 0 it is there, or a failure. */
-static int retry(struct layer_writer *w, int r, const char *name, const char *what,
-	struct mlr_error *err)
+static int retry(
+	struct layer_writer *w, int r, const char *name, const char *what, struct mlr_error *err)
 {
 	if (r >= 0)
 		return 0;
@@ -155,8 +155,9 @@ static int unimply(struct layer_writer *w, const char *path, struct mlr_error *e
 }
 
 /*
- * Make a directory where perhaps something is. A directory stays. Anything else, whiteouts included,
- * stood for the removal of a directory that the layers below may have, so the new one is opaque.
+ * Make a directory where perhaps something is. A directory stays. Anything else, whiteouts
+ * included, stood for the removal of a directory that the layers below may have, so the new one is
+ * opaque.
  */
 static int make_dir(struct layer_writer *w, const struct layer_member *m, const char *name,
 	struct mlr_error *err)
@@ -242,8 +243,8 @@ int layer_writer_fifo(struct layer_writer *w, const struct layer_member *m, stru
 }
 
 /* Find a link's target: its directory's descriptor, its last name and what it is. */
-static int find_target(struct layer_writer *w, const char *target, const char **name, struct stat *sb,
-	struct mlr_error *err)
+static int find_target(struct layer_writer *w, const char *target, const char **name,
+	struct stat *sb, struct mlr_error *err)
 {
 	char dir[PATH_MAX];
 	const char *slash = strrchr(target, '/');
@@ -257,7 +258,8 @@ static int find_target(struct layer_writer *w, const char *target, const char **
 		return fd;
 	}
 	if (fstatat(fd, *name, sb, AT_SYMLINK_NOFOLLOW) < 0 && errno == ENOENT)
-		return mlr_fail(err, EPROTO, "hard link to '%s', which this layer does not have", target);
+		return mlr_fail(
+			err, EPROTO, "hard link to '%s', which this layer does not have", target);
 	if (S_ISDIR(sb->st_mode) || layer_whiteout_is(sb))
 		return mlr_fail(err, EPROTO, "hard link to '%s', which is no file", target);
 	return take_fd(&fd);
@@ -367,7 +369,8 @@ static int drop_idle_whiteouts(int root, const char *dir, struct mlr_error *err)
 		return 0;
 	}
 	while (r == 0 && (e = readdir(d))) {
-		if (fstatat(dirfd(d), e->d_name, &sb, AT_SYMLINK_NOFOLLOW) < 0 || !layer_whiteout_is(&sb))
+		if (fstatat(dirfd(d), e->d_name, &sb, AT_SYMLINK_NOFOLLOW) < 0 ||
+			!layer_whiteout_is(&sb))
 			continue;
 		if (unlinkat(dirfd(d), e->d_name, 0) < 0)
 			r = mlr_fail_errno(err, "remove the whiteout '%s/%s'", dir, e->d_name);

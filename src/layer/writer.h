@@ -34,12 +34,12 @@ struct layer_member {
 void layer_writer_init(struct layer_writer *w, int root, size_t dir_memory);
 void layer_writer_done(struct layer_writer *w);
 
-/* A new regular file: returns its descriptor to write to, then to be ended by layer_writer_file_end(),
- * which sets mode and time but does not close. */
+/* A new regular file: returns its descriptor to write to, then to be ended by
+ * layer_writer_file_end(), which sets mode and time but does not close. */
 int layer_writer_file(struct layer_writer *w, const struct layer_member *m, struct mlr_error *err);
 int layer_writer_file_end(int fd, const struct layer_member *m, struct mlr_error *err);
 
-/* A directory: returns a descriptor of it, e.g. for its xattrs. Its mode and time come at the finish. */
+/* A directory: returns a descriptor of it, for xattrs. Its mode and time come at the finish. */
 int layer_writer_dir(struct layer_writer *w, const struct layer_member *m, struct mlr_error *err);
 
 int layer_writer_symlink(struct layer_writer *w, const struct layer_member *m, const char *target,

@@ -70,7 +70,8 @@ static int empty(int fd, struct mlr_error *err)
 }
 
 /* Open a directory that its owner may have shut himself out of, with at least these rights. */
-static int open_dir(int parent, const char *name, mode_t need, struct stat *before, struct mlr_error *err)
+static int open_dir(
+	int parent, const char *name, mode_t need, struct stat *before, struct mlr_error *err)
 {
 	int fd;
 
@@ -98,8 +99,9 @@ static int ignore_made(void *ctx, const char *real, struct mlr_error *err)
 	return 0;
 }
 
-/* A directory that the layer did not name, at a symlink's place: its files go where the link leads. */
-static int follow(const struct applying *a, const char *path, struct stat *before, struct mlr_error *err)
+/* A directory without a name of its own at a symlink's place: its files go where the link leads. */
+static int follow(
+	const struct applying *a, const char *path, struct stat *before, struct mlr_error *err)
 {
 	auto_close int at = layer_path_walk(a->root, path, ignore_made, NULL, NULL, err);
 
@@ -150,8 +152,8 @@ static int finish_dir(const struct applying *a, const struct pair *p, const stru
 
 static int apply_dir(const struct applying *a, const struct pair *p, struct mlr_error *err);
 
-static int apply_subdir(const struct applying *a, const struct pair *p, const char *name,
-	struct mlr_error *err)
+static int apply_subdir(
+	const struct applying *a, const struct pair *p, const char *name, struct mlr_error *err)
 {
 	auto_free char *path = xasprintf("%s%s%s", p->path, *p->path ? "/" : "", name);
 	struct stat from_sb, before;
@@ -175,8 +177,8 @@ static int apply_subdir(const struct applying *a, const struct pair *p, const ch
 	return r;
 }
 
-static int apply_name(const struct applying *a, const struct pair *p, const char *name,
-	struct mlr_error *err)
+static int apply_name(
+	const struct applying *a, const struct pair *p, const char *name, struct mlr_error *err)
 {
 	struct stat sb;
 
@@ -206,7 +208,8 @@ static int apply_dir(const struct applying *a, const struct pair *p, struct mlr_
 	return r;
 }
 
-static int apply_layer(const struct rootfs_layer *layer, int root, int lowest, struct mlr_error *err)
+static int apply_layer(
+	const struct rootfs_layer *layer, int root, int lowest, struct mlr_error *err)
 {
 	struct applying a = { layer, root };
 	struct stat from, before;
@@ -221,8 +224,8 @@ static int apply_layer(const struct rootfs_layer *layer, int root, int lowest, s
 	return r < 0 ? r : finish_dir(&a, &top, &from, &before, err);
 }
 
-static int apply_all(const struct rootfs_layers *l, const struct strv *diff_ids, int root,
-	struct mlr_error *err)
+static int apply_all(
+	const struct rootfs_layers *l, const struct strv *diff_ids, int root, struct mlr_error *err)
 {
 	for (size_t i = 0; i < l->n; i++) {
 		int r = apply_layer(&l->v[i], root, i == 0, err);
@@ -235,8 +238,8 @@ static int apply_all(const struct rootfs_layers *l, const struct strv *diff_ids,
 	return 0;
 }
 
-int rootfs_flatten(struct store *st, const char *manifest, const struct strv *diff_ids,
-	struct mlr_error *err)
+int rootfs_flatten(
+	struct store *st, const char *manifest, const struct strv *diff_ids, struct mlr_error *err)
 {
 	auto_call(rootfs_layers_done) struct rootfs_layers l = ROOTFS_LAYERS_INIT;
 	struct store_tree *t = NULL;

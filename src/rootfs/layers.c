@@ -13,7 +13,8 @@
 
 #define NOTE_MAX (64u << 20) /* bytes; more than layer_unpack() can remember */
 
-static int put_note(struct store_tree *t, const char *name, const struct strv *l, struct mlr_error *err)
+static int put_note(
+	struct store_tree *t, const char *name, const struct strv *l, struct mlr_error *err)
 {
 	auto_free char *buf = NULL;
 	size_t len = 0, at = 0;
@@ -38,7 +39,8 @@ int rootfs_layer_note(struct store_tree *t, const struct layer_result *r, struct
 static int get_note(struct store *st, const char *diff_id, const char *name, struct strv *ret,
 	struct mlr_error *err)
 {
-	auto_free char *path = xasprintf("layers/%s/%s", oci_digest_hex(diff_id), name), *buf = NULL;
+	auto_free char *path = xasprintf("layers/%s/%s", oci_digest_hex(diff_id), name),
+		       *buf = NULL;
 	size_t len;
 	int r = file_read(store_fd(st), path, NOTE_MAX, &buf, &len, err);
 
@@ -51,8 +53,8 @@ static int get_note(struct store *st, const char *diff_id, const char *name, str
 	return 0;
 }
 
-static int open_layer(struct store *st, const char *diff_id, struct rootfs_layer *l,
-	struct mlr_error *err)
+static int open_layer(
+	struct store *st, const char *diff_id, struct rootfs_layer *l, struct mlr_error *err)
 {
 	int r = store_tree_open(st, STORE_LAYER, diff_id, err);
 
@@ -105,5 +107,6 @@ int rootfs_layer_implies(const struct rootfs_layer *l, const char *path)
 {
 	const char *key = *path ? path : ".";
 
-	return l->implicit.n && bsearch(&key, l->implicit.v, l->implicit.n, sizeof(char *), by_text) != NULL;
+	return l->implicit.n &&
+		bsearch(&key, l->implicit.v, l->implicit.n, sizeof(char *), by_text) != NULL;
 }

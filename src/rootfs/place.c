@@ -83,7 +83,8 @@ static int copy_symlink(int from_dir, int to_dir, const char *name, const struct
 	if (n < 0)
 		return -errno;
 	target[n] = '\0';
-	if (symlinkat(target, to_dir, name) < 0 || utimensat(to_dir, name, ts, AT_SYMLINK_NOFOLLOW) < 0)
+	if (symlinkat(target, to_dir, name) < 0 ||
+		utimensat(to_dir, name, ts, AT_SYMLINK_NOFOLLOW) < 0)
 		return -errno;
 	return 0;
 }
@@ -92,7 +93,8 @@ static int copy_fifo(int to_dir, const char *name, const struct stat *sb)
 {
 	struct timespec ts[2] = { sb->st_mtim, sb->st_mtim };
 
-	if (mkfifoat(to_dir, name, 0600) < 0 || fchmodat(to_dir, name, sb->st_mode & 07777, 0) < 0 ||
+	if (mkfifoat(to_dir, name, 0600) < 0 ||
+		fchmodat(to_dir, name, sb->st_mode & 07777, 0) < 0 ||
 		utimensat(to_dir, name, ts, AT_SYMLINK_NOFOLLOW) < 0)
 		return -errno;
 	return 0;
@@ -123,7 +125,7 @@ int rootfs_place(int from_dir, int to_dir, const char *name, struct mlr_error *e
 			return r;
 		r = linkat(from_dir, name, to_dir, name, 0) < 0 ? -errno : 0;
 	}
-	/* No links across directories (BeeGFS), too many of one file (ext4: 65000), or none at all. */
+	/* No links across directories (BeeGFS), too many (ext4: 65000), or none at all. */
 	if (r == -EXDEV || r == -EPERM || r == -EMLINK || r == -EOPNOTSUPP)
 		r = copy(from_dir, to_dir, name);
 	return r < 0 ? mlr_fail(err, -r, "link or copy '%s': %s", name, strerror(-r)) : 0;

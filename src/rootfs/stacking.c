@@ -1,4 +1,5 @@
-/* Whether overlayfs shows what applying the layers gives: rootfs_needs_flatten() of rootfs/flatten.h. */
+/* Whether overlayfs shows what applying the layers gives: rootfs_needs_flatten() of
+ * rootfs/flatten.h. */
 #include "rootfs/flatten.h"
 
 #include "base/cleanup.h"
@@ -71,8 +72,10 @@ static int narrow(const struct rootfs_layers *l, const char *path, size_t *at, s
 	return kept ? DIRECTORY : NOTHING;
 }
 
-/* What the layers below top have at path; at gets the layers whose directories are merged, *n of them. */
-static int look_below(const struct rootfs_layers *l, size_t top, const char *path, size_t *at, size_t *n)
+/* What the layers below top have at path; at gets the layers whose directories are merged, *n of
+ * them. */
+static int look_below(
+	const struct rootfs_layers *l, size_t top, const char *path, size_t *at, size_t *n)
 {
 	char part[PATH_MAX];
 	int r = DIRECTORY;
@@ -108,13 +111,15 @@ static int implicit_differs(const struct rootfs_layers *l, size_t top, const cha
 		if (fstatat(l->v[top].fd, path, &mine, AT_SYMLINK_NOFOLLOW) < 0 ||
 			fstatat(l->v[at[i]].fd, path, &theirs, AT_SYMLINK_NOFOLLOW) < 0)
 			return -errno;
-		return mine.st_mode != theirs.st_mode || mine.st_mtim.tv_sec != theirs.st_mtim.tv_sec ||
+		return mine.st_mode != theirs.st_mode ||
+			mine.st_mtim.tv_sec != theirs.st_mtim.tv_sec ||
 			mine.st_mtim.tv_nsec != theirs.st_mtim.tv_nsec;
 	}
 	return 0; /* nobody ever named it */
 }
 
-/* Whiteouts in a directory with nothing below: overlayfs lists their names, as it merges nothing there. */
+/* Whiteouts in a directory with nothing below: overlayfs lists their names, as it merges nothing
+ * there. */
 static int hiding_differs(const struct rootfs_layers *l, size_t top, const char *path, size_t *at)
 {
 	size_t n;
@@ -129,7 +134,8 @@ static int hiding_differs(const struct rootfs_layers *l, size_t top, const char 
 static int layer_differs(const struct rootfs_layers *l, size_t top, size_t *at)
 {
 	const struct rootfs_layer *layer = &l->v[top];
-	int r = top > 0 ? layer_opaque_is(layer->fd) : 0; /* overlayfs merges the tops whatever they say */
+	int r = top > 0 ? layer_opaque_is(layer->fd)
+			: 0; /* overlayfs merges the tops whatever they say */
 
 	for (size_t i = 0; r == 0 && top > 0 && i < layer->implicit.n; i++)
 		if (strcmp(layer->implicit.v[i], ".") != 0) /* the root's is the container's own */
@@ -148,7 +154,8 @@ int rootfs_needs_flatten(struct store *st, const struct strv *diff_ids, struct m
 	for (size_t i = 0; r == 0 && i < l.n; i++) {
 		r = layer_differs(&l, i, at);
 		if (r < 0)
-			return mlr_fail(err, -r, "look into layer %s: %s", diff_ids->v[i], strerror(-r));
+			return mlr_fail(
+				err, -r, "look into layer %s: %s", diff_ids->v[i], strerror(-r));
 	}
 	return r;
 }

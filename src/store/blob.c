@@ -27,12 +27,13 @@ static int check(const char *digest, const void *buf, size_t len, struct mlr_err
 
 	hash_buffer(buf, len, hex);
 	if (strcmp(hex, oci_digest_hex(digest)) != 0)
-		return mlr_fail(err, EBADMSG, "blob %s: its %zu bytes hash to sha256:%s", digest, len, hex);
+		return mlr_fail(
+			err, EBADMSG, "blob %s: its %zu bytes hash to sha256:%s", digest, len, hex);
 	return 0;
 }
 
-int store_blob_put(struct store *st, const char *digest, const void *buf, size_t len,
-	struct mlr_error *err)
+int store_blob_put(
+	struct store *st, const char *digest, const void *buf, size_t len, struct mlr_error *err)
 {
 	auto_free char *there = NULL;
 	char path[96];
@@ -41,8 +42,8 @@ int store_blob_put(struct store *st, const char *digest, const void *buf, size_t
 	if (r < 0)
 		return r;
 	if (len > STORE_BLOB_MAX)
-		return mlr_fail(err, EFBIG, "blob %s: %zu bytes, more than the %u allowed", digest, len,
-			STORE_BLOB_MAX);
+		return mlr_fail(err, EFBIG, "blob %s: %zu bytes, more than the %u allowed", digest,
+			len, STORE_BLOB_MAX);
 	r = check(digest, buf, len, err);
 	if (r < 0)
 		return r;
@@ -57,8 +58,8 @@ int store_blob_put(struct store *st, const char *digest, const void *buf, size_t
 	return r;
 }
 
-int store_blob_get(struct store *st, const char *digest, char **ret, size_t *len,
-	struct mlr_error *err)
+int store_blob_get(
+	struct store *st, const char *digest, char **ret, size_t *len, struct mlr_error *err)
 {
 	auto_free char *buf = NULL;
 	char path[96];

@@ -9,7 +9,8 @@
 
 #include <stddef.h>
 
-#define STORE_BLOB_MAX (4u << 20) /* bytes; registries refuse larger manifests (distribution-spec, "Pushing Manifests") */
+/* Bytes; registries refuse larger manifests (distribution-spec, "Pushing Manifests"). */
+#define STORE_BLOB_MAX (4u << 20)
 
 /* Returns 0, or -EBADMSG when the bytes do not hash to digest. Putting twice is fine. */
 int store_blob_put(struct store *st, const char *digest, const void *buf, size_t len,

@@ -29,7 +29,8 @@ static int parse(const json_t *o, struct store_facts *f)
 		store_json_string(o, "working_dir", &c->working_dir) < 0 ||
 		store_json_strv(o, "env", &c->env) < 0 ||
 		store_json_strv(o, "entrypoint", &c->entrypoint) < 0 ||
-		store_json_strv(o, "cmd", &c->cmd) < 0 || store_json_strv(o, "diff_ids", &c->diff_ids) < 0)
+		store_json_strv(o, "cmd", &c->cmd) < 0 ||
+		store_json_strv(o, "diff_ids", &c->diff_ids) < 0)
 		return -EPROTO;
 	if (!c->os || !c->architecture)
 		return -EPROTO;
@@ -44,8 +45,8 @@ void store_facts_done(struct store_facts *f)
 	oci_config_done(&f->config);
 }
 
-int store_facts_get(struct store *st, const char *manifest, struct store_facts *ret,
-	struct mlr_error *err)
+int store_facts_get(
+	struct store *st, const char *manifest, struct store_facts *ret, struct mlr_error *err)
 {
 	struct store_facts f = STORE_FACTS_INIT;
 	json_auto_t *o = NULL;
@@ -64,8 +65,8 @@ int store_facts_get(struct store *st, const char *manifest, struct store_facts *
 	return 0;
 }
 
-int store_facts_put(struct store *st, const char *manifest, const struct store_facts *f,
-	struct mlr_error *err)
+int store_facts_put(
+	struct store *st, const char *manifest, const struct store_facts *f, struct mlr_error *err)
 {
 	const struct oci_config *c = &f->config;
 	json_auto_t *o = NULL;
@@ -76,10 +77,11 @@ int store_facts_put(struct store *st, const char *manifest, const struct store_f
 		return r;
 	o = json_pack("{so so so so so so so so so so sb}", "os", store_json_from_string(c->os),
 		"architecture", store_json_from_string(c->architecture), "variant",
-		store_json_from_string(c->variant), "created", store_json_from_string(c->created), "user",
-		store_json_from_string(c->user), "working_dir", store_json_from_string(c->working_dir),
-		"env", store_json_from_strv(&c->env), "entrypoint", store_json_from_strv(&c->entrypoint),
-		"cmd", store_json_from_strv(&c->cmd), "diff_ids", store_json_from_strv(&c->diff_ids),
+		store_json_from_string(c->variant), "created", store_json_from_string(c->created),
+		"user", store_json_from_string(c->user), "working_dir",
+		store_json_from_string(c->working_dir), "env", store_json_from_strv(&c->env),
+		"entrypoint", store_json_from_strv(&c->entrypoint), "cmd",
+		store_json_from_strv(&c->cmd), "diff_ids", store_json_from_strv(&c->diff_ids),
 		"one_tree", f->one_tree != 0);
 	if (!o)
 		return mlr_fail(err, ENOMEM, "facts of %s: no memory", manifest);

@@ -83,8 +83,8 @@ static int by_name(const void *a, const void *b)
 }
 
 /* Load every image whose file is there; one that vanishes meanwhile was removed. */
-static int load_all(struct store *st, DIR *d, struct store_image **v, size_t *n,
-	struct mlr_error *err)
+static int load_all(
+	struct store *st, DIR *d, struct store_image **v, size_t *n, struct mlr_error *err)
 {
 	struct dirent *e;
 
@@ -135,14 +135,16 @@ static int has_digest(const struct store_image *im, const struct oci_ref *ref)
 {
 	auto_call(oci_ref_done) struct oci_ref name = OCI_REF_INIT;
 
-	if (strcmp(im->manifest, ref->digest) != 0 && (!im->index || strcmp(im->index, ref->digest) != 0))
+	if (strcmp(im->manifest, ref->digest) != 0 &&
+		(!im->index || strcmp(im->index, ref->digest) != 0))
 		return 0;
-	return oci_ref_parse(im->name, &name, NULL) == 0 && strcmp(name.registry, ref->registry) == 0 &&
+	return oci_ref_parse(im->name, &name, NULL) == 0 &&
+		strcmp(name.registry, ref->registry) == 0 &&
 		strcmp(name.repository, ref->repository) == 0;
 }
 
-static int find_digest(struct store *st, const struct oci_ref *ref, struct store_image *ret,
-	struct mlr_error *err)
+static int find_digest(
+	struct store *st, const struct oci_ref *ref, struct store_image *ret, struct mlr_error *err)
 {
 	struct store_image *v = NULL;
 	size_t n = 0;
@@ -162,8 +164,8 @@ static int find_digest(struct store *st, const struct oci_ref *ref, struct store
 	return r;
 }
 
-int store_image_find(struct store *st, const struct oci_ref *ref, struct store_image *ret,
-	struct mlr_error *err)
+int store_image_find(
+	struct store *st, const struct oci_ref *ref, struct store_image *ret, struct mlr_error *err)
 {
 	auto_free char *name = oci_ref_canonical(ref);
 	struct mlr_error first = MLR_ERROR_INIT;
@@ -195,7 +197,8 @@ static int check_whole(struct store *st, const struct store_image *im, struct ml
 		return mlr_fail(err, ENOENT, "the tree of %s is not in the store", im->manifest);
 	for (size_t i = 0; !f.one_tree && i < f.config.diff_ids.n; i++)
 		if (!store_tree_exists(st, STORE_LAYER, f.config.diff_ids.v[i]))
-			return mlr_fail(err, ENOENT, "layer %s is not in the store", f.config.diff_ids.v[i]);
+			return mlr_fail(err, ENOENT, "layer %s is not in the store",
+				f.config.diff_ids.v[i]);
 	return 0;
 }
 
@@ -214,8 +217,8 @@ int store_image_put(struct store *st, const struct store_image *im, struct mlr_e
 	}
 	o = json_pack("{so so so so sI sI}", "name", store_json_from_string(im->name), "manifest",
 		store_json_from_string(im->manifest), "index", store_json_from_string(im->index),
-		"platform", store_json_from_string(im->platform), "size", (json_int_t)im->size, "pulled",
-		(json_int_t)im->pulled);
+		"platform", store_json_from_string(im->platform), "size", (json_int_t)im->size,
+		"pulled", (json_int_t)im->pulled);
 	if (!o)
 		return mlr_fail(err, ENOMEM, "name image '%s': no memory", im->name);
 	store_image_path(im->name, path);

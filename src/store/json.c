@@ -79,7 +79,7 @@ int store_json_strv(const json_t *o, const char *key, struct strv *ret)
 		return 0;
 	if (!json_is_array(a))
 		return -EPROTO;
-	json_array_foreach(a, i, v) {
+	json_array_foreach (a, i, v) {
 		if (!json_is_string(v))
 			return -EPROTO;
 		strv_add(ret, json_string_value(v));
@@ -91,7 +91,8 @@ json_t *store_json_from_string(const char *s)
 {
 	json_t *j = s ? json_string(s) : json_null();
 
-	/* Names come from JSON documents and checked references, so this is for lack of memory only. */
+	/* Names come from JSON documents and checked references, so this is for lack of memory
+	 * only. */
 	return need(j);
 }
 

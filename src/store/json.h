@@ -1,5 +1,5 @@
 /*
- * The store's small JSON files: read with a ceiling, checked for being an object, written as one act.
+ * The store's small JSON files: read with a ceiling, checked to be an object, written as one act.
  */
 #ifndef MLR_STORE_JSON_H
 #define MLR_STORE_JSON_H
@@ -21,10 +21,10 @@ int store_json_write(struct store *st, const char *path, const json_t *o, struct
 /* "path is not one of mlrun's files: why", -EPROTO, with the way out. */
 int store_json_bad(struct store *st, const char *path, const char *why, struct mlr_error *err);
 
-/* A member that is a string, copied; NULL where it is missing or null. Returns 0, -EPROTO otherwise. */
+/* A member that is a string, copied; nothing where it is missing or null. Returns 0 or -EPROTO. */
 int store_json_string(const json_t *o, const char *key, char **ret);
 
-/* A member that is an array of strings, added to ret; missing or null adds none. Returns 0 or -EPROTO. */
+/* A member that is an array of strings, added to ret; missing or null adds none. Returns alike. */
 int store_json_strv(const json_t *o, const char *key, struct strv *ret);
 
 /* The reverse; never NULL. */

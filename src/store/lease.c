@@ -14,12 +14,12 @@
 #include <time.h>
 
 #define FOREIGN_SECONDS (7 * 24 * 3600) /* how long another host's lease counts */
-#define SWEEP_EVERY     256             /* one lease in so many cleans up, so that they do not pile up */
+#define SWEEP_EVERY     256 /* one lease in so many cleans up, so that they do not pile up */
 #define HEX             64
 
 /* Is the lease still meant? Deletes it when not. */
-static int lease_judge(int dir, const char *name, const struct store_process *p,
-	const struct store_process *self)
+static int lease_judge(
+	int dir, const char *name, const struct store_process *p, const struct store_process *self)
 {
 	int alive = store_process_alive(p, self);
 	struct stat sb;
@@ -49,7 +49,8 @@ static int scan(struct store *st, const char *hex, struct store_process *held)
 	while (!found && (e = readdir(d))) {
 		if (hex && strncmp(e->d_name, hex, HEX) != 0)
 			continue;
-		if (strlen(e->d_name) <= HEX + 1 || store_process_parse(e->d_name + HEX + 1, &p) < 0)
+		if (strlen(e->d_name) <= HEX + 1 ||
+			store_process_parse(e->d_name + HEX + 1, &p) < 0)
 			continue;
 		if (lease_judge(dirfd(d), e->d_name, &p, &self) && held) {
 			*held = p;
@@ -68,7 +69,8 @@ int store_lease_take(struct store *st, const char *manifest, struct mlr_error *e
 	int fd, r = store_process_self(&self);
 
 	if (r < 0)
-		return mlr_fail(err, -r, "lease: read /proc/self/stat and boot_id: %s", strerror(-r));
+		return mlr_fail(
+			err, -r, "lease: read /proc/self/stat and boot_id: %s", strerror(-r));
 	store_process_name(&self, who);
 	snprintf(path, sizeof(path), "leases/%.64s.%s", hex, who);
 	fd = openat(store_fd(st), path, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0644);

@@ -20,8 +20,8 @@
 int store_lease_take(struct store *st, const char *manifest, struct mlr_error *err);
 
 /* Returns 1 and one such process's pid and host when the image is in use, else 0. Leases whose
- * process on this host and boot has ended are deleted on the way. A lease of another host counts for
- * seven days. */
+ * process on this host and boot has ended are deleted on the way. A lease of another host counts
+ * for seven days. */
 int store_lease_held(struct store *st, const char *manifest, pid_t *pid, char host[65]);
 
 /* Delete every lease of this host whose process has ended. */

@@ -13,8 +13,8 @@
 #include <time.h>
 
 #define TELL_AFTER_MS 2000 /* a shorter wait is nobody's worry */
-#define NAP_MIN_MS 5
-#define NAP_MAX_MS 200
+#define NAP_MIN_MS    5
+#define NAP_MAX_MS    200
 
 static void nap(int ms)
 {
@@ -48,8 +48,8 @@ static void sign(int fd)
 		mlr_debug("lock: cannot sign: %s", strerror(errno));
 }
 
-int store_lock_change(int fd, const char *path, enum store_lock_how how, const char *what,
-	struct mlr_error *err)
+int store_lock_change(
+	int fd, const char *path, enum store_lock_how how, const char *what, struct mlr_error *err)
 {
 	int op = (how == STORE_LOCK_SHARED ? LOCK_SH : LOCK_EX) | LOCK_NB;
 	int waited_ms = 0, told = 0, ms = NAP_MIN_MS;
@@ -61,12 +61,14 @@ int store_lock_change(int fd, const char *path, enum store_lock_how how, const c
 		if (errno != EWOULDBLOCK) {
 			int r = mlr_fail_errno(err, "lock '%s'", path);
 
-			mlr_hint(err, "the store's file system must support flock; choose another "
-				      "directory with --store or MLRUN_STORE");
+			mlr_hint(err,
+				"the store's file system must support flock; choose another "
+				"directory with --store or MLRUN_STORE");
 			return r;
 		}
 		if (how == STORE_LOCK_TRY)
-			return mlr_fail(err, EWOULDBLOCK, "lock '%s': another process is %s", path, what);
+			return mlr_fail(
+				err, EWOULDBLOCK, "lock '%s': another process is %s", path, what);
 		if (waited_ms >= TELL_AFTER_MS && !told) {
 			tell(fd, what);
 			told = 1;
@@ -84,7 +86,8 @@ int store_lock(struct store *st, const char *path, enum store_lock_how how, cons
 	struct mlr_error *err)
 {
 	for (;;) {
-		auto_close int fd = openat(store_fd(st), path, O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0644);
+		auto_close int fd =
+			openat(store_fd(st), path, O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0644);
 		struct stat mine, there;
 		int r;
 
@@ -94,8 +97,10 @@ int store_lock(struct store *st, const char *path, enum store_lock_how how, cons
 		if (r < 0)
 			return r;
 
-		/* The holder before us may have removed the file: then nobody else would see our lock. */
-		if (fstat(fd, &mine) == 0 && fstatat(store_fd(st), path, &there, AT_SYMLINK_NOFOLLOW) == 0 &&
+		/* The holder before us may have removed the file: then nobody else would see our
+		 * lock. */
+		if (fstat(fd, &mine) == 0 &&
+			fstatat(store_fd(st), path, &there, AT_SYMLINK_NOFOLLOW) == 0 &&
 			mine.st_ino == there.st_ino && mine.st_dev == there.st_dev)
 			return take_fd(&fd);
 	}

@@ -25,7 +25,8 @@ static int read_proc(const char *path, char *buf, size_t size)
 	return 0;
 }
 
-/* The start time in "pid (name) state ppid ...": counted after the last ')', as the name may hold any byte. */
+/* The start time in "pid (name) state ppid ...": counted after the last ')', as the name may hold
+ * any byte. */
 static int read_start(const char *path, unsigned long long *start)
 {
 	char buf[1024], *s;
@@ -72,7 +73,8 @@ int store_process_self(struct store_process *ret)
 
 void store_process_name(const struct store_process *p, char name[STORE_PROCESS_NAME])
 {
-	snprintf(name, STORE_PROCESS_NAME, "%s.%s.%ld.%llu", p->host, p->boot, (long)p->pid, p->start);
+	snprintf(name, STORE_PROCESS_NAME, "%s.%s.%ld.%llu", p->host, p->boot, (long)p->pid,
+		p->start);
 }
 
 int store_process_parse(const char *name, struct store_process *ret)

@@ -11,10 +11,10 @@
 #define STORE_BOOT_SIZE 37 /* a UUID and a NUL */
 
 struct store_process {
-	char host[STORE_HOST_SIZE]; /* '/' and control characters replaced: it becomes part of file names */
+	char host[STORE_HOST_SIZE]; /* fit for a file name: '/' and control characters replaced */
 	char boot[STORE_BOOT_SIZE]; /* /proc/sys/kernel/random/boot_id */
 	pid_t pid;
-	unsigned long long start; /* clock ticks between boot and the process's start (proc(5), stat, field 22) */
+	unsigned long long start; /* clock ticks from boot to its start (proc(5), stat, field 22) */
 };
 
 /*

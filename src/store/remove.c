@@ -24,8 +24,8 @@
 
 /*
  * A removal under way, in paths below the store's top: what the images that stay need, and what the
- * one that goes needs, and those that lost their name when it was given to a newer image. Paths that
- * go are renamed into the trash first.
+ * one that goes needs, and those that lost their name when it was given to a newer image. Paths
+ * that go are renamed into the trash first.
  */
 struct removal {
 	struct store *st;
@@ -101,7 +101,8 @@ static void add_blob(struct strv *paths, const char *digest)
 /* The configuration's digest as the manifest names it; the bytes were checked when they came. */
 static void add_config(struct store *st, const char *manifest, struct strv *paths)
 {
-	auto_free char *path = xasprintf("blobs/sha256/%s", oci_digest_hex(manifest)), *digest = NULL;
+	auto_free char *path = xasprintf("blobs/sha256/%s", oci_digest_hex(manifest)),
+		       *digest = NULL;
 	json_auto_t *o = NULL;
 
 	if (store_json_read(st, path, &o, NULL) == 0 &&
@@ -111,7 +112,8 @@ static void add_config(struct store *st, const char *manifest, struct strv *path
 }
 
 /* All that an image consists of. Without facts (an rm that was killed) its layers are not known. */
-static int add_parts(struct store *st, const char *manifest, struct strv *paths, struct mlr_error *err)
+static int add_parts(
+	struct store *st, const char *manifest, struct strv *paths, struct mlr_error *err)
 {
 	auto_call(store_facts_done) struct store_facts f = STORE_FACTS_INIT;
 	const char *hex = oci_digest_hex(manifest);
@@ -140,7 +142,8 @@ static int look_at_others(struct removal *rm, struct mlr_error *err)
 			continue;
 		strv_add(&rm->names, v[i].manifest);
 		add_blob(&rm->keep, v[i].index);
-		r = add_parts(rm->st, v[i].manifest, &rm->keep, err); /* unknown parts could not be spared */
+		r = add_parts(rm->st, v[i].manifest, &rm->keep,
+			err); /* unknown parts could not be spared */
 	}
 	store_images_free(v, n);
 	return r;
@@ -207,7 +210,8 @@ static int check_leases(const struct removal *rm, struct mlr_error *err)
 
 	if (has_other_name(rm) || !store_lease_held(rm->st, rm->image.manifest, &pid, host))
 		return 0;
-	mlr_fail(err, EBUSY, "image '%s' is in use by process %ld on '%s'", rm->image.name, (long)pid, host);
+	mlr_fail(err, EBUSY, "image '%s' is in use by process %ld on '%s'", rm->image.name,
+		(long)pid, host);
 	mlr_hint(err, "remove it when that process has ended");
 	return -EBUSY;
 }

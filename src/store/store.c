@@ -29,7 +29,8 @@ static char *default_path(struct mlr_error *err)
 	if (dir && *dir)
 		return xstrdup(dir);
 	dir = getenv("XDG_DATA_HOME");
-	if (dir && dir[0] == '/') /* the XDG base directory specification: relative ones are invalid */
+	if (dir &&
+		dir[0] == '/') /* the XDG base directory specification: relative ones are invalid */
 		return xasprintf("%s/mlrun", dir);
 	dir = getenv("HOME");
 	if (!dir || dir[0] != '/') {
@@ -90,8 +91,9 @@ static int check_empty(const struct store *st, struct mlr_error *err)
 		for (size_t i = 0; i < ARRAY_LEN(parts) && !ours; i++)
 			ours = strcmp(e->d_name, parts[i]) == 0;
 		if (!ours) {
-			r = mlr_fail(err, ENOTEMPTY, "'%s' is not a store of images and not empty ('%.100s')",
-				st->path, e->d_name);
+			r = mlr_fail(err, ENOTEMPTY,
+				"'%s' is not a store of images and not empty ('%.100s')", st->path,
+				e->d_name);
 			mlr_hint(err, "name an empty or a new directory");
 		}
 	}
@@ -127,8 +129,8 @@ static int check_version(const struct store *st, int create, struct mlr_error *e
 	if (fd < 0 && errno == ENOENT && create)
 		return make_parts(st, err);
 	if (fd < 0 && errno == ENOENT)
-		return mlr_fail(err, ENOENT, "'%s' is not a store of images: it has no file 'version'",
-			st->path);
+		return mlr_fail(err, ENOENT,
+			"'%s' is not a store of images: it has no file 'version'", st->path);
 	if (fd < 0)
 		return mlr_fail_errno(err, "open '%s/version'", st->path);
 
@@ -140,9 +142,10 @@ static int check_version(const struct store *st, int create, struct mlr_error *e
 		return mlr_fail(err, EPROTO, "'%s/version' holds no format number", st->path);
 	if (version <= FORMAT)
 		return 0;
-	mlr_fail(err, ENOTSUP, "store '%s' has format %ld, this mlrun knows formats up to %d", st->path,
-		version, FORMAT);
-	mlr_hint(err, "use the newer mlrun that made it, or another store with --store or MLRUN_STORE");
+	mlr_fail(err, ENOTSUP, "store '%s' has format %ld, this mlrun knows formats up to %d",
+		st->path, version, FORMAT);
+	mlr_hint(err,
+		"use the newer mlrun that made it, or another store with --store or MLRUN_STORE");
 	return -ENOTSUP;
 }
 
@@ -212,7 +215,8 @@ int store_hold(struct store *st, struct mlr_error *err)
 
 	pthread_mutex_lock(&st->mutex);
 	if (st->hold_fd < 0) {
-		r = store_lock(st, "lock", STORE_LOCK_SHARED, "removing images from this store", err);
+		r = store_lock(
+			st, "lock", STORE_LOCK_SHARED, "removing images from this store", err);
 		if (r >= 0)
 			st->hold_fd = r;
 	}

@@ -3,14 +3,15 @@
  *
  *   version                  the store's format, "1\n"
  *   blobs/sha256/<hex>       manifests and configurations, byte for byte
- *   layers/<hex>/tree        one unpacked layer, named by its diff ID, shared by every image that has it
- *   layers/<hex>/implicit    directories that the layer used without naming them, NUL-separated
- *   dir/<hex>/tree           a whole image as one tree, named by its manifest, where overlay can't serve
+ *   layers/<hex>/tree        one unpacked layer, named by its diff ID, shared by the images that have it
+ *   layers/<hex>/implicit    directories that the layer used without naming them, a NUL after each
+ *   layers/<hex>/hiding      directories in which it hides names of the layers below, alike
+ *   dir/<hex>/tree           a whole image as one tree, by its manifest, where overlay can't serve
  *   facts/<hex>.json         what exec needs to know of an image, named by its manifest
  *   images/<hex>.json        a reference, named by the sha256 of its canonical spelling
  *   leases/                  who uses what
  *   tmp/                     work in progress; each entry is locked by the process that makes it
- *   lock                     held shared by who adds to the store, exclusively by who removes from it
+ *   lock                     held shared by who adds to the store, exclusively by who removes
  *
  * Everything is published by rename(2): a crash leaves the old state or the new one.
  */

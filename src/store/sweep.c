@@ -39,9 +39,10 @@ static void sweep_trash(int dir, const char *name, const struct store_process *s
 		remove_entry(dir, name);
 }
 
-/* "<kind>-<hex>.<host>.<pid>.<random>", a producer's work, or its "<kind>-<hex>.lock": nobody's when
- * the lock is to be had. */
-static void sweep_work(struct store *st, int dir, const char *name, const struct store_process *self)
+/* "<kind>-<hex>.<host>.<pid>.<random>", a producer's work, or its "<kind>-<hex>.lock": nobody's
+ * when the lock is to be had. */
+static void sweep_work(
+	struct store *st, int dir, const char *name, const struct store_process *self)
 {
 	const char *dot = strchr(name, '.');
 	size_t host = strlen(self->host);

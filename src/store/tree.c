@@ -68,8 +68,8 @@ static struct store_tree *tree_new(struct store *st, enum store_tree_kind kind, 
 	t->lock_fd = t->tree_fd = -1;
 	t->final = xasprintf("%s/%.64s", kinds[kind].dir, hex);
 	t->lock = xasprintf("tmp/%s-%.64s.lock", kinds[kind].name, hex);
-	t->work = xasprintf("tmp/%s-%.64s.%s.%ld.%016llx", kinds[kind].name, hex, host, (long)getpid(),
-		(unsigned long long)number);
+	t->work = xasprintf("tmp/%s-%.64s.%s.%ld.%016llx", kinds[kind].name, hex, host,
+		(long)getpid(), (unsigned long long)number);
 	return t;
 }
 
@@ -179,19 +179,21 @@ int store_tree_fd(const struct store_tree *t)
 	return t->tree_fd;
 }
 
-int store_tree_note(struct store_tree *t, const char *name, const void *buf, size_t len,
-	struct mlr_error *err)
+int store_tree_note(
+	struct store_tree *t, const char *name, const void *buf, size_t len, struct mlr_error *err)
 {
 	auto_free char *path = xasprintf("%s/%s", t->work, name);
 	auto_close int fd = -1;
 	int r;
 
-	fd = openat(store_fd(t->st), path, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0644);
+	fd = openat(
+		store_fd(t->st), path, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0644);
 	if (fd < 0)
 		return mlr_fail_errno(err, "create '%s/%s'", store_path(t->st), path);
 	r = file_write_all(fd, buf, len);
 	if (r < 0)
-		return mlr_fail(err, -r, "write '%s/%s': %s", store_path(t->st), path, strerror(-r));
+		return mlr_fail(
+			err, -r, "write '%s/%s': %s", store_path(t->st), path, strerror(-r));
 	return 0;
 }
 
@@ -202,15 +204,15 @@ static int publish(struct store_tree *t, struct mlr_error *err)
 
 	/*
 	 * One syncfs(2) instead of an fsync(2) a file: it also writes what others have in memory,
-	 * but a tree has thousands of files and each fsync waits for the journal (2000 files of 8 kB
-	 * on ext4: 0.45 s against 2.2 s).
+	 * but a tree has thousands of files and each fsync waits for the journal (2000 files of 8
+	 * kB on ext4: 0.45 s against 2.2 s).
 	 */
 	if (syncfs(t->tree_fd) < 0)
 		return mlr_fail_errno(err, "sync '%s/%s'", store_path(t->st), t->work);
 	if (renameat(fd, t->work, fd, t->final) < 0) {
 		if (errno != EEXIST && errno != ENOTEMPTY)
-			return mlr_fail_errno(err, "rename '%s' to '%s/%s'", t->work, store_path(t->st),
-				t->final);
+			return mlr_fail_errno(err, "rename '%s' to '%s/%s'", t->work,
+				store_path(t->st), t->final);
 		file_remove_tree(fd, t->work, NULL); /* another made the same tree */
 	}
 	r = file_sync_dir(fd, kinds[t->kind].dir);
@@ -246,8 +248,8 @@ char *store_tree_relpath(enum store_tree_kind kind, const char *key)
 	return xasprintf("%s/%.64s/tree", kinds[kind].dir, oci_digest_hex(key));
 }
 
-int store_tree_open(struct store *st, enum store_tree_kind kind, const char *key,
-	struct mlr_error *err)
+int store_tree_open(
+	struct store *st, enum store_tree_kind kind, const char *key, struct mlr_error *err)
 {
 	auto_free char *path = NULL;
 	int fd, r = check_key(key, err);

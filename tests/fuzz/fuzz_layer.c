@@ -16,7 +16,8 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 size_t LLVMFuzzerCustomMutator(uint8_t *data, size_t size, size_t max, unsigned seed);
-size_t LLVMFuzzerMutate(uint8_t *data, size_t size, size_t max) __attribute__((weak)); /* not in a replay */
+size_t LLVMFuzzerMutate(uint8_t *data, size_t size, size_t max)
+	__attribute__((weak)); /* not in a replay */
 
 struct input {
 	const uint8_t *p;
@@ -72,8 +73,10 @@ static void place_check(const struct place *p)
 	must(fstatat(p->fd, "safe", &safe, AT_SYMLINK_NOFOLLOW) == 0, "'safe' is gone");
 	must(fstat(p->fd, &top) == 0, "stat");
 	must(safe.st_ino == p->safe.st_ino && safe.st_ctim.tv_sec == p->safe.st_ctim.tv_sec &&
-		safe.st_ctim.tv_nsec == p->safe.st_ctim.tv_nsec, "'safe' was changed");
-	must(top.st_ctim.tv_sec == p->top.st_ctim.tv_sec && top.st_ctim.tv_nsec == p->top.st_ctim.tv_nsec,
+			safe.st_ctim.tv_nsec == p->safe.st_ctim.tv_nsec,
+		"'safe' was changed");
+	must(top.st_ctim.tv_sec == p->top.st_ctim.tv_sec &&
+			top.st_ctim.tv_nsec == p->top.st_ctim.tv_nsec,
 		"the directory around the tree was changed");
 }
 
@@ -87,7 +90,8 @@ static void place_remove(struct place *p)
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	static const struct layer_limits limits = { 2000, 16 << 20, 256, 4 << 20, 1 << 20 };
-	enum layer_compression comp = size > 1 && data[0] == 0x1f && data[1] == 0x8b ? LAYER_GZIP : LAYER_PLAIN;
+	enum layer_compression comp =
+		size > 1 && data[0] == 0x1f && data[1] == 0x8b ? LAYER_GZIP : LAYER_PLAIN;
 	struct layer_result res = LAYER_RESULT_INIT;
 	struct mlr_error err = MLR_ERROR_INIT;
 	struct input in = { data, size };

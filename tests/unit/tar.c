@@ -28,8 +28,8 @@ static void pad(struct tar *t)
 	tar_bytes(t, zeros, (512 - t->n % 512) % 512);
 }
 
-void tar_member(struct tar *t, char type, const char *name, unsigned mode, long mtime, const char *link,
-	const void *data, size_t len, uint64_t size)
+void tar_member(struct tar *t, char type, const char *name, unsigned mode, long mtime,
+	const char *link, const void *data, size_t len, uint64_t size)
 {
 	unsigned char h[512] = { 0 };
 	unsigned sum = 0;
@@ -54,7 +54,8 @@ void tar_member(struct tar *t, char type, const char *name, unsigned mode, long 
 
 void tar_pax(struct tar *t, const char *key, const void *value, size_t vlen)
 {
-	size_t body = strlen(key) + vlen + 3, len = body + 1; /* " key=value\n" and the length's digits */
+	size_t body = strlen(key) + vlen + 3,
+	       len = body + 1; /* " key=value\n" and the length's digits */
 	char *rec, digits[24];
 
 	while (len != body + (size_t)snprintf(digits, sizeof(digits), "%zu", len))
@@ -78,7 +79,9 @@ void tar_gzip(struct tar *t)
 {
 	size_t room = t->n + t->n / 1000 + 100;
 	unsigned char *out = xmalloc(room);
-	z_stream z = { .next_in = t->p, .avail_in = (uInt)t->n, .next_out = out, .avail_out = (uInt)room };
+	z_stream z = {
+		.next_in = t->p, .avail_in = (uInt)t->n, .next_out = out, .avail_out = (uInt)room
+	};
 	int r = deflateInit2(&z, 6, Z_DEFLATED, 15 + 16, 8, Z_DEFAULT_STRATEGY);
 
 	assert(r == Z_OK);

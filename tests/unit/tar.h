@@ -22,9 +22,9 @@ void tar_done(struct tar *t);
 #define auto_tar __attribute__((cleanup(tar_done)))
 
 void tar_bytes(struct tar *t, const void *p, size_t len);
-/* A header and data padded to 512; size says what the header claims. name and link of at most 100 bytes. */
-void tar_member(struct tar *t, char type, const char *name, unsigned mode, long mtime, const char *link,
-	const void *data, size_t len, uint64_t size);
+/* A header and data padded to 512; size is what the header claims. name, link: at most 100 bytes. */
+void tar_member(struct tar *t, char type, const char *name, unsigned mode, long mtime,
+	const char *link, const void *data, size_t len, uint64_t size);
 /* The pax header before a member: one "key=value" of vlen bytes. */
 void tar_pax(struct tar *t, const char *key, const void *value, size_t vlen);
 void tar_end(struct tar *t);

@@ -431,7 +431,8 @@ static void what_cannot_be_linked_is_copied_with_its_holes_and_times(void **stat
 static void a_layer_that_is_not_there_is_named(void **state)
 {
 	(void)state;
-	strv_add(&layers, "sha256:9999999999999999999999999999999999999999999999999999999999999999");
+	strv_add(
+		&layers, "sha256:9999999999999999999999999999999999999999999999999999999999999999");
 	assert_int_equal(rootfs_needs_flatten(st, &layers, &err), -ENOENT);
 	assert_non_null(strstr(err.text, "layer sha256:9999"));
 	assert_int_equal(rootfs_flatten(st, MANIFEST, &layers, &err), -ENOENT);

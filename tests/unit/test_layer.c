@@ -503,7 +503,8 @@ static void an_unreadable_directory_gets_its_files_and_can_be_removed(void **sta
 
 static void names_are_bytes(void **state)
 {
-	static const char latin1[] = "caf\xe9", utf8[] = "\xe6\x97\xa5\xe6\x9c\xac", odd[] = " \n\t*?[\\\x01";
+	static const char latin1[] = "caf\xe9", utf8[] = "\xe6\x97\xa5\xe6\x9c\xac",
+			  odd[] = " \n\t*?[\\\x01";
 	static const char bad_pax[] = "pax-\xff\xfe-\xc3(";
 	auto_tar struct tar t = { 0 };
 	char target[64];
@@ -559,7 +560,7 @@ static void long_names_are_kept_and_too_long_ones_refused(void **state)
 static void a_sparse_file_keeps_its_holes(void **state)
 {
 	static const char records[] = "22 GNU.sparse.major=1\n22 GNU.sparse.minor=0\n"
-		"26 GNU.sparse.name=sparse\n31 GNU.sparse.realsize=9437184\n";
+				      "26 GNU.sparse.name=sparse\n31 GNU.sparse.realsize=9437184\n";
 	static const char map[] = "2\n0\n4\n8388608\n4\n"; /* GNU 1.0: as text before the data */
 	auto_tar struct tar t = { 0 };
 	char data[512 + 8] = { 0 }, got[8];
@@ -568,7 +569,8 @@ static void a_sparse_file_keeps_its_holes(void **state)
 	memcpy(data, map, strlen(map));
 	memcpy(data + 512, "headtail", 8);
 	tar_member(&t, 'x', "pax", 0644, 0, "", records, strlen(records), strlen(records));
-	tar_member(&t, '0', "GNUSparseFile.0/sparse", 0644, 5, "", data, sizeof(data), sizeof(data));
+	tar_member(
+		&t, '0', "GNUSparseFile.0/sparse", 0644, 5, "", data, sizeof(data), sizeof(data));
 	accepted(&t);
 	assert_int_equal(look("sparse").st_size, 9437184);
 	assert_true(look("sparse").st_blocks * 512 < 1 << 20);
@@ -605,7 +607,8 @@ static void user_xattrs_stay_and_overlays_own_and_others_go(void **state)
 	tar_pax(&t, "SCHILY.xattr.trusted.overlay.redirect", "/etc", 4);
 	tar_dir(&t, "e", 0755, 1);
 	accepted(&t);
-	auto_close int f = openat(tree, "f", O_RDONLY | O_CLOEXEC), g = openat(tree, "g", O_RDONLY | O_CLOEXEC);
+	auto_close int f = openat(tree, "f", O_RDONLY | O_CLOEXEC),
+		       g = openat(tree, "g", O_RDONLY | O_CLOEXEC);
 
 	if (fgetxattr(f, "user.note", v, sizeof(v)) >= 0 || errno != ENOTSUP)
 		assert_int_equal(fgetxattr(f, "user.note", v, sizeof(v)), 3);
@@ -682,7 +685,8 @@ static void an_addition_wins_over_a_whiteout_of_its_name(void **state)
 	assert_true(opaque("d")); /* nothing of the directory below may show */
 	assert_true(opaque("e"));
 	assert_true(opaque("i"));
-	assert_int_equal(result.implicit.n, 1); /* the top; the rest owes nothing to the layers below */
+	assert_int_equal(
+		result.implicit.n, 1); /* the top; the rest owes nothing to the layers below */
 }
 
 static void whiteouts_in_an_opaque_directory_are_not_kept(void **state)
@@ -816,7 +820,8 @@ static void broken_tars_are_refused(void **state)
 	tar_end(&sum);
 	assert_int_equal(unpack_as(&sum, LAYER_PLAIN), -EPROTO);
 
-	tar_member(&huge, '0', "f", 0644, 1, "", "x", 1, 077777777777ull); /* 8 GiB that do not come */
+	tar_member(
+		&huge, '0', "f", 0644, 1, "", "x", 1, 077777777777ull); /* 8 GiB that do not come */
 	refused(&huge, EPROTO, "runcated");
 
 	tar_pax(&neg, "size", "-5", 2);
@@ -839,7 +844,8 @@ static void a_read_that_fails_is_what_the_error_tells(void **state)
 
 	(void)state;
 	tar_member(&t, '0', "f", 0644, 1, "", "x", 1, 5000);
-	assert_int_equal(layer_unpack(failing_read, &t, LAYER_PLAIN, tree, &result, &err), -ECONNRESET);
+	assert_int_equal(
+		layer_unpack(failing_read, &t, LAYER_PLAIN, tree, &result, &err), -ECONNRESET);
 	assert_string_equal(err.text, "short read: Connection reset by peer");
 }
 

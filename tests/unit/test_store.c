@@ -109,13 +109,14 @@ static void make_layer(const char *diff_id)
 }
 
 /* An image as pull leaves it: trees, documents, facts, and last the name. */
-static void make_image(const char *name, const char *manifest, const char *index, const char *l1,
-	const char *l2)
+static void make_image(
+	const char *name, const char *manifest, const char *index, const char *l1, const char *l2)
 {
 	auto_call(store_facts_done) struct store_facts f = STORE_FACTS_INIT;
 	auto_call(oci_ref_done) struct oci_ref ref = ref_of(name);
 	auto_free char *canonical = oci_ref_canonical(&ref);
-	struct store_image im = { canonical, (char *)manifest, (char *)index, "linux/amd64", 1234, 99 };
+	struct store_image im = { canonical, (char *)manifest, (char *)index, "linux/amd64", 1234,
+		99 };
 
 	make_layer(l1);
 	make_layer(l2);
@@ -400,13 +401,15 @@ static void an_image_whose_name_was_given_to_a_newer_one_goes_with_the_next(void
 static void documents_go_with_their_last_image(void **state)
 {
 	static const char config[] = "{}";
-	char config_digest[OCI_DIGEST_SIZE] = "sha256:", manifest[2][OCI_DIGEST_SIZE] = { "sha256:", "sha256:" };
+	char config_digest[OCI_DIGEST_SIZE] = "sha256:",
+	     manifest[2][OCI_DIGEST_SIZE] = { "sha256:", "sha256:" };
 
 	(void)state;
 	hash_buffer(config, strlen(config), config_digest + 7);
 	ok(store_blob_put(st, config_digest, config, strlen(config), &err));
 	for (int i = 0; i < 2; i++) { /* two manifests, one configuration */
-		auto_free char *doc = xasprintf("{\"n\":%d,\"config\":{\"digest\":\"%s\"}}", i, config_digest);
+		auto_free char *doc =
+			xasprintf("{\"n\":%d,\"config\":{\"digest\":\"%s\"}}", i, config_digest);
 
 		hash_buffer(doc, strlen(doc), manifest[i] + 7);
 		ok(store_blob_put(st, manifest[i], doc, strlen(doc), &err));
@@ -431,7 +434,8 @@ static void an_image_in_use_is_not_removed_until_its_user_ends(void **state)
 	assert_int_equal(store_lease_held(st, MANIFEST_A, &who, host), 1);
 	assert_int_equal(who, pid);
 	assert_int_equal(remove_image("a:1"), -EBUSY);
-	words = xasprintf("image 'docker.io/library/a:1' is in use by process %ld on '%s'", (long)pid, host);
+	words = xasprintf(
+		"image 'docker.io/library/a:1' is in use by process %ld on '%s'", (long)pid, host);
 	says(words);
 	ok(find("a:1", &im)); /* still whole */
 	reap(pid, SIGKILL);
@@ -529,8 +533,11 @@ static void a_tree_appears_whole_or_not_at_all(void **state)
 	ok(fd = store_tree_open(st, STORE_LAYER, LAYER_1, &err));
 	assert_int_equal(faccessat(fd, "file", F_OK, 0), 0);
 	assert_true(is_there(path));
-	assert_int_equal(file_read(store_fd(st), "layers/1111111111111111111111111111111111111111111111111"
-		"111111111111111/implicit", 10, &note, NULL, &err), 0);
+	assert_int_equal(file_read(store_fd(st),
+				 "layers/1111111111111111111111111111111111111111111111111"
+				 "111111111111111/implicit",
+				 10, &note, NULL, &err),
+		0);
 	assert_int_equal(store_tree_begin(st, STORE_LAYER, LAYER_1, &t, &err), 1);
 	assert_int_equal(store_tree_open(st, STORE_LAYER, LAYER_2, &err), -ENOENT);
 	assert_int_equal(store_tree_begin(st, STORE_LAYER, "sha256:../x", &t, &err), -EINVAL);
@@ -581,7 +588,8 @@ static void two_threads_are_two_producers(void **state)
 
 	(void)state;
 	assert_int_equal(store_tree_begin(st, STORE_LAYER, LAYER_1, &t, &err), 0);
-	assert_int_equal(store_tree_begin(st, STORE_LAYER, LAYER_2, &other, &err), 0); /* no matter */
+	assert_int_equal(
+		store_tree_begin(st, STORE_LAYER, LAYER_2, &other, &err), 0); /* no matter */
 	assert_int_equal(pthread_create(&thread, NULL, begin_same, &r), 0);
 	usleep(50000);
 	assert_int_equal(__atomic_load_n(&r, __ATOMIC_SEQ_CST), -1);
