@@ -37,7 +37,8 @@ int store_image_list(struct store *st, struct store_image **ret, size_t *n, stru
 void store_images_free(struct store_image *v, size_t n);
 
 /*
- * Forget a name, and then delete what no other name needs: manifest, configuration, facts, trees.
+ * Forget a name, and then delete what no other name needs: manifest, configuration, facts, trees;
+ * those of images that lost their name to a newer one as well, unless a process runs in them.
  * Renames away first and deletes later, so that no process sees half a tree.
  *
  * Returns 0, -ENOENT, or -EBUSY naming the process that still runs in it.

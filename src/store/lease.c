@@ -75,6 +75,10 @@ int store_lease_take(struct store *st, const char *manifest, struct mlr_error *e
 	if (fd < 0 && errno != EEXIST) { /* EEXIST: this very process has it already */
 		if (errno == EACCES || errno == EPERM || errno == EROFS || errno == ENOENT)
 			return 0;
+		if (errno == ENOSPC || errno == EDQUOT) {
+			mlr_debug("store: no lease: %s", strerror(errno));
+			return 0; /* a full disk is no reason not to run */
+		}
 		return mlr_fail_errno(err, "take a lease in '%s/leases'", store_path(st));
 	}
 	if (fd >= 0)

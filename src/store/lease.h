@@ -11,8 +11,12 @@
 
 #include <sys/types.h>
 
-/* The calling process (and what it becomes by execve) uses this image. A store that cannot be
- * written to gives 0 as well: its owner knows no leases of ours. */
+/*
+ * The calling process (and what it becomes by execve) uses this image.
+ *
+ * Returns 0, or -ENOENT when rm took the image away just now. A store that cannot be written to, or
+ * is full, gives 0 as well: the lease only keeps its owner's rm away.
+ */
 int store_lease_take(struct store *st, const char *manifest, struct mlr_error *err);
 
 /* Returns 1 and one such process's pid and host when the image is in use, else 0. Leases whose

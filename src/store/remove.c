@@ -6,7 +6,6 @@
 #include "base/log.h"
 #include "base/memory.h"
 #include "oci/digest.h"
-#include "store/blob.h"
 #include "store/facts.h"
 #include "store/handle.h"
 #include "store/image_file.h"
@@ -15,31 +14,34 @@
 #include "store/lock.h"
 #include "store/process.h"
 
+#include <dirent.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/file.h>
 #include <sys/stat.h>
 
-/* A removal under way. What goes is renamed into trash first; what stays is in the keep lists. */
+/*
+ * A removal under way, in paths below the store's top: what the images that stay need, and what the
+ * one that goes needs, and those that lost their name when it was given to a newer image. Paths that
+ * go are renamed into the trash first.
+ */
 struct removal {
 	struct store *st;
 	struct store_image image;
-	struct store_facts facts;    /* empty when an earlier removal was cut short */
-	struct store_image *others;  /* every other image */
-	size_t n_others;
-	struct strv keep_layers, keep_blobs;
-	char image_path[STORE_IMAGE_PATH], facts_path[96];
-	char *trash; /* "tmp/trash.<host>.<pid>.<start>" */
+	struct strv names; /* manifests that have a name other than this one */
+	struct strv keep, go;
+	char image_path[STORE_IMAGE_PATH], facts_path[STORE_IMAGE_PATH];
+	char *trash; /* "tmp/trash.<process>" */
 };
 
 static void removal_done(struct removal *rm)
 {
 	store_image_done(&rm->image);
-	store_facts_done(&rm->facts);
-	store_images_free(rm->others, rm->n_others);
-	strv_done(&rm->keep_layers);
-	strv_done(&rm->keep_blobs);
+	strv_done(&rm->names);
+	strv_done(&rm->keep);
+	strv_done(&rm->go);
 	free(rm->trash);
 }
 
@@ -90,37 +92,93 @@ static void take_back(const struct removal *rm, const char *path)
 		mlr_warning("cannot rename '%s' back to '%s': %s", from, path, strerror(errno));
 }
 
-/* The configuration's digest as the manifest names it; the bytes were checked when they came. */
-static int config_of(struct store *st, const char *manifest, char **ret)
+static void add_blob(struct strv *paths, const char *digest)
 {
-	char path[96];
-	json_auto_t *o = NULL;
-
-	snprintf(path, sizeof(path), "blobs/sha256/%.64s", oci_digest_hex(manifest));
-	if (store_json_read(st, path, &o, NULL) < 0)
-		return -ENOENT;
-	if (store_json_string(json_object_get(o, "config"), "digest", ret) < 0 || !*ret)
-		return -EPROTO;
-	return oci_digest_check(*ret, NULL);
+	if (digest)
+		strv_addf(paths, "blobs/sha256/%s", oci_digest_hex(digest));
 }
 
-/* What another image needs: its layers by its facts, its documents by itself and its manifest. */
-static int keep_other(struct removal *rm, const struct store_image *im, struct mlr_error *err)
+/* The configuration's digest as the manifest names it; the bytes were checked when they came. */
+static void add_config(struct store *st, const char *manifest, struct strv *paths)
+{
+	auto_free char *path = xasprintf("blobs/sha256/%s", oci_digest_hex(manifest)), *digest = NULL;
+	json_auto_t *o = NULL;
+
+	if (store_json_read(st, path, &o, NULL) == 0 &&
+		store_json_string(json_object_get(o, "config"), "digest", &digest) == 0 && digest &&
+		oci_digest_check(digest, NULL) == 0)
+		add_blob(paths, digest);
+}
+
+/* All that an image consists of. Without facts (an rm that was killed) its layers are not known. */
+static int add_parts(struct store *st, const char *manifest, struct strv *paths, struct mlr_error *err)
 {
 	auto_call(store_facts_done) struct store_facts f = STORE_FACTS_INIT;
-	auto_free char *config = NULL;
-	int r = store_facts_get(rm->st, im->manifest, &f, err);
+	const char *hex = oci_digest_hex(manifest);
+	int r = store_facts_get(st, manifest, &f, err);
 
 	if (r < 0 && r != -ENOENT)
-		return r; /* without knowing its layers none can be deleted */
+		return r;
 	for (size_t i = 0; i < f.config.diff_ids.n; i++)
-		strv_add(&rm->keep_layers, f.config.diff_ids.v[i]);
-	strv_add(&rm->keep_blobs, im->manifest);
-	if (im->index)
-		strv_add(&rm->keep_blobs, im->index);
-	if (config_of(rm->st, im->manifest, &config) == 0)
-		strv_add(&rm->keep_blobs, config);
+		strv_addf(paths, "layers/%s", oci_digest_hex(f.config.diff_ids.v[i]));
+	strv_addf(paths, "dir/%s", hex);
+	strv_addf(paths, "facts/%s.json", hex);
+	add_config(st, manifest, paths);
+	add_blob(paths, manifest);
 	return 0;
+}
+
+/* What the other names need stays. */
+static int look_at_others(struct removal *rm, struct mlr_error *err)
+{
+	struct store_image *v = NULL;
+	size_t n = 0;
+	int r = store_image_list(rm->st, &v, &n, err);
+
+	for (size_t i = 0; r == 0 && i < n; i++) {
+		if (strcmp(v[i].name, rm->image.name) == 0)
+			continue;
+		strv_add(&rm->names, v[i].manifest);
+		add_blob(&rm->keep, v[i].index);
+		r = add_parts(rm->st, v[i].manifest, &rm->keep, err); /* unknown parts could not be spared */
+	}
+	store_images_free(v, n);
+	return r;
+}
+
+/* An image without a name goes, too, unless a process still runs in it. */
+static int look_at_nameless(struct removal *rm, const char *file, struct mlr_error *err)
+{
+	char manifest[OCI_DIGEST_SIZE], host[STORE_HOST_SIZE];
+	pid_t pid;
+
+	if (strlen(file) != 64 + strlen(".json") || strcmp(file + 64, ".json") != 0)
+		return 0;
+	snprintf(manifest, sizeof(manifest), "sha256:%.64s", file);
+	if (oci_digest_check(manifest, NULL) < 0 || strv_has(&rm->names, manifest) ||
+		strcmp(manifest, rm->image.manifest) == 0)
+		return 0;
+	return add_parts(rm->st, manifest,
+		store_lease_held(rm->st, manifest, &pid, host) ? &rm->keep : &rm->go, err);
+}
+
+static int look_at_facts(struct removal *rm, struct mlr_error *err)
+{
+	int fd = openat(store_fd(rm->st), "facts", O_RDONLY | O_DIRECTORY | O_CLOEXEC), r = 0;
+	DIR *d = fd < 0 ? NULL : fdopendir(fd);
+	struct dirent *e;
+
+	if (!d)
+		return mlr_fail_errno(err, "open '%s/facts'", store_path(rm->st));
+	while (r == 0 && (e = readdir(d)))
+		r = look_at_nameless(rm, e->d_name, err);
+	closedir(d);
+	return r;
+}
+
+static int has_other_name(const struct removal *rm)
+{
+	return strv_has(&rm->names, rm->image.manifest);
 }
 
 /* Fill rm with what goes and what stays. */
@@ -133,20 +191,13 @@ static int look(struct removal *rm, const struct oci_ref *ref, struct mlr_error 
 	store_image_path(rm->image.name, rm->image_path);
 	snprintf(rm->facts_path, sizeof(rm->facts_path), "facts/%.64s.json",
 		oci_digest_hex(rm->image.manifest));
-	r = store_image_list(rm->st, &rm->others, &rm->n_others, err);
-	if (r < 0)
+	r = look_at_others(rm, err);
+	if (r == 0)
+		r = look_at_facts(rm, err);
+	if (r < 0 || has_other_name(rm))
 		return r;
-	r = store_facts_get(rm->st, rm->image.manifest, &rm->facts, err);
-	return r == -ENOENT ? 0 : r;
-}
-
-static int is_shared(const struct removal *rm)
-{
-	for (size_t i = 0; i < rm->n_others; i++)
-		if (strcmp(rm->others[i].name, rm->image.name) != 0 &&
-			strcmp(rm->others[i].manifest, rm->image.manifest) == 0)
-			return 1;
-	return 0;
+	add_blob(&rm->go, rm->image.index);
+	return add_parts(rm->st, rm->image.manifest, &rm->go, err);
 }
 
 static int check_leases(const struct removal *rm, struct mlr_error *err)
@@ -154,22 +205,21 @@ static int check_leases(const struct removal *rm, struct mlr_error *err)
 	char host[STORE_HOST_SIZE];
 	pid_t pid;
 
-	if (!store_lease_held(rm->st, rm->image.manifest, &pid, host))
+	if (has_other_name(rm) || !store_lease_held(rm->st, rm->image.manifest, &pid, host))
 		return 0;
 	mlr_fail(err, EBUSY, "image '%s' is in use by process %ld on '%s'", rm->image.name, (long)pid, host);
 	mlr_hint(err, "remove it when that process has ended");
 	return -EBUSY;
 }
 
-/* The name goes before the leases are looked at for good: who takes one later finds no image. */
+/* The name goes before the leases are looked at for good: who takes one later finds no facts. */
 static int unname(const struct removal *rm, struct mlr_error *err)
 {
 	int r = check_leases(rm, err); /* most refusals end here, with nothing moved */
 
-	if (r < 0)
-		return r;
-	r = throw_away(rm, rm->image_path, err);
-	if (r < 0)
+	if (r == 0)
+		r = throw_away(rm, rm->image_path, err);
+	if (r < 0 || has_other_name(rm))
 		return r;
 	r = throw_away(rm, rm->facts_path, err);
 	if (r == 0)
@@ -177,70 +227,25 @@ static int unname(const struct removal *rm, struct mlr_error *err)
 	if (r < 0) {
 		take_back(rm, rm->facts_path);
 		take_back(rm, rm->image_path);
-		return r;
 	}
-	file_sync_dir(store_fd(rm->st), "images");
-	return 0;
-}
-
-static int remove_blob(const struct removal *rm, const char *digest, struct mlr_error *err)
-{
-	char path[96];
-
-	if (!digest || strv_has(&rm->keep_blobs, digest))
-		return 0;
-	snprintf(path, sizeof(path), "blobs/sha256/%.64s", oci_digest_hex(digest));
-	return throw_away(rm, path, err);
-}
-
-static int remove_parts(const struct removal *rm, const char *config, struct mlr_error *err)
-{
-	const struct strv *layers = &rm->facts.config.diff_ids;
-	char path[96];
-	int r;
-
-	for (size_t i = 0; i < layers->n; i++) {
-		if (strv_has(&rm->keep_layers, layers->v[i]))
-			continue;
-		snprintf(path, sizeof(path), "layers/%.64s", oci_digest_hex(layers->v[i]));
-		r = throw_away(rm, path, err);
-		if (r < 0)
-			return r;
-	}
-	snprintf(path, sizeof(path), "dir/%.64s", oci_digest_hex(rm->image.manifest));
-	r = throw_away(rm, path, err);
-	if (r == 0)
-		r = remove_blob(rm, config, err);
-	if (r == 0)
-		r = remove_blob(rm, rm->image.index, err);
-	return r < 0 ? r : remove_blob(rm, rm->image.manifest, err);
+	return r;
 }
 
 static int remove_locked(struct removal *rm, const struct oci_ref *ref, struct mlr_error *err)
 {
-	auto_free char *config = NULL;
 	int r = look(rm, ref, err);
 
+	if (r == 0)
+		r = make_trash(rm, err);
+	if (r == 0)
+		r = unname(rm, err);
 	if (r < 0)
 		return r;
-	r = make_trash(rm, err);
-	if (r < 0)
-		return r;
-	if (is_shared(rm)) {
-		r = throw_away(rm, rm->image_path, err);
-		return r < 0 ? r : file_sync_dir(store_fd(rm->st), "images");
-	}
-	for (size_t i = 0; i < rm->n_others; i++) {
-		if (strcmp(rm->others[i].name, rm->image.name) == 0)
-			continue;
-		r = keep_other(rm, &rm->others[i], err);
-		if (r < 0)
-			return r;
-	}
-	if (config_of(rm->st, rm->image.manifest, &config) < 0)
-		mlr_debug("store: no configuration known for %s", rm->image.manifest);
-	r = unname(rm, err);
-	return r < 0 ? r : remove_parts(rm, config, err);
+	file_sync_dir(store_fd(rm->st), "images");
+	for (size_t i = 0; i < rm->go.n && r == 0; i++)
+		if (!strv_has(&rm->keep, rm->go.v[i]))
+			r = throw_away(rm, rm->go.v[i], err);
+	return r;
 }
 
 /* Alone with the store: no pull adds to it. A handle that holds it itself steps back afterwards. */
@@ -276,7 +281,10 @@ int store_image_remove(struct store *st, const struct oci_ref *ref, struct mlr_e
 	pthread_mutex_unlock(&st->mutex);
 
 	/* Deleting takes long and nobody sees it any more, so it needs no lock. */
-	if (rm.trash && file_remove_tree(store_fd(st), rm.trash, r < 0 ? NULL : err) < 0 && r == 0)
-		r = -EIO;
+	if (rm.trash) {
+		int e = file_remove_tree(store_fd(st), rm.trash, r < 0 ? NULL : err);
+
+		r = r < 0 ? r : e;
+	}
 	return r;
 }

@@ -39,21 +39,26 @@ static void sweep_trash(int dir, const char *name, const struct store_process *s
 		remove_entry(dir, name);
 }
 
-/* "<kind>-<hex>.<host>.<pid>.<random>": a producer's work, unless it still has the lock. */
+/* "<kind>-<hex>.<host>.<pid>.<random>", a producer's work, or its "<kind>-<hex>.lock": nobody's when
+ * the lock is to be had. */
 static void sweep_work(struct store *st, int dir, const char *name, const struct store_process *self)
 {
 	const char *dot = strchr(name, '.');
+	size_t host = strlen(self->host);
 	auto_free char *lock = NULL;
-	int fd;
+	int fd, mine;
 
-	if (!dot || strncmp(dot + 1, self->host, strlen(self->host)) != 0 ||
-		dot[1 + strlen(self->host)] != '.')
+	if (!dot)
+		return;
+	mine = strncmp(dot + 1, self->host, host) == 0 && dot[1 + host] == '.';
+	if (!mine && strcmp(dot, ".lock") != 0)
 		return;
 	lock = xasprintf("tmp/%.*s.lock", (int)(dot - name), name);
 	fd = store_lock(st, lock, STORE_LOCK_TRY, "at work", NULL);
 	if (fd < 0)
 		return;
-	remove_entry(dir, name);
+	if (mine)
+		remove_entry(dir, name);
 	store_lock_remove(st, lock, &fd);
 }
 
@@ -87,11 +92,9 @@ void store_sweep(struct store *st)
 
 	if (d && store_process_self(&self) == 0) {
 		while ((e = readdir(d))) {
-			size_t len = strlen(e->d_name);
-
 			if (strncmp(e->d_name, "trash.", 6) == 0)
 				sweep_trash(dirfd(d), e->d_name, &self);
-			else if (e->d_name[0] != '.' && (len < 5 || strcmp(e->d_name + len - 5, ".lock") != 0))
+			else if (e->d_name[0] != '.')
 				sweep_work(st, dirfd(d), e->d_name, &self);
 		}
 	}

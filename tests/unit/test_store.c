@@ -351,27 +351,6 @@ static void a_second_name_keeps_the_image(void **state)
 	assert_int_equal(count("layers"), 0);
 }
 
-static void documents_go_with_their_last_image(void **state)
-{
-	static const char config[] = "{}";
-	char config_digest[OCI_DIGEST_SIZE] = "sha256:", manifest[2][OCI_DIGEST_SIZE] = { "sha256:", "sha256:" };
-
-	(void)state;
-	hash_buffer(config, strlen(config), config_digest + 7);
-	ok(store_blob_put(st, config_digest, config, strlen(config), &err));
-	for (int i = 0; i < 2; i++) { /* two manifests, one configuration */
-		auto_free char *doc = xasprintf("{\"n\":%d,\"config\":{\"digest\":\"%s\"}}", i, config_digest);
-
-		hash_buffer(doc, strlen(doc), manifest[i] + 7);
-		ok(store_blob_put(st, manifest[i], doc, strlen(doc), &err));
-		make_image(i ? "b:1" : "a:1", manifest[i], NULL, LAYER_1, LAYER_2);
-	}
-	ok(remove_image("a:1"));
-	assert_int_equal(count("blobs/sha256"), 2);
-	ok(remove_image("b:1"));
-	assert_int_equal(count("blobs/sha256"), 0);
-}
-
 /* A child that takes a lease and waits to be killed. */
 static pid_t lease_in_child(const char *manifest)
 {
@@ -399,6 +378,44 @@ static void reap(pid_t pid, int sig)
 {
 	kill(pid, sig);
 	assert_int_equal(waitpid(pid, NULL, 0), pid);
+}
+
+static void an_image_whose_name_was_given_to_a_newer_one_goes_with_the_next(void **state)
+{
+	pid_t pid;
+
+	(void)state;
+	make_image("a:latest", MANIFEST_A, NULL, LAYER_1, LAYER_2);
+	make_image("a:latest", MANIFEST_B, NULL, LAYER_1, LAYER_3);
+	make_image("c:1", LAYER_3, NULL, LAYER_1, LAYER_3); /* any digest serves as a manifest's */
+	pid = lease_in_child(MANIFEST_A);
+	ok(remove_image("c:1"));
+	assert_true(store_tree_exists(st, STORE_LAYER, LAYER_2)); /* still run in */
+	reap(pid, SIGKILL);
+	ok(remove_image("a:latest"));
+	assert_int_equal(count("layers"), 0);
+	assert_int_equal(count("facts"), 0);
+}
+
+static void documents_go_with_their_last_image(void **state)
+{
+	static const char config[] = "{}";
+	char config_digest[OCI_DIGEST_SIZE] = "sha256:", manifest[2][OCI_DIGEST_SIZE] = { "sha256:", "sha256:" };
+
+	(void)state;
+	hash_buffer(config, strlen(config), config_digest + 7);
+	ok(store_blob_put(st, config_digest, config, strlen(config), &err));
+	for (int i = 0; i < 2; i++) { /* two manifests, one configuration */
+		auto_free char *doc = xasprintf("{\"n\":%d,\"config\":{\"digest\":\"%s\"}}", i, config_digest);
+
+		hash_buffer(doc, strlen(doc), manifest[i] + 7);
+		ok(store_blob_put(st, manifest[i], doc, strlen(doc), &err));
+		make_image(i ? "b:1" : "a:1", manifest[i], NULL, LAYER_1, LAYER_2);
+	}
+	ok(remove_image("a:1"));
+	assert_int_equal(count("blobs/sha256"), 2);
+	ok(remove_image("b:1"));
+	assert_int_equal(count("blobs/sha256"), 0);
 }
 
 static void an_image_in_use_is_not_removed_until_its_user_ends(void **state)
@@ -764,6 +781,7 @@ int main(void)
 		TEST(images_are_listed_in_order_of_their_names),
 		TEST(a_removed_image_takes_along_only_what_no_other_needs),
 		TEST(a_second_name_keeps_the_image),
+		TEST(an_image_whose_name_was_given_to_a_newer_one_goes_with_the_next),
 		TEST(documents_go_with_their_last_image),
 		TEST(an_image_in_use_is_not_removed_until_its_user_ends),
 		TEST(a_lease_of_an_earlier_boot_or_a_reused_pid_is_dead),
