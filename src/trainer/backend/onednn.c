@@ -224,7 +224,7 @@ static int make_fast(struct onednn *o, struct node *d, struct mlr_error *err)
 
 	d->fast = 1;
 	batch_dims(g->n, &d->layer->out, dims);
-	d->format = dnn_format_like(&d->in, dims);
+	d->format = dnn_format_by_16(dims);
 	weight_dims(d->layer, dims);
 	plain = dnn_format_plain(4, dims);
 	d->weights = dnn_format_hwio(dims);
