@@ -358,6 +358,8 @@ static struct net *kernels_of_5_net(void)
 		{ LAYER_CONV, "a", .outputs = 16, .size = 5, .stride = 1, .pad = 2, .sigma = 0.2f, .bias = 0.1f },
 		{ LAYER_CONV, "b", .outputs = 48, .size = 5, .stride = 1, .pad = 2, .sigma = 0.1f, .bias = 0.2f, .decay = 1 },
 		{ LAYER_DROPOUT, "drop", .rate = 0.5f },
+		{ LAYER_RELU, "relu_drop" },
+		{ LAYER_MAXPOOL, "pool_drop", .size = 2 },
 		{ LAYER_CONV, "c", .outputs = 32, .size = 5, .stride = 1, .pad = 2, .sigma = 0.05f, .bias = 0.1f },
 		{ LAYER_RELU, "relu_c" },
 		{ LAYER_CONV, "d", .outputs = 16, .size = 5, .stride = 1, .pad = 2, .sigma = 0.05f },
