@@ -350,6 +350,29 @@ static struct net *odd_net(void)
 	return net;
 }
 
+/* Convolutions that winograd.h can do, on images that its tiles of 4x4 do not fill, in every place:
+ * behind and before others like them, with and without a ReLU, pooled and not. */
+static struct net *kernels_of_5_net(void)
+{
+	const struct layer layers[] = {
+		{ LAYER_CONV, "a", .outputs = 16, .size = 5, .stride = 1, .pad = 2, .sigma = 0.2f, .bias = 0.1f },
+		{ LAYER_CONV, "b", .outputs = 48, .size = 5, .stride = 1, .pad = 2, .sigma = 0.1f, .bias = 0.2f, .decay = 1 },
+		{ LAYER_DROPOUT, "drop", .rate = 0.5f },
+		{ LAYER_RELU, "relu_drop" },
+		{ LAYER_MAXPOOL, "pool_drop", .size = 2 },
+		{ LAYER_CONV, "c", .outputs = 32, .size = 5, .stride = 1, .pad = 2, .sigma = 0.05f, .bias = 0.1f },
+		{ LAYER_RELU, "relu_c" },
+		{ LAYER_CONV, "d", .outputs = 16, .size = 5, .stride = 1, .pad = 2, .sigma = 0.05f },
+		{ LAYER_RELU, "relu_d" },
+		{ LAYER_MAXPOOL, "pool", .size = 3 },
+		{ LAYER_DENSE, "e", .outputs = 3, .sigma = 0.1f },
+	};
+	struct net *net = NULL;
+
+	assert_int_equal(net_new("kernels of 5", shape3(2, 13, 10), layers, ARRAY_LEN(layers), &net, NULL), 0);
+	return net;
+}
+
 /* Layers of the reference network at sizes that finite differences can afford. */
 static struct net *small_net(void)
 {
@@ -473,6 +496,14 @@ static void onednn_computes_the_steps_of_reference_on_odd_sizes(void **state)
 	compare_steps(net, 6, 3);
 }
 
+static void onednn_computes_the_steps_of_reference_where_kernels_are_5x5(void **state)
+{
+	auto_call(net_free) struct net *net = kernels_of_5_net();
+
+	(void)state;
+	compare_steps(net, 3, 2);
+}
+
 static void onednn_computes_the_steps_of_reference_on_a_small_network(void **state)
 {
 	auto_call(net_free) struct net *net = small_net();
@@ -542,6 +573,7 @@ int main(void)
 #if HAVE_ONEDNN
 		cmocka_unit_test(onednn_computes_the_steps_of_reference_on_a_small_network),
 		cmocka_unit_test(onednn_computes_the_steps_of_reference_on_odd_sizes),
+		cmocka_unit_test(onednn_computes_the_steps_of_reference_where_kernels_are_5x5),
 		cmocka_unit_test(onednn_computes_the_steps_of_reference_on_the_reference_network),
 		cmocka_unit_test(onednn_repeats_a_step_bit_by_bit),
 		cmocka_unit_test(what_is_set_in_onednns_layout_comes_back),

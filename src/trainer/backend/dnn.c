@@ -74,6 +74,11 @@ struct dnn_format dnn_format_hwio(const int *dims)
 	return format(4, dims, dnnl_hwio);
 }
 
+struct dnn_format dnn_format_by_16(const int *dims)
+{
+	return format(4, dims, dnnl_nChw16c);
+}
+
 size_t dnn_format_size(const struct dnn_format *f)
 {
 	return dnnl_memory_desc_get_size(&f->md);

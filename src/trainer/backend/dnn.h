@@ -33,6 +33,9 @@ struct dnn_format dnn_format_any(int rank, const int *dims);
 /* Weights of a convolution, [k][c][r][s], lying as [r][s][c][k]. */
 struct dnn_format dnn_format_hwio(const int *dims);
 
+/* An activation [n][c][h][w] lying as [n][c/16][h][w][16]. */
+struct dnn_format dnn_format_by_16(const int *dims);
+
 /* The format of an activation [n][c][h][w] for other dimensions; its block must be known (below). */
 struct dnn_format dnn_format_like(const struct dnn_format *f, const int *dims);
 

@@ -240,8 +240,8 @@ void winograd_input(const struct winograd *g, const float *x, float *v)
 	parallel_run(input_in_thread, &a);
 }
 
-INLINE void output_tile(const struct winograd *g, const float *m, vec16 bias, int relu, int i, int j,
-	float *plane)
+INLINE void output_tile(const struct winograd *g, const float *m, const vec16 *bias, int relu, int i,
+	int j, float *plane)
 {
 	vec16 d[INPUT * INPUT], t[TILE * INPUT], y[TILE * TILE];
 	int rows = g->h - i * TILE < TILE ? g->h - i * TILE : TILE;
@@ -255,7 +255,7 @@ INLINE void output_tile(const struct winograd *g, const float *m, vec16 bias, in
 		line_output(t + r * INPUT, 1, y + r * TILE, 1);
 	for (int r = 0; r < rows; r++)
 		for (int s = 0; s < columns; s++) {
-			vec16 v = y[r * TILE + s] + bias;
+			vec16 v = y[r * TILE + s] + *bias;
 
 			if (relu)
 				v = (vec16)((mask16)v & ~(mask16)(v < 0));
@@ -275,7 +275,7 @@ WIDE static void output_in_thread(void *ctx, int me, int of)
 			for (int j = 0; j < g->tiles_across; j++)
 				for (int b = 0; b < g->k / LANES; b++)
 					output_tile(g, a->from + tile_at(g, n, i, j) * (size_t)g->k + (size_t)(b * LANES),
-						*(const vec16 *)(a->bias + b * LANES), a->relu, i, j,
+						(const vec16 *)(a->bias + b * LANES), a->relu, i, j,
 						a->to + plane_at(g, n, g->k, b));
 }
 

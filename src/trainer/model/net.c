@@ -177,10 +177,9 @@ int net_new(const char *name, struct shape input, const struct layer *layers, si
 	net->input = input;
 	net->n = n;
 	net->layers = xcalloc(n ? n : 1, sizeof(*net->layers));
-	memcpy(net->layers, layers, n * sizeof(*layers));
-
 	if (n == 0)
 		return mlr_fail(err, EINVAL, "network '%s' has no layers", net->name);
+	memcpy(net->layers, layers, n * sizeof(*layers));
 	for (int i = 0; i < 3; i++)
 		if (input.rank != 3 || input.dim[i] < 1 || input.dim[i] > SIZE_LIMIT)
 			return mlr_fail(err, EINVAL, "network '%s': images of %d x %d x %d are not possible",
