@@ -54,13 +54,16 @@ static int make_nodes(struct onednn *o, const struct layer *layers, size_t n, st
 	o->nodes = xcalloc(n, sizeof(*o->nodes));
 	for (size_t i = 0; i < n; i++) {
 		struct node *d = &o->nodes[o->n];
-		int r, joined = layer_has_params(&layers[i]) && i + 1 < n && layers[i + 1].kind == LAYER_RELU;
+		int r,
+			joined = layer_has_params(&layers[i]) && i + 1 < n &&
+			layers[i + 1].kind == LAYER_RELU;
 
 		d->layer = &layers[i];
 		d->index = i;
 		d->first = o->n == 0;
 		d->relu = joined || layers[i].kind == LAYER_RELU;
-		d->pooled = i + (size_t)joined + 1 < n && layers[i + (size_t)joined + 1].kind == LAYER_MAXPOOL;
+		d->pooled = i + (size_t)joined + 1 < n &&
+			layers[i + (size_t)joined + 1].kind == LAYER_MAXPOOL;
 		d->in = d->first ? node_plain_format(o->engine.batch, &layers[0].in) : d[-1].format;
 		o->n++; /* also before a failure, whose remains are then cleared */
 		r = node_make(d, &o->world, err);
@@ -81,7 +84,8 @@ static size_t plan(struct onednn *o, void *block)
 	w->param = plan_take(&p, w->params * sizeof(float));
 	w->velocity = plan_take(&p, w->params * sizeof(float));
 	w->grad = plan_take(&p, w->params * sizeof(float));
-	w->input = plan_take(&p, (size_t)w->batch * shape_count(&o->nodes[0].layer->in) * sizeof(float));
+	w->input = plan_take(
+		&p, (size_t)w->batch * shape_count(&o->nodes[0].layer->in) * sizeof(float));
 	for (size_t i = 0; i < o->n; i++) {
 		node_plan(&o->nodes[i], w, &p);
 		if (node_scratch(&o->nodes[i]) > scratch)
@@ -121,7 +125,8 @@ static void make_parts(struct onednn *o)
 	o->parts = xcalloc(o->n, sizeof(*o->parts));
 	for (size_t i = 0; i < o->n; i++)
 		if (layer_has_params(o->nodes[i].layer))
-			o->parts[o->n_parts++] = (struct kernel_sgd_part){ o->nodes[i].at, o->nodes[i].count };
+			o->parts[o->n_parts++] = (struct kernel_sgd_part){ o->nodes[i].at,
+				o->nodes[i].count };
 }
 
 static int open_engine(const struct layer *layers, size_t n, const struct engine_config *config,
@@ -134,8 +139,9 @@ static int open_engine(const struct layer *layers, size_t n, const struct engine
 	o->engine = (struct engine){ &backend_onednn, NULL, 0, config->batch, threads };
 	o->world.batch = config->batch;
 	o->world.threads = threads;
-	if ((r = dnn_init(&o->world.dnn, threads, err)) < 0 || (r = make_nodes(o, layers, n, err)) < 0 ||
-		(r = allocate(o, err)) < 0 || (r = bind_all(o, err)) < 0) {
+	if ((r = dnn_init(&o->world.dnn, threads, err)) < 0 ||
+		(r = make_nodes(o, layers, n, err)) < 0 || (r = allocate(o, err)) < 0 ||
+		(r = bind_all(o, err)) < 0) {
 		close_engine(&o->engine);
 		return mlr_wrap(err, "backend onednn");
 	}
@@ -185,19 +191,20 @@ static void update(struct onednn *o, const struct step *s, struct step_result *r
 	for (size_t i = 0; i < o->n; i++)
 		if (layer_has_params(o->nodes[i].layer))
 			o->parts[k++].l2 = o->nodes[i].layer->decay ? s->l2 : 0;
-	kernel_sgd(o->parts, o->n_parts, w->param, w->velocity, w->grad, s->lr, s->momentum, &ret->penalty,
-		&ret->norm2);
+	kernel_sgd(o->parts, o->n_parts, w->param, w->velocity, w->grad, s->lr, s->momentum,
+		&ret->penalty, &ret->norm2);
 }
 
-static void step(struct engine *e, const uint8_t *labels, const struct step *s, struct step_result *ret)
+static void step(
+	struct engine *e, const uint8_t *labels, const struct step *s, struct step_result *ret)
 {
 	struct onednn *o = own(e);
 	struct node *last = &o->nodes[o->n - 1];
 
 	for (size_t i = 0; i < o->n; i++)
 		node_forward(&o->nodes[i], &o->world, s);
-	ret->cross_entropy = op_softmax_loss(e->batch, last->layer->out.dim[0], last->y, labels, last->dy,
-		&ret->wrong);
+	ret->cross_entropy = op_softmax_loss(
+		e->batch, last->layer->out.dim[0], last->y, labels, last->dy, &ret->wrong);
 	for (size_t i = o->n; i-- > 0;)
 		node_backward(&o->nodes[i], &o->world);
 	update(o, s, ret);

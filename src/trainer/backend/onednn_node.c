@@ -31,7 +31,8 @@ struct dnn_format node_plain_format(int batch, const struct shape *s)
 static int weight_dims(const struct layer *l, int dims[4])
 {
 	if (l->kind == LAYER_CONV) {
-		memcpy(dims, (int[]){ l->outputs, l->in.dim[0], l->size, l->size }, 4 * sizeof(int));
+		memcpy(dims, (int[]){ l->outputs, l->in.dim[0], l->size, l->size },
+			4 * sizeof(int));
 		return 4;
 	}
 	return batch_dims(l->outputs, &l->in, dims);
@@ -42,7 +43,9 @@ static int weight_dims(const struct layer *l, int dims[4])
 static struct dnn_layer open_layer(const struct node *d, int batch)
 {
 	const struct layer *l = d->layer;
-	struct dnn_layer ret = { .is_conv = l->kind == LAYER_CONV, .stride = l->stride, .pad = l->pad,
+	struct dnn_layer ret = { .is_conv = l->kind == LAYER_CONV,
+		.stride = l->stride,
+		.pad = l->pad,
 		.relu = d->relu };
 	int dims[4] = { 0 }, rank = batch_dims(batch, &l->in, dims);
 
@@ -55,20 +58,22 @@ static struct dnn_layer open_layer(const struct node *d, int batch)
 	return ret;
 }
 
-static int reorder_if_needed(struct node_world *w, const struct dnn_format *from, const struct dnn_format *to,
-	struct dnn_op *op, struct mlr_error *err)
+static int reorder_if_needed(struct node_world *w, const struct dnn_format *from,
+	const struct dnn_format *to, struct dnn_op *op, struct mlr_error *err)
 {
 	return dnn_format_same(from, to) ? 0 : dnn_reorder(&w->dnn, from, to, op, err);
 }
 
 /* A dense layer whose input as it lies would be read by oneDNN's slow general code gets it in the
  * format that oneDNN likes. */
-static int make_forward(struct node_world *w, struct node *d, struct dnn_layer *l, struct mlr_error *err)
+static int make_forward(
+	struct node_world *w, struct node *d, struct dnn_layer *l, struct mlr_error *err)
 {
 	int dims[4] = { 0 }, rank = batch_dims(w->batch, &d->layer->in, dims);
 	int r = dnn_forward(&w->dnn, l, &d->forward, err);
 
-	if (l->is_conv || (r < 0 && r != -ENOTSUP) || (r == 0 && strncmp(dnn_op_name(&d->forward), "ref", 3) != 0))
+	if (l->is_conv || (r < 0 && r != -ENOTSUP) ||
+		(r == 0 && strncmp(dnn_op_name(&d->forward), "ref", 3) != 0))
 		return r;
 	dnn_op_done(&d->forward);
 	l->src = dnn_format_any(rank, dims);
@@ -99,7 +104,8 @@ static int make_layer(struct node_world *w, struct node *d, struct mlr_error *er
 	if (r < 0 || d->first)
 		return r;
 
-	/* A dense layer's weights are large: reading them as they lie beats a faster format of their own. */
+	/* A dense layer's weights are large: reading them as they lie beats a faster format of
+	 * their own. */
 	if (!l.is_conv)
 		l.weights = d->weights;
 	r = dnn_backward_data(&w->dnn, &l, &d->forward, &d->to_data, err);
@@ -116,8 +122,8 @@ static int is_fast(struct node_world *w, struct node *d)
 	const struct layer *l = d->layer;
 
 	return l->kind == LAYER_CONV && dnn_format_block(&d->in) == 16 &&
-	       winograd_fits(&d->wino, w->batch, l->in.dim[0], l->outputs, l->in.dim[1], l->in.dim[2],
-		       l->size, l->stride, l->pad);
+		winograd_fits(&d->wino, w->batch, l->in.dim[0], l->outputs, l->in.dim[1],
+			l->in.dim[2], l->size, l->stride, l->pad);
 }
 
 static int make_fast(struct node_world *w, struct node *d, struct mlr_error *err)
@@ -176,12 +182,14 @@ static int make_pool(struct node *d, struct mlr_error *err)
 static void describe(const struct node *d)
 {
 	if (d->fast)
-		mlr_debug("layer '%s': Winograd, forward %s, backward data %s, weights %s", d->layer->name,
-			dnn_op_name(&d->times_u), d->first ? "-" : dnn_op_name(&d->to_dv), dnn_op_name(&d->to_du));
+		mlr_debug("layer '%s': Winograd, forward %s, backward data %s, weights %s",
+			d->layer->name, dnn_op_name(&d->times_u),
+			d->first ? "-" : dnn_op_name(&d->to_dv), dnn_op_name(&d->to_du));
 	else
-		mlr_debug("layer '%s': forward %s, backward data %s, weights %s%s%s%s%s", d->layer->name,
-			dnn_op_name(&d->forward), d->first ? "-" : dnn_op_name(&d->to_data),
-			dnn_op_name(&d->to_weights), d->in_to_src.n ? ", reorders input" : "",
+		mlr_debug("layer '%s': forward %s, backward data %s, weights %s%s%s%s%s",
+			d->layer->name, dnn_op_name(&d->forward),
+			d->first ? "-" : dnn_op_name(&d->to_data), dnn_op_name(&d->to_weights),
+			d->in_to_src.n ? ", reorders input" : "",
 			d->dsrc_to_din.n ? ", reorders input's gradient" : "",
 			d->weights_to_data.n ? ", reorders weights" : "",
 			d->dw_to_grad.n ? ", reorders weights' gradient" : "");
@@ -218,9 +226,9 @@ int node_make(struct node *d, struct node_world *w, struct mlr_error *err)
 
 void node_done(struct node *d)
 {
-	struct dnn_op *ops[] = { &d->forward, &d->to_data, &d->to_weights, &d->in_to_src, &d->dsrc_to_din,
-		&d->weights_to_data, &d->dw_to_grad, &d->plain_to_weights, &d->weights_to_plain,
-		&d->plain_to_mask, &d->times_u, &d->to_dv, &d->to_du };
+	struct dnn_op *ops[] = { &d->forward, &d->to_data, &d->to_weights, &d->in_to_src,
+		&d->dsrc_to_din, &d->weights_to_data, &d->dw_to_grad, &d->plain_to_weights,
+		&d->weights_to_plain, &d->plain_to_mask, &d->times_u, &d->to_dv, &d->to_du };
 
 	for (size_t i = 0; i < ARRAY_LEN(ops); i++)
 		dnn_op_done(ops[i]);
@@ -228,8 +236,8 @@ void node_done(struct node *d)
 
 size_t node_scratch(const struct node *d)
 {
-	const struct dnn_op *ops[] = { &d->forward, &d->to_data, &d->to_weights, &d->times_u, &d->to_dv,
-		&d->to_du };
+	const struct dnn_op *ops[] = { &d->forward, &d->to_data, &d->to_weights, &d->times_u,
+		&d->to_dv, &d->to_du };
 	size_t most = 0;
 
 	for (size_t i = 0; i < ARRAY_LEN(ops); i++)
@@ -259,7 +267,8 @@ void node_plan(struct node *d, const struct node_world *w, struct plan *p)
 	d->dy = d->pooled ? d->y : plan_take(p, dnn_format_size(&d->format));
 	if (d->layer->kind == LAYER_DROPOUT) {
 		d->mask = plan_take(p, dnn_format_size(&d->format));
-		d->mask_plain = d->plain_to_mask.n ? plan_take(p, dnn_format_size(&d->format)) : d->mask;
+		d->mask_plain = d->plain_to_mask.n ? plan_take(p, dnn_format_size(&d->format))
+						   : d->mask;
 	}
 	if (d->fast) {
 		d->v = plan_take(p, winograd_v(&d->wino) * sizeof(float));
@@ -289,7 +298,8 @@ static int bind(struct node_world *w, struct dnn_op *op, const int *args, void *
 		if (r < 0)
 			return r;
 	}
-	return dnn_op_scratch(op) ? dnn_op_bind(&w->dnn, op, DNNL_ARG_SCRATCHPAD, w->scratch, err) : 0;
+	return dnn_op_scratch(op) ? dnn_op_bind(&w->dnn, op, DNNL_ARG_SCRATCHPAD, w->scratch, err)
+				  : 0;
 }
 
 static void point(struct dnn_op *op, const void *from, void *to)
@@ -302,7 +312,8 @@ static void point(struct dnn_op *op, const void *from, void *to)
 
 static int bind_layer(struct node_world *w, struct node *d, struct mlr_error *err)
 {
-	static const int forward[] = { DNNL_ARG_SRC, DNNL_ARG_WEIGHTS, DNNL_ARG_BIAS, DNNL_ARG_DST };
+	static const int forward[] = { DNNL_ARG_SRC, DNNL_ARG_WEIGHTS, DNNL_ARG_BIAS,
+		DNNL_ARG_DST };
 	static const int to_weights[] = { DNNL_ARG_SRC, DNNL_ARG_DIFF_DST, DNNL_ARG_DIFF_WEIGHTS,
 		DNNL_ARG_DIFF_BIAS };
 	static const int data[] = { DNNL_ARG_DIFF_DST, DNNL_ARG_WEIGHTS, DNNL_ARG_DIFF_SRC };
@@ -315,14 +326,16 @@ static int bind_layer(struct node_world *w, struct node *d, struct mlr_error *er
 	point(&d->dsrc_to_din, d->dsrc, dx);
 	point(&d->weights_to_data, weights, d->data_weights);
 	point(&d->dw_to_grad, d->dw, dw);
-	if ((r = bind(w, &d->forward, forward, (void *[]){ src, weights, w->param + d->bias_at, d->y }, 4, err)) < 0 ||
-		(r = bind(w, &d->to_weights, to_weights, (void *[]){ src, d->dy, d->dw ? d->dw : dw,
-			w->grad + d->bias_at }, 4, err)) < 0)
+	if ((r = bind(w, &d->forward, forward,
+		     (void *[]){ src, weights, w->param + d->bias_at, d->y }, 4, err)) < 0 ||
+		(r = bind(w, &d->to_weights, to_weights,
+			 (void *[]){ src, d->dy, d->dw ? d->dw : dw, w->grad + d->bias_at }, 4,
+			 err)) < 0)
 		return r;
 	if (d->first)
 		return 0;
-	return bind(w, &d->to_data, data, (void *[]){ d->dy, d->data_weights ? d->data_weights : weights, dsrc }, 3,
-		err);
+	return bind(w, &d->to_data, data,
+		(void *[]){ d->dy, d->data_weights ? d->data_weights : weights, dsrc }, 3, err);
 }
 
 static int bind_fast(struct node_world *w, struct node *d, struct mlr_error *err)
@@ -354,7 +367,8 @@ static size_t floats(const struct node *d)
 }
 
 /* step is NULL when predicting. */
-static void dropout_forward(struct node_world *w, struct node *d, const float *x, const struct step *step)
+static void dropout_forward(
+	struct node_world *w, struct node *d, const float *x, const struct step *step)
 {
 	struct rng rng;
 
@@ -363,7 +377,8 @@ static void dropout_forward(struct node_world *w, struct node *d, const float *x
 		return;
 	}
 	rng_init(&rng, step->dropout_seed, RNG_DROPOUT, step->number << 16 | d->index);
-	rng_dropout(&rng, d->layer->rate, d->mask_plain, (size_t)w->batch * shape_count(&d->layer->out));
+	rng_dropout(&rng, d->layer->rate, d->mask_plain,
+		(size_t)w->batch * shape_count(&d->layer->out));
 	dnn_op_run(&w->dnn, &d->plain_to_mask);
 	kernel_multiply(floats(d), x, d->mask, d->y);
 }

@@ -2,8 +2,8 @@
  * One node of the backend `onednn`: a layer, with the ReLU behind it if it is one with parameters.
  *
  * It is made in three acts: node_make() settles operations and formats, node_plan() its memory,
- * node_bind() joins the two. oneDNN chooses the formats; an activation keeps its format from node to
- * node, and a reorder is made only where two disagree.
+ * node_bind() joins the two. oneDNN chooses the formats; an activation keeps its format from node
+ * to node, and a reorder is made only where two disagree.
  */
 #ifndef MLT_BACKEND_ONEDNN_NODE_H
 #define MLT_BACKEND_ONEDNN_NODE_H
@@ -18,7 +18,7 @@ struct node_world {
 	struct dnn dnn;
 	int batch, threads;
 	float *input;                  /* of the first node */
-	size_t params;                 /* floats in each block, padding included; nodes add theirs */
+	size_t params; /* floats in each block, padding included; nodes add theirs */
 	float *param, *velocity, *grad; /* three blocks of one layout */
 	void *scratch;                 /* as large as the largest node_scratch() */
 };
@@ -77,7 +77,8 @@ void node_plan(struct node *d, const struct node_world *w, struct plan *p);
 /* Tell the operations where memory is; d[-1] is the node before, unless d is the first. */
 int node_bind(struct node *d, struct node_world *w, struct mlr_error *err);
 
-/* y of x; step is NULL when predicting. And what dy makes of the parameters' and d[-1]'s gradient. */
+/* y of x; step is NULL when predicting. And what dy makes of the parameters' and d[-1]'s gradient.
+ */
 void node_forward(struct node *d, struct node_world *w, const struct step *step);
 void node_backward(struct node *d, struct node_world *w);
 

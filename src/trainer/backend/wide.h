@@ -5,7 +5,8 @@
 #ifndef MLT_BACKEND_WIDE_H
 #define MLT_BACKEND_WIDE_H
 
-/* The sanitizers' runtime is not ready when the loader picks. The two compilers name widths their own ways. */
+/* The sanitizers' runtime is not ready when the loader picks. The two compilers name widths their
+ * own ways. */
 #if !defined(__x86_64__) || defined(__SANITIZE_ADDRESS__)
 #define WIDE
 #elif defined(__clang__)
