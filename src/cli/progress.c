@@ -34,6 +34,8 @@ struct progress {
 	size_t n;
 	pthread_mutex_t lock; /* notices come from any thread */
 	int drawn;            /* lines on the terminal that the next drawing replaces */
+	char out[16384];      /* what the next flush() writes at once, else a drawing flickers */
+	size_t len;
 };
 
 static double now(void)
@@ -44,10 +46,28 @@ static double now(void)
 	return (double)t.tv_sec + (double)t.tv_nsec / 1e9;
 }
 
+static void flush(struct progress *p)
+{
+	ssize_t w = write(STDERR_FILENO, p->out, p->len);
+
+	(void)w; /* a closed stderr is nobody's failure */
+	p->len = 0;
+}
+
+static void put(struct progress *p, const char *s)
+{
+	size_t n = strlen(s);
+
+	if (n > sizeof(p->out) - p->len)
+		flush(p);
+	memcpy(p->out + p->len, s, n);
+	p->len += n;
+}
+
 static void undraw(struct progress *p)
 {
 	for (; p->drawn > 0; p->drawn--)
-		fputs(UP_ONE_LINE CLEAR_LINE, stderr);
+		put(p, UP_ONE_LINE CLEAR_LINE);
 }
 
 static void begin(void *ctx, const char *name, const struct pull_layer *layers, size_t n)
@@ -82,6 +102,7 @@ static void tell_end(struct progress *p, size_t i)
 	const char *digest = oci_digest_hex(p->layers[i].digest);
 	char size[CLI_SIZE_SIZE];
 
+	flush(p);
 	cli_size(p->layers[i].size, size);
 	if (p->seen[i].state == PULL_DONE)
 		mlr_info("layer %.12s: %s in %.2f s", digest, size, now() - p->seen[i].started);
@@ -142,7 +163,10 @@ static void draw_layer(struct progress *p, size_t i, int width)
 	else
 		snprintf(line, sizeof(line), "  %.12s [%s] %9s of %9s  %9s/s", oci_digest_hex(l->digest), bar,
 			got, size, rate);
-	fprintf(stderr, "%.*s\n", width - 1, line);
+	if (strlen(line) > (size_t)width - 1)
+		line[width - 1] = '\0';
+	put(p, line);
+	put(p, "\n");
 	p->drawn++;
 }
 
@@ -156,13 +180,12 @@ static void tick(void *ctx)
 	pthread_mutex_lock(&p->lock);
 	if (p->style == PROGRESS_TERMINAL)
 		undraw(p);
-	fflush(stderr);
 	for (size_t i = 0; i < p->n; i++)
 		update(p, i, t);
 	for (size_t i = 0; p->style == PROGRESS_TERMINAL && i < p->n; i++)
 		if (p->seen[i].state == PULL_RUNNING)
 			draw_layer(p, i, terminal_width());
-	fflush(stderr);
+	flush(p);
 	pthread_mutex_unlock(&p->lock);
 }
 
@@ -174,7 +197,7 @@ static void notice(void *ctx, const char *words)
 		return;
 	pthread_mutex_lock(&p->lock);
 	undraw(p);
-	fflush(stderr);
+	flush(p);
 	mlr_warning("%s", words);
 	pthread_mutex_unlock(&p->lock);
 }
@@ -182,13 +205,9 @@ static void notice(void *ctx, const char *words)
 struct progress *progress_new(enum progress_style style)
 {
 	struct progress *p = xcalloc(1, sizeof(*p));
-	static char buffer[16384];
 
 	p->style = style;
 	pthread_mutex_init(&p->lock, NULL);
-	/* A drawing goes out in one write, else it flickers. */
-	if (style == PROGRESS_TERMINAL)
-		setvbuf(stderr, buffer, _IOFBF, sizeof(buffer));
 	return p;
 }
 
@@ -197,7 +216,7 @@ void progress_free(struct progress *p)
 	if (!p)
 		return;
 	undraw(p);
-	fflush(stderr);
+	flush(p);
 	pthread_mutex_destroy(&p->lock);
 	free(p->seen);
 	free(p);

@@ -156,7 +156,8 @@ static int try_schemes(struct registry *r, const struct call *c, struct http_exc
 			ret = -first.code;
 		}
 	}
-	if (ret == 0)
+	/* Written by the first call only, before there is more than one thread. */
+	if (ret == 0 && !r->settled)
 		r->settled = 1;
 	return ret;
 }

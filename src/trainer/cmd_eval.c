@@ -20,13 +20,12 @@ struct args {
 
 enum { KEY_CHECKPOINT = 256, KEY_BACKEND };
 
-static const struct argp_option options[] = {
-	{ "checkpoint", KEY_CHECKPOINT, "FILE", 0, "the weights that mltrain train wrote", 1 },
-	{ "data", 'd', "DIR", 0, "the data set: a directory of IDX files, or mnist or fashion-mnist", 1 },
+static const struct argp_option options[] = { { "checkpoint", KEY_CHECKPOINT, "FILE", 0,
+						      "the weights that mltrain train wrote", 1 },
+	{ "data", 'd', "DIR", 0,
+		"the data set: a directory of IDX files, or mnist or fashion-mnist", 1 },
 	{ "threads", 't', "N", 0, "that compute (as many as CPUs may be used)", 2 },
-	{ "backend", KEY_BACKEND, "NAME", 0, "onednn, reference or auto (auto)", 2 },
-	{ 0 }
-};
+	{ "backend", KEY_BACKEND, "NAME", 0, "onednn, reference or auto (auto)", 2 }, { 0 } };
 
 static error_t parse(int key, char *arg, struct argp_state *state)
 {
@@ -45,33 +44,41 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 	case KEY_BACKEND:
 		a->backend = backend_find(arg);
 		if (!a->backend)
-			argp_error(state, "--backend '%s' is not one of: auto, %s", arg, backend_names());
+			argp_error(state, "--backend '%s' is not one of: auto, %s", arg,
+				backend_names());
 		return 0;
 	case ARGP_KEY_ARG:
-		argp_error(state, "'%s' is not an option; the weights are given with --checkpoint", arg);
+		argp_error(state, "'%s' is not an option; the weights are given with --checkpoint",
+			arg);
 		return 0;
 	case ARGP_KEY_END:
 		if (!a->checkpoint)
 			argp_error(state, "which weights? give --checkpoint FILE");
 		if (!a->data)
-			argp_error(state, "which data set? give --data DIR, --data mnist or --data fashion-mnist");
+			argp_error(state,
+				"which data set? give --data DIR, --data mnist or --data fashion-mnist");
 		return 0;
 	default:
 		return ARGP_ERR_UNKNOWN;
 	}
 }
 
-static const struct argp argp = { options, parse, NULL,
-	"Test a checkpoint: the share of a data set's test images that the network names rightly." };
+static const struct argp argp = {
+	options, parse, NULL,
+	"Test a checkpoint: the share of a data set's test images that the network names rightly."
+};
 
-static int check(const struct args *a, const struct net *net, const struct dataset *d, struct mlr_error *err)
+static int check(
+	const struct args *a, const struct net *net, const struct dataset *d, struct mlr_error *err)
 {
 	if (net->input.dim[0] != 1 || (uint32_t)net->input.dim[1] != d->height ||
 		(uint32_t)net->input.dim[2] != d->width)
-		return mlr_fail(err, EINVAL, "checkpoint '%s' reads images of %dx%d but '%s' has %ux%u", a->checkpoint,
+		return mlr_fail(err, EINVAL,
+			"checkpoint '%s' reads images of %dx%d but '%s' has %ux%u", a->checkpoint,
 			net->input.dim[1], net->input.dim[2], d->dir, d->height, d->width);
 	if (d->classes > net->classes)
-		return mlr_fail(err, EINVAL, "checkpoint '%s' tells %d classes apart but '%s' has a label %d",
+		return mlr_fail(err, EINVAL,
+			"checkpoint '%s' tells %d classes apart but '%s' has a label %d",
 			a->checkpoint, net->classes, d->dir, d->classes - 1);
 	return 0;
 }
@@ -87,7 +94,8 @@ static int run(const struct args *a, int64_t *wrong, uint32_t *count, struct mlr
 	int r;
 
 	if ((r = checkpoint_read(a->checkpoint, &net, &params, &info, err)) < 0 ||
-		(r = dataset_load(a->data, DATASET_TEST, &data, err)) < 0 || (r = check(a, net, &data, err)) < 0)
+		(r = dataset_load(a->data, DATASET_TEST, &data, err)) < 0 ||
+		(r = check(a, net, &data, err)) < 0)
 		return r;
 	/* The batch of training makes the arithmetic the same as that of its own test. */
 	config = (struct engine_config){ info.batch, a->threads };

@@ -25,23 +25,38 @@ struct args {
 	int quiet;
 };
 
-enum { KEY_LR = 256, KEY_LR_DECAY, KEY_MOMENTUM, KEY_L2, KEY_DROPOUT, KEY_VALIDATION, KEY_LOG, KEY_LOG_EVERY,
-	KEY_CHECKPOINT, KEY_BACKEND, KEY_STEPS, KEY_SEED };
+enum {
+	KEY_LR = 256,
+	KEY_LR_DECAY,
+	KEY_MOMENTUM,
+	KEY_L2,
+	KEY_DROPOUT,
+	KEY_VALIDATION,
+	KEY_LOG,
+	KEY_LOG_EVERY,
+	KEY_CHECKPOINT,
+	KEY_BACKEND,
+	KEY_STEPS,
+	KEY_SEED
+};
 
 static const struct argp_option options[] = {
-	{ "data", 'd', "DIR", 0, "the data set: a directory of IDX files, or mnist or fashion-mnist", 1 },
+	{ "data", 'd', "DIR", 0,
+		"the data set: a directory of IDX files, or mnist or fashion-mnist", 1 },
 	{ "epochs", 'e', "N", 0, "passes over the training images (10)", 1 },
 	{ "steps", KEY_STEPS, "N", 0, "end after N steps even if epochs are left", 1 },
 	{ "batch", 'b', "N", 0, "images a step (64)", 1 },
 	{ "seed", KEY_SEED, "N", 0, "start of the random numbers (1); a run is repeatable", 1 },
 	{ "threads", 't', "N", 0, "that compute (as many as CPUs may be used)", 2 },
 	{ "backend", KEY_BACKEND, "NAME", 0, "onednn, reference or auto (auto)", 2 },
-	{ "checkpoint", KEY_CHECKPOINT, "FILE", 0, "write the weights there after every epoch, as safetensors", 3 },
+	{ "checkpoint", KEY_CHECKPOINT, "FILE", 0,
+		"write the weights there after every epoch, as safetensors", 3 },
 	{ "log", KEY_LOG, "FILE", 0, "append records to it, JSON lines", 3 },
 	{ "log-every", KEY_LOG_EVERY, "N", 0, "steps between two step records (10)", 3 },
 	{ "quiet", 'q', NULL, 0, "print the result alone", 3 },
 	{ "lr", KEY_LR, "X", 0, "learning rate (0.01)", 4 },
-	{ "lr-decay", KEY_LR_DECAY, "X", 0, "factor of the rate from an epoch to the next (0.95)", 4 },
+	{ "lr-decay", KEY_LR_DECAY, "X", 0, "factor of the rate from an epoch to the next (0.95)",
+		4 },
 	{ "momentum", KEY_MOMENTUM, "X", 0, "momentum (0.9)", 4 },
 	{ "l2", KEY_L2, "X", 0, "factor of the penalty on the dense layers' weights (5e-4)", 4 },
 	{ "dropout", KEY_DROPOUT, "X", 0, "share of units dropped before the last layer (0.5)", 4 },
@@ -102,7 +117,8 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 	case KEY_BACKEND:
 		t->backend = backend_find(arg);
 		if (!t->backend)
-			argp_error(state, "--backend '%s' is not one of: auto, %s", arg, backend_names());
+			argp_error(state, "--backend '%s' is not one of: auto, %s", arg,
+				backend_names());
 		return 0;
 	case KEY_CHECKPOINT:
 		t->checkpoint = arg;
@@ -121,7 +137,8 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 		return 0;
 	case ARGP_KEY_END:
 		if (!a->data)
-			argp_error(state, "which data set? give --data DIR, --data mnist or --data fashion-mnist");
+			argp_error(state,
+				"which data set? give --data DIR, --data mnist or --data fashion-mnist");
 		return 0;
 	default:
 		return parse_recipe(key, arg, state, t);
@@ -142,7 +159,8 @@ static void on_signal(int sig)
 /* The second signal of a kind kills as usual. */
 static void catch_signals(void)
 {
-	struct sigaction sa = { .sa_handler = on_signal, .sa_flags = (int)SA_RESETHAND | SA_RESTART };
+	struct sigaction sa = { .sa_handler = on_signal,
+		.sa_flags = (int)SA_RESETHAND | SA_RESTART };
 
 	sigemptyset(&sa.sa_mask);
 	sigaction(SIGTERM, &sa, NULL);
@@ -176,8 +194,9 @@ static double now(void)
 
 static int say_interrupted(const struct args *a, const struct train_state *s)
 {
-	mlr_info("stopped by %s after step %" PRIu64 " (epoch %d)%s%s", stop_signal == SIGTERM ? "SIGTERM" : "SIGINT",
-		s->step, s->epoch, a->train.checkpoint ? "; weights written to " : "; no --checkpoint was given",
+	mlr_info("stopped by %s after step %" PRIu64 " (epoch %d)%s%s",
+		stop_signal == SIGTERM ? "SIGTERM" : "SIGINT", s->step, s->epoch,
+		a->train.checkpoint ? "; weights written to " : "; no --checkpoint was given",
 		a->train.checkpoint ? a->train.checkpoint : "");
 	return stop_signal == SIGTERM ? 0 : 128 + SIGINT;
 }
@@ -185,8 +204,8 @@ static int say_interrupted(const struct args *a, const struct train_state *s)
 static void say_result(const struct args *a, const struct train_state *s, double total)
 {
 	print_accuracy(s->test_wrong, s->test_images);
-	printf("training time %.2f s (%" PRIu64 " steps, %.0f images/s)\n", s->step_seconds, s->step,
-		(double)s->step * a->train.batch / s->step_seconds);
+	printf("training time %.2f s (%" PRIu64 " steps, %.0f images/s)\n", s->step_seconds,
+		s->step, (double)s->step * a->train.batch / s->step_seconds);
 	printf("evaluation time %.2f s\n", s->evaluate_seconds);
 	printf("total time %.2f s\n", total);
 	if (a->train.checkpoint)
@@ -207,7 +226,8 @@ static int run(struct args *a, struct telling *t, struct train_state *state, str
 	if (r < 0)
 		return r;
 	if (data.height > 65536 || data.width > 65536)
-		return mlr_fail(err, EINVAL, "'%s': images of %ux%u are too large", data.dir, data.height, data.width);
+		return mlr_fail(err, EINVAL, "'%s': images of %ux%u are too large", data.dir,
+			data.height, data.width);
 	input = shape3(1, (int)data.height, (int)data.width);
 	r = net_reference(input, data.classes, (float)a->train.dropout, &net, err);
 	if (r < 0)

@@ -35,7 +35,8 @@ int main_fail(const struct mlr_error *err)
 	return EXIT_BROKEN;
 }
 
-uint64_t arg_count(struct argp_state *state, const char *option, const char *text, uint64_t min, uint64_t max)
+uint64_t arg_count(
+	struct argp_state *state, const char *option, const char *text, uint64_t min, uint64_t max)
 {
 	char *end;
 	uint64_t v;
@@ -43,12 +44,13 @@ uint64_t arg_count(struct argp_state *state, const char *option, const char *tex
 	errno = 0;
 	v = strtoull(text, &end, 10);
 	if (*text < '0' || *text > '9' || *end || errno || v < min || v > max)
-		argp_error(state, "--%s '%s' is not a whole number from %" PRIu64 " to %" PRIu64, option, text,
-			min, max);
+		argp_error(state, "--%s '%s' is not a whole number from %" PRIu64 " to %" PRIu64,
+			option, text, min, max);
 	return v;
 }
 
-double arg_number(struct argp_state *state, const char *option, const char *text, double min, double max)
+double arg_number(
+	struct argp_state *state, const char *option, const char *text, double min, double max)
 {
 	char *end;
 	double v;
@@ -56,7 +58,8 @@ double arg_number(struct argp_state *state, const char *option, const char *text
 	errno = 0;
 	v = strtod(text, &end);
 	if (end == text || *end || errno || !(v >= min && v <= max))
-		argp_error(state, "--%s '%s' is not a number from %g to %g", option, text, min, max);
+		argp_error(
+			state, "--%s '%s' is not a number from %g to %g", option, text, min, max);
 	return v;
 }
 

@@ -26,11 +26,13 @@ int cmd_eval(int argc, char **argv);
 int main_fail(const struct mlr_error *err);
 
 /*
- * Options' numbers: what lies outside [min, max] (or, for doubles, at a bound that is excluded) or is
- * no number ends the program as argp_error(3) does, naming the option.
+ * Options' numbers: what lies outside [min, max] (or, for doubles, at a bound that is excluded) or
+ * is no number ends the program as argp_error(3) does, naming the option.
  */
-uint64_t arg_count(struct argp_state *state, const char *option, const char *text, uint64_t min, uint64_t max);
-double arg_number(struct argp_state *state, const char *option, const char *text, double min, double max);
+uint64_t arg_count(
+	struct argp_state *state, const char *option, const char *text, uint64_t min, uint64_t max);
+double arg_number(
+	struct argp_state *state, const char *option, const char *text, double min, double max);
 
 /* "test accuracy 97.98 % (error 2.02 %)" on stdout: the same line from train and eval. */
 void print_accuracy(int64_t wrong, uint32_t count);

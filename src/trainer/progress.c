@@ -63,16 +63,19 @@ static double seconds_left(const struct train_state *s)
 	return step * (double)(s->steps - s->step) + evaluate * epochs;
 }
 
-static char *describe(const struct progress *p, const struct train_state *s, const struct train_options *o)
+static char *describe(
+	const struct progress *p, const struct train_state *s, const struct train_options *o)
 {
 	int epochs = (int)((s->steps + s->epoch_steps - 1) / s->epoch_steps);
 	char batch[16], validation[16], left[32];
 
 	(void)o;
-	return xasprintf("epoch %d/%d  step %" PRIu64 "/%" PRIu64 "  %.0f images/s  loss %.3f  batch error %s"
+	return xasprintf("epoch %d/%d  step %" PRIu64 "/%" PRIu64
+			 "  %.0f images/s  loss %.3f  batch error %s"
 			 "  validation error %s  %s left",
-		s->epoch, epochs, s->step, s->steps, p->rate, s->loss, percent(s->batch_error, batch),
-		percent(s->validation_error, validation), duration(seconds_left(s), left));
+		s->epoch, epochs, s->step, s->steps, p->rate, s->loss,
+		percent(s->batch_error, batch), percent(s->validation_error, validation),
+		duration(seconds_left(s), left));
 }
 
 static void draw(struct progress *p, const char *line)
@@ -116,12 +119,13 @@ static void started(const struct train_state *s)
 {
 	char input[SHAPE_TEXT_MAX];
 
-	mlr_info("network '%s': input %s, %zu layers, %zu parameters; backend %s on %d thread%s, %.1f MB",
+	mlr_info(
+		"network '%s': input %s, %zu layers, %zu parameters; backend %s on %d thread%s, %.1f MB",
 		s->net->name, shape_text(&s->net->input, input), s->net->n, s->net->params,
 		s->engine->backend->name, s->engine->threads, s->engine->threads == 1 ? "" : "s",
 		1e-6 * (double)s->engine->memory);
-	mlr_info("%u images to train with, %u to validate, %u to test; %" PRIu64 " steps", s->train_images,
-		s->validation_images, s->test_images, s->steps);
+	mlr_info("%u images to train with, %u to validate, %u to test; %" PRIu64 " steps",
+		s->train_images, s->validation_images, s->test_images, s->steps);
 }
 
 void progress_tell(struct progress *p, const struct train_state *s, const struct train_options *o)
@@ -137,9 +141,12 @@ void progress_tell(struct progress *p, const struct train_state *s, const struct
 		break;
 	case TRAIN_EPOCH_ENDED:
 		progress_clear(p);
-		mlr_info("epoch %d ended at step %" PRIu64 "/%" PRIu64 ": loss %.3f, validation error %s, %.0f images/s, %s left",
-			s->epoch, s->step, s->steps, s->loss, percent(s->validation_error, validation),
-			(double)s->step * o->batch / s->step_seconds, duration(seconds_left(s), left));
+		mlr_info("epoch %d ended at step %" PRIu64 "/%" PRIu64
+			 ": loss %.3f, validation error %s, %.0f images/s, %s left",
+			s->epoch, s->step, s->steps, s->loss,
+			percent(s->validation_error, validation),
+			(double)s->step * o->batch / s->step_seconds,
+			duration(seconds_left(s), left));
 		break;
 	case TRAIN_SAVED:
 		break;

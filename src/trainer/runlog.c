@@ -38,7 +38,8 @@ int runlog_open(const char *path, uint64_t every, struct runlog **ret, struct ml
 /* Takes the record. */
 static void put(struct runlog *l, json_t *record)
 {
-	auto_free char *line = record ? json_dumps(record, JSON_COMPACT | JSON_REAL_PRECISION(10)) : NULL;
+	auto_free char *line = record ? json_dumps(record, JSON_COMPACT | JSON_REAL_PRECISION(10))
+				      : NULL;
 	size_t len = line ? strlen(line) : 0;
 	int r = -EINVAL;
 
@@ -62,7 +63,8 @@ static json_t *share(double v)
 	return v < 0 ? json_null() : json_real(v);
 }
 
-static json_t *run_record(const struct train_state *s, const struct train_options *o, const char *dir)
+static json_t *run_record(
+	const struct train_state *s, const struct train_options *o, const char *dir)
 {
 	char when[32], input[SHAPE_TEXT_MAX];
 	time_t t = time(NULL);
@@ -70,37 +72,37 @@ static json_t *run_record(const struct train_state *s, const struct train_option
 
 	gmtime_r(&t, &tm);
 	strftime(when, sizeof(when), "%Y-%m-%dT%H:%M:%SZ", &tm);
-	return json_pack("{s:s, s:s, s:s, s:s, s:s, s:I, s:s, s:I, s:I, s:I, s:s, s:i, s:I, s:I, s:i, s:i,"
-			 " s:I, s:I, s:f, s:f, s:f, s:f, s:f, s:s?}",
-		"event", "run", "time", when, "version", PACKAGE_VERSION,
-		"net", s->net->name, "input", shape_text(&s->net->input, input),
-		"parameters", (json_int_t)s->net->params, "data", dir,
-		"train_images", (json_int_t)s->train_images,
-		"validation_images", (json_int_t)s->validation_images,
-		"test_images", (json_int_t)s->test_images,
-		"backend", s->engine->backend->name, "threads", s->engine->threads,
-		"memory_bytes", (json_int_t)s->engine->memory, "seed", (json_int_t)o->seed,
-		"epochs", o->epochs, "batch", o->batch, "steps", (json_int_t)s->steps,
-		"steps_per_epoch", (json_int_t)s->epoch_steps,
-		"lr", o->lr, "lr_decay", o->lr_decay, "momentum", o->momentum, "l2", o->l2,
-		"dropout", o->dropout, "checkpoint", o->checkpoint);
+	return json_pack(
+		"{s:s, s:s, s:s, s:s, s:s, s:I, s:s, s:I, s:I, s:I, s:s, s:i, s:I, s:I, s:i, s:i,"
+		" s:I, s:I, s:f, s:f, s:f, s:f, s:f, s:s?}",
+		"event", "run", "time", when, "version", PACKAGE_VERSION, "net", s->net->name,
+		"input", shape_text(&s->net->input, input), "parameters",
+		(json_int_t)s->net->params, "data", dir, "train_images",
+		(json_int_t)s->train_images, "validation_images", (json_int_t)s->validation_images,
+		"test_images", (json_int_t)s->test_images, "backend", s->engine->backend->name,
+		"threads", s->engine->threads, "memory_bytes", (json_int_t)s->engine->memory,
+		"seed", (json_int_t)o->seed, "epochs", o->epochs, "batch", o->batch, "steps",
+		(json_int_t)s->steps, "steps_per_epoch", (json_int_t)s->epoch_steps, "lr", o->lr,
+		"lr_decay", o->lr_decay, "momentum", o->momentum, "l2", o->l2, "dropout",
+		o->dropout, "checkpoint", o->checkpoint);
 }
 
 /* Steps, epochs, interruptions and the end are told with the same keys. */
-static json_t *state_record(const char *event, const struct train_state *s, const struct train_options *o)
+static json_t *state_record(
+	const char *event, const struct train_state *s, const struct train_options *o)
 {
 	double rate = s->step_seconds > 0 ? (double)s->step * o->batch / s->step_seconds : NAN;
 	int64_t wrong = s->test_wrong;
 
-	return json_pack("{s:s, s:I, s:i, s:i, s:f, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:f, s:f, s:o}",
-		"event", event, "step", (json_int_t)s->step, "epoch", s->epoch, "epochs_done", s->epochs_done,
-		"lr", s->lr, "loss", real(s->loss), "cross_entropy", real(s->cross_entropy),
-		"batch_error", share(s->batch_error), "validation_error", share(s->validation_error),
-		"test_error", share(s->test_error),
-		"test_accuracy", s->test_error < 0 ? json_null() : json_real(1 - s->test_error),
-		"test_wrong", wrong < 0 ? json_null() : json_integer(wrong),
-		"train_seconds", s->step_seconds, "evaluate_seconds", s->evaluate_seconds,
-		"images_per_second", real(rate));
+	return json_pack(
+		"{s:s, s:I, s:i, s:i, s:f, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:f, s:f, s:o}",
+		"event", event, "step", (json_int_t)s->step, "epoch", s->epoch, "epochs_done",
+		s->epochs_done, "lr", s->lr, "loss", real(s->loss), "cross_entropy",
+		real(s->cross_entropy), "batch_error", share(s->batch_error), "validation_error",
+		share(s->validation_error), "test_error", share(s->test_error), "test_accuracy",
+		s->test_error < 0 ? json_null() : json_real(1 - s->test_error), "test_wrong",
+		wrong < 0 ? json_null() : json_integer(wrong), "train_seconds", s->step_seconds,
+		"evaluate_seconds", s->evaluate_seconds, "images_per_second", real(rate));
 }
 
 void runlog_tell(struct runlog *l, const struct train_state *s, const struct train_options *o,

@@ -19,7 +19,8 @@ static size_t sum_of(const struct safetensors *st)
 
 		if (!copy || safetensors_find(st, st->tensors[i].name) != &st->tensors[i])
 			abort();
-		memcpy(copy, st->tensors[i].data, len); /* the sanitizer sees whether all of it is there */
+		memcpy(copy, st->tensors[i].data,
+			len); /* the sanitizer sees whether all of it is there */
 		free(copy);
 		bytes += len;
 	}
@@ -30,7 +31,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	struct mlr_error err = MLR_ERROR_INIT;
 	struct safetensors st = SAFETENSORS_INIT, again = SAFETENSORS_INIT;
-	char *buf = malloc(size ? size : 1), *out = NULL; /* exactly as long, so that a read beyond is seen */
+	char *buf = malloc(size ? size : 1),
+	     *out = NULL; /* exactly as long, so that a read beyond is seen */
 	size_t len;
 
 	if (!buf)
@@ -40,7 +42,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		if (st.tensors || !err.text[0])
 			abort(); /* a refusal leaves nothing and says why */
 	} else {
-		if (safetensors_build(&st, &out, &len, &err) < 0 || safetensors_parse(out, len, &again, &err) < 0 ||
+		if (safetensors_build(&st, &out, &len, &err) < 0 ||
+			safetensors_parse(out, len, &again, &err) < 0 ||
 			sum_of(&again) != sum_of(&st) || again.n != st.n || again.metas != st.metas)
 			abort();
 		safetensors_done(&again);

@@ -184,7 +184,8 @@ run() {
 	exec 9>"$LOCK"
 	flock 9
 	down
-	trap down EXIT
+	# Once begun, taking down is not broken off.
+	trap 'trap "" INT TERM HUP; down' EXIT
 	trap 'exit 130' INT
 	trap 'exit 143' TERM HUP
 	up 9>&-

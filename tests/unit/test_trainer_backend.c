@@ -8,14 +8,16 @@
 /*
  * Finite differences: the gradient of L = sum(r * y) with respect to x, by central differences of
  * step EPSILON, against what backward says for dy = r. Layers are piecewise linear, so a difference
- * is exact but for rounding; arrays are float, which gives about 1e-7 / EPSILON and sets the tolerance.
+ * is exact but for rounding; arrays are float, which gives about 1e-7 / EPSILON and sets the
+ * tolerance.
  */
 #define EPSILON   0x1p-6f
 #define TOLERANCE 1e-3
 
 typedef void (*forward_fn)(void *layer, const float *x, float *y);
 
-static double weighted_sum(forward_fn f, void *layer, const float *x, const float *r, float *y, size_t ny)
+static double weighted_sum(
+	forward_fn f, void *layer, const float *x, const float *r, float *y, size_t ny)
 {
 	double sum = 0;
 
@@ -25,8 +27,8 @@ static double weighted_sum(forward_fn f, void *layer, const float *x, const floa
 	return sum;
 }
 
-static void check_gradient(forward_fn f, void *layer, float *x, size_t nx, const float *r, size_t ny,
-	const float *dx)
+static void check_gradient(
+	forward_fn f, void *layer, float *x, size_t nx, const float *r, size_t ny, const float *dx)
 {
 	auto_free float *y = xcalloc(ny, sizeof(*y));
 
@@ -41,7 +43,8 @@ static void check_gradient(forward_fn f, void *layer, float *x, size_t nx, const
 		x[i] = was;
 		slope = (up - down) / (2 * EPSILON);
 		if (fabs(slope - dx[i]) > TOLERANCE * (1 + fabs(slope)))
-			fail_msg("element %zu: %g by differences, %g by backward", i, slope, (double)dx[i]);
+			fail_msg("element %zu: %g by differences, %g by backward", i, slope,
+				(double)dx[i]);
 	}
 }
 
@@ -76,7 +79,8 @@ static void check_conv(struct op_conv d)
 	size_t nx = (size_t)(d.n * d.c * d.h * d.w), nw = (size_t)(d.k * d.c * d.r * d.r);
 	size_t ny = (size_t)(d.n * d.k * d.p * d.q), nb = (size_t)d.k;
 	struct conv c = { d, random_floats(1, nx), random_floats(2, nw), random_floats(3, nb) };
-	auto_free float *r = random_floats(4, ny), *dx = xcalloc(nx, 4), *dw = xcalloc(nw, 4), *db = xcalloc(nb, 4);
+	auto_free float *r = random_floats(4, ny), *dx = xcalloc(nx, 4), *dw = xcalloc(nw, 4),
+			*db = xcalloc(nb, 4);
 
 	op_conv_backward_data(&d, r, c.w, dx);
 	op_conv_backward_weights(&d, c.x, r, dw, db);
@@ -140,7 +144,8 @@ static void a_dense_layer_has_the_gradients_of_finite_differences(void **state)
 	free(c.b);
 }
 
-/* Values that stay on their side of 0 and keep their order under steps of EPSILON, but not sorted. */
+/* Values that stay on their side of 0 and keep their order under steps of EPSILON, but not sorted.
+ */
 static float *spread_floats(size_t n)
 {
 	float *v = xcalloc(n, sizeof(*v));
@@ -187,7 +192,8 @@ static void max_pooling_has_the_gradient_of_finite_differences(void **state)
 		struct op_pool *d = &all[i];
 		size_t nx = (size_t)(d->n * d->c * d->h * d->w);
 		size_t ny = (size_t)(d->n * d->c * (d->h / d->size) * (d->w / d->size));
-		auto_free float *x = spread_floats(nx), *r = random_floats(1, ny), *y = xcalloc(ny, 4);
+		auto_free float *x = spread_floats(nx), *r = random_floats(1, ny),
+				*y = xcalloc(ny, 4);
 		auto_free float *dx = xcalloc(nx, 4);
 		auto_free uint8_t *winner = xcalloc(ny, 1);
 
@@ -329,12 +335,14 @@ static struct net *odd_net(void)
 {
 	const struct layer layers[] = {
 		{ LAYER_RELU, "in" },
-		{ LAYER_CONV, "a", .outputs = 7, .size = 3, .stride = 1, .pad = 1, .sigma = 0.4f, .bias = 0.1f },
+		{ LAYER_CONV, "a", .outputs = 7, .size = 3, .stride = 1, .pad = 1, .sigma = 0.4f,
+			.bias = 0.1f },
 		{ LAYER_MAXPOOL, "pool_a", .size = 2 },
 		{ LAYER_DROPOUT, "drop_a", .rate = 0.25f },
 		{ LAYER_CONV, "b", .outputs = 18, .size = 5, .stride = 2, .pad = 2, .sigma = 0.2f },
 		{ LAYER_RELU, "relu_b" },
-		{ LAYER_CONV, "c", .outputs = 20, .size = 3, .stride = 1, .pad = 0, .sigma = 0.2f, .decay = 1 },
+		{ LAYER_CONV, "c", .outputs = 20, .size = 3, .stride = 1, .pad = 0, .sigma = 0.2f,
+			.decay = 1 },
 		{ LAYER_RELU, "relu_c" },
 		{ LAYER_RELU, "again" },
 		{ LAYER_DENSE, "d", .outputs = 33, .sigma = 0.2f, .bias = 0.1f, .decay = 1 },
@@ -350,14 +358,45 @@ static struct net *odd_net(void)
 	return net;
 }
 
+/* Convolutions that winograd.h can do, on images that its tiles of 4x4 do not fill, in every place:
+ * behind and before others like them, with and without a ReLU, pooled and not. */
+static struct net *kernels_of_5_net(void)
+{
+	const struct layer layers[] = {
+		{ LAYER_CONV, "a", .outputs = 16, .size = 5, .stride = 1, .pad = 2, .sigma = 0.2f,
+			.bias = 0.1f },
+		{ LAYER_CONV, "b", .outputs = 48, .size = 5, .stride = 1, .pad = 2, .sigma = 0.1f,
+			.bias = 0.2f, .decay = 1 },
+		{ LAYER_DROPOUT, "drop", .rate = 0.5f },
+		{ LAYER_RELU, "relu_drop" },
+		{ LAYER_MAXPOOL, "pool_drop", .size = 2 },
+		{ LAYER_CONV, "c", .outputs = 32, .size = 5, .stride = 1, .pad = 2, .sigma = 0.05f,
+			.bias = 0.1f },
+		{ LAYER_RELU, "relu_c" },
+		{ LAYER_CONV, "d", .outputs = 16, .size = 5, .stride = 1, .pad = 2,
+			.sigma = 0.05f },
+		{ LAYER_RELU, "relu_d" },
+		{ LAYER_MAXPOOL, "pool", .size = 3 },
+		{ LAYER_DENSE, "e", .outputs = 3, .sigma = 0.1f },
+	};
+	struct net *net = NULL;
+
+	assert_int_equal(
+		net_new("kernels of 5", shape3(2, 13, 10), layers, ARRAY_LEN(layers), &net, NULL),
+		0);
+	return net;
+}
+
 /* Layers of the reference network at sizes that finite differences can afford. */
 static struct net *small_net(void)
 {
 	const struct layer layers[] = {
-		{ LAYER_CONV, "conv1", .outputs = 3, .size = 3, .stride = 1, .pad = 1, .sigma = 0.4f, .bias = 0.1f },
+		{ LAYER_CONV, "conv1", .outputs = 3, .size = 3, .stride = 1, .pad = 1,
+			.sigma = 0.4f, .bias = 0.1f },
 		{ LAYER_RELU, "relu1" },
 		{ LAYER_MAXPOOL, "pool1", .size = 2 },
-		{ LAYER_CONV, "conv2", .outputs = 4, .size = 3, .stride = 1, .pad = 1, .sigma = 0.4f, .bias = 0.1f },
+		{ LAYER_CONV, "conv2", .outputs = 4, .size = 3, .stride = 1, .pad = 1,
+			.sigma = 0.4f, .bias = 0.1f },
 		{ LAYER_RELU, "relu2" },
 		{ LAYER_DENSE, "fc1", .outputs = 6, .sigma = 0.3f, .bias = 0.1f, .decay = 1 },
 		{ LAYER_DROPOUT, "dropout", .rate = 0.5f },
@@ -365,13 +404,16 @@ static struct net *small_net(void)
 	};
 	struct net *net = NULL;
 
-	assert_int_equal(net_new("small", shape3(2, 4, 4), layers, ARRAY_LEN(layers), &net, NULL), 0);
+	assert_int_equal(
+		net_new("small", shape3(2, 4, 4), layers, ARRAY_LEN(layers), &net, NULL), 0);
 	return net;
 }
 
 static double loss_at(struct setup *s, const float *params)
 {
-	const struct step step = { .lr = 0, .momentum = 0, .l2 = 0, .dropout_seed = 3, .number = 5 };
+	const struct step step = {
+		.lr = 0, .momentum = 0, .l2 = 0, .dropout_seed = 3, .number = 5
+	};
 	struct step_result got;
 
 	s->engine->backend->set(s->engine, ENGINE_PARAMS, params);
@@ -428,14 +470,17 @@ static void compare_layers(const struct net *net, const float *a, const float *b
 
 static void compare_steps(struct net *net, int batch, int threads)
 {
-	struct setup r = set_up(&backend_reference, net, batch, 1), o = set_up(&backend_onednn, net, batch, threads);
+	struct setup r = set_up(&backend_reference, net, batch, 1),
+		     o = set_up(&backend_onednn, net, batch, threads);
 	auto_free float *a = xcalloc(net->params, 4), *b = xcalloc(net->params, 4);
 	size_t logits = (size_t)(batch * net->classes);
 
 	assert_true(distance(o.engine->backend->forward(o.engine, batch),
 		r.engine->backend->forward(r.engine, batch), logits) < CLOSE);
 	for (uint64_t i = 0; i < 3; i++) {
-		const struct step step = { .lr = 0.02f, .momentum = 0.9f, .l2 = 0.01f, .dropout_seed = 1, .number = i };
+		const struct step step = {
+			.lr = 0.02f, .momentum = 0.9f, .l2 = 0.01f, .dropout_seed = 1, .number = i
+		};
 		struct step_result want, got;
 
 		r.engine->backend->step(r.engine, r.labels, &step, &want);
@@ -445,7 +490,8 @@ static void compare_steps(struct net *net, int batch, int threads)
 		assert_true(fabs(got.norm2 / want.norm2 - 1) < CLOSE);
 		assert_int_equal(got.wrong, want.wrong);
 		for (enum engine_block k = ENGINE_PARAMS; k <= ENGINE_GRADS; k++) {
-			static const char *const names[] = { "parameters", "velocities", "gradients" };
+			static const char *const names[] = { "parameters", "velocities",
+				"gradients" };
 
 			o.engine->backend->get(o.engine, k, a);
 			r.engine->backend->get(r.engine, k, b);
@@ -471,6 +517,14 @@ static void onednn_computes_the_steps_of_reference_on_odd_sizes(void **state)
 	(void)state;
 	compare_steps(net, 5, 1);
 	compare_steps(net, 6, 3);
+}
+
+static void onednn_computes_the_steps_of_reference_where_kernels_are_5x5(void **state)
+{
+	auto_call(net_free) struct net *net = kernels_of_5_net();
+
+	(void)state;
+	compare_steps(net, 3, 2);
 }
 
 static void onednn_computes_the_steps_of_reference_on_a_small_network(void **state)
@@ -542,6 +596,7 @@ int main(void)
 #if HAVE_ONEDNN
 		cmocka_unit_test(onednn_computes_the_steps_of_reference_on_a_small_network),
 		cmocka_unit_test(onednn_computes_the_steps_of_reference_on_odd_sizes),
+		cmocka_unit_test(onednn_computes_the_steps_of_reference_where_kernels_are_5x5),
 		cmocka_unit_test(onednn_computes_the_steps_of_reference_on_the_reference_network),
 		cmocka_unit_test(onednn_repeats_a_step_bit_by_bit),
 		cmocka_unit_test(what_is_set_in_onednns_layout_comes_back),

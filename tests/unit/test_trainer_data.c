@@ -58,7 +58,8 @@ static void an_idx_file_that_ends_early_is_refused(void **state)
 	(void)state;
 	for (size_t n = 0; n < sizeof(two_images); n++)
 		assert_int_equal(read_idx(two_images, n, 3, &err), -EPROTO);
-	assert_non_null(strstr(err.text, "is truncated: 11 bytes of data where its header says 12"));
+	assert_non_null(
+		strstr(err.text, "is truncated: 11 bytes of data where its header says 12"));
 	assert_non_null(strstr(err.text, test_dir));
 }
 
@@ -104,13 +105,16 @@ static void what_is_no_idx_file_of_bytes_is_named(void **state)
 	assert_int_equal(read_idx(b, sizeof(b), 3, &err), -EPROTO);
 	assert_non_null(strstr(err.text, "of type 0x0d"));
 	assert_int_equal(read_idx(two_images, sizeof(two_images), 1, &err), -EPROTO);
-	assert_non_null(strstr(err.text, "has 3 dimensions where 1 were expected (images in place of labels?)"));
+	assert_non_null(strstr(
+		err.text, "has 3 dimensions where 1 were expected (images in place of labels?)"));
 }
 
 static void an_idx_header_that_promises_too_much_costs_no_memory(void **state)
 {
-	uint8_t huge[] = { 0, 0, 8, 3, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 1 };
-	uint8_t large[] = { 0, 0, 8, 3, 0, 1, 0, 0, 0, 0, 0xff, 0xff, 0, 0, 0, 1, 1 }; /* just below the ceiling */
+	uint8_t huge[] = { 0, 0, 8, 3, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff,
+		0xff, 0xff, 1 };
+	uint8_t large[] = { 0, 0, 8, 3, 0, 1, 0, 0, 0, 0, 0xff, 0xff, 0, 0, 0, 1,
+		1 }; /* just below the ceiling */
 	uint8_t none[] = { 0, 0, 8, 3, 0, 0, 0, 0, 0, 0, 0, 2, 0, 0, 0, 3 };
 	struct mlr_error err;
 
@@ -173,7 +177,8 @@ static void files_of_a_data_set_that_do_not_belong_together_are_named(void **sta
 	write_dataset();
 	write_labels("train-labels-idx1-ubyte", 4, 2);
 	assert_int_equal(dataset_load(test_dir, DATASET_ALL, &d, &err), -EPROTO);
-	assert_non_null(strstr(err.text, "train-images-idx3-ubyte' has 5 images but 'train-labels-idx1-ubyte' has 4"));
+	assert_non_null(strstr(err.text,
+		"train-images-idx3-ubyte' has 5 images but 'train-labels-idx1-ubyte' has 4"));
 	write_dataset();
 	write_idx3("t10k-images-idx3-ubyte.gz", 3, 4, 7, 1);
 	assert_int_equal(dataset_load(test_dir, DATASET_ALL, &d, &err), -EPROTO);
@@ -181,7 +186,8 @@ static void files_of_a_data_set_that_do_not_belong_together_are_named(void **sta
 	write_dataset();
 	unlink(in_test_dir("t10k-labels-idx1-ubyte"));
 	assert_int_equal(dataset_load(test_dir, DATASET_TEST, &d, &err), -ENOENT);
-	assert_non_null(strstr(err.text, "t10k-labels-idx1-ubyte' is missing, with and without .gz"));
+	assert_non_null(
+		strstr(err.text, "t10k-labels-idx1-ubyte' is missing, with and without .gz"));
 	assert_null(d.dir);
 }
 
@@ -215,7 +221,8 @@ static int parse_header(const char *json, size_t data, struct mlr_error *err)
 static void safetensors_come_back_as_they_were_written(void **state)
 {
 	const float a[6] = { 1, 2, 3, 4, 5, 6 }, b[1] = { -7 };
-	struct tensor tensors[] = { { (char *)"z", shape2(2, 3), a }, { (char *)"a.b", shape1(1), b } };
+	struct tensor tensors[] = { { (char *)"z", shape2(2, 3), a },
+		{ (char *)"a.b", shape1(1), b } };
 	struct metadata meta[] = { { (char *)"k", (char *)"v \"ä\"" } };
 	struct safetensors in = { tensors, 2, meta, 1 };
 	auto_call(safetensors_done) struct safetensors out = SAFETENSORS_INIT;
@@ -249,8 +256,10 @@ static void hostile_safetensors_are_refused_by_name(void **state)
 	} all[] = {
 		{ "{\"t\":{\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[0,8]}}", 4, -EPROTO,
 			"tensor 't': data_offsets [0, 8] lie outside the 4 bytes" },
-		{ "{\"t\":{\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[8,0]}}", 8, -EPROTO, "lie outside" },
-		{ "{\"t\":{\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[-8,0]}}", 8, -EPROTO, "lie outside" },
+		{ "{\"t\":{\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[8,0]}}", 8, -EPROTO,
+			"lie outside" },
+		{ "{\"t\":{\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[-8,0]}}", 8, -EPROTO,
+			"lie outside" },
 		{ "{\"t\":{\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[0,4]}}", 4, -EPROTO,
 			"its shape needs 8 bytes but its data_offsets hold 4" },
 		{ "{\"t\":{\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[0,8]}}", 12, -EPROTO,
@@ -258,21 +267,27 @@ static void hostile_safetensors_are_refused_by_name(void **state)
 		{ "{\"t\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[4,8]}}", 8, -EPROTO,
 			"4 bytes before tensor 't' belong to no tensor" },
 		{ "{\"t\":{\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[0,8]},"
-		  "\"u\":{\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[4,12]}}", 12, -EPROTO, "overlap" },
+		  "\"u\":{\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[4,12]}}",
+			12, -EPROTO, "overlap" },
 		{ "{\"t\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[0,4]},"
-		  "\"t\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[4,8]}}", 8, -EPROTO, "duplicate" },
-		{ "{\"t\":{\"dtype\":\"F32\",\"shape\":[4294967296,4294967296,2],\"data_offsets\":[0,0]}}", 0, -EPROTO,
-			"tensor 't': dimension 1 is not possible" },
-		{ "{\"t\":{\"dtype\":\"F32\",\"shape\":[2147483647,2147483647,2147483647],\"data_offsets\":[0,0]}}", 0,
-			-EPROTO, "tensor 't': dimension 3 is not possible" },
-		{ "{\"t\":{\"dtype\":\"F32\",\"shape\":[0],\"data_offsets\":[0,0]}}", 0, -EPROTO, "dimension 1" },
-		{ "{\"t\":{\"dtype\":\"F32\",\"shape\":[1.5],\"data_offsets\":[0,4]}}", 4, -EPROTO, "dimension 1" },
-		{ "{\"t\":{\"dtype\":\"F32\",\"shape\":[1,1,1,1,1],\"data_offsets\":[0,4]}}", 4, -ENOTSUP,
-			"has 5 dimensions" },
+		  "\"t\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[4,8]}}",
+			8, -EPROTO, "duplicate" },
+		{ "{\"t\":{\"dtype\":\"F32\",\"shape\":[4294967296,4294967296,2],\"data_offsets\":[0,0]}}",
+			0, -EPROTO, "tensor 't': dimension 1 is not possible" },
+		{ "{\"t\":{\"dtype\":\"F32\",\"shape\":[2147483647,2147483647,2147483647],\"data_offsets\":[0,0]}}",
+			0, -EPROTO, "tensor 't': dimension 3 is not possible" },
+		{ "{\"t\":{\"dtype\":\"F32\",\"shape\":[0],\"data_offsets\":[0,0]}}", 0, -EPROTO,
+			"dimension 1" },
+		{ "{\"t\":{\"dtype\":\"F32\",\"shape\":[1.5],\"data_offsets\":[0,4]}}", 4, -EPROTO,
+			"dimension 1" },
+		{ "{\"t\":{\"dtype\":\"F32\",\"shape\":[1,1,1,1,1],\"data_offsets\":[0,4]}}", 4,
+			-ENOTSUP, "has 5 dimensions" },
 		{ "{\"t\":{\"dtype\":\"BF16\",\"shape\":[1],\"data_offsets\":[0,2]}}", 2, -ENOTSUP,
 			"tensor 't' is of type BF16" },
-		{ "{\"t\":{\"dtype\":\"F32\",\"data_offsets\":[0,4]}}", 4, -EPROTO, "tensor 't' has no shape" },
-		{ "{\"t\":{\"dtype\":\"F32\",\"shape\":[1]}}", 4, -EPROTO, "tensor 't' has no pair of data_offsets" },
+		{ "{\"t\":{\"dtype\":\"F32\",\"data_offsets\":[0,4]}}", 4, -EPROTO,
+			"tensor 't' has no shape" },
+		{ "{\"t\":{\"dtype\":\"F32\",\"shape\":[1]}}", 4, -EPROTO,
+			"tensor 't' has no pair of data_offsets" },
 		{ "{\"t\":7}", 0, -EPROTO, "tensor 't' has no dtype" },
 		{ "{\"__metadata__\":{\"k\":1}}", 0, -EPROTO, "__metadata__ 'k' is not a string" },
 		{ "{\"__metadata__\":[]}", 0, -EPROTO, "__metadata__ is not an object" },
@@ -301,7 +316,8 @@ static void a_safetensors_header_larger_than_the_file_or_the_ceiling_is_refused(
 	(void)state;
 	memcpy(buf, &n, 8);
 	assert_int_equal(safetensors_parse(buf, 100, &st, &err), -EPROTO);
-	assert_non_null(strstr(err.text, "a header of 18446744073709551615 bytes in a file of 100"));
+	assert_non_null(
+		strstr(err.text, "a header of 18446744073709551615 bytes in a file of 100"));
 	n = SAFETENSORS_HEADER_MAX + 1;
 	memcpy(buf, &n, 8);
 	assert_int_equal(safetensors_parse(buf, n + 8, &st, &err), -EPROTO);
@@ -335,11 +351,12 @@ static void a_checkpoint_brings_back_network_parameters_and_place(void **state)
 }
 
 /* Write the tensors of a network after a change, and say what reading it says. */
-static void assert_refused(const struct tensor *tensors, size_t n, const char *net, const char *input,
-	int code, const char *says)
+static void assert_refused(const struct tensor *tensors, size_t n, const char *net,
+	const char *input, int code, const char *says)
 {
-	struct metadata meta[] = { { (char *)"net", (char *)net }, { (char *)"input", (char *)input },
-		{ (char *)"epoch", (char *)"1" }, { (char *)"step", (char *)"1" }, { (char *)"seed", (char *)"1" },
+	struct metadata meta[] = { { (char *)"net", (char *)net },
+		{ (char *)"input", (char *)input }, { (char *)"epoch", (char *)"1" },
+		{ (char *)"step", (char *)"1" }, { (char *)"seed", (char *)"1" },
 		{ (char *)"batch", (char *)"4" } };
 	struct safetensors st = { (struct tensor *)tensors, n, meta, ARRAY_LEN(meta) };
 	auto_call(net_free) struct net *got = NULL;
@@ -351,7 +368,8 @@ static void assert_refused(const struct tensor *tensors, size_t n, const char *n
 
 	assert_int_equal(safetensors_build(&st, &buf, &len, NULL), 0);
 	write_file("bad", buf, len);
-	if (checkpoint_read(in_test_dir("bad"), &got, &p, &info, &err) != code || !strstr(err.text, says))
+	if (checkpoint_read(in_test_dir("bad"), &got, &p, &info, &err) != code ||
+		!strstr(err.text, says))
 		fail_msg("%s", err.text);
 	assert_non_null(strstr(err.text, "/bad'"));
 	assert_null(got);
@@ -360,20 +378,25 @@ static void assert_refused(const struct tensor *tensors, size_t n, const char *n
 static void a_checkpoint_that_does_not_fit_its_network_is_refused_by_tensor(void **state)
 {
 	auto_free float *v = random_floats(1, 64 * 32 * 25 + 512 * 256);
-	struct tensor t[] = { { (char *)"conv1.weight", shape4(32, 1, 5, 5), v }, { (char *)"conv1.bias", shape1(32), v },
-		{ (char *)"conv2.weight", shape4(64, 32, 5, 5), v }, { (char *)"conv2.bias", shape1(64), v },
-		{ (char *)"fc1.weight", shape2(512, 256), v }, { (char *)"fc1.bias", shape1(512), v },
-		{ (char *)"fc2.bias", shape1(3), v }, { (char *)"fc2.weight", shape2(3, 512), v },
-		{ (char *)"more", shape1(1), v } };
+	struct tensor t[] = { { (char *)"conv1.weight", shape4(32, 1, 5, 5), v },
+		{ (char *)"conv1.bias", shape1(32), v },
+		{ (char *)"conv2.weight", shape4(64, 32, 5, 5), v },
+		{ (char *)"conv2.bias", shape1(64), v },
+		{ (char *)"fc1.weight", shape2(512, 256), v },
+		{ (char *)"fc1.bias", shape1(512), v }, { (char *)"fc2.bias", shape1(3), v },
+		{ (char *)"fc2.weight", shape2(3, 512), v }, { (char *)"more", shape1(1), v } };
 
 	(void)state;
-	assert_refused(t, 9, "convolutional", "1x8x8", -EPROTO, "it holds 9 tensors where network 'convolutional' has 8");
+	assert_refused(t, 9, "convolutional", "1x8x8", -EPROTO,
+		"it holds 9 tensors where network 'convolutional' has 8");
 	assert_refused(t, 7, "convolutional", "1x8x8", -EPROTO, "tensor 'fc2.weight' is missing");
 	assert_refused(t, 6, "convolutional", "1x8x8", -EPROTO, "tensor 'fc2.bias' is missing");
-	assert_refused(t, 8, "convolutional", "1x28x28", -EPROTO, "tensor 'fc1.weight' is 512x256 where the network needs 512x3136");
+	assert_refused(t, 8, "convolutional", "1x28x28", -EPROTO,
+		"tensor 'fc1.weight' is 512x256 where the network needs 512x3136");
 	assert_refused(t, 8, "resnet", "1x8x8", -ENOTSUP, "network 'resnet' is not known");
 	assert_refused(t, 8, "convolutional", "1x8x8x", -EPROTO, "'1x8x8x' for 'input'");
-	assert_refused(t, 8, "convolutional", "1x99999x99999", -EINVAL, "images of 1 x 99999 x 99999");
+	assert_refused(
+		t, 8, "convolutional", "1x99999x99999", -EINVAL, "images of 1 x 99999 x 99999");
 	assert_refused(t, 8, "convolutional", "0x8x8", -EINVAL, "images of 0 x 8 x 8");
 }
 
@@ -404,7 +427,8 @@ int main(void)
 		cmocka_unit_test(a_data_set_that_is_not_there_names_the_package),
 		cmocka_unit_test(safetensors_come_back_as_they_were_written),
 		cmocka_unit_test(hostile_safetensors_are_refused_by_name),
-		cmocka_unit_test(a_safetensors_header_larger_than_the_file_or_the_ceiling_is_refused),
+		cmocka_unit_test(
+			a_safetensors_header_larger_than_the_file_or_the_ceiling_is_refused),
 		cmocka_unit_test(a_checkpoint_brings_back_network_parameters_and_place),
 		cmocka_unit_test(a_checkpoint_that_does_not_fit_its_network_is_refused_by_tensor),
 		cmocka_unit_test(a_checkpoint_path_that_cannot_be_written_is_known_at_once),

@@ -14,7 +14,8 @@ static void assert_bad_net(const struct layer *layers, size_t n, const char *say
 	struct net *net = NULL;
 	struct mlr_error err = MLR_ERROR_INIT;
 
-	if (net_new("n", shape3(1, 8, 8), layers, n, &net, &err) != -EINVAL || !strstr(err.text, says))
+	if (net_new("n", shape3(1, 8, 8), layers, n, &net, &err) != -EINVAL ||
+		!strstr(err.text, says))
 		fail_msg("%s", err.text);
 	assert_null(net);
 }
@@ -27,7 +28,8 @@ static void a_network_that_cannot_be_is_refused_by_its_layer(void **state)
 	const struct layer twice[] = { DENSE("fc", .outputs = 2), DENSE("fc", .outputs = 2) };
 	const struct layer big[] = { { LAYER_CONV, "c", .outputs = 1, .size = 9, .stride = 1 } };
 	const struct layer stride[] = { { LAYER_CONV, "c", .outputs = 1, .size = 3, .stride = 0 } };
-	const struct layer row[] = { DENSE("fc", .outputs = 2), { LAYER_CONV, "c", .outputs = 1, .size = 1, .stride = 1 } };
+	const struct layer row[] = { DENSE("fc", .outputs = 2),
+		{ LAYER_CONV, "c", .outputs = 1, .size = 1, .stride = 1 } };
 	const struct layer pool[] = { { LAYER_MAXPOOL, "p", .size = 9 } };
 	const struct layer drop[] = { { LAYER_DROPOUT, "d", .rate = 1 } };
 	const struct layer open[] = { DENSE("fc", .outputs = 2), { LAYER_RELU, "r" } };
@@ -37,9 +39,11 @@ static void a_network_that_cannot_be_is_refused_by_its_layer(void **state)
 	(void)state;
 	assert_bad_net(none, 1, "network 'n': layer 1 'fc': 0 units");
 	assert_bad_net(twice, 2, "layer 2 'fc': the name is that of layer 1 too");
-	assert_bad_net(big, 1, "layer 1 'c': kernel size 9 is larger than its input 1x8x8 with padding 0");
+	assert_bad_net(
+		big, 1, "layer 1 'c': kernel size 9 is larger than its input 1x8x8 with padding 0");
 	assert_bad_net(stride, 1, "layer 1 'c': stride 0");
-	assert_bad_net(row, 2, "layer 2 'c': a convolution needs an image, but its input is a row of 2");
+	assert_bad_net(
+		row, 2, "layer 2 'c': a convolution needs an image, but its input is a row of 2");
 	assert_bad_net(pool, 1, "layer 1 'p': window size 9 is larger than its input 1x8x8");
 	assert_bad_net(drop, 1, "layer 1 'd': dropout rate 1");
 	assert_bad_net(open, 2, "layer 2 'r': the last layer must be dense");
@@ -150,7 +154,8 @@ static struct train_options small_options(const struct backend *b)
 }
 
 /* 20 steps of the reference network on made-up images of 8x8: two epochs of ten. */
-static int train_small(struct train_options *o, struct curve *c, struct train_state *end, struct mlr_error *err)
+static int train_small(
+	struct train_options *o, struct curve *c, struct train_state *end, struct mlr_error *err)
 {
 	auto_call(dataset_done) struct dataset data = make_dataset(20 + 165, 50, 8, 4);
 	auto_call(net_free) struct net *net = NULL;
@@ -173,7 +178,8 @@ static void assert_recorded_curve(const struct curve *c)
 
 	for (size_t i = 0; i < ARRAY_LEN(want); i++)
 		if (!(fabs(c->loss[want[i].step - 1] / want[i].loss - 1) < 1e-3))
-			fail_msg("step %d: loss %.7f, recorded %.7f", want[i].step, c->loss[want[i].step - 1], want[i].loss);
+			fail_msg("step %d: loss %.7f, recorded %.7f", want[i].step,
+				c->loss[want[i].step - 1], want[i].loss);
 }
 
 static void a_short_run_of_reference_follows_its_recorded_losses(void **state)
@@ -268,7 +274,8 @@ static void a_data_set_too_small_for_validation_and_a_batch_is_refused(void **st
 	(void)state;
 	o.validation = 180;
 	assert_int_equal(train_small(&o, &c, &end, &err), -EINVAL);
-	assert_non_null(strstr(err.text, "has 185 training images: too few for 180 of validation and one batch of 16"));
+	assert_non_null(strstr(err.text,
+		"has 185 training images: too few for 180 of validation and one batch of 16"));
 }
 
 /* --- threads --------------------------------------------------------------------- */
@@ -295,7 +302,8 @@ static void threads_are_limited_by_quota_and_slurm(void **state)
 	write_below("root/proc/self/cgroup", "0::/a/b\n");
 	write_below("root/sys/fs/cgroup/a/b/cpu.max", "max 100000\n");
 	assert_int_equal(cpus_available(root), all);
-	write_below("root/sys/fs/cgroup/a/cpu.max", "50000 100000\n"); /* half a CPU, of the level above */
+	write_below("root/sys/fs/cgroup/a/cpu.max",
+		"50000 100000\n"); /* half a CPU, of the level above */
 	assert_int_equal(cpus_available(root), 1);
 	write_below("root/sys/fs/cgroup/a/cpu.max", "100100000 100000\n");
 	assert_int_equal(cpus_available(root), all);

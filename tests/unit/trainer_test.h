@@ -78,7 +78,8 @@ __attribute__((unused)) static double distance(const float *a, const float *b, s
 }
 
 /* Images of noise with one bright spot, whose place is the class. */
-__attribute__((unused)) static struct image_set make_images(uint64_t seed, uint32_t count, uint32_t size, int classes)
+__attribute__((unused)) static struct image_set make_images(
+	uint64_t seed, uint32_t count, uint32_t size, int classes)
 {
 	struct image_set s = { count, xcalloc(count, (size_t)size * size), xcalloc(count, 1) };
 	struct rng rng;
@@ -95,10 +96,11 @@ __attribute__((unused)) static struct image_set make_images(uint64_t seed, uint3
 	return s;
 }
 
-__attribute__((unused)) static struct dataset make_dataset(uint32_t train, uint32_t test, uint32_t size, int classes)
+__attribute__((unused)) static struct dataset make_dataset(
+	uint32_t train, uint32_t test, uint32_t size, int classes)
 {
-	return (struct dataset){ xstrdup("made-up"), size, size, classes, make_images(1, train, size, classes),
-		make_images(2, test, size, classes) };
+	return (struct dataset){ xstrdup("made-up"), size, size, classes,
+		make_images(1, train, size, classes), make_images(2, test, size, classes) };
 }
 
 #endif

@@ -19,7 +19,8 @@
 struct engine {
 	const struct backend *backend;
 	float *input;  /* [batch][c][h][w]: the caller writes images here before forward and step */
-	size_t memory; /* bytes of the engine's memory plan: everything it holds, parameters included */
+	size_t memory; /* bytes of the engine's memory plan: everything it holds, parameters
+			  included */
 	int batch;
 	int threads;   /* that compute */
 };
@@ -46,7 +47,7 @@ struct step {
 
 struct step_result {
 	double cross_entropy; /* mean over the batch */
-	double penalty;       /* l2 * (sum of squares of decaying parameters) / 2, before the update */
+	double penalty; /* l2 * (sum of squares of decaying parameters) / 2, before the update */
 	double norm2;         /* sum of squares of all parameters, before the update */
 	int wrong;            /* images of the batch not classified as labelled */
 };
@@ -56,9 +57,9 @@ struct backend {
 	const char *about;
 
 	/*
-	 * Make an engine for layers[n] (inferred and checked, borrowed for the engine's life; the last
-	 * one's output, a row, is the logits). Parameters and velocity start at zero. Returns 0,
-	 * -ENOMEM with the bytes, -ENOTSUP when this backend can't run a layer (named).
+	 * Make an engine for layers[n] (inferred and checked, borrowed for the engine's life; the
+	 * last one's output, a row, is the logits). Parameters and velocity start at zero. Returns
+	 * 0, -ENOMEM with the bytes, -ENOTSUP when this backend can't run a layer (named).
 	 */
 	int (*open)(const struct layer *layers, size_t n, const struct engine_config *config,
 		struct engine **ret, struct mlr_error *err);
@@ -77,11 +78,13 @@ struct backend {
 	/*
 	 * One step of stochastic gradient descent with momentum on the batch in input:
 	 *
-	 *   g = d(cross_entropy)/dp + l2 * p (layers with decay)    v = momentum * v + g    p = p - lr * v
+	 *   g = d(cross_entropy)/dp + l2 * p (layers with decay)    v = momentum * v + g    p = p -
+	 * lr * v
 	 *
 	 *   labels   [batch], each below the number of classes
 	 */
-	void (*step)(struct engine *e, const uint8_t *labels, const struct step *s, struct step_result *ret);
+	void (*step)(struct engine *e, const uint8_t *labels, const struct step *s,
+		struct step_result *ret);
 };
 
 /*

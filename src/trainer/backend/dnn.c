@@ -14,11 +14,12 @@
 
 static int failed(dnnl_status_t status, const char *what, struct mlr_error *err)
 {
-	int code = status == dnnl_out_of_memory ? ENOMEM : status == dnnl_unimplemented ? ENOTSUP : EINVAL;
-
-	return mlr_fail(err, code, "oneDNN: %s: %s", what,
-		status == dnnl_out_of_memory ? "no memory" :
-		status == dnnl_unimplemented ? "not implemented for these sizes on this CPU" : "wrong arguments");
+	if (status == dnnl_out_of_memory)
+		return mlr_fail(err, ENOMEM, "oneDNN: %s: no memory", what);
+	if (status == dnnl_unimplemented)
+		return mlr_fail(err, ENOTSUP,
+			"oneDNN: %s: not implemented for these sizes on this CPU", what);
+	return mlr_fail(err, EINVAL, "oneDNN: %s: wrong arguments", what);
 }
 
 int dnn_init(struct dnn *d, int threads, struct mlr_error *err)
@@ -74,6 +75,11 @@ struct dnn_format dnn_format_hwio(const int *dims)
 	return format(4, dims, dnnl_hwio);
 }
 
+struct dnn_format dnn_format_by_16(const int *dims)
+{
+	return format(4, dims, dnnl_nChw16c);
+}
+
 size_t dnn_format_size(const struct dnn_format *f)
 {
 	return dnnl_memory_desc_get_size(&f->md);
@@ -88,12 +94,14 @@ int dnn_format_same(const struct dnn_format *a, const struct dnn_format *b)
 static const struct {
 	dnnl_format_tag_t tag;
 	int block;
-} known_formats[] = { { dnnl_nChw16c, 16 }, { dnnl_nChw8c, 8 }, { dnnl_nhwc, 0 }, { dnnl_nchw, 1 } };
+} known_formats[] = { { dnnl_nChw16c, 16 }, { dnnl_nChw8c, 8 }, { dnnl_nhwc, 0 },
+	{ dnnl_nchw, 1 } };
 
 /* The index of an activation's format among those, or -1. */
 static int known_format(const struct dnn_format *f)
 {
-	int dims[] = { (int)f->md.dims[0], (int)f->md.dims[1], (int)f->md.dims[2], (int)f->md.dims[3] };
+	int dims[] = { (int)f->md.dims[0], (int)f->md.dims[1], (int)f->md.dims[2],
+		(int)f->md.dims[3] };
 
 	for (int i = 0; f->md.ndims == 4 && i < (int)ARRAY_LEN(known_formats); i++) {
 		struct dnn_format g = format(4, dims, known_formats[i].tag);
@@ -155,13 +163,17 @@ static int make(struct dnn *d, const void *op_desc, int relu, const struct dnn_o
 	dnnl_status_t s;
 
 	if ((s = dnnl_primitive_attr_create(&attr)) != dnnl_success ||
-		(s = dnnl_primitive_attr_set_scratchpad_mode(attr, dnnl_scratchpad_mode_user)) != dnnl_success)
+		(s = dnnl_primitive_attr_set_scratchpad_mode(attr, dnnl_scratchpad_mode_user)) !=
+			dnnl_success)
 		return failed(s, what, err);
-	if (relu && ((s = dnnl_post_ops_create(&post)) != dnnl_success ||
-		(s = dnnl_post_ops_append_eltwise(post, 1, dnnl_eltwise_relu, 0, 0)) != dnnl_success ||
-		(s = dnnl_primitive_attr_set_post_ops(attr, post)) != dnnl_success))
+	if (relu &&
+		((s = dnnl_post_ops_create(&post)) != dnnl_success ||
+			(s = dnnl_post_ops_append_eltwise(post, 1, dnnl_eltwise_relu, 0, 0)) !=
+				dnnl_success ||
+			(s = dnnl_primitive_attr_set_post_ops(attr, post)) != dnnl_success))
 		return failed(s, what, err);
-	s = dnnl_primitive_desc_create(&op->desc, op_desc, attr, d->engine, forward ? forward->desc : NULL);
+	s = dnnl_primitive_desc_create(
+		&op->desc, op_desc, attr, d->engine, forward ? forward->desc : NULL);
 	if (s == dnnl_success)
 		s = dnnl_primitive_create(&op->prim, op->desc);
 	if (s == dnnl_success)
@@ -178,14 +190,16 @@ int dnn_forward(struct dnn *d, const struct dnn_layer *l, struct dnn_op *op, str
 	dnnl_status_t s;
 
 	if (l->is_conv)
-		s = dnnl_convolution_forward_desc_init(&conv, dnnl_forward_training, dnnl_convolution_direct,
-			&l->src.md, &l->weights.md, &l->bias.md, &l->dst.md, stride, pad, pad);
+		s = dnnl_convolution_forward_desc_init(&conv, dnnl_forward_training,
+			dnnl_convolution_direct, &l->src.md, &l->weights.md, &l->bias.md,
+			&l->dst.md, stride, pad, pad);
 	else
 		s = dnnl_inner_product_forward_desc_init(&dense, dnnl_forward_training, &l->src.md,
 			&l->weights.md, &l->bias.md, &l->dst.md);
 	if (s != dnnl_success)
 		return failed(s, "describe a forward pass", err);
-	return make(d, l->is_conv ? (void *)&conv : (void *)&dense, l->relu, NULL, "forward pass", op, err);
+	return make(d, l->is_conv ? (void *)&conv : (void *)&dense, l->relu, NULL, "forward pass",
+		op, err);
 }
 
 int dnn_backward_data(struct dnn *d, const struct dnn_layer *l, const struct dnn_op *forward,
@@ -197,13 +211,15 @@ int dnn_backward_data(struct dnn *d, const struct dnn_layer *l, const struct dnn
 	dnnl_status_t s;
 
 	if (l->is_conv)
-		s = dnnl_convolution_backward_data_desc_init(&conv, dnnl_convolution_direct, &l->src.md,
-			&l->weights.md, &l->dst.md, stride, pad, pad);
+		s = dnnl_convolution_backward_data_desc_init(&conv, dnnl_convolution_direct,
+			&l->src.md, &l->weights.md, &l->dst.md, stride, pad, pad);
 	else
-		s = dnnl_inner_product_backward_data_desc_init(&dense, &l->src.md, &l->weights.md, &l->dst.md);
+		s = dnnl_inner_product_backward_data_desc_init(
+			&dense, &l->src.md, &l->weights.md, &l->dst.md);
 	if (s != dnnl_success)
 		return failed(s, "describe a backward pass to data", err);
-	return make(d, l->is_conv ? (void *)&conv : (void *)&dense, 0, forward, "backward pass to data", op, err);
+	return make(d, l->is_conv ? (void *)&conv : (void *)&dense, 0, forward,
+		"backward pass to data", op, err);
 }
 
 int dnn_backward_weights(struct dnn *d, const struct dnn_layer *l, const struct dnn_op *forward,
@@ -215,15 +231,15 @@ int dnn_backward_weights(struct dnn *d, const struct dnn_layer *l, const struct 
 	dnnl_status_t s;
 
 	if (l->is_conv)
-		s = dnnl_convolution_backward_weights_desc_init(&conv, dnnl_convolution_direct, &l->src.md,
-			&l->weights.md, &l->bias.md, &l->dst.md, stride, pad, pad);
+		s = dnnl_convolution_backward_weights_desc_init(&conv, dnnl_convolution_direct,
+			&l->src.md, &l->weights.md, &l->bias.md, &l->dst.md, stride, pad, pad);
 	else
-		s = dnnl_inner_product_backward_weights_desc_init(&dense, &l->src.md, &l->weights.md, &l->bias.md,
-			&l->dst.md);
+		s = dnnl_inner_product_backward_weights_desc_init(
+			&dense, &l->src.md, &l->weights.md, &l->bias.md, &l->dst.md);
 	if (s != dnnl_success)
 		return failed(s, "describe a backward pass to weights", err);
-	return make(d, l->is_conv ? (void *)&conv : (void *)&dense, 0, forward, "backward pass to weights", op,
-		err);
+	return make(d, l->is_conv ? (void *)&conv : (void *)&dense, 0, forward,
+		"backward pass to weights", op, err);
 }
 
 static dnnl_status_t matrices(dnnl_memory_desc_t *md, size_t stack, size_t rows, size_t columns,
@@ -235,7 +251,8 @@ static dnnl_status_t matrices(dnnl_memory_desc_t *md, size_t stack, size_t rows,
 	return dnnl_memory_desc_init_by_strides(md, 3, dims, dnnl_f32, s);
 }
 
-int dnn_multiply(struct dnn *d, const struct dnn_product *p, struct dnn_op *op, struct mlr_error *err)
+int dnn_multiply(
+	struct dnn *d, const struct dnn_product *p, struct dnn_op *op, struct mlr_error *err)
 {
 	dnnl_memory_desc_t a, b, c;
 	dnnl_matmul_desc_t desc;
@@ -257,9 +274,10 @@ int dnn_reorder(struct dnn *d, const struct dnn_format *from, const struct dnn_f
 	int r;
 
 	if ((s = dnnl_primitive_attr_create(&attr)) != dnnl_success ||
-		(s = dnnl_primitive_attr_set_scratchpad_mode(attr, dnnl_scratchpad_mode_user)) != dnnl_success ||
-		(s = dnnl_reorder_primitive_desc_create(&op->desc, &from->md, d->engine, &to->md, d->engine,
-			attr)) != dnnl_success ||
+		(s = dnnl_primitive_attr_set_scratchpad_mode(attr, dnnl_scratchpad_mode_user)) !=
+			dnnl_success ||
+		(s = dnnl_reorder_primitive_desc_create(&op->desc, &from->md, d->engine, &to->md,
+			 d->engine, attr)) != dnnl_success ||
 		(s = dnnl_primitive_create(&op->prim, op->desc)) != dnnl_success) {
 		dnn_op_done(op);
 		return failed(s, "reorder", err);
@@ -270,7 +288,8 @@ int dnn_reorder(struct dnn *d, const struct dnn_format *from, const struct dnn_f
 
 struct dnn_format dnn_op_format(const struct dnn_op *op, int arg)
 {
-	const dnnl_memory_desc_t *md = dnnl_primitive_desc_query_md(op->desc, dnnl_query_exec_arg_md, arg);
+	const dnnl_memory_desc_t *md = dnnl_primitive_desc_query_md(
+		op->desc, dnnl_query_exec_arg_md, arg);
 	struct dnn_format f;
 
 	memset(&f, 0, sizeof(f));

@@ -33,7 +33,11 @@ struct dnn_format dnn_format_any(int rank, const int *dims);
 /* Weights of a convolution, [k][c][r][s], lying as [r][s][c][k]. */
 struct dnn_format dnn_format_hwio(const int *dims);
 
-/* The format of an activation [n][c][h][w] for other dimensions; its block must be known (below). */
+/* An activation [n][c][h][w] lying as [n][c/16][h][w][16]. */
+struct dnn_format dnn_format_by_16(const int *dims);
+
+/* The format of an activation [n][c][h][w] for other dimensions; its block must be known (below).
+ */
 struct dnn_format dnn_format_like(const struct dnn_format *f, const int *dims);
 
 /* How many images. */
@@ -45,8 +49,8 @@ int dnn_format_same(const struct dnn_format *a, const struct dnn_format *b);
 
 /*
  * An activation [n][c][h][w] seen as [n * c / block][h][w][block]: 1 for row-major, c for
- * channels-last, 8 or 16 for oneDNN's blocked formats (whose c is rounded up). 0 for what is none of
- * these.
+ * channels-last, 8 or 16 for oneDNN's blocked formats (whose c is rounded up). 0 for what is none
+ * of these.
  */
 int dnn_format_block(const struct dnn_format *f);
 
@@ -71,9 +75,9 @@ struct dnn_layer {
 };
 
 /*
- * Make the operation of one direction. forward is the layer's forward operation; backward directions
- * take their formats from l, where dst is that of the gradient of the output. Returns 0, -ENOTSUP
- * when oneDNN has no implementation, -ENOMEM.
+ * Make the operation of one direction. forward is the layer's forward operation; backward
+ * directions take their formats from l, where dst is that of the gradient of the output. Returns 0,
+ * -ENOTSUP when oneDNN has no implementation, -ENOMEM.
  */
 int dnn_forward(struct dnn *d, const struct dnn_layer *l, struct dnn_op *op, struct mlr_error *err);
 int dnn_backward_data(struct dnn *d, const struct dnn_layer *l, const struct dnn_op *forward,
@@ -82,8 +86,8 @@ int dnn_backward_weights(struct dnn *d, const struct dnn_layer *l, const struct 
 	struct dnn_op *op, struct mlr_error *err);
 
 /*
- * C = A B for each of a stack of matrices: A [stack][m][k], B [stack][k][n], C [stack][m][n], given by
- * the strides of their three dimensions, in floats. Arguments: DNNL_ARG_SRC, DNNL_ARG_WEIGHTS,
+ * C = A B for each of a stack of matrices: A [stack][m][k], B [stack][k][n], C [stack][m][n], given
+ * by the strides of their three dimensions, in floats. Arguments: DNNL_ARG_SRC, DNNL_ARG_WEIGHTS,
  * DNNL_ARG_DST.
  */
 struct dnn_product {
@@ -91,7 +95,8 @@ struct dnn_product {
 	size_t a[3], b[3], c[3];
 };
 
-int dnn_multiply(struct dnn *d, const struct dnn_product *p, struct dnn_op *op, struct mlr_error *err);
+int dnn_multiply(
+	struct dnn *d, const struct dnn_product *p, struct dnn_op *op, struct mlr_error *err);
 
 /* Copy from one format to another: arguments DNNL_ARG_FROM and DNNL_ARG_TO, bound already. */
 int dnn_reorder(struct dnn *d, const struct dnn_format *from, const struct dnn_format *to,
@@ -112,7 +117,8 @@ int dnn_op_bind(struct dnn *d, struct dnn_op *op, int arg, void *data, struct ml
 /* Let a bound argument's memory be elsewhere. */
 void dnn_op_point(struct dnn_op *op, int arg, const void *data);
 
-/* Run it and wait. It cannot fail but by a mistake of ours, which aborts. An empty op does nothing. */
+/* Run it and wait. It cannot fail but by a mistake of ours, which aborts. An empty op does nothing.
+ */
 void dnn_op_run(struct dnn *d, struct dnn_op *op);
 
 #endif

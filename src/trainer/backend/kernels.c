@@ -18,7 +18,8 @@ struct pool_call {
 };
 
 /* One window of a whole block of channels. With block and size constant the loops unroll. */
-INLINE void window_forward(const float *restrict x, float *restrict y, size_t row, int block, int size)
+INLINE void window_forward(
+	const float *restrict x, float *restrict y, size_t row, int block, int size)
 {
 	for (int l = 0; l < block; l++) {
 		float best = x[l];
@@ -33,8 +34,8 @@ INLINE void window_forward(const float *restrict x, float *restrict y, size_t ro
 	}
 }
 
-INLINE void window_backward(float *restrict x, const float *restrict dy, size_t row, int block, int size,
-	int relu)
+INLINE void window_backward(
+	float *restrict x, const float *restrict dy, size_t row, int block, int size, int relu)
 {
 	for (int l = 0; l < block; l++) {
 		float best = x[l], left;
@@ -57,18 +58,20 @@ INLINE void window_backward(float *restrict x, const float *restrict dy, size_t 
 	}
 }
 
-INLINE void rows_forward(const struct kernel_pool *p, const float *x, float *y, size_t from, size_t to,
-	int block, int size)
+INLINE void rows_forward(const struct kernel_pool *p, const float *x, float *y, size_t from,
+	size_t to, int block, int size)
 {
 	int ph = p->h / size, pw = p->w / size;
-	size_t row = (size_t)(p->w * block);
+	size_t row = (size_t)(p->w * block), step = (size_t)(size * block);
 
+	y += from * (size_t)(ph * pw * block);
 	for (size_t m = from; m < to; m++)
-		for (int i = 0; i < ph; i++)
-			for (int j = 0; j < pw; j++)
-				window_forward(x + (m * (size_t)p->h + (size_t)(i * size)) * row + (size_t)(j * size * block),
-					y + ((m * (size_t)ph + (size_t)i) * (size_t)pw + (size_t)j) * (size_t)block, row,
-					block, size);
+		for (int i = 0; i < ph; i++) {
+			const float *window = x + (m * (size_t)p->h + (size_t)(i * size)) * row;
+
+			for (int j = 0; j < pw; j++, window += step, y += block)
+				window_forward(window, y, row, block, size);
+		}
 }
 
 /* What no window covers gets no gradient. */
@@ -86,18 +89,20 @@ INLINE void clear_rest(const struct kernel_pool *p, float *x, size_t m, int bloc
 		memset(image + (size_t)h * row, 0, (size_t)(p->h - h) * row * sizeof(float));
 }
 
-INLINE void rows_backward(const struct kernel_pool *p, const float *dy, float *x, size_t from, size_t to,
-	int block, int size, int relu)
+INLINE void rows_backward(const struct kernel_pool *p, const float *dy, float *x, size_t from,
+	size_t to, int block, int size, int relu)
 {
 	int ph = p->h / size, pw = p->w / size;
-	size_t row = (size_t)(p->w * block);
+	size_t row = (size_t)(p->w * block), step = (size_t)(size * block);
 
+	dy += from * (size_t)(ph * pw * block);
 	for (size_t m = from; m < to; m++) {
-		for (int i = 0; i < ph; i++)
-			for (int j = 0; j < pw; j++)
-				window_backward(x + (m * (size_t)p->h + (size_t)(i * size)) * row + (size_t)(j * size * block),
-					dy + ((m * (size_t)ph + (size_t)i) * (size_t)pw + (size_t)j) * (size_t)block, row,
-					block, size, relu);
+		for (int i = 0; i < ph; i++) {
+			float *window = x + (m * (size_t)p->h + (size_t)(i * size)) * row;
+
+			for (int j = 0; j < pw; j++, window += step, dy += block)
+				window_backward(window, dy, row, block, size, relu);
+		}
 		clear_rest(p, x, m, block, size);
 	}
 }
@@ -211,8 +216,8 @@ struct sgd_call {
 #define CHUNK 1024 /* floats summed in single precision before their sum joins the double */
 
 /* Returns the sum of squares before. */
-INLINE double sgd_chunk(size_t n, float *restrict p, float *restrict v, const float *restrict g, float lr,
-	float momentum, float l2)
+INLINE double sgd_chunk(size_t n, float *restrict p, float *restrict v, const float *restrict g,
+	float lr, float momentum, float l2)
 {
 	float lane[LANES] = { 0 };
 	double sum = 0;
@@ -242,7 +247,8 @@ INLINE double sgd_chunk(size_t n, float *restrict p, float *restrict v, const fl
 WIDE static void sgd_in_thread(void *ctx, int me, int of)
 {
 	struct sgd_call *c = ctx;
-	size_t from = parallel_from(c->total, LANES, me, of), to = parallel_from(c->total, LANES, me + 1, of);
+	size_t from = parallel_from(c->total, LANES, me, of);
+	size_t to = parallel_from(c->total, LANES, me + 1, of);
 	double penalty = 0, norm2 = 0;
 
 	for (size_t k = 0; k < c->n; k++) {
@@ -252,8 +258,8 @@ WIDE static void sgd_in_thread(void *ctx, int me, int of)
 
 		end = end < to ? end : to;
 		for (; at < end; at += CHUNK)
-			sum += sgd_chunk(end - at < CHUNK ? end - at : CHUNK, c->p + at, c->v + at, c->g + at,
-				c->lr, c->momentum, part->l2);
+			sum += sgd_chunk(end - at < CHUNK ? end - at : CHUNK, c->p + at, c->v + at,
+				c->g + at, c->lr, c->momentum, part->l2);
 		norm2 += sum;
 		penalty += part->l2 * sum / 2;
 	}
@@ -264,7 +270,9 @@ WIDE static void sgd_in_thread(void *ctx, int me, int of)
 void kernel_sgd(const struct kernel_sgd_part *parts, size_t n, float *p, float *v, const float *g,
 	float lr, float momentum, double *penalty, double *norm2)
 {
-	struct sgd_call c = { .parts = parts, .n = n, .p = p, .v = v, .g = g, .lr = lr, .momentum = momentum };
+	struct sgd_call c = {
+		.parts = parts, .n = n, .p = p, .v = v, .g = g, .lr = lr, .momentum = momentum
+	};
 
 	for (size_t k = 0; k < n; k++)
 		c.total = parts[k].at + parts[k].count;

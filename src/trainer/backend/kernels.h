@@ -1,8 +1,8 @@
 /*
  * The passes that the backend `onednn` does itself, because together they touch memory less often
- * than one oneDNN primitive after the other: max-pooling with ReLU's gradient, and the whole update.
- * Each runs on all threads, and on every CPU with the widest vectors that it has. ops.h says what
- * they compute, in plain loops.
+ * than one oneDNN primitive after the other: max-pooling with ReLU's gradient, and the whole
+ * update. Each runs on all threads, and on every CPU with the widest vectors that it has. ops.h
+ * says what they compute, in plain loops.
  */
 #ifndef MLT_BACKEND_KERNELS_H
 #define MLT_BACKEND_KERNELS_H

@@ -16,8 +16,10 @@
 enum layer_kind {
 	LAYER_CONV,    /* outputs, size, stride, pad; cross-correlation, square kernel, with bias */
 	LAYER_RELU,    /* max(x, 0) */
-	LAYER_MAXPOOL, /* size: windows of size x size that do not overlap; a rest at the edge is dropped */
-	LAYER_DENSE,   /* outputs; reads its input as one row, [c][h][w] flattened row-major; with bias */
+	LAYER_MAXPOOL, /* size: windows of size x size that do not overlap; a rest at the edge is
+			  dropped */
+	LAYER_DENSE,   /* outputs; reads its input as one row, [c][h][w] flattened row-major; with
+			  bias */
 	LAYER_DROPOUT, /* rate; identity when predicting */
 };
 
@@ -31,11 +33,11 @@ struct layer {
 	float rate;                /* in [0, 1) */
 	float sigma;               /* deviation of the initial weights, cut at 2 sigma */
 	float bias;                /* initial biases */
-	int decay;                 /* weights and biases are in the loss: l2 * (their sum of squares) / 2 */
+	int decay; /* weights and biases are in the loss: l2 * (their sum of squares) / 2 */
 
 	/* Inferred. Offsets count floats in a parameter block that holds every layer's weight, then
-	 * its bias, in the order of layers, row-major: conv weights are [outputs][channels][size][size],
-	 * dense ones [outputs][inputs] (PyTorch's layouts). */
+	 * its bias, in the order of layers, row-major: conv weights are
+	 * [outputs][channels][size][size], dense ones [outputs][inputs] (PyTorch's layouts). */
 	struct shape in, out;
 	size_t weight_at, weights; /* weights is 0 in a layer without parameters */
 	size_t bias_at, biases;

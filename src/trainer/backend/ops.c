@@ -16,73 +16,105 @@ static int window(int out, int stride, int pad, int limit, int size, int *from, 
 	return at;
 }
 
-void op_conv_forward(const struct op_conv *d, const float *x, const float *w, const float *b, float *y)
+/* Where element [a][b][c][d] of an array [..][nb][nc][nd] lies. */
+static size_t at(int a, int nb, int b, int nc, int c, int nd, int d)
+{
+	return (((size_t)a * (size_t)nb + (size_t)b) * (size_t)nc + (size_t)c) * (size_t)nd +
+		(size_t)d;
+}
+
+static size_t x_at(const struct op_conv *d, int n, int c, int i, int j)
+{
+	return at(n, d->c, c, d->h, i, d->w, j);
+}
+
+static size_t w_at(const struct op_conv *d, int k, int c, int r, int s)
+{
+	return at(k, d->c, c, d->r, r, d->r, s);
+}
+
+static size_t y_at(const struct op_conv *d, int n, int k, int p, int q)
+{
+	return at(n, d->k, k, d->p, p, d->q, q);
+}
+
+/* One output: the sum over channels and the part of the kernel that lies within the image. */
+static float conv_output(const struct op_conv *d, const float *x, const float *w, float bias, int n,
+	int k, int p, int q)
+{
+	int r0, r1, s0, s1;
+	int i = window(p, d->stride, d->pad, d->h, d->r, &r0, &r1);
+	int j = window(q, d->stride, d->pad, d->w, d->r, &s0, &s1);
+	double sum = bias;
+
+	for (int c = 0; c < d->c; c++)
+		for (int r = r0; r < r1; r++)
+			for (int s = s0; s < s1; s++)
+				sum += (double)x[x_at(d, n, c, i + r, j + s)] *
+					w[w_at(d, k, c, r, s)];
+	return (float)sum;
+}
+
+void op_conv_forward(
+	const struct op_conv *d, const float *x, const float *w, const float *b, float *y)
 {
 	for (int n = 0; n < d->n; n++)
 		for (int k = 0; k < d->k; k++)
 			for (int p = 0; p < d->p; p++)
-				for (int q = 0; q < d->q; q++) {
-					int r0, r1, s0, s1;
-					int i = window(p, d->stride, d->pad, d->h, d->r, &r0, &r1);
-					int j = window(q, d->stride, d->pad, d->w, d->r, &s0, &s1);
-					double sum = b[k];
-
-					for (int c = 0; c < d->c; c++)
-						for (int r = r0; r < r1; r++)
-							for (int s = s0; s < s1; s++)
-								sum += (double)x[((n * d->c + c) * d->h + i + r) * d->w + j + s] *
-								       w[((k * d->c + c) * d->r + r) * d->r + s];
-					y[((n * d->k + k) * d->p + p) * d->q + q] = (float)sum;
-				}
+				for (int q = 0; q < d->q; q++)
+					y[y_at(d, n, k, p, q)] = conv_output(
+						d, x, w, b[k], n, k, p, q);
 }
 
-/* Input position (i, j) met output (p, q) through kernel position r = i + pad - p * stride. */
+/* Which output did a kernel position meet with an input position? -1 when none. */
+static int output_of(int in, int at_kernel, int stride, int pad, int limit)
+{
+	int out = in + pad - at_kernel;
+
+	return out < 0 || out % stride || out / stride >= limit ? -1 : out / stride;
+}
+
+static float conv_input_grad(const struct op_conv *d, const float *dy, const float *w, int n, int c,
+	int i, int j)
+{
+	double sum = 0;
+
+	for (int r = 0; r < d->r; r++)
+		for (int s = 0; s < d->r; s++) {
+			int p = output_of(i, r, d->stride, d->pad, d->p);
+			int q = output_of(j, s, d->stride, d->pad, d->q);
+
+			for (int k = 0; p >= 0 && q >= 0 && k < d->k; k++)
+				sum += (double)dy[y_at(d, n, k, p, q)] * w[w_at(d, k, c, r, s)];
+		}
+	return (float)sum;
+}
+
 void op_conv_backward_data(const struct op_conv *d, const float *dy, const float *w, float *dx)
 {
 	for (int n = 0; n < d->n; n++)
 		for (int c = 0; c < d->c; c++)
 			for (int i = 0; i < d->h; i++)
-				for (int j = 0; j < d->w; j++) {
-					double sum = 0;
-
-					for (int r = 0; r < d->r; r++)
-						for (int s = 0; s < d->r; s++) {
-							int p = i + d->pad - r, q = j + d->pad - s;
-
-							if (p < 0 || q < 0 || p % d->stride || q % d->stride)
-								continue;
-							p /= d->stride;
-							q /= d->stride;
-							if (p >= d->p || q >= d->q)
-								continue;
-							for (int k = 0; k < d->k; k++)
-								sum += (double)dy[((n * d->k + k) * d->p + p) * d->q + q] *
-								       w[((k * d->c + c) * d->r + r) * d->r + s];
-						}
-					dx[((n * d->c + c) * d->h + i) * d->w + j] = (float)sum;
-				}
+				for (int j = 0; j < d->w; j++)
+					dx[x_at(d, n, c, i, j)] = conv_input_grad(
+						d, dy, w, n, c, i, j);
 }
 
-static double conv_weight_grad(const struct op_conv *d, const float *x, const float *dy, int k, int c,
-	int r, int s)
+static float conv_weight_grad(
+	const struct op_conv *d, const float *x, const float *dy, int k, int c, int r, int s)
 {
 	double sum = 0;
 
 	for (int n = 0; n < d->n; n++)
-		for (int p = 0; p < d->p; p++) {
-			int i = p * d->stride - d->pad + r;
-
-			if (i < 0 || i >= d->h)
-				continue;
+		for (int p = 0; p < d->p; p++)
 			for (int q = 0; q < d->q; q++) {
-				int j = q * d->stride - d->pad + s;
+				int i = p * d->stride - d->pad + r, j = q * d->stride - d->pad + s;
 
-				if (j >= 0 && j < d->w)
-					sum += (double)x[((n * d->c + c) * d->h + i) * d->w + j] *
-					       dy[((n * d->k + k) * d->p + p) * d->q + q];
+				if (i >= 0 && i < d->h && j >= 0 && j < d->w)
+					sum += (double)x[x_at(d, n, c, i, j)] *
+						dy[y_at(d, n, k, p, q)];
 			}
-		}
-	return sum;
+	return (float)sum;
 }
 
 void op_conv_backward_weights(const struct op_conv *d, const float *x, const float *dy, float *dw,
@@ -94,8 +126,8 @@ void op_conv_backward_weights(const struct op_conv *d, const float *x, const flo
 		for (int c = 0; c < d->c; c++)
 			for (int r = 0; r < d->r; r++)
 				for (int s = 0; s < d->r; s++)
-					dw[((k * d->c + c) * d->r + r) * d->r + s] =
-						(float)conv_weight_grad(d, x, dy, k, c, r, s);
+					dw[w_at(d, k, c, r, s)] = conv_weight_grad(
+						d, x, dy, k, c, r, s);
 		for (int n = 0; n < d->n; n++)
 			for (int i = 0; i < d->p * d->q; i++)
 				sum += dy[(n * d->k + k) * d->p * d->q + i];
@@ -103,7 +135,8 @@ void op_conv_backward_weights(const struct op_conv *d, const float *x, const flo
 	}
 }
 
-void op_dense_forward(const struct op_dense *d, const float *x, const float *w, const float *b, float *y)
+void op_dense_forward(
+	const struct op_dense *d, const float *x, const float *w, const float *b, float *y)
 {
 	for (int n = 0; n < d->n; n++)
 		for (int k = 0; k < d->k; k++) {
@@ -165,7 +198,8 @@ void op_pool_forward(const struct op_pool *d, const float *x, float *y, uint8_t 
 	for (int m = 0; m < d->n * d->c; m++)
 		for (int i = 0; i < p; i++)
 			for (int j = 0; j < q; j++) {
-				const float *corner = x + (m * d->h + i * d->size) * d->w + j * d->size;
+				const float *corner = x + (m * d->h + i * d->size) * d->w +
+					j * d->size;
 				float best = corner[0];
 				int at = 0;
 
@@ -214,7 +248,8 @@ int op_argmax(int n, const float *x)
 	return best;
 }
 
-double op_softmax_loss(int n, int classes, const float *x, const uint8_t *labels, float *dx, int *wrong)
+double op_softmax_loss(
+	int n, int classes, const float *x, const uint8_t *labels, float *dx, int *wrong)
 {
 	double loss = 0;
 

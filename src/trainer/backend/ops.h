@@ -19,7 +19,8 @@ struct op_conv {
  * Convolution: y = w * x + b, zeros beyond the edge (cross-correlation; Goodfellow et al., Deep
  * Learning, eq. 9.6).
  */
-void op_conv_forward(const struct op_conv *d, const float *x, const float *w, const float *b, float *y);
+void op_conv_forward(
+	const struct op_conv *d, const float *x, const float *w, const float *b, float *y);
 void op_conv_backward_data(const struct op_conv *d, const float *dy, const float *w, float *dx);
 void op_conv_backward_weights(const struct op_conv *d, const float *x, const float *dy, float *dw,
 	float *db);
@@ -29,7 +30,8 @@ struct op_dense {
 	int n, c, k;
 };
 
-void op_dense_forward(const struct op_dense *d, const float *x, const float *w, const float *b, float *y);
+void op_dense_forward(
+	const struct op_dense *d, const float *x, const float *w, const float *b, float *y);
 void op_dense_backward_data(const struct op_dense *d, const float *dy, const float *w, float *dx);
 void op_dense_backward_weights(const struct op_dense *d, const float *x, const float *dy, float *dw,
 	float *db);
@@ -59,9 +61,11 @@ void op_dropout(size_t n, const float *x, const float *mask, float *y);
  *
  *   x      [n][classes] logits
  *   dx     [n][classes], or NULL when the gradient is not wanted; may be x
- *   wrong  images whose highest logit (the first of equals) is not the label's; a row with NaN is wrong
+ *   wrong  images whose highest logit (the first of equals) is not the label's; a row with NaN is
+ * wrong
  */
-double op_softmax_loss(int n, int classes, const float *x, const uint8_t *labels, float *dx, int *wrong);
+double op_softmax_loss(
+	int n, int classes, const float *x, const uint8_t *labels, float *dx, int *wrong);
 
 /* The index of the highest of n logits, the first of equals; -1 when one is NaN. */
 int op_argmax(int n, const float *x);

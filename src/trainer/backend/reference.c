@@ -1,6 +1,6 @@
 /*
- * The backend `reference`: the plain loops of ops.h, one after the other, on one thread. It is there
- * to be read and to be compared with; training with it takes about a hundred times as long.
+ * The backend `reference`: the plain loops of ops.h, one after the other, on one thread. It is
+ * there to be read and to be compared with; training with it takes about a hundred times as long.
  */
 #include "trainer/backend/backend.h"
 
@@ -84,7 +84,8 @@ static int open_engine(const struct layer *layers, size_t n, const struct engine
 	r->block = calloc(count, sizeof(float));
 	if (!r->block) {
 		close_engine(&r->engine);
-		return mlr_fail(err, ENOMEM, "backend reference: %zu bytes of memory", count * sizeof(float));
+		return mlr_fail(err, ENOMEM, "backend reference: %zu bytes of memory",
+			count * sizeof(float));
 	}
 	plan(r, r->block);
 	r->engine.memory = count * sizeof(float);
@@ -220,27 +221,30 @@ static void update(struct reference *r, const struct step *s, struct step_result
 	ret->penalty = ret->norm2 = 0;
 	for (size_t i = 0; i < r->n; i++) {
 		const struct layer *l = &r->layers[i];
-		size_t at = l->weight_at, count = l->weights + l->biases; /* the bias lies behind the weight */
+		size_t at = l->weight_at,
+		       count = l->weights + l->biases; /* the bias lies behind the weight */
 		float l2 = l->decay ? s->l2 : 0;
 		double norm2;
 
 		if (!count)
 			continue;
-		norm2 = op_sgd(count, r->param + at, r->velocity + at, r->grad + at, s->lr, s->momentum, l2);
+		norm2 = op_sgd(count, r->param + at, r->velocity + at, r->grad + at, s->lr,
+			s->momentum, l2);
 		ret->norm2 += norm2;
 		ret->penalty += l2 * norm2 / 2;
 	}
 }
 
-static void step(struct engine *e, const uint8_t *labels, const struct step *s, struct step_result *ret)
+static void step(
+	struct engine *e, const uint8_t *labels, const struct step *s, struct step_result *ret)
 {
 	struct reference *r = own(e);
 	struct place *last = &r->place[r->n - 1];
 
 	for (size_t i = 0; i < r->n; i++)
 		layer_forward(r, i, e->batch, s);
-	ret->cross_entropy = op_softmax_loss(e->batch, r->layers[r->n - 1].out.dim[0], last->y, labels,
-		last->dy, &ret->wrong);
+	ret->cross_entropy = op_softmax_loss(
+		e->batch, r->layers[r->n - 1].out.dim[0], last->y, labels, last->dy, &ret->wrong);
 	for (size_t i = r->n; i-- > 0;)
 		layer_backward(r, i);
 	update(r, s, ret);

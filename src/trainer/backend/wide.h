@@ -5,11 +5,18 @@
 #ifndef MLT_BACKEND_WIDE_H
 #define MLT_BACKEND_WIDE_H
 
-/* The sanitizers' runtime is not ready when the loader picks; clang 14 can't name these widths. */
-#if defined(__x86_64__) && !defined(__SANITIZE_ADDRESS__) && !defined(__clang__)
-#define WIDE __attribute__((target_clones("arch=x86-64-v4", "arch=x86-64-v3", "default")))
-#else
+/* The sanitizers' runtime is not ready when the loader picks. The two compilers name widths their
+ * own ways. */
+#if !defined(__x86_64__) || defined(__SANITIZE_ADDRESS__)
 #define WIDE
+#elif defined(__clang__)
+#if __has_feature(address_sanitizer)
+#define WIDE
+#else
+#define WIDE __attribute__((target_clones("avx512f", "avx2", "default")))
+#endif
+#else
+#define WIDE __attribute__((target_clones("arch=x86-64-v4", "arch=x86-64-v3", "default")))
 #endif
 
 #define INLINE static inline __attribute__((always_inline))

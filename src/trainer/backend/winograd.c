@@ -15,11 +15,12 @@
 #define PAD    2
 #define LANES  16
 
-/* A point's matrix begins this many floats behind the end of the one before, so that the 64 rows that a
- * tile is spread over do not fall into one set of the cache. */
+/* A point's matrix begins this many floats behind the end of the one before, so that the 64 rows
+ * that a tile is spread over do not fall into one set of the cache. */
 #define SKEW (LANES * 5)
 
-int winograd_fits(struct winograd *g, int n, int c, int k, int h, int w, int size, int stride, int pad)
+int winograd_fits(
+	struct winograd *g, int n, int c, int k, int h, int w, int size, int stride, int pad)
 {
 	if (size != KERNEL || stride != 1 || pad != PAD || c % LANES || k % LANES)
 		return 0;
@@ -181,12 +182,22 @@ INLINE void images_of(const struct winograd *g, int me, int of, int *from, int *
 /* Sixteen channels of an image. */
 INLINE size_t plane_at(const struct winograd *g, int n, int channels, int block)
 {
-	return ((size_t)n * (size_t)(channels / LANES) + (size_t)block) * (size_t)(g->h * g->w) * LANES;
+	return ((size_t)n * (size_t)(channels / LANES) + (size_t)block) * (size_t)(g->h * g->w) *
+		LANES;
 }
 
-INLINE size_t tile_at(const struct winograd *g, int n, int i, int j)
+/* Sixteen channels of a tile, in the row of V or M that is the tile's. */
+INLINE size_t tile_at(const struct winograd *g, int n, int i, int j, int channels, int block)
 {
-	return ((size_t)n * (size_t)g->tiles_down + (size_t)i) * (size_t)g->tiles_across + (size_t)j;
+	size_t tile = ((size_t)n * (size_t)g->tiles_down + (size_t)i) * (size_t)g->tiles_across;
+
+	return (tile + (size_t)j) * (size_t)channels + (size_t)(block * LANES);
+}
+
+/* Sixteen channels of a pixel. */
+INLINE vec16 *pixel(const struct winograd *g, const float *plane, int y, int x)
+{
+	return (vec16 *)(plane + (size_t)(y * g->w + x) * LANES);
 }
 
 /* A tile's 8x8 inputs with zeros beyond the edge. */
@@ -201,7 +212,7 @@ INLINE void load_input(const struct winograd *g, const float *plane, int i, int 
 			if (y < 0 || y >= g->h || x < 0 || x >= g->w)
 				d[r * INPUT + s] = (vec16){ 0 };
 			else
-				d[r * INPUT + s] = *(const vec16 *)(plane + (size_t)(y * g->w + x) * LANES);
+				d[r * INPUT + s] = *pixel(g, plane, y, x);
 		}
 }
 
@@ -230,7 +241,7 @@ WIDE static void input_in_thread(void *ctx, int me, int of)
 			for (int j = 0; j < g->tiles_across; j++)
 				for (int b = 0; b < g->c / LANES; b++)
 					input_tile(g, a->from + plane_at(g, n, g->c, b), i, j,
-						a->to + tile_at(g, n, i, j) * (size_t)g->c + (size_t)(b * LANES));
+						a->to + tile_at(g, n, i, j, g->c, b));
 }
 
 void winograd_input(const struct winograd *g, const float *x, float *v)
@@ -240,8 +251,8 @@ void winograd_input(const struct winograd *g, const float *x, float *v)
 	parallel_run(input_in_thread, &a);
 }
 
-INLINE void output_tile(const struct winograd *g, const float *m, vec16 bias, int relu, int i, int j,
-	float *plane)
+INLINE void output_tile(const struct winograd *g, const float *m, const vec16 *bias, int relu,
+	int i, int j, float *plane)
 {
 	vec16 d[INPUT * INPUT], t[TILE * INPUT], y[TILE * TILE];
 	int rows = g->h - i * TILE < TILE ? g->h - i * TILE : TILE;
@@ -255,11 +266,11 @@ INLINE void output_tile(const struct winograd *g, const float *m, vec16 bias, in
 		line_output(t + r * INPUT, 1, y + r * TILE, 1);
 	for (int r = 0; r < rows; r++)
 		for (int s = 0; s < columns; s++) {
-			vec16 v = y[r * TILE + s] + bias;
+			vec16 v = y[r * TILE + s] + *bias;
 
 			if (relu)
 				v = (vec16)((mask16)v & ~(mask16)(v < 0));
-			*(vec16 *)(plane + (size_t)((i * TILE + r) * g->w + j * TILE + s) * LANES) = v;
+			*pixel(g, plane, i * TILE + r, j * TILE + s) = v;
 		}
 }
 
@@ -274,19 +285,22 @@ WIDE static void output_in_thread(void *ctx, int me, int of)
 		for (int i = 0; i < g->tiles_down; i++)
 			for (int j = 0; j < g->tiles_across; j++)
 				for (int b = 0; b < g->k / LANES; b++)
-					output_tile(g, a->from + tile_at(g, n, i, j) * (size_t)g->k + (size_t)(b * LANES),
-						*(const vec16 *)(a->bias + b * LANES), a->relu, i, j,
+					output_tile(g,
+						a->from + tile_at(g, n, i, j, g->k, b),
+						(const vec16 *)(a->bias + b * LANES), a->relu, i, j,
 						a->to + plane_at(g, n, g->k, b));
 }
 
-void winograd_output(const struct winograd *g, const float *m, const float *bias, int relu, float *y)
+void winograd_output(
+	const struct winograd *g, const float *m, const float *bias, int relu, float *y)
 {
 	struct call a = { .g = g, .from = m, .bias = bias, .to = y, .relu = relu };
 
 	parallel_run(output_in_thread, &a);
 }
 
-INLINE void output_back_tile(const struct winograd *g, const float *plane, int i, int j, float *m, vec16 *sum)
+INLINE void output_back_tile(
+	const struct winograd *g, const float *plane, int i, int j, float *m, vec16 *sum)
 {
 	vec16 y[TILE * TILE], t[INPUT * TILE], d[INPUT * INPUT];
 
@@ -297,7 +311,7 @@ INLINE void output_back_tile(const struct winograd *g, const float *plane, int i
 			if (down >= g->h || across >= g->w)
 				y[r * TILE + s] = (vec16){ 0 };
 			else
-				y[r * TILE + s] = *(const vec16 *)(plane + (size_t)(down * g->w + across) * LANES);
+				y[r * TILE + s] = *pixel(g, plane, down, across);
 			*sum += y[r * TILE + s];
 		}
 	for (int s = 0; s < TILE; s++)
@@ -324,13 +338,14 @@ WIDE static void output_back_in_thread(void *ctx, int me, int of)
 					vec16 sum = *(vec16 *)(sums + b * LANES);
 
 					output_back_tile(g, a->from + plane_at(g, n, g->k, b), i, j,
-						a->to + tile_at(g, n, i, j) * (size_t)g->k + (size_t)(b * LANES), &sum);
+						a->to + tile_at(g, n, i, j, g->k, b),
+						&sum);
 					*(vec16 *)(sums + b * LANES) = sum;
 				}
 }
 
-void winograd_output_back(const struct winograd *g, const float *dy, float *dm, float *db, float *partial,
-	int threads)
+void winograd_output_back(const struct winograd *g, const float *dy, float *dm, float *db,
+	float *partial, int threads)
 {
 	struct call a = { .g = g, .from = dy, .to = dm, .partial = partial };
 
@@ -362,7 +377,7 @@ INLINE void input_back_tile(const struct winograd *g, const float *v, int i, int
 			int y = top + r, x = left + s;
 
 			if (y >= 0 && y < g->h && x >= 0 && x < g->w)
-				*(vec16 *)(plane + (size_t)(y * g->w + x) * LANES) += d[r * INPUT + s];
+				*pixel(g, plane, y, x) += d[r * INPUT + s];
 		}
 }
 
@@ -380,7 +395,8 @@ WIDE static void input_back_in_thread(void *ctx, int me, int of)
 			memset(plane, 0, (size_t)(g->h * g->w) * LANES * sizeof(float));
 			for (int i = 0; i < g->tiles_down; i++)
 				for (int j = 0; j < g->tiles_across; j++)
-					input_back_tile(g, a->from + tile_at(g, n, i, j) * (size_t)g->c + (size_t)(b * LANES),
+					input_back_tile(g,
+						a->from + tile_at(g, n, i, j, g->c, b),
 						i, j, plane);
 		}
 }
@@ -426,7 +442,8 @@ INLINE void weights_back_lane(const float *u, float *w, size_t matrix)
 WIDE static void weights_in_thread(void *ctx, int me, int of)
 {
 	const struct call *a = ctx;
-	size_t matrix = (size_t)a->g->c * (size_t)a->g->k, to = parallel_from(matrix, LANES, me + 1, of);
+	size_t matrix = (size_t)a->g->c * (size_t)a->g->k;
+	size_t to = parallel_from(matrix, LANES, me + 1, of);
 
 	for (size_t at = parallel_from(matrix, LANES, me, of); at < to; at += LANES)
 		weights_lane(a->from + at, a->to + at, matrix);
@@ -435,7 +452,8 @@ WIDE static void weights_in_thread(void *ctx, int me, int of)
 WIDE static void weights_back_in_thread(void *ctx, int me, int of)
 {
 	const struct call *a = ctx;
-	size_t matrix = (size_t)a->g->c * (size_t)a->g->k, to = parallel_from(matrix, LANES, me + 1, of);
+	size_t matrix = (size_t)a->g->c * (size_t)a->g->k;
+	size_t to = parallel_from(matrix, LANES, me + 1, of);
 
 	for (size_t at = parallel_from(matrix, LANES, me, of); at < to; at += LANES)
 		weights_back_lane(a->from + at, a->to + at, matrix);

@@ -47,13 +47,16 @@ static char *place(const char *name, int n)
 
 static int not_found(const char *name, struct mlr_error *err)
 {
-	mlr_fail(err, ENOENT, "data set '%s' was not found in /usr/share/datasets/%s, ./%s, ./data/%s, "
-		"$XDG_DATA_HOME/datasets/%s or /usr/local/share/datasets/%s", name, name, name, name, name,
-		name);
+	mlr_fail(err, ENOENT,
+		"data set '%s' was not found in /usr/share/datasets/%s, ./%s, ./data/%s, "
+		"$XDG_DATA_HOME/datasets/%s or /usr/local/share/datasets/%s",
+		name, name, name, name, name, name);
 	if (strcmp(name, "fashion-mnist") == 0)
-		return mlr_hint(err, "apt-get install dataset-fashion-mnist, or give --data the directory "
+		return mlr_hint(err,
+			"apt-get install dataset-fashion-mnist, or give --data the directory "
 			"that holds its four IDX files");
-	return mlr_hint(err, "give --data the directory that holds its four IDX files (train-images-idx3-ubyte[.gz] "
+	return mlr_hint(err,
+		"give --data the directory that holds its four IDX files (train-images-idx3-ubyte[.gz] "
 		"and so on); Debian's package dataset-fashion-mnist brings --data fashion-mnist");
 }
 
@@ -67,7 +70,8 @@ int dataset_find(const char *name, char **ret, struct mlr_error *err)
 			return 0;
 		}
 		mlr_fail(err, ENOENT, "data directory '%s' is not there", name);
-		return mlr_hint(err, "Debian's package dataset-fashion-mnist brings --data fashion-mnist");
+		return mlr_hint(
+			err, "Debian's package dataset-fashion-mnist brings --data fashion-mnist");
 	}
 	for (int n = 0;; n++) {
 		auto_free char *p = place(name, n);
@@ -82,7 +86,8 @@ int dataset_find(const char *name, char **ret, struct mlr_error *err)
 }
 
 /* Read DIR/NAME or DIR/NAME.gz. */
-static int read_file(const char *dir, const char *name, int rank, struct idx *ret, struct mlr_error *err)
+static int read_file(
+	const char *dir, const char *name, int rank, struct idx *ret, struct mlr_error *err)
 {
 	auto_free char *plain = xasprintf("%s/%s", dir, name);
 	auto_free char *gz = xasprintf("%s/%s.gz", dir, name);
@@ -94,13 +99,15 @@ static int read_file(const char *dir, const char *name, int rank, struct idx *re
 	r = idx_read(gz, rank, ret, err);
 	if (r == -ENOENT) {
 		mlr_fail(err, ENOENT, "'%s/%s' is missing, with and without .gz", dir, name);
-		mlr_hint(err, "a data set is a directory with the four IDX files of MNIST; Debian's package "
+		mlr_hint(err,
+			"a data set is a directory with the four IDX files of MNIST; Debian's package "
 			"dataset-fashion-mnist brings --data fashion-mnist");
 	}
 	return r;
 }
 
-static int read_set(struct dataset *d, const char *prefix, struct image_set *set, struct mlr_error *err)
+static int read_set(
+	struct dataset *d, const char *prefix, struct image_set *set, struct mlr_error *err)
 {
 	auto_free char *image_name = xasprintf("%s-images-idx3-ubyte", prefix);
 	auto_free char *label_name = xasprintf("%s-labels-idx1-ubyte", prefix);
@@ -114,11 +121,12 @@ static int read_set(struct dataset *d, const char *prefix, struct image_set *set
 	if (r < 0)
 		return r;
 	if (images.dim[0] != labels.dim[0])
-		return mlr_fail(err, EPROTO, "'%s/%s' has %u images but '%s' has %u labels", d->dir, image_name,
-			images.dim[0], label_name, labels.dim[0]);
+		return mlr_fail(err, EPROTO, "'%s/%s' has %u images but '%s' has %u labels", d->dir,
+			image_name, images.dim[0], label_name, labels.dim[0]);
 	if (d->height && (images.dim[1] != d->height || images.dim[2] != d->width))
-		return mlr_fail(err, EPROTO, "'%s/%s' has images of %ux%u but the training images are %ux%u",
-			d->dir, image_name, images.dim[1], images.dim[2], d->height, d->width);
+		return mlr_fail(err, EPROTO,
+			"'%s/%s' has images of %ux%u but the training images are %ux%u", d->dir,
+			image_name, images.dim[1], images.dim[2], d->height, d->width);
 
 	d->height = images.dim[1];
 	d->width = images.dim[2];
@@ -131,7 +139,8 @@ static int read_set(struct dataset *d, const char *prefix, struct image_set *set
 	return 0;
 }
 
-int dataset_load(const char *name, enum dataset_part part, struct dataset *ret, struct mlr_error *err)
+int dataset_load(
+	const char *name, enum dataset_part part, struct dataset *ret, struct mlr_error *err)
 {
 	auto_call(dataset_done) struct dataset d = DATASET_INIT;
 	int r;

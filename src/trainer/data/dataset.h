@@ -3,7 +3,7 @@
  *
  * On disk it is a directory of four IDX files under MNIST's names, each plain or with ".gz":
  *
- *   train-images-idx3-ubyte  train-labels-idx1-ubyte  t10k-images-idx3-ubyte  t10k-labels-idx1-ubyte
+ *   train-images-idx3-ubyte  train-labels-idx1-ubyte  t10k-images-idx3-ubyte t10k-labels-idx1-ubyte
  */
 #ifndef MLT_DATA_DATASET_H
 #define MLT_DATA_DATASET_H
@@ -46,7 +46,8 @@ enum dataset_part { DATASET_ALL, DATASET_TEST };
  * Returns 0, or -ENOENT, -EPROTO when files are damaged or do not belong together (counts or image
  * sizes differ), -ENOMEM. The errors name the file. ret is to be dataset_done() afterwards.
  */
-int dataset_load(const char *name, enum dataset_part part, struct dataset *ret, struct mlr_error *err);
+int dataset_load(
+	const char *name, enum dataset_part part, struct dataset *ret, struct mlr_error *err);
 
 void dataset_done(struct dataset *d);
 

@@ -29,7 +29,8 @@ static int read_full(gzFile f, const char *path, void *buf, size_t len, size_t *
 
 			if (code == Z_ERRNO)
 				return mlr_fail_errno(err, "read '%s'", path);
-			return mlr_fail(err, EPROTO, "read '%s': damaged gzip data: %s", path, what);
+			return mlr_fail(
+				err, EPROTO, "read '%s': damaged gzip data: %s", path, what);
 		}
 		if (n == 0)
 			break;
@@ -50,12 +51,15 @@ static int read_header(gzFile f, const char *path, int rank, struct idx *x, stru
 	if (got < 4 || h[0] || h[1])
 		return mlr_fail(err, EPROTO, "'%s' is not an IDX file", path);
 	if (h[2] != 0x08)
-		return mlr_fail(err, EPROTO, "'%s': IDX elements of type 0x%02x; only unsigned bytes (0x08) are read",
+		return mlr_fail(err, EPROTO,
+			"'%s': IDX elements of type 0x%02x; only unsigned bytes (0x08) are read",
 			path, h[2]);
 	if (h[3] != rank)
-		return mlr_fail(err, EPROTO, "'%s' has %d dimensions where %d were expected%s", path, h[3], rank,
-			h[3] == 1 ? " (labels in place of images?)" :
-			rank == 1 ? " (images in place of labels?)" : "");
+		return mlr_fail(err, EPROTO, "'%s' has %d dimensions where %d were expected%s",
+			path, h[3], rank,
+			h[3] == 1           ? " (labels in place of images?)"
+				: rank == 1 ? " (images in place of labels?)"
+					    : "");
 	r = read_full(f, path, h + 4, len - 4, &got, err);
 	if (r < 0)
 		return r;
@@ -67,10 +71,12 @@ static int read_header(gzFile f, const char *path, int rank, struct idx *x, stru
 	for (int i = 0; i < rank; i++) {
 		const uint8_t *p = h + 4 + 4 * i;
 
-		x->dim[i] = (uint32_t)p[0] << 24 | (uint32_t)p[1] << 16 | (uint32_t)p[2] << 8 | p[3];
+		x->dim[i] = (uint32_t)p[0] << 24 | (uint32_t)p[1] << 16 | (uint32_t)p[2] << 8 |
+			p[3];
 		if (x->dim[i] == 0)
 			return mlr_fail(err, EPROTO, "'%s': dimension %d is 0", path, i + 1);
-		if (__builtin_mul_overflow(x->count, x->dim[i], &x->count) || x->count > IDX_BYTES_MAX)
+		if (__builtin_mul_overflow(x->count, x->dim[i], &x->count) ||
+			x->count > IDX_BYTES_MAX)
 			return mlr_fail(err, EFBIG, "'%s' says it holds more than %zu bytes", path,
 				IDX_BYTES_MAX);
 	}
@@ -101,18 +107,21 @@ static int read_data(gzFile f, const char *path, struct idx *x, struct mlr_error
 			return r;
 		have += got;
 		if (have < size)
-			return mlr_fail(err, EPROTO, "'%s' is truncated: %zu bytes of data where its header says %zu",
+			return mlr_fail(err, EPROTO,
+				"'%s' is truncated: %zu bytes of data where its header says %zu",
 				path, have, x->count);
 	}
 	r = read_full(f, path, &more, 1, &got, err);
 	if (r < 0)
 		return r;
 	if (got)
-		return mlr_fail(err, EPROTO, "'%s' goes on after the %zu bytes of data that its header says",
-			path, x->count);
+		return mlr_fail(err, EPROTO,
+			"'%s' goes on after the %zu bytes of data that its header says", path,
+			x->count);
 	gzerror(f, &code);
 	if (code == Z_BUF_ERROR)
-		return mlr_fail(err, EPROTO, "'%s' is truncated: its gzip trailer is missing", path);
+		return mlr_fail(
+			err, EPROTO, "'%s' is truncated: its gzip trailer is missing", path);
 	x->data = take_ptr(&data);
 	return 0;
 }

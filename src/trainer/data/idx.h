@@ -15,7 +15,8 @@
 #include <stdint.h>
 
 #define IDX_RANK_MAX  4
-#define IDX_BYTES_MAX ((size_t)4 << 30) /* ceiling of one file's data: what is said to be larger is refused */
+#define IDX_BYTES_MAX \
+	((size_t)4 << 30) /* ceiling of one file's data: what is said to be larger is refused */
 
 struct idx {
 	int rank;

@@ -28,8 +28,10 @@ int checkpoint_probe(const char *path, struct mlr_error *err)
 			S_ISDIR(st.st_mode) ? "a directory" : "something special");
 	fd = open(probe, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
 	if (fd < 0) {
-		mlr_fail_errno(err, "checkpoint '%s' can't be written: create a file beside it", path);
-		return mlr_hint(err, "give --checkpoint a path in a directory that exists and is yours");
+		mlr_fail_errno(
+			err, "checkpoint '%s' can't be written: create a file beside it", path);
+		return mlr_hint(
+			err, "give --checkpoint a path in a directory that exists and is yours");
 	}
 	unlink(probe);
 	return 0;
@@ -46,8 +48,10 @@ static struct tensor tensor_of(const struct layer *l, int is_bias, const float *
 int checkpoint_write(const char *path, const struct net *net, const float *params,
 	const struct checkpoint_info *info, struct mlr_error *err)
 {
-	auto_free char *epoch = xasprintf("%d", info->epoch), *step = xasprintf("%" PRIu64, info->step);
-	auto_free char *seed = xasprintf("%" PRIu64, info->seed), *batch = xasprintf("%d", info->batch);
+	auto_free char *epoch = xasprintf("%d", info->epoch),
+		       *step = xasprintf("%" PRIu64, info->step);
+	auto_free char *seed = xasprintf("%" PRIu64, info->seed),
+		       *batch = xasprintf("%d", info->batch);
 	auto_free char *mean = xasprintf("%g", INPUT_MEAN), *scale = xasprintf("%g", INPUT_SCALE);
 	char input[SHAPE_TEXT_MAX];
 	struct metadata meta[] = {
@@ -71,7 +75,8 @@ int checkpoint_write(const char *path, const struct net *net, const float *param
 
 	for (size_t i = 0; i < 2 * net->n; i++) {
 		if (layer_has_params(&net->layers[i / 2]))
-			tensors[st.n++] = tensor_of(&net->layers[i / 2], i % 2, params, names + i * NAME_MAX_);
+			tensors[st.n++] = tensor_of(
+				&net->layers[i / 2], i % 2, params, names + i * NAME_MAX_);
 	}
 	r = safetensors_build(&st, &buf, &len, err);
 	if (r < 0)
@@ -92,13 +97,15 @@ static int number(const struct safetensors *st, const char *key, uint64_t max, u
 	errno = 0;
 	v = strtoull(s, &end, 10);
 	if (*s < '0' || *s > '9' || *end || errno || v > max)
-		return mlr_fail(err, EPROTO, "its metadata say '%.40s' for '%s', which is no number up to %" PRIu64,
-			s, key, max);
+		return mlr_fail(err, EPROTO,
+			"its metadata say '%.40s' for '%s', which is no number up to %" PRIu64, s,
+			key, max);
 	*ret = v;
 	return 0;
 }
 
-static int read_info(const struct safetensors *st, struct checkpoint_info *ret, struct mlr_error *err)
+static int read_info(
+	const struct safetensors *st, struct checkpoint_info *ret, struct mlr_error *err)
 {
 	uint64_t epoch, batch;
 	int r;
@@ -128,15 +135,19 @@ static int make_net(const struct safetensors *st, struct net **ret, struct mlr_e
 		return mlr_fail(err, EPROTO, "its metadata lack '%s': it is not mltrain's",
 			name ? "input" : "net");
 	if (strcmp(name, "convolutional") != 0)
-		return mlr_fail(err, ENOTSUP, "its network '%.40s' is not known; only 'convolutional' is", name);
-	if (sscanf(input, "%5dx%5dx%5d%n", &in.dim[0], &in.dim[1], &in.dim[2], &used) != 3 || input[used])
-		return mlr_fail(err, EPROTO, "its metadata say '%.40s' for 'input', which is no CxHxW", input);
+		return mlr_fail(err, ENOTSUP,
+			"its network '%.40s' is not known; only 'convolutional' is", name);
+	if (sscanf(input, "%5dx%5dx%5d%n", &in.dim[0], &in.dim[1], &in.dim[2], &used) != 3 ||
+		input[used])
+		return mlr_fail(err, EPROTO,
+			"its metadata say '%.40s' for 'input', which is no CxHxW", input);
 	if (!last || last->shape.rank != 1)
 		return mlr_fail(err, EPROTO, "tensor 'fc2.bias' is missing or is not a row");
 	return net_reference(in, last->shape.dim[0], 0.5f, ret, err);
 }
 
-static int load_tensor(const struct safetensors *st, const struct tensor *want, struct mlr_error *err)
+static int load_tensor(
+	const struct safetensors *st, const struct tensor *want, struct mlr_error *err)
 {
 	const struct tensor *got = safetensors_find(st, want->name);
 	char a[SHAPE_TEXT_MAX], b[SHAPE_TEXT_MAX];
@@ -144,8 +155,8 @@ static int load_tensor(const struct safetensors *st, const struct tensor *want, 
 	if (!got)
 		return mlr_fail(err, EPROTO, "tensor '%s' is missing", want->name);
 	if (memcmp(&got->shape, &want->shape, sizeof(got->shape)) != 0)
-		return mlr_fail(err, EPROTO, "tensor '%s' is %s where the network needs %s", want->name,
-			shape_text(&got->shape, a), shape_text(&want->shape, b));
+		return mlr_fail(err, EPROTO, "tensor '%s' is %s where the network needs %s",
+			want->name, shape_text(&got->shape, a), shape_text(&want->shape, b));
 	if (want->data)
 		memcpy((void *)want->data, got->data, shape_count(&got->shape) * sizeof(float));
 	return 0;
@@ -171,8 +182,8 @@ static int load_tensors(const struct safetensors *st, const struct net *net, flo
 		found++;
 	}
 	if (st->n > found)
-		return mlr_fail(err, EPROTO, "it holds %zu tensors where network '%s' has %zu", st->n, net->name,
-			found);
+		return mlr_fail(err, EPROTO, "it holds %zu tensors where network '%s' has %zu",
+			st->n, net->name, found);
 	return 0;
 }
 
@@ -200,8 +211,8 @@ static int read_buffer(const char *buf, size_t len, struct net **net, float **pa
 	return 0;
 }
 
-int checkpoint_read(const char *path, struct net **net, float **params, struct checkpoint_info *info,
-	struct mlr_error *err)
+int checkpoint_read(const char *path, struct net **net, float **params,
+	struct checkpoint_info *info, struct mlr_error *err)
 {
 	auto_free char *buf = NULL;
 	size_t len;

@@ -49,11 +49,11 @@ int checkpoint_write(const char *path, const struct net *net, const float *param
  *   net      to net_free()
  *   params   [net->params], to free()
  *
- * Returns 0, or -ENOENT and kin, -EPROTO when damaged or when tensors are missing, superfluous or of
- * another shape than the network's (named), -ENOTSUP for a network that is not known, -ENOMEM.
+ * Returns 0, or -ENOENT and kin, -EPROTO when damaged or when tensors are missing, superfluous or
+ * of another shape than the network's (named), -ENOTSUP for a network that is not known, -ENOMEM.
  * Errors name the file.
  */
-int checkpoint_read(const char *path, struct net **net, float **params, struct checkpoint_info *info,
-	struct mlr_error *err);
+int checkpoint_read(const char *path, struct net **net, float **params,
+	struct checkpoint_info *info, struct mlr_error *err);
 
 #endif

@@ -11,10 +11,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Ceilings that keep every product of a few of them within size_t, and what users type within reason. */
+/* Ceilings that keep every product of a few of them within size_t, and what users type within
+ * reason. */
 #define SIZE_LIMIT   65536 /* of any one dimension */
 #define KERNEL_LIMIT 255
-#define COUNT_LIMIT  ((size_t)1 << 30) /* elements of one activation of one image, or of one weight */
+#define COUNT_LIMIT \
+	((size_t)1 << 30) /* elements of one activation of one image, or of one weight */
 
 static int bad(const struct layer *l, size_t i, struct mlr_error *err, const char *fmt, ...)
 	__attribute__((format(printf, 4, 5)));
@@ -48,18 +50,21 @@ static int infer_conv(struct layer *l, size_t i, struct mlr_error *err)
 	char text[SHAPE_TEXT_MAX];
 
 	if (l->in.rank != 3)
-		return bad(l, i, err, "a convolution needs an image, but its input is a row of %d", l->in.dim[0]);
+		return bad(l, i, err, "a convolution needs an image, but its input is a row of %d",
+			l->in.dim[0]);
 	if (l->outputs < 1 || l->outputs > SIZE_LIMIT)
 		return bad(l, i, err, "%d filters; 1 to %d are possible", l->outputs, SIZE_LIMIT);
 	if (l->size < 1 || l->size > KERNEL_LIMIT)
-		return bad(l, i, err, "kernel size %d; 1 to %d are possible", l->size, KERNEL_LIMIT);
+		return bad(
+			l, i, err, "kernel size %d; 1 to %d are possible", l->size, KERNEL_LIMIT);
 	if (l->stride < 1 || l->stride > l->size)
-		return bad(l, i, err, "stride %d; 1 to the kernel's size, %d, are possible", l->stride, l->size);
+		return bad(l, i, err, "stride %d; 1 to the kernel's size, %d, are possible",
+			l->stride, l->size);
 	if (l->pad < 0 || l->pad >= l->size)
 		return bad(l, i, err, "padding %d; 0 to %d are possible", l->pad, l->size - 1);
 	if (l->in.dim[1] + 2 * l->pad < l->size || l->in.dim[2] + 2 * l->pad < l->size)
-		return bad(l, i, err, "kernel size %d is larger than its input %s with padding %d", l->size,
-			shape_text(&l->in, text), l->pad);
+		return bad(l, i, err, "kernel size %d is larger than its input %s with padding %d",
+			l->size, shape_text(&l->in, text), l->pad);
 	l->out = shape3(l->outputs, (l->in.dim[1] + 2 * l->pad - l->size) / l->stride + 1,
 		(l->in.dim[2] + 2 * l->pad - l->size) / l->stride + 1);
 	return 0;
@@ -70,7 +75,8 @@ static int infer_pool(struct layer *l, size_t i, struct mlr_error *err)
 	char text[SHAPE_TEXT_MAX];
 
 	if (l->in.rank != 3)
-		return bad(l, i, err, "max-pooling needs an image, but its input is a row of %d", l->in.dim[0]);
+		return bad(l, i, err, "max-pooling needs an image, but its input is a row of %d",
+			l->in.dim[0]);
 	if (l->size < 1 || l->size > 15) /* a winner's place in its window is kept in a byte */
 		return bad(l, i, err, "window size %d; 1 to 15 are possible", l->size);
 	if (l->in.dim[1] < l->size || l->in.dim[2] < l->size)
@@ -102,7 +108,8 @@ static int infer_shape(struct layer *l, size_t i, struct mlr_error *err)
 		return 0;
 	case LAYER_DROPOUT:
 		if (!(l->rate >= 0 && l->rate < 1))
-			return bad(l, i, err, "dropout rate %g; at least 0 and below 1 is possible", l->rate);
+			return bad(l, i, err, "dropout rate %g; at least 0 and below 1 is possible",
+				l->rate);
 		l->out = l->in;
 		return 0;
 	}
@@ -131,7 +138,8 @@ static int infer_params(struct net *net, struct layer *l, size_t i, struct mlr_e
 	if (!layer_has_params(l))
 		return 0;
 	if (!(l->sigma >= 0 && isfinite(l->sigma) && isfinite(l->bias)))
-		return bad(l, i, err, "initial weights of deviation %g, biases of %g", l->sigma, l->bias);
+		return bad(l, i, err, "initial weights of deviation %g, biases of %g", l->sigma,
+			l->bias);
 
 	w = layer_weight_shape(l);
 	l->weights = bounded_count(&w);
@@ -177,24 +185,25 @@ int net_new(const char *name, struct shape input, const struct layer *layers, si
 	net->input = input;
 	net->n = n;
 	net->layers = xcalloc(n ? n : 1, sizeof(*net->layers));
-	memcpy(net->layers, layers, n * sizeof(*layers));
-
 	if (n == 0)
 		return mlr_fail(err, EINVAL, "network '%s' has no layers", net->name);
+	memcpy(net->layers, layers, n * sizeof(*layers));
 	for (int i = 0; i < 3; i++)
 		if (input.rank != 3 || input.dim[i] < 1 || input.dim[i] > SIZE_LIMIT)
-			return mlr_fail(err, EINVAL, "network '%s': images of %d x %d x %d are not possible",
-				net->name, input.dim[0], input.dim[1], input.dim[2]);
+			return mlr_fail(err, EINVAL,
+				"network '%s': images of %d x %d x %d are not possible", net->name,
+				input.dim[0], input.dim[1], input.dim[2]);
 	if (!bounded_count(&input))
-		return mlr_fail(err, EINVAL, "network '%s': images have more than %zu elements", net->name,
-			COUNT_LIMIT);
+		return mlr_fail(err, EINVAL, "network '%s': images have more than %zu elements",
+			net->name, COUNT_LIMIT);
 	r = infer(net, err);
 	if (r < 0)
 		return mlr_wrap(err, "network '%s'", net->name);
 
 	last = &net->layers[n - 1];
 	if (last->kind != LAYER_DENSE || last->outputs > 256) {
-		bad(last, n - 1, err, "the last layer must be dense, with at most 256 units, one a class");
+		bad(last, n - 1, err,
+			"the last layer must be dense, with at most 256 units, one a class");
 		return mlr_wrap(err, "network '%s'", net->name);
 	}
 	net->classes = last->outputs;
@@ -211,13 +220,16 @@ void net_free(struct net **net)
 	*net = NULL;
 }
 
-int net_reference(struct shape input, int classes, float dropout, struct net **ret, struct mlr_error *err)
+int net_reference(
+	struct shape input, int classes, float dropout, struct net **ret, struct mlr_error *err)
 {
 	const struct layer layers[] = {
-		{ LAYER_CONV, "conv1", .outputs = 32, .size = 5, .stride = 1, .pad = 2, .sigma = 0.1f, .bias = 0 },
+		{ LAYER_CONV, "conv1", .outputs = 32, .size = 5, .stride = 1, .pad = 2,
+			.sigma = 0.1f, .bias = 0 },
 		{ LAYER_RELU, "relu1" },
 		{ LAYER_MAXPOOL, "pool1", .size = 2 },
-		{ LAYER_CONV, "conv2", .outputs = 64, .size = 5, .stride = 1, .pad = 2, .sigma = 0.1f, .bias = 0.1f },
+		{ LAYER_CONV, "conv2", .outputs = 64, .size = 5, .stride = 1, .pad = 2,
+			.sigma = 0.1f, .bias = 0.1f },
 		{ LAYER_RELU, "relu2" },
 		{ LAYER_MAXPOOL, "pool2", .size = 2 },
 		{ LAYER_DENSE, "fc1", .outputs = 512, .sigma = 0.1f, .bias = 0.1f, .decay = 1 },

@@ -31,8 +31,8 @@ struct net {
  *   layers   [n]; only the described fields are read; copied
  *
  * Returns 0 and a network to net_free(), or -EINVAL with the layer's name and number and what is
- * wrong with it: sizes that are not positive or too large, a kernel larger than its padded input, an image layer
- * after a dense one, a name used twice, a last layer that is not dense.
+ * wrong with it: sizes that are not positive or too large, a kernel larger than its padded input,
+ * an image layer after a dense one, a name used twice, a last layer that is not dense.
  */
 int net_new(const char *name, struct shape input, const struct layer *layers, size_t n,
 	struct net **ret, struct mlr_error *err);
@@ -48,7 +48,8 @@ void net_free(struct net **net);
  *   classes   units of the last layer; the tutorial's 10
  *   dropout   rate; the tutorial's 0.5
  */
-int net_reference(struct shape input, int classes, float dropout, struct net **ret, struct mlr_error *err);
+int net_reference(
+	struct shape input, int classes, float dropout, struct net **ret, struct mlr_error *err);
 
 /*
  * Draw initial parameters: weights from a normal distribution cut at two deviations, biases as

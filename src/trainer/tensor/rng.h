@@ -33,7 +33,8 @@ uint32_t rng_below(struct rng *r, uint32_t n);
 double rng_uniform(struct rng *r);
 
 /* A draw from the normal distribution of mean 0 and deviation sigma, cut at 2 sigma: draws beyond
- * are thrown away and drawn again, as TensorFlow's truncated_normal and PyTorch's trunc_normal_ do. */
+ * are thrown away and drawn again, as TensorFlow's truncated_normal and PyTorch's trunc_normal_ do.
+ */
 double rng_normal_cut(struct rng *r, double sigma);
 
 /* Put 0..n-1 into order[] in random order (Fisher and Yates). */

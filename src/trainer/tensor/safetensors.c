@@ -49,8 +49,8 @@ static json_t *header_of(const struct safetensors *st)
 		for (int k = 0; k < t->shape.rank; k++)
 			json_array_append_new(dims, json_integer(t->shape.dim[k]));
 		json_object_set_new(root, t->name,
-			json_pack("{s:s, s:o, s:[I, I]}", "dtype", "F32", "shape", dims, "data_offsets",
-				(json_int_t)at, (json_int_t)end));
+			json_pack("{s:s, s:o, s:[I, I]}", "dtype", "F32", "shape", dims,
+				"data_offsets", (json_int_t)at, (json_int_t)end));
 		at = end;
 	}
 	return root;
@@ -99,7 +99,8 @@ static int parse_metadata(json_t *value, struct safetensors *st, struct mlr_erro
 	st->meta = xcalloc(json_object_size(value) + 1, sizeof(*st->meta));
 	json_object_foreach(value, key, v) {
 		if (!json_is_string(v))
-			return mlr_fail(err, EPROTO, "__metadata__ '%s' is not a string", show(key).text);
+			return mlr_fail(
+				err, EPROTO, "__metadata__ '%s' is not a string", show(key).text);
 		st->meta[st->metas].key = xstrdup(key);
 		st->meta[st->metas++].value = xstrdup(json_string_value(v));
 	}
@@ -145,21 +146,25 @@ static int parse_tensor(const char *name, json_t *entry, const char *data, size_
 	if (!json_is_string(dtype))
 		return mlr_fail(err, EPROTO, "tensor '%s' has no dtype", show(name).text);
 	if (strcmp(json_string_value(dtype), "F32") != 0)
-		return mlr_fail(err, ENOTSUP, "tensor '%s' is of type %s; only F32 is read", show(name).text,
-			show(json_string_value(dtype)).text);
+		return mlr_fail(err, ENOTSUP, "tensor '%s' is of type %s; only F32 is read",
+			show(name).text, show(json_string_value(dtype)).text);
 	r = parse_shape(name, json_object_get(entry, "shape"), &ret->shape, &count, err);
 	if (r < 0)
 		return r;
 	if (json_array_size(offsets) != 2 || !json_is_integer(from) || !json_is_integer(to))
-		return mlr_fail(err, EPROTO, "tensor '%s' has no pair of data_offsets", show(name).text);
+		return mlr_fail(
+			err, EPROTO, "tensor '%s' has no pair of data_offsets", show(name).text);
 	a = json_integer_value(from);
 	b = json_integer_value(to);
 	if (a < 0 || b < a || (uint64_t)b > size)
-		return mlr_fail(err, EPROTO, "tensor '%s': data_offsets [%" PRId64 ", %" PRId64
-			"] lie outside the %zu bytes of data", show(name).text, (int64_t)a, (int64_t)b, size);
+		return mlr_fail(err, EPROTO,
+			"tensor '%s': data_offsets [%" PRId64 ", %" PRId64
+			"] lie outside the %zu bytes of data",
+			show(name).text, (int64_t)a, (int64_t)b, size);
 	if ((size_t)(b - a) != count * sizeof(float))
-		return mlr_fail(err, EPROTO, "tensor '%s': its shape needs %zu bytes but its data_offsets hold %"
-			PRId64, show(name).text, count * sizeof(float), (int64_t)(b - a));
+		return mlr_fail(err, EPROTO,
+			"tensor '%s': its shape needs %zu bytes but its data_offsets hold %" PRId64,
+			show(name).text, count * sizeof(float), (int64_t)(b - a));
 	ret->name = xstrdup(name);
 	ret->data = data + a;
 	return 0;
@@ -185,12 +190,14 @@ static int check_cover(struct safetensors *st, const char *data, size_t size, st
 			return mlr_fail(err, EPROTO, "tensors '%s' and '%s' overlap",
 				show(st->tensors[i - 1].name).text, show(t->name).text);
 		if ((const char *)t->data > at)
-			return mlr_fail(err, EPROTO, "%zu bytes before tensor '%s' belong to no tensor",
+			return mlr_fail(err, EPROTO,
+				"%zu bytes before tensor '%s' belong to no tensor",
 				(size_t)((const char *)t->data - at), show(t->name).text);
 		at += shape_count(&t->shape) * sizeof(float);
 	}
 	if (at != data + size)
-		return mlr_fail(err, EPROTO, "the last %zu bytes belong to no tensor", (size_t)(data + size - at));
+		return mlr_fail(err, EPROTO, "the last %zu bytes belong to no tensor",
+			(size_t)(data + size - at));
 	return 0;
 }
 
@@ -227,16 +234,21 @@ int safetensors_parse(const char *buf, size_t len, struct safetensors *ret, stru
 		return mlr_fail(err, EPROTO, "not a safetensors file: %zu bytes are too few", len);
 	memcpy(&header, buf, 8);
 	if (header > len - 8)
-		return mlr_fail(err, EPROTO, "not a safetensors file, or truncated: a header of %" PRIu64
-			" bytes in a file of %zu", header, len);
+		return mlr_fail(err, EPROTO,
+			"not a safetensors file, or truncated: a header of %" PRIu64
+			" bytes in a file of %zu",
+			header, len);
 	if (header > SAFETENSORS_HEADER_MAX)
-		return mlr_fail(err, EPROTO, "its header of %" PRIu64 " bytes is larger than the %zu that are read",
+		return mlr_fail(err, EPROTO,
+			"its header of %" PRIu64 " bytes is larger than the %zu that are read",
 			header, SAFETENSORS_HEADER_MAX);
 	if (header == 0 || buf[8] != '{')
-		return mlr_fail(err, EPROTO, "not a safetensors file: its header is not a JSON object");
+		return mlr_fail(
+			err, EPROTO, "not a safetensors file: its header is not a JSON object");
 	root = json_loadb(buf + 8, header, JSON_REJECT_DUPLICATES, &why);
 	if (!root)
-		return mlr_fail(err, EPROTO, "its header is not JSON: %s (byte %d)", why.text, why.position);
+		return mlr_fail(err, EPROTO, "its header is not JSON: %s (byte %d)", why.text,
+			why.position);
 
 	r = parse_header(root, buf + 8 + header, len - 8 - header, &st, err);
 	if (r < 0)

@@ -9,10 +9,11 @@
 
 /*
  * The least of: the CPUs in the affinity mask (sched_getaffinity(2)), the CPU quota of the control
- * groups that this process is in, rounded up (cgroup v2 cpu.max and v1 cpu.cfs_quota_us, every level
- * up to the root), and SLURM_CPUS_PER_TASK when set. At least 1.
+ * groups that this process is in, rounded up (cgroup v2 cpu.max and v1 cpu.cfs_quota_us, every
+ * level up to the root), and SLURM_CPUS_PER_TASK when set. At least 1.
  *
- *   root   "" on a real machine; tests give a directory that holds proc/self/cgroup and sys/fs/cgroup
+ *   root   "" on a real machine; tests give a directory that holds proc/self/cgroup and
+ * sys/fs/cgroup
  */
 int cpus_available(const char *root);
 

@@ -5,7 +5,8 @@
 
 #include <errno.h>
 
-void evaluate_fill(struct engine *e, const uint8_t *images, const uint32_t *order, int n, size_t pixels)
+void evaluate_fill(
+	struct engine *e, const uint8_t *images, const uint32_t *order, int n, size_t pixels)
 {
 	for (int i = 0; i < n; i++) {
 		const uint8_t *from = images + (order ? order[i] : (uint32_t)i) * pixels;
@@ -30,7 +31,8 @@ int64_t evaluate(struct engine *e, int classes, const uint8_t *images, const uin
 		evaluate_fill(e, images + at * pixels, NULL, n, pixels);
 		logits = e->backend->forward(e, n);
 		for (int i = 0; i < n; i++)
-			wrong += op_argmax(classes, logits + i * classes) != labels[at + (uint32_t)i];
+			wrong += op_argmax(classes, logits + i * classes) !=
+				labels[at + (uint32_t)i];
 	}
 	return wrong;
 }

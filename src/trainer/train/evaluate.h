@@ -15,7 +15,8 @@
  *   images   [..][pixels]
  *   order    which images, [n]; NULL: the first n
  */
-void evaluate_fill(struct engine *e, const uint8_t *images, const uint32_t *order, int n, size_t pixels);
+void evaluate_fill(
+	struct engine *e, const uint8_t *images, const uint32_t *order, int n, size_t pixels);
 
 /*
  * Predict count images and count those whose highest logit is not the label's.

@@ -63,13 +63,17 @@ static int check(const struct train_options *o, const struct net *net, const str
 
 	if (net->input.dim[0] != 1 || net->input.dim[1] != (int)d->height ||
 		net->input.dim[2] != (int)d->width)
-		return mlr_fail(err, EINVAL, "network '%s' reads images of %dx%d but '%s' has %ux%u", net->name,
+		return mlr_fail(err, EINVAL,
+			"network '%s' reads images of %dx%d but '%s' has %ux%u", net->name,
 			net->input.dim[1], net->input.dim[2], d->dir, d->height, d->width);
 	if (net->classes < d->classes)
-		return mlr_fail(err, EINVAL, "network '%s' tells %d classes apart but '%s' has a label %d",
-			net->name, net->classes, d->dir, d->classes - 1);
-	if (d->train.count <= o->validation || d->train.count - o->validation < (uint32_t)o->batch) {
-		mlr_fail(err, EINVAL, "'%s' has %u training images: too few for %u of validation and one batch of %d",
+		return mlr_fail(err, EINVAL,
+			"network '%s' tells %d classes apart but '%s' has a label %d", net->name,
+			net->classes, d->dir, d->classes - 1);
+	if (d->train.count <= o->validation ||
+		d->train.count - o->validation < (uint32_t)o->batch) {
+		mlr_fail(err, EINVAL,
+			"'%s' has %u training images: too few for %u of validation and one batch of %d",
 			d->dir, d->train.count, o->validation, o->batch);
 		return mlr_hint(err, "--validation and --batch change these");
 	}
@@ -77,7 +81,8 @@ static int check(const struct train_options *o, const struct net *net, const str
 		if (shape_count(&net->layers[i].out) > most)
 			most = shape_count(&net->layers[i].out);
 	if (most > (size_t)INT_MAX / (size_t)o->batch)
-		return mlr_fail(err, EINVAL, "a batch of %d is too large for network '%s': at most %zu", o->batch,
+		return mlr_fail(err, EINVAL,
+			"a batch of %d is too large for network '%s': at most %zu", o->batch,
 			net->name, (size_t)INT_MAX / most);
 	return 0;
 }
@@ -117,7 +122,8 @@ static int start(struct run *r, struct mlr_error *err)
 	r->order = calloc(s->train_images, sizeof(*r->order));
 	r->params = malloc(r->net->params * sizeof(float));
 	if (!r->order || !r->params)
-		return mlr_fail(err, ENOMEM, "%zu bytes of memory for parameters", r->net->params * sizeof(float));
+		return mlr_fail(err, ENOMEM, "%zu bytes of memory for parameters",
+			r->net->params * sizeof(float));
 	net_init_params(r->net, o->seed, r->params);
 	r->engine->backend->set(r->engine, ENGINE_PARAMS, r->params);
 	return 0;
@@ -125,8 +131,8 @@ static int start(struct run *r, struct mlr_error *err)
 
 static int save(struct run *r, struct mlr_error *err)
 {
-	struct checkpoint_info info = { r->state.epochs_done, r->o->batch, r->state.step, r->o->seed,
-		r->o->backend->name, r->data->dir };
+	struct checkpoint_info info = { r->state.epochs_done, r->o->batch, r->state.step,
+		r->o->seed, r->o->backend->name, r->data->dir };
 	int e;
 
 	if (!r->o->checkpoint)
@@ -160,8 +166,10 @@ static int one_step(struct run *r, uint64_t in_epoch, struct mlr_error *err)
 	s->batch_error = (double)got.wrong / o->batch;
 	if (!isfinite(s->loss) || !isfinite(got.norm2)) {
 		mlr_fail(err, EDOM, "training diverged: the %s at step %" PRIu64 " (epoch %d)",
-			isfinite(s->loss) ? "weights are no numbers" : isnan(s->loss) ? "loss is nan" :
-			"loss is infinite", s->step, s->epoch);
+			isfinite(s->loss)        ? "weights are no numbers"
+				: isnan(s->loss) ? "loss is nan"
+						 : "loss is infinite",
+			s->step, s->epoch);
 		return mlr_hint(err, "try a smaller --lr than %g", o->lr);
 	}
 	tell(r, TRAIN_STEPPED);
@@ -183,7 +191,8 @@ static double error_of(struct run *r, const struct image_set *set, uint32_t coun
 {
 	double t = now();
 
-	*wrong = evaluate(r->engine, r->net->classes, set->images, set->labels, count, r->pixels, r->o->stop);
+	*wrong = evaluate(
+		r->engine, r->net->classes, set->images, set->labels, count, r->pixels, r->o->stop);
 	r->state.evaluate_seconds += now() - t;
 	return *wrong < 0 || !count ? -1 : (double)*wrong / count;
 }

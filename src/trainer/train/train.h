@@ -3,8 +3,9 @@
  *
  * The recipe is that of the reference network (TensorFlow's convolutional.py): the first images are
  * kept for validation, the rest is shuffled anew every epoch and cut into batches, of which a last
- * one that is not full is left out of that epoch; SGD with momentum at the rate lr * lr_decay^epoch.
- * A run is repeatable: the same seed, options, backend and number of threads give the same losses.
+ * one that is not full is left out of that epoch; SGD with momentum at the rate lr *
+ * lr_decay^epoch. A run is repeatable: the same seed, options, backend and number of threads give
+ * the same losses.
  */
 #ifndef MLT_TRAIN_TRAIN_H
 #define MLT_TRAIN_TRAIN_H
@@ -29,8 +30,11 @@ struct train_options {
 };
 
 /* The reference recipe. */
-#define TRAIN_OPTIONS_INIT { .epochs = 10, .batch = 64, .threads = 1, .seed = 1, .lr = 0.01, .lr_decay = 0.95, \
-	.momentum = 0.9, .l2 = 5e-4, .dropout = 0.5, .validation = 5000 }
+#define TRAIN_OPTIONS_INIT                                                                        \
+	{                                                                                         \
+		.epochs = 10, .batch = 64, .threads = 1, .seed = 1, .lr = 0.01, .lr_decay = 0.95, \
+		.momentum = 0.9, .l2 = 5e-4, .dropout = 0.5, .validation = 5000                   \
+	}
 
 enum train_moment {
 	TRAIN_STARTED,      /* everything is checked and made ready; the first step comes next */
