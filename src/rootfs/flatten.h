@@ -21,10 +21,10 @@ int rootfs_layer_note(struct store_tree *t, const struct layer_result *r, struct
 
 /*
  * Would an overlay of these layer trees differ from the layers applied in order? That is so when a
- * layer uses a directory without naming it and a lower layer has there a directory of another mode or
- * time, or a symlink (image-spec, layer.md: changesets are applied, not mounted). Also when a
- * whiteout hides nothing (overlayfs then lists its name) and when a layer's top is opaque (overlayfs
- * does not look).
+ * layer uses a directory without naming it and a lower layer has there a directory of another mode
+ * or time, or a symlink (image-spec, layer.md: changesets are applied, not mounted). Also when a
+ * whiteout hides nothing (overlayfs then lists its name) and when a layer's top is opaque
+ * (overlayfs does not look).
  *
  *   diff_ids  lowest first; every tree must be in the store
  *

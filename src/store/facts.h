@@ -10,7 +10,7 @@
 
 struct store_facts {
 	struct oci_config config; /* diff_ids: the layers, lowest first */
-	int one_tree;             /* dir/<hex>/tree holds the image; else layers/<hex>/tree overlaid */
+	int one_tree;             /* dir/<hex>/tree holds it; else layers/<hex>/tree, overlaid */
 };
 
 #define STORE_FACTS_INIT { OCI_CONFIG_INIT, 0 }

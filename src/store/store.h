@@ -3,7 +3,7 @@
  *
  *   version                  the store's format, "1\n"
  *   blobs/sha256/<hex>       manifests and configurations, byte for byte
- *   layers/<hex>/tree        one unpacked layer, named by its diff ID, shared by the images that have it
+ *   layers/<hex>/tree        one unpacked layer, named by its diff ID, shared by all that have it
  *   layers/<hex>/implicit    directories that the layer used without naming them, a NUL after each
  *   layers/<hex>/hiding      directories in which it hides names of the layers below, alike
  *   dir/<hex>/tree           a whole image as one tree, by its manifest, where overlay can't serve

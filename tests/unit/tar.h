@@ -22,7 +22,7 @@ void tar_done(struct tar *t);
 #define auto_tar __attribute__((cleanup(tar_done)))
 
 void tar_bytes(struct tar *t, const void *p, size_t len);
-/* A header and data padded to 512; size is what the header claims. name, link: at most 100 bytes. */
+/* A header and data padded to 512; size is what the header claims. name, link: up to 100 bytes. */
 void tar_member(struct tar *t, char type, const char *name, unsigned mode, long mtime,
 	const char *link, const void *data, size_t len, uint64_t size);
 /* The pax header before a member: one "key=value" of vlen bytes. */
