@@ -273,6 +273,9 @@ int pull_image(struct store *st, const struct oci_ref *ref, const struct pull_op
 		mlr_wrap(err, "pull '%s'", p.name);
 		return r;
 	}
+	/* After the work, and not when there was none: an unchanged image costs one request. */
+	if (!result.up_to_date)
+		store_sweep(st);
 	*ret = result;
 	result = (struct pull_result)PULL_RESULT_INIT;
 	return 0;

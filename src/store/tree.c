@@ -204,8 +204,7 @@ static int publish(struct store_tree *t, struct mlr_error *err)
 
 	/*
 	 * One syncfs(2) instead of an fsync(2) a file: it also writes what others have in memory,
-	 * but a tree has thousands of files and each fsync waits for the journal (2000 files of 8
-	 * kB on ext4: 0.45 s against 2.2 s).
+	 * but a tree has thousands of files and each fsync waits for the journal.
 	 */
 	if (syncfs(t->tree_fd) < 0)
 		return mlr_fail_errno(err, "sync '%s/%s'", store_path(t->st), t->work);

@@ -256,6 +256,16 @@ corrupt() {
 	assert_output ''
 }
 
+@test "pull: what a killed pull of another image left is swept" {
+	mlrun pull -q "$REGISTRY/tiny"
+	left=$MLRUN_STORE/tmp/layer-$(printf '%064d' 7).$(uname -n).999999999.0123456789abcdef
+	mkdir -p "$left/tree/sub"
+	chmod 0 "$left/tree/sub"
+	mlrun pull -q "$REGISTRY/docker" "$REGISTRY/many"
+	run -0 find "$MLRUN_STORE/tmp" -mindepth 1
+	assert_output ''
+}
+
 @test "pull: SIGINT and SIGTERM end it with 130 and 143 and nothing is left over" {
 	for signal in INT:130 TERM:143; do
 		rm -rf "$MLRUN_STORE" said
