@@ -12,6 +12,8 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#define BATCH_MAX 1024
+
 struct args {
 	const char *data, *checkpoint;
 	const struct backend *backend;
@@ -97,8 +99,12 @@ static int run(const struct args *a, int64_t *wrong, uint32_t *count, struct mlr
 		(r = dataset_load(a->data, DATASET_TEST, &data, err)) < 0 ||
 		(r = check(a, net, &data, err)) < 0)
 		return r;
-	/* The batch of training makes the arithmetic the same as that of its own test. */
-	config = (struct engine_config){ info.batch, a->threads };
+	/* The batch of training makes the arithmetic the same as that of its own test; but a stranger's
+	 * file must not order memory at will. */
+	config = (struct engine_config){ info.batch < BATCH_MAX ? info.batch : BATCH_MAX, a->threads };
+	r = net_check_batch(net, config.batch, err);
+	if (r < 0)
+		return r;
 	r = a->backend->open(net->layers, net->n, &config, &engine, err);
 	if (r < 0)
 		return r;

@@ -115,11 +115,14 @@ static void an_idx_header_that_promises_too_much_costs_no_memory(void **state)
 		0xff, 0xff, 1 };
 	uint8_t large[] = { 0, 0, 8, 3, 0, 1, 0, 0, 0, 0, 0xff, 0xff, 0, 0, 0, 1,
 		1 }; /* just below the ceiling */
+	uint8_t above[] = { 0, 0, 8, 3, 0, 1, 0, 0, 0, 1, 0, 0, 0, 0, 0, 2, 1 };
 	uint8_t none[] = { 0, 0, 8, 3, 0, 0, 0, 0, 0, 0, 0, 2, 0, 0, 0, 3 };
 	struct mlr_error err;
 
 	(void)state;
 	assert_int_equal(read_idx(huge, sizeof(huge), 3, &err), -EFBIG);
+	assert_int_equal(read_idx(above, sizeof(above), 3, &err), -EFBIG);
+	assert_non_null(strstr(err.text, "says it holds more than 4294967296 bytes"));
 	assert_int_equal(read_idx(large, sizeof(large), 3, &err), -EPROTO);
 	assert_non_null(strstr(err.text, "is truncated"));
 	assert_int_equal(read_idx(none, sizeof(none), 3, &err), -EPROTO);

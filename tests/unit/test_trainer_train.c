@@ -62,6 +62,8 @@ static void the_reference_network_is_that_of_the_tutorial(void **state)
 	(void)state;
 	assert_int_equal(net_reference(shape3(1, 28, 28), 10, 0.5f, &net, NULL), 0);
 	assert_int_equal(net->params, 1663370);
+	assert_int_equal(net_check_batch(net, 65536, NULL), 0);
+	assert_int_equal(net_check_batch(net, 100000, NULL), -EINVAL);
 	params = xcalloc(net->params, sizeof(float));
 	net_init_params(net, 1, params);
 	for (size_t i = 0; i < net->n; i++) {

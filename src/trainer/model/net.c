@@ -211,6 +211,19 @@ int net_new(const char *name, struct shape input, const struct layer *layers, si
 	return 0;
 }
 
+int net_check_batch(const struct net *net, int batch, struct mlr_error *err)
+{
+	size_t most = shape_count(&net->input);
+
+	for (size_t i = 0; i < net->n; i++)
+		if (shape_count(&net->layers[i].out) > most)
+			most = shape_count(&net->layers[i].out);
+	if (most > (size_t)INT_MAX / (size_t)batch)
+		return mlr_fail(err, EINVAL, "a batch of %d is too large for network '%s': at most %zu",
+			batch, net->name, (size_t)INT_MAX / most);
+	return 0;
+}
+
 void net_free(struct net **net)
 {
 	if (!*net)

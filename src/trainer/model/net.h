@@ -39,6 +39,9 @@ int net_new(const char *name, struct shape input, const struct layer *layers, si
 
 void net_free(struct net **net);
 
+/* Can engines count the elements of so many images' activations (in an int)? Returns 0 or -EINVAL. */
+int net_check_batch(const struct net *net, int batch, struct mlr_error *err);
+
 /*
  * The reference network, that of TensorFlow's tutorial models/image/mnist/convolutional.py: conv
  * 5x5x32, ReLU, max-pool 2, conv 5x5x64, ReLU, max-pool 2, dense 512, ReLU, dropout, dense; all

@@ -8,7 +8,6 @@
 
 #include <errno.h>
 #include <inttypes.h>
-#include <limits.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -59,8 +58,6 @@ static int stopped(const struct run *r)
 static int check(const struct train_options *o, const struct net *net, const struct dataset *d,
 	struct mlr_error *err)
 {
-	size_t most = shape_count(&net->input);
-
 	if (net->input.dim[0] != 1 || net->input.dim[1] != (int)d->height ||
 		net->input.dim[2] != (int)d->width)
 		return mlr_fail(err, EINVAL,
@@ -77,14 +74,7 @@ static int check(const struct train_options *o, const struct net *net, const str
 			d->dir, d->train.count, o->validation, o->batch);
 		return mlr_hint(err, "--validation and --batch change these");
 	}
-	for (size_t i = 0; i < net->n; i++)
-		if (shape_count(&net->layers[i].out) > most)
-			most = shape_count(&net->layers[i].out);
-	if (most > (size_t)INT_MAX / (size_t)o->batch)
-		return mlr_fail(err, EINVAL,
-			"a batch of %d is too large for network '%s': at most %zu", o->batch,
-			net->name, (size_t)INT_MAX / most);
-	return 0;
+	return net_check_batch(net, o->batch, err);
 }
 
 static int start(struct run *r, struct mlr_error *err)
