@@ -7,7 +7,7 @@ DATASET=/usr/share/datasets/fashion-mnist
 
 setup_file() {
 	if [ -z "${TEST_SLURM_CONF:-}" ]; then
-		skip_file "no Slurm cluster here (./quickstart check starts one, given root)"
+		skip_file "no Slurm cluster here; root starts one by tests/slurm/lab.sh run"
 		return
 	elif [ ! -e "$DATASET/train-images-idx3-ubyte.gz" ]; then
 		skip_file "dataset-fashion-mnist is not installed"
