@@ -93,7 +93,7 @@ int cmd_images(int argc, char **argv)
 	size_t n = 0;
 	int r;
 
-	cli_parse(&argp, argc, argv, &a);
+	cli_parse(&argp, argc, argv, 0, &a);
 	r = store_open(a.common.store, 0, &st, &err);
 	/* Who never pulled has no images, and that is no failure. */
 	if (r < 0 && (r != -ENOENT || a.common.store))

@@ -172,7 +172,7 @@ int cmd_inspect(int argc, char **argv)
 	struct mlr_error err = MLR_ERROR_INIT;
 	struct args a = { 0 };
 
-	cli_parse(&argp, argc, argv, &a);
+	cli_parse(&argp, argc, argv, 0, &a);
 	if (store_open(a.common.store, 0, &st, &err) < 0)
 		return cli_fail(&err);
 	if (load(st, a.image, &p, &err) < 0)

@@ -233,7 +233,7 @@ int cmd_pull(int argc, char **argv)
 	struct args a = { .pull = { .tls_verify = 1, .jobs = PULL_JOBS, .cancel = &stop_signal } };
 	int status;
 
-	cli_parse(&argp, argc, argv, &a);
+	cli_parse(&argp, argc, argv, 0, &a);
 	status = run(&a);
 	strv_done(&a.images);
 	return status;

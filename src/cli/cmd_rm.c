@@ -62,7 +62,7 @@ int cmd_rm(int argc, char **argv)
 	struct args a = { 0 };
 	int status = 0;
 
-	cli_parse(&argp, argc, argv, &a);
+	cli_parse(&argp, argc, argv, 0, &a);
 	if (store_open(a.common.store, 0, &st, &err) < 0)
 		status = cli_fail(&err);
 	for (size_t i = 0; st && i < a.images.n; i++)

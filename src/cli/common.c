@@ -42,14 +42,14 @@ static error_t parse_option(int key, char *arg, struct argp_state *state)
 const struct argp cli_common_argp = { .options = options, .parser = parse_option };
 const struct argp_child cli_common_children[] = { { &cli_common_argp, 0, NULL, 90 }, { 0 } };
 
-error_t cli_parse(const struct argp *argp, int argc, char **argv, void *input)
+error_t cli_parse(const struct argp *argp, int argc, char **argv, unsigned flags, void *input)
 {
 	auto_free char *name = xasprintf("mlrun %s", argv[0]);
 	char *command = argv[0];
 	error_t r;
 
 	argv[0] = name; /* argp's messages begin with it */
-	r = argp_parse(argp, argc, argv, 0, NULL, input);
+	r = argp_parse(argp, argc, argv, flags, NULL, input);
 	argv[0] = command;
 	return r;
 }

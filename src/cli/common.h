@@ -28,8 +28,8 @@ extern const struct argp_child cli_common_children[];
 enum { CLI_JSON = 0x100, CLI_KEYS };
 #define CLI_JSON_OPTION { "json", CLI_JSON, 0, 0, "print JSON; the man page lists its keys", 0 }
 
-/* argp_parse() for a command: usage lines read "mlrun COMMAND". */
-error_t cli_parse(const struct argp *argp, int argc, char **argv, void *input);
+/* argp_parse() for a command: usage lines read "mlrun COMMAND". flags are argp's, mostly 0. */
+error_t cli_parse(const struct argp *argp, int argc, char **argv, unsigned flags, void *input);
 
 #define CLI_SIZE_SIZE 16
 #define CLI_TIME_SIZE 32

@@ -76,8 +76,9 @@ static int overlay_failed(const struct plan *p, struct mlr_error *err)
 	else if (code == EPERM)
 		mlr_hint(err, "overlay mounts of ordinary users need Linux 5.11, this is %s", u.release);
 	else if (code == EINVAL)
-		mlr_hint(err, "the file system that holds '%s' may not serve as an overlay's lower layer; "
-			      "keep the store on a local one: --store DIR or MLRUN_STORE",
+		mlr_hint(err, "the file system that holds '%s' may not serve as an overlay's lower layer, or "
+			      "another one is mounted below it; keep the store on a local one: --store DIR or "
+			      "MLRUN_STORE",
 			p->lowers.v[0]);
 	return -code;
 }
