@@ -13,7 +13,7 @@
 #include <sys/stat.h>
 #include <time.h>
 
-#define FOREIGN_SECONDS (7 * 24 * 3600) /* how long another host's lease counts */
+#define FOREIGN_SECONDS (7 * 24 * 3600) /* how long a lease of another host or PID namespace counts */
 #define SWEEP_EVERY     256 /* one lease in so many cleans up, so that they do not pile up */
 #define HEX             64
 
@@ -65,7 +65,7 @@ int store_lease_take(struct store *st, const char *manifest, struct mlr_error *e
 {
 	struct store_process self;
 	const char *hex = oci_digest_hex(manifest);
-	char who[STORE_PROCESS_NAME], path[256], facts[96];
+	char who[STORE_PROCESS_NAME], path[280], facts[96];
 	int fd, r = store_process_self(&self);
 
 	if (r < 0)

@@ -28,7 +28,7 @@ static void remove_entry(int dir, const char *name)
 		mlr_debug("store: %s", err.text);
 }
 
-/* "trash.<host>.<boot>.<pid>.<start>": what an rm that was killed had already renamed away. */
+/* "trash.<process>": what an rm that was killed had already renamed away. */
 static void sweep_trash(int dir, const char *name, const struct store_process *self)
 {
 	struct store_process p = { .pid = 0 };

@@ -447,7 +447,7 @@ static void an_image_in_use_is_not_removed_until_its_user_ends(void **state)
 static void a_lease_of_an_earlier_boot_or_a_reused_pid_is_dead(void **state)
 {
 	struct store_process self;
-	char path[256], who[STORE_PROCESS_NAME], host[65];
+	char path[280], who[STORE_PROCESS_NAME], host[65];
 	pid_t pid;
 
 	(void)state;
@@ -469,7 +469,7 @@ static void a_lease_of_an_earlier_boot_or_a_reused_pid_is_dead(void **state)
 static void a_lease_of_another_host_counts_for_seven_days(void **state)
 {
 	struct store_process self;
-	char path[256], who[STORE_PROCESS_NAME], host[65];
+	char path[280], who[STORE_PROCESS_NAME], host[65];
 	struct timespec old[2];
 	pid_t pid = 0;
 
@@ -485,6 +485,25 @@ static void a_lease_of_another_host_counts_for_seven_days(void **state)
 	old[0].tv_nsec = old[1].tv_nsec = 0;
 	assert_int_equal(utimensat(store_fd(st), path, old, 0), 0);
 	assert_int_equal(store_lease_held(st, MANIFEST_A, &pid, host), 0);
+}
+
+static void a_lease_of_another_pid_namespace_counts_like_one_of_another_host(void **state)
+{
+	struct store_process self;
+	char path[280], who[STORE_PROCESS_NAME], host[65];
+	pid_t pid = 0;
+
+	(void)state;
+	ok(store_process_self(&self));
+	assert_int_not_equal(self.pid_ns, 0);
+	self.pid_ns++;
+	self.pid = 4000000; /* no such process here; there may well be one over there */
+	store_process_name(&self, who);
+	snprintf(path, sizeof(path), "leases/%s.%s", oci_digest_hex(MANIFEST_A), who);
+	ok(file_replace(store_fd(st), path, "", 0, 0644, &err));
+	assert_int_equal(store_lease_held(st, MANIFEST_A, &pid, host), 1);
+	assert_int_equal(pid, 4000000);
+	assert_true(is_there(path));
 }
 
 static void a_lease_on_an_image_that_was_just_removed_fails(void **state)
@@ -794,6 +813,7 @@ int main(void)
 		TEST(an_image_in_use_is_not_removed_until_its_user_ends),
 		TEST(a_lease_of_an_earlier_boot_or_a_reused_pid_is_dead),
 		TEST(a_lease_of_another_host_counts_for_seven_days),
+		TEST(a_lease_of_another_pid_namespace_counts_like_one_of_another_host),
 		TEST(a_lease_on_an_image_that_was_just_removed_fails),
 		TEST(leases_of_ended_processes_are_swept),
 		TEST(a_tree_appears_whole_or_not_at_all),
