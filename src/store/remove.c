@@ -21,6 +21,7 @@
 #include <string.h>
 #include <sys/file.h>
 #include <sys/stat.h>
+#include <time.h>
 
 /*
  * A removal under way, in paths below the store's top: what the images that stay need, and what the
@@ -29,6 +30,7 @@
  */
 struct removal {
 	struct store *st;
+	enum store_remove_how how;
 	struct store_image image;
 	struct strv names; /* manifests that have a name other than this one */
 	struct strv keep, go;
@@ -152,8 +154,8 @@ static int look_at_others(struct removal *rm, struct mlr_error *err)
 /* An image without a name goes, too, unless a process still runs in it. */
 static int look_at_nameless(struct removal *rm, const char *file, struct mlr_error *err)
 {
-	char manifest[OCI_DIGEST_SIZE], host[STORE_HOST_SIZE];
-	pid_t pid;
+	char manifest[OCI_DIGEST_SIZE];
+	struct store_lease lease;
 
 	if (strlen(file) != 64 + strlen(".json") || strcmp(file + 64, ".json") != 0)
 		return 0;
@@ -162,7 +164,7 @@ static int look_at_nameless(struct removal *rm, const char *file, struct mlr_err
 		strcmp(manifest, rm->image.manifest) == 0)
 		return 0;
 	return add_parts(rm->st, manifest,
-		store_lease_held(rm->st, manifest, &pid, host) ? &rm->keep : &rm->go, err);
+		store_lease_held(rm->st, manifest, &lease) ? &rm->keep : &rm->go, err);
 }
 
 static int look_at_facts(struct removal *rm, struct mlr_error *err)
@@ -203,15 +205,38 @@ static int look(struct removal *rm, const struct oci_ref *ref, struct mlr_error 
 	return add_parts(rm->st, rm->image.manifest, &rm->go, err);
 }
 
+/* A process that nobody here can see; it may have ended long ago. */
+static int refuse_unseen(
+	const struct removal *rm, const struct store_lease *l, struct mlr_error *err)
+{
+	char when[32] = "?";
+	time_t t = (time_t)l->since;
+	struct tm tm;
+
+	if (localtime_r(&t, &tm))
+		strftime(when, sizeof(when), "%Y-%m-%d %H:%M", &tm);
+	mlr_fail(err, EBUSY,
+		"image '%s' was started in by process %ld on '%s'%s at %s; whether it still runs "
+		"cannot be seen from here",
+		rm->image.name, (long)l->pid, l->host,
+		l->here ? " in another PID namespace" : "", when);
+	if (l->here)
+		mlr_hint(err, "run mlrun rm there, or mlrun rm --force");
+	else
+		mlr_hint(err, "run mlrun rm on '%s', or mlrun rm --force", l->host);
+	return -EBUSY;
+}
+
 static int check_leases(const struct removal *rm, struct mlr_error *err)
 {
-	char host[STORE_HOST_SIZE];
-	pid_t pid;
+	struct store_lease l;
 
-	if (has_other_name(rm) || !store_lease_held(rm->st, rm->image.manifest, &pid, host))
+	if (has_other_name(rm) || !store_lease_held(rm->st, rm->image.manifest, &l))
 		return 0;
+	if (!l.is_running)
+		return rm->how == STORE_REMOVE_FORCE ? 0 : refuse_unseen(rm, &l, err);
 	mlr_fail(err, EBUSY, "image '%s' is in use by process %ld on '%s'", rm->image.name,
-		(long)pid, host);
+		(long)l.pid, l.host);
 	mlr_hint(err, "remove it when that process has ended");
 	return -EBUSY;
 }
@@ -246,6 +271,8 @@ static int remove_locked(struct removal *rm, const struct oci_ref *ref, struct m
 	if (r < 0)
 		return r;
 	file_sync_dir(store_fd(rm->st), "images");
+	if (!has_other_name(rm))
+		store_lease_drop(rm->st, rm->image.manifest);
 	for (size_t i = 0; i < rm->go.n && r == 0; i++)
 		if (!strv_has(&rm->keep, rm->go.v[i]))
 			r = throw_away(rm, rm->go.v[i], err);
@@ -267,9 +294,10 @@ static int lock_store(struct store *st, int *own, struct mlr_error *err)
 	return 0;
 }
 
-int store_image_remove(struct store *st, const struct oci_ref *ref, struct mlr_error *err)
+int store_image_remove(struct store *st, const struct oci_ref *ref, enum store_remove_how how,
+	struct store_image *ret, struct mlr_error *err)
 {
-	auto_call(removal_done) struct removal rm = { .st = st };
+	auto_call(removal_done) struct removal rm = { .st = st, .how = how };
 	auto_close int own = -1;
 	int r;
 
@@ -289,6 +317,10 @@ int store_image_remove(struct store *st, const struct oci_ref *ref, struct mlr_e
 		int e = file_remove_tree(store_fd(st), rm.trash, r < 0 ? NULL : err);
 
 		r = r < 0 ? r : e;
+	}
+	if (r == 0 && ret) {
+		*ret = rm.image;
+		rm.image = (struct store_image)STORE_IMAGE_INIT;
 	}
 	return r;
 }

@@ -1,0 +1,32 @@
+# What rm refuses, what it says, and where it must work nevertheless.
+load common
+
+setup_file() {
+	registry_start
+	image_tiny tiny
+}
+
+teardown_file() { registry_stop; }
+
+skip_without_userns() { unshare -Urpf --mount-proc true || skip "no user namespaces here"; }
+
+@test "rm: a container of another PID namespace keeps its image, and --force removes it" {
+	skip_without_userns
+	mlrun pull -q "$REGISTRY/tiny"
+	unshare -Urpf --mount-proc "$(command -v mlrun)" exec "$REGISTRY/tiny" \
+		sh -c 'echo started; sleep 2; ls /bin/cp' >said &
+	container=$!
+	for _ in {1..50}; do
+		[ ! -s said ] || break
+		sleep 0.1
+	done
+	run -125 mlrun rm "$REGISTRY/tiny"
+	assert_output --regexp "was started in by process [0-9]+ on '.*' in another PID namespace at "
+	assert_output --partial "whether it still runs cannot be seen from here"
+	assert_output --partial "hint: run mlrun rm there, or mlrun rm --force"
+	wait "$container"
+	run -0 cat said
+	assert_output $'started\n/bin/cp'
+	run -0 mlrun rm --force "$REGISTRY/tiny"
+	assert_equal "$(ls "$MLRUN_STORE/layers")" ""
+}
