@@ -50,17 +50,18 @@ static const struct argp argp = {
 static int remove_one(struct store *st, const char *text, enum store_remove_how how)
 {
 	auto_call(oci_ref_done) struct oci_ref ref = OCI_REF_INIT;
-	auto_free char *name = NULL;
+	auto_call(store_image_done) struct store_image gone = STORE_IMAGE_INIT;
 	struct mlr_error err = MLR_ERROR_INIT;
 
 	if (oci_ref_parse(text, &ref, &err) < 0)
 		return cli_fail(&err);
-	name = oci_ref_canonical(&ref);
-	if (store_image_remove(st, &ref, how, NULL, &err) < 0) {
+	if (store_image_remove(st, &ref, how, &gone, &err) < 0) {
+		auto_free char *name = oci_ref_canonical(&ref);
+
 		mlr_wrap(&err, "rm '%s'", name);
 		return cli_fail(&err);
 	}
-	mlr_info("removed '%s'", name);
+	mlr_info("removed '%s'", gone.name);
 	return 0;
 }
 

@@ -30,3 +30,10 @@ skip_without_userns() { unshare -Urpf --mount-proc true || skip "no user namespa
 	run -0 mlrun rm --force "$REGISTRY/tiny"
 	assert_equal "$(ls "$MLRUN_STORE/layers")" ""
 }
+
+@test "rm: a digest removes the tag that has it, and that name is told" {
+	mlrun pull -q "$REGISTRY/tiny"
+	digest=$(mlrun inspect --json "$REGISTRY/tiny" | jq -r .digest)
+	run -0 mlrun rm "$REGISTRY/tiny@$digest"
+	assert_output "mlrun: removed '$REGISTRY/tiny:latest'"
+}
