@@ -37,3 +37,25 @@ skip_without_userns() { unshare -Urpf --mount-proc true || skip "no user namespa
 	run -0 mlrun rm "$REGISTRY/tiny@$digest"
 	assert_output "mlrun: removed '$REGISTRY/tiny:latest'"
 }
+
+@test "rm: works where not even a directory can be made any more" {
+	unshare -Urm mount -t tmpfs none "$TMPDIR" || skip "no tmpfs in user namespaces here"
+	mlrun pull -q "$REGISTRY/tiny"
+	cat >full.sh <<-'EOF'
+		set -e
+		mkdir full
+		mount -t tmpfs -o nr_inodes=2000 none full
+		cp -r "$MLRUN_STORE" full/store
+		while : >"full/$((n += 1))"; do :; done 2>/dev/null || true
+		if mkdir full/store/tmp/x 2>/dev/null; then exit 1; fi
+		mlrun rm --store full/store "$1"
+		ls full/store/layers full/store/tmp
+	EOF
+	run -0 unshare -Urm bash full.sh "$REGISTRY/tiny"
+	assert_output - <<-EOF
+		mlrun: removed '$REGISTRY/tiny:latest'
+		full/store/layers:
+
+		full/store/tmp:
+	EOF
+}

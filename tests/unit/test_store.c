@@ -712,6 +712,29 @@ static void sweeping_spares_the_living(void **state)
 	assert_int_equal(count("tmp"), 1);
 }
 
+static void trash_of_an_ended_rm_is_swept(void **state)
+{
+	struct store_process self;
+	char path[280], who[STORE_PROCESS_NAME];
+
+	(void)state;
+	ok(store_process_self(&self));
+	self.start++; /* the pid is ours, the process was another */
+	store_process_name(&self, who);
+	snprintf(path, sizeof(path), "tmp/trash.1.%s", who);
+	ok(mkdirat(store_fd(st), path, 0755));
+	self.start--;
+	store_process_name(&self, who);
+	snprintf(path, sizeof(path), "tmp/trash.2.%s", who);
+	ok(mkdirat(store_fd(st), path, 0755));
+	self.pid_ns++;
+	store_process_name(&self, who);
+	snprintf(path, sizeof(path), "tmp/trash.3.%s", who);
+	ok(mkdirat(store_fd(st), path, 0755));
+	store_sweep(st);
+	assert_int_equal(count("tmp"), 2);
+}
+
 static void a_wait_that_gets_long_names_whom_it_waits_for(void **state)
 {
 	auto_free char *words = NULL;
@@ -857,6 +880,7 @@ int main(void)
 		TEST(two_threads_are_two_producers),
 		TEST(a_killed_producers_leavings_are_removed_by_the_next),
 		TEST(sweeping_spares_the_living),
+		TEST(trash_of_an_ended_rm_is_swept),
 		TEST(a_wait_that_gets_long_names_whom_it_waits_for),
 		TEST(rm_waits_for_pulls_to_end),
 		TEST(damaged_documents_are_refused_with_the_way_out),
