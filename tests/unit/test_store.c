@@ -218,6 +218,30 @@ static void a_directory_with_other_things_in_it_is_not_taken_over(void **state)
 	says("is not a store of images");
 }
 
+static void a_directory_with_hidden_files_is_not_empty(void **state)
+{
+	auto_store struct store *s = NULL;
+	auto_free char *path = xasprintf("%s/home", dir);
+
+	(void)state;
+	ok(mkdir(path, 0755));
+	ok(mkdirat(store_fd(st), "home/.ssh", 0700));
+	assert_int_equal(store_open(path, 1, &s, &err), -ENOTEMPTY);
+	says(".ssh");
+	ok(unlinkat(store_fd(st), "home/.ssh", AT_REMOVEDIR));
+	ok(mkdirat(store_fd(st), "home/lost+found", 0700)); /* mkfs.ext4 made it */
+	ok(store_open(path, 1, &s, &err));
+}
+
+static void an_empty_name_is_no_store(void **state)
+{
+	auto_store struct store *s = NULL;
+
+	(void)state;
+	assert_int_equal(store_open("", 1, &s, &err), -EINVAL);
+	says("the store's name is empty\nhint: name a directory with --store");
+}
+
 static void a_blob_comes_back_and_one_of_other_bytes_is_refused(void **state)
 {
 	auto_free char *got = NULL;
@@ -859,6 +883,8 @@ int main(void)
 		TEST(the_place_of_the_store_follows_the_environment),
 		TEST(a_store_of_a_newer_format_is_refused),
 		TEST(a_directory_with_other_things_in_it_is_not_taken_over),
+		TEST(a_directory_with_hidden_files_is_not_empty),
+		TEST(an_empty_name_is_no_store),
 		TEST(a_blob_comes_back_and_one_of_other_bytes_is_refused),
 		TEST(a_named_image_is_found_with_all_that_was_said_of_it),
 		TEST(a_digest_finds_the_image_by_its_manifest_or_index),
