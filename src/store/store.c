@@ -90,6 +90,28 @@ static int is_ours(const char *name)
 	return strncmp(name, "version.", 8) == 0; /* file_replace() was killed in the middle */
 }
 
+/* Trees would belong to us and the store's owner could not delete them; root may write anywhere. */
+static int check_writer(const struct store *st, struct mlr_error *err)
+{
+	char owner[64];
+	struct passwd *pw;
+	struct stat sb;
+
+	if (fstat(st->fd, &sb) < 0)
+		return mlr_fail_errno(err, "store '%s'", st->path);
+	if (sb.st_uid == geteuid())
+		return 0;
+	pw = getpwuid(sb.st_uid);
+	if (pw)
+		snprintf(owner, sizeof(owner), "%s", pw->pw_name);
+	else
+		snprintf(owner, sizeof(owner), "#%ld", (long)sb.st_uid); /* as sudo spells it */
+	mlr_fail(err, EACCES, "store '%s' belongs to user %s, who alone may add to it", st->path, owner);
+	mlr_hint(err, "sudo -u '%s' mlrun does so; or choose another with --store or MLRUN_STORE",
+		owner);
+	return -EACCES;
+}
+
 /* A directory with other things than ours in it is not taken over. */
 static int check_empty(const struct store *st, struct mlr_error *err)
 {
@@ -176,6 +198,8 @@ static int open_top(struct store *st, int create, struct mlr_error *err)
 	if (st->fd < 0)
 		return mlr_fail_errno(err, "open store '%s'", st->path);
 	r = check_owner(st, err);
+	if (r == 0 && create)
+		r = check_writer(st, err);
 	return r < 0 ? r : check_version(st, create, err);
 }
 

@@ -242,6 +242,23 @@ static void an_empty_name_is_no_store(void **state)
 	says("the store's name is empty\nhint: name a directory with --store");
 }
 
+static void nobody_adds_to_the_store_of_another_user(void **state)
+{
+	struct store *s = NULL;
+
+	(void)state;
+	if (geteuid() != 0) { /* root's own directories serve as well */
+		assert_int_equal(store_open("/", 1, &s, &err), -EACCES);
+		says("store '/' belongs to user ");
+		return;
+	}
+	ok(chown(dir, 54321, 54321));
+	assert_int_equal(store_open(dir, 1, &s, &err), -EACCES);
+	says("' belongs to user #54321, who alone may add to it\nhint: sudo -u '#54321' mlrun");
+	ok(store_open(dir, 0, &s, &err)); /* reading is fine */
+	store_close(s);
+}
+
 static void a_blob_comes_back_and_one_of_other_bytes_is_refused(void **state)
 {
 	auto_free char *got = NULL;
@@ -885,6 +902,7 @@ int main(void)
 		TEST(a_directory_with_other_things_in_it_is_not_taken_over),
 		TEST(a_directory_with_hidden_files_is_not_empty),
 		TEST(an_empty_name_is_no_store),
+		TEST(nobody_adds_to_the_store_of_another_user),
 		TEST(a_blob_comes_back_and_one_of_other_bytes_is_refused),
 		TEST(a_named_image_is_found_with_all_that_was_said_of_it),
 		TEST(a_digest_finds_the_image_by_its_manifest_or_index),
