@@ -17,7 +17,8 @@
 enum { KEY_STORE = 0x1000, KEY_VERBOSE };
 
 static const struct argp_option options[] = {
-	{ "store", KEY_STORE, "DIR", 0, "the store; default: $MLRUN_STORE, else ~/.local/share/mlrun", 90 },
+	{ "store", KEY_STORE, "DIR", 0,
+		"the store; default: $MLRUN_STORE, else ~/.local/share/mlrun", 90 },
 	{ "verbose", KEY_VERBOSE, 0, 0, "tell every step on stderr", 90 },
 	{ 0 },
 };
@@ -125,7 +126,8 @@ int cli_stored_manifest(struct store *st, const char *digest, struct oci_documen
 		return mlr_wrap(err, "store '%s'", store_path(st));
 	hash_name(text, hex);
 	if (strlen(text) != len || strcmp(hex, oci_digest_hex(digest)) != 0) {
-		mlr_fail(err, EBADMSG, "store '%s': manifest %s is damaged", store_path(st), digest);
+		mlr_fail(
+			err, EBADMSG, "store '%s': manifest %s is damaged", store_path(st), digest);
 		return mlr_hint(err, "pull the image again");
 	}
 	r = oci_document_parse(text, len, NULL, NULL, ret, err);
