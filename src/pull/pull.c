@@ -275,7 +275,9 @@ int pull_image(struct store *st, const struct oci_ref *ref, const struct pull_op
 	int r;
 
 	p.name = oci_ref_canonical(ref);
+	store_set_cancelled(st, is_cancelled, &p);
 	r = run(&p, &result, err);
+	store_set_cancelled(st, NULL, NULL);
 	if (r < 0) {
 		mlr_wrap(err, "pull '%s'", p.name);
 		return r;

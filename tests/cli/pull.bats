@@ -256,6 +256,29 @@ corrupt() {
 	assert_output ''
 }
 
+# Another process that makes the layer of "tiny", for so many seconds.
+hold_layer() {
+	mlrun pull -q "$REGISTRY/tiny"
+	layer=$(basename "$MLRUN_STORE"/layers/*)
+	mlrun rm "$REGISTRY/tiny"
+	flock -F "$MLRUN_STORE/tmp/layer-$layer.lock" sh -c "echo >held; exec sleep $1" 3>&- &
+	holder=$!
+	until [ -s held ]; do sleep 0.1; done
+}
+
+@test "pull: stopped at once while it waits for another process" {
+	hold_layer 60
+	mlrun pull "$REGISTRY/tiny" 2>said 3>&- &
+	until grep -q "waiting for" said; do sleep 0.1; done
+	kill -TERM $!
+	SECONDS=0
+	status=0
+	wait $! || status=$?
+	kill "$holder" 2>/dev/null || true
+	assert_equal "$status" 143
+	assert [ "$SECONDS" -lt 5 ]
+}
+
 @test "pull: what a killed pull of another image left is swept" {
 	mlrun pull -q "$REGISTRY/tiny"
 	left=$MLRUN_STORE/tmp/layer-$(printf '%064d' 7).$(uname -n).999999999.0123456789abcdef
