@@ -62,12 +62,24 @@ static void open_registry(struct pull *p)
 	p->reg = registry_new(p->ref, &o);
 }
 
-/* Are the facts and every tree that they name still there? */
+/* Can the manifest and the configuration be read, and do they hash right? */
+static int has_documents(struct pull *p, const struct store_image *im)
+{
+	auto_call(oci_document_done) struct oci_document manifest = OCI_DOCUMENT_INIT;
+	auto_free char *text = NULL, *config = NULL;
+	size_t len;
+
+	return store_blob_get(p->st, im->manifest, &text, &len, NULL) == 0 &&
+		oci_document_parse(text, len, NULL, NULL, &manifest, NULL) == 0 &&
+		store_blob_get(p->st, manifest.config.digest, &config, NULL, NULL) == 0;
+}
+
+/* Are the documents, the facts and every tree that they name still there? */
 static int is_whole(struct pull *p, const struct store_image *im)
 {
 	auto_call(store_facts_done) struct store_facts f = STORE_FACTS_INIT;
 
-	if (store_facts_get(p->st, im->manifest, &f, NULL) < 0)
+	if (!has_documents(p, im) || store_facts_get(p->st, im->manifest, &f, NULL) < 0)
 		return 0;
 	if (f.one_tree)
 		return store_tree_exists(p->st, STORE_DIR, im->manifest);

@@ -56,6 +56,22 @@ requests_during() {
 	diff before <(listing)
 }
 
+@test "pull: a damaged manifest or configuration is brought again, as inspect advises" {
+	mlrun pull -q "$REGISTRY/tiny"
+	manifest=$(mlrun inspect --json "$REGISTRY/tiny" | jq -r .digest)
+	manifest=$MLRUN_STORE/blobs/sha256/${manifest#sha256:}
+	config=$MLRUN_STORE/blobs/sha256/$(jq -r .config.digest "$manifest" | cut -d: -f2)
+	cp "$config" good
+	truncate -s 100 "$manifest" "$config"
+	run -125 mlrun inspect "$REGISTRY/tiny"
+	assert_output --partial "hint: pull the image again"
+	mlrun pull -q "$REGISTRY/tiny"
+	run -0 mlrun inspect "$REGISTRY/tiny"
+	rm "$config"
+	mlrun pull -q "$REGISTRY/tiny"
+	cmp good "$config"
+}
+
 @test "pull: a digest that is in the store needs no request" {
 	digest=$(mlrun pull -q --json "$REGISTRY/tiny" | jq -r .digest)
 	mlrun pull -q "$REGISTRY/tiny@$digest"
