@@ -295,6 +295,17 @@ hold_layer() {
 	assert [ "$SECONDS" -lt 5 ]
 }
 
+@test "pull: under nohup it outlives the terminal" {
+	hold_layer 60
+	nohup mlrun pull "$REGISTRY/tiny" >said 2>&1 3>&- &
+	until grep -q "waiting for" said; do sleep 0.1; done
+	kill -HUP $!
+	sleep 0.3
+	kill "$holder"
+	wait $!
+	grep -q "pulled '$REGISTRY/tiny:latest'" said
+}
+
 @test "pull: what a killed pull of another image left is swept" {
 	mlrun pull -q "$REGISTRY/tiny"
 	left=$MLRUN_STORE/tmp/layer-$(printf '%064d' 7).$(uname -n).999999999.0123456789abcdef
