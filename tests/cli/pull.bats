@@ -306,6 +306,17 @@ hold_layer() {
 	grep -q "pulled '$REGISTRY/tiny:latest'" said
 }
 
+@test "pull: the limit on file sizes ends it with a sentence" {
+	run -125 bash -c "ulimit -f 100; mlrun pull '$REGISTRY/many'"
+	assert_output --partial "mlrun: pull '$REGISTRY/many:latest': layer sha256:"
+	assert_output --partial "File too large"
+}
+
+@test "pull: a reader of stdout that has left is an error with a sentence" {
+	run -0 bash -c "{ mlrun pull -q --json '$REGISTRY/tiny' 2>said; echo \$? >status; } | true; cat said status"
+	assert_output $'mlrun: write to stdout: Broken pipe\n125'
+}
+
 @test "pull: what a killed pull of another image left is swept" {
 	mlrun pull -q "$REGISTRY/tiny"
 	left=$MLRUN_STORE/tmp/layer-$(printf '%064d' 7).$(uname -n).999999999.0123456789abcdef
