@@ -317,6 +317,17 @@ hold_layer() {
 	assert_output $'mlrun: write to stdout: Broken pipe\n125'
 }
 
+@test "pull: a store that gets full is named, and the way out" {
+	unshare -Urm mount -t tmpfs none "$TMPDIR" || skip "no tmpfs in user namespaces here"
+	mkdir small
+	# Enough for the compressed layers, too few inodes for their files.
+	run -125 unshare -Urm sh -c "mount -t tmpfs -o nr_inodes=1000 none small &&
+		mlrun pull --store small/store '$REGISTRY/many'"
+	assert_output --partial "mlrun: pull '$REGISTRY/many:latest': no room in store '$PWD/small/store': "
+	assert_output --partial ": No space left on device"
+	assert_output --partial "hint: mlrun rm frees space; --store or MLRUN_STORE names another place"
+}
+
 @test "pull: what a killed pull of another image left is swept" {
 	mlrun pull -q "$REGISTRY/tiny"
 	left=$MLRUN_STORE/tmp/layer-$(printf '%064d' 7).$(uname -n).999999999.0123456789abcdef
