@@ -94,7 +94,7 @@ int cmd_images(int argc, char **argv)
 	int r;
 
 	cli_parse(&argp, argc, argv, 0, &a);
-	r = store_open(a.common.store, 0, &st, &err);
+	r = cli_open_store(a.common.store, &st, &err);
 	/* Who never pulled has no images, and that is no failure. */
 	if (r < 0 && (r != -ENOENT || a.common.store))
 		return cli_fail(&err);

@@ -173,7 +173,7 @@ int cmd_inspect(int argc, char **argv)
 	struct args a = { 0 };
 
 	cli_parse(&argp, argc, argv, 0, &a);
-	if (store_open(a.common.store, 0, &st, &err) < 0)
+	if (cli_open_store(a.common.store, &st, &err) < 0)
 		return cli_fail(&err);
 	if (load(st, a.image, &p, &err) < 0)
 		return cli_fail(&err);

@@ -124,15 +124,17 @@ static void ask_to_stop(int sig)
 	alarm(CLEANUP_SECONDS);
 }
 
-/* The first signal ends the pull in an orderly way; a second one kills as it always does. */
+/* The first signal ends the pull in an orderly way; a second one kills as it always does. What the
+ * caller ignores (nohup, a background job of a script) stays ignored. */
 static void catch_signals(void)
 {
+	static const int ends[] = { SIGINT, SIGTERM, SIGHUP };
 	struct sigaction a = { .sa_handler = ask_to_stop, .sa_flags = SA_RESTART | SA_RESETHAND };
-	struct sigaction last = { .sa_handler = give_up };
+	struct sigaction last = { .sa_handler = give_up }, was;
 
-	sigaction(SIGINT, &a, NULL);
-	sigaction(SIGTERM, &a, NULL);
-	sigaction(SIGHUP, &a, NULL);
+	for (size_t i = 0; i < ARRAY_LEN(ends); i++)
+		if (sigaction(ends[i], NULL, &was) == 0 && was.sa_handler != SIG_IGN)
+			sigaction(ends[i], &a, NULL);
 	sigaction(SIGALRM, &last, NULL);
 }
 

@@ -73,7 +73,7 @@ int cmd_rm(int argc, char **argv)
 	int status = 0;
 
 	cli_parse(&argp, argc, argv, 0, &a);
-	if (store_open(a.common.store, 0, &st, &err) < 0)
+	if (cli_open_store(a.common.store, &st, &err) < 0)
 		status = cli_fail(&err);
 	for (size_t i = 0; st && i < a.images.n; i++)
 		if (remove_one(st, a.images.v[i], a.how) != 0)

@@ -112,6 +112,15 @@ int cli_print_json(json_t *value)
 	return cli_fail(&err);
 }
 
+int cli_open_store(const char *dir, struct store **ret, struct mlr_error *err)
+{
+	int r = store_open(dir, 0, ret, err);
+
+	if (r == -ENOENT)
+		mlr_hint(err, "mlrun pull makes it; --store or MLRUN_STORE names another place");
+	return r;
+}
+
 /* Documents are text, so the light hash of strings serves; one with a NUL in it is none of ours. */
 int cli_stored_manifest(struct store *st, const char *digest, struct oci_document *ret,
 	struct mlr_error *err)

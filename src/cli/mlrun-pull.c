@@ -2,12 +2,15 @@
  * mlrun with mlrun's own argv, "mlrun pull ARGS...". */
 #include "cli/cli.h"
 
+#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 
 int main(int argc, char **argv)
 {
 	cli_init("mlrun");
+	signal(SIGPIPE, SIG_IGN); /* a server or a reader that goes is an error with a sentence */
+	signal(SIGXFSZ, SIG_IGN); /* and so is the limit on file sizes */
 	if (argc < 2 || strcmp(argv[1], "pull") != 0) {
 		fprintf(stderr, "mlrun: this program is a part of mlrun: type mlrun pull IMAGE\n");
 		return CLI_FAILED;

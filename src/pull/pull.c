@@ -62,12 +62,24 @@ static void open_registry(struct pull *p)
 	p->reg = registry_new(p->ref, &o);
 }
 
-/* Are the facts and every tree that they name still there? */
+/* Can the manifest and the configuration be read, and do they hash right? */
+static int has_documents(struct pull *p, const struct store_image *im)
+{
+	auto_call(oci_document_done) struct oci_document manifest = OCI_DOCUMENT_INIT;
+	auto_free char *text = NULL, *config = NULL;
+	size_t len;
+
+	return store_blob_get(p->st, im->manifest, &text, &len, NULL) == 0 &&
+		oci_document_parse(text, len, NULL, NULL, &manifest, NULL) == 0 &&
+		store_blob_get(p->st, manifest.config.digest, &config, NULL, NULL) == 0;
+}
+
+/* Are the documents, the facts and every tree that they name still there? */
 static int is_whole(struct pull *p, const struct store_image *im)
 {
 	auto_call(store_facts_done) struct store_facts f = STORE_FACTS_INIT;
 
-	if (store_facts_get(p->st, im->manifest, &f, NULL) < 0)
+	if (!has_documents(p, im) || store_facts_get(p->st, im->manifest, &f, NULL) < 0)
 		return 0;
 	if (f.one_tree)
 		return store_tree_exists(p->st, STORE_DIR, im->manifest);
@@ -146,13 +158,9 @@ static int check_space(struct pull *p, struct mlr_error *err)
 	if (fstatvfs(store_fd(p->st), &fs) < 0)
 		return mlr_fail_errno(err, "ask for the free space of '%s'", store_path(p->st));
 	room = (uint64_t)fs.f_bavail * fs.f_frsize;
-	if (need > room) {
-		mlr_fail(err, ENOSPC, "the layers have %llu MB compressed, '%s' has %llu MB left",
-			(unsigned long long)need / 1000000, store_path(p->st),
-			(unsigned long long)room / 1000000);
-		return mlr_hint(
-			err, "mlrun rm frees space; --store or MLRUN_STORE names another place");
-	}
+	if (need > room)
+		return mlr_fail(err, ENOSPC, "the layers have %llu MB compressed, %llu MB are left",
+			(unsigned long long)need / 1000000, (unsigned long long)room / 1000000);
 	if (need > room / 3 && p->watch->notice) {
 		auto_free char *words =
 			xasprintf("'%s' has %llu MB left, which may not be enough for %llu MB "
@@ -267,6 +275,13 @@ static int run(struct pull *p, struct pull_result *ret, struct mlr_error *err)
 	return r;
 }
 
+/* Which place is full, and the way out. */
+static void tell_full(const struct pull *p, struct mlr_error *err)
+{
+	mlr_wrap(err, "no room in store '%s'", store_path(p->st));
+	mlr_hint(err, "mlrun rm frees space; --store or MLRUN_STORE names another place");
+}
+
 int pull_image(struct store *st, const struct oci_ref *ref, const struct pull_options *opt,
 	const struct pull_watch *watch, struct pull_result *ret, struct mlr_error *err)
 {
@@ -275,8 +290,12 @@ int pull_image(struct store *st, const struct oci_ref *ref, const struct pull_op
 	int r;
 
 	p.name = oci_ref_canonical(ref);
+	store_set_cancelled(st, is_cancelled, &p);
 	r = run(&p, &result, err);
+	store_set_cancelled(st, NULL, NULL);
 	if (r < 0) {
+		if ((r == -ENOSPC || r == -EDQUOT) && err)
+			tell_full(&p, err);
 		mlr_wrap(err, "pull '%s'", p.name);
 		return r;
 	}

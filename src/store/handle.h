@@ -12,6 +12,9 @@ struct store {
 	char *path; /* absolute */
 	int fd;     /* the top directory */
 
+	int (*cancelled)(void *ctx); /* asked while waiting for another process; may be NULL */
+	void *cancelled_ctx;
+
 	pthread_mutex_t mutex; /* guards hold_fd */
 	int hold_fd;           /* "lock", held shared since store_hold(); -1 before */
 };

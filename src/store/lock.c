@@ -2,6 +2,7 @@
 
 #include "base/cleanup.h"
 #include "base/log.h"
+#include "store/handle.h"
 #include "store/process.h"
 
 #include <errno.h>
@@ -14,7 +15,7 @@
 
 #define TELL_AFTER_MS 2000 /* a shorter wait is nobody's worry */
 #define NAP_MIN_MS    5
-#define NAP_MAX_MS    200
+#define NAP_MAX_MS    100
 
 static void nap(int ms)
 {
@@ -48,8 +49,8 @@ static void sign(int fd)
 		mlr_debug("lock: cannot sign: %s", strerror(errno));
 }
 
-int store_lock_change(
-	int fd, const char *path, enum store_lock_how how, const char *what, struct mlr_error *err)
+int store_lock_change(struct store *st, int fd, const char *path, enum store_lock_how how,
+	const char *what, struct mlr_error *err)
 {
 	int op = (how == STORE_LOCK_SHARED ? LOCK_SH : LOCK_EX) | LOCK_NB;
 	int waited_ms = 0, told = 0, ms = NAP_MIN_MS;
@@ -69,6 +70,8 @@ int store_lock_change(
 		if (how == STORE_LOCK_TRY)
 			return mlr_fail(
 				err, EWOULDBLOCK, "lock '%s': another process is %s", path, what);
+		if (st->cancelled && st->cancelled(st->cancelled_ctx))
+			return mlr_fail(err, ECANCELED, "interrupted");
 		if (waited_ms >= TELL_AFTER_MS && !told) {
 			tell(fd, what);
 			told = 1;
@@ -93,7 +96,7 @@ int store_lock(struct store *st, const char *path, enum store_lock_how how, cons
 
 		if (fd < 0)
 			return mlr_fail_errno(err, "open lock '%s/%s'", store_path(st), path);
-		r = store_lock_change(fd, path, how, what, err);
+		r = store_lock_change(st, fd, path, how, what, err);
 		if (r < 0)
 			return r;
 

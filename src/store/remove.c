@@ -309,7 +309,8 @@ static int lock_store(struct store *st, int *own, struct mlr_error *err)
 	int r;
 
 	if (st->hold_fd >= 0)
-		return store_lock_change(st->hold_fd, "lock", STORE_LOCK_EXCLUSIVE, what, err);
+		return store_lock_change(
+			st, st->hold_fd, "lock", STORE_LOCK_EXCLUSIVE, what, err);
 	r = store_lock(st, "lock", STORE_LOCK_EXCLUSIVE, what, err);
 	if (r < 0)
 		return r;

@@ -251,6 +251,12 @@ const char *store_path(const struct store *st)
 	return st->path;
 }
 
+void store_set_cancelled(struct store *st, int (*cancelled)(void *ctx), void *ctx)
+{
+	st->cancelled = cancelled;
+	st->cancelled_ctx = ctx;
+}
+
 int store_hold(struct store *st, struct mlr_error *err)
 {
 	int r = 0;

@@ -50,6 +50,12 @@ const char *store_path(const struct store *st);
 int store_hold(struct store *st, struct mlr_error *err);
 
 /*
+ * Let somebody end the waits for other processes: cancelled is asked at least ten times a second,
+ * from any thread that waits, and not 0 ends the wait with -ECANCELED. NULL: wait for ever.
+ */
+void store_set_cancelled(struct store *st, int (*cancelled)(void *ctx), void *ctx);
+
+/*
  * Remove what killed processes left in tmp/, and leases of processes that ended. Never waits and
  * never fails: what is in use or cannot be removed stays. Meant for after the work, because file
  * systems are slow at creating files right after deleting many.

@@ -156,15 +156,17 @@ static void on_signal(int sig)
 	stop_signal = sig;
 }
 
-/* The second signal of a kind kills as usual. */
+/* The second signal of a kind kills as usual; what the caller ignores stays ignored. */
 static void catch_signals(void)
 {
-	struct sigaction sa = { .sa_handler = on_signal,
+	static const int ends[] = { SIGTERM, SIGINT };
+	struct sigaction was, sa = { .sa_handler = on_signal,
 		.sa_flags = (int)SA_RESETHAND | SA_RESTART };
 
 	sigemptyset(&sa.sa_mask);
-	sigaction(SIGTERM, &sa, NULL);
-	sigaction(SIGINT, &sa, NULL);
+	for (size_t i = 0; i < ARRAY_LEN(ends); i++)
+		if (sigaction(ends[i], NULL, &was) == 0 && was.sa_handler != SIG_IGN)
+			sigaction(ends[i], &sa, NULL);
 }
 
 struct telling {

@@ -126,6 +126,22 @@ assert_whole() {
     grep -q 'stopped by SIGINT after step .*; no --checkpoint was given' err
 }
 
+@test "train: a signal that the caller ignores stays ignored" {
+    needs_data
+    (trap '' INT; exec "$mltrain" train --threads 1 --data "$SMALL" --validation 100 --epochs 100000 \
+        --log run.jsonl 2> err) &
+    pid=$!
+    wait_lines run.jsonl 4
+    kill -INT $pid
+    sleep 1
+    kill -TERM $pid
+    status=0
+    wait $pid || status=$?
+    cat err
+    [ $status = 0 ]
+    grep -q 'stopped by SIGTERM' err
+}
+
 @test "train: kill -9 at any moment leaves a whole checkpoint or none" {
     needs_data
     for i in 1 2 3 4 5 6; do

@@ -56,6 +56,22 @@ requests_during() {
 	diff before <(listing)
 }
 
+@test "pull: a damaged manifest or configuration is brought again, as inspect advises" {
+	mlrun pull -q "$REGISTRY/tiny"
+	manifest=$(mlrun inspect --json "$REGISTRY/tiny" | jq -r .digest)
+	manifest=$MLRUN_STORE/blobs/sha256/${manifest#sha256:}
+	config=$MLRUN_STORE/blobs/sha256/$(jq -r .config.digest "$manifest" | cut -d: -f2)
+	cp "$config" good
+	truncate -s 100 "$manifest" "$config"
+	run -125 mlrun inspect "$REGISTRY/tiny"
+	assert_output --partial "hint: pull the image again"
+	mlrun pull -q "$REGISTRY/tiny"
+	run -0 mlrun inspect "$REGISTRY/tiny"
+	rm "$config"
+	mlrun pull -q "$REGISTRY/tiny"
+	cmp good "$config"
+}
+
 @test "pull: a digest that is in the store needs no request" {
 	digest=$(mlrun pull -q --json "$REGISTRY/tiny" | jq -r .digest)
 	mlrun pull -q "$REGISTRY/tiny@$digest"
@@ -254,6 +270,62 @@ corrupt() {
 	diff want <(trees "$MLRUN_STORE")
 	run -0 find "$MLRUN_STORE/tmp" -mindepth 1
 	assert_output ''
+}
+
+# Another process that makes the layer of "tiny", for so many seconds.
+hold_layer() {
+	mlrun pull -q "$REGISTRY/tiny"
+	layer=$(basename "$MLRUN_STORE"/layers/*)
+	mlrun rm "$REGISTRY/tiny"
+	flock -F "$MLRUN_STORE/tmp/layer-$layer.lock" sh -c "echo >held; exec sleep $1" 3>&- &
+	holder=$!
+	until [ -s held ]; do sleep 0.1; done
+}
+
+@test "pull: stopped at once while it waits for another process" {
+	hold_layer 60
+	mlrun pull "$REGISTRY/tiny" 2>said 3>&- &
+	until grep -q "waiting for" said; do sleep 0.1; done
+	kill -TERM $!
+	SECONDS=0
+	status=0
+	wait $! || status=$?
+	kill "$holder" 2>/dev/null || true
+	assert_equal "$status" 143
+	assert [ "$SECONDS" -lt 5 ]
+}
+
+@test "pull: under nohup it outlives the terminal" {
+	hold_layer 60
+	nohup mlrun pull "$REGISTRY/tiny" >said 2>&1 3>&- &
+	until grep -q "waiting for" said; do sleep 0.1; done
+	kill -HUP $!
+	sleep 0.3
+	kill "$holder"
+	wait $!
+	grep -q "pulled '$REGISTRY/tiny:latest'" said
+}
+
+@test "pull: the limit on file sizes ends it with a sentence" {
+	run -125 bash -c "ulimit -f 100; mlrun pull '$REGISTRY/many'"
+	assert_output --partial "mlrun: pull '$REGISTRY/many:latest': layer sha256:"
+	assert_output --partial "File too large"
+}
+
+@test "pull: a reader of stdout that has left is an error with a sentence" {
+	run -0 bash -c "{ mlrun pull -q --json '$REGISTRY/tiny' 2>said; echo \$? >status; } | true; cat said status"
+	assert_output $'mlrun: write to stdout: Broken pipe\n125'
+}
+
+@test "pull: a store that gets full is named, and the way out" {
+	unshare -Urm mount -t tmpfs none "$TMPDIR" || skip "no tmpfs in user namespaces here"
+	mkdir small
+	# Enough for the compressed layers, too few inodes for their files.
+	run -125 unshare -Urm sh -c "mount -t tmpfs -o nr_inodes=1000 none small &&
+		mlrun pull --store small/store '$REGISTRY/many'"
+	assert_output --partial "mlrun: pull '$REGISTRY/many:latest': no room in store '$PWD/small/store': "
+	assert_output --partial ": No space left on device"
+	assert_output --partial "hint: mlrun rm frees space; --store or MLRUN_STORE names another place"
 }
 
 @test "pull: what a killed pull of another image left is swept" {

@@ -59,3 +59,12 @@ skip_without_userns() { unshare -Urpf --mount-proc true || skip "no user namespa
 		full/store/tmp:
 	EOF
 }
+
+@test "rm, inspect, images: a store that is not there is told with the way out" {
+	for command in "rm $REGISTRY/tiny" "inspect $REGISTRY/tiny" images; do
+		# shellcheck disable=SC2086
+		run -125 mlrun $command --store nowhere
+		assert_output --partial "open store '$PWD/nowhere': No such file or directory"
+		assert_output --partial "hint: mlrun pull makes it; --store or MLRUN_STORE names another place"
+	done
+}

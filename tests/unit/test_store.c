@@ -801,6 +801,31 @@ static void a_wait_that_gets_long_names_whom_it_waits_for(void **state)
 	close(saved);
 }
 
+static int is_set(void *flag)
+{
+	return __atomic_load_n((int *)flag, __ATOMIC_SEQ_CST);
+}
+
+static void a_wait_ends_soon_when_it_is_cancelled(void **state)
+{
+	struct timespec from, to;
+	pthread_t thread;
+	pid_t pid = begin_in_child();
+	int stop = 0, r = 0;
+
+	(void)state;
+	store_set_cancelled(st, is_set, &stop);
+	assert_int_equal(pthread_create(&thread, NULL, begin_same, &r), 0);
+	usleep(300000); /* it sleeps its longest */
+	clock_gettime(CLOCK_MONOTONIC, &from);
+	__atomic_store_n(&stop, 1, __ATOMIC_SEQ_CST);
+	pthread_join(thread, NULL);
+	clock_gettime(CLOCK_MONOTONIC, &to);
+	reap(pid, SIGKILL);
+	assert_int_equal(r, -ECANCELED);
+	assert_true(to.tv_sec - from.tv_sec < 2); /* it would have waited for ever */
+}
+
 static void rm_waits_for_pulls_to_end(void **state)
 {
 	int status;
@@ -926,6 +951,7 @@ int main(void)
 		TEST(sweeping_spares_the_living),
 		TEST(trash_of_an_ended_rm_is_swept),
 		TEST(a_wait_that_gets_long_names_whom_it_waits_for),
+		TEST(a_wait_ends_soon_when_it_is_cancelled),
 		TEST(rm_waits_for_pulls_to_end),
 		TEST(damaged_documents_are_refused_with_the_way_out),
 		TEST(a_document_copied_over_another_name_is_refused),
