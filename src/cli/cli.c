@@ -4,8 +4,10 @@
 #include "config.h"
 
 #include <argp.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 static void print_version(FILE *out, struct argp_state *state)
 {
@@ -19,8 +21,22 @@ static void print_version(FILE *out, struct argp_state *state)
 	);
 }
 
+/* A closed standard descriptor would be given to the next file that is opened, and messages would
+ * go there. */
+static void open_standard_fds(void)
+{
+	int fd;
+
+	do
+		fd = open("/dev/null", O_RDWR);
+	while (fd >= 0 && fd <= 2);
+	if (fd > 2)
+		close(fd);
+}
+
 void cli_init(const char *program)
 {
+	open_standard_fds();
 	mlr_log_init("mlrun");
 	argp_err_exit_status = CLI_FAILED;
 	argp_program_version_hook = print_version;

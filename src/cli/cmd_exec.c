@@ -1,5 +1,6 @@
 /* mlrun exec (alias run): options in, the command's own exit status out. */
 #include "cli/cli.h"
+#include "cli/common.h"
 
 #include "base/cleanup.h"
 #include "base/log.h"
@@ -124,6 +125,10 @@ static int run(const struct arguments *a)
 		return cli_fail(&err);
 	if (a->explain) {
 		plan_print(&p, stdout);
+		if (fflush(stdout) < 0 || ferror(stdout)) {
+			mlr_fail_errno(&err, "write standard output");
+			return cli_fail(&err);
+		}
 		return 0;
 	}
 	for (size_t i = 0; i < p.notes.n; i++)
@@ -136,7 +141,7 @@ int cmd_exec(int argc, char **argv)
 	struct arguments a = { 0 };
 	int status;
 
-	argp_parse(&argp, argc, argv, ARGP_IN_ORDER, NULL, &a);
+	cli_parse(&argp, argc, argv, ARGP_IN_ORDER, &a);
 	status = run(&a);
 	strv_done(&a.exec.volumes);
 	strv_done(&a.exec.env);

@@ -47,9 +47,9 @@ static json_t *to_json(const struct store_image *im)
 	char pulled[CLI_TIME_SIZE];
 
 	cli_time_utc(im->pulled, pulled);
-	return json_pack("{s:s, s:s, s:s?, s:s, s:I, s:s}", "name", im->name, "digest", im->manifest,
-		"index", im->index, "platform", im->platform, "size", (json_int_t)im->size, "pulled",
-		pulled);
+	return json_pack("{s:s, s:s, s:s?, s:s, s:I, s:s}", "name", im->name, "digest",
+		im->manifest, "index", im->index, "platform", im->platform, "size",
+		(json_int_t)im->size, "pulled", pulled);
 }
 
 static int print_json(const struct store_image *v, size_t n)
@@ -71,14 +71,15 @@ static int print_table(const struct store_image *v, size_t n)
 		if ((int)strlen(v[i].platform) > platform)
 			platform = (int)strlen(v[i].platform);
 	}
-	printf("%-*s  %-12s  %-*s  %9s  %s\n", wide, "NAME", "DIGEST", platform, "PLATFORM", "SIZE", "PULLED");
+	printf("%-*s  %-12s  %-*s  %9s  %s\n", wide, "NAME", "DIGEST", platform, "PLATFORM", "SIZE",
+		"PULLED");
 	for (size_t i = 0; i < n; i++) {
 		char size[CLI_SIZE_SIZE], pulled[CLI_TIME_SIZE];
 
 		cli_size(v[i].size, size);
 		cli_time_local(v[i].pulled, pulled);
-		printf("%-*s  %.12s  %-*s  %9s  %s\n", wide, v[i].name, oci_digest_hex(v[i].manifest),
-			platform, v[i].platform, size, pulled);
+		printf("%-*s  %.12s  %-*s  %9s  %s\n", wide, v[i].name,
+			oci_digest_hex(v[i].manifest), platform, v[i].platform, size, pulled);
 	}
 	return 0;
 }
@@ -92,7 +93,7 @@ int cmd_images(int argc, char **argv)
 	size_t n = 0;
 	int r;
 
-	cli_parse(&argp, argc, argv, &a);
+	cli_parse(&argp, argc, argv, 0, &a);
 	r = store_open(a.common.store, 0, &st, &err);
 	/* Who never pulled has no images, and that is no failure. */
 	if (r < 0 && (r != -ENOENT || a.common.store))

@@ -85,9 +85,10 @@ static json_t *layers_to_json(const struct picture *p)
 		const struct oci_descriptor *d = &p->manifest.layers[i].blob;
 		const struct strv *ids = &p->facts.config.diff_ids;
 
-		json_array_append_new(list, json_pack("{s:s, s:I, s:s, s:s?}", "digest", d->digest, "size",
-			(json_int_t)d->size, "media_type", d->media_type, "diff_id",
-			i < ids->n ? ids->v[i] : NULL));
+		json_array_append_new(list,
+			json_pack("{s:s, s:I, s:s, s:s?}", "digest", d->digest, "size",
+				(json_int_t)d->size, "media_type", d->media_type, "diff_id",
+				i < ids->n ? ids->v[i] : NULL));
 	}
 	return list;
 }
@@ -111,13 +112,13 @@ static int print_json(const struct picture *p)
 	char pulled[CLI_TIME_SIZE];
 
 	cli_time_utc(p->image.pulled, pulled);
-	return cli_print_json(json_pack(
-		"{s:s, s:s, s:s?, s:s, s:s?, s:s, s:I, s:o, s:o, s:o, s:o, s:s?, s:s?}", "name",
-		p->image.name, "digest", p->image.manifest, "index", p->image.index, "platform",
-		p->image.platform, "created", c->created, "pulled", pulled, "size",
-		(json_int_t)p->image.size, "layers", layers_to_json(p), "env", strv_to_json(&c->env),
-		"entrypoint", strv_to_json(&c->entrypoint), "cmd", strv_to_json(&c->cmd), "user", c->user,
-		"working_dir", c->working_dir));
+	return cli_print_json(
+		json_pack("{s:s, s:s, s:s?, s:s, s:s?, s:s, s:I, s:o, s:o, s:o, s:o, s:s?, s:s?}",
+			"name", p->image.name, "digest", p->image.manifest, "index", p->image.index,
+			"platform", p->image.platform, "created", c->created, "pulled", pulled,
+			"size", (json_int_t)p->image.size, "layers", layers_to_json(p), "env",
+			strv_to_json(&c->env), "entrypoint", strv_to_json(&c->entrypoint), "cmd",
+			strv_to_json(&c->cmd), "user", c->user, "working_dir", c->working_dir));
 }
 
 static void print_line(const char *label, const char *value)
@@ -153,7 +154,8 @@ static int print_text(const struct picture *p)
 	print_line("size", text);
 	for (size_t i = 0; i < p->manifest.n_layers; i++) {
 		cli_size(p->manifest.layers[i].blob.size, text);
-		printf("%-12s%.19s  %9s\n", i == 0 ? "layers" : "", p->manifest.layers[i].blob.digest, text);
+		printf("%-12s%.19s  %9s\n", i == 0 ? "layers" : "",
+			p->manifest.layers[i].blob.digest, text);
 	}
 	print_list("env", &c->env);
 	print_list("entrypoint", &c->entrypoint);
@@ -170,7 +172,7 @@ int cmd_inspect(int argc, char **argv)
 	struct mlr_error err = MLR_ERROR_INIT;
 	struct args a = { 0 };
 
-	cli_parse(&argp, argc, argv, &a);
+	cli_parse(&argp, argc, argv, 0, &a);
 	if (store_open(a.common.store, 0, &st, &err) < 0)
 		return cli_fail(&err);
 	if (load(st, a.image, &p, &err) < 0)

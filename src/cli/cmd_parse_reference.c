@@ -43,9 +43,9 @@ int cmd_parse_reference(int argc, char **argv)
 	struct mlr_error err = MLR_ERROR_INIT;
 	struct args a = { 0 };
 
-	cli_parse(&argp, argc, argv, &a);
+	cli_parse(&argp, argc, argv, 0, &a);
 	if (oci_ref_parse(a.ref, &ref, &err) < 0)
 		return cli_fail(&err);
-	return cli_print_json(json_pack("{s:s, s:s, s:s?, s:s?}", "registry", ref.registry, "repository",
-		ref.repository, "tag", ref.tag, "digest", ref.digest));
+	return cli_print_json(json_pack("{s:s, s:s, s:s?, s:s?}", "registry", ref.registry,
+		"repository", ref.repository, "tag", ref.tag, "digest", ref.digest));
 }

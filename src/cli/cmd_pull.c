@@ -33,7 +33,8 @@ static int stop_signal;
 enum { KEY_PLATFORM = CLI_KEYS, KEY_TLS_VERIFY, KEY_JOBS };
 
 static const struct argp_option options[] = {
-	{ "platform", KEY_PLATFORM, "OS/ARCH[/VARIANT]", 0, "which of an image's variants; default: this machine's", 1 },
+	{ "platform", KEY_PLATFORM, "OS/ARCH[/VARIANT]", 0,
+		"which of an image's variants; default: this machine's", 1 },
 	{ "tls-verify", KEY_TLS_VERIFY, "BOOL", OPTION_ARG_OPTIONAL,
 		"false: accept any certificate, and plain HTTP; default: true", 1 },
 	{ "jobs", KEY_JOBS, "N", 0, "layers at once; default: 3", 1 },
@@ -44,7 +45,8 @@ static const struct argp_option options[] = {
 
 static int parse_bool(const char *s)
 {
-	static const char *const yes[] = { "true", "yes", "1", "on" }, *const no[] = { "false", "no", "0", "off" };
+	static const char *const yes[] = { "true", "yes", "1", "on" },
+				 *const no[] = { "false", "no", "0", "off" };
 
 	for (size_t i = 0; i < ARRAY_LEN(yes); i++) {
 		if (strcmp(s, yes[i]) == 0)
@@ -61,7 +63,8 @@ static void parse_jobs(struct args *a, const char *arg, struct argp_state *state
 	long n = strtol(arg, &end, 10);
 
 	if (end == arg || *end != '\0' || n < 1 || n > PULL_JOBS_MAX)
-		argp_error(state, "--jobs takes a number from 1 to %d, not '%s'", PULL_JOBS_MAX, arg);
+		argp_error(
+			state, "--jobs takes a number from 1 to %d, not '%s'", PULL_JOBS_MAX, arg);
 	a->pull.jobs = (int)n;
 }
 
@@ -149,17 +152,19 @@ static void tell(const struct pull_result *r, double seconds)
 	if (r->up_to_date)
 		mlr_info("'%s' is up to date: %s, %s", r->image.name, r->image.manifest, size);
 	else
-		mlr_info("pulled '%s': %s, %s in %.2f s", r->image.name, r->image.manifest, size, seconds);
+		mlr_info("pulled '%s': %s, %s in %.2f s", r->image.name, r->image.manifest, size,
+			seconds);
 }
 
 static int print_json(const struct pull_result *r, double seconds)
 {
 	const struct store_image *im = &r->image;
 
-	return cli_print_json(json_pack("{s:s, s:s, s:s?, s:s, s:I, s:s, s:I, s:I, s:I, s:f}", "name",
-		im->name, "digest", im->manifest, "index", im->index, "platform", im->platform, "size",
-		(json_int_t)im->size, "status", r->up_to_date ? "up to date" : "pulled", "layers",
-		(json_int_t)r->layers, "layers_fetched", (json_int_t)r->layers_fetched, "bytes_fetched",
+	return cli_print_json(json_pack("{s:s, s:s, s:s?, s:s, s:I, s:s, s:I, s:I, s:I, s:f}",
+		"name", im->name, "digest", im->manifest, "index", im->index, "platform",
+		im->platform, "size", (json_int_t)im->size, "status",
+		r->up_to_date ? "up to date" : "pulled", "layers", (json_int_t)r->layers,
+		"layers_fetched", (json_int_t)r->layers_fetched, "bytes_fetched",
 		(json_int_t)r->bytes_fetched, "seconds", (double)(int64_t)(seconds * 1000) / 1000));
 }
 
@@ -168,7 +173,8 @@ static enum progress_style style_of(const struct args *a)
 	if (a->quiet)
 		return PROGRESS_NONE;
 	/* A transcript and a redrawn display do not mix. */
-	return isatty(STDERR_FILENO) && mlr_log_level < MLR_DEBUG ? PROGRESS_TERMINAL : PROGRESS_LINES;
+	return isatty(STDERR_FILENO) && mlr_log_level < MLR_DEBUG ? PROGRESS_TERMINAL
+								  : PROGRESS_LINES;
 }
 
 static int pull_one(struct store *st, const char *text, const struct args *a)
@@ -227,7 +233,7 @@ int cmd_pull(int argc, char **argv)
 	struct args a = { .pull = { .tls_verify = 1, .jobs = PULL_JOBS, .cancel = &stop_signal } };
 	int status;
 
-	cli_parse(&argp, argc, argv, &a);
+	cli_parse(&argp, argc, argv, 0, &a);
 	status = run(&a);
 	strv_done(&a.images);
 	return status;

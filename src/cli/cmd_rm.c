@@ -10,6 +10,7 @@
 struct args {
 	struct cli_common common;
 	struct strv images;
+	enum store_remove_how how;
 };
 
 static error_t parse_option(int key, char *arg, struct argp_state *state)
@@ -19,6 +20,9 @@ static error_t parse_option(int key, char *arg, struct argp_state *state)
 	switch (key) {
 	case ARGP_KEY_INIT:
 		state->child_inputs[0] = &a->common;
+		return 0;
+	case 'f':
+		a->how = STORE_REMOVE_FORCE;
 		return 0;
 	case ARGP_KEY_ARG:
 		strv_add(&a->images, arg);
@@ -31,27 +35,33 @@ static error_t parse_option(int key, char *arg, struct argp_state *state)
 	}
 }
 
+static const struct argp_option options[] = {
+	{ "force", 'f', 0, 0, "also an image that was started in on another host or in another PID namespace", 0 },
+	{ 0 },
+};
 static const struct argp argp = {
+	.options = options,
 	.parser = parse_option,
 	.args_doc = "IMAGE...",
 	.doc = "Remove images from the store, and what no other image needs.",
 	.children = cli_common_children,
 };
 
-static int remove_one(struct store *st, const char *text)
+static int remove_one(struct store *st, const char *text, enum store_remove_how how)
 {
 	auto_call(oci_ref_done) struct oci_ref ref = OCI_REF_INIT;
-	auto_free char *name = NULL;
+	auto_call(store_image_done) struct store_image gone = STORE_IMAGE_INIT;
 	struct mlr_error err = MLR_ERROR_INIT;
 
 	if (oci_ref_parse(text, &ref, &err) < 0)
 		return cli_fail(&err);
-	name = oci_ref_canonical(&ref);
-	if (store_image_remove(st, &ref, &err) < 0) {
+	if (store_image_remove(st, &ref, how, &gone, &err) < 0) {
+		auto_free char *name = oci_ref_canonical(&ref);
+
 		mlr_wrap(&err, "rm '%s'", name);
 		return cli_fail(&err);
 	}
-	mlr_info("removed '%s'", name);
+	mlr_info("removed '%s'", gone.name);
 	return 0;
 }
 
@@ -62,11 +72,11 @@ int cmd_rm(int argc, char **argv)
 	struct args a = { 0 };
 	int status = 0;
 
-	cli_parse(&argp, argc, argv, &a);
+	cli_parse(&argp, argc, argv, 0, &a);
 	if (store_open(a.common.store, 0, &st, &err) < 0)
 		status = cli_fail(&err);
 	for (size_t i = 0; st && i < a.images.n; i++)
-		if (remove_one(st, a.images.v[i]) != 0)
+		if (remove_one(st, a.images.v[i], a.how) != 0)
 			status = CLI_FAILED;
 	strv_done(&a.images);
 	return status;

@@ -17,7 +17,8 @@
 enum { KEY_STORE = 0x1000, KEY_VERBOSE };
 
 static const struct argp_option options[] = {
-	{ "store", KEY_STORE, "DIR", 0, "the store; default: $MLRUN_STORE, else ~/.local/share/mlrun", 90 },
+	{ "store", KEY_STORE, "DIR", 0,
+		"the store; default: $MLRUN_STORE, else ~/.local/share/mlrun", 90 },
 	{ "verbose", KEY_VERBOSE, 0, 0, "tell every step on stderr", 90 },
 	{ 0 },
 };
@@ -41,14 +42,14 @@ static error_t parse_option(int key, char *arg, struct argp_state *state)
 const struct argp cli_common_argp = { .options = options, .parser = parse_option };
 const struct argp_child cli_common_children[] = { { &cli_common_argp, 0, NULL, 90 }, { 0 } };
 
-error_t cli_parse(const struct argp *argp, int argc, char **argv, void *input)
+error_t cli_parse(const struct argp *argp, int argc, char **argv, unsigned flags, void *input)
 {
 	auto_free char *name = xasprintf("mlrun %s", argv[0]);
 	char *command = argv[0];
 	error_t r;
 
 	argv[0] = name; /* argp's messages begin with it */
-	r = argp_parse(argp, argc, argv, 0, NULL, input);
+	r = argp_parse(argp, argc, argv, flags, NULL, input);
 	argv[0] = command;
 	return r;
 }
@@ -125,7 +126,8 @@ int cli_stored_manifest(struct store *st, const char *digest, struct oci_documen
 		return mlr_wrap(err, "store '%s'", store_path(st));
 	hash_name(text, hex);
 	if (strlen(text) != len || strcmp(hex, oci_digest_hex(digest)) != 0) {
-		mlr_fail(err, EBADMSG, "store '%s': manifest %s is damaged", store_path(st), digest);
+		mlr_fail(
+			err, EBADMSG, "store '%s': manifest %s is damaged", store_path(st), digest);
 		return mlr_hint(err, "pull the image again");
 	}
 	r = oci_document_parse(text, len, NULL, NULL, ret, err);

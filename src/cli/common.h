@@ -26,10 +26,10 @@ extern const struct argp_child cli_common_children[];
 
 /* The key of --json, which every command that has it spells alike. */
 enum { CLI_JSON = 0x100, CLI_KEYS };
-#define CLI_JSON_OPTION { "json", CLI_JSON, 0, 0, "print JSON, with the keys that the man page lists", 0 }
+#define CLI_JSON_OPTION { "json", CLI_JSON, 0, 0, "print JSON; the man page lists its keys", 0 }
 
-/* argp_parse() for a command: usage lines read "mlrun COMMAND". */
-error_t cli_parse(const struct argp *argp, int argc, char **argv, void *input);
+/* argp_parse() for a command: usage lines read "mlrun COMMAND". flags are argp's, mostly 0. */
+error_t cli_parse(const struct argp *argp, int argc, char **argv, unsigned flags, void *input);
 
 #define CLI_SIZE_SIZE 16
 #define CLI_TIME_SIZE 32
@@ -44,7 +44,7 @@ void cli_time_local(int64_t seconds, char out[CLI_TIME_SIZE]);
 /* Print what an image or a server said, with control characters made harmless. */
 void cli_print_safe(const char *text);
 
-/* Print a value and a newline on stdout; steals it. Returns 0, or CLI_FAILED when stdout is full. */
+/* Print a value and a newline on stdout; steals it. Returns 0, or CLI_FAILED. */
 int cli_print_json(json_t *value);
 
 /* The manifest of a stored image, its bytes checked. Returns 0, -ENOENT, -EBADMSG, -EPROTO. */

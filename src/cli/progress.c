@@ -90,8 +90,8 @@ static void begin(void *ctx, const char *name, const struct pull_layer *layers, 
 		return;
 	cli_size(bytes, size);
 	if (here > 0)
-		mlr_info("pulling '%s': %zu layer%s, %s, %zu here already", name, n, n == 1 ? "" : "s", size,
-			here);
+		mlr_info("pulling '%s': %zu layer%s, %s, %zu here already", name, n,
+			n == 1 ? "" : "s", size, here);
 	else
 		mlr_info("pulling '%s': %zu layer%s, %s", name, n, n == 1 ? "" : "s", size);
 }
@@ -159,10 +159,11 @@ static void draw_layer(struct progress *p, size_t i, int width)
 	cli_size(l->size, size);
 	cli_size((uint64_t)s->rate, rate);
 	if (s->received >= l->size)
-		snprintf(line, sizeof(line), "  %.12s [%s] %9s  unpacking", oci_digest_hex(l->digest), bar, size);
+		snprintf(line, sizeof(line), "  %.12s [%s] %9s  unpacking",
+			oci_digest_hex(l->digest), bar, size);
 	else
-		snprintf(line, sizeof(line), "  %.12s [%s] %9s of %9s  %9s/s", oci_digest_hex(l->digest), bar,
-			got, size, rate);
+		snprintf(line, sizeof(line), "  %.12s [%s] %9s of %9s  %9s/s",
+			oci_digest_hex(l->digest), bar, got, size, rate);
 	if (strlen(line) > (size_t)width - 1)
 		line[width - 1] = '\0';
 	put(p, line);

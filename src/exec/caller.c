@@ -2,6 +2,7 @@
 
 #include "base/cleanup.h"
 #include "base/memory.h"
+#include "base/path.h"
 
 #include <grp.h>
 #include <pwd.h>
@@ -26,9 +27,9 @@ char *caller_home(void)
 	const struct passwd *pw;
 
 	if (home && home[0] == '/')
-		return xstrdup(home);
+		return path_clean(home);
 	pw = getpwuid(geteuid());
-	return pw && pw->pw_dir && pw->pw_dir[0] == '/' ? xstrdup(pw->pw_dir) : NULL;
+	return pw && pw->pw_dir ? path_clean(pw->pw_dir) : NULL;
 }
 
 void caller_identity(struct plan *p, int fakeroot)
@@ -49,26 +50,36 @@ void caller_identity(struct plan *p, int fakeroot)
 	p->id.group = fakeroot ? xstrdup("root") : field(gr ? gr->gr_name : NULL, p->id.name);
 }
 
-static int below(const char *path, const char *prefix)
+int caller_is_system_path(const char *path)
 {
-	size_t len = strlen(prefix);
-
-	return strncmp(path, prefix, len) == 0 && (path[len] == '/' || path[len] == '\0');
+	for (size_t i = 0; i < ARRAY_LEN(system_prefixes); i++)
+		if (path_below(path, system_prefixes[i]))
+			return 1;
+	return 0;
 }
 
-char *caller_workdir(const char *home, int *bare_home)
+static enum caller_place place_of(const char *cwd, const char *home)
+{
+	auto_free char *real = home ? realpath(home, NULL) : NULL;
+
+	if (!home)
+		return CALLER_ELSEWHERE;
+	if (strcmp(cwd, home) == 0 || (real && strcmp(cwd, real) == 0))
+		return CALLER_AT_HOME;
+	if (path_below(home, cwd) || (real && path_below(real, cwd)))
+		return CALLER_ABOVE_HOME;
+	return CALLER_ELSEWHERE;
+}
+
+char *caller_workdir(const char *home, enum caller_place *place)
 {
 	auto_free char *cwd = getcwd(NULL, 0);
 
-	*bare_home = 0;
+	*place = CALLER_ELSEWHERE;
 	if (!cwd || cwd[0] != '/' || strcmp(cwd, "/") == 0)
 		return NULL;
-	if (home && strcmp(cwd, home) == 0) {
-		*bare_home = 1;
+	*place = place_of(cwd, home);
+	if (*place == CALLER_ELSEWHERE && caller_is_system_path(cwd))
 		return NULL;
-	}
-	for (size_t i = 0; i < ARRAY_LEN(system_prefixes); i++)
-		if (below(cwd, system_prefixes[i]))
-			return NULL;
 	return take_ptr(&cwd);
 }

@@ -116,13 +116,10 @@ static int is_mpi_rank(const struct plan *p)
 		plan_env_get(p, "OMPI_COMM_WORLD_RANK");
 }
 
-static void add_defaults(const struct exec_options *o, struct plan *p)
+static void add_defaults(struct plan *p)
 {
 	add_default(p, "PATH", "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "default");
 	add_default(p, "PYTHONNOUSERSITE", "1", "default");
-	if (o->fakeroot && !o->home)
-		plan_env_set(p, "HOME", p->id.home, "default");
-	add_default(p, "HOME", p->id.home, "default");
 	/* Ranks in user namespaces of their own cannot read each other's memory, and Open MPI's
 	 * shared-memory transport hangs on large messages instead of falling back. */
 	if (is_mpi_rank(p))
@@ -132,9 +129,13 @@ static void add_defaults(const struct exec_options *o, struct plan *p)
 int environment_plan(const struct exec_options *o, char *const *caller, const struct strv *image,
 	struct plan *p, struct mlr_error *err)
 {
+	const char *home;
 	int r;
 
 	add_callers(o->clearenv, caller, p);
+	home = plan_env_get(p, "HOME");
+	if (!home || strcmp(home, p->id.home) != 0)
+		plan_env_set(p, "HOME", p->id.home, "default");
 	for (size_t i = 0; i < image->n; i++)
 		/* What an image says wrongly is no reason not to run it. */
 		if (strchr(image->v[i], '='))
@@ -149,7 +150,7 @@ int environment_plan(const struct exec_options *o, char *const *caller, const st
 		if (r < 0)
 			return mlr_wrap(err, "-e");
 	}
-	add_defaults(o, p);
+	add_defaults(p);
 	return 0;
 }
 

@@ -2,6 +2,7 @@
 
 #include "base/cleanup.h"
 #include "base/memory.h"
+#include "base/path.h"
 #include "exec/caller.h"
 #include "exec/environment.h"
 #include "exec/volume.h"
@@ -11,6 +12,7 @@
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 /*
@@ -22,8 +24,8 @@ static const struct {
 	const char *source, *target;
 	unsigned flags;
 } default_mounts[] = {
-	{ PLAN_BIND, "/etc/resolv.conf", "/etc/resolv.conf", PLAN_OPTIONAL },
-	{ PLAN_BIND, "/etc/hosts", "/etc/hosts", PLAN_OPTIONAL },
+	{ PLAN_BIND, "/etc/resolv.conf", "/etc/resolv.conf", PLAN_OPTIONAL | PLAN_READONLY },
+	{ PLAN_BIND, "/etc/hosts", "/etc/hosts", PLAN_OPTIONAL | PLAN_READONLY },
 	{ PLAN_COPY, "/etc/localtime", "/etc/localtime", PLAN_OPTIONAL },
 	{ PLAN_BIND, "/proc", "/proc", 0 },
 	{ PLAN_BIND, "/sys", "/sys", PLAN_OPTIONAL },
@@ -34,7 +36,6 @@ static const struct {
 	{ PLAN_BIND, "/dev/random", "/dev/random", 0 },
 	{ PLAN_BIND, "/dev/urandom", "/dev/urandom", 0 },
 	{ PLAN_BIND, "/dev/tty", "/dev/tty", PLAN_OPTIONAL },
-	{ PLAN_BIND, "/dev/pts", "/dev/pts", PLAN_OPTIONAL },
 	{ PLAN_BIND, "/dev/shm", "/dev/shm", PLAN_OPTIONAL },
 	{ PLAN_BIND, "/dev/mqueue", "/dev/mqueue", PLAN_OPTIONAL },
 	{ PLAN_SYMLINK, "pts/ptmx", "/dev/ptmx", 0 },
@@ -45,6 +46,26 @@ static const struct {
 	{ PLAN_BIND, "/tmp", "/tmp", 0 },
 };
 
+/*
+ * Pseudo-terminals: the host's, where its /dev/pts/ptmx may be opened; systemd closes that, and
+ * /dev/ptmx works beside its own devpts only. Then they are the container's own, and the caller's terminal,
+ * which they lack, is /dev/console (ttyname(3) finds it there).
+ */
+static int plan_terminals(struct plan *p, struct mlr_error *err)
+{
+	const char *tty = NULL;
+	int r;
+
+	if (access("/dev/pts/ptmx", R_OK | W_OK) == 0)
+		return plan_mount_add(p, PLAN_BIND, "/dev/pts", "/dev/pts", 0, "default", err);
+	for (int fd = 0; fd <= 2 && !tty; fd++)
+		tty = ttyname(fd);
+	r = plan_mount_add(p, PLAN_DEVPTS, NULL, "/dev/pts", 0, "default", err);
+	if (r == 0 && tty)
+		r = plan_mount_add(p, PLAN_BIND, tty, "/dev/console", PLAN_OPTIONAL, "default", err);
+	return r;
+}
+
 static int plan_defaults(struct plan *p, struct mlr_error *err)
 {
 	for (size_t i = 0; i < ARRAY_LEN(default_mounts); i++) {
@@ -54,53 +75,111 @@ static int plan_defaults(struct plan *p, struct mlr_error *err)
 		if (r < 0)
 			return r;
 	}
-	return 0;
+	return plan_terminals(p, err);
 }
 
-/* HOME is there and can be written to: the host's with --home, else an empty one in memory. The image's own
- * /root serves root, unless the root is read-only. */
+/* Can an empty directory lie at this path without hiding what the container needs, and without being
+ * made on the host? */
+static int home_fits(const struct plan *p, const char *home)
+{
+	struct stat st;
+
+	if (strcmp(home, "/") == 0 || caller_is_system_path(home))
+		return 0;
+	for (size_t i = 0; i < p->n_mounts; i++) {
+		const char *target = p->mounts[i].target;
+
+		if (path_below(target, home))
+			return 0;
+		if (path_below(home, target) && (stat(home, &st) < 0 || !S_ISDIR(st.st_mode)))
+			return 0;
+	}
+	return 1;
+}
+
+/*
+ * HOME is there and can be written to: the host's with --home, else an empty one in memory, at the same path
+ * where that can be. The image's own /root serves root, unless the root is read-only.
+ */
 static int plan_home(const struct exec_options *o, const char *home, struct plan *p,
 	struct mlr_error *err)
 {
 	if (o->home) {
 		if (!home)
 			return mlr_fail(err, ENOENT, "--home: neither HOME nor the user database names a home directory");
+		free(p->id.home);
+		p->id.home = xstrdup(home);
 		return plan_mount_add(p, PLAN_BIND, home, home, 0, "user", err);
 	}
-	if ((p->id.uid == 0 && !o->read_only) || strcmp(p->id.home, "/") == 0)
+	if (p->id.uid == 0 && !o->read_only)
 		return 0;
+	if (!home_fits(p, p->id.home)) {
+		free(p->id.home);
+		p->id.home = xasprintf("/home/%s", p->id.name);
+	}
 	return plan_mount_add(p, PLAN_TMPFS, NULL, p->id.home, 0, "default", err);
+}
+
+/* The caller's directory, mounted unless it is there already; NULL when the container shall not have it. */
+static int plan_caller_dir(const struct exec_options *o, const char *home, struct plan *p, char **ret,
+	struct mlr_error *err)
+{
+	enum caller_place place;
+	auto_free char *cwd = caller_workdir(home, &place);
+	int r;
+
+	if (!cwd)
+		return 0;
+	if (place == CALLER_AT_HOME && o->home) {
+		*ret = xstrdup(home);
+		return 0;
+	}
+	if (!plan_covers(p, cwd)) {
+		if (place != CALLER_ELSEWHERE) {
+			if (!o->home && !o->workdir)
+				strv_add(&p->notes, "the home directory is not in the container; "
+						    "--home brings it, -v DIR a part of it");
+			return 0;
+		}
+		r = plan_mount_add(p, PLAN_BIND, cwd, cwd, 0, "default", err);
+		if (r < 0)
+			return r;
+	}
+	*ret = take_ptr(&cwd);
+	return 0;
+}
+
+/* A relative WorkingDir counts from "/", as in Docker. */
+static char *image_workdir(const char *dir)
+{
+	auto_free char *absolute = xasprintf("/%s", dir);
+
+	return path_clean(absolute);
 }
 
 /* The working directory, in this order: -w, the caller's, the image's, "/". */
 static int plan_workdir(const struct exec_options *o, const struct oci_config *c, const char *home,
 	struct plan *p, struct mlr_error *err)
 {
-	int bare_home = 0, r = 0;
-	auto_free char *cwd = caller_workdir(home, &bare_home);
+	auto_free char *cwd = NULL;
+	int r = plan_caller_dir(o, home, p, &cwd, err);
 
-	if (bare_home && o->home)
-		cwd = xstrdup(home);
-	if (cwd && !plan_covers(p, cwd))
-		r = plan_mount_add(p, PLAN_BIND, cwd, cwd, 0, "default", err);
 	if (r < 0)
 		return r;
-
 	if (o->workdir) {
-		if (o->workdir[0] != '/')
-			return mlr_fail(err, EINVAL, "-w '%s': an absolute path inside the container is wanted", o->workdir);
-		p->workdir = xstrdup(o->workdir);
+		p->workdir = path_clean(o->workdir);
 		p->workdir_origin = "user";
-	} else if (cwd) {
-		p->workdir = take_ptr(&cwd);
-		p->workdir_origin = "caller";
-	} else {
-		p->workdir = xstrdup(c->working_dir && c->working_dir[0] == '/' ? c->working_dir : "/");
-		p->workdir_origin = "image";
+		if (!p->workdir)
+			return mlr_fail(err, EINVAL, "-w '%s': an absolute path inside the container is wanted", o->workdir);
+		return 0;
 	}
-	if (bare_home && !o->home && !o->workdir)
-		strv_addf(&p->notes, "the home directory is not in the container, starting in '%s'; "
-				     "--home brings it, -v DIR a part of it", p->workdir);
+	p->workdir_origin = cwd ? "caller" : "image";
+	if (cwd)
+		p->workdir = take_ptr(&cwd);
+	else if (c->working_dir && *c->working_dir)
+		p->workdir = image_workdir(c->working_dir);
+	if (!p->workdir)
+		p->workdir = xstrdup("/");
 	return 0;
 }
 
@@ -121,7 +200,7 @@ static int plan_command(const struct exec_options *o, const struct oci_config *c
 	if (o->entrypoint) {
 		if (*o->entrypoint)
 			strv_add(&p->argv, o->entrypoint);
-	} else {
+	} else if (c->entrypoint.n != 1 || *c->entrypoint.v[0]) { /* [""] is none, as in Docker */
 		add_all(&p->argv, &c->entrypoint);
 	}
 	if (own)

@@ -2,11 +2,12 @@
 
 #include "base/cleanup.h"
 #include "base/memory.h"
+#include "base/path.h"
 
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
+#include <unistd.h>
 
 static int parse_flag(const char *s, size_t len, unsigned *flags)
 {
@@ -52,6 +53,15 @@ static int source_missing(const char *source, struct mlr_error *err)
 	return r;
 }
 
+/* The source's name as it was typed, made absolute: links in it are the user's business. */
+static char *same_path(const char *source)
+{
+	auto_free char *cwd = source[0] == '/' ? xstrdup("") : getcwd(NULL, 0);
+	auto_free char *path = xasprintf("%s/%s", cwd ? cwd : "", source);
+
+	return path_clean(path);
+}
+
 static int add(const char *text, struct plan *p, struct mlr_error *err)
 {
 	const char *c1 = strchr(text, ':'), *c2 = c1 ? strchr(c1 + 1, ':') : NULL;
@@ -72,7 +82,9 @@ static int add(const char *text, struct plan *p, struct mlr_error *err)
 	real = realpath(source, NULL);
 	if (!real)
 		return source_missing(source, err);
-	return plan_mount_add(p, PLAN_BIND, real, target ? target : real, flags, "user", err);
+	if (!target)
+		target = same_path(source);
+	return plan_mount_add(p, PLAN_BIND, real, target, flags, "user", err);
 }
 
 int volume_plan(const char *text, struct plan *p, struct mlr_error *err)

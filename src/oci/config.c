@@ -49,13 +49,15 @@ static int parse_rootfs(json_t *root, struct oci_config *c, struct mlr_error *er
 	if (r < 0)
 		return r;
 	if (!type || strcmp(type, "layers") != 0)
-		return mlr_fail(err, ENOTSUP, "the rootfs is of type '%.40s', not of layers", type ? type : "");
+		return mlr_fail(err, ENOTSUP, "the rootfs is of type '%.40s', not of layers",
+			type ? type : "");
 
 	r = oci_json_texts(fs, "diff_ids", &c->diff_ids, err);
 	if (r < 0)
 		return r;
 	if (c->diff_ids.n > OCI_LAYERS_MAX)
-		return mlr_fail(err, ENOTSUP, "%zu layers, the limit is %d", c->diff_ids.n, OCI_LAYERS_MAX);
+		return mlr_fail(
+			err, ENOTSUP, "%zu layers, the limit is %d", c->diff_ids.n, OCI_LAYERS_MAX);
 	for (size_t i = 0; i < c->diff_ids.n; i++) {
 		r = oci_digest_check(c->diff_ids.v[i], err);
 		if (r < 0) {
@@ -68,7 +70,7 @@ static int parse_rootfs(json_t *root, struct oci_config *c, struct mlr_error *er
 	return 0;
 }
 
-#define ENV_MAX 8192 /* entries; Linux passes no more than some 100,000 to a program, images have dozens */
+#define ENV_MAX 8192 /* entries; images have dozens */
 
 /* Entries without a key mean nothing to execve(2); some old images have them. */
 static int parse_env(json_t *run, struct oci_config *c, struct mlr_error *err)
@@ -79,7 +81,8 @@ static int parse_env(json_t *run, struct oci_config *c, struct mlr_error *err)
 	if (r < 0)
 		return r;
 	if (all.n > ENV_MAX)
-		return mlr_fail(err, EPROTO, "\"Env\" has %zu entries, the limit is %d", all.n, ENV_MAX);
+		return mlr_fail(
+			err, EPROTO, "\"Env\" has %zu entries, the limit is %d", all.n, ENV_MAX);
 	for (size_t i = 0; i < all.n; i++) {
 		char *eq = strchr(all.v[i], '=');
 

@@ -16,13 +16,16 @@ int oci_digest_check(const char *digest, struct mlr_error *err)
 		/* The grammar's algorithms: "sha512", "blake3", "multihash+base58". */
 		n = strspn(digest, "abcdefghijklmnopqrstuvwxyz0123456789+._-");
 		if (colon && n > 0 && digest + n == colon)
-			return mlr_fail(err, ENOTSUP, "digest '%.100s': only sha256 is supported", digest);
-		return mlr_fail(err, EINVAL, "'%.100s' is not a digest, sha256: and 64 digits", digest);
+			return mlr_fail(
+				err, ENOTSUP, "digest '%.100s': only sha256 is supported", digest);
+		return mlr_fail(
+			err, EINVAL, "'%.100s' is not a digest, sha256: and 64 digits", digest);
 	}
 	n = strspn(digest + PREFIX_LEN, hex);
 	if (n != 64 || digest[PREFIX_LEN + n] != '\0')
 		return mlr_fail(err, EINVAL,
-			"digest '%.100s' has not 64 lower-case hexadecimal digits after sha256:", digest);
+			"digest '%.100s' has not 64 lower-case hexadecimal digits after sha256:",
+			digest);
 	return 0;
 }
 

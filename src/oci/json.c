@@ -8,7 +8,8 @@ int oci_json_load(const char *text, size_t len, size_t max, json_t **ret, struct
 	json_t *root;
 
 	if (len > max)
-		return mlr_fail(err, EFBIG, "a JSON document of %zu bytes; the limit is %zu", len, max);
+		return mlr_fail(
+			err, EFBIG, "a JSON document of %zu bytes; the limit is %zu", len, max);
 
 	root = json_loadb(text, len, JSON_REJECT_DUPLICATES, &why);
 	if (!root)

@@ -12,7 +12,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define OCI_SIZE_MAX ((uint64_t)1 << 42) /* bytes; 4 TiB: beyond any image, and sums cannot overflow */
+#define OCI_SIZE_MAX ((uint64_t)1 << 42) /* 4 TiB: beyond any image; sums fit in 64 bits */
 
 /* Parse one object; a key that stands twice is refused, since readers disagree on which one counts.
  * Returns 0, -EPROTO with the place, or -EFBIG beyond max bytes. */

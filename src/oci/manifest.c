@@ -23,11 +23,12 @@ static int parse_descriptor(json_t *obj, struct oci_descriptor *ret, struct mlr_
 	if (r < 0)
 		return r;
 	if (!type || !digest)
-		return mlr_fail(err, EPROTO, "a descriptor without \"%s\"", type ? "digest" : "mediaType");
+		return mlr_fail(
+			err, EPROTO, "a descriptor without \"%s\"", type ? "digest" : "mediaType");
 
 	r = oci_digest_check(digest, err);
 	if (r < 0)
-		return r == -EINVAL ? mlr_fail(err, EPROTO, "a descriptor's digest '%.100s' is malformed", digest) : r;
+		return r == -ENOTSUP ? r : mlr_fail(err, EPROTO, "'%.100s' is no digest", digest);
 	r = oci_json_size(obj, "size", &ret->size, err);
 	if (r < 0)
 		return r;
@@ -78,14 +79,16 @@ static int parse_manifest(json_t *root, struct oci_document *d, struct mlr_error
 	if (r < 0)
 		return r;
 	if (!config || !layers)
-		return mlr_fail(err, EPROTO, "a manifest without \"%s\"", config ? "layers" : "config");
+		return mlr_fail(
+			err, EPROTO, "a manifest without \"%s\"", config ? "layers" : "config");
 
 	r = parse_descriptor(config, &d->config, err);
 	if (r < 0)
 		return mlr_wrap(err, "config");
 	if (!oci_media_is_config(d->config.media_type))
 		return mlr_fail(err, ENOTSUP,
-			"this is not a container image: its configuration is '%.100s'", d->config.media_type);
+			"this is not a container image: its configuration is '%.100s'",
+			d->config.media_type);
 	if (d->config.size > OCI_DOCUMENT_MAX)
 		return mlr_fail(err, EFBIG, "config: %llu bytes, the limit is %u",
 			(unsigned long long)d->config.size, OCI_DOCUMENT_MAX);
@@ -95,7 +98,8 @@ static int parse_manifest(json_t *root, struct oci_document *d, struct mlr_error
 /* BuildKit stores provenance and bills of material beside the images, under no real platform. */
 static int is_attestation(json_t *entry, const struct oci_index_entry *e)
 {
-	json_t *type = json_object_get(json_object_get(entry, "annotations"), "vnd.docker.reference.type");
+	json_t *type =
+		json_object_get(json_object_get(entry, "annotations"), "vnd.docker.reference.type");
 
 	if (json_is_string(type))
 		return 1;
@@ -134,8 +138,9 @@ static int parse_entry(json_t *v, struct oci_document *d, struct mlr_error *err)
 	r = parse_descriptor(v, &e.blob, err);
 	if (r == 0)
 		r = parse_platform(v, &e, err);
-	/* An entry of another kind (a signature, a chart) is no reason to refuse the image beside it. */
-	if (r == 0 && oci_media_kind(e.blob.media_type, &e.kind, NULL) == 0 && !is_attestation(v, &e)) {
+	/* An entry of another kind, say a signature, is no reason to refuse the image beside it. */
+	if (r == 0 && oci_media_kind(e.blob.media_type, &e.kind, NULL) == 0 &&
+		!is_attestation(v, &e)) {
 		d->entries[d->n_entries++] = e;
 		return 0;
 	}
@@ -179,8 +184,8 @@ static int check_version(json_t *root, struct mlr_error *err)
 }
 
 /* Everyone who says what the document is must say the same; those who say nothing are not asked. */
-static int settle_type(json_t *root, const char *header, const char *descriptor, struct oci_document *d,
-	struct mlr_error *err)
+static int settle_type(json_t *root, const char *header, const char *descriptor,
+	struct oci_document *d, struct mlr_error *err)
 {
 	auto_free char *served = oci_media_from_header(header);
 	int has_layers = json_object_get(root, "layers") || json_object_get(root, "config") ||
@@ -195,10 +200,12 @@ static int settle_type(json_t *root, const char *header, const char *descriptor,
 	if (has_layers && has_entries)
 		return mlr_fail(err, EPROTO, "the document is a manifest and an index at once");
 	if (own && served && strcmp(own, served) != 0)
-		return mlr_fail(err, EPROTO, "served as '%.100s' but says that it is '%.100s'", served, own);
+		return mlr_fail(err, EPROTO, "served as '%.100s' but says that it is '%.100s'",
+			served, own);
 	type = own ? own : served;
 	if (type && descriptor && strcmp(type, descriptor) != 0)
-		return mlr_fail(err, EPROTO, "announced as '%.100s' but is '%.100s'", descriptor, type);
+		return mlr_fail(
+			err, EPROTO, "announced as '%.100s' but is '%.100s'", descriptor, type);
 	if (!type)
 		type = descriptor;
 	if (!type)
@@ -240,7 +247,8 @@ int oci_document_parse(const char *json, size_t len, const char *content_type,
 	if (r == 0)
 		r = settle_type(root, content_type, descriptor_type, &d, err);
 	if (r == 0)
-		r = d.kind == OCI_MANIFEST ? parse_manifest(root, &d, err) : parse_index(root, &d, err);
+		r = d.kind == OCI_MANIFEST ? parse_manifest(root, &d, err)
+					   : parse_index(root, &d, err);
 	if (r < 0)
 		return r;
 
@@ -292,8 +300,8 @@ int oci_index_choose(const struct oci_document *index, const struct oci_platform
 		auto_free char *there = list_platforms(index);
 
 		oci_platform_print(want, name);
-		return mlr_fail(err, ENOENT, "the image does not exist for %s; it does for: %s", name,
-			*there ? there : "nothing");
+		return mlr_fail(err, ENOENT, "the image does not exist for %s; it does for: %s",
+			name, *there ? there : "nothing");
 	}
 	*ret = best;
 	return 0;

@@ -14,7 +14,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define OCI_DOCUMENT_MAX (4u << 20) /* bytes; the distribution-spec's ceiling for manifests, "Pushing Manifests" */
+#define OCI_DOCUMENT_MAX (4u << 20) /* bytes; distribution-spec, "Pushing Manifests" */
 #define OCI_LAYERS_MAX   500        /* Linux mounts no more lower directories in one overlay */
 
 /* What a registry is asked for: all four types; it hides what is not named. */
@@ -56,7 +56,7 @@ struct oci_document {
 	size_t n_layers;
 	uint64_t size;            /* of all layers, compressed */
 
-	/* OCI_INDEX: entries that may be images; attestations and unknown media types are left out */
+	/* OCI_INDEX: what may be images; attestations and unknown media types are left out */
 	struct oci_index_entry *entries;
 	size_t n_entries;
 };
@@ -71,8 +71,8 @@ struct oci_document {
  *   descriptor_type  mediaType of the descriptor that led here; NULL for the top document
  *
  * Returns 0; -EPROTO for malformed and for contradictory documents; -EFBIG beyond OCI_DOCUMENT_MAX;
- * -ENOTSUP for schema 1, for artifacts that are no images, for layers that are foreign, encrypted or
- * of an unknown type, for digests other than sha256.
+ * -ENOTSUP for schema 1, for artifacts that are no images, for layers that are foreign, encrypted
+ * or of an unknown type, for digests other than sha256.
  */
 int oci_document_parse(const char *json, size_t len, const char *content_type,
 	const char *descriptor_type, struct oci_document *ret, struct mlr_error *err);

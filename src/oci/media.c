@@ -36,10 +36,10 @@ int oci_media_kind(const char *type, enum oci_kind *ret, struct mlr_error *err)
 	}
 	if (strncmp(type, "application/vnd.docker.distribution.manifest.v1+", 48) == 0)
 		return mlr_fail(err, ENOTSUP,
-			"the image is in Docker's schema 1 of 2014, which is not supported: push it again "
-			"with a current tool");
-	return mlr_fail(err, ENOTSUP, "media type '%.100s' is neither an image manifest nor an index",
-		type);
+			"the image is in Docker's schema 1 of 2014, which is not supported: push "
+			"it again with a current tool");
+	return mlr_fail(err, ENOTSUP,
+		"media type '%.100s' is neither an image manifest nor an index", type);
 }
 
 int oci_media_layer(const char *type, enum oci_compression *ret, struct mlr_error *err)
@@ -51,13 +51,16 @@ int oci_media_layer(const char *type, enum oci_compression *ret, struct mlr_erro
 		}
 	}
 	if (strstr(type, "encrypted"))
-		return mlr_fail(err, ENOTSUP, "encrypted layers ('%.100s') are not supported", type);
+		return mlr_fail(
+			err, ENOTSUP, "encrypted layers ('%.100s') are not supported", type);
 	if (strstr(type, "foreign") || strstr(type, "nondistributable"))
 		return mlr_fail(err, ENOTSUP,
-			"foreign layers ('%.100s'), which lie outside the registry, are not supported", type);
+			"foreign layers ('%.100s'), kept outside the registry, are not supported",
+			type);
 	if (strstr(type, "zstd"))
 		return mlr_fail(err, ENOTSUP,
-			"layers compressed with zstd ('%.100s') are not supported by this version", type);
+			"layers compressed with zstd ('%.100s') are not supported by this version",
+			type);
 	return mlr_fail(err, ENOTSUP, "layers of media type '%.100s' are not supported", type);
 }
 

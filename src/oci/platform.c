@@ -124,5 +124,6 @@ int oci_platform_match(const struct oci_platform *want, const struct oci_platfor
 
 void oci_platform_print(const struct oci_platform *p, char out[OCI_PLATFORM_SIZE])
 {
-	snprintf(out, OCI_PLATFORM_SIZE, "%s/%s%s%s", p->os, p->arch, *p->variant ? "/" : "", p->variant);
+	snprintf(out, OCI_PLATFORM_SIZE, "%s/%s%s%s", p->os, p->arch, *p->variant ? "/" : "",
+		p->variant);
 }

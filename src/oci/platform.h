@@ -22,7 +22,8 @@ int oci_platform_parse(const char *text, struct oci_platform *ret, struct mlr_er
 
 /* The same from an image's own words; NULL or "" stands for nothing said. Overlong words match
  * nothing. */
-void oci_platform_set(struct oci_platform *p, const char *os, const char *arch, const char *variant);
+void oci_platform_set(
+	struct oci_platform *p, const char *os, const char *arch, const char *variant);
 
 /*
  * How well an image made for `have` runs where `want` is asked for: 0 not at all, more is better.

@@ -15,7 +15,7 @@
 #define UPPER  "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 #define DIGITS "0123456789"
 
-#define TEXT_MAX       1024 /* a registry name of 253, a repository of 255, a tag, a digest and the marks */
+#define TEXT_MAX       1024 /* registry, repository, tag, digest and the marks between them */
 #define HOST_MAX       253  /* RFC 1035, 2.3.4 */
 #define REPOSITORY_MAX 255  /* reference.go, RepositoryNameTotalLengthMax */
 #define TAG_MAX        128
@@ -55,7 +55,7 @@ static int check_port(const char *port)
 	return n > 0 && n <= 5 && port[n] == '\0' && atoi(port) > 0 && atoi(port) <= 65535;
 }
 
-/* host, host:port, [v6] or [v6]:port; the brackets hold hexadecimal groups only, no zone, no v4 tail. */
+/* host, host:port, [v6] or [v6]:port; in brackets no zone and no IPv4 tail. */
 static int check_registry(const char *text)
 {
 	auto_free char *host = xstrdup(text);
@@ -115,7 +115,8 @@ static int check_repository(const char *repo, struct mlr_error *err)
 			if (is_in(*p, UPPER))
 				*p += 'a' - 'A';
 		return mlr_fail(err, EINVAL,
-			"repository names are lower case: '%.255s' should perhaps be '%.255s'", repo, lower);
+			"repository names are lower case: '%.255s' should perhaps be '%.255s'",
+			repo, lower);
 	}
 	if (strlen(repo) > REPOSITORY_MAX)
 		return mlr_fail(err, EINVAL, "the repository has %zu characters, the limit is %d",
@@ -127,8 +128,8 @@ static int check_repository(const char *repo, struct mlr_error *err)
 			return mlr_fail(err, EINVAL, "the repository '%s' has an empty part", repo);
 		if (!check_component(s, n))
 			return mlr_fail(err, EINVAL,
-				"'%.*s' is not a part of a repository name: letters a-z and digits, "
-				"joined by single '.', '_', '__' or dashes",
+				"'%.*s' is not a part of a repository name: letters a-z and "
+				"digits, joined by single '.', '_', '__' or dashes",
 				(int)n, s);
 		s += n;
 		if (*s == '\0')
@@ -143,10 +144,11 @@ static int check_tag(const char *tag, struct mlr_error *err)
 	if (n == 0)
 		return mlr_fail(err, EINVAL, "nothing follows the ':' of the tag");
 	if (n > TAG_MAX)
-		return mlr_fail(err, EINVAL, "the tag has %zu characters, the limit is %d", n, TAG_MAX);
+		return mlr_fail(
+			err, EINVAL, "the tag has %zu characters, the limit is %d", n, TAG_MAX);
 	if (is_in(tag[0], ".-") || strspn(tag, LOWER UPPER DIGITS "_.-") != n)
 		return mlr_fail(err, EINVAL,
-			"'%s' is not a tag: letters, digits, '_', '.' and '-', not beginning with '.' or '-'",
+			"'%s' is not a tag: letters, digits, '_', '.', '-', the first no '.' or '-'",
 			tag);
 	return 0;
 }
@@ -173,7 +175,7 @@ static int split_name(const char *name, struct oci_ref *ref, struct mlr_error *e
 		ref->repository = xstrdup(slash + 1);
 		if (!check_registry(ref->registry))
 			return mlr_fail(err, EINVAL,
-				"'%s' is not a registry: a host name or address, and ':' and a port if needed",
+				"'%s' is not a registry: a host or an address, :port if needed",
 				ref->registry);
 	}
 	if (strcasecmp(ref->registry, "index.docker.io") == 0 ||
@@ -224,7 +226,8 @@ static int parse(char *text, struct oci_ref *ref, struct mlr_error *err)
 	if (*text == '\0')
 		return mlr_fail(err, EINVAL, "the name is empty");
 	if (looks_like_id(text))
-		return mlr_fail(err, EINVAL, "64 hexadecimal digits are an image's id, not its name");
+		return mlr_fail(
+			err, EINVAL, "64 hexadecimal digits are an image's id, not its name");
 	r = split_name(text, ref, err);
 	if (r < 0)
 		return r;
@@ -235,10 +238,12 @@ static int parse(char *text, struct oci_ref *ref, struct mlr_error *err)
 static int check_text(const char *text, struct mlr_error *err)
 {
 	if (strlen(text) > TEXT_MAX)
-		return mlr_fail(err, EINVAL, "%zu characters, the limit is %d", strlen(text), TEXT_MAX);
+		return mlr_fail(
+			err, EINVAL, "%zu characters, the limit is %d", strlen(text), TEXT_MAX);
 	for (const char *s = text; *s; s++)
 		if ((unsigned char)*s <= 0x20 || (unsigned char)*s >= 0x7f)
-			return mlr_fail(err, EINVAL, "names have no spaces and no characters beyond ASCII");
+			return mlr_fail(
+				err, EINVAL, "names have no spaces and no characters beyond ASCII");
 	if (strncasecmp(text, "http://", 7) == 0 || strncasecmp(text, "https://", 8) == 0)
 		return mlr_fail(err, EINVAL, "a name has no '%.*s' before it: leave it out",
 			(int)(strchr(text, '/') - text) + 2, text);
@@ -272,8 +277,9 @@ int oci_ref_parse(const char *text, struct oci_ref *ret, struct mlr_error *err)
 		if (err)
 			err->code = EINVAL;
 		mlr_wrap(err, "'%.100s' is not an image name", text);
-		mlr_hint(err, "a name is [registry/]repository[:tag][@sha256:digest], as in debian:12 or "
-			      "127.0.0.1:5000/team/image:1.0");
+		mlr_hint(err,
+			"a name is [registry/]repository[:tag][@sha256:digest], as in debian:12 or "
+			"127.0.0.1:5000/team/image:1.0");
 		return -EINVAL;
 	}
 	*ret = ref;

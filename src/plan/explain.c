@@ -25,7 +25,7 @@ static void put_list(FILE *out, const struct strv *l)
 
 static void print_mount(const struct plan_mount *m, FILE *out)
 {
-	static const char *const kinds[] = { "bind", "tmpfs", "copy", "symlink" };
+	static const char *const kinds[] = { "bind", "tmpfs", "copy", "symlink", "devpts" };
 
 	fprintf(out, "  %-8s %-8s ", m->origin, kinds[m->kind]);
 	if (m->source) {

@@ -1,6 +1,8 @@
 #include "plan/plan.h"
 
+#include "base/cleanup.h"
 #include "base/memory.h"
+#include "base/path.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -43,16 +45,18 @@ void plan_done(struct plan *p)
 int plan_mount_add(struct plan *p, enum plan_kind kind, const char *source, const char *target,
 	unsigned flags, const char *origin, struct mlr_error *err)
 {
-	if (target[0] != '/')
+	auto_free char *clean = path_clean(target);
+
+	if (!clean)
 		return mlr_fail(err, EINVAL, "mount target '%s' is not an absolute path", target);
-	if (target[strspn(target, "/.")] == '\0')
+	if (strcmp(clean, "/") == 0)
 		return mlr_fail(err, EINVAL, "mount target '%s' is the root, which is the image's", target);
 
 	p->mounts = xreallocarray(p->mounts, p->n_mounts + 1, sizeof(*p->mounts));
 	p->mounts[p->n_mounts++] = (struct plan_mount){
 		.kind = kind,
 		.source = source ? xstrdup(source) : NULL,
-		.target = xstrdup(target),
+		.target = take_ptr(&clean),
 		.flags = flags,
 		.origin = origin,
 	};
@@ -120,10 +124,8 @@ int plan_covers(const struct plan *p, const char *path)
 	/* What is mounted last lies on top: an empty directory hides the host's below it. */
 	for (size_t i = 0; i < p->n_mounts; i++) {
 		const struct plan_mount *m = &p->mounts[i];
-		size_t len = strlen(m->target);
 
-		/* Whole components are compared: /data does not cover /database. */
-		if (strncmp(path, m->target, len) == 0 && (path[len] == '\0' || path[len] == '/'))
+		if (path_below(path, m->target))
 			covered = m->kind == PLAN_BIND;
 	}
 	return covered;

@@ -22,6 +22,7 @@ enum plan_kind {
 	PLAN_TMPFS,   /* an empty directory in memory, private to the container, mode 0755 */
 	PLAN_COPY,    /* a copy of a host file, put in the place of whatever the image has there */
 	PLAN_SYMLINK, /* source is the link's text; an existing thing stays */
+	PLAN_DEVPTS,  /* pseudo-terminals of the container's own (devpts, newinstance) */
 };
 
 enum plan_flag {
@@ -34,7 +35,7 @@ enum plan_flag {
 
 struct plan_mount {
 	enum plan_kind kind;
-	char *source; /* absolute host path; a symlink's text; NULL for PLAN_TMPFS */
+	char *source; /* absolute host path; a symlink's text; NULL for PLAN_TMPFS, PLAN_DEVPTS */
 	char *target; /* absolute path inside, resolved there as if / were the image */
 	unsigned flags;
 	const char *origin; /* a string literal */
@@ -77,7 +78,7 @@ struct plan {
 void plan_init(struct plan *p);
 void plan_done(struct plan *p);
 
-/* Add an entry; strings are copied, origin must be a literal. A target must be absolute and not "/". */
+/* Add an entry; strings are copied, origin must be a literal. A target is cleaned; it must be absolute and not "/". */
 int plan_mount_add(struct plan *p, enum plan_kind kind, const char *source, const char *target,
 	unsigned flags, const char *origin, struct mlr_error *err);
 

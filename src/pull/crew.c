@@ -72,7 +72,8 @@ static void *worker_main(void *ctx)
 		int r;
 
 		set_state(c, i, PULL_RUNNING);
-		r = layer_bring(w->st, w->reg, &w->layers[i], w->diff_ids[i], &w->shown[i].received, &err);
+		r = layer_bring(
+			w->st, w->reg, &w->layers[i], w->diff_ids[i], &w->shown[i].received, &err);
 		if (r < 0)
 			fail(c, i, r, &err);
 		else

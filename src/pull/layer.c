@@ -28,13 +28,14 @@ static int count_and_put(void *ctx, const void *buf, size_t len, struct mlr_erro
 	return queue_put(d->queue, buf, len, err);
 }
 
-/* The queue ends only after the digest was judged, so that the reader never takes wrong bytes for all. */
+/* The queue ends only when the digest was judged: the reader must not take wrong bytes for all. */
 static void *download_main(void *ctx)
 {
 	struct download *d = ctx;
 	const struct oci_descriptor *blob = &d->layer->blob;
 
-	d->result = registry_blob_stream(d->reg, blob->digest, blob->size, count_and_put, d, &d->err);
+	d->result =
+		registry_blob_stream(d->reg, blob->digest, blob->size, count_and_put, d, &d->err);
 	queue_end(d->queue, d->result, &d->err);
 	return NULL;
 }
@@ -51,7 +52,8 @@ static int sniff(struct queue *q, const struct oci_layer *layer, enum layer_comp
 	size_t n = queue_peek(q, magic, sizeof(magic));
 
 	if (n == sizeof(magic) && memcmp(magic, zstd, sizeof(zstd)) == 0)
-		return mlr_fail(err, ENOTSUP, "compressed with zstd, which this version does not support");
+		return mlr_fail(
+			err, ENOTSUP, "compressed with zstd, which this version does not support");
 	if (n >= sizeof(gzip) && memcmp(magic, gzip, sizeof(gzip)) == 0)
 		*ret = LAYER_GZIP;
 	else if (n == 0)
@@ -63,7 +65,8 @@ static int sniff(struct queue *q, const struct oci_layer *layer, enum layer_comp
 
 /* Run the pipeline. Where both ends fail, the network's failure is the cause, unless it only tells
  * that the reader has left. */
-static int stream(struct download *d, int tree_fd, struct layer_result *result, struct mlr_error *err)
+static int stream(
+	struct download *d, int tree_fd, struct layer_result *result, struct mlr_error *err)
 {
 	enum layer_compression compression = LAYER_PLAIN;
 	pthread_t thread;
@@ -98,7 +101,7 @@ int layer_bring(struct store *st, struct registry *reg, const struct oci_layer *
 	auto_call(layer_result_done) struct layer_result result = LAYER_RESULT_INIT;
 	auto_call(queue_cleanup) struct queue *queue = NULL;
 	auto_call(tree_cleanup) struct store_tree *tree = NULL;
-	struct download d = { .reg = reg, .layer = layer, .received = received, .err = MLR_ERROR_INIT };
+	struct download d = { .reg = reg, .layer = layer, .received = received };
 	int r;
 
 	r = store_tree_begin(st, STORE_LAYER, diff_id, &tree, err);

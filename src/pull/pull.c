@@ -85,8 +85,8 @@ static int find_stored(struct pull *p, struct store_image *ret)
 
 	if (store_image_find(p->st, p->ref, &im, NULL) < 0 || strcmp(im.name, p->name) != 0)
 		return 0;
-	if (oci_platform_parse(im.platform, &have, NULL) < 0 || !oci_platform_match(&p->want, &have) ||
-		!is_whole(p, &im))
+	if (oci_platform_parse(im.platform, &have, NULL) < 0 ||
+		!oci_platform_match(&p->want, &have) || !is_whole(p, &im))
 		return 0;
 	*ret = im;
 	im = (struct store_image)STORE_IMAGE_INIT;
@@ -150,13 +150,15 @@ static int check_space(struct pull *p, struct mlr_error *err)
 		mlr_fail(err, ENOSPC, "the layers have %llu MB compressed, '%s' has %llu MB left",
 			(unsigned long long)need / 1000000, store_path(p->st),
 			(unsigned long long)room / 1000000);
-		return mlr_hint(err, "mlrun rm frees space; --store or MLRUN_STORE names another place");
+		return mlr_hint(
+			err, "mlrun rm frees space; --store or MLRUN_STORE names another place");
 	}
 	if (need > room / 3 && p->watch->notice) {
-		auto_free char *words = xasprintf("'%s' has %llu MB left, which may not be enough for %llu MB "
-						  "of compressed layers",
-			store_path(p->st), (unsigned long long)room / 1000000,
-			(unsigned long long)need / 1000000);
+		auto_free char *words =
+			xasprintf("'%s' has %llu MB left, which may not be enough for %llu MB "
+				  "of compressed layers",
+				store_path(p->st), (unsigned long long)room / 1000000,
+				(unsigned long long)need / 1000000);
 
 		p->watch->notice(p->watch->ctx, words);
 	}
@@ -165,8 +167,12 @@ static int check_space(struct pull *p, struct mlr_error *err)
 
 static int bring_layers(struct pull *p, struct pull_result *ret, struct mlr_error *err)
 {
-	struct crew_work w = { .st = p->st, .reg = p->reg, .layers = p->res.layers.layers,
-		.diff_ids = p->res.config.diff_ids.v, .shown = p->shown, .n = p->res.layers.n_layers,
+	struct crew_work w = { .st = p->st,
+		.reg = p->reg,
+		.layers = p->res.layers.layers,
+		.diff_ids = p->res.config.diff_ids.v,
+		.shown = p->shown,
+		.n = p->res.layers.n_layers,
 		.stop = &p->stop };
 	int r = check_space(p, err);
 
@@ -185,7 +191,8 @@ static int bring_layers(struct pull *p, struct pull_result *ret, struct mlr_erro
 static int keep_documents(struct pull *p, struct mlr_error *err)
 {
 	const struct resolved *res = &p->res;
-	int r = store_blob_put(p->st, res->manifest.digest, res->manifest.data, res->manifest.len, err);
+	int r = store_blob_put(
+		p->st, res->manifest.digest, res->manifest.data, res->manifest.len, err);
 
 	if (r == 0 && res->index.data)
 		r = store_blob_put(p->st, res->index.digest, res->index.data, res->index.len, err);

@@ -1,10 +1,10 @@
 /*
  * pull: brings what the store lacks of one image, several layers at once.
  *
- * A layer is one pipeline and touches the disk once: registry stream, sha256 of the compressed bytes,
- * a bounded queue, inflate, sha256 of the tar, files. A tree is published when the size, both digests
- * and the archive were right; the image's name comes last. A pull that is stopped anywhere leaves
- * whole layers, which the next one finds.
+ * A layer is one pipeline and touches the disk once: registry stream, sha256 of the compressed
+ * bytes, a bounded queue, inflate, sha256 of the tar, files. A tree is published when the size,
+ * both digests and the archive were right; the image's name comes last. A pull that is stopped anywhere
+ * leaves whole layers, which the next one finds.
  */
 #ifndef MLR_PULL_PULL_H
 #define MLR_PULL_PULL_H
@@ -53,7 +53,7 @@ struct pull_watch {
 	void (*begin)(void *ctx, const char *name, const struct pull_layer *layers, size_t n);
 	/* Ten times a second and at every change of a state; from the calling thread, as begin. */
 	void (*tick)(void *ctx);
-	/* Something worth a line: a wait that the registry asks for, a disk that gets full. Any thread. */
+	/* Worth a line: a wait that the registry asks for, a disk that gets full. Any thread. */
 	void (*notice)(void *ctx, const char *words);
 };
 
@@ -61,7 +61,7 @@ struct pull_options {
 	const char *platform; /* "linux/arm64"; NULL: this machine's */
 	int tls_verify;       /* as registry_options */
 	int jobs;             /* layers at once, 1 to PULL_JOBS_MAX */
-	const int *cancel;    /* read atomically; not 0 ends the pull with -ECANCELED. May be NULL */
+	const int *cancel;    /* read atomically; not 0 ends it with -ECANCELED. May be NULL */
 };
 
 struct pull_result {
@@ -77,13 +77,13 @@ struct pull_result {
 void pull_result_done(struct pull_result *r);
 
 /*
- * Pull one image. A tag that the store has is compared by one HEAD request; a digest that it has needs
- * no request at all.
+ * Pull one image. A tag that the store has is compared by one HEAD request; a digest that it has
+ * needs no request at all.
  *
- * Returns 0; -ENOENT, -EACCES, -EBUSY and the network's errors as registry/registry.h says; -EBADMSG for
- * bytes that are not those named; -EPROTO for malformed documents and archives; -ENOTSUP for images
- * of a kind or platform that cannot be run; -ENOSPC before a byte is fetched when the layers
- * cannot fit; -ECANCELED.
+ * Returns 0; -ENOENT, -EACCES, -EBUSY and the network's errors as registry/registry.h says;
+ * -EBADMSG for bytes that are not those named; -EPROTO for malformed documents and archives;
+ * -ENOTSUP for images of a kind or platform that cannot be run; -ENOSPC before a byte is fetched
+ * when the layers cannot fit; -ECANCELED.
  */
 int pull_image(struct store *st, const struct oci_ref *ref, const struct pull_options *opt,
 	const struct pull_watch *watch, struct pull_result *ret, struct mlr_error *err);

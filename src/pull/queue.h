@@ -18,13 +18,13 @@ struct queue;
 int queue_new(struct queue **ret, struct mlr_error *err);
 void queue_free(struct queue *q);
 
-/* The writer's: waits for room. A registry_sink_fn. Returns 0, or -EPIPE when the reader has left. */
+/* The writer's: waits for room. A registry_sink_fn. Returns 0, or -EPIPE once the reader left. */
 int queue_put(void *queue, const void *buf, size_t len, struct mlr_error *err);
 
-/* The writer's last call: the bytes were all (result 0), or the reader shall fail with result and err. */
+/* The writer's last call: these were all bytes (result 0), or the reader shall fail so. */
 void queue_end(struct queue *q, int result, const struct mlr_error *err);
 
-/* The reader's: waits for bytes. A layer_read_fn. Returns 1..len, 0 at the end, or the writer's failure. */
+/* The reader's: waits for bytes. A layer_read_fn. Returns 1..len, 0 at the end, or the failure. */
 ssize_t queue_get(void *queue, void *buf, size_t len, struct mlr_error *err);
 
 /* The first up to len bytes without taking them, len at most QUEUE_BYTES; before any queue_get().

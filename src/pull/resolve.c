@@ -21,8 +21,9 @@ void resolved_done(struct resolved *r)
 }
 
 /* Follow one entry of the index in *doc; then *doc and *parsed are what it leads to. */
-static int descend(struct registry *reg, const struct oci_platform *want, struct registry_document *doc,
-	struct oci_document *parsed, struct resolved *res, struct mlr_error *err)
+static int descend(struct registry *reg, const struct oci_platform *want,
+	struct registry_document *doc, struct oci_document *parsed, struct resolved *res,
+	struct mlr_error *err)
 {
 	auto_call(registry_document_done) struct registry_document next = REGISTRY_DOCUMENT_INIT;
 	struct oci_document next_parsed = OCI_DOCUMENT_INIT;
@@ -38,7 +39,8 @@ static int descend(struct registry *reg, const struct oci_platform *want, struct
 	if (next.len != e->blob.size)
 		return mlr_fail(err, EBADMSG, "manifest %s: %zu bytes instead of the %" PRIu64
 			" that the index says", e->blob.digest, next.len, e->blob.size);
-	r = oci_document_parse(next.data, next.len, next.content_type, e->blob.media_type, &next_parsed, err);
+	r = oci_document_parse(
+		next.data, next.len, next.content_type, e->blob.media_type, &next_parsed, err);
 	if (r < 0)
 		return mlr_wrap(err, "manifest %s", e->blob.digest);
 
@@ -56,20 +58,21 @@ static int descend(struct registry *reg, const struct oci_platform *want, struct
 	return 0;
 }
 
-static int get_manifest(struct registry *reg, const char *reference, const struct oci_platform *want,
-	struct resolved *res, struct mlr_error *err)
+static int get_manifest(struct registry *reg, const char *reference,
+	const struct oci_platform *want, struct resolved *res, struct mlr_error *err)
 {
 	int r = registry_manifest_get(reg, reference, &res->manifest, err);
 
 	if (r < 0)
 		return r;
-	r = oci_document_parse(res->manifest.data, res->manifest.len, res->manifest.content_type, NULL,
-		&res->layers, err);
+	r = oci_document_parse(res->manifest.data, res->manifest.len, res->manifest.content_type,
+		NULL, &res->layers, err);
 	if (r < 0)
 		return mlr_wrap(err, "manifest %s", res->manifest.digest);
 	for (int depth = 0; res->layers.kind == OCI_INDEX; depth++) {
 		if (depth == DEPTH_MAX)
-			return mlr_fail(err, ENOTSUP, "more than %d indexes within each other", DEPTH_MAX);
+			return mlr_fail(
+				err, ENOTSUP, "more than %d indexes within each other", DEPTH_MAX);
 		r = descend(reg, want, &res->manifest, &res->layers, res, err);
 		if (r < 0)
 			return r;
@@ -78,7 +81,8 @@ static int get_manifest(struct registry *reg, const char *reference, const struc
 }
 
 /* Variants are left to the index: configurations often omit them. */
-static int check_platform(struct resolved *res, const struct oci_platform *want, struct mlr_error *err)
+static int check_platform(
+	struct resolved *res, const struct oci_platform *want, struct mlr_error *err)
 {
 	const struct oci_config *c = &res->config;
 	char wanted[OCI_PLATFORM_SIZE], is[OCI_PLATFORM_SIZE];
@@ -89,7 +93,8 @@ static int check_platform(struct resolved *res, const struct oci_platform *want,
 	oci_platform_print(want, wanted);
 	if (strcmp(p.os, want->os) != 0 || strcmp(p.arch, want->arch) != 0) {
 		mlr_fail(err, ENOTSUP, "the image is for %s, not for %s", is, wanted);
-		return mlr_hint(err, "--platform %s pulls it nevertheless, to be run elsewhere", is);
+		return mlr_hint(
+			err, "--platform %s pulls it nevertheless, to be run elsewhere", is);
 	}
 	if (!*res->platform)
 		memcpy(res->platform, is, sizeof(is));
@@ -111,7 +116,8 @@ static int get_config(struct registry *reg, const struct oci_platform *want, str
 		return mlr_fail(err, EPROTO, "the manifest has %zu layers, the configuration %zu",
 			res->layers.n_layers, res->config.diff_ids.n);
 	if (res->layers.n_layers == 0)
-		return mlr_fail(err, ENOTSUP, "the image has no layers: there is nothing to run in it");
+		return mlr_fail(
+			err, ENOTSUP, "the image has no layers: there is nothing to run in it");
 	return check_platform(res, want, err);
 }
 
@@ -122,7 +128,8 @@ int resolve(struct registry *reg, const char *reference, const struct oci_platfo
 	int r;
 
 	if (strcmp(want->os, "linux") != 0)
-		return mlr_fail(err, ENOTSUP, "images for '%s' cannot be run, only those for linux", want->os);
+		return mlr_fail(err, ENOTSUP, "images for '%s' cannot be run, only those for linux",
+			want->os);
 	r = get_manifest(reg, reference, want, &res, err);
 	if (r == 0)
 		r = get_config(reg, want, &res, err);

@@ -12,9 +12,9 @@
 #include "registry/registry.h"
 
 struct resolved {
-	struct registry_document index;    /* data NULL when the reference names a manifest itself */
+	struct registry_document index;    /* data NULL: the reference names a manifest */
 	struct registry_document manifest;
-	struct oci_document layers;        /* the manifest, parsed: as many layers as config.diff_ids */
+	struct oci_document layers;        /* the manifest, parsed: a layer for each diff ID */
 	char *config_json;
 	struct oci_config config;
 	char platform[OCI_PLATFORM_SIZE];

@@ -16,7 +16,8 @@ static void read_problem(const struct http_exchange *x, char code[64], char mess
 	json_t *list = NULL, *first;
 
 	code[0] = message[0] = '\0';
-	if (!x->problem || oci_json_load(x->problem, strlen(x->problem), 1 << 20, &root, NULL) < 0 ||
+	if (!x->problem ||
+		oci_json_load(x->problem, strlen(x->problem), 1 << 20, &root, NULL) < 0 ||
 		oci_json_array(root, "errors", &list, NULL) < 0)
 		return;
 	first = json_array_get(list, 0);
@@ -31,8 +32,9 @@ int answer_refused(const char *registry, const char *repository, struct mlr_erro
 {
 	err->code = EACCES;
 	mlr_wrap(err, "'%s' refuses '%s'", registry, repository);
-	return mlr_hint(err, "a wrong name or a private image? mlrun has no login yet: check the spelling, or "
-			     "copy a private image with skopeo to a registry that needs none");
+	return mlr_hint(err,
+		"a wrong name or a private image? mlrun has no login yet: check the spelling, or "
+		"copy a private image with skopeo to a registry that needs none");
 }
 
 static int fail_missing(const char *registry, const char *repository, const char *what,
@@ -42,8 +44,9 @@ static int fail_missing(const char *registry, const char *repository, const char
 		mlr_fail(err, ENOENT, "'%s' has no repository '%s'", registry, repository);
 	else
 		mlr_fail(err, ENOENT, "'%s' has no %s in '%s'", registry, what, repository);
-	return mlr_hint(err, "check the spelling of the name and the tag; a registry other than Docker Hub "
-			     "stands before the first '/'");
+	return mlr_hint(err,
+		"check the spelling of the name and the tag; a registry other than Docker Hub "
+		"stands before the first '/'");
 }
 
 int answer_fail(struct http_exchange *x, const char *registry, const char *repository,
@@ -56,19 +59,21 @@ int answer_fail(struct http_exchange *x, const char *registry, const char *repos
 	switch (x->status) {
 	case 401:
 	case 403:
-		/* A signed address that a redirect led to runs out; the registry gives a new one. */
+		/* Signed addresses, which redirects lead to, run out; new ones are made. */
 		x->transient = x->redirected;
-		mlr_fail(err, EACCES, "HTTP status %d%s%s", x->status, *message ? ": " : "", message);
+		mlr_fail(err, EACCES, "HTTP status %d%s%s", x->status, *message ? ": " : "",
+			message);
 		if (x->redirected)
 			return mlr_wrap(err, "%s: the registry's storage refuses it", what);
 		return answer_refused(registry, repository, err);
 	case 404:
 		return fail_missing(registry, repository, what, code, err);
 	case 429:
-		mlr_fail(err, EBUSY, "'%s' says: too many requests%s%s", registry, *message ? ": " : "",
-			message);
-		return mlr_hint(err, "registries limit anonymous pulls by address: wait, or pull once and "
-				     "share the store");
+		mlr_fail(err, EBUSY, "'%s' says: too many requests%s%s", registry,
+			*message ? ": " : "", message);
+		return mlr_hint(err,
+			"registries limit anonymous pulls by address: wait, or pull once and "
+			"share the store");
 	default:
 		return mlr_fail(err, x->status >= 500 ? EIO : EPROTO,
 			"'%s' answers HTTP status %d for %s%s%s", registry, x->status, what,

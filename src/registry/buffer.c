@@ -15,7 +15,8 @@ int buffer_put(void *buffer, const void *bytes, size_t len, struct mlr_error *er
 		char *more = realloc(b->data, room);
 
 		if (!more)
-			return mlr_fail(err, ENOMEM, "no memory for an answer of %zu bytes", b->len + len);
+			return mlr_fail(
+				err, ENOMEM, "no memory for an answer of %zu bytes", b->len + len);
 		b->data = more;
 		b->room = room;
 	}

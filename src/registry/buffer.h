@@ -15,7 +15,7 @@ struct buffer {
 
 #define BUFFER_INIT(ceiling) { NULL, 0, (ceiling), 0 }
 
-/* An http_sink_fn and a registry_sink_fn: appends. Returns 0, -EFBIG beyond the ceiling, -ENOMEM. */
+/* An http_sink_fn and a registry_sink_fn: appends. Returns 0, -EFBIG at the ceiling, -ENOMEM. */
 int buffer_put(void *buffer, const void *bytes, size_t len, struct mlr_error *err);
 void buffer_done(struct buffer *b);
 

@@ -49,7 +49,7 @@ static const char *read_value(const char *s, char **ret)
 	return s + n;
 }
 
-/* The scheme's token68, if that is what follows it: "Negotiate YWJj==" and then a comma or the end. */
+/* The scheme's token68, if that is what follows it, as in "Negotiate YWJj==". */
 static const char *skip_token68(const char *s)
 {
 	const char *end = skip(skip(s, TOKEN68), "=");
@@ -77,7 +77,7 @@ static char **slot_of(struct challenge *c, const char *s, size_t n)
 	return NULL;
 }
 
-/* One "name=value" of the challenge; the first of a name counts. Returns what follows it, or NULL. */
+/* One "name=value"; the first of a name counts. Returns what follows it, or NULL. */
 static const char *read_param(const char *name, size_t n, const char *equals, struct challenge *c)
 {
 	auto_free char *value = NULL;
@@ -115,7 +115,8 @@ int challenge_parse(const char *value, struct challenge *ret, struct mlr_error *
 	int in_challenge = 0;
 
 	if (strlen(value) > CHALLENGE_MAX)
-		return mlr_fail(err, EPROTO, "a WWW-Authenticate header of %zu bytes", strlen(value));
+		return mlr_fail(
+			err, EPROTO, "a WWW-Authenticate header of %zu bytes", strlen(value));
 	while (*(s = skip(s, SPACE ",")) != '\0') {
 		size_t n = strspn(s, TOKEN);
 		const char *after = skip(s + n, SPACE);
@@ -132,7 +133,8 @@ int challenge_parse(const char *value, struct challenge *ret, struct mlr_error *
 			s = NULL;
 		}
 		if (!s || (*skip(s, SPACE) != ',' && *skip(s, SPACE) != '\0'))
-			return mlr_fail(err, EPROTO, "a malformed WWW-Authenticate header '%.200s'", value);
+			return mlr_fail(
+				err, EPROTO, "a malformed WWW-Authenticate header '%.200s'", value);
 	}
 	prefer(&best, &c);
 	*ret = best;

@@ -13,7 +13,7 @@ enum challenge_scheme { CHALLENGE_OTHER, CHALLENGE_BASIC, CHALLENGE_BEARER };
 
 struct challenge {
 	enum challenge_scheme scheme;
-	char *realm;   /* of Bearer: the token server's URL, not yet judged; never NULL with CHALLENGE_BEARER */
+	char *realm;   /* of Bearer: the token server's URL, not yet judged, never NULL */
 	char *service; /* NULL when absent */
 	char *scope;   /* NULL when absent */
 };

@@ -200,7 +200,8 @@ static size_t on_body(char *buf, size_t one, size_t len, void *ctx)
 	return len;
 }
 
-static int on_progress(void *ctx, curl_off_t total, curl_off_t now, curl_off_t up_total, curl_off_t up)
+static int on_progress(
+	void *ctx, curl_off_t total, curl_off_t now, curl_off_t up_total, curl_off_t up)
 {
 	struct transfer *t = ctx;
 	int64_t ms = http_now_ms();
@@ -265,7 +266,8 @@ static struct curl_slist *make_headers(const struct http_exchange *x, int with_b
 		list = curl_slist_append(list, auth);
 	}
 	if (x->from > 0) {
-		auto_free char *range = xasprintf("Range: bytes=%llu-", (unsigned long long)x->from);
+		auto_free char *range =
+			xasprintf("Range: bytes=%llu-", (unsigned long long)x->from);
 
 		list = curl_slist_append(list, range);
 	}
@@ -279,8 +281,9 @@ static int fail_tls(const char *host, CURLcode code, const char *words, struct m
 		return mlr_hint(err, "a registry that speaks plain HTTP needs --tls-verify=false");
 	}
 	mlr_fail(err, EPERM, "the certificate of '%s' is not trusted: %s", host, words);
-	return mlr_hint(err, "name the site's CA certificates in SSL_CERT_FILE, or give up the check "
-			     "with --tls-verify=false");
+	return mlr_hint(err,
+		"name the site's CA certificates in SSL_CERT_FILE, or give up the check "
+		"with --tls-verify=false");
 }
 
 static int fail_connect(CURL *c, const char *host, struct http_exchange *x, struct mlr_error *err)
@@ -292,8 +295,9 @@ static int fail_connect(CURL *c, const char *host, struct http_exchange *x, stru
 		code = ECONNREFUSED;
 	x->unreached = 1;
 	mlr_fail(err, (int)code, "cannot connect to '%s': %s", host, strerror((int)code));
-	return mlr_hint(err, "is a registry running there, and is it the right port? Behind a proxy set "
-			     "https_proxy");
+	return mlr_hint(err,
+		"is a registry running there, and is it the right port? Behind a proxy set "
+		"https_proxy");
 }
 
 /* Say what libcurl's result means. */
@@ -315,8 +319,9 @@ static int fail(CURL *c, CURLcode code, struct transfer *t, const char *url, str
 	case CURLE_COULDNT_RESOLVE_PROXY:
 		x->unreached = 1;
 		mlr_fail(err, EHOSTUNREACH, "cannot find the host: %s", words);
-		return mlr_hint(err, "check the registry's name and this machine's DNS; behind a proxy set "
-				     "https_proxy");
+		return mlr_hint(err,
+			"check the registry's name and this machine's DNS; behind a proxy set "
+			"https_proxy");
 	case CURLE_COULDNT_CONNECT:
 		return fail_connect(c, host, x, err);
 	case CURLE_OPERATION_TIMEDOUT:

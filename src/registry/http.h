@@ -37,14 +37,16 @@ struct http_exchange {
 	int64_t length;      /* Content-Length, -1 when absent */
 	uint64_t first;      /* of a 206: where Content-Range begins */
 	int64_t retry_after; /* seconds, -1 when absent */
-	char *content_type, *authenticate, *digest; /* headers or NULL; digest is Docker-Content-Digest */
-	char *problem;       /* up to 16 KiB of the body of another status than 200 and 206, or NULL */
+	char *content_type, *authenticate; /* headers or NULL */
+	char *digest;        /* the header Docker-Content-Digest, or NULL */
+	char *problem;       /* up to 16 KiB of the body of another status than 200, 206; or NULL */
 };
 
 struct http_options {
 	int tls_verify;
-	int stall_ms;        /* without a byte for so long the connection counts as broken */
-	int (*cancelled)(void *ctx); /* asked often, from any thread: not 0 ends with -ECANCELED. May be NULL */
+	int stall_ms; /* without a byte for so long the connection counts as broken */
+	/* Asked often, from any thread: not 0 ends with -ECANCELED. May be NULL. */
+	int (*cancelled)(void *ctx);
 	void *cancelled_ctx;
 };
 
@@ -55,7 +57,8 @@ void http_free(struct http *h);
  * Run one exchange. A response of any status is success, to be judged by the caller.
  *
  * Returns 0; the sink's error; -ECANCELED; -EHOSTUNREACH (no such host), -ECONNREFUSED and kin,
- * -ETIMEDOUT, -ECONNRESET (broke half-way), -EPERM (certificate), -EPROTO, -EACCES (redirect refused).
+ * -ETIMEDOUT, -ECONNRESET (broke half-way), -EPERM (certificate), -EPROTO, -EACCES (a redirect
+ * that was refused).
  */
 int http_perform(struct http *h, struct http_exchange *x, struct mlr_error *err);
 void http_exchange_done(struct http_exchange *x);

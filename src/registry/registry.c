@@ -37,7 +37,7 @@ struct call {
 	const char *path; /* below the repository: "manifests/latest" */
 	const char *what; /* for messages: "tag 'latest'" */
 	int head, want_manifest;
-	/* Before each try, and after one that got its answer; the latter may still call it a failure. */
+	/* Before each try, and after an answered one, which may still be called a failure. */
 	void (*begin)(void *ctx, struct http_exchange *x);
 	int (*end)(void *ctx, struct http_exchange *x, struct mlr_error *err);
 	http_sink_fn sink;
@@ -56,7 +56,8 @@ static void set_base(struct registry *r)
 
 struct registry *registry_new(const struct oci_ref *ref, const struct registry_options *opt)
 {
-	struct http_options http = { opt->tls_verify, STALL_MS, opt->cancelled, opt->cancelled_ctx };
+	struct http_options http = { opt->tls_verify, STALL_MS, opt->cancelled,
+		opt->cancelled_ctx };
 	struct registry *r = xcalloc(1, sizeof(*r));
 	int loopback = oci_ref_is_loopback(ref);
 
@@ -122,8 +123,8 @@ static int try_with_token(struct registry *r, const struct call *c, struct http_
 }
 
 /*
- * Has the peer shown that it speaks the other scheme? A TLS server tells a plain request off with 400;
- * a plain one breaks the handshake; another port than the default may not even be open.
+ * Has the peer shown that it speaks the other scheme? A TLS server tells a plain request off with
+ * 400; a plain one breaks the handshake; another port than the default may not even be open.
  */
 static int wrong_scheme(const struct registry *r, const struct http_exchange *x, int ret)
 {
@@ -146,7 +147,8 @@ static int try_schemes(struct registry *r, const struct call *c, struct http_exc
 		if (ret == 0)
 			answer_fail(x, r->name, r->repository, c->what, err);
 		first = *err;
-		mlr_debug("'%s' does not speak %s, trying %s", r->name, r->schemes[0], r->schemes[1]);
+		mlr_debug(
+			"'%s' does not speak %s, trying %s", r->name, r->schemes[0], r->schemes[1]);
 		r->schemes[0] = r->schemes[1];
 		r->schemes[1] = NULL;
 		set_base(r);
@@ -175,7 +177,8 @@ static void tell_wait(struct registry *r, int64_t ms, const struct mlr_error *er
 }
 
 /* Run a call to its end. Returns 0 with a status of 200 or 206 in x. */
-static int run(struct registry *r, const struct call *c, struct http_exchange *x, struct mlr_error *err)
+static int run(
+	struct registry *r, const struct call *c, struct http_exchange *x, struct mlr_error *err)
 {
 	struct retry retry = RETRY_INIT;
 
@@ -189,8 +192,9 @@ static int run(struct registry *r, const struct call *c, struct http_exchange *x
 			ret = answer_fail(x, r->name, r->repository, c->what, err);
 		if (ret == 0)
 			return 0;
-		/* All bytes came before the connection broke: what is left to break does not matter. */
-		if (c->received && *c->received == c->size && (x->status == 200 || x->status == 206))
+		/* All bytes came before the connection broke. */
+		if (c->received && *c->received == c->size &&
+			(x->status == 200 || x->status == 206))
 			return 0;
 		/* A registry that never answered is more likely misspelt than restarting. */
 		if (!x->transient || (x->unreached && !reached))
@@ -256,8 +260,8 @@ int registry_manifest_get(struct registry *r, const char *reference, struct regi
 
 	want = strchr(reference, ':') ? reference : x.digest;
 	if (want && strcmp(want, digest) != 0)
-		return mlr_fail(err, EBADMSG, "%s: the registry's bytes hash to %s, not to %.100s", what,
-			digest, want);
+		return mlr_fail(err, EBADMSG, "%s: the registry's bytes hash to %s, not to %.100s",
+			what, digest, want);
 
 	memcpy(ret->digest, digest, sizeof(digest));
 	ret->len = b.len;
@@ -270,7 +274,7 @@ int registry_manifest_get(struct registry *r, const char *reference, struct regi
 struct stream {
 	const char *digest;
 	uint64_t size, received;
-	uint64_t skip; /* bytes of this response that had arrived before: the server ignored Range */
+	uint64_t skip; /* bytes of this response that came before: the server ignored Range */
 	int begun;     /* this response's headers were judged */
 	struct http_exchange *x;
 	struct hash *hash;
@@ -310,8 +314,8 @@ static int judge_response(struct stream *s, struct mlr_error *err)
 	if (x->status == 206) {
 		if (x->first != s->received)
 			return mlr_fail(err, EPROTO,
-				"blob %s: asked to go on at byte %" PRIu64 ", the registry did not", s->digest,
-				s->received);
+				"blob %s: asked to go on at byte %" PRIu64 ", the registry did not",
+				s->digest, s->received);
 		return 0;
 	}
 	s->skip = s->received;
@@ -337,7 +341,8 @@ static int put_stream(void *ctx, const void *buf, size_t len, struct mlr_error *
 		len -= n;
 	}
 	if (len > s->size - s->received)
-		return mlr_fail(err, EBADMSG, "blob %s: longer than the %" PRIu64 " bytes that the manifest says",
+		return mlr_fail(err, EBADMSG,
+			"blob %s: longer than the %" PRIu64 " bytes that the manifest says",
 			s->digest, s->size);
 	if (len == 0)
 		return 0;
@@ -354,7 +359,8 @@ static int finish_stream(struct stream *s, struct mlr_error *err)
 
 	hash_final(s->hash, hex);
 	if (strcmp(hex, oci_digest_hex(s->digest)) != 0)
-		return mlr_fail(err, EBADMSG, "blob %s: the registry's bytes hash to sha256:%s", s->digest, hex);
+		return mlr_fail(err, EBADMSG, "blob %s: the registry's bytes hash to sha256:%s",
+			s->digest, hex);
 	return 0;
 }
 
@@ -364,7 +370,7 @@ int registry_blob_stream(struct registry *r, const char *digest, uint64_t size,
 	auto_call(http_exchange_done) struct http_exchange x = { 0 };
 	auto_free char *path = xasprintf("blobs/%s", digest), *what = xasprintf("blob %s", digest);
 	auto_hash struct hash *hash = hash_new();
-	struct stream s = { .digest = digest, .size = size, .hash = hash, .sink = sink, .sink_ctx = ctx };
+	struct stream s = { digest, size, .hash = hash, .sink = sink, .sink_ctx = ctx };
 	struct call c = { .path = path, .what = what, .begin = begin_stream, .end = end_stream,
 		.sink = put_stream, .ctx = &s, .received = &s.received, .size = size };
 	int ret;

@@ -2,13 +2,13 @@
  * registry: speaks the OCI distribution protocol (github.com/opencontainers/distribution-spec,
  * spec.md, "Pull"): tokens, manifests, blob streams. Never sees the store.
  *
- * Scheme: https, certificates checked. A registry on a loopback address is asked in plain HTTP first
- * and by https when it does not speak that. With tls_verify off, https without checks comes first and
- * plain HTTP when there is no TLS. What worked first is kept.
+ * Scheme: https, certificates checked. A registry on a loopback address is asked in plain HTTP
+ * first and by https when it does not speak that. With tls_verify off, https without checks comes
+ * first and plain HTTP when there is no TLS. What worked first is kept.
  *
- * Trust: redirects and token servers must be https (between loopback addresses http will do); a token
- * never goes to another host than the registry. Proxies are libcurl's environment variables, but
- * loopback addresses are always reached directly. SSL_CERT_FILE replaces the CA certificates.
+ * Trust: redirects and token servers must be https (between loopback addresses http will do); a
+ * token never goes to another host than the registry. Proxies are libcurl's environment variables,
+ * but loopback addresses are always reached directly. SSL_CERT_FILE replaces the CA certificates.
  *
  * Failures that may pass (429, 5xx, broken and stalled connections) are tried again with growing
  * delays, Retry-After honoured; a blob goes on at the byte it had reached.
@@ -66,8 +66,8 @@ int registry_manifest_head(struct registry *r, const char *tag, char digest[OCI_
 	struct mlr_error *err);
 
 /*
- * A manifest or index by tag or digest, at most OCI_DOCUMENT_MAX bytes. Asked for by digest, the bytes
- * have it. Returns as above, and -EBADMSG, -EFBIG.
+ * A manifest or index by tag or digest, at most OCI_DOCUMENT_MAX bytes. Asked for by digest, the
+ * bytes have it. Returns as above, and -EBADMSG, -EFBIG.
  */
 int registry_manifest_get(struct registry *r, const char *reference, struct registry_document *ret,
 	struct mlr_error *err);

@@ -1,6 +1,6 @@
 #include "registry/retry.h"
 
-#define PROGRESS_MIN (1u << 20) /* bytes; a server that trickles and breaks must not hold us forever */
+#define PROGRESS_MIN (1u << 20) /* bytes; one that trickles and breaks must not hold us forever */
 
 int64_t retry_delay(struct retry *r, uint64_t received, int64_t retry_after_s, unsigned chance)
 {

@@ -81,8 +81,10 @@ static char *make_url(const struct challenge *c, const char *scope)
 {
 	auto_free char *with_service = NULL;
 
-	with_service = c->service ? url_add_query(c->realm, "service", c->service) : xstrdup(c->realm);
-	return with_service ? url_add_query(with_service, "scope", c->scope ? c->scope : scope) : NULL;
+	with_service =
+		c->service ? url_add_query(c->realm, "service", c->service) : xstrdup(c->realm);
+	return with_service ? url_add_query(with_service, "scope", c->scope ? c->scope : scope)
+			    : NULL;
 }
 
 static int ask(struct http *h, const char *url, const char *base, char **ret, int *transient,
@@ -118,13 +120,15 @@ static int fetch(struct token_cache *t, struct http *h, const char *header, cons
 	if (c.scheme == CHALLENGE_BASIC)
 		return mlr_fail(err, EACCES, "the registry wants a user name and a password");
 	if (c.scheme != CHALLENGE_BEARER)
-		return mlr_fail(err, EACCES, "the registry refuses access and offers no way to ask for it");
+		return mlr_fail(
+			err, EACCES, "the registry refuses access and offers no way to ask for it");
 	r = url_check_realm(c.realm, base, err);
 	if (r < 0)
 		return r;
 	url = make_url(&c, scope);
 	if (!url)
-		return mlr_fail(err, EPROTO, "the token server's address '%.200s' is malformed", c.realm);
+		return mlr_fail(
+			err, EPROTO, "the token server's address '%.200s' is malformed", c.realm);
 
 	r = ask(h, url, base, &token, transient, err);
 	if (r < 0)

@@ -19,7 +19,7 @@ char *token_get(struct token_cache *t);
 /*
  * Get a new token because a registry refused a request.
  *
- *   refused    the token that was sent, or NULL; when another thread has replaced it since, 0 at once
+ *   refused    the token that was sent, or NULL; 0 at once when another thread has replaced it
  *   challenge  the WWW-Authenticate header, or NULL
  *   base       the registry's URL, by which the token server's is judged
  *   scope      asked for when the challenge names none, "repository:library/debian:pull"

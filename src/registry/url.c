@@ -65,7 +65,8 @@ char *url_authority(const char *url)
 	return xasprintf("%s:%s", p.host, p.port);
 }
 
-static int check(const char *url, const char *base, int same_origin_is_enough, struct mlr_error *err)
+static int check(
+	const char *url, const char *base, int same_origin_is_enough, struct mlr_error *err)
 {
 	auto_call(parts_done) struct parts p = { 0 };
 
@@ -107,7 +108,8 @@ char *url_add_query(const char *url, const char *name, const char *value)
 	char *out = NULL, *ret;
 
 	if (!u || curl_url_set(u, CURLUPART_URL, url, 0) != CURLUE_OK ||
-		curl_url_set(u, CURLUPART_QUERY, pair, CURLU_APPENDQUERY | CURLU_URLENCODE) != CURLUE_OK ||
+		curl_url_set(u, CURLUPART_QUERY, pair, CURLU_APPENDQUERY | CURLU_URLENCODE) !=
+			CURLUE_OK ||
 		curl_url_get(u, CURLUPART_URL, &out, 0) != CURLUE_OK)
 		return NULL;
 	ret = xstrdup(out);

@@ -1,6 +1,6 @@
 /*
- * Where a registry may send us. A URL from a server (a redirect, a token server) is taken when it is
- * https, or when it stays with who we already talk to; plain http to another party only between
+ * Where a registry may send us. A URL from a server (a redirect, a token server) is taken when it
+ * is https, or when it stays with who we already talk to; plain http to another party only between
  * loopback addresses. User names in URLs are refused.
  */
 #ifndef MLR_REGISTRY_URL_H
@@ -8,7 +8,7 @@
 
 #include "base/error.h"
 
-/* Same scheme, host and port? What is sent to one may then be sent to the other. 0 for what is no URL. */
+/* Same scheme, host and port? What one may see the other may then see. 0 for what is no URL. */
 int url_same_origin(const char *a, const char *b);
 
 /* Is the URL's host a loopback address (127.0.0.0/8, ::1, localhost)? */
@@ -17,7 +17,7 @@ int url_is_loopback(const char *url);
 /* The URL's "host" or "host:port", for messages. To free(). */
 char *url_authority(const char *url);
 
-/* May a redirect from the registry at base lead to url? Returns 0 or -EACCES, -EPROTO with the reason. */
+/* May a redirect from the registry at base lead to url? Returns 0, or -EACCES, -EPROTO and why. */
 int url_check_redirect(const char *url, const char *base, struct mlr_error *err);
 
 /* May the registry at base name url as its token server? Returns as above. */

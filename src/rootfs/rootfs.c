@@ -30,7 +30,12 @@ static void add_lower(struct store *st, enum store_tree_kind kind, const char *k
 {
 	auto_free char *rel = store_tree_relpath(kind, key);
 
-	strv_addf(&p->lowers, "%s/%s", store_path(st), rel);
+	auto_free char *path = xasprintf("%s/%s", store_path(st), rel);
+
+	/* An image may have one layer twice; overlayfs does not take a directory twice, and the topmost hides
+	 * the other. */
+	if (!strv_has(&p->lowers, path))
+		strv_take(&p->lowers, take_ptr(&path));
 }
 
 static int plan_image(struct store *st, const struct oci_ref *ref, const char *text, int lease,

@@ -1,8 +1,6 @@
 /*
  * The order matters. Host sources are cloned first (open_tree(2)), as descriptors, because the
- * scratch tmpfs then covers a host directory. In the scratch: upper and work directories of the
- * overlay and a short link to each lower tree, since overlay's option string is limited to a page.
- * Mounts travel by descriptor, targets are resolved inside the root: nothing can be swapped between
+ * overlay's scratch tmpfs then covers a host directory. Mounts travel by descriptor, targets are resolved inside the root: nothing can be swapped between
  * look-up and use (CVE-2021-30465).
  */
 #include "runtime/mounts.h"
@@ -12,7 +10,7 @@
 #include "base/log.h"
 #include "base/memory.h"
 #include "runtime/accounts.h"
-#include "runtime/runtime.h"
+#include "runtime/overlay.h"
 #include "runtime/target.h"
 
 #include <errno.h>
@@ -23,7 +21,6 @@
 #include <sys/mount.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
-#include <sys/utsname.h>
 #include <unistd.h>
 
 #define COPY_MAX (1u << 20) /* bytes of a host file that PLAN_COPY copies */
@@ -31,8 +28,7 @@
 struct assembly {
 	const struct plan *plan;
 	int *sources; /* one cloned mount (or open file) a plan entry, -1 for none */
-	int scratch;  /* top of the scratch tmpfs */
-	int root;     /* the container's root */
+	struct overlay overlay;
 };
 
 static void assembly_done(struct assembly *a)
@@ -41,10 +37,7 @@ static void assembly_done(struct assembly *a)
 		if (a->sources[i] >= 0)
 			close(a->sources[i]);
 	free(a->sources);
-	if (a->scratch >= 0)
-		close(a->scratch);
-	if (a->root >= 0)
-		close(a->root);
+	overlay_done(&a->overlay);
 }
 
 static int is_missing(int code)
@@ -111,142 +104,6 @@ static int open_sources(struct assembly *a, struct mlr_error *err)
 	return 0;
 }
 
-/*
- * A link in the scratch for every lower tree. The links go through /proc/self/fd, because the
- * store may lie below the directory that the scratch covers; the descriptors are of this mount
- * namespace, as overlayfs asks.
- */
-static int link_lowers(const struct plan *p, const int *fds, int scratch, struct mlr_error *err)
-{
-	for (size_t i = 0; i < p->lowers.n; i++) {
-		char name[24], text[32];
-
-		snprintf(name, sizeof(name), "%zu", i);
-		snprintf(text, sizeof(text), "/proc/self/fd/%d", fds[i]);
-		if (symlinkat(text, scratch, name) < 0)
-			return mlr_fail_errno(err, "make a link for a layer");
-	}
-	return 0;
-}
-
-static int mount_scratch(struct assembly *a, struct mlr_error *err)
-{
-	static const char *const places[] = { "/tmp", "/var/tmp", "/run", "/mnt" };
-	static const char *const dirs[] = { "root", "upper", "work" };
-	const char *place = NULL;
-	struct stat st;
-
-	for (size_t i = 0; i < ARRAY_LEN(places) && !place; i++)
-		if (stat(places[i], &st) == 0 && S_ISDIR(st.st_mode))
-			place = places[i];
-	if (!place)
-		return mlr_fail(err, ENOENT, "none of /tmp, /var/tmp, /run, /mnt is a directory");
-	if (mount("tmpfs", place, "tmpfs", MS_NOSUID | MS_NODEV, "mode=0755") < 0) {
-		int r = mlr_fail_errno(err, "mount a tmpfs in a user namespace");
-
-		runtime_hint_userns("/", err);
-		return r;
-	}
-	a->scratch = open(place, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	if (a->scratch < 0)
-		return mlr_fail_errno(err, "open the scratch tmpfs on '%s'", place);
-	for (size_t i = 0; i < ARRAY_LEN(dirs); i++)
-		if (mkdirat(a->scratch, dirs[i], 0755) < 0)
-			return mlr_fail_errno(err, "make '%s' in the scratch tmpfs", dirs[i]);
-	return 0;
-}
-
-static int overlay_failed(const struct plan *p, struct mlr_error *err)
-{
-	int code = errno;
-	struct utsname u;
-
-	uname(&u);
-	mlr_fail(err, code, "mount an overlay of the image's %zu %s: %s", p->lowers.n,
-		p->lowers.n == 1 ? "tree" : "trees", strerror(code));
-	if (code == ENODEV)
-		mlr_hint(err, "the kernel has no overlayfs; an administrator can load it: modprobe overlay");
-	else if (code == EPERM)
-		mlr_hint(err, "overlay mounts of ordinary users need Linux 5.11, this is %s", u.release);
-	else if (code == EINVAL)
-		mlr_hint(err, "the file system that holds '%s' may not serve as an overlay's lower layer; "
-			      "keep the store on a local one: --store DIR or MLRUN_STORE",
-			p->lowers.v[0]);
-	return -code;
-}
-
-/* "lowerdir=0:1:2,…": names relative to the scratch, which is the working directory meanwhile. */
-static char *overlay_options(size_t n)
-{
-	char *s = xmalloc(n * 8 + 80), *p = stpcpy(s, "lowerdir=");
-
-	for (size_t i = 0; i < n; i++)
-		p += sprintf(p, i ? ":%zu" : "%zu", i);
-	strcpy(p, ",upperdir=upper,workdir=work,userxattr");
-	return s;
-}
-
-static void close_fds(int *const *fds)
-{
-	for (int *p = *fds; p && *p >= 0; p++)
-		close(*p);
-	free(*fds);
-}
-
-static int open_lowers(const struct plan *p, int **ret, struct mlr_error *err)
-{
-	auto_call(close_fds) int *fds = xcalloc(p->lowers.n + 1, sizeof(int));
-
-	fds[0] = -1;
-	for (size_t i = 0; i < p->lowers.n; i++) {
-		int fd = open(p->lowers.v[i], O_PATH | O_DIRECTORY | O_CLOEXEC);
-
-		if (fd < 0)
-			return mlr_fail_errno(err, "open the image's tree '%s'", p->lowers.v[i]);
-		fds[i] = fd;
-		fds[i + 1] = -1;
-	}
-	*ret = take_ptr(&fds);
-	return 0;
-}
-
-/* The upper layer's top is the container's "/": it gets the image's mode and times. */
-static int copy_root_attributes(int lower, int scratch, struct mlr_error *err)
-{
-	struct stat st;
-
-	if (fstat(lower, &st) < 0 || fchmodat(scratch, "upper", st.st_mode & 01777, 0) < 0)
-		return mlr_fail_errno(err, "give the root the image's mode");
-
-	const struct timespec times[2] = { st.st_atim, st.st_mtim };
-
-	if (utimensat(scratch, "upper", times, 0) < 0)
-		return mlr_fail_errno(err, "give the root the image's times");
-	return 0;
-}
-
-static int mount_overlay(struct assembly *a, const int *lowers, struct mlr_error *err)
-{
-	const struct plan *p = a->plan;
-	auto_free char *options = overlay_options(p->lowers.n);
-	int r;
-
-	if (p->lowers.n == 0)
-		return mlr_fail(err, EINVAL, "the image has no layers");
-	r = link_lowers(p, lowers, a->scratch, err);
-	if (r < 0)
-		return r;
-	r = copy_root_attributes(lowers[0], a->scratch, err);
-	if (r < 0)
-		return r;
-	if (fchdir(a->scratch) < 0)
-		return mlr_fail_errno(err, "enter the scratch tmpfs");
-	if (mount("mlrun", "root", "overlay", MS_NOSUID | MS_NODEV, options) < 0)
-		return overlay_failed(p, err);
-	a->root = open("root", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	return a->root < 0 ? mlr_fail_errno(err, "open the overlay") : 0;
-}
-
 static int move_to(int source, int root, const struct plan_mount *m, struct mlr_error *err)
 {
 	auto_close int target = -1;
@@ -269,12 +126,12 @@ static int place_tmpfs(struct assembly *a, size_t i, struct mlr_error *err)
 	char name[32];
 
 	snprintf(name, sizeof(name), "tmpfs%zu", i);
-	if (mkdirat(a->scratch, name, 0755) < 0)
+	if (mkdirat(a->overlay.scratch, name, 0755) < 0)
 		return mlr_fail_errno(err, "make a directory in the scratch tmpfs");
-	fd = open_tree(a->scratch, name, OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC);
+	fd = open_tree(a->overlay.scratch, name, OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC);
 	if (fd < 0)
 		return mlr_fail_errno(err, "clone a directory of the scratch tmpfs");
-	return move_to(fd, a->root, &a->plan->mounts[i], err);
+	return move_to(fd, a->overlay.root, &a->plan->mounts[i], err);
 }
 
 /* Make room for a new thing at a path and open its parent, whose times are kept. */
@@ -305,7 +162,7 @@ static int place_copy(struct assembly *a, size_t i, struct mlr_error *err)
 		return mlr_fail(err, (int)-n, "read '%s': %s", m->source, strerror((int)-n));
 	if (n == COPY_MAX)
 		return mlr_fail(err, EFBIG, "'%s' is larger than %u bytes", m->source, COPY_MAX);
-	dir = clear_place(a->root, m->target, &name, &times, err);
+	dir = clear_place(a->overlay.root, m->target, &name, &times, err);
 	if (dir < 0)
 		return dir;
 	fd = openat(dir, name, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0644);
@@ -319,7 +176,7 @@ static int place_symlink(struct assembly *a, size_t i, struct mlr_error *err)
 {
 	const struct plan_mount *m = &a->plan->mounts[i];
 	const char *name = NULL;
-	auto_close int dir = target_parent(a->root, m->target, &name, err);
+	auto_close int dir = target_parent(a->overlay.root, m->target, &name, err);
 	auto_call(target_times_restore) struct target_times times = TARGET_TIMES_INIT;
 
 	if (dir < 0)
@@ -330,6 +187,21 @@ static int place_symlink(struct assembly *a, size_t i, struct mlr_error *err)
 	return 0;
 }
 
+static int place_devpts(struct assembly *a, size_t i, struct mlr_error *err)
+{
+	auto_close int target = target_open(a->overlay.root, a->plan->mounts[i].target, 1, err);
+	char path[32];
+
+	if (target < 0)
+		return target;
+	snprintf(path, sizeof(path), "/proc/self/fd/%d", target);
+	if (mount("devpts", path, "devpts", MS_NOSUID | MS_NOEXEC, "newinstance,ptmxmode=0666,mode=0620") < 0)
+		return mlr_fail_errno(err, "mount");
+	return 0;
+}
+
+static const char *const kind_names[] = { [PLAN_TMPFS] = "tmpfs", [PLAN_DEVPTS] = "devpts" };
+
 static int place(struct assembly *a, size_t i, struct mlr_error *err)
 {
 	const struct plan_mount *m = &a->plan->mounts[i];
@@ -339,7 +211,7 @@ static int place(struct assembly *a, size_t i, struct mlr_error *err)
 	case PLAN_BIND:
 		if (a->sources[i] < 0)
 			return 0;
-		r = move_to(a->sources[i], a->root, m, err);
+		r = move_to(a->sources[i], a->overlay.root, m, err);
 		break;
 	case PLAN_COPY:
 		if (a->sources[i] < 0)
@@ -349,19 +221,22 @@ static int place(struct assembly *a, size_t i, struct mlr_error *err)
 	case PLAN_TMPFS:
 		r = place_tmpfs(a, i, err);
 		break;
+	case PLAN_DEVPTS:
+		r = place_devpts(a, i, err);
+		break;
 	case PLAN_SYMLINK:
 		r = place_symlink(a, i, err);
 		break;
 	}
 	if (r < 0)
-		return mlr_wrap(err, "mount '%s' on '%s'", m->source ? m->source : "tmpfs", m->target);
+		return mlr_wrap(err, "mount '%s' on '%s'", m->source ? m->source : kind_names[m->kind], m->target);
 	return 0;
 }
 
 static int place_all(struct assembly *a, struct mlr_error *err)
 {
 	/* First, while no link of the image can lead to a host directory. */
-	int r = accounts_write(a->root, &a->plan->id, err);
+	int r = accounts_write(a->overlay.root, &a->plan->id, err);
 
 	for (size_t i = 0; r == 0 && i < a->plan->n_mounts; i++)
 		r = place(a, i, err);
@@ -375,14 +250,14 @@ static int seal_root(struct assembly *a, struct mlr_error *err)
 	if (!a->plan->read_only)
 		return 0;
 	/* The overlay alone: what is mounted on it has flags of its own. */
-	if (mount_setattr(a->root, "", AT_EMPTY_PATH, &attr, sizeof(attr)) < 0)
+	if (mount_setattr(a->overlay.root, "", AT_EMPTY_PATH, &attr, sizeof(attr)) < 0)
 		return mlr_fail_errno(err, "make the root read-only (needs Linux 5.12)");
 	return 0;
 }
 
 static int pivot(struct assembly *a, struct mlr_error *err)
 {
-	if (fchdir(a->root) < 0)
+	if (fchdir(a->overlay.root) < 0)
 		return mlr_fail_errno(err, "enter the new root");
 	/* pivot_root(2), "pivot_root(".", ".")": the old root comes to lie on the new one and is taken off. */
 	if (syscall(SYS_pivot_root, ".", ".") < 0)
@@ -406,26 +281,19 @@ static int enter_workdir(const char *dir, struct mlr_error *err)
 
 static int build(struct assembly *a, struct mlr_error *err)
 {
-	auto_call(close_fds) int *lowers = NULL;
 	auto_close int workdir = -1;
 	int r;
 
 	r = open_sources(a, err);
 	if (r < 0)
 		return r;
-	r = open_lowers(a->plan, &lowers, err);
-	if (r < 0)
-		return r;
-	r = mount_scratch(a, err);
-	if (r < 0)
-		return r;
-	r = mount_overlay(a, lowers, err);
+	r = overlay_mount(a->plan, &a->overlay, err);
 	if (r < 0)
 		return r;
 	r = place_all(a, err);
 	if (r < 0)
 		return r;
-	workdir = target_mkdir(a->root, a->plan->workdir, err);
+	workdir = target_mkdir(a->overlay.root, a->plan->workdir, err);
 	if (workdir < 0)
 		return mlr_wrap(err, "working directory");
 	return seal_root(a, err);
@@ -433,7 +301,7 @@ static int build(struct assembly *a, struct mlr_error *err)
 
 int mounts_enter(const struct plan *p, struct mlr_error *err)
 {
-	auto_call(assembly_done) struct assembly a = { .plan = p, .scratch = -1, .root = -1 };
+	auto_call(assembly_done) struct assembly a = { .plan = p, .overlay = OVERLAY_INIT };
 	mode_t mask = umask(022);
 	int r = build(&a, err);
 

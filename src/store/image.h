@@ -36,13 +36,20 @@ int store_image_put(struct store *st, const struct store_image *im, struct mlr_e
 int store_image_list(struct store *st, struct store_image **ret, size_t *n, struct mlr_error *err);
 void store_images_free(struct store_image *v, size_t n);
 
+enum store_remove_how { STORE_REMOVE_UNUSED, STORE_REMOVE_FORCE };
+
 /*
  * Forget a name, and then delete what no other name needs: manifest, configuration, facts, trees;
  * those of images that lost their name to a newer one as well, unless a process runs in them.
  * Renames away first and deletes later, so that no process sees half a tree.
  *
- * Returns 0, -ENOENT, or -EBUSY naming the process that still runs in it.
+ *   how    STORE_REMOVE_FORCE: in spite of processes of other hosts or PID namespaces, of which
+ *          nobody here can see whether they still run; never of one that runs here
+ *   ret    the image that the reference found and that is gone, for store_image_done(); may be NULL
+ *
+ * Returns 0, -ENOENT, or -EBUSY naming the process that runs in it, or may.
  */
-int store_image_remove(struct store *st, const struct oci_ref *ref, struct mlr_error *err);
+int store_image_remove(struct store *st, const struct oci_ref *ref, enum store_remove_how how,
+	struct store_image *ret, struct mlr_error *err);
 
 #endif

@@ -13,59 +13,57 @@
 #include <sys/stat.h>
 #include <time.h>
 
-#define FOREIGN_SECONDS (7 * 24 * 3600) /* how long another host's lease counts */
+#define FOREIGN_SECONDS (7 * 24 * 3600) /* how long a lease of another host or PID namespace counts */
 #define SWEEP_EVERY     256 /* one lease in so many cleans up, so that they do not pile up */
 #define HEX             64
 
 /* Is the lease still meant? Deletes it when not. */
-static int lease_judge(
-	int dir, const char *name, const struct store_process *p, const struct store_process *self)
+static int judge(
+	int dir, const char *name, const struct store_process *self, struct store_lease *ret)
 {
-	int alive = store_process_alive(p, self);
+	struct store_process p;
 	struct stat sb;
+	int alive;
 
-	if (alive < 0)
-		alive = fstatat(dir, name, &sb, AT_SYMLINK_NOFOLLOW) == 0 &&
-			time(NULL) - sb.st_mtime < FOREIGN_SECONDS;
-	if (!alive)
+	if (store_process_parse(name + HEX + 1, &p) < 0 ||
+		fstatat(dir, name, &sb, AT_SYMLINK_NOFOLLOW) < 0)
+		return 0;
+	alive = store_process_alive(&p, self);
+	if (alive == 0 || (alive < 0 && time(NULL) - sb.st_mtime >= FOREIGN_SECONDS)) {
 		unlinkat(dir, name, 0);
-	return alive;
-}
-
-/* Judge every lease, or those of one manifest; the first that holds is told and ends the search. */
-static int scan(struct store *st, const char *hex, struct store_process *held)
-{
-	struct store_process self, p;
-	int fd = openat(store_fd(st), "leases", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	DIR *d = fd < 0 ? NULL : fdopendir(fd);
-	struct dirent *e;
-	int found = 0;
-
-	if (!d || store_process_self(&self) < 0) {
-		if (d)
-			closedir(d);
 		return 0;
 	}
-	while (!found && (e = readdir(d))) {
-		if (hex && strncmp(e->d_name, hex, HEX) != 0)
-			continue;
-		if (strlen(e->d_name) <= HEX + 1 ||
-			store_process_parse(e->d_name + HEX + 1, &p) < 0)
-			continue;
-		if (lease_judge(dirfd(d), e->d_name, &p, &self) && held) {
-			*held = p;
-			found = 1;
-		}
-	}
-	closedir(d);
-	return found;
+	ret->pid = p.pid;
+	memcpy(ret->host, p.host, sizeof(ret->host));
+	ret->since = sb.st_mtime;
+	ret->here = strcmp(p.host, self->host) == 0;
+	ret->is_running = alive > 0;
+	return 1;
+}
+
+static DIR *open_leases(struct store *st)
+{
+	int fd = openat(store_fd(st), "leases", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+
+	return fd < 0 ? NULL : fdopendir(fd);
+}
+
+/* The next lease, of one manifest or of all. */
+static const char *next(DIR *d, const char *hex)
+{
+	struct dirent *e;
+
+	while ((e = readdir(d)))
+		if (strlen(e->d_name) > HEX + 1 && (!hex || strncmp(e->d_name, hex, HEX) == 0))
+			return e->d_name;
+	return NULL;
 }
 
 int store_lease_take(struct store *st, const char *manifest, struct mlr_error *err)
 {
 	struct store_process self;
 	const char *hex = oci_digest_hex(manifest);
-	char who[STORE_PROCESS_NAME], path[256], facts[96];
+	char who[STORE_PROCESS_NAME], path[280], facts[96];
 	int fd, r = store_process_self(&self);
 
 	if (r < 0)
@@ -98,18 +96,51 @@ int store_lease_take(struct store *st, const char *manifest, struct mlr_error *e
 	return 0;
 }
 
-int store_lease_held(struct store *st, const char *manifest, pid_t *pid, char host[65])
+int store_lease_held(struct store *st, const char *manifest, struct store_lease *ret)
 {
-	struct store_process p;
+	DIR *d = open_leases(st);
+	struct store_process self;
+	struct store_lease one;
+	const char *name;
+	int found = 0;
 
-	if (!scan(st, oci_digest_hex(manifest), &p))
-		return 0;
-	*pid = p.pid;
-	memcpy(host, p.host, STORE_HOST_SIZE);
-	return 1;
+	if (d && store_process_self(&self) == 0) {
+		while ((name = next(d, oci_digest_hex(manifest)))) {
+			if (!judge(dirfd(d), name, &self, &one))
+				continue;
+			if (!found || one.is_running)
+				*ret = one;
+			found = 1;
+			if (one.is_running)
+				break;
+		}
+	}
+	if (d)
+		closedir(d);
+	return found;
+}
+
+void store_lease_drop(struct store *st, const char *manifest)
+{
+	DIR *d = open_leases(st);
+	const char *name;
+
+	while (d && (name = next(d, oci_digest_hex(manifest))))
+		unlinkat(dirfd(d), name, 0);
+	if (d)
+		closedir(d);
 }
 
 void store_lease_sweep(struct store *st)
 {
-	scan(st, NULL, NULL);
+	DIR *d = open_leases(st);
+	struct store_process self;
+	struct store_lease one;
+	const char *name;
+
+	if (d && store_process_self(&self) == 0)
+		while ((name = next(d, NULL)))
+			judge(dirfd(d), name, &self, &one);
+	if (d)
+		closedir(d);
 }

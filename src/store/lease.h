@@ -1,7 +1,7 @@
 /*
  * Leases: a running container tells that its image is in use, so that rm leaves it alone.
  * Nobody stays behind to take a lease back; whether it is still meant is judged by /proc:
- * host, boot, pid and the process's start time are the lease's name.
+ * host, boot, PID namespace, pid and the process's start time are the lease's name.
  */
 #ifndef MLR_STORE_LEASE_H
 #define MLR_STORE_LEASE_H
@@ -9,6 +9,7 @@
 #include "base/error.h"
 #include "store/store.h"
 
+#include <stdint.h>
 #include <sys/types.h>
 
 /*
@@ -19,10 +20,22 @@
  */
 int store_lease_take(struct store *st, const char *manifest, struct mlr_error *err);
 
-/* Returns 1 and one such process's pid and host when the image is in use, else 0. Leases whose
- * process on this host and boot has ended are deleted on the way. A lease of another host counts
- * for seven days. */
-int store_lease_held(struct store *st, const char *manifest, pid_t *pid, char host[65]);
+/* A process that uses an image, or did when it was last seen. */
+struct store_lease {
+	char host[65];
+	pid_t pid;
+	int64_t since;  /* seconds since 1970 */
+	int here;       /* it is of this host (but perhaps of another PID namespace) */
+	int is_running; /* seen here and now; else of another host or PID namespace */
+};
+
+/* Returns 1 and one such process when the image is in use, one seen running if there is, else 0.
+ * Leases whose process on this host and boot has ended are deleted on the way. A lease of another
+ * host or PID namespace counts for seven days, as nobody here can see whether it still runs. */
+int store_lease_held(struct store *st, const char *manifest, struct store_lease *ret);
+
+/* Delete every lease on an image that is gone. */
+void store_lease_drop(struct store *st, const char *manifest);
 
 /* Delete every lease of this host whose process has ended. */
 void store_lease_sweep(struct store *st);

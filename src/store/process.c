@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 /* A small file of /proc, NUL-terminated. */
@@ -25,9 +26,9 @@ static int read_proc(const char *path, char *buf, size_t size)
 	return 0;
 }
 
-/* The start time in "pid (name) state ppid ...": counted after the last ')', as the name may hold
- * any byte. */
-static int read_start(const char *path, unsigned long long *start)
+/* The start time and the pid in "pid (name) state ppid ...": counted after the last ')', as the
+ * name may hold any byte. */
+static int read_stat(const char *path, pid_t *pid, unsigned long long *start)
 {
 	char buf[1024], *s;
 	int r = read_proc(path, buf, sizeof(buf));
@@ -39,6 +40,7 @@ static int read_start(const char *path, unsigned long long *start)
 		s = strchr(s + 1, ' ');
 	if (!s)
 		return -EIO;
+	*pid = (pid_t)strtol(buf, NULL, 10);
 	*start = strtoull(s + 1, NULL, 10);
 	return 0;
 }
@@ -57,15 +59,19 @@ int store_process_self(struct store_process *ret)
 {
 	struct store_process p = { .pid = getpid() };
 	char buf[64];
+	struct stat sb;
+	pid_t shown;
 	int r = read_proc("/proc/sys/kernel/random/boot_id", buf, sizeof(buf));
 
 	if (r < 0)
 		return r;
 	buf[strcspn(buf, "\n")] = '\0';
 	snprintf(p.boot, sizeof(p.boot), "%.36s", buf);
-	r = read_start("/proc/self/stat", &p.start);
+	r = read_stat("/proc/self/stat", &shown, &p.start);
 	if (r < 0)
 		return r;
+	if (shown == p.pid && stat("/proc/self/ns/pid", &sb) == 0) /* else /proc is another's */
+		p.pid_ns = sb.st_ino;
 	store_process_host(p.host);
 	*ret = p;
 	return 0;
@@ -73,30 +79,31 @@ int store_process_self(struct store_process *ret)
 
 void store_process_name(const struct store_process *p, char name[STORE_PROCESS_NAME])
 {
-	snprintf(name, STORE_PROCESS_NAME, "%s.%s.%ld.%llu", p->host, p->boot, (long)p->pid,
-		p->start);
+	snprintf(name, STORE_PROCESS_NAME, "%s.%s.%llu.%ld.%llu", p->host, p->boot, p->pid_ns,
+		(long)p->pid, p->start);
 }
 
 int store_process_parse(const char *name, struct store_process *ret)
 {
 	struct store_process p = { .pid = 0 };
-	char buf[STORE_PROCESS_NAME], *field[3];
+	char buf[STORE_PROCESS_NAME], *field[4];
 
 	if (strlen(name) >= sizeof(buf))
 		return -EINVAL;
 	strcpy(buf, name);
-	for (int i = 0; i < 3; i++) {
+	for (int i = 0; i < 4; i++) {
 		field[i] = strrchr(buf, '.');
 		if (!field[i])
 			return -EINVAL;
 		*field[i]++ = '\0';
 	}
+	p.pid_ns = strtoull(field[2], NULL, 10);
 	p.pid = (pid_t)strtol(field[1], NULL, 10);
 	p.start = strtoull(field[0], NULL, 10);
-	if (p.pid <= 0 || strlen(buf) >= sizeof(p.host) || strlen(field[2]) >= sizeof(p.boot))
+	if (p.pid <= 0 || strlen(buf) >= sizeof(p.host) || strlen(field[3]) >= sizeof(p.boot))
 		return -EINVAL;
 	strcpy(p.host, buf);
-	strcpy(p.boot, field[2]);
+	strcpy(p.boot, field[3]);
 	*ret = p;
 	return 0;
 }
@@ -105,11 +112,14 @@ int store_process_alive(const struct store_process *p, const struct store_proces
 {
 	unsigned long long start;
 	char path[40];
+	pid_t pid;
 
 	if (strcmp(p->host, self->host) != 0)
 		return -1;
 	if (strcmp(p->boot, self->boot) != 0)
 		return 0;
+	if (p->pid_ns != self->pid_ns || self->pid_ns == 0)
+		return -1;
 	snprintf(path, sizeof(path), "/proc/%ld/stat", (long)p->pid);
-	return read_start(path, &start) == 0 && start == p->start;
+	return read_stat(path, &pid, &start) == 0 && start == p->start;
 }

@@ -13,15 +13,16 @@
 struct store_process {
 	char host[STORE_HOST_SIZE]; /* fit for a file name: '/' and control characters replaced */
 	char boot[STORE_BOOT_SIZE]; /* /proc/sys/kernel/random/boot_id */
+	unsigned long long pid_ns; /* inode of its PID namespace; 0: /proc shows another one */
 	pid_t pid;
 	unsigned long long start; /* clock ticks from boot to its start (proc(5), stat, field 22) */
 };
 
 /*
- * "<host>.<boot>.<pid>.<start>", for file names, and back. The host may hold dots, so the rest is
+ * "<host>.<boot>.<pid namespace>.<pid>.<start>", for file names, and back. The host may hold dots, so the rest is
  * read from the end. Parsing returns 0 or -EINVAL.
  */
-#define STORE_PROCESS_NAME 160
+#define STORE_PROCESS_NAME 180
 void store_process_name(const struct store_process *p, char name[STORE_PROCESS_NAME]);
 int store_process_parse(const char *name, struct store_process *ret);
 
@@ -31,7 +32,8 @@ void store_process_host(char host[STORE_HOST_SIZE]);
 /* Who is calling. Returns 0 or -errno when /proc cannot tell. */
 int store_process_self(struct store_process *ret);
 
-/* Does that process still run? 1, 0, or -1 when it belongs to another host and cannot be judged. */
+/* Does that process still run? 1, 0, or -1 when it belongs to another host or another PID namespace
+ * and cannot be judged from here. */
 int store_process_alive(const struct store_process *p, const struct store_process *self);
 
 #endif

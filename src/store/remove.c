@@ -21,6 +21,7 @@
 #include <string.h>
 #include <sys/file.h>
 #include <sys/stat.h>
+#include <time.h>
 
 /*
  * A removal under way, in paths below the store's top: what the images that stay need, and what the
@@ -29,11 +30,13 @@
  */
 struct removal {
 	struct store *st;
+	enum store_remove_how how;
 	struct store_image image;
 	struct strv names; /* manifests that have a name other than this one */
 	struct strv keep, go;
 	char image_path[STORE_IMAGE_PATH], facts_path[STORE_IMAGE_PATH];
-	char *trash; /* "tmp/trash.<process>" */
+	char *who;               /* this process */
+	struct strv from, trash; /* what was thrown away, and its name "tmp/trash.<n>.<who>" now */
 };
 
 static void removal_done(struct removal *rm)
@@ -42,10 +45,12 @@ static void removal_done(struct removal *rm)
 	strv_done(&rm->names);
 	strv_done(&rm->keep);
 	strv_done(&rm->go);
-	free(rm->trash);
+	strv_done(&rm->from);
+	strv_done(&rm->trash);
+	free(rm->who);
 }
 
-static int make_trash(struct removal *rm, struct mlr_error *err)
+static int name_trash(struct removal *rm, struct mlr_error *err)
 {
 	struct store_process self;
 	char who[STORE_PROCESS_NAME];
@@ -54,42 +59,64 @@ static int make_trash(struct removal *rm, struct mlr_error *err)
 	if (r < 0)
 		return mlr_fail(err, -r, "read /proc/self/stat and boot_id: %s", strerror(-r));
 	store_process_name(&self, who);
-	rm->trash = xasprintf("tmp/trash.%s", who);
-	if (mkdirat(store_fd(rm->st), rm->trash, 0700) < 0 && errno != EEXIST)
-		return mlr_fail_errno(err, "create '%s/%s'", store_path(rm->st), rm->trash);
+	rm->who = xstrdup(who);
 	return 0;
 }
 
-/* The name that path has in the trash. */
-static char *trash_name(const struct removal *rm, const char *path)
+/* Delete what was thrown away. It takes long and nobody sees it any more, so it needs no lock. */
+static int empty_trash(struct removal *rm, struct mlr_error *err)
 {
-	char *name = xasprintf("%s/%s", rm->trash, path);
+	int r = 0;
 
-	for (char *c = name + strlen(rm->trash) + 1; *c; c++)
-		if (*c == '/')
-			*c = '-';
-	return name;
+	for (size_t i = 0; i < rm->trash.n; i++) {
+		int e = file_remove_tree(store_fd(rm->st), rm->trash.v[i], r < 0 ? NULL : err);
+
+		r = r < 0 ? r : e;
+	}
+	strv_done(&rm->trash);
+	strv_done(&rm->from);
+	return r;
 }
 
 /* Take one path out of sight. What is not there is gone already. */
-static int throw_away(const struct removal *rm, const char *path, struct mlr_error *err)
+static int throw_away(struct removal *rm, const char *path, struct mlr_error *err)
 {
-	auto_free char *to = trash_name(rm, path);
+	static unsigned serial;
+	auto_free char *to = xasprintf("tmp/trash.%u.%s",
+		__atomic_add_fetch(&serial, 1, __ATOMIC_RELAXED), rm->who);
 	int fd = store_fd(rm->st);
 
-	if (renameat(fd, path, fd, to) < 0 && errno != ENOENT)
+	if (renameat(fd, path, fd, to) < 0) {
+		if (errno == ENOENT)
+			return 0;
 		return mlr_fail_errno(err, "rename '%s/%s' to '%s'", store_path(rm->st), path, to);
+	}
+	strv_add(&rm->from, path);
+	strv_add(&rm->trash, to);
 	return 0;
 }
 
-/* Undo throw_away(). */
-static void take_back(const struct removal *rm, const char *path)
+/* The same, once the name is gone for good: on a full disk, what lies in the trash makes room for
+ * the next name in tmp/. */
+static int throw_away_for_good(struct removal *rm, const char *path, struct mlr_error *err)
 {
-	auto_free char *from = trash_name(rm, path);
+	int r = throw_away(rm, path, err);
+
+	if (r != -ENOSPC && r != -EDQUOT)
+		return r;
+	empty_trash(rm, NULL);
+	return throw_away(rm, path, err);
+}
+
+/* Undo every throw_away() so far. */
+static void take_back(const struct removal *rm)
+{
 	int fd = store_fd(rm->st);
 
-	if (renameat(fd, from, fd, path) < 0 && errno != ENOENT)
-		mlr_warning("cannot rename '%s' back to '%s': %s", from, path, strerror(errno));
+	for (size_t i = rm->trash.n; i-- > 0;)
+		if (renameat(fd, rm->trash.v[i], fd, rm->from.v[i]) < 0)
+			mlr_warning("cannot rename '%s' back to '%s': %s", rm->trash.v[i],
+				rm->from.v[i], strerror(errno));
 }
 
 static void add_blob(struct strv *paths, const char *digest)
@@ -152,8 +179,8 @@ static int look_at_others(struct removal *rm, struct mlr_error *err)
 /* An image without a name goes, too, unless a process still runs in it. */
 static int look_at_nameless(struct removal *rm, const char *file, struct mlr_error *err)
 {
-	char manifest[OCI_DIGEST_SIZE], host[STORE_HOST_SIZE];
-	pid_t pid;
+	char manifest[OCI_DIGEST_SIZE];
+	struct store_lease lease;
 
 	if (strlen(file) != 64 + strlen(".json") || strcmp(file + 64, ".json") != 0)
 		return 0;
@@ -162,7 +189,7 @@ static int look_at_nameless(struct removal *rm, const char *file, struct mlr_err
 		strcmp(manifest, rm->image.manifest) == 0)
 		return 0;
 	return add_parts(rm->st, manifest,
-		store_lease_held(rm->st, manifest, &pid, host) ? &rm->keep : &rm->go, err);
+		store_lease_held(rm->st, manifest, &lease) ? &rm->keep : &rm->go, err);
 }
 
 static int look_at_facts(struct removal *rm, struct mlr_error *err)
@@ -203,21 +230,44 @@ static int look(struct removal *rm, const struct oci_ref *ref, struct mlr_error 
 	return add_parts(rm->st, rm->image.manifest, &rm->go, err);
 }
 
+/* A process that nobody here can see; it may have ended long ago. */
+static int refuse_unseen(
+	const struct removal *rm, const struct store_lease *l, struct mlr_error *err)
+{
+	char when[32] = "?";
+	time_t t = (time_t)l->since;
+	struct tm tm;
+
+	if (localtime_r(&t, &tm))
+		strftime(when, sizeof(when), "%Y-%m-%d %H:%M", &tm);
+	mlr_fail(err, EBUSY,
+		"image '%s' was started in by process %ld on '%s'%s at %s; whether it still runs "
+		"cannot be seen from here",
+		rm->image.name, (long)l->pid, l->host,
+		l->here ? " in another PID namespace" : "", when);
+	if (l->here)
+		mlr_hint(err, "run mlrun rm there, or mlrun rm --force");
+	else
+		mlr_hint(err, "run mlrun rm on '%s', or mlrun rm --force", l->host);
+	return -EBUSY;
+}
+
 static int check_leases(const struct removal *rm, struct mlr_error *err)
 {
-	char host[STORE_HOST_SIZE];
-	pid_t pid;
+	struct store_lease l;
 
-	if (has_other_name(rm) || !store_lease_held(rm->st, rm->image.manifest, &pid, host))
+	if (has_other_name(rm) || !store_lease_held(rm->st, rm->image.manifest, &l))
 		return 0;
+	if (!l.is_running)
+		return rm->how == STORE_REMOVE_FORCE ? 0 : refuse_unseen(rm, &l, err);
 	mlr_fail(err, EBUSY, "image '%s' is in use by process %ld on '%s'", rm->image.name,
-		(long)pid, host);
+		(long)l.pid, l.host);
 	mlr_hint(err, "remove it when that process has ended");
 	return -EBUSY;
 }
 
 /* The name goes before the leases are looked at for good: who takes one later finds no facts. */
-static int unname(const struct removal *rm, struct mlr_error *err)
+static int unname(struct removal *rm, struct mlr_error *err)
 {
 	int r = check_leases(rm, err); /* most refusals end here, with nothing moved */
 
@@ -228,10 +278,8 @@ static int unname(const struct removal *rm, struct mlr_error *err)
 	r = throw_away(rm, rm->facts_path, err);
 	if (r == 0)
 		r = check_leases(rm, err);
-	if (r < 0) {
-		take_back(rm, rm->facts_path);
-		take_back(rm, rm->image_path);
-	}
+	if (r < 0)
+		take_back(rm);
 	return r;
 }
 
@@ -240,15 +288,17 @@ static int remove_locked(struct removal *rm, const struct oci_ref *ref, struct m
 	int r = look(rm, ref, err);
 
 	if (r == 0)
-		r = make_trash(rm, err);
+		r = name_trash(rm, err);
 	if (r == 0)
 		r = unname(rm, err);
 	if (r < 0)
 		return r;
 	file_sync_dir(store_fd(rm->st), "images");
+	if (!has_other_name(rm))
+		store_lease_drop(rm->st, rm->image.manifest);
 	for (size_t i = 0; i < rm->go.n && r == 0; i++)
 		if (!strv_has(&rm->keep, rm->go.v[i]))
-			r = throw_away(rm, rm->go.v[i], err);
+			r = throw_away_for_good(rm, rm->go.v[i], err);
 	return r;
 }
 
@@ -267,9 +317,10 @@ static int lock_store(struct store *st, int *own, struct mlr_error *err)
 	return 0;
 }
 
-int store_image_remove(struct store *st, const struct oci_ref *ref, struct mlr_error *err)
+int store_image_remove(struct store *st, const struct oci_ref *ref, enum store_remove_how how,
+	struct store_image *ret, struct mlr_error *err)
 {
-	auto_call(removal_done) struct removal rm = { .st = st };
+	auto_call(removal_done) struct removal rm = { .st = st, .how = how };
 	auto_close int own = -1;
 	int r;
 
@@ -284,11 +335,13 @@ int store_image_remove(struct store *st, const struct oci_ref *ref, struct mlr_e
 	}
 	pthread_mutex_unlock(&st->mutex);
 
-	/* Deleting takes long and nobody sees it any more, so it needs no lock. */
-	if (rm.trash) {
-		int e = file_remove_tree(store_fd(st), rm.trash, r < 0 ? NULL : err);
-
-		r = r < 0 ? r : e;
+	if (r < 0)
+		empty_trash(&rm, NULL);
+	else
+		r = empty_trash(&rm, err);
+	if (r == 0 && ret) {
+		*ret = rm.image;
+		rm.image = (struct store_image)STORE_IMAGE_INIT;
 	}
 	return r;
 }

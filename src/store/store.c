@@ -75,6 +75,43 @@ static int check_owner(const struct store *st, struct mlr_error *err)
 	return -EACCES;
 }
 
+/* May an entry lie in a store, or in what becomes one? */
+static int is_ours(const char *name)
+{
+	static const char *const others[] = { ".", "..", "version", "lock",
+		"lost+found" /* a fresh ext4 file system has it */ };
+
+	for (size_t i = 0; i < ARRAY_LEN(parts); i++)
+		if (strcmp(name, parts[i]) == 0)
+			return 1;
+	for (size_t i = 0; i < ARRAY_LEN(others); i++)
+		if (strcmp(name, others[i]) == 0)
+			return 1;
+	return strncmp(name, "version.", 8) == 0; /* file_replace() was killed in the middle */
+}
+
+/* Trees would belong to us and the store's owner could not delete them; root may write anywhere. */
+static int check_writer(const struct store *st, struct mlr_error *err)
+{
+	char owner[64];
+	struct passwd *pw;
+	struct stat sb;
+
+	if (fstat(st->fd, &sb) < 0)
+		return mlr_fail_errno(err, "store '%s'", st->path);
+	if (sb.st_uid == geteuid())
+		return 0;
+	pw = getpwuid(sb.st_uid);
+	if (pw)
+		snprintf(owner, sizeof(owner), "%s", pw->pw_name);
+	else
+		snprintf(owner, sizeof(owner), "#%ld", (long)sb.st_uid); /* as sudo spells it */
+	mlr_fail(err, EACCES, "store '%s' belongs to user %s, who alone may add to it", st->path, owner);
+	mlr_hint(err, "sudo -u '%s' mlrun does so; or choose another with --store or MLRUN_STORE",
+		owner);
+	return -EACCES;
+}
+
 /* A directory with other things than ours in it is not taken over. */
 static int check_empty(const struct store *st, struct mlr_error *err)
 {
@@ -86,11 +123,7 @@ static int check_empty(const struct store *st, struct mlr_error *err)
 	if (!d)
 		return mlr_fail_errno(err, "store '%s'", st->path);
 	while (r == 0 && (e = readdir(d))) {
-		int ours = e->d_name[0] == '.' || strncmp(e->d_name, "version", 7) == 0;
-
-		for (size_t i = 0; i < ARRAY_LEN(parts) && !ours; i++)
-			ours = strcmp(e->d_name, parts[i]) == 0;
-		if (!ours) {
+		if (!is_ours(e->d_name)) {
 			r = mlr_fail(err, ENOTEMPTY,
 				"'%s' is not a store of images and not empty ('%.100s')", st->path,
 				e->d_name);
@@ -165,15 +198,24 @@ static int open_top(struct store *st, int create, struct mlr_error *err)
 	if (st->fd < 0)
 		return mlr_fail_errno(err, "open store '%s'", st->path);
 	r = check_owner(st, err);
+	if (r == 0 && create)
+		r = check_writer(st, err);
 	return r < 0 ? r : check_version(st, create, err);
 }
 
 int store_open(const char *dir, int create, struct store **ret, struct mlr_error *err)
 {
-	auto_store struct store *st = xcalloc(1, sizeof(*st));
-	char *path = dir ? xstrdup(dir) : default_path(err);
+	auto_store struct store *st = NULL;
+	char *path;
 	int r;
 
+	if (dir && !*dir) {
+		mlr_fail(err, EINVAL, "the store's name is empty");
+		mlr_hint(err, "name a directory with --store, or leave it out");
+		return -EINVAL;
+	}
+	path = dir ? xstrdup(dir) : default_path(err);
+	st = xcalloc(1, sizeof(*st));
 	st->fd = st->hold_fd = -1;
 	pthread_mutex_init(&st->mutex, NULL);
 	st->path = path ? absolute(path, err) : NULL;

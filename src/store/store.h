@@ -27,7 +27,8 @@ struct store;
  *
  *   dir     where; NULL: $MLRUN_STORE, else $XDG_DATA_HOME/mlrun, else ~/.local/share/mlrun
  *           (the home directory by $HOME, else the user database)
- *   create  make it when it is not there; otherwise its absence is -ENOENT
+ *   create  for adding to it: make it when it is not there, refuse that of another user;
+ *           otherwise its absence is -ENOENT
  *
  * A store of a newer format, or one whose top directory others than its owner may write to and
  * which is not ours, is refused with the way out.

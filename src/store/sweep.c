@@ -17,6 +17,7 @@
 #include <sys/stat.h>
 #include <time.h>
 
+#define TRASH_SECONDS (7 * 24 * 3600) /* an rm lives for minutes */
 #define TEMP_SECONDS 3600 /* a document's temporary file lives for milliseconds */
 
 static void remove_entry(int dir, const char *name)
@@ -28,14 +29,21 @@ static void remove_entry(int dir, const char *name)
 		mlr_debug("store: %s", err.text);
 }
 
-/* "trash.<host>.<boot>.<pid>.<start>": what an rm that was killed had already renamed away. */
+/* "trash.<n>.<process>": what an rm that was killed had already renamed away. */
 static void sweep_trash(int dir, const char *name, const struct store_process *self)
 {
-	struct store_process p = { .pid = 0 };
+	const char *dot = strchr(name + strlen("trash."), '.');
+	struct store_process p;
+	struct stat sb;
+	int alive;
 
-	if (store_process_parse(name + strlen("trash."), &p) < 0)
+	if (!dot || store_process_parse(dot + 1, &p) < 0)
 		return;
-	if (store_process_alive(&p, self) == 0)
+	alive = store_process_alive(&p, self);
+	if (alive < 0) /* out of sight; renaming it set its change time */
+		alive = fstatat(dir, name, &sb, AT_SYMLINK_NOFOLLOW) == 0 &&
+			time(NULL) - sb.st_ctime < TRASH_SECONDS;
+	if (!alive)
 		remove_entry(dir, name);
 }
 

@@ -9,7 +9,9 @@ setup_file() {
 	image_push_tar -c --config.entrypoint -c /bin/echo -c --config.entrypoint -c entry \
 		-c --config.cmd -c cmd -c --config.user -c 1234 -c --config.workingdir -c /made/here \
 		entry "$BATS_FILE_TMPDIR/tiny.tar"
-	MLRUN_STORE=$BATS_FILE_TMPDIR/store mlrun pull -q "$REGISTRY/tiny" "$REGISTRY/entry"
+	image_push_tar -c --config.entrypoint -c '' -c --config.cmd -c /bin/echo -c --config.cmd -c ran \
+		hollow "$BATS_FILE_TMPDIR/tiny.tar"
+	MLRUN_STORE=$BATS_FILE_TMPDIR/store mlrun pull -q "$REGISTRY/tiny" "$REGISTRY/entry" "$REGISTRY/hollow"
 	registry_stop # exec must not need it
 }
 
@@ -50,7 +52,7 @@ in_tiny() { mlrun exec "$IMG" "$@"; }
 
 @test "exec: mlrun's own failures exit 125 and say the way out" {
 	run -125 mlrun exec
-	assert_output --partial "an image is missing"
+	assert_output --partial "mlrun exec: an image is missing"
 	run -125 mlrun exec --no-such-option "$IMG" true
 	assert_output --partial "unrecognized option"
 	run -125 mlrun exec never/pulled:1 true
@@ -205,6 +207,58 @@ in_tiny() { mlrun exec "$IMG" "$@"; }
 	refute_line kmsg
 }
 
+@test "exec: a HOME that the container cannot have is replaced by one that it can" {
+	local bad
+	for bad in / // /bin /usr/sbin /proc /dev/null /tmp "$BATS_TEST_TMPDIR/not/there" relative; do
+		HOME=$bad run -0 mlrun exec -w / "$IMG" sh -c 'echo x >$HOME/new && echo $HOME && ls /bin/sh'
+		assert_line --index 0 --regexp '^/(home/.+|root)$|^'"$(getent passwd "$(id -u)" | cut -d: -f6)"'$'
+	done
+	[ ! -e "$BATS_TEST_TMPDIR/not" ]
+	HOME=/nowhere/./yet/ run -0 in_tiny sh -c 'echo x >$HOME/new && echo $HOME'
+	assert_output /nowhere/yet
+}
+
+@test "exec: the home directory is not mounted by another of its names" {
+	mkdir -p "$HOME/sub"
+	cd "$HOME"
+	# Outside of /tmp, which is mounted anyway.
+	home=$(mktemp -d /var/tmp/mlrun-home.XXXXXX)
+	ln -s "$home" "$home-link"
+	touch "$home/secret"
+	cd "$home"
+	HOME=$home-link run -0 mlrun exec "$IMG" sh -c 'ls; ls $HOME'
+	refute_output --partial secret
+	HOME=$home/ run -0 mlrun exec "$IMG" sh -c 'ls; ls $HOME'
+	refute_output --partial secret
+	HOME=$home-link run -0 mlrun exec --home "$IMG" sh -c 'ls; pwd'
+	assert_line --index 0 secret
+	rm -r "$home" "$home-link"
+}
+
+@test "exec: pseudo-terminals can be had, and the caller's terminal has a name" {
+	python='import os, pty; m, s = pty.openpty(); os.write(s, b"from a pty"); print(os.read(m, 99), os.ttyname(s))'
+	run -0 script -qec "mlrun exec -v /usr -v /lib -v /lib64 $IMG sh -c 'tty; /usr/bin/python3 -c \"\$0\"' '$python'" /dev/null
+	assert_line --index 0 --regexp '^/dev/(console|pts/[0-9]+)'
+	assert_line --index 1 --regexp "^b'from a pty' /dev/pts/[0-9]+"
+}
+
+@test "exec: with standard descriptors closed no file takes their place" {
+	mlrun exec -w / "$IMG" sh -c 'ls -l /proc/self/fd/0 /proc/self/fd/1 >/tmp/'"$$"'.fds' <&- >&- 2>&-
+	run -0 cat /tmp/$$.fds
+	rm /tmp/$$.fds
+	assert_line --index 0 --partial "/dev/null"
+}
+
+@test "exec: an image of another owner can be run, its files cannot be changed" {
+	[ "$(id -u)" != 0 ] || skip "root is the owner of the host's files"
+	# Files of root, whom the container does not know.
+	run -0 mlrun exec -w / rootfs:/usr busybox sh -c 'id -u; busybox head -n 1 /etc/passwd; busybox touch $HOME/x'
+	assert_line --index 0 "$(id -u)"
+	assert_line --index 1 --regexp "^$(id -un):"
+	run -0 mlrun exec --read-only -w / rootfs:/usr busybox true
+	run -1 mlrun exec -w / rootfs:/usr busybox sh -c 'echo x >>/bin/busybox'
+}
+
 # --- who ---------------------------------------------------------------------------------
 
 @test "exec: the caller keeps his ids and passwd knows him" {
@@ -276,6 +330,11 @@ in_tiny() { mlrun exec "$IMG" "$@"; }
 	assert_line PYTHONNOUSERSITE=1
 	refute_output --partial PYTHONPATH
 	refute_output --partial LD_LIBRARY_PATH=/y
+}
+
+@test "exec: an Entrypoint of one empty string is none" {
+	run -0 mlrun exec "$REGISTRY/hollow"
+	assert_output ran
 }
 
 @test "exec: --clearenv drops the caller's variables, but Slurm's and MPI's" {

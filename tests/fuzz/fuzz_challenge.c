@@ -14,7 +14,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 /* What a registry on the internet may send us to is https, and a query does not change the host. */
 static void check_url(const char *url)
 {
-	auto_free char *with_query = url_add_query(url, "scope", url), *authority = url_authority(url);
+	auto_free char *with_query = url_add_query(url, "scope", url),
+		       *authority = url_authority(url);
 
 	if (*authority == '\0' && url_same_origin(url, url))
 		abort();

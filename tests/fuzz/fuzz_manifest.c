@@ -11,8 +11,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 static const char *const types[] = { NULL, "application/vnd.oci.image.manifest.v1+json",
 	"application/vnd.oci.image.index.v1+json; charset=utf-8",
 	"application/vnd.docker.distribution.manifest.v2+json",
-	"application/vnd.docker.distribution.manifest.list.v2+json", "application/json", "text/html",
-	"application/vnd.docker.distribution.manifest.v1+prettyjws" };
+	"application/vnd.docker.distribution.manifest.list.v2+json", "application/json",
+	"text/html", "application/vnd.docker.distribution.manifest.v1+prettyjws" };
 
 static void check_document(const char *json, size_t len, uint8_t choice)
 {

@@ -1,7 +1,7 @@
 /*
- * Runs a fuzz target over the files of its corpus, tests/fuzz/corpus/<target>/, one TAP line a file:
- * what once broke a parser is tried again by every `make check`. With --enable-fuzz libFuzzer's main
- * takes this one's place.
+ * Runs a fuzz target over the files of its corpus, tests/fuzz/corpus/<target>/, one TAP line a
+ * file: what once broke a parser is tried again by every `make check`. With --enable-fuzz
+ * libFuzzer's main takes this one's place.
  */
 #include "base/cleanup.h"
 #include "base/file.h"
@@ -51,7 +51,8 @@ int main(int argc, char **argv)
 	if (argc > 1)
 		dir = xstrdup(argv[1]);
 	else
-		dir = xasprintf("%s/tests/fuzz/corpus/%s", top ? top : ".", target ? target + 1 : "");
+		dir = xasprintf(
+			"%s/tests/fuzz/corpus/%s", top ? top : ".", target ? target + 1 : "");
 	n = scandir(dir, &files, is_file, alphasort);
 	if (n <= 0) {
 		printf("Bail out! no corpus in '%s'\n", dir);

@@ -9,6 +9,7 @@
 #include "base/file.h"
 #include "base/hash.h"
 #include "base/memory.h"
+#include "base/path.h"
 #include "base/strv.h"
 
 #include <fcntl.h>
@@ -159,6 +160,36 @@ static void both_hashes_give_the_digests_of_fips_180(void **state)
 	assert_string_equal(hex, abc);
 }
 
+static void expect_clean(const char *path, const char *want)
+{
+	auto_free char *got = path_clean(path);
+
+	assert_string_equal(got, want);
+}
+
+static void a_path_is_cleaned_without_looking_at_links(void **state)
+{
+	(void)state;
+	expect_clean("/", "/");
+	expect_clean("//", "/");
+	expect_clean("/a//b/./../c/", "/a/c");
+	expect_clean("/../..", "/");
+	expect_clean("/..a/...", "/..a/...");
+	expect_clean("/a/..", "/");
+	assert_null(path_clean("a"));
+	assert_null(path_clean(""));
+}
+
+static void a_path_is_below_by_whole_components(void **state)
+{
+	(void)state;
+	assert_true(path_below("/data", "/data"));
+	assert_true(path_below("/data/x", "/data"));
+	assert_true(path_below("/data", "/"));
+	assert_false(path_below("/database", "/data"));
+	assert_false(path_below("/", "/data"));
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -170,6 +201,8 @@ int main(void)
 		cmocka_unit_test(a_tree_is_removed_without_following_links_out_of_it),
 		cmocka_unit_test(an_environment_list_holds_each_key_once_and_in_place),
 		cmocka_unit_test(a_list_grows_and_stays_terminated),
+		cmocka_unit_test(a_path_is_cleaned_without_looking_at_links),
+		cmocka_unit_test(a_path_is_below_by_whole_components),
 		cmocka_unit_test(both_hashes_give_the_digests_of_fips_180),
 	};
 

@@ -120,6 +120,7 @@ static void a_bad_line_of_an_env_file_is_named_with_its_number(void **state)
 	close(fd);
 	strv_add(&o.env_files, name);
 	plan_init(&p);
+	p.id.home = strdup("/home/ann");
 	assert_int_equal(environment_plan(&o, caller, &none, &p, &err), -EINVAL);
 	assert_non_null(strstr(err.text, "line 2: '=x' is no variable"));
 	strv_done(&o.env_files);
@@ -138,6 +139,8 @@ static void a_volume_is_read_as_source_target_flags(void **state)
 	assert_string_equal(p.mounts[1].source, "/usr");
 	assert_string_equal(p.mounts[1].target, "/x");
 	assert_int_equal(p.mounts[1].flags, PLAN_READONLY | PLAN_NOSUID);
+	assert_int_equal(volume_plan("/proc/self", &p, NULL), 0);
+	assert_string_equal(p.mounts[2].target, "/proc/self");
 }
 
 static void refuse(const char *text, const char *why)

@@ -135,7 +135,14 @@ static int remove_image(const char *name)
 {
 	auto_call(oci_ref_done) struct oci_ref ref = ref_of(name);
 
-	return store_image_remove(st, &ref, &err);
+	return store_image_remove(st, &ref, STORE_REMOVE_UNUSED, NULL, &err);
+}
+
+static int remove_by_force(const char *name)
+{
+	auto_call(oci_ref_done) struct oci_ref ref = ref_of(name);
+
+	return store_image_remove(st, &ref, STORE_REMOVE_FORCE, NULL, &err);
 }
 
 static int find(const char *name, struct store_image *ret)
@@ -209,6 +216,47 @@ static void a_directory_with_other_things_in_it_is_not_taken_over(void **state)
 	says("thesis.tex");
 	assert_int_equal(store_open(path, 0, &s, &err), -ENOENT);
 	says("is not a store of images");
+}
+
+static void a_directory_with_hidden_files_is_not_empty(void **state)
+{
+	auto_store struct store *s = NULL;
+	auto_free char *path = xasprintf("%s/home", dir);
+
+	(void)state;
+	ok(mkdir(path, 0755));
+	ok(mkdirat(store_fd(st), "home/.ssh", 0700));
+	assert_int_equal(store_open(path, 1, &s, &err), -ENOTEMPTY);
+	says(".ssh");
+	ok(unlinkat(store_fd(st), "home/.ssh", AT_REMOVEDIR));
+	ok(mkdirat(store_fd(st), "home/lost+found", 0700)); /* mkfs.ext4 made it */
+	ok(store_open(path, 1, &s, &err));
+}
+
+static void an_empty_name_is_no_store(void **state)
+{
+	auto_store struct store *s = NULL;
+
+	(void)state;
+	assert_int_equal(store_open("", 1, &s, &err), -EINVAL);
+	says("the store's name is empty\nhint: name a directory with --store");
+}
+
+static void nobody_adds_to_the_store_of_another_user(void **state)
+{
+	struct store *s = NULL;
+
+	(void)state;
+	if (geteuid() != 0) { /* root's own directories serve as well */
+		assert_int_equal(store_open("/", 1, &s, &err), -EACCES);
+		says("store '/' belongs to user ");
+		return;
+	}
+	ok(chown(dir, 54321, 54321));
+	assert_int_equal(store_open(dir, 1, &s, &err), -EACCES);
+	says("' belongs to user #54321, who alone may add to it\nhint: sudo -u '#54321' mlrun");
+	ok(store_open(dir, 0, &s, &err)); /* reading is fine */
+	store_close(s);
 }
 
 static void a_blob_comes_back_and_one_of_other_bytes_is_refused(void **state)
@@ -425,21 +473,24 @@ static void an_image_in_use_is_not_removed_until_its_user_ends(void **state)
 {
 	auto_call(store_image_done) struct store_image im = STORE_IMAGE_INIT;
 	auto_free char *words = NULL;
-	char host[65];
-	pid_t pid, who = 0;
+	struct store_lease l;
+	pid_t pid;
 
 	(void)state;
 	make_image("a:1", MANIFEST_A, NULL, LAYER_1, LAYER_2);
 	pid = lease_in_child(MANIFEST_A);
-	assert_int_equal(store_lease_held(st, MANIFEST_A, &who, host), 1);
-	assert_int_equal(who, pid);
+	assert_int_equal(store_lease_held(st, MANIFEST_A, &l), 1);
+	assert_int_equal(l.pid, pid);
+	assert_true(l.here && l.is_running);
 	assert_int_equal(remove_image("a:1"), -EBUSY);
 	words = xasprintf(
-		"image 'docker.io/library/a:1' is in use by process %ld on '%s'", (long)pid, host);
+		"image 'docker.io/library/a:1' is in use by process %ld on '%s'", (long)pid, l.host);
+	says(words);
+	assert_int_equal(remove_by_force("a:1"), -EBUSY);
 	says(words);
 	ok(find("a:1", &im)); /* still whole */
 	reap(pid, SIGKILL);
-	assert_int_equal(store_lease_held(st, MANIFEST_A, &who, host), 0);
+	assert_int_equal(store_lease_held(st, MANIFEST_A, &l), 0);
 	assert_int_equal(count("leases"), 0);
 	ok(remove_image("a:1"));
 }
@@ -447,8 +498,8 @@ static void an_image_in_use_is_not_removed_until_its_user_ends(void **state)
 static void a_lease_of_an_earlier_boot_or_a_reused_pid_is_dead(void **state)
 {
 	struct store_process self;
-	char path[256], who[STORE_PROCESS_NAME], host[65];
-	pid_t pid;
+	char path[280], who[STORE_PROCESS_NAME];
+	struct store_lease l;
 
 	(void)state;
 	ok(store_process_self(&self));
@@ -456,22 +507,22 @@ static void a_lease_of_an_earlier_boot_or_a_reused_pid_is_dead(void **state)
 	store_process_name(&self, who);
 	snprintf(path, sizeof(path), "leases/%s.%s", oci_digest_hex(MANIFEST_A), who);
 	ok(file_replace(store_fd(st), path, "", 0, 0644, &err));
-	assert_int_equal(store_lease_held(st, MANIFEST_A, &pid, host), 0);
+	assert_int_equal(store_lease_held(st, MANIFEST_A, &l), 0);
 	self.start--;
 	memset(self.boot, '0', 8);
 	store_process_name(&self, who);
 	snprintf(path, sizeof(path), "leases/%s.%s", oci_digest_hex(MANIFEST_A), who);
 	ok(file_replace(store_fd(st), path, "", 0, 0644, &err));
-	assert_int_equal(store_lease_held(st, MANIFEST_A, &pid, host), 0);
+	assert_int_equal(store_lease_held(st, MANIFEST_A, &l), 0);
 	assert_int_equal(count("leases"), 0);
 }
 
 static void a_lease_of_another_host_counts_for_seven_days(void **state)
 {
 	struct store_process self;
-	char path[256], who[STORE_PROCESS_NAME], host[65];
+	char path[280], who[STORE_PROCESS_NAME];
 	struct timespec old[2];
-	pid_t pid = 0;
+	struct store_lease l;
 
 	(void)state;
 	ok(store_process_self(&self));
@@ -479,12 +530,56 @@ static void a_lease_of_another_host_counts_for_seven_days(void **state)
 	store_process_name(&self, who);
 	snprintf(path, sizeof(path), "leases/%s.%s", oci_digest_hex(MANIFEST_A), who);
 	ok(file_replace(store_fd(st), path, "", 0, 0644, &err));
-	assert_int_equal(store_lease_held(st, MANIFEST_A, &pid, host), 1);
-	assert_string_equal(host, "node17.cluster.example");
+	assert_int_equal(store_lease_held(st, MANIFEST_A, &l), 1);
+	assert_string_equal(l.host, "node17.cluster.example");
+	assert_false(l.here || l.is_running);
 	old[0].tv_sec = old[1].tv_sec = time(NULL) - 8 * 24 * 3600;
 	old[0].tv_nsec = old[1].tv_nsec = 0;
 	assert_int_equal(utimensat(store_fd(st), path, old, 0), 0);
-	assert_int_equal(store_lease_held(st, MANIFEST_A, &pid, host), 0);
+	assert_int_equal(store_lease_held(st, MANIFEST_A, &l), 0);
+}
+
+static void a_lease_of_another_pid_namespace_counts_like_one_of_another_host(void **state)
+{
+	struct store_process self;
+	char path[280], who[STORE_PROCESS_NAME];
+	struct store_lease l;
+
+	(void)state;
+	ok(store_process_self(&self));
+	assert_int_not_equal(self.pid_ns, 0);
+	self.pid_ns++;
+	self.pid = 4000000; /* no such process here; there may well be one over there */
+	store_process_name(&self, who);
+	snprintf(path, sizeof(path), "leases/%s.%s", oci_digest_hex(MANIFEST_A), who);
+	ok(file_replace(store_fd(st), path, "", 0, 0644, &err));
+	assert_int_equal(store_lease_held(st, MANIFEST_A, &l), 1);
+	assert_int_equal(l.pid, 4000000);
+	assert_true(l.here && !l.is_running);
+	assert_true(is_there(path));
+}
+
+static void what_a_process_out_of_sight_was_started_in_goes_by_force_only(void **state)
+{
+	struct store_process self;
+	char path[280], who[STORE_PROCESS_NAME];
+
+	(void)state;
+	ok(store_process_self(&self));
+	strcpy(self.host, "node17.cluster.example");
+	self.pid = 4711;
+	store_process_name(&self, who);
+	make_image("a:1", MANIFEST_A, NULL, LAYER_1, LAYER_2);
+	snprintf(path, sizeof(path), "leases/%s.%s", oci_digest_hex(MANIFEST_A), who);
+	ok(file_replace(store_fd(st), path, "", 0, 0644, &err));
+	assert_int_equal(remove_image("a:1"), -EBUSY);
+	says("a:1' was started in by process 4711 on 'node17.cluster.example' at 20");
+	says("; whether it still runs cannot be seen from here\n"
+	     "hint: run mlrun rm on 'node17.cluster.example', or mlrun rm --force");
+	assert_true(is_there(path));
+	ok(remove_by_force("a:1"));
+	assert_int_equal(count("layers"), 0);
+	assert_int_equal(count("leases"), 0); /* it would stand in the way of the next one's rm */
 }
 
 static void a_lease_on_an_image_that_was_just_removed_fails(void **state)
@@ -658,6 +753,29 @@ static void sweeping_spares_the_living(void **state)
 	assert_int_equal(count("tmp"), 1);
 }
 
+static void trash_of_an_ended_rm_is_swept(void **state)
+{
+	struct store_process self;
+	char path[280], who[STORE_PROCESS_NAME];
+
+	(void)state;
+	ok(store_process_self(&self));
+	self.start++; /* the pid is ours, the process was another */
+	store_process_name(&self, who);
+	snprintf(path, sizeof(path), "tmp/trash.1.%s", who);
+	ok(mkdirat(store_fd(st), path, 0755));
+	self.start--;
+	store_process_name(&self, who);
+	snprintf(path, sizeof(path), "tmp/trash.2.%s", who);
+	ok(mkdirat(store_fd(st), path, 0755));
+	self.pid_ns++;
+	store_process_name(&self, who);
+	snprintf(path, sizeof(path), "tmp/trash.3.%s", who);
+	ok(mkdirat(store_fd(st), path, 0755));
+	store_sweep(st);
+	assert_int_equal(count("tmp"), 2);
+}
+
 static void a_wait_that_gets_long_names_whom_it_waits_for(void **state)
 {
 	auto_free char *words = NULL;
@@ -782,6 +900,9 @@ int main(void)
 		TEST(the_place_of_the_store_follows_the_environment),
 		TEST(a_store_of_a_newer_format_is_refused),
 		TEST(a_directory_with_other_things_in_it_is_not_taken_over),
+		TEST(a_directory_with_hidden_files_is_not_empty),
+		TEST(an_empty_name_is_no_store),
+		TEST(nobody_adds_to_the_store_of_another_user),
 		TEST(a_blob_comes_back_and_one_of_other_bytes_is_refused),
 		TEST(a_named_image_is_found_with_all_that_was_said_of_it),
 		TEST(a_digest_finds_the_image_by_its_manifest_or_index),
@@ -794,6 +915,8 @@ int main(void)
 		TEST(an_image_in_use_is_not_removed_until_its_user_ends),
 		TEST(a_lease_of_an_earlier_boot_or_a_reused_pid_is_dead),
 		TEST(a_lease_of_another_host_counts_for_seven_days),
+		TEST(a_lease_of_another_pid_namespace_counts_like_one_of_another_host),
+		TEST(what_a_process_out_of_sight_was_started_in_goes_by_force_only),
 		TEST(a_lease_on_an_image_that_was_just_removed_fails),
 		TEST(leases_of_ended_processes_are_swept),
 		TEST(a_tree_appears_whole_or_not_at_all),
@@ -801,6 +924,7 @@ int main(void)
 		TEST(two_threads_are_two_producers),
 		TEST(a_killed_producers_leavings_are_removed_by_the_next),
 		TEST(sweeping_spares_the_living),
+		TEST(trash_of_an_ended_rm_is_swept),
 		TEST(a_wait_that_gets_long_names_whom_it_waits_for),
 		TEST(rm_waits_for_pulls_to_end),
 		TEST(damaged_documents_are_refused_with_the_way_out),

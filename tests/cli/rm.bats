@@ -1,0 +1,61 @@
+# What rm refuses, what it says, and where it must work nevertheless.
+load common
+
+setup_file() {
+	registry_start
+	image_tiny tiny
+}
+
+teardown_file() { registry_stop; }
+
+skip_without_userns() { unshare -Urpf --mount-proc true || skip "no user namespaces here"; }
+
+@test "rm: a container of another PID namespace keeps its image, and --force removes it" {
+	skip_without_userns
+	mlrun pull -q "$REGISTRY/tiny"
+	unshare -Urpf --mount-proc "$(command -v mlrun)" exec "$REGISTRY/tiny" \
+		sh -c 'echo started; sleep 2; ls /bin/cp' >said &
+	container=$!
+	for _ in {1..50}; do
+		[ ! -s said ] || break
+		sleep 0.1
+	done
+	run -125 mlrun rm "$REGISTRY/tiny"
+	assert_output --regexp "was started in by process [0-9]+ on '.*' in another PID namespace at "
+	assert_output --partial "whether it still runs cannot be seen from here"
+	assert_output --partial "hint: run mlrun rm there, or mlrun rm --force"
+	wait "$container"
+	run -0 cat said
+	assert_output $'started\n/bin/cp'
+	run -0 mlrun rm --force "$REGISTRY/tiny"
+	assert_equal "$(ls "$MLRUN_STORE/layers")" ""
+}
+
+@test "rm: a digest removes the tag that has it, and that name is told" {
+	mlrun pull -q "$REGISTRY/tiny"
+	digest=$(mlrun inspect --json "$REGISTRY/tiny" | jq -r .digest)
+	run -0 mlrun rm "$REGISTRY/tiny@$digest"
+	assert_output "mlrun: removed '$REGISTRY/tiny:latest'"
+}
+
+@test "rm: works where not even a directory can be made any more" {
+	unshare -Urm mount -t tmpfs none "$TMPDIR" || skip "no tmpfs in user namespaces here"
+	mlrun pull -q "$REGISTRY/tiny"
+	cat >full.sh <<-'EOF'
+		set -e
+		mkdir full
+		mount -t tmpfs -o nr_inodes=2000 none full
+		cp -r "$MLRUN_STORE" full/store
+		while : >"full/$((n += 1))"; do :; done 2>/dev/null || true
+		if mkdir full/store/tmp/x 2>/dev/null; then exit 1; fi
+		mlrun rm --store full/store "$1"
+		ls full/store/layers full/store/tmp
+	EOF
+	run -0 unshare -Urm bash full.sh "$REGISTRY/tiny"
+	assert_output - <<-EOF
+		mlrun: removed '$REGISTRY/tiny:latest'
+		full/store/layers:
+
+		full/store/tmp:
+	EOF
+}
