@@ -13,6 +13,7 @@
 #include "base/memory.h"
 #include "base/strv.h"
 
+#include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
@@ -60,6 +61,25 @@ static void an_error_longer_than_its_room_is_cut_and_terminated(void **state)
 	mlr_wrap(&err, "%s", big);
 	mlr_hint(&err, "%s", big);
 	assert_int_equal(strlen(err.text), sizeof(err.text) - 1);
+}
+
+static void an_error_longer_than_its_room_keeps_cause_and_hint(void **state)
+{
+	struct mlr_error err = MLR_ERROR_INIT;
+	char big[2001] = "";
+
+	(void)state;
+	for (int i = 0; i < 1000; i++)
+		strcat(big, "\xc3\xa9");
+	errno = ENOSPC;
+	mlr_fail_errno(&err, "open '%s'", big);
+	mlr_wrap(&err, "layer %s", big);
+	mlr_hint(&err, "mlrun rm frees space");
+	mlr_wrap(&err, "pull 'demo:1'");
+	assert_memory_equal(err.text, "...\xc3\xa9", 5); /* no half character */
+	assert_non_null(strstr(err.text,
+		"\xc3\xa9': No space left on device\nhint: mlrun rm frees space"));
+	assert_true(strlen(err.text) >= sizeof(err.text) - 6);
 }
 
 static void control_characters_are_shown_and_not_sent(void **state)
@@ -196,6 +216,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(an_error_reads_from_the_act_down_to_the_cause),
 		cmocka_unit_test(an_error_longer_than_its_room_is_cut_and_terminated),
+		cmocka_unit_test(an_error_longer_than_its_room_keeps_cause_and_hint),
 		cmocka_unit_test(control_characters_are_shown_and_not_sent),
 		cmocka_unit_test(a_line_of_the_log_cannot_steer_the_terminal),
 		cmocka_unit_test(a_replaced_file_has_the_new_bytes_and_leaves_no_temporary),
