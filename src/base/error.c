@@ -5,21 +5,42 @@
 #include <stdio.h>
 #include <string.h>
 
+#define LONG 5200 /* a path (PATH_MAX) and words */
+
+/* What is said last, the cause and the hint, must stay: too long a text loses its front. */
+static void set_text(struct mlr_error *err, const char *s)
+{
+	size_t n = strlen(s), room = sizeof(err->text) - 1;
+
+	if (n <= room) {
+		memcpy(err->text, s, n + 1);
+		return;
+	}
+	s += n - (room - 3);
+	/* Not the rest of a UTF-8 character, nor dots that tell of an earlier cut. */
+	while (((unsigned char)*s & 0xc0) == 0x80 || *s == '.')
+		s++;
+	snprintf(err->text, sizeof(err->text), "...%s", s);
+}
+
 int mlr_fail(struct mlr_error *err, int code, const char *fmt, ...)
 {
+	char words[LONG];
 	va_list ap;
 
 	if (err) {
 		err->code = code;
 		va_start(ap, fmt);
-		vsnprintf(err->text, sizeof(err->text), fmt, ap);
+		vsnprintf(words, sizeof(words), fmt, ap);
 		va_end(ap);
+		set_text(err, words);
 	}
 	return -code;
 }
 
 int mlr_fail_errno(struct mlr_error *err, const char *fmt, ...)
 {
+	char words[LONG + 100];
 	int code = errno;
 	va_list ap;
 	size_t n;
@@ -27,44 +48,44 @@ int mlr_fail_errno(struct mlr_error *err, const char *fmt, ...)
 	if (err) {
 		err->code = code;
 		va_start(ap, fmt);
-		vsnprintf(err->text, sizeof(err->text), fmt, ap);
+		vsnprintf(words, LONG, fmt, ap);
 		va_end(ap);
-		n = strlen(err->text);
-		snprintf(err->text + n, sizeof(err->text) - n, ": %s", strerror(code));
+		n = strlen(words);
+		snprintf(words + n, sizeof(words) - n, ": %s", strerror(code));
+		set_text(err, words);
 	}
 	return -code;
 }
 
 int mlr_wrap(struct mlr_error *err, const char *fmt, ...)
 {
-	struct mlr_error old;
+	char words[LONG + sizeof(err->text) + 2];
 	va_list ap;
 	size_t n;
 
 	if (!err)
 		return -EIO;
-	old = *err;
 	va_start(ap, fmt);
-	vsnprintf(err->text, sizeof(err->text), fmt, ap);
+	vsnprintf(words, LONG, fmt, ap);
 	va_end(ap);
-	n = strlen(err->text);
-	snprintf(err->text + n, sizeof(err->text) - n, ": %s", old.text);
+	n = strlen(words);
+	snprintf(words + n, sizeof(words) - n, ": %s", err->text);
+	set_text(err, words);
 	return -err->code;
 }
 
 int mlr_hint(struct mlr_error *err, const char *fmt, ...)
 {
+	char words[sizeof(err->text) + LONG];
 	va_list ap;
-	size_t n;
+	int n;
 
 	if (!err)
 		return -EIO;
-	n = strlen(err->text);
-	n += (size_t)snprintf(err->text + n, sizeof(err->text) - n, "\nhint: ");
-	if (n < sizeof(err->text)) {
-		va_start(ap, fmt);
-		vsnprintf(err->text + n, sizeof(err->text) - n, fmt, ap);
-		va_end(ap);
-	}
+	n = snprintf(words, sizeof(words), "%s\nhint: ", err->text);
+	va_start(ap, fmt);
+	vsnprintf(words + n, sizeof(words) - (size_t)n, fmt, ap);
+	va_end(ap);
+	set_text(err, words);
 	return -err->code;
 }

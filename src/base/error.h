@@ -33,7 +33,7 @@ int mlr_fail(struct mlr_error *err, int code, const char *fmt, ...)
 int mlr_fail_errno(struct mlr_error *err, const char *fmt, ...)
 	__attribute__((format(printf, 2, 3)));
 
-/* Put "words: " before what is there; returns -err->code. Too long a sentence loses its end. */
+/* Put "words: " before what is there; returns -err->code. Too long a text loses its front. */
 int mlr_wrap(struct mlr_error *err, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 
 /* Append "\nhint: words": what the user can do about it. Returns -err->code. */

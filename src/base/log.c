@@ -1,5 +1,7 @@
 #include "base/log.h"
 
+#include "base/escape.h"
+
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -26,18 +28,18 @@ void mlr_log_init(const char *name)
 	mlr_log(MLR_WARNING, "MLRUN_LOG='%s' is none of error, warning, info, debug, ignoring", env);
 }
 
-/* Text from images and servers reaches a terminal here, so it must not steer one (CVE-2017-5226's kin). */
+/* Text from images and servers comes along here; what may break lines stays. */
 static size_t put_escaped(char *out, size_t room, const char *s)
 {
 	size_t n = 0;
 
-	for (; *s && n + 5 < room; s++) {
-		unsigned char c = (unsigned char)*s;
-
-		if ((c < 0x20 && c != '\n' && c != '\t') || c == 0x7f)
-			n += (size_t)snprintf(out + n, room - n, "\\x%02x", c);
-		else
-			out[n++] = (char)c;
+	while (*s && n + ESCAPE_SIZE <= room) {
+		if (*s == '\n' || *s == '\t') {
+			out[n++] = *s++;
+		} else {
+			s += escape_next(s, out + n);
+			n += strlen(out + n);
+		}
 	}
 	return n;
 }

@@ -25,6 +25,7 @@ struct args {
 	struct strv images;
 	struct pull_options pull;
 	int json, quiet;
+	int bare_tls_verify; /* --tls-verify stood without =BOOL */
 };
 
 /* The signal that asked for an end; pull looks at it. */
@@ -81,6 +82,7 @@ static error_t parse_option(int key, char *arg, struct argp_state *state)
 		return 0;
 	case KEY_TLS_VERIFY:
 		a->pull.tls_verify = arg ? parse_bool(arg) : 1;
+		a->bare_tls_verify = !arg;
 		if (a->pull.tls_verify < 0)
 			argp_error(state, "--tls-verify takes true or false, not '%s'", arg);
 		return 0;
@@ -203,8 +205,15 @@ static int pull_one(struct store *st, const char *text, const struct args *a)
 /* A wrong name or platform must not be found out after an hour of pulling the others. */
 static int check_args(const struct args *a, struct mlr_error *err)
 {
+	const char *first = a->images.v[0];
 	struct oci_platform p;
 
+	/* An optional argument is never the next word, so this would be pulled as an image. */
+	if (a->bare_tls_verify && (strcmp(first, "true") == 0 || strcmp(first, "false") == 0)) {
+		mlr_fail(err, EINVAL, "--tls-verify %s: '%s' stands where an image is named", first,
+			first);
+		return mlr_hint(err, "write --tls-verify=%s", first);
+	}
 	for (size_t i = 0; i < a->images.n; i++) {
 		auto_call(oci_ref_done) struct oci_ref ref = OCI_REF_INIT;
 		int r = oci_ref_parse(a->images.v[i], &ref, err);

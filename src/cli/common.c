@@ -1,6 +1,7 @@
 #include "cli/common.h"
 
 #include "base/cleanup.h"
+#include "base/escape.h"
 #include "base/file.h"
 #include "base/hash.h"
 #include "base/log.h"
@@ -89,14 +90,11 @@ void cli_time_local(int64_t seconds, char out[CLI_TIME_SIZE])
 
 void cli_print_safe(const char *text)
 {
-	for (const unsigned char *s = (const unsigned char *)text; *s; s++) {
-		/* C1 controls come as 0xc2 0x80..0x9f in UTF-8. */
-		if (*s < 0x20 || *s == 0x7f)
-			printf("\\x%02x", *s);
-		else if (*s == 0xc2 && s[1] >= 0x80 && s[1] <= 0x9f)
-			printf("\\u%04x", *++s);
-		else
-			putchar(*s);
+	char one[ESCAPE_SIZE];
+
+	while (*text) {
+		text += escape_next(text, one);
+		fputs(one, stdout);
 	}
 }
 

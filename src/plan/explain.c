@@ -1,16 +1,16 @@
 /* A plan as people read it. */
 #include "plan/plan.h"
 
+#include "base/escape.h"
+
 /* Text from images may hold anything; what could steer a terminal is shown as an escape. */
 static void put(FILE *out, const char *s)
 {
-	for (; *s; s++) {
-		unsigned char c = (unsigned char)*s;
+	char one[ESCAPE_SIZE];
 
-		if (c < 0x20 || c == 0x7f)
-			fprintf(out, "\\x%02x", c);
-		else
-			fputc(c, out);
+	while (*s) {
+		s += escape_next(s, one);
+		fputs(one, out);
 	}
 }
 

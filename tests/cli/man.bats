@@ -10,3 +10,9 @@ load common
 	run -0 mandoc -T lint -W warning "${pages[@]}"
 	assert_output ''
 }
+
+@test "man: example digests have 64 digits" {
+	for digest in $(grep -rhoE 'sha256:[0-9a-f]+' "$top_srcdir"/src/*/*.[1-8]); do
+		assert_equal "${#digest}" 71
+	done
+}

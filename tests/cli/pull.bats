@@ -328,6 +328,13 @@ hold_layer() {
 	assert_output --partial "hint: mlrun rm frees space; --store or MLRUN_STORE names another place"
 }
 
+@test "pull: --tls-verify with a space before its word is explained" {
+	run -125 mlrun pull --tls-verify false "$REGISTRY/tiny"
+	assert_output "mlrun: --tls-verify false: 'false' stands where an image is named
+hint: write --tls-verify=false"
+	run -0 mlrun pull -q --tls-verify "$REGISTRY/tiny"
+}
+
 @test "pull: what a killed pull of another image left is swept" {
 	mlrun pull -q "$REGISTRY/tiny"
 	left=$MLRUN_STORE/tmp/layer-$(printf '%064d' 7).$(uname -n).999999999.0123456789abcdef

@@ -6,12 +6,15 @@
 
 #include "base/cleanup.h"
 #include "base/error.h"
+#include "base/escape.h"
 #include "base/file.h"
 #include "base/hash.h"
+#include "base/log.h"
 #include "base/memory.h"
 #include "base/path.h"
 #include "base/strv.h"
 
+#include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
@@ -59,6 +62,55 @@ static void an_error_longer_than_its_room_is_cut_and_terminated(void **state)
 	mlr_wrap(&err, "%s", big);
 	mlr_hint(&err, "%s", big);
 	assert_int_equal(strlen(err.text), sizeof(err.text) - 1);
+}
+
+static void an_error_longer_than_its_room_keeps_cause_and_hint(void **state)
+{
+	struct mlr_error err = MLR_ERROR_INIT;
+	char big[2001] = "";
+
+	(void)state;
+	for (int i = 0; i < 1000; i++)
+		strcat(big, "\xc3\xa9");
+	errno = ENOSPC;
+	mlr_fail_errno(&err, "open '%s'", big);
+	mlr_wrap(&err, "layer %s", big);
+	mlr_hint(&err, "mlrun rm frees space");
+	mlr_wrap(&err, "pull 'demo:1'");
+	assert_memory_equal(err.text, "...\xc3\xa9", 5); /* no half character */
+	assert_non_null(strstr(err.text,
+		"\xc3\xa9': No space left on device\nhint: mlrun rm frees space"));
+	assert_true(strlen(err.text) >= sizeof(err.text) - 6);
+}
+
+static void control_characters_are_shown_and_not_sent(void **state)
+{
+	static const char evil[] = "a\033[2J\x7f\xc2\x9b" "31m\xc2\xa0\xc3\xa9\xc2";
+	char out[100] = "", one[ESCAPE_SIZE];
+
+	(void)state;
+	for (const char *s = evil; *s;) {
+		s += escape_next(s, one);
+		strcat(out, one);
+	}
+	assert_string_equal(out, "a\\x1b[2J\\x7f\\u009b31m\xc2\xa0\xc3\xa9\xc2");
+}
+
+static void a_line_of_the_log_cannot_steer_the_terminal(void **state)
+{
+	char said[200] = "";
+	int out[2], saved = dup(2);
+
+	(void)state;
+	assert_int_equal(pipe(out), 0);
+	dup2(out[1], 2);
+	mlr_log(MLR_ERROR, "%s", "one\n\ttwo\033[2J\xc2\x9b" "31m");
+	dup2(saved, 2);
+	close(saved);
+	assert_true(read(out[0], said, sizeof(said) - 1) > 0);
+	assert_string_equal(said, "mlrun: one\n\ttwo\\x1b[2J\\u009b31m\n");
+	close(out[0]);
+	close(out[1]);
 }
 
 static void a_replaced_file_has_the_new_bytes_and_leaves_no_temporary(void **state)
@@ -195,6 +247,9 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(an_error_reads_from_the_act_down_to_the_cause),
 		cmocka_unit_test(an_error_longer_than_its_room_is_cut_and_terminated),
+		cmocka_unit_test(an_error_longer_than_its_room_keeps_cause_and_hint),
+		cmocka_unit_test(control_characters_are_shown_and_not_sent),
+		cmocka_unit_test(a_line_of_the_log_cannot_steer_the_terminal),
 		cmocka_unit_test(a_replaced_file_has_the_new_bytes_and_leaves_no_temporary),
 		cmocka_unit_test(a_file_larger_than_the_ceiling_is_refused),
 		cmocka_unit_test(a_path_in_a_root_cannot_leave_it),

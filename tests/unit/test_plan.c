@@ -86,12 +86,12 @@ static void a_printed_plan_names_origins_and_escapes_control_characters(void **s
 
 	plan_mount_add(p, PLAN_BIND, "/host", "/data", PLAN_READONLY, "user", NULL);
 	plan_env_set(p, "A", "1", "caller");
-	plan_env_set(p, "A", "\033[2J", "image");
+	plan_env_set(p, "A", "\033[2J\xc2\x9b", "image");
 	strv_add(&p->argv, "true");
 	plan_print(p, f);
 	fclose(f);
 	assert_non_null(strstr(text, "user     bind     /host -> /data ro\n"));
-	assert_non_null(strstr(text, "image    A=\\x1b[2J   (instead of caller's '1')\n"));
+	assert_non_null(strstr(text, "image    A=\\x1b[2J\\u009b   (instead of caller's '1')\n"));
 	assert_null(strchr(text, '\033'));
 }
 

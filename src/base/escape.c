@@ -1,0 +1,20 @@
+#include "base/escape.h"
+
+#include <stdio.h>
+
+size_t escape_next(const char *s, char out[ESCAPE_SIZE])
+{
+	unsigned char c = (unsigned char)s[0], next = c ? (unsigned char)s[1] : 0;
+
+	if (c < 0x20 || c == 0x7f) {
+		snprintf(out, ESCAPE_SIZE, "\\x%02x", c);
+		return 1;
+	}
+	if (c == 0xc2 && next >= 0x80 && next <= 0x9f) { /* C1 in UTF-8 */
+		snprintf(out, ESCAPE_SIZE, "\\u%04x", next);
+		return 2;
+	}
+	out[0] = (char)c;
+	out[1] = '\0';
+	return 1;
+}
