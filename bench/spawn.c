@@ -3,9 +3,10 @@
  *
  *   spawn RUNS NAME CMD ARG... -- NAME CMD ARG... -- ...
  *
- * The commands take turns, so that noise of the machine falls on all of them alike. From just before vfork(2)
- * to the return of wait4(2); stdin and stdout are /dev/null. Prints a table: median, 99th percentile and
- * minimum in milliseconds, CPU time, failures, and the median's ratio to the first command's.
+ * The commands take turns, so that noise of the machine falls on all of them alike. From just
+ * before vfork(2) to the return of wait4(2); stdin and stdout are /dev/null. Prints a table:
+ * median, 99th percentile and minimum in milliseconds, CPU time, failures, and the median's ratio
+ * to the first command's.
  */
 #include <fcntl.h>
 #include <stdio.h>
@@ -101,7 +102,8 @@ int main(int argc, char **argv)
 		for (int k = 0; k < n; k++)
 			run(&c[k], null, i);
 
-	printf("| %-28s | median ms | ratio | p99 ms | min ms | CPU ms | failures |\n", "start to exit");
+	printf("| %-28s | median ms | ratio | p99 ms | min ms | CPU ms | failures |\n",
+		"start to exit");
 	printf("|---|---|---|---|---|---|---|\n");
 	for (int k = 0; k < n; k++) {
 		qsort(c[k].wall_ms, (size_t)runs, sizeof(double), compare);
@@ -109,8 +111,8 @@ int main(int argc, char **argv)
 
 		first = k == 0 ? median : first;
 		printf("| %-28s | %.2f | %.2f | %.2f | %.2f | %.2f | %d/%d |\n", c[k].name, median,
-			median / first, c[k].wall_ms[runs * 99 / 100], c[k].wall_ms[0], c[k].cpu_ms / runs,
-			c[k].failures, runs);
+			median / first, c[k].wall_ms[runs * 99 / 100], c[k].wall_ms[0],
+			c[k].cpu_ms / runs, c[k].failures, runs);
 	}
 	return 0;
 }

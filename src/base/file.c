@@ -64,7 +64,8 @@ int file_write_all(int fd, const void *buf, size_t len)
 	return 0;
 }
 
-int file_read(int dirfd, const char *path, size_t max, char **ret, size_t *len, struct mlr_error *err)
+int file_read(
+	int dirfd, const char *path, size_t max, char **ret, size_t *len, struct mlr_error *err)
 {
 	auto_close int fd = openat(dirfd, path, O_RDONLY | O_CLOEXEC);
 	auto_free char *buf = NULL;
@@ -110,8 +111,8 @@ int file_sync_dir(int dirfd, const char *path)
 }
 
 /* Write and sync a new file under a temporary name; its name is left in tmp. */
-static int write_temp(int dirfd, const char *tmp, const void *buf, size_t len, mode_t mode,
-	struct mlr_error *err)
+static int write_temp(
+	int dirfd, const char *tmp, const void *buf, size_t len, mode_t mode, struct mlr_error *err)
 {
 	auto_close int fd = openat(dirfd, tmp, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, mode);
 	int r;
@@ -169,7 +170,8 @@ int file_mkdir_p(int dirfd, const char *path, mode_t mode, struct mlr_error *err
 
 			/* A read-only or foreign parent that is already there is fine. */
 			if (fstatat(dirfd, p, &st, 0) < 0)
-				return mlr_fail(err, code, "create directory '%s': %s", p, strerror(code));
+				return mlr_fail(
+					err, code, "create directory '%s': %s", p, strerror(code));
 			if (!S_ISDIR(st.st_mode))
 				return mlr_fail(err, ENOTDIR, "'%s' is not a directory", p);
 		}

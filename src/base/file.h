@@ -30,7 +30,8 @@ int file_open_in_root(int dirfd, const char *path, int flags, mode_t mode);
  *
  * Returns 0 and a buffer to free(), or -EFBIG when it is larger, or the errno of open or read.
  */
-int file_read(int dirfd, const char *path, size_t max, char **ret, size_t *len, struct mlr_error *err);
+int file_read(
+	int dirfd, const char *path, size_t max, char **ret, size_t *len, struct mlr_error *err);
 
 /* write(2) until all is written. Returns 0 or -errno. */
 int file_write_all(int fd, const void *buf, size_t len);

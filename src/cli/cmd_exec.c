@@ -28,18 +28,24 @@ enum {
 };
 
 static const struct argp_option options[] = {
-	{ "volume", 'v', "SRC[:DST[:FLAGS]]", 0, "mount a host directory or file (flags: ro, rw, nosuid, nodev, noexec)" },
+	{ "volume", 'v', "SRC[:DST[:FLAGS]]", 0,
+		"mount a host directory or file (flags: ro, rw, nosuid, nodev, noexec)" },
 	{ "workdir", 'w', "DIR", 0, "start in DIR (default: the caller's working directory)" },
 	{ "env", 'e', "K[=V]", 0, "set a variable; without =V it takes the caller's value" },
 	{ "env-file", OPT_ENV_FILE, "FILE", 0, "read variables from FILE, K=V or K a line" },
-	{ "clearenv", OPT_CLEARENV, NULL, 0, "do not pass on the caller's variables, but Slurm's and MPI's" },
+	{ "clearenv", OPT_CLEARENV, NULL, 0,
+		"do not pass on the caller's variables, but Slurm's and MPI's" },
 	{ "read-only", OPT_READ_ONLY, NULL, 0, "a root that cannot be written to" },
-	{ "entrypoint", OPT_ENTRYPOINT, "CMD", 0, "run CMD in place of the image's Entrypoint; '' for none" },
-	{ "fakeroot", OPT_FAKEROOT, NULL, 0, "appear as root inside, with the caller's rights on files" },
+	{ "entrypoint", OPT_ENTRYPOINT, "CMD", 0,
+		"run CMD in place of the image's Entrypoint; '' for none" },
+	{ "fakeroot", OPT_FAKEROOT, NULL, 0,
+		"appear as root inside, with the caller's rights on files" },
 	{ "home", OPT_HOME, NULL, 0, "mount the home directory" },
 	{ "no-home", OPT_NO_HOME, NULL, 0, "do not mount the home directory (default)" },
-	{ "explain", OPT_EXPLAIN, NULL, 0, "tell every mount and variable with its origin; run nothing" },
-	{ "store", OPT_STORE, "DIR", 0, "the store to use (default: $MLRUN_STORE or ~/.local/share/mlrun)" },
+	{ "explain", OPT_EXPLAIN, NULL, 0,
+		"tell every mount and variable with its origin; run nothing" },
+	{ "store", OPT_STORE, "DIR", 0,
+		"the store to use (default: $MLRUN_STORE or ~/.local/share/mlrun)" },
 	{ "verbose", OPT_VERBOSE, NULL, 0, "say what is done" },
 	{ "rm", OPT_RM, NULL, OPTION_HIDDEN, NULL },
 	{ "interactive", 'i', NULL, OPTION_HIDDEN, NULL },
@@ -58,26 +64,57 @@ static error_t parse_option(int key, char *arg, struct argp_state *state)
 	struct exec_options *o = &a->exec;
 
 	switch (key) {
-	case 'v': strv_add(&o->volumes, arg); break;
-	case 'w': o->workdir = arg; break;
-	case 'e': strv_add(&o->env, arg); break;
-	case OPT_ENV_FILE: strv_add(&o->env_files, arg); break;
-	case OPT_CLEARENV: o->clearenv = 1; break;
-	case OPT_READ_ONLY: o->read_only = 1; break;
-	case OPT_ENTRYPOINT: o->entrypoint = arg; break;
-	case OPT_FAKEROOT: o->fakeroot = 1; break;
-	case OPT_HOME: o->home = 1; break;
-	case OPT_NO_HOME: o->home = 0; break;
-	case OPT_EXPLAIN: a->explain = 1; break;
-	case OPT_STORE: o->store = arg; break;
-	case OPT_VERBOSE: mlr_log_level = MLR_DEBUG; break;
-	/* As Docker users type them; mlrun leaves nothing behind and hands its terminal on anyway. */
-	case OPT_RM: case 'i': case 't': break;
+	case 'v':
+		strv_add(&o->volumes, arg);
+		break;
+	case 'w':
+		o->workdir = arg;
+		break;
+	case 'e':
+		strv_add(&o->env, arg);
+		break;
+	case OPT_ENV_FILE:
+		strv_add(&o->env_files, arg);
+		break;
+	case OPT_CLEARENV:
+		o->clearenv = 1;
+		break;
+	case OPT_READ_ONLY:
+		o->read_only = 1;
+		break;
+	case OPT_ENTRYPOINT:
+		o->entrypoint = arg;
+		break;
+	case OPT_FAKEROOT:
+		o->fakeroot = 1;
+		break;
+	case OPT_HOME:
+		o->home = 1;
+		break;
+	case OPT_NO_HOME:
+		o->home = 0;
+		break;
+	case OPT_EXPLAIN:
+		a->explain = 1;
+		break;
+	case OPT_STORE:
+		o->store = arg;
+		break;
+	case OPT_VERBOSE:
+		mlr_log_level = MLR_DEBUG;
+		break;
+	/* As Docker users type them; mlrun leaves nothing behind and hands its terminal on anyway.
+	 */
+	case OPT_RM:
+	case 'i':
+	case 't':
+		break;
 	case ARGP_KEY_ARG:
 		/* The image ends our options: the rest is the contained command's. */
 		o->image = arg;
 		o->command = state->argv + state->next;
-		if (*o->command && (*o->command)[0] == '-' && (*o->command)[1] == '-' && !(*o->command)[2])
+		if (*o->command && (*o->command)[0] == '-' && (*o->command)[1] == '-' &&
+			!(*o->command)[2])
 			o->command++;
 		state->next = state->argc;
 		break;

@@ -11,7 +11,8 @@
 #include <string.h>
 #include <unistd.h>
 
-/* One row a command. A row without a function lives in another program of ours: PROGRAM COMMAND ARGS... */
+/* One row a command. A row without a function lives in another program of ours: PROGRAM COMMAND
+ * ARGS... */
 static const struct command {
 	const char *name;
 	cli_command run;
@@ -24,18 +25,21 @@ static const struct command {
 	{ "images", cmd_images, NULL, "list the images in the store" },
 	{ "inspect", cmd_inspect, NULL, "show what an image in the store is" },
 	{ "rm", cmd_rm, NULL, "remove images from the store" },
-	{ "parse-reference", cmd_parse_reference, NULL, "print the parts of an image name as JSON" },
+	{ "parse-reference", cmd_parse_reference, NULL,
+		"print the parts of an image name as JSON" },
 };
 
 static void print_help(FILE *out)
 {
-	fprintf(out, "Usage: mlrun COMMAND [OPTION...] [ARG...]\n"
-		     "Run container images on an HPC node or a workstation, without root and without a daemon.\n\n");
+	fprintf(out,
+		"Usage: mlrun COMMAND [OPTION...] [ARG...]\n"
+		"Run container images on an HPC node or a workstation, without root and without a daemon.\n\n");
 	for (size_t i = 0; i < ARRAY_LEN(commands); i++)
 		if (commands[i].help)
 			fprintf(out, "  %-16s %s\n", commands[i].name, commands[i].help);
-	fprintf(out, "\n`mlrun COMMAND --help` tells a command's options; mlrun(1), mlrun-pull(1) and\n"
-		     "mlrun-exec(1) the rest. `mlrun --version` tells the version.\n");
+	fprintf(out,
+		"\n`mlrun COMMAND --help` tells a command's options; mlrun(1), mlrun-pull(1) and\n"
+		"mlrun-exec(1) the rest. `mlrun --version` tells the version.\n");
 }
 
 /* Beside this program in the build tree; in libexec beside bin where installed, wherever the
@@ -80,7 +84,8 @@ int main(int argc, char **argv)
 		become(commands[i].program, argv);
 		mlr_fail(&err, errno, "%s: cannot start '%s/%s': %s", argv[1], PKGLIBEXECDIR,
 			commands[i].program, strerror(errno));
-		mlr_hint(&err, "mlrun's files were moved apart: install bin/mlrun and libexec/mlrun together");
+		mlr_hint(&err,
+			"mlrun's files were moved apart: install bin/mlrun and libexec/mlrun together");
 		return cli_fail(&err);
 	}
 	mlr_fail(&err, EINVAL, "'%s' is not a command", argv[1]);

@@ -12,8 +12,8 @@
 
 /* Directories that an image brings itself; the host's would take their place. */
 static const char *const system_prefixes[] = { "/bin", "/boot", "/dev", "/etc", "/lib", "/lib32",
-	"/lib64", "/libx32", "/opt", "/proc", "/run", "/sbin", "/sys", "/usr", "/var/cache", "/var/lib",
-	"/var/log", "/var/run" };
+	"/lib64", "/libx32", "/opt", "/proc", "/run", "/sbin", "/sys", "/usr", "/var/cache",
+	"/var/lib", "/var/log", "/var/run" };
 
 /* A field of passwd(5) may hold neither its separator nor a line's end. */
 static char *field(const char *s, const char *instead)

@@ -5,12 +5,12 @@
 #include "base/error.h"
 #include "plan/plan.h"
 
-/* Fill in p->id from the process's ids and the user database; an unknown uid gets a name of its own.
- * With fakeroot the inner ids are 0 and home is /root. */
+/* Fill in p->id from the process's ids and the user database; an unknown uid gets a name of its
+ * own. With fakeroot the inner ids are 0 and home is /root. */
 void caller_identity(struct plan *p, int fakeroot);
 
-/* The caller's home directory on the host, as a clean path: $HOME, else the user database's; NULL when
- * neither is absolute. To free(). */
+/* The caller's home directory on the host, as a clean path: $HOME, else the user database's; NULL
+ * when neither is absolute. To free(). */
 char *caller_home(void);
 
 enum caller_place { CALLER_ELSEWHERE, CALLER_AT_HOME, CALLER_ABOVE_HOME };

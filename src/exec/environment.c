@@ -17,10 +17,10 @@
 static const char *const host_only[] = { "PATH", "LD_*", "PYTHON*", "CONDA*", "_CE_*", "MAMBA*",
 	"VIRTUAL_ENV*", "MODULEPATH*", "MODULESHOME", "MODULES_*", "MODULERCFILE", "LOADEDMODULES*",
 	"_LMFILES_*", "LMOD*", "__LMOD*", "_ModuleTable*", "__MODULES*", "BASH_FUNC_*", "BASH_ENV",
-	"ENV", "MANPATH", "INFOPATH", "CPATH", "C_INCLUDE_PATH", "CPLUS_INCLUDE_PATH", "LIBRARY_PATH",
-	"PKG_CONFIG_*", "ACLOCAL_PATH", "CMAKE_PREFIX_PATH", "PERL5LIB", "PERL5OPT", "R_LIBS*",
-	"GEM_*", "JAVA_HOME", "GCONV_PATH", "LOCPATH", "NLSPATH", "XDG_DATA_DIRS", "XDG_CONFIG_DIRS",
-	"SHELL", "PWD", "OLDPWD", "SHLVL", "_" };
+	"ENV", "MANPATH", "INFOPATH", "CPATH", "C_INCLUDE_PATH", "CPLUS_INCLUDE_PATH",
+	"LIBRARY_PATH", "PKG_CONFIG_*", "ACLOCAL_PATH", "CMAKE_PREFIX_PATH", "PERL5LIB", "PERL5OPT",
+	"R_LIBS*", "GEM_*", "JAVA_HOME", "GCONV_PATH", "LOCPATH", "NLSPATH", "XDG_DATA_DIRS",
+	"XDG_CONFIG_DIRS", "SHELL", "PWD", "OLDPWD", "SHLVL", "_" };
 
 /* What --clearenv leaves: a job step is not itself without these. */
 static const char *const job_keeps[] = { "SLURM*", "SRUN_*", "PMI_*", "PMI2_*", "PMIX_*", "OMPI_*",
@@ -118,7 +118,8 @@ static int is_mpi_rank(const struct plan *p)
 
 static void add_defaults(struct plan *p)
 {
-	add_default(p, "PATH", "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "default");
+	add_default(p, "PATH", "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
+		"default");
 	add_default(p, "PYTHONNOUSERSITE", "1", "default");
 	/* Ranks in user namespaces of their own cannot read each other's memory, and Open MPI's
 	 * shared-memory transport hangs on large messages instead of falling back. */

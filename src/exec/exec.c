@@ -16,8 +16,9 @@
 #include <unistd.h>
 
 /*
- * What every container has. Host files that a site may not have are optional. Files in the image's own
- * directories come first, before a host directory is there that a link of the image could lead to.
+ * What every container has. Host files that a site may not have are optional. Files in the image's
+ * own directories come first, before a host directory is there that a link of the image could lead
+ * to.
  */
 static const struct {
 	enum plan_kind kind;
@@ -48,8 +49,8 @@ static const struct {
 
 /*
  * Pseudo-terminals: the host's, where its /dev/pts/ptmx may be opened; systemd closes that, and
- * /dev/ptmx works beside its own devpts only. Then they are the container's own, and the caller's terminal,
- * which they lack, is /dev/console (ttyname(3) finds it there).
+ * /dev/ptmx works beside its own devpts only. Then they are the container's own, and the caller's
+ * terminal, which they lack, is /dev/console (ttyname(3) finds it there).
  */
 static int plan_terminals(struct plan *p, struct mlr_error *err)
 {
@@ -62,7 +63,8 @@ static int plan_terminals(struct plan *p, struct mlr_error *err)
 		tty = ttyname(fd);
 	r = plan_mount_add(p, PLAN_DEVPTS, NULL, "/dev/pts", 0, "default", err);
 	if (r == 0 && tty)
-		r = plan_mount_add(p, PLAN_BIND, tty, "/dev/console", PLAN_OPTIONAL, "default", err);
+		r = plan_mount_add(
+			p, PLAN_BIND, tty, "/dev/console", PLAN_OPTIONAL, "default", err);
 	return r;
 }
 
@@ -78,8 +80,8 @@ static int plan_defaults(struct plan *p, struct mlr_error *err)
 	return plan_terminals(p, err);
 }
 
-/* Can an empty directory lie at this path without hiding what the container needs, and without being
- * made on the host? */
+/* Can an empty directory lie at this path without hiding what the container needs, and without
+ * being made on the host? */
 static int home_fits(const struct plan *p, const char *home)
 {
 	struct stat st;
@@ -98,15 +100,16 @@ static int home_fits(const struct plan *p, const char *home)
 }
 
 /*
- * HOME is there and can be written to: the host's with --home, else an empty one in memory, at the same path
- * where that can be. The image's own /root serves root, unless the root is read-only.
+ * HOME is there and can be written to: the host's with --home, else an empty one in memory, at the
+ * same path where that can be. The image's own /root serves root, unless the root is read-only.
  */
-static int plan_home(const struct exec_options *o, const char *home, struct plan *p,
-	struct mlr_error *err)
+static int plan_home(
+	const struct exec_options *o, const char *home, struct plan *p, struct mlr_error *err)
 {
 	if (o->home) {
 		if (!home)
-			return mlr_fail(err, ENOENT, "--home: neither HOME nor the user database names a home directory");
+			return mlr_fail(err, ENOENT,
+				"--home: neither HOME nor the user database names a home directory");
 		free(p->id.home);
 		p->id.home = xstrdup(home);
 		return plan_mount_add(p, PLAN_BIND, home, home, 0, "user", err);
@@ -120,9 +123,10 @@ static int plan_home(const struct exec_options *o, const char *home, struct plan
 	return plan_mount_add(p, PLAN_TMPFS, NULL, p->id.home, 0, "default", err);
 }
 
-/* The caller's directory, mounted unless it is there already; NULL when the container shall not have it. */
-static int plan_caller_dir(const struct exec_options *o, const char *home, struct plan *p, char **ret,
-	struct mlr_error *err)
+/* The caller's directory, mounted unless it is there already; NULL when the container shall not
+ * have it. */
+static int plan_caller_dir(const struct exec_options *o, const char *home, struct plan *p,
+	char **ret, struct mlr_error *err)
 {
 	enum caller_place place;
 	auto_free char *cwd = caller_workdir(home, &place);
@@ -137,8 +141,9 @@ static int plan_caller_dir(const struct exec_options *o, const char *home, struc
 	if (!plan_covers(p, cwd)) {
 		if (place != CALLER_ELSEWHERE) {
 			if (!o->home && !o->workdir)
-				strv_add(&p->notes, "the home directory is not in the container; "
-						    "--home brings it, -v DIR a part of it");
+				strv_add(&p->notes,
+					"the home directory is not in the container; "
+					"--home brings it, -v DIR a part of it");
 			return 0;
 		}
 		r = plan_mount_add(p, PLAN_BIND, cwd, cwd, 0, "default", err);
@@ -170,7 +175,9 @@ static int plan_workdir(const struct exec_options *o, const struct oci_config *c
 		p->workdir = path_clean(o->workdir);
 		p->workdir_origin = "user";
 		if (!p->workdir)
-			return mlr_fail(err, EINVAL, "-w '%s': an absolute path inside the container is wanted", o->workdir);
+			return mlr_fail(err, EINVAL,
+				"-w '%s': an absolute path inside the container is wanted",
+				o->workdir);
 		return 0;
 	}
 	p->workdir_origin = cwd ? "caller" : "image";
@@ -189,8 +196,8 @@ static void add_all(struct strv *to, const struct strv *from)
 		strv_add(to, from->v[i]);
 }
 
-/* Entrypoint and Cmd as docker-run(1) puts them together: an entrypoint or a command of the user's own drops the
- * image's Cmd. */
+/* Entrypoint and Cmd as docker-run(1) puts them together: an entrypoint or a command of the user's
+ * own drops the image's Cmd. */
 static int plan_command(const struct exec_options *o, const struct oci_config *c, struct plan *p,
 	struct mlr_error *err)
 {

@@ -10,7 +10,7 @@
 
 /* What the user asked for; zeroed is the default of everything. Strings stay the caller's. */
 struct exec_options {
-	const char *store;      /* --store, or NULL */
+	const char *store; /* --store, or NULL */
 	const char *image;
 	char *const *command;   /* NULL-terminated; empty: the image's Cmd */
 	const char *entrypoint; /* NULL: the image's; "": none */

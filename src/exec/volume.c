@@ -15,9 +15,19 @@ static int parse_flag(const char *s, size_t len, unsigned *flags)
 		const char *name;
 		unsigned flag;
 	} known[] = {
-		{ "ro", PLAN_READONLY }, { "rw", 0 }, { "nosuid", PLAN_NOSUID }, { "nodev", PLAN_NODEV },
-		{ "noexec", PLAN_NOEXEC }, { "z", 0 }, { "Z", 0 }, { "rbind", 0 }, { "bind", 0 },
-		{ "rprivate", 0 }, { "private", 0 }, { "rslave", 0 }, { "slave", 0 },
+		{ "ro", PLAN_READONLY },
+		{ "rw", 0 },
+		{ "nosuid", PLAN_NOSUID },
+		{ "nodev", PLAN_NODEV },
+		{ "noexec", PLAN_NOEXEC },
+		{ "z", 0 },
+		{ "Z", 0 },
+		{ "rbind", 0 },
+		{ "bind", 0 },
+		{ "rprivate", 0 },
+		{ "private", 0 },
+		{ "rslave", 0 },
+		{ "slave", 0 },
 	};
 
 	for (size_t i = 0; i < ARRAY_LEN(known); i++) {
@@ -36,7 +46,8 @@ static int parse_flags(const char *s, unsigned *flags, struct mlr_error *err)
 
 		if (parse_flag(s, len, flags) < 0)
 			return mlr_fail(err, EINVAL,
-				"'%.*s' is no volume flag: ro, rw, nosuid, nodev, noexec are", (int)len, s);
+				"'%.*s' is no volume flag: ro, rw, nosuid, nodev, noexec are",
+				(int)len, s);
 		if (!s[len])
 			return 0;
 		s += len + 1;
@@ -48,8 +59,11 @@ static int source_missing(const char *source, struct mlr_error *err)
 	int r = mlr_fail_errno(err, "source '%s'", source);
 
 	if (err->code == ENOENT)
-		mlr_hint(err, strchr(source, '/') ? "make it first: mkdir -p '%s'"
-						  : "mlrun has no named volumes; write ./%s for a directory here", source);
+		mlr_hint(err,
+			strchr(source, '/')
+				? "make it first: mkdir -p '%s'"
+				: "mlrun has no named volumes; write ./%s for a directory here",
+			source);
 	return r;
 }
 

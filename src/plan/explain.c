@@ -35,7 +35,8 @@ static void print_mount(const struct plan_mount *m, FILE *out)
 	put(out, m->target);
 	fprintf(out, "%s%s%s%s%s\n", m->flags & PLAN_READONLY ? " ro" : "",
 		m->flags & PLAN_NOSUID ? " nosuid" : "", m->flags & PLAN_NODEV ? " nodev" : "",
-		m->flags & PLAN_NOEXEC ? " noexec" : "", m->flags & PLAN_OPTIONAL ? " (if there)" : "");
+		m->flags & PLAN_NOEXEC ? " noexec" : "",
+		m->flags & PLAN_OPTIONAL ? " (if there)" : "");
 }
 
 static void print_env(const struct plan_env *e, FILE *out)

@@ -50,7 +50,8 @@ int plan_mount_add(struct plan *p, enum plan_kind kind, const char *source, cons
 	if (!clean)
 		return mlr_fail(err, EINVAL, "mount target '%s' is not an absolute path", target);
 	if (strcmp(clean, "/") == 0)
-		return mlr_fail(err, EINVAL, "mount target '%s' is the root, which is the image's", target);
+		return mlr_fail(
+			err, EINVAL, "mount target '%s' is the root, which is the image's", target);
 
 	p->mounts = xreallocarray(p->mounts, p->n_mounts + 1, sizeof(*p->mounts));
 	p->mounts[p->n_mounts++] = (struct plan_mount){

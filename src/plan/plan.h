@@ -1,12 +1,13 @@
 /*
- * plan: says what shall be true inside a container - root, mounts, devices, variables, ids. Data only.
+ * plan: says what shall be true inside a container - root, mounts, devices, variables, ids. Data
+ * only.
  *
- * Everything that changes a container is an entry here, made by whoever wants it and made true in one
- * place (runtime). An entry carries its origin, so that `--explain` can tell where it came from and a
- * test can check it without starting anything.
+ * Everything that changes a container is an entry here, made by whoever wants it and made true in
+ * one place (runtime). An entry carries its origin, so that `--explain` can tell where it came from
+ * and a test can check it without starting anything.
  *
- * Origins in use: "default" (mlrun's own), "user" (an option), "image" (its configuration), "caller"
- * (the caller's environment), "mpi".
+ * Origins in use: "default" (mlrun's own), "user" (an option), "image" (its configuration),
+ * "caller" (the caller's environment), "mpi".
  */
 #ifndef MLR_PLAN_PLAN_H
 #define MLR_PLAN_PLAN_H
@@ -56,8 +57,8 @@ struct plan_identity {
 };
 
 struct plan {
-	struct strv lowers;  /* host directories of the root, topmost first, absolute */
-	int read_only;       /* the root cannot be written to; else writes go to memory and are forgotten */
+	struct strv lowers; /* host directories of the root, topmost first, absolute */
+	int read_only;      /* no writes to the root; else they go to memory and are forgotten */
 	struct plan_identity id;
 	struct plan_mount *mounts; /* made true in this order */
 	size_t n_mounts;
@@ -66,19 +67,20 @@ struct plan {
 	struct strv dropped; /* names of caller's variables that were left out */
 	struct strv argv;
 	const char *argv_origin;
-	char *workdir;       /* absolute, inside; made when it is not there */
+	char *workdir; /* absolute, inside; made when it is not there */
 	const char *workdir_origin;
-	int keep_fd;         /* one descriptor above 2 that the command inherits, or -1 */
-	char *platform;      /* the image's "linux/amd64", for messages; may be NULL */
-	char *image;         /* its name, for messages */
-	char *image_user;    /* the image's User, which is not obeyed; may be NULL */
-	struct strv notes;   /* sentences that the user should read before the command starts */
+	int keep_fd;       /* one descriptor above 2 that the command inherits, or -1 */
+	char *platform;    /* the image's "linux/amd64", for messages; may be NULL */
+	char *image;       /* its name, for messages */
+	char *image_user;  /* the image's User, which is not obeyed; may be NULL */
+	struct strv notes; /* sentences that the user should read before the command starts */
 };
 
 void plan_init(struct plan *p);
 void plan_done(struct plan *p);
 
-/* Add an entry; strings are copied, origin must be a literal. A target is cleaned; it must be absolute and not "/". */
+/* Add an entry; strings are copied, origin must be a literal. A target is cleaned; it must be
+ * absolute and not "/". */
 int plan_mount_add(struct plan *p, enum plan_kind kind, const char *source, const char *target,
 	unsigned flags, const char *origin, struct mlr_error *err);
 
@@ -90,7 +92,7 @@ const char *plan_env_get(const struct plan *p, const char *key);
 /* "KEY=VALUE" strings for execve(2). */
 void plan_env_list(const struct plan *p, struct strv *ret);
 
-/* Would this absolute path show the host's files inside: is the topmost mount over it a bind mount? */
+/* Would this absolute path show the host's files inside: is its topmost mount a bind mount? */
 int plan_covers(const struct plan *p, const char *path);
 
 /* What would be done, for people: one entry a line with its origin. */

@@ -32,8 +32,8 @@ static void add_lower(struct store *st, enum store_tree_kind kind, const char *k
 
 	auto_free char *path = xasprintf("%s/%s", store_path(st), rel);
 
-	/* An image may have one layer twice; overlayfs does not take a directory twice, and the topmost hides
-	 * the other. */
+	/* An image may have one layer twice; overlayfs does not take a directory twice, and the
+	 * topmost hides the other. */
 	if (!strv_has(&p->lowers, path))
 		strv_take(&p->lowers, take_ptr(&path));
 }

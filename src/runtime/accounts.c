@@ -21,10 +21,12 @@ static int line_is(const char *line, size_t len, const char *name, unsigned id, 
 
 	if (!c1)
 		return 0;
-	if (by_name && strlen(name) == (size_t)(c1 - line) && memcmp(line, name, (size_t)(c1 - line)) == 0)
+	if (by_name && strlen(name) == (size_t)(c1 - line) &&
+		memcmp(line, name, (size_t)(c1 - line)) == 0)
 		return 1;
 	c2 = memchr(c1 + 1, ':', (size_t)(end - c1 - 1));
-	return c2 && c2 + 1 < end && c2[1] >= '0' && c2[1] <= '9' && strtoul(c2 + 1, NULL, 10) == id;
+	return c2 && c2 + 1 < end && c2[1] >= '0' && c2[1] <= '9' &&
+		strtoul(c2 + 1, NULL, 10) == id;
 }
 
 static int has_id(const char *text, unsigned id)
@@ -63,8 +65,8 @@ char *accounts_passwd(const char *old, const struct plan_identity *id)
 {
 	if (id->uid == 0 && has_id(old, 0))
 		return NULL;
-	return merge(xasprintf("%s:x:%u:%u:%s:%s:%s\n", id->name, (unsigned)id->uid, (unsigned)id->gid,
-			     id->name, id->home, id->shell),
+	return merge(xasprintf("%s:x:%u:%u:%s:%s:%s\n", id->name, (unsigned)id->uid,
+			     (unsigned)id->gid, id->name, id->home, id->shell),
 		old, id->name, id->uid);
 }
 
@@ -72,7 +74,8 @@ char *accounts_group(const char *old, const struct plan_identity *id)
 {
 	if (has_id(old, id->gid))
 		return NULL;
-	return merge(xasprintf("%s:x:%u:\n", id->group, (unsigned)id->gid), old, id->group, id->gid);
+	return merge(
+		xasprintf("%s:x:%u:\n", id->group, (unsigned)id->gid), old, id->group, id->gid);
 }
 
 /* The image's own file; NULL when there is none that can be read as text. A fifo would block, a

@@ -1,7 +1,7 @@
 /*
  * The order matters. Host sources are cloned first (open_tree(2)), as descriptors, because the
- * overlay's scratch tmpfs then covers a host directory. Mounts travel by descriptor, targets are resolved inside the root: nothing can be swapped between
- * look-up and use (CVE-2021-30465).
+ * overlay's scratch tmpfs then covers a host directory. Mounts travel by descriptor, targets are
+ * resolved inside the root: nothing can be swapped between look-up and use (CVE-2021-30465).
  */
 #include "runtime/mounts.h"
 
@@ -55,7 +55,8 @@ static int set_flags(int fd, unsigned flags)
 		(flags & PLAN_NOEXEC ? MOUNT_ATTR_NOEXEC : 0);
 	if (!attr.attr_set)
 		return 0;
-	return mount_setattr(fd, "", AT_EMPTY_PATH | AT_RECURSIVE, &attr, sizeof(attr)) < 0 ? -errno : 0;
+	return mount_setattr(fd, "", AT_EMPTY_PATH | AT_RECURSIVE, &attr, sizeof(attr)) < 0 ? -errno
+											    : 0;
 }
 
 static int open_source(const struct plan_mount *m, int *ret, struct mlr_error *err)
@@ -66,9 +67,10 @@ static int open_source(const struct plan_mount *m, int *ret, struct mlr_error *e
 	if (m->kind == PLAN_COPY)
 		fd = open(m->source, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
 	else
-		/* Recursive always: what is locked below a mount may not be uncovered, so the kernel refuses
-		 * to clone /dev or /proc alone. */
-		fd = open_tree(AT_FDCWD, m->source, OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC | AT_RECURSIVE);
+		/* Recursive always: what is locked below a mount may not be uncovered, so the
+		 * kernel refuses to clone /dev or /proc alone. */
+		fd = open_tree(
+			AT_FDCWD, m->source, OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC | AT_RECURSIVE);
 	if (fd < 0) {
 		if ((m->flags & PLAN_OPTIONAL) && is_missing(errno)) {
 			mlr_debug("'%s' is not there, left out", m->source);
@@ -79,8 +81,10 @@ static int open_source(const struct plan_mount *m, int *ret, struct mlr_error *e
 	if (m->kind == PLAN_BIND) {
 		r = set_flags(fd, m->flags);
 		if (r < 0)
-			return mlr_fail(err, -r, "set the mount flags of '%s': %s%s", m->source, strerror(-r),
-				r == -ENOSYS ? " (ro, nosuid, nodev and noexec need Linux 5.12)" : "");
+			return mlr_fail(err, -r, "set the mount flags of '%s': %s%s", m->source,
+				strerror(-r),
+				r == -ENOSYS ? " (ro, nosuid, nodev and noexec need Linux 5.12)"
+					     : "");
 	}
 	*ret = take_fd(&fd);
 	return 0;
@@ -114,7 +118,8 @@ static int move_to(int source, int root, const struct plan_mount *m, struct mlr_
 	target = target_open(root, m->target, S_ISDIR(st.st_mode), err);
 	if (target < 0)
 		return target;
-	if (move_mount(source, "", target, "", MOVE_MOUNT_F_EMPTY_PATH | MOVE_MOUNT_T_EMPTY_PATH) < 0)
+	if (move_mount(source, "", target, "", MOVE_MOUNT_F_EMPTY_PATH | MOVE_MOUNT_T_EMPTY_PATH) <
+		0)
 		return mlr_fail_errno(err, "mount");
 	return 0;
 }
@@ -169,7 +174,8 @@ static int place_copy(struct assembly *a, size_t i, struct mlr_error *err)
 	if (fd < 0)
 		return mlr_fail_errno(err, "create '%s' in the container", m->target);
 	r = file_write_all(fd, buf, (size_t)n);
-	return r < 0 ? mlr_fail(err, -r, "write '%s' in the container: %s", m->target, strerror(-r)) : 0;
+	return r < 0 ? mlr_fail(err, -r, "write '%s' in the container: %s", m->target, strerror(-r))
+		     : 0;
 }
 
 static int place_symlink(struct assembly *a, size_t i, struct mlr_error *err)
@@ -195,7 +201,8 @@ static int place_devpts(struct assembly *a, size_t i, struct mlr_error *err)
 	if (target < 0)
 		return target;
 	snprintf(path, sizeof(path), "/proc/self/fd/%d", target);
-	if (mount("devpts", path, "devpts", MS_NOSUID | MS_NOEXEC, "newinstance,ptmxmode=0666,mode=0620") < 0)
+	if (mount("devpts", path, "devpts", MS_NOSUID | MS_NOEXEC,
+		    "newinstance,ptmxmode=0666,mode=0620") < 0)
 		return mlr_fail_errno(err, "mount");
 	return 0;
 }
@@ -229,7 +236,8 @@ static int place(struct assembly *a, size_t i, struct mlr_error *err)
 		break;
 	}
 	if (r < 0)
-		return mlr_wrap(err, "mount '%s' on '%s'", m->source ? m->source : kind_names[m->kind], m->target);
+		return mlr_wrap(err, "mount '%s' on '%s'",
+			m->source ? m->source : kind_names[m->kind], m->target);
 	return 0;
 }
 
@@ -259,7 +267,8 @@ static int pivot(struct assembly *a, struct mlr_error *err)
 {
 	if (fchdir(a->overlay.root) < 0)
 		return mlr_fail_errno(err, "enter the new root");
-	/* pivot_root(2), "pivot_root(".", ".")": the old root comes to lie on the new one and is taken off. */
+	/* pivot_root(2), "pivot_root(".", ".")": the old root comes to lie on the new one and is
+	 * taken off. */
 	if (syscall(SYS_pivot_root, ".", ".") < 0)
 		return mlr_fail_errno(err, "pivot to the new root");
 	if (umount2(".", MNT_DETACH) < 0)
@@ -275,7 +284,8 @@ static int enter_workdir(const char *dir, struct mlr_error *err)
 		return mlr_fail_errno(err, "working directory '%s' in the container", dir);
 	/* A directory outside the root would show as "(unreachable)…" (CVE-2024-21626). */
 	if (!getcwd(now, sizeof(now)) || now[0] != '/')
-		return mlr_fail(err, EXDEV, "working directory '%s' lies outside the container", dir);
+		return mlr_fail(
+			err, EXDEV, "working directory '%s' lies outside the container", dir);
 	return 0;
 }
 

@@ -1,4 +1,5 @@
-/* The container's file system: sources taken from the host, an overlay root, everything put in place. */
+/* The container's file system: sources taken from the host, an overlay root, everything put in
+ * place. */
 #ifndef MLR_RUNTIME_MOUNTS_H
 #define MLR_RUNTIME_MOUNTS_H
 

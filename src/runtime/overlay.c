@@ -1,6 +1,6 @@
 /*
- * In the scratch tmpfs: upper and work directories of the overlay, and a short link to each lower tree,
- * since overlay's option string is limited to a page.
+ * In the scratch tmpfs: upper and work directories of the overlay, and a short link to each lower
+ * tree, since overlay's option string is limited to a page.
  */
 #include "runtime/overlay.h"
 
@@ -72,13 +72,16 @@ static int overlay_failed(const struct plan *p, struct mlr_error *err)
 	mlr_fail(err, code, "mount an overlay of the image's %zu %s: %s", p->lowers.n,
 		p->lowers.n == 1 ? "tree" : "trees", strerror(code));
 	if (code == ENODEV)
-		mlr_hint(err, "the kernel has no overlayfs; an administrator can load it: modprobe overlay");
+		mlr_hint(err,
+			"the kernel has no overlayfs; an administrator can load it: modprobe overlay");
 	else if (code == EPERM)
-		mlr_hint(err, "overlay mounts of ordinary users need Linux 5.11, this is %s", u.release);
+		mlr_hint(err, "overlay mounts of ordinary users need Linux 5.11, this is %s",
+			u.release);
 	else if (code == EINVAL)
-		mlr_hint(err, "the file system that holds '%s' may not serve as an overlay's lower layer, or "
-			      "another one is mounted below it; keep the store on a local one: --store DIR or "
-			      "MLRUN_STORE",
+		mlr_hint(err,
+			"the file system that holds '%s' may not serve as an overlay's lower layer, or "
+			"another one is mounted below it; keep the store on a local one: --store DIR or "
+			"MLRUN_STORE",
 			p->lowers.v[0]);
 	return -code;
 }
@@ -137,15 +140,17 @@ static int copy_attributes(int upper, const int *lowers, const char *path)
 	const struct timespec times[2] = { st.st_atim, st.st_mtim };
 
 	/* Best effort: what cannot be set here cannot be copied up either. */
-	if (fchmodat(upper, path, st.st_mode & 01777, 0) < 0 || utimensat(upper, path, times, 0) < 0)
+	if (fchmodat(upper, path, st.st_mode & 01777, 0) < 0 ||
+		utimensat(upper, path, times, 0) < 0)
 		mlr_debug("attributes of '%s' in the upper layer: %s", path, strerror(errno));
 	return 1;
 }
 
 /*
- * Make the image's directories that lead to a target in the upper layer beforehand. Overlayfs merges
- * them with the lower ones, whereas it could not copy up a directory of another user or group, for whom
- * this user namespace has no id (an administrator's image, a group changed by newgrp).
+ * Make the image's directories that lead to a target in the upper layer beforehand. Overlayfs
+ * merges them with the lower ones, whereas it could not copy up a directory of another user or
+ * group, for whom this user namespace has no id (an administrator's image, a group changed by
+ * newgrp).
  */
 static void merge_parents(int upper, const int *lowers, const char *target)
 {
@@ -171,8 +176,8 @@ static int same_parent(const char *a, const char *b)
 	return (size_t)(strrchr(b, '/') - b) == len && strncmp(a, b, len) == 0;
 }
 
-static int merge_directories(const struct plan *p, const struct overlay *o, const int *lowers,
-	struct mlr_error *err)
+static int merge_directories(
+	const struct plan *p, const struct overlay *o, const int *lowers, struct mlr_error *err)
 {
 	auto_close int upper = openat(o->scratch, "upper", O_PATH | O_DIRECTORY | O_CLOEXEC);
 	const char *last = "/etc/passwd"; /* written whatever the plan says */
@@ -206,8 +211,8 @@ static int copy_root_attributes(int lower, int scratch, struct mlr_error *err)
 	return 0;
 }
 
-static int mount_overlay(const struct plan *p, struct overlay *o, const int *lowers,
-	struct mlr_error *err)
+static int mount_overlay(
+	const struct plan *p, struct overlay *o, const int *lowers, struct mlr_error *err)
 {
 	auto_free char *options = overlay_options(p->lowers.n);
 	int r;

@@ -6,7 +6,8 @@
 #include "plan/plan.h"
 
 struct overlay {
-	int scratch; /* top of a tmpfs that covers /tmp of the mount namespace and holds what is written */
+	int scratch; /* top of a tmpfs that covers /tmp of the mount namespace and holds what is
+			written */
 	int root;    /* top of the overlay */
 };
 

@@ -9,10 +9,10 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-/* What package managers and installers use, as Docker's default set has it (moby, oci/caps/defaults.go);
- * all of it reaches only as far as the one mapped id does. */
-#define FAKEROOT_CAPS \
-	(1ull << CAP_CHOWN | 1ull << CAP_DAC_OVERRIDE | 1ull << CAP_FOWNER | 1ull << CAP_FSETID | \
+/* What package managers and installers use, as Docker's default set has it (moby,
+ * oci/caps/defaults.go); all of it reaches only as far as the one mapped id does. */
+#define FAKEROOT_CAPS                                                                              \
+	(1ull << CAP_CHOWN | 1ull << CAP_DAC_OVERRIDE | 1ull << CAP_FOWNER | 1ull << CAP_FSETID |  \
 		1ull << CAP_KILL | 1ull << CAP_SETGID | 1ull << CAP_SETUID | 1ull << CAP_SETPCAP | \
 		1ull << CAP_SYS_CHROOT | 1ull << CAP_SETFCAP)
 
@@ -49,7 +49,8 @@ int privileges_close_fds(int keep, struct mlr_error *err)
 
 	if (keep <= 2) {
 		r = close_from(3, ~0u);
-		return r < 0 ? mlr_fail(err, -r, "close inherited descriptors (needs Linux 5.11)") : 0;
+		return r < 0 ? mlr_fail(err, -r, "close inherited descriptors (needs Linux 5.11)")
+			     : 0;
 	}
 	flags = fcntl(keep, F_GETFD);
 	if (flags < 0 || fcntl(keep, F_SETFD, flags & ~FD_CLOEXEC) < 0)

@@ -37,7 +37,8 @@ static int exec_failed(const struct plan *p, const char *path, int code, struct 
 	if (code == ENOENT && stat(path, &st) == 0)
 		/* Not ENOENT, which says that there is no such command. */
 		return mlr_fail(err, ENOEXEC,
-			"'%s' is in the image, but the interpreter it names (its '#!' line or ELF loader) is not", path);
+			"'%s' is in the image, but the interpreter it names (its '#!' line or ELF loader) is not",
+			path);
 	if (code == ENOEXEC) {
 		uname(&u);
 		mlr_fail(err, code, "'%s': %s", path, strerror(code));
@@ -56,8 +57,8 @@ static int look_on(int code)
 	return code == ENOENT || code == ENOTDIR || code == EACCES || code == ENAMETOOLONG;
 }
 
-static int exec_in_path(const struct plan *p, char *const *argv, char *const *envp,
-	struct mlr_error *err)
+static int exec_in_path(
+	const struct plan *p, char *const *argv, char *const *envp, struct mlr_error *err)
 {
 	const char *path = plan_env_get(p, "PATH");
 	int denied = 0;
@@ -66,7 +67,8 @@ static int exec_in_path(const struct plan *p, char *const *argv, char *const *en
 
 	for (const char *s = path ? path : "/usr/local/bin:/usr/bin:/bin"; s;) {
 		size_t len = strcspn(s, ":");
-		auto_free char *file = xasprintf("%.*s/%s", (int)(len ? len : 1), len ? s : ".", argv[0]);
+		auto_free char *file =
+			xasprintf("%.*s/%s", (int)(len ? len : 1), len ? s : ".", argv[0]);
 
 		execve(file, argv, envp);
 		if (!look_on(errno) || (errno == ENOENT && stat(file, &st) == 0))
@@ -99,7 +101,8 @@ int runtime_exec(const struct plan *p, struct mlr_error *err)
 		struct stat st;
 
 		if (stat(argv[0], &st) < 0)
-			return mlr_fail(err, ENOENT, "command '%s' not found in the image", argv[0]);
+			return mlr_fail(
+				err, ENOENT, "command '%s' not found in the image", argv[0]);
 	}
 	return exec_failed(p, argv[0], errno, err);
 }

@@ -16,8 +16,8 @@
 
 static int make_place(int root, const char *path, int is_dir, int links, struct mlr_error *err);
 
-static int open_parent(int root, const char *path, int links, const char **name,
-	struct mlr_error *err)
+static int open_parent(
+	int root, const char *path, int links, const char **name, struct mlr_error *err)
 {
 	const char *end = path + strlen(path), *slash;
 
@@ -36,7 +36,8 @@ static int open_parent(int root, const char *path, int links, const char **name,
 	return make_place(root, dir, 1, links, err);
 }
 
-/* What a dangling link points at, as a path inside the root; dir is the link's directory, with its slash. */
+/* What a dangling link points at, as a path inside the root; dir is the link's directory, with its
+ * slash. */
 static char *link_destination(int parent, const char *name, const char *dir, size_t dir_len)
 {
 	char text[PATH_MAX];
@@ -86,12 +87,15 @@ static int make_place(int root, const char *path, int is_dir, int links, struct 
 		auto_free char *to = link_destination(parent, last, path, (size_t)(name - path));
 
 		if (!to || links >= MAX_LINKS)
-			return mlr_fail(err, ELOOP, "'%s' in the image is a link that leads nowhere", path);
+			return mlr_fail(
+				err, ELOOP, "'%s' in the image is a link that leads nowhere", path);
 		return make_place(root, to, is_dir, links + 1, err);
 	}
 	if (r == -EOVERFLOW)
-		return mlr_fail(err, EOVERFLOW, "create '%s' in the container: the image's files belong to "
-						"another user or group, for whom this user namespace has no id", path);
+		return mlr_fail(err, EOVERFLOW,
+			"create '%s' in the container: the image's files belong to "
+			"another user or group, for whom this user namespace has no id",
+			path);
 	if (r < 0)
 		return mlr_fail(err, -r, "create '%s' in the container: %s", path, strerror(-r));
 
@@ -109,7 +113,9 @@ int target_open(int root, const char *path, int is_dir, struct mlr_error *err)
 	if (fstat(fd, &st) < 0)
 		return mlr_fail_errno(err, "'%s' in the container", path);
 	if (!is_dir && S_ISDIR(st.st_mode))
-		return mlr_fail(err, EISDIR, "'%s' in the image is a directory, what shall be mounted there is not", path);
+		return mlr_fail(err, EISDIR,
+			"'%s' in the image is a directory, what shall be mounted there is not",
+			path);
 	return take_fd(&fd);
 }
 
@@ -138,5 +144,6 @@ void target_times_save(struct target_times *t, int dir)
 void target_times_restore(const struct target_times *t)
 {
 	if (t->dir >= 0 && utimensat(t->dir, ".", t->at, 0) < 0)
-		mlr_debug("put back the times of a directory in the container: %s", strerror(errno));
+		mlr_debug(
+			"put back the times of a directory in the container: %s", strerror(errno));
 }

@@ -18,7 +18,10 @@ struct target_times {
 	struct timespec at[2]; /* of access, of modification: utimensat(2)'s order */
 };
 
-#define TARGET_TIMES_INIT { .dir = -1 }
+#define TARGET_TIMES_INIT \
+	{                 \
+		.dir = -1 \
+	}
 
 void target_times_save(struct target_times *t, int dir);
 void target_times_restore(const struct target_times *t);
@@ -29,7 +32,8 @@ void target_times_restore(const struct target_times *t);
  *
  *   is_dir  a directory is wanted (else a regular file)
  *
- * Returns an O_PATH descriptor; -ENOTDIR or -EISDIR when the image has there a thing of the other kind.
+ * Returns an O_PATH descriptor; -ENOTDIR or -EISDIR when the image has there a thing of the other
+ * kind.
  */
 int target_open(int root, const char *path, int is_dir, struct mlr_error *err);
 

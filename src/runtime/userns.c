@@ -29,25 +29,31 @@ void runtime_hint_userns(const char *root, struct mlr_error *err)
 	if (strcmp(root, "/") == 0)
 		root = "";
 	if (read_sysctl(root, "user/max_user_namespaces") == 0)
-		mlr_hint(err, "user.max_user_namespaces is 0; an administrator can allow user namespaces: "
-			      "sysctl -w user.max_user_namespaces=15000");
+		mlr_hint(err,
+			"user.max_user_namespaces is 0; an administrator can allow user namespaces: "
+			"sysctl -w user.max_user_namespaces=15000");
 	else if (read_sysctl(root, "user/max_mnt_namespaces") == 0)
-		mlr_hint(err, "user.max_mnt_namespaces is 0; an administrator can allow mount namespaces: "
-			      "sysctl -w user.max_mnt_namespaces=15000");
+		mlr_hint(err,
+			"user.max_mnt_namespaces is 0; an administrator can allow mount namespaces: "
+			"sysctl -w user.max_mnt_namespaces=15000");
 	else if (read_sysctl(root, "kernel/unprivileged_userns_clone") == 0)
-		mlr_hint(err, "kernel.unprivileged_userns_clone is 0; an administrator can allow it: "
-			      "sysctl -w kernel.unprivileged_userns_clone=1");
+		mlr_hint(err,
+			"kernel.unprivileged_userns_clone is 0; an administrator can allow it: "
+			"sysctl -w kernel.unprivileged_userns_clone=1");
 	else if (read_sysctl(root, "kernel/apparmor_restrict_unprivileged_userns") == 1)
-		mlr_hint(err, "AppArmor restricts user namespaces (Ubuntu 23.10 and later); an administrator "
-			      "can allow them to mlrun with a profile that says 'userns,' or to all: "
-			      "sysctl -w kernel.apparmor_restrict_unprivileged_userns=0");
+		mlr_hint(err,
+			"AppArmor restricts user namespaces (Ubuntu 23.10 and later); an administrator "
+			"can allow them to mlrun with a profile that says 'userns,' or to all: "
+			"sysctl -w kernel.apparmor_restrict_unprivileged_userns=0");
 	else if (err->code == ENOSPC)
-		mlr_hint(err, "a limit on namespaces is reached: see user.max_user_namespaces and "
-			      "user.max_mnt_namespaces, of this user namespace and those around it");
+		mlr_hint(err,
+			"a limit on namespaces is reached: see user.max_user_namespaces and "
+			"user.max_mnt_namespaces, of this user namespace and those around it");
 	else if (err->code == ENOSYS || err->code == EINVAL)
 		mlr_hint(err, "this kernel was built without user namespaces (CONFIG_USER_NS)");
 	else if (err->code == EPERM)
-		mlr_hint(err, "inside another container its seccomp profile or a chroot may forbid it");
+		mlr_hint(err,
+			"inside another container its seccomp profile or a chroot may forbid it");
 }
 
 static int put_file(const char *path, const char *text, struct mlr_error *err)
@@ -68,8 +74,8 @@ static int write_maps(const struct plan_identity *id, struct mlr_error *err)
 	char line[64];
 	int r;
 
-	/* An unprivileged gid map needs setgroups(2) denied first (user_namespaces(7)); supplementary
-	 * groups stay in force, unmapped. */
+	/* An unprivileged gid map needs setgroups(2) denied first (user_namespaces(7));
+	 * supplementary groups stay in force, unmapped. */
 	r = put_file("/proc/self/setgroups", "deny", err);
 	if (r < 0)
 		return r;
@@ -95,8 +101,8 @@ int userns_enter(const struct plan_identity *id, struct mlr_error *err)
 		runtime_hint_userns("/", err);
 		return r;
 	}
-	/* Other processes of this user may not look into the set-up. After the maps: they could not be
-	 * written otherwise. execve(2) resets it. */
+	/* Other processes of this user may not look into the set-up. After the maps: they could not
+	 * be written otherwise. execve(2) resets it. */
 	prctl(PR_SET_DUMPABLE, 0);
 
 	if (mount("none", "/", NULL, MS_REC | MS_SLAVE, NULL) < 0) {

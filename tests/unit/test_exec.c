@@ -16,7 +16,8 @@
 
 static char *const caller[] = { (char *)"PATH=/host/bin", (char *)"LD_PRELOAD=x.so",
 	(char *)"PYTHONPATH=/p", (char *)"BASH_FUNC_module%%=() {", (char *)"SLURM_JOB_ID=7",
-	(char *)"EDITOR=vi", (char *)"HOME=/home/ann", (char *)"TMPDIR=/scratch/7", (char *)"A=caller", NULL };
+	(char *)"EDITOR=vi", (char *)"HOME=/home/ann", (char *)"TMPDIR=/scratch/7",
+	(char *)"A=caller", NULL };
 
 static void plan_it(const struct exec_options *o, const struct strv *image, struct plan *p)
 {

@@ -55,7 +55,8 @@ static void a_mount_on_the_root_or_a_relative_path_is_refused(void **state)
 	struct mlr_error err;
 
 	assert_int_equal(plan_mount_add(*state, PLAN_BIND, "/x", "/", 0, "user", &err), -EINVAL);
-	assert_int_equal(plan_mount_add(*state, PLAN_BIND, "/x", "//./..", 0, "user", &err), -EINVAL);
+	assert_int_equal(
+		plan_mount_add(*state, PLAN_BIND, "/x", "//./..", 0, "user", &err), -EINVAL);
 	assert_int_equal(plan_mount_add(*state, PLAN_BIND, "/x", "rel", 0, "user", &err), -EINVAL);
 	assert_non_null(strstr(err.text, "'rel' is not an absolute path"));
 	assert_int_equal(plan_mount_add(*state, PLAN_BIND, "/x", "/.hidden", 0, "user", &err), 0);
@@ -98,10 +99,14 @@ static void a_printed_plan_names_origins_and_escapes_control_characters(void **s
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup_teardown(a_later_variable_wins_and_remembers_what_it_shadows, make, drop),
-		cmocka_unit_test_setup_teardown(a_mount_on_the_root_or_a_relative_path_is_refused, make, drop),
-		cmocka_unit_test_setup_teardown(the_topmost_mount_over_whole_path_components_counts, make, drop),
-		cmocka_unit_test_setup_teardown(a_printed_plan_names_origins_and_escapes_control_characters, make, drop),
+		cmocka_unit_test_setup_teardown(
+			a_later_variable_wins_and_remembers_what_it_shadows, make, drop),
+		cmocka_unit_test_setup_teardown(
+			a_mount_on_the_root_or_a_relative_path_is_refused, make, drop),
+		cmocka_unit_test_setup_teardown(
+			the_topmost_mount_over_whole_path_components_counts, make, drop),
+		cmocka_unit_test_setup_teardown(
+			a_printed_plan_names_origins_and_escapes_control_characters, make, drop),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
