@@ -15,6 +15,7 @@
 # A file that defines setup() or teardown() calls common_setup and common_teardown in them.
 #
 #   skip_file REASON                    in setup_file: skip every test of the file
+#   needs_ordinary_user                 in a test: skip it for root
 #   skip_if_sanitized                   for tests that measure memory or time
 #   registry_start [DIR]                sets and exports $REGISTRY, $REGISTRY_LOG, $REGISTRY_PID
 #   registry_stop                       both are registry.bash's
@@ -54,6 +55,9 @@ skip_file() { export SKIP_FILE=$1; }
 skip_if_sanitized() {
 	[ "${sanitizers:-no}" != yes ] || skip "measured on the plain build"
 }
+
+# Root's HOME inside is /root, modes do not bind root, and root owns the host's files.
+needs_ordinary_user() { [ "$(id -u)" != 0 ] || skip "a test for an ordinary user"; }
 
 common_setup() {
 	[ -z "${SKIP_FILE:-}" ] || skip "$SKIP_FILE"
