@@ -14,7 +14,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#define SPIN_COUNT "1000" /* some 20 us */
+#define SPIN_COUNT "5000" /* some 0.1 ms */
 
 static const struct command {
 	const char *name;
