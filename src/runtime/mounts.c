@@ -304,8 +304,10 @@ static int build(struct assembly *a, struct mlr_error *err)
 	if (r < 0)
 		return r;
 	workdir = target_mkdir(a->overlay.root, a->plan->workdir, err);
-	if (workdir < 0)
-		return mlr_wrap(err, "working directory");
+	if (workdir < 0) {
+		mlr_wrap(err, "working directory");
+		return mlr_hint(err, "-w DIR starts the command elsewhere");
+	}
 	return seal_root(a, err);
 }
 

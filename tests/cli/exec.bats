@@ -194,6 +194,9 @@ in_tiny() { mlrun exec "$IMG" "$@"; }
 @test "exec: -w starts there and makes the directory" {
 	run -0 mlrun exec -w /new/place "$IMG" pwd
 	assert_output /new/place
+	run -125 mlrun exec -w /etc/passwd "$IMG" pwd
+	assert_output --partial "working directory: '/etc/passwd' in the image: Not a directory"
+	assert_output --partial "hint: -w DIR"
 	run -125 mlrun exec -w relative "$IMG" pwd
 	assert_output --partial "-w 'relative': an absolute path"
 }
