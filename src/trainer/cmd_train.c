@@ -163,19 +163,25 @@ static void on_signal(int sig)
  */
 static char signal_stack[1 << 16];
 
-/* The second signal of a kind kills as usual; what the caller ignores stays ignored. */
+/*
+ * What the caller ignores stays ignored. SIGTERM may come more than once for one wish (timeout(1) and
+ * srun(1) signal the process and its group), so only a second SIGINT, which a person typed, kills.
+ */
 static void catch_signals(void)
 {
-	static const int ends[] = { SIGTERM, SIGINT };
-	struct sigaction was, sa = { .sa_handler = on_signal,
-		.sa_flags = (int)SA_RESETHAND | SA_RESTART | SA_ONSTACK };
+	static const struct {
+		int sig, flags;
+	} ends[] = { { SIGTERM, 0 }, { SIGINT, (int)SA_RESETHAND } };
 	stack_t stack = { .ss_sp = signal_stack, .ss_size = sizeof(signal_stack) };
+	struct sigaction was, sa = { .sa_handler = on_signal };
 
 	sigaltstack(&stack, NULL);
 	sigemptyset(&sa.sa_mask);
-	for (size_t i = 0; i < ARRAY_LEN(ends); i++)
-		if (sigaction(ends[i], NULL, &was) == 0 && was.sa_handler != SIG_IGN)
-			sigaction(ends[i], &sa, NULL);
+	for (size_t i = 0; i < ARRAY_LEN(ends); i++) {
+		sa.sa_flags = SA_RESTART | SA_ONSTACK | ends[i].flags;
+		if (sigaction(ends[i].sig, NULL, &was) == 0 && was.sa_handler != SIG_IGN)
+			sigaction(ends[i].sig, &sa, NULL);
+	}
 }
 
 struct telling {
