@@ -63,13 +63,6 @@ static size_t env_find(const struct strv *l, const char *key)
 	return l->n;
 }
 
-const char *strv_env_get(const struct strv *l, const char *key)
-{
-	size_t i = env_find(l, key);
-
-	return i < l->n ? l->v[i] + strlen(key) + 1 : NULL;
-}
-
 void strv_env_set(struct strv *l, const char *key, const char *value)
 {
 	size_t i = env_find(l, key);
@@ -81,15 +74,4 @@ void strv_env_set(struct strv *l, const char *key, const char *value)
 	}
 	free(l->v[i]);
 	l->v[i] = s;
-}
-
-void strv_env_unset(struct strv *l, const char *key)
-{
-	size_t i = env_find(l, key);
-
-	if (i == l->n)
-		return;
-	free(l->v[i]);
-	memmove(&l->v[i], &l->v[i + 1], (l->n - i) * sizeof(*l->v)); /* the NULL moves too */
-	l->n--;
 }

@@ -30,8 +30,6 @@ char *const *strv_argv(const struct strv *l);
  * Environment lists hold "KEY=VALUE". Setting replaces in place, so an earlier position is kept
  * and no key stands twice.
  */
-const char *strv_env_get(const struct strv *l, const char *key);
 void strv_env_set(struct strv *l, const char *key, const char *value);
-void strv_env_unset(struct strv *l, const char *key);
 
 #endif

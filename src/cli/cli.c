@@ -34,13 +34,12 @@ static void open_standard_fds(void)
 		close(fd);
 }
 
-void cli_init(const char *program)
+void cli_init(void)
 {
 	open_standard_fds();
 	mlr_log_init("mlrun");
 	argp_err_exit_status = CLI_FAILED;
 	argp_program_version_hook = print_version;
-	(void)program;
 }
 
 int cli_fail(const struct mlr_error *err)

@@ -31,6 +31,6 @@ int cmd_rm(int argc, char **argv);
 int cli_fail(const struct mlr_error *err);
 
 /* Set up argp so that usage errors exit with CLI_FAILED and --version prints what was built in. */
-void cli_init(const char *program);
+void cli_init(void);
 
 #endif

@@ -8,7 +8,7 @@
 
 int main(int argc, char **argv)
 {
-	cli_init("mlrun");
+	cli_init();
 	signal(SIGPIPE, SIG_IGN); /* a server or a reader that goes is an error with a sentence */
 	signal(SIGXFSZ, SIG_IGN); /* and so is the limit on file sizes */
 	if (argc < 2 || strcmp(argv[1], "pull") != 0) {

@@ -66,7 +66,7 @@ int main(int argc, char **argv)
 {
 	struct mlr_error err;
 
-	cli_init("mlrun");
+	cli_init();
 	if (argc < 2 || strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "help") == 0 ||
 		strcmp(argv[1], "-h") == 0) {
 		print_help(argc < 2 ? stderr : stdout);

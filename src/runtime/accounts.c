@@ -97,27 +97,6 @@ static char *read_old(int root, const char *path)
 	return take_ptr(&buf);
 }
 
-static int put_text(int root, const char *path, const char *text, struct mlr_error *err)
-{
-	const char *name = NULL;
-	auto_close int dir = target_parent(root, path, &name, err);
-	auto_call(target_times_restore) struct target_times times = TARGET_TIMES_INIT;
-	auto_close int fd = -1;
-	int r;
-
-	if (dir < 0)
-		return dir;
-	target_times_save(&times, dir);
-	/* Whatever the image has there (a link perhaps) makes room for a plain file. */
-	if (unlinkat(dir, name, 0) < 0 && errno != ENOENT)
-		return mlr_fail_errno(err, "replace '%s' in the container", path);
-	fd = openat(dir, name, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0644);
-	if (fd < 0)
-		return mlr_fail_errno(err, "create '%s' in the container", path);
-	r = file_write_all(fd, text, strlen(text));
-	return r < 0 ? mlr_fail(err, -r, "write '%s' in the container: %s", path, strerror(-r)) : 0;
-}
-
 int accounts_write(int root, const struct plan_identity *id, struct mlr_error *err)
 {
 	static const struct {
@@ -131,7 +110,7 @@ int accounts_write(int root, const struct plan_identity *id, struct mlr_error *e
 	for (size_t i = 0; i < ARRAY_LEN(files); i++) {
 		auto_free char *old = read_old(root, files[i].path);
 		auto_free char *text = files[i].make(old, id);
-		int r = text ? put_text(root, files[i].path, text, err) : 0;
+		int r = text ? target_replace(root, files[i].path, text, strlen(text), err) : 0;
 
 		if (r < 0)
 			return r;

@@ -139,43 +139,17 @@ static int place_tmpfs(struct assembly *a, size_t i, struct mlr_error *err)
 	return move_to(fd, a->overlay.root, &a->plan->mounts[i], err);
 }
 
-/* Make room for a new thing at a path and open its parent, whose times are kept. */
-static int clear_place(int root, const char *path, const char **name, struct target_times *times,
-	struct mlr_error *err)
-{
-	auto_close int dir = target_parent(root, path, name, err);
-
-	if (dir < 0)
-		return dir;
-	target_times_save(times, dir);
-	if (unlinkat(dir, *name, 0) < 0 && errno != ENOENT)
-		return mlr_fail_errno(err, "replace '%s' in the container", path);
-	return take_fd(&dir);
-}
-
 static int place_copy(struct assembly *a, size_t i, struct mlr_error *err)
 {
 	const struct plan_mount *m = &a->plan->mounts[i];
-	const char *name = NULL;
 	auto_free char *buf = xmalloc(COPY_MAX);
 	ssize_t n = file_read_full(a->sources[i], buf, COPY_MAX);
-	auto_close int dir = -1, fd = -1;
-	auto_call(target_times_restore) struct target_times times = TARGET_TIMES_INIT;
-	int r;
 
 	if (n < 0)
 		return mlr_fail(err, (int)-n, "read '%s': %s", m->source, strerror((int)-n));
 	if (n == COPY_MAX)
 		return mlr_fail(err, EFBIG, "'%s' is larger than %u bytes", m->source, COPY_MAX);
-	dir = clear_place(a->overlay.root, m->target, &name, &times, err);
-	if (dir < 0)
-		return dir;
-	fd = openat(dir, name, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0644);
-	if (fd < 0)
-		return mlr_fail_errno(err, "create '%s' in the container", m->target);
-	r = file_write_all(fd, buf, (size_t)n);
-	return r < 0 ? mlr_fail(err, -r, "write '%s' in the container: %s", m->target, strerror(-r))
-		     : 0;
+	return target_replace(a->overlay.root, m->target, buf, (size_t)n, err);
 }
 
 static int place_symlink(struct assembly *a, size_t i, struct mlr_error *err)

@@ -129,6 +129,26 @@ int target_parent(int root, const char *path, const char **name, struct mlr_erro
 	return open_parent(root, path, 0, name, err);
 }
 
+int target_replace(int root, const char *path, const void *buf, size_t len, struct mlr_error *err)
+{
+	const char *name = NULL;
+	auto_close int dir = target_parent(root, path, &name, err);
+	auto_call(target_times_restore) struct target_times times = TARGET_TIMES_INIT;
+	auto_close int fd = -1;
+	int r;
+
+	if (dir < 0)
+		return dir;
+	target_times_save(&times, dir);
+	if (unlinkat(dir, name, 0) < 0 && errno != ENOENT)
+		return mlr_fail_errno(err, "replace '%s' in the container", path);
+	fd = openat(dir, name, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0644);
+	if (fd < 0)
+		return mlr_fail_errno(err, "create '%s' in the container", path);
+	r = file_write_all(fd, buf, len);
+	return r < 0 ? mlr_fail(err, -r, "write '%s' in the container: %s", path, strerror(-r)) : 0;
+}
+
 void target_times_save(struct target_times *t, int dir)
 {
 	struct stat st;

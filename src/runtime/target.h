@@ -4,6 +4,8 @@
 
 #include "base/error.h"
 
+#include <stddef.h>
+
 #include <time.h>
 
 /*
@@ -40,5 +42,9 @@ int target_mkdir(int root, const char *path, struct mlr_error *err);
 /* Split an absolute path into its parent, made and opened as above, and its last component,
  * which points into path. -EINVAL when that is "." or "..". */
 int target_parent(int root, const char *path, const char **name, struct mlr_error *err);
+
+/* Put a regular file of these bytes, mode 0644, in the place of whatever the image has there but a
+ * directory (a link is replaced, not followed). The parent's times are kept. */
+int target_replace(int root, const char *path, const void *buf, size_t len, struct mlr_error *err);
 
 #endif
