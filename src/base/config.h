@@ -1,0 +1,48 @@
+/*
+ * The configuration: /etc/mlrun/mlrun.conf (SYSCONFDIR), then $XDG_CONFIG_HOME/mlrun/mlrun.conf
+ * (~/.config/mlrun/mlrun.conf), INI as libinih reads it; a later value of a key wins, except for
+ * keys that are lists, whose values add up. $MLRUN_CONFIG names one file to be read instead of both.
+ *
+ *   store = DIR
+ *   additional_stores = DIR:DIR…
+ *   [registry HOST[:PORT]]
+ *   mirror = HOST[:PORT][/PREFIX]   asked first, in this order (list)
+ *   insecure = true                 plain HTTP and any certificate
+ *   ca = FILE  client_cert = FILE  client_key = FILE
+ *
+ * A key that mlrun does not know is an error that names file and line: a misspelt setting of a site
+ * must not be passed over in silence. So is a user's file that others may write to.
+ */
+#ifndef MLR_BASE_CONFIG_H
+#define MLR_BASE_CONFIG_H
+
+#include "base/error.h"
+#include "base/strv.h"
+
+#include <stddef.h>
+
+struct config_value {
+	char *section; /* "" at the top, "registry quay.io" */
+	char *key, *value;
+	char *file; /* where it stands */
+	int line;
+};
+
+struct config {
+	struct config_value *v; /* n of them, in the order of reading */
+	size_t n;
+};
+
+#define CONFIG_INIT { NULL, 0 }
+
+/* Read what is there. Returns 0 (no file at all is fine), -EPROTO, -EACCES and the like. */
+int config_load(struct config *ret, struct mlr_error *err);
+void config_done(struct config *c);
+
+/* The value that wins, or NULL. */
+const struct config_value *config_get(const struct config *c, const char *section, const char *key);
+
+/* All values of a list, in order. */
+void config_list(const struct config *c, const char *section, const char *key, struct strv *ret);
+
+#endif

@@ -1,0 +1,59 @@
+/*
+ * A layer's tar, member by member, told to whoever makes something of it: the writer of a directory
+ * tree (layer/unpack.h), the writer of a squashfs image. One pass, bounded memory:
+ * read -> inflate -> sha256 of the tar (the diff ID) -> libarchive's tar reader -> the sink.
+ */
+#ifndef MLR_LAYER_TAR_H
+#define MLR_LAYER_TAR_H
+
+#include "base/error.h"
+#include "layer/unpack.h"
+
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+#include <time.h>
+
+struct layer_xattr {
+	const char *name; /* "user.…", none that overlayfs would obey */
+	const void *value;
+	size_t size;
+};
+
+/* One member; all borrowed, good until the call returns. */
+struct layer_member {
+	const char *path;   /* without "." and ".." and a leading '/', "" is the top */
+	const char *target; /* of a symlink, as it stands; of a hard link, cleaned as path is */
+	mode_t mode;        /* permission bits and the sticky bit; set-id bits are dropped */
+	int64_t uid, gid;   /* as the tar says; nothing is ever given to them */
+	struct timespec mtime;
+	uint64_t size;      /* of a regular file, holes included */
+	const struct layer_xattr *xattrs; /* n_xattrs of them; files and directories only */
+	size_t n_xattrs;
+};
+
+/*
+ * Who takes the members. Every function returns 0, or -errno with err set to end the reading.
+ *
+ * A file is file(), then data() for each stretch that is not a hole, in rising order of offset, then
+ * file_end(). whiteout's path names what is hidden ("a/b" for a member "a/.wh.b"); opaque's is the
+ * directory. Devices and AUFS's own marks are not told.
+ */
+struct layer_sink {
+	int (*file)(void *ctx, const struct layer_member *m, struct mlr_error *err);
+	int (*data)(void *ctx, const void *buf, size_t len, uint64_t offset, struct mlr_error *err);
+	int (*file_end)(void *ctx, const struct layer_member *m, struct mlr_error *err);
+	int (*dir)(void *ctx, const struct layer_member *m, struct mlr_error *err);
+	int (*symlink)(void *ctx, const struct layer_member *m, struct mlr_error *err);
+	int (*link)(void *ctx, const struct layer_member *m, struct mlr_error *err);
+	int (*fifo)(void *ctx, const struct layer_member *m, struct mlr_error *err);
+	int (*whiteout)(void *ctx, const char *path, struct mlr_error *err);
+	int (*opaque)(void *ctx, const char *path, struct mlr_error *err);
+};
+
+/* What was read; diff_id, bytes, entries and devices_skipped of ret are set, its lists are not. */
+int layer_tar_read(layer_read_fn read, void *read_ctx, enum layer_compression comp,
+	const struct layer_limits *limits, const struct layer_sink *sink, void *sink_ctx,
+	struct layer_result *ret, struct mlr_error *err);
+
+#endif

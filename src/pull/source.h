@@ -1,0 +1,37 @@
+/*
+ * Where an image's documents and blobs come from: a registry, an OCI layout ("oci:DIR[:REF]",
+ * image-spec, image-layout.md), an archive of one ("oci-archive:FILE[:REF]") or what `docker save`
+ * writes ("docker-archive:FILE[:REF]"). The rest of this room does not know which.
+ */
+#ifndef MLR_PULL_SOURCE_H
+#define MLR_PULL_SOURCE_H
+
+#include "base/error.h"
+#include "oci/digest.h"
+#include "registry/registry.h"
+
+#include <stdint.h>
+
+struct pull_source;
+
+struct pull_source_ops {
+	/* The digest that the wanted name stands for, "" when only get can tell. */
+	int (*head)(struct pull_source *s, char digest[OCI_DIGEST_SIZE], struct mlr_error *err);
+	/* A manifest or index: the wanted one for NULL, else by digest. */
+	int (*manifest)(struct pull_source *s, const char *digest, struct registry_document *ret,
+		struct mlr_error *err);
+	/* A small blob, checked. To free(). */
+	int (*blob)(struct pull_source *s, const char *digest, uint64_t size, char **ret,
+		struct mlr_error *err);
+	/* As registry_blob_stream(). Any thread, several at once. */
+	int (*stream)(struct pull_source *s, const char *digest, uint64_t size,
+		registry_sink_fn sink, void *ctx, struct mlr_error *err);
+	void (*free)(struct pull_source *s);
+};
+
+/* A source begins with this. */
+struct pull_source {
+	const struct pull_source_ops *ops;
+};
+
+#endif
