@@ -56,8 +56,13 @@ static int is_cancelled(void *ctx)
 
 static void open_registry(struct pull *p)
 {
-	struct registry_options o = { .tls_verify = p->opt->tls_verify, .cancelled = is_cancelled,
-		.cancelled_ctx = p, .notice = p->watch->notice, .notice_ctx = p->watch->ctx };
+	struct registry_options o = { .tls_verify = p->opt->tls_verify,
+		.authfile = p->opt->authfile,
+		.config = p->opt->config,
+		.cancelled = is_cancelled,
+		.cancelled_ctx = p,
+		.notice = p->watch->notice,
+		.notice_ctx = p->watch->ctx };
 
 	p->reg = registry_new(p->ref, &o);
 }

@@ -59,7 +59,9 @@ struct pull_watch {
 
 struct pull_options {
 	const char *platform; /* "linux/arm64"; NULL: this machine's */
-	int tls_verify;       /* as registry_options */
+	int tls_verify;       /* as registry_options, and so the next two */
+	const char *authfile;
+	const struct config *config;
 	int jobs;             /* layers at once, 1 to PULL_JOBS_MAX */
 	const int *cancel;    /* read atomically; not 0 ends it with -ECANCELED. May be NULL */
 };
