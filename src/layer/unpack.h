@@ -24,7 +24,7 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-enum layer_compression { LAYER_PLAIN, LAYER_GZIP };
+enum layer_compression { LAYER_PLAIN, LAYER_GZIP, LAYER_ZSTD };
 
 /*
  * Where the compressed bytes come from. Fill buf with 1..len bytes; 0 at the end; -errno with err
