@@ -38,6 +38,9 @@ int store_tree_fd(const struct store_tree *t);
 int store_tree_note(struct store_tree *t, const char *name, const void *buf, size_t len,
 	struct mlr_error *err);
 
+/* The same to be written bit by bit: returns a descriptor for writing, the caller's. */
+int store_tree_note_open(struct store_tree *t, const char *name, struct mlr_error *err);
+
 /* Sync and rename into place; frees t whatever the result. */
 int store_tree_publish(struct store_tree *t, struct mlr_error *err);
 
