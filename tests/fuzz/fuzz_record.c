@@ -48,7 +48,7 @@ static void place_make(void)
 	atexit(place_remove);
 	fd = open(place, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	must(file_replace(fd, "secret", SECRET, strlen(SECRET), 0600, NULL) == 0, "secret");
-	must(file_mkdir_p(fd, "tree/d", 0755) == 0, "tree");
+	must(file_mkdir_p(fd, "tree/d", 0755, NULL) == 0, "tree");
 	tree = openat(fd, "tree", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	must(file_replace(tree, "f", "text", 4, 0644, NULL) == 0, "f");
 	must(file_replace(tree, "d/g", "more", 4, 0644, NULL) == 0, "d/g");
