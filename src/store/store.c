@@ -17,7 +17,7 @@
 
 #define FORMAT 1 /* what "version" says */
 
-static const char *const parts[] = { "blobs", "blobs/sha256", "layers", "dir", "facts", "images",
+static const char *const parts[] = { "blobs", "blobs/sha256", "layers", "cover", "dir", "facts", "images",
 	"leases", "tmp" };
 
 /* Where the store is when nobody says; the rules of store_open(). */
