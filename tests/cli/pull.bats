@@ -21,8 +21,8 @@ setup_file() {
 
 teardown_file() { registry_stop; }
 
-# What a store holds, but for its lock file and the leases.
-listing() { (cd "$MLRUN_STORE" && find . -mindepth 2 -not -path './leases*' | sort); }
+# What a store holds, but for its lock file, the leases and what is not on disk yet.
+listing() { (cd "$MLRUN_STORE" && find . -mindepth 2 -not -path './leases*' -not -path './unsynced*' | sort); }
 
 # Layers as another pull must find them: names, modes, sizes, times, link targets.
 trees() { (cd "$1/layers" && find . -path '*/tree*' -printf '%P %y %m %s %T@ %l\n' | sort); }
@@ -462,4 +462,29 @@ hint: write --tls-verify=false"
 @test "--verbose is a transcript of acts, without secrets" {
 	run -0 mlrun pull --verbose "$REGISTRY/tiny"
 	assert_output --partial "mlrun: debug: GET http://$REGISTRY/v2/tiny/manifests/latest"
+}
+
+@test "pull: a layer that was not on disk when the machine went down is fetched again" {
+	mlrun pull -q "$REGISTRY/tiny"
+	for mark in "$MLRUN_STORE"/layers/*; do
+		touch "$MLRUN_STORE/unsynced/layers-${mark##*/}.00000000-0000-0000-0000-000000000000"
+	done
+	run -125 mlrun exec "$REGISTRY/tiny" true
+	assert_output --partial "the machine went down before"
+	assert_output --partial "hint: mlrun pull fetches it again"
+	run -0 mlrun pull "$REGISTRY/tiny"
+	assert_output --partial "was not wholly on disk when the machine went down"
+	run -0 mlrun exec "$REGISTRY/tiny" true
+	run -0 mlrun pull "$REGISTRY/tiny"
+	assert_output --partial "is up to date"
+}
+
+@test "pull: what was pulled is on disk soon after, and nothing tells otherwise" {
+	mlrun pull -q "$REGISTRY/tiny"
+	for _ in {1..200}; do
+		[ -n "$(ls "$MLRUN_STORE/unsynced")" ] || break
+		sleep 0.05
+	done
+	run -0 ls "$MLRUN_STORE/unsynced"
+	refute_output
 }
