@@ -11,9 +11,9 @@
 #include <pthread.h>
 #include <string.h>
 
-/* The thread that reads from the network, and what it shares with the one that writes files. */
+/* The thread that reads from the source, and what it shares with the one that writes files. */
 struct download {
-	struct registry *reg;
+	struct pull_source *source;
 	const struct oci_layer *layer;
 	uint64_t *received;
 	struct queue *queue;
@@ -35,8 +35,8 @@ static void *download_main(void *ctx)
 	struct download *d = ctx;
 	const struct oci_descriptor *blob = &d->layer->blob;
 
-	d->result =
-		registry_blob_stream(d->reg, blob->digest, blob->size, count_and_put, d, &d->err);
+	d->result = d->source->ops->stream(
+		d->source, blob->digest, blob->size, count_and_put, d, &d->err);
 	queue_end(d->queue, d->result, &d->err);
 	return NULL;
 }
@@ -54,7 +54,7 @@ static enum layer_compression sniff(struct queue *q, const struct oci_layer *lay
 	return layer_sniff(magic, n);
 }
 
-/* Run the pipeline. Where both ends fail, the network's failure is the cause, unless it only tells
+/* Run the pipeline. Where both ends fail, the source's failure is the cause, unless it only tells
  * that the reader has left. */
 static int stream(struct download *d, struct store_tree *tree, struct layer_result *result,
 	struct mlr_error *err)
@@ -87,13 +87,13 @@ static void tree_cleanup(struct store_tree **t)
 	store_tree_drop(*t);
 }
 
-int layer_bring(struct store *st, struct registry *reg, const struct oci_layer *layer,
+int layer_bring(struct store *st, struct pull_source *source, const struct oci_layer *layer,
 	const char *diff_id, uint64_t *received, struct mlr_error *err)
 {
 	auto_call(layer_result_done) struct layer_result result = LAYER_RESULT_INIT;
 	auto_call(queue_cleanup) struct queue *queue = NULL;
 	auto_call(tree_cleanup) struct store_tree *tree = NULL;
-	struct download d = { .reg = reg, .layer = layer, .received = received };
+	struct download d = { .source = source, .layer = layer, .received = received };
 	int r;
 
 	r = store_tree_begin(st, STORE_LAYER, diff_id, &tree, err);

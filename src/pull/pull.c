@@ -6,8 +6,9 @@
 #include "oci/platform.h"
 #include "pull/crew.h"
 #include "pull/resolve.h"
-#include "registry/registry.h"
+#include "pull/source.h"
 #include "rootfs/flatten.h"
+#include "rootfs/stacking.h"
 #include "store/blob.h"
 #include "store/facts.h"
 #include "store/tree.h"
@@ -26,7 +27,7 @@ struct pull {
 	const struct pull_watch *watch;
 	char *name; /* canonical */
 	struct oci_platform want;
-	struct registry *reg;
+	struct pull_source *source;
 	struct resolved res;
 	struct pull_layer *shown;
 	int stop; /* atomic: a layer failed, or the user wants an end */
@@ -40,7 +41,7 @@ void pull_result_done(struct pull_result *r)
 
 static void pull_done(struct pull *p)
 {
-	registry_free(p->reg);
+	pull_source_free(p->source);
 	resolved_done(&p->res);
 	free(p->shown);
 	free(p->name);
@@ -54,12 +55,12 @@ static int is_cancelled(void *ctx)
 		(p->opt->cancel && __atomic_load_n(p->opt->cancel, __ATOMIC_RELAXED));
 }
 
-static void open_registry(struct pull *p)
+static int open_source(struct pull *p, struct mlr_error *err)
 {
 	struct registry_options o = { .tls_verify = p->opt->tls_verify, .cancelled = is_cancelled,
 		.cancelled_ctx = p, .notice = p->watch->notice, .notice_ctx = p->watch->ctx };
 
-	p->reg = registry_new(p->ref, &o);
+	return pull_source_registry(p->ref, &o, &p->source, err);
 }
 
 /* Can the manifest and the configuration be read, and do they hash right? */
@@ -83,6 +84,8 @@ static int is_whole(struct pull *p, const struct store_image *im)
 		return 0;
 	if (f.one_tree)
 		return store_tree_exists(p->st, STORE_DIR, im->manifest);
+	if (f.covered && !store_tree_exists(p->st, STORE_COVER, im->manifest))
+		return 0;
 	for (size_t i = 0; i < f.config.diff_ids.n; i++)
 		if (!store_tree_exists(p->st, STORE_LAYER, f.config.diff_ids.v[i]))
 			return 0;
@@ -114,19 +117,32 @@ static int is_up_to_date(struct pull *p, struct pull_result *ret, struct mlr_err
 
 	if (!find_stored(p, &im))
 		return 0;
-	if (!p->ref->digest) {
-		r = registry_manifest_head(p->reg, p->ref->tag, digest, err);
-		if (r < 0)
-			return r;
-		if (strcmp(digest, im.index ? im.index : im.manifest) != 0)
-			return 0;
-	} else if (strcmp(p->ref->digest, im.index ? im.index : im.manifest) != 0) {
+	r = p->source->ops->head(p->source, digest, err);
+	if (r < 0)
+		return r;
+	if (strcmp(digest, im.index ? im.index : im.manifest) != 0)
 		return 0;
-	}
 	ret->image = im;
 	ret->up_to_date = 1;
 	im = (struct store_image)STORE_IMAGE_INIT;
 	return 1;
+}
+
+/* From here on nobody removes what we find or bring; the rest of the store is not our concern. */
+static int hold_parts(struct pull *p, struct mlr_error *err)
+{
+	const struct resolved *res = &p->res;
+	auto_strv struct strv digests = STRV_INIT;
+
+	strv_add(&digests, res->manifest.digest);
+	strv_add(&digests, res->layers.config.digest);
+	if (res->index.data)
+		strv_add(&digests, res->index.digest);
+	for (size_t i = 0; i < res->layers.n_layers; i++) {
+		strv_add(&digests, res->config.diff_ids.v[i]);
+		strv_add(&digests, res->layers.layers[i].blob.digest);
+	}
+	return store_hold_only(p->st, &digests, err);
 }
 
 static void show_layers(struct pull *p)
@@ -176,7 +192,7 @@ static int check_space(struct pull *p, struct mlr_error *err)
 static int bring_layers(struct pull *p, struct pull_result *ret, struct mlr_error *err)
 {
 	struct crew_work w = { .st = p->st,
-		.reg = p->reg,
+		.source = p->source,
 		.layers = p->res.layers.layers,
 		.diff_ids = p->res.config.diff_ids.v,
 		.shown = p->shown,
@@ -215,19 +231,21 @@ static int keep_facts(struct pull *p, struct mlr_error *err)
 {
 	const char *manifest = p->res.manifest.digest;
 	/* A loan: the configuration stays p's. */
-	struct store_facts f = { p->res.config, 0 };
-	int r = rootfs_needs_flatten(p->st, &f.config.diff_ids, err);
+	struct store_facts f = { p->res.config, 0, 0 };
+	auto_strv struct strv cover = STRV_INIT;
+	int r = rootfs_stacking(p->st, &f.config.diff_ids, &cover, err);
 
 	if (r < 0)
 		return r;
-	f.one_tree = r;
+	f.one_tree = r == ROOTFS_FLAT;
+	f.covered = r == ROOTFS_COVERED;
 	if (f.one_tree) {
 		mlr_debug("one tree is made of the layers");
 		r = rootfs_flatten(p->st, manifest, &f.config.diff_ids, err);
-		if (r < 0)
-			return r;
+	} else if (f.covered) {
+		r = rootfs_cover(p->st, manifest, &f.config.diff_ids, &cover, err);
 	}
-	return store_facts_put(p->st, manifest, &f, err);
+	return r < 0 ? r : store_facts_put(p->st, manifest, &f, err);
 }
 
 static int keep_name(struct pull *p, struct pull_result *ret, struct mlr_error *err)
@@ -254,13 +272,15 @@ static int run(struct pull *p, struct pull_result *ret, struct mlr_error *err)
 	} else {
 		oci_platform_host(&p->want);
 	}
-	open_registry(p);
+	r = open_source(p, err);
+	if (r < 0)
+		return r;
 	r = is_up_to_date(p, ret, err);
 	if (r != 0)
 		return r < 0 ? r : 0;
-	r = resolve(p->reg, p->ref->digest ? p->ref->digest : p->ref->tag, &p->want, &p->res, err);
+	r = resolve(p->source, &p->want, &p->res, err);
 	if (r == 0)
-		r = store_hold(p->st, err); /* from here on nobody removes what we find */
+		r = hold_parts(p, err);
 	if (r < 0)
 		return r;
 
@@ -299,8 +319,8 @@ int pull_image(struct store *st, const struct oci_ref *ref, const struct pull_op
 		mlr_wrap(err, "pull '%s'", p.name);
 		return r;
 	}
-	/* After the work, and not when there was none: an unchanged image costs one request. */
-	if (!result.up_to_date)
+	/* After the work; where there was none, an unchanged image costs one request and a look. */
+	if (!result.up_to_date || store_has_work(st))
 		store_sweep(st);
 	*ret = result;
 	result = (struct pull_result)PULL_RESULT_INIT;

@@ -5,6 +5,7 @@
 #include "base/memory.h"
 #include "oci/digest.h"
 #include "store/facts.h"
+#include "store/hold.h"
 #include "store/image_file.h"
 #include "store/json.h"
 #include "store/tree.h"
@@ -14,6 +15,7 @@
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 void store_image_done(struct store_image *im)
 {
@@ -195,6 +197,8 @@ static int check_whole(struct store *st, const struct store_image *im, struct ml
 		return r;
 	if (f.one_tree && !store_tree_exists(st, STORE_DIR, im->manifest))
 		return mlr_fail(err, ENOENT, "the tree of %s is not in the store", im->manifest);
+	if (f.covered && !store_tree_exists(st, STORE_COVER, im->manifest))
+		return mlr_fail(err, ENOENT, "the cover of %s is not in the store", im->manifest);
 	for (size_t i = 0; !f.one_tree && i < f.config.diff_ids.n; i++)
 		if (!store_tree_exists(st, STORE_LAYER, f.config.diff_ids.v[i]))
 			return mlr_fail(err, ENOENT, "layer %s is not in the store",
@@ -222,5 +226,10 @@ int store_image_put(struct store *st, const struct store_image *im, struct mlr_e
 	if (!o)
 		return mlr_fail(err, ENOMEM, "name image '%s': no memory", im->name);
 	store_image_path(im->name, path);
-	return store_json_write(st, path, o, err);
+	r = store_json_write(st, path, o, err);
+	if (r == 0 && store_hold_is_lost(st) && check_whole(st, im, NULL) < 0) {
+		unlinkat(store_fd(st), path, 0); /* a remover saw nothing that it had to spare */
+		return store_hold_lost(st, err);
+	}
+	return r;
 }
