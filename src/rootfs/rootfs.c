@@ -63,7 +63,9 @@ static int plan_image(struct store *st, const struct oci_ref *ref, const char *t
 
 	if (ret->one_tree)
 		add_lower(st, STORE_DIR, im.manifest, p);
-	else
+	else if (ret->covered)
+		add_lower(st, STORE_COVER, im.manifest, p);
+	if (!ret->one_tree)
 		for (size_t i = ret->config.diff_ids.n; i-- > 0;)
 			add_lower(st, STORE_LAYER, ret->config.diff_ids.v[i], p);
 	p->platform = im.platform ? xstrdup(im.platform) : NULL;

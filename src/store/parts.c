@@ -55,6 +55,7 @@ int store_parts_add(
 		return r;
 	for (size_t i = 0; i < f.config.diff_ids.n; i++)
 		strv_addf(paths, "layers/%s", oci_digest_hex(f.config.diff_ids.v[i]));
+	strv_addf(paths, "cover/%s", hex);
 	strv_addf(paths, "dir/%s", hex);
 	strv_addf(paths, "squash/%s.sqfs", hex);
 	strv_addf(paths, "facts/%s.json", hex);

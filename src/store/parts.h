@@ -1,5 +1,5 @@
 /*
- * What images consist of, as paths below the store's top: "layers/<hex>", "dir/<hex>",
+ * What images consist of, as paths below the store's top: "layers/<hex>", "cover/<hex>", "dir/<hex>",
  * "squash/<hex>.sqfs", "facts/<hex>.json", "blobs/sha256/<hex>". For this room's other files.
  */
 #ifndef MLR_STORE_PARTS_H

@@ -6,6 +6,8 @@
  *   layers/<hex>/tree        one unpacked layer, named by its diff ID, shared by all that have it
  *   layers/<hex>/implicit    directories that the layer used without naming them, a NUL after each
  *   layers/<hex>/hiding      directories in which it hides names of the layers below, alike
+ *   cover/<hex>/tree         directories that lie above an image's layers, by its manifest, where
+ *                            an overlay of the layers alone would differ from them
  *   dir/<hex>/tree           a whole image as one tree, by its manifest, where overlay can't serve
  *   squash/<hex>.sqfs        a whole image as one squashfs file, by its manifest
  *   facts/<hex>.json         what exec needs to know of an image, named by its manifest

@@ -24,6 +24,7 @@ static const struct {
 } kinds[] = {
 	[STORE_LAYER] = { "layers", "layer", "layer" },
 	[STORE_DIR] = { "dir", "dir", "the tree of image" },
+	[STORE_COVER] = { "cover", "cover", "the cover of image" },
 };
 
 struct store_tree {

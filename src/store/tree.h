@@ -13,6 +13,7 @@
 enum store_tree_kind {
 	STORE_LAYER, /* key: a layer's diff ID */
 	STORE_DIR,   /* key: an image's manifest digest */
+	STORE_COVER, /* alike: directories to lie above the layers' (rootfs/stacking.h) */
 };
 
 /* A tree being made; owned by the caller until published or dropped. */
