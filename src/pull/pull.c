@@ -6,7 +6,7 @@
 #include "oci/platform.h"
 #include "pull/crew.h"
 #include "pull/resolve.h"
-#include "registry/registry.h"
+#include "pull/source.h"
 #include "rootfs/flatten.h"
 #include "rootfs/stacking.h"
 #include "store/blob.h"
@@ -27,7 +27,7 @@ struct pull {
 	const struct pull_watch *watch;
 	char *name; /* canonical */
 	struct oci_platform want;
-	struct registry *reg;
+	struct pull_source *source;
 	struct resolved res;
 	struct pull_layer *shown;
 	int stop; /* atomic: a layer failed, or the user wants an end */
@@ -41,7 +41,7 @@ void pull_result_done(struct pull_result *r)
 
 static void pull_done(struct pull *p)
 {
-	registry_free(p->reg);
+	pull_source_free(p->source);
 	resolved_done(&p->res);
 	free(p->shown);
 	free(p->name);
@@ -55,12 +55,12 @@ static int is_cancelled(void *ctx)
 		(p->opt->cancel && __atomic_load_n(p->opt->cancel, __ATOMIC_RELAXED));
 }
 
-static void open_registry(struct pull *p)
+static int open_source(struct pull *p, struct mlr_error *err)
 {
 	struct registry_options o = { .tls_verify = p->opt->tls_verify, .cancelled = is_cancelled,
 		.cancelled_ctx = p, .notice = p->watch->notice, .notice_ctx = p->watch->ctx };
 
-	p->reg = registry_new(p->ref, &o);
+	return pull_source_registry(p->ref, &o, &p->source, err);
 }
 
 /* Can the manifest and the configuration be read, and do they hash right? */
@@ -117,15 +117,11 @@ static int is_up_to_date(struct pull *p, struct pull_result *ret, struct mlr_err
 
 	if (!find_stored(p, &im))
 		return 0;
-	if (!p->ref->digest) {
-		r = registry_manifest_head(p->reg, p->ref->tag, digest, err);
-		if (r < 0)
-			return r;
-		if (strcmp(digest, im.index ? im.index : im.manifest) != 0)
-			return 0;
-	} else if (strcmp(p->ref->digest, im.index ? im.index : im.manifest) != 0) {
+	r = p->source->ops->head(p->source, digest, err);
+	if (r < 0)
+		return r;
+	if (strcmp(digest, im.index ? im.index : im.manifest) != 0)
 		return 0;
-	}
 	ret->image = im;
 	ret->up_to_date = 1;
 	im = (struct store_image)STORE_IMAGE_INIT;
@@ -196,7 +192,7 @@ static int check_space(struct pull *p, struct mlr_error *err)
 static int bring_layers(struct pull *p, struct pull_result *ret, struct mlr_error *err)
 {
 	struct crew_work w = { .st = p->st,
-		.reg = p->reg,
+		.source = p->source,
 		.layers = p->res.layers.layers,
 		.diff_ids = p->res.config.diff_ids.v,
 		.shown = p->shown,
@@ -276,11 +272,13 @@ static int run(struct pull *p, struct pull_result *ret, struct mlr_error *err)
 	} else {
 		oci_platform_host(&p->want);
 	}
-	open_registry(p);
+	r = open_source(p, err);
+	if (r < 0)
+		return r;
 	r = is_up_to_date(p, ret, err);
 	if (r != 0)
 		return r < 0 ? r : 0;
-	r = resolve(p->reg, p->ref->digest ? p->ref->digest : p->ref->tag, &p->want, &p->res, err);
+	r = resolve(p->source, &p->want, &p->res, err);
 	if (r == 0)
 		r = hold_parts(p, err);
 	if (r < 0)

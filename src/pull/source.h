@@ -34,4 +34,11 @@ struct pull_source {
 	const struct pull_source_ops *ops;
 };
 
+/* Freeing NULL is fine. */
+void pull_source_free(struct pull_source *s);
+
+/* An image in a registry, wanted by its digest where the reference has one, else by its tag. */
+int pull_source_registry(const struct oci_ref *ref, const struct registry_options *opt,
+	struct pull_source **ret, struct mlr_error *err);
+
 #endif

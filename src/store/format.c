@@ -14,8 +14,8 @@
 #include <string.h>
 #include <sys/file.h>
 
-static const char *const parts[] = { "blobs", "blobs/sha256", "layers", "cover", "dir", "squash", "facts",
-	"images", "leases", "holds", "tmp" };
+static const char *const parts[] = { "blobs", "blobs/sha256", "layers", "cover", "dir", "squash",
+	"facts", "images", "leases", "holds", "tmp", "unsynced" };
 
 /* May an entry lie in a store, or in what becomes one? */
 static int is_ours(const char *name)

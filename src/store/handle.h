@@ -20,6 +20,8 @@ struct store {
 
 	pthread_mutex_t mutex;   /* guards hold */
 	struct store_hold *hold; /* NULL before store_hold() */
+
+	int no_suspects; /* atomic: no tree was cut short by an earlier boot's end; stays true */
 };
 
 /* Bring an older store to the format of this program, if that is still to be done. */

@@ -13,10 +13,12 @@
  *   facts/<hex>.json         what exec needs to know of an image, named by its manifest
  *   images/<hex>.json        a reference, named by the sha256 of its canonical spelling
  *   leases/                  who uses what
+ *   unsynced/                which trees may not be wholly on disk yet
  *   holds/                   who changes the store, and what he counts on (store/hold.h)
  *   tmp/                     work in progress; each entry names the hold of its maker
  *
- * Everything is published by rename(2): a crash leaves the old state or the new one.
+ * Everything is published by rename(2): a crash leaves the old state or the new one. A tree that the
+ * machine's going down cut short is known by its mark in unsynced/ and counts as not there.
  */
 #ifndef MLR_STORE_STORE_H
 #define MLR_STORE_STORE_H
@@ -78,6 +80,12 @@ void store_sweep(struct store *st);
 
 /* Is there any work in tmp/, under way or left over? 1 or 0. */
 int store_has_work(struct store *st);
+
+/*
+ * Have what was added written to disk, by a process that stays behind until that is done; in a batch
+ * job, wait for it. To be called after the last addition.
+ */
+void store_settle(struct store *st);
 
 static inline void store_cleanup(struct store **st)
 {
