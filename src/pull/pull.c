@@ -314,6 +314,8 @@ int pull_image(struct store *st, const struct oci_ref *ref, const struct pull_op
 	r = run(&p, &result, err);
 	store_set_cancelled(st, NULL, NULL);
 	if (r < 0) {
+		if (store_hold_check(st, err) < 0)
+			r = -ESTALE;
 		if ((r == -ENOSPC || r == -EDQUOT) && err)
 			tell_full(&p, err);
 		mlr_wrap(err, "pull '%s'", p.name);
