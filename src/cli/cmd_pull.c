@@ -246,6 +246,7 @@ static int run(const struct args *a)
 	for (size_t i = 0; i < a->images.n && !stop_signal; i++)
 		if (pull_text(st, a->images.v[i], a) != 0)
 			status = CLI_FAILED;
+	store_settle(st);
 	return stop_signal ? 128 + stop_signal : status;
 }
 

@@ -24,7 +24,15 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-enum layer_compression { LAYER_PLAIN, LAYER_GZIP };
+enum layer_compression { LAYER_PLAIN, LAYER_GZIP, LAYER_ZSTD };
+
+/*
+ * How a stream that begins with these bytes (LAYER_MAGIC_SIZE of them, unless it is shorter) is
+ * compressed (RFC 1952, 2.3.1; RFC 8878, 3.1.1). Many images in use are mislabelled, and Docker and
+ * containerd go by the bytes as well.
+ */
+enum layer_compression layer_sniff(const void *magic, size_t n);
+#define LAYER_MAGIC_SIZE 4
 
 /*
  * Where the compressed bytes come from. Fill buf with 1..len bytes; 0 at the end; -errno with err

@@ -2,6 +2,7 @@
 
 #include "base/cleanup.h"
 #include "base/file.h"
+#include "base/log.h"
 #include "layer/path.h"
 #include "layer/whiteout.h"
 
@@ -11,8 +12,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
-
-#define WHITEOUT_PREFIX ".wh."
+#include <sys/xattr.h>
 
 void layer_writer_init(struct layer_writer *w, int root, size_t dir_memory)
 {
@@ -49,14 +49,11 @@ static int open_parent(struct layer_writer *w, const char *dir, struct mlr_error
 	return fd;
 }
 
-/* Stand in the directory that path is in, its last name in *name. path is not the top. */
-static int enter(struct layer_writer *w, const char *path, const char **name, struct mlr_error *err)
+/* Stand in the directory that the first len bytes of path name. */
+static int enter_dir(struct layer_writer *w, const char *path, size_t len, struct mlr_error *err)
 {
-	const char *slash = strrchr(path, '/');
-	size_t len = slash ? (size_t)(slash - path) : 0;
 	int fd;
 
-	*name = slash ? slash + 1 : path;
 	if (w->parent_known && strncmp(w->parent, path, len) == 0 && w->parent[len] == '\0')
 		return 0;
 
@@ -71,6 +68,15 @@ static int enter(struct layer_writer *w, const char *path, const char **name, st
 	w->parent_fd = fd;
 	w->parent_known = 1;
 	return 0;
+}
+
+/* Stand in the directory that path is in, its last name in *name. path is not the top. */
+static int enter(struct layer_writer *w, const char *path, const char **name, struct mlr_error *err)
+{
+	const char *slash = strrchr(path, '/');
+
+	*name = slash ? slash + 1 : path;
+	return enter_dir(w, path, slash ? (size_t)(slash - path) : 0, err);
 }
 
 /* Remove what has a name that something else shall have. A kept parent may have led through it. */
@@ -118,7 +124,7 @@ int layer_writer_file(struct layer_writer *w, const struct layer_member *m, stru
 
 	if (r == 0)
 		r = enter(w, m->path, &name, err);
-	if (r < 0)
+	if (r != 0)
 		return r;
 	fd = openat(w->parent_fd, name, flags, mode);
 	r = retry(w, fd, name, "file", err);
@@ -128,11 +134,23 @@ int layer_writer_file(struct layer_writer *w, const struct layer_member *m, stru
 	return fd < 0 ? mlr_fail_errno(err, "create file") : fd;
 }
 
+static void set_xattrs(int fd, const struct layer_member *m)
+{
+	for (size_t i = 0; i < m->n_xattrs; i++) {
+		const struct layer_xattr *x = &m->xattrs[i];
+
+		if (fsetxattr(fd, x->name, x->value, x->size, 0) < 0)
+			mlr_debug("layer: xattr '%s' of '%s': %s, ignoring", x->name, m->path,
+				strerror(errno));
+	}
+}
+
 int layer_writer_file_end(int fd, const struct layer_member *m, struct mlr_error *err)
 {
 	struct timespec ts[2] = { m->mtime, m->mtime };
 	struct stat sb;
 
+	set_xattrs(fd, m);
 	/* The umask, or an ACL that new files inherit, may have changed the mode. */
 	if (fstat(fd, &sb) < 0 || ((sb.st_mode & 07777) != m->mode && fchmod(fd, m->mode) < 0))
 		return mlr_fail_errno(err, "set its mode");
@@ -186,7 +204,8 @@ static int make_dir(struct layer_writer *w, const struct layer_member *m, const 
 int layer_writer_dir(struct layer_writer *w, const struct layer_member *m, struct mlr_error *err)
 {
 	const char *name = ".";
-	int dir = w->root, fd, r;
+	auto_close int fd = -1;
+	int dir = w->root, r;
 
 	if (*m->path) {
 		r = enter(w, m->path, &name, err);
@@ -201,13 +220,19 @@ int layer_writer_dir(struct layer_writer *w, const struct layer_member *m, struc
 	r = layer_dirs_name(&w->dirs, m->path, m->mode, &m->mtime, err);
 	if (r < 0)
 		return r;
+	if (m->n_xattrs == 0)
+		return 0;
 	fd = openat(dir, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-	return fd < 0 ? mlr_fail_errno(err, "open directory") : fd;
+	if (fd < 0)
+		return mlr_fail_errno(err, "open directory");
+	set_xattrs(fd, m);
+	return 0;
 }
 
-int layer_writer_symlink(struct layer_writer *w, const struct layer_member *m, const char *target,
-	struct mlr_error *err)
+int layer_writer_symlink(
+	struct layer_writer *w, const struct layer_member *m, struct mlr_error *err)
 {
+	const char *target = m->target;
 	const char *name;
 	int r = check_not_top(m->path, "a symlink", err);
 
@@ -215,7 +240,7 @@ int layer_writer_symlink(struct layer_writer *w, const struct layer_member *m, c
 		r = mlr_fail(err, EPROTO, "a symlink to nothing");
 	if (r == 0)
 		r = enter(w, m->path, &name, err);
-	if (r < 0)
+	if (r != 0)
 		return r;
 	r = retry(w, symlinkat(target, w->parent_fd, name), name, "symlink", err);
 	if (r > 0 && symlinkat(target, w->parent_fd, name) < 0)
@@ -230,7 +255,7 @@ int layer_writer_fifo(struct layer_writer *w, const struct layer_member *m, stru
 
 	if (r == 0)
 		r = enter(w, m->path, &name, err);
-	if (r < 0)
+	if (r != 0)
 		return r;
 	r = retry(w, mkfifoat(w->parent_fd, name, 0600), name, "fifo", err);
 	if (r > 0 && mkfifoat(w->parent_fd, name, 0600) < 0)
@@ -265,9 +290,9 @@ static int find_target(struct layer_writer *w, const char *target, const char **
 	return take_fd(&fd);
 }
 
-int layer_writer_link(struct layer_writer *w, const struct layer_member *m, const char *target,
-	struct mlr_error *err)
+int layer_writer_link(struct layer_writer *w, const struct layer_member *m, struct mlr_error *err)
 {
+	const char *target = m->target;
 	auto_close int dir = -1;
 	const char *name, *to;
 	struct stat there, sb;
@@ -277,7 +302,7 @@ int layer_writer_link(struct layer_writer *w, const struct layer_member *m, cons
 		r = check_not_top(target, "a hard link to the top directory, or a link", err);
 	if (r == 0)
 		r = enter(w, m->path, &name, err);
-	if (r < 0)
+	if (r != 0)
 		return r;
 	dir = find_target(w, target, &to, &there, err);
 	if (dir < 0)
@@ -315,17 +340,12 @@ static int note_hiding(struct layer_writer *w, struct mlr_error *err)
 
 int layer_writer_whiteout(struct layer_writer *w, const char *path, struct mlr_error *err)
 {
-	char full[PATH_MAX];
 	const char *name;
 	struct stat sb;
 	int r = enter(w, path, &name, err);
 
 	if (r < 0)
 		return r;
-	name += strlen(WHITEOUT_PREFIX);
-	if (!*name || strcmp(name, ".") == 0 || strcmp(name, "..") == 0)
-		return mlr_fail(err, EPROTO, "a whiteout of no name");
-
 	if (fstatat(w->parent_fd, name, &sb, AT_SYMLINK_NOFOLLOW) < 0) {
 		if (errno != ENOENT)
 			return mlr_fail_errno(err, "look at '%s'", name);
@@ -339,16 +359,12 @@ int layer_writer_whiteout(struct layer_writer *w, const char *path, struct mlr_e
 	r = layer_opaque_set(w->parent_fd, name, err);
 	if (r < 0)
 		return r;
-	r = snprintf(full, sizeof(full), "%s%s%s", w->parent, *w->parent ? "/" : "", name);
-	if (r < 0 || (size_t)r >= sizeof(full)) /* shorter than path, so it fits */
-		return mlr_fail(err, ENAMETOOLONG, "look at '%s'", name);
-	return unimply(w, full, err);
+	return unimply(w, path, err);
 }
 
 int layer_writer_opaque(struct layer_writer *w, const char *path, struct mlr_error *err)
 {
-	const char *name;
-	int r = enter(w, path, &name, err);
+	int r = enter_dir(w, path, strlen(path), err);
 
 	return r < 0 ? r : layer_opaque_set(w->parent_fd, ".", err);
 }

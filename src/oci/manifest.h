@@ -32,7 +32,7 @@ struct oci_descriptor {
 	uint64_t size;    /* bytes */
 };
 
-enum oci_compression { OCI_PLAIN, OCI_GZIP };
+enum oci_compression { OCI_PLAIN, OCI_GZIP, OCI_ZSTD };
 
 struct oci_layer {
 	struct oci_descriptor blob;

@@ -40,27 +40,17 @@ static void *download_main(void *ctx)
 	return NULL;
 }
 
-/*
- * How the bytes are compressed, by their magic numbers (RFC 1952, 2.3.1; RFC 8878, 3.1.1): many
- * images in use are mislabelled, and Docker and containerd go by the bytes as well.
- */
-static int sniff(struct queue *q, const struct oci_layer *layer, enum layer_compression *ret,
-	struct mlr_error *err)
+/* How the bytes are compressed; an empty blob is what its media type says. */
+static enum layer_compression sniff(struct queue *q, const struct oci_layer *layer)
 {
-	static const unsigned char gzip[] = { 0x1f, 0x8b }, zstd[] = { 0x28, 0xb5, 0x2f, 0xfd };
-	unsigned char magic[4];
+	unsigned char magic[LAYER_MAGIC_SIZE];
 	size_t n = queue_peek(q, magic, sizeof(magic));
 
-	if (n == sizeof(magic) && memcmp(magic, zstd, sizeof(zstd)) == 0)
-		return mlr_fail(
-			err, ENOTSUP, "compressed with zstd, which this version does not support");
-	if (n >= sizeof(gzip) && memcmp(magic, gzip, sizeof(gzip)) == 0)
-		*ret = LAYER_GZIP;
-	else if (n == 0)
-		*ret = layer->compression == OCI_GZIP ? LAYER_GZIP : LAYER_PLAIN;
-	else
-		*ret = LAYER_PLAIN;
-	return 0;
+	if (n == 0 && layer->compression == OCI_GZIP)
+		return LAYER_GZIP;
+	if (n == 0 && layer->compression == OCI_ZSTD)
+		return LAYER_ZSTD;
+	return layer_sniff(magic, n);
 }
 
 /* Run the pipeline. Where both ends fail, the source's failure is the cause, unless it only tells
@@ -68,16 +58,14 @@ static int sniff(struct queue *q, const struct oci_layer *layer, enum layer_comp
 static int stream(
 	struct download *d, int tree_fd, struct layer_result *result, struct mlr_error *err)
 {
-	enum layer_compression compression = LAYER_PLAIN;
 	pthread_t thread;
 	int r;
 
 	r = pthread_create(&thread, NULL, download_main, d);
 	if (r != 0)
 		return mlr_fail(err, r, "start a thread: %s", strerror(r));
-	r = sniff(d->queue, d->layer, &compression, err);
-	if (r == 0)
-		r = layer_unpack(queue_get, d->queue, compression, tree_fd, result, err);
+	r = layer_unpack(
+		queue_get, d->queue, sniff(d->queue, d->layer), tree_fd, result, err);
 	queue_leave(d->queue);
 	pthread_join(thread, NULL);
 

@@ -8,6 +8,7 @@
 #include "pull/resolve.h"
 #include "pull/source.h"
 #include "rootfs/flatten.h"
+#include "rootfs/stacking.h"
 #include "store/blob.h"
 #include "store/facts.h"
 #include "store/tree.h"
@@ -123,6 +124,8 @@ static int is_whole(struct pull *p, const struct store_image *im)
 		return 0;
 	if (f.one_tree)
 		return store_tree_exists(p->st, STORE_DIR, im->manifest);
+	if (f.covered && !store_tree_exists(p->st, STORE_COVER, im->manifest))
+		return 0;
 	for (size_t i = 0; i < f.config.diff_ids.n; i++)
 		if (!store_tree_exists(p->st, STORE_LAYER, f.config.diff_ids.v[i]))
 			return 0;
@@ -266,19 +269,21 @@ static int keep_facts(struct pull *p, struct mlr_error *err)
 {
 	const char *manifest = p->res.manifest.digest;
 	/* A loan: the configuration stays p's. */
-	struct store_facts f = { p->res.config, 0 };
-	int r = rootfs_needs_flatten(p->st, &f.config.diff_ids, err);
+	struct store_facts f = { p->res.config, 0, 0 };
+	auto_strv struct strv cover = STRV_INIT;
+	int r = rootfs_stacking(p->st, &f.config.diff_ids, &cover, err);
 
 	if (r < 0)
 		return r;
-	f.one_tree = r;
+	f.one_tree = r == ROOTFS_FLAT;
+	f.covered = r == ROOTFS_COVERED;
 	if (f.one_tree) {
 		mlr_debug("one tree is made of the layers");
 		r = rootfs_flatten(p->st, manifest, &f.config.diff_ids, err);
-		if (r < 0)
-			return r;
+	} else if (f.covered) {
+		r = rootfs_cover(p->st, manifest, &f.config.diff_ids, &cover, err);
 	}
-	return store_facts_put(p->st, manifest, &f, err);
+	return r < 0 ? r : store_facts_put(p->st, manifest, &f, err);
 }
 
 static int keep_name(struct pull *p, struct pull_result *ret, struct mlr_error *err)

@@ -26,16 +26,35 @@ static int plan_directory(const char *path, struct plan *p, struct mlr_error *er
 	return 0;
 }
 
-static void add_lower(struct store *st, enum store_tree_kind kind, const char *key, struct plan *p)
+static int add_lower(struct store *st, enum store_tree_kind kind, const char *key, struct plan *p,
+	struct mlr_error *err)
 {
 	auto_free char *rel = store_tree_relpath(kind, key);
-
 	auto_free char *path = xasprintf("%s/%s", store_path(st), rel);
+	int r = store_tree_check(st, kind, key, err);
 
+	if (r < 0)
+		return r;
 	/* An image may have one layer twice; overlayfs does not take a directory twice, and the
 	 * topmost hides the other. */
 	if (!strv_has(&p->lowers, path))
 		strv_take(&p->lowers, take_ptr(&path));
+	return 0;
+}
+
+/* What the root is made of, topmost first. */
+static int add_lowers(struct store *st, const char *manifest, const struct store_facts *f,
+	struct plan *p, struct mlr_error *err)
+{
+	int r = 0;
+
+	if (f->one_tree)
+		return add_lower(st, STORE_DIR, manifest, p, err);
+	if (f->covered)
+		r = add_lower(st, STORE_COVER, manifest, p, err);
+	for (size_t i = f->config.diff_ids.n; r == 0 && i-- > 0;)
+		r = add_lower(st, STORE_LAYER, f->config.diff_ids.v[i], p, err);
+	return r;
 }
 
 static int plan_image(struct store *st, const struct oci_name *name, const char *text, int lease,
@@ -61,11 +80,9 @@ static int plan_image(struct store *st, const struct oci_name *name, const char 
 	if (r < 0)
 		return r;
 
-	if (ret->one_tree)
-		add_lower(st, STORE_DIR, im.manifest, p);
-	else
-		for (size_t i = ret->config.diff_ids.n; i-- > 0;)
-			add_lower(st, STORE_LAYER, ret->config.diff_ids.v[i], p);
+	r = add_lowers(st, im.manifest, ret, p, err);
+	if (r < 0)
+		return r;
 	p->platform = im.platform ? xstrdup(im.platform) : NULL;
 	p->image_user = ret->config.user && *ret->config.user ? xstrdup(ret->config.user) : NULL;
 	return 0;

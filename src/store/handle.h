@@ -17,6 +17,8 @@ struct store {
 
 	pthread_mutex_t mutex; /* guards hold_fd */
 	int hold_fd;           /* "lock", held shared since store_hold(); -1 before */
+
+	int no_suspects; /* atomic: no tree was cut short by an earlier boot's end; stays true */
 };
 
 #endif

@@ -285,6 +285,8 @@ static int check_whole(struct store *st, const struct store_image *im, struct ml
 		return r;
 	if (f.one_tree && !store_tree_exists(st, STORE_DIR, im->manifest))
 		return mlr_fail(err, ENOENT, "the tree of %s is not in the store", im->manifest);
+	if (f.covered && !store_tree_exists(st, STORE_COVER, im->manifest))
+		return mlr_fail(err, ENOENT, "the cover of %s is not in the store", im->manifest);
 	for (size_t i = 0; !f.one_tree && i < f.config.diff_ids.n; i++)
 		if (!store_tree_exists(st, STORE_LAYER, f.config.diff_ids.v[i]))
 			return mlr_fail(err, ENOENT, "layer %s is not in the store",

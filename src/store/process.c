@@ -55,18 +55,27 @@ void store_process_host(char host[STORE_HOST_SIZE])
 			*c = '_';
 }
 
-int store_process_self(struct store_process *ret)
+int store_process_boot(char boot[STORE_BOOT_SIZE])
 {
-	struct store_process p = { .pid = getpid() };
 	char buf[64];
-	struct stat sb;
-	pid_t shown;
 	int r = read_proc("/proc/sys/kernel/random/boot_id", buf, sizeof(buf));
 
 	if (r < 0)
 		return r;
 	buf[strcspn(buf, "\n")] = '\0';
-	snprintf(p.boot, sizeof(p.boot), "%.36s", buf);
+	snprintf(boot, STORE_BOOT_SIZE, "%.36s", buf);
+	return 0;
+}
+
+int store_process_self(struct store_process *ret)
+{
+	struct store_process p = { .pid = getpid() };
+	struct stat sb;
+	pid_t shown;
+	int r = store_process_boot(p.boot);
+
+	if (r < 0)
+		return r;
 	r = read_stat("/proc/self/stat", &shown, &p.start);
 	if (r < 0)
 		return r;

@@ -29,6 +29,9 @@ int store_process_parse(const char *name, struct store_process *ret);
 /* This host's name, fit for a file name. */
 void store_process_host(char host[STORE_HOST_SIZE]);
 
+/* This boot of this kernel. Returns 0 or -errno when /proc cannot tell. */
+int store_process_boot(char boot[STORE_BOOT_SIZE]);
+
 /* Who is calling. Returns 0 or -errno when /proc cannot tell. */
 int store_process_self(struct store_process *ret);
 

@@ -150,6 +150,7 @@ static int add_parts(
 		return r;
 	for (size_t i = 0; i < f.config.diff_ids.n; i++)
 		strv_addf(paths, "layers/%s", oci_digest_hex(f.config.diff_ids.v[i]));
+	strv_addf(paths, "cover/%s", hex);
 	strv_addf(paths, "dir/%s", hex);
 	strv_addf(paths, "facts/%s.json", hex);
 	add_config(st, manifest, paths);

@@ -17,8 +17,8 @@
 
 #define FORMAT 1 /* what "version" says */
 
-static const char *const parts[] = { "blobs", "blobs/sha256", "layers", "dir", "facts", "images",
-	"leases", "tmp" };
+static const char *const parts[] = { "blobs", "blobs/sha256", "layers", "cover", "dir", "facts", "images",
+	"leases", "tmp", "unsynced" };
 
 /* Where the store is when nobody says; the rules of store_open(). */
 static char *default_path(struct mlr_error *err)

@@ -6,14 +6,18 @@
  *   layers/<hex>/tree        one unpacked layer, named by its diff ID, shared by all that have it
  *   layers/<hex>/implicit    directories that the layer used without naming them, a NUL after each
  *   layers/<hex>/hiding      directories in which it hides names of the layers below, alike
+ *   cover/<hex>/tree         directories that lie above an image's layers, by its manifest, where
+ *                            an overlay of the layers alone would differ from them
  *   dir/<hex>/tree           a whole image as one tree, by its manifest, where overlay can't serve
  *   facts/<hex>.json         what exec needs to know of an image, named by its manifest
  *   images/<hex>.json        a reference, named by the sha256 of its canonical spelling
  *   leases/                  who uses what
+ *   unsynced/                which trees may not be wholly on disk yet
  *   tmp/                     work in progress; each entry is locked by the process that makes it
  *   lock                     held shared by who adds to the store, exclusively by who removes
  *
- * Everything is published by rename(2): a crash leaves the old state or the new one.
+ * Everything is published by rename(2): a crash leaves the old state or the new one. A tree that the
+ * machine's going down cut short is known by its mark in unsynced/ and counts as not there.
  */
 #ifndef MLR_STORE_STORE_H
 #define MLR_STORE_STORE_H
@@ -61,6 +65,12 @@ void store_set_cancelled(struct store *st, int (*cancelled)(void *ctx), void *ct
  * systems are slow at creating files right after deleting many.
  */
 void store_sweep(struct store *st);
+
+/*
+ * Have what was added written to disk, by a process that stays behind until that is done; in a batch
+ * job, wait for it. To be called after the last addition.
+ */
+void store_settle(struct store *st);
 
 static inline void store_cleanup(struct store **st)
 {

@@ -7,6 +7,7 @@
 #include "oci/digest.h"
 #include "store/lock.h"
 #include "store/process.h"
+#include "store/unsynced.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -24,6 +25,7 @@ static const struct {
 } kinds[] = {
 	[STORE_LAYER] = { "layers", "layer", "layer" },
 	[STORE_DIR] = { "dir", "dir", "the tree of image" },
+	[STORE_COVER] = { "cover", "cover", "the cover of image" },
 };
 
 struct store_tree {
@@ -131,11 +133,47 @@ static int check_key(const char *key, struct mlr_error *err)
 int store_tree_exists(struct store *st, enum store_tree_kind kind, const char *key)
 {
 	char path[96];
+	int there;
 
 	if (oci_digest_check(key, NULL) < 0)
 		return 0;
 	snprintf(path, sizeof(path), "%s/%.64s/tree", kinds[kind].dir, oci_digest_hex(key));
-	return faccessat(store_fd(st), path, F_OK, AT_SYMLINK_NOFOLLOW) == 0;
+	there = faccessat(store_fd(st), path, F_OK, AT_SYMLINK_NOFOLLOW) == 0;
+	*strrchr(path, '/') = '\0';
+	return there && !unsynced_is_suspect(st, path);
+}
+
+int store_tree_check(
+	struct store *st, enum store_tree_kind kind, const char *key, struct mlr_error *err)
+{
+	auto_free char *path = xasprintf("%s/%.64s", kinds[kind].dir, oci_digest_hex(key));
+
+	if (!unsynced_is_suspect(st, path))
+		return 0;
+	mlr_fail(err, EUCLEAN, "the machine went down before '%s/%s' was written to disk",
+		store_path(st), path);
+	return mlr_hint(err, "mlrun pull fetches it again");
+}
+
+/* Move a tree that a crash of the machine cut short out of the way. */
+static int discard_suspect(const struct store_tree *t, struct mlr_error *err)
+{
+	int fd = store_fd(t->st);
+
+	if (!unsynced_is_suspect(t->st, t->final))
+		return 0;
+	mlr_info("'%s/%s' was not wholly on disk when the machine went down: making it again",
+		store_path(t->st), t->final);
+	if (renameat(fd, t->final, fd, t->work) == 0) {
+		int r = file_remove_tree(fd, t->work, err);
+
+		if (r < 0)
+			return r;
+	} else if (errno != ENOENT) {
+		return mlr_fail_errno(err, "rename '%s/%s'", store_path(t->st), t->final);
+	}
+	unsynced_forget(t->st, t->final);
+	return 0;
 }
 
 int store_tree_begin(struct store *st, enum store_tree_kind kind, const char *key,
@@ -163,6 +201,8 @@ int store_tree_begin(struct store *st, enum store_tree_kind kind, const char *ke
 		return 1;
 
 	r = remove_stale(t, err);
+	if (r == 0)
+		r = discard_suspect(t, err);
 	if (r < 0)
 		return r;
 	r = make_work(t, err);
@@ -206,7 +246,8 @@ static int publish(struct store_tree *t, struct mlr_error *err)
 	 * One syncfs(2) instead of an fsync(2) a file: it also writes what others have in memory,
 	 * but a tree has thousands of files and each fsync waits for the journal.
 	 */
-	if (syncfs(t->tree_fd) < 0)
+	if ((!unsynced_allowed(t->st) || unsynced_mark(t->st, t->final) < 0) &&
+		syncfs(t->tree_fd) < 0)
 		return mlr_fail_errno(err, "sync '%s/%s'", store_path(t->st), t->work);
 	if (renameat(fd, t->work, fd, t->final) < 0) {
 		if (errno != EEXIST && errno != ENOTEMPTY)

@@ -1,6 +1,6 @@
 /*
- * Any bytes as a layer: unpacking must end, and must leave everything outside the tree alone. A
- * stream that begins like gzip is taken as gzip, any other as a tar.
+ * Any bytes as a layer: unpacking must end, and must leave everything outside the tree alone. The
+ * stream's first bytes say how it is compressed.
  */
 #include "base/cleanup.h"
 #include "base/file.h"
@@ -90,8 +90,7 @@ static void place_remove(struct place *p)
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	static const struct layer_limits limits = { 2000, 16 << 20, 256, 4 << 20, 1 << 20 };
-	enum layer_compression comp =
-		size > 1 && data[0] == 0x1f && data[1] == 0x8b ? LAYER_GZIP : LAYER_PLAIN;
+	enum layer_compression comp = layer_sniff(data, size);
 	struct layer_result res = LAYER_RESULT_INIT;
 	struct mlr_error err = MLR_ERROR_INIT;
 	struct input in = { data, size };
