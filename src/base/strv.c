@@ -46,6 +46,17 @@ int strv_has(const struct strv *l, const char *s)
 	return 0;
 }
 
+static int by_bytes(const void *a, const void *b)
+{
+	return strcmp(*(char *const *)a, *(char *const *)b);
+}
+
+void strv_sort(struct strv *l)
+{
+	if (l->n > 1)
+		qsort(l->v, l->n, sizeof(*l->v), by_bytes);
+}
+
 char *const *strv_argv(const struct strv *l)
 {
 	static char *const none[] = { NULL };

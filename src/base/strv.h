@@ -23,6 +23,8 @@ void strv_take(struct strv *l, char *s);
 void strv_addf(struct strv *l, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 /* Is s among them? */
 int strv_has(const struct strv *l, const char *s);
+/* By bytes, as strcmp(3) orders them. */
+void strv_sort(struct strv *l);
 /* The array itself, never NULL, for execve(2) and printing: an empty list gives {NULL}. */
 char *const *strv_argv(const struct strv *l);
 

@@ -27,17 +27,22 @@ struct layer_member {
 	mode_t mode;        /* permission bits and the sticky bit; set-id bits are dropped */
 	int64_t uid, gid;   /* as the tar says; nothing is ever given to them */
 	struct timespec mtime;
-	uint64_t size;      /* of a regular file, holes included */
+	uint64_t size;                    /* of a regular file, holes included */
 	const struct layer_xattr *xattrs; /* n_xattrs of them; files and directories only */
 	size_t n_xattrs;
+	int verbatim; /* a regular file whose data() are, in order, its size bytes of the tar */
 };
 
 /*
  * Who takes the members. Every function returns 0, or -errno with err set to end the reading.
  *
- * A file is file(), then data() for each stretch that is not a hole, in rising order of offset, then
- * file_end(). whiteout's path names what is hidden ("a/b" for a member "a/.wh.b"); opaque's is the
- * directory. Devices and AUFS's own marks are not told.
+ * A file is file(), then data() for each stretch that is not a hole, in rising order of offset,
+ * then file_end(). whiteout's path names what is hidden ("a/b" for a member "a/.wh.b"); opaque's is
+ * the directory. Devices and AUFS's own marks are not told.
+ *
+ * raw may be NULL. Else it gets every byte of the tar that is no data of a verbatim file: the tar
+ * is what raw() and the verbatim files' data() were given, in order of raw() and file(). It may be
+ * called between the data() of other files.
  */
 struct layer_sink {
 	int (*file)(void *ctx, const struct layer_member *m, struct mlr_error *err);
@@ -49,9 +54,16 @@ struct layer_sink {
 	int (*fifo)(void *ctx, const struct layer_member *m, struct mlr_error *err);
 	int (*whiteout)(void *ctx, const char *path, struct mlr_error *err);
 	int (*opaque)(void *ctx, const char *path, struct mlr_error *err);
+	int (*raw)(void *ctx, const void *buf, size_t len, struct mlr_error *err);
 };
 
-/* What was read; diff_id, bytes, entries and devices_skipped of ret are set, its lists are not. */
+/*
+ * Read a layer to its last byte.
+ *
+ *   ret  diff_id, bytes, entries and devices_skipped are set, its lists are not
+ *
+ * Returns 0, what layer_unpack() says of streams, archives and limits, or a sink's failure.
+ */
 int layer_tar_read(layer_read_fn read, void *read_ctx, enum layer_compression comp,
 	const struct layer_limits *limits, const struct layer_sink *sink, void *sink_ctx,
 	struct layer_result *ret, struct mlr_error *err);

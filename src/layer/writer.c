@@ -2,6 +2,8 @@
 
 #include "base/cleanup.h"
 #include "base/file.h"
+#include "base/log.h"
+#include "base/memory.h"
 #include "layer/path.h"
 #include "layer/whiteout.h"
 
@@ -11,8 +13,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
-
-#define WHITEOUT_PREFIX ".wh."
+#include <sys/xattr.h>
 
 void layer_writer_init(struct layer_writer *w, int root, size_t dir_memory)
 {
@@ -37,26 +38,26 @@ static int imply(void *ctx, const char *real, struct mlr_error *err)
 	return layer_dirs_imply(&w->dirs, real, err);
 }
 
-/* Open a directory by one system call, which is the rule; what is missing is made by walking. */
+/* Open a directory by one system call, which is the rule; what is missing is made by walking, and
+ * what is reached through symlinks is walked to learn its real path. */
 static int open_parent(struct layer_writer *w, const char *dir, struct mlr_error *err)
 {
-	int fd = file_open_in_root(w->root, *dir ? dir : ".", O_PATH | O_DIRECTORY, 0);
+	int fd = file_open_beneath(w->root, *dir ? dir : ".", O_PATH | O_DIRECTORY);
 
-	if (fd == -ENOENT || fd == -ENOTDIR || fd == -ENOSYS)
-		return layer_path_walk(w->root, dir, imply, w, NULL, err);
-	if (fd < 0)
+	if (fd >= 0)
+		strcpy(w->parent_real, dir);
+	else if (fd == -ENOENT || fd == -ENOTDIR || fd == -ELOOP || fd == -ENOSYS)
+		return layer_path_walk(w->root, dir, imply, w, w->parent_real, err);
+	else
 		return mlr_fail(err, -fd, "directory '%s': %s", dir, strerror(-fd));
 	return fd;
 }
 
-/* Stand in the directory that path is in, its last name in *name. path is not the top. */
-static int enter(struct layer_writer *w, const char *path, const char **name, struct mlr_error *err)
+/* Stand in the directory that the first len bytes of path name. */
+static int enter_dir(struct layer_writer *w, const char *path, size_t len, struct mlr_error *err)
 {
-	const char *slash = strrchr(path, '/');
-	size_t len = slash ? (size_t)(slash - path) : 0;
 	int fd;
 
-	*name = slash ? slash + 1 : path;
 	if (w->parent_known && strncmp(w->parent, path, len) == 0 && w->parent[len] == '\0')
 		return 0;
 
@@ -73,10 +74,28 @@ static int enter(struct layer_writer *w, const char *path, const char **name, st
 	return 0;
 }
 
+/* Stand in the directory that path is in, its last name in *name. path is not the top. */
+static int enter(struct layer_writer *w, const char *path, const char **name, struct mlr_error *err)
+{
+	const char *slash = strrchr(path, '/');
+
+	*name = slash ? slash + 1 : path;
+	return enter_dir(w, path, slash ? (size_t)(slash - path) : 0, err);
+}
+
 /* Remove what has a name that something else shall have. A kept parent may have led through it. */
 static int make_way(struct layer_writer *w, const char *name, struct mlr_error *err)
 {
+	auto_free char *real = NULL;
+	int r = 0;
+
 	w->parent_known = 0;
+	if (w->recorder) {
+		real = xasprintf("%s%s%s", w->parent_real, *w->parent_real ? "/" : "", name);
+		r = layer_recorder_keep(w->recorder, w->parent_fd, name, real, err);
+	}
+	if (r < 0)
+		return r;
 	return file_remove_tree(w->parent_fd, name, err);
 }
 
@@ -118,7 +137,7 @@ int layer_writer_file(struct layer_writer *w, const struct layer_member *m, stru
 
 	if (r == 0)
 		r = enter(w, m->path, &name, err);
-	if (r < 0)
+	if (r != 0)
 		return r;
 	fd = openat(w->parent_fd, name, flags, mode);
 	r = retry(w, fd, name, "file", err);
@@ -128,17 +147,39 @@ int layer_writer_file(struct layer_writer *w, const struct layer_member *m, stru
 	return fd < 0 ? mlr_fail_errno(err, "create file") : fd;
 }
 
+static void set_xattrs(int fd, const struct layer_member *m)
+{
+	for (size_t i = 0; i < m->n_xattrs; i++) {
+		const struct layer_xattr *x = &m->xattrs[i];
+
+		if (fsetxattr(fd, x->name, x->value, x->size, 0) < 0)
+			mlr_debug("layer: xattr '%s' of '%s': %s, ignoring", x->name, m->path,
+				strerror(errno));
+	}
+}
+
 int layer_writer_file_end(int fd, const struct layer_member *m, struct mlr_error *err)
 {
 	struct timespec ts[2] = { m->mtime, m->mtime };
 	struct stat sb;
 
+	set_xattrs(fd, m);
 	/* The umask, or an ACL that new files inherit, may have changed the mode. */
 	if (fstat(fd, &sb) < 0 || ((sb.st_mode & 07777) != m->mode && fchmod(fd, m->mode) < 0))
 		return mlr_fail_errno(err, "set its mode");
 	if (futimens(fd, ts) < 0)
 		return mlr_fail_errno(err, "set its time");
 	return 0;
+}
+
+int layer_writer_real_path(
+	const struct layer_writer *w, const struct layer_member *m, char real[PATH_MAX])
+{
+	const char *slash = strrchr(m->path, '/');
+	int n = snprintf(real, PATH_MAX, "%s%s%s", w->parent_real, *w->parent_real ? "/" : "",
+		slash ? slash + 1 : m->path);
+
+	return n < PATH_MAX ? 0 : -ENAMETOOLONG;
 }
 
 /* A directory that is named now may have been used before, under whatever path. */
@@ -186,7 +227,8 @@ static int make_dir(struct layer_writer *w, const struct layer_member *m, const 
 int layer_writer_dir(struct layer_writer *w, const struct layer_member *m, struct mlr_error *err)
 {
 	const char *name = ".";
-	int dir = w->root, fd, r;
+	auto_close int fd = -1;
+	int dir = w->root, r;
 
 	if (*m->path) {
 		r = enter(w, m->path, &name, err);
@@ -201,13 +243,19 @@ int layer_writer_dir(struct layer_writer *w, const struct layer_member *m, struc
 	r = layer_dirs_name(&w->dirs, m->path, m->mode, &m->mtime, err);
 	if (r < 0)
 		return r;
+	if (m->n_xattrs == 0)
+		return 0;
 	fd = openat(dir, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-	return fd < 0 ? mlr_fail_errno(err, "open directory") : fd;
+	if (fd < 0)
+		return mlr_fail_errno(err, "open directory");
+	set_xattrs(fd, m);
+	return 0;
 }
 
-int layer_writer_symlink(struct layer_writer *w, const struct layer_member *m, const char *target,
-	struct mlr_error *err)
+int layer_writer_symlink(
+	struct layer_writer *w, const struct layer_member *m, struct mlr_error *err)
 {
+	const char *target = m->target;
 	const char *name;
 	int r = check_not_top(m->path, "a symlink", err);
 
@@ -215,7 +263,7 @@ int layer_writer_symlink(struct layer_writer *w, const struct layer_member *m, c
 		r = mlr_fail(err, EPROTO, "a symlink to nothing");
 	if (r == 0)
 		r = enter(w, m->path, &name, err);
-	if (r < 0)
+	if (r != 0)
 		return r;
 	r = retry(w, symlinkat(target, w->parent_fd, name), name, "symlink", err);
 	if (r > 0 && symlinkat(target, w->parent_fd, name) < 0)
@@ -230,7 +278,7 @@ int layer_writer_fifo(struct layer_writer *w, const struct layer_member *m, stru
 
 	if (r == 0)
 		r = enter(w, m->path, &name, err);
-	if (r < 0)
+	if (r != 0)
 		return r;
 	r = retry(w, mkfifoat(w->parent_fd, name, 0600), name, "fifo", err);
 	if (r > 0 && mkfifoat(w->parent_fd, name, 0600) < 0)
@@ -265,9 +313,9 @@ static int find_target(struct layer_writer *w, const char *target, const char **
 	return take_fd(&fd);
 }
 
-int layer_writer_link(struct layer_writer *w, const struct layer_member *m, const char *target,
-	struct mlr_error *err)
+int layer_writer_link(struct layer_writer *w, const struct layer_member *m, struct mlr_error *err)
 {
+	const char *target = m->target;
 	auto_close int dir = -1;
 	const char *name, *to;
 	struct stat there, sb;
@@ -277,7 +325,7 @@ int layer_writer_link(struct layer_writer *w, const struct layer_member *m, cons
 		r = check_not_top(target, "a hard link to the top directory, or a link", err);
 	if (r == 0)
 		r = enter(w, m->path, &name, err);
-	if (r < 0)
+	if (r != 0)
 		return r;
 	dir = find_target(w, target, &to, &there, err);
 	if (dir < 0)
@@ -315,17 +363,12 @@ static int note_hiding(struct layer_writer *w, struct mlr_error *err)
 
 int layer_writer_whiteout(struct layer_writer *w, const char *path, struct mlr_error *err)
 {
-	char full[PATH_MAX];
 	const char *name;
 	struct stat sb;
 	int r = enter(w, path, &name, err);
 
 	if (r < 0)
 		return r;
-	name += strlen(WHITEOUT_PREFIX);
-	if (!*name || strcmp(name, ".") == 0 || strcmp(name, "..") == 0)
-		return mlr_fail(err, EPROTO, "a whiteout of no name");
-
 	if (fstatat(w->parent_fd, name, &sb, AT_SYMLINK_NOFOLLOW) < 0) {
 		if (errno != ENOENT)
 			return mlr_fail_errno(err, "look at '%s'", name);
@@ -339,16 +382,12 @@ int layer_writer_whiteout(struct layer_writer *w, const char *path, struct mlr_e
 	r = layer_opaque_set(w->parent_fd, name, err);
 	if (r < 0)
 		return r;
-	r = snprintf(full, sizeof(full), "%s%s%s", w->parent, *w->parent ? "/" : "", name);
-	if (r < 0 || (size_t)r >= sizeof(full)) /* shorter than path, so it fits */
-		return mlr_fail(err, ENAMETOOLONG, "look at '%s'", name);
-	return unimply(w, full, err);
+	return unimply(w, path, err);
 }
 
 int layer_writer_opaque(struct layer_writer *w, const char *path, struct mlr_error *err)
 {
-	const char *name;
-	int r = enter(w, path, &name, err);
+	int r = enter_dir(w, path, strlen(path), err);
 
 	return r < 0 ? r : layer_opaque_set(w->parent_fd, ".", err);
 }
@@ -379,6 +418,18 @@ static int drop_idle_whiteouts(int root, const char *dir, struct mlr_error *err)
 	return r;
 }
 
+/* What lies below a directory that its owner may not search can't be read again: keep it. */
+static int keep_unreachable(void *ctx, const char *path, struct mlr_error *err)
+{
+	struct layer_writer *w = ctx;
+	char real[PATH_MAX];
+	auto_close int fd = layer_path_walk(w->root, path, NULL, NULL, real, err);
+
+	if (fd == -ENOENT || fd == -ENOTDIR || fd == -ELOOP)
+		return 0; /* something else has taken its place */
+	return fd < 0 ? fd : layer_recorder_keep(w->recorder, fd, ".", real, err);
+}
+
 int layer_writer_finish(struct layer_writer *w, struct mlr_error *err)
 {
 	auto_strv struct strv implicit = STRV_INIT, hiding = STRV_INIT;
@@ -386,6 +437,12 @@ int layer_writer_finish(struct layer_writer *w, struct mlr_error *err)
 	layer_dirs_list(&w->dirs, &implicit, &hiding);
 	for (size_t i = 0; i < hiding.n; i++) {
 		int r = drop_idle_whiteouts(w->root, hiding.v[i], err);
+
+		if (r < 0)
+			return r;
+	}
+	if (w->recorder) {
+		int r = layer_dirs_each_closed(&w->dirs, keep_unreachable, w, err);
 
 		if (r < 0)
 			return r;

@@ -8,6 +8,8 @@
 
 #include "base/error.h"
 #include "layer/dirs.h"
+#include "layer/recorder.h"
+#include "layer/tar.h"
 
 #include <limits.h>
 #include <sys/types.h>
@@ -15,45 +17,44 @@
 
 struct layer_writer {
 	int root; /* borrowed */
+	struct layer_recorder
+		*recorder; /* borrowed, may be NULL: told of files that are replaced */
 	struct layer_dirs dirs;
 
 	/* The parent of the member before, kept because the next one often has the same. */
 	char parent[PATH_MAX];
+	char parent_real[PATH_MAX]; /* the same without symlinks */
 	int parent_fd;
 	int parent_known; /* 0: nothing is kept, or what it was reached through has changed */
 	int parent_hides; /* it is in dirs.hiding */
-};
-
-/* One member: its cleaned path ("" is the top), permission bits without set-id, and time. */
-struct layer_member {
-	const char *path;
-	mode_t mode;
-	struct timespec mtime;
 };
 
 void layer_writer_init(struct layer_writer *w, int root, size_t dir_memory);
 void layer_writer_done(struct layer_writer *w);
 
 /* A new regular file: returns its descriptor to write to, then to be ended by
- * layer_writer_file_end(), which sets mode and time but does not close. */
+ * layer_writer_file_end(), which sets xattrs, mode and time but does not close. */
 int layer_writer_file(struct layer_writer *w, const struct layer_member *m, struct mlr_error *err);
 int layer_writer_file_end(int fd, const struct layer_member *m, struct mlr_error *err);
 
-/* A directory: returns a descriptor of it, for xattrs. Its mode and time come at the finish. */
+/* The path, without symlinks, of a file just made. Returns 0, -ENAMETOOLONG. */
+int layer_writer_real_path(
+	const struct layer_writer *w, const struct layer_member *m, char real[PATH_MAX]);
+
+/* A directory, xattrs included. Its mode and time come at the finish. */
 int layer_writer_dir(struct layer_writer *w, const struct layer_member *m, struct mlr_error *err);
 
-int layer_writer_symlink(struct layer_writer *w, const struct layer_member *m, const char *target,
-	struct mlr_error *err);
+int layer_writer_symlink(
+	struct layer_writer *w, const struct layer_member *m, struct mlr_error *err);
 int layer_writer_fifo(struct layer_writer *w, const struct layer_member *m, struct mlr_error *err);
 
-/* A second name for a file of this layer; target is cleaned too. */
-int layer_writer_link(struct layer_writer *w, const struct layer_member *m, const char *target,
-	struct mlr_error *err);
+/* A second name for a file of this layer. */
+int layer_writer_link(struct layer_writer *w, const struct layer_member *m, struct mlr_error *err);
 
-/* ".wh.NAME": hide NAME of the layers below; path names ".wh.NAME" itself. */
+/* Hide what the layers below have at path. */
 int layer_writer_whiteout(struct layer_writer *w, const char *path, struct mlr_error *err);
 
-/* ".wh..wh..opq": hide all that the layers below have in the directory. */
+/* Hide all that the layers below have in the directory at path. */
 int layer_writer_opaque(struct layer_writer *w, const char *path, struct mlr_error *err);
 
 /* After the last member: modes and times of directories. */

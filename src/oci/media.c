@@ -22,8 +22,10 @@ static const struct {
 } layers[] = {
 	{ "application/vnd.oci.image.layer.v1.tar", OCI_PLAIN },
 	{ "application/vnd.oci.image.layer.v1.tar+gzip", OCI_GZIP },
+	{ "application/vnd.oci.image.layer.v1.tar+zstd", OCI_ZSTD },
 	{ "application/vnd.docker.image.rootfs.diff.tar", OCI_PLAIN },
 	{ "application/vnd.docker.image.rootfs.diff.tar.gzip", OCI_GZIP },
+	{ "application/vnd.docker.image.rootfs.diff.tar.zstd", OCI_ZSTD },
 };
 
 int oci_media_kind(const char *type, enum oci_kind *ret, struct mlr_error *err)
@@ -56,10 +58,6 @@ int oci_media_layer(const char *type, enum oci_compression *ret, struct mlr_erro
 	if (strstr(type, "foreign") || strstr(type, "nondistributable"))
 		return mlr_fail(err, ENOTSUP,
 			"foreign layers ('%.100s'), kept outside the registry, are not supported",
-			type);
-	if (strstr(type, "zstd"))
-		return mlr_fail(err, ENOTSUP,
-			"layers compressed with zstd ('%.100s') are not supported by this version",
 			type);
 	return mlr_fail(err, ENOTSUP, "layers of media type '%.100s' are not supported", type);
 }

@@ -11,7 +11,7 @@
 /* Returns 0, or -ENOTSUP for what is neither manifest nor index, schema 1 by name. */
 int oci_media_kind(const char *type, enum oci_kind *ret, struct mlr_error *err);
 
-/* Returns 0, or -ENOTSUP naming what stands in the way: foreign, encrypted, zstd, unknown. */
+/* Returns 0, or -ENOTSUP naming what stands in the way: foreign, encrypted, unknown. */
 int oci_media_layer(const char *type, enum oci_compression *ret, struct mlr_error *err);
 
 /* Is it an image's configuration (and the manifest thus an image, not some artifact)? */

@@ -73,7 +73,7 @@ static void *worker_main(void *ctx)
 
 		set_state(c, i, PULL_RUNNING);
 		r = layer_bring(
-			w->st, w->reg, &w->layers[i], w->diff_ids[i], &w->shown[i].received, &err);
+			w->st, w->source, &w->layers[i], w->diff_ids[i], &w->shown[i].received, &err);
 		if (r < 0)
 			fail(c, i, r, &err);
 		else

@@ -8,17 +8,17 @@
 #include "base/error.h"
 #include "oci/manifest.h"
 #include "pull/pull.h"
-#include "registry/registry.h"
+#include "pull/source.h"
 #include "store/store.h"
 
 struct crew_work {
 	struct store *st;
-	struct registry *reg;
+	struct pull_source *source;
 	const struct oci_layer *layers; /* n of them */
 	char *const *diff_ids;          /* one a layer */
 	struct pull_layer *shown;       /* one a layer; waiting ones are brought */
 	size_t n;
-	int *stop;                      /* set to 1 at the first failure: makes reg give up */
+	int *stop;                      /* set to 1 at the first failure: makes source give up */
 };
 
 /*

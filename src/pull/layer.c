@@ -1,6 +1,7 @@
 #include "pull/layer.h"
 
 #include "base/cleanup.h"
+#include "layer/record.h"
 #include "layer/unpack.h"
 #include "pull/queue.h"
 #include "rootfs/flatten.h"
@@ -10,9 +11,9 @@
 #include <pthread.h>
 #include <string.h>
 
-/* The thread that reads from the network, and what it shares with the one that writes files. */
+/* The thread that reads from the source, and what it shares with the one that writes files. */
 struct download {
-	struct registry *reg;
+	struct pull_source *source;
 	const struct oci_layer *layer;
 	uint64_t *received;
 	struct queue *queue;
@@ -34,50 +35,41 @@ static void *download_main(void *ctx)
 	struct download *d = ctx;
 	const struct oci_descriptor *blob = &d->layer->blob;
 
-	d->result =
-		registry_blob_stream(d->reg, blob->digest, blob->size, count_and_put, d, &d->err);
+	d->result = d->source->ops->stream(
+		d->source, blob->digest, blob->size, count_and_put, d, &d->err);
 	queue_end(d->queue, d->result, &d->err);
 	return NULL;
 }
 
-/*
- * How the bytes are compressed, by their magic numbers (RFC 1952, 2.3.1; RFC 8878, 3.1.1): many
- * images in use are mislabelled, and Docker and containerd go by the bytes as well.
- */
-static int sniff(struct queue *q, const struct oci_layer *layer, enum layer_compression *ret,
-	struct mlr_error *err)
+/* How the bytes are compressed; an empty blob is what its media type says. */
+static enum layer_compression sniff(struct queue *q, const struct oci_layer *layer)
 {
-	static const unsigned char gzip[] = { 0x1f, 0x8b }, zstd[] = { 0x28, 0xb5, 0x2f, 0xfd };
-	unsigned char magic[4];
+	unsigned char magic[LAYER_MAGIC_SIZE];
 	size_t n = queue_peek(q, magic, sizeof(magic));
 
-	if (n == sizeof(magic) && memcmp(magic, zstd, sizeof(zstd)) == 0)
-		return mlr_fail(
-			err, ENOTSUP, "compressed with zstd, which this version does not support");
-	if (n >= sizeof(gzip) && memcmp(magic, gzip, sizeof(gzip)) == 0)
-		*ret = LAYER_GZIP;
-	else if (n == 0)
-		*ret = layer->compression == OCI_GZIP ? LAYER_GZIP : LAYER_PLAIN;
-	else
-		*ret = LAYER_PLAIN;
-	return 0;
+	if (n == 0 && layer->compression == OCI_GZIP)
+		return LAYER_GZIP;
+	if (n == 0 && layer->compression == OCI_ZSTD)
+		return LAYER_ZSTD;
+	return layer_sniff(magic, n);
 }
 
-/* Run the pipeline. Where both ends fail, the network's failure is the cause, unless it only tells
+/* Run the pipeline. Where both ends fail, the source's failure is the cause, unless it only tells
  * that the reader has left. */
-static int stream(
-	struct download *d, int tree_fd, struct layer_result *result, struct mlr_error *err)
+static int stream(struct download *d, struct store_tree *tree, struct layer_result *result,
+	struct mlr_error *err)
 {
-	enum layer_compression compression = LAYER_PLAIN;
+	auto_close int record = store_tree_note_open(tree, LAYER_RECORD_NAME, err);
 	pthread_t thread;
 	int r;
 
+	if (record < 0)
+		return record;
 	r = pthread_create(&thread, NULL, download_main, d);
 	if (r != 0)
 		return mlr_fail(err, r, "start a thread: %s", strerror(r));
-	r = sniff(d->queue, d->layer, &compression, err);
-	if (r == 0)
-		r = layer_unpack(queue_get, d->queue, compression, tree_fd, result, err);
+	r = layer_unpack(queue_get, d->queue, sniff(d->queue, d->layer), store_tree_fd(tree),
+		record, result, err);
 	queue_leave(d->queue);
 	pthread_join(thread, NULL);
 
@@ -95,13 +87,13 @@ static void tree_cleanup(struct store_tree **t)
 	store_tree_drop(*t);
 }
 
-int layer_bring(struct store *st, struct registry *reg, const struct oci_layer *layer,
+int layer_bring(struct store *st, struct pull_source *source, const struct oci_layer *layer,
 	const char *diff_id, uint64_t *received, struct mlr_error *err)
 {
 	auto_call(layer_result_done) struct layer_result result = LAYER_RESULT_INIT;
 	auto_call(queue_cleanup) struct queue *queue = NULL;
 	auto_call(tree_cleanup) struct store_tree *tree = NULL;
-	struct download d = { .reg = reg, .layer = layer, .received = received };
+	struct download d = { .source = source, .layer = layer, .received = received };
 	int r;
 
 	r = store_tree_begin(st, STORE_LAYER, diff_id, &tree, err);
@@ -111,7 +103,7 @@ int layer_bring(struct store *st, struct registry *reg, const struct oci_layer *
 	if (r < 0)
 		return r;
 	d.queue = queue;
-	r = stream(&d, store_tree_fd(tree), &result, err);
+	r = stream(&d, tree, &result, err);
 	if (r < 0)
 		return r;
 	if (strcmp(result.diff_id, diff_id) != 0)

@@ -1,12 +1,12 @@
 /*
- * One layer: from the registry to a published tree. For this room's other files.
+ * One layer: from its source to a published tree. For this room's other files.
  */
 #ifndef MLR_PULL_LAYER_H
 #define MLR_PULL_LAYER_H
 
 #include "base/error.h"
 #include "oci/manifest.h"
-#include "registry/registry.h"
+#include "pull/source.h"
 #include "store/store.h"
 
 /*
@@ -14,9 +14,9 @@
  *   received  compressed bytes so far, written atomically
  *
  * Returns 0; 1 when the store has the tree by now; -EBADMSG for other bytes than named, and what
- * registry_blob_stream(), layer_unpack() and store_tree_begin() return.
+ * the source, layer_unpack() and store_tree_begin() return.
  */
-int layer_bring(struct store *st, struct registry *reg, const struct oci_layer *layer,
+int layer_bring(struct store *st, struct pull_source *source, const struct oci_layer *layer,
 	const char *diff_id, uint64_t *received, struct mlr_error *err);
 
 #endif

@@ -6,13 +6,15 @@
 #include "oci/platform.h"
 #include "pull/crew.h"
 #include "pull/resolve.h"
-#include "registry/registry.h"
+#include "pull/source.h"
 #include "rootfs/flatten.h"
+#include "rootfs/stacking.h"
 #include "store/blob.h"
 #include "store/facts.h"
 #include "store/tree.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/statvfs.h>
@@ -21,12 +23,16 @@
 /* One pull_image() call. */
 struct pull {
 	struct store *st;
-	const struct oci_ref *ref;
+	const struct oci_name *what;
 	const struct pull_options *opt;
 	const struct pull_watch *watch;
-	char *name; /* canonical */
+	struct oci_ref ref; /* what the store calls it */
+	char *name;         /* the same, canonical */
+	char *told;         /* what messages call it */
 	struct oci_platform want;
-	struct registry *reg;
+	struct plain_options plain;
+	struct source_files_options files;
+	struct pull_source *source;
 	struct resolved res;
 	struct pull_layer *shown;
 	int stop; /* atomic: a layer failed, or the user wants an end */
@@ -40,10 +46,14 @@ void pull_result_done(struct pull_result *r)
 
 static void pull_done(struct pull *p)
 {
-	registry_free(p->reg);
+	pull_source_free(p->source);
 	resolved_done(&p->res);
+	oci_ref_done(&p->ref);
 	free(p->shown);
 	free(p->name);
+	free(p->told);
+	if (p->plain.tmp_fd >= 0)
+		close(p->plain.tmp_fd);
 }
 
 static int is_cancelled(void *ctx)
@@ -54,7 +64,7 @@ static int is_cancelled(void *ctx)
 		(p->opt->cancel && __atomic_load_n(p->opt->cancel, __ATOMIC_RELAXED));
 }
 
-static void open_registry(struct pull *p)
+static int open_registry(struct pull *p, struct mlr_error *err)
 {
 	struct registry_options o = { .tls_verify = p->opt->tls_verify,
 		.authfile = p->opt->authfile,
@@ -64,7 +74,38 @@ static void open_registry(struct pull *p)
 		.notice = p->watch->notice,
 		.notice_ctx = p->watch->ctx };
 
-	p->reg = registry_new(p->ref, &o);
+	return pull_source_registry(&p->what->ref, &o, &p->source, err);
+}
+
+/* What has to be decompressed lies in the store meanwhile, the one place where room is expected. */
+static int open_files(struct pull *p, struct mlr_error *err)
+{
+	p->plain.cancelled = is_cancelled;
+	p->plain.cancelled_ctx = p;
+	p->plain.tmp_fd = openat(store_fd(p->st), "tmp", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	p->files = (struct source_files_options){ &p->want, &p->plain };
+	return pull_source_files(p->what, &p->files, &p->source, &p->ref, err);
+}
+
+/* Open the source and settle the name. */
+static int open_source(struct pull *p, struct mlr_error *err)
+{
+	int r;
+
+	p->told = oci_name_print(p->what);
+	r = p->what->transport == OCI_REGISTRY ? open_registry(p, err) : open_files(p, err);
+	if (r < 0)
+		return r;
+	if (p->opt->as) {
+		oci_ref_done(&p->ref);
+		oci_ref_copy(p->opt->as, &p->ref);
+	} else if (p->what->transport == OCI_REGISTRY) {
+		oci_ref_copy(&p->what->ref, &p->ref);
+	}
+	/* From here on it means that image alone, not also a local one of the same short name. */
+	free(take_ptr(&p->ref.short_name));
+	p->name = oci_ref_canonical(&p->ref);
+	return 0;
 }
 
 /* Can the manifest and the configuration be read, and do they hash right? */
@@ -88,6 +129,8 @@ static int is_whole(struct pull *p, const struct store_image *im)
 		return 0;
 	if (f.one_tree)
 		return store_tree_exists(p->st, STORE_DIR, im->manifest);
+	if (f.covered && !store_tree_exists(p->st, STORE_COVER, im->manifest))
+		return 0;
 	for (size_t i = 0; i < f.config.diff_ids.n; i++)
 		if (!store_tree_exists(p->st, STORE_LAYER, f.config.diff_ids.v[i]))
 			return 0;
@@ -100,7 +143,7 @@ static int find_stored(struct pull *p, struct store_image *ret)
 	auto_call(store_image_done) struct store_image im = STORE_IMAGE_INIT;
 	struct oci_platform have;
 
-	if (store_image_find(p->st, p->ref, &im, NULL) < 0 || strcmp(im.name, p->name) != 0)
+	if (store_image_find(p->st, &p->ref, &im, NULL) < 0 || strcmp(im.name, p->name) != 0)
 		return 0;
 	if (oci_platform_parse(im.platform, &have, NULL) < 0 ||
 		!oci_platform_match(&p->want, &have) || !is_whole(p, &im))
@@ -108,6 +151,18 @@ static int find_stored(struct pull *p, struct store_image *ret)
 	*ret = im;
 	im = (struct store_image)STORE_IMAGE_INIT;
 	return 1;
+}
+
+/* The same image may now be asked for by another file's name. */
+static int note_source(struct pull *p, struct store_image *im, struct mlr_error *err)
+{
+	auto_free char *source = store_image_source(p->what);
+
+	if (!source || (im->source && strcmp(source, im->source) == 0))
+		return 0;
+	free(im->source);
+	im->source = take_ptr(&source);
+	return store_image_put(p->st, im, err);
 }
 
 /* Returns 1 when the store has what the reference stands for now, else 0 or -errno. */
@@ -119,19 +174,35 @@ static int is_up_to_date(struct pull *p, struct pull_result *ret, struct mlr_err
 
 	if (!find_stored(p, &im))
 		return 0;
-	if (!p->ref->digest) {
-		r = registry_manifest_head(p->reg, p->ref->tag, digest, err);
-		if (r < 0)
-			return r;
-		if (strcmp(digest, im.index ? im.index : im.manifest) != 0)
-			return 0;
-	} else if (strcmp(p->ref->digest, im.index ? im.index : im.manifest) != 0) {
+	r = p->source->ops->head(p->source, digest, err);
+	if (r < 0)
+		return r;
+	if (strcmp(digest, im.index ? im.index : im.manifest) != 0)
 		return 0;
-	}
+	r = note_source(p, &im, err);
+	if (r < 0)
+		return r;
 	ret->image = im;
 	ret->up_to_date = 1;
 	im = (struct store_image)STORE_IMAGE_INIT;
 	return 1;
+}
+
+/* From here on nobody removes what we find or bring; the rest of the store is not our concern. */
+static int hold_parts(struct pull *p, struct mlr_error *err)
+{
+	const struct resolved *res = &p->res;
+	auto_strv struct strv digests = STRV_INIT;
+
+	strv_add(&digests, res->manifest.digest);
+	strv_add(&digests, res->layers.config.digest);
+	if (res->index.data)
+		strv_add(&digests, res->index.digest);
+	for (size_t i = 0; i < res->layers.n_layers; i++) {
+		strv_add(&digests, res->config.diff_ids.v[i]);
+		strv_add(&digests, res->layers.layers[i].blob.digest);
+	}
+	return store_hold_only(p->st, &digests, err);
 }
 
 static void show_layers(struct pull *p)
@@ -181,7 +252,7 @@ static int check_space(struct pull *p, struct mlr_error *err)
 static int bring_layers(struct pull *p, struct pull_result *ret, struct mlr_error *err)
 {
 	struct crew_work w = { .st = p->st,
-		.reg = p->reg,
+		.source = p->source,
 		.layers = p->res.layers.layers,
 		.diff_ids = p->res.config.diff_ids.v,
 		.shown = p->shown,
@@ -220,19 +291,21 @@ static int keep_facts(struct pull *p, struct mlr_error *err)
 {
 	const char *manifest = p->res.manifest.digest;
 	/* A loan: the configuration stays p's. */
-	struct store_facts f = { p->res.config, 0 };
-	int r = rootfs_needs_flatten(p->st, &f.config.diff_ids, err);
+	struct store_facts f = { p->res.config, 0, 0 };
+	auto_strv struct strv cover = STRV_INIT;
+	int r = rootfs_stacking(p->st, &f.config.diff_ids, &cover, err);
 
 	if (r < 0)
 		return r;
-	f.one_tree = r;
+	f.one_tree = r == ROOTFS_FLAT;
+	f.covered = r == ROOTFS_COVERED;
 	if (f.one_tree) {
 		mlr_debug("one tree is made of the layers");
 		r = rootfs_flatten(p->st, manifest, &f.config.diff_ids, err);
-		if (r < 0)
-			return r;
+	} else if (f.covered) {
+		r = rootfs_cover(p->st, manifest, &f.config.diff_ids, &cover, err);
 	}
-	return store_facts_put(p->st, manifest, &f, err);
+	return r < 0 ? r : store_facts_put(p->st, manifest, &f, err);
 }
 
 static int keep_name(struct pull *p, struct pull_result *ret, struct mlr_error *err)
@@ -243,6 +316,7 @@ static int keep_name(struct pull *p, struct pull_result *ret, struct mlr_error *
 	im->manifest = xstrdup(p->res.manifest.digest);
 	im->index = p->res.index.data ? xstrdup(p->res.index.digest) : NULL;
 	im->platform = xstrdup(p->res.platform);
+	im->source = store_image_source(p->what);
 	im->size = p->res.layers.size;
 	im->pulled = time(NULL);
 	return store_image_put(p->st, im, err);
@@ -259,13 +333,15 @@ static int run(struct pull *p, struct pull_result *ret, struct mlr_error *err)
 	} else {
 		oci_platform_host(&p->want);
 	}
-	open_registry(p);
+	r = open_source(p, err);
+	if (r < 0)
+		return r;
 	r = is_up_to_date(p, ret, err);
 	if (r != 0)
 		return r < 0 ? r : 0;
-	r = resolve(p->reg, p->ref->digest ? p->ref->digest : p->ref->tag, &p->want, &p->res, err);
+	r = resolve(p->source, &p->want, &p->res, err);
 	if (r == 0)
-		r = store_hold(p->st, err); /* from here on nobody removes what we find */
+		r = hold_parts(p, err);
 	if (r < 0)
 		return r;
 
@@ -287,25 +363,27 @@ static void tell_full(const struct pull *p, struct mlr_error *err)
 	mlr_hint(err, "mlrun rm frees space; --store or MLRUN_STORE names another place");
 }
 
-int pull_image(struct store *st, const struct oci_ref *ref, const struct pull_options *opt,
+int pull_image(struct store *st, const struct oci_name *what, const struct pull_options *opt,
 	const struct pull_watch *watch, struct pull_result *ret, struct mlr_error *err)
 {
-	auto_call(pull_done) struct pull p = { .st = st, .ref = ref, .opt = opt, .watch = watch };
+	auto_call(pull_done) struct pull p = { .st = st, .what = what, .opt = opt,
+		.watch = watch, .plain = { .tmp_fd = -1 } };
 	auto_call(pull_result_done) struct pull_result result = PULL_RESULT_INIT;
 	int r;
 
-	p.name = oci_ref_canonical(ref);
 	store_set_cancelled(st, is_cancelled, &p);
 	r = run(&p, &result, err);
 	store_set_cancelled(st, NULL, NULL);
 	if (r < 0) {
+		if (store_hold_check(st, err) < 0)
+			r = -ESTALE;
 		if ((r == -ENOSPC || r == -EDQUOT) && err)
 			tell_full(&p, err);
-		mlr_wrap(err, "pull '%s'", p.name);
+		mlr_wrap(err, "pull '%s'", p.told);
 		return r;
 	}
-	/* After the work, and not when there was none: an unchanged image costs one request. */
-	if (!result.up_to_date)
+	/* After the work; where there was none, an unchanged image costs one request and a look. */
+	if (!result.up_to_date || store_has_work(st))
 		store_sweep(st);
 	*ret = result;
 	result = (struct pull_result)PULL_RESULT_INIT;

@@ -21,7 +21,7 @@ void resolved_done(struct resolved *r)
 }
 
 /* Follow one entry of the index in *doc; then *doc and *parsed are what it leads to. */
-static int descend(struct registry *reg, const struct oci_platform *want,
+static int descend(struct pull_source *source, const struct oci_platform *want,
 	struct registry_document *doc, struct oci_document *parsed, struct resolved *res,
 	struct mlr_error *err)
 {
@@ -33,12 +33,13 @@ static int descend(struct registry *reg, const struct oci_platform *want,
 	r = oci_index_choose(parsed, want, &e, err);
 	if (r < 0)
 		return r;
-	r = registry_manifest_get(reg, e->blob.digest, &next, err);
+	r = source->ops->manifest(source, e->blob.digest, &next, err);
 	if (r < 0)
 		return r;
 	if (next.len != e->blob.size)
-		return mlr_fail(err, EBADMSG, "manifest %s: %zu bytes instead of the %" PRIu64
-			" that the index says", e->blob.digest, next.len, e->blob.size);
+		return mlr_fail(err, EBADMSG,
+			"manifest %s: %zu bytes instead of the %" PRIu64 " that the index says",
+			e->blob.digest, next.len, e->blob.size);
 	r = oci_document_parse(
 		next.data, next.len, next.content_type, e->blob.media_type, &next_parsed, err);
 	if (r < 0)
@@ -58,10 +59,10 @@ static int descend(struct registry *reg, const struct oci_platform *want,
 	return 0;
 }
 
-static int get_manifest(struct registry *reg, const char *reference,
-	const struct oci_platform *want, struct resolved *res, struct mlr_error *err)
+static int get_manifest(struct pull_source *source, const struct oci_platform *want,
+	struct resolved *res, struct mlr_error *err)
 {
-	int r = registry_manifest_get(reg, reference, &res->manifest, err);
+	int r = source->ops->manifest(source, NULL, &res->manifest, err);
 
 	if (r < 0)
 		return r;
@@ -73,7 +74,7 @@ static int get_manifest(struct registry *reg, const char *reference,
 		if (depth == DEPTH_MAX)
 			return mlr_fail(
 				err, ENOTSUP, "more than %d indexes within each other", DEPTH_MAX);
-		r = descend(reg, want, &res->manifest, &res->layers, res, err);
+		r = descend(source, want, &res->manifest, &res->layers, res, err);
 		if (r < 0)
 			return r;
 	}
@@ -101,11 +102,11 @@ static int check_platform(
 	return 0;
 }
 
-static int get_config(struct registry *reg, const struct oci_platform *want, struct resolved *res,
-	struct mlr_error *err)
+static int get_config(struct pull_source *source, const struct oci_platform *want,
+	struct resolved *res, struct mlr_error *err)
 {
 	const struct oci_descriptor *d = &res->layers.config;
-	int r = registry_blob_get(reg, d->digest, d->size, &res->config_json, err);
+	int r = source->ops->blob(source, d->digest, d->size, &res->config_json, err);
 
 	if (r < 0)
 		return mlr_wrap(err, "configuration");
@@ -121,8 +122,8 @@ static int get_config(struct registry *reg, const struct oci_platform *want, str
 	return check_platform(res, want, err);
 }
 
-int resolve(struct registry *reg, const char *reference, const struct oci_platform *want,
-	struct resolved *ret, struct mlr_error *err)
+int resolve(struct pull_source *source, const struct oci_platform *want, struct resolved *ret,
+	struct mlr_error *err)
 {
 	auto_call(resolved_done) struct resolved res = RESOLVED_INIT;
 	int r;
@@ -130,9 +131,9 @@ int resolve(struct registry *reg, const char *reference, const struct oci_platfo
 	if (strcmp(want->os, "linux") != 0)
 		return mlr_fail(err, ENOTSUP, "images for '%s' cannot be run, only those for linux",
 			want->os);
-	r = get_manifest(reg, reference, want, &res, err);
+	r = get_manifest(source, want, &res, err);
 	if (r == 0)
-		r = get_config(reg, want, &res, err);
+		r = get_config(source, want, &res, err);
 	if (r < 0)
 		return r;
 	*ret = res;

@@ -9,28 +9,29 @@
 #include "oci/config.h"
 #include "oci/manifest.h"
 #include "oci/platform.h"
-#include "registry/registry.h"
+#include "pull/source.h"
 
 struct resolved {
-	struct registry_document index;    /* data NULL: the reference names a manifest */
+	struct registry_document index; /* data NULL: the reference names a manifest */
 	struct registry_document manifest;
-	struct oci_document layers;        /* the manifest, parsed: a layer for each diff ID */
+	struct oci_document layers; /* the manifest, parsed: a layer for each diff ID */
 	char *config_json;
 	struct oci_config config;
 	char platform[OCI_PLATFORM_SIZE];
 };
 
-#define RESOLVED_INIT { 0 }
+#define RESOLVED_INIT \
+	{             \
+		0     \
+	}
 
 void resolved_done(struct resolved *r);
 
 /*
- *   reference  tag or digest
- *
  * Returns 0; -ENOENT when an index has nothing for the platform; -ENOTSUP when the image is for
- * another one, or not for Linux; -EPROTO, -EBADMSG, and registry_manifest_get()'s errors.
+ * another one, or not for Linux; -EPROTO, -EBADMSG, and the source's errors.
  */
-int resolve(struct registry *reg, const char *reference, const struct oci_platform *want,
-	struct resolved *ret, struct mlr_error *err);
+int resolve(struct pull_source *source, const struct oci_platform *want, struct resolved *ret,
+	struct mlr_error *err);
 
 #endif

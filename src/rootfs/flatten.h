@@ -14,23 +14,11 @@
 #include "store/tree.h"
 
 /*
- * Put beside a layer's tree what the two functions below ask of it, before it is published: the
+ * Put beside a layer's tree what rootfs_stacking() and
+ * rootfs_flatten() ask of it, before it is published: the
  * notes "implicit" and "hiding", the lists of struct layer_result with a NUL after each path.
  */
 int rootfs_layer_note(struct store_tree *t, const struct layer_result *r, struct mlr_error *err);
-
-/*
- * Would an overlay of these layer trees differ from the layers applied in order? That is so when a
- * layer uses a directory without naming it and a lower layer has there a directory of another mode
- * or time, or a symlink (image-spec, layer.md: changesets are applied, not mounted). Also when a
- * whiteout hides nothing (overlayfs then lists its name) and when a layer's top is opaque
- * (overlayfs does not look).
- *
- *   diff_ids  lowest first; every tree must be in the store
- *
- * Returns 1, 0 or -errno.
- */
-int rootfs_needs_flatten(struct store *st, const struct strv *diff_ids, struct mlr_error *err);
 
 /*
  * Make dir/<manifest>/tree by applying the layer trees in order. Regular files become hard links

@@ -2,7 +2,7 @@
 
 #include "base/cleanup.h"
 #include "base/memory.h"
-#include "oci/ref.h"
+#include "oci/name.h"
 #include "store/image.h"
 #include "store/lease.h"
 #include "store/store.h"
@@ -26,25 +26,44 @@ static int plan_directory(const char *path, struct plan *p, struct mlr_error *er
 	return 0;
 }
 
-static void add_lower(struct store *st, enum store_tree_kind kind, const char *key, struct plan *p)
+static int add_lower(struct store *st, enum store_tree_kind kind, const char *key, struct plan *p,
+	struct mlr_error *err)
 {
 	auto_free char *rel = store_tree_relpath(kind, key);
-
 	auto_free char *path = xasprintf("%s/%s", store_path(st), rel);
+	int r = store_tree_check(st, kind, key, err);
 
+	if (r < 0)
+		return r;
 	/* An image may have one layer twice; overlayfs does not take a directory twice, and the
 	 * topmost hides the other. */
 	if (!strv_has(&p->lowers, path))
 		strv_take(&p->lowers, take_ptr(&path));
+	return 0;
 }
 
-static int plan_image(struct store *st, const struct oci_ref *ref, const char *text, int lease,
+/* What the root is made of, topmost first. */
+static int add_lowers(struct store *st, const char *manifest, const struct store_facts *f,
+	struct plan *p, struct mlr_error *err)
+{
+	int r = 0;
+
+	if (f->one_tree)
+		return add_lower(st, STORE_DIR, manifest, p, err);
+	if (f->covered)
+		r = add_lower(st, STORE_COVER, manifest, p, err);
+	for (size_t i = f->config.diff_ids.n; r == 0 && i-- > 0;)
+		r = add_lower(st, STORE_LAYER, f->config.diff_ids.v[i], p, err);
+	return r;
+}
+
+static int plan_image(struct store *st, const struct oci_name *name, const char *text, int lease,
 	struct plan *p, struct store_facts *ret, struct mlr_error *err)
 {
 	auto_call(store_image_done) struct store_image im = STORE_IMAGE_INIT;
 	int r;
 
-	r = store_image_find(st, ref, &im, err);
+	r = store_image_find_name(st, name, &im, err);
 	if (r == -ENOENT) {
 		mlr_fail(err, ENOENT, "not in the store '%s'", store_path(st));
 		return mlr_hint(err, "mlrun pull %s", text);
@@ -61,11 +80,9 @@ static int plan_image(struct store *st, const struct oci_ref *ref, const char *t
 	if (r < 0)
 		return r;
 
-	if (ret->one_tree)
-		add_lower(st, STORE_DIR, im.manifest, p);
-	else
-		for (size_t i = ret->config.diff_ids.n; i-- > 0;)
-			add_lower(st, STORE_LAYER, ret->config.diff_ids.v[i], p);
+	r = add_lowers(st, im.manifest, ret, p, err);
+	if (r < 0)
+		return r;
 	p->platform = im.platform ? xstrdup(im.platform) : NULL;
 	p->image_user = ret->config.user && *ret->config.user ? xstrdup(ret->config.user) : NULL;
 	return 0;
@@ -74,7 +91,7 @@ static int plan_image(struct store *st, const struct oci_ref *ref, const char *t
 int rootfs_plan(const char *store_dir, const char *image, int lease, struct plan *p,
 	struct store_facts *ret, struct mlr_error *err)
 {
-	auto_call(oci_ref_done) struct oci_ref ref = OCI_REF_INIT;
+	auto_call(oci_name_done) struct oci_name name = OCI_NAME_INIT;
 	auto_store struct store *st = NULL;
 	int r;
 
@@ -82,7 +99,7 @@ int rootfs_plan(const char *store_dir, const char *image, int lease, struct plan
 	if (strncmp(image, "rootfs:", 7) == 0)
 		return plan_directory(image + 7, p, err);
 
-	r = oci_ref_parse(image, &ref, err);
+	r = oci_name_parse(image, &name, err);
 	if (r < 0)
 		return r;
 	r = store_open(store_dir, 0, &st, err);
@@ -90,5 +107,5 @@ int rootfs_plan(const char *store_dir, const char *image, int lease, struct plan
 		return mlr_hint(err, "mlrun pull %s makes the store and fetches the image", image);
 	if (r < 0)
 		return r;
-	return plan_image(st, &ref, image, lease, p, ret, err);
+	return plan_image(st, &name, image, lease, p, ret, err);
 }

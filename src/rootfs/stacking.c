@@ -1,11 +1,11 @@
-/* Whether overlayfs shows what applying the layers gives: rootfs_needs_flatten() of
- * rootfs/flatten.h. */
-#include "rootfs/flatten.h"
+#include "rootfs/stacking.h"
 
 #include "base/cleanup.h"
 #include "base/memory.h"
 #include "layer/whiteout.h"
 #include "rootfs/layers.h"
+#include "rootfs/place.h"
+#include "store/tree.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -93,69 +93,202 @@ static int look_below(
 	return r;
 }
 
-/* A directory that a layer only used: does overlayfs show it otherwise than it was below? */
-static int implicit_differs(const struct rootfs_layers *l, size_t top, const char *path, size_t *at)
+/* The one of the merged directories whose mode and time applying the layers gives: the topmost that
+ * was named, else the topmost. */
+static size_t namer(const struct rootfs_layers *l, const char *path, const size_t *at, size_t n)
+{
+	for (size_t i = 0; i < n; i++)
+		if (!rootfs_layer_implies(&l->v[at[i]], path))
+			return at[i];
+	return at[0];
+}
+
+/* A directory that a layer only used: what overlayfs shows of it otherwise than it was below. */
+static int judge_implicit(const struct rootfs_layers *l, size_t top, const char *path, size_t *at)
 {
 	struct stat mine, theirs;
-	size_t n;
+	size_t n, from;
 	int r = is_cut_off(&l->v[top], path);
 
 	if (r != 0)
-		return r < 0 ? r : 0;
+		return r < 0 ? r : ROOTFS_AS_IS;
 	r = look_below(l, top, path, at, &n);
-	if (r != DIRECTORY)
-		return r < 0 ? r : r == OTHER;
-	for (size_t i = 0; i < n; i++) {
-		if (rootfs_layer_implies(&l->v[at[i]], path))
-			continue;
-		if (fstatat(l->v[top].fd, path, &mine, AT_SYMLINK_NOFOLLOW) < 0 ||
-			fstatat(l->v[at[i]].fd, path, &theirs, AT_SYMLINK_NOFOLLOW) < 0)
-			return -errno;
-		return mine.st_mode != theirs.st_mode ||
-			mine.st_mtim.tv_sec != theirs.st_mtim.tv_sec ||
-			mine.st_mtim.tv_nsec != theirs.st_mtim.tv_nsec;
-	}
-	return 0; /* nobody ever named it */
+	if (r != DIRECTORY || n == 0)
+		return r < 0 ? r : r == OTHER ? ROOTFS_FLAT : ROOTFS_AS_IS;
+	from = namer(l, path, at, n);
+	if (rootfs_layer_implies(&l->v[from], path))
+		return ROOTFS_AS_IS; /* nobody ever named it */
+	if (fstatat(l->v[top].fd, path, &mine, AT_SYMLINK_NOFOLLOW) < 0 ||
+		fstatat(l->v[from].fd, path, &theirs, AT_SYMLINK_NOFOLLOW) < 0)
+		return -errno;
+	return mine.st_mode != theirs.st_mode || mine.st_mtim.tv_sec != theirs.st_mtim.tv_sec ||
+			mine.st_mtim.tv_nsec != theirs.st_mtim.tv_nsec
+		? ROOTFS_COVERED
+		: ROOTFS_AS_IS;
 }
 
 /* Whiteouts in a directory with nothing below: overlayfs lists their names, as it merges nothing
  * there. */
-static int hiding_differs(const struct rootfs_layers *l, size_t top, const char *path, size_t *at)
+static int judge_hiding(const struct rootfs_layers *l, size_t top, const char *path, size_t *at)
 {
 	size_t n;
 	int r = is_cut_off(&l->v[top], path);
 
-	if (r != 0)
+	if (r == 0)
+		r = look_below(l, top, path, at, &n);
+	else if (r > 0)
+		return ROOTFS_COVERED;
+	if (r < 0)
 		return r;
-	r = look_below(l, top, path, at, &n);
-	return r < 0 ? r : r != DIRECTORY || n == 0;
+	return r != DIRECTORY || n == 0 ? ROOTFS_COVERED : ROOTFS_AS_IS;
 }
 
-static int layer_differs(const struct rootfs_layers *l, size_t top, size_t *at)
+/* The worse of two judgements; a path that is to be covered is remembered. */
+static int add_judgement(int so_far, int more, const char *path, struct strv *cover)
+{
+	if (more == ROOTFS_COVERED)
+		strv_add(cover, path);
+	return more < 0 || more > so_far ? more : so_far;
+}
+
+static int judge_layer(const struct rootfs_layers *l, size_t top, size_t *at, struct strv *cover)
 {
 	const struct rootfs_layer *layer = &l->v[top];
-	int r = top > 0 ? layer_opaque_is(layer->fd)
-			: 0; /* overlayfs merges the tops whatever they say */
+	/* overlayfs merges the tops whatever they say */
+	int r = top > 0 ? layer_opaque_is(layer->fd) : 0;
 
-	for (size_t i = 0; r == 0 && top > 0 && i < layer->implicit.n; i++)
-		if (strcmp(layer->implicit.v[i], ".") != 0) /* the root's is the container's own */
-			r = implicit_differs(l, top, layer->implicit.v[i], at);
-	for (size_t i = 0; r == 0 && i < layer->hiding.n; i++)
-		r = hiding_differs(l, top, layer->hiding.v[i], at);
-	return r == -EACCES ? 1 : r; /* unreadable directories: only flattening looks into them */
+	if (r > 0)
+		r = ROOTFS_FLAT;
+	for (size_t i = 0; r >= 0 && r < ROOTFS_FLAT && top > 0 && i < layer->implicit.n; i++) {
+		const char *path = layer->implicit.v[i];
+
+		if (strcmp(path, ".") != 0) /* the root's is the container's own */
+			r = add_judgement(r, judge_implicit(l, top, path, at), path, cover);
+	}
+	for (size_t i = 0; r >= 0 && r < ROOTFS_FLAT && i < layer->hiding.n; i++)
+		r = add_judgement(
+			r, judge_hiding(l, top, layer->hiding.v[i], at), layer->hiding.v[i], cover);
+	return r;
 }
 
-int rootfs_needs_flatten(struct store *st, const struct strv *diff_ids, struct mlr_error *err)
+/* The paths and every directory above them, each once, parents first. */
+static void with_parents(const struct strv *paths, struct strv *ret)
+{
+	auto_strv struct strv all = STRV_INIT;
+
+	for (size_t i = 0; i < paths->n; i++)
+		for (const char *s = paths->v[i]; s; s = *s ? s : NULL) {
+			s += *s == '/';
+			s += strcspn(s, "/");
+			strv_addf(&all, "%.*s", (int)(s - paths->v[i]), paths->v[i]);
+		}
+	strv_sort(&all);
+	for (size_t i = 0; i < all.n; i++)
+		if (strcmp(all.v[i], ".") != 0 && (i == 0 || strcmp(all.v[i], all.v[i - 1]) != 0))
+			strv_add(ret, all.v[i]);
+}
+
+/* Which directories the cover has: of those named, and of those above them, what the image shows. */
+static int choose_cover(
+	const struct rootfs_layers *l, const struct strv *paths, size_t *at, struct strv *cover)
+{
+	auto_strv struct strv dirs = STRV_INIT;
+	size_t n;
+	int r = 0;
+
+	with_parents(paths, &dirs);
+	for (size_t i = 0; r >= 0 && i < dirs.n; i++) {
+		r = look_below(l, l->n, dirs.v[i], at, &n);
+		if (r == DIRECTORY && n > 0)
+			strv_add(cover, dirs.v[i]);
+	}
+	return r < 0 ? r : ROOTFS_COVERED;
+}
+
+static int judge(const struct rootfs_layers *l, size_t *at, struct strv *cover)
+{
+	auto_strv struct strv paths = STRV_INIT;
+	int all = ROOTFS_AS_IS;
+
+	for (size_t i = 0; all < ROOTFS_FLAT && i < l->n; i++) {
+		int r = judge_layer(l, i, at, &paths);
+
+		if (r < 0)
+			return r;
+		all = r > all ? r : all;
+	}
+	return all == ROOTFS_COVERED ? choose_cover(l, &paths, at, cover) : all;
+}
+
+int rootfs_stacking(struct store *st, const struct strv *diff_ids, struct strv *cover,
+	struct mlr_error *err)
 {
 	auto_call(rootfs_layers_done) struct rootfs_layers l = ROOTFS_LAYERS_INIT;
 	auto_free size_t *at = xcalloc(diff_ids->n, sizeof(*at));
 	int r = rootfs_layers_open(st, diff_ids, &l, err);
 
-	for (size_t i = 0; r == 0 && i < l.n; i++) {
-		r = layer_differs(&l, i, at);
-		if (r < 0)
-			return mlr_fail(
-				err, -r, "look into layer %s: %s", diff_ids->v[i], strerror(-r));
-	}
+	if (r < 0)
+		return r;
+	r = judge(&l, at, cover);
+	if (r == -EACCES) /* only flattening looks into unreadable directories */
+		return ROOTFS_FLAT;
+	return r < 0 ? mlr_fail(err, -r, "look into the layers: %s", strerror(-r)) : r;
+}
+
+static int finish_dir(const struct rootfs_layers *l, const char *path, size_t *at, int root,
+	struct mlr_error *err)
+{
+	auto_close int from = -1, to = -1;
+	struct timespec ts[2];
+	struct stat sb;
+	size_t n;
+	int r = look_below(l, l->n, path, at, &n);
+
+	if (r < 0)
+		return mlr_fail(err, -r, "look at '%s': %s", path, strerror(-r));
+	from = openat(l->v[namer(l, path, at, n)].fd, path,
+		O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	to = openat(root, path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	if (from < 0 || to < 0 || fstat(from, &sb) < 0)
+		return mlr_fail_errno(err, "open directory '%s'", path);
+	rootfs_place_xattrs(from, to);
+	ts[0] = ts[1] = sb.st_mtim;
+	if (futimens(to, ts) < 0 || fchmod(to, sb.st_mode & 07777) < 0)
+		return mlr_fail_errno(err, "set mode and time of directory '%s'", path);
+	return 0;
+}
+
+static int fill_cover(const struct rootfs_layers *l, const struct strv *dirs, int root,
+	struct mlr_error *err)
+{
+	auto_free size_t *at = xcalloc(l->n, sizeof(*at));
+	int r = 0;
+
+	for (size_t i = 0; i < dirs->n; i++)
+		if (mkdirat(root, dirs->v[i], 0700) < 0)
+			return mlr_fail_errno(err, "create directory '%s'", dirs->v[i]);
+	/* Children before parents: a directory's time changes with its entries. */
+	for (size_t i = dirs->n; r == 0 && i-- > 0;)
+		r = finish_dir(l, dirs->v[i], at, root, err);
 	return r;
+}
+
+int rootfs_cover(struct store *st, const char *manifest, const struct strv *diff_ids,
+	const struct strv *dirs, struct mlr_error *err)
+{
+	auto_call(rootfs_layers_done) struct rootfs_layers l = ROOTFS_LAYERS_INIT;
+	struct store_tree *t = NULL;
+	int r = store_tree_begin(st, STORE_COVER, manifest, &t, err);
+
+	if (r != 0)
+		return r < 0 ? r : 0;
+	r = rootfs_layers_open(st, diff_ids, &l, err);
+	if (r == 0)
+		r = fill_cover(&l, dirs, store_tree_fd(t), err);
+	if (r < 0) {
+		store_tree_drop(t);
+		mlr_wrap(err, "make the cover of image %s", manifest);
+		return r;
+	}
+	return store_tree_publish(t, err);
 }

@@ -21,6 +21,7 @@ static int parse(const json_t *o, struct store_facts *f)
 	if (!json_is_boolean(one))
 		return -EPROTO;
 	f->one_tree = json_is_true(one);
+	f->covered = json_is_true(json_object_get(o, "covered"));
 	if (store_json_string(o, "os", &c->os) < 0 ||
 		store_json_string(o, "architecture", &c->architecture) < 0 ||
 		store_json_string(o, "variant", &c->variant) < 0 ||
@@ -75,14 +76,14 @@ int store_facts_put(
 
 	if (r < 0)
 		return r;
-	o = json_pack("{so so so so so so so so so so sb}", "os", store_json_from_string(c->os),
+	o = json_pack("{so so so so so so so so so so sb sb}", "os", store_json_from_string(c->os),
 		"architecture", store_json_from_string(c->architecture), "variant",
 		store_json_from_string(c->variant), "created", store_json_from_string(c->created),
 		"user", store_json_from_string(c->user), "working_dir",
 		store_json_from_string(c->working_dir), "env", store_json_from_strv(&c->env),
 		"entrypoint", store_json_from_strv(&c->entrypoint), "cmd",
 		store_json_from_strv(&c->cmd), "diff_ids", store_json_from_strv(&c->diff_ids),
-		"one_tree", f->one_tree != 0);
+		"one_tree", f->one_tree != 0, "covered", f->covered != 0);
 	if (!o)
 		return mlr_fail(err, ENOMEM, "facts of %s: no memory", manifest);
 	facts_path(manifest, path);

@@ -11,9 +11,10 @@
 struct store_facts {
 	struct oci_config config; /* diff_ids: the layers, lowest first */
 	int one_tree;             /* dir/<hex>/tree holds it; else layers/<hex>/tree, overlaid */
+	int covered;              /* cover/<hex>/tree lies above the layers */
 };
 
-#define STORE_FACTS_INIT { OCI_CONFIG_INIT, 0 }
+#define STORE_FACTS_INIT { OCI_CONFIG_INIT, 0, 0 }
 
 void store_facts_done(struct store_facts *f);
 

@@ -5,6 +5,7 @@
 #define MLR_STORE_IMAGE_H
 
 #include "base/error.h"
+#include "oci/name.h"
 #include "oci/ref.h"
 #include "store/store.h"
 
@@ -18,6 +19,7 @@ struct store_image {
 	char *platform; /* "linux/amd64", "linux/arm64/v8" */
 	uint64_t size;  /* compressed bytes of all layers, as the manifest says */
 	int64_t pulled; /* seconds since 1970 */
+	char *source;   /* "oci:/work/dir:1.0": the files it came from; NULL: a registry */
 };
 
 #define STORE_IMAGE_INIT { 0 }
@@ -25,9 +27,18 @@ struct store_image {
 void store_image_done(struct store_image *im);
 
 /* Returns 0, -ENOENT when the store has no such name. A reference with a digest also finds an
- * image of that repository whose manifest or index has it. */
+ * image of that repository whose manifest or index has it. A name without a registry is looked for
+ * as the store's own ("localhost/…") first. */
 int store_image_find(struct store *st, const struct oci_ref *ref, struct store_image *ret,
 	struct mlr_error *err);
+
+/* The same for all that a user may write: an image from files is found by where these were. */
+int store_image_find_name(struct store *st, const struct oci_name *name, struct store_image *ret,
+	struct mlr_error *err);
+
+/* What struct store_image's source says of a name: "oci:/absolute/path:REF", or NULL for a
+ * registry's name and for standard input. To free(). */
+char *store_image_source(const struct oci_name *name);
 
 /* Make or replace a name; facts, blobs and trees of its manifest must already be there. */
 int store_image_put(struct store *st, const struct store_image *im, struct mlr_error *err);
@@ -36,7 +47,7 @@ int store_image_put(struct store *st, const struct store_image *im, struct mlr_e
 int store_image_list(struct store *st, struct store_image **ret, size_t *n, struct mlr_error *err);
 void store_images_free(struct store_image *v, size_t n);
 
-enum store_remove_how { STORE_REMOVE_UNUSED, STORE_REMOVE_FORCE };
+enum store_remove_how { STORE_REMOVE_UNUSED, STORE_REMOVE_FORCE, STORE_REMOVE_DEFER };
 
 /*
  * Forget a name, and then delete what no other name needs: manifest, configuration, facts, trees;
@@ -44,10 +55,15 @@ enum store_remove_how { STORE_REMOVE_UNUSED, STORE_REMOVE_FORCE };
  * Renames away first and deletes later, so that no process sees half a tree.
  *
  *   how    STORE_REMOVE_FORCE: in spite of processes of other hosts or PID namespaces, of which
- *          nobody here can see whether they still run; never of one that runs here
+ *          nobody here can see whether they still run; never of one that runs here.
+ *          STORE_REMOVE_DEFER: of an image in use only the name goes; its files go with the next
+ *          rm or prune after its last process
  *   ret    the image that the reference found and that is gone, for store_image_done(); may be NULL
  *
- * Returns 0, -ENOENT, or -EBUSY naming the process that runs in it, or may.
+ * Waits for other processes that remove; what pulls at work count on stays.
+ *
+ * Returns 0; 1 when files were left as deferred; -ENOENT; or -EBUSY naming the process that runs
+ * in it, or may.
  */
 int store_image_remove(struct store *st, const struct oci_ref *ref, enum store_remove_how how,
 	struct store_image *ret, struct mlr_error *err);

@@ -29,11 +29,17 @@ int store_process_parse(const char *name, struct store_process *ret);
 /* This host's name, fit for a file name. */
 void store_process_host(char host[STORE_HOST_SIZE]);
 
+/* This boot of this kernel. Returns 0 or -errno when /proc cannot tell. */
+int store_process_boot(char boot[STORE_BOOT_SIZE]);
+
 /* Who is calling. Returns 0 or -errno when /proc cannot tell. */
 int store_process_self(struct store_process *ret);
 
 /* Does that process still run? 1, 0, or -1 when it belongs to another host or another PID namespace
  * and cannot be judged from here. */
 int store_process_alive(const struct store_process *p, const struct store_process *self);
+
+/* Is this descriptor's file system one that only a single running system can have mounted? */
+int store_process_is_local(int fd);
 
 #endif

@@ -13,12 +13,13 @@
 enum store_tree_kind {
 	STORE_LAYER, /* key: a layer's diff ID */
 	STORE_DIR,   /* key: an image's manifest digest */
+	STORE_COVER, /* alike: directories to lie above the layers' (rootfs/stacking.h) */
 };
 
 /* A tree being made; owned by the caller until published or dropped. */
 struct store_tree;
 
-/* Is the finished tree there? 1 or 0. */
+/* Is the finished tree there? 1 or 0; one that the machine's going down cut short is not. */
 int store_tree_exists(struct store *st, enum store_tree_kind kind, const char *key);
 
 /*
@@ -38,7 +39,13 @@ int store_tree_fd(const struct store_tree *t);
 int store_tree_note(struct store_tree *t, const char *name, const void *buf, size_t len,
 	struct mlr_error *err);
 
-/* Sync and rename into place; frees t whatever the result. */
+/* The same to be written bit by bit: returns a descriptor for writing, the caller's. */
+int store_tree_note_open(struct store_tree *t, const char *name, struct mlr_error *err);
+
+/*
+ * Rename into place; frees t whatever the result. On disk it is after store_settle(), except on file
+ * systems that several nodes may share: there it is synced first.
+ */
 int store_tree_publish(struct store_tree *t, struct mlr_error *err);
 
 /* Give up: removes what was made and lets the next producer in. NULL is fine. */
@@ -46,6 +53,13 @@ void store_tree_drop(struct store_tree *t);
 
 /* Open a finished tree's directory. Returns the descriptor or -ENOENT. */
 int store_tree_open(struct store *st, enum store_tree_kind kind, const char *key,
+	struct mlr_error *err);
+
+/*
+ * A tree that is there may be one of which the machine went down before it was on disk. Returns 0, or
+ * -EUCLEAN with the way out.
+ */
+int store_tree_check(struct store *st, enum store_tree_kind kind, const char *key,
 	struct mlr_error *err);
 
 /* A finished tree's path relative to the store's top, "layers/<hex>/tree". To free(). */

@@ -21,8 +21,8 @@ setup_file() {
 
 teardown_file() { registry_stop; }
 
-# What a store holds, but for its lock file and the leases.
-listing() { (cd "$MLRUN_STORE" && find . -mindepth 2 -not -path './leases*' | sort); }
+# What a store holds, but for its lock file, the leases and what is not on disk yet.
+listing() { (cd "$MLRUN_STORE" && find . -mindepth 2 -not -path './leases*' -not -path './unsynced*' | sort); }
 
 # Layers as another pull must find them: names, modes, sizes, times, link targets.
 trees() { (cd "$1/layers" && find . -path '*/tree*' -printf '%P %y %m %s %T@ %l\n' | sort); }
@@ -117,18 +117,39 @@ raw_image() {
 	registry_manifest "$1" latest manifest
 }
 
-@test "pull: a plain layer, a gzip one, and a gzip one that says it is plain" {
+@test "pull: plain, gzip and zstd layers, also of many members and under a wrong name, give one tree" {
 	tar=$BATS_FILE_TMPDIR/many1.tar
 	gzip -1 <"$tar" >layer.gz
-	for image in "plain tar $tar" "gzip tar+gzip layer.gz" "lying tar layer.gz"; do
+	split -n 3 "$tar" part.
+	for part in part.*; do
+		gzip -1 <"$part" >>members.gz
+		zstd -q -1 <"$part" >>frames.zst
+		printf '\x50\x2a\x4d\x18\x04\0\0\0skip' >>frames.zst
+	done
+	zstd -q -19 --long=27 <"$tar" >layer.zst
+	for image in "plain tar $tar" "gzip tar+gzip layer.gz" "lying tar layer.gz" "members tar+gzip members.gz" \
+		"zstd tar+zstd layer.zst" "frames tar+zstd frames.zst" "gzipped tar+gzip layer.zst"; do
 		read -r name type file <<<"$image"
 		raw_image "$name" "application/vnd.oci.image.layer.v1.$type" "$file" "$(sha256_of "$tar")"
 		MLRUN_STORE=$PWD/$name run -0 mlrun pull "$REGISTRY/$name"
 		trees "$name" >"trees.$name"
+		assert [ -s "trees.$name" ]
+		diff trees.plain "trees.$name"
 	done
-	assert [ -s trees.plain ]
-	diff trees.plain trees.gzip
-	diff trees.plain trees.lying
+}
+
+@test "pull: a zstd layer with a window of more than 128 MiB, or with garbage at its end, is refused" {
+	tar=$BATS_FILE_TMPDIR/many1.tar
+	zstd -q -1 --long=28 <"$tar" >wide.zst
+	{ zstd -q -1 <"$tar" && echo garbage; } >garbage.zst
+	for case in "wide window larger than the 128 MiB allowed" "garbage garbage after the end of the zstd stream"; do
+		name=${case%% *}
+		raw_image "$name" application/vnd.oci.image.layer.v1.tar+zstd "$name.zst" "$(sha256_of "$tar")"
+		run -125 mlrun pull "$REGISTRY/$name"
+		assert_output --partial "${case#* }"
+	done
+	run -0 find "$MLRUN_STORE"/{layers,tmp,facts} -mindepth 1
+	assert_output ''
 }
 
 @test "pull: an index is searched for this machine's platform, or the one asked for" {
@@ -277,9 +298,10 @@ hold_layer() {
 	mlrun pull -q "$REGISTRY/tiny"
 	layer=$(basename "$MLRUN_STORE"/layers/*)
 	mlrun rm "$REGISTRY/tiny"
-	flock -F "$MLRUN_STORE/tmp/layer-$layer.lock" sh -c "echo >held; exec sleep $1" 3>&- &
+	sleep "$1" 3>&- &
 	holder=$!
-	until [ -s held ]; do sleep 0.1; done
+	mkdir "$MLRUN_STORE/tmp/layer-$layer.lock"
+	printf '0123456789abcdef %s' "$(store_hold_of "$holder")" >"$MLRUN_STORE/tmp/layer-$layer.lock/owner"
 }
 
 @test "pull: stopped at once while it waits for another process" {
@@ -337,7 +359,7 @@ hint: write --tls-verify=false"
 
 @test "pull: what a killed pull of another image left is swept" {
 	mlrun pull -q "$REGISTRY/tiny"
-	left=$MLRUN_STORE/tmp/layer-$(printf '%064d' 7).$(uname -n).999999999.0123456789abcdef
+	left=$MLRUN_STORE/tmp/layer-$(printf '%064d' 7).a-0123456789abcdef.$(uname -n).$(cat /proc/sys/kernel/random/boot_id).1.999999999.1
 	mkdir -p "$left/tree/sub"
 	chmod 0 "$left/tree/sub"
 	mlrun pull -q "$REGISTRY/docker" "$REGISTRY/many"
@@ -462,4 +484,29 @@ hint: write --tls-verify=false"
 @test "--verbose is a transcript of acts, without secrets" {
 	run -0 mlrun pull --verbose "$REGISTRY/tiny"
 	assert_output --partial "mlrun: debug: GET http://$REGISTRY/v2/tiny/manifests/latest"
+}
+
+@test "pull: a layer that was not on disk when the machine went down is fetched again" {
+	mlrun pull -q "$REGISTRY/tiny"
+	for mark in "$MLRUN_STORE"/layers/*; do
+		touch "$MLRUN_STORE/unsynced/layers-${mark##*/}.00000000-0000-0000-0000-000000000000"
+	done
+	run -125 mlrun exec "$REGISTRY/tiny" true
+	assert_output --partial "the machine went down before"
+	assert_output --partial "hint: mlrun pull fetches it again"
+	run -0 mlrun pull "$REGISTRY/tiny"
+	assert_output --partial "was not wholly on disk when the machine went down"
+	run -0 mlrun exec "$REGISTRY/tiny" true
+	run -0 mlrun pull "$REGISTRY/tiny"
+	assert_output --partial "is up to date"
+}
+
+@test "pull: what was pulled is on disk soon after, and nothing tells otherwise" {
+	mlrun pull -q "$REGISTRY/tiny"
+	for _ in {1..200}; do
+		[ -n "$(ls "$MLRUN_STORE/unsynced")" ] || break
+		sleep 0.05
+	done
+	run -0 ls "$MLRUN_STORE/unsynced"
+	refute_output
 }

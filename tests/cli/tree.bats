@@ -23,10 +23,20 @@ setup_file() {
 	append 1.tar 0200 modes/unreadable
 	append 2.tar 0000 modes/closed
 	only_files_tar 4.tar
+	# The same without the symlink in the way, and with whiteouts that hide nothing.
+	mkdir -p bare/{modes/sticky,modes/private,times/never,whited/kept}
+	echo added >bare/modes/sticky/added
+	echo added >bare/whited/kept/added
+	touch bare/times/never/.wh.ghost bare/modes/private/.wh.ghost
+	touch -d 2006-01-01T00:00:00Z bare/*/*/* bare/*/*/.wh.* bare/times/never
+	tar -C bare --owner=0 --group=0 --format=pax -cf 5.tar modes/sticky/added whited/kept/added \
+		times/never modes/private/.wh.ghost
 	image_layout layers 1.tar 2.tar 3.tar
 	image_layout implied 1.tar 4.tar
+	image_layout covered 1.tar 5.tar
 	image_push layers layers
 	image_push implied implied
+	image_push covered covered
 }
 
 teardown_file() {
@@ -188,6 +198,23 @@ list_both() {
 	assert_line /lib/real/through
 	assert_line /brand/new/added
 	refute_line /whited/file
+}
+
+@test "tree: directories used without a name and whiteouts of nothing need no tree of their own" {
+	needs_ordinary_user
+	list_both covered
+	sed -Ei 's/^(\t40755\t)[^\t]*/\1some time/' unpacked shown # the root's is the container's own
+	run -0 diff -u unpacked shown
+	run -0 cut -f1 shown
+	assert_line /modes/sticky/added
+	assert_line /times/never
+	refute_line /times/never/ghost
+	refute_line /modes/private/ghost
+	run -0 find "$MLRUN_STORE/dir" -mindepth 1
+	refute_output
+	# Only directories lie above the layers.
+	run -0 find "$MLRUN_STORE/cover" -mindepth 3 ! -type d
+	refute_output
 }
 
 @test "tree: only the known places are mounted over the image" {

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <zlib.h>
+#include <zstd.h>
 
 void tar_done(struct tar *t)
 {
@@ -91,6 +92,40 @@ void tar_gzip(struct tar *t)
 	t->p = out;
 	t->n = z.total_out;
 	deflateEnd(&z);
+}
+
+void tar_zstd(struct tar *t, int level, int window_log)
+{
+	size_t room = ZSTD_compressBound(t->n);
+	unsigned char *out = xmalloc(room);
+	ZSTD_CCtx *c = ZSTD_createCCtx();
+
+	ZSTD_CCtx_setParameter(c, ZSTD_c_compressionLevel, level);
+	ZSTD_CCtx_setParameter(c, ZSTD_c_checksumFlag, 1);
+	if (window_log) {
+		ZSTD_CCtx_setParameter(c, ZSTD_c_windowLog, window_log);
+		ZSTD_CCtx_setParameter(c, ZSTD_c_contentSizeFlag, 0);
+	}
+	ZSTD_inBuffer in = { t->p, t->n, 0 };
+	ZSTD_outBuffer to = { out, room, 0 };
+	/* Not in one call, so that the frame's window is the one asked for. */
+	ZSTD_compressStream2(c, &to, &in, ZSTD_e_continue);
+	size_t r = ZSTD_compressStream2(c, &to, &in, ZSTD_e_end);
+
+	assert(r == 0);
+	ZSTD_freeCCtx(c);
+	free(t->p);
+	t->p = out;
+	t->n = to.pos;
+}
+
+void tar_zstd_skippable(struct tar *t, const void *p, uint32_t len)
+{
+	unsigned char head[8] = { 0x50, 0x2a, 0x4d, 0x18, (unsigned char)len,
+		(unsigned char)(len >> 8), (unsigned char)(len >> 16), (unsigned char)(len >> 24) };
+
+	tar_bytes(t, head, sizeof(head));
+	tar_bytes(t, p, len);
 }
 
 ssize_t tar_read(void *ctx, void *buf, size_t len, struct mlr_error *err)

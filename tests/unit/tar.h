@@ -49,6 +49,11 @@ static inline void tar_link(struct tar *t, char type, const char *name, const ch
 /* Replace the tar by one gzip member of it. */
 void tar_gzip(struct tar *t);
 
+/* Replace the tar by one zstd frame of it; window_log 0: the level's own. */
+void tar_zstd(struct tar *t, int level, int window_log);
+/* Append a zstd frame that decompressors skip (RFC 8878, 3.1.2). */
+void tar_zstd_skippable(struct tar *t, const void *p, uint32_t len);
+
 /* A layer_read_fn; ctx is the tar. */
 ssize_t tar_read(void *ctx, void *buf, size_t len, struct mlr_error *err);
 

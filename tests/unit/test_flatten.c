@@ -8,6 +8,7 @@
 #include "base/file.h"
 #include "base/memory.h"
 #include "rootfs/flatten.h"
+#include "rootfs/stacking.h"
 #include "rootfs/place.h"
 #include "store/tree.h"
 #include "tar.h"
@@ -23,6 +24,7 @@
 static char dir[PATH_MAX];
 static struct store *st;
 static struct strv layers;
+static struct strv cover; /* the directories that stacking() found to need one */
 static struct mlr_error err;
 static int tree; /* the flattened one */
 
@@ -51,6 +53,7 @@ static int teardown(void **state)
 		close(tree);
 	store_close(st);
 	strv_done(&layers);
+	strv_done(&cover);
 	return file_remove_tree(AT_FDCWD, dir, NULL);
 }
 
@@ -64,7 +67,7 @@ static void layer(struct tar *t)
 	snprintf(id, sizeof(id), "sha256:%064zu", layers.n + 1);
 	tar_end(t);
 	assert_int_equal(store_tree_begin(st, STORE_LAYER, id, &work, &err), 0);
-	ok(layer_unpack(tar_read, t, LAYER_PLAIN, store_tree_fd(work), &res, &err));
+	ok(layer_unpack(tar_read, t, LAYER_PLAIN, store_tree_fd(work), -1, &res, &err));
 	ok(rootfs_layer_note(work, &res, &err));
 	ok(store_tree_publish(work, &err));
 	layer_result_done(&res);
@@ -72,12 +75,29 @@ static void layer(struct tar *t)
 	tar_done(t);
 }
 
-static int needs(void)
+/* The judgement; a cover is made when that is needed. */
+static int stacking(void)
 {
-	int r = rootfs_needs_flatten(st, &layers, &err);
+	int r = rootfs_stacking(st, &layers, &cover, &err);
 
 	ok(r);
+	if (r == ROOTFS_COVERED)
+		ok(rootfs_cover(st, MANIFEST, &layers, &cover, &err));
 	return r;
+}
+
+static struct stat look_at(int at, const char *path);
+
+/* What the cover says of a directory. */
+static struct stat look_at_cover(const char *path)
+{
+	int fd = store_tree_open(st, STORE_COVER, MANIFEST, &err);
+	struct stat sb;
+
+	ok(fd);
+	sb = look_at(fd, path);
+	close(fd);
+	return sb;
 }
 
 static void flatten(void)
@@ -142,10 +162,10 @@ static void layers_that_name_their_directories_need_no_flattening(void **state)
 	tar_file(&t, "usr/lib/.wh.a", "");
 	tar_file(&t, "new/deep/f", "x"); /* implicit, but there is nothing below */
 	layer(&t);
-	assert_int_equal(needs(), 0);
+	assert_int_equal(stacking(), ROOTFS_AS_IS);
 }
 
-static void a_directory_used_without_a_name_needs_flattening_where_one_is_below(void **state)
+static void a_directory_used_without_a_name_is_covered_as_it_was_below(void **state)
 {
 	struct tar t = { 0 };
 
@@ -153,7 +173,10 @@ static void a_directory_used_without_a_name_needs_flattening_where_one_is_below(
 	base();
 	tar_file(&t, "etc/more", "m");
 	layer(&t);
-	assert_int_equal(needs(), 1);
+	assert_int_equal(stacking(), ROOTFS_COVERED);
+	assert_int_equal(cover.n, 1);
+	assert_int_equal(look_at_cover("etc").st_mtime, 103);
+	assert_int_equal(look_at_cover("etc").st_mode & 07777, 0755);
 	flatten();
 	assert_int_equal(look("etc").st_mtime, 103); /* as it was */
 	holds("etc/more", "m");
@@ -169,7 +192,7 @@ static void a_directory_that_nobody_ever_named_needs_none(void **state)
 	layer(&t);
 	tar_file(&t, "opt/b", "2");
 	layer(&t);
-	assert_int_equal(needs(), 0);
+	assert_int_equal(stacking(), ROOTFS_AS_IS);
 }
 
 static void files_below_a_symlinked_directory_go_where_it_leads(void **state)
@@ -180,7 +203,7 @@ static void files_below_a_symlinked_directory_go_where_it_leads(void **state)
 	base();
 	tar_file(&t, "lib/c", "c2");
 	layer(&t);
-	assert_int_equal(needs(), 1);
+	assert_int_equal(stacking(), ROOTFS_FLAT);
 	flatten();
 	assert_true(S_ISLNK(look("lib").st_mode));
 	holds("usr/lib/c", "c2");
@@ -197,7 +220,7 @@ static void a_named_directory_replaces_a_symlink(void **state)
 	tar_dir(&t, "lib", 0750, 300);
 	tar_file(&t, "lib/c", "c2");
 	layer(&t);
-	assert_int_equal(needs(), 0);
+	assert_int_equal(stacking(), ROOTFS_AS_IS);
 	flatten();
 	assert_true(S_ISDIR(look("lib").st_mode));
 	holds("lib/c", "c2");
@@ -218,7 +241,7 @@ static void a_symlink_out_of_the_image_leads_back_into_it(void **state)
 	tar_file(&t, "out/f", "1");
 	tar_file(&t, "up/g", "2");
 	layer(&t);
-	assert_int_equal(needs(), 1);
+	assert_int_equal(stacking(), ROOTFS_FLAT);
 	flatten();
 	holds("g", "2");
 	auto_free char *inside = xasprintf("%s/f", victim + 1);
@@ -250,7 +273,7 @@ static void whiteouts_and_opaque_directories_hide_what_is_below(void **state)
 	is_missing("lib");
 }
 
-static void a_whiteout_that_hides_nothing_needs_flattening(void **state)
+static void a_whiteout_that_hides_nothing_is_covered(void **state)
 {
 	struct tar t = { 0 };
 
@@ -259,25 +282,25 @@ static void a_whiteout_that_hides_nothing_needs_flattening(void **state)
 	tar_dir(&t, "fresh", 0755, 1);
 	tar_file(&t, "fresh/.wh.ghost", "");
 	layer(&t);
-	assert_int_equal(needs(), 1);
+	assert_int_equal(stacking(), ROOTFS_COVERED);
 	flatten();
 	is_missing("fresh/ghost");
 	assert_true(S_ISDIR(look("fresh").st_mode));
 }
 
-static void a_whiteout_in_the_lowest_layer_needs_flattening(void **state)
+static void a_whiteout_in_the_lowest_layer_is_covered(void **state)
 {
 	struct tar t = { 0 };
 
 	(void)state;
 	tar_file(&t, "d/.wh.ghost", "");
 	layer(&t);
-	assert_int_equal(needs(), 1);
+	assert_int_equal(stacking(), ROOTFS_COVERED);
 	flatten();
 	is_missing("d/ghost");
 }
 
-static void a_whiteout_below_an_opaque_directory_needs_flattening(void **state)
+static void a_whiteout_below_an_opaque_directory_is_covered(void **state)
 {
 	struct tar t = { 0 };
 
@@ -288,7 +311,7 @@ static void a_whiteout_below_an_opaque_directory_needs_flattening(void **state)
 	tar_dir(&t, "usr/lib", 0755, 1);
 	tar_file(&t, "usr/lib/.wh.a", "");
 	layer(&t);
-	assert_int_equal(needs(), 1);
+	assert_int_equal(stacking(), ROOTFS_COVERED);
 }
 
 static void an_opaque_top_needs_flattening(void **state)
@@ -300,7 +323,7 @@ static void an_opaque_top_needs_flattening(void **state)
 	tar_file(&t, ".wh..wh..opq", "");
 	tar_file(&t, "all", "1");
 	layer(&t);
-	assert_int_equal(needs(), 1);
+	assert_int_equal(stacking(), ROOTFS_FLAT);
 	flatten();
 	holds("all", "1");
 	is_missing("usr");
@@ -319,7 +342,7 @@ static void kinds_change_from_layer_to_layer(void **state)
 	tar_file(&t, "etc/conf/x", "1");
 	tar_member(&t, '6', "lib", 0600, 7, "", "", 0, 0);
 	layer(&t);
-	assert_int_equal(needs(), 0);
+	assert_int_equal(stacking(), ROOTFS_AS_IS);
 	flatten();
 	holds("usr", "a file now");
 	holds("etc/conf/x", "1");
@@ -433,7 +456,7 @@ static void a_layer_that_is_not_there_is_named(void **state)
 	(void)state;
 	strv_add(
 		&layers, "sha256:9999999999999999999999999999999999999999999999999999999999999999");
-	assert_int_equal(rootfs_needs_flatten(st, &layers, &err), -ENOENT);
+	assert_int_equal(rootfs_stacking(st, &layers, &cover, &err), -ENOENT);
 	assert_non_null(strstr(err.text, "layer sha256:9999"));
 	assert_int_equal(rootfs_flatten(st, MANIFEST, &layers, &err), -ENOENT);
 	assert_false(store_tree_exists(st, STORE_DIR, MANIFEST));
@@ -445,15 +468,15 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		TEST(layers_that_name_their_directories_need_no_flattening),
-		TEST(a_directory_used_without_a_name_needs_flattening_where_one_is_below),
+		TEST(a_directory_used_without_a_name_is_covered_as_it_was_below),
 		TEST(a_directory_that_nobody_ever_named_needs_none),
 		TEST(files_below_a_symlinked_directory_go_where_it_leads),
 		TEST(a_named_directory_replaces_a_symlink),
 		TEST(a_symlink_out_of_the_image_leads_back_into_it),
 		TEST(whiteouts_and_opaque_directories_hide_what_is_below),
-		TEST(a_whiteout_that_hides_nothing_needs_flattening),
-		TEST(a_whiteout_in_the_lowest_layer_needs_flattening),
-		TEST(a_whiteout_below_an_opaque_directory_needs_flattening),
+		TEST(a_whiteout_that_hides_nothing_is_covered),
+		TEST(a_whiteout_in_the_lowest_layer_is_covered),
+		TEST(a_whiteout_below_an_opaque_directory_is_covered),
 		TEST(an_opaque_top_needs_flattening),
 		TEST(kinds_change_from_layer_to_layer),
 		TEST(modes_and_times_are_those_of_the_layer_that_named_last),

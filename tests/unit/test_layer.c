@@ -7,6 +7,7 @@
 #include "base/cleanup.h"
 #include "base/file.h"
 #include "base/hash.h"
+#include "layer/record.h"
 #include "layer/unpack.h"
 #include "layer/whiteout.h"
 #include "tar.h"
@@ -16,6 +17,7 @@
 #include <limits.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/xattr.h>
 
@@ -79,10 +81,28 @@ static int teardown(void **state)
 	return file_remove_tree(AT_FDCWD, outer, NULL);
 }
 
+/* Every layer that can be unpacked can be written again, bit for bit. */
+static void rebuilds(int record)
+{
+	char diff_id[8 + HASH_HEX_SIZE];
+	uint64_t bytes;
+
+	if (layer_rebuild(record, tree, NULL, NULL, diff_id, &bytes, &err) < 0)
+		fail_msg("%s", err.text);
+	assert_int_equal(bytes, result.bytes);
+	assert_string_equal(diff_id, result.diff_id);
+}
+
 static int unpack_as(struct tar *t, enum layer_compression comp)
 {
+	auto_close int record = memfd_create("record", MFD_CLOEXEC);
+	int r;
+
 	t->at = 0;
-	return layer_unpack(tar_read, t, comp, tree, &result, &err);
+	r = layer_unpack(tar_read, t, comp, tree, record, &result, &err);
+	if (r == 0)
+		rebuilds(record);
+	return r;
 }
 
 static int unpack(struct tar *t)
@@ -805,6 +825,103 @@ static void broken_gzip_is_refused(void **state)
 	assert_int_equal(unpack_as(&none, LAYER_GZIP), -EBADMSG);
 }
 
+/* What zstd:chunked and pzstd write: many frames, and tables in frames to be skipped. */
+static void several_zstd_frames_and_skippable_ones_are_one_stream(void **state)
+{
+	const size_t chunks[] = { 0, 1, 777 };
+
+	(void)state;
+	for (size_t c = 0; c < ARRAY_LEN(chunks); c++) {
+		auto_tar struct tar t = { 0 }, all = { .chunk = chunks[c] };
+		size_t third;
+
+		tar_file(&t, "a", "1");
+		tar_file(&t, "b", "2");
+		tar_end(&t);
+		third = t.n / 3;
+		tar_zstd_skippable(&all, "first", 5);
+		for (size_t i = 0; i < 3; i++) {
+			auto_tar struct tar part = { 0 };
+
+			tar_bytes(&part, t.p + i * third, i == 2 ? t.n - 2 * third : third);
+			tar_zstd(&part, 3, 0);
+			tar_bytes(&all, part.p, part.n);
+			tar_zstd_skippable(&all, "table of contents", 17);
+		}
+		assert_int_equal(layer_sniff(all.p, all.n), LAYER_ZSTD);
+		assert_int_equal(unpack_as(&all, LAYER_ZSTD), 0);
+		holds("a", "1");
+		holds("b", "2");
+		assert_int_equal(result.bytes, t.n);
+		layer_result_done(&result);
+	}
+}
+
+static void broken_zstd_is_refused(void **state)
+{
+	struct {
+		const char *words;
+		size_t cut;
+		const char *more;
+		ssize_t flip;
+	} cases[] = {
+		{ "ends too early", 5, "", -1 },
+		{ "ends too early", 0, "\x28\xb5", -1 }, /* half a frame's magic number */
+		{ "garbage after the end of the zstd stream", 0, "garbage", -1 },
+		{ "garbage after the end of the zstd stream", 0, "\x1f\x8b\x08\x01", -1 },
+		{ "is damaged", 0, "", 3 }, /* counted from the end: the checksum */
+		{ "not a zstd stream", 0, "", 1000000 },
+	};
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
+		auto_tar struct tar t = { 0 };
+
+		tar_file(&t, "f", "x");
+		tar_end(&t);
+		tar_zstd(&t, 3, 0);
+		t.n -= cases[i].cut;
+		tar_bytes(&t, cases[i].more, strlen(cases[i].more));
+		if (cases[i].flip == 1000000)
+			t.p[0] ^= 0xff;
+		else if (cases[i].flip >= 0)
+			t.p[t.n - (size_t)cases[i].flip] ^= 0xff;
+		assert_int_equal(unpack_as(&t, LAYER_ZSTD), -EBADMSG);
+		if (!strstr(err.text, cases[i].words))
+			fail_msg("'%s' does not say '%s'", err.text, cases[i].words);
+	}
+	auto_tar struct tar none = { 0 };
+
+	assert_int_equal(unpack_as(&none, LAYER_ZSTD), -EBADMSG);
+}
+
+static void a_zstd_window_beyond_the_limit_is_refused(void **state)
+{
+	auto_tar struct tar most = { 0 }, more = { 0 };
+
+	(void)state;
+	tar_file(&most, "f", "x");
+	tar_end(&most);
+	tar_bytes(&more, most.p, most.n);
+	tar_zstd(&most, 1, 27);
+	assert_int_equal(unpack_as(&most, LAYER_ZSTD), 0);
+	holds("f", "x");
+	tar_zstd(&more, 1, 28);
+	assert_int_equal(unpack_as(&more, LAYER_ZSTD), -EFBIG);
+	assert_non_null(strstr(err.text, "window larger than the 128 MiB allowed"));
+}
+
+static void the_kind_of_compression_is_told_by_the_first_bytes(void **state)
+{
+	(void)state;
+	assert_int_equal(layer_sniff("\x1f\x8b\x08\x00", 4), LAYER_GZIP);
+	assert_int_equal(layer_sniff("\x28\xb5\x2f\xfd", 4), LAYER_ZSTD);
+	assert_int_equal(layer_sniff("\x5f\x2a\x4d\x18", 4), LAYER_ZSTD);
+	assert_int_equal(layer_sniff("\x28\xb5\x2f\xfd", 3), LAYER_PLAIN);
+	assert_int_equal(layer_sniff("file", 4), LAYER_PLAIN);
+	assert_int_equal(layer_sniff("", 0), LAYER_PLAIN);
+}
+
 static void broken_tars_are_refused(void **state)
 {
 	auto_tar struct tar cut = { 0 }, sum = { 0 }, huge = { 0 }, neg = { 0 };
@@ -845,14 +962,14 @@ static void a_read_that_fails_is_what_the_error_tells(void **state)
 	(void)state;
 	tar_member(&t, '0', "f", 0644, 1, "", "x", 1, 5000);
 	assert_int_equal(
-		layer_unpack(failing_read, &t, LAYER_PLAIN, tree, &result, &err), -ECONNRESET);
+		layer_unpack(failing_read, &t, LAYER_PLAIN, tree, -1, &result, &err), -ECONNRESET);
 	assert_string_equal(err.text, "short read: Connection reset by peer");
 }
 
 static int limited(struct tar *t, enum layer_compression comp, struct layer_limits limits)
 {
 	t->at = 0;
-	return layer_unpack_limited(tar_read, t, comp, tree, &limits, &result, &err);
+	return layer_unpack_limited(tar_read, t, comp, tree, -1, &limits, &result, &err);
 }
 
 static void bombs_are_refused_at_their_limit(void **state)
@@ -933,6 +1050,10 @@ int main(void)
 		TEST(directories_used_without_a_name_are_told),
 		TEST(several_gzip_members_and_padding_are_one_stream),
 		TEST(broken_gzip_is_refused),
+		TEST(several_zstd_frames_and_skippable_ones_are_one_stream),
+		TEST(broken_zstd_is_refused),
+		TEST(a_zstd_window_beyond_the_limit_is_refused),
+		TEST(the_kind_of_compression_is_told_by_the_first_bytes),
 		TEST(broken_tars_are_refused),
 		TEST(a_read_that_fails_is_what_the_error_tells),
 		TEST(bombs_are_refused_at_their_limit),

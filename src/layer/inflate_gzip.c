@@ -98,30 +98,15 @@ static int member_run(
 
 #endif
 
-struct layer_inflate {
+struct gzip {
+	struct layer_inflate base;
 	struct member member;
 	enum { BETWEEN, INSIDE, PADDING } at;
 	uint64_t members; /* finished ones */
 };
 
-struct layer_inflate *layer_inflate_new(void)
-{
-	struct layer_inflate *z = xcalloc(1, sizeof(*z));
-
-	member_init(&z->member);
-	return z;
-}
-
-void layer_inflate_free(struct layer_inflate *z)
-{
-	if (!z)
-		return;
-	member_done(&z->member);
-	free(z);
-}
-
 /* Decide by its first byte what follows a member. */
-static int next_member(struct layer_inflate *z, uint8_t first, struct mlr_error *err)
+static int next_member(struct gzip *z, uint8_t first, struct mlr_error *err)
 {
 	if (first == 0x1f) {
 		member_begin(&z->member);
@@ -145,9 +130,10 @@ static int skip_padding(const uint8_t **in, size_t *in_len, struct mlr_error *er
 	return 0;
 }
 
-int layer_inflate_run(struct layer_inflate *z, const uint8_t **in, size_t *in_len, uint8_t **out,
+static int gzip_run(struct layer_inflate *base, const uint8_t **in, size_t *in_len, uint8_t **out,
 	size_t *room, struct mlr_error *err)
 {
+	struct gzip *z = (struct gzip *)base;
 	int r;
 
 	for (;;) {
@@ -171,9 +157,29 @@ int layer_inflate_run(struct layer_inflate *z, const uint8_t **in, size_t *in_le
 	}
 }
 
-int layer_inflate_end(const struct layer_inflate *z, struct mlr_error *err)
+static int gzip_end(const struct layer_inflate *base, struct mlr_error *err)
 {
+	const struct gzip *z = (const struct gzip *)base;
+
 	if (z->at == INSIDE || z->members == 0)
 		return mlr_fail(err, EBADMSG, "the gzip stream ends too early");
 	return 0;
+}
+
+static void gzip_free(struct layer_inflate *base)
+{
+	struct gzip *z = (struct gzip *)base;
+
+	member_done(&z->member);
+	free(z);
+}
+
+struct layer_inflate *layer_inflate_gzip(void)
+{
+	static const struct layer_inflate_ops ops = { gzip_run, gzip_end, gzip_free };
+	struct gzip *z = xcalloc(1, sizeof(*z));
+
+	z->base.ops = &ops;
+	member_init(&z->member);
+	return &z->base;
 }

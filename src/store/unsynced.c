@@ -1,0 +1,159 @@
+#include "store/unsynced.h"
+
+#include "base/cleanup.h"
+#include "base/log.h"
+#include "base/memory.h"
+#include "base/strv.h"
+#include "store/handle.h"
+#include "store/process.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/magic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/vfs.h>
+#include <unistd.h>
+
+#ifndef XFS_SUPER_MAGIC
+#define XFS_SUPER_MAGIC 0x58465342
+#endif
+#define ZFS_SUPER_MAGIC 0x2fc12fc1 /* not Linux's own */
+
+int unsynced_allowed(struct store *st)
+{
+	/* As statfs(2) counts them. */
+	static const unsigned long local[] = { EXT4_SUPER_MAGIC, XFS_SUPER_MAGIC,
+		BTRFS_SUPER_MAGIC, F2FS_SUPER_MAGIC, ZFS_SUPER_MAGIC, TMPFS_MAGIC };
+	struct statfs fs;
+
+	if (fstatfs(store_fd(st), &fs) < 0)
+		return 0;
+	for (size_t i = 0; i < ARRAY_LEN(local); i++)
+		if ((unsigned long)fs.f_type == local[i])
+			return 1;
+	return 0;
+}
+
+/* The part of a mark's name before its boot: "layers-<hex>" of "layers/<hex>". */
+static char *stem(const char *path)
+{
+	char *s = xstrdup(path);
+
+	for (char *c = s; *c; c++)
+		if (*c == '/')
+			*c = '-';
+	return s;
+}
+
+int unsynced_mark(struct store *st, const char *path)
+{
+	auto_free char *s = stem(path), *name = NULL;
+	char boot[STORE_BOOT_SIZE];
+	auto_close int fd = -1;
+	int r = store_process_boot(boot);
+
+	if (r < 0)
+		return r;
+	name = xasprintf("unsynced/%s.%s", s, boot);
+	fd = openat(store_fd(st), name, O_WRONLY | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0644);
+	return fd < 0 ? -errno : 0;
+}
+
+/* Which marks to collect. */
+enum whose { THIS_BOOT, EARLIER_BOOTS };
+
+/* The names of marks, of the tree with this stem or of any. Nothing where there is no mark. */
+static void collect(struct store *st, enum whose whose, const char *of, struct strv *ret)
+{
+	int fd = openat(store_fd(st), "unsynced", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	DIR *d = fd < 0 ? NULL : fdopendir(fd);
+	char boot[STORE_BOOT_SIZE] = "";
+	struct dirent *e;
+
+	while (d && (e = readdir(d))) {
+		const char *dot = strchr(e->d_name, '.');
+
+		if (!dot || dot == e->d_name)
+			continue;
+		if (!*boot && store_process_boot(boot) < 0)
+			break;
+		if ((strcmp(dot + 1, boot) == 0) != (whose == THIS_BOOT))
+			continue;
+		if (!of || (strncmp(e->d_name, of, (size_t)(dot - e->d_name)) == 0 &&
+				   of[dot - e->d_name] == '\0'))
+			strv_addf(ret, "unsynced/%s", e->d_name);
+	}
+	if (d)
+		closedir(d);
+}
+
+int unsynced_is_suspect(struct store *st, const char *path)
+{
+	auto_strv struct strv any = STRV_INIT, marks = STRV_INIT;
+	auto_free char *s = NULL;
+
+	if (__atomic_load_n(&st->no_suspects, __ATOMIC_RELAXED))
+		return 0;
+	collect(st, EARLIER_BOOTS, NULL, &any);
+	if (any.n == 0) {
+		__atomic_store_n(&st->no_suspects, 1, __ATOMIC_RELAXED);
+		return 0;
+	}
+	s = stem(path);
+	collect(st, EARLIER_BOOTS, s, &marks);
+	return marks.n > 0;
+}
+
+void unsynced_forget(struct store *st, const char *path)
+{
+	auto_strv struct strv marks = STRV_INIT;
+	auto_free char *s = stem(path);
+
+	collect(st, EARLIER_BOOTS, s, &marks);
+	for (size_t i = 0; i < marks.n; i++)
+		unlinkat(store_fd(st), marks.v[i], 0);
+}
+
+/* Wait for the disk, then take the marks back. Only calls that a child of a program with threads may
+ * make. */
+static void sync_and_unmark(int fd, const struct strv *marks)
+{
+	if (syncfs(fd) < 0)
+		return;
+	for (size_t i = 0; i < marks->n; i++)
+		unlinkat(fd, marks->v[i], 0);
+}
+
+/* In a process of its own, which holds nothing of the caller's open but the store. */
+static int sync_behind(int fd, const struct strv *marks)
+{
+	pid_t pid = fork();
+	int null;
+
+	if (pid != 0)
+		return pid < 0 ? -errno : 0;
+	setsid();
+	null = open("/dev/null", O_RDWR);
+	for (int i = 0; null >= 0 && i < 3; i++)
+		dup2(null, i);
+	/* A copy of a lock's descriptor would keep the lock. */
+	if (dup2(fd, 3) == 3 && close_range(4, ~0u, 0) == 0 && chdir("/") == 0)
+		sync_and_unmark(3, marks);
+	_exit(0);
+}
+
+void store_settle(struct store *st)
+{
+	auto_strv struct strv marks = STRV_INIT;
+
+	/* Those that other processes made up to now are synced as well. */
+	collect(st, THIS_BOOT, NULL, &marks);
+	if (marks.n == 0)
+		return;
+	/* A batch system counts what a job leaves behind, and may kill it. */
+	if (getenv("SLURM_JOB_ID") || sync_behind(store_fd(st), &marks) < 0)
+		sync_and_unmark(store_fd(st), &marks);
+}
