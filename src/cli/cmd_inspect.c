@@ -3,7 +3,7 @@
 
 #include "base/cleanup.h"
 #include "oci/manifest.h"
-#include "oci/ref.h"
+#include "oci/name.h"
 #include "store/facts.h"
 #include "store/image.h"
 #include "store/stores.h"
@@ -68,12 +68,12 @@ static void picture_done(struct picture *p)
 
 static int load(const struct stores *all, const char *text, struct picture *p, struct mlr_error *err)
 {
-	auto_call(oci_ref_done) struct oci_ref ref = OCI_REF_INIT;
+	auto_call(oci_name_done) struct oci_name name = OCI_NAME_INIT;
 	struct store *st = NULL;
-	int r = oci_ref_parse(text, &ref, err);
+	int r = oci_name_parse(text, &name, err);
 
 	if (r == 0)
-		r = stores_find(all, &ref, &st, &p->image, err);
+		r = stores_find(all, &name, &st, &p->image, err);
 	if (r == 0)
 		r = store_facts_get(st, p->image.manifest, &p->facts, err);
 	if (r == 0)

@@ -3,7 +3,7 @@
 
 #include "base/cleanup.h"
 #include "base/log.h"
-#include "oci/ref.h"
+#include "oci/name.h"
 #include "store/image.h"
 
 #include <errno.h>
@@ -47,7 +47,7 @@ static const struct argp argp = {
 
 static int parse_name(const char *text, struct oci_ref *ret, struct mlr_error *err)
 {
-	int r = oci_ref_parse(text, ret, err);
+	int r = oci_ref_parse_local(text, ret, err);
 
 	if (r < 0 || !ret->digest)
 		return r;
@@ -57,19 +57,21 @@ static int parse_name(const char *text, struct oci_ref *ret, struct mlr_error *e
 
 static int tag(struct store *st, const struct args *a, struct mlr_error *err)
 {
-	auto_call(oci_ref_done) struct oci_ref ref = OCI_REF_INIT, name = OCI_REF_INIT;
+	auto_call(oci_name_done) struct oci_name image = OCI_NAME_INIT;
+	auto_call(oci_ref_done) struct oci_ref name = OCI_REF_INIT;
 	auto_call(store_image_done) struct store_image im = STORE_IMAGE_INIT;
-	int r = oci_ref_parse(a->image, &ref, err);
+	int r = oci_name_parse(a->image, &image, err);
 
 	if (r == 0)
 		r = parse_name(a->name, &name, err);
 	if (r == 0)
 		r = store_hold(st, err); /* before the look: nobody removes what was found */
 	if (r == 0)
-		r = store_image_find(st, &ref, &im, err);
+		r = store_image_find_name(st, &image, &im, err);
 	if (r < 0)
 		return r;
 	free(im.name);
+	free(take_ptr(&im.source)); /* that finds the first name */
 	im.name = oci_ref_canonical(&name);
 	r = store_image_put(st, &im, err);
 	if (r == 0)

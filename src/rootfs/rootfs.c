@@ -2,7 +2,7 @@
 
 #include "base/cleanup.h"
 #include "base/memory.h"
-#include "oci/ref.h"
+#include "oci/name.h"
 #include "store/image.h"
 #include "store/lease.h"
 #include "store/stores.h"
@@ -57,14 +57,14 @@ static int add_lowers(struct store *st, const char *manifest, const struct store
 	return r;
 }
 
-static int plan_image(const struct stores *all, const struct oci_ref *ref, const char *text,
+static int plan_image(const struct stores *all, const struct oci_name *name, const char *text,
 	int lease, struct plan *p, struct store_facts *ret, struct mlr_error *err)
 {
 	auto_call(store_image_done) struct store_image im = STORE_IMAGE_INIT;
 	struct store *st;
 	int r;
 
-	r = stores_find(all, ref, &st, &im, err);
+	r = stores_find(all, name, &st, &im, err);
 	if (r == -ENOENT) {
 		mlr_fail(err, ENOENT, "not in the store '%s'%s", store_path(all->v[0]),
 			all->n > 1 ? " nor in the additional ones" : "");
@@ -93,7 +93,7 @@ static int plan_image(const struct stores *all, const struct oci_ref *ref, const
 int rootfs_plan(const char *store_dir, const char *image, int lease, struct plan *p,
 	struct store_facts *ret, struct mlr_error *err)
 {
-	auto_call(oci_ref_done) struct oci_ref ref = OCI_REF_INIT;
+	auto_call(oci_name_done) struct oci_name name = OCI_NAME_INIT;
 	auto_call(stores_close) struct stores all = STORES_INIT;
 	int r;
 
@@ -101,7 +101,7 @@ int rootfs_plan(const char *store_dir, const char *image, int lease, struct plan
 	if (strncmp(image, "rootfs:", 7) == 0)
 		return plan_directory(image + 7, p, err);
 
-	r = oci_ref_parse(image, &ref, err);
+	r = oci_name_parse(image, &name, err);
 	if (r < 0)
 		return r;
 	r = stores_open(store_dir, &all, err);
@@ -109,5 +109,5 @@ int rootfs_plan(const char *store_dir, const char *image, int lease, struct plan
 		return mlr_hint(err, "mlrun pull %s makes the store and fetches the image", image);
 	if (r < 0)
 		return r;
-	return plan_image(&all, &ref, image, lease, p, ret, err);
+	return plan_image(&all, &name, image, lease, p, ret, err);
 }

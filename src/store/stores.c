@@ -107,17 +107,17 @@ void stores_close(struct stores *s)
 	*s = (struct stores)STORES_INIT;
 }
 
-int stores_find(const struct stores *s, const struct oci_ref *ref, struct store **st,
+int stores_find(const struct stores *s, const struct oci_name *name, struct store **st,
 	struct store_image *ret, struct mlr_error *err)
 {
 	int r = -ENOENT;
 
 	for (size_t i = 0; i < s->n && r == -ENOENT; i++) {
-		r = store_image_find(s->v[i], ref, ret, i == 0 ? err : NULL);
+		r = store_image_find_name(s->v[i], name, ret, i == 0 ? err : NULL);
 		if (r == 0)
 			*st = s->v[i];
 		else if (r != -ENOENT && i > 0) /* say it, in the place of "not in store" */
-			r = store_image_find(s->v[i], ref, ret, err);
+			r = store_image_find_name(s->v[i], name, ret, err);
 	}
 	return r;
 }

@@ -38,8 +38,8 @@ int stores_open_additional(const struct store *own, struct stores *ret, struct m
 
 void stores_close(struct stores *s);
 
-/* The first that has the image. Returns as store_image_find() does; *st stays s's. */
-int stores_find(const struct stores *s, const struct oci_ref *ref, struct store **st,
+/* The first that has the image. Returns as store_image_find_name() does; *st stays s's. */
+int stores_find(const struct stores *s, const struct oci_name *name, struct store **st,
 	struct store_image *ret, struct mlr_error *err);
 
 #endif

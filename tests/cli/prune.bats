@@ -170,7 +170,7 @@ stop_container() {
 @test "tag: a second name keeps the image when the first goes" {
 	mlrun pull -q "$REGISTRY/tiny"
 	run -0 mlrun tag "$REGISTRY/tiny" mine:1
-	assert_output --regexp "mlrun: 'docker.io/library/mine:1' is sha256:[0-9a-f]+ now"
+	assert_output --regexp "mlrun: 'localhost/mine:1' is sha256:[0-9a-f]+ now"
 	run -0 mlrun rm "$REGISTRY/tiny"
 	run -0 mlrun exec mine:1 sh -c 'echo $TINY'
 	assert_output yes
