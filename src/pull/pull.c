@@ -11,6 +11,7 @@
 #include "rootfs/stacking.h"
 #include "store/blob.h"
 #include "store/facts.h"
+#include "store/stores.h"
 #include "store/tree.h"
 
 #include <errno.h>
@@ -41,6 +42,7 @@ struct pull {
 void pull_result_done(struct pull_result *r)
 {
 	store_image_done(&r->image);
+	free(r->store);
 	*r = (struct pull_result)PULL_RESULT_INIT;
 }
 
@@ -186,6 +188,24 @@ static int is_up_to_date(struct pull *p, struct pull_result *ret, struct mlr_err
 	ret->up_to_date = 1;
 	im = (struct store_image)STORE_IMAGE_INIT;
 	return 1;
+}
+
+/* The same in a store that others keep for everybody. Layers of other images are not borrowed from
+ * there (store/stores.h). */
+static int is_kept_elsewhere(struct pull *p, struct pull_result *ret, struct mlr_error *err)
+{
+	auto_call(stores_close) struct stores others = STORES_INIT;
+	struct store *own = p->st;
+	int r = stores_open_additional(own, &others, err);
+
+	for (size_t i = 0; r == 0 && i < others.n; i++) {
+		p->st = others.v[i];
+		r = is_up_to_date(p, ret, err);
+		if (r == 1)
+			ret->store = xstrdup(store_path(p->st));
+	}
+	p->st = own;
+	return r;
 }
 
 /* From here on nobody removes what we find or bring; the rest of the store is not our concern. */
@@ -337,6 +357,8 @@ static int run(struct pull *p, struct pull_result *ret, struct mlr_error *err)
 	if (r < 0)
 		return r;
 	r = is_up_to_date(p, ret, err);
+	if (r == 0)
+		r = is_kept_elsewhere(p, ret, err);
 	if (r != 0)
 		return r < 0 ? r : 0;
 	r = resolve(p->source, &p->want, &p->res, err);
