@@ -83,6 +83,7 @@ static int enter(struct layer_writer *w, const char *path, const char **name, st
 static int make_way(struct layer_writer *w, const char *name, struct mlr_error *err)
 {
 	w->parent_known = 0;
+	w->made_way = 1;
 	return file_remove_tree(w->parent_fd, name, err);
 }
 
@@ -185,7 +186,7 @@ static int make_dir(struct layer_writer *w, const struct layer_member *m, const 
 	int r;
 
 	if (mkdirat(w->parent_fd, name, mode) == 0)
-		return 0;
+		return w->made_way ? unimply(w, m->path, err) : 0;
 	if (errno != EEXIST)
 		return mlr_fail_errno(err, "create directory");
 	if (fstatat(w->parent_fd, name, &sb, AT_SYMLINK_NOFOLLOW) < 0)
@@ -198,7 +199,8 @@ static int make_dir(struct layer_writer *w, const struct layer_member *m, const 
 		return r;
 	if (mkdirat(w->parent_fd, name, mode) < 0)
 		return mlr_fail_errno(err, "create directory");
-	return layer_opaque_set(w->parent_fd, name, err);
+	r = layer_opaque_set(w->parent_fd, name, err);
+	return r < 0 ? r : unimply(w, m->path, err);
 }
 
 int layer_writer_dir(struct layer_writer *w, const struct layer_member *m, struct mlr_error *err)
