@@ -22,6 +22,7 @@ typedef int (*cli_command)(int argc, char **argv);
 
 int cmd_exec(int argc, char **argv);
 int cmd_images(int argc, char **argv);
+int cmd_import(int argc, char **argv);
 int cmd_inspect(int argc, char **argv);
 int cmd_parse_reference(int argc, char **argv);
 int cmd_pull(int argc, char **argv);

@@ -3,7 +3,7 @@
 
 #include "base/cleanup.h"
 #include "oci/manifest.h"
-#include "oci/ref.h"
+#include "oci/name.h"
 #include "store/facts.h"
 #include "store/image.h"
 
@@ -65,11 +65,11 @@ static void picture_done(struct picture *p)
 
 static int load(struct store *st, const char *text, struct picture *p, struct mlr_error *err)
 {
-	auto_call(oci_ref_done) struct oci_ref ref = OCI_REF_INIT;
-	int r = oci_ref_parse(text, &ref, err);
+	auto_call(oci_name_done) struct oci_name name = OCI_NAME_INIT;
+	int r = oci_name_parse(text, &name, err);
 
 	if (r == 0)
-		r = store_image_find(st, &ref, &p->image, err);
+		r = store_image_find_name(st, &name, &p->image, err);
 	if (r == 0)
 		r = store_facts_get(st, p->image.manifest, &p->facts, err);
 	if (r == 0)

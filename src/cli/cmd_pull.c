@@ -1,12 +1,14 @@
+/* mlrun pull, and mlrun import, which is a pull from a file. */
 #include "cli/cli.h"
 #include "cli/common.h"
 #include "cli/progress.h"
 
 #include "base/cleanup.h"
 #include "base/log.h"
+#include "base/memory.h"
 #include "base/strv.h"
 #include "oci/platform.h"
-#include "oci/ref.h"
+#include "oci/name.h"
 #include "pull/pull.h"
 #include "store/store.h"
 
@@ -23,6 +25,7 @@
 struct args {
 	struct cli_common common;
 	struct strv images;
+	const char *as; /* import's NAME, or NULL */
 	struct pull_options pull;
 	int json, quiet;
 	int bare_tls_verify; /* --tls-verify stood without =BOOL */
@@ -181,9 +184,8 @@ static enum progress_style style_of(const struct args *a)
 								  : PROGRESS_LINES;
 }
 
-static int pull_one(struct store *st, const char *text, const struct args *a)
+static int pull_one(struct store *st, const struct oci_name *name, const struct args *a)
 {
-	auto_call(oci_ref_done) struct oci_ref ref = OCI_REF_INIT;
 	auto_call(pull_result_done) struct pull_result result = PULL_RESULT_INIT;
 	struct progress *progress = progress_new(style_of(a));
 	struct pull_watch watch = progress_watch(progress);
@@ -191,9 +193,7 @@ static int pull_one(struct store *st, const char *text, const struct args *a)
 	double start = now();
 	int r;
 
-	r = oci_ref_parse(text, &ref, &err);
-	if (r == 0)
-		r = pull_image(st, &ref, &a->pull, &watch, &result, &err);
+	r = pull_image(st, name, &a->pull, &watch, &result, &err);
 	progress_free(progress);
 	if (r < 0)
 		return cli_fail(&err);
@@ -215,13 +215,23 @@ static int check_args(const struct args *a, struct mlr_error *err)
 		return mlr_hint(err, "write --tls-verify=%s", first);
 	}
 	for (size_t i = 0; i < a->images.n; i++) {
-		auto_call(oci_ref_done) struct oci_ref ref = OCI_REF_INIT;
-		int r = oci_ref_parse(a->images.v[i], &ref, err);
+		auto_call(oci_name_done) struct oci_name name = OCI_NAME_INIT;
+		int r = oci_name_parse(a->images.v[i], &name, err);
 
 		if (r < 0)
 			return r;
 	}
 	return a->pull.platform ? oci_platform_parse(a->pull.platform, &p, err) : 0;
+}
+
+static int pull_text(struct store *st, const char *text, const struct args *a)
+{
+	auto_call(oci_name_done) struct oci_name name = OCI_NAME_INIT;
+	struct mlr_error err = MLR_ERROR_INIT;
+
+	if (oci_name_parse(text, &name, &err) < 0)
+		return cli_fail(&err);
+	return pull_one(st, &name, a);
 }
 
 static int run(const struct args *a)
@@ -234,7 +244,7 @@ static int run(const struct args *a)
 		return cli_fail(&err);
 	catch_signals();
 	for (size_t i = 0; i < a->images.n && !stop_signal; i++)
-		if (pull_one(st, a->images.v[i], a) != 0)
+		if (pull_text(st, a->images.v[i], a) != 0)
 			status = CLI_FAILED;
 	store_settle(st);
 	return stop_signal ? 128 + stop_signal : status;
@@ -247,6 +257,82 @@ int cmd_pull(int argc, char **argv)
 
 	cli_parse(&argp, argc, argv, 0, &a);
 	status = run(&a);
+	strv_done(&a.images);
+	return status;
+}
+
+/* --- import: a pull from a file that may be given a name -------------------------------------- */
+
+static error_t parse_import(int key, char *arg, struct argp_state *state)
+{
+	struct args *a = state->input;
+
+	if (key != ARGP_KEY_ARG)
+		return parse_option(key, arg, state);
+	if (a->images.n == 0)
+		strv_add(&a->images, arg);
+	else if (!a->as)
+		a->as = arg;
+	else
+		argp_error(state, "a file and a name are expected, and no more");
+	return 0;
+}
+
+static const struct argp import_argp = {
+	.options = options,
+	.parser = parse_import,
+	.args_doc = "FILE [NAME]",
+	.doc = "Bring an image from a file or a directory into the store.\vFILE is an OCI layout or an "
+	       "archive of one, what docker save writes, or a tar of a root directory, compressed or "
+	       "not; - is standard input. Without NAME the image is called what FILE says.",
+	.children = cli_common_children,
+};
+
+/* FILE may have a prefix that says what it is; a registry's image is not imported. */
+static int parse_file(const char *text, struct oci_name *ret, struct mlr_error *err)
+{
+	static const char *const prefixes[] = { "oci:", "oci-archive:", "docker-archive:" };
+
+	for (size_t i = 0; i < ARRAY_LEN(prefixes); i++)
+		if (strncmp(text, prefixes[i], strlen(prefixes[i])) == 0)
+			return oci_name_parse(text, ret, err);
+	if (strncmp(text, "docker://", 9) == 0)
+		return mlr_fail(err, EINVAL, "'%.200s' is not a file: mlrun pull brings it", text);
+	ret->transport = OCI_ANY_FILE;
+	ret->path = xstrdup(text);
+	return 0;
+}
+
+static int run_import(struct args *a)
+{
+	auto_store struct store *st = NULL;
+	auto_call(oci_name_done) struct oci_name name = OCI_NAME_INIT;
+	auto_call(oci_ref_done) struct oci_ref as = OCI_REF_INIT;
+	struct mlr_error err = MLR_ERROR_INIT;
+	int status;
+
+	if (parse_file(a->images.v[0], &name, &err) < 0 ||
+		(a->as && oci_ref_parse_local(a->as, &as, &err) < 0))
+		return cli_fail(&err);
+	if (as.digest) {
+		mlr_fail(&err, EINVAL, "'%s': a digest is no name to give", a->as);
+		return cli_fail(&err);
+	}
+	if (store_open(a->common.store, 1, &st, &err) < 0)
+		return cli_fail(&err);
+	catch_signals();
+	a->pull.as = a->as ? &as : NULL;
+	status = pull_one(st, &name, a);
+	return stop_signal ? 128 + stop_signal : status;
+}
+
+int cmd_import(int argc, char **argv)
+{
+	struct args a = { .pull = { .tls_verify = 1, .jobs = PULL_JOBS, .cancel = &stop_signal } };
+	int status;
+
+	cli_parse(&import_argp, argc, argv, 0, &a);
+	status = run_import(&a);
 	strv_done(&a.images);
 	return status;
 }

@@ -20,6 +20,7 @@ static const struct command {
 	const char *help; /* NULL: an alias, not listed */
 } commands[] = {
 	{ "pull", NULL, "mlrun-pull", "bring an image from a registry into the store" },
+	{ "import", NULL, "mlrun-pull", "bring an image from a file into the store" },
 	{ "exec", cmd_exec, NULL, "run a command in an image" },
 	{ "run", cmd_exec, NULL, NULL },
 	{ "images", cmd_images, NULL, "list the images in the store" },

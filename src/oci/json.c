@@ -2,7 +2,8 @@
 
 #include <errno.h>
 
-int oci_json_load(const char *text, size_t len, size_t max, json_t **ret, struct mlr_error *err)
+static int load(const char *text, size_t len, size_t max, json_type type, json_t **ret,
+	struct mlr_error *err)
 {
 	json_error_t why;
 	json_t *root;
@@ -14,12 +15,24 @@ int oci_json_load(const char *text, size_t len, size_t max, json_t **ret, struct
 	root = json_loadb(text, len, JSON_REJECT_DUPLICATES, &why);
 	if (!root)
 		return mlr_fail(err, EPROTO, "not JSON: line %d: %s", why.line, why.text);
-	if (!json_is_object(root)) {
+	if (json_typeof(root) != type) {
 		json_decref(root);
-		return mlr_fail(err, EPROTO, "a JSON document that is not an object");
+		return mlr_fail(err, EPROTO, "a JSON document that is not an %s",
+			type == JSON_ARRAY ? "array" : "object");
 	}
 	*ret = root;
 	return 0;
+}
+
+int oci_json_load(const char *text, size_t len, size_t max, json_t **ret, struct mlr_error *err)
+{
+	return load(text, len, max, JSON_OBJECT, ret, err);
+}
+
+int oci_json_load_array(
+	const char *text, size_t len, size_t max, json_t **ret, struct mlr_error *err)
+{
+	return load(text, len, max, JSON_ARRAY, ret, err);
 }
 
 static int get(json_t *obj, const char *key, json_type type, const char *want, json_t **ret,

@@ -17,6 +17,9 @@
 /* Parse one object; a key that stands twice is refused, since readers disagree on which one counts.
  * Returns 0, -EPROTO with the place, or -EFBIG beyond max bytes. */
 int oci_json_load(const char *text, size_t len, size_t max, json_t **ret, struct mlr_error *err);
+/* The same for a document that is an array. */
+int oci_json_load_array(
+	const char *text, size_t len, size_t max, json_t **ret, struct mlr_error *err);
 
 /*
  * The value of a key, borrowed from obj. An absent key and JSON's null are the same: *ret is NULL.

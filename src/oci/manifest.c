@@ -43,6 +43,13 @@ static void descriptor_done(struct oci_descriptor *d)
 	free(d->media_type);
 }
 
+static void entry_done(struct oci_index_entry *e)
+{
+	descriptor_done(&e->blob);
+	free(e->name);
+	free(e->tag);
+}
+
 static int parse_layers(json_t *list, struct oci_document *d, struct mlr_error *err)
 {
 	json_t *v;
@@ -128,6 +135,26 @@ static int parse_platform(json_t *entry, struct oci_index_entry *e, struct mlr_e
 	return 0;
 }
 
+/* In a layout an entry may have a name (image-layout.md, annotations.md); containerd and Docker
+ * write a tag there and the whole name beside it. */
+static int parse_name(json_t *entry, struct oci_index_entry *e, struct mlr_error *err)
+{
+	const char *name, *full;
+	json_t *notes;
+	int r = oci_json_object(entry, "annotations", &notes, err);
+
+	if (r == 0)
+		r = oci_json_text(notes, "org.opencontainers.image.ref.name", &name, err);
+	if (r == 0)
+		r = oci_json_text(notes, "io.containerd.image.name", &full, err);
+	if (r < 0)
+		return mlr_wrap(err, "annotations");
+	e->tag = name ? xstrdup(name) : NULL;
+	if (full || name)
+		e->name = xstrdup(full ? full : name);
+	return 0;
+}
+
 static int parse_entry(json_t *v, struct oci_document *d, struct mlr_error *err)
 {
 	struct oci_index_entry e = { 0 };
@@ -138,13 +165,15 @@ static int parse_entry(json_t *v, struct oci_document *d, struct mlr_error *err)
 	r = parse_descriptor(v, &e.blob, err);
 	if (r == 0)
 		r = parse_platform(v, &e, err);
+	if (r == 0)
+		r = parse_name(v, &e, err);
 	/* An entry of another kind, say a signature, is no reason to refuse the image beside it. */
 	if (r == 0 && oci_media_kind(e.blob.media_type, &e.kind, NULL) == 0 &&
 		!is_attestation(v, &e)) {
 		d->entries[d->n_entries++] = e;
 		return 0;
 	}
-	descriptor_done(&e.blob);
+	entry_done(&e);
 	return r;
 }
 
@@ -229,7 +258,7 @@ void oci_document_done(struct oci_document *d)
 		descriptor_done(&d->layers[i].blob);
 	free(d->layers);
 	for (size_t i = 0; i < d->n_entries; i++)
-		descriptor_done(&d->entries[i].blob);
+		entry_done(&d->entries[i]);
 	free(d->entries);
 	*d = (struct oci_document)OCI_DOCUMENT_INIT;
 }

@@ -44,6 +44,9 @@ struct oci_index_entry {
 	enum oci_kind kind;
 	int has_platform;
 	struct oci_platform platform;
+	/* What a layout's index.json calls it: the whole name where it has one, else the same as tag; or
+	 * NULL. And org.opencontainers.image.ref.name as it stands, or NULL. */
+	char *name, *tag;
 };
 
 struct oci_document {

@@ -170,6 +170,7 @@ static int split_name(const char *name, struct oci_ref *ref, struct mlr_error *e
 	if (!slash || !names_registry(name, n)) {
 		ref->registry = xstrdup(DOCKER_REGISTRY);
 		ref->repository = xstrdup(name);
+		ref->short_name = xstrdup(name);
 	} else {
 		ref->registry = xstrndup(name, n);
 		ref->repository = xstrdup(slash + 1);
@@ -256,6 +257,7 @@ void oci_ref_done(struct oci_ref *ref)
 	free(ref->repository);
 	free(ref->tag);
 	free(ref->digest);
+	free(ref->short_name);
 	*ref = (struct oci_ref)OCI_REF_INIT;
 }
 
@@ -287,10 +289,53 @@ int oci_ref_parse(const char *text, struct oci_ref *ret, struct mlr_error *err)
 	return 0;
 }
 
+static char *copy_text(const char *s)
+{
+	return s ? xstrdup(s) : NULL;
+}
+
+void oci_ref_copy(const struct oci_ref *from, struct oci_ref *ret)
+{
+	*ret = (struct oci_ref){ copy_text(from->registry), copy_text(from->repository),
+		copy_text(from->tag), copy_text(from->digest), copy_text(from->short_name) };
+}
+
+void oci_ref_make_local(struct oci_ref *ref)
+{
+	if (!ref->short_name)
+		return;
+	free(ref->registry);
+	free(ref->repository);
+	ref->registry = xstrdup("localhost");
+	ref->repository = take_ptr(&ref->short_name);
+}
+
+int oci_ref_parse_local(const char *text, struct oci_ref *ret, struct mlr_error *err)
+{
+	int r = oci_ref_parse(text, ret, err);
+
+	if (r == 0)
+		oci_ref_make_local(ret);
+	return r;
+}
+
 char *oci_ref_canonical(const struct oci_ref *ref)
 {
 	return xasprintf("%s/%s%s%s%s%s", ref->registry, ref->repository, ref->tag ? ":" : "",
 		ref->tag ? ref->tag : "", ref->digest ? "@" : "", ref->digest ? ref->digest : "");
+}
+
+int oci_ref_is_same(const char *a, const char *b)
+{
+	auto_call(oci_ref_done) struct oci_ref x = OCI_REF_INIT;
+	auto_call(oci_ref_done) struct oci_ref y = OCI_REF_INIT;
+	auto_free char *one = NULL, *two = NULL;
+
+	if (oci_ref_parse(a, &x, NULL) < 0 || oci_ref_parse(b, &y, NULL) < 0)
+		return 0;
+	one = oci_ref_canonical(&x);
+	two = oci_ref_canonical(&y);
+	return strcmp(one, two) == 0;
 }
 
 int oci_ref_is_loopback(const struct oci_ref *ref)

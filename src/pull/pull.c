@@ -14,6 +14,7 @@
 #include "store/tree.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/statvfs.h>
@@ -22,11 +23,15 @@
 /* One pull_image() call. */
 struct pull {
 	struct store *st;
-	const struct oci_ref *ref;
+	const struct oci_name *what;
 	const struct pull_options *opt;
 	const struct pull_watch *watch;
-	char *name; /* canonical */
+	struct oci_ref ref; /* what the store calls it */
+	char *name;         /* the same, canonical */
+	char *told;         /* what messages call it */
 	struct oci_platform want;
+	struct plain_options plain;
+	struct source_files_options files;
 	struct pull_source *source;
 	struct resolved res;
 	struct pull_layer *shown;
@@ -43,8 +48,12 @@ static void pull_done(struct pull *p)
 {
 	pull_source_free(p->source);
 	resolved_done(&p->res);
+	oci_ref_done(&p->ref);
 	free(p->shown);
 	free(p->name);
+	free(p->told);
+	if (p->plain.tmp_fd >= 0)
+		close(p->plain.tmp_fd);
 }
 
 static int is_cancelled(void *ctx)
@@ -55,12 +64,43 @@ static int is_cancelled(void *ctx)
 		(p->opt->cancel && __atomic_load_n(p->opt->cancel, __ATOMIC_RELAXED));
 }
 
-static int open_source(struct pull *p, struct mlr_error *err)
+static int open_registry(struct pull *p, struct mlr_error *err)
 {
 	struct registry_options o = { .tls_verify = p->opt->tls_verify, .cancelled = is_cancelled,
 		.cancelled_ctx = p, .notice = p->watch->notice, .notice_ctx = p->watch->ctx };
 
-	return pull_source_registry(p->ref, &o, &p->source, err);
+	return pull_source_registry(&p->what->ref, &o, &p->source, err);
+}
+
+/* What has to be decompressed lies in the store meanwhile, the one place where room is expected. */
+static int open_files(struct pull *p, struct mlr_error *err)
+{
+	p->plain.cancelled = is_cancelled;
+	p->plain.cancelled_ctx = p;
+	p->plain.tmp_fd = openat(store_fd(p->st), "tmp", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	p->files = (struct source_files_options){ &p->want, &p->plain };
+	return pull_source_files(p->what, &p->files, &p->source, &p->ref, err);
+}
+
+/* Open the source and settle the name. */
+static int open_source(struct pull *p, struct mlr_error *err)
+{
+	int r;
+
+	p->told = oci_name_print(p->what);
+	r = p->what->transport == OCI_REGISTRY ? open_registry(p, err) : open_files(p, err);
+	if (r < 0)
+		return r;
+	if (p->opt->as) {
+		oci_ref_done(&p->ref);
+		oci_ref_copy(p->opt->as, &p->ref);
+	} else if (p->what->transport == OCI_REGISTRY) {
+		oci_ref_copy(&p->what->ref, &p->ref);
+	}
+	/* From here on it means that image alone, not also a local one of the same short name. */
+	free(take_ptr(&p->ref.short_name));
+	p->name = oci_ref_canonical(&p->ref);
+	return 0;
 }
 
 /* Can the manifest and the configuration be read, and do they hash right? */
@@ -94,7 +134,7 @@ static int find_stored(struct pull *p, struct store_image *ret)
 	auto_call(store_image_done) struct store_image im = STORE_IMAGE_INIT;
 	struct oci_platform have;
 
-	if (store_image_find(p->st, p->ref, &im, NULL) < 0 || strcmp(im.name, p->name) != 0)
+	if (store_image_find(p->st, &p->ref, &im, NULL) < 0 || strcmp(im.name, p->name) != 0)
 		return 0;
 	if (oci_platform_parse(im.platform, &have, NULL) < 0 ||
 		!oci_platform_match(&p->want, &have) || !is_whole(p, &im))
@@ -102,6 +142,18 @@ static int find_stored(struct pull *p, struct store_image *ret)
 	*ret = im;
 	im = (struct store_image)STORE_IMAGE_INIT;
 	return 1;
+}
+
+/* The same image may now be asked for by another file's name. */
+static int note_source(struct pull *p, struct store_image *im, struct mlr_error *err)
+{
+	auto_free char *source = store_image_source(p->what);
+
+	if (!source || (im->source && strcmp(source, im->source) == 0))
+		return 0;
+	free(im->source);
+	im->source = take_ptr(&source);
+	return store_image_put(p->st, im, err);
 }
 
 /* Returns 1 when the store has what the reference stands for now, else 0 or -errno. */
@@ -118,6 +170,9 @@ static int is_up_to_date(struct pull *p, struct pull_result *ret, struct mlr_err
 		return r;
 	if (strcmp(digest, im.index ? im.index : im.manifest) != 0)
 		return 0;
+	r = note_source(p, &im, err);
+	if (r < 0)
+		return r;
 	ret->image = im;
 	ret->up_to_date = 1;
 	im = (struct store_image)STORE_IMAGE_INIT;
@@ -252,6 +307,7 @@ static int keep_name(struct pull *p, struct pull_result *ret, struct mlr_error *
 	im->manifest = xstrdup(p->res.manifest.digest);
 	im->index = p->res.index.data ? xstrdup(p->res.index.digest) : NULL;
 	im->platform = xstrdup(p->res.platform);
+	im->source = store_image_source(p->what);
 	im->size = p->res.layers.size;
 	im->pulled = time(NULL);
 	return store_image_put(p->st, im, err);
@@ -298,21 +354,23 @@ static void tell_full(const struct pull *p, struct mlr_error *err)
 	mlr_hint(err, "mlrun rm frees space; --store or MLRUN_STORE names another place");
 }
 
-int pull_image(struct store *st, const struct oci_ref *ref, const struct pull_options *opt,
+int pull_image(struct store *st, const struct oci_name *what, const struct pull_options *opt,
 	const struct pull_watch *watch, struct pull_result *ret, struct mlr_error *err)
 {
-	auto_call(pull_done) struct pull p = { .st = st, .ref = ref, .opt = opt, .watch = watch };
+	auto_call(pull_done) struct pull p = { .st = st, .what = what, .opt = opt,
+		.watch = watch, .plain = { .tmp_fd = -1 } };
 	auto_call(pull_result_done) struct pull_result result = PULL_RESULT_INIT;
 	int r;
 
-	p.name = oci_ref_canonical(ref);
 	store_set_cancelled(st, is_cancelled, &p);
 	r = run(&p, &result, err);
 	store_set_cancelled(st, NULL, NULL);
 	if (r < 0) {
+		if (store_hold_check(st, err) < 0)
+			r = -ESTALE;
 		if ((r == -ENOSPC || r == -EDQUOT) && err)
 			tell_full(&p, err);
-		mlr_wrap(err, "pull '%s'", p.name);
+		mlr_wrap(err, "pull '%s'", p.told);
 		return r;
 	}
 	/* After the work; where there was none, an unchanged image costs one request and a look. */

@@ -10,6 +10,7 @@
 #define MLR_PULL_PULL_H
 
 #include "base/error.h"
+#include "oci/name.h"
 #include "oci/ref.h"
 #include "store/image.h"
 #include "store/store.h"
@@ -61,6 +62,7 @@ struct pull_options {
 	const char *platform; /* "linux/arm64"; NULL: this machine's */
 	int tls_verify;       /* as registry_options */
 	int jobs;             /* layers at once, 1 to PULL_JOBS_MAX */
+	const struct oci_ref *as; /* what the store shall call it; NULL: its own name */
 	const int *cancel;    /* read atomically; not 0 ends it with -ECANCELED. May be NULL */
 };
 
@@ -77,15 +79,15 @@ struct pull_result {
 void pull_result_done(struct pull_result *r);
 
 /*
- * Pull one image. A tag that the store has is compared by one HEAD request; a digest that it has
- * needs no request at all.
+ * Pull one image from a registry or from files. A tag that the store has is compared by one HEAD
+ * request; a digest that it has needs no request at all.
  *
  * Returns 0; -ENOENT, -EACCES, -EBUSY and the network's errors as registry/registry.h says;
  * -EBADMSG for bytes that are not those named; -EPROTO for malformed documents and archives;
  * -ENOTSUP for images of a kind or platform that cannot be run; -ENOSPC before a byte is fetched
  * when the layers cannot fit; -ECANCELED.
  */
-int pull_image(struct store *st, const struct oci_ref *ref, const struct pull_options *opt,
+int pull_image(struct store *st, const struct oci_name *what, const struct pull_options *opt,
 	const struct pull_watch *watch, struct pull_result *ret, struct mlr_error *err);
 
 #endif

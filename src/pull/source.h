@@ -1,13 +1,16 @@
 /*
  * Where an image's documents and blobs come from: a registry, an OCI layout ("oci:DIR[:REF]",
  * image-spec, image-layout.md), an archive of one ("oci-archive:FILE[:REF]") or what `docker save`
- * writes ("docker-archive:FILE[:REF]"). The rest of this room does not know which.
+ * writes ("docker-archive:FILE[:REF]"), or a plain tar of a root directory. The rest of this room does not know which.
  */
 #ifndef MLR_PULL_SOURCE_H
 #define MLR_PULL_SOURCE_H
 
 #include "base/error.h"
 #include "oci/digest.h"
+#include "oci/name.h"
+#include "oci/platform.h"
+#include "pull/plain.h"
 #include "registry/registry.h"
 
 #include <stdint.h>
@@ -40,5 +43,20 @@ void pull_source_free(struct pull_source *s);
 /* An image in a registry, wanted by its digest where the reference has one, else by its tag. */
 int pull_source_registry(const struct oci_ref *ref, const struct registry_options *opt,
 	struct pull_source **ret, struct mlr_error *err);
+
+/* What lies in files needs; all of it outlives the source. */
+struct source_files_options {
+	const struct oci_platform *want;
+	const struct plain_options *plain;
+};
+
+/*
+ * An image in files; of OCI_ANY_FILE what is there tells the kind: a layout, an archive of one, what
+ * docker save writes, else a tar of a root directory. The path "-" is standard input.
+ *
+ *   stored  what the image is called in the store (oci_name_stored()), to oci_ref_done()
+ */
+int pull_source_files(const struct oci_name *name, const struct source_files_options *opt,
+	struct pull_source **ret, struct oci_ref *stored, struct mlr_error *err);
 
 #endif

@@ -2,7 +2,7 @@
 
 #include "base/cleanup.h"
 #include "base/memory.h"
-#include "oci/ref.h"
+#include "oci/name.h"
 #include "store/image.h"
 #include "store/lease.h"
 #include "store/store.h"
@@ -57,13 +57,13 @@ static int add_lowers(struct store *st, const char *manifest, const struct store
 	return r;
 }
 
-static int plan_image(struct store *st, const struct oci_ref *ref, const char *text, int lease,
+static int plan_image(struct store *st, const struct oci_name *name, const char *text, int lease,
 	struct plan *p, struct store_facts *ret, struct mlr_error *err)
 {
 	auto_call(store_image_done) struct store_image im = STORE_IMAGE_INIT;
 	int r;
 
-	r = store_image_find(st, ref, &im, err);
+	r = store_image_find_name(st, name, &im, err);
 	if (r == -ENOENT) {
 		mlr_fail(err, ENOENT, "not in the store '%s'", store_path(st));
 		return mlr_hint(err, "mlrun pull %s", text);
@@ -91,7 +91,7 @@ static int plan_image(struct store *st, const struct oci_ref *ref, const char *t
 int rootfs_plan(const char *store_dir, const char *image, int lease, struct plan *p,
 	struct store_facts *ret, struct mlr_error *err)
 {
-	auto_call(oci_ref_done) struct oci_ref ref = OCI_REF_INIT;
+	auto_call(oci_name_done) struct oci_name name = OCI_NAME_INIT;
 	auto_store struct store *st = NULL;
 	int r;
 
@@ -99,7 +99,7 @@ int rootfs_plan(const char *store_dir, const char *image, int lease, struct plan
 	if (strncmp(image, "rootfs:", 7) == 0)
 		return plan_directory(image + 7, p, err);
 
-	r = oci_ref_parse(image, &ref, err);
+	r = oci_name_parse(image, &name, err);
 	if (r < 0)
 		return r;
 	r = store_open(store_dir, 0, &st, err);
@@ -107,5 +107,5 @@ int rootfs_plan(const char *store_dir, const char *image, int lease, struct plan
 		return mlr_hint(err, "mlrun pull %s makes the store and fetches the image", image);
 	if (r < 0)
 		return r;
-	return plan_image(st, &ref, image, lease, p, ret, err);
+	return plan_image(st, &name, image, lease, p, ret, err);
 }

@@ -128,7 +128,8 @@ static void empty_tmp(struct store *st)
 	while (d && (e = readdir(d))) {
 		auto_free char *path = xasprintf("tmp/%s", e->d_name);
 
-		if (strncmp(e->d_name, "layer-", 6) == 0 || strncmp(e->d_name, "dir-", 4) == 0)
+		if (strncmp(e->d_name, "layer-", 6) == 0 || strncmp(e->d_name, "dir-", 4) == 0 ||
+			strncmp(e->d_name, "cover-", 6) == 0)
 			file_remove_tree(st->fd, path, NULL);
 	}
 	if (d)

@@ -3,6 +3,7 @@
 #include "base/cleanup.h"
 #include "base/hash.h"
 #include "base/memory.h"
+#include "base/path.h"
 #include "oci/digest.h"
 #include "store/facts.h"
 #include "store/hold.h"
@@ -23,6 +24,7 @@ void store_image_done(struct store_image *im)
 	free(im->manifest);
 	free(im->index);
 	free(im->platform);
+	free(im->source);
 	memset(im, 0, sizeof(*im));
 }
 
@@ -49,7 +51,8 @@ static int parse(const json_t *o, const char *path, struct store_image *im)
 	if (store_json_string(o, "name", &im->name) < 0 ||
 		store_json_string(o, "manifest", &im->manifest) < 0 ||
 		store_json_string(o, "index", &im->index) < 0 ||
-		store_json_string(o, "platform", &im->platform) < 0)
+		store_json_string(o, "platform", &im->platform) < 0 ||
+		store_json_string(o, "source", &im->source) < 0)
 		return -EPROTO;
 	if (!im->name || !im->manifest || !im->platform || !json_is_integer(size) ||
 		!json_is_integer(pulled) || json_integer_value(size) < 0)
@@ -166,7 +169,7 @@ static int find_digest(
 	return r;
 }
 
-int store_image_find(
+static int find_exactly(
 	struct store *st, const struct oci_ref *ref, struct store_image *ret, struct mlr_error *err)
 {
 	auto_free char *name = oci_ref_canonical(ref);
@@ -185,6 +188,93 @@ int store_image_find(
 		*err = first;
 	}
 	return r;
+}
+
+int store_image_find(
+	struct store *st, const struct oci_ref *ref, struct store_image *ret, struct mlr_error *err)
+{
+	auto_call(oci_ref_done) struct oci_ref local = OCI_REF_INIT;
+	int r;
+
+	if (ref->short_name) {
+		oci_ref_copy(ref, &local);
+		oci_ref_make_local(&local);
+		r = find_exactly(st, &local, ret, err);
+		if (r != -ENOENT)
+			return r;
+	}
+	return find_exactly(st, ref, ret, err);
+}
+
+char *store_image_source(const struct oci_name *name)
+{
+	auto_free char *real = NULL, *cwd = NULL, *joined = NULL;
+
+	if (name->transport == OCI_REGISTRY || name->transport == OCI_ANY_FILE ||
+		strcmp(name->path, "-") == 0)
+		return NULL;
+	real = realpath(name->path, NULL);
+	if (!real) { /* the files may be gone while the image stays */
+		cwd = *name->path == '/' ? NULL : realpath(".", NULL);
+		joined = xasprintf("%s/%s", cwd ? cwd : "", name->path);
+		real = path_clean(joined);
+	}
+	return xasprintf("%s%s%s%s", oci_transport_prefix(name->transport), real ? real : name->path,
+		name->which ? ":" : "", name->which ? name->which : "");
+}
+
+/* Without REF the only image from that place will do. */
+static int is_from(const struct store_image *im, const char *source, const struct oci_name *name)
+{
+	size_t n = strlen(source);
+
+	if (!im->source || strncmp(im->source, source, n) != 0)
+		return 0;
+	return im->source[n] == '\0' ? 2 : !name->which && im->source[n] == ':';
+}
+
+static int find_source(struct store *st, const struct oci_name *name, const char *source,
+	struct store_image *ret, struct mlr_error *err)
+{
+	struct store_image *v = NULL;
+	size_t n = 0, best = 0, found = 0;
+	int score = 0, r = store_image_list(st, &v, &n, err);
+
+	if (r < 0)
+		return r;
+	for (size_t i = 0; i < n; i++) {
+		int s = is_from(&v[i], source, name);
+
+		found += s > 0;
+		if (s > score || (s == score && s > 0 && v[i].pulled > v[best].pulled)) {
+			score = s;
+			best = i;
+		}
+	}
+	if (score == 2 || found == 1) {
+		*ret = v[best];
+		v[best] = (struct store_image)STORE_IMAGE_INIT;
+	} else if (found > 1) {
+		r = mlr_fail(err, EINVAL, "%zu images came from '%s': which one?", found, source);
+		mlr_hint(err, "mlrun images lists their names");
+	} else {
+		r = mlr_fail(err, ENOENT, "no image from '%s' is in store '%s'", source,
+			store_path(st));
+		mlr_hint(err, "mlrun pull %s", source);
+	}
+	store_images_free(v, n);
+	return r;
+}
+
+int store_image_find_name(
+	struct store *st, const struct oci_name *name, struct store_image *ret, struct mlr_error *err)
+{
+	auto_free char *source = NULL;
+
+	if (name->transport == OCI_REGISTRY)
+		return store_image_find(st, &name->ref, ret, err);
+	source = store_image_source(name);
+	return find_source(st, name, source ? source : name->path, ret, err);
 }
 
 /* A name stands for a whole image: its facts and every format that they name. */
@@ -220,10 +310,10 @@ int store_image_put(struct store *st, const struct store_image *im, struct mlr_e
 		mlr_wrap(err, "name image '%s'", im->name);
 		return r;
 	}
-	o = json_pack("{so so so so sI sI}", "name", store_json_from_string(im->name), "manifest",
+	o = json_pack("{so so so so sI sI so}", "name", store_json_from_string(im->name), "manifest",
 		store_json_from_string(im->manifest), "index", store_json_from_string(im->index),
 		"platform", store_json_from_string(im->platform), "size", (json_int_t)im->size,
-		"pulled", (json_int_t)im->pulled);
+		"pulled", (json_int_t)im->pulled, "source", store_json_from_string(im->source));
 	if (!o)
 		return mlr_fail(err, ENOMEM, "name image '%s': no memory", im->name);
 	store_image_path(im->name, path);

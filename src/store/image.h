@@ -5,6 +5,7 @@
 #define MLR_STORE_IMAGE_H
 
 #include "base/error.h"
+#include "oci/name.h"
 #include "oci/ref.h"
 #include "store/store.h"
 
@@ -18,6 +19,7 @@ struct store_image {
 	char *platform; /* "linux/amd64", "linux/arm64/v8" */
 	uint64_t size;  /* compressed bytes of all layers, as the manifest says */
 	int64_t pulled; /* seconds since 1970 */
+	char *source;   /* "oci:/work/dir:1.0": the files it came from; NULL: a registry */
 };
 
 #define STORE_IMAGE_INIT { 0 }
@@ -25,9 +27,18 @@ struct store_image {
 void store_image_done(struct store_image *im);
 
 /* Returns 0, -ENOENT when the store has no such name. A reference with a digest also finds an
- * image of that repository whose manifest or index has it. */
+ * image of that repository whose manifest or index has it. A name without a registry is looked for
+ * as the store's own ("localhost/…") first. */
 int store_image_find(struct store *st, const struct oci_ref *ref, struct store_image *ret,
 	struct mlr_error *err);
+
+/* The same for all that a user may write: an image from files is found by where these were. */
+int store_image_find_name(struct store *st, const struct oci_name *name, struct store_image *ret,
+	struct mlr_error *err);
+
+/* What struct store_image's source says of a name: "oci:/absolute/path:REF", or NULL for a
+ * registry's name and for standard input. To free(). */
+char *store_image_source(const struct oci_name *name);
 
 /* Make or replace a name; facts, blobs and trees of its manifest must already be there. */
 int store_image_put(struct store *st, const struct store_image *im, struct mlr_error *err);

@@ -180,3 +180,8 @@ int store_hold_only(struct store *st, const struct strv *digests, struct mlr_err
 	pthread_mutex_unlock(&st->mutex);
 	return r;
 }
+
+int store_hold_check(struct store *st, struct mlr_error *err)
+{
+	return store_hold_is_lost(st) ? store_hold_lost(st, err) : 0;
+}

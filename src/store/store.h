@@ -61,6 +61,10 @@ int store_hold(struct store *st, struct mlr_error *err);
  * configurations, indexes), in the place of what was held before: others may remove the rest. */
 int store_hold_only(struct store *st, const struct strv *digests, struct mlr_error *err);
 
+/* Has another process taken this one for dead, as it stood still for so long? -ESTALE with the way
+ * out: what it did is void, whatever error it met. Else 0. */
+int store_hold_check(struct store *st, struct mlr_error *err);
+
 /*
  * Let somebody end the waits for other processes: cancelled is asked at least ten times a second,
  * from any thread that waits, and not 0 ends the wait with -ECANCELED. NULL: wait for ever.

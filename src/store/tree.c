@@ -253,21 +253,29 @@ int store_tree_fd(const struct store_tree *t)
 	return t->tree_fd;
 }
 
+int store_tree_note_open(struct store_tree *t, const char *name, struct mlr_error *err)
+{
+	auto_free char *path = xasprintf("%s/%s", t->work, name);
+	int fd = openat(
+		store_fd(t->st), path, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0644);
+
+	if (fd < 0)
+		return mlr_fail_errno(err, "create '%s/%s'", store_path(t->st), path);
+	return fd;
+}
+
 int store_tree_note(
 	struct store_tree *t, const char *name, const void *buf, size_t len, struct mlr_error *err)
 {
-	auto_free char *path = xasprintf("%s/%s", t->work, name);
-	auto_close int fd = -1;
+	auto_close int fd = store_tree_note_open(t, name, err);
 	int r;
 
-	fd = openat(
-		store_fd(t->st), path, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0644);
 	if (fd < 0)
-		return mlr_fail_errno(err, "create '%s/%s'", store_path(t->st), path);
+		return fd;
 	r = file_write_all(fd, buf, len);
 	if (r < 0)
-		return mlr_fail(
-			err, -r, "write '%s/%s': %s", store_path(t->st), path, strerror(-r));
+		return mlr_fail(err, -r, "write '%s/%s/%s': %s", store_path(t->st), t->work, name,
+			strerror(-r));
 	return 0;
 }
 

@@ -1,0 +1,128 @@
+#include "oci/layout.h"
+
+#include "base/cleanup.h"
+#include "base/memory.h"
+#include "oci/json.h"
+#include "oci/ref.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#define LAYOUT_FILE_MAX 4096
+
+int oci_layout_check(const char *json, size_t len, struct mlr_error *err)
+{
+	json_auto_t *root = NULL;
+	const char *version;
+	int r = oci_json_load(json, len, LAYOUT_FILE_MAX, &root, err);
+
+	if (r == 0)
+		r = oci_json_text(root, "imageLayoutVersion", &version, err);
+	if (r < 0)
+		return r;
+	if (!version)
+		return mlr_fail(err, EPROTO, "\"imageLayoutVersion\" is missing");
+	if (strncmp(version, "1.", 2) != 0)
+		return mlr_fail(err, ENOTSUP, "a layout of version '%.40s', not 1.0.0", version);
+	return 0;
+}
+
+static int is_called(const char *name, const char *which)
+{
+	return name && (strcmp(name, which) == 0 || oci_ref_is_same(name, which));
+}
+
+static int matches(const struct oci_index_entry *e, const char *which)
+{
+	return !which || (e->tag && strcmp(e->tag, which) == 0) || is_called(e->name, which);
+}
+
+static void hint_names(const struct oci_document *index, struct mlr_error *err)
+{
+	char all[400] = "";
+	size_t len = 0;
+
+	for (size_t i = 0; i < index->n_entries && len < sizeof(all) - 40; i++) {
+		const char *name = index->entries[i].name;
+		int n = name ? snprintf(all + len, sizeof(all) - len, "%s%s", i ? ", " : "", name)
+			     : snprintf(all + len, sizeof(all) - len, "%s@%zu", i ? ", " : "", i);
+
+		len += n > 0 ? (size_t)n : 0;
+	}
+	if (index->n_entries > 0)
+		mlr_hint(err, "there are: %s", all);
+}
+
+static const struct oci_index_entry *numbered(const struct oci_document *index, const char *which)
+{
+	char *end;
+	unsigned long n = strtoul(which + 1, &end, 10);
+
+	if (which[1] < '0' || which[1] > '9' || *end != '\0' || n >= index->n_entries)
+		return NULL;
+	return &index->entries[n];
+}
+
+/* Several entries of one name, one a platform: that of the wanted one. */
+static int choose_platform(const struct oci_document *index, const char *which,
+	const struct oci_platform *want, const struct oci_index_entry **ret, struct mlr_error *err)
+{
+	auto_free struct oci_index_entry *some = xcalloc(index->n_entries, sizeof(*some));
+	auto_free size_t *at = xcalloc(index->n_entries, sizeof(*at));
+	struct oci_document part = { .kind = OCI_INDEX, .entries = some };
+	const struct oci_index_entry *chosen;
+	int r;
+
+	for (size_t i = 0; i < index->n_entries; i++) {
+		if (!matches(&index->entries[i], which))
+			continue;
+		at[part.n_entries] = i;
+		some[part.n_entries++] = index->entries[i]; /* a loan */
+	}
+	r = oci_index_choose(&part, want, &chosen, err);
+	if (r == 0)
+		*ret = &index->entries[at[chosen - some]];
+	return r;
+}
+
+int oci_layout_choose(const struct oci_document *index, const char *which,
+	const struct oci_platform *want, const struct oci_index_entry **ret, struct mlr_error *err)
+{
+	size_t n = 0, names = 0, platforms = 0;
+
+	if (which && *which == '@') {
+		*ret = numbered(index, which);
+		if (*ret)
+			return 0;
+	} else {
+		for (size_t i = 0; i < index->n_entries; i++) {
+			const struct oci_index_entry *e = &index->entries[i];
+
+			if (!matches(e, which))
+				continue;
+			n++;
+			names += e->name != NULL;
+			platforms += e->has_platform != 0;
+			*ret = e;
+		}
+		if (n == 1)
+			return 0;
+		if (n > 1 && !which && names == 0 && platforms == n)
+			return 1;
+		if (n > 1 && which && platforms == n)
+			return choose_platform(index, which, want, ret, err);
+	}
+	if (n > 1) {
+		mlr_fail(err, EINVAL, "%zu images%s%s%s: which one?", n, which ? " called '" : "",
+			which ? which : "", which ? "'" : "");
+		hint_names(index, err);
+		return -EINVAL;
+	}
+	if (which)
+		mlr_fail(err, ENOENT, "no image '%.200s' in it", which);
+	else
+		mlr_fail(err, ENOENT, "no image in it");
+	hint_names(index, err);
+	return -ENOENT;
+}

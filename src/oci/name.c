@@ -1,0 +1,142 @@
+#include "oci/name.h"
+
+#include "base/cleanup.h"
+#include "base/memory.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define BASE_MAX 100 /* characters of a file's name that become an image's */
+
+static const char *const prefixes[] = {
+	[OCI_REGISTRY] = "",
+	[OCI_LAYOUT] = "oci:",
+	[OCI_ARCHIVE] = "oci-archive:",
+	[OCI_DOCKER_ARCHIVE] = "docker-archive:",
+	[OCI_ANY_FILE] = "",
+};
+
+const char *oci_transport_prefix(enum oci_transport t)
+{
+	return prefixes[t];
+}
+
+void oci_name_done(struct oci_name *n)
+{
+	oci_ref_done(&n->ref);
+	free(n->path);
+	free(n->which);
+	*n = (struct oci_name)OCI_NAME_INIT;
+}
+
+static int parse_place(
+	const char *text, enum oci_transport t, struct oci_name *ret, struct mlr_error *err)
+{
+	const char *path = text + strlen(prefixes[t]), *colon = strchr(path, ':');
+	size_t n = colon ? (size_t)(colon - path) : strlen(path);
+
+	if (n == 0 || (colon && colon[1] == '\0')) {
+		mlr_fail(err, EINVAL, "'%.200s': %s", text,
+			n == 0 ? "a path is missing" : "nothing follows the last ':'");
+		return mlr_hint(err, "write %s%s[:REF]", prefixes[t],
+			t == OCI_LAYOUT ? "DIRECTORY" : "FILE");
+	}
+	ret->transport = t;
+	ret->path = xstrndup(path, n);
+	ret->which = colon ? xstrdup(colon + 1) : NULL;
+	return 0;
+}
+
+int oci_name_parse(const char *text, struct oci_name *ret, struct mlr_error *err)
+{
+	for (size_t t = OCI_LAYOUT; t <= OCI_DOCKER_ARCHIVE; t++)
+		if (strncmp(text, prefixes[t], strlen(prefixes[t])) == 0)
+			return parse_place(text, (enum oci_transport)t, ret, err);
+	return oci_ref_parse(text, &ret->ref, err);
+}
+
+char *oci_name_print(const struct oci_name *n)
+{
+	if (n->transport == OCI_REGISTRY)
+		return oci_ref_canonical(&n->ref);
+	return xasprintf("%s%s%s%s", prefixes[n->transport], n->path, n->which ? ":" : "",
+		n->which ? n->which : "");
+}
+
+/* The last part of a path without what says that it is an archive. */
+static char *base_of(const char *path)
+{
+	static const char *const endings[] = { ".gz", ".zst", ".xz", ".bz2", ".tgz", ".tar",
+		".oci" };
+	auto_free char *copy = xstrdup(path);
+	char *base;
+	size_t n = strlen(copy);
+
+	while (n > 1 && copy[n - 1] == '/')
+		copy[--n] = '\0';
+	base = strrchr(copy, '/');
+	base = base ? base + 1 : copy;
+	for (size_t i = 0; i < ARRAY_LEN(endings); i++) {
+		size_t len = strlen(base), end = strlen(endings[i]);
+
+		if (len > end && strcasecmp(base + len - end, endings[i]) == 0)
+			base[len - end] = '\0';
+	}
+	return xstrndup(base, BASE_MAX);
+}
+
+/* A repository's last part made of any text: runs of a-z0-9, joined by one '.', '_' or '-'. */
+static char *repository_of(const char *path)
+{
+	auto_free char *base = base_of(path);
+	char *out = xcalloc(strlen(base) + sizeof("image"), 1), *o = out;
+
+	for (const char *s = base; *s;) {
+		size_t n = 0;
+
+		while (isascii(*s) && isalnum(*s))
+			*o++ = (char)tolower(*s++);
+		while (s[n] && !(isascii(s[n]) && isalnum(s[n])))
+			n++;
+		if (n > 0 && s[n] && o > out)
+			*o++ = (char)(n == 1 && strchr("._", *s) ? *s : '-');
+		s += n;
+	}
+	if (o == out)
+		strcpy(out, "image");
+	return out;
+}
+
+/* Where the text parses as a reference, that; a digest named another form of the image. */
+static int take(const char *registry, const char *text, struct oci_ref *ret)
+{
+	auto_free char *full = xasprintf("%s%s", registry, text);
+
+	if (strchr(full, '@'))
+		*strchr(full, '@') = '\0';
+	return oci_ref_parse(full, ret, NULL);
+}
+
+void oci_name_stored(enum oci_transport t, const char *path, const char *said, struct oci_ref *ret)
+{
+	auto_call(oci_ref_done) struct oci_ref ref = OCI_REF_INIT;
+	auto_free char *base = repository_of(path), *tagged = NULL;
+	int is_name = said && strpbrk(said, "/:@");
+
+	if (said && (is_name || t == OCI_DOCKER_ARCHIVE) && take("", said, &ref) == 0) {
+		if (!ref.short_name || t == OCI_DOCKER_ARCHIVE) {
+			*ret = ref;
+			ref = (struct oci_ref)OCI_REF_INIT;
+			return;
+		}
+		if (take("localhost/", said, ret) == 0)
+			return;
+	}
+	tagged = xasprintf("%s:%s", base, said && !is_name ? said : "latest");
+	if (take("localhost/", tagged, ret) == 0)
+		return;
+	/* What is written there is not even a tag. */
+	take("localhost/", base, ret);
+}

@@ -1,0 +1,58 @@
+/*
+ * What users write where an image is meant: the name of an image in a registry (oci/ref.h), or a
+ * place on disk as containers-transports(5) writes it,
+ *
+ *   oci:DIR[:REF]  oci-archive:FILE[:REF]  docker-archive:FILE[:REF]
+ *
+ * REF, which of several images in one place, is a name written there or "@N", the Nth from 0 on.
+ * A path ends at its first colon.
+ */
+#ifndef MLR_OCI_NAME_H
+#define MLR_OCI_NAME_H
+
+#include "base/error.h"
+#include "oci/ref.h"
+
+enum oci_transport {
+	OCI_REGISTRY,
+	OCI_LAYOUT,
+	OCI_ARCHIVE,
+	OCI_DOCKER_ARCHIVE,
+	OCI_ANY_FILE, /* never written: what is at the path says what it is */
+};
+
+struct oci_name {
+	enum oci_transport transport;
+	struct oci_ref ref; /* OCI_REGISTRY */
+	char *path, *which; /* the others: never NULL; REF or NULL */
+};
+
+#define OCI_NAME_INIT                                  \
+	{                                              \
+		OCI_REGISTRY, OCI_REF_INIT, NULL, NULL \
+	}
+
+/* Returns 0, or -EINVAL with what is wrong and what a right name looks like. */
+int oci_name_parse(const char *text, struct oci_name *ret, struct mlr_error *err);
+void oci_name_done(struct oci_name *n);
+
+/* "docker.io/library/debian:12", "oci:DIR:REF", a bare path. To free(). */
+char *oci_name_print(const struct oci_name *n);
+
+/* "oci:", "docker-archive:"; "" for a registry's. */
+const char *oci_transport_prefix(enum oci_transport t);
+
+/*
+ * What an image from disk is called in the store.
+ *
+ *   path  where it lies; its last part serves when nothing else does
+ *   said  its name there: index.json's annotation or manifest.json's RepoTags; NULL when there is
+ * none
+ *
+ * A full reference stays what it is, but for a digest; one without a registry is Docker Hub's in
+ * docker-archive, where Docker writes its own names so, and "localhost/…" elsewhere; a bare word is
+ * a tag: "localhost/<last part of path>:<word>", as podman does. Never fails.
+ */
+void oci_name_stored(enum oci_transport t, const char *path, const char *said, struct oci_ref *ret);
+
+#endif

@@ -1,0 +1,55 @@
+/*
+ * manifest.json of what `docker save` and `podman save` write: which files of the archive make up
+ * which image (moby, image/spec/v1.2.md, "Combined Image JSON + Filesystem Changeset Format").
+ */
+#ifndef MLR_OCI_SAVE_H
+#define MLR_OCI_SAVE_H
+
+#include "base/error.h"
+#include "base/strv.h"
+
+#include <stddef.h>
+
+struct oci_save_image {
+	char *config;       /* a path in the archive */
+	struct strv tags;   /* "debian:12", perhaps none */
+	struct strv layers; /* paths, lowest first */
+};
+
+struct oci_save {
+	struct oci_save_image *images; /* n of them, at least one */
+	size_t n;
+};
+
+#define OCI_SAVE_INIT   \
+	{               \
+		NULL, 0 \
+	}
+
+/* Returns 0, or -EPROTO, -EFBIG, -ENOTSUP as oci_document_parse(). */
+int oci_save_parse(const char *json, size_t len, struct oci_save *ret, struct mlr_error *err);
+void oci_save_done(struct oci_save *s);
+
+/*
+ * Which image is meant.
+ *
+ *   which  a tag as Docker understands it ("debian:12" is "docker.io/library/debian:12"), "@N", or
+ *          NULL for the only one
+ *   tag    the tag that was meant, or the first; NULL when it has none; borrowed
+ *
+ * Returns 0, or -ENOENT and, where NULL leaves a choice, -EINVAL, listing what there is.
+ */
+int oci_save_choose(const struct oci_save *s, const char *which, const struct oci_save_image **ret,
+	const char **tag, struct mlr_error *err);
+
+/*
+ * The manifest of such an image, which has none of its own: Docker's schema 2 as skopeo makes it,
+ * so that one archive has one digest everywhere. The layers are named by their diff IDs, since the
+ * archive's layers are plain tars. To free().
+ *
+ *   config_digest, config_size, diff_ids, sizes (of the plain tars, one a diff ID)
+ */
+char *oci_save_manifest(const char *config_digest, size_t config_size, const struct strv *diff_ids,
+	const unsigned long long *sizes);
+
+#endif

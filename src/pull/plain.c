@@ -1,0 +1,295 @@
+#include "pull/plain.h"
+
+#include "base/cleanup.h"
+#include "base/file.h"
+#include "base/memory.h"
+
+#include <archive.h>
+#include <archive_entry.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#define CHUNK (256u << 10)
+
+/* Compressed bytes on their way: from a stretch of a file, or in order from a pipe. */
+struct input {
+	int fd;
+	int in_order;
+	uint64_t offset, left; /* not looked at where in_order */
+	uint64_t taken;        /* bytes so far */
+	const struct plain_options *opt;
+	unsigned char head[8]; /* what was read of a pipe to look at it */
+	size_t head_len;
+	char buf[CHUNK];
+};
+
+static ssize_t take(struct input *in, void *buf, size_t len)
+{
+	ssize_t n;
+
+	if (in->head_len > 0) {
+		n = (ssize_t)in->head_len;
+		memcpy(buf, in->head, in->head_len);
+		in->head_len = 0;
+		return n;
+	}
+	if (!in->in_order && len > in->left)
+		len = (size_t)in->left;
+	if (len == 0)
+		return 0;
+	do
+		n = in->in_order ? read(in->fd, buf, len)
+				 : pread(in->fd, buf, len, (off_t)in->offset);
+	while (n < 0 && errno == EINTR);
+	if (n > 0) {
+		in->offset += (uint64_t)n;
+		in->left -= in->in_order ? 0 : (uint64_t)n;
+	}
+	return n;
+}
+
+static la_ssize_t feed(struct archive *a, void *ctx, const void **buf)
+{
+	struct input *in = ctx;
+	ssize_t n = take(in, in->buf, sizeof(in->buf));
+
+	if (n < 0) {
+		archive_set_error(a, errno, "read: %s", strerror(errno));
+		return -1;
+	}
+	in->taken += (uint64_t)n;
+	*buf = in->buf;
+	return n;
+}
+
+int plain_is_compressed(const void *buf, size_t len)
+{
+	static const struct {
+		const char *magic;
+		size_t len;
+	} known[] = { { "\x1f\x8b", 2 }, { "\x28\xb5\x2f\xfd", 4 },
+		{ "\xfd"
+		  "7zXZ",
+			5 },
+		{ "BZh", 3 } };
+
+	for (size_t i = 0; i < ARRAY_LEN(known); i++)
+		if (len >= known[i].len && memcmp(buf, known[i].magic, known[i].len) == 0)
+			return 1;
+	return 0;
+}
+
+static int fail(struct archive *a, struct mlr_error *err)
+{
+	const char *why = archive_error_string(a);
+
+	if (archive_errno(a) == ENOMEM)
+		return mlr_fail(err, ENOMEM, "decompress: out of memory");
+	return mlr_fail(err, EBADMSG, "decompress: %s", why ? why : "the stream is damaged");
+}
+
+static int check_limits(const struct input *in, uint64_t out, struct mlr_error *err)
+{
+	if (out > PLAIN_BYTES_MAX)
+		return mlr_fail(err, EFBIG, "decompresses to more than %llu bytes",
+			(unsigned long long)PLAIN_BYTES_MAX);
+	if (out > PLAIN_RATIO_FROM && out / PLAIN_RATIO_MAX > in->taken)
+		return mlr_fail(
+			err, EFBIG, "decompresses to more than %d times its size", PLAIN_RATIO_MAX);
+	if (in->opt->cancelled && in->opt->cancelled(in->opt->cancelled_ctx))
+		return mlr_fail(err, ECANCELED, "interrupted");
+	return 0;
+}
+
+static void archive_cleanup(struct archive **a)
+{
+	archive_read_free(*a);
+}
+
+/* Filters by name: "all" would start programs that are not expected to be there. */
+static int open_filters(struct archive *a, struct input *in, struct mlr_error *err)
+{
+	struct archive_entry *e;
+	int r;
+
+	if (archive_read_support_filter_gzip(a) != ARCHIVE_OK ||
+		archive_read_support_filter_zstd(a) != ARCHIVE_OK ||
+		archive_read_support_filter_xz(a) != ARCHIVE_OK ||
+		archive_read_support_filter_bzip2(a) != ARCHIVE_OK ||
+		archive_read_support_format_raw(a) != ARCHIVE_OK)
+		return mlr_fail(err, ENOTSUP, "this libarchive lacks a decompressor: %s",
+			archive_error_string(a));
+	r = archive_read_open(a, in, NULL, feed, NULL);
+	if (r == ARCHIVE_OK)
+		r = archive_read_next_header(a, &e);
+	return r == ARCHIVE_OK ? 0 : fail(a, err);
+}
+
+static int run(struct input *in, plain_sink_fn sink, void *ctx, struct mlr_error *err)
+{
+	auto_call(archive_cleanup) struct archive *a = archive_read_new();
+	auto_free char *buf = malloc(CHUNK);
+	uint64_t out = 0;
+	int r;
+
+	if (!a || !buf)
+		return mlr_fail(err, ENOMEM, "decompress: out of memory");
+	r = open_filters(a, in, err);
+	while (r == 0) {
+		la_ssize_t n = archive_read_data(a, buf, CHUNK);
+
+		if (n < 0)
+			return fail(a, err);
+		if (n == 0)
+			return 0;
+		out += (uint64_t)n;
+		r = check_limits(in, out, err);
+		if (r == 0)
+			r = sink(ctx, buf, (size_t)n, err);
+	}
+	return r;
+}
+
+/* Bytes that are not compressed need no filter. */
+static int copy(struct input *in, plain_sink_fn sink, void *ctx, struct mlr_error *err)
+{
+	for (;;) {
+		ssize_t n = take(in, in->buf, sizeof(in->buf));
+		int r;
+
+		if (n < 0)
+			return mlr_fail_errno(err, "read");
+		if (n == 0)
+			return 0;
+		in->taken += (uint64_t)n;
+		r = check_limits(in, in->taken, err);
+		if (r == 0)
+			r = sink(ctx, in->buf, (size_t)n, err);
+		if (r < 0)
+			return r;
+	}
+}
+
+/* The first bytes, which stay to be read. */
+static int look(struct input *in, struct mlr_error *err)
+{
+	size_t n = 0;
+
+	while (n < sizeof(in->head)) {
+		ssize_t got = in->in_order
+			? read(in->fd, in->head + n, sizeof(in->head) - n)
+			: pread(in->fd, in->head + n,
+				  in->left - n < sizeof(in->head) - n ? in->left - n
+								      : sizeof(in->head) - n,
+				  (off_t)(in->offset + n));
+
+		if (got < 0 && errno == EINTR)
+			continue;
+		if (got < 0)
+			return mlr_fail_errno(err, "read");
+		if (got == 0)
+			break;
+		n += (size_t)got;
+	}
+	in->head_len = in->in_order ? n : 0;
+	return plain_is_compressed(in->head, n);
+}
+
+static int stream(struct input *in, plain_sink_fn sink, void *ctx, struct mlr_error *err)
+{
+	int r = look(in, err);
+
+	if (r < 0)
+		return r;
+	return r ? run(in, sink, ctx, err) : copy(in, sink, ctx, err);
+}
+
+int plain_stream(int fd, uint64_t offset, uint64_t size, const struct plain_options *opt,
+	plain_sink_fn sink, void *ctx, struct mlr_error *err)
+{
+	auto_free struct input *in = malloc(sizeof(*in));
+
+	if (!in)
+		return mlr_fail(err, ENOMEM, "read: out of memory");
+	*in = (struct input){ .fd = fd, .offset = offset, .left = size, .opt = opt };
+	return stream(in, sink, ctx, err);
+}
+
+/* Where the file system has no unnamed files (NFS, Lustre), one whose name goes at once. */
+static int temp_below(int dir_fd)
+{
+	int fd = openat(dir_fd, ".", O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
+
+	for (unsigned i = 0; fd < 0 && i < 100; i++) {
+		char name[64];
+
+		snprintf(name, sizeof(name), "plain.%ld.%u", (long)getpid(), i);
+		fd = openat(dir_fd, name, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
+		if (fd >= 0)
+			unlinkat(dir_fd, name, 0);
+		else if (errno != EEXIST)
+			break;
+	}
+	return fd;
+}
+
+int plain_temp(int tmp_fd, struct mlr_error *err)
+{
+	const char *dir = getenv("TMPDIR");
+	auto_close int own = -1;
+	int fd;
+
+	if (!dir || *dir != '/')
+		dir = "/tmp";
+	if (tmp_fd < 0) {
+		own = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+		if (own < 0)
+			return mlr_fail_errno(err, "open '%s'", dir);
+	}
+	fd = temp_below(tmp_fd < 0 ? own : tmp_fd);
+	if (fd < 0)
+		return mlr_fail_errno(err, "make a temporary file%s%s", tmp_fd < 0 ? " in " : "",
+			tmp_fd < 0 ? dir : "");
+	return fd;
+}
+
+static int write_out(void *ctx, const void *buf, size_t len, struct mlr_error *err)
+{
+	int r = file_write_all(*(int *)ctx, buf, len);
+
+	return r < 0 ? mlr_fail(err, -r, "write a temporary file: %s", strerror(-r)) : 0;
+}
+
+int plain_open(int fd, const struct plain_options *opt, struct mlr_error *err)
+{
+	auto_free struct input *in = malloc(sizeof(*in));
+	auto_close int out = -1;
+	struct stat st;
+	int r;
+
+	if (!in)
+		return mlr_fail(err, ENOMEM, "read: out of memory");
+	if (fstat(fd, &st) < 0)
+		return mlr_fail_errno(err, "stat");
+	*in = (struct input){
+		.fd = fd, .in_order = !S_ISREG(st.st_mode), .left = (uint64_t)st.st_size, .opt = opt
+	};
+	r = look(in, err);
+	if (r < 0)
+		return r;
+	if (r == 0 && S_ISREG(st.st_mode)) {
+		out = fcntl(fd, F_DUPFD_CLOEXEC, 3);
+		if (out < 0)
+			return mlr_fail_errno(err, "duplicate a descriptor");
+		return take_fd(&out);
+	}
+	out = plain_temp(opt->tmp_fd, err);
+	if (out < 0)
+		return out;
+	r = r ? run(in, write_out, &out, err) : copy(in, write_out, &out, err);
+	return r < 0 ? r : take_fd(&out);
+}
