@@ -162,6 +162,9 @@ int changes_link(struct changes *c, const char *path, const char *target, struct
 	there = names_find(c->t, c->parent, name, strlen(name));
 	if (there && there->inode == n->inode)
 		return 0; /* to itself, or made before */
+	for (const struct names_node *d = n; there && d; d = d->parent)
+		if (d == there)
+			return mlr_fail(err, EPROTO, "hard link to '%.300s', which it replaces", target);
 	return changes_put(c, path, n->inode, NULL, err);
 }
 

@@ -34,6 +34,7 @@ static struct store *st;
 static struct strv layers;
 static struct tar tars[LAYERS]; /* lowest first */
 static size_t n_tars, read_again; /* layers that had to be read a second time */
+static int dangling;              /* symlinks may lead to nothing */
 static struct mlr_error err;
 static const struct layer_limits limits = LAYER_LIMITS_DEFAULT;
 
@@ -81,7 +82,7 @@ static int unpack(struct tar *t)
 	snprintf(id, sizeof(id), "sha256:%064zu", layers.n + 1);
 	assert_int_equal(store_tree_begin(st, STORE_LAYER, id, &work, &err), 0);
 	t->at = 0;
-	r = layer_unpack(tar_read, t, LAYER_PLAIN, store_tree_fd(work), &res, &err);
+	r = layer_unpack(tar_read, t, LAYER_PLAIN, store_tree_fd(work), -1, &res, &err);
 	if (r < 0) {
 		store_tree_drop(work);
 		return r;
@@ -214,9 +215,15 @@ static void same_target(const struct walk *w, const char *path)
 	assert_string_equal(x, y);
 }
 
-/* A directory that no layer named has the time of its making in the one, a fixed one in the other. */
+/*
+ * A directory that no layer named has the time of its making in the one, a fixed one in the other.
+ * Where a symlink leads to what is not there, flattening makes it, and changes the time of the
+ * directory it is made in, which may have been named.
+ */
 static void same_times(const struct walk *w, const char *path, const struct stat *x, const struct stat *y)
 {
+	if (x->st_mtime >= w->begun && dangling)
+		return;
 	if (x->st_mtime >= w->begun ? y->st_mtime != CREATED : x->st_mtime != y->st_mtime)
 		fail_msg("'%s' has time %ld instead of %ld", path, (long)y->st_mtime,
 			(long)x->st_mtime);
@@ -814,6 +821,7 @@ static void random_layers_give_the_tree_that_applying_them_gives(void **state)
 static void random_layers_with_symlinks_do_so_too(void **state)
 {
 	(void)state;
+	dangling = 1;
 	compare_random(10000, 60, 1);
 }
 
