@@ -129,14 +129,10 @@ static int is_whole(struct pull *p, const struct store_image *im)
 
 	if (!has_documents(p, im) || store_facts_get(p->st, im->manifest, &f, NULL) < 0)
 		return 0;
-	if (f.one_tree)
-		return store_tree_exists(p->st, STORE_DIR, im->manifest);
-	if (f.covered && !store_tree_exists(p->st, STORE_COVER, im->manifest))
-		return 0;
-	for (size_t i = 0; i < f.config.diff_ids.n; i++)
-		if (!store_tree_exists(p->st, STORE_LAYER, f.config.diff_ids.v[i]))
-			return 0;
-	return 1;
+	return (f.formats & STORE_FORMAT_DIR &&
+		       store_facts_whole(p->st, im->manifest, &f, STORE_FORMAT_DIR, NULL)) ||
+		(f.formats & STORE_FORMAT_LAYERS &&
+			store_facts_whole(p->st, im->manifest, &f, STORE_FORMAT_LAYERS, NULL));
 }
 
 /* Is what the store has under the very same name of the wanted platform, and whole? */
@@ -317,9 +313,9 @@ static int keep_facts(struct pull *p, struct mlr_error *err)
 
 	if (r < 0)
 		return r;
-	f.one_tree = r == ROOTFS_FLAT;
+	f.formats = r == ROOTFS_FLAT ? STORE_FORMAT_DIR : STORE_FORMAT_LAYERS;
 	f.covered = r == ROOTFS_COVERED;
-	if (f.one_tree) {
+	if (r == ROOTFS_FLAT) {
 		mlr_debug("one tree is made of the layers");
 		r = rootfs_flatten(p->st, manifest, &f.config.diff_ids, err);
 	} else if (f.covered) {
