@@ -52,7 +52,8 @@ def arguments():
     p.add_argument("--stall", type=int, default=0, help="a blob's connection falls silent after so many bytes")
     p.add_argument("--trickle", action="store_true", help="a manifest's bytes come one a second")
     p.add_argument("--delay", type=float, default=0, help="seconds between a blob's pieces of 256 KiB")
-    p.add_argument("--signature-life", type=int, default=0, help="the storage refuses (403) a redirect used so often")
+    p.add_argument("--expire", type=int, default=0, help="the storage refuses so many resumed requests with 403")
+    p.add_argument("--storage-tls", metavar="PEM", help="the storage speaks https, and notes who shows a certificate")
     p.add_argument("--bad-blobs", action="store_true", help="blobs have other bytes")
     p.add_argument("--tags", type=int, default=0, help="so many tags, 10 a page")
     p.add_argument("--tags-circle", action="store_true", help="every page links to itself")
@@ -69,7 +70,8 @@ class State:
     lock = threading.Lock()
     tokens = 0
     issued = 0.0
-    signatures = {}
+    signatures = 0
+    expired = 0
     uses = 0
     refused = 0
     cuts = 0
@@ -97,7 +99,12 @@ class Handler(BaseHTTPRequestHandler):
         auth = self.headers.get("Authorization", "-").replace(" ", "_")
         span = self.headers.get("Range", "-")
         with State.lock, open(args.log, "a", encoding="utf-8") as f:
-            f.write(f"{who} {self.command} {self.path} auth={auth} range={span}\n")
+            f.write(f"{who} {self.command} {self.path} auth={auth} range={span}{self.shown()}\n")
+
+    def shown(self):
+        if not isinstance(self.connection, ssl.SSLSocket):
+            return ""
+        return " cert=shown" if self.connection.getpeercert() else " cert=-"
 
     def answer(self, status, body=b"", **headers):
         self.send_response(status)
@@ -249,9 +256,10 @@ class Registry(Handler):
             return self.fail(404, "BLOB_UNKNOWN")
         if args.redirect_blobs:
             with State.lock:
-                n = len(State.signatures)
-                State.signatures[f"secret{n}"] = 0
-            return self.answer(307, Location=f"http://{address(storage)}/{digest}?signature=secret{n}")
+                State.signatures += 1
+                scheme = "https" if args.storage_tls else "http"
+                to = f"{scheme}://{address(storage)}/{digest}?signature=secret{State.signatures}"
+            return self.answer(307, Location=to)
         if data[:2] == b"\x1f\x8b":
             data += b"x" * args.tail
             if args.bad_blobs:
@@ -291,16 +299,12 @@ class Auth(Handler):
 class Storage(Handler):
     def do_GET(self):
         self.note("storage")
-        digest, _, query = self.path.lstrip("/").partition("?")
-        signature = query.removeprefix("signature=")
         with State.lock:
-            State.signatures[signature] = State.signatures.get(signature, 0) + 1
-            old = args.signature_life and State.signatures[signature] > args.signature_life
-            old = old or (args.signature_life and self.headers.get("Range") and State.refused < args.refuse)
-            State.refused += bool(old)
+            old = self.headers.get("Range") and State.expired < args.expire
+            State.expired += bool(old)
         if old:
             return self.answer(403, b"<Error><Code>AccessDenied</Code><Message>Request has expired</Message></Error>")
-        return self.send_blob(blob(digest))
+        return self.send_blob(blob(self.path.lstrip("/").partition("?")[0]))
 
 
 class Proxy(Handler):
@@ -322,14 +326,14 @@ class Server(ThreadingHTTPServer):
         pass  # clients that break off are what this is for
 
 
-def serve(host, handler, pem=None):
+def serve(host, handler, pem=None, demand=ssl.CERT_REQUIRED):
     server = Server((host, 0), handler)
     if pem:
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         context.load_cert_chain(pem)
         if args.client_ca:
             context.load_verify_locations(args.client_ca)
-            context.verify_mode = ssl.CERT_REQUIRED
+            context.verify_mode = demand
         # The handshake is the connection's thread's, so that one who does not speak TLS delays nobody.
         server.socket = context.wrap_socket(server.socket, server_side=True, do_handshake_on_connect=False)
     server.daemon_threads = True
@@ -338,7 +342,7 @@ def serve(host, handler, pem=None):
 
 
 args = arguments()
-registry, auth, storage = serve("127.0.0.1", Registry, args.tls), serve("127.0.0.1", Auth), serve("127.0.0.2", Storage)
+registry, auth, storage = serve("127.0.0.1", Registry, args.tls), serve("127.0.0.1", Auth), serve("127.0.0.2", Storage, args.storage_tls, ssl.CERT_OPTIONAL)
 names = [address(registry), address(auth), address(storage)]
 if args.proxy:
     names.append(address(serve("127.0.0.1", Proxy)))
