@@ -246,9 +246,11 @@ static int fail(CURL *c, CURLcode code, struct transfer *t, const char *url, str
 	if (t->stalled)
 		return mlr_fail(err, ETIMEDOUT, "'%s' sent nothing for %d s", host,
 			t->http->opt.stall_ms / 1000);
-	if (t->late)
+	if (t->late) {
+		t->x->transient = 0; /* it had its time */
 		return mlr_fail(err, ETIMEDOUT, "'%s' took more than %lld s for a small answer",
 			host, (long long)t->x->total_ms / 1000);
+	}
 	return fault_fail(&f, t->x, err);
 }
 
