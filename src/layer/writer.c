@@ -91,6 +91,7 @@ static int make_way(struct layer_writer *w, const char *name, struct mlr_error *
 	int r = 0;
 
 	w->parent_known = 0;
+	w->made_way = 1;
 	if (w->recorder) {
 		real = xasprintf("%s%s%s", w->parent_real, *w->parent_real ? "/" : "", name);
 		r = layer_recorder_keep(w->recorder, w->parent_fd, name, real, err);
@@ -235,7 +236,7 @@ static int make_dir(struct layer_writer *w, const struct layer_member *m, const 
 	int r;
 
 	if (mkdirat(w->parent_fd, name, mode) == 0)
-		return 0;
+		return w->made_way ? unimply(w, m->path, err) : 0;
 	if (errno != EEXIST)
 		return mlr_fail_errno(err, "create directory");
 	if (fstatat(w->parent_fd, name, &sb, AT_SYMLINK_NOFOLLOW) < 0)
@@ -248,7 +249,8 @@ static int make_dir(struct layer_writer *w, const struct layer_member *m, const 
 		return r;
 	if (mkdirat(w->parent_fd, name, mode) < 0)
 		return mlr_fail_errno(err, "create directory");
-	return layer_opaque_set(w->parent_fd, name, err);
+	r = layer_opaque_set(w->parent_fd, name, err);
+	return r < 0 ? r : unimply(w, m->path, err);
 }
 
 int layer_writer_dir(struct layer_writer *w, const struct layer_member *m, struct mlr_error *err)

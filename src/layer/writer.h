@@ -28,6 +28,7 @@ struct layer_writer {
 	int parent_known;    /* 0: nothing is kept, or what it was reached through has changed */
 	int parent_hides;    /* it is in dirs.hiding */
 	mode_t parent_gives; /* bits that a new file there has got when they were asked for */
+	int made_way;        /* something was removed: dirs.implicit may name what is no more */
 };
 
 void layer_writer_init(struct layer_writer *w, int root, size_t dir_memory);
