@@ -61,7 +61,9 @@ struct pull_watch {
 
 struct pull_options {
 	const char *platform; /* "linux/arm64"; NULL: this machine's */
-	int tls_verify;       /* as registry_options */
+	int tls_verify;       /* as registry_options, and so the next two */
+	const char *authfile;
+	const struct config *config;
 	int jobs;             /* layers at once, 1 to PULL_JOBS_MAX */
 	unsigned format;      /* an enum store_format; 0: what suits the store's file system */
 	format_probe_fn probe; /* asked when format is 0 */
@@ -72,13 +74,14 @@ struct pull_options {
 struct pull_result {
 	struct store_image image;
 	unsigned formats;        /* that the store holds it in now, see store/facts.h */
+	char *store;             /* the additional one that has it; NULL: st */
 	int up_to_date;          /* the store had the name at this digest: nothing was fetched */
 	size_t layers;           /* 0 when up to date */
 	size_t layers_fetched;
 	uint64_t bytes_fetched;  /* of layers, compressed */
 };
 
-#define PULL_RESULT_INIT { STORE_IMAGE_INIT, 0, 0, 0, 0, 0 }
+#define PULL_RESULT_INIT { .image = STORE_IMAGE_INIT }
 
 void pull_result_done(struct pull_result *r);
 
