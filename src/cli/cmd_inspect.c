@@ -6,7 +6,9 @@
 #include "oci/name.h"
 #include "store/facts.h"
 #include "store/image.h"
+#include "store/stores.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -20,6 +22,7 @@ struct args {
 struct picture {
 	struct store_image image;
 	struct store_facts facts;
+	const char *store;            /* its path; borrowed */
 	struct oci_document manifest; /* as many layers as facts.config.diff_ids */
 };
 
@@ -63,17 +66,19 @@ static void picture_done(struct picture *p)
 	oci_document_done(&p->manifest);
 }
 
-static int load(struct store *st, const char *text, struct picture *p, struct mlr_error *err)
+static int load(const struct stores *all, const char *text, struct picture *p, struct mlr_error *err)
 {
 	auto_call(oci_name_done) struct oci_name name = OCI_NAME_INIT;
+	struct store *st = NULL;
 	int r = oci_name_parse(text, &name, err);
 
 	if (r == 0)
-		r = store_image_find_name(st, &name, &p->image, err);
+		r = stores_find(all, &name, &st, &p->image, err);
 	if (r == 0)
 		r = store_facts_get(st, p->image.manifest, &p->facts, err);
 	if (r == 0)
 		r = cli_stored_manifest(st, p->image.manifest, &p->manifest, err);
+	p->store = st ? store_path(st) : NULL;
 	return r;
 }
 
@@ -113,12 +118,14 @@ static int print_json(const struct picture *p)
 
 	cli_time_utc(p->image.pulled, pulled);
 	return cli_print_json(
-		json_pack("{s:s, s:s, s:s?, s:s, s:s?, s:s, s:I, s:o, s:o, s:o, s:o, s:s?, s:s?}",
+		json_pack("{s:s, s:s, s:s?, s:s, s:s?, s:s, s:I, s:o, s:o, s:o, s:o, s:s?, s:s?, "
+			  "s:s?}",
 			"name", p->image.name, "digest", p->image.manifest, "index", p->image.index,
 			"platform", p->image.platform, "created", c->created, "pulled", pulled,
 			"size", (json_int_t)p->image.size, "layers", layers_to_json(p), "env",
 			strv_to_json(&c->env), "entrypoint", strv_to_json(&c->entrypoint), "cmd",
-			strv_to_json(&c->cmd), "user", c->user, "working_dir", c->working_dir));
+			strv_to_json(&c->cmd), "user", c->user, "working_dir", c->working_dir,
+			"store", p->store));
 }
 
 static void print_line(const char *label, const char *value)
@@ -143,6 +150,7 @@ static int print_text(const struct picture *p)
 	char text[CLI_TIME_SIZE];
 
 	print_line("name", p->image.name);
+	print_line("store", p->store);
 	print_line("digest", p->image.manifest);
 	if (p->image.index)
 		print_line("index", p->image.index);
@@ -167,15 +175,19 @@ static int print_text(const struct picture *p)
 
 int cmd_inspect(int argc, char **argv)
 {
-	auto_store struct store *st = NULL;
+	auto_call(stores_close) struct stores all = STORES_INIT;
 	auto_call(picture_done) struct picture p = { .facts = STORE_FACTS_INIT };
 	struct mlr_error err = MLR_ERROR_INIT;
 	struct args a = { 0 };
+	int r;
 
 	cli_parse(&argp, argc, argv, 0, &a);
-	if (cli_open_store(a.common.store, &st, &err) < 0)
+	r = stores_open(a.common.store, &all, &err);
+	if (r == -ENOENT)
+		cli_hint_no_store(&err);
+	if (r < 0)
 		return cli_fail(&err);
-	if (load(st, a.image, &p, &err) < 0)
+	if (load(&all, a.image, &p, &err) < 0)
 		return cli_fail(&err);
 	return a.json ? print_json(&p) : print_text(&p);
 }

@@ -50,6 +50,9 @@ int cli_print_json(json_t *value);
 /* store_open() of a store that must be there, with the way out when it is not. */
 int cli_open_store(const char *dir, struct store **ret, struct mlr_error *err);
 
+/* The way out when there is no store. */
+void cli_hint_no_store(struct mlr_error *err);
+
 /* The manifest of a stored image, its bytes checked. Returns 0, -ENOENT, -EBADMSG, -EPROTO. */
 int cli_stored_manifest(struct store *st, const char *digest, struct oci_document *ret,
 	struct mlr_error *err);
