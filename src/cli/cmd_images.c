@@ -47,9 +47,10 @@ static json_t *to_json(const struct store_image *im)
 	char pulled[CLI_TIME_SIZE];
 
 	cli_time_utc(im->pulled, pulled);
-	return json_pack("{s:s, s:s, s:s?, s:s, s:I, s:s}", "name", im->name, "digest",
+	return json_pack("{s:s, s:s, s:s?, s:s, s:I, s:s, s:s?}", "name", im->name, "digest",
 		im->manifest, "index", im->index, "platform", im->platform, "size",
-		(json_int_t)im->size, "pulled", pulled);
+		(json_int_t)im->size, "pulled", pulled,
+		"source", im->source);
 }
 
 static int print_json(const struct store_image *v, size_t n)

@@ -47,20 +47,6 @@ static const struct argp_option options[] = {
 	{ 0 },
 };
 
-static int parse_bool(const char *s)
-{
-	static const char *const yes[] = { "true", "yes", "1", "on" },
-				 *const no[] = { "false", "no", "0", "off" };
-
-	for (size_t i = 0; i < ARRAY_LEN(yes); i++) {
-		if (strcmp(s, yes[i]) == 0)
-			return 1;
-		if (strcmp(s, no[i]) == 0)
-			return 0;
-	}
-	return -1;
-}
-
 static void parse_jobs(struct args *a, const char *arg, struct argp_state *state)
 {
 	char *end;
@@ -84,7 +70,7 @@ static error_t parse_option(int key, char *arg, struct argp_state *state)
 		a->pull.platform = arg;
 		return 0;
 	case KEY_TLS_VERIFY:
-		a->pull.tls_verify = arg ? parse_bool(arg) : 1;
+		a->pull.tls_verify = arg ? cli_bool(arg) : 1;
 		a->bare_tls_verify = !arg;
 		if (a->pull.tls_verify < 0)
 			argp_error(state, "--tls-verify takes true or false, not '%s'", arg);

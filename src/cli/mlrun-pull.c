@@ -14,6 +14,7 @@ static const struct {
 } commands[] = {
 	{ "pull", cmd_pull },
 	{ "import", cmd_import },
+	{ "inspect", cmd_inspect_remote },
 };
 
 int main(int argc, char **argv)
