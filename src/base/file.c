@@ -13,6 +13,17 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+static int open_resolved(int dirfd, const char *path, const struct open_how *how)
+{
+	long fd;
+
+	/* The kernel answers EAGAIN when a rename raced with ".."; it asks us to try again. */
+	do
+		fd = syscall(SYS_openat2, dirfd, path, how, sizeof(*how));
+	while (fd < 0 && (errno == EAGAIN || errno == EINTR));
+	return fd < 0 ? -errno : (int)fd;
+}
+
 int file_open_in_root(int dirfd, const char *path, int flags, mode_t mode)
 {
 	struct open_how how = {
@@ -20,13 +31,18 @@ int file_open_in_root(int dirfd, const char *path, int flags, mode_t mode)
 		.mode = (flags & (O_CREAT | O_TMPFILE)) ? mode : 0,
 		.resolve = RESOLVE_IN_ROOT | RESOLVE_NO_MAGICLINKS,
 	};
-	long fd;
 
-	/* The kernel answers EAGAIN when a rename raced with ".."; it asks us to try again. */
-	do
-		fd = syscall(SYS_openat2, dirfd, path, &how, sizeof(how));
-	while (fd < 0 && (errno == EAGAIN || errno == EINTR));
-	return fd < 0 ? -errno : (int)fd;
+	return open_resolved(dirfd, path, &how);
+}
+
+int file_open_beneath(int dirfd, const char *path, int flags)
+{
+	struct open_how how = {
+		.flags = (uint64_t)(flags | O_CLOEXEC),
+		.resolve = RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS,
+	};
+
+	return open_resolved(dirfd, path, &how);
 }
 
 ssize_t file_read_full(int fd, void *buf, size_t len)

@@ -23,6 +23,12 @@
 int file_open_in_root(int dirfd, const char *path, int flags, mode_t mode);
 
 /*
+ * openat2(2) beneath dirfd without following any symlink: a path that holds one is -ELOOP, one that
+ * leads out by ".." or a leading '/' is -EXDEV. Else as above; nothing is created.
+ */
+int file_open_beneath(int dirfd, const char *path, int flags);
+
+/*
  * Read a whole file of at most max bytes, with a NUL after the last (not counted in *len).
  *
  *   dirfd  as openat(2)'s; AT_FDCWD allowed

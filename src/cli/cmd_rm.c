@@ -13,6 +13,8 @@ struct args {
 	enum store_remove_how how;
 };
 
+enum { KEY_DEFER = CLI_KEYS };
+
 static error_t parse_option(int key, char *arg, struct argp_state *state)
 {
 	struct args *a = state->input;
@@ -22,7 +24,14 @@ static error_t parse_option(int key, char *arg, struct argp_state *state)
 		state->child_inputs[0] = &a->common;
 		return 0;
 	case 'f':
+		if (a->how == STORE_REMOVE_DEFER)
+			argp_error(state, "--force and --defer exclude each other");
 		a->how = STORE_REMOVE_FORCE;
+		return 0;
+	case KEY_DEFER:
+		if (a->how == STORE_REMOVE_FORCE)
+			argp_error(state, "--force and --defer exclude each other");
+		a->how = STORE_REMOVE_DEFER;
 		return 0;
 	case ARGP_KEY_ARG:
 		strv_add(&a->images, arg);
@@ -37,6 +46,7 @@ static error_t parse_option(int key, char *arg, struct argp_state *state)
 
 static const struct argp_option options[] = {
 	{ "force", 'f', 0, 0, "also an image that was started in on another host or in another PID namespace", 0 },
+	{ "defer", KEY_DEFER, 0, 0, "of an image in use remove the name now; its files go with the next rm or prune after that", 0 },
 	{ 0 },
 };
 static const struct argp argp = {
@@ -52,16 +62,23 @@ static int remove_one(struct store *st, const char *text, enum store_remove_how 
 	auto_call(oci_ref_done) struct oci_ref ref = OCI_REF_INIT;
 	auto_call(store_image_done) struct store_image gone = STORE_IMAGE_INIT;
 	struct mlr_error err = MLR_ERROR_INIT;
+	int r;
 
 	if (oci_ref_parse(text, &ref, &err) < 0)
 		return cli_fail(&err);
-	if (store_image_remove(st, &ref, how, &gone, &err) < 0) {
+	r = store_image_remove(st, &ref, how, &gone, &err);
+	if (r < 0) {
 		auto_free char *name = oci_ref_canonical(&ref);
 
 		mlr_wrap(&err, "rm '%s'", name);
 		return cli_fail(&err);
 	}
-	mlr_info("removed '%s'", gone.name);
+	if (r == 1)
+		mlr_info("removed the name '%s'; its files are in use and go with the next rm or "
+			 "prune after that",
+			gone.name);
+	else
+		mlr_info("removed '%s'", gone.name);
 	return 0;
 }
 

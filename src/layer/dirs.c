@@ -166,6 +166,19 @@ int layer_dirs_apply(struct layer_dirs *d, int root, struct mlr_error *err)
 	return 0;
 }
 
+int layer_dirs_each_closed(const struct layer_dirs *d,
+	int (*fn)(void *ctx, const char *path, struct mlr_error *err), void *ctx,
+	struct mlr_error *err)
+{
+	for (size_t i = 0; i < d->n; i++) {
+		int r = d->named[i].mode & S_IXUSR ? 0 : fn(ctx, d->named[i].path, err);
+
+		if (r < 0)
+			return r;
+	}
+	return 0;
+}
+
 static void collect(const void *node, VISIT visit, void *list)
 {
 	if (visit == postorder || visit == leaf)

@@ -35,6 +35,12 @@ int layer_dirs_hide(struct layer_dirs *d, const char *real, struct mlr_error *er
 /* Give every named directory its mode and time, the deepest first. Returns 0 or -errno. */
 int layer_dirs_apply(struct layer_dirs *d, int root, struct mlr_error *err);
 
+/* Tell, by the path that it was named by, every directory that layer_dirs_apply() will make one
+ * that its owner may not search. Returns 0 or what fn returned. */
+int layer_dirs_each_closed(const struct layer_dirs *d,
+	int (*fn)(void *ctx, const char *path, struct mlr_error *err), void *ctx,
+	struct mlr_error *err);
+
 /* The sets, sorted, "." for the top. */
 void layer_dirs_list(const struct layer_dirs *d, struct strv *implicit, struct strv *hiding);
 

@@ -28,8 +28,8 @@ static int failed(const struct zstd *z, size_t code, struct mlr_error *err)
 	case ZSTD_error_memory_allocation:
 		return mlr_fail(err, ENOMEM, "no memory for the window of the zstd stream");
 	default:
-		return mlr_fail(err, EBADMSG, "the zstd stream is damaged: %s",
-			ZSTD_getErrorName(code));
+		return mlr_fail(
+			err, EBADMSG, "the zstd stream is damaged: %s", ZSTD_getErrorName(code));
 	}
 }
 

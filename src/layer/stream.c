@@ -204,9 +204,9 @@ int layer_stream_open(layer_read_fn read, void *ctx, enum layer_compression comp
 	s->read = read;
 	s->ctx = ctx;
 	s->limits = *limits;
-	s->inflate = comp == LAYER_GZIP ? layer_inflate_gzip() :
-		comp == LAYER_ZSTD	? layer_inflate_zstd() :
-					  NULL;
+	s->inflate = comp == LAYER_GZIP ? layer_inflate_gzip()
+		: comp == LAYER_ZSTD    ? layer_inflate_zstd()
+					: NULL;
 	s->hash = hash_new();
 	pthread_mutex_init(&s->mutex, NULL);
 	pthread_cond_init(&s->changed, NULL);

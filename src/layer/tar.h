@@ -27,21 +27,21 @@ struct layer_member {
 	mode_t mode;        /* permission bits and the sticky bit; set-id bits are dropped */
 	int64_t uid, gid;   /* as the tar says; nothing is ever given to them */
 	struct timespec mtime;
-	uint64_t size;      /* of a regular file, holes included */
+	uint64_t size;                    /* of a regular file, holes included */
 	const struct layer_xattr *xattrs; /* n_xattrs of them; files and directories only */
 	size_t n_xattrs;
-	int verbatim;       /* a regular file whose data() are, in order, its size bytes of the tar */
+	int verbatim; /* a regular file whose data() are, in order, its size bytes of the tar */
 };
 
 /*
  * Who takes the members. Every function returns 0, or -errno with err set to end the reading.
  *
- * A file is file(), then data() for each stretch that is not a hole, in rising order of offset, then
- * file_end(). whiteout's path names what is hidden ("a/b" for a member "a/.wh.b"); opaque's is the
- * directory. Devices and AUFS's own marks are not told.
+ * A file is file(), then data() for each stretch that is not a hole, in rising order of offset,
+ * then file_end(). whiteout's path names what is hidden ("a/b" for a member "a/.wh.b"); opaque's is
+ * the directory. Devices and AUFS's own marks are not told.
  *
- * raw may be NULL. Else it gets every byte of the tar that is no data of a verbatim file: the tar is
- * what raw() and the verbatim files' data() were given, in order of raw() and file(). It may be
+ * raw may be NULL. Else it gets every byte of the tar that is no data of a verbatim file: the tar
+ * is what raw() and the verbatim files' data() were given, in order of raw() and file(). It may be
  * called between the data() of other files.
  */
 struct layer_sink {

@@ -5,13 +5,17 @@
 #include "layer/writer.h"
 
 #include <errno.h>
+#include <limits.h>
 #include <string.h>
+#include <sys/stat.h>
 
 /* One layer being unpacked, and the file of it at hand. */
 struct unpacking {
 	struct layer_writer writer;
-	int fd;       /* -1 between files */
-	uint64_t end; /* of the data so far */
+	struct layer_recorder *recorder; /* NULL: none */
+	int fd;                          /* -1 between files */
+	uint64_t end;                    /* of the data so far */
+	int raw;                         /* its data go into the record */
 };
 
 static void unpacking_done(struct unpacking *u)
@@ -19,6 +23,18 @@ static void unpacking_done(struct unpacking *u)
 	if (u->fd >= 0)
 		close(u->fd);
 	layer_writer_done(&u->writer);
+	layer_recorder_free(u->recorder);
+}
+
+/* Name a file's data in the record, where they can be read again from the tree. */
+static int record_file(struct unpacking *u, const struct layer_member *m, struct mlr_error *err)
+{
+	char real[PATH_MAX];
+
+	if (!m->verbatim || m->size == 0)
+		return 0; /* all of it is raw already */
+	u->raw = !(m->mode & S_IRUSR) || layer_writer_real_path(&u->writer, m, real) < 0;
+	return u->raw ? 0 : layer_recorder_file(u->recorder, real, m->size, err);
 }
 
 static int on_file(void *ctx, const struct layer_member *m, struct mlr_error *err)
@@ -30,7 +46,8 @@ static int on_file(void *ctx, const struct layer_member *m, struct mlr_error *er
 		return fd;
 	u->fd = fd;
 	u->end = 0;
-	return 0;
+	u->raw = 0;
+	return u->recorder ? record_file(u, m, err) : 0;
 }
 
 /* What a sparse file leaves out stays a hole. */
@@ -39,6 +56,12 @@ static int on_data(void *ctx, const void *data, size_t len, uint64_t offset, str
 	struct unpacking *u = ctx;
 	const char *buf = data;
 
+	if (u->raw) {
+		int r = layer_recorder_raw(u->recorder, data, len, err);
+
+		if (r < 0)
+			return r;
+	}
 	u->end = offset + len;
 	while (len > 0) {
 		ssize_t n = pwrite(u->fd, buf, len, (off_t)offset);
@@ -107,6 +130,13 @@ static int on_opaque(void *ctx, const char *path, struct mlr_error *err)
 	return layer_writer_opaque(&u->writer, path, err);
 }
 
+static int on_raw(void *ctx, const void *buf, size_t len, struct mlr_error *err)
+{
+	struct unpacking *u = ctx;
+
+	return layer_recorder_raw(u->recorder, buf, len, err);
+}
+
 static const struct layer_sink sink = {
 	.file = on_file,
 	.data = on_data,
@@ -119,6 +149,26 @@ static const struct layer_sink sink = {
 	.opaque = on_opaque,
 };
 
+/* The members, then what is known only after the last. */
+static int unpack(struct unpacking *u, layer_read_fn read, void *ctx, enum layer_compression comp,
+	const struct layer_limits *limits, struct layer_result *res, struct mlr_error *err)
+{
+	struct layer_sink told = sink;
+	int r;
+
+	if (u->recorder)
+		told.raw = on_raw;
+	/* The top, too, is used without having been named, until it is. */
+	r = layer_dirs_imply(&u->writer.dirs, "", err);
+	if (r == 0)
+		r = layer_tar_read(read, ctx, comp, limits, &told, u, res, err);
+	if (r == 0)
+		r = layer_writer_finish(&u->writer, err);
+	if (r == 0 && u->recorder)
+		r = layer_recorder_end(u->recorder, err);
+	return r;
+}
+
 void layer_result_done(struct layer_result *r)
 {
 	strv_done(&r->implicit);
@@ -127,19 +177,19 @@ void layer_result_done(struct layer_result *r)
 }
 
 int layer_unpack_limited(layer_read_fn read, void *ctx, enum layer_compression comp, int tree_fd,
-	const struct layer_limits *limits, struct layer_result *ret, struct mlr_error *err)
+	int record_fd, const struct layer_limits *limits, struct layer_result *ret,
+	struct mlr_error *err)
 {
 	struct layer_result res = LAYER_RESULT_INIT;
 	auto_call(unpacking_done) struct unpacking u = { .fd = -1 };
-	int r;
+	int r = 0;
 
 	layer_writer_init(&u.writer, tree_fd, limits->dir_memory);
-	/* The top, too, is used without having been named, until it is. */
-	r = layer_dirs_imply(&u.writer.dirs, "", err);
+	if (record_fd >= 0)
+		r = layer_recorder_new(record_fd, &u.recorder, err);
+	u.writer.recorder = u.recorder;
 	if (r == 0)
-		r = layer_tar_read(read, ctx, comp, limits, &sink, &u, &res, err);
-	if (r == 0)
-		r = layer_writer_finish(&u.writer, err);
+		r = unpack(&u, read, ctx, comp, limits, &res, err);
 	if (r < 0)
 		return r;
 	layer_dirs_list(&u.writer.dirs, &res.implicit, &res.hiding);
@@ -148,9 +198,9 @@ int layer_unpack_limited(layer_read_fn read, void *ctx, enum layer_compression c
 }
 
 int layer_unpack(layer_read_fn read, void *ctx, enum layer_compression comp, int tree_fd,
-	struct layer_result *ret, struct mlr_error *err)
+	int record_fd, struct layer_result *ret, struct mlr_error *err)
 {
 	static const struct layer_limits limits = LAYER_LIMITS_DEFAULT;
 
-	return layer_unpack_limited(read, ctx, comp, tree_fd, &limits, ret, err);
+	return layer_unpack_limited(read, ctx, comp, tree_fd, record_fd, &limits, ret, err);
 }

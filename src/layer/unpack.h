@@ -51,7 +51,10 @@ struct layer_result {
 	struct strv implicit, hiding;
 };
 
-#define LAYER_RESULT_INIT { 0 }
+#define LAYER_RESULT_INIT \
+	{                 \
+		0         \
+	}
 
 void layer_result_done(struct layer_result *r);
 
@@ -69,21 +72,27 @@ struct layer_limits {
 
 #define LAYER_DEPTH_MAX 256
 /* 8 million members, 1 TiB, 256-fold from 1 GiB on (deflate's own limit is 1032), 32 MiB. */
-#define LAYER_LIMITS_DEFAULT { 8u << 20, 1ull << 40, 256, 1u << 30, 32u << 20 }
+#define LAYER_LIMITS_DEFAULT                                   \
+	{                                                      \
+		8u << 20, 1ull << 40, 256, 1u << 30, 32u << 20 \
+	}
 
 /*
  * Unpack one layer into an empty directory.
  *
- *   tree_fd  the directory; stays the caller's
- *   limits   LAYER_LIMITS_DEFAULT where not given
+ *   tree_fd    the directory; stays the caller's
+ *   record_fd  an empty file to write the layer's record to (layer/record.h), -1 for none; the
+ *              caller's
+ *   limits     LAYER_LIMITS_DEFAULT where not given
  *
  * Returns 0; -EPROTO for a broken or truncated archive, -EBADMSG for a broken compressed stream,
  * -ELOOP, -ENOTDIR and the like for archives that try to leave the tree, -ENOSPC, -EDQUOT from the
  * file system, -EFBIG past a limit. Afterwards the tree may hold part of the layer: drop it.
  */
 int layer_unpack(layer_read_fn read, void *ctx, enum layer_compression comp, int tree_fd,
-	struct layer_result *ret, struct mlr_error *err);
+	int record_fd, struct layer_result *ret, struct mlr_error *err);
 int layer_unpack_limited(layer_read_fn read, void *ctx, enum layer_compression comp, int tree_fd,
-	const struct layer_limits *limits, struct layer_result *ret, struct mlr_error *err);
+	int record_fd, const struct layer_limits *limits, struct layer_result *ret,
+	struct mlr_error *err);
 
 #endif

@@ -3,6 +3,7 @@
 #include "base/cleanup.h"
 #include "base/file.h"
 #include "base/log.h"
+#include "base/memory.h"
 #include "layer/path.h"
 #include "layer/whiteout.h"
 
@@ -37,14 +38,17 @@ static int imply(void *ctx, const char *real, struct mlr_error *err)
 	return layer_dirs_imply(&w->dirs, real, err);
 }
 
-/* Open a directory by one system call, which is the rule; what is missing is made by walking. */
+/* Open a directory by one system call, which is the rule; what is missing is made by walking, and
+ * what is reached through symlinks is walked to learn its real path. */
 static int open_parent(struct layer_writer *w, const char *dir, struct mlr_error *err)
 {
-	int fd = file_open_in_root(w->root, *dir ? dir : ".", O_PATH | O_DIRECTORY, 0);
+	int fd = file_open_beneath(w->root, *dir ? dir : ".", O_PATH | O_DIRECTORY);
 
-	if (fd == -ENOENT || fd == -ENOTDIR || fd == -ENOSYS)
-		return layer_path_walk(w->root, dir, imply, w, NULL, err);
-	if (fd < 0)
+	if (fd >= 0)
+		strcpy(w->parent_real, dir);
+	else if (fd == -ENOENT || fd == -ENOTDIR || fd == -ELOOP || fd == -ENOSYS)
+		return layer_path_walk(w->root, dir, imply, w, w->parent_real, err);
+	else
 		return mlr_fail(err, -fd, "directory '%s': %s", dir, strerror(-fd));
 	return fd;
 }
@@ -82,7 +86,16 @@ static int enter(struct layer_writer *w, const char *path, const char **name, st
 /* Remove what has a name that something else shall have. A kept parent may have led through it. */
 static int make_way(struct layer_writer *w, const char *name, struct mlr_error *err)
 {
+	auto_free char *real = NULL;
+	int r = 0;
+
 	w->parent_known = 0;
+	if (w->recorder) {
+		real = xasprintf("%s%s%s", w->parent_real, *w->parent_real ? "/" : "", name);
+		r = layer_recorder_keep(w->recorder, w->parent_fd, name, real, err);
+	}
+	if (r < 0)
+		return r;
 	return file_remove_tree(w->parent_fd, name, err);
 }
 
@@ -157,6 +170,16 @@ int layer_writer_file_end(int fd, const struct layer_member *m, struct mlr_error
 	if (futimens(fd, ts) < 0)
 		return mlr_fail_errno(err, "set its time");
 	return 0;
+}
+
+int layer_writer_real_path(
+	const struct layer_writer *w, const struct layer_member *m, char real[PATH_MAX])
+{
+	const char *slash = strrchr(m->path, '/');
+	int n = snprintf(real, PATH_MAX, "%s%s%s", w->parent_real, *w->parent_real ? "/" : "",
+		slash ? slash + 1 : m->path);
+
+	return n < PATH_MAX ? 0 : -ENAMETOOLONG;
 }
 
 /* A directory that is named now may have been used before, under whatever path. */
@@ -395,6 +418,18 @@ static int drop_idle_whiteouts(int root, const char *dir, struct mlr_error *err)
 	return r;
 }
 
+/* What lies below a directory that its owner may not search can't be read again: keep it. */
+static int keep_unreachable(void *ctx, const char *path, struct mlr_error *err)
+{
+	struct layer_writer *w = ctx;
+	char real[PATH_MAX];
+	auto_close int fd = layer_path_walk(w->root, path, NULL, NULL, real, err);
+
+	if (fd == -ENOENT || fd == -ENOTDIR || fd == -ELOOP)
+		return 0; /* something else has taken its place */
+	return fd < 0 ? fd : layer_recorder_keep(w->recorder, fd, ".", real, err);
+}
+
 int layer_writer_finish(struct layer_writer *w, struct mlr_error *err)
 {
 	auto_strv struct strv implicit = STRV_INIT, hiding = STRV_INIT;
@@ -402,6 +437,12 @@ int layer_writer_finish(struct layer_writer *w, struct mlr_error *err)
 	layer_dirs_list(&w->dirs, &implicit, &hiding);
 	for (size_t i = 0; i < hiding.n; i++) {
 		int r = drop_idle_whiteouts(w->root, hiding.v[i], err);
+
+		if (r < 0)
+			return r;
+	}
+	if (w->recorder) {
+		int r = layer_dirs_each_closed(&w->dirs, keep_unreachable, w, err);
 
 		if (r < 0)
 			return r;

@@ -8,6 +8,7 @@
 
 #include "base/error.h"
 #include "layer/dirs.h"
+#include "layer/recorder.h"
 #include "layer/tar.h"
 
 #include <limits.h>
@@ -16,10 +17,13 @@
 
 struct layer_writer {
 	int root; /* borrowed */
+	struct layer_recorder
+		*recorder; /* borrowed, may be NULL: told of files that are replaced */
 	struct layer_dirs dirs;
 
 	/* The parent of the member before, kept because the next one often has the same. */
 	char parent[PATH_MAX];
+	char parent_real[PATH_MAX]; /* the same without symlinks */
 	int parent_fd;
 	int parent_known; /* 0: nothing is kept, or what it was reached through has changed */
 	int parent_hides; /* it is in dirs.hiding */
@@ -32,6 +36,10 @@ void layer_writer_done(struct layer_writer *w);
  * layer_writer_file_end(), which sets xattrs, mode and time but does not close. */
 int layer_writer_file(struct layer_writer *w, const struct layer_member *m, struct mlr_error *err);
 int layer_writer_file_end(int fd, const struct layer_member *m, struct mlr_error *err);
+
+/* The path, without symlinks, of a file just made. Returns 0, -ENAMETOOLONG. */
+int layer_writer_real_path(
+	const struct layer_writer *w, const struct layer_member *m, char real[PATH_MAX]);
 
 /* A directory, xattrs included. Its mode and time come at the finish. */
 int layer_writer_dir(struct layer_writer *w, const struct layer_member *m, struct mlr_error *err);

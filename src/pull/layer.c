@@ -1,6 +1,7 @@
 #include "pull/layer.h"
 
 #include "base/cleanup.h"
+#include "layer/record.h"
 #include "layer/unpack.h"
 #include "pull/queue.h"
 #include "rootfs/flatten.h"
@@ -55,17 +56,20 @@ static enum layer_compression sniff(struct queue *q, const struct oci_layer *lay
 
 /* Run the pipeline. Where both ends fail, the source's failure is the cause, unless it only tells
  * that the reader has left. */
-static int stream(
-	struct download *d, int tree_fd, struct layer_result *result, struct mlr_error *err)
+static int stream(struct download *d, struct store_tree *tree, struct layer_result *result,
+	struct mlr_error *err)
 {
+	auto_close int record = store_tree_note_open(tree, LAYER_RECORD_NAME, err);
 	pthread_t thread;
 	int r;
 
+	if (record < 0)
+		return record;
 	r = pthread_create(&thread, NULL, download_main, d);
 	if (r != 0)
 		return mlr_fail(err, r, "start a thread: %s", strerror(r));
-	r = layer_unpack(
-		queue_get, d->queue, sniff(d->queue, d->layer), tree_fd, result, err);
+	r = layer_unpack(queue_get, d->queue, sniff(d->queue, d->layer), store_tree_fd(tree),
+		record, result, err);
 	queue_leave(d->queue);
 	pthread_join(thread, NULL);
 
@@ -99,7 +103,7 @@ int layer_bring(struct store *st, struct pull_source *source, const struct oci_l
 	if (r < 0)
 		return r;
 	d.queue = queue;
-	r = stream(&d, store_tree_fd(tree), &result, err);
+	r = stream(&d, tree, &result, err);
 	if (r < 0)
 		return r;
 	if (strcmp(result.diff_id, diff_id) != 0)

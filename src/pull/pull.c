@@ -185,6 +185,23 @@ static int is_up_to_date(struct pull *p, struct pull_result *ret, struct mlr_err
 	return 1;
 }
 
+/* From here on nobody removes what we find or bring; the rest of the store is not our concern. */
+static int hold_parts(struct pull *p, struct mlr_error *err)
+{
+	const struct resolved *res = &p->res;
+	auto_strv struct strv digests = STRV_INIT;
+
+	strv_add(&digests, res->manifest.digest);
+	strv_add(&digests, res->layers.config.digest);
+	if (res->index.data)
+		strv_add(&digests, res->index.digest);
+	for (size_t i = 0; i < res->layers.n_layers; i++) {
+		strv_add(&digests, res->config.diff_ids.v[i]);
+		strv_add(&digests, res->layers.layers[i].blob.digest);
+	}
+	return store_hold_only(p->st, &digests, err);
+}
+
 static void show_layers(struct pull *p)
 {
 	const struct oci_document *m = &p->res.layers;
@@ -324,7 +341,7 @@ static int run(struct pull *p, struct pull_result *ret, struct mlr_error *err)
 		return r < 0 ? r : 0;
 	r = resolve(p->source, &p->want, &p->res, err);
 	if (r == 0)
-		r = store_hold(p->st, err); /* from here on nobody removes what we find */
+		r = hold_parts(p, err);
 	if (r < 0)
 		return r;
 
@@ -358,14 +375,16 @@ int pull_image(struct store *st, const struct oci_name *what, const struct pull_
 	r = run(&p, &result, err);
 	store_set_cancelled(st, NULL, NULL);
 	if (r < 0) {
+		if (store_hold_check(st, err) < 0)
+			r = -ESTALE;
 		if ((r == -ENOSPC || r == -EDQUOT) && err)
 			tell_full(&p, err);
 		mlr_wrap(err, "%s '%s'", what->transport == OCI_ANY_FILE ? "import" : "pull",
 			p.told);
 		return r;
 	}
-	/* After the work, and not when there was none: an unchanged image costs one request. */
-	if (!result.up_to_date)
+	/* After the work; where there was none, an unchanged image costs one request and a look. */
+	if (!result.up_to_date || store_has_work(st))
 		store_sweep(st);
 	*ret = result;
 	result = (struct pull_result)PULL_RESULT_INIT;

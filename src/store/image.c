@@ -6,6 +6,7 @@
 #include "base/path.h"
 #include "oci/digest.h"
 #include "store/facts.h"
+#include "store/hold.h"
 #include "store/image_file.h"
 #include "store/json.h"
 #include "store/tree.h"
@@ -15,6 +16,7 @@
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 void store_image_done(struct store_image *im)
 {
@@ -314,5 +316,10 @@ int store_image_put(struct store *st, const struct store_image *im, struct mlr_e
 	if (!o)
 		return mlr_fail(err, ENOMEM, "name image '%s': no memory", im->name);
 	store_image_path(im->name, path);
-	return store_json_write(st, path, o, err);
+	r = store_json_write(st, path, o, err);
+	if (r == 0 && store_hold_is_lost(st) && check_whole(st, im, NULL) < 0) {
+		unlinkat(store_fd(st), path, 0); /* a remover saw nothing that it had to spare */
+		return store_hold_lost(st, err);
+	}
+	return r;
 }

@@ -47,7 +47,7 @@ int store_image_put(struct store *st, const struct store_image *im, struct mlr_e
 int store_image_list(struct store *st, struct store_image **ret, size_t *n, struct mlr_error *err);
 void store_images_free(struct store_image *v, size_t n);
 
-enum store_remove_how { STORE_REMOVE_UNUSED, STORE_REMOVE_FORCE };
+enum store_remove_how { STORE_REMOVE_UNUSED, STORE_REMOVE_FORCE, STORE_REMOVE_DEFER };
 
 /*
  * Forget a name, and then delete what no other name needs: manifest, configuration, facts, trees;
@@ -55,10 +55,15 @@ enum store_remove_how { STORE_REMOVE_UNUSED, STORE_REMOVE_FORCE };
  * Renames away first and deletes later, so that no process sees half a tree.
  *
  *   how    STORE_REMOVE_FORCE: in spite of processes of other hosts or PID namespaces, of which
- *          nobody here can see whether they still run; never of one that runs here
+ *          nobody here can see whether they still run; never of one that runs here.
+ *          STORE_REMOVE_DEFER: of an image in use only the name goes; its files go with the next
+ *          rm or prune after its last process
  *   ret    the image that the reference found and that is gone, for store_image_done(); may be NULL
  *
- * Returns 0, -ENOENT, or -EBUSY naming the process that runs in it, or may.
+ * Waits for other processes that remove; what pulls at work count on stays.
+ *
+ * Returns 0; 1 when files were left as deferred; -ENOENT; or -EBUSY naming the process that runs
+ * in it, or may.
  */
 int store_image_remove(struct store *st, const struct oci_ref *ref, enum store_remove_how how,
 	struct store_image *ret, struct mlr_error *err);

@@ -1,6 +1,7 @@
 #include "store/lease.h"
 
 #include "base/cleanup.h"
+#include "base/file.h"
 #include "base/log.h"
 #include "oci/digest.h"
 #include "store/process.h"
@@ -15,7 +16,18 @@
 
 #define FOREIGN_SECONDS (7 * 24 * 3600) /* how long a lease of another host or PID namespace counts */
 #define SWEEP_EVERY     256 /* one lease in so many cleans up, so that they do not pile up */
+#define USE_SECONDS     3600 /* how exactly an image's last use is known: a write an hour */
 #define HEX             64
+
+/* The job in a lease; "" when there is none. */
+static void read_job(int dir, const char *name, char job[STORE_JOB_SIZE])
+{
+	auto_close int fd = openat(dir, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+	ssize_t n = fd < 0 ? 0 : file_read_full(fd, job, STORE_JOB_SIZE - 1);
+
+	job[n > 0 ? n : 0] = '\0';
+	job[strcspn(job, "\n")] = '\0';
+}
 
 /* Is the lease still meant? Deletes it when not. */
 static int judge(
@@ -28,7 +40,11 @@ static int judge(
 	if (store_process_parse(name + HEX + 1, &p) < 0 ||
 		fstatat(dir, name, &sb, AT_SYMLINK_NOFOLLOW) < 0)
 		return 0;
+	memset(ret, 0, sizeof(*ret));
 	alive = store_process_alive(&p, self);
+	read_job(dir, name, ret->job);
+	if (alive < 0 && ret->job[0])
+		alive = store_job_alive(ret->job);
 	if (alive == 0 || (alive < 0 && time(NULL) - sb.st_mtime >= FOREIGN_SECONDS)) {
 		unlinkat(dir, name, 0);
 		return 0;
@@ -59,11 +75,26 @@ static const char *next(DIR *d, const char *hex)
 	return NULL;
 }
 
+/* Facts that were not touched for an hour are: that is the time of the last use, for prune. */
+static int touch_facts(struct store *st, const char *hex)
+{
+	char facts[96];
+	struct stat sb;
+
+	snprintf(facts, sizeof(facts), "facts/%.64s.json", hex);
+	if (fstatat(store_fd(st), facts, &sb, 0) < 0)
+		return -errno;
+	if (time(NULL) - sb.st_mtime >= USE_SECONDS &&
+		utimensat(store_fd(st), facts, NULL, 0) < 0)
+		mlr_debug("store: last use: %s", strerror(errno));
+	return 0;
+}
+
 int store_lease_take(struct store *st, const char *manifest, struct mlr_error *err)
 {
 	struct store_process self;
 	const char *hex = oci_digest_hex(manifest);
-	char who[STORE_PROCESS_NAME], path[280], facts[96];
+	char who[STORE_PROCESS_NAME], path[280], job[STORE_JOB_SIZE];
 	int fd, r = store_process_self(&self);
 
 	if (r < 0)
@@ -81,12 +112,14 @@ int store_lease_take(struct store *st, const char *manifest, struct mlr_error *e
 		}
 		return mlr_fail_errno(err, "take a lease in '%s/leases'", store_path(st));
 	}
+	store_job_self(job);
+	if (fd >= 0 && job[0] && file_write_all(fd, job, strlen(job)) < 0)
+		mlr_debug("store: the lease does not name its job: %s", strerror(errno));
 	if (fd >= 0)
 		close(fd);
 
 	/* rm takes the facts away before it looks at the leases, so one of us sees the other. */
-	snprintf(facts, sizeof(facts), "facts/%.64s.json", hex);
-	if (faccessat(store_fd(st), facts, F_OK, 0) < 0 && errno == ENOENT) {
+	if (touch_facts(st, hex) == -ENOENT) {
 		unlinkat(store_fd(st), path, 0);
 		return mlr_fail(err, ENOENT, "image %s is no longer in store '%s'", manifest,
 			store_path(st));
@@ -118,6 +151,15 @@ int store_lease_held(struct store *st, const char *manifest, struct store_lease 
 	if (d)
 		closedir(d);
 	return found;
+}
+
+int64_t store_lease_last_use(struct store *st, const char *manifest)
+{
+	char facts[96];
+	struct stat sb;
+
+	snprintf(facts, sizeof(facts), "facts/%.64s.json", oci_digest_hex(manifest));
+	return fstatat(store_fd(st), facts, &sb, 0) < 0 ? 0 : sb.st_mtime;
 }
 
 void store_lease_drop(struct store *st, const char *manifest)

@@ -1,12 +1,16 @@
 /*
  * Leases: a running container tells that its image is in use, so that rm leaves it alone.
  * Nobody stays behind to take a lease back; whether it is still meant is judged by /proc:
- * host, boot, PID namespace, pid and the process's start time are the lease's name.
+ * host, boot, PID namespace, pid and the process's start time are the lease's name. Its content is
+ * the Slurm job, by which it is judged from other nodes.
+ *
+ * Taking one also tells the time of an image's last use: that of its facts file, to the hour.
  */
 #ifndef MLR_STORE_LEASE_H
 #define MLR_STORE_LEASE_H
 
 #include "base/error.h"
+#include "store/job.h"
 #include "store/store.h"
 
 #include <stdint.h>
@@ -26,13 +30,18 @@ struct store_lease {
 	pid_t pid;
 	int64_t since;  /* seconds since 1970 */
 	int here;       /* it is of this host (but perhaps of another PID namespace) */
-	int is_running; /* seen here and now; else of another host or PID namespace */
+	int is_running; /* seen here and now, or its job; else of another host or PID namespace */
+	char job[STORE_JOB_SIZE]; /* "" outside Slurm */
 };
 
 /* Returns 1 and one such process when the image is in use, one seen running if there is, else 0.
- * Leases whose process on this host and boot has ended are deleted on the way. A lease of another
- * host or PID namespace counts for seven days, as nobody here can see whether it still runs. */
+ * Leases whose process on this host and boot has ended are deleted on the way, and those of
+ * other hosts and PID namespaces whose Slurm job has; any other of these counts for seven days, as
+ * nobody here can see whether it still runs. */
 int store_lease_held(struct store *st, const char *manifest, struct store_lease *ret);
+
+/* When a process last used an image, to the hour, in seconds since 1970; 0 when it has no facts. */
+int64_t store_lease_last_use(struct store *st, const char *manifest);
 
 /* Delete every lease on an image that is gone. */
 void store_lease_drop(struct store *st, const char *manifest);

@@ -1,119 +1,154 @@
 #include "store/lock.h"
 
 #include "base/cleanup.h"
+#include "base/file.h"
 #include "base/log.h"
-#include "store/handle.h"
-#include "store/process.h"
+#include "base/memory.h"
+#include "store/hold.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/file.h>
 #include <sys/stat.h>
-#include <time.h>
 
-#define TELL_AFTER_MS 2000 /* a shorter wait is nobody's worry */
-#define NAP_MIN_MS    5
-#define NAP_MAX_MS    100
+#define OWNER_SIZE (17 + STORE_HOLD_NAME)
 
-static void nap(int ms)
+struct store_lock {
+	struct store *st;
+	char *path;
+	char owner[OWNER_SIZE]; /* "<16 hex> <hold>", the first word this lock's alone */
+};
+
+static void lock_free(struct store_lock *l)
 {
-	struct timespec ts = { ms / 1000, (long)(ms % 1000) * 1000000 };
-
-	nanosleep(&ts, NULL);
+	free(l->path);
+	free(l);
 }
 
-/* Say who holds the lock; the file holds "PID HOST" when somebody has it for himself. */
-static void tell(int fd, const char *what)
+/* Who holds it. -ENOENT: nobody. */
+static int read_owner(struct store *st, const char *path, char owner[OWNER_SIZE])
 {
-	char buf[128] = "", host[STORE_HOST_SIZE] = "";
-	long pid = 0;
-	ssize_t n = pread(fd, buf, sizeof(buf) - 1, 0);
+	auto_free char *file = xasprintf("%s/owner", path), *text = NULL;
+	int r = file_read(store_fd(st), file, OWNER_SIZE - 1, &text, NULL, NULL);
 
-	if (n > 0 && sscanf(buf, "%ld %64s", &pid, host) == 2)
-		mlr_info("waiting for process %ld on '%s', which is %s", pid, host, what);
-	else
-		mlr_info("waiting for another process, which is %s", what);
+	if (r == -ESTALE)
+		return -ENOENT;
+	if (r < 0)
+		return r;
+	snprintf(owner, OWNER_SIZE, "%s", text);
+	return strlen(owner) > 17 && owner[16] == ' ' ? 0 : -EPROTO;
 }
 
-/* Write who we are into a lock of our own, for those who wait. Nobody depends on it. */
-static void sign(int fd)
+static void broken_path(const char owner[OWNER_SIZE], char path[48])
 {
-	char host[STORE_HOST_SIZE], line[96];
-	int n;
-
-	store_process_host(host);
-	n = snprintf(line, sizeof(line), "%ld %s\n", (long)getpid(), host);
-	if (ftruncate(fd, 0) < 0 || pwrite(fd, line, (size_t)n, 0) != n)
-		mlr_debug("lock: cannot sign: %s", strerror(errno));
+	snprintf(path, 48, "tmp/broken.%.16s", owner);
 }
 
-int store_lock_change(struct store *st, int fd, const char *path, enum store_lock_how how,
-	const char *what, struct mlr_error *err)
+/*
+ * Take the lock with this owner away. Of two that want to break it the second finds it gone, or
+ * another's already: what it moved then goes back.
+ */
+static void take_away(struct store *st, const char *path, const char owner[OWNER_SIZE])
 {
-	int op = (how == STORE_LOCK_SHARED ? LOCK_SH : LOCK_EX) | LOCK_NB;
-	int waited_ms = 0, told = 0, ms = NAP_MIN_MS;
+	char to[48], moved[OWNER_SIZE] = "";
+	int fd = store_fd(st);
 
-	/* Asking again and again instead of sleeping in flock(2) lets us say whom we wait for. */
-	while (flock(fd, op) < 0) {
-		if (errno == EINTR)
+	broken_path(owner, to);
+	if (renameat(fd, path, fd, to) < 0)
+		return;
+	read_owner(st, to, moved);
+	if (moved[0] && strcmp(moved, owner) != 0 && renameat(fd, to, fd, path) == 0)
+		return;
+	file_remove_tree(fd, to, NULL);
+}
+
+/* A directory that holds the owner's file: a name that is not empty cannot be renamed over. */
+static int make_private(const struct store_lock *l, const char *dir, struct mlr_error *err)
+{
+	auto_free char *file = xasprintf("%s/owner", dir);
+	int top = store_fd(l->st), r;
+	auto_close int fd = -1;
+
+	if (mkdirat(top, dir, 0755) < 0)
+		return mlr_fail_errno(err, "create directory '%s/%s'", store_path(l->st), dir);
+	fd = openat(top, file, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0644);
+	if (fd < 0)
+		return mlr_fail_errno(err, "create '%s/%s'", store_path(l->st), file);
+	r = file_write_all(fd, l->owner, strlen(l->owner));
+	if (r < 0)
+		mlr_fail(err, -r, "write '%s/%s': %s", store_path(l->st), file, strerror(-r));
+	return r;
+}
+
+static int wait_and_rename(
+	const struct store_lock *l, const char *dir, const char *what, struct mlr_error *err)
+{
+	auto_call(store_wait_done) struct store_wait w = STORE_WAIT_INIT(l->st, what);
+	int fd = store_fd(l->st), r;
+
+	while (renameat(fd, dir, fd, l->path) < 0) {
+		char owner[OWNER_SIZE];
+
+		if (errno != EEXIST && errno != ENOTEMPTY)
+			return mlr_fail_errno(
+				err, "rename '%s' to '%s/%s'", dir, store_path(l->st), l->path);
+		r = read_owner(l->st, l->path, owner);
+		if (r == -EPROTO) /* nothing of ours */
+			return mlr_fail(err, EPROTO, "'%s/%s' is no lock of mlrun's",
+				store_path(l->st), l->path);
+		if (r == 0 && !store_wait_alive(&w, owner + 17)) {
+			mlr_debug("store: '%s' is broken: its holder ended", l->path);
+			take_away(l->st, l->path, owner);
 			continue;
-		if (errno != EWOULDBLOCK) {
-			int r = mlr_fail_errno(err, "lock '%s'", path);
-
-			mlr_hint(err,
-				"the store's file system must support flock; choose another "
-				"directory with --store or MLRUN_STORE");
+		}
+		r = store_wait_nap(&w, r == 0 ? owner + 17 : "", err);
+		if (r < 0)
 			return r;
-		}
-		if (how == STORE_LOCK_TRY)
-			return mlr_fail(
-				err, EWOULDBLOCK, "lock '%s': another process is %s", path, what);
-		if (st->cancelled && st->cancelled(st->cancelled_ctx))
-			return mlr_fail(err, ECANCELED, "interrupted");
-		if (waited_ms >= TELL_AFTER_MS && !told) {
-			tell(fd, what);
-			told = 1;
-		}
-		nap(ms);
-		waited_ms += ms;
-		ms = ms * 2 < NAP_MAX_MS ? ms * 2 : NAP_MAX_MS;
 	}
-	if (how != STORE_LOCK_SHARED)
-		sign(fd);
 	return 0;
 }
 
-int store_lock(struct store *st, const char *path, enum store_lock_how how, const char *what,
+int store_lock_take(struct store *st, const char *path, const char *what, struct store_lock **ret,
 	struct mlr_error *err)
 {
-	for (;;) {
-		auto_close int fd =
-			openat(store_fd(st), path, O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0644);
-		struct stat mine, there;
-		int r;
+	struct store_lock *l = xcalloc(1, sizeof(*l));
+	auto_free char *dir = NULL;
+	char id[17];
+	int r;
 
-		if (fd < 0)
-			return mlr_fail_errno(err, "open lock '%s/%s'", store_path(st), path);
-		r = store_lock_change(st, fd, path, how, what, err);
-		if (r < 0)
-			return r;
-
-		/* The holder before us may have removed the file: then nobody else would see our
-		 * lock. */
-		if (fstat(fd, &mine) == 0 &&
-			fstatat(store_fd(st), path, &there, AT_SYMLINK_NOFOLLOW) == 0 &&
-			mine.st_ino == there.st_ino && mine.st_dev == there.st_dev)
-			return take_fd(&fd);
+	store_random_hex(id);
+	l->st = st;
+	l->path = xstrdup(path);
+	snprintf(l->owner, sizeof(l->owner), "%s %s", id, store_hold_name(st));
+	dir = xasprintf("tmp/new-%s.%s", id, store_hold_name(st));
+	r = make_private(l, dir, err);
+	if (r == 0)
+		r = wait_and_rename(l, dir, what, err);
+	if (r < 0) {
+		file_remove_tree(store_fd(st), dir, NULL);
+		lock_free(l);
+		return r;
 	}
+	*ret = l;
+	return 0;
 }
 
-void store_lock_remove(struct store *st, const char *path, int *fd)
+void store_lock_release(struct store_lock *l)
 {
-	if (*fd < 0)
+	char owner[OWNER_SIZE];
+
+	if (!l)
 		return;
-	unlinkat(store_fd(st), path, 0);
-	flock(*fd, LOCK_UN); /* also when a child that was forked meanwhile has a copy */
-	close(take_fd(fd));
+	if (read_owner(l->st, l->path, owner) == 0 && strcmp(owner, l->owner) == 0)
+		take_away(l->st, l->path, owner);
+	lock_free(l);
+}
+
+void store_lock_sweep(struct store *st, const char *path, int seconds)
+{
+	char owner[OWNER_SIZE];
+
+	if (read_owner(st, path, owner) == 0 && !store_hold_alive(st, owner + 17, seconds))
+		take_away(st, path, owner);
 }

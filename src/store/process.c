@@ -5,11 +5,15 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/magic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/vfs.h>
 #include <unistd.h>
+
+#define XFS_MAGIC 0x58465342 /* linux/magic.h lacks it */
 
 /* A small file of /proc, NUL-terminated. */
 static int read_proc(const char *path, char *buf, size_t size)
@@ -27,7 +31,7 @@ static int read_proc(const char *path, char *buf, size_t size)
 }
 
 /* The start time and the pid in "pid (name) state ppid ...": counted after the last ')', as the
- * name may hold any byte. */
+ * name may hold any byte. One that has ended and was not waited for (Z, X) is -ESRCH. */
 static int read_stat(const char *path, pid_t *pid, unsigned long long *start)
 {
 	char buf[1024], *s;
@@ -36,6 +40,8 @@ static int read_stat(const char *path, pid_t *pid, unsigned long long *start)
 	if (r < 0)
 		return r;
 	s = strrchr(buf, ')');
+	if (s && s[1] == ' ' && (s[2] == 'Z' || s[2] == 'X'))
+		return -ESRCH;
 	for (int field = 2; s && field < 22; field++)
 		s = strchr(s + 1, ' ');
 	if (!s)
@@ -131,4 +137,18 @@ int store_process_alive(const struct store_process *p, const struct store_proces
 		return -1;
 	snprintf(path, sizeof(path), "/proc/%ld/stat", (long)p->pid);
 	return read_stat(path, &pid, &start) == 0 && start == p->start;
+}
+
+int store_process_is_local(int fd)
+{
+	static const unsigned long local[] = { EXT4_SUPER_MAGIC, XFS_MAGIC, BTRFS_SUPER_MAGIC,
+		TMPFS_MAGIC, F2FS_SUPER_MAGIC };
+	struct statfs fs;
+
+	if (fstatfs(fd, &fs) < 0)
+		return 0;
+	for (size_t i = 0; i < ARRAY_LEN(local); i++)
+		if ((unsigned long)fs.f_type == local[i])
+			return 1;
+	return 0;
 }

@@ -4,21 +4,16 @@
 #include "base/file.h"
 #include "base/log.h"
 #include "base/memory.h"
+#include "store/format.h"
 #include "store/handle.h"
-#include "store/lock.h"
+#include "store/hold.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <pwd.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
-
-#define FORMAT 1 /* what "version" says */
-
-static const char *const parts[] = { "blobs", "blobs/sha256", "layers", "cover", "dir", "facts", "images",
-	"leases", "tmp", "unsynced" };
 
 /* Where the store is when nobody says; the rules of store_open(). */
 static char *default_path(struct mlr_error *err)
@@ -75,21 +70,6 @@ static int check_owner(const struct store *st, struct mlr_error *err)
 	return -EACCES;
 }
 
-/* May an entry lie in a store, or in what becomes one? */
-static int is_ours(const char *name)
-{
-	static const char *const others[] = { ".", "..", "version", "lock",
-		"lost+found" /* a fresh ext4 file system has it */ };
-
-	for (size_t i = 0; i < ARRAY_LEN(parts); i++)
-		if (strcmp(name, parts[i]) == 0)
-			return 1;
-	for (size_t i = 0; i < ARRAY_LEN(others); i++)
-		if (strcmp(name, others[i]) == 0)
-			return 1;
-	return strncmp(name, "version.", 8) == 0; /* file_replace() was killed in the middle */
-}
-
 /* Trees would belong to us and the store's owner could not delete them; root may write anywhere. */
 static int check_writer(const struct store *st, struct mlr_error *err)
 {
@@ -112,76 +92,6 @@ static int check_writer(const struct store *st, struct mlr_error *err)
 	return -EACCES;
 }
 
-/* A directory with other things than ours in it is not taken over. */
-static int check_empty(const struct store *st, struct mlr_error *err)
-{
-	int fd = openat(st->fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	DIR *d = fd < 0 ? NULL : fdopendir(fd);
-	struct dirent *e;
-	int r = 0;
-
-	if (!d)
-		return mlr_fail_errno(err, "store '%s'", st->path);
-	while (r == 0 && (e = readdir(d))) {
-		if (!is_ours(e->d_name)) {
-			r = mlr_fail(err, ENOTEMPTY,
-				"'%s' is not a store of images and not empty ('%.100s')", st->path,
-				e->d_name);
-			mlr_hint(err, "name an empty or a new directory");
-		}
-	}
-	closedir(d);
-	return r;
-}
-
-static int make_parts(const struct store *st, struct mlr_error *err)
-{
-	static const char version[] = "1\n";
-	int r = check_empty(st, err);
-
-	if (r < 0)
-		return r;
-	for (size_t i = 0; i < ARRAY_LEN(parts); i++)
-		if (mkdirat(st->fd, parts[i], 0755) < 0 && errno != EEXIST)
-			return mlr_fail_errno(err, "create directory '%s/%s'", st->path, parts[i]);
-
-	/* Last, so that a store with a version is a whole store. */
-	r = file_replace(st->fd, "version", version, strlen(version), 0644, err);
-	if (r < 0)
-		mlr_wrap(err, "store '%s'", st->path);
-	return r;
-}
-
-static int check_version(const struct store *st, int create, struct mlr_error *err)
-{
-	char buf[16] = "", *end;
-	long version;
-	auto_close int fd = openat(st->fd, "version", O_RDONLY | O_CLOEXEC);
-	ssize_t n;
-
-	if (fd < 0 && errno == ENOENT && create)
-		return make_parts(st, err);
-	if (fd < 0 && errno == ENOENT)
-		return mlr_fail(err, ENOENT,
-			"'%s' is not a store of images: it has no file 'version'", st->path);
-	if (fd < 0)
-		return mlr_fail_errno(err, "open '%s/version'", st->path);
-
-	n = file_read_full(fd, buf, sizeof(buf) - 1);
-	if (n < 0)
-		return mlr_fail(err, (int)-n, "read '%s/version': %s", st->path, strerror((int)-n));
-	version = strtol(buf, &end, 10);
-	if (end == buf || (*end != '\n' && *end != '\0') || version < 1)
-		return mlr_fail(err, EPROTO, "'%s/version' holds no format number", st->path);
-	if (version <= FORMAT)
-		return 0;
-	mlr_fail(err, ENOTSUP, "store '%s' has format %ld, this mlrun knows formats up to %d",
-		st->path, version, FORMAT);
-	mlr_hint(err,
-		"use the newer mlrun that made it, or another store with --store or MLRUN_STORE");
-	return -ENOTSUP;
-}
-
 static int open_top(struct store *st, int create, struct mlr_error *err)
 {
 	int r;
@@ -200,7 +110,7 @@ static int open_top(struct store *st, int create, struct mlr_error *err)
 	r = check_owner(st, err);
 	if (r == 0 && create)
 		r = check_writer(st, err);
-	return r < 0 ? r : check_version(st, create, err);
+	return r < 0 ? r : store_format_check(st, create, err);
 }
 
 int store_open(const char *dir, int create, struct store **ret, struct mlr_error *err)
@@ -216,7 +126,7 @@ int store_open(const char *dir, int create, struct store **ret, struct mlr_error
 	}
 	path = dir ? xstrdup(dir) : default_path(err);
 	st = xcalloc(1, sizeof(*st));
-	st->fd = st->hold_fd = -1;
+	st->fd = -1;
 	pthread_mutex_init(&st->mutex, NULL);
 	st->path = path ? absolute(path, err) : NULL;
 	if (!st->path)
@@ -232,8 +142,7 @@ void store_close(struct store *st)
 {
 	if (!st)
 		return;
-	if (st->hold_fd >= 0)
-		close(st->hold_fd);
+	store_hold_close(st->hold);
 	if (st->fd >= 0)
 		close(st->fd);
 	pthread_mutex_destroy(&st->mutex);
@@ -259,15 +168,20 @@ void store_set_cancelled(struct store *st, int (*cancelled)(void *ctx), void *ct
 
 int store_hold(struct store *st, struct mlr_error *err)
 {
-	int r = 0;
+	return store_hold_only(st, NULL, err);
+}
+
+int store_hold_only(struct store *st, const struct strv *digests, struct mlr_error *err)
+{
+	int r;
 
 	pthread_mutex_lock(&st->mutex);
-	if (st->hold_fd < 0) {
-		r = store_lock(
-			st, "lock", STORE_LOCK_SHARED, "removing images from this store", err);
-		if (r >= 0)
-			st->hold_fd = r;
-	}
+	r = store_hold_set(st, digests, err);
 	pthread_mutex_unlock(&st->mutex);
-	return r < 0 ? r : 0;
+	return r;
+}
+
+int store_hold_check(struct store *st, struct mlr_error *err)
+{
+	return store_hold_is_lost(st) ? store_hold_lost(st, err) : 0;
 }

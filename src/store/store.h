@@ -1,7 +1,7 @@
 /*
  * store: keeps blobs, names and unpacked trees on disk, safe for many processes on many nodes.
  *
- *   version                  the store's format, "1\n"
+ *   version                  the store's format, "2\n"
  *   blobs/sha256/<hex>       manifests and configurations, byte for byte
  *   layers/<hex>/tree        one unpacked layer, named by its diff ID, shared by all that have it
  *   layers/<hex>/implicit    directories that the layer used without naming them, a NUL after each
@@ -9,12 +9,13 @@
  *   cover/<hex>/tree         directories that lie above an image's layers, by its manifest, where
  *                            an overlay of the layers alone would differ from them
  *   dir/<hex>/tree           a whole image as one tree, by its manifest, where overlay can't serve
+ *   squash/<hex>.sqfs        a whole image as one squashfs file, by its manifest
  *   facts/<hex>.json         what exec needs to know of an image, named by its manifest
  *   images/<hex>.json        a reference, named by the sha256 of its canonical spelling
  *   leases/                  who uses what
  *   unsynced/                which trees may not be wholly on disk yet
- *   tmp/                     work in progress; each entry is locked by the process that makes it
- *   lock                     held shared by who adds to the store, exclusively by who removes
+ *   holds/                   who changes the store, and what he counts on (store/hold.h)
+ *   tmp/                     work in progress; each entry names the hold of its maker
  *
  * Everything is published by rename(2): a crash leaves the old state or the new one. A tree that the
  * machine's going down cut short is known by its mark in unsynced/ and counts as not there.
@@ -23,6 +24,7 @@
 #define MLR_STORE_STORE_H
 
 #include "base/error.h"
+#include "base/strv.h"
 
 struct store;
 
@@ -45,13 +47,23 @@ int store_fd(const struct store *st);
 const char *store_path(const struct store *st);
 
 /*
- * Keep other processes' rm waiting until store_close(), so that what the caller found in the store
- * (a layer that need not be fetched) is still there when it publishes a name. Adding to the store
- * does this by itself; call it before the first look when that look decides what to add.
+ * Keep what is in the store there until store_close(), so that what the caller found (a layer that
+ * need not be fetched) is still there when it publishes a name: rm and prune of other processes
+ * wait. Adding to the store does this by itself; call it before the first look when that look
+ * decides what to add.
  *
- * Returns 0, or -EROFS and the like for a store that the caller may not write to.
+ * Returns 0; -EROFS and the like for a store that the caller may not write to; -ESTALE when this
+ * process stood still for so long that another one took it for dead.
  */
 int store_hold(struct store *st, struct mlr_error *err);
+
+/* The same for what has certain digests ("sha256:…": layers by diff ID and blob, manifests,
+ * configurations, indexes), in the place of what was held before: others may remove the rest. */
+int store_hold_only(struct store *st, const struct strv *digests, struct mlr_error *err);
+
+/* Has another process taken this one for dead, as it stood still for so long? -ESTALE with the way
+ * out: what it did is void, whatever error it met. Else 0. */
+int store_hold_check(struct store *st, struct mlr_error *err);
 
 /*
  * Let somebody end the waits for other processes: cancelled is asked at least ten times a second,
@@ -65,6 +77,9 @@ void store_set_cancelled(struct store *st, int (*cancelled)(void *ctx), void *ct
  * systems are slow at creating files right after deleting many.
  */
 void store_sweep(struct store *st);
+
+/* Is there any work in tmp/, under way or left over? 1 or 0. */
+int store_has_work(struct store *st);
 
 /*
  * Have what was added written to disk, by a process that stays behind until that is done; in a batch

@@ -5,9 +5,11 @@
 #include "base/file.h"
 #include "base/log.h"
 #include "base/memory.h"
+#include "store/hold.h"
 #include "store/lease.h"
 #include "store/lock.h"
 #include "store/process.h"
+#include "store/trash.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -17,6 +19,7 @@
 #include <sys/stat.h>
 #include <time.h>
 
+#define HOLD_SECONDS  3600 /* without a beat from another host, where nobody waits to see one */
 #define TRASH_SECONDS (7 * 24 * 3600) /* an rm lives for minutes */
 #define TEMP_SECONDS 3600 /* a document's temporary file lives for milliseconds */
 
@@ -47,28 +50,48 @@ static void sweep_trash(int dir, const char *name, const struct store_process *s
 		remove_entry(dir, name);
 }
 
-/* "<kind>-<hex>.<host>.<pid>.<random>", a producer's work, or its "<kind>-<hex>.lock": nobody's
- * when the lock is to be had. */
-static void sweep_work(
-	struct store *st, int dir, const char *name, const struct store_process *self)
+/* "<what>-<hex>.<hold>", somebody's work: nobody's when the hold is gone. */
+static void sweep_work(struct store *st, const char *name)
 {
 	const char *dot = strchr(name, '.');
-	size_t host = strlen(self->host);
-	auto_free char *lock = NULL;
-	int fd, mine;
+	auto_free char *path = xasprintf("tmp/%s", name);
 
 	if (!dot)
 		return;
-	mine = strncmp(dot + 1, self->host, host) == 0 && dot[1 + host] == '.';
-	if (!mine && strcmp(dot, ".lock") != 0)
+	if (strcmp(dot, ".lock") == 0) {
+		store_lock_sweep(st, path, HOLD_SECONDS);
 		return;
-	lock = xasprintf("tmp/%.*s.lock", (int)(dot - name), name);
-	fd = store_lock(st, lock, STORE_LOCK_TRY, "at work", NULL);
-	if (fd < 0)
+	}
+	if (dot[1] != 'a' && dot[1] != 'r')
 		return;
-	if (mine)
+	if (dot[2] != '-' || store_hold_alive(st, dot + 1, HOLD_SECONDS))
+		return;
+	mlr_debug("store: removing '%s', left by a process that ended", path);
+	store_discard(st, path, NULL);
+}
+
+/* "broken.<16 hex>", a lock between being broken and removed. */
+static void sweep_broken(int dir, const char *name)
+{
+	struct stat sb;
+
+	if (fstatat(dir, name, &sb, AT_SYMLINK_NOFOLLOW) == 0 &&
+		time(NULL) - sb.st_ctime > TEMP_SECONDS)
 		remove_entry(dir, name);
-	store_lock_remove(st, lock, &fd);
+}
+
+/* Holds of processes that ended; the adders' among them keep nobody waiting, but they pile up. */
+static void sweep_holds(struct store *st)
+{
+	int fd = openat(store_fd(st), "holds", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	DIR *d = fd < 0 ? NULL : fdopendir(fd);
+	struct dirent *e;
+
+	while (d && (e = readdir(d)))
+		if (strchr("ar", e->d_name[0]) && e->d_name[1] == '-')
+			store_hold_alive(st, e->d_name, HOLD_SECONDS);
+	if (d)
+		closedir(d);
 }
 
 /* Temporary names of file_replace() that a kill left beside the documents. */
@@ -92,6 +115,19 @@ static void sweep_temps(struct store *st, const char *path)
 		closedir(d);
 }
 
+int store_has_work(struct store *st)
+{
+	int fd = openat(store_fd(st), "tmp", O_RDONLY | O_DIRECTORY | O_CLOEXEC), found = 0;
+	DIR *d = fd < 0 ? NULL : fdopendir(fd);
+	struct dirent *e;
+
+	while (d && !found && (e = readdir(d)))
+		found = e->d_name[0] != '.';
+	if (d)
+		closedir(d);
+	return found;
+}
+
 void store_sweep(struct store *st)
 {
 	struct store_process self;
@@ -103,12 +139,15 @@ void store_sweep(struct store *st)
 		while ((e = readdir(d))) {
 			if (strncmp(e->d_name, "trash.", 6) == 0)
 				sweep_trash(dirfd(d), e->d_name, &self);
+			else if (strncmp(e->d_name, "broken.", 7) == 0)
+				sweep_broken(dirfd(d), e->d_name);
 			else if (e->d_name[0] != '.')
-				sweep_work(st, dirfd(d), e->d_name, &self);
+				sweep_work(st, e->d_name);
 		}
 	}
 	if (d)
 		closedir(d);
+	sweep_holds(st);
 	sweep_temps(st, "images");
 	sweep_temps(st, "facts");
 	sweep_temps(st, "blobs/sha256");

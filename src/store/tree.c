@@ -5,8 +5,9 @@
 #include "base/log.h"
 #include "base/memory.h"
 #include "oci/digest.h"
+#include "store/hold.h"
 #include "store/lock.h"
-#include "store/process.h"
+#include "store/trash.h"
 #include "store/unsynced.h"
 
 #include <dirent.h>
@@ -14,7 +15,6 @@
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/random.h>
 #include <sys/stat.h>
 #include <sys/xattr.h>
 
@@ -32,9 +32,8 @@ struct store_tree {
 	struct store *st;
 	enum store_tree_kind kind;
 	char *final; /* "layers/<hex>" */
-	char *work;  /* "tmp/layer-<hex>.<host>.<pid>.<random>" */
-	char *lock;  /* "tmp/layer-<hex>.lock" */
-	int lock_fd;
+	char *work;  /* "tmp/layer-<hex>.<hold>" */
+	struct store_lock *lock;
 	int tree_fd;
 };
 
@@ -44,10 +43,9 @@ static void tree_free(struct store_tree *t)
 		return;
 	if (t->tree_fd >= 0)
 		close(t->tree_fd);
-	store_lock_remove(t->st, t->lock, &t->lock_fd);
+	store_lock_release(t->lock);
 	free(t->final);
 	free(t->work);
-	free(t->lock);
 	free(t);
 }
 
@@ -59,44 +57,51 @@ static void tree_cleanup(struct store_tree **t)
 static struct store_tree *tree_new(struct store *st, enum store_tree_kind kind, const char *hex)
 {
 	struct store_tree *t = xcalloc(1, sizeof(*t));
-	char host[STORE_HOST_SIZE];
-	uint64_t number = 0;
 
-	if (getrandom(&number, sizeof(number), GRND_NONBLOCK) < 0)
-		number = (uint64_t)(uintptr_t)t; /* early boot: mkdir still tells of a clash */
-	store_process_host(host);
 	t->st = st;
 	t->kind = kind;
-	t->lock_fd = t->tree_fd = -1;
+	t->tree_fd = -1;
 	t->final = xasprintf("%s/%.64s", kinds[kind].dir, hex);
-	t->lock = xasprintf("tmp/%s-%.64s.lock", kinds[kind].name, hex);
-	t->work = xasprintf("tmp/%s-%.64s.%s.%ld.%016llx", kinds[kind].name, hex, host,
-		(long)getpid(), (unsigned long long)number);
+	t->work = xasprintf("tmp/%s-%.64s.%s", kinds[kind].name, hex, store_hold_name(st));
 	return t;
 }
 
+/* Wait for our turn. */
+static int lock(struct store_tree *t, const char *key, struct mlr_error *err)
+{
+	auto_free char *what = xasprintf("making %s %s", kinds[t->kind].what, key);
+	auto_free char *path =
+		xasprintf("tmp/%s-%.64s.lock", kinds[t->kind].name, oci_digest_hex(key));
+
+	return store_lock_take(t->st, path, what, &t->lock, err);
+}
+
 /*
- * Remove what earlier producers of the same tree left. The caller has the lock, so those of this
- * host are dead; another host's are left to it, in case locks do not reach that far.
+ * Remove what earlier producers of the same tree left. One that is only taken for dead finds its
+ * work gone whole, as it is renamed away first.
  */
 static int remove_stale(const struct store_tree *t, struct mlr_error *err)
 {
 	int fd = openat(store_fd(t->st), "tmp", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	DIR *d = fd < 0 ? NULL : fdopendir(fd);
-	char host[STORE_HOST_SIZE], prefix[256];
+	size_t prefix = strlen(kinds[t->kind].name) + 1 + 64 + 1;
 	struct dirent *e;
 	int r = 0;
 
 	if (!d)
 		return mlr_fail_errno(err, "open '%s/tmp'", store_path(t->st));
-	store_process_host(host);
-	snprintf(prefix, sizeof(prefix), "%.*s%s.", (int)(strlen(t->lock) - strlen("tmp/lock")),
-		t->lock + strlen("tmp/"), host);
 	while (r == 0 && (e = readdir(d))) {
-		if (strncmp(e->d_name, prefix, strlen(prefix)) != 0)
+		auto_free char *path = NULL;
+
+		if (strncmp(e->d_name, t->work + strlen("tmp/"), prefix) != 0 ||
+			strcmp(e->d_name + prefix, "lock") == 0)
+			continue;
+		path = xasprintf("tmp/%s", e->d_name);
+		if (strcmp(path, t->work) != 0 &&
+			store_hold_alive(t->st, e->d_name + prefix, store_stale_seconds() * 60))
 			continue;
 		mlr_debug("store: removing '%s' of a process that ended", e->d_name);
-		r = file_remove_tree(dirfd(d), e->d_name, err);
+		r = store_discard(t->st, path, err);
 	}
 	closedir(d);
 	return r;
@@ -158,29 +163,23 @@ int store_tree_check(
 /* Move a tree that a crash of the machine cut short out of the way. */
 static int discard_suspect(const struct store_tree *t, struct mlr_error *err)
 {
-	int fd = store_fd(t->st);
+	int r;
 
 	if (!unsynced_is_suspect(t->st, t->final))
 		return 0;
 	mlr_info("'%s/%s' was not wholly on disk when the machine went down: making it again",
 		store_path(t->st), t->final);
-	if (renameat(fd, t->final, fd, t->work) == 0) {
-		int r = file_remove_tree(fd, t->work, err);
-
-		if (r < 0)
-			return r;
-	} else if (errno != ENOENT) {
-		return mlr_fail_errno(err, "rename '%s/%s'", store_path(t->st), t->final);
-	}
-	unsynced_forget(t->st, t->final);
-	return 0;
+	r = store_discard(t->st, t->final, err);
+	if (r == 0)
+		unsynced_forget(t->st, t->final);
+	return r;
 }
 
 int store_tree_begin(struct store *st, enum store_tree_kind kind, const char *key,
 	struct store_tree **ret, struct mlr_error *err)
 {
 	auto_call(tree_cleanup) struct store_tree *t = NULL;
-	auto_free char *what = NULL;
+	auto_close int fd = -1;
 	int r = check_key(key, err);
 
 	if (r < 0)
@@ -192,11 +191,11 @@ int store_tree_begin(struct store *st, enum store_tree_kind kind, const char *ke
 		return 1;
 
 	t = tree_new(st, kind, oci_digest_hex(key));
-	what = xasprintf("making %s %s", kinds[kind].what, key);
-	r = store_lock(st, t->lock, STORE_LOCK_EXCLUSIVE, what, err);
+	r = lock(t, key, err);
 	if (r < 0)
 		return r;
-	t->lock_fd = r;
+	/* Opening it lets NFS see what other nodes have put there. */
+	fd = openat(store_fd(st), kinds[kind].dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	if (store_tree_exists(st, kind, key))
 		return 1;
 
@@ -219,21 +218,29 @@ int store_tree_fd(const struct store_tree *t)
 	return t->tree_fd;
 }
 
+int store_tree_note_open(struct store_tree *t, const char *name, struct mlr_error *err)
+{
+	auto_free char *path = xasprintf("%s/%s", t->work, name);
+	int fd = openat(
+		store_fd(t->st), path, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0644);
+
+	if (fd < 0)
+		return mlr_fail_errno(err, "create '%s/%s'", store_path(t->st), path);
+	return fd;
+}
+
 int store_tree_note(
 	struct store_tree *t, const char *name, const void *buf, size_t len, struct mlr_error *err)
 {
-	auto_free char *path = xasprintf("%s/%s", t->work, name);
-	auto_close int fd = -1;
+	auto_close int fd = store_tree_note_open(t, name, err);
 	int r;
 
-	fd = openat(
-		store_fd(t->st), path, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0644);
 	if (fd < 0)
-		return mlr_fail_errno(err, "create '%s/%s'", store_path(t->st), path);
+		return fd;
 	r = file_write_all(fd, buf, len);
 	if (r < 0)
-		return mlr_fail(
-			err, -r, "write '%s/%s': %s", store_path(t->st), path, strerror(-r));
+		return mlr_fail(err, -r, "write '%s/%s/%s': %s", store_path(t->st), t->work, name,
+			strerror(-r));
 	return 0;
 }
 
@@ -250,6 +257,8 @@ static int publish(struct store_tree *t, struct mlr_error *err)
 		syncfs(t->tree_fd) < 0)
 		return mlr_fail_errno(err, "sync '%s/%s'", store_path(t->st), t->work);
 	if (renameat(fd, t->work, fd, t->final) < 0) {
+		if (errno == ENOENT && store_hold_is_lost(t->st))
+			return store_hold_lost(t->st, err);
 		if (errno != EEXIST && errno != ENOTEMPTY)
 			return mlr_fail_errno(err, "rename '%s' to '%s/%s'", t->work,
 				store_path(t->st), t->final);

@@ -39,6 +39,9 @@ int store_tree_fd(const struct store_tree *t);
 int store_tree_note(struct store_tree *t, const char *name, const void *buf, size_t len,
 	struct mlr_error *err);
 
+/* The same to be written bit by bit: returns a descriptor for writing, the caller's. */
+int store_tree_note_open(struct store_tree *t, const char *name, struct mlr_error *err);
+
 /*
  * Rename into place; frees t whatever the result. On disk it is after store_settle(), except on file
  * systems that several nodes may share: there it is synced first.

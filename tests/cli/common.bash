@@ -28,6 +28,7 @@
 #   image_push DIR NAME [oci|v2s2]      to $REGISTRY/NAME (":latest" when NAME has no tag)
 #   image_push_tar [-f oci|v2s2] [-c UMOCI_CONFIG_ARG]... NAME LAYER...
 #   image_tiny NAME [oci|v2s2]          busybox with every applet, passwd, an Env and a Cmd
+#   store_hold_of PID [HOST]            make a hold of that process in $MLRUN_STORE; prints its name
 #   sha256_of FILE                      "sha256:<hex>"
 
 bats_require_minimum_version 1.5.0
@@ -87,6 +88,18 @@ setup() { common_setup; }
 teardown() { common_teardown; }
 
 sha256_of() { echo "sha256:$(sha256sum <"$1" | cut -d' ' -f1)"; }
+
+# As src/store/hold.h and process.h name it.
+store_hold_of() {
+	local stat start name
+
+	stat=$(cat "/proc/$1/stat")
+	start=$(cut -d' ' -f20 <<<"${stat##*) }")
+	name=a-$(printf '%016x' "$RANDOM$1").${2:-$(uname -n)}.$(cat /proc/sys/kernel/random/boot_id)
+	name=$name.$(stat -Lc %i /proc/self/ns/pid).$1.$start
+	printf '%016x\n' 0 >"$MLRUN_STORE/holds/$name"
+	echo "$name"
+}
 
 # --- the registry -------------------------------------------------------------
 

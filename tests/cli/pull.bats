@@ -298,9 +298,10 @@ hold_layer() {
 	mlrun pull -q "$REGISTRY/tiny"
 	layer=$(basename "$MLRUN_STORE"/layers/*)
 	mlrun rm "$REGISTRY/tiny"
-	flock -F "$MLRUN_STORE/tmp/layer-$layer.lock" sh -c "echo >held; exec sleep $1" 3>&- &
+	sleep "$1" 3>&- &
 	holder=$!
-	until [ -s held ]; do sleep 0.1; done
+	mkdir "$MLRUN_STORE/tmp/layer-$layer.lock"
+	printf '0123456789abcdef %s' "$(store_hold_of "$holder")" >"$MLRUN_STORE/tmp/layer-$layer.lock/owner"
 }
 
 @test "pull: stopped at once while it waits for another process" {
@@ -358,7 +359,7 @@ hint: write --tls-verify=false"
 
 @test "pull: what a killed pull of another image left is swept" {
 	mlrun pull -q "$REGISTRY/tiny"
-	left=$MLRUN_STORE/tmp/layer-$(printf '%064d' 7).$(uname -n).999999999.0123456789abcdef
+	left=$MLRUN_STORE/tmp/layer-$(printf '%064d' 7).a-0123456789abcdef.$(uname -n).$(cat /proc/sys/kernel/random/boot_id).1.999999999.1
 	mkdir -p "$left/tree/sub"
 	chmod 0 "$left/tree/sub"
 	mlrun pull -q "$REGISTRY/docker" "$REGISTRY/many"

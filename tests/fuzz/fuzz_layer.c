@@ -1,9 +1,10 @@
 /*
- * Any bytes as a layer: unpacking must end, and must leave everything outside the tree alone. The
- * stream's first bytes say how it is compressed.
+ * Any bytes as a layer: unpacking must end, must leave everything outside the tree alone, and the
+ * record that it writes must give the tar again. The stream's first bytes say how it is compressed.
  */
 #include "base/cleanup.h"
 #include "base/file.h"
+#include "layer/record.h"
 #include "layer/unpack.h"
 
 #include <dirent.h>
@@ -12,6 +13,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
@@ -87,6 +89,19 @@ static void place_remove(struct place *p)
 	must(file_remove_tree(AT_FDCWD, p->path, NULL) == 0, "the tree cannot be removed");
 }
 
+/* What was unpacked can be written again as it was. */
+static void rebuild(int record, int tree, const struct layer_result *res)
+{
+	struct mlr_error err = MLR_ERROR_INIT;
+	char diff_id[8 + HASH_HEX_SIZE];
+	uint64_t bytes;
+	int r = layer_rebuild(record, tree, NULL, NULL, diff_id, &bytes, &err);
+
+	must(r == 0, err.text);
+	must(bytes == res->bytes, "the tar was rebuilt to another size");
+	must(strcmp(diff_id, res->diff_id) == 0, "the tar was rebuilt to other bytes");
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	static const struct layer_limits limits = { 2000, 16 << 20, 256, 4 << 20, 1 << 20 };
@@ -94,14 +109,17 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	struct layer_result res = LAYER_RESULT_INIT;
 	struct mlr_error err = MLR_ERROR_INIT;
 	struct input in = { data, size };
+	auto_close int record = memfd_create("record", MFD_CLOEXEC);
 	struct place place;
 	int r;
 
 	place_make(&place);
-	r = layer_unpack_limited(give, &in, comp, place.tree, &limits, &res, &err);
+	r = layer_unpack_limited(give, &in, comp, place.tree, record, &limits, &res, &err);
 	must(r == 0 || err.text[0], "a failure without words");
 	must(r < 0 || in.n == 0, "success without having read it all");
 	place_check(&place);
+	if (r == 0)
+		rebuild(record, place.tree, &res);
 	layer_result_done(&res);
 	place_remove(&place);
 	return 0;

@@ -7,6 +7,7 @@
 #include "base/cleanup.h"
 #include "base/file.h"
 #include "base/hash.h"
+#include "layer/record.h"
 #include "layer/unpack.h"
 #include "layer/whiteout.h"
 #include "tar.h"
@@ -16,6 +17,7 @@
 #include <limits.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/xattr.h>
 
@@ -79,10 +81,28 @@ static int teardown(void **state)
 	return file_remove_tree(AT_FDCWD, outer, NULL);
 }
 
+/* Every layer that can be unpacked can be written again, bit for bit. */
+static void rebuilds(int record)
+{
+	char diff_id[8 + HASH_HEX_SIZE];
+	uint64_t bytes;
+
+	if (layer_rebuild(record, tree, NULL, NULL, diff_id, &bytes, &err) < 0)
+		fail_msg("%s", err.text);
+	assert_int_equal(bytes, result.bytes);
+	assert_string_equal(diff_id, result.diff_id);
+}
+
 static int unpack_as(struct tar *t, enum layer_compression comp)
 {
+	auto_close int record = memfd_create("record", MFD_CLOEXEC);
+	int r;
+
 	t->at = 0;
-	return layer_unpack(tar_read, t, comp, tree, &result, &err);
+	r = layer_unpack(tar_read, t, comp, tree, record, &result, &err);
+	if (r == 0)
+		rebuilds(record);
+	return r;
 }
 
 static int unpack(struct tar *t)
@@ -942,14 +962,14 @@ static void a_read_that_fails_is_what_the_error_tells(void **state)
 	(void)state;
 	tar_member(&t, '0', "f", 0644, 1, "", "x", 1, 5000);
 	assert_int_equal(
-		layer_unpack(failing_read, &t, LAYER_PLAIN, tree, &result, &err), -ECONNRESET);
+		layer_unpack(failing_read, &t, LAYER_PLAIN, tree, -1, &result, &err), -ECONNRESET);
 	assert_string_equal(err.text, "short read: Connection reset by peer");
 }
 
 static int limited(struct tar *t, enum layer_compression comp, struct layer_limits limits)
 {
 	t->at = 0;
-	return layer_unpack_limited(tar_read, t, comp, tree, &limits, &result, &err);
+	return layer_unpack_limited(tar_read, t, comp, tree, -1, &limits, &result, &err);
 }
 
 static void bombs_are_refused_at_their_limit(void **state)

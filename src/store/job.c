@@ -1,0 +1,158 @@
+#include "store/job.h"
+
+#include "base/cleanup.h"
+#include "base/log.h"
+#include "base/memory.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <spawn.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#define SQUEUE_MS 5000
+#define ID_MAX    20
+
+extern char **environ;
+
+/* A word of the environment that cannot be mistaken for another part of the line. */
+static const char *word(const char *key, int digits)
+{
+	const char *s = getenv(key);
+
+	if (!s || !*s || strlen(s) > ID_MAX + 10)
+		return NULL;
+	for (const char *c = s; *c; c++)
+		if (digits ? !isdigit((unsigned char)*c) : !isgraph((unsigned char)*c))
+			return NULL;
+	return s;
+}
+
+void store_job_self(char job[STORE_JOB_SIZE])
+{
+	const char *id = word("SLURM_JOB_ID", 1), *step = word("SLURM_STEP_ID", 1),
+		   *cluster = word("SLURM_CLUSTER_NAME", 0);
+
+	job[0] = '\0';
+	if (id && strlen(id) <= ID_MAX)
+		snprintf(job, STORE_JOB_SIZE, "%s.%s %s", id, step ? step : "-",
+			cluster ? cluster : "-");
+}
+
+static int64_t now_ms(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return (int64_t)t.tv_sec * 1000 + t.tv_nsec / 1000000;
+}
+
+/* All that comes until its end or the time is up. Returns 0, or -ETIMEDOUT. */
+static int collect(int fd, char *buf, size_t size)
+{
+	int64_t until = now_ms() + SQUEUE_MS;
+	size_t got = 0;
+
+	for (;;) {
+		struct pollfd p = { .fd = fd, .events = POLLIN };
+		int64_t left = until - now_ms();
+		char rest[256];
+		ssize_t n;
+
+		if (left <= 0 || poll(&p, 1, (int)left) == 0)
+			return -ETIMEDOUT;
+		n = got + 1 < size ? read(fd, buf + got, size - 1 - got)
+				   : read(fd, rest, sizeof(rest));
+		if (n < 0 && errno != EINTR)
+			return -errno;
+		if (n == 0)
+			break;
+		if (n > 0 && got + 1 < size)
+			got += (size_t)n;
+		buf[got] = '\0';
+	}
+	return 0;
+}
+
+/* Its output and errors go to fd; nothing comes in. */
+static int spawn(const char *id, int fd, pid_t *pid)
+{
+	char *const argv[] = { (char *)"squeue", (char *)"-h", (char *)"-o", (char *)"%T",
+		(char *)"-j", (char *)id, NULL };
+	posix_spawn_file_actions_t files;
+	int r;
+
+	posix_spawn_file_actions_init(&files);
+	posix_spawn_file_actions_addopen(&files, 0, "/dev/null", O_RDONLY, 0);
+	posix_spawn_file_actions_adddup2(&files, fd, 1);
+	posix_spawn_file_actions_adddup2(&files, fd, 2);
+	r = posix_spawnp(pid, "squeue", &files, NULL, argv, environ);
+	posix_spawn_file_actions_destroy(&files);
+	return -r;
+}
+
+static int ask(const char *id)
+{
+	char said[4096] = "";
+	int out[2], status = 0, r;
+	pid_t pid;
+
+	if (pipe2(out, O_CLOEXEC) < 0)
+		return -1;
+	r = spawn(id, out[1], &pid);
+	close(out[1]);
+	if (r < 0) {
+		close(out[0]);
+		return -1;
+	}
+	r = collect(out[0], said, sizeof(said));
+	close(out[0]);
+	if (r < 0)
+		kill(pid, SIGKILL);
+	while (waitpid(pid, &status, 0) < 0 && errno == EINTR)
+		;
+	if (r < 0) {
+		mlr_debug("squeue does not answer");
+		return -1;
+	}
+	if (WIFEXITED(status) && WEXITSTATUS(status) == 0)
+		return said[0] != '\0';
+	return strstr(said, "Invalid job id") ? 0 : -1;
+}
+
+/* The answers so far; who asks is a single thread. */
+static struct {
+	char id[ID_MAX + 1];
+	int alive;
+} *answers;
+static size_t n_answers;
+
+int store_job_alive(const char *job)
+{
+	static int silent; /* it did not answer once: it will not */
+	const char *here = getenv("SLURM_CLUSTER_NAME"), *cluster = strchr(job, ' ');
+	size_t len = strspn(job, "0123456789");
+	char id[ID_MAX + 1];
+
+	if (len == 0 || len > ID_MAX || job[len] != '.')
+		return -1;
+	if (here && cluster && strcmp(cluster + 1, "-") != 0 && strcmp(cluster + 1, here) != 0)
+		return -1;
+	snprintf(id, sizeof(id), "%.*s", (int)len, job);
+	for (size_t i = 0; i < n_answers; i++)
+		if (strcmp(answers[i].id, id) == 0)
+			return answers[i].alive;
+	answers = xreallocarray(answers, n_answers + 1, sizeof(*answers));
+	memcpy(answers[n_answers].id, id, sizeof(id));
+	answers[n_answers].alive = silent ? -1 : ask(id);
+	silent = silent || answers[n_answers].alive < 0;
+	return answers[n_answers++].alive;
+}

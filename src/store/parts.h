@@ -1,0 +1,35 @@
+/*
+ * What images consist of, as paths below the store's top: "layers/<hex>", "cover/<hex>", "dir/<hex>",
+ * "squash/<hex>.sqfs", "facts/<hex>.json", "blobs/sha256/<hex>". For this room's other files.
+ */
+#ifndef MLR_STORE_PARTS_H
+#define MLR_STORE_PARTS_H
+
+#include "base/error.h"
+#include "base/strv.h"
+#include "store/image.h"
+#include "store/store.h"
+
+/* The parts of the image with this manifest, there or not. Without facts (an rm that was killed)
+ * its layers are not known. Returns 0, or -EPROTO for damaged facts: their parts could not be
+ * spared. */
+int store_parts_add(
+	struct store *st, const char *manifest, struct strv *paths, struct mlr_error *err);
+
+/* The same of an image with a name: its index as well. */
+int store_parts_add_image(struct store *st, const struct store_image *im, struct strv *paths,
+	struct mlr_error *err);
+
+/*
+ * Images without a name (it was given to a newer one, or they are being pulled): the parts of those
+ * in use by a process are added to keep, those of the others to go.
+ *
+ *   named  manifests that have a name
+ */
+int store_parts_add_nameless(struct store *st, const struct strv *named, struct strv *keep,
+	struct strv *go, struct mlr_error *err);
+
+/* Is it among these digests (hex) by its name? */
+int store_parts_spared(const struct strv *digests, const char *path);
+
+#endif

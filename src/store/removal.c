@@ -1,0 +1,169 @@
+#include "store/removal.h"
+
+#include "base/cleanup.h"
+#include "base/file.h"
+#include "base/log.h"
+#include "oci/digest.h"
+#include "store/hold.h"
+#include "store/image_file.h"
+#include "store/lease.h"
+#include "store/parts.h"
+#include "store/trash.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+
+int removal_begin(struct removal *rm, struct mlr_error *err)
+{
+	return store_remover_begin(rm->st, &rm->spare, &rm->hold, err);
+}
+
+void removal_end(struct removal *rm)
+{
+	store_remover_end(take_ptr(&rm->hold));
+}
+
+int removal_empty_trash(struct removal *rm, struct mlr_error *err)
+{
+	int r = 0;
+
+	for (size_t i = 0; i < rm->trash.n; i++) {
+		int e = file_remove_tree(store_fd(rm->st), rm->trash.v[i], r < 0 ? NULL : err);
+
+		r = r < 0 ? r : e;
+	}
+	strv_done(&rm->trash);
+	strv_done(&rm->from);
+	return r;
+}
+
+static void drop_last(struct strv *l)
+{
+	free(l->v[--l->n]);
+	l->v[l->n] = NULL;
+}
+
+void removal_take_back(struct removal *rm, size_t n)
+{
+	int fd = store_fd(rm->st);
+
+	while (rm->trash.n > n) {
+		const char *now = rm->trash.v[rm->trash.n - 1], *was = rm->from.v[rm->from.n - 1];
+
+		if (renameat(fd, now, fd, was) < 0)
+			mlr_warning("cannot rename '%s' back to '%s': %s", now, was,
+				strerror(errno));
+		drop_last(&rm->trash);
+		drop_last(&rm->from);
+	}
+}
+
+int removal_throw(struct removal *rm, const char *path, struct mlr_error *err)
+{
+	char to[STORE_TRASH_PATH];
+	int r = store_trash(rm->st, path, to, err);
+
+	if (r < 0)
+		return r == -ENOENT ? 0 : r;
+	strv_add(&rm->from, path);
+	strv_add(&rm->trash, to);
+	if (store_remover_holds(rm->hold))
+		return 0;
+	/* Whoever took us for dead may add what needs this. */
+	removal_take_back(rm, 0);
+	return store_hold_lost(rm->st, err);
+}
+
+int removal_throw_for_good(struct removal *rm, const char *path, struct mlr_error *err)
+{
+	int r = store_parts_spared(&rm->spare, path) ? 0 : removal_throw(rm, path, err);
+
+	if (r != -ENOSPC && r != -EDQUOT)
+		return r;
+	removal_empty_trash(rm, NULL);
+	return removal_throw(rm, path, err);
+}
+
+/* A process that nobody here can see; it may have ended long ago. */
+static int refuse_unseen(
+	const struct store_image *im, const struct store_lease *l, struct mlr_error *err)
+{
+	char when[32] = "?";
+	time_t t = (time_t)l->since;
+	struct tm tm;
+
+	if (localtime_r(&t, &tm))
+		strftime(when, sizeof(when), "%Y-%m-%d %H:%M", &tm);
+	mlr_fail(err, EBUSY,
+		"image '%s' was started in by process %ld on '%s'%s at %s; whether it still runs "
+		"cannot be seen from here",
+		im->name, (long)l->pid, l->host, l->here ? " in another PID namespace" : "", when);
+	if (l->here)
+		mlr_hint(err, "run mlrun rm there, or mlrun rm --force; --defer removes the name "
+			      "now and the files later");
+	else
+		mlr_hint(err,
+			"run mlrun rm on '%s', or mlrun rm --force; --defer removes the name now "
+			"and the files later",
+			l->host);
+	return -EBUSY;
+}
+
+static int check_leases(
+	struct store *st, const struct store_image *im, int force, struct mlr_error *err)
+{
+	struct store_lease l;
+
+	if (!store_lease_held(st, im->manifest, &l))
+		return 0;
+	if (!l.is_running)
+		return force ? 0 : refuse_unseen(im, &l, err);
+	if (l.job[0])
+		mlr_fail(err, EBUSY, "image '%s' is in use by process %ld on '%s', of Slurm job %s",
+			im->name, (long)l.pid, l.host, l.job);
+	else
+		mlr_fail(err, EBUSY, "image '%s' is in use by process %ld on '%s'", im->name,
+			(long)l.pid, l.host);
+	mlr_hint(err, "remove it when that process has ended; --defer removes the name now and "
+		      "the files then");
+	return -EBUSY;
+}
+
+int removal_unname(struct removal *rm, const struct store_image *im, enum removal_name which,
+	int force, struct mlr_error *err)
+{
+	char path[STORE_IMAGE_PATH], facts[STORE_IMAGE_PATH];
+	size_t before = rm->trash.n;
+	int r = 0;
+
+	store_image_path(im->name, path);
+	snprintf(facts, sizeof(facts), "facts/%.64s.json", oci_digest_hex(im->manifest));
+	if (which == REMOVAL_LAST_NAME) /* most refusals end here, with nothing moved */
+		r = check_leases(rm->st, im, force, err);
+	if (r == 0)
+		r = removal_throw(rm, path, err);
+	if (r < 0 || which == REMOVAL_ONE_NAME)
+		return r;
+	/* A pull of it is under way: it brings the name back, and needs the facts no less. */
+	if (store_parts_spared(&rm->spare, facts))
+		return 0;
+	r = removal_throw(rm, facts, err);
+	if (r == 0)
+		r = check_leases(rm->st, im, force, err);
+	if (r == 0)
+		store_lease_drop(rm->st, im->manifest);
+	else
+		removal_take_back(rm, before);
+	return r;
+}
+
+void removal_done(struct removal *rm)
+{
+	removal_end(rm);
+	strv_done(&rm->spare);
+	strv_done(&rm->from);
+	strv_done(&rm->trash);
+}

@@ -1,0 +1,37 @@
+#include "store/trash.h"
+
+#include "base/file.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+int store_trash(
+	struct store *st, const char *path, char to[STORE_TRASH_PATH], struct mlr_error *err)
+{
+	static unsigned serial;
+	struct store_process self;
+	char who[STORE_PROCESS_NAME];
+	int fd = store_fd(st), r = store_process_self(&self);
+
+	if (r < 0)
+		return mlr_fail(err, -r, "read /proc/self/stat and boot_id: %s", strerror(-r));
+	store_process_name(&self, who);
+	snprintf(to, STORE_TRASH_PATH, "tmp/trash.%u.%s",
+		__atomic_add_fetch(&serial, 1, __ATOMIC_RELAXED), who);
+	if (renameat(fd, path, fd, to) == 0)
+		return 0;
+	if (errno == ENOENT)
+		return mlr_fail(err, ENOENT, "'%s/%s' is not there", store_path(st), path);
+	return mlr_fail_errno(err, "rename '%s/%s' to '%s'", store_path(st), path, to);
+}
+
+int store_discard(struct store *st, const char *path, struct mlr_error *err)
+{
+	char to[STORE_TRASH_PATH];
+	int r = store_trash(st, path, to, err);
+
+	if (r < 0)
+		return r == -ENOENT ? 0 : r;
+	return file_remove_tree(store_fd(st), to, err);
+}

@@ -1,0 +1,192 @@
+# Locks between processes where flock(2) fails or means nothing, and between nodes.
+load common
+
+setup_file() {
+	registry_start
+	image_tiny tiny
+	# Big enough that pulls of it meet.
+	mkdir "$BATS_FILE_TMPDIR/big"
+	head -c 30000000 /dev/urandom >"$BATS_FILE_TMPDIR/big/data"
+	layer_tar "$BATS_FILE_TMPDIR/big.tar" "$BATS_FILE_TMPDIR/big"
+	image_push_tar big "$BATS_FILE_TMPDIR/big.tar"
+	image_push_tar other "$BATS_FILE_TMPDIR/big.tar" "$BATS_FILE_TMPDIR/tiny.tar"
+}
+
+teardown_file() { registry_stop; }
+
+setup() {
+	common_setup
+	fault=$top_builddir/tests/fault/fault.so
+	export ASAN_OPTIONS=$ASAN_OPTIONS:verify_asan_link_order=0
+}
+
+teardown() {
+	local mount
+
+	for mount in "$BATS_TEST_TMPDIR/node-a" "$BATS_TEST_TMPDIR/node-b"; do
+		! mountpoint -q "$mount" 2>/dev/null || fusermount3 -u "$mount" 2>/dev/null ||
+			fusermount -u "$mount" 2>/dev/null || umount -l "$mount"
+	done
+	common_teardown
+}
+
+# Eight pulls of big at once, started by "$@".
+eight_pulls() {
+	local pids=() pid status=0
+
+	for _ in 1 2 3 4 5 6 7 8; do
+		"$@" mlrun pull -q "$REGISTRY/big" 3>&- &
+		pids+=($!)
+	done
+	for pid in "${pids[@]}"; do
+		wait "$pid" || status=$?
+	done
+	return "$status"
+}
+
+# How often the layer of big was asked for.
+fetched() {
+	local layer
+
+	layer=$(curl -fsS -H 'Accept: application/vnd.oci.image.manifest.v1+json' \
+		"http://$REGISTRY/v2/big/manifests/latest" | jq -r '.layers[0].digest')
+	registry_requests "GET /v2/big/blobs/$layer" | wc -l
+}
+
+without_flock() {
+	local before after
+
+	before=$(fetched)
+	export FAULT_FLOCK=$1
+	run -0 eight_pulls env LD_PRELOAD="$fault"
+	after=$(fetched)
+	assert_equal $((after - before)) 1
+	run -0 env LD_PRELOAD="$fault" mlrun rm "$REGISTRY/big"
+	assert_equal "$(ls "$MLRUN_STORE/layers" "$MLRUN_STORE/tmp" "$MLRUN_STORE/holds")" \
+		"$(printf '%s\n' "$MLRUN_STORE/holds:" token '' "$MLRUN_STORE/layers:" '' "$MLRUN_STORE/tmp:")"
+}
+
+@test "locks: eight pulls download once where flock fails" { without_flock ENOSYS; }
+
+@test "locks: eight pulls download once where flock is granted to everybody" { without_flock ok; }
+
+# --- two nodes: two FUSE mounts of one directory, two host names ---------------
+
+needs_two_nodes() {
+	local name
+
+	[ "$(id -u)" = 0 ] || skip "root alone can mount FUSE here and give itself a host name"
+	[ -n "$(command -v bindfs)" ] || skip "no bindfs"
+	[ -e /dev/fuse ] || skip "no /dev/fuse"
+	unshare -u true || skip "no UTS namespaces here"
+	mkdir "$BATS_TEST_TMPDIR/real"
+	chmod 711 "$BATS_RUN_TMPDIR" "$BATS_RUN_TMPDIR"/test "$BATS_TEST_TMPDIR" # for an ordinary user
+	for name in a b; do
+		mkdir "$BATS_TEST_TMPDIR/node-$name"
+		bindfs -o allow_other "$BATS_TEST_TMPDIR/real" "$BATS_TEST_TMPDIR/node-$name" ||
+			skip "bindfs cannot mount here"
+	done
+	chown -R 65534:65534 "$BATS_TEST_TMPDIR/real" "$HOME" "$TMPDIR"
+}
+
+# on_node a|b COMMAND...
+on_node() {
+	local node=$1
+
+	shift
+	export NODE=$node MLRUN_STORE=$BATS_TEST_TMPDIR/node-$node/store
+	# shellcheck disable=SC2016
+	exec unshare -u sh -c 'hostname "node-$NODE" && exec setpriv --reuid=65534 --regid=65534 \
+		--clear-groups "$@"' sh "$@"
+}
+
+node() { (on_node "$@"); }
+
+@test "locks: pulls on two nodes download once, while images are removed" {
+	needs_two_nodes
+	node a mlrun pull -q "$REGISTRY/tiny"
+	before=$(fetched)
+	pids=()
+	for i in 1 2 3 4 5 6 7 8; do
+		on_node "$(cut -c$((i % 2 + 1)) <<<ab)" mlrun pull -q "$REGISTRY/big" 3>&- &
+		pids+=($!)
+	done
+	on_node b mlrun rm "$REGISTRY/tiny" 3>&- &
+	pids+=($!)
+	for pid in "${pids[@]}"; do
+		wait "$pid"
+	done
+	assert_equal $(($(fetched) - before)) 1
+	run -0 node a mlrun images --json
+	assert_equal "$(jq -r '.[].name' <<<"$output")" "$REGISTRY/big:latest"
+	assert_equal "$(ls "$BATS_TEST_TMPDIR/real/store/layers" | wc -l)" 1
+	assert_equal "$(ls "$BATS_TEST_TMPDIR/real/store/tmp")" ""
+	assert_equal "$(ls "$BATS_TEST_TMPDIR/real/store/holds")" token
+}
+
+# Start a pull of big on node a and stop it while it unpacks; its pid is in $producer.
+stop_in_the_middle() {
+	local lock i
+
+	node a mlrun pull -q "$REGISTRY/tiny" # makes the store
+	on_node a mlrun pull -q "$REGISTRY/big" 2>"$BATS_TEST_TMPDIR/said" 3>&- &
+	producer=$!
+	for ((i = 0; i < 500; i++)); do
+		lock=$(find "$BATS_TEST_TMPDIR/real/store/tmp" -name '*.lock' -printf x)
+		[ -z "$lock" ] || break
+		sleep 0.01
+	done
+	kill -STOP "$producer"
+	run -0 find "$BATS_TEST_TMPDIR/real/store/tmp" -name '*.lock'
+	assert_output --partial .lock
+}
+
+@test "locks: a producer killed on another node is waited out, and its work taken over" {
+	needs_two_nodes
+	export MLRUN_STALE_SECONDS=3
+	stop_in_the_middle
+	kill -KILL "$producer"
+	SECONDS=0
+	run -0 node b mlrun pull "$REGISTRY/big"
+	assert_output --regexp "waiting for process [0-9]+ on 'node-a', which is making layer sha256:"
+	assert [ "$SECONDS" -ge 2 ]
+	assert [ "$SECONDS" -lt 30 ]
+	assert_equal "$(ls "$BATS_TEST_TMPDIR/real/store/tmp")" ""
+	cmp "$BATS_FILE_TMPDIR/big/data" "$BATS_TEST_TMPDIR"/real/store/layers/*/tree/data
+}
+
+@test "locks: a producer that stood still for long does no harm when it goes on" {
+	needs_two_nodes
+	export MLRUN_STALE_SECONDS=2
+	stop_in_the_middle
+	run -0 node b mlrun pull -q "$REGISTRY/big"
+	kill -CONT "$producer"
+	status=0
+	wait "$producer" || status=$?
+	assert_equal "$status" 125
+	run -0 cat "$BATS_TEST_TMPDIR/said"
+	assert_output --partial "stood still for so long"
+	assert_output --partial "hint: run it again"
+	cmp "$BATS_FILE_TMPDIR/big/data" "$BATS_TEST_TMPDIR"/real/store/layers/*/tree/data
+	run -0 node a mlrun pull "$REGISTRY/big"
+	assert_output --partial "is up to date"
+	assert_equal "$(ls "$BATS_TEST_TMPDIR/real/store/tmp")" ""
+}
+
+@test "locks: a remover of another node that beats is waited for" {
+	needs_two_nodes
+	export MLRUN_STALE_SECONDS=2
+	node a mlrun pull -q "$REGISTRY/tiny"
+	real=$BATS_TEST_TMPDIR/real/store
+	remover=r-0123456789abcdef.node-c.$(cat /proc/sys/kernel/random/boot_id).1.4711.1
+	mv "$real/holds/token" "$real/holds/$remover"
+	for i in 1 2 3 4 5 6 7 8 9 10 11 12; do
+		sleep 0.5
+		echo "$i" >"$real/holds/$remover"
+	done 3>&- &
+	SECONDS=0
+	run -0 node b mlrun pull "$REGISTRY/big"
+	assert [ "$SECONDS" -ge 6 ]
+	assert_output --partial "waiting for process 4711 on 'node-c', which is removing images from this store"
+	assert_equal "$(ls "$real/holds")" token
+}

@@ -1,0 +1,375 @@
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include "base/cleanup.h"
+#include "base/file.h"
+#include "base/memory.h"
+#include "layer/record.h"
+#include "layer/unpack.h"
+#include "tar.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <zstd.h>
+
+/* Every test has a directory "outer" with "tree" to unpack into, and a record. */
+static char outer[PATH_MAX];
+static int tree, record;
+static struct layer_result result;
+static struct mlr_error err;
+
+static int setup(void **state)
+{
+	const char *tmp = getenv("TMPDIR");
+	auto_free char *path = NULL;
+
+	(void)state;
+	snprintf(outer, sizeof(outer), "%s/mlr-test-record.XXXXXX", tmp ? tmp : "/tmp");
+	assert_non_null(mkdtemp(outer));
+	path = xasprintf("%s/tree", outer);
+	assert_int_equal(mkdir(path, 0755), 0);
+	tree = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	record = memfd_create("record", MFD_CLOEXEC);
+	memset(&err, 0, sizeof(err));
+	memset(&result, 0, sizeof(result));
+	return tree < 0 || record < 0;
+}
+
+static int teardown(void **state)
+{
+	(void)state;
+	layer_result_done(&result);
+	close(tree);
+	close(record);
+	return file_remove_tree(AT_FDCWD, outer, NULL);
+}
+
+static int add_bytes(void *ctx, const void *buf, size_t len, struct mlr_error *e)
+{
+	(void)e;
+	tar_bytes(ctx, buf, len);
+	return 0;
+}
+
+static int rebuild(struct tar *t)
+{
+	char diff_id[8 + HASH_HEX_SIZE];
+	uint64_t bytes;
+
+	return layer_rebuild(record, tree, add_bytes, t, diff_id, &bytes, &err);
+}
+
+/* The layer is unpacked, and from tree and record comes again what it was. */
+static void comes_back(struct tar *t)
+{
+	auto_tar struct tar again = { 0 };
+
+	t->at = 0;
+	if (layer_unpack(tar_read, t, LAYER_PLAIN, tree, record, &result, &err) < 0)
+		fail_msg("%s", err.text);
+	if (rebuild(&again) < 0)
+		fail_msg("%s", err.text);
+	assert_int_equal(again.n, t->n);
+	for (size_t i = 0; i < t->n; i++)
+		if (again.p[i] != t->p[i])
+			fail_msg("byte %zu differs", i);
+}
+
+/* Does the decompressed record have these bytes? */
+static int record_has(const char *text)
+{
+	size_t size = (size_t)lseek(record, 0, SEEK_END), room = 16 << 20, n, len = strlen(text);
+	auto_free char *in = xmalloc(size), *out = xmalloc(room);
+
+	assert_int_equal(pread(record, in, size, 0), size);
+	n = ZSTD_decompress(out, room, in, size);
+	assert_false(ZSTD_isError(n));
+	return memmem(out, n, text, len) != NULL;
+}
+
+static void what_the_tree_holds_is_not_in_the_record(void **state)
+{
+	auto_tar struct tar t = { 0 };
+
+	(void)state;
+	tar_dir(&t, "d", 0755, 5);
+	tar_file(&t, "d/f", "in the tree, or so one hopes");
+	tar_member(&t, '0', "d/secret", 0200, 5, "", "unreadable", 10, 10);
+	tar_end(&t);
+	tar_bytes(&t, "garbage after the end", 21);
+	comes_back(&t);
+	assert_false(record_has("in the tree"));
+	assert_true(record_has("unreadable"));
+	assert_true(record_has("garbage after the end"));
+}
+
+static void files_that_a_later_member_replaces_are_kept(void **state)
+{
+	static const char types[] = { '0', '1', '2', '5', '6', 'h' };
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(types); i++) {
+		auto_tar struct tar t = { 0 };
+
+		tar_file(&t, "other", "other");
+		tar_file(&t, "f", "the first");
+		tar_file(&t, "f", "the second");
+		tar_file(&t, "d/x/f", "below");
+		tar_file(&t, "d/y", "beside");
+		if (types[i] == '5') {
+			tar_dir(&t, "f", 0755, 5);
+			tar_file(&t, "d", "a directory no more");
+		} else if (types[i] == 'h') { /* a link to itself changes nothing */
+			tar_link(&t, '1', "f", "f");
+		} else if (types[i] == '0') {
+			tar_file(&t, "f", "the third");
+			tar_file(&t, "d/y", "again");
+		} else {
+			tar_link(&t, types[i], "f", "other");
+			tar_link(&t, types[i], "d", "other");
+			tar_file(&t, "f", "the last");
+		}
+		tar_end(&t);
+		comes_back(&t);
+		assert_true(record_has("the first"));
+		assert_int_equal(record_has("the second"), types[i] != 'h');
+		layer_result_done(&result);
+		assert_int_equal(teardown(NULL), 0);
+		assert_int_equal(setup(NULL), 0);
+	}
+}
+
+static void the_same_name_many_times_comes_back_in_order(void **state)
+{
+	auto_tar struct tar t = { 0 };
+
+	(void)state;
+	for (int i = 0; i < 300; i++) {
+		char name[32], text[32];
+
+		snprintf(name, sizeof(name), "f%d", i % 7);
+		snprintf(text, sizeof(text), "text %d", i * i);
+		tar_file(&t, name, text);
+	}
+	tar_end(&t);
+	comes_back(&t);
+}
+
+static void files_reached_through_symlinks_are_named_by_their_real_path(void **state)
+{
+	auto_tar struct tar t = { 0 };
+
+	(void)state;
+	tar_dir(&t, "usr/lib", 0755, 5);
+	tar_link(&t, '2', "lib", "/usr/lib");
+	tar_link(&t, '2', "up", "usr/lib/../..");
+	tar_file(&t, "lib/a", "1");
+	tar_file(&t, "up/lib/b", "2");
+	tar_file(&t, "lib/a", "3");
+	tar_link(&t, '2', "gone", "made/by/this"); /* to nothing: the parents are made */
+	tar_file(&t, "gone/c", "4");
+	tar_file(&t, "lib", "no link any more");
+	tar_end(&t);
+	comes_back(&t);
+	assert_true(record_has("usr/lib/a"));
+}
+
+static void files_below_directories_that_nobody_may_search_are_kept(void **state)
+{
+	auto_tar struct tar t = { 0 };
+
+	(void)state;
+	tar_file(&t, "shut/f", "behind a door");
+	tar_file(&t, "shut/d/f", "behind two");
+	tar_file(&t, "open/f", "in the open");
+	tar_link(&t, '2', "alias", "shut/d");
+	tar_dir(&t, "shut", 0600, 5);
+	tar_dir(&t, "alias", 0755, 5);
+	tar_dir(&t, "replaced", 0, 5);
+	tar_file(&t, "replaced", "a file now");
+	tar_end(&t);
+	comes_back(&t);
+	assert_true(record_has("behind a door"));
+	assert_false(record_has("in the open"));
+}
+
+static void marks_devices_and_data_that_nobody_asked_for_come_back(void **state)
+{
+	auto_tar struct tar t = { 0 };
+
+	(void)state;
+	tar_member(&t, '3', "dev/null", 0666, 5, "", "", 0, 0);
+	tar_member(&t, '4', "dev/sda", 0660, 5, "", "", 0, 0);
+	tar_member(&t, '0', "d/.wh.gone", 0644, 5, "", "data of a whiteout", 18, 18);
+	tar_member(&t, '0', ".wh..wh.plnk/1.2", 0644, 5, "", "aufs", 4, 4);
+	tar_file(&t, "d/.wh..wh..opq", "");
+	tar_file(&t, "f", "text");
+	tar_pax(&t, "SCHILY.xattr.user.a", "b", 1);
+	tar_pax(&t, "SCHILY.acl.access", "user::rw-", 9);
+	tar_file(&t, "x", "y");
+	tar_pax(&t, "comment", "pax lets links have data", 24);
+	tar_member(&t, '1', "with-data", 0644, 5, "f", "text", 4, 4);
+	tar_member(&t, '7', "contiguous", 0644, 5, "", "0123", 4, 4);
+	tar_member(&t, '0', "empty", 0644, 5, "", "", 0, 0);
+	comes_back(&t); /* even without an end mark */
+}
+
+/* What GNU tar writes, in each of its formats: long names, sparse files of three kinds, links. */
+static void archives_of_gnu_tar_in_every_format_come_back(void **state)
+{
+	static const char *const kinds[] = { "v7", "ustar", "oldgnu", "gnu", "pax",
+		"oldgnu --sparse", "gnu --sparse", "pax --sparse --sparse-version=0.0",
+		"pax --sparse --sparse-version=0.1", "pax --sparse --sparse-version=1.0",
+		"gnu --hard-dereference", "pax --xattrs --acls", "gnu -b 1", "gnu --label=volume" };
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_LEN(kinds); i++) {
+		auto_tar struct tar t = { .chunk = 4096 };
+		auto_free char *cmd = xasprintf(
+			"cd '%s' && mkdir -p in/d && cd in && for i in 1 2 3 4 5 6 7 8 9; do "
+			"head -c ${i}71234 /dev/urandom >d/$i; done && echo a >a && ln -f a b && "
+			"ln -sf a c && truncate -s 3000000 hole && printf end >>hole && "
+			"printf start | dd of=hole conv=notrunc status=none && "
+			"printf x | dd of=hole bs=100000 seek=7 conv=notrunc status=none && "
+			"truncate -s 5000000 allhole && printf solid >solid && "
+			"L=$(printf %%090d 7) && case '%s' in v7*) ;; ustar*) L=$L/$L ;; "
+			"*) L=$L/$L/$L ;; esac && mkdir -p $(dirname $L) && echo long >$L.f && "
+			"tar --format=%s -cf ../out.tar . 2>../log",
+			outer, kinds[i], kinds[i]),
+			       *path = xasprintf("%s/out.tar", outer),
+			       *shell = xasprintf("bash -c \"$CMD\"");
+		char *bytes;
+		size_t n;
+
+		assert_int_equal(setenv("CMD", cmd, 1), 0);
+		if (system(shell) != 0)
+			fail_msg("GNU tar does not write --format=%s", kinds[i]);
+		assert_int_equal(file_read(AT_FDCWD, path, 64 << 20, &bytes, &n, &err), 0);
+		tar_bytes(&t, bytes, n);
+		free(bytes);
+		comes_back(&t);
+		assert_false(record_has("solid\n"));
+		layer_result_done(&result);
+		assert_int_equal(teardown(NULL), 0);
+		assert_int_equal(setup(NULL), 0);
+	}
+}
+
+static void a_tree_that_was_tampered_with_is_told(void **state)
+{
+	auto_tar struct tar t = { 0 }, again = { 0 };
+	char diff_id[8 + HASH_HEX_SIZE];
+	uint64_t bytes;
+
+	(void)state;
+	tar_file(&t, "d/f", "text");
+	tar_end(&t);
+	comes_back(&t);
+
+	assert_int_equal(file_replace(tree, "d/f", "TEXT", 4, 0644, NULL), 0);
+	assert_int_equal(layer_rebuild(record, tree, NULL, NULL, diff_id, &bytes, &err), 0);
+	assert_string_not_equal(diff_id, result.diff_id);
+
+	assert_int_equal(file_replace(tree, "d/f", "longer", 6, 0644, NULL), 0);
+	assert_int_equal(rebuild(&again), -EBADMSG);
+	assert_non_null(strstr(err.text, "'d/f' of the layer's tree has 6 bytes, not 4"));
+
+	unlinkat(tree, "d/f", 0);
+	assert_int_equal(rebuild(&again), -EBADMSG);
+	assert_non_null(strstr(err.text, "'d/f' of the layer's tree: No such file"));
+	assert_int_equal(symlinkat("/etc/passwd", tree, "d/f"), 0);
+	assert_int_equal(rebuild(&again), -EBADMSG);
+	assert_non_null(strstr(err.text, "reached through a symlink"));
+	unlinkat(tree, "d/f", 0);
+	assert_int_equal(mkfifoat(tree, "d/f", 0600), 0);
+	assert_int_equal(rebuild(&again), -EBADMSG);
+	assert_non_null(strstr(err.text, "no regular file any more"));
+	unlinkat(tree, "d/f", 0);
+	unlinkat(tree, "d", AT_REMOVEDIR);
+	assert_int_equal(symlinkat("/etc", tree, "d"), 0);
+	assert_int_equal(rebuild(&again), -EBADMSG);
+	assert_non_null(strstr(err.text, "reached through a symlink"));
+}
+
+/* A record by hand, compressed as it must be. */
+static void write_record(const void *p, size_t n)
+{
+	size_t room = ZSTD_compressBound(n);
+	auto_free char *out = xmalloc(room);
+
+	n = ZSTD_compress(out, room, p, n, 1);
+	assert_int_equal(ftruncate(record, 0), 0);
+	assert_int_equal(pwrite(record, out, n, 0), n);
+}
+
+static void records_that_are_none_are_refused(void **state)
+{
+	static const struct {
+		const char *bytes;
+		size_t n;
+		int code;
+		const char *words;
+	} cases[] = {
+#define RECORD(s) LAYER_RECORD_MAGIC s, sizeof(LAYER_RECORD_MAGIC s) - 1
+		{ "NOTHING\n\0\0", 10, EPROTO, "this is no layer's record" },
+		{ RECORD(""), EPROTO, "ends too early" },
+		{ RECORD("R\3ab"), EPROTO, "ends too early" },
+		{ RECORD("R\3abcE\4"), EPROTO, "makes 3 bytes, and says 4" },
+		{ RECORD("R\3abcE\3x"), EPROTO, "goes on after its end" },
+		{ RECORD("Q\3"), EPROTO, "unknown kind 0x51" },
+		{ RECORD("\0\3"), EPROTO, "unknown kind 0x00" },
+		{ RECORD("F\3\0E\3"), EPROTO, "a path of 0 bytes" },
+		{ RECORD("F\3\200\100E\3"), EPROTO, "a path of 8192 bytes" },
+		{ RECORD("F\3\3a\0bE\3"), EPROTO, "a NUL in it" },
+		{ RECORD("R\377\377\377\377\377\377\377\377\377\1"), EPROTO, "a number too large" },
+		{ RECORD("R\377\377\377\377\377\377\377\177"), EFBIG, "bytes allowed" },
+		{ RECORD("F\3\14../../passwdE\3"), EBADMSG, "" },
+		{ RECORD("F\3\13/etc/passwdE\3"), EBADMSG, "" },
+		{ RECORD("F\1\1aD\2\1axxE\1"), EPROTO, "gives 'a' two sizes" },
+	};
+	auto_tar struct tar t = { 0 };
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
+		write_record(cases[i].bytes, cases[i].n);
+		if (rebuild(&t) != -cases[i].code || !strstr(err.text, cases[i].words))
+			fail_msg("case %zu: '%s' does not say '%s'", i, err.text, cases[i].words);
+	}
+	write_record(RECORD("R\3abcE\3"));
+	assert_int_equal(pwrite(record, "more", 4, lseek(record, 0, SEEK_END)), 4);
+	assert_int_equal(rebuild(&t), -EPROTO);
+	assert_non_null(strstr(err.text, "goes on after its end"));
+	assert_int_equal(ftruncate(record, 12), 0);
+	assert_int_equal(rebuild(&t), -EPROTO);
+	assert_non_null(strstr(err.text, "is cut short"));
+	assert_int_equal(pwrite(record, "garbage", 7, 0), 7);
+	assert_int_equal(rebuild(&t), -EPROTO);
+	assert_non_null(strstr(err.text, "is damaged"));
+}
+
+#define TEST(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		TEST(what_the_tree_holds_is_not_in_the_record),
+		TEST(files_that_a_later_member_replaces_are_kept),
+		TEST(the_same_name_many_times_comes_back_in_order),
+		TEST(files_reached_through_symlinks_are_named_by_their_real_path),
+		TEST(files_below_directories_that_nobody_may_search_are_kept),
+		TEST(marks_devices_and_data_that_nobody_asked_for_come_back),
+		TEST(archives_of_gnu_tar_in_every_format_come_back),
+		TEST(a_tree_that_was_tampered_with_is_told),
+		TEST(records_that_are_none_are_refused),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
