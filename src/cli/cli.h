@@ -21,6 +21,7 @@ enum {
 typedef int (*cli_command)(int argc, char **argv);
 
 int cmd_exec(int argc, char **argv);
+int cmd_export(int argc, char **argv);
 int cmd_images(int argc, char **argv);
 int cmd_import(int argc, char **argv);
 int cmd_inspect(int argc, char **argv);

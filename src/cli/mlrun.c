@@ -18,6 +18,7 @@ static const struct command {
 } commands[] = {
 	{ "pull", NULL, "mlrun-pull", "bring an image from a registry into the store" },
 	{ "import", NULL, "mlrun-pull", "bring an image from a file into the store" },
+	{ "export", NULL, "mlrun-pull", "write an image from the store into a file" },
 	{ "exec", cmd_exec, NULL, "run a command in an image" },
 	{ "run", cmd_exec, NULL, NULL },
 	{ "images", cmd_images, NULL, "list the images in the store" },
