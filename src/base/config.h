@@ -8,6 +8,8 @@
  *   [registry HOST[:PORT]]
  *   mirror = HOST[:PORT][/PREFIX]   asked first, in this order (list)
  *   insecure = true                 plain HTTP and any certificate
+ *   timeout = SECONDS               without a byte: a connection counts as broken
+ *   token_server = HOST             may be told the credentials, though of another site (list)
  *   ca = FILE  client_cert = FILE  client_key = FILE
  *
  * Names of files and directories are absolute; they may begin with "~/" and hold "$NAME" or

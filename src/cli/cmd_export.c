@@ -6,6 +6,7 @@
 #include "base/log.h"
 #include "export/export.h"
 #include "oci/name.h"
+#include "store/stores.h"
 
 #include <errno.h>
 #include <string.h>
@@ -156,15 +157,16 @@ static void tell(const struct args *a, const struct store_image *im, const struc
 			r->digest, im->manifest);
 }
 
-static int run(const struct args *a, struct store *st, struct mlr_error *err)
+static int run(const struct args *a, const struct stores *all, struct mlr_error *err)
 {
 	auto_call(store_image_done) struct store_image im = STORE_IMAGE_INIT;
 	auto_call(oci_name_done) struct oci_name name = OCI_NAME_INIT;
 	struct export_result result;
+	struct store *st;
 	int r = oci_name_parse(a->image, &name, err);
 
 	if (r == 0)
-		r = store_image_find_name(st, &name, &im, err);
+		r = stores_find(all, &name, &st, &im, err);
 	if (r == 0)
 		r = export_image(st, &im, a->path, &a->export, &result, err);
 	if (r < 0)
@@ -175,10 +177,10 @@ static int run(const struct args *a, struct store *st, struct mlr_error *err)
 
 int cmd_export(int argc, char **argv)
 {
-	auto_store struct store *st = NULL;
+	auto_call(stores_close) struct stores all = STORES_INIT;
 	struct args a = { .export = { .cancel = &cli_stop_signal } };
 	struct mlr_error err = MLR_ERROR_INIT;
-	int status;
+	int status, r;
 
 	cli_parse(&argp, argc, argv, 0, &a);
 	if (strcmp(a.path, "-") == 0 && isatty(STDOUT_FILENO)) {
@@ -186,9 +188,12 @@ int cmd_export(int argc, char **argv)
 		mlr_hint(&err, "redirect it, or name a file");
 		return cli_fail(&err);
 	}
-	if (cli_open_store(a.common.store, &st, &err) < 0)
+	r = stores_open(a.common.store, &all, &err);
+	if (r == -ENOENT)
+		cli_hint_no_store(&err);
+	if (r < 0)
 		return cli_fail(&err);
 	cli_stop_catch();
-	status = run(&a, st, &err);
+	status = run(&a, &all, &err);
 	return cli_stop_signal ? 128 + cli_stop_signal : status;
 }

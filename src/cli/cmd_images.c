@@ -2,8 +2,10 @@
 #include "cli/common.h"
 
 #include "base/cleanup.h"
+#include "base/memory.h"
 #include "oci/digest.h"
 #include "store/image.h"
+#include "store/stores.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -42,66 +44,105 @@ static const struct argp argp = {
 	.children = cli_common_children,
 };
 
-static json_t *to_json(const struct store_image *im)
+struct row {
+	struct store_image image;
+	const char *store; /* its path */
+};
+
+struct table {
+	struct row *v;
+	size_t n;
+};
+
+static void table_done(struct table *t)
 {
+	for (size_t i = 0; i < t->n; i++)
+		store_image_done(&t->v[i].image);
+	free(t->v);
+}
+
+static int add_store(struct table *t, struct store *st, struct mlr_error *err)
+{
+	struct store_image *v = NULL;
+	size_t n = 0;
+	int r = store_image_list(st, &v, &n, err);
+
+	if (r < 0)
+		return r;
+	t->v = xreallocarray(t->v, t->n + n + 1, sizeof(*t->v));
+	for (size_t i = 0; i < n; i++)
+		t->v[t->n++] = (struct row){ v[i], store_path(st) };
+	free(v);
+	return 0;
+}
+
+static json_t *to_json(const struct row *row)
+{
+	const struct store_image *im = &row->image;
 	char pulled[CLI_TIME_SIZE];
 
 	cli_time_utc(im->pulled, pulled);
-	return json_pack("{s:s, s:s, s:s?, s:s, s:I, s:s, s:s?}", "name", im->name, "digest",
+	return json_pack("{s:s, s:s, s:s?, s:s, s:I, s:s, s:s?, s:s}", "name", im->name, "digest",
 		im->manifest, "index", im->index, "platform", im->platform, "size",
-		(json_int_t)im->size, "pulled", pulled,
-		"source", im->source);
+		(json_int_t)im->size, "pulled", pulled, "source", im->source, "store", row->store);
 }
 
-static int print_json(const struct store_image *v, size_t n)
+static int print_json(const struct table *t)
 {
 	json_t *list = json_array();
 
-	for (size_t i = 0; i < n; i++)
-		json_array_append_new(list, to_json(&v[i]));
+	for (size_t i = 0; i < t->n; i++)
+		json_array_append_new(list, to_json(&t->v[i]));
 	return cli_print_json(list);
 }
 
-static int print_table(const struct store_image *v, size_t n)
+static void widen(int *wide, const char *s)
+{
+	if ((int)strlen(s) > *wide)
+		*wide = (int)strlen(s);
+}
+
+/* The store is told where there is more than one. */
+static int print_table(const struct table *t, int with_store)
 {
 	int wide = (int)strlen("NAME"), platform = (int)strlen("PLATFORM");
 
-	for (size_t i = 0; i < n; i++) {
-		if ((int)strlen(v[i].name) > wide)
-			wide = (int)strlen(v[i].name);
-		if ((int)strlen(v[i].platform) > platform)
-			platform = (int)strlen(v[i].platform);
+	for (size_t i = 0; i < t->n; i++) {
+		widen(&wide, t->v[i].image.name);
+		widen(&platform, t->v[i].image.platform);
 	}
-	printf("%-*s  %-12s  %-*s  %9s  %s\n", wide, "NAME", "DIGEST", platform, "PLATFORM", "SIZE",
-		"PULLED");
-	for (size_t i = 0; i < n; i++) {
+	printf("%-*s  %-12s  %-*s  %9s  %-16s%s\n", wide, "NAME", "DIGEST", platform, "PLATFORM",
+		"SIZE", "PULLED", with_store ? "  STORE" : "");
+	for (size_t i = 0; i < t->n; i++) {
+		const struct store_image *im = &t->v[i].image;
 		char size[CLI_SIZE_SIZE], pulled[CLI_TIME_SIZE];
 
-		cli_size(v[i].size, size);
-		cli_time_local(v[i].pulled, pulled);
-		printf("%-*s  %.12s  %-*s  %9s  %s\n", wide, v[i].name,
-			oci_digest_hex(v[i].manifest), platform, v[i].platform, size, pulled);
+		cli_size(im->size, size);
+		cli_time_local(im->pulled, pulled);
+		printf("%-*s  %.12s  %-*s  %9s  %s%s%s\n", wide, im->name,
+			oci_digest_hex(im->manifest), platform, im->platform, size, pulled,
+			with_store ? "  " : "", with_store ? t->v[i].store : "");
 	}
 	return 0;
 }
 
 int cmd_images(int argc, char **argv)
 {
-	auto_store struct store *st = NULL;
+	auto_call(stores_close) struct stores all = STORES_INIT;
+	auto_call(table_done) struct table t = { NULL, 0 };
 	struct mlr_error err = MLR_ERROR_INIT;
-	struct store_image *v = NULL;
 	struct args a = { 0 };
-	size_t n = 0;
 	int r;
 
 	cli_parse(&argp, argc, argv, 0, &a);
-	r = cli_open_store(a.common.store, &st, &err);
+	r = stores_open(a.common.store, &all, &err);
+	if (r == -ENOENT)
+		cli_hint_no_store(&err);
 	/* Who never pulled has no images, and that is no failure. */
 	if (r < 0 && (r != -ENOENT || a.common.store))
 		return cli_fail(&err);
-	if (st && store_image_list(st, &v, &n, &err) < 0)
-		return cli_fail(&err);
-	r = a.json ? print_json(v, n) : print_table(v, n);
-	store_images_free(v, n);
-	return r;
+	for (size_t i = 0; i < all.n; i++)
+		if (add_store(&t, all.v[i], &err) < 0)
+			return cli_fail(&err);
+	return a.json ? print_json(&t) : print_table(&t, all.n > 1 || (all.n == 1 && !all.has_own));
 }

@@ -3,7 +3,9 @@
 #include "cli/inspect.h"
 
 #include "base/cleanup.h"
+#include "base/memory.h"
 #include "store/facts.h"
+#include "store/stores.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -22,39 +24,42 @@ static int check_platform(
 	return mlr_hint(err, "mlrun inspect --remote looks in the registry");
 }
 
-static int find(struct store *st, const struct inspect_args *a, struct store_image *ret,
-	struct mlr_error *err)
+static int find(const struct stores *all, const struct inspect_args *a, struct store **st,
+	struct store_image *ret, struct mlr_error *err)
 {
 	auto_call(oci_name_done) struct oci_name name = OCI_NAME_INIT;
 	int r = oci_name_parse(a->image, &name, err);
 
 	if (r == 0)
-		r = store_image_find_name(st, &name, ret, err);
+		r = stores_find(all, &name, st, ret, err);
 	return r < 0 ? r : check_platform(ret, a, err);
 }
 
-static int load(
-	struct store *st, const struct inspect_args *a, struct picture *p, struct mlr_error *err)
+static int load(const struct stores *all, const struct inspect_args *a, struct picture *p,
+	struct mlr_error *err)
 {
 	struct store_facts facts = STORE_FACTS_INIT;
-	int r = find(st, a, &p->image, err);
+	struct store *st;
+	int r = find(all, a, &st, &p->image, err);
 
 	if (r == 0)
 		r = store_facts_get(st, p->image.manifest, &facts, err);
 	if (r < 0)
 		return r;
+	p->store = xstrdup(store_path(st));
 	p->config = facts.config;
 	facts.config = (struct oci_config)OCI_CONFIG_INIT;
 	store_facts_done(&facts);
 	return cli_stored_manifest(st, p->image.manifest, &p->manifest, err);
 }
 
-static int print_raw(struct store *st, const struct inspect_args *a, struct mlr_error *err)
+static int print_raw(const struct stores *all, const struct inspect_args *a, struct mlr_error *err)
 {
 	auto_call(store_image_done) struct store_image im = STORE_IMAGE_INIT;
 	auto_free char *text = NULL;
+	struct store *st;
 	size_t len = 0;
-	int r = find(st, a, &im, err);
+	int r = find(all, a, &st, &im, err);
 
 	if (r == 0)
 		r = cli_stored_text(
@@ -66,18 +71,22 @@ static int print_raw(struct store *st, const struct inspect_args *a, struct mlr_
 
 int cmd_inspect(int argc, char **argv)
 {
-	auto_store struct store *st = NULL;
+	auto_call(stores_close) struct stores all = STORES_INIT;
 	auto_call(picture_done) struct picture p = PICTURE_INIT;
 	struct inspect_args a = { .tls_verify = 1 };
 	struct mlr_error err = MLR_ERROR_INIT;
+	int r;
 
 	if (inspect_parse(argc, argv, &a, &err) < 0)
 		return cli_fail(&err);
 	if (a.remote)
 		return cli_become("mlrun-pull", argv - 1);
-	if (cli_open_store(a.common.store, &st, &err) < 0)
+	r = stores_open(a.common.store, &all, &err);
+	if (r == -ENOENT)
+		cli_hint_no_store(&err);
+	if (r == 0)
+		r = a.raw ? print_raw(&all, &a, &err) : load(&all, &a, &p, &err);
+	if (r < 0)
 		return cli_fail(&err);
-	if (a.raw)
-		return print_raw(st, &a, &err) < 0 ? cli_fail(&err) : 0;
-	return load(st, &a, &p, &err) < 0 ? cli_fail(&err) : picture_print(&p, &a);
+	return a.raw ? 0 : picture_print(&p, &a);
 }

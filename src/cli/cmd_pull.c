@@ -110,7 +110,10 @@ static void tell(const struct pull_result *r, double seconds)
 	char size[CLI_SIZE_SIZE];
 
 	cli_size(r->image.size, size);
-	if (r->up_to_date)
+	if (r->store)
+		mlr_info("'%s' is up to date in store '%s': %s, %s", r->image.name, r->store,
+			r->image.manifest, size);
+	else if (r->up_to_date)
 		mlr_info("'%s' is up to date: %s, %s", r->image.name, r->image.manifest, size);
 	else
 		mlr_info("pulled '%s': %s, %s in %.2f s", r->image.name, r->image.manifest, size,
@@ -121,12 +124,13 @@ static int print_json(const struct pull_result *r, double seconds)
 {
 	const struct store_image *im = &r->image;
 
-	return cli_print_json(json_pack("{s:s, s:s, s:s?, s:s, s:I, s:s, s:I, s:I, s:I, s:f}",
+	return cli_print_json(json_pack("{s:s, s:s, s:s?, s:s, s:I, s:s, s:I, s:I, s:I, s:f, s:s?}",
 		"name", im->name, "digest", im->manifest, "index", im->index, "platform",
 		im->platform, "size", (json_int_t)im->size, "status",
 		r->up_to_date ? "up to date" : "pulled", "layers", (json_int_t)r->layers,
 		"layers_fetched", (json_int_t)r->layers_fetched, "bytes_fetched",
-		(json_int_t)r->bytes_fetched, "seconds", (double)(int64_t)(seconds * 1000) / 1000));
+		(json_int_t)r->bytes_fetched, "seconds", (double)(int64_t)(seconds * 1000) / 1000,
+		"store", r->store));
 }
 
 static enum progress_style style_of(const struct args *a)

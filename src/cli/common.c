@@ -115,12 +115,17 @@ int cli_print_json(json_t *value)
 	return 0;
 }
 
+void cli_hint_no_store(struct mlr_error *err)
+{
+	mlr_hint(err, "mlrun pull makes it; --store or MLRUN_STORE names another place");
+}
+
 int cli_open_store(const char *dir, struct store **ret, struct mlr_error *err)
 {
 	int r = store_open(dir, 0, ret, err);
 
 	if (r == -ENOENT)
-		mlr_hint(err, "mlrun pull makes it; --store or MLRUN_STORE names another place");
+		cli_hint_no_store(err);
 	return r;
 }
 

@@ -57,6 +57,9 @@ int cli_bool(const char *s);
 int cli_stored_text(
 	struct store *st, const char *digest, char **ret, size_t *len, struct mlr_error *err);
 
+/* The way out when there is no store. */
+void cli_hint_no_store(struct mlr_error *err);
+
 /* The manifest of a stored image, its bytes checked. Returns 0, -ENOENT, -EBADMSG, -EPROTO. */
 int cli_stored_manifest(struct store *st, const char *digest, struct oci_document *ret,
 	struct mlr_error *err);

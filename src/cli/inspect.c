@@ -87,6 +87,7 @@ int inspect_parse(int argc, char **argv, struct inspect_args *ret, struct mlr_er
 void picture_done(struct picture *p)
 {
 	store_image_done(&p->image);
+	free(p->store);
 	oci_config_done(&p->config);
 	oci_document_done(&p->manifest);
 }
@@ -128,13 +129,14 @@ static int print_json(const struct picture *p)
 
 	cli_time_utc(im->pulled, pulled);
 	return cli_print_json(json_pack(
-		"{s:s, s:s, s:s?, s:s, s:s, s:s?, s:s?, s:s?, s:I, s:o, s:o, s:o, s:o, s:s?, s:s?}",
+		"{s:s, s:s, s:s?, s:s, s:s, s:s?, s:s?, s:s?, s:I, s:o, s:o, s:o, s:o, s:s?, s:s?, s:s?}",
 		"name", im->name, "digest", im->manifest, "index", im->index, "config",
 		p->manifest.config.digest, "platform", im->platform, "source", im->source,
 		"created", c->created, "pulled", im->pulled ? pulled : NULL, "size",
 		(json_int_t)im->size, "layers", layers_to_json(p), "env", strv_to_json(&c->env),
 		"entrypoint", strv_to_json(&c->entrypoint), "cmd", strv_to_json(&c->cmd), "user",
-		c->user, "working_dir", c->working_dir));
+		c->user, "working_dir", c->working_dir, "store",
+		p->store));
 }
 
 static void print_line(const char *label, const char *value)
@@ -170,6 +172,8 @@ static int print_text(const struct picture *p)
 	char text[CLI_TIME_SIZE];
 
 	print_line("name", im->name);
+	if (p->store)
+		print_line("store", p->store);
 	print_line("digest", im->manifest);
 	if (im->index)
 		print_line("index", im->index);

@@ -24,7 +24,8 @@ int inspect_parse(int argc, char **argv, struct inspect_args *ret, struct mlr_er
 
 /* All that is known of one image. */
 struct picture {
-	struct store_image image; /* pulled is 0 for one that is not in the store */
+	struct store_image image; /* pulled is 0 for one that is in no store */
+	char *store;              /* the store's path, or NULL */
 	struct oci_config config;
 	struct oci_document manifest;
 };

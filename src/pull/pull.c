@@ -11,6 +11,7 @@
 #include "rootfs/stacking.h"
 #include "store/blob.h"
 #include "store/facts.h"
+#include "store/stores.h"
 #include "store/tree.h"
 
 #include <errno.h>
@@ -41,6 +42,7 @@ struct pull {
 void pull_result_done(struct pull_result *r)
 {
 	store_image_done(&r->image);
+	free(r->store);
 	*r = (struct pull_result)PULL_RESULT_INIT;
 }
 
@@ -66,8 +68,13 @@ static int is_cancelled(void *ctx)
 
 static int open_registry(struct pull *p, struct mlr_error *err)
 {
-	struct registry_options o = { .tls_verify = p->opt->tls_verify, .cancelled = is_cancelled,
-		.cancelled_ctx = p, .notice = p->watch->notice, .notice_ctx = p->watch->ctx };
+	struct registry_options o = { .tls_verify = p->opt->tls_verify,
+		.authfile = p->opt->authfile,
+		.config = p->opt->config,
+		.cancelled = is_cancelled,
+		.cancelled_ctx = p,
+		.notice = p->watch->notice,
+		.notice_ctx = p->watch->ctx };
 
 	return pull_source_registry(&p->what->ref, &o, &p->source, err);
 }
@@ -124,14 +131,10 @@ static int is_whole(struct pull *p, const struct store_image *im)
 
 	if (!has_documents(p, im) || store_facts_get(p->st, im->manifest, &f, NULL) < 0)
 		return 0;
-	if (f.one_tree)
-		return store_tree_exists(p->st, STORE_DIR, im->manifest);
-	if (f.covered && !store_tree_exists(p->st, STORE_COVER, im->manifest))
-		return 0;
-	for (size_t i = 0; i < f.config.diff_ids.n; i++)
-		if (!store_tree_exists(p->st, STORE_LAYER, f.config.diff_ids.v[i]))
-			return 0;
-	return 1;
+	return (f.formats & STORE_FORMAT_DIR &&
+		       store_facts_whole(p->st, im->manifest, &f, STORE_FORMAT_DIR, NULL)) ||
+		(f.formats & STORE_FORMAT_LAYERS &&
+			store_facts_whole(p->st, im->manifest, &f, STORE_FORMAT_LAYERS, NULL));
 }
 
 /* Is what the store has under the very same name of the wanted platform, and whole? */
@@ -183,6 +186,24 @@ static int is_up_to_date(struct pull *p, struct pull_result *ret, struct mlr_err
 	ret->up_to_date = 1;
 	im = (struct store_image)STORE_IMAGE_INIT;
 	return 1;
+}
+
+/* The same in a store that others keep for everybody. Layers of other images are not borrowed from
+ * there (store/stores.h). */
+static int is_kept_elsewhere(struct pull *p, struct pull_result *ret, struct mlr_error *err)
+{
+	auto_call(stores_close) struct stores others = STORES_INIT;
+	struct store *own = p->st;
+	int r = stores_open_additional(own, &others, err);
+
+	for (size_t i = 0; r == 0 && i < others.n; i++) {
+		p->st = others.v[i];
+		r = is_up_to_date(p, ret, err);
+		if (r == 1)
+			ret->store = xstrdup(store_path(p->st));
+	}
+	p->st = own;
+	return r;
 }
 
 /* From here on nobody removes what we find or bring; the rest of the store is not our concern. */
@@ -294,9 +315,9 @@ static int keep_facts(struct pull *p, struct mlr_error *err)
 
 	if (r < 0)
 		return r;
-	f.one_tree = r == ROOTFS_FLAT;
+	f.formats = r == ROOTFS_FLAT ? STORE_FORMAT_DIR : STORE_FORMAT_LAYERS;
 	f.covered = r == ROOTFS_COVERED;
-	if (f.one_tree) {
+	if (r == ROOTFS_FLAT) {
 		mlr_debug("one tree is made of the layers");
 		r = rootfs_flatten(p->st, manifest, &f.config.diff_ids, err);
 	} else if (f.covered) {
@@ -337,6 +358,8 @@ static int run(struct pull *p, struct pull_result *ret, struct mlr_error *err)
 	if (r < 0)
 		return r;
 	r = is_up_to_date(p, ret, err);
+	if (r == 0)
+		r = is_kept_elsewhere(p, ret, err);
 	if (r != 0)
 		return r < 0 ? r : 0;
 	r = resolve(p->source, &p->want, &p->res, err);

@@ -61,7 +61,9 @@ struct pull_watch {
 
 struct pull_options {
 	const char *platform; /* "linux/arm64"; NULL: this machine's */
-	int tls_verify;       /* as registry_options */
+	int tls_verify;       /* as registry_options, and so the next two */
+	const char *authfile;
+	const struct config *config;
 	int jobs;             /* layers at once, 1 to PULL_JOBS_MAX */
 	const struct oci_ref *as; /* what the store shall call it; NULL: its own name */
 	const int *cancel;    /* read atomically; not 0 ends it with -ECANCELED. May be NULL */
@@ -69,13 +71,14 @@ struct pull_options {
 
 struct pull_result {
 	struct store_image image;
+	char *store;             /* the additional one that has it; NULL: st */
 	int up_to_date;          /* the store had the name at this digest: nothing was fetched */
 	size_t layers;           /* 0 when up to date */
 	size_t layers_fetched;
 	uint64_t bytes_fetched;  /* of layers, compressed */
 };
 
-#define PULL_RESULT_INIT { STORE_IMAGE_INIT, 0, 0, 0, 0 }
+#define PULL_RESULT_INIT { STORE_IMAGE_INIT, NULL, 0, 0, 0, 0 }
 
 void pull_result_done(struct pull_result *r);
 

@@ -5,7 +5,7 @@
 #include "oci/name.h"
 #include "store/image.h"
 #include "store/lease.h"
-#include "store/store.h"
+#include "store/stores.h"
 #include "store/tree.h"
 
 #include <errno.h>
@@ -48,7 +48,7 @@ static int add_lowers(struct store *st, const char *manifest, const struct store
 {
 	int r = 0;
 
-	if (f->one_tree)
+	if (f->formats & STORE_FORMAT_DIR)
 		return add_lower(st, STORE_DIR, manifest, p, err);
 	if (f->covered)
 		r = add_lower(st, STORE_COVER, manifest, p, err);
@@ -57,15 +57,17 @@ static int add_lowers(struct store *st, const char *manifest, const struct store
 	return r;
 }
 
-static int plan_image(struct store *st, const struct oci_name *name, const char *text, int lease,
-	struct plan *p, struct store_facts *ret, struct mlr_error *err)
+static int plan_image(const struct stores *all, const struct oci_name *name, const char *text,
+	int lease, struct plan *p, struct store_facts *ret, struct mlr_error *err)
 {
 	auto_call(store_image_done) struct store_image im = STORE_IMAGE_INIT;
+	struct store *st;
 	int r;
 
-	r = store_image_find_name(st, name, &im, err);
+	r = stores_find(all, name, &st, &im, err);
 	if (r == -ENOENT) {
-		mlr_fail(err, ENOENT, "not in the store '%s'", store_path(st));
+		mlr_fail(err, ENOENT, "not in the store '%s'%s", store_path(all->v[0]),
+			all->n > 1 ? " nor in the additional ones" : "");
 		return mlr_hint(err, "mlrun pull %s", text);
 	}
 	if (r < 0)
@@ -92,7 +94,7 @@ int rootfs_plan(const char *store_dir, const char *image, int lease, struct plan
 	struct store_facts *ret, struct mlr_error *err)
 {
 	auto_call(oci_name_done) struct oci_name name = OCI_NAME_INIT;
-	auto_store struct store *st = NULL;
+	auto_call(stores_close) struct stores all = STORES_INIT;
 	int r;
 
 	p->image = xstrdup(image);
@@ -102,10 +104,10 @@ int rootfs_plan(const char *store_dir, const char *image, int lease, struct plan
 	r = oci_name_parse(image, &name, err);
 	if (r < 0)
 		return r;
-	r = store_open(store_dir, 0, &st, err);
+	r = stores_open(store_dir, &all, err);
 	if (r == -ENOENT)
 		return mlr_hint(err, "mlrun pull %s makes the store and fetches the image", image);
 	if (r < 0)
 		return r;
-	return plan_image(st, &name, image, lease, p, ret, err);
+	return plan_image(&all, &name, image, lease, p, ret, err);
 }

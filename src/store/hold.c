@@ -6,6 +6,7 @@
 #include "base/memory.h"
 #include "oci/digest.h"
 #include "store/handle.h"
+#include "store/unsynced.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -286,7 +287,7 @@ static int judge_here(struct store *st, const char *hold)
 		return -1;
 	alive = store_process_alive(&p, &self);
 	/* Two nodes may bear one name; a local file system knows of one boot at a time. */
-	if (alive == 0 && strcmp(p.boot, self.boot) != 0 && !store_process_is_local(store_fd(st)))
+	if (alive == 0 && strcmp(p.boot, self.boot) != 0 && !unsynced_allowed(st))
 		return -1;
 	return alive;
 }

@@ -5,15 +5,11 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <linux/magic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <sys/vfs.h>
 #include <unistd.h>
-
-#define XFS_MAGIC 0x58465342 /* linux/magic.h lacks it */
 
 /* A small file of /proc, NUL-terminated. */
 static int read_proc(const char *path, char *buf, size_t size)
@@ -137,18 +133,4 @@ int store_process_alive(const struct store_process *p, const struct store_proces
 		return -1;
 	snprintf(path, sizeof(path), "/proc/%ld/stat", (long)p->pid);
 	return read_stat(path, &pid, &start) == 0 && start == p->start;
-}
-
-int store_process_is_local(int fd)
-{
-	static const unsigned long local[] = { EXT4_SUPER_MAGIC, XFS_MAGIC, BTRFS_SUPER_MAGIC,
-		TMPFS_MAGIC, F2FS_SUPER_MAGIC };
-	struct statfs fs;
-
-	if (fstatfs(fd, &fs) < 0)
-		return 0;
-	for (size_t i = 0; i < ARRAY_LEN(local); i++)
-		if ((unsigned long)fs.f_type == local[i])
-			return 1;
-	return 0;
 }

@@ -39,7 +39,4 @@ int store_process_self(struct store_process *ret);
  * and cannot be judged from here. */
 int store_process_alive(const struct store_process *p, const struct store_process *self);
 
-/* Is this descriptor's file system one that only a single running system can have mounted? */
-int store_process_is_local(int fd);
-
 #endif

@@ -1,7 +1,9 @@
 #include "store/store.h"
 
 #include "base/cleanup.h"
+#include "base/config.h"
 #include "base/file.h"
+#include "base/home.h"
 #include "base/log.h"
 #include "base/memory.h"
 #include "store/format.h"
@@ -16,29 +18,34 @@
 #include <sys/stat.h>
 
 /* Where the store is when nobody says; the rules of store_open(). */
-static char *default_path(struct mlr_error *err)
+static int default_path(char **ret, struct mlr_error *err)
 {
+	auto_call(config_done) struct config c = CONFIG_INIT;
+	auto_free char *xdg = NULL;
+	const struct config_value *v;
 	const char *dir = getenv("MLRUN_STORE");
-	struct passwd *pw;
+	int r;
 
-	if (dir && *dir)
-		return xstrdup(dir);
-	dir = getenv("XDG_DATA_HOME");
-	if (dir &&
-		dir[0] == '/') /* the XDG base directory specification: relative ones are invalid */
-		return xasprintf("%s/mlrun", dir);
-	dir = getenv("HOME");
-	if (!dir || dir[0] != '/') {
-		pw = getpwuid(geteuid());
-		dir = pw ? pw->pw_dir : NULL;
+	if (dir && *dir) {
+		*ret = xstrdup(dir);
+		return 0;
 	}
-	if (!dir || dir[0] != '/') {
-		mlr_fail(err, ENOENT, "no place for the store: user %ld has no home directory",
-			(long)geteuid());
+	r = config_load(&c, err);
+	if (r < 0)
+		return r;
+	v = config_get(&c, "", "store");
+	if (v) {
+		*ret = xstrdup(v->value);
+		return 0;
+	}
+	xdg = home_xdg_dir("XDG_DATA_HOME", ".local/share", err);
+	if (!xdg) {
+		mlr_wrap(err, "no place for the store");
 		mlr_hint(err, "name one with --store or MLRUN_STORE");
-		return NULL;
+		return -ENOENT;
 	}
-	return xasprintf("%s/.local/share/mlrun", dir);
+	*ret = xasprintf("%s/mlrun", xdg);
+	return 0;
 }
 
 static char *absolute(char *path, struct mlr_error *err)
@@ -116,19 +123,24 @@ static int open_top(struct store *st, int create, struct mlr_error *err)
 int store_open(const char *dir, int create, struct store **ret, struct mlr_error *err)
 {
 	auto_store struct store *st = NULL;
-	char *path;
-	int r;
+	char *path = NULL;
+	int r = 0;
 
 	if (dir && !*dir) {
 		mlr_fail(err, EINVAL, "the store's name is empty");
 		mlr_hint(err, "name a directory with --store, or leave it out");
 		return -EINVAL;
 	}
-	path = dir ? xstrdup(dir) : default_path(err);
+	if (dir)
+		path = xstrdup(dir);
+	else
+		r = default_path(&path, err);
+	if (r < 0)
+		return r;
 	st = xcalloc(1, sizeof(*st));
 	st->fd = -1;
 	pthread_mutex_init(&st->mutex, NULL);
-	st->path = path ? absolute(path, err) : NULL;
+	st->path = absolute(path, err);
 	if (!st->path)
 		return err ? -err->code : -ENOENT;
 	r = open_top(st, create, err);

@@ -31,7 +31,8 @@ struct store;
 /*
  * Open a store.
  *
- *   dir     where; NULL: $MLRUN_STORE, else $XDG_DATA_HOME/mlrun, else ~/.local/share/mlrun
+ *   dir     where; NULL: $MLRUN_STORE, else "store" of the configuration (base/config.h), else
+ *           $XDG_DATA_HOME/mlrun, else ~/.local/share/mlrun
  *           (the home directory by $HOME, else the user database)
  *   create  for adding to it: make it when it is not there, refuse that of another user;
  *           otherwise its absence is -ENOENT

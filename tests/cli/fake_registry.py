@@ -35,7 +35,8 @@ def arguments():
     p.add_argument("--cut", type=int, default=0, help="a blob's connection breaks after so many bytes")
     p.add_argument("--cuts", type=int, default=1 << 30, help="… but only so many times")
     p.add_argument("--no-range", action="store_true", help="Range is not understood")
-    p.add_argument("--wrong-range", action="store_true", help="Range is answered with other bytes")
+    p.add_argument("--wrong-range", type=int, default=0, help="Range is answered with bytes so far from there")
+    p.add_argument("--range-416", action="store_true", help="Range is answered with 416")
     p.add_argument("--no-length", action="store_true", help="blobs end with the connection")
     p.add_argument("--refuse", type=int, default=0, help="answer so many blob requests with --status")
     p.add_argument("--status", type=int, default=503)
@@ -96,9 +97,9 @@ class Handler(BaseHTTPRequestHandler):
         begin = 0
         span = self.headers.get("Range")
         if span and not args.no_range:
-            begin = int(span.removeprefix("bytes=").rstrip("-"))
-            if args.wrong_range:
-                begin -= 1
+            if args.range_416:
+                return self.answer(416)
+            begin = int(span.removeprefix("bytes=").rstrip("-")) + args.wrong_range
         rest = data[begin:]
         headers = {"Content_Type": "application/octet-stream"}
         if begin:

@@ -68,14 +68,14 @@ assert_nothing_stored() {
 	fake --auth bearer --deny-token
 	run -125 mlrun pull "$registry/secret"
 	assert_output --partial "'$registry' refuses 'secret': ask 'http://$auth/token' for a token: anonymous access is refused"
-	assert_output --partial "hint: a wrong name or a private image? mlrun has no login yet"
+	assert_output --partial "hint: a wrong name or a private image? Check the spelling, or log in: mlrun login $registry"
 }
 
 @test "token: a registry that wants a password is told as such" {
 	fake --auth basic
 	run -125 mlrun pull "$registry/secret"
 	assert_output --partial "the registry wants a user name and a password"
-	assert_output --partial "mlrun has no login yet"
+	assert_output --partial "log in: mlrun login $registry"
 }
 
 @test "token: a token server that is not on loopback must be https" {
@@ -139,10 +139,30 @@ assert_nothing_stored() {
 	assert_equal "$(grep -c 'range=bytes=2900000-' "$log")" 2
 }
 
-@test "broken: a registry that answers Range with other bytes is refused" {
-	fake --wrong-range --cut 1100000
+@test "broken: a registry that answers Range with earlier bytes is coped with" {
+	fake --wrong-range -1 --cut 1100000
+	run -0 mlrun pull "$registry/x"
+	assert_pulled
+}
+
+@test "broken: one that answers Range with later bytes is asked without" {
+	fake --wrong-range 1 --cut 1100000 --cuts 1
+	run -0 mlrun pull "$registry/x"
+	assert_pulled
+	assert_equal "$(grep -c 'range=bytes=1100000-' "$log")" 1
+}
+
+@test "broken: one that calls Range unsatisfiable is asked without" {
+	fake --range-416 --cut 1100000 --cuts 1
+	run -0 mlrun pull "$registry/x"
+	assert_pulled
+	assert_equal "$(grep -c 'range=bytes=1100000-' "$log")" 1
+}
+
+@test "broken: one that neither understands Range nor holds a connection is given up" {
+	fake --wrong-range 1 --cut 1100000
 	run -125 mlrun pull "$registry/x"
-	assert_output --partial "asked to go on at byte 1100000, the registry did not"
+	assert_output --partial "the connection to '$registry' broke"
 	assert_nothing_stored
 }
 
@@ -208,7 +228,7 @@ certificate() {
 	fake --tls both.pem
 	run -125 mlrun pull "$registry/x"
 	assert_output --partial "the certificate of '$registry' is not trusted"
-	assert_output --partial "hint: name the site's CA certificates in SSL_CERT_FILE"
+	assert_output --partial "hint: put the site's CA certificate into '$HOME/.config/containers/certs.d/$registry/', or name it in mlrun.conf"
 	assert_nothing_stored
 	SSL_CERT_FILE=cert.pem run -0 mlrun pull "$registry/x"
 	assert_pulled

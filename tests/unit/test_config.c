@@ -153,6 +153,10 @@ static void what_is_wrong_is_told_with_file_and_line(void **state)
 		{ "store = /a$/x\n", "f:1: a '$' without the name of an environment variable" },
 		{ "store = /${HOME\n", "f:1: a '$' without the name of an environment variable" },
 		{ "[registry a]\ninsecure = maybe\n", "f:2: 'maybe' is neither true nor false" },
+		{ "[registry a]\ntimeout = 0\n",
+			"f:2: '0' is not a number of seconds from 1 to 3600" },
+		{ "[registry a]\ntimeout = 1m\n",
+			"f:2: '1m' is not a number of seconds from 1 to 3600" },
 	};
 
 	(void)state;

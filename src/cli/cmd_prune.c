@@ -1,0 +1,185 @@
+#include "cli/cli.h"
+#include "cli/common.h"
+
+#include "base/cleanup.h"
+#include "base/log.h"
+#include "store/prune.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct args {
+	struct cli_common common;
+	struct store_prune_options prune;
+	int json;
+};
+
+enum { KEY_KEEP_LAST = CLI_KEYS, KEY_OLDER_THAN, KEY_MAX_SIZE, KEY_DRY_RUN };
+
+static const struct argp_option options[] = {
+	{ "keep-last", KEY_KEEP_LAST, "N", 0, "the N last used images of each repository stay; without the next two all others go", 1 },
+	{ "older-than", KEY_OLDER_THAN, "AGE", 0, "images not used for so long go: 90m, 12h, 30d, 8w", 1 },
+	{ "max-size", KEY_MAX_SIZE, "SIZE", 0, "the longest unused go until the store is no larger: 500MB, 100G, 2TiB", 1 },
+	{ "dry-run", KEY_DRY_RUN, 0, 0, "remove nothing, only tell what would go", 2 },
+	CLI_JSON_OPTION,
+	{ 0 },
+};
+
+struct unit {
+	const char *name;
+	int64_t factor;
+};
+
+/* A number and a unit, "" among them if one may be left out. Returns -1 when it is neither. */
+static int64_t parse_quantity(const char *s, const struct unit *units)
+{
+	char *end;
+	double v = strtod(s, &end);
+
+	if (end == s || !(v >= 0))
+		return -1;
+	for (const struct unit *u = units; u->name; u++)
+		if (strcasecmp(end, u->name) == 0 && v * (double)u->factor < 9e18)
+			return (int64_t)(v * (double)u->factor);
+	return -1;
+}
+
+static int64_t parse_age(const char *s, struct argp_state *state)
+{
+	static const struct unit units[] = { { "s", 1 }, { "m", 60 }, { "h", 3600 },
+		{ "d", 86400 }, { "w", 7 * 86400 }, { NULL, 0 } };
+	int64_t age = parse_quantity(s, units);
+
+	if (age < 0)
+		argp_error(state, "--older-than takes an age such as 90m, 12h, 30d or 8w, not '%s'", s);
+	return age;
+}
+
+static int64_t parse_size(const char *s, struct argp_state *state)
+{
+	static const int64_t k = 1000, ki = 1024;
+	const struct unit units[] = { { "", 1 }, { "B", 1 }, { "k", k }, { "kB", k },
+		{ "M", k * k }, { "MB", k * k }, { "G", k * k * k }, { "GB", k * k * k },
+		{ "T", k * k * k * k }, { "TB", k * k * k * k }, { "KiB", ki }, { "MiB", ki * ki },
+		{ "GiB", ki * ki * ki }, { "TiB", ki * ki * ki * ki }, { NULL, 0 } };
+	int64_t size = parse_quantity(s, units);
+
+	if (size < 0)
+		argp_error(state, "--max-size takes a size such as 500MB, 100G or 2TiB, not '%s'", s);
+	return size;
+}
+
+static int parse_count(const char *s, struct argp_state *state)
+{
+	char *end;
+	long n = strtol(s, &end, 10);
+
+	if (end == s || *end || n < 0 || n > INT_MAX)
+		argp_error(state, "--keep-last takes a number, not '%s'", s);
+	return (int)n;
+}
+
+static error_t parse_option(int key, char *arg, struct argp_state *state)
+{
+	struct args *a = state->input;
+
+	switch (key) {
+	case ARGP_KEY_INIT:
+		state->child_inputs[0] = &a->common;
+		return 0;
+	case KEY_KEEP_LAST:
+		a->prune.keep_last = parse_count(arg, state);
+		return 0;
+	case KEY_OLDER_THAN:
+		a->prune.older_than = parse_age(arg, state);
+		return 0;
+	case KEY_MAX_SIZE:
+		a->prune.max_size = parse_size(arg, state);
+		return 0;
+	case KEY_DRY_RUN:
+		a->prune.dry_run = 1;
+		return 0;
+	case CLI_JSON:
+		a->json = 1;
+		return 0;
+	case ARGP_KEY_ARG:
+		argp_error(state, "no argument is expected; mlrun rm removes images by name");
+		return 0;
+	default:
+		return ARGP_ERR_UNKNOWN;
+	}
+}
+
+static const struct argp argp = {
+	.options = options,
+	.parser = parse_option,
+	.doc = "Remove images that were not used for long, and what no image needs. Without options no "
+	       "image goes, only what interrupted pulls and deferred removals have left.",
+	.children = cli_common_children,
+};
+
+static int print_json(const struct store_prune_result *r, int dry_run)
+{
+	json_t *images = json_array(), *parts = json_array();
+
+	for (size_t i = 0; i < r->n; i++) {
+		char used[CLI_TIME_SIZE];
+
+		cli_time_utc(r->images[i].last_use, used);
+		json_array_append_new(images,
+			json_pack("{s:s, s:s, s:s, s:b}", "name", r->images[i].image.name, "digest",
+				r->images[i].image.manifest, "last_use", used, "in_use",
+				r->images[i].in_use));
+	}
+	for (size_t i = 0; i < r->parts.n; i++)
+		json_array_append_new(parts, json_string(r->parts.v[i]));
+	return cli_print_json(json_pack("{s:b, s:o, s:o, s:I, s:o}", "dry_run", dry_run, "images",
+		images, "parts", parts, "bytes_freed", (json_int_t)r->freed, "bytes_left",
+		r->left < 0 ? json_null() : json_integer((json_int_t)r->left)));
+}
+
+static void print_text(const struct store_prune_result *r, const struct args *a)
+{
+	char size[CLI_SIZE_SIZE];
+
+	for (size_t i = 0; i < r->n; i++) {
+		const struct store_pruned *p = &r->images[i];
+		char used[CLI_TIME_SIZE];
+
+		cli_time_local(p->last_use, used);
+		mlr_info("%s '%s', last used %s",
+			p->in_use          ? "in use, kept:"
+			: a->prune.dry_run ? "would remove"
+					   : "removed",
+			p->image.name, used);
+	}
+	cli_size(r->freed, size);
+	mlr_info("%s %s", a->prune.dry_run ? "would free" : "freed", size);
+	if (r->left > a->prune.max_size) {
+		cli_size((uint64_t)r->left, size);
+		mlr_warning("what must stay takes %s", size);
+	}
+}
+
+int cmd_prune(int argc, char **argv)
+{
+	auto_store struct store *st = NULL;
+	auto_call(store_prune_result_done) struct store_prune_result result =
+		STORE_PRUNE_RESULT_INIT;
+	struct mlr_error err = MLR_ERROR_INIT;
+	struct args a = { .prune = STORE_PRUNE_OPTIONS_INIT };
+
+	cli_parse(&argp, argc, argv, 0, &a);
+	if (cli_open_store(a.common.store, &st, &err) < 0)
+		return cli_fail(&err);
+	if (store_prune(st, &a.prune, &result, &err) < 0) {
+		mlr_wrap(&err, "prune");
+		return cli_fail(&err);
+	}
+	if (a.json)
+		return print_json(&result, a.prune.dry_run);
+	print_text(&result, &a);
+	return 0;
+}

@@ -1,0 +1,96 @@
+#include "cli/cli.h"
+#include "cli/common.h"
+
+#include "base/cleanup.h"
+#include "base/log.h"
+#include "oci/name.h"
+#include "store/image.h"
+
+#include <errno.h>
+
+struct args {
+	struct cli_common common;
+	const char *image, *name;
+};
+
+static error_t parse_option(int key, char *arg, struct argp_state *state)
+{
+	struct args *a = state->input;
+
+	switch (key) {
+	case ARGP_KEY_INIT:
+		state->child_inputs[0] = &a->common;
+		return 0;
+	case ARGP_KEY_ARG:
+		if (a->name)
+			argp_error(state, "an image and one new name are expected");
+		if (a->image)
+			a->name = arg;
+		else
+			a->image = arg;
+		return 0;
+	case ARGP_KEY_END:
+		if (!a->name)
+			argp_error(state, "an image and its new name are expected");
+		return 0;
+	default:
+		return ARGP_ERR_UNKNOWN;
+	}
+}
+
+static const struct argp argp = {
+	.parser = parse_option,
+	.args_doc = "IMAGE NAME",
+	.doc = "Give an image in the store another name. One that another image has goes over to this.",
+	.children = cli_common_children,
+};
+
+static int parse_name(const char *text, struct oci_ref *ret, struct mlr_error *err)
+{
+	int r = oci_ref_parse_local(text, ret, err);
+
+	if (r < 0 || !ret->digest)
+		return r;
+	mlr_fail(err, EINVAL, "'%s': a digest is what an image is, not a name to give it", text);
+	return mlr_hint(err, "leave out what begins with '@'");
+}
+
+static int tag(struct store *st, const struct args *a, struct mlr_error *err)
+{
+	auto_call(oci_name_done) struct oci_name image = OCI_NAME_INIT;
+	auto_call(oci_ref_done) struct oci_ref name = OCI_REF_INIT;
+	auto_call(store_image_done) struct store_image im = STORE_IMAGE_INIT;
+	int r = oci_name_parse(a->image, &image, err);
+
+	if (r == 0)
+		r = parse_name(a->name, &name, err);
+	if (r == 0)
+		r = store_hold(st, err); /* before the look: nobody removes what was found */
+	if (r == 0)
+		r = store_image_find_name(st, &image, &im, err);
+	if (r < 0)
+		return r;
+	free(im.name);
+	free(take_ptr(&im.source)); /* that finds the first name */
+	im.name = oci_ref_canonical(&name);
+	r = store_image_put(st, &im, err);
+	if (r == 0)
+		mlr_info("'%s' is %s now", im.name, im.manifest);
+	return r;
+}
+
+int cmd_tag(int argc, char **argv)
+{
+	auto_store struct store *st = NULL;
+	struct mlr_error err = MLR_ERROR_INIT;
+	struct args a = { 0 };
+
+	cli_parse(&argp, argc, argv, 0, &a);
+	if (cli_open_store(a.common.store, &st, &err) < 0)
+		return cli_fail(&err);
+	if (tag(st, &a, &err) < 0) {
+		mlr_wrap(&err, "tag '%s'", a.image);
+		return cli_fail(&err);
+	}
+	return 0;
+}

@@ -1,0 +1,123 @@
+#include "store/stores.h"
+
+#include "base/cleanup.h"
+#include "base/config.h"
+#include "base/log.h"
+#include "base/memory.h"
+#include "base/strv.h"
+
+#include <errno.h>
+#include <string.h>
+#include <sys/stat.h>
+
+static void add(struct stores *s, struct store *take)
+{
+	s->v = xreallocarray(s->v, s->n + 1, sizeof(struct store *));
+	s->v[s->n++] = take;
+}
+
+/* One directory under two names is one store. */
+static int is_same(const struct store *a, const struct store *b)
+{
+	struct stat x, y;
+
+	return fstat(store_fd(a), &x) == 0 && fstat(store_fd(b), &y) == 0 &&
+		x.st_dev == y.st_dev && x.st_ino == y.st_ino;
+}
+
+static void add_one(struct stores *s, const struct store *own, const char *dir)
+{
+	struct mlr_error err = MLR_ERROR_INIT;
+	struct store *st = NULL;
+	int r = store_open(dir, 0, &st, &err), known = 0;
+
+	if (r < 0) {
+		if (r != -ENOENT)
+			mlr_warning("%s, ignoring this additional store", err.text);
+		return;
+	}
+	for (size_t i = 0; i < s->n; i++)
+		known |= is_same(s->v[i], st);
+	if (known || (own && is_same(own, st)))
+		store_close(st);
+	else
+		add(s, st);
+}
+
+/* A colon-separated list; empty words are nothing. */
+static void add_list(struct stores *s, const struct store *own, const char *list)
+{
+	auto_free char *copy = xstrdup(list);
+	char *save = NULL;
+
+	for (char *w = strtok_r(copy, ":", &save); w; w = strtok_r(NULL, ":", &save))
+		add_one(s, own, w);
+}
+
+int stores_open_additional(const struct store *own, struct stores *ret, struct mlr_error *err)
+{
+	auto_call(config_done) struct config c = CONFIG_INIT;
+	auto_strv struct strv lists = STRV_INIT;
+	const char *env = getenv("MLRUN_STORES");
+	int r;
+
+	if (env) {
+		add_list(ret, own, env);
+		return 0;
+	}
+	r = config_load(&c, err);
+	if (r < 0)
+		return r;
+	config_list(&c, "", "additional_stores", &lists);
+	for (size_t i = 0; i < lists.n; i++)
+		add_list(ret, own, lists.v[i]);
+	return 0;
+}
+
+int stores_open(const char *dir, struct stores *ret, struct mlr_error *err)
+{
+	auto_call(stores_close) struct stores s = STORES_INIT;
+	struct mlr_error first = MLR_ERROR_INIT;
+	struct store *own = NULL;
+	int absent = store_open(dir, 0, &own, &first), r;
+
+	if (err)
+		*err = first;
+	if (absent < 0 && absent != -ENOENT)
+		return absent;
+	if (own) {
+		add(&s, own);
+		s.has_own = 1;
+	}
+	r = stores_open_additional(own, &s, err);
+	if (r < 0)
+		return r;
+	if (s.n == 0)
+		return absent;
+	*ret = s;
+	s = (struct stores)STORES_INIT;
+	return 0;
+}
+
+void stores_close(struct stores *s)
+{
+	for (size_t i = 0; i < s->n; i++)
+		store_close(s->v[i]);
+	free(s->v);
+	*s = (struct stores)STORES_INIT;
+}
+
+int stores_find(const struct stores *s, const struct oci_name *name, struct store **st,
+	struct store_image *ret, struct mlr_error *err)
+{
+	int r = -ENOENT;
+
+	for (size_t i = 0; i < s->n && r == -ENOENT; i++) {
+		r = store_image_find_name(s->v[i], name, ret, i == 0 ? err : NULL);
+		if (r == 0)
+			*st = s->v[i];
+		else if (r != -ENOENT && i > 0) /* say it, in the place of "not in store" */
+			r = store_image_find_name(s->v[i], name, ret, err);
+	}
+	return r;
+}

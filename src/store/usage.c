@@ -1,0 +1,45 @@
+#include "store/usage.h"
+
+#include "base/cleanup.h"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+static uint64_t usage_at(int dir, const char *name);
+
+static uint64_t usage_below(int dir, const char *name)
+{
+	int fd = openat(dir, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	DIR *d = fd < 0 ? NULL : fdopendir(fd);
+	struct dirent *e;
+	uint64_t sum = 0;
+
+	while (d && (e = readdir(d)))
+		if (strcmp(e->d_name, ".") != 0 && strcmp(e->d_name, "..") != 0)
+			sum += usage_at(dirfd(d), e->d_name);
+	if (d)
+		closedir(d);
+	return sum;
+}
+
+/* Recursion ends where layers do: at LAYER_DEPTH_MAX. */
+static uint64_t usage_at(int dir, const char *name)
+{
+	struct stat sb;
+	uint64_t own;
+
+	if (fstatat(dir, name, &sb, AT_SYMLINK_NOFOLLOW) < 0)
+		return 0;
+	own = (uint64_t)sb.st_blocks * 512;
+	if (S_ISDIR(sb.st_mode))
+		return own + usage_below(dir, name);
+	return sb.st_nlink > 1 ? own / sb.st_nlink : own;
+}
+
+uint64_t store_usage(struct store *st, const char *path)
+{
+	return usage_at(store_fd(st), path);
+}

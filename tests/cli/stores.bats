@@ -1,0 +1,99 @@
+# Where stores lie, several of them, and those of older programs.
+load common
+
+setup_file() {
+	registry_start
+	image_tiny tiny
+}
+
+teardown_file() { registry_stop; }
+
+@test "stores: an image in an additional store is run, listed, shown and not fetched again" {
+	mlrun pull -q --store site "$REGISTRY/tiny"
+	chmod -R a-w site/layers/*/tree/etc
+	export MLRUN_STORES=$PWD/absent:$PWD/site
+	before=$(registry_requests '/blobs/' | wc -l)
+	run -0 mlrun exec "$REGISTRY/tiny" sh -c 'echo $TINY'
+	assert_output yes
+	run -0 mlrun images
+	assert_output --regexp "NAME .* STORE
+$REGISTRY/tiny:latest .*  $PWD/site"
+	run -0 mlrun images --json
+	assert_equal "$(jq -r '.[].store' <<<"$output")" "$PWD/site"
+	run -0 mlrun inspect --json "$REGISTRY/tiny"
+	assert_equal "$(jq -r .store <<<"$output")" "$PWD/site"
+	run -0 mlrun pull "$REGISTRY/tiny"
+	assert_output --partial "'$REGISTRY/tiny:latest' is up to date in store '$PWD/site': sha256:"
+	assert_equal "$(registry_requests '/blobs/' | wc -l)" "$before"
+	assert_equal "$(ls "$MLRUN_STORE/images")" ""
+}
+
+@test "stores: the user's own comes first, and an image that has changed is fetched" {
+	mlrun pull -q --store site "$REGISTRY/tiny"
+	export MLRUN_STORES=$PWD/site
+	image_push_tar moving "$BATS_FILE_TMPDIR/tiny.tar"
+	mlrun pull -q --store site "$REGISTRY/moving"
+	image_push_tar -c --config.env -c A=b moving "$BATS_FILE_TMPDIR/tiny.tar"
+	run -0 mlrun pull "$REGISTRY/moving"
+	assert_output --partial "pulled '$REGISTRY/moving:latest'"
+	run -0 mlrun exec "$REGISTRY/moving" sh -c 'echo $A'
+	assert_output b
+	run -0 mlrun rm "$REGISTRY/moving"
+	run -0 mlrun exec "$REGISTRY/moving" sh -c 'echo $A.'
+	assert_output .
+	run -125 mlrun rm "$REGISTRY/moving"
+	assert_output --partial "is not in store '$MLRUN_STORE'"
+}
+
+@test "stores: the configuration names the own one and additional ones" {
+	mlrun pull -q --store site "$REGISTRY/tiny"
+	mkdir -p "$HOME/.config/mlrun"
+	printf 'store = %s\nadditional_stores = %s\n' "$PWD/mine" "$PWD/site" \
+		>"$HOME/.config/mlrun/mlrun.conf"
+	unset MLRUN_STORE
+	run -0 mlrun exec "$REGISTRY/tiny" true
+	image_push_tar own "$BATS_FILE_TMPDIR/tiny.tar"
+	mlrun pull -q "$REGISTRY/own"
+	run -0 mlrun images --json
+	assert_equal "$(jq -r '.[].store' <<<"$output")" "$PWD/mine"$'\n'"$PWD/site"
+	MLRUN_STORES='' run -125 mlrun exec "$REGISTRY/tiny" true
+	assert_output --partial "not in the store '$PWD/mine'"
+}
+
+@test "stores: an additional store that anybody may write to is passed over with a warning" {
+	needs_ordinary_user
+	[ -w /tmp ] && [ ! -O /tmp ] || skip "no directory of another user that anybody may write to"
+	export MLRUN_STORES=/tmp
+	run -0 mlrun images
+	assert_output --partial "others may write to it"
+	assert_output --partial "ignoring this additional store"
+}
+
+@test "stores: one of format 1 is read as it is and upgraded by the next pull" {
+	mlrun pull -q "$REGISTRY/tiny"
+	rm -r "$MLRUN_STORE"/{holds,squash,unsynced,cover}
+	echo 1 >"$MLRUN_STORE/version"
+	: >"$MLRUN_STORE/lock"
+	mkdir -p "$MLRUN_STORE/tmp/layer-$(printf %064d 1).host.1.0123456789abcdef/tree"
+	: >"$MLRUN_STORE/tmp/layer-$(printf %064d 1).lock"
+	run -0 mlrun exec "$REGISTRY/tiny" echo hello
+	assert_output hello
+	assert_equal "$(cat "$MLRUN_STORE/version")" 1
+	image_push_tar own "$BATS_FILE_TMPDIR/tiny.tar"
+	run -0 mlrun pull -q "$REGISTRY/own"
+	assert_output ''
+	assert_equal "$(cat "$MLRUN_STORE/version")" 2
+	assert_equal "$(ls "$MLRUN_STORE/tmp")" ''
+	assert [ ! -e "$MLRUN_STORE/lock" ]
+	run -0 mlrun rm "$REGISTRY/own" "$REGISTRY/tiny"
+}
+
+@test "stores: an older mlrun at work is waited for before the upgrade" {
+	mlrun pull -q "$REGISTRY/tiny"
+	echo 1 >"$MLRUN_STORE/version"
+	flock -F -s "$MLRUN_STORE/lock" sleep 3 3>&- &
+	sleep 0.3
+	run -0 mlrun rm "$REGISTRY/tiny"
+	assert_output --partial "waiting for another process, which is an older mlrun, changing this store"
+	assert_equal "$(cat "$MLRUN_STORE/version")" 2
+}
