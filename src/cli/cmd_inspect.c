@@ -73,7 +73,7 @@ int cmd_inspect(int argc, char **argv)
 {
 	auto_call(stores_close) struct stores all = STORES_INIT;
 	auto_call(picture_done) struct picture p = PICTURE_INIT;
-	struct inspect_args a = { .tls_verify = 1 };
+	auto_call(inspect_args_done) struct inspect_args a = INSPECT_ARGS_INIT;
 	struct mlr_error err = MLR_ERROR_INIT;
 	int r;
 

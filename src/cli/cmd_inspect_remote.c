@@ -18,7 +18,10 @@ static void notice(void *ctx, const char *words)
 static int look(const struct inspect_args *a, struct pull_sight *ret, struct mlr_error *err)
 {
 	auto_call(oci_name_done) struct oci_name name = OCI_NAME_INIT;
-	struct pull_options opt = { .platform = a->platform, .tls_verify = a->tls_verify };
+	struct pull_options opt = { .platform = a->platform,
+		.tls_verify = a->registry.tls_verify,
+		.authfile = a->registry.authfile,
+		.config = &a->registry.config };
 	struct pull_watch watch = { .notice = notice };
 	int r = oci_name_parse(a->image, &name, err);
 
@@ -55,10 +58,11 @@ int cmd_inspect_remote(int argc, char **argv)
 {
 	auto_call(pull_sight_done) struct pull_sight sight = PULL_SIGHT_INIT;
 	auto_call(picture_done) struct picture p = PICTURE_INIT;
-	struct inspect_args a = { .tls_verify = 1 };
+	auto_call(inspect_args_done) struct inspect_args a = INSPECT_ARGS_INIT;
 	struct mlr_error err = MLR_ERROR_INIT;
 
-	if (inspect_parse(argc, argv, &a, &err) < 0 || look(&a, &sight, &err) < 0)
+	if (inspect_parse(argc, argv, &a, &err) < 0 ||
+		cli_registry_load(&a.registry, a.image, &err) < 0 || look(&a, &sight, &err) < 0)
 		return cli_fail(&err);
 	if (a.raw)
 		return print_raw(&a, &sight.res);

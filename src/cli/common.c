@@ -129,20 +129,6 @@ int cli_open_store(const char *dir, struct store **ret, struct mlr_error *err)
 	return r;
 }
 
-int cli_bool(const char *s)
-{
-	static const char *const yes[] = { "true", "yes", "1", "on" },
-				 *const no[] = { "false", "no", "0", "off" };
-
-	for (size_t i = 0; i < ARRAY_LEN(yes); i++) {
-		if (strcmp(s, yes[i]) == 0)
-			return 1;
-		if (strcmp(s, no[i]) == 0)
-			return 0;
-	}
-	return -1;
-}
-
 /* Documents are text, so the light hash of strings serves; one with a NUL in it is none of ours. */
 int cli_stored_text(
 	struct store *st, const char *digest, char **ret, size_t *len, struct mlr_error *err)

@@ -6,15 +6,13 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { KEY_PLATFORM = CLI_KEYS, KEY_RAW, KEY_REMOTE, KEY_TLS_VERIFY };
+enum { KEY_PLATFORM = CLI_KEYS, KEY_RAW, KEY_REMOTE };
 
 static const struct argp_option options[] = {
 	{ "remote", KEY_REMOTE, 0, 0,
 		"look in the registry, or at the files, rather than in the store", 1 },
 	{ "platform", KEY_PLATFORM, "OS/ARCH[/VARIANT]", 0,
 		"which of an image's variants; default: this machine's", 1 },
-	{ "tls-verify", KEY_TLS_VERIFY, "BOOL", 0,
-		"false: accept any certificate, and plain HTTP; default: true", 1 },
 	{ "raw", KEY_RAW, 0, 0,
 		"print the manifest as it stands; the index where there is one, unless --platform is given",
 		2 },
@@ -28,7 +26,8 @@ static error_t parse_option(int key, char *arg, struct argp_state *state)
 
 	switch (key) {
 	case ARGP_KEY_INIT:
-		state->child_inputs[0] = &a->common;
+		state->child_inputs[0] = &a->registry;
+		state->child_inputs[1] = &a->common;
 		return 0;
 	case CLI_JSON:
 		a->json = 1;
@@ -41,11 +40,6 @@ static error_t parse_option(int key, char *arg, struct argp_state *state)
 		return 0;
 	case KEY_PLATFORM:
 		a->platform = arg;
-		return 0;
-	case KEY_TLS_VERIFY:
-		a->tls_verify = cli_bool(arg);
-		if (a->tls_verify < 0)
-			argp_error(state, "--tls-verify takes true or false, not '%s'", arg);
 		return 0;
 	case ARGP_KEY_ARG:
 		if (a->image)
@@ -64,14 +58,21 @@ static error_t parse_option(int key, char *arg, struct argp_state *state)
 	}
 }
 
+static const struct argp_child children[] = { { &cli_registry_argp, 0, NULL, 80 },
+	{ &cli_common_argp, 0, NULL, 90 }, { 0 } };
 static const struct argp argp = {
 	.options = options,
 	.parser = parse_option,
 	.args_doc = "IMAGE",
 	.doc = "Show what an image in the store is, or with --remote or the prefix docker:// one that is "
 	       "still in its registry.",
-	.children = cli_common_children,
+	.children = children,
 };
+
+void inspect_args_done(struct inspect_args *a)
+{
+	cli_registry_done(&a->registry);
+}
 
 int inspect_parse(int argc, char **argv, struct inspect_args *ret, struct mlr_error *err)
 {

@@ -8,6 +8,7 @@
 #include "cli/common.h"
 #include "oci/config.h"
 #include "oci/name.h"
+#include "cli/registry_args.h"
 #include "oci/platform.h"
 
 struct inspect_args {
@@ -15,9 +16,13 @@ struct inspect_args {
 	const char *image;
 	const char *platform; /* --platform, or NULL */
 	int remote, json, raw;
-	int tls_verify;
+	struct cli_registry registry;
 	struct oci_platform want; /* platform, parsed */
 };
+
+#define INSPECT_ARGS_INIT { .registry = CLI_REGISTRY_INIT }
+
+void inspect_args_done(struct inspect_args *a);
 
 /* Parses the command line or exits; returns 0, or -EINVAL with err set for a wrong platform. */
 int inspect_parse(int argc, char **argv, struct inspect_args *ret, struct mlr_error *err);

@@ -16,6 +16,9 @@ static const struct {
 	{ "import", cmd_import },
 	{ "export", cmd_export },
 	{ "inspect", cmd_inspect_remote },
+	{ "login", cmd_login },
+	{ "logout", cmd_logout },
+	{ "tags", cmd_tags },
 };
 
 int main(int argc, char **argv)

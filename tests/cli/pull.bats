@@ -265,7 +265,7 @@ corrupt() {
 }
 
 @test "pull: --json has its keys whether something was fetched or not" {
-	keys='["bytes_fetched","digest","index","layers","layers_fetched","name","platform","seconds","size","status"]'
+	keys='["bytes_fetched","digest","index","layers","layers_fetched","name","platform","seconds","size","status","store"]'
 	assert_equal "$(mlrun pull -q --json "$REGISTRY/many" | jq -c keys)" "$keys"
 	assert_equal "$(mlrun pull -q --json "$REGISTRY/many" | jq -c keys)" "$keys"
 }
