@@ -15,8 +15,10 @@
 #include <zstd.h>
 
 #define BUFFER_SIZE (128u << 10)
-#define WINDOW_LOG  23          /* more than the writer's, and little memory */
-#define KEPT_MEMORY (64u << 20) /* for what is to be known of all 'D's */
+#define WINDOW_LOG  23 /* more than the writer's, and little memory */
+#define KEPT_MEMORY \
+	(64u << 20) /* for what is to be known of all 'D's, small ones' bytes included */
+#define KEPT_INLINE (64u << 10) /* a 'D' is small up to here, while there is memory */
 
 /* --- the record as a stream -------------------------------------------------- */
 
@@ -240,6 +242,7 @@ static int take_end(struct reader *r, struct mlr_error *err)
 
 struct kept {
 	char *path;
+	uint8_t *bytes; /* NULL: they are to be looked up at position */
 	uint64_t files; /* 'F's before it */
 	uint64_t position, size;
 };
@@ -253,14 +256,21 @@ struct rebuilding {
 	struct reader main, aside; /* aside reads 'D's */
 	struct kept *kept;
 	size_t n_kept, room;
-	size_t memory;
-	uint8_t *buf; /* BUFFER_SIZE */
+	size_t memory, inline_bytes;
+	uint64_t passed; /* by aside */
+	uint8_t *buf;    /* BUFFER_SIZE */
 };
+
+static void kept_done(struct kept *k)
+{
+	free(k->path);
+	free(k->bytes);
+}
 
 static void rebuilding_done(struct rebuilding *b)
 {
 	for (size_t i = 0; i < b->n_kept; i++)
-		free(b->kept[i].path);
+		kept_done(&b->kept[i]);
 	free(b->kept);
 	free(b->buf);
 	hash_free(b->hash);
@@ -293,20 +303,30 @@ static int check_size(uint64_t *sum, uint64_t more, struct mlr_error *err)
 	return 0;
 }
 
+/* The bytes of a 'D': small ones are remembered, as looking up goes through the record. */
+static int take_kept(struct rebuilding *b, struct kept *k, struct mlr_error *err)
+{
+	if (k->size > KEPT_INLINE || k->size > KEPT_MEMORY / 2 - b->inline_bytes)
+		return pass_over(&b->main, k->size, err);
+	b->inline_bytes += (size_t)k->size;
+	k->bytes = xmalloc((size_t)k->size + 1);
+	return take(&b->main, k->bytes, (size_t)k->size, err);
+}
+
 static int add_kept(struct rebuilding *b, const struct stretch *s, struct mlr_error *err)
 {
 	b->memory += sizeof(*b->kept) * 2 + strlen(s->path) + 32;
-	if (b->memory > KEPT_MEMORY)
+	if (b->memory > KEPT_MEMORY / 2)
 		return mlr_fail(err, EFBIG,
 			"the layer's record has more replaced files than %u bytes of memory hold",
-			KEPT_MEMORY);
+			KEPT_MEMORY / 2);
 	if (b->n_kept == b->room) {
 		b->room = b->room ? 2 * b->room : 64;
 		b->kept = xreallocarray(b->kept, b->room, sizeof(*b->kept));
 	}
 	b->kept[b->n_kept++] =
-		(struct kept){ xstrdup(s->path), b->files, b->main.position, s->size };
-	return 0;
+		(struct kept){ xstrdup(s->path), NULL, b->files, b->main.position, s->size };
+	return take_kept(b, &b->kept[b->n_kept - 1], err);
 }
 
 /* The first time through: where the 'D's are. */
@@ -327,7 +347,7 @@ static int survey(struct rebuilding *b, struct mlr_error *err)
 		b->files += s.kind == 'F';
 		if (s.kind == 'D')
 			e = add_kept(b, &s, err);
-		if (e == 0 && s.kind != 'F')
+		else if (s.kind == 'R')
 			e = pass_over(r, s.size, err);
 	}
 	if (e == 0)
@@ -389,10 +409,15 @@ static int give_kept(
 
 	if (k->size != s->size)
 		return mlr_fail(err, EPROTO, "the layer's record gives '%s' two sizes", s->path);
+	if (k->bytes)
+		return give(b, k->bytes, (size_t)k->size, err);
 	if (!b->aside.ctx)
 		e = reader_init(&b->aside, b->main.fd, err);
 	if (e == 0 && k->position < b->aside.position)
 		reader_rewind(&b->aside);
+	/* Going back again and again could take for ever. */
+	if (e == 0)
+		e = check_size(&b->passed, k->position - b->aside.position, err);
 	if (e == 0)
 		e = pass_over(&b->aside, k->position - b->aside.position, err);
 	return e < 0 ? e : give_from(b, &b->aside, k->size, err);
