@@ -82,9 +82,9 @@ static json_t *to_json(const struct row *row)
 	char pulled[CLI_TIME_SIZE];
 
 	cli_time_utc(im->pulled, pulled);
-	return json_pack("{s:s, s:s, s:s?, s:s, s:I, s:s, s:s}", "name", im->name, "digest",
+	return json_pack("{s:s, s:s, s:s?, s:s, s:I, s:s, s:s?, s:s}", "name", im->name, "digest",
 		im->manifest, "index", im->index, "platform", im->platform, "size",
-		(json_int_t)im->size, "pulled", pulled, "store", row->store);
+		(json_int_t)im->size, "pulled", pulled, "source", im->source, "store", row->store);
 }
 
 static int print_json(const struct table *t)
@@ -111,8 +111,8 @@ static int print_table(const struct table *t, int with_store)
 		widen(&wide, t->v[i].image.name);
 		widen(&platform, t->v[i].image.platform);
 	}
-	printf("%-*s  %-12s  %-*s  %9s  %-16s%s\n", wide, "NAME", "DIGEST", platform, "PLATFORM",
-		"SIZE", "PULLED", with_store ? "  STORE" : "");
+	printf("%-*s  %-12s  %-*s  %9s  %s\n", wide, "NAME", "DIGEST", platform, "PLATFORM",
+		"SIZE", with_store ? "PULLED            STORE" : "PULLED");
 	for (size_t i = 0; i < t->n; i++) {
 		const struct store_image *im = &t->v[i].image;
 		char size[CLI_SIZE_SIZE], pulled[CLI_TIME_SIZE];

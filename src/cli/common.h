@@ -44,11 +44,18 @@ void cli_time_local(int64_t seconds, char out[CLI_TIME_SIZE]);
 /* Print what an image or a server said, with control characters made harmless. */
 void cli_print_safe(const char *text);
 
+/* ["layers", "squashfs"], of enum store_format's bits. */
+json_t *cli_formats(unsigned formats);
+
 /* Print a value and a newline on stdout; steals it. Returns 0, or CLI_FAILED. */
 int cli_print_json(json_t *value);
 
 /* store_open() of a store that must be there, with the way out when it is not. */
 int cli_open_store(const char *dir, struct store **ret, struct mlr_error *err);
+
+/* A manifest or index in the store, its bytes checked, to free(). Returns as below. */
+int cli_stored_text(
+	struct store *st, const char *digest, char **ret, size_t *len, struct mlr_error *err);
 
 /* The way out when there is no store. */
 void cli_hint_no_store(struct mlr_error *err);

@@ -74,8 +74,13 @@ static void *worker_main(void *ctx)
 		int r;
 
 		set_state(c, i, PULL_RUNNING);
-		r = layer_bring(w->st, w->source, &w->layers[i], w->diff_ids[i],
-			&w->shown[i].received, &devices, &err);
+		for (int tries = 0;; tries++) {
+			r = layer_bring(w->st, w->source, &w->layers[i], w->diff_ids[i],
+				&w->shown[i].received, &devices, &err);
+			if (r >= 0 || tries >= pull_source_distrust(w->source, r))
+				break;
+			__atomic_store_n(&w->shown[i].received, 0, __ATOMIC_RELAXED);
+		}
 		__atomic_add_fetch(&c->devices, devices, __ATOMIC_RELAXED);
 		if (r < 0)
 			fail(c, i, r, &err);

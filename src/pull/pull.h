@@ -12,6 +12,8 @@
 #include "base/error.h"
 #include "oci/name.h"
 #include "oci/ref.h"
+#include "pull/format.h"
+#include "pull/resolve.h"
 #include "store/image.h"
 #include "store/store.h"
 
@@ -64,12 +66,15 @@ struct pull_options {
 	const char *authfile;
 	const struct config *config;
 	int jobs;             /* layers at once, 1 to PULL_JOBS_MAX */
+	unsigned format;      /* an enum store_format; 0: what suits the store's file system */
+	format_probe_fn probe; /* asked when format is 0 */
 	const struct oci_ref *as; /* what the store shall call it; NULL: its own name */
 	const int *cancel;    /* read atomically; not 0 ends it with -ECANCELED. May be NULL */
 };
 
 struct pull_result {
 	struct store_image image;
+	unsigned formats;        /* that the store holds it in now, see store/facts.h */
 	char *store;             /* the additional one that has it; NULL: st */
 	int up_to_date;          /* the store had the name at this digest: nothing was fetched */
 	size_t layers;           /* 0 when up to date */
@@ -77,7 +82,7 @@ struct pull_result {
 	uint64_t bytes_fetched;  /* of layers, compressed */
 };
 
-#define PULL_RESULT_INIT { STORE_IMAGE_INIT, NULL, 0, 0, 0, 0 }
+#define PULL_RESULT_INIT { .image = STORE_IMAGE_INIT }
 
 void pull_result_done(struct pull_result *r);
 
@@ -92,5 +97,21 @@ void pull_result_done(struct pull_result *r);
  */
 int pull_image(struct store *st, const struct oci_name *what, const struct pull_options *opt,
 	const struct pull_watch *watch, struct pull_result *ret, struct mlr_error *err);
+
+/* An image where it lies. */
+struct pull_sight {
+	char *name;          /* what the store would call it */
+	char *source;        /* as struct store_image's */
+	struct resolved res;
+};
+
+#define PULL_SIGHT_INIT { 0 }
+
+void pull_sight_done(struct pull_sight *s);
+
+/* Look at an image without bringing it: its documents alone are fetched. opt's platform, tls_verify
+ * and cancel count. Returns as above. */
+int pull_look(const struct oci_name *what, const struct pull_options *opt,
+	const struct pull_watch *watch, struct pull_sight *ret, struct mlr_error *err);
 
 #endif

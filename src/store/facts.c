@@ -55,7 +55,8 @@ static int parse(const json_t *o, struct store_facts *f)
 	if (parse_formats(o, &f->formats) < 0)
 		return -EPROTO;
 	f->covered = json_is_true(json_object_get(o, "covered"));
-	if (store_json_string(o, "os", &c->os) < 0 ||
+	if (store_json_string(o, "squashfs", &f->squash_digest) < 0 ||
+		store_json_string(o, "os", &c->os) < 0 ||
 		store_json_string(o, "architecture", &c->architecture) < 0 ||
 		store_json_string(o, "variant", &c->variant) < 0 ||
 		store_json_string(o, "created", &c->created) < 0 ||
@@ -93,6 +94,7 @@ unsigned store_format_parse(const char *name)
 void store_facts_done(struct store_facts *f)
 {
 	oci_config_done(&f->config);
+	free(f->squash_digest);
 }
 
 int store_facts_get(
@@ -125,14 +127,15 @@ int store_facts_put(
 
 	if (r < 0)
 		return r;
-	o = json_pack("{so so so so so so so so so so so sb}", "os", store_json_from_string(c->os),
+	o = json_pack("{so so so so so so so so so so so sb so}", "os", store_json_from_string(c->os),
 		"architecture", store_json_from_string(c->architecture), "variant",
 		store_json_from_string(c->variant), "created", store_json_from_string(c->created),
 		"user", store_json_from_string(c->user), "working_dir",
 		store_json_from_string(c->working_dir), "env", store_json_from_strv(&c->env),
 		"entrypoint", store_json_from_strv(&c->entrypoint), "cmd",
 		store_json_from_strv(&c->cmd), "diff_ids", store_json_from_strv(&c->diff_ids),
-		"formats", formats_to_json(f->formats), "covered", f->covered != 0);
+		"formats", formats_to_json(f->formats), "covered", f->covered != 0,
+		"squashfs", store_json_from_string(f->squash_digest));
 	if (!o)
 		return mlr_fail(err, ENOMEM, "facts of %s: no memory", manifest);
 	facts_path(manifest, path);

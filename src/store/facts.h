@@ -21,6 +21,7 @@ struct store_facts {
 	struct oci_config config; /* diff_ids: the layers, lowest first */
 	unsigned formats;         /* every enum store_format that the store holds it in */
 	int covered;              /* cover/<hex>/tree lies above the layers */
+	char *squash_digest;      /* "sha256:…" of the squashfs file; NULL without one */
 };
 
 /* "layers", "dir", "squashfs", as options and JSON spell them. */
@@ -28,7 +29,7 @@ const char *store_format_name(enum store_format f);
 /* The format of a name, or 0. */
 unsigned store_format_parse(const char *name);
 
-#define STORE_FACTS_INIT { OCI_CONFIG_INIT, 0, 0 }
+#define STORE_FACTS_INIT { OCI_CONFIG_INIT, 0, 0, NULL }
 
 void store_facts_done(struct store_facts *f);
 

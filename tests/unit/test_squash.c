@@ -299,7 +299,13 @@ static int check(void)
 	struct walk w = { .begun = begun ? begun : (begun = time(NULL) - 60) };
 	auto_close int fd = new_image("image");
 
-	ok(squash(fd));
+	int r = squash(fd);
+
+	if (r < 0 && dangling) { /* a loop of symlinks: neither can be made */
+		assert_int_equal(rootfs_flatten(st, MANIFEST, &layers, &err), r);
+		return -1;
+	}
+	ok(r);
 	ok(rootfs_flatten(st, MANIFEST, &layers, &err));
 	ok(w.a = store_tree_open(st, STORE_DIR, MANIFEST, &err));
 	w.b = unsquash();
