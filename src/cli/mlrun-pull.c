@@ -14,6 +14,7 @@ static const struct {
 } commands[] = {
 	{ "pull", cmd_pull },
 	{ "import", cmd_import },
+	{ "store", cmd_store },
 };
 
 int main(int argc, char **argv)

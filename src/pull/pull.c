@@ -109,9 +109,11 @@ static int open_source(struct pull *p, struct mlr_error *err)
 static int has_documents(struct pull *p, const struct store_image *im)
 {
 	auto_call(oci_document_done) struct oci_document manifest = OCI_DOCUMENT_INIT;
-	auto_free char *text = NULL, *config = NULL;
+	auto_free char *text = NULL, *config = NULL, *index = NULL;
 	size_t len;
 
+	if (im->index && store_blob_get(p->st, im->index, &index, NULL, NULL) < 0)
+		return 0;
 	return store_blob_get(p->st, im->manifest, &text, &len, NULL) == 0 &&
 		oci_document_parse(text, len, NULL, NULL, &manifest, NULL) == 0 &&
 		store_blob_get(p->st, manifest.config.digest, &config, NULL, NULL) == 0;
