@@ -3,6 +3,7 @@
 #include "base/cleanup.h"
 #include "base/file.h"
 #include "base/home.h"
+#include "base/log.h"
 #include "base/memory.h"
 
 #include <ctype.h>
@@ -10,14 +11,16 @@
 #include <fcntl.h>
 #include <ini.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <strings.h>
 #include <sys/stat.h>
 
-#define CONFIG_MAX (1u << 20) /* bytes of a file */
-#define REGISTRY   "registry "
+#define CONFIG_MAX  (1u << 20) /* bytes of a file */
+#define SECONDS_MAX 3600
+#define REGISTRY    "registry "
 
-enum kind { TEXT, TRUTH, PATH, PATHS };
+enum kind { TEXT, TRUTH, SECONDS, PATH, PATHS };
 
 /* Every key there is. */
 static const struct known {
@@ -28,6 +31,8 @@ static const struct known {
 	{ "store", 0, PATH },
 	{ "additional_stores", 0, PATHS },
 	{ "mirror", 1, TEXT },
+	{ "token_server", 1, TEXT },
+	{ "timeout", 1, SECONDS },
 	{ "insecure", 1, TRUTH },
 	{ "ca", 1, PATH },
 	{ "client_cert", 1, PATH },
@@ -236,11 +241,23 @@ static char *absolute_paths(struct parse *p, const char *value)
 	return p->failed ? NULL : take_ptr(&all);
 }
 
+static char *seconds(struct parse *p, const char *value)
+{
+	char *end;
+	long n = strtol(value, &end, 10);
+
+	if (!isdigit((unsigned char)*value) || *end || n < 1 || n > SECONDS_MAX)
+		fail_at(p, "'%s' is not a number of seconds from 1 to %d", value, SECONDS_MAX);
+	return p->failed ? NULL : xasprintf("%ld", n);
+}
+
 static char *judge_value(struct parse *p, enum kind kind, const char *value)
 {
 	switch (kind) {
 	case TRUTH:
 		return truth(p, value);
+	case SECONDS:
+		return seconds(p, value);
 	case PATH:
 		return absolute_path(p, value);
 	case PATHS:
@@ -327,6 +344,11 @@ static int read_file(
 
 	if (fd < 0 && (errno == ENOENT || errno == ENOTDIR) && !must)
 		return 0;
+	/* A home directory may be another user's, as with "su" and HOME kept. */
+	if (fd < 0 && errno == EACCES && !is_sites && !must) {
+		mlr_warning("configuration: %s: %s, ignoring", path, strerror(errno));
+		return 0;
+	}
 	if (fd < 0)
 		return mlr_fail_errno(err, "%s", path);
 	r = check_owner(fd, path, is_sites, err);

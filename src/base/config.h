@@ -8,6 +8,8 @@
  *   [registry HOST[:PORT]]
  *   mirror = HOST[:PORT][/PREFIX]   asked first, in this order (list)
  *   insecure = true                 plain HTTP and any certificate
+ *   timeout = SECONDS               without a byte: a connection counts as broken
+ *   token_server = HOST             may be told the credentials, though of another site (list)
  *   ca = FILE  client_cert = FILE  client_key = FILE
  *
  * Names of files and directories are absolute; they may begin with "~/" and hold "$NAME" or
@@ -38,7 +40,8 @@ struct config {
 
 #define CONFIG_INIT { NULL, 0 }
 
-/* Read what is there. Returns 0 (no file at all is fine), -EPROTO, -EACCES and the like. */
+/* Read what is there. Returns 0 (no file at all is fine, nor one of the user's in a directory that may
+ * not be looked into: that is warned of), -EPROTO, -EACCES and the like. */
 int config_load(struct config *ret, struct mlr_error *err);
 void config_done(struct config *c);
 

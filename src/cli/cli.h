@@ -24,12 +24,15 @@ int cmd_exec(int argc, char **argv);
 int cmd_images(int argc, char **argv);
 int cmd_import(int argc, char **argv);
 int cmd_inspect(int argc, char **argv);
+int cmd_login(int argc, char **argv);
+int cmd_logout(int argc, char **argv);
 int cmd_parse_reference(int argc, char **argv);
 int cmd_prune(int argc, char **argv);
 int cmd_pull(int argc, char **argv);
 int cmd_rm(int argc, char **argv);
 int cmd_store(int argc, char **argv);
 int cmd_tag(int argc, char **argv);
+int cmd_tags(int argc, char **argv);
 
 /* Print "mlrun: text" on stderr, a hint on its own line, and return CLI_FAILED. */
 int cli_fail(const struct mlr_error *err);

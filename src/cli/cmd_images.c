@@ -111,8 +111,8 @@ static int print_table(const struct table *t, int with_store)
 		widen(&wide, t->v[i].image.name);
 		widen(&platform, t->v[i].image.platform);
 	}
-	printf("%-*s  %-12s  %-*s  %9s  %-16s%s\n", wide, "NAME", "DIGEST", platform, "PLATFORM",
-		"SIZE", "PULLED", with_store ? "  STORE" : "");
+	printf("%-*s  %-12s  %-*s  %9s  %s\n", wide, "NAME", "DIGEST", platform, "PLATFORM",
+		"SIZE", with_store ? "PULLED            STORE" : "PULLED");
 	for (size_t i = 0; i < t->n; i++) {
 		const struct store_image *im = &t->v[i].image;
 		char size[CLI_SIZE_SIZE], pulled[CLI_TIME_SIZE];

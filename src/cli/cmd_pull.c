@@ -2,6 +2,8 @@
 #include "cli/cli.h"
 #include "cli/common.h"
 #include "cli/progress.h"
+#include "cli/probe.h"
+#include "cli/registry_args.h"
 
 #include "base/cleanup.h"
 #include "base/log.h"
@@ -10,6 +12,7 @@
 #include "oci/platform.h"
 #include "oci/name.h"
 #include "pull/pull.h"
+#include "store/facts.h"
 #include "store/store.h"
 
 #include <errno.h>
@@ -28,38 +31,26 @@ struct args {
 	const char *as; /* import's NAME, or NULL */
 	struct pull_options pull;
 	int json, quiet;
-	int bare_tls_verify; /* --tls-verify stood without =BOOL */
+	struct cli_registry registry;
 };
 
 /* The signal that asked for an end; pull looks at it. */
 static int stop_signal;
 
-enum { KEY_PLATFORM = CLI_KEYS, KEY_TLS_VERIFY, KEY_JOBS };
+enum { KEY_PLATFORM = CLI_KEYS, KEY_JOBS, KEY_FORMAT };
 
 static const struct argp_option options[] = {
 	{ "platform", KEY_PLATFORM, "OS/ARCH[/VARIANT]", 0,
 		"which of an image's variants; default: this machine's", 1 },
-	{ "tls-verify", KEY_TLS_VERIFY, "BOOL", OPTION_ARG_OPTIONAL,
-		"false: accept any certificate, and plain HTTP; default: true", 1 },
 	{ "jobs", KEY_JOBS, "N", 0, "layers at once; default: 3", 1 },
+	{ "format", KEY_FORMAT, "FORMAT", 0,
+		"how the store keeps the image: layers, dir, squashfs; default: auto, which is squashfs "
+		"on a network file system and layers elsewhere",
+		1 },
 	{ "quiet", 'q', 0, 0, "say nothing but errors", 2 },
 	CLI_JSON_OPTION,
 	{ 0 },
 };
-
-static int parse_bool(const char *s)
-{
-	static const char *const yes[] = { "true", "yes", "1", "on" },
-				 *const no[] = { "false", "no", "0", "off" };
-
-	for (size_t i = 0; i < ARRAY_LEN(yes); i++) {
-		if (strcmp(s, yes[i]) == 0)
-			return 1;
-		if (strcmp(s, no[i]) == 0)
-			return 0;
-	}
-	return -1;
-}
 
 static void parse_jobs(struct args *a, const char *arg, struct argp_state *state)
 {
@@ -72,22 +63,27 @@ static void parse_jobs(struct args *a, const char *arg, struct argp_state *state
 	a->pull.jobs = (int)n;
 }
 
+static void parse_format(struct args *a, const char *arg, struct argp_state *state)
+{
+	a->pull.format = store_format_parse(arg);
+	if (!a->pull.format && strcmp(arg, "auto") != 0)
+		argp_error(state, "--format takes auto, layers, dir or squashfs, not '%s'", arg);
+}
+
 static error_t parse_option(int key, char *arg, struct argp_state *state)
 {
 	struct args *a = state->input;
 
 	switch (key) {
 	case ARGP_KEY_INIT:
-		state->child_inputs[0] = &a->common;
+		state->child_inputs[0] = &a->registry;
+		state->child_inputs[1] = &a->common;
 		return 0;
 	case KEY_PLATFORM:
 		a->pull.platform = arg;
 		return 0;
-	case KEY_TLS_VERIFY:
-		a->pull.tls_verify = arg ? parse_bool(arg) : 1;
-		a->bare_tls_verify = !arg;
-		if (a->pull.tls_verify < 0)
-			argp_error(state, "--tls-verify takes true or false, not '%s'", arg);
+	case KEY_FORMAT:
+		parse_format(a, arg, state);
 		return 0;
 	case KEY_JOBS:
 		parse_jobs(a, arg, state);
@@ -109,12 +105,14 @@ static error_t parse_option(int key, char *arg, struct argp_state *state)
 	}
 }
 
+static const struct argp_child children[] = { { &cli_registry_argp, 0, NULL, 80 },
+	{ &cli_common_argp, 0, NULL, 90 }, { 0 } };
 static const struct argp argp = {
 	.options = options,
 	.parser = parse_option,
 	.args_doc = "IMAGE...",
 	.doc = "Bring images from their registries into the store.",
-	.children = cli_common_children,
+	.children = children,
 };
 
 static void give_up(int sig)
@@ -162,18 +160,19 @@ static void tell(const struct pull_result *r, double seconds)
 	else if (r->up_to_date)
 		mlr_info("'%s' is up to date: %s, %s", r->image.name, r->image.manifest, size);
 	else
-		mlr_info("pulled '%s': %s, %s in %.2f s", r->image.name, r->image.manifest, size,
-			seconds);
+		mlr_info("pulled '%s': %s, %s in %.2f s%s", r->image.name, r->image.manifest, size,
+			seconds, r->formats == STORE_FORMAT_SQUASHFS ? ", as squashfs" : "");
 }
 
 static int print_json(const struct pull_result *r, double seconds)
 {
 	const struct store_image *im = &r->image;
 
-	return cli_print_json(json_pack("{s:s, s:s, s:s?, s:s, s:I, s:s, s:I, s:I, s:I, s:f, s:s?}",
+	return cli_print_json(json_pack("{s:s, s:s, s:s?, s:s, s:I, s:s, s:o, s:I, s:I, s:I, s:f, s:s?}",
 		"name", im->name, "digest", im->manifest, "index", im->index, "platform",
 		im->platform, "size", (json_int_t)im->size, "status",
-		r->up_to_date ? "up to date" : "pulled", "layers", (json_int_t)r->layers,
+		r->up_to_date ? "up to date" : "pulled", "formats", cli_formats(r->formats),
+		"layers", (json_int_t)r->layers,
 		"layers_fetched", (json_int_t)r->layers_fetched, "bytes_fetched",
 		(json_int_t)r->bytes_fetched, "seconds", (double)(int64_t)(seconds * 1000) / 1000,
 		"store", r->store));
@@ -209,15 +208,8 @@ static int pull_one(struct store *st, const struct oci_name *name, const struct 
 /* A wrong name or platform must not be found out after an hour of pulling the others. */
 static int check_args(const struct args *a, struct mlr_error *err)
 {
-	const char *first = a->images.v[0];
 	struct oci_platform p;
 
-	/* An optional argument is never the next word, so this would be pulled as an image. */
-	if (a->bare_tls_verify && (strcmp(first, "true") == 0 || strcmp(first, "false") == 0)) {
-		mlr_fail(err, EINVAL, "--tls-verify %s: '%s' stands where an image is named", first,
-			first);
-		return mlr_hint(err, "write --tls-verify=%s", first);
-	}
 	for (size_t i = 0; i < a->images.n; i++) {
 		auto_call(oci_name_done) struct oci_name name = OCI_NAME_INIT;
 		int r = oci_name_parse(a->images.v[i], &name, err);
@@ -238,13 +230,25 @@ static int pull_text(struct store *st, const char *text, const struct args *a)
 	return pull_one(st, &name, a);
 }
 
-static int run(const struct args *a)
+/* What pull needs to know of registries. */
+static int load_registry(struct args *a, struct mlr_error *err)
+{
+	int r = cli_registry_load(&a->registry, a->images.v[0], err);
+
+	a->pull.tls_verify = a->registry.tls_verify;
+	a->pull.authfile = a->registry.authfile;
+	a->pull.config = &a->registry.config;
+	return r;
+}
+
+static int run(struct args *a)
 {
 	auto_store struct store *st = NULL;
 	struct mlr_error err = MLR_ERROR_INIT;
 	int status = 0;
 
-	if (check_args(a, &err) < 0 || store_open(a->common.store, 1, &st, &err) < 0)
+	if (load_registry(a, &err) < 0 || check_args(a, &err) < 0 ||
+		store_open(a->common.store, 1, &st, &err) < 0)
 		return cli_fail(&err);
 	catch_signals();
 	for (size_t i = 0; i < a->images.n && !stop_signal; i++)
@@ -256,12 +260,14 @@ static int run(const struct args *a)
 
 int cmd_pull(int argc, char **argv)
 {
-	struct args a = { .pull = { .tls_verify = 1, .jobs = PULL_JOBS, .cancel = &stop_signal } };
+	struct args a = { .registry = CLI_REGISTRY_INIT,
+		.pull = { .jobs = PULL_JOBS, .probe = cli_probe, .cancel = &stop_signal } };
 	int status;
 
 	cli_parse(&argp, argc, argv, 0, &a);
 	status = run(&a);
 	strv_done(&a.images);
+	cli_registry_done(&a.registry);
 	return status;
 }
 
@@ -289,7 +295,7 @@ static const struct argp import_argp = {
 	.doc = "Bring an image from a file or a directory into the store.\vFILE is an OCI layout or an "
 	       "archive of one, what docker save writes, or a tar of a root directory, compressed or "
 	       "not; - is standard input. Without NAME the image is called what FILE says.",
-	.children = cli_common_children,
+	.children = children,
 };
 
 /* FILE may have a prefix that says what it is; a registry's image is not imported. */
@@ -332,11 +338,13 @@ static int run_import(struct args *a)
 
 int cmd_import(int argc, char **argv)
 {
-	struct args a = { .pull = { .tls_verify = 1, .jobs = PULL_JOBS, .cancel = &stop_signal } };
+	struct args a = { .registry = CLI_REGISTRY_INIT,
+		.pull = { .jobs = PULL_JOBS, .probe = cli_probe, .cancel = &stop_signal } };
 	int status;
 
 	cli_parse(&import_argp, argc, argv, 0, &a);
 	status = run_import(&a);
 	strv_done(&a.images);
+	cli_registry_done(&a.registry);
 	return status;
 }

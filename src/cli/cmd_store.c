@@ -1,5 +1,7 @@
 #include "cli/cli.h"
 #include "cli/common.h"
+#include "cli/probe.h"
+#include "cli/registry_args.h"
 
 #include "base/cleanup.h"
 #include "base/log.h"
@@ -13,6 +15,7 @@
 
 struct args {
 	struct cli_common common;
+	struct cli_registry registry;
 	const char *verb;
 	int repair, json;
 };
@@ -26,6 +29,7 @@ static error_t parse_option(int key, char *arg, struct argp_state *state)
 	switch (key) {
 	case ARGP_KEY_INIT:
 		state->child_inputs[0] = &a->common;
+		state->child_inputs[1] = &a->registry;
 		return 0;
 	case KEY_REPAIR:
 		a->repair = 1;
@@ -51,12 +55,14 @@ static const struct argp_option options[] = {
 	CLI_JSON_OPTION,
 	{ 0 },
 };
+static const struct argp_child children[] = { { &cli_common_argp, 0, NULL, 90 },
+	{ &cli_registry_argp, 0, NULL, 80 }, { 0 } };
 static const struct argp argp = {
 	.options = options,
 	.parser = parse_option,
 	.args_doc = "verify",
 	.doc = "Look whether the store still holds what was put into it: everything is read and hashed again.",
-	.children = cli_common_children,
+	.children = children,
 };
 
 static void tell_path(void *ctx, const char *path)
@@ -90,11 +96,16 @@ static void tell_failed(void *ctx, const char *image, const struct mlr_error *er
 	cli_fail(err);
 }
 
-static int repair(struct store *st, const struct rootfs_report *report, struct mlr_error *err)
+static int repair(struct store *st, const struct rootfs_report *report, const struct args *a,
+	struct mlr_error *err)
 {
 	static const struct repair_watch told = { NULL, tell_removed, tell_in_use, tell_fetched,
 		tell_failed };
-	const struct pull_options opt = { .tls_verify = 1, .jobs = PULL_JOBS };
+	const struct pull_options opt = { .tls_verify = a->registry.tls_verify,
+		.authfile = a->registry.authfile,
+		.config = &a->registry.config,
+		.jobs = PULL_JOBS,
+		.probe = cli_probe };
 	const struct pull_watch watch = { 0 };
 
 	return pull_repair(st, report, &opt, &watch, &told, err);
@@ -177,7 +188,7 @@ static int verify(struct store *st, const struct args *a, struct mlr_error *err)
 		repaired = 1;
 		if (!a->json)
 			print_text(st, &report);
-		r = repair(st, &report, err);
+		r = repair(st, &report, a, err);
 		rootfs_report_done(&report);
 		if (r == 0)
 			r = rootfs_verify(st, &opt, &report, err);
@@ -196,14 +207,16 @@ int cmd_store(int argc, char **argv)
 {
 	auto_store struct store *st = NULL;
 	struct mlr_error err = MLR_ERROR_INIT;
-	struct args a = { 0 };
+	struct args a = { .registry = CLI_REGISTRY_INIT };
 	int r;
 
 	cli_parse(&argp, argc, argv, 0, &a);
-	if (cli_open_store(a.common.store, &st, &err) < 0)
+	if (cli_registry_load(&a.registry, NULL, &err) < 0 ||
+		cli_open_store(a.common.store, &st, &err) < 0)
 		return cli_fail(&err);
 	r = verify(st, &a, &err);
 	store_settle(st);
+	cli_registry_done(&a.registry);
 	if (r < 0) {
 		mlr_wrap(&err, "store verify");
 		return cli_fail(&err);

@@ -8,6 +8,7 @@
 #include "base/memory.h"
 #include "cli/cli.h"
 #include "oci/digest.h"
+#include "store/facts.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -96,6 +97,17 @@ void cli_print_safe(const char *text)
 		text += escape_next(text, one);
 		fputs(one, stdout);
 	}
+}
+
+json_t *cli_formats(unsigned formats)
+{
+	json_t *list = json_array();
+
+	for (unsigned bit = 1; bit < 1u << STORE_FORMATS; bit <<= 1)
+		if (formats & bit)
+			json_array_append_new(
+				list, json_string(store_format_name((enum store_format)bit)));
+	return list;
 }
 
 int cli_print_json(json_t *value)

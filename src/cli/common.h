@@ -44,6 +44,9 @@ void cli_time_local(int64_t seconds, char out[CLI_TIME_SIZE]);
 /* Print what an image or a server said, with control characters made harmless. */
 void cli_print_safe(const char *text);
 
+/* ["layers", "squashfs"], of enum store_format's bits. */
+json_t *cli_formats(unsigned formats);
+
 /* Print a value and a newline on stdout; steals it. Returns 0, or CLI_FAILED. */
 int cli_print_json(json_t *value);
 

@@ -14,6 +14,9 @@ static const struct {
 } commands[] = {
 	{ "pull", cmd_pull },
 	{ "import", cmd_import },
+	{ "login", cmd_login },
+	{ "logout", cmd_logout },
+	{ "tags", cmd_tags },
 	{ "store", cmd_store },
 };
 

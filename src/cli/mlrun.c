@@ -21,6 +21,9 @@ static const struct command {
 } commands[] = {
 	{ "pull", NULL, "mlrun-pull", "bring an image from a registry into the store" },
 	{ "import", NULL, "mlrun-pull", "bring an image from a file into the store" },
+	{ "login", NULL, "mlrun-pull", "keep a user name and a password for a registry" },
+	{ "logout", NULL, "mlrun-pull", "forget them" },
+	{ "tags", NULL, "mlrun-pull", "list the tags that a registry has of an image" },
 	{ "exec", cmd_exec, NULL, "run a command in an image" },
 	{ "run", cmd_exec, NULL, NULL },
 	{ "images", cmd_images, NULL, "list the images in the store" },

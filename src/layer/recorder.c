@@ -14,15 +14,17 @@
 
 /* The fastest that still makes little of headers: they are mostly zeros, and each resembles the
  * one before. */
-#define LEVEL       (-1)
+#define LEVEL       1
 #define VARINT_MAX  10
-#define OUTPUT_SIZE (128u << 10)
+#define BUFFER_SIZE (128u << 10)
 
 struct layer_recorder {
 	int fd;
 	ZSTD_CCtx *ctx;
 	uint64_t bytes; /* of the tar so far */
-	char *out;      /* OUTPUT_SIZE */
+	char *out;      /* BUFFER_SIZE */
+	char *in; /* the same: what is put comes in small pieces, and libzstd likes big ones */
+	size_t in_len;
 };
 
 static int compress(struct layer_recorder *r, const void *buf, size_t len, ZSTD_EndDirective mode,
@@ -33,7 +35,7 @@ static int compress(struct layer_recorder *r, const void *buf, size_t len, ZSTD_
 	int e = 0;
 
 	do {
-		ZSTD_outBuffer out = { r->out, OUTPUT_SIZE, 0 };
+		ZSTD_outBuffer out = { r->out, BUFFER_SIZE, 0 };
 
 		left = ZSTD_compressStream2(r->ctx, &out, &in, mode);
 		if (ZSTD_isError(left))
@@ -49,7 +51,17 @@ static int compress(struct layer_recorder *r, const void *buf, size_t len, ZSTD_
 
 static int put(struct layer_recorder *r, const void *buf, size_t len, struct mlr_error *err)
 {
-	return compress(r, buf, len, ZSTD_e_continue, err);
+	int e = 0;
+
+	if (len > BUFFER_SIZE - r->in_len) {
+		e = compress(r, r->in, r->in_len, ZSTD_e_continue, err);
+		r->in_len = 0;
+	}
+	if (e < 0 || len > BUFFER_SIZE)
+		return e < 0 ? e : compress(r, buf, len, ZSTD_e_continue, err);
+	memcpy(r->in + r->in_len, buf, len);
+	r->in_len += len;
+	return 0;
 }
 
 static size_t varint(unsigned char *to, uint64_t v)
@@ -83,6 +95,7 @@ void layer_recorder_free(struct layer_recorder *r)
 		return;
 	ZSTD_freeCCtx(r->ctx);
 	free(r->out);
+	free(r->in);
 	free(r);
 }
 
@@ -92,7 +105,8 @@ int layer_recorder_new(int fd, struct layer_recorder **ret, struct mlr_error *er
 	int e;
 
 	r->fd = fd;
-	r->out = xmalloc(OUTPUT_SIZE);
+	r->out = xmalloc(BUFFER_SIZE);
+	r->in = xmalloc(BUFFER_SIZE);
 	r->ctx = ZSTD_createCCtx();
 	if (!r->ctx) {
 		layer_recorder_free(r);
@@ -128,7 +142,7 @@ static int keep_file(struct layer_recorder *r, int dir, const char *name, const 
 	const struct stat *sb, struct mlr_error *err)
 {
 	auto_close int fd = openat(dir, name, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
-	auto_free char *buf = xmalloc(OUTPUT_SIZE);
+	auto_free char *buf = xmalloc(BUFFER_SIZE);
 	uint64_t left = (uint64_t)sb->st_size;
 	int e;
 
@@ -136,7 +150,7 @@ static int keep_file(struct layer_recorder *r, int dir, const char *name, const 
 		return mlr_fail_errno(err, "read '%s' for the layer's record", real);
 	e = put_head(r, 'D', left, real, err);
 	while (e == 0 && left > 0) {
-		ssize_t n = file_read_full(fd, buf, left < OUTPUT_SIZE ? left : OUTPUT_SIZE);
+		ssize_t n = file_read_full(fd, buf, left < BUFFER_SIZE ? left : BUFFER_SIZE);
 
 		if (n <= 0)
 			return mlr_fail(err, n < 0 ? (int)-n : EIO,
@@ -194,5 +208,5 @@ int layer_recorder_end(struct layer_recorder *r, struct mlr_error *err)
 {
 	int e = put_head(r, 'E', r->bytes, NULL, err);
 
-	return e < 0 ? e : compress(r, NULL, 0, ZSTD_e_end, err);
+	return e < 0 ? e : compress(r, r->in, r->in_len, ZSTD_e_end, err);
 }

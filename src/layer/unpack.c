@@ -85,7 +85,7 @@ static int on_file_end(void *ctx, const struct layer_member *m, struct mlr_error
 
 	if (u->end < m->size && ftruncate(fd, (off_t)m->size) < 0)
 		return mlr_fail_errno(err, "extend to %llu bytes", (unsigned long long)m->size);
-	return layer_writer_file_end(fd, m, err);
+	return layer_writer_file_end(&u->writer, fd, m, err);
 }
 
 static int on_dir(void *ctx, const struct layer_member *m, struct mlr_error *err)

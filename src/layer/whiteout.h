@@ -15,7 +15,7 @@
 /* Is it the mark that hides a name: a character device 0:0? */
 int layer_whiteout_is(const struct stat *sb);
 
-/* Hide a name in a directory that has no such name. */
+/* Hide a name in a directory. Returns 0; -EEXIST where the directory has the name; and the like. */
 int layer_whiteout_make(int dir_fd, const char *name, struct mlr_error *err);
 
 /* Hide all that the layers below have in a directory, "." for dir_fd itself. */

@@ -71,6 +71,7 @@ static int enter_dir(struct layer_writer *w, const char *path, size_t len, struc
 		return fd;
 	w->parent_fd = fd;
 	w->parent_known = 1;
+	w->parent_gives = 0;
 	return 0;
 }
 
@@ -90,6 +91,7 @@ static int make_way(struct layer_writer *w, const char *name, struct mlr_error *
 	int r = 0;
 
 	w->parent_known = 0;
+	w->made_way = 1;
 	if (w->recorder) {
 		real = xasprintf("%s%s%s", w->parent_real, *w->parent_real ? "/" : "", name);
 		r = layer_recorder_keep(w->recorder, w->parent_fd, name, real, err);
@@ -128,10 +130,16 @@ static int check_not_top(const char *path, const char *what, struct mlr_error *e
 	return mlr_fail(err, EPROTO, "%s that would replace the top directory", what);
 }
 
+/* What a new file is asked to have: xattrs can only be set on what is writable. */
+static mode_t file_mode(const struct layer_member *m)
+{
+	return (m->mode & 0777) | S_IWUSR;
+}
+
 int layer_writer_file(struct layer_writer *w, const struct layer_member *m, struct mlr_error *err)
 {
 	const int flags = O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC;
-	mode_t mode = (m->mode & 0777) | S_IWUSR; /* xattrs can only be set on what is writable */
+	mode_t mode = file_mode(m);
 	const char *name;
 	int fd, r = check_not_top(m->path, "a file", err);
 
@@ -158,18 +166,38 @@ static void set_xattrs(int fd, const struct layer_member *m)
 	}
 }
 
-int layer_writer_file_end(int fd, const struct layer_member *m, struct mlr_error *err)
+/*
+ * The umask, or an ACL that new files inherit, takes bits from a mode; which, the first file of a
+ * directory tells for the next ones.
+ */
+static int set_file_mode(
+	struct layer_writer *w, int fd, const struct layer_member *m, struct mlr_error *err)
 {
-	struct timespec ts[2] = { m->mtime, m->mtime };
+	mode_t asked = file_mode(m);
 	struct stat sb;
 
-	set_xattrs(fd, m);
-	/* The umask, or an ACL that new files inherit, may have changed the mode. */
-	if (fstat(fd, &sb) < 0 || ((sb.st_mode & 07777) != m->mode && fchmod(fd, m->mode) < 0))
+	if (asked == m->mode && (asked & ~w->parent_gives) == 0)
+		return 0;
+	if (fstat(fd, &sb) < 0)
+		return mlr_fail_errno(err, "look at its mode");
+	if ((sb.st_mode & 07777 & ~asked) == 0)
+		w->parent_gives |= sb.st_mode & asked;
+	if ((sb.st_mode & 07777) != m->mode && fchmod(fd, m->mode) < 0)
 		return mlr_fail_errno(err, "set its mode");
-	if (futimens(fd, ts) < 0)
-		return mlr_fail_errno(err, "set its time");
 	return 0;
+}
+
+int layer_writer_file_end(
+	struct layer_writer *w, int fd, const struct layer_member *m, struct mlr_error *err)
+{
+	struct timespec ts[2] = { m->mtime, m->mtime };
+	int r;
+
+	set_xattrs(fd, m);
+	r = set_file_mode(w, fd, m, err);
+	if (r == 0 && futimens(fd, ts) < 0)
+		r = mlr_fail_errno(err, "set its time");
+	return r;
 }
 
 int layer_writer_real_path(
@@ -208,7 +236,7 @@ static int make_dir(struct layer_writer *w, const struct layer_member *m, const 
 	int r;
 
 	if (mkdirat(w->parent_fd, name, mode) == 0)
-		return 0;
+		return w->made_way ? unimply(w, m->path, err) : 0;
 	if (errno != EEXIST)
 		return mlr_fail_errno(err, "create directory");
 	if (fstatat(w->parent_fd, name, &sb, AT_SYMLINK_NOFOLLOW) < 0)
@@ -221,7 +249,8 @@ static int make_dir(struct layer_writer *w, const struct layer_member *m, const 
 		return r;
 	if (mkdirat(w->parent_fd, name, mode) < 0)
 		return mlr_fail_errno(err, "create directory");
-	return layer_opaque_set(w->parent_fd, name, err);
+	r = layer_opaque_set(w->parent_fd, name, err);
+	return r < 0 ? r : unimply(w, m->path, err);
 }
 
 int layer_writer_dir(struct layer_writer *w, const struct layer_member *m, struct mlr_error *err)
@@ -369,12 +398,11 @@ int layer_writer_whiteout(struct layer_writer *w, const char *path, struct mlr_e
 
 	if (r < 0)
 		return r;
-	if (fstatat(w->parent_fd, name, &sb, AT_SYMLINK_NOFOLLOW) < 0) {
-		if (errno != ENOENT)
-			return mlr_fail_errno(err, "look at '%s'", name);
-		r = layer_whiteout_make(w->parent_fd, name, err);
+	r = layer_whiteout_make(w->parent_fd, name, err);
+	if (r != -EEXIST)
 		return r < 0 ? r : note_hiding(w, err);
-	}
+	if (fstatat(w->parent_fd, name, &sb, AT_SYMLINK_NOFOLLOW) < 0)
+		return mlr_fail_errno(err, "look at '%s'", name);
 	if (!S_ISDIR(sb.st_mode))
 		return 0; /* what this layer adds hides what was below */
 

@@ -25,8 +25,10 @@ struct layer_writer {
 	char parent[PATH_MAX];
 	char parent_real[PATH_MAX]; /* the same without symlinks */
 	int parent_fd;
-	int parent_known; /* 0: nothing is kept, or what it was reached through has changed */
-	int parent_hides; /* it is in dirs.hiding */
+	int parent_known;    /* 0: nothing is kept, or what it was reached through has changed */
+	int parent_hides;    /* it is in dirs.hiding */
+	mode_t parent_gives; /* bits that a new file there has got when they were asked for */
+	int made_way;        /* something was removed: dirs.implicit may name what is no more */
 };
 
 void layer_writer_init(struct layer_writer *w, int root, size_t dir_memory);
@@ -35,7 +37,8 @@ void layer_writer_done(struct layer_writer *w);
 /* A new regular file: returns its descriptor to write to, then to be ended by
  * layer_writer_file_end(), which sets xattrs, mode and time but does not close. */
 int layer_writer_file(struct layer_writer *w, const struct layer_member *m, struct mlr_error *err);
-int layer_writer_file_end(int fd, const struct layer_member *m, struct mlr_error *err);
+int layer_writer_file_end(
+	struct layer_writer *w, int fd, const struct layer_member *m, struct mlr_error *err);
 
 /* The path, without symlinks, of a file just made. Returns 0, -ENAMETOOLONG. */
 int layer_writer_real_path(

@@ -5,8 +5,10 @@
 #include "base/memory.h"
 #include "oci/platform.h"
 #include "pull/crew.h"
+#include "pull/format.h"
 #include "pull/resolve.h"
 #include "pull/source.h"
+#include "pull/squash.h"
 #include "rootfs/flatten.h"
 #include "rootfs/stacking.h"
 #include "store/blob.h"
@@ -36,6 +38,9 @@ struct pull {
 	struct pull_source *source;
 	struct resolved res;
 	struct pull_layer *shown;
+	enum store_format format; /* to be made */
+	struct store_facts had;   /* the image's until now; empty when it is new */
+	char squash_digest[8 + HASH_HEX_SIZE];
 	int stop; /* atomic: a layer failed, or the user wants an end */
 };
 
@@ -50,6 +55,7 @@ static void pull_done(struct pull *p)
 {
 	pull_source_free(p->source);
 	resolved_done(&p->res);
+	store_facts_done(&p->had);
 	oci_ref_done(&p->ref);
 	free(p->shown);
 	free(p->name);
@@ -68,8 +74,13 @@ static int is_cancelled(void *ctx)
 
 static int open_registry(struct pull *p, struct mlr_error *err)
 {
-	struct registry_options o = { .tls_verify = p->opt->tls_verify, .cancelled = is_cancelled,
-		.cancelled_ctx = p, .notice = p->watch->notice, .notice_ctx = p->watch->ctx };
+	struct registry_options o = { .tls_verify = p->opt->tls_verify,
+		.authfile = p->opt->authfile,
+		.config = p->opt->config,
+		.cancelled = is_cancelled,
+		.cancelled_ctx = p,
+		.notice = p->watch->notice,
+		.notice_ctx = p->watch->ctx };
 
 	return pull_source_registry(&p->what->ref, &o, &p->source, err);
 }
@@ -119,25 +130,35 @@ static int has_documents(struct pull *p, const struct store_image *im)
 		store_blob_get(p->st, manifest.config.digest, &config, NULL, NULL) == 0;
 }
 
-/* Are the documents, the facts and every tree that they name still there? */
-static int is_whole(struct pull *p, const struct store_image *im)
+/* Does the store have an image in a format, or in one that serves for it? Where overlay would show
+ * layers wrongly, an image asked for as layers is one tree. */
+static int has_format(struct store *st, const char *manifest, const struct store_facts *f,
+	unsigned format)
+{
+	unsigned serving = format ? format : ~0u;
+
+	if (format == STORE_FORMAT_LAYERS)
+		serving |= STORE_FORMAT_DIR;
+	for (unsigned bit = 1; bit < 1u << STORE_FORMATS; bit <<= 1)
+		if ((f->formats & serving & bit) &&
+			store_facts_whole(st, manifest, f, (enum store_format)bit, NULL))
+			return 1;
+	return 0;
+}
+
+/* Are the documents, the facts and what the wanted format consists of still there? */
+static int is_whole(struct pull *p, const struct store_image *im, unsigned *formats)
 {
 	auto_call(store_facts_done) struct store_facts f = STORE_FACTS_INIT;
 
 	if (!has_documents(p, im) || store_facts_get(p->st, im->manifest, &f, NULL) < 0)
 		return 0;
-	if (f.one_tree)
-		return store_tree_exists(p->st, STORE_DIR, im->manifest);
-	if (f.covered && !store_tree_exists(p->st, STORE_COVER, im->manifest))
-		return 0;
-	for (size_t i = 0; i < f.config.diff_ids.n; i++)
-		if (!store_tree_exists(p->st, STORE_LAYER, f.config.diff_ids.v[i]))
-			return 0;
-	return 1;
+	*formats = f.formats;
+	return has_format(p->st, im->manifest, &f, p->opt->format);
 }
 
 /* Is what the store has under the very same name of the wanted platform, and whole? */
-static int find_stored(struct pull *p, struct store_image *ret)
+static int find_stored(struct pull *p, struct store_image *ret, unsigned *formats)
 {
 	auto_call(store_image_done) struct store_image im = STORE_IMAGE_INIT;
 	struct oci_platform have;
@@ -145,7 +166,7 @@ static int find_stored(struct pull *p, struct store_image *ret)
 	if (store_image_find(p->st, &p->ref, &im, NULL) < 0 || strcmp(im.name, p->name) != 0)
 		return 0;
 	if (oci_platform_parse(im.platform, &have, NULL) < 0 ||
-		!oci_platform_match(&p->want, &have) || !is_whole(p, &im))
+		!oci_platform_match(&p->want, &have) || !is_whole(p, &im, formats))
 		return 0;
 	*ret = im;
 	im = (struct store_image)STORE_IMAGE_INIT;
@@ -171,7 +192,7 @@ static int is_up_to_date(struct pull *p, struct pull_result *ret, struct mlr_err
 	char digest[OCI_DIGEST_SIZE];
 	int r;
 
-	if (!find_stored(p, &im))
+	if (!find_stored(p, &im, &ret->formats))
 		return 0;
 	r = p->source->ops->head(p->source, digest, err);
 	if (r < 0)
@@ -232,8 +253,11 @@ static void show_layers(struct pull *p)
 
 		l->digest = m->layers[i].blob.digest;
 		l->size = m->layers[i].blob.size;
-		l->state = store_tree_exists(p->st, STORE_LAYER, p->res.config.diff_ids.v[i]) ?
-			PULL_PRESENT : PULL_WAITING;
+		/* A squashfs file needs what is in the store as well, but not from the source. */
+		l->state = p->format != STORE_FORMAT_SQUASHFS &&
+				store_tree_exists(p->st, STORE_LAYER, p->res.config.diff_ids.v[i])
+			? PULL_PRESENT
+			: PULL_WAITING;
 	}
 	if (p->watch->begin)
 		p->watch->begin(p->watch->ctx, p->name, p->shown, m->n_layers);
@@ -266,6 +290,21 @@ static int check_space(struct pull *p, struct mlr_error *err)
 	return 0;
 }
 
+static int bring_squash(struct pull *p, struct mlr_error *err)
+{
+	struct squash_work w = { .st = p->st,
+		.source = p->source,
+		.layers = p->res.layers.layers,
+		.diff_ids = p->res.config.diff_ids.v,
+		.shown = p->shown,
+		.n = p->res.layers.n_layers,
+		.manifest = p->res.manifest.digest,
+		.created = p->res.config.created,
+		.stop = &p->stop };
+
+	return squash_bring(&w, p->watch, p->opt->cancel, p->squash_digest, err);
+}
+
 static int bring_layers(struct pull *p, struct pull_result *ret, struct mlr_error *err)
 {
 	struct crew_work w = { .st = p->st,
@@ -278,7 +317,9 @@ static int bring_layers(struct pull *p, struct pull_result *ret, struct mlr_erro
 	int r = check_space(p, err);
 
 	if (r == 0)
-		r = crew_run(&w, p->opt->jobs, p->watch, p->opt->cancel, err);
+		r = p->format == STORE_FORMAT_SQUASHFS
+			? bring_squash(p, err)
+			: crew_run(&w, p->opt->jobs, p->watch, p->opt->cancel, err);
 	if (r < 0)
 		return r;
 	ret->layers = w.n;
@@ -303,26 +344,49 @@ static int keep_documents(struct pull *p, struct mlr_error *err)
 	return r;
 }
 
-/* What exec will read; an image that overlay would show wrongly gets a tree of its own first. */
-static int keep_facts(struct pull *p, struct mlr_error *err)
+/* Judge the layers; an image that overlay would show wrongly is mended, or gets a tree of its own. */
+static int stack_layers(struct pull *p, struct store_facts *f, struct mlr_error *err)
 {
 	const char *manifest = p->res.manifest.digest;
-	/* A loan: the configuration stays p's. */
-	struct store_facts f = { p->res.config, 0, 0 };
 	auto_strv struct strv cover = STRV_INIT;
-	int r = rootfs_stacking(p->st, &f.config.diff_ids, &cover, err);
+	int r = rootfs_stacking(p->st, &f->config.diff_ids, &cover, err);
 
 	if (r < 0)
 		return r;
-	f.one_tree = r == ROOTFS_FLAT;
-	f.covered = r == ROOTFS_COVERED;
-	if (f.one_tree) {
+	if (r == ROOTFS_FLAT || p->format == STORE_FORMAT_DIR) {
 		mlr_debug("one tree is made of the layers");
-		r = rootfs_flatten(p->st, manifest, &f.config.diff_ids, err);
-	} else if (f.covered) {
-		r = rootfs_cover(p->st, manifest, &f.config.diff_ids, &cover, err);
+		f->formats |= STORE_FORMAT_DIR;
+		return rootfs_flatten(p->st, manifest, &f->config.diff_ids, err);
 	}
-	return r < 0 ? r : store_facts_put(p->st, manifest, &f, err);
+	f->formats |= STORE_FORMAT_LAYERS;
+	f->covered = r == ROOTFS_COVERED;
+	return f->covered ? rootfs_cover(p->st, manifest, &f->config.diff_ids, &cover, err) : 0;
+}
+
+/* What exec will read: the new format, and those that the store had before. */
+static int keep_facts(struct pull *p, struct pull_result *ret, struct mlr_error *err)
+{
+	const char *manifest = p->res.manifest.digest;
+	/* A loan: the configuration stays p's. */
+	struct store_facts f = { .config = p->res.config,
+		.covered = p->had.covered,
+		.squash_digest = p->had.squash_digest };
+	int r = 0;
+
+	for (unsigned bit = 1; bit < 1u << STORE_FORMATS; bit <<= 1)
+		if ((p->had.formats & bit) &&
+			store_facts_whole(p->st, manifest, &p->had, (enum store_format)bit, NULL))
+			f.formats |= bit;
+	if (p->format == STORE_FORMAT_SQUASHFS) {
+		f.formats |= STORE_FORMAT_SQUASHFS;
+		f.squash_digest = p->squash_digest;
+	} else {
+		r = stack_layers(p, &f, err);
+	}
+	if (r < 0)
+		return r;
+	ret->formats = f.formats;
+	return store_facts_put(p->st, manifest, &f, err);
 }
 
 static int keep_name(struct pull *p, struct pull_result *ret, struct mlr_error *err)
@@ -337,6 +401,23 @@ static int keep_name(struct pull *p, struct pull_result *ret, struct mlr_error *
 	im->size = p->res.layers.size;
 	im->pulled = time(NULL);
 	return store_image_put(p->st, im, err);
+}
+
+/* What is to be made, and what is there already. */
+static int choose_format(struct pull *p, struct mlr_error *err)
+{
+	auto_free char *told = NULL;
+	int r = 0;
+
+	if (store_facts_get(p->st, p->res.manifest.digest, &p->had, NULL) < 0)
+		p->had = (struct store_facts)STORE_FACTS_INIT;
+	if (p->opt->format)
+		p->format = (enum store_format)p->opt->format;
+	else
+		r = format_choose(p->st, p->opt->probe, &p->format, &told, err);
+	if (told && p->watch->notice)
+		p->watch->notice(p->watch->ctx, told);
+	return r;
 }
 
 static int run(struct pull *p, struct pull_result *ret, struct mlr_error *err)
@@ -364,12 +445,15 @@ static int run(struct pull *p, struct pull_result *ret, struct mlr_error *err)
 	if (r < 0)
 		return r;
 
+	r = choose_format(p, err);
+	if (r < 0)
+		return r;
 	show_layers(p);
 	r = bring_layers(p, ret, err);
 	if (r == 0)
 		r = keep_documents(p, err);
 	if (r == 0)
-		r = keep_facts(p, err);
+		r = keep_facts(p, ret, err);
 	if (r == 0)
 		r = keep_name(p, ret, err);
 	return r;

@@ -12,6 +12,7 @@
 #include "base/error.h"
 #include "oci/name.h"
 #include "oci/ref.h"
+#include "pull/format.h"
 #include "store/image.h"
 #include "store/store.h"
 
@@ -60,14 +61,19 @@ struct pull_watch {
 
 struct pull_options {
 	const char *platform; /* "linux/arm64"; NULL: this machine's */
-	int tls_verify;       /* as registry_options */
+	int tls_verify;       /* as registry_options, and so the next two */
+	const char *authfile;
+	const struct config *config;
 	int jobs;             /* layers at once, 1 to PULL_JOBS_MAX */
+	unsigned format;      /* an enum store_format; 0: what suits the store's file system */
+	format_probe_fn probe; /* asked when format is 0 */
 	const struct oci_ref *as; /* what the store shall call it; NULL: its own name */
 	const int *cancel;    /* read atomically; not 0 ends it with -ECANCELED. May be NULL */
 };
 
 struct pull_result {
 	struct store_image image;
+	unsigned formats;        /* that the store holds it in now, see store/facts.h */
 	char *store;             /* the additional one that has it; NULL: st */
 	int up_to_date;          /* the store had the name at this digest: nothing was fetched */
 	size_t layers;           /* 0 when up to date */
@@ -75,7 +81,7 @@ struct pull_result {
 	uint64_t bytes_fetched;  /* of layers, compressed */
 };
 
-#define PULL_RESULT_INIT { STORE_IMAGE_INIT, NULL, 0, 0, 0, 0 }
+#define PULL_RESULT_INIT { .image = STORE_IMAGE_INIT }
 
 void pull_result_done(struct pull_result *r);
 

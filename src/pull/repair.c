@@ -3,10 +3,12 @@
 #include "base/cleanup.h"
 #include "base/memory.h"
 #include "oci/name.h"
+#include "store/facts.h"
 #include "store/image.h"
 #include "store/lease.h"
 #include "store/parts.h"
 #include "store/removal.h"
+#include "store/tree.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -145,8 +147,36 @@ static int origin(const struct store_image *im, struct oci_name *ret, struct mlr
 	return oci_name_parse(text, ret, err);
 }
 
-static int fetch(struct store *st, const struct store_image *im, const struct pull_options *base,
-	const struct pull_watch *watch, struct mlr_error *err)
+/* In which formats an image is to be fetched: those that lost something, else those that it has. */
+static unsigned formats_of(struct store *st, const struct patient *p, const struct strv *gone)
+{
+	static const struct {
+		const char *dir;
+		enum store_format format;
+	} places[] = { { "layers/", STORE_FORMAT_LAYERS }, { "cover/", STORE_FORMAT_LAYERS },
+		{ "dir/", STORE_FORMAT_DIR }, { "squash/", STORE_FORMAT_SQUASHFS } };
+	auto_call(store_facts_done) struct store_facts f = STORE_FACTS_INIT;
+	unsigned lost = 0;
+
+	for (size_t i = 0; i < gone->n; i++)
+		for (size_t j = 0; j < ARRAY_LEN(places); j++)
+			if (strv_has(&p->parts, gone->v[i]) &&
+				strncmp(gone->v[i], places[j].dir, strlen(places[j].dir)) == 0)
+				lost |= places[j].format;
+	if (store_facts_get(st, p->image.manifest, &f, NULL) == 0) {
+		for (unsigned bit = 1; bit < 1u << STORE_FORMATS; bit <<= 1)
+			if ((f.formats & bit) &&
+				!store_facts_whole(st, p->image.manifest, &f, bit, NULL))
+				lost |= bit;
+		return lost ? lost : f.formats;
+	}
+	if (!lost && store_tree_exists(st, STORE_SQUASH, p->image.manifest))
+		lost = STORE_FORMAT_SQUASHFS;
+	return lost;
+}
+
+static int fetch(struct store *st, const struct store_image *im, unsigned format,
+	const struct pull_options *base, const struct pull_watch *watch, struct mlr_error *err)
 {
 	auto_call(oci_ref_done) struct oci_ref name = OCI_REF_INIT;
 	auto_call(oci_name_done) struct oci_name what = OCI_NAME_INIT;
@@ -160,7 +190,20 @@ static int fetch(struct store *st, const struct store_image *im, const struct pu
 		return r;
 	opt.platform = im->platform;
 	opt.as = &name;
+	opt.format = format;
 	return pull_image(st, &what, &opt, watch, &result, err);
+}
+
+static int fetch_all(struct store *st, const struct patient *p, const struct strv *gone,
+	const struct pull_options *opt, const struct pull_watch *watch, struct mlr_error *err)
+{
+	unsigned formats = formats_of(st, p, gone);
+	int r = formats ? 0 : fetch(st, &p->image, 0, opt, watch, err);
+
+	for (unsigned bit = 1; r == 0 && bit < 1u << STORE_FORMATS; bit <<= 1)
+		if (formats & bit)
+			r = fetch(st, &p->image, bit, opt, watch, err);
+	return r;
 }
 
 static int needs_any(const struct patient *p, const struct strv *gone)
@@ -186,7 +229,7 @@ int pull_repair(struct store *st, const struct rootfs_report *report,
 
 		if (!needs_any(&w.v[i], &gone))
 			continue;
-		if (fetch(st, &w.v[i].image, opt, watch, &why) < 0) {
+		if (fetch_all(st, &w.v[i], &gone, opt, watch, &why) < 0) {
 			if (told->failed)
 				told->failed(told->ctx, w.v[i].image.name, &why);
 		} else if (told->fetched) {

@@ -6,77 +6,139 @@
 
 #include <errno.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
-/* The first error's code, and its message where there is one; both "" when the body is none. */
-static void read_problem(const struct http_exchange *x, char code[64], char message[200])
+/* Registries have "errors"; token servers "details" (Docker Hub's) or "error_description" (OAuth2).
+ */
+void answer_problem(const struct http_exchange *x, char code[ANSWER_CODE_SIZE],
+	char message[ANSWER_MESSAGE_SIZE])
 {
-	json_auto_t *root = NULL;
 	const char *c = NULL, *m = NULL;
+	json_auto_t *root = NULL;
 	json_t *list = NULL, *first;
 
 	code[0] = message[0] = '\0';
-	if (!x->problem ||
-		oci_json_load(x->problem, strlen(x->problem), 1 << 20, &root, NULL) < 0 ||
-		oci_json_array(root, "errors", &list, NULL) < 0)
+	if (!x->problem || oci_json_load(x->problem, strlen(x->problem), 1 << 20, &root, NULL) < 0)
+		return;
+	if (oci_json_array(root, "errors", &list, NULL) < 0)
 		return;
 	first = json_array_get(list, 0);
-	if (!json_is_object(first) || oci_json_text(first, "code", &c, NULL) < 0 ||
-		oci_json_text(first, "message", &m, NULL) < 0)
+	if (json_is_object(first)) {
+		if (oci_json_text(first, "code", &c, NULL) < 0 ||
+			oci_json_text(first, "message", &m, NULL) < 0)
+			return;
+	} else if ((oci_json_text(root, "details", &m, NULL) < 0 || !m) &&
+		oci_json_text(root, "error_description", &m, NULL) < 0) {
 		return;
-	snprintf(code, 64, "%s", c ? c : "");
-	snprintf(message, 200, "%s", m ? m : "");
+	}
+	snprintf(code, ANSWER_CODE_SIZE, "%s", c ? c : "");
+	snprintf(message, ANSWER_MESSAGE_SIZE, "%s", m ? m : "");
 }
 
-int answer_refused(const char *registry, const char *repository, struct mlr_error *err)
+static int hint_refused(const struct answer_to *to, struct mlr_error *err)
+{
+	if (strstr(err->text, "\nhint: "))
+		return -err->code;
+	if (to->user)
+		return mlr_hint(err,
+			"a wrong name, or one that '%s' may not pull? Check the spelling, ask its owner "
+			"for the right, or log in anew: mlrun login %s",
+			to->user, to->registry);
+	return mlr_hint(err,
+		"a wrong name or a private image? Check the spelling, or log in: mlrun login %s",
+		to->registry);
+}
+
+int answer_refused(const struct answer_to *to, struct mlr_error *err)
 {
 	err->code = EACCES;
-	mlr_wrap(err, "'%s' refuses '%s'", registry, repository);
-	return mlr_hint(err,
-		"a wrong name or a private image? mlrun has no login yet: check the spelling, or "
-		"copy a private image with skopeo to a registry that needs none");
+	mlr_wrap(err, "'%s' refuses '%s'", to->registry, to->repository);
+	return hint_refused(to, err);
 }
 
-static int fail_missing(const char *registry, const char *repository, const char *what,
-	const char *code, struct mlr_error *err)
+static int fail_missing(const struct answer_to *to, const char *code, struct mlr_error *err)
 {
 	if (strcmp(code, "NAME_UNKNOWN") == 0)
-		mlr_fail(err, ENOENT, "'%s' has no repository '%s'", registry, repository);
+		mlr_fail(err, ENOENT, "'%s' has no repository '%s'", to->registry, to->repository);
 	else
-		mlr_fail(err, ENOENT, "'%s' has no %s in '%s'", registry, what, repository);
+		mlr_fail(err, ENOENT, "'%s' has no %s in '%s'", to->registry, to->what,
+			to->repository);
 	return mlr_hint(err,
 		"check the spelling of the name and the tag; a registry other than Docker Hub "
 		"stands before the first '/'");
 }
 
-int answer_fail(struct http_exchange *x, const char *registry, const char *repository,
-	const char *what, struct mlr_error *err)
+/* "; 0 of 100 pulls left in 6 h" of "100;w=21600" and "0;w=21600" (Docker Hub's headers). */
+static void describe_quota(const struct http_exchange *x, char ret[80])
 {
-	char code[64], message[200];
+	const char *window = x->quota_left ? strstr(x->quota_left, ";w=") : NULL;
+	long seconds = window ? strtol(window + 3, NULL, 10) : 0;
+	char of[32] = "", within[32] = "";
 
-	read_problem(x, code, message);
+	ret[0] = '\0';
+	if (!x->quota_left)
+		return;
+	if (x->quota)
+		snprintf(of, sizeof(of), " of %ld", strtol(x->quota, NULL, 10));
+	if (seconds >= 3600)
+		snprintf(within, sizeof(within), " in %ld h", seconds / 3600);
+	else if (seconds > 0)
+		snprintf(within, sizeof(within), " in %ld s", seconds);
+	snprintf(ret, 80, "; %ld%s pulls left%s", strtol(x->quota_left, NULL, 10), of, within);
+}
+
+static int fail_busy(struct http_exchange *x, const struct answer_to *to, const char *message,
+	struct mlr_error *err)
+{
+	char quota[80];
+
+	describe_quota(x, quota);
+	/* An allowance that is spent comes back in hours. */
+	if (x->quota_left && strtol(x->quota_left, NULL, 10) == 0 && x->retry_after < 0)
+		x->transient = 0;
+	mlr_fail(err, EBUSY, "'%s' says: too many requests%s%s%s", to->registry,
+		*message ? ": " : "", message, quota);
+	if (to->user)
+		return mlr_hint(err,
+			"the registry limits the pulls of '%s': wait, or pull once and share the "
+			"store",
+			to->user);
+	return mlr_hint(err,
+		"registries limit anonymous pulls by address: log in (mlrun login %s), wait, or "
+		"pull once and share the store",
+		to->registry);
+}
+
+static int fail_refused(struct http_exchange *x, const struct answer_to *to, const char *message,
+	struct mlr_error *err)
+{
+	mlr_fail(err, EACCES, "HTTP status %d%s%s", x->status, *message ? ": " : "", message);
+	/* Signed addresses, which redirects lead to, run out; new ones are made. */
+	x->transient = x->redirected;
+	if (x->redirected)
+		return mlr_wrap(err, "%s: the registry's storage refuses it", to->what);
+	return answer_refused(to, err);
+}
+
+int answer_fail(struct http_exchange *x, const struct answer_to *to, struct mlr_error *err)
+{
+	char code[ANSWER_CODE_SIZE], message[ANSWER_MESSAGE_SIZE];
+
+	answer_problem(x, code, message);
 	x->transient = x->status == 408 || x->status == 429 || x->status >= 500;
 	switch (x->status) {
 	case 401:
 	case 403:
-		/* Signed addresses, which redirects lead to, run out; new ones are made. */
-		x->transient = x->redirected;
-		mlr_fail(err, EACCES, "HTTP status %d%s%s", x->status, *message ? ": " : "",
-			message);
-		if (x->redirected)
-			return mlr_wrap(err, "%s: the registry's storage refuses it", what);
-		return answer_refused(registry, repository, err);
+		return fail_refused(x, to, message, err);
 	case 404:
-		return fail_missing(registry, repository, what, code, err);
+		return fail_missing(to, code, err);
 	case 429:
-		mlr_fail(err, EBUSY, "'%s' says: too many requests%s%s", registry,
-			*message ? ": " : "", message);
-		return mlr_hint(err,
-			"registries limit anonymous pulls by address: wait, or pull once and "
-			"share the store");
+		return fail_busy(x, to, message, err);
 	default:
+		x->transient |= x->status == 400 && x->redirected; /* an expired signature, too */
 		return mlr_fail(err, x->status >= 500 ? EIO : EPROTO,
-			"'%s' answers HTTP status %d for %s%s%s", registry, x->status, what,
+			"'%s' answers HTTP status %d for %s%s%s", to->registry, x->status, to->what,
 			*message ? ": " : "", message);
 	}
 }

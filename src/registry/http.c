@@ -1,28 +1,34 @@
 #include "registry/http.h"
 
 #include "base/cleanup.h"
+#include "base/file.h"
 #include "base/log.h"
 #include "base/memory.h"
 #include "config.h"
+#include "registry/fault.h"
+#include "registry/header.h"
 #include "registry/url.h"
 
 #include <curl/curl.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <string.h>
-#include <strings.h>
 #include <time.h>
 
 #define BUFFER_SIZE   (512 * 1024) /* bytes libcurl reads at once */
-#define CONNECT_MS    20000
 #define REDIRECTS_MAX 5
 #define PROBLEM_MAX   16384
-#define IDLE_MAX      16 /* handles kept */
+#define CA_MAX        (8 << 20) /* bytes of a file of CA certificates */
+#define IDLE_MAX      32        /* handles kept */
+#define CONNECTIONS   2L        /* that a handle keeps open: the registry's and its storage's */
 
 struct http {
 	struct http_options opt;
 	char *ca_file; /* NULL: libcurl's own */
+	char *ca_blob; /* what is in force with opt's ca, PEM; NULL: without one */
+	char *client_cert, *client_key, *certs_hint;
 	pthread_mutex_t lock;
 	CURL *idle[IDLE_MAX];
 	size_t n_idle;
@@ -33,8 +39,9 @@ struct transfer {
 	struct http *http;
 	struct http_exchange *x;
 	int64_t alive_ms; /* when something last arrived */
+	int64_t end_ms;   /* when it must be over, 0: never */
 	curl_off_t seen;
-	int stalled, cancelled;
+	int stalled, late, cancelled;
 	size_t problem_len;
 	int sink_result; /* the sink's failure, told in *sink_err */
 	struct mlr_error *sink_err;
@@ -96,79 +103,14 @@ static void give_handle(struct http *h, CURL *c)
 	curl_easy_cleanup(c);
 }
 
-static void forget_response(struct http_exchange *x)
-{
-	free(x->content_type);
-	free(x->authenticate);
-	free(x->digest);
-	free(x->problem);
-	x->content_type = x->authenticate = x->digest = x->problem = NULL;
-	x->status = 0;
-	x->length = x->retry_after = -1;
-	x->first = 0;
-}
-
-/* The value of a header line when it is the one named, to free(). */
-static char *header_value(const char *line, size_t len, const char *name)
-{
-	size_t n = strlen(name);
-
-	if (len <= n || line[n] != ':' || strncasecmp(line, name, n) != 0)
-		return NULL;
-	line += n + 1;
-	len -= n + 1;
-	while (len > 0 && (*line == ' ' || *line == '\t')) {
-		line++;
-		len--;
-	}
-	while (len > 0 && (line[len - 1] == '\r' || line[len - 1] == '\n' || line[len - 1] == ' '))
-		len--;
-	return xstrndup(line, len);
-}
-
-static void keep(char **slot, char *value)
-{
-	free(*slot);
-	*slot = value;
-}
-
-/* Several lines of one header are one list (RFC 9110, 5.3). */
-static void append(char **slot, char *value)
-{
-	if (*slot && strlen(*slot) < 8192) {
-		char *both = xasprintf("%s, %s", *slot, value);
-
-		free(value);
-		value = both;
-	}
-	keep(slot, value);
-}
-
 static size_t on_header(char *line, size_t one, size_t len, void *ctx)
 {
 	struct transfer *t = ctx;
-	struct http_exchange *x = t->x;
-	auto_free char *range = NULL;
-	char *v;
 
 	(void)one;
 	t->alive_ms = http_now_ms();
-	if (len > 5 && strncmp(line, "HTTP/", 5) == 0) {
-		forget_response(x);
+	if (header_take(t->x, line, len))
 		t->problem_len = 0;
-		sscanf(line, "HTTP/%*s %d", &x->status);
-	} else if ((v = header_value(line, len, "Content-Type"))) {
-		keep(&x->content_type, v);
-	} else if ((v = header_value(line, len, "WWW-Authenticate"))) {
-		append(&x->authenticate, v);
-	} else if ((v = header_value(line, len, "Docker-Content-Digest"))) {
-		keep(&x->digest, v);
-	} else if ((range = header_value(line, len, "Content-Range"))) {
-		unsigned long long first;
-
-		/* Anything else leaves UINT64_MAX, which no request asks for. */
-		x->first = sscanf(range, "bytes %llu-", &first) == 1 ? first : UINT64_MAX;
-	}
 	return len;
 }
 
@@ -215,7 +157,30 @@ static int on_progress(
 	}
 	t->cancelled = is_cancelled(t->http);
 	t->stalled = ms - t->alive_ms > t->http->opt.stall_ms;
-	return t->cancelled || t->stalled;
+	t->late = t->end_ms != 0 && ms > t->end_ms;
+	return t->cancelled || t->stalled || t->late;
+}
+
+/* Whom to trust, and who we are; the latter is for the registry alone. */
+static void set_tls(CURL *c, const struct http *h, int is_registry)
+{
+	struct curl_blob blob = { h->ca_blob, h->ca_blob ? strlen(h->ca_blob) : 0,
+		CURL_BLOB_NOCOPY };
+
+	if (h->ca_file) {
+		curl_easy_setopt(c, CURLOPT_CAINFO, h->ca_file);
+		curl_easy_setopt(c, CURLOPT_CAPATH, NULL);
+	}
+	if (h->ca_blob)
+		curl_easy_setopt(c, CURLOPT_CAINFO_BLOB, &blob);
+	if (!h->opt.tls_verify) {
+		curl_easy_setopt(c, CURLOPT_SSL_VERIFYPEER, 0L);
+		curl_easy_setopt(c, CURLOPT_SSL_VERIFYHOST, 0L);
+	}
+	if (h->client_cert && is_registry) {
+		curl_easy_setopt(c, CURLOPT_SSLCERT, h->client_cert);
+		curl_easy_setopt(c, CURLOPT_SSLKEY, h->client_key ? h->client_key : h->client_cert);
+	}
 }
 
 /* Connections to this machine never go through a proxy, as in Go's and so in every peer's world. */
@@ -225,18 +190,14 @@ static void set_connection(CURL *c, const struct http *h, const char *url)
 	curl_easy_setopt(c, CURLOPT_PROTOCOLS_STR, "https,http");
 	curl_easy_setopt(c, CURLOPT_HTTP_VERSION, (long)CURL_HTTP_VERSION_1_1);
 	curl_easy_setopt(c, CURLOPT_NOSIGNAL, 1L);
-	curl_easy_setopt(c, CURLOPT_CONNECTTIMEOUT_MS, (long)CONNECT_MS);
+	curl_easy_setopt(c, CURLOPT_CONNECTTIMEOUT_MS, (long)h->opt.connect_ms);
+	curl_easy_setopt(c, CURLOPT_MAXCONNECTS, CONNECTIONS);
+	curl_easy_setopt(c, CURLOPT_TCP_KEEPALIVE, 1L);
 	curl_easy_setopt(c, CURLOPT_BUFFERSIZE, (long)BUFFER_SIZE);
 	curl_easy_setopt(c, CURLOPT_USERAGENT, "mlrun/" PACKAGE_VERSION);
 	curl_easy_setopt(c, CURLOPT_SUPPRESS_CONNECT_HEADERS, 1L);
 	if (url_is_loopback(url))
 		curl_easy_setopt(c, CURLOPT_PROXY, "");
-	if (h->ca_file)
-		curl_easy_setopt(c, CURLOPT_CAINFO, h->ca_file);
-	if (!h->opt.tls_verify) {
-		curl_easy_setopt(c, CURLOPT_SSL_VERIFYPEER, 0L);
-		curl_easy_setopt(c, CURLOPT_SSL_VERIFYHOST, 0L);
-	}
 }
 
 static void set_callbacks(CURL *c, struct transfer *t)
@@ -251,7 +212,7 @@ static void set_callbacks(CURL *c, struct transfer *t)
 	curl_easy_setopt(c, CURLOPT_ERRORBUFFER, t->words);
 }
 
-static struct curl_slist *make_headers(const struct http_exchange *x, int with_bearer)
+static struct curl_slist *make_headers(const struct http_exchange *x, int with_authorization)
 {
 	struct curl_slist *list = NULL;
 
@@ -260,10 +221,11 @@ static struct curl_slist *make_headers(const struct http_exchange *x, int with_b
 
 		list = curl_slist_append(list, accept);
 	}
-	if (x->bearer && with_bearer) {
-		auto_free char *auth = xasprintf("Authorization: Bearer %s", x->bearer);
+	if (x->authorization && with_authorization) {
+		auto_free char *auth = xasprintf("Authorization: %s", x->authorization);
 
 		list = curl_slist_append(list, auth);
+		explicit_bzero(auth, strlen(auth));
 	}
 	if (x->from > 0) {
 		auto_free char *range =
@@ -274,78 +236,22 @@ static struct curl_slist *make_headers(const struct http_exchange *x, int with_b
 	return list;
 }
 
-static int fail_tls(const char *host, CURLcode code, const char *words, struct mlr_error *err)
-{
-	if (code == CURLE_SSL_CONNECT_ERROR) {
-		mlr_fail(err, EPROTO, "TLS with '%s' failed: %s", host, words);
-		return mlr_hint(err, "a registry that speaks plain HTTP needs --tls-verify=false");
-	}
-	mlr_fail(err, EPERM, "the certificate of '%s' is not trusted: %s", host, words);
-	return mlr_hint(err,
-		"name the site's CA certificates in SSL_CERT_FILE, or give up the check "
-		"with --tls-verify=false");
-}
-
-static int fail_connect(CURL *c, const char *host, struct http_exchange *x, struct mlr_error *err)
-{
-	long code = 0;
-
-	curl_easy_getinfo(c, CURLINFO_OS_ERRNO, &code);
-	if (code <= 0)
-		code = ECONNREFUSED;
-	x->unreached = 1;
-	mlr_fail(err, (int)code, "cannot connect to '%s': %s", host, strerror((int)code));
-	return mlr_hint(err,
-		"is a registry running there, and is it the right port? Behind a proxy set "
-		"https_proxy");
-}
-
 /* Say what libcurl's result means. */
 static int fail(CURL *c, CURLcode code, struct transfer *t, const char *url, struct mlr_error *err)
 {
+	const struct fault f = { c, code, t->words, url, t->http->certs_hint };
 	auto_free char *host = url_authority(url);
-	const char *words = *t->words ? t->words : curl_easy_strerror(code);
-	struct http_exchange *x = t->x;
 
 	if (t->cancelled)
 		return mlr_fail(err, ECANCELED, "interrupted");
-	x->transient = 1;
+	t->x->transient = 1;
 	if (t->stalled)
 		return mlr_fail(err, ETIMEDOUT, "'%s' sent nothing for %d s", host,
 			t->http->opt.stall_ms / 1000);
-
-	switch (code) {
-	case CURLE_COULDNT_RESOLVE_HOST:
-	case CURLE_COULDNT_RESOLVE_PROXY:
-		x->unreached = 1;
-		mlr_fail(err, EHOSTUNREACH, "cannot find the host: %s", words);
-		return mlr_hint(err,
-			"check the registry's name and this machine's DNS; behind a proxy set "
-			"https_proxy");
-	case CURLE_COULDNT_CONNECT:
-		return fail_connect(c, host, x, err);
-	case CURLE_OPERATION_TIMEDOUT:
-		x->unreached = 1;
-		return mlr_fail(err, ETIMEDOUT, "'%s' does not answer: %s", host, words);
-	case CURLE_SSL_CONNECT_ERROR:
-		x->other_protocol = 1;
-		x->transient = 0;
-		return fail_tls(host, code, words, err);
-	case CURLE_PEER_FAILED_VERIFICATION:
-	case CURLE_SSL_CERTPROBLEM:
-	case CURLE_SSL_CACERT_BADFILE:
-	case CURLE_SSL_ISSUER_ERROR:
-		x->transient = 0;
-		return fail_tls(host, code, words, err);
-	case CURLE_UNSUPPORTED_PROTOCOL: /* HTTP/0.9: bytes that are no HTTP */
-	case CURLE_WEIRD_SERVER_REPLY:
-		x->other_protocol = 1;
-		x->transient = 0;
-		return mlr_fail(err, EPROTO, "'%s' does not speak HTTP: %s", host, words);
-	default:
-		x->other_protocol = x->status == 0;
-		return mlr_fail(err, ECONNRESET, "the connection to '%s' broke: %s", host, words);
-	}
+	if (t->late)
+		return mlr_fail(err, ETIMEDOUT, "'%s' took more than %lld s for a small answer",
+			host, (long long)t->x->total_ms / 1000);
+	return fault_fail(&f, t->x, err);
 }
 
 /* One request and its response; *next is where a redirect leads, or NULL. */
@@ -358,14 +264,22 @@ static int request(struct http *h, CURL *c, struct http_exchange *x, const char 
 	char *location = NULL;
 	CURLcode code;
 
-	forget_response(x);
+	header_forget(x);
+	t.end_ms = x->total_ms ? t.alive_ms + x->total_ms : 0;
 	set_connection(c, h, url);
+	set_tls(c, h, url_same_origin(url, x->base));
 	set_callbacks(c, &t);
-	curl_easy_setopt(c, CURLOPT_NOBODY, (long)x->head);
+	if (x->post)
+		curl_easy_setopt(c, CURLOPT_POSTFIELDS, x->post);
+	else
+		curl_easy_setopt(c, CURLOPT_NOBODY, (long)x->head);
 	curl_easy_setopt(c, CURLOPT_HTTPHEADER, headers);
 	/* What follows the '?' may be a signature that opens the blob to anyone. */
-	mlr_debug("%s %.*s%s", x->head ? "HEAD" : "GET", (int)strcspn(url, "?"), url,
-		x->from ? " (resumed)" : "");
+	mlr_debug("%s %.*s%s",
+		x->post           ? "POST"
+			: x->head ? "HEAD"
+				  : "GET",
+		(int)strcspn(url, "?"), url, x->from ? " (resumed)" : "");
 	code = curl_easy_perform(c);
 	curl_slist_free_all(headers);
 	if (t.sink_result < 0)
@@ -382,7 +296,10 @@ static int request(struct http *h, CURL *c, struct http_exchange *x, const char 
 	x->length = length;
 	x->retry_after = wait > 0 ? wait : -1;
 	mlr_debug("%d, %lld bytes", x->status, (long long)length);
-	*next = x->status >= 301 && x->status <= 308 && location ? xstrdup(location) : NULL;
+	if (x->quota_left)
+		mlr_debug("pulls left: %s of %s", x->quota_left, x->quota ? x->quota : "?");
+	if (x->status >= 301 && x->status <= 308 && location && !x->post)
+		*next = xstrdup(location);
 	return 0;
 }
 
@@ -421,7 +338,7 @@ int http_perform(struct http *h, struct http_exchange *x, struct mlr_error *err)
 
 void http_exchange_done(struct http_exchange *x)
 {
-	forget_response(x);
+	header_forget(x);
 }
 
 static void global_init(void)
@@ -429,15 +346,35 @@ static void global_init(void)
 	curl_global_init(CURL_GLOBAL_DEFAULT);
 }
 
+static char *copy(const char *s)
+{
+	return s && *s ? xstrdup(s) : NULL;
+}
+
+/* The certificates that are good everywhere, and opt's. Without the former a registry's redirects
+ * to the rest of the world would be refused. */
+static char *join_ca(const char *usual, const char *ca)
+{
+	const char *path = usual ? usual : curl_version_info(CURLVERSION_NOW)->cainfo;
+	auto_free char *text = NULL;
+
+	if (path && file_read(AT_FDCWD, path, CA_MAX, &text, NULL, NULL) < 0)
+		mlr_debug("cannot read the CA certificates '%s'", path);
+	return xasprintf("%s\n%s", text ? text : "", ca);
+}
+
 struct http *http_new(const struct http_options *opt)
 {
 	static pthread_once_t once = PTHREAD_ONCE_INIT;
 	struct http *h = xcalloc(1, sizeof(*h));
-	const char *ca = getenv("SSL_CERT_FILE");
 
 	pthread_once(&once, global_init);
 	h->opt = *opt;
-	h->ca_file = ca && *ca ? xstrdup(ca) : NULL;
+	h->ca_file = copy(getenv("SSL_CERT_FILE"));
+	h->ca_blob = opt->ca ? join_ca(h->ca_file, opt->ca) : NULL;
+	h->client_cert = copy(opt->client_cert);
+	h->client_key = copy(opt->client_key);
+	h->certs_hint = copy(opt->certs_hint);
 	pthread_mutex_init(&h->lock, NULL);
 	return h;
 }
@@ -450,5 +387,9 @@ void http_free(struct http *h)
 		curl_easy_cleanup(h->idle[i]);
 	pthread_mutex_destroy(&h->lock);
 	free(h->ca_file);
+	free(h->ca_blob);
+	free(h->client_cert);
+	free(h->client_key);
+	free(h->certs_hint);
 	free(h);
 }

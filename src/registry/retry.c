@@ -10,7 +10,7 @@ int64_t retry_delay(struct retry *r, uint64_t received, int64_t retry_after_s, u
 		r->mark = received;
 		r->tries = 0;
 	}
-	if (++r->tries >= RETRY_TRIES)
+	if (++r->tries >= r->limit)
 		return -1;
 
 	/* Many nodes that failed together must not come back together. */

@@ -12,11 +12,12 @@
 #define RETRY_LONGEST_MS 120000 /* a server that asks for more is told to the user instead */
 
 struct retry {
+	int limit; /* RETRY_TRIES or fewer */
 	int tries;
 	uint64_t mark; /* bytes that had arrived when tries was last reset */
 };
 
-#define RETRY_INIT { 0, 0 }
+#define RETRY_INIT { RETRY_TRIES, 0, 0 }
 
 /*
  * A try failed in a way that may pass.

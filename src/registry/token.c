@@ -3,46 +3,37 @@
 #include "base/cleanup.h"
 #include "base/memory.h"
 #include "oci/json.h"
+#include "registry/answer.h"
 #include "registry/buffer.h"
-#include "registry/challenge.h"
 #include "registry/url.h"
 
 #include <errno.h>
-#include <pthread.h>
+#include <openssl/evp.h>
+#include <stdio.h>
 #include <string.h>
+#include <time.h>
 
 #define ANSWER_MAX (256u << 10) /* bytes; tokens of large sites reach some 10 KiB */
+#define LIFE_MAX_S (24 * 3600)
+#define LIFE_MIN_S 10 /* less is left when the two clocks differ */
 
-struct token_cache {
-	pthread_mutex_t lock; /* held while a token is fetched, so that several threads fetch one */
-	char *token;
-};
-
-struct token_cache *token_cache_new(void)
+void token_done(struct token *t)
 {
-	struct token_cache *t = xcalloc(1, sizeof(*t));
-
-	pthread_mutex_init(&t->lock, NULL);
-	return t;
+	credential_free_secret(t->text);
+	*t = (struct token)TOKEN_INIT;
 }
 
-void token_cache_free(struct token_cache *t)
+char *token_basic(const struct credential *c)
 {
-	if (!t)
-		return;
-	pthread_mutex_destroy(&t->lock);
-	free(t->token);
-	free(t);
-}
+	char *both = xasprintf("%s:%s", c->user, c->password), *ret;
+	size_t n = strlen(both);
+	unsigned char *out = xcalloc(1, n / 3 * 4 + 5);
 
-char *token_get(struct token_cache *t)
-{
-	char *copy;
-
-	pthread_mutex_lock(&t->lock);
-	copy = t->token ? xstrdup(t->token) : NULL;
-	pthread_mutex_unlock(&t->lock);
-	return copy;
+	EVP_EncodeBlock(out, (const unsigned char *)both, (int)n);
+	ret = xasprintf("Basic %s", (char *)out);
+	credential_free_secret(both);
+	credential_free_secret((char *)out);
+	return ret;
 }
 
 /* The token becomes part of a header: nothing in it may end one. */
@@ -56,97 +47,148 @@ static int check_token(const char *token)
 	return 1;
 }
 
-static int parse_answer(const struct buffer *b, char **ret, struct mlr_error *err)
+/* What is left of a life that began at issued_at (RFC 3339, in UTC as all servers write it). */
+static int64_t life_left(int64_t life, const char *issued_at)
 {
+	struct tm tm = { 0 };
+	const char *end = issued_at ? strptime(issued_at, "%Y-%m-%dT%H:%M:%S", &tm) : NULL;
+	int64_t age = end ? (int64_t)time(NULL) - (int64_t)timegm(&tm) : 0;
+
+	if (!end || strpbrk(end, "+-") || age <= 0 || life - age < LIFE_MIN_S)
+		return life;
+	return life - age;
+}
+
+int token_parse(const char *text, size_t len, struct token *ret, struct mlr_error *err)
+{
+	const char *token, *access_token, *issued_at = NULL;
 	json_auto_t *root = NULL;
-	const char *token, *access_token;
+	json_t *expires;
+	int64_t life;
 	int r;
 
-	r = oci_json_load(b->data ? b->data : "", b->len, ANSWER_MAX, &root, err);
+	r = oci_json_load(text, len, ANSWER_MAX, &root, err);
 	if (r == 0)
 		r = oci_json_text(root, "token", &token, err);
 	if (r == 0)
 		r = oci_json_text(root, "access_token", &access_token, err);
+	if (r == 0)
+		r = oci_json_text(root, "issued_at", &issued_at, err);
 	if (r < 0)
 		return r;
-	if (!token)
+	if (!token || !*token)
 		token = access_token;
 	if (!token || !check_token(token))
 		return mlr_fail(err, EPROTO, "the answer holds no token");
-	*ret = xstrdup(token);
+	expires = json_object_get(root, "expires_in");
+	life = json_is_number(expires) ? (int64_t)json_number_value(expires) : 0;
+	if (life <= 0 || life > LIFE_MAX_S)
+		life = life <= 0 ? TOKEN_LIFE_S : LIFE_MAX_S;
+	ret->life_s = life_left(life, issued_at);
+	ret->text = xstrdup(token);
 	return 0;
 }
 
-static char *make_url(const struct challenge *c, const char *scope)
+static char *make_url(const struct token_request *q)
 {
-	auto_free char *with_service = NULL;
+	const struct {
+		const char *name, *value;
+	} fields[] = {
+		{ "service", q->service },
+		{ "scope", q->scope },
+		{ "account", q->credential ? q->credential->user : NULL },
+	};
+	char *url = xstrdup(q->realm);
 
-	with_service =
-		c->service ? url_add_query(c->realm, "service", c->service) : xstrdup(c->realm);
-	return with_service ? url_add_query(with_service, "scope", c->scope ? c->scope : scope)
-			    : NULL;
-}
+	for (size_t i = 0; i < ARRAY_LEN(fields) && url; i++) {
+		char *longer;
 
-static int ask(struct http *h, const char *url, const char *base, char **ret, int *transient,
-	struct mlr_error *err)
-{
-	auto_call(buffer_done) struct buffer answer = BUFFER_INIT(ANSWER_MAX);
-	auto_call(http_exchange_done) struct http_exchange x = { .url = url, .base = base,
-		.sink = buffer_put, .sink_ctx = &answer };
-	int r = http_perform(h, &x, err);
-
-	*transient = r < 0 && x.transient;
-	if (r < 0)
-		return r;
-	if (x.status == 401 || x.status == 403)
-		return mlr_fail(err, EACCES, "anonymous access is refused");
-	if (x.status != 200) {
-		*transient = x.status == 429 || x.status >= 500;
-		return mlr_fail(err, EIO, "HTTP status %d", x.status);
+		if (!fields[i].value || !*fields[i].value)
+			continue;
+		longer = url_add_query(url, fields[i].name, fields[i].value);
+		free(url);
+		url = longer;
 	}
-	return parse_answer(&answer, ret, err);
+	return url;
 }
 
-static int fetch(struct token_cache *t, struct http *h, const char *header, const char *base,
-	const char *scope, int *transient, struct mlr_error *err)
+static char *make_form(const struct token_request *q)
 {
-	auto_call(challenge_done) struct challenge c = CHALLENGE_INIT;
-	auto_free char *url = NULL, *token = NULL;
+	char *form = NULL;
+
+	url_add_field(&form, "grant_type", "refresh_token");
+	url_add_field(&form, "client_id", "mlrun");
+	if (q->service)
+		url_add_field(&form, "service", q->service);
+	if (q->scope)
+		url_add_field(&form, "scope", q->scope);
+	url_add_field(&form, "refresh_token", q->credential->identity_token);
+	return form;
+}
+
+static int fail_refused(
+	const struct token_request *q, const struct http_exchange *x, struct mlr_error *err)
+{
+	char code[ANSWER_CODE_SIZE], message[ANSWER_MESSAGE_SIZE];
+
+	if (!q->credential)
+		return mlr_fail(err, EACCES, "anonymous access is refused");
+	answer_problem(x, code, message);
+	mlr_fail(err, EACCES, "user '%s' is refused%s%s", q->credential->user, *message ? ": " : "",
+		message);
+	if (!q->credential->origin)
+		return -EACCES;
+	return mlr_hint(err, "the credentials are those in '%s'; mlrun login %s replaces them",
+		q->credential->origin, q->registry);
+}
+
+static int judge(const struct token_request *q, const struct http_exchange *x,
+	const struct buffer *b, struct token *ret, int *transient, struct mlr_error *err)
+{
+	/* RFC 6749, 5.2: a refresh token that is no good is a bad request. */
+	if (x->status == 401 || x->status == 403 || (x->status == 400 && q->credential))
+		return fail_refused(q, x, err);
+	if (x->status != 200) {
+		*transient = x->status == 429 || x->status >= 500;
+		return mlr_fail(err, x->status == 429 ? EBUSY : EIO, "HTTP status %d", x->status);
+	}
+	return token_parse(b->data ? b->data : "", b->len, ret, err);
+}
+
+static void drop_answer(struct buffer *b)
+{
+	if (b->data)
+		explicit_bzero(b->data, b->len);
+	buffer_done(b);
+}
+
+int token_fetch(
+	const struct token_request *q, struct token *ret, int *transient, struct mlr_error *err)
+{
+	auto_call(drop_answer) struct buffer answer = BUFFER_INIT(ANSWER_MAX);
+	int by_form = q->credential && q->credential->identity_token;
+	char *basic = q->credential && !by_form ? token_basic(q->credential) : NULL;
+	char *form = by_form ? make_form(q) : NULL;
+	auto_free char *url = by_form ? xstrdup(q->realm) : make_url(q);
+	auto_call(http_exchange_done) struct http_exchange x = { .url = url,
+		.base = q->base,
+		.authorization = basic,
+		.post = form,
+		.total_ms = q->total_ms,
+		.sink = buffer_put,
+		.sink_ctx = &answer };
 	int r;
 
-	r = challenge_parse(header ? header : "", &c, err);
-	if (r < 0)
-		return r;
-	if (c.scheme == CHALLENGE_BASIC)
-		return mlr_fail(err, EACCES, "the registry wants a user name and a password");
-	if (c.scheme != CHALLENGE_BEARER)
-		return mlr_fail(
-			err, EACCES, "the registry refuses access and offers no way to ask for it");
-	r = url_check_realm(c.realm, base, err);
-	if (r < 0)
-		return r;
-	url = make_url(&c, scope);
 	if (!url)
-		return mlr_fail(
-			err, EPROTO, "the token server's address '%.200s' is malformed", c.realm);
-
-	r = ask(h, url, base, &token, transient, err);
+		r = mlr_fail(err, EPROTO, "the address is malformed");
+	else
+		r = http_perform(q->http, &x, err);
+	*transient = r < 0 && x.transient;
+	if (r == 0)
+		r = judge(q, &x, &answer, ret, transient, err);
+	credential_free_secret(basic);
+	credential_free_secret(form);
 	if (r < 0)
-		return mlr_wrap(err, "ask '%.200s' for a token", c.realm);
-	free(t->token);
-	t->token = take_ptr(&token);
-	return 0;
-}
-
-int token_renew(struct token_cache *t, struct http *h, const char *refused, const char *challenge,
-	const char *base, const char *scope, int *transient, struct mlr_error *err)
-{
-	int r = 0;
-
-	*transient = 0;
-	pthread_mutex_lock(&t->lock);
-	if (!t->token || (refused && strcmp(t->token, refused) == 0))
-		r = fetch(t, h, challenge, base, scope, transient, err);
-	pthread_mutex_unlock(&t->lock);
+		mlr_wrap(err, "ask '%.200s' for a token", q->realm);
 	return r;
 }

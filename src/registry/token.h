@@ -1,33 +1,46 @@
 /*
- * Bearer tokens (distribution-spec's token authentication): asked for when a registry answers 401,
- * kept for the next request, asked for again when one has run out. Any thread may call.
+ * Asking a token server (github.com/distribution/distribution, docs/spec/auth: token.md and
+ * oauth.md): GET for anyone and with a password, POST with a refresh token. For auth.c.
  */
 #ifndef MLR_REGISTRY_TOKEN_H
 #define MLR_REGISTRY_TOKEN_H
 
 #include "base/error.h"
+#include "registry/credential.h"
 #include "registry/http.h"
 
-struct token_cache;
+#include <stddef.h>
+#include <stdint.h>
 
-struct token_cache *token_cache_new(void);
-void token_cache_free(struct token_cache *t);
+#define TOKEN_LIFE_S 60 /* of a token that does not say */
 
-/* The token to send, NULL when none was asked for yet. To free(). */
-char *token_get(struct token_cache *t);
+struct token {
+	char *text;     /* fit for a header */
+	int64_t life_s; /* from now on */
+};
 
-/*
- * Get a new token because a registry refused a request.
- *
- *   refused    the token that was sent, or NULL; 0 at once when another thread has replaced it
- *   challenge  the WWW-Authenticate header, or NULL
- *   base       the registry's URL, by which the token server's is judged
- *   scope      asked for when the challenge names none, "repository:library/debian:pull"
- *   transient  set to 1 when trying again may help
- *
- * Returns 0; -EACCES when no token is to be had without a login; -EPROTO; http_perform()'s errors.
- */
-int token_renew(struct token_cache *t, struct http *h, const char *refused, const char *challenge,
-	const char *base, const char *scope, int *transient, struct mlr_error *err);
+#define TOKEN_INIT { NULL, 0 }
+
+void token_done(struct token *t);
+
+struct token_request {
+	struct http *http;
+	const char *registry;       /* as the user knows it, for messages */
+	const char *base;                    /* the registry's URL */
+	const char *realm;                   /* the token server's, judged already */
+	const char *service, *scope;         /* or NULL */
+	const struct credential *credential; /* or NULL */
+	int64_t total_ms;
+};
+
+/* Returns 0; -EACCES when it refuses; -EPROTO; http_perform()'s errors. *transient as there. */
+int token_fetch(
+	const struct token_request *q, struct token *ret, int *transient, struct mlr_error *err);
+
+/* The server's JSON. Returns 0 or -EPROTO. */
+int token_parse(const char *text, size_t len, struct token *ret, struct mlr_error *err);
+
+/* "Basic …" of a user and a password. To be given to credential_free_secret(). */
+char *token_basic(const struct credential *c);
 
 #endif

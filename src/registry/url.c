@@ -4,8 +4,10 @@
 #include "base/memory.h"
 #include "oci/ref.h"
 
+#include <ctype.h>
 #include <curl/curl.h>
 #include <errno.h>
+#include <libpsl.h>
 #include <string.h>
 #include <strings.h>
 
@@ -99,6 +101,57 @@ int url_check_realm(const char *url, const char *base, struct mlr_error *err)
 	if (r < 0)
 		mlr_wrap(err, "refused the registry's token server");
 	return r;
+}
+
+char *url_host(const char *url)
+{
+	auto_call(parts_done) struct parts p = { 0 };
+
+	return split(url, &p) ? xstrdup(p.host) : xstrdup(url);
+}
+
+/* An address has no domain, and a name of one label is its own. */
+static const char *registrable(const char *host)
+{
+	const psl_ctx_t *list = psl_builtin();
+
+	if (!list || *host == '[' || host[strspn(host, "0123456789.")] == '\0')
+		return NULL;
+	return psl_registrable_domain(list, host);
+}
+
+int url_same_site(const char *a, const char *b)
+{
+	auto_call(parts_done) struct parts x = { 0 }, y = { 0 };
+	const char *one, *other;
+
+	if (!split(a, &x) || !split(b, &y))
+		return 0;
+	if (strcasecmp(x.host, y.host) == 0)
+		return 1;
+	/* The list is in lower case. */
+	for (char *s = x.host; *s; s++)
+		*s = (char)tolower((unsigned char)*s);
+	for (char *s = y.host; *s; s++)
+		*s = (char)tolower((unsigned char)*s);
+	one = registrable(x.host);
+	other = registrable(y.host);
+	return one && other && strcmp(one, other) == 0;
+}
+
+void url_add_field(char **form, const char *name, const char *value)
+{
+	char *encoded = curl_easy_escape(NULL, value, 0), *longer;
+
+	if (!encoded)
+		mlr_oom();
+	longer = xasprintf("%s%s%s=%s", *form ? *form : "", *form ? "&" : "", name, encoded);
+	explicit_bzero(encoded, strlen(encoded));
+	curl_free(encoded);
+	if (*form)
+		explicit_bzero(*form, strlen(*form));
+	free(*form);
+	*form = longer;
 }
 
 char *url_add_query(const char *url, const char *name, const char *value)

@@ -23,6 +23,19 @@ int url_check_redirect(const char *url, const char *base, struct mlr_error *err)
 /* May the registry at base name url as its token server? Returns as above. */
 int url_check_realm(const char *url, const char *base, struct mlr_error *err);
 
+/*
+ * Do two URLs belong to one site: the same host, or hosts below one registrable domain (the Public
+ * Suffix List: registry.example.org and auth.example.org, not a.github.io and b.github.io)?
+ * Whoever holds a password for the one may be asked for it by the other.
+ */
+int url_same_site(const char *a, const char *b);
+
+/* The URL's host, without a port. To free(). */
+char *url_host(const char *url);
+
+/* "name=value", encoded, for a form; after an '&' where form is not empty. Replaces *form. */
+void url_add_field(char **form, const char *name, const char *value);
+
 /* url with "name=value" appended to its query, encoded. NULL when url is none. To free(). */
 char *url_add_query(const char *url, const char *name, const char *value);
 

@@ -48,7 +48,7 @@ static int add_lowers(struct store *st, const char *manifest, const struct store
 {
 	int r = 0;
 
-	if (f->one_tree)
+	if (f->formats & STORE_FORMAT_DIR)
 		return add_lower(st, STORE_DIR, manifest, p, err);
 	if (f->covered)
 		r = add_lower(st, STORE_COVER, manifest, p, err);

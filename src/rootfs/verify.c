@@ -307,6 +307,29 @@ static int verify_cover(struct verification *v, const char *name, struct mlr_err
 	return 0;
 }
 
+static int verify_squash(struct verification *v, const char *name, struct mlr_error *err)
+{
+	auto_call(store_facts_done) struct store_facts f = STORE_FACTS_INIT;
+	auto_free char *path = xasprintf("squash/%s", name);
+	auto_free char *manifest = xasprintf("sha256:%.64s", name);
+	struct mlr_error why = MLR_ERROR_INIT;
+	char hex[HASH_HEX_SIZE];
+	int r = store_tree_check(v->st, STORE_SQUASH, manifest, &why);
+
+	if (store_facts_get(v->st, manifest, &f, NULL) < 0 || !f.squash_digest)
+		return 0; /* nobody's; prune removes it */
+	if (r == 0)
+		r = hash_file(v, path, hex, &why);
+	if (r == -ECANCELED)
+		return mlr_fail(err, ECANCELED, "interrupted");
+	if (r == 0 && strcmp(hex, oci_digest_hex(f.squash_digest)) != 0)
+		r = mlr_fail(&why, EBADMSG, "its bytes hash to sha256:%s, not to %s", hex,
+			f.squash_digest);
+	if (r < 0)
+		find_broken(v, path, &why);
+	return 0;
+}
+
 /* --- everything ----------------------------------------------------------- */
 
 static const struct {
@@ -317,6 +340,7 @@ static const struct {
 	{ "layers", "", verify_layer },
 	{ "cover", "", verify_cover },
 	{ "dir", "", verify_dir },
+	{ "squash", ".sqfs", verify_squash },
 	{ "facts", ".json", verify_facts },
 	{ "images", ".json", verify_image },
 };

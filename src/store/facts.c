@@ -1,8 +1,10 @@
 #include "store/facts.h"
 
 #include "base/cleanup.h"
+#include "base/memory.h"
 #include "oci/digest.h"
 #include "store/json.h"
+#include "store/tree.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -13,16 +15,48 @@ static void facts_path(const char *manifest, char path[80])
 	snprintf(path, 80, "facts/%.64s.json", oci_digest_hex(manifest));
 }
 
+static const char *const format_names[STORE_FORMATS] = { "layers", "dir", "squashfs" };
+
+/* Version 0.1.0 wrote "one_tree": dir or layers. */
+static int parse_formats(const json_t *o, unsigned *ret)
+{
+	const json_t *one = json_object_get(o, "one_tree"), *list = json_object_get(o, "formats");
+	json_t *name;
+	size_t i;
+
+	if (!list && json_is_boolean(one)) {
+		*ret = json_is_true(one) ? STORE_FORMAT_DIR : STORE_FORMAT_LAYERS;
+		return 0;
+	}
+	if (!json_is_array(list))
+		return -EPROTO;
+	json_array_foreach(list, i, name) {
+		if (!json_is_string(name))
+			return -EPROTO;
+		*ret |= store_format_parse(json_string_value(name)); /* others are a newer version's */
+	}
+	return 0;
+}
+
+static json_t *formats_to_json(unsigned formats)
+{
+	json_t *list = json_array();
+
+	for (unsigned i = 0; i < STORE_FORMATS; i++)
+		if (formats & 1u << i)
+			json_array_append_new(list, json_string(format_names[i]));
+	return list;
+}
+
 static int parse(const json_t *o, struct store_facts *f)
 {
 	struct oci_config *c = &f->config;
-	const json_t *one = json_object_get(o, "one_tree");
 
-	if (!json_is_boolean(one))
+	if (parse_formats(o, &f->formats) < 0)
 		return -EPROTO;
-	f->one_tree = json_is_true(one);
 	f->covered = json_is_true(json_object_get(o, "covered"));
-	if (store_json_string(o, "os", &c->os) < 0 ||
+	if (store_json_string(o, "squashfs", &f->squash_digest) < 0 ||
+		store_json_string(o, "os", &c->os) < 0 ||
 		store_json_string(o, "architecture", &c->architecture) < 0 ||
 		store_json_string(o, "variant", &c->variant) < 0 ||
 		store_json_string(o, "created", &c->created) < 0 ||
@@ -41,9 +75,26 @@ static int parse(const json_t *o, struct store_facts *f)
 	return 0;
 }
 
+const char *store_format_name(enum store_format f)
+{
+	for (unsigned i = 0; i < STORE_FORMATS; i++)
+		if (f == 1u << i)
+			return format_names[i];
+	return NULL;
+}
+
+unsigned store_format_parse(const char *name)
+{
+	for (unsigned i = 0; i < STORE_FORMATS; i++)
+		if (strcmp(name, format_names[i]) == 0)
+			return 1u << i;
+	return 0;
+}
+
 void store_facts_done(struct store_facts *f)
 {
 	oci_config_done(&f->config);
+	free(f->squash_digest);
 }
 
 int store_facts_get(
@@ -76,16 +127,44 @@ int store_facts_put(
 
 	if (r < 0)
 		return r;
-	o = json_pack("{so so so so so so so so so so sb sb}", "os", store_json_from_string(c->os),
+	o = json_pack("{so so so so so so so so so so so sb so}", "os", store_json_from_string(c->os),
 		"architecture", store_json_from_string(c->architecture), "variant",
 		store_json_from_string(c->variant), "created", store_json_from_string(c->created),
 		"user", store_json_from_string(c->user), "working_dir",
 		store_json_from_string(c->working_dir), "env", store_json_from_strv(&c->env),
 		"entrypoint", store_json_from_strv(&c->entrypoint), "cmd",
 		store_json_from_strv(&c->cmd), "diff_ids", store_json_from_strv(&c->diff_ids),
-		"one_tree", f->one_tree != 0, "covered", f->covered != 0);
+		"formats", formats_to_json(f->formats), "covered", f->covered != 0,
+		"squashfs", store_json_from_string(f->squash_digest));
 	if (!o)
 		return mlr_fail(err, ENOMEM, "facts of %s: no memory", manifest);
 	facts_path(manifest, path);
 	return store_json_write(st, path, o, err);
+}
+
+static int is_missing(struct store *st, enum store_tree_kind kind, const char *key, const char *what,
+	char **missing)
+{
+	if (store_tree_exists(st, kind, key))
+		return 0;
+	if (missing)
+		*missing = xasprintf("%s %s", what, key);
+	return 1;
+}
+
+int store_facts_whole(struct store *st, const char *manifest, const struct store_facts *f,
+	enum store_format format, char **missing)
+{
+	const struct strv *ids = &f->config.diff_ids;
+
+	if (format == STORE_FORMAT_DIR)
+		return !is_missing(st, STORE_DIR, manifest, "the tree of", missing);
+	if (format == STORE_FORMAT_SQUASHFS)
+		return !is_missing(st, STORE_SQUASH, manifest, "the squashfs file of", missing);
+	if (f->covered && is_missing(st, STORE_COVER, manifest, "the cover of", missing))
+		return 0;
+	for (size_t i = 0; i < ids->n; i++)
+		if (is_missing(st, STORE_LAYER, ids->v[i], "layer", missing))
+			return 0;
+	return 1;
 }

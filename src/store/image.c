@@ -278,7 +278,7 @@ int store_image_find_name(
 	return find_source(st, name, source ? source : name->path, ret, err);
 }
 
-/* A name stands for a whole image: its facts and every tree that they name. */
+/* A name stands for a whole image: its facts and every format that they name. */
 int store_image_check(struct store *st, const struct store_image *im, struct mlr_error *err)
 {
 	auto_call(store_facts_done) struct store_facts f = STORE_FACTS_INIT;
@@ -286,14 +286,15 @@ int store_image_check(struct store *st, const struct store_image *im, struct mlr
 
 	if (r < 0)
 		return r;
-	if (f.one_tree && !store_tree_exists(st, STORE_DIR, im->manifest))
-		return mlr_fail(err, ENOENT, "the tree of %s is not in the store", im->manifest);
-	if (f.covered && !store_tree_exists(st, STORE_COVER, im->manifest))
-		return mlr_fail(err, ENOENT, "the cover of %s is not in the store", im->manifest);
-	for (size_t i = 0; !f.one_tree && i < f.config.diff_ids.n; i++)
-		if (!store_tree_exists(st, STORE_LAYER, f.config.diff_ids.v[i]))
-			return mlr_fail(err, ENOENT, "layer %s is not in the store",
-				f.config.diff_ids.v[i]);
+	if (!f.formats)
+		return mlr_fail(err, ENOENT, "the facts of %s name no format", im->manifest);
+	for (unsigned bit = 1; bit < 1u << STORE_FORMATS; bit <<= 1) {
+		auto_free char *missing = NULL;
+
+		if ((f.formats & bit) &&
+			!store_facts_whole(st, im->manifest, &f, (enum store_format)bit, &missing))
+			return mlr_fail(err, ENOENT, "%s is not in the store", missing);
+	}
 	return 0;
 }
 

@@ -22,20 +22,40 @@ static const struct {
 	const char *dir;  /* where finished trees lie */
 	const char *name; /* what tmp/ calls them */
 	const char *what; /* what people call them */
+	const char *file; /* the end of its name, when it is a file */
 } kinds[] = {
-	[STORE_LAYER] = { "layers", "layer", "layer" },
-	[STORE_DIR] = { "dir", "dir", "the tree of image" },
-	[STORE_COVER] = { "cover", "cover", "the cover of image" },
+	[STORE_LAYER] = { "layers", "layer", "layer", NULL },
+	[STORE_DIR] = { "dir", "dir", "the tree of image", NULL },
+	[STORE_COVER] = { "cover", "cover", "the cover of image", NULL },
+	[STORE_SQUASH] = { "squash", "squash", "the squashfs file of image", ".sqfs" },
 };
+
+#define TREE_PATH 96
 
 struct store_tree {
 	struct store *st;
 	enum store_tree_kind kind;
-	char *final; /* "layers/<hex>" */
+	char *final; /* "layers/<hex>", "squash/<hex>.sqfs" */
 	char *work;  /* "tmp/layer-<hex>.<hold>" */
 	struct store_lock *lock;
 	int tree_fd;
 };
+
+/* What is published by one rename: "layers/<hex>", "squash/<hex>.sqfs". */
+static void final_path(enum store_tree_kind kind, const char *hex, char path[TREE_PATH])
+{
+	const char *end = kinds[kind].file ? kinds[kind].file : "";
+
+	snprintf(path, TREE_PATH, "%s/%.64s%s", kinds[kind].dir, hex, end);
+}
+
+/* The tree itself: "layers/<hex>/tree", "squash/<hex>.sqfs". */
+static void tree_path(enum store_tree_kind kind, const char *hex, char path[TREE_PATH])
+{
+	final_path(kind, hex, path);
+	if (!kinds[kind].file)
+		strcat(path, "/tree");
+}
 
 static void tree_free(struct store_tree *t)
 {
@@ -57,11 +77,13 @@ static void tree_cleanup(struct store_tree **t)
 static struct store_tree *tree_new(struct store *st, enum store_tree_kind kind, const char *hex)
 {
 	struct store_tree *t = xcalloc(1, sizeof(*t));
+	char final[TREE_PATH];
 
+	final_path(kind, hex, final);
 	t->st = st;
 	t->kind = kind;
 	t->tree_fd = -1;
-	t->final = xasprintf("%s/%.64s", kinds[kind].dir, hex);
+	t->final = xstrdup(final);
 	t->work = xasprintf("tmp/%s-%.64s.%s", kinds[kind].name, hex, store_hold_name(st));
 	return t;
 }
@@ -107,9 +129,21 @@ static int remove_stale(const struct store_tree *t, struct mlr_error *err)
 	return r;
 }
 
+static int make_file(struct store_tree *t, struct mlr_error *err)
+{
+	t->tree_fd = openat(store_fd(t->st), t->work,
+		O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0644);
+	if (t->tree_fd < 0)
+		return mlr_fail_errno(err, "create '%s/%s'", store_path(t->st), t->work);
+	return 0;
+}
+
 static int make_work(struct store_tree *t, struct mlr_error *err)
 {
 	auto_free char *tree = xasprintf("%s/tree", t->work);
+
+	if (kinds[t->kind].file)
+		return make_file(t, err);
 
 	if (mkdirat(store_fd(t->st), t->work, 0755) < 0 || mkdirat(store_fd(t->st), tree, 0755) < 0)
 		return mlr_fail_errno(err, "create directory '%s/%s'", store_path(t->st), tree);
@@ -137,22 +171,23 @@ static int check_key(const char *key, struct mlr_error *err)
 
 int store_tree_exists(struct store *st, enum store_tree_kind kind, const char *key)
 {
-	char path[96];
+	char path[TREE_PATH];
 	int there;
 
 	if (oci_digest_check(key, NULL) < 0)
 		return 0;
-	snprintf(path, sizeof(path), "%s/%.64s/tree", kinds[kind].dir, oci_digest_hex(key));
+	tree_path(kind, oci_digest_hex(key), path);
 	there = faccessat(store_fd(st), path, F_OK, AT_SYMLINK_NOFOLLOW) == 0;
-	*strrchr(path, '/') = '\0';
+	final_path(kind, oci_digest_hex(key), path);
 	return there && !unsynced_is_suspect(st, path);
 }
 
 int store_tree_check(
 	struct store *st, enum store_tree_kind kind, const char *key, struct mlr_error *err)
 {
-	auto_free char *path = xasprintf("%s/%.64s", kinds[kind].dir, oci_digest_hex(key));
+	char path[TREE_PATH];
 
+	final_path(kind, oci_digest_hex(key), path);
 	if (!unsynced_is_suspect(st, path))
 		return 0;
 	mlr_fail(err, EUCLEAN, "the machine went down before '%s/%s' was written to disk",
@@ -244,17 +279,25 @@ int store_tree_note(
 	return 0;
 }
 
+/*
+ * One syncfs(2) instead of an fsync(2) a file: it also writes what others have in memory, but a tree
+ * has thousands of files and each fsync waits for the journal.
+ */
+static int make_lasting(const struct store_tree *t)
+{
+	if (kinds[t->kind].file)
+		return fsync(t->tree_fd);
+	if (unsynced_allowed(t->st) && unsynced_mark(t->st, t->final) == 0)
+		return 0;
+	return syncfs(t->tree_fd);
+}
+
 static int publish(struct store_tree *t, struct mlr_error *err)
 {
 	int fd = store_fd(t->st);
 	int r;
 
-	/*
-	 * One syncfs(2) instead of an fsync(2) a file: it also writes what others have in memory,
-	 * but a tree has thousands of files and each fsync waits for the journal.
-	 */
-	if ((!unsynced_allowed(t->st) || unsynced_mark(t->st, t->final) < 0) &&
-		syncfs(t->tree_fd) < 0)
+	if (make_lasting(t) < 0)
 		return mlr_fail_errno(err, "sync '%s/%s'", store_path(t->st), t->work);
 	if (renameat(fd, t->work, fd, t->final) < 0) {
 		if (errno == ENOENT && store_hold_is_lost(t->st))
@@ -294,7 +337,10 @@ void store_tree_drop(struct store_tree *t)
 
 char *store_tree_relpath(enum store_tree_kind kind, const char *key)
 {
-	return xasprintf("%s/%.64s/tree", kinds[kind].dir, oci_digest_hex(key));
+	char path[TREE_PATH];
+
+	tree_path(kind, oci_digest_hex(key), path);
+	return xstrdup(path);
 }
 
 int store_tree_open(
@@ -306,7 +352,8 @@ int store_tree_open(
 	if (r < 0)
 		return r;
 	path = store_tree_relpath(kind, key);
-	fd = openat(store_fd(st), path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	fd = openat(store_fd(st), path,
+		O_RDONLY | O_NOFOLLOW | O_CLOEXEC | (kinds[kind].file ? 0 : O_DIRECTORY));
 	if (fd < 0)
 		return mlr_fail_errno(err, "open '%s/%s'", store_path(st), path);
 	return fd;

@@ -1,5 +1,5 @@
 /*
- * Trees: unpacked layers and whole images. A tree is made under tmp/ by one producer at a time and
+ * Trees: unpacked layers and whole images, the latter also as one squashfs file. A tree is made under tmp/ by one producer at a time and
  * appears under its final name complete, synced, by one rename.
  */
 #ifndef MLR_STORE_TREE_H
@@ -14,6 +14,7 @@ enum store_tree_kind {
 	STORE_LAYER, /* key: a layer's diff ID */
 	STORE_DIR,   /* key: an image's manifest digest */
 	STORE_COVER, /* alike: directories to lie above the layers' (rootfs/stacking.h) */
+	STORE_SQUASH, /* alike, and the "tree" is a file, squash/<hex>.sqfs */
 };
 
 /* A tree being made; owned by the caller until published or dropped. */
@@ -32,10 +33,11 @@ int store_tree_exists(struct store *st, enum store_tree_kind kind, const char *k
 int store_tree_begin(struct store *st, enum store_tree_kind kind, const char *key,
 	struct store_tree **ret, struct mlr_error *err);
 
-/* The directory to unpack into (the tree's own descriptor), mode 0755 and empty at first. */
+/* The directory to unpack into (the tree's own descriptor), mode 0755 and empty at first; of
+ * STORE_SQUASH the file, open for reading and writing, mode 0644. */
 int store_tree_fd(const struct store_tree *t);
 
-/* Put a small file beside the tree (not inside), e.g. "implicit". */
+/* Put a small file beside the tree (not inside), e.g. "implicit". Not for STORE_SQUASH. */
 int store_tree_note(struct store_tree *t, const char *name, const void *buf, size_t len,
 	struct mlr_error *err);
 
@@ -51,7 +53,7 @@ int store_tree_publish(struct store_tree *t, struct mlr_error *err);
 /* Give up: removes what was made and lets the next producer in. NULL is fine. */
 void store_tree_drop(struct store_tree *t);
 
-/* Open a finished tree's directory. Returns the descriptor or -ENOENT. */
+/* Open a finished tree's directory, or the file. Returns the descriptor or -ENOENT. */
 int store_tree_open(struct store *st, enum store_tree_kind kind, const char *key,
 	struct mlr_error *err);
 
@@ -62,7 +64,8 @@ int store_tree_open(struct store *st, enum store_tree_kind kind, const char *key
 int store_tree_check(struct store *st, enum store_tree_kind kind, const char *key,
 	struct mlr_error *err);
 
-/* A finished tree's path relative to the store's top, "layers/<hex>/tree". To free(). */
+/* A finished tree's path relative to the store's top, "layers/<hex>/tree", "squash/<hex>.sqfs". To
+ * free(). */
 char *store_tree_relpath(enum store_tree_kind kind, const char *key);
 
 #endif

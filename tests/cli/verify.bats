@@ -160,6 +160,20 @@ broken() {
 	repairs
 }
 
+@test "verify: a squashfs file that was changed is found and made again, as is each format" {
+	mlrun pull -q --format squashfs "$REGISTRY/app" || skip "this build writes no squashfs"
+	file=$(echo squash/*.sqfs)
+	printf x | dd of="$file" bs=1 seek=500 conv=notrunc status=none
+	broken "$file: broken: its bytes hash to sha256:"
+	run -0 mlrun store verify --repair
+	run -0 mlrun store verify
+	assert_equal "$(echo squash/*.sqfs)" "$file"
+	rm -r "$top" "$file"
+	run -0 mlrun store verify --repair
+	assert [ -d "$top/tree" ]
+	assert [ -f "$file" ]
+}
+
 @test "verify: what no image needs is only removed by --repair" {
 	blob=blobs/sha256/$(printf %064d 1)
 	echo >"$blob"

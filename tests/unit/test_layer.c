@@ -494,14 +494,25 @@ static void set_id_bits_are_dropped_and_the_sticky_bit_stays(void **state)
 static void modes_do_not_depend_on_the_umask(void **state)
 {
 	auto_tar struct tar t = { 0 };
+	/* Each after one that got all it asked for, and one that did not. */
+	static const mode_t modes[] = { 0600, 0700, 0644, 0600, 0755, 0777, 0400, 0600, 01700, 0 };
 	mode_t old = umask(077);
+	char name[32];
 
 	(void)state;
 	tar_member(&t, '0', "f", 0666, 1, "", "x", 1, 1);
 	tar_file(&t, "i/f", "x");
 	tar_dir(&t, "d", 0777, 1);
+	for (size_t i = 0; i < ARRAY_LEN(modes); i++) {
+		snprintf(name, sizeof(name), "d/%04o.%zu", modes[i], i);
+		tar_member(&t, '0', name, modes[i], 1, "", "x", 1, 1);
+	}
 	accepted(&t);
 	umask(old);
+	for (size_t i = 0; i < ARRAY_LEN(modes); i++) {
+		snprintf(name, sizeof(name), "d/%04o.%zu", modes[i], i);
+		assert_int_equal(look(name).st_mode & 07777, modes[i]);
+	}
 	assert_int_equal(look("f").st_mode & 07777, 0666);
 	assert_int_equal(look("d").st_mode & 07777, 0777);
 	assert_int_equal(look("i").st_mode & 07777, 0755);

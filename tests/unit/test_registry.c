@@ -113,6 +113,23 @@ static void token_servers_are_https_unless_all_is_on_loopback(void **state)
 	assert_string_equal(err.text, "refused the registry's token server: 'http://auth.example/token' is not https");
 }
 
+static void a_site_is_a_host_or_hosts_below_one_registrable_domain(void **state)
+{
+	(void)state;
+	assert_true(url_same_site("https://registry-1.docker.io", "https://auth.docker.io/token"));
+	assert_true(url_same_site("https://Registry.Example.CO.UK:5000", "https://auth.example.co.uk"));
+	assert_true(url_same_site("https://registry:5000", "https://registry/token"));
+	assert_true(url_same_site("http://10.0.0.1:5000", "http://10.0.0.1/token"));
+	assert_false(url_same_site("https://a.co.uk", "https://b.co.uk"));
+	assert_false(url_same_site("https://me.github.io", "https://you.github.io"));
+	assert_false(url_same_site("https://docker.io", "https://docker.io.evil.example"));
+	assert_false(url_same_site("https://evildocker.io", "https://docker.io"));
+	assert_false(url_same_site("http://10.0.0.1", "http://10.0.0.2"));
+	assert_false(url_same_site("http://[::1]", "http://[::2]"));
+	assert_false(url_same_site("https://registry.lab", "https://auth.lab"));
+	assert_false(url_same_site("nonsense:", "nonsense:"));
+}
+
 static void an_origin_is_scheme_host_and_port(void **state)
 {
 	(void)state;
@@ -250,6 +267,7 @@ int main(void)
 		cmocka_unit_test(malformed_challenges_are_refused),
 		cmocka_unit_test(redirects_lead_to_https_or_stay_where_they_are),
 		cmocka_unit_test(token_servers_are_https_unless_all_is_on_loopback),
+		cmocka_unit_test(a_site_is_a_host_or_hosts_below_one_registrable_domain),
 		cmocka_unit_test(an_origin_is_scheme_host_and_port),
 		cmocka_unit_test(query_parameters_are_encoded),
 		cmocka_unit_test(delays_double_and_honour_the_server),

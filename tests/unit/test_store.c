@@ -127,6 +127,7 @@ static void make_image(
 	strv_add(&f.config.cmd, "true");
 	strv_add(&f.config.diff_ids, l1);
 	strv_add(&f.config.diff_ids, l2);
+	f.formats = STORE_FORMAT_LAYERS;
 	ok(store_facts_put(st, manifest, &f, &err));
 	ok(store_image_put(st, &im, &err));
 }
@@ -307,7 +308,7 @@ static void a_named_image_is_found_with_all_that_was_said_of_it(void **state)
 	assert_string_equal(f.config.env.v[0], "PATH=/bin");
 	assert_string_equal(f.config.diff_ids.v[1], LAYER_2);
 	assert_null(f.config.user);
-	assert_false(f.one_tree);
+	assert_int_equal(f.formats, STORE_FORMAT_LAYERS);
 }
 
 static void a_digest_finds_the_image_by_its_manifest_or_index(void **state)
@@ -341,10 +342,64 @@ static void a_name_for_an_image_that_is_not_whole_is_refused(void **state)
 	strv_add(&f.config.diff_ids, LAYER_1);
 	ok(store_facts_put(st, MANIFEST_A, &f, &err));
 	assert_int_equal(store_image_put(st, &im, &err), -ENOENT);
-	says("layer " LAYER_1 " is not in the store");
-	f.one_tree = 1;
+	says("name no format");
+	f.formats = STORE_FORMAT_LAYERS;
 	ok(store_facts_put(st, MANIFEST_A, &f, &err));
 	assert_int_equal(store_image_put(st, &im, &err), -ENOENT);
+	says("layer " LAYER_1 " is not in the store");
+	f.formats = STORE_FORMAT_DIR;
+	ok(store_facts_put(st, MANIFEST_A, &f, &err));
+	assert_int_equal(store_image_put(st, &im, &err), -ENOENT);
+}
+
+static void facts_of_the_first_version_are_understood(void **state)
+{
+	static const char *const old[] = { "{\"os\":\"l\",\"architecture\":\"a\",\"one_tree\":false}",
+		"{\"os\":\"l\",\"architecture\":\"a\",\"one_tree\":true}" };
+	char path[100];
+
+	(void)state;
+	snprintf(path, sizeof(path), "facts/%s.json", oci_digest_hex(MANIFEST_A));
+	for (size_t i = 0; i < ARRAY_LEN(old); i++) {
+		auto_call(store_facts_done) struct store_facts f = STORE_FACTS_INIT;
+
+		ok(file_replace(store_fd(st), path, old[i], strlen(old[i]), 0644, &err));
+		ok(store_facts_get(st, MANIFEST_A, &f, &err));
+		assert_int_equal(f.formats, i ? STORE_FORMAT_DIR : STORE_FORMAT_LAYERS);
+	}
+}
+
+static void make_squash(const char *manifest)
+{
+	struct store_tree *t = NULL;
+
+	assert_int_equal(store_tree_begin(st, STORE_SQUASH, manifest, &t, &err), 0);
+	assert_int_equal(write(store_tree_fd(t), "hsqs", 4), 4);
+	assert_false(store_tree_exists(st, STORE_SQUASH, manifest));
+	ok(store_tree_publish(t, &err));
+}
+
+static void a_squashfs_file_is_published_at_once_and_removed_with_its_image(void **state)
+{
+	auto_call(store_facts_done) struct store_facts f = STORE_FACTS_INIT;
+	auto_free char *path = store_tree_relpath(STORE_SQUASH, MANIFEST_A), *text = NULL;
+	struct store_tree *t = NULL;
+
+	(void)state;
+	make_image("debian:12", MANIFEST_A, NULL, LAYER_1, LAYER_2);
+	ok(store_facts_get(st, MANIFEST_A, &f, &err));
+	assert_false(store_facts_whole(st, MANIFEST_A, &f, STORE_FORMAT_SQUASHFS, NULL));
+	assert_int_equal(store_tree_begin(st, STORE_SQUASH, MANIFEST_A, &t, &err), 0);
+	store_tree_drop(t);
+	assert_false(store_tree_exists(st, STORE_SQUASH, MANIFEST_A));
+	make_squash(MANIFEST_A);
+	assert_true(store_facts_whole(st, MANIFEST_A, &f, STORE_FORMAT_SQUASHFS, NULL));
+	assert_int_equal(store_tree_begin(st, STORE_SQUASH, MANIFEST_A, &t, &err), 1);
+	assert_string_equal(path, "squash/" "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa" ".sqfs");
+	ok(file_read(store_fd(st), path, 100, &text, NULL, &err));
+	assert_string_equal(text, "hsqs");
+	ok(remove_image("debian:12"));
+	assert_false(store_tree_exists(st, STORE_SQUASH, MANIFEST_A));
 }
 
 static void images_are_listed_in_order_of_their_names(void **state)
@@ -1001,6 +1056,8 @@ int main(void)
 		TEST(a_named_image_is_found_with_all_that_was_said_of_it),
 		TEST(a_digest_finds_the_image_by_its_manifest_or_index),
 		TEST(a_name_for_an_image_that_is_not_whole_is_refused),
+		TEST(facts_of_the_first_version_are_understood),
+		TEST(a_squashfs_file_is_published_at_once_and_removed_with_its_image),
 		TEST(images_are_listed_in_order_of_their_names),
 		TEST(a_removed_image_takes_along_only_what_no_other_needs),
 		TEST(a_second_name_keeps_the_image),

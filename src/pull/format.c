@@ -1,0 +1,125 @@
+#include "pull/format.h"
+
+#include "base/cleanup.h"
+#include "base/log.h"
+#include "base/memory.h"
+#include "rootfs/squash.h"
+#include "store/json.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <sys/vfs.h>
+
+#define PROBE_FILE "probe.json"
+
+/* File systems of servers (statfs(2), linux/magic.h, and the vendors' own sources). */
+static const struct {
+	unsigned long type;
+	const char *why;
+} shared[] = {
+	{ 0x6969, "it lies on nfs" },
+	{ 0x0bd00bd0, "it lies on lustre" },
+	{ 0x47504653, "it lies on gpfs" },
+	{ 0x19830326, "it lies on beegfs" },
+	{ 0x00c36400, "it lies on ceph" },
+	{ 0x65735546, "it lies on a FUSE file system" },
+	{ 0x517b, "it lies on smb" },
+	{ 0xfe534d42, "it lies on smb" },
+	{ 0xff534d42, "it lies on cifs" },
+	{ 0x01021997, "it lies on 9p" },
+	{ 0x5346414f, "it lies on afs" },
+	{ 0x6b414653, "it lies on afs" },
+	{ 0xaad7aaea, "it lies on panfs" },
+	{ 0x20030528, "it lies on orangefs" },
+	{ 0x01161970, "it lies on gfs2" },
+	{ 0x19800202, "it lies on wekafs" },
+};
+
+enum store_format format_judge(
+	unsigned long fs_type, const struct format_probe *p, int can_write, const char **why)
+{
+	*why = NULL;
+	for (size_t i = 0; i < ARRAY_LEN(shared) && !*why; i++)
+		if (shared[i].type == fs_type)
+			*why = shared[i].why;
+	if (!*why && !p->whiteouts)
+		*why = "its file system allows no whiteouts (character devices 0:0)";
+	if (!*why && !p->xattrs)
+		*why = "its file system keeps no user extended attributes";
+	if (!*why && p->overlay == 0)
+		*why = "its file system cannot be a layer of overlayfs";
+	return *why && can_write ? STORE_FORMAT_SQUASHFS : STORE_FORMAT_LAYERS;
+}
+
+/* What was found out before, of this very file system. */
+static int recall(struct store *st, unsigned long fs_type, struct format_probe *ret)
+{
+	json_auto_t *o = NULL;
+	int overlay;
+	json_int_t type;
+
+	/* Damaged or of another version: it is written anew. */
+	if (store_json_read(st, PROBE_FILE, &o, NULL) < 0 ||
+		json_unpack(o, "{s:I, s:b, s:b, s:b, s:i}", "fs_type", &type, "whiteouts",
+			&ret->whiteouts, "xattrs", &ret->xattrs, "hard_links", &ret->hard_links,
+			"overlay", &overlay) < 0)
+		return 0;
+	ret->overlay = overlay;
+	return (unsigned long)type == fs_type;
+}
+
+static void record(struct store *st, unsigned long fs_type, const struct format_probe *p)
+{
+	struct mlr_error err = MLR_ERROR_INIT;
+	json_auto_t *o = json_pack("{s:I, s:b, s:b, s:b, s:i}", "fs_type", (json_int_t)fs_type,
+		"whiteouts", p->whiteouts, "xattrs", p->xattrs, "hard_links", p->hard_links,
+		"overlay", p->overlay);
+
+	if (!o || store_json_write(st, PROBE_FILE, o, &err) < 0)
+		mlr_debug("probe: not recorded: %s", err.text); /* it is only asked again */
+}
+
+static int find_out(struct store *st, format_probe_fn probe, unsigned long fs_type,
+	struct format_probe *ret, struct mlr_error *err)
+{
+	auto_close int tmp = openat(store_fd(st), "tmp", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	int r;
+
+	if (tmp < 0)
+		return mlr_fail_errno(err, "open '%s/tmp'", store_path(st));
+	r = probe(tmp, ret, err);
+	if (r < 0)
+		return mlr_wrap(err, "try out the file system of '%s'", store_path(st));
+	record(st, fs_type, ret);
+	return 0;
+}
+
+int format_choose(struct store *st, format_probe_fn probe, enum store_format *ret, char **told,
+	struct mlr_error *err)
+{
+	struct format_probe p = { 0 };
+	const char *why;
+	struct statfs fs;
+	int known, r;
+
+	*told = NULL;
+	if (fstatfs(store_fd(st), &fs) < 0)
+		return mlr_fail_errno(err, "ask for the file system of '%s'", store_path(st));
+	known = recall(st, (unsigned long)fs.f_type, &p);
+	if (!known) {
+		r = find_out(st, probe, (unsigned long)fs.f_type, &p, err);
+		if (r < 0)
+			return r;
+	}
+	*ret = format_judge((unsigned long)fs.f_type, &p, rootfs_squash_available(), &why);
+	if (why)
+		mlr_debug("format %s for store '%s': %s", store_format_name(*ret), store_path(st), why);
+	if (why && !known)
+		*told = xasprintf(*ret == STORE_FORMAT_SQUASHFS
+				? "store '%s' keeps images as one squashfs file each: %s"
+				: "store '%s' would better keep images as squashfs files, which this mlrun was "
+				  "built without: %s",
+			store_path(st), why);
+	return 0;
+}

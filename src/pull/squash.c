@@ -1,0 +1,235 @@
+#include "pull/squash.h"
+
+#include "base/cleanup.h"
+#include "base/memory.h"
+#include "pull/feed.h"
+#include "rootfs/squash.h"
+#include "store/tree.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#define TICK_MS   100
+#define HASH_STEP (1u << 20)
+
+/* The work, done by a thread, and what the calling thread sees of it. */
+struct squashing {
+	struct squash_work *work;
+	struct squash *squash;
+	char *digest;
+	int result;
+	struct mlr_error err;
+
+	pthread_mutex_t lock; /* guards the two below */
+	pthread_cond_t changed;
+	size_t changes;
+	int ended;
+};
+
+static void note_change(struct squashing *s, int ended)
+{
+	pthread_mutex_lock(&s->lock);
+	s->changes++;
+	s->ended = ended;
+	pthread_cond_signal(&s->changed);
+	pthread_mutex_unlock(&s->lock);
+}
+
+static void set_state(struct squashing *s, size_t i, enum pull_state state)
+{
+	__atomic_store_n(&s->work->shown[i].state, (int)state, __ATOMIC_RELEASE);
+	note_change(s, 0);
+}
+
+static void feed_cleanup(struct feed **f)
+{
+	feed_free(*f);
+}
+
+/*
+ * Feed layers to the image: all, or those that it lacks data of. The image counts its layers from
+ * the topmost, the manifest from the lowest.
+ */
+static int feed_layers(struct squashing *s, int again, struct mlr_error *err)
+{
+	struct squash_work *w = s->work;
+	auto_free struct feed_layer *v = xcalloc(w->n, sizeof(*v));
+	auto_free size_t *from_top = xcalloc(w->n, sizeof(*from_top));
+	auto_call(feed_cleanup) struct feed *feed = NULL;
+	size_t n = 0;
+	int r = 0;
+
+	for (size_t k = 0; k < w->n; k++) {
+		size_t i = w->n - 1 - k;
+
+		if (again && !rootfs_squash_lacks(s->squash, k))
+			continue;
+		__atomic_store_n(&w->shown[i].received, 0, __ATOMIC_RELAXED);
+		from_top[n] = k;
+		v[n++] = (struct feed_layer){ &w->layers[i], w->diff_ids[i], &w->shown[i].received };
+	}
+	if (n > 0)
+		r = feed_new(w->st, w->source, v, n, &feed, err);
+	for (size_t k = 0; k < n && r == 0; k++) {
+		set_state(s, w->n - 1 - from_top[k], PULL_RUNNING);
+		r = again ? rootfs_squash_layer_again(s->squash, from_top[k], err)
+			  : rootfs_squash_layer(s->squash, err);
+		if (r == 0)
+			r = feed_next(feed, &rootfs_squash_sink, s->squash, err);
+		if (r == 0)
+			set_state(s, w->n - 1 - from_top[k], PULL_DONE);
+	}
+	if (r < 0) /* what is being fetched ahead shall end, too */
+		__atomic_store_n(w->stop, 1, __ATOMIC_RELAXED);
+	return r;
+}
+
+static int64_t seconds_of(const char *created)
+{
+	struct tm tm = { 0 };
+	const char *rest = created ? strptime(created, "%Y-%m-%dT%H:%M:%S", &tm) : NULL;
+	int hours = 0, minutes = 0;
+	int64_t t;
+
+	if (!rest)
+		return 0;
+	t = timegm(&tm);
+	rest += strspn(rest, ".0123456789");
+	if ((*rest == '+' || *rest == '-') && sscanf(rest + 1, "%2d:%2d", &hours, &minutes) == 2)
+		t -= (*rest == '+' ? 1 : -1) * (hours * 3600 + minutes * 60);
+	return t < 0 ? 0 : t;
+}
+
+/* The sha256 of a whole file. */
+static int hash_file(int fd, char digest[8 + HASH_HEX_SIZE], struct mlr_error *err)
+{
+	auto_hash struct hash *h = hash_new();
+	auto_free char *buf = xmalloc(HASH_STEP);
+	off_t at = 0;
+	ssize_t n;
+
+	while ((n = pread(fd, buf, HASH_STEP, at)) != 0) {
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n < 0)
+			return mlr_fail_errno(err, "read the squashfs file");
+		hash_update(h, buf, (size_t)n);
+		at += n;
+	}
+	strcpy(digest, "sha256:");
+	hash_final(h, digest + strlen("sha256:"));
+	return 0;
+}
+
+static int fill(struct squashing *s, int fd, struct mlr_error *err)
+{
+	int r = rootfs_squash_new(
+		fd, s->work->n, seconds_of(s->work->created), &s->squash, err);
+
+	if (r < 0)
+		return r;
+	r = feed_layers(s, 0, err);
+	if (r == 0)
+		r = rootfs_squash_apply(s->squash, err);
+	if (r == 0)
+		r = feed_layers(s, 1, err);
+	if (r == 0)
+		r = rootfs_squash_finish(s->squash, err);
+	rootfs_squash_free(s->squash);
+	return r == 0 ? hash_file(fd, s->digest, err) : r;
+}
+
+/* Another process has made it. */
+static int take_existing(struct squashing *s, struct mlr_error *err)
+{
+	auto_close int fd = store_tree_open(s->work->st, STORE_SQUASH, s->work->manifest, err);
+
+	for (size_t i = 0; i < s->work->n; i++)
+		set_state(s, i, PULL_PRESENT);
+	return fd < 0 ? fd : hash_file(fd, s->digest, err);
+}
+
+static int make(struct squashing *s, struct mlr_error *err)
+{
+	struct store_tree *t = NULL;
+	int r = store_tree_begin(s->work->st, STORE_SQUASH, s->work->manifest, &t, err);
+
+	if (r < 0)
+		return r;
+	if (r == 1)
+		return take_existing(s, err);
+	r = fill(s, store_tree_fd(t), err);
+	if (r < 0) {
+		store_tree_drop(t);
+		return r;
+	}
+	return store_tree_publish(t, err);
+}
+
+static void *squashing_main(void *ctx)
+{
+	struct squashing *s = ctx;
+
+	s->result = make(s, &s->err);
+	note_change(s, 1);
+	return NULL;
+}
+
+/* Let the watcher see every change, and look after the user's wish to stop. */
+static void attend(struct squashing *s, const struct pull_watch *watch, const int *cancel)
+{
+	size_t seen = 0;
+
+	pthread_mutex_lock(&s->lock);
+	while (!s->ended) {
+		struct timespec until;
+
+		clock_gettime(CLOCK_REALTIME, &until);
+		until.tv_nsec += TICK_MS * 1000000L;
+		until.tv_sec += until.tv_nsec / 1000000000;
+		until.tv_nsec %= 1000000000;
+		if (s->changes == seen)
+			pthread_cond_timedwait(&s->changed, &s->lock, &until);
+		seen = s->changes;
+		pthread_mutex_unlock(&s->lock);
+		if (cancel && __atomic_load_n(cancel, __ATOMIC_RELAXED))
+			__atomic_store_n(s->work->stop, 1, __ATOMIC_RELAXED);
+		if (watch->tick)
+			watch->tick(watch->ctx);
+		pthread_mutex_lock(&s->lock);
+	}
+	pthread_mutex_unlock(&s->lock);
+	if (watch->tick)
+		watch->tick(watch->ctx);
+}
+
+int squash_bring(struct squash_work *w, const struct pull_watch *watch, const int *cancel,
+	char digest[8 + HASH_HEX_SIZE], struct mlr_error *err)
+{
+	struct squashing s = { .work = w, .digest = digest, .err = MLR_ERROR_INIT };
+	pthread_t thread;
+	int r;
+
+	pthread_mutex_init(&s.lock, NULL);
+	pthread_cond_init(&s.changed, NULL);
+	r = pthread_create(&thread, NULL, squashing_main, &s);
+	if (r == 0) {
+		attend(&s, watch, cancel);
+		pthread_join(thread, NULL);
+	} else {
+		s.result = mlr_fail(&s.err, r, "start a thread: %s", strerror(r));
+	}
+	pthread_cond_destroy(&s.changed);
+	pthread_mutex_destroy(&s.lock);
+
+	if (cancel && __atomic_load_n(cancel, __ATOMIC_RELAXED))
+		return mlr_fail(err, ECANCELED, "interrupted");
+	if (s.result < 0)
+		*err = s.err;
+	return s.result;
+}

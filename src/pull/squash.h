@@ -1,0 +1,40 @@
+/*
+ * An image as one squashfs file: its layers one after another, the topmost first, into
+ * rootfs/squash.h. For this room's other files.
+ */
+#ifndef MLR_PULL_SQUASH_H
+#define MLR_PULL_SQUASH_H
+
+#include "base/error.h"
+#include "base/hash.h"
+#include "oci/manifest.h"
+#include "pull/pull.h"
+#include "pull/source.h"
+#include "store/store.h"
+
+struct squash_work {
+	struct store *st;
+	struct pull_source *source;
+	const struct oci_layer *layers; /* n of them, lowest first */
+	char *const *diff_ids;          /* one a layer */
+	struct pull_layer *shown;       /* one a layer */
+	size_t n;
+	const char *manifest; /* names the file */
+	const char *created;  /* the image's, RFC 3339; may be NULL */
+	int *stop;            /* set to 1 at the first failure: makes source give up */
+};
+
+/*
+ * Make squash/<manifest>.sqfs. The next layer is fetched while one is being written, in a bounded
+ * queue; one whose tree the store has is written from that and not fetched. Both digests of each are
+ * checked.
+ *
+ *   digest  "sha256:<hex>" of the file
+ *
+ * Returns when all threads have ended: 0, also when another process has made it; -ECANCELED once
+ * *cancel is set; or the failure.
+ */
+int squash_bring(struct squash_work *w, const struct pull_watch *watch, const int *cancel,
+	char digest[8 + HASH_HEX_SIZE], struct mlr_error *err);
+
+#endif

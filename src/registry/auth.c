@@ -1,0 +1,231 @@
+#include "registry/auth.h"
+
+#include "base/cleanup.h"
+#include "base/log.h"
+#include "base/memory.h"
+#include "base/strv.h"
+#include "registry/answer.h"
+#include "registry/challenge.h"
+#include "registry/token.h"
+#include "registry/url.h"
+
+#include <errno.h>
+#include <openssl/evp.h>
+#include <pthread.h>
+#include <string.h>
+
+#define MARGIN_MS 10000 /* before its end a token is replaced, or a third of its life */
+
+struct auth {
+	pthread_mutex_t lock; /* held while a token is fetched, so that several threads fetch one */
+	struct http *http;
+	char *registry, *repository, *authfile;
+	struct strv
+		token_servers; /* hosts that may see the credentials, beside those of the site */
+	int64_t total_ms;
+	int looked_up; /* for credentials */
+	int has;       /* some */
+	struct credential cred;
+	char *header;
+	int64_t renew_ms;      /* when to replace header unasked; 0: never */
+	struct challenge from; /* what header answers */
+};
+
+struct auth *auth_new(const struct auth_options *opt)
+{
+	struct auth *a = xcalloc(1, sizeof(*a));
+	auto_free char *section = xasprintf("registry %s", opt->registry);
+
+	pthread_mutex_init(&a->lock, NULL);
+	a->http = opt->http;
+	a->registry = xstrdup(opt->registry);
+	a->repository = xstrdup(opt->repository);
+	a->authfile = opt->authfile ? xstrdup(opt->authfile) : NULL;
+	a->total_ms = opt->total_ms;
+	if (opt->config)
+		config_list(opt->config, section, "token_server", &a->token_servers);
+	return a;
+}
+
+void auth_free(struct auth *a)
+{
+	if (!a)
+		return;
+	pthread_mutex_destroy(&a->lock);
+	free(a->registry);
+	free(a->repository);
+	free(a->authfile);
+	strv_done(&a->token_servers);
+	credential_done(&a->cred);
+	credential_free_secret(a->header);
+	challenge_done(&a->from);
+	free(a);
+}
+
+void auth_set(struct auth *a, const struct credential *c)
+{
+	a->looked_up = a->has = 1;
+	a->cred.user = xstrdup(c->user);
+	a->cred.password = xstrdup(c->password);
+}
+
+char *auth_user(struct auth *a)
+{
+	char *user;
+
+	pthread_mutex_lock(&a->lock);
+	user = a->has ? xstrdup(a->cred.user) : NULL;
+	pthread_mutex_unlock(&a->lock);
+	return user;
+}
+
+static int look_up(struct auth *a, struct mlr_error *err)
+{
+	int r;
+
+	if (a->looked_up)
+		return 0;
+	r = credential_find(a->authfile, a->registry, a->repository, &a->cred, err);
+	if (r == -EACCES) {
+		err->code = EPERM; /* it was not the registry that refused */
+		return -EPERM;
+	}
+	if (r < 0)
+		return r;
+	a->looked_up = 1;
+	a->has = r;
+	return 0;
+}
+
+static void keep_header(struct auth *a, char *header, int64_t renew_ms)
+{
+	credential_free_secret(a->header);
+	a->header = header;
+	a->renew_ms = renew_ms;
+}
+
+/* May a token server be told the credentials? Whom we would tell them is who can misuse them. */
+static int check_trust(
+	const struct auth *a, const char *realm, const char *base, struct mlr_error *err)
+{
+	auto_free char *host = url_host(realm);
+
+	if (url_same_site(realm, base) || strv_has(&a->token_servers, host))
+		return 0;
+	mlr_fail(err, EACCES,
+		"refused to tell the credentials of '%s' to the token server '%.200s', which is of "
+		"another site",
+		a->registry, realm);
+	return mlr_hint(err,
+		"if that is right: token_server = %s under [registry %s] in mlrun.conf", host,
+		a->registry);
+}
+
+static int answer_bearer(struct auth *a, const struct challenge *c, const char *base,
+	int *transient, struct mlr_error *err)
+{
+	auto_free char *scope = xasprintf("repository:%s:pull", a->repository);
+	struct token_request q = { .http = a->http,
+		.registry = a->registry,
+		.base = base,
+		.realm = c->realm,
+		.service = c->service,
+		.scope = c->scope,
+		.credential = a->has ? &a->cred : NULL,
+		.total_ms = a->total_ms };
+	struct token t = TOKEN_INIT;
+	int r = url_check_realm(c->realm, base, err);
+	int64_t life, margin;
+
+	if (r == 0 && a->has)
+		r = check_trust(a, c->realm, base, err);
+	if (r < 0)
+		return r;
+	if (!q.scope && *a->repository)
+		q.scope = scope;
+	r = token_fetch(&q, &t, transient, err);
+	if (r < 0)
+		return r;
+	life = t.life_s * 1000;
+	margin = life / 3 < MARGIN_MS ? life / 3 : MARGIN_MS;
+	keep_header(a, xasprintf("Bearer %s", t.text), http_now_ms() + life - margin);
+	token_done(&t);
+	return 0;
+}
+
+static int answer_basic(struct auth *a, struct mlr_error *err)
+{
+	if (!a->has)
+		return mlr_fail(err, EACCES, "the registry wants a user name and a password");
+	if (a->cred.identity_token)
+		return mlr_fail(err, EACCES,
+			"the registry wants a password, '%s' has an identity token for it",
+			a->cred.origin);
+	if (a->header && strncmp(a->header, "Basic ", 6) == 0)
+		return mlr_fail(err, EACCES, "user '%s' is refused", a->cred.user);
+	keep_header(a, token_basic(&a->cred), 0);
+	return 0;
+}
+
+static int answer_challenge(struct auth *a, const struct challenge *c, const char *base,
+	int *transient, struct mlr_error *err)
+{
+	int r = look_up(a, err);
+
+	if (r < 0)
+		return r;
+	if (c->scheme == CHALLENGE_BEARER)
+		return answer_bearer(a, c, base, transient, err);
+	if (c->scheme == CHALLENGE_BASIC)
+		return answer_basic(a, err);
+	return mlr_fail(err, EACCES, "the registry refuses access and offers no way to ask for it");
+}
+
+/* Parse the challenge, answer it, and keep it for the token's end. */
+static int fetch(
+	struct auth *a, const char *text, const char *base, int *transient, struct mlr_error *err)
+{
+	auto_call(challenge_done) struct challenge c = CHALLENGE_INIT;
+	int r = challenge_parse(text ? text : "", &c, err);
+
+	if (r == 0)
+		r = answer_challenge(a, &c, base, transient, err);
+	if (r < 0)
+		return r;
+	challenge_done(&a->from);
+	a->from = c;
+	c = (struct challenge)CHALLENGE_INIT;
+	return 0;
+}
+
+char *auth_header(struct auth *a, const char *base)
+{
+	struct mlr_error err = MLR_ERROR_INIT;
+	int transient = 0;
+	char *copy;
+
+	pthread_mutex_lock(&a->lock);
+	if (a->renew_ms != 0 && http_now_ms() >= a->renew_ms) {
+		mlr_debug("the token runs out, asking for a new one");
+		if (answer_challenge(a, &a->from, base, &transient, &err) < 0) {
+			mlr_debug("%s", err.text);
+			a->renew_ms = 0; /* the registry's 401 will tell, if it comes to that */
+		}
+	}
+	copy = a->header ? xstrdup(a->header) : NULL;
+	pthread_mutex_unlock(&a->lock);
+	return copy;
+}
+
+int auth_renew(struct auth *a, const char *refused, const char *challenge, const char *base,
+	int *transient, struct mlr_error *err)
+{
+	int r = 0;
+
+	*transient = 0;
+	pthread_mutex_lock(&a->lock);
+	if (!a->header || (refused && strcmp(a->header, refused) == 0))
+		r = fetch(a, challenge, base, transient, err);
+	pthread_mutex_unlock(&a->lock);
+	return r;
+}

@@ -1,0 +1,168 @@
+#include "registry/registry.h"
+
+#include "base/cleanup.h"
+#include "base/hash.h"
+#include "base/log.h"
+#include "base/memory.h"
+#include "oci/manifest.h"
+#include "registry/buffer.h"
+#include "registry/request.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define AGAIN_TIMES 3           /* a server that ignores Range may send the whole so many times, */
+#define AGAIN_FREE  (64u << 20) /* and so many bytes of a small blob */
+
+/* A blob on its way. */
+struct stream {
+	const char *digest;
+	uint64_t size, received;
+	uint64_t skip;  /* bytes of this response that came before */
+	uint64_t again; /* bytes skipped so far, in all */
+	int no_range;   /* the server misunderstands Range: begin at the beginning */
+	int begun;      /* this response's headers were judged */
+	int fatal;      /* the caller's sink failed */
+	struct http_exchange *x;
+	struct hash *hash;
+	registry_sink_fn sink;
+	void *sink_ctx;
+};
+
+static void begin_stream(void *ctx, struct http_exchange *x)
+{
+	struct stream *s = ctx;
+
+	x->from = s->no_range ? 0 : s->received;
+	s->x = x;
+	s->begun = 0;
+}
+
+/* 416 (RFC 9110, 15.5.17), or other bytes than those asked for: do without Range from now on. */
+static int give_up_range(struct stream *s, struct mlr_error *err)
+{
+	int first_time = !s->no_range;
+
+	s->no_range = 1;
+	s->x->transient = first_time;
+	return mlr_fail(err, EPROTO,
+		"blob %s: asked to go on at byte %" PRIu64 ", the registry did not", s->digest,
+		s->received);
+}
+
+/* A body that ends with the connection may have been cut: then the rest is asked for, unless the
+ * registry itself said that there is no more. */
+static int end_stream(void *ctx, struct http_exchange *x, struct mlr_error *err)
+{
+	struct stream *s = ctx;
+
+	if (x->status == 416)
+		return give_up_range(s, err);
+	if (s->received == s->size)
+		return 0;
+	x->transient = x->length < 0;
+	return mlr_fail(err, EBADMSG,
+		"blob %s: %" PRIu64 " bytes instead of the %" PRIu64 " that the manifest says",
+		s->digest, s->received, s->size);
+}
+
+/* Where in the blob does this response begin? */
+static int judge_response(struct stream *s, struct mlr_error *err)
+{
+	const struct http_exchange *x = s->x;
+	uint64_t first = x->status == 206 ? x->first : 0;
+
+	s->begun = 1;
+	if (first > s->received)
+		return give_up_range(s, err);
+	s->skip = s->received - first;
+	s->again += s->skip;
+	if (s->again > AGAIN_TIMES * s->size + AGAIN_FREE)
+		return mlr_fail(err, EPROTO,
+			"blob %s: the registry cannot go on where a transfer broke, and they break at "
+			"byte %" PRIu64 " of %" PRIu64,
+			s->digest, s->received, s->size);
+	return 0;
+}
+
+static int put_stream(void *ctx, const void *buf, size_t len, struct mlr_error *err)
+{
+	struct stream *s = ctx;
+	const char *p = buf;
+	int r;
+
+	if (!s->begun) {
+		r = judge_response(s, err);
+		if (r < 0)
+			return r;
+	}
+	if (s->skip > 0) {
+		size_t n = len < s->skip ? len : (size_t)s->skip;
+
+		s->skip -= n;
+		p += n;
+		len -= n;
+	}
+	if (len > s->size - s->received)
+		return mlr_fail(err, EBADMSG,
+			"blob %s: longer than the %" PRIu64 " bytes that the manifest says",
+			s->digest, s->size);
+	if (len == 0)
+		return 0;
+	hash_update(s->hash, p, len);
+	r = s->sink(s->sink_ctx, p, len, err);
+	s->fatal = r < 0;
+	if (r == 0)
+		s->received += len;
+	return r;
+}
+
+static int finish_stream(struct stream *s, struct mlr_error *err)
+{
+	char hex[HASH_HEX_SIZE];
+
+	hash_final(s->hash, hex);
+	if (strcmp(hex, oci_digest_hex(s->digest)) != 0)
+		return mlr_fail(err, EBADMSG, "blob %s: the registry's bytes hash to sha256:%s",
+			s->digest, hex);
+	return 0;
+}
+
+int registry_blob_stream(struct registry *r, const char *digest, uint64_t size,
+	registry_sink_fn sink, void *ctx, struct mlr_error *err)
+{
+	auto_call(http_exchange_done) struct http_exchange x = { 0 };
+	auto_free char *path = xasprintf("blobs/%s", digest), *what = xasprintf("blob %s", digest);
+	auto_hash struct hash *hash = hash_new();
+	struct stream s = { digest, size, .hash = hash, .sink = sink, .sink_ctx = ctx };
+	struct request q = { .path = path,
+		.what = what,
+		.begin = begin_stream,
+		.end = end_stream,
+		.sink = put_stream,
+		.ctx = &s,
+		.received = &s.received,
+		.size = size,
+		.fatal = &s.fatal };
+	int ret = request_run(r, &q, &x, err);
+
+	return ret < 0 ? ret : finish_stream(&s, err);
+}
+
+int registry_blob_get(
+	struct registry *r, const char *digest, uint64_t size, char **ret, struct mlr_error *err)
+{
+	for (int tries = 0;; tries++) {
+		auto_call(buffer_done) struct buffer b = BUFFER_INIT(OCI_DOCUMENT_MAX);
+		int r2 = registry_blob_stream(r, digest, size, buffer_put, &b, err);
+
+		if (r2 == -EBADMSG && tries < registry_distrust(r))
+			continue;
+		if (r2 < 0)
+			return r2;
+		*ret = b.data ? take_ptr(&b.data) : xstrdup("");
+		return 0;
+	}
+}

@@ -1,0 +1,303 @@
+#include "registry/credential.h"
+
+#include "base/cleanup.h"
+#include "base/file.h"
+#include "base/home.h"
+#include "base/log.h"
+#include "base/memory.h"
+#include "base/strv.h"
+#include "registry/authfile.h"
+#include "registry/helper.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <string.h>
+#include <sys/stat.h>
+
+void credential_free_secret(char *s)
+{
+	if (s)
+		explicit_bzero(s, strlen(s));
+	free(s);
+}
+
+void credential_done(struct credential *c)
+{
+	free(c->user);
+	credential_free_secret(c->password);
+	credential_free_secret(c->identity_token);
+	free(c->origin);
+	*c = (struct credential)CREDENTIAL_INIT;
+}
+
+/* The one file that the user named, or NULL. */
+static const char *named_file(const char *authfile)
+{
+	const char *env = getenv("REGISTRY_AUTH_FILE");
+
+	if (authfile)
+		return authfile;
+	return env && *env ? env : NULL;
+}
+
+/* podman's own file; that of the session where there is one. */
+static void own_files(struct strv *ret)
+{
+	const char *runtime = getenv("XDG_RUNTIME_DIR");
+	auto_free char *config = home_xdg_dir("XDG_CONFIG_HOME", ".config", NULL);
+	struct stat sb;
+
+	if (runtime && runtime[0] == '/' && stat(runtime, &sb) == 0)
+		strv_addf(ret, "%s/containers/auth.json", runtime);
+	if (config)
+		strv_addf(ret, "%s/containers/auth.json", config);
+}
+
+static char *docker_file(void)
+{
+	const char *docker = getenv("DOCKER_CONFIG");
+	auto_free char *home = NULL;
+
+	if (docker && *docker)
+		return xasprintf("%s/config.json", docker);
+	home = home_dir(NULL);
+	return home ? xasprintf("%s/.docker/config.json", home) : NULL;
+}
+
+/* *is_open: others than the owner may read it. Returns 1, 0 when there is no such file, -errno. */
+static int read_file(const char *path, struct authfile **ret, int *is_open, struct mlr_error *err)
+{
+	auto_close int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
+	char *text = NULL;
+	struct stat sb;
+	ssize_t n;
+	int r;
+
+	if (fd < 0 && (errno == ENOENT || errno == ENOTDIR))
+		return 0;
+	if (fd < 0 || fstat(fd, &sb) < 0)
+		return mlr_fail_errno(err, "credentials '%s'", path);
+	text = xcalloc(1, AUTHFILE_MAX + 2);
+	n = file_read_full(fd, text, AUTHFILE_MAX + 1);
+	if (n < 0)
+		r = mlr_fail(err, (int)-n, "%s", strerror((int)-n));
+	else
+		r = authfile_parse(text, (size_t)n, ret, err);
+	explicit_bzero(text, n > 0 ? (size_t)n : 0);
+	free(text);
+	if (r < 0)
+		mlr_wrap(err, "credentials '%s'", path);
+	*is_open = S_ISREG(sb.st_mode) && (sb.st_mode & (S_IRGRP | S_IROTH));
+	return r < 0 ? r : 1;
+}
+
+/* A helper that is there for every registry may be a relic of another machine, where the file was
+ * made; one for this registry is meant. */
+static int ask_helper(const struct authfile *f, const char *path, const char *registry,
+	struct credential *ret, struct mlr_error *err)
+{
+	int is_default, r;
+	const char *helper = authfile_helper(f, registry, &is_default);
+
+	if (!helper)
+		return 0;
+	r = helper_get(helper, authfile_docker_key(registry), ret, err);
+	if (r == 0 && strcmp(authfile_docker_key(registry), registry) != 0)
+		r = helper_get(helper, registry, ret, err);
+	if (r == -ENOENT && is_default) {
+		mlr_warning("'%s' names the credential helper 'docker-credential-%s', which is not "
+			    "here; ignoring it",
+			path, helper);
+		return 0;
+	}
+	if (r == 1)
+		ret->origin = xasprintf("docker-credential-%s", helper);
+	if (r < 0)
+		mlr_wrap(err, "credentials '%s'", path);
+	return r;
+}
+
+static int find_in(const char *path, const char *registry, const char *repository,
+	struct credential *ret, struct mlr_error *err)
+{
+	auto_call(authfile_cleanup) struct authfile *f = NULL;
+	auto_call(credential_done) struct credential c = CREDENTIAL_INIT;
+	int is_open = 0, r = read_file(path, &f, &is_open, err);
+
+	if (r <= 0)
+		return r;
+	r = ask_helper(f, path, registry, ret, err);
+	if (r != 0)
+		return r;
+	r = authfile_find(f, registry, repository, &c, err);
+	if (r < 0)
+		mlr_wrap(err, "credentials '%s'", path);
+	if (r <= 0)
+		return r;
+	if (is_open) {
+		mlr_fail(err, EACCES, "credentials '%s': others than their owner may read them",
+			path);
+		return mlr_hint(err, "chmod 600 '%s'", path);
+	}
+	c.origin = xstrdup(path);
+	*ret = c;
+	c = (struct credential)CREDENTIAL_INIT;
+	return 1;
+}
+
+int credential_find(const char *authfile, const char *registry, const char *repository,
+	struct credential *ret, struct mlr_error *err)
+{
+	const char *named = named_file(authfile);
+	auto_strv struct strv files = STRV_INIT;
+	char *docker;
+	int r = 0;
+
+	if (named) {
+		if (authfile && access(authfile, F_OK) < 0)
+			return mlr_fail_errno(err, "credentials '%s'", authfile);
+		r = find_in(named, registry, repository, ret, err);
+	} else {
+		own_files(&files);
+		docker = docker_file();
+		if (docker)
+			strv_take(&files, docker);
+		for (size_t i = 0; i < files.n && r == 0; i++)
+			r = find_in(files.v[i], registry, repository, ret, err);
+	}
+	if (r == 1)
+		mlr_debug("credentials for '%s' are those of '%s' in '%s'", registry, ret->user,
+			ret->origin);
+	return r;
+}
+
+/* The file to change: what it is a link to, since a link is the user's way to keep it elsewhere. */
+static char *resolve(const char *path)
+{
+	char *real = realpath(path, NULL);
+
+	return real ? real : xstrdup(path);
+}
+
+static int write_file(const char *path, const struct authfile *f, struct mlr_error *err)
+{
+	auto_free char *real = resolve(path), *dir = xstrdup(real);
+	char *slash = strrchr(dir, '/'), *text;
+	int r = 0;
+
+	if (slash && slash != dir) {
+		*slash = '\0';
+		r = file_mkdir_p(AT_FDCWD, dir, 0700, err);
+	}
+	if (r < 0)
+		return r;
+	text = authfile_text(f);
+	r = file_replace(AT_FDCWD, real, text, strlen(text), 0600, err);
+	credential_free_secret(text);
+	return r;
+}
+
+/* The registry of a key: "quay.io" of "quay.io/org". To free(). */
+static char *registry_of(const char *key)
+{
+	return xstrndup(key, strcspn(key, "/"));
+}
+
+int credential_store(const char *authfile, const char *key, const struct credential *c,
+	char **where, struct mlr_error *err)
+{
+	const char *path = named_file(authfile), *helper;
+	auto_call(authfile_cleanup) struct authfile *f = NULL;
+	auto_strv struct strv own = STRV_INIT;
+	auto_free char *registry = registry_of(key);
+	int is_open, is_default, r;
+
+	own_files(&own);
+	if (!path && own.n == 0)
+		return mlr_fail(err, ENOENT, "no home directory to keep credentials in");
+	if (!path)
+		path = own.v[0];
+	r = read_file(path, &f, &is_open, err);
+	if (r == 0)
+		r = authfile_parse("", 0, &f, err);
+	if (r < 0)
+		return r;
+	helper = authfile_helper(f, registry, &is_default);
+	if (helper) {
+		*where = xasprintf("docker-credential-%s", helper);
+		return helper_store(helper, authfile_docker_key(registry), c, err);
+	}
+	authfile_set(f, key, c);
+	r = write_file(path, f, err);
+	if (r < 0) {
+		mlr_wrap(err, "store credentials in '%s'", path);
+		return r;
+	}
+	*where = xstrdup(path);
+	return 0;
+}
+
+/* Returns 1 when something went, 0 when there was nothing. */
+static int erase_in(const char *path, const char *key, char **where, struct mlr_error *err)
+{
+	auto_call(authfile_cleanup) struct authfile *f = NULL;
+	auto_free char *registry = registry_of(key);
+	int is_open, is_default, r = read_file(path, &f, &is_open, err);
+	const char *helper;
+
+	if (r <= 0)
+		return r;
+	helper = authfile_helper(f, registry, &is_default);
+	if (helper) {
+		r = helper_erase(helper, authfile_docker_key(registry), err);
+		if (r == 0)
+			*where = xasprintf("docker-credential-%s", helper);
+		return r < 0 ? r : 1;
+	}
+	if (authfile_unset(f, key) == 0)
+		return 0;
+	r = write_file(path, f, err);
+	if (r < 0) {
+		mlr_wrap(err, "remove credentials from '%s'", path);
+		return r;
+	}
+	*where = xstrdup(path);
+	return 1;
+}
+
+/* Nothing of ours: does Docker know the registry? Its file is Docker's to change. */
+static int tell_none(const char *key, struct mlr_error *err)
+{
+	auto_call(credential_done) struct credential c = CREDENTIAL_INIT;
+	auto_free char *registry = registry_of(key);
+
+	mlr_fail(err, ENOENT, "not logged in to '%s'", key);
+	if (credential_find(NULL, registry, "", &c, NULL) == 1)
+		mlr_hint(err, "there are credentials in '%s': docker logout removes those",
+			c.origin);
+	return -ENOENT;
+}
+
+int credential_erase(const char *authfile, const char *key, char **where, struct mlr_error *err)
+{
+	const char *named = named_file(authfile);
+	auto_strv struct strv files = STRV_INIT;
+	int r = 0, gone = 0;
+
+	if (named)
+		strv_add(&files, named);
+	else
+		own_files(&files);
+	for (size_t i = 0; i < files.n; i++) {
+		auto_free char *one = NULL;
+
+		r = erase_in(files.v[i], key, &one, err);
+		if (r < 0)
+			return r;
+		if (r == 1 && !gone)
+			*where = take_ptr(&one);
+		gone |= r;
+	}
+	return gone ? 0 : tell_none(key, err);
+}

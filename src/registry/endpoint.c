@@ -1,0 +1,234 @@
+#include "registry/endpoint.h"
+
+#include "base/cleanup.h"
+#include "base/config.h"
+#include "base/log.h"
+#include "base/memory.h"
+#include "oci/manifest.h"
+#include "oci/ref.h"
+#include "registry/answer.h"
+#include "registry/certs.h"
+#include "registry/request.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define TIMEOUT_S         30 /* without a byte: the connection counts as broken */
+#define CONNECT_MS        20000
+#define MIRROR_CONNECT_MS 5000
+#define TOTAL_TIMES       4 /* a document may take so many times the timeout */
+
+static int get(const int *flag)
+{
+	return __atomic_load_n(flag, __ATOMIC_ACQUIRE);
+}
+
+static void set(int *flag, int value)
+{
+	__atomic_store_n(flag, value, __ATOMIC_RELEASE);
+}
+
+static const struct config_value *setting(
+	const struct registry_options *opt, const char *host, const char *key)
+{
+	auto_free char *section = xasprintf("registry %s", host);
+
+	return opt->config ? config_get(opt->config, section, key) : NULL;
+}
+
+static int is_insecure(const struct registry_options *opt, const char *host)
+{
+	const struct config_value *v = setting(opt, host, "insecure");
+
+	return !opt->tls_verify || (v && strcmp(v->value, "true") == 0);
+}
+
+static int timeout_ms(const struct registry_options *opt, const char *host)
+{
+	const struct config_value *v = setting(opt, host, "timeout");
+
+	return 1000 * (v ? atoi(v->value) : TIMEOUT_S);
+}
+
+/* A registry on this machine mostly speaks plain HTTP; any other must be allowed to. */
+static void set_bases(struct endpoint *e, const char *name, int insecure)
+{
+	const char *host = strcmp(name, "docker.io") == 0 ? "registry-1.docker.io" : name;
+	const struct oci_ref ref = { .registry = (char *)name };
+	int loopback = oci_ref_is_loopback(&ref);
+
+	e->bases[0] = xasprintf("%s://%s", loopback ? "http" : "https", host);
+	if (loopback || insecure)
+		e->bases[1] = xasprintf("%s://%s", loopback ? "https" : "http", host);
+}
+
+static void certs_cleanup(struct certs *c)
+{
+	certs_done(c);
+}
+
+struct endpoint *endpoint_new(
+	const char *host, const char *repository, int is_mirror, const struct registry_options *opt)
+{
+	struct endpoint *e = xcalloc(1, sizeof(*e));
+	auto_call(certs_cleanup) struct certs certs = CERTS_INIT;
+	int insecure = is_insecure(opt, host), stall_ms = timeout_ms(opt, host);
+
+	if (certs_load(host, opt->config, &certs, &e->broken) < 0)
+		mlr_wrap(&e->broken, "'%s'", host);
+	struct http_options http = { .tls_verify = !insecure,
+		.ca = certs.ca,
+		.client_cert = certs.client_cert,
+		.client_key = certs.client_key,
+		.certs_hint = certs.user_dir,
+		.connect_ms = is_mirror ? MIRROR_CONNECT_MS : CONNECT_MS,
+		.stall_ms = stall_ms,
+		.cancelled = opt->cancelled,
+		.cancelled_ctx = opt->cancelled_ctx };
+
+	e->name = xstrdup(host);
+	e->repository = xstrdup(repository);
+	e->is_mirror = is_mirror;
+	e->total_ms = (int64_t)stall_ms * TOTAL_TIMES;
+	e->http = http_new(&http);
+	struct auth_options auth = { .http = e->http,
+		.registry = e->name,
+		.repository = e->repository,
+		.authfile = opt->authfile,
+		.config = opt->config,
+		.total_ms = e->total_ms };
+
+	e->auth = auth_new(&auth);
+	set_bases(e, host, insecure);
+	return e;
+}
+
+void endpoint_free(struct endpoint *e)
+{
+	if (!e)
+		return;
+	auth_free(e->auth);
+	http_free(e->http);
+	free(e->name);
+	free(e->repository);
+	free(e->bases[0]);
+	free(e->bases[1]);
+	free(e);
+}
+
+static char *make_url(const struct endpoint *e, const struct request *q, const char *base)
+{
+	if (q->is_root)
+		return xasprintf("%s/v2/", base);
+	return xasprintf("%s/v2/%s/%s", base, e->repository, q->path);
+}
+
+int endpoint_fail(
+	struct endpoint *e, const struct request *q, struct http_exchange *x, struct mlr_error *err)
+{
+	auto_free char *user = auth_user(e->auth);
+	const struct answer_to to = { e->name, e->repository, q->what, user };
+
+	return answer_fail(x, &to, err);
+}
+
+static int refuse(struct endpoint *e, const struct request *q, struct mlr_error *err)
+{
+	auto_free char *user = auth_user(e->auth);
+	const struct answer_to to = { e->name, e->repository, q->what, user };
+
+	return answer_refused(&to, err);
+}
+
+static int send(struct endpoint *e, const struct request *q, const char *url, const char *base,
+	const char *header, struct http_exchange *x, struct mlr_error *err)
+{
+	int ret;
+
+	http_exchange_done(x);
+	*x = (struct http_exchange){ .url = url,
+		.base = base,
+		.head = q->head,
+		.accept = q->want_manifest ? OCI_ACCEPT_MANIFESTS : NULL,
+		.authorization = header,
+		.total_ms = q->received ? 0 : e->total_ms,
+		.sink = q->sink,
+		.sink_ctx = q->ctx };
+	if (q->begin)
+		q->begin(q->ctx, x);
+	ret = http_perform(e->http, x, err);
+	x->url = x->base = x->authorization = NULL;
+	return ret;
+}
+
+/* Send it once with what is at hand, and once more with what a refusal asks for. */
+static int try_with_auth(struct endpoint *e, const struct request *q, const char *base,
+	struct http_exchange *x, struct mlr_error *err)
+{
+	auto_free char *url = make_url(e, q, base);
+
+	for (int renewed = 0;; renewed = 1) {
+		char *header = auth_header(e->auth, base);
+		int ret = send(e, q, url, base, header, x, err);
+
+		if (ret < 0 || x->status != 401 || x->redirected || renewed) {
+			credential_free_secret(header);
+			return ret;
+		}
+		ret = auth_renew(e->auth, header, x->authenticate, base, &x->transient, err);
+		credential_free_secret(header);
+		if (ret == -EACCES)
+			return refuse(e, q, err);
+		if (ret < 0)
+			return ret;
+	}
+}
+
+/*
+ * Has the peer shown that it speaks the other scheme? A TLS server tells a plain request off with
+ * 400; a plain one breaks the handshake; another port than the default may not even be open.
+ */
+static int wrong_scheme(
+	const struct endpoint *e, const char *base, const struct http_exchange *x, int ret)
+{
+	if (get(&e->settled) || !e->bases[1] || base == e->bases[1])
+		return 0;
+	if (ret == 0)
+		return x->status == 400 && strncmp(base, "http:", 5) == 0;
+	return x->other_protocol || x->unreached;
+}
+
+/* Try the schemes in their order until one gets an answer. The first one's failure is the one told,
+ * unless the second shows that it was understood. */
+int endpoint_try(
+	struct endpoint *e, const struct request *q, struct http_exchange *x, struct mlr_error *err)
+{
+	struct mlr_error first = MLR_ERROR_INIT;
+	const char *base = e->bases[get(&e->at)];
+	int ret;
+
+	if (e->broken.code) {
+		*err = e->broken;
+		return -err->code;
+	}
+	ret = try_with_auth(e, q, base, x, err);
+	if (wrong_scheme(e, base, x, ret)) {
+		if (ret == 0)
+			endpoint_fail(e, q, x, err);
+		first = *err;
+		mlr_debug("'%s' does not speak %.*s, trying the other", e->name,
+			(int)strcspn(base, ":"), base);
+		base = e->bases[1];
+		ret = try_with_auth(e, q, base, x, err);
+		if (ret < 0 && (x->unreached || x->other_protocol)) {
+			*err = first;
+			return -first.code;
+		}
+	}
+	if (ret == 0 && !get(&e->settled)) {
+		set(&e->at, base == e->bases[1]);
+		set(&e->settled, 1);
+	}
+	return ret;
+}

@@ -1,0 +1,242 @@
+#include "registry/helper.h"
+
+#include "base/cleanup.h"
+#include "base/file.h"
+#include "base/log.h"
+#include "base/memory.h"
+#include "oci/json.h"
+#include "registry/buffer.h"
+#include "registry/http.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <spawn.h>
+#include <string.h>
+#include <sys/wait.h>
+
+#define ANSWER_MAX (64u << 10) /* bytes */
+#define TIME_MS    60000
+#define TOKEN_USER "<token>" /* the protocol's user name for an identity token */
+
+extern char **environ;
+
+/* A helper's name becomes a part of a program's: no way out of the PATH. */
+static int check_name(const char *name, struct mlr_error *err)
+{
+	size_t n =
+		strspn(name, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789._-");
+
+	if (n > 0 && name[n] == '\0')
+		return 0;
+	return mlr_fail(err, EPROTO, "'%s' is not a credential helper's name", name);
+}
+
+/* The program's full name, or NULL: posix_spawnp() would tell a directory of the PATH that we may not
+ * enter from a program that is not there by no more than chance. To free(). */
+static char *find_program(const char *program)
+{
+	auto_free char *path = xstrdup(getenv("PATH") ? getenv("PATH") : "/usr/bin:/bin");
+	char *at = NULL;
+
+	for (char *dir = strtok_r(path, ":", &at); dir; dir = strtok_r(NULL, ":", &at)) {
+		auto_free char *full = xasprintf("%s/%s", dir, program);
+
+		if (*dir == '/' && access(full, X_OK) == 0)
+			return take_ptr(&full);
+	}
+	return NULL;
+}
+
+/* Run it between two pipes; stderr stays the user's, since helpers ask for passwords there. */
+static int start(const char *program, const char *action, int in, int out, pid_t *pid)
+{
+	char *argv[] = { (char *)program, (char *)action, NULL };
+	posix_spawn_file_actions_t files;
+	posix_spawnattr_t attr;
+	sigset_t defaults;
+	int r;
+
+	sigemptyset(&defaults);
+	sigaddset(&defaults, SIGPIPE);
+	sigaddset(&defaults, SIGXFSZ);
+	posix_spawn_file_actions_init(&files);
+	posix_spawn_file_actions_adddup2(&files, in, 0);
+	posix_spawn_file_actions_adddup2(&files, out, 1);
+	posix_spawn_file_actions_addclosefrom_np(&files, 3);
+	posix_spawnattr_init(&attr);
+	posix_spawnattr_setflags(&attr, POSIX_SPAWN_SETSIGDEF);
+	posix_spawnattr_setsigdefault(&attr, &defaults);
+	r = posix_spawn(pid, program, &files, &attr, argv, environ);
+	posix_spawnattr_destroy(&attr);
+	posix_spawn_file_actions_destroy(&files);
+	return -r;
+}
+
+/* All that it says until it closes its output or its time is up. */
+static int read_answer(int fd, struct buffer *b, struct mlr_error *err)
+{
+	int64_t end = http_now_ms() + TIME_MS;
+	char buf[4096];
+
+	for (;;) {
+		struct pollfd p = { fd, POLLIN, 0 };
+		int64_t left = end - http_now_ms();
+		ssize_t n;
+		int r = left > 0 ? poll(&p, 1, (int)left) : 0;
+
+		if (r == 0)
+			return mlr_fail(err, ETIMEDOUT, "no answer within %d s", TIME_MS / 1000);
+		if (r < 0 && errno == EINTR)
+			return mlr_fail(err, ECANCELED, "interrupted");
+		n = read(fd, buf, sizeof(buf));
+		if (n == 0)
+			return 0;
+		if (n < 0)
+			return mlr_fail_errno(err, "read its answer");
+		r = buffer_put(b, buf, (size_t)n, err);
+		explicit_bzero(buf, sizeof(buf));
+		if (r < 0)
+			return r;
+	}
+}
+
+/* What it writes when it fails is a sentence for people. */
+static int judge(int status, struct buffer *b, struct mlr_error *err)
+{
+	if (WIFEXITED(status) && WEXITSTATUS(status) == 0)
+		return 0;
+	if (WIFSIGNALED(status))
+		return mlr_fail(err, EIO, "killed by signal %d", WTERMSIG(status));
+	for (size_t n = b->len; n > 0 && strchr(" \r\n", b->data[n - 1]); n--)
+		b->data[n - 1] = '\0';
+	return mlr_fail(err, EIO, "exit status %d%s%.300s", WEXITSTATUS(status),
+		b->len > 0 ? ": " : "", b->len > 0 ? b->data : "");
+}
+
+static int talk(const char *program, const char *action, const char *input, struct buffer *b,
+	struct mlr_error *err)
+{
+	int to[2], from[2], status = 0, r;
+	pid_t pid;
+
+	if (pipe2(to, O_CLOEXEC) < 0)
+		return mlr_fail_errno(err, "make a pipe");
+	if (pipe2(from, O_CLOEXEC) < 0) {
+		r = mlr_fail_errno(err, "make a pipe");
+		close(to[0]);
+		close(to[1]);
+		return r;
+	}
+	mlr_debug("%s %s", program, action);
+	r = start(program, action, to[0], from[1], &pid);
+	close(to[0]);
+	close(from[1]);
+	if (r < 0) {
+		mlr_fail(err, -r, "cannot start it: %s", strerror(-r));
+	} else {
+		/* Small enough for the pipe; one that reads nothing is judged by its status. */
+		file_write_all(to[1], input, strlen(input));
+		close(take_fd(&to[1]));
+		r = read_answer(from[0], b, err);
+		if (r < 0)
+			kill(pid, SIGKILL);
+		while (waitpid(pid, &status, 0) < 0 && errno == EINTR)
+			;
+		if (r == 0)
+			r = judge(status, b, err);
+	}
+	if (to[1] >= 0)
+		close(to[1]);
+	close(from[0]);
+	return r;
+}
+
+static int run(const char *name, const char *action, const char *input, struct buffer *b,
+	struct mlr_error *err)
+{
+	auto_free char *program = NULL, *full = NULL;
+	int r = check_name(name, err);
+
+	if (r < 0)
+		return r;
+	program = xasprintf("docker-credential-%s", name);
+	full = find_program(program);
+	if (full)
+		r = talk(full, action, input, b, err);
+	else
+		r = mlr_fail(err, ENOENT, "no such program on the PATH");
+	if (r < 0)
+		mlr_wrap(err, "credential helper '%s %s'", program, action);
+	if (r == -ENOENT)
+		mlr_hint(err, "install it, or take its name out of credHelpers or credsStore");
+	return r;
+}
+
+static void drop_answer(struct buffer *b)
+{
+	if (b->data)
+		explicit_bzero(b->data, b->len);
+	buffer_done(b);
+}
+
+static int read_credential(
+	const char *name, const struct buffer *b, struct credential *ret, struct mlr_error *err)
+{
+	const char *user = NULL, *secret = NULL;
+	json_auto_t *root = NULL;
+	int r = oci_json_load(b->data ? b->data : "", b->len, ANSWER_MAX, &root, err);
+
+	if (r == 0)
+		r = oci_json_text(root, "Username", &user, err);
+	if (r == 0)
+		r = oci_json_text(root, "Secret", &secret, err);
+	if (r == 0 && (!user || !secret))
+		r = mlr_fail(err, EPROTO, "no \"Username\" and \"Secret\"");
+	if (r < 0) {
+		mlr_wrap(err, "credential helper 'docker-credential-%s get': its answer", name);
+		return r;
+	}
+	if (!*user && !*secret)
+		return 0;
+	if (strcmp(user, TOKEN_USER) == 0)
+		ret->identity_token = xstrdup(secret);
+	else
+		ret->password = xstrdup(secret);
+	ret->user = xstrdup(user);
+	return 1;
+}
+
+int helper_get(const char *name, const char *server, struct credential *ret, struct mlr_error *err)
+{
+	auto_call(drop_answer) struct buffer b = BUFFER_INIT(ANSWER_MAX);
+	int r = run(name, "get", server, &b, err);
+
+	if (r == -EIO && b.data && strcasestr(b.data, "credentials not found"))
+		return 0;
+	return r < 0 ? r : read_credential(name, &b, ret, err);
+}
+
+int helper_store(
+	const char *name, const char *server, const struct credential *c, struct mlr_error *err)
+{
+	auto_call(drop_answer) struct buffer b = BUFFER_INIT(ANSWER_MAX);
+	json_auto_t *root = json_pack(
+		"{s:s, s:s, s:s}", "ServerURL", server, "Username", c->user, "Secret", c->password);
+	char *text = root ? json_dumps(root, JSON_COMPACT) : NULL;
+	int r;
+
+	if (!text)
+		return mlr_fail(err, EINVAL, "the user name or the password is not UTF-8");
+	r = run(name, "store", text, &b, err);
+	credential_free_secret(text);
+	return r;
+}
+
+int helper_erase(const char *name, const char *server, struct mlr_error *err)
+{
+	auto_call(drop_answer) struct buffer b = BUFFER_INIT(ANSWER_MAX);
+
+	return run(name, "erase", server, &b, err);
+}

@@ -1,0 +1,108 @@
+#include "registry/registry.h"
+
+#include "base/cleanup.h"
+#include "base/memory.h"
+#include "oci/json.h"
+#include "registry/buffer.h"
+#include "registry/link.h"
+#include "registry/request.h"
+
+#include <errno.h>
+#include <string.h>
+
+#define PAGE      1000       /* tags asked for at once; registries give fewer as they like */
+#define PAGE_MAX  (8u << 20) /* bytes of one answer */
+#define PAGES_MAX 10000
+
+/* One page of the list (distribution-spec, "Content Discovery"); *query is the next one's. */
+struct page {
+	struct buffer b;
+	char *next;
+};
+
+static void begin_page(void *ctx, struct http_exchange *x)
+{
+	struct page *p = ctx;
+
+	(void)x;
+	buffer_done(&p->b);
+}
+
+static int put_page(void *ctx, const void *buf, size_t len, struct mlr_error *err)
+{
+	struct page *p = ctx;
+
+	return buffer_put(&p->b, buf, len, err);
+}
+
+static int end_page(void *ctx, struct http_exchange *x, struct mlr_error *err)
+{
+	struct page *p = ctx;
+
+	(void)err;
+	free(p->next);
+	p->next = x->link ? link_next_query(x->link) : NULL;
+	return 0;
+}
+
+static void page_done(struct page *p)
+{
+	buffer_done(&p->b);
+	free(p->next);
+}
+
+static int read_page(
+	struct registry *r, const char *query, char **next, struct strv *ret, struct mlr_error *err)
+{
+	auto_call(page_done) struct page p = { .b = BUFFER_INIT(PAGE_MAX) };
+	auto_call(http_exchange_done) struct http_exchange x = { 0 };
+	auto_free char *path = xasprintf("tags/list?%s", query);
+	struct request q = { .path = path,
+		.what = "list of tags",
+		.no_mirrors = 1,
+		.begin = begin_page,
+		.end = end_page,
+		.sink = put_page,
+		.ctx = &p };
+	json_auto_t *root = NULL;
+	int res = request_run(r, &q, &x, err);
+
+	if (res < 0)
+		return res;
+	res = oci_json_load(p.b.data ? p.b.data : "", p.b.len, PAGE_MAX, &root, err);
+	if (res == 0)
+		res = oci_json_texts(root, "tags", ret, err);
+	if (res < 0) {
+		mlr_wrap(err, "'%s': the list of tags", r->name);
+		return res;
+	}
+	*next = take_ptr(&p.next);
+	return 0;
+}
+
+int registry_tags(struct registry *r, struct strv *ret, struct mlr_error *err)
+{
+	auto_free char *query = xasprintf("n=%d", PAGE);
+	auto_strv struct strv tags = STRV_INIT;
+
+	for (int i = 0; query; i++) {
+		char *next = NULL;
+		int res;
+
+		if (i == PAGES_MAX)
+			return mlr_fail(err, EPROTO, "'%s': the list of tags has no end", r->name);
+		res = read_page(r, query, &next, &tags, err);
+		if (res < 0)
+			return res;
+		if (next && strcmp(next, query) == 0) {
+			free(next);
+			return mlr_fail(
+				err, EPROTO, "'%s': the list of tags runs in a circle", r->name);
+		}
+		free(query);
+		query = next;
+	}
+	for (size_t i = 0; i < tags.n; i++)
+		strv_add(ret, tags.v[i]);
+	return 0;
+}

@@ -1,0 +1,112 @@
+#include "runtime/probe.h"
+
+#include "base/cleanup.h"
+#include "base/file.h"
+#include "base/log.h"
+#include "runtime/userns.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mount.h>
+#include <sys/stat.h>
+#include <sys/sysmacros.h>
+#include <sys/wait.h>
+#include <sys/xattr.h>
+#include <unistd.h>
+
+enum { OVERLAY_RIGHT, OVERLAY_WRONG, OVERLAY_UNKNOWN };
+
+static int make_file(int dir, const char *path)
+{
+	int fd = openat(dir, path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644);
+
+	if (fd < 0)
+		return -errno;
+	close(fd);
+	return 0;
+}
+
+/* Two layers: the upper one hides "gone" and all that the lower one has in "opaque". */
+static int make_trees(int dir, struct runtime_probe *p, struct mlr_error *err)
+{
+	static const char *const dirs[] = { "lower", "lower/opaque", "upper", "upper/opaque", "mnt" };
+	static const char *const files[] = { "lower/kept", "lower/gone", "lower/opaque/hidden" };
+	auto_close int opaque = -1;
+
+	for (size_t i = 0; i < ARRAY_LEN(dirs); i++)
+		if (mkdirat(dir, dirs[i], 0755) < 0)
+			return mlr_fail_errno(err, "create a directory");
+	for (size_t i = 0; i < ARRAY_LEN(files); i++) {
+		int r = make_file(dir, files[i]);
+
+		if (r < 0)
+			return mlr_fail(err, -r, "create a file: %s", strerror(-r));
+	}
+	opaque = openat(dir, "upper/opaque", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	p->whiteouts = mknodat(dir, "upper/gone", S_IFCHR, makedev(0, 0)) == 0;
+	p->xattrs = opaque >= 0 && fsetxattr(opaque, "user.overlay.opaque", "y", 1, 0) == 0;
+	p->hard_links = linkat(dir, "lower/kept", dir, "upper/linked", 0) == 0;
+	return 0;
+}
+
+/* In namespaces of its own. */
+static int try_overlay(int dir)
+{
+	struct plan_identity id = { .uid = geteuid(), .host_uid = geteuid(), .gid = getegid(),
+		.host_gid = getegid() };
+
+	if (userns_enter(&id, NULL) < 0 || fchdir(dir) < 0 ||
+		mount("tmpfs", "mnt", "tmpfs", MS_NOSUID | MS_NODEV, "mode=0755") < 0)
+		return OVERLAY_UNKNOWN;
+	if (mkdir("mnt/up", 0755) < 0 || mkdir("mnt/work", 0755) < 0 || mkdir("mnt/root", 0755) < 0)
+		return OVERLAY_UNKNOWN;
+	if (mount("probe", "mnt/root", "overlay", MS_NOSUID | MS_NODEV,
+		    "lowerdir=upper:lower,upperdir=mnt/up,workdir=mnt/work,userxattr") < 0)
+		return OVERLAY_WRONG;
+	return access("mnt/root/kept", F_OK) == 0 && access("mnt/root/gone", F_OK) < 0 &&
+			access("mnt/root/opaque", F_OK) == 0 &&
+			access("mnt/root/opaque/hidden", F_OK) < 0
+		? OVERLAY_RIGHT
+		: OVERLAY_WRONG;
+}
+
+static int ask_child(int dir)
+{
+	int status;
+	pid_t pid = fork();
+
+	if (pid == 0)
+		_exit(try_overlay(dir));
+	while (pid > 0 && waitpid(pid, &status, 0) < 0)
+		if (errno != EINTR)
+			pid = -1;
+	if (pid < 0 || !WIFEXITED(status) || WEXITSTATUS(status) == OVERLAY_UNKNOWN)
+		return -1;
+	return WEXITSTATUS(status) == OVERLAY_RIGHT;
+}
+
+int runtime_probe(int dir_fd, struct runtime_probe *ret, struct mlr_error *err)
+{
+	struct runtime_probe p = { 0 };
+	auto_close int dir = -1;
+	char name[32];
+	int r;
+
+	snprintf(name, sizeof(name), "probe.%ld", (long)getpid());
+	file_remove_tree(dir_fd, name, NULL); /* of a process that was killed */
+	if (mkdirat(dir_fd, name, 0700) < 0)
+		return mlr_fail_errno(err, "create directory '%s'", name);
+	dir = openat(dir_fd, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	r = dir < 0 ? mlr_fail_errno(err, "open directory '%s'", name) : make_trees(dir, &p, err);
+	if (r == 0)
+		p.overlay = ask_child(dir);
+	file_remove_tree(dir_fd, name, NULL);
+	if (r < 0)
+		return r;
+	mlr_debug("probe: whiteouts %d, xattrs %d, hard links %d, overlay %d", p.whiteouts, p.xattrs,
+		p.hard_links, p.overlay);
+	*ret = p;
+	return 0;
+}

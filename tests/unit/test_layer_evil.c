@@ -1,0 +1,574 @@
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include "base/cleanup.h"
+#include "base/file.h"
+#include "base/memory.h"
+#include "layer/record.h"
+#include "layer/unpack.h"
+#include "tar.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+
+/*
+ * Archives that only an adversary or a broken tool writes. Each is unpacked into outer/tree; nothing
+ * else in outer may change, what was unpacked must come back from its record, and the tree must be
+ * removable. Common cases, one by one: test_layer.c.
+ */
+struct evil {
+	const char *name;
+	void (*make)(struct tar *t);
+	int code;          /* -code is returned; 0: it is unpacked */
+	const char *words; /* of the failure, or a path that the tree then has */
+};
+
+/* Put bytes into the header made last, and the checksum right. data: what follows the header. */
+static void patch(struct tar *t, size_t data, size_t at, const void *bytes, size_t n)
+{
+	unsigned char *h = t->p + t->n - 512 - (data + 511) / 512 * 512;
+	unsigned sum = 0;
+	char text[8];
+
+	memcpy(h + at, bytes, n);
+	memset(h + 148, ' ', 8);
+	for (int i = 0; i < 512; i++)
+		sum += h[i];
+	snprintf(text, sizeof(text), "%06o", sum);
+	memcpy(h + 148, text, 7);
+}
+
+#define SIZE  124, 12
+#define MTIME 136, 12
+#define MODE  100, 8
+
+static void patched_file(struct tar *t, size_t at, size_t n, const void *bytes)
+{
+	tar_file(t, "f", "text");
+	patch(t, 4, at, bytes, n);
+}
+
+/* --- numbers ---------------------------------------------------------------- */
+
+static void size_negative(struct tar *t)
+{
+	patched_file(t, SIZE, "\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xfb");
+}
+
+static void size_of_exabytes(struct tar *t)
+{
+	patched_file(t, SIZE, "\x80\0\0\0\x7f\xff\xff\xff\xff\xff\xff\xff");
+}
+
+static void size_beyond_64_bits(struct tar *t)
+{
+	patched_file(t, SIZE, "\x80\x7f\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff");
+}
+
+static void size_of_letters(struct tar *t)
+{
+	patched_file(t, SIZE, "zzzzzzzzzzz");
+}
+
+static void size_of_a_directory(struct tar *t)
+{
+	tar_member(t, '5', "d", 0755, 1, "", "", 0, 512);
+	tar_file(t, "taken for data, or not", "");
+}
+
+static void pax_size_not_a_number(struct tar *t)
+{
+	tar_pax(t, "size", "12x", 3);
+	tar_file(t, "f", "text");
+}
+
+static void pax_size_of_exabytes(struct tar *t)
+{
+	tar_pax(t, "size", "9223372036854775807", 19);
+	tar_file(t, "f", "text");
+}
+
+static void pax_size_too_long(struct tar *t)
+{
+	tar_pax(t, "size", "99999999999999999999999999", 26);
+	tar_file(t, "f", "text");
+}
+
+static void time_beyond_all_ages(struct tar *t)
+{
+	patched_file(t, MTIME, "\x80\0\0\0\x7f\xff\xff\xff\xff\xff\xff\xff");
+}
+
+static void time_before_all_ages(struct tar *t)
+{
+	patched_file(t, MTIME, "\xff\xff\xff\xff\x80\0\0\0\0\0\0\0");
+}
+
+static void time_of_nonsense(struct tar *t)
+{
+	tar_pax(t, "mtime", "-9999999999999999999.99999999999999", 35);
+	tar_file(t, "f", "text");
+}
+
+static void mode_with_every_bit(struct tar *t)
+{
+	patched_file(t, MODE, "7777777");
+}
+
+static void owner_beyond_32_bits(struct tar *t)
+{
+	tar_pax(t, "uid", "99999999999999", 14);
+	tar_file(t, "f", "text");
+}
+
+static void checksum_wrong(struct tar *t)
+{
+	tar_file(t, "e", "x");
+	tar_file(t, "f", "x");
+	t->p[t->n - 1024 + 148] = '7';
+}
+
+/* --- names ------------------------------------------------------------------ */
+
+static void name_with_control_characters(struct tar *t)
+{
+	tar_file(t, "d\n/\x1b[2J\x7f\t", "x");
+}
+
+static void name_that_is_no_utf8(struct tar *t)
+{
+	tar_pax(t, "path", "\xff\xfe/\xc0\xaf", 5);
+	tar_file(t, "f", "x");
+}
+
+static void name_with_a_nul(struct tar *t)
+{
+	tar_pax(t, "path", "a\0/../../b", 10);
+	tar_file(t, "f", "x");
+}
+
+static void name_of_nothing(struct tar *t)
+{
+	tar_file(t, "", "x");
+}
+
+static void name_of_dots_and_slashes(struct tar *t)
+{
+	tar_file(t, "//.//./a/.//b", "x");
+}
+
+static void name_of_a_component_too_long(struct tar *t)
+{
+	char name[300];
+
+	memset(name, 'n', sizeof(name));
+	tar_pax(t, "path", name, sizeof(name));
+	tar_file(t, "f", "x");
+}
+
+static void name_too_deep(struct tar *t)
+{
+	char name[2 * (LAYER_DEPTH_MAX + 1)];
+
+	for (size_t i = 0; i < sizeof(name); i++)
+		name[i] = i % 2 ? '/' : 'd';
+	tar_pax(t, "path", name, sizeof(name) - 1);
+	tar_file(t, "f", "x");
+}
+
+static void name_as_deep_as_can_be(struct tar *t)
+{
+	char name[2 * LAYER_DEPTH_MAX];
+
+	for (size_t i = 0; i < sizeof(name); i++)
+		name[i] = i % 2 ? '/' : 'd';
+	tar_pax(t, "path", name, sizeof(name) - 1);
+	tar_file(t, "f", "x");
+}
+
+static void name_of_a_megabyte(struct tar *t)
+{
+	auto_free char *name = xmalloc(2 << 20);
+
+	memset(name, 'n', 2 << 20);
+	tar_pax(t, "path", name, 2 << 20);
+	tar_file(t, "f", "x");
+}
+
+/* --- links ------------------------------------------------------------------ */
+
+static void link_upwards(struct tar *t)
+{
+	tar_link(t, '1', "f", "../outside");
+}
+
+static void link_through_a_symlink_upwards(struct tar *t)
+{
+	tar_link(t, '2', "s", "../..");
+	tar_link(t, '1', "f", "s/outside");
+}
+
+static void link_to_a_symlink_outside_written_through(struct tar *t)
+{
+	tar_link(t, '2', "s", "../outside");
+	tar_link(t, '1', "l", "s");
+	tar_file(t, "l", "mine");
+	tar_file(t, "s", "mine too");
+}
+
+static void link_to_a_directory(struct tar *t)
+{
+	tar_dir(t, "d", 0755, 1);
+	tar_link(t, '1', "f", "d");
+}
+
+static void link_to_a_whiteout(struct tar *t)
+{
+	tar_file(t, "d/.wh.gone", "");
+	tar_link(t, '1', "f", "d/gone");
+}
+
+static void symlink_exchanged_for_a_directory_between_members(struct tar *t)
+{
+	tar_dir(t, "d", 0755, 1);
+	tar_file(t, "d/a", "1");
+	tar_link(t, '2', "d", "../target");
+	tar_file(t, "d/outside", "would be in target");
+	tar_link(t, '2', "d", "/proc/self/cwd");
+	tar_file(t, "d/b", "3");
+}
+
+static void symlink_as_long_as_a_path(struct tar *t)
+{
+	char to[PATH_MAX];
+
+	memset(to, 'x', sizeof(to));
+	tar_pax(t, "linkpath", to, sizeof(to));
+	tar_link(t, '2', "s", "x");
+}
+
+static void mode_of_a_symlinked_directory(struct tar *t)
+{
+	tar_link(t, '2', "s", "../target");
+	tar_dir(t, "s/", 0, 1);
+}
+
+/* --- marks ------------------------------------------------------------------ */
+
+static void whiteout_of_the_parent(struct tar *t)
+{
+	tar_file(t, "d/.wh...", "");
+}
+
+static void whiteout_through_a_symlink(struct tar *t)
+{
+	tar_link(t, '2', "s", "../target");
+	tar_file(t, "s/.wh.x", "");
+	tar_file(t, "s/.wh..wh..opq", "");
+}
+
+static void whiteout_as_a_directory(struct tar *t)
+{
+	tar_dir(t, "d/.wh.gone", 0755, 1);
+}
+
+static void whiteout_as_a_device_of_its_own(struct tar *t)
+{
+	tar_member(t, '3', "dev", 0666, 1, "", "", 0, 0); /* 0:0, as overlayfs would have it */
+	tar_file(t, "f", "x");
+}
+
+/* --- xattrs ----------------------------------------------------------------- */
+
+static void xattr_too_large(struct tar *t)
+{
+	auto_free char *value = xmalloc(100000);
+
+	memset(value, 'v', 100000);
+	tar_pax(t, "SCHILY.xattr.user.big", value, 100000);
+	tar_file(t, "f", "x");
+}
+
+static void xattr_without_a_name(struct tar *t)
+{
+	tar_pax(t, "SCHILY.xattr.", "v", 1);
+	tar_file(t, "f", "x");
+}
+
+static void xattr_of_capabilities(struct tar *t)
+{
+	tar_pax(t, "SCHILY.xattr.security.capability", "\1\0\0\2\0\4\0\0", 8);
+	tar_file(t, "f", "x");
+}
+
+/* --- structure -------------------------------------------------------------- */
+
+static void pax_header_that_lies_about_its_length(struct tar *t)
+{
+	tar_member(t, 'x', "pax", 0644, 1, "", "9999 path=../../x\n", 18, 18);
+	tar_file(t, "f", "x");
+}
+
+static void pax_header_without_a_member(struct tar *t)
+{
+	tar_pax(t, "path", "x", 1);
+}
+
+static void sparse_map_out_of_order(struct tar *t)
+{
+	tar_pax(t, "GNU.sparse.map", "100,4,0,4", 9);
+	tar_pax(t, "GNU.sparse.size", "200", 3);
+	tar_file(t, "f", "textmore");
+}
+
+static void sparse_map_beyond_the_size(struct tar *t)
+{
+	tar_pax(t, "GNU.sparse.map", "9223372036854775000,4", 21);
+	tar_file(t, "f", "text");
+}
+
+static void kind_of_member_unknown(struct tar *t)
+{
+	tar_member(t, 'Z', "f", 0644, 1, "", "x", 1, 1);
+}
+
+static const struct evil evils[] = {
+#define EVIL(f, code, words) { #f, f, code, words }
+	EVIL(size_negative, EPROTO, ""),
+	EVIL(size_of_exabytes, EPROTO, "overflow"),
+	EVIL(size_beyond_64_bits, EPROTO, "overflow"),
+	EVIL(size_of_letters, EPROTO, ""),
+	EVIL(size_of_a_directory, 0, "d"),
+	EVIL(pax_size_not_a_number, 0, "f"),
+	EVIL(pax_size_of_exabytes, EPROTO, "overflow"),
+	EVIL(pax_size_too_long, EPROTO, "overflow"),
+	EVIL(time_beyond_all_ages, 0, "f"),
+	EVIL(time_before_all_ages, 0, "f"),
+	EVIL(time_of_nonsense, 0, "f"),
+	EVIL(mode_with_every_bit, 0, "f"),
+	EVIL(owner_beyond_32_bits, 0, "f"),
+	EVIL(checksum_wrong, EPROTO, "broken tar"),
+	EVIL(name_with_control_characters, 0, "d\n/\x1b[2J\x7f\t"),
+	EVIL(name_that_is_no_utf8, 0, "\xff\xfe/\xc0\xaf"),
+	EVIL(name_with_a_nul, 0, "a"),
+	EVIL(name_of_nothing, EPROTO, "a member without a name"),
+	EVIL(name_of_dots_and_slashes, 0, "a/b"),
+	EVIL(name_of_a_component_too_long, ENAMETOOLONG, "File name too long"),
+	EVIL(name_too_deep, ENAMETOOLONG, "deeper than 256"),
+	EVIL(name_as_deep_as_can_be, 0, "d/d/d"),
+	EVIL(name_of_a_megabyte, EPROTO, ""),
+	EVIL(link_upwards, EPROTO, "a path with '..'"),
+	EVIL(link_through_a_symlink_upwards, EPROTO, "which this layer does not have"),
+	EVIL(link_to_a_symlink_outside_written_through, 0, "l"),
+	EVIL(link_to_a_directory, EPROTO, "which is no file"),
+	EVIL(link_to_a_whiteout, EPROTO, "which is no file"),
+	EVIL(symlink_exchanged_for_a_directory_between_members, 0, "target/outside"),
+	EVIL(symlink_as_long_as_a_path, ENAMETOOLONG, ""),
+	EVIL(mode_of_a_symlinked_directory, 0, "s"),
+	EVIL(whiteout_of_the_parent, EPROTO, "a whiteout of no name"),
+	EVIL(whiteout_through_a_symlink, 0, "target"),
+	EVIL(whiteout_as_a_directory, 0, "d/gone"),
+	EVIL(whiteout_as_a_device_of_its_own, 0, "f"),
+	EVIL(xattr_too_large, 0, "f"),
+	EVIL(xattr_without_a_name, 0, "f"),
+	EVIL(xattr_of_capabilities, 0, "f"),
+	EVIL(pax_header_that_lies_about_its_length, 0, "f"),
+	EVIL(pax_header_without_a_member, EPROTO, ""),
+	EVIL(sparse_map_out_of_order, 0, "f"),
+	EVIL(sparse_map_beyond_the_size, EPROTO, ""),
+	EVIL(kind_of_member_unknown, 0, "f"),
+};
+
+/* --- the place around the tree ---------------------------------------------- */
+
+struct place {
+	char path[PATH_MAX];
+	int fd, tree;
+	struct stat outside, target;
+};
+
+static void place_make(struct place *p)
+{
+	const char *tmp = getenv("TMPDIR");
+
+	snprintf(p->path, sizeof(p->path), "%s/mlr-test-evil.XXXXXX", tmp ? tmp : "/tmp");
+	assert_non_null(mkdtemp(p->path));
+	p->fd = open(p->path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	assert_int_equal(file_replace(p->fd, "outside", "safe", 4, 0600, NULL), 0);
+	assert_int_equal(mkdirat(p->fd, "target", 0700), 0);
+	assert_int_equal(mkdirat(p->fd, "tree", 0755), 0);
+	p->tree = openat(p->fd, "tree", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	assert_int_equal(fstatat(p->fd, "outside", &p->outside, 0), 0);
+	assert_int_equal(fstatat(p->fd, "target", &p->target, 0), 0);
+}
+
+static int is_same(const struct place *p, const char *name, const struct stat *was)
+{
+	struct stat now;
+
+	return fstatat(p->fd, name, &now, AT_SYMLINK_NOFOLLOW) == 0 && now.st_ino == was->st_ino &&
+		now.st_mode == was->st_mode && now.st_nlink == was->st_nlink &&
+		memcmp(&now.st_ctim, &was->st_ctim, sizeof(now.st_ctim)) == 0;
+}
+
+static size_t names_in(const struct place *p)
+{
+	int fd = openat(p->fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	DIR *d = fdopendir(fd);
+	size_t n = 0;
+
+	while (readdir(d))
+		n++;
+	closedir(d);
+	return n;
+}
+
+static void place_check(const struct place *p, const struct evil *e)
+{
+	if (!is_same(p, "outside", &p->outside) || !is_same(p, "target", &p->target) ||
+		names_in(p) != 5)
+		fail_msg("%s: something outside the tree was touched", e->name);
+}
+
+static void place_remove(struct place *p)
+{
+	close(p->tree);
+	close(p->fd);
+	assert_int_equal(file_remove_tree(AT_FDCWD, p->path, NULL), 0);
+}
+
+static void check_record(
+	const struct evil *e, int record, int tree, const struct layer_result *result)
+{
+	struct mlr_error err = MLR_ERROR_INIT;
+	char diff_id[8 + HASH_HEX_SIZE];
+	uint64_t bytes;
+
+	if (layer_rebuild(record, tree, NULL, NULL, diff_id, &bytes, &err) < 0)
+		fail_msg("%s: %s", e->name, err.text);
+	if (strcmp(diff_id, result->diff_id) != 0)
+		fail_msg("%s: is rebuilt to other bytes", e->name);
+}
+
+static void try(const struct evil *e)
+{
+	auto_call(layer_result_done) struct layer_result result = LAYER_RESULT_INIT;
+	auto_close int record = memfd_create("record", MFD_CLOEXEC);
+	struct mlr_error err = MLR_ERROR_INIT;
+	auto_tar struct tar t = { 0 };
+	struct place p;
+	struct stat sb;
+	int r;
+
+	e->make(&t);
+	tar_end(&t);
+	place_make(&p);
+	r = layer_unpack(tar_read, &t, LAYER_PLAIN, p.tree, record, &result, &err);
+	if (r != -e->code || (r < 0 && !strstr(err.text, e->words)))
+		fail_msg("%s: %d, '%s', not %d and '%s'", e->name, r, err.text, -e->code, e->words);
+	if (r == 0 && fstatat(p.tree, e->words, &sb, AT_SYMLINK_NOFOLLOW) < 0)
+		fail_msg("%s: '%s' is not in the tree", e->name, e->words);
+	if (r == 0 && S_ISREG(sb.st_mode) && (sb.st_mode & (S_ISUID | S_ISGID)))
+		fail_msg("%s: a set-id bit", e->name);
+	if (r == 0)
+		check_record(e, record, p.tree, &result);
+	place_check(&p, e);
+	place_remove(&p);
+}
+
+static void nothing_evil_gets_out_of_the_tree_or_goes_unsaid(void **state)
+{
+	(void)state;
+	for (size_t i = 0; i < ARRAY_LEN(evils); i++)
+		try(&evils[i]);
+}
+
+/* Cut anywhere, an archive is refused or, where only its end mark is lacking, taken. */
+static void an_archive_cut_at_any_place_is_refused_or_whole(void **state)
+{
+	auto_tar struct tar whole = { 0 };
+
+	(void)state;
+	tar_dir(&whole, "d", 0755, 1);
+	tar_pax(&whole, "path", "d/a-name-from-pax", 17);
+	tar_file(&whole, "f", "text");
+	tar_link(&whole, '1', "l", "d/a-name-from-pax");
+	for (size_t n = 1; n < whole.n; n += 61) {
+		auto_call(layer_result_done) struct layer_result result = LAYER_RESULT_INIT;
+		auto_close int record = memfd_create("record", MFD_CLOEXEC);
+		struct mlr_error err = MLR_ERROR_INIT;
+		struct evil e = { "cut", NULL, 0, "" };
+		struct tar cut = whole;
+		struct place p;
+		int r;
+
+		cut.n = n;
+		place_make(&p);
+		r = layer_unpack(tar_read, &cut, LAYER_PLAIN, p.tree, record, &result, &err);
+		if (r == 0)
+			check_record(&e, record, p.tree, &result);
+		else
+			assert_int_equal(r, -EPROTO);
+		assert_true(r == 0 ? n % 512 == 0 : 1);
+		place_remove(&p);
+	}
+}
+
+static ssize_t zeros(void *ctx, void *buf, size_t len, struct mlr_error *err)
+{
+	uint64_t *left = ctx;
+
+	(void)err;
+	if (len > *left)
+		len = (size_t)*left;
+	memset(buf, 0, len);
+	*left -= len;
+	return (ssize_t)len;
+}
+
+/* A zstd frame of a few kilobytes holds gigabytes of zeros. */
+static void a_bomb_of_zstd_is_refused_at_the_ratio(void **state)
+{
+	struct layer_limits l = LAYER_LIMITS_DEFAULT;
+	auto_call(layer_result_done) struct layer_result result = LAYER_RESULT_INIT;
+	struct mlr_error err = MLR_ERROR_INIT;
+	auto_tar struct tar t = { 0 };
+	uint64_t left = 64 << 20;
+	struct place p;
+
+	(void)state;
+	tar_member(&t, '0', "f", 0644, 1, "", "", 0, 64 << 20);
+	t.p = xreallocarray(t.p, t.n + left, 1);
+	zeros(&left, t.p + t.n, left, NULL);
+	t.n += 64 << 20;
+	tar_end(&t);
+	tar_zstd(&t, 1, 0);
+	assert_true(t.n < 100000);
+	l.ratio_from = 1 << 20;
+	place_make(&p);
+	assert_int_equal(layer_unpack_limited(tar_read, &t, LAYER_ZSTD, p.tree, -1, &l, &result,
+				 &err),
+		-EFBIG);
+	assert_non_null(strstr(err.text, "inflate to more than 256 times as many"));
+	place_remove(&p);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(nothing_evil_gets_out_of_the_tree_or_goes_unsaid),
+		cmocka_unit_test(an_archive_cut_at_any_place_is_refused_or_whole),
+		cmocka_unit_test(a_bomb_of_zstd_is_refused_at_the_ratio),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
