@@ -82,9 +82,9 @@ static json_t *to_json(const struct row *row)
 	char pulled[CLI_TIME_SIZE];
 
 	cli_time_utc(im->pulled, pulled);
-	return json_pack("{s:s, s:s, s:s?, s:s, s:I, s:s, s:s}", "name", im->name, "digest",
+	return json_pack("{s:s, s:s, s:s?, s:s, s:I, s:s, s:s?, s:s}", "name", im->name, "digest",
 		im->manifest, "index", im->index, "platform", im->platform, "size",
-		(json_int_t)im->size, "pulled", pulled, "store", row->store);
+		(json_int_t)im->size, "pulled", pulled, "source", im->source, "store", row->store);
 }
 
 static int print_json(const struct table *t)

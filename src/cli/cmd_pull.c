@@ -1,9 +1,10 @@
 /* mlrun pull, and mlrun import, which is a pull from a file. */
 #include "cli/cli.h"
 #include "cli/common.h"
-#include "cli/progress.h"
 #include "cli/probe.h"
+#include "cli/progress.h"
 #include "cli/registry_args.h"
+#include "cli/stop.h"
 
 #include "base/cleanup.h"
 #include "base/log.h"
@@ -16,14 +17,10 @@
 #include "store/store.h"
 
 #include <errno.h>
-#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
 #include <unistd.h>
-
-/* Removing half a tree takes a moment; who waits for another process's layer must not wait on. */
-#define CLEANUP_SECONDS 10
 
 struct args {
 	struct cli_common common;
@@ -33,9 +30,6 @@ struct args {
 	int json, quiet;
 	struct cli_registry registry;
 };
-
-/* The signal that asked for an end; pull looks at it. */
-static int stop_signal;
 
 enum { KEY_PLATFORM = CLI_KEYS, KEY_JOBS, KEY_FORMAT };
 
@@ -114,32 +108,6 @@ static const struct argp argp = {
 	.doc = "Bring images from their registries into the store.",
 	.children = children,
 };
-
-static void give_up(int sig)
-{
-	(void)sig;
-	_exit(128 + __atomic_load_n(&stop_signal, __ATOMIC_RELAXED));
-}
-
-static void ask_to_stop(int sig)
-{
-	__atomic_store_n(&stop_signal, sig, __ATOMIC_RELAXED);
-	alarm(CLEANUP_SECONDS);
-}
-
-/* The first signal ends the pull in an orderly way; a second one kills as it always does. What the
- * caller ignores (nohup, a background job of a script) stays ignored. */
-static void catch_signals(void)
-{
-	static const int ends[] = { SIGINT, SIGTERM, SIGHUP };
-	struct sigaction a = { .sa_handler = ask_to_stop, .sa_flags = SA_RESTART | SA_RESETHAND };
-	struct sigaction last = { .sa_handler = give_up }, was;
-
-	for (size_t i = 0; i < ARRAY_LEN(ends); i++)
-		if (sigaction(ends[i], NULL, &was) == 0 && was.sa_handler != SIG_IGN)
-			sigaction(ends[i], &a, NULL);
-	sigaction(SIGALRM, &last, NULL);
-}
 
 static double now(void)
 {
@@ -250,18 +218,18 @@ static int run(struct args *a)
 	if (load_registry(a, &err) < 0 || check_args(a, &err) < 0 ||
 		store_open(a->common.store, 1, &st, &err) < 0)
 		return cli_fail(&err);
-	catch_signals();
-	for (size_t i = 0; i < a->images.n && !stop_signal; i++)
+	cli_stop_catch();
+	for (size_t i = 0; i < a->images.n && !cli_stop_signal; i++)
 		if (pull_text(st, a->images.v[i], a) != 0)
 			status = CLI_FAILED;
 	store_settle(st);
-	return stop_signal ? 128 + stop_signal : status;
+	return cli_stop_signal ? 128 + cli_stop_signal : status;
 }
 
 int cmd_pull(int argc, char **argv)
 {
 	struct args a = { .registry = CLI_REGISTRY_INIT,
-		.pull = { .jobs = PULL_JOBS, .probe = cli_probe, .cancel = &stop_signal } };
+		.pull = { .jobs = PULL_JOBS, .probe = cli_probe, .cancel = &cli_stop_signal } };
 	int status;
 
 	cli_parse(&argp, argc, argv, 0, &a);
@@ -330,16 +298,17 @@ static int run_import(struct args *a)
 	}
 	if (store_open(a->common.store, 1, &st, &err) < 0)
 		return cli_fail(&err);
-	catch_signals();
+	cli_stop_catch();
 	a->pull.as = a->as ? &as : NULL;
 	status = pull_one(st, &name, a);
-	return stop_signal ? 128 + stop_signal : status;
+	store_settle(st);
+	return cli_stop_signal ? 128 + cli_stop_signal : status;
 }
 
 int cmd_import(int argc, char **argv)
 {
 	struct args a = { .registry = CLI_REGISTRY_INIT,
-		.pull = { .jobs = PULL_JOBS, .probe = cli_probe, .cancel = &stop_signal } };
+		.pull = { .jobs = PULL_JOBS, .probe = cli_probe, .cancel = &cli_stop_signal } };
 	int status;
 
 	cli_parse(&import_argp, argc, argv, 0, &a);
