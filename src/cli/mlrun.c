@@ -2,7 +2,7 @@
 #include "cli/cli.h"
 
 #include "base/cleanup.h"
-#include "base/memory.h"
+#include "base/program.h"
 
 #include <argp.h>
 #include <errno.h>
@@ -45,24 +45,11 @@ static void print_help(FILE *out)
 		"mlrun-exec(1) the rest. `mlrun --version` tells the version.\n");
 }
 
-/* Beside this program in the build tree; in libexec beside bin where installed, wherever the
- * tree was moved to; where configure said. */
 static void become(const char *program, char **argv)
 {
-	auto_free char *self = realpath("/proc/self/exe", NULL);
-	char *slash = self ? strrchr(self, '/') : NULL;
+	auto_free char *path = program_path(program);
 
-	if (slash) {
-		*slash = '\0';
-		auto_free char *beside = xasprintf("%s/%s", self, program);
-		auto_free char *libexec = xasprintf("%s/../libexec/mlrun/%s", self, program);
-
-		execv(beside, argv);
-		execv(libexec, argv);
-	}
-	auto_free char *configured = xasprintf("%s/%s", PKGLIBEXECDIR, program);
-
-	execv(configured, argv);
+	execv(path, argv);
 }
 
 int main(int argc, char **argv)
