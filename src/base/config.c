@@ -3,6 +3,7 @@
 #include "base/cleanup.h"
 #include "base/file.h"
 #include "base/home.h"
+#include "base/log.h"
 #include "base/memory.h"
 
 #include <ctype.h>
@@ -343,6 +344,11 @@ static int read_file(
 
 	if (fd < 0 && (errno == ENOENT || errno == ENOTDIR) && !must)
 		return 0;
+	/* A home directory may be another user's, as with "su" and HOME kept. */
+	if (fd < 0 && errno == EACCES && !is_sites && !must) {
+		mlr_warning("configuration: %s: %s, ignoring", path, strerror(errno));
+		return 0;
+	}
 	if (fd < 0)
 		return mlr_fail_errno(err, "%s", path);
 	r = check_owner(fd, path, is_sites, err);

@@ -40,7 +40,8 @@ struct config {
 
 #define CONFIG_INIT { NULL, 0 }
 
-/* Read what is there. Returns 0 (no file at all is fine), -EPROTO, -EACCES and the like. */
+/* Read what is there. Returns 0 (no file at all is fine, nor one of the user's in a directory that may
+ * not be looked into: that is warned of), -EPROTO, -EACCES and the like. */
 int config_load(struct config *ret, struct mlr_error *err);
 void config_done(struct config *c);
 

@@ -1,11 +1,15 @@
 #include "cli/cli.h"
 
+#include "base/cleanup.h"
 #include "base/log.h"
+#include "base/program.h"
 #include "config.h"
 
 #include <argp.h>
+#include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -34,9 +38,36 @@ static void open_standard_fds(void)
 		close(fd);
 }
 
+static int stdout_errno;
+
+void cli_stdout_failed(int code)
+{
+	if (stdout_errno == 0)
+		stdout_errno = code ? code : EIO;
+}
+
+/* An answer that did not arrive is a failure, found out at the latest here (as gnulib's closeout
+ * does, also for what argp prints). */
+static void close_stdout(void)
+{
+	int failed = ferror(stdout);
+	struct mlr_error err;
+
+	errno = 0;
+	if (fclose(stdout) != 0)
+		cli_stdout_failed(errno);
+	else if (failed)
+		cli_stdout_failed(EIO);
+	if (stdout_errno == 0)
+		return;
+	mlr_fail(&err, stdout_errno, "write to stdout: %s", strerror(stdout_errno));
+	_exit(cli_fail(&err));
+}
+
 void cli_init(void)
 {
 	open_standard_fds();
+	atexit(close_stdout);
 	mlr_log_init("mlrun");
 	argp_err_exit_status = CLI_FAILED;
 	argp_program_version_hook = print_version;
@@ -53,4 +84,16 @@ int cli_fail(const struct mlr_error *err)
 	mlr_log(MLR_ERROR, "%.*s", (int)(hint - err->text), err->text);
 	fprintf(stderr, "%s\n", hint + 1);
 	return CLI_FAILED;
+}
+
+int cli_become(const char *program, char **argv)
+{
+	auto_free char *path = program_path(program);
+	struct mlr_error err;
+
+	execv(path, argv);
+	mlr_fail(&err, errno, "%s: cannot start '%s': %s", argv[1], path, strerror(errno));
+	mlr_hint(&err,
+		"mlrun's files were moved apart: install bin/mlrun and libexec/mlrun together");
+	return cli_fail(&err);
 }

@@ -21,19 +21,31 @@ enum {
 typedef int (*cli_command)(int argc, char **argv);
 
 int cmd_exec(int argc, char **argv);
+int cmd_export(int argc, char **argv);
 int cmd_images(int argc, char **argv);
 int cmd_import(int argc, char **argv);
 int cmd_inspect(int argc, char **argv);
+int cmd_inspect_remote(int argc, char **argv);
+int cmd_login(int argc, char **argv);
+int cmd_logout(int argc, char **argv);
 int cmd_parse_reference(int argc, char **argv);
 int cmd_prune(int argc, char **argv);
 int cmd_pull(int argc, char **argv);
 int cmd_rm(int argc, char **argv);
 int cmd_tag(int argc, char **argv);
+int cmd_tags(int argc, char **argv);
 
 /* Print "mlrun: text" on stderr, a hint on its own line, and return CLI_FAILED. */
 int cli_fail(const struct mlr_error *err);
 
-/* Set up argp so that usage errors exit with CLI_FAILED and --version prints what was built in. */
+/* Set up argp so that usage errors exit with CLI_FAILED and --version prints what was built in, and
+ * exit(3) so that what stdout did not take is told and exits with CLI_FAILED. */
 void cli_init(void);
+
+/* Writing to stdout failed with this errno value, which would be forgotten by the exit. */
+void cli_stdout_failed(int code);
+
+/* Become another program of ours, with mlrun's own argv. Returns CLI_FAILED when that fails. */
+int cli_become(const char *program, char **argv);
 
 #endif

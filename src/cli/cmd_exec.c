@@ -162,10 +162,6 @@ static int run(const struct arguments *a)
 		return cli_fail(&err);
 	if (a->explain) {
 		plan_print(&p, stdout);
-		if (fflush(stdout) < 0 || ferror(stdout)) {
-			mlr_fail_errno(&err, "write standard output");
-			return cli_fail(&err);
-		}
 		return 0;
 	}
 	for (size_t i = 0; i < p.notes.n; i++)

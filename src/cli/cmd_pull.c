@@ -2,6 +2,8 @@
 #include "cli/cli.h"
 #include "cli/common.h"
 #include "cli/progress.h"
+#include "cli/registry_args.h"
+#include "cli/stop.h"
 
 #include "base/cleanup.h"
 #include "base/log.h"
@@ -15,14 +17,10 @@
 #include "store/store.h"
 
 #include <errno.h>
-#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
 #include <unistd.h>
-
-/* Removing half a tree takes a moment; who waits for another process's layer must not wait on. */
-#define CLEANUP_SECONDS 10
 
 struct args {
 	struct cli_common common;
@@ -30,19 +28,14 @@ struct args {
 	const char *as; /* import's NAME, or NULL */
 	struct pull_options pull;
 	int json, quiet;
-	int bare_tls_verify; /* --tls-verify stood without =BOOL */
+	struct cli_registry registry;
 };
 
-/* The signal that asked for an end; pull looks at it. */
-static int stop_signal;
-
-enum { KEY_PLATFORM = CLI_KEYS, KEY_TLS_VERIFY, KEY_JOBS, KEY_FORMAT };
+enum { KEY_PLATFORM = CLI_KEYS, KEY_JOBS, KEY_FORMAT };
 
 static const struct argp_option options[] = {
 	{ "platform", KEY_PLATFORM, "OS/ARCH[/VARIANT]", 0,
 		"which of an image's variants; default: this machine's", 1 },
-	{ "tls-verify", KEY_TLS_VERIFY, "BOOL", OPTION_ARG_OPTIONAL,
-		"false: accept any certificate, and plain HTTP; default: true", 1 },
 	{ "jobs", KEY_JOBS, "N", 0, "layers at once; default: 3", 1 },
 	{ "format", KEY_FORMAT, "FORMAT", 0,
 		"how the store keeps the image: layers, dir, squashfs; default: auto, which is squashfs "
@@ -52,20 +45,6 @@ static const struct argp_option options[] = {
 	CLI_JSON_OPTION,
 	{ 0 },
 };
-
-static int parse_bool(const char *s)
-{
-	static const char *const yes[] = { "true", "yes", "1", "on" },
-				 *const no[] = { "false", "no", "0", "off" };
-
-	for (size_t i = 0; i < ARRAY_LEN(yes); i++) {
-		if (strcmp(s, yes[i]) == 0)
-			return 1;
-		if (strcmp(s, no[i]) == 0)
-			return 0;
-	}
-	return -1;
-}
 
 static void parse_jobs(struct args *a, const char *arg, struct argp_state *state)
 {
@@ -91,16 +70,11 @@ static error_t parse_option(int key, char *arg, struct argp_state *state)
 
 	switch (key) {
 	case ARGP_KEY_INIT:
-		state->child_inputs[0] = &a->common;
+		state->child_inputs[0] = &a->registry;
+		state->child_inputs[1] = &a->common;
 		return 0;
 	case KEY_PLATFORM:
 		a->pull.platform = arg;
-		return 0;
-	case KEY_TLS_VERIFY:
-		a->pull.tls_verify = arg ? parse_bool(arg) : 1;
-		a->bare_tls_verify = !arg;
-		if (a->pull.tls_verify < 0)
-			argp_error(state, "--tls-verify takes true or false, not '%s'", arg);
 		return 0;
 	case KEY_FORMAT:
 		parse_format(a, arg, state);
@@ -125,39 +99,15 @@ static error_t parse_option(int key, char *arg, struct argp_state *state)
 	}
 }
 
+static const struct argp_child children[] = { { &cli_registry_argp, 0, NULL, 80 },
+	{ &cli_common_argp, 0, NULL, 90 }, { 0 } };
 static const struct argp argp = {
 	.options = options,
 	.parser = parse_option,
 	.args_doc = "IMAGE...",
 	.doc = "Bring images from their registries into the store.",
-	.children = cli_common_children,
+	.children = children,
 };
-
-static void give_up(int sig)
-{
-	(void)sig;
-	_exit(128 + __atomic_load_n(&stop_signal, __ATOMIC_RELAXED));
-}
-
-static void ask_to_stop(int sig)
-{
-	__atomic_store_n(&stop_signal, sig, __ATOMIC_RELAXED);
-	alarm(CLEANUP_SECONDS);
-}
-
-/* The first signal ends the pull in an orderly way; a second one kills as it always does. What the
- * caller ignores (nohup, a background job of a script) stays ignored. */
-static void catch_signals(void)
-{
-	static const int ends[] = { SIGINT, SIGTERM, SIGHUP };
-	struct sigaction a = { .sa_handler = ask_to_stop, .sa_flags = SA_RESTART | SA_RESETHAND };
-	struct sigaction last = { .sa_handler = give_up }, was;
-
-	for (size_t i = 0; i < ARRAY_LEN(ends); i++)
-		if (sigaction(ends[i], NULL, &was) == 0 && was.sa_handler != SIG_IGN)
-			sigaction(ends[i], &a, NULL);
-	sigaction(SIGALRM, &last, NULL);
-}
 
 /* The room that mounts finds out what the room that pulls asks. */
 static int probe(int dir_fd, struct format_probe *ret, struct mlr_error *err)
@@ -238,15 +188,8 @@ static int pull_one(struct store *st, const struct oci_name *name, const struct 
 /* A wrong name or platform must not be found out after an hour of pulling the others. */
 static int check_args(const struct args *a, struct mlr_error *err)
 {
-	const char *first = a->images.v[0];
 	struct oci_platform p;
 
-	/* An optional argument is never the next word, so this would be pulled as an image. */
-	if (a->bare_tls_verify && (strcmp(first, "true") == 0 || strcmp(first, "false") == 0)) {
-		mlr_fail(err, EINVAL, "--tls-verify %s: '%s' stands where an image is named", first,
-			first);
-		return mlr_hint(err, "write --tls-verify=%s", first);
-	}
 	for (size_t i = 0; i < a->images.n; i++) {
 		auto_call(oci_name_done) struct oci_name name = OCI_NAME_INIT;
 		int r = oci_name_parse(a->images.v[i], &name, err);
@@ -267,30 +210,44 @@ static int pull_text(struct store *st, const char *text, const struct args *a)
 	return pull_one(st, &name, a);
 }
 
-static int run(const struct args *a)
+/* What pull needs to know of registries. */
+static int load_registry(struct args *a, struct mlr_error *err)
+{
+	int r = cli_registry_load(&a->registry, a->images.v[0], err);
+
+	a->pull.tls_verify = a->registry.tls_verify;
+	a->pull.authfile = a->registry.authfile;
+	a->pull.config = &a->registry.config;
+	return r;
+}
+
+static int run(struct args *a)
 {
 	auto_store struct store *st = NULL;
 	struct mlr_error err = MLR_ERROR_INIT;
 	int status = 0;
 
-	if (check_args(a, &err) < 0 || store_open(a->common.store, 1, &st, &err) < 0)
+	if (load_registry(a, &err) < 0 || check_args(a, &err) < 0 ||
+		store_open(a->common.store, 1, &st, &err) < 0)
 		return cli_fail(&err);
-	catch_signals();
-	for (size_t i = 0; i < a->images.n && !stop_signal; i++)
+	cli_stop_catch();
+	for (size_t i = 0; i < a->images.n && !cli_stop_signal; i++)
 		if (pull_text(st, a->images.v[i], a) != 0)
 			status = CLI_FAILED;
 	store_settle(st);
-	return stop_signal ? 128 + stop_signal : status;
+	return cli_stop_signal ? 128 + cli_stop_signal : status;
 }
 
 int cmd_pull(int argc, char **argv)
 {
-	struct args a = { .pull = { .tls_verify = 1, .jobs = PULL_JOBS, .probe = probe, .cancel = &stop_signal } };
+	struct args a = { .registry = CLI_REGISTRY_INIT,
+		.pull = { .jobs = PULL_JOBS, .probe = probe, .cancel = &cli_stop_signal } };
 	int status;
 
 	cli_parse(&argp, argc, argv, 0, &a);
 	status = run(&a);
 	strv_done(&a.images);
+	cli_registry_done(&a.registry);
 	return status;
 }
 
@@ -318,7 +275,7 @@ static const struct argp import_argp = {
 	.doc = "Bring an image from a file or a directory into the store.\vFILE is an OCI layout or an "
 	       "archive of one, what docker save writes, or a tar of a root directory, compressed or "
 	       "not; - is standard input. Without NAME the image is called what FILE says.",
-	.children = cli_common_children,
+	.children = children,
 };
 
 /* FILE may have a prefix that says what it is; a registry's image is not imported. */
@@ -353,19 +310,22 @@ static int run_import(struct args *a)
 	}
 	if (store_open(a->common.store, 1, &st, &err) < 0)
 		return cli_fail(&err);
-	catch_signals();
+	cli_stop_catch();
 	a->pull.as = a->as ? &as : NULL;
 	status = pull_one(st, &name, a);
-	return stop_signal ? 128 + stop_signal : status;
+	store_settle(st);
+	return cli_stop_signal ? 128 + cli_stop_signal : status;
 }
 
 int cmd_import(int argc, char **argv)
 {
-	struct args a = { .pull = { .tls_verify = 1, .jobs = PULL_JOBS, .probe = probe, .cancel = &stop_signal } };
+	struct args a = { .registry = CLI_REGISTRY_INIT,
+		.pull = { .jobs = PULL_JOBS, .probe = probe, .cancel = &cli_stop_signal } };
 	int status;
 
 	cli_parse(&import_argp, argc, argv, 0, &a);
 	status = run_import(&a);
 	strv_done(&a.images);
+	cli_registry_done(&a.registry);
 	return status;
 }

@@ -110,16 +110,36 @@ json_t *cli_formats(unsigned formats)
 	return list;
 }
 
+char *cli_formats_text(unsigned formats)
+{
+	char *text = xstrdup("");
+
+	for (unsigned bit = 1; bit < 1u << STORE_FORMATS; bit <<= 1)
+		if (formats & bit) {
+			char *more = xasprintf("%s%s%s", text, *text ? "," : "",
+				store_format_name((enum store_format)bit));
+
+			free(text);
+			text = more;
+		}
+	return text;
+}
+
 int cli_print_json(json_t *value)
 {
-	int r = value ? json_dumpf(value, stdout, JSON_ENSURE_ASCII) : -1;
+	auto_free char *text = value ? json_dumps(value, JSON_ENSURE_ASCII) : NULL;
 	struct mlr_error err;
 
 	json_decref(value);
-	if (r == 0 && putchar('\n') != EOF && fflush(stdout) == 0)
-		return 0;
-	mlr_fail(&err, EIO, "write to stdout: %s", strerror(errno));
-	return cli_fail(&err);
+	if (!text) {
+		mlr_fail(&err, ENOMEM, "print JSON: out of memory");
+		return cli_fail(&err);
+	}
+	if (puts(text) < 0 || fflush(stdout) != 0) {
+		cli_stdout_failed(errno);
+		return CLI_FAILED;
+	}
+	return 0;
 }
 
 void cli_hint_no_store(struct mlr_error *err)
@@ -137,23 +157,35 @@ int cli_open_store(const char *dir, struct store **ret, struct mlr_error *err)
 }
 
 /* Documents are text, so the light hash of strings serves; one with a NUL in it is none of ours. */
-int cli_stored_manifest(struct store *st, const char *digest, struct oci_document *ret,
-	struct mlr_error *err)
+int cli_stored_text(
+	struct store *st, const char *digest, char **ret, size_t *len, struct mlr_error *err)
 {
 	auto_free char *path = xasprintf("blobs/sha256/%s", oci_digest_hex(digest)), *text = NULL;
 	char hex[HASH_HEX_SIZE];
-	size_t len;
 	int r;
 
-	r = file_read(store_fd(st), path, OCI_DOCUMENT_MAX, &text, &len, err);
+	r = file_read(store_fd(st), path, OCI_DOCUMENT_MAX, &text, len, err);
 	if (r < 0)
 		return mlr_wrap(err, "store '%s'", store_path(st));
 	hash_name(text, hex);
-	if (strlen(text) != len || strcmp(hex, oci_digest_hex(digest)) != 0) {
+	if (strlen(text) != *len || strcmp(hex, oci_digest_hex(digest)) != 0) {
 		mlr_fail(
 			err, EBADMSG, "store '%s': manifest %s is damaged", store_path(st), digest);
 		return mlr_hint(err, "pull the image again");
 	}
+	*ret = take_ptr(&text);
+	return 0;
+}
+
+int cli_stored_manifest(struct store *st, const char *digest, struct oci_document *ret,
+	struct mlr_error *err)
+{
+	auto_free char *text = NULL;
+	size_t len;
+	int r = cli_stored_text(st, digest, &text, &len, err);
+
+	if (r < 0)
+		return r;
 	r = oci_document_parse(text, len, NULL, NULL, ret, err);
 	return r < 0 ? mlr_wrap(err, "manifest %s", digest) : 0;
 }

@@ -46,12 +46,18 @@ void cli_print_safe(const char *text);
 
 /* ["layers", "squashfs"], of enum store_format's bits. */
 json_t *cli_formats(unsigned formats);
+/* "layers,squashfs", to free() */
+char *cli_formats_text(unsigned formats);
 
 /* Print a value and a newline on stdout; steals it. Returns 0, or CLI_FAILED. */
 int cli_print_json(json_t *value);
 
 /* store_open() of a store that must be there, with the way out when it is not. */
 int cli_open_store(const char *dir, struct store **ret, struct mlr_error *err);
+
+/* A manifest or index in the store, its bytes checked, to free(). Returns as below. */
+int cli_stored_text(
+	struct store *st, const char *digest, char **ret, size_t *len, struct mlr_error *err);
 
 /* The way out when there is no store. */
 void cli_hint_no_store(struct mlr_error *err);

@@ -14,6 +14,11 @@ static const struct {
 } commands[] = {
 	{ "pull", cmd_pull },
 	{ "import", cmd_import },
+	{ "export", cmd_export },
+	{ "inspect", cmd_inspect_remote },
+	{ "login", cmd_login },
+	{ "logout", cmd_logout },
+	{ "tags", cmd_tags },
 };
 
 int main(int argc, char **argv)

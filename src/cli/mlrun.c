@@ -2,14 +2,11 @@
 #include "cli/cli.h"
 
 #include "base/cleanup.h"
-#include "base/program.h"
 
 #include <argp.h>
 #include <errno.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 /* One row a command. A row without a function lives in another program of ours: PROGRAM COMMAND
  * ARGS... */
@@ -21,10 +18,14 @@ static const struct command {
 } commands[] = {
 	{ "pull", NULL, "mlrun-pull", "bring an image from a registry into the store" },
 	{ "import", NULL, "mlrun-pull", "bring an image from a file into the store" },
+	{ "export", NULL, "mlrun-pull", "write an image from the store into a file" },
+	{ "login", NULL, "mlrun-pull", "keep a user name and a password for a registry" },
+	{ "logout", NULL, "mlrun-pull", "forget them" },
+	{ "tags", NULL, "mlrun-pull", "list the tags that a registry has of an image" },
 	{ "exec", cmd_exec, NULL, "run a command in an image" },
 	{ "run", cmd_exec, NULL, NULL },
 	{ "images", cmd_images, NULL, "list the images in the store" },
-	{ "inspect", cmd_inspect, NULL, "show what an image in the store is" },
+	{ "inspect", cmd_inspect, NULL, "show what an image is" },
 	{ "rm", cmd_rm, NULL, "remove images from the store" },
 	{ "prune", cmd_prune, NULL, "remove what is not used any more" },
 	{ "tag", cmd_tag, NULL, "give an image in the store another name" },
@@ -43,13 +44,6 @@ static void print_help(FILE *out)
 	fprintf(out,
 		"\n`mlrun COMMAND --help` tells a command's options; mlrun(1), mlrun-pull(1) and\n"
 		"mlrun-exec(1) the rest. `mlrun --version` tells the version.\n");
-}
-
-static void become(const char *program, char **argv)
-{
-	auto_free char *path = program_path(program);
-
-	execv(path, argv);
 }
 
 int main(int argc, char **argv)
@@ -71,12 +65,7 @@ int main(int argc, char **argv)
 			continue;
 		if (commands[i].run)
 			return commands[i].run(argc - 1, argv + 1);
-		become(commands[i].program, argv);
-		mlr_fail(&err, errno, "%s: cannot start '%s/%s': %s", argv[1], PKGLIBEXECDIR,
-			commands[i].program, strerror(errno));
-		mlr_hint(&err,
-			"mlrun's files were moved apart: install bin/mlrun and libexec/mlrun together");
-		return cli_fail(&err);
+		return cli_become(commands[i].program, argv);
 	}
 	mlr_fail(&err, EINVAL, "'%s' is not a command", argv[1]);
 	mlr_hint(&err, "mlrun --help lists them");

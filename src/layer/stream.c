@@ -14,35 +14,38 @@
 #define SLOTS      4
 #define INPUT_SIZE (256u << 10)
 
-/* A ring: the thread fills slots from filled on, the caller empties those from taken on. */
+/*
+ * A ring: one thread fills slots from filled on, another hashes those from hashed on, and the
+ * caller uses those from taken on. Hashing takes about as long as writing files does, so that on a
+ * machine with cores to spare a big layer comes through in the time that inflating it takes.
+ */
 struct layer_stream {
 	layer_read_fn read;
 	void *ctx;
 	struct layer_limits limits;
 	struct layer_inflate *inflate; /* NULL: plain */
 
-	pthread_t thread;
+	pthread_t filler, hasher;
 	pthread_mutex_t mutex;
 	pthread_cond_t changed;
-	uint64_t filled, taken; /* slots, counted from the start */
-	int stop;               /* the caller wants no more */
-	int ended;              /* the thread will fill no more, because of err if that is set */
+	uint64_t filled, hashed, taken; /* slots, counted from the start */
+	int holding;                    /* the slot before taken is in the caller's hands */
+	int stop;                       /* the caller wants no more */
+	int ended; /* no more slots are filled, because of err if that is set */
 	struct mlr_error err;
 
 	uint8_t *slot[SLOTS];
 	size_t len[SLOTS];
 
-	/* the thread's own */
+	struct hash *hash; /* the hasher's, and the caller's once all slots are hashed */
+	uint64_t bytes;    /* the caller's own */
+
+	/* the filler's own */
 	uint8_t *input;
 	const uint8_t *in;
 	size_t in_len;
 	int input_ended;
 	uint64_t bytes_in, bytes_out;
-
-	/* the caller's own */
-	struct hash *hash;
-	uint64_t bytes;
-	int holding; /* the slot before taken is in the caller's hands */
 };
 
 static int read_input(struct layer_stream *s, uint8_t *buf, size_t len, size_t *got)
@@ -119,20 +122,27 @@ static int fill(struct layer_stream *s, uint8_t *out, size_t *len)
 	return 0;
 }
 
+static uint64_t first_in_use(const struct layer_stream *s)
+{
+	uint64_t used = s->taken - (unsigned)s->holding;
+
+	return used < s->hashed ? used : s->hashed;
+}
+
 /* Wait for an empty slot. Returns NULL when the caller wants no more. */
 static uint8_t *slot_to_fill(struct layer_stream *s)
 {
 	uint8_t *slot;
 
 	pthread_mutex_lock(&s->mutex);
-	while (s->filled - s->taken + (unsigned)s->holding >= SLOTS && !s->stop)
+	while (!s->stop && s->filled - first_in_use(s) >= SLOTS)
 		pthread_cond_wait(&s->changed, &s->mutex);
 	slot = s->stop ? NULL : s->slot[s->filled % SLOTS];
 	pthread_mutex_unlock(&s->mutex);
 	return slot;
 }
 
-static void *produce(void *arg)
+static void *fill_slots(void *arg)
 {
 	struct layer_stream *s = arg;
 	uint8_t *slot;
@@ -148,24 +158,62 @@ static void *produce(void *arg)
 			s->len[s->filled++ % SLOTS] = len;
 		else
 			s->ended = 1;
-		pthread_cond_signal(&s->changed);
+		pthread_cond_broadcast(&s->changed);
 		pthread_mutex_unlock(&s->mutex);
 	}
 	return NULL;
 }
 
+static void *hash_slots(void *arg)
+{
+	struct layer_stream *s = arg;
+
+	pthread_mutex_lock(&s->mutex);
+	while (!s->stop) {
+		size_t i = s->hashed % SLOTS;
+
+		if (s->hashed == s->filled && s->ended)
+			break;
+		if (s->hashed == s->filled) {
+			pthread_cond_wait(&s->changed, &s->mutex);
+			continue;
+		}
+		pthread_mutex_unlock(&s->mutex);
+		hash_update(s->hash, s->slot[i], s->len[i]);
+		pthread_mutex_lock(&s->mutex);
+		s->hashed++;
+		pthread_cond_broadcast(&s->changed);
+	}
+	pthread_mutex_unlock(&s->mutex);
+	return NULL;
+}
+
+static void stop_filler(struct layer_stream *s)
+{
+	pthread_mutex_lock(&s->mutex);
+	s->stop = 1;
+	pthread_cond_broadcast(&s->changed);
+	pthread_mutex_unlock(&s->mutex);
+	pthread_join(s->filler, NULL);
+}
+
 /* Signals are for the caller's threads. */
-static int start_thread(struct layer_stream *s, struct mlr_error *err)
+static int start_threads(struct layer_stream *s, struct mlr_error *err)
 {
 	sigset_t all, old;
 	int r;
 
 	sigfillset(&all);
 	pthread_sigmask(SIG_SETMASK, &all, &old);
-	r = pthread_create(&s->thread, NULL, produce, s);
+	r = pthread_create(&s->filler, NULL, fill_slots, s);
+	if (r == 0) {
+		r = pthread_create(&s->hasher, NULL, hash_slots, s);
+		if (r != 0)
+			stop_filler(s);
+	}
 	pthread_sigmask(SIG_SETMASK, &old, NULL);
 	if (r != 0)
-		return mlr_fail(err, r, "start a thread to inflate with: %s", strerror(r));
+		return mlr_fail(err, r, "start a thread to inflate or hash with: %s", strerror(r));
 	return 0;
 }
 
@@ -212,9 +260,9 @@ int layer_stream_open(layer_read_fn read, void *ctx, enum layer_compression comp
 	pthread_cond_init(&s->changed, NULL);
 	for (int i = 0; i < SLOTS; i++)
 		s->slot[i] = xmalloc(SLOT_SIZE);
-	s->input = xmalloc(INPUT_SIZE);
+	s->in = s->input = xmalloc(INPUT_SIZE);
 
-	r = start_thread(s, err);
+	r = start_threads(s, err);
 	if (r < 0) {
 		stream_free(s);
 		return r;
@@ -229,7 +277,7 @@ ssize_t layer_stream_next(struct layer_stream *s, const void **buf, struct mlr_e
 
 	pthread_mutex_lock(&s->mutex);
 	s->holding = 0;
-	pthread_cond_signal(&s->changed);
+	pthread_cond_broadcast(&s->changed);
 	while (s->filled == s->taken && !s->ended)
 		pthread_cond_wait(&s->changed, &s->mutex);
 	if (s->filled != s->taken) {
@@ -245,8 +293,6 @@ ssize_t layer_stream_next(struct layer_stream *s, const void **buf, struct mlr_e
 			*err = s->err;
 		return -s->err.code;
 	}
-	if (n > 0)
-		hash_update(s->hash, *buf, (size_t)n);
 	s->bytes += (uint64_t)n;
 	return n;
 }
@@ -258,6 +304,10 @@ uint64_t layer_stream_bytes(const struct layer_stream *s)
 
 void layer_stream_digest(struct layer_stream *s, char hex[HASH_HEX_SIZE])
 {
+	pthread_mutex_lock(&s->mutex);
+	while (s->hashed < s->filled)
+		pthread_cond_wait(&s->changed, &s->mutex);
+	pthread_mutex_unlock(&s->mutex);
 	hash_final(s->hash, hex);
 }
 
@@ -265,10 +315,7 @@ void layer_stream_close(struct layer_stream *s)
 {
 	if (!s)
 		return;
-	pthread_mutex_lock(&s->mutex);
-	s->stop = 1;
-	pthread_cond_signal(&s->changed);
-	pthread_mutex_unlock(&s->mutex);
-	pthread_join(s->thread, NULL);
+	stop_filler(s);
+	pthread_join(s->hasher, NULL);
 	stream_free(s);
 }

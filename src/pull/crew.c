@@ -14,11 +14,12 @@
 
 struct crew {
 	struct crew_work *work;
-	pthread_mutex_t lock;    /* guards all below */
+	pthread_mutex_t lock; /* guards all below but devices */
 	pthread_cond_t changed;
-	size_t *order;           /* indices of waiting layers, biggest first */
+	size_t *order; /* indices of waiting layers, biggest first */
 	size_t n_order, next;
 	size_t changes, running; /* state changes so far; threads that have not ended */
+	uint64_t devices;        /* left out */
 	int result;              /* the first failure */
 	struct mlr_error err;
 };
@@ -69,11 +70,18 @@ static void *worker_main(void *ctx)
 
 	while (!is_stopped(c) && (i = take_next(c)) < w->n) {
 		struct mlr_error err = MLR_ERROR_INIT;
+		uint64_t devices = 0;
 		int r;
 
 		set_state(c, i, PULL_RUNNING);
-		r = layer_bring(
-			w->st, w->source, &w->layers[i], w->diff_ids[i], &w->shown[i].received, &err);
+		for (int tries = 0;; tries++) {
+			r = layer_bring(w->st, w->source, &w->layers[i], w->diff_ids[i],
+				&w->shown[i].received, &devices, &err);
+			if (r >= 0 || tries >= pull_source_distrust(w->source, r))
+				break;
+			__atomic_store_n(&w->shown[i].received, 0, __ATOMIC_RELAXED);
+		}
+		__atomic_add_fetch(&c->devices, devices, __ATOMIC_RELAXED);
 		if (r < 0)
 			fail(c, i, r, &err);
 		else
@@ -171,6 +179,21 @@ static size_t start(struct crew *c, pthread_t *threads, size_t jobs)
 	return n;
 }
 
+/* Nothing is lost by it, but who misses /dev/fuse in a container should know. */
+static void tell_devices(const struct crew *c, const struct pull_watch *watch)
+{
+	auto_free char *words = NULL;
+
+	if (c->devices == 0 || !watch->notice)
+		return;
+	words = xasprintf(
+		"%llu device%s of the image %s left out, as an ordinary user can make none; "
+		"containers have a /dev of their own",
+		(unsigned long long)c->devices, c->devices == 1 ? "" : "s",
+		c->devices == 1 ? "is" : "are");
+	watch->notice(watch->ctx, words);
+}
+
 int crew_run(struct crew_work *w, int jobs, const struct pull_watch *watch, const int *cancel,
 	struct mlr_error *err)
 {
@@ -193,5 +216,7 @@ int crew_run(struct crew_work *w, int jobs, const struct pull_watch *watch, cons
 		return mlr_fail(err, ECANCELED, "interrupted");
 	if (c.result < 0)
 		*err = c.err;
+	else
+		tell_devices(&c, watch);
 	return c.result;
 }

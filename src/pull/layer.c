@@ -88,7 +88,7 @@ static void tree_cleanup(struct store_tree **t)
 }
 
 int layer_bring(struct store *st, struct pull_source *source, const struct oci_layer *layer,
-	const char *diff_id, uint64_t *received, struct mlr_error *err)
+	const char *diff_id, uint64_t *received, uint64_t *devices, struct mlr_error *err)
 {
 	auto_call(layer_result_done) struct layer_result result = LAYER_RESULT_INIT;
 	auto_call(queue_cleanup) struct queue *queue = NULL;
@@ -110,5 +110,9 @@ int layer_bring(struct store *st, struct pull_source *source, const struct oci_l
 		return mlr_fail(err, EBADMSG, "unpacks to %s, the image's configuration says %s",
 			result.diff_id, diff_id);
 	r = rootfs_layer_note(tree, &result, err);
-	return r < 0 ? r : store_tree_publish(take_ptr(&tree), err);
+	if (r == 0)
+		r = store_tree_publish(take_ptr(&tree), err);
+	if (r == 0)
+		*devices = result.devices_skipped;
+	return r;
 }

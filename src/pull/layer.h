@@ -12,11 +12,12 @@
 /*
  *   diff_id   what the uncompressed tar must hash to; the tree's name in the store
  *   received  compressed bytes so far, written atomically
+ *   devices   how many device members were left out; set on success
  *
  * Returns 0; 1 when the store has the tree by now; -EBADMSG for other bytes than named, and what
  * the source, layer_unpack() and store_tree_begin() return.
  */
 int layer_bring(struct store *st, struct pull_source *source, const struct oci_layer *layer,
-	const char *diff_id, uint64_t *received, struct mlr_error *err);
+	const char *diff_id, uint64_t *received, uint64_t *devices, struct mlr_error *err);
 
 #endif

@@ -2,7 +2,7 @@
 
 #include "base/cleanup.h"
 #include "base/file.h"
-#include "base/memory.h"
+#include "base/temp.h"
 
 #include <archive.h>
 #include <archive_entry.h>
@@ -219,44 +219,6 @@ int plain_stream(int fd, uint64_t offset, uint64_t size, const struct plain_opti
 	return stream(in, sink, ctx, err);
 }
 
-/* Where the file system has no unnamed files (NFS, Lustre), one whose name goes at once. */
-static int temp_below(int dir_fd)
-{
-	int fd = openat(dir_fd, ".", O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
-
-	for (unsigned i = 0; fd < 0 && i < 100; i++) {
-		char name[64];
-
-		snprintf(name, sizeof(name), "plain.%ld.%u", (long)getpid(), i);
-		fd = openat(dir_fd, name, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
-		if (fd >= 0)
-			unlinkat(dir_fd, name, 0);
-		else if (errno != EEXIST)
-			break;
-	}
-	return fd;
-}
-
-int plain_temp(int tmp_fd, struct mlr_error *err)
-{
-	const char *dir = getenv("TMPDIR");
-	auto_close int own = -1;
-	int fd;
-
-	if (!dir || *dir != '/')
-		dir = "/tmp";
-	if (tmp_fd < 0) {
-		own = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-		if (own < 0)
-			return mlr_fail_errno(err, "open '%s'", dir);
-	}
-	fd = temp_below(tmp_fd < 0 ? own : tmp_fd);
-	if (fd < 0)
-		return mlr_fail_errno(err, "make a temporary file%s%s", tmp_fd < 0 ? " in " : "",
-			tmp_fd < 0 ? dir : "");
-	return fd;
-}
-
 static int write_out(void *ctx, const void *buf, size_t len, struct mlr_error *err)
 {
 	int r = file_write_all(*(int *)ctx, buf, len);
@@ -287,7 +249,7 @@ int plain_open(int fd, const struct plain_options *opt, struct mlr_error *err)
 			return mlr_fail_errno(err, "duplicate a descriptor");
 		return take_fd(&out);
 	}
-	out = plain_temp(opt->tmp_fd, err);
+	out = temp_open(opt->tmp_fd, err);
 	if (out < 0)
 		return out;
 	r = r ? run(in, write_out, &out, err) : copy(in, write_out, &out, err);

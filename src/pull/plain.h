@@ -35,9 +35,6 @@ int plain_is_compressed(const void *buf, size_t len);
  */
 int plain_open(int fd, const struct plain_options *opt, struct mlr_error *err);
 
-/* An unnamed temporary file. */
-int plain_temp(int tmp_fd, struct mlr_error *err);
-
 /* Takes plain bytes. Returns 0, or -errno with err set to end it. */
 typedef int (*plain_sink_fn)(void *ctx, const void *buf, size_t len, struct mlr_error *err);
 

@@ -90,7 +90,9 @@ static int open_files(struct pull *p, struct mlr_error *err)
 {
 	p->plain.cancelled = is_cancelled;
 	p->plain.cancelled_ctx = p;
-	p->plain.tmp_fd = openat(store_fd(p->st), "tmp", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	if (p->st)
+		p->plain.tmp_fd =
+			openat(store_fd(p->st), "tmp", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	p->files = (struct source_files_options){ &p->want, &p->plain };
 	return pull_source_files(p->what, &p->files, &p->source, &p->ref, err);
 }
@@ -401,6 +403,14 @@ static int keep_name(struct pull *p, struct pull_result *ret, struct mlr_error *
 	return store_image_put(p->st, im, err);
 }
 
+static int parse_platform(struct pull *p, struct mlr_error *err)
+{
+	if (p->opt->platform)
+		return oci_platform_parse(p->opt->platform, &p->want, err);
+	oci_platform_host(&p->want);
+	return 0;
+}
+
 /* What is to be made, and what is there already. */
 static int choose_format(struct pull *p, struct mlr_error *err)
 {
@@ -422,14 +432,9 @@ static int run(struct pull *p, struct pull_result *ret, struct mlr_error *err)
 {
 	int r;
 
-	if (p->opt->platform) {
-		r = oci_platform_parse(p->opt->platform, &p->want, err);
-		if (r < 0)
-			return r;
-	} else {
-		oci_platform_host(&p->want);
-	}
-	r = open_source(p, err);
+	r = parse_platform(p, err);
+	if (r == 0)
+		r = open_source(p, err);
 	if (r < 0)
 		return r;
 	r = is_up_to_date(p, ret, err);
@@ -480,7 +485,8 @@ int pull_image(struct store *st, const struct oci_name *what, const struct pull_
 			r = -ESTALE;
 		if ((r == -ENOSPC || r == -EDQUOT) && err)
 			tell_full(&p, err);
-		mlr_wrap(err, "pull '%s'", p.told);
+		mlr_wrap(err, "%s '%s'", what->transport == OCI_ANY_FILE ? "import" : "pull",
+			p.told);
 		return r;
 	}
 	/* After the work; where there was none, an unchanged image costs one request and a look. */
@@ -488,5 +494,35 @@ int pull_image(struct store *st, const struct oci_name *what, const struct pull_
 		store_sweep(st);
 	*ret = result;
 	result = (struct pull_result)PULL_RESULT_INIT;
+	return 0;
+}
+
+void pull_sight_done(struct pull_sight *s)
+{
+	free(s->name);
+	free(s->source);
+	resolved_done(&s->res);
+	*s = (struct pull_sight)PULL_SIGHT_INIT;
+}
+
+int pull_look(const struct oci_name *what, const struct pull_options *opt,
+	const struct pull_watch *watch, struct pull_sight *ret, struct mlr_error *err)
+{
+	auto_call(pull_done) struct pull p = { .what = what, .opt = opt, .watch = watch,
+		.plain = { .tmp_fd = -1 } };
+	int r = parse_platform(&p, err);
+
+	if (r == 0)
+		r = open_source(&p, err);
+	if (r == 0)
+		r = resolve(p.source, &p.want, &p.res, err);
+	if (r < 0) {
+		mlr_wrap(err, "inspect '%s'", p.told ? p.told : "");
+		return r;
+	}
+	ret->name = take_ptr(&p.name);
+	ret->source = store_image_source(what);
+	ret->res = p.res;
+	p.res = (struct resolved)RESOLVED_INIT;
 	return 0;
 }

@@ -13,6 +13,7 @@
 #include "oci/name.h"
 #include "oci/ref.h"
 #include "pull/format.h"
+#include "pull/resolve.h"
 #include "store/image.h"
 #include "store/store.h"
 
@@ -96,5 +97,21 @@ void pull_result_done(struct pull_result *r);
  */
 int pull_image(struct store *st, const struct oci_name *what, const struct pull_options *opt,
 	const struct pull_watch *watch, struct pull_result *ret, struct mlr_error *err);
+
+/* An image where it lies. */
+struct pull_sight {
+	char *name;          /* what the store would call it */
+	char *source;        /* as struct store_image's */
+	struct resolved res;
+};
+
+#define PULL_SIGHT_INIT { 0 }
+
+void pull_sight_done(struct pull_sight *s);
+
+/* Look at an image without bringing it: its documents alone are fetched. opt's platform, tls_verify
+ * and cancel count. Returns as above. */
+int pull_look(const struct oci_name *what, const struct pull_options *opt,
+	const struct pull_watch *watch, struct pull_sight *ret, struct mlr_error *err);
 
 #endif

@@ -1,6 +1,5 @@
 /*
- * What a reference stands for: index, manifest and configuration, fetched and checked. For this
- * room's other files.
+ * What a reference stands for: index, manifest and configuration, fetched and checked.
  */
 #ifndef MLR_PULL_RESOLVE_H
 #define MLR_PULL_RESOLVE_H

@@ -29,6 +29,8 @@ struct pull_source_ops {
 	/* As registry_blob_stream(). Any thread, several at once. */
 	int (*stream)(struct pull_source *s, const char *digest, uint64_t size,
 		registry_sink_fn sink, void *ctx, struct mlr_error *err);
+	/* As registry_distrust(); NULL: the bytes come from one place only. */
+	int (*distrust)(struct pull_source *s);
 	void (*free)(struct pull_source *s);
 };
 
@@ -39,6 +41,10 @@ struct pull_source {
 
 /* Freeing NULL is fine. */
 void pull_source_free(struct pull_source *s);
+
+/* After a layer failed with that errno: how often is it worth to bring it again, because the bytes may
+ * have been a mirror's? */
+int pull_source_distrust(struct pull_source *s, int r);
 
 /* An image in a registry, wanted by its digest where the reference has one, else by its tag. */
 int pull_source_registry(const struct oci_ref *ref, const struct registry_options *opt,

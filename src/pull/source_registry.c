@@ -2,6 +2,7 @@
 
 #include "base/memory.h"
 
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -45,6 +46,11 @@ static int stream(struct pull_source *s, const char *digest, uint64_t size, regi
 		((struct source_registry *)s)->reg, digest, size, sink, ctx, err);
 }
 
+static int distrust(struct pull_source *s)
+{
+	return registry_distrust(((struct source_registry *)s)->reg);
+}
+
 static void source_free(struct pull_source *s)
 {
 	struct source_registry *r = (struct source_registry *)s;
@@ -54,7 +60,7 @@ static void source_free(struct pull_source *s)
 	free(r);
 }
 
-static const struct pull_source_ops ops = { head, manifest, blob, stream, source_free };
+static const struct pull_source_ops ops = { head, manifest, blob, stream, distrust, source_free };
 
 int pull_source_registry(const struct oci_ref *ref, const struct registry_options *opt,
 	struct pull_source **ret, struct mlr_error *err)
@@ -68,6 +74,11 @@ int pull_source_registry(const struct oci_ref *ref, const struct registry_option
 	r->name = xstrdup(ref->digest ? ref->digest : ref->tag);
 	*ret = &r->source;
 	return 0;
+}
+
+int pull_source_distrust(struct pull_source *s, int r)
+{
+	return s->ops->distrust && (r == -EBADMSG || r == -EPROTO) ? s->ops->distrust(s) : 0;
 }
 
 void pull_source_free(struct pull_source *s)

@@ -42,9 +42,9 @@ static int hint_refused(const struct answer_to *to, struct mlr_error *err)
 		return -err->code;
 	if (to->user)
 		return mlr_hint(err,
-			"a wrong name, or one that '%s' may not pull: check the spelling, or ask its "
-			"owner for the right",
-			to->user);
+			"a wrong name, or one that '%s' may not pull? Check the spelling, ask its owner "
+			"for the right, or log in anew: mlrun login %s",
+			to->user, to->registry);
 	return mlr_hint(err,
 		"a wrong name or a private image? Check the spelling, or log in: mlrun login %s",
 		to->registry);

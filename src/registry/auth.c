@@ -86,6 +86,10 @@ static int look_up(struct auth *a, struct mlr_error *err)
 	if (a->looked_up)
 		return 0;
 	r = credential_find(a->authfile, a->registry, a->repository, &a->cred, err);
+	if (r == -EACCES) {
+		err->code = EPERM; /* it was not the registry that refused */
+		return -EPERM;
+	}
 	if (r < 0)
 		return r;
 	a->looked_up = 1;
@@ -122,6 +126,7 @@ static int answer_bearer(struct auth *a, const struct challenge *c, const char *
 {
 	auto_free char *scope = xasprintf("repository:%s:pull", a->repository);
 	struct token_request q = { .http = a->http,
+		.registry = a->registry,
 		.base = base,
 		.realm = c->realm,
 		.service = c->service,

@@ -48,7 +48,8 @@ char *auth_header(struct auth *a, const char *base);
  *   base       the registry's URL, by which the token server's is judged
  *   transient  set to 1 when trying again may help
  *
- * Returns 0; -EACCES when there is no way in; -EPROTO; http_perform()'s errors.
+ * Returns 0; -EACCES when there is no way in; -EPERM for a credentials file that we may not read or
+ * others may; -EPROTO; http_perform()'s and credential_find()'s errors.
  */
 int auth_renew(struct auth *a, const char *refused, const char *challenge, const char *base,
 	int *transient, struct mlr_error *err);

@@ -154,11 +154,11 @@ int registry_blob_stream(struct registry *r, const char *digest, uint64_t size,
 int registry_blob_get(
 	struct registry *r, const char *digest, uint64_t size, char **ret, struct mlr_error *err)
 {
-	for (;;) {
+	for (int tries = 0;; tries++) {
 		auto_call(buffer_done) struct buffer b = BUFFER_INIT(OCI_DOCUMENT_MAX);
 		int r2 = registry_blob_stream(r, digest, size, buffer_put, &b, err);
 
-		if (r2 == -EBADMSG && registry_distrust(r))
+		if (r2 == -EBADMSG && tries < registry_distrust(r))
 			continue;
 		if (r2 < 0)
 			return r2;

@@ -50,7 +50,8 @@ static int fail_certificate(const struct fault *f, const char *host, struct mlr_
 		return fail_expired(host, 0, err);
 	case X509_V_ERR_CERT_NOT_YET_VALID:
 		return fail_expired(host, 1, err);
-	case X509_V_OK: /* the chain is good, the name is not */
+	case X509_V_OK:
+	case X509_V_ERR_UNSPECIFIED: /* libcurl looks at the name before it asks for the chain */
 		mlr_fail(err, EPERM, "the certificate of '%s' is made out to another name: %s",
 			host, f->words);
 		return mlr_hint(err, "ask for the registry by the name in its certificate");

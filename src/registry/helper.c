@@ -33,6 +33,22 @@ static int check_name(const char *name, struct mlr_error *err)
 	return mlr_fail(err, EPROTO, "'%s' is not a credential helper's name", name);
 }
 
+/* The program's full name, or NULL: posix_spawnp() would tell a directory of the PATH that we may not
+ * enter from a program that is not there by no more than chance. To free(). */
+static char *find_program(const char *program)
+{
+	auto_free char *path = xstrdup(getenv("PATH") ? getenv("PATH") : "/usr/bin:/bin");
+	char *at = NULL;
+
+	for (char *dir = strtok_r(path, ":", &at); dir; dir = strtok_r(NULL, ":", &at)) {
+		auto_free char *full = xasprintf("%s/%s", dir, program);
+
+		if (*dir == '/' && access(full, X_OK) == 0)
+			return take_ptr(&full);
+	}
+	return NULL;
+}
+
 /* Run it between two pipes; stderr stays the user's, since helpers ask for passwords there. */
 static int start(const char *program, const char *action, int in, int out, pid_t *pid)
 {
@@ -52,7 +68,7 @@ static int start(const char *program, const char *action, int in, int out, pid_t
 	posix_spawnattr_init(&attr);
 	posix_spawnattr_setflags(&attr, POSIX_SPAWN_SETSIGDEF);
 	posix_spawnattr_setsigdefault(&attr, &defaults);
-	r = posix_spawnp(pid, program, &files, &attr, argv, environ);
+	r = posix_spawn(pid, program, &files, &attr, argv, environ);
 	posix_spawnattr_destroy(&attr);
 	posix_spawn_file_actions_destroy(&files);
 	return -r;
@@ -140,13 +156,17 @@ static int talk(const char *program, const char *action, const char *input, stru
 static int run(const char *name, const char *action, const char *input, struct buffer *b,
 	struct mlr_error *err)
 {
-	auto_free char *program = NULL;
+	auto_free char *program = NULL, *full = NULL;
 	int r = check_name(name, err);
 
 	if (r < 0)
 		return r;
 	program = xasprintf("docker-credential-%s", name);
-	r = talk(program, action, input, b, err);
+	full = find_program(program);
+	if (full)
+		r = talk(full, action, input, b, err);
+	else
+		r = mlr_fail(err, ENOENT, "no such program on the PATH");
 	if (r < 0)
 		mlr_wrap(err, "credential helper '%s %s'", program, action);
 	if (r == -ENOENT)

@@ -97,8 +97,8 @@ int registry_blob_stream(struct registry *r, const char *digest, uint64_t size,
 	registry_sink_fn sink, void *ctx, struct mlr_error *err);
 
 /*
- * After bytes that were not those named: drop the mirrors that have served any. Returns 1 when
- * there were some, so that another attempt is worth it; 0 when all came from the registry itself.
+ * After bytes that were not those named: drop the mirrors that have served any. Returns how many
+ * mirrors have: so often another attempt may find other bytes.
  */
 int registry_distrust(struct registry *r);
 

@@ -93,19 +93,19 @@ static void pass_over(struct endpoint *e, int ret, const struct mlr_error *err)
 
 int registry_distrust(struct registry *r)
 {
-	int found = 0;
+	int n = 0;
 
 	for (size_t i = 0; i < r->n; i++) {
 		struct endpoint *e = r->endpoints[i];
 
 		if (!e->is_mirror || !__atomic_load_n(&e->served, __ATOMIC_ACQUIRE))
 			continue;
-		if (__atomic_exchange_n(&e->down, 1, __ATOMIC_ACQ_REL))
-			continue;
-		mlr_debug("the mirror '%s' served wrong bytes and is passed over", e->name);
-		found = 1;
+		n++;
+		if (!__atomic_exchange_n(&e->down, 1, __ATOMIC_ACQ_REL))
+			mlr_debug(
+				"the mirror '%s' served wrong bytes and is passed over", e->name);
 	}
-	return found;
+	return n;
 }
 
 int request_run(

@@ -136,8 +136,10 @@ static int fail_refused(
 	answer_problem(x, code, message);
 	mlr_fail(err, EACCES, "user '%s' is refused%s%s", q->credential->user, *message ? ": " : "",
 		message);
-	return mlr_hint(err, "the credentials are those in '%s'",
-		q->credential->origin ? q->credential->origin : "this command");
+	if (!q->credential->origin)
+		return -EACCES;
+	return mlr_hint(err, "the credentials are those in '%s'; mlrun login %s replaces them",
+		q->credential->origin, q->registry);
 }
 
 static int judge(const struct token_request *q, const struct http_exchange *x,

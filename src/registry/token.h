@@ -25,6 +25,7 @@ void token_done(struct token *t);
 
 struct token_request {
 	struct http *http;
+	const char *registry;       /* as the user knows it, for messages */
 	const char *base;                    /* the registry's URL */
 	const char *realm;                   /* the token server's, judged already */
 	const char *service, *scope;         /* or NULL */

@@ -5,16 +5,19 @@ repository name and tag, on 127.0.0.1, with a token server of its own and a stor
     fake_registry.py LAYOUT LOG [OPTION...]
 
 Prints "REGISTRY AUTH STORAGE" (host:port each) when it listens. LOG gets a line a request:
-"WHO METHOD PATH auth=... range=..." with WHO one of registry, auth, storage. Ends with its stdin.
+"WHO METHOD PATH auth=... range=..." with WHO one of registry, auth, storage, proxy. Ends with its
+stdin. With --proxy a fourth address is that of a proxy that refuses every CONNECT.
 """
 
 import argparse
+import base64
 import hashlib
 import json
 import os
 import ssl
 import sys
 import threading
+import time
 import urllib.parse
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
@@ -28,6 +31,10 @@ def arguments():
     p.add_argument("--tls", metavar="PEM", help="speak https with this certificate and key")
     p.add_argument("--auth", choices=["bearer", "basic"], help="demand it for everything")
     p.add_argument("--token-uses", type=int, default=0, help="a token is refused after so many requests")
+    p.add_argument("--token-life", type=int, default=0, help="seconds after which a token is refused; told as expires_in")
+    p.add_argument("--user", help="NAME:PASSWORD that the token server, or --auth basic, wants")
+    p.add_argument("--refresh-token", help="… or this one, by POST")
+    p.add_argument("--deny", type=int, default=0, help="refuse a good token with this status")
     p.add_argument("--realm", help="the token server that the challenge names")
     p.add_argument("--deny-token", action="store_true", help="the token server answers 401")
     p.add_argument("--redirect-blobs", action="store_true", help="to the storage on another host")
@@ -40,6 +47,18 @@ def arguments():
     p.add_argument("--no-length", action="store_true", help="blobs end with the connection")
     p.add_argument("--refuse", type=int, default=0, help="answer so many blob requests with --status")
     p.add_argument("--status", type=int, default=503)
+    p.add_argument("--quota", nargs=2, help="RateLimit-Limit and -Remaining, sent with --status")
+    p.add_argument("--refuse-manifests", action="store_true", help="--refuse counts manifest requests")
+    p.add_argument("--stall", type=int, default=0, help="a blob's connection falls silent after so many bytes")
+    p.add_argument("--trickle", action="store_true", help="a manifest's bytes come one a second")
+    p.add_argument("--delay", type=float, default=0, help="seconds between a blob's pieces of 256 KiB")
+    p.add_argument("--expire", type=int, default=0, help="the storage refuses so many resumed requests with 403")
+    p.add_argument("--storage-tls", metavar="PEM", help="the storage speaks https, and notes who shows a certificate")
+    p.add_argument("--bad-blobs", action="store_true", help="blobs have other bytes")
+    p.add_argument("--tags", type=int, default=0, help="so many tags, 10 a page")
+    p.add_argument("--tags-circle", action="store_true", help="every page links to itself")
+    p.add_argument("--proxy", type=int, default=0, help="a proxy that answers CONNECT with this status")
+    p.add_argument("--client-ca", metavar="PEM", help="with --tls: demand a client's certificate of this CA")
     p.add_argument("--retry-after", help="sent with --status")
     p.add_argument("--content-type", default=MANIFEST, help="of manifests")
     p.add_argument("--digest", help="Docker-Content-Digest of manifests")
@@ -50,6 +69,9 @@ def arguments():
 class State:
     lock = threading.Lock()
     tokens = 0
+    issued = 0.0
+    signatures = 0
+    expired = 0
     uses = 0
     refused = 0
     cuts = 0
@@ -77,7 +99,12 @@ class Handler(BaseHTTPRequestHandler):
         auth = self.headers.get("Authorization", "-").replace(" ", "_")
         span = self.headers.get("Range", "-")
         with State.lock, open(args.log, "a", encoding="utf-8") as f:
-            f.write(f"{who} {self.command} {self.path} auth={auth} range={span}\n")
+            f.write(f"{who} {self.command} {self.path} auth={auth} range={span}{self.shown()}\n")
+
+    def shown(self):
+        if not isinstance(self.connection, ssl.SSLSocket):
+            return ""
+        return " cert=shown" if self.connection.getpeercert() else " cert=-"
 
     def answer(self, status, body=b"", **headers):
         self.send_response(status)
@@ -116,8 +143,16 @@ class Handler(BaseHTTPRequestHandler):
         if cut:
             rest = rest[: args.cut]
             State.cuts += 1
-        self.wfile.write(rest)
-        self.wfile.flush()
+        stall = args.stall and len(rest) > args.stall and State.cuts < args.cuts
+        if stall:
+            State.cuts += 1
+            self.wfile.write(rest[: args.stall])
+            self.wfile.flush()
+            time.sleep(3600)
+        for at in range(0, len(rest), 1 << 18):
+            self.wfile.write(rest[at : at + (1 << 18)])
+            self.wfile.flush()
+            time.sleep(args.delay)
         if cut or args.no_length:
             self.close_connection = True
 
@@ -134,8 +169,12 @@ class Registry(Handler):
     def is_allowed(self):
         if not args.auth:
             return True
+        if args.auth == "basic":
+            return bool(args.user) and self.headers.get("Authorization") == basic()
         with State.lock:
             State.uses += 1
+            if args.token_life and time.monotonic() - State.issued > args.token_life:
+                return False
             if args.token_uses and State.uses > args.token_uses:
                 return False
             return self.headers.get("Authorization") == f"Bearer token-{State.tokens}"
@@ -145,6 +184,12 @@ class Registry(Handler):
         if not self.is_allowed():
             return self.challenge()
         parts = self.path.split("/")
+        if args.deny:
+            return self.fail(args.deny, "DENIED")
+        if self.path == "/v2/":
+            return self.answer(200, b"{}")
+        if "tags" in parts:
+            return self.tags()
         if "manifests" in parts:
             return self.manifest(parts[-1])
         if "blobs" in parts:
@@ -153,7 +198,31 @@ class Registry(Handler):
 
     do_HEAD = do_GET
 
+    def tags(self):
+        query = urllib.parse.parse_qs(urllib.parse.urlsplit(self.path).query)
+        last = int(query.get("last", ["-1"])[0])
+        names = [str(i) for i in range(last + 1, min(last + 11, args.tags))]
+        end = names and int(names[-1]) < args.tags - 1
+        link = {"Link": f'</v2/x/tags/list?last={names[-1]}&n=10>; rel="next"'} if end else {}
+        if args.tags_circle:
+            link = {"Link": f'<{self.path}>; rel="next"'}
+        body = json.dumps({"name": "x", "tags": names}).encode()
+        return self.answer(200, body, Content_Type="application/json", **link)
+
+    def refused(self):
+        with State.lock:
+            refuse = State.refused < args.refuse
+            State.refused += refuse
+        if refuse:
+            more = {"Retry_After": args.retry_after} if args.retry_after else {}
+            if args.quota:
+                more |= {"RateLimit-Limit": args.quota[0], "RateLimit-Remaining": args.quota[1]}
+            self.fail(args.status, "TOOMANYREQUESTS", **more)
+        return refuse
+
     def manifest(self, reference):
+        if args.refuse_manifests and self.refused():
+            return None
         index = json.loads(read(f"{args.layout}/index.json"))
         digest = index["manifests"][0]["digest"]
         if reference == "nosuch":
@@ -164,47 +233,88 @@ class Registry(Handler):
         if body is None:
             return self.fail(404, "MANIFEST_UNKNOWN")
         real = "sha256:" + hashlib.sha256(body).hexdigest()
+        if args.trickle and self.command == "GET":
+            self.send_response(200)
+            self.send_header("Content-Type", args.content_type)
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            for i in range(len(body)):
+                self.wfile.write(body[i : i + 1])
+                self.wfile.flush()
+                time.sleep(1)
+            return None
         return self.answer(200, body, Content_Type=args.content_type,
                            Docker_Content_Digest=args.digest or real)
 
     def blob(self, digest):
-        with State.lock:
-            refuse = State.refused < args.refuse
-            State.refused += refuse
-        if refuse:
-            wait = {"Retry_After": args.retry_after} if args.retry_after else {}
-            return self.fail(args.status, "TOOMANYREQUESTS", **wait)
+        if not args.refuse_manifests and self.refused():
+            return None
         if args.redirect_to:
             return self.answer(307, Location=args.redirect_to)
         data = blob(digest)
         if data is None:
             return self.fail(404, "BLOB_UNKNOWN")
         if args.redirect_blobs:
-            return self.answer(307, Location=f"http://{address(storage)}/{digest}?signature=secret")
+            with State.lock:
+                State.signatures += 1
+                scheme = "https" if args.storage_tls else "http"
+                to = f"{scheme}://{address(storage)}/{digest}?signature=secret{State.signatures}"
+            return self.answer(307, Location=to)
         if data[:2] == b"\x1f\x8b":
             data += b"x" * args.tail
+            if args.bad_blobs:
+                data = data[:-1] + b"\x01"
         return self.send_blob(data)
 
 
 class Auth(Handler):
+    def is_known(self):
+        return not args.user or self.headers.get("Authorization") == basic()
+
     def do_GET(self):
         self.note("auth")
-        if args.deny_token:
+        if args.deny_token or not self.is_known():
             return self.fail(401, "DENIED")
-        query = urllib.parse.parse_qs(urllib.parse.urlsplit(self.path).query)
+        return self.token(urllib.parse.parse_qs(urllib.parse.urlsplit(self.path).query))
+
+    def do_POST(self):
+        self.note("auth")
+        body = self.rfile.read(int(self.headers["Content-Length"])).decode()
+        form = urllib.parse.parse_qs(body)
+        if form.get("grant_type") != ["refresh_token"] or form.get("refresh_token") != [args.refresh_token]:
+            return self.answer(400, b'{"error": "invalid_grant", "error_description": "fake refresh token"}')
+        return self.token(form, "access_token")
+
+    def token(self, query, name="token"):
         if query.get("service") != ["fake"] or query.get("scope") != ["repository:x:pull"]:
             return self.fail(400, "UNSUPPORTED")
         with State.lock:
             State.tokens += 1
             State.uses = 0
-            body = json.dumps({"token": f"token-{State.tokens}", "expires_in": 60}).encode()
+            State.issued = time.monotonic()
+            body = json.dumps({name: f"token-{State.tokens}", "expires_in": args.token_life or 60}).encode()
         return self.answer(200, body, Content_Type="application/json")
 
 
 class Storage(Handler):
     def do_GET(self):
         self.note("storage")
+        with State.lock:
+            old = self.headers.get("Range") and State.expired < args.expire
+            State.expired += bool(old)
+        if old:
+            return self.answer(403, b"<Error><Code>AccessDenied</Code><Message>Request has expired</Message></Error>")
         return self.send_blob(blob(self.path.lstrip("/").partition("?")[0]))
+
+
+class Proxy(Handler):
+    def do_CONNECT(self):
+        self.note("proxy")
+        self.answer(args.proxy)
+
+
+def basic():
+    return "Basic " + base64.b64encode(args.user.encode()).decode()
 
 
 def address(server):
@@ -216,11 +326,14 @@ class Server(ThreadingHTTPServer):
         pass  # clients that break off are what this is for
 
 
-def serve(host, handler, pem=None):
+def serve(host, handler, pem=None, demand=ssl.CERT_REQUIRED):
     server = Server((host, 0), handler)
     if pem:
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         context.load_cert_chain(pem)
+        if args.client_ca:
+            context.load_verify_locations(args.client_ca)
+            context.verify_mode = demand
         # The handshake is the connection's thread's, so that one who does not speak TLS delays nobody.
         server.socket = context.wrap_socket(server.socket, server_side=True, do_handshake_on_connect=False)
     server.daemon_threads = True
@@ -229,6 +342,9 @@ def serve(host, handler, pem=None):
 
 
 args = arguments()
-registry, auth, storage = serve("127.0.0.1", Registry, args.tls), serve("127.0.0.1", Auth), serve("127.0.0.2", Storage)
-print(address(registry), address(auth), address(storage), flush=True)
+registry, auth, storage = serve("127.0.0.1", Registry, args.tls), serve("127.0.0.1", Auth), serve("127.0.0.2", Storage, args.storage_tls, ssl.CERT_OPTIONAL)
+names = [address(registry), address(auth), address(storage)]
+if args.proxy:
+    names.append(address(serve("127.0.0.1", Proxy)))
+print(*names, flush=True)
 sys.stdin.read()

@@ -3,48 +3,13 @@
 
 load common
 
-setup_file() {
-	command -v python3 >/dev/null || {
-		skip_file "python3 is not installed"
-		return
-	}
-	cd "$BATS_FILE_TMPDIR" || return
-	mkdir -p root/d
-	(cd root/d && seq 200 | split -l 1 -a 3 - f && head -c 3000000 /dev/urandom >big)
-	layer_tar root.tar root
-	image_layout layout root.tar
-}
+load fake
 
-setup() {
-	common_setup
-	log=$BATS_TEST_TMPDIR/log
-	: >"$log"
-}
+setup_file() { fake_layout; }
 
 teardown() {
-	[ -z "${fake_in:-}" ] || exec {fake_in}>&-
+	fake_stop
 	common_teardown
-}
-
-# fake OPTION...: start the registry; its names are in $registry, $auth and $storage. It ends with the test.
-fake() {
-	mkfifo "$BATS_TEST_TMPDIR/in" "$BATS_TEST_TMPDIR/out"
-	python3 "$top_srcdir/tests/cli/fake_registry.py" "$BATS_FILE_TMPDIR/layout" "$log" "$@" \
-		<"$BATS_TEST_TMPDIR/in" >"$BATS_TEST_TMPDIR/out" 3>&- 4>&- &
-	exec {fake_in}>"$BATS_TEST_TMPDIR/in"
-	read -r registry auth storage <"$BATS_TEST_TMPDIR/out"
-	export registry auth storage
-}
-
-assert_pulled() {
-	cmp "$BATS_FILE_TMPDIR/root/d/big" "$MLRUN_STORE"/layers/*/tree/d/big
-	assert_equal "$(mlrun images --json | jq length)" 1
-}
-
-assert_nothing_stored() {
-	assert_equal "$(mlrun images --json)" '[]'
-	run -0 find "$MLRUN_STORE"/{layers,tmp,facts} -mindepth 1
-	assert_output ''
 }
 
 @test "token: asked for when the registry demands one, and used" {
@@ -99,8 +64,7 @@ assert_nothing_stored() {
 		fake --redirect-to "$url"
 		run -125 mlrun pull "$registry/x"
 		assert_output --partial "refused to follow the registry's redirect: '$url'"
-		exec {fake_in}>&-
-		rm "$BATS_TEST_TMPDIR"/{in,out}
+		fake_stop
 	done
 	assert_nothing_stored
 }
@@ -216,27 +180,20 @@ assert_nothing_stored() {
 	assert_nothing_stored
 }
 
-certificate() {
-	command -v openssl >/dev/null || skip "openssl is not installed"
-	openssl req -x509 -newkey rsa:2048 -nodes -days 2 -subj /CN=fake -addext "subjectAltName=IP:127.0.0.1" \
-		-keyout key.pem -out cert.pem 2>/dev/null
-	cat cert.pem key.pem >both.pem
-}
-
 @test "tls: a registry on loopback that speaks https is found out, and its certificate checked" {
-	certificate
-	fake --tls both.pem
+	certificate cert
+	fake --tls cert.pem
 	run -125 mlrun pull "$registry/x"
 	assert_output --partial "the certificate of '$registry' is not trusted"
 	assert_output --partial "hint: put the site's CA certificate into '$HOME/.config/containers/certs.d/$registry/', or name it in mlrun.conf"
 	assert_nothing_stored
-	SSL_CERT_FILE=cert.pem run -0 mlrun pull "$registry/x"
+	SSL_CERT_FILE=cert.crt run -0 mlrun pull "$registry/x"
 	assert_pulled
 }
 
 @test "tls: --tls-verify=false takes any certificate" {
-	certificate
-	fake --tls both.pem
+	certificate cert
+	fake --tls cert.pem
 	run -0 mlrun pull --tls-verify=false "$registry/x"
 	assert_pulled
 }

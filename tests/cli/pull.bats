@@ -265,7 +265,7 @@ corrupt() {
 }
 
 @test "pull: --json has its keys whether something was fetched or not" {
-	keys='["bytes_fetched","digest","index","layers","layers_fetched","name","platform","seconds","size","status"]'
+	keys='["bytes_fetched","digest","index","layers","layers_fetched","name","platform","seconds","size","status","store"]'
 	assert_equal "$(mlrun pull -q --json "$REGISTRY/many" | jq -c keys)" "$keys"
 	assert_equal "$(mlrun pull -q --json "$REGISTRY/many" | jq -c keys)" "$keys"
 }
@@ -410,7 +410,7 @@ hint: write --tls-verify=false"
 	run -0 mlrun images
 	assert_line --index 1 --regexp "^$REGISTRY/tiny:latest +${digest:7:12} +linux/[a-z0-9]+ +1\.1 MB +20"
 	run -0 mlrun images --json
-	assert_equal "$(jq -c '.[0] | keys' <<<"$output")" '["digest","index","name","platform","pulled","size"]'
+	assert_equal "$(jq -c '.[0] | keys' <<<"$output")" '["digest","index","name","platform","pulled","size","source","store"]'
 	assert_equal "$(jq -r '.[0].digest' <<<"$output")" "$digest"
 }
 
@@ -427,7 +427,7 @@ hint: write --tls-verify=false"
 	assert_line --regexp "^user +-$"
 
 	run -0 mlrun inspect --json "$REGISTRY/tiny"
-	assert_equal "$(jq -c keys <<<"$output")" '["cmd","created","digest","entrypoint","env","index","layers","name","platform","pulled","size","user","working_dir"]'
+	assert_equal "$(jq -c keys <<<"$output")" '["cmd","config","created","digest","entrypoint","env","index","layers","name","platform","pulled","size","source","store","user","working_dir"]'
 	assert_equal "$(jq -c '[.env, .entrypoint, .cmd, .user, .working_dir]' <<<"$output")" \
 		'[["PATH=/bin:/usr/bin","TINY=yes"],[],["/bin/sh","-c","echo tiny"],null,"/root"]'
 	assert_equal "$(jq -c '.layers[0] | keys' <<<"$output")" '["diff_id","digest","media_type","size"]'

@@ -212,6 +212,22 @@ static void the_users_file_is_found_and_must_be_the_users(void **state)
 	unlink(path);
 }
 
+static void a_home_that_may_not_be_looked_into_has_no_settings(void **state)
+{
+	auto_free char *path = put("mlrun.conf", "store = /mine\n", 0600);
+	auto_free char *parent = xstrndup(path, (size_t)(strrchr(path, '/') - path));
+	auto_call(config_done) struct config c = CONFIG_INIT;
+	struct mlr_error err = MLR_ERROR_INIT;
+
+	(void)state;
+	chmod(parent, 0);
+	assert_int_equal(config_load(&c, &err), 0);
+	if (geteuid() != 0)
+		assert_null(config_get(&c, "", "store"));
+	chmod(parent, 0700);
+	unlink(path);
+}
+
 static void a_named_file_is_read_instead_and_must_be_there(void **state)
 {
 	auto_free char *path = put("mlrun.conf", "store = /mine\n", 0600);
@@ -255,6 +271,7 @@ int main(void)
 		cmocka_unit_test(what_is_wrong_is_told_with_file_and_line),
 		cmocka_unit_test(long_lines_and_binary_files_are_refused),
 		cmocka_unit_test(the_users_file_is_found_and_must_be_the_users),
+		cmocka_unit_test(a_home_that_may_not_be_looked_into_has_no_settings),
 		cmocka_unit_test(a_named_file_is_read_instead_and_must_be_there),
 	};
 

@@ -1,0 +1,45 @@
+#include "base/temp.h"
+
+#include "base/cleanup.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+/* Where the file system has no unnamed files (NFS, Lustre), one whose name goes at once. */
+static int open_below(int dir_fd)
+{
+	int fd = openat(dir_fd, ".", O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
+
+	for (unsigned i = 0; fd < 0 && i < 100; i++) {
+		char name[64];
+
+		snprintf(name, sizeof(name), "plain.%ld.%u", (long)getpid(), i);
+		fd = openat(dir_fd, name, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
+		if (fd >= 0)
+			unlinkat(dir_fd, name, 0);
+		else if (errno != EEXIST)
+			break;
+	}
+	return fd;
+}
+
+int temp_open(int dir_fd, struct mlr_error *err)
+{
+	const char *dir = getenv("TMPDIR");
+	auto_close int own = -1;
+	int fd;
+
+	if (!dir || *dir != '/')
+		dir = "/tmp";
+	if (dir_fd < 0) {
+		own = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+		if (own < 0)
+			return mlr_fail_errno(err, "open '%s'", dir);
+	}
+	fd = open_below(dir_fd < 0 ? own : dir_fd);
+	if (fd < 0 && dir_fd < 0)
+		return mlr_fail_errno(err, "make a temporary file in '%s'", dir);
+	return fd < 0 ? mlr_fail_errno(err, "make a temporary file in the store") : fd;
+}

@@ -1,0 +1,199 @@
+#include "cli/cli.h"
+#include "cli/common.h"
+#include "cli/stop.h"
+
+#include "base/cleanup.h"
+#include "base/log.h"
+#include "export/export.h"
+#include "oci/name.h"
+#include "store/stores.h"
+
+#include <errno.h>
+#include <string.h>
+#include <unistd.h>
+
+struct args {
+	struct cli_common common;
+	const char *image, *path;
+	struct export_options export;
+	int compression_given, quiet, json;
+};
+
+enum { KEY_FORMAT = CLI_KEYS, KEY_COMPRESSION, KEY_KEEP_BLOBS, KEY_NAME };
+
+static const struct argp_option options[] = {
+	{ "format", KEY_FORMAT, "FORMAT", 0,
+		"oci-archive (default), oci (a directory), docker-archive, or tar (the root "
+		"directory alone)",
+		1 },
+	{ "compression", KEY_COMPRESSION, "HOW", 0, "of the layers: gzip (default), zstd or none",
+		1 },
+	{ "keep-blobs", KEY_KEEP_BLOBS, 0, 0,
+		"the original compressed layers and manifest, so that the digest stays", 1 },
+	{ "name", KEY_NAME, "NAME", 0, "what the image is called in there; default: its own name",
+		1 },
+	{ "quiet", 'q', 0, 0, "say nothing but errors", 2 },
+	CLI_JSON_OPTION,
+	{ 0 },
+};
+
+static const char *const formats[] = {
+	[EXPORT_OCI_ARCHIVE] = "oci-archive",
+	[EXPORT_OCI] = "oci",
+	[EXPORT_DOCKER_ARCHIVE] = "docker-archive",
+	[EXPORT_TAR] = "tar",
+};
+static const char *const compressions[] = {
+	[EXPORT_GZIP] = "gzip",
+	[EXPORT_ZSTD] = "zstd",
+	[EXPORT_PLAIN] = "none",
+};
+
+static size_t look_up(const char *const *words, size_t n, const char *arg, const char *option,
+	struct argp_state *state)
+{
+	size_t i = 0;
+
+	while (i < n && strcmp(words[i], arg) != 0)
+		i++;
+	if (i == n)
+		argp_error(state, "--%s does not know '%s'", option, arg);
+	return i;
+}
+
+static void check_args(const struct args *a, struct argp_state *state)
+{
+	if (!a->path)
+		argp_error(state, "an image and a file are expected");
+	if (a->export.format == EXPORT_OCI && strcmp(a->path, "-") == 0)
+		argp_error(state, "a directory cannot be written to standard output");
+	if (a->export.format > EXPORT_OCI &&
+		(a->export.keep_blobs ||
+			(a->compression_given && a->export.compression != EXPORT_PLAIN)))
+		argp_error(
+			state, "--format=%s has no compressed layers", formats[a->export.format]);
+	if (a->export.keep_blobs && a->compression_given)
+		argp_error(state, "--keep-blobs and --compression exclude each other");
+	if (strcmp(a->path, "-") == 0 && a->json)
+		argp_error(state, "--json and an image do not both fit on standard output");
+}
+
+static error_t parse_option(int key, char *arg, struct argp_state *state)
+{
+	struct args *a = state->input;
+
+	switch (key) {
+	case ARGP_KEY_INIT:
+		state->child_inputs[0] = &a->common;
+		return 0;
+	case KEY_FORMAT:
+		a->export.format = (enum export_format)look_up(
+			formats, ARRAY_LEN(formats), arg, "format", state);
+		return 0;
+	case KEY_COMPRESSION:
+		a->export.compression = (enum export_compression)look_up(
+			compressions, ARRAY_LEN(compressions), arg, "compression", state);
+		a->compression_given = 1;
+		return 0;
+	case KEY_KEEP_BLOBS:
+		a->export.keep_blobs = 1;
+		return 0;
+	case KEY_NAME:
+		a->export.name = arg;
+		return 0;
+	case 'q':
+		a->quiet = 1;
+		return 0;
+	case CLI_JSON:
+		a->json = 1;
+		return 0;
+	case ARGP_KEY_ARG:
+		if (a->path)
+			argp_error(state, "an image and a file are expected, and no more");
+		if (a->image)
+			a->path = arg;
+		else
+			a->image = arg;
+		return 0;
+	case ARGP_KEY_END:
+		check_args(a, state);
+		return 0;
+	default:
+		return ARGP_ERR_UNKNOWN;
+	}
+}
+
+static const struct argp argp = {
+	.options = options,
+	.parser = parse_option,
+	.args_doc = "IMAGE FILE",
+	.doc = "Write an image from the store into FILE, - for standard output.\vThe layers are written "
+	       "again bit for bit; compressed anew, they give the image another digest, while its "
+	       "configuration (Docker's image ID) stays.",
+	.children = cli_common_children,
+};
+
+static int print_json(
+	const struct args *a, const struct store_image *im, const struct export_result *r)
+{
+	return cli_print_json(json_pack("{s:s, s:s, s:s, s:s?, s:s?, s:I}", "name", im->name,
+		"file", a->path, "format", formats[a->export.format], "digest",
+		*r->digest ? r->digest : NULL, "config", *r->config ? r->config : NULL, "layers",
+		(json_int_t)r->layers));
+}
+
+static void tell(const struct args *a, const struct store_image *im, const struct export_result *r)
+{
+	const char *to = strcmp(a->path, "-") == 0 ? "standard output" : a->path;
+
+	if (a->quiet)
+		return;
+	if (!*r->digest)
+		mlr_info("exported '%s' to '%s'", im->name, to);
+	else if (strcmp(r->digest, im->manifest) == 0)
+		mlr_info("exported '%s' to '%s': %s", im->name, to, r->digest);
+	else
+		mlr_info("exported '%s' to '%s': %s (compressed anew; it was %.19s)", im->name, to,
+			r->digest, im->manifest);
+}
+
+static int run(const struct args *a, const struct stores *all, struct mlr_error *err)
+{
+	auto_call(store_image_done) struct store_image im = STORE_IMAGE_INIT;
+	auto_call(oci_name_done) struct oci_name name = OCI_NAME_INIT;
+	struct export_result result;
+	struct store *st;
+	int r = oci_name_parse(a->image, &name, err);
+
+	if (r == 0)
+		r = stores_find(all, &name, &st, &im, err);
+	if (r == 0)
+		r = export_image(st, &im, a->path, &a->export, &result, err);
+	if (r < 0)
+		return cli_fail(err);
+	tell(a, &im, &result);
+	return a->json ? print_json(a, &im, &result) : 0;
+}
+
+int cmd_export(int argc, char **argv)
+{
+	auto_call(stores_close) struct stores all = STORES_INIT;
+	struct args a = { .export = { .cancel = &cli_stop_signal } };
+	struct mlr_error err = MLR_ERROR_INIT;
+	int status, r;
+
+	cli_parse(&argp, argc, argv, 0, &a);
+	if (strcmp(a.path, "-") == 0 && isatty(STDOUT_FILENO)) {
+		mlr_fail(&err, EINVAL, "an archive is nothing for a terminal");
+		mlr_hint(&err, "redirect it, or name a file");
+		return cli_fail(&err);
+	}
+	r = stores_open(a.common.store, &all, &err);
+	if (r == -ENOENT)
+		cli_hint_no_store(&err);
+	if (r < 0)
+		return cli_fail(&err);
+	cli_stop_catch();
+	status = run(&a, &all, &err);
+	return cli_stop_signal ? 128 + cli_stop_signal : status;
+}

@@ -1,0 +1,71 @@
+/* mlrun inspect of an image that is still in its registry, or in its files. */
+#include "cli/cli.h"
+#include "cli/inspect.h"
+
+#include "base/cleanup.h"
+#include "base/log.h"
+#include "base/memory.h"
+#include "pull/pull.h"
+
+#include <stdio.h>
+
+static void notice(void *ctx, const char *words)
+{
+	(void)ctx;
+	mlr_warning("%s", words);
+}
+
+static int look(const struct inspect_args *a, struct pull_sight *ret, struct mlr_error *err)
+{
+	auto_call(oci_name_done) struct oci_name name = OCI_NAME_INIT;
+	struct pull_options opt = { .platform = a->platform,
+		.tls_verify = a->registry.tls_verify,
+		.authfile = a->registry.authfile,
+		.config = &a->registry.config };
+	struct pull_watch watch = { .notice = notice };
+	int r = oci_name_parse(a->image, &name, err);
+
+	return r < 0 ? r : pull_look(&name, &opt, &watch, ret, err);
+}
+
+static int print_raw(const struct inspect_args *a, const struct resolved *res)
+{
+	const struct registry_document *d =
+		res->index.data && !a->platform ? &res->index : &res->manifest;
+
+	fwrite(d->data, 1, d->len, stdout);
+	return 0;
+}
+
+/* The sight's configuration and manifest go over to the picture. */
+static void make_picture(struct pull_sight *s, struct picture *p)
+{
+	struct resolved *res = &s->res;
+
+	p->image.name = take_ptr(&s->name);
+	p->image.source = take_ptr(&s->source);
+	p->image.manifest = xstrdup(res->manifest.digest);
+	p->image.index = res->index.data ? xstrdup(res->index.digest) : NULL;
+	p->image.platform = xstrdup(res->platform);
+	p->image.size = res->layers.size;
+	p->config = res->config;
+	res->config = (struct oci_config)OCI_CONFIG_INIT;
+	p->manifest = res->layers;
+	res->layers = (struct oci_document)OCI_DOCUMENT_INIT;
+}
+
+int cmd_inspect_remote(int argc, char **argv)
+{
+	auto_call(pull_sight_done) struct pull_sight sight = PULL_SIGHT_INIT;
+	auto_call(picture_done) struct picture p = PICTURE_INIT;
+	auto_call(inspect_args_done) struct inspect_args a = INSPECT_ARGS_INIT;
+	struct mlr_error err = MLR_ERROR_INIT;
+
+	if (inspect_parse(argc, argv, &a, &err) < 0 ||
+		cli_registry_load(&a.registry, a.image, &err) < 0 || look(&a, &sight, &err) < 0)
+		return cli_fail(&err);
+	if (a.raw)
+		return print_raw(&a, &sight.res);
+	make_picture(&sight, &p);
+	return picture_print(&p, &a);
+}

@@ -1,0 +1,242 @@
+/* mlrun login, mlrun logout. */
+#include "cli/ask.h"
+#include "cli/cli.h"
+#include "cli/common.h"
+#include "cli/registry_args.h"
+
+#include "base/cleanup.h"
+#include "base/file.h"
+#include "base/log.h"
+#include "base/memory.h"
+#include "oci/ref.h"
+#include "registry/credential.h"
+#include "registry/registry.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+#define SECRET_MAX 65536 /* bytes; tokens of some clouds reach a few KiB */
+
+struct args {
+	struct cli_common common;
+	struct cli_registry registry;
+	const char *name; /* REGISTRY[/NAMESPACE] */
+	const char *user;
+	int password_stdin;
+};
+
+enum { KEY_PASSWORD_STDIN = CLI_KEYS };
+
+static const struct argp_option login_options[] = {
+	{ "username", 'u', "USER", 0, "who you are; asked for when it is not said", 1 },
+	{ "password-stdin", KEY_PASSWORD_STDIN, 0, 0,
+		"read the password, or a token, from standard input", 1 },
+	{ 0 },
+};
+
+static const struct argp_option logout_options[] = { { 0 } };
+
+static error_t parse_option(int key, char *arg, struct argp_state *state)
+{
+	struct args *a = state->input;
+
+	switch (key) {
+	case ARGP_KEY_INIT:
+		state->child_inputs[0] = &a->registry;
+		state->child_inputs[1] = &a->common;
+		return 0;
+	case 'u':
+		a->user = arg;
+		return 0;
+	case KEY_PASSWORD_STDIN:
+		a->password_stdin = 1;
+		return 0;
+	case ARGP_KEY_ARG:
+		if (a->name)
+			argp_error(state, "one registry at a time");
+		a->name = arg;
+		return 0;
+	case ARGP_KEY_NO_ARGS:
+		argp_error(state, "a registry is missing; Docker Hub is docker.io");
+		return 0;
+	default:
+		return ARGP_ERR_UNKNOWN;
+	}
+}
+
+static const struct argp_child children[] = { { &cli_registry_argp, 0, NULL, 80 },
+	{ &cli_common_argp, 0, NULL, 90 }, { 0 } };
+static const struct argp login_argp = {
+	.options = login_options,
+	.parser = parse_option,
+	.args_doc = "REGISTRY",
+	.doc = "Try a user name and a password at a registry, and keep them for pulls.",
+	.children = children,
+};
+static const struct argp logout_argp = {
+	.options = logout_options,
+	.parser = parse_option,
+	.args_doc = "REGISTRY",
+	.doc = "Forget the user name and the password for a registry.",
+	.children = children,
+};
+
+/*
+ * What the user calls the registry as the key for its credentials: "quay.io", "quay.io/org". An
+ * image name's rules tell whether the first part is a registry.
+ */
+static int parse_name(const char *text, struct oci_ref *ref, char **key, struct mlr_error *err)
+{
+	const char *s = text;
+	auto_free char *name = NULL, *as_image = NULL;
+	size_t n;
+
+	if (strncasecmp(s, "https://", 8) == 0)
+		s += 8;
+	n = strlen(s);
+	while (n > 0 && s[n - 1] == '/')
+		n--;
+	name = xstrndup(s, n);
+	as_image = xasprintf("%s/x", name);
+	if (oci_ref_parse(as_image, ref, NULL) < 0 ||
+		strncmp(ref->registry, name, strcspn(name, "/")) != 0 ||
+		strlen(ref->registry) != strcspn(name, "/")) {
+		mlr_fail(err, EINVAL, "'%s' is not a registry's name", text);
+		return mlr_hint(err, "HOST or HOST:PORT, such as quay.io; Docker Hub is docker.io");
+	}
+	*key = take_ptr(&name);
+	return 0;
+}
+
+/* All of standard input but for the newline at its end. */
+static int read_stdin(char **ret, struct mlr_error *err)
+{
+	char *text = xcalloc(1, SECRET_MAX + 1);
+	ssize_t n = file_read_full(STDIN_FILENO, text, SECRET_MAX + 1);
+
+	if (n > 0 && n <= SECRET_MAX) {
+		n -= text[n - 1] == '\n';
+		n -= n > 0 && text[n - 1] == '\r';
+		text[n] = '\0';
+	}
+	if (n > 0 && n <= SECRET_MAX && strlen(text) == (size_t)n) {
+		*ret = text;
+		return 0;
+	}
+	credential_free_secret(text);
+	if (n < 0)
+		return mlr_fail(err, (int)-n, "read the password: %s", strerror((int)-n));
+	return mlr_fail(err, EINVAL,
+		n == 0 ? "standard input holds no password"
+		       : "what stands on standard input is not a password");
+}
+
+/* The user's name and password from wherever they shall come. */
+static int gather(
+	const struct args *a, const char *key, struct credential *c, struct mlr_error *err)
+{
+	auto_free char *who = xasprintf("user name for %s: ", key);
+	auto_free char *what = NULL;
+	int r = 0;
+
+	if (a->password_stdin && !a->user)
+		return mlr_fail(err, EINVAL, "--password-stdin needs -u USER");
+	if (a->user)
+		c->user = xstrdup(a->user);
+	else
+		r = ask_line(who, &c->user, err);
+	if (r == 0 && (!*c->user || strchr(c->user, ':')))
+		return mlr_fail(err, EINVAL, "'%s' cannot be a user name", c->user);
+	if (r == 0 && a->password_stdin)
+		return read_stdin(&c->password, err);
+	if (r == 0) {
+		what = xasprintf("password for %s at %s: ", c->user, key);
+		r = ask_secret(what, &c->password, err);
+	}
+	if (r == -ENXIO)
+		mlr_hint(err, "mlrun login -u USER --password-stdin %s <FILE", key);
+	return r;
+}
+
+/* A place that is gone with the session, and that no other node sees, must not surprise. */
+static void tell_kept(const char *key, const char *user, const char *where)
+{
+	const char *runtime = getenv("XDG_RUNTIME_DIR");
+
+	mlr_info("logged in to '%s' as '%s'; kept in '%s'", key, user, where);
+	if (runtime && *runtime && strncmp(where, runtime, strlen(runtime)) == 0)
+		mlr_info("that is gone when you log out of this machine, and no other node sees "
+			 "it; --authfile and REGISTRY_AUTH_FILE name another file");
+}
+
+static int login(struct args *a, struct mlr_error *err)
+{
+	auto_call(credential_done) struct credential c = CREDENTIAL_INIT;
+	auto_call(oci_ref_done) struct oci_ref ref = OCI_REF_INIT;
+	auto_free char *key = NULL, *where = NULL;
+	auto_registry struct registry *reg = NULL;
+	struct registry_options opt;
+	int asked = 0, r;
+
+	r = cli_registry_load(&a->registry, a->name, err);
+	if (r == 0)
+		r = parse_name(a->name, &ref, &key, err);
+	if (r == 0)
+		r = gather(a, key, &c, err);
+	if (r < 0)
+		return r;
+	opt = cli_registry_options(&a->registry);
+	reg = registry_new(&ref, &opt);
+	r = registry_login(reg, c.user, c.password, &asked, err);
+	if (r == 0)
+		r = credential_store(a->registry.authfile, key, &c, &where, err);
+	if (r < 0)
+		return r;
+	if (!asked)
+		mlr_warning("'%s' asked for no password, so this one was not tried", key);
+	tell_kept(key, c.user, where);
+	return 0;
+}
+
+static int logout(struct args *a, struct mlr_error *err)
+{
+	auto_call(oci_ref_done) struct oci_ref ref = OCI_REF_INIT;
+	auto_free char *key = NULL, *where = NULL;
+	int r = cli_registry_load(&a->registry, a->name, err);
+
+	if (r == 0)
+		r = parse_name(a->name, &ref, &key, err);
+	if (r == 0)
+		r = credential_erase(a->registry.authfile, key, &where, err);
+	if (r == 0)
+		mlr_info("logged out of '%s'; removed from '%s'", key, where);
+	return r;
+}
+
+static int run(const struct argp *argp, int (*act)(struct args *a, struct mlr_error *err), int argc,
+	char **argv)
+{
+	struct args a = { .registry = CLI_REGISTRY_INIT };
+	struct mlr_error err = MLR_ERROR_INIT;
+	int status = 0;
+
+	cli_parse(argp, argc, argv, 0, &a);
+	if (act(&a, &err) < 0) {
+		mlr_wrap(&err, "%s '%s'", argv[0], a.name);
+		status = cli_fail(&err);
+	}
+	cli_registry_done(&a.registry);
+	return status;
+}
+
+int cmd_login(int argc, char **argv)
+{
+	return run(&login_argp, login, argc, argv);
+}
+
+int cmd_logout(int argc, char **argv)
+{
+	return run(&logout_argp, logout, argc, argv);
+}

@@ -1,0 +1,121 @@
+/* mlrun tags. */
+#include "cli/cli.h"
+#include "cli/common.h"
+#include "cli/registry_args.h"
+
+#include "base/cleanup.h"
+#include "base/strv.h"
+#include "oci/ref.h"
+#include "registry/registry.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct args {
+	struct cli_common common;
+	struct cli_registry registry;
+	const char *name;
+	int json;
+};
+
+static const struct argp_option options[] = {
+	CLI_JSON_OPTION,
+	{ 0 },
+};
+
+static error_t parse_option(int key, char *arg, struct argp_state *state)
+{
+	struct args *a = state->input;
+
+	switch (key) {
+	case ARGP_KEY_INIT:
+		state->child_inputs[0] = &a->registry;
+		state->child_inputs[1] = &a->common;
+		return 0;
+	case CLI_JSON:
+		a->json = 1;
+		return 0;
+	case ARGP_KEY_ARG:
+		if (a->name)
+			argp_error(state, "one name at a time");
+		a->name = arg;
+		return 0;
+	case ARGP_KEY_NO_ARGS:
+		argp_error(state, "a name is missing");
+		return 0;
+	default:
+		return ARGP_ERR_UNKNOWN;
+	}
+}
+
+static const struct argp_child children[] = { { &cli_registry_argp, 0, NULL, 80 },
+	{ &cli_common_argp, 0, NULL, 90 }, { 0 } };
+static const struct argp argp = {
+	.options = options,
+	.parser = parse_option,
+	.args_doc = "NAME",
+	.doc = "List the tags that a registry has of an image.",
+	.children = children,
+};
+
+/* As people count: 2.9 before 2.10. */
+static int compare(const void *a, const void *b)
+{
+	return strverscmp(*(char *const *)a, *(char *const *)b);
+}
+
+static int print(const struct oci_ref *ref, const struct strv *tags, int json)
+{
+	json_t *list;
+
+	if (!json) {
+		for (size_t i = 0; i < tags->n; i++) {
+			cli_print_safe(tags->v[i]);
+			putchar('\n');
+		}
+		return fflush(stdout) == 0 ? 0 : CLI_FAILED;
+	}
+	list = json_array();
+	for (size_t i = 0; i < tags->n; i++)
+		json_array_append_new(list, json_string(tags->v[i]));
+	return cli_print_json(json_pack("{s:s, s:s, s:o}", "registry", ref->registry, "repository",
+		ref->repository, "tags", list));
+}
+
+static int list(struct args *a, struct oci_ref *ref, struct strv *ret, struct mlr_error *err)
+{
+	auto_registry struct registry *reg = NULL;
+	struct registry_options opt;
+	int r = cli_registry_load(&a->registry, a->name, err);
+
+	if (r == 0)
+		r = oci_ref_parse(a->name, ref, err);
+	if (r < 0)
+		return r;
+	opt = cli_registry_options(&a->registry);
+	reg = registry_new(ref, &opt);
+	return registry_tags(reg, ret, err);
+}
+
+int cmd_tags(int argc, char **argv)
+{
+	struct args a = { .registry = CLI_REGISTRY_INIT };
+	auto_call(oci_ref_done) struct oci_ref ref = OCI_REF_INIT;
+	auto_strv struct strv tags = STRV_INIT;
+	struct mlr_error err = MLR_ERROR_INIT;
+	int status;
+
+	cli_parse(&argp, argc, argv, 0, &a);
+	if (list(&a, &ref, &tags, &err) < 0) {
+		mlr_wrap(&err, "tags '%s'", a.name);
+		status = cli_fail(&err);
+	} else {
+		if (tags.n > 0)
+			qsort(tags.v, tags.n, sizeof(char *), compare);
+		status = print(&ref, &tags, a.json);
+	}
+	cli_registry_done(&a.registry);
+	return status;
+}

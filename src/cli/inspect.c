@@ -1,0 +1,209 @@
+#include "cli/inspect.h"
+
+#include "base/cleanup.h"
+#include "cli/cli.h"
+
+#include <stdio.h>
+#include <string.h>
+
+enum { KEY_PLATFORM = CLI_KEYS, KEY_RAW, KEY_REMOTE };
+
+static const struct argp_option options[] = {
+	{ "remote", KEY_REMOTE, 0, 0,
+		"look in the registry, or at the files, rather than in the store", 1 },
+	{ "platform", KEY_PLATFORM, "OS/ARCH[/VARIANT]", 0,
+		"which of an image's variants; default: this machine's", 1 },
+	{ "raw", KEY_RAW, 0, 0,
+		"print the manifest as it stands; the index where there is one, unless --platform is given",
+		2 },
+	CLI_JSON_OPTION,
+	{ 0 },
+};
+
+static error_t parse_option(int key, char *arg, struct argp_state *state)
+{
+	struct inspect_args *a = state->input;
+
+	switch (key) {
+	case ARGP_KEY_INIT:
+		state->child_inputs[0] = &a->registry;
+		state->child_inputs[1] = &a->common;
+		return 0;
+	case CLI_JSON:
+		a->json = 1;
+		return 0;
+	case KEY_RAW:
+		a->raw = 1;
+		return 0;
+	case KEY_REMOTE:
+		a->remote = 1;
+		return 0;
+	case KEY_PLATFORM:
+		a->platform = arg;
+		return 0;
+	case ARGP_KEY_ARG:
+		if (a->image)
+			argp_error(state, "one image at a time");
+		a->image = arg;
+		return 0;
+	case ARGP_KEY_NO_ARGS:
+		argp_error(state, "an image is missing");
+		return 0;
+	case ARGP_KEY_END:
+		if (a->raw && a->json)
+			argp_error(state, "--raw and --json are two outputs");
+		return 0;
+	default:
+		return ARGP_ERR_UNKNOWN;
+	}
+}
+
+static const struct argp_child children[] = { { &cli_registry_argp, 0, NULL, 80 },
+	{ &cli_common_argp, 0, NULL, 90 }, { 0 } };
+static const struct argp argp = {
+	.options = options,
+	.parser = parse_option,
+	.args_doc = "IMAGE",
+	.doc = "Show what an image in the store is, or with --remote or the prefix docker:// one that is "
+	       "still in its registry.",
+	.children = children,
+};
+
+void inspect_args_done(struct inspect_args *a)
+{
+	cli_registry_done(&a->registry);
+}
+
+int inspect_parse(int argc, char **argv, struct inspect_args *ret, struct mlr_error *err)
+{
+	cli_parse(&argp, argc, argv, 0, ret);
+	if (strncmp(ret->image, "docker://", 9) == 0)
+		ret->remote = 1;
+	if (ret->platform)
+		return oci_platform_parse(ret->platform, &ret->want, err);
+	oci_platform_host(&ret->want);
+	return 0;
+}
+
+void picture_done(struct picture *p)
+{
+	store_image_done(&p->image);
+	free(p->store);
+	oci_config_done(&p->config);
+	oci_document_done(&p->manifest);
+}
+
+static json_t *layers_to_json(const struct picture *p)
+{
+	json_t *list = json_array();
+
+	for (size_t i = 0; i < p->manifest.n_layers; i++) {
+		const struct oci_descriptor *d = &p->manifest.layers[i].blob;
+		const struct strv *ids = &p->config.diff_ids;
+
+		json_array_append_new(list,
+			json_pack("{s:s, s:I, s:s, s:s?}", "digest", d->digest, "size",
+				(json_int_t)d->size, "media_type", d->media_type, "diff_id",
+				i < ids->n ? ids->v[i] : NULL));
+	}
+	return list;
+}
+
+/* What is no UTF-8 cannot stand in JSON: null then. */
+static json_t *strv_to_json(const struct strv *l)
+{
+	json_t *list = json_array();
+
+	for (size_t i = 0; i < l->n; i++) {
+		json_t *s = json_string(l->v[i]);
+
+		json_array_append_new(list, s ? s : json_null());
+	}
+	return list;
+}
+
+static int print_json(const struct picture *p)
+{
+	const struct store_image *im = &p->image;
+	const struct oci_config *c = &p->config;
+	char pulled[CLI_TIME_SIZE];
+
+	cli_time_utc(im->pulled, pulled);
+	return cli_print_json(json_pack(
+		"{s:s, s:s, s:s?, s:s, s:s, s:s?, s:s?, s:s?, s:I, s:o, s:o, s:o, s:o, s:s?, s:s?, s:s?, s:o}",
+		"name", im->name, "digest", im->manifest, "index", im->index, "config",
+		p->manifest.config.digest, "platform", im->platform, "source", im->source,
+		"created", c->created, "pulled", im->pulled ? pulled : NULL, "size",
+		(json_int_t)im->size, "layers", layers_to_json(p), "env", strv_to_json(&c->env),
+		"entrypoint", strv_to_json(&c->entrypoint), "cmd", strv_to_json(&c->cmd), "user",
+		c->user, "working_dir", c->working_dir, "store",
+		p->store, "formats", p->store ? cli_formats(p->formats) : json_null()));
+}
+
+static void print_line(const char *label, const char *value)
+{
+	printf("%-12s", label);
+	cli_print_safe(value);
+	putchar('\n');
+}
+
+/* One word a line below each other, so that a word with spaces is seen to be one. */
+static void print_list(const char *label, const struct strv *l)
+{
+	for (size_t i = 0; i < l->n; i++)
+		print_line(i == 0 ? label : "", l->v[i]);
+	if (l->n == 0)
+		print_line(label, "-");
+}
+
+static void print_layers(const struct oci_document *m)
+{
+	char size[CLI_TIME_SIZE];
+
+	for (size_t i = 0; i < m->n_layers; i++) {
+		cli_size(m->layers[i].blob.size, size);
+		printf("%-12s%.19s  %9s\n", i == 0 ? "layers" : "", m->layers[i].blob.digest, size);
+	}
+}
+
+static int print_text(const struct picture *p)
+{
+	const struct store_image *im = &p->image;
+	const struct oci_config *c = &p->config;
+	char text[CLI_TIME_SIZE];
+
+	print_line("name", im->name);
+	if (p->store)
+		print_line("store", p->store);
+	print_line("digest", im->manifest);
+	if (im->index)
+		print_line("index", im->index);
+	print_line("config", p->manifest.config.digest);
+	print_line("platform", im->platform);
+	if (im->source)
+		print_line("source", im->source);
+	print_line("created", c->created ? c->created : "-");
+	if (im->pulled) {
+		cli_time_local(im->pulled, text);
+		print_line("pulled", text);
+	}
+	cli_size(im->size, text);
+	print_line("size", text);
+	if (p->store) {
+		auto_free char *names = cli_formats_text(p->formats);
+
+		print_line("format", names);
+	}
+	print_layers(&p->manifest);
+	print_list("env", &c->env);
+	print_list("entrypoint", &c->entrypoint);
+	print_list("cmd", &c->cmd);
+	print_line("user", c->user ? c->user : "-");
+	print_line("workdir", c->working_dir ? c->working_dir : "-");
+	return 0;
+}
+
+int picture_print(const struct picture *p, const struct inspect_args *a)
+{
+	return a->json ? print_json(p) : print_text(p);
+}

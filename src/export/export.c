@@ -1,0 +1,89 @@
+#include "export/export.h"
+
+#include "base/cleanup.h"
+#include "base/memory.h"
+#include "export/layers.h"
+#include "export/outlet.h"
+#include "export/rootfs.h"
+#include "oci/ref.h"
+#include "store/blob.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+static void work_done(struct work *w)
+{
+	outlet_free(w->out);
+	free(w->manifest_text);
+	free(w->config_text);
+	oci_document_done(&w->manifest);
+	oci_config_done(&w->config);
+	free(w->name);
+}
+
+/* What the image is called there: a digest would be wrong for what is compressed anew, and a name
+ * that has nothing but a digest is none without it. */
+static char *settle_name(const struct work *w)
+{
+	auto_call(oci_ref_done) struct oci_ref ref = OCI_REF_INIT;
+
+	if (w->opt->name)
+		return xstrdup(w->opt->name);
+	if (oci_ref_parse(w->image->name, &ref, NULL) < 0 || !ref.tag)
+		return NULL;
+	return xasprintf("%s/%s:%s", ref.registry, ref.repository, ref.tag);
+}
+
+static int load(struct work *w, struct mlr_error *err)
+{
+	int r = store_blob_get(w->st, w->image->manifest, &w->manifest_text, &w->manifest_len, err);
+
+	if (r == 0)
+		r = oci_document_parse(
+			w->manifest_text, w->manifest_len, NULL, NULL, &w->manifest, err);
+	if (r == 0)
+		r = store_blob_get(
+			w->st, w->manifest.config.digest, &w->config_text, &w->config_len, err);
+	if (r == 0)
+		r = oci_config_parse(w->config_text, w->config_len, &w->config, err);
+	if (r < 0)
+		return r;
+	if (w->manifest.n_layers != w->config.diff_ids.n)
+		return mlr_fail(err, EPROTO, "the manifest has %zu layers, the configuration %zu",
+			w->manifest.n_layers, w->config.diff_ids.n);
+	w->name = settle_name(w);
+	return 0;
+}
+
+static int write_out(struct work *w, struct export_result *ret, struct mlr_error *err)
+{
+	switch (w->opt->format) {
+	case EXPORT_DOCKER_ARCHIVE:
+		return layers_write_docker(w, ret, err);
+	case EXPORT_TAR:
+		return rootfs_write(w, ret, err);
+	default:
+		return layers_write_oci(w, ret, err);
+	}
+}
+
+int export_image(struct store *st, const struct store_image *im, const char *path,
+	const struct export_options *opt, struct export_result *ret, struct mlr_error *err)
+{
+	auto_call(work_done) struct work w = { .st = st, .image = im, .opt = opt };
+	struct export_result result = { "", "", 0 };
+	int r = load(&w, err);
+
+	if (r == 0)
+		r = outlet_open(
+			path, opt->format == EXPORT_OCI ? OUTLET_DIR : OUTLET_TAR, &w.out, err);
+	if (r == 0)
+		r = write_out(&w, &result, err);
+	if (r == 0)
+		r = outlet_finish(w.out, err);
+	if (r < 0)
+		return mlr_wrap(err, "export '%s'", im->name);
+	*ret = result;
+	return 0;
+}

@@ -1,0 +1,173 @@
+#include "export/layers.h"
+
+#include "base/cleanup.h"
+#include "base/hash.h"
+#include "base/memory.h"
+#include "export/pack.h"
+#include "oci/write.h"
+
+#include <errno.h>
+#include <string.h>
+
+static const char *const media_types[] = {
+	[EXPORT_GZIP] = "application/vnd.oci.image.layer.v1.tar+gzip",
+	[EXPORT_ZSTD] = "application/vnd.oci.image.layer.v1.tar+zstd",
+	[EXPORT_PLAIN] = "application/vnd.oci.image.layer.v1.tar",
+};
+
+static void digest_of(const void *buf, size_t len, char digest[OCI_DIGEST_SIZE])
+{
+	memcpy(digest, "sha256:", 7);
+	hash_buffer(buf, len, digest + 7);
+}
+
+static int put_blob(
+	struct work *w, const char *digest, const void *buf, size_t len, struct mlr_error *err)
+{
+	auto_free char *name = xasprintf("blobs/sha256/%s", oci_digest_hex(digest));
+
+	return outlet_put(w->out, name, buf, len, err);
+}
+
+static int put_layer(struct work *w, size_t i, struct oci_descriptor *ret, struct mlr_error *err)
+{
+	auto_call(pack_done) struct pack p = PACK_INIT;
+	auto_free char *name = NULL;
+	int r = w->opt->keep_blobs ? pack_kept(w->st, &w->manifest.layers[i].blob, &p, err)
+				   : pack_layer(w->st, w->config.diff_ids.v[i], w->opt->compression,
+					     w->opt->cancel, &p, err);
+
+	if (r < 0)
+		return r;
+	name = xasprintf("blobs/sha256/%s", oci_digest_hex(p.digest));
+	r = outlet_put_fd(w->out, name, p.fd, p.size, err);
+	ret->digest = xstrdup(p.digest);
+	ret->media_type = xstrdup(media_types[w->opt->compression]);
+	ret->size = p.size;
+	return r;
+}
+
+/* The layer before i that is the same, or i. An image may have one layer twice. */
+static size_t first_like(const struct work *w, size_t i)
+{
+	const struct strv *ids = &w->config.diff_ids;
+	size_t j = 0;
+
+	while (j < i &&
+		(strcmp(ids->v[j], ids->v[i]) != 0 ||
+			(w->opt->keep_blobs &&
+				strcmp(w->manifest.layers[j].blob.digest,
+					w->manifest.layers[i].blob.digest) != 0)))
+		j++;
+	return j;
+}
+
+static int put_layers(struct work *w, struct oci_descriptor *d, struct mlr_error *err)
+{
+	for (size_t i = 0; i < w->config.diff_ids.n; i++) {
+		size_t same = first_like(w, i);
+		int r = 0;
+
+		if (same < i)
+			d[i] = (struct oci_descriptor){ xstrdup(d[same].digest),
+				xstrdup(d[same].media_type), d[same].size };
+		else
+			r = put_layer(w, i, &d[i], err);
+		if (r < 0)
+			return r;
+	}
+	return 0;
+}
+
+/* The manifest goes out as it came, or as one of the new layers. */
+static int put_manifest(struct work *w, const struct oci_descriptor *layers,
+	struct oci_descriptor *ret, struct mlr_error *err)
+{
+	struct oci_descriptor config = { w->manifest.config.digest,
+		(char *)"application/vnd.oci.image.config.v1+json", w->config_len };
+	auto_free char *made = NULL;
+	const char *text = w->manifest_text;
+	size_t len = w->manifest_len;
+	char digest[OCI_DIGEST_SIZE];
+
+	if (!w->opt->keep_blobs) {
+		text = made = oci_manifest_write(
+			&config, layers, w->config.diff_ids.n, w->manifest_text, w->manifest_len);
+		len = strlen(made);
+	}
+	digest_of(text, len, digest);
+	ret->digest = xstrdup(digest);
+	ret->size = len;
+	ret->media_type =
+		xstrdup(w->opt->keep_blobs ? w->manifest.media_type
+					   : "application/vnd.oci.image.manifest.v1+json");
+	return put_blob(w, digest, text, len, err);
+}
+
+static void descriptor_done(struct oci_descriptor *d)
+{
+	free(d->digest);
+	free(d->media_type);
+}
+
+static int write_layout(struct work *w, const struct oci_descriptor *layers,
+	struct export_result *ret, struct mlr_error *err)
+{
+	auto_call(descriptor_done) struct oci_descriptor manifest = { 0 };
+	auto_free char *index = NULL;
+	int r = put_blob(w, w->manifest.config.digest, w->config_text, w->config_len, err);
+
+	if (r == 0)
+		r = put_manifest(w, layers, &manifest, err);
+	if (r == 0)
+		r = outlet_put(w->out, "oci-layout", OCI_LAYOUT_FILE, strlen(OCI_LAYOUT_FILE), err);
+	if (r < 0)
+		return r;
+	index = oci_index_write(&manifest, w->image->platform, w->name);
+	memcpy(ret->digest, manifest.digest, OCI_DIGEST_SIZE);
+	memcpy(ret->config, w->manifest.config.digest, OCI_DIGEST_SIZE);
+	ret->layers = w->config.diff_ids.n;
+	return outlet_put(w->out, "index.json", index, strlen(index), err);
+}
+
+int layers_write_oci(struct work *w, struct export_result *ret, struct mlr_error *err)
+{
+	size_t n = w->config.diff_ids.n;
+	struct oci_descriptor *layers = xcalloc(n + 1, sizeof(*layers));
+	int r = put_layers(w, layers, err);
+
+	if (r == 0)
+		r = write_layout(w, layers, ret, err);
+	for (size_t i = 0; i < n; i++)
+		descriptor_done(&layers[i]);
+	free(layers);
+	return r;
+}
+
+static int put_docker_layer(struct work *w, size_t i, const char *name, struct mlr_error *err)
+{
+	auto_call(pack_done) struct pack p = PACK_INIT;
+	int r = pack_layer(w->st, w->config.diff_ids.v[i], EXPORT_PLAIN, w->opt->cancel, &p, err);
+
+	return r < 0 ? r : outlet_put_fd(w->out, name, p.fd, p.size, err);
+}
+
+int layers_write_docker(struct work *w, struct export_result *ret, struct mlr_error *err)
+{
+	auto_free char *config = xasprintf("%s.json", oci_digest_hex(w->manifest.config.digest)),
+		       *list = NULL;
+	auto_strv struct strv layers = STRV_INIT;
+	int r = outlet_put(w->out, config, w->config_text, w->config_len, err);
+
+	for (size_t i = 0; r == 0 && i < w->config.diff_ids.n; i++) {
+		strv_addf(&layers, "%s.tar", oci_digest_hex(w->config.diff_ids.v[i]));
+		if (first_like(w, i) == i)
+			r = put_docker_layer(w, i, layers.v[i], err);
+	}
+	if (r < 0)
+		return r;
+	list = oci_save_write(config, w->name, &layers);
+	memcpy(ret->config, w->manifest.config.digest, OCI_DIGEST_SIZE);
+	ret->layers = layers.n;
+	return outlet_put(w->out, "manifest.json", list, strlen(list), err);
+}

@@ -1,0 +1,293 @@
+#include "export/outlet.h"
+
+#include "base/cleanup.h"
+#include "base/file.h"
+#include "base/memory.h"
+#include "base/strv.h"
+
+#include <archive_entry.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#define CHUNK (256u << 10)
+
+struct outlet {
+	enum outlet_kind kind;
+	char *path;
+	int parent_fd;     /* of the directory that path is in; -1 where nothing is renamed */
+	char *work, *name; /* in there: the temporary name, and the final one */
+	int fd;            /* the archive's file or the directory */
+	struct archive *tar;
+	struct strv dirs;  /* that the archive has */
+};
+
+/* Split a path into a directory, opened, and a name in it. */
+static int open_parent(struct outlet *o, struct mlr_error *err)
+{
+	auto_free char *copy = xstrdup(o->path);
+	size_t n = strlen(copy);
+	char *slash;
+
+	while (n > 1 && copy[n - 1] == '/')
+		copy[--n] = '\0';
+	slash = strrchr(copy, '/');
+	o->name = xstrdup(slash ? slash + 1 : copy);
+	if (slash)
+		slash[slash == copy] = '\0';
+	o->parent_fd = open(slash ? copy : ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	if (o->parent_fd < 0)
+		return mlr_fail_errno(err, "open directory '%s'", slash ? copy : ".");
+	o->work = xasprintf(".%.200s.mlrun-%ld", o->name, (long)getpid());
+	return 0;
+}
+
+static int open_dir(struct outlet *o, struct mlr_error *err)
+{
+	struct stat st;
+	int r = open_parent(o, err);
+
+	if (r < 0)
+		return r;
+	if (fstatat(o->parent_fd, o->name, &st, 0) == 0 && !S_ISDIR(st.st_mode))
+		return mlr_fail(err, EEXIST, "'%s' is there and is no directory", o->path);
+	if (mkdirat(o->parent_fd, o->work, 0777) < 0) {
+		r = mlr_fail_errno(err, "create a directory beside '%s'", o->path);
+		free(take_ptr(&o->work)); /* another's is not ours to remove */
+		return r;
+	}
+	o->fd = openat(o->parent_fd, o->work, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	return o->fd < 0 ? mlr_fail_errno(err, "open what was created beside '%s'", o->path) : 0;
+}
+
+static int open_file(struct outlet *o, struct mlr_error *err)
+{
+	struct stat st;
+	int there = stat(o->path, &st) == 0, r;
+
+	if (strcmp(o->path, "-") == 0) {
+		o->fd = fcntl(STDOUT_FILENO, F_DUPFD_CLOEXEC, 3);
+		return o->fd < 0 ? mlr_fail_errno(err, "standard output") : 0;
+	}
+	if (there && S_ISDIR(st.st_mode))
+		return mlr_fail(err, EISDIR, "'%s' is a directory", o->path);
+	if (there && !S_ISREG(st.st_mode)) {
+		o->fd = open(o->path, O_WRONLY | O_CLOEXEC | O_NOCTTY);
+		return o->fd < 0 ? mlr_fail_errno(err, "open '%s'", o->path) : 0;
+	}
+	r = open_parent(o, err);
+	if (r < 0)
+		return r;
+	o->fd = openat(
+		o->parent_fd, o->work, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0666);
+	if (o->fd < 0) {
+		r = mlr_fail_errno(err, "create a file beside '%s'", o->path);
+		free(take_ptr(&o->work));
+		return r;
+	}
+	return 0;
+}
+
+int outlet_fail(struct outlet *o, struct mlr_error *err)
+{
+	const char *why = archive_error_string(o->tar);
+	int code = archive_errno(o->tar);
+
+	return mlr_fail(err, code > 0 ? code : EIO, "write '%s': %s",
+		strcmp(o->path, "-") == 0 ? "standard output" : o->path,
+		code > 0      ? strerror(code)
+			: why ? why
+			      : "unknown failure");
+}
+
+/* Names beyond ASCII and sizes beyond 8 GiB need pax; what does not is plain ustar. */
+static int start_tar(struct outlet *o, struct mlr_error *err)
+{
+	o->tar = archive_write_new();
+	if (!o->tar)
+		return mlr_fail(err, ENOMEM, "write '%s': out of memory", o->path);
+	archive_write_set_format_pax_restricted(o->tar);
+	archive_write_add_filter_none(o->tar);
+	archive_write_set_bytes_in_last_block(o->tar, 1);
+	if (archive_write_open_fd(o->tar, o->fd) != ARCHIVE_OK)
+		return outlet_fail(o, err);
+	return 0;
+}
+
+int outlet_open(const char *path, enum outlet_kind kind, struct outlet **ret, struct mlr_error *err)
+{
+	auto_call(outlet_cleanup) struct outlet *o = xcalloc(1, sizeof(*o));
+	int r;
+
+	o->kind = kind;
+	o->path = xstrdup(path);
+	o->parent_fd = o->fd = -1;
+	r = kind == OUTLET_DIR ? open_dir(o, err) : open_file(o, err);
+	if (r == 0 && kind == OUTLET_TAR)
+		r = start_tar(o, err);
+	if (r < 0)
+		return r;
+	*ret = take_ptr(&o);
+	return 0;
+}
+
+struct archive *outlet_archive(struct outlet *o)
+{
+	return o->tar;
+}
+
+static int tar_member(struct outlet *o, const char *name, mode_t type, uint64_t size,
+	struct mlr_error *err)
+{
+	struct archive_entry *e = archive_entry_new();
+	int r;
+
+	if (!e)
+		return mlr_fail(err, ENOMEM, "write '%s': out of memory", o->path);
+	archive_entry_set_pathname(e, name);
+	archive_entry_set_filetype(e, type);
+	archive_entry_set_perm(e, type == AE_IFDIR ? 0755 : 0644);
+	archive_entry_set_size(e, (la_int64_t)size);
+	archive_entry_set_mtime(e, 0, 0); /* the same image makes the same file */
+	r = archive_write_header(o->tar, e);
+	archive_entry_free(e);
+	return r == ARCHIVE_OK ? 0 : outlet_fail(o, err);
+}
+
+/* Directories come as members before what is in them: skopeo makes others root's, which fails for
+ * anyone else. */
+static int tar_header(struct outlet *o, const char *name, uint64_t size, struct mlr_error *err)
+{
+	for (const char *slash = strchr(name, '/'); slash; slash = strchr(slash + 1, '/')) {
+		auto_free char *dir = xstrndup(name, (size_t)(slash + 1 - name));
+		int r = strv_has(&o->dirs, dir) ? 0 : tar_member(o, dir, AE_IFDIR, 0, err);
+
+		if (r < 0)
+			return r;
+		if (!strv_has(&o->dirs, dir))
+			strv_add(&o->dirs, dir);
+	}
+	return tar_member(o, name, AE_IFREG, size, err);
+}
+
+static int tar_data(struct outlet *o, const void *buf, size_t len, struct mlr_error *err)
+{
+	return archive_write_data(o->tar, buf, len) == (la_ssize_t)len ? 0 : outlet_fail(o, err);
+}
+
+static int make_file(struct outlet *o, const char *name, struct mlr_error *err)
+{
+	const char *slash = strrchr(name, '/');
+	auto_free char *dir = slash ? xstrndup(name, (size_t)(slash - name)) : NULL;
+	int fd, r = dir ? file_mkdir_p(o->fd, dir, 0777, err) : 0;
+
+	if (r < 0)
+		return r;
+	fd = openat(o->fd, name, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0666);
+	return fd < 0 ? mlr_fail_errno(err, "create '%s/%s'", o->path, name) : fd;
+}
+
+static int write_file(struct outlet *o, const char *name, int to, const void *buf, size_t len,
+	struct mlr_error *err)
+{
+	int r = file_write_all(to, buf, len);
+
+	return r < 0 ? mlr_fail(err, -r, "write '%s/%s': %s", o->path, name, strerror(-r)) : 0;
+}
+
+static int sync_file(struct outlet *o, const char *name, int fd, struct mlr_error *err)
+{
+	return fsync(fd) < 0 ? mlr_fail_errno(err, "sync '%s/%s'", o->path, name) : 0;
+}
+
+int outlet_put(
+	struct outlet *o, const char *name, const void *buf, size_t len, struct mlr_error *err)
+{
+	auto_close int to = -1;
+	int r;
+
+	if (o->kind == OUTLET_TAR) {
+		r = tar_header(o, name, len, err);
+		return r < 0 ? r : tar_data(o, buf, len, err);
+	}
+	r = to = make_file(o, name, err);
+	if (r >= 0)
+		r = write_file(o, name, to, buf, len, err);
+	return r < 0 ? r : sync_file(o, name, to, err);
+}
+
+int outlet_put_fd(struct outlet *o, const char *name, int fd, uint64_t size, struct mlr_error *err)
+{
+	auto_free char *buf = malloc(CHUNK);
+	auto_close int to = -1;
+	int r = 0;
+
+	if (!buf)
+		return mlr_fail(err, ENOMEM, "write '%s': out of memory", o->path);
+	if (o->kind == OUTLET_TAR)
+		r = tar_header(o, name, size, err);
+	else
+		r = to = make_file(o, name, err);
+	for (uint64_t at = 0; r >= 0 && at < size;) {
+		ssize_t n =
+			pread(fd, buf, size - at < CHUNK ? (size_t)(size - at) : CHUNK, (off_t)at);
+
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n <= 0)
+			return mlr_fail(err, n < 0 ? errno : EIO, "read what goes to '%s': %s",
+				name, n < 0 ? strerror(errno) : "it became shorter");
+		at += (uint64_t)n;
+		r = to < 0 ? tar_data(o, buf, (size_t)n, err)
+			   : write_file(o, name, to, buf, (size_t)n, err);
+	}
+	return r < 0 || to < 0 ? (r < 0 ? r : 0) : sync_file(o, name, to, err);
+}
+
+static int publish(struct outlet *o, struct mlr_error *err)
+{
+	if (fsync(o->fd) < 0 && errno != EINVAL)
+		return mlr_fail_errno(err, "sync '%s'", o->path);
+	if (renameat(o->parent_fd, o->work, o->parent_fd, o->name) < 0) {
+		if (errno == ENOTEMPTY || errno == EEXIST) {
+			mlr_fail(err, EEXIST, "'%s' is there and is not empty", o->path);
+			return mlr_hint(err, "name a directory that is not there yet");
+		}
+		return mlr_fail_errno(err, "rename to '%s'", o->path);
+	}
+	free(take_ptr(&o->work));
+	fsync(o->parent_fd);
+	return 0;
+}
+
+int outlet_finish(struct outlet *o, struct mlr_error *err)
+{
+	if (o->tar && archive_write_close(o->tar) != ARCHIVE_OK)
+		return outlet_fail(o, err);
+	return o->work ? publish(o, err) : 0;
+}
+
+void outlet_free(struct outlet *o)
+{
+	if (!o)
+		return;
+	if (o->tar) {
+		/* An unfinished archive's end is not to be written: it would look whole. */
+		archive_write_fail(o->tar);
+		archive_write_free(o->tar);
+	}
+	if (o->fd >= 0)
+		close(o->fd);
+	if (o->work)
+		file_remove_tree(o->parent_fd, o->work, NULL);
+	if (o->parent_fd >= 0)
+		close(o->parent_fd);
+	strv_done(&o->dirs);
+	free(o->work);
+	free(o->name);
+	free(o->path);
+	free(o);
+}

@@ -1,0 +1,168 @@
+#include "export/owners.h"
+
+#include "base/cleanup.h"
+#include "base/file.h"
+#include "base/memory.h"
+#include "export/pack.h"
+#include "layer/path.h"
+
+#include <archive.h>
+#include <archive_entry.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <search.h>
+#include <string.h>
+#include <unistd.h>
+
+/* A binary tree of these (tsearch(3)), by path. */
+struct owned {
+	struct owner owner;
+	char path[];
+};
+
+struct owners {
+	void *root;
+};
+
+/* The thread that writes a layer's tar into a pipe. */
+struct pour {
+	struct store *st;
+	const char *diff_id;
+	const int *cancel;
+	int fd;
+	int result;
+	struct mlr_error err;
+};
+
+static int by_path(const void *a, const void *b)
+{
+	return strcmp(((const struct owned *)a)->path, ((const struct owned *)b)->path);
+}
+
+static struct owned *owned_new(const char *path)
+{
+	size_t n = strlen(path) + 1;
+	struct owned *e = xcalloc(1, sizeof(*e) + n);
+
+	memcpy(e->path, path, n);
+	return e;
+}
+
+static int write_pipe(void *ctx, const void *buf, size_t len, struct mlr_error *err)
+{
+	struct pour *p = ctx;
+	int r;
+
+	if (p->cancel && __atomic_load_n(p->cancel, __ATOMIC_RELAXED))
+		return mlr_fail(err, ECANCELED, "interrupted");
+	r = file_write_all(p->fd, buf, len);
+	return r < 0 ? mlr_fail(err, -r, "write to a pipe: %s", strerror(-r)) : 0;
+}
+
+static void *pour_main(void *ctx)
+{
+	struct pour *p = ctx;
+
+	p->result = pack_rebuild(p->st, p->diff_id, write_pipe, p, &p->err);
+	close(take_fd(&p->fd));
+	return NULL;
+}
+
+static void remember(struct owners *o, struct archive_entry *e)
+{
+	char path[PATH_MAX];
+	struct owned *new, **found;
+
+	if (layer_path_clean(archive_entry_pathname(e), path, NULL) < 0 ||
+		archive_entry_hardlink(e))
+		return;
+	new = owned_new(path);
+	found = tsearch(new, &o->root, by_path);
+	if (!found)
+		mlr_oom();
+	if (*found != new)
+		free(new);
+	(*found)->owner = (struct owner){ archive_entry_uid(e), archive_entry_gid(e),
+		archive_entry_perm(e) & 07777 };
+}
+
+/* All of the pipe is read, so that the writer comes to its end; what libarchive makes of it was
+ * judged when the layer was unpacked. */
+static void read_headers(struct owners *o, int fd)
+{
+	struct archive *a = archive_read_new();
+	struct archive_entry *e;
+	char rest[4096];
+	int r;
+
+	if (!a)
+		mlr_oom();
+	archive_read_support_format_tar(a);
+	archive_read_support_format_empty(a);
+	r = archive_read_open_fd(a, fd, 64 << 10);
+	while (r == ARCHIVE_OK || r == ARCHIVE_WARN) {
+		r = archive_read_next_header(a, &e);
+		if (r == ARCHIVE_OK || r == ARCHIVE_WARN)
+			remember(o, e);
+	}
+	archive_read_free(a);
+	while (read(fd, rest, sizeof(rest)) > 0)
+		;
+}
+
+static int read_layer(struct owners *o, struct store *st, const char *diff_id, const int *cancel,
+	struct mlr_error *err)
+{
+	struct pour p = { .st = st, .diff_id = diff_id, .cancel = cancel, .err = MLR_ERROR_INIT };
+	auto_close int from = -1;
+	pthread_t thread;
+	int ends[2], r;
+
+	if (pipe2(ends, O_CLOEXEC) < 0)
+		return mlr_fail_errno(err, "make a pipe");
+	from = ends[0];
+	p.fd = ends[1];
+	r = pthread_create(&thread, NULL, pour_main, &p);
+	if (r != 0) {
+		close(p.fd);
+		return mlr_fail(err, r, "start a thread: %s", strerror(r));
+	}
+	read_headers(o, from);
+	pthread_join(thread, NULL);
+	if (p.result < 0 && err)
+		*err = p.err;
+	return p.result;
+}
+
+void owners_free(struct owners *o)
+{
+	if (!o)
+		return;
+	tdestroy(o->root, free);
+	free(o);
+}
+
+int owners_read(struct store *st, const struct strv *diff_ids, const int *cancel,
+	struct owners **ret, struct mlr_error *err)
+{
+	struct owners *o = xcalloc(1, sizeof(*o));
+	int r = 0;
+
+	for (size_t i = 0; r == 0 && i < diff_ids->n; i++)
+		r = read_layer(o, st, diff_ids->v[i], cancel, err);
+	if (r < 0) {
+		owners_free(o);
+		return r;
+	}
+	*ret = o;
+	return 0;
+}
+
+const struct owner *owners_find(const struct owners *o, const char *path)
+{
+	auto_free struct owned *key = owned_new(path);
+	struct owned **found = tfind(key, &o->root, by_path);
+
+	return found ? &(*found)->owner : NULL;
+}

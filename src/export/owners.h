@@ -1,0 +1,30 @@
+/*
+ * Who owns an image's files, and their set-ID bits: what its layers' tars say and unpacked trees
+ * can't hold. For this room's other files.
+ */
+#ifndef MLR_EXPORT_OWNERS_H
+#define MLR_EXPORT_OWNERS_H
+
+#include "base/error.h"
+#include "base/strv.h"
+#include "store/store.h"
+
+#include <stdint.h>
+#include <sys/types.h>
+
+struct owner {
+	int64_t uid, gid;
+	mode_t mode; /* permissions with set-ID and sticky bits */
+};
+
+struct owners;
+
+/* Read the tars of these layers, lowest first. Returns 0, or what pack_rebuild() returns. */
+int owners_read(struct store *st, const struct strv *diff_ids, const int *cancel,
+	struct owners **ret, struct mlr_error *err);
+void owners_free(struct owners *o);
+
+/* What the topmost layer that names a path says, or NULL. */
+const struct owner *owners_find(const struct owners *o, const char *path);
+
+#endif

@@ -1,0 +1,264 @@
+#include "export/pack.h"
+
+#include "base/cleanup.h"
+#include "base/file.h"
+#include "base/hash.h"
+#include "base/memory.h"
+#include "base/temp.h"
+#include "layer/record.h"
+#include "oci/digest.h"
+#include "oci/manifest.h"
+#include "store/tree.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <zlib.h>
+#include <zstd.h>
+
+#define GZIP_LEVEL 6 /* zlib's default, as docker push and podman push have it */
+#define ZSTD_LEVEL 3
+#define CHUNK      (256u << 10)
+
+/* Tar bytes in, compressed bytes to the file. */
+struct press {
+	enum export_compression how;
+	const int *cancel;
+	int fd;
+	struct hash *hash;
+	uint64_t size;
+	z_stream gzip;
+	ZSTD_CCtx *zstd;
+	unsigned char out[CHUNK];
+};
+
+void pack_done(struct pack *p)
+{
+	if (p->fd >= 0)
+		close(p->fd);
+	*p = (struct pack)PACK_INIT;
+}
+
+static int keep(struct press *p, const void *buf, size_t len, struct mlr_error *err)
+{
+	int r = file_write_all(p->fd, buf, len);
+
+	if (r < 0)
+		return mlr_fail(err, -r, "write a temporary file: %s", strerror(-r));
+	hash_update(p->hash, buf, len);
+	p->size += len;
+	return 0;
+}
+
+static int run_gzip(struct press *p, const void *buf, size_t len, int flush, struct mlr_error *err)
+{
+	int r;
+
+	p->gzip.next_in = (Bytef *)buf;
+	p->gzip.avail_in = (uInt)len;
+	do {
+		p->gzip.next_out = p->out;
+		p->gzip.avail_out = sizeof(p->out);
+		deflate(&p->gzip, flush); /* fails only for a state that is not this one's */
+		r = keep(p, p->out, sizeof(p->out) - p->gzip.avail_out, err);
+	} while (r == 0 && p->gzip.avail_out == 0);
+	return r;
+}
+
+static int run_zstd(
+	struct press *p, const void *buf, size_t len, ZSTD_EndDirective end, struct mlr_error *err)
+{
+	ZSTD_inBuffer in = { buf, len, 0 };
+	size_t left;
+	int r;
+
+	do {
+		ZSTD_outBuffer out = { p->out, sizeof(p->out), 0 };
+
+		left = ZSTD_compressStream2(p->zstd, &out, &in, end);
+		if (ZSTD_isError(left))
+			return mlr_fail(err, EIO, "compress: %s", ZSTD_getErrorName(left));
+		r = keep(p, p->out, out.pos, err);
+	} while (r == 0 && (end == ZSTD_e_end ? left > 0 : in.pos < in.size));
+	return r;
+}
+
+static int put(void *ctx, const void *buf, size_t len, struct mlr_error *err)
+{
+	struct press *p = ctx;
+
+	if (p->cancel && __atomic_load_n(p->cancel, __ATOMIC_RELAXED))
+		return mlr_fail(err, ECANCELED, "interrupted");
+	for (size_t done = 0; done < len;) {
+		size_t n = len - done < CHUNK ? len - done : CHUNK;
+		const char *at = (const char *)buf + done;
+		int r = p->how == EXPORT_GZIP   ? run_gzip(p, at, n, Z_NO_FLUSH, err)
+			: p->how == EXPORT_ZSTD ? run_zstd(p, at, n, ZSTD_e_continue, err)
+						: keep(p, at, n, err);
+
+		if (r < 0)
+			return r;
+		done += n;
+	}
+	return 0;
+}
+
+static int end(struct press *p, struct mlr_error *err)
+{
+	return p->how == EXPORT_GZIP    ? run_gzip(p, "", 0, Z_FINISH, err)
+		: p->how == EXPORT_ZSTD ? run_zstd(p, "", 0, ZSTD_e_end, err)
+					: 0;
+}
+
+static void press_free(struct press *p)
+{
+	if (p->how == EXPORT_GZIP)
+		deflateEnd(&p->gzip);
+	ZSTD_freeCCtx(p->zstd);
+	hash_free(p->hash);
+	free(p);
+}
+
+static void press_cleanup(struct press **p)
+{
+	if (*p)
+		press_free(*p);
+}
+
+/* A gzip header without a name and a time; a zstd frame with a checksum. */
+static struct press *press_new(enum export_compression how, int fd, const int *cancel)
+{
+	struct press *p = xcalloc(1, sizeof(*p));
+
+	p->how = how;
+	p->cancel = cancel;
+	p->fd = fd;
+	p->hash = hash_new();
+	if (how == EXPORT_GZIP &&
+		deflateInit2(&p->gzip, GZIP_LEVEL, Z_DEFLATED, 15 + 16, 8, Z_DEFAULT_STRATEGY) !=
+			Z_OK)
+		mlr_oom();
+	if (how != EXPORT_ZSTD)
+		return p;
+	p->zstd = ZSTD_createCCtx();
+	if (!p->zstd)
+		mlr_oom();
+	ZSTD_CCtx_setParameter(p->zstd, ZSTD_c_compressionLevel, ZSTD_LEVEL);
+	ZSTD_CCtx_setParameter(p->zstd, ZSTD_c_checksumFlag, 1);
+	return p;
+}
+
+static int open_record(struct store *st, const char *diff_id, struct mlr_error *err)
+{
+	auto_free char *path =
+		xasprintf("layers/%s/%s", oci_digest_hex(diff_id), LAYER_RECORD_NAME);
+	int fd = openat(store_fd(st), path, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
+
+	if (fd >= 0)
+		return fd;
+	mlr_fail_errno(err, "layer %s: open '%s/%s'", diff_id, store_path(st), path);
+	return mlr_hint(err, "mlrun rm the image and pull it again with --format=layers");
+}
+
+int pack_rebuild(struct store *st, const char *diff_id, layer_write_fn write, void *ctx,
+	struct mlr_error *err)
+{
+	auto_close int tree = -1, record = -1;
+	char is[8 + HASH_HEX_SIZE];
+	uint64_t bytes;
+	int r = record = open_record(st, diff_id, err);
+
+	if (r >= 0)
+		r = tree = store_tree_open(st, STORE_LAYER, diff_id, err);
+	if (r < 0)
+		return r;
+	r = layer_rebuild(record, tree, write, ctx, is, &bytes, err);
+	if (r == -EBADMSG || (r == 0 && strcmp(is, diff_id) != 0)) {
+		if (r == 0)
+			mlr_fail(err, EBADMSG, "its files now give %s: one was changed", is);
+		mlr_wrap(err, "layer %s", diff_id);
+		return mlr_hint(err, "mlrun store verify repairs it");
+	}
+	return r < 0 ? mlr_wrap(err, "layer %s", diff_id) : 0;
+}
+
+static int store_temp(struct store *st, struct mlr_error *err)
+{
+	auto_close int dir = openat(store_fd(st), "tmp", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	int fd = dir < 0 ? -1 : temp_open(dir, NULL);
+
+	return fd >= 0 ? fd : temp_open(-1, err); /* a site's store may not be ours to write to */
+}
+
+int pack_layer(struct store *st, const char *diff_id, enum export_compression how,
+	const int *cancel, struct pack *ret, struct mlr_error *err)
+{
+	auto_close int fd = store_temp(st, err);
+	auto_call(press_cleanup) struct press *p = NULL;
+	int r;
+
+	if (fd < 0)
+		return fd;
+	p = press_new(how, fd, cancel);
+	r = pack_rebuild(st, diff_id, put, p, err);
+	if (r == 0)
+		r = end(p, err);
+	if (r < 0)
+		return r;
+	ret->size = p->size;
+	memcpy(ret->digest, "sha256:", 7);
+	hash_final(p->hash, ret->digest + 7);
+	ret->fd = take_fd(&fd);
+	return 0;
+}
+
+static int check_blob(int fd, const struct oci_descriptor *blob, struct mlr_error *err)
+{
+	auto_hash struct hash *hash = hash_new();
+	auto_free char *buf = xmalloc(CHUNK);
+	char hex[HASH_HEX_SIZE];
+	uint64_t at = 0;
+	ssize_t n;
+
+	while ((n = pread(fd, buf, CHUNK, (off_t)at)) > 0 || (n < 0 && errno == EINTR)) {
+		if (n < 0)
+			continue;
+		hash_update(hash, buf, (size_t)n);
+		at += (uint64_t)n;
+	}
+	if (n < 0)
+		return mlr_fail_errno(err, "read blob %s", blob->digest);
+	hash_final(hash, hex);
+	if (at != blob->size || strcmp(hex, oci_digest_hex(blob->digest)) != 0)
+		return mlr_fail(err, EBADMSG,
+			"blob %s: the %" PRIu64 " bytes that were kept hash to sha256:%s",
+			blob->digest, at, hex);
+	return 0;
+}
+
+int pack_kept(struct store *st, const struct oci_descriptor *blob, struct pack *ret,
+	struct mlr_error *err)
+{
+	auto_free char *path = xasprintf("blobs/sha256/%s", oci_digest_hex(blob->digest));
+	auto_close int fd = openat(store_fd(st), path, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
+	int r;
+
+	if (fd < 0 && errno == ENOENT) {
+		mlr_fail(err, ENOENT, "layer %s was not kept compressed", blob->digest);
+		return mlr_hint(err,
+			"pull it with --keep-blobs; or export without, which "
+			"compresses the layers anew and gives the image another digest");
+	}
+	if (fd < 0)
+		return mlr_fail_errno(err, "open '%s/%s'", store_path(st), path);
+	r = check_blob(fd, blob, err);
+	if (r < 0)
+		return r;
+	ret->size = blob->size;
+	memcpy(ret->digest, blob->digest, OCI_DIGEST_SIZE);
+	ret->fd = take_fd(&fd);
+	return 0;
+}

@@ -1,0 +1,44 @@
+/*
+ * A stored layer as a blob again: its tar bit for bit (layer/record.h), compressed anew, in a
+ * temporary file. For this room's other files.
+ */
+#ifndef MLR_EXPORT_PACK_H
+#define MLR_EXPORT_PACK_H
+
+#include "base/error.h"
+#include "export/export.h"
+#include "layer/record.h"
+#include "oci/digest.h"
+#include "oci/manifest.h"
+#include "store/store.h"
+
+struct pack {
+	int fd;
+	uint64_t size;
+	char digest[OCI_DIGEST_SIZE];
+};
+
+#define PACK_INIT         \
+	{                 \
+		-1, 0, "" \
+	}
+
+void pack_done(struct pack *p);
+
+/*
+ * Write a layer's tar again and hand it out. What comes has the diff ID, or the result is -EBADMSG.
+ *
+ * Returns 0; -ENOENT when the store has no tree or no record of the layer; write's error.
+ */
+int pack_rebuild(struct store *st, const char *diff_id, layer_write_fn write, void *ctx,
+	struct mlr_error *err);
+
+/* The layer, compressed. The same layer gives the same bytes. Returns as above, and -ENOSPC. */
+int pack_layer(struct store *st, const char *diff_id, enum export_compression how,
+	const int *cancel, struct pack *ret, struct mlr_error *err);
+
+/* A layer's blob that the store kept. Returns 0, -ENOENT, -EBADMSG. */
+int pack_kept(struct store *st, const struct oci_descriptor *blob, struct pack *ret,
+	struct mlr_error *err);
+
+#endif

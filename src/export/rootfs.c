@@ -1,0 +1,301 @@
+#include "export/rootfs.h"
+
+#include "base/cleanup.h"
+#include "base/memory.h"
+#include "export/owners.h"
+#include "layer/whiteout.h"
+#include "rootfs/rootfs.h"
+
+#include <archive_entry.h>
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/xattr.h>
+
+#define CHUNK (256u << 10)
+
+/* The image's trees walked as overlayfs would show them. */
+struct walk {
+	struct work *w;
+	struct owners *owners;
+	struct archive_entry_linkresolver *links;
+	char *buf;
+};
+
+/* One directory: where the trees that take part have it, topmost first. */
+struct place {
+	int *fds;
+	size_t n;
+	char *path; /* "" for the top */
+};
+
+static void place_done(struct place *p)
+{
+	for (size_t i = 0; i < p->n; i++)
+		close(p->fds[i]);
+	free(p->fds);
+	free(p->path);
+}
+
+static int fail(const struct place *p, const char *name, const char *act, struct mlr_error *err)
+{
+	return mlr_fail_errno(err, "%s '%s/%s'", act, p->path, name);
+}
+
+static int list_names(const struct place *p, struct strv *ret, struct mlr_error *err)
+{
+	for (size_t i = 0; i < p->n; i++) {
+		int fd = openat(p->fds[i], ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+		DIR *d = fd < 0 ? NULL : fdopendir(fd);
+		struct dirent *e;
+
+		if (!d)
+			return fail(p, "", "list", err);
+		while ((e = readdir(d)))
+			if (strcmp(e->d_name, ".") != 0 && strcmp(e->d_name, "..") != 0)
+				strv_add(ret, e->d_name);
+		closedir(d);
+	}
+	return 0;
+}
+
+static int by_name(const void *a, const void *b)
+{
+	return strcmp(*(char *const *)a, *(char *const *)b);
+}
+
+/* user.* xattrs but overlayfs's own marks. */
+static void add_xattrs(int fd, struct archive_entry *e)
+{
+	auto_free char *names = NULL;
+	ssize_t len = flistxattr(fd, NULL, 0);
+
+	if (len <= 0)
+		return;
+	names = xmalloc((size_t)len);
+	len = flistxattr(fd, names, (size_t)len);
+	for (ssize_t at = 0; at < len; at += (ssize_t)strlen(names + at) + 1) {
+		char value[4096];
+		ssize_t n;
+
+		if (strncmp(names + at, "user.", 5) != 0 ||
+			strncmp(names + at, "user.overlay.", 13) == 0)
+			continue;
+		n = fgetxattr(fd, names + at, value, sizeof(value));
+		if (n >= 0)
+			archive_entry_xattr_add_entry(e, names + at, value, (size_t)n);
+	}
+}
+
+/* Files belong to root unless a layer says otherwise: in the trees they are all the caller's. */
+static void set_owner(const struct walk *k, struct archive_entry *e, const char *path)
+{
+	const struct owner *o = owners_find(k->owners, path);
+
+	archive_entry_set_uid(e, o ? o->uid : 0);
+	archive_entry_set_gid(e, o ? o->gid : 0);
+	archive_entry_set_uname(e, NULL);
+	archive_entry_set_gname(e, NULL);
+	if (o && archive_entry_filetype(e) != AE_IFLNK)
+		archive_entry_set_perm(e, o->mode);
+}
+
+static int put_data(struct walk *k, int fd, const char *path, uint64_t size, struct mlr_error *err)
+{
+	struct archive *a = outlet_archive(k->w->out);
+
+	for (uint64_t at = 0; at < size;) {
+		ssize_t n = pread(
+			fd, k->buf, size - at < CHUNK ? (size_t)(size - at) : CHUNK, (off_t)at);
+
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n <= 0)
+			return mlr_fail(err, n < 0 ? errno : EIO, "read '%s': %s", path,
+				n < 0 ? strerror(errno) : "it became shorter");
+		if (archive_write_data(a, k->buf, (size_t)n) != n)
+			return outlet_fail(k->w->out, err);
+		at += (uint64_t)n;
+	}
+	return 0;
+}
+
+/* fd is the file or directory, -1 for other things. */
+static int put_entry(
+	struct walk *k, struct archive_entry *e, const char *path, int fd, struct mlr_error *err)
+{
+	struct archive_entry *spare = NULL;
+	struct archive *a = outlet_archive(k->w->out);
+	uint64_t size;
+	int r;
+
+	set_owner(k, e, path);
+	if (fd >= 0)
+		add_xattrs(fd, e);
+	archive_entry_linkify(k->links, &e, &spare);
+	size = archive_entry_filetype(e) == AE_IFREG && !archive_entry_hardlink(e)
+		? (uint64_t)archive_entry_size(e)
+		: 0;
+	r = archive_write_header(a, e);
+	if (r != ARCHIVE_OK)
+		return outlet_fail(k->w->out, err);
+	return size ? put_data(k, fd, path, size, err) : 0;
+}
+
+static int put_thing(struct walk *k, const struct place *p, int dir_fd, const char *name,
+	const struct stat *st, struct mlr_error *err)
+{
+	auto_free char *path = xasprintf("%s%s%s", p->path, *p->path ? "/" : "", name);
+	auto_close int fd = -1;
+	struct archive_entry *e;
+	char target[PATH_MAX];
+	ssize_t n;
+	int r = 0;
+
+	if (S_ISSOCK(st->st_mode) || S_ISCHR(st->st_mode) || S_ISBLK(st->st_mode))
+		return 0;
+	if (S_ISREG(st->st_mode) || S_ISDIR(st->st_mode)) {
+		fd = openat(dir_fd, name, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
+		if (fd < 0)
+			return fail(p, name, "open", err);
+	}
+	e = archive_entry_new();
+	if (!e)
+		mlr_oom();
+	archive_entry_copy_stat(e, st);
+	archive_entry_set_pathname(e, path);
+	if (S_ISLNK(st->st_mode)) {
+		n = readlinkat(dir_fd, name, target, sizeof(target) - 1);
+		if (n < 0)
+			r = fail(p, name, "read link", err);
+		else
+			target[n] = '\0';
+		archive_entry_set_symlink(e, n < 0 ? "" : target);
+	}
+	if (r == 0)
+		r = put_entry(k, e, path, fd, err);
+	archive_entry_free(e);
+	return r;
+}
+
+/* The directories of one name that show through each other, from tree `from` on. */
+static int open_below(const struct place *p, const char *name, size_t from, struct place *ret,
+	struct mlr_error *err)
+{
+	ret->path = xasprintf("%s%s%s", p->path, *p->path ? "/" : "", name);
+	ret->fds = xcalloc(p->n, sizeof(*ret->fds));
+	for (size_t i = from; i < p->n; i++) {
+		struct stat st;
+		int fd;
+
+		if (fstatat(p->fds[i], name, &st, AT_SYMLINK_NOFOLLOW) < 0) {
+			if (errno == ENOENT)
+				continue;
+			return fail(p, name, "stat", err);
+		}
+		if (!S_ISDIR(st.st_mode))
+			break;
+		fd = openat(p->fds[i], name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+		if (fd < 0)
+			return fail(p, name, "open", err);
+		ret->fds[ret->n++] = fd;
+		if (layer_opaque_is(fd))
+			break;
+	}
+	return 0;
+}
+
+static int walk(struct walk *k, const struct place *p, struct mlr_error *err);
+
+static int put_name(struct walk *k, const struct place *p, const char *name, struct mlr_error *err)
+{
+	auto_call(place_done) struct place below = { 0 };
+	struct stat st;
+	size_t i = 0;
+	int r;
+
+	while (fstatat(p->fds[i], name, &st, AT_SYMLINK_NOFOLLOW) < 0)
+		if (errno != ENOENT || ++i == p->n)
+			return fail(p, name, "stat", err);
+	if (layer_whiteout_is(&st))
+		return 0;
+	r = put_thing(k, p, p->fds[i], name, &st, err);
+	if (r < 0 || !S_ISDIR(st.st_mode))
+		return r;
+	r = open_below(p, name, i, &below, err);
+	return r < 0 ? r : walk(k, &below, err);
+}
+
+/* As deep as the trees are: LAYER_DEPTH_MAX at most. */
+static int walk(struct walk *k, const struct place *p, struct mlr_error *err)
+{
+	auto_strv struct strv names = STRV_INIT;
+	const int *cancel = k->w->opt->cancel;
+	int r = list_names(p, &names, err);
+
+	if (names.n > 0)
+		qsort(names.v, names.n, sizeof(*names.v), by_name);
+	for (size_t i = 0; r == 0 && i < names.n; i++) {
+		if (i > 0 && strcmp(names.v[i], names.v[i - 1]) == 0)
+			continue;
+		r = put_name(k, p, names.v[i], err);
+		if (r == 0 && cancel && __atomic_load_n(cancel, __ATOMIC_RELAXED))
+			r = mlr_fail(err, ECANCELED, "interrupted");
+	}
+	return r;
+}
+
+/* Where the image's trees lie, as exec would mount them. */
+static int open_top(struct work *w, struct place *ret, struct mlr_error *err)
+{
+	auto_call(plan_done) struct plan p;
+	auto_call(store_facts_done) struct store_facts facts = STORE_FACTS_INIT;
+	int r;
+
+	plan_init(&p);
+	r = rootfs_plan(store_path(w->st), w->image->name, 0, &p, &facts, err);
+	if (r < 0)
+		return r;
+	if (p.lowers.n == 0) {
+		mlr_fail(err, ENOTSUP, "the store has it as one squashfs file only");
+		return mlr_hint(err, "pull it again with --format=layers");
+	}
+	ret->path = xstrdup("");
+	ret->fds = xcalloc(p.lowers.n, sizeof(*ret->fds));
+	for (size_t i = 0; i < p.lowers.n; i++) {
+		int fd = open(p.lowers.v[i], O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+
+		if (fd < 0)
+			return mlr_fail_errno(err, "open '%s'", p.lowers.v[i]);
+		ret->fds[ret->n++] = fd;
+	}
+	return 0;
+}
+
+int rootfs_write(struct work *w, struct export_result *ret, struct mlr_error *err)
+{
+	auto_call(place_done) struct place top = { 0 };
+	auto_free char *buf = malloc(CHUNK);
+	struct walk k = { .w = w, .buf = buf };
+	int r;
+
+	if (!buf)
+		return mlr_fail(err, ENOMEM, "out of memory");
+	r = open_top(w, &top, err);
+	if (r == 0)
+		r = owners_read(w->st, &w->config.diff_ids, w->opt->cancel, &k.owners, err);
+	if (r < 0)
+		return r;
+	k.links = archive_entry_linkresolver_new();
+	if (!k.links)
+		mlr_oom();
+	archive_entry_linkresolver_set_strategy(k.links, archive_format(outlet_archive(w->out)));
+	r = walk(&k, &top, err);
+	archive_entry_linkresolver_free(k.links);
+	owners_free(k.owners);
+	ret->layers = w->config.diff_ids.n;
+	return r;
+}

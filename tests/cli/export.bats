@@ -1,0 +1,235 @@
+#!/usr/bin/env bats
+# mlrun export, read by mlrun import and by skopeo, umoci, podman and tar.
+
+load common
+
+setup_file() {
+	cd "$BATS_FILE_TMPDIR" || return
+	tiny_root root
+	echo gone >root/etc/gone
+	mkdir -p root/deep/er
+	echo low >root/deep/er/low
+	ln root/deep/er/low root/deep/hard
+	layer_tar one.tar root
+	mkdir -p more/etc more/opaque && echo two >more/etc/two && touch more/etc/.wh.gone
+	mkdir -p more/deep && touch more/deep/.wh..wh..opq && echo high >more/deep/high
+	echo suid >more/suid && chmod 4755 more/suid
+	tar -C more --sort=name --owner=12 --group=34 --numeric-owner --mtime=@1700000000 -cf two.tar .
+	image_layout lay one.tar two.tar two.tar
+	image_config lay --config.env PATH=/bin --config.env TINY=yes --config.cmd /bin/sh
+}
+
+bring() { mlrun import -q "$BATS_FILE_TMPDIR/lay" "${1:-app}"; }
+
+diff_ids() { mlrun inspect --json "$1" | jq -c '[.layers[].diff_id]'; }
+config_of() { mlrun inspect --json "$1" | jq -r .config; }
+key() { jq -r ".$1" <<<"${lines[-1]}"; }
+
+# check_same NAME: has it the configuration and the tree of app?
+check_same() {
+	assert_equal "$(config_of "$1")" "$(config_of app)"
+	assert_equal "$(diff_ids "$1")" "$(diff_ids app)"
+	# shellcheck disable=SC2016
+	run -0 mlrun exec "$1" /bin/sh -c 'echo $TINY; cat /etc/two; ls /etc /deep'
+	assert_line yes
+	assert_line two
+	assert_line high
+	refute_line gone
+	refute_line er
+}
+
+@test "export: an archive of every compression comes back as the same image" {
+	bring
+	for how in gzip zstd none; do
+		run -0 mlrun export --json --compression "$how" app "$how.tar"
+		assert_equal "$(key digest)" "sha256:$(skopeo inspect --raw "oci-archive:$how.tar" | sha256sum | cut -d' ' -f1)"
+		assert_equal "$(skopeo inspect --raw "oci-archive:$how.tar" | jq -r .config.digest)" "$(config_of app)"
+		MLRUN_STORE=$PWD/other mlrun import -q "$how.tar" "back:$how"
+		mlrun import -q "$how.tar" "back:$how"
+		check_same "back:$how"
+	done
+	run -0 skopeo inspect --raw oci-archive:zstd.tar
+	assert_equal "$(jq -r '.layers[0].mediaType' <<<"$output")" application/vnd.oci.image.layer.v1.tar+zstd
+}
+
+@test "export: what was unpacked elsewhere has the same diff IDs and files" {
+	bring
+	mlrun export -q app a.tar
+	export MLRUN_STORE=$PWD/other
+	mlrun pull -q oci-archive:a.tar
+	run -0 mlrun exec localhost/app /bin/cat /deep/high
+	assert_output high
+	run -0 mlrun export -q localhost/app b.tar
+	cmp a.tar b.tar
+}
+
+@test "export: the same image gives the same bytes, to a file, to a pipe and to stdout" {
+	bring
+	mlrun export -q app a.tar
+	mlrun export -q app - >b.tar
+	cmp a.tar b.tar
+	mkfifo fifo
+	cat fifo >c.tar &
+	mlrun export -q app fifo
+	wait $!
+	cmp a.tar c.tar
+	assert [ -p fifo ]
+	mlrun export -q app - | mlrun import -q - piped
+	check_same piped
+}
+
+@test "export: a layout is read by umoci and skopeo" {
+	bring
+	run -0 mlrun export --json --format oci --name 1.0 app out
+	digest=$(key digest)
+	assert_equal "$digest" "sha256:$(skopeo inspect --raw oci:out:1.0 | sha256sum | cut -d' ' -f1)"
+	umoci unpack --rootless --image out:1.0 bundle
+	assert_equal "$(cat bundle/rootfs/deep/high)" high
+	assert [ ! -e bundle/rootfs/etc/gone ]
+	assert_equal "$(find out/blobs -type f | wc -l)" 4
+	skopeo --insecure-policy copy -q oci:out:1.0 dir:copied
+	run -125 mlrun export --format oci app out
+	assert_output --partial "'out' is there and is not empty"
+	assert [ -z "$(find . -maxdepth 1 -name '.*mlrun*')" ]
+	mkdir empty
+	mlrun export -q --format oci app empty
+	assert [ -e empty/index.json ]
+}
+
+@test "export: a docker-archive is read by skopeo and podman, under its name" {
+	bring team/app:1
+	bring
+	run -0 mlrun export --json --format docker-archive team/app:1 d.tar
+	assert_equal "$(key digest)" null
+	assert_equal "$(skopeo inspect docker-archive:d.tar | jq -r '.Env | join(" ")')" "PATH=/bin TINY=yes"
+	assert_equal "$(tar -xOf d.tar manifest.json | jq -c '.[0].RepoTags')" '["localhost/team/app:1"]'
+	assert_equal "$(skopeo inspect --raw docker-archive:d.tar | jq -r .config.digest)" "$(config_of app)"
+	mlrun import -q d.tar back
+	check_same back
+}
+
+@test "export: podman loads both kinds of archives" {
+	bring
+	mlrun export -q app oci.tar
+	mlrun export -q --format docker-archive --name localhost/dock:1 app docker.tar
+	podman() { command podman --root "$PWD/p" --runroot "$PWD/pr" --storage-driver vfs "$@"; }
+	podman info >info 2>&1 || skip "podman does not run here: $(tail -1 info)"
+	for f in oci docker; do
+		run -0 podman load -i "$f.tar"
+	done
+	id=$(config_of app)
+	run -0 podman images --no-trunc --format '{{.ID}} {{.Repository}}:{{.Tag}}'
+	assert_line "$id localhost/app:latest"
+	assert_line "$id localhost/dock:1"
+	podman unshare rm -rf "$PWD/p" "$PWD/pr"
+}
+
+@test "export: a root directory's tar has the image's files, owners and set-ID bits" {
+	bring
+	mlrun export -q --format tar app r.tar
+	mkdir r && tar -C r -xpf r.tar --no-same-owner
+	run -0 tar --numeric-owner -tvf r.tar suid etc/two deep/high etc/passwd
+	assert_line --regexp '^-rwsr-xr-x 12/34 .* suid$'
+	assert_line --regexp '^-rw-r--r-- 12/34 +4 2023-11-14 .* etc/two$'
+	assert_line --regexp '^-rw-r--r-- 0/0 .* etc/passwd$'
+	assert_equal "$(stat -c %h r/bin/busybox)" "$(stat -c %h "$BATS_FILE_TMPDIR/root/bin/busybox")"
+	mkdir bundle && umoci unpack --rootless --image "$BATS_FILE_TMPDIR/lay:latest" bundle >/dev/null
+	diff -r --no-dereference bundle/rootfs r
+	diff <(cd bundle/rootfs && find . -printf '%p %y %m %l\n' | sort) <(cd r && find . -printf '%p %y %m %l\n' | sort)
+	mlrun import -q r.tar flat
+	run -0 mlrun exec flat /bin/cat /deep/high
+	assert_output high
+}
+
+@test "export: a layer whose files were changed is not exported" {
+	bring
+	file=$(echo "$MLRUN_STORE"/layers/*/tree/etc/two)
+	chmod u+w "$file"
+	echo TWO >"$file"
+	for format in oci-archive docker-archive tar; do
+		echo before >x
+		run -125 mlrun export --format "$format" app x
+		assert_output --regexp 'layer sha256:[0-9a-f]{64}: .*one was changed'
+		assert_equal "$(cat x)" before
+	done
+	run -125 mlrun export app -
+	echo longer >>"$file"
+	run -125 mlrun export app x
+	assert_output --partial "etc/two"
+	rm "$file"
+	run -125 mlrun export app x
+	assert_output --partial "etc/two"
+	assert [ -z "$(find . -maxdepth 1 -name '.*mlrun*')" ]
+	run -0 find "$MLRUN_STORE/tmp" -mindepth 1 -not -name '*.lock'
+	assert_output ''
+}
+
+@test "export: a name in the archive is the image's own, without a digest, or the one given" {
+	bring team/app:1.5
+	mlrun export -q team/app:1.5 a.tar
+	assert_equal "$(tar -xOf a.tar index.json | jq -r '.manifests[0].annotations["org.opencontainers.image.ref.name"]')" localhost/team/app:1.5
+	assert_equal "$(tar -xOf a.tar index.json | jq -c '.manifests[0].platform')" '{"architecture":"amd64","os":"linux"}'
+	mlrun export -q --name quay.io/x/y:2 team/app:1.5 a.tar
+	run -0 mlrun import --json a.tar
+	assert_equal "$(key name)" quay.io/x/y:2
+}
+
+@test "export: a full disk, a wrong place and a closed pipe are errors with a sentence" {
+	bring
+	run -125 mlrun export app /dev/full
+	assert_output --partial "export 'localhost/app:latest': write '/dev/full': No space left on device"
+	run -125 mlrun export app none/x.tar
+	assert_output --partial "open directory 'none': No such file or directory"
+	mkdir dir
+	run -125 mlrun export app dir
+	assert_output --partial "'dir' is a directory"
+	run -125 bash -c 'mlrun export app - >/dev/full'
+	assert_output --partial "No space left on device"
+	run -0 bash -c '{ mlrun export app -; echo $? >status; } | head -c 1000 >/dev/null'
+	assert_equal "$(cat status)" 125
+	assert_output --partial "Broken pipe"
+	run -125 script -qec "mlrun export app -" /dev/null
+	assert_output --partial "an archive is nothing for a terminal"
+	run -125 mlrun export nothing x
+	assert_output --partial "not in"
+	run -125 mlrun export --format oci app -
+	run -125 mlrun export --format docker-archive --compression gzip app x
+	run -125 mlrun export --keep-blobs --compression gzip app x
+	run -125 mlrun export --format zip app x
+	run -125 mlrun export app
+	assert [ ! -e x ]
+}
+
+@test "export: stopped by a signal it leaves nothing" {
+	dd if=/dev/urandom of=big bs=1M count=150 status=none
+	tar -cf big.tar big
+	mlrun import -q big.tar big
+	rm big big.tar
+	mlrun export -q big out.tar &
+	sleep 0.5
+	kill -TERM $!
+	rc=0
+	wait $! || rc=$?
+	assert_equal "$rc" 143
+	run -0 ls -A
+	refute_output --partial "out.tar"
+}
+
+@test "export: --keep-blobs needs blobs that were kept" {
+	bring
+	run -125 mlrun export --keep-blobs app x
+	assert_output --regexp 'layer sha256:[0-9a-f]{64} was not kept compressed'
+	for blob in "$BATS_FILE_TMPDIR"/lay/blobs/sha256/*; do
+		cp -n "$blob" "$MLRUN_STORE/blobs/sha256/"
+	done
+	run -0 mlrun export --json --keep-blobs app kept.tar
+	assert_equal "$(key digest)" "$(jq -r '.manifests[0].digest' "$BATS_FILE_TMPDIR/lay/index.json")"
+	skopeo --insecure-policy copy -q oci-archive:kept.tar dir:copied
+	for blob in "$BATS_FILE_TMPDIR"/lay/blobs/sha256/*; do
+		[ "$(stat -c %s "$blob")" -lt 1000 ] || break
+	done
+	chmod u+w "$MLRUN_STORE/blobs/sha256/${blob##*/}"
+	printf x | dd of="$MLRUN_STORE/blobs/sha256/${blob##*/}" bs=1 seek=100 conv=notrunc status=none
+	run -125 mlrun export --keep-blobs app x
+	assert_output --partial "that were kept hash to"
+}
