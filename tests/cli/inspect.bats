@@ -47,6 +47,19 @@ push_index() {
 	assert_line --regexp '^layers +sha256:'
 }
 
+@test "pull: a name with a tag and a digest is the digest's, and is found by both" {
+	digest=$(mlrun inspect --json --remote "$REGISTRY/tiny" | jq -r .digest)
+	run -0 mlrun pull --json "$REGISTRY/tiny:of-no-matter@$digest"
+	assert_equal "$(jq -r .name <<<"${lines[-1]}")" "$REGISTRY/tiny:of-no-matter@$digest"
+	for name in "tiny:of-no-matter@$digest" "tiny@$digest" "tiny:other@$digest"; do
+		run -0 mlrun exec "$REGISTRY/$name" /bin/echo works
+	done
+	run -125 mlrun exec "$REGISTRY/tiny:of-no-matter" /bin/true
+	run -125 mlrun pull "$REGISTRY/tiny@sha512:$(printf %0128d 0)"
+	assert_output --partial "only sha256 is supported"
+	run -125 mlrun pull "$REGISTRY/tiny@sha256:$(printf %064d 0)"
+}
+
 @test "inspect: no layer is fetched from the registry, and the store is not asked" {
 	before=$(registry_requests | wc -l)
 	mlrun inspect --remote "$REGISTRY/tiny" >/dev/null
