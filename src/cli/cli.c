@@ -2,7 +2,7 @@
 
 #include "base/cleanup.h"
 #include "base/log.h"
-#include "base/memory.h"
+#include "base/program.h"
 #include "config.h"
 
 #include <argp.h>
@@ -86,33 +86,13 @@ int cli_fail(const struct mlr_error *err)
 	return CLI_FAILED;
 }
 
-/* Beside this program in the build tree; in libexec beside bin where installed, wherever the
- * tree was moved to; where configure said. */
-static void try_places(const char *program, char **argv)
-{
-	auto_free char *self = realpath("/proc/self/exe", NULL);
-	char *slash = self ? strrchr(self, '/') : NULL;
-
-	if (slash) {
-		*slash = '\0';
-		auto_free char *beside = xasprintf("%s/%s", self, program);
-		auto_free char *libexec = xasprintf("%s/../libexec/mlrun/%s", self, program);
-
-		execv(beside, argv);
-		execv(libexec, argv);
-	}
-	auto_free char *configured = xasprintf("%s/%s", PKGLIBEXECDIR, program);
-
-	execv(configured, argv);
-}
-
 int cli_become(const char *program, char **argv)
 {
+	auto_free char *path = program_path(program);
 	struct mlr_error err;
 
-	try_places(program, argv);
-	mlr_fail(&err, errno, "%s: cannot start '%s/%s': %s", argv[1], PKGLIBEXECDIR, program,
-		strerror(errno));
+	execv(path, argv);
+	mlr_fail(&err, errno, "%s: cannot start '%s': %s", argv[1], path, strerror(errno));
 	mlr_hint(&err,
 		"mlrun's files were moved apart: install bin/mlrun and libexec/mlrun together");
 	return cli_fail(&err);

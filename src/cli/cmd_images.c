@@ -4,6 +4,7 @@
 #include "base/cleanup.h"
 #include "base/memory.h"
 #include "oci/digest.h"
+#include "store/facts.h"
 #include "store/image.h"
 #include "store/stores.h"
 
@@ -47,6 +48,7 @@ static const struct argp argp = {
 struct row {
 	struct store_image image;
 	const char *store; /* its path */
+	unsigned formats;
 };
 
 struct table {
@@ -70,8 +72,14 @@ static int add_store(struct table *t, struct store *st, struct mlr_error *err)
 	if (r < 0)
 		return r;
 	t->v = xreallocarray(t->v, t->n + n + 1, sizeof(*t->v));
-	for (size_t i = 0; i < n; i++)
-		t->v[t->n++] = (struct row){ v[i], store_path(st) };
+	for (size_t i = 0; i < n; i++) {
+		auto_call(store_facts_done) struct store_facts f = STORE_FACTS_INIT;
+
+		/* An image whose facts cannot be read has no format; exec says why. */
+		if (store_facts_get(st, v[i].manifest, &f, NULL) < 0)
+			f.formats = 0;
+		t->v[t->n++] = (struct row){ v[i], store_path(st), f.formats };
+	}
 	free(v);
 	return 0;
 }
@@ -82,9 +90,10 @@ static json_t *to_json(const struct row *row)
 	char pulled[CLI_TIME_SIZE];
 
 	cli_time_utc(im->pulled, pulled);
-	return json_pack("{s:s, s:s, s:s?, s:s, s:I, s:s, s:s?, s:s}", "name", im->name, "digest",
+	return json_pack("{s:s, s:s, s:s?, s:s, s:I, s:s, s:s?, s:s, s:o}", "name", im->name, "digest",
 		im->manifest, "index", im->index, "platform", im->platform, "size",
-		(json_int_t)im->size, "pulled", pulled, "source", im->source, "store", row->store);
+		(json_int_t)im->size, "pulled", pulled, "source", im->source, "store", row->store,
+		"formats", cli_formats(row->formats));
 }
 
 static int print_json(const struct table *t)
@@ -105,22 +114,28 @@ static void widen(int *wide, const char *s)
 /* The store is told where there is more than one. */
 static int print_table(const struct table *t, int with_store)
 {
-	int wide = (int)strlen("NAME"), platform = (int)strlen("PLATFORM");
+	int wide = (int)strlen("NAME"), platform = (int)strlen("PLATFORM"),
+	    format = (int)strlen("FORMAT");
 
 	for (size_t i = 0; i < t->n; i++) {
+		auto_free char *formats = cli_formats_text(t->v[i].formats);
+
+		widen(&format, formats);
 		widen(&wide, t->v[i].image.name);
 		widen(&platform, t->v[i].image.platform);
 	}
-	printf("%-*s  %-12s  %-*s  %9s  %s\n", wide, "NAME", "DIGEST", platform, "PLATFORM",
-		"SIZE", with_store ? "PULLED            STORE" : "PULLED");
+	printf("%-*s  %-12s  %-*s  %9s  %-*s  %s\n", wide, "NAME", "DIGEST", platform, "PLATFORM",
+		"SIZE", format, "FORMAT", with_store ? "PULLED            STORE" : "PULLED");
 	for (size_t i = 0; i < t->n; i++) {
 		const struct store_image *im = &t->v[i].image;
+		auto_free char *formats = cli_formats_text(t->v[i].formats);
 		char size[CLI_SIZE_SIZE], pulled[CLI_TIME_SIZE];
 
 		cli_size(im->size, size);
 		cli_time_local(im->pulled, pulled);
-		printf("%-*s  %.12s  %-*s  %9s  %s%s%s\n", wide, im->name,
-			oci_digest_hex(im->manifest), platform, im->platform, size, pulled,
+		printf("%-*s  %.12s  %-*s  %9s  %-*s  %s%s%s\n", wide, im->name,
+			oci_digest_hex(im->manifest), platform, im->platform, size, format, formats,
+			pulled,
 			with_store ? "  " : "", with_store ? t->v[i].store : "");
 	}
 	return 0;

@@ -47,6 +47,7 @@ static int load(const struct stores *all, const struct inspect_args *a, struct p
 	if (r < 0)
 		return r;
 	p->store = xstrdup(store_path(st));
+	p->formats = facts.formats;
 	p->config = facts.config;
 	facts.config = (struct oci_config)OCI_CONFIG_INIT;
 	store_facts_done(&facts);

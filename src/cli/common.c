@@ -148,6 +148,21 @@ json_t *cli_formats(unsigned formats)
 	return list;
 }
 
+char *cli_formats_text(unsigned formats)
+{
+	char *text = xstrdup("");
+
+	for (unsigned bit = 1; bit < 1u << STORE_FORMATS; bit <<= 1)
+		if (formats & bit) {
+			char *more = xasprintf("%s%s%s", text, *text ? "," : "",
+				store_format_name((enum store_format)bit));
+
+			free(text);
+			text = more;
+		}
+	return text;
+}
+
 int cli_print_json(json_t *value)
 {
 	auto_free char *text = value ? json_dumps(value, JSON_ENSURE_ASCII) : NULL;

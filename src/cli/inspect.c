@@ -130,14 +130,14 @@ static int print_json(const struct picture *p)
 
 	cli_time_utc(im->pulled, pulled);
 	return cli_print_json(json_pack(
-		"{s:s, s:s, s:s?, s:s, s:s, s:s?, s:s?, s:s?, s:I, s:o, s:o, s:o, s:o, s:s?, s:s?, s:s?}",
+		"{s:s, s:s, s:s?, s:s, s:s, s:s?, s:s?, s:s?, s:I, s:o, s:o, s:o, s:o, s:s?, s:s?, s:s?, s:o}",
 		"name", im->name, "digest", im->manifest, "index", im->index, "config",
 		p->manifest.config.digest, "platform", im->platform, "source", im->source,
 		"created", c->created, "pulled", im->pulled ? pulled : NULL, "size",
 		(json_int_t)im->size, "layers", layers_to_json(p), "env", strv_to_json(&c->env),
 		"entrypoint", strv_to_json(&c->entrypoint), "cmd", strv_to_json(&c->cmd), "user",
 		c->user, "working_dir", c->working_dir, "store",
-		p->store));
+		p->store, "formats", p->store ? cli_formats(p->formats) : json_null()));
 }
 
 static void print_line(const char *label, const char *value)
@@ -189,6 +189,11 @@ static int print_text(const struct picture *p)
 	}
 	cli_size(im->size, text);
 	print_line("size", text);
+	if (p->store) {
+		auto_free char *names = cli_formats_text(p->formats);
+
+		print_line("format", names);
+	}
 	print_layers(&p->manifest);
 	print_list("env", &c->env);
 	print_list("entrypoint", &c->entrypoint);

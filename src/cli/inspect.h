@@ -31,6 +31,7 @@ int inspect_parse(int argc, char **argv, struct inspect_args *ret, struct mlr_er
 struct picture {
 	struct store_image image; /* pulled is 0 for one that is in no store */
 	char *store;              /* the store's path, or NULL */
+	unsigned formats;         /* that the store holds it in (store/facts.h) */
 	struct oci_config config;
 	struct oci_document manifest;
 };

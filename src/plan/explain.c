@@ -58,11 +58,19 @@ void plan_print(const struct plan *p, FILE *out)
 	fprintf(out, "image      ");
 	put(out, p->image);
 	fprintf(out, " (%s)\n", p->platform ? p->platform : "platform unknown");
-	fprintf(out, "root       overlay of %zu %s, %s\n", p->lowers.n,
-		p->lowers.n == 1 ? "tree" : "trees",
-		p->read_only ? "read-only" : "written to in memory, forgotten at exit");
+	const char *writes =
+		p->read_only ? "read-only" : "written to in memory, forgotten at exit";
+
+	if (p->squashfs)
+		fprintf(out, "root       squashfs file, served by FUSE, %s\n           %s\n", writes,
+			p->squashfs);
+	else
+		fprintf(out, "root       overlay of %zu %s, %s\n", p->lowers.n,
+			p->lowers.n == 1 ? "tree" : "trees", writes);
 	for (size_t i = 0; i < p->lowers.n; i++)
 		fprintf(out, "           %s\n", p->lowers.v[i]);
+	if (p->root_choice)
+		fprintf(out, "           %s\n", p->root_choice);
 	fprintf(out, "identity   uid %u (%u outside), gid %u (%u outside), no_new_privs\n",
 		(unsigned)p->id.uid, (unsigned)p->id.host_uid, (unsigned)p->id.gid,
 		(unsigned)p->id.host_gid);

@@ -36,6 +36,8 @@ void plan_done(struct plan *p)
 	free(p->id.home);
 	free(p->id.shell);
 	free(p->workdir);
+	free(p->squashfs);
+	free(p->root_choice);
 	free(p->platform);
 	free(p->image);
 	free(p->image_user);

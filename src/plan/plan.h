@@ -58,6 +58,8 @@ struct plan_identity {
 
 struct plan {
 	struct strv lowers; /* host directories of the root, topmost first, absolute */
+	char *squashfs;     /* a host file that is the root instead, served by FUSE, absolute; NULL */
+	char *root_choice;  /* what the root was chosen from, for people; may be NULL */
 	int read_only;      /* no writes to the root; else they go to memory and are forgotten */
 	struct plan_identity id;
 	struct plan_mount *mounts; /* made true in this order */

@@ -164,7 +164,7 @@ static void spool_free(struct pull_source *s)
 	free(s);
 }
 
-static const struct pull_source_ops ops = { head, manifest, blob, stream, distrust, spool_free,
+static const struct pull_source_ops ops = { head, manifest, blob, stream, spool_free, distrust,
 	NULL };
 
 struct pull_source *pull_source_spool(

@@ -26,6 +26,13 @@ static int plan_directory(const char *path, struct plan *p, struct mlr_error *er
 	return 0;
 }
 
+/* A squashfs file of anybody's making. */
+static int plan_file(const char *path, struct plan *p, struct mlr_error *err)
+{
+	p->squashfs = realpath(path, NULL);
+	return p->squashfs ? 0 : mlr_fail_errno(err, "squashfs image '%s'", path);
+}
+
 static int add_lower(struct store *st, enum store_tree_kind kind, const char *key, struct plan *p,
 	struct mlr_error *err)
 {
@@ -42,13 +49,49 @@ static int add_lower(struct store *st, enum store_tree_kind kind, const char *ke
 	return 0;
 }
 
+/*
+ * Trees before the squashfs file: they start and read faster, and who has both has asked for the
+ * trees besides.
+ */
+static enum store_format choose(const struct store_facts *f, struct plan *p)
+{
+	enum store_format best = f->formats & STORE_FORMAT_DIR ? STORE_FORMAT_DIR
+		: f->formats & STORE_FORMAT_LAYERS             ? STORE_FORMAT_LAYERS
+							       : STORE_FORMAT_SQUASHFS;
+	auto_free char *others = xstrdup("");
+
+	for (unsigned bit = 1; bit < 1u << STORE_FORMATS; bit <<= 1)
+		if ((f->formats & bit) && bit != best) {
+			char *more = xasprintf("%s%s%s", others, *others ? ", " : "; also there: ",
+				store_format_name((enum store_format)bit));
+
+			free(others);
+			others = more;
+		}
+	p->root_choice = xasprintf("format %s%s", store_format_name(best), others);
+	return best;
+}
+
+static int add_squash(struct store *st, const char *manifest, struct plan *p, struct mlr_error *err)
+{
+	auto_free char *rel = store_tree_relpath(STORE_SQUASH, manifest);
+	int r = store_tree_check(st, STORE_SQUASH, manifest, err);
+
+	if (r == 0)
+		p->squashfs = xasprintf("%s/%s", store_path(st), rel);
+	return r;
+}
+
 /* What the root is made of, topmost first. */
 static int add_lowers(struct store *st, const char *manifest, const struct store_facts *f,
 	struct plan *p, struct mlr_error *err)
 {
+	enum store_format format = choose(f, p);
 	int r = 0;
 
-	if (f->formats & STORE_FORMAT_DIR)
+	if (format == STORE_FORMAT_SQUASHFS)
+		return add_squash(st, manifest, p, err);
+	if (format == STORE_FORMAT_DIR)
 		return add_lower(st, STORE_DIR, manifest, p, err);
 	if (f->covered)
 		r = add_lower(st, STORE_COVER, manifest, p, err);
@@ -100,6 +143,8 @@ int rootfs_plan(const char *store_dir, const char *image, int lease, struct plan
 	p->image = xstrdup(image);
 	if (strncmp(image, "rootfs:", 7) == 0)
 		return plan_directory(image + 7, p, err);
+	if (strncmp(image, "squashfs:", 9) == 0)
+		return plan_file(image + 9, p, err);
 
 	r = oci_name_parse(image, &name, err);
 	if (r < 0)

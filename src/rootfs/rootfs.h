@@ -12,9 +12,10 @@
  * Find an image and say in the plan what its root is made of.
  *
  *   store_dir  --store's value, or NULL for the default store
- *   image      a name as Docker writes it, or "rootfs:PATH" for a plain directory
- *   p          gets lowers, image, platform, image_user
- *   ret        the image's facts (empty for a plain directory), to store_facts_done()
+ *   image      a name as Docker writes it, or "rootfs:PATH" for a plain directory, or
+ *              "squashfs:FILE"
+ *   p          gets lowers or squashfs, image, platform, image_user
+ *   ret        the image's facts (empty for a plain directory or file), to store_facts_done()
  *   lease      take a lease on the image for the calling process
  *
  * Returns 0, -ENOENT with how to get the image, or what the store says.

@@ -27,6 +27,7 @@
 
 struct assembly {
 	const struct plan *plan;
+	int server;
 	int *sources; /* one cloned mount (or open file) a plan entry, -1 for none */
 	struct overlay overlay;
 };
@@ -271,7 +272,7 @@ static int build(struct assembly *a, struct mlr_error *err)
 	r = open_sources(a, err);
 	if (r < 0)
 		return r;
-	r = overlay_mount(a->plan, &a->overlay, err);
+	r = overlay_mount(a->plan, a->server, &a->overlay, err);
 	if (r < 0)
 		return r;
 	r = place_all(a, err);
@@ -285,9 +286,9 @@ static int build(struct assembly *a, struct mlr_error *err)
 	return seal_root(a, err);
 }
 
-int mounts_enter(const struct plan *p, struct mlr_error *err)
+int mounts_enter(const struct plan *p, int server, struct mlr_error *err)
 {
-	auto_call(assembly_done) struct assembly a = { .plan = p, .overlay = OVERLAY_INIT };
+	auto_call(assembly_done) struct assembly a = { .plan = p, .server = server, .overlay = OVERLAY_INIT };
 	mode_t mask = umask(022);
 	int r = build(&a, err);
 

@@ -9,7 +9,9 @@
 /*
  * Build the root that the plan describes and make it the process's "/". Must be called in the
  * new namespaces. Ends in the plan's working directory.
+ *
+ *   server  squash_start()'s socket, where the plan has a squashfs file
  */
-int mounts_enter(const struct plan *p, struct mlr_error *err);
+int mounts_enter(const struct plan *p, int server, struct mlr_error *err);
 
 #endif

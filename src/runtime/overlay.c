@@ -9,6 +9,7 @@
 #include "base/log.h"
 #include "base/memory.h"
 #include "runtime/runtime.h"
+#include "runtime/squash.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -23,9 +24,9 @@
  * store may lie below the directory that the scratch covers; the descriptors are of this mount
  * namespace, as overlayfs asks.
  */
-static int link_lowers(const struct plan *p, const int *fds, int scratch, struct mlr_error *err)
+static int link_lowers(const int *fds, int scratch, struct mlr_error *err)
 {
-	for (size_t i = 0; i < p->lowers.n; i++) {
+	for (size_t i = 0; fds[i] >= 0; i++) {
 		char name[24], text[32];
 
 		snprintf(name, sizeof(name), "%zu", i);
@@ -69,8 +70,11 @@ static int overlay_failed(const struct plan *p, struct mlr_error *err)
 	struct utsname u;
 
 	uname(&u);
-	mlr_fail(err, code, "mount an overlay of the image's %zu %s: %s", p->lowers.n,
-		p->lowers.n == 1 ? "tree" : "trees", strerror(code));
+	if (p->squashfs)
+		mlr_fail(err, code, "mount an overlay of the image: %s", strerror(code));
+	else
+		mlr_fail(err, code, "mount an overlay of the image's %zu %s: %s", p->lowers.n,
+			p->lowers.n == 1 ? "tree" : "trees", strerror(code));
 	if (code == ENODEV)
 		mlr_hint(err,
 			"the kernel has no overlayfs; an administrator can load it: modprobe overlay");
@@ -80,9 +84,9 @@ static int overlay_failed(const struct plan *p, struct mlr_error *err)
 	else if (code == EINVAL)
 		mlr_hint(err,
 			"the file system that holds '%s' may not serve as an overlay's lower layer, or "
-			"another one is mounted below it; keep the store on a local one: --store DIR or "
-			"MLRUN_STORE",
-			p->lowers.v[0]);
+			"another one is mounted below it; mlrun pull --format=squashfs makes one file "
+			"of the image, which may lie anywhere",
+			p->squashfs ? p->squashfs : p->lowers.v[0]);
 	return -code;
 }
 
@@ -104,9 +108,10 @@ static void close_fds(int *const *fds)
 	free(*fds);
 }
 
+/* With room for one more. */
 static int open_lowers(const struct plan *p, int **ret, struct mlr_error *err)
 {
-	auto_call(close_fds) int *fds = xcalloc(p->lowers.n + 1, sizeof(int));
+	auto_call(close_fds) int *fds = xcalloc(p->lowers.n + 2, sizeof(int));
 
 	fds[0] = -1;
 	for (size_t i = 0; i < p->lowers.n; i++) {
@@ -211,13 +216,43 @@ static int copy_root_attributes(int lower, int scratch, struct mlr_error *err)
 	return 0;
 }
 
+static size_t count(const int *fds)
+{
+	size_t n = 0;
+
+	while (fds[n] >= 0)
+		n++;
+	return n;
+}
+
+/* A squashfs file becomes the lower tree. */
+static int mount_image(const struct plan *p, int server, const struct overlay *o, int *lowers,
+	struct mlr_error *err)
+{
+	size_t n = count(lowers);
+	char path[48];
+	int r;
+
+	if (mkdirat(o->scratch, "image", 0755) < 0)
+		return mlr_fail_errno(err, "make 'image' in the scratch tmpfs");
+	snprintf(path, sizeof(path), "/proc/self/fd/%d/image", o->scratch);
+	r = squash_mount(p, server, path, err);
+	if (r < 0)
+		return r;
+	lowers[n] = open(path, O_PATH | O_DIRECTORY | O_CLOEXEC);
+	if (lowers[n] < 0)
+		return mlr_fail_errno(err, "open the image's root");
+	lowers[n + 1] = -1;
+	return 0;
+}
+
 static int mount_overlay(
 	const struct plan *p, struct overlay *o, const int *lowers, struct mlr_error *err)
 {
-	auto_free char *options = overlay_options(p->lowers.n);
+	auto_free char *options = overlay_options(count(lowers));
 	int r;
 
-	r = link_lowers(p, lowers, o->scratch, err);
+	r = link_lowers(lowers, o->scratch, err);
 	if (r < 0)
 		return r;
 	r = merge_directories(p, o, lowers, err);
@@ -234,18 +269,21 @@ static int mount_overlay(
 	return o->root < 0 ? mlr_fail_errno(err, "open the overlay") : 0;
 }
 
-int overlay_mount(const struct plan *p, struct overlay *ret, struct mlr_error *err)
+int overlay_mount(
+	const struct plan *p, int server, struct overlay *ret, struct mlr_error *err)
 {
 	auto_call(overlay_done) struct overlay o = OVERLAY_INIT;
 	auto_call(close_fds) int *lowers = NULL;
 	int r;
 
-	if (p->lowers.n == 0)
+	if (p->lowers.n == 0 && !p->squashfs)
 		return mlr_fail(err, EINVAL, "the image has no layers");
 	r = open_lowers(p, &lowers, err);
 	if (r < 0)
 		return r;
 	r = mount_scratch(&o, err);
+	if (r == 0 && p->squashfs)
+		r = mount_image(p, server, &o, lowers, err);
 	if (r < 0)
 		return r;
 	r = mount_overlay(p, &o, lowers, err);

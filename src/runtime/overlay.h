@@ -14,10 +14,12 @@ struct overlay {
 #define OVERLAY_INIT { -1, -1 }
 
 /*
- * Mount the plan's lower trees with a tmpfs upper layer, in which the directories that lead to the
+ * Mount the plan's lower trees, or its squashfs file, with a tmpfs upper layer, in which the directories that lead to the
  * plan's targets are already there. Leaves the working directory in the scratch.
+ *
+ *   server  squash_start()'s socket, where the plan has a squashfs file
  */
-int overlay_mount(const struct plan *p, struct overlay *ret, struct mlr_error *err);
+int overlay_mount(const struct plan *p, int server, struct overlay *ret, struct mlr_error *err);
 void overlay_done(struct overlay *o);
 
 #endif

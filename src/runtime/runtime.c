@@ -4,6 +4,7 @@
 #include "base/memory.h"
 #include "runtime/mounts.h"
 #include "runtime/privileges.h"
+#include "runtime/squash.h"
 #include "runtime/userns.h"
 
 #include <errno.h>
@@ -14,12 +15,18 @@
 
 int runtime_enter(const struct plan *p, struct mlr_error *err)
 {
+	auto_close int server = -1;
 	int r;
 
+	if (p->squashfs) {
+		server = squash_start(p, err);
+		if (server < 0)
+			return server;
+	}
 	r = userns_enter(&p->id, err);
 	if (r < 0)
 		return r;
-	r = mounts_enter(p, err);
+	r = mounts_enter(p, server, err);
 	if (r < 0)
 		return r;
 	r = privileges_drop(&p->id, err);

@@ -3,7 +3,8 @@
  * process, which then becomes the command. Alone in calling mount(2) and its kin.
  *
  * No process stays behind and none is forked: same pid before and after, so that signals, exit
- * codes, terminals, Slurm and MPI see the program itself.
+ * codes, terminals, Slurm and MPI see the program itself. A squashfs image is the exception: its
+ * server (runtime/squash.h) is a process, but no child of the command's.
  */
 #ifndef MLR_RUNTIME_RUNTIME_H
 #define MLR_RUNTIME_RUNTIME_H
