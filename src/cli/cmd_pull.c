@@ -1,6 +1,7 @@
 /* mlrun pull, and mlrun import, which is a pull from a file. */
 #include "cli/cli.h"
 #include "cli/common.h"
+#include "cli/probe.h"
 #include "cli/progress.h"
 #include "cli/registry_args.h"
 #include "cli/stop.h"
@@ -12,7 +13,6 @@
 #include "oci/platform.h"
 #include "oci/name.h"
 #include "pull/pull.h"
-#include "runtime/probe.h"
 #include "store/facts.h"
 #include "store/store.h"
 
@@ -108,18 +108,6 @@ static const struct argp argp = {
 	.doc = "Bring images from their registries into the store.",
 	.children = children,
 };
-
-/* The room that mounts finds out what the room that pulls asks. */
-static int probe(int dir_fd, struct format_probe *ret, struct mlr_error *err)
-{
-	struct runtime_probe p;
-	int r = runtime_probe(dir_fd, &p, err);
-
-	if (r < 0)
-		return r;
-	*ret = (struct format_probe){ p.whiteouts, p.xattrs, p.hard_links, p.overlay };
-	return 0;
-}
 
 static double now(void)
 {
@@ -241,7 +229,7 @@ static int run(struct args *a)
 int cmd_pull(int argc, char **argv)
 {
 	struct args a = { .registry = CLI_REGISTRY_INIT,
-		.pull = { .jobs = PULL_JOBS, .probe = probe, .cancel = &cli_stop_signal } };
+		.pull = { .jobs = PULL_JOBS, .probe = cli_probe, .cancel = &cli_stop_signal } };
 	int status;
 
 	cli_parse(&argp, argc, argv, 0, &a);
@@ -320,7 +308,7 @@ static int run_import(struct args *a)
 int cmd_import(int argc, char **argv)
 {
 	struct args a = { .registry = CLI_REGISTRY_INIT,
-		.pull = { .jobs = PULL_JOBS, .probe = probe, .cancel = &cli_stop_signal } };
+		.pull = { .jobs = PULL_JOBS, .probe = cli_probe, .cancel = &cli_stop_signal } };
 	int status;
 
 	cli_parse(&import_argp, argc, argv, 0, &a);

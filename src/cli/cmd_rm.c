@@ -4,7 +4,7 @@
 #include "base/cleanup.h"
 #include "base/log.h"
 #include "base/strv.h"
-#include "oci/ref.h"
+#include "oci/name.h"
 #include "store/image.h"
 
 struct args {
@@ -57,6 +57,23 @@ static const struct argp argp = {
 	.children = cli_common_children,
 };
 
+/* An image from files goes by the name that it has in the store. */
+static int parse(struct store *st, const char *text, struct oci_ref *ret, struct mlr_error *err)
+{
+	auto_call(oci_name_done) struct oci_name name = OCI_NAME_INIT;
+	auto_call(store_image_done) struct store_image im = STORE_IMAGE_INIT;
+	int r = oci_name_parse(text, &name, err);
+
+	if (r < 0)
+		return r;
+	if (name.transport == OCI_REGISTRY) {
+		oci_ref_copy(&name.ref, ret);
+		return 0;
+	}
+	r = store_image_find_name(st, &name, &im, err);
+	return r < 0 ? r : oci_ref_parse(im.name, ret, err);
+}
+
 static int remove_one(struct store *st, const char *text, enum store_remove_how how)
 {
 	auto_call(oci_ref_done) struct oci_ref ref = OCI_REF_INIT;
@@ -64,7 +81,7 @@ static int remove_one(struct store *st, const char *text, enum store_remove_how 
 	struct mlr_error err = MLR_ERROR_INIT;
 	int r;
 
-	if (oci_ref_parse(text, &ref, &err) < 0)
+	if (parse(st, text, &ref, &err) < 0)
 		return cli_fail(&err);
 	r = store_image_remove(st, &ref, how, &gone, &err);
 	if (r < 0) {

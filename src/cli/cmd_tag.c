@@ -70,8 +70,9 @@ static int tag(struct store *st, const struct args *a, struct mlr_error *err)
 		r = store_image_find_name(st, &image, &im, err);
 	if (r < 0)
 		return r;
+	if (!im.source)
+		im.source = take_ptr(&im.name); /* where it is to be had again */
 	free(im.name);
-	free(take_ptr(&im.source)); /* that finds the first name */
 	im.name = oci_ref_canonical(&name);
 	r = store_image_put(st, &im, err);
 	if (r == 0)

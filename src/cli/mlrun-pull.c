@@ -19,6 +19,7 @@ static const struct {
 	{ "login", cmd_login },
 	{ "logout", cmd_logout },
 	{ "tags", cmd_tags },
+	{ "store", cmd_store },
 };
 
 int main(int argc, char **argv)

@@ -28,6 +28,7 @@ static const struct command {
 	{ "inspect", cmd_inspect, NULL, "show what an image is" },
 	{ "rm", cmd_rm, NULL, "remove images from the store" },
 	{ "prune", cmd_prune, NULL, "remove what is not used any more" },
+	{ "store", NULL, "mlrun-pull", "verify the store, and repair it" },
 	{ "tag", cmd_tag, NULL, "give an image in the store another name" },
 	{ "parse-reference", cmd_parse_reference, NULL,
 		"print the parts of an image name as JSON" },

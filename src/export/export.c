@@ -7,6 +7,8 @@
 #include "export/rootfs.h"
 #include "oci/ref.h"
 #include "store/blob.h"
+#include "store/facts.h"
+#include "store/tree.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -35,6 +37,23 @@ static char *settle_name(const struct work *w)
 	return xasprintf("%s/%s:%s", ref.registry, ref.repository, ref.tag);
 }
 
+/* Trees and records of the layers are what everything is made of. */
+static int check_layers(struct work *w, struct mlr_error *err)
+{
+	auto_call(store_facts_done) struct store_facts f = STORE_FACTS_INIT;
+	int r = store_facts_get(w->st, w->image->manifest, &f, err);
+
+	if (r < 0 || (f.formats & STORE_FORMAT_LAYERS))
+		return r;
+	for (size_t i = 0; i < w->config.diff_ids.n; i++) {
+		if (store_tree_exists(w->st, STORE_LAYER, w->config.diff_ids.v[i]))
+			continue;
+		mlr_fail(err, ENOENT, "the store has it without its layers");
+		return mlr_hint(err, "mlrun pull --format=layers adds them");
+	}
+	return 0;
+}
+
 static int load(struct work *w, struct mlr_error *err)
 {
 	int r = store_blob_get(w->st, w->image->manifest, &w->manifest_text, &w->manifest_len, err);
@@ -53,7 +72,7 @@ static int load(struct work *w, struct mlr_error *err)
 		return mlr_fail(err, EPROTO, "the manifest has %zu layers, the configuration %zu",
 			w->manifest.n_layers, w->config.diff_ids.n);
 	w->name = settle_name(w);
-	return 0;
+	return w->opt->keep_blobs ? 0 : check_layers(w, err);
 }
 
 static int write_out(struct work *w, struct export_result *ret, struct mlr_error *err)

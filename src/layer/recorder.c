@@ -8,6 +8,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <search.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <zstd.h>
@@ -17,13 +18,18 @@
 #define LEVEL       1
 #define VARINT_MAX  10
 #define BUFFER_SIZE (128u << 10)
+#define KEEP_MORE   (64u << 20) /* bytes that may be kept beyond those of the layer's files */
 
 struct layer_recorder {
 	int fd;
 	ZSTD_CCtx *ctx;
 	uint64_t bytes; /* of the tar so far */
-	char *out;      /* BUFFER_SIZE */
-	char *in; /* the same: what is put comes in small pieces, and libzstd likes big ones */
+	uint64_t filed; /* of those, in files */
+	uint64_t kept;
+	int closing; /* keeping what becomes unreachable; */
+	void *seen;  /* then a tsearch(3) tree of the inodes of directories already kept */
+	char *out;   /* BUFFER_SIZE */
+	char *in;    /* the same: what is put comes in small pieces, and libzstd likes big ones */
 	size_t in_len;
 };
 
@@ -96,6 +102,7 @@ void layer_recorder_free(struct layer_recorder *r)
 	ZSTD_freeCCtx(r->ctx);
 	free(r->out);
 	free(r->in);
+	tdestroy(r->seen, free);
 	free(r);
 }
 
@@ -135,6 +142,7 @@ int layer_recorder_file(
 	struct layer_recorder *r, const char *real, uint64_t size, struct mlr_error *err)
 {
 	r->bytes += size;
+	r->filed += size;
 	return put_head(r, 'F', size, real, err);
 }
 
@@ -148,6 +156,10 @@ static int keep_file(struct layer_recorder *r, int dir, const char *name, const 
 
 	if (fd < 0)
 		return mlr_fail_errno(err, "read '%s' for the layer's record", real);
+	r->kept += left;
+	if (r->kept > r->filed + KEEP_MORE)
+		return mlr_fail(err, EFBIG,
+			"its record would keep more bytes of replaced files than the layer has");
 	e = put_head(r, 'D', left, real, err);
 	while (e == 0 && left > 0) {
 		ssize_t n = file_read_full(fd, buf, left < BUFFER_SIZE ? left : BUFFER_SIZE);
@@ -162,7 +174,27 @@ static int keep_file(struct layer_recorder *r, int dir, const char *name, const 
 	return e;
 }
 
-/* Recursion ends where layers do: at LAYER_DEPTH_MAX. */
+static int by_inode(const void *a, const void *b)
+{
+	const ino_t *x = a, *y = b;
+
+	return *x < *y ? -1 : *x > *y;
+}
+
+/* Is it seen for the first time? A tree is of one file system. */
+static int is_new(struct layer_recorder *r, ino_t inode)
+{
+	ino_t *copy;
+
+	if (tfind(&inode, &r->seen, by_inode))
+		return 0;
+	copy = xmalloc(sizeof(*copy));
+	*copy = inode;
+	if (!tsearch(copy, &r->seen, by_inode))
+		mlr_oom();
+	return 1;
+}
+
 static int keep_dir(struct layer_recorder *r, int dir, const char *name, const char *real,
 	struct mlr_error *err)
 {
@@ -196,12 +228,21 @@ int layer_recorder_keep(struct layer_recorder *r, int dir, const char *name, con
 
 	if (fstatat(dir, name, &sb, AT_SYMLINK_NOFOLLOW) < 0)
 		return mlr_fail_errno(err, "look at '%s' for the layer's record", real);
+	if (S_ISDIR(sb.st_mode) && r->closing && !is_new(r, sb.st_ino))
+		return 0;
 	if (S_ISDIR(sb.st_mode))
 		return keep_dir(r, dir, name, real, err);
 	/* What its owner may not read was kept raw. */
 	if (S_ISREG(sb.st_mode) && sb.st_size > 0 && (sb.st_mode & S_IRUSR))
 		return keep_file(r, dir, name, real, &sb, err);
 	return 0;
+}
+
+int layer_recorder_keep_closed(
+	struct layer_recorder *r, int dir, const char *real, struct mlr_error *err)
+{
+	r->closing = 1;
+	return layer_recorder_keep(r, dir, ".", real, err);
 }
 
 int layer_recorder_end(struct layer_recorder *r, struct mlr_error *err)

@@ -25,14 +25,24 @@ int layer_recorder_file(
 	struct layer_recorder *r, const char *real, uint64_t size, struct mlr_error *err);
 
 /*
- * What is at name in dir is about to go, or to become unreachable: keep the data of the files in
- * it.
+ * What is at name in dir is about to be removed: keep the data of the files in it.
  *
  *   name  a file, a directory with all below it, or anything else, which is passed over
- *   real  its path without symlinks, "" for the top
+ *   real  its path without symlinks
+ *
+ * Returns 0, -EFBIG when more would be kept than the layer has, as only a bomb does: each of its
+ * files needs it once at most, but a name that is made a hard link of a big file and replaced,
+ * again and again, would be kept every time.
  */
 int layer_recorder_keep(struct layer_recorder *r, int dir, const char *name, const char *real,
 	struct mlr_error *err);
+
+/*
+ * The same for all in a directory that is about to become unreachable, "" for the top. To be called
+ * when nothing is removed any more: what such a call has kept, a later one passes over.
+ */
+int layer_recorder_keep_closed(
+	struct layer_recorder *r, int dir, const char *real, struct mlr_error *err);
 
 /* After the last. */
 int layer_recorder_end(struct layer_recorder *r, struct mlr_error *err);

@@ -455,7 +455,7 @@ static int keep_unreachable(void *ctx, const char *path, struct mlr_error *err)
 
 	if (fd == -ENOENT || fd == -ENOTDIR || fd == -ELOOP)
 		return 0; /* something else has taken its place */
-	return fd < 0 ? fd : layer_recorder_keep(w->recorder, fd, ".", real, err);
+	return fd < 0 ? fd : layer_recorder_keep_closed(w->recorder, fd, real, err);
 }
 
 int layer_writer_finish(struct layer_writer *w, struct mlr_error *err)

@@ -75,6 +75,23 @@ static int parse_layers(json_t *list, struct oci_document *d, struct mlr_error *
 	return 0;
 }
 
+/* What is no image is told by the best name there is: artifactType says more than an empty
+ * configuration (image-spec, manifest.md, "Guidelines for Artifact Usage"). */
+static int refuse_artifact(json_t *root, const char *config, struct mlr_error *err)
+{
+	const char *type = NULL, *words;
+	int r = oci_json_text(root, "artifactType", &type, err);
+
+	if (r < 0)
+		return r;
+	words = type ? oci_media_artifact(type) : NULL;
+	if (!words)
+		words = oci_media_artifact(config);
+	return mlr_fail(err, ENOTSUP, "this is %s, not a container image (%s '%.100s')",
+		words ? words : "something else", type ? "it is of type" : "its configuration is",
+		type ? type : config);
+}
+
 static int parse_manifest(json_t *root, struct oci_document *d, struct mlr_error *err)
 {
 	json_t *config, *layers;
@@ -93,9 +110,7 @@ static int parse_manifest(json_t *root, struct oci_document *d, struct mlr_error
 	if (r < 0)
 		return mlr_wrap(err, "config");
 	if (!oci_media_is_config(d->config.media_type))
-		return mlr_fail(err, ENOTSUP,
-			"this is not a container image: its configuration is '%.100s'",
-			d->config.media_type);
+		return refuse_artifact(root, d->config.media_type, err);
 	if (d->config.size > OCI_DOCUMENT_MAX)
 		return mlr_fail(err, EFBIG, "config: %llu bytes, the limit is %u",
 			(unsigned long long)d->config.size, OCI_DOCUMENT_MAX);

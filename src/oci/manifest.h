@@ -2,6 +2,9 @@
  * Manifests and indexes (OCI image-spec, manifest.md and image-index.md; Docker's "Image Manifest
  * Version 2, Schema 2" and its manifest list are the same documents under other media types).
  *
+ * Of a descriptor only type, digest, size, platform and annotations count: `urls` would lead to other
+ * hosts (CVE-2020-15157), and bytes in `data` are fetched by their digest like all others.
+ *
  * Documents come from strangers. What a document is must be said alike by everyone who says it: the
  * Content-Type, the descriptor that led to it, its own mediaType and its contents (CVE-2021-41190).
  */

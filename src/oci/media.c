@@ -28,6 +28,33 @@ static const struct {
 	{ "application/vnd.docker.image.rootfs.diff.tar.zstd", OCI_ZSTD },
 };
 
+const char *oci_media_artifact(const char *type)
+{
+	static const struct {
+		const char *prefix, *words;
+	} known[] = {
+		{ "application/vnd.cncf.helm.", "a Helm chart" },
+		{ "application/vnd.sylabs.sif.", "a Singularity image (SIF)" },
+		{ "application/vnd.docker.plugin.", "a Docker plugin" },
+		{ "application/vnd.dev.cosign.", "a signature" },
+		{ "application/vnd.dev.sigstore.", "a signature" },
+		{ "application/vnd.cncf.notary.", "a signature" },
+		{ "application/vnd.in-toto", "an attestation" },
+		{ "application/vnd.buildkit.cacheconfig.", "a build cache" },
+		{ "application/vnd.wasm.", "a WebAssembly module" },
+		{ "application/wasm", "a WebAssembly module" },
+		{ "application/vnd.module.wasm.", "a WebAssembly module" },
+		{ "application/vnd.unknown.config.", "files pushed by ORAS" },
+		{ "application/vnd.oci.empty.", "an artifact without a configuration" },
+		{ "application/vnd.oci.artifact.", "an artifact" },
+	};
+
+	for (size_t i = 0; i < ARRAY_LEN(known); i++)
+		if (strncmp(type, known[i].prefix, strlen(known[i].prefix)) == 0)
+			return known[i].words;
+	return NULL;
+}
+
 int oci_media_kind(const char *type, enum oci_kind *ret, struct mlr_error *err)
 {
 	for (size_t i = 0; i < ARRAY_LEN(kinds); i++) {
@@ -40,6 +67,9 @@ int oci_media_kind(const char *type, enum oci_kind *ret, struct mlr_error *err)
 		return mlr_fail(err, ENOTSUP,
 			"the image is in Docker's schema 1 of 2014, which is not supported: push "
 			"it again with a current tool");
+	if (oci_media_artifact(type))
+		return mlr_fail(err, ENOTSUP, "this is %s, not a container image ('%.100s')",
+			oci_media_artifact(type), type);
 	return mlr_fail(err, ENOTSUP,
 		"media type '%.100s' is neither an image manifest nor an index", type);
 }

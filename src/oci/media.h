@@ -17,6 +17,9 @@ int oci_media_layer(const char *type, enum oci_compression *ret, struct mlr_erro
 /* Is it an image's configuration (and the manifest thus an image, not some artifact)? */
 int oci_media_is_config(const char *type);
 
+/* What people call an artifact of that type, "a Helm chart"; NULL for what is not known. */
+const char *oci_media_artifact(const char *type);
+
 /* The bare type of a Content-Type header, lower case, or NULL when it says nothing. To free(). */
 char *oci_media_from_header(const char *content_type);
 

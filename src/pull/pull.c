@@ -8,6 +8,7 @@
 #include "pull/format.h"
 #include "pull/resolve.h"
 #include "pull/source.h"
+#include "pull/space.h"
 #include "pull/squash.h"
 #include "rootfs/flatten.h"
 #include "rootfs/stacking.h"
@@ -20,7 +21,6 @@
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/statvfs.h>
 #include <time.h>
 
 /* One pull_image() call. */
@@ -122,9 +122,11 @@ static int open_source(struct pull *p, struct mlr_error *err)
 static int has_documents(struct pull *p, const struct store_image *im)
 {
 	auto_call(oci_document_done) struct oci_document manifest = OCI_DOCUMENT_INIT;
-	auto_free char *text = NULL, *config = NULL;
+	auto_free char *text = NULL, *config = NULL, *index = NULL;
 	size_t len;
 
+	if (im->index && store_blob_get(p->st, im->index, &index, NULL, NULL) < 0)
+		return 0;
 	return store_blob_get(p->st, im->manifest, &text, &len, NULL) == 0 &&
 		oci_document_parse(text, len, NULL, NULL, &manifest, NULL) == 0 &&
 		store_blob_get(p->st, manifest.config.digest, &config, NULL, NULL) == 0;
@@ -266,28 +268,14 @@ static void show_layers(struct pull *p)
 /* Unpacked layers take up more than compressed ones: what does not even fit so is hopeless. */
 static int check_space(struct pull *p, struct mlr_error *err)
 {
-	uint64_t need = 0, room;
-	struct statvfs fs;
+	int files = p->format != STORE_FORMAT_SQUASHFS;
+	uint64_t need = 0;
 
 	for (size_t i = 0; i < p->res.layers.n_layers; i++)
 		if (p->shown[i].state == PULL_WAITING)
 			need += p->shown[i].size;
-	if (fstatvfs(store_fd(p->st), &fs) < 0)
-		return mlr_fail_errno(err, "ask for the free space of '%s'", store_path(p->st));
-	room = (uint64_t)fs.f_bavail * fs.f_frsize;
-	if (need > room)
-		return mlr_fail(err, ENOSPC, "the layers have %llu MB compressed, %llu MB are left",
-			(unsigned long long)need / 1000000, (unsigned long long)room / 1000000);
-	if (need > room / 3 && p->watch->notice) {
-		auto_free char *words =
-			xasprintf("'%s' has %llu MB left, which may not be enough for %llu MB "
-				  "of compressed layers",
-				store_path(p->st), (unsigned long long)room / 1000000,
-				(unsigned long long)need / 1000000);
-
-		p->watch->notice(p->watch->ctx, words);
-	}
-	return 0;
+	return space_check(
+		p->st, need, files ? 3 : 2, files, p->watch->notice, p->watch->ctx, err);
 }
 
 static int bring_squash(struct pull *p, struct mlr_error *err)
@@ -466,7 +454,7 @@ static int run(struct pull *p, struct pull_result *ret, struct mlr_error *err)
 static void tell_full(const struct pull *p, struct mlr_error *err)
 {
 	mlr_wrap(err, "no room in store '%s'", store_path(p->st));
-	mlr_hint(err, "mlrun rm frees space; --store or MLRUN_STORE names another place");
+	mlr_hint(err, "mlrun prune or mlrun rm frees space; --store or MLRUN_STORE names another place");
 }
 
 int pull_image(struct store *st, const struct oci_name *what, const struct pull_options *opt,

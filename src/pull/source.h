@@ -29,9 +29,9 @@ struct pull_source_ops {
 	/* As registry_blob_stream(). Any thread, several at once. */
 	int (*stream)(struct pull_source *s, const char *digest, uint64_t size,
 		registry_sink_fn sink, void *ctx, struct mlr_error *err);
+	void (*free)(struct pull_source *s);
 	/* As registry_distrust(); NULL: the bytes come from one place only. */
 	int (*distrust)(struct pull_source *s);
-	void (*free)(struct pull_source *s);
 };
 
 /* A source begins with this. */

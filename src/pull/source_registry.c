@@ -60,7 +60,7 @@ static void source_free(struct pull_source *s)
 	free(r);
 }
 
-static const struct pull_source_ops ops = { head, manifest, blob, stream, distrust, source_free };
+static const struct pull_source_ops ops = { head, manifest, blob, stream, source_free, distrust };
 
 int pull_source_registry(const struct oci_ref *ref, const struct registry_options *opt,
 	struct pull_source **ret, struct mlr_error *err)

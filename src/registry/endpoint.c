@@ -74,6 +74,7 @@ struct endpoint *endpoint_new(
 	struct endpoint *e = xcalloc(1, sizeof(*e));
 	auto_call(certs_cleanup) struct certs certs = CERTS_INIT;
 	int insecure = is_insecure(opt, host), stall_ms = timeout_ms(opt, host);
+	int connect_ms = is_mirror ? MIRROR_CONNECT_MS : CONNECT_MS;
 
 	if (certs_load(host, opt->config, &certs, &e->broken) < 0)
 		mlr_wrap(&e->broken, "'%s'", host);
@@ -82,7 +83,7 @@ struct endpoint *endpoint_new(
 		.client_cert = certs.client_cert,
 		.client_key = certs.client_key,
 		.certs_hint = certs.user_dir,
-		.connect_ms = is_mirror ? MIRROR_CONNECT_MS : CONNECT_MS,
+		.connect_ms = connect_ms < stall_ms ? connect_ms : stall_ms,
 		.stall_ms = stall_ms,
 		.cancelled = opt->cancelled,
 		.cancelled_ctx = opt->cancelled_ctx };

@@ -177,10 +177,9 @@ static void set_tls(CURL *c, const struct http *h, int is_registry)
 		curl_easy_setopt(c, CURLOPT_SSL_VERIFYPEER, 0L);
 		curl_easy_setopt(c, CURLOPT_SSL_VERIFYHOST, 0L);
 	}
-	if (h->client_cert && is_registry) {
-		curl_easy_setopt(c, CURLOPT_SSLCERT, h->client_cert);
-		curl_easy_setopt(c, CURLOPT_SSLKEY, h->client_key ? h->client_key : h->client_cert);
-	}
+	/* The handle may have been to the registry before. */
+	curl_easy_setopt(c, CURLOPT_SSLCERT, is_registry ? h->client_cert : NULL);
+	curl_easy_setopt(c, CURLOPT_SSLKEY, is_registry ? h->client_key : NULL);
 }
 
 /* Connections to this machine never go through a proxy, as in Go's and so in every peer's world. */
@@ -196,8 +195,7 @@ static void set_connection(CURL *c, const struct http *h, const char *url)
 	curl_easy_setopt(c, CURLOPT_BUFFERSIZE, (long)BUFFER_SIZE);
 	curl_easy_setopt(c, CURLOPT_USERAGENT, "mlrun/" PACKAGE_VERSION);
 	curl_easy_setopt(c, CURLOPT_SUPPRESS_CONNECT_HEADERS, 1L);
-	if (url_is_loopback(url))
-		curl_easy_setopt(c, CURLOPT_PROXY, "");
+	curl_easy_setopt(c, CURLOPT_PROXY, url_is_loopback(url) ? "" : NULL);
 }
 
 static void set_callbacks(CURL *c, struct transfer *t)
@@ -248,9 +246,11 @@ static int fail(CURL *c, CURLcode code, struct transfer *t, const char *url, str
 	if (t->stalled)
 		return mlr_fail(err, ETIMEDOUT, "'%s' sent nothing for %d s", host,
 			t->http->opt.stall_ms / 1000);
-	if (t->late)
+	if (t->late) {
+		t->x->transient = 0; /* it had its time */
 		return mlr_fail(err, ETIMEDOUT, "'%s' took more than %lld s for a small answer",
 			host, (long long)t->x->total_ms / 1000);
+	}
 	return fault_fail(&f, t->x, err);
 }
 

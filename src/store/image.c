@@ -67,7 +67,8 @@ static int parse(const json_t *o, const char *path, struct store_image *im)
 	return strcmp(path, right) == 0 ? 0 : -EPROTO;
 }
 
-static int load(struct store *st, const char *path, struct store_image *ret, struct mlr_error *err)
+int store_image_load(
+	struct store *st, const char *path, struct store_image *ret, struct mlr_error *err)
 {
 	auto_call(store_image_done) struct store_image im = STORE_IMAGE_INIT;
 	json_auto_t *o = NULL;
@@ -102,7 +103,7 @@ static int load_all(
 			continue;
 		snprintf(path, sizeof(path), "images/%s", e->d_name);
 		*v = xreallocarray(*v, *n + 1, sizeof(**v));
-		r = load(st, path, &(*v)[*n], err);
+		r = store_image_load(st, path, &(*v)[*n], err);
 		if (r == -ENOENT)
 			continue;
 		if (r < 0)
@@ -178,7 +179,7 @@ static int find_exactly(
 	int r;
 
 	store_image_path(name, path);
-	r = load(st, path, ret, &first);
+	r = store_image_load(st, path, ret, &first);
 	if (r == -ENOENT && ref->digest)
 		r = find_digest(st, ref, ret, &first);
 	if (r == -ENOENT) {
@@ -278,7 +279,7 @@ int store_image_find_name(
 }
 
 /* A name stands for a whole image: its facts and every format that they name. */
-static int check_whole(struct store *st, const struct store_image *im, struct mlr_error *err)
+int store_image_check(struct store *st, const struct store_image *im, struct mlr_error *err)
 {
 	auto_call(store_facts_done) struct store_facts f = STORE_FACTS_INIT;
 	int r = store_facts_get(st, im->manifest, &f, err);
@@ -305,7 +306,7 @@ int store_image_put(struct store *st, const struct store_image *im, struct mlr_e
 
 	if (r < 0)
 		return r;
-	r = check_whole(st, im, err);
+	r = store_image_check(st, im, err);
 	if (r < 0) {
 		mlr_wrap(err, "name image '%s'", im->name);
 		return r;
@@ -318,7 +319,7 @@ int store_image_put(struct store *st, const struct store_image *im, struct mlr_e
 		return mlr_fail(err, ENOMEM, "name image '%s': no memory", im->name);
 	store_image_path(im->name, path);
 	r = store_json_write(st, path, o, err);
-	if (r == 0 && store_hold_is_lost(st) && check_whole(st, im, NULL) < 0) {
+	if (r == 0 && store_hold_is_lost(st) && store_image_check(st, im, NULL) < 0) {
 		unlinkat(store_fd(st), path, 0); /* a remover saw nothing that it had to spare */
 		return store_hold_lost(st, err);
 	}

@@ -40,6 +40,13 @@ int store_image_find_name(struct store *st, const struct oci_name *name, struct 
  * registry's name and for standard input. To free(). */
 char *store_image_source(const struct oci_name *name);
 
+/* What one file "images/<hex>.json" says. Returns 0, -ENOENT, -EPROTO for one that is not ours. */
+int store_image_load(struct store *st, const char *path, struct store_image *ret,
+	struct mlr_error *err);
+
+/* Are the facts there, and every tree that they name? Returns 0, or -ENOENT naming what is not. */
+int store_image_check(struct store *st, const struct store_image *im, struct mlr_error *err);
+
 /* Make or replace a name; facts, blobs and trees of its manifest must already be there. */
 int store_image_put(struct store *st, const struct store_image *im, struct mlr_error *err);
 

@@ -53,7 +53,8 @@ int store_parts_add(
 
 	if (r < 0 && r != -ENOENT)
 		return r;
-	for (size_t i = 0; i < f.config.diff_ids.n; i++)
+	/* A squashfs file alone needs no layers; a tree shares its files with them. */
+	for (size_t i = 0; f.formats != STORE_FORMAT_SQUASHFS && i < f.config.diff_ids.n; i++)
 		strv_addf(paths, "layers/%s", oci_digest_hex(f.config.diff_ids.v[i]));
 	strv_addf(paths, "cover/%s", hex);
 	strv_addf(paths, "dir/%s", hex);

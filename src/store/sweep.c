@@ -18,6 +18,7 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <time.h>
+#include <unistd.h>
 
 #define HOLD_SECONDS  3600 /* without a beat from another host, where nobody waits to see one */
 #define TRASH_SECONDS (7 * 24 * 3600) /* an rm lives for minutes */
@@ -70,11 +71,15 @@ static void sweep_work(struct store *st, const char *name)
 	store_discard(st, path, NULL);
 }
 
-/* "broken.<16 hex>", a lock between being broken and removed. */
-static void sweep_broken(int dir, const char *name)
+/* "broken.<16 hex>", a lock between being taken away and removed. */
+static void sweep_broken(struct store *st, int dir, const char *name)
 {
+	auto_free char *path = xasprintf("tmp/%s", name);
 	struct stat sb;
 
+	store_lock_sweep(st, path, HOLD_SECONDS);
+	if (unlinkat(dir, name, AT_REMOVEDIR) == 0) /* its file had gone */
+		return;
 	if (fstatat(dir, name, &sb, AT_SYMLINK_NOFOLLOW) == 0 &&
 		time(NULL) - sb.st_ctime > TEMP_SECONDS)
 		remove_entry(dir, name);
@@ -140,7 +145,7 @@ void store_sweep(struct store *st)
 			if (strncmp(e->d_name, "trash.", 6) == 0)
 				sweep_trash(dirfd(d), e->d_name, &self);
 			else if (strncmp(e->d_name, "broken.", 7) == 0)
-				sweep_broken(dirfd(d), e->d_name);
+				sweep_broken(st, dirfd(d), e->d_name);
 			else if (e->d_name[0] != '.')
 				sweep_work(st, e->d_name);
 		}

@@ -164,6 +164,18 @@ check_same() {
 	assert_output ''
 }
 
+@test "export: an image without its layers is told how to get them" {
+	cp -a "$BATS_FILE_TMPDIR/lay" .
+	mlrun pull -q --format=squashfs oci:lay
+	for format in oci-archive tar; do
+		run -125 mlrun export --format "$format" oci:lay x
+		assert_line "mlrun: export 'localhost/lay:latest': the store has it without its layers"
+		assert_line "hint: mlrun pull --format=layers adds them"
+	done
+	mlrun pull -q --format=layers oci:lay
+	run -0 mlrun export oci:lay x
+}
+
 @test "export: a name in the archive is the image's own, without a digest, or the one given" {
 	bring team/app:1.5
 	mlrun export -q team/app:1.5 a.tar

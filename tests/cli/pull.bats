@@ -347,7 +347,7 @@ hold_layer() {
 		mlrun pull --store small/store '$REGISTRY/many'"
 	assert_output --partial "mlrun: pull '$REGISTRY/many:latest': no room in store '$PWD/small/store': "
 	assert_output --partial ": No space left on device"
-	assert_output --partial "hint: mlrun rm frees space; --store or MLRUN_STORE names another place"
+	assert_output --partial "hint: mlrun prune or mlrun rm frees space; --store or MLRUN_STORE names another place"
 }
 
 @test "pull: --tls-verify with a space before its word is explained" {

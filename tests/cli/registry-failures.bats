@@ -105,6 +105,25 @@ hint: is a registry running there, and is it the right port? Behind a proxy set 
 hint: this machine has no way there: compute nodes often have none, pull on a login node; behind a proxy set https_proxy"
 }
 
+@test "way: nobody answers" {
+	python3 -c 'import socket, time
+s = socket.socket()
+s.bind(("127.0.0.1", 0))
+s.listen(0)
+clients = [socket.socket() for _ in range(4)]
+for c in clients:
+    c.setblocking(False)
+    c.connect_ex(s.getsockname())
+print(s.getsockname()[1], flush=True)
+time.sleep(60)' >port 3>&- 4>&- &
+	until [ -s port ]; do sleep 0.05; done
+	conf "[registry 127.0.0.1:$(cat port)]" "timeout = 1"
+	run -125 mlrun pull "127.0.0.1:$(cat port)/x"
+	kill $!
+	assert_output --partial "mlrun: pull '127.0.0.1:$(cat port)/x:latest': '127.0.0.1:$(cat port)' does not answer: "
+	assert_output --partial "hint: a firewall may be between: "
+}
+
 @test "proxy: one that is not there is told as such" {
 	https_proxy=http://127.0.0.1:1 run -125 mlrun pull registry.invalid/x
 	assert_output "mlrun: pull 'registry.invalid/x:latest': cannot connect to the proxy '127.0.0.1:1': Connection refused
@@ -151,20 +170,30 @@ hint: put the site's CA certificate into '$HOME/.config/containers/certs.d/$regi
 	assert_output --partial "hint: ask for the registry by the name in its certificate"
 }
 
-@test "certificate: expired" {
+# dated FROM TO: dated.pem and dated.crt, good in between only.
+dated() {
 	command -v openssl >/dev/null || skip "openssl is not installed"
 	openssl req -newkey rsa:2048 -nodes -subj /CN=old -addext subjectAltName=IP:127.0.0.1 \
-		-keyout old.key -out old.csr 2>/dev/null
+		-keyout dated.key -out dated.csr 2>/dev/null
+	rm -rf ca
 	mkdir ca
 	touch ca/index
 	printf '[ca]\ndefault_ca=c\n[c]\ndatabase=ca/index\nnew_certs_dir=ca\nrand_serial=yes\ndefault_md=sha256\npolicy=p\ncopy_extensions=copy\n[p]\ncommonName=supplied\n' >ca/conf
-	openssl ca -batch -selfsign -config ca/conf -keyfile old.key -in old.csr -out old.crt -notext \
-		-startdate 20200101000000Z -enddate 20200201000000Z 2>/dev/null
-	cat old.crt old.key >old.pem
-	fake --tls old.pem
-	SSL_CERT_FILE=old.crt run -125 mlrun pull "$registry/x"
+	openssl ca -batch -selfsign -config ca/conf -keyfile dated.key -in dated.csr -out dated.crt -notext \
+		-startdate "$1" -enddate "$2" 2>/dev/null
+	cat dated.crt dated.key >dated.pem
+}
+
+@test "certificate: expired, and not valid yet" {
+	dated 20200101000000Z 20200201000000Z
+	fake --tls dated.pem
+	SSL_CERT_FILE=dated.crt run -125 mlrun pull "$registry/x"
 	assert_output "mlrun: pull '$registry/x:latest': the certificate of '$registry' has expired
 hint: its administrator must renew it, if this machine's clock is right (it says $(date -u +%F))"
+	dated 20900101000000Z 20910101000000Z
+	fake --tls dated.pem
+	SSL_CERT_FILE=dated.crt run -125 mlrun pull "$registry/x"
+	assert_output --partial "the certificate of '$registry' is not valid yet"
 }
 
 @test "certificate: certs.d, mlrun.conf and SSL_CERT_FILE each make it good" {
@@ -236,8 +265,9 @@ hint: its administrator must renew it, if this machine's clock is right (it says
 @test "stall: a manifest that trickles in has an end" {
 	fake --trickle
 	conf "[registry $registry]" "timeout = 1"
-	run timeout 60 mlrun pull --verbose "$registry/x"
-	assert_equal "$status" 125
+	SECONDS=0
+	run -125 mlrun pull "$registry/x"
+	assert [ $SECONDS -lt 20 ]
 	assert_output --partial "'$registry' took more than 4 s for a small answer"
 }
 

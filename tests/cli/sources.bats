@@ -368,6 +368,10 @@ config() {
 	mv lay gone
 	run -0 mlrun exec oci:lay echo works
 	assert_output works
+	run -0 mlrun rm oci:lay
+	assert_output "mlrun: removed 'localhost/lay:latest'"
+	run -125 mlrun rm oci:lay
+	assert_output --partial "no image from 'oci:$PWD/lay' is in store"
 }
 
 @test "exec: the store's own image is found before Docker Hub's of the same name" {

@@ -4,6 +4,7 @@
  *   FAULT_FLOCK=ENOSYS|ok   flock(2) fails so, or grants every lock to everybody, as NFS may
  *   FAULT_CALL=NAME:N       the N-th call (from 1) of write, rename, fsync, mkdir, open or connect
  *                           fails with FAULT_ERRNO's number; writes to stdout and stderr do not count
+ *   FAULT_QUOTA=KIB:BYTES:FILES:FILES   quotactl(2) tells these limits and what is used of them
  *   FAULT_COUNT=FILE        write "NAME COUNT" lines there at the end
  *
  * Families count together: write is write and pwrite, rename renameat and renameat2 as well, fsync
@@ -16,6 +17,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/quota.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -171,6 +173,24 @@ OPEN_AT(openat64)
 OPEN_HERE(open)
 OPEN_HERE(open64)
 
+static long tell_quota(struct dqblk *q)
+{
+	unsigned long long limit, used, files, files_used;
+
+	if (sscanf(getenv("FAULT_QUOTA"), "%llu:%llu:%llu:%llu", &limit, &used, &files,
+		    &files_used) != 4) {
+		errno = EINVAL;
+		return -1;
+	}
+	memset(q, 0, sizeof(*q));
+	q->dqb_bhardlimit = limit;
+	q->dqb_curspace = used;
+	q->dqb_ihardlimit = files;
+	q->dqb_curinodes = files_used;
+	q->dqb_valid = QIF_ALL;
+	return 0;
+}
+
 /* openat2(2) has no function of its own in glibc. */
 long syscall(long number, ...)
 {
@@ -184,6 +204,8 @@ long syscall(long number, ...)
 	va_end(ap);
 	if (number == SYS_openat2 && fails(OPEN))
 		return -1;
+	if (number == SYS_quotactl_fd && getenv("FAULT_QUOTA"))
+		return tell_quota((struct dqblk *)a[3]);
 	return real(number, a[0], a[1], a[2], a[3], a[4], a[5]);
 }
 

@@ -142,7 +142,49 @@ static void what_cannot_be_unpacked_is_refused_by_name(void **state)
 		"layers of media type 'application/vnd.wasm.content.layer.v1+wasm'");
 	refused("{\"schemaVersion\":2,\"layers\":[],\"config\":{\"mediaType\":\"application/vnd.cncf.helm.config.v1"
 		"+json\",\"digest\":\"" D0 "\",\"size\":7}}",
-		OCI_M, NULL, ENOTSUP, "this is not a container image");
+		OCI_M, NULL, ENOTSUP, "this is a Helm chart, not a container image");
+}
+
+#define ARTIFACT(config, more) \
+	"{\"schemaVersion\":2," more "\"layers\":[],\"config\":{\"mediaType\":\"" config "\",\"digest\":\"" D0 \
+	"\",\"size\":2}}"
+
+static void artifacts_that_are_no_images_are_called_by_their_names(void **state)
+{
+	(void)state;
+	refused(ARTIFACT("application/vnd.oci.empty.v1+json", "\"artifactType\":\"application/vnd.dev.cosign.x\","),
+		OCI_M, NULL, ENOTSUP, "this is a signature, not a container image (it is of type");
+	refused(ARTIFACT("application/vnd.oci.empty.v1+json", ""), OCI_M, NULL, ENOTSUP,
+		"this is an artifact without a configuration");
+	refused(ARTIFACT("application/vnd.sylabs.sif.config.v1+json", ""), OCI_M, NULL, ENOTSUP, "Singularity image");
+	refused(ARTIFACT("application/vnd.unknown.config.v1+json", ""), OCI_M, NULL, ENOTSUP, "pushed by ORAS");
+	refused(ARTIFACT("text/x-odd", ""), OCI_M, NULL, ENOTSUP,
+		"this is something else, not a container image (its configuration is 'text/x-odd')");
+	refused(ARTIFACT("text/x-odd", "\"artifactType\":7,"), OCI_M, NULL, EPROTO, "\"artifactType\" is not a string");
+	refused("{\"schemaVersion\":2,\"blobs\":[]}", "application/vnd.oci.artifact.manifest.v1+json", NULL, ENOTSUP,
+		"this is an artifact, not a container image");
+}
+
+static void other_places_for_the_bytes_are_not_looked_at(void **state)
+{
+	struct oci_document d = OCI_DOCUMENT_INIT;
+	struct mlr_error err = MLR_ERROR_INIT;
+
+	(void)state;
+	assert_int_equal(parse(MANIFEST("{\"mediaType\":\"application/vnd.oci.image.layer.v1.tar\",\"digest\":\"" D2
+					"\",\"size\":23,\"urls\":[\"http://127.0.0.1/\"],\"data\":\"aGVsbG8=\"}"),
+				 OCI_M, NULL, &d, &err), 0);
+	assert_string_equal(d.layers[0].blob.digest, D2);
+	assert_int_equal(d.layers[0].blob.size, 23);
+	oci_document_done(&d);
+}
+
+static void a_key_that_stands_twice_is_refused(void **state)
+{
+	(void)state;
+	refused("{\"schemaVersion\":2,\"schemaVersion\":2,\"manifests\":[]}", OCI_I, NULL, EPROTO, "duplicate");
+	refused(INDEX("{\"mediaType\":\"" OCI_M "\",\"digest\":\"" D1 "\",\"digest\":\"" D2 "\",\"size\":5}"), OCI_I,
+		NULL, EPROTO, "duplicate");
 }
 
 static void malformed_documents_are_told_where(void **state)
@@ -436,6 +478,9 @@ int main(void)
 		cmocka_unit_test(dockers_schema_2_is_the_same_under_other_names),
 		cmocka_unit_test(a_document_is_what_everyone_says_it_is),
 		cmocka_unit_test(what_cannot_be_unpacked_is_refused_by_name),
+		cmocka_unit_test(artifacts_that_are_no_images_are_called_by_their_names),
+		cmocka_unit_test(other_places_for_the_bytes_are_not_looked_at),
+		cmocka_unit_test(a_key_that_stands_twice_is_refused),
 		cmocka_unit_test(malformed_documents_are_told_where),
 		cmocka_unit_test(a_document_beyond_4_mib_is_not_looked_at),
 		cmocka_unit_test(more_layers_than_linux_mounts_are_refused),

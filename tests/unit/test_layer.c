@@ -800,6 +800,37 @@ static void several_gzip_members_and_padding_are_one_stream(void **state)
 	assert_int_equal(result.bytes, t.n);
 }
 
+/* A member a file, a table of contents, and a footer that has nothing but an extra field (containerd,
+ * stargz-snapshotter, docs/estargz.md). */
+static void an_estargz_layer_is_a_gzip_layer(void **state)
+{
+	static const unsigned char footer[] = "\x1f\x8b\x08\x04\0\0\0\0\0\xff\x1a\0SG\x16\0"
+					      "00000000000002c0STARGZ\1\0\0\xff\xff\0\0\0\0\0\0\0\0";
+	const size_t chunks[] = { 0, 1, 100 };
+
+	(void)state;
+	for (size_t c = 0; c < ARRAY_LEN(chunks); c++) {
+		auto_tar struct tar all = { .chunk = chunks[c] };
+		size_t bytes = 0;
+
+		for (int i = 0; i < 3; i++) {
+			auto_tar struct tar part = { 0 };
+
+			tar_file(&part, i == 0 ? "a" : i == 1 ? "b" : "stargz.index.json", "{}");
+			if (i == 2)
+				tar_end(&part);
+			bytes += part.n;
+			tar_gzip(&part);
+			tar_bytes(&all, part.p, part.n);
+		}
+		tar_bytes(&all, footer, sizeof(footer) - 1);
+		assert_int_equal(unpack_as(&all, LAYER_GZIP), 0);
+		assert_int_equal(result.bytes, bytes);
+		holds("b", "{}");
+		layer_result_done(&result);
+	}
+}
+
 static void broken_gzip_is_refused(void **state)
 {
 	struct {
@@ -1060,6 +1091,7 @@ int main(void)
 		TEST(whiteouts_act_on_the_real_parent_and_never_outside),
 		TEST(directories_used_without_a_name_are_told),
 		TEST(several_gzip_members_and_padding_are_one_stream),
+		TEST(an_estargz_layer_is_a_gzip_layer),
 		TEST(broken_gzip_is_refused),
 		TEST(several_zstd_frames_and_skippable_ones_are_one_stream),
 		TEST(broken_zstd_is_refused),

@@ -201,6 +201,70 @@ static void files_below_directories_that_nobody_may_search_are_kept(void **state
 	assert_false(record_has("in the open"));
 }
 
+static void a_top_directory_that_nobody_may_search_comes_back(void **state)
+{
+	auto_tar struct tar t = { 0 };
+
+	(void)state;
+	tar_file(&t, "f", "behind a door");
+	tar_file(&t, "d/f", "behind it, too");
+	tar_dir(&t, "./", 0600, 5);
+	tar_end(&t);
+	comes_back(&t);
+	assert_true(record_has("behind it, too"));
+}
+
+/* Big ones out of order, which are looked up in the record instead of being remembered. */
+static void replaced_files_come_back_whatever_their_size_and_order(void **state)
+{
+	auto_free char *big = xmalloc(300000);
+	auto_tar struct tar t = { 0 };
+	char name[2] = "";
+
+	(void)state;
+	for (int i = 0; i < 300000; i++)
+		big[i] = (char)(i * i / 7);
+	for (char c = 'a'; c < 'f'; c++) {
+		name[0] = c;
+		tar_member(&t, '0', name, 0644, 5, "", big + c, 200000, 200000);
+	}
+	for (char c = 'e'; c >= 'a'; c--) {
+		name[0] = c;
+		tar_file(&t, name, "small");
+	}
+	tar_end(&t);
+	comes_back(&t);
+}
+
+static void a_record_does_not_grow_without_bounds(void **state)
+{
+	size_t size = 1 << 20;
+	auto_free char *big = xcalloc(1, size);
+	auto_tar struct tar links = { 0 }, doors = { 0 };
+
+	(void)state;
+	/* A directory that is shut by many names is gone through once. */
+	tar_member(&doors, '0', "d/f", 0644, 5, "", big, size, size);
+	tar_link(&doors, '2', "s", ".");
+	for (int i = 0; i < 200; i++)
+		tar_dir(&doors, i % 2 ? "d" : "s/s/d", 0600, 5);
+	tar_end(&doors);
+	comes_back(&doors);
+	assert_true(lseek(record, 0, SEEK_END) < 10000);
+
+	assert_int_equal(teardown(NULL), 0);
+	assert_int_equal(setup(NULL), 0);
+	tar_member(&links, '0', "f", 0644, 5, "", big, size, size);
+	for (int i = 0; i < 100; i++) {
+		tar_link(&links, '1', "l", "f");
+		tar_file(&links, "l", "replaced");
+	}
+	tar_end(&links);
+	assert_int_equal(layer_unpack(tar_read, &links, LAYER_PLAIN, tree, record, &result, &err),
+		-EFBIG);
+	assert_non_null(strstr(err.text, "more bytes of replaced files than the layer has"));
+}
+
 static void marks_devices_and_data_that_nobody_asked_for_come_back(void **state)
 {
 	auto_tar struct tar t = { 0 };
@@ -365,6 +429,9 @@ int main(void)
 		TEST(the_same_name_many_times_comes_back_in_order),
 		TEST(files_reached_through_symlinks_are_named_by_their_real_path),
 		TEST(files_below_directories_that_nobody_may_search_are_kept),
+		TEST(a_top_directory_that_nobody_may_search_comes_back),
+		TEST(replaced_files_come_back_whatever_their_size_and_order),
+		TEST(a_record_does_not_grow_without_bounds),
 		TEST(marks_devices_and_data_that_nobody_asked_for_come_back),
 		TEST(archives_of_gnu_tar_in_every_format_come_back),
 		TEST(a_tree_that_was_tampered_with_is_told),

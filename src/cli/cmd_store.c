@@ -1,0 +1,225 @@
+#include "cli/cli.h"
+#include "cli/common.h"
+#include "cli/probe.h"
+#include "cli/registry_args.h"
+
+#include "base/cleanup.h"
+#include "base/log.h"
+#include "pull/pull.h"
+#include "pull/repair.h"
+#include "rootfs/verify.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+struct args {
+	struct cli_common common;
+	struct cli_registry registry;
+	const char *verb;
+	int repair, json;
+};
+
+enum { KEY_REPAIR = CLI_KEYS };
+
+static error_t parse_option(int key, char *arg, struct argp_state *state)
+{
+	struct args *a = state->input;
+
+	switch (key) {
+	case ARGP_KEY_INIT:
+		state->child_inputs[0] = &a->common;
+		state->child_inputs[1] = &a->registry;
+		return 0;
+	case KEY_REPAIR:
+		a->repair = 1;
+		return 0;
+	case CLI_JSON:
+		a->json = 1;
+		return 0;
+	case ARGP_KEY_ARG:
+		if (a->verb || strcmp(arg, "verify") != 0)
+			argp_error(state, "'%s': verify is the only thing to do with a store", arg);
+		a->verb = arg;
+		return 0;
+	case ARGP_KEY_NO_ARGS:
+		argp_error(state, "what to do with the store is missing: verify");
+		return 0;
+	default:
+		return ARGP_ERR_UNKNOWN;
+	}
+}
+
+static const struct argp_option options[] = {
+	{ "repair", KEY_REPAIR, 0, 0, "take away what is broken and fetch it again", 0 },
+	CLI_JSON_OPTION,
+	{ 0 },
+};
+static const struct argp_child children[] = { { &cli_common_argp, 0, NULL, 90 },
+	{ &cli_registry_argp, 0, NULL, 80 }, { 0 } };
+static const struct argp argp = {
+	.options = options,
+	.parser = parse_option,
+	.args_doc = "verify",
+	.doc = "Look whether the store still holds what was put into it: everything is read and hashed again.",
+	.children = children,
+};
+
+static void tell_path(void *ctx, const char *path)
+{
+	(void)ctx;
+	mlr_debug("verifying '%s'", path);
+}
+
+static void tell_removed(void *ctx, const char *path)
+{
+	(void)ctx;
+	mlr_info("removed '%s'", path);
+}
+
+static void tell_in_use(void *ctx, const char *path, const char *image, long pid)
+{
+	(void)ctx;
+	mlr_warning("'%s' stays as it is: process %ld runs in '%s'", path, pid, image);
+}
+
+static void tell_fetched(void *ctx, const char *image)
+{
+	(void)ctx;
+	mlr_info("fetched what '%s' needs", image);
+}
+
+static void tell_failed(void *ctx, const char *image, const struct mlr_error *err)
+{
+	(void)ctx;
+	(void)image;
+	cli_fail(err);
+}
+
+static int repair(struct store *st, const struct rootfs_report *report, const struct args *a,
+	struct mlr_error *err)
+{
+	static const struct repair_watch told = { NULL, tell_removed, tell_in_use, tell_fetched,
+		tell_failed };
+	const struct pull_options opt = { .tls_verify = a->registry.tls_verify,
+		.authfile = a->registry.authfile,
+		.config = &a->registry.config,
+		.jobs = PULL_JOBS,
+		.probe = cli_probe };
+	const struct pull_watch watch = { 0 };
+
+	return pull_repair(st, report, &opt, &watch, &told, err);
+}
+
+static json_t *strv_json(const struct strv *l)
+{
+	json_t *list = json_array();
+
+	for (size_t i = 0; i < l->n; i++) {
+		json_t *s = json_string(l->v[i]);
+
+		json_array_append_new(list, s ? s : json_null());
+	}
+	return list;
+}
+
+static int print_json(struct store *st, const struct rootfs_report *r, int repaired)
+{
+	json_t *findings = json_array();
+
+	for (size_t i = 0; i < r->n; i++) {
+		const struct rootfs_finding *f = &r->v[i];
+		auto_strv struct strv names = STRV_INIT;
+
+		pull_repair_needed_by(st, f->path, &names);
+		json_array_append_new(findings,
+			json_pack("{s:s, s:s, s:s, s:o, s:o}", "path", f->path, "verdict",
+				f->verdict == ROOTFS_BROKEN ? "broken" : "unknown", "why", f->why,
+				"files", strv_json(&f->files), "images", strv_json(&names)));
+	}
+	return cli_print_json(json_pack("{s:s, s:b, s:b, s:I, s:o}", "store", store_path(st), "ok",
+		r->n == 0, "repaired", repaired, "checked", (json_int_t)r->checked, "findings",
+		findings));
+}
+
+static void print_text(struct store *st, const struct rootfs_report *r)
+{
+	for (size_t i = 0; i < r->n; i++) {
+		const struct rootfs_finding *f = &r->v[i];
+		auto_strv struct strv names = STRV_INIT;
+
+		pull_repair_needed_by(st, f->path, &names);
+		printf("%s: %s", f->path, f->verdict == ROOTFS_BROKEN ? "broken: " : "");
+		cli_print_safe(f->why);
+		putchar('\n');
+		for (size_t j = 0; j < f->files.n; j++) {
+			printf("  ");
+			cli_print_safe(f->files.v[j]);
+			putchar('\n');
+		}
+		for (size_t j = 0; j < names.n; j++)
+			printf("  needed by '%s'\n", names.v[j]);
+	}
+}
+
+static void tell(const struct rootfs_report *r, const struct args *a)
+{
+	struct mlr_error err;
+
+	if (r->n == 0) {
+		mlr_info("%zu parts of the store are as they should be", r->checked);
+		return;
+	}
+	mlr_fail(&err, EBADMSG, "%zu of %zu parts of the store are not as they should be", r->n,
+		r->checked);
+	if (!a->repair)
+		mlr_hint(&err, "mlrun store verify --repair fetches them again");
+	cli_fail(&err);
+}
+
+static int verify(struct store *st, const struct args *a, struct mlr_error *err)
+{
+	auto_call(rootfs_report_done) struct rootfs_report report = ROOTFS_REPORT_INIT;
+	struct rootfs_verify_options opt = { .tick = tell_path };
+	int repaired = 0, status = 0;
+	int r = rootfs_verify(st, &opt, &report, err);
+
+	if (r == 0 && a->repair && report.n > 0) {
+		repaired = 1;
+		if (!a->json)
+			print_text(st, &report);
+		r = repair(st, &report, a, err);
+		rootfs_report_done(&report);
+		if (r == 0)
+			r = rootfs_verify(st, &opt, &report, err);
+	}
+	if (r < 0)
+		return r;
+	if (a->json)
+		status = print_json(st, &report, repaired);
+	else
+		print_text(st, &report);
+	tell(&report, a);
+	return report.n > 0 || status != 0;
+}
+
+int cmd_store(int argc, char **argv)
+{
+	auto_store struct store *st = NULL;
+	struct mlr_error err = MLR_ERROR_INIT;
+	struct args a = { .registry = CLI_REGISTRY_INIT };
+	int r;
+
+	cli_parse(&argp, argc, argv, 0, &a);
+	if (cli_registry_load(&a.registry, NULL, &err) < 0 ||
+		cli_open_store(a.common.store, &st, &err) < 0)
+		return cli_fail(&err);
+	r = verify(st, &a, &err);
+	store_settle(st);
+	cli_registry_done(&a.registry);
+	if (r < 0) {
+		mlr_wrap(&err, "store verify");
+		return cli_fail(&err);
+	}
+	return r ? CLI_FAILED : 0;
+}

@@ -1,0 +1,53 @@
+/*
+ * Reading a layer's record (layer/record.h), which may be a stranger's: as a stream of bytes, and
+ * stretch by stretch. For this room's other files. What is no record is -EPROTO.
+ */
+#ifndef MLR_LAYER_RECORD_READER_H
+#define MLR_LAYER_RECORD_READER_H
+
+#include "base/error.h"
+
+#include <limits.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+#include <zstd.h>
+
+/* One reading of a record, from its beginning. */
+struct record_reader {
+	int fd;
+	off_t at; /* in the file */
+	ZSTD_DCtx *ctx;
+	uint8_t *in, *out; /* BUFFER_SIZE each */
+	ZSTD_inBuffer input;
+	size_t taken, filled; /* of out */
+	uint64_t position;    /* bytes taken so far, decompressed */
+	int frame_ended;
+};
+
+/* fd stays the caller's; several readers may share it. Returns 0 or -ENOMEM; done is due anyway. */
+int record_reader_init(struct record_reader *r, int fd, struct mlr_error *err);
+void record_reader_done(struct record_reader *r);
+/* Back to the beginning. */
+void record_reader_rewind(struct record_reader *r);
+
+/* The next 1 to max bytes, in place until the next call. Returns how many. */
+ssize_t record_take_some(
+	struct record_reader *r, uint64_t max, const uint8_t **ret, struct mlr_error *err);
+/* The next len bytes, copied or passed over. */
+int record_take(struct record_reader *r, void *buf, size_t len, struct mlr_error *err);
+int record_pass_over(struct record_reader *r, uint64_t len, struct mlr_error *err);
+
+struct record_stretch {
+	char kind;
+	uint64_t size;
+	char path[PATH_MAX]; /* of 'F' and 'D' */
+};
+
+/* What the record begins with, then one stretch after the other: R's and D's bytes are left to be
+ * taken. After 'E' nothing may follow: no byte in the frame, and none after it. */
+int record_take_magic(struct record_reader *r, struct mlr_error *err);
+int record_next(struct record_reader *r, struct record_stretch *s, struct mlr_error *err);
+int record_take_end(struct record_reader *r, struct mlr_error *err);
+
+#endif

@@ -1,0 +1,35 @@
+/*
+ * Room: does what is to be fetched fit? Asked before the first byte. For this room's other files.
+ */
+#ifndef MLR_PULL_SPACE_H
+#define MLR_PULL_SPACE_H
+
+#include "base/error.h"
+#include "store/store.h"
+
+#include <stdint.h>
+
+/* What the caller may still use, by the file system's free space (statvfs(3)) and by the quotas of
+ * user and group (quotactl(2)), whichever is less. */
+struct space_room {
+	uint64_t bytes, inodes;
+	const char *bytes_by, *inodes_by; /* "file system", "quota of user", "quota of group" */
+};
+
+/* Quotas that the kernel does not know of (NFS, Lustre) are not asked. Returns 0 or -errno. */
+int space_room(int fd, struct space_room *ret, struct mlr_error *err);
+
+/*
+ * Judge a pull.
+ *
+ *   compressed  bytes of the layers to fetch
+ *   times       how many times that it takes to be comfortable: 3 for unpacked trees
+ *   files       whether it becomes files, or one squashfs file
+ *   notice      told what may not suffice; may be NULL
+ *
+ * Returns 0, or -ENOSPC (-EDQUOT for a quota) when the compressed bytes alone do not fit.
+ */
+int space_check(struct store *st, uint64_t compressed, unsigned times, int files,
+	void (*notice)(void *ctx, const char *words), void *ctx, struct mlr_error *err);
+
+#endif

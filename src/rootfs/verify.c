@@ -1,0 +1,379 @@
+#include "rootfs/verify.h"
+
+#include "base/cleanup.h"
+#include "base/hash.h"
+#include "base/memory.h"
+#include "layer/record.h"
+#include "oci/config.h"
+#include "oci/digest.h"
+#include "oci/manifest.h"
+#include "rootfs/verify_layer.h"
+#include "rootfs/verify_tree.h"
+#include "store/blob.h"
+#include "store/facts.h"
+#include "store/image.h"
+#include "store/tree.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+
+#define BUFFER (1 << 20)
+
+struct verification {
+	struct store *st;
+	const struct rootfs_verify_options *opt;
+	struct rootfs_report *report;
+};
+
+void rootfs_report_done(struct rootfs_report *r)
+{
+	for (size_t i = 0; i < r->n; i++) {
+		free(r->v[i].path);
+		free(r->v[i].why);
+		strv_done(&r->v[i].files);
+	}
+	free(r->v);
+	*r = (struct rootfs_report)ROOTFS_REPORT_INIT;
+}
+
+static int is_cancelled(const struct verification *v)
+{
+	return v->opt->cancel && __atomic_load_n(v->opt->cancel, __ATOMIC_RELAXED);
+}
+
+static void begin(struct verification *v, const char *path)
+{
+	v->report->checked++;
+	if (v->opt->tick)
+		v->opt->tick(v->opt->ctx, path);
+}
+
+/* What was removed meanwhile is no finding. files: emptied. */
+static void find(struct verification *v, enum rootfs_verdict verdict, const char *path,
+	const char *why, struct strv *files)
+{
+	struct rootfs_report *r = v->report;
+
+	if (faccessat(store_fd(v->st), path, F_OK, AT_SYMLINK_NOFOLLOW) < 0 && errno == ENOENT)
+		return;
+	r->v = xreallocarray(r->v, r->n + 1, sizeof(*r->v));
+	r->v[r->n] = (struct rootfs_finding){ verdict, xstrdup(path), xstrdup(why), STRV_INIT };
+	if (files) {
+		r->v[r->n].files = *files;
+		*files = (struct strv)STRV_INIT;
+	}
+	r->n++;
+}
+
+static void find_broken(struct verification *v, const char *path, const struct mlr_error *why)
+{
+	const char *hint = strstr(why->text, "\nhint: ");
+	auto_free char *text = xstrndup(
+		why->text, hint ? (size_t)(hint - why->text) : strlen(why->text));
+
+	find(v, ROOTFS_BROKEN, path, text, NULL);
+}
+
+/* Names below a directory that are 64 hexadecimal digits and this ending. */
+static int list(struct verification *v, const char *dir, const char *end, struct strv *ret,
+	struct mlr_error *err)
+{
+	int fd = openat(store_fd(v->st), dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	DIR *d = fd < 0 ? NULL : fdopendir(fd);
+	struct dirent *e;
+
+	if (!d && errno == ENOENT) /* a store of an older format */
+		return 0;
+	if (!d)
+		return mlr_fail_errno(err, "open '%s/%s'", store_path(v->st), dir);
+	while ((e = readdir(d)))
+		if (strspn(e->d_name, "0123456789abcdef") == 64 &&
+			strcmp(e->d_name + 64, end) == 0)
+			strv_add(ret, e->d_name);
+	closedir(d);
+	return 0;
+}
+
+/* --- blobs and files ------------------------------------------------------ */
+
+static int hash_file(struct verification *v, const char *path, char hex[HASH_HEX_SIZE],
+	struct mlr_error *err)
+{
+	auto_close int fd =
+		openat(store_fd(v->st), path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+	auto_hash struct hash *h = hash_new();
+	auto_free char *buf = xmalloc(BUFFER);
+	ssize_t n;
+
+	if (fd < 0)
+		return mlr_fail_errno(err, "open");
+	while ((n = read(fd, buf, BUFFER)) != 0) {
+		if (n < 0)
+			return mlr_fail_errno(err, "read");
+		hash_update(h, buf, (size_t)n);
+		if (is_cancelled(v))
+			return mlr_fail(err, ECANCELED, "interrupted");
+	}
+	hash_final(h, hex);
+	return 0;
+}
+
+static int verify_blob(struct verification *v, const char *name, struct mlr_error *err)
+{
+	auto_free char *path = xasprintf("blobs/sha256/%s", name);
+	struct mlr_error why = MLR_ERROR_INIT;
+	char hex[HASH_HEX_SIZE];
+	int r = hash_file(v, path, hex, &why);
+
+	if (r == -ECANCELED)
+		return mlr_fail(err, ECANCELED, "interrupted");
+	if (r == 0 && strcmp(hex, name) != 0)
+		r = mlr_fail(&why, EBADMSG, "its bytes hash to sha256:%s", hex);
+	if (r < 0)
+		find_broken(v, path, &why);
+	return 0;
+}
+
+/* --- layers --------------------------------------------------------------- */
+
+static int compare_layer(
+	struct verification *v, const char *diff_id, struct strv *files, struct mlr_error *why)
+{
+	auto_free char *record =
+		xasprintf("layers/%s/" LAYER_RECORD_NAME, oci_digest_hex(diff_id));
+	auto_close int tree = -1, fd = -1;
+	int r = store_tree_check(v->st, STORE_LAYER, diff_id, why);
+
+	if (r < 0)
+		return r;
+	tree = store_tree_open(v->st, STORE_LAYER, diff_id, why);
+	if (tree < 0)
+		return tree;
+	fd = openat(store_fd(v->st), record, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
+	if (fd < 0)
+		return errno == ENOENT ? 1 : mlr_fail_errno(why, "open " LAYER_RECORD_NAME);
+	return rootfs_verify_layer(diff_id, fd, tree, files, why);
+}
+
+static int verify_layer(struct verification *v, const char *name, struct mlr_error *err)
+{
+	auto_strv struct strv files = STRV_INIT;
+	auto_free char *path = xasprintf("layers/%s", name), *diff_id = xasprintf("sha256:%s", name);
+	struct mlr_error why = MLR_ERROR_INIT;
+	int r = compare_layer(v, diff_id, &files, &why);
+
+	(void)err;
+	if (r == 1) {
+		find(v, ROOTFS_UNKNOWN, path, "cannot be verified: made by an older mlrun", NULL);
+	} else if (r < 0) {
+		size_t before = v->report->n;
+
+		find_broken(v, path, &why);
+		if (v->report->n > before) {
+			v->report->v[before].files = files;
+			files = (struct strv)STRV_INIT;
+		}
+	}
+	return 0;
+}
+
+/* --- facts and images ----------------------------------------------------- */
+
+static int same_list(const struct strv *a, const struct strv *b)
+{
+	if (a->n != b->n)
+		return 0;
+	for (size_t i = 0; i < a->n; i++)
+		if (strcmp(a->v[i], b->v[i]) != 0)
+			return 0;
+	return 1;
+}
+
+static int same_text(const char *a, const char *b)
+{
+	return a && b ? strcmp(a, b) == 0 : a == b;
+}
+
+static int same_config(const struct oci_config *a, const struct oci_config *b)
+{
+	return same_text(a->os, b->os) && same_text(a->architecture, b->architecture) &&
+		same_text(a->variant, b->variant) && same_text(a->user, b->user) &&
+		same_text(a->working_dir, b->working_dir) && same_list(&a->diff_ids, &b->diff_ids) &&
+		same_list(&a->env, &b->env) && same_list(&a->cmd, &b->cmd) &&
+		same_list(&a->entrypoint, &b->entrypoint);
+}
+
+static int parse_config(struct store *st, const char *manifest, struct oci_config *ret,
+	struct mlr_error *why)
+{
+	auto_call(oci_document_done) struct oci_document doc = OCI_DOCUMENT_INIT;
+	auto_free char *text = NULL, *config = NULL;
+	size_t len;
+	int r = store_blob_get(st, manifest, &text, &len, why);
+
+	if (r == 0)
+		r = oci_document_parse(text, len, NULL, NULL, &doc, why);
+	if (r == 0)
+		r = store_blob_get(st, doc.config.digest, &config, &len, why);
+	return r < 0 ? r : oci_config_parse(config, len, ret, why);
+}
+
+static int verify_facts(struct verification *v, const char *name, struct mlr_error *err)
+{
+	auto_call(store_facts_done) struct store_facts f = STORE_FACTS_INIT;
+	auto_call(oci_config_done) struct oci_config c = OCI_CONFIG_INIT;
+	auto_free char *path = xasprintf("facts/%s", name);
+	auto_free char *manifest = xasprintf("sha256:%.64s", name);
+	struct mlr_error why = MLR_ERROR_INIT;
+	int r = store_facts_get(v->st, manifest, &f, &why);
+
+	(void)err;
+	if (r == 0)
+		r = parse_config(v->st, manifest, &c, &why);
+	if (r == 0 && !same_config(&f.config, &c))
+		r = mlr_fail(&why, EBADMSG, "it differs from the image's configuration");
+	if (r < 0)
+		find_broken(v, path, &why);
+	return 0;
+}
+
+/* An index that is named must be there; manifest and configuration are looked at with the facts. */
+static int whole_image(
+	struct verification *v, const char *path, struct store_image *im, struct mlr_error *why)
+{
+	auto_free char *index = NULL;
+	int r = store_image_load(v->st, path, im, why);
+
+	if (r == 0)
+		r = store_image_check(v->st, im, why);
+	if (r == 0 && im->index)
+		r = store_blob_get(v->st, im->index, &index, NULL, why);
+	return r;
+}
+
+static int verify_image(struct verification *v, const char *name, struct mlr_error *err)
+{
+	auto_call(store_image_done) struct store_image im = STORE_IMAGE_INIT;
+	auto_free char *path = xasprintf("images/%s", name);
+	struct mlr_error why = MLR_ERROR_INIT;
+
+	(void)err;
+	if (whole_image(v, path, &im, &why) < 0)
+		find_broken(v, path, &why);
+	return 0;
+}
+
+/* --- trees of whole images ------------------------------------------------ */
+
+static int verify_dir(struct verification *v, const char *name, struct mlr_error *err)
+{
+	auto_call(store_facts_done) struct store_facts f = STORE_FACTS_INIT;
+	auto_strv struct strv files = STRV_INIT;
+	auto_free char *path = xasprintf("dir/%s", name), *manifest = xasprintf("sha256:%s", name);
+	struct mlr_error why = MLR_ERROR_INIT;
+	int r = store_tree_check(v->st, STORE_DIR, manifest, &why);
+
+	(void)err;
+	if (r == 0 && store_facts_get(v->st, manifest, &f, NULL) < 0)
+		return 0; /* nobody's; prune removes it */
+	if (r == 0)
+		r = rootfs_verify_tree(v->st, manifest, &f.config.diff_ids, &files, &why);
+	if (r < 0) {
+		size_t before = v->report->n;
+
+		find_broken(v, path, &why);
+		if (v->report->n > before) {
+			v->report->v[before].files = files;
+			files = (struct strv)STRV_INIT;
+		}
+	}
+	return 0;
+}
+
+static int verify_cover(struct verification *v, const char *name, struct mlr_error *err)
+{
+	auto_free char *path = xasprintf("cover/%s", name), *manifest = xasprintf("sha256:%s", name);
+	struct mlr_error why = MLR_ERROR_INIT;
+	int r = store_tree_check(v->st, STORE_COVER, manifest, &why);
+
+	(void)err;
+	if (r == 0)
+		r = rootfs_verify_cover(v->st, manifest, &why);
+	if (r < 0)
+		find_broken(v, path, &why);
+	return 0;
+}
+
+static int verify_squash(struct verification *v, const char *name, struct mlr_error *err)
+{
+	auto_call(store_facts_done) struct store_facts f = STORE_FACTS_INIT;
+	auto_free char *path = xasprintf("squash/%s", name);
+	auto_free char *manifest = xasprintf("sha256:%.64s", name);
+	struct mlr_error why = MLR_ERROR_INIT;
+	char hex[HASH_HEX_SIZE];
+	int r = store_tree_check(v->st, STORE_SQUASH, manifest, &why);
+
+	if (store_facts_get(v->st, manifest, &f, NULL) < 0 || !f.squash_digest)
+		return 0; /* nobody's; prune removes it */
+	if (r == 0)
+		r = hash_file(v, path, hex, &why);
+	if (r == -ECANCELED)
+		return mlr_fail(err, ECANCELED, "interrupted");
+	if (r == 0 && strcmp(hex, oci_digest_hex(f.squash_digest)) != 0)
+		r = mlr_fail(&why, EBADMSG, "its bytes hash to sha256:%s, not to %s", hex,
+			f.squash_digest);
+	if (r < 0)
+		find_broken(v, path, &why);
+	return 0;
+}
+
+/* --- everything ----------------------------------------------------------- */
+
+static const struct {
+	const char *dir, *end;
+	int (*verify)(struct verification *v, const char *name, struct mlr_error *err);
+} places[] = {
+	{ "blobs/sha256", "", verify_blob },
+	{ "layers", "", verify_layer },
+	{ "cover", "", verify_cover },
+	{ "dir", "", verify_dir },
+	{ "squash", ".sqfs", verify_squash },
+	{ "facts", ".json", verify_facts },
+	{ "images", ".json", verify_image },
+};
+
+static int verify_place(struct verification *v, size_t i, struct mlr_error *err)
+{
+	auto_strv struct strv names = STRV_INIT;
+	int r = list(v, places[i].dir, places[i].end, &names, err);
+
+	for (size_t j = 0; r == 0 && j < names.n; j++) {
+		auto_free char *path = xasprintf("%s/%s", places[i].dir, names.v[j]);
+
+		if (is_cancelled(v))
+			return mlr_fail(err, ECANCELED, "interrupted");
+		begin(v, path);
+		r = places[i].verify(v, names.v[j], err);
+	}
+	return r;
+}
+
+int rootfs_verify(struct store *st, const struct rootfs_verify_options *opt,
+	struct rootfs_report *ret, struct mlr_error *err)
+{
+	auto_call(rootfs_report_done) struct rootfs_report report = ROOTFS_REPORT_INIT;
+	struct verification v = { st, opt, &report };
+
+	for (size_t i = 0; i < ARRAY_LEN(places); i++) {
+		int r = verify_place(&v, i, err);
+
+		if (r < 0)
+			return r;
+	}
+	*ret = report;
+	report = (struct rootfs_report)ROOTFS_REPORT_INIT;
+	return 0;
+}

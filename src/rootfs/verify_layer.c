@@ -1,0 +1,396 @@
+#include "rootfs/verify_layer.h"
+
+#include "base/cleanup.h"
+#include "base/file.h"
+#include "base/memory.h"
+#include "layer/record.h"
+#include "layer/tar.h"
+#include "layer/unpack.h"
+#include "layer/whiteout.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <pthread.h>
+#include <search.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define PIPE_BYTES (1 << 20)
+#define FILES_MAX  20 /* so many wrong names tell enough */
+
+/* What the tar says of one name; a name may have several, of which the last made the tree. */
+struct said {
+	char *path;
+	mode_t type;  /* S_IFREG, …; 0 for a hard link, which is as its target */
+	mode_t mode;
+	struct timespec mtime;
+	char *target; /* of a symlink */
+	struct said *earlier;
+};
+
+struct comparison {
+	int record_fd, tree_fd;
+	struct strv *files;
+	void *names; /* tsearch(3) tree of struct said */
+	int to_reader, from_writer; /* the tar, between two threads */
+	struct mlr_error rebuild_err;
+	int rebuild;
+};
+
+/* --- the tar again -------------------------------------------------------- */
+
+static int put(void *ctx, const void *buf, size_t len, struct mlr_error *err)
+{
+	const struct comparison *c = ctx;
+	int r = file_write_all(c->to_reader, buf, len);
+
+	return r < 0 ? mlr_fail(err, -r, "the reader of the tar has left") : 0;
+}
+
+static void *rebuild_main(void *ctx)
+{
+	struct comparison *c = ctx;
+	char diff_id[8 + HASH_HEX_SIZE];
+	uint64_t bytes;
+
+	c->rebuild = layer_rebuild(
+		c->record_fd, c->tree_fd, put, c, diff_id, &bytes, &c->rebuild_err);
+	close(take_fd(&c->to_reader));
+	return NULL;
+}
+
+static ssize_t get(void *ctx, void *buf, size_t len, struct mlr_error *err)
+{
+	const struct comparison *c = ctx;
+	ssize_t n;
+
+	do
+		n = read(c->from_writer, buf, len);
+	while (n < 0 && errno == EINTR);
+	return n < 0 ? mlr_fail_errno(err, "read the tar") : n;
+}
+
+/* --- what it says --------------------------------------------------------- */
+
+static int by_path(const void *a, const void *b)
+{
+	return strcmp(((const struct said *)a)->path, ((const struct said *)b)->path);
+}
+
+static void said_free(void *p)
+{
+	struct said *s = p, *earlier;
+
+	for (; s; s = earlier) {
+		earlier = s->earlier;
+		free(s->path);
+		free(s->target);
+		free(s);
+	}
+}
+
+/* The name in the tree that a member's path leads to: links of the layer on the way are followed.
+ * NULL where there is nothing. */
+static char *real_path(int tree_fd, const char *path)
+{
+	char proc[40], top[PATH_MAX], dir[PATH_MAX];
+	const char *slash = strrchr(path, '/');
+	auto_free char *parent = slash ? xstrndup(path, (size_t)(slash - path)) : NULL;
+	auto_close int fd = -1;
+	ssize_t n, m;
+
+	if (!slash)
+		return xstrdup(path);
+	fd = file_open_in_root(tree_fd, parent, O_PATH | O_DIRECTORY, 0);
+	if (fd < 0)
+		return NULL;
+	snprintf(proc, sizeof(proc), "/proc/self/fd/%d", tree_fd);
+	n = readlink(proc, top, sizeof(top) - 1);
+	snprintf(proc, sizeof(proc), "/proc/self/fd/%d", fd);
+	m = readlink(proc, dir, sizeof(dir) - 1);
+	if (n < 0 || m < n)
+		return NULL;
+	dir[m] = '\0';
+	return xasprintf("%s%s%s", m > n ? dir + n + 1 : "", m > n ? "/" : "", slash + 1);
+}
+
+static int add(struct comparison *c, const struct layer_member *m, mode_t type)
+{
+	char *real = real_path(c->tree_fd, m->path);
+	struct said *s, **found;
+
+	if (!real)
+		return 0;
+	s = xcalloc(1, sizeof(*s));
+	*s = (struct said){ real, type, m->mode & 01777, m->mtime,
+		type == S_IFLNK ? xstrdup(m->target) : NULL, NULL };
+	found = tsearch(s, &c->names, by_path);
+	if (!found) {
+		mlr_oom();
+		abort();
+	}
+	if (*found != s) {
+		s->earlier = *found;
+		*found = s; /* the same key: the search tree stays in order */
+	}
+	return 0;
+}
+
+static int say_file(void *ctx, const struct layer_member *m, struct mlr_error *err)
+{
+	(void)err;
+	return add(ctx, m, S_IFREG);
+}
+
+static int say_dir(void *ctx, const struct layer_member *m, struct mlr_error *err)
+{
+	(void)err;
+	return *m->path ? add(ctx, m, S_IFDIR) : 0;
+}
+
+static int say_symlink(void *ctx, const struct layer_member *m, struct mlr_error *err)
+{
+	(void)err;
+	return add(ctx, m, S_IFLNK);
+}
+
+static int say_link(void *ctx, const struct layer_member *m, struct mlr_error *err)
+{
+	(void)err;
+	return add(ctx, m, 0);
+}
+
+static int say_fifo(void *ctx, const struct layer_member *m, struct mlr_error *err)
+{
+	(void)err;
+	return add(ctx, m, S_IFIFO);
+}
+
+static int pass_data(void *ctx, const void *buf, size_t len, uint64_t at, struct mlr_error *err)
+{
+	(void)ctx, (void)buf, (void)len, (void)at, (void)err;
+	return 0;
+}
+
+static int pass_member(void *ctx, const struct layer_member *m, struct mlr_error *err)
+{
+	(void)ctx, (void)m, (void)err;
+	return 0;
+}
+
+static int pass_path(void *ctx, const char *path, struct mlr_error *err)
+{
+	(void)ctx, (void)path, (void)err;
+	return 0;
+}
+
+static const struct layer_sink listener = { .file = say_file,
+	.data = pass_data,
+	.file_end = pass_member,
+	.dir = say_dir,
+	.symlink = say_symlink,
+	.link = say_link,
+	.fifo = say_fifo,
+	.whiteout = pass_path,
+	.opaque = pass_path };
+
+/* --- what the tree says --------------------------------------------------- */
+
+static void wrong(struct comparison *c, const char *path, const char *why)
+{
+	if (c->files->n < FILES_MAX)
+		strv_addf(c->files, "%s: %s", path, why);
+	else if (c->files->n == FILES_MAX)
+		strv_add(c->files, "…");
+}
+
+static int same_time(const struct timespec *a, const struct timespec *b)
+{
+	/* Some file systems keep less than nanoseconds. */
+	return a->tv_sec == b->tv_sec;
+}
+
+/* What differs from this member; NULL: nothing. */
+static const char *differs(int dir, const char *name, const struct stat *sb, const struct said *s)
+{
+	char target[PATH_MAX];
+	ssize_t n;
+
+	if (s->type == 0)
+		return S_ISDIR(sb->st_mode) ? "is a directory, was a hard link" : NULL;
+	if ((sb->st_mode & S_IFMT) != s->type)
+		return "is of another type";
+	if (s->type == S_IFLNK) {
+		n = readlinkat(dir, name, target, sizeof(target) - 1);
+		if (n < 0 || (size_t)n != strlen(s->target) ||
+			memcmp(target, s->target, (size_t)n) != 0)
+			return "links to something else";
+		return NULL;
+	}
+	if ((sb->st_mode & 01777) != s->mode)
+		return "has another mode";
+	if (s->type == S_IFREG && !same_time(&sb->st_mtim, &s->mtime))
+		return "was changed (its time differs)";
+	return NULL;
+}
+
+/* One name of the tree: right if it is as any member of that name says, since hard links and
+ * replaced members give what others said. */
+static void check_name(
+	struct comparison *c, int dir, const char *name, const char *path, const struct stat *sb)
+{
+	struct said key = { .path = (char *)path }, **found = tfind(&key, &c->names, by_path);
+	const char *why = NULL;
+
+	if (!found) {
+		/* Directories that the tar only uses have no member. */
+		if (!S_ISDIR(sb->st_mode) && !layer_whiteout_is(sb))
+			wrong(c, path, "is not in the layer");
+		return;
+	}
+	if (layer_whiteout_is(sb))
+		return;
+	for (const struct said *s = *found; s; s = s->earlier) {
+		const char *w = differs(dir, name, sb, s);
+
+		if (!w)
+			return;
+		if (!why)
+			why = w;
+	}
+	/* Another name of a file has the mode and time that came last to any of them. */
+	if (sb->st_nlink == 1 || S_ISDIR(sb->st_mode) || S_ISLNK(sb->st_mode))
+		wrong(c, path, why);
+}
+
+static void check_dir(struct comparison *c, int fd, const char *path);
+
+static void check_entry(struct comparison *c, int dir, const char *name, const char *path)
+{
+	struct stat sb;
+	auto_close int fd = -1;
+
+	if (fstatat(dir, name, &sb, AT_SYMLINK_NOFOLLOW) < 0)
+		return;
+	check_name(c, dir, name, path, &sb);
+	if (!S_ISDIR(sb.st_mode))
+		return;
+	fd = openat(dir, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	if (fd >= 0) /* the image's author may have shut it */
+		check_dir(c, fd, path);
+}
+
+/* Recursion ends where layers do: at LAYER_DEPTH_MAX. */
+static void check_dir(struct comparison *c, int fd, const char *path)
+{
+	int dup = openat(fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	DIR *d = dup < 0 ? NULL : fdopendir(dup);
+	struct dirent *e;
+
+	while (d && (e = readdir(d))) {
+		auto_free char *sub = NULL;
+
+		if (strcmp(e->d_name, ".") == 0 || strcmp(e->d_name, "..") == 0)
+			continue;
+		sub = xasprintf("%s%s%s", path, *path ? "/" : "", e->d_name);
+		check_entry(c, fd, e->d_name, sub);
+	}
+	if (d)
+		closedir(d);
+}
+
+/* Was a directory above it replaced within the layer? Then it may have gone with the old one. */
+static int parent_changed(struct comparison *c, const char *path)
+{
+	for (const char *slash = strchr(path, '/'); slash; slash = strchr(slash + 1, '/')) {
+		auto_free char *above = xstrndup(path, (size_t)(slash - path));
+		struct said key = { .path = above }, **found = tfind(&key, &c->names, by_path);
+
+		if (found && (*found)->earlier)
+			return 1;
+	}
+	return 0;
+}
+
+/* Symlinks and fifos have no data that the tar could lack. */
+static struct comparison *walking; /* twalk(3) has no context; guarded by walk_lock */
+static pthread_mutex_t walk_lock = PTHREAD_MUTEX_INITIALIZER;
+
+static void check_there(const void *node, VISIT visit, int depth)
+{
+	const struct said *s = *(const struct said *const *)node;
+	struct stat sb;
+
+	(void)depth;
+	if ((visit != postorder && visit != leaf) || s->earlier)
+		return;
+	if (fstatat(walking->tree_fd, s->path, &sb, AT_SYMLINK_NOFOLLOW) < 0 &&
+		errno == ENOENT && !parent_changed(walking, s->path))
+		wrong(walking, s->path, "is missing");
+}
+
+static void check_members(struct comparison *c)
+{
+	pthread_mutex_lock(&walk_lock);
+	walking = c;
+	twalk(c->names, check_there);
+	walking = NULL;
+	pthread_mutex_unlock(&walk_lock);
+}
+
+/* --- both ----------------------------------------------------------------- */
+
+/* Where both ends fail, the writer's failure is the cause. */
+static int read_tar(struct comparison *c, struct layer_result *result, struct mlr_error *err)
+{
+	const struct layer_limits limits = LAYER_LIMITS_DEFAULT;
+	auto_close int in = -1, out = -1;
+	pthread_t thread;
+	int ends[2], r;
+
+	if (pipe2(ends, O_CLOEXEC) < 0)
+		return mlr_fail_errno(err, "make a pipe");
+	in = ends[0];
+	c->from_writer = ends[0];
+	c->to_reader = ends[1];
+	fcntl(ends[1], F_SETPIPE_SZ, PIPE_BYTES);
+	r = pthread_create(&thread, NULL, rebuild_main, c);
+	if (r != 0) {
+		close(ends[1]);
+		return mlr_fail(err, r, "start a thread: %s", strerror(r));
+	}
+	r = layer_tar_read(get, c, LAYER_PLAIN, &limits, &listener, c, result, err);
+	close(take_fd(&in)); /* a writer that still writes gets EPIPE */
+	pthread_join(thread, NULL);
+	if (c->rebuild < 0 && c->rebuild != -EPIPE) {
+		if (err)
+			*err = c->rebuild_err;
+		return c->rebuild;
+	}
+	return r;
+}
+
+int rootfs_verify_layer(const char *diff_id, int record_fd, int tree_fd, struct strv *files,
+	struct mlr_error *err)
+{
+	auto_call(layer_result_done) struct layer_result result = LAYER_RESULT_INIT;
+	struct comparison c = { record_fd, tree_fd, files, NULL, -1, -1, MLR_ERROR_INIT, 0 };
+	int r = read_tar(&c, &result, err);
+
+	if (r == 0) {
+		check_dir(&c, tree_fd, "");
+		check_members(&c);
+	}
+	tdestroy(c.names, said_free);
+	if (r < 0)
+		return r;
+	if (strcmp(result.diff_id, diff_id) != 0)
+		return mlr_fail(err, EBADMSG, "its files give a layer of digest %s", result.diff_id);
+	if (files->n > 0)
+		return mlr_fail(err, EBADMSG, "names of its tree are not as in the layer");
+	return 0;
+}

@@ -1,0 +1,214 @@
+# store verify finds what is not as it was, names it, and --repair brings it back.
+load common
+
+setup_file() {
+	registry_start
+	image_tiny tiny
+	mkdir -p "$BATS_FILE_TMPDIR/top/sub"
+	echo one >"$BATS_FILE_TMPDIR/top/sub/one"
+	echo two >"$BATS_FILE_TMPDIR/top/two"
+	ln -s sub/one "$BATS_FILE_TMPDIR/top/link"
+	mkfifo "$BATS_FILE_TMPDIR/top/fifo"
+	ln "$BATS_FILE_TMPDIR/top/two" "$BATS_FILE_TMPDIR/top/twin"
+	layer_tar "$BATS_FILE_TMPDIR/top.tar" "$BATS_FILE_TMPDIR/top"
+	image_push_tar app "$BATS_FILE_TMPDIR/tiny.tar" "$BATS_FILE_TMPDIR/top.tar"
+	# A symlinked directory used without being named makes one tree of the image.
+	mkdir -p "$BATS_FILE_TMPDIR/base/real" "$BATS_FILE_TMPDIR/over/linked"
+	ln -s real "$BATS_FILE_TMPDIR/base/linked"
+	echo new >"$BATS_FILE_TMPDIR/over/linked/new"
+	tar -C "$BATS_FILE_TMPDIR/base" --owner=0 --group=0 -cf "$BATS_FILE_TMPDIR/base.tar" .
+	tar -C "$BATS_FILE_TMPDIR/over" --owner=0 --group=0 -cf "$BATS_FILE_TMPDIR/over.tar" linked/new
+	image_push_tar flat "$BATS_FILE_TMPDIR/base.tar" "$BATS_FILE_TMPDIR/over.tar"
+}
+
+teardown_file() { registry_stop; }
+
+setup() {
+	common_setup
+	mlrun pull -q "$REGISTRY"/{tiny,app,flat}
+	cd "$MLRUN_STORE" || return
+	top=layers/$(sha256sum <"$BATS_FILE_TMPDIR/top.tar" | cut -d' ' -f1)
+}
+
+# The store is whole again after --repair.
+repairs() {
+	run -0 mlrun store verify --repair
+	run -0 mlrun store verify
+	assert_output --regexp "mlrun: [0-9]+ parts of the store are as they should be"
+	run -0 mlrun exec "$REGISTRY/app" cat /two /link
+	assert_output $'two\none'
+	assert_equal "$(ls tmp)" ""
+}
+
+broken() {
+	run -125 mlrun store verify
+	assert_output --partial "$1"
+	assert_output --partial "mlrun: ${2:-1} of "
+	assert_output --partial "hint: mlrun store verify --repair fetches them again"
+}
+
+@test "verify: a store as it was pulled is sound, and nothing is fetched" {
+	before=$(registry_requests | wc -l)
+	run -0 mlrun store verify
+	assert_output --regexp "mlrun: [0-9]+ parts of the store are as they should be"
+	run -0 mlrun store verify --json
+	assert_equal "$(jq -c '[.ok, .repaired, .findings]' <<<"$output")" '[true,false,[]]'
+	assert_equal "$(registry_requests | wc -l)" "$before"
+}
+
+@test "verify: a file whose bytes were changed is named" {
+	chmod u+w "$top/tree/sub/one"
+	echo bad >"$top/tree/sub/one"
+	broken "$top: broken: its files give a layer of digest sha256:"
+	assert_output --partial "  sub/one: was changed (its time differs)"
+	assert_output --partial "  needed by '$REGISTRY/app:latest'"
+	repairs
+}
+
+@test "verify: bytes that changed under the same time are found as well" {
+	touch -r "$top/tree/sub/one" "$BATS_TEST_TMPDIR/time"
+	echo bad >"$top/tree/sub/one"
+	touch -r "$BATS_TEST_TMPDIR/time" "$top/tree/sub/one"
+	broken "$top: broken: its files give a layer of digest sha256:"
+	repairs
+}
+
+@test "verify: a file that is missing is named" {
+	rm "$top/tree/two" "$top/tree/twin"
+	run -125 mlrun store verify --json
+	assert_equal "$(jq -c '[.ok, (.findings[] | .path, .verdict, .images)]' <<<"$output" 2>/dev/null)" \
+		"[false,\"$top\",\"broken\",[\"$REGISTRY/app:latest\"]]"
+	assert_output --partial "'twin' of the layer's tree: No such file or directory"
+	repairs
+}
+
+@test "verify: links, modes, types and names that are not the layer's are found" {
+	ln -sfn two "$top/tree/link"
+	chmod 700 "$top/tree/two"
+	rm "$top/tree/fifo"
+	mkdir "$top/tree/fifo"
+	echo extra >"$top/tree/extra"
+	broken "$top: broken: names of its tree are not as in the layer"
+	assert_output --partial "  link: links to something else"
+	assert_output --partial "  fifo: is of another type"
+	assert_output --partial "  extra: is not in the layer"
+	repairs
+	assert [ ! -e "$top/tree/extra" ]
+	assert [ -p "$top/tree/fifo" ]
+}
+
+@test "verify: a fifo or link that is missing is found" {
+	rm "$top/tree/link" "$top/tree/fifo"
+	broken "$top: broken: "
+	assert_output --partial "  link: is missing"
+	assert_output --partial "  fifo: is missing"
+	repairs
+}
+
+@test "verify: damaged documents, facts and names are found and brought back" {
+	digest=$(mlrun inspect --json "$REGISTRY/app" | jq -r .digest)
+	manifest=blobs/sha256/${digest#sha256:}
+	config=blobs/sha256/$(jq -r .config.digest "$manifest" | cut -d: -f2)
+	facts=facts/${digest#sha256:}.json
+	echo >>"$manifest"
+	broken "$manifest: broken: its bytes hash to sha256:" 2
+	repairs
+	echo >>"$config"
+	broken "$config: broken: its bytes hash to sha256:" 2
+	repairs
+	rm "$config"
+	broken "$facts: broken: "
+	repairs
+	echo '{' >"$facts"
+	broken "$facts: broken: " 2
+	repairs
+	sed -i 's/"linux"/"plan9"/' "$facts"
+	broken "$facts: broken: it differs from the image's configuration"
+	repairs
+	rm "$facts"
+	broken "images/"
+	repairs
+}
+
+@test "verify: a whole layer that is gone is missed by its images" {
+	rm -r "$top"
+	broken "layer sha256:${top#layers/} is not in the store"
+	repairs
+}
+
+@test "verify: a layer without a record cannot be verified, and is fetched again" {
+	rm "$top/meta.zst"
+	broken "$top: cannot be verified: made by an older mlrun"
+	repairs
+	assert [ -s "$top/meta.zst" ]
+}
+
+@test "verify: a damaged record is found" {
+	head -c 20 "$top/meta.zst" >short
+	mv short "$top/meta.zst"
+	broken "$top: broken: "
+	repairs
+}
+
+@test "verify: a file of one tree that is no layer's is named" {
+	tree=$(echo dir/*/tree)
+	assert [ -f "$tree/real/new" ]
+	rm "$tree/real/new"
+	echo other >"$tree/real/new"
+	broken "${tree%/tree}: broken: files of it are not as in its layers"
+	assert_output --partial "  real/new: is not as in any layer"
+	repairs
+}
+
+@test "verify: a squashfs file that was changed is found and made again, as is each format" {
+	mlrun pull -q --format squashfs "$REGISTRY/app" || skip "this build writes no squashfs"
+	file=$(echo squash/*.sqfs)
+	printf x | dd of="$file" bs=1 seek=500 conv=notrunc status=none
+	broken "$file: broken: its bytes hash to sha256:"
+	run -0 mlrun store verify --repair
+	run -0 mlrun store verify
+	assert_equal "$(echo squash/*.sqfs)" "$file"
+	rm -r "$top" "$file"
+	run -0 mlrun store verify --repair
+	assert [ -d "$top/tree" ]
+	assert [ -f "$file" ]
+}
+
+@test "verify: what no image needs is only removed by --repair" {
+	blob=blobs/sha256/$(printf %064d 1)
+	echo >"$blob"
+	broken "$blob: broken: "
+	repairs
+	assert [ ! -e "$blob" ]
+}
+
+@test "verify: an image brought by its digest keeps its name when the tag has moved on" {
+	image_push_tar moving "$BATS_FILE_TMPDIR/tiny.tar" "$BATS_FILE_TMPDIR/top.tar"
+	mlrun pull -q "$REGISTRY/moving"
+	mlrun tag "$REGISTRY/moving" mine
+	digest=$(mlrun inspect --json "$REGISTRY/moving" | jq -r .digest)
+	image_push_tar -c --config.env -c A=b moving "$BATS_FILE_TMPDIR/tiny.tar"
+	rm -r "$top"
+	repairs
+	assert_equal "$(mlrun inspect --json "$REGISTRY/moving" | jq -r .digest)" "$digest"
+	assert_equal "$(mlrun inspect --json mine | jq -r .digest)" "$digest"
+}
+
+@test "verify: what a running container needs stays" {
+	mlrun exec "$REGISTRY/app" sh -c 'echo started; exec sleep 60' >started 3>&- &
+	container=$!
+	until [ -s started ]; do sleep 0.05; done
+	rm started "$top/meta.zst"
+	run -125 mlrun store verify --repair
+	assert_output --partial "'$top' stays as it is: process $container runs in '$REGISTRY/app:latest'"
+	kill "$container"
+	wait "$container" || true
+	repairs
+}
+
+@test "verify: wrong use is told" {
+	run -125 mlrun store
+	assert_output --partial "what to do with the store is missing: verify"
+	run -125 mlrun store burn
+	assert_output --partial "'burn': verify is the only thing to do with a store"
+}
