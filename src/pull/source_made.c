@@ -123,7 +123,7 @@ static void made_cleanup(struct source_made **m)
 		made_free(&(*m)->source);
 }
 
-static const struct pull_source_ops ops = { head, manifest, blob, stream, NULL, made_free };
+static const struct pull_source_ops ops = { head, manifest, blob, stream, made_free, NULL };
 
 static struct source_made *made_new(const struct plain_options *plain, size_t layers)
 {
