@@ -115,6 +115,8 @@ static int open_source(struct pull *p, struct mlr_error *err)
 	/* From here on it means that image alone, not also a local one of the same short name. */
 	free(take_ptr(&p->ref.short_name));
 	p->name = oci_ref_canonical(&p->ref);
+	p->source = pull_source_spool(p->st, p->source,
+		p->opt->spool_from ? p->opt->spool_from : PULL_SPOOL_FROM, p->opt->keep_blobs);
 	return 0;
 }
 
@@ -275,7 +277,7 @@ static int check_space(struct pull *p, struct mlr_error *err)
 		if (p->shown[i].state == PULL_WAITING)
 			need += p->shown[i].size;
 	return space_check(
-		p->st, need, files ? 3 : 2, files, p->watch->notice, p->watch->ctx, err);
+		p->st, need, (files ? 3 : 2) + (p->opt->keep_blobs != 0), files, p->watch->notice, p->watch->ctx, err);
 }
 
 static int bring_squash(struct pull *p, struct mlr_error *err)

@@ -36,11 +36,11 @@ push_index() {
 	assert [ ! -e "$MLRUN_STORE" ]
 	mlrun pull -q "$REGISTRY/tiny"
 	mlrun inspect --json "$REGISTRY/tiny" >local.json
-	run -0 jq -c '[.pulled, .store]' remote.json
-	assert_output '[null,null]'
-	diff <(jq -S 'del(.pulled, .store)' remote.json) <(jq -S 'del(.pulled, .store)' local.json)
+	run -0 jq -c '[.pulled, .store, .formats]' remote.json
+	assert_output '[null,null,null]'
+	diff <(jq -S 'del(.pulled, .store, .formats)' remote.json) <(jq -S 'del(.pulled, .store, .formats)' local.json)
 	run -0 jq -r 'keys_unsorted | join(" ")' local.json
-	assert_output "name digest index config platform source created pulled size layers env entrypoint cmd user working_dir store"
+	assert_output "name digest index config platform source created pulled size layers env entrypoint cmd user working_dir store formats"
 	run -0 mlrun inspect "docker://$REGISTRY/tiny"
 	assert_line --regexp '^name +127.0.0.1:'
 	refute_line --regexp '^pulled'
