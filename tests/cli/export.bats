@@ -74,6 +74,10 @@ check_same() {
 	wait $!
 	cmp a.tar c.tar
 	assert [ -p fifo ]
+	echo before >real && ln -s real link
+	mlrun export -q app link
+	cmp a.tar real
+	assert [ -L link ]
 	mlrun export -q app - | mlrun import -q - piped
 	check_same piped
 }
