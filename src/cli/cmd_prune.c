@@ -27,30 +27,9 @@ static const struct argp_option options[] = {
 	{ 0 },
 };
 
-struct unit {
-	const char *name;
-	int64_t factor;
-};
-
-/* A number and a unit, "" among them if one may be left out. Returns -1 when it is neither. */
-static int64_t parse_quantity(const char *s, const struct unit *units)
-{
-	char *end;
-	double v = strtod(s, &end);
-
-	if (end == s || !(v >= 0))
-		return -1;
-	for (const struct unit *u = units; u->name; u++)
-		if (strcasecmp(end, u->name) == 0 && v * (double)u->factor < 9e18)
-			return (int64_t)(v * (double)u->factor);
-	return -1;
-}
-
 static int64_t parse_age(const char *s, struct argp_state *state)
 {
-	static const struct unit units[] = { { "s", 1 }, { "m", 60 }, { "h", 3600 },
-		{ "d", 86400 }, { "w", 7 * 86400 }, { NULL, 0 } };
-	int64_t age = parse_quantity(s, units);
+	int64_t age = cli_parse_age(s);
 
 	if (age < 0)
 		argp_error(state, "--older-than takes an age such as 90m, 12h, 30d or 8w, not '%s'", s);
@@ -59,12 +38,7 @@ static int64_t parse_age(const char *s, struct argp_state *state)
 
 static int64_t parse_size(const char *s, struct argp_state *state)
 {
-	static const int64_t k = 1000, ki = 1024;
-	const struct unit units[] = { { "", 1 }, { "B", 1 }, { "k", k }, { "kB", k },
-		{ "M", k * k }, { "MB", k * k }, { "G", k * k * k }, { "GB", k * k * k },
-		{ "T", k * k * k * k }, { "TB", k * k * k * k }, { "KiB", ki }, { "MiB", ki * ki },
-		{ "GiB", ki * ki * ki }, { "TiB", ki * ki * ki * ki }, { NULL, 0 } };
-	int64_t size = parse_quantity(s, units);
+	int64_t size = cli_parse_size(s);
 
 	if (size < 0)
 		argp_error(state, "--max-size takes a size such as 500MB, 100G or 2TiB, not '%s'", s);

@@ -31,12 +31,16 @@ struct args {
 	struct cli_registry registry;
 };
 
-enum { KEY_PLATFORM = CLI_KEYS, KEY_JOBS, KEY_FORMAT };
+enum { KEY_PLATFORM = CLI_KEYS, KEY_JOBS, KEY_FORMAT, KEY_KEEP_BLOBS, KEY_SPOOL };
 
 static const struct argp_option options[] = {
 	{ "platform", KEY_PLATFORM, "OS/ARCH[/VARIANT]", 0,
 		"which of an image's variants; default: this machine's", 1 },
 	{ "jobs", KEY_JOBS, "N", 0, "layers at once; default: 3", 1 },
+	{ "keep-blobs", KEY_KEEP_BLOBS, 0, 0, "keep the compressed layers in the store as well", 1 },
+	{ "spool", KEY_SPOOL, "SIZE", 0,
+		"a later pull goes on with half a layer of at least this size; never: with none; default: 1GiB",
+		1 },
 	{ "format", KEY_FORMAT, "FORMAT", 0,
 		"how the store keeps the image: layers, dir, squashfs; default: auto, which is squashfs "
 		"on a network file system and layers elsewhere",
@@ -64,6 +68,16 @@ static void parse_format(struct args *a, const char *arg, struct argp_state *sta
 		argp_error(state, "--format takes auto, layers, dir or squashfs, not '%s'", arg);
 }
 
+static void parse_spool(struct args *a, const char *arg, struct argp_state *state)
+{
+	int64_t size = strcmp(arg, "never") == 0 ? INT64_MAX : cli_parse_size(arg);
+
+	if (size < 0)
+		argp_error(state, "--spool takes a size such as 500MB or 2GiB, or never, not '%s'",
+			arg);
+	a->pull.spool_from = size == 0 ? 1 : (uint64_t)size;
+}
+
 static error_t parse_option(int key, char *arg, struct argp_state *state)
 {
 	struct args *a = state->input;
@@ -78,6 +92,12 @@ static error_t parse_option(int key, char *arg, struct argp_state *state)
 		return 0;
 	case KEY_FORMAT:
 		parse_format(a, arg, state);
+		return 0;
+	case KEY_KEEP_BLOBS:
+		a->pull.keep_blobs = 1;
+		return 0;
+	case KEY_SPOOL:
+		parse_spool(a, arg, state);
 		return 0;
 	case KEY_JOBS:
 		parse_jobs(a, arg, state);

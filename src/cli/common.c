@@ -56,6 +56,44 @@ error_t cli_parse(const struct argp *argp, int argc, char **argv, unsigned flags
 	return r;
 }
 
+struct unit {
+	const char *name;
+	int64_t factor;
+};
+
+/* A number and a unit, "" among them if one may be left out. Returns -1 when it is neither. */
+static int64_t parse_quantity(const char *s, const struct unit *units)
+{
+	char *end;
+	double v = strtod(s, &end);
+
+	if (end == s || !(v >= 0))
+		return -1;
+	for (const struct unit *u = units; u->name; u++)
+		if (strcasecmp(end, u->name) == 0 && v * (double)u->factor < 9e18)
+			return (int64_t)(v * (double)u->factor);
+	return -1;
+}
+
+int64_t cli_parse_age(const char *s)
+{
+	static const struct unit units[] = { { "s", 1 }, { "m", 60 }, { "h", 3600 },
+		{ "d", 86400 }, { "w", 7 * 86400 }, { NULL, 0 } };
+
+	return parse_quantity(s, units);
+}
+
+int64_t cli_parse_size(const char *s)
+{
+	static const int64_t k = 1000, ki = 1024;
+	const struct unit units[] = { { "", 1 }, { "B", 1 }, { "k", k }, { "kB", k },
+		{ "M", k * k }, { "MB", k * k }, { "G", k * k * k }, { "GB", k * k * k },
+		{ "T", k * k * k * k }, { "TB", k * k * k * k }, { "KiB", ki }, { "MiB", ki * ki },
+		{ "GiB", ki * ki * ki }, { "TiB", ki * ki * ki * ki }, { NULL, 0 } };
+
+	return parse_quantity(s, units);
+}
+
 void cli_size(uint64_t bytes, char out[CLI_SIZE_SIZE])
 {
 	static const char *const units[] = { "kB", "MB", "GB", "TB" };

@@ -31,6 +31,11 @@ enum { CLI_JSON = 0x100, CLI_KEYS };
 /* argp_parse() for a command: usage lines read "mlrun COMMAND". flags are argp's, mostly 0. */
 error_t cli_parse(const struct argp *argp, int argc, char **argv, unsigned flags, void *input);
 
+/* "500MB", "100G", "2TiB", "1000": bytes; k, M, G and T are powers of 1000, KiB and so on of 1024.
+ * "90m", "12h", "30d", "8w", "30s": seconds. -1 for anything else. */
+int64_t cli_parse_size(const char *s);
+int64_t cli_parse_age(const char *s);
+
 #define CLI_SIZE_SIZE 16
 #define CLI_TIME_SIZE 32
 

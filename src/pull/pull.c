@@ -115,6 +115,8 @@ static int open_source(struct pull *p, struct mlr_error *err)
 	/* From here on it means that image alone, not also a local one of the same short name. */
 	free(take_ptr(&p->ref.short_name));
 	p->name = oci_ref_canonical(&p->ref);
+	p->source = pull_source_spool(p->st, p->source,
+		p->opt->spool_from ? p->opt->spool_from : PULL_SPOOL_FROM, p->opt->keep_blobs);
 	return 0;
 }
 
@@ -275,7 +277,7 @@ static int check_space(struct pull *p, struct mlr_error *err)
 		if (p->shown[i].state == PULL_WAITING)
 			need += p->shown[i].size;
 	return space_check(
-		p->st, need, files ? 3 : 2, files, p->watch->notice, p->watch->ctx, err);
+		p->st, need, (files ? 3 : 2) + (p->opt->keep_blobs != 0), files, p->watch->notice, p->watch->ctx, err);
 }
 
 static int bring_squash(struct pull *p, struct mlr_error *err)
@@ -290,7 +292,17 @@ static int bring_squash(struct pull *p, struct mlr_error *err)
 		.created = p->res.config.created,
 		.stop = &p->stop };
 
-	return squash_bring(&w, p->watch, p->opt->cancel, p->squash_digest, err);
+	for (int tries = 0;; tries++) {
+		int r = squash_bring(&w, p->watch, p->opt->cancel, p->squash_digest, err);
+
+		if (r >= 0 || tries >= pull_source_distrust(p->source, r))
+			return r;
+		__atomic_store_n(&p->stop, 0, __ATOMIC_RELAXED);
+		for (size_t i = 0; i < w.n; i++) {
+			__atomic_store_n(&p->shown[i].received, 0, __ATOMIC_RELAXED);
+			__atomic_store_n(&p->shown[i].state, PULL_WAITING, __ATOMIC_RELEASE);
+		}
+	}
 }
 
 static int bring_layers(struct pull *p, struct pull_result *ret, struct mlr_error *err)

@@ -22,6 +22,7 @@
 
 #define PULL_JOBS     3  /* layers at once, unless asked otherwise */
 #define PULL_JOBS_MAX 32
+#define PULL_SPOOL_FROM (1ull << 30)
 
 enum pull_state {
 	PULL_WAITING,
@@ -69,6 +70,9 @@ struct pull_options {
 	unsigned format;      /* an enum store_format; 0: what suits the store's file system */
 	format_probe_fn probe; /* asked when format is 0 */
 	const struct oci_ref *as; /* what the store shall call it; NULL: its own name */
+	int keep_blobs;       /* keep the compressed layers in the store */
+	uint64_t spool_from;  /* layers of so many bytes can be gone on with by a later process; 0:
+			       * PULL_SPOOL_FROM, UINT64_MAX: none */
 	const int *cancel;    /* read atomically; not 0 ends it with -ECANCELED. May be NULL */
 };
 

@@ -12,6 +12,7 @@
 #include "oci/platform.h"
 #include "pull/plain.h"
 #include "registry/registry.h"
+#include "store/store.h"
 
 #include <stdint.h>
 
@@ -32,6 +33,9 @@ struct pull_source_ops {
 	void (*free)(struct pull_source *s);
 	/* As registry_distrust(); NULL: the bytes come from one place only. */
 	int (*distrust)(struct pull_source *s);
+	/* As registry_blob_resume(); NULL: it cannot go on in the middle. */
+	int (*resume)(struct pull_source *s, const char *digest, uint64_t size, int head,
+		registry_sink_fn sink, void *ctx, struct mlr_error *err);
 };
 
 /* A source begins with this. */
@@ -64,5 +68,13 @@ struct source_files_options {
  */
 int pull_source_files(const struct oci_name *name, const struct source_files_options *opt,
 	struct pull_source **ret, struct oci_ref *stored, struct mlr_error *err);
+
+/*
+ * A source around another, which it frees: blobs that the store has kept come from there; others
+ * are kept as they pass (keep), or spooled when they have at least `from` bytes and the source can
+ * go on in the middle, until they are whole.
+ */
+struct pull_source *pull_source_spool(
+	struct store *st, struct pull_source *take, uint64_t from, int keep);
 
 #endif

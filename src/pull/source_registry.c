@@ -51,6 +51,13 @@ static int distrust(struct pull_source *s)
 	return registry_distrust(((struct source_registry *)s)->reg);
 }
 
+static int resume(struct pull_source *s, const char *digest, uint64_t size, int from,
+	registry_sink_fn sink, void *ctx, struct mlr_error *err)
+{
+	return registry_blob_resume(
+		((struct source_registry *)s)->reg, digest, size, from, sink, ctx, err);
+}
+
 static void source_free(struct pull_source *s)
 {
 	struct source_registry *r = (struct source_registry *)s;
@@ -60,7 +67,13 @@ static void source_free(struct pull_source *s)
 	free(r);
 }
 
-static const struct pull_source_ops ops = { head, manifest, blob, stream, source_free, distrust };
+static const struct pull_source_ops ops = { .head = head,
+	.manifest = manifest,
+	.blob = blob,
+	.stream = stream,
+	.free = source_free,
+	.distrust = distrust,
+	.resume = resume };
 
 int pull_source_registry(const struct oci_ref *ref, const struct registry_options *opt,
 	struct pull_source **ret, struct mlr_error *err)

@@ -12,8 +12,10 @@
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #define AGAIN_TIMES 3           /* a server that ignores Range may send the whole so many times, */
+#define HEAD_BUFFER (256u << 10)
 #define AGAIN_FREE  (64u << 20) /* and so many bytes of a small blob */
 
 /* A blob on its way. */
@@ -130,7 +132,39 @@ static int finish_stream(struct stream *s, struct mlr_error *err)
 	return 0;
 }
 
+/* What an earlier process brought. */
+static int put_head(struct stream *s, int head, struct mlr_error *err)
+{
+	auto_free char *buf = xmalloc(HEAD_BUFFER);
+
+	while (s->received < s->size) {
+		uint64_t left = s->size - s->received;
+		ssize_t n = pread(head, buf, left < HEAD_BUFFER ? (size_t)left : HEAD_BUFFER,
+			(off_t)s->received);
+		int r;
+
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n < 0)
+			return mlr_fail_errno(err, "read what is there of blob %s", s->digest);
+		if (n == 0)
+			break;
+		hash_update(s->hash, buf, (size_t)n);
+		r = s->sink(s->sink_ctx, buf, (size_t)n, err);
+		if (r < 0)
+			return r;
+		s->received += (uint64_t)n;
+	}
+	return 0;
+}
+
 int registry_blob_stream(struct registry *r, const char *digest, uint64_t size,
+	registry_sink_fn sink, void *ctx, struct mlr_error *err)
+{
+	return registry_blob_resume(r, digest, size, -1, sink, ctx, err);
+}
+
+int registry_blob_resume(struct registry *r, const char *digest, uint64_t size, int head,
 	registry_sink_fn sink, void *ctx, struct mlr_error *err)
 {
 	auto_call(http_exchange_done) struct http_exchange x = { 0 };
@@ -146,8 +180,10 @@ int registry_blob_stream(struct registry *r, const char *digest, uint64_t size,
 		.received = &s.received,
 		.size = size,
 		.fatal = &s.fatal };
-	int ret = request_run(r, &q, &x, err);
+	int ret = head < 0 ? 0 : put_head(&s, head, err);
 
+	if (ret == 0 && (head < 0 || s.received < size))
+		ret = request_run(r, &q, &x, err);
 	return ret < 0 ? ret : finish_stream(&s, err);
 }
 

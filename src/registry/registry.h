@@ -115,6 +115,15 @@ int registry_tags(struct registry *r, struct strv *ret, struct mlr_error *err);
 int registry_login(struct registry *r, const char *user, const char *password, int *asked,
 	struct mlr_error *err);
 
+/*
+ * The same where an earlier process has brought the beginning.
+ *
+ *   head  open for reading; what is in it (at most `size` bytes are looked at) comes first to hash
+ *         and sink, and only the rest is asked for
+ */
+int registry_blob_resume(struct registry *r, const char *digest, uint64_t size, int head,
+	registry_sink_fn sink, void *ctx, struct mlr_error *err);
+
 static inline void registry_cleanup(struct registry **r)
 {
 	registry_free(*r);

@@ -9,6 +9,7 @@
 #include "store/lease.h"
 #include "store/lock.h"
 #include "store/process.h"
+#include "store/spool.h"
 #include "store/trash.h"
 
 #include <dirent.h>
@@ -69,6 +70,19 @@ static void sweep_work(struct store *st, const char *name)
 		return;
 	mlr_debug("store: removing '%s', left by a process that ended", path);
 	store_discard(st, path, NULL);
+}
+
+/* "spool-<hex>": who pulls again soon goes on with it. */
+static void sweep_spool(struct store *st, int dir, const char *name)
+{
+	auto_free char *lock = xasprintf("tmp/%s.lock", name);
+	struct stat sb;
+
+	store_lock_sweep(st, lock, HOLD_SECONDS);
+	if (faccessat(store_fd(st), lock, F_OK, AT_SYMLINK_NOFOLLOW) < 0 &&
+		fstatat(dir, name, &sb, AT_SYMLINK_NOFOLLOW) == 0 &&
+		time(NULL) - sb.st_mtime > STORE_SPOOL_SECONDS)
+		remove_entry(dir, name);
 }
 
 /* "broken.<16 hex>", a lock between being taken away and removed. */
@@ -144,6 +158,8 @@ void store_sweep(struct store *st)
 		while ((e = readdir(d))) {
 			if (strncmp(e->d_name, "trash.", 6) == 0)
 				sweep_trash(dirfd(d), e->d_name, &self);
+			else if (strncmp(e->d_name, "spool-", 6) == 0 && !strchr(e->d_name, '.'))
+				sweep_spool(st, dirfd(d), e->d_name);
 			else if (strncmp(e->d_name, "broken.", 7) == 0)
 				sweep_broken(st, dirfd(d), e->d_name);
 			else if (e->d_name[0] != '.')
