@@ -34,11 +34,13 @@ static uint64_t left(uint64_t limit, uint64_t used)
 /* Only hard limits refuse: above a soft one there is time. No quota, no answer, no limit. */
 static void ask_quota(int fd, int type, id_t id, const char *whose, struct space_room *room)
 {
+	/* QCMD() shifts into the sign. */
+	unsigned cmd = (unsigned)Q_GETQUOTA << SUBCMDSHIFT | (unsigned)type;
 	struct dqblk q;
 	uint64_t bytes, inodes;
 
 	memset(&q, 0, sizeof(q));
-	if (syscall(SYS_quotactl_fd, (unsigned)fd, (unsigned)QCMD(Q_GETQUOTA, type), id, &q) < 0)
+	if (syscall(SYS_quotactl_fd, (unsigned)fd, cmd, id, &q) < 0)
 		return;
 	bytes = (q.dqb_valid & QIF_BLIMITS) ? left(q.dqb_bhardlimit * 1024, q.dqb_curspace)
 					    : UINT64_MAX;
