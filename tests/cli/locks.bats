@@ -70,6 +70,24 @@ without_flock() {
 
 @test "locks: eight pulls download once where flock is granted to everybody" { without_flock ok; }
 
+@test "locks: running an image, and pulling one that has not changed, wait for nobody and make only a lease" {
+	needs_ordinary_user
+	mlrun pull -q "$REGISTRY/tiny"
+	sleep 60 3>&- &
+	sleeper=$!
+	name=$(store_hold_of $sleeper)
+	mv "$MLRUN_STORE/holds/$name" "$MLRUN_STORE/holds/r-${name#a-}" # somebody is removing
+	rm "$MLRUN_STORE/holds/token"
+	chmod a-w "$MLRUN_STORE"/{,holds,tmp,images,facts,layers,blobs,blobs/sha256}
+	run -0 timeout 10 mlrun exec "$REGISTRY/tiny" sh -c 'echo $TINY'
+	assert_output yes
+	run -0 timeout 10 mlrun pull "$REGISTRY/tiny"
+	assert_output --partial "is up to date"
+	assert_equal "$(ls "$MLRUN_STORE/leases" | wc -l)" 1
+	chmod u+w "$MLRUN_STORE"/{,holds,tmp,images,facts,layers,blobs,blobs/sha256}
+	kill $sleeper
+}
+
 # --- two nodes: two FUSE mounts of one directory, two host names ---------------
 
 needs_two_nodes() {
