@@ -13,16 +13,27 @@
 #include <string.h>
 #include <unistd.h>
 
+#if HAVE_ISAL
+#define HAS_ISAL '+'
+#else
+#define HAS_ISAL '-'
+#endif
+#if HAVE_SQUASHFS
+#define HAS_SQUASHFS '+'
+#else
+#define HAS_SQUASHFS '-'
+#endif
+#if HAVE_SQUASHFUSE
+#define HAS_SQUASHFUSE '+'
+#else
+#define HAS_SQUASHFUSE '-'
+#endif
+
 static void print_version(FILE *out, struct argp_state *state)
 {
 	(void)state;
-	fprintf(out, "mlrun %s %cisal -cuda -mpi -seccomp\n", PACKAGE_VERSION,
-#if HAVE_ISAL
-		'+'
-#else
-		'-'
-#endif
-	);
+	fprintf(out, "mlrun %s %cisal %csquashfs %csquashfuse -cuda -mpi -seccomp\n",
+		PACKAGE_VERSION, HAS_ISAL, HAS_SQUASHFS, HAS_SQUASHFUSE);
 }
 
 /* A closed standard descriptor would be given to the next file that is opened, and messages would

@@ -22,7 +22,8 @@ struct outlet {
 	char *work, *name; /* in there: the temporary name, and the final one */
 	int fd;            /* the archive's file or the directory */
 	struct archive *tar;
-	struct strv dirs;  /* that the archive has */
+	int write_errno, is_given_up;
+	struct strv dirs; /* that the archive has */
 };
 
 /* Split a path into a directory, opened, and a name in it. */
@@ -91,16 +92,29 @@ static int open_file(struct outlet *o, struct mlr_error *err)
 	return 0;
 }
 
-int outlet_fail(struct outlet *o, struct mlr_error *err)
+/* Libarchive never hears of a failure, since it leaks the memory of an archive that cannot be
+ * written to; and the end of an unfinished one, which would make it look whole, goes nowhere. */
+static la_ssize_t drain(struct archive *a, void *ctx, const void *buf, size_t len)
 {
-	const char *why = archive_error_string(o->tar);
-	int code = archive_errno(o->tar);
+	struct outlet *o = ctx;
 
-	return mlr_fail(err, code > 0 ? code : EIO, "write '%s': %s",
-		strcmp(o->path, "-") == 0 ? "standard output" : o->path,
-		code > 0      ? strerror(code)
-			: why ? why
-			      : "unknown failure");
+	(void)a;
+	if (o->write_errno == 0 && !o->is_given_up)
+		o->write_errno = -file_write_all(o->fd, buf, len);
+	return (la_ssize_t)len;
+}
+
+int outlet_check(struct outlet *o, int r, struct mlr_error *err)
+{
+	const char *to = strcmp(o->path, "-") == 0 ? "standard output" : o->path;
+	const char *why = archive_error_string(o->tar);
+
+	if (o->write_errno)
+		return mlr_fail(
+			err, o->write_errno, "write '%s': %s", to, strerror(o->write_errno));
+	if (r < ARCHIVE_WARN)
+		return mlr_fail(err, EIO, "write '%s': %s", to, why ? why : "unknown failure");
+	return 0;
 }
 
 /* Names beyond ASCII and sizes beyond 8 GiB need pax; what does not is plain ustar. */
@@ -112,9 +126,7 @@ static int start_tar(struct outlet *o, struct mlr_error *err)
 	archive_write_set_format_pax_restricted(o->tar);
 	archive_write_add_filter_none(o->tar);
 	archive_write_set_bytes_in_last_block(o->tar, 1);
-	if (archive_write_open_fd(o->tar, o->fd) != ARCHIVE_OK)
-		return outlet_fail(o, err);
-	return 0;
+	return outlet_check(o, archive_write_open(o->tar, o, NULL, drain, NULL), err);
 }
 
 int outlet_open(const char *path, enum outlet_kind kind, struct outlet **ret, struct mlr_error *err)
@@ -139,8 +151,8 @@ struct archive *outlet_archive(struct outlet *o)
 	return o->tar;
 }
 
-static int tar_member(struct outlet *o, const char *name, mode_t type, uint64_t size,
-	struct mlr_error *err)
+static int tar_member(
+	struct outlet *o, const char *name, mode_t type, uint64_t size, struct mlr_error *err)
 {
 	struct archive_entry *e = archive_entry_new();
 	int r;
@@ -154,7 +166,7 @@ static int tar_member(struct outlet *o, const char *name, mode_t type, uint64_t 
 	archive_entry_set_mtime(e, 0, 0); /* the same image makes the same file */
 	r = archive_write_header(o->tar, e);
 	archive_entry_free(e);
-	return r == ARCHIVE_OK ? 0 : outlet_fail(o, err);
+	return outlet_check(o, r, err);
 }
 
 /* Directories come as members before what is in them: skopeo makes others root's, which fails for
@@ -175,7 +187,9 @@ static int tar_header(struct outlet *o, const char *name, uint64_t size, struct 
 
 static int tar_data(struct outlet *o, const void *buf, size_t len, struct mlr_error *err)
 {
-	return archive_write_data(o->tar, buf, len) == (la_ssize_t)len ? 0 : outlet_fail(o, err);
+	la_ssize_t n = archive_write_data(o->tar, buf, len);
+
+	return outlet_check(o, n == (la_ssize_t)len ? ARCHIVE_OK : ARCHIVE_FATAL, err);
 }
 
 static int make_file(struct outlet *o, const char *name, struct mlr_error *err)
@@ -265,8 +279,10 @@ static int publish(struct outlet *o, struct mlr_error *err)
 
 int outlet_finish(struct outlet *o, struct mlr_error *err)
 {
-	if (o->tar && archive_write_close(o->tar) != ARCHIVE_OK)
-		return outlet_fail(o, err);
+	int r = o->tar ? outlet_check(o, archive_write_close(o->tar), err) : 0;
+
+	if (r < 0)
+		return r;
 	return o->work ? publish(o, err) : 0;
 }
 
@@ -275,8 +291,7 @@ void outlet_free(struct outlet *o)
 	if (!o)
 		return;
 	if (o->tar) {
-		/* An unfinished archive's end is not to be written: it would look whole. */
-		archive_write_fail(o->tar);
+		o->is_given_up = 1;
 		archive_write_free(o->tar);
 	}
 	if (o->fd >= 0)

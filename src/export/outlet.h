@@ -34,8 +34,8 @@ int outlet_put_fd(struct outlet *o, const char *name, int fd, uint64_t size, str
 
 /* The archive itself, for members of another kind (OUTLET_TAR). */
 struct archive *outlet_archive(struct outlet *o);
-/* What libarchive failed with, as a sentence; returns -errno. */
-int outlet_fail(struct outlet *o, struct mlr_error *err);
+/* After each call on it, with what that returned: 0, or the failure as a sentence. */
+int outlet_check(struct outlet *o, int r, struct mlr_error *err);
 
 /* All is there: write it out and rename. */
 int outlet_finish(struct outlet *o, struct mlr_error *err);

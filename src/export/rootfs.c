@@ -67,8 +67,8 @@ static int by_name(const void *a, const void *b)
 	return strcmp(*(char *const *)a, *(char *const *)b);
 }
 
-/* user.* xattrs but overlayfs's own marks. */
-static void add_xattrs(int fd, struct archive_entry *e)
+/* user.* xattrs but overlayfs's own marks. value is room for CHUNK bytes; they have 64 KiB at most. */
+static void add_xattrs(int fd, struct archive_entry *e, char *value)
 {
 	auto_free char *names = NULL;
 	ssize_t len = flistxattr(fd, NULL, 0);
@@ -78,13 +78,12 @@ static void add_xattrs(int fd, struct archive_entry *e)
 	names = xmalloc((size_t)len);
 	len = flistxattr(fd, names, (size_t)len);
 	for (ssize_t at = 0; at < len; at += (ssize_t)strlen(names + at) + 1) {
-		char value[4096];
 		ssize_t n;
 
 		if (strncmp(names + at, "user.", 5) != 0 ||
 			strncmp(names + at, "user.overlay.", 13) == 0)
 			continue;
-		n = fgetxattr(fd, names + at, value, sizeof(value));
+		n = fgetxattr(fd, names + at, value, CHUNK);
 		if (n >= 0)
 			archive_entry_xattr_add_entry(e, names + at, value, (size_t)n);
 	}
@@ -106,6 +105,7 @@ static void set_owner(const struct walk *k, struct archive_entry *e, const char 
 static int put_data(struct walk *k, int fd, const char *path, uint64_t size, struct mlr_error *err)
 {
 	struct archive *a = outlet_archive(k->w->out);
+	int r;
 
 	for (uint64_t at = 0; at < size;) {
 		ssize_t n = pread(
@@ -116,8 +116,11 @@ static int put_data(struct walk *k, int fd, const char *path, uint64_t size, str
 		if (n <= 0)
 			return mlr_fail(err, n < 0 ? errno : EIO, "read '%s': %s", path,
 				n < 0 ? strerror(errno) : "it became shorter");
-		if (archive_write_data(a, k->buf, (size_t)n) != n)
-			return outlet_fail(k->w->out, err);
+		r = outlet_check(k->w->out,
+			archive_write_data(a, k->buf, (size_t)n) == n ? ARCHIVE_OK : ARCHIVE_FATAL,
+			err);
+		if (r < 0)
+			return r;
 		at += (uint64_t)n;
 	}
 	return 0;
@@ -134,14 +137,14 @@ static int put_entry(
 
 	set_owner(k, e, path);
 	if (fd >= 0)
-		add_xattrs(fd, e);
+		add_xattrs(fd, e, k->buf);
 	archive_entry_linkify(k->links, &e, &spare);
 	size = archive_entry_filetype(e) == AE_IFREG && !archive_entry_hardlink(e)
 		? (uint64_t)archive_entry_size(e)
 		: 0;
-	r = archive_write_header(a, e);
-	if (r != ARCHIVE_OK)
-		return outlet_fail(k->w->out, err);
+	r = outlet_check(k->w->out, archive_write_header(a, e), err);
+	if (r < 0)
+		return r;
 	return size ? put_data(k, fd, path, size, err) : 0;
 }
 

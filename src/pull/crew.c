@@ -180,17 +180,17 @@ static size_t start(struct crew *c, pthread_t *threads, size_t jobs)
 }
 
 /* Nothing is lost by it, but who misses /dev/fuse in a container should know. */
-static void tell_devices(const struct crew *c, const struct pull_watch *watch)
+void crew_tell_devices(uint64_t n, const struct pull_watch *watch)
 {
 	auto_free char *words = NULL;
 
-	if (c->devices == 0 || !watch->notice)
+	if (n == 0 || !watch->notice)
 		return;
 	words = xasprintf(
 		"%llu device%s of the image %s left out, as an ordinary user can make none; "
 		"containers have a /dev of their own",
-		(unsigned long long)c->devices, c->devices == 1 ? "" : "s",
-		c->devices == 1 ? "is" : "are");
+		(unsigned long long)n, n == 1 ? "" : "s",
+		n == 1 ? "is" : "are");
 	watch->notice(watch->ctx, words);
 }
 
@@ -217,6 +217,6 @@ int crew_run(struct crew_work *w, int jobs, const struct pull_watch *watch, cons
 	if (c.result < 0)
 		*err = c.err;
 	else
-		tell_devices(&c, watch);
+		crew_tell_devices(c.devices, watch);
 	return c.result;
 }

@@ -29,4 +29,7 @@ struct crew_work {
 int crew_run(struct crew_work *w, int jobs, const struct pull_watch *watch, const int *cancel,
 	struct mlr_error *err);
 
+/* Tell how many device members of an image's layers were left out, if any. */
+void crew_tell_devices(uint64_t n, const struct pull_watch *watch);
+
 #endif

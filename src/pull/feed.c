@@ -198,7 +198,7 @@ static enum layer_compression sniff(struct queue *q, const struct oci_layer *lay
 }
 
 static int read_layer(struct feed *f, size_t i, const struct layer_sink *sink, void *sink_ctx,
-	struct mlr_error *err)
+	uint64_t *devices, struct mlr_error *err)
 {
 	static const struct layer_limits limits = LAYER_LIMITS_DEFAULT;
 	struct layer_result res = LAYER_RESULT_INIT;
@@ -225,18 +225,19 @@ static int read_layer(struct feed *f, size_t i, const struct layer_sink *sink, v
 	if (r == 0 && strcmp(res.diff_id, l->diff_id) != 0)
 		r = mlr_fail(err, EBADMSG, "unpacks to %s, the image's configuration says %s",
 			res.diff_id, l->diff_id);
+	*devices += res.devices_skipped;
 	layer_result_done(&res);
 	return r;
 }
 
-int feed_next(
-	struct feed *f, const struct layer_sink *sink, void *sink_ctx, struct mlr_error *err)
+int feed_next(struct feed *f, const struct layer_sink *sink, void *sink_ctx, uint64_t *devices,
+	struct mlr_error *err)
 {
 	size_t i = f->read;
 	int r;
 
 	wait_for(f, &f->begun, i);
-	r = read_layer(f, i, sink, sink_ctx, err);
+	r = read_layer(f, i, sink, sink_ctx, devices, err);
 	if (r < 0)
 		return mlr_wrap(err, "layer %.19s", f->v[i].layer->blob.digest);
 	queue_free(take_ptr(&f->flows[i].queue));

@@ -34,9 +34,11 @@ void feed_free(struct feed *f);
  * Read the next layer to its end into a sink and check both digests. After a failure only
  * feed_free() may follow.
  *
+ *   devices  grows by the device members that were left out
+ *
  * Returns 0, -EBADMSG for other bytes than named, and what the source and layer_tar_read() return.
  */
-int feed_next(
-	struct feed *f, const struct layer_sink *sink, void *sink_ctx, struct mlr_error *err);
+int feed_next(struct feed *f, const struct layer_sink *sink, void *sink_ctx, uint64_t *devices,
+	struct mlr_error *err);
 
 #endif

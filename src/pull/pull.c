@@ -292,7 +292,17 @@ static int bring_squash(struct pull *p, struct mlr_error *err)
 		.created = p->res.config.created,
 		.stop = &p->stop };
 
-	return squash_bring(&w, p->watch, p->opt->cancel, p->squash_digest, err);
+	for (int tries = 0;; tries++) {
+		int r = squash_bring(&w, p->watch, p->opt->cancel, p->squash_digest, err);
+
+		if (r >= 0 || tries >= pull_source_distrust(p->source, r))
+			return r;
+		__atomic_store_n(&p->stop, 0, __ATOMIC_RELAXED);
+		for (size_t i = 0; i < w.n; i++) {
+			__atomic_store_n(&p->shown[i].received, 0, __ATOMIC_RELAXED);
+			__atomic_store_n(&p->shown[i].state, PULL_WAITING, __ATOMIC_RELEASE);
+		}
+	}
 }
 
 static int bring_layers(struct pull *p, struct pull_result *ret, struct mlr_error *err)

@@ -67,9 +67,13 @@ static void source_free(struct pull_source *s)
 	free(r);
 }
 
-static const struct pull_source_ops ops = {
-	head, manifest, blob, stream, source_free, distrust, resume
-};
+static const struct pull_source_ops ops = { .head = head,
+	.manifest = manifest,
+	.blob = blob,
+	.stream = stream,
+	.free = source_free,
+	.distrust = distrust,
+	.resume = resume };
 
 int pull_source_registry(const struct oci_ref *ref, const struct registry_options *opt,
 	struct pull_source **ret, struct mlr_error *err)

@@ -37,6 +37,8 @@ static void ask_quota(int fd, int type, id_t id, const char *whose, struct space
 	/* QCMD() shifts into the sign. */
 	unsigned cmd = (unsigned)Q_GETQUOTA << SUBCMDSHIFT | (unsigned)type;
 	struct dqblk q;
+	/* QCMD() of glibc shifts a signed number out of its range. */
+	unsigned cmd = (unsigned)Q_GETQUOTA << SUBCMDSHIFT | ((unsigned)type & SUBCMDMASK);
 	uint64_t bytes, inodes;
 
 	memset(&q, 0, sizeof(q));

@@ -2,6 +2,7 @@
 
 #include "base/cleanup.h"
 #include "base/memory.h"
+#include "pull/crew.h"
 #include "pull/feed.h"
 #include "rootfs/squash.h"
 #include "store/tree.h"
@@ -22,6 +23,7 @@ struct squashing {
 	struct squash_work *work;
 	struct squash *squash;
 	char *digest;
+	uint64_t devices; /* left out */
 	int result;
 	struct mlr_error err;
 
@@ -61,6 +63,7 @@ static int feed_layers(struct squashing *s, int again, struct mlr_error *err)
 	auto_free struct feed_layer *v = xcalloc(w->n, sizeof(*v));
 	auto_free size_t *from_top = xcalloc(w->n, sizeof(*from_top));
 	auto_call(feed_cleanup) struct feed *feed = NULL;
+	uint64_t devices = 0;
 	size_t n = 0;
 	int r = 0;
 
@@ -80,10 +83,12 @@ static int feed_layers(struct squashing *s, int again, struct mlr_error *err)
 		r = again ? rootfs_squash_layer_again(s->squash, from_top[k], err)
 			  : rootfs_squash_layer(s->squash, err);
 		if (r == 0)
-			r = feed_next(feed, &rootfs_squash_sink, s->squash, err);
+			r = feed_next(feed, &rootfs_squash_sink, s->squash, &devices, err);
 		if (r == 0)
 			set_state(s, w->n - 1 - from_top[k], PULL_DONE);
 	}
+	if (!again)
+		s->devices = devices;
 	if (r < 0) /* what is being fetched ahead shall end, too */
 		__atomic_store_n(w->stop, 1, __ATOMIC_RELAXED);
 	return r;
@@ -154,7 +159,7 @@ static int take_existing(struct squashing *s, struct mlr_error *err)
 	return fd < 0 ? fd : hash_file(fd, s->digest, err);
 }
 
-static int make(struct squashing *s, struct mlr_error *err)
+static int make_once(struct squashing *s, struct mlr_error *err)
 {
 	struct store_tree *t = NULL;
 	int r = store_tree_begin(s->work->st, STORE_SQUASH, s->work->manifest, &t, err);
@@ -169,6 +174,18 @@ static int make(struct squashing *s, struct mlr_error *err)
 		return r;
 	}
 	return store_tree_publish(t, err);
+}
+
+/* Once more where the bytes may have been a mirror's. */
+static int make(struct squashing *s, struct mlr_error *err)
+{
+	for (int tries = 0;; tries++) {
+		int r = make_once(s, err);
+
+		if (r >= 0 || tries >= pull_source_distrust(s->work->source, r))
+			return r;
+		__atomic_store_n(s->work->stop, 0, __ATOMIC_RELAXED);
+	}
 }
 
 static void *squashing_main(void *ctx)
@@ -231,5 +248,7 @@ int squash_bring(struct squash_work *w, const struct pull_watch *watch, const in
 		return mlr_fail(err, ECANCELED, "interrupted");
 	if (s.result < 0)
 		*err = s.err;
+	else
+		crew_tell_devices(s.devices, watch);
 	return s.result;
 }

@@ -41,6 +41,7 @@ struct transfer {
 	int64_t alive_ms; /* when something last arrived */
 	int64_t end_ms;   /* when it must be over, 0: never */
 	curl_off_t seen;
+	int connected; /* until then libcurl's own limit holds */
 	int stalled, late, cancelled;
 	size_t problem_len;
 	int sink_result; /* the sink's failure, told in *sink_err */
@@ -142,6 +143,20 @@ static size_t on_body(char *buf, size_t one, size_t len, void *ctx)
 	return len;
 }
 
+/* The request is about to be sent. */
+static int on_connected(void *ctx, char *ip, char *local_ip, int port, int local_port)
+{
+	struct transfer *t = ctx;
+
+	(void)ip;
+	(void)local_ip;
+	(void)port;
+	(void)local_port;
+	t->connected = 1;
+	t->alive_ms = http_now_ms();
+	return CURL_PREREQFUNC_OK;
+}
+
 static int on_progress(
 	void *ctx, curl_off_t total, curl_off_t now, curl_off_t up_total, curl_off_t up)
 {
@@ -156,7 +171,7 @@ static int on_progress(
 		t->alive_ms = ms;
 	}
 	t->cancelled = is_cancelled(t->http);
-	t->stalled = ms - t->alive_ms > t->http->opt.stall_ms;
+	t->stalled = t->connected && ms - t->alive_ms > t->http->opt.stall_ms;
 	t->late = t->end_ms != 0 && ms > t->end_ms;
 	return t->cancelled || t->stalled || t->late;
 }
@@ -207,6 +222,8 @@ static void set_callbacks(CURL *c, struct transfer *t)
 	curl_easy_setopt(c, CURLOPT_XFERINFOFUNCTION, on_progress);
 	curl_easy_setopt(c, CURLOPT_XFERINFODATA, t);
 	curl_easy_setopt(c, CURLOPT_NOPROGRESS, 0L);
+	curl_easy_setopt(c, CURLOPT_PREREQFUNCTION, on_connected);
+	curl_easy_setopt(c, CURLOPT_PREREQDATA, t);
 	curl_easy_setopt(c, CURLOPT_ERRORBUFFER, t->words);
 }
 

@@ -141,6 +141,26 @@ check_same() {
 	assert_output high
 }
 
+@test "export: names of any bytes, long ones, big xattrs and sparse files are kept" {
+	mkdir -p odd/$'gr\xc3\xbc\xc3\x9fe' odd/"$(printf %0200d 1)/$(printf %0200d 2)"
+	touch odd/$'latin\xfc' odd/$'new\nline' odd/'back\slash' odd/"$(printf %0200d 1)/$(printf %0200d 2)/$(printf %0200d 3)"
+	ln -s "$(printf %0300d 4)" odd/link
+	truncate -s 3M odd/sparse && printf end >>odd/sparse
+	setfattr -n user.big -v "0x$(head -c 3000 /dev/urandom | xxd -p | tr -d '\n')" odd/sparse || skip "no user xattrs here"
+	mkfifo odd/fifo
+	chmod 1777 odd
+	tar -C odd --xattrs -cf odd.tar .
+	mlrun import -q odd.tar odd
+	mlrun export -q --format tar odd back.tar
+	mkdir back && tar -C back --xattrs -xpf back.tar
+	diff <(cd odd && find . -mindepth 1 -printf '%P %y %m %s %l\0' | sort -z | xxd) <(cd back && find . -mindepth 1 -printf '%P %y %m %s %l\0' | sort -z | xxd)
+	cmp odd/sparse back/sparse
+	assert_equal "$(getfattr --only-values -n user.big back/sparse | sha256sum)" "$(getfattr --only-values -n user.big odd/sparse | sha256sum)"
+	mlrun export -q odd again.tar
+	mlrun import -q again.tar again
+	assert_equal "$(diff_ids again)" "[\"$(sha256_of odd.tar)\"]"
+}
+
 @test "export: a layer whose files were changed is not exported" {
 	bring
 	file=$(echo "$MLRUN_STORE"/layers/*/tree/etc/two)

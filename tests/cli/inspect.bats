@@ -36,15 +36,28 @@ push_index() {
 	assert [ ! -e "$MLRUN_STORE" ]
 	mlrun pull -q "$REGISTRY/tiny"
 	mlrun inspect --json "$REGISTRY/tiny" >local.json
-	run -0 jq -c '[.pulled, .store]' remote.json
-	assert_output '[null,null]'
-	diff <(jq -S 'del(.pulled, .store)' remote.json) <(jq -S 'del(.pulled, .store)' local.json)
+	run -0 jq -c '[.pulled, .store, .formats]' remote.json
+	assert_output '[null,null,null]'
+	diff <(jq -S 'del(.pulled, .store, .formats)' remote.json) <(jq -S 'del(.pulled, .store, .formats)' local.json)
 	run -0 jq -r 'keys_unsorted | join(" ")' local.json
-	assert_output "name digest index config platform source created pulled size layers env entrypoint cmd user working_dir store"
+	assert_output "name digest index config platform source created pulled size layers env entrypoint cmd user working_dir store formats"
 	run -0 mlrun inspect "docker://$REGISTRY/tiny"
 	assert_line --regexp '^name +127.0.0.1:'
 	refute_line --regexp '^pulled'
 	assert_line --regexp '^layers +sha256:'
+}
+
+@test "pull: a name with a tag and a digest is the digest's, and is found by both" {
+	digest=$(mlrun inspect --json --remote "$REGISTRY/tiny" | jq -r .digest)
+	run -0 mlrun pull --json "$REGISTRY/tiny:of-no-matter@$digest"
+	assert_equal "$(jq -r .name <<<"${lines[-1]}")" "$REGISTRY/tiny:of-no-matter@$digest"
+	for name in "tiny:of-no-matter@$digest" "tiny@$digest" "tiny:other@$digest"; do
+		run -0 mlrun exec "$REGISTRY/$name" /bin/echo works
+	done
+	run -125 mlrun exec "$REGISTRY/tiny:of-no-matter" /bin/true
+	run -125 mlrun pull "$REGISTRY/tiny@sha512:$(printf %0128d 0)"
+	assert_output --partial "only sha256 is supported"
+	run -125 mlrun pull "$REGISTRY/tiny@sha256:$(printf %064d 0)"
 }
 
 @test "inspect: no layer is fetched from the registry, and the store is not asked" {

@@ -265,7 +265,7 @@ corrupt() {
 }
 
 @test "pull: --json has its keys whether something was fetched or not" {
-	keys='["bytes_fetched","digest","index","layers","layers_fetched","name","platform","seconds","size","status","store"]'
+	keys='["bytes_fetched","digest","formats","index","layers","layers_fetched","name","platform","seconds","size","status","store"]'
 	assert_equal "$(mlrun pull -q --json "$REGISTRY/many" | jq -c keys)" "$keys"
 	assert_equal "$(mlrun pull -q --json "$REGISTRY/many" | jq -c keys)" "$keys"
 }
@@ -401,14 +401,14 @@ hint: write --tls-verify=false"
 
 @test "images: a table, or JSON; nothing before the first pull" {
 	run -0 mlrun images
-	assert_output --regexp '^NAME +DIGEST +PLATFORM +SIZE +PULLED$'
+	assert_output --regexp '^NAME +DIGEST +PLATFORM +SIZE +FORMAT +PULLED$'
 	assert_equal "$(mlrun images --json)" '[]'
 	run -125 mlrun images --store /no/such
 	assert_output --partial "/no/such"
 
 	digest=$(mlrun pull -q --json "$REGISTRY/tiny" | jq -r .digest)
 	run -0 mlrun images
-	assert_line --index 1 --regexp "^$REGISTRY/tiny:latest +${digest:7:12} +linux/[a-z0-9]+ +1\.1 MB +20"
+	assert_line --index 1 --regexp "^$REGISTRY/tiny:latest +${digest:7:12} +linux/[a-z0-9]+ +1\.1 MB +layers +20"
 	run -0 mlrun images --json
 	assert_equal "$(jq -c '.[0] | keys' <<<"$output")" '["digest","index","name","platform","pulled","size","source","store"]'
 	assert_equal "$(jq -r '.[0].digest' <<<"$output")" "$digest"

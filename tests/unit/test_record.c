@@ -223,7 +223,7 @@ static void replaced_files_come_back_whatever_their_size_and_order(void **state)
 
 	(void)state;
 	for (int i = 0; i < 300000; i++)
-		big[i] = (char)(i * i / 7);
+		big[i] = (char)((unsigned)i * (unsigned)i / 7);
 	for (char c = 'a'; c < 'f'; c++) {
 		name[0] = c;
 		tar_member(&t, '0', name, 0644, 5, "", big + c, 200000, 200000);
