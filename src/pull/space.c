@@ -34,8 +34,6 @@ static uint64_t left(uint64_t limit, uint64_t used)
 /* Only hard limits refuse: above a soft one there is time. No quota, no answer, no limit. */
 static void ask_quota(int fd, int type, id_t id, const char *whose, struct space_room *room)
 {
-	/* QCMD() shifts into the sign. */
-	unsigned cmd = (unsigned)Q_GETQUOTA << SUBCMDSHIFT | (unsigned)type;
 	struct dqblk q;
 	/* QCMD() of glibc shifts a signed number out of its range. */
 	unsigned cmd = (unsigned)Q_GETQUOTA << SUBCMDSHIFT | ((unsigned)type & SUBCMDMASK);
