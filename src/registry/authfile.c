@@ -26,9 +26,12 @@ void authfile_free(struct authfile *f)
 int authfile_parse(const char *text, size_t len, struct authfile **ret, struct mlr_error *err)
 {
 	json_t *root = NULL;
+	size_t blank = 0;
 	int r = 0;
 
-	if (strspn(text, " \t\r\n") >= len)
+	while (blank < len && memchr(" \t\r\n", text[blank], 4))
+		blank++;
+	if (blank == len)
 		root = json_object();
 	else
 		r = oci_json_load(text, len, AUTHFILE_MAX, &root, err);
