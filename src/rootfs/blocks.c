@@ -128,8 +128,11 @@ void blocks_free(struct blocks *b)
 {
 	if (!b)
 		return;
-	if (b->processor)
+	if (b->processor) {
+		/* What is under way after a failure libsquashfs 1.2 would forget to free. */
+		sqfs_block_processor_sync(b->processor);
 		sqfs_destroy(b->processor);
+	}
 	free(b->block);
 	free(b->packed);
 	free(b);
