@@ -64,6 +64,17 @@ static int open_dir(struct outlet *o, struct mlr_error *err)
 	return o->fd < 0 ? mlr_fail_errno(err, "open what was created beside '%s'", o->path) : 0;
 }
 
+/* What is replaced is the file that a symlink (/dev/stdout, for one) leads to, not the link. */
+static void follow(struct outlet *o)
+{
+	char *real = realpath(o->path, NULL);
+
+	if (!real)
+		return;
+	free(o->path);
+	o->path = real;
+}
+
 static int open_file(struct outlet *o, struct mlr_error *err)
 {
 	struct stat st;
@@ -79,6 +90,7 @@ static int open_file(struct outlet *o, struct mlr_error *err)
 		o->fd = open(o->path, O_WRONLY | O_CLOEXEC | O_NOCTTY);
 		return o->fd < 0 ? mlr_fail_errno(err, "open '%s'", o->path) : 0;
 	}
+	follow(o);
 	r = open_parent(o, err);
 	if (r < 0)
 		return r;

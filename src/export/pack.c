@@ -8,6 +8,7 @@
 #include "layer/record.h"
 #include "oci/digest.h"
 #include "oci/manifest.h"
+#include "store/spool.h"
 #include "store/tree.h"
 
 #include <errno.h>
@@ -242,18 +243,15 @@ static int check_blob(int fd, const struct oci_descriptor *blob, struct mlr_erro
 int pack_kept(struct store *st, const struct oci_descriptor *blob, struct pack *ret,
 	struct mlr_error *err)
 {
-	auto_free char *path = xasprintf("blobs/sha256/%s", oci_digest_hex(blob->digest));
-	auto_close int fd = openat(store_fd(st), path, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
+	auto_close int fd = store_blob_open(st, blob->digest, blob->size);
 	int r;
 
-	if (fd < 0 && errno == ENOENT) {
+	if (fd < 0) {
 		mlr_fail(err, ENOENT, "layer %s was not kept compressed", blob->digest);
 		return mlr_hint(err,
-			"pull it with --keep-blobs; or export without, which "
-			"compresses the layers anew and gives the image another digest");
+			"pull it with --keep-blobs; or export without, which compresses the layers "
+			"anew and gives the image another digest");
 	}
-	if (fd < 0)
-		return mlr_fail_errno(err, "open '%s/%s'", store_path(st), path);
 	r = check_blob(fd, blob, err);
 	if (r < 0)
 		return r;

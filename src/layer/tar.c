@@ -30,6 +30,9 @@ struct reading {
 	int stream_failed; /* then this is why, whatever libarchive makes of it: */
 	struct mlr_error stream_err;
 
+	int in_header; /* libarchive reads headers, from this position on: */
+	uint64_t header_start;
+
 	/* For sink->raw: positions in the tar. */
 	const unsigned char *chunk;
 	uint64_t chunk_start, chunk_end; /* of what libarchive was given last */
@@ -77,11 +80,23 @@ static ssize_t next_chunk(struct reading *r, const void **buf, struct mlr_error 
 	return n;
 }
 
+/* libarchive keeps a member's headers in memory, and a sparse file's map as a list: bombs, both. */
+static int check_header(struct reading *r, struct mlr_error *err)
+{
+	if (r->in_header && r->chunk_end - r->header_start > LAYER_HEADER_MAX)
+		return mlr_fail(err, EFBIG,
+			"a member with more than %u bytes of headers or map of holes",
+			LAYER_HEADER_MAX);
+	return 0;
+}
+
 static ssize_t on_read(struct archive *a, void *ctx, const void **buf)
 {
 	struct reading *r = ctx;
-	ssize_t n = next_chunk(r, buf, &r->stream_err);
+	ssize_t n = check_header(r, &r->stream_err);
 
+	if (n == 0)
+		n = next_chunk(r, buf, &r->stream_err);
 	if (n < 0) {
 		r->stream_failed = 1;
 		archive_set_error(a, (int)-n, "%s", r->stream_err.text);
@@ -318,12 +333,29 @@ static int read_entry(struct reading *r, struct archive_entry *e, struct mlr_err
 	return s;
 }
 
+/* What the sink did not want of a member's data, and the headers of the next one. */
+static int next_entry(struct reading *r, struct archive_entry **e)
+{
+	int s = archive_read_data_skip(r->archive);
+
+	if (s != ARCHIVE_OK && s != ARCHIVE_WARN)
+		return ARCHIVE_FATAL;
+	r->header_start = (uint64_t)archive_filter_bytes(r->archive, 0);
+	r->in_header = 1;
+	s = archive_read_next_header(r->archive, e);
+	r->in_header = 0;
+	return s;
+}
+
 static int read_entries(struct reading *r, struct mlr_error *err)
 {
 	struct archive_entry *e;
 	int s;
 
-	while ((s = archive_read_next_header(r->archive, &e)) == ARCHIVE_OK || s == ARCHIVE_WARN) {
+	r->in_header = 1;
+	s = archive_read_next_header(r->archive, &e);
+	r->in_header = 0;
+	while (s == ARCHIVE_OK || s == ARCHIVE_WARN) {
 		/* Mostly "can't be converted": then the name has come through byte for byte, as it
 		 * should. */
 		if (s == ARCHIVE_WARN)
@@ -333,6 +365,7 @@ static int read_entries(struct reading *r, struct mlr_error *err)
 			s = read_entry(r, e, err);
 		if (s < 0)
 			return s;
+		s = next_entry(r, &e);
 	}
 	return s == ARCHIVE_EOF ? 0 : archive_failed(r, err);
 }

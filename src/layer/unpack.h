@@ -70,7 +70,8 @@ struct layer_limits {
 	size_t dir_memory;   /* bytes to remember directories with, about 100 for each */
 };
 
-#define LAYER_DEPTH_MAX 256
+#define LAYER_DEPTH_MAX  256
+#define LAYER_HEADER_MAX (4u << 20) /* bytes of one member's headers, a sparse file's map included */
 /* 8 million members, 1 TiB, 256-fold from 1 GiB on (deflate's own limit is 1032), 32 MiB. */
 #define LAYER_LIMITS_DEFAULT                                   \
 	{                                                      \

@@ -51,7 +51,7 @@ static void hint_names(const struct oci_document *index, struct mlr_error *err)
 		len += n > 0 ? (size_t)n : 0;
 	}
 	if (index->n_entries > 0)
-		mlr_hint(err, "there are: %s", all);
+		mlr_hint(err, "there are: %s; name one as oci:DIR:REF or oci-archive:FILE:REF", all);
 }
 
 static const struct oci_index_entry *numbered(const struct oci_document *index, const char *which)

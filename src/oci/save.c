@@ -88,7 +88,7 @@ static void hint_images(const struct oci_save *s, struct mlr_error *err)
 
 		len += n > 0 ? (size_t)n : 0;
 	}
-	mlr_hint(err, "the archive has: %s", all);
+	mlr_hint(err, "the archive has: %s; name one as docker-archive:FILE:REF", all);
 }
 
 static const struct oci_save_image *choose(

@@ -348,7 +348,7 @@ static void check_members(struct comparison *c)
 static int read_tar(struct comparison *c, struct layer_result *result, struct mlr_error *err)
 {
 	const struct layer_limits limits = LAYER_LIMITS_DEFAULT;
-	auto_close int in = -1, out = -1;
+	auto_close int in = -1;
 	pthread_t thread;
 	int ends[2], r;
 

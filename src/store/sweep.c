@@ -85,18 +85,24 @@ static void sweep_spool(struct store *st, int dir, const char *name)
 		remove_entry(dir, name);
 }
 
+/* "probe.<pid>", what a look at the file system's abilities took moments for. */
+static void sweep_old(int dir, const char *name)
+{
+	struct stat sb;
+
+	if (fstatat(dir, name, &sb, AT_SYMLINK_NOFOLLOW) == 0 &&
+		time(NULL) - sb.st_ctime > TEMP_SECONDS)
+		remove_entry(dir, name);
+}
+
 /* "broken.<16 hex>", a lock between being taken away and removed. */
 static void sweep_broken(struct store *st, int dir, const char *name)
 {
 	auto_free char *path = xasprintf("tmp/%s", name);
-	struct stat sb;
 
 	store_lock_sweep(st, path, HOLD_SECONDS);
-	if (unlinkat(dir, name, AT_REMOVEDIR) == 0) /* its file had gone */
-		return;
-	if (fstatat(dir, name, &sb, AT_SYMLINK_NOFOLLOW) == 0 &&
-		time(NULL) - sb.st_ctime > TEMP_SECONDS)
-		remove_entry(dir, name);
+	if (unlinkat(dir, name, AT_REMOVEDIR) < 0) /* else its file had gone */
+		sweep_old(dir, name);
 }
 
 /* Holds of processes that ended; the adders' among them keep nobody waiting, but they pile up. */
@@ -158,6 +164,8 @@ void store_sweep(struct store *st)
 		while ((e = readdir(d))) {
 			if (strncmp(e->d_name, "trash.", 6) == 0)
 				sweep_trash(dirfd(d), e->d_name, &self);
+			else if (strncmp(e->d_name, "probe.", 6) == 0)
+				sweep_old(dirfd(d), e->d_name);
 			else if (strncmp(e->d_name, "spool-", 6) == 0 && !strchr(e->d_name, '.'))
 				sweep_spool(st, dirfd(d), e->d_name);
 			else if (strncmp(e->d_name, "broken.", 7) == 0)

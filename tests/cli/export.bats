@@ -74,6 +74,10 @@ check_same() {
 	wait $!
 	cmp a.tar c.tar
 	assert [ -p fifo ]
+	echo before >real && ln -s real link
+	mlrun export -q app link
+	cmp a.tar real
+	assert [ -L link ]
 	mlrun export -q app - | mlrun import -q - piped
 	check_same piped
 }
@@ -251,9 +255,9 @@ check_same() {
 	bring
 	run -125 mlrun export --keep-blobs app x
 	assert_output --regexp 'layer sha256:[0-9a-f]{64} was not kept compressed'
-	for blob in "$BATS_FILE_TMPDIR"/lay/blobs/sha256/*; do
-		cp -n "$blob" "$MLRUN_STORE/blobs/sha256/"
-	done
+	mlrun rm app
+	mlrun pull -q --keep-blobs "oci:$BATS_FILE_TMPDIR/lay"
+	mlrun tag lay app
 	run -0 mlrun export --json --keep-blobs app kept.tar
 	assert_equal "$(key digest)" "$(jq -r '.manifests[0].digest' "$BATS_FILE_TMPDIR/lay/index.json")"
 	skopeo --insecure-policy copy -q oci-archive:kept.tar dir:copied

@@ -70,6 +70,24 @@ without_flock() {
 
 @test "locks: eight pulls download once where flock is granted to everybody" { without_flock ok; }
 
+@test "locks: running an image, and pulling one that has not changed, wait for nobody and make only a lease" {
+	needs_ordinary_user
+	mlrun pull -q "$REGISTRY/tiny"
+	sleep 60 3>&- &
+	sleeper=$!
+	name=$(store_hold_of $sleeper)
+	mv "$MLRUN_STORE/holds/$name" "$MLRUN_STORE/holds/r-${name#a-}" # somebody is removing
+	rm "$MLRUN_STORE/holds/token"
+	chmod a-w "$MLRUN_STORE"/{,holds,tmp,images,facts,layers,blobs,blobs/sha256}
+	run -0 timeout 10 mlrun exec "$REGISTRY/tiny" sh -c 'echo $TINY'
+	assert_output yes
+	run -0 timeout 10 mlrun pull "$REGISTRY/tiny"
+	assert_output --partial "is up to date"
+	assert_equal "$(ls "$MLRUN_STORE/leases" | wc -l)" 1
+	chmod u+w "$MLRUN_STORE"/{,holds,tmp,images,facts,layers,blobs,blobs/sha256}
+	kill $sleeper
+}
+
 # --- two nodes: two FUSE mounts of one directory, two host names ---------------
 
 needs_two_nodes() {
@@ -104,11 +122,11 @@ node() { (on_node "$@"); }
 
 @test "locks: pulls on two nodes download once, while images are removed" {
 	needs_two_nodes
-	node a mlrun pull -q "$REGISTRY/tiny"
+	node a mlrun pull --format layers -q "$REGISTRY/tiny"
 	before=$(fetched)
 	pids=()
 	for i in 1 2 3 4 5 6 7 8; do
-		on_node "$(cut -c$((i % 2 + 1)) <<<ab)" mlrun pull -q "$REGISTRY/big" 3>&- &
+		on_node "$(cut -c$((i % 2 + 1)) <<<ab)" mlrun pull --format layers -q "$REGISTRY/big" 3>&- &
 		pids+=($!)
 	done
 	on_node b mlrun rm "$REGISTRY/tiny" 3>&- &
@@ -128,8 +146,8 @@ node() { (on_node "$@"); }
 stop_in_the_middle() {
 	local lock i
 
-	node a mlrun pull -q "$REGISTRY/tiny" # makes the store
-	on_node a mlrun pull -q "$REGISTRY/big" 2>"$BATS_TEST_TMPDIR/said" 3>&- &
+	node a mlrun pull --format layers -q "$REGISTRY/tiny" # makes the store
+	on_node a mlrun pull --format layers -q "$REGISTRY/big" 2>"$BATS_TEST_TMPDIR/said" 3>&- &
 	producer=$!
 	for ((i = 0; i < 500; i++)); do
 		lock=$(find "$BATS_TEST_TMPDIR/real/store/tmp" -name '*.lock' -printf x)
@@ -147,7 +165,7 @@ stop_in_the_middle() {
 	stop_in_the_middle
 	kill -KILL "$producer"
 	SECONDS=0
-	run -0 node b mlrun pull "$REGISTRY/big"
+	run -0 node b mlrun pull --format layers "$REGISTRY/big"
 	assert_output --regexp "waiting for process [0-9]+ on 'node-a', which is making layer sha256:"
 	assert [ "$SECONDS" -ge 2 ]
 	assert [ "$SECONDS" -lt 30 ]
@@ -159,7 +177,7 @@ stop_in_the_middle() {
 	needs_two_nodes
 	export MLRUN_STALE_SECONDS=2
 	stop_in_the_middle
-	run -0 node b mlrun pull -q "$REGISTRY/big"
+	run -0 node b mlrun pull --format layers -q "$REGISTRY/big"
 	kill -CONT "$producer"
 	status=0
 	wait "$producer" || status=$?
@@ -168,7 +186,7 @@ stop_in_the_middle() {
 	assert_output --partial "stood still for so long"
 	assert_output --partial "hint: run it again"
 	cmp "$BATS_FILE_TMPDIR/big/data" "$BATS_TEST_TMPDIR"/real/store/layers/*/tree/data
-	run -0 node a mlrun pull "$REGISTRY/big"
+	run -0 node a mlrun pull --format layers "$REGISTRY/big"
 	assert_output --partial "is up to date"
 	assert_equal "$(ls "$BATS_TEST_TMPDIR/real/store/tmp")" ""
 }
@@ -176,7 +194,7 @@ stop_in_the_middle() {
 @test "locks: a remover of another node that beats is waited for" {
 	needs_two_nodes
 	export MLRUN_STALE_SECONDS=2
-	node a mlrun pull -q "$REGISTRY/tiny"
+	node a mlrun pull --format layers -q "$REGISTRY/tiny"
 	real=$BATS_TEST_TMPDIR/real/store
 	remover=r-0123456789abcdef.node-c.$(cat /proc/sys/kernel/random/boot_id).1.4711.1
 	mv "$real/holds/token" "$real/holds/$remover"
@@ -185,7 +203,7 @@ stop_in_the_middle() {
 		echo "$i" >"$real/holds/$remover"
 	done 3>&- &
 	SECONDS=0
-	run -0 node b mlrun pull "$REGISTRY/big"
+	run -0 node b mlrun pull --format layers "$REGISTRY/big"
 	assert [ "$SECONDS" -ge 6 ]
 	assert_output --partial "waiting for process 4711 on 'node-c', which is removing images from this store"
 	assert_equal "$(ls "$real/holds")" token

@@ -352,7 +352,7 @@ hold_layer() {
 
 @test "pull: --tls-verify with a space before its word is explained" {
 	run -125 mlrun pull --tls-verify false "$REGISTRY/tiny"
-	assert_output "mlrun: --tls-verify false: 'false' stands where an image is named
+	assert_output "mlrun: --tls-verify false: 'false' stands where a name is expected
 hint: write --tls-verify=false"
 	run -0 mlrun pull -q --tls-verify "$REGISTRY/tiny"
 }
@@ -410,7 +410,7 @@ hint: write --tls-verify=false"
 	run -0 mlrun images
 	assert_line --index 1 --regexp "^$REGISTRY/tiny:latest +${digest:7:12} +linux/[a-z0-9]+ +1\.1 MB +layers +20"
 	run -0 mlrun images --json
-	assert_equal "$(jq -c '.[0] | keys' <<<"$output")" '["digest","index","name","platform","pulled","size","source","store"]'
+	assert_equal "$(jq -c '.[0] | keys' <<<"$output")" '["digest","formats","index","name","platform","pulled","size","source","store"]'
 	assert_equal "$(jq -r '.[0].digest' <<<"$output")" "$digest"
 }
 
@@ -427,7 +427,7 @@ hint: write --tls-verify=false"
 	assert_line --regexp "^user +-$"
 
 	run -0 mlrun inspect --json "$REGISTRY/tiny"
-	assert_equal "$(jq -c keys <<<"$output")" '["cmd","config","created","digest","entrypoint","env","index","layers","name","platform","pulled","size","source","store","user","working_dir"]'
+	assert_equal "$(jq -c keys <<<"$output")" '["cmd","config","created","digest","entrypoint","env","formats","index","layers","name","platform","pulled","size","source","store","user","working_dir"]'
 	assert_equal "$(jq -c '[.env, .entrypoint, .cmd, .user, .working_dir]' <<<"$output")" \
 		'[["PATH=/bin:/usr/bin","TINY=yes"],[],["/bin/sh","-c","echo tiny"],null,"/root"]'
 	assert_equal "$(jq -c '.layers[0] | keys' <<<"$output")" '["diff_id","digest","media_type","size"]'

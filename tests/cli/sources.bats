@@ -59,14 +59,14 @@ blob_path() { echo "$1/blobs/sha256/${2#sha256:}"; }
 	assert_output --partial "'localhost/lay:latest' is up to date"
 	run -125 mlrun pull oci:lay:nothing
 	assert_line "mlrun: pull 'oci:lay:nothing': no image 'nothing' in it"
-	assert_line "hint: there are: latest"
+	assert_line "hint: there are: latest; name one as oci:DIR:REF or oci-archive:FILE:REF"
 }
 
 @test "oci: of several images one must be named, and @N counts them" {
 	here two
 	run -125 mlrun pull oci:two
 	assert_line "mlrun: pull 'oci:two': 2 images: which one?"
-	assert_line "hint: there are: a, docker.io/library/b:2"
+	assert_line "hint: there are: a, docker.io/library/b:2; name one as oci:DIR:REF or oci-archive:FILE:REF"
 	assert_equal "$(pulled_name oci:two:a)" localhost/two:a
 	assert_equal "$(pulled_name oci:two:b:2)" docker.io/library/b:2
 	mlrun rm b:2
@@ -248,7 +248,7 @@ blob_path() { echo "$1/blobs/sha256/${2#sha256:}"; }
 	run -0 mlrun pull docker-archive:docker.tar:team/app:1.0
 	assert_equal "$(pulled_name docker-archive:latest.tar)" docker.io/library/app:latest
 	run -125 mlrun pull docker-archive:docker.tar:team/app:2
-	assert_line "hint: the archive has: docker.io/team/app:1.0"
+	assert_line "hint: the archive has: docker.io/team/app:1.0; name one as docker-archive:FILE:REF"
 	here plain.tar
 	run -125 mlrun pull docker-archive:plain.tar
 	assert_output --partial "there is no file 'manifest.json'"
@@ -350,7 +350,7 @@ config() {
 		{"Config":"config.json","RepoTags":["y"],"Layers":["one.tar","two.tar"]}]' >manifest.json
 	save two.tar.new manifest.json config.json one.tar two.tar
 	run -125 mlrun pull docker-archive:two.tar.new
-	assert_line "hint: the archive has: x:1, y"
+	assert_line "hint: the archive has: x:1, y; name one as docker-archive:FILE:REF"
 	assert_equal "$(pulled_name docker-archive:two.tar.new:x:2)" docker.io/library/x:2
 	assert_equal "$(pulled_name docker-archive:two.tar.new:@1)" docker.io/library/y:latest
 }

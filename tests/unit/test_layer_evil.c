@@ -336,6 +336,56 @@ static void sparse_map_beyond_the_size(struct tar *t)
 	tar_file(t, "f", "text");
 }
 
+/* Of four bytes of map libarchive makes forty-eight of memory. */
+static void sparse_map_of_millions(struct tar *t)
+{
+	static const char pax[] = "22 GNU.sparse.major=1\n22 GNU.sparse.minor=0\n"
+				  "26 GNU.sparse.realsize=10\n";
+	size_t n = 2 << 20;
+	auto_free char *map = xmalloc(8 + 4 * n);
+
+	snprintf(map, 9, "%07zu\n", n);
+	for (size_t i = 0; i < n; i++)
+		memcpy(map + 8 + 4 * i, "0\n0\n", 4);
+	tar_member(t, 'x', "pax", 0644, 1, "", pax, sizeof(pax) - 1, sizeof(pax) - 1);
+	tar_member(t, '0', "f", 0644, 1, "", map, 8 + 4 * n, 8 + 4 * n);
+}
+
+static void old_sparse_map_of_millions(struct tar *t)
+{
+	char block[512] = { 0 };
+
+	tar_member(t, 'S', "f", 0644, 1, "", "", 0, 0);
+	patch(t, 0, 257, "ustar  ", 8);
+	patch(t, 0, 386, "00000000000 00000000000 ", 24);
+	patch(t, 0, 482, "\1", 1); /* more of the map follows */
+	patch(t, 0, 483, "00000000012", 12);
+	for (size_t i = 0; i < 21; i++)
+		memcpy(block + 24 * i, "00000000000 00000000000 ", 24);
+	block[504] = 1;
+	for (size_t i = 0; i < 6 << 20; i += sizeof(block))
+		tar_bytes(t, block, sizeof(block));
+}
+
+static void headers_without_end(struct tar *t)
+{
+	auto_free char *value = xcalloc(1, 900000);
+
+	memset(value, 'v', 900000);
+	for (int i = 0; i < 8; i++)
+		tar_pax(t, "SCHILY.xattr.user.x", value, 900000);
+	tar_file(t, "f", "x");
+}
+
+/* Data that nobody wants are no headers. */
+static void whiteout_with_megabytes(struct tar *t)
+{
+	auto_free char *data = xcalloc(1, 6 << 20);
+
+	tar_member(t, '0', "d/.wh.gone", 0644, 1, "", data, 6 << 20, 6 << 20);
+	tar_file(t, "f", "x");
+}
+
 static void kind_of_member_unknown(struct tar *t)
 {
 	tar_member(t, 'Z', "f", 0644, 1, "", "x", 1, 1);
@@ -385,6 +435,10 @@ static const struct evil evils[] = {
 	EVIL(pax_header_without_a_member, EPROTO, ""),
 	EVIL(sparse_map_out_of_order, 0, "f"),
 	EVIL(sparse_map_beyond_the_size, EPROTO, ""),
+	EVIL(sparse_map_of_millions, EFBIG, "map of holes"),
+	EVIL(old_sparse_map_of_millions, EFBIG, "map of holes"),
+	EVIL(headers_without_end, EFBIG, "bytes of headers"),
+	EVIL(whiteout_with_megabytes, 0, "f"),
 	EVIL(kind_of_member_unknown, 0, "f"),
 };
 

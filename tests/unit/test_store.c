@@ -12,8 +12,11 @@
 #include "oci/digest.h"
 #include "store/blob.h"
 #include "store/facts.h"
+#include "store/hold.h"
 #include "store/image.h"
 #include "store/lease.h"
+#include "store/lock.h"
+#include "store/prune.h"
 #include "store/process.h"
 #include "store/tree.h"
 
@@ -970,6 +973,190 @@ static void a_document_copied_over_another_name_is_refused(void **state)
 	assert_int_equal(find("b:1", &im), -EPROTO);
 }
 
+/* --- holds and locks ------------------------------------------------------ */
+
+/* A hold of a process that never beats, of this host or another. */
+static void fake_hold(char kind, const char *host, pid_t pid, char name[STORE_HOLD_NAME])
+{
+	struct store_process p;
+	char who[STORE_PROCESS_NAME], path[STORE_HOLD_NAME + 8];
+
+	ok(store_process_self(&p));
+	if (host)
+		snprintf(p.host, sizeof(p.host), "%s", host);
+	p.pid = pid;
+	if (pid != getpid())
+		p.start = 1;
+	store_process_name(&p, who);
+	snprintf(name, STORE_HOLD_NAME, "%c-0123456789abcdef.%s", kind, who);
+	snprintf(path, sizeof(path), "holds/%s", name);
+	ok(file_replace(store_fd(st), path, "0000000000000000\n*\n", 19, 0644, &err));
+}
+
+static void a_hold_of_this_host_lives_as_long_as_its_process(void **state)
+{
+	auto_call(store_wait_done) struct store_wait w = STORE_WAIT_INIT(st, "working");
+	char name[STORE_HOLD_NAME];
+
+	(void)state;
+	fake_hold('a', NULL, 999999999, name);
+	assert_int_equal(store_wait_alive(&w, name), 0);
+	assert_int_equal(count("holds"), 1); /* the token */
+	fake_hold('a', NULL, getpid(), name);
+	assert_int_equal(store_wait_alive(&w, name), 1);
+}
+
+static void a_hold_of_another_host_is_dead_when_no_beat_is_seen(void **state)
+{
+	auto_call(store_wait_done) struct store_wait w = STORE_WAIT_INIT(st, "working");
+	char name[STORE_HOLD_NAME], path[STORE_HOLD_NAME + 8];
+
+	(void)state;
+	setenv("MLRUN_STALE_SECONDS", "1", 1);
+	fake_hold('a', "elsewhere", 1, name);
+	snprintf(path, sizeof(path), "holds/%s", name);
+	for (int i = 0; i < 8; i++) { /* two seconds of beats */
+		assert_int_equal(store_wait_alive(&w, name), 1);
+		usleep(250000);
+		ok(utimensat(store_fd(st), path, NULL, 0));
+	}
+	assert_int_equal(store_wait_alive(&w, name), 1);
+	usleep(1200000);
+	assert_int_equal(store_wait_alive(&w, name), 0);
+	assert_false(is_there(path));
+	unsetenv("MLRUN_STALE_SECONDS");
+}
+
+static void a_lock_of_a_dead_holder_is_broken_and_one_that_lives_is_kept(void **state)
+{
+	struct store_lock *l = NULL, *again = NULL;
+	char name[STORE_HOLD_NAME], owner[STORE_HOLD_NAME + 20];
+	auto_free char *text = NULL;
+
+	(void)state;
+	ok(store_hold(st, &err));
+	fake_hold('a', NULL, 999999999, name);
+	ok(mkdirat(store_fd(st), "tmp/x.lock", 0755));
+	snprintf(owner, sizeof(owner), "fedcba9876543210 %s", name);
+	ok(file_replace(
+		store_fd(st), "tmp/x.lock/owner", owner, strlen(owner), 0644, &err));
+	ok(store_lock_take(st, "tmp/x.lock", "working", &l, &err));
+	ok(file_read(store_fd(st), "tmp/x.lock/owner", 1000, &text, NULL, &err));
+	assert_non_null(strstr(text, store_hold_name(st)));
+	store_lock_sweep(st, "tmp/x.lock", 0);
+	assert_true(is_there("tmp/x.lock"));
+	store_lock_release(l);
+	assert_int_equal(count("tmp"), 0);
+	ok(store_lock_take(st, "tmp/x.lock", "working", &again, &err));
+	store_lock_release(again);
+}
+
+/* What the first breaker's lock became must not be taken by a second who judged the old one. */
+static void a_lock_that_was_broken_and_taken_is_not_released_by_its_old_holder(void **state)
+{
+	struct store_lock *l = NULL;
+	auto_free char *text = NULL;
+
+	(void)state;
+	ok(store_hold(st, &err));
+	ok(store_lock_take(st, "tmp/x.lock", "working", &l, &err));
+	ok(file_replace(store_fd(st), "tmp/x.lock/owner", "fedcba9876543210 a-another", 26, 0644,
+		&err));
+	store_lock_release(l);
+	ok(file_read(store_fd(st), "tmp/x.lock/owner", 1000, &text, NULL, &err));
+	assert_string_equal(text, "fedcba9876543210 a-another");
+}
+
+static void who_was_taken_for_dead_publishes_nothing(void **state)
+{
+	struct store_tree *t = NULL;
+	char path[STORE_HOLD_NAME + 8];
+
+	(void)state;
+	ok(store_tree_begin(st, STORE_LAYER, LAYER_1, &t, &err));
+	snprintf(path, sizeof(path), "holds/%s", store_hold_name(st));
+	ok(unlinkat(store_fd(st), path, 0));
+	/* Another producer finds the work, and renames it away. */
+	{
+		auto_store struct store *other = NULL;
+		struct store_tree *u = NULL;
+
+		ok(store_open(dir, 1, &other, &err));
+		assert_int_equal(store_tree_begin(other, STORE_LAYER, LAYER_1, &u, &err), 0);
+		assert_int_equal(store_tree_publish(t, &err), -ESTALE);
+		says("stood still for so long");
+		says("hint: run it again");
+		ok(store_tree_publish(u, &err));
+	}
+	assert_true(store_tree_exists(st, STORE_LAYER, LAYER_1));
+	assert_int_equal(store_hold_check(st, &err), -ESTALE);
+	assert_int_equal(store_blob_put(st, LAYER_1, "x", 1, &err), -EBADMSG);
+	assert_int_equal(store_hold(st, &err), -ESTALE);
+}
+
+static void a_remover_spares_what_adders_count_on(void **state)
+{
+	auto_store struct store *adder = NULL;
+	auto_strv struct strv digests = STRV_INIT, spare = STRV_INIT;
+	struct store_hold *h = NULL;
+
+	(void)state;
+	strv_add(&digests, LAYER_1);
+	strv_add(&digests, MANIFEST_A);
+	ok(store_open(dir, 1, &adder, &err));
+	ok(store_hold(adder, &err));
+	ok(store_hold_only(adder, &digests, &err)); /* narrowed: nobody waits for it any more */
+	ok(store_remover_begin(st, &spare, &h, &err));
+	assert_int_equal(spare.n, 2);
+	assert_true(strv_has(&spare, LAYER_1 + strlen("sha256:")));
+	assert_true(store_remover_holds(h));
+	assert_false(is_there("holds/token"));
+	store_remover_end(h);
+	assert_true(is_there("holds/token"));
+}
+
+static void a_dead_removers_token_comes_back(void **state)
+{
+	auto_strv struct strv spare = STRV_INIT;
+	struct store_hold *h = NULL;
+	char name[STORE_HOLD_NAME];
+
+	(void)state;
+	fake_hold('r', NULL, 999999999, name);
+	ok(unlinkat(store_fd(st), "holds/token", 0));
+	ok(store_remover_begin(st, &spare, &h, &err));
+	store_remover_end(h);
+	assert_int_equal(count("holds"), 1);
+	/* Somebody tidied it away. */
+	ok(unlinkat(store_fd(st), "holds/token", 0));
+	ok(store_remover_begin(st, &spare, &h, &err));
+	store_remover_end(h);
+	assert_int_equal(count("holds"), 1);
+}
+
+static void pruning_keeps_the_last_used_of_a_repository(void **state)
+{
+	auto_call(store_prune_result_done) struct store_prune_result result =
+		STORE_PRUNE_RESULT_INIT;
+	struct store_prune_options opt = STORE_PRUNE_OPTIONS_INIT;
+	struct timespec old[2] = { { 1000, 0 }, { 1000, 0 } };
+	char facts[96];
+
+	(void)state;
+	make_image("a:1", MANIFEST_A, NULL, LAYER_1, LAYER_2);
+	make_image("a:2", MANIFEST_B, NULL, LAYER_2, LAYER_3);
+	snprintf(facts, sizeof(facts), "facts/%s.json", oci_digest_hex(MANIFEST_A));
+	ok(utimensat(store_fd(st), facts, old, 0));
+	opt.keep_last = 1;
+	ok(store_prune(st, &opt, &result, &err));
+	assert_int_equal(result.n, 1);
+	assert_string_equal(result.images[0].image.name, "docker.io/library/a:1");
+	assert_int_equal(result.images[0].last_use, 1000);
+	assert_false(store_tree_exists(st, STORE_LAYER, LAYER_1));
+	assert_true(store_tree_exists(st, STORE_LAYER, LAYER_2));
+	assert_int_equal(count("tmp"), 0);
+}
+
 #define TEST(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
 
 /* Publish a tree of one file; its mark becomes that of an earlier boot. */
@@ -1083,6 +1270,14 @@ int main(void)
 		TEST(a_tree_that_was_not_on_disk_when_the_machine_went_down_is_made_again),
 		TEST(a_settled_store_has_no_marks),
 		TEST(a_document_copied_over_another_name_is_refused),
+		TEST(a_hold_of_this_host_lives_as_long_as_its_process),
+		TEST(a_hold_of_another_host_is_dead_when_no_beat_is_seen),
+		TEST(a_lock_of_a_dead_holder_is_broken_and_one_that_lives_is_kept),
+		TEST(a_lock_that_was_broken_and_taken_is_not_released_by_its_old_holder),
+		TEST(who_was_taken_for_dead_publishes_nothing),
+		TEST(a_remover_spares_what_adders_count_on),
+		TEST(a_dead_removers_token_comes_back),
+		TEST(pruning_keeps_the_last_used_of_a_repository),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
