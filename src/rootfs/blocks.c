@@ -32,6 +32,8 @@ struct blocks {
 	size_t n_packed;
 	uint32_t packed_index, packed_done; /* fragments: begun, and written */
 	int has_packed;
+	int finished, given_up; /* all is written; nothing more shall be */
+	int broken;             /* compressing failed: waiting for blocks would be for ever */
 };
 
 static int cpus(void)
@@ -54,6 +56,8 @@ static int write_block(sqfs_block_writer_t *w, void *user, sqfs_u32 size, sqfs_u
 
 	(void)checksum;
 	*location = b->file->size;
+	if (b->given_up)
+		return 0;
 	if (data) {
 		while (data->blocks[data->done] != PENDING) /* holes */
 			data->done++;
@@ -128,11 +132,13 @@ void blocks_free(struct blocks *b)
 {
 	if (!b)
 		return;
-	if (b->processor) {
-		/* What is under way after a failure libsquashfs 1.2 would forget to free. */
-		sqfs_block_processor_sync(b->processor);
-		sqfs_destroy(b->processor);
+	if (b->processor && !b->finished && !b->broken) {
+		/* libsquashfs does not free blocks that are on their way. */
+		b->given_up = 1;
+		sqfs_block_processor_finish(b->processor);
 	}
+	if (b->processor)
+		sqfs_destroy(b->processor);
 	free(b->block);
 	free(b->packed);
 	free(b);
@@ -144,6 +150,7 @@ static int submit(struct blocks *b, void *user, const void *buf, size_t len, sqf
 	int r = sqfs_block_processor_submit_block(
 		b->processor, user, flags | SQFS_BLK_DONT_HASH, buf, len);
 
+	b->broken = r != 0 && !b->file->error;
 	return r == 0 ? 0 : squash_file_fail(b->file, r, "write data", err);
 }
 
@@ -306,5 +313,7 @@ int blocks_finish(struct blocks *b, struct mlr_error *err)
 	if (r < 0)
 		return r;
 	r = sqfs_block_processor_finish(b->processor);
+	b->finished = r == 0;
+	b->broken = r != 0 && !b->file->error;
 	return r == 0 ? 0 : squash_file_fail(b->file, r, "write data", err);
 }

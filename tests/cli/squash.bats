@@ -16,9 +16,19 @@ setup_file() {
 	fake_layout
 }
 
+# has PART: "yes" or "no", of what mlrun was built with.
+has() {
+	run -0 mlrun --version
+	case $output in
+	*" +$1 "*) echo yes ;;
+	*" -$1 "*) echo no ;;
+	*) fail "mlrun --version does not tell of $1: $output" ;;
+	esac
+}
+
 setup() {
 	common_setup
-	case $(mlrun --version) in *+squashfs*) ;; *) skip "mlrun was built without libsquashfs" ;; esac
+	[ "$(has squashfs)" = yes ] || skip "mlrun was built without libsquashfs"
 }
 
 teardown() {
@@ -34,7 +44,7 @@ teardown_file() {
 needs_unsquashfs() { command -v unsquashfs >/dev/null || skip "unsquashfs is not installed"; }
 
 needs_fuse() {
-	case $(mlrun --version) in *+squashfuse*) ;; *) skip "mlrun was built without libsquashfuse" ;; esac
+	[ "$(has squashfuse)" = yes ] || skip "mlrun was built without libsquashfuse"
 	[ -r /dev/fuse ] && [ -w /dev/fuse ] || skip "this user may not open /dev/fuse"
 }
 
@@ -223,7 +233,7 @@ unpacked_is_as_umoci_has_it() {
 
 @test "squash exec: without rights on /dev/fuse the error says what can be done" {
 	needs_ordinary_user
-	case $(mlrun --version) in *+squashfuse*) ;; *) skip "mlrun was built without libsquashfuse" ;; esac
+	[ "$(has squashfuse)" = yes ] || skip "mlrun was built without libsquashfuse"
 	[ ! -w /dev/fuse ] || skip "this user may open /dev/fuse"
 	mlrun pull -q --format=squashfs "$REGISTRY/tiny"
 	run -125 mlrun exec "$REGISTRY/tiny" true
