@@ -1,3 +1,4 @@
+/* mlrun export: an image from the store into a file. */
 #include "cli/cli.h"
 #include "cli/common.h"
 #include "cli/stop.h"

@@ -90,8 +90,8 @@ static json_t *to_json(const struct row *row)
 	char pulled[CLI_TIME_SIZE];
 
 	cli_time_utc(im->pulled, pulled);
-	return json_pack("{s:s, s:s, s:s?, s:s, s:I, s:s, s:s?, s:s, s:o}", "name", im->name, "digest",
-		im->manifest, "index", im->index, "platform", im->platform, "size",
+	return json_pack("{s:s, s:s, s:s?, s:s, s:I, s:s, s:s?, s:s, s:o}", "name", im->name,
+		"digest", im->manifest, "index", im->index, "platform", im->platform, "size",
 		(json_int_t)im->size, "pulled", pulled, "source", im->source, "store", row->store,
 		"formats", cli_formats(row->formats));
 }
@@ -135,8 +135,7 @@ static int print_table(const struct table *t, int with_store)
 		cli_time_local(im->pulled, pulled);
 		printf("%-*s  %.12s  %-*s  %9s  %-*s  %s%s%s\n", wide, im->name,
 			oci_digest_hex(im->manifest), platform, im->platform, size, format, formats,
-			pulled,
-			with_store ? "  " : "", with_store ? t->v[i].store : "");
+			pulled, with_store ? "  " : "", with_store ? t->v[i].store : "");
 	}
 	return 0;
 }

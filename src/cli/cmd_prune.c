@@ -19,9 +19,13 @@ struct args {
 enum { KEY_KEEP_LAST = CLI_KEYS, KEY_OLDER_THAN, KEY_MAX_SIZE, KEY_DRY_RUN };
 
 static const struct argp_option options[] = {
-	{ "keep-last", KEY_KEEP_LAST, "N", 0, "the N last used images of each repository stay; without the next two all others go", 1 },
-	{ "older-than", KEY_OLDER_THAN, "AGE", 0, "images not used for so long go: 90m, 12h, 30d, 8w", 1 },
-	{ "max-size", KEY_MAX_SIZE, "SIZE", 0, "the longest unused go until the store is no larger: 500MB, 100G, 2TiB", 1 },
+	{ "keep-last", KEY_KEEP_LAST, "N", 0,
+		"the N last used images of each repository stay; without the next two all others go",
+		1 },
+	{ "older-than", KEY_OLDER_THAN, "AGE", 0,
+		"images not used for so long go: 90m, 12h, 30d, 8w", 1 },
+	{ "max-size", KEY_MAX_SIZE, "SIZE", 0,
+		"the longest unused go until the store is no larger: 500MB, 100G, 2TiB", 1 },
 	{ "dry-run", KEY_DRY_RUN, 0, 0, "remove nothing, only tell what would go", 2 },
 	CLI_JSON_OPTION,
 	{ 0 },
@@ -32,7 +36,8 @@ static int64_t parse_age(const char *s, struct argp_state *state)
 	int64_t age = cli_parse_age(s);
 
 	if (age < 0)
-		argp_error(state, "--older-than takes an age such as 90m, 12h, 30d or 8w, not '%s'", s);
+		argp_error(state, "--older-than takes an age such as 90m, 12h, 30d or 8w, not '%s'",
+			s);
 	return age;
 }
 
@@ -41,7 +46,8 @@ static int64_t parse_size(const char *s, struct argp_state *state)
 	int64_t size = cli_parse_size(s);
 
 	if (size < 0)
-		argp_error(state, "--max-size takes a size such as 500MB, 100G or 2TiB, not '%s'", s);
+		argp_error(
+			state, "--max-size takes a size such as 500MB, 100G or 2TiB, not '%s'", s);
 	return size;
 }
 
@@ -124,9 +130,9 @@ static void print_text(const struct store_prune_result *r, const struct args *a)
 
 		cli_time_local(p->last_use, used);
 		mlr_info("%s '%s', last used %s",
-			p->in_use          ? "in use, kept:"
-			: a->prune.dry_run ? "would remove"
-					   : "removed",
+			p->in_use                  ? "in use, kept:"
+				: a->prune.dry_run ? "would remove"
+						   : "removed",
 			p->image.name, used);
 	}
 	cli_size(r->freed, size);

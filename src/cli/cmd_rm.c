@@ -45,8 +45,12 @@ static error_t parse_option(int key, char *arg, struct argp_state *state)
 }
 
 static const struct argp_option options[] = {
-	{ "force", 'f', 0, 0, "also an image that was started in on another host or in another PID namespace", 0 },
-	{ "defer", KEY_DEFER, 0, 0, "of an image in use remove the name now; its files go with the next rm or prune after that", 0 },
+	{ "force", 'f', 0, 0,
+		"also an image that was started in on another host or in another PID namespace",
+		0 },
+	{ "defer", KEY_DEFER, 0, 0,
+		"of an image in use remove the name now; its files go with the next rm or prune after that",
+		0 },
 	{ 0 },
 };
 static const struct argp argp = {

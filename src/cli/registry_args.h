@@ -22,8 +22,8 @@ struct cli_registry {
 extern const struct argp cli_registry_argp;
 
 /*
- * After the parsing: look for "--tls-verify false", which would ask for something named "false", and
- * read mlrun.conf.
+ * After the parsing: look for "--tls-verify false", which would ask for something named "false",
+ * and read mlrun.conf.
  *
  *   first  the first argument that is no option, or NULL
  *

@@ -1,5 +1,6 @@
 /*
- * Being stopped: SIGINT, SIGTERM and SIGHUP end what runs in an orderly way, a second one kills as ever.
+ * Being stopped: SIGINT, SIGTERM and SIGHUP end what runs in an orderly way, a second one kills as
+ * it always does.
  */
 #ifndef MLR_CLI_STOP_H
 #define MLR_CLI_STOP_H

@@ -8,6 +8,7 @@
 #include "oci/ref.h"
 #include "store/blob.h"
 #include "store/facts.h"
+#include "store/lease.h"
 #include "store/tree.h"
 
 #include <errno.h>
@@ -92,7 +93,10 @@ int export_image(struct store *st, const struct store_image *im, const char *pat
 {
 	auto_call(work_done) struct work w = { .st = st, .image = im, .opt = opt };
 	struct export_result result = { "", "", 0 };
-	int r = load(&w, err);
+	int r = store_lease_take(st, im->manifest, err); /* rm leaves it alone meanwhile */
+
+	if (r == 0)
+		r = load(&w, err);
 
 	if (r == 0)
 		r = outlet_open(

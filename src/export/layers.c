@@ -3,7 +3,7 @@
 #include "base/cleanup.h"
 #include "base/hash.h"
 #include "base/memory.h"
-#include "export/pack.h"
+#include "export/packer.h"
 #include "oci/write.h"
 
 #include <errno.h>
@@ -29,21 +29,15 @@ static int put_blob(
 	return outlet_put(w->out, name, buf, len, err);
 }
 
-static int put_layer(struct work *w, size_t i, struct oci_descriptor *ret, struct mlr_error *err)
+static int put_layer(
+	struct work *w, struct pack *p, struct oci_descriptor *ret, struct mlr_error *err)
 {
-	auto_call(pack_done) struct pack p = PACK_INIT;
-	auto_free char *name = NULL;
-	int r = w->opt->keep_blobs ? pack_kept(w->st, &w->manifest.layers[i].blob, &p, err)
-				   : pack_layer(w->st, w->config.diff_ids.v[i], w->opt->compression,
-					     w->opt->cancel, &p, err);
+	auto_free char *name = xasprintf("blobs/sha256/%s", oci_digest_hex(p->digest));
+	int r = outlet_put_fd(w->out, name, p->fd, p->size, err);
 
-	if (r < 0)
-		return r;
-	name = xasprintf("blobs/sha256/%s", oci_digest_hex(p.digest));
-	r = outlet_put_fd(w->out, name, p.fd, p.size, err);
-	ret->digest = xstrdup(p.digest);
+	ret->digest = xstrdup(p->digest);
 	ret->media_type = xstrdup(media_types[w->opt->compression]);
-	ret->size = p.size;
+	ret->size = p->size;
 	return r;
 }
 
@@ -62,21 +56,44 @@ static size_t first_like(const struct work *w, size_t i)
 	return j;
 }
 
+/* The diff IDs, each once. */
+static void list_unique(const struct work *w, struct strv *ret)
+{
+	for (size_t i = 0; i < w->config.diff_ids.n; i++)
+		if (first_like(w, i) == i)
+			strv_add(ret, w->config.diff_ids.v[i]);
+}
+
+static int next_pack(
+	struct work *w, struct packer *packer, size_t i, struct pack *ret, struct mlr_error *err)
+{
+	return packer ? packer_next(packer, ret, err)
+		      : pack_kept(w->st, &w->manifest.layers[i].blob, ret, err);
+}
+
 static int put_layers(struct work *w, struct oci_descriptor *d, struct mlr_error *err)
 {
-	for (size_t i = 0; i < w->config.diff_ids.n; i++) {
-		size_t same = first_like(w, i);
-		int r = 0;
+	auto_strv struct strv unique = STRV_INIT;
+	auto_call(packer_cleanup) struct packer *packer = NULL;
+	int r = 0;
 
-		if (same < i)
+	list_unique(w, &unique);
+	if (!w->opt->keep_blobs)
+		r = packer_new(w->st, &unique, w->opt->compression, w->opt->cancel, &packer, err);
+	for (size_t i = 0; r == 0 && i < w->config.diff_ids.n; i++) {
+		auto_call(pack_done) struct pack p = PACK_INIT;
+		size_t same = first_like(w, i);
+
+		if (same < i) {
 			d[i] = (struct oci_descriptor){ xstrdup(d[same].digest),
 				xstrdup(d[same].media_type), d[same].size };
-		else
-			r = put_layer(w, i, &d[i], err);
-		if (r < 0)
-			return r;
+			continue;
+		}
+		r = next_pack(w, packer, i, &p, err);
+		if (r == 0)
+			r = put_layer(w, &p, &d[i], err);
 	}
-	return 0;
+	return r;
 }
 
 /* The manifest goes out as it came, or as one of the new layers. */

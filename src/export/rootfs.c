@@ -67,7 +67,7 @@ static int by_name(const void *a, const void *b)
 	return strcmp(*(char *const *)a, *(char *const *)b);
 }
 
-/* user.* xattrs but overlayfs's own marks. value is room for CHUNK bytes; they have 64 KiB at most. */
+/* user.* xattrs but overlayfs's own marks. value is room for CHUNK bytes, more than any has. */
 static void add_xattrs(int fd, struct archive_entry *e, char *value)
 {
 	auto_free char *names = NULL;

@@ -79,8 +79,8 @@ void pull_repair_needed_by(struct store *st, const char *path, struct strv *name
 }
 
 /* A container would lose files that are as they should be. */
-static int is_in_use(const struct ward *w, struct store *st, const char *path,
-	const struct repair_watch *told)
+static int is_in_use(
+	const struct ward *w, struct store *st, const char *path, const struct repair_watch *told)
 {
 	for (size_t i = 0; i < w->n; i++) {
 		const struct patient *p = &w->v[i];

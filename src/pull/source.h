@@ -1,7 +1,8 @@
 /*
  * Where an image's documents and blobs come from: a registry, an OCI layout ("oci:DIR[:REF]",
  * image-spec, image-layout.md), an archive of one ("oci-archive:FILE[:REF]") or what `docker save`
- * writes ("docker-archive:FILE[:REF]"), or a plain tar of a root directory. The rest of this room does not know which.
+ * writes ("docker-archive:FILE[:REF]"), or a plain tar of a root directory. The rest of this
+ * room does not know which.
  */
 #ifndef MLR_PULL_SOURCE_H
 #define MLR_PULL_SOURCE_H

@@ -56,8 +56,7 @@ static int fetch(struct source_spool *s, const char *digest, uint64_t size, stru
 		return ops->stream(s->inner, digest, size, pass, p, err);
 	mlr_debug("blob %s: %llu bytes are here from an earlier time", digest,
 		(unsigned long long)store_spool_have(p->spool));
-	return ops->resume(
-		s->inner, digest, size, store_spool_fd(p->spool), pass, p, err);
+	return ops->resume(s->inner, digest, size, store_spool_fd(p->spool), pass, p, err);
 }
 
 /* Wrong bytes go, if the spool had any of them from before it alone may be to blame; what a broken

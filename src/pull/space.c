@@ -74,8 +74,8 @@ int space_room(int fd, struct space_room *ret, struct mlr_error *err)
 	return 0;
 }
 
-static int refuse(struct store *st, uint64_t need, const struct space_room *room,
-	struct mlr_error *err)
+static int refuse(
+	struct store *st, uint64_t need, const struct space_room *room, struct mlr_error *err)
 {
 	int quota = strcmp(room->bytes_by, "file system") != 0;
 

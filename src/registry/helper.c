@@ -33,8 +33,8 @@ static int check_name(const char *name, struct mlr_error *err)
 	return mlr_fail(err, EPROTO, "'%s' is not a credential helper's name", name);
 }
 
-/* The program's full name, or NULL: posix_spawnp() would tell a directory of the PATH that we may not
- * enter from a program that is not there by no more than chance. To free(). */
+/* The program's full name, or NULL: posix_spawnp() fails alike for a directory of the PATH that we
+ * may not enter and for a program that we may not run. To free(). */
 static char *find_program(const char *program)
 {
 	auto_free char *path = xstrdup(getenv("PATH") ? getenv("PATH") : "/usr/bin:/bin");

@@ -73,7 +73,7 @@ void http_free(struct http *h);
  *
  * Returns 0; the sink's error; -ECANCELED; -EHOSTUNREACH (no such host), -ECONNREFUSED and kin,
  * -ETIMEDOUT, -ECONNRESET (broke half-way), -EPERM (certificate), -EPROTO, -EACCES (a redirect
- * that was refused, a proxy that wants a password).
+ * that was refused).
  */
 int http_perform(struct http *h, struct http_exchange *x, struct mlr_error *err);
 void http_exchange_done(struct http_exchange *x);

@@ -63,7 +63,7 @@ int token_parse(const char *text, size_t len, struct token *ret, struct mlr_erro
 {
 	const char *token, *access_token, *issued_at = NULL;
 	json_auto_t *root = NULL;
-	json_t *expires;
+	double seconds;
 	int64_t life;
 	int r;
 
@@ -80,10 +80,8 @@ int token_parse(const char *text, size_t len, struct token *ret, struct mlr_erro
 		token = access_token;
 	if (!token || !check_token(token))
 		return mlr_fail(err, EPROTO, "the answer holds no token");
-	expires = json_object_get(root, "expires_in");
-	life = json_is_number(expires) ? (int64_t)json_number_value(expires) : 0;
-	if (life <= 0 || life > LIFE_MAX_S)
-		life = life <= 0 ? TOKEN_LIFE_S : LIFE_MAX_S;
+	seconds = json_number_value(json_object_get(root, "expires_in")); /* 0 for what is none */
+	life = seconds < 1 ? TOKEN_LIFE_S : seconds > LIFE_MAX_S ? LIFE_MAX_S : (int64_t)seconds;
 	ret->life_s = life_left(life, issued_at);
 	ret->text = xstrdup(token);
 	return 0;

@@ -71,8 +71,8 @@ static void find(struct verification *v, enum rootfs_verdict verdict, const char
 static void find_broken(struct verification *v, const char *path, const struct mlr_error *why)
 {
 	const char *hint = strstr(why->text, "\nhint: ");
-	auto_free char *text = xstrndup(
-		why->text, hint ? (size_t)(hint - why->text) : strlen(why->text));
+	auto_free char *text =
+		xstrndup(why->text, hint ? (size_t)(hint - why->text) : strlen(why->text));
 
 	find(v, ROOTFS_BROKEN, path, text, NULL);
 }
@@ -90,8 +90,7 @@ static int list(struct verification *v, const char *dir, const char *end, struct
 	if (!d)
 		return mlr_fail_errno(err, "open '%s/%s'", store_path(v->st), dir);
 	while ((e = readdir(d)))
-		if (strspn(e->d_name, "0123456789abcdef") == 64 &&
-			strcmp(e->d_name + 64, end) == 0)
+		if (strspn(e->d_name, "0123456789abcdef") == 64 && strcmp(e->d_name + 64, end) == 0)
 			strv_add(ret, e->d_name);
 	closedir(d);
 	return 0;
@@ -99,8 +98,8 @@ static int list(struct verification *v, const char *dir, const char *end, struct
 
 /* --- blobs and files ------------------------------------------------------ */
 
-static int hash_file(struct verification *v, const char *path, char hex[HASH_HEX_SIZE],
-	struct mlr_error *err)
+static int hash_file(
+	struct verification *v, const char *path, char hex[HASH_HEX_SIZE], struct mlr_error *err)
 {
 	auto_close int fd =
 		openat(store_fd(v->st), path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
@@ -142,8 +141,7 @@ static int verify_blob(struct verification *v, const char *name, struct mlr_erro
 static int compare_layer(
 	struct verification *v, const char *diff_id, struct strv *files, struct mlr_error *why)
 {
-	auto_free char *record =
-		xasprintf("layers/%s/" LAYER_RECORD_NAME, oci_digest_hex(diff_id));
+	auto_free char *record = xasprintf("layers/%s/" LAYER_RECORD_NAME, oci_digest_hex(diff_id));
 	auto_close int tree = -1, fd = -1;
 	int r = store_tree_check(v->st, STORE_LAYER, diff_id, why);
 
@@ -161,7 +159,8 @@ static int compare_layer(
 static int verify_layer(struct verification *v, const char *name, struct mlr_error *err)
 {
 	auto_strv struct strv files = STRV_INIT;
-	auto_free char *path = xasprintf("layers/%s", name), *diff_id = xasprintf("sha256:%s", name);
+	auto_free char *path = xasprintf("layers/%s", name),
+		       *diff_id = xasprintf("sha256:%s", name);
 	struct mlr_error why = MLR_ERROR_INIT;
 	int r = compare_layer(v, diff_id, &files, &why);
 
@@ -201,13 +200,13 @@ static int same_config(const struct oci_config *a, const struct oci_config *b)
 {
 	return same_text(a->os, b->os) && same_text(a->architecture, b->architecture) &&
 		same_text(a->variant, b->variant) && same_text(a->user, b->user) &&
-		same_text(a->working_dir, b->working_dir) && same_list(&a->diff_ids, &b->diff_ids) &&
-		same_list(&a->env, &b->env) && same_list(&a->cmd, &b->cmd) &&
-		same_list(&a->entrypoint, &b->entrypoint);
+		same_text(a->working_dir, b->working_dir) &&
+		same_list(&a->diff_ids, &b->diff_ids) && same_list(&a->env, &b->env) &&
+		same_list(&a->cmd, &b->cmd) && same_list(&a->entrypoint, &b->entrypoint);
 }
 
-static int parse_config(struct store *st, const char *manifest, struct oci_config *ret,
-	struct mlr_error *why)
+static int parse_config(
+	struct store *st, const char *manifest, struct oci_config *ret, struct mlr_error *why)
 {
 	auto_call(oci_document_done) struct oci_document doc = OCI_DOCUMENT_INIT;
 	auto_free char *text = NULL, *config = NULL;
@@ -295,7 +294,8 @@ static int verify_dir(struct verification *v, const char *name, struct mlr_error
 
 static int verify_cover(struct verification *v, const char *name, struct mlr_error *err)
 {
-	auto_free char *path = xasprintf("cover/%s", name), *manifest = xasprintf("sha256:%s", name);
+	auto_free char *path = xasprintf("cover/%s", name),
+		       *manifest = xasprintf("sha256:%s", name);
 	struct mlr_error why = MLR_ERROR_INIT;
 	int r = store_tree_check(v->st, STORE_COVER, manifest, &why);
 

@@ -33,10 +33,13 @@ struct rootfs_finding {
 struct rootfs_report {
 	struct rootfs_finding *v; /* n of them */
 	size_t n;
-	size_t checked;           /* layers, blobs, trees, facts and images that were looked at */
+	size_t checked; /* layers, blobs, trees, facts and images that were looked at */
 };
 
-#define ROOTFS_REPORT_INIT { NULL, 0, 0 }
+#define ROOTFS_REPORT_INIT \
+	{                  \
+		NULL, 0, 0 \
+	}
 
 void rootfs_report_done(struct rootfs_report *r);
 

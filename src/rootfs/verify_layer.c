@@ -25,7 +25,7 @@
 /* What the tar says of one name; a name may have several, of which the last made the tree. */
 struct said {
 	char *path;
-	mode_t type;  /* S_IFREG, …; 0 for a hard link, which is as its target */
+	mode_t type; /* S_IFREG, …; 0 for a hard link, which is as its target */
 	mode_t mode;
 	struct timespec mtime;
 	char *target; /* of a symlink */
@@ -35,7 +35,7 @@ struct said {
 struct comparison {
 	int record_fd, tree_fd;
 	struct strv *files;
-	void *names; /* tsearch(3) tree of struct said */
+	void *names;                /* tsearch(3) tree of struct said */
 	int to_reader, from_writer; /* the tar, between two threads */
 	struct mlr_error rebuild_err;
 	int rebuild;
@@ -57,8 +57,8 @@ static void *rebuild_main(void *ctx)
 	char diff_id[8 + HASH_HEX_SIZE];
 	uint64_t bytes;
 
-	c->rebuild = layer_rebuild(
-		c->record_fd, c->tree_fd, put, c, diff_id, &bytes, &c->rebuild_err);
+	c->rebuild =
+		layer_rebuild(c->record_fd, c->tree_fd, put, c, diff_id, &bytes, &c->rebuild_err);
 	close(take_fd(&c->to_reader));
 	return NULL;
 }
@@ -328,8 +328,8 @@ static void check_there(const void *node, VISIT visit, int depth)
 	(void)depth;
 	if ((visit != postorder && visit != leaf) || s->earlier)
 		return;
-	if (fstatat(walking->tree_fd, s->path, &sb, AT_SYMLINK_NOFOLLOW) < 0 &&
-		errno == ENOENT && !parent_changed(walking, s->path))
+	if (fstatat(walking->tree_fd, s->path, &sb, AT_SYMLINK_NOFOLLOW) < 0 && errno == ENOENT &&
+		!parent_changed(walking, s->path))
 		wrong(walking, s->path, "is missing");
 }
 
@@ -374,8 +374,8 @@ static int read_tar(struct comparison *c, struct layer_result *result, struct ml
 	return r;
 }
 
-int rootfs_verify_layer(const char *diff_id, int record_fd, int tree_fd, struct strv *files,
-	struct mlr_error *err)
+int rootfs_verify_layer(
+	const char *diff_id, int record_fd, int tree_fd, struct strv *files, struct mlr_error *err)
 {
 	auto_call(layer_result_done) struct layer_result result = LAYER_RESULT_INIT;
 	struct comparison c = { record_fd, tree_fd, files, NULL, -1, -1, MLR_ERROR_INIT, 0 };
@@ -389,7 +389,8 @@ int rootfs_verify_layer(const char *diff_id, int record_fd, int tree_fd, struct 
 	if (r < 0)
 		return r;
 	if (strcmp(result.diff_id, diff_id) != 0)
-		return mlr_fail(err, EBADMSG, "its files give a layer of digest %s", result.diff_id);
+		return mlr_fail(
+			err, EBADMSG, "its files give a layer of digest %s", result.diff_id);
 	if (files->n > 0)
 		return mlr_fail(err, EBADMSG, "names of its tree are not as in the layer");
 	return 0;

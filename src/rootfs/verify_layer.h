@@ -15,7 +15,7 @@
  *
  * Returns 0; -EBADMSG when not, with err saying why; -errno when it could not be looked at.
  */
-int rootfs_verify_layer(const char *diff_id, int record_fd, int tree_fd, struct strv *files,
-	struct mlr_error *err);
+int rootfs_verify_layer(
+	const char *diff_id, int record_fd, int tree_fd, struct strv *files, struct mlr_error *err);
 
 #endif

@@ -53,8 +53,8 @@ static void walk(int fd, const char *path, visit_fn visit, void *ctx)
 			continue;
 		sub = xasprintf("%s%s%s", path, *path ? "/" : "", e->d_name);
 		if (S_ISDIR(sb.st_mode))
-			below = openat(fd, e->d_name,
-				O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+			below = openat(
+				fd, e->d_name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 		if (below >= 0)
 			walk(below, sub, visit, ctx);
 		visit(ctx, fd, e->d_name, sub, &sb);

@@ -9,8 +9,8 @@
 #include "store/store.h"
 
 /*
- * Is every file of dir/<manifest>/tree one of the layers'? By inode, as flattening makes hard links,
- * else by the bytes of the topmost layer that has the name.
+ * Is every file of dir/<manifest>/tree one of the layers'? By inode, as flattening makes hard
+ * links, else by the bytes of the topmost layer that has the name.
  *
  *   files  gets the names that are wrong, not more than a few
  *

@@ -3,10 +3,10 @@
  * beats: it writes a counter into it every few seconds. Locks (store/lock.h) and works in progress
  * name the hold of their maker, and mean something as long as that hold is there and alive.
  *
- * flock(2) is not used: NFS and Lustre may grant it on each node for itself (localflock) or fail it.
- * Whether a process of this host lives is judged by /proc. Any other is judged by its beats, as seen
- * on the waiter's own clock, so that clocks need not agree; its hold is deleted when no beat was
- * seen for STORE_STALE_S seconds. A process that was suspended for so long finds its hold gone
+ * flock(2) is not used: NFS and Lustre may grant it on each node for itself (localflock) or fail
+ * it. Whether a process of this host lives is judged by /proc. Any other is judged by its beats, as
+ * seen on the waiter's own clock, so that clocks need not agree; its hold is deleted when no beat
+ * was seen for STORE_STALE_S seconds. A process that was suspended for so long finds its hold gone
  * before it publishes anything.
  *
  * Adders and removers keep out of each other's way as in Dekker's algorithm: each makes its own
@@ -16,9 +16,9 @@
  * Removers exclude each other by a token, a file that each renames to its own name and back; it is
  * never made anew, so that removing works on a file system without a free inode.
  *
- *   holds/a-<16 hex>.<process>   an adder: a line with the counter, then "*" or a line a digest (hex)
- *   holds/r-<16 hex>.<process>   the remover: a line with the counter
- *   holds/token                  nobody is removing
+ *   holds/a-<16 hex>.<process>   an adder: a line with the counter, then "*" or a line a digest
+ * (hex) holds/r-<16 hex>.<process>   the remover: a line with the counter holds/token nobody is
+ * removing
  */
 #ifndef MLR_STORE_HOLD_H
 #define MLR_STORE_HOLD_H
@@ -63,7 +63,10 @@ struct store_wait {
 	size_t n;
 };
 
-#define STORE_WAIT_INIT(st, what) { (st), (what), 0, 0, 0, NULL, 0 }
+#define STORE_WAIT_INIT(st, what)              \
+	{                                      \
+		(st), (what), 0, 0, 0, NULL, 0 \
+	}
 
 void store_wait_done(struct store_wait *w);
 

@@ -132,7 +132,7 @@ static int ask(const char *id)
 static struct {
 	char id[ID_MAX + 1];
 	int alive;
-} *answers;
+} * answers;
 static size_t n_answers;
 
 int store_job_alive(const char *job)

@@ -14,10 +14,11 @@
 #include <sys/stat.h>
 #include <time.h>
 
-#define FOREIGN_SECONDS (7 * 24 * 3600) /* how long a lease of another host or PID namespace counts */
-#define SWEEP_EVERY     256 /* one lease in so many cleans up, so that they do not pile up */
-#define USE_SECONDS     3600 /* how exactly an image's last use is known: a write an hour */
-#define HEX             64
+#define FOREIGN_SECONDS \
+	(7 * 24 * 3600)  /* how long a lease of another host or PID namespace counts */
+#define SWEEP_EVERY 256  /* one lease in so many cleans up, so that they do not pile up */
+#define USE_SECONDS 3600 /* how exactly an image's last use is known: a write an hour */
+#define HEX         64
 
 /* The job in a lease; "" when there is none. */
 static void read_job(int dir, const char *name, char job[STORE_JOB_SIZE])
@@ -84,8 +85,7 @@ static int touch_facts(struct store *st, const char *hex)
 	snprintf(facts, sizeof(facts), "facts/%.64s.json", hex);
 	if (fstatat(store_fd(st), facts, &sb, 0) < 0)
 		return -errno;
-	if (time(NULL) - sb.st_mtime >= USE_SECONDS &&
-		utimensat(store_fd(st), facts, NULL, 0) < 0)
+	if (time(NULL) - sb.st_mtime >= USE_SECONDS && utimensat(store_fd(st), facts, NULL, 0) < 0)
 		mlr_debug("store: last use: %s", strerror(errno));
 	return 0;
 }

@@ -40,7 +40,7 @@ static void add_blobs(struct store *st, const char *manifest, struct strv *paths
 	if (store_json_read(st, path, &o, NULL) < 0)
 		return;
 	add_descriptor(paths, json_object_get(o, "config"));
-	json_array_foreach(json_object_get(o, "layers"), i, layer)
+	json_array_foreach (json_object_get(o, "layers"), i, layer)
 		add_descriptor(paths, layer);
 }
 
@@ -64,8 +64,8 @@ int store_parts_add(
 	return 0;
 }
 
-int store_parts_add_image(struct store *st, const struct store_image *im, struct strv *paths,
-	struct mlr_error *err)
+int store_parts_add_image(
+	struct store *st, const struct store_image *im, struct strv *paths, struct mlr_error *err)
 {
 	add_blob(paths, im->index);
 	return store_parts_add(st, im->manifest, paths, err);

@@ -1,6 +1,7 @@
 /*
- * What images consist of, as paths below the store's top: "layers/<hex>", "cover/<hex>", "dir/<hex>",
- * "squash/<hex>.sqfs", "facts/<hex>.json", "blobs/sha256/<hex>". For this room's other files.
+ * What images consist of, as paths below the store's top: "layers/<hex>", "cover/<hex>",
+ * "dir/<hex>", "squash/<hex>.sqfs", "facts/<hex>.json", "blobs/sha256/<hex>". For this room's other
+ * files.
  */
 #ifndef MLR_STORE_PARTS_H
 #define MLR_STORE_PARTS_H
@@ -17,8 +18,8 @@ int store_parts_add(
 	struct store *st, const char *manifest, struct strv *paths, struct mlr_error *err);
 
 /* The same of an image with a name: its index as well. */
-int store_parts_add_image(struct store *st, const struct store_image *im, struct strv *paths,
-	struct mlr_error *err);
+int store_parts_add_image(
+	struct store *st, const struct store_image *im, struct strv *paths, struct mlr_error *err);
 
 /*
  * Images without a name (it was given to a newer one, or they are being pulled): the parts of those

@@ -84,7 +84,8 @@ static int load(struct pruning *p, struct mlr_error *err)
 	return 0;
 }
 
-/* "quay.io/org/name" of a canonical name: a tag's ':' and a digest's '@' stand after the last '/'. */
+/* "quay.io/org/name" of a canonical name: a tag's ':' and a digest's '@' stand after the last '/'.
+ */
 static size_t repository_length(const char *name)
 {
 	const char *slash = strrchr(name, '/');
@@ -186,7 +187,8 @@ static int choose_by_size(struct pruning *p, struct store_prune_result *ret, str
 	for (size_t i = 0; i < p->n && s.sum > (uint64_t)p->opt->max_size; i++) {
 		struct candidate *c = &p->v[i];
 
-		if (c->goes || c->is_protected || store_lease_held(p->st, c->image.manifest, &lease))
+		if (c->goes || c->is_protected ||
+			store_lease_held(p->st, c->image.manifest, &lease))
 			continue;
 		c->goes = 1;
 		count_image(p, &s, c, -1);
@@ -247,8 +249,9 @@ static int find_keep(struct pruning *p, struct strv *keep, struct mlr_error *err
 static int is_part(const char *place, const char *name)
 {
 	size_t hex = strspn(name, "0123456789abcdef");
-	const char *end = strcmp(place, "facts") == 0 ? ".json" :
-			  strcmp(place, "squash") == 0 ? ".sqfs" : "";
+	const char *end = strcmp(place, "facts") == 0 ? ".json"
+		: strcmp(place, "squash") == 0        ? ".sqfs"
+						      : "";
 
 	return hex == 64 && strcmp(name + hex, end) == 0;
 }
@@ -261,8 +264,9 @@ static int collect_place(struct pruning *p, const char *place, const struct strv
 	struct dirent *e;
 
 	if (!d)
-		return errno == ENOENT ? 0
-				       : mlr_fail_errno(err, "open '%s/%s'", store_path(p->st), place);
+		return errno == ENOENT
+			? 0
+			: mlr_fail_errno(err, "open '%s/%s'", store_path(p->st), place);
 	while ((e = readdir(d))) {
 		auto_free char *path = xasprintf("%s/%s", place, e->d_name);
 
@@ -298,8 +302,7 @@ static void tell(struct pruning *p, struct store_prune_result *ret)
 
 		if (!c->goes)
 			continue;
-		ret->images[ret->n++] =
-			(struct store_pruned){ c->image, c->last_use, c->in_use };
+		ret->images[ret->n++] = (struct store_pruned){ c->image, c->last_use, c->in_use };
 		c->image = (struct store_image)STORE_IMAGE_INIT;
 	}
 }

@@ -19,7 +19,10 @@ struct store_prune_options {
 	int dry_run;        /* only tell */
 };
 
-#define STORE_PRUNE_OPTIONS_INIT { -1, -1, -1, 0 }
+#define STORE_PRUNE_OPTIONS_INIT \
+	{                        \
+		-1, -1, -1, 0    \
+	}
 
 /* An image that was to go. */
 struct store_pruned {
@@ -36,7 +39,10 @@ struct store_prune_result {
 	int64_t left;      /* the store's size afterwards; -1 unless max_size asked for it */
 };
 
-#define STORE_PRUNE_RESULT_INIT { NULL, 0, STRV_INIT, 0, -1 }
+#define STORE_PRUNE_RESULT_INIT           \
+	{                                 \
+		NULL, 0, STRV_INIT, 0, -1 \
+	}
 
 void store_prune_result_done(struct store_prune_result *r);
 

@@ -54,8 +54,8 @@ void removal_take_back(struct removal *rm, size_t n)
 		const char *now = rm->trash.v[rm->trash.n - 1], *was = rm->from.v[rm->from.n - 1];
 
 		if (renameat(fd, now, fd, was) < 0)
-			mlr_warning("cannot rename '%s' back to '%s': %s", now, was,
-				strerror(errno));
+			mlr_warning(
+				"cannot rename '%s' back to '%s': %s", now, was, strerror(errno));
 		drop_last(&rm->trash);
 		drop_last(&rm->from);
 	}
@@ -102,8 +102,9 @@ static int refuse_unseen(
 		"cannot be seen from here",
 		im->name, (long)l->pid, l->host, l->here ? " in another PID namespace" : "", when);
 	if (l->here)
-		mlr_hint(err, "run mlrun rm there, or mlrun rm --force; --defer removes the name "
-			      "now and the files later");
+		mlr_hint(err,
+			"run mlrun rm there, or mlrun rm --force; --defer removes the name "
+			"now and the files later");
 	else
 		mlr_hint(err,
 			"run mlrun rm on '%s', or mlrun rm --force; --defer removes the name now "
@@ -127,8 +128,9 @@ static int check_leases(
 	else
 		mlr_fail(err, EBUSY, "image '%s' is in use by process %ld on '%s'", im->name,
 			(long)l.pid, l.host);
-	mlr_hint(err, "remove it when that process has ended; --defer removes the name now and "
-		      "the files then");
+	mlr_hint(err,
+		"remove it when that process has ended; --defer removes the name now and "
+		"the files then");
 	return -EBUSY;
 }
 

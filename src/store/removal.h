@@ -19,7 +19,10 @@ struct removal {
 	struct strv from, trash; /* what was thrown away, and where it is now */
 };
 
-#define REMOVAL_INIT(st) { (st), NULL, STRV_INIT, STRV_INIT, STRV_INIT }
+#define REMOVAL_INIT(st)                                    \
+	{                                                   \
+		(st), NULL, STRV_INIT, STRV_INIT, STRV_INIT \
+	}
 
 /* Become the store's only remover; removal_end() lets others in. */
 int removal_begin(struct removal *rm, struct mlr_error *err);

@@ -60,8 +60,7 @@ int store_spool_open(struct store *st, const char *digest, uint64_t size, struct
 	r = store_lock_take(st, lock, what, &s->lock, err);
 	if (r < 0)
 		return r;
-	s->fd = openat(
-		store_fd(st), s->path, O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0644);
+	s->fd = openat(store_fd(st), s->path, O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0644);
 	if (s->fd < 0 || fstat(s->fd, &sb) < 0)
 		return mlr_fail_errno(err, "open '%s/%s'", store_path(st), s->path);
 	if ((uint64_t)sb.st_size > size && ftruncate(s->fd, 0) < 0)
@@ -111,8 +110,8 @@ static int keep(struct store_spool *s, struct mlr_error *err)
 			err, "rename '%s' to '%s/%s'", s->path, store_path(s->st), to);
 	r = file_sync_dir(top, "blobs/sha256");
 	if (r < 0)
-		return mlr_fail(err, -r, "sync '%s/blobs/sha256': %s", store_path(s->st),
-			strerror(-r));
+		return mlr_fail(
+			err, -r, "sync '%s/blobs/sha256': %s", store_path(s->st), strerror(-r));
 	return 0;
 }
 

@@ -28,11 +28,11 @@ int store_spool_open(struct store *st, const char *digest, uint64_t size, struct
 int store_spool_fd(const struct store_spool *s);
 uint64_t store_spool_have(const struct store_spool *s);
 
-int store_spool_append(
-	struct store_spool *s, const void *buf, size_t len, struct mlr_error *err);
+int store_spool_append(struct store_spool *s, const void *buf, size_t len, struct mlr_error *err);
 
-/* The ends of it; each frees s, NULL is fine. The bytes are right and whole: they become the store's
- * blob. They are not needed, or wrong: they go. There may be more to come, some time: they stay. */
+/* The ends of it; each frees s, NULL is fine. The bytes are right and whole: they become the
+ * store's blob. They are not needed, or wrong: they go. There may be more to come, some time: they
+ * stay. */
 int store_spool_keep(struct store_spool *s, struct mlr_error *err);
 void store_spool_drop(struct store_spool *s);
 void store_spool_leave(struct store_spool *s);

@@ -18,10 +18,13 @@
 struct stores {
 	struct store **v; /* n of them, in the order of searching */
 	size_t n;
-	int has_own;      /* v[0] is the user's own; else that is not there */
+	int has_own; /* v[0] is the user's own; else that is not there */
 };
 
-#define STORES_INIT { NULL, 0, 0 }
+#define STORES_INIT        \
+	{                  \
+		NULL, 0, 0 \
+	}
 
 /*
  * Open those that are there.

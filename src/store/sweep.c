@@ -23,7 +23,7 @@
 
 #define HOLD_SECONDS  3600 /* without a beat from another host, where nobody waits to see one */
 #define TRASH_SECONDS (7 * 24 * 3600) /* an rm lives for minutes */
-#define TEMP_SECONDS 3600 /* a document's temporary file lives for milliseconds */
+#define TEMP_SECONDS  3600            /* a document's temporary file lives for milliseconds */
 
 static void remove_entry(int dir, const char *name)
 {

@@ -243,6 +243,8 @@ check_same() {
 	rm big big.tar
 	mlrun export -q big out.tar &
 	sleep 0.5
+	run -125 mlrun rm big
+	assert_output --partial "is in use by process $!"
 	kill -TERM $!
 	rc=0
 	wait $! || rc=$?

@@ -3,8 +3,8 @@
  *
  *   FAULT_FLOCK=ENOSYS|ok   flock(2) fails so, or grants every lock to everybody, as NFS may
  *   FAULT_CALL=NAME:N       the N-th call (from 1) of write, rename, fsync, mkdir, open or connect
- *                           fails with FAULT_ERRNO's number; writes to stdout and stderr do not count
- *   FAULT_QUOTA=KIB:BYTES:FILES:FILES   quotactl(2) tells these limits and what is used of them
+ *                           fails with FAULT_ERRNO's number; writes to stdout and stderr do not
+ * count FAULT_QUOTA=KIB:BYTES:FILES:FILES   quotactl(2) tells these limits and what is used of them
  *   FAULT_COUNT=FILE        write "NAME COUNT" lines there at the end
  *
  * Families count together: write is write and pwrite, rename renameat and renameat2 as well, fsync
@@ -144,28 +144,28 @@ static int do_open(int fd, const char *path, int flags, va_list ap)
 	return fails(OPEN) ? -1 : (int)syscall(SYS_openat, fd, path, flags, mode);
 }
 
-#define OPEN_AT(name) \
+#define OPEN_AT(name)                                      \
 	int name(int fd, const char *path, int flags, ...) \
-	{ \
-		va_list ap; \
-		int r; \
-\
-		va_start(ap, flags); \
-		r = do_open(fd, path, flags, ap); \
-		va_end(ap); \
-		return r; \
+	{                                                  \
+		va_list ap;                                \
+		int r;                                     \
+                                                           \
+		va_start(ap, flags);                       \
+		r = do_open(fd, path, flags, ap);          \
+		va_end(ap);                                \
+		return r;                                  \
 	}
 
-#define OPEN_HERE(name) \
-	int name(const char *path, int flags, ...) \
-	{ \
-		va_list ap; \
-		int r; \
-\
-		va_start(ap, flags); \
+#define OPEN_HERE(name)                                 \
+	int name(const char *path, int flags, ...)      \
+	{                                               \
+		va_list ap;                             \
+		int r;                                  \
+                                                        \
+		va_start(ap, flags);                    \
 		r = do_open(AT_FDCWD, path, flags, ap); \
-		va_end(ap); \
-		return r; \
+		va_end(ap);                             \
+		return r;                               \
 	}
 
 OPEN_AT(openat)

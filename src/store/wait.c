@@ -1,0 +1,200 @@
+/* Judging and waiting for others: the part of store/hold.h that looks at their holds. */
+#include "store/hold.h"
+
+#include "base/cleanup.h"
+#include "base/log.h"
+#include "base/memory.h"
+#include "store/handle.h"
+#include "store/hold_file.h"
+#include "store/unsynced.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <time.h>
+
+#define TELL_AFTER_MS 2000 /* a shorter wait is nobody's worry */
+#define NAP_MIN_MS    5
+#define NAP_MAX_MS    100
+
+struct store_seen {
+	char *hold;
+	char line[HOLD_BEAT_LEN + 1];
+	struct timespec mtime;
+	int64_t since_ms; /* on the waiter's own clock */
+};
+
+static int64_t now_ms(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return (int64_t)t.tv_sec * 1000 + t.tv_nsec / 1000000;
+}
+
+/* Read a hold's beat; opening makes NFS ask the server. Returns 0, -ENOENT when there is none, or
+ * another error, which says nothing of the process. */
+static int look(struct store *st, const char *hold, struct store_seen *ret)
+{
+	auto_free char *path = xasprintf("holds/%s", hold);
+	auto_close int fd =
+		openat(store_fd(st), path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+	struct stat sb;
+
+	if (fd < 0)
+		return errno == ESTALE ? -ENOENT : -errno;
+	memset(ret, 0, sizeof(*ret));
+	if (fstat(fd, &sb) < 0 || pread(fd, ret->line, HOLD_BEAT_LEN, 0) < 0)
+		return errno == ESTALE ? -ENOENT : -errno;
+	ret->mtime = sb.st_mtim;
+	return 0;
+}
+
+/* 1, 0, or -1 for who cannot be judged by /proc. */
+static int judge_here(struct store *st, const char *hold)
+{
+	struct store_process p, self;
+	const char *dot = strchr(hold, '.');
+	int alive;
+
+	if (!dot || store_process_parse(dot + 1, &p) < 0 || store_process_self(&self) < 0)
+		return -1;
+	alive = store_process_alive(&p, &self);
+	/* Two nodes may bear one name; a local file system knows of one boot at a time. */
+	if (alive == 0 && strcmp(p.boot, self.boot) != 0 && !unsynced_allowed(st))
+		return -1;
+	return alive;
+}
+
+/* Nobody's any more. Its name was this process's alone, so it does not matter who comes first. */
+static void bury(struct store *st, const char *hold)
+{
+	auto_free char *path = xasprintf("holds/%s", hold);
+
+	mlr_debug("store: '%s' belongs to a process that ended", path);
+	if (hold[0] == 'r')
+		renameat(store_fd(st), path, store_fd(st), HOLD_TOKEN);
+	else
+		unlinkat(store_fd(st), path, 0);
+}
+
+void store_wait_done(struct store_wait *w)
+{
+	for (size_t i = 0; i < w->n; i++)
+		free(w->seen[i].hold);
+	free(w->seen);
+	w->seen = NULL;
+	w->n = 0;
+}
+
+/* What was seen of a hold before, made when there is nothing yet. */
+static struct store_seen *recall(struct store_wait *w, const char *hold, int64_t now)
+{
+	for (size_t i = 0; i < w->n; i++)
+		if (strcmp(w->seen[i].hold, hold) == 0)
+			return &w->seen[i];
+	w->seen = xreallocarray(w->seen, w->n + 1, sizeof(*w->seen));
+	memset(&w->seen[w->n], 0, sizeof(*w->seen));
+	w->seen[w->n].hold = xstrdup(hold);
+	w->seen[w->n].since_ms = now;
+	return &w->seen[w->n++];
+}
+
+/* The clock is read before the file: whoever sleeps in between only waits the longer. */
+static int judge_beats(struct store_wait *w, const char *hold)
+{
+	int64_t now = now_ms();
+	struct store_seen *s = recall(w, hold, now), is;
+	int r = look(w->st, hold, &is);
+
+	if (r == -ENOENT)
+		return 0;
+	if (r == 0 &&
+		(memcmp(is.line, s->line, HOLD_BEAT_LEN) != 0 ||
+			is.mtime.tv_sec != s->mtime.tv_sec ||
+			is.mtime.tv_nsec != s->mtime.tv_nsec)) {
+		memcpy(s->line, is.line, sizeof(s->line));
+		s->mtime = is.mtime;
+		s->since_ms = now;
+	}
+	return now - s->since_ms <= store_stale_seconds() * 1000L;
+}
+
+int store_wait_alive(struct store_wait *w, const char *hold)
+{
+	struct store_seen is;
+	int alive = judge_here(w->st, hold);
+
+	if (alive > 0)
+		return look(w->st, hold, &is) != -ENOENT;
+	if (alive < 0)
+		alive = judge_beats(w, hold);
+	if (!alive)
+		bury(w->st, hold);
+	return alive;
+}
+
+/* The file system's clock, by a file that we touch: the hold itself. */
+static int is_older(struct store *st, const struct store_seen *is, int seconds)
+{
+	struct stat sb;
+	int older = 0;
+
+	if (!st->hold)
+		return 0;
+	pthread_mutex_lock(&st->hold->lock);
+	hold_file_beat(st->hold);
+	if (fstat(st->hold->fd, &sb) == 0)
+		older = sb.st_mtim.tv_sec - is->mtime.tv_sec > seconds;
+	pthread_mutex_unlock(&st->hold->lock);
+	return older;
+}
+
+int store_hold_alive(struct store *st, const char *hold, int seconds)
+{
+	struct store_seen is;
+	int alive = judge_here(st, hold), r = look(st, hold, &is);
+
+	if (r == -ENOENT)
+		return 0;
+	if (alive < 0)
+		alive = r < 0 || !is_older(st, &is, seconds);
+	if (!alive)
+		bury(st, hold);
+	return alive;
+}
+
+static void tell(const struct store_wait *w, const char *hold)
+{
+	struct store_process p;
+	const char *dot = strchr(hold, '.');
+
+	if (dot && store_process_parse(dot + 1, &p) == 0)
+		mlr_info("waiting for process %ld on '%s', which is %s", (long)p.pid, p.host,
+			w->what);
+	else
+		mlr_info("waiting for another process, which is %s", w->what);
+}
+
+int store_wait_nap(struct store_wait *w, const char *hold, struct mlr_error *err)
+{
+	struct store *st = w->st;
+	struct timespec ts;
+
+	if (st->cancelled && st->cancelled(st->cancelled_ctx))
+		return mlr_fail(err, ECANCELED, "interrupted");
+	if (w->waited_ms >= TELL_AFTER_MS && !w->told) {
+		tell(w, hold);
+		w->told = 1;
+	}
+	w->nap_ms = w->nap_ms ? w->nap_ms * 2 : NAP_MIN_MS;
+	w->nap_ms = w->nap_ms < NAP_MAX_MS ? w->nap_ms : NAP_MAX_MS;
+	ts = (struct timespec){ 0, w->nap_ms * 1000000L };
+	nanosleep(&ts, NULL);
+	w->waited_ms += w->nap_ms;
+	return 0;
+}
