@@ -22,7 +22,8 @@ int layer_whiteout_make(int dir_fd, const char *name, struct mlr_error *err)
 	if (r == -EPERM || r == -EOPNOTSUPP || r == -EINVAL)
 		mlr_hint(err,
 			"the store's file system allows no character device 0:0 (Linux 4.18 and a "
-			"local file system do); choose another with --store or MLRUN_STORE");
+			"local file system do); mlrun pull --format=squashfs makes one file of an image, or "
+			"choose another store with --store or MLRUN_STORE");
 	return r;
 }
 
@@ -38,8 +39,9 @@ int layer_opaque_set(int dir_fd, const char *name, struct mlr_error *err)
 	r = mlr_fail_errno(err, "make directory '%s' opaque", name);
 	if (r == -EOPNOTSUPP || r == -EPERM)
 		mlr_hint(err,
-			"the store's file system keeps no user extended attributes; choose another "
-			"with --store or MLRUN_STORE");
+			"the store's file system keeps no user extended attributes; mlrun pull "
+			"--format=squashfs makes one file of an image, or choose another store with "
+			"--store or MLRUN_STORE");
 	return r;
 }
 

@@ -19,8 +19,9 @@
 #include <string.h>
 
 /*
- * A block is what the kernel asks of a FUSE server at once. zstd's fastest level: the levels above
- * take several times as long and save a tenth of the space.
+ * A block is what the kernel asks of a FUSE server at once; twice as large ones save 3 %. zstd's
+ * fastest level: a whole pull takes 0.9 s of CPU with it and 1.25 s with level 3, which saves 4 to
+ * 7 % (mlrun pull of 63 MB gzip, and of 114,000 files).
  */
 #define BLOCK_SIZE   (128u << 10)
 #define LEVEL        1

@@ -47,3 +47,11 @@ sys.exit(status)' "$@"
 	[ "$output" -le 65536 ]
 	[ "$(du -sm "$MLRUN_STORE" | cut -f1)" -ge 1050 ]
 }
+
+@test "pull: the same to squashfs needs at most 128 MiB" {
+	case $(mlrun --version) in *" -squashfs "*) skip "mlrun was built without libsquashfs" ;; esac
+	run -0 --separate-stderr peak_rss mlrun pull -q --format=squashfs "$REGISTRY/big"
+	echo "peak resident set: $output KiB"
+	[ "$output" -le 131072 ]
+	[ -s "$MLRUN_STORE"/squash/*.sqfs ]
+}
