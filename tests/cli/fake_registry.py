@@ -50,7 +50,7 @@ def arguments():
     p.add_argument("--quota", nargs=2, help="RateLimit-Limit and -Remaining, sent with --status")
     p.add_argument("--refuse-manifests", action="store_true", help="--refuse counts manifest requests")
     p.add_argument("--stall", type=int, default=0, help="a blob's connection falls silent after so many bytes")
-    p.add_argument("--trickle", action="store_true", help="a manifest's bytes come one a second")
+    p.add_argument("--trickle", action="store_true", help="a manifest's bytes come one by one, with pauses")
     p.add_argument("--delay", type=float, default=0, help="seconds between a blob's pieces of 256 KiB")
     p.add_argument("--expire", type=int, default=0, help="the storage refuses so many resumed requests with 403")
     p.add_argument("--storage-tls", metavar="PEM", help="the storage speaks https, and notes who shows a certificate")
@@ -241,7 +241,7 @@ class Registry(Handler):
             for i in range(len(body)):
                 self.wfile.write(body[i : i + 1])
                 self.wfile.flush()
-                time.sleep(1)
+                time.sleep(0.3)
             return None
         return self.answer(200, body, Content_Type=args.content_type,
                            Docker_Content_Digest=args.digest or real)
