@@ -59,6 +59,7 @@ def arguments():
     p.add_argument("--expire", type=int, default=0, help="the storage refuses so many resumed requests with 403")
     p.add_argument("--storage-tls", metavar="PEM", help="the storage speaks https, and notes who shows a certificate")
     p.add_argument("--bad-blobs", action="store_true", help="blobs have other bytes")
+    p.add_argument("--other-gzip", action="store_true", help="layers have other bytes that give the same tar")
     p.add_argument("--tags", type=int, default=0, help="so many tags, 10 a page")
     p.add_argument("--tags-endless", action="store_true", help="a page of some MB follows another")
     p.add_argument("--tags-circle", action="store_true", help="every page links to itself")
@@ -284,6 +285,8 @@ class Registry(Handler):
             return self.answer(307, b"x" * args.redirect_page, Location=to)
         if data[:2] == b"\x1f\x8b":
             data += b"x" * args.tail
+            if args.other_gzip:
+                data = data[:4] + bytes([data[4] ^ 1]) + data[5:]  # the time in gzip's header
             if args.bad_blobs:
                 data = data[:-1] + b"\x01"
         return self.send_blob(data)

@@ -191,6 +191,15 @@ hint: passwords and tokens go over https alone; its administrator must name a to
 	assert_nothing_stored
 }
 
+@test "lies: other compressed bytes than the digest's are refused, though they give the same tar" {
+	fake --other-gzip
+	for format in layers squashfs; do
+		run -125 mlrun pull --format "$format" "$registry/x"
+		assert_output --regexp "blob sha256:[0-9a-f]{64}: the registry's bytes hash to sha256:[0-9a-f]{64}"
+		assert_nothing_stored
+	done
+}
+
 @test "lies: headers without end, before a blob or after it, are refused in little memory" {
 	skip_if_sanitized
 	for kind in headers trailers; do
