@@ -24,7 +24,9 @@
 
 /* What the tar says of one name; a name may have several, of which the last made the tree. */
 struct said {
-	char *path;
+	char *path;    /* in the tree */
+	char *spelled; /* in the tar: the way may lead through links */
+	size_t at;     /* it is the at-th member */
 	mode_t type; /* S_IFREG, …; 0 for a hard link, which is as its target */
 	mode_t mode;
 	struct timespec mtime;
@@ -36,6 +38,9 @@ struct comparison {
 	int record_fd, tree_fd;
 	struct strv *files;
 	void *names;                /* tsearch(3) tree of struct said */
+	size_t n;                   /* members so far */
+	struct strv lost;           /* paths of those whose way leads nowhere now */
+	int rerouted;               /* a link on the way of a member came later, or left its place */
 	int to_reader, from_writer; /* the tar, between two threads */
 	struct mlr_error rebuild_err;
 	int rebuild;
@@ -88,6 +93,7 @@ static void said_free(void *p)
 	for (; s; s = earlier) {
 		earlier = s->earlier;
 		free(s->path);
+		free(s->spelled);
 		free(s->target);
 		free(s);
 	}
@@ -123,10 +129,12 @@ static int add(struct comparison *c, const struct layer_member *m, mode_t type)
 	char *real = real_path(c->tree_fd, m->path);
 	struct said *s, **found;
 
-	if (!real)
+	if (!real) {
+		strv_add(&c->lost, m->path);
 		return 0;
+	}
 	s = xcalloc(1, sizeof(*s));
-	*s = (struct said){ real, type, m->mode & 01777, m->mtime,
+	*s = (struct said){ real, xstrdup(m->path), c->n++, type, m->mode & 01777, m->mtime,
 		type == S_IFLNK ? xstrdup(m->target) : NULL, NULL };
 	found = tsearch(s, &c->names, by_path);
 	if (!found) {
@@ -333,13 +341,52 @@ static void check_there(const void *node, VISIT visit, int depth)
 		wrong(walking, s->path, "is missing");
 }
 
-static void check_members(struct comparison *c)
+/* Is there a link on the way of a member, the at-th, that was not there yet or was another? */
+static int is_rerouted(struct comparison *c, const char *path, size_t at)
+{
+	for (const char *slash = strchr(path, '/'); slash; slash = strchr(slash + 1, '/')) {
+		auto_free char *above = xstrndup(path, (size_t)(slash - path));
+		struct said key = { .path = above }, **found = tfind(&key, &c->names, by_path);
+
+		if (found && (*found)->type == S_IFLNK && ((*found)->earlier || (*found)->at > at))
+			return 1;
+	}
+	return 0;
+}
+
+static void check_way(const void *node, VISIT visit, int depth)
+{
+	const struct said *s = *(const struct said *const *)node;
+
+	(void)depth;
+	if (visit != postorder && visit != leaf)
+		return;
+	for (; s && !walking->rerouted; s = s->earlier)
+		walking->rerouted = is_rerouted(walking, s->spelled, s->at);
+}
+
+static void walk(struct comparison *c, void (*fn)(const void *node, VISIT visit, int depth))
 {
 	pthread_mutex_lock(&walk_lock);
 	walking = c;
-	twalk(c->names, check_there);
+	twalk(c->names, fn);
 	walking = NULL;
 	pthread_mutex_unlock(&walk_lock);
+}
+
+/* Where the way of a member is not known any more, the names tell nothing; the digest tells of all
+ * files' bytes even then. */
+static void check_names(struct comparison *c)
+{
+	check_dir(c, c->tree_fd, "");
+	walk(c, check_there);
+	if (c->files->n == 0)
+		return;
+	walk(c, check_way);
+	for (size_t i = 0; i < c->lost.n && !c->rerouted; i++)
+		c->rerouted = is_rerouted(c, c->lost.v[i], 0);
+	if (c->rerouted)
+		strv_done(c->files);
 }
 
 /* --- both ----------------------------------------------------------------- */
@@ -378,14 +425,14 @@ int rootfs_verify_layer(
 	const char *diff_id, int record_fd, int tree_fd, struct strv *files, struct mlr_error *err)
 {
 	auto_call(layer_result_done) struct layer_result result = LAYER_RESULT_INIT;
-	struct comparison c = { record_fd, tree_fd, files, NULL, -1, -1, MLR_ERROR_INIT, 0 };
+	struct comparison c = { .record_fd = record_fd, .tree_fd = tree_fd, .files = files,
+		.to_reader = -1, .from_writer = -1 };
 	int r = read_tar(&c, &result, err);
 
-	if (r == 0) {
-		check_dir(&c, tree_fd, "");
-		check_members(&c);
-	}
+	if (r == 0)
+		check_names(&c);
 	tdestroy(c.names, said_free);
+	strv_done(&c.lost);
 	if (r < 0)
 		return r;
 	if (strcmp(result.diff_id, diff_id) != 0)
