@@ -11,6 +11,7 @@
 #include "store/process.h"
 #include "store/spool.h"
 #include "store/trash.h"
+#include "store/unsynced.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -35,7 +36,8 @@ static void remove_entry(int dir, const char *name)
 }
 
 /* "trash.<n>.<process>": what an rm that was killed had already renamed away. */
-static void sweep_trash(int dir, const char *name, const struct store_process *self)
+static void sweep_trash(
+	struct store *st, int dir, const char *name, const struct store_process *self)
 {
 	const char *dot = strchr(name + strlen("trash."), '.');
 	struct store_process p;
@@ -44,7 +46,7 @@ static void sweep_trash(int dir, const char *name, const struct store_process *s
 
 	if (!dot || store_process_parse(dot + 1, &p) < 0)
 		return;
-	alive = store_process_alive(&p, self);
+	alive = store_process_judge(st, &p, self);
 	if (alive < 0) /* out of sight; renaming it set its change time */
 		alive = fstatat(dir, name, &sb, AT_SYMLINK_NOFOLLOW) == 0 &&
 			time(NULL) - sb.st_ctime < TRASH_SECONDS;
@@ -85,7 +87,8 @@ static void sweep_spool(struct store *st, int dir, const char *name)
 		remove_entry(dir, name);
 }
 
-/* "probe.<pid>", what a look at the file system's abilities took moments for. */
+/* "probe.<16 hex>", what a look at the file system's abilities took moments for; "hold.<hold>", one
+ * that is about to appear in holds/. */
 static void sweep_old(int dir, const char *name)
 {
 	struct stat sb;
@@ -163,8 +166,9 @@ void store_sweep(struct store *st)
 	if (d && store_process_self(&self) == 0) {
 		while ((e = readdir(d))) {
 			if (strncmp(e->d_name, "trash.", 6) == 0)
-				sweep_trash(dirfd(d), e->d_name, &self);
-			else if (strncmp(e->d_name, "probe.", 6) == 0)
+				sweep_trash(st, dirfd(d), e->d_name, &self);
+			else if (strncmp(e->d_name, "probe.", 6) == 0 ||
+				strncmp(e->d_name, "hold.", 5) == 0)
 				sweep_old(dirfd(d), e->d_name);
 			else if (strncmp(e->d_name, "spool-", 6) == 0 && !strchr(e->d_name, '.'))
 				sweep_spool(st, dirfd(d), e->d_name);
@@ -180,5 +184,6 @@ void store_sweep(struct store *st)
 	sweep_temps(st, "images");
 	sweep_temps(st, "facts");
 	sweep_temps(st, "blobs/sha256");
+	unsynced_sweep(st);
 	store_lease_sweep(st);
 }
