@@ -824,6 +824,12 @@ static void sweeping_spares_a_hold_that_is_about_to_appear(void **state)
 	ok(file_replace(store_fd(st), path, "", 0, 0644, &err));
 	store_sweep(st);
 	assert_int_equal(count("tmp"), 1);
+	self.start++; /* of one that was killed */
+	store_process_name(&self, who);
+	snprintf(path, sizeof(path), "tmp/hold.a-0123456789abcdef.%s", who);
+	ok(file_replace(store_fd(st), path, "", 0, 0644, &err));
+	store_sweep(st);
+	assert_int_equal(count("tmp"), 1);
 }
 
 static void trash_of_an_ended_rm_is_swept(void **state)
