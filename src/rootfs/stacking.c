@@ -4,6 +4,7 @@
 #include "base/memory.h"
 #include "layer/whiteout.h"
 #include "rootfs/layers.h"
+#include "rootfs/listing.h"
 #include "rootfs/place.h"
 #include "store/tree.h"
 
@@ -303,6 +304,8 @@ int rootfs_cover(struct store *st, const char *manifest, const struct strv *diff
 	r = rootfs_layers_open(st, diff_ids, &l, err);
 	if (r == 0)
 		r = fill_cover(&l, dirs, store_tree_fd(t), err);
+	if (r == 0)
+		r = rootfs_listing_note(t, err);
 	if (r < 0) {
 		store_tree_drop(t);
 		mlr_wrap(err, "make the cover of image %s", manifest);

@@ -34,12 +34,24 @@ struct said {
 	struct said *earlier;
 };
 
+/* Members that are no names of the tree. */
+struct way {
+	char *path;
+	size_t at;
+	enum {
+		LOST, /* its way leads nowhere now */
+		WHITEOUT,
+		OPAQUE
+	} what;
+};
+
 struct comparison {
 	int record_fd, tree_fd;
 	struct strv *files;
 	void *names;                /* tsearch(3) tree of struct said */
 	size_t n;                   /* members so far */
-	struct strv lost;           /* paths of those whose way leads nowhere now */
+	struct way *ways;           /* n_ways of them */
+	size_t n_ways, room_ways;
 	int rerouted;               /* a link on the way of a member came later, or left its place */
 	int to_reader, from_writer; /* the tar, between two threads */
 	struct mlr_error rebuild_err;
@@ -124,13 +136,29 @@ static char *real_path(int tree_fd, const char *path)
 	return xasprintf("%s%s%s", m > n ? dir + n + 1 : "", m > n ? "/" : "", slash + 1);
 }
 
+static void add_way(struct comparison *c, const char *path, int what)
+{
+	if (c->n_ways == c->room_ways) {
+		c->room_ways = c->room_ways ? 2 * c->room_ways : 64;
+		c->ways = xreallocarray(c->ways, c->room_ways, sizeof(*c->ways));
+	}
+	c->ways[c->n_ways++] = (struct way){ xstrdup(path), c->n++, what };
+}
+
+static void ways_free(struct comparison *c)
+{
+	for (size_t i = 0; i < c->n_ways; i++)
+		free(c->ways[i].path);
+	free(c->ways);
+}
+
 static int add(struct comparison *c, const struct layer_member *m, mode_t type)
 {
 	char *real = real_path(c->tree_fd, m->path);
 	struct said *s, **found;
 
 	if (!real) {
-		strv_add(&c->lost, m->path);
+		add_way(c, m->path, LOST);
 		return 0;
 	}
 	s = xcalloc(1, sizeof(*s));
@@ -190,9 +218,17 @@ static int pass_member(void *ctx, const struct layer_member *m, struct mlr_error
 	return 0;
 }
 
-static int pass_path(void *ctx, const char *path, struct mlr_error *err)
+static int say_whiteout(void *ctx, const char *path, struct mlr_error *err)
 {
-	(void)ctx, (void)path, (void)err;
+	(void)err;
+	add_way(ctx, path, WHITEOUT);
+	return 0;
+}
+
+static int say_opaque(void *ctx, const char *path, struct mlr_error *err)
+{
+	(void)err;
+	add_way(ctx, path, OPAQUE);
 	return 0;
 }
 
@@ -203,8 +239,8 @@ static const struct layer_sink listener = { .file = say_file,
 	.symlink = say_symlink,
 	.link = say_link,
 	.fifo = say_fifo,
-	.whiteout = pass_path,
-	.opaque = pass_path };
+	.whiteout = say_whiteout,
+	.opaque = say_opaque };
 
 /* --- what the tree says --------------------------------------------------- */
 
@@ -341,6 +377,39 @@ static void check_there(const void *node, VISIT visit, int depth)
 		wrong(walking, s->path, "is missing");
 }
 
+/* 1, also of what cannot be read; 0. */
+static int is_opaque(const struct comparison *c, const char *dir)
+{
+	auto_close int fd = file_open_in_root(
+		c->tree_fd, *dir ? dir : ".", O_RDONLY | O_DIRECTORY, 0);
+
+	return fd < 0 || layer_opaque_is(fd);
+}
+
+/* What a layer hides of those below: a whiteout, or something else of its name; a directory of it is
+ * opaque. In an opaque directory no whiteouts are needed. */
+static void check_hiding(struct comparison *c, const struct way *w)
+{
+	auto_free char *real = w->what == WHITEOUT ? real_path(c->tree_fd, w->path) : NULL;
+	struct stat sb;
+	char *slash;
+
+	if (w->what == OPAQUE && !is_opaque(c, w->path))
+		wrong(c, w->path, "shows what the layers below have in it");
+	if (!real)
+		return;
+	if (fstatat(c->tree_fd, real, &sb, AT_SYMLINK_NOFOLLOW) == 0) {
+		if (S_ISDIR(sb.st_mode) && !is_opaque(c, real))
+			wrong(c, real, "shows what the layers below have in it");
+		return;
+	}
+	slash = strrchr(real, '/');
+	if (slash)
+		*slash = '\0';
+	if (errno == ENOENT && !is_opaque(c, slash ? real : ""))
+		wrong(c, w->path, "shows what the layers below have there");
+}
+
 /* Is there a link on the way of a member, the at-th, that was not there yet or was another? */
 static int is_rerouted(struct comparison *c, const char *path, size_t at)
 {
@@ -380,11 +449,16 @@ static void check_names(struct comparison *c)
 {
 	check_dir(c, c->tree_fd, "");
 	walk(c, check_there);
+	for (size_t i = 0; i < c->n_ways; i++)
+		check_hiding(c, &c->ways[i]);
 	if (c->files->n == 0)
 		return;
 	walk(c, check_way);
-	for (size_t i = 0; i < c->lost.n && !c->rerouted; i++)
-		c->rerouted = is_rerouted(c, c->lost.v[i], 0);
+	for (size_t i = 0; i < c->n_ways && !c->rerouted; i++) {
+		auto_free char *way = xasprintf("%s/", c->ways[i].path);
+
+		c->rerouted = is_rerouted(c, way, c->ways[i].at);
+	}
 	if (c->rerouted)
 		strv_done(c->files);
 }
@@ -432,7 +506,7 @@ int rootfs_verify_layer(
 	if (r == 0)
 		check_names(&c);
 	tdestroy(c.names, said_free);
-	strv_done(&c.lost);
+	ways_free(&c);
 	if (r < 0)
 		return r;
 	if (strcmp(result.diff_id, diff_id) != 0)
