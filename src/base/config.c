@@ -20,7 +20,7 @@
 #define SECONDS_MAX 3600
 #define REGISTRY    "registry "
 
-enum kind { TEXT, TRUTH, SECONDS, PATH, PATHS };
+enum kind { HOST, TRUTH, SECONDS, PATH, PATHS };
 
 /* Every key there is. */
 static const struct known {
@@ -30,8 +30,8 @@ static const struct known {
 } known_keys[] = {
 	{ "store", 0, PATH },
 	{ "additional_stores", 0, PATHS },
-	{ "mirror", 1, TEXT },
-	{ "token_server", 1, TEXT },
+	{ "mirror", 1, HOST },
+	{ "token_server", 1, HOST },
 	{ "timeout", 1, SECONDS },
 	{ "insecure", 1, TRUTH },
 	{ "ca", 1, PATH },
@@ -74,10 +74,27 @@ static const struct known *find_known(const char *key, int of_registry)
 	return NULL;
 }
 
+/* The ']' at a section's end, or NULL: nothing but a comment may follow it. Those around an IPv6
+ * address are within. */
+static const char *find_close(const char *line, size_t len)
+{
+	const char *end = line + len;
+
+	for (const char *s = line; s < end; s++) {
+		const char *next = s + 1;
+
+		while (next < end && isspace((unsigned char)*next))
+			next++;
+		if (*s == ']' && (next == end || *next == ';' || *next == '#'))
+			return s;
+	}
+	return NULL;
+}
+
 /* "[registry HOST]", blanks aside; libinih would cut names of sections at 49 bytes. */
 static void begin_section(struct parse *p, const char *line, size_t len)
 {
-	const char *close = memchr(line, ']', len), *host;
+	const char *close = find_close(line, len), *host;
 	auto_free char *name = NULL;
 	size_t n = 0;
 
@@ -251,6 +268,14 @@ static char *seconds(struct parse *p, const char *value)
 	return p->failed ? NULL : xasprintf("%ld", n);
 }
 
+static char *host_name(struct parse *p, const char *value)
+{
+	if (!strstr(value, "://") && value[strcspn(value, " \t@")] == '\0')
+		return xstrdup(value);
+	fail_at(p, "'%s' is not a host: no 'https://' and no user's name stands before one", value);
+	return NULL;
+}
+
 static char *judge_value(struct parse *p, enum kind kind, const char *value)
 {
 	switch (kind) {
@@ -263,7 +288,7 @@ static char *judge_value(struct parse *p, enum kind kind, const char *value)
 	case PATHS:
 		return absolute_paths(p, value);
 	default:
-		return xstrdup(value);
+		return host_name(p, value);
 	}
 }
 

@@ -44,13 +44,23 @@ static size_t put_escaped(char *out, size_t room, const char *s)
 	return n;
 }
 
+/* Write a line whose first n bytes stand already. */
+static void put_line(char *line, size_t n, size_t room, const char *words)
+{
+	ssize_t w;
+
+	n += put_escaped(line + n, room - n - 1, words);
+	line[n++] = '\n';
+	w = write(STDERR_FILENO, line, n);
+	(void)w; /* a closed stderr is nobody's failure */
+}
+
 void mlr_log(enum mlr_level level, const char *fmt, ...)
 {
 	static const char *const prefix[] = { "", "warning: ", "", "debug: " };
 	char words[2048], line[4096];
 	va_list ap;
 	size_t n;
-	ssize_t w;
 
 	if (level > mlr_log_level)
 		return;
@@ -59,8 +69,12 @@ void mlr_log(enum mlr_level level, const char *fmt, ...)
 	va_end(ap);
 
 	n = (size_t)snprintf(line, sizeof(line), "%s: %s", program, prefix[level]);
-	n += put_escaped(line + n, sizeof(line) - n - 1, words);
-	line[n++] = '\n';
-	w = write(STDERR_FILENO, line, n);
-	(void)w; /* a closed stderr is nobody's failure */
+	put_line(line, n, sizeof(line), words);
+}
+
+void mlr_log_hint(const char *words)
+{
+	char line[4096];
+
+	put_line(line, 0, sizeof(line), words);
 }

@@ -17,6 +17,9 @@ void mlr_log_init(const char *program);
 /* "mlrun: words" on stderr, in one write(2), control characters in the words escaped. */
 void mlr_log(enum mlr_level level, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 
+/* The words alone, which say the way out after an error: a line on stderr, escaped as well. */
+void mlr_log_hint(const char *words);
+
 #define mlr_debug(...) \
 	do { \
 		if (mlr_log_level >= MLR_DEBUG) \

@@ -93,7 +93,7 @@ int cli_fail(const struct mlr_error *err)
 		return CLI_FAILED;
 	}
 	mlr_log(MLR_ERROR, "%.*s", (int)(hint - err->text), err->text);
-	fprintf(stderr, "%s\n", hint + 1);
+	mlr_log_hint(hint + 1);
 	return CLI_FAILED;
 }
 

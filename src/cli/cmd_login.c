@@ -106,6 +106,7 @@ static int parse_name(const char *text, struct oci_ref *ref, char **key, struct 
 		mlr_fail(err, EINVAL, "'%s' is not a registry's name", text);
 		return mlr_hint(err, "HOST or HOST:PORT, such as quay.io; Docker Hub is docker.io");
 	}
+	ref->repository[0] = '\0'; /* a token for the registry as such is asked for */
 	*key = take_ptr(&name);
 	return 0;
 }

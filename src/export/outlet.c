@@ -6,6 +6,7 @@
 #include "base/strv.h"
 
 #include <archive_entry.h>
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -13,7 +14,8 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#define CHUNK (256u << 10)
+#define CHUNK      (256u << 10)
+#define WORK_TRIES 100
 
 struct outlet {
 	enum outlet_kind kind;
@@ -42,24 +44,66 @@ static int open_parent(struct outlet *o, struct mlr_error *err)
 	o->parent_fd = open(slash ? copy : ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	if (o->parent_fd < 0)
 		return mlr_fail_errno(err, "open directory '%s'", slash ? copy : ".");
-	o->work = xasprintf(".%.200s.mlrun-%ld", o->name, (long)getpid());
 	return 0;
+}
+
+/* Make the file or directory that is renamed at last. An export that was killed may have left its
+ * own, under a process id that is ours by now. Returns the file's descriptor, 0 for a directory. */
+static int make_work(struct outlet *o, struct mlr_error *err)
+{
+	static const int flags = O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC;
+
+	for (int i = 0;; i++) {
+		auto_free char *work =
+			xasprintf(".%.200s.mlrun-%ld.%d", o->name, (long)getpid(), i);
+		int fd = o->kind == OUTLET_DIR ? mkdirat(o->parent_fd, work, 0777)
+					       : openat(o->parent_fd, work, flags, 0666);
+
+		if (fd >= 0) {
+			o->work = take_ptr(&work);
+			return fd;
+		}
+		if (errno != EEXIST || i == WORK_TRIES)
+			return mlr_fail_errno(err, "create a %s beside '%s'",
+				o->kind == OUTLET_DIR ? "directory" : "file", o->path);
+	}
+}
+
+static int fail_not_empty(const struct outlet *o, struct mlr_error *err)
+{
+	mlr_fail(err, EEXIST, "'%s' is there and is not empty", o->path);
+	return mlr_hint(err, "name a directory that is not there yet");
+}
+
+/* Is what is there an empty directory? Better said before an hour of work than after it. */
+static int check_dir(const struct outlet *o, struct mlr_error *err)
+{
+	int fd = openat(o->parent_fd, o->name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	DIR *d = fd < 0 ? NULL : fdopendir(fd);
+	int n = 0;
+
+	if (fd < 0 && errno == ENOENT)
+		return 0;
+	if (fd < 0 && (errno == ENOTDIR || errno == ELOOP))
+		return mlr_fail(err, EEXIST, "'%s' is there and is no directory", o->path);
+	if (!d)
+		return mlr_fail_errno(err, "open '%s'", o->path);
+	while (readdir(d))
+		n++;
+	closedir(d);
+	return n > 2 ? fail_not_empty(o, err) : 0; /* "." and ".." */
 }
 
 static int open_dir(struct outlet *o, struct mlr_error *err)
 {
-	struct stat st;
 	int r = open_parent(o, err);
 
+	if (r == 0)
+		r = check_dir(o, err);
+	if (r == 0)
+		r = make_work(o, err);
 	if (r < 0)
 		return r;
-	if (fstatat(o->parent_fd, o->name, &st, 0) == 0 && !S_ISDIR(st.st_mode))
-		return mlr_fail(err, EEXIST, "'%s' is there and is no directory", o->path);
-	if (mkdirat(o->parent_fd, o->work, 0777) < 0) {
-		r = mlr_fail_errno(err, "create a directory beside '%s'", o->path);
-		free(take_ptr(&o->work)); /* another's is not ours to remove */
-		return r;
-	}
 	o->fd = openat(o->parent_fd, o->work, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 	return o->fd < 0 ? mlr_fail_errno(err, "open what was created beside '%s'", o->path) : 0;
 }
@@ -94,13 +138,10 @@ static int open_file(struct outlet *o, struct mlr_error *err)
 	r = open_parent(o, err);
 	if (r < 0)
 		return r;
-	o->fd = openat(
-		o->parent_fd, o->work, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0666);
-	if (o->fd < 0) {
-		r = mlr_fail_errno(err, "create a file beside '%s'", o->path);
-		free(take_ptr(&o->work));
+	r = make_work(o, err);
+	if (r < 0)
 		return r;
-	}
+	o->fd = r;
 	return 0;
 }
 
@@ -278,10 +319,8 @@ static int publish(struct outlet *o, struct mlr_error *err)
 	if (fsync(o->fd) < 0 && errno != EINVAL)
 		return mlr_fail_errno(err, "sync '%s'", o->path);
 	if (renameat(o->parent_fd, o->work, o->parent_fd, o->name) < 0) {
-		if (errno == ENOTEMPTY || errno == EEXIST) {
-			mlr_fail(err, EEXIST, "'%s' is there and is not empty", o->path);
-			return mlr_hint(err, "name a directory that is not there yet");
-		}
+		if (errno == ENOTEMPTY || errno == EEXIST)
+			return fail_not_empty(o, err);
 		return mlr_fail_errno(err, "rename to '%s'", o->path);
 	}
 	free(take_ptr(&o->work));

@@ -207,6 +207,11 @@ int pack_layer(struct store *st, const char *diff_id, enum export_compression ho
 	r = pack_rebuild(st, diff_id, put, p, err);
 	if (r == 0)
 		r = end(p, err);
+	if (r == -ENOSPC || r == -EDQUOT)
+		mlr_hint(err,
+			"each layer lies in '%s/tmp' while it is copied: mlrun prune or mlrun rm "
+			"frees space there",
+			store_path(st));
 	if (r < 0)
 		return r;
 	ret->size = p->size;

@@ -8,12 +8,14 @@
 #include <archive_entry.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 
-#define CHUNK (256u << 10)
+#define CHUNK   (256u << 10)
+#define TICK_MS 100
 
 /* Compressed bytes on their way: from a stretch of a file, or in order from a pipe. */
 struct input {
@@ -26,6 +28,25 @@ struct input {
 	size_t head_len;
 	char buf[CHUNK];
 };
+
+static int is_cancelled(const struct input *in)
+{
+	return in->opt->cancelled && in->opt->cancelled(in->opt->cancelled_ctx);
+}
+
+/* read(2) of a pipe that may be silent for long. */
+static ssize_t read_pipe(const struct input *in, void *buf, size_t len)
+{
+	struct pollfd p = { in->fd, POLLIN, 0 };
+
+	while (poll(&p, 1, TICK_MS) <= 0 || p.revents == 0) {
+		if (is_cancelled(in)) {
+			errno = ECANCELED;
+			return -1;
+		}
+	}
+	return read(in->fd, buf, len);
+}
 
 static ssize_t take(struct input *in, void *buf, size_t len)
 {
@@ -42,7 +63,7 @@ static ssize_t take(struct input *in, void *buf, size_t len)
 	if (len == 0)
 		return 0;
 	do
-		n = in->in_order ? read(in->fd, buf, len)
+		n = in->in_order ? read_pipe(in, buf, len)
 				 : pread(in->fd, buf, len, (off_t)in->offset);
 	while (n < 0 && errno == EINTR);
 	if (n > 0) {
@@ -87,6 +108,8 @@ static int fail(struct archive *a, struct mlr_error *err)
 {
 	const char *why = archive_error_string(a);
 
+	if (archive_errno(a) == ECANCELED)
+		return mlr_fail(err, ECANCELED, "interrupted");
 	if (archive_errno(a) == ENOMEM)
 		return mlr_fail(err, ENOMEM, "decompress: out of memory");
 	return mlr_fail(err, EBADMSG, "decompress: %s", why ? why : "the stream is damaged");
@@ -100,9 +123,13 @@ static int check_limits(const struct input *in, uint64_t out, struct mlr_error *
 	if (out > PLAIN_RATIO_FROM && out / PLAIN_RATIO_MAX > in->taken)
 		return mlr_fail(
 			err, EFBIG, "decompresses to more than %d times its size", PLAIN_RATIO_MAX);
-	if (in->opt->cancelled && in->opt->cancelled(in->opt->cancelled_ctx))
-		return mlr_fail(err, ECANCELED, "interrupted");
-	return 0;
+	return is_cancelled(in) ? mlr_fail(err, ECANCELED, "interrupted") : 0;
+}
+
+static int fail_read(struct mlr_error *err)
+{
+	return errno == ECANCELED ? mlr_fail(err, ECANCELED, "interrupted")
+				  : mlr_fail_errno(err, "read");
 }
 
 static void archive_cleanup(struct archive **a)
@@ -162,7 +189,7 @@ static int copy(struct input *in, plain_sink_fn sink, void *ctx, struct mlr_erro
 		int r;
 
 		if (n < 0)
-			return mlr_fail_errno(err, "read");
+			return fail_read(err);
 		if (n == 0)
 			return 0;
 		in->taken += (uint64_t)n;
@@ -181,7 +208,7 @@ static int look(struct input *in, struct mlr_error *err)
 
 	while (n < sizeof(in->head)) {
 		ssize_t got = in->in_order
-			? read(in->fd, in->head + n, sizeof(in->head) - n)
+			? read_pipe(in, in->head + n, sizeof(in->head) - n)
 			: pread(in->fd, in->head + n,
 				  in->left - n < sizeof(in->head) - n ? in->left - n
 								      : sizeof(in->head) - n,
@@ -190,7 +217,7 @@ static int look(struct input *in, struct mlr_error *err)
 		if (got < 0 && errno == EINTR)
 			continue;
 		if (got < 0)
-			return mlr_fail_errno(err, "read");
+			return fail_read(err);
 		if (got == 0)
 			break;
 		n += (size_t)got;

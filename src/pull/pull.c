@@ -10,6 +10,7 @@
 #include "pull/source.h"
 #include "pull/space.h"
 #include "pull/squash.h"
+#include "pull/stored.h"
 #include "rootfs/flatten.h"
 #include "rootfs/stacking.h"
 #include "store/blob.h"
@@ -102,7 +103,6 @@ static int open_source(struct pull *p, struct mlr_error *err)
 {
 	int r;
 
-	p->told = oci_name_print(p->what);
 	r = p->what->transport == OCI_REGISTRY ? open_registry(p, err) : open_files(p, err);
 	if (r < 0)
 		return r;
@@ -120,63 +120,6 @@ static int open_source(struct pull *p, struct mlr_error *err)
 	return 0;
 }
 
-/* Can the manifest and the configuration be read, and do they hash right? */
-static int has_documents(struct pull *p, const struct store_image *im)
-{
-	auto_call(oci_document_done) struct oci_document manifest = OCI_DOCUMENT_INIT;
-	auto_free char *text = NULL, *config = NULL, *index = NULL;
-	size_t len;
-
-	if (im->index && store_blob_get(p->st, im->index, &index, NULL, NULL) < 0)
-		return 0;
-	return store_blob_get(p->st, im->manifest, &text, &len, NULL) == 0 &&
-		oci_document_parse(text, len, NULL, NULL, &manifest, NULL) == 0 &&
-		store_blob_get(p->st, manifest.config.digest, &config, NULL, NULL) == 0;
-}
-
-/* Does the store have an image in a format, or in one that serves for it? Where overlay would show
- * layers wrongly, an image asked for as layers is one tree. */
-static int has_format(struct store *st, const char *manifest, const struct store_facts *f,
-	unsigned format)
-{
-	unsigned serving = format ? format : ~0u;
-
-	if (format == STORE_FORMAT_LAYERS)
-		serving |= STORE_FORMAT_DIR;
-	for (unsigned bit = 1; bit < 1u << STORE_FORMATS; bit <<= 1)
-		if ((f->formats & serving & bit) &&
-			store_facts_whole(st, manifest, f, (enum store_format)bit, NULL))
-			return 1;
-	return 0;
-}
-
-/* Are the documents, the facts and what the wanted format consists of still there? */
-static int is_whole(struct pull *p, const struct store_image *im, unsigned *formats)
-{
-	auto_call(store_facts_done) struct store_facts f = STORE_FACTS_INIT;
-
-	if (!has_documents(p, im) || store_facts_get(p->st, im->manifest, &f, NULL) < 0)
-		return 0;
-	*formats = f.formats;
-	return has_format(p->st, im->manifest, &f, p->opt->format);
-}
-
-/* Is what the store has under the very same name of the wanted platform, and whole? */
-static int find_stored(struct pull *p, struct store_image *ret, unsigned *formats)
-{
-	auto_call(store_image_done) struct store_image im = STORE_IMAGE_INIT;
-	struct oci_platform have;
-
-	if (store_image_find(p->st, &p->ref, &im, NULL) < 0 || strcmp(im.name, p->name) != 0)
-		return 0;
-	if (oci_platform_parse(im.platform, &have, NULL) < 0 ||
-		!oci_platform_match(&p->want, &have) || !is_whole(p, &im, formats))
-		return 0;
-	*ret = im;
-	im = (struct store_image)STORE_IMAGE_INIT;
-	return 1;
-}
-
 /* The same image may now be asked for by another file's name. */
 static int note_source(struct pull *p, struct store_image *im, struct mlr_error *err)
 {
@@ -189,27 +132,37 @@ static int note_source(struct pull *p, struct store_image *im, struct mlr_error 
 	return store_image_put(p->st, im, err);
 }
 
-/* Returns 1 when the store has what the reference stands for now, else 0 or -errno. */
-static int is_up_to_date(struct pull *p, struct pull_result *ret, struct mlr_error *err)
+/* Returns 1 when a store has what the reference stands for now, else 0 or -errno. */
+static int is_up_to_date(
+	struct pull *p, struct store *st, struct pull_result *ret, struct mlr_error *err)
 {
+	const struct stored_want want = { &p->ref, p->name, &p->want, p->opt->format };
 	auto_call(store_image_done) struct store_image im = STORE_IMAGE_INIT;
 	char digest[OCI_DIGEST_SIZE];
 	int r;
 
-	if (!find_stored(p, &im, &ret->formats))
+	if (!stored_find(st, &want, &im, &ret->formats))
 		return 0;
 	r = p->source->ops->head(p->source, digest, err);
 	if (r < 0)
 		return r;
 	if (strcmp(digest, im.index ? im.index : im.manifest) != 0)
 		return 0;
-	r = note_source(p, &im, err);
-	if (r < 0)
-		return r;
 	ret->image = im;
 	ret->up_to_date = 1;
 	im = (struct store_image)STORE_IMAGE_INIT;
 	return 1;
+}
+
+/* The same in the user's own store, where what the image came from is noted. */
+static int is_kept_here(struct pull *p, struct pull_result *ret, struct mlr_error *err)
+{
+	int r = is_up_to_date(p, p->st, ret, err), noted;
+
+	if (r != 1)
+		return r;
+	noted = note_source(p, &ret->image, err);
+	return noted < 0 ? noted : 1;
 }
 
 /* The same in a store that others keep for everybody. Layers of other images are not borrowed from
@@ -217,16 +170,13 @@ static int is_up_to_date(struct pull *p, struct pull_result *ret, struct mlr_err
 static int is_kept_elsewhere(struct pull *p, struct pull_result *ret, struct mlr_error *err)
 {
 	auto_call(stores_close) struct stores others = STORES_INIT;
-	struct store *own = p->st;
-	int r = stores_open_additional(own, &others, err);
+	int r = stores_open_additional(p->st, &others, err);
 
 	for (size_t i = 0; r == 0 && i < others.n; i++) {
-		p->st = others.v[i];
-		r = is_up_to_date(p, ret, err);
+		r = is_up_to_date(p, others.v[i], ret, err);
 		if (r == 1)
-			ret->store = xstrdup(store_path(p->st));
+			ret->store = xstrdup(store_path(others.v[i]));
 	}
-	p->st = own;
 	return r;
 }
 
@@ -292,17 +242,7 @@ static int bring_squash(struct pull *p, struct mlr_error *err)
 		.created = p->res.config.created,
 		.stop = &p->stop };
 
-	for (int tries = 0;; tries++) {
-		int r = squash_bring(&w, p->watch, p->opt->cancel, p->squash_digest, err);
-
-		if (r >= 0 || tries >= pull_source_distrust(p->source, r))
-			return r;
-		__atomic_store_n(&p->stop, 0, __ATOMIC_RELAXED);
-		for (size_t i = 0; i < w.n; i++) {
-			__atomic_store_n(&p->shown[i].received, 0, __ATOMIC_RELAXED);
-			__atomic_store_n(&p->shown[i].state, PULL_WAITING, __ATOMIC_RELEASE);
-		}
-	}
+	return squash_bring(&w, p->watch, p->opt->cancel, p->squash_digest, err);
 }
 
 static int bring_layers(struct pull *p, struct pull_result *ret, struct mlr_error *err)
@@ -437,7 +377,7 @@ static int run(struct pull *p, struct pull_result *ret, struct mlr_error *err)
 		r = open_source(p, err);
 	if (r < 0)
 		return r;
-	r = is_up_to_date(p, ret, err);
+	r = is_kept_here(p, ret, err);
 	if (r == 0)
 		r = is_kept_elsewhere(p, ret, err);
 	if (r != 0)
@@ -473,7 +413,7 @@ int pull_image(struct store *st, const struct oci_name *what, const struct pull_
 	const struct pull_watch *watch, struct pull_result *ret, struct mlr_error *err)
 {
 	auto_call(pull_done) struct pull p = { .st = st, .what = what, .opt = opt,
-		.watch = watch, .plain = { .tmp_fd = -1 } };
+		.watch = watch, .told = oci_name_print(what), .plain = { .tmp_fd = -1 } };
 	auto_call(pull_result_done) struct pull_result result = PULL_RESULT_INIT;
 	int r;
 
@@ -509,7 +449,7 @@ int pull_look(const struct oci_name *what, const struct pull_options *opt,
 	const struct pull_watch *watch, struct pull_sight *ret, struct mlr_error *err)
 {
 	auto_call(pull_done) struct pull p = { .what = what, .opt = opt, .watch = watch,
-		.plain = { .tmp_fd = -1 } };
+		.told = oci_name_print(what), .plain = { .tmp_fd = -1 } };
 	int r = parse_platform(&p, err);
 
 	if (r == 0)
@@ -517,7 +457,7 @@ int pull_look(const struct oci_name *what, const struct pull_options *opt,
 	if (r == 0)
 		r = resolve(p.source, &p.want, &p.res, err);
 	if (r < 0) {
-		mlr_wrap(err, "inspect '%s'", p.told ? p.told : "");
+		mlr_wrap(err, "inspect '%s'", p.told);
 		return r;
 	}
 	ret->name = take_ptr(&p.name);

@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 static int has(struct files *f, const char *name)
 {
@@ -30,9 +31,14 @@ static enum oci_transport detect(struct files *f, int is_dir)
 
 static int open_path(const struct oci_name *name, struct stat *st, struct mlr_error *err)
 {
+	int is_stdin = strcmp(name->path, "-") == 0;
 	auto_close int fd = -1;
 
-	if (strcmp(name->path, "-") == 0)
+	if (is_stdin && isatty(STDIN_FILENO)) {
+		mlr_fail(err, EINVAL, "an archive is nothing that is typed");
+		return mlr_hint(err, "redirect standard input, or name a file");
+	}
+	if (is_stdin)
 		fd = fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, 3);
 	else
 		fd = open(name->path, O_RDONLY | O_CLOEXEC);

@@ -53,17 +53,27 @@ static int hint_refused(const struct answer_to *to, struct mlr_error *err)
 int answer_refused(const struct answer_to *to, struct mlr_error *err)
 {
 	err->code = EACCES;
-	mlr_wrap(err, "'%s' refuses '%s'", to->registry, to->repository);
+	if (*to->repository)
+		mlr_wrap(err, "'%s' refuses '%s'", to->registry, to->repository);
+	else
+		mlr_wrap(err, "'%s' refuses", to->registry);
 	return hint_refused(to, err);
 }
 
 static int fail_missing(const struct answer_to *to, const char *code, struct mlr_error *err)
 {
+	if (!*to->repository) {
+		mlr_fail(err, ENOENT, "'%s' is no registry: it has no /v2/", to->registry);
+		return mlr_hint(err, "check the name; a registry's is often not its web site's");
+	}
 	if (strcmp(code, "NAME_UNKNOWN") == 0)
 		mlr_fail(err, ENOENT, "'%s' has no repository '%s'", to->registry, to->repository);
 	else
 		mlr_fail(err, ENOENT, "'%s' has no %s in '%s'", to->registry, to->what,
 			to->repository);
+	if (strncmp(to->what, "blob ", 5) == 0)
+		return mlr_hint(err,
+			"a part of the image is missing there: its owner must push it again");
 	return mlr_hint(err,
 		"check the spelling of the name and the tag; a registry other than Docker Hub "
 		"stands before the first '/'");

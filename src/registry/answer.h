@@ -15,7 +15,7 @@
 /* Who was asked, by whom, for what. */
 struct answer_to {
 	const char *registry;   /* as the user wrote it, "docker.io" */
-	const char *repository; /* "library/debian" */
+	const char *repository; /* "library/debian"; "": the registry as such */
 	const char *what;       /* "tag 'latest'", "blob sha256:…" */
 	const char *user;       /* whose credentials were sent, NULL: nobody's */
 };

@@ -13,7 +13,12 @@
 #include <fcntl.h>
 #include <limits.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/stat.h>
+#include <time.h>
+
+#define LOCK_TRIES  500 /* ten seconds */
+#define LOCK_NAP_NS 20000000
 
 void credential_free_secret(char *s)
 {
@@ -180,20 +185,52 @@ static char *resolve(const char *path)
 	return real ? real : xstrdup(path);
 }
 
-static int write_file(const char *path, const struct authfile *f, struct mlr_error *err)
+/* The directory that a file is in, to free(). */
+static char *dir_of(const char *path)
 {
-	auto_free char *real = resolve(path), *dir = xstrdup(real);
-	char *slash = strrchr(dir, '/'), *text;
-	int r = 0;
+	const char *slash = strrchr(path, '/');
 
-	if (slash && slash != dir) {
-		*slash = '\0';
-		r = file_mkdir_p(AT_FDCWD, dir, 0700, err);
+	if (!slash)
+		return xstrdup(".");
+	return xstrndup(path, slash == path ? 1 : (size_t)(slash - path));
+}
+
+/*
+ * Two that read a file, change it and replace it at once would lose what one of them wrote: so one
+ * waits for the other. The lock is on the directory, since the file is replaced; where there are no
+ * such locks (NFS), or none comes free, there is none. Returns what to close, or -1.
+ */
+static int lock_file(const char *path)
+{
+	auto_free char *real = resolve(path), *dir = dir_of(real);
+	int fd = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC), r = -1;
+
+	for (int i = 0; fd >= 0 && i < LOCK_TRIES; i++) {
+		const struct timespec nap = { 0, LOCK_NAP_NS };
+
+		r = flock(fd, LOCK_EX | LOCK_NB);
+		if (r == 0 || errno != EWOULDBLOCK)
+			break;
+		nanosleep(&nap, NULL);
 	}
 	if (r < 0)
-		return r;
-	text = authfile_text(f);
-	r = file_replace(AT_FDCWD, real, text, strlen(text), 0600, err);
+		mlr_debug("'%s' is not locked: %s", dir, strerror(errno));
+	return fd;
+}
+
+static int make_dir(const char *path, struct mlr_error *err)
+{
+	auto_free char *real = resolve(path), *dir = dir_of(real);
+
+	return file_mkdir_p(AT_FDCWD, dir, 0700, err);
+}
+
+static int write_file(const char *path, const struct authfile *f, struct mlr_error *err)
+{
+	auto_free char *real = resolve(path);
+	char *text = authfile_text(f);
+	int r = file_replace(AT_FDCWD, real, text, strlen(text), 0600, err);
+
 	credential_free_secret(text);
 	return r;
 }
@@ -204,21 +241,15 @@ static char *registry_of(const char *key)
 	return xstrndup(key, strcspn(key, "/"));
 }
 
-int credential_store(const char *authfile, const char *key, const struct credential *c,
-	char **where, struct mlr_error *err)
+/* Put it into the file, whose lock is held, or into the helper that the file names. */
+static int store_in(const char *path, const char *key, const struct credential *c, char **where,
+	struct mlr_error *err)
 {
-	const char *path = named_file(authfile), *helper;
 	auto_call(authfile_cleanup) struct authfile *f = NULL;
-	auto_strv struct strv own = STRV_INIT;
 	auto_free char *registry = registry_of(key);
-	int is_open, is_default, r;
+	const char *helper;
+	int is_open, is_default, r = read_file(path, &f, &is_open, err);
 
-	own_files(&own);
-	if (!path && own.n == 0)
-		return mlr_fail(err, ENOENT, "no home directory to keep credentials in");
-	if (!path)
-		path = own.v[0];
-	r = read_file(path, &f, &is_open, err);
 	if (r == 0)
 		r = authfile_parse("", 0, &f, err);
 	if (r < 0)
@@ -236,6 +267,28 @@ int credential_store(const char *authfile, const char *key, const struct credent
 	}
 	*where = xstrdup(path);
 	return 0;
+}
+
+int credential_store(const char *authfile, const char *key, const struct credential *c,
+	char **where, struct mlr_error *err)
+{
+	const char *path = named_file(authfile);
+	auto_strv struct strv own = STRV_INIT;
+	auto_close int lock = -1;
+	int r;
+
+	own_files(&own);
+	if (!path && own.n == 0)
+		return mlr_fail(err, ENOENT, "no home directory to keep credentials in");
+	if (!path)
+		path = own.v[0];
+	r = make_dir(path, err);
+	if (r < 0) {
+		mlr_wrap(err, "store credentials in '%s'", path);
+		return r;
+	}
+	lock = lock_file(path);
+	return store_in(path, key, c, where, err);
 }
 
 /* Returns 1 when something went, 0 when there was nothing. */
@@ -291,7 +344,9 @@ int credential_erase(const char *authfile, const char *key, char **where, struct
 		own_files(&files);
 	for (size_t i = 0; i < files.n; i++) {
 		auto_free char *one = NULL;
+		auto_close int lock = -1;
 
+		lock = lock_file(files.v[i]);
 		r = erase_in(files.v[i], key, &one, err);
 		if (r < 0)
 			return r;

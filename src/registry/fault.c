@@ -124,6 +124,17 @@ static int fail_name(
 		"out, pull on a login node; behind a proxy set https_proxy");
 }
 
+/* Libcurl's words hold the whole address, with the password that may be in it. */
+static int fail_proxy_address(struct http_exchange *x, struct mlr_error *err)
+{
+	x->unreached = 1;
+	x->transient = 0;
+	mlr_fail(err, EINVAL, "the proxy's address is malformed");
+	return mlr_hint(err,
+		"the proxy is what https_proxy or http_proxy says: http://USER:PASSWORD@PROXY:PORT, "
+		"other characters than letters and digits in a password as %%XX");
+}
+
 /* A proxy's answer to CONNECT that was not 200, or 0. */
 static long proxy_status(const struct fault *f)
 {
@@ -154,6 +165,8 @@ int fault_fail(const struct fault *f, struct http_exchange *x, struct mlr_error 
 	x->transient = 1;
 	if (status != 0)
 		return fail_proxy(status, host, x, err);
+	if (strncmp(g.words, "Unsupported proxy", strlen("Unsupported proxy")) == 0)
+		return fail_proxy_address(x, err);
 	switch (f->code) {
 	case CURLE_COULDNT_RESOLVE_HOST:
 	case CURLE_COULDNT_RESOLVE_PROXY:

@@ -15,9 +15,11 @@
 #include <spawn.h>
 #include <string.h>
 #include <sys/wait.h>
+#include <time.h>
 
 #define ANSWER_MAX (64u << 10) /* bytes */
 #define TIME_MS    60000
+#define PIPE_SIZE  (1 << 20) /* a secret of 64 KiB, each byte of it escaped, and what is around it */
 #define TOKEN_USER "<token>" /* the protocol's user name for an identity token */
 
 extern char **environ;
@@ -75,9 +77,8 @@ static int start(const char *program, const char *action, int in, int out, pid_t
 }
 
 /* All that it says until it closes its output or its time is up. */
-static int read_answer(int fd, struct buffer *b, struct mlr_error *err)
+static int read_answer(int fd, int64_t end, struct buffer *b, struct mlr_error *err)
 {
-	int64_t end = http_now_ms() + TIME_MS;
 	char buf[4096];
 
 	for (;;) {
@@ -100,6 +101,48 @@ static int read_answer(int fd, struct buffer *b, struct mlr_error *err)
 		if (r < 0)
 			return r;
 	}
+}
+
+/* Its end, which may come long after that of its output. */
+static int wait_end(pid_t pid, int64_t end, int *status, struct mlr_error *err)
+{
+	const struct timespec nap = { 0, 10000000 };
+	pid_t got;
+
+	while ((got = waitpid(pid, status, WNOHANG)) == 0 || (got < 0 && errno == EINTR)) {
+		if (http_now_ms() > end)
+			return mlr_fail(err, ETIMEDOUT, "it does not end within %d s",
+				TIME_MS / 1000);
+		nanosleep(&nap, NULL);
+	}
+	/* Where SIGCHLD is ignored it is gone without a status: then its answer alone counts. */
+	return got < 0 && errno != ECHILD ? mlr_fail_errno(err, "wait for its end") : 0;
+}
+
+static void kill_and_reap(pid_t pid)
+{
+	kill(pid, SIGKILL);
+	while (waitpid(pid, NULL, 0) < 0 && errno == EINTR)
+		;
+}
+
+/* Give it its input, and take its answer and its status. */
+static int converse(pid_t pid, int *to, int from, const char *input, struct buffer *b, int *status,
+	struct mlr_error *err)
+{
+	int64_t end = http_now_ms() + TIME_MS;
+	int r;
+
+	/* Small enough for the pipe; one that reads nothing is judged by its status. */
+	fcntl(*to, F_SETPIPE_SZ, PIPE_SIZE);
+	file_write_all(*to, input, strlen(input));
+	close(take_fd(to));
+	r = read_answer(from, end, b, err);
+	if (r == 0)
+		r = wait_end(pid, end, status, err);
+	if (r < 0)
+		kill_and_reap(pid);
+	return r;
 }
 
 /* What it writes when it fails is a sentence for people. */
@@ -136,14 +179,7 @@ static int talk(const char *program, const char *action, const char *input, stru
 	if (r < 0) {
 		mlr_fail(err, -r, "cannot start it: %s", strerror(-r));
 	} else {
-		/* Small enough for the pipe; one that reads nothing is judged by its status. */
-		file_write_all(to[1], input, strlen(input));
-		close(take_fd(&to[1]));
-		r = read_answer(from[0], b, err);
-		if (r < 0)
-			kill(pid, SIGKILL);
-		while (waitpid(pid, &status, 0) < 0 && errno == EINTR)
-			;
+		r = converse(pid, &to[1], from[0], input, b, &status, err);
 		if (r == 0)
 			r = judge(status, b, err);
 	}

@@ -20,6 +20,9 @@
 #define BUFFER_SIZE   (512 * 1024) /* bytes libcurl reads at once */
 #define REDIRECTS_MAX 5
 #define PROBLEM_MAX   16384
+#define REST_MAX      (1u << 20) /* bytes of a problem that are read and not kept */
+#define HEADERS_MAX   (300u << 10) /* bytes; libcurl's own limit leaves out what follows a body */
+#define PACE_BYTES    1024 /* within the timeout: less is as bad as nothing */
 #define CA_MAX        (8 << 20) /* bytes of a file of CA certificates */
 #define IDLE_MAX      32        /* handles kept */
 #define CONNECTIONS   2L        /* that a handle keeps open: the registry's and its storage's */
@@ -38,13 +41,17 @@ struct http {
 struct transfer {
 	struct http *http;
 	struct http_exchange *x;
-	int64_t alive_ms; /* when something last arrived */
+	const char *url;
+	int64_t alive_ms; /* when PACE_BYTES had last arrived */
+	int64_t last_ms;  /* when anything had */
 	int64_t end_ms;   /* when it must be over, 0: never */
-	curl_off_t seen;
+	size_t paced;     /* bytes since alive_ms */
+	size_t header_len;
 	int connected; /* until then libcurl's own limit holds */
+	int answered;  /* a status came that is not merely "go on" */
 	int stalled, late, cancelled;
-	size_t problem_len;
-	int sink_result; /* the sink's failure, told in *sink_err */
+	size_t problem_len, rest_len; /* kept, and not kept */
+	int sink_result; /* the sink's failure or another of ours, told in *sink_err */
 	struct mlr_error *sink_err;
 	char words[CURL_ERROR_SIZE];
 };
@@ -104,17 +111,47 @@ static void give_handle(struct http *h, CURL *c)
 	curl_easy_cleanup(c);
 }
 
+/* Bytes that trickle must not hold us for ever, where there is no other end. */
+static void note_arrival(struct transfer *t, size_t len)
+{
+	t->last_ms = http_now_ms();
+	t->paced += len;
+	if (t->paced < PACE_BYTES && t->end_ms == 0)
+		return;
+	t->paced = 0;
+	t->alive_ms = t->last_ms;
+}
+
+static size_t refuse_headers(struct transfer *t)
+{
+	auto_free char *host = url_authority(t->url);
+
+	t->sink_result = mlr_fail(
+		t->sink_err, EPROTO, "'%s' sends more than %u bytes of headers", host, HEADERS_MAX);
+	return 0;
+}
+
 static size_t on_header(char *line, size_t one, size_t len, void *ctx)
 {
 	struct transfer *t = ctx;
 
 	(void)one;
-	t->alive_ms = http_now_ms();
-	if (header_take(t->x, line, len))
-		t->problem_len = 0;
+	note_arrival(t, len);
+	t->header_len += len;
+	if (t->header_len > HEADERS_MAX)
+		return refuse_headers(t);
+	if (!header_take(t->x, line, len))
+		return len;
+	t->problem_len = t->rest_len = 0;
+	/* Who had to think has begun to answer, once. */
+	if (!t->answered && t->x->status >= 200) {
+		t->answered = 1;
+		t->alive_ms = t->last_ms;
+	}
 	return len;
 }
 
+/* A redirect counts only when its body has been read to its end. */
 static size_t keep_problem(struct transfer *t, const char *buf, size_t len)
 {
 	size_t n = PROBLEM_MAX - t->problem_len < len ? PROBLEM_MAX - t->problem_len : len;
@@ -123,19 +160,24 @@ static size_t keep_problem(struct transfer *t, const char *buf, size_t len)
 		t->x->problem = xcalloc(1, PROBLEM_MAX + 1);
 	memcpy(t->x->problem + t->problem_len, buf, n);
 	t->problem_len += n;
-	return n; /* fewer than len ends the transfer: more is not wanted */
+	t->rest_len += len - n;
+	return t->rest_len <= REST_MAX ? len : 0; /* which ends the transfer: more is not wanted */
 }
 
 static size_t on_body(char *buf, size_t one, size_t len, void *ctx)
 {
 	struct transfer *t = ctx;
+	int64_t before;
 	int r;
 
 	(void)one;
+	note_arrival(t, len);
 	if (t->x->status != 200 && t->x->status != 206)
 		return keep_problem(t, buf, len);
+	before = t->last_ms;
 	r = t->x->sink(t->x->sink_ctx, buf, len, t->sink_err);
-	t->alive_ms = http_now_ms(); /* a sink that took its time is no stall */
+	t->last_ms = http_now_ms();
+	t->alive_ms += t->last_ms - before; /* a sink that took its time is no stall */
 	if (r < 0) {
 		t->sink_result = r;
 		return CURL_WRITEFUNC_ERROR;
@@ -153,7 +195,7 @@ static int on_connected(void *ctx, char *ip, char *local_ip, int port, int local
 	(void)port;
 	(void)local_port;
 	t->connected = 1;
-	t->alive_ms = http_now_ms();
+	t->alive_ms = t->last_ms = http_now_ms();
 	return CURL_PREREQFUNC_OK;
 }
 
@@ -164,12 +206,9 @@ static int on_progress(
 	int64_t ms = http_now_ms();
 
 	(void)total;
+	(void)now;
 	(void)up_total;
 	(void)up;
-	if (now != t->seen) {
-		t->seen = now;
-		t->alive_ms = ms;
-	}
 	t->cancelled = is_cancelled(t->http);
 	t->stalled = t->connected && ms - t->alive_ms > t->http->opt.stall_ms;
 	t->late = t->end_ms != 0 && ms > t->end_ms;
@@ -260,9 +299,12 @@ static int fail(CURL *c, CURLcode code, struct transfer *t, const char *url, str
 	if (t->cancelled)
 		return mlr_fail(err, ECANCELED, "interrupted");
 	t->x->transient = 1;
-	if (t->stalled)
+	if (t->stalled && http_now_ms() - t->last_ms > t->http->opt.stall_ms)
 		return mlr_fail(err, ETIMEDOUT, "'%s' sent nothing for %d s", host,
 			t->http->opt.stall_ms / 1000);
+	if (t->stalled)
+		return mlr_fail(err, ETIMEDOUT, "'%s' sent less than %d bytes in %d s", host,
+			PACE_BYTES, t->http->opt.stall_ms / 1000);
 	if (t->late) {
 		t->x->transient = 0; /* it had its time */
 		return mlr_fail(err, ETIMEDOUT, "'%s' took more than %lld s for a small answer",
@@ -275,7 +317,9 @@ static int fail(CURL *c, CURLcode code, struct transfer *t, const char *url, str
 static int request(struct http *h, CURL *c, struct http_exchange *x, const char *url, char **next,
 	struct mlr_error *err)
 {
-	struct transfer t = { .http = h, .x = x, .alive_ms = http_now_ms(), .sink_err = err };
+	struct transfer t = {
+		.http = h, .x = x, .url = url, .alive_ms = http_now_ms(), .sink_err = err
+	};
 	struct curl_slist *headers = make_headers(x, url_same_origin(url, x->url));
 	curl_off_t length = -1, wait = 0;
 	char *location = NULL;
@@ -301,8 +345,8 @@ static int request(struct http *h, CURL *c, struct http_exchange *x, const char 
 	curl_slist_free_all(headers);
 	if (t.sink_result < 0)
 		return t.sink_result;
-	/* An error page that is too long to keep has done its duty. */
-	if (code == CURLE_WRITE_ERROR && t.problem_len == PROBLEM_MAX)
+	/* An error page that is too long to read has done its duty. */
+	if (code == CURLE_WRITE_ERROR && t.rest_len > REST_MAX)
 		code = CURLE_OK;
 	if (code != CURLE_OK)
 		return fail(c, code, &t, url, err);
@@ -333,8 +377,8 @@ static int follow(struct http *h, CURL *c, struct http_exchange *x, struct mlr_e
 		free(url);
 		url = next;
 		if (hops == REDIRECTS_MAX)
-			return mlr_fail(err, ELOOP, "more than %d redirects, the last to '%.200s'",
-				REDIRECTS_MAX, url);
+			return mlr_fail(err, ELOOP, "more than %d redirects, the last to '%.*s'",
+				REDIRECTS_MAX, (int)strcspn(url, "?"), url);
 		r = url_check_redirect(url, x->base, err);
 		if (r < 0)
 			return r;

@@ -97,6 +97,15 @@ int registry_blob_stream(struct registry *r, const char *digest, uint64_t size,
 	registry_sink_fn sink, void *ctx, struct mlr_error *err);
 
 /*
+ * The same where an earlier process has brought the beginning.
+ *
+ *   head  open for reading; what is in it (at most `size` bytes are looked at) comes first to hash
+ *         and sink, and only the rest is asked for
+ */
+int registry_blob_resume(struct registry *r, const char *digest, uint64_t size, int head,
+	registry_sink_fn sink, void *ctx, struct mlr_error *err);
+
+/*
  * After bytes that were not those named: drop the mirrors that have served any. Returns how many
  * mirrors have: so often another attempt may find other bytes.
  */
@@ -106,7 +115,7 @@ int registry_distrust(struct registry *r);
 int registry_tags(struct registry *r, struct strv *ret, struct mlr_error *err);
 
 /*
- * Are a user name and a password good there? The reference's repository does not matter.
+ * Are a user name and a password good there? The reference's repository is to be "".
  *
  *   asked  0 when the registry asked for neither: then nothing is known
  *
@@ -114,15 +123,6 @@ int registry_tags(struct registry *r, struct strv *ret, struct mlr_error *err);
  */
 int registry_login(struct registry *r, const char *user, const char *password, int *asked,
 	struct mlr_error *err);
-
-/*
- * The same where an earlier process has brought the beginning.
- *
- *   head  open for reading; what is in it (at most `size` bytes are looked at) comes first to hash
- *         and sink, and only the rest is asked for
- */
-int registry_blob_resume(struct registry *r, const char *digest, uint64_t size, int head,
-	registry_sink_fn sink, void *ctx, struct mlr_error *err);
 
 static inline void registry_cleanup(struct registry **r)
 {

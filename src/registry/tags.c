@@ -13,6 +13,7 @@
 #define PAGE      1000       /* tags asked for at once; registries give fewer as they like */
 #define PAGE_MAX  (8u << 20) /* bytes of one answer */
 #define PAGES_MAX 10000
+#define ALL_MAX   (32u << 20) /* bytes of all answers together */
 
 /* One page of the list (distribution-spec, "Content Discovery"); *query is the next one's. */
 struct page {
@@ -51,8 +52,8 @@ static void page_done(struct page *p)
 	free(p->next);
 }
 
-static int read_page(
-	struct registry *r, const char *query, char **next, struct strv *ret, struct mlr_error *err)
+static int read_page(struct registry *r, const char *query, char **next, size_t *bytes,
+	struct strv *ret, struct mlr_error *err)
 {
 	auto_call(page_done) struct page p = { .b = BUFFER_INIT(PAGE_MAX) };
 	auto_call(http_exchange_done) struct http_exchange x = { 0 };
@@ -77,6 +78,7 @@ static int read_page(
 		return res;
 	}
 	*next = take_ptr(&p.next);
+	*bytes += p.b.len;
 	return 0;
 }
 
@@ -84,14 +86,15 @@ int registry_tags(struct registry *r, struct strv *ret, struct mlr_error *err)
 {
 	auto_free char *query = xasprintf("n=%d", PAGE);
 	auto_strv struct strv tags = STRV_INIT;
+	size_t bytes = 0;
 
 	for (int i = 0; query; i++) {
 		char *next = NULL;
 		int res;
 
-		if (i == PAGES_MAX)
+		if (i == PAGES_MAX || bytes > ALL_MAX)
 			return mlr_fail(err, EPROTO, "'%s': the list of tags has no end", r->name);
-		res = read_page(r, query, &next, &tags, err);
+		res = read_page(r, query, &next, &bytes, &tags, err);
 		if (res < 0)
 			return res;
 		if (next && strcmp(next, query) == 0) {

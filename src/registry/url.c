@@ -11,6 +11,8 @@
 #include <string.h>
 #include <strings.h>
 
+#define TOLD_MAX 200 /* characters of a URL in a message */
+
 struct parts {
 	char *scheme, *host, *port; /* port filled in by the scheme where absent */
 };
@@ -71,18 +73,22 @@ static int check(
 	const char *url, const char *base, int same_origin_is_enough, struct mlr_error *err)
 {
 	auto_call(parts_done) struct parts p = { 0 };
+	/* What follows the '?' may be a signature. */
+	size_t n = strcspn(url, "?");
+	int told = n < TOLD_MAX ? (int)n : TOLD_MAX;
 
 	if (!split(url, &p))
-		return mlr_fail(err, EPROTO, "'%.200s' is not a URL that could be followed", url);
+		return mlr_fail(
+			err, EPROTO, "'%.*s' is not a URL that could be followed", told, url);
 	if (strcmp(p.scheme, "https") == 0)
 		return 0;
 	if (strcmp(p.scheme, "http") != 0)
-		return mlr_fail(err, EACCES, "'%.200s' is neither https nor http", url);
+		return mlr_fail(err, EACCES, "'%.*s' is neither https nor http", told, url);
 	if (same_origin_is_enough && url_same_origin(url, base))
 		return 0;
 	if (url_is_loopback(base) && url_is_loopback(url))
 		return 0;
-	return mlr_fail(err, EACCES, "'%.200s' is not https", url);
+	return mlr_fail(err, EACCES, "'%.*s' is not https", told, url);
 }
 
 int url_check_redirect(const char *url, const char *base, struct mlr_error *err)
@@ -98,8 +104,11 @@ int url_check_realm(const char *url, const char *base, struct mlr_error *err)
 {
 	int r = check(url, base, 0, err);
 
-	if (r < 0)
+	if (r < 0) {
 		mlr_wrap(err, "refused the registry's token server");
+		mlr_hint(err, "passwords and tokens go over https alone; its administrator must "
+			      "name a token server that is");
+	}
 	return r;
 }
 

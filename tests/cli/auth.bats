@@ -68,13 +68,62 @@ helper() {
 @test "login: a wrong password is refused and not kept" {
 	fake --auth bearer --user ann:secret
 	run -125 mlrun login -u ann --password-stdin "$registry" <<<wrong
-	assert_output "mlrun: login '$registry': '$registry' refuses 'x': ask 'http://$auth/token' for a token: user 'ann' is refused: fake denied
+	assert_output "mlrun: login '$registry': '$registry' refuses: ask 'http://$auth/token' for a token: user 'ann' is refused: fake denied
 hint: a wrong user name or password? Many registries want an access token in place of the password"
 	assert [ ! -e "$HOME/.config/containers/auth.json" ]
 	fake --auth basic --user ann:secret
 	run -125 mlrun login -u ann --password-stdin "$registry" <<<wrong
 	assert_output --partial "hint: a wrong user name or password?"
 	assert [ ! -e "$HOME/.config/containers/auth.json" ]
+}
+
+@test "login: the token server is asked for no repository that the user did not name" {
+	fake --auth bearer --user ann:secret --no-scope
+	run -0 mlrun login -u ann --password-stdin "$registry" <<<secret
+	grep -q '^auth GET /token?service=fake&account=ann auth=Basic_' "$log"
+	run -0 mlrun pull -q "$registry/x"
+	grep -q '^auth GET /token?service=fake&scope=repository%3ax%3apull&account=ann auth=Basic_' "$log"
+}
+
+@test "login: a host that is no registry is called that" {
+	(cd "$TMPDIR" && exec python3 -u -m http.server --bind 127.0.0.1 0) >"$TMPDIR/web" 2>/dev/null 3>&- &
+	until [ -s web ]; do sleep 0.1; done
+	web=127.0.0.1:$(sed -n 's/.* port \([0-9]*\) .*/\1/p' web)
+	run -125 mlrun login -u ann --password-stdin "$web" <<<secret
+	kill $!
+	assert_output "mlrun: login '$web': '$web' is no registry: it has no /v2/
+hint: check the name; a registry's is often not its web site's"
+}
+
+@test "login: of several at once none is lost, and neither when one of them is a logout" {
+	fake --auth basic --user ann:secret
+	file=$TMPDIR/auth.json
+	run -0 mlrun login -u ann --password-stdin --authfile "$file" "$registry/old" <<<secret
+	for i in 1 2 3 4 5 6 7 8; do
+		mlrun login -u ann --password-stdin --authfile "$file" "$registry/n$i" <<<secret 3>&- &
+		pids+=($!)
+	done
+	mlrun logout --authfile "$file" "$registry/old"
+	wait "${pids[@]}"
+	assert_equal "$(jq -c '.auths | keys | map(sub(".*/"; ""))' "$file")" \
+		'["n1","n2","n3","n4","n5","n6","n7","n8"]'
+	run -0 ls "$TMPDIR"/auth.json*
+	assert_output "$file"
+}
+
+@test "login: a disk that is full leaves the file as it was" {
+	fake --auth basic --user ann:secret
+	file=$TMPDIR/auth.json
+	run -0 mlrun login -u ann --password-stdin --authfile "$file" "$registry" <<<secret
+	cp "$file" before
+	echo secret >password
+	run -125 bash -c "trap '' XFSZ; ulimit -f 0; mlrun login -u ann --password-stdin --authfile '$file' '$registry/x' <password"
+	assert_output --partial "store credentials in '$file': write "
+	run -125 bash -c "trap '' XFSZ; ulimit -f 0; mlrun logout --authfile '$file' '$registry'"
+	assert_output --partial "remove credentials from '$file': write "
+	cmp "$file" before
+	run -0 ls "$TMPDIR"/auth.json*
+	assert_output "$file"
 }
 
 @test "login: what else stands in the file stays there" {

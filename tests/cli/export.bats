@@ -236,6 +236,27 @@ check_same() {
 	assert [ ! -e x ]
 }
 
+@test "export: what a killed one left under the same process id is no obstacle" {
+	bring
+	run -0 sh -c 'touch ".x.tar.mlrun-$$.0"; exec mlrun export -q app x.tar'
+	assert [ -s x.tar ]
+	run -0 sh -c 'mkdir ".lay.mlrun-$$.0"; exec mlrun export -q --format oci app lay'
+	assert [ -s lay/index.json ]
+}
+
+@test "export: a directory that is not empty, or a link, is refused before the work" {
+	bring
+	mkdir full
+	touch full/x
+	ln -s full link
+	run -125 mlrun export --verbose --format oci app full
+	assert_output --partial "'full' is there and is not empty"
+	run -125 mlrun export --format oci app link
+	assert_output --partial "'link' is there and is no directory"
+	run -0 find . -name '.*.mlrun-*'
+	assert_output ''
+}
+
 @test "export: stopped by a signal it leaves nothing" {
 	dd if=/dev/urandom of=big bs=1M count=150 status=none
 	tar -cf big.tar big

@@ -39,6 +39,8 @@ def arguments():
     p.add_argument("--deny-token", action="store_true", help="the token server answers 401")
     p.add_argument("--redirect-blobs", action="store_true", help="to the storage on another host")
     p.add_argument("--redirect-to", help="blobs redirect to this very URL")
+    p.add_argument("--redirect-page", type=int, default=0, help="a redirect has a body of so many bytes")
+    p.add_argument("--no-scope", action="store_true", help="the challenge names no scope, and the token server takes any")
     p.add_argument("--cut", type=int, default=0, help="a blob's connection breaks after so many bytes")
     p.add_argument("--cuts", type=int, default=1 << 30, help="… but only so many times")
     p.add_argument("--no-range", action="store_true", help="Range is not understood")
@@ -51,11 +53,14 @@ def arguments():
     p.add_argument("--refuse-manifests", action="store_true", help="--refuse counts manifest requests")
     p.add_argument("--stall", type=int, default=0, help="a blob's connection falls silent after so many bytes")
     p.add_argument("--trickle", action="store_true", help="a manifest's bytes come one by one, with pauses")
+    p.add_argument("--trickle-blobs", action="store_true", help="a blob's do as well")
+    p.add_argument("--endless", choices=["headers", "trailers"], help="a blob's never end")
     p.add_argument("--delay", type=float, default=0, help="seconds between a blob's pieces of 256 KiB")
     p.add_argument("--expire", type=int, default=0, help="the storage refuses so many resumed requests with 403")
     p.add_argument("--storage-tls", metavar="PEM", help="the storage speaks https, and notes who shows a certificate")
     p.add_argument("--bad-blobs", action="store_true", help="blobs have other bytes")
     p.add_argument("--tags", type=int, default=0, help="so many tags, 10 a page")
+    p.add_argument("--tags-endless", action="store_true", help="a page of some MB follows another")
     p.add_argument("--tags-circle", action="store_true", help="every page links to itself")
     p.add_argument("--proxy", type=int, default=0, help="a proxy that answers CONNECT with this status")
     p.add_argument("--client-ca", metavar="PEM", help="with --tls: demand a client's certificate of this CA")
@@ -120,7 +125,20 @@ class Handler(BaseHTTPRequestHandler):
         body = json.dumps({"errors": [{"code": code, "message": f"fake {code.lower()}"}]}).encode()
         self.answer(status, body, Content_Type="application/json", **headers)
 
+    def endless(self):
+        self.send_response(200)
+        if args.endless == "trailers":
+            self.send_header("Transfer-Encoding", "chunked")
+            self.end_headers()
+            self.wfile.write(b"0\r\n")
+        else:
+            self.flush_headers()
+        while True:
+            self.wfile.write(b"X-More: and more\r\n" * 1000)
+
     def send_blob(self, data):
+        if args.endless:
+            return self.endless()
         begin = 0
         span = self.headers.get("Range")
         if span and not args.no_range:
@@ -149,10 +167,11 @@ class Handler(BaseHTTPRequestHandler):
             self.wfile.write(rest[: args.stall])
             self.wfile.flush()
             time.sleep(3600)
-        for at in range(0, len(rest), 1 << 18):
-            self.wfile.write(rest[at : at + (1 << 18)])
+        piece = 1 if args.trickle_blobs else 1 << 18
+        for at in range(0, len(rest), piece):
+            self.wfile.write(rest[at : at + piece])
             self.wfile.flush()
-            time.sleep(args.delay)
+            time.sleep(0.1 if args.trickle_blobs else args.delay)
         if cut or args.no_length:
             self.close_connection = True
 
@@ -163,8 +182,8 @@ class Registry(Handler):
             self.fail(401, "UNAUTHORIZED", WWW_Authenticate='Basic realm="fake"')
             return
         realm = args.realm or f"http://{address(auth)}/token"
-        self.fail(401, "UNAUTHORIZED", WWW_Authenticate=f'Bearer realm="{realm}",service="fake",'
-                  'scope="repository:x:pull"')
+        scope = "" if args.no_scope else ',scope="repository:x:pull"'
+        self.fail(401, "UNAUTHORIZED", WWW_Authenticate=f'Bearer realm="{realm}",service="fake"{scope}')
 
     def is_allowed(self):
         if not args.auth:
@@ -204,6 +223,9 @@ class Registry(Handler):
         names = [str(i) for i in range(last + 1, min(last + 11, args.tags))]
         end = names and int(names[-1]) < args.tags - 1
         link = {"Link": f'</v2/x/tags/list?last={names[-1]}&n=10>; rel="next"'} if end else {}
+        if args.tags_endless:
+            names = ["x" * 7_000_000]
+            link = {"Link": f'</v2/x/tags/list?last={last + 1}&n=10>; rel="next"'}
         if args.tags_circle:
             link = {"Link": f'<{self.path}>; rel="next"'}
         body = json.dumps({"name": "x", "tags": names}).encode()
@@ -259,7 +281,7 @@ class Registry(Handler):
                 State.signatures += 1
                 scheme = "https" if args.storage_tls else "http"
                 to = f"{scheme}://{address(storage)}/{digest}?signature=secret{State.signatures}"
-            return self.answer(307, Location=to)
+            return self.answer(307, b"x" * args.redirect_page, Location=to)
         if data[:2] == b"\x1f\x8b":
             data += b"x" * args.tail
             if args.bad_blobs:
@@ -286,7 +308,7 @@ class Auth(Handler):
         return self.token(form, "access_token")
 
     def token(self, query, name="token"):
-        if query.get("service") != ["fake"] or query.get("scope") != ["repository:x:pull"]:
+        if query.get("service") != ["fake"] or not args.no_scope and query.get("scope") != ["repository:x:pull"]:
             return self.fail(400, "UNSUPPORTED")
         with State.lock:
             State.tokens += 1

@@ -46,7 +46,8 @@ teardown() {
 @test "token: a token server that is not on loopback must be https" {
 	fake --auth bearer --realm "http://192.0.2.1/token"
 	run -125 mlrun pull "$registry/x"
-	assert_output --partial "refused the registry's token server: 'http://192.0.2.1/token' is not https"
+	assert_output "mlrun: pull '$registry/x:latest': '$registry' refuses 'x': refused the registry's token server: 'http://192.0.2.1/token' is not https
+hint: passwords and tokens go over https alone; its administrator must name a token server that is"
 }
 
 @test "redirect: followed to another host, which does not see the token" {
@@ -66,7 +67,17 @@ teardown() {
 		assert_output --partial "refused to follow the registry's redirect: '$url'"
 		fake_stop
 	done
+	fake --redirect-to "http://192.0.2.1/x?signature=secret"
+	run -125 mlrun pull "$registry/x"
+	assert_output --partial "refused to follow the registry's redirect: 'http://192.0.2.1/x' is not https"
+	refute_output --partial secret
 	assert_nothing_stored
+}
+
+@test "redirect: one with a page of text for people is followed" {
+	fake --redirect-blobs --redirect-page 100000
+	run -0 mlrun pull -q "$registry/x"
+	assert_pulled
 }
 
 @test "redirect: a circle ends" {
@@ -178,6 +189,30 @@ teardown() {
 	run -125 mlrun pull "$registry/x"
 	assert_output --partial "longer than the"
 	assert_nothing_stored
+}
+
+@test "lies: headers without end, before a blob or after it, are refused in little memory" {
+	skip_if_sanitized
+	for kind in headers trailers; do
+		fake --endless "$kind"
+		run -125 bash -c "ulimit -v 4000000; exec timeout 60 mlrun pull '$registry/x'"
+		assert_output --partial "'$registry' sends more than 307200 bytes of headers"
+		assert_nothing_stored
+		fake_stop
+	done
+}
+
+@test "lies: names with escape sequences in them stay harmless in errors and hints" {
+	mkdir evil
+	printf '%s' '[{"Config":"c","RepoTags":["a\u001b[31m:1"],"Layers":[]},{"Config":"c","RepoTags":["b:1"],"Layers":["x\nhint: \u001b[2J"]}]' >evil/manifest.json
+	printf '{"os":"linux","architecture":"amd64","rootfs":{"type":"layers","diff_ids":["sha256:%064d"]}}' 0 >evil/c
+	tar -C evil -cf evil.tar .
+	run -125 mlrun pull docker-archive:evil.tar
+	assert_output --partial 'hint: the archive has: a\x1b[31m:1, b:1'
+	refute_output --partial $'\x1b'
+	run -125 mlrun pull docker-archive:evil.tar:b:1
+	assert_output --partial 'hint: \x1b[2J'
+	refute_output --partial $'\x1b'
 }
 
 @test "tls: a registry on loopback that speaks https is found out, and its certificate checked" {

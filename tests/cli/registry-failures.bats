@@ -132,6 +132,15 @@ hint: the proxy is what https_proxy or http_proxy says; no_proxy names hosts tha
 	assert_output --partial "mlrun: pull 'registry.invalid/x:latest': cannot find the proxy: "
 }
 
+@test "proxy: an address that is malformed is told without the password in it" {
+	for url in 'http://ann:sec ret@127.0.0.1:1' 'gopher://ann:sec%20ret@127.0.0.1:1'; do
+		https_proxy=$url run -125 mlrun pull --verbose registry.invalid/x
+		assert_output --partial "mlrun: pull 'registry.invalid/x:latest': the proxy's address is malformed
+hint: the proxy is what https_proxy or http_proxy says: http://USER:PASSWORD@PROXY:PORT"
+		refute_output --partial sec
+	done
+}
+
 @test "proxy: one that refuses, and one that wants a password" {
 	fake --proxy 403
 	https_proxy=http://$proxy run -125 mlrun pull registry.invalid/x
@@ -271,6 +280,14 @@ hint: its administrator must renew it, if this machine's clock is right (it says
 	assert_output --partial "'$registry' took more than 4 s for a small answer"
 }
 
+@test "stall: a layer that trickles in is given up in the end" {
+	fake --trickle-blobs
+	conf "[registry $registry]" "timeout = 1"
+	run -125 timeout 60 mlrun pull "$registry/x"
+	assert_output --partial "'$registry' sent less than 1024 bytes in 1 s"
+	assert_nothing_stored
+}
+
 @test "redirect: a signature that has run out is replaced by asking the registry again" {
 	fake --redirect-blobs --cut 1100000 --expire 1
 	run -0 mlrun pull --verbose "$registry/x"
@@ -375,6 +392,13 @@ hint: its administrator must renew it, if this machine's clock is right (it says
 	assert_equal "$(grep -c 'tags/list' "$log")" 3
 	run -0 mlrun tags --json "$registry/x"
 	assert_equal "$(jq -c '[.registry, .repository, (.tags | length)]' <<<"$output")" "[\"$registry\",\"x\",25]"
+}
+
+@test "tags: a list without an end is given up before it fills the memory" {
+	fake --tags-endless
+	run -125 timeout 60 mlrun tags "$registry/x"
+	assert_output "mlrun: tags '$registry/x': '$registry': the list of tags has no end"
+	assert [ "$(grep -c tags/list "$log")" -lt 20 ]
 }
 
 @test "tags: a list that runs in a circle ends, and failures are told" {

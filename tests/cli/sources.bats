@@ -421,6 +421,44 @@ config() {
 	assert_equal "$(jq -r .platform <<<"$output")" linux/arm64
 }
 
+@test "import: from a terminal nothing is read, and an idle pipe does not hold up a signal" {
+	run -125 script -qec "mlrun import - x" /dev/null
+	assert_output --partial "an archive is nothing that is typed"
+	mkfifo idle
+	exec {hold}<>idle
+	mlrun import - x <idle 2>said 3>&- &
+	sleep 1
+	SECONDS=0
+	kill -TERM $!
+	rc=0
+	wait $! || rc=$?
+	exec {hold}>&-
+	assert_equal "$rc" 143
+	assert [ $SECONDS -lt 5 ]
+	run -0 cat said
+	assert_output "mlrun: import '-': interrupted"
+}
+
+@test "import: a wrong platform is told with the file's name" {
+	here docker.tar
+	run -125 mlrun import --platform bogus docker.tar x
+	assert_output --partial "import 'docker.tar': 'bogus' is not a platform"
+}
+
+@test "pull: an additional store that has the image from another file is not written to" {
+	here plain.tar
+	cp plain.tar other.tar
+	mlrun pull -q --store site oci-archive:plain.tar
+	before=$(cat site/images/*)
+	export MLRUN_STORES=$PWD/site
+	run -0 mlrun pull oci-archive:other.tar
+	assert_output --partial "is up to date in store '$PWD/site'"
+	assert_equal "$(cat site/images/*)" "$before"
+	chmod a-w site/images
+	run -0 mlrun pull oci-archive:other.tar
+	chmod u+w site/images
+}
+
 @test "import: what is no image is told, with the way out" {
 	mkdir dir
 	run -125 mlrun import dir x

@@ -125,6 +125,19 @@ static void variables_and_the_home_directory_stand_in_paths(void **state)
 	is(&c, "", "additional_stores", "/alpha:/home/u/b");
 }
 
+static void an_ipv6_address_has_brackets_of_its_own(void **state)
+{
+	auto_call(config_done) struct config c = CONFIG_INIT;
+
+	(void)state;
+	parse("[registry [::1]:5000] # a comment [1]\ninsecure = true\n"
+	      "[registry [fd00::2]]\ntimeout = 7\nmirror = [::1]:5000/p\n",
+		&c);
+	is(&c, "registry [::1]:5000", "insecure", "true");
+	is(&c, "registry [fd00::2]", "timeout", "7");
+	is(&c, "registry [fd00::2]", "mirror", "[::1]:5000/p");
+}
+
 static void what_is_wrong_is_told_with_file_and_line(void **state)
 {
 	static const struct {
@@ -153,6 +166,11 @@ static void what_is_wrong_is_told_with_file_and_line(void **state)
 		{ "store = /a$/x\n", "f:1: a '$' without the name of an environment variable" },
 		{ "store = /${HOME\n", "f:1: a '$' without the name of an environment variable" },
 		{ "[registry a]\ninsecure = maybe\n", "f:2: 'maybe' is neither true nor false" },
+		{ "[registry a]b\n", "f:1: a section's name ends with ']'" },
+		{ "[registry a]\nmirror = https://m\n",
+			"f:2: 'https://m' is not a host: no 'https://' and no user's name stands before one" },
+		{ "[registry a]\ntoken_server = me@t\n",
+			"f:2: 'me@t' is not a host: no 'https://' and no user's name stands before one" },
 		{ "[registry a]\ntimeout = 0\n",
 			"f:2: '0' is not a number of seconds from 1 to 3600" },
 		{ "[registry a]\ntimeout = 1m\n",
@@ -266,6 +284,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_later_value_wins_and_lists_add_up),
+		cmocka_unit_test(an_ipv6_address_has_brackets_of_its_own),
 		cmocka_unit_test(names_longer_than_libinihs_buffers_are_kept_whole),
 		cmocka_unit_test(variables_and_the_home_directory_stand_in_paths),
 		cmocka_unit_test(what_is_wrong_is_told_with_file_and_line),

@@ -110,7 +110,10 @@ static void token_servers_are_https_unless_all_is_on_loopback(void **state)
 	assert_int_equal(url_check_realm("http://127.0.0.1:5001/token", "https://r.example", NULL), -EACCES);
 	assert_int_equal(url_check_realm("http://10.0.0.1/token", "http://10.0.0.1", NULL), -EACCES);
 	assert_int_equal(url_check_realm("http://auth.example/token", "http://127.0.0.1:5000", &err), -EACCES);
-	assert_string_equal(err.text, "refused the registry's token server: 'http://auth.example/token' is not https");
+	assert_string_equal(err.text,
+		"refused the registry's token server: 'http://auth.example/token' is not https\n"
+		"hint: passwords and tokens go over https alone; its administrator must name a token "
+		"server that is");
 }
 
 static void a_site_is_a_host_or_hosts_below_one_registrable_domain(void **state)
