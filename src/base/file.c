@@ -7,9 +7,11 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/openat2.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/random.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -146,15 +148,17 @@ static int write_temp(
 int file_replace(int dirfd, const char *path, const void *buf, size_t len, mode_t mode,
 	struct mlr_error *err)
 {
-	static unsigned serial;
 	auto_free char *tmp = NULL, *dir = xstrdup(path);
 	char *slash = strrchr(dir, '/');
+	uint64_t number;
 	int r;
 
 	if (slash)
 		slash[slash == dir ? 1 : 0] = '\0';
-	tmp = xasprintf("%s.%ld.%u.tmp", path, (long)getpid(),
-		__atomic_add_fetch(&serial, 1, __ATOMIC_RELAXED));
+	/* Not the pid: other nodes and containers have the same, and who was killed left his file. */
+	if (getrandom(&number, sizeof(number), 0) != sizeof(number))
+		return mlr_fail_errno(err, "random bytes");
+	tmp = xasprintf("%s.%016llx.tmp", path, (unsigned long long)number);
 	r = write_temp(dirfd, tmp, buf, len, mode, err);
 	if (r < 0)
 		goto fail;

@@ -104,6 +104,7 @@ static error_t parse_option(int key, char *arg, struct argp_state *state)
 		return 0;
 	case 'q':
 		a->quiet = 1;
+		cli_be_quiet();
 		return 0;
 	case CLI_JSON:
 		a->json = 1;

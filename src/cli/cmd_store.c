@@ -215,7 +215,8 @@ int cmd_store(int argc, char **argv)
 		cli_open_store(a.common.store, &st, &err) < 0)
 		return cli_fail(&err);
 	r = verify(st, &a, &err);
-	store_settle(st);
+	if (a.repair)
+		store_settle(st);
 	cli_registry_done(&a.registry);
 	if (r < 0) {
 		mlr_wrap(&err, "store verify");

@@ -185,6 +185,12 @@ void cli_hint_no_store(struct mlr_error *err)
 	mlr_hint(err, "mlrun pull makes it; --store or MLRUN_STORE names another place");
 }
 
+void cli_be_quiet(void)
+{
+	if (mlr_log_level < MLR_DEBUG)
+		mlr_log_level = MLR_ERROR;
+}
+
 int cli_open_store(const char *dir, struct store **ret, struct mlr_error *err)
 {
 	int r = store_open(dir, 0, ret, err);

@@ -57,6 +57,9 @@ char *cli_formats_text(unsigned formats);
 /* Print a value and a newline on stdout; steals it. Returns 0, or CLI_FAILED. */
 int cli_print_json(json_t *value);
 
+/* -q: only errors from here on, also from the rooms below; --verbose and MLRUN_LOG=debug win. */
+void cli_be_quiet(void);
+
 /* store_open() of a store that must be there, with the way out when it is not. */
 int cli_open_store(const char *dir, struct store **ret, struct mlr_error *err);
 

@@ -106,16 +106,21 @@ int layer_dirs_hide(struct layer_dirs *d, const char *real, struct mlr_error *er
 	return add(d, &d->hiding, real, err);
 }
 
-void layer_dirs_unimply(struct layer_dirs *d, const char *real)
+static void drop(void **set, const char *real)
 {
-	char **node = tfind(*real ? real : ".", &d->implicit, by_text);
+	char **node = tfind(real, set, by_text);
 	char *text;
 
 	if (!node)
 		return;
 	text = *node;
-	tdelete(text, &d->implicit, by_text);
+	tdelete(text, set, by_text);
 	free(text);
+}
+
+void layer_dirs_unimply(struct layer_dirs *d, const char *real)
+{
+	drop(&d->implicit, *real ? real : ".");
 }
 
 static int deepest_first(const void *a, const void *b)
@@ -189,4 +194,22 @@ void layer_dirs_list(const struct layer_dirs *d, struct strv *implicit, struct s
 {
 	twalk_r(d->implicit, collect, implicit);
 	twalk_r(d->hiding, collect, hiding);
+}
+
+static void drop_gone(void **set, const struct strv *paths,
+	int (*is_gone)(void *ctx, const char *real), void *ctx)
+{
+	for (size_t i = 0; i < paths->n; i++)
+		if (is_gone(ctx, paths->v[i]))
+			drop(set, paths->v[i]);
+}
+
+void layer_dirs_forget(
+	struct layer_dirs *d, int (*is_gone)(void *ctx, const char *real), void *ctx)
+{
+	auto_strv struct strv implicit = STRV_INIT, hiding = STRV_INIT;
+
+	layer_dirs_list(d, &implicit, &hiding);
+	drop_gone(&d->implicit, &implicit, is_gone, ctx);
+	drop_gone(&d->hiding, &hiding, is_gone, ctx);
 }

@@ -32,6 +32,10 @@ void layer_dirs_unimply(struct layer_dirs *d, const char *real);
 /* It holds a whiteout. */
 int layer_dirs_hide(struct layer_dirs *d, const char *real, struct mlr_error *err);
 
+/* Forget of those used and those with whiteouts all that is_gone() says 1 of. */
+void layer_dirs_forget(
+	struct layer_dirs *d, int (*is_gone)(void *ctx, const char *real), void *ctx);
+
 /* Give every named directory its mode and time, the deepest first. Returns 0 or -errno. */
 int layer_dirs_apply(struct layer_dirs *d, int root, struct mlr_error *err);
 

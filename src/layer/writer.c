@@ -211,14 +211,13 @@ int layer_writer_real_path(
 }
 
 /* A directory that is named now may have been used before, under whatever path. */
-static int unimply(struct layer_writer *w, const char *path, struct mlr_error *err)
+static int unimply(struct layer_writer *w, const struct layer_member *m, struct mlr_error *err)
 {
 	char real[PATH_MAX];
-	int fd = layer_path_walk(w->root, path, NULL, NULL, real, err);
 
-	if (fd < 0)
-		return fd;
-	close(fd);
+	/* Where entering it led: what made way may have been a link on the member's own path. */
+	if (layer_writer_real_path(w, m, real) < 0)
+		return mlr_fail(err, ENAMETOOLONG, "a path longer than %d bytes", PATH_MAX - 1);
 	layer_dirs_unimply(&w->dirs, real);
 	return 0;
 }
@@ -236,13 +235,13 @@ static int make_dir(struct layer_writer *w, const struct layer_member *m, const 
 	int r;
 
 	if (mkdirat(w->parent_fd, name, mode) == 0)
-		return w->made_way ? unimply(w, m->path, err) : 0;
+		return w->made_way ? unimply(w, m, err) : 0;
 	if (errno != EEXIST)
 		return mlr_fail_errno(err, "create directory");
 	if (fstatat(w->parent_fd, name, &sb, AT_SYMLINK_NOFOLLOW) < 0)
 		return mlr_fail_errno(err, "look at what is there");
 	if (S_ISDIR(sb.st_mode))
-		return unimply(w, m->path, err);
+		return unimply(w, m, err);
 
 	r = make_way(w, name, err);
 	if (r < 0)
@@ -250,7 +249,7 @@ static int make_dir(struct layer_writer *w, const struct layer_member *m, const 
 	if (mkdirat(w->parent_fd, name, mode) < 0)
 		return mlr_fail_errno(err, "create directory");
 	r = layer_opaque_set(w->parent_fd, name, err);
-	return r < 0 ? r : unimply(w, m->path, err);
+	return r < 0 ? r : unimply(w, m, err);
 }
 
 int layer_writer_dir(struct layer_writer *w, const struct layer_member *m, struct mlr_error *err)
@@ -410,7 +409,7 @@ int layer_writer_whiteout(struct layer_writer *w, const char *path, struct mlr_e
 	r = layer_opaque_set(w->parent_fd, name, err);
 	if (r < 0)
 		return r;
-	return unimply(w, path, err);
+	return unimply(w, &(struct layer_member){ .path = path }, err);
 }
 
 int layer_writer_opaque(struct layer_writer *w, const char *path, struct mlr_error *err)
@@ -458,10 +457,21 @@ static int keep_unreachable(void *ctx, const char *path, struct mlr_error *err)
 	return fd < 0 ? fd : layer_recorder_keep_closed(w->recorder, fd, real, err);
 }
 
+/* What made way may have been such a directory, or have lain above it. */
+static int is_gone(void *ctx, const char *real)
+{
+	struct layer_writer *w = ctx;
+	auto_close int fd = file_open_beneath(w->root, real, O_PATH | O_DIRECTORY | O_NOFOLLOW);
+
+	return fd == -ENOENT || fd == -ENOTDIR || fd == -ELOOP;
+}
+
 int layer_writer_finish(struct layer_writer *w, struct mlr_error *err)
 {
 	auto_strv struct strv implicit = STRV_INIT, hiding = STRV_INIT;
 
+	if (w->made_way)
+		layer_dirs_forget(&w->dirs, is_gone, w);
 	layer_dirs_list(&w->dirs, &implicit, &hiding);
 	for (size_t i = 0; i < hiding.n; i++) {
 		int r = drop_idle_whiteouts(w->root, hiding.v[i], err);

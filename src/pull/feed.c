@@ -65,6 +65,8 @@ static int rebuild(struct feed *f, struct mlr_error *err)
 	if (tree < 0)
 		return tree;
 	r = layer_rebuild(record, tree, queue_put, f->flows[f->at].queue, got, &bytes, err);
+	if (r == 0 && strcmp(got, diff_id) != 0)
+		r = mlr_fail(err, EBADMSG, "its files give a layer of digest %s", got);
 	if (r < 0) {
 		mlr_wrap(err, "write it from the store");
 		return r == -EPIPE ? r : mlr_hint(err, "mlrun store verify --repair mends the store");

@@ -6,6 +6,7 @@
 #include "layer/path.h"
 #include "layer/whiteout.h"
 #include "rootfs/layers.h"
+#include "rootfs/listing.h"
 #include "rootfs/place.h"
 #include "store/tree.h"
 
@@ -250,6 +251,8 @@ int rootfs_flatten(
 	r = rootfs_layers_open(st, diff_ids, &l, err);
 	if (r == 0)
 		r = apply_all(&l, diff_ids, store_tree_fd(t), err);
+	if (r == 0)
+		r = rootfs_listing_note(t, err);
 	if (r < 0) {
 		store_tree_drop(t);
 		mlr_wrap(err, "make one tree of image %s", manifest);

@@ -4,6 +4,7 @@
 #include "base/memory.h"
 #include "layer/whiteout.h"
 #include "rootfs/layers.h"
+#include "rootfs/listing.h"
 #include "rootfs/place.h"
 #include "store/tree.h"
 
@@ -93,21 +94,35 @@ static int look_below(
 	return r;
 }
 
-/* The one of the merged directories whose mode and time applying the layers gives: the topmost that
- * was named, else the topmost. */
-static size_t namer(const struct rootfs_layers *l, const char *path, const size_t *at, size_t n)
+/*
+ * The layer that gives a directory its mode and time where layers are applied: of the n in at (topmost
+ * first, of look_below()) the topmost that named it, or one further down where the lowest of them only
+ * hides what was in the directory before. Returns the topmost where nobody named it, or -errno.
+ */
+static ssize_t find_namer(const struct rootfs_layers *l, const char *path, size_t *at, size_t n)
 {
-	for (size_t i = 0; i < n; i++)
-		if (!rootfs_layer_implies(&l->v[at[i]], path))
-			return at[i];
-	return at[0];
+	size_t first = at[0], lowest;
+	int r;
+
+	for (;;) {
+		for (size_t i = 0; i < n; i++)
+			if (!rootfs_layer_implies(&l->v[at[i]], path))
+				return (ssize_t)at[i];
+		lowest = at[n - 1];
+		r = is_cut_off(&l->v[lowest], path);
+		if (r == 0)
+			r = look_below(l, lowest, path, at, &n) == DIRECTORY && n > 0 ? 0 : 1;
+		if (r != 0)
+			return r < 0 ? r : (ssize_t)first;
+	}
 }
 
 /* A directory that a layer only used: what overlayfs shows of it otherwise than it was below. */
 static int judge_implicit(const struct rootfs_layers *l, size_t top, const char *path, size_t *at)
 {
 	struct stat mine, theirs;
-	size_t n, from;
+	ssize_t from;
+	size_t n;
 	int r = is_cut_off(&l->v[top], path);
 
 	if (r != 0)
@@ -115,7 +130,9 @@ static int judge_implicit(const struct rootfs_layers *l, size_t top, const char 
 	r = look_below(l, top, path, at, &n);
 	if (r != DIRECTORY || n == 0)
 		return r < 0 ? r : r == OTHER ? ROOTFS_FLAT : ROOTFS_AS_IS;
-	from = namer(l, path, at, n);
+	from = find_namer(l, path, at, n);
+	if (from < 0)
+		return (int)from;
 	if (rootfs_layer_implies(&l->v[from], path))
 		return ROOTFS_AS_IS; /* nobody ever named it */
 	if (fstatat(l->v[top].fd, path, &mine, AT_SYMLINK_NOFOLLOW) < 0 ||
@@ -241,12 +258,14 @@ static int finish_dir(const struct rootfs_layers *l, const char *path, size_t *a
 	auto_close int from = -1, to = -1;
 	struct timespec ts[2];
 	struct stat sb;
+	ssize_t namer;
 	size_t n;
 	int r = look_below(l, l->n, path, at, &n);
 
-	if (r < 0)
-		return mlr_fail(err, -r, "look at '%s': %s", path, strerror(-r));
-	from = openat(l->v[namer(l, path, at, n)].fd, path,
+	namer = r < 0 ? r : find_namer(l, path, at, n);
+	if (namer < 0)
+		return mlr_fail(err, (int)-namer, "look at '%s': %s", path, strerror((int)-namer));
+	from = openat(l->v[namer].fd, path,
 		O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 	to = openat(root, path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 	if (from < 0 || to < 0 || fstat(from, &sb) < 0)
@@ -285,6 +304,8 @@ int rootfs_cover(struct store *st, const char *manifest, const struct strv *diff
 	r = rootfs_layers_open(st, diff_ids, &l, err);
 	if (r == 0)
 		r = fill_cover(&l, dirs, store_tree_fd(t), err);
+	if (r == 0)
+		r = rootfs_listing_note(t, err);
 	if (r < 0) {
 		store_tree_drop(t);
 		mlr_wrap(err, "make the cover of image %s", manifest);

@@ -4,7 +4,8 @@
  *   blobs     their bytes hash to their names
  *   layers    the layer's tar, written again from tree and record (layer/record.h), hashes to the
  *             diff ID; each name of the tree is a member of that tar with its type, mode and target
- *   trees     of a whole image: each file is one of the layers' (by inode, else by its bytes)
+ *   trees     of a whole image: each file is one of the layers' (by inode, else by its bytes), and
+ *             the names are those that were listed when it was made; covers alike
  *   squashfs  files hash to what was written down when they were made
  *   facts     they are what manifest and configuration say
  *   images    all that they stand for is there

@@ -24,7 +24,9 @@
 
 /* What the tar says of one name; a name may have several, of which the last made the tree. */
 struct said {
-	char *path;
+	char *path;    /* in the tree */
+	char *spelled; /* in the tar: the way may lead through links */
+	size_t at;     /* it is the at-th member */
 	mode_t type; /* S_IFREG, …; 0 for a hard link, which is as its target */
 	mode_t mode;
 	struct timespec mtime;
@@ -32,10 +34,25 @@ struct said {
 	struct said *earlier;
 };
 
+/* Members that are no names of the tree. */
+struct way {
+	char *path;
+	size_t at;
+	enum {
+		LOST, /* its way leads nowhere now */
+		WHITEOUT,
+		OPAQUE
+	} what;
+};
+
 struct comparison {
 	int record_fd, tree_fd;
 	struct strv *files;
 	void *names;                /* tsearch(3) tree of struct said */
+	size_t n;                   /* members so far */
+	struct way *ways;           /* n_ways of them */
+	size_t n_ways, room_ways;
+	int rerouted;               /* a link on the way of a member came later, or left its place */
 	int to_reader, from_writer; /* the tar, between two threads */
 	struct mlr_error rebuild_err;
 	int rebuild;
@@ -88,6 +105,7 @@ static void said_free(void *p)
 	for (; s; s = earlier) {
 		earlier = s->earlier;
 		free(s->path);
+		free(s->spelled);
 		free(s->target);
 		free(s);
 	}
@@ -118,15 +136,33 @@ static char *real_path(int tree_fd, const char *path)
 	return xasprintf("%s%s%s", m > n ? dir + n + 1 : "", m > n ? "/" : "", slash + 1);
 }
 
+static void add_way(struct comparison *c, const char *path, int what)
+{
+	if (c->n_ways == c->room_ways) {
+		c->room_ways = c->room_ways ? 2 * c->room_ways : 64;
+		c->ways = xreallocarray(c->ways, c->room_ways, sizeof(*c->ways));
+	}
+	c->ways[c->n_ways++] = (struct way){ xstrdup(path), c->n++, what };
+}
+
+static void ways_free(struct comparison *c)
+{
+	for (size_t i = 0; i < c->n_ways; i++)
+		free(c->ways[i].path);
+	free(c->ways);
+}
+
 static int add(struct comparison *c, const struct layer_member *m, mode_t type)
 {
 	char *real = real_path(c->tree_fd, m->path);
 	struct said *s, **found;
 
-	if (!real)
+	if (!real) {
+		add_way(c, m->path, LOST);
 		return 0;
+	}
 	s = xcalloc(1, sizeof(*s));
-	*s = (struct said){ real, type, m->mode & 01777, m->mtime,
+	*s = (struct said){ real, xstrdup(m->path), c->n++, type, m->mode & 01777, m->mtime,
 		type == S_IFLNK ? xstrdup(m->target) : NULL, NULL };
 	found = tsearch(s, &c->names, by_path);
 	if (!found) {
@@ -182,9 +218,17 @@ static int pass_member(void *ctx, const struct layer_member *m, struct mlr_error
 	return 0;
 }
 
-static int pass_path(void *ctx, const char *path, struct mlr_error *err)
+static int say_whiteout(void *ctx, const char *path, struct mlr_error *err)
 {
-	(void)ctx, (void)path, (void)err;
+	(void)err;
+	add_way(ctx, path, WHITEOUT);
+	return 0;
+}
+
+static int say_opaque(void *ctx, const char *path, struct mlr_error *err)
+{
+	(void)err;
+	add_way(ctx, path, OPAQUE);
 	return 0;
 }
 
@@ -195,8 +239,8 @@ static const struct layer_sink listener = { .file = say_file,
 	.symlink = say_symlink,
 	.link = say_link,
 	.fifo = say_fifo,
-	.whiteout = pass_path,
-	.opaque = pass_path };
+	.whiteout = say_whiteout,
+	.opaque = say_opaque };
 
 /* --- what the tree says --------------------------------------------------- */
 
@@ -333,13 +377,90 @@ static void check_there(const void *node, VISIT visit, int depth)
 		wrong(walking, s->path, "is missing");
 }
 
-static void check_members(struct comparison *c)
+/* 1, also of what cannot be read; 0. */
+static int is_opaque(const struct comparison *c, const char *dir)
+{
+	auto_close int fd = file_open_in_root(
+		c->tree_fd, *dir ? dir : ".", O_RDONLY | O_DIRECTORY, 0);
+
+	return fd < 0 || layer_opaque_is(fd);
+}
+
+/* What a layer hides of those below: a whiteout, or something else of its name; a directory of it is
+ * opaque. In an opaque directory no whiteouts are needed. */
+static void check_hiding(struct comparison *c, const struct way *w)
+{
+	auto_free char *real = w->what == WHITEOUT ? real_path(c->tree_fd, w->path) : NULL;
+	struct stat sb;
+	char *slash;
+
+	if (w->what == OPAQUE && !is_opaque(c, w->path))
+		wrong(c, w->path, "shows what the layers below have in it");
+	if (!real)
+		return;
+	if (fstatat(c->tree_fd, real, &sb, AT_SYMLINK_NOFOLLOW) == 0) {
+		if (S_ISDIR(sb.st_mode) && !is_opaque(c, real))
+			wrong(c, real, "shows what the layers below have in it");
+		return;
+	}
+	slash = strrchr(real, '/');
+	if (slash)
+		*slash = '\0';
+	if (errno == ENOENT && !is_opaque(c, slash ? real : ""))
+		wrong(c, w->path, "shows what the layers below have there");
+}
+
+/* Is there a link on the way of a member, the at-th, that was not there yet or was another? */
+static int is_rerouted(struct comparison *c, const char *path, size_t at)
+{
+	for (const char *slash = strchr(path, '/'); slash; slash = strchr(slash + 1, '/')) {
+		auto_free char *above = xstrndup(path, (size_t)(slash - path));
+		struct said key = { .path = above }, **found = tfind(&key, &c->names, by_path);
+
+		if (found && (*found)->type == S_IFLNK && ((*found)->earlier || (*found)->at > at))
+			return 1;
+	}
+	return 0;
+}
+
+static void check_way(const void *node, VISIT visit, int depth)
+{
+	const struct said *s = *(const struct said *const *)node;
+
+	(void)depth;
+	if (visit != postorder && visit != leaf)
+		return;
+	for (; s && !walking->rerouted; s = s->earlier)
+		walking->rerouted = is_rerouted(walking, s->spelled, s->at);
+}
+
+static void walk(struct comparison *c, void (*fn)(const void *node, VISIT visit, int depth))
 {
 	pthread_mutex_lock(&walk_lock);
 	walking = c;
-	twalk(c->names, check_there);
+	twalk(c->names, fn);
 	walking = NULL;
 	pthread_mutex_unlock(&walk_lock);
+}
+
+/* Where the way of a member is not known any more, the names tell nothing; the digest tells of all
+ * files' bytes even then. */
+static void check_names(struct comparison *c)
+{
+	check_dir(c, c->tree_fd, "");
+	walk(c, check_there);
+	for (size_t i = 0; i < c->n_ways; i++)
+		check_hiding(c, &c->ways[i]);
+	if (c->files->n == 0)
+		return;
+	walk(c, check_way);
+	for (size_t i = 0; i < c->n_ways && !c->rerouted; i++) {
+		auto_free char *way = xasprintf("%s/", c->ways[i].path);
+
+		c->rerouted = is_rerouted(c, way, c->ways[i].at);
+	}
+	if (c->rerouted)
+		strv_done(c->files);
 }
 
 /* --- both ----------------------------------------------------------------- */
@@ -378,14 +499,14 @@ int rootfs_verify_layer(
 	const char *diff_id, int record_fd, int tree_fd, struct strv *files, struct mlr_error *err)
 {
 	auto_call(layer_result_done) struct layer_result result = LAYER_RESULT_INIT;
-	struct comparison c = { record_fd, tree_fd, files, NULL, -1, -1, MLR_ERROR_INIT, 0 };
+	struct comparison c = { .record_fd = record_fd, .tree_fd = tree_fd, .files = files,
+		.to_reader = -1, .from_writer = -1 };
 	int r = read_tar(&c, &result, err);
 
-	if (r == 0) {
-		check_dir(&c, tree_fd, "");
-		check_members(&c);
-	}
+	if (r == 0)
+		check_names(&c);
 	tdestroy(c.names, said_free);
+	ways_free(&c);
 	if (r < 0)
 		return r;
 	if (strcmp(result.diff_id, diff_id) != 0)

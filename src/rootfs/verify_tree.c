@@ -4,6 +4,7 @@
 #include "base/file.h"
 #include "base/memory.h"
 #include "rootfs/layers.h"
+#include "rootfs/listing.h"
 #include "store/tree.h"
 
 #include <dirent.h>
@@ -153,7 +154,7 @@ int rootfs_verify_tree(struct store *st, const char *manifest, const struct strv
 	}
 	free(t.inodes.v);
 	rootfs_layers_done(&t.layers);
-	return r;
+	return r < 0 ? r : rootfs_listing_check(st, STORE_DIR, manifest, err);
 }
 
 static void count_others(
@@ -173,5 +174,5 @@ int rootfs_verify_cover(struct store *st, const char *manifest, struct mlr_error
 	walk(tree, "", count_others, &others);
 	if (others > 0)
 		return mlr_fail(err, EBADMSG, "%zu of its names are not directories", others);
-	return 0;
+	return rootfs_listing_check(st, STORE_COVER, manifest, err);
 }

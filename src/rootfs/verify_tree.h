@@ -10,7 +10,8 @@
 
 /*
  * Is every file of dir/<manifest>/tree one of the layers'? By inode, as flattening makes hard
- * links, else by the bytes of the topmost layer that has the name.
+ * links, else by the bytes of the topmost layer that has the name. Are its names as they were listed
+ * when it was made (rootfs/listing.h)?
  *
  *   files  gets the names that are wrong, not more than a few
  *
@@ -19,7 +20,7 @@
 int rootfs_verify_tree(struct store *st, const char *manifest, const struct strv *diff_ids,
 	struct strv *files, struct mlr_error *err);
 
-/* Are there only directories in cover/<manifest>/tree? Returns alike. */
+/* Are there only directories in cover/<manifest>/tree, and as they were listed? Returns alike. */
 int rootfs_verify_cover(struct store *st, const char *manifest, struct mlr_error *err);
 
 #endif

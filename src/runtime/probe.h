@@ -16,7 +16,7 @@ struct runtime_probe {
 };
 
 /*
- * Try in a directory, in which one of the name "probe.<pid>" is made and removed. Overlay is mounted
+ * Try in a directory, in which one of the name "probe.<16 hex>" is made and removed. Overlay is mounted
  * by a child process in namespaces of its own.
  *
  * Returns 0, or -errno when not even files can be made there.

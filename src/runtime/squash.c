@@ -75,7 +75,9 @@ static int start_server(const struct start *s, struct mlr_error *err)
 		_exit(server < 0 ? 1 : 0);
 	}
 	while (waitpid(pid, &status, 0) < 0)
-		if (errno != EINTR)
+		if (errno == ECHILD) /* SIGCHLD came to us ignored; the socket tells as well */
+			return 0;
+		else if (errno != EINTR)
 			return mlr_fail_errno(err, "start a process to serve the image");
 	return status == 0 ? 0 : mlr_fail(err, EAGAIN, "start a process to serve the image");
 }

@@ -56,9 +56,8 @@ static int64_t now_ms(void)
 }
 
 /* All that comes until its end or the time is up. Returns 0, or -ETIMEDOUT. */
-static int collect(int fd, char *buf, size_t size)
+static int collect(int fd, int64_t until, char *buf, size_t size)
 {
-	int64_t until = now_ms() + SQUEUE_MS;
 	size_t got = 0;
 
 	for (;;) {
@@ -99,8 +98,27 @@ static int spawn(const char *id, int fd, pid_t *pid)
 	return -r;
 }
 
+/* Wait for its end, and make one when the time is up. Returns 0 and its status, or -ETIMEDOUT. */
+static int reap(pid_t pid, int64_t until, int *status)
+{
+	struct timespec nap = { 0, 10 * 1000000 };
+	pid_t r;
+
+	while ((r = waitpid(pid, status, WNOHANG)) == 0 || (r < 0 && errno == EINTR)) {
+		if (now_ms() >= until) {
+			kill(pid, SIGKILL);
+			while (waitpid(pid, status, 0) < 0 && errno == EINTR)
+				;
+			return -ETIMEDOUT;
+		}
+		nanosleep(&nap, NULL);
+	}
+	return 0;
+}
+
 static int ask(const char *id)
 {
+	int64_t until = now_ms() + SQUEUE_MS;
 	char said[4096] = "";
 	int out[2], status = 0, r;
 	pid_t pid;
@@ -113,13 +131,9 @@ static int ask(const char *id)
 		close(out[0]);
 		return -1;
 	}
-	r = collect(out[0], said, sizeof(said));
+	r = collect(out[0], until, said, sizeof(said));
 	close(out[0]);
-	if (r < 0)
-		kill(pid, SIGKILL);
-	while (waitpid(pid, &status, 0) < 0 && errno == EINTR)
-		;
-	if (r < 0) {
+	if (reap(pid, r < 0 ? 0 : until, &status) < 0 || r < 0) {
 		mlr_debug("squeue does not answer");
 		return -1;
 	}

@@ -31,8 +31,8 @@ static void read_job(int dir, const char *name, char job[STORE_JOB_SIZE])
 }
 
 /* Is the lease still meant? Deletes it when not. */
-static int judge(
-	int dir, const char *name, const struct store_process *self, struct store_lease *ret)
+static int judge(struct store *st, int dir, const char *name, const struct store_process *self,
+	struct store_lease *ret)
 {
 	struct store_process p;
 	struct stat sb;
@@ -42,7 +42,7 @@ static int judge(
 		fstatat(dir, name, &sb, AT_SYMLINK_NOFOLLOW) < 0)
 		return 0;
 	memset(ret, 0, sizeof(*ret));
-	alive = store_process_alive(&p, self);
+	alive = store_process_judge(st, &p, self);
 	read_job(dir, name, ret->job);
 	if (alive < 0 && ret->job[0])
 		alive = store_job_alive(ret->job);
@@ -54,6 +54,7 @@ static int judge(
 	memcpy(ret->host, p.host, sizeof(ret->host));
 	ret->since = sb.st_mtime;
 	ret->here = strcmp(p.host, self->host) == 0;
+	ret->other_boot = strcmp(p.boot, self->boot) != 0;
 	ret->is_running = alive > 0;
 	return 1;
 }
@@ -76,16 +77,20 @@ static const char *next(DIR *d, const char *hex)
 	return NULL;
 }
 
-/* Facts that were not touched for an hour are: that is the time of the last use, for prune. */
+/* Facts that were not touched for an hour are: that is the time of the last use, for prune. So are
+ * those of the future, from when the clock was wrong. */
 static int touch_facts(struct store *st, const char *hex)
 {
 	char facts[96];
 	struct stat sb;
+	time_t age;
 
 	snprintf(facts, sizeof(facts), "facts/%.64s.json", hex);
 	if (fstatat(store_fd(st), facts, &sb, 0) < 0)
 		return -errno;
-	if (time(NULL) - sb.st_mtime >= USE_SECONDS && utimensat(store_fd(st), facts, NULL, 0) < 0)
+	age = time(NULL) - sb.st_mtime;
+	if ((age >= USE_SECONDS || age <= -USE_SECONDS) &&
+		utimensat(store_fd(st), facts, NULL, 0) < 0)
 		mlr_debug("store: last use: %s", strerror(errno));
 	return 0;
 }
@@ -139,7 +144,7 @@ int store_lease_held(struct store *st, const char *manifest, struct store_lease 
 
 	if (d && store_process_self(&self) == 0) {
 		while ((name = next(d, oci_digest_hex(manifest)))) {
-			if (!judge(dirfd(d), name, &self, &one))
+			if (!judge(st, dirfd(d), name, &self, &one))
 				continue;
 			if (!found || one.is_running)
 				*ret = one;
@@ -182,7 +187,7 @@ void store_lease_sweep(struct store *st)
 
 	if (d && store_process_self(&self) == 0)
 		while ((name = next(d, NULL)))
-			judge(dirfd(d), name, &self, &one);
+			judge(st, dirfd(d), name, &self, &one);
 	if (d)
 		closedir(d);
 }

@@ -29,7 +29,8 @@ struct store_lease {
 	char host[65];
 	pid_t pid;
 	int64_t since;  /* seconds since 1970 */
-	int here;       /* it is of this host (but perhaps of another PID namespace) */
+	int here;       /* it is of this host (but perhaps of another PID namespace), or … */
+	int other_boot; /* … of one of this name: it was restarted since, or there are two such */
 	int is_running; /* seen here and now, or its job; else of another host or PID namespace */
 	char job[STORE_JOB_SIZE]; /* "" outside Slurm */
 };

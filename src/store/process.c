@@ -2,6 +2,7 @@
 
 #include "base/cleanup.h"
 #include "base/file.h"
+#include "store/unsynced.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -133,4 +134,13 @@ int store_process_alive(const struct store_process *p, const struct store_proces
 		return -1;
 	snprintf(path, sizeof(path), "/proc/%ld/stat", (long)p->pid);
 	return read_stat(path, &pid, &start) == 0 && start == p->start;
+}
+
+int store_process_judge(
+	struct store *st, const struct store_process *p, const struct store_process *self)
+{
+	int alive = store_process_alive(p, self);
+
+	/* A local file system knows of one boot at a time. */
+	return alive == 0 && strcmp(p->boot, self->boot) != 0 && !unsynced_allowed(st) ? -1 : alive;
 }

@@ -5,6 +5,8 @@
 #ifndef MLR_STORE_PROCESS_H
 #define MLR_STORE_PROCESS_H
 
+#include "store/store.h"
+
 #include <sys/types.h>
 
 #define STORE_HOST_SIZE 65 /* HOST_NAME_MAX and a NUL */
@@ -38,5 +40,10 @@ int store_process_self(struct store_process *ret);
 /* Does that process still run? 1, 0, or -1 when it belongs to another host or another PID namespace
  * and cannot be judged from here. */
 int store_process_alive(const struct store_process *p, const struct store_process *self);
+
+/* The same of one that left its name in a store. Two nodes may bear one name: where nodes may share
+ * the store, another boot of a host of this name gives -1 as well. */
+int store_process_judge(
+	struct store *st, const struct store_process *p, const struct store_process *self);
 
 #endif

@@ -100,8 +100,14 @@ static int refuse_unseen(
 	mlr_fail(err, EBUSY,
 		"image '%s' was started in by process %ld on '%s'%s at %s; whether it still runs "
 		"cannot be seen from here",
-		im->name, (long)l->pid, l->host, l->here ? " in another PID namespace" : "", when);
-	if (l->here)
+		im->name, (long)l->pid, l->host,
+		l->here && !l->other_boot ? " in another PID namespace" : "", when);
+	if (l->here && l->other_boot)
+		mlr_hint(err,
+			"this host was restarted since, then mlrun rm --force; or there is another "
+			"'%s'; --defer removes the name now and the files later",
+			l->host);
+	else if (l->here)
 		mlr_hint(err,
 			"run mlrun rm there, or mlrun rm --force; --defer removes the name "
 			"now and the files later");

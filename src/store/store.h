@@ -9,6 +9,7 @@
  *   cover/<hex>/tree         directories that lie above an image's layers, by its manifest, where
  *                            an overlay of the layers alone would differ from them
  *   dir/<hex>/tree           a whole image as one tree, by its manifest, where overlay can't serve
+ *   dir/<hex>/listing        a digest of the tree's names; a cover has one as well
  *   squash/<hex>.sqfs        a whole image as one squashfs file, by its manifest
  *   facts/<hex>.json         what exec needs to know of an image, named by its manifest
  *   images/<hex>.json        a reference, named by the sha256 of its canonical spelling

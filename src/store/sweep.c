@@ -11,6 +11,7 @@
 #include "store/process.h"
 #include "store/spool.h"
 #include "store/trash.h"
+#include "store/unsynced.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -34,20 +35,23 @@ static void remove_entry(int dir, const char *name)
 		mlr_debug("store: %s", err.text);
 }
 
-/* "trash.<n>.<process>": what an rm that was killed had already renamed away. */
-static void sweep_trash(int dir, const char *name, const struct store_process *self)
+/* "trash.<n>.<process>", what an rm that was killed had already renamed away, and
+ * "hold.a-<hex>.<process>", a hold that is about to appear in holds/: nobody's when the process has
+ * ended, or, out of sight, after so long. */
+static void sweep_process(struct store *st, int dir, const char *name, int seconds,
+	const struct store_process *self)
 {
-	const char *dot = strchr(name + strlen("trash."), '.');
+	const char *dot = strchr(strchr(name, '.') + 1, '.');
 	struct store_process p;
 	struct stat sb;
 	int alive;
 
 	if (!dot || store_process_parse(dot + 1, &p) < 0)
 		return;
-	alive = store_process_alive(&p, self);
-	if (alive < 0) /* out of sight; renaming it set its change time */
+	alive = store_process_judge(st, &p, self);
+	if (alive < 0) /* renaming it set its change time */
 		alive = fstatat(dir, name, &sb, AT_SYMLINK_NOFOLLOW) == 0 &&
-			time(NULL) - sb.st_ctime < TRASH_SECONDS;
+			time(NULL) - sb.st_ctime < seconds;
 	if (!alive)
 		remove_entry(dir, name);
 }
@@ -85,7 +89,7 @@ static void sweep_spool(struct store *st, int dir, const char *name)
 		remove_entry(dir, name);
 }
 
-/* "probe.<pid>", what a look at the file system's abilities took moments for. */
+/* "probe.<16 hex>", what a look at the file system's abilities took moments for. */
 static void sweep_old(int dir, const char *name)
 {
 	struct stat sb;
@@ -163,7 +167,9 @@ void store_sweep(struct store *st)
 	if (d && store_process_self(&self) == 0) {
 		while ((e = readdir(d))) {
 			if (strncmp(e->d_name, "trash.", 6) == 0)
-				sweep_trash(dirfd(d), e->d_name, &self);
+				sweep_process(st, dirfd(d), e->d_name, TRASH_SECONDS, &self);
+			else if (strncmp(e->d_name, "hold.", 5) == 0)
+				sweep_process(st, dirfd(d), e->d_name, TEMP_SECONDS, &self);
 			else if (strncmp(e->d_name, "probe.", 6) == 0)
 				sweep_old(dirfd(d), e->d_name);
 			else if (strncmp(e->d_name, "spool-", 6) == 0 && !strchr(e->d_name, '.'))
@@ -180,5 +186,6 @@ void store_sweep(struct store *st)
 	sweep_temps(st, "images");
 	sweep_temps(st, "facts");
 	sweep_temps(st, "blobs/sha256");
+	unsynced_sweep(st);
 	store_lease_sweep(st);
 }

@@ -202,8 +202,10 @@ static int discard_suspect(const struct store_tree *t, struct mlr_error *err)
 
 	if (!unsynced_is_suspect(t->st, t->final))
 		return 0;
-	mlr_info("'%s/%s' was not wholly on disk when the machine went down: making it again",
-		store_path(t->st), t->final);
+	if (faccessat(store_fd(t->st), t->final, F_OK, AT_SYMLINK_NOFOLLOW) == 0) /* not rm's */
+		mlr_info("'%s/%s' was not wholly on disk when the machine went down: making it "
+			 "again",
+			store_path(t->st), t->final);
 	r = store_discard(t->st, t->final, err);
 	if (r == 0)
 		unsynced_forget(t->st, t->final);

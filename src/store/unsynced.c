@@ -1,10 +1,12 @@
 #include "store/unsynced.h"
 
 #include "base/cleanup.h"
+#include "base/file.h"
 #include "base/log.h"
 #include "base/memory.h"
 #include "base/strv.h"
 #include "store/handle.h"
+#include "store/hold.h"
 #include "store/process.h"
 
 #include <dirent.h>
@@ -22,17 +24,22 @@
 #endif
 #define ZFS_SUPER_MAGIC 0x2fc12fc1 /* not Linux's own */
 
-int unsynced_allowed(struct store *st)
+/* As statfs(2) counts them; 0 when it cannot tell. */
+static unsigned long fs_type(struct store *st)
 {
-	/* As statfs(2) counts them. */
-	static const unsigned long local[] = { EXT4_SUPER_MAGIC, XFS_SUPER_MAGIC,
-		BTRFS_SUPER_MAGIC, F2FS_SUPER_MAGIC, ZFS_SUPER_MAGIC, TMPFS_MAGIC };
 	struct statfs fs;
 
-	if (fstatfs(store_fd(st), &fs) < 0)
-		return 0;
+	return fstatfs(store_fd(st), &fs) < 0 ? 0 : (unsigned long)fs.f_type;
+}
+
+int unsynced_allowed(struct store *st)
+{
+	static const unsigned long local[] = { EXT4_SUPER_MAGIC, XFS_SUPER_MAGIC,
+		BTRFS_SUPER_MAGIC, F2FS_SUPER_MAGIC, ZFS_SUPER_MAGIC, TMPFS_MAGIC };
+	unsigned long type = fs_type(st);
+
 	for (size_t i = 0; i < ARRAY_LEN(local); i++)
-		if ((unsigned long)fs.f_type == local[i])
+		if (type == local[i])
 			return 1;
 	return 0;
 }
@@ -51,15 +58,19 @@ static char *stem(const char *path)
 int unsynced_mark(struct store *st, const char *path)
 {
 	auto_free char *s = stem(path), *name = NULL;
-	char boot[STORE_BOOT_SIZE];
+	char boot[STORE_BOOT_SIZE], hex[17];
 	auto_close int fd = -1;
 	int r = store_process_boot(boot);
 
 	if (r < 0)
 		return r;
-	name = xasprintf("unsynced/%s.%s", s, boot);
+	store_random_hex(hex);
+	name = xasprintf("unsynced/%s.%s.%s", s, boot, hex);
 	fd = openat(store_fd(st), name, O_WRONLY | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0644);
-	return fd < 0 ? -errno : 0;
+	if (fd < 0)
+		return -errno;
+	/* Syncing one directory, btrfs may write that alone: the tree's and not the mark's. */
+	return fs_type(st) == BTRFS_SUPER_MAGIC ? file_sync_dir(store_fd(st), "unsynced") : 0;
 }
 
 /* Which marks to collect. */
@@ -80,7 +91,7 @@ static void collect(struct store *st, enum whose whose, const char *of, struct s
 			continue;
 		if (!*boot && store_process_boot(boot) < 0)
 			break;
-		if ((strcmp(dot + 1, boot) == 0) != (whose == THIS_BOOT))
+		if ((strncmp(dot + 1, boot, strlen(boot)) == 0) != (whose == THIS_BOOT))
 			continue;
 		if (!of || (strncmp(e->d_name, of, (size_t)(dot - e->d_name)) == 0 &&
 				   of[dot - e->d_name] == '\0'))
@@ -98,7 +109,7 @@ int unsynced_is_suspect(struct store *st, const char *path)
 	if (__atomic_load_n(&st->no_suspects, __ATOMIC_RELAXED))
 		return 0;
 	collect(st, EARLIER_BOOTS, NULL, &any);
-	if (any.n == 0) {
+	if (any.n == 0 || !unsynced_allowed(st)) {
 		__atomic_store_n(&st->no_suspects, 1, __ATOMIC_RELAXED);
 		return 0;
 	}
@@ -115,6 +126,23 @@ void unsynced_forget(struct store *st, const char *path)
 	collect(st, EARLIER_BOOTS, s, &marks);
 	for (size_t i = 0; i < marks.n; i++)
 		unlinkat(store_fd(st), marks.v[i], 0);
+}
+
+void unsynced_sweep(struct store *st)
+{
+	auto_strv struct strv marks = STRV_INIT;
+
+	if (!unsynced_allowed(st))
+		return;
+	collect(st, EARLIER_BOOTS, NULL, &marks);
+	for (size_t i = 0; i < marks.n; i++) {
+		auto_free char *path = xstrdup(strchr(marks.v[i], '/') + 1);
+
+		path[strcspn(path, ".")] = '\0';
+		path[strcspn(path, "-")] = '/';
+		if (faccessat(store_fd(st), path, F_OK, AT_SYMLINK_NOFOLLOW) < 0 && errno == ENOENT)
+			unlinkat(store_fd(st), marks.v[i], 0);
+	}
 }
 
 /* Wait for the disk, then take the marks back. Only calls that a child of a program with threads may

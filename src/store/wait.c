@@ -6,7 +6,6 @@
 #include "base/memory.h"
 #include "store/handle.h"
 #include "store/hold_file.h"
-#include "store/unsynced.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -59,15 +58,10 @@ static int judge_here(struct store *st, const char *hold)
 {
 	struct store_process p, self;
 	const char *dot = strchr(hold, '.');
-	int alive;
 
 	if (!dot || store_process_parse(dot + 1, &p) < 0 || store_process_self(&self) < 0)
 		return -1;
-	alive = store_process_alive(&p, &self);
-	/* Two nodes may bear one name; a local file system knows of one boot at a time. */
-	if (alive == 0 && strcmp(p.boot, self.boot) != 0 && !unsynced_allowed(st))
-		return -1;
-	return alive;
+	return store_process_judge(st, &p, &self);
 }
 
 /* Nobody's any more. Its name was this process's alone, so it does not matter who comes first. */

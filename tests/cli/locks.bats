@@ -191,6 +191,20 @@ stop_in_the_middle() {
 	assert_equal "$(ls "$BATS_TEST_TMPDIR/real/store/tmp")" ""
 }
 
+@test "locks: a container of another node of the same name keeps its image" {
+	needs_two_nodes
+	node a mlrun pull --format squashfs -q "$REGISTRY/tiny"
+	manifest=$(basename "$BATS_TEST_TMPDIR"/real/store/facts/*.json .json)
+	lease=$BATS_TEST_TMPDIR/real/store/leases/$manifest.node-a.00000000-0000-0000-0000-000000000000.1.1.1
+	touch "$lease"
+	chown 65534:65534 "$lease"
+	run -125 node a mlrun rm "$REGISTRY/tiny"
+	assert_output --partial "was started in by process 1 on 'node-a' at "
+	assert_output --partial "there is another 'node-a'"
+	assert [ -e "$lease" ]
+	run -0 node a mlrun rm --force "$REGISTRY/tiny"
+}
+
 @test "locks: a remover of another node that beats is waited for" {
 	needs_two_nodes
 	export MLRUN_STALE_SECONDS=2

@@ -249,6 +249,10 @@ fake_squeue() {
 	run -125 mlrun rm "$REGISTRY/tiny"
 	assert [ "$SECONDS" -lt 15 ]
 	assert_output --partial "whether it still runs cannot be seen from here"
+	fake_squeue 'exec >&- 2>&-; exec sleep 60' # all is said, and it does not end
+	SECONDS=0
+	run -125 mlrun rm "$REGISTRY/tiny"
+	assert [ "$SECONDS" -lt 15 ]
 	touch -d '8 days ago' "$lease"
 	run -0 mlrun rm "$REGISTRY/tiny"
 }

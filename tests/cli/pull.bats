@@ -510,3 +510,11 @@ hint: write --tls-verify=false"
 	run -0 ls "$MLRUN_STORE/unsynced"
 	refute_output
 }
+
+@test "pull: -q is silent also while it waits for another process" {
+	hold_layer 4
+	SECONDS=0
+	run -0 mlrun pull -q "$REGISTRY/tiny"
+	assert_output ""
+	assert [ "$SECONDS" -ge 3 ] # long enough for the others to say whom they wait for
+}

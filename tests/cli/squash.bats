@@ -141,6 +141,14 @@ unpacked_is_as_umoci_has_it() {
 	assert_line --regexp '^format +layers,dir,squashfs$'
 }
 
+@test "squash: a layer that was damaged in the store is told as that" {
+	mlrun pull -q --format=layers "$REGISTRY/tiny"
+	sed -i s/tiny/TINY/ "$MLRUN_STORE"/layers/*/tree/etc/os-release
+	run -125 mlrun pull -q --format=squashfs "$REGISTRY/tiny"
+	assert_output --partial "write it from the store: its files give a layer of digest sha256:"
+	assert_output --partial "hint: mlrun store verify --repair mends the store"
+}
+
 @test "squash: exec takes the trees where there are some, and says so" {
 	needs_ordinary_user
 	mlrun pull -q --format=squashfs "$REGISTRY/tiny"
@@ -318,6 +326,14 @@ unpacked_is_as_umoci_has_it() {
 	kill -KILL "$pid"
 	wait "$pid" || true
 	wait_for bash -c "! kill -0 $server 2>/dev/null"
+}
+
+@test "squash exec: a caller that ignores SIGCHLD is served" {
+	needs_ordinary_user
+	needs_fuse
+	mlrun pull -q --format=squashfs "$REGISTRY/tiny"
+	run -0 bash -c 'trap "" CHLD; exec mlrun exec "$1" cat /etc/os-release' bash "$REGISTRY/tiny"
+	assert_output NAME=tiny
 }
 
 @test "squash exec: many at once read right" {

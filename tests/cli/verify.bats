@@ -6,6 +6,7 @@ setup_file() {
 	image_tiny tiny
 	mkdir -p "$BATS_FILE_TMPDIR/top/sub"
 	echo one >"$BATS_FILE_TMPDIR/top/sub/one"
+	touch -d 2020-01-01 "$BATS_FILE_TMPDIR/top/sub/one" # a change is of another second
 	echo two >"$BATS_FILE_TMPDIR/top/two"
 	ln -s sub/one "$BATS_FILE_TMPDIR/top/link"
 	mkfifo "$BATS_FILE_TMPDIR/top/fifo"
@@ -97,6 +98,36 @@ broken() {
 	assert [ -p "$top/tree/fifo" ]
 }
 
+@test "verify: a layer in which a link took a directory's place is sound" {
+	mkdir -p "$TMPDIR"/{one/elsewhere,one/d,two}
+	ln -s there "$TMPDIR/one/d/link"
+	ln -s elsewhere "$TMPDIR/two/d"
+	tar -C "$TMPDIR/one" --owner=0 --group=0 -cf "$TMPDIR/l.tar" elsewhere d/link
+	tar -C "$TMPDIR/two" --owner=0 --group=0 --append -f "$TMPDIR/l.tar" d
+	image_push_tar replacing "$BATS_FILE_TMPDIR/tiny.tar" "$TMPDIR/l.tar"
+	mlrun pull -q "$REGISTRY/replacing"
+	run -0 mlrun store verify
+}
+
+# As after a copy of the store by a program that knows neither.
+@test "verify: a whiteout or an opaque mark that is missing is found" {
+	mkdir -p "$TMPDIR"/over/{etc,home}
+	touch "$TMPDIR"/over/etc/.wh.group "$TMPDIR"/over/home/.wh..wh..opq
+	layer_tar "$TMPDIR/over.tar" "$TMPDIR/over"
+	image_push_tar hiding "$BATS_FILE_TMPDIR/tiny.tar" "$TMPDIR/over.tar"
+	mlrun pull -q --format=layers "$REGISTRY/hiding"
+	over=layers/$(sha256sum <"$TMPDIR/over.tar" | cut -d' ' -f1)
+	run -0 mlrun store verify
+	rm "$over/tree/etc/group"
+	broken "$over: broken: names of its tree are not as in the layer"
+	assert_output --partial "  etc/group: shows what the layers below have there"
+	repairs
+	python3 -c 'import os, sys; os.removexattr(sys.argv[1], "user.overlay.opaque")' "$over/tree/home"
+	broken "$over: broken: names of its tree are not as in the layer"
+	assert_output --partial "  home: shows what the layers below have in it"
+	repairs
+}
+
 @test "verify: a fifo or link that is missing is found" {
 	rm "$top/tree/link" "$top/tree/fifo"
 	broken "$top: broken: "
@@ -158,6 +189,15 @@ broken() {
 	broken "${tree%/tree}: broken: files of it are not as in its layers"
 	assert_output --partial "  real/new: is not as in any layer"
 	repairs
+}
+
+@test "verify: one tree that lacks a name, or has another mode or link, is found" {
+	tree=$(echo dir/*/tree)
+	for change in 'rm real/new' 'mkdir more' 'chmod 700 real' 'ln -sfn nowhere linked'; do
+		(cd "$tree" && $change)
+		broken "${tree%/tree}: broken: its names are not as they were when it was made"
+		repairs
+	done
 }
 
 @test "verify: a squashfs file that was changed is found and made again, as is each format" {

@@ -131,6 +131,23 @@ static void a_replaced_file_has_the_new_bytes_and_leaves_no_temporary(void **sta
 	dirfd_ = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 }
 
+/* Another node's or container's process of our pid, or one that was killed. */
+static void the_temporary_of_a_process_with_the_same_pid_is_in_nobodys_way(void **state)
+{
+	char name[64];
+
+	(void)state;
+	for (int i = 0; i < 100; i++) {
+		snprintf(name, sizeof(name), "g.%ld.%d.tmp", (long)getpid(), i);
+		close(openat(dirfd_, name, O_WRONLY | O_CREAT | O_CLOEXEC, 0644));
+	}
+	assert_int_equal(file_replace(dirfd_, "g", "one", 3, 0644, NULL), 0);
+	for (int i = 0; i < 100; i++) {
+		snprintf(name, sizeof(name), "g.%ld.%d.tmp", (long)getpid(), i);
+		unlinkat(dirfd_, name, 0);
+	}
+}
+
 static void a_file_larger_than_the_ceiling_is_refused(void **state)
 {
 	struct mlr_error err = MLR_ERROR_INIT;
@@ -248,6 +265,7 @@ int main(void)
 		cmocka_unit_test(control_characters_are_shown_and_not_sent),
 		cmocka_unit_test(a_line_of_the_log_cannot_steer_the_terminal),
 		cmocka_unit_test(a_replaced_file_has_the_new_bytes_and_leaves_no_temporary),
+		cmocka_unit_test(the_temporary_of_a_process_with_the_same_pid_is_in_nobodys_way),
 		cmocka_unit_test(a_file_larger_than_the_ceiling_is_refused),
 		cmocka_unit_test(a_path_in_a_root_cannot_leave_it),
 		cmocka_unit_test(a_tree_is_removed_without_following_links_out_of_it),

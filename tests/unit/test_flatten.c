@@ -314,6 +314,58 @@ static void a_whiteout_below_an_opaque_directory_is_covered(void **state)
 	assert_int_equal(stacking(), ROOTFS_COVERED);
 }
 
+static void a_directory_that_is_only_emptied_keeps_its_mode_and_time(void **state)
+{
+	struct tar t = { 0 };
+
+	(void)state;
+	base();
+	tar_file(&t, "usr/lib/.wh..wh..opq", "");
+	tar_file(&t, "usr/lib/c", "c2");
+	layer(&t);
+	tar_file(&t, "usr/lib/d", "d3");
+	layer(&t);
+	assert_int_equal(stacking(), ROOTFS_COVERED);
+	assert_int_equal(look_at_cover("usr/lib").st_mode & 07777, 0711);
+	assert_int_equal(look_at_cover("usr/lib").st_mtime, 102);
+	flatten();
+	assert_int_equal(look("usr/lib").st_mode & 07777, 0711);
+	assert_int_equal(look("usr/lib").st_mtime, 102);
+	is_missing("usr/lib/a");
+}
+
+static void a_directory_that_came_anew_keeps_nothing_of_the_old_one(void **state)
+{
+	struct tar t = { 0 };
+
+	(void)state;
+	base();
+	tar_file(&t, "usr/.wh.lib", "");
+	layer(&t);
+	tar_file(&t, "usr/lib/.wh..wh..opq", "");
+	tar_file(&t, "usr/lib/c", "c2");
+	layer(&t);
+	stacking();
+	flatten();
+	assert_int_equal(look("usr/lib").st_mode & 07777, 0755);
+}
+
+/* What was noted of it would lead through the link, even out of the store. */
+static void a_directory_that_a_link_replaced_in_its_layer_is_forgotten(void **state)
+{
+	struct tar t = { 0 };
+
+	(void)state;
+	base();
+	tar_file(&t, "d/e/f", "1");
+	tar_file(&t, "d/e/.wh.g", "");
+	tar_link(&t, '2', "d", "/etc");
+	tar_file(&t, "h/i", "1");
+	tar_file(&t, "h", "2");
+	layer(&t);
+	assert_int_equal(stacking(), ROOTFS_AS_IS);
+}
+
 static void an_opaque_top_needs_flattening(void **state)
 {
 	struct tar t = { 0 };
@@ -477,6 +529,9 @@ int main(void)
 		TEST(a_whiteout_that_hides_nothing_is_covered),
 		TEST(a_whiteout_in_the_lowest_layer_is_covered),
 		TEST(a_whiteout_below_an_opaque_directory_is_covered),
+		TEST(a_directory_that_is_only_emptied_keeps_its_mode_and_time),
+		TEST(a_directory_that_came_anew_keeps_nothing_of_the_old_one),
+		TEST(a_directory_that_a_link_replaced_in_its_layer_is_forgotten),
 		TEST(an_opaque_top_needs_flattening),
 		TEST(kinds_change_from_layer_to_layer),
 		TEST(modes_and_times_are_those_of_the_layer_that_named_last),

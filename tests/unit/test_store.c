@@ -811,6 +811,27 @@ static void sweeping_spares_the_living(void **state)
 	assert_int_equal(count("tmp"), 1);
 }
 
+/* A hold is written in tmp/ and renamed; between the two it is nobody's yet. */
+static void sweeping_spares_a_hold_that_is_about_to_appear(void **state)
+{
+	struct store_process self;
+	char path[280], who[STORE_PROCESS_NAME];
+
+	(void)state;
+	ok(store_process_self(&self));
+	store_process_name(&self, who);
+	snprintf(path, sizeof(path), "tmp/hold.a-0123456789abcdef.%s", who);
+	ok(file_replace(store_fd(st), path, "", 0, 0644, &err));
+	store_sweep(st);
+	assert_int_equal(count("tmp"), 1);
+	self.start++; /* of one that was killed */
+	store_process_name(&self, who);
+	snprintf(path, sizeof(path), "tmp/hold.a-0123456789abcdef.%s", who);
+	ok(file_replace(store_fd(st), path, "", 0, 0644, &err));
+	store_sweep(st);
+	assert_int_equal(count("tmp"), 1);
+}
+
 static void trash_of_an_ended_rm_is_swept(void **state)
 {
 	struct store_process self;
@@ -1203,6 +1224,37 @@ static void a_tree_that_was_not_on_disk_when_the_machine_went_down_is_made_again
 	close(fd);
 }
 
+/* rm took it away in between. */
+static void a_mark_of_an_earlier_boot_without_a_tree_is_swept(void **state)
+{
+	char path[96];
+
+	(void)state;
+	publish_and_crash(LAYER_1);
+	publish_and_crash(LAYER_2);
+	snprintf(path, sizeof(path), "layers/%s", oci_digest_hex(LAYER_1));
+	ok(file_remove_tree(store_fd(st), path, &err));
+	store_sweep(st);
+	assert_int_equal(store_tree_check(st, STORE_LAYER, LAYER_1, &err), 0);
+	assert_int_equal(store_tree_check(st, STORE_LAYER, LAYER_2, &err), -EUCLEAN);
+}
+
+/* Else who syncs the first would take back the mark of the second as well. */
+static void a_tree_made_again_has_a_mark_of_its_own(void **state)
+{
+	struct store_tree *t = NULL;
+	char path[96];
+
+	(void)state;
+	snprintf(path, sizeof(path), "layers/%s", oci_digest_hex(LAYER_1));
+	for (int i = 1; i <= 2; i++) {
+		assert_int_equal(store_tree_begin(st, STORE_LAYER, LAYER_1, &t, &err), 0);
+		ok(store_tree_publish(t, &err));
+		assert_int_equal(count("unsynced"), i);
+		ok(file_remove_tree(store_fd(st), path, &err));
+	}
+}
+
 static void a_settled_store_has_no_marks(void **state)
 {
 	auto_free char *path = xasprintf("%s/unsynced", dir);
@@ -1262,12 +1314,15 @@ int main(void)
 		TEST(two_threads_are_two_producers),
 		TEST(a_killed_producers_leavings_are_removed_by_the_next),
 		TEST(sweeping_spares_the_living),
+		TEST(sweeping_spares_a_hold_that_is_about_to_appear),
 		TEST(trash_of_an_ended_rm_is_swept),
 		TEST(a_wait_that_gets_long_names_whom_it_waits_for),
 		TEST(a_wait_ends_soon_when_it_is_cancelled),
 		TEST(rm_waits_for_pulls_to_end),
 		TEST(damaged_documents_are_refused_with_the_way_out),
 		TEST(a_tree_that_was_not_on_disk_when_the_machine_went_down_is_made_again),
+		TEST(a_mark_of_an_earlier_boot_without_a_tree_is_swept),
+		TEST(a_tree_made_again_has_a_mark_of_its_own),
 		TEST(a_settled_store_has_no_marks),
 		TEST(a_document_copied_over_another_name_is_refused),
 		TEST(a_hold_of_this_host_lives_as_long_as_its_process),

@@ -1,0 +1,118 @@
+#include "rootfs/listing.h"
+
+#include "base/cleanup.h"
+#include "base/file.h"
+#include "base/hash.h"
+#include "base/memory.h"
+#include "base/strv.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define NOTE "listing"
+
+static int list(int fd, const char *path, struct hash *h);
+
+/* All that the author of an image says of a name but its xattrs and bytes. */
+static int list_name(int dir, const char *name, const char *path, struct hash *h)
+{
+	auto_free char *line = NULL;
+	auto_close int below = -1;
+	char target[PATH_MAX] = "";
+	struct stat sb;
+	ssize_t n;
+
+	if (fstatat(dir, name, &sb, AT_SYMLINK_NOFOLLOW) < 0)
+		return -errno;
+	if (S_ISLNK(sb.st_mode)) {
+		n = readlinkat(dir, name, target, sizeof(target) - 1);
+		if (n < 0)
+			return -errno;
+		target[n] = '\0';
+	}
+	hash_update(h, path, strlen(path) + 1);
+	line = S_ISLNK(sb.st_mode) ? xasprintf("link %s", target)
+				   : xasprintf("%o %lld %lld", (unsigned)sb.st_mode & (S_IFMT | 01777),
+					     (long long)sb.st_mtim.tv_sec,
+					     S_ISREG(sb.st_mode) ? (long long)sb.st_size : 0);
+	hash_update(h, line, strlen(line) + 1);
+	/* What its author shut is for nobody to see, not even for root. */
+	if (!S_ISDIR(sb.st_mode) || (sb.st_mode & 0500) != 0500)
+		return 0;
+	below = openat(dir, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	return below < 0 ? -errno : list(below, path, h);
+}
+
+/* Recursion ends where layers do: at LAYER_DEPTH_MAX. */
+static int list(int fd, const char *path, struct hash *h)
+{
+	int dup = openat(fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC), r = 0;
+	DIR *d = dup < 0 ? NULL : fdopendir(dup);
+	auto_strv struct strv names = STRV_INIT;
+	struct dirent *e;
+
+	if (!d)
+		return -errno;
+	while ((e = readdir(d)))
+		if (strcmp(e->d_name, ".") != 0 && strcmp(e->d_name, "..") != 0)
+			strv_add(&names, e->d_name);
+	closedir(d);
+	strv_sort(&names);
+	for (size_t i = 0; r == 0 && i < names.n; i++) {
+		auto_free char *sub = xasprintf("%s/%s", path, names.v[i]);
+
+		r = list_name(fd, names.v[i], sub, h);
+	}
+	return r;
+}
+
+static int digest(int tree, char hex[HASH_HEX_SIZE])
+{
+	auto_hash struct hash *h = hash_new();
+	int r = list(tree, "", h);
+
+	if (r == 0)
+		hash_final(h, hex);
+	return r;
+}
+
+int rootfs_listing_note(struct store_tree *t, struct mlr_error *err)
+{
+	char hex[HASH_HEX_SIZE];
+	int r = digest(store_tree_fd(t), hex);
+
+	if (r == -EACCES) /* its author shut the top */
+		return 0;
+	if (r < 0)
+		return mlr_fail(err, -r, "list the tree: %s", strerror(-r));
+	return store_tree_note(t, NOTE, hex, strlen(hex), err);
+}
+
+int rootfs_listing_check(
+	struct store *st, enum store_tree_kind kind, const char *key, struct mlr_error *err)
+{
+	auto_free char *tree = store_tree_relpath(kind, key), *path = NULL, *was = NULL;
+	auto_close int fd = store_tree_open(st, kind, key, err);
+	char is[HASH_HEX_SIZE];
+	int r;
+
+	if (fd < 0)
+		return fd;
+	path = xasprintf("%.*s/" NOTE, (int)(strrchr(tree, '/') - tree), tree);
+	if (file_read(store_fd(st), path, HASH_HEX_SIZE, &was, NULL, NULL) < 0)
+		return 0; /* made by an older mlrun */
+	r = digest(fd, is);
+	if (r == -EACCES)
+		return 0;
+	if (r < 0)
+		return mlr_fail(err, -r, "list the tree: %s", strerror(-r));
+	if (strcmp(was, is) != 0)
+		return mlr_fail(err, EBADMSG, "its names are not as they were when it was made");
+	return 0;
+}
