@@ -266,8 +266,18 @@ static error_t parse_import(int key, char *arg, struct argp_state *state)
 {
 	struct args *a = state->input;
 
-	if (key != ARGP_KEY_ARG)
+	switch (key) {
+	case ARGP_KEY_INIT: /* no registry is asked */
+		state->child_inputs[0] = &a->common;
+		return 0;
+	case ARGP_KEY_NO_ARGS:
+		argp_error(state, "a file is missing");
+		return 0;
+	case ARGP_KEY_ARG:
+		break;
+	default:
 		return parse_option(key, arg, state);
+	}
 	if (a->images.n == 0)
 		strv_add(&a->images, arg);
 	else if (!a->as)
@@ -284,7 +294,7 @@ static const struct argp import_argp = {
 	.doc = "Bring an image from a file or a directory into the store.\vFILE is an OCI layout or an "
 	       "archive of one, what docker save writes, or a tar of a root directory, compressed or "
 	       "not; - is standard input. Without NAME the image is called what FILE says.",
-	.children = children,
+	.children = cli_common_children,
 };
 
 /* FILE may have a prefix that says what it is; a registry's image is not imported. */

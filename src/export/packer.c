@@ -2,13 +2,13 @@
 
 #include "base/cleanup.h"
 #include "base/memory.h"
+#include "base/wait.h"
 
 #include <errno.h>
 #include <pthread.h>
 #include <sched.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #define THREADS_MAX 4
 #define TICK_MS     100
@@ -111,15 +111,8 @@ int packer_next(struct packer *p, struct pack *ret, struct mlr_error *err)
 	struct packed *l = &p->layers[p->out];
 
 	pthread_mutex_lock(&p->lock);
-	while (!l->is_done && !is_cancelled(p)) {
-		struct timespec until;
-
-		clock_gettime(CLOCK_REALTIME, &until);
-		until.tv_nsec += TICK_MS * 1000000L;
-		until.tv_sec += until.tv_nsec / 1000000000;
-		until.tv_nsec %= 1000000000;
-		pthread_cond_timedwait(&p->changed, &p->lock, &until);
-	}
+	while (!l->is_done && !is_cancelled(p))
+		mlr_cond_wait_ms(&p->changed, &p->lock, TICK_MS);
 	p->out++;
 	pthread_cond_broadcast(&p->changed);
 	pthread_mutex_unlock(&p->lock);

@@ -2,13 +2,13 @@
 
 #include "base/cleanup.h"
 #include "base/memory.h"
+#include "base/wait.h"
 #include "pull/layer.h"
 
 #include <errno.h>
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #define TICK_MS 100
 
@@ -133,14 +133,8 @@ static void attend(struct crew *c, const struct pull_watch *watch, const int *ca
 
 	pthread_mutex_lock(&c->lock);
 	while (c->running > 0) {
-		struct timespec until;
-
-		clock_gettime(CLOCK_REALTIME, &until);
-		until.tv_nsec += TICK_MS * 1000000L;
-		until.tv_sec += until.tv_nsec / 1000000000;
-		until.tv_nsec %= 1000000000;
 		if (c->changes == seen)
-			pthread_cond_timedwait(&c->changed, &c->lock, &until);
+			mlr_cond_wait_ms(&c->changed, &c->lock, TICK_MS);
 		seen = c->changes;
 		pthread_mutex_unlock(&c->lock);
 		if (cancel && __atomic_load_n(cancel, __ATOMIC_RELAXED))

@@ -2,6 +2,7 @@
 
 #include "base/cleanup.h"
 #include "base/memory.h"
+#include "base/wait.h"
 #include "pull/crew.h"
 #include "pull/feed.h"
 #include "rootfs/squash.h"
@@ -204,14 +205,8 @@ static void attend(struct squashing *s, const struct pull_watch *watch, const in
 
 	pthread_mutex_lock(&s->lock);
 	while (!s->ended) {
-		struct timespec until;
-
-		clock_gettime(CLOCK_REALTIME, &until);
-		until.tv_nsec += TICK_MS * 1000000L;
-		until.tv_sec += until.tv_nsec / 1000000000;
-		until.tv_nsec %= 1000000000;
 		if (s->changes == seen)
-			pthread_cond_timedwait(&s->changed, &s->lock, &until);
+			mlr_cond_wait_ms(&s->changed, &s->lock, TICK_MS);
 		seen = s->changes;
 		pthread_mutex_unlock(&s->lock);
 		if (cancel && __atomic_load_n(cancel, __ATOMIC_RELAXED))

@@ -4,6 +4,7 @@
 #include "base/file.h"
 #include "base/log.h"
 #include "base/memory.h"
+#include "base/wait.h"
 #include "oci/digest.h"
 
 #include <errno.h>
@@ -12,7 +13,6 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <time.h>
 
 /* Is the file that we have open still the one of that name? */
 int hold_file_is_there(const struct store_hold *h)
@@ -44,17 +44,11 @@ static void *beat_main(void *ctx)
 {
 	struct store_hold *h = ctx;
 	long ms = store_stale_seconds() * 1000L / 12;
-	struct timespec at;
 
 	pthread_mutex_lock(&h->lock);
-	while (!h->end) {
-		clock_gettime(CLOCK_MONOTONIC, &at);
-		at.tv_nsec += ms % 1000 * 1000000;
-		at.tv_sec += ms / 1000 + at.tv_nsec / 1000000000;
-		at.tv_nsec %= 1000000000;
-		if (pthread_cond_timedwait(&h->wake, &h->lock, &at) == ETIMEDOUT)
+	while (!h->end)
+		if (mlr_cond_wait_ms(&h->wake, &h->lock, ms) == ETIMEDOUT)
 			hold_file_beat(h);
-	}
 	pthread_mutex_unlock(&h->lock);
 	return NULL;
 }
@@ -80,7 +74,6 @@ int hold_file_new(struct store *st, char kind, struct store_hold **ret, struct m
 	struct store_hold *h;
 	struct store_process self;
 	char who[STORE_PROCESS_NAME], hex[17];
-	pthread_condattr_t attr;
 	int r = store_process_self(&self);
 
 	if (r < 0)
@@ -93,10 +86,7 @@ int hold_file_new(struct store *st, char kind, struct store_hold **ret, struct m
 	h->fd = -1;
 	snprintf(h->path, sizeof(h->path), "holds/%c-%s.%s", kind, hex, who);
 	pthread_mutex_init(&h->lock, NULL);
-	pthread_condattr_init(&attr);
-	pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
-	pthread_cond_init(&h->wake, &attr);
-	pthread_condattr_destroy(&attr);
+	pthread_cond_init(&h->wake, NULL);
 	*ret = h;
 	return 0;
 }

@@ -474,3 +474,12 @@ config() {
 	run -125 mlrun import x.sqfs a b
 	run -125 mlrun import
 }
+
+@test "import: has no options for registries, and says what is missing" {
+	run -0 mlrun import --help
+	refute_output --partial "authfile"
+	refute_output --partial "tls-verify"
+	run -125 mlrun import --authfile x y
+	run -125 mlrun import
+	assert_output --partial "a file is missing"
+}

@@ -1,0 +1,13 @@
+/*
+ * Waiting with an end, by a clock that only goes forward: setting the time of day neither ends a wait
+ * nor makes it longer.
+ */
+#ifndef MLR_BASE_WAIT_H
+#define MLR_BASE_WAIT_H
+
+#include <pthread.h>
+
+/* As pthread_cond_timedwait(3), for at most ms milliseconds. Returns 0 or ETIMEDOUT. */
+int mlr_cond_wait_ms(pthread_cond_t *changed, pthread_mutex_t *lock, long ms);
+
+#endif
