@@ -1,10 +1,12 @@
 #include "pull/format.h"
 
 #include "base/cleanup.h"
+#include "base/file.h"
 #include "base/log.h"
 #include "base/memory.h"
 #include "rootfs/squash.h"
 #include "store/json.h"
+#include "store/process.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -80,15 +82,35 @@ static void record(struct store *st, unsigned long fs_type, const struct format_
 		mlr_debug("probe: not recorded: %s", err.text); /* it is only asked again */
 }
 
+/* Try in a directory that tells whose it is, so that what a killed process leaves can be swept. */
+static int try_out(
+	struct store *st, format_probe_fn probe, struct format_probe *ret, struct mlr_error *err)
+{
+	static unsigned serial;
+	auto_free char *path = NULL;
+	auto_close int dir = -1;
+	struct store_process self;
+	char who[STORE_PROCESS_NAME];
+	int r = store_process_self(&self);
+
+	if (r < 0)
+		return mlr_fail(err, -r, "read /proc/self/stat and boot_id: %s", strerror(-r));
+	store_process_name(&self, who);
+	path = xasprintf("tmp/probe.%u.%s", __atomic_add_fetch(&serial, 1, __ATOMIC_RELAXED), who);
+	if (mkdirat(store_fd(st), path, 0700) < 0)
+		return mlr_fail_errno(err, "create directory '%s/%s'", store_path(st), path);
+	dir = openat(store_fd(st), path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	r = dir < 0 ? mlr_fail_errno(err, "open '%s/%s'", store_path(st), path)
+		    : probe(dir, ret, err);
+	file_remove_tree(store_fd(st), path, NULL);
+	return r;
+}
+
 static int find_out(struct store *st, format_probe_fn probe, unsigned long fs_type,
 	struct format_probe *ret, struct mlr_error *err)
 {
-	auto_close int tmp = openat(store_fd(st), "tmp", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	int r;
+	int r = try_out(st, probe, ret, err);
 
-	if (tmp < 0)
-		return mlr_fail_errno(err, "open '%s/tmp'", store_path(st));
-	r = probe(tmp, ret, err);
 	if (r < 0)
 		return mlr_wrap(err, "try out the file system of '%s'", store_path(st));
 	record(st, fs_type, ret);

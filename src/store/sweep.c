@@ -35,9 +35,10 @@ static void remove_entry(int dir, const char *name)
 		mlr_debug("store: %s", err.text);
 }
 
-/* "trash.<n>.<process>", what an rm that was killed had already renamed away, and
- * "hold.a-<hex>.<process>", a hold that is about to appear in holds/: nobody's when the process has
- * ended, or, out of sight, after so long. */
+/* "trash.<n>.<process>", what an rm that was killed had already renamed away,
+ * "hold.a-<hex>.<process>", a hold that is about to appear in holds/, and "probe.<n>.<process>", a
+ * look at the file system's abilities: nobody's when the process has ended, or, out of sight, after
+ * so long. */
 static void sweep_process(struct store *st, int dir, const char *name, int seconds,
 	const struct store_process *self)
 {
@@ -89,7 +90,6 @@ static void sweep_spool(struct store *st, int dir, const char *name)
 		remove_entry(dir, name);
 }
 
-/* "probe.<16 hex>", what a look at the file system's abilities took moments for. */
 static void sweep_old(int dir, const char *name)
 {
 	struct stat sb;
@@ -168,10 +168,9 @@ void store_sweep(struct store *st)
 		while ((e = readdir(d))) {
 			if (strncmp(e->d_name, "trash.", 6) == 0)
 				sweep_process(st, dirfd(d), e->d_name, TRASH_SECONDS, &self);
-			else if (strncmp(e->d_name, "hold.", 5) == 0)
+			else if (strncmp(e->d_name, "hold.", 5) == 0 ||
+				strncmp(e->d_name, "probe.", 6) == 0)
 				sweep_process(st, dirfd(d), e->d_name, TEMP_SECONDS, &self);
-			else if (strncmp(e->d_name, "probe.", 6) == 0)
-				sweep_old(dirfd(d), e->d_name);
 			else if (strncmp(e->d_name, "spool-", 6) == 0 && !strchr(e->d_name, '.'))
 				sweep_spool(st, dirfd(d), e->d_name);
 			else if (strncmp(e->d_name, "broken.", 7) == 0)

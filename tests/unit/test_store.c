@@ -832,7 +832,7 @@ static void sweeping_spares_a_hold_that_is_about_to_appear(void **state)
 	assert_int_equal(count("tmp"), 1);
 }
 
-static void trash_of_an_ended_rm_is_swept(void **state)
+static void trash_and_trials_of_ended_processes_are_swept(void **state)
 {
 	struct store_process self;
 	char path[280], who[STORE_PROCESS_NAME];
@@ -842,6 +842,8 @@ static void trash_of_an_ended_rm_is_swept(void **state)
 	self.start++; /* the pid is ours, the process was another */
 	store_process_name(&self, who);
 	snprintf(path, sizeof(path), "tmp/trash.1.%s", who);
+	ok(mkdirat(store_fd(st), path, 0755));
+	snprintf(path, sizeof(path), "tmp/probe.1.%s", who);
 	ok(mkdirat(store_fd(st), path, 0755));
 	self.start--;
 	store_process_name(&self, who);
@@ -1315,7 +1317,7 @@ int main(void)
 		TEST(a_killed_producers_leavings_are_removed_by_the_next),
 		TEST(sweeping_spares_the_living),
 		TEST(sweeping_spares_a_hold_that_is_about_to_appear),
-		TEST(trash_of_an_ended_rm_is_swept),
+		TEST(trash_and_trials_of_ended_processes_are_swept),
 		TEST(a_wait_that_gets_long_names_whom_it_waits_for),
 		TEST(a_wait_ends_soon_when_it_is_cancelled),
 		TEST(rm_waits_for_pulls_to_end),
