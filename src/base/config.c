@@ -214,19 +214,27 @@ static char *expand(struct parse *p, const char *s)
 	return take_ptr(&out);
 }
 
-static char *truth(struct parse *p, const char *value)
+int config_truth(const char *word)
 {
 	static const char *const yes[] = { "true", "yes", "on", "1" },
 				 *const no[] = { "false", "no", "off", "0" };
 
 	for (size_t i = 0; i < ARRAY_LEN(yes); i++) {
-		if (strcasecmp(value, yes[i]) == 0)
-			return xstrdup("true");
-		if (strcasecmp(value, no[i]) == 0)
-			return xstrdup("false");
+		if (strcasecmp(word, yes[i]) == 0)
+			return 1;
+		if (strcasecmp(word, no[i]) == 0)
+			return 0;
 	}
-	fail_at(p, "'%s' is neither true nor false", value);
-	return NULL;
+	return -1;
+}
+
+static char *truth(struct parse *p, const char *value)
+{
+	int is = config_truth(value);
+
+	if (is < 0)
+		fail_at(p, "'%s' is neither true nor false", value);
+	return is < 0 ? NULL : xstrdup(is ? "true" : "false");
 }
 
 static char *absolute_path(struct parse *p, const char *value)

@@ -40,6 +40,9 @@ struct config {
 
 #define CONFIG_INIT { NULL, 0 }
 
+/* "true", "yes", "on", "1": 1; "false", "no", "off", "0": 0; in any case of letters. Else -1. */
+int config_truth(const char *word);
+
 /* Read what is there. Returns 0 (no file at all is fine, nor one of the user's in a directory that may
  * not be looked into: that is warned of), -EPROTO, -EACCES and the like. */
 int config_load(struct config *ret, struct mlr_error *err);

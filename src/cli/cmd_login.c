@@ -66,21 +66,19 @@ static error_t parse_option(int key, char *arg, struct argp_state *state)
 	}
 }
 
-static const struct argp_child children[] = { { &cli_registry_argp, 0, NULL, 80 },
-	{ &cli_common_argp, 0, NULL, 90 }, { 0 } };
 static const struct argp login_argp = {
 	.options = login_options,
 	.parser = parse_option,
 	.args_doc = "REGISTRY",
 	.doc = "Try a user name and a password at a registry, and keep them for pulls.",
-	.children = children,
+	.children = cli_registry_children,
 };
 static const struct argp logout_argp = {
 	.options = logout_options,
 	.parser = parse_option,
 	.args_doc = "REGISTRY",
 	.doc = "Forget the user name and the password for a registry.",
-	.children = children,
+	.children = cli_registry_children,
 };
 
 /*

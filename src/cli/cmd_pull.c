@@ -120,14 +120,12 @@ static error_t parse_option(int key, char *arg, struct argp_state *state)
 	}
 }
 
-static const struct argp_child children[] = { { &cli_registry_argp, 0, NULL, 80 },
-	{ &cli_common_argp, 0, NULL, 90 }, { 0 } };
 static const struct argp argp = {
 	.options = options,
 	.parser = parse_option,
 	.args_doc = "IMAGE...",
 	.doc = "Bring images from their registries into the store.",
-	.children = children,
+	.children = cli_registry_children,
 };
 
 static double now(void)

@@ -28,8 +28,8 @@ static error_t parse_option(int key, char *arg, struct argp_state *state)
 
 	switch (key) {
 	case ARGP_KEY_INIT:
-		state->child_inputs[0] = &a->common;
-		state->child_inputs[1] = &a->registry;
+		state->child_inputs[0] = &a->registry;
+		state->child_inputs[1] = &a->common;
 		return 0;
 	case KEY_REPAIR:
 		a->repair = 1;
@@ -55,14 +55,12 @@ static const struct argp_option options[] = {
 	CLI_JSON_OPTION,
 	{ 0 },
 };
-static const struct argp_child children[] = { { &cli_common_argp, 0, NULL, 90 },
-	{ &cli_registry_argp, 0, NULL, 80 }, { 0 } };
 static const struct argp argp = {
 	.options = options,
 	.parser = parse_option,
 	.args_doc = "verify",
 	.doc = "Look whether the store still holds what was put into it: everything is read and hashed again.",
-	.children = children,
+	.children = cli_registry_children,
 };
 
 static void tell_path(void *ctx, const char *path)

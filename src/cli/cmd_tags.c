@@ -50,14 +50,12 @@ static error_t parse_option(int key, char *arg, struct argp_state *state)
 	}
 }
 
-static const struct argp_child children[] = { { &cli_registry_argp, 0, NULL, 80 },
-	{ &cli_common_argp, 0, NULL, 90 }, { 0 } };
 static const struct argp argp = {
 	.options = options,
 	.parser = parse_option,
 	.args_doc = "NAME",
 	.doc = "List the tags that a registry has of an image.",
-	.children = children,
+	.children = cli_registry_children,
 };
 
 /* As people count: 2.9 before 2.10. */

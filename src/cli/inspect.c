@@ -58,15 +58,13 @@ static error_t parse_option(int key, char *arg, struct argp_state *state)
 	}
 }
 
-static const struct argp_child children[] = { { &cli_registry_argp, 0, NULL, 80 },
-	{ &cli_common_argp, 0, NULL, 90 }, { 0 } };
 static const struct argp argp = {
 	.options = options,
 	.parser = parse_option,
 	.args_doc = "IMAGE",
 	.doc = "Show what an image in the store is, or with --remote or the prefix docker:// one that is "
 	       "still in its registry.",
-	.children = children,
+	.children = cli_registry_children,
 };
 
 void inspect_args_done(struct inspect_args *a)

@@ -1,6 +1,6 @@
 #include "cli/registry_args.h"
 
-#include "base/cleanup.h"
+#include "cli/common.h"
 
 #include <errno.h>
 #include <string.h>
@@ -16,27 +16,13 @@ static const struct argp_option options[] = {
 	{ 0 },
 };
 
-static int parse_bool(const char *s)
-{
-	static const char *const yes[] = { "true", "yes", "1", "on" },
-				 *const no[] = { "false", "no", "0", "off" };
-
-	for (size_t i = 0; i < ARRAY_LEN(yes); i++) {
-		if (strcmp(s, yes[i]) == 0)
-			return 1;
-		if (strcmp(s, no[i]) == 0)
-			return 0;
-	}
-	return -1;
-}
-
 static error_t parse_option(int key, char *arg, struct argp_state *state)
 {
 	struct cli_registry *r = state->input;
 
 	switch (key) {
 	case KEY_TLS_VERIFY:
-		r->tls_verify = arg ? parse_bool(arg) : 1;
+		r->tls_verify = arg ? config_truth(arg) : 1;
 		r->bare_tls_verify = !arg;
 		if (r->tls_verify < 0)
 			argp_error(state, "--tls-verify takes true or false, not '%s'", arg);
@@ -49,7 +35,10 @@ static error_t parse_option(int key, char *arg, struct argp_state *state)
 	}
 }
 
-const struct argp cli_registry_argp = { .options = options, .parser = parse_option };
+static const struct argp argp = { .options = options, .parser = parse_option };
+
+const struct argp_child cli_registry_children[] = { { &argp, 0, NULL, 80 },
+	{ &cli_common_argp, 0, NULL, 90 }, { 0 } };
 
 int cli_registry_load(struct cli_registry *r, const char *first, struct mlr_error *err)
 {

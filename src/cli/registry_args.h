@@ -18,8 +18,9 @@ struct cli_registry {
 
 #define CLI_REGISTRY_INIT { 1, 0, NULL, CONFIG_INIT }
 
-/* An argp child whose input is the struct. */
-extern const struct argp cli_registry_argp;
+/* An argp children list: of the options above, whose input is the struct, then of those of
+ * cli/common.h, whose input is a struct cli_common. */
+extern const struct argp_child cli_registry_children[];
 
 /*
  * After the parsing: look for "--tls-verify false", which would ask for something named "false",

@@ -4,6 +4,7 @@
 #include "base/memory.h"
 #include "layer/record.h"
 #include "oci/digest.h"
+#include "pull/layer.h"
 #include "pull/queue.h"
 #include "store/tree.h"
 
@@ -186,19 +187,6 @@ static void wait_for(struct feed *f, const size_t *counter, size_t i)
 	pthread_mutex_unlock(&f->lock);
 }
 
-/* How the bytes are compressed; an empty blob is what its media type says. */
-static enum layer_compression sniff(struct queue *q, const struct oci_layer *layer)
-{
-	unsigned char magic[LAYER_MAGIC_SIZE];
-	size_t n = queue_peek(q, magic, sizeof(magic));
-
-	if (n == 0 && layer->compression == OCI_GZIP)
-		return LAYER_GZIP;
-	if (n == 0 && layer->compression == OCI_ZSTD)
-		return LAYER_ZSTD;
-	return layer_sniff(magic, n);
-}
-
 static int read_layer(struct feed *f, size_t i, const struct layer_sink *sink, void *sink_ctx,
 	uint64_t *devices, struct mlr_error *err)
 {
@@ -212,7 +200,8 @@ static int read_layer(struct feed *f, size_t i, const struct layer_sink *sink, v
 		*err = w->err;
 		return w->result;
 	}
-	r = layer_tar_read(queue_get, w->queue, sniff(w->queue, l->layer), &limits, sink, sink_ctx,
+	r = layer_tar_read(queue_get, w->queue, layer_compression_of(w->queue, l->layer), &limits,
+		sink, sink_ctx,
 		&res, err);
 	queue_leave(w->queue);
 	wait_for(f, &f->ended, i);

@@ -29,6 +29,18 @@ static int count_and_put(void *ctx, const void *buf, size_t len, struct mlr_erro
 	return queue_put(d->queue, buf, len, err);
 }
 
+enum layer_compression layer_compression_of(struct queue *q, const struct oci_layer *layer)
+{
+	unsigned char magic[LAYER_MAGIC_SIZE];
+	size_t n = queue_peek(q, magic, sizeof(magic));
+
+	if (n == 0 && layer->compression == OCI_GZIP)
+		return LAYER_GZIP;
+	if (n == 0 && layer->compression == OCI_ZSTD)
+		return LAYER_ZSTD;
+	return layer_sniff(magic, n);
+}
+
 /* The queue ends only when the digest was judged: the reader must not take wrong bytes for all. */
 static void *download_main(void *ctx)
 {
@@ -39,19 +51,6 @@ static void *download_main(void *ctx)
 		d->source, blob->digest, blob->size, count_and_put, d, &d->err);
 	queue_end(d->queue, d->result, &d->err);
 	return NULL;
-}
-
-/* How the bytes are compressed; an empty blob is what its media type says. */
-static enum layer_compression sniff(struct queue *q, const struct oci_layer *layer)
-{
-	unsigned char magic[LAYER_MAGIC_SIZE];
-	size_t n = queue_peek(q, magic, sizeof(magic));
-
-	if (n == 0 && layer->compression == OCI_GZIP)
-		return LAYER_GZIP;
-	if (n == 0 && layer->compression == OCI_ZSTD)
-		return LAYER_ZSTD;
-	return layer_sniff(magic, n);
 }
 
 /* Run the pipeline. Where both ends fail, the source's failure is the cause, unless it only tells
@@ -68,7 +67,7 @@ static int stream(struct download *d, struct store_tree *tree, struct layer_resu
 	r = pthread_create(&thread, NULL, download_main, d);
 	if (r != 0)
 		return mlr_fail(err, r, "start a thread: %s", strerror(r));
-	r = layer_unpack(queue_get, d->queue, sniff(d->queue, d->layer), store_tree_fd(tree),
+	r = layer_unpack(queue_get, d->queue, layer_compression_of(d->queue, d->layer), store_tree_fd(tree),
 		record, result, err);
 	queue_leave(d->queue);
 	pthread_join(thread, NULL);

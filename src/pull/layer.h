@@ -5,9 +5,15 @@
 #define MLR_PULL_LAYER_H
 
 #include "base/error.h"
+#include "layer/unpack.h"
 #include "oci/manifest.h"
+#include "pull/queue.h"
 #include "pull/source.h"
 #include "store/store.h"
+
+/* How a layer's bytes are compressed, by their beginning; an empty blob is what its media type says.
+ * Before any queue_get(). */
+enum layer_compression layer_compression_of(struct queue *q, const struct oci_layer *layer);
 
 /*
  *   diff_id   what the uncompressed tar must hash to; the tree's name in the store
