@@ -67,8 +67,8 @@ static int stream(struct download *d, struct store_tree *tree, struct layer_resu
 	r = pthread_create(&thread, NULL, download_main, d);
 	if (r != 0)
 		return mlr_fail(err, r, "start a thread: %s", strerror(r));
-	r = layer_unpack(queue_get, d->queue, layer_compression_of(d->queue, d->layer), store_tree_fd(tree),
-		record, result, err);
+	r = layer_unpack(queue_get, d->queue, layer_compression_of(d->queue, d->layer),
+		store_tree_fd(tree), record, result, err);
 	queue_leave(d->queue);
 	pthread_join(thread, NULL);
 

@@ -68,13 +68,15 @@ static void find(struct verification *v, enum rootfs_verdict verdict, const char
 	r->n++;
 }
 
-static void find_broken(struct verification *v, const char *path, const struct mlr_error *why)
+/* files: those that differ, or NULL. */
+static void find_broken(struct verification *v, const char *path, const struct mlr_error *why,
+	struct strv *files)
 {
 	const char *hint = strstr(why->text, "\nhint: ");
 	auto_free char *text =
 		xstrndup(why->text, hint ? (size_t)(hint - why->text) : strlen(why->text));
 
-	find(v, ROOTFS_BROKEN, path, text, NULL);
+	find(v, ROOTFS_BROKEN, path, text, files);
 }
 
 /* Names below a directory that are 64 hexadecimal digits and this ending. */
@@ -132,7 +134,7 @@ static int verify_blob(struct verification *v, const char *name, struct mlr_erro
 	if (r == 0 && strcmp(hex, name) != 0)
 		r = mlr_fail(&why, EBADMSG, "its bytes hash to sha256:%s", hex);
 	if (r < 0)
-		find_broken(v, path, &why);
+		find_broken(v, path, &why, NULL);
 	return 0;
 }
 
@@ -168,13 +170,7 @@ static int verify_layer(struct verification *v, const char *name, struct mlr_err
 	if (r == 1) {
 		find(v, ROOTFS_UNKNOWN, path, "cannot be verified: made by an older mlrun", NULL);
 	} else if (r < 0) {
-		size_t before = v->report->n;
-
-		find_broken(v, path, &why);
-		if (v->report->n > before) {
-			v->report->v[before].files = files;
-			files = (struct strv)STRV_INIT;
-		}
+		find_broken(v, path, &why, &files);
 	}
 	return 0;
 }
@@ -235,7 +231,7 @@ static int verify_facts(struct verification *v, const char *name, struct mlr_err
 	if (r == 0 && !same_config(&f.config, &c))
 		r = mlr_fail(&why, EBADMSG, "it differs from the image's configuration");
 	if (r < 0)
-		find_broken(v, path, &why);
+		find_broken(v, path, &why, NULL);
 	return 0;
 }
 
@@ -261,7 +257,7 @@ static int verify_image(struct verification *v, const char *name, struct mlr_err
 
 	(void)err;
 	if (whole_image(v, path, &im, &why) < 0)
-		find_broken(v, path, &why);
+		find_broken(v, path, &why, NULL);
 	return 0;
 }
 
@@ -280,15 +276,8 @@ static int verify_dir(struct verification *v, const char *name, struct mlr_error
 		return 0; /* nobody's; prune removes it */
 	if (r == 0)
 		r = rootfs_verify_tree(v->st, manifest, &f.config.diff_ids, &files, &why);
-	if (r < 0) {
-		size_t before = v->report->n;
-
-		find_broken(v, path, &why);
-		if (v->report->n > before) {
-			v->report->v[before].files = files;
-			files = (struct strv)STRV_INIT;
-		}
-	}
+	if (r < 0)
+		find_broken(v, path, &why, &files);
 	return 0;
 }
 
@@ -303,7 +292,7 @@ static int verify_cover(struct verification *v, const char *name, struct mlr_err
 	if (r == 0)
 		r = rootfs_verify_cover(v->st, manifest, &why);
 	if (r < 0)
-		find_broken(v, path, &why);
+		find_broken(v, path, &why, NULL);
 	return 0;
 }
 
@@ -326,7 +315,7 @@ static int verify_squash(struct verification *v, const char *name, struct mlr_er
 		r = mlr_fail(&why, EBADMSG, "its bytes hash to sha256:%s, not to %s", hex,
 			f.squash_digest);
 	if (r < 0)
-		find_broken(v, path, &why);
+		find_broken(v, path, &why, NULL);
 	return 0;
 }
 
