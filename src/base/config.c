@@ -370,6 +370,7 @@ static int check_owner(int fd, const char *path, int is_sites, struct mlr_error 
 static int read_file(
 	struct config *c, const char *path, int is_sites, int must, struct mlr_error *err)
 {
+	static int told; /* a command may load more than once */
 	auto_close int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY);
 	auto_free char *text = NULL;
 	ssize_t n;
@@ -379,7 +380,8 @@ static int read_file(
 		return 0;
 	/* A home directory may be another user's, as with "su" and HOME kept. */
 	if (fd < 0 && errno == EACCES && !is_sites && !must) {
-		mlr_warning("configuration: %s: %s, ignoring", path, strerror(errno));
+		if (!__atomic_exchange_n(&told, 1, __ATOMIC_RELAXED))
+			mlr_warning("configuration: %s: %s, ignoring", path, strerror(errno));
 		return 0;
 	}
 	if (fd < 0)
