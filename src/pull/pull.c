@@ -19,6 +19,7 @@
 #include "store/tree.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
@@ -241,8 +242,12 @@ static int bring_squash(struct pull *p, struct mlr_error *err)
 		.manifest = p->res.manifest.digest,
 		.created = p->res.config.created,
 		.stop = &p->stop };
+	int r = squash_bring(&w, p->watch, p->opt->cancel, p->squash_digest, err);
 
-	return squash_bring(&w, p->watch, p->opt->cancel, p->squash_digest, err);
+	/* What the file held when it was made: damage since then must not become its digest. */
+	if (r == 1 && p->had.squash_digest)
+		snprintf(p->squash_digest, sizeof(p->squash_digest), "%s", p->had.squash_digest);
+	return r < 0 ? r : 0;
 }
 
 static int bring_layers(struct pull *p, struct pull_result *ret, struct mlr_error *err)

@@ -150,14 +150,16 @@ static int fill(struct squashing *s, int fd, struct mlr_error *err)
 	return r == 0 ? hash_file(fd, s->digest, err) : r;
 }
 
-/* Another process has made it. */
+/* It is there: made with another name, or by another process. Returns 1. */
 static int take_existing(struct squashing *s, struct mlr_error *err)
 {
 	auto_close int fd = store_tree_open(s->work->st, STORE_SQUASH, s->work->manifest, err);
 
+	int r = fd < 0 ? fd : hash_file(fd, s->digest, err);
+
 	for (size_t i = 0; i < s->work->n; i++)
 		set_state(s, i, PULL_PRESENT);
-	return fd < 0 ? fd : hash_file(fd, s->digest, err);
+	return r < 0 ? r : 1;
 }
 
 static int make_once(struct squashing *s, struct mlr_error *err)

@@ -31,8 +31,8 @@ struct squash_work {
  *
  *   digest  "sha256:<hex>" of the file
  *
- * Returns when all threads have ended: 0, also when another process has made it; -ECANCELED once
- * *cancel is set; or the failure.
+ * Returns when all threads have ended: 0; 1 when it was there by now, digest is then that of the
+ * bytes on disk; -ECANCELED once *cancel is set; or the failure.
  */
 int squash_bring(struct squash_work *w, const struct pull_watch *watch, const int *cancel,
 	char digest[8 + HASH_HEX_SIZE], struct mlr_error *err);

@@ -105,8 +105,9 @@ int rootfs_listing_check(
 	if (fd < 0)
 		return fd;
 	path = xasprintf("%.*s/" NOTE, (int)(strrchr(tree, '/') - tree), tree);
-	if (file_read(store_fd(st), path, HASH_HEX_SIZE, &was, NULL, NULL) < 0)
-		return 0; /* made by an older mlrun */
+	r = file_read(store_fd(st), path, HASH_HEX_SIZE, &was, NULL, err);
+	if (r < 0)
+		return r == -ENOENT ? 0 : r; /* none: made by an older mlrun */
 	r = digest(fd, is);
 	if (r == -EACCES)
 		return 0;

@@ -326,7 +326,7 @@ void store_remover_end(struct store_hold *h)
 	if (!h)
 		return;
 	top = store_fd(h->st);
-	if (h->fd >= 0 && hold_file_is_there(h))
+	if (h->fd < 0 || hold_file_is_there(h)) /* the name is ours alone, open or not */
 		renameat(top, h->path, top, HOLD_TOKEN);
 	hold_file_free(h);
 }

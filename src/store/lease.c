@@ -30,9 +30,12 @@ static void read_job(int dir, const char *name, char job[STORE_JOB_SIZE])
 	job[strcspn(job, "\n")] = '\0';
 }
 
+/* May squeue be asked? It takes up to seconds a job, which no start of a container may. */
+enum ask { ASK_SLURM, ASK_NOBODY };
+
 /* Is the lease still meant? Deletes it when not. */
 static int judge(struct store *st, int dir, const char *name, const struct store_process *self,
-	struct store_lease *ret)
+	enum ask ask, struct store_lease *ret)
 {
 	struct store_process p;
 	struct stat sb;
@@ -43,7 +46,8 @@ static int judge(struct store *st, int dir, const char *name, const struct store
 		return 0;
 	memset(ret, 0, sizeof(*ret));
 	alive = store_process_judge(st, &p, self);
-	read_job(dir, name, ret->job);
+	if (ask == ASK_SLURM)
+		read_job(dir, name, ret->job);
 	if (alive < 0 && ret->job[0])
 		alive = store_job_alive(ret->job);
 	if (alive == 0 || (alive < 0 && time(NULL) - sb.st_mtime >= FOREIGN_SECONDS)) {
@@ -95,6 +99,20 @@ static int touch_facts(struct store *st, const char *hex)
 	return 0;
 }
 
+static void sweep(struct store *st, enum ask ask)
+{
+	DIR *d = open_leases(st);
+	struct store_process self;
+	struct store_lease one;
+	const char *name;
+
+	if (d && store_process_self(&self) == 0)
+		while ((name = next(d, NULL)))
+			judge(st, dirfd(d), name, &self, ask, &one);
+	if (d)
+		closedir(d);
+}
+
 int store_lease_take(struct store *st, const char *manifest, struct mlr_error *err)
 {
 	struct store_process self;
@@ -130,7 +148,7 @@ int store_lease_take(struct store *st, const char *manifest, struct mlr_error *e
 			store_path(st));
 	}
 	if (self.pid % SWEEP_EVERY == 0)
-		store_lease_sweep(st);
+		sweep(st, ASK_NOBODY);
 	return 0;
 }
 
@@ -144,7 +162,7 @@ int store_lease_held(struct store *st, const char *manifest, struct store_lease 
 
 	if (d && store_process_self(&self) == 0) {
 		while ((name = next(d, oci_digest_hex(manifest)))) {
-			if (!judge(st, dirfd(d), name, &self, &one))
+			if (!judge(st, dirfd(d), name, &self, ASK_SLURM, &one))
 				continue;
 			if (!found || one.is_running)
 				*ret = one;
@@ -180,14 +198,5 @@ void store_lease_drop(struct store *st, const char *manifest)
 
 void store_lease_sweep(struct store *st)
 {
-	DIR *d = open_leases(st);
-	struct store_process self;
-	struct store_lease one;
-	const char *name;
-
-	if (d && store_process_self(&self) == 0)
-		while ((name = next(d, NULL)))
-			judge(st, dirfd(d), name, &self, &one);
-	if (d)
-		closedir(d);
+	sweep(st, ASK_SLURM);
 }

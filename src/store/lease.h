@@ -47,7 +47,7 @@ int64_t store_lease_last_use(struct store *st, const char *manifest);
 /* Delete every lease on an image that is gone. */
 void store_lease_drop(struct store *st, const char *manifest);
 
-/* Delete every lease of this host whose process has ended. */
+/* Delete every lease that is not meant any more, as store_lease_held() judges. */
 void store_lease_sweep(struct store *st);
 
 #endif

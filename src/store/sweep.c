@@ -182,6 +182,7 @@ void store_sweep(struct store *st)
 	if (d)
 		closedir(d);
 	sweep_holds(st);
+	sweep_temps(st, ".");
 	sweep_temps(st, "images");
 	sweep_temps(st, "facts");
 	sweep_temps(st, "blobs/sha256");

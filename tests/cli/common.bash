@@ -57,6 +57,18 @@ skip_if_sanitized() {
 	[ "${sanitizers:-no}" != yes ] || skip "measured on the plain build"
 }
 
+# A version line that says neither is a failure, not a skip.
+needs_squashfs() {
+	local version
+
+	version=$(mlrun --version) || fail "mlrun --version failed"
+	case " $version " in
+	*" +squashfs "*) ;;
+	*" -squashfs "*) skip "mlrun was built without libsquashfs" ;;
+	*) fail "mlrun --version tells nothing of squashfs: $version" ;;
+	esac
+}
+
 # Root's HOME inside is /root, modes do not bind root, and root owns the host's files.
 needs_ordinary_user() { [ "$(id -u)" != 0 ] || skip "a test for an ordinary user"; }
 

@@ -201,7 +201,8 @@ broken() {
 }
 
 @test "verify: a squashfs file that was changed is found and made again, as is each format" {
-	mlrun pull -q --format squashfs "$REGISTRY/app" || skip "this build writes no squashfs"
+	needs_squashfs
+	mlrun pull -q --format squashfs "$REGISTRY/app"
 	file=$(echo squash/*.sqfs)
 	printf x | dd of="$file" bs=1 seek=500 conv=notrunc status=none
 	broken "$file: broken: its bytes hash to sha256:"
@@ -212,6 +213,16 @@ broken() {
 	run -0 mlrun store verify --repair
 	assert [ -d "$top/tree" ]
 	assert [ -f "$file" ]
+}
+
+@test "verify: a second name for a squashfs file does not make its damage good" {
+	needs_squashfs
+	mlrun pull -q --format squashfs "$REGISTRY/app"
+	file=$(echo squash/*.sqfs)
+	printf x | dd of="$file" bs=1 seek=500 conv=notrunc status=none
+	mlrun pull -q --format squashfs \
+		"$REGISTRY/app@$(mlrun inspect --json "$REGISTRY/app" | jq -r .digest)"
+	broken "$file: broken: its bytes hash to sha256:"
 }
 
 @test "verify: what no image needs is only removed by --repair" {
