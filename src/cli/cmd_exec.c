@@ -89,10 +89,10 @@ static error_t parse_option(int key, char *arg, struct argp_state *state)
 		o->fakeroot = 1;
 		break;
 	case OPT_HOME:
-		o->home = 1;
+		o->home = EXEC_YES;
 		break;
 	case OPT_NO_HOME:
-		o->home = 0;
+		o->home = EXEC_NO;
 		break;
 	case OPT_EXPLAIN:
 		a->explain = 1;

@@ -106,7 +106,7 @@ static int home_fits(const struct plan *p, const char *home)
 static int plan_home(
 	const struct exec_options *o, const char *home, struct plan *p, struct mlr_error *err)
 {
-	if (o->home) {
+	if (o->home == EXEC_YES) {
 		if (!home)
 			return mlr_fail(err, ENOENT,
 				"--home: neither HOME nor the user database names a home directory");
@@ -134,13 +134,13 @@ static int plan_caller_dir(const struct exec_options *o, const char *home, struc
 
 	if (!cwd)
 		return 0;
-	if (place == CALLER_AT_HOME && o->home) {
+	if (place == CALLER_AT_HOME && o->home == EXEC_YES) {
 		*ret = xstrdup(home);
 		return 0;
 	}
 	if (!plan_covers(p, cwd)) {
 		if (place != CALLER_ELSEWHERE) {
-			if (!o->home && !o->workdir)
+			if (o->home != EXEC_YES && !o->workdir)
 				strv_add(&p->notes,
 					"the home directory is not in the container; "
 					"--home brings it, -v DIR a part of it");
@@ -235,7 +235,7 @@ static void plan_pmi_fd(struct plan *p)
 	fd = strtol(text, &end, 10);
 	/* One that is not open is of another job, in an environment handed on. */
 	if (*text && !*end && fd > 2 && fd < 1 << 20 && fcntl((int)fd, F_GETFD) >= 0)
-		p->keep_fd = (int)fd;
+		plan_keep_fd(p, (int)fd);
 }
 
 static int plan_rest(const struct exec_options *o, const struct oci_config *c, struct plan *p,
@@ -271,7 +271,7 @@ int exec_plan(const struct exec_options *o, int lease, struct plan *p, struct ml
 	auto_call(store_facts_done) struct store_facts facts = STORE_FACTS_INIT;
 	int r;
 
-	p->read_only = o->read_only;
+	p->root = o->read_only ? PLAN_ROOT_READ_ONLY : PLAN_ROOT_MEMORY;
 	caller_identity(p, o->fakeroot);
 	r = rootfs_plan(o->store, o->image, lease, p, &facts, err);
 	if (r == 0)

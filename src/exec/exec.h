@@ -8,7 +8,17 @@
 #include "base/strv.h"
 #include "plan/plan.h"
 
-/* What the user asked for; zeroed is the default of everything. Strings stay the caller's. */
+/* When an image is looked for in its registry. */
+enum exec_pull { EXEC_PULL_UNSET, EXEC_PULL_MISSING, EXEC_PULL_ALWAYS, EXEC_PULL_NEVER };
+
+/* --mpi: may ranks of one step on this node share a container? */
+enum exec_mpi { EXEC_MPI_UNSET, EXEC_MPI_AUTO, EXEC_MPI_NONE };
+
+/* A switch that the configuration may have set otherwise. */
+enum exec_switch { EXEC_UNSET, EXEC_NO, EXEC_YES };
+
+/* What the user asked for; zeroed is the default of everything, which the configuration's [exec]
+ * section may change. Strings stay the caller's. */
 struct exec_options {
 	const char *store; /* --store, or NULL */
 	const char *image;
@@ -16,9 +26,25 @@ struct exec_options {
 	const char *entrypoint; /* NULL: the image's; "": none */
 	const char *workdir;    /* -w, or NULL */
 	struct strv volumes;    /* -v texts */
+	struct strv mounts;     /* --mount texts */
+	struct strv tmpfs;      /* --tmpfs texts, "DST[:OPTIONS]" */
+	struct strv devices;    /* --device texts, "/dev/x[:DST[:rwm]]" */
 	struct strv env;        /* -e texts, "K=V" or "K" */
 	struct strv env_files;  /* --env-file names */
-	int clearenv, read_only, fakeroot, home;
+	struct strv unset_env;  /* --unset-env globs */
+	struct strv keep_fds;   /* --preserve-fds texts: numbers */
+	struct strv cap_drop;   /* --cap-drop names, "ALL" */
+	struct strv ulimits;    /* --ulimit texts, "nofile=1024[:4096]" */
+	const char *user;       /* --user UID[:GID], or NULL */
+	const char *hostname, *seccomp, *cpus, *memory; /* or NULL */
+	const char *write;    /* --write: NULL no, "" a name of mlrun's choice, else the container's */
+	const char *join_tag; /* --join-tag, or NULL */
+	pid_t join;           /* --join PID, or 0; image is NULL then */
+	enum exec_mpi mpi;
+	enum exec_pull pull;
+	enum exec_switch home;
+	int clearenv, read_only, fakeroot;
+	int pid, init, ipc, no_network; /* namespaces of its own: --pid, --init, --ipc=private, --net=none */
 };
 
 /*

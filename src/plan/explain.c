@@ -25,7 +25,8 @@ static void put_list(FILE *out, const struct strv *l)
 
 static void print_mount(const struct plan_mount *m, FILE *out)
 {
-	static const char *const kinds[] = { "bind", "tmpfs", "copy", "symlink", "devpts" };
+	static const char *const kinds[] = { "bind", "tmpfs", "copy", "symlink", "devpts",
+		"overlay", "proc", "sysfs", "mqueue" };
 
 	fprintf(out, "  %-8s %-8s ", m->origin, kinds[m->kind]);
 	if (m->source) {
@@ -59,7 +60,9 @@ void plan_print(const struct plan *p, FILE *out)
 	put(out, p->image);
 	fprintf(out, " (%s)\n", p->platform ? p->platform : "platform unknown");
 	const char *writes =
-		p->read_only ? "read-only" : "written to in memory, forgotten at exit";
+		p->root == PLAN_ROOT_READ_ONLY ? "read-only"
+		: p->root == PLAN_ROOT_KEPT    ? "what is written is kept"
+					       : "written to in memory, forgotten at exit";
 
 	if (p->squashfs)
 		fprintf(out, "root       squashfs file, served by FUSE, %s\n           %s\n", writes,

@@ -11,7 +11,6 @@
 void plan_init(struct plan *p)
 {
 	memset(p, 0, sizeof(*p));
-	p->keep_fd = -1;
 }
 
 void plan_done(struct plan *p)
@@ -19,6 +18,7 @@ void plan_done(struct plan *p)
 	for (size_t i = 0; i < p->n_mounts; i++) {
 		free(p->mounts[i].source);
 		free(p->mounts[i].target);
+		free(p->mounts[i].options);
 	}
 	for (size_t i = 0; i < p->n_env; i++) {
 		free(p->env[i].key);
@@ -27,6 +27,12 @@ void plan_done(struct plan *p)
 	}
 	free(p->mounts);
 	free(p->env);
+	free(p->keep_fds);
+	free(p->limits);
+	free(p->kept);
+	free(p->hostname);
+	free(p->seccomp);
+	free(p->share);
 	strv_done(&p->lowers);
 	strv_done(&p->dropped);
 	strv_done(&p->argv);
@@ -64,6 +70,26 @@ int plan_mount_add(struct plan *p, enum plan_kind kind, const char *source, cons
 		.origin = origin,
 	};
 	return 0;
+}
+
+void plan_keep_fd(struct plan *p, int fd)
+{
+	for (size_t i = 0; i < p->n_keep_fds; i++)
+		if (p->keep_fds[i] == fd)
+			return;
+	p->keep_fds = xreallocarray(p->keep_fds, p->n_keep_fds + 1, sizeof(*p->keep_fds));
+	p->keep_fds[p->n_keep_fds++] = fd;
+}
+
+void plan_limit_set(struct plan *p, int resource, rlim_t soft, rlim_t hard)
+{
+	size_t i = 0;
+
+	while (i < p->n_limits && p->limits[i].resource != resource)
+		i++;
+	if (i == p->n_limits)
+		p->limits = xreallocarray(p->limits, ++p->n_limits, sizeof(*p->limits));
+	p->limits[i] = (struct plan_limit){ .resource = resource, .soft = soft, .hard = hard };
 }
 
 static struct plan_env *env_find(const struct plan *p, const char *key)

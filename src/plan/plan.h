@@ -7,7 +7,8 @@
  * and a test can check it without starting anything.
  *
  * Origins in use: "default" (mlrun's own), "user" (an option), "image" (its configuration),
- * "caller" (the caller's environment), "mpi".
+ * "caller" (the caller's environment), "site" (/etc/mlrun/mlrun.conf), "config" (the user's own
+ * mlrun.conf), "mpi".
  */
 #ifndef MLR_PLAN_PLAN_H
 #define MLR_PLAN_PLAN_H
@@ -15,7 +16,9 @@
 #include "base/error.h"
 #include "base/strv.h"
 
+#include <stdint.h>
 #include <stdio.h>
+#include <sys/resource.h>
 #include <sys/types.h>
 
 enum plan_kind {
@@ -24,6 +27,10 @@ enum plan_kind {
 	PLAN_COPY,    /* a copy of a host file, put in the place of whatever the image has there */
 	PLAN_SYMLINK, /* source is the link's text; an existing thing stays */
 	PLAN_DEVPTS,  /* pseudo-terminals of the container's own (devpts, newinstance) */
+	PLAN_OVERLAY, /* a host directory that can be written to in memory; the host's stays as it is */
+	PLAN_PROC,    /* procfs of the container's own PID namespace */
+	PLAN_SYSFS,   /* sysfs of the container's own network namespace */
+	PLAN_MQUEUE,  /* POSIX message queues of the container's own IPC namespace */
 };
 
 enum plan_flag {
@@ -36,8 +43,10 @@ enum plan_flag {
 
 struct plan_mount {
 	enum plan_kind kind;
-	char *source; /* absolute host path; a symlink's text; NULL for PLAN_TMPFS, PLAN_DEVPTS */
-	char *target; /* absolute path inside, resolved there as if / were the image */
+	char *source;  /* absolute host path; a symlink's text; NULL where the kernel makes it */
+	char *target;  /* absolute path inside, resolved there as if / were the image */
+	char *options; /* PLAN_TMPFS: "size=1g,mode=1777", tmpfs(5)'s words: it is a tmpfs of its own
+			  then, and a directory of the scratch when NULL; else NULL */
 	unsigned flags;
 	const char *origin; /* a string literal */
 };
@@ -56,11 +65,33 @@ struct plan_identity {
 	char *name, *group, *home, *shell;
 };
 
+/* What writing to the root does. */
+enum plan_root {
+	PLAN_ROOT_MEMORY,    /* goes to memory and is forgotten */
+	PLAN_ROOT_READ_ONLY, /* fails: EROFS */
+	PLAN_ROOT_KEPT,      /* goes to plan.kept, a named container's directory in the store */
+};
+
+/* Namespaces beside user and mount, which every container has. */
+enum plan_namespace {
+	PLAN_NS_PID = 1 << 0,
+	PLAN_NS_IPC = 1 << 1,
+	PLAN_NS_NET = 1 << 2, /* loopback alone, and it is up */
+	PLAN_NS_UTS = 1 << 3,
+};
+
+/* One resource limit, setrlimit(2); RLIM_INFINITY is unlimited. */
+struct plan_limit {
+	int resource; /* RLIMIT_NOFILE and so on */
+	rlim_t soft, hard;
+};
+
 struct plan {
 	struct strv lowers; /* host directories of the root, topmost first, absolute */
 	char *squashfs;     /* a host file that is the root instead, served by FUSE, absolute; NULL */
 	char *root_choice;  /* what the root was chosen from, for people; may be NULL */
-	int read_only;      /* no writes to the root; else they go to memory and are forgotten */
+	enum plan_root root;
+	char *kept;         /* PLAN_ROOT_KEPT: a host directory with "upper" and "work", absolute */
 	struct plan_identity id;
 	struct plan_mount *mounts; /* made true in this order */
 	size_t n_mounts;
@@ -71,7 +102,19 @@ struct plan {
 	const char *argv_origin;
 	char *workdir; /* absolute, inside; made when it is not there */
 	const char *workdir_origin;
-	int keep_fd;       /* one descriptor above 2 that the command inherits, or -1 */
+	int *keep_fds;     /* descriptors above 2 that the command inherits */
+	size_t n_keep_fds;
+	unsigned namespaces;      /* enum plan_namespace */
+	int init;                 /* the PID namespace's first process is one of ours, which reaps */
+	char *hostname;           /* with PLAN_NS_UTS; else NULL */
+	char *seccomp;            /* file of an OCI seccomp profile, to be obeyed beside ours; NULL */
+	uint64_t caps_dropped;    /* bit n: capability n is not left to a fake root */
+	struct plan_limit *limits;
+	size_t n_limits;
+	char *share;    /* processes of this user on this node that give the same word are in one
+			 * container, the first one's; NULL: a container of its own */
+	pid_t join;     /* enter this process's container as it is; 0: no. Then root and mounts are
+			 * not looked at. */
 	char *platform;    /* the image's "linux/amd64", for messages; may be NULL */
 	char *image;       /* its name, for messages */
 	char *image_user;  /* the image's User, which is not obeyed; may be NULL */
@@ -85,6 +128,12 @@ void plan_done(struct plan *p);
  * absolute and not "/". */
 int plan_mount_add(struct plan *p, enum plan_kind kind, const char *source, const char *target,
 	unsigned flags, const char *origin, struct mlr_error *err);
+
+/* Let the command inherit a descriptor; one that is named twice is one. */
+void plan_keep_fd(struct plan *p, int fd);
+
+/* Set a limit; a later one of the same resource wins. */
+void plan_limit_set(struct plan *p, int resource, rlim_t soft, rlim_t hard);
 
 /* Set a variable; what it takes the place of is remembered. */
 void plan_env_set(struct plan *p, const char *key, const char *value, const char *origin);

@@ -182,7 +182,8 @@ static int place_devpts(struct assembly *a, size_t i, struct mlr_error *err)
 	return 0;
 }
 
-static const char *const kind_names[] = { [PLAN_TMPFS] = "tmpfs", [PLAN_DEVPTS] = "devpts" };
+static const char *const kind_names[] = { [PLAN_TMPFS] = "tmpfs", [PLAN_DEVPTS] = "devpts",
+	[PLAN_PROC] = "proc", [PLAN_SYSFS] = "sysfs", [PLAN_MQUEUE] = "mqueue" };
 
 static int place(struct assembly *a, size_t i, struct mlr_error *err)
 {
@@ -209,6 +210,12 @@ static int place(struct assembly *a, size_t i, struct mlr_error *err)
 	case PLAN_SYMLINK:
 		r = place_symlink(a, i, err);
 		break;
+	case PLAN_OVERLAY:
+	case PLAN_PROC:
+	case PLAN_SYSFS:
+	case PLAN_MQUEUE:
+		r = mlr_fail(err, ENOSYS, "not made yet");
+		break;
 	}
 	if (r < 0)
 		return mlr_wrap(err, "mount '%s' on '%s'",
@@ -230,7 +237,7 @@ static int seal_root(struct assembly *a, struct mlr_error *err)
 {
 	struct mount_attr attr = { .attr_set = MOUNT_ATTR_RDONLY };
 
-	if (!a->plan->read_only)
+	if (a->plan->root != PLAN_ROOT_READ_ONLY)
 		return 0;
 	/* The overlay alone: what is mounted on it has flags of its own. */
 	if (mount_setattr(a->overlay.root, "", AT_EMPTY_PATH, &attr, sizeof(attr)) < 0)

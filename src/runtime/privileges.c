@@ -36,27 +36,15 @@ int privileges_drop(const struct plan_identity *id, struct mlr_error *err)
 	return 0;
 }
 
-static int close_from(unsigned first, unsigned last)
+int privileges_close_fds(const struct plan *p, struct mlr_error *err)
 {
-	if (first > last)
-		return 0;
-	return close_range(first, last, CLOSE_RANGE_CLOEXEC) < 0 ? -errno : 0;
-}
+	if (close_range(3, ~0u, CLOSE_RANGE_CLOEXEC) < 0)
+		return mlr_fail_errno(err, "close inherited descriptors (needs Linux 5.11)");
+	for (size_t i = 0; i < p->n_keep_fds; i++) {
+		int flags = fcntl(p->keep_fds[i], F_GETFD);
 
-int privileges_close_fds(int keep, struct mlr_error *err)
-{
-	int flags, r;
-
-	if (keep <= 2) {
-		r = close_from(3, ~0u);
-		return r < 0 ? mlr_fail(err, -r, "close inherited descriptors (needs Linux 5.11)")
-			     : 0;
+		if (flags < 0 || fcntl(p->keep_fds[i], F_SETFD, flags & ~FD_CLOEXEC) < 0)
+			return mlr_fail_errno(err, "keep descriptor %d", p->keep_fds[i]);
 	}
-	flags = fcntl(keep, F_GETFD);
-	if (flags < 0 || fcntl(keep, F_SETFD, flags & ~FD_CLOEXEC) < 0)
-		return mlr_fail_errno(err, "keep descriptor %d", keep);
-	r = close_from(3, (unsigned)keep - 1);
-	if (r == 0)
-		r = close_from((unsigned)keep + 1, ~0u);
-	return r < 0 ? mlr_fail(err, -r, "close inherited descriptors (needs Linux 5.11)") : 0;
+	return 0;
 }

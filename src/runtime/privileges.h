@@ -10,7 +10,7 @@
  * skipped. */
 int privileges_drop(const struct plan_identity *id, struct mlr_error *err);
 
-/* Let execve(2) close every descriptor above 2 but keep (-1: none). */
-int privileges_close_fds(int keep, struct mlr_error *err);
+/* Let execve(2) close every descriptor above 2 but plan->keep_fds. */
+int privileges_close_fds(const struct plan *p, struct mlr_error *err);
 
 #endif

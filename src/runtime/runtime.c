@@ -32,7 +32,7 @@ int runtime_enter(const struct plan *p, struct mlr_error *err)
 	r = privileges_drop(&p->id, err);
 	if (r < 0)
 		return r;
-	return privileges_close_fds(p->keep_fd, err);
+	return privileges_close_fds(p, err);
 }
 
 /* execve(2) failed on a file that is there: say why, as far as the errno tells. */

@@ -15,7 +15,11 @@
 /*
  * Put the calling process (single-threaded: unshare(2) of a user namespace needs that) into the
  * container: a user and a mount namespace, the plan's root, mounts and working directory, no
- * capabilities, no_new_privs, no descriptor above 2 inherited but plan->keep_fd.
+ * capabilities, no_new_privs, no descriptor above 2 inherited but plan->keep_fds.
+ *
+ * Where plan->share names a container that is there, or plan->join a process, that container is
+ * entered as it is (runtime/share.h). With PLAN_NS_PID this returns in a child, and the caller's
+ * process waits for it and ends as it does (runtime/supervise.h).
  *
  * With inner uid 0 that is not the caller's own uid (--fakeroot) the capabilities that package
  * managers need stay, over the one mapped id.
