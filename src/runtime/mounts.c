@@ -38,20 +38,20 @@ static void assembly_done(struct assembly *a)
 	overlay_done(&a->overlay);
 }
 
-/* Where an entry is mounted, as a descriptor. */
-static int open_target(struct assembly *a, size_t i, struct mlr_error *err)
-{
-	const struct plan_mount *m = &a->plan->mounts[i];
-	const struct source *s = &a->sources[i];
-	int fd = s->fresh ? file_open_in_root(a->overlay.root, m->target, O_PATH, 0) : -1;
-
-	return fd >= 0 ? fd : target_open(a->overlay.root, m->target, s->is_dir, err);
-}
-
+/*
+ * Mount something that was cloned, by descriptors. A fresh place is found by its path from the root
+ * as well: each directory on the way is one of our own upper layer's, which holds no links that could
+ * lead elsewhere and which nobody else sees.
+ */
 static int move_to(struct assembly *a, size_t i, int mount, struct mlr_error *err)
 {
-	auto_close int target = open_target(a, i, err);
+	const struct plan_mount *m = &a->plan->mounts[i];
+	auto_close int target = -1;
 
+	if (a->sources[i].fresh &&
+		move_mount(mount, "", a->overlay.root, m->target + 1, MOVE_MOUNT_F_EMPTY_PATH) == 0)
+		return 0;
+	target = target_open(a->overlay.root, m->target, a->sources[i].is_dir, err);
 	if (target < 0)
 		return target;
 	if (move_mount(mount, "", target, "", MOVE_MOUNT_F_EMPTY_PATH | MOVE_MOUNT_T_EMPTY_PATH) < 0)
@@ -98,7 +98,7 @@ static int place_symlink(struct assembly *a, size_t i, struct mlr_error *err)
 
 static int place_devpts(struct assembly *a, size_t i, struct mlr_error *err)
 {
-	auto_close int target = open_target(a, i, err);
+	auto_close int target = target_open(a->overlay.root, a->plan->mounts[i].target, 1, err);
 	char path[32];
 
 	if (target < 0)

@@ -34,8 +34,8 @@ static enum stack_kind kind_of(const struct stat *st)
 {
 	if (S_ISDIR(st->st_mode))
 		return STACK_DIR;
-	if (S_ISREG(st->st_mode))
-		return STACK_FILE;
+	if (S_ISREG(st->st_mode)) /* an empty one may be a whiteout as well, by its xattrs (Linux 6.7) */
+		return st->st_size > 0 ? STACK_FILE : STACK_UNKNOWN;
 	if (S_ISCHR(st->st_mode) && st->st_rdev == makedev(0, 0))
 		return STACK_ABSENT;
 	return STACK_OTHER;
@@ -59,13 +59,12 @@ enum stack_kind stack_look(const struct stack *s, const char *name, size_t *at, 
 	return STACK_ABSENT;
 }
 
-/* 'y': hides what is below; 'x': holds whiteouts of another make (Linux 6.7); '\0': neither. */
-static char opacity(int fd)
+static int is_opaque(int fd)
 {
-	char path[32], value = '\0';
+	char path[32], value;
 
 	snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
-	return getxattr(path, "user.overlay.opaque", &value, 1) == 1 ? value : '\0';
+	return getxattr(path, "user.overlay.opaque", &value, 1) == 1 && value == 'y';
 }
 
 enum stack_kind stack_down(
@@ -79,7 +78,6 @@ enum stack_kind stack_down(
 		return kind;
 	for (; i < s->n; i++) {
 		int fd = openat(s->fds[i], name, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-		char opaque;
 
 		if (fd < 0 && errno == ENOENT)
 			continue;
@@ -87,12 +85,11 @@ enum stack_kind stack_down(
 			break;
 		if (fd < 0)
 			return STACK_UNKNOWN;
-		stack_take(&got, fd);
-		opaque = opacity(fd);
-		if (opaque == 'x')
-			return STACK_UNKNOWN;
-		if (opaque == 'y')
+		if (got.n > 0 && is_opaque(got.fds[got.n - 1])) {
+			close(fd);
 			break;
+		}
+		stack_take(&got, fd);
 	}
 	*ret = got;
 	got = (struct stack)STACK_INIT;

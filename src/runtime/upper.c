@@ -30,6 +30,7 @@ struct upper {
 	struct dir *dirs;
 	size_t n;
 	int scratch;
+	int empty; /* the scratch has an empty file of this name */
 	struct mlr_error *err;
 };
 
@@ -117,12 +118,35 @@ static int is_covered(const struct upper *u, size_t i, const char *target)
 	return 0;
 }
 
-/* A place to mount at, unless the image has one. Returns whether there was none. */
-static int make_place(const struct dir *d, const char *name, int is_dir)
+/* The lowest tree has the directories that every image has. Should another hide one of them, it is
+ * made when something is mounted on it. */
+static int lowest_has(const struct dir *d, const char *name)
 {
-	if (stack_look(&d->image, name, NULL, NULL) != STACK_ABSENT)
+	struct stat st;
+
+	return d->image.n > 1 &&
+		fstatat(d->image.fds[d->image.n - 1], name, &st, AT_SYMLINK_NOFOLLOW) == 0 &&
+		S_ISDIR(st.st_mode);
+}
+
+/* An empty file to mount on: all of them are one, as a name costs less than a file. */
+static int make_file(struct upper *u, const struct dir *d, const char *name)
+{
+	if (u->empty && linkat(u->scratch, "empty", d->fd, name, 0) == 0)
 		return 0;
-	return (is_dir ? mkdirat(d->fd, name, 0755) : mknodat(d->fd, name, S_IFREG | 0644, 0)) == 0;
+	if (mknodat(d->fd, name, S_IFREG | 0644, 0) < 0)
+		return -1;
+	u->empty = u->empty || linkat(d->fd, name, u->scratch, "empty", 0) == 0;
+	return 0;
+}
+
+/* A place to mount at, unless the image has one. Returns whether there was none. */
+static int make_place(struct upper *u, const struct dir *d, const char *name, int is_dir)
+{
+	if ((is_dir && lowest_has(d, name)) ||
+		stack_look(&d->image, name, NULL, NULL) != STACK_ABSENT)
+		return 0;
+	return (is_dir ? mkdirat(d->fd, name, 0755) : make_file(u, d, name)) == 0;
 }
 
 /* The tmpfs that will be mounted there: what later entries want in it is made before it is. */
@@ -192,7 +216,7 @@ static int fill_one(struct upper *u, size_t i)
 	if (d && m->kind == PLAN_SYMLINK)
 		put_link(u, i, d, name);
 	else if (d)
-		u->src[i].fresh = make_place(d, name, u->src[i].is_dir);
+		u->src[i].fresh = make_place(u, d, name, u->src[i].is_dir);
 	return m->kind == PLAN_TMPFS && !m->options ? make_tmpfs(u, i) : 0;
 }
 
@@ -272,7 +296,7 @@ int upper_fill(const struct plan *p, struct source *src, const struct stack *ima
 		const struct dir *d = find_parent(&u, p->workdir, &name);
 
 		if (d)
-			make_place(d, name, 1);
+			make_place(&u, d, name, 1);
 	}
 	restore_times(&u);
 	/* These two are the caller's. */
