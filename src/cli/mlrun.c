@@ -24,6 +24,7 @@ static const struct command {
 	{ "tags", NULL, "mlrun-pull", "list the tags that a registry has of an image" },
 	{ "exec", cmd_exec, NULL, "run a command in an image" },
 	{ "run", cmd_exec, NULL, NULL },
+	{ "shell", cmd_shell, NULL, "start an interactive shell in an image" },
 	{ "images", cmd_images, NULL, "list the images in the store" },
 	{ "inspect", cmd_inspect, NULL, "show what an image is" },
 	{ "rm", cmd_rm, NULL, "remove images from the store" },

@@ -1,5 +1,6 @@
 #include "store/store.h"
 
+#include "base/account.h"
 #include "base/cleanup.h"
 #include "base/config.h"
 #include "base/file.h"
@@ -12,7 +13,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <pwd.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -60,19 +60,17 @@ static int check_owner(const struct store *st, struct mlr_error *err)
 /* Trees would belong to us and the store's owner could not delete them; root may write anywhere. */
 static int check_writer(const struct store *st, struct mlr_error *err)
 {
-	char owner[64];
-	struct passwd *pw;
+	auto_call(account_done) struct account account = ACCOUNT_INIT;
+	auto_free char *owner = NULL;
 	struct stat sb;
 
 	if (fstat(st->fd, &sb) < 0)
 		return mlr_fail_errno(err, "store '%s'", st->path);
 	if (sb.st_uid == geteuid())
 		return 0;
-	pw = getpwuid(sb.st_uid);
-	if (pw)
-		snprintf(owner, sizeof(owner), "%s", pw->pw_name);
-	else
-		snprintf(owner, sizeof(owner), "#%ld", (long)sb.st_uid); /* as sudo spells it */
+	account_find_user(sb.st_uid, &account);
+	owner = account.user ? xstrdup(account.user)
+			     : xasprintf("#%ld", (long)sb.st_uid); /* as sudo spells it */
 	mlr_fail(err, EACCES, "store '%s' belongs to user %s, who alone may add to it", st->path, owner);
 	mlr_hint(err, "sudo -u '%s' mlrun does so; or choose another with --store or MLRUN_STORE",
 		owner);
