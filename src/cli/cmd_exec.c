@@ -25,6 +25,7 @@ enum {
 	OPT_RM,
 	OPT_STORE,
 	OPT_VERBOSE,
+	OPT_WRITE,
 };
 
 static const struct argp_option options[] = {
@@ -36,6 +37,8 @@ static const struct argp_option options[] = {
 	{ "clearenv", OPT_CLEARENV, NULL, 0,
 		"do not pass on the caller's variables, but Slurm's and MPI's" },
 	{ "read-only", OPT_READ_ONLY, NULL, 0, "a root that cannot be written to" },
+	{ "write", OPT_WRITE, "NAME", OPTION_ARG_OPTIONAL,
+		"keep what is written, in the container NAME (default: named like the image)" },
 	{ "entrypoint", OPT_ENTRYPOINT, "CMD", 0,
 		"run CMD in place of the image's Entrypoint; '' for none" },
 	{ "fakeroot", OPT_FAKEROOT, NULL, 0,
@@ -81,6 +84,11 @@ static error_t parse_option(int key, char *arg, struct argp_state *state)
 		break;
 	case OPT_READ_ONLY:
 		o->read_only = 1;
+		break;
+	case OPT_WRITE:
+		o->write = arg ? arg : "";
+		if (arg && !*arg)
+			argp_error(state, "--write=NAME: the name is empty");
 		break;
 	case OPT_ENTRYPOINT:
 		o->entrypoint = arg;

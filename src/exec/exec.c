@@ -6,6 +6,7 @@
 #include "exec/caller.h"
 #include "exec/environment.h"
 #include "exec/volume.h"
+#include "rootfs/kept.h"
 #include "rootfs/rootfs.h"
 
 #include <errno.h>
@@ -266,6 +267,14 @@ static int plan_rest(const struct exec_options *o, const struct oci_config *c, s
 	return plan_command(o, c, p, err);
 }
 
+static int plan_kept(const struct exec_options *o, int lease, struct plan *p,
+	struct store_facts *ret, struct mlr_error *err)
+{
+	if (o->read_only)
+		return mlr_fail(err, EINVAL, "--write and --read-only exclude each other");
+	return rootfs_kept_plan(o->store, o->image, o->write, lease, p, ret, err);
+}
+
 int exec_plan(const struct exec_options *o, int lease, struct plan *p, struct mlr_error *err)
 {
 	auto_call(store_facts_done) struct store_facts facts = STORE_FACTS_INIT;
@@ -273,7 +282,8 @@ int exec_plan(const struct exec_options *o, int lease, struct plan *p, struct ml
 
 	p->root = o->read_only ? PLAN_ROOT_READ_ONLY : PLAN_ROOT_MEMORY;
 	caller_identity(p, o->fakeroot);
-	r = rootfs_plan(o->store, o->image, lease, p, &facts, err);
+	r = o->write ? plan_kept(o, lease, p, &facts, err)
+		     : rootfs_plan(o->store, o->image, lease, p, &facts, err);
 	if (r == 0)
 		r = plan_rest(o, &facts.config, p, err);
 	return r < 0 ? mlr_wrap(err, "exec '%s'", o->image) : 0;

@@ -1,0 +1,118 @@
+#include "runtime/kept.h"
+
+#include "base/cleanup.h"
+#include "base/file.h"
+#include "base/memory.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mount.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+/* The upper layer's top is the container's "/". It appears with its attributes. */
+static int make_upper(const struct plan *p, const struct overlay *o, struct mlr_error *err)
+{
+	struct stat st;
+	int r;
+
+	if (faccessat(o->kept, "upper", F_OK, AT_SYMLINK_NOFOLLOW) == 0)
+		return 0;
+	r = file_remove_tree(o->kept, "upper.new", err);
+	if (r < 0)
+		return r;
+	if (mkdirat(o->kept, "upper.new", 0700) < 0)
+		return mlr_fail_errno(err, "make '%s/upper'", p->kept);
+	if (fstat(o->lowers[0], &st) < 0 ||
+		fchmodat(o->kept, "upper.new", st.st_mode & 01777, 0) < 0)
+		return mlr_fail_errno(err, "give the root the image's mode");
+
+	const struct timespec times[2] = { st.st_atim, st.st_mtim };
+
+	if (utimensat(o->kept, "upper.new", times, 0) < 0)
+		return mlr_fail_errno(err, "give the root the image's times");
+	if (renameat(o->kept, "upper.new", o->kept, "upper") < 0)
+		return mlr_fail_errno(err, "make '%s/upper'", p->kept);
+	return 0;
+}
+
+static int make_places(const struct plan *p, const struct overlay *o, struct mlr_error *err)
+{
+	char text[32];
+	int r = make_upper(p, o, err);
+
+	if (r < 0)
+		return r;
+	if (mkdirat(o->kept, "work", 0700) < 0 && errno != EEXIST)
+		return mlr_fail_errno(err, "make '%s/work'", p->kept);
+	snprintf(text, sizeof(text), "/proc/self/fd/%d", o->kept);
+	if (symlinkat(text, o->scratch, "kept") < 0)
+		return mlr_fail_errno(err, "make a link for the container's directory");
+	return 0;
+}
+
+/* "lowerdir=upper:0:1…,upperdir=kept/upper,": the container's own layer is not below itself. */
+static char *mount_options(const struct overlay *o, const char *rest)
+{
+	size_t n = 0;
+	char *s, *at;
+
+	while (o->lowers[n] >= 0)
+		n++;
+	s = xmalloc(n * 8 + strlen(rest) + 64);
+	at = stpcpy(s, "lowerdir=upper");
+	for (size_t i = (size_t)o->kept_is_lower; i < n; i++)
+		at += sprintf(at, ":%zu", i);
+	sprintf(at, ",upperdir=kept/upper,userxattr,%s", rest);
+	return s;
+}
+
+/*
+ * Two overlays with one upper layer lead to undefined behaviour, and by itself the kernel only warns
+ * of it. With index=on it refuses; then it looks at the work directory, which is on another file
+ * system here, so that this never mounts (Documentation/filesystems/overlayfs.rst, "Sharing and
+ * copying layers").
+ */
+static int check_free(const struct plan *p, struct overlay *o, struct mlr_error *err)
+{
+	auto_free char *options = mount_options(o, "workdir=work,index=on");
+
+	if (mount("mlrun", "root", "overlay", MS_NOSUID | MS_NODEV, options) == 0)
+		return umount2("root", 0) < 0 ? mlr_fail_errno(err, "unmount the overlay") : 0;
+	if (errno != EBUSY)
+		return 0;
+	mlr_fail(err, EBUSY, "'%s' is mounted by processes that cannot be joined", p->kept);
+	mlr_hint(err, "what the container's last command left behind must end first: mlrun ps lists "
+		      "it");
+	return -EBUSY;
+}
+
+static int mount_failed(const struct plan *p, int code, struct mlr_error *err)
+{
+	mlr_fail(err, code, "mount an overlay that keeps what is written in '%s': %s", p->kept,
+		strerror(code));
+	if (code == EINVAL || code == EOPNOTSUPP || code == EREMOTE || code == EPERM)
+		mlr_hint(err, "its file system cannot hold an overlay's upper layer (NFS and Lustre "
+			      "cannot): --store or MLRUN_STORE names a store on a local disk");
+	return -code;
+}
+
+int kept_mount(const struct plan *p, struct overlay *o, struct mlr_error *err)
+{
+	auto_free char *options = mount_options(o, "workdir=kept/work");
+	int r;
+
+	close(o->root);
+	o->root = -1;
+	if (fchdir(o->scratch) < 0 || umount2("root", 0) < 0)
+		return mlr_fail_errno(err, "unmount the overlay");
+	r = make_places(p, o, err);
+	if (r == 0)
+		r = check_free(p, o, err);
+	if (r < 0)
+		return r;
+	r = overlay_mount_root(o, options);
+	return r < 0 ? mount_failed(p, -r, err) : 0;
+}
