@@ -20,4 +20,8 @@
  */
 int kept_mount(const struct plan *p, struct overlay *o, struct mlr_error *err);
 
+/* Is "upper" of this directory of a container's in an overlay of this machine? 0 also where that
+ * cannot be told, as user namespaces are forbidden. */
+int kept_is_mounted(const char *dir);
+
 #endif

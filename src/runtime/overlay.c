@@ -38,7 +38,7 @@ static int link_lowers(const int *fds, int scratch, struct mlr_error *err)
 	return 0;
 }
 
-static int mount_scratch(struct overlay *o, struct mlr_error *err)
+int overlay_mount_scratch(struct overlay *o, struct mlr_error *err)
 {
 	static const char *const places[] = { "/tmp", "/var/tmp", "/run", "/mnt" };
 	static const char *const dirs[] = { "root", "upper", "work" };
@@ -299,7 +299,7 @@ int overlay_mount(
 	r = open_lowers(p, &o, err);
 	if (r < 0)
 		return r;
-	r = mount_scratch(&o, err);
+	r = overlay_mount_scratch(&o, err);
 	if (r == 0 && p->squashfs)
 		r = mount_image(p, server, &o, o.lowers, err);
 	if (r < 0)

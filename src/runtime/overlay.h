@@ -26,6 +26,9 @@ struct overlay {
  */
 int overlay_mount(const struct plan *p, int server, struct overlay *ret, struct mlr_error *err);
 
+/* The scratch, with the directories "root", "upper" and "work". */
+int overlay_mount_scratch(struct overlay *o, struct mlr_error *err);
+
 /* Mount the scratch's directory "root" with these overlayfs options, whose names count from the
  * scratch, and open it. Returns 0 or -errno, without a word. */
 int overlay_mount_root(struct overlay *o, const char *options);
