@@ -44,8 +44,6 @@ int itself_refuse(const char *path, struct mlr_error *err)
 	auto_free char *name = xstrdup(path);
 	struct stat mine, st;
 
-	if (stat("/proc/self/exe", &mine) < 0)
-		return mlr_fail_errno(err, "look at mlrun's own program");
 	for (int i = 0; i < SCRIPTS_MAX && name && *name; i++) {
 		auto_close int fd = open(name, O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
 		char *next;
@@ -53,6 +51,8 @@ int itself_refuse(const char *path, struct mlr_error *err)
 		/* A program that may be executed and not be read, such as mlrun of mode 0711. */
 		if ((fd >= 0 ? fstat(fd, &st) : stat(name, &st)) < 0)
 			return 0;
+		if (stat("/proc/self/exe", &mine) < 0)
+			return mlr_fail_errno(err, "look at mlrun's own program");
 		if (st.st_dev == mine.st_dev && st.st_ino == mine.st_ino && is_magic(name))
 			return mlr_fail(err, EPERM,
 				"'%s' leads to mlrun's own program on the host, which is not the image's to run",
