@@ -105,14 +105,14 @@ static int add_file(const char *name, char *const *caller, struct plan *p, struc
 	return 0;
 }
 
-/* ksh's globs as well, as ch-run(1) has them. What mlrun says itself stays: HOME is where it is. */
+/* ksh's globs as well, as ch-run(1) has them. HOME stays, which says where it is inside. */
 static void unset(const struct strv *globs, struct plan *p)
 {
 	for (size_t g = 0; g < globs->n; g++)
 		for (size_t i = p->n_env; i-- > 0;) {
 			auto_free char *key = xstrdup(p->env[i].key);
 
-			if (strcmp(p->env[i].origin, "default") == 0 ||
+			if (strcmp(key, "HOME") == 0 ||
 				fnmatch(globs->v[g], key, FNM_EXTMATCH) != 0)
 				continue;
 			plan_env_unset(p, key);
