@@ -24,6 +24,7 @@ static const struct command {
 	{ "tags", NULL, "mlrun-pull", "list the tags that a registry has of an image" },
 	{ "exec", cmd_exec, NULL, "run a command in an image" },
 	{ "run", cmd_exec, NULL, NULL },
+	{ "shell", cmd_shell, NULL, "start an interactive shell in an image" },
 	{ "images", cmd_images, NULL, "list the images in the store" },
 	{ "inspect", cmd_inspect, NULL, "show what an image is" },
 	{ "containers", cmd_containers, NULL, "list what exec --write keeps, and remove it" },
@@ -32,6 +33,7 @@ static const struct command {
 	{ "prune", cmd_prune, NULL, "remove what is not used any more" },
 	{ "store", NULL, "mlrun-pull", "verify the store, and repair it" },
 	{ "tag", cmd_tag, NULL, "give an image in the store another name" },
+	{ "doctor", cmd_doctor, NULL, "look whether this machine serves mlrun, and how to mend it" },
 	{ "parse-reference", cmd_parse_reference, NULL,
 		"print the parts of an image name as JSON" },
 };

@@ -2,6 +2,7 @@
 
 #include "base/cleanup.h"
 #include "base/memory.h"
+#include "runtime/cgroup.h"
 #include "runtime/mounts.h"
 #include "runtime/privileges.h"
 #include "runtime/squash.h"
@@ -16,8 +17,10 @@
 int runtime_enter(const struct plan *p, struct mlr_error *err)
 {
 	auto_close int server = -1;
-	int r;
+	int r = cgroup_enter("/", p, err);
 
+	if (r < 0)
+		return r;
 	if (p->squashfs) {
 		server = squash_start(p, err);
 		if (server < 0)
