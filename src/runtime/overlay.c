@@ -43,8 +43,8 @@ int overlay_mount_scratch(struct overlay *o, struct mlr_error *err)
 	o->scratch = open(place, O_PATH | O_DIRECTORY | O_CLOEXEC);
 	if (o->scratch < 0)
 		return mlr_fail_errno(err, "open the scratch tmpfs on '%s'", place);
-	if (mkdirat(o->scratch, "root", 0755) < 0)
-		return mlr_fail_errno(err, "make 'root' in the scratch tmpfs");
+	if (mkdirat(o->scratch, "root", 0755) < 0 || mkdirat(o->scratch, "work", 0755) < 0)
+		return mlr_fail_errno(err, "make directories in the scratch tmpfs");
 	return 0;
 }
 
@@ -57,6 +57,25 @@ static int open_trees(const struct plan *p, struct overlay *o, struct mlr_error 
 			return mlr_fail_errno(err, "open the image's tree '%s'", p->lowers.v[i]);
 		stack_take(&o->trees, fd);
 	}
+	return 0;
+}
+
+/* What a named container has; nothing at first. */
+static int open_kept(const struct plan *p, struct overlay *o, struct mlr_error *err)
+{
+	int fd;
+
+	if (p->root != PLAN_ROOT_KEPT)
+		return 0;
+	o->kept = open(p->kept, O_PATH | O_DIRECTORY | O_CLOEXEC);
+	if (o->kept < 0)
+		return mlr_fail_errno(err, "open the container's directory '%s'", p->kept);
+	fd = openat(o->kept, "upper", O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	if (fd < 0 && errno != ENOENT)
+		return mlr_fail_errno(err, "open '%s/upper'", p->kept);
+	o->kept_is_lower = fd >= 0;
+	if (fd >= 0)
+		stack_take(&o->trees, fd);
 	return 0;
 }
 
@@ -87,8 +106,7 @@ static int make_upper(struct overlay *o, struct mlr_error *err)
 
 	if (fstat(o->trees.fds[0], &st) < 0)
 		return mlr_fail_errno(err, "look at the image's root");
-	if (mkdirat(o->scratch, "upper", st.st_mode & 01777) < 0 ||
-		mkdirat(o->scratch, "work", 0755) < 0)
+	if (mkdirat(o->scratch, "upper", st.st_mode & 01777) < 0)
 		return mlr_fail_errno(err, "make the upper layer in the scratch tmpfs");
 	o->upper = openat(o->scratch, "upper", O_PATH | O_DIRECTORY | O_CLOEXEC);
 	return o->upper < 0 ? mlr_fail_errno(err, "open the upper layer") : 0;
@@ -100,7 +118,9 @@ static int open_all(const struct plan *p, int server, struct overlay *o, struct 
 
 	if (p->lowers.n == 0 && !p->squashfs)
 		return mlr_fail(err, EINVAL, "the image has no layers");
-	r = open_trees(p, o, err);
+	r = open_kept(p, o, err);
+	if (r == 0)
+		r = open_trees(p, o, err);
 	if (r == 0)
 		r = overlay_mount_scratch(o, err);
 	if (r == 0 && p->squashfs)
@@ -121,9 +141,9 @@ int overlay_open(const struct plan *p, int server, struct overlay *ret, struct m
 }
 
 /* Whose root it is, for df(1), mount(8) and people: "mlrun:IMAGE". */
-static void mount_source(const struct plan *p, char name[SOURCE_MAX])
+static void mount_source(const char *image, char name[SOURCE_MAX])
 {
-	const char *s = p->image ? p->image : "";
+	const char *s = image ? image : "";
 	size_t n = strlen(strcpy(name, "mlrun:"));
 
 	while (*s && n + ESCAPE_SIZE < SOURCE_MAX) {
@@ -132,11 +152,11 @@ static void mount_source(const struct plan *p, char name[SOURCE_MAX])
 	}
 }
 
-int overlay_mount_root(const struct plan *p, struct overlay *o, const char *options)
+int overlay_mount_root(const char *image, struct overlay *o, const char *options)
 {
 	char name[SOURCE_MAX], root[24];
 
-	mount_source(p, name);
+	mount_source(image, name);
 	snprintf(root, sizeof(root), "%d/root", o->scratch);
 	if (chdir("/proc/self/fd") < 0 ||
 		mount(name, root, "overlay", MS_NOSUID | MS_NODEV, options) < 0)
@@ -184,7 +204,7 @@ int overlay_mount(const struct plan *p, struct overlay *o, struct mlr_error *err
 	for (size_t i = 0; i < o->trees.n; i++)
 		at += sprintf(at, i ? ":%d" : "%d", o->trees.fds[i]);
 	sprintf(at, ",upperdir=%d/upper,workdir=%d/work,userxattr", o->scratch, o->scratch);
-	r = overlay_mount_root(p, o, options);
+	r = overlay_mount_root(p->image, o, options);
 	return r < 0 ? overlay_failed(p, -r, err) : 0;
 }
 
@@ -196,6 +216,8 @@ void overlay_done(struct overlay *o)
 		close(o->upper);
 	if (o->root >= 0)
 		close(o->root);
+	if (o->kept >= 0)
+		close(o->kept);
 	stack_done(&o->trees);
 	*o = (struct overlay)OVERLAY_INIT;
 }

@@ -13,12 +13,15 @@ struct overlay {
 	int upper;          /* its "upper" */
 	struct stack trees; /* the plan's lower trees, or the one that its squashfs file is */
 	int root;           /* top of the overlay */
+	int kept;           /* plan->kept */
+	int kept_is_lower;  /* its "upper" is the first of the trees: it was there */
 };
 
-#define OVERLAY_INIT { -1, -1, STACK_INIT, -1 }
+#define OVERLAY_INIT { -1, -1, STACK_INIT, -1, -1, 0 }
 
 /*
  * Open the trees and mount the scratch; the upper layer is empty but has the mode of the image's top.
+ * With PLAN_ROOT_KEPT what plan->kept holds is the topmost tree; runtime/kept.h does the rest.
  *
  *   server  squash_start()'s socket, where the plan has a squashfs file
  */
@@ -29,11 +32,12 @@ int overlay_mount(const struct plan *p, struct overlay *o, struct mlr_error *err
 
 void overlay_done(struct overlay *o);
 
-/* The scratch, with an empty directory "root". */
+/* The scratch, with empty directories "root" and "work". */
 int overlay_mount_scratch(struct overlay *o, struct mlr_error *err);
 
-/* Mount an overlay of the plan's image on "root" and open it. Names in the options count from
- * /proc/self/fd: "lowerdir=7:8,upperdir=12/upper". Returns 0 or -errno, without a word. */
-int overlay_mount_root(const struct plan *p, struct overlay *o, const char *options);
+/* Mount an overlay of an image on "root" and open it. Names in the options count from /proc/self/fd:
+ * "lowerdir=7:8,upperdir=12/upper"; the working directory is there afterwards. Returns 0 or -errno,
+ * without a word. */
+int overlay_mount_root(const char *image, struct overlay *o, const char *options);
 
 #endif

@@ -4,12 +4,12 @@
 #include "base/cleanup.h"
 #include "base/config.h"
 #include "base/file.h"
-#include "base/home.h"
 #include "base/log.h"
 #include "base/memory.h"
 #include "store/format.h"
 #include "store/handle.h"
 #include "store/hold.h"
+#include "store/place.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -21,31 +21,11 @@
 static int default_path(char **ret, struct mlr_error *err)
 {
 	auto_call(config_done) struct config c = CONFIG_INIT;
-	auto_free char *xdg = NULL;
-	const struct config_value *v;
 	const char *dir = getenv("MLRUN_STORE");
-	int r;
+	/* Whoever names a store needs no configuration for that. */
+	int r = dir && *dir ? 0 : config_load(&c, err);
 
-	if (dir && *dir) {
-		*ret = xstrdup(dir);
-		return 0;
-	}
-	r = config_load(&c, err);
-	if (r < 0)
-		return r;
-	v = config_get(&c, "", "store");
-	if (v) {
-		*ret = xstrdup(v->value);
-		return 0;
-	}
-	xdg = home_xdg_dir("XDG_DATA_HOME", ".local/share", err);
-	if (!xdg) {
-		mlr_wrap(err, "no place for the store");
-		mlr_hint(err, "name one with --store or MLRUN_STORE");
-		return -ENOENT;
-	}
-	*ret = xasprintf("%s/mlrun", xdg);
-	return 0;
+	return r < 0 ? r : store_place(&c, ret, NULL, err);
 }
 
 static char *absolute(char *path, struct mlr_error *err)
