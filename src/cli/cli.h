@@ -22,6 +22,8 @@ typedef int (*cli_command)(int argc, char **argv);
 
 int cmd_config(int argc, char **argv);
 int cmd_doctor(int argc, char **argv);
+int cmd_commit(int argc, char **argv);
+int cmd_containers(int argc, char **argv);
 int cmd_exec(int argc, char **argv);
 int cmd_export(int argc, char **argv);
 int cmd_images(int argc, char **argv);

@@ -30,6 +30,7 @@ enum {
 	OPT_TMPFS,
 	OPT_ULIMIT,
 	OPT_UNSET_ENV,
+	OPT_WRITE,
 };
 
 static const struct argp_option options[] = {
@@ -45,6 +46,8 @@ static const struct argp_option options[] = {
 	{ "home", OPT_HOME, NULL, 0, "mount the home directory", 1 },
 	{ "no-home", OPT_NO_HOME, NULL, 0, "do not mount the home directory (default)", 1 },
 	{ "read-only", OPT_READ_ONLY, NULL, 0, "a root that cannot be written to", 1 },
+	{ "write", OPT_WRITE, "NAME", OPTION_ARG_OPTIONAL,
+		"keep what is written, in the container NAME (default: named like the image)", 1 },
 
 	{ NULL, 0, NULL, 0, "Environment:", 2 },
 	{ "env", 'e', "K[=V]", 0, "set a variable; without =V it takes the caller's value", 2 },
@@ -214,6 +217,11 @@ static error_t parse_choice(struct cli_exec *x, int key, char *arg, struct argp_
 		return 0;
 	case OPT_READ_ONLY:
 		o->read_only = 1;
+		return 0;
+	case OPT_WRITE:
+		o->write = arg ? arg : "";
+		if (arg && !*arg)
+			argp_error(state, "--write=NAME: the name is empty");
 		return 0;
 	/* As Docker users type them; mlrun leaves nothing behind and hands its terminal on anyway.
 	 */

@@ -27,6 +27,8 @@ static const struct command {
 	{ "shell", cmd_shell, NULL, "start an interactive shell in an image" },
 	{ "images", cmd_images, NULL, "list the images in the store" },
 	{ "inspect", cmd_inspect, NULL, "show what an image is" },
+	{ "containers", cmd_containers, NULL, "list what exec --write keeps, and remove it" },
+	{ "commit", NULL, "mlrun-pull", "make an image of what exec --write kept" },
 	{ "rm", cmd_rm, NULL, "remove images from the store" },
 	{ "prune", cmd_prune, NULL, "remove what is not used any more" },
 	{ "store", NULL, "mlrun-pull", "verify the store, and repair it" },

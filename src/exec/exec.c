@@ -14,6 +14,7 @@
 #include "exec/user.h"
 #include "exec/volume.h"
 #include "plan/capability.h"
+#include "rootfs/kept.h"
 #include "rootfs/rootfs.h"
 
 #include <errno.h>
@@ -419,6 +420,8 @@ static int check_options(const struct exec_options *o, struct mlr_error *err)
 {
 	if (o->fakeroot && o->user)
 		return mlr_fail(err, EINVAL, "--fakeroot is --user 0: give one of the two");
+	if (o->write && o->read_only)
+		return mlr_fail(err, EINVAL, "--write and --read-only exclude each other");
 	return 0;
 }
 
@@ -434,7 +437,8 @@ int exec_plan(const struct exec_options *o, int lease, struct plan *p, struct ml
 	if (r < 0)
 		return r;
 	caller_identity(p, o->fakeroot);
-	r = rootfs_plan(o->store, o->image, lease, p, &facts, err);
+	r = o->write ? rootfs_kept_plan(o->store, o->image, o->write, lease, p, &facts, err)
+		     : rootfs_plan(o->store, o->image, lease, p, &facts, err);
 	if (r == 0)
 		r = architecture_check("/", p, err);
 	if (r == 0)
