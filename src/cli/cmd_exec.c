@@ -12,6 +12,7 @@
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 enum {
 	OPT_CLEARENV = 256,
@@ -20,7 +21,12 @@ enum {
 	OPT_EXPLAIN,
 	OPT_FAKEROOT,
 	OPT_HOME,
+	OPT_INIT,
+	OPT_JOIN,
+	OPT_JOIN_TAG,
+	OPT_MPI,
 	OPT_NO_HOME,
+	OPT_PID,
 	OPT_READ_ONLY,
 	OPT_RM,
 	OPT_STORE,
@@ -42,6 +48,13 @@ static const struct argp_option options[] = {
 		"appear as root inside, with the caller's rights on files" },
 	{ "home", OPT_HOME, NULL, 0, "mount the home directory" },
 	{ "no-home", OPT_NO_HOME, NULL, 0, "do not mount the home directory (default)" },
+	{ "pid", OPT_PID, NULL, 0, "a PID namespace of its own: only the container's processes are seen" },
+	{ "init", OPT_INIT, NULL, 0, "the same, and its first process is mlrun's, which reaps the others" },
+	{ "mpi", OPT_MPI, "HOW", 0,
+		"auto (default): ranks of a job step share one container on a node; none: they do not" },
+	{ "join-tag", OPT_JOIN_TAG, "WORD", 0,
+		"share one container on this node with all that say the same WORD" },
+	{ "join", OPT_JOIN, "PID", 0, "run the command in the container of that process, without IMAGE" },
 	{ "explain", OPT_EXPLAIN, NULL, 0,
 		"tell every mount and variable with its origin; run nothing" },
 	{ "store", OPT_STORE, "DIR", 0,
@@ -57,6 +70,28 @@ struct arguments {
 	struct exec_options exec;
 	int explain;
 };
+
+static enum exec_mpi parse_mpi(const char *arg, struct argp_state *state)
+{
+	if (strcmp(arg, "none") == 0)
+		return EXEC_MPI_NONE;
+	if (strcmp(arg, "host") == 0)
+		argp_error(state, "--mpi=host: the host's MPI is not brought into images; an image's own "
+			"works by --mpi=auto, its PMIx talking to the launcher's, or mount the host's: -v DIR");
+	else if (strcmp(arg, "auto") != 0)
+		argp_error(state, "--mpi=%s: auto or none is wanted", arg);
+	return EXEC_MPI_AUTO;
+}
+
+static pid_t parse_pid(const char *arg, struct argp_state *state)
+{
+	char *end;
+	long pid = strtol(arg, &end, 10);
+
+	if (!*arg || *end || pid <= 0 || pid > INT32_MAX)
+		argp_error(state, "--join: '%s' is no process id; mlrun ps lists those of containers", arg);
+	return (pid_t)pid;
+}
 
 static error_t parse_option(int key, char *arg, struct argp_state *state)
 {
@@ -94,6 +129,21 @@ static error_t parse_option(int key, char *arg, struct argp_state *state)
 	case OPT_NO_HOME:
 		o->home = EXEC_NO;
 		break;
+	case OPT_PID:
+		o->pid = 1;
+		break;
+	case OPT_INIT:
+		o->init = 1;
+		break;
+	case OPT_MPI:
+		o->mpi = parse_mpi(arg, state);
+		break;
+	case OPT_JOIN_TAG:
+		o->join_tag = arg;
+		break;
+	case OPT_JOIN:
+		o->join = parse_pid(arg, state);
+		break;
 	case OPT_EXPLAIN:
 		a->explain = 1;
 		break;
@@ -111,15 +161,16 @@ static error_t parse_option(int key, char *arg, struct argp_state *state)
 		break;
 	case ARGP_KEY_ARG:
 		/* The image ends our options: the rest is the contained command's. */
-		o->image = arg;
-		o->command = state->argv + state->next;
+		if (!o->join)
+			o->image = arg;
+		o->command = state->argv + state->next - (o->join ? 1 : 0);
 		if (*o->command && (*o->command)[0] == '-' && (*o->command)[1] == '-' &&
 			!(*o->command)[2])
 			o->command++;
 		state->next = state->argc;
 		break;
 	case ARGP_KEY_NO_ARGS:
-		argp_error(state, "an image is missing");
+		argp_error(state, o->join ? "a command is missing" : "an image is missing");
 		break;
 	default:
 		return ARGP_ERR_UNKNOWN;

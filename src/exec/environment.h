@@ -17,6 +17,11 @@
 int environment_plan(const struct exec_options *o, char *const *caller, const struct strv *image,
 	struct plan *p, struct mlr_error *err);
 
+/* The same for a container that is there already: that process's variables, then the options'. Origin
+ * "joined". */
+int environment_plan_joined(const struct exec_options *o, char *const *caller,
+	const struct strv *joined, struct plan *p, struct mlr_error *err);
+
 /* Leave out the caller's TMPDIR and kin when they name a directory that the container does not
  * have. After all mounts are in the plan. */
 void environment_drop_unmounted(struct plan *p);

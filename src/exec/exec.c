@@ -5,7 +5,9 @@
 #include "base/path.h"
 #include "exec/caller.h"
 #include "exec/environment.h"
+#include "exec/join.h"
 #include "exec/volume.h"
+#include "mpi/step.h"
 #include "rootfs/rootfs.h"
 
 #include <errno.h>
@@ -238,6 +240,32 @@ static void plan_pmi_fd(struct plan *p)
 		plan_keep_fd(p, (int)fd);
 }
 
+/* The PID namespace's own /proc; the host's would show other numbers. */
+static void plan_namespaces(const struct exec_options *o, struct plan *p)
+{
+	if (o->pid || o->init)
+		p->namespaces |= PLAN_NS_PID;
+	p->init = o->init;
+	for (size_t i = 0; i < p->n_mounts && (p->namespaces & PLAN_NS_PID); i++) {
+		if (strcmp(p->mounts[i].target, "/proc") != 0)
+			continue;
+		p->mounts[i].kind = PLAN_PROC;
+		free(p->mounts[i].source);
+		p->mounts[i].source = NULL;
+	}
+}
+
+/* Which processes this one shall be in one container with. A PID namespace ends with its first process,
+ * so nobody is put into one unasked. */
+static void plan_share(const struct exec_options *o, struct plan *p)
+{
+	if (o->join_tag)
+		p->share = xasprintf("tag %s", o->join_tag);
+	else if (!p->share && o->mpi != EXEC_MPI_NONE && !(p->namespaces & PLAN_NS_PID))
+		p->share = mpi_step(environ);
+	mpi_plan(environ, p);
+}
+
 static int plan_rest(const struct exec_options *o, const struct oci_config *c, struct plan *p,
 	struct mlr_error *err)
 {
@@ -253,6 +281,8 @@ static int plan_rest(const struct exec_options *o, const struct oci_config *c, s
 	r = plan_workdir(o, c, home, p, err);
 	if (r < 0)
 		return r;
+	plan_namespaces(o, p);
+	plan_share(o, p);
 	for (size_t i = 0; i < o->volumes.n; i++) {
 		r = volume_plan(o->volumes.v[i], p, err);
 		if (r < 0)
@@ -271,6 +301,10 @@ int exec_plan(const struct exec_options *o, int lease, struct plan *p, struct ml
 	auto_call(store_facts_done) struct store_facts facts = STORE_FACTS_INIT;
 	int r;
 
+	if (o->join) {
+		r = join_plan(o, p, err);
+		return r < 0 ? mlr_wrap(err, "exec --join") : 0;
+	}
 	p->root = o->read_only ? PLAN_ROOT_READ_ONLY : PLAN_ROOT_MEMORY;
 	caller_identity(p, o->fakeroot);
 	r = rootfs_plan(o->store, o->image, lease, p, &facts, err);

@@ -8,6 +8,7 @@
 #include "base/file.h"
 #include "base/log.h"
 #include "base/memory.h"
+#include "runtime/container.h"
 #include "runtime/runtime.h"
 #include "runtime/squash.h"
 
@@ -250,6 +251,7 @@ static int mount_overlay(
 	const struct plan *p, struct overlay *o, const int *lowers, struct mlr_error *err)
 {
 	auto_free char *options = overlay_options(count(lowers));
+	auto_free char *mark = container_mark(p);
 	int r;
 
 	r = link_lowers(lowers, o->scratch, err);
@@ -263,7 +265,7 @@ static int mount_overlay(
 		return r;
 	if (fchdir(o->scratch) < 0)
 		return mlr_fail_errno(err, "enter the scratch tmpfs");
-	if (mount("mlrun", "root", "overlay", MS_NOSUID | MS_NODEV, options) < 0)
+	if (mount(mark, "root", "overlay", MS_NOSUID | MS_NODEV, options) < 0)
 		return overlay_failed(p, err);
 	o->root = open("root", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	return o->root < 0 ? mlr_fail_errno(err, "open the overlay") : 0;

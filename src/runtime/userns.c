@@ -87,16 +87,33 @@ static int write_maps(const struct plan_identity *id, struct mlr_error *err)
 	return put_file("/proc/self/gid_map", line, err);
 }
 
-int userns_enter(const struct plan_identity *id, struct mlr_error *err)
+/* The last step in both cases: mounts that are made here stay here. */
+static int own_mounts(struct mlr_error *err)
+{
+	if (mount("none", "/", NULL, MS_REC | MS_SLAVE, NULL) < 0) {
+		int r = mlr_fail_errno(err, "make the mounts of the new namespace its own");
+
+		runtime_hint_userns("/", err);
+		return r;
+	}
+	return 0;
+}
+
+static int clone_flags(const struct plan *p)
+{
+	return CLONE_NEWNS | (p->namespaces & PLAN_NS_PID ? CLONE_NEWPID : 0);
+}
+
+int userns_enter(const struct plan *p, struct mlr_error *err)
 {
 	int r;
 
-	if (unshare(CLONE_NEWUSER | CLONE_NEWNS) < 0) {
+	if (unshare(CLONE_NEWUSER | clone_flags(p)) < 0) {
 		r = mlr_fail_errno(err, "create user and mount namespaces");
 		runtime_hint_userns("/", err);
 		return r;
 	}
-	r = write_maps(id, err);
+	r = write_maps(&p->id, err);
 	if (r < 0) {
 		runtime_hint_userns("/", err);
 		return r;
@@ -104,11 +121,16 @@ int userns_enter(const struct plan_identity *id, struct mlr_error *err)
 	/* Other processes of this user may not look into the set-up. After the maps: they could not
 	 * be written otherwise. execve(2) resets it. */
 	prctl(PR_SET_DUMPABLE, 0);
+	return own_mounts(err);
+}
 
-	if (mount("none", "/", NULL, MS_REC | MS_SLAVE, NULL) < 0) {
-		r = mlr_fail_errno(err, "make the mounts of the new namespace its own");
+int userns_enter_shared(const struct plan *p, struct mlr_error *err)
+{
+	if (unshare(clone_flags(p)) < 0) {
+		int r = mlr_fail_errno(err, "create a mount namespace");
+
 		runtime_hint_userns("/", err);
 		return r;
 	}
-	return 0;
+	return own_mounts(err);
 }
