@@ -3,6 +3,7 @@
 #include "base/cleanup.h"
 #include "base/file.h"
 #include "base/memory.h"
+#include "base/path.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -104,6 +105,21 @@ static int add_file(const char *name, char *const *caller, struct plan *p, struc
 	return 0;
 }
 
+/* ksh's globs as well, as ch-run(1) has them. What mlrun says itself stays: HOME is where it is. */
+static void unset(const struct strv *globs, struct plan *p)
+{
+	for (size_t g = 0; g < globs->n; g++)
+		for (size_t i = p->n_env; i-- > 0;) {
+			auto_free char *key = xstrdup(p->env[i].key);
+
+			if (strcmp(p->env[i].origin, "default") == 0 ||
+				fnmatch(globs->v[g], key, FNM_EXTMATCH) != 0)
+				continue;
+			plan_env_unset(p, key);
+			strv_take(&p->dropped, take_ptr(&key));
+		}
+}
+
 static void add_default(struct plan *p, const char *key, const char *value, const char *origin)
 {
 	if (!plan_env_get(p, key))
@@ -149,6 +165,7 @@ int environment_plan(const struct exec_options *o, char *const *caller, const st
 		/* What an image says wrongly is no reason not to run it. */
 		if (strchr(image->v[i], '='))
 			add_text(image->v[i], caller, p, "image", NULL);
+	unset(&o->unset_env, p);
 	r = add_options(o, caller, p, err);
 	if (r < 0)
 		return r;
@@ -162,6 +179,7 @@ int environment_plan_joined(const struct exec_options *o, char *const *caller,
 	for (size_t i = 0; i < joined->n; i++)
 		if (strchr(joined->v[i], '='))
 			add_text(joined->v[i], caller, p, "joined", NULL);
+	unset(&o->unset_env, p);
 	return add_options(o, caller, p, err);
 }
 
@@ -173,14 +191,35 @@ static int is_callers(const struct plan *p, const char *key)
 	return 0;
 }
 
+/* Where pam_systemd(8) puts it for every session: that it stays outside surprises nobody. */
+static int is_usual(const struct plan *p, const char *name, const char *value)
+{
+	auto_free char *usual = xasprintf("/run/user/%u", (unsigned)p->id.host_uid);
+
+	return strcmp(name, "XDG_RUNTIME_DIR") == 0 && strcmp(value, usual) == 0;
+}
+
+static void drop_unmounted(struct plan *p, const char *name)
+{
+	const char *value = plan_env_get(p, name);
+
+	if (!is_usual(p, name, value))
+		strv_addf(&p->notes,
+			"%s is left out: '%s' is not in the container; -v %s brings it", name,
+			value, value);
+	strv_add(&p->dropped, name);
+	plan_env_unset(p, name);
+}
+
 void environment_drop_unmounted(struct plan *p)
 {
-	static const char *const names[] = { "TMPDIR", "TMP", "TEMP", "XDG_RUNTIME_DIR" };
+	static const char *const names[] = { "TMPDIR", "TMP", "TEMP", "TEMPDIR", "XDG_RUNTIME_DIR" };
 
 	for (size_t i = 0; i < ARRAY_LEN(names); i++) {
-		if (!is_callers(p, names[i]) || plan_covers(p, plan_env_get(p, names[i])))
-			continue;
-		strv_add(&p->dropped, names[i]);
-		plan_env_unset(p, names[i]);
+		const char *value = is_callers(p, names[i]) ? plan_env_get(p, names[i]) : NULL;
+		auto_free char *path = value ? path_clean(value) : NULL;
+
+		if (value && (!path || !plan_covers(p, path)))
+			drop_unmounted(p, names[i]);
 	}
 }

@@ -32,9 +32,10 @@ struct exec_options {
 	struct strv env;        /* -e texts, "K=V" or "K" */
 	struct strv env_files;  /* --env-file names */
 	struct strv unset_env;  /* --unset-env globs */
-	struct strv keep_fds;   /* --preserve-fds texts: numbers */
+	struct strv keep_fds;   /* --preserve-fd texts, "FD[,FD]..." */
 	struct strv cap_drop;   /* --cap-drop names, "ALL" */
 	struct strv ulimits;    /* --ulimit texts, "nofile=1024[:4096]" */
+	int preserve_fds;       /* --preserve-fds: that many from 3 on */
 	const char *user;       /* --user UID[:GID], or NULL */
 	const char *hostname, *seccomp, *cpus, *memory; /* or NULL */
 	const char *write;    /* --write: NULL no, "" a name of mlrun's choice, else the container's */

@@ -46,7 +46,7 @@ static int refuse_options(const struct exec_options *o, struct mlr_error *err)
 		if (options[i].given)
 			return mlr_fail(err, EINVAL,
 				"%s: the container is there already and stays as it is; "
-				"-w, -e, --env-file and --ulimit can be given with --join",
+				"what can be given is the command's: -w, -e, --ulimit and the like",
 				options[i].name);
 	return 0;
 }

@@ -56,13 +56,13 @@ static int make_trees(int dir, struct runtime_probe *p, struct mlr_error *err)
 /* In namespaces of its own. */
 static int try_overlay(int dir)
 {
-	struct plan p = { .id = { .uid = geteuid(), .host_uid = geteuid(), .gid = getegid(),
-			.host_gid = getegid() } };
+	struct plan_identity id = { .uid = geteuid(), .host_uid = geteuid(), .gid = getegid(),
+		.host_gid = getegid() };
 	struct mlr_error err;
 
 	/* The directory first: the descriptor is of a mount that stays behind, where nothing can be
 	 * mounted, whereas the working directory comes along. */
-	if (fchdir(dir) < 0 || userns_enter(&p, &err) < 0 ||
+	if (fchdir(dir) < 0 || userns_enter(&id, &err) < 0 ||
 		mount("tmpfs", "mnt", "tmpfs", MS_NOSUID | MS_NODEV, "mode=0755") < 0)
 		return OVERLAY_UNKNOWN;
 	if (mkdir("mnt/up", 0755) < 0 || mkdir("mnt/work", 0755) < 0 || mkdir("mnt/root", 0755) < 0)

@@ -2,6 +2,7 @@
 
 #include "base/cleanup.h"
 #include "base/memory.h"
+#include "runtime/cgroup.h"
 #include "runtime/mounts.h"
 #include "runtime/privileges.h"
 #include "runtime/share.h"
@@ -26,7 +27,9 @@ static int make(const struct plan *p, const struct share *share, struct mlr_erro
 		if (server < 0)
 			return server;
 	}
-	r = share->in_user_namespace ? userns_enter_shared(p, err) : userns_enter(p, err);
+	r = share->in_user_namespace ? userns_enter_shared(err) : userns_enter(&p->id, err);
+	if (r == 0)
+		r = userns_add(p->namespaces, err);
 	if (r == 0 && (p->namespaces & PLAN_NS_PID))
 		r = supervise_fork(err);
 	return r < 0 ? r : mounts_enter(p, server, err);
@@ -55,6 +58,9 @@ int runtime_enter(const struct plan *p, struct mlr_error *err)
 	auto_call(share_done) struct share share = SHARE_INIT;
 	int made, r;
 
+	r = cgroup_enter("/", p, err);
+	if (r < 0)
+		return r;
 	r = enter_or_make(p, &share, &made, err);
 	if (r < 0)
 		return r;

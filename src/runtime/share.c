@@ -7,6 +7,7 @@
 #include "base/memory.h"
 #include "base/proc.h"
 #include "runtime/door.h"
+#include "runtime/userns.h"
 
 #include <ctype.h>
 #include <dirent.h>
@@ -270,14 +271,6 @@ static void sweep(int dir, int proc, const char *own)
 
 /* --- the way in ------------------------------------------------------------------------- */
 
-static int clone_flags(unsigned namespaces)
-{
-	return (namespaces & PLAN_NS_PID ? CLONE_NEWPID : 0) |
-		(namespaces & PLAN_NS_IPC ? CLONE_NEWIPC : 0) |
-		(namespaces & PLAN_NS_NET ? CLONE_NEWNET : 0) |
-		(namespaces & PLAN_NS_UTS ? CLONE_NEWUTS : 0);
-}
-
 /* Is what the list says of a process true? Whoever lies there would lead us into a root of his own. */
 static int check(const struct share *s, const struct share_entry *e, int inside)
 {
@@ -365,7 +358,7 @@ static int try_enter(const struct plan *p, struct share *s, int exclusive, struc
 	}
 	if (!exclusive && l.n * CONTAINER_KEY_SIZE > LIST_LONG)
 		return 0;
-	r = enter_list(s, &l, 1, CLONE_NEWUSER | CLONE_NEWNS | clone_flags(p->namespaces), err);
+	r = enter_list(s, &l, 1, CLONE_NEWUSER | CLONE_NEWNS | userns_clone_flags(p->namespaces), err);
 	if (r != 0 || !exclusive)
 		return r;
 	r = enter_list(s, &l, 0, CLONE_NEWUSER, err);

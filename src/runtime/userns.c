@@ -99,21 +99,16 @@ static int own_mounts(struct mlr_error *err)
 	return 0;
 }
 
-static int clone_flags(const struct plan *p)
-{
-	return CLONE_NEWNS | (p->namespaces & PLAN_NS_PID ? CLONE_NEWPID : 0);
-}
-
-int userns_enter(const struct plan *p, struct mlr_error *err)
+int userns_enter(const struct plan_identity *id, struct mlr_error *err)
 {
 	int r;
 
-	if (unshare(CLONE_NEWUSER | clone_flags(p)) < 0) {
+	if (unshare(CLONE_NEWUSER | CLONE_NEWNS) < 0) {
 		r = mlr_fail_errno(err, "create user and mount namespaces");
 		runtime_hint_userns("/", err);
 		return r;
 	}
-	r = write_maps(&p->id, err);
+	r = write_maps(id, err);
 	if (r < 0) {
 		runtime_hint_userns("/", err);
 		return r;
@@ -124,13 +119,33 @@ int userns_enter(const struct plan *p, struct mlr_error *err)
 	return own_mounts(err);
 }
 
-int userns_enter_shared(const struct plan *p, struct mlr_error *err)
+int userns_enter_shared(struct mlr_error *err)
 {
-	if (unshare(clone_flags(p)) < 0) {
+	if (unshare(CLONE_NEWNS) < 0) {
 		int r = mlr_fail_errno(err, "create a mount namespace");
 
 		runtime_hint_userns("/", err);
 		return r;
 	}
 	return own_mounts(err);
+}
+
+int userns_clone_flags(unsigned namespaces)
+{
+	return (namespaces & PLAN_NS_PID ? CLONE_NEWPID : 0) |
+		(namespaces & PLAN_NS_IPC ? CLONE_NEWIPC : 0) |
+		(namespaces & PLAN_NS_NET ? CLONE_NEWNET : 0) |
+		(namespaces & PLAN_NS_UTS ? CLONE_NEWUTS : 0);
+}
+
+int userns_add(unsigned namespaces, struct mlr_error *err)
+{
+	if (namespaces && unshare(userns_clone_flags(namespaces)) < 0) {
+		int r = mlr_fail_errno(err, "create the container's other namespaces");
+
+		if (r == -ENOSPC)
+			mlr_hint(err, "a limit on namespaces is reached: see /proc/sys/user");
+		return r;
+	}
+	return 0;
 }

@@ -5,12 +5,17 @@
 #include "base/error.h"
 #include "plan/plan.h"
 
-/* Enter a new user namespace with the one id mapping of plan->id, and a new mount namespace from
- * which nothing propagates to the host (host mounts do still appear in it: autofs needs that), and
- * those of plan->namespaces. */
-int userns_enter(const struct plan *p, struct mlr_error *err);
+/* Enter a new user namespace with the one id mapping of id, and a new mount namespace from
+ * which nothing propagates to the host (host mounts do still appear in it: autofs needs that). */
+int userns_enter(const struct plan_identity *id, struct mlr_error *err);
 
 /* The same in a user namespace that others made and the process has entered (runtime/share.h). */
-int userns_enter_shared(const struct plan *p, struct mlr_error *err);
+int userns_enter_shared(struct mlr_error *err);
+
+/* The bits of enum plan_namespace as clone(2)'s flags. */
+int userns_clone_flags(unsigned namespaces);
+
+/* Then, those of enum plan_namespace; a PID namespace is the children's. */
+int userns_add(unsigned namespaces, struct mlr_error *err);
 
 #endif

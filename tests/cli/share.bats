@@ -263,7 +263,7 @@ needs_foreign_memory() {
 	assert_output --partial "--mpi=host"
 	assert_output --partial "--mpi=auto"
 	run -125 mlrun exec --mpi=huh "$IMG" true
-	assert_output --partial "auto or none is wanted"
+	assert_output --partial "takes auto or none"
 }
 
 # --- joining by pid ----------------------------------------------------------------------------------
@@ -306,7 +306,7 @@ needs_foreign_memory() {
 	run -125 mlrun exec --join 4194305 true
 	assert_output --partial "there is no process 4194305"
 	run -125 mlrun exec --join 0 true
-	assert_output --partial "is no process id"
+	assert_output --partial "takes a process id"
 	hold first
 	run -125 mlrun exec --join "$HELD"
 	assert_output --partial "a command is missing"
