@@ -7,8 +7,8 @@
 #include "runtime/overlay.h"
 
 #include "base/cleanup.h"
-#include "base/escape.h"
 #include "base/memory.h"
+#include "runtime/container.h"
 #include "runtime/runtime.h"
 #include "runtime/squash.h"
 
@@ -21,7 +21,6 @@
 #include <sys/utsname.h>
 
 #define LOWERS_MAX 500 /* the kernel's limit, fs/overlayfs/params.h */
-#define SOURCE_MAX 256 /* bytes of the image's name that df(1) shows */
 
 int overlay_mount_scratch(struct overlay *o, struct mlr_error *err)
 {
@@ -140,26 +139,14 @@ int overlay_open(const struct plan *p, int server, struct overlay *ret, struct m
 	return 0;
 }
 
-/* Whose root it is, for df(1), mount(8) and people: "mlrun:IMAGE". */
-static void mount_source(const char *image, char name[SOURCE_MAX])
+int overlay_mount_root(const struct plan *p, struct overlay *o, const char *options)
 {
-	const char *s = image ? image : "";
-	size_t n = strlen(strcpy(name, "mlrun:"));
+	auto_free char *mark = p ? container_mark(p) : xstrdup("mlrun");
+	char root[24];
 
-	while (*s && n + ESCAPE_SIZE < SOURCE_MAX) {
-		s += escape_next(s, name + n);
-		n += strlen(name + n);
-	}
-}
-
-int overlay_mount_root(const char *image, struct overlay *o, const char *options)
-{
-	char name[SOURCE_MAX], root[24];
-
-	mount_source(image, name);
 	snprintf(root, sizeof(root), "%d/root", o->scratch);
 	if (chdir("/proc/self/fd") < 0 ||
-		mount(name, root, "overlay", MS_NOSUID | MS_NODEV, options) < 0)
+		mount(mark, root, "overlay", MS_NOSUID | MS_NODEV, options) < 0)
 		return -errno;
 	o->root = openat(o->scratch, "root", O_PATH | O_DIRECTORY | O_CLOEXEC);
 	return o->root < 0 ? -errno : 0;
@@ -204,7 +191,7 @@ int overlay_mount(const struct plan *p, struct overlay *o, struct mlr_error *err
 	for (size_t i = 0; i < o->trees.n; i++)
 		at += sprintf(at, i ? ":%d" : "%d", o->trees.fds[i]);
 	sprintf(at, ",upperdir=%d/upper,workdir=%d/work,userxattr", o->scratch, o->scratch);
-	r = overlay_mount_root(p->image, o, options);
+	r = overlay_mount_root(p, o, options);
 	return r < 0 ? overlay_failed(p, -r, err) : 0;
 }
 

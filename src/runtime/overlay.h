@@ -35,9 +35,14 @@ void overlay_done(struct overlay *o);
 /* The scratch, with empty directories "root" and "work". */
 int overlay_mount_scratch(struct overlay *o, struct mlr_error *err);
 
-/* Mount an overlay of an image on "root" and open it. Names in the options count from /proc/self/fd:
- * "lowerdir=7:8,upperdir=12/upper"; the working directory is there afterwards. Returns 0 or -errno,
- * without a word. */
-int overlay_mount_root(const char *image, struct overlay *o, const char *options);
+/*
+ * Mount an overlay on "root" and open it. Names in the options count from /proc/self/fd:
+ * "lowerdir=7:8,upperdir=12/upper"; the working directory is there afterwards.
+ *
+ *   p  what its source tells (runtime/container.h); NULL: nothing
+ *
+ * Returns 0 or -errno, without a word.
+ */
+int overlay_mount_root(const struct plan *p, struct overlay *o, const char *options);
 
 #endif
