@@ -10,6 +10,7 @@
 #include "base/memory.h"
 #include "base/path.h"
 #include "runtime/accounts.h"
+#include "runtime/filesystem.h"
 #include "runtime/kept.h"
 #include "runtime/overlay.h"
 #include "runtime/source.h"
@@ -98,31 +99,14 @@ static int place_symlink(struct assembly *a, size_t i, struct mlr_error *err)
 	return 0;
 }
 
-static int place_devpts(struct assembly *a, size_t i, struct mlr_error *err)
+static int place_filesystem(struct assembly *a, size_t i, struct mlr_error *err)
 {
-	auto_close int target = target_open(a->overlay.root, a->plan->mounts[i].target, 1, err);
-	char path[32];
+	const struct plan_mount *m = &a->plan->mounts[i];
+	auto_close int target = target_open(a->overlay.root, m->target, 1, err);
 
 	if (target < 0)
 		return target;
-	snprintf(path, sizeof(path), "/proc/self/fd/%d", target);
-	if (mount("devpts", path, "devpts", MS_NOSUID | MS_NOEXEC,
-		    "newinstance,ptmxmode=0666,mode=0620") < 0)
-		return mlr_fail_errno(err, "mount");
-	return 0;
-}
-
-static int place_proc(struct assembly *a, size_t i, struct mlr_error *err)
-{
-	auto_close int target = target_open(a->overlay.root, a->plan->mounts[i].target, 1, err);
-	char path[32];
-
-	if (target < 0)
-		return target;
-	snprintf(path, sizeof(path), "/proc/self/fd/%d", target);
-	if (mount("proc", path, "proc", MS_NOSUID | MS_NODEV | MS_NOEXEC, NULL) < 0)
-		return mlr_fail_errno(err, "mount");
-	return 0;
+	return filesystem_mount(m, i, &a->sources[i], a->overlay.scratch, target, err);
 }
 
 static const char *const kind_names[] = { [PLAN_TMPFS] = "tmpfs", [PLAN_DEVPTS] = "devpts",
@@ -144,22 +128,18 @@ static int place(struct assembly *a, size_t i, struct mlr_error *err)
 			return 0;
 		r = place_copy(a, i, err);
 		break;
-	case PLAN_TMPFS:
-		r = place_tmpfs(a, i, err);
-		break;
-	case PLAN_DEVPTS:
-		r = place_devpts(a, i, err);
-		break;
 	case PLAN_SYMLINK:
 		r = place_symlink(a, i, err);
 		break;
-	case PLAN_PROC:
-		r = place_proc(a, i, err);
+	case PLAN_TMPFS:
+		r = m->options ? place_filesystem(a, i, err) : place_tmpfs(a, i, err);
 		break;
+	case PLAN_DEVPTS:
 	case PLAN_OVERLAY:
+	case PLAN_PROC:
 	case PLAN_SYSFS:
 	case PLAN_MQUEUE:
-		r = mlr_fail(err, ENOSYS, "not made yet");
+		r = place_filesystem(a, i, err);
 		break;
 	}
 	if (r < 0)
