@@ -5,6 +5,9 @@
 #include "base/error.h"
 #include "plan/plan.h"
 
+/* The capabilities that the command has, bit n: capability n. */
+uint64_t privileges_kept(const struct plan *p);
+
 /* No new privileges for ever (prctl(2), PR_SET_NO_NEW_PRIVS), an empty ambient set, and no
  * capability but those a fake root needs over its one id, less plan->caps_dropped. Fatal when it can't be done: never
  * skipped. */

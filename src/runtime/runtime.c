@@ -9,6 +9,7 @@
 #include "runtime/limits.h"
 #include "runtime/mounts.h"
 #include "runtime/privileges.h"
+#include "runtime/seccomp.h"
 #include "runtime/share.h"
 #include "runtime/squash.h"
 #include "runtime/supervise.h"
@@ -61,10 +62,14 @@ static int enter_or_make(const struct plan *p, struct share *share, int *made, s
 int runtime_enter(const struct plan *p, struct mlr_error *err)
 {
 	auto_call(share_done) struct share share = SHARE_INIT;
+	auto_call(seccomp_done) struct seccomp seccomp = SECCOMP_INIT;
 	struct rlimit files;
 	int made, r;
 
 	limits_raise(p, &files);
+	r = seccomp_prepare(p, &seccomp, err);
+	if (r < 0)
+		return r;
 	r = cgroup_enter("/", p, err);
 	if (r < 0)
 		return r;
@@ -83,7 +88,9 @@ int runtime_enter(const struct plan *p, struct mlr_error *err)
 	if (r < 0)
 		return r;
 	r = privileges_close_fds(p, err);
-	return r < 0 ? r : limits_set(p, &files, err);
+	if (r == 0)
+		r = limits_set(p, &files, err);
+	return r < 0 ? r : seccomp_apply(&seccomp, err);
 }
 
 /* The machine that a program is made for, as its ELF header says; NULL for what is none. */
