@@ -5,6 +5,7 @@
 #include "base/machine.h"
 #include "base/memory.h"
 #include "runtime/cgroup.h"
+#include "runtime/itself.h"
 #include "runtime/mounts.h"
 #include "runtime/privileges.h"
 #include "runtime/squash.h"
@@ -105,7 +106,10 @@ static int exec_in_path(
 		size_t len = strcspn(s, ":");
 		auto_free char *file =
 			xasprintf("%.*s/%s", (int)(len ? len : 1), len ? s : ".", argv[0]);
+		int r = itself_refuse(file, err);
 
+		if (r < 0)
+			return r;
 		execve(file, argv, envp);
 		if (!look_on(errno) || (errno == ENOENT && stat(file, &st) == 0))
 			return exec_failed(p, file, errno, err);
@@ -126,12 +130,16 @@ int runtime_exec(const struct plan *p, struct mlr_error *err)
 	auto_strv struct strv env = STRV_INIT;
 	char *const *argv = strv_argv(&p->argv);
 	char *const *envp;
+	int r;
 
 	plan_env_list(p, &env);
 	envp = strv_argv(&env);
 	if (!strchr(argv[0], '/'))
 		return exec_in_path(p, argv, envp, err);
 
+	r = itself_refuse(argv[0], err);
+	if (r < 0)
+		return r;
 	execve(argv[0], argv, envp);
 	if ((errno == ENOENT || errno == ENOTDIR)) {
 		struct stat st;
