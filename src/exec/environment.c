@@ -143,6 +143,23 @@ static void add_defaults(struct plan *p)
 		add_default(p, "OMPI_MCA_btl_vader_single_copy_mechanism", "none", "mpi");
 }
 
+/* The configuration's, of the site or the user's own. */
+static int add_configured(
+	const struct config *c, char *const *caller, struct plan *p, struct mlr_error *err)
+{
+	for (size_t i = 0; c && i < c->n; i++) {
+		const struct config_value *v = &c->v[i];
+
+		if (strcmp(v->section, "exec") != 0 || strcmp(v->key, "env") != 0)
+			continue;
+		int r = add_text(v->value, caller, p, config_origin(v), err);
+
+		if (r < 0)
+			return mlr_wrap(err, "%s:%d", v->file, v->line);
+	}
+	return 0;
+}
+
 int environment_plan(const struct exec_options *o, char *const *caller, const struct strv *image,
 	struct plan *p, struct mlr_error *err)
 {
@@ -158,6 +175,9 @@ int environment_plan(const struct exec_options *o, char *const *caller, const st
 		if (strchr(image->v[i], '='))
 			add_text(image->v[i], caller, p, "image", NULL);
 	unset(&o->unset_env, p);
+	r = add_configured(o->config, caller, p, err);
+	if (r < 0)
+		return r;
 	for (size_t i = 0; i < o->env_files.n; i++) {
 		r = add_file(o->env_files.v[i], caller, p, err);
 		if (r < 0)
