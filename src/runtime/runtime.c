@@ -8,7 +8,9 @@
 #include "runtime/itself.h"
 #include "runtime/mounts.h"
 #include "runtime/privileges.h"
+#include "runtime/share.h"
 #include "runtime/squash.h"
+#include "runtime/supervise.h"
 #include "runtime/userns.h"
 
 #include <errno.h>
@@ -18,25 +20,63 @@
 #include <sys/utsname.h>
 #include <unistd.h>
 
-int runtime_enter(const struct plan *p, struct mlr_error *err)
+/* Make the container: namespaces, then, in the process that will live there, the root. */
+static int make(const struct plan *p, const struct share *share, struct mlr_error *err)
 {
 	auto_close int server = -1;
-	int r = cgroup_enter("/", p, err);
+	int r;
 
-	if (r < 0)
-		return r;
 	if (p->squashfs) {
 		server = squash_start(p, err);
 		if (server < 0)
 			return server;
 	}
-	r = userns_enter(&p->id, err);
+	r = share->in_user_namespace ? userns_enter_shared(err) : userns_enter(&p->id, err);
+	if (r == 0)
+		r = userns_add(p->namespaces, err);
+	if (r == 0 && (p->namespaces & PLAN_NS_PID))
+		r = supervise_fork(err);
+	return r < 0 ? r : mounts_enter(p, server, err);
+}
+
+/* Enter the container that is there already, if there is one. */
+static int enter_or_make(const struct plan *p, struct share *share, int *made, struct mlr_error *err)
+{
+	int r = p->join ? share_join(p->join, err) : share_enter(p, share, err);
+
 	if (r < 0)
 		return r;
-	r = mounts_enter(p, server, err);
+	*made = r == SHARE_NOBODY;
+	if (r == SHARE_NOBODY)
+		return make(p, share, err);
+	if (r == SHARE_ENTERED_PID) {
+		r = supervise_fork(err);
+		if (r < 0)
+			return r;
+	}
+	return mounts_enter_workdir(p, err);
+}
+
+int runtime_enter(const struct plan *p, struct mlr_error *err)
+{
+	auto_call(share_done) struct share share = SHARE_INIT;
+	int made, r;
+
+	r = cgroup_enter("/", p, err);
+	if (r < 0)
+		return r;
+	r = enter_or_make(p, &share, &made, err);
 	if (r < 0)
 		return r;
 	r = privileges_drop(&p->id, err);
+	if (r < 0)
+		return r;
+	if (made && p->init) {
+		r = supervise_init(err);
+		if (r < 0)
+			return r;
+	}
+	r = share_open(&share, err);
 	if (r < 0)
 		return r;
 	return privileges_close_fds(p, err);
