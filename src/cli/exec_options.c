@@ -307,7 +307,10 @@ static error_t parse_option(int key, char *arg, struct argp_state *state)
 		take_image(&x->exec, arg, state);
 		return 0;
 	case ARGP_KEY_NO_ARGS:
-		argp_error(state, x->exec.join ? "a command is missing" : "an image is missing");
+		if (!x->exec.join)
+			argp_error(state, "an image is missing");
+		else if (!x->command_optional)
+			argp_error(state, "a command is missing");
 		return 0;
 	case ARGP_KEY_SUCCESS:
 		x->exec.store = x->common.store;

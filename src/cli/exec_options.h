@@ -12,6 +12,7 @@ struct cli_exec {
 	struct cli_common common; /* --store and --verbose */
 	struct exec_options exec; /* strings are argv's */
 	int explain;
+	int command_optional; /* set before parsing: --join needs no command */
 };
 
 #define CLI_EXEC_INIT { 0 }
