@@ -235,7 +235,7 @@ setup() {
 	run -0 bash -c 'exec 3<<<three 4<<<four 5<<<five 9<<<nine; mlrun exec --preserve-fd 5,9 "$0" sh -c "$1"' "$IMG" "$open"
 	assert_output $'five\nnine'
 	run -125 mlrun exec --preserve-fd 77 "$IMG" true
-	assert_output --partial "--preserve-fd '77': descriptor 77 is not open"
+	assert_output --partial "--preserve-fd 77: descriptor 77 is not open"
 	run -125 bash -c 'exec 3<&- ; mlrun exec --preserve-fds 1 "$0" true' "$IMG"
 	assert_output --partial "--preserve-fds 1: descriptor 3 is not open"
 	run -125 mlrun exec --preserve-fd a "$IMG" true
@@ -434,6 +434,17 @@ setup() {
 	assert_output --partial read-only
 	run -0 mlrun shell --help
 	assert_output --partial "mlrun shell [OPTION...] IMAGE"
+}
+
+@test "shell: --join looks into a container that runs" {
+	tiny_root root
+	mlrun exec -e WHO=first rootfs:root sleep 100 3>&- &
+	local pid=$! i
+	for ((i = 0; i < 100; i++)); do mlrun ps | grep -q "^ *$pid " && break; sleep 0.05; done
+	run bash -c 'echo "echo \$WHO" | SHELL=/bin/sh mlrun shell --join "$0"' "$pid"
+	kill "$pid"
+	assert_success
+	assert_output first
 }
 
 @test "shell: the prompt names the image, unless the image has one" {
