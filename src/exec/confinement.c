@@ -11,7 +11,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-static int keep(const char *option, const char *text, long fd, struct plan *p, struct mlr_error *err)
+static int keep(
+	const char *option, const char *text, long fd, struct plan *p, struct mlr_error *err)
 {
 	if (fcntl((int)fd, F_GETFD) < 0)
 		return mlr_fail(err, EBADF, "%s %s: descriptor %ld is not open", option, text, fd);
@@ -57,7 +58,8 @@ static int plan_hostname(const char *name, struct plan *p, struct mlr_error *err
 	size_t len = strlen(name);
 
 	if (len == 0 || len > 64 || name[0] == '-' ||
-		strspn(name, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789.-") != len)
+		strspn(name, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789.-") !=
+			len)
 		return mlr_fail(err, EINVAL,
 			"--hostname '%s': 1 to 64 letters, digits, '.' and '-' are wanted", name);
 	p->hostname = xstrdup(name);
@@ -70,8 +72,8 @@ int confinement_plan(const struct exec_options *o, struct plan *p, struct mlr_er
 	int r = 0;
 
 	p->init = o->init;
-	p->namespaces |= (o->pid || o->init ? PLAN_NS_PID : 0) |
-		(o->ipc ? PLAN_NS_IPC : 0) | (o->no_network ? PLAN_NS_NET : 0);
+	p->namespaces |= (o->pid || o->init ? PLAN_NS_PID : 0) | (o->ipc ? PLAN_NS_IPC : 0) |
+		(o->no_network ? PLAN_NS_NET : 0);
 	if (o->hostname)
 		r = plan_hostname(o->hostname, p, err);
 	for (size_t i = 0; r == 0 && i < o->ulimits.n; i++)
