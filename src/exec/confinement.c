@@ -1,5 +1,6 @@
 #include "exec/confinement.h"
 
+#include "base/cleanup.h"
 #include "base/memory.h"
 #include "exec/limit.h"
 #include "plan/capability.h"
@@ -67,6 +68,25 @@ static int plan_hostname(const char *name, struct plan *p, struct mlr_error *err
 	return 0;
 }
 
+/* "CHOWN", "chown,kill" as podman takes them, "ALL" */
+static int plan_cap_drop(const char *text, struct plan *p, struct mlr_error *err)
+{
+	auto_free char *list = xstrdup(text);
+	char *save = NULL, *name = strtok_r(list, ",", &save);
+
+	if (!name)
+		return mlr_fail(err, EINVAL, "--cap-drop: a name is wanted, or ALL");
+	for (; name; name = strtok_r(NULL, ",", &save)) {
+		uint64_t bits = capability_bits(name);
+
+		if (bits == 0)
+			return mlr_fail(err, EINVAL,
+				"--cap-drop '%s' is no capability: capabilities(7) lists them", name);
+		p->caps_dropped |= bits;
+	}
+	return 0;
+}
+
 int confinement_plan(const struct exec_options *o, struct plan *p, struct mlr_error *err)
 {
 	int r = 0;
@@ -82,14 +102,7 @@ int confinement_plan(const struct exec_options *o, struct plan *p, struct mlr_er
 		r = limit_cpus(o->cpus, p, err);
 	if (r == 0 && o->memory)
 		r = limit_memory(o->memory, p, err);
-	for (size_t i = 0; r == 0 && i < o->cap_drop.n; i++) {
-		uint64_t bits = capability_bits(o->cap_drop.v[i]);
-
-		if (bits == 0)
-			r = mlr_fail(err, EINVAL,
-				"--cap-drop '%s' is no capability: capabilities(7) lists them",
-				o->cap_drop.v[i]);
-		p->caps_dropped |= bits;
-	}
+	for (size_t i = 0; r == 0 && i < o->cap_drop.n; i++)
+		r = plan_cap_drop(o->cap_drop.v[i], p, err);
 	return r;
 }

@@ -278,6 +278,20 @@ static void plan_share(const struct exec_options *o, struct plan *p)
 	mpi_plan(environ, p);
 }
 
+/* An empty directory that the user puts over /tmp would take the caller's away with it. */
+static int plan_caller_dir_again(struct plan *p, struct mlr_error *err)
+{
+	const struct plan_mount *top = NULL;
+
+	for (size_t i = 0; i < p->n_mounts; i++)
+		if (path_below(p->workdir, p->mounts[i].target))
+			top = &p->mounts[i];
+	if (strcmp(p->workdir_origin, "caller") != 0 || !top || top->kind != PLAN_TMPFS ||
+		strcmp(top->origin, "user") != 0 || strcmp(top->target, p->workdir) == 0)
+		return 0;
+	return plan_mount_add(p, PLAN_BIND, p->workdir, p->workdir, 0, "default", err);
+}
+
 static int plan_rest(const struct exec_options *o, const struct oci_config *c, struct plan *p,
 	struct mlr_error *err)
 {
@@ -300,6 +314,8 @@ static int plan_rest(const struct exec_options *o, const struct oci_config *c, s
 		return r;
 	plan_share(o, p);
 	r = users_mounts_plan(o, p, err);
+	if (r == 0)
+		r = plan_caller_dir_again(p, err);
 	if (r == 0)
 		r = environment_plan(o, environ, &c->env, p, err);
 	if (r < 0)

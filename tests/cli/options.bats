@@ -73,6 +73,18 @@ setup() {
 	assert_output $'outer\ninner\n1'
 }
 
+@test "options: an empty /tmp leaves the caller's directory where it is" {
+	case $PWD in /tmp/*) ;; *) skip "the tests do not run below /tmp" ;; esac
+	echo here >f
+	touch "/tmp/mlrun-test-$$"
+	run -0 mlrun exec --tmpfs /tmp "$IMG" sh -c 'cat f; ls /tmp'
+	rm "/tmp/mlrun-test-$$"
+	assert_line --index 0 here
+	refute_output --partial "mlrun-test-$$"
+	run -0 mlrun exec --tmpfs "$PWD" "$IMG" ls -A
+	assert_output ""
+}
+
 @test "options: a volume's flags are obeyed, or refused with the reason" {
 	mkdir -p data
 	run -0 mlrun exec -v ./data:/d:nosuid,nodev,noexec,z,rslave,cached "$IMG" grep ' /d ' /proc/mounts
@@ -189,7 +201,7 @@ setup() {
 		CapEff:	0000000000000000
 		CapBnd:	0000000000000000
 	END
-	run -0 mlrun exec --fakeroot --cap-drop chown --cap-drop CAP_KILL "$IMG" sh -c 'echo $((0x$(grep CapEff /proc/self/status | cut -f2) & 0x21))'
+	run -0 mlrun exec --fakeroot --cap-drop chown,CAP_KILL "$IMG" sh -c 'echo $((0x$(grep CapEff /proc/self/status | cut -f2) & 0x21))'
 	assert_output 0
 	run -125 mlrun exec --cap-drop NO_SUCH "$IMG" true
 	assert_output --partial "--cap-drop 'NO_SUCH' is no capability"

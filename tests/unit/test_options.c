@@ -146,9 +146,17 @@ static void a_wrong_tmpfs_is_refused_with_the_reason(void **state)
 	(void)state;
 	refuse(tmpfs_plan, "/x:size=0", EINVAL, "not '0'");
 	refuse(tmpfs_plan, "/x:size=1x", EINVAL, "not '1x'");
+	refuse(tmpfs_plan, "/x:size=1kk", EINVAL, "not '1kk'");
+	refuse(tmpfs_plan, "/x:size=101%", EINVAL, "not '101%'");
+	refuse(tmpfs_plan, "/x:size=99999999999999999g", EINVAL, "a size such as");
 	refuse(tmpfs_plan, "/x:mode=999", EINVAL, "an octal mode");
 	refuse(tmpfs_plan, "/x:mode=77777", EINVAL, "an octal mode");
 	refuse(tmpfs_plan, "/x:uid=0", EINVAL, "'uid=0' is no option of a tmpfs");
+	auto_call(plan_done) struct plan p, q;
+	assert_string_equal(plan_one(tmpfs_plan, "/x:size=4000000000g", &p)->options,
+		"mode=1777,size=4000000000g");
+	assert_string_equal(
+		plan_one(tmpfs_plan, "/x:size=512b", &q)->options, "mode=1777,size=512");
 	refuse(tmpfs_plan, "x", EINVAL, "not an absolute path");
 	refuse(tmpfs_plan, "/", EINVAL, "is the root");
 }
