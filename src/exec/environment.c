@@ -105,14 +105,14 @@ static int add_file(const char *name, char *const *caller, struct plan *p, struc
 	return 0;
 }
 
-/* ksh's globs as well, as ch-run(1) has them. What mlrun says itself stays: HOME is where it is. */
+/* ksh's globs as well, as ch-run(1) has them. HOME stays, which says where it is inside. */
 static void unset(const struct strv *globs, struct plan *p)
 {
 	for (size_t g = 0; g < globs->n; g++)
 		for (size_t i = p->n_env; i-- > 0;) {
 			auto_free char *key = xstrdup(p->env[i].key);
 
-			if (strcmp(p->env[i].origin, "default") == 0 ||
+			if (strcmp(key, "HOME") == 0 ||
 				fnmatch(globs->v[g], key, FNM_EXTMATCH) != 0)
 				continue;
 			plan_env_unset(p, key);
@@ -151,6 +151,23 @@ static int add_options(const struct exec_options *o, char *const *caller, struct
 	return 0;
 }
 
+/* The configuration's, of the site or the user's own. */
+static int add_configured(
+	const struct config *c, char *const *caller, struct plan *p, struct mlr_error *err)
+{
+	for (size_t i = 0; c && i < c->n; i++) {
+		const struct config_value *v = &c->v[i];
+
+		if (strcmp(v->section, "exec") != 0 || strcmp(v->key, "env") != 0)
+			continue;
+		int r = add_text(v->value, caller, p, config_origin(v), err);
+
+		if (r < 0)
+			return mlr_wrap(err, "%s:%d", v->file, v->line);
+	}
+	return 0;
+}
+
 int environment_plan(const struct exec_options *o, char *const *caller, const struct strv *image,
 	struct plan *p, struct mlr_error *err)
 {
@@ -166,6 +183,9 @@ int environment_plan(const struct exec_options *o, char *const *caller, const st
 		if (strchr(image->v[i], '='))
 			add_text(image->v[i], caller, p, "image", NULL);
 	unset(&o->unset_env, p);
+	r = add_configured(o->config, caller, p, err);
+	if (r < 0)
+		return r;
 	r = add_options(o, caller, p, err);
 	if (r < 0)
 		return r;

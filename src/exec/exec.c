@@ -5,6 +5,7 @@
 #include "base/path.h"
 #include "exec/architecture.h"
 #include "exec/caller.h"
+#include "exec/defaults.h"
 #include "exec/device.h"
 #include "exec/environment.h"
 #include "exec/join.h"
@@ -144,7 +145,8 @@ static int plan_home(const struct exec_options *o, const char *home, int image_h
 				"--home: neither HOME nor the user database names a home directory");
 		free(p->id.home);
 		p->id.home = xstrdup(home);
-		return plan_mount_add(p, PLAN_BIND, home, home, 0, "user", err);
+		return plan_mount_add(p, PLAN_BIND, home, home, 0,
+			o->home_origin ? o->home_origin : "user", err);
 	}
 	if ((p->id.uid == 0 || image_home) && !o->read_only)
 		return 0;
@@ -416,6 +418,8 @@ static int plan_rest(const struct exec_options *o, const struct oci_config *c, s
 		r = plan_defaults(o, p, err);
 	if (r == 0)
 		r = plan_home(o, home, image_home, p, err);
+	if (r == 0)
+		r = defaults_volumes(o->config, p, err);
 	if (r == 0)
 		r = plan_workdir(o, c, home, p, err);
 	if (r < 0)
