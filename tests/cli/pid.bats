@@ -264,7 +264,8 @@ END
 	local how
 
 	for how in --pid --init; do
-		at_terminal 'type:\x03,see:killed by 2.' mlrun exec "$how" "$IMG" sh -c 'echo ready; exec sleep 100'
+		# busybox's sh would catch it, and end with a status, before it has become sleep.
+		at_terminal 'wait:0.3,type:\x03,see:killed by 2.' mlrun exec "$how" "$IMG" sh -c 'echo ready; exec sleep 100'
 		at_terminal 'type:\x03,see:got,see:ended with 4.' mlrun exec "$how" "$IMG" \
 			sh -c 'trap "echo got; exit 4" INT; echo ready; while :; do sleep 0.1; done'
 	done
