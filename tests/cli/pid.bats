@@ -206,8 +206,11 @@ at_terminal() {
 	timeout 30 python3 - "$@" <<'END'
 import os, pty, re, select, signal, sys, time
 
+got = b''
+
 def until(fd, text, seconds=10):
-    got = b''
+    """What came after an earlier text stays for the next one."""
+    global got
     end = time.time() + seconds
     while text not in got:
         ready, _, _ = select.select([fd], [], [], max(0, end - time.time()))
@@ -217,7 +220,7 @@ def until(fd, text, seconds=10):
             got += os.read(fd, 4096)
         except OSError:
             sys.exit('the terminal was closed after %r' % got)
-    return got
+    got = got[got.index(text) + len(text):]
 
 def start(argv):
     """A command in a process group of its own in the foreground; the shell is its parent."""
