@@ -192,8 +192,14 @@ static int place_proc(struct assembly *a, size_t i, struct mlr_error *err)
 	if (target < 0)
 		return target;
 	snprintf(path, sizeof(path), "/proc/self/fd/%d", target);
-	if (mount("proc", path, "proc", MS_NOSUID | MS_NODEV | MS_NOEXEC, NULL) < 0)
-		return mlr_fail_errno(err, "mount");
+	if (mount("proc", path, "proc", MS_NOSUID | MS_NODEV | MS_NOEXEC, NULL) < 0) {
+		int r = mlr_fail_errno(err, "mount");
+
+		if (r == -EPERM)
+			mlr_hint(err, "the kernel allows it only where nothing covers parts of the "
+				"host's /proc, as containers do: in one, --pid cannot be had");
+		return r;
+	}
 	return 0;
 }
 

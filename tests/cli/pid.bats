@@ -76,6 +76,8 @@ ends_with() {
 		run -127 mlrun exec "$how" "$IMG" no-such-command
 		assert_output --partial "command 'no-such-command' not found"
 		run -126 mlrun exec "$how" "$IMG" /etc
+		run -125 mlrun exec "$how" -v /etc/passwd:/etc "$IMG" true
+		assert_output --partial "'/etc' in the image is a directory"
 	done
 	run -143 mlrun exec --init "$IMG" sh -c 'kill -TERM $$'
 	run -137 mlrun exec --init "$IMG" sh -c 'kill -KILL $$'

@@ -8,12 +8,16 @@
 #include "base/memory.h"
 #include "base/proc.h"
 #include "runtime/container.h"
+#include "runtime/door.h"
 #include "runtime/share.h"
 
 #include <errno.h>
 #include <fcntl.h>
+#include <sched.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 static void make_plan(struct plan *p)
@@ -246,6 +250,93 @@ static void a_process_is_read_whatever_its_name(void **state)
 	assert_int_equal(st.pid, getpid());
 }
 
+/* A process in namespaces of its own, until its standard input ends. */
+static pid_t start_in_namespaces(int *end)
+{
+	int wait[2], ready[2];
+	char byte;
+	pid_t pid;
+
+	assert_int_equal(pipe2(wait, O_CLOEXEC) | pipe2(ready, O_CLOEXEC), 0);
+	pid = fork();
+	if (pid == 0) {
+		close(wait[1]);
+		if (unshare(CLONE_NEWUSER | CLONE_NEWNS | CLONE_NEWUTS) < 0 || write(ready[1], "", 1) != 1)
+			_exit(1);
+		_exit(read(wait[0], &byte, 1) < 0);
+	}
+	close(ready[1]);
+	close(wait[0]);
+	if (read(ready[0], &byte, 1) != 1)
+		fail_msg("this machine allows no user namespaces");
+	close(ready[0]);
+	*end = wait[1];
+	return pid;
+}
+
+/* In a child, since it changes namespaces: what is different of that process before and after? */
+static void enter_by(pid_t pid, int with_pidfd)
+{
+	int status;
+	pid_t child = fork();
+
+	if (child == 0) {
+		auto_close int proc = open("/proc", O_PATH | O_DIRECTORY | O_CLOEXEC);
+		struct mlr_error err = MLR_ERROR_INIT;
+		struct door d = DOOR_INIT;
+
+		if (door_open(proc, pid, &d) < 0 || !door_lives(&d))
+			_exit(1);
+		if (!with_pidfd)
+			close(take_fd(&d.pidfd));
+		if (door_differs(&d) != (CLONE_NEWUSER | CLONE_NEWNS | CLONE_NEWUTS))
+			_exit(2);
+		if (door_enter(&d, CLONE_NEWUSER | CLONE_NEWNS | CLONE_NEWUTS, &err) < 0)
+			_exit(3);
+		if (door_differs(&d) != 0)
+			_exit(4);
+		/* Nobody in there may look into it. */
+		_exit(prctl(PR_GET_DUMPABLE) == 0 ? 0 : 5);
+	}
+	assert_int_equal(waitpid(child, &status, 0), child);
+	assert_int_equal(status, 0);
+}
+
+static void a_process_is_a_door_by_one_call_or_by_its_files(void **state)
+{
+	int end;
+	pid_t pid = start_in_namespaces(&end);
+
+	(void)state;
+	enter_by(pid, 1);
+	enter_by(pid, 0);
+	close(end);
+	waitpid(pid, NULL, 0);
+}
+
+static void one_that_has_ended_is_no_door_and_leaves_us_as_we_were(void **state)
+{
+	int end, proc = open("/proc", O_PATH | O_DIRECTORY | O_CLOEXEC);
+	pid_t pid = start_in_namespaces(&end);
+	struct door by_pidfd = DOOR_INIT, by_files = DOOR_INIT;
+	struct mlr_error err = MLR_ERROR_INIT;
+
+	(void)state;
+	assert_int_equal(door_open(proc, pid, &by_pidfd), 0);
+	assert_int_equal(door_open(proc, pid, &by_files), 0);
+	close(take_fd(&by_files.pidfd));
+	close(end);
+	waitpid(pid, NULL, 0);
+	assert_false(door_lives(&by_pidfd));
+	assert_false(door_lives(&by_files));
+	assert_int_equal(door_enter(&by_pidfd, CLONE_NEWUSER | CLONE_NEWNS, &err), -ESRCH);
+	assert_int_equal(door_enter(&by_files, CLONE_NEWUSER | CLONE_NEWNS, &err), -ESRCH);
+	assert_int_equal(prctl(PR_GET_DUMPABLE), 1);
+	assert_int_equal(door_open(proc, pid, &by_files), -ESRCH);
+	door_close(&by_pidfd);
+	close(proc);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -260,6 +351,8 @@ int main(void)
 		cmocka_unit_test(a_test_is_in_no_container),
 		cmocka_unit_test(an_entry_is_a_pid_a_start_time_and_a_key),
 		cmocka_unit_test(a_process_is_read_whatever_its_name),
+		cmocka_unit_test(a_process_is_a_door_by_one_call_or_by_its_files),
+		cmocka_unit_test(one_that_has_ended_is_no_door_and_leaves_us_as_we_were),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
