@@ -33,6 +33,7 @@ static const struct command {
 	{ "prune", cmd_prune, NULL, "remove what is not used any more" },
 	{ "store", NULL, "mlrun-pull", "verify the store, and repair it" },
 	{ "tag", cmd_tag, NULL, "give an image in the store another name" },
+	{ "config", cmd_config, NULL, "show the settings that hold and where they come from" },
 	{ "doctor", cmd_doctor, NULL, "look whether this machine serves mlrun, and how to mend it" },
 	{ "parse-reference", cmd_parse_reference, NULL,
 		"print the parts of an image name as JSON" },
