@@ -33,6 +33,7 @@ enum {
 	OPT_PULL,
 	OPT_READ_ONLY,
 	OPT_RM,
+	OPT_SECCOMP,
 	OPT_TMPFS,
 	OPT_ULIMIT,
 	OPT_UNSET_ENV,
@@ -67,6 +68,7 @@ static const struct argp_option options[] = {
 	{ "user", 'u', "UID[:GID]", 0, "appear with this id inside; files stay the caller's", 3 },
 	{ "fakeroot", OPT_FAKEROOT, NULL, 0,
 		"appear as root inside, with the caller's rights on files", 3 },
+	{ "seccomp", OPT_SECCOMP, "FILE", 0, "forbid system calls as an OCI profile says", 3 },
 	{ "cap-drop", OPT_CAP_DROP, "NAME", 0, "leave --fakeroot without a capability; ALL", 3 },
 	{ "ulimit", OPT_ULIMIT, "NAME=SOFT[:HARD]", 0, "set a limit: nofile, core, stack...", 3 },
 	{ "cpus", OPT_CPUS, "N", 0, "use at most N processors' time, 1.5", 3 },
@@ -210,6 +212,8 @@ static const char **word_of(struct exec_options *o, int key)
 		return &o->hostname;
 	case OPT_JOIN_TAG:
 		return &o->join_tag;
+	case OPT_SECCOMP:
+		return &o->seccomp;
 	default:
 		return NULL;
 	}

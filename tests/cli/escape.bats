@@ -123,7 +123,7 @@ image() {
 		refute_output --partial "mlrun 0"
 		assert [ "$status" -ne 0 ]
 	done
-	for name in /bin/script /bin/script2 /bin/script3 script; do
+	for name in /bin/script /bin/script2 /bin/script3 script3; do
 		run inside "${host[@]}" -- "$name"
 		refute_output --partial "mlrun 0"
 		assert [ "$status" -ne 0 ]
