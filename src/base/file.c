@@ -2,6 +2,7 @@
 
 #include "base/cleanup.h"
 #include "base/memory.h"
+#include "base/walk.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -15,36 +16,39 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-static int open_resolved(int dirfd, const char *path, const struct open_how *how)
+static int open_resolved(int dirfd, const char *path, int flags, mode_t mode, enum walk_how how)
 {
-	long fd;
+	static int none; /* no openat2(2) here */
+	const struct open_how h = {
+		.flags = (uint64_t)(flags | O_CLOEXEC),
+		.mode = (flags & (O_CREAT | O_TMPFILE)) ? mode : 0,
+		.resolve = how == WALK_IN_ROOT ? RESOLVE_IN_ROOT | RESOLVE_NO_MAGICLINKS
+					       : RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS,
+	};
+	long fd = -1;
 
+	if (__atomic_load_n(&none, __ATOMIC_RELAXED))
+		return walk_open(dirfd, path, flags, how);
 	/* The kernel answers EAGAIN when a rename raced with ".."; it asks us to try again. */
 	do
-		fd = syscall(SYS_openat2, dirfd, path, how, sizeof(*how));
+		fd = syscall(SYS_openat2, dirfd, path, &h, sizeof(h));
 	while (fd < 0 && (errno == EAGAIN || errno == EINTR));
+	/* EPERM: older sandboxes know it not and say so; opening has EACCES for what it may not. */
+	if (fd < 0 && (errno == ENOSYS || errno == EPERM)) {
+		__atomic_store_n(&none, errno == ENOSYS, __ATOMIC_RELAXED);
+		return walk_open(dirfd, path, flags, how);
+	}
 	return fd < 0 ? -errno : (int)fd;
 }
 
 int file_open_in_root(int dirfd, const char *path, int flags, mode_t mode)
 {
-	struct open_how how = {
-		.flags = (uint64_t)(flags | O_CLOEXEC),
-		.mode = (flags & (O_CREAT | O_TMPFILE)) ? mode : 0,
-		.resolve = RESOLVE_IN_ROOT | RESOLVE_NO_MAGICLINKS,
-	};
-
-	return open_resolved(dirfd, path, &how);
+	return open_resolved(dirfd, path, flags, mode, WALK_IN_ROOT);
 }
 
 int file_open_beneath(int dirfd, const char *path, int flags)
 {
-	struct open_how how = {
-		.flags = (uint64_t)(flags | O_CLOEXEC),
-		.resolve = RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS,
-	};
-
-	return open_resolved(dirfd, path, &how);
+	return open_resolved(dirfd, path, flags, 0, WALK_BENEATH);
 }
 
 ssize_t file_read_full(int fd, void *buf, size_t len)

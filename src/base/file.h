@@ -18,7 +18,8 @@
  *
  *   flags  open(2)'s; O_CLOEXEC is added
  *
- * Returns the descriptor or -errno; -ENOSYS before Linux 5.6.
+ * Returns the descriptor or -errno. Where there is no openat2(2), before Linux 5.6, base/walk.h does the
+ * same; it creates nothing.
  */
 int file_open_in_root(int dirfd, const char *path, int flags, mode_t mode);
 

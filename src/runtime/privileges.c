@@ -1,10 +1,13 @@
 #include "runtime/privileges.h"
 
+#include "base/fds.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/capability.h>
 #include <linux/close_range.h>
 #include <stdint.h>
+#include <string.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -48,8 +51,10 @@ int privileges_drop(const struct plan *p, struct mlr_error *err)
 
 int privileges_close_fds(const struct plan *p, struct mlr_error *err)
 {
-	if (close_range(3, ~0u, CLOSE_RANGE_CLOEXEC) < 0)
-		return mlr_fail_errno(err, "close inherited descriptors (needs Linux 5.11)");
+	int r = fds_close_range(3, ~0u, CLOSE_RANGE_CLOEXEC);
+
+	if (r < 0)
+		return mlr_fail(err, -r, "close inherited descriptors: %s", strerror(-r));
 	for (size_t i = 0; i < p->n_keep_fds; i++) {
 		int flags = fcntl(p->keep_fds[i], F_GETFD);
 

@@ -1,6 +1,7 @@
 #include "store/unsynced.h"
 
 #include "base/cleanup.h"
+#include "base/fds.h"
 #include "base/file.h"
 #include "base/log.h"
 #include "base/memory.h"
@@ -168,7 +169,7 @@ static int sync_behind(int fd, const struct strv *marks)
 	for (int i = 0; null >= 0 && i < 3; i++)
 		dup2(null, i);
 	/* A copy of a lock's descriptor would keep the lock. */
-	if (dup2(fd, 3) == 3 && close_range(4, ~0u, 0) == 0 && chdir("/") == 0)
+	if (dup2(fd, 3) == 3 && fds_close_range(4, ~0u, 0) == 0 && chdir("/") == 0)
 		sync_and_unmark(3, marks);
 	_exit(0);
 }
