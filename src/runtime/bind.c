@@ -56,11 +56,22 @@ static int set_flags(int fd, unsigned flags)
 	return no_setattr ? 0 : -errno;
 }
 
+/* What open_tree(2) makes can be put nowhere without move_mount(2), so both or none. */
+static void probe(void)
+{
+	static int done;
+
+	if (!done && move_mount(-1, "", -1, "", 0) < 0)
+		no_open_tree = is_lacking(errno);
+	done = 1;
+}
+
 int bind_take(int dirfd, const char *path, unsigned flags)
 {
 	auto_close int fd = -1;
 	int r;
 
+	probe();
 	/* Recursive always: what is locked below a mount may not be uncovered, so the kernel refuses
 	 * to clone /dev or /proc alone. */
 	if (!no_open_tree)
