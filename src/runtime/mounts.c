@@ -7,6 +7,7 @@
 
 #include "base/cleanup.h"
 #include "base/file.h"
+#include "base/log.h"
 #include "base/memory.h"
 #include "base/path.h"
 #include "runtime/accounts.h"
@@ -16,6 +17,7 @@
 #include "runtime/overlay.h"
 #include "runtime/source.h"
 #include "runtime/target.h"
+#include "runtime/underlay.h"
 #include "runtime/upper.h"
 
 #include <errno.h>
@@ -264,6 +266,17 @@ static int make_workdir(int root, const char *dir, struct mlr_error *err)
 	return 0;
 }
 
+/* An overlay; where there can be none and one tree is all, that tree. */
+static int mount_root(struct assembly *a, struct mlr_error *err)
+{
+	int r = overlay_mount(a->plan, &a->overlay, err);
+
+	if (r == 0 || !underlay_serves(a->plan, &a->overlay))
+		return r;
+	mlr_info("the image's files cannot be changed, as there can be no overlay here: %s", strerror(-r));
+	return underlay_mount(&a->overlay, err);
+}
+
 static int build(struct assembly *a, struct mlr_error *err)
 {
 	int r;
@@ -278,7 +291,7 @@ static int build(struct assembly *a, struct mlr_error *err)
 		a->overlay.scratch, &a->has_accounts, err);
 	if (r < 0)
 		return r;
-	r = overlay_mount(a->plan, &a->overlay, err);
+	r = mount_root(a, err);
 	if (r < 0)
 		return r;
 	r = place_all(a, err);

@@ -32,8 +32,8 @@ int overlay_mount(const struct plan *p, struct overlay *o, struct mlr_error *err
 
 void overlay_done(struct overlay *o);
 
-/* The scratch, with empty directories "root" and "work". */
-int overlay_mount_scratch(struct overlay *o, struct mlr_error *err);
+/* The scratch, with empty directories "root" and "work". p as below: what an underlay's root shows. */
+int overlay_mount_scratch(const struct plan *p, struct overlay *o, struct mlr_error *err);
 
 /*
  * Mount an overlay on "root" and open it. Names in the options count from /proc/self/fd:

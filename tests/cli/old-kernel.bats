@@ -107,3 +107,41 @@ old() { without $OLD -- "$@"; }
 	assert_output --partial "'/etc/passwd' in the image is a directory"
 	assert_output --partial "hint: a build that mounts a file which is not there"
 }
+
+# --- no overlay ------------------------------------------------------------------------------
+
+# nested COMMAND...: in namespaces whose root is an overlay on an overlay, the most that the kernel stacks
+nested() {
+	unshare -Urm bash -c '
+		set -e
+		mkdir -p lower upper work1 root1 work2 upper2 root2
+		mount -t tmpfs tmpfs upper
+		mkdir upper/{u1,w1,u2,w2}
+		mount -t overlay o -o "lowerdir=$1,upperdir=upper/u1,workdir=upper/w1,userxattr" root1
+		mount -t overlay o -o "lowerdir=root1,upperdir=upper/u2,workdir=upper/w2,userxattr" root2
+		exec unshare -U "--map-user=$2" "--map-group=$3" "${@:4}"' \
+		bash "$PWD/root" "$(id -u)" "$(id -g)" "$@"
+}
+
+@test "no overlay: one tree runs read-only by itself, and one line tells why" {
+	rm -rf root/root root/tmp # places that are missing
+	ln -s bin/busybox root/link
+	touch -d 2001-02-03 root/etc
+	run -0 nested mlrun exec rootfs:root2 sh -ec '
+		id -un; cat /link >/dev/null && readlink /link; grep -c root /etc/passwd; cat /etc/os-release
+		echo x >/dev/null; ls -d /proc/self /tmp/bats* >/dev/null; stat -c %y /etc; echo y >$HOME/y && cat $HOME/y'
+	assert_line --partial "the image's files cannot be changed, as there can be no overlay here"
+	assert_line bin/busybox
+	assert_line NAME=tiny
+	assert_line --partial "2001-02-03"
+	assert_line y
+	run nested mlrun exec rootfs:root2 sh -c 'echo z >/bin/z'
+	assert_output --partial "Read-only file system"
+	run nested mlrun exec -v ./data:/not/there rootfs:root2 cat /not/there/f
+	assert_line host
+	# shellcheck disable=SC2086 # words
+	run -0 nested "$REFUSE" $OLD -- mlrun exec -v ./data:/d rootfs:root2 cat /d/f
+	assert_line host
+	assert [ ! -e root/bin/z ]
+	assert [ ! -e root/not ]
+}
