@@ -24,6 +24,8 @@
 
 #define PLACE     "/dev/shm"
 #define NAME_SIZE 64
+#define PATH_SIZE 48
+#define DIRS_MAX  8
 #define LIST_MAX  (1u << 20) /* bytes of a list */
 #define LIST_LONG (16u << 10) /* from here on the dead are taken out */
 #define SWEEP_MAX 16 /* files that one start looks at to remove them */
@@ -147,29 +149,64 @@ static long now_ms(void)
 
 /* --- the meeting place ---------------------------------------------------------------- */
 
-/* Others may make a directory of that name as well. */
-static int open_dir(struct mlr_error *err)
+static void dir_path(int i, char path[PATH_SIZE])
 {
-	auto_free char *path = xasprintf(PLACE "/mlrun-%u", (unsigned)geteuid());
-	auto_close int fd = -1;
+	int n = snprintf(path, PATH_SIZE, PLACE "/mlrun-%u", (unsigned)geteuid());
+
+	if (i > 0)
+		snprintf(path + n, (size_t)(PATH_SIZE - n), ".%d", i);
+}
+
+/* A directory of the user's own, which nobody else may write to. -EPERM: it is another's. */
+static int open_own(const char *path, struct mlr_error *err)
+{
+	auto_close int fd = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 	struct stat st;
 
-	if (mkdir(path, 0700) < 0 && errno != EEXIST)
-		return mlr_fail_errno(err, "make the directory '%s', where processes that share "
-			"a container meet", path);
-	fd = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-	if (fd < 0 || fstat(fd, &st) < 0)
-		return mlr_fail_errno(err, "open the directory '%s', where processes that share "
-			"a container meet", path);
-	if (st.st_uid != geteuid() || (st.st_mode & 07777) != 0700) {
-		mlr_fail(err, EPERM,
-			"the directory '%s', where processes that share a container meet, is not this "
-			"user's alone: owner %u, mode %04o", path, (unsigned)st.st_uid,
-			(unsigned)st.st_mode & 07777);
-		return mlr_hint(err, st.st_uid == geteuid()
-			? "chmod 0700 '%s'" : "an administrator can remove it: rm -r '%s'", path);
+	if (fd < 0)
+		return errno == ENOENT ? -ENOENT : -EPERM;
+	if (fstat(fd, &st) < 0 || st.st_uid != geteuid())
+		return -EPERM;
+	if ((st.st_mode & 07777) != 0700) {
+		mlr_fail(err, EACCES,
+			"the directory '%s', where processes that share a container meet, is open to "
+			"others: mode %04o", path, (unsigned)st.st_mode & 07777);
+		return mlr_hint(err, "chmod 0700 '%s'", path);
 	}
 	return take_fd(&fd);
+}
+
+/*
+ * Others may make a directory of that name as well, by intent or as a root of their own user namespace.
+ * Then the next name is taken. All of a user's processes find the same: an own one that is there goes
+ * before a free name.
+ */
+static int open_dir(struct mlr_error *err)
+{
+	char path[PATH_SIZE], unused[PATH_SIZE] = "";
+
+	for (int attempt = 0; attempt < DIRS_MAX; attempt++) {
+		unused[0] = '\0';
+		for (int i = 0; i < DIRS_MAX; i++) {
+			dir_path(i, path);
+			int fd = open_own(path, err);
+
+			if (fd >= 0 || fd == -EACCES)
+				return fd;
+			if (fd == -ENOENT && !*unused)
+				strcpy(unused, path);
+		}
+		if (!*unused)
+			break;
+		if (mkdir(unused, 0700) < 0 && errno != EEXIST)
+			return mlr_fail_errno(err, "make the directory '%s', where processes that "
+				"share a container meet", unused);
+	}
+	dir_path(0, path);
+	mlr_fail(err, EPERM,
+		"the directory '%s', where processes that share a container meet, and the %d next "
+		"ones are other users'", path, DIRS_MAX - 1);
+	return mlr_hint(err, "an administrator can remove them: rm -r '%s'*", path);
 }
 
 /*
@@ -235,7 +272,7 @@ static int lock(int dir, const char *name, int how, int *ret, struct mlr_error *
 			mlr_fail(err, ETIMEDOUT,
 				"another process has been making the container for %d s",
 				LOCK_WAIT_MS / 1000);
-			return mlr_hint(err, "fuser " PLACE "/mlrun-%u/%s tells which",
+			return mlr_hint(err, "fuser " PLACE "/mlrun-%u*/%s tells which",
 				(unsigned)geteuid(), name);
 		}
 		pause_us(pause);
