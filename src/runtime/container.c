@@ -27,7 +27,8 @@ static void key_of(const char *text, char key[CONTAINER_KEY_SIZE])
 	key[CONTAINER_KEY_SIZE - 1] = '\0';
 }
 
-/* The caller's terminal differs between ranks that a launcher gave one each; the first one's serves. */
+/* The caller's terminal differs between ranks that a launcher gave one each; the first one's
+ * serves. */
 static int is_terminal(const struct plan_mount *m)
 {
 	return strcmp(m->origin, "default") == 0 && strcmp(m->target, "/dev/console") == 0;
@@ -119,7 +120,8 @@ static const char *field(const char *line, int n)
 
 static int is_octal(const char *s)
 {
-	return s[0] >= '0' && s[0] <= '3' && s[1] >= '0' && s[1] <= '7' && s[2] >= '0' && s[2] <= '7';
+	return s[0] >= '0' && s[0] <= '3' && s[1] >= '0' && s[1] <= '7' && s[2] >= '0' &&
+		s[2] <= '7';
 }
 
 /* A field as it was before the kernel wrote spaces, newlines and backslashes as "\040". */
@@ -155,7 +157,8 @@ static int parse_mark(const char *mark, struct container *c)
 	return 0;
 }
 
-/* "511 480 0:55 / / rw,nosuid shared:1 - overlay SOURCE rw,lowerdir=...": optional fields end at "-". */
+/* "511 480 0:55 / / rw,nosuid shared:1 - overlay SOURCE rw,lowerdir=...": optional fields end at
+ * "-". */
 static int parse_root(const char *line, struct container *ret)
 {
 	struct container c = CONTAINER_INIT;

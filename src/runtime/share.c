@@ -26,9 +26,9 @@
 #define NAME_SIZE 64
 #define PATH_SIZE 48
 #define DIRS_MAX  8
-#define LIST_MAX  (1u << 20) /* bytes of a list */
+#define LIST_MAX  (1u << 20)  /* bytes of a list */
 #define LIST_LONG (16u << 10) /* from here on the dead are taken out */
-#define SWEEP_MAX 16 /* files that one start looks at to remove them */
+#define SWEEP_MAX 16          /* files that one start looks at to remove them */
 
 #define LOCK_WAIT_MS 60000 /* for somebody who makes a container */
 #define DOOR_WAIT_MS 10000 /* for a process that has yet to execute its command */
@@ -77,7 +77,8 @@ static int list_read(int file, struct list *ret, struct mlr_error *err)
 	if (fstat(file, &st) < 0)
 		return mlr_fail_errno(err, "the list of processes");
 	if (st.st_size > LIST_MAX)
-		return mlr_fail(err, EFBIG, "the list of processes is larger than %u bytes", LIST_MAX);
+		return mlr_fail(
+			err, EFBIG, "the list of processes is larger than %u bytes", LIST_MAX);
 	text = xmalloc((size_t)st.st_size + 1);
 	len = pread(file, text, (size_t)st.st_size, 0);
 	if (len < 0)
@@ -124,8 +125,8 @@ static int drop_dead(struct share *s, const struct list *l, struct mlr_error *er
 
 	for (size_t i = 0; i < l->n; i++)
 		if (lives(s->proc, &l->v[i]))
-			end += sprintf(end, "%ld %llu %s\n", l->v[i].pid, l->v[i].start,
-				l->v[i].inside);
+			end += sprintf(
+				end, "%ld %llu %s\n", l->v[i].pid, l->v[i].start, l->v[i].inside);
 	if (ftruncate(s->file, 0) < 0)
 		return mlr_fail_errno(err, "empty the list of processes");
 	r = file_write_all(s->file, text, (size_t)(end - text)); /* O_APPEND */
@@ -170,16 +171,17 @@ static int open_own(const char *path, struct mlr_error *err)
 	if ((st.st_mode & 07777) != 0700) {
 		mlr_fail(err, EACCES,
 			"the directory '%s', where processes that share a container meet, is open to "
-			"others: mode %04o", path, (unsigned)st.st_mode & 07777);
+			"others: mode %04o",
+			path, (unsigned)st.st_mode & 07777);
 		return mlr_hint(err, "chmod 0700 '%s'", path);
 	}
 	return take_fd(&fd);
 }
 
 /*
- * Others may make a directory of that name as well, by intent or as a root of their own user namespace.
- * Then the next name is taken. All of a user's processes find the same: an own one that is there goes
- * before a free name.
+ * Others may make a directory of that name as well, by intent or as a root of their own user
+ * namespace. Then the next name is taken. All of a user's processes find the same: an own one that
+ * is there goes before a free name.
  */
 static int open_dir(struct mlr_error *err)
 {
@@ -199,22 +201,25 @@ static int open_dir(struct mlr_error *err)
 		if (!*unused)
 			break;
 		if (mkdir(unused, 0700) < 0 && errno != EEXIST)
-			return mlr_fail_errno(err, "make the directory '%s', where processes that "
-				"share a container meet", unused);
+			return mlr_fail_errno(err,
+				"make the directory '%s', where processes that "
+				"share a container meet",
+				unused);
 	}
 	dir_path(0, path);
 	mlr_fail(err, EPERM,
 		"the directory '%s', where processes that share a container meet, and the %d next "
-		"ones are other users'", path, DIRS_MAX - 1);
+		"ones are other users'",
+		path, DIRS_MAX - 1);
 	return mlr_hint(err, "an administrator can remove them: rm -r '%s'*", path);
 }
 
 /*
- * One word means one thing only among processes that see the same processes, files and users: hosts of
- * several PID namespaces may share /dev/shm. The PID namespace comes last, for sweep().
+ * One word means one thing only among processes that see the same processes, files and users: hosts
+ * of several PID namespaces may share /dev/shm. The PID namespace comes last, for sweep().
  */
-static int name_of(int proc, const struct container_keys *k, char name[NAME_SIZE],
-	struct mlr_error *err)
+static int name_of(
+	int proc, const struct container_keys *k, char name[NAME_SIZE], struct mlr_error *err)
 {
 	struct stat user, mnt, pid;
 	char text[128], hex[HASH_HEX_SIZE];
@@ -252,8 +257,8 @@ static int locked(int fd, int how)
 }
 
 /*
- * Open and lock the file. The wait has an end, and is one of many short ones, since a timer would have to
- * be the caller's own: alarms outlive execve(2).
+ * Open and lock the file. The wait has an end, and is one of many short ones, since a timer would
+ * have to be the caller's own: alarms outlive execve(2).
  */
 static int lock(int dir, const char *name, int how, int *ret, struct mlr_error *err)
 {
@@ -308,7 +313,8 @@ static void sweep(int dir, int proc, const char *own)
 
 /* --- the way in ------------------------------------------------------------------------- */
 
-/* Is what the list says of a process true? Whoever lies there would lead us into a root of his own. */
+/* Is what the list says of a process true? Whoever lies there would lead us into a root of his own.
+ */
 static int check(const struct share *s, const struct share_entry *e, int inside)
 {
 	auto_call(container_done) struct container c = CONTAINER_INIT;
@@ -342,8 +348,8 @@ static int try_door(const struct share *s, const struct share_entry *e, int name
 }
 
 /*
- * Enter through the first process that lets us. One that has yet to execute its command is shut for some
- * microseconds, and waited for.
+ * Enter through the first process that lets us. One that has yet to execute its command is shut for
+ * some microseconds, and waited for.
  *
  *   inside  enter the container; else only the user namespace, whichever container one is in
  *
@@ -375,7 +381,8 @@ static int enter_list(const struct share *s, const struct list *l, int inside, i
 		if (now_ms() > end)
 			return mlr_fail(err, EPERM,
 				"nobody can enter the container through process %ld, whose program "
-				"is another user's and may not be read", shut);
+				"is another user's and may not be read",
+				shut);
 	}
 }
 
@@ -395,7 +402,8 @@ static int try_enter(const struct plan *p, struct share *s, int exclusive, struc
 	}
 	if (!exclusive && l.n * CONTAINER_KEY_SIZE > LIST_LONG)
 		return 0;
-	r = enter_list(s, &l, 1, CLONE_NEWUSER | CLONE_NEWNS | userns_clone_flags(p->namespaces), err);
+	r = enter_list(
+		s, &l, 1, CLONE_NEWUSER | CLONE_NEWNS | userns_clone_flags(p->namespaces), err);
 	if (r != 0 || !exclusive)
 		return r;
 	r = enter_list(s, &l, 0, CLONE_NEWUSER, err);
@@ -447,7 +455,8 @@ int share_enter(const struct plan *p, struct share *ret, struct mlr_error *err)
 	if (r < 0) {
 		mlr_wrap(err, "share a container ('%s')", p->share);
 		return strstr(err->text, "\nhint: ")
-			? r : mlr_hint(err, "--mpi=none makes one for this process alone");
+			? r
+			: mlr_hint(err, "--mpi=none makes one for this process alone");
 	}
 	*ret = s;
 	s = (struct share)SHARE_INIT;
@@ -468,7 +477,8 @@ int share_open(struct share *s, struct mlr_error *err)
 	r = proc_stat_read(s->proc, "self/stat", &self);
 	if (r < 0)
 		return mlr_fail(err, -r, "look at /proc/self/stat: %s", strerror(-r));
-	n = snprintf(line, sizeof(line), "%ld %llu %s\n", (long)self.pid, self.start, s->keys.inside);
+	n = snprintf(
+		line, sizeof(line), "%ld %llu %s\n", (long)self.pid, self.start, s->keys.inside);
 	if (write(s->file, line, (size_t)n) != n)
 		return mlr_fail_errno(err, "write the list of processes that share a container");
 	if (s->made)
@@ -496,7 +506,8 @@ static int no_join(pid_t pid, int r, struct mlr_error *err)
 		return mlr_fail(err, ESRCH, "there is no process %ld", (long)pid);
 	if (r == -EACCES || r == -EPERM)
 		return mlr_fail(err, EPERM,
-			"process %ld may not be looked at: it or its program is another user's", (long)pid);
+			"process %ld may not be looked at: it or its program is another user's",
+			(long)pid);
 	return mlr_fail(err, -r, "process %ld: %s", (long)pid, strerror(-r));
 }
 

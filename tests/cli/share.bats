@@ -243,6 +243,25 @@ with_shm() {
 	assert_output --partial "hint: an administrator can remove them"
 }
 
+@test "share: joiners of a squashfs image use the first one's server" {
+	local before
+
+	case $(mlrun --version) in *" +squashfuse"*) ;; *) skip "mlrun was built without libsquashfuse" ;; esac
+	[ -r /dev/fuse ] && [ -w /dev/fuse ] || skip "this user may not open /dev/fuse"
+	command -v mksquashfs >/dev/null || skip "mksquashfs is not installed"
+	mksquashfs "$ROOT" image.sqfs -quiet -no-progress >/dev/null
+	IMG=squashfs:$PWD/image.sqfs
+	hold first --join-tag "$TAG"
+	before=$(pgrep -u "$(id -u)" -c mlrun-squashfu)
+	hold second --join-tag "$TAG"
+	cmp first second
+	assert_equal "$(pgrep -u "$(id -u)" -c mlrun-squashfu)" "$before"
+	# The server stays as long as anybody does.
+	kill -KILL "${PIDS[0]}"
+	run -0 tagged "$IMG" cat /etc/os-release
+	assert_output NAME=tiny
+}
+
 # --- ranks ---------------------------------------------------------------------------------------
 
 @test "share: ranks of a job step share, those of another step and --mpi=none do not" {
@@ -293,6 +312,12 @@ with_shm() {
 	assert_output /tmp
 	run -7 mlrun exec --join "$HELD" sh -c 'exit 7'
 	run -127 mlrun exec --join "$HELD" no-such-command
+}
+
+@test "share: mlrun shell --join is a shell in there" {
+	hold first
+	run -0 mlrun shell --join "$HELD" <<<"$NAMESPACES"
+	assert_output --partial "$(cat first)"
 }
 
 @test "share: --join keeps a fake root and gives no capabilities to others" {
