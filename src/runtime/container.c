@@ -243,3 +243,21 @@ int container_look(int proc, pid_t pid, struct container *ret)
 	c = (struct container)CONTAINER_INIT;
 	return 0;
 }
+
+int container_refuse(pid_t pid, int r, struct mlr_error *err)
+{
+	switch (r) {
+	case -ENOENT:
+		mlr_fail(err, EINVAL, "process %ld is in no container of mlrun's", (long)pid);
+		return mlr_hint(err, "mlrun ps lists those that are");
+	case -ESRCH:
+		return mlr_fail(err, ESRCH, "there is no process %ld", (long)pid);
+	case -EACCES:
+	case -EPERM:
+		return mlr_fail(err, EPERM,
+			"process %ld may not be looked at: it or its program is another user's",
+			(long)pid);
+	default:
+		return mlr_fail(err, -r, "process %ld: %s", (long)pid, strerror(-r));
+	}
+}

@@ -24,16 +24,16 @@
 #include "base/error.h"
 #include "plan/plan.h"
 #include "runtime/container.h"
+#include "runtime/meeting.h"
 
 struct share {
-	int file; /* the meeting place, locked */
-	int proc; /* the host's /proc */
+	struct meeting meeting; /* locked */
 	int made; /* this process makes a container */
 	int in_user_namespace; /* it does so in the user namespace of others, which it is in */
 	struct container_keys keys;
 };
 
-#define SHARE_INIT { .file = -1, .proc = -1 }
+#define SHARE_INIT { .meeting = MEETING_INIT }
 
 enum share_entered {
 	SHARE_NOBODY,      /* nobody is there: make the container */
@@ -61,13 +61,5 @@ void share_done(struct share *s);
  * process of the same user, in a container that mlrun made. Returns enum share_entered, -ESRCH, -EPERM,
  * -EINVAL. */
 int share_join(pid_t pid, struct mlr_error *err);
-
-/* For the fuzz target: one line "PID START KEY\n" of the file. Returns the line's length, or 0. */
-struct share_entry {
-	long pid;
-	unsigned long long start;
-	char inside[CONTAINER_KEY_SIZE];
-};
-size_t share_entry_parse(const char *text, struct share_entry *ret);
 
 #endif
