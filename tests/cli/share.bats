@@ -210,6 +210,14 @@ needs_foreign_memory() {
 	run -0 tagged "$IMG" sh -c "$NAMESPACES"
 	refute_output "$(cat first)"
 	refute_output --partial "$(readlink /proc/self/ns/mnt)"
+	# Another container of the user's, which would like the newcomer's command and environment.
+	hold other
+	hold third --join-tag "$TAG"
+	sed -i "s/^$HELD [0-9]* /${PIDS[1]} $(sed 's/.*) //' "/proc/${PIDS[1]}/stat" | cut -d' ' -f20) /" "$file"
+	run -0 grep "^${PIDS[1]} " "$file"
+	run -0 tagged "$IMG" sh -c "$NAMESPACES"
+	refute_output --partial "$(cut -d' ' -f1 other)"
+	refute_output --partial "$(cut -d' ' -f2 other)"
 	printf 'garbage\n1 x\n-1 1 1\n' >"$file"
 	run -0 tagged "$IMG" echo fine
 	assert_output fine
