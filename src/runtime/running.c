@@ -102,11 +102,13 @@ static void add_process(struct search *s, const char *name)
 	long at;
 
 	snprintf(path, sizeof(path), "%.16s/stat", name);
-	if (fstatat(s->proc, name, &owner, 0) < 0 || (geteuid() != 0 && owner.st_uid != geteuid()) ||
+	if (fstatat(s->proc, name, &owner, 0) < 0 ||
+		(geteuid() != 0 && owner.st_uid != geteuid()) ||
 		stat_of(s, name, "ns/mnt", &ns) < 0 || ns.st_ino == s->ns ||
 		proc_stat_read(s->proc, path, &st) < 0)
 		return;
-	/* One that waits outside, a first process of ours, or one that has yet to become the command. */
+	/* One that waits outside, a first process of ours, or one that has yet to become the
+	 * command. */
 	if (stat_of(s, name, "exe", &exe) == 0 && exe.st_ino == s->self.st_ino &&
 		exe.st_dev == s->self.st_dev)
 		return;
