@@ -142,6 +142,9 @@ setup() {
 	run -0 --separate-stderr mlrun exec -v "$BATS_TEST_TMPDIR:/nowhere/tmp" "$IMG" sh -c 'echo "[$TMPDIR]"'
 	assert_output "[/nowhere/tmp]"
 	[ -z "$stderr" ]
+	run -0 --separate-stderr mlrun exec --tmpfs /nowhere/tmp "$IMG" sh -c 'echo x >$TMPDIR/f; cat /nowhere/tmp/f'
+	assert_output x
+	[ -z "$stderr" ]
 	# Every session has one; that it stays outside is in --explain alone.
 	unset TMPDIR
 	XDG_RUNTIME_DIR=/run/user/$(id -u) run -0 --separate-stderr mlrun exec "$IMG" sh -c 'echo "[$XDG_RUNTIME_DIR]"'
