@@ -180,7 +180,6 @@ static int make_point(struct assembly *a, size_t i, struct mlr_error *err)
 static int keep_apart(struct assembly *a, struct mlr_error *err)
 {
 	const struct plan *p = a->plan;
-	auto_close int workdir = -1;
 	int r = 0;
 
 	for (size_t i = 0; r == 0 && i < p->n_mounts; i++) {
@@ -189,9 +188,11 @@ static int keep_apart(struct assembly *a, struct mlr_error *err)
 			return mlr_wrap(err, "mount on '%s'", p->mounts[i].target);
 	}
 	if (r == 0 && !is_hidden(p, p->n_mounts, p->workdir)) {
-		workdir = target_mkdir(a->overlay.root, p->workdir, err);
-		if (workdir < 0)
+		r = target_mkdir(a->overlay.root, p->workdir, err);
+		if (r < 0)
 			return mlr_wrap(err, "working directory");
+		close(r); /* nothing may be open in it */
+		r = 0;
 	}
 	return r < 0 ? r : kept_mount(p, &a->overlay, err);
 }
