@@ -363,7 +363,7 @@ setup() {
 		# shellcheck disable=SC2086 # several words
 		run -125 mlrun exec $option "$IMG" true
 		assert_output --partial "$want"
-		refute_output --partial "Usage"
+		refute_output --partial "Usage:"
 	done <<-'END'
 		-p 80:80|mlrun has no -p: the container uses the host's network
 		--publish=80:80|mlrun has no --publish: the container uses the host's network
@@ -385,6 +385,10 @@ setup() {
 		-h host|--hostname NAME
 		--bind /a:/b|-v SRC:DST
 		--cpuset-cpus 0-3|taskset
+		--health-start-period=1s|no daemon to watch over
+		--memory-swap 1g|--memory SIZE
+		--pid=container:x|--join PID
+		--pid host|--pid host is written --pid=host, and is the default
 	END
 }
 
