@@ -16,3 +16,18 @@ load common
 		assert_equal "${#digest}" 71
 	done
 }
+
+@test "man: every option that a command's --help lists is in the command's page" {
+	local command option page
+
+	for command in exec shell containers; do
+		page=$top_srcdir/src/cli/mlrun-$command.1
+		[ "$command" != shell ] || page=$top_srcdir/src/cli/mlrun-exec.1
+		[ -e "$page" ] || continue
+		for option in $(mlrun "$command" --help | grep -oE -- '(^| )--[a-z-]+' | sort -u); do
+			case $option in --help | --usage | --version) continue ;; esac
+			grep -qE "Fl .*${option#-}( |\$)" <(sed 's/ Ns/ /g; s/,/ /g' "$page") ||
+				fail "mlrun $command $option is not in ${page##*/}"
+		done
+	done
+}
