@@ -143,7 +143,7 @@ os.execvp("mlrun", ["mlrun", "exec"] + sys.argv[1:])' --init "$IMG" sh -c 'exit 
 		ends_with "$PID" 137
 		for _ in {1..40}; do [ ! -d "/proc/$inner" ] && break; sleep 0.05; done
 		[ ! -d "/proc/$inner" ]
-		run -1 pgrep -f 'sleep 123[45]'
+		run -1 pgrep -u "$(id -u)" -f 'sleep 123[45]'
 	done
 }
 
@@ -153,7 +153,7 @@ os.execvp("mlrun", ["mlrun", "exec"] + sys.argv[1:])' --init "$IMG" sh -c 'exit 
 	for how in --pid --init; do
 		mlrun exec "$how" "$IMG" sh -c 'sleep 2345 >/dev/null 2>&1 3>&- & exit 0'
 		sleep 0.2
-		run -1 pgrep -f 'sleep 234[5]'
+		run -1 pgrep -u "$(id -u)" -f 'sleep 234[5]'
 	done
 }
 
@@ -169,7 +169,7 @@ os.execvp("mlrun", ["mlrun", "exec"] + sys.argv[1:])' --init "$IMG" sh -c 'exit 
 	for how in --pid --init; do
 		start "$how" "$IMG" sh -c "echo >'$PWD/ready'; trap 'exit 9' USR1; while :; do sleep 0.1; done"
 		# The command, whichever process of the container it is.
-		kill -STOP "$(pgrep -f -n "^sh -c echo >.$PWD/ready")"
+		kill -STOP "$(pgrep -u "$(id -u)" -f -n "^sh -c echo >.$PWD/ready")"
 		until_state "$PID" T
 		kill -CONT "$PID"
 		until_state "$PID" S
@@ -198,7 +198,7 @@ os.execvp("mlrun", ["mlrun", "exec"] + sys.argv[1:])' --init "$IMG" sh -c 'exit 
 	assert_line --index 0 --partial 0000000000000000
 	assert_line --index 1 --regexp '1$'
 	# In the container, pid 1 may not be looked into.
-	run -1 mlrun exec --join "$(pgrep -f -n '^sleep 100$')" ls /proc/1/fd
+	run -1 mlrun exec --join "$(pgrep -u "$(id -u)" -f -n '^sleep 100$')" ls /proc/1/fd
 	assert_output --partial "Permission denied"
 	kill -TERM "$outer"
 }
