@@ -287,6 +287,19 @@ setup() {
 	assert_equal "$(registry_requests | wc -l)" "$before"
 }
 
+@test "pull first: of many ranks one tells of it, and all have the image" {
+	export MLRUN_STORE=$BATS_TEST_TMPDIR/new
+	local i
+	for i in 0 1 2 3; do
+		PMIX_RANK=$i mlrun exec --mpi=none "$IMG" echo "rank $i" >"out$i" 2>"err$i" 3>&- &
+	done
+	wait
+	run -0 cat out0 out1 out2 out3
+	assert_output $'rank 0\nrank 1\nrank 2\nrank 3'
+	run -0 cat err1 err2 err3
+	assert_output ""
+}
+
 @test "pull first: the command's input and output are its own" {
 	export MLRUN_STORE=$BATS_TEST_TMPDIR/new
 	echo input >in
@@ -323,11 +336,15 @@ setup() {
 	assert_output --partial "root directory '/no/such'"
 }
 
-@test "pull first: a volume that is not there is told at once, and nothing is pulled" {
+@test "pull first: what is wrong whatever the image is, is told before it is fetched" {
+	export MLRUN_STORE=$BATS_TEST_TMPDIR/new
 	before=$(registry_requests | wc -l)
 	run -125 mlrun exec -v /no/such/dir "$IMG" true
 	assert_output --partial "source '/no/such/dir'"
+	run -125 mlrun exec --ulimit files=1 "$IMG" true
+	assert_output --partial "'files' is no limit"
 	assert_equal "$(registry_requests | wc -l)" "$before"
+	[ ! -e "$MLRUN_STORE" ]
 }
 
 @test "architecture: an image for another machine is refused by name" {
