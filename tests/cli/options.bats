@@ -347,6 +347,34 @@ setup() {
 	[ ! -e "$MLRUN_STORE" ]
 }
 
+# A registry that takes connections and never answers.
+deaf_registry() {
+	python3 -c 'import socket, time
+s = socket.socket(); s.bind(("127.0.0.1", 0)); s.listen()
+print(s.getsockname()[1], flush=True); time.sleep(60)' >port 3>&- &
+	DEAF=$!
+	local i
+	for ((i = 0; i < 100; i++)); do [ -s port ] && break; sleep 0.05; done
+	DEAF_IMG=127.0.0.1:$(cat port)/some/image
+}
+
+pulls_left() { pgrep -u "$(id -u)" -f "pull.* -- $DEAF_IMG"; }
+
+@test "pull first: an interrupt ends the pull, and a killed exec leaves none behind" {
+	deaf_registry
+	run timeout --preserve-status -s INT 1 mlrun exec "$DEAF_IMG" true
+	[ "$status" -eq 130 ]
+	run -1 pulls_left
+	mlrun exec "$DEAF_IMG" true 3>&- &
+	local pid=$! i
+	for ((i = 0; i < 100; i++)); do pulls_left >/dev/null && break; sleep 0.05; done
+	pulls_left
+	kill -KILL "$pid"
+	for ((i = 0; i < 100; i++)); do pulls_left >/dev/null || break; sleep 0.05; done
+	kill "$DEAF"
+	run -1 pulls_left
+}
+
 @test "architecture: an image for another machine is refused by name" {
 	[ "$(uname -m)" != s390x ] || skip "the foreign image is this machine's"
 	! grep -qs '^enabled' /proc/sys/fs/binfmt_misc/qemu-s390x || skip "this machine emulates s390x"
