@@ -78,7 +78,8 @@ static const struct argp_option options[] = {
 	{ "network", OPT_NET, NULL, OPTION_ALIAS, NULL, 3 },
 	{ "ipc", OPT_IPC, "host|private", 0,
 		"the host's shared memory and queues (default), or own ones", 3 },
-	{ "pid", OPT_PID, NULL, 0, "own process ids: only the container's processes are seen", 3 },
+	{ "pid", OPT_PID, "private|host", OPTION_ARG_OPTIONAL,
+		"own process ids: only the container's processes are seen", 3 },
 	{ "init", OPT_INIT, NULL, 0,
 		"the same, and the first process is mlrun's, which reaps the others", 3 },
 	{ "preserve-fds", OPT_PRESERVE_FDS, "N", 0, "hand on N descriptors from 3 on", 3 },
@@ -129,6 +130,15 @@ static void parse_ipc(struct exec_options *o, const char *arg, struct argp_state
 	o->ipc = strcmp(arg, "private") == 0;
 	if (!o->ipc && strcmp(arg, "host") != 0)
 		argp_error(state, "--ipc takes host or private, not '%s'", arg);
+}
+
+static void parse_pid(struct exec_options *o, const char *arg, struct argp_state *state)
+{
+	o->pid = !arg || strcmp(arg, "private") == 0;
+	if (!o->pid && strcmp(arg, "host") != 0)
+		argp_error(state,
+			"--pid takes private or host, not '%s'; --join PID enters a container that runs",
+			arg);
 }
 
 static void parse_preserve(struct exec_options *o, const char *arg, struct argp_state *state)
@@ -231,8 +241,6 @@ static int *switch_of(struct cli_exec *x, int key)
 		return &x->exec.fakeroot;
 	case OPT_INIT:
 		return &x->exec.init;
-	case OPT_PID:
-		return &x->exec.pid;
 	case OPT_READ_ONLY:
 		return &x->exec.read_only;
 	default:
@@ -243,6 +251,9 @@ static int *switch_of(struct cli_exec *x, int key)
 /* The image ends our options: the rest is the contained command's. With --join there is none. */
 static void take_image(struct exec_options *o, char *image, struct argp_state *state)
 {
+	/* Docker's "--pid host" in two words. */
+	if (o->pid && strcmp(image, "host") == 0 && strcmp(state->argv[state->next - 2], "--pid") == 0)
+		argp_error(state, "--pid host is written --pid=host, and is the default");
 	if (!o->join)
 		o->image = image;
 	o->command = state->argv + state->next - (o->join ? 1 : 0);
@@ -271,6 +282,9 @@ static error_t parse_choice(struct cli_exec *x, int key, char *arg, struct argp_
 		return 0;
 	case OPT_NET:
 		parse_net(o, arg, state);
+		return 0;
+	case OPT_PID:
+		parse_pid(o, arg, state);
 		return 0;
 	case OPT_PRESERVE_FDS:
 		parse_preserve(o, arg, state);
