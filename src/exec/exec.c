@@ -442,6 +442,10 @@ static int check_options(const struct exec_options *o, struct mlr_error *err)
 		return mlr_fail(err, EINVAL, "--fakeroot is --user 0: give one of the two");
 	if (o->write && o->read_only)
 		return mlr_fail(err, EINVAL, "--write and --read-only exclude each other");
+	if (o->write && o->join_tag) {
+		mlr_fail(err, EINVAL, "--write and --join-tag exclude each other");
+		return mlr_hint(err, "commands that write to one container share it anyway");
+	}
 	return 0;
 }
 
