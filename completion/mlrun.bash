@@ -96,6 +96,11 @@ _mlrun_complete_argument() {
 		squashfs:*) mapfile -t COMPREPLY < <(compgen -P squashfs: -f -- "${cur#*:}") ;;
 		esac
 		;;
+	commit:0 | containers:[1-9]*)
+		mapfile -t COMPREPLY < <(compgen -W "$("$mlrun" containers "${store[@]}" 2>/dev/null |
+			sed '1d; s/ .*//')" -- "$cur")
+		;;
+	containers:0) mapfile -t COMPREPLY < <(compgen -W "list rm unlock" -- "$cur") ;;
 	store:0) mapfile -t COMPREPLY < <(compgen -W "verify" -- "$cur") ;;
 	exec:* | run:* | shell:* | export:* | import:*) compopt -o default 2>/dev/null ;;
 	esac

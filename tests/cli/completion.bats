@@ -87,6 +87,17 @@ offers() {
 	assert_output $'rootfs:\nsquashfs:'
 }
 
+@test "completion in bash: containers by their names" {
+	mlrun exec --write=one debian true 2>/dev/null
+	run -0 offers "mlrun commit o"
+	assert_output one
+	run -0 offers "mlrun containers rm "
+	assert_output one
+	run -0 offers "mlrun containers "
+	assert_output $'list\nrm\nunlock'
+	mlrun containers rm one
+}
+
 @test "completion in bash: after the image nothing of mlrun's is offered" {
 	run -0 offers "mlrun exec debian --"
 	assert_output ""
