@@ -237,10 +237,6 @@ static int open_container(struct kept *k, const char *image, const char *manifes
 	}
 	if (made)
 		strv_addf(&p->notes, "container '%s' is new and keeps what is written", k->name);
-	else if (store_container_is_joined(k->own, k->name))
-		strv_addf(&p->notes,
-			"container '%s' is running; this command joins it, with the mounts that it has",
-			k->name);
 	else
 		strv_addf(&p->notes, "container '%s' keeps what is written", k->name);
 	return 0;
