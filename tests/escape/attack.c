@@ -249,8 +249,7 @@ static void attack_process(int pid)
 	struct iovec mine = { &byte, 1 }, its = { (void *)0x400000, 1 };
 	int fd;
 
-	if (tell(ptrace(PTRACE_ATTACH, pid, NULL, NULL) == 0, "ptrace"))
-		ptrace(PTRACE_DETACH, pid, NULL, NULL);
+tell(ptrace(PTRACE_SEIZE, pid, NULL, NULL) == 0, "ptrace");
 	tell(process_vm_readv(pid, &mine, 1, &its, 1, 0) >= 0 || errno == EFAULT,
 		"process_vm_readv");
 	fd = (int)syscall(SYS_pidfd_open, pid, 0);
