@@ -4,7 +4,7 @@
 # shellcheck disable=SC2016 # the inner shell expands
 load common
 
-ATTACK=$top_builddir/tests/escape/attack
+ATTACK=$top_builddir/tests/inside/attack
 
 # /tmp is in every container: what must not be reached lies outside of it.
 setup() {
