@@ -18,6 +18,7 @@
 
 #define CONFIG_MAX (1u << 20) /* bytes of a file */
 #define REGISTRY   "registry"
+#define SITES_FILE SYSCONFDIR "/mlrun/mlrun.conf"
 
 /* Every key there is, in the order of mlrun.conf(5). */
 static const struct config_key keys[] = {
@@ -296,22 +297,47 @@ static int read_file(
 	return parse_text(c, text, (size_t)n, path, is_sites, err);
 }
 
-static int read_files(struct config *c, struct mlr_error *err)
+/* $MLRUN_CONFIG where it is set. */
+static const char *named_file(void)
 {
 	const char *named = getenv("MLRUN_CONFIG");
-	auto_free char *dir = NULL, *path = NULL;
+
+	return named && *named ? named : NULL;
+}
+
+/* NULL: nobody is at home. */
+static char *users_file(void)
+{
+	auto_free char *dir = home_xdg_dir("XDG_CONFIG_HOME", ".config", NULL);
+
+	return dir ? xasprintf("%s/mlrun/mlrun.conf", dir) : NULL;
+}
+
+static int read_files(struct config *c, struct mlr_error *err)
+{
+	auto_free char *users = NULL;
 	int r;
 
-	if (named && *named)
-		return read_file(c, named, 0, 1, err);
-	r = read_file(c, SYSCONFDIR "/mlrun/mlrun.conf", 1, 0, err);
+	if (named_file())
+		return read_file(c, named_file(), 0, 1, err);
+	r = read_file(c, SITES_FILE, 1, 0, err);
 	if (r < 0)
 		return r;
-	dir = home_xdg_dir("XDG_CONFIG_HOME", ".config", NULL);
-	if (!dir)
-		return 0; /* nobody at home: nothing to read */
-	path = xasprintf("%s/mlrun/mlrun.conf", dir);
-	return read_file(c, path, 0, 0, err);
+	users = users_file();
+	return users ? read_file(c, users, 0, 0, err) : 0;
+}
+
+void config_files(struct strv *ret)
+{
+	auto_free char *users = users_file();
+
+	if (named_file()) {
+		strv_add(ret, named_file());
+		return;
+	}
+	strv_add(ret, SITES_FILE);
+	if (users)
+		strv_add(ret, users);
 }
 
 int config_load(struct config *ret, struct mlr_error *err)

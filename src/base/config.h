@@ -67,6 +67,9 @@ const struct config_key *config_keys(size_t *n);
 int config_load(struct config *ret, struct mlr_error *err);
 void config_done(struct config *c);
 
+/* The names of the files that config_load() reads, whether they are there or not, in its order. */
+void config_files(struct strv *ret);
+
 /* The text of one file, added to ret; file is its name for messages. What config_load() does for
  * each, apart. Returns 0 or -EPROTO; ret then holds what came before, to config_done(). */
 int config_parse(struct config *ret, const char *text, size_t len, const char *file,

@@ -20,6 +20,7 @@ enum {
 /* A command: argv[0] is its name; returns the exit status. */
 typedef int (*cli_command)(int argc, char **argv);
 
+int cmd_config(int argc, char **argv);
 int cmd_doctor(int argc, char **argv);
 int cmd_commit(int argc, char **argv);
 int cmd_containers(int argc, char **argv);
@@ -33,6 +34,7 @@ int cmd_login(int argc, char **argv);
 int cmd_logout(int argc, char **argv);
 int cmd_parse_reference(int argc, char **argv);
 int cmd_prune(int argc, char **argv);
+int cmd_ps(int argc, char **argv);
 int cmd_pull(int argc, char **argv);
 int cmd_rm(int argc, char **argv);
 int cmd_shell(int argc, char **argv);

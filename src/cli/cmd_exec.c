@@ -63,7 +63,7 @@ static int is_missing(int r, const struct plan *p)
 static int make_plan(const struct cli_exec *x, struct plan *p)
 {
 	const struct exec_options *o = &x->exec;
-	int may_fetch = !x->explain && o->pull != EXEC_PULL_NEVER && cli_fetch_can(o->image);
+	int may_fetch = !x->explain && !o->join && o->pull != EXEC_PULL_NEVER && cli_fetch_can(o->image);
 	struct mlr_error err = MLR_ERROR_INIT;
 	int r, status = 0;
 
@@ -84,12 +84,16 @@ static int make_plan(const struct cli_exec *x, struct plan *p)
 	return r < 0 ? cli_fail(&err) : 0;
 }
 
-int cli_exec_run(const struct cli_exec *x, int (*become)(struct plan *p, struct mlr_error *err))
+int cli_exec_run(struct cli_exec *x, int (*become)(struct plan *p, struct mlr_error *err))
 {
+	auto_call(config_done) struct config config = CONFIG_INIT;
 	auto_call(plan_done) struct plan p;
+	struct mlr_error err = MLR_ERROR_INIT;
 	int status;
 
 	plan_init(&p);
+	if (config_load(&config, &err) < 0 || exec_defaults(&config, &x->exec, &err) < 0)
+		return cli_fail(&err);
 	status = make_plan(x, &p);
 	if (status != 0)
 		return status;

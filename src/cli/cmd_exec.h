@@ -13,6 +13,6 @@
  *
  * Returns the exit status of what failed, which is told.
  */
-int cli_exec_run(const struct cli_exec *x, int (*become)(struct plan *p, struct mlr_error *err));
+int cli_exec_run(struct cli_exec *x, int (*become)(struct plan *p, struct mlr_error *err));
 
 #endif

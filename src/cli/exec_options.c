@@ -4,6 +4,7 @@
 #include "cli/unknown_option.h"
 
 #include <argp.h>
+#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -18,10 +19,15 @@ enum {
 	OPT_FAKEROOT,
 	OPT_HOME,
 	OPT_HOSTNAME,
+	OPT_INIT,
 	OPT_IPC,
+	OPT_JOIN,
+	OPT_JOIN_TAG,
 	OPT_MOUNT,
+	OPT_MPI,
 	OPT_NET,
 	OPT_NO_HOME,
+	OPT_PID,
 	OPT_PRESERVE_FD,
 	OPT_PRESERVE_FDS,
 	OPT_PULL,
@@ -70,6 +76,9 @@ static const struct argp_option options[] = {
 	{ "network", OPT_NET, NULL, OPTION_ALIAS, NULL, 3 },
 	{ "ipc", OPT_IPC, "host|private", 0,
 		"the host's shared memory and queues (default), or own ones", 3 },
+	{ "pid", OPT_PID, NULL, 0, "own process ids: only the container's processes are seen", 3 },
+	{ "init", OPT_INIT, NULL, 0,
+		"the same, and the first process is mlrun's, which reaps the others", 3 },
 	{ "preserve-fds", OPT_PRESERVE_FDS, "N", 0, "hand on N descriptors from 3 on", 3 },
 	{ "preserve-fd", OPT_PRESERVE_FD, "FD[,FD]...", 0, "hand on these descriptors", 3 },
 
@@ -77,7 +86,14 @@ static const struct argp_option options[] = {
 	{ "entrypoint", OPT_ENTRYPOINT, "CMD", 0,
 		"run CMD in place of the image's Entrypoint; '' for none", 4 },
 	{ "pull", OPT_PULL, "WHEN", 0,
-		"fetch the image when it is missing (default), always look for a newer one, never", 4 },
+		"fetch the image when it is missing (default), always look for a newer one, never",
+		4 },
+	{ "mpi", OPT_MPI, "auto|none", 0,
+		"let ranks of a job step share one container on a node (default), or not", 4 },
+	{ "join-tag", OPT_JOIN_TAG, "WORD", 0,
+		"share one container with all on this node that give the same WORD", 4 },
+	{ "join", OPT_JOIN, "PID", 0,
+		"run a command in the container of that process; no IMAGE is given", 4 },
 	{ "explain", OPT_EXPLAIN, NULL, 0,
 		"tell every mount and variable with its origin; run nothing", 4 },
 	{ "rm", OPT_RM, NULL, OPTION_HIDDEN, NULL, 4 },
@@ -126,6 +142,28 @@ static void parse_preserve(struct exec_options *o, const char *arg, struct argp_
 	o->preserve_fds = (int)n;
 }
 
+static void parse_mpi(struct exec_options *o, const char *arg, struct argp_state *state)
+{
+	o->mpi = strcmp(arg, "none") == 0 ? EXEC_MPI_NONE : EXEC_MPI_AUTO;
+	if (strcmp(arg, "host") == 0)
+		argp_error(state,
+			"--mpi=host: the host's MPI is not brought into images; the image's own works with "
+			"--mpi=auto, as long as it speaks the launcher's PMI (srun --mpi=pmix, mpirun)");
+	else if (o->mpi == EXEC_MPI_AUTO && strcmp(arg, "auto") != 0)
+		argp_error(state, "--mpi takes auto or none, not '%s'", arg);
+}
+
+static void parse_join(struct exec_options *o, const char *arg, struct argp_state *state)
+{
+	char *end;
+	long pid = strtol(arg, &end, 10);
+
+	if (end == arg || *end || pid <= 0 || pid > INT_MAX)
+		argp_error(state, "--join takes a process id, not '%s'; mlrun ps lists containers",
+			arg);
+	o->join = (pid_t)pid;
+}
+
 /* What holds a list or one word, by its key. */
 static struct strv *list_of(struct exec_options *o, int key)
 {
@@ -170,17 +208,41 @@ static const char **word_of(struct exec_options *o, int key)
 		return &o->entrypoint;
 	case OPT_HOSTNAME:
 		return &o->hostname;
+	case OPT_JOIN_TAG:
+		return &o->join_tag;
 	default:
 		return NULL;
 	}
 }
 
-/* The image ends our options: the rest is the contained command's. */
+/* What is on or off. */
+static int *switch_of(struct cli_exec *x, int key)
+{
+	switch (key) {
+	case OPT_CLEARENV:
+		return &x->exec.clearenv;
+	case OPT_EXPLAIN:
+		return &x->explain;
+	case OPT_FAKEROOT:
+		return &x->exec.fakeroot;
+	case OPT_INIT:
+		return &x->exec.init;
+	case OPT_PID:
+		return &x->exec.pid;
+	case OPT_READ_ONLY:
+		return &x->exec.read_only;
+	default:
+		return NULL;
+	}
+}
+
+/* The image ends our options: the rest is the contained command's. With --join there is none. */
 static void take_image(struct exec_options *o, char *image, struct argp_state *state)
 {
-	o->image = image;
-	o->command = state->argv + state->next;
-	if (*o->command && strcmp(*o->command, "--") == 0)
+	if (!o->join)
+		o->image = image;
+	o->command = state->argv + state->next - (o->join ? 1 : 0);
+	if (!o->join && *o->command && strcmp(*o->command, "--") == 0)
 		o->command++;
 	state->next = state->argc;
 }
@@ -190,18 +252,15 @@ static error_t parse_choice(struct cli_exec *x, int key, char *arg, struct argp_
 	struct exec_options *o = &x->exec;
 
 	switch (key) {
-	case OPT_CLEARENV:
-		o->clearenv = 1;
-		return 0;
-	case OPT_EXPLAIN:
-		x->explain = 1;
-		return 0;
-	case OPT_FAKEROOT:
-		o->fakeroot = 1;
-		return 0;
 	case OPT_HOME:
 	case OPT_NO_HOME:
 		o->home = key == OPT_HOME ? EXEC_YES : EXEC_NO;
+		return 0;
+	case OPT_JOIN:
+		parse_join(o, arg, state);
+		return 0;
+	case OPT_MPI:
+		parse_mpi(o, arg, state);
 		return 0;
 	case OPT_IPC:
 		parse_ipc(o, arg, state);
@@ -214,9 +273,6 @@ static error_t parse_choice(struct cli_exec *x, int key, char *arg, struct argp_
 		return 0;
 	case OPT_PULL:
 		parse_pull(o, arg, state);
-		return 0;
-	case OPT_READ_ONLY:
-		o->read_only = 1;
 		return 0;
 	case OPT_WRITE:
 		o->write = arg ? arg : "";
@@ -239,6 +295,7 @@ static error_t parse_option(int key, char *arg, struct argp_state *state)
 	struct cli_exec *x = state->input;
 	struct strv *list = list_of(&x->exec, key);
 	const char **word = word_of(&x->exec, key);
+	int *on = switch_of(x, key);
 
 	if (list) {
 		strv_add(list, arg);
@@ -246,6 +303,10 @@ static error_t parse_option(int key, char *arg, struct argp_state *state)
 	}
 	if (word) {
 		*word = arg;
+		return 0;
+	}
+	if (on) {
+		*on = 1;
 		return 0;
 	}
 	switch (key) {
@@ -256,7 +317,10 @@ static error_t parse_option(int key, char *arg, struct argp_state *state)
 		take_image(&x->exec, arg, state);
 		return 0;
 	case ARGP_KEY_NO_ARGS:
-		argp_error(state, "an image is missing");
+		if (!x->exec.join)
+			argp_error(state, "an image is missing");
+		else if (!x->command_optional)
+			argp_error(state, "a command is missing");
 		return 0;
 	case ARGP_KEY_SUCCESS:
 		x->exec.store = x->common.store;
@@ -266,8 +330,8 @@ static error_t parse_option(int key, char *arg, struct argp_state *state)
 	}
 }
 
-void cli_exec_parse(int argc, char **argv, const char *args_doc, const char *doc,
-	struct cli_exec *ret)
+void cli_exec_parse(
+	int argc, char **argv, const char *args_doc, const char *doc, struct cli_exec *ret)
 {
 	const struct argp argp = { .options = options,
 		.parser = parse_option,

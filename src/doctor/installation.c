@@ -10,20 +10,31 @@
 #include <string.h>
 #include <unistd.h>
 
+static const struct {
+	const char *name, *means;
+} programs[] = {
+	{ "mlrun-pull", "mlrun pull and its like are that program" },
+	{ "mlrun-account", "names of users that are not in /etc/passwd are asked of it" },
+};
+
 void check_installation(const struct doctor_machine *m, struct doctor_report *r)
 {
-	auto_free char *pull = program_path("mlrun-pull");
+	int whole = 1;
 
-	if (!doctor_is_here(m))
-		return;
-	if (access(pull, X_OK) == 0) {
-		doctor_add(r, "installation", DOCTOR_PASS, "mlrun-pull is '%s'", pull);
-		return;
+	for (size_t i = 0; doctor_is_here(m) && i < ARRAY_LEN(programs); i++) {
+		auto_free char *path = program_path(programs[i].name);
+		struct doctor_finding *f;
+
+		if (access(path, X_OK) == 0)
+			continue;
+		f = doctor_add(r, "installation", DOCTOR_FAILURE, "%s is not there ('%s')",
+			programs[i].name, path);
+		doctor_because(f, "%s; mlrun's files were moved apart", programs[i].means);
+		doctor_mend(f, DOCTOR_YOU, "make install");
+		whole = 0;
 	}
-	doctor_because(doctor_add(r, "installation", DOCTOR_FAILURE,
-			       "mlrun-pull is not there ('%s')", pull),
-		"mlrun pull and its like are that program; mlrun's files were moved apart");
-	doctor_mend(&r->v[r->n - 1], DOCTOR_YOU, "make install");
+	if (doctor_is_here(m) && whole)
+		doctor_add(r, "installation", DOCTOR_PASS, "mlrun's other programs are there");
 }
 
 /* The files that values come from, each once. */

@@ -1,6 +1,7 @@
 #include "exec/volume.h"
 
 #include "base/cleanup.h"
+#include "base/log.h"
 #include "base/memory.h"
 #include "base/path.h"
 
@@ -137,4 +138,42 @@ int volume_plan(const char *text, struct plan *p, struct mlr_error *err)
 	int r = add(text, p, err);
 
 	return r < 0 ? mlr_wrap(err, "-v '%s'", text) : 0;
+}
+
+/* The text without the flag, to free(), or NULL when it has none. */
+static char *without_flag(const char *text, const char *flag)
+{
+	const char *c1 = strchr(text, ':'), *c2 = c1 ? strchr(c1 + 1, ':') : NULL;
+	size_t n = strlen(flag);
+
+	if (!c2)
+		return NULL;
+	for (const char *s = c2; s; s = strchr(s + 1, ','))
+		if (strncmp(s + 1, flag, n) == 0 && (!s[n + 1] || s[n + 1] == ',')) {
+			/* The separator before it goes with it; the first one stays for those behind. */
+			if (s != c2 || !s[n + 1])
+				return xasprintf("%.*s%s", (int)(s - text), text, s + n + 1);
+			return xasprintf("%.*s:%s", (int)(s - text), text, s + n + 2);
+		}
+	return NULL;
+}
+
+int volume_configured(const char *text, const char *origin, struct plan *p, struct mlr_error *err)
+{
+	auto_free char *plain = without_flag(text, "optional");
+	struct mlr_error why = MLR_ERROR_INIT;
+	size_t before = p->n_mounts;
+	int r = add(plain ? plain : text, p, &why);
+
+	if (plain && (r == -ENOENT || r == -ENOTDIR || r == -EACCES)) {
+		mlr_debug("volume '%s': %s, left out", text, why.text);
+		return 0;
+	}
+	if (r < 0) {
+		*err = why;
+		return r;
+	}
+	for (size_t i = before; i < p->n_mounts; i++)
+		p->mounts[i].origin = origin;
+	return 0;
 }

@@ -7,11 +7,15 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <net/if.h>
 #include <sched.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/mount.h>
 #include <sys/prctl.h>
+#include <sys/socket.h>
+#include <unistd.h>
 
 /* The first number in a sysctl's file below root, or -1. */
 static long read_sysctl(const char *root, const char *name)
@@ -87,6 +91,18 @@ static int write_maps(const struct plan_identity *id, struct mlr_error *err)
 	return put_file("/proc/self/gid_map", line, err);
 }
 
+/* The last step in both cases: mounts that are made here stay here. */
+static int own_mounts(struct mlr_error *err)
+{
+	if (mount("none", "/", NULL, MS_REC | MS_SLAVE, NULL) < 0) {
+		int r = mlr_fail_errno(err, "make the mounts of the new namespace its own");
+
+		runtime_hint_userns("/", err);
+		return r;
+	}
+	return 0;
+}
+
 int userns_enter(const struct plan_identity *id, struct mlr_error *err)
 {
 	int r;
@@ -104,11 +120,52 @@ int userns_enter(const struct plan_identity *id, struct mlr_error *err)
 	/* Other processes of this user may not look into the set-up. After the maps: they could not
 	 * be written otherwise. execve(2) resets it. */
 	prctl(PR_SET_DUMPABLE, 0);
+	return own_mounts(err);
+}
 
-	if (mount("none", "/", NULL, MS_REC | MS_SLAVE, NULL) < 0) {
-		r = mlr_fail_errno(err, "make the mounts of the new namespace its own");
+int userns_enter_shared(struct mlr_error *err)
+{
+	if (unshare(CLONE_NEWNS) < 0) {
+		int r = mlr_fail_errno(err, "create a mount namespace");
+
 		runtime_hint_userns("/", err);
 		return r;
 	}
+	return own_mounts(err);
+}
+
+int userns_clone_flags(unsigned namespaces)
+{
+	return (namespaces & PLAN_NS_PID ? CLONE_NEWPID : 0) |
+		(namespaces & PLAN_NS_IPC ? CLONE_NEWIPC : 0) |
+		(namespaces & PLAN_NS_NET ? CLONE_NEWNET : 0) |
+		(namespaces & PLAN_NS_UTS ? CLONE_NEWUTS : 0);
+}
+
+/* A new network namespace has loopback, and it is down. */
+static int loopback_up(struct mlr_error *err)
+{
+	auto_close int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+	struct ifreq lo = { .ifr_name = "lo", .ifr_flags = IFF_UP | IFF_RUNNING };
+
+	if (fd < 0 || ioctl(fd, SIOCSIFFLAGS, &lo) < 0)
+		return mlr_fail_errno(err, "bring up loopback in the container's network");
 	return 0;
+}
+
+int userns_add(const struct plan *p, struct mlr_error *err)
+{
+	if (!p->namespaces)
+		return 0;
+	if (unshare(userns_clone_flags(p->namespaces)) < 0) {
+		int r = mlr_fail_errno(err, "create the container's other namespaces");
+
+		if (r == -ENOSPC)
+			mlr_hint(err, "a limit on namespaces is reached: see /proc/sys/user");
+		return r;
+	}
+	if ((p->namespaces & PLAN_NS_UTS) && p->hostname &&
+		sethostname(p->hostname, strlen(p->hostname)) < 0)
+		return mlr_fail_errno(err, "set the container's hostname to '%s'", p->hostname);
+	return p->namespaces & PLAN_NS_NET ? loopback_up(err) : 0;
 }
