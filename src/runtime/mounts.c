@@ -27,7 +27,7 @@
 
 struct assembly {
 	const struct plan *plan;
-	int server;
+	const struct squash_server *server;
 	int *sources; /* one cloned mount (or open file) a plan entry, -1 for none */
 	struct overlay overlay;
 };
@@ -293,7 +293,7 @@ static int build(struct assembly *a, struct mlr_error *err)
 	return seal_root(a, err);
 }
 
-int mounts_enter(const struct plan *p, int server, struct mlr_error *err)
+int mounts_enter(const struct plan *p, const struct squash_server *server, struct mlr_error *err)
 {
 	auto_call(assembly_done) struct assembly a = { .plan = p, .server = server, .overlay = OVERLAY_INIT };
 	mode_t mask = umask(022);

@@ -5,13 +5,14 @@
 
 #include "base/error.h"
 #include "plan/plan.h"
+#include "runtime/squash.h"
 
 /*
  * Build the root that the plan describes and make it the process's "/". Must be called in the
  * new namespaces. Ends in the plan's working directory.
  *
- *   server  squash_start()'s socket, where the plan has a squashfs file
+ *   server  squash_start()'s, where the plan has a squashfs file
  */
-int mounts_enter(const struct plan *p, int server, struct mlr_error *err);
+int mounts_enter(const struct plan *p, const struct squash_server *server, struct mlr_error *err);
 
 #endif

@@ -226,7 +226,7 @@ static size_t count(const int *fds)
 }
 
 /* A squashfs file becomes the lower tree. */
-static int mount_image(const struct plan *p, int server, const struct overlay *o, int *lowers,
+static int mount_image(const struct plan *p, const struct squash_server *server, const struct overlay *o, int *lowers,
 	struct mlr_error *err)
 {
 	size_t n = count(lowers);
@@ -246,13 +246,15 @@ static int mount_image(const struct plan *p, int server, const struct overlay *o
 	return 0;
 }
 
-static int mount_overlay(
-	const struct plan *p, struct overlay *o, const int *lowers, struct mlr_error *err)
+static int mount_overlay(const struct plan *p, const struct squash_server *server,
+	struct overlay *o, const int *lowers, struct mlr_error *err)
 {
 	auto_free char *options = overlay_options(count(lowers));
 	int r;
 
 	r = link_lowers(lowers, o->scratch, err);
+	if (r == 0 && p->squashfs)
+		r = squash_wait(p, server, err);
 	if (r < 0)
 		return r;
 	r = merge_directories(p, o, lowers, err);
@@ -270,7 +272,7 @@ static int mount_overlay(
 }
 
 int overlay_mount(
-	const struct plan *p, int server, struct overlay *ret, struct mlr_error *err)
+	const struct plan *p, const struct squash_server *server, struct overlay *ret, struct mlr_error *err)
 {
 	auto_call(overlay_done) struct overlay o = OVERLAY_INIT;
 	auto_call(close_fds) int *lowers = NULL;
@@ -286,7 +288,7 @@ int overlay_mount(
 		r = mount_image(p, server, &o, lowers, err);
 	if (r < 0)
 		return r;
-	r = mount_overlay(p, &o, lowers, err);
+	r = mount_overlay(p, server, &o, lowers, err);
 	if (r < 0)
 		return r;
 	*ret = o;

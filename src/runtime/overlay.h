@@ -4,6 +4,7 @@
 
 #include "base/error.h"
 #include "plan/plan.h"
+#include "runtime/squash.h"
 
 struct overlay {
 	int scratch; /* top of a tmpfs that covers /tmp of the mount namespace and holds what is
@@ -17,9 +18,9 @@ struct overlay {
  * Mount the plan's lower trees, or its squashfs file, with a tmpfs upper layer, in which the directories that lead to the
  * plan's targets are already there. Leaves the working directory in the scratch.
  *
- *   server  squash_start()'s socket, where the plan has a squashfs file
+ *   server  squash_start()'s, where the plan has a squashfs file
  */
-int overlay_mount(const struct plan *p, int server, struct overlay *ret, struct mlr_error *err);
+int overlay_mount(const struct plan *p, const struct squash_server *server, struct overlay *ret, struct mlr_error *err);
 void overlay_done(struct overlay *o);
 
 #endif

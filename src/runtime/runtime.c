@@ -15,18 +15,18 @@
 
 int runtime_enter(const struct plan *p, struct mlr_error *err)
 {
-	auto_close int server = -1;
+	auto_call(squash_done) struct squash_server server = SQUASH_SERVER_INIT;
 	int r;
 
 	if (p->squashfs) {
-		server = squash_start(p, err);
-		if (server < 0)
-			return server;
+		r = squash_start(p, &server, err);
+		if (r < 0)
+			return r;
 	}
 	r = userns_enter(&p->id, err);
 	if (r < 0)
 		return r;
-	r = mounts_enter(p, server, err);
+	r = mounts_enter(p, &server, err);
 	if (r < 0)
 		return r;
 	r = privileges_drop(&p->id, err);

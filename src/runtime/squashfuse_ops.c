@@ -1,0 +1,353 @@
+#include "runtime/squashfuse_ops.h"
+
+#include "base/cleanup.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/uio.h>
+
+#define FOREVER   1e9 /* seconds: an image never changes */
+#define READERS   64  /* files whose reading is watched */
+#define AHEAD_MAX 8   /* blocks */
+
+static const struct ops *ops_of(fuse_req_t req)
+{
+	return fuse_req_userdata(req);
+}
+
+static void op_init(void *ctx, struct fuse_conn_info *conn)
+{
+	const struct ops *o = ctx;
+
+	conn->want |= conn->capable &
+		(FUSE_CAP_ASYNC_READ | FUSE_CAP_CACHE_SYMLINKS | FUSE_CAP_NO_OPEN_SUPPORT |
+			FUSE_CAP_NO_OPENDIR_SUPPORT | FUSE_CAP_PARALLEL_DIROPS |
+			FUSE_CAP_READDIRPLUS | FUSE_CAP_READDIRPLUS_AUTO);
+	conn->want &= ~(unsigned)(FUSE_CAP_AUTO_INVAL_DATA | FUSE_CAP_ATOMIC_O_TRUNC);
+	conn->max_background = (unsigned)o->threads * 4;
+	conn->congestion_threshold = (unsigned)o->threads * 3;
+}
+
+static void fill_entry(struct fuse_entry_param *e, const struct stat *st)
+{
+	memset(e, 0, sizeof(*e));
+	e->ino = st->st_ino;
+	e->attr = *st;
+	e->attr_timeout = e->entry_timeout = FOREVER;
+}
+
+static void op_lookup(fuse_req_t req, fuse_ino_t parent, const char *name)
+{
+	struct fuse_entry_param e = { .entry_timeout = FOREVER }; /* that it is not there, too */
+	struct stat st;
+	int r = image_lookup(ops_of(req)->image, parent, name, &st);
+
+	if (r == 0)
+		fill_entry(&e, &st);
+	if (r == 0 || r == -ENOENT)
+		fuse_reply_entry(req, &e);
+	else
+		fuse_reply_err(req, -r);
+}
+
+static void op_forget(fuse_req_t req, fuse_ino_t ino, uint64_t n)
+{
+	(void)ino;
+	(void)n;
+	fuse_reply_none(req); /* nothing is remembered of inodes */
+}
+
+static void op_getattr(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi)
+{
+	struct stat st;
+	int r = image_stat(ops_of(req)->image, ino, &st);
+
+	(void)fi;
+	if (r == 0)
+		fuse_reply_attr(req, &st, FOREVER);
+	else
+		fuse_reply_err(req, -r);
+}
+
+static void op_readlink(fuse_req_t req, fuse_ino_t ino)
+{
+	char target[PATH_MAX];
+	int r = image_readlink(ops_of(req)->image, ino, target);
+
+	if (r == 0)
+		fuse_reply_readlink(req, target);
+	else
+		fuse_reply_err(req, -r);
+}
+
+/* "Not needed": the kernel then opens without asking, and keeps what it has read. */
+static void op_open(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi)
+{
+	(void)ino;
+	(void)fi;
+	fuse_reply_err(req, ENOSYS);
+}
+
+/* --- reading files ------------------------------------------------------------------ */
+
+/* One request's blocks while they are sent off. */
+struct answer {
+	struct blocks *blocks;
+	struct image_piece *pieces;
+	const struct block **used;
+	struct iovec *iov;
+	size_t n, block_size;
+	char *zeros; /* where there is a hole */
+};
+
+static void answer_done(struct answer *a)
+{
+	for (size_t i = 0; a->used && i < a->n; i++)
+		if (a->used[i])
+			blocks_put(a->blocks, a->used[i]);
+	free(a->pieces);
+	free(a->used);
+	free(a->iov);
+	free(a->zeros);
+}
+
+static int gather_piece(struct answer *a, size_t i)
+{
+	const struct image_piece *p = &a->pieces[i];
+	int r;
+
+	a->iov[i].iov_len = p->len;
+	if (p->header == 0 && !p->fragment) {
+		if (!a->zeros && !(a->zeros = calloc(1, a->block_size)))
+			return -ENOMEM;
+		a->iov[i].iov_base = a->zeros;
+		return 0;
+	}
+	r = blocks_get(a->blocks, p, &a->used[i]);
+	if (r == 0)
+		a->iov[i].iov_base = a->used[i]->data + p->from;
+	return r;
+}
+
+/* Returns 0 with all of the bytes at hand, or -errno. */
+static int gather(const struct ops *o, fuse_ino_t ino, size_t size, off_t offset, struct answer *a)
+{
+	size_t room = size / a->block_size + 3;
+	ssize_t n;
+	int r = 0;
+
+	a->pieces = calloc(room, sizeof(*a->pieces));
+	a->used = calloc(room, sizeof(*a->used));
+	a->iov = calloc(room, sizeof(*a->iov));
+	if (!a->pieces || !a->used || !a->iov)
+		return -ENOMEM;
+	n = image_pieces(o->image, ino, (uint64_t)offset, size, a->pieces, room);
+	if (n < 0)
+		return (int)n;
+	a->n = (size_t)n;
+	for (size_t i = 0; r == 0 && i < a->n; i++)
+		r = gather_piece(a, i);
+	return r;
+}
+
+/* Does a file seem to be read from front to back, or one fragment block after the other? The kernel
+ * sends several requests at once, so that they may come in another order. */
+struct reader {
+	fuse_ino_t ino;
+	uint64_t next;
+	unsigned run;
+};
+
+static struct {
+	pthread_mutex_t lock;
+	struct reader readers[READERS];
+	struct reader fragments;
+} seen = { .lock = PTHREAD_MUTEX_INITIALIZER };
+
+/* Returns how often in a row. */
+static unsigned note(struct reader *r, uint64_t at, uint64_t next, uint64_t slack)
+{
+	unsigned run;
+
+	pthread_mutex_lock(&seen.lock);
+	if (at <= r->next + slack && at + slack >= r->next) {
+		r->run++;
+		if (next > r->next)
+			r->next = next;
+	} else {
+		r->run = at == 0;
+		r->next = next;
+	}
+	run = r->run;
+	pthread_mutex_unlock(&seen.lock);
+	return run;
+}
+
+static unsigned note_file(fuse_ino_t ino, uint64_t offset, uint64_t end)
+{
+	struct reader *r = &seen.readers[ino * 31 % READERS];
+
+	pthread_mutex_lock(&seen.lock);
+	if (r->ino != ino)
+		*r = (struct reader){ .ino = ino, .next = UINT64_MAX / 2 };
+	pthread_mutex_unlock(&seen.lock);
+	return note(r, offset, end, 256 << 10);
+}
+
+/* While another thread waits for requests, this one has time for what is likely to be asked next.
+ */
+static void look_ahead(
+	const struct ops *o, fuse_ino_t ino, uint64_t offset, uint64_t end, uint32_t fragment)
+{
+	size_t block = image_block_size(o->image), depth = (size_t)o->threads * 2;
+	struct image_piece p[AHEAD_MAX];
+	ssize_t n;
+
+	if (fragment) {
+		if (note(&seen.fragments, fragment, fragment + 1, 1) > 1 && o->idle() &&
+			image_fragment(o->image, fragment, &p[0]) == 0)
+			blocks_expect(o->blocks, &p[0]);
+		return;
+	}
+	if (note_file(ino, offset, end) < 2 || !o->idle())
+		return;
+	depth = depth < AHEAD_MAX ? depth : AHEAD_MAX;
+	n = image_pieces(o->image, ino, end, depth * block, p, depth);
+	for (ssize_t i = 0; i < n && o->idle(); i++)
+		if ((p[i].header != 0 || p[i].fragment) && blocks_expect(o->blocks, &p[i]))
+			return;
+}
+
+static void op_read(
+	fuse_req_t req, fuse_ino_t ino, size_t size, off_t offset, struct fuse_file_info *fi)
+{
+	const struct ops *o = ops_of(req);
+	auto_call(answer_done) struct answer a = { .blocks = o->blocks,
+		.block_size = image_block_size(o->image) };
+	int r = offset < 0 ? -EINVAL : gather(o, ino, size, offset, &a);
+
+	(void)fi;
+	if (r < 0) {
+		fuse_reply_err(req, -r);
+		return;
+	}
+	fuse_reply_iov(req, a.iov, (int)a.n);
+	if (a.n > 0)
+		look_ahead(o, ino, (uint64_t)offset, (uint64_t)offset + size,
+			a.pieces[a.n - 1].fragment);
+}
+
+/* --- directories -------------------------------------------------------------------- */
+
+/* A directory's names on their way into a buffer. */
+struct listing {
+	fuse_req_t req;
+	char *buf;
+	size_t size, used;
+	int plus; /* with the attributes of each */
+};
+
+/* Returns 0 when there is no more room. */
+static int list_name(void *arg, const char *name, const struct stat *st, off_t next)
+{
+	struct listing *l = arg;
+	char *at = l->buf + l->used;
+	size_t room = l->size - l->used, n;
+
+	if (l->plus) {
+		struct fuse_entry_param e;
+
+		fill_entry(&e, st);
+		if (name[0] == '.' && (!name[1] || (name[1] == '.' && !name[2])))
+			e.ino = 0; /* not looked up */
+		n = fuse_add_direntry_plus(l->req, at, room, name, &e, next);
+	} else {
+		n = fuse_add_direntry(l->req, at, room, name, st, next);
+	}
+	if (n > room)
+		return 0;
+	l->used += n;
+	return 1;
+}
+
+static void list(fuse_req_t req, fuse_ino_t ino, size_t size, off_t offset, int plus)
+{
+	auto_free char *buf = malloc(size);
+	struct listing l = { .req = req, .buf = buf, .size = size, .plus = plus };
+	int r = buf ? image_list(ops_of(req)->image, ino, offset, plus, list_name, &l) : -ENOMEM;
+
+	if (r < 0 && l.used == 0)
+		fuse_reply_err(req, -r);
+	else
+		fuse_reply_buf(req, l.buf, l.used);
+}
+
+static void op_readdir(
+	fuse_req_t req, fuse_ino_t ino, size_t size, off_t offset, struct fuse_file_info *fi)
+{
+	(void)fi;
+	list(req, ino, size, offset, 0);
+}
+
+static void op_readdirplus(
+	fuse_req_t req, fuse_ino_t ino, size_t size, off_t offset, struct fuse_file_info *fi)
+{
+	(void)fi;
+	list(req, ino, size, offset, 1);
+}
+
+static void op_statfs(fuse_req_t req, fuse_ino_t ino)
+{
+	struct statvfs st;
+
+	(void)ino;
+	image_statfs(ops_of(req)->image, &st);
+	fuse_reply_statfs(req, &st);
+}
+
+/* --- extended attributes ------------------------------------------------------------ */
+
+/* "ENOSYS" for an image without any: the kernel does not ask again. */
+static void reply_value(fuse_req_t req, const char *buf, ssize_t n, size_t size)
+{
+	if (n < 0)
+		fuse_reply_err(req, (int)-n);
+	else if (size == 0)
+		fuse_reply_xattr(req, (size_t)n);
+	else if (size < (size_t)n)
+		fuse_reply_err(req, ERANGE);
+	else
+		fuse_reply_buf(req, buf, (size_t)n);
+}
+
+static void op_getxattr(fuse_req_t req, fuse_ino_t ino, const char *name, size_t size)
+{
+	char buf[IMAGE_XATTR_MAX];
+
+	reply_value(req, buf, image_xattr(ops_of(req)->image, ino, name, buf), size);
+}
+
+static void op_listxattr(fuse_req_t req, fuse_ino_t ino, size_t size)
+{
+	char buf[IMAGE_XATTR_MAX];
+
+	reply_value(req, buf, image_xattrs(ops_of(req)->image, ino, buf), size);
+}
+
+const struct fuse_lowlevel_ops ops_table = {
+	.init = op_init,
+	.lookup = op_lookup,
+	.forget = op_forget,
+	.getattr = op_getattr,
+	.readlink = op_readlink,
+	.open = op_open,
+	.read = op_read,
+	.opendir = op_open,
+	.readdir = op_readdir,
+	.readdirplus = op_readdirplus,
+	.statfs = op_statfs,
+	.getxattr = op_getxattr,
+	.listxattr = op_listxattr,
+};
