@@ -7,6 +7,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <sched.h>
 #include <signal.h>
 #include <spawn.h>
 #include <stdio.h>
@@ -52,15 +53,15 @@ static int spawn(const char *path, int image, int sock, char *const *argv, pid_t
 	return r;
 }
 
-static int start_server(const struct plan *p, int image, int sock, struct mlr_error *err)
+static int start_server(const struct plan *p, int image, int sock, int on_cpu, struct mlr_error *err)
 {
 	auto_free char *path = program_path(PROGRAM);
 	/* Out of the way of 0 to 4, where they and others go. */
 	auto_close int high_image = fcntl(image, F_DUPFD_CLOEXEC, 10);
 	auto_close int high_sock = fcntl(sock, F_DUPFD_CLOEXEC, 10);
 	const char *search = plan_env_get(p, "PATH");
-	char uid[16], gid[16];
-	char *const argv[] = { (char *)PROGRAM, uid, gid, p->argv.n ? p->argv.v[0] : NULL,
+	char uid[16], gid[16], cpu[16];
+	char *const argv[] = { (char *)PROGRAM, uid, gid, cpu, p->argv.n ? p->argv.v[0] : NULL,
 		(char *)(search ? search : ""), NULL };
 	pid_t pid;
 	int r;
@@ -69,6 +70,7 @@ static int start_server(const struct plan *p, int image, int sock, struct mlr_er
 		return mlr_fail_errno(err, "descriptors of " PROGRAM);
 	snprintf(uid, sizeof(uid), "%u", (unsigned)p->id.uid);
 	snprintf(gid, sizeof(gid), "%u", (unsigned)p->id.gid);
+	snprintf(cpu, sizeof(cpu), "%d", on_cpu);
 	r = spawn(path, high_image, high_sock, argv, &pid);
 	if (r == ENOENT && access(path, F_OK) < 0) {
 		mlr_fail(err, ENOSYS, "this mlrun has no '%s', which serves squashfs images", path);
@@ -79,12 +81,25 @@ static int start_server(const struct plan *p, int image, int sock, struct mlr_er
 	return pid;
 }
 
+/* Not to be had on one CPU: no harm. */
+static void pin(struct squash_server *server, int cpu)
+{
+	cpu_set_t one;
+
+	if (cpu < 0 || cpu >= CPU_SETSIZE ||
+		sched_getaffinity(0, sizeof(server->cpus), &server->cpus) < 0)
+		return;
+	CPU_ZERO(&one);
+	CPU_SET(cpu, &one);
+	server->is_pinned = sched_setaffinity(0, sizeof(one), &one) == 0;
+}
+
 int squash_start(const struct plan *p, struct squash_server *ret, struct mlr_error *err)
 {
 	auto_close int image = open(p->squashfs, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
 	auto_close int mine = -1, its = -1;
 	struct stat st;
-	int pair[2], r;
+	int pair[2], cpu = sched_getcpu(), r;
 
 	if (image < 0 || fstat(image, &st) < 0)
 		return mlr_fail_errno(err, "open the image's file '%s'", p->squashfs);
@@ -94,9 +109,10 @@ int squash_start(const struct plan *p, struct squash_server *ret, struct mlr_err
 		return mlr_fail_errno(err, "make a socket pair");
 	mine = pair[0];
 	its = pair[1];
-	r = start_server(p, image, its, err);
+	r = start_server(p, image, its, cpu, err);
 	if (r < 0)
 		return r;
+	pin(ret, cpu);
 	ret->pid = r;
 	ret->sock = take_fd(&mine);
 	return 0;
@@ -105,11 +121,14 @@ int squash_start(const struct plan *p, struct squash_server *ret, struct mlr_err
 int squash_wait(const struct plan *p, const struct squash_server *server, struct mlr_error *err)
 {
 	char text[256] = "";
+	int resets = 0;
 	ssize_t n;
 
+	/* A server that has refused the image ends with our /dev/fuse unread. That is told first, then
+	 * what it has sent. */
 	do
 		n = recv(server->sock, text, sizeof(text) - 1, 0);
-	while (n < 0 && errno == EINTR);
+	while (n < 0 && (errno == EINTR || (errno == ECONNRESET && resets++ == 0)));
 	/* What squash_start() has started has ended. ECHILD: SIGCHLD came to us ignored. */
 	while (waitpid(server->pid, NULL, 0) < 0 && errno == EINTR)
 		;
@@ -185,7 +204,9 @@ int squash_mount(const struct plan *p, const struct squash_server *server, const
 
 void squash_done(struct squash_server *server)
 {
+	if (server->is_pinned)
+		sched_setaffinity(0, sizeof(server->cpus), &server->cpus);
 	if (server->sock >= 0)
 		close(server->sock);
-	server->sock = -1;
+	*server = (struct squash_server)SQUASH_SERVER_INIT;
 }

@@ -3,12 +3,14 @@
  * the container's namespaces, with nothing of the caller's but
  *
  *   3  a socket: we send a byte 0, or what is wrong with the image; the descriptor of /dev/fuse
- *      comes, mounted, and nothing when the container could not be made
+ *      comes, mounted, and nothing when the container could not be made; its end says that the
+ *      container is made
  *   4  the image
  *
- *   mlrun-squashfuse UID GID [COMMAND PATH]
+ *   mlrun-squashfuse UID GID CPU [COMMAND PATH]
  *
  *   UID, GID       whom files are said to belong to
+ *   CPU            where the container is made; we answer there until it is
  *   COMMAND, PATH  what will be run, and its PATH: likely to be read soon
  *
  * The process that is started forks and ends at once: the container's command must not find a child
@@ -23,7 +25,6 @@
 #include "base/cleanup.h"
 
 #include <errno.h>
-#include <linux/fuse.h>
 #include <linux/landlock.h>
 #include <malloc.h>
 #include <pthread.h>
@@ -113,15 +114,17 @@ static int receive(void)
 /* --- threads ------------------------------------------------------------------------ */
 
 static struct {
-	struct fuse_session *session;
 	struct ops ops;
 	atomic_int idle, started;
+	cpu_set_t cpus;       /* all that we may use */
+	atomic_int is_pinned; /* the first thread, to the CPU where the container is being made */
 } server;
 
 static int thread_count(void)
 {
-	cpu_set_t set;
-	int n = sched_getaffinity(0, sizeof(set), &set) == 0 ? CPU_COUNT(&set) : 1;
+	int n = sched_getaffinity(0, sizeof(server.cpus), &server.cpus) == 0
+		? CPU_COUNT(&server.cpus)
+		: 1;
 
 	return n < 2 ? 2 : n > THREADS_MAX ? THREADS_MAX : n;
 }
@@ -133,15 +136,36 @@ static int is_idle(void)
 
 static void *answer_requests(void *arg);
 
-/* One more thread when all are at work. The first requests find one that is enough. */
-static void grow_when_busy(const struct fuse_buf *buf)
+static void pin(const char *cpu)
 {
-	const struct fuse_in_header *h = buf->mem;
+	int n = atoi(cpu);
+	cpu_set_t one;
+
+	if (n < 0 || n >= CPU_SETSIZE || !CPU_ISSET(n, &server.cpus))
+		return;
+	CPU_ZERO(&one);
+	CPU_SET(n, &one);
+	atomic_store(&server.is_pinned, sched_setaffinity(0, sizeof(one), &one) == 0);
+}
+
+/* In the first thread: has the other side closed the socket? */
+static void unpin_when_made(void)
+{
+	char byte;
+
+	if (recv(SOCKET, &byte, 1, MSG_DONTWAIT) < 0 && (errno == EAGAIN || errno == EINTR))
+		return;
+	sched_setaffinity(0, sizeof(server.cpus), &server.cpus);
+	atomic_store(&server.is_pinned, 0);
+}
+
+/* One more thread when all are at work. */
+static void grow_when_busy(void)
+{
 	pthread_t thread;
 	int n = atomic_load(&server.started);
 
-	if (buf->size < sizeof(*h) || h->opcode == FUSE_INIT || is_idle() ||
-		n >= server.ops.threads)
+	if (atomic_load(&server.is_pinned) || is_idle() || n >= server.ops.threads)
 		return;
 	if (!atomic_compare_exchange_strong(&server.started, &n, n + 1))
 		return;
@@ -156,19 +180,20 @@ static void *answer_requests(void *arg)
 {
 	struct fuse_buf buf = { 0 };
 
-	(void)arg;
-	while (!fuse_session_exited(server.session)) {
+	while (!fuse_session_exited(server.ops.session)) {
 		int n;
 
 		atomic_fetch_add(&server.idle, 1);
-		n = fuse_session_receive_buf(server.session, &buf);
+		n = fuse_session_receive_buf(server.ops.session, &buf);
 		atomic_fetch_sub(&server.idle, 1);
 		if (n == -EINTR)
 			continue;
 		if (n <= 0)
 			break;
-		grow_when_busy(&buf);
-		fuse_session_process_buf(server.session, &buf);
+		if (atomic_load(&server.is_pinned) && arg == &server)
+			unpin_when_made();
+		grow_when_busy();
+		fuse_session_process_buf(server.ops.session, &buf);
 	}
 	_exit(0);
 }
@@ -179,13 +204,13 @@ static int serve(int fuse)
 	struct fuse_args args = FUSE_ARGS_INIT(1, argv);
 	char place[32];
 
-	server.session = fuse_session_new(&args, &ops_table, sizeof(ops_table), &server.ops);
+	server.ops.session = fuse_session_new(&args, &ops_table, sizeof(ops_table), &server.ops);
 	snprintf(place, sizeof(place), "/dev/fd/%d", fuse); /* libfuse: it is mounted already */
-	if (!server.session || fuse_session_mount(server.session, place) != 0)
+	if (!server.ops.session || fuse_session_mount(server.ops.session, place) != 0)
 		return 1;
 	lock_down();
 	atomic_store(&server.started, 1);
-	answer_requests(NULL);
+	answer_requests(&server);
 	return 0;
 }
 
@@ -219,9 +244,11 @@ static void *warm(void *argv)
 {
 	char *const *a = argv;
 
+	/* After those that answer: where no CPU is idle, nothing is gained by a guess. */
+	setpriority(PRIO_PROCESS, (id_t)syscall(SYS_gettid), 10);
 	image_expect_metadata(server.ops.image);
 	if (a[0] && a[1])
-		warm_command(server.ops.image, server.ops.blocks, a[0], a[1]);
+		warm_command(&server.ops, a[0], a[1]);
 	return NULL;
 }
 
@@ -238,7 +265,7 @@ int main(int argc, char **argv)
 	pid_t pid;
 	int fuse;
 
-	if (argc != 3 && argc != 5) {
+	if (argc != 4 && argc != 6) {
 		fprintf(stderr, "mlrun: this program is a part of mlrun: type mlrun exec IMAGE\n");
 		return 125;
 	}
@@ -249,8 +276,8 @@ int main(int argc, char **argv)
 	tune_malloc();
 	if (take_image(argv[1], argv[2]) < 0)
 		return 125;
-	start_warming(argv + 3);
+	start_warming(argv + 4);
+	pin(argv[3]);
 	fuse = receive();
-	close(SOCKET);
 	return fuse < 0 ? 0 : serve(fuse);
 }

@@ -10,6 +10,7 @@
 #include <squashfuse/squashfuse.h>
 
 #define META_BLOCKS 128 /* of 8 KiB; libsquashfuse's own 8 are few for a tree of directories */
+#define STEP_BLOCKS 4096 /* of a file whose inode is stepped over */
 #define EXPECT_MAX  (64u << 20) /* bytes of metadata that are read ahead */
 
 /* Where 64 blocks of a file lie, as the way there is a walk through the sizes of all before it. */
@@ -328,12 +329,6 @@ static int fragment_place(struct image *im, uint32_t number, struct image_piece 
 	return 0;
 }
 
-int image_fragment(struct image *im, uint32_t number, struct image_piece *ret)
-{
-	HOLD(im);
-	return fragment_place(im, number, ret);
-}
-
 /* The block of a file that holds the byte at offset, and how much of it is the file's from there.
  * The lock must be held. */
 static int piece_at(
@@ -380,6 +375,51 @@ ssize_t image_pieces(struct image *im, uint64_t ino, uint64_t offset, size_t siz
 		offset += pieces[used].len;
 	}
 	return (ssize_t)used;
+}
+
+/* Step over what the inode table has of an inode beyond its fixed part. The lock must be held. */
+static int step_over(struct image *im, sqfs_inode *inode)
+{
+	size_t rest;
+
+	switch (inode->base.inode_type) {
+	case SQUASHFS_REG_TYPE:
+	case SQUASHFS_LREG_TYPE:
+		rest = sqfs_blocklist_count(&im->fs, inode);
+		if (rest > STEP_BLOCKS)
+			return -ENOENT;
+		rest *= sizeof(sqfs_blocklist_entry);
+		break;
+	case SQUASHFS_SYMLINK_TYPE:
+		rest = inode->xtra.symlink_size;
+		break;
+	case SQUASHFS_DIR_TYPE:
+		rest = 0;
+		break;
+	default:
+		return -ENOENT;
+	}
+	return sqfs_md_read(&im->fs, &inode->next, NULL, rest) == SQFS_OK ? 0 : -ENOENT;
+}
+
+int image_next_file(struct image *im, uint64_t ino, uint64_t *next, struct image_piece *ret)
+{
+	sqfs_inode inode;
+	sqfs_inode_id id;
+
+	HOLD(im);
+	if (find(im, ino, &inode) < 0 || step_over(im, &inode) < 0)
+		return -ENOENT;
+	id = ((uint64_t)inode.next.block - im->fs.sb.inode_table_start) << 16 | inode.next.offset;
+	if ((uint64_t)inode.next.block >= im->fs.sb.directory_table_start ||
+		sqfs_inode_get(&im->fs, &inode, id) != SQFS_OK)
+		return -ENOENT;
+	*next = number_of(&im->fs, id);
+	if (!S_ISREG(inode.base.mode) || inode.xtra.reg.file_size == 0 ||
+		inode.xtra.reg.file_size >= im->fs.sb.block_size ||
+		inode.xtra.reg.frag_idx == SQUASHFS_INVALID_FRAG)
+		return 0;
+	return piece_at(im, &inode, *next, 0, ret) == 0 ? 1 : -ENOENT;
 }
 
 static int read_all(int fd, char *buf, size_t size, off_t at)

@@ -83,9 +83,14 @@ int image_list(struct image *im, uint64_t ino, off_t offset, int full, image_eac
 ssize_t image_pieces(struct image *im, uint64_t ino, uint64_t offset, size_t size,
 	struct image_piece *pieces, size_t n);
 
-/* Where a fragment block lies, piece->fragment - 1 being its number; -ENOENT when there are fewer.
+/*
+ * The inode after this one in the image. Files that were written one after the other, as those of a
+ * directory are, lie so.
+ *
+ * Returns 1 when it is a small file, all of it in *ret, a piece of a fragment block; 0 when it is
+ * something else; -ENOENT when it is not known where the next one lies.
  */
-int image_fragment(struct image *im, uint32_t number, struct image_piece *ret);
+int image_next_file(struct image *im, uint64_t ino, uint64_t *next, struct image_piece *ret);
 
 /*
  * Read and decompress a block, by a piece's pos and header, into image_block_size() bytes.

@@ -1,16 +1,15 @@
 #include "runtime/squashfuse_ops.h"
 
 #include "base/cleanup.h"
+#include "runtime/squashfuse_ahead.h"
+#include "runtime/squashfuse_warm.h"
 
 #include <errno.h>
-#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/uio.h>
 
-#define FOREVER   1e9 /* seconds: an image never changes */
-#define READERS   64  /* files whose reading is watched */
-#define AHEAD_MAX 8   /* blocks */
+#define FOREVER 1e9 /* seconds: an image never changes */
 
 static const struct ops *ops_of(fuse_req_t req)
 {
@@ -50,6 +49,8 @@ static void op_lookup(fuse_req_t req, fuse_ino_t parent, const char *name)
 		fuse_reply_entry(req, &e);
 	else
 		fuse_reply_err(req, -r);
+	if (r == 0)
+		warm_looked_up(st.st_ino);
 }
 
 static void op_forget(fuse_req_t req, fuse_ino_t ino, uint64_t n)
@@ -152,74 +153,6 @@ static int gather(const struct ops *o, fuse_ino_t ino, size_t size, off_t offset
 	return r;
 }
 
-/* Does a file seem to be read from front to back, or one fragment block after the other? The kernel
- * sends several requests at once, so that they may come in another order. */
-struct reader {
-	fuse_ino_t ino;
-	uint64_t next;
-	unsigned run;
-};
-
-static struct {
-	pthread_mutex_t lock;
-	struct reader readers[READERS];
-	struct reader fragments;
-} seen = { .lock = PTHREAD_MUTEX_INITIALIZER };
-
-/* Returns how often in a row. */
-static unsigned note(struct reader *r, uint64_t at, uint64_t next, uint64_t slack)
-{
-	unsigned run;
-
-	pthread_mutex_lock(&seen.lock);
-	if (at <= r->next + slack && at + slack >= r->next) {
-		r->run++;
-		if (next > r->next)
-			r->next = next;
-	} else {
-		r->run = at == 0;
-		r->next = next;
-	}
-	run = r->run;
-	pthread_mutex_unlock(&seen.lock);
-	return run;
-}
-
-static unsigned note_file(fuse_ino_t ino, uint64_t offset, uint64_t end)
-{
-	struct reader *r = &seen.readers[ino * 31 % READERS];
-
-	pthread_mutex_lock(&seen.lock);
-	if (r->ino != ino)
-		*r = (struct reader){ .ino = ino, .next = UINT64_MAX / 2 };
-	pthread_mutex_unlock(&seen.lock);
-	return note(r, offset, end, 256 << 10);
-}
-
-/* While another thread waits for requests, this one has time for what is likely to be asked next.
- */
-static void look_ahead(
-	const struct ops *o, fuse_ino_t ino, uint64_t offset, uint64_t end, uint32_t fragment)
-{
-	size_t block = image_block_size(o->image), depth = (size_t)o->threads * 2;
-	struct image_piece p[AHEAD_MAX];
-	ssize_t n;
-
-	if (fragment) {
-		if (note(&seen.fragments, fragment, fragment + 1, 1) > 1 && o->idle() &&
-			image_fragment(o->image, fragment, &p[0]) == 0)
-			blocks_expect(o->blocks, &p[0]);
-		return;
-	}
-	if (note_file(ino, offset, end) < 2 || !o->idle())
-		return;
-	depth = depth < AHEAD_MAX ? depth : AHEAD_MAX;
-	n = image_pieces(o->image, ino, end, depth * block, p, depth);
-	for (ssize_t i = 0; i < n && o->idle(); i++)
-		if ((p[i].header != 0 || p[i].fragment) && blocks_expect(o->blocks, &p[i]))
-			return;
-}
-
 static void op_read(
 	fuse_req_t req, fuse_ino_t ino, size_t size, off_t offset, struct fuse_file_info *fi)
 {
@@ -234,9 +167,7 @@ static void op_read(
 		return;
 	}
 	fuse_reply_iov(req, a.iov, (int)a.n);
-	if (a.n > 0)
-		look_ahead(o, ino, (uint64_t)offset, (uint64_t)offset + size,
-			a.pieces[a.n - 1].fragment);
+	ahead_of_read(o, ino, (uint64_t)offset, a.pieces, a.n);
 }
 
 /* --- directories -------------------------------------------------------------------- */

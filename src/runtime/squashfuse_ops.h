@@ -11,6 +11,7 @@
 
 /* The user data of a session whose operations are these. */
 struct ops {
+	struct fuse_session *session;
 	struct image *image;
 	struct blocks *blocks;
 	int threads;       /* that may answer at once */

@@ -1,16 +1,21 @@
 #include "runtime/squashfuse_warm.h"
 
 #include "base/cleanup.h"
+#include "runtime/squashfuse_ahead.h"
 
 #include <elf.h>
 #include <errno.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <string.h>
+#include <time.h>
 
 #define FILE_MAX   (2u << 20) /* bytes of a file; what is larger is not read whole */
 #define LINKS_MAX  40         /* as the kernel's own limit, path_resolution(7) */
 #define DEPTH_MAX  64
 #define PIECES     16
+#define TARGETS_MAX 16
+#define WAIT_MS    500 /* for the kernel to look up what is at hand */
 #define SCRIPT_MAX 2 /* a script's interpreter may be a script */
 
 /* A path that is being walked. */
@@ -75,44 +80,134 @@ int warm_resolve(struct image *im, const char *path, struct stat *ret, uint64_t 
 	return r;
 }
 
-static void warm_file(struct image *im, struct blocks *b, const struct stat *st)
+/* --- files -------------------------------------------------------------------------- */
+
+/* The files that are at hand. */
+struct target {
+	uint64_t ino, size;
+	int is_known; /* to the kernel */
+	int is_put;
+};
+
+static struct {
+	pthread_mutex_t lock;
+	pthread_cond_t known;
+	struct target targets[TARGETS_MAX];
+	size_t n;
+} warm = { .lock = PTHREAD_MUTEX_INITIALIZER, .known = PTHREAD_COND_INITIALIZER };
+
+/* Do something with each block of a file. */
+static void each_block(const struct ops *o, uint64_t ino, uint64_t size,
+	void (*act)(const struct ops *o, uint64_t ino, uint64_t offset, const struct image_piece *p))
 {
 	struct image_piece p[PIECES];
-	uint64_t end = (uint64_t)st->st_size < FILE_MAX ? (uint64_t)st->st_size : FILE_MAX, at = 0;
 
-	while (S_ISREG(st->st_mode) && at < end) {
-		ssize_t n = image_pieces(im, st->st_ino, at, (size_t)(end - at), p, PIECES);
+	for (uint64_t at = 0; at < size;) {
+		ssize_t n = image_pieces(o->image, ino, at, (size_t)(size - at), p, PIECES);
 
 		if (n <= 0)
 			return;
 		for (ssize_t i = 0; i < n; i++) {
 			if (p[i].header != 0 || p[i].fragment)
-				blocks_expect(b, &p[i]);
+				act(o, ino, at, &p[i]);
 			at += p[i].len;
 		}
 	}
 }
 
-static void warm_path(struct image *im, struct blocks *b, const char *path)
+static void expect(const struct ops *o, uint64_t ino, uint64_t offset, const struct image_piece *p)
+{
+	(void)ino;
+	(void)offset;
+	blocks_expect(o->blocks, p);
+}
+
+static void put(const struct ops *o, uint64_t ino, uint64_t offset, const struct image_piece *p)
+{
+	ahead_put(o, ino, offset, p);
+}
+
+/* One that the kernel knows and has not got. */
+static struct target *next_known(void)
+{
+	for (size_t i = 0; i < warm.n; i++)
+		if (warm.targets[i].is_known && !warm.targets[i].is_put)
+			return &warm.targets[i];
+	return NULL;
+}
+
+static int all_put(void)
+{
+	for (size_t i = 0; i < warm.n; i++)
+		if (!warm.targets[i].is_put)
+			return 0;
+	return 1;
+}
+
+/* Put what the kernel knows; until a time, wait for what it does not know yet. */
+static void put_known(const struct ops *o, const struct timespec *until)
+{
+	struct target *t;
+	int r = 0;
+
+	pthread_mutex_lock(&warm.lock);
+	while ((t = next_known()) || (until && r == 0 && !all_put())) {
+		if (!t) {
+			r = pthread_cond_timedwait(&warm.known, &warm.lock, until);
+			continue;
+		}
+		t->is_put = 1;
+		pthread_mutex_unlock(&warm.lock);
+		each_block(o, t->ino, t->size, put);
+		pthread_mutex_lock(&warm.lock);
+	}
+	pthread_mutex_unlock(&warm.lock);
+}
+
+void warm_looked_up(uint64_t ino)
+{
+	pthread_mutex_lock(&warm.lock);
+	for (size_t i = 0; i < warm.n; i++)
+		if (warm.targets[i].ino == ino && !warm.targets[i].is_known) {
+			warm.targets[i].is_known = 1;
+			pthread_cond_signal(&warm.known);
+		}
+	pthread_mutex_unlock(&warm.lock);
+}
+
+static void warm_file(const struct ops *o, const struct stat *st)
+{
+	uint64_t size = (uint64_t)st->st_size < FILE_MAX ? (uint64_t)st->st_size : FILE_MAX;
+
+	if (!S_ISREG(st->st_mode) || warm.n == TARGETS_MAX)
+		return;
+	pthread_mutex_lock(&warm.lock);
+	warm.targets[warm.n++] = (struct target){ .ino = st->st_ino, .size = size };
+	pthread_mutex_unlock(&warm.lock);
+	each_block(o, st->st_ino, size, expect);
+	put_known(o, NULL);
+}
+
+static void warm_path(const struct ops *o, const char *path)
 {
 	struct stat st;
 	uint64_t dir;
 
-	if (warm_resolve(im, path, &st, &dir) == 0)
-		warm_file(im, b, &st);
+	if (warm_resolve(o->image, path, &st, &dir) == 0)
+		warm_file(o, &st);
 }
 
 /* The loader, and the C library beside it. Most have it there. */
-static void warm_loader(struct image *im, struct blocks *b, const char *path)
+static void warm_loader(const struct ops *o, const char *path)
 {
 	struct stat st;
 	uint64_t dir = IMAGE_ROOT;
 
-	if (warm_resolve(im, path, &st, &dir) < 0)
+	if (warm_resolve(o->image, path, &st, &dir) < 0)
 		return;
-	warm_file(im, b, &st);
-	if (image_lookup(im, dir, "libc.so.6", &st) == 0)
-		warm_file(im, b, &st);
+	warm_file(o, &st);
+	if (image_lookup(o->image, dir, "libc.so.6", &st) == 0)
+		warm_file(o, &st);
 }
 
 /* The loader that an ELF file names, in its first bytes. Returns 0 when it names none. */
@@ -159,7 +254,7 @@ static int script_interpreter(const char *data, size_t size, char ret[PATH_MAX])
 	return n > 0;
 }
 
-static void warm_program(struct image *im, struct blocks *b, const struct stat *st, int depth)
+static void warm_program(const struct ops *o, const struct stat *st, int depth)
 {
 	const struct block *first;
 	struct image_piece p;
@@ -168,18 +263,18 @@ static void warm_program(struct image *im, struct blocks *b, const struct stat *
 	int is_script, is_elf;
 	uint64_t dir;
 
-	if (image_pieces(im, st->st_ino, 0, FILE_MAX, &p, 1) != 1 ||
-		(p.header == 0 && !p.fragment) || blocks_get(b, &p, &first) < 0)
+	if (image_pieces(o->image, st->st_ino, 0, FILE_MAX, &p, 1) != 1 ||
+		(p.header == 0 && !p.fragment) || blocks_get(o->blocks, &p, &first) < 0)
 		return;
 	is_script = script_interpreter(first->data + p.from, p.len, path);
 	is_elf = !is_script && elf_loader(first->data + p.from, p.len, path);
-	blocks_put(b, first);
+	blocks_put(o->blocks, first);
 
-	if (is_script && depth < SCRIPT_MAX && warm_resolve(im, path, &interpreter, &dir) == 0)
-		warm_program(im, b, &interpreter, depth + 1);
-	warm_file(im, b, st);
+	if (is_script && depth < SCRIPT_MAX && warm_resolve(o->image, path, &interpreter, &dir) == 0)
+		warm_program(o, &interpreter, depth + 1);
+	warm_file(o, st);
 	if (is_elf)
-		warm_loader(im, b, path);
+		warm_loader(o, path);
 }
 
 /* The first file of that name in a directory of PATH. */
@@ -200,15 +295,21 @@ static int search(struct image *im, const char *command, const char *path, struc
 	return -ENOENT;
 }
 
-void warm_command(struct image *im, struct blocks *b, const char *command, const char *path)
+void warm_command(const struct ops *o, const char *command, const char *path)
 {
+	struct timespec until;
 	struct stat st;
 	uint64_t dir;
 
-	warm_path(im, b, "/etc/passwd");
-	warm_path(im, b, "/etc/group");
-	if (command[0] == '/' ? warm_resolve(im, command, &st, &dir) == 0
-			      : !strchr(command, '/') && search(im, command, path, &st) == 0)
-		warm_program(im, b, &st, 0);
-	warm_path(im, b, "/etc/ld.so.cache");
+	clock_gettime(CLOCK_REALTIME, &until);
+	until.tv_nsec += WAIT_MS * 1000000;
+	until.tv_sec += until.tv_nsec / 1000000000;
+	until.tv_nsec %= 1000000000;
+	warm_path(o, "/etc/passwd");
+	warm_path(o, "/etc/group");
+	if (command[0] == '/' ? warm_resolve(o->image, command, &st, &dir) == 0
+			      : !strchr(command, '/') && search(o->image, command, path, &st) == 0)
+		warm_program(o, &st, 0);
+	warm_path(o, "/etc/ld.so.cache");
+	put_known(o, &until);
 }
