@@ -16,34 +16,34 @@
 #include <strings.h>
 #include <sys/stat.h>
 
-#define CONFIG_MAX  (1u << 20) /* bytes of a file */
-#define SECONDS_MAX 3600
-#define REGISTRY    "registry "
+#define CONFIG_MAX (1u << 20) /* bytes of a file */
+#define REGISTRY   "registry"
+#define SITES_FILE SYSCONFDIR "/mlrun/mlrun.conf"
 
-enum kind { HOST, TRUTH, SECONDS, PATH, PATHS };
-
-/* Every key there is. */
-static const struct known {
-	const char *key;
-	int of_registry;
-	enum kind kind;
-} known_keys[] = {
-	{ "store", 0, PATH },
-	{ "additional_stores", 0, PATHS },
-	{ "mirror", 1, HOST },
-	{ "token_server", 1, HOST },
-	{ "timeout", 1, SECONDS },
-	{ "insecure", 1, TRUTH },
-	{ "ca", 1, PATH },
-	{ "client_cert", 1, PATH },
-	{ "client_key", 1, PATH },
+/* Every key there is, in the order of mlrun.conf(5). */
+static const struct config_key keys[] = {
+	{ "", "store", CONFIG_PATH, 0, "MLRUN_STORE", NULL },
+	{ "", "additional_stores", CONFIG_PATHS, 1, "MLRUN_STORES", NULL },
+	{ "exec", "volume", CONFIG_VOLUME, 1, NULL, NULL },
+	{ "exec", "env", CONFIG_VARIABLE, 1, NULL, NULL },
+	{ "exec", "unset_env", CONFIG_TEXT, 1, NULL, NULL },
+	{ "exec", "home", CONFIG_TRUTH, 0, "MLRUN_HOME", "false" },
+	{ "exec", "mpi", CONFIG_MPI, 0, "MLRUN_MPI", "auto" },
+	{ "exec", "pull", CONFIG_PULL, 0, "MLRUN_PULL", "missing" },
+	{ REGISTRY, "mirror", CONFIG_HOST, 1, NULL, NULL },
+	{ REGISTRY, "token_server", CONFIG_HOST, 1, NULL, NULL },
+	{ REGISTRY, "timeout", CONFIG_SECONDS, 0, NULL, "30" },
+	{ REGISTRY, "insecure", CONFIG_TRUTH, 0, NULL, "false" },
+	{ REGISTRY, "ca", CONFIG_PATH, 0, NULL, NULL },
+	{ REGISTRY, "client_cert", CONFIG_PATH, 0, NULL, NULL },
+	{ REGISTRY, "client_key", CONFIG_PATH, 0, NULL, NULL },
 };
 
 /* One file on its way through libinih, which gets a line at a time. */
 struct parse {
 	struct config *c;
 	const char *file, *text, *end;
-	int line;
+	int line, is_sites;
 	int failed;  /* told in *err */
 	int pending; /* the last line is not empty, and take_value() has not seen it */
 	char *section;
@@ -66,11 +66,29 @@ static int fail_at(struct parse *p, const char *fmt, ...)
 	return 0; /* libinih's word for failure */
 }
 
-static const struct known *find_known(const char *key, int of_registry)
+/* Is a section's name, as struct config_value has it, of this kind of section? */
+static int is_of(const char *section, const char *kind)
 {
-	for (size_t i = 0; i < ARRAY_LEN(known_keys); i++)
-		if (known_keys[i].of_registry == of_registry && strcmp(known_keys[i].key, key) == 0)
-			return &known_keys[i];
+	size_t n = strlen(kind);
+
+	return strncasecmp(section, kind, n) == 0 &&
+		(!section[n] || (section[n] == ' ' && strcmp(kind, REGISTRY) == 0));
+}
+
+static const struct config_key *find_key(const char *section, const char *key)
+{
+	for (size_t i = 0; i < ARRAY_LEN(keys); i++)
+		if (is_of(section, keys[i].section) && strcmp(keys[i].key, key) == 0)
+			return &keys[i];
+	return NULL;
+}
+
+/* The section that a key belongs to, or NULL for one that is in none. */
+static const char *section_of(const char *key)
+{
+	for (size_t i = 0; i < ARRAY_LEN(keys); i++)
+		if (strcmp(keys[i].key, key) == 0)
+			return keys[i].section;
 	return NULL;
 }
 
@@ -91,12 +109,12 @@ static const char *find_close(const char *line, size_t len)
 	return NULL;
 }
 
-/* "[registry HOST]", blanks aside; libinih would cut names of sections at 49 bytes. */
+/* "[exec]" or "[registry HOST]", blanks aside; libinih would cut names of sections at 49 bytes. */
 static void begin_section(struct parse *p, const char *line, size_t len)
 {
-	const char *close = find_close(line, len), *host;
+	const char *close = find_close(line, len), *word, *host;
 	auto_free char *name = NULL;
-	size_t n = 0;
+	size_t n, host_n;
 
 	free(p->section);
 	p->section = NULL;
@@ -105,16 +123,19 @@ static void begin_section(struct parse *p, const char *line, size_t len)
 		return;
 	}
 	name = xstrndup(line + 1, (size_t)(close - line - 1));
-	host = name + strspn(name, " \t");
-	if (strncasecmp(host, REGISTRY, strlen(REGISTRY)) == 0) {
-		host += strlen(REGISTRY);
-		host += strspn(host, " \t");
-		n = strcspn(host, " \t");
-	}
-	if (n == 0 || host[n + strspn(host + n, " \t")])
-		fail_at(p, "section '%.60s' is none of mlrun's: only [registry HOST] is", name);
+	word = name + strspn(name, " \t");
+	n = strcspn(word, " \t");
+	host = word + n + strspn(word + n, " \t");
+	host_n = strcspn(host, " \t");
+	if (n == 4 && strncasecmp(word, "exec", n) == 0 && !*host)
+		p->section = xstrdup("exec");
+	else if (n == strlen(REGISTRY) && strncasecmp(word, REGISTRY, n) == 0 && *host &&
+		!host[host_n + strspn(host + host_n, " \t")])
+		p->section = xasprintf(REGISTRY " %.*s", (int)host_n, host);
 	else
-		p->section = xasprintf(REGISTRY "%.*s", (int)n, host);
+		fail_at(p,
+			"section '%.60s' is none of mlrun's: only [exec] and [registry HOST] are",
+			name);
 }
 
 /*
@@ -159,151 +180,23 @@ static char *next_line(char *buf, int size, void *ctx)
 	return buf;
 }
 
-/* The environment variable that "NAME…" or "{NAME}…" begins with; *s moves behind it. */
-static const char *variable(struct parse *p, const char **s)
+static int fail_misplaced(struct parse *p, const char *key)
 {
-	int braces = **s == '{';
-	const char *name = *s + braces;
-	size_t n = strspn(name, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_");
-	auto_free char *copy = xstrndup(name, n);
-	const char *value = n > 0 ? getenv(copy) : NULL;
+	const char *section = section_of(key);
 
-	*s = name + n + braces;
-	if (n == 0 || (braces && name[n] != '}'))
-		fail_at(p, "a '$' without the name of an environment variable");
-	else if (!value || !*value)
-		fail_at(p, "the environment variable %s is not set", copy);
-	return p->failed ? NULL : value;
-}
-
-/* A file's name with its variables replaced, or NULL after a failure. */
-static char *expand(struct parse *p, const char *s)
-{
-	auto_free char *out = xstrdup("");
-
-	if (s[0] == '~' && s[1] == '/') {
-		struct mlr_error err = MLR_ERROR_INIT;
-		char *home = home_dir(&err);
-
-		if (!home) {
-			fail_at(p, "%s", err.text);
-			return NULL;
-		}
-		free(out);
-		out = home;
-		s++;
-	}
-	while (*s) {
-		size_t n = *s == '$' ? 0 : strcspn(s, "$");
-		const char *more = s;
-		char *longer;
-
-		if (n == 0) {
-			s++;
-			more = variable(p, &s);
-			if (!more)
-				return NULL;
-			n = strlen(more);
-		} else {
-			s += n;
-		}
-		longer = xasprintf("%s%.*s", out, (int)n, more);
-		free(out);
-		out = longer;
-	}
-	return take_ptr(&out);
-}
-
-int config_truth(const char *word)
-{
-	static const char *const yes[] = { "true", "yes", "on", "1" },
-				 *const no[] = { "false", "no", "off", "0" };
-
-	for (size_t i = 0; i < ARRAY_LEN(yes); i++) {
-		if (strcasecmp(word, yes[i]) == 0)
-			return 1;
-		if (strcasecmp(word, no[i]) == 0)
-			return 0;
-	}
-	return -1;
-}
-
-static char *truth(struct parse *p, const char *value)
-{
-	int is = config_truth(value);
-
-	if (is < 0)
-		fail_at(p, "'%s' is neither true nor false", value);
-	return is < 0 ? NULL : xstrdup(is ? "true" : "false");
-}
-
-static char *absolute_path(struct parse *p, const char *value)
-{
-	auto_free char *path = expand(p, value);
-
-	if (path && path[0] != '/')
-		fail_at(p, "'%s' is not an absolute path", path);
-	return p->failed ? NULL : take_ptr(&path);
-}
-
-static char *absolute_paths(struct parse *p, const char *value)
-{
-	auto_free char *all = xstrdup(""), *copy = xstrdup(value);
-	char *at = NULL;
-
-	for (char *s = strtok_r(copy, ":", &at); s; s = strtok_r(NULL, ":", &at)) {
-		auto_free char *one = absolute_path(p, s);
-		char *longer;
-
-		if (!one)
-			return NULL;
-		longer = xasprintf("%s%s%s", all, *all ? ":" : "", one);
-		free(all);
-		all = longer;
-	}
-	if (!*all)
-		fail_at(p, "'%s' names no directory", value);
-	return p->failed ? NULL : take_ptr(&all);
-}
-
-static char *seconds(struct parse *p, const char *value)
-{
-	char *end;
-	long n = strtol(value, &end, 10);
-
-	if (!isdigit((unsigned char)*value) || *end || n < 1 || n > SECONDS_MAX)
-		fail_at(p, "'%s' is not a number of seconds from 1 to %d", value, SECONDS_MAX);
-	return p->failed ? NULL : xasprintf("%ld", n);
-}
-
-static char *host_name(struct parse *p, const char *value)
-{
-	if (!strstr(value, "://") && value[strcspn(value, " \t@")] == '\0')
-		return xstrdup(value);
-	fail_at(p, "'%s' is not a host: no 'https://' and no user's name stands before one", value);
-	return NULL;
-}
-
-static char *judge_value(struct parse *p, enum kind kind, const char *value)
-{
-	switch (kind) {
-	case TRUTH:
-		return truth(p, value);
-	case SECONDS:
-		return seconds(p, value);
-	case PATH:
-		return absolute_path(p, value);
-	case PATHS:
-		return absolute_paths(p, value);
-	default:
-		return host_name(p, value);
-	}
+	if (!section)
+		return fail_at(p, "mlrun knows no setting '%s'", key);
+	if (!*section)
+		return fail_at(p, "'%s' stands above the first section", key);
+	return fail_at(p, "'%s' belongs under %s", key,
+		strcmp(section, REGISTRY) == 0 ? "a [registry HOST]" : "[exec]");
 }
 
 static int take_value(void *ctx, const char *section, const char *key, const char *value)
 {
 	struct parse *p = ctx;
-	const struct known *k = find_known(key, p->section != NULL);
+	const struct config_key *k = find_key(p->section ? p->section : "", key);
+	struct mlr_error why = MLR_ERROR_INIT;
 	auto_free char *judged = NULL;
 	struct config_value *v;
 
@@ -311,29 +204,29 @@ static int take_value(void *ctx, const char *section, const char *key, const cha
 	p->pending = 0;
 	if (p->failed)
 		return 0;
-	if (!k && find_known(key, !p->section))
-		return fail_at(p,
-			p->section ? "'%s' stands above the first [registry HOST]"
-				   : "'%s' belongs under a [registry HOST]",
-			key);
 	if (!k)
-		return fail_at(p, "mlrun knows no setting '%s'", key);
+		return fail_misplaced(p, key);
 	if (!*value)
 		return fail_at(p, "'%s' has no value", key);
-	judged = judge_value(p, k->kind, value);
+	judged = config_judge(k->kind, value, &why);
 	if (!judged)
-		return 0;
+		return fail_at(p, "%s", why.text);
 	p->c->v = xreallocarray(p->c->v, p->c->n + 1, sizeof(*p->c->v));
 	v = &p->c->v[p->c->n++];
 	*v = (struct config_value){ xstrdup(p->section ? p->section : ""), xstrdup(key),
-		take_ptr(&judged), xstrdup(p->file), p->line };
+		take_ptr(&judged), xstrdup(p->file), p->line, p->is_sites };
 	return 1;
 }
 
-int config_parse(
-	struct config *ret, const char *text, size_t len, const char *file, struct mlr_error *err)
+static int parse_text(struct config *ret, const char *text, size_t len, const char *file,
+	int is_sites, struct mlr_error *err)
 {
-	struct parse p = { .c = ret, .file = file, .text = text, .end = text + len, .err = err };
+	struct parse p = { .c = ret,
+		.file = file,
+		.text = text,
+		.end = text + len,
+		.is_sites = is_sites,
+		.err = err };
 	int r;
 
 	if (len >= 3 && memcmp(text, "\xef\xbb\xbf", 3) == 0)
@@ -343,6 +236,12 @@ int config_parse(
 	if (p.failed)
 		return -EPROTO;
 	return r < 0 ? mlr_fail(err, ENOMEM, "%s: no memory to read it", file) : 0;
+}
+
+int config_parse(
+	struct config *ret, const char *text, size_t len, const char *file, struct mlr_error *err)
+{
+	return parse_text(ret, text, len, file, 0, err);
 }
 
 /* What others may write to could name registries and stores of theirs. /dev/null is no such file.
@@ -395,25 +294,50 @@ static int read_file(
 		return mlr_fail(err, (int)-n, "%s: %s", path, strerror((int)-n));
 	if (n > (ssize_t)CONFIG_MAX)
 		return mlr_fail(err, EFBIG, "%s: larger than %u bytes", path, CONFIG_MAX);
-	return config_parse(c, text, (size_t)n, path, err);
+	return parse_text(c, text, (size_t)n, path, is_sites, err);
+}
+
+/* $MLRUN_CONFIG where it is set. */
+static const char *named_file(void)
+{
+	const char *named = getenv("MLRUN_CONFIG");
+
+	return named && *named ? named : NULL;
+}
+
+/* NULL: nobody is at home. */
+static char *users_file(void)
+{
+	auto_free char *dir = home_xdg_dir("XDG_CONFIG_HOME", ".config", NULL);
+
+	return dir ? xasprintf("%s/mlrun/mlrun.conf", dir) : NULL;
 }
 
 static int read_files(struct config *c, struct mlr_error *err)
 {
-	const char *named = getenv("MLRUN_CONFIG");
-	auto_free char *dir = NULL, *path = NULL;
+	auto_free char *users = NULL;
 	int r;
 
-	if (named && *named)
-		return read_file(c, named, 0, 1, err);
-	r = read_file(c, SYSCONFDIR "/mlrun/mlrun.conf", 1, 0, err);
+	if (named_file())
+		return read_file(c, named_file(), 0, 1, err);
+	r = read_file(c, SITES_FILE, 1, 0, err);
 	if (r < 0)
 		return r;
-	dir = home_xdg_dir("XDG_CONFIG_HOME", ".config", NULL);
-	if (!dir)
-		return 0; /* nobody at home: nothing to read */
-	path = xasprintf("%s/mlrun/mlrun.conf", dir);
-	return read_file(c, path, 0, 0, err);
+	users = users_file();
+	return users ? read_file(c, users, 0, 0, err) : 0;
+}
+
+void config_files(struct strv *ret)
+{
+	auto_free char *users = users_file();
+
+	if (named_file()) {
+		strv_add(ret, named_file());
+		return;
+	}
+	strv_add(ret, SITES_FILE);
+	if (users)
+		strv_add(ret, users);
 }
 
 int config_load(struct config *ret, struct mlr_error *err)
@@ -442,6 +366,17 @@ void config_done(struct config *c)
 	*c = (struct config)CONFIG_INIT;
 }
 
+const struct config_key *config_keys(size_t *n)
+{
+	*n = ARRAY_LEN(keys);
+	return keys;
+}
+
+const char *config_origin(const struct config_value *v)
+{
+	return v->is_sites ? "site" : "config";
+}
+
 static int is_it(const struct config_value *v, const char *section, const char *key)
 {
 	return strcasecmp(v->section, section) == 0 && strcmp(v->key, key) == 0;
@@ -457,7 +392,7 @@ const struct config_value *config_get(const struct config *c, const char *sectio
 
 void config_list(const struct config *c, const char *section, const char *key, struct strv *ret)
 {
-	const struct known *k = find_known(key, *section != '\0');
+	const struct config_key *k = find_key(section, key);
 
 	for (size_t i = 0; i < c->n; i++) {
 		auto_free char *copy = xstrdup(c->v[i].value);
@@ -465,11 +400,29 @@ void config_list(const struct config *c, const char *section, const char *key, s
 
 		if (!is_it(&c->v[i], section, key))
 			continue;
-		if (!k || k->kind != PATHS) {
+		if (!k || k->kind != CONFIG_PATHS) {
 			strv_add(ret, copy);
 			continue;
 		}
 		for (char *s = strtok_r(copy, ":", &at); s; s = strtok_r(NULL, ":", &at))
 			strv_add(ret, s);
 	}
+}
+
+int config_word(const struct config *c, const char *section, const char *key, char **ret,
+	const char **origin, struct mlr_error *err)
+{
+	const struct config_key *k = find_key(section, key);
+	const char *env = k->variable ? getenv(k->variable) : NULL;
+	const struct config_value *v;
+
+	if (env && *env) {
+		*ret = config_judge(k->kind, env, err);
+		*origin = "config";
+		return *ret ? 0 : mlr_wrap(err, "environment variable %s", k->variable);
+	}
+	v = c ? config_get(c, section, key) : NULL;
+	*origin = v ? config_origin(v) : "default";
+	*ret = v ? xstrdup(v->value) : k->standard ? xstrdup(k->standard) : NULL;
+	return 0;
 }

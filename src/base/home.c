@@ -1,21 +1,21 @@
 #include "base/home.h"
 
+#include "base/account.h"
 #include "base/cleanup.h"
 #include "base/memory.h"
 
 #include <errno.h>
-#include <pwd.h>
 #include <stdlib.h>
 #include <unistd.h>
 
 char *home_dir(struct mlr_error *err)
 {
+	auto_call(account_done) struct account account = ACCOUNT_INIT;
 	const char *dir = getenv("HOME");
 
 	if (!dir || dir[0] != '/') {
-		struct passwd *pw = getpwuid(geteuid());
-
-		dir = pw ? pw->pw_dir : NULL;
+		account_find_user(geteuid(), &account);
+		dir = account.home;
 	}
 	if (dir && dir[0] == '/')
 		return xstrdup(dir);

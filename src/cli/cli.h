@@ -20,6 +20,10 @@ enum {
 /* A command: argv[0] is its name; returns the exit status. */
 typedef int (*cli_command)(int argc, char **argv);
 
+int cmd_config(int argc, char **argv);
+int cmd_doctor(int argc, char **argv);
+int cmd_commit(int argc, char **argv);
+int cmd_containers(int argc, char **argv);
 int cmd_exec(int argc, char **argv);
 int cmd_export(int argc, char **argv);
 int cmd_images(int argc, char **argv);
@@ -32,6 +36,7 @@ int cmd_parse_reference(int argc, char **argv);
 int cmd_prune(int argc, char **argv);
 int cmd_pull(int argc, char **argv);
 int cmd_rm(int argc, char **argv);
+int cmd_shell(int argc, char **argv);
 int cmd_store(int argc, char **argv);
 int cmd_tag(int argc, char **argv);
 int cmd_tags(int argc, char **argv);

@@ -1,142 +1,20 @@
 /* mlrun exec (alias run): options in, the command's own exit status out. */
+#include "cli/cmd_exec.h"
+
 #include "cli/cli.h"
-#include "cli/common.h"
+#include "cli/fetch.h"
 
 #include "base/cleanup.h"
 #include "base/log.h"
-#include "exec/exec.h"
 #include "plan/plan.h"
 #include "runtime/runtime.h"
 
-#include <argp.h>
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
-enum {
-	OPT_CLEARENV = 256,
-	OPT_ENTRYPOINT,
-	OPT_ENV_FILE,
-	OPT_EXPLAIN,
-	OPT_FAKEROOT,
-	OPT_HOME,
-	OPT_NO_HOME,
-	OPT_READ_ONLY,
-	OPT_RM,
-	OPT_STORE,
-	OPT_VERBOSE,
-};
-
-static const struct argp_option options[] = {
-	{ "volume", 'v', "SRC[:DST[:FLAGS]]", 0,
-		"mount a host directory or file (flags: ro, rw, nosuid, nodev, noexec)" },
-	{ "workdir", 'w', "DIR", 0, "start in DIR (default: the caller's working directory)" },
-	{ "env", 'e', "K[=V]", 0, "set a variable; without =V it takes the caller's value" },
-	{ "env-file", OPT_ENV_FILE, "FILE", 0, "read variables from FILE, K=V or K a line" },
-	{ "clearenv", OPT_CLEARENV, NULL, 0,
-		"do not pass on the caller's variables, but Slurm's and MPI's" },
-	{ "read-only", OPT_READ_ONLY, NULL, 0, "a root that cannot be written to" },
-	{ "entrypoint", OPT_ENTRYPOINT, "CMD", 0,
-		"run CMD in place of the image's Entrypoint; '' for none" },
-	{ "fakeroot", OPT_FAKEROOT, NULL, 0,
-		"appear as root inside, with the caller's rights on files" },
-	{ "home", OPT_HOME, NULL, 0, "mount the home directory" },
-	{ "no-home", OPT_NO_HOME, NULL, 0, "do not mount the home directory (default)" },
-	{ "explain", OPT_EXPLAIN, NULL, 0,
-		"tell every mount and variable with its origin; run nothing" },
-	{ "store", OPT_STORE, "DIR", 0,
-		"the store to use (default: $MLRUN_STORE or ~/.local/share/mlrun)" },
-	{ "verbose", OPT_VERBOSE, NULL, 0, "say what is done" },
-	{ "rm", OPT_RM, NULL, OPTION_HIDDEN, NULL },
-	{ "interactive", 'i', NULL, OPTION_HIDDEN, NULL },
-	{ "tty", 't', NULL, OPTION_HIDDEN, NULL },
-	{ 0 },
-};
-
-struct arguments {
-	struct exec_options exec;
-	int explain;
-};
-
-static error_t parse_option(int key, char *arg, struct argp_state *state)
-{
-	struct arguments *a = state->input;
-	struct exec_options *o = &a->exec;
-
-	switch (key) {
-	case 'v':
-		strv_add(&o->volumes, arg);
-		break;
-	case 'w':
-		o->workdir = arg;
-		break;
-	case 'e':
-		strv_add(&o->env, arg);
-		break;
-	case OPT_ENV_FILE:
-		strv_add(&o->env_files, arg);
-		break;
-	case OPT_CLEARENV:
-		o->clearenv = 1;
-		break;
-	case OPT_READ_ONLY:
-		o->read_only = 1;
-		break;
-	case OPT_ENTRYPOINT:
-		o->entrypoint = arg;
-		break;
-	case OPT_FAKEROOT:
-		o->fakeroot = 1;
-		break;
-	case OPT_HOME:
-		o->home = EXEC_YES;
-		break;
-	case OPT_NO_HOME:
-		o->home = EXEC_NO;
-		break;
-	case OPT_EXPLAIN:
-		a->explain = 1;
-		break;
-	case OPT_STORE:
-		o->store = arg;
-		break;
-	case OPT_VERBOSE:
-		mlr_log_level = MLR_DEBUG;
-		break;
-	/* As Docker users type them; mlrun leaves nothing behind and hands its terminal on anyway.
-	 */
-	case OPT_RM:
-	case 'i':
-	case 't':
-		break;
-	case ARGP_KEY_ARG:
-		/* The image ends our options: the rest is the contained command's. */
-		o->image = arg;
-		o->command = state->argv + state->next;
-		if (*o->command && (*o->command)[0] == '-' && (*o->command)[1] == '-' &&
-			!(*o->command)[2])
-			o->command++;
-		state->next = state->argc;
-		break;
-	case ARGP_KEY_NO_ARGS:
-		argp_error(state, "an image is missing");
-		break;
-	default:
-		return ARGP_ERR_UNKNOWN;
-	}
-	return 0;
-}
-
-static const struct argp argp = {
-	.options = options,
-	.parser = parse_option,
-	.args_doc = "IMAGE [--] [COMMAND [ARG...]]",
-	.doc = "Run a command in an image, with the caller's own rights and files.\v"
-	       "IMAGE is [docker://]NAME[:TAG][@DIGEST] or rootfs:PATH. The exit status is the command's own; "
-	       "125: mlrun failed, 126: the command could not be executed, 127: it was not found.",
-};
-
-static int enter_and_exec(const struct plan *p)
+static int enter_and_exec(struct plan *p, int (*become)(struct plan *p, struct mlr_error *err))
 {
 	struct mlr_error err = MLR_ERROR_INIT;
 	int r;
@@ -146,38 +24,100 @@ static int enter_and_exec(const struct plan *p)
 		mlr_wrap(&err, "exec '%s'", p->image);
 		return cli_fail(&err);
 	}
-	r = runtime_exec(p, &err);
+	r = become ? become(p, &err) : runtime_exec(p, &err);
 	mlr_wrap(&err, "exec '%s'", p->image);
 	cli_fail(&err);
 	return r == -ENOENT ? CLI_NOT_FOUND : CLI_NOT_EXECUTABLE;
 }
 
-static int run(const struct arguments *a)
+/* One rank of a job speaks for all. */
+static int is_spokesman(void)
 {
+	static const char *const ranks[] = { "PMIX_RANK", "PMI_RANK", "OMPI_COMM_WORLD_RANK",
+		"SLURM_PROCID" };
+
+	for (size_t i = 0; i < ARRAY_LEN(ranks); i++) {
+		const char *rank = getenv(ranks[i]);
+
+		if (rank)
+			return strcmp(rank, "0") == 0;
+	}
+	return 1;
+}
+
+static void tell_notes(const struct plan *p)
+{
+	int speak = p->notes.n > 0 && is_spokesman();
+
+	for (size_t i = 0; i < p->notes.n; i++)
+		mlr_log(speak ? MLR_INFO : MLR_DEBUG, "%s", p->notes.v[i]);
+}
+
+/* exec_plan() failed of an image that no store has: its root is what it plans first. */
+static int is_missing(int r, const struct plan *p)
+{
+	return r == -ENOENT && p->lowers.n == 0 && !p->squashfs;
+}
+
+/* Returns 0, or the exit status. */
+static int make_plan(const struct cli_exec *x, struct plan *p)
+{
+	const struct exec_options *o = &x->exec;
+	int may_fetch = !x->explain && !o->join && o->pull != EXEC_PULL_NEVER && cli_fetch_can(o->image);
+	struct mlr_error err = MLR_ERROR_INIT;
+	int r, status = 0;
+
+	if (may_fetch && o->pull == EXEC_PULL_ALWAYS)
+		status = cli_fetch(o->image, o->store);
+	if (status != 0)
+		return status;
+	r = exec_plan(o, !x->explain, p, &err);
+	if (may_fetch && o->pull != EXEC_PULL_ALWAYS && is_missing(r, p)) {
+		mlr_info("'%s' is not in the store and is pulled", o->image);
+		status = cli_fetch(o->image, o->store);
+		if (status != 0)
+			return status;
+		plan_done(p);
+		err = (struct mlr_error)MLR_ERROR_INIT;
+		r = exec_plan(o, 1, p, &err);
+	}
+	return r < 0 ? cli_fail(&err) : 0;
+}
+
+int cli_exec_run(struct cli_exec *x, int (*become)(struct plan *p, struct mlr_error *err))
+{
+	auto_call(config_done) struct config config = CONFIG_INIT;
 	auto_call(plan_done) struct plan p;
 	struct mlr_error err = MLR_ERROR_INIT;
+	int status;
 
 	plan_init(&p);
-	if (exec_plan(&a->exec, !a->explain, &p, &err) < 0)
+	if (config_load(&config, &err) < 0 || exec_defaults(&config, &x->exec, &err) < 0)
 		return cli_fail(&err);
-	if (a->explain) {
+	status = make_plan(x, &p);
+	if (status != 0)
+		return status;
+	if (x->explain) {
 		plan_print(&p, stdout);
 		return 0;
 	}
-	for (size_t i = 0; i < p.notes.n; i++)
-		mlr_info("%s", p.notes.v[i]);
-	return enter_and_exec(&p);
+	tell_notes(&p);
+	return enter_and_exec(&p, become);
 }
 
 int cmd_exec(int argc, char **argv)
 {
-	struct arguments a = { 0 };
+	struct cli_exec x = CLI_EXEC_INIT;
 	int status;
 
-	cli_parse(&argp, argc, argv, ARGP_IN_ORDER, &a);
-	status = run(&a);
-	strv_done(&a.exec.volumes);
-	strv_done(&a.exec.env);
-	strv_done(&a.exec.env_files);
+	cli_exec_parse(argc, argv, "IMAGE [--] [COMMAND [ARG...]]",
+		"Run a command in an image, with the caller's own rights and files.\v"
+		"IMAGE is [docker://]NAME[:TAG][@DIGEST]; or oci:DIR[:REF], oci-archive:FILE[:REF], "
+		"docker-archive:FILE[:REF]; or squashfs:FILE or rootfs:PATH, a plain directory. "
+		"The exit status is the command's own; "
+		"125: mlrun failed, 126: the command could not be executed, 127: it was not found.",
+		&x);
+	status = cli_exec_run(&x, NULL);
+	cli_exec_done(&x);
 	return status;
 }

@@ -1,11 +1,11 @@
 #include "exec/caller.h"
 
+#include "base/account.h"
 #include "base/cleanup.h"
+#include "base/home.h"
 #include "base/memory.h"
 #include "base/path.h"
 
-#include <grp.h>
-#include <pwd.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -23,31 +23,25 @@ static char *field(const char *s, const char *instead)
 
 char *caller_home(void)
 {
-	const char *home = getenv("HOME");
-	const struct passwd *pw;
+	auto_free char *home = home_dir(NULL);
 
-	if (home && home[0] == '/')
-		return path_clean(home);
-	pw = getpwuid(geteuid());
-	return pw && pw->pw_dir ? path_clean(pw->pw_dir) : NULL;
+	return home ? path_clean(home) : NULL;
 }
 
 void caller_identity(struct plan *p, int fakeroot)
 {
+	auto_call(account_done) struct account account = ACCOUNT_INIT;
 	auto_free char *home = caller_home();
-	const struct passwd *pw;
-	const struct group *gr;
 
 	p->id.host_uid = geteuid();
 	p->id.host_gid = getegid();
 	p->id.uid = fakeroot ? 0 : p->id.host_uid;
 	p->id.gid = fakeroot ? 0 : p->id.host_gid;
-	pw = getpwuid(p->id.host_uid);
-	p->id.name = fakeroot ? xstrdup("root") : field(pw ? pw->pw_name : NULL, "user");
+	account_find(p->id.host_uid, p->id.host_gid, &account);
+	p->id.name = fakeroot ? xstrdup("root") : field(account.user, "user");
 	p->id.home = p->id.uid == 0 ? xstrdup("/root") : field(home, "/");
 	p->id.shell = xstrdup("/bin/sh"); /* the one shell that an image with a shell has */
-	gr = getgrgid(p->id.host_gid);
-	p->id.group = fakeroot ? xstrdup("root") : field(gr ? gr->gr_name : NULL, p->id.name);
+	p->id.group = fakeroot ? xstrdup("root") : field(account.group, p->id.name);
 }
 
 int caller_is_system_path(const char *path)

@@ -3,6 +3,7 @@
 #include "base/cleanup.h"
 #include "base/file.h"
 #include "base/memory.h"
+#include "base/path.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -104,16 +105,25 @@ static int add_file(const char *name, char *const *caller, struct plan *p, struc
 	return 0;
 }
 
+/* ksh's globs as well, as ch-run(1) has them. HOME stays, which says where it is inside. */
+static void unset(const struct strv *globs, struct plan *p)
+{
+	for (size_t g = 0; g < globs->n; g++)
+		for (size_t i = p->n_env; i-- > 0;) {
+			auto_free char *key = xstrdup(p->env[i].key);
+
+			if (strcmp(key, "HOME") == 0 ||
+				fnmatch(globs->v[g], key, FNM_EXTMATCH) != 0)
+				continue;
+			plan_env_unset(p, key);
+			strv_take(&p->dropped, take_ptr(&key));
+		}
+}
+
 static void add_default(struct plan *p, const char *key, const char *value, const char *origin)
 {
 	if (!plan_env_get(p, key))
 		plan_env_set(p, key, value, origin);
-}
-
-static int is_mpi_rank(const struct plan *p)
-{
-	return plan_env_get(p, "PMIX_RANK") || plan_env_get(p, "PMI_RANK") ||
-		plan_env_get(p, "OMPI_COMM_WORLD_RANK");
 }
 
 static void add_defaults(struct plan *p)
@@ -121,10 +131,41 @@ static void add_defaults(struct plan *p)
 	add_default(p, "PATH", "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
 		"default");
 	add_default(p, "PYTHONNOUSERSITE", "1", "default");
-	/* Ranks in user namespaces of their own cannot read each other's memory, and Open MPI's
-	 * shared-memory transport hangs on large messages instead of falling back. */
-	if (is_mpi_rank(p))
-		add_default(p, "OMPI_MCA_btl_vader_single_copy_mechanism", "none", "mpi");
+}
+
+static int add_options(const struct exec_options *o, char *const *caller, struct plan *p,
+	struct mlr_error *err)
+{
+	int r;
+
+	for (size_t i = 0; i < o->env_files.n; i++) {
+		r = add_file(o->env_files.v[i], caller, p, err);
+		if (r < 0)
+			return r;
+	}
+	for (size_t i = 0; i < o->env.n; i++) {
+		r = add_text(o->env.v[i], caller, p, "user", err);
+		if (r < 0)
+			return mlr_wrap(err, "-e");
+	}
+	return 0;
+}
+
+/* The configuration's, of the site or the user's own. */
+static int add_configured(
+	const struct config *c, char *const *caller, struct plan *p, struct mlr_error *err)
+{
+	for (size_t i = 0; c && i < c->n; i++) {
+		const struct config_value *v = &c->v[i];
+
+		if (strcmp(v->section, "exec") != 0 || strcmp(v->key, "env") != 0)
+			continue;
+		int r = add_text(v->value, caller, p, config_origin(v), err);
+
+		if (r < 0)
+			return mlr_wrap(err, "%s:%d", v->file, v->line);
+	}
+	return 0;
 }
 
 int environment_plan(const struct exec_options *o, char *const *caller, const struct strv *image,
@@ -141,18 +182,25 @@ int environment_plan(const struct exec_options *o, char *const *caller, const st
 		/* What an image says wrongly is no reason not to run it. */
 		if (strchr(image->v[i], '='))
 			add_text(image->v[i], caller, p, "image", NULL);
-	for (size_t i = 0; i < o->env_files.n; i++) {
-		r = add_file(o->env_files.v[i], caller, p, err);
-		if (r < 0)
-			return r;
-	}
-	for (size_t i = 0; i < o->env.n; i++) {
-		r = add_text(o->env.v[i], caller, p, "user", err);
-		if (r < 0)
-			return mlr_wrap(err, "-e");
-	}
+	unset(&o->unset_env, p);
+	r = add_configured(o->config, caller, p, err);
+	if (r < 0)
+		return r;
+	r = add_options(o, caller, p, err);
+	if (r < 0)
+		return r;
 	add_defaults(p);
 	return 0;
+}
+
+int environment_plan_joined(const struct exec_options *o, char *const *caller,
+	const struct strv *joined, struct plan *p, struct mlr_error *err)
+{
+	for (size_t i = 0; i < joined->n; i++)
+		if (strchr(joined->v[i], '='))
+			add_text(joined->v[i], caller, p, "joined", NULL);
+	unset(&o->unset_env, p);
+	return add_options(o, caller, p, err);
 }
 
 static int is_callers(const struct plan *p, const char *key)
@@ -163,14 +211,35 @@ static int is_callers(const struct plan *p, const char *key)
 	return 0;
 }
 
+/* Where pam_systemd(8) puts it for every session: that it stays outside surprises nobody. */
+static int is_usual(const struct plan *p, const char *name, const char *value)
+{
+	auto_free char *usual = xasprintf("/run/user/%u", (unsigned)p->id.host_uid);
+
+	return strcmp(name, "XDG_RUNTIME_DIR") == 0 && strcmp(value, usual) == 0;
+}
+
+static void drop_unmounted(struct plan *p, const char *name)
+{
+	const char *value = plan_env_get(p, name);
+
+	if (!is_usual(p, name, value))
+		strv_addf(&p->notes,
+			"%s is left out: '%s' is not in the container; -v %s brings it", name,
+			value, value);
+	strv_add(&p->dropped, name);
+	plan_env_unset(p, name);
+}
+
 void environment_drop_unmounted(struct plan *p)
 {
-	static const char *const names[] = { "TMPDIR", "TMP", "TEMP", "XDG_RUNTIME_DIR" };
+	static const char *const names[] = { "TMPDIR", "TMP", "TEMP", "TEMPDIR", "XDG_RUNTIME_DIR" };
 
 	for (size_t i = 0; i < ARRAY_LEN(names); i++) {
-		if (!is_callers(p, names[i]) || plan_covers(p, plan_env_get(p, names[i])))
-			continue;
-		strv_add(&p->dropped, names[i]);
-		plan_env_unset(p, names[i]);
+		const char *value = is_callers(p, names[i]) ? plan_env_get(p, names[i]) : NULL;
+		auto_free char *path = value ? path_clean(value) : NULL;
+
+		if (value && (!path || !plan_covers(p, path)))
+			drop_unmounted(p, names[i]);
 	}
 }

@@ -3,13 +3,25 @@
 #include "base/cleanup.h"
 #include "base/memory.h"
 #include "base/path.h"
+#include "exec/architecture.h"
 #include "exec/caller.h"
+#include "exec/defaults.h"
+#include "exec/device.h"
 #include "exec/environment.h"
+#include "exec/join.h"
+#include "exec/limit.h"
+#include "exec/mount_spec.h"
+#include "exec/tmpfs.h"
+#include "exec/user.h"
 #include "exec/volume.h"
+#include "mpi/step.h"
+#include "plan/capability.h"
+#include "rootfs/kept.h"
 #include "rootfs/rootfs.h"
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -68,14 +80,34 @@ static int plan_terminals(struct plan *p, struct mlr_error *err)
 	return r;
 }
 
-static int plan_defaults(struct plan *p, struct mlr_error *err)
+/* What a default mount is where the container has namespaces of its own. */
+static enum plan_kind kind_of(const struct exec_options *o, enum plan_kind kind, const char *target)
+{
+	if (o->ipc && strcmp(target, "/dev/shm") == 0)
+		return PLAN_TMPFS;
+	if (o->ipc && strcmp(target, "/dev/mqueue") == 0)
+		return PLAN_MQUEUE;
+	if (o->no_network && strcmp(target, "/sys") == 0)
+		return PLAN_SYSFS;
+	/* The host's would show other numbers. */
+	if ((o->pid || o->init) && strcmp(target, "/proc") == 0)
+		return PLAN_PROC;
+	return kind;
+}
+
+static int plan_defaults(const struct exec_options *o, struct plan *p, struct mlr_error *err)
 {
 	for (size_t i = 0; i < ARRAY_LEN(default_mounts); i++) {
-		int r = plan_mount_add(p, default_mounts[i].kind, default_mounts[i].source,
-			default_mounts[i].target, default_mounts[i].flags, "default", err);
+		const char *target = default_mounts[i].target;
+		enum plan_kind kind = kind_of(o, default_mounts[i].kind, target);
+		int made = kind != default_mounts[i].kind;
+		int r = plan_mount_add(p, kind, made ? NULL : default_mounts[i].source, target,
+			made ? 0 : default_mounts[i].flags, "default", err);
 
 		if (r < 0)
 			return r;
+		if (made && kind == PLAN_TMPFS)
+			p->mounts[p->n_mounts - 1].options = xstrdup("mode=1777");
 	}
 	return plan_terminals(p, err);
 }
@@ -101,10 +133,11 @@ static int home_fits(const struct plan *p, const char *home)
 
 /*
  * HOME is there and can be written to: the host's with --home, else an empty one in memory, at the
- * same path where that can be. The image's own /root serves root, unless the root is read-only.
+ * same path where that can be. The image's own /root serves root, and a user of the image's has the
+ * home directory there, unless the root is read-only.
  */
-static int plan_home(
-	const struct exec_options *o, const char *home, struct plan *p, struct mlr_error *err)
+static int plan_home(const struct exec_options *o, const char *home, int image_home,
+	struct plan *p, struct mlr_error *err)
 {
 	if (o->home == EXEC_YES) {
 		if (!home)
@@ -112,9 +145,10 @@ static int plan_home(
 				"--home: neither HOME nor the user database names a home directory");
 		free(p->id.home);
 		p->id.home = xstrdup(home);
-		return plan_mount_add(p, PLAN_BIND, home, home, 0, "user", err);
+		return plan_mount_add(p, PLAN_BIND, home, home, 0,
+			o->home_origin ? o->home_origin : "user", err);
 	}
-	if (p->id.uid == 0 && !o->read_only)
+	if ((p->id.uid == 0 || image_home) && !o->read_only)
 		return 0;
 	if (!home_fits(p, p->id.home)) {
 		free(p->id.home);
@@ -238,27 +272,162 @@ static void plan_pmi_fd(struct plan *p)
 		plan_keep_fd(p, (int)fd);
 }
 
+/* Which processes this one shall be in one container with. A PID namespace ends with its first process,
+ * so nobody is put into one unasked. */
+static void plan_share(const struct exec_options *o, struct plan *p)
+{
+	if (o->join_tag)
+		p->share = xasprintf("tag %s", o->join_tag);
+	else if (!p->share && o->mpi != EXEC_MPI_NONE && !(p->namespaces & PLAN_NS_PID))
+		p->share = mpi_step(environ);
+	mpi_plan(environ, p);
+}
+
+/* The descriptors that the user names, before any of ours could be taken for one. */
+static int plan_kept_fds(const struct exec_options *o, struct plan *p, struct mlr_error *err)
+{
+	for (int fd = 3; fd < 3 + o->preserve_fds; fd++) {
+		if (fcntl(fd, F_GETFD) < 0)
+			return mlr_fail(err, EBADF,
+				"--preserve-fds %d: descriptor %d is not open", o->preserve_fds, fd);
+		plan_keep_fd(p, fd);
+	}
+	for (size_t i = 0; i < o->keep_fds.n; i++)
+		for (const char *s = o->keep_fds.v[i];;) {
+			char *end;
+			long fd = strtol(s, &end, 10);
+
+			if (end == s || (*end && *end != ',') || fd < 0 || fd > INT_MAX)
+				return mlr_fail(err, EINVAL,
+					"--preserve-fd '%s': numbers are wanted, FD[,FD]...",
+					o->keep_fds.v[i]);
+			if (fcntl((int)fd, F_GETFD) < 0)
+				return mlr_fail(err, EBADF,
+					"--preserve-fd '%s': descriptor %ld is not open",
+					o->keep_fds.v[i], fd);
+			if (fd > 2)
+				plan_keep_fd(p, (int)fd);
+			if (!*end)
+				break;
+			s = end + 1;
+		}
+	return 0;
+}
+
+static size_t depth(const char *target)
+{
+	size_t n = 0;
+
+	for (; *target; target++)
+		n += *target == '/';
+	return n;
+}
+
+/* A directory is mounted before what lies in it, in whatever order they were asked for, as Docker
+ * does; else the order of asking counts. */
+static void sort_mounts(struct plan_mount *v, size_t n)
+{
+	for (size_t i = 1; i < n; i++) {
+		struct plan_mount m = v[i];
+		size_t at = i;
+
+		for (; at > 0 && depth(v[at - 1].target) > depth(m.target); at--)
+			v[at] = v[at - 1];
+		v[at] = m;
+	}
+}
+
+/* What the user's options mount. */
+static int plan_users_mounts(const struct exec_options *o, struct plan *p, struct mlr_error *err)
+{
+	const struct {
+		const struct strv *texts;
+		int (*plan)(const char *text, struct plan *p, struct mlr_error *err);
+	} kinds[] = {
+		{ &o->tmpfs, tmpfs_plan },
+		{ &o->volumes, volume_plan },
+		{ &o->mounts, mount_spec_plan },
+		{ &o->devices, device_plan },
+	};
+	size_t first = p->n_mounts;
+
+	for (size_t k = 0; k < ARRAY_LEN(kinds); k++)
+		for (size_t i = 0; i < kinds[k].texts->n; i++) {
+			int r = kinds[k].plan(kinds[k].texts->v[i], p, err);
+
+			if (r < 0)
+				return r;
+		}
+	if (p->n_mounts > first)
+		sort_mounts(p->mounts + first, p->n_mounts - first);
+	return 0;
+}
+
+/* sethostname(2) takes 64 bytes; what a name may hold is RFC 1123's. */
+static int plan_hostname(const char *name, struct plan *p, struct mlr_error *err)
+{
+	size_t len = strlen(name);
+
+	if (len == 0 || len > 64 || name[0] == '-' ||
+		strspn(name, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789.-") != len)
+		return mlr_fail(err, EINVAL,
+			"--hostname '%s': 1 to 64 letters, digits, '.' and '-' are wanted", name);
+	p->hostname = xstrdup(name);
+	p->namespaces |= PLAN_NS_UTS;
+	return 0;
+}
+
+static int plan_confinement(const struct exec_options *o, struct plan *p, struct mlr_error *err)
+{
+	int r = 0;
+
+	p->init = o->init;
+	p->namespaces |= (o->pid || o->init ? PLAN_NS_PID : 0) |
+		(o->ipc ? PLAN_NS_IPC : 0) | (o->no_network ? PLAN_NS_NET : 0);
+	if (o->hostname)
+		r = plan_hostname(o->hostname, p, err);
+	for (size_t i = 0; r == 0 && i < o->ulimits.n; i++)
+		r = limit_plan(o->ulimits.v[i], p, err);
+	if (r == 0 && o->cpus)
+		r = limit_cpus(o->cpus, p, err);
+	if (r == 0 && o->memory)
+		r = limit_memory(o->memory, p, err);
+	for (size_t i = 0; r == 0 && i < o->cap_drop.n; i++) {
+		uint64_t bits = capability_bits(o->cap_drop.v[i]);
+
+		if (bits == 0)
+			r = mlr_fail(err, EINVAL,
+				"--cap-drop '%s' is no capability: capabilities(7) lists them",
+				o->cap_drop.v[i]);
+		p->caps_dropped |= bits;
+	}
+	return r;
+}
+
 static int plan_rest(const struct exec_options *o, const struct oci_config *c, struct plan *p,
 	struct mlr_error *err)
 {
 	auto_free char *home = caller_home();
-	int r;
+	int image_home = 0, r = 0;
 
-	r = plan_defaults(p, err);
+	if (o->user)
+		r = user_plan(o->user, p, &image_home, err);
+	if (r == 0)
+		r = plan_confinement(o, p, err);
+	if (r == 0)
+		r = plan_defaults(o, p, err);
+	if (r == 0)
+		r = plan_home(o, home, image_home, p, err);
+	if (r == 0)
+		r = defaults_volumes(o->config, p, err);
+	if (r == 0)
+		r = plan_workdir(o, c, home, p, err);
 	if (r < 0)
 		return r;
-	r = plan_home(o, home, p, err);
-	if (r < 0)
-		return r;
-	r = plan_workdir(o, c, home, p, err);
-	if (r < 0)
-		return r;
-	for (size_t i = 0; i < o->volumes.n; i++) {
-		r = volume_plan(o->volumes.v[i], p, err);
-		if (r < 0)
-			return r;
-	}
-	r = environment_plan(o, environ, &c->env, p, err);
+	plan_share(o, p);
+	r = plan_users_mounts(o, p, err);
+	if (r == 0)
+		r = environment_plan(o, environ, &c->env, p, err);
 	if (r < 0)
 		return r;
 	environment_drop_unmounted(p);
@@ -266,14 +435,40 @@ static int plan_rest(const struct exec_options *o, const struct oci_config *c, s
 	return plan_command(o, c, p, err);
 }
 
+/* Options that contradict each other. */
+static int check_options(const struct exec_options *o, struct mlr_error *err)
+{
+	if (o->fakeroot && o->user)
+		return mlr_fail(err, EINVAL, "--fakeroot is --user 0: give one of the two");
+	if (o->write && o->read_only)
+		return mlr_fail(err, EINVAL, "--write and --read-only exclude each other");
+	return 0;
+}
+
 int exec_plan(const struct exec_options *o, int lease, struct plan *p, struct mlr_error *err)
 {
 	auto_call(store_facts_done) struct store_facts facts = STORE_FACTS_INIT;
 	int r;
 
+	if (o->join) {
+		r = plan_kept_fds(o, p, err);
+		if (r == 0)
+			r = join_plan(o, p, err);
+		if (r == 0)
+			r = plan_confinement(o, p, err);
+		return r < 0 ? mlr_wrap(err, "exec --join %ld", (long)o->join) : 0;
+	}
 	p->root = o->read_only ? PLAN_ROOT_READ_ONLY : PLAN_ROOT_MEMORY;
+	r = check_options(o, err);
+	if (r == 0)
+		r = plan_kept_fds(o, p, err);
+	if (r < 0)
+		return r;
 	caller_identity(p, o->fakeroot);
-	r = rootfs_plan(o->store, o->image, lease, p, &facts, err);
+	r = o->write ? rootfs_kept_plan(o->store, o->image, o->write, lease, p, &facts, err)
+		     : rootfs_plan(o->store, o->image, lease, p, &facts, err);
+	if (r == 0)
+		r = architecture_check("/", p, err);
 	if (r == 0)
 		r = plan_rest(o, &facts.config, p, err);
 	return r < 0 ? mlr_wrap(err, "exec '%s'", o->image) : 0;

@@ -4,6 +4,7 @@
 #ifndef MLR_EXEC_EXEC_H
 #define MLR_EXEC_EXEC_H
 
+#include "base/config.h"
 #include "base/error.h"
 #include "base/strv.h"
 #include "plan/plan.h"
@@ -32,9 +33,10 @@ struct exec_options {
 	struct strv env;        /* -e texts, "K=V" or "K" */
 	struct strv env_files;  /* --env-file names */
 	struct strv unset_env;  /* --unset-env globs */
-	struct strv keep_fds;   /* --preserve-fds texts: numbers */
+	struct strv keep_fds;   /* --preserve-fd texts, "FD[,FD]..." */
 	struct strv cap_drop;   /* --cap-drop names, "ALL" */
 	struct strv ulimits;    /* --ulimit texts, "nofile=1024[:4096]" */
+	int preserve_fds;       /* --preserve-fds: that many from 3 on */
 	const char *user;       /* --user UID[:GID], or NULL */
 	const char *hostname, *seccomp, *cpus, *memory; /* or NULL */
 	const char *write;    /* --write: NULL no, "" a name of mlrun's choice, else the container's */
@@ -43,9 +45,18 @@ struct exec_options {
 	enum exec_mpi mpi;
 	enum exec_pull pull;
 	enum exec_switch home;
+	const char *home_origin;     /* who has set it; NULL: the user, by an option */
+	const struct config *config; /* its [exec] volumes and variables are the container's; or NULL */
 	int clearenv, read_only, fakeroot;
 	int pid, init, ipc, no_network; /* namespaces of its own: --pid, --init, --ipc=private, --net=none */
 };
+
+/*
+ * Let the configuration and the environment variables MLRUN_HOME, MLRUN_MPI and MLRUN_PULL say what no
+ * option has said. c stays the caller's and must outlive o. Returns 0, or -EINVAL for a variable that
+ * is set to what it may not.
+ */
+int exec_defaults(const struct config *c, struct exec_options *o, struct mlr_error *err);
 
 /*
  * Turn options, image, caller and defaults into a plan. Reads; changes nothing but, with lease set,

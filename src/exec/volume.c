@@ -1,55 +1,76 @@
 #include "exec/volume.h"
 
 #include "base/cleanup.h"
+#include "base/log.h"
 #include "base/memory.h"
 #include "base/path.h"
 
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
-static int parse_flag(const char *s, size_t len, unsigned *flags)
+int volume_flag(const char *word, size_t len, unsigned *flags, struct mlr_error *err)
 {
 	static const struct {
 		const char *name;
 		unsigned flag;
+		const char *why_not;
 	} known[] = {
 		{ "ro", PLAN_READONLY },
-		{ "rw", 0 },
+		{ "rw" },
 		{ "nosuid", PLAN_NOSUID },
 		{ "nodev", PLAN_NODEV },
 		{ "noexec", PLAN_NOEXEC },
-		{ "z", 0 },
-		{ "Z", 0 },
-		{ "rbind", 0 },
-		{ "bind", 0 },
-		{ "rprivate", 0 },
-		{ "private", 0 },
-		{ "rslave", 0 },
-		{ "slave", 0 },
+		{ "suid" },
+		{ "dev" },
+		{ "exec" },
+		{ "z" },
+		{ "Z" },
+		{ "bind" },
+		{ "rbind" },
+		{ "private" },
+		{ "rprivate" },
+		{ "slave" },
+		{ "rslave" },
+		{ "cached" },
+		{ "delegated" },
+		{ "consistent" },
+		{ "shared", 0, "mounts made in a container cannot reach the host without root" },
+		{ "rshared", 0, "mounts made in a container cannot reach the host without root" },
+		{ "unbindable", 0, "the container is the caller's own, who may bind anything" },
+		{ "runbindable", 0, "the container is the caller's own, who may bind anything" },
+		{ "U", 0, "the files are the caller's own inside as well, and no others can be" },
+		{ "nocopy", 0, "mlrun has no named volumes" },
 	};
 
 	for (size_t i = 0; i < ARRAY_LEN(known); i++) {
-		if (strlen(known[i].name) == len && strncmp(known[i].name, s, len) == 0) {
-			*flags |= known[i].flag;
-			return 0;
-		}
+		if (strlen(known[i].name) != len || strncmp(known[i].name, word, len) != 0)
+			continue;
+		if (known[i].why_not)
+			return mlr_fail(err, ENOTSUP, "'%s' cannot be had: %s", known[i].name,
+				known[i].why_not);
+		*flags |= known[i].flag;
+		return 0;
 	}
-	return -EINVAL;
+	return mlr_fail(err, EINVAL,
+		"'%.*s' is no volume flag: ro, rw, nosuid, nodev, noexec, O are", (int)len, word);
 }
 
-static int parse_flags(const char *s, unsigned *flags, struct mlr_error *err)
+static int parse_flags(
+	const char *s, enum plan_kind *kind, unsigned *flags, struct mlr_error *err)
 {
 	for (;;) {
 		size_t len = strcspn(s, ",");
+		int r = 0;
 
-		if (parse_flag(s, len, flags) < 0)
-			return mlr_fail(err, EINVAL,
-				"'%.*s' is no volume flag: ro, rw, nosuid, nodev, noexec are",
-				(int)len, s);
-		if (!s[len])
-			return 0;
+		if (len == 1 && *s == 'O')
+			*kind = PLAN_OVERLAY;
+		else
+			r = volume_flag(s, len, flags, err);
+		if (r < 0 || !s[len])
+			return r;
 		s += len + 1;
 	}
 }
@@ -76,29 +97,40 @@ static char *same_path(const char *source)
 	return path_clean(path);
 }
 
+int volume_add(enum plan_kind kind, const char *source, const char *target, unsigned flags,
+	struct plan *p, struct mlr_error *err)
+{
+	auto_free char *real = realpath(source, NULL);
+	auto_free char *same = target ? NULL : same_path(source);
+	struct stat st;
+
+	if (!real)
+		return source_missing(source, err);
+	if (kind == PLAN_OVERLAY && (stat(real, &st) < 0 || !S_ISDIR(st.st_mode)))
+		return mlr_fail(err, ENOTDIR,
+			"source '%s' is no directory, which an overlay is made of", source);
+	return plan_mount_add(p, kind, real, target ? target : same, flags, "user", err);
+}
+
 static int add(const char *text, struct plan *p, struct mlr_error *err)
 {
 	const char *c1 = strchr(text, ':'), *c2 = c1 ? strchr(c1 + 1, ':') : NULL;
 	auto_free char *source = c1 ? xstrndup(text, (size_t)(c1 - text)) : xstrdup(text);
-	auto_free char *target = NULL, *real = NULL;
+	auto_free char *target = NULL;
+	enum plan_kind kind = PLAN_BIND;
 	unsigned flags = 0;
 	int r;
 
 	if (c1)
 		target = c2 ? xstrndup(c1 + 1, (size_t)(c2 - c1 - 1)) : xstrdup(c1 + 1);
 	if (c2) {
-		r = parse_flags(c2 + 1, &flags, err);
+		r = parse_flags(c2 + 1, &kind, &flags, err);
 		if (r < 0)
 			return r;
 	}
 	if (!*source || (target && !*target))
 		return mlr_fail(err, EINVAL, "SRC[:DST[:FLAGS]] is wanted, with neither empty");
-	real = realpath(source, NULL);
-	if (!real)
-		return source_missing(source, err);
-	if (!target)
-		target = same_path(source);
-	return plan_mount_add(p, PLAN_BIND, real, target, flags, "user", err);
+	return volume_add(kind, source, target, flags, p, err);
 }
 
 int volume_plan(const char *text, struct plan *p, struct mlr_error *err)
@@ -106,4 +138,43 @@ int volume_plan(const char *text, struct plan *p, struct mlr_error *err)
 	int r = add(text, p, err);
 
 	return r < 0 ? mlr_wrap(err, "-v '%s'", text) : 0;
+}
+
+/* The text without the flag, to free(), or NULL when it has none. */
+static char *without_flag(const char *text, const char *flag)
+{
+	const char *c1 = strchr(text, ':'), *c2 = c1 ? strchr(c1 + 1, ':') : NULL;
+	auto_free char *flags = NULL;
+	size_t n = strlen(flag);
+
+	if (!c2)
+		return NULL;
+	for (const char *s = c2; s; s = strchr(s + 1, ','))
+		if (strncmp(s + 1, flag, n) == 0 && (!s[n + 1] || s[n + 1] == ',')) {
+			/* The separator before it goes with it; the first one stays for those behind. */
+			if (s != c2 || !s[n + 1])
+				return xasprintf("%.*s%s", (int)(s - text), text, s + n + 1);
+			return xasprintf("%.*s:%s", (int)(s - text), text, s + n + 2);
+		}
+	return NULL;
+}
+
+int volume_configured(const char *text, const char *origin, struct plan *p, struct mlr_error *err)
+{
+	auto_free char *plain = without_flag(text, "optional");
+	struct mlr_error why = MLR_ERROR_INIT;
+	size_t before = p->n_mounts;
+	int r = add(plain ? plain : text, p, &why);
+
+	if (plain && (r == -ENOENT || r == -ENOTDIR || r == -EACCES)) {
+		mlr_debug("volume '%s': %s, left out", text, why.text);
+		return 0;
+	}
+	if (r < 0) {
+		*err = why;
+		return r;
+	}
+	for (size_t i = before; i < p->n_mounts; i++)
+		p->mounts[i].origin = origin;
+	return 0;
 }

@@ -25,7 +25,7 @@ struct outlet {
 	int fd;            /* the archive's file or the directory */
 	struct archive *tar;
 	int write_errno, is_given_up;
-	struct strv dirs; /* that the archive has */
+	struct strv dirs; /* below the top, that were made, with their slash */
 };
 
 /* Split a path into a directory, opened, and a name in it. */
@@ -247,12 +247,17 @@ static int tar_data(struct outlet *o, const void *buf, size_t len, struct mlr_er
 
 static int make_file(struct outlet *o, const char *name, struct mlr_error *err)
 {
-	const char *slash = strrchr(name, '/');
-	auto_free char *dir = slash ? xstrndup(name, (size_t)(slash - name)) : NULL;
-	int fd, r = dir ? file_mkdir_p(o->fd, dir, 0777, err) : 0;
+	int fd;
 
-	if (r < 0)
-		return r;
+	for (const char *slash = strchr(name, '/'); slash; slash = strchr(slash + 1, '/')) {
+		auto_free char *dir = xstrndup(name, (size_t)(slash + 1 - name));
+
+		if (strv_has(&o->dirs, dir))
+			continue;
+		if (mkdirat(o->fd, dir, 0777) < 0 && errno != EEXIST)
+			return mlr_fail_errno(err, "make '%s/%s'", o->path, dir);
+		strv_take(&o->dirs, take_ptr(&dir));
+	}
 	fd = openat(o->fd, name, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0666);
 	return fd < 0 ? mlr_fail_errno(err, "create '%s/%s'", o->path, name) : fd;
 }
@@ -314,8 +319,25 @@ int outlet_put_fd(struct outlet *o, const char *name, int fd, uint64_t size, str
 	return r < 0 || to < 0 ? (r < 0 ? r : 0) : sync_file(o, name, to, err);
 }
 
+/* The directories made below the top, so that the names in them last. */
+static int sync_dirs(const struct outlet *o, struct mlr_error *err)
+{
+	for (size_t i = 0; o->kind == OUTLET_DIR && i < o->dirs.n; i++) {
+		auto_close int fd =
+			openat(o->fd, o->dirs.v[i], O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+
+		if (fd < 0 || fsync(fd) < 0)
+			return mlr_fail_errno(err, "sync '%s/%s'", o->path, o->dirs.v[i]);
+	}
+	return 0;
+}
+
 static int publish(struct outlet *o, struct mlr_error *err)
 {
+	int r = sync_dirs(o, err);
+
+	if (r < 0)
+		return r;
 	if (fsync(o->fd) < 0 && errno != EINVAL)
 		return mlr_fail_errno(err, "sync '%s'", o->path);
 	if (renameat(o->parent_fd, o->work, o->parent_fd, o->name) < 0) {

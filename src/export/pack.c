@@ -181,7 +181,7 @@ int pack_rebuild(struct store *st, const char *diff_id, layer_write_fn write, vo
 		if (r == 0)
 			mlr_fail(err, EBADMSG, "its files now give %s: one was changed", is);
 		mlr_wrap(err, "layer %s", diff_id);
-		return mlr_hint(err, "mlrun store verify repairs it");
+		return mlr_hint(err, "mlrun store verify --repair fetches it again");
 	}
 	return r < 0 ? mlr_wrap(err, "layer %s", diff_id) : 0;
 }

@@ -74,6 +74,11 @@ void plan_print(const struct plan *p, FILE *out)
 		fprintf(out, "           %s\n", p->lowers.v[i]);
 	if (p->root_choice)
 		fprintf(out, "           %s\n", p->root_choice);
+	if (p->kept) {
+		fprintf(out, "           kept in ");
+		put(out, p->kept);
+		fputc('\n', out);
+	}
 	fprintf(out, "identity   uid %u (%u outside), gid %u (%u outside), no_new_privs\n",
 		(unsigned)p->id.uid, (unsigned)p->id.host_uid, (unsigned)p->id.gid,
 		(unsigned)p->id.host_gid);

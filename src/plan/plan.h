@@ -111,6 +111,8 @@ struct plan {
 	uint64_t caps_dropped;    /* bit n: capability n is not left to a fake root */
 	struct plan_limit *limits;
 	size_t n_limits;
+	unsigned cpus;   /* a cgroup's share of the processors' time, hundredths of one; 0: no cgroup */
+	uint64_t memory; /* a cgroup's memory, bytes; 0: no cgroup */
 	char *share;    /* processes of this user on this node that give the same word are in one
 			 * container, the first one's; NULL: a container of its own */
 	pid_t join;     /* enter this process's container as it is; 0: no. Then root and mounts are

@@ -190,16 +190,6 @@ int files_open_fd(
 	return 0;
 }
 
-int files_open(const char *path, const struct plain_options *opt, struct files **ret,
-	struct mlr_error *err)
-{
-	auto_close int fd = open(path, O_RDONLY | O_CLOEXEC);
-
-	if (fd < 0)
-		return mlr_fail_errno(err, "open '%s'", path);
-	return files_open_fd(fd, opt, ret, err);
-}
-
 /* The last member of that name, or NULL. */
 static const struct member *lookup(const struct files *f, const char *name)
 {

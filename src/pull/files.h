@@ -33,11 +33,8 @@ struct files_part {
 
 void files_part_done(struct files_part *p);
 
-/* Returns 0; -ENOENT and the like; -EPROTO for what is no archive; -EFBIG past a limit, also for an
- * archive with so many members; what plain_open() says. */
-int files_open(const char *path, const struct plain_options *opt, struct files **ret,
-	struct mlr_error *err);
-/* The same of an open file; fd stays the caller's. */
+/* Of an open file or directory; fd stays the caller's. Returns 0; -EPROTO for what is no archive;
+ * -EFBIG past a limit, also for an archive with so many members; what plain_open() says. */
 int files_open_fd(
 	int fd, const struct plain_options *opt, struct files **ret, struct mlr_error *err);
 void files_free(struct files *f);

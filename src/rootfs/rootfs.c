@@ -3,6 +3,7 @@
 #include "base/cleanup.h"
 #include "base/memory.h"
 #include "oci/name.h"
+#include "oci/platform.h"
 #include "store/image.h"
 #include "store/lease.h"
 #include "store/stores.h"
@@ -100,37 +101,48 @@ static int add_lowers(struct store *st, const char *manifest, const struct store
 	return r;
 }
 
+int rootfs_plan_stored(struct store *st, const char *manifest, int lease, struct plan *p,
+	struct store_facts *ret, struct mlr_error *err)
+{
+	const struct oci_config *c = &ret->config;
+	struct oci_platform platform;
+	char text[OCI_PLATFORM_SIZE];
+	int r = 0;
+
+	/* The lease first: what is leased stays while the facts are read. */
+	if (lease)
+		r = store_lease_take(st, manifest, err);
+	if (r == 0)
+		r = store_facts_get(st, manifest, ret, err);
+	if (r == 0)
+		r = add_lowers(st, manifest, ret, p, err);
+	if (r < 0)
+		return r;
+	oci_platform_set(&platform, c->os, c->architecture, c->variant);
+	oci_platform_print(&platform, text);
+	p->platform = xstrdup(text);
+	p->image_user = c->user && *c->user ? xstrdup(c->user) : NULL;
+	return 0;
+}
+
+int rootfs_not_here(const struct stores *all, const char *image, struct mlr_error *err)
+{
+	mlr_fail(err, ENOENT, "not in the store '%s'%s", store_path(all->v[0]),
+		all->n > 1 ? " nor in the additional ones" : "");
+	mlr_hint(err, "mlrun pull %s", image);
+	return -ENOENT;
+}
+
 static int plan_image(const struct stores *all, const struct oci_name *name, const char *text,
 	int lease, struct plan *p, struct store_facts *ret, struct mlr_error *err)
 {
 	auto_call(store_image_done) struct store_image im = STORE_IMAGE_INIT;
 	struct store *st;
-	int r;
+	int r = stores_find(all, name, &st, &im, err);
 
-	r = stores_find(all, name, &st, &im, err);
-	if (r == -ENOENT) {
-		mlr_fail(err, ENOENT, "not in the store '%s'%s", store_path(all->v[0]),
-			all->n > 1 ? " nor in the additional ones" : "");
-		return mlr_hint(err, "mlrun pull %s", text);
-	}
-	if (r < 0)
-		return r;
-	/* The lease first: what is leased stays while the facts are read. */
-	if (lease) {
-		r = store_lease_take(st, im.manifest, err);
-		if (r < 0)
-			return r;
-	}
-	r = store_facts_get(st, im.manifest, ret, err);
-	if (r < 0)
-		return r;
-
-	r = add_lowers(st, im.manifest, ret, p, err);
-	if (r < 0)
-		return r;
-	p->platform = im.platform ? xstrdup(im.platform) : NULL;
-	p->image_user = ret->config.user && *ret->config.user ? xstrdup(ret->config.user) : NULL;
-	return 0;
+	if (r == -ENOENT)
+		return rootfs_not_here(all, text, err);
+	return r < 0 ? r : rootfs_plan_stored(st, im.manifest, lease, p, ret, err);
 }
 
 int rootfs_plan(const char *store_dir, const char *image, int lease, struct plan *p,

@@ -7,6 +7,7 @@
 #include "base/error.h"
 #include "plan/plan.h"
 #include "store/facts.h"
+#include "store/stores.h"
 
 /*
  * Find an image and say in the plan what its root is made of.
@@ -22,5 +23,13 @@
  */
 int rootfs_plan(const char *store_dir, const char *image, int lease, struct plan *p,
 	struct store_facts *ret, struct mlr_error *err);
+
+/* The same for a manifest of this store: what it is made of, without a name. For this room's other
+ * files, as is the next. */
+int rootfs_plan_stored(struct store *st, const char *manifest, int lease, struct plan *p,
+	struct store_facts *ret, struct mlr_error *err);
+
+/* "not in the store …", with how to get the image: -ENOENT. */
+int rootfs_not_here(const struct stores *all, const char *image, struct mlr_error *err);
 
 #endif

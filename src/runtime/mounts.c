@@ -9,7 +9,9 @@
 #include "base/file.h"
 #include "base/log.h"
 #include "base/memory.h"
+#include "base/path.h"
 #include "runtime/accounts.h"
+#include "runtime/kept.h"
 #include "runtime/overlay.h"
 #include "runtime/target.h"
 
@@ -182,6 +184,19 @@ static int place_devpts(struct assembly *a, size_t i, struct mlr_error *err)
 	return 0;
 }
 
+static int place_proc(struct assembly *a, size_t i, struct mlr_error *err)
+{
+	auto_close int target = target_open(a->overlay.root, a->plan->mounts[i].target, 1, err);
+	char path[32];
+
+	if (target < 0)
+		return target;
+	snprintf(path, sizeof(path), "/proc/self/fd/%d", target);
+	if (mount("proc", path, "proc", MS_NOSUID | MS_NODEV | MS_NOEXEC, NULL) < 0)
+		return mlr_fail_errno(err, "mount");
+	return 0;
+}
+
 static const char *const kind_names[] = { [PLAN_TMPFS] = "tmpfs", [PLAN_DEVPTS] = "devpts",
 	[PLAN_PROC] = "proc", [PLAN_SYSFS] = "sysfs", [PLAN_MQUEUE] = "mqueue" };
 
@@ -197,7 +212,7 @@ static int place(struct assembly *a, size_t i, struct mlr_error *err)
 		r = move_to(a->sources[i], a->overlay.root, m, err);
 		break;
 	case PLAN_COPY:
-		if (a->sources[i] < 0)
+		if (a->sources[i] < 0 || a->plan->root == PLAN_ROOT_KEPT) /* keep_apart() did it */
 			return 0;
 		r = place_copy(a, i, err);
 		break;
@@ -210,8 +225,10 @@ static int place(struct assembly *a, size_t i, struct mlr_error *err)
 	case PLAN_SYMLINK:
 		r = place_symlink(a, i, err);
 		break;
-	case PLAN_OVERLAY:
 	case PLAN_PROC:
+		r = place_proc(a, i, err);
+		break;
+	case PLAN_OVERLAY:
 	case PLAN_SYSFS:
 	case PLAN_MQUEUE:
 		r = mlr_fail(err, ENOSYS, "not made yet");
@@ -223,10 +240,61 @@ static int place(struct assembly *a, size_t i, struct mlr_error *err)
 	return 0;
 }
 
+/* Does an earlier mount hide this path? */
+static int is_hidden(const struct plan *p, size_t i, const char *path)
+{
+	for (size_t j = 0; j < i; j++)
+		if (p->mounts[j].kind != PLAN_COPY && p->mounts[j].kind != PLAN_SYMLINK &&
+			path_below(path, p->mounts[j].target))
+			return 1;
+	return 0;
+}
+
+static int make_point(struct assembly *a, size_t i, struct mlr_error *err)
+{
+	const struct plan_mount *m = &a->plan->mounts[i];
+	auto_close int fd = -1;
+	struct stat st = { .st_mode = S_IFDIR };
+
+	if (m->kind == PLAN_SYMLINK)
+		return place_symlink(a, i, err);
+	if (m->kind == PLAN_COPY)
+		return a->sources[i] < 0 ? 0 : place_copy(a, i, err);
+	if (m->kind == PLAN_BIND && (a->sources[i] < 0 || fstat(a->sources[i], &st) < 0))
+		return 0;
+	fd = target_open(a->overlay.root, m->target, S_ISDIR(st.st_mode), err);
+	return fd < 0 ? fd : 0;
+}
+
+/*
+ * What is kept shall be what the container's processes wrote: the places to mount on, and the files
+ * that mlrun itself puts into the image, are made in memory beforehand and lie below it.
+ */
+static int keep_apart(struct assembly *a, struct mlr_error *err)
+{
+	const struct plan *p = a->plan;
+	auto_close int workdir = -1;
+	int r = accounts_write(a->overlay.root, &p->id, err);
+
+	for (size_t i = 0; r == 0 && i < p->n_mounts; i++) {
+		r = is_hidden(p, i, p->mounts[i].target) ? 0 : make_point(a, i, err);
+		if (r < 0)
+			return mlr_wrap(err, "mount on '%s'", p->mounts[i].target);
+	}
+	if (r == 0 && !is_hidden(p, p->n_mounts, p->workdir)) {
+		workdir = target_mkdir(a->overlay.root, p->workdir, err);
+		if (workdir < 0)
+			return mlr_wrap(err, "working directory");
+	}
+	return r < 0 ? r : kept_mount(p, &a->overlay, err);
+}
+
 static int place_all(struct assembly *a, struct mlr_error *err)
 {
 	/* First, while no link of the image can lead to a host directory. */
-	int r = accounts_write(a->overlay.root, &a->plan->id, err);
+	int r = a->plan->root == PLAN_ROOT_KEPT
+		? keep_apart(a, err)
+		: accounts_write(a->overlay.root, &a->plan->id, err);
 
 	for (size_t i = 0; r == 0 && i < a->plan->n_mounts; i++)
 		r = place(a, i, err);
@@ -271,9 +339,19 @@ static int enter_workdir(const char *dir, struct mlr_error *err)
 	return 0;
 }
 
+static int make_workdir(int root, const char *dir, struct mlr_error *err)
+{
+	auto_close int fd = target_mkdir(root, dir, err);
+
+	if (fd < 0) {
+		mlr_wrap(err, "working directory");
+		return mlr_hint(err, "-w DIR starts the command elsewhere");
+	}
+	return 0;
+}
+
 static int build(struct assembly *a, struct mlr_error *err)
 {
-	auto_close int workdir = -1;
 	int r;
 
 	r = open_sources(a, err);
@@ -285,12 +363,8 @@ static int build(struct assembly *a, struct mlr_error *err)
 	r = place_all(a, err);
 	if (r < 0)
 		return r;
-	workdir = target_mkdir(a->overlay.root, a->plan->workdir, err);
-	if (workdir < 0) {
-		mlr_wrap(err, "working directory");
-		return mlr_hint(err, "-w DIR starts the command elsewhere");
-	}
-	return seal_root(a, err);
+	r = make_workdir(a->overlay.root, a->plan->workdir, err);
+	return r < 0 ? r : seal_root(a, err);
 }
 
 int mounts_enter(const struct plan *p, const struct squash_server *server, struct mlr_error *err)
@@ -301,6 +375,20 @@ int mounts_enter(const struct plan *p, const struct squash_server *server, struc
 
 	if (r == 0)
 		r = pivot(&a, err);
+	umask(mask);
+	return r < 0 ? r : enter_workdir(p->workdir, err);
+}
+
+int mounts_enter_workdir(const struct plan *p, struct mlr_error *err)
+{
+	auto_close int root = open("/", O_PATH | O_DIRECTORY | O_CLOEXEC);
+	mode_t mask;
+	int r;
+
+	if (root < 0)
+		return mlr_fail_errno(err, "open '/'");
+	mask = umask(022);
+	r = make_workdir(root, p->workdir, err);
 	umask(mask);
 	return r < 0 ? r : enter_workdir(p->workdir, err);
 }

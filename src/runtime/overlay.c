@@ -8,6 +8,7 @@
 #include "base/file.h"
 #include "base/log.h"
 #include "base/memory.h"
+#include "runtime/container.h"
 #include "runtime/runtime.h"
 #include "runtime/squash.h"
 
@@ -18,6 +19,7 @@
 #include <sys/mount.h>
 #include <sys/stat.h>
 #include <sys/utsname.h>
+#include <unistd.h>
 
 /*
  * A link in the scratch for every lower tree. The links go through /proc/self/fd, because the
@@ -37,7 +39,7 @@ static int link_lowers(const int *fds, int scratch, struct mlr_error *err)
 	return 0;
 }
 
-static int mount_scratch(struct overlay *o, struct mlr_error *err)
+int overlay_mount_scratch(struct overlay *o, struct mlr_error *err)
 {
 	static const char *const places[] = { "/tmp", "/var/tmp", "/run", "/mnt" };
 	static const char *const dirs[] = { "root", "upper", "work" };
@@ -101,29 +103,40 @@ static char *overlay_options(size_t n)
 	return s;
 }
 
-static void close_fds(int *const *fds)
+/* What a named container has; nothing at first. */
+static int open_kept(const struct plan *p, struct overlay *o, int *upper, struct mlr_error *err)
 {
-	for (int *p = *fds; p && *p >= 0; p++)
-		close(*p);
-	free(*fds);
+	o->kept = open(p->kept, O_PATH | O_DIRECTORY | O_CLOEXEC);
+	if (o->kept < 0)
+		return mlr_fail_errno(err, "open the container's directory '%s'", p->kept);
+	*upper = openat(o->kept, "upper", O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	if (*upper < 0 && errno != ENOENT)
+		return mlr_fail_errno(err, "open '%s/upper'", p->kept);
+	return 0;
 }
 
 /* With room for one more. */
-static int open_lowers(const struct plan *p, int **ret, struct mlr_error *err)
+static int open_lowers(const struct plan *p, struct overlay *o, struct mlr_error *err)
 {
-	auto_call(close_fds) int *fds = xcalloc(p->lowers.n + 2, sizeof(int));
+	size_t n = 0;
+	int r = 0;
 
-	fds[0] = -1;
-	for (size_t i = 0; i < p->lowers.n; i++) {
+	o->lowers = xcalloc(p->lowers.n + 3, sizeof(int));
+	o->lowers[0] = -1;
+	if (p->root == PLAN_ROOT_KEPT)
+		r = open_kept(p, o, &o->lowers[0], err);
+	n = o->lowers[0] >= 0;
+	o->kept_is_lower = (int)n;
+	o->lowers[n] = -1;
+	for (size_t i = 0; r == 0 && i < p->lowers.n; i++) {
 		int fd = open(p->lowers.v[i], O_PATH | O_DIRECTORY | O_CLOEXEC);
 
 		if (fd < 0)
 			return mlr_fail_errno(err, "open the image's tree '%s'", p->lowers.v[i]);
-		fds[i] = fd;
-		fds[i + 1] = -1;
+		o->lowers[n++] = fd;
+		o->lowers[n] = -1;
 	}
-	*ret = take_ptr(&fds);
-	return 0;
+	return r;
 }
 
 /*
@@ -265,30 +278,38 @@ static int mount_overlay(const struct plan *p, const struct squash_server *serve
 		return r;
 	if (fchdir(o->scratch) < 0)
 		return mlr_fail_errno(err, "enter the scratch tmpfs");
-	if (mount("mlrun", "root", "overlay", MS_NOSUID | MS_NODEV, options) < 0)
+	if (overlay_mount_root(p, o, options) < 0)
 		return overlay_failed(p, err);
+	return 0;
+}
+
+int overlay_mount_root(const struct plan *p, struct overlay *o, const char *options)
+{
+	auto_free char *mark = container_mark(p);
+
+	if (mount(mark, "root", "overlay", MS_NOSUID | MS_NODEV, options) < 0)
+		return -errno;
 	o->root = open("root", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	return o->root < 0 ? mlr_fail_errno(err, "open the overlay") : 0;
+	return o->root < 0 ? -errno : 0;
 }
 
 int overlay_mount(
 	const struct plan *p, const struct squash_server *server, struct overlay *ret, struct mlr_error *err)
 {
 	auto_call(overlay_done) struct overlay o = OVERLAY_INIT;
-	auto_call(close_fds) int *lowers = NULL;
 	int r;
 
 	if (p->lowers.n == 0 && !p->squashfs)
 		return mlr_fail(err, EINVAL, "the image has no layers");
-	r = open_lowers(p, &lowers, err);
+	r = open_lowers(p, &o, err);
 	if (r < 0)
 		return r;
-	r = mount_scratch(&o, err);
+	r = overlay_mount_scratch(&o, err);
 	if (r == 0 && p->squashfs)
-		r = mount_image(p, server, &o, lowers, err);
+		r = mount_image(p, server, &o, o.lowers, err);
 	if (r < 0)
 		return r;
-	r = mount_overlay(p, server, &o, lowers, err);
+	r = mount_overlay(p, server, &o, o.lowers, err);
 	if (r < 0)
 		return r;
 	*ret = o;
@@ -302,5 +323,10 @@ void overlay_done(struct overlay *o)
 		close(o->scratch);
 	if (o->root >= 0)
 		close(o->root);
+	if (o->kept >= 0)
+		close(o->kept);
+	for (int *fd = o->lowers; fd && *fd >= 0; fd++)
+		close(*fd);
+	free(o->lowers);
 	*o = (struct overlay)OVERLAY_INIT;
 }

@@ -22,9 +22,14 @@ int privileges_drop(const struct plan_identity *id, struct mlr_error *err)
 	struct __user_cap_data_struct data[2] = { 0 };
 	uint64_t keep = id->uid == 0 && id->host_uid != 0 ? FAKEROOT_CAPS : 0;
 
-	for (int cap = 0; prctl(PR_CAPBSET_READ, cap, 0, 0, 0) >= 0; cap++)
-		if (!(keep >> cap & 1) && prctl(PR_CAPBSET_DROP, cap, 0, 0, 0) < 0)
-			return mlr_fail_errno(err, "drop capability %d", cap);
+	/* One after the other, up to the kernel's last: no call empties the set as a whole. */
+	for (int cap = 0; cap < 64; cap++) {
+		if (keep >> cap & 1 || prctl(PR_CAPBSET_DROP, cap, 0, 0, 0) == 0)
+			continue;
+		if (errno == EINVAL && cap > CAP_AUDIT_READ)
+			break;
+		return mlr_fail_errno(err, "drop capability %d", cap);
+	}
 	if (prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0) < 0)
 		return mlr_fail_errno(err, "clear ambient capabilities");
 	for (int i = 0; i < 2; i++)

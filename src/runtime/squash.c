@@ -81,6 +81,13 @@ static int start_server(const struct plan *p, int image, int sock, int on_cpu, s
 	return pid;
 }
 
+/* What we have started ends at once. ECHILD: it is no child any more, or SIGCHLD is ignored. */
+static void reap(pid_t pid)
+{
+	while (waitpid(pid, NULL, 0) < 0 && errno == EINTR)
+		;
+}
+
 /* Not to be had on one CPU: no harm. */
 static void pin(struct squash_server *server, int cpu)
 {
@@ -99,7 +106,8 @@ int squash_start(const struct plan *p, struct squash_server *ret, struct mlr_err
 	auto_close int image = open(p->squashfs, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
 	auto_close int mine = -1, its = -1;
 	struct stat st;
-	int pair[2], cpu = sched_getcpu(), r;
+	int pair[2], r;
+	int cpu = p->namespaces & PLAN_NS_PID ? -1 : sched_getcpu();
 
 	if (image < 0 || fstat(image, &st) < 0)
 		return mlr_fail_errno(err, "open the image's file '%s'", p->squashfs);
@@ -112,7 +120,11 @@ int squash_start(const struct plan *p, struct squash_server *ret, struct mlr_err
 	r = start_server(p, image, its, cpu, err);
 	if (r < 0)
 		return r;
-	pin(ret, cpu);
+	if (p->namespaces & PLAN_NS_PID)
+		/* A process that stays behind goes between, which reaps its own child alone. */
+		reap(r);
+	else
+		pin(ret, cpu);
 	ret->pid = r;
 	ret->sock = take_fd(&mine);
 	return 0;
@@ -129,9 +141,7 @@ int squash_wait(const struct plan *p, const struct squash_server *server, struct
 	do
 		n = recv(server->sock, text, sizeof(text) - 1, 0);
 	while (n < 0 && (errno == EINTR || (errno == ECONNRESET && resets++ == 0)));
-	/* What squash_start() has started has ended. ECHILD: SIGCHLD came to us ignored. */
-	while (waitpid(server->pid, NULL, 0) < 0 && errno == EINTR)
-		;
+	reap(server->pid);
 	if (n < 0)
 		return mlr_fail_errno(err, "ask the server of '%s'", p->squashfs);
 	if (n == 0)

@@ -15,7 +15,7 @@
 #include <sys/file.h>
 
 static const char *const parts[] = { "blobs", "blobs/sha256", "layers", "cover", "dir", "squash",
-	"facts", "images", "leases", "holds", "tmp", "unsynced" };
+	"facts", "images", "leases", "holds", "tmp", "unsynced", "containers" };
 
 /* May an entry lie in a store, or in what becomes one? */
 static int is_ours(const char *name)

@@ -58,7 +58,8 @@ enum store_remove_how { STORE_REMOVE_UNUSED, STORE_REMOVE_FORCE, STORE_REMOVE_DE
 
 /*
  * Forget a name, and then delete what no other name needs: manifest, configuration, facts, trees;
- * those of images that lost their name to a newer one as well, unless a process runs in them.
+ * those of images that lost their name to a newer one as well, unless a process runs in them or a
+ * container is made of them.
  * Renames away first and deletes later, so that no process sees half a tree.
  *
  *   how    STORE_REMOVE_FORCE: in spite of processes of other hosts or PID namespaces, of which
@@ -70,7 +71,7 @@ enum store_remove_how { STORE_REMOVE_UNUSED, STORE_REMOVE_FORCE, STORE_REMOVE_DE
  * Waits for other processes that remove; what pulls at work count on stays.
  *
  * Returns 0; 1 when files were left as deferred; -ENOENT; or -EBUSY naming the process that runs
- * in it, or may.
+ * in it, or may, or the container that is made of it.
  */
 int store_image_remove(struct store *st, const struct oci_ref *ref, enum store_remove_how how,
 	struct store_image *ret, struct mlr_error *err);

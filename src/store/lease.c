@@ -13,12 +13,14 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <time.h>
+#include <unistd.h>
 
 #define FOREIGN_SECONDS \
 	(7 * 24 * 3600)  /* how long a lease of another host or PID namespace counts */
 #define SWEEP_EVERY 256  /* one lease in so many cleans up, so that they do not pile up */
 #define USE_SECONDS 3600 /* how exactly an image's last use is known: a write an hour */
 #define HEX         64
+#define LEASE_PATH  280 /* "leases/<hex>.<process>" */
 
 /* The job in a lease; "" when there is none. */
 static void read_job(int dir, const char *name, char job[STORE_JOB_SIZE])
@@ -46,6 +48,7 @@ static int judge(struct store *st, int dir, const char *name, const struct store
 		return 0;
 	memset(ret, 0, sizeof(*ret));
 	alive = store_process_judge(st, &p, self);
+	ret->is_seen = alive > 0;
 	if (ask == ASK_SLURM)
 		read_job(dir, name, ret->job);
 	if (alive < 0 && ret->job[0])
@@ -113,33 +116,52 @@ static void sweep(struct store *st, enum ask ask)
 		closedir(d);
 }
 
-int store_lease_take(struct store *st, const char *manifest, struct mlr_error *err)
+/* Make the lease's file. Returns 0; -EEXIST when this very process has it already; -errno. */
+static int put(struct store *st, const char *hex, const struct store_process *self,
+	char path[LEASE_PATH], struct mlr_error *err)
 {
-	struct store_process self;
-	const char *hex = oci_digest_hex(manifest);
-	char who[STORE_PROCESS_NAME], path[280], job[STORE_JOB_SIZE];
-	int fd, r = store_process_self(&self);
+	char who[STORE_PROCESS_NAME], job[STORE_JOB_SIZE];
+	auto_close int fd = -1;
+
+	store_process_name(self, who);
+	snprintf(path, LEASE_PATH, "leases/%.64s.%s", hex, who);
+	fd = openat(store_fd(st), path, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0644);
+	if (fd < 0)
+		return mlr_fail_errno(err, "take a lease in '%s/leases'", store_path(st));
+	store_job_self(job);
+	if (job[0] && file_write_all(fd, job, strlen(job)) < 0)
+		mlr_debug("store: the lease does not name its job: %s", strerror(errno));
+	return 0;
+}
+
+static int who_am_i(struct store_process *self, struct mlr_error *err)
+{
+	int r = store_process_self(self);
 
 	if (r < 0)
 		return mlr_fail(
 			err, -r, "lease: read /proc/self/stat and boot_id: %s", strerror(-r));
-	store_process_name(&self, who);
-	snprintf(path, sizeof(path), "leases/%.64s.%s", hex, who);
-	fd = openat(store_fd(st), path, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0644);
-	if (fd < 0 && errno != EEXIST) { /* EEXIST: this very process has it already */
-		if (errno == EACCES || errno == EPERM || errno == EROFS || errno == ENOENT)
-			return 0;
-		if (errno == ENOSPC || errno == EDQUOT) {
-			mlr_debug("store: no lease: %s", strerror(errno));
-			return 0; /* a full disk is no reason not to run */
-		}
-		return mlr_fail_errno(err, "take a lease in '%s/leases'", store_path(st));
+	return 0;
+}
+
+int store_lease_take(struct store *st, const char *manifest, struct mlr_error *err)
+{
+	struct store_process self;
+	const char *hex = oci_digest_hex(manifest);
+	char path[LEASE_PATH];
+	int r = who_am_i(&self, err);
+
+	if (r < 0)
+		return r;
+	r = put(st, hex, &self, path, err);
+	if (r == -EACCES || r == -EPERM || r == -EROFS || r == -ENOENT)
+		return 0;
+	if (r == -ENOSPC || r == -EDQUOT) {
+		mlr_debug("store: no lease: %s", strerror(-r));
+		return 0; /* a full disk is no reason not to run */
 	}
-	store_job_self(job);
-	if (fd >= 0 && job[0] && file_write_all(fd, job, strlen(job)) < 0)
-		mlr_debug("store: the lease does not name its job: %s", strerror(errno));
-	if (fd >= 0)
-		close(fd);
+	if (r < 0 && r != -EEXIST)
+		return r;
 
 	/* rm takes the facts away before it looks at the leases, so one of us sees the other. */
 	if (touch_facts(st, hex) == -ENOENT) {
@@ -152,7 +174,37 @@ int store_lease_take(struct store *st, const char *manifest, struct mlr_error *e
 	return 0;
 }
 
-int store_lease_held(struct store *st, const char *manifest, struct store_lease *ret)
+int store_lease_take_key(struct store *st, const char *key, struct mlr_error *err)
+{
+	struct store_process self;
+	char path[LEASE_PATH];
+	int r = who_am_i(&self, err);
+
+	if (r == 0)
+		r = put(st, oci_digest_hex(key), &self, path, err);
+	return r == -EEXIST ? 0 : r;
+}
+
+void store_lease_return_key(struct store *st, const char *key)
+{
+	struct store_process self;
+	char who[STORE_PROCESS_NAME], path[LEASE_PATH];
+
+	if (store_process_self(&self) < 0)
+		return;
+	store_process_name(&self, who);
+	snprintf(path, LEASE_PATH, "leases/%.64s.%s", oci_digest_hex(key), who);
+	unlinkat(store_fd(st), path, 0);
+}
+
+static int is_meant(const struct store_lease *l, enum store_lease_who who)
+{
+	return who == STORE_LEASE_ANYBODY || (who == STORE_LEASE_FAR && !l->is_seen) ||
+		(who == STORE_LEASE_NEIGHBOUR && l->is_seen && l->pid != getpid());
+}
+
+int store_lease_find(
+	struct store *st, const char *key, enum store_lease_who who, struct store_lease *ret)
 {
 	DIR *d = open_leases(st);
 	struct store_process self;
@@ -161,8 +213,9 @@ int store_lease_held(struct store *st, const char *manifest, struct store_lease 
 	int found = 0;
 
 	if (d && store_process_self(&self) == 0) {
-		while ((name = next(d, oci_digest_hex(manifest)))) {
-			if (!judge(st, dirfd(d), name, &self, ASK_SLURM, &one))
+		while ((name = next(d, oci_digest_hex(key)))) {
+			if (!judge(st, dirfd(d), name, &self, ASK_SLURM, &one) ||
+				!is_meant(&one, who))
 				continue;
 			if (!found || one.is_running)
 				*ret = one;
@@ -176,6 +229,11 @@ int store_lease_held(struct store *st, const char *manifest, struct store_lease 
 	return found;
 }
 
+int store_lease_held(struct store *st, const char *manifest, struct store_lease *ret)
+{
+	return store_lease_find(st, manifest, STORE_LEASE_ANYBODY, ret);
+}
+
 int64_t store_lease_last_use(struct store *st, const char *manifest)
 {
 	char facts[96];
@@ -185,15 +243,30 @@ int64_t store_lease_last_use(struct store *st, const char *manifest)
 	return fstatat(store_fd(st), facts, &sb, 0) < 0 ? 0 : sb.st_mtime;
 }
 
-void store_lease_drop(struct store *st, const char *manifest)
+static void drop(struct store *st, const char *key, int also_seen)
 {
 	DIR *d = open_leases(st);
+	struct store_process self;
+	struct store_lease one;
 	const char *name;
 
-	while (d && (name = next(d, oci_digest_hex(manifest))))
-		unlinkat(dirfd(d), name, 0);
+	if (d && store_process_self(&self) == 0)
+		while ((name = next(d, oci_digest_hex(key))))
+			if (also_seen || (judge(st, dirfd(d), name, &self, ASK_SLURM, &one) &&
+						 !one.is_running))
+				unlinkat(dirfd(d), name, 0);
 	if (d)
 		closedir(d);
+}
+
+void store_lease_drop(struct store *st, const char *manifest)
+{
+	drop(st, manifest, 1);
+}
+
+void store_lease_drop_unseen(struct store *st, const char *key)
+{
+	drop(st, key, 0);
 }
 
 void store_lease_sweep(struct store *st)

@@ -31,6 +31,7 @@ struct store_lease {
 	int64_t since;  /* seconds since 1970 */
 	int here;       /* it is of this host (but perhaps of another PID namespace), or … */
 	int other_boot; /* … of one of this name: it was restarted since, or there are two such */
+	int is_seen;    /* in /proc: it is of this host, boot and PID namespace, and runs */
 	int is_running; /* seen here and now, or its job; else of another host or PID namespace */
 	char job[STORE_JOB_SIZE]; /* "" outside Slurm */
 };
@@ -40,6 +41,26 @@ struct store_lease {
  * other hosts and PID namespaces whose Slurm job has; any other of these counts for seven days, as
  * nobody here can see whether it still runs. */
 int store_lease_held(struct store *st, const char *manifest, struct store_lease *ret);
+
+/*
+ * Leases on what is no image: a container (store/container.h). The key is "sha256:<hex>" of whatever
+ * names it. Here a lease that cannot be written is a failure.
+ */
+int store_lease_take_key(struct store *st, const char *key, struct mlr_error *err);
+void store_lease_return_key(struct store *st, const char *key);
+
+enum store_lease_who {
+	STORE_LEASE_ANYBODY,
+	STORE_LEASE_NEIGHBOUR, /* another process that runs here */
+	STORE_LEASE_FAR,       /* not seen from here: of another host or PID namespace */
+};
+
+/* store_lease_held() of some only. */
+int store_lease_find(
+	struct store *st, const char *key, enum store_lease_who who, struct store_lease *ret);
+
+/* Delete those of processes that are not seen to run. */
+void store_lease_drop_unseen(struct store *st, const char *key);
 
 /* When a process last used an image, to the hour, in seconds since 1970; 0 when it has no facts. */
 int64_t store_lease_last_use(struct store *st, const char *manifest);

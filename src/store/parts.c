@@ -3,6 +3,7 @@
 #include "base/cleanup.h"
 #include "base/memory.h"
 #include "oci/digest.h"
+#include "store/container.h"
 #include "store/facts.h"
 #include "store/json.h"
 #include "store/lease.h"
@@ -71,19 +72,28 @@ int store_parts_add_image(
 	return store_parts_add(st, im->manifest, paths, err);
 }
 
+int store_parts_in_use(struct store *st, const char *manifest)
+{
+	struct store_lease lease;
+	auto_free char *container = NULL;
+
+	if (store_lease_held(st, manifest, &lease))
+		return 1;
+	container = store_container_of(st, manifest);
+	return container != NULL;
+}
+
 static int add_nameless(struct store *st, const char *file, const struct strv *named,
 	struct strv *keep, struct strv *go, struct mlr_error *err)
 {
 	char manifest[OCI_DIGEST_SIZE];
-	struct store_lease lease;
 
 	if (strlen(file) != 64 + strlen(".json") || strcmp(file + 64, ".json") != 0)
 		return 0;
 	snprintf(manifest, sizeof(manifest), "sha256:%.64s", file);
 	if (oci_digest_check(manifest, NULL) < 0 || strv_has(named, manifest))
 		return 0;
-	return store_parts_add(
-		st, manifest, store_lease_held(st, manifest, &lease) ? keep : go, err);
+	return store_parts_add(st, manifest, store_parts_in_use(st, manifest) ? keep : go, err);
 }
 
 int store_parts_add_nameless(struct store *st, const struct strv *named, struct strv *keep,

@@ -23,12 +23,15 @@ int store_parts_add_image(
 
 /*
  * Images without a name (it was given to a newer one, or they are being pulled): the parts of those
- * in use by a process are added to keep, those of the others to go.
+ * in use are added to keep, those of the others to go.
  *
  *   named  manifests that have a name
  */
 int store_parts_add_nameless(struct store *st, const struct strv *named, struct strv *keep,
 	struct strv *go, struct mlr_error *err);
+
+/* Does a process run in the image, or may it, or is a container made of it? */
+int store_parts_in_use(struct store *st, const char *manifest);
 
 /* Is it among these digests (hex) by its name? */
 int store_parts_spared(const struct strv *digests, const char *path);

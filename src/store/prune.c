@@ -174,7 +174,6 @@ static void count_image(struct pruning *p, struct sizes *s, struct candidate *c,
 static int choose_by_size(struct pruning *p, struct store_prune_result *ret, struct mlr_error *err)
 {
 	auto_call(sizes_done) struct sizes s = { NULL, 0, 0 };
-	struct store_lease lease;
 
 	for (size_t i = 0; i < p->n; i++) {
 		int r = store_parts_add_image(p->st, &p->v[i].image, &p->v[i].parts, err);
@@ -188,7 +187,7 @@ static int choose_by_size(struct pruning *p, struct store_prune_result *ret, str
 		struct candidate *c = &p->v[i];
 
 		if (c->goes || c->is_protected ||
-			store_lease_held(p->st, c->image.manifest, &lease))
+			store_parts_in_use(p->st, c->image.manifest))
 			continue;
 		c->goes = 1;
 		count_image(p, &s, c, -1);
@@ -213,14 +212,13 @@ static int unname(struct pruning *p, struct removal *rm, struct mlr_error *err)
 {
 	for (size_t i = 0; i < p->n; i++) {
 		struct candidate *c = &p->v[i];
-		struct store_lease lease;
 		int last, r = 0;
 
 		if (!c->goes)
 			continue;
 		last = !has_other_name(p, c);
 		if (p->opt->dry_run)
-			c->in_use = last && store_lease_held(p->st, c->image.manifest, &lease);
+			c->in_use = last && store_parts_in_use(p->st, c->image.manifest);
 		else
 			r = removal_unname(
 				rm, &c->image, last ? REMOVAL_LAST_NAME : REMOVAL_ONE_NAME, 0, err);

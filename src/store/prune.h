@@ -28,7 +28,7 @@ struct store_prune_options {
 struct store_pruned {
 	struct store_image image;
 	int64_t last_use; /* seconds since 1970: when a process last started in it, or its pull */
-	int in_use;       /* it stays, as a process runs in it or may */
+	int in_use;       /* it stays: a process runs in it or may, or a container is made of it */
 };
 
 struct store_prune_result {

@@ -4,6 +4,7 @@
 #include "base/file.h"
 #include "base/log.h"
 #include "oci/digest.h"
+#include "store/container.h"
 #include "store/hold.h"
 #include "store/image_file.h"
 #include "store/lease.h"
@@ -119,15 +120,29 @@ static int refuse_unseen(
 	return -EBUSY;
 }
 
-static int check_leases(
+static int check_containers(struct store *st, const struct store_image *im, struct mlr_error *err)
+{
+	auto_free char *name = store_container_of(st, im->manifest);
+
+	if (!name)
+		return 0;
+	mlr_fail(err, EBUSY, "container '%s' is made of image '%s'", name, im->name);
+	mlr_hint(err,
+		"mlrun containers rm %s removes what was written in it; --defer removes the image's "
+		"name now, and the files when the container is gone",
+		name);
+	return -EBUSY;
+}
+
+static int check_users(
 	struct store *st, const struct store_image *im, int force, struct mlr_error *err)
 {
 	struct store_lease l;
 
 	if (!store_lease_held(st, im->manifest, &l))
-		return 0;
+		return check_containers(st, im, err);
 	if (!l.is_running)
-		return force ? 0 : refuse_unseen(im, &l, err);
+		return force ? check_containers(st, im, err) : refuse_unseen(im, &l, err);
 	if (l.job[0])
 		mlr_fail(err, EBUSY, "image '%s' is in use by process %ld on '%s', of Slurm job %s",
 			im->name, (long)l.pid, l.host, l.job);
@@ -150,7 +165,7 @@ int removal_unname(struct removal *rm, const struct store_image *im, enum remova
 	store_image_path(im->name, path);
 	snprintf(facts, sizeof(facts), "facts/%.64s.json", oci_digest_hex(im->manifest));
 	if (which == REMOVAL_LAST_NAME) /* most refusals end here, with nothing moved */
-		r = check_leases(rm->st, im, force, err);
+		r = check_users(rm->st, im, force, err);
 	if (r == 0)
 		r = removal_throw(rm, path, err);
 	if (r < 0 || which == REMOVAL_ONE_NAME)
@@ -160,7 +175,7 @@ int removal_unname(struct removal *rm, const struct store_image *im, enum remova
 		return 0;
 	r = removal_throw(rm, facts, err);
 	if (r == 0)
-		r = check_leases(rm->st, im, force, err);
+		r = check_users(rm->st, im, force, err);
 	if (r == 0)
 		store_lease_drop(rm->st, im->manifest);
 	else

@@ -49,7 +49,8 @@ enum removal_name {
  *
  *   force  as store_image_remove()'s STORE_REMOVE_FORCE
  *
- * Returns 0, or -EBUSY naming the process that uses it; then all is as it was.
+ * Returns 0, or -EBUSY naming the process that uses it or the container that is made of it; then
+ * all is as it was.
  */
 int removal_unname(struct removal *rm, const struct store_image *im, enum removal_name which,
 	int force, struct mlr_error *err);

@@ -1,18 +1,18 @@
 #include "store/store.h"
 
+#include "base/account.h"
 #include "base/cleanup.h"
 #include "base/config.h"
 #include "base/file.h"
-#include "base/home.h"
 #include "base/log.h"
 #include "base/memory.h"
 #include "store/format.h"
 #include "store/handle.h"
 #include "store/hold.h"
+#include "store/place.h"
 
 #include <errno.h>
 #include <fcntl.h>
-#include <pwd.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -21,31 +21,11 @@
 static int default_path(char **ret, struct mlr_error *err)
 {
 	auto_call(config_done) struct config c = CONFIG_INIT;
-	auto_free char *xdg = NULL;
-	const struct config_value *v;
 	const char *dir = getenv("MLRUN_STORE");
-	int r;
+	/* Whoever names a store needs no configuration for that. */
+	int r = dir && *dir ? 0 : config_load(&c, err);
 
-	if (dir && *dir) {
-		*ret = xstrdup(dir);
-		return 0;
-	}
-	r = config_load(&c, err);
-	if (r < 0)
-		return r;
-	v = config_get(&c, "", "store");
-	if (v) {
-		*ret = xstrdup(v->value);
-		return 0;
-	}
-	xdg = home_xdg_dir("XDG_DATA_HOME", ".local/share", err);
-	if (!xdg) {
-		mlr_wrap(err, "no place for the store");
-		mlr_hint(err, "name one with --store or MLRUN_STORE");
-		return -ENOENT;
-	}
-	*ret = xasprintf("%s/mlrun", xdg);
-	return 0;
+	return r < 0 ? r : store_place(&c, ret, NULL, err);
 }
 
 static char *absolute(char *path, struct mlr_error *err)
@@ -80,19 +60,17 @@ static int check_owner(const struct store *st, struct mlr_error *err)
 /* Trees would belong to us and the store's owner could not delete them; root may write anywhere. */
 static int check_writer(const struct store *st, struct mlr_error *err)
 {
-	char owner[64];
-	struct passwd *pw;
+	auto_call(account_done) struct account account = ACCOUNT_INIT;
+	auto_free char *owner = NULL;
 	struct stat sb;
 
 	if (fstat(st->fd, &sb) < 0)
 		return mlr_fail_errno(err, "store '%s'", st->path);
 	if (sb.st_uid == geteuid())
 		return 0;
-	pw = getpwuid(sb.st_uid);
-	if (pw)
-		snprintf(owner, sizeof(owner), "%s", pw->pw_name);
-	else
-		snprintf(owner, sizeof(owner), "#%ld", (long)sb.st_uid); /* as sudo spells it */
+	account_find_user(sb.st_uid, &account);
+	owner = account.user ? xstrdup(account.user)
+			     : xasprintf("#%ld", (long)sb.st_uid); /* as sudo spells it */
 	mlr_fail(err, EACCES, "store '%s' belongs to user %s, who alone may add to it", st->path, owner);
 	mlr_hint(err, "sudo -u '%s' mlrun does so; or choose another with --store or MLRUN_STORE",
 		owner);

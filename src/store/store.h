@@ -13,6 +13,7 @@
  *   squash/<hex>.sqfs        a whole image as one squashfs file, by its manifest
  *   facts/<hex>.json         what exec needs to know of an image, named by its manifest
  *   images/<hex>.json        a reference, named by the sha256 of its canonical spelling
+ *   containers/<name>/       what was written in an image and is kept (store/container.h)
  *   leases/                  who uses what
  *   unsynced/                which trees may not be wholly on disk yet
  *   holds/                   who changes the store, and what he counts on (store/hold.h)

@@ -36,9 +36,9 @@ static void remove_entry(int dir, const char *name)
 }
 
 /* "trash.<n>.<process>", what an rm that was killed had already renamed away,
- * "hold.a-<hex>.<process>", a hold that is about to appear in holds/, and "probe.<n>.<process>", a
- * look at the file system's abilities: nobody's when the process has ended, or, out of sight, after
- * so long. */
+ * "hold.a-<hex>.<process>", a hold that is about to appear in holds/, "container.<n>.<process>", a
+ * container that is about to in containers/, and "probe.<n>.<process>", a look at the file system's
+ * abilities: nobody's when the process has ended, or, out of sight, after so long. */
 static void sweep_process(struct store *st, int dir, const char *name, int seconds,
 	const struct store_process *self)
 {
@@ -169,7 +169,8 @@ void store_sweep(struct store *st)
 			if (strncmp(e->d_name, "trash.", 6) == 0)
 				sweep_process(st, dirfd(d), e->d_name, TRASH_SECONDS, &self);
 			else if (strncmp(e->d_name, "hold.", 5) == 0 ||
-				strncmp(e->d_name, "probe.", 6) == 0)
+				strncmp(e->d_name, "probe.", 6) == 0 ||
+				strncmp(e->d_name, "container.", 10) == 0)
 				sweep_process(st, dirfd(d), e->d_name, TEMP_SECONDS, &self);
 			else if (strncmp(e->d_name, "spool-", 6) == 0 && !strchr(e->d_name, '.'))
 				sweep_spool(st, dirfd(d), e->d_name);

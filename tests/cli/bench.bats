@@ -1,5 +1,5 @@
 #!/usr/bin/env bats
-# bench/pull/run, as far as it measures nothing.
+# bench/pull/run and bench/exec: that they run, and that their reports tell what was measured.
 
 load common
 
@@ -60,4 +60,68 @@ report() { "$top_srcdir/bench/pull/run" --report --resume "$BATS_TEST_TMPDIR/sam
 	run -0 report
 	assert_line --partial "| mlrun | failed: no / such image |"
 	assert_line "| small | mlrun |  | failed | **no** |"
+}
+
+# --- bench/exec ---------------------------------------------------------------
+
+# starts NAME AT-ONCE MEDIAN [FAILURES]
+starts() {
+	printf '{"name": "%s", "at_once": %s, "median": %s, "failures": %s,' "$1" "$2" "$3" "${4:-0}"
+	printf ' "runs": 20, "p99": 9, "min": 0.5, "cpu": 1}\n'
+}
+
+# Of records on stdin, and "NAME": "WHY" of what is absent.
+exec_document() {
+	jq -s --argjson absent "{${1:-}}" '{machine: ["a quiet one"], absent: $absent, records: .}' >starts.json
+}
+
+@test "bench: the help of bench/exec names every contender and how to repeat a run" {
+	run -0 "$top_srcdir/bench/exec" --help
+	for name in overlay pidns host mlrun-squashfs mlrun-joined bubblewrap charliecloud-squashfs crun runc \
+		podman enroot apptainer BENCH_USER; do
+		assert_output --partial "$name"
+	done
+}
+
+@test "bench: bench/exec measures, counts failures and leaves nothing behind" {
+	needs_ordinary_user
+	cc --version >/dev/null || skip "no C compiler"
+	MLRUN=$top_builddir/src/mlrun run "$top_srcdir/bench/exec" --only overlay,host,mlrun,bubblewrap --at-once 4 \
+		--rounds 2 --save starts.json 3
+	assert [ "$status" -le 1 ] # bars need a quiet machine
+	assert_line --regexp '^\| floor: overlay of 6, .* \| 1\.00 \| .* \| 0/3 \|$'
+	assert_line --regexp '^\| mlrun: overlay of 6 layers \| [0-9.]+ \| [0-9.]+ \| .* \| 0/3 \|$'
+	assert_line --regexp '^\| mlrun: overlay of 6 layers \| .* \| 0/8 \|$'
+	run -0 jq -c '[.records[] | select(.name == "mlrun") | [.at_once, .runs, .failures]]' starts.json
+	assert_output '[[1,3,0],[4,2,0]]'
+	run -0 find "$TMPDIR" -mindepth 1 -name 'mlrun-bench.*'
+	refute_output
+}
+
+@test "bench: bench/exec tells bars that are missed and then fails" {
+	{
+		starts overlay 1 1.0
+		starts mlrun 1 1.4
+		starts mlrun-squashfs 1 3.0
+		starts bubblewrap 1 1.8
+		starts mlrun 64 50
+	} | exec_document
+	run -0 "$top_srcdir/bench/exec" --report starts.json
+	assert_line "| start / floor with an overlay | ≤ 1.5 | 1.4 | yes |"
+	assert_line "| ahead of bubblewrap | < 1.8 ms | 1.4 ms | yes |"
+	assert_line --partial "6 of 6 bars are met"
+	{
+		starts overlay 1 1.0
+		starts mlrun 1 1.6
+		starts bubblewrap 1 1.5
+		starts charliecloud 1 1.7 20
+		starts mlrun 256 150 3
+	} | exec_document '"mlrun-pid": "exit status 125: no | such thing", "runc": "not installed"'
+	run -1 "$top_srcdir/bench/exec" --report starts.json
+	assert_line "missed: start / floor with an overlay: ≤ 1.5 is wanted, 1.6 is what it is"
+	assert_line --partial "missed: ahead of bubblewrap: < 1.5 ms is wanted"
+	assert_line --partial "missed: failures, mlrun: overlay of 6 layers, 256 at once: ≤ 0 is wanted, 3 is"
+	assert_line --partial "missed: mlrun: --pid: starts is wanted, exit status 125: no / such thing"
+	assert_line "| runc | not installed |  |  |  |  |  |"
+	assert_line --regexp '^\| Charliecloud: directory \| 1.70 .* 20/20 \|$'
 }

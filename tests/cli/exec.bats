@@ -54,12 +54,12 @@ in_tiny() { mlrun exec "$IMG" "$@"; }
 	run -125 mlrun exec
 	assert_output --partial "mlrun exec: an image is missing"
 	run -125 mlrun exec --no-such-option "$IMG" true
-	assert_output --partial "unrecognized option"
-	run -125 mlrun exec never/pulled:1 true
+	assert_output --partial "unknown option '--no-such-option'"
+	run -125 mlrun exec --pull=never never/pulled:1 true
 	assert_output --partial "hint: mlrun pull never/pulled:1"
 	run -125 mlrun exec 'Bad Name' true
 	assert_output --partial "Bad Name"
-	MLRUN_STORE=$BATS_TEST_TMPDIR/none run -125 mlrun exec "$IMG" true
+	MLRUN_STORE=$BATS_TEST_TMPDIR/none run -125 mlrun exec --pull=never "$IMG" true
 	assert_output --partial "hint: mlrun pull $IMG"
 }
 
@@ -98,7 +98,7 @@ in_tiny() { mlrun exec "$IMG" "$@"; }
 	kill -TERM "$pid"
 	wait "$pid" || status=$?
 	[ "$status" -eq 143 ]
-	run -1 pgrep -f 'sleep 10[0]'
+	run -1 pgrep -u "$(id -u)" -f 'sleep 10[0]'
 }
 
 @test "exec: stdin and stdout pass unchanged" {

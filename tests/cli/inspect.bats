@@ -54,7 +54,7 @@ push_index() {
 	for name in "tiny:of-no-matter@$digest" "tiny@$digest" "tiny:other@$digest"; do
 		run -0 mlrun exec "$REGISTRY/$name" /bin/echo works
 	done
-	run -125 mlrun exec "$REGISTRY/tiny:of-no-matter" /bin/true
+	run -125 mlrun exec --pull=never "$REGISTRY/tiny:of-no-matter" /bin/true
 	run -125 mlrun pull "$REGISTRY/tiny@sha512:$(printf %0128d 0)"
 	assert_output --partial "only sha256 is supported"
 	run -125 mlrun pull "$REGISTRY/tiny@sha256:$(printf %064d 0)"

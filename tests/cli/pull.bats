@@ -491,7 +491,7 @@ hint: write --tls-verify=false"
 	for mark in "$MLRUN_STORE"/layers/*; do
 		touch "$MLRUN_STORE/unsynced/layers-${mark##*/}.00000000-0000-0000-0000-000000000000"
 	done
-	run -125 mlrun exec "$REGISTRY/tiny" true
+	run -125 mlrun exec --pull=never "$REGISTRY/tiny" true
 	assert_output --partial "the machine went down before"
 	assert_output --partial "hint: mlrun pull fetches it again"
 	run -0 mlrun pull "$REGISTRY/tiny"

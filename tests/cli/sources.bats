@@ -357,12 +357,12 @@ config() {
 
 @test "exec: an image from a file runs by the file's name once it is pulled, and says so before" {
 	here lay plain.tar
-	run -125 mlrun exec oci:lay true
+	run -125 mlrun exec --pull=never oci:lay true
 	assert_output --partial "hint: mlrun pull oci:lay"
 	mlrun pull -q oci:lay
 	run -0 mlrun exec oci:lay echo works
 	run -0 mlrun exec "oci:$PWD/lay" echo works
-	run -125 mlrun exec oci:lay:other true
+	run -125 mlrun exec --pull=never oci:lay:other true
 	run -0 mlrun inspect --json oci:lay
 	assert_equal "$(jq -r .source <<<"$output")" "oci:$PWD/lay"
 	mv lay gone

@@ -56,7 +56,7 @@ $REGISTRY/tiny:latest .*  $PWD/site"
 	mlrun pull -q "$REGISTRY/own"
 	run -0 mlrun images --json
 	assert_equal "$(jq -r '.[].store' <<<"$output")" "$PWD/mine"$'\n'"$PWD/site"
-	MLRUN_STORES='' run -125 mlrun exec "$REGISTRY/tiny" true
+	MLRUN_STORES='' run -125 mlrun exec --pull=never "$REGISTRY/tiny" true
 	assert_output --partial "not in the store '$PWD/mine'"
 }
 

@@ -138,6 +138,66 @@ static void an_ipv6_address_has_brackets_of_its_own(void **state)
 	is(&c, "registry [fd00::2]", "mirror", "[::1]:5000/p");
 }
 
+static void the_exec_section_has_lists_and_words(void **state)
+{
+	auto_call(config_done) struct config c = CONFIG_INIT;
+	auto_strv struct strv volumes = STRV_INIT, env = STRV_INIT;
+
+	(void)state;
+	setenv("MLR_A", "alpha", 1);
+	unsetenv("MLR_NOT_SET");
+	parse("[ Exec ]\n"
+	      "volume = /d/$MLR_A:/data:ro\n"
+	      "volume = $MLR_NOT_SET/x:/y:ro,optional\n"
+	      "volume = /plain\n"
+	      "env = A=b = c\n"
+	      "env = LD_LIBRARY_PATH\n"
+	      "unset_env = SECRET_*\n"
+	      "home = yes\nmpi = none\npull = never\n",
+		&c);
+	config_list(&c, "exec", "volume", &volumes);
+	assert_int_equal(volumes.n, 3);
+	assert_string_equal(volumes.v[0], "/d/alpha:/data:ro");
+	assert_string_equal(volumes.v[1], "$MLR_NOT_SET/x:/y:ro,optional");
+	assert_string_equal(volumes.v[2], "/plain");
+	config_list(&c, "exec", "env", &env);
+	assert_int_equal(env.n, 2);
+	assert_string_equal(env.v[0], "A=b = c");
+	is(&c, "exec", "unset_env", "SECRET_*");
+	is(&c, "exec", "home", "true");
+	is(&c, "exec", "mpi", "none");
+	is(&c, "exec", "pull", "never");
+}
+
+static void an_environment_variable_wins_over_the_files_and_must_be_right(void **state)
+{
+	auto_call(config_done) struct config c = CONFIG_INIT;
+	struct mlr_error err = MLR_ERROR_INIT;
+	const char *origin = NULL;
+	char *word = NULL;
+
+	(void)state;
+	parse("[exec]\npull = never\n", &c);
+	unsetenv("MLRUN_PULL");
+	assert_int_equal(config_word(NULL, "exec", "pull", &word, &origin, &err), 0);
+	assert_string_equal(word, "missing");
+	assert_string_equal(origin, "default");
+	free(word);
+	assert_int_equal(config_word(&c, "exec", "pull", &word, &origin, &err), 0);
+	assert_string_equal(word, "never");
+	assert_string_equal(origin, "config");
+	free(word);
+	setenv("MLRUN_PULL", "always", 1);
+	assert_int_equal(config_word(&c, "exec", "pull", &word, &origin, &err), 0);
+	assert_string_equal(word, "always");
+	free(word);
+	setenv("MLRUN_PULL", "sometimes", 1);
+	assert_int_equal(config_word(&c, "exec", "pull", &word, &origin, &err), -EINVAL);
+	assert_string_equal(err.text,
+		"environment variable MLRUN_PULL: 'sometimes' is none of missing, always, never");
+	unsetenv("MLRUN_PULL");
+}
+
 static void what_is_wrong_is_told_with_file_and_line(void **state)
 {
 	static const struct {
@@ -146,15 +206,15 @@ static void what_is_wrong_is_told_with_file_and_line(void **state)
 		{ "\nstor = /a\n", "f:2: mlrun knows no setting 'stor'" },
 		{ "insecure = true\n", "f:1: 'insecure' belongs under a [registry HOST]" },
 		{ "[registry a]\nstore = /a\n",
-			"f:2: 'store' stands above the first [registry HOST]" },
+			"f:2: 'store' stands above the first section" },
 		{ "[registries a]\n",
-			"f:1: section 'registries a' is none of mlrun's: only [registry HOST] is" },
+			"f:1: section 'registries a' is none of mlrun's: only [exec] and [registry HOST] are" },
 		{ "[registry]\n",
-			"f:1: section 'registry' is none of mlrun's: only [registry HOST] is" },
+			"f:1: section 'registry' is none of mlrun's: only [exec] and [registry HOST] are" },
 		{ "[          a]\n",
-			"f:1: section '          a' is none of mlrun's: only [registry HOST] is" },
+			"f:1: section '          a' is none of mlrun's: only [exec] and [registry HOST] are" },
 		{ "[registry a b]\n",
-			"f:1: section 'registry a b' is none of mlrun's: only [registry HOST] is" },
+			"f:1: section 'registry a b' is none of mlrun's: only [exec] and [registry HOST] are" },
 		{ "[registry a\n", "f:1: a section's name ends with ']'" },
 		{ "store = /a\nnonsense\nstore = b\n",
 			"f:2: neither 'KEY = VALUE' nor a [section]" },
@@ -175,6 +235,20 @@ static void what_is_wrong_is_told_with_file_and_line(void **state)
 			"f:2: '0' is not a number of seconds from 1 to 3600" },
 		{ "[registry a]\ntimeout = 1m\n",
 			"f:2: '1m' is not a number of seconds from 1 to 3600" },
+		{ "[exec]\nstore = /a\n", "f:2: 'store' stands above the first section" },
+		{ "[exec x]\nhome = true\n",
+			"f:1: section 'exec x' is none of mlrun's: only [exec] and [registry HOST] are" },
+		{ "home = true\n", "f:1: 'home' belongs under [exec]" },
+		{ "[exec]\ntimeout = 3\n", "f:2: 'timeout' belongs under a [registry HOST]" },
+		{ "[exec]\nhome = maybe\n", "f:2: 'maybe' is neither true nor false" },
+		{ "[exec]\nmpi = host\n", "f:2: 'host' is none of auto, none" },
+		{ "[exec]\npull = Always\n", "f:2: 'Always' is none of missing, always, never" },
+		{ "[exec]\nvolume = data:/data\n", "f:2: 'data' is not an absolute path" },
+		{ "[exec]\nvolume = /data:data\n", "f:2: 'data' is not an absolute path" },
+		{ "[exec]\nvolume = /$MLR_NOT_SET:/d:ro\n",
+			"f:2: the environment variable MLR_NOT_SET is not set" },
+		{ "[exec]\nenv = =x\n", "f:2: '=x' is no variable: K=V or K is" },
+		{ "[exec]\nenv = A B=x\n", "f:2: 'A B=x' is no variable: K=V or K is" },
 	};
 
 	(void)state;
@@ -287,6 +361,8 @@ int main(void)
 		cmocka_unit_test(an_ipv6_address_has_brackets_of_its_own),
 		cmocka_unit_test(names_longer_than_libinihs_buffers_are_kept_whole),
 		cmocka_unit_test(variables_and_the_home_directory_stand_in_paths),
+		cmocka_unit_test(the_exec_section_has_lists_and_words),
+		cmocka_unit_test(an_environment_variable_wins_over_the_files_and_must_be_right),
 		cmocka_unit_test(what_is_wrong_is_told_with_file_and_line),
 		cmocka_unit_test(long_lines_and_binary_files_are_refused),
 		cmocka_unit_test(the_users_file_is_found_and_must_be_the_users),

@@ -1,0 +1,223 @@
+#include "base/config_value.h"
+
+#include "base/cleanup.h"
+#include "base/home.h"
+#include "base/memory.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define SECONDS_MAX 3600
+
+/* The environment variable that "NAME…" or "{NAME}…" begins with; *s moves behind it. */
+static const char *variable(const char **s, struct mlr_error *err)
+{
+	int braces = **s == '{';
+	const char *name = *s + braces;
+	size_t n = strspn(name, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_");
+	auto_free char *copy = xstrndup(name, n);
+	const char *value = n > 0 ? getenv(copy) : NULL;
+
+	*s = name + n + braces;
+	if (n == 0 || (braces && name[n] != '}')) {
+		mlr_fail(err, EINVAL, "a '$' without the name of an environment variable");
+		return NULL;
+	}
+	if (!value || !*value) {
+		mlr_fail(err, ENOENT, "the environment variable %s is not set", copy);
+		return NULL;
+	}
+	return value;
+}
+
+/* A file's name with its variables replaced, or NULL. */
+static char *expand(const char *s, struct mlr_error *err)
+{
+	auto_free char *out = xstrdup("");
+
+	if (s[0] == '~' && s[1] == '/') {
+		char *home = home_dir(err);
+
+		if (!home)
+			return NULL;
+		free(out);
+		out = home;
+		s++;
+	}
+	while (*s) {
+		size_t n = *s == '$' ? 0 : strcspn(s, "$");
+		const char *more = s;
+		char *longer;
+
+		if (n == 0) {
+			s++;
+			more = variable(&s, err);
+			if (!more)
+				return NULL;
+			n = strlen(more);
+		} else {
+			s += n;
+		}
+		longer = xasprintf("%s%.*s", out, (int)n, more);
+		free(out);
+		out = longer;
+	}
+	return take_ptr(&out);
+}
+
+int config_truth(const char *word)
+{
+	static const char *const yes[] = { "true", "yes", "on", "1" },
+				 *const no[] = { "false", "no", "off", "0" };
+
+	for (size_t i = 0; i < ARRAY_LEN(yes); i++) {
+		if (strcasecmp(word, yes[i]) == 0)
+			return 1;
+		if (strcasecmp(word, no[i]) == 0)
+			return 0;
+	}
+	return -1;
+}
+
+static char *truth(const char *value, struct mlr_error *err)
+{
+	int is = config_truth(value);
+
+	if (is >= 0)
+		return xstrdup(is ? "true" : "false");
+	mlr_fail(err, EINVAL, "'%s' is neither true nor false", value);
+	return NULL;
+}
+
+static char *absolute_path(const char *value, struct mlr_error *err)
+{
+	auto_free char *path = expand(value, err);
+
+	if (!path || path[0] == '/')
+		return take_ptr(&path);
+	mlr_fail(err, EINVAL, "'%s' is not an absolute path", path);
+	return NULL;
+}
+
+static char *absolute_paths(const char *value, struct mlr_error *err)
+{
+	auto_free char *all = xstrdup(""), *copy = xstrdup(value);
+	char *at = NULL;
+
+	for (char *s = strtok_r(copy, ":", &at); s; s = strtok_r(NULL, ":", &at)) {
+		auto_free char *one = absolute_path(s, err);
+		char *longer;
+
+		if (!one)
+			return NULL;
+		longer = xasprintf("%s%s%s", all, *all ? ":" : "", one);
+		free(all);
+		all = longer;
+	}
+	if (*all)
+		return take_ptr(&all);
+	mlr_fail(err, EINVAL, "'%s' names no directory", value);
+	return NULL;
+}
+
+static int has_flag(const char *flags, const char *flag)
+{
+	size_t n = strlen(flag);
+
+	for (const char *s = flags; s; s = strchr(s, ',') ? strchr(s, ',') + 1 : NULL)
+		if (strncmp(s, flag, n) == 0 && (!s[n] || s[n] == ','))
+			return 1;
+	return 0;
+}
+
+/* Part by part, as a variable's value may hold a ':'. */
+static char *volume(const char *value, struct mlr_error *err)
+{
+	auto_free char *copy = xstrdup(value), *source = NULL, *target = NULL;
+	char *dst = strchr(copy, ':'), *flags = dst ? strchr(dst + 1, ':') : NULL;
+
+	if (dst)
+		*dst++ = '\0';
+	if (flags)
+		*flags++ = '\0';
+	source = absolute_path(copy, err);
+	if (source && dst)
+		target = absolute_path(dst, err);
+	if (source && (!dst || target))
+		return xasprintf("%s%s%s%s%s", source, dst ? ":" : "", dst ? target : "",
+			flags ? ":" : "", flags ? flags : "");
+	return err->code == ENOENT && has_flag(flags, "optional") ? xstrdup(value) : NULL;
+}
+
+static char *environment_variable(const char *value, struct mlr_error *err)
+{
+	size_t n = strcspn(value, "=");
+
+	if (n > 0 && strcspn(value, " \t") >= n)
+		return xstrdup(value);
+	mlr_fail(err, EINVAL, "'%s' is no variable: K=V or K is", value);
+	return NULL;
+}
+
+static char *seconds(const char *value, struct mlr_error *err)
+{
+	char *end;
+	long n = strtol(value, &end, 10);
+
+	if (isdigit((unsigned char)*value) && !*end && n >= 1 && n <= SECONDS_MAX)
+		return xasprintf("%ld", n);
+	mlr_fail(err, EINVAL, "'%s' is not a number of seconds from 1 to %d", value, SECONDS_MAX);
+	return NULL;
+}
+
+static char *host_name(const char *value, struct mlr_error *err)
+{
+	if (!strstr(value, "://") && value[strcspn(value, " \t@")] == '\0')
+		return xstrdup(value);
+	mlr_fail(err, EINVAL,
+		"'%s' is not a host: no 'https://' and no user's name stands before one", value);
+	return NULL;
+}
+
+/* One of some words; list tells them to people. */
+static char *word_of(
+	const char *const *words, const char *list, const char *value, struct mlr_error *err)
+{
+	for (; *words; words++)
+		if (strcmp(*words, value) == 0)
+			return xstrdup(value);
+	mlr_fail(err, EINVAL, "'%s' is none of %s", value, list);
+	return NULL;
+}
+
+char *config_judge(enum config_kind kind, const char *value, struct mlr_error *err)
+{
+	static const char *const mpi[] = { "auto", "none", NULL },
+				 *const pull[] = { "missing", "always", "never", NULL };
+
+	switch (kind) {
+	case CONFIG_HOST:
+		return host_name(value, err);
+	case CONFIG_TRUTH:
+		return truth(value, err);
+	case CONFIG_SECONDS:
+		return seconds(value, err);
+	case CONFIG_PATH:
+		return absolute_path(value, err);
+	case CONFIG_PATHS:
+		return absolute_paths(value, err);
+	case CONFIG_VOLUME:
+		return volume(value, err);
+	case CONFIG_VARIABLE:
+		return environment_variable(value, err);
+	case CONFIG_MPI:
+		return word_of(mpi, "auto, none", value, err);
+	case CONFIG_PULL:
+		return word_of(pull, "missing, always, never", value, err);
+	case CONFIG_TEXT:
+		break;
+	}
+	return xstrdup(value);
+}

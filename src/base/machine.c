@@ -1,0 +1,79 @@
+#include "base/machine.h"
+
+#include "base/cleanup.h"
+
+#include <elf.h>
+#include <string.h>
+#include <sys/utsname.h>
+
+#ifndef EM_LOONGARCH
+#define EM_LOONGARCH 258
+#endif
+
+static const struct machine machines[] = {
+	{ "amd64", EM_X86_64, 64, 0 },
+	{ "386", EM_386, 32, 0 },
+	{ "arm64", EM_AARCH64, 64, 0 },
+	{ "arm", EM_ARM, 32, 0 },
+	{ "ppc64le", EM_PPC64, 64, 0 },
+	{ "ppc64", EM_PPC64, 64, 1 },
+	{ "s390x", EM_S390, 64, 1 },
+	{ "riscv64", EM_RISCV, 64, 0 },
+	{ "loong64", EM_LOONGARCH, 64, 0 },
+	{ "mips64le", EM_MIPS, 64, 0 },
+	{ "mips64", EM_MIPS, 64, 1 },
+	{ "mipsle", EM_MIPS, 32, 0 },
+	{ "mips", EM_MIPS, 32, 1 },
+};
+
+const struct machine *machine_of_arch(const char *arch)
+{
+	for (size_t i = 0; i < ARRAY_LEN(machines); i++)
+		if (strcmp(machines[i].arch, arch) == 0)
+			return &machines[i];
+	return NULL;
+}
+
+const struct machine *machine_of_elf(const unsigned char *head, size_t len)
+{
+	int big, bits, elf;
+
+	if (len < MACHINE_ELF_HEAD || memcmp(head, ELFMAG, SELFMAG) != 0)
+		return NULL;
+	big = head[EI_DATA] == ELFDATA2MSB;
+	bits = head[EI_CLASS] == ELFCLASS64 ? 64 : 32;
+	elf = big ? head[18] << 8 | head[19] : head[19] << 8 | head[18];
+	for (size_t i = 0; i < ARRAY_LEN(machines); i++)
+		if (machines[i].elf == elf && machines[i].bits == bits && machines[i].big == big)
+			return &machines[i];
+	return NULL;
+}
+
+int machine_is_native(const struct machine *m)
+{
+	static const struct {
+		const char *uname, *archs[2];
+	} natives[] = {
+		{ "x86_64", { "amd64", "386" } },
+		{ "aarch64", { "arm64", "arm" } },
+		{ "ppc64le", { "ppc64le" } },
+		{ "ppc64", { "ppc64" } },
+		{ "s390x", { "s390x" } },
+		{ "riscv64", { "riscv64" } },
+		{ "loongarch64", { "loong64" } },
+	};
+	struct utsname u;
+
+	uname(&u); /* fails only for a bad address */
+	for (size_t i = 0; i < ARRAY_LEN(natives); i++)
+		for (size_t j = 0; j < 2 && natives[i].archs[j]; j++)
+			if (strcmp(natives[i].uname, u.machine) == 0 &&
+				strcmp(natives[i].archs[j], m->arch) == 0)
+				return 1;
+	/* i686, armv7l, mips64: their names begin with their family's. */
+	if (u.machine[0] == 'i' && strcmp(u.machine + 2, "86") == 0)
+		return strcmp(m->arch, "386") == 0;
+	if (strncmp(u.machine, "arm", 3) == 0)
+		return strcmp(m->arch, "arm") == 0;
+	return strncmp(u.machine, "mips", 4) == 0 && strncmp(m->arch, "mips", 4) == 0;
+}

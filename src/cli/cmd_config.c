@@ -1,0 +1,330 @@
+/* mlrun config: what holds, and who says so. */
+#include "cli/cli.h"
+#include "cli/common.h"
+
+#include "base/cleanup.h"
+#include "base/config.h"
+#include "base/memory.h"
+#include "store/place.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <strings.h>
+
+#define REGISTRY "registry"
+#define NOT_SET  1 /* exit status: the one setting that was asked for has no value */
+
+struct args {
+	const char *key;
+	int json;
+};
+
+static error_t parse_option(int key, char *arg, struct argp_state *state)
+{
+	struct args *a = state->input;
+
+	switch (key) {
+	case CLI_JSON:
+		a->json = 1;
+		return 0;
+	case ARGP_KEY_ARG:
+		if (a->key)
+			argp_error(state, "one KEY at most is expected");
+		a->key = arg;
+		return 0;
+	default:
+		return ARGP_ERR_UNKNOWN;
+	}
+}
+
+static const struct argp_option options[] = { CLI_JSON_OPTION, { 0 } };
+static const struct argp argp = {
+	.options = options,
+	.parser = parse_option,
+	.args_doc = "[KEY]",
+	.doc = "Print the settings that hold, each with the file and line, the environment variable or the default that it comes from; or the value of one.\v"
+	       "KEY is store, exec.pull, registry.HOST.mirror and so on. The exit status is 1 for one that is not set.",
+};
+
+/* One value of a setting. */
+struct said {
+	char *value, *where; /* where: "FILE:LINE", "MLRUN_PULL", or NULL: nowhere, a default */
+	const char *origin;  /* "site", "config", "environment", "default" */
+};
+
+/* A setting of one section, with what is said of it; several values for a list only. */
+struct setting {
+	const char *section; /* "", "exec", "registry quay.io": borrowed */
+	const struct config_key *key;
+	struct said *v;
+	size_t n;
+};
+
+struct settings {
+	struct setting *v;
+	size_t n;
+};
+
+static void settings_done(struct settings *s)
+{
+	for (size_t i = 0; i < s->n; i++) {
+		for (size_t j = 0; j < s->v[i].n; j++) {
+			free(s->v[i].v[j].value);
+			free(s->v[i].v[j].where);
+		}
+		free(s->v[i].v);
+	}
+	free(s->v);
+}
+
+static void say(struct setting *s, const char *value, const char *origin, char *take_where)
+{
+	if (!s->key->is_list)
+		for (; s->n > 0; s->n--) {
+			free(s->v[s->n - 1].value);
+			free(s->v[s->n - 1].where);
+		}
+	s->v = xreallocarray(s->v, s->n + 1, sizeof(*s->v));
+	s->v[s->n++] = (struct said){ xstrdup(value), take_where, origin };
+}
+
+/* Directories that a ':' divides are several values. */
+static void say_all(struct setting *s, const char *value, const char *origin, const char *where)
+{
+	auto_free char *copy = xstrdup(value);
+	char *at = NULL;
+
+	if (s->key->kind != CONFIG_PATHS) {
+		say(s, value, origin, xstrdup(where));
+		return;
+	}
+	for (char *w = strtok_r(copy, ":", &at); w; w = strtok_r(NULL, ":", &at))
+		say(s, w, origin, xstrdup(where));
+}
+
+static int is_it(const struct config_value *v, const struct setting *s)
+{
+	return strcasecmp(v->section, s->section) == 0 && strcmp(v->key, s->key->key) == 0;
+}
+
+/* The store's place has rules of its own. */
+static int fill_store(const struct config *c, struct setting *s, struct mlr_error *err)
+{
+	auto_free char *path = NULL, *by = NULL;
+	const struct config_value *v = config_get(c, "", "store");
+	int r = store_place(c, &path, &by, err);
+
+	if (r < 0)
+		return r;
+	if (strcmp(by, "MLRUN_STORE") == 0 || strcmp(by, "XDG_DATA_HOME") == 0)
+		say(s, path, "environment", take_ptr(&by));
+	else if (v)
+		say(s, path, config_origin(v), take_ptr(&by));
+	else
+		say(s, path, "default", NULL);
+	return 0;
+}
+
+static int fill(const struct config *c, struct setting *s, struct mlr_error *err)
+{
+	const char *env = s->key->variable ? getenv(s->key->variable) : NULL;
+
+	if (!*s->section && strcmp(s->key->key, "store") == 0)
+		return fill_store(c, s, err);
+	if (env && (*env || s->key->is_list)) { /* set and empty: none */
+		auto_free char *judged =
+			s->key->is_list ? xstrdup(env) : config_judge(s->key->kind, env, err);
+
+		if (!judged)
+			return mlr_wrap(err, "environment variable %s", s->key->variable);
+		say_all(s, judged, "environment", s->key->variable);
+		return 0;
+	}
+	if (s->key->standard)
+		say(s, s->key->standard, "default", NULL);
+	for (size_t i = 0; i < c->n; i++)
+		if (is_it(&c->v[i], s)) {
+			auto_free char *where = xasprintf("%s:%d", c->v[i].file, c->v[i].line);
+
+			say_all(s, c->v[i].value, config_origin(&c->v[i]), where);
+		}
+	return 0;
+}
+
+static int add_section(const struct config *c, const char *section, const char *kind,
+	struct settings *ret, struct mlr_error *err)
+{
+	size_t n;
+	const struct config_key *keys = config_keys(&n);
+
+	for (size_t i = 0; i < n; i++) {
+		int r;
+
+		if (strcmp(keys[i].section, kind) != 0)
+			continue;
+		ret->v = xreallocarray(ret->v, ret->n + 1, sizeof(*ret->v));
+		ret->v[ret->n] = (struct setting){ .section = section, .key = &keys[i] };
+		r = fill(c, &ret->v[ret->n++], err);
+		if (r < 0)
+			return r;
+	}
+	return 0;
+}
+
+static int has_section(const struct settings *s, const char *section)
+{
+	for (size_t i = 0; i < s->n; i++)
+		if (strcasecmp(s->v[i].section, section) == 0)
+			return 1;
+	return 0;
+}
+
+static int collect(const struct config *c, struct settings *ret, struct mlr_error *err)
+{
+	int r = add_section(c, "", "", ret, err);
+
+	if (r == 0)
+		r = add_section(c, "exec", "exec", ret, err);
+	for (size_t i = 0; r == 0 && i < c->n; i++)
+		if (strncmp(c->v[i].section, REGISTRY " ", strlen(REGISTRY " ")) == 0 &&
+			!has_section(ret, c->v[i].section))
+			r = add_section(c, c->v[i].section, REGISTRY, ret, err);
+	return r;
+}
+
+/* As the file is written, so that it could be one. Of registries what they are without a word is
+ * left out. */
+static void print_setting(const struct setting *s)
+{
+	for (size_t i = 0; i < s->n; i++) {
+		const struct said *v = &s->v[i];
+		auto_free char *line = xasprintf("%s = %s", s->key->key, v->value);
+
+		if (*s->section && strncmp(s->section, REGISTRY, strlen(REGISTRY)) == 0 &&
+			!v->where)
+			continue;
+		cli_print_safe(line);
+		printf("%*s ; ", strlen(line) < 48 ? 48 - (int)strlen(line) : 0, "");
+		cli_print_safe(v->where ? v->where : v->origin);
+		putchar('\n');
+	}
+	if (s->n == 0 && strncmp(s->section, REGISTRY, strlen(REGISTRY)) != 0)
+		printf("# %s is not set\n", s->key->key);
+}
+
+static void print_text(const struct settings *s)
+{
+	const char *section = "";
+
+	for (size_t i = 0; i < s->n; i++) {
+		if (strcmp(s->v[i].section, section) != 0) {
+			section = s->v[i].section;
+			fputs("\n[", stdout);
+			cli_print_safe(section);
+			fputs("]\n", stdout);
+		}
+		print_setting(&s->v[i]);
+	}
+}
+
+static json_t *string_or_null(const char *s)
+{
+	json_t *text = s ? json_string(s) : NULL;
+
+	return text ? text : json_null();
+}
+
+static int print_json(const struct settings *s)
+{
+	auto_strv struct strv files = STRV_INIT;
+	json_t *settings = json_array(), *paths = json_array();
+
+	config_files(&files);
+	for (size_t i = 0; i < files.n; i++)
+		json_array_append_new(paths,
+			json_pack("{s:o, s:b}", "path", string_or_null(files.v[i]), "exists",
+				access(files.v[i], F_OK) == 0));
+	for (size_t i = 0; i < s->n; i++) {
+		json_t *values = json_array();
+
+		for (size_t j = 0; j < s->v[i].n; j++) {
+			const struct said *v = &s->v[i].v[j];
+
+			json_array_append_new(values,
+				json_pack("{s:o, s:s, s:o}", "value", string_or_null(v->value),
+					"origin", v->origin, "where", string_or_null(v->where)));
+		}
+		json_array_append_new(settings,
+			json_pack("{s:o, s:s, s:b, s:s?, s:o}", "section",
+				string_or_null(s->v[i].section), "key", s->v[i].key->key, "list",
+				s->v[i].key->is_list, "variable", s->v[i].key->variable, "values",
+				values));
+	}
+	return cli_print_json(json_pack("{s:o, s:o}", "files", paths, "settings", settings));
+}
+
+/* "exec.pull", "registry.quay.io:443.mirror"; a key outside of registries is unique without its
+ * section. */
+static int is_named(const struct config_key *key, const char *section, const char *name)
+{
+	auto_free char *dotted = NULL;
+
+	if (strcmp(key->section, REGISTRY) != 0 && strcmp(key->key, name) == 0)
+		return 1;
+	dotted = xasprintf("%s%s%s", section, *section ? "." : "", key->key);
+	if (strchr(dotted, ' '))
+		*strchr(dotted, ' ') = '.';
+	return strcasecmp(dotted, name) == 0;
+}
+
+/* Is it a setting of a registry that nothing is said of? */
+static int is_unsaid(const char *name)
+{
+	const char *dot = strrchr(name, '.');
+	size_t n;
+	const struct config_key *keys = config_keys(&n);
+
+	for (size_t i = 0; dot && i < n; i++)
+		if (strcmp(keys[i].section, REGISTRY) == 0 && strcmp(keys[i].key, dot + 1) == 0 &&
+			strncasecmp(name, REGISTRY ".", strlen(REGISTRY ".")) == 0 &&
+			dot > name + strlen(REGISTRY "."))
+			return 1;
+	return 0;
+}
+
+static int print_one(const struct settings *s, const char *name)
+{
+	struct mlr_error err;
+
+	for (size_t i = 0; i < s->n; i++) {
+		if (!is_named(s->v[i].key, s->v[i].section, name))
+			continue;
+		for (size_t j = 0; j < s->v[i].n; j++)
+			puts(s->v[i].v[j].value); /* for scripts: as it is */
+		return s->v[i].n > 0 ? 0 : NOT_SET;
+	}
+	if (is_unsaid(name))
+		return NOT_SET;
+	mlr_fail(&err, EINVAL, "config: mlrun knows no setting '%s'", name);
+	mlr_hint(&err, "mlrun config lists them; mlrun.conf(5) explains them");
+	return cli_fail(&err);
+}
+
+int cmd_config(int argc, char **argv)
+{
+	auto_call(config_done) struct config c = CONFIG_INIT;
+	auto_call(settings_done) struct settings s = { NULL, 0 };
+	struct mlr_error err = MLR_ERROR_INIT;
+	struct args a = { 0 };
+
+	cli_parse(&argp, argc, argv, 0, &a);
+	if (config_load(&c, &err) < 0 || collect(&c, &s, &err) < 0)
+		return cli_fail(&err);
+	if (a.key)
+		return print_one(&s, a.key);
+	if (a.json)
+		return print_json(&s);
+	print_text(&s);
+	return 0;
+}

@@ -1,0 +1,274 @@
+/* mlrun containers: what exec --write has kept, listed and removed. */
+#include "cli/cli.h"
+#include "cli/common.h"
+
+#include "base/cleanup.h"
+#include "base/log.h"
+#include "base/memory.h"
+#include "base/strv.h"
+#include "runtime/kept.h"
+#include "store/container.h"
+#include "store/usage.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+struct args {
+	struct cli_common common;
+	const char *verb; /* NULL: list */
+	struct strv names;
+	int force, json;
+};
+
+static error_t parse_argument(struct args *a, char *arg, struct argp_state *state)
+{
+	if (a->verb)
+		strv_add(&a->names, arg);
+	else if (strcmp(arg, "rm") == 0 || strcmp(arg, "unlock") == 0)
+		a->verb = arg;
+	else if (strcmp(arg, "list") != 0)
+		argp_error(state, "'%s': list, rm and unlock are what can be done", arg);
+	else
+		a->verb = arg;
+	return 0;
+}
+
+static void check_arguments(const struct args *a, struct argp_state *state)
+{
+	int lists = !a->verb || strcmp(a->verb, "list") == 0;
+
+	if (lists && a->names.n)
+		argp_error(state, "no name is expected");
+	if (!lists && a->names.n == 0)
+		argp_error(state, "%s: a container is missing", a->verb);
+	if (!lists && a->json)
+		argp_error(state, "--json is for the list");
+	if (a->force && (lists || strcmp(a->verb, "rm") != 0))
+		argp_error(state, "--force is for rm");
+}
+
+static error_t parse_option(int key, char *arg, struct argp_state *state)
+{
+	struct args *a = state->input;
+
+	switch (key) {
+	case ARGP_KEY_INIT:
+		state->child_inputs[0] = &a->common;
+		return 0;
+	case 'f':
+		a->force = 1;
+		return 0;
+	case CLI_JSON:
+		a->json = 1;
+		return 0;
+	case ARGP_KEY_ARG:
+		return parse_argument(a, arg, state);
+	case ARGP_KEY_END:
+		check_arguments(a, state);
+		return 0;
+	default:
+		return ARGP_ERR_UNKNOWN;
+	}
+}
+
+static const struct argp_option options[] = {
+	{ "force", 'f', 0, 0,
+		"rm: also one that was started in on another host or in another PID namespace", 0 },
+	CLI_JSON_OPTION,
+	{ 0 },
+};
+static const struct argp argp = {
+	.options = options,
+	.parser = parse_option,
+	.args_doc = "[list]\nrm NAME...\nunlock NAME...",
+	.doc = "List the containers that exec --write keeps, or remove them with what was written in them.",
+	.children = cli_common_children,
+};
+
+/* --- list ----------------------------------------------------------------- */
+
+struct row {
+	struct store_container c;
+	struct store_lease user; /* host "" for none */
+	uint64_t size;
+};
+
+struct table {
+	struct row *v;
+	size_t n;
+};
+
+static void table_done(struct table *t)
+{
+	for (size_t i = 0; i < t->n; i++)
+		store_container_done(&t->v[i].c);
+	free(t->v);
+}
+
+/* One whose record cannot be read is listed by its name alone. */
+static int load(struct store *st, struct table *t, struct mlr_error *err)
+{
+	auto_strv struct strv names = STRV_INIT;
+	int r = store_container_names(st, &names, err);
+
+	if (r < 0)
+		return r;
+	t->v = xcalloc(names.n + 1, sizeof(*t->v));
+	for (size_t i = 0; i < names.n; i++) {
+		auto_free char *path = xasprintf("containers/%s", names.v[i]);
+		struct mlr_error why = MLR_ERROR_INIT;
+		struct row *row = &t->v[t->n];
+
+		r = store_container_get(st, names.v[i], &row->c, &why);
+		if (r == -ENOENT)
+			continue;
+		if (r < 0)
+			mlr_warning("%s", why.text);
+		if (r < 0)
+			row->c.name = xstrdup(names.v[i]);
+		if (!store_container_used(st, names.v[i], &row->user))
+			row->user.host[0] = '\0';
+		row->size = store_usage(st, path);
+		t->n++;
+	}
+	return 0;
+}
+
+static json_t *user_to_json(const struct store_lease *l)
+{
+	if (!l->host[0])
+		return json_null();
+	return json_pack("{s:s, s:I, s:s?, s:b}", "host", l->host, "pid", (json_int_t)l->pid, "job",
+		l->job[0] ? l->job : NULL, "running", l->is_running);
+}
+
+static json_t *to_json(struct store *st, const struct row *row)
+{
+	auto_free char *path = store_container_path(st, row->c.name);
+	char created[CLI_TIME_SIZE], used[CLI_TIME_SIZE];
+	int known = row->c.image != NULL;
+
+	cli_time_utc(row->c.created, created);
+	cli_time_utc(row->c.used, used);
+	return json_pack("{s:s, s:s?, s:s?, s:s?, s:s?, s:I, s:o, s:s}", "name", row->c.name, "image",
+		row->c.image, "manifest", row->c.manifest, "created", known ? created : NULL, "used",
+		known ? used : NULL, "size", (json_int_t)row->size, "user",
+		user_to_json(&row->user), "path", path);
+}
+
+static int print_json(struct store *st, const struct table *t)
+{
+	json_t *list = json_array();
+
+	for (size_t i = 0; i < t->n; i++)
+		json_array_append_new(list, to_json(st, &t->v[i]));
+	return cli_print_json(list);
+}
+
+static void widen(int *wide, const char *s)
+{
+	if (s && (int)strlen(s) > *wide)
+		*wide = (int)strlen(s);
+}
+
+static void print_user(const struct store_lease *l)
+{
+	if (!l->host[0])
+		return;
+	printf("  process %ld on %s%s", (long)l->pid, l->host, l->is_running ? "" : ", perhaps");
+	if (l->job[0])
+		printf(", job %s", l->job);
+}
+
+static int print_table(const struct table *t)
+{
+	int name = (int)strlen("NAME"), image = (int)strlen("IMAGE");
+
+	for (size_t i = 0; i < t->n; i++) {
+		widen(&name, t->v[i].c.name);
+		widen(&image, t->v[i].c.image);
+	}
+	printf("%-*s  %-*s  %-16s  %-16s  %9s  %s\n", name, "NAME", image, "IMAGE", "CREATED", "USED",
+		"SIZE", "IN USE BY");
+	for (size_t i = 0; i < t->n; i++) {
+		const struct row *row = &t->v[i];
+		char created[CLI_TIME_SIZE] = "?", used[CLI_TIME_SIZE] = "?", size[CLI_SIZE_SIZE];
+
+		if (row->c.image) {
+			cli_time_local(row->c.created, created);
+			cli_time_local(row->c.used, used);
+		}
+		cli_size(row->size, size);
+		printf("%-*s  %-*s  %-16s  %-16s  %9s", name, row->c.name, image,
+			row->c.image ? row->c.image : "?", created, used, size);
+		print_user(&row->user);
+		putchar('\n');
+	}
+	return 0;
+}
+
+static int list(struct store *st, int json)
+{
+	auto_call(table_done) struct table t = { NULL, 0 };
+	struct mlr_error err = MLR_ERROR_INIT;
+
+	if (st && load(st, &t, &err) < 0)
+		return cli_fail(&err);
+	return json ? print_json(st, &t) : print_table(&t);
+}
+
+/* --- rm, unlock ----------------------------------------------------------- */
+
+/* Processes that the container's command left behind have no lease, but the kernel knows them. */
+static int check_mounted(struct store *st, const char *name, struct mlr_error *err)
+{
+	auto_free char *path = store_container_path(st, name);
+
+	if (!kept_is_mounted(path))
+		return 0;
+	mlr_fail(err, EBUSY, "processes that its last command left behind still run in it");
+	return mlr_hint(err, "mlrun ps lists them");
+}
+
+static int change_one(struct store *st, const struct args *a, const char *name)
+{
+	struct mlr_error err = MLR_ERROR_INIT;
+	int removes = strcmp(a->verb, "rm") == 0, r = store_container_name_check(name, &err);
+
+	if (r == 0 && removes)
+		r = check_mounted(st, name, &err);
+	if (r == 0)
+		r = removes ? store_container_remove(st, name, a->force, &err)
+			    : store_container_unlock(st, name, &err);
+	if (r < 0) {
+		mlr_wrap(&err, "containers %s '%s'", a->verb, name);
+		return cli_fail(&err);
+	}
+	mlr_info(removes ? "removed container '%s'" : "nothing locks container '%s' now", name);
+	return 0;
+}
+
+int cmd_containers(int argc, char **argv)
+{
+	auto_store struct store *st = NULL;
+	struct mlr_error err = MLR_ERROR_INIT;
+	struct args a = { 0 };
+	int r, status = 0;
+
+	cli_parse(&argp, argc, argv, 0, &a);
+	r = cli_open_store(a.common.store, &st, &err);
+	if (!a.verb || strcmp(a.verb, "list") == 0) {
+		/* Who never made one has none, and that is no failure. */
+		if (r < 0 && (r != -ENOENT || a.common.store))
+			return cli_fail(&err);
+		return list(st, a.json);
+	}
+	if (r < 0)
+		status = cli_fail(&err);
+	for (size_t i = 0; st && i < a.names.n; i++)
+		if (change_one(st, &a, a.names.v[i]) != 0)
+			status = CLI_FAILED;
+	strv_done(&a.names);
+	return status;
+}

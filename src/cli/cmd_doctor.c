@@ -1,0 +1,152 @@
+/* mlrun doctor: prints what the room doctor found. */
+#include "cli/cli.h"
+#include "cli/common.h"
+
+#include "base/cleanup.h"
+#include "base/memory.h"
+#include "doctor/doctor.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#define UNHEALTHY 1 /* exit status: something failed */
+
+struct args {
+	struct cli_common common;
+	int json;
+};
+
+static error_t parse_option(int key, char *arg, struct argp_state *state)
+{
+	struct args *a = state->input;
+
+	(void)arg;
+	switch (key) {
+	case ARGP_KEY_INIT:
+		state->child_inputs[0] = &a->common;
+		return 0;
+	case CLI_JSON:
+		a->json = 1;
+		return 0;
+	case ARGP_KEY_ARG:
+		argp_error(state, "no argument is expected");
+		return 0;
+	default:
+		return ARGP_ERR_UNKNOWN;
+	}
+}
+
+static const struct argp_option options[] = { CLI_JSON_OPTION, { 0 } };
+static const struct argp argp = {
+	.options = options,
+	.parser = parse_option,
+	.doc = "Look whether this machine, its settings and the store serve mlrun; tell the command that mends what does not.\v"
+	       "The exit status is 0 when nothing failed, 1 when something did, and 125 when mlrun doctor itself failed.",
+	.children = cli_common_children,
+};
+
+static const char *const verdict_words[] = {
+	[DOCTOR_PASS] = "pass", [DOCTOR_WARNING] = "warning", [DOCTOR_FAILURE] = "failure"
+};
+
+static json_t *text_json(const char *s)
+{
+	json_t *text = s ? json_string(s) : NULL;
+
+	return text ? text : json_null();
+}
+
+static int print_json(const struct doctor_report *r)
+{
+	static const char *const who_words[] = { [DOCTOR_NOBODY] = NULL,
+		[DOCTOR_YOU] = "you",
+		[DOCTOR_ADMINISTRATOR] = "administrator" };
+	json_t *findings = json_array();
+
+	for (size_t i = 0; i < r->n; i++) {
+		const struct doctor_finding *f = &r->v[i];
+
+		json_array_append_new(findings,
+			json_pack("{s:s, s:s, s:o, s:o, s:s?, s:o}", "check", f->check, "verdict",
+				verdict_words[f->verdict], "what", text_json(f->what), "cause",
+				text_json(f->cause), "who", who_words[f->who], "fix",
+				text_json(f->fix)));
+	}
+	return cli_print_json(
+		json_pack("{s:b, s:I, s:I, s:I, s:o}", "ok", doctor_count(r, DOCTOR_FAILURE) == 0,
+			"passes", (json_int_t)doctor_count(r, DOCTOR_PASS), "warnings",
+			(json_int_t)doctor_count(r, DOCTOR_WARNING), "failures",
+			(json_int_t)doctor_count(r, DOCTOR_FAILURE), "findings", findings));
+}
+
+/* Commands of several lines have no margin, so that they can be pasted. */
+static void print_fix(const struct doctor_finding *f, int margin)
+{
+	auto_free char *fix = xstrdup(f->fix);
+	const char *who = f->who == DOCTOR_YOU ? "you" : "an administrator";
+	char *at = NULL;
+
+	if (!strchr(fix, '\n')) {
+		printf("%*s%s: ", margin, "", who);
+		cli_print_safe(fix);
+		putchar('\n');
+		return;
+	}
+	printf("%*s%s:\n", margin, "", who);
+	for (char *line = strtok_r(fix, "\n", &at); line; line = strtok_r(NULL, "\n", &at)) {
+		cli_print_safe(line);
+		putchar('\n');
+	}
+}
+
+static void print_finding(const struct doctor_finding *f, int width)
+{
+	const int margin = (int)strlen("failure  ") + width + 2;
+
+	printf("%-7s  %-*s  ", verdict_words[f->verdict], width, f->check);
+	cli_print_safe(f->what);
+	putchar('\n');
+	if (f->cause) {
+		printf("%*s", margin, "");
+		cli_print_safe(f->cause);
+		putchar('\n');
+	}
+	if (f->fix)
+		print_fix(f, margin);
+}
+
+static const char *plural(size_t n)
+{
+	return n == 1 ? "" : "s";
+}
+
+static void print_text(const struct doctor_report *r)
+{
+	size_t passes = doctor_count(r, DOCTOR_PASS), warnings = doctor_count(r, DOCTOR_WARNING),
+	       failures = doctor_count(r, DOCTOR_FAILURE);
+	int width = 0;
+
+	for (size_t i = 0; i < r->n; i++)
+		if ((int)strlen(r->v[i].check) > width)
+			width = (int)strlen(r->v[i].check);
+	for (size_t i = 0; i < r->n; i++)
+		print_finding(&r->v[i], width);
+	printf("%zu pass%s, %zu warning%s, %zu failure%s\n", passes, passes == 1 ? "" : "es",
+		warnings, plural(warnings), failures, plural(failures));
+}
+
+int cmd_doctor(int argc, char **argv)
+{
+	auto_call(doctor_report_done) struct doctor_report r = DOCTOR_REPORT_INIT;
+	struct doctor_machine m = DOCTOR_MACHINE_INIT;
+	struct args a = { 0 };
+
+	cli_parse(&argp, argc, argv, 0, &a);
+	m.store = a.common.store;
+	doctor_look(&m, &r);
+	if (!a.json)
+		print_text(&r);
+	else if (print_json(&r) != 0)
+		return CLI_FAILED;
+	return doctor_count(&r, DOCTOR_FAILURE) > 0 ? UNHEALTHY : 0;
+}

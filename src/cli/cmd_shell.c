@@ -1,0 +1,107 @@
+/* mlrun shell: an interactive shell in an image. */
+#include "cli/cli.h"
+#include "cli/cmd_exec.h"
+
+#include "base/cleanup.h"
+#include "base/memory.h"
+#include "runtime/runtime.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* The image's name as a prompt can show it, to free(): its last part, without "latest", and without
+ * what shells would take for more than text. */
+static char *short_name(const char *image)
+{
+	const char *slash = strrchr(image, '/'), *at = strchr(image, '@');
+	const char *last = slash ? slash + 1 : image;
+	size_t len = at && at > last ? (size_t)(at - last) : strlen(last);
+	char *name = xstrndup(last, len), *s;
+
+	s = strstr(name, ":latest");
+	if (s && !s[7])
+		*s = '\0';
+	for (s = name; *s; s++)
+		if (!isalnum((unsigned char)*s) && !strchr(".:_-", *s))
+			*s = '_';
+	return name;
+}
+
+/* Each shell spells the working directory its own way; the last is for any that knows POSIX. */
+static char *prompt_for(const char *shell, const char *name)
+{
+	if (strcmp(shell, "bash") == 0)
+		return xasprintf("[%s] \\w \\$ ", name);
+	if (strcmp(shell, "zsh") == 0)
+		return xasprintf("[%s] %%~ %%# ", name);
+	return xasprintf("[%s] ${PWD} $ ", name);
+}
+
+/* A prompt of the image's or of -e stays. Debian's bash sets its own over any, and shows
+ * debian_chroot in it. */
+static void set_prompt(struct plan *p, const char *shell)
+{
+	auto_free char *name = short_name(p->image), *prompt = NULL;
+	int own = 0;
+
+	for (size_t i = 0; i < p->n_env; i++)
+		if (strcmp(p->env[i].key, "PS1") == 0)
+			own = strcmp(p->env[i].origin, "image") == 0 ||
+				strcmp(p->env[i].origin, "user") == 0;
+	if (own)
+		return;
+	prompt = prompt_for(shell, name);
+	plan_env_set(p, "PS1", prompt, "default");
+	if (!plan_env_get(p, "debian_chroot"))
+		plan_env_set(p, "debian_chroot", name, "default");
+}
+
+/* The caller's own shell if the image has it, else bash, else sh. */
+static int become_shell(struct plan *p, struct mlr_error *err)
+{
+	const char *const shells[] = { p->argv.v[0], "bash", "sh" };
+	int r = -ENOENT;
+
+	for (size_t i = 0; i < ARRAY_LEN(shells) && r == -ENOENT; i++) {
+		char *name = xstrdup(shells[i]);
+
+		free(p->argv.v[0]);
+		p->argv.v[0] = name;
+		set_prompt(p, name);
+		r = runtime_exec(p, err);
+	}
+	if (r == -ENOENT)
+		mlr_fail(err, ENOENT, "the image has no shell");
+	return r;
+}
+
+/* The name of the shell that the caller uses outside; the image has one of that name or not. */
+static const char *callers_shell(void)
+{
+	const char *path = getenv("SHELL"), *slash = path ? strrchr(path, '/') : NULL;
+
+	return slash && slash[1] ? slash + 1 : "bash";
+}
+
+int cmd_shell(int argc, char **argv)
+{
+	struct cli_exec x = CLI_EXEC_INIT;
+	auto_strv struct strv command = STRV_INIT;
+	int status;
+
+	cli_exec_parse(argc, argv, "IMAGE [--] [ARG...]",
+		"Start an interactive shell in an image: the caller's own ($SHELL) where the image has "
+		"it, else bash, else sh.\vARGs are the shell's. The image's Entrypoint is not run. All "
+		"else is as with mlrun exec.",
+		&x);
+	strv_add(&command, callers_shell());
+	for (char *const *s = x.exec.command; *s; s++)
+		strv_add(&command, *s);
+	x.exec.command = strv_argv(&command);
+	x.exec.entrypoint = "";
+	status = cli_exec_run(&x, become_shell);
+	cli_exec_done(&x);
+	return status;
+}

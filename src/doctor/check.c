@@ -1,0 +1,120 @@
+#include "doctor/check.h"
+
+#include "base/cleanup.h"
+#include "base/file.h"
+#include "base/memory.h"
+
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#define TEXT_MAX 65536 /* bytes of a file of /proc that is read */
+
+struct doctor_finding *doctor_add(struct doctor_report *r, const char *check,
+	enum doctor_verdict verdict, const char *fmt, ...)
+{
+	struct doctor_finding *f;
+	va_list ap;
+
+	r->v = xreallocarray(r->v, r->n + 1, sizeof(*r->v));
+	f = &r->v[r->n++];
+	*f = (struct doctor_finding){ .check = xstrdup(check), .verdict = verdict };
+	va_start(ap, fmt);
+	f->what = xvasprintf(fmt, ap);
+	va_end(ap);
+	return f;
+}
+
+void doctor_because(struct doctor_finding *f, const char *fmt, ...)
+{
+	va_list ap;
+
+	free(f->cause);
+	va_start(ap, fmt);
+	f->cause = xvasprintf(fmt, ap);
+	va_end(ap);
+}
+
+void doctor_mend(struct doctor_finding *f, enum doctor_who who, const char *fmt, ...)
+{
+	va_list ap;
+
+	free(f->fix);
+	f->who = who;
+	va_start(ap, fmt);
+	f->fix = xvasprintf(fmt, ap);
+	va_end(ap);
+}
+
+int doctor_is_here(const struct doctor_machine *m)
+{
+	return !*m->root;
+}
+
+char *doctor_path(const struct doctor_machine *m, const char *path)
+{
+	return xasprintf("%s%s", m->root, path);
+}
+
+char *doctor_text(const struct doctor_machine *m, const char *path)
+{
+	auto_free char *full = doctor_path(m, path), *text = NULL;
+	size_t len;
+
+	if (file_read(AT_FDCWD, full, TEXT_MAX, &text, NULL, NULL) < 0)
+		return NULL;
+	len = strlen(text);
+	if (len > 0 && text[len - 1] == '\n')
+		text[len - 1] = '\0';
+	return take_ptr(&text);
+}
+
+long doctor_number(const struct doctor_machine *m, const char *path)
+{
+	auto_free char *text = doctor_text(m, path);
+	char *end;
+	long n = text ? strtol(text, &end, 10) : -1;
+
+	return text && end != text ? n : -1;
+}
+
+int doctor_has_filesystem(const struct doctor_machine *m, const char *name)
+{
+	auto_free char *text = doctor_text(m, "/proc/filesystems");
+	char *at = NULL;
+
+	for (char *line = text ? strtok_r(text, "\n", &at) : NULL; line;
+		line = strtok_r(NULL, "\n", &at)) {
+		const char *tab = strrchr(line, '\t');
+
+		if (strcmp(tab ? tab + 1 : line, name) == 0)
+			return 1;
+	}
+	return 0;
+}
+
+char *doctor_program(const struct doctor_machine *m, const char *name)
+{
+	const char *path = getenv("PATH");
+	auto_free char *copy = xstrdup(path ? path : "/usr/local/bin:/usr/bin:/bin");
+	char *at = NULL;
+
+	for (char *dir = strtok_r(copy, ":", &at); dir; dir = strtok_r(NULL, ":", &at)) {
+		auto_free char *file = xasprintf("%s%s/%s", m->root, dir, name);
+		struct stat sb;
+
+		if (stat(file, &sb) == 0 && S_ISREG(sb.st_mode) && access(file, X_OK) == 0)
+			return take_ptr(&file);
+	}
+	return NULL;
+}
+
+int doctor_is_filtered(const struct doctor_machine *m)
+{
+	auto_free char *text = doctor_text(m, "/proc/self/status");
+	const char *line = text ? strstr(text, "\nSeccomp:") : NULL;
+
+	return line && atoi(line + strlen("\nSeccomp:")) == 2;
+}

@@ -1,0 +1,26 @@
+/* The time of day, which certificates are judged by. */
+#include "doctor/check.h"
+
+#include <time.h>
+
+#define YEAR_MIN 2026 /* no mlrun is older */
+#define YEAR_MAX 2100
+
+void check_clock(const struct doctor_machine *m, struct doctor_report *r)
+{
+	time_t now = time(NULL);
+	struct doctor_finding *f;
+	char text[32];
+	struct tm tm;
+
+	if (!doctor_is_here(m) || !gmtime_r(&now, &tm))
+		return;
+	strftime(text, sizeof(text), "%Y-%m-%d %H:%M:%S UTC", &tm);
+	if (tm.tm_year + 1900 >= YEAR_MIN && tm.tm_year + 1900 < YEAR_MAX) {
+		doctor_add(r, "clock", DOCTOR_PASS, "it is %s", text);
+		return;
+	}
+	f = doctor_add(r, "clock", DOCTOR_FAILURE, "the clock says %s", text);
+	doctor_because(f, "registries' certificates and tokens seem to be of another time");
+	doctor_mend(f, DOCTOR_ADMINISTRATOR, "timedatectl set-ntp true");
+}

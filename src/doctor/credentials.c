@@ -1,0 +1,130 @@
+/* The files that credentials for registries lie in; registry/credential.h tells which those are. */
+#include "doctor/check.h"
+
+#include "base/cleanup.h"
+#include "base/file.h"
+#include "base/home.h"
+#include "base/memory.h"
+#include "base/strv.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <jansson.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#define FILE_MAX (1u << 20) /* bytes, as registry/authfile.h has it */
+
+static void name_files(struct strv *ret)
+{
+	const char *named = getenv("REGISTRY_AUTH_FILE"), *runtime = getenv("XDG_RUNTIME_DIR"),
+		   *docker = getenv("DOCKER_CONFIG");
+	auto_free char *config = home_xdg_dir("XDG_CONFIG_HOME", ".config", NULL),
+		       *home = home_dir(NULL);
+
+	if (named && *named) {
+		strv_add(ret, named);
+		return;
+	}
+	if (runtime && runtime[0] == '/')
+		strv_addf(ret, "%s/containers/auth.json", runtime);
+	if (config)
+		strv_addf(ret, "%s/containers/auth.json", config);
+	if (docker && *docker)
+		strv_addf(ret, "%s/config.json", docker);
+	else if (home)
+		strv_addf(ret, "%s/.docker/config.json", home);
+}
+
+/* How many secrets lie in it themselves, not with a helper. */
+static size_t count_secrets(json_t *file)
+{
+	json_t *entry;
+	const char *key;
+	size_t n = 0;
+
+	json_object_foreach (json_object_get(file, "auths"), key, entry)
+		n += json_object_get(entry, "auth") || json_object_get(entry, "identitytoken") ||
+			json_object_get(entry, "password");
+	return n;
+}
+
+/* The text is not kept: what it holds is no finding's business. */
+static int read_secrets(const char *path, size_t *ret, struct doctor_report *r)
+{
+	auto_free char *text = NULL;
+	json_auto_t *file = NULL;
+	struct doctor_finding *f;
+	json_error_t why;
+	size_t len;
+
+	if (file_read(AT_FDCWD, path, FILE_MAX, &text, &len, NULL) < 0) {
+		f = doctor_add(r, "credentials", DOCTOR_FAILURE, "'%s' cannot be read: %s", path,
+			strerror(errno));
+		doctor_because(f, "mlrun pull refuses to go on without it");
+		doctor_mend(f, DOCTOR_YOU, "ls -l '%s'", path);
+		return -1;
+	}
+	if (len > 0)
+		file = json_loadb(text, len, 0, &why);
+	explicit_bzero(text, len);
+	if (len > 0 && !json_is_object(file)) {
+		f = doctor_add(r, "credentials", DOCTOR_FAILURE, "'%s' is not JSON: line %d", path,
+			file ? 1 : why.line);
+		doctor_because(f, "mlrun pull refuses to go on without it");
+		doctor_mend(
+			f, DOCTOR_YOU, "mv '%s' '%s.broken' && mlrun login REGISTRY", path, path);
+		return -1;
+	}
+	*ret = count_secrets(file);
+	return 0;
+}
+
+/* Returns 1 when there is such a file. */
+static int look_at_file(const char *path, struct doctor_report *r)
+{
+	struct doctor_finding *f;
+	size_t secrets = 0;
+	struct stat sb;
+
+	if (stat(path, &sb) < 0)
+		return 0;
+	if (read_secrets(path, &secrets, r) < 0)
+		return 1;
+	if (secrets > 0 && S_ISREG(sb.st_mode) && (sb.st_mode & (S_IRGRP | S_IROTH))) {
+		f = doctor_add(r, "credentials", DOCTOR_FAILURE, "others may read '%s' (mode %04o)",
+			path, (unsigned)sb.st_mode & 07777);
+		doctor_because(f, "it holds %zu secret%s, which mlrun refuses to use then", secrets,
+			secrets > 1 ? "s" : "");
+		doctor_mend(f, DOCTOR_YOU, "chmod 600 '%s'", path);
+		return 1;
+	}
+	doctor_add(r, "credentials", DOCTOR_PASS, "'%s' holds %zu secret%s", path, secrets,
+		secrets == 1 ? "" : "s");
+	return 1;
+}
+
+void check_credentials(const struct doctor_machine *m, struct doctor_report *r)
+{
+	const char *named = getenv("REGISTRY_AUTH_FILE");
+	auto_strv struct strv files = STRV_INIT;
+	struct doctor_finding *f;
+	int found = 0;
+
+	if (!doctor_is_here(m))
+		return;
+	name_files(&files);
+	for (size_t i = 0; i < files.n; i++)
+		found |= look_at_file(files.v[i], r);
+	if (found)
+		return;
+	if (!named || !*named) {
+		doctor_add(
+			r, "credentials", DOCTOR_PASS, "none: registries are asked without a name");
+		return;
+	}
+	f = doctor_add(r, "credentials", DOCTOR_FAILURE, "'%s' is not there", named);
+	doctor_because(f, "REGISTRY_AUTH_FILE names it");
+	doctor_mend(f, DOCTOR_YOU, "unset REGISTRY_AUTH_FILE");
+}

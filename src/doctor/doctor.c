@@ -1,0 +1,245 @@
+/*
+ * The checks run side by side, each in a child that sends what it found through a pipe:
+ *
+ *   'P' | 'W' | 'F', '-' | 'y' | 'a', check NUL what NUL cause NUL fix NUL    a finding
+ *   'E'                                                                         the end
+ *
+ * A child that hangs in the kernel cannot be killed, so nobody waits for one.
+ */
+#include "doctor/doctor.h"
+
+#include "base/cleanup.h"
+#include "base/file.h"
+#include "base/log.h"
+#include "base/memory.h"
+#include "doctor/check.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#define ANSWER_MAX 65536 /* bytes of a check's findings */
+
+static const char verdicts[] = "PWF", whos[] = "-ya";
+
+static const struct {
+	const char *name;
+	doctor_check look;
+} checks[] = {
+	{ "kernel", check_kernel },
+	{ "namespaces", check_namespaces },
+	{ "fuse", check_fuse },
+	{ "installation", check_installation },
+	{ "configuration", check_configuration },
+	{ "store", check_store },
+	{ "memory", check_memory },
+	{ "clock", check_clock },
+	{ "credentials", check_credentials },
+	{ "gpu", check_gpu },
+	{ "mpi", check_mpi },
+	{ "slurm", check_slurm },
+};
+
+struct child {
+	pid_t pid;
+	int fd; /* of the pipe; -1: ended */
+	char answer[ANSWER_MAX];
+	size_t len;
+};
+
+static void send_string(int fd, const char *s)
+{
+	(void)!file_write_all(fd, s ? s : "", s ? strlen(s) + 1 : 1);
+}
+
+static void send_report(int fd, const struct doctor_report *r)
+{
+	for (size_t i = 0; i < r->n; i++) {
+		const struct doctor_finding *f = &r->v[i];
+		const char head[2] = { verdicts[f->verdict], whos[f->who] };
+
+		(void)!file_write_all(fd, head, sizeof(head));
+		send_string(fd, f->check);
+		send_string(fd, f->what);
+		send_string(fd, f->cause);
+		send_string(fd, f->fix);
+	}
+	(void)!file_write_all(fd, "E", 1);
+}
+
+static void start(const struct doctor_machine *m, doctor_check look, struct child *c)
+{
+	struct doctor_report r = DOCTOR_REPORT_INIT;
+	int fds[2];
+
+	c->fd = -1;
+	if (pipe2(fds, O_CLOEXEC) < 0)
+		return;
+	c->pid = fork();
+	if (c->pid == 0) {
+		setpgid(0, 0); /* so that its children go with it */
+		if (mlr_log_level < MLR_DEBUG)
+			mlr_log_level = MLR_ERROR; /* what is odd is a finding */
+		look(m, &r);
+		send_report(fds[1], &r);
+		_exit(0);
+	}
+	close(fds[1]);
+	if (c->pid < 0)
+		close(fds[0]);
+	else
+		c->fd = fds[0];
+}
+
+static long now_ms(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return t.tv_sec * 1000 + t.tv_nsec / 1000000;
+}
+
+static void take_bytes(struct child *c)
+{
+	ssize_t n = read(c->fd, c->answer + c->len, ANSWER_MAX - c->len);
+
+	if (n > 0) {
+		c->len += (size_t)n;
+		return;
+	}
+	if (n < 0 && errno == EINTR)
+		return;
+	close(c->fd);
+	c->fd = -1;
+	waitpid(c->pid, NULL, WNOHANG);
+}
+
+/* Until all have ended or the time is over. */
+static void listen_to(struct child *v, size_t n, long end)
+{
+	for (;;) {
+		struct pollfd p[ARRAY_LEN(checks)];
+		long left = end - now_ms();
+		int open = 0;
+
+		for (size_t i = 0; i < n; i++) {
+			p[i] = (struct pollfd){ .fd = v[i].fd, .events = POLLIN };
+			open |= v[i].fd >= 0;
+		}
+		if (!open || left <= 0 || (poll(p, n, (int)left) < 0 && errno != EINTR))
+			return;
+		for (size_t i = 0; i < n; i++)
+			if (v[i].fd >= 0 && p[i].revents)
+				take_bytes(&v[i]);
+	}
+}
+
+/* The string at *s, to free(), NULL when it is empty; *s moves behind it. -1: it does not end. */
+static int take_string(const char **s, const char *end, char **ret)
+{
+	size_t n = strnlen(*s, (size_t)(end - *s));
+
+	if (*s + n == end)
+		return -1;
+	*ret = n ? xstrndup(*s, n) : NULL;
+	*s += n + 1;
+	return 0;
+}
+
+/* Returns 0 when the answer is whole. What came before the break is kept. */
+static int take_answer(const struct child *c, struct doctor_report *r)
+{
+	const char *s = c->answer, *end = s + c->len;
+
+	while (end - s > 2 && *s != 'E') {
+		const char *verdict = strchr(verdicts, s[0]), *who = strchr(whos, s[1]);
+		struct doctor_finding f = { 0 };
+
+		if (!s[0] || !s[1] || !verdict || !who)
+			return -1;
+		f.verdict = (enum doctor_verdict)(verdict - verdicts);
+		f.who = (enum doctor_who)(who - whos);
+		s += 2;
+		if (take_string(&s, end, &f.check) < 0 || take_string(&s, end, &f.what) < 0 ||
+			take_string(&s, end, &f.cause) < 0 || take_string(&s, end, &f.fix) < 0 ||
+			!f.check || !f.what) {
+			free(f.check);
+			free(f.what);
+			free(f.cause);
+			free(f.fix);
+			return -1;
+		}
+		r->v = xreallocarray(r->v, r->n + 1, sizeof(*r->v));
+		r->v[r->n++] = f;
+	}
+	return s < end && *s == 'E' ? 0 : -1;
+}
+
+static void conclude(
+	const struct doctor_machine *m, const char *name, struct child *c, struct doctor_report *r)
+{
+	int late = c->fd >= 0, whole;
+	struct doctor_finding *f;
+
+	if (late) {
+		kill(-c->pid, SIGKILL);
+		kill(c->pid, SIGKILL);
+		close(c->fd);
+	}
+	whole = take_answer(c, r) == 0;
+	if (whole)
+		return;
+	if (late) {
+		f = doctor_add(r, name, DOCTOR_FAILURE, "no answer within %.1f seconds",
+			m->timeout_ms / 1000.0);
+		doctor_because(
+			f, "a file system that is gone, mostly: of a server that does not answer");
+		doctor_mend(
+			f, DOCTOR_ADMINISTRATOR, "df -l; mount | grep -E 'nfs|lustre|beegfs|fuse'");
+		return;
+	}
+	f = doctor_add(r, name, DOCTOR_FAILURE, "the look at it broke off");
+	doctor_because(f,
+		"no process could be made for it, or it was killed: a limit on processes or memory");
+	doctor_mend(f, DOCTOR_YOU, "ulimit -u; ulimit -v");
+}
+
+void doctor_look(const struct doctor_machine *m, struct doctor_report *ret)
+{
+	struct child *v = xcalloc(ARRAY_LEN(checks), sizeof(*v));
+	long end = now_ms() + m->timeout_ms;
+
+	for (size_t i = 0; i < ARRAY_LEN(checks); i++)
+		start(m, checks[i].look, &v[i]);
+	listen_to(v, ARRAY_LEN(checks), end);
+	for (size_t i = 0; i < ARRAY_LEN(checks); i++)
+		conclude(m, checks[i].name, &v[i], ret);
+	free(v);
+}
+
+size_t doctor_count(const struct doctor_report *r, enum doctor_verdict verdict)
+{
+	size_t n = 0;
+
+	for (size_t i = 0; i < r->n; i++)
+		n += r->v[i].verdict == verdict;
+	return n;
+}
+
+void doctor_report_done(struct doctor_report *r)
+{
+	for (size_t i = 0; i < r->n; i++) {
+		free(r->v[i].check);
+		free(r->v[i].what);
+		free(r->v[i].cause);
+		free(r->v[i].fix);
+	}
+	free(r->v);
+	*r = (struct doctor_report)DOCTOR_REPORT_INIT;
+}

@@ -1,0 +1,104 @@
+/* FUSE, which squashfs images are served by. */
+#include "doctor/check.h"
+
+#include "base/cleanup.h"
+#include "base/memory.h"
+#include "base/program.h"
+#include "config.h"
+#include "store/store.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+/* How many of the store's images can be run in no other way; 0 where there is no telling. */
+static int count_squashfs(const struct doctor_machine *m)
+{
+	auto_store struct store *st = NULL;
+	struct dirent *e;
+	int fd, n = 0;
+	DIR *d;
+
+	if (store_open(m->store, 0, &st, NULL) < 0)
+		return 0;
+	fd = openat(store_fd(st), "squash", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	d = fd < 0 ? NULL : fdopendir(fd);
+	if (!d) {
+		if (fd >= 0)
+			close(fd);
+		return 0;
+	}
+	while ((e = readdir(d)))
+		n += e->d_name[0] != '.';
+	closedir(d);
+	return n;
+}
+
+static struct doctor_finding *add(
+	const struct doctor_machine *m, struct doctor_report *r, const char *what)
+{
+	int images = doctor_is_here(m) ? count_squashfs(m) : 0;
+	struct doctor_finding *f =
+		doctor_add(r, "fuse", images > 0 ? DOCTOR_FAILURE : DOCTOR_WARNING,
+			"squashfs images cannot be run: %s", what);
+
+	if (images > 0)
+		doctor_because(f, "the store has %d of them", images);
+	else
+		doctor_because(f, "images that lie as trees (--format=layers, dir) can");
+	return f;
+}
+
+static void tell_closed(
+	const struct doctor_machine *m, struct doctor_report *r, int code, const struct stat *sb)
+{
+	auto_free char *what = xasprintf(
+		"/dev/fuse is closed to this user (%s, mode %04o, owner %ld:%ld)", strerror(code),
+		(unsigned)sb->st_mode & 07777, (long)sb->st_uid, (long)sb->st_gid);
+
+	doctor_mend(add(m, r, what), DOCTOR_ADMINISTRATOR,
+		"echo 'KERNEL==\"fuse\", MODE=\"0666\"' >/etc/udev/rules.d/99-fuse.rules && chmod 0666 /dev/fuse");
+}
+
+void check_fuse(const struct doctor_machine *m, struct doctor_report *r)
+{
+	auto_free char *device = doctor_path(m, "/dev/fuse"),
+		       *server = program_path("mlrun-squashfuse");
+	auto_close int fd = -1;
+	struct stat sb;
+
+	if (doctor_is_here(m) && access(server, X_OK) < 0) {
+		doctor_mend(
+			add(m, r,
+				"this mlrun was built without libsquashfuse, or its mlrun-squashfuse is not installed"),
+			DOCTOR_YOU,
+			"./quickstart deps && ./configure --with-squashfuse && make install");
+		return;
+	}
+	if (stat(device, &sb) < 0) {
+		doctor_mend(add(m, r,
+				    doctor_has_filesystem(m, "fuse")
+					    ? "there is no /dev/fuse"
+					    : "the kernel's module fuse is not loaded"),
+			DOCTOR_ADMINISTRATOR,
+			"modprobe fuse && echo fuse >/etc/modules-load.d/fuse.conf");
+		return;
+	}
+	if (!doctor_is_here(m)) {
+		if ((sb.st_mode & 0006) != 0006)
+			tell_closed(m, r, EACCES, &sb);
+		else
+			doctor_add(r, "fuse", DOCTOR_PASS, "/dev/fuse is open to all");
+		return;
+	}
+	fd = open(device, O_RDWR | O_CLOEXEC);
+	if (fd < 0) {
+		tell_closed(m, r, errno, &sb);
+		return;
+	}
+	doctor_add(r, "fuse", DOCTOR_PASS, "squashfs images can be served through /dev/fuse");
+}

@@ -1,0 +1,86 @@
+/* Directories for passing data: TMPDIR and /dev/shm. */
+#include "doctor/check.h"
+
+#include "base/cleanup.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/statvfs.h>
+#include <unistd.h>
+
+#define MB 1000000ull
+#define SHM_SIZE_MIN \
+	(512 * MB) /* Docker's 64 MB are the known trap; a data loader's worker takes 50 */
+#define SHM_LEFT_MIN (64 * MB)
+#define TMP_LEFT_MIN (100 * MB)
+
+static void look_at_shm(const struct doctor_machine *m, struct doctor_report *r)
+{
+	auto_free char *path = doctor_path(m, "/dev/shm");
+	struct doctor_finding *f;
+	struct statvfs fs;
+	unsigned long long size, left;
+
+	if (access(path, W_OK) < 0 || statvfs(path, &fs) < 0) {
+		f = doctor_add(r, "shm", DOCTOR_WARNING, "/dev/shm cannot be written to: %s",
+			strerror(errno));
+		doctor_because(f, "MPI and data loaders share memory there");
+		doctor_mend(f, DOCTOR_ADMINISTRATOR,
+			"mount -t tmpfs -o mode=1777,nosuid,nodev,size=50%% tmpfs /dev/shm");
+		return;
+	}
+	size = (unsigned long long)fs.f_blocks * fs.f_frsize;
+	left = (unsigned long long)fs.f_bavail * fs.f_frsize;
+	if (!doctor_is_here(m) || (size >= SHM_SIZE_MIN && left >= SHM_LEFT_MIN)) {
+		doctor_add(r, "shm", DOCTOR_PASS, "/dev/shm has %llu MB, %llu MB left", size / MB,
+			left / MB);
+		return;
+	}
+	f = doctor_add(r, "shm", DOCTOR_WARNING, "/dev/shm has %llu MB, %llu MB left", size / MB,
+		left / MB);
+	doctor_because(f,
+		"MPI and data loaders share memory there and end with a bus error when it is full");
+	if (size < SHM_SIZE_MIN)
+		doctor_mend(f, DOCTOR_ADMINISTRATOR, "mount -o remount,size=50%% /dev/shm");
+	else
+		doctor_mend(
+			f, DOCTOR_YOU, "ls -l /dev/shm; rm what ended programs have left there");
+}
+
+static void look_at_tmp(struct doctor_report *r)
+{
+	const char *env = getenv("TMPDIR"), *dir = env && *env ? env : "/tmp";
+	unsigned long long left;
+	struct doctor_finding *f;
+	struct statvfs fs;
+	struct stat sb;
+
+	if (stat(dir, &sb) < 0 || (!S_ISDIR(sb.st_mode) && (errno = ENOTDIR)) ||
+		access(dir, W_OK | X_OK) < 0 || statvfs(dir, &fs) < 0) {
+		f = doctor_add(r, "tmpdir", DOCTOR_WARNING, "'%s' cannot be written to: %s", dir,
+			strerror(errno));
+		doctor_because(f, env && *env ? "TMPDIR names it" : "TMPDIR is not set");
+		if (env && *env)
+			doctor_mend(f, DOCTOR_YOU, "mkdir -p '%s' || unset TMPDIR", dir);
+		else
+			doctor_mend(f, DOCTOR_ADMINISTRATOR, "chmod 1777 /tmp");
+		return;
+	}
+	left = (unsigned long long)fs.f_bavail * fs.f_frsize;
+	if (left >= TMP_LEFT_MIN) {
+		doctor_add(r, "tmpdir", DOCTOR_PASS, "'%s' has %llu MB left", dir, left / MB);
+		return;
+	}
+	f = doctor_add(r, "tmpdir", DOCTOR_WARNING, "'%s' has %llu MB left", dir, left / MB);
+	doctor_because(f, "programs write their temporary files there");
+	doctor_mend(f, DOCTOR_YOU, "export TMPDIR=/some/directory/with/room");
+}
+
+void check_memory(const struct doctor_machine *m, struct doctor_report *r)
+{
+	look_at_shm(m, r);
+	if (doctor_is_here(m))
+		look_at_tmp(r);
+}

@@ -1,0 +1,55 @@
+/* MPI's launchers, and whether ranks may read each other's memory. */
+#include "doctor/check.h"
+
+#include "base/cleanup.h"
+
+#include <stdlib.h>
+
+static void look_at_launcher(const struct doctor_machine *m, struct doctor_report *r)
+{
+	static const char *const ranks[][2] = { { "PMIX_RANK", "PMIx" }, { "PMI_RANK", "PMI" },
+		{ "OMPI_COMM_WORLD_RANK", "Open MPI" } };
+	auto_free char *mpirun = doctor_program(m, "mpirun");
+
+	for (size_t i = 0; i < ARRAY_LEN(ranks); i++)
+		if (doctor_is_here(m) && getenv(ranks[i][0])) {
+			doctor_add(r, "mpi", DOCTOR_PASS, "this process is rank %s of a job (%s)",
+				getenv(ranks[i][0]), ranks[i][1]);
+			return;
+		}
+	if (mpirun)
+		doctor_add(r, "mpi", DOCTOR_PASS, "mpirun is '%s'", mpirun);
+	else
+		doctor_add(
+			r, "mpi", DOCTOR_PASS, "no mpirun on PATH (srun starts MPI programs too)");
+}
+
+/* kernel: Documentation/admin-guide/LSM/Yama.rst */
+static void look_at_yama(const struct doctor_machine *m, struct doctor_report *r)
+{
+	long scope = doctor_number(m, "/proc/sys/kernel/yama/ptrace_scope");
+	struct doctor_finding *f;
+
+	if (scope <= 0) {
+		doctor_add(r, "ptrace", DOCTOR_PASS,
+			"processes of one user may read each other's memory");
+		return;
+	}
+	f = doctor_add(r, "ptrace", DOCTOR_WARNING, "kernel.yama.ptrace_scope is %ld", scope);
+	doctor_because(f,
+		scope == 1
+			? "MPI ranks on a node that do not ask the kernel for leave cannot read each other's memory: large messages are copied twice"
+			: "MPI ranks on a node cannot read each other's memory: large messages are copied twice");
+	if (scope == 3)
+		doctor_mend(f, DOCTOR_ADMINISTRATOR,
+			"grep -r ptrace_scope /etc/sysctl.conf /etc/sysctl.d; set it to 0 there and reboot: 3 cannot be taken back");
+	else
+		doctor_mend(f, DOCTOR_ADMINISTRATOR,
+			"echo 'kernel.yama.ptrace_scope = 0' >/etc/sysctl.d/60-mlrun-ptrace.conf && sysctl --system");
+}
+
+void check_mpi(const struct doctor_machine *m, struct doctor_report *r)
+{
+	look_at_launcher(m, r);
+	look_at_yama(m, r);
+}

@@ -1,0 +1,230 @@
+/* User namespaces, and what can be mounted in one: tmpfs and overlay. */
+#include "doctor/check.h"
+
+#include "base/cleanup.h"
+#include "base/error.h"
+#include "base/memory.h"
+#include "runtime/userns.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mount.h>
+#include <sys/stat.h>
+#include <sys/xattr.h>
+#include <unistd.h>
+
+#define SYSCTL "/proc/sys/"
+
+/* Settings that forbid it: the value that does, and the one that allows. */
+static const struct {
+	const char *name; /* as sysctl(8) spells it */
+	long forbids, allows;
+} sysctls[] = {
+	{ "user.max_user_namespaces", 0, 15000 },
+	{ "user.max_mnt_namespaces", 0, 15000 },
+	{ "kernel.unprivileged_userns_clone", 0, 1 },
+};
+
+static long sysctl_value(const struct doctor_machine *m, const char *name)
+{
+	auto_free char *path = xasprintf(SYSCTL "%s", name);
+
+	for (char *s = path + strlen(SYSCTL); *s; s++)
+		if (*s == '.')
+			*s = '/';
+	return doctor_number(m, path);
+}
+
+/* Ubuntu 23.10 and later: a program without a profile gets user namespaces without any rights. */
+static void blame_apparmor(struct doctor_finding *f)
+{
+	auto_free char *self = realpath("/proc/self/exe", NULL);
+	char *slash = self ? strrchr(self, '/') : NULL;
+	auto_free char *dir = slash ? xstrndup(self, (size_t)(slash - self)) : xstrdup("/usr/bin");
+
+	doctor_because(f,
+		"kernel.apparmor_restrict_unprivileged_userns is 1, and no AppArmor profile allows them to mlrun");
+	doctor_mend(f, DOCTOR_ADMINISTRATOR,
+		"cat >/etc/apparmor.d/mlrun <<'END'\n"
+		"abi <abi/4.0>,\n"
+		"include <tunables/global>\n"
+		"profile mlrun {%s/mlrun,%s/../libexec/mlrun/*,%s/*} flags=(unconfined) {\n"
+		"  userns,\n"
+		"}\n"
+		"END\n"
+		"apparmor_parser -r /etc/apparmor.d/mlrun",
+		dir, dir, PKGLIBEXECDIR);
+}
+
+/* Name the setting that is to blame. Returns 1, or 0 when none is. */
+static int blame_setting(const struct doctor_machine *m, struct doctor_finding *f)
+{
+	for (size_t i = 0; i < ARRAY_LEN(sysctls); i++) {
+		if (sysctl_value(m, sysctls[i].name) != sysctls[i].forbids)
+			continue;
+		doctor_because(f, "%s is %ld", sysctls[i].name, sysctls[i].forbids);
+		doctor_mend(f, DOCTOR_ADMINISTRATOR,
+			"echo '%s = %ld' >/etc/sysctl.d/60-mlrun.conf && sysctl --system",
+			sysctls[i].name, sysctls[i].allows);
+		return 1;
+	}
+	if (sysctl_value(m, "kernel.apparmor_restrict_unprivileged_userns") == 1) {
+		blame_apparmor(f);
+		return 1;
+	}
+	return 0;
+}
+
+static void blame(
+	const struct doctor_machine *m, const struct mlr_error *err, struct doctor_finding *f)
+{
+	if (blame_setting(m, f))
+		return;
+	if (doctor_is_filtered(m)) {
+		doctor_because(f,
+			"a seccomp filter is on this process: it runs in a container that forbids them");
+		doctor_mend(f, DOCTOR_YOU,
+			"start the container around it with --security-opt seccomp=unconfined");
+	} else if (err->code == ENOSPC) {
+		doctor_because(f,
+			"the limit on namespaces of this user, or of a namespace around this one, is reached");
+		doctor_mend(f, DOCTOR_ADMINISTRATOR,
+			"sysctl user.max_user_namespaces user.max_mnt_namespaces; lsns -t user");
+	} else if (err->code == ENOSYS || err->code == EINVAL) {
+		doctor_because(f, "the kernel was built without them (CONFIG_USER_NS)");
+		doctor_mend(f, DOCTOR_ADMINISTRATOR, "boot a kernel with CONFIG_USER_NS=y");
+	} else {
+		doctor_because(f,
+			"a chroot, a container or a security module around this process forbids them");
+		doctor_mend(f, DOCTOR_ADMINISTRATOR, "dmesg | grep -iE 'apparmor|selinux|userns'");
+	}
+}
+
+static void cut_hint(struct mlr_error *err)
+{
+	err->text[strcspn(err->text, "\n")] = '\0';
+}
+
+/* Returns 0 and is in namespaces of its own then. */
+static int enter(const struct doctor_machine *m, struct doctor_report *r)
+{
+	const struct plan_identity id = {
+		.uid = geteuid(), .host_uid = geteuid(), .gid = getegid(), .host_gid = getegid()
+	};
+	struct mlr_error err = MLR_ERROR_INIT;
+	struct doctor_finding *f;
+
+	if (userns_enter(&id, &err) == 0) {
+		if (mount("tmpfs", "/tmp", "tmpfs", MS_NOSUID | MS_NODEV, "mode=0755") == 0) {
+			doctor_add(r, "userns", DOCTOR_PASS,
+				"user and mount namespaces can be made and mounted in");
+			return 0;
+		}
+		mlr_fail_errno(&err, "mount a tmpfs in a user namespace");
+	}
+	cut_hint(&err);
+	f = doctor_add(r, "userns", DOCTOR_FAILURE, "no container can be made: %s", err.text);
+	blame(m, &err, f);
+	return -1;
+}
+
+/* In /tmp, the fresh tmpfs. Returns 0 or errno. */
+static int try_overlay(void)
+{
+	static const char *const dirs[] = { "/tmp/lower", "/tmp/lower2", "/tmp/upper", "/tmp/work",
+		"/tmp/root" };
+
+	for (size_t i = 0; i < ARRAY_LEN(dirs); i++)
+		if (mkdir(dirs[i], 0755) < 0)
+			return errno;
+	return mount("overlay", "/tmp/root", "overlay", MS_NOSUID | MS_NODEV,
+		       "lowerdir=/tmp/lower:/tmp/lower2,upperdir=/tmp/upper,workdir=/tmp/work,userxattr") <
+			0
+		? errno
+		: 0;
+}
+
+static void look_at_overlay(const struct doctor_machine *m, struct doctor_report *r)
+{
+	int code = try_overlay();
+	struct doctor_finding *f;
+
+	if (code == 0) {
+		doctor_add(r, "overlay", DOCTOR_PASS, "an ordinary user can mount overlays");
+		return;
+	}
+	f = doctor_add(r, "overlay", DOCTOR_FAILURE, "an ordinary user cannot mount an overlay: %s",
+		strerror(code));
+	if (code == ENODEV) {
+		doctor_because(f, "the kernel has no overlayfs, or its module is not loaded");
+		doctor_mend(f, DOCTOR_ADMINISTRATOR,
+			"modprobe overlay && echo overlay >/etc/modules-load.d/mlrun.conf");
+	} else {
+		doctor_because(f,
+			doctor_is_filtered(m)
+				? "a filter (seccomp) of a container around this process, or a kernel before Linux 5.11"
+				: "overlays of ordinary users need Linux 5.11");
+		doctor_mend(f, DOCTOR_ADMINISTRATOR, "boot Linux 5.11 or newer");
+	}
+}
+
+/* The upper layer's directories are marked by an attribute where they hide the image's. */
+static void look_at_attributes(struct doctor_report *r)
+{
+	struct doctor_finding *f;
+
+	if (mkdir("/tmp/attributes", 0755) < 0)
+		return;
+	if (setxattr("/tmp/attributes", "user.overlay.opaque", "y", 1, 0) == 0) {
+		doctor_add(r, "tmpfs", DOCTOR_PASS,
+			"tmpfs keeps user.* attributes: everything in a container's root can be replaced");
+		return;
+	}
+	f = doctor_add(r, "tmpfs", DOCTOR_WARNING, "tmpfs keeps no user.* attributes: %s",
+		strerror(errno));
+	doctor_because(f,
+		"a directory of an image cannot be removed and made anew inside; Linux 6.6 and later can");
+	doctor_mend(f, DOCTOR_ADMINISTRATOR, "boot Linux 6.6 or newer, with CONFIG_TMPFS_XATTR=y");
+}
+
+/* Of another machine's files: what they forbid. */
+static void read_settings(const struct doctor_machine *m, struct doctor_report *r)
+{
+	struct doctor_finding f = { 0 }, *told;
+
+	if (blame_setting(m, &f)) {
+		told = doctor_add(r, "userns", DOCTOR_FAILURE, "no container can be made");
+		told->cause = f.cause;
+		told->who = f.who;
+		told->fix = f.fix;
+	} else {
+		doctor_add(r, "userns", DOCTOR_PASS, "no setting forbids user namespaces");
+	}
+	if (doctor_has_filesystem(m, "overlay")) {
+		doctor_add(r, "overlay", DOCTOR_PASS, "the kernel has overlayfs");
+		return;
+	}
+	told = doctor_add(r, "overlay", DOCTOR_FAILURE, "the kernel has no overlayfs");
+	doctor_because(told, "it is not in /proc/filesystems");
+	doctor_mend(told, DOCTOR_ADMINISTRATOR,
+		"modprobe overlay && echo overlay >/etc/modules-load.d/mlrun.conf");
+}
+
+void check_namespaces(const struct doctor_machine *m, struct doctor_report *r)
+{
+	if (!doctor_is_here(m)) {
+		read_settings(m, r);
+		return;
+	}
+	if (enter(m, r) < 0) {
+		doctor_because(
+			doctor_add(r, "overlay", DOCTOR_WARNING, "overlays could not be tried"),
+			"they are mounted in a user namespace");
+		return;
+	}
+	look_at_overlay(m, r);
+	look_at_attributes(r);
+}

@@ -1,0 +1,303 @@
+/* The store: where it is, whether it can be read and written to, how much room it has. */
+#include "doctor/check.h"
+
+#include "base/cleanup.h"
+#include "base/config.h"
+#include "base/error.h"
+#include "base/memory.h"
+#include "base/path.h"
+#include "base/strv.h"
+#include "pull/space.h"
+#include "runtime/probe.h"
+#include "store/place.h"
+#include "store/store.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/magic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/vfs.h>
+#include <time.h>
+#include <unistd.h>
+
+#define MB         1000000ull
+#define BYTES_FEW  (1000 * MB) /* less than most images of machine learning */
+#define INODES_FEW 20000       /* a Python base image has 10,000 files */
+#define SKEW_MAX   60          /* seconds; holds are judged by beats, five seconds apart */
+
+/* As statfs(2) numbers them: linux/magic.h, and the vendors' own sources for those of servers. */
+static const struct {
+	unsigned long type;
+	const char *name;
+	int of_servers;
+} types[] = {
+	{ EXT4_SUPER_MAGIC, "ext4", 0 },
+	{ 0x58465342, "xfs", 0 },
+	{ BTRFS_SUPER_MAGIC, "btrfs", 0 },
+	{ F2FS_SUPER_MAGIC, "f2fs", 0 },
+	{ 0x2fc12fc1, "zfs", 0 },
+	{ TMPFS_MAGIC, "tmpfs", 0 },
+	{ OVERLAYFS_SUPER_MAGIC, "overlay", 0 },
+	{ NFS_SUPER_MAGIC, "nfs", 1 },
+	{ 0xff534d42, "cifs", 1 },
+	{ 0xfe534d42, "smb2", 1 },
+	{ 0x0bd00bd0, "lustre", 1 },
+	{ 0x47504653, "gpfs", 1 },
+	{ 0x19830326, "beegfs", 1 },
+	{ CEPH_SUPER_MAGIC, "ceph", 1 },
+	{ FUSE_SUPER_MAGIC, "fuse", 1 },
+	{ 0x01021997, "9p", 1 },
+};
+
+static const char *type_name(unsigned long type, char buf[24])
+{
+	for (size_t i = 0; i < ARRAY_LEN(types); i++)
+		if (types[i].type == type)
+			return types[i].name;
+	snprintf(buf, 24, "file system %#lx", type);
+	return buf;
+}
+
+/* Where it is and who says so. Returns 0, or -1 and it is told. */
+static int find_place(
+	const struct doctor_machine *m, struct doctor_report *r, char **path, char **origin)
+{
+	auto_call(config_done) struct config c = CONFIG_INIT;
+	struct mlr_error err = MLR_ERROR_INIT;
+
+	if (m->store) {
+		*path = xstrdup(m->store);
+		*origin = xstrdup("--store");
+		return 0;
+	}
+	/* A configuration that cannot be read is another check's finding. */
+	if (config_load(&c, NULL) < 0)
+		c = (struct config)CONFIG_INIT;
+	if (store_place(&c, path, origin, &err) == 0)
+		return 0;
+	doctor_because(doctor_add(r, "store", DOCTOR_FAILURE, "no place for the store"),
+		"this user has no home directory");
+	doctor_mend(&r->v[r->n - 1], DOCTOR_YOU, "export MLRUN_STORE=/some/directory");
+	return -1;
+}
+
+/* The directory itself or the nearest above it that is there, to free(). */
+static char *nearest(const char *path)
+{
+	auto_free char *cwd = path[0] == '/' ? xstrdup("") : getcwd(NULL, 0);
+	auto_free char *absolute = xasprintf("%s/%s", cwd ? cwd : "", path);
+	char *dir = path_clean(absolute);
+	struct stat sb;
+
+	while (dir[1] && stat(dir, &sb) < 0 && (errno == ENOENT || errno == ENOTDIR)) {
+		char *slash = strrchr(dir, '/');
+
+		slash[slash == dir] = '\0';
+	}
+	return dir;
+}
+
+/* A sentence with its way out, as a finding. */
+static void tell_error(struct doctor_report *r, const struct mlr_error *err, const char *origin)
+{
+	const char *hint = strstr(err->text, "\nhint: ");
+	struct doctor_finding *f = doctor_add(
+		r, "store", DOCTOR_FAILURE, "%.*s", (int)strcspn(err->text, "\n"), err->text);
+
+	doctor_because(f, "no image can be found or pulled (the place is %s's)", origin);
+	doctor_mend(f, DOCTOR_YOU, "%s",
+		hint ? hint + strlen("\nhint: ") : "export MLRUN_STORE=/some/directory");
+}
+
+static void look_at_room(int fd, struct doctor_report *r)
+{
+	struct doctor_finding *f;
+	struct space_room room;
+	int low;
+
+	if (space_room(fd, &room, NULL) < 0)
+		return;
+	low = room.bytes < BYTES_FEW || room.inodes < INODES_FEW;
+	f = doctor_add(r, "space",
+		!low                                          ? DOCTOR_PASS
+			: room.bytes < MB || room.inodes == 0 ? DOCTOR_FAILURE
+							      : DOCTOR_WARNING,
+		"%llu MB are left (%s)", (unsigned long long)room.bytes / MB, room.bytes_by);
+	if (room.inodes != UINT64_MAX) {
+		char *longer = xasprintf("%s, and room for %llu files (%s)", f->what,
+			(unsigned long long)room.inodes, room.inodes_by);
+
+		free(f->what);
+		f->what = longer;
+	}
+	if (!low)
+		return;
+	doctor_because(f,
+		room.bytes < BYTES_FEW ? "images of machine learning take some thousand MB"
+				       : "an image has ten to a hundred thousand files");
+	doctor_mend(f, DOCTOR_YOU,
+		room.bytes < BYTES_FEW
+			? "mlrun prune --older-than 30d; or export MLRUN_STORE=/a/directory/with/room"
+			: "mlrun prune --older-than 30d; or mlrun pull --format=squashfs IMAGE, which is one file");
+}
+
+static void look_at_skew(const struct stat *sb, struct doctor_report *r)
+{
+	long long skew = (long long)sb->st_mtime - (long long)time(NULL);
+	struct doctor_finding *f;
+
+	if (skew >= -SKEW_MAX && skew <= SKEW_MAX) {
+		doctor_add(r, "store-clock", DOCTOR_PASS,
+			"the store's file system and this machine have one time");
+		return;
+	}
+	f = doctor_add(r, "store-clock", DOCTOR_WARNING,
+		"the store's file system is %lld seconds %s of this machine",
+		skew < 0 ? -skew : skew, skew < 0 ? "behind" : "ahead");
+	doctor_because(f, "prune judges by these times what was used last");
+	doctor_mend(f, DOCTOR_ADMINISTRATOR,
+		"timedatectl set-ntp true, on this machine and on the file server");
+}
+
+static void tell_unwritable(struct doctor_report *r, const char *dir, int code)
+{
+	int full = code == ENOSPC || code == EDQUOT;
+	struct doctor_finding *f = doctor_add(r, "store-write", DOCTOR_FAILURE,
+		"'%s' cannot be written to: %s", dir, strerror(code));
+
+	doctor_because(f,
+		full ? "no image can be pulled"
+		     : "no image can be pulled; those that are there can be run");
+	if (full)
+		doctor_mend(f, DOCTOR_YOU, "mlrun prune --older-than 30d");
+	else
+		doctor_mend(f, DOCTOR_YOU, "export MLRUN_STORE=/some/directory/of/yours");
+}
+
+/* Make a file and remove it: what access(2) says of servers is not to be trusted. */
+static void look_at_writing(int dir, const char *name, struct doctor_report *r)
+{
+	char file[32];
+	auto_close int fd = -1;
+	struct stat sb;
+
+	snprintf(file, sizeof(file), "doctor.%ld", (long)getpid());
+	fd = openat(dir, file, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
+	if (fd < 0) {
+		tell_unwritable(r, name, errno);
+		return;
+	}
+	if (write(fd, "mlrun\n", 6) != 6 || fsync(fd) < 0)
+		tell_unwritable(r, name, errno);
+	else if (fstat(fd, &sb) == 0)
+		look_at_skew(&sb, r);
+	unlinkat(dir, file, 0);
+}
+
+/* What images can be kept as there; runtime/probe.h tries it. */
+static void look_at_layers(int dir, struct doctor_report *r)
+{
+	struct runtime_probe p;
+	struct doctor_finding *f;
+
+	if (runtime_probe(dir, &p, NULL) < 0)
+		return; /* not writable, which is told */
+	if (p.whiteouts && p.xattrs && p.overlay == 1) {
+		doctor_add(r, "store-layers", DOCTOR_PASS,
+			"the store's file system serves as an overlay's layers");
+		return;
+	}
+	if (p.overlay < 0 && p.whiteouts && p.xattrs) {
+		doctor_because(
+			doctor_add(r, "store-layers", DOCTOR_WARNING,
+				"whether the store's file system serves as an overlay's layers could not be tried"),
+			"that takes user namespaces");
+		return;
+	}
+	f = doctor_add(r, "store-layers", DOCTOR_WARNING,
+		"the store's file system does not serve as an overlay's layers");
+	doctor_because(f, "it has no %s; images are kept as squashfs files there, which need FUSE",
+		!p.whiteouts        ? "whiteouts"
+			: !p.xattrs ? "user.* attributes"
+				    : "overlays upon it");
+	doctor_mend(f, DOCTOR_YOU, "export MLRUN_STORE=/a/directory/on/a/local/disk");
+}
+
+static void look_at_own(const struct doctor_machine *m, struct doctor_report *r)
+{
+	auto_free char *path = NULL, *origin = NULL, *there = NULL;
+	auto_store struct store *st = NULL;
+	auto_close int fd = -1;
+	struct mlr_error err = MLR_ERROR_INIT;
+	struct statfs fs;
+	char number[24];
+	int code, is_there;
+
+	if (find_place(m, r, &path, &origin) < 0)
+		return;
+	code = store_open(path, 0, &st, &err);
+	there = nearest(path);
+	is_there = code == 0;
+	if (code < 0 && code != -ENOENT) {
+		tell_error(r, &err, origin);
+		return;
+	}
+	fd = open(there, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	if (fd < 0 || fstatfs(fd, &fs) < 0) {
+		mlr_fail_errno(&err, "open directory '%s'", there);
+		tell_error(r, &err, origin);
+		return;
+	}
+	doctor_add(r, "store", DOCTOR_PASS, "'%s' (%s) on %s%s", path, origin,
+		type_name((unsigned long)fs.f_type & 0xffffffff, number),
+		is_there ? "" : "; not there yet, mlrun pull makes it");
+	look_at_writing(fd, there, r);
+	look_at_room(fd, r);
+	look_at_layers(fd, r);
+}
+
+/* stores_open_additional() passes over what is wrong with these; here it is told. */
+static void look_at_additional(struct doctor_report *r)
+{
+	auto_call(config_done) struct config c = CONFIG_INIT;
+	auto_strv struct strv lists = STRV_INIT, dirs = STRV_INIT;
+	const char *env = getenv("MLRUN_STORES");
+
+	/* A configuration that cannot be read is another check's finding. */
+	if (env)
+		strv_add(&lists, env);
+	else if (config_load(&c, NULL) == 0)
+		config_list(&c, "", "additional_stores", &lists);
+	for (size_t i = 0; i < lists.n; i++) {
+		char *save = NULL;
+
+		for (char *w = strtok_r(lists.v[i], ":", &save); w; w = strtok_r(NULL, ":", &save))
+			strv_add(&dirs, w);
+	}
+	for (size_t i = 0; i < dirs.n; i++) {
+		auto_store struct store *st = NULL;
+		struct mlr_error err = MLR_ERROR_INIT;
+		struct doctor_finding *f;
+
+		if (store_open(dirs.v[i], 0, &st, &err) == 0) {
+			doctor_add(
+				r, "additional-store", DOCTOR_PASS, "'%s' can be read", dirs.v[i]);
+			continue;
+		}
+		f = doctor_add(r, "additional-store", DOCTOR_WARNING, "%.*s",
+			(int)strcspn(err.text, "\n"), err.text);
+		doctor_because(f, "it is passed over");
+		doctor_mend(f, DOCTOR_YOU, "mlrun config additional_stores; echo $MLRUN_STORES");
+	}
+}
+
+void check_store(const struct doctor_machine *m, struct doctor_report *r)
+{
+	if (!doctor_is_here(m))
+		return;
+	look_at_own(m, r);
+	look_at_additional(r);
+}

@@ -1,0 +1,73 @@
+#include "exec/defaults.h"
+
+#include "base/cleanup.h"
+#include "exec/volume.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static int set_home(const struct config *c, struct exec_options *o, struct mlr_error *err)
+{
+	auto_free char *word = NULL;
+	int r = o->home == EXEC_UNSET ? config_word(c, "exec", "home", &word, &o->home_origin, err)
+				      : 0;
+
+	if (word)
+		o->home = config_truth(word) ? EXEC_YES : EXEC_NO;
+	return r;
+}
+
+static int set_mpi(const struct config *c, struct exec_options *o, struct mlr_error *err)
+{
+	auto_free char *word = NULL;
+	const char *origin;
+	int r = o->mpi == EXEC_MPI_UNSET ? config_word(c, "exec", "mpi", &word, &origin, err) : 0;
+
+	if (word)
+		o->mpi = strcmp(word, "none") == 0 ? EXEC_MPI_NONE : EXEC_MPI_AUTO;
+	return r;
+}
+
+static int set_pull(const struct config *c, struct exec_options *o, struct mlr_error *err)
+{
+	auto_free char *word = NULL;
+	const char *origin;
+	int r = o->pull == EXEC_PULL_UNSET ? config_word(c, "exec", "pull", &word, &origin, err)
+					   : 0;
+
+	if (word)
+		o->pull = strcmp(word, "always") == 0 ? EXEC_PULL_ALWAYS
+			: strcmp(word, "never") == 0  ? EXEC_PULL_NEVER
+						      : EXEC_PULL_MISSING;
+	return r;
+}
+
+int exec_defaults(const struct config *c, struct exec_options *o, struct mlr_error *err)
+{
+	int r = set_home(c, o, err);
+
+	if (r == 0)
+		r = set_mpi(c, o, err);
+	if (r == 0)
+		r = set_pull(c, o, err);
+	if (r < 0)
+		return r;
+	config_list(c, "exec", "unset_env", &o->unset_env);
+	o->config = c;
+	return 0;
+}
+
+int defaults_volumes(const struct config *c, struct plan *p, struct mlr_error *err)
+{
+	for (size_t i = 0; c && i < c->n; i++) {
+		const struct config_value *v = &c->v[i];
+		int r;
+
+		if (strcmp(v->section, "exec") != 0 || strcmp(v->key, "volume") != 0)
+			continue;
+		r = volume_configured(v->value, config_origin(v), p, err);
+		if (r < 0)
+			return mlr_wrap(err, "%s:%d: volume '%s'", v->file, v->line, v->value);
+	}
+	return 0;
+}

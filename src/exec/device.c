@@ -1,0 +1,107 @@
+#include "exec/device.h"
+
+#include "base/account.h"
+#include "base/cleanup.h"
+#include "base/memory.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/statvfs.h>
+#include <unistd.h>
+
+/* Says whose it is, and which group to be in. */
+static int not_allowed(const char *path, const struct stat *st, struct mlr_error *err)
+{
+	auto_call(account_done) struct account whose = ACCOUNT_INIT;
+	auto_free char *uid = xasprintf("%u", (unsigned)st->st_uid);
+	auto_free char *gid = xasprintf("%u", (unsigned)st->st_gid);
+	const char *group;
+
+	account_find(st->st_uid, st->st_gid, &whose);
+	group = whose.group ? whose.group : gid;
+	mlr_fail(err, EACCES, "you may not open '%s': it belongs to user %s and group %s, mode %04o",
+		path, whose.user ? whose.user : uid, group, (unsigned)st->st_mode & 07777);
+	if ((st->st_mode & 0060) && st->st_gid != 0)
+		return mlr_hint(err,
+			"an administrator can put you into the group: usermod -aG %s NAME", group);
+	return mlr_hint(err, "an administrator can open it to you by a rule of udev(7)");
+}
+
+static int check_node(const char *path, struct mlr_error *err)
+{
+	struct statvfs fs;
+	struct stat st;
+
+	if (stat(path, &st) < 0) {
+		int r = mlr_fail_errno(err, "'%s'", path);
+
+		if (err->code == ENOENT)
+			mlr_hint(err, "ls /dev shows what this machine has");
+		return r;
+	}
+	if (S_ISDIR(st.st_mode))
+		return 0;
+	if (!S_ISCHR(st.st_mode) && !S_ISBLK(st.st_mode)) {
+		mlr_fail(err, ENODEV, "'%s' is no device", path);
+		return mlr_hint(err, "-v mounts files and directories");
+	}
+	if (statvfs(path, &fs) == 0 && (fs.f_flag & ST_NODEV))
+		return mlr_fail(err, ENODEV,
+			"'%s' lies in a file system that is mounted with nodev: devices do not work "
+			"there",
+			path);
+	if (access(path, R_OK) < 0 && access(path, W_OK) < 0)
+		return not_allowed(path, &st, err);
+	return 0;
+}
+
+static int check_access(const char *perms, struct mlr_error *err)
+{
+	if (!*perms || perms[strspn(perms, "rwm")] || strlen(perms) > 3)
+		return mlr_fail(err, EINVAL, "'%s' is no access: rwm is", perms);
+	if (!strchr(perms, 'r') || !strchr(perms, 'w'))
+		return mlr_fail(err, ENOTSUP,
+			"'%s' cannot be had: the node's own mode says who may read and write it", perms);
+	return 0;
+}
+
+static int is_cdi(const char *text)
+{
+	return text[0] != '/' && strchr(text, '/') && strchr(text, '=');
+}
+
+static int add(const char *text, struct plan *p, struct mlr_error *err)
+{
+	const char *c1 = strchr(text, ':'), *c2 = c1 ? strchr(c1 + 1, ':') : NULL;
+	auto_free char *source = c1 ? xstrndup(text, (size_t)(c1 - text)) : xstrdup(text);
+	auto_free char *target = NULL;
+	int r;
+
+	if (is_cdi(text)) {
+		mlr_fail(err, ENOTSUP, "this version does not read CDI files");
+		return mlr_hint(err,
+			"--device /dev/NODE brings each node, -v the driver's libraries");
+	}
+	if (source[0] != '/')
+		return mlr_fail(err, EINVAL, "an absolute path of a device is wanted, /dev/...");
+	/* "/dev/x:rwm" is short for "/dev/x:/dev/x:rwm", as in docker-run(1). */
+	if (c1 && !c2 && c1[1] != '/')
+		c2 = c1;
+	else if (c1)
+		target = c2 ? xstrndup(c1 + 1, (size_t)(c2 - c1 - 1)) : xstrdup(c1 + 1);
+	r = c2 ? check_access(c2 + 1, err) : 0;
+	if (r == 0)
+		r = check_node(source, err);
+	if (r < 0)
+		return r;
+	return plan_mount_add(p, PLAN_BIND, source, target ? target : source, 0, "user", err);
+}
+
+int device_plan(const char *text, struct plan *p, struct mlr_error *err)
+{
+	int r = add(text, p, err);
+
+	return r < 0 ? mlr_wrap(err, "--device '%s'", text) : 0;
+}

@@ -1,0 +1,149 @@
+#include "exec/limit.h"
+
+#include "base/cleanup.h"
+#include "base/memory.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+#include <sys/resource.h>
+
+static const struct {
+	const char *name;
+	int resource;
+} names[] = {
+	{ "as", RLIMIT_AS },
+	{ "core", RLIMIT_CORE },
+	{ "cpu", RLIMIT_CPU },
+	{ "data", RLIMIT_DATA },
+	{ "fsize", RLIMIT_FSIZE },
+	{ "locks", RLIMIT_LOCKS },
+	{ "memlock", RLIMIT_MEMLOCK },
+	{ "msgqueue", RLIMIT_MSGQUEUE },
+	{ "nice", RLIMIT_NICE },
+	{ "nofile", RLIMIT_NOFILE },
+	{ "nproc", RLIMIT_NPROC },
+	{ "rss", RLIMIT_RSS },
+	{ "rtprio", RLIMIT_RTPRIO },
+	{ "rttime", RLIMIT_RTTIME },
+	{ "sigpending", RLIMIT_SIGPENDING },
+	{ "stack", RLIMIT_STACK },
+};
+
+static int find(const char *text, size_t len, int *ret, struct mlr_error *err)
+{
+	auto_free char *all = xstrdup("");
+
+	for (size_t i = 0; i < ARRAY_LEN(names); i++) {
+		if (strlen(names[i].name) == len && strncmp(names[i].name, text, len) == 0) {
+			*ret = names[i].resource;
+			return 0;
+		}
+		char *more = xasprintf("%s%s%s", all, *all ? ", " : "", names[i].name);
+
+		free(all);
+		all = more;
+	}
+	return mlr_fail(err, EINVAL, "'%.*s' is no limit: %s are", (int)len, text, all);
+}
+
+/* One number; *s then stands behind it. */
+static int take_number(const char **s, rlim_t *ret, struct mlr_error *err)
+{
+	static const char unlimited[] = "unlimited";
+	const char *text = *s;
+	char *end;
+
+	if (strncmp(text, unlimited, strlen(unlimited)) == 0 || strncmp(text, "-1", 2) == 0) {
+		*s += *text == '-' ? 2 : strlen(unlimited);
+		*ret = RLIM_INFINITY;
+	} else {
+		errno = 0;
+		*ret = strtoull(text, &end, 10);
+		if (*text < '0' || *text > '9' || errno != 0)
+			return mlr_fail(err, EINVAL, "'%s' is no number nor unlimited", text);
+		*s = end;
+	}
+	return 0;
+}
+
+static int check_own(int resource, const char *name, rlim_t hard, struct mlr_error *err)
+{
+	struct rlimit own;
+
+	if (getrlimit(resource, &own) < 0 || hard <= own.rlim_max)
+		return 0;
+	mlr_fail(err, EPERM, "your own hard limit of %s is %" PRIu64 " and may not be raised", name,
+		(uint64_t)own.rlim_max);
+	return mlr_hint(err, "an administrator raises it in limits.conf(5), or the batch system");
+}
+
+static int add(const char *text, struct plan *p, struct mlr_error *err)
+{
+	size_t len = strcspn(text, "=");
+	const char *s = text + len + 1;
+	rlim_t soft = 0, hard = 0;
+	int resource = 0, r;
+
+	if (!text[len])
+		return mlr_fail(err, EINVAL, "NAME=SOFT[:HARD] is wanted");
+	r = find(text, len, &resource, err);
+	if (r == 0)
+		r = take_number(&s, &soft, err);
+	hard = soft;
+	if (r == 0 && *s == ':') {
+		s++;
+		r = take_number(&s, &hard, err);
+	}
+	if (r < 0)
+		return r;
+	if (*s)
+		return mlr_fail(err, EINVAL, "'%s' after the number is not understood", s);
+	if (soft > hard)
+		return mlr_fail(err, EINVAL, "the soft limit is above the hard one");
+	auto_free char *name = xstrndup(text, len);
+
+	r = check_own(resource, name, hard, err);
+	if (r == 0)
+		plan_limit_set(p, resource, soft, hard);
+	return r;
+}
+
+int limit_plan(const char *text, struct plan *p, struct mlr_error *err)
+{
+	int r = add(text, p, err);
+
+	return r < 0 ? mlr_wrap(err, "--ulimit '%s'", text) : 0;
+}
+
+int limit_cpus(const char *text, struct plan *p, struct mlr_error *err)
+{
+	char *end;
+	double n = strtod(text, &end);
+
+	if (end == text || *end || !isfinite(n) || n < 0.01 || n > 1e6)
+		return mlr_fail(err, EINVAL, "--cpus takes a number from 0.01 on, not '%s'", text);
+	p->cpus = (unsigned)(n * 100 + 0.5);
+	return 0;
+}
+
+int limit_memory(const char *text, struct plan *p, struct mlr_error *err)
+{
+	static const char units[] = "bkmgt";
+	char *end;
+	double n = strtod(text, &end);
+	const char *unit = *end ? strchr(units, *end | 0x20) : units;
+
+	/* "4g", "4gb" and "4gib" are the same. */
+	if (end == text || !isfinite(n) || n <= 0 || !unit ||
+		(*end && end[1] && strcasecmp(end + 1, "b") != 0 && strcasecmp(end + 1, "ib") != 0))
+		return mlr_fail(err, EINVAL, "--memory takes a size such as 512m or 4g, not '%s'", text);
+	n *= (double)(1ull << (10 * (unit - units)));
+	if (n < 1 || n > 9e18)
+		return mlr_fail(err, EINVAL, "--memory '%s' is no amount that a machine has", text);
+	p->memory = (uint64_t)n;
+	return 0;
+}

@@ -1,0 +1,123 @@
+#include "exec/tmpfs.h"
+
+#include "base/cleanup.h"
+#include "base/memory.h"
+#include "exec/volume.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define DEFAULT_MODE "1777" /* as Docker has it */
+
+/* tmpfs(5): a number with k, m, g, or a share of the memory in percent; Docker's "b" is bytes. */
+static char *size_value(const char *s)
+{
+	size_t digits = strspn(s, "0123456789");
+
+	if (digits == 0 || digits > 18 || strspn(s, "0") == digits)
+		return NULL;
+	if (!s[digits] || (strchr("kKmMgG%", s[digits]) && !s[digits + 1]))
+		return xstrdup(s);
+	if ((s[digits] == 'b' || s[digits] == 'B') && !s[digits + 1])
+		return xstrndup(s, digits);
+	return NULL;
+}
+
+static char *mode_value(const char *s)
+{
+	char *end;
+	unsigned long mode = strtoul(s, &end, 8);
+
+	return *s >= '0' && *s <= '7' && !*end && mode <= 07777 ? xasprintf("%lo", mode) : NULL;
+}
+
+static char *number_value(const char *s)
+{
+	size_t digits = strspn(s, "0123456789");
+
+	return digits > 0 && digits < 19 && !s[digits] ? xstrdup(s) : NULL;
+}
+
+int tmpfs_option(const char *word, struct strv *options, struct mlr_error *err)
+{
+	static const struct {
+		const char *key;
+		char *(*value)(const char *s);
+		const char *wanted;
+	} known[] = {
+		{ "size", size_value, "a size such as 512m, 2g or 50%" },
+		{ "mode", mode_value, "an octal mode such as 1777 or 700" },
+		{ "nr_inodes", number_value, "a number" },
+	};
+
+	for (size_t i = 0; i < ARRAY_LEN(known); i++) {
+		size_t len = strlen(known[i].key);
+
+		if (strncmp(word, known[i].key, len) != 0 || word[len] != '=')
+			continue;
+		auto_free char *value = known[i].value(word + len + 1);
+
+		if (!value)
+			return mlr_fail(err, EINVAL, "%s takes %s, not '%s'", known[i].key,
+				known[i].wanted, word + len + 1);
+		strv_addf(options, "%s=%s", known[i].key, value);
+		return 0;
+	}
+	return -ENOENT;
+}
+
+int tmpfs_add(const char *target, const struct strv *options, unsigned flags, struct plan *p,
+	struct mlr_error *err)
+{
+	auto_free char *text = xstrdup("mode=" DEFAULT_MODE);
+	int r = plan_mount_add(p, PLAN_TMPFS, NULL, target, flags, "user", err);
+
+	if (r < 0)
+		return r;
+	/* The kernel takes the last of what is said twice. */
+	for (size_t i = 0; i < options->n; i++) {
+		char *more = xasprintf("%s,%s", text, options->v[i]);
+
+		free(text);
+		text = more;
+	}
+	p->mounts[p->n_mounts - 1].options = take_ptr(&text);
+	return 0;
+}
+
+static int parse_options(char *s, struct strv *options, unsigned *flags, struct mlr_error *err)
+{
+	char *save = NULL;
+
+	for (char *word = strtok_r(s, ",", &save); word; word = strtok_r(NULL, ",", &save)) {
+		int r = tmpfs_option(word, options, err);
+
+		if (r == -ENOENT) {
+			r = volume_flag(word, strlen(word), flags, err);
+			if (r == -EINVAL)
+				mlr_fail(err, EINVAL,
+					"'%s' is no option of a tmpfs: size=, mode=, nr_inodes=, ro, "
+					"noexec, nosuid, nodev are",
+					word);
+		}
+		if (r < 0)
+			return r;
+	}
+	return 0;
+}
+
+int tmpfs_plan(const char *text, struct plan *p, struct mlr_error *err)
+{
+	const char *colon = strchr(text, ':');
+	auto_free char *target = colon ? xstrndup(text, (size_t)(colon - text)) : xstrdup(text);
+	auto_free char *rest = xstrdup(colon ? colon + 1 : "");
+	auto_strv struct strv options = STRV_INIT;
+	unsigned flags = 0;
+	int r;
+
+	r = parse_options(rest, &options, &flags, err);
+	if (r == 0)
+		r = tmpfs_add(target, &options, flags, p, err);
+	return r < 0 ? mlr_wrap(err, "--tmpfs '%s'", text) : 0;
+}

@@ -1,0 +1,155 @@
+#include "exec/user.h"
+
+#include "base/cleanup.h"
+#include "base/memory.h"
+#include "base/path.h"
+#include "rootfs/lookup.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define TABLE_MAX (4u << 20) /* bytes of an image's passwd or group */
+
+/* An id as a decimal number; (uid_t)-1 is none, chown(2). Returns 0 or -1. */
+static int parse_id(const char *s, unsigned *ret)
+{
+	char *end;
+	unsigned long n;
+
+	if (*s < '0' || *s > '9')
+		return -1;
+	errno = 0;
+	n = strtoul(s, &end, 10);
+	if (*end || errno != 0 || n >= 0xffffffff)
+		return -1;
+	*ret = (unsigned)n;
+	return 0;
+}
+
+char *user_find_line(const char *text, const char *name, unsigned id, char *fields[7])
+{
+	for (const char *s = text; *s;) {
+		size_t len = strcspn(s, "\n"), n = 0;
+		auto_free char *line = xstrndup(s, len);
+		unsigned its_id;
+
+		memset(fields, 0, 7 * sizeof(*fields));
+		for (char *rest = line; rest && n < 7;)
+			fields[n++] = strsep(&rest, ":");
+		if (n >= 3 && *fields[0] && parse_id(fields[2], &its_id) == 0 &&
+			(name ? strcmp(fields[0], name) == 0 : its_id == id))
+			return take_ptr(&line);
+		s += len + (s[len] == '\n');
+	}
+	return NULL;
+}
+
+static void set(char **to, const char *value)
+{
+	free(*to);
+	*to = xstrdup(value);
+}
+
+/* A table of the image's, "" when it has none. A name can be found nowhere else. */
+static int read_table(
+	const struct plan *p, const char *path, int by_name, char **ret, struct mlr_error *err)
+{
+	int r = rootfs_read(p, path, TABLE_MAX, ret, by_name ? err : NULL);
+
+	if (r == -ENOTSUP && by_name) {
+		mlr_fail(err, ENOTSUP, "names cannot be looked up in a squashfs file");
+		return mlr_hint(err, "give numbers: UID[:GID]");
+	}
+	if (r < 0 && (!by_name || r == -ENOENT)) {
+		*ret = xstrdup("");
+		return 0;
+	}
+	return r;
+}
+
+static int set_user(const char *user, struct plan *p, int *image_home, struct mlr_error *err)
+{
+	unsigned uid = 0, gid;
+	int by_name = parse_id(user, &uid) < 0, r;
+	auto_free char *text = NULL, *line = NULL;
+	char *fields[7];
+
+	r = read_table(p, "/etc/passwd", by_name, &text, err);
+	if (r < 0)
+		return r;
+	line = user_find_line(text, by_name ? user : NULL, uid, fields);
+	if (!line && by_name)
+		return mlr_fail(err, ENOENT, "the image's /etc/passwd knows no user '%s'", user);
+	p->id.uid = uid;
+	p->id.gid = uid == 0 ? 0 : p->id.host_gid;
+	if (!line)
+		return 0;
+
+	parse_id(fields[2], &uid);
+	p->id.uid = uid;
+	if (fields[3] && parse_id(fields[3], &gid) == 0)
+		p->id.gid = gid;
+	set(&p->id.name, fields[0]);
+	if (fields[5] && fields[5][0] == '/' && fields[5][1]) {
+		auto_free char *home = path_clean(fields[5]);
+
+		set(&p->id.home, home);
+		*image_home = 1;
+	}
+	if (fields[6] && fields[6][0] == '/')
+		set(&p->id.shell, fields[6]);
+	return 0;
+}
+
+static int set_group(const char *group, struct plan *p, struct mlr_error *err)
+{
+	unsigned gid = 0;
+	auto_free char *text = NULL, *line = NULL;
+	char *fields[7];
+	int r;
+
+	if (parse_id(group, &gid) < 0) {
+		r = read_table(p, "/etc/group", 1, &text, err);
+		if (r < 0)
+			return r;
+		line = user_find_line(text, group, 0, fields);
+		if (!line)
+			return mlr_fail(
+				err, ENOENT, "the image's /etc/group knows no group '%s'", group);
+		parse_id(fields[2], &gid);
+	}
+	p->id.gid = gid;
+	return 0;
+}
+
+static int change(const char *text, struct plan *p, int *image_home, struct mlr_error *err)
+{
+	const char *colon = strchr(text, ':');
+	auto_free char *user = colon ? xstrndup(text, (size_t)(colon - text)) : xstrdup(text);
+	int r;
+
+	if (!*user || (colon && !colon[1]))
+		return mlr_fail(err, EINVAL, "UID[:GID] is wanted, with neither empty");
+	r = set_user(user, p, image_home, err);
+	if (r == 0 && colon)
+		r = set_group(colon + 1, p, err);
+	if (r < 0)
+		return r;
+	/* An id of its own needs a name, which the image's tables may lack. */
+	if (p->id.uid == 0) {
+		set(&p->id.name, "root");
+		if (!*image_home)
+			set(&p->id.home, "/root");
+	}
+	if (p->id.gid != p->id.host_gid)
+		set(&p->id.group, p->id.gid == 0 ? "root" : p->id.name);
+	return 0;
+}
+
+int user_plan(const char *text, struct plan *p, int *image_home, struct mlr_error *err)
+{
+	int r = change(text, p, image_home, err);
+
+	return r < 0 ? mlr_wrap(err, "--user '%s'", text) : 0;
+}

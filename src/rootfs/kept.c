@@ -1,0 +1,278 @@
+#include "rootfs/kept.h"
+
+#include "base/cleanup.h"
+#include "base/memory.h"
+#include "oci/digest.h"
+#include "oci/name.h"
+#include "rootfs/rootfs.h"
+#include "store/container.h"
+#include "store/image.h"
+#include "store/stores.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+/* What is asked for, and what was found. */
+struct kept {
+	const char *text; /* the image as the user wrote it */
+	struct oci_name image;
+	struct stores all;
+	struct store *made_own;    /* where there was none */
+	struct store *own;         /* the user's; NULL when there is none */
+	struct store_image found;  /* what the image's name stands for now; name NULL: nothing */
+	char *name;                /* the container's */
+	struct store_container was; /* what it is already; name NULL: nothing */
+};
+
+static void kept_done(struct kept *k)
+{
+	oci_name_done(&k->image);
+	stores_close(&k->all);
+	store_close(k->made_own);
+	store_image_done(&k->found);
+	store_container_done(&k->was);
+	free(k->name);
+}
+
+char *rootfs_kept_name(const struct oci_ref *ref)
+{
+	const char *slash = strrchr(ref->repository, '/');
+	const char *base = slash ? slash + 1 : ref->repository;
+	size_t room = STORE_CONTAINER_NAME_MAX - 1;
+	char *name;
+
+	if (ref->tag && strcmp(ref->tag, "latest") != 0)
+		name = xasprintf("%s-%s", base, ref->tag);
+	else if (!ref->tag && ref->digest)
+		name = xasprintf("%s-%.12s", base, oci_digest_hex(ref->digest));
+	else
+		name = xstrdup(base);
+	if (strlen(name) > room)
+		name[room] = '\0';
+	/* A tag may end as no name does, and a repository may hold "__". */
+	for (char *s = name; *s; s++)
+		if (strchr("._-", *s) && (s[1] == '\0' || strchr("._-", s[1])))
+			*s = 'x';
+	return name;
+}
+
+static int refuse_plain(const char *image, struct mlr_error *err)
+{
+	int is_dir = strncmp(image, "rootfs:", 7) == 0;
+
+	mlr_fail(err, ENOTSUP,
+		"--write keeps what is written on top of an image of the store, and this is %s",
+		is_dir ? "a plain directory" : "a file of its own");
+	if (is_dir)
+		mlr_hint(err, "tar -C '%s' -cf - . | mlrun import - NAME makes an image of it",
+			image + 7);
+	else
+		mlr_hint(err, "mlrun import makes an image of an archive; mlrun pull of its origin");
+	return -ENOTSUP;
+}
+
+static int open_stores(const char *dir, int use, struct kept *k, struct mlr_error *err)
+{
+	int r = stores_open(dir, &k->all, err);
+
+	if (r == -ENOENT) {
+		mlr_hint(err, "mlrun pull %s makes the store and fetches the image", k->text);
+		return -ENOENT;
+	}
+	if (r < 0)
+		return r;
+	if (k->all.has_own) {
+		k->own = k->all.v[0];
+	} else if (use) {
+		r = store_open(dir, 1, &k->made_own, err);
+		k->own = k->made_own;
+	}
+	return r;
+}
+
+/* The image's name may be gone while the container stays; then it must be said. */
+static int settle_name(struct kept *k, const char *name, struct mlr_error *err)
+{
+	auto_call(oci_ref_done) struct oci_ref ref = OCI_REF_INIT;
+	int r;
+
+	if (*name) {
+		k->name = xstrdup(name);
+		return store_container_name_check(name, err);
+	}
+	if (k->found.name)
+		r = oci_ref_parse(k->found.name, &ref, err);
+	else if (k->image.transport == OCI_REGISTRY)
+		r = (oci_ref_copy(&k->image.ref, &ref), 0);
+	else
+		return rootfs_not_here(&k->all, k->text, err);
+	if (r == 0)
+		k->name = rootfs_kept_name(&ref);
+	return r;
+}
+
+/* Did the user write the name that the container's image had? */
+static int names_it(const struct kept *k)
+{
+	auto_call(oci_ref_done) struct oci_ref local = OCI_REF_INIT;
+	auto_free char *plain = NULL, *own = NULL;
+
+	if (k->found.name && strcmp(k->found.name, k->was.image) == 0)
+		return 1;
+	if (k->image.transport != OCI_REGISTRY)
+		return 0;
+	plain = oci_ref_canonical(&k->image.ref);
+	oci_ref_copy(&k->image.ref, &local);
+	oci_ref_make_local(&local);
+	own = oci_ref_canonical(&local);
+	return strcmp(plain, k->was.image) == 0 || strcmp(own, k->was.image) == 0;
+}
+
+/* A container that is there goes on with its own image. */
+static int check_image(const struct kept *k, struct plan *p, struct mlr_error *err)
+{
+	int same = k->found.name && strcmp(k->found.manifest, k->was.manifest) == 0;
+
+	if (same)
+		return 0;
+	if (!names_it(k)) {
+		mlr_fail(err, EEXIST, "container '%s' is made of image '%s'", k->name, k->was.image);
+		mlr_hint(err, "mlrun exec --write=OTHER-NAME %s makes another; mlrun containers rm %s "
+			      "removes this one", k->text, k->name);
+		return -EEXIST;
+	}
+	if (k->found.name)
+		strv_addf(&p->notes,
+			"container '%s' keeps the image that it was made of, %.19s…; '%s' is another "
+			"one by now",
+			k->name, k->was.manifest, k->was.image);
+	return 0;
+}
+
+static int find(struct kept *k, const char *name, struct plan *p, struct mlr_error *err)
+{
+	struct store *st;
+	int r = stores_find(&k->all, &k->image, &st, &k->found, err);
+
+	if (r < 0 && r != -ENOENT)
+		return r;
+	r = settle_name(k, name, err);
+	if (r < 0)
+		return r;
+	r = k->own ? store_container_get(k->own, k->name, &k->was, err) : -ENOENT;
+	if (r == -ENOENT)
+		return k->found.name ? 0 : rootfs_not_here(&k->all, k->text, err);
+	return r < 0 ? r : check_image(k, p, err);
+}
+
+/* "docker.io/library/debian@sha256:…", by which it can be had again. */
+static char *by_digest(const char *image, const char *manifest)
+{
+	auto_call(oci_ref_done) struct oci_ref ref = OCI_REF_INIT;
+
+	if (oci_ref_parse(image, &ref, NULL) < 0)
+		return xstrdup(image);
+	return xasprintf("%s/%s@%s", ref.registry, ref.repository, manifest);
+}
+
+static int is_gone(const char *name, const char *image, const char *manifest, struct mlr_error *err)
+{
+	auto_free char *again = by_digest(image, manifest);
+
+	mlr_fail(err, ENOENT, "the image that container '%s' is made of, %s, is no longer in the store",
+		name, manifest);
+	mlr_hint(err, "mlrun pull %s", again);
+	return -ENOENT;
+}
+
+int rootfs_kept_image(const struct stores *all, const char *name, const char *image,
+	const char *manifest, struct store **st, struct store_facts *ret, struct mlr_error *err)
+{
+	for (size_t i = 0; i < all->n; i++) {
+		int r = store_facts_get(all->v[i], manifest, ret, err);
+
+		if (r == 0)
+			*st = all->v[i];
+		if (r != -ENOENT)
+			return r;
+	}
+	return is_gone(name, image, manifest, err);
+}
+
+/* The root below what is kept. */
+static int plan_image(struct kept *k, const char *image, const char *manifest, int use,
+	struct plan *p, struct store_facts *ret, struct mlr_error *err)
+{
+	auto_call(store_facts_done) struct store_facts look = STORE_FACTS_INIT;
+	struct store *st;
+	int r = rootfs_kept_image(&k->all, k->name, image, manifest, &st, &look, err);
+
+	return r < 0 ? r : rootfs_plan_stored(st, manifest, use, p, ret, err);
+}
+
+static int plan_share(struct kept *k, struct plan *p, struct mlr_error *err)
+{
+	struct stat st;
+
+	if (fstat(store_fd(k->own), &st) < 0)
+		return mlr_fail_errno(err, "store '%s'", store_path(k->own));
+	/* The store may be reached by several paths. */
+	free(p->share);
+	p->share = xasprintf("container %llu:%llu %s", (unsigned long long)st.st_dev,
+		(unsigned long long)st.st_ino, k->name);
+	p->kept = store_container_path(k->own, k->name);
+	return 0;
+}
+
+static int open_container(struct kept *k, const char *image, const char *manifest, struct plan *p,
+	struct mlr_error *err)
+{
+	auto_call(store_container_done) struct store_container c = STORE_CONTAINER_INIT;
+	int made = 0, r = store_container_open(k->own, k->name, image, manifest, &c, &made, err);
+
+	if (r < 0)
+		return r;
+	if (strcmp(c.manifest, manifest) != 0) { /* it was removed and made again meanwhile */
+		mlr_fail(err, EEXIST, "container '%s' is made of image '%s' since just now", k->name,
+			c.image);
+		return mlr_hint(err, "start again");
+	}
+	if (made)
+		strv_addf(&p->notes, "container '%s' is new and keeps what is written", k->name);
+	else if (store_container_is_joined(k->own, k->name))
+		strv_addf(&p->notes,
+			"container '%s' is running; this command joins it, with the mounts that it has",
+			k->name);
+	else
+		strv_addf(&p->notes, "container '%s' keeps what is written", k->name);
+	return 0;
+}
+
+int rootfs_kept_plan(const char *store_dir, const char *image, const char *name, int use,
+	struct plan *p, struct store_facts *ret, struct mlr_error *err)
+{
+	auto_call(kept_done) struct kept k = { .text = image, .image = OCI_NAME_INIT, .all = STORES_INIT };
+	const char *of, *manifest;
+	int r;
+
+	p->root = PLAN_ROOT_KEPT;
+	p->image = xstrdup(image);
+	if (strncmp(image, "rootfs:", 7) == 0 || strncmp(image, "squashfs:", 9) == 0)
+		return refuse_plain(image, err);
+	r = oci_name_parse(image, &k.image, err);
+	if (r == 0)
+		r = open_stores(store_dir, use, &k, err);
+	if (r == 0)
+		r = find(&k, name, p, err);
+	if (r < 0)
+		return r;
+	of = k.was.name ? k.was.image : k.found.name;
+	manifest = k.was.name ? k.was.manifest : k.found.manifest;
+	/* The image's lease comes before the container that needs it. */
+	r = plan_image(&k, of, manifest, use, p, ret, err);
+	if (r == 0 && use)
+		r = open_container(&k, of, manifest, p, err);
+	return r == 0 && k.own ? plan_share(&k, p, err) : r;
+}

@@ -1,0 +1,194 @@
+#include "runtime/cgroup.h"
+
+#include "base/cleanup.h"
+#include "base/file.h"
+#include "base/memory.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define PERIOD_US 100000 /* cpu.max's usual period */
+#define NAME      "mlrun-"
+
+static char *below(const char *root, const char *path)
+{
+	return xasprintf("%s%s", strcmp(root, "/") == 0 ? "" : root, path);
+}
+
+static char *read_text(const char *path)
+{
+	char *text = NULL;
+
+	return file_read(AT_FDCWD, path, 1 << 16, &text, NULL, NULL) < 0 ? NULL : text;
+}
+
+/* Does a list of controllers, "cpu memory pids", have this one? */
+static int has_word(const char *list, const char *word)
+{
+	size_t len = strlen(word);
+
+	for (const char *s = list; s && *s; s += strcspn(s, " \n"), s += strspn(s, " \n"))
+		if (strcspn(s, " \n") == len && strncmp(s, word, len) == 0)
+			return 1;
+	return 0;
+}
+
+/* The first wanted controller that a list lacks, or NULL. */
+static const char *lacks(const char *list, const struct plan *p)
+{
+	if (p->cpus && !has_word(list, "cpu"))
+		return "cpu";
+	return p->memory && !has_word(list, "memory") ? "memory" : NULL;
+}
+
+static int may_make_child(const char *dir)
+{
+	auto_free char *procs = xasprintf("%s/cgroup.procs", dir);
+
+	/* Moving a process needs the right to write here, the nearest group above both. */
+	return access(dir, W_OK) == 0 && access(procs, W_OK) == 0;
+}
+
+static int refuse(int code, const char *why, struct mlr_error *err)
+{
+	mlr_fail(err, code, "--cpus and --memory need a control group of your own, and %s", why);
+	return mlr_hint(err,
+		"the batch system limits a job: sbatch --mem=4G --cpus-per-task=2; with systemd: "
+		"systemd-run --user --scope -p MemoryMax=4G -p CPUQuota=200%% mlrun exec ...; one "
+		"process: --ulimit as=BYTES, taskset(1)");
+}
+
+/* The process's own group in the unified hierarchy: the line "0::/path", cgroups(7). */
+static char *own_group(const char *root)
+{
+	auto_free char *path = below(root, "/proc/self/cgroup");
+	auto_free char *text = read_text(path);
+
+	for (char *s = text; s && *s; s += strcspn(s, "\n"), s += *s == '\n')
+		if (strncmp(s, "0::/", 4) == 0)
+			return xstrndup(s + 3, strcspn(s + 3, "\n"));
+	return NULL;
+}
+
+/* Where the unified hierarchy is mounted, beside those of version 1 or alone; *known gets its
+ * controllers. */
+static char *find_top(const char *root, char **known)
+{
+	static const char *const places[] = { "/sys/fs/cgroup", "/sys/fs/cgroup/unified" };
+
+	for (size_t i = 0; i < ARRAY_LEN(places); i++) {
+		auto_free char *top = below(root, places[i]);
+		auto_free char *all = xasprintf("%s/cgroup.controllers", top);
+
+		*known = read_text(all);
+		if (*known)
+			return take_ptr(&top);
+	}
+	return NULL;
+}
+
+int cgroup_find(const char *root, const struct plan *p, char **ret, struct mlr_error *err)
+{
+	auto_free char *known = NULL, *top = find_top(root, &known);
+	auto_free char *group = own_group(root);
+	const char *missing = lacks(known, p);
+	int handed = 0;
+
+	if (!top || !group)
+		return refuse(ENOTSUP, "this machine has no unified hierarchy of them (cgroup v2)",
+			err);
+	if (missing) {
+		auto_free char *why = xasprintf(
+			"this machine's unified hierarchy (cgroup v2) has no '%s' controller",
+			missing);
+
+		return refuse(ENOTSUP, why, err);
+	}
+	/* From the group above one's own on: one that holds processes hands nothing down. */
+	for (char *slash; (slash = strrchr(group, '/')) != NULL;) {
+		*slash = '\0';
+		auto_free char *dir = xasprintf("%s%s", top, group);
+		auto_free char *control = xasprintf("%s/cgroup.subtree_control", dir);
+		auto_free char *list = read_text(control);
+
+		if (lacks(list, p))
+			continue;
+		handed = 1;
+		if (!may_make_child(dir))
+			continue;
+		*ret = take_ptr(&dir);
+		return 0;
+	}
+	return handed ? refuse(EACCES, "none is delegated to you", err)
+		      : refuse(ENOTSUP, "none above this process hands the controllers down", err);
+}
+
+/* Groups whose processes have all ended; rmdir(2) leaves the others. */
+static void sweep(const char *parent)
+{
+	DIR *dir = opendir(parent);
+
+	for (struct dirent *e; dir && (e = readdir(dir));)
+		if (strncmp(e->d_name, NAME, strlen(NAME)) == 0)
+			unlinkat(dirfd(dir), e->d_name, AT_REMOVEDIR);
+	if (dir)
+		closedir(dir);
+}
+
+static int put(int dir, const char *name, const char *text, struct mlr_error *err)
+{
+	auto_close int fd = openat(dir, name, O_WRONLY | O_CLOEXEC);
+	int r = fd < 0 ? -errno : file_write_all(fd, text, strlen(text));
+
+	return r < 0 ? mlr_fail(err, -r, "write '%s' to %s: %s", text, name, strerror(-r)) : 0;
+}
+
+static int set_limits(int dir, const struct plan *p, struct mlr_error *err)
+{
+	char text[64];
+	int r = 0;
+
+	if (p->cpus) {
+		snprintf(text, sizeof(text), "%" PRIu64 " %d",
+			(uint64_t)p->cpus * (PERIOD_US / 100), PERIOD_US);
+		r = put(dir, "cpu.max", text, err);
+	}
+	if (r == 0 && p->memory) {
+		snprintf(text, sizeof(text), "%" PRIu64, p->memory);
+		r = put(dir, "memory.max", text, err);
+	}
+	return r;
+}
+
+int cgroup_enter(const char *root, const struct plan *p, struct mlr_error *err)
+{
+	auto_free char *parent = NULL, *path = NULL;
+	auto_close int dir = -1;
+	int r;
+
+	if (!p->cpus && !p->memory)
+		return 0;
+	r = cgroup_find(root, p, &parent, err);
+	if (r < 0)
+		return r;
+	sweep(parent);
+	path = xasprintf("%s/" NAME "%d", parent, (int)getpid());
+	if (mkdir(path, 0755) < 0)
+		return mlr_fail_errno(err, "make the control group '%s'", path);
+	dir = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	r = dir < 0 ? mlr_fail_errno(err, "open it") : set_limits(dir, p, err);
+	if (r == 0)
+		r = put(dir, "cgroup.procs", "0", err);
+	if (r < 0) {
+		rmdir(path);
+		return mlr_wrap(err, "control group '%s'", path);
+	}
+	return 0;
+}

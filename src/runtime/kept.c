@@ -1,0 +1,162 @@
+#include "runtime/kept.h"
+
+#include "base/cleanup.h"
+#include "base/file.h"
+#include "base/memory.h"
+#include "runtime/userns.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mount.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+/* The upper layer's top is the container's "/". It appears with its attributes. */
+static int make_upper(const struct plan *p, const struct overlay *o, struct mlr_error *err)
+{
+	struct stat st;
+	int r;
+
+	if (faccessat(o->kept, "upper", F_OK, AT_SYMLINK_NOFOLLOW) == 0)
+		return 0;
+	r = file_remove_tree(o->kept, "upper.new", err);
+	if (r < 0)
+		return r;
+	if (mkdirat(o->kept, "upper.new", 0700) < 0)
+		return mlr_fail_errno(err, "make '%s/upper'", p->kept);
+	if (fstat(o->lowers[0], &st) < 0 ||
+		fchmodat(o->kept, "upper.new", st.st_mode & 01777, 0) < 0)
+		return mlr_fail_errno(err, "give the root the image's mode");
+
+	const struct timespec times[2] = { st.st_atim, st.st_mtim };
+
+	if (utimensat(o->kept, "upper.new", times, 0) < 0)
+		return mlr_fail_errno(err, "give the root the image's times");
+	if (renameat(o->kept, "upper.new", o->kept, "upper") < 0)
+		return mlr_fail_errno(err, "make '%s/upper'", p->kept);
+	return 0;
+}
+
+static int link_kept(const struct overlay *o, struct mlr_error *err)
+{
+	char text[32];
+
+	snprintf(text, sizeof(text), "/proc/self/fd/%d", o->kept);
+	if (symlinkat(text, o->scratch, "kept") < 0)
+		return mlr_fail_errno(err, "make a link for the container's directory");
+	return 0;
+}
+
+static int make_places(const struct plan *p, const struct overlay *o, struct mlr_error *err)
+{
+	int r = make_upper(p, o, err);
+
+	if (r < 0)
+		return r;
+	if (mkdirat(o->kept, "work", 0700) < 0 && errno != EEXIST)
+		return mlr_fail_errno(err, "make '%s/work'", p->kept);
+	return link_kept(o, err);
+}
+
+/* "lowerdir=upper:0:1…,upperdir=kept/upper,": the container's own layer is not below itself. */
+static char *mount_options(const struct overlay *o, const char *rest)
+{
+	size_t n = 0;
+	char *s, *at;
+
+	while (o->lowers[n] >= 0)
+		n++;
+	s = xmalloc(n * 8 + strlen(rest) + 64);
+	at = stpcpy(s, "lowerdir=upper");
+	for (size_t i = (size_t)o->kept_is_lower; i < n; i++)
+		at += sprintf(at, ":%zu", i);
+	sprintf(at, ",upperdir=kept/upper,userxattr,%s", rest);
+	return s;
+}
+
+/*
+ * Two overlays with one upper layer lead to undefined behaviour, and by itself the kernel only warns
+ * of it. With index=on it refuses; then it looks at the work directory, which is on another file
+ * system here, so that this never mounts (Documentation/filesystems/overlayfs.rst, "Sharing and
+ * copying layers").
+ */
+static int is_busy(const struct overlay *o)
+{
+	auto_free char *options = mount_options(o, "workdir=work,index=on");
+
+	if (mount("mlrun", "root", "overlay", MS_NOSUID | MS_NODEV, options) < 0)
+		return errno == EBUSY;
+	umount2("root", 0);
+	return 0;
+}
+
+static int refuse_busy(const struct plan *p, struct mlr_error *err)
+{
+	mlr_fail(err, EBUSY, "'%s' is mounted by processes that cannot be joined", p->kept);
+	mlr_hint(err, "what the container's last command left behind must end first: mlrun ps lists "
+		      "it");
+	return -EBUSY;
+}
+
+static int mount_failed(const struct plan *p, int code, struct mlr_error *err)
+{
+	mlr_fail(err, code, "mount an overlay that keeps what is written in '%s': %s", p->kept,
+		strerror(code));
+	if (code == EINVAL || code == EOPNOTSUPP || code == EREMOTE || code == EPERM)
+		mlr_hint(err, "its file system cannot hold an overlay's upper layer (NFS and Lustre "
+			      "cannot): --store or MLRUN_STORE names a store on a local disk");
+	return -code;
+}
+
+int kept_mount(const struct plan *p, struct overlay *o, struct mlr_error *err)
+{
+	auto_free char *options = mount_options(o, "workdir=kept/work");
+	int r;
+
+	close(o->root);
+	o->root = -1;
+	if (fchdir(o->scratch) < 0 || umount2("root", 0) < 0)
+		return mlr_fail_errno(err, "unmount the overlay");
+	r = make_places(p, o, err);
+	if (r < 0)
+		return r;
+	if (is_busy(o))
+		return refuse_busy(p, err);
+	r = overlay_mount_root(p, o, options);
+	return r < 0 ? mount_failed(p, -r, err) : 0;
+}
+
+/* In a process of its own, since it changes namespaces. Returns 1 when it is, else 0. */
+static int look(const char *dir)
+{
+	const struct plan_identity id = { .uid = getuid(), .host_uid = getuid(), .gid = getgid(),
+		.host_gid = getgid() };
+	auto_call(overlay_done) struct overlay o = OVERLAY_INIT;
+	int none = -1;
+
+	if (userns_enter(&id, NULL) < 0)
+		return 0;
+	o.kept = open(dir, O_PATH | O_DIRECTORY | O_CLOEXEC); /* before the scratch may hide it */
+	if (o.kept < 0 || overlay_mount_scratch(&o, NULL) < 0 || link_kept(&o, NULL) < 0 ||
+		fchdir(o.scratch) < 0)
+		return 0;
+	o.lowers = xcalloc(1, sizeof(none));
+	o.lowers[0] = none;
+	return is_busy(&o);
+}
+
+int kept_is_mounted(const char *dir)
+{
+	int status = 0;
+	pid_t child = fork();
+
+	if (child == 0)
+		_exit(look(dir));
+	while (child > 0 && waitpid(child, &status, 0) < 0)
+		if (errno != EINTR)
+			return 0;
+	return WIFEXITED(status) && WEXITSTATUS(status) == 1;
+}

@@ -1,0 +1,384 @@
+#include "store/container.h"
+
+#include "base/cleanup.h"
+#include "base/file.h"
+#include "base/hash.h"
+#include "base/memory.h"
+#include "oci/digest.h"
+#include "store/handle.h"
+#include "store/json.h"
+#include "store/trash.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <time.h>
+
+#define RECORD "container.json"
+/* "containers/<name>/container.json" */
+#define CONTAINER_PATH (STORE_CONTAINER_NAME_MAX + 32)
+
+void store_container_done(struct store_container *c)
+{
+	free(c->name);
+	free(c->image);
+	free(c->manifest);
+	*c = (struct store_container)STORE_CONTAINER_INIT;
+}
+
+int store_container_name_check(const char *name, struct mlr_error *err)
+{
+	static const char letters[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789";
+	size_t len = strlen(name), head = strspn(name, letters), i = head;
+
+	while (head && (name[i] == '_' || name[i] == '.' || name[i] == '-'))
+		i += 1 + strspn(name + i + 1, letters);
+	if (head && i == len && len <= STORE_CONTAINER_NAME_MAX)
+		return 0;
+	return mlr_fail(err, EINVAL,
+		"'%.200s' is no name for a container: letters, digits, '_', '.' and '-' are, a letter "
+		"or a digit first, at most %d",
+		name, STORE_CONTAINER_NAME_MAX);
+}
+
+static void dir_path(const char *name, char path[CONTAINER_PATH])
+{
+	snprintf(path, CONTAINER_PATH, "containers/%.*s", STORE_CONTAINER_NAME_MAX, name);
+}
+
+char *store_container_path(const struct store *st, const char *name)
+{
+	return xasprintf("%s/containers/%s", store_path(st), name);
+}
+
+/* What its leases are on. */
+static void lease_key(const char *name, char key[OCI_DIGEST_SIZE])
+{
+	auto_free char *text = xasprintf("container %s", name);
+
+	memcpy(key, "sha256:", 7);
+	hash_name(text, key + 7);
+}
+
+/* --- records -------------------------------------------------------------- */
+
+static int bad_record(struct store *st, const char *name, const char *why, struct mlr_error *err)
+{
+	mlr_fail(err, EPROTO, "the record of container '%s' is damaged: %s", name, why);
+	mlr_hint(err,
+		"what was written in it lies in '%s/containers/%s/upper'; mlrun containers rm %s "
+		"removes it",
+		store_path(st), name, name);
+	return -EPROTO;
+}
+
+static int read_record(struct store *st, const char *name, json_t **ret, struct stat *sb,
+	struct mlr_error *err)
+{
+	struct mlr_error why = MLR_ERROR_INIT;
+	char path[CONTAINER_PATH];
+	size_t len;
+	int r;
+
+	dir_path(name, path);
+	len = strlen(path);
+	snprintf(path + len, sizeof(path) - len, "/" RECORD);
+	if (fstatat(store_fd(st), path, sb, AT_SYMLINK_NOFOLLOW) < 0) {
+		if (errno != ENOENT)
+			return mlr_fail_errno(err, "'%s/%s'", store_path(st), path);
+		mlr_fail(err, ENOENT, "there is no container '%s' in store '%s'", name,
+			store_path(st));
+		mlr_hint(err, "mlrun containers lists them; mlrun exec --write=%s IMAGE makes it",
+			name);
+		return -ENOENT;
+	}
+	r = store_json_read(st, path, ret, &why);
+	if (r == -EPROTO)
+		return bad_record(st, name, "no JSON object", err);
+	if (r < 0 && err)
+		*err = why;
+	return r;
+}
+
+int store_container_get(
+	struct store *st, const char *name, struct store_container *ret, struct mlr_error *err)
+{
+	auto_call(store_container_done) struct store_container c = STORE_CONTAINER_INIT;
+	json_auto_t *o = NULL;
+	const json_t *created;
+	struct stat sb;
+	int r = store_container_name_check(name, err);
+
+	if (r == 0)
+		r = read_record(st, name, &o, &sb, err);
+	if (r < 0)
+		return r;
+	created = json_object_get(o, "created");
+	if (store_json_string(o, "image", &c.image) < 0 ||
+		store_json_string(o, "manifest", &c.manifest) < 0 || !c.image || !c.manifest ||
+		oci_digest_check(c.manifest, NULL) < 0 || !json_is_integer(created))
+		return bad_record(st, name, "a member is missing or of another kind", err);
+	c.name = xstrdup(name);
+	c.created = json_integer_value(created);
+	c.used = sb.st_mtime;
+	*ret = c;
+	c = (struct store_container)STORE_CONTAINER_INIT;
+	return 0;
+}
+
+int store_container_names(struct store *st, struct strv *ret, struct mlr_error *err)
+{
+	int fd = openat(store_fd(st), "containers", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	DIR *d = fd < 0 ? NULL : fdopendir(fd);
+	struct dirent *e;
+
+	if (!d)
+		return errno == ENOENT ? 0
+				       : mlr_fail_errno(err, "open '%s/containers'", store_path(st));
+	while ((e = readdir(d)))
+		if (store_container_name_check(e->d_name, NULL) == 0)
+			strv_add(ret, e->d_name);
+	closedir(d);
+	strv_sort(ret);
+	return 0;
+}
+
+char *store_container_of(struct store *st, const char *manifest)
+{
+	auto_strv struct strv names = STRV_INIT;
+
+	if (store_container_names(st, &names, NULL) < 0)
+		return xstrdup("?");
+	for (size_t i = 0; i < names.n; i++) {
+		auto_call(store_container_done) struct store_container c = STORE_CONTAINER_INIT;
+		int r = store_container_get(st, names.v[i], &c, NULL);
+
+		if (r == -ENOENT)
+			continue;
+		if (r < 0 || strcmp(c.manifest, manifest) == 0)
+			return xstrdup(names.v[i]);
+	}
+	return NULL;
+}
+
+/* --- making --------------------------------------------------------------- */
+
+/* A directory with the record, below tmp/ and named by its maker. */
+static int make_work(struct store *st, const char *image, const char *manifest,
+	char work[STORE_TRASH_PATH], struct mlr_error *err)
+{
+	static unsigned serial;
+	auto_free char *path = NULL;
+	char who[STORE_PROCESS_NAME];
+	struct store_process self;
+	json_auto_t *o = NULL;
+	int r = store_process_self(&self);
+
+	if (r < 0)
+		return mlr_fail(err, -r, "read /proc/self/stat and boot_id: %s", strerror(-r));
+	store_process_name(&self, who);
+	snprintf(work, STORE_TRASH_PATH, "tmp/container.%u.%s",
+		__atomic_add_fetch(&serial, 1, __ATOMIC_RELAXED), who);
+	if (mkdirat(store_fd(st), work, 0755) < 0)
+		return mlr_fail_errno(err, "create directory '%s/%s'", store_path(st), work);
+	path = xasprintf("%s/" RECORD, work);
+	o = json_pack("{so so sI}", "image", store_json_from_string(image), "manifest",
+		store_json_from_string(manifest), "created", (json_int_t)time(NULL));
+	return store_json_write(st, path, o, err);
+}
+
+/* Returns 1 when it is there now by this process's doing, 0 when another was first. */
+static int make(struct store *st, const char *name, const char *image, const char *manifest,
+	struct mlr_error *err)
+{
+	char work[STORE_TRASH_PATH] = "", path[CONTAINER_PATH];
+	int fd = store_fd(st), r = store_upgrade(st, err);
+
+	if (r < 0)
+		return r;
+	if (mkdirat(fd, "containers", 0755) < 0 && errno != EEXIST)
+		return mlr_fail_errno(err, "create directory '%s/containers'", store_path(st));
+	r = make_work(st, image, manifest, work, err);
+	dir_path(name, path);
+	if (r == 0 && renameat(fd, work, fd, path) < 0)
+		r = errno == EEXIST || errno == ENOTEMPTY
+			? 1
+			: mlr_fail_errno(err, "rename '%s' to '%s/%s'", work, store_path(st), path);
+	if (r == 0) {
+		file_sync_dir(fd, "containers");
+		return 1;
+	}
+	if (*work)
+		file_remove_tree(fd, work, NULL);
+	if (r == -ENOSPC || r == -EDQUOT)
+		mlr_hint(err, "mlrun prune or mlrun rm frees space in '%s'", store_path(st));
+	return r == 1 ? 0 : r;
+}
+
+static int tell_user(const char *name, const struct store_lease *l, struct mlr_error *err)
+{
+	if (l->is_running && l->job[0])
+		mlr_fail(err, EBUSY, "container '%s' is in use by process %ld on '%s', of Slurm job %s",
+			name, (long)l->pid, l->host, l->job);
+	else if (l->is_running)
+		mlr_fail(err, EBUSY, "container '%s' is in use by process %ld on '%s'", name,
+			(long)l->pid, l->host);
+	else
+		mlr_fail(err, EBUSY,
+			"container '%s' was started in by process %ld on '%s'%s; whether that still "
+			"runs cannot be seen from here",
+			name, (long)l->pid, l->host,
+			l->here && !l->other_boot ? " in another PID namespace" : "");
+	return -EBUSY;
+}
+
+/* Two that start at once on two nodes see each other, and neither goes on. */
+static int refuse_far(struct store *st, const char *name, const char *key, struct mlr_error *err)
+{
+	struct store_lease l;
+
+	if (!store_lease_find(st, key, STORE_LEASE_FAR, &l))
+		return 0;
+	store_lease_return_key(st, key);
+	tell_user(name, &l, err);
+	if (l.is_running)
+		mlr_hint(err, "one node at a time may write to a container: start there, or wait, or "
+			      "use another with --write=NAME");
+	else
+		mlr_hint(err, "if it has ended: mlrun containers unlock %s; else one node at a time "
+			      "may write to a container", name);
+	return -EBUSY;
+}
+
+static void touch(struct store *st, const char *name)
+{
+	auto_free char *path = xasprintf("containers/%s/" RECORD, name);
+
+	utimensat(store_fd(st), path, NULL, AT_SYMLINK_NOFOLLOW);
+}
+
+int store_container_open(struct store *st, const char *name, const char *image,
+	const char *manifest, struct store_container *ret, int *made, struct mlr_error *err)
+{
+	char key[OCI_DIGEST_SIZE];
+	int r = store_container_name_check(name, err), is_new = 0;
+
+	if (r < 0)
+		return r;
+	lease_key(name, key);
+	r = store_lease_take_key(st, key, err);
+	if (r == 0)
+		r = refuse_far(st, name, key, err);
+	if (r < 0)
+		return r;
+	r = store_container_get(st, name, ret, err);
+	if (r == -ENOENT) {
+		r = is_new = make(st, name, image, manifest, err);
+		if (r >= 0)
+			r = store_container_get(st, name, ret, err);
+	}
+	if (r < 0) {
+		store_lease_return_key(st, key);
+		return r;
+	}
+	touch(st, name);
+	*made = is_new;
+	return 0;
+}
+
+/* --- use and end ---------------------------------------------------------- */
+
+int store_container_used(struct store *st, const char *name, struct store_lease *ret)
+{
+	char key[OCI_DIGEST_SIZE];
+
+	lease_key(name, key);
+	return store_lease_find(st, key, STORE_LEASE_ANYBODY, ret);
+}
+
+int store_container_is_joined(struct store *st, const char *name)
+{
+	char key[OCI_DIGEST_SIZE];
+	struct store_lease l;
+
+	lease_key(name, key);
+	return store_lease_find(st, key, STORE_LEASE_NEIGHBOUR, &l);
+}
+
+static int refuse_removal(struct store *st, const char *name, int force, struct mlr_error *err)
+{
+	struct store_lease l;
+
+	if (!store_container_used(st, name, &l) || (force && !l.is_running))
+		return 0;
+	tell_user(name, &l, err);
+	if (l.is_running)
+		mlr_hint(err, "remove it when that process has ended");
+	else
+		mlr_hint(err, "remove it there, or with --force when that process has ended");
+	return -EBUSY;
+}
+
+/* One without a record, or with a damaged one, is removed as well. */
+static int is_there(struct store *st, const char *name, const char *path, struct mlr_error *err)
+{
+	struct stat sb;
+	struct store_container none = STORE_CONTAINER_INIT;
+
+	if (fstatat(store_fd(st), path, &sb, AT_SYMLINK_NOFOLLOW) == 0)
+		return 0;
+	return errno == ENOENT ? store_container_get(st, name, &none, err)
+			       : mlr_fail_errno(err, "'%s/%s'", store_path(st), path);
+}
+
+int store_container_remove(struct store *st, const char *name, int force, struct mlr_error *err)
+{
+	char path[CONTAINER_PATH], trash[STORE_TRASH_PATH], key[OCI_DIGEST_SIZE];
+	int fd = store_fd(st), r = store_container_name_check(name, err);
+
+	if (r < 0)
+		return r;
+	dir_path(name, path);
+	r = is_there(st, name, path, err);
+	if (r == 0)
+		r = refuse_removal(st, name, force, err);
+	if (r == 0)
+		r = store_trash(st, path, trash, err);
+	if (r < 0)
+		return r;
+	/* Who takes a lease from here on finds no container. Somebody who has just done so may have
+	 * made a new one by now: then the old one goes. */
+	r = refuse_removal(st, name, force, err);
+	if (r < 0 && renameat(fd, trash, fd, path) == 0)
+		return r;
+	file_sync_dir(fd, "containers");
+	if (r == 0) {
+		lease_key(name, key);
+		store_lease_drop_unseen(st, key);
+	}
+	return file_remove_tree(fd, trash, err);
+}
+
+int store_container_unlock(struct store *st, const char *name, struct mlr_error *err)
+{
+	char path[CONTAINER_PATH], key[OCI_DIGEST_SIZE];
+	struct store_lease l;
+	int r = store_container_name_check(name, err);
+
+	if (r < 0)
+		return r;
+	dir_path(name, path);
+	r = is_there(st, name, path, err);
+	if (r < 0)
+		return r;
+	lease_key(name, key);
+	store_lease_drop_unseen(st, key);
+	if (!store_container_used(st, name, &l))
+		return 0;
+	tell_user(name, &l, err);
+	mlr_hint(err, "nothing locks it but that process");
+	return -EBUSY;
+}

@@ -1,0 +1,187 @@
+#!/usr/bin/env bats
+# mlrun doctor: machines that are broken on purpose, and what it says of them.
+# shellcheck disable=SC2016 # the inner shell expands
+load common
+
+# As root of a user namespace of its own; $mlrun is the program.
+broken() {
+	mlrun=$(command -v mlrun) unshare -Urm bash -c "$1"
+}
+
+# verdict CHECK FIELD of the JSON in $output
+finding() { jq -r --arg c "$1" ".findings[] | select(.check == \$c) | .$2" <<<"$output"; }
+
+@test "doctor: a machine that works has no failure, and every check is told" {
+	needs_ordinary_user
+	run -0 --separate-stderr mlrun doctor --json
+	assert_equal "$(jq -c 'keys' <<<"$output")" '["failures","findings","ok","passes","warnings"]'
+	assert_equal "$(jq -c '[.findings[] | keys] | unique' <<<"$output")" \
+		'[["cause","check","fix","verdict","what","who"]]'
+	assert_equal "$(jq .ok <<<"$output")" true
+	assert_equal "$(jq '.passes + .warnings + .failures == (.findings | length)' <<<"$output")" true
+	for check in kernel userns overlay tmpfs fuse installation configuration store store-clock space \
+		store-layers shm tmpdir clock credentials gpu mpi ptrace slurm; do
+		[ -n "$(finding "$check" verdict)" ] || fail "nothing of $check"
+	done
+	assert_equal "$(finding userns verdict)" pass
+	assert_equal "$(finding overlay verdict)" pass
+	assert_equal "$(jq -c '[.findings[] | select(.verdict == "pass" and (.fix != null or .who != null))]' <<<"$output")" '[]'
+	[ -z "$stderr" ]
+	[ ! -e "$MLRUN_STORE" ]
+}
+
+@test "doctor: it is done well below a second" {
+	skip_if_sanitized
+	start=$(date +%s%N)
+	run mlrun doctor
+	[ $(($(date +%s%N) - start)) -lt 1000000000 ]
+	assert_line --regexp '^[0-9]+ pass(es)?, [0-9]+ warnings?, [0-9]+ failures?$'
+}
+
+@test "doctor: user namespaces that are forbidden fail, with the setting and the command" {
+	run -1 broken 'echo 0 >/proc/sys/user/max_user_namespaces; exec $mlrun doctor --json'
+	assert_equal "$(finding userns verdict)" failure
+	assert_equal "$(finding userns cause)" "user.max_user_namespaces is 0"
+	assert_equal "$(finding userns who)" administrator
+	assert_equal "$(finding userns fix)" \
+		"echo 'user.max_user_namespaces = 15000' >/etc/sysctl.d/60-mlrun.conf && sysctl --system"
+	assert_equal "$(finding overlay verdict)" warning
+	assert_equal "$(jq .ok <<<"$output")" false
+	assert_equal "$(jq -c '[.findings[] | select(.verdict == "failure" and (.fix == null or .who == null or .cause == null))]' <<<"$output")" '[]'
+	# And it is as it says.
+	run -125 broken 'echo 0 >/proc/sys/user/max_user_namespaces; exec $mlrun exec rootfs:/usr true'
+	run -1 broken 'echo 0 >/proc/sys/user/max_user_namespaces; exec $mlrun doctor'
+	assert_line --regexp '^failure  userns +no container can be made: create user and mount namespaces: '
+	assert_line --regexp "^ +an administrator: echo 'user.max_user_namespaces = 15000'"
+}
+
+@test "doctor: mount namespaces that are forbidden are told apart" {
+	run -1 broken 'echo 0 >/proc/sys/user/max_mnt_namespaces; exec $mlrun doctor --json'
+	assert_equal "$(finding userns cause)" "user.max_mnt_namespaces is 0"
+}
+
+@test "doctor: a /dev/fuse that is closed is a warning, and a failure where an image needs it" {
+	needs_ordinary_user
+	[ -e /dev/fuse ] || skip "there is no /dev/fuse"
+	[ -x "$top_builddir/src/mlrun-squashfuse" ] || skip "mlrun was built without libsquashfuse"
+	# Another user's file in its place, which nobody may open.
+	run -0 broken 'mount --bind /etc/shadow /dev/fuse; exec $mlrun doctor --json'
+	assert_equal "$(finding fuse verdict)" warning
+	[[ $(finding fuse what) == *"/dev/fuse is closed to this user (Permission denied, mode 0640"* ]]
+	[[ $(finding fuse fix) == *"chmod 0666 /dev/fuse" ]]
+	mkdir -p "$MLRUN_STORE/squash"
+	echo 2 >"$MLRUN_STORE/version"
+	touch "$MLRUN_STORE/squash/aa.sqfs"
+	run -1 broken 'mount --bind /etc/shadow /dev/fuse; exec $mlrun doctor --json'
+	assert_equal "$(finding fuse verdict)" failure
+	assert_equal "$(finding fuse cause)" "the store has 1 of them"
+}
+
+@test "doctor: a store on a read-only file system fails" {
+	mkdir -p "$MLRUN_STORE"
+	echo 2 >"$MLRUN_STORE/version"
+	run -1 broken 'mount --bind "$MLRUN_STORE" "$MLRUN_STORE" && mount -o remount,bind,ro "$MLRUN_STORE"
+		exec $mlrun doctor --json'
+	assert_equal "$(finding store-write what)" "'$MLRUN_STORE' cannot be written to: Read-only file system"
+	assert_equal "$(finding store-write who)" you
+	[[ $(finding store-write fix) == "export MLRUN_STORE="* ]]
+}
+
+@test "doctor: a store on a file system that is full fails, and one nearly so is a warning" {
+	mkdir -p "$MLRUN_STORE"
+	run -1 broken 'mount -t tmpfs -o size=64k none "$MLRUN_STORE"; echo 2 >"$MLRUN_STORE/version"
+		head -c 99999 /dev/zero >"$MLRUN_STORE/fill" 2>/dev/null; exec $mlrun doctor --json'
+	assert_equal "$(finding store-write verdict)" failure
+	[[ $(finding store-write what) == *": No space left on device" ]]
+	[[ $(finding store-write fix) == "mlrun prune "* ]]
+	assert_equal "$(finding space verdict)" failure
+	run -0 broken 'mount -t tmpfs -o size=64m none "$MLRUN_STORE"; exec $mlrun doctor --json'
+	assert_equal "$(finding space verdict)" warning
+	[[ $(finding space what) == "67 MB are left (file system)"* ]]
+	run -0 broken 'mount -t tmpfs -o size=2g,nr_inodes=500 none "$MLRUN_STORE"; exec $mlrun doctor --json'
+	assert_equal "$(finding space verdict)" warning
+	[[ $(finding space fix) == *"--format=squashfs"* ]]
+}
+
+@test "doctor: a store's place is told with who says so, and one that is none fails" {
+	run -0 mlrun doctor --json --store here
+	[[ $(finding store what) == "'here' (--store) on "*"; not there yet, mlrun pull makes it" ]]
+	run -0 mlrun doctor --json
+	[[ $(finding store what) == "'$MLRUN_STORE' (MLRUN_STORE) on "* ]]
+	unset MLRUN_STORE
+	run -0 mlrun doctor --json
+	[[ $(finding store what) == "'$HOME/.local/share/mlrun' (default) on "* ]]
+	mkdir -p "$HOME/.config/mlrun"
+	printf '\nstore = %s\n' "$PWD/configured" >"$HOME/.config/mlrun/mlrun.conf"
+	run -0 mlrun doctor --json
+	[[ $(finding store what) == "'$PWD/configured' ($HOME/.config/mlrun/mlrun.conf:2) on "* ]]
+	mkdir newer
+	echo 99 >newer/version
+	run -1 mlrun doctor --json --store newer
+	[[ $(finding store what) == *"newer' has format 99, this mlrun knows formats up to"* ]]
+	MLRUN_STORES=$PWD/newer:/no/such run -0 mlrun doctor --json
+	assert_equal "$(finding additional-store verdict | sort -u)" warning
+	assert_equal "$(finding additional-store verdict | wc -l)" 2
+}
+
+@test "doctor: a configuration that is wrong fails by file and line" {
+	mkdir -p "$HOME/.config/mlrun"
+	printf '# mine\nstroe = /x\n' >"$HOME/.config/mlrun/mlrun.conf"
+	run -1 mlrun doctor --json
+	assert_equal "$(finding configuration what)" \
+		"configuration: $HOME/.config/mlrun/mlrun.conf:2: mlrun knows no setting 'stroe'"
+	chmod 666 "$HOME/.config/mlrun/mlrun.conf"
+	run -1 mlrun doctor --json
+	assert_equal "$(finding configuration fix)" "chmod go-w '$HOME/.config/mlrun/mlrun.conf'"
+	# Nothing else is lost by it.
+	assert_equal "$(finding userns verdict)" pass
+}
+
+@test "doctor: credentials that others may read fail, and are not shown" {
+	mkdir -p "$HOME/.docker"
+	echo '{"auths":{"quay.io":{"auth":"bWU6c2VjcmV0"},"x.org":{}}}' >"$HOME/.docker/config.json"
+	chmod 644 "$HOME/.docker/config.json"
+	run -1 mlrun doctor --json
+	assert_equal "$(finding credentials what)" "others may read '$HOME/.docker/config.json' (mode 0644)"
+	assert_equal "$(finding credentials fix)" "chmod 600 '$HOME/.docker/config.json'"
+	refute_output --partial bWU6
+	chmod 600 "$HOME/.docker/config.json"
+	run -0 mlrun doctor --json
+	assert_equal "$(finding credentials what)" "'$HOME/.docker/config.json' holds 1 secret"
+	echo '{"auths":' >"$HOME/.docker/config.json"
+	run -1 mlrun doctor --json
+	[[ $(finding credentials what) == *"is not JSON: line "* ]]
+	REGISTRY_AUTH_FILE=$PWD/none run -1 mlrun doctor --json
+	assert_equal "$(finding credentials fix)" "unset REGISTRY_AUTH_FILE"
+}
+
+@test "doctor: a small /dev/shm and a TMPDIR that is not there are warnings" {
+	run -0 broken 'mount -t tmpfs -o size=64m none /dev/shm; TMPDIR=/no/such exec $mlrun doctor --json'
+	assert_equal "$(finding shm verdict)" warning
+	[[ $(finding shm what) == "/dev/shm has 67 MB"* ]]
+	assert_equal "$(finding shm fix)" "mount -o remount,size=50% /dev/shm"
+	assert_equal "$(finding tmpdir what)" "'/no/such' cannot be written to: No such file or directory"
+	assert_equal "$(finding tmpdir fix)" "mkdir -p '/no/such' || unset TMPDIR"
+}
+
+@test "doctor: an installation without its other programs fails" {
+	mkdir -p moved/bin
+	cp "$(command -v mlrun)" moved/bin/mlrun
+	run moved/bin/mlrun doctor --json
+	if [ "$status" -eq 0 ]; then skip "mlrun-pull is installed where configure said"; fi
+	assert_equal "$(finding installation verdict)" failure
+}
+
+@test "doctor: Slurm's version and job are told, and an srun without a configuration" {
+	mkdir bin
+	printf '#!/bin/sh\necho slurm 22.05.8\n' >bin/srun
+	chmod +x bin/srun
+	SLURM_JOB_ID=17 PATH=$PWD/bin:$PATH run -0 mlrun doctor --json
+	assert_equal "$(finding slurm what)" "slurm 22.05.8, in job 17"
+	printf '#!/bin/sh\necho fatal >&2; exit 1\n' >bin/srun
+	PATH=$PWD/bin:$PATH run -0 mlrun doctor --json
+	assert_equal "$(finding slurm verdict)" warning
+	printf '#!/bin/sh\nexec sleep 60\n' >bin/srun
+	PATH=$PWD/bin:$PATH run -0 mlrun doctor --json
+	assert_equal "$(finding slurm what)" "srun is there"
+}

@@ -1,0 +1,262 @@
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include "base/cleanup.h"
+#include "base/file.h"
+#include "base/memory.h"
+#include "doctor/check.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+static char root[64];
+
+static int make_root(void **state)
+{
+	(void)state;
+	strcpy(root, "/tmp/mlr-test-doctor.XXXXXX");
+	return mkdtemp(root) ? 0 : -1;
+}
+
+static int drop_root(void **state)
+{
+	(void)state;
+	return file_remove_tree(AT_FDCWD, root, NULL);
+}
+
+/* Give the made-up machine a file. */
+static void put(const char *path, const char *text)
+{
+	auto_free char *full = xasprintf("%s%s", root, path), *dir = xstrdup(full);
+
+	*strrchr(dir, '/') = '\0';
+	assert_int_equal(file_mkdir_p(AT_FDCWD, dir, 0755, NULL), 0);
+	assert_int_equal(file_replace(AT_FDCWD, full, text, strlen(text), 0644, NULL), 0);
+}
+
+static struct doctor_machine machine(void)
+{
+	return (struct doctor_machine){ .root = root, .timeout_ms = 10000 };
+}
+
+static const struct doctor_finding *find(const struct doctor_report *r, const char *check)
+{
+	for (size_t i = 0; i < r->n; i++)
+		if (strcmp(r->v[i].check, check) == 0)
+			return &r->v[i];
+	fail_msg("nothing is told of %s", check);
+	return NULL;
+}
+
+static void tells(const struct doctor_report *r, const char *check, enum doctor_verdict verdict,
+	const char *what, const char *cause, const char *fix)
+{
+	const struct doctor_finding *f = find(r, check);
+
+	assert_int_equal(f->verdict, verdict);
+	if (!strstr(f->what, what))
+		fail_msg("'%s' does not say '%s'", f->what, what);
+	if (cause && (!f->cause || !strstr(f->cause, cause)))
+		fail_msg("'%s' does not say '%s'", f->cause, cause);
+	if (fix && (!f->fix || !strstr(f->fix, fix)))
+		fail_msg("'%s' does not say '%s'", f->fix, fix);
+	if (verdict == DOCTOR_PASS)
+		assert_null(f->fix);
+	else
+		assert_non_null(f->fix);
+}
+
+static void look(doctor_check check, struct doctor_report *r)
+{
+	struct doctor_machine m = machine();
+
+	doctor_report_done(r);
+	check(&m, r);
+}
+
+static void an_old_kernel_fails_by_the_calls_that_it_lacks(void **state)
+{
+	auto_call(doctor_report_done) struct doctor_report r = DOCTOR_REPORT_INIT;
+
+	(void)state;
+	put("/proc/sys/kernel/osrelease", "4.18.0-553.el8.x86_64\n");
+	look(check_kernel, &r);
+	tells(&r, "kernel", DOCTOR_FAILURE, "Linux 4.18.0-553.el8.x86_64 lacks openat2, open_tree",
+		"cannot be resolved safely", "boot Linux 5.12");
+	put("/proc/sys/kernel/osrelease", "5.11.3\n");
+	look(check_kernel, &r);
+	tells(&r, "kernel", DOCTOR_WARNING, "lacks mount_setattr", "volumes", "boot");
+	put("/proc/sys/kernel/osrelease", "5.14.0-427.el9\n");
+	look(check_kernel, &r);
+	tells(&r, "kernel", DOCTOR_PASS, "Linux 5.14.0-427.el9: openat2", NULL, NULL);
+	put("/proc/sys/kernel/osrelease", "");
+	look(check_kernel, &r);
+	tells(&r, "kernel", DOCTOR_FAILURE, "cannot be read", "/proc", "mount -t proc");
+}
+
+static void the_setting_that_forbids_user_namespaces_is_named_with_its_command(void **state)
+{
+	auto_call(doctor_report_done) struct doctor_report r = DOCTOR_REPORT_INIT;
+
+	(void)state;
+	put("/proc/filesystems", "nodev\tproc\n\text4\nnodev\toverlay\n");
+	put("/proc/sys/user/max_user_namespaces", "15000\n");
+	put("/proc/sys/user/max_mnt_namespaces", "15000\n");
+	look(check_namespaces, &r);
+	tells(&r, "userns", DOCTOR_PASS, "no setting forbids", NULL, NULL);
+	tells(&r, "overlay", DOCTOR_PASS, "overlayfs", NULL, NULL);
+	put("/proc/sys/kernel/unprivileged_userns_clone", "0\n");
+	look(check_namespaces, &r);
+	tells(&r, "userns", DOCTOR_FAILURE, "no container", "kernel.unprivileged_userns_clone is 0",
+		"echo 'kernel.unprivileged_userns_clone = 1' >/etc/sysctl.d/60-mlrun.conf && sysctl --system");
+	assert_int_equal(find(&r, "userns")->who, DOCTOR_ADMINISTRATOR);
+	put("/proc/sys/user/max_mnt_namespaces", "0\n");
+	look(check_namespaces, &r);
+	tells(&r, "userns", DOCTOR_FAILURE, "", "user.max_mnt_namespaces is 0",
+		"user.max_mnt_namespaces = 15000");
+}
+
+static void apparmors_restriction_is_mended_by_a_profile(void **state)
+{
+	auto_call(doctor_report_done) struct doctor_report r = DOCTOR_REPORT_INIT;
+
+	(void)state;
+	put("/proc/sys/kernel/apparmor_restrict_unprivileged_userns", "1\n");
+	look(check_namespaces, &r);
+	tells(&r, "userns", DOCTOR_FAILURE, "no container", "no AppArmor profile",
+		"cat >/etc/apparmor.d/mlrun <<'END'\n");
+	tells(&r, "userns", DOCTOR_FAILURE, "no container", NULL,
+		"\n  userns,\n}\nEND\napparmor_parser -r /etc/apparmor.d/mlrun");
+	put("/proc/sys/kernel/apparmor_restrict_unprivileged_userns", "0\n");
+	look(check_namespaces, &r);
+	tells(&r, "userns", DOCTOR_PASS, "", NULL, NULL);
+}
+
+static void a_kernel_without_overlayfs_is_told(void **state)
+{
+	auto_call(doctor_report_done) struct doctor_report r = DOCTOR_REPORT_INIT;
+
+	(void)state;
+	put("/proc/filesystems", "nodev\tproc\n\text4\nnodev\tmyoverlay\n");
+	look(check_namespaces, &r);
+	tells(&r, "overlay", DOCTOR_FAILURE, "no overlayfs", "/proc/filesystems",
+		"modprobe overlay");
+}
+
+static void fuse_is_missing_closed_or_open(void **state)
+{
+	auto_call(doctor_report_done) struct doctor_report r = DOCTOR_REPORT_INIT;
+	auto_free char *device = xasprintf("%s/dev/fuse", root);
+
+	(void)state;
+	look(check_fuse, &r);
+	tells(&r, "fuse", DOCTOR_WARNING, "module fuse is not loaded", "--format=layers",
+		"modprobe fuse");
+	put("/dev/fuse", "");
+	assert_int_equal(chmod(device, 0600), 0);
+	look(check_fuse, &r);
+	tells(&r, "fuse", DOCTOR_WARNING, "mode 0600", NULL, "chmod 0666 /dev/fuse");
+	assert_int_equal(chmod(device, 0666), 0);
+	look(check_fuse, &r);
+	tells(&r, "fuse", DOCTOR_PASS, "open to all", NULL, NULL);
+}
+
+static void yama_in_its_strictest_mode_takes_a_reboot(void **state)
+{
+	auto_call(doctor_report_done) struct doctor_report r = DOCTOR_REPORT_INIT;
+
+	(void)state;
+	look(check_mpi, &r);
+	tells(&r, "ptrace", DOCTOR_PASS, "may read", NULL, NULL);
+	put("/proc/sys/kernel/yama/ptrace_scope", "3\n");
+	look(check_mpi, &r);
+	tells(&r, "ptrace", DOCTOR_WARNING, "ptrace_scope is 3", "cannot read each other's memory",
+		"reboot");
+	put("/proc/sys/kernel/yama/ptrace_scope", "1\n");
+	look(check_mpi, &r);
+	tells(&r, "ptrace", DOCTOR_WARNING, "ptrace_scope is 1", "ask the kernel for leave",
+		"kernel.yama.ptrace_scope = 0");
+	put("/proc/sys/kernel/yama/ptrace_scope", "0\n");
+	look(check_mpi, &r);
+	tells(&r, "ptrace", DOCTOR_PASS, "may read", NULL, NULL);
+}
+
+static void a_gpu_needs_driver_and_nodes(void **state)
+{
+	static const char version[] =
+		"NVRM version: NVIDIA UNIX x86_64 Kernel Module  535.104.05  Sat Aug 19 01:15:15 UTC 2023\n"
+		"GCC version:  gcc version 12.2.0\n";
+	auto_call(doctor_report_done) struct doctor_report r = DOCTOR_REPORT_INIT;
+
+	(void)state;
+	look(check_gpu, &r);
+	tells(&r, "gpu", DOCTOR_PASS, "no NVIDIA GPU", NULL, NULL);
+	put("/proc/driver/nvidia/version", version);
+	look(check_gpu, &r);
+	tells(&r, "gpu", DOCTOR_FAILURE, "driver 535.104.05, but no /dev/nvidia0", NULL,
+		"nvidia-modprobe");
+	put("/dev/nvidia0", "");
+	put("/dev/nvidia12", "");
+	put("/dev/nvidiactl", "");
+	look(check_gpu, &r);
+	tells(&r, "gpu", DOCTOR_PASS, "NVIDIA driver 535.104.05, 2 GPUs", NULL, NULL);
+	auto_free char *path = xasprintf("%s/proc/driver", root);
+	assert_int_equal(file_remove_tree(AT_FDCWD, path, NULL), 0);
+	look(check_gpu, &r);
+	tells(&r, "gpu", DOCTOR_FAILURE, "2 GPU device nodes, but no driver", NULL,
+		"modprobe nvidia");
+}
+
+static long now_ms(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return t.tv_sec * 1000 + t.tv_nsec / 1000000;
+}
+
+static void a_look_that_hangs_is_a_finding_and_holds_up_no_other(void **state)
+{
+	auto_call(doctor_report_done) struct doctor_report r = DOCTOR_REPORT_INIT;
+	auto_free char *dir = xasprintf("%s/proc/sys/kernel", root),
+		       *pipe = xasprintf("%s/osrelease", dir);
+	struct doctor_machine m = machine();
+	long start = now_ms();
+
+	(void)state;
+	assert_int_equal(file_mkdir_p(AT_FDCWD, dir, 0755, NULL), 0);
+	assert_int_equal(mkfifo(pipe, 0644), 0); /* whoever opens it waits for ever */
+	m.timeout_ms = 300;
+	doctor_look(&m, &r);
+	assert_in_range(now_ms() - start, 250, 5000);
+	tells(&r, "kernel", DOCTOR_FAILURE, "no answer within 0.3 seconds", "does not answer",
+		NULL);
+	tells(&r, "overlay", DOCTOR_FAILURE, "no overlayfs", NULL, NULL);
+	assert_int_equal(doctor_count(&r, DOCTOR_PASS) + doctor_count(&r, DOCTOR_WARNING) +
+			doctor_count(&r, DOCTOR_FAILURE),
+		r.n);
+}
+
+int main(void)
+{
+#define TEST(f) cmocka_unit_test_setup_teardown(f, make_root, drop_root)
+	const struct CMUnitTest tests[] = {
+		TEST(an_old_kernel_fails_by_the_calls_that_it_lacks),
+		TEST(the_setting_that_forbids_user_namespaces_is_named_with_its_command),
+		TEST(apparmors_restriction_is_mended_by_a_profile),
+		TEST(a_kernel_without_overlayfs_is_told),
+		TEST(fuse_is_missing_closed_or_open),
+		TEST(yama_in_its_strictest_mode_takes_a_reboot),
+		TEST(a_gpu_needs_driver_and_nodes),
+		TEST(a_look_that_hangs_is_a_finding_and_holds_up_no_other),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
