@@ -36,7 +36,11 @@ static int make(const struct plan *p, const struct share *share, struct mlr_erro
 		r = userns_add(p->namespaces, err);
 	if (r == 0 && (p->namespaces & PLAN_NS_PID))
 		r = supervise_fork(err);
-	return r < 0 ? r : mounts_enter(p, &server, err);
+	if (r == 0)
+		r = mounts_enter(p, &server, err);
+	if (r == 0 && p->squashfs)
+		squash_look_at_command(p);
+	return r;
 }
 
 /* Enter the container that is there already, if there is one. */

@@ -1,6 +1,7 @@
 #include "runtime/squash.h"
 
 #include "base/cleanup.h"
+#include "base/elf.h"
 #include "base/memory.h"
 #include "base/program.h"
 #include "runtime/runtime.h"
@@ -210,6 +211,44 @@ int squash_mount(const struct plan *p, const struct squash_server *server, const
 		return r;
 	}
 	return hand_over(server->sock, fuse, err);
+}
+
+/* Look up a program and the loader that it names, and have its first page. Returns 0 when there is no
+ * such file. */
+static int look_at(const char *path)
+{
+	char head[ELF_HEAD], loader[PATH_MAX];
+	auto_close int fd = -1;
+	struct stat st;
+	ssize_t n;
+
+	if (stat(path, &st) < 0)
+		return 0;
+	if (!S_ISREG(st.st_mode))
+		return 1;
+	fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+	n = fd < 0 ? -1 : pread(fd, head, sizeof(head), 0);
+	if (n > 0 && elf_interpreter(head, (size_t)n, loader) && stat(loader, &st) == 0)
+		(void)stat("/etc/ld.so.cache", &st);
+	return 1;
+}
+
+void squash_look_at_command(const struct plan *p)
+{
+	const char *command = p->argv.n ? p->argv.v[0] : "", *path = plan_env_get(p, "PATH");
+
+	if (strchr(command, '/')) {
+		look_at(command);
+		return;
+	}
+	while (*command && path && *path) {
+		size_t len = strcspn(path, ":");
+		auto_free char *file = xasprintf("%.*s/%s", (int)len, path, command);
+
+		if (look_at(file))
+			return;
+		path += len + (path[len] == ':');
+	}
 }
 
 void squash_done(struct squash_server *server)

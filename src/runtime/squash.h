@@ -48,6 +48,12 @@ int squash_mount(const struct plan *p, const struct squash_server *server, const
 /* Wait for the server to be at work. Returns 0; -EPROTO for a file that is no image. */
 int squash_wait(const struct plan *p, const struct squash_server *server, struct mlr_error *err);
 
+/*
+ * In the container, look at what execve(2) and the loader will look at, while it costs little to ask.
+ * What is not there is not told.
+ */
+void squash_look_at_command(const struct plan *p);
+
 /* The container is made: use all CPUs again. */
 void squash_done(struct squash_server *server);
 

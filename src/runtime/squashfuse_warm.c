@@ -1,9 +1,9 @@
 #include "runtime/squashfuse_warm.h"
 
 #include "base/cleanup.h"
+#include "base/elf.h"
 #include "runtime/squashfuse_ahead.h"
 
-#include <elf.h>
 #include <errno.h>
 #include <pthread.h>
 #include <stdio.h>
@@ -210,35 +210,6 @@ static void warm_loader(const struct ops *o, const char *path)
 		warm_file(o, &st);
 }
 
-/* The loader that an ELF file names, in its first bytes. Returns 0 when it names none. */
-static int elf_loader(const char *data, size_t size, char ret[PATH_MAX])
-{
-	Elf64_Ehdr head;
-	Elf64_Phdr ph;
-
-	if (size < sizeof(head))
-		return 0;
-	memcpy(&head, data, sizeof(head));
-	if (memcmp(head.e_ident, ELFMAG, SELFMAG) != 0 || head.e_ident[EI_CLASS] != ELFCLASS64)
-		return 0;
-	for (unsigned i = 0; i < head.e_phnum; i++) {
-		uint64_t at = head.e_phoff + i * sizeof(ph);
-
-		if (head.e_phoff > size || at + sizeof(ph) > size)
-			return 0;
-		memcpy(&ph, data + at, sizeof(ph));
-		if (ph.p_type != PT_INTERP)
-			continue;
-		if (ph.p_offset > size || ph.p_filesz > size - ph.p_offset ||
-			ph.p_filesz >= PATH_MAX)
-			return 0;
-		memcpy(ret, data + ph.p_offset, ph.p_filesz);
-		ret[ph.p_filesz] = '\0';
-		return 1;
-	}
-	return 0;
-}
-
 /* The interpreter that a script names in its first line. Returns 0 when it names none. */
 static int script_interpreter(const char *data, size_t size, char ret[PATH_MAX])
 {
@@ -267,7 +238,7 @@ static void warm_program(const struct ops *o, const struct stat *st, int depth)
 		(p.header == 0 && !p.fragment) || blocks_get(o->blocks, &p, &first) < 0)
 		return;
 	is_script = script_interpreter(first->data + p.from, p.len, path);
-	is_elf = !is_script && elf_loader(first->data + p.from, p.len, path);
+	is_elf = !is_script && elf_interpreter(first->data + p.from, p.len, path);
 	blocks_put(o->blocks, first);
 
 	if (is_script && depth < SCRIPT_MAX && warm_resolve(o->image, path, &interpreter, &dir) == 0)
