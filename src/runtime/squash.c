@@ -75,7 +75,7 @@ static int start_server(const struct plan *p, int image, int sock, int on_cpu, s
 	r = spawn(path, high_image, high_sock, argv, &pid);
 	if (r == ENOENT && access(path, F_OK) < 0) {
 		mlr_fail(err, ENOSYS, "this mlrun has no '%s', which serves squashfs images", path);
-		return mlr_hint(err, "mlrun pull --format=dir keeps the image as a tree of files");
+		return mlr_hint(err, "mlrun pull --format=dir IMAGE keeps the image as a tree of files");
 	}
 	if (r != 0)
 		return mlr_fail(err, r, "start '%s' to serve the image: %s", path, strerror(r));
@@ -173,8 +173,23 @@ static int hand_over(int sock, int fuse, struct mlr_error *err)
 	return 0;
 }
 
+/* How to run the image without FUSE. */
+static void hint_at_trees(const struct plan *p, const char *admin, struct mlr_error *err)
+{
+	if (strncmp(p->image, "squashfs:", 9) == 0)
+		mlr_hint(err,
+			"an administrator can %s; or make a tree of files of it: "
+			"unsquashfs -d DIR %s && mlrun exec rootfs:DIR",
+			admin, p->image + 9);
+	else
+		mlr_hint(err,
+			"an administrator can %s; or keep the image as a tree of files: "
+			"mlrun pull --format=dir %s",
+			admin, p->image);
+}
+
 /* FUSE wants the device to be opened in the user namespace that mounts. */
-static int open_fuse(struct mlr_error *err)
+static int open_fuse(const struct plan *p, struct mlr_error *err)
 {
 	int fd = open("/dev/fuse", O_RDWR | O_CLOEXEC), code = errno;
 
@@ -182,14 +197,10 @@ static int open_fuse(struct mlr_error *err)
 		return fd;
 	mlr_fail(err, code, "open /dev/fuse, through which squashfs images are served: %s",
 		strerror(code));
-	if (code == EACCES || code == EPERM)
-		mlr_hint(err,
-			"an administrator can allow it: chmod 0666 /dev/fuse; or keep the image as a tree "
-			"of files: mlrun pull --format=dir");
-	else
-		mlr_hint(err,
-			"an administrator can load it: modprobe fuse; or keep the image as a tree of files: "
-			"mlrun pull --format=dir");
+	hint_at_trees(p,
+		code == EACCES || code == EPERM ? "allow it: chmod 0666 /dev/fuse"
+						: "load it: modprobe fuse",
+		err);
 	return -code;
 }
 
@@ -197,7 +208,7 @@ int squash_mount(const struct plan *p, const struct squash_server *server, const
 	struct mlr_error *err)
 {
 	auto_free char *options = NULL;
-	auto_close int fuse = open_fuse(err);
+	auto_close int fuse = open_fuse(p, err);
 
 	if (fuse < 0)
 		return fuse;
