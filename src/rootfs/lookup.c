@@ -50,8 +50,7 @@ static int open_root(const struct plan *p, struct merged *ret, struct mlr_error 
 /* Nobody may look into a directory: then it hides nothing that this user could see. */
 static int is_opaque(int parent, const char *name)
 {
-	auto_close int fd =
-		openat(parent, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	auto_close int fd = openat(parent, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 
 	return fd >= 0 && layer_opaque_is(fd);
 }
@@ -99,8 +98,8 @@ static char *follow(int fd, const char *done, size_t done_len, const char *rest)
 static int find(const struct plan *p, const char *path, int links, struct mlr_error *err);
 
 /* One component of a path without ".." after the other; a link begins anew with what it says. */
-static int walk(const struct plan *p, const char *path, int links, struct merged *at,
-	struct mlr_error *err)
+static int walk(
+	const struct plan *p, const char *path, int links, struct merged *at, struct mlr_error *err)
 {
 	for (const char *s = path; *s;) {
 		size_t len = strcspn(s, "/");
@@ -122,8 +121,8 @@ static int walk(const struct plan *p, const char *path, int links, struct merged
 			auto_free char *to = follow(next.fds[0], path, (size_t)(s - path), rest);
 
 			if (!to || links >= MAX_LINKS)
-				return mlr_fail(err, ELOOP, "'%s' in the image: %s", path,
-					strerror(ELOOP));
+				return mlr_fail(
+					err, ELOOP, "'%s' in the image: %s", path, strerror(ELOOP));
 			return find(p, to, links + 1, err);
 		}
 		merged_done(at);
@@ -134,7 +133,8 @@ static int walk(const struct plan *p, const char *path, int links, struct merged
 	return fcntl(at->fds[0], F_DUPFD_CLOEXEC, 0);
 }
 
-/* Resolve "a/../b" by its text first: what is left holds no "..", and links were followed before. */
+/* Resolve "a/../b" by its text first: what is left holds no "..", and links were followed before.
+ */
 static char *without_dotdot(const char *path)
 {
 	char *out = xmalloc(strlen(path) + 2), *end = out;
@@ -174,8 +174,8 @@ int rootfs_lookup(const struct plan *p, const char *path, struct mlr_error *err)
 	return find(p, path, 0, err);
 }
 
-int rootfs_read(const struct plan *p, const char *path, size_t max, char **ret,
-	struct mlr_error *err)
+int rootfs_read(
+	const struct plan *p, const char *path, size_t max, char **ret, struct mlr_error *err)
 {
 	auto_close int fd = rootfs_lookup(p, path, err);
 	struct stat st;
