@@ -78,7 +78,7 @@ static const struct argp_option options[] = {
 		"run CMD in place of the image's Entrypoint; '' for none", 4 },
 	{ "pull", OPT_PULL, "WHEN", 0,
 		"fetch the image when it is missing (default), always look for a newer one, never", 4 },
-	{ "explain", OPT_EXPLAIN, NULL, 0,
+	{ "explain", OPT_EXPLAIN, "json", OPTION_ARG_OPTIONAL,
 		"tell every mount and variable with its origin; run nothing", 4 },
 	{ "rm", OPT_RM, NULL, OPTION_HIDDEN, NULL, 4 },
 	{ "interactive", 'i', NULL, OPTION_HIDDEN, NULL, 4 },
@@ -194,7 +194,9 @@ static error_t parse_choice(struct cli_exec *x, int key, char *arg, struct argp_
 		o->clearenv = 1;
 		return 0;
 	case OPT_EXPLAIN:
-		x->explain = 1;
+		x->explain = cli_explain_parse(arg);
+		if (x->explain == CLI_EXPLAIN_NO)
+			argp_error(state, "--explain is for people, --explain=json for programs, not '%s'", arg);
 		return 0;
 	case OPT_FAKEROOT:
 		o->fakeroot = 1;

@@ -16,6 +16,11 @@
 		1ull << CAP_KILL | 1ull << CAP_SETGID | 1ull << CAP_SETUID | 1ull << CAP_SETPCAP | \
 		1ull << CAP_SYS_CHROOT | 1ull << CAP_SETFCAP)
 
+uint64_t privileges_kept(const struct plan *p)
+{
+	return p->id.uid == 0 && p->id.host_uid != 0 ? FAKEROOT_CAPS & ~p->caps_dropped : 0;
+}
+
 int privileges_drop(const struct plan_identity *id, struct mlr_error *err)
 {
 	struct __user_cap_header_struct head = { .version = _LINUX_CAPABILITY_VERSION_3 };
