@@ -97,7 +97,8 @@ static void kill_children(void)
 		fclose(f);
 }
 
-/* What has been left behind comes to us, the subreaper. Its CPU time; how it ends does not count. */
+/* What has been left behind comes to us, the subreaper. Its CPU time; how it ends does not count.
+ */
 static double wait_for_rest(void)
 {
 	double cpu = 0, end = now_ms() + PATIENCE_MS;
@@ -192,7 +193,8 @@ int main(int argc, char **argv)
 	turns = argc > optind ? atoi(argv[optind]) : 0;
 	n = turns > 0 ? parse(argc - optind - 1, argv + optind + 1, turns, c) : -1;
 	if (n <= 0 || null < 0 || at_once < 1 || at_once > 4096) {
-		fprintf(stderr, "usage: spawn [-j N] [-w TURNS] TURNS NAME EVERY CMD ARG... [';' ...]...\n");
+		fprintf(stderr,
+			"usage: spawn [-j N] [-w TURNS] TURNS NAME EVERY CMD ARG... [';' ...]...\n");
 		return 2;
 	}
 	if (prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) < 0) {

@@ -63,7 +63,7 @@ static int is_missing(int r, const struct plan *p)
 static int make_plan(const struct cli_exec *x, struct plan *p)
 {
 	const struct exec_options *o = &x->exec;
-	int may_fetch = !x->explain && o->pull != EXEC_PULL_NEVER && cli_fetch_can(o->image);
+	int may_fetch = !x->explain && !o->join && o->pull != EXEC_PULL_NEVER && cli_fetch_can(o->image);
 	struct mlr_error err = MLR_ERROR_INIT;
 	int r, status = 0;
 

@@ -4,6 +4,7 @@
 #include "cli/unknown_option.h"
 
 #include <argp.h>
+#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -18,10 +19,15 @@ enum {
 	OPT_FAKEROOT,
 	OPT_HOME,
 	OPT_HOSTNAME,
+	OPT_INIT,
 	OPT_IPC,
+	OPT_JOIN,
+	OPT_JOIN_TAG,
 	OPT_MOUNT,
+	OPT_MPI,
 	OPT_NET,
 	OPT_NO_HOME,
+	OPT_PID,
 	OPT_PRESERVE_FD,
 	OPT_PRESERVE_FDS,
 	OPT_PULL,
@@ -70,6 +76,9 @@ static const struct argp_option options[] = {
 	{ "network", OPT_NET, NULL, OPTION_ALIAS, NULL, 3 },
 	{ "ipc", OPT_IPC, "host|private", 0,
 		"the host's shared memory and queues (default), or own ones", 3 },
+	{ "pid", OPT_PID, NULL, 0, "own process ids: only the container's processes are seen", 3 },
+	{ "init", OPT_INIT, NULL, 0,
+		"the same, and the first process is mlrun's, which reaps the others", 3 },
 	{ "preserve-fds", OPT_PRESERVE_FDS, "N", 0, "hand on N descriptors from 3 on", 3 },
 	{ "preserve-fd", OPT_PRESERVE_FD, "FD[,FD]...", 0, "hand on these descriptors", 3 },
 
@@ -78,6 +87,12 @@ static const struct argp_option options[] = {
 		"run CMD in place of the image's Entrypoint; '' for none", 4 },
 	{ "pull", OPT_PULL, "WHEN", 0,
 		"fetch the image when it is missing (default), always look for a newer one, never", 4 },
+	{ "mpi", OPT_MPI, "auto|none", 0,
+		"let ranks of a job step share one container on a node (default), or not", 4 },
+	{ "join-tag", OPT_JOIN_TAG, "WORD", 0,
+		"share one container with all on this node that give the same WORD", 4 },
+	{ "join", OPT_JOIN, "PID", 0,
+		"run a command in the container of that process; no IMAGE is given", 4 },
 	{ "explain", OPT_EXPLAIN, "json", OPTION_ARG_OPTIONAL,
 		"tell every mount and variable with its origin; run nothing", 4 },
 	{ "rm", OPT_RM, NULL, OPTION_HIDDEN, NULL, 4 },
@@ -126,6 +141,27 @@ static void parse_preserve(struct exec_options *o, const char *arg, struct argp_
 	o->preserve_fds = (int)n;
 }
 
+static void parse_mpi(struct exec_options *o, const char *arg, struct argp_state *state)
+{
+	o->mpi = strcmp(arg, "none") == 0 ? EXEC_MPI_NONE : EXEC_MPI_AUTO;
+	if (strcmp(arg, "host") == 0)
+		argp_error(state,
+			"--mpi=host: the host's MPI is not brought into images; the image's own works with "
+			"--mpi=auto, as long as it speaks the launcher's PMI (srun --mpi=pmix, mpirun)");
+	else if (o->mpi == EXEC_MPI_AUTO && strcmp(arg, "auto") != 0)
+		argp_error(state, "--mpi takes auto or none, not '%s'", arg);
+}
+
+static void parse_join(struct exec_options *o, const char *arg, struct argp_state *state)
+{
+	char *end;
+	long pid = strtol(arg, &end, 10);
+
+	if (end == arg || *end || pid <= 0 || pid > INT_MAX)
+		argp_error(state, "--join takes a process id, not '%s'; mlrun ps lists containers", arg);
+	o->join = (pid_t)pid;
+}
+
 /* What holds a list or one word, by its key. */
 static struct strv *list_of(struct exec_options *o, int key)
 {
@@ -170,17 +206,20 @@ static const char **word_of(struct exec_options *o, int key)
 		return &o->entrypoint;
 	case OPT_HOSTNAME:
 		return &o->hostname;
+	case OPT_JOIN_TAG:
+		return &o->join_tag;
 	default:
 		return NULL;
 	}
 }
 
-/* The image ends our options: the rest is the contained command's. */
+/* The image ends our options: the rest is the contained command's. With --join there is none. */
 static void take_image(struct exec_options *o, char *image, struct argp_state *state)
 {
-	o->image = image;
-	o->command = state->argv + state->next;
-	if (*o->command && strcmp(*o->command, "--") == 0)
+	if (!o->join)
+		o->image = image;
+	o->command = state->argv + state->next - (o->join ? 1 : 0);
+	if (!o->join && *o->command && strcmp(*o->command, "--") == 0)
 		o->command++;
 	state->next = state->argc;
 }
@@ -204,6 +243,18 @@ static error_t parse_choice(struct cli_exec *x, int key, char *arg, struct argp_
 	case OPT_HOME:
 	case OPT_NO_HOME:
 		o->home = key == OPT_HOME ? EXEC_YES : EXEC_NO;
+		return 0;
+	case OPT_INIT:
+		o->init = 1;
+		return 0;
+	case OPT_JOIN:
+		parse_join(o, arg, state);
+		return 0;
+	case OPT_MPI:
+		parse_mpi(o, arg, state);
+		return 0;
+	case OPT_PID:
+		o->pid = 1;
 		return 0;
 	case OPT_IPC:
 		parse_ipc(o, arg, state);
@@ -258,7 +309,7 @@ static error_t parse_option(int key, char *arg, struct argp_state *state)
 		take_image(&x->exec, arg, state);
 		return 0;
 	case ARGP_KEY_NO_ARGS:
-		argp_error(state, "an image is missing");
+		argp_error(state, x->exec.join ? "a command is missing" : "an image is missing");
 		return 0;
 	case ARGP_KEY_SUCCESS:
 		x->exec.store = x->common.store;

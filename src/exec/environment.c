@@ -105,14 +105,14 @@ static int add_file(const char *name, char *const *caller, struct plan *p, struc
 	return 0;
 }
 
-/* ksh's globs as well, as ch-run(1) has them. What mlrun says itself stays: HOME is where it is. */
+/* ksh's globs as well, as ch-run(1) has them. HOME stays, which says where it is inside. */
 static void unset(const struct strv *globs, struct plan *p)
 {
 	for (size_t g = 0; g < globs->n; g++)
 		for (size_t i = p->n_env; i-- > 0;) {
 			auto_free char *key = xstrdup(p->env[i].key);
 
-			if (strcmp(p->env[i].origin, "default") == 0 ||
+			if (strcmp(key, "HOME") == 0 ||
 				fnmatch(globs->v[g], key, FNM_EXTMATCH) != 0)
 				continue;
 			plan_env_unset(p, key);
@@ -126,21 +126,29 @@ static void add_default(struct plan *p, const char *key, const char *value, cons
 		plan_env_set(p, key, value, origin);
 }
 
-static int is_mpi_rank(const struct plan *p)
-{
-	return plan_env_get(p, "PMIX_RANK") || plan_env_get(p, "PMI_RANK") ||
-		plan_env_get(p, "OMPI_COMM_WORLD_RANK");
-}
-
 static void add_defaults(struct plan *p)
 {
 	add_default(p, "PATH", "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
 		"default");
 	add_default(p, "PYTHONNOUSERSITE", "1", "default");
-	/* Ranks in user namespaces of their own cannot read each other's memory, and Open MPI's
-	 * shared-memory transport hangs on large messages instead of falling back. */
-	if (is_mpi_rank(p))
-		add_default(p, "OMPI_MCA_btl_vader_single_copy_mechanism", "none", "mpi");
+}
+
+static int add_options(const struct exec_options *o, char *const *caller, struct plan *p,
+	struct mlr_error *err)
+{
+	int r;
+
+	for (size_t i = 0; i < o->env_files.n; i++) {
+		r = add_file(o->env_files.v[i], caller, p, err);
+		if (r < 0)
+			return r;
+	}
+	for (size_t i = 0; i < o->env.n; i++) {
+		r = add_text(o->env.v[i], caller, p, "user", err);
+		if (r < 0)
+			return mlr_wrap(err, "-e");
+	}
+	return 0;
 }
 
 /* The configuration's, of the site or the user's own. */
@@ -178,18 +186,21 @@ int environment_plan(const struct exec_options *o, char *const *caller, const st
 	r = add_configured(o->config, caller, p, err);
 	if (r < 0)
 		return r;
-	for (size_t i = 0; i < o->env_files.n; i++) {
-		r = add_file(o->env_files.v[i], caller, p, err);
-		if (r < 0)
-			return r;
-	}
-	for (size_t i = 0; i < o->env.n; i++) {
-		r = add_text(o->env.v[i], caller, p, "user", err);
-		if (r < 0)
-			return mlr_wrap(err, "-e");
-	}
+	r = add_options(o, caller, p, err);
+	if (r < 0)
+		return r;
 	add_defaults(p);
 	return 0;
+}
+
+int environment_plan_joined(const struct exec_options *o, char *const *caller,
+	const struct strv *joined, struct plan *p, struct mlr_error *err)
+{
+	for (size_t i = 0; i < joined->n; i++)
+		if (strchr(joined->v[i], '='))
+			add_text(joined->v[i], caller, p, "joined", NULL);
+	unset(&o->unset_env, p);
+	return add_options(o, caller, p, err);
 }
 
 static int is_callers(const struct plan *p, const char *key)

@@ -17,6 +17,11 @@
 int environment_plan(const struct exec_options *o, char *const *caller, const struct strv *image,
 	struct plan *p, struct mlr_error *err);
 
+/* The same for a container that is there already: that process's variables, then the options'. Origin
+ * "joined". */
+int environment_plan_joined(const struct exec_options *o, char *const *caller,
+	const struct strv *joined, struct plan *p, struct mlr_error *err);
+
 /* Leave out the caller's TMPDIR and kin (TMP, TEMP, TEMPDIR, XDG_RUNTIME_DIR) when they name a
  * directory that is not mounted, with a note in the plan but for a session's usual
  * /run/user/UID. After all mounts are in the plan. */

@@ -8,11 +8,13 @@
 #include "exec/defaults.h"
 #include "exec/device.h"
 #include "exec/environment.h"
+#include "exec/join.h"
 #include "exec/limit.h"
 #include "exec/mount_spec.h"
 #include "exec/tmpfs.h"
 #include "exec/user.h"
 #include "exec/volume.h"
+#include "mpi/step.h"
 #include "plan/capability.h"
 #include "rootfs/kept.h"
 #include "rootfs/rootfs.h"
@@ -87,6 +89,9 @@ static enum plan_kind kind_of(const struct exec_options *o, enum plan_kind kind,
 		return PLAN_MQUEUE;
 	if (o->no_network && strcmp(target, "/sys") == 0)
 		return PLAN_SYSFS;
+	/* The host's would show other numbers. */
+	if ((o->pid || o->init) && strcmp(target, "/proc") == 0)
+		return PLAN_PROC;
 	return kind;
 }
 
@@ -267,6 +272,17 @@ static void plan_pmi_fd(struct plan *p)
 		plan_keep_fd(p, (int)fd);
 }
 
+/* Which processes this one shall be in one container with. A PID namespace ends with its first process,
+ * so nobody is put into one unasked. */
+static void plan_share(const struct exec_options *o, struct plan *p)
+{
+	if (o->join_tag)
+		p->share = xasprintf("tag %s", o->join_tag);
+	else if (!p->share && o->mpi != EXEC_MPI_NONE && !(p->namespaces & PLAN_NS_PID))
+		p->share = mpi_step(environ);
+	mpi_plan(environ, p);
+}
+
 /* The descriptors that the user names, before any of ours could be taken for one. */
 static int plan_kept_fds(const struct exec_options *o, struct plan *p, struct mlr_error *err)
 {
@@ -365,7 +381,9 @@ static int plan_confinement(const struct exec_options *o, struct plan *p, struct
 {
 	int r = 0;
 
-	p->namespaces |= (o->ipc ? PLAN_NS_IPC : 0) | (o->no_network ? PLAN_NS_NET : 0);
+	p->init = o->init;
+	p->namespaces |= (o->pid || o->init ? PLAN_NS_PID : 0) |
+		(o->ipc ? PLAN_NS_IPC : 0) | (o->no_network ? PLAN_NS_NET : 0);
 	if (o->hostname)
 		r = plan_hostname(o->hostname, p, err);
 	for (size_t i = 0; r == 0 && i < o->ulimits.n; i++)
@@ -404,8 +422,10 @@ static int plan_rest(const struct exec_options *o, const struct oci_config *c, s
 		r = defaults_volumes(o->config, p, err);
 	if (r == 0)
 		r = plan_workdir(o, c, home, p, err);
-	if (r == 0)
-		r = plan_users_mounts(o, p, err);
+	if (r < 0)
+		return r;
+	plan_share(o, p);
+	r = plan_users_mounts(o, p, err);
 	if (r == 0)
 		r = environment_plan(o, environ, &c->env, p, err);
 	if (r < 0)
@@ -430,6 +450,14 @@ int exec_plan(const struct exec_options *o, int lease, struct plan *p, struct ml
 	auto_call(store_facts_done) struct store_facts facts = STORE_FACTS_INIT;
 	int r;
 
+	if (o->join) {
+		r = plan_kept_fds(o, p, err);
+		if (r == 0)
+			r = join_plan(o, p, err);
+		if (r == 0)
+			r = plan_confinement(o, p, err);
+		return r < 0 ? mlr_wrap(err, "exec --join %ld", (long)o->join) : 0;
+	}
 	p->root = o->read_only ? PLAN_ROOT_READ_ONLY : PLAN_ROOT_MEMORY;
 	r = check_options(o, err);
 	if (r == 0)

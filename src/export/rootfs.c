@@ -3,19 +3,18 @@
 #include "base/cleanup.h"
 #include "base/memory.h"
 #include "export/owners.h"
+#include "layer/entry.h"
 #include "layer/whiteout.h"
 #include "rootfs/rootfs.h"
 
-#include <archive_entry.h>
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <sys/xattr.h>
 
-#define CHUNK (256u << 10)
+#define CHUNK LAYER_ENTRY_BUFFER
 
 /* The image's trees walked as overlayfs would show them. */
 struct walk {
@@ -67,28 +66,6 @@ static int by_name(const void *a, const void *b)
 	return strcmp(*(char *const *)a, *(char *const *)b);
 }
 
-/* user.* xattrs but overlayfs's own marks. value is room for CHUNK bytes, more than any has. */
-static void add_xattrs(int fd, struct archive_entry *e, char *value)
-{
-	auto_free char *names = NULL;
-	ssize_t len = flistxattr(fd, NULL, 0);
-
-	if (len <= 0)
-		return;
-	names = xmalloc((size_t)len);
-	len = flistxattr(fd, names, (size_t)len);
-	for (ssize_t at = 0; at < len; at += (ssize_t)strlen(names + at) + 1) {
-		ssize_t n;
-
-		if (strncmp(names + at, "user.", 5) != 0 ||
-			strncmp(names + at, "user.overlay.", 13) == 0)
-			continue;
-		n = fgetxattr(fd, names + at, value, CHUNK);
-		if (n >= 0)
-			archive_entry_xattr_add_entry(e, names + at, value, (size_t)n);
-	}
-}
-
 /* Files belong to root unless a layer says otherwise: in the trees they are all the caller's. */
 static void set_owner(const struct walk *k, struct archive_entry *e, const char *path)
 {
@@ -137,8 +114,9 @@ static int put_entry(
 
 	set_owner(k, e, path);
 	if (fd >= 0)
-		add_xattrs(fd, e, k->buf);
+		layer_entry_xattrs(e, fd, k->buf);
 	archive_entry_linkify(k->links, &e, &spare);
+	layer_entry_settle(e);
 	size = archive_entry_filetype(e) == AE_IFREG && !archive_entry_hardlink(e)
 		? (uint64_t)archive_entry_size(e)
 		: 0;

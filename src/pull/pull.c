@@ -11,8 +11,7 @@
 #include "pull/space.h"
 #include "pull/squash.h"
 #include "pull/stored.h"
-#include "rootfs/flatten.h"
-#include "rootfs/stacking.h"
+#include "rootfs/image.h"
 #include "store/blob.h"
 #include "store/facts.h"
 #include "store/stores.h"
@@ -289,25 +288,6 @@ static int keep_documents(struct pull *p, struct mlr_error *err)
 	return r;
 }
 
-/* Judge the layers; an image that overlay would show wrongly is mended, or gets a tree of its own. */
-static int stack_layers(struct pull *p, struct store_facts *f, struct mlr_error *err)
-{
-	const char *manifest = p->res.manifest.digest;
-	auto_strv struct strv cover = STRV_INIT;
-	int r = rootfs_stacking(p->st, &f->config.diff_ids, &cover, err);
-
-	if (r < 0)
-		return r;
-	if (r == ROOTFS_FLAT || p->format == STORE_FORMAT_DIR) {
-		mlr_debug("one tree is made of the layers");
-		f->formats |= STORE_FORMAT_DIR;
-		return rootfs_flatten(p->st, manifest, &f->config.diff_ids, err);
-	}
-	f->formats |= STORE_FORMAT_LAYERS;
-	f->covered = r == ROOTFS_COVERED;
-	return f->covered ? rootfs_cover(p->st, manifest, &f->config.diff_ids, &cover, err) : 0;
-}
-
 /* What exec will read: the new format, and those that the store had before. */
 static int keep_facts(struct pull *p, struct pull_result *ret, struct mlr_error *err)
 {
@@ -326,7 +306,8 @@ static int keep_facts(struct pull *p, struct pull_result *ret, struct mlr_error 
 		f.formats |= STORE_FORMAT_SQUASHFS;
 		f.squash_digest = p->squash_digest;
 	} else {
-		r = stack_layers(p, &f, err);
+		r = rootfs_image_stack(
+			p->st, manifest, p->format == STORE_FORMAT_DIR, &f, err);
 	}
 	if (r < 0)
 		return r;

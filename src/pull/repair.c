@@ -96,6 +96,37 @@ static int is_in_use(
 	return 0;
 }
 
+/* Of mlrun commit: nothing can bring back what is taken away. */
+static int is_made_here(const struct store_image *im)
+{
+	return im->source && strncmp(im->source, "container:", 10) == 0;
+}
+
+/* Who finds it broken should at least keep what is left of it. */
+static int cannot_come_back(const struct ward *w, const char *path, const struct repair_watch *told)
+{
+	const struct patient *p = NULL;
+	struct mlr_error why = MLR_ERROR_INIT;
+
+	for (size_t i = 0; i < w->n; i++) {
+		if (!strv_has(&w->v[i].parts, path))
+			continue;
+		if (!is_made_here(&w->v[i].image))
+			return 0;
+		p = &w->v[i];
+	}
+	if (!p)
+		return 0;
+	mlr_fail(&why, ENOENT,
+		"'%s' is damaged and stays: the image was made here, by mlrun commit, and cannot be "
+		"fetched",
+		path);
+	mlr_hint(&why, "commit its container again, if that is still there");
+	if (told->failed)
+		told->failed(told->ctx, p->image.name, &why);
+	return 1;
+}
+
 /* An image's own file that is whole only names what is missing: pulling puts that back. */
 static int is_only_a_name(const struct ward *w, const char *path)
 {
@@ -115,7 +146,7 @@ static int remove_findings(const struct ward *w, struct store *st,
 	for (size_t i = 0; r == 0 && i < report->n; i++) {
 		const char *path = report->v[i].path;
 
-		if (is_in_use(w, st, path, told))
+		if (is_in_use(w, st, path, told) || cannot_come_back(w, path, told))
 			continue;
 		strv_add(gone, path);
 		if (is_only_a_name(w, path))
@@ -135,8 +166,11 @@ static int origin(const struct store_image *im, struct oci_name *ret, struct mlr
 {
 	auto_call(oci_name_done) struct oci_name from = OCI_NAME_INIT;
 	auto_free char *text = NULL;
-	int r = oci_name_parse(im->source ? im->source : im->name, &from, err);
+	int r;
 
+	if (is_made_here(im))
+		return mlr_fail(err, ENOENT, "it was made here, by mlrun commit");
+	r = oci_name_parse(im->source ? im->source : im->name, &from, err);
 	if (r < 0)
 		return r;
 	if (from.transport != OCI_REGISTRY)

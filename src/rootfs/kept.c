@@ -167,20 +167,6 @@ static int find(struct kept *k, const char *name, struct plan *p, struct mlr_err
 	return r < 0 ? r : check_image(k, p, err);
 }
 
-int rootfs_kept_image(const struct stores *all, const char *manifest, struct store **st,
-	struct store_facts *ret, struct mlr_error *err)
-{
-	for (size_t i = 0; i < all->n; i++) {
-		int r = store_facts_get(all->v[i], manifest, ret, err);
-
-		if (r == 0)
-			*st = all->v[i];
-		if (r != -ENOENT)
-			return r;
-	}
-	return mlr_fail(err, ENOENT, "image %s is not in the store", manifest);
-}
-
 /* "docker.io/library/debian@sha256:…", by which it can be had again. */
 static char *by_digest(const char *image, const char *manifest)
 {
@@ -191,24 +177,39 @@ static char *by_digest(const char *image, const char *manifest)
 	return xasprintf("%s/%s@%s", ref.registry, ref.repository, manifest);
 }
 
+static int is_gone(const char *name, const char *image, const char *manifest, struct mlr_error *err)
+{
+	auto_free char *again = by_digest(image, manifest);
+
+	mlr_fail(err, ENOENT, "the image that container '%s' is made of, %s, is no longer in the store",
+		name, manifest);
+	mlr_hint(err, "mlrun pull %s", again);
+	return -ENOENT;
+}
+
+int rootfs_kept_image(const struct stores *all, const char *name, const char *image,
+	const char *manifest, struct store **st, struct store_facts *ret, struct mlr_error *err)
+{
+	for (size_t i = 0; i < all->n; i++) {
+		int r = store_facts_get(all->v[i], manifest, ret, err);
+
+		if (r == 0)
+			*st = all->v[i];
+		if (r != -ENOENT)
+			return r;
+	}
+	return is_gone(name, image, manifest, err);
+}
+
 /* The root below what is kept. */
 static int plan_image(struct kept *k, const char *image, const char *manifest, int use,
 	struct plan *p, struct store_facts *ret, struct mlr_error *err)
 {
 	auto_call(store_facts_done) struct store_facts look = STORE_FACTS_INIT;
-	auto_free char *again = NULL;
 	struct store *st;
-	int r = rootfs_kept_image(&k->all, manifest, &st, &look, err);
+	int r = rootfs_kept_image(&k->all, k->name, image, manifest, &st, &look, err);
 
-	if (r == 0)
-		return rootfs_plan_stored(st, manifest, use, p, ret, err);
-	if (r != -ENOENT)
-		return r;
-	again = by_digest(image, manifest);
-	mlr_fail(err, ENOENT, "the image that container '%s' is made of, %s, is no longer in the store",
-		k->name, manifest);
-	mlr_hint(err, "mlrun pull %s", again);
-	return -ENOENT;
+	return r < 0 ? r : rootfs_plan_stored(st, manifest, use, p, ret, err);
 }
 
 static int plan_share(struct kept *k, struct plan *p, struct mlr_error *err)

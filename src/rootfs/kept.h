@@ -9,6 +9,7 @@
 #include "oci/ref.h"
 #include "plan/plan.h"
 #include "store/facts.h"
+#include "store/stores.h"
 
 /*
  * rootfs_plan() for --write.
@@ -31,10 +32,15 @@ int rootfs_kept_plan(const char *store_dir, const char *image, const char *name,
  * "debian" for the tag latest, "debian-0123456789ab" for a digest. To free(). */
 char *rootfs_kept_name(const struct oci_ref *ref);
 
-/* The image in one of these stores that has this manifest, with or without a name. Returns 0 and the
- * store, which stays theirs; or -ENOENT. */
-struct stores;
-int rootfs_kept_image(const struct stores *all, const char *manifest, struct store **st,
-	struct store_facts *ret, struct mlr_error *err);
+/*
+ * Find what a container is made of in one of these stores, with a name or without.
+ *
+ *   name, image, manifest  as its record says
+ *   st                     stays theirs
+ *
+ * Returns 0, or -ENOENT with the way to have it again.
+ */
+int rootfs_kept_image(const struct stores *all, const char *name, const char *image,
+	const char *manifest, struct store **st, struct store_facts *ret, struct mlr_error *err);
 
 #endif

@@ -125,7 +125,7 @@ int kept_mount(const struct plan *p, struct overlay *o, struct mlr_error *err)
 		return r;
 	if (is_busy(o))
 		return refuse_busy(p, err);
-	r = overlay_mount_root(o, options);
+	r = overlay_mount_root(p, o, options);
 	return r < 0 ? mount_failed(p, -r, err) : 0;
 }
 

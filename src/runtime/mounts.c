@@ -184,6 +184,19 @@ static int place_devpts(struct assembly *a, size_t i, struct mlr_error *err)
 	return 0;
 }
 
+static int place_proc(struct assembly *a, size_t i, struct mlr_error *err)
+{
+	auto_close int target = target_open(a->overlay.root, a->plan->mounts[i].target, 1, err);
+	char path[32];
+
+	if (target < 0)
+		return target;
+	snprintf(path, sizeof(path), "/proc/self/fd/%d", target);
+	if (mount("proc", path, "proc", MS_NOSUID | MS_NODEV | MS_NOEXEC, NULL) < 0)
+		return mlr_fail_errno(err, "mount");
+	return 0;
+}
+
 static const char *const kind_names[] = { [PLAN_TMPFS] = "tmpfs", [PLAN_DEVPTS] = "devpts",
 	[PLAN_PROC] = "proc", [PLAN_SYSFS] = "sysfs", [PLAN_MQUEUE] = "mqueue" };
 
@@ -212,8 +225,10 @@ static int place(struct assembly *a, size_t i, struct mlr_error *err)
 	case PLAN_SYMLINK:
 		r = place_symlink(a, i, err);
 		break;
-	case PLAN_OVERLAY:
 	case PLAN_PROC:
+		r = place_proc(a, i, err);
+		break;
+	case PLAN_OVERLAY:
 	case PLAN_SYSFS:
 	case PLAN_MQUEUE:
 		r = mlr_fail(err, ENOSYS, "not made yet");
@@ -324,9 +339,19 @@ static int enter_workdir(const char *dir, struct mlr_error *err)
 	return 0;
 }
 
+static int make_workdir(int root, const char *dir, struct mlr_error *err)
+{
+	auto_close int fd = target_mkdir(root, dir, err);
+
+	if (fd < 0) {
+		mlr_wrap(err, "working directory");
+		return mlr_hint(err, "-w DIR starts the command elsewhere");
+	}
+	return 0;
+}
+
 static int build(struct assembly *a, struct mlr_error *err)
 {
-	auto_close int workdir = -1;
 	int r;
 
 	r = open_sources(a, err);
@@ -338,12 +363,8 @@ static int build(struct assembly *a, struct mlr_error *err)
 	r = place_all(a, err);
 	if (r < 0)
 		return r;
-	workdir = target_mkdir(a->overlay.root, a->plan->workdir, err);
-	if (workdir < 0) {
-		mlr_wrap(err, "working directory");
-		return mlr_hint(err, "-w DIR starts the command elsewhere");
-	}
-	return seal_root(a, err);
+	r = make_workdir(a->overlay.root, a->plan->workdir, err);
+	return r < 0 ? r : seal_root(a, err);
 }
 
 int mounts_enter(const struct plan *p, int server, struct mlr_error *err)
@@ -354,6 +375,20 @@ int mounts_enter(const struct plan *p, int server, struct mlr_error *err)
 
 	if (r == 0)
 		r = pivot(&a, err);
+	umask(mask);
+	return r < 0 ? r : enter_workdir(p->workdir, err);
+}
+
+int mounts_enter_workdir(const struct plan *p, struct mlr_error *err)
+{
+	auto_close int root = open("/", O_PATH | O_DIRECTORY | O_CLOEXEC);
+	mode_t mask;
+	int r;
+
+	if (root < 0)
+		return mlr_fail_errno(err, "open '/'");
+	mask = umask(022);
+	r = make_workdir(root, p->workdir, err);
 	umask(mask);
 	return r < 0 ? r : enter_workdir(p->workdir, err);
 }

@@ -8,6 +8,7 @@
 #include "base/file.h"
 #include "base/log.h"
 #include "base/memory.h"
+#include "runtime/container.h"
 #include "runtime/runtime.h"
 #include "runtime/squash.h"
 
@@ -275,14 +276,16 @@ static int mount_overlay(
 		return r;
 	if (fchdir(o->scratch) < 0)
 		return mlr_fail_errno(err, "enter the scratch tmpfs");
-	if (overlay_mount_root(o, options) < 0)
+	if (overlay_mount_root(p, o, options) < 0)
 		return overlay_failed(p, err);
 	return 0;
 }
 
-int overlay_mount_root(struct overlay *o, const char *options)
+int overlay_mount_root(const struct plan *p, struct overlay *o, const char *options)
 {
-	if (mount("mlrun", "root", "overlay", MS_NOSUID | MS_NODEV, options) < 0)
+	auto_free char *mark = container_mark(p);
+
+	if (mount(mark, "root", "overlay", MS_NOSUID | MS_NODEV, options) < 0)
 		return -errno;
 	o->root = open("root", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	return o->root < 0 ? -errno : 0;

@@ -31,7 +31,7 @@ int overlay_mount_scratch(struct overlay *o, struct mlr_error *err);
 
 /* Mount the scratch's directory "root" with these overlayfs options, whose names count from the
  * scratch, and open it. Returns 0 or -errno, without a word. */
-int overlay_mount_root(struct overlay *o, const char *options);
+int overlay_mount_root(const struct plan *p, struct overlay *o, const char *options);
 void overlay_done(struct overlay *o);
 
 #endif

@@ -1,61 +1,128 @@
 #include "runtime/runtime.h"
 
 #include "base/cleanup.h"
+#include "base/file.h"
+#include "base/machine.h"
 #include "base/memory.h"
 #include "runtime/cgroup.h"
+#include "runtime/itself.h"
 #include "runtime/mounts.h"
 #include "runtime/privileges.h"
+#include "runtime/share.h"
 #include "runtime/squash.h"
+#include "runtime/supervise.h"
 #include "runtime/userns.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <sys/utsname.h>
 #include <unistd.h>
 
-int runtime_enter(const struct plan *p, struct mlr_error *err)
+/* Make the container: namespaces, then, in the process that will live there, the root. */
+static int make(const struct plan *p, const struct share *share, struct mlr_error *err)
 {
 	auto_close int server = -1;
-	int r = cgroup_enter("/", p, err);
+	int r;
 
-	if (r < 0)
-		return r;
 	if (p->squashfs) {
 		server = squash_start(p, err);
 		if (server < 0)
 			return server;
 	}
-	r = userns_enter(&p->id, err);
+	r = share->in_user_namespace ? userns_enter_shared(err) : userns_enter(&p->id, err);
+	if (r == 0)
+		r = userns_add(p->namespaces, err);
+	if (r == 0 && (p->namespaces & PLAN_NS_PID))
+		r = supervise_fork(err);
+	return r < 0 ? r : mounts_enter(p, server, err);
+}
+
+/* Enter the container that is there already, if there is one. */
+static int enter_or_make(const struct plan *p, struct share *share, int *made, struct mlr_error *err)
+{
+	int r = p->join ? share_join(p->join, err) : share_enter(p, share, err);
+
 	if (r < 0)
 		return r;
-	r = mounts_enter(p, server, err);
+	*made = r == SHARE_NOBODY;
+	if (r == SHARE_NOBODY)
+		return make(p, share, err);
+	if (r == SHARE_ENTERED_PID) {
+		r = supervise_fork(err);
+		if (r < 0)
+			return r;
+	}
+	return mounts_enter_workdir(p, err);
+}
+
+int runtime_enter(const struct plan *p, struct mlr_error *err)
+{
+	auto_call(share_done) struct share share = SHARE_INIT;
+	int made, r;
+
+	r = cgroup_enter("/", p, err);
+	if (r < 0)
+		return r;
+	r = enter_or_make(p, &share, &made, err);
 	if (r < 0)
 		return r;
 	r = privileges_drop(&p->id, err);
 	if (r < 0)
 		return r;
+	if (made && p->init) {
+		r = supervise_init(err);
+		if (r < 0)
+			return r;
+	}
+	r = share_open(&share, err);
+	if (r < 0)
+		return r;
 	return privileges_close_fds(p, err);
+}
+
+/* The machine that a program is made for, as its ELF header says; NULL for what is none. */
+static const struct machine *machine_of(const char *path)
+{
+	unsigned char head[MACHINE_ELF_HEAD];
+	auto_close int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+
+	if (fd < 0 || file_read_full(fd, head, sizeof(head)) != sizeof(head))
+		return NULL;
+	return machine_of_elf(head, sizeof(head));
+}
+
+static int cannot_execute(const struct plan *p, const char *path, struct mlr_error *err)
+{
+	const struct machine *m = machine_of(path);
+	struct utsname u;
+
+	uname(&u);
+	if (m && !machine_is_native(m)) {
+		mlr_fail(err, ENOEXEC, "'%s' is a program for %s, this machine is %s", path,
+			m->arch, u.machine);
+		return mlr_hint(err,
+			"an image for this machine is needed, or an emulator that the kernel knows: "
+			"qemu-user-static and binfmt_misc");
+	}
+	mlr_fail(err, ENOEXEC, "'%s': %s", path, strerror(ENOEXEC));
+	return mlr_hint(err, "the image is for %s, this machine is %s; a script needs a '#!' line",
+		p->platform ? p->platform : "an unknown platform", u.machine);
 }
 
 /* execve(2) failed on a file that is there: say why, as far as the errno tells. */
 static int exec_failed(const struct plan *p, const char *path, int code, struct mlr_error *err)
 {
 	struct stat st;
-	struct utsname u;
 
 	if (code == ENOENT && stat(path, &st) == 0)
 		/* Not ENOENT, which says that there is no such command. */
 		return mlr_fail(err, ENOEXEC,
 			"'%s' is in the image, but the interpreter it names (its '#!' line or ELF loader) is not",
 			path);
-	if (code == ENOEXEC) {
-		uname(&u);
-		mlr_fail(err, code, "'%s': %s", path, strerror(code));
-		mlr_hint(err, "the image is for %s, this machine is %s; a script needs a '#!' line",
-			p->platform ? p->platform : "an unknown platform", u.machine);
-		return -code;
-	}
+	if (code == ENOEXEC)
+		return cannot_execute(p, path, err);
 	if (code == EACCES && stat(path, &st) == 0 && S_ISDIR(st.st_mode))
 		return mlr_fail(err, EISDIR, "'%s' is a directory", path);
 	return mlr_fail(err, code, "'%s': %s", path, strerror(code));
@@ -79,7 +146,10 @@ static int exec_in_path(
 		size_t len = strcspn(s, ":");
 		auto_free char *file =
 			xasprintf("%.*s/%s", (int)(len ? len : 1), len ? s : ".", argv[0]);
+		int r = itself_refuse(file, err);
 
+		if (r < 0)
+			return r;
 		execve(file, argv, envp);
 		if (!look_on(errno) || (errno == ENOENT && stat(file, &st) == 0))
 			return exec_failed(p, file, errno, err);
@@ -100,12 +170,16 @@ int runtime_exec(const struct plan *p, struct mlr_error *err)
 	auto_strv struct strv env = STRV_INIT;
 	char *const *argv = strv_argv(&p->argv);
 	char *const *envp;
+	int r;
 
 	plan_env_list(p, &env);
 	envp = strv_argv(&env);
 	if (!strchr(argv[0], '/'))
 		return exec_in_path(p, argv, envp, err);
 
+	r = itself_refuse(argv[0], err);
+	if (r < 0)
+		return r;
 	execve(argv[0], argv, envp);
 	if ((errno == ENOENT || errno == ENOTDIR)) {
 		struct stat st;

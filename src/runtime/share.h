@@ -3,41 +3,71 @@
  * the others enter its user and mount namespaces. So ranks of one job read each other's memory
  * (process_vm_readv(2) wants one user namespace) and see one root.
  *
- * Meeting place: a file in a directory of the user's own in the node's memory
- * (/dev/shm/mlrun-UID, mode 0700), named by the word's hash and locked by flock(2) while somebody
- * makes the container. It lists the processes inside, by pid and start time; whoever of them lives
- * is the door (setns(2) by a pidfd), so a first process that dies leaves the others' way open. When
- * none lives the next comer is the first again. Nobody stays behind; the file is removed by the one
- * who finds it stale.
+ * Processes that say the same word but differ in what their containers are (image, mounts, read-only,
+ * other namespaces) share the user namespace alone, each kind with a root of its own: two programs of
+ * one MPI job may run in two images, and ranks may have different devices.
+ *
+ * Meeting place: a file in a directory of the user's own in the node's memory (/dev/shm/mlrun-UID, mode
+ * 0700), named by the word's hash and the caller's namespaces, locked by flock(2) while somebody makes a
+ * container: exclusively, until his command is executed (the descriptor is close-on-exec), because only
+ * then may others look at him. It lists the processes inside, by pid and start time; whoever of them
+ * lives is the door (runtime/door.h), so a first process that dies at any moment leaves the others' way
+ * open. When none lives the next comer is the first again. Nobody stays behind; files that name nobody
+ * alive are removed by those who make a container later.
+ *
+ * The file can be written to by any process of the user, also by one in a container, so it is only a
+ * hint: the door's own root mount must bear the keys that this plan has (runtime/container.h).
  */
 #ifndef MLR_RUNTIME_SHARE_H
 #define MLR_RUNTIME_SHARE_H
 
 #include "base/error.h"
 #include "plan/plan.h"
+#include "runtime/container.h"
 
 struct share {
-	int fd; /* the meeting place's file, locked while the container is being made */
+	int file; /* the meeting place, locked */
+	int proc; /* the host's /proc */
+	int made; /* this process makes a container */
+	int in_user_namespace; /* it does so in the user namespace of others, which it is in */
+	struct container_keys keys;
 };
 
-#define SHARE_INIT { -1 }
+#define SHARE_INIT { .file = -1, .proc = -1 }
+
+enum share_entered {
+	SHARE_NOBODY,      /* nobody is there: make the container */
+	SHARE_ENTERED,     /* its namespaces are the process's, its root is "/" */
+	SHARE_ENTERED_PID, /* also its PID namespace, in which children will be */
+};
 
 /*
  * Enter the container of plan->share if it is there, else keep the others waiting until
- * share_open() or share_done().
+ * share_open() or share_done(). Without plan->share nothing is done.
  *
- * Returns 1: entered, its namespaces are the process's and its root is "/"; 0: the caller shall make
- * it; -errno.
+ * Returns enum share_entered or -errno: -EPERM when the directory is not the user's own or when those
+ * who are in the container let nobody look at them, -ETIMEDOUT when somebody has kept the lock for a
+ * minute.
  */
 int share_enter(const struct plan *p, struct share *ret, struct mlr_error *err);
 
-/* The container is ready, privileges are dropped: let the others in, through this process. */
+/* In the process that will be the command, its privileges dropped: let others in through it, once it
+ * has executed the command. */
 int share_open(struct share *s, struct mlr_error *err);
 
 void share_done(struct share *s);
 
 /* Enter the container of a process (--join): every namespace that differs from ours. Only a
- * process of the same user, in a container that mlrun made. Returns 0, -ESRCH, -EPERM, -EINVAL. */
+ * process of the same user, in a container that mlrun made. Returns enum share_entered, -ESRCH, -EPERM,
+ * -EINVAL. */
 int share_join(pid_t pid, struct mlr_error *err);
+
+/* For the fuzz target: one line "PID START KEY\n" of the file. Returns the line's length, or 0. */
+struct share_entry {
+	long pid;
+	unsigned long long start;
+	char inside[CONTAINER_KEY_SIZE];
+};
+size_t share_entry_parse(const char *text, struct share_entry *ret);
 
 #endif

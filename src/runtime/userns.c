@@ -87,6 +87,18 @@ static int write_maps(const struct plan_identity *id, struct mlr_error *err)
 	return put_file("/proc/self/gid_map", line, err);
 }
 
+/* The last step in both cases: mounts that are made here stay here. */
+static int own_mounts(struct mlr_error *err)
+{
+	if (mount("none", "/", NULL, MS_REC | MS_SLAVE, NULL) < 0) {
+		int r = mlr_fail_errno(err, "make the mounts of the new namespace its own");
+
+		runtime_hint_userns("/", err);
+		return r;
+	}
+	return 0;
+}
+
 int userns_enter(const struct plan_identity *id, struct mlr_error *err)
 {
 	int r;
@@ -104,10 +116,35 @@ int userns_enter(const struct plan_identity *id, struct mlr_error *err)
 	/* Other processes of this user may not look into the set-up. After the maps: they could not
 	 * be written otherwise. execve(2) resets it. */
 	prctl(PR_SET_DUMPABLE, 0);
+	return own_mounts(err);
+}
 
-	if (mount("none", "/", NULL, MS_REC | MS_SLAVE, NULL) < 0) {
-		r = mlr_fail_errno(err, "make the mounts of the new namespace its own");
+int userns_enter_shared(struct mlr_error *err)
+{
+	if (unshare(CLONE_NEWNS) < 0) {
+		int r = mlr_fail_errno(err, "create a mount namespace");
+
 		runtime_hint_userns("/", err);
+		return r;
+	}
+	return own_mounts(err);
+}
+
+int userns_clone_flags(unsigned namespaces)
+{
+	return (namespaces & PLAN_NS_PID ? CLONE_NEWPID : 0) |
+		(namespaces & PLAN_NS_IPC ? CLONE_NEWIPC : 0) |
+		(namespaces & PLAN_NS_NET ? CLONE_NEWNET : 0) |
+		(namespaces & PLAN_NS_UTS ? CLONE_NEWUTS : 0);
+}
+
+int userns_add(unsigned namespaces, struct mlr_error *err)
+{
+	if (namespaces && unshare(userns_clone_flags(namespaces)) < 0) {
+		int r = mlr_fail_errno(err, "create the container's other namespaces");
+
+		if (r == -ENOSPC)
+			mlr_hint(err, "a limit on namespaces is reached: see /proc/sys/user");
 		return r;
 	}
 	return 0;

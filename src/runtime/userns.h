@@ -9,4 +9,13 @@
  * which nothing propagates to the host (host mounts do still appear in it: autofs needs that). */
 int userns_enter(const struct plan_identity *id, struct mlr_error *err);
 
+/* The same in a user namespace that others made and the process has entered (runtime/share.h). */
+int userns_enter_shared(struct mlr_error *err);
+
+/* The bits of enum plan_namespace as clone(2)'s flags. */
+int userns_clone_flags(unsigned namespaces);
+
+/* Then, those of enum plan_namespace; a PID namespace is the children's. */
+int userns_add(unsigned namespaces, struct mlr_error *err);
+
 #endif

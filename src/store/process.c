@@ -1,7 +1,6 @@
 #include "store/process.h"
 
-#include "base/cleanup.h"
-#include "base/file.h"
+#include "base/proc.h"
 #include "store/unsynced.h"
 
 #include <errno.h>
@@ -11,42 +10,6 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
-
-/* A small file of /proc, NUL-terminated. */
-static int read_proc(const char *path, char *buf, size_t size)
-{
-	auto_close int fd = open(path, O_RDONLY | O_CLOEXEC);
-	ssize_t n;
-
-	if (fd < 0)
-		return -errno;
-	n = read(fd, buf, size - 1); /* these files come whole in one read */
-	if (n <= 0)
-		return n < 0 ? -errno : -EIO;
-	buf[n] = '\0';
-	return 0;
-}
-
-/* The start time and the pid in "pid (name) state ppid ...": counted after the last ')', as the
- * name may hold any byte. One that has ended and was not waited for (Z, X) is -ESRCH. */
-static int read_stat(const char *path, pid_t *pid, unsigned long long *start)
-{
-	char buf[1024], *s;
-	int r = read_proc(path, buf, sizeof(buf));
-
-	if (r < 0)
-		return r;
-	s = strrchr(buf, ')');
-	if (s && s[1] == ' ' && (s[2] == 'Z' || s[2] == 'X'))
-		return -ESRCH;
-	for (int field = 2; s && field < 22; field++)
-		s = strchr(s + 1, ' ');
-	if (!s)
-		return -EIO;
-	*pid = (pid_t)strtol(buf, NULL, 10);
-	*start = strtoull(s + 1, NULL, 10);
-	return 0;
-}
 
 void store_process_host(char host[STORE_HOST_SIZE])
 {
@@ -61,7 +24,7 @@ void store_process_host(char host[STORE_HOST_SIZE])
 int store_process_boot(char boot[STORE_BOOT_SIZE])
 {
 	char buf[64];
-	int r = read_proc("/proc/sys/kernel/random/boot_id", buf, sizeof(buf));
+	int r = proc_read(AT_FDCWD, "/proc/sys/kernel/random/boot_id", buf, sizeof(buf));
 
 	if (r < 0)
 		return r;
@@ -73,16 +36,17 @@ int store_process_boot(char boot[STORE_BOOT_SIZE])
 int store_process_self(struct store_process *ret)
 {
 	struct store_process p = { .pid = getpid() };
+	struct proc_stat shown;
 	struct stat sb;
-	pid_t shown;
 	int r = store_process_boot(p.boot);
 
 	if (r < 0)
 		return r;
-	r = read_stat("/proc/self/stat", &shown, &p.start);
+	r = proc_stat_read(AT_FDCWD, "/proc/self/stat", &shown);
 	if (r < 0)
 		return r;
-	if (shown == p.pid && stat("/proc/self/ns/pid", &sb) == 0) /* else /proc is another's */
+	p.start = shown.start;
+	if (shown.pid == p.pid && stat("/proc/self/ns/pid", &sb) == 0) /* else /proc is another's */
 		p.pid_ns = sb.st_ino;
 	store_process_host(p.host);
 	*ret = p;
@@ -122,9 +86,8 @@ int store_process_parse(const char *name, struct store_process *ret)
 
 int store_process_alive(const struct store_process *p, const struct store_process *self)
 {
-	unsigned long long start;
+	struct proc_stat shown;
 	char path[40];
-	pid_t pid;
 
 	if (strcmp(p->host, self->host) != 0)
 		return -1;
@@ -133,7 +96,7 @@ int store_process_alive(const struct store_process *p, const struct store_proces
 	if (p->pid_ns != self->pid_ns || self->pid_ns == 0)
 		return -1;
 	snprintf(path, sizeof(path), "/proc/%ld/stat", (long)p->pid);
-	return read_stat(path, &pid, &start) == 0 && start == p->start;
+	return proc_stat_read(AT_FDCWD, path, &shown) == 0 && shown.start == p->start;
 }
 
 int store_process_judge(

@@ -1,0 +1,57 @@
+#include "base/proc.h"
+
+#include "base/cleanup.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+int proc_read(int dir, const char *name, char *buf, size_t size)
+{
+	auto_close int fd = openat(dir, name, O_RDONLY | O_CLOEXEC);
+	ssize_t n;
+
+	if (fd < 0)
+		return -errno;
+	n = read(fd, buf, size - 1); /* these files come whole in one read */
+	if (n <= 0)
+		return n < 0 ? -errno : -EIO;
+	buf[n] = '\0';
+	return 0;
+}
+
+/* Fields are counted after the last ')'. */
+int proc_stat_parse(const char *text, struct proc_stat *ret)
+{
+	const char *s = strrchr(text, ')');
+	struct proc_stat got = { .pid = (pid_t)strtol(text, NULL, 10) };
+
+	if (!s || s[1] != ' ' || !s[2] || got.pid <= 0)
+		return -EIO;
+	got.state = s[2];
+	for (int field = 2; s && field < 22; field++)
+		s = strchr(s + 1, ' ');
+	if (!s)
+		return -EIO;
+	got.start = strtoull(s + 1, NULL, 10);
+	*ret = got;
+	return 0;
+}
+
+int proc_stat_read(int dir, const char *name, struct proc_stat *ret)
+{
+	struct proc_stat got;
+	char buf[1024];
+	int r = proc_read(dir, name, buf, sizeof(buf));
+
+	if (r == 0)
+		r = proc_stat_parse(buf, &got);
+	if (r < 0)
+		return r;
+	if (got.state == 'Z' || got.state == 'X')
+		return -ESRCH;
+	*ret = got;
+	return 0;
+}

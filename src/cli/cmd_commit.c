@@ -1,0 +1,190 @@
+/* mlrun commit: an image of what exec --write kept. */
+#include "cli/cli.h"
+#include "cli/common.h"
+#include "cli/stop.h"
+
+#include "base/cleanup.h"
+#include "base/escape.h"
+#include "base/log.h"
+#include "base/memory.h"
+#include "base/strv.h"
+#include "oci/ref.h"
+#include "rootfs/commit.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+struct args {
+	struct cli_common common;
+	const char *container, *image, *message, *author;
+	struct strv changes;
+	int quiet, json;
+};
+
+static error_t parse_option(int key, char *arg, struct argp_state *state)
+{
+	struct args *a = state->input;
+
+	switch (key) {
+	case ARGP_KEY_INIT:
+		state->child_inputs[0] = &a->common;
+		return 0;
+	case 'm':
+		a->message = arg;
+		return 0;
+	case 'a':
+		a->author = arg;
+		return 0;
+	case 'c':
+		strv_add(&a->changes, arg);
+		return 0;
+	case 'q':
+		a->quiet = 1;
+		return 0;
+	case CLI_JSON:
+		a->json = 1;
+		return 0;
+	case ARGP_KEY_ARG:
+		if (a->image)
+			argp_error(state, "a container and one image name are expected");
+		*(a->container ? &a->image : &a->container) = arg;
+		return 0;
+	case ARGP_KEY_END:
+		if (!a->image)
+			argp_error(state, "a container and the new image's name are expected");
+		return 0;
+	default:
+		return ARGP_ERR_UNKNOWN;
+	}
+}
+
+static const struct argp_option options[] = {
+	{ "message", 'm', "TEXT", 0, "say in the image's history what was done", 0 },
+	{ "author", 'a', "NAME", 0, "say who did it", 0 },
+	{ "change", 'c', "INSTRUCTION", 0,
+		"change the configuration: 'ENV K=V', 'LABEL K=V', 'CMD …', 'ENTRYPOINT …', 'WORKDIR DIR', "
+		"'USER NAME'",
+		0 },
+	{ "quiet", 'q', 0, 0, "say nothing but errors", 0 },
+	CLI_JSON_OPTION,
+	{ 0 },
+};
+static const struct argp argp = {
+	.options = options,
+	.parser = parse_option,
+	.args_doc = "CONTAINER IMAGE",
+	.doc = "Make an image of what was written in a container of exec --write. The container stays as it "
+	       "is.",
+	.children = cli_common_children,
+};
+
+/* Names of files may hold anything. To free(). */
+static char *safe(const char *name)
+{
+	char *out = xmalloc(strlen(name) * ESCAPE_SIZE + 1), *to = out;
+
+	*out = '\0';
+	while (*name) {
+		name += escape_next(name, to);
+		to += strlen(to);
+	}
+	return out;
+}
+
+static int print_json(const struct rootfs_committed *c)
+{
+	json_t *omitted = json_array();
+
+	for (size_t i = 0; i < c->omitted.n; i++) {
+		auto_free char *name = safe(c->omitted.v[i]);
+		json_t *text = json_string(name);
+
+		for (char *s = name; !text && *s; s++) /* not UTF-8 */
+			*s = (unsigned char)*s < 0x80 ? *s : '?';
+		json_array_append_new(omitted, text ? text : json_string(name));
+	}
+	return cli_print_json(json_pack("{s:s, s:s, s:s, s:s?, s:I, s:o}", "name", c->image.name,
+		"digest", c->image.manifest, "platform", c->image.platform, "diff_id",
+		*c->diff_id ? c->diff_id : NULL, "size", (json_int_t)c->bytes, "omitted", omitted));
+}
+
+static void tell(const struct args *a, const struct rootfs_committed *c)
+{
+	char size[CLI_SIZE_SIZE];
+
+	if (a->quiet)
+		return;
+	for (size_t i = 0; i < c->omitted.n && i < 5; i++) {
+		auto_free char *name = safe(c->omitted.v[i]);
+
+		mlr_info("'%s' is left out: a layer cannot hold it", name);
+	}
+	if (c->omitted.n > 5)
+		mlr_info("%zu more are left out", c->omitted.n - 5);
+	if (c->is_running)
+		mlr_info("container '%s' is running: what its processes were writing may be there in "
+			 "part", a->container);
+	cli_size(c->bytes, size);
+	if (*c->diff_id)
+		mlr_info("committed '%s': %s, a layer of %s", c->image.name, c->image.manifest, size);
+	else
+		mlr_info("committed '%s': %s, with no layer, as nothing was written", c->image.name,
+			c->image.manifest);
+}
+
+static int name_image(const char *text, char **ret, struct mlr_error *err)
+{
+	auto_call(oci_ref_done) struct oci_ref ref = OCI_REF_INIT;
+	int r = oci_ref_parse_local(text, &ref, err);
+
+	if (r < 0)
+		return r;
+	if (ref.digest) {
+		mlr_fail(err, EINVAL, "'%s': a digest is what an image is, not a name to give it",
+			text);
+		return mlr_hint(err, "leave out what begins with '@'");
+	}
+	*ret = oci_ref_canonical(&ref);
+	return 0;
+}
+
+static int run(const struct args *a, struct store *st, struct mlr_error *err)
+{
+	auto_call(rootfs_committed_done) struct rootfs_committed done = ROOTFS_COMMITTED_INIT;
+	auto_call(stores_close) struct stores all = STORES_INIT;
+	auto_free char *name = NULL;
+	struct rootfs_commit opt = { .container = a->container, .message = a->message,
+		.author = a->author, .changes = &a->changes, .cancel = &cli_stop_signal };
+	int r = name_image(a->image, &name, err);
+
+	if (r == 0)
+		r = stores_open_additional(st, &all, err);
+	if (r < 0)
+		return cli_fail(err);
+	opt.image = name;
+	r = rootfs_commit(st, &all, &opt, &done, err);
+	if (r < 0)
+		return cli_fail(err);
+	store_settle(st);
+	tell(a, &done);
+	return a->json ? print_json(&done) : 0;
+}
+
+int cmd_commit(int argc, char **argv)
+{
+	auto_store struct store *st = NULL;
+	struct mlr_error err = MLR_ERROR_INIT;
+	struct args a = { 0 };
+	int status;
+
+	cli_parse(&argp, argc, argv, 0, &a);
+	if (cli_open_store(a.common.store, &st, &err) < 0)
+		return cli_fail(&err);
+	cli_stop_catch();
+	status = run(&a, st, &err);
+	if (store_has_work(st))
+		store_sweep(st);
+	strv_done(&a.changes);
+	return cli_stop_signal ? 128 + cli_stop_signal : status;
+}

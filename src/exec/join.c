@@ -1,0 +1,173 @@
+#include "exec/join.h"
+
+#include "base/cleanup.h"
+#include "base/file.h"
+#include "base/memory.h"
+#include "exec/environment.h"
+#include "runtime/container.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define ENVIRON_MAX (8u << 20) /* bytes; the kernel's own limit is a quarter of the stack's */
+
+/* What of a container is given when it is made. */
+static int refuse_options(const struct exec_options *o, struct mlr_error *err)
+{
+	const struct {
+		const char *name;
+		int given;
+	} options[] = {
+		{ "-v", o->volumes.n > 0 },
+		{ "--mount", o->mounts.n > 0 },
+		{ "--tmpfs", o->tmpfs.n > 0 },
+		{ "--device", o->devices.n > 0 },
+		{ "--user", o->user != NULL },
+		{ "--hostname", o->hostname != NULL },
+		{ "--write", o->write != NULL },
+		{ "--join-tag", o->join_tag != NULL },
+		{ "--entrypoint", o->entrypoint != NULL },
+		{ "--home", o->home == EXEC_YES },
+		{ "--clearenv", o->clearenv },
+		{ "--read-only", o->read_only },
+		{ "--fakeroot", o->fakeroot },
+		{ "--pid", o->pid },
+		{ "--init", o->init },
+		{ "--ipc", o->ipc },
+		{ "--net", o->no_network },
+	};
+
+	for (size_t i = 0; i < ARRAY_LEN(options); i++)
+		if (options[i].given)
+			return mlr_fail(err, EINVAL,
+				"%s: the container is there already and stays as it is; "
+				"what can be given is the command's: -w, -e, --ulimit and the like",
+				options[i].name);
+	return 0;
+}
+
+static int look_failed(pid_t pid, int r, struct mlr_error *err)
+{
+	switch (r) {
+	case -ENOENT:
+		mlr_fail(err, EINVAL, "process %ld is in no container of mlrun's", (long)pid);
+		return mlr_hint(err, "mlrun ps lists those that are");
+	case -ESRCH:
+		return mlr_fail(err, ESRCH, "there is no process %ld", (long)pid);
+	case -EACCES:
+		return mlr_fail(err, EPERM,
+			"process %ld may not be looked at: it or its program is another user's", (long)pid);
+	default:
+		return mlr_fail(err, -r, "process %ld: %s", (long)pid, strerror(-r));
+	}
+}
+
+/* A text of /proc/PID. */
+static int read_text(int dir, const char *name, char **ret, size_t *len, struct mlr_error *err)
+{
+	int r = file_read(dir, name, ENVIRON_MAX, ret, len, err);
+
+	return r == -EACCES || r == -EPERM ? mlr_fail(err, EPERM, "it may not be looked at") : r;
+}
+
+/* "0 1000 1": the id inside, outside, how many. */
+static int read_map(int dir, const char *name, unsigned *inside, unsigned *outside,
+	struct mlr_error *err)
+{
+	auto_free char *text = NULL;
+	int r = read_text(dir, name, &text, NULL, err);
+
+	if (r < 0)
+		return r;
+	if (sscanf(text, "%u %u", inside, outside) != 2)
+		return mlr_fail(err, EPROTO, "its '%s' maps no id", name);
+	return 0;
+}
+
+static int read_identity(int dir, struct plan *p, struct mlr_error *err)
+{
+	int r = read_map(dir, "uid_map", &p->id.uid, &p->id.host_uid, err);
+
+	return r < 0 ? r : read_map(dir, "gid_map", &p->id.gid, &p->id.host_gid, err);
+}
+
+/* As the process sees it: the link's text starts at its own root. */
+static int read_workdir(int dir, struct plan *p, struct mlr_error *err)
+{
+	char path[PATH_MAX];
+	ssize_t n = readlinkat(dir, "cwd", path, sizeof(path) - 1);
+
+	if (n < 0)
+		return mlr_fail_errno(err, "its working directory");
+	path[n] = '\0';
+	/* One that was removed is "/work (deleted)". */
+	p->workdir = xstrdup(path[0] == '/' && faccessat(dir, "cwd/.", F_OK, 0) == 0 ? path : "/");
+	p->workdir_origin = "joined";
+	return 0;
+}
+
+static int read_environment(int dir, struct strv *ret, struct mlr_error *err)
+{
+	auto_free char *text = NULL;
+	size_t len = 0;
+	int r = read_text(dir, "environ", &text, &len, err);
+
+	for (size_t at = 0; r == 0 && at < len; at += strlen(text + at) + 1)
+		strv_add(ret, text + at);
+	return r;
+}
+
+static int read_process(pid_t pid, struct plan *p, struct strv *env, struct mlr_error *err)
+{
+	auto_close int proc = open("/proc", O_PATH | O_DIRECTORY | O_CLOEXEC), dir = -1;
+	auto_call(container_done) struct container c = CONTAINER_INIT;
+	char name[24];
+	int r;
+
+	if (proc < 0)
+		return mlr_fail_errno(err, "open '/proc'");
+	/* First the directory: from then on all is of one process, which cannot be another's by a pid
+	 * that is used again. */
+	snprintf(name, sizeof(name), "%ld", (long)pid);
+	dir = openat(proc, name, O_PATH | O_DIRECTORY | O_CLOEXEC);
+	r = dir < 0 ? -ESRCH : container_look(proc, pid, &c);
+	if (r < 0)
+		return look_failed(pid, r, err);
+	p->image = take_ptr(&c.image);
+	r = read_identity(dir, p, err);
+	if (r == 0)
+		r = read_environment(dir, env, err);
+	if (r == 0)
+		r = read_workdir(dir, p, err);
+	return r < 0 ? mlr_wrap(err, "process %ld", (long)pid) : 0;
+}
+
+int join_plan(const struct exec_options *o, struct plan *p, struct mlr_error *err)
+{
+	auto_strv struct strv env = STRV_INIT;
+	int r;
+
+	r = refuse_options(o, err);
+	if (r < 0)
+		return r;
+	if (!o->command || !*o->command)
+		return mlr_fail(err, EINVAL, "no command was given");
+	r = read_process(o->join, p, &env, err);
+	if (r < 0)
+		return r;
+	p->join = o->join;
+	if (o->workdir) {
+		free(p->workdir);
+		p->workdir = xstrdup(o->workdir);
+		p->workdir_origin = "user";
+	}
+	for (char *const *s = o->command; *s; s++)
+		strv_add(&p->argv, *s);
+	p->argv_origin = "user";
+	return environment_plan_joined(o, environ, &env, p, err);
+}

@@ -1,0 +1,333 @@
+#include "oci/derive.h"
+
+#include "base/cleanup.h"
+#include "base/memory.h"
+#include "base/path.h"
+#include "oci/config.h"
+#include "oci/json.h"
+#include "oci/manifest.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <string.h>
+#include <strings.h>
+
+struct derivation {
+	json_t *run; /* "config", borrowed */
+	int has_cmd; /* a CMD stands among the changes */
+};
+
+/* Steals the value. */
+static void set(json_t *obj, const char *key, json_t *value)
+{
+	if (!value || json_object_set_new(obj, key, value) < 0)
+		mlr_oom();
+}
+
+/* --- words ---------------------------------------------------------------- */
+
+/* One word, its quotes and backslashes taken away: a"b c"d\ e is one. NULL at the end. */
+static int next_word(const char **text, char **ret, struct mlr_error *err)
+{
+	const char *s = *text + strspn(*text, " \t");
+	char *word, *to, quote = '\0';
+
+	*ret = NULL;
+	if (!*s)
+		return 0;
+	word = to = xmalloc(strlen(s) + 1);
+	for (; *s && (quote || !strchr(" \t", *s)); s++) {
+		if (quote ? *s == quote : *s == '"' || *s == '\'') {
+			quote = quote ? '\0' : *s;
+			continue;
+		}
+		if (*s == '\\' && quote != '\'' && s[1])
+			s++;
+		*to++ = *s;
+	}
+	*to = '\0';
+	*text = s;
+	*ret = word;
+	return quote ? mlr_fail(err, EINVAL, "a %c is not closed", quote) : 0;
+}
+
+typedef void (*put_fn)(json_t *run, const char *key, const char *value);
+
+/* "K=V K2='v w'", or "K the rest of the line". */
+static int each_pair(json_t *run, const char *text, put_fn put, struct mlr_error *err)
+{
+	size_t first = strcspn(text, "= \t");
+	int n = 0;
+
+	if (first == 0)
+		return mlr_fail(err, EINVAL, "a name is missing");
+	if (text[first] != '=') {
+		auto_free char *key = xstrndup(text, first);
+		const char *value = text + first + strspn(text + first, " \t");
+
+		if (!*value)
+			return mlr_fail(err, EINVAL, "'%s' has no value", key);
+		put(run, key, value);
+		return 0;
+	}
+	for (;; n++) {
+		auto_free char *word = NULL;
+		char *equals;
+		int r = next_word(&text, &word, err);
+
+		if (r < 0 || !word)
+			return r;
+		equals = strchr(word, '=');
+		if (!equals || equals == word)
+			return mlr_fail(err, EINVAL, "'%s' is not NAME=VALUE", word);
+		*equals = '\0';
+		put(run, word, equals + 1);
+	}
+}
+
+/* --- instructions --------------------------------------------------------- */
+
+static void put_env(json_t *run, const char *key, const char *value)
+{
+	auto_free char *text = xasprintf("%s=%s", key, value);
+	json_t *env = json_object_get(run, "Env"), *v;
+	size_t i;
+
+	if (!json_is_array(env)) {
+		set(run, "Env", json_array());
+		env = json_object_get(run, "Env");
+	}
+	json_array_foreach (env, i, v) {
+		const char *s = json_string_value(v);
+
+		if (s && strncmp(s, text, strlen(key) + 1) == 0)
+			break;
+	}
+	if (i < json_array_size(env))
+		json_array_set_new(env, i, json_string(text));
+	else
+		json_array_append_new(env, json_string(text));
+}
+
+static void put_label(json_t *run, const char *key, const char *value)
+{
+	json_t *labels = json_object_get(run, "Labels");
+
+	if (!json_is_object(labels)) {
+		set(run, "Labels", json_object());
+		labels = json_object_get(run, "Labels");
+	}
+	set(labels, key, json_string(value));
+}
+
+static int do_env(struct derivation *d, const char *text, struct mlr_error *err)
+{
+	return each_pair(d->run, text, put_env, err);
+}
+
+static int do_label(struct derivation *d, const char *text, struct mlr_error *err)
+{
+	return each_pair(d->run, text, put_label, err);
+}
+
+/* ["a", "b"], or a line for a shell. */
+static json_t *command(const char *text)
+{
+	json_t *list = json_loads(text, 0, NULL), *v;
+	size_t i;
+
+	json_array_foreach (list, i, v)
+		if (!json_is_string(v))
+			break;
+	if (json_is_array(list) && i == json_array_size(list))
+		return list;
+	json_decref(list);
+	return json_pack("[s, s, s]", "/bin/sh", "-c", text);
+}
+
+static int do_cmd(struct derivation *d, const char *text, struct mlr_error *err)
+{
+	(void)err;
+	set(d->run, "Cmd", command(text));
+	return 0;
+}
+
+static int do_entrypoint(struct derivation *d, const char *text, struct mlr_error *err)
+{
+	(void)err;
+	set(d->run, "Entrypoint", command(text));
+	if (!d->has_cmd)
+		json_object_del(d->run, "Cmd");
+	return 0;
+}
+
+/* A relative one counts from the one before. */
+static int do_workdir(struct derivation *d, const char *text, struct mlr_error *err)
+{
+	const char *was = json_string_value(json_object_get(d->run, "WorkingDir"));
+	auto_free char *path = *text == '/' ? xstrdup(text)
+					    : xasprintf("/%s/%s", was ? was : "", text);
+	auto_free char *clean = path_clean(path);
+
+	(void)err;
+	set(d->run, "WorkingDir", json_string(clean));
+	return 0;
+}
+
+static int do_user(struct derivation *d, const char *text, struct mlr_error *err)
+{
+	if (strpbrk(text, " \t"))
+		return mlr_fail(err, EINVAL, "'%s' is no USER[:GROUP]", text);
+	set(d->run, "User", json_string(text));
+	return 0;
+}
+
+static const struct {
+	const char *word;
+	int (*run)(struct derivation *d, const char *text, struct mlr_error *err);
+} instructions[] = {
+	{ "ENV", do_env },
+	{ "LABEL", do_label },
+	{ "CMD", do_cmd },
+	{ "ENTRYPOINT", do_entrypoint },
+	{ "WORKDIR", do_workdir },
+	{ "USER", do_user },
+};
+
+static int is_instruction(const char *text, const char *word)
+{
+	size_t len = strlen(word);
+
+	return strncasecmp(text, word, len) == 0 && strchr(" \t", text[len]);
+}
+
+static int change(struct derivation *d, const char *text, struct mlr_error *err)
+{
+	for (size_t i = 0; i < ARRAY_LEN(instructions); i++) {
+		const char *rest = text + strlen(instructions[i].word);
+
+		if (!is_instruction(text, instructions[i].word))
+			continue;
+		rest += strspn(rest, " \t");
+		if (!*rest)
+			return mlr_fail(err, EINVAL, "'%s': nothing stands after it", text);
+		/* What is no UTF-8 could not be told in JSON. */
+		auto_free char *safe = xstrdup(rest);
+		json_auto_t *probe = json_string(safe);
+
+		if (!probe)
+			return mlr_fail(err, EINVAL, "'%s': it is not UTF-8", instructions[i].word);
+		return instructions[i].run(d, safe, err);
+	}
+	return mlr_fail(err, EINVAL,
+		"no instruction that can be changed: ENV, LABEL, CMD, ENTRYPOINT, WORKDIR and USER are");
+}
+
+static int change_all(json_t *run, const struct strv *changes, struct mlr_error *err)
+{
+	struct derivation d = { run, 0 };
+
+	for (size_t i = 0; changes && i < changes->n; i++)
+		d.has_cmd |= is_instruction(changes->v[i], "CMD");
+	for (size_t i = 0; changes && i < changes->n; i++) {
+		int r = change(&d, changes->v[i], err);
+
+		if (r < 0)
+			return mlr_wrap(err, "change '%.200s'", changes->v[i]);
+	}
+	return 0;
+}
+
+/* --- the document --------------------------------------------------------- */
+
+/* A member that is an object or an array, made where it is missing or null. */
+static json_t *need(json_t *obj, const char *key, json_t *(*make)(void))
+{
+	json_t *v = json_object_get(obj, key);
+
+	if (!json_is_object(v) && !json_is_array(v)) {
+		set(obj, key, make());
+		v = json_object_get(obj, key);
+	}
+	return v;
+}
+
+static int add_text(json_t *o, const char *key, const char *text, struct mlr_error *err)
+{
+	json_t *v = text ? json_string(text) : NULL;
+
+	if (text && !v)
+		return mlr_fail(err, EINVAL, "the %s is not UTF-8", key);
+	if (v)
+		set(o, key, v);
+	return 0;
+}
+
+/* A history tells of every layer or of none. */
+static int fill_history(json_t *history, size_t layers)
+{
+	json_t *v;
+	size_t i, told = 0;
+
+	json_array_foreach (history, i, v)
+		told += !json_is_true(json_object_get(v, "empty_layer"));
+	for (; told < layers; told++)
+		if (json_array_append_new(history, json_pack("{s:s}", "created_by", "not recorded")) <
+			0)
+			return -1;
+	return 0;
+}
+
+static int add_history(
+	json_t *root, size_t layers, const struct oci_derive *d, struct mlr_error *err)
+{
+	json_t *history = need(root, "history", json_array), *o = json_object();
+	int r;
+
+	if (fill_history(history, layers) < 0 || json_array_append_new(history, o) < 0)
+		return mlr_fail(err, EPROTO, "\"history\" is no array");
+	r = add_text(o, "created", d->created, err);
+	if (r == 0)
+		r = add_text(o, "created_by", d->created_by, err);
+	if (r == 0)
+		r = add_text(o, "author", d->author, err);
+	if (r == 0)
+		r = add_text(o, "comment", d->comment, err);
+	if (r == 0 && !d->diff_id)
+		set(o, "empty_layer", json_true());
+	return r;
+}
+
+int oci_derive_config(
+	const char *json, size_t len, const struct oci_derive *d, char **ret, struct mlr_error *err)
+{
+	/* Of Docker's builder, about the container that the last layer was made in. */
+	static const char *const gone[] = { "container", "container_config", "docker_version", "id",
+		"parent" };
+	auto_call(oci_config_done) struct oci_config c = OCI_CONFIG_INIT;
+	json_auto_t *root = NULL;
+	int r = oci_config_parse(json, len, &c, err);
+
+	if (r == 0)
+		r = oci_json_load(json, len, OCI_DOCUMENT_MAX, &root, err);
+	if (r == 0)
+		r = change_all(need(root, "config", json_object), d->changes, err);
+	if (r == 0)
+		r = add_text(root, "created", d->created, err);
+	if (r == 0)
+		r = add_text(root, "author", d->author, err);
+	if (r == 0)
+		r = add_history(root, c.diff_ids.n, d, err);
+	if (r < 0)
+		return r;
+	for (size_t i = 0; i < ARRAY_LEN(gone); i++)
+		json_object_del(root, gone[i]);
+	if (d->diff_id)
+		json_array_append_new(
+			need(need(root, "rootfs", json_object), "diff_ids", json_array),
+			json_string(d->diff_id));
+	*ret = json_dumps(root, JSON_COMPACT);
+	if (!*ret)
+		mlr_oom();
+	return 0;
+}

@@ -1,0 +1,258 @@
+#include "rootfs/commit.h"
+
+#include "base/cleanup.h"
+#include "base/memory.h"
+#include "oci/config.h"
+#include "oci/derive.h"
+#include "oci/manifest.h"
+#include "rootfs/fill.h"
+#include "rootfs/image.h"
+#include "rootfs/kept.h"
+#include "rootfs/upper.h"
+#include "store/blob.h"
+#include "store/container.h"
+#include "store/tree.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+struct committing {
+	struct store *st;
+	const struct rootfs_commit *opt;
+	struct store_container c;
+	struct store *base_st; /* where the image below is; borrowed */
+	struct store_facts base;
+	struct oci_document manifest;
+	char *config;
+	size_t config_len;
+	struct rootfs_upper upper;
+	struct oci_layer *layers; /* the new image's; borrowed but for the array */
+	size_t n_layers;
+	struct rootfs_committed result;
+};
+
+void rootfs_committed_done(struct rootfs_committed *c)
+{
+	store_image_done(&c->image);
+	strv_done(&c->omitted);
+	*c = (struct rootfs_committed)ROOTFS_COMMITTED_INIT;
+}
+
+static void committing_done(struct committing *m)
+{
+	if (m->upper.fd >= 0)
+		close(m->upper.fd);
+	store_container_done(&m->c);
+	store_facts_done(&m->base);
+	oci_document_done(&m->manifest);
+	strv_done(&m->upper.omitted);
+	rootfs_committed_done(&m->result);
+	free(m->layers);
+	free(m->config);
+}
+
+static int is_cancelled(void *ctx)
+{
+	const struct committing *m = ctx;
+
+	return m->opt->cancel && __atomic_load_n(m->opt->cancel, __ATOMIC_RELAXED);
+}
+
+/* From here on nobody removes it, nor what the store has. */
+static int take_container(struct committing *m, struct mlr_error *err)
+{
+	auto_call(store_container_done) struct store_container known = STORE_CONTAINER_INIT;
+	int made, r = store_container_get(m->st, m->opt->container, &known, err);
+
+	if (r == 0)
+		r = store_hold(m->st, err);
+	if (r == 0)
+		r = store_container_open(m->st, known.name, known.image, known.manifest, &m->c,
+			&made, err);
+	if (r == 0)
+		m->result.is_running = store_container_is_joined(m->st, m->c.name);
+	return r;
+}
+
+/* Documents of the image below. */
+static int load_base(struct committing *m, const struct stores *others, struct mlr_error *err)
+{
+	const struct store_container *c = &m->c;
+	const struct stores own = { &m->st, 1, 1 };
+	auto_free char *text = NULL;
+	size_t len;
+	int r = rootfs_kept_image(
+		&own, c->name, c->image, c->manifest, &m->base_st, &m->base, err);
+
+	if (r == -ENOENT)
+		r = rootfs_kept_image(
+			others, c->name, c->image, c->manifest, &m->base_st, &m->base, err);
+	if (r == 0)
+		r = store_blob_get(m->base_st, m->c.manifest, &text, &len, err);
+	if (r == 0)
+		r = oci_document_parse(text, len, NULL, NULL, &m->manifest, err);
+	if (r == 0)
+		r = store_blob_get(
+			m->base_st, m->manifest.config.digest, &m->config, &m->config_len, err);
+	if (r < 0)
+		return r;
+	if (m->manifest.n_layers != m->base.config.diff_ids.n)
+		return mlr_fail(err, EPROTO, "the manifest has %zu layers, the configuration %zu",
+			m->manifest.n_layers, m->base.config.diff_ids.n);
+	if (m->manifest.n_layers < OCI_LAYERS_MAX)
+		return 0;
+	mlr_fail(err, E2BIG, "its image has %d layers already, and no image may have more",
+		OCI_LAYERS_MAX);
+	return mlr_hint(err, "mlrun export --format=tar and mlrun import make one layer of them");
+}
+
+static int bring_base(struct committing *m, struct mlr_error *err)
+{
+	const struct strv *ids = &m->base.config.diff_ids;
+
+	for (size_t i = 0; i < ids->n; i++) {
+		int r;
+
+		if (!store_tree_exists(m->base_st, STORE_LAYER, ids->v[i])) {
+			mlr_fail(err, ENOENT, "store '%s' has image '%s' without its layers",
+				store_path(m->base_st), m->c.image);
+			mlr_hint(err, "mlrun pull --format=layers %s adds them", m->c.image);
+			return -ENOENT;
+		}
+		r = m->base_st == m->st ? 0
+					: rootfs_fill_from(m->st, m->base_st, ids->v[i], err);
+		if (r < 0)
+			return r;
+	}
+	return 0;
+}
+
+/* A container that nobody has written to, or never started, has no layer. */
+static int make_layer(struct committing *m, struct mlr_error *err)
+{
+	auto_free char *path = xasprintf("containers/%s/upper", m->c.name);
+	struct rootfs_committed *res = &m->result;
+	int r;
+
+	m->upper.fd = openat(
+		store_fd(m->st), path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	if (m->upper.fd < 0 && errno == ENOENT)
+		return 0;
+	r = m->upper.fd < 0 ? -errno : rootfs_upper_has_any(m->upper.fd);
+	if (r < 0)
+		return mlr_fail(
+			err, -r, "open '%s/%s': %s", store_path(m->st), path, strerror(-r));
+	if (r == 0)
+		return 0;
+	r = rootfs_fill_digest(rootfs_upper_tar, &m->upper, res->diff_id, &res->bytes, err);
+	if (r == 0)
+		r = rootfs_fill(m->st, res->diff_id, rootfs_upper_tar, &m->upper, err);
+	if (r == -EBUSY)
+		mlr_hint(err, "commit when the container's processes have ended, or rest");
+	res->omitted = m->upper.omitted;
+	m->upper.omitted = (struct strv)STRV_INIT;
+	return r;
+}
+
+static void list_layers(struct committing *m)
+{
+	static char plain[] = "application/vnd.oci.image.layer.v1.tar";
+	size_t n = m->manifest.n_layers;
+
+	m->layers = xcalloc(n + 1, sizeof(*m->layers));
+	for (size_t i = 0; i < n; i++)
+		m->layers[i] = m->manifest.layers[i];
+	m->n_layers = n;
+	if (!*m->result.diff_id)
+		return;
+	m->layers[n].blob = (struct oci_descriptor){ m->result.diff_id, plain, m->result.bytes };
+	m->layers[n].compression = OCI_PLAIN;
+	m->n_layers = n + 1;
+}
+
+/* The new image's configuration, to free(). */
+static int derive(const struct committing *m, char **ret, struct mlr_error *err)
+{
+	auto_free char *by = xasprintf("mlrun commit %s", m->c.name);
+	char created[32];
+	time_t now = time(NULL);
+	struct tm tm;
+	struct oci_derive d = { .diff_id = *m->result.diff_id ? m->result.diff_id : NULL,
+		.created = created,
+		.created_by = by,
+		.author = m->opt->author,
+		.comment = m->opt->message,
+		.changes = m->opt->changes };
+
+	strftime(created, sizeof(created), "%Y-%m-%dT%H:%M:%SZ", gmtime_r(&now, &tm));
+	return oci_derive_config(m->config, m->config_len, &d, ret, err);
+}
+
+static int put_image(struct committing *m, struct mlr_error *err)
+{
+	auto_free char *config = NULL;
+	auto_free char *source = xasprintf("container:%s", m->c.name);
+	int r = derive(m, &config, err);
+
+	if (r < 0)
+		return r;
+	list_layers(m);
+
+	const struct rootfs_image im = { .config = config,
+		.layers = m->layers,
+		.n = m->n_layers,
+		.source = source,
+		.one_tree = !(m->base.formats & STORE_FORMAT_LAYERS) &&
+			(m->base.formats & STORE_FORMAT_DIR) };
+
+	return rootfs_image_put(m->st, m->opt->image, &im, &m->result.image, err);
+}
+
+/* What is wrong with the changes is told before anything is done. */
+static int try_changes(const struct committing *m, struct mlr_error *err)
+{
+	auto_free char *config = NULL;
+
+	return derive(m, &config, err);
+}
+
+static int run(struct committing *m, const struct stores *others, struct mlr_error *err)
+{
+	int r = take_container(m, err);
+
+	if (r == 0)
+		r = load_base(m, others, err);
+	if (r == 0)
+		r = try_changes(m, err);
+	if (r == 0)
+		r = bring_base(m, err);
+	if (r == 0)
+		r = make_layer(m, err);
+	return r < 0 ? r : put_image(m, err);
+}
+
+int rootfs_commit(struct store *st, const struct stores *others, const struct rootfs_commit *opt,
+	struct rootfs_committed *ret, struct mlr_error *err)
+{
+	auto_call(committing_done) struct committing m = { .st = st, .opt = opt,
+		.upper = { .fd = -1, .cancel = opt->cancel }, .result = ROOTFS_COMMITTED_INIT };
+	int r;
+
+	store_set_cancelled(st, is_cancelled, &m);
+	r = run(&m, others, err);
+	store_set_cancelled(st, NULL, NULL);
+	if (r < 0) {
+		if (store_hold_check(st, err) < 0)
+			r = -ESTALE;
+		if (r == -ENOSPC || r == -EDQUOT)
+			mlr_hint(err, "mlrun prune or mlrun rm frees space in '%s'", store_path(st));
+		mlr_wrap(err, "commit '%s'", opt->container);
+		return r;
+	}
+	*ret = m.result;
+	m.result = (struct rootfs_committed)ROOTFS_COMMITTED_INIT;
+	return 0;
+}

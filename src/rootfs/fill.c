@@ -1,0 +1,202 @@
+#include "rootfs/fill.h"
+
+#include "base/cleanup.h"
+#include "base/file.h"
+#include "base/hash.h"
+#include "base/memory.h"
+#include "layer/unpack.h"
+#include "rootfs/flatten.h"
+#include "store/tree.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <signal.h>
+#include <string.h>
+#include <unistd.h>
+
+#define PIPE_SIZE (1 << 20)
+
+struct measure {
+	struct hash *hash;
+	uint64_t bytes;
+};
+
+static int count(void *ctx, const void *buf, size_t len, struct mlr_error *err)
+{
+	struct measure *m = ctx;
+
+	(void)err;
+	hash_update(m->hash, buf, len);
+	m->bytes += len;
+	return 0;
+}
+
+int rootfs_fill_digest(rootfs_tar_fn tar, void *ctx, char diff_id[OCI_DIGEST_SIZE], uint64_t *bytes,
+	struct mlr_error *err)
+{
+	auto_hash struct hash *hash = hash_new();
+	struct measure m = { hash, 0 };
+	int r = tar(ctx, count, &m, err);
+
+	if (r < 0)
+		return r;
+	memcpy(diff_id, "sha256:", 7);
+	hash_final(hash, diff_id + 7);
+	*bytes = m.bytes;
+	return 0;
+}
+
+/* The tar goes through a pipe, whose ends are two threads. */
+struct flow {
+	rootfs_tar_fn tar;
+	void *ctx;
+	int in, out;
+	int result; /* of tar */
+	struct mlr_error err;
+};
+
+static int put(void *ctx, const void *buf, size_t len, struct mlr_error *err)
+{
+	struct flow *f = ctx;
+	int r = file_write_all(f->in, buf, len);
+
+	return r < 0 ? mlr_fail(err, -r, "write to a pipe: %s", strerror(-r)) : 0;
+}
+
+static void *flow_main(void *ctx)
+{
+	struct flow *f = ctx;
+
+	f->result = f->tar(f->ctx, put, f, &f->err);
+	close(f->in);
+	return NULL;
+}
+
+/* All signals are for other threads; that of a pipe without a reader is an errno here. */
+static int flow_start(struct flow *f, pthread_t *thread, struct mlr_error *err)
+{
+	sigset_t all, was;
+	int r;
+
+	sigfillset(&all);
+	pthread_sigmask(SIG_SETMASK, &all, &was);
+	r = pthread_create(thread, NULL, flow_main, f);
+	pthread_sigmask(SIG_SETMASK, &was, NULL);
+	return r ? mlr_fail(err, r, "start a thread: %s", strerror(r)) : 0;
+}
+
+static ssize_t get(void *ctx, void *buf, size_t len, struct mlr_error *err)
+{
+	struct flow *f = ctx;
+	ssize_t n;
+
+	do
+		n = read(f->out, buf, len);
+	while (n < 0 && errno == EINTR);
+	return n < 0 ? mlr_fail_errno(err, "read from a pipe") : n;
+}
+
+static int flow_open(struct flow *f, struct mlr_error *err)
+{
+	int ends[2];
+
+	if (pipe2(ends, O_CLOEXEC) < 0)
+		return mlr_fail_errno(err, "make a pipe");
+	f->out = ends[0];
+	f->in = ends[1];
+	fcntl(f->in, F_SETPIPE_SZ, PIPE_SIZE); /* less will do */
+	return 0;
+}
+
+/* Where both ends fail, the reader's failure is the cause if the writer only tells that it left. */
+static int unpack(struct flow *f, struct store_tree *tree, struct layer_result *ret,
+	struct mlr_error *err)
+{
+	auto_close int record = store_tree_note_open(tree, LAYER_RECORD_NAME, err);
+	pthread_t thread;
+	int r = record < 0 ? record : flow_open(f, err);
+
+	if (r < 0)
+		return r;
+	r = flow_start(f, &thread, err);
+	if (r < 0) {
+		close(f->in);
+		close(f->out);
+		return r;
+	}
+	r = layer_unpack(get, f, LAYER_PLAIN, store_tree_fd(tree), record, ret, err);
+	close(f->out);
+	pthread_join(thread, NULL);
+	if (f->result < 0 && f->result != -EPIPE) {
+		if (err)
+			*err = f->err;
+		return f->result;
+	}
+	return r;
+}
+
+static void tree_cleanup(struct store_tree **t)
+{
+	store_tree_drop(*t);
+}
+
+int rootfs_fill(struct store *st, const char *diff_id, rootfs_tar_fn tar, void *ctx,
+	struct mlr_error *err)
+{
+	auto_call(layer_result_done) struct layer_result result = LAYER_RESULT_INIT;
+	auto_call(tree_cleanup) struct store_tree *tree = NULL;
+	struct flow f = { .tar = tar, .ctx = ctx, .in = -1, .out = -1 };
+	int r = store_tree_begin(st, STORE_LAYER, diff_id, &tree, err);
+
+	if (r != 0)
+		return r < 0 ? r : 0;
+	r = unpack(&f, tree, &result, err);
+	if (r < 0)
+		return r;
+	if (strcmp(result.diff_id, diff_id) != 0)
+		return mlr_fail(err, EBUSY, "the files changed while they were read");
+	r = rootfs_layer_note(tree, &result, err);
+	return r < 0 ? r : store_tree_publish(take_ptr(&tree), err);
+}
+
+/* --- from another store --------------------------------------------------- */
+
+struct stored {
+	int record, tree;
+	const char *diff_id;
+};
+
+static int rewrite(void *ctx, layer_write_fn write, void *to, struct mlr_error *err)
+{
+	const struct stored *s = ctx;
+	char is[8 + HASH_HEX_SIZE];
+	uint64_t bytes;
+	int r = layer_rebuild(s->record, s->tree, write, to, is, &bytes, err);
+
+	if (r == 0 && strcmp(is, s->diff_id) != 0)
+		r = mlr_fail(err, EBADMSG, "its files now give %s: one was changed", is);
+	return r;
+}
+
+int rootfs_fill_from(
+	struct store *st, struct store *from, const char *diff_id, struct mlr_error *err)
+{
+	auto_free char *path =
+		xasprintf("layers/%s/" LAYER_RECORD_NAME, oci_digest_hex(diff_id));
+	auto_close int record = -1, tree = -1;
+	struct stored s;
+	int r;
+
+	if (store_tree_exists(st, STORE_LAYER, diff_id))
+		return 0;
+	r = tree = store_tree_open(from, STORE_LAYER, diff_id, err);
+	if (r < 0)
+		return r;
+	record = openat(store_fd(from), path, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
+	if (record < 0)
+		return mlr_fail_errno(err, "open '%s/%s'", store_path(from), path);
+	s = (struct stored){ record, tree, diff_id };
+	r = rootfs_fill(st, diff_id, rewrite, &s, err);
+	return r < 0 ? mlr_wrap(err, "layer %s of store '%s'", diff_id, store_path(from)) : 0;
+}

@@ -1,0 +1,118 @@
+#include "rootfs/image.h"
+
+#include "base/cleanup.h"
+#include "base/hash.h"
+#include "base/log.h"
+#include "base/memory.h"
+#include "oci/config.h"
+#include "oci/digest.h"
+#include "oci/platform.h"
+#include "oci/write.h"
+#include "rootfs/flatten.h"
+#include "rootfs/stacking.h"
+#include "store/blob.h"
+
+#include <errno.h>
+#include <string.h>
+#include <time.h>
+
+int rootfs_image_stack(struct store *st, const char *manifest, int one_tree, struct store_facts *f,
+	struct mlr_error *err)
+{
+	auto_strv struct strv cover = STRV_INIT;
+	int r = rootfs_stacking(st, &f->config.diff_ids, &cover, err);
+
+	if (r < 0)
+		return r;
+	if (r == ROOTFS_FLAT || one_tree) {
+		mlr_debug("one tree is made of the layers");
+		f->formats |= STORE_FORMAT_DIR;
+		return rootfs_flatten(st, manifest, &f->config.diff_ids, err);
+	}
+	f->formats |= STORE_FORMAT_LAYERS;
+	f->covered = r == ROOTFS_COVERED;
+	return f->covered ? rootfs_cover(st, manifest, &f->config.diff_ids, &cover, err) : 0;
+}
+
+static void digest_of(const char *text, size_t len, char digest[OCI_DIGEST_SIZE])
+{
+	memcpy(digest, "sha256:", 7);
+	hash_buffer(text, len, digest + 7);
+}
+
+/* In OCI's words, whichever the layers were named in. */
+static const char *media_type(const struct oci_layer *l, const char *diff_id)
+{
+	/* One that is called by its diff ID was never compressed, whatever its type says. */
+	if (l->compression == OCI_PLAIN || strcmp(l->blob.digest, diff_id) == 0)
+		return "application/vnd.oci.image.layer.v1.tar";
+	return l->compression == OCI_ZSTD ? "application/vnd.oci.image.layer.v1.tar+zstd"
+					  : "application/vnd.oci.image.layer.v1.tar+gzip";
+}
+
+static char *make_manifest(const struct rootfs_image *im, const struct oci_config *c)
+{
+	static char config_type[] = "application/vnd.oci.image.config.v1+json";
+	auto_free struct oci_descriptor *layers = xcalloc(im->n + 1, sizeof(*layers));
+	char digest[OCI_DIGEST_SIZE];
+	struct oci_descriptor config = { digest, config_type, strlen(im->config) };
+
+	digest_of(im->config, strlen(im->config), digest);
+	for (size_t i = 0; i < im->n; i++) {
+		layers[i] = im->layers[i].blob;
+		layers[i].media_type = (char *)media_type(&im->layers[i], c->diff_ids.v[i]);
+	}
+	return oci_manifest_write(&config, layers, im->n, NULL, 0);
+}
+
+static int put_blob(struct store *st, const char *text, struct mlr_error *err)
+{
+	char digest[OCI_DIGEST_SIZE];
+
+	digest_of(text, strlen(text), digest);
+	return store_blob_put(st, digest, text, strlen(text), err);
+}
+
+static int put_name(struct store *st, const char *name, const char *manifest,
+	const struct rootfs_image *im, const struct store_facts *f, struct store_image *ret,
+	struct mlr_error *err)
+{
+	struct oci_platform p;
+	char platform[OCI_PLATFORM_SIZE];
+
+	oci_platform_set(&p, f->config.os, f->config.architecture, f->config.variant);
+	oci_platform_print(&p, platform);
+	ret->name = xstrdup(name);
+	ret->manifest = xstrdup(manifest);
+	ret->platform = xstrdup(platform);
+	ret->source = im->source ? xstrdup(im->source) : NULL;
+	ret->pulled = time(NULL);
+	for (size_t i = 0; i < im->n; i++)
+		ret->size += im->layers[i].blob.size;
+	return store_image_put(st, ret, err);
+}
+
+int rootfs_image_put(struct store *st, const char *name, const struct rootfs_image *im,
+	struct store_image *ret, struct mlr_error *err)
+{
+	auto_call(store_facts_done) struct store_facts f = STORE_FACTS_INIT;
+	auto_free char *manifest = NULL;
+	char digest[OCI_DIGEST_SIZE];
+	int r = oci_config_parse(im->config, strlen(im->config), &f.config, err);
+
+	if (r < 0)
+		return r;
+	if (f.config.diff_ids.n != im->n)
+		return mlr_fail(err, EPROTO, "the manifest has %zu layers, the configuration %zu",
+			im->n, f.config.diff_ids.n);
+	manifest = make_manifest(im, &f.config);
+	digest_of(manifest, strlen(manifest), digest);
+	r = put_blob(st, manifest, err);
+	if (r == 0)
+		r = put_blob(st, im->config, err);
+	if (r == 0)
+		r = rootfs_image_stack(st, digest, im->one_tree, &f, err);
+	if (r == 0)
+		r = store_facts_put(st, digest, &f, err);
+	return r < 0 ? r : put_name(st, name, digest, im, &f, ret, err);
+}

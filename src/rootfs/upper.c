@@ -1,0 +1,308 @@
+#include "rootfs/upper.h"
+
+#include "base/cleanup.h"
+#include "base/log.h"
+#include "base/memory.h"
+#include "layer/entry.h"
+#include "layer/unpack.h"
+#include "layer/whiteout.h"
+
+#include <archive.h>
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+struct walk {
+	struct rootfs_upper *upper;
+	struct archive *tar;
+	struct archive_entry_linkresolver *links;
+	char *buf; /* LAYER_ENTRY_BUFFER */
+
+	layer_write_fn write;
+	void *to;
+	struct mlr_error why; /* of a write that failed */
+	int failed;           /* -errno of it */
+	int ended;            /* what comes is no part of the tar */
+};
+
+/* Libarchive never hears of a failure, since it leaks the memory of an archive that cannot be
+ * written to. */
+static la_ssize_t drain(struct archive *a, void *ctx, const void *buf, size_t len)
+{
+	struct walk *w = ctx;
+
+	(void)a;
+	if (w->failed == 0 && !w->ended)
+		w->failed = w->write(w->to, buf, len, &w->why);
+	return (la_ssize_t)len;
+}
+
+/* After each call of libarchive's, with what it returned. */
+static int check(const struct walk *w, int r, struct mlr_error *err)
+{
+	const char *why = archive_error_string(w->tar);
+
+	if (w->failed < 0 && err)
+		*err = w->why;
+	if (w->failed < 0)
+		return w->failed;
+	return r < ARCHIVE_WARN ? mlr_fail(err, EIO, "%s", why ? why : "write an archive") : 0;
+}
+
+static int has_changed(const char *path, struct mlr_error *err)
+{
+	return mlr_fail(err, EBUSY, "'/%s' changed while it was read", path);
+}
+
+static int list_names(int dir, const char *path, struct strv *ret, struct mlr_error *err)
+{
+	int fd = openat(dir, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	DIR *d = fd < 0 ? NULL : fdopendir(fd);
+	struct dirent *e;
+
+	if (!d)
+		return mlr_fail_errno(err, "list '/%s'", path);
+	while ((e = readdir(d)))
+		if (strcmp(e->d_name, ".") != 0 && strcmp(e->d_name, "..") != 0)
+			strv_add(ret, e->d_name);
+	closedir(d);
+	strv_sort(ret);
+	return 0;
+}
+
+/*
+ * What its owner may not read can have been made by a fake root. It is given the bits it lacks for as
+ * long as it is read; *lent tells whether it was.
+ */
+static int open_readable(int dir, const char *name, const struct stat *st, int *lent)
+{
+	int flags = O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC;
+	mode_t need = S_ISDIR(st->st_mode) ? S_IRUSR | S_IXUSR : S_IRUSR;
+
+	*lent = (st->st_mode & need) != need && st->st_uid == geteuid() &&
+		fchmodat(dir, name, (st->st_mode & 07777) | need, 0) == 0;
+	return openat(dir, name, flags);
+}
+
+static void take_back(int fd, const struct stat *st)
+{
+	if (fd >= 0 && fchmod(fd, st->st_mode & 07777) < 0)
+		mlr_debug("put back the mode of a file: %s", strerror(errno));
+}
+
+static int put_data(struct walk *w, int fd, const char *path, uint64_t size, struct mlr_error *err)
+{
+	for (uint64_t at = 0; at < size;) {
+		size_t want = size - at < LAYER_ENTRY_BUFFER ? (size_t)(size - at) : LAYER_ENTRY_BUFFER;
+		ssize_t n = pread(fd, w->buf, want, (off_t)at);
+		int r;
+
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n == 0)
+			return has_changed(path, err);
+		if (n < 0)
+			return mlr_fail_errno(err, "read '/%s'", path);
+		r = check(w,
+			archive_write_data(w->tar, w->buf, (size_t)n) == n ? ARCHIVE_OK
+									   : ARCHIVE_FATAL,
+			err);
+		if (r < 0)
+			return r;
+		at += (uint64_t)n;
+	}
+	return 0;
+}
+
+/* fd is the file or directory, -1 for other things. */
+static int put_entry(
+	struct walk *w, struct archive_entry *e, const char *path, int fd, struct mlr_error *err)
+{
+	struct archive_entry *spare = NULL;
+	uint64_t size;
+	int r;
+
+	archive_entry_set_uid(e, 0);
+	archive_entry_set_gid(e, 0);
+	if (fd >= 0)
+		layer_entry_xattrs(e, fd, w->buf);
+	archive_entry_linkify(w->links, &e, &spare);
+	layer_entry_settle(e);
+	size = archive_entry_filetype(e) == AE_IFREG && !archive_entry_hardlink(e)
+		? (uint64_t)archive_entry_size(e)
+		: 0;
+	r = check(w, archive_write_header(w->tar, e), err);
+	return r == 0 && size ? put_data(w, fd, path, size, err) : r;
+}
+
+static struct archive_entry *entry_new(void)
+{
+	struct archive_entry *e = archive_entry_new();
+
+	if (!e)
+		mlr_oom();
+	return e;
+}
+
+/* "a/.wh.b": a mark that has a name and nothing else. */
+static int put_mark(struct walk *w, const char *dir, const char *name, struct mlr_error *err)
+{
+	auto_free char *path = xasprintf("%s%s.wh.%s", dir, *dir ? "/" : "", name);
+	struct archive_entry *e = entry_new();
+	int r;
+
+	archive_entry_set_pathname(e, path);
+	archive_entry_set_filetype(e, AE_IFREG);
+	archive_entry_set_perm(e, 0);
+	archive_entry_set_size(e, 0);
+	archive_entry_set_mtime(e, 0, 0);
+	r = check(w, archive_write_header(w->tar, e), err);
+	archive_entry_free(e);
+	return r;
+}
+
+static int set_target(struct archive_entry *e, int dir, const char *name)
+{
+	char target[PATH_MAX];
+	ssize_t n = readlinkat(dir, name, target, sizeof(target) - 1);
+
+	if (n < 0)
+		return -errno;
+	target[n] = '\0';
+	archive_entry_set_symlink(e, target);
+	return 0;
+}
+
+static int put_thing(struct walk *w, int dir, const char *name, const char *path, int fd,
+	const struct stat *st, struct mlr_error *err)
+{
+	struct archive_entry *e = entry_new();
+	int r = 0;
+
+	archive_entry_copy_stat(e, st);
+	archive_entry_set_pathname(e, path);
+	if (S_ISLNK(st->st_mode))
+		r = set_target(e, dir, name);
+	r = r < 0 ? has_changed(path, err) : put_entry(w, e, path, fd, err);
+	archive_entry_free(e);
+	return r;
+}
+
+static int walk(struct walk *w, int dir, const char *path, unsigned depth, struct mlr_error *err);
+
+static int is_omitted(const char *name, mode_t mode)
+{
+	return S_ISSOCK(mode) || S_ISCHR(mode) || S_ISBLK(mode) || strncmp(name, ".wh.", 4) == 0;
+}
+
+static int put_name(struct walk *w, int dir, const char *name, const char *parent, unsigned depth,
+	struct mlr_error *err)
+{
+	auto_free char *path = xasprintf("%s%s%s", parent, *parent ? "/" : "", name);
+	auto_close int fd = -1;
+	struct stat st;
+	int r, lent = 0;
+
+	if (fstatat(dir, name, &st, AT_SYMLINK_NOFOLLOW) < 0)
+		return errno == ENOENT ? has_changed(path, err)
+				       : mlr_fail_errno(err, "look at '/%s'", path);
+	if (layer_whiteout_is(&st))
+		return put_mark(w, parent, name, err);
+	if (is_omitted(name, st.st_mode)) {
+		strv_addf(&w->upper->omitted, "/%s", path);
+		return 0;
+	}
+	if (S_ISREG(st.st_mode) || S_ISDIR(st.st_mode)) {
+		fd = open_readable(dir, name, &st, &lent);
+		if (fd < 0)
+			return mlr_fail_errno(err, "open '/%s'", path);
+	}
+	r = put_thing(w, dir, name, path, fd, &st, err);
+	if (r == 0 && S_ISDIR(st.st_mode))
+		r = walk(w, fd, path, depth + 1, err);
+	if (lent)
+		take_back(fd, &st);
+	return r;
+}
+
+static int walk(struct walk *w, int dir, const char *path, unsigned depth, struct mlr_error *err)
+{
+	auto_strv struct strv names = STRV_INIT;
+	const int *cancel = w->upper->cancel;
+	int r = 0;
+
+	if (depth > LAYER_DEPTH_MAX)
+		return mlr_fail(err, EFBIG, "'/%s' is more than %d directories deep", path,
+			LAYER_DEPTH_MAX);
+	r = list_names(dir, path, &names, err);
+	if (r == 0 && layer_opaque_is(dir) > 0)
+		r = put_mark(w, path, ".wh..opq", err);
+	for (size_t i = 0; r == 0 && i < names.n; i++) {
+		r = put_name(w, dir, names.v[i], path, depth, err);
+		if (r == 0 && cancel && __atomic_load_n(cancel, __ATOMIC_RELAXED))
+			r = mlr_fail(err, ECANCELED, "interrupted");
+	}
+	return r;
+}
+
+/* The top is a member too, or the layer would not say what its mode and time are. */
+static int put_all(struct walk *w, struct mlr_error *err)
+{
+	struct stat st;
+	int r;
+
+	if (fstat(w->upper->fd, &st) < 0)
+		return mlr_fail_errno(err, "look at '/'");
+	r = put_thing(w, -1, "", "./", w->upper->fd, &st, err);
+	return r < 0 ? r : walk(w, w->upper->fd, "", 0, err);
+}
+
+static int start(struct walk *w, struct mlr_error *err)
+{
+	archive_write_set_format_pax_restricted(w->tar);
+	archive_write_add_filter_none(w->tar);
+	archive_write_set_bytes_per_block(w->tar, LAYER_ENTRY_BUFFER);
+	archive_write_set_bytes_in_last_block(w->tar, 1);
+	archive_entry_linkresolver_set_strategy(w->links, archive_format(w->tar));
+	return check(w, archive_write_open(w->tar, w, NULL, drain, NULL), err);
+}
+
+int rootfs_upper_tar(void *upper, layer_write_fn write, void *to, struct mlr_error *err)
+{
+	auto_free char *buf = xmalloc(LAYER_ENTRY_BUFFER);
+	struct walk w = { .upper = upper, .buf = buf, .write = write, .to = to };
+	int r;
+
+	strv_done(&w.upper->omitted);
+	w.tar = archive_write_new();
+	w.links = archive_entry_linkresolver_new();
+	if (!w.tar || !w.links)
+		mlr_oom();
+	r = start(&w, err);
+	if (r == 0)
+		r = put_all(&w, err);
+	w.ended = r < 0;
+	if (r == 0)
+		r = check(&w, archive_write_close(w.tar), err);
+	archive_write_free(w.tar);
+	archive_entry_linkresolver_free(w.links);
+	return r;
+}
+
+int rootfs_upper_has_any(int fd)
+{
+	int copy = openat(fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC), n = 0;
+	DIR *d = copy < 0 ? NULL : fdopendir(copy);
+
+	if (!d)
+		return -errno;
+	while (n < 3 && readdir(d))
+		n++;
+	closedir(d);
+	return n == 3;
+}

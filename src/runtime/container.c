@@ -1,0 +1,242 @@
+#include "runtime/container.h"
+
+#include "base/cleanup.h"
+#include "base/file.h"
+#include "base/hash.h"
+#include "base/memory.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/nsfs.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/stat.h>
+
+#define MARK_MAX      255
+#define MOUNTINFO_MAX (8u << 20) /* bytes */
+#define KEYS_LENGTH   (2 * (CONTAINER_KEY_SIZE - 1))
+
+static void key_of(const char *text, char key[CONTAINER_KEY_SIZE])
+{
+	char hex[HASH_HEX_SIZE];
+
+	hash_name(text, hex);
+	memcpy(key, hex, CONTAINER_KEY_SIZE - 1);
+	key[CONTAINER_KEY_SIZE - 1] = '\0';
+}
+
+/* The caller's terminal differs between ranks that a launcher gave one each; the first one's serves. */
+static int is_terminal(const struct plan_mount *m)
+{
+	return strcmp(m->origin, "default") == 0 && strcmp(m->target, "/dev/console") == 0;
+}
+
+/* All that makes a container what it is, as one line a thing. Names may hold anything, so that each
+ * string is told with its length. */
+static char *describe(const struct plan *p)
+{
+	char *text = NULL;
+	size_t size = 0;
+	FILE *f = open_memstream(&text, &size);
+
+	if (!f) {
+		mlr_oom();
+		abort();
+	}
+#define PUT(s) fprintf(f, "%zu:%s ", (s) ? strlen(s) : 0, (s) ? (s) : "-")
+	fprintf(f, "%s %d %u ", p->share, (int)p->root, p->namespaces);
+	PUT(p->squashfs);
+	PUT(p->kept);
+	PUT(p->hostname);
+	PUT(p->id.name);
+	PUT(p->id.group);
+	PUT(p->id.home);
+	PUT(p->id.shell);
+	for (size_t i = 0; i < p->lowers.n; i++)
+		PUT(p->lowers.v[i]);
+	for (size_t i = 0; i < p->n_mounts; i++) {
+		const struct plan_mount *m = &p->mounts[i];
+
+		if (is_terminal(m))
+			continue;
+		fprintf(f, "\n%d %u ", (int)m->kind, m->flags);
+		PUT(m->source);
+		PUT(m->target);
+		PUT(m->options);
+	}
+#undef PUT
+	if (fclose(f) != 0) {
+		mlr_oom();
+		abort();
+	}
+	return text;
+}
+
+void container_keys(const struct plan *p, struct container_keys *ret)
+{
+	auto_free char *word = xasprintf("%u %u %u %u %s", (unsigned)p->id.uid,
+		(unsigned)p->id.host_uid, (unsigned)p->id.gid, (unsigned)p->id.host_gid, p->share);
+	auto_free char *inside = describe(p);
+
+	key_of(word, ret->word);
+	key_of(inside, ret->inside);
+}
+
+char *container_mark(const struct plan *p)
+{
+	struct container_keys k;
+	const char *image = p->image ? p->image : "";
+	char *mark;
+
+	if (p->share) {
+		container_keys(p, &k);
+		mark = xasprintf("mlrun@%s%s:%s", k.word, k.inside, image);
+	} else {
+		mark = xasprintf("mlrun:%s", image);
+	}
+	if (strlen(mark) > MARK_MAX)
+		mark[MARK_MAX] = '\0';
+	return mark;
+}
+
+void container_done(struct container *c)
+{
+	free(c->image);
+	*c = (struct container)CONTAINER_INIT;
+}
+
+/* The nth field of a line, counted from 0, where fields are parted by one space; NULL. */
+static const char *field(const char *line, int n)
+{
+	while (line && n-- > 0) {
+		line += strcspn(line, " \n");
+		line = *line == ' ' ? line + 1 : NULL;
+	}
+	return line;
+}
+
+static int is_octal(const char *s)
+{
+	return s[0] >= '0' && s[0] <= '3' && s[1] >= '0' && s[1] <= '7' && s[2] >= '0' && s[2] <= '7';
+}
+
+/* A field as it was before the kernel wrote spaces, newlines and backslashes as "\040". */
+static char *unescape(const char *s)
+{
+	size_t len = strcspn(s, " \n");
+	char *out = xmalloc(len + 1), *o = out;
+
+	for (const char *end = s + len; s < end;) {
+		if (*s == '\\' && end - s > 3 && is_octal(s + 1)) {
+			*o++ = (char)((s[1] - '0') << 6 | (s[2] - '0') << 3 | (s[3] - '0'));
+			s += 4;
+		} else {
+			*o++ = *s++;
+		}
+	}
+	*o = '\0';
+	return out;
+}
+
+static int parse_mark(const char *mark, struct container *c)
+{
+	if (strncmp(mark, "mlrun:", 6) == 0) {
+		c->image = xstrdup(mark + 6);
+		return 0;
+	}
+	if (strncmp(mark, "mlrun@", 6) != 0 ||
+		strspn(mark + 6, "0123456789abcdef") != KEYS_LENGTH || mark[6 + KEYS_LENGTH] != ':')
+		return -ENOENT;
+	memcpy(c->keys.word, mark + 6, CONTAINER_KEY_SIZE - 1);
+	memcpy(c->keys.inside, mark + 6 + CONTAINER_KEY_SIZE - 1, CONTAINER_KEY_SIZE - 1);
+	c->image = xstrdup(mark + 6 + KEYS_LENGTH + 1);
+	return 0;
+}
+
+/* "511 480 0:55 / / rw,nosuid shared:1 - overlay SOURCE rw,lowerdir=...": optional fields end at "-". */
+static int parse_root(const char *line, struct container *ret)
+{
+	struct container c = CONTAINER_INIT;
+	auto_free char *mark = NULL;
+	unsigned major, minor;
+	const char *f = field(line, 2);
+
+	if (!f || sscanf(f, "%u:%u", &major, &minor) != 2)
+		return -ENOENT;
+	for (f = field(line, 6); f && strncmp(f, "- ", 2) != 0;)
+		f = field(f, 1);
+	f = field(f, 2);
+	if (!f)
+		return -ENOENT;
+	mark = unescape(f);
+	c.id = (uint64_t)major << 32 | minor;
+	if (parse_mark(mark, &c) < 0)
+		return -ENOENT;
+	*ret = c;
+	return 0;
+}
+
+int container_parse(const char *mountinfo, struct container *ret)
+{
+	const char *root = NULL;
+
+	/* What was mounted last on "/" is what the process sees. */
+	for (const char *line = mountinfo; line && *line;) {
+		const char *target = field(line, 4);
+
+		if (target && strncmp(target, "/ ", 2) == 0)
+			root = line;
+		line = strchr(line, '\n');
+		line = line ? line + 1 : NULL;
+	}
+	return root ? parse_root(root, ret) : -ENOENT;
+}
+
+/* Is the parent of this process's user namespace the caller's own? */
+static int is_child_namespace(int proc, const char *name)
+{
+	auto_close int ns = openat(proc, name, O_RDONLY | O_CLOEXEC), parent = -1;
+	struct stat of_parent, own;
+
+	if (ns < 0)
+		return -errno;
+	parent = ioctl(ns, NS_GET_PARENT);
+	if (parent < 0) /* the first namespace of all, or one that is not below ours */
+		return 0;
+	if (fstat(parent, &of_parent) < 0 || fstatat(proc, "self/ns/user", &own, 0) < 0)
+		return -errno;
+	return of_parent.st_dev == own.st_dev && of_parent.st_ino == own.st_ino;
+}
+
+int container_look(int proc, pid_t pid, struct container *ret)
+{
+	auto_call(container_done) struct container c = CONTAINER_INIT;
+	auto_free char *text = NULL;
+	char name[40];
+	int r;
+
+	snprintf(name, sizeof(name), "%ld/mountinfo", (long)pid);
+	r = file_read(proc, name, MOUNTINFO_MAX, &text, NULL, NULL);
+	if (r == 0)
+		r = container_parse(text, &c);
+	if (r == 0) {
+		snprintf(name, sizeof(name), "%ld/ns/user", (long)pid);
+		r = is_child_namespace(proc, name);
+		if (r == 0)
+			r = -ENOENT;
+	}
+	if (r == -EPERM)
+		r = -EACCES;
+	/* A process that has ended has no mounts any more: EINVAL, and soon no directory. */
+	if (r == -EINVAL)
+		r = -ESRCH;
+	if (r < 0) {
+		snprintf(name, sizeof(name), "%ld", (long)pid);
+		return faccessat(proc, name, F_OK, 0) < 0 ? -ESRCH : r;
+	}
+	*ret = c;
+	c = (struct container)CONTAINER_INIT;
+	return 0;
+}

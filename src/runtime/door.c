@@ -1,0 +1,139 @@
+#include "runtime/door.h"
+
+#include "base/cleanup.h"
+#include "base/proc.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <sched.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+/* In the order in which they must be entered one by one: the first gives the rights for the others, and
+ * after the last /proc is another. */
+static const struct {
+	int flag;
+	const char *name;
+} kinds[] = {
+	{ CLONE_NEWUSER, "user" },
+	{ CLONE_NEWPID, "pid" },
+	{ CLONE_NEWIPC, "ipc" },
+	{ CLONE_NEWNET, "net" },
+	{ CLONE_NEWUTS, "uts" },
+	{ CLONE_NEWCGROUP, "cgroup" },
+	{ CLONE_NEWNS, "mnt" },
+};
+
+int door_open(int proc, pid_t pid, struct door *ret)
+{
+	auto_call(door_close) struct door d = { .proc = proc, .pidfd = -1, .pid = pid };
+	struct proc_stat st;
+	char name[40];
+
+	d.pidfd = (int)syscall(SYS_pidfd_open, pid, 0);
+	if (d.pidfd < 0 && errno != ENOSYS)
+		return -ESRCH;
+	snprintf(name, sizeof(name), "%ld/stat", (long)pid);
+	if (proc_stat_read(proc, name, &st) < 0)
+		return -ESRCH;
+	d.start = st.start;
+	*ret = d;
+	d.pidfd = -1;
+	return 0;
+}
+
+int door_lives(const struct door *d)
+{
+	struct pollfd p = { .fd = d->pidfd, .events = POLLIN };
+	struct proc_stat st;
+	char name[40];
+
+	if (d->pidfd >= 0)
+		return poll(&p, 1, 0) == 0;
+	snprintf(name, sizeof(name), "%ld/stat", (long)d->pid);
+	return proc_stat_read(d->proc, name, &st) == 0 && st.start == d->start;
+}
+
+int door_differs(const struct door *d)
+{
+	int flags = 0;
+
+	for (size_t i = 0; i < ARRAY_LEN(kinds); i++) {
+		struct stat its, own;
+		char name[40];
+
+		snprintf(name, sizeof(name), "self/ns/%s", kinds[i].name);
+		if (fstatat(d->proc, name, &own, 0) < 0)
+			continue; /* the kernel was built without */
+		snprintf(name, sizeof(name), "%ld/ns/%s", (long)d->pid, kinds[i].name);
+		if (fstatat(d->proc, name, &its, 0) < 0)
+			return errno == ENOENT || errno == ESRCH ? -ESRCH : -EACCES;
+		if (its.st_ino != own.st_ino)
+			flags |= kinds[i].flag;
+	}
+	return flags;
+}
+
+static void close_all(int (*fds)[ARRAY_LEN(kinds)])
+{
+	for (size_t i = 0; i < ARRAY_LEN(kinds); i++)
+		if ((*fds)[i] >= 0)
+			close((*fds)[i]);
+}
+
+/* Before Linux 5.8: each by its file. Halfway in there is no way back, so that is an error of its own. */
+static int enter_each(const struct door *d, int namespaces)
+{
+	auto_call(close_all) int fds[ARRAY_LEN(kinds)];
+	int entered = 0;
+
+	memset(fds, -1, sizeof(fds));
+	for (size_t i = 0; i < ARRAY_LEN(kinds); i++) {
+		char name[40];
+
+		snprintf(name, sizeof(name), "%ld/ns/%s", (long)d->pid, kinds[i].name);
+		if ((namespaces & kinds[i].flag) &&
+			(fds[i] = openat(d->proc, name, O_RDONLY | O_CLOEXEC)) < 0)
+			return errno == ENOENT ? -ESRCH : -errno;
+	}
+	if (!door_lives(d))
+		return -ESRCH;
+	for (size_t i = 0; i < ARRAY_LEN(kinds); i++) {
+		if (fds[i] < 0)
+			continue;
+		if (setns(fds[i], kinds[i].flag) < 0)
+			return entered ? -ENOTRECOVERABLE : -errno;
+		entered = 1;
+	}
+	return 0;
+}
+
+int door_enter(const struct door *d, int namespaces, struct mlr_error *err)
+{
+	int dumpable = prctl(PR_GET_DUMPABLE), r;
+
+	prctl(PR_SET_DUMPABLE, 0);
+	r = d->pidfd >= 0 && setns(d->pidfd, namespaces) == 0 ? 0 : -errno;
+	if (r == -EINVAL || r == -ENOSYS || d->pidfd < 0)
+		r = enter_each(d, namespaces);
+	if (r == 0)
+		return 0;
+	if (r == -ESRCH || r == -EPERM || r == -EACCES)
+		prctl(PR_SET_DUMPABLE, dumpable == 1);
+	if (r == -ESRCH)
+		return mlr_fail(err, ESRCH, "process %ld has ended", (long)d->pid);
+	return mlr_fail(err, r == -EACCES ? EPERM : -r, "enter the namespaces of process %ld: %s",
+		(long)d->pid, strerror(-r));
+}
+
+void door_close(struct door *d)
+{
+	if (d->pidfd >= 0)
+		close(d->pidfd);
+	*d = (struct door)DOOR_INIT;
+}

@@ -1,0 +1,325 @@
+# mlrun exec: processes that share one container on a node (--join-tag, --mpi, --join).
+# shellcheck disable=SC2016 # the inner shell expands
+load common
+
+setup_file() {
+	export ROOT=$BATS_FILE_TMPDIR/root
+	tiny_root "$ROOT"
+	[ -x "$top_builddir/tests/cli/peek" ] || make -s -C "$top_builddir" tests/cli/peek >&2
+	cp "$top_builddir/tests/cli/peek" "$ROOT/bin"
+}
+
+setup() {
+	common_setup
+	IMG=rootfs:$ROOT
+	TAG=test.$$.$RANDOM
+	PIDS=()
+}
+
+teardown() {
+	local pid
+
+	for pid in "${PIDS[@]}"; do kill -KILL "$pid" 2>/dev/null || true; done
+	common_teardown
+}
+
+# The namespaces of the shell that reads it, "user:[1] mnt:[2]".
+NAMESPACES='echo $(readlink /proc/self/ns/user) $(readlink /proc/self/ns/mnt)'
+
+tagged() { mlrun exec --join-tag "$TAG" "$@"; }
+
+# hold NAME MLRUN-EXEC-ARGUMENT...: a process that stays in a container until the test ends; its
+# namespaces come into the file NAME, its pid into $HELD.
+hold() {
+	local name=$1 i
+
+	shift
+	mlrun exec "$@" "$IMG" sh -c "$NAMESPACES >'$PWD/$name.new'; mv '$PWD/$name.new' '$PWD/$name'; exec sleep 1000" \
+		>"$name.log" 2>&1 3>&- &
+	HELD=$!
+	PIDS+=("$HELD")
+	for ((i = 0; i < 200; i++)); do
+		[ ! -s "$name" ] || return 0
+		kill -0 "$HELD" 2>/dev/null || break
+		sleep 0.05
+	done
+	cat "$name.log"
+	fail "nothing runs in the container"
+}
+
+needs_foreign_memory() {
+	local scope=/proc/sys/kernel/yama/ptrace_scope
+
+	[ ! -e "$scope" ] || [ "$(cat "$scope")" -lt 2 ] || skip "kernel.yama.ptrace_scope is $(cat "$scope")"
+}
+
+@test "share: one tag is one container, no tag or another is another" {
+	hold first --join-tag "$TAG"
+	run -0 tagged "$IMG" sh -c "$NAMESPACES"
+	assert_output "$(cat first)"
+	run -0 mlrun exec --join-tag "$TAG.other" "$IMG" sh -c "$NAMESPACES"
+	refute_output --partial "$(cut -d' ' -f1 first)"
+	run -0 mlrun exec "$IMG" sh -c "$NAMESPACES"
+	refute_output --partial "$(cut -d' ' -f1 first)"
+}
+
+@test "share: what one writes into the root the other sees, and it is forgotten with the last" {
+	hold first --join-tag "$TAG"
+	tagged "$IMG" sh -c 'echo shared >/new'
+	run -0 tagged "$IMG" cat /new
+	assert_output shared
+	kill -KILL "$HELD"
+	wait "$HELD" || true
+	run -1 tagged "$IMG" cat /new
+}
+
+@test "share: other mounts are another root with the same memory rights" {
+	mkdir data
+	hold first --join-tag "$TAG"
+	run -0 tagged -v ./data:/mnt/data "$IMG" sh -c "$NAMESPACES; ls -d /mnt/data"
+	assert_line --index 0 --partial "$(cut -d' ' -f1 first)"
+	refute_line --index 0 --partial "$(cut -d' ' -f2 first)"
+	assert_line --index 1 /mnt/data
+	run -0 tagged --fakeroot "$IMG" sh -c "$NAMESPACES"
+	refute_output --partial "$(cut -d' ' -f1 first)"
+}
+
+@test "share: 128 joiners at once are in one user and one mount namespace" {
+	local i
+
+	for ((i = 0; i < 128; i++)); do
+		tagged "$IMG" sh -c "$NAMESPACES; sleep 3" >>all 2>&1 3>&- &
+		PIDS+=("$!")
+	done
+	for i in "${PIDS[@]}"; do wait "$i"; done
+	[ "$(wc -l <all)" -eq 128 ]
+	run -0 sort -u all
+	[ "${#lines[@]}" -eq 1 ]
+}
+
+@test "share: joiners read each other's memory, others do not" {
+	local pid address
+
+	needs_foreign_memory
+	mkfifo end
+	tagged "$IMG" peek show secret-word <end >shown 3>&- &
+	PIDS+=("$!")
+	exec 8>end
+	until [ -s shown ]; do sleep 0.05; done
+	read -r pid address <shown
+	run -0 tagged "$IMG" peek read "$pid" "$address"
+	assert_output secret-word
+	run -0 tagged -v /usr:/mnt/usr "$IMG" peek read "$pid" "$address"
+	assert_output secret-word
+	run -1 mlrun exec "$IMG" peek read "$pid" "$address"
+	assert_output --partial "Operation not permitted"
+	exec 8>&-
+}
+
+@test "share: joiners have no capabilities, no new privileges and no descriptor of ours" {
+	hold first --join-tag "$TAG"
+	run -0 tagged "$IMG" sh -c 'grep -E "^(Cap|NoNewPrivs)" /proc/self/status; ls /proc/self/fd'
+	assert_line --regexp 'CapEff:.0000000000000000'
+	assert_line --regexp 'CapBnd:.0000000000000000'
+	assert_line --regexp 'NoNewPrivs:.1'
+	# 3 is the directory that ls reads.
+	refute_line 4
+}
+
+@test "share: a joiner has its own command, environment and working directory" {
+	hold first --join-tag "$TAG"
+	run -0 tagged -w /somewhere/new -e A=mine "$IMG" sh -c 'pwd; echo $A'
+	assert_line --index 0 /somewhere/new
+	assert_line --index 1 mine
+	run -7 tagged "$IMG" sh -c 'exit 7'
+	run -127 tagged "$IMG" no-such-command
+}
+
+@test "share: whoever of the processes lives is the way in" {
+	local first
+
+	hold first --join-tag "$TAG"
+	first=$HELD
+	hold second --join-tag "$TAG"
+	kill -KILL "$first"
+	wait "$first" || true
+	run -0 tagged "$IMG" sh -c "$NAMESPACES"
+	assert_output "$(cat second)"
+	cmp first second
+}
+
+@test "share: a first rank killed at any moment leaves all others running" {
+	local round i first pids
+
+	for ((round = 0; round < 50; round++)); do
+		mlrun exec --join-tag "$TAG.$round" "$IMG" sleep 1000 >/dev/null 2>&1 3>&- &
+		first=$!
+		pids=()
+		for ((i = 0; i < 8; i++)); do
+			mlrun exec --join-tag "$TAG.$round" "$IMG" sh -c 'echo ran' >>"ran.$round" 2>&1 3>&- &
+			pids+=("$!")
+		done
+		sleep "0.00$((RANDOM % 10))$((RANDOM % 10))"
+		kill -KILL "$first"
+		wait "$first" || true
+		for i in "${pids[@]}"; do wait "$i" || { cat "ran.$round"; fail "round $round: a joiner failed"; }; done
+		run -0 cat "ran.$round"
+		assert_equal "$output" "$(printf 'ran\n%.0s' {1..8})"
+	done
+}
+
+@test "share: a first process that fails to start lets the next one make the container" {
+	run -127 tagged "$IMG" no-such-command
+	run -0 tagged "$IMG" echo made
+	assert_output made
+	run -125 tagged -v /etc/passwd:/etc "$IMG" true
+	run -0 tagged "$IMG" echo made
+}
+
+@test "share: a program that may not be read is a way in as well" {
+	needs_ordinary_user
+	cp "$ROOT/bin/busybox" ./sleep
+	chmod 0111 sleep
+	mlrun exec --join-tag "$TAG" "$IMG" ./sleep 1000 3>&- &
+	PIDS+=("$!")
+	sleep 0.5
+	run -0 tagged "$IMG" sh -c 'readlink /proc/self/ns/mnt'
+	assert_output "$(readlink "/proc/${PIDS[0]}/ns/mnt")"
+}
+
+@test "share: files that name nobody alive are removed by a later start" {
+	local dir
+	dir=/dev/shm/mlrun-$(id -u)
+
+	tagged "$IMG" true
+	run -0 grep -lr . "$dir"
+	mlrun exec --join-tag "$TAG.2" "$IMG" true
+	mlrun exec --join-tag "$TAG.3" "$IMG" true
+	run -0 ls "$dir"
+	[ "${#lines[@]}" -le 2 ]
+}
+
+@test "share: a list that was tampered with leads nobody astray" {
+	local dir file
+	dir=/dev/shm/mlrun-$(id -u)
+
+	hold first --join-tag "$TAG"
+	file=$(grep -l "^$HELD " "$dir"/*)
+	# The test's own shell as the way in: right pid and start time, but no container.
+	sed -i "s/^[0-9]* [0-9]* /$BASHPID $(sed 's/.*) //' "/proc/$BASHPID/stat" | cut -d' ' -f20) /" "$file"
+	run -0 tagged "$IMG" sh -c "$NAMESPACES"
+	refute_output "$(cat first)"
+	refute_output --partial "$(readlink /proc/self/ns/mnt)"
+	printf 'garbage\n1 x\n-1 1 1\n' >"$file"
+	run -0 tagged "$IMG" echo fine
+	assert_output fine
+}
+
+# By another name of the directory, the one that is there being in use.
+@test "share: a directory that is open to others is refused" {
+	needs_ordinary_user
+	run -125 unshare -Urm sh -c "mount -t tmpfs tmpfs /dev/shm && mkdir -m 755 /dev/shm/mlrun-0 &&
+		$(command -v mlrun) exec --join-tag x $IMG true"
+	assert_output --partial "/dev/shm/mlrun-0"
+	assert_output --partial "is not this user's alone"
+	assert_output --partial "hint: chmod 0700"
+	run -125 unshare -Urm sh -c "mount -t tmpfs tmpfs /dev/shm && ln -s /tmp /dev/shm/mlrun-0 &&
+		$(command -v mlrun) exec --join-tag x $IMG true"
+	assert_output --partial "/dev/shm/mlrun-0"
+}
+
+# --- ranks ---------------------------------------------------------------------------------------
+
+@test "share: ranks of a job step share, those of another step and --mpi=none do not" {
+	export PMIX_NAMESPACE=test.$TAG PMIX_RANK=0
+
+	hold first
+	PMIX_RANK=1 run -0 mlrun exec "$IMG" sh -c "$NAMESPACES; env"
+	assert_line --index 0 "$(cat first)"
+	refute_output --partial vader
+	PMIX_NAMESPACE=other.$TAG run -0 mlrun exec "$IMG" sh -c "$NAMESPACES"
+	refute_output "$(cat first)"
+	run -0 mlrun exec --mpi=none "$IMG" sh -c "$NAMESPACES; env"
+	refute_line --index 0 "$(cat first)"
+	assert_line OMPI_MCA_btl_vader_single_copy_mechanism=none
+	run -0 mlrun exec --pid "$IMG" sh -c "$NAMESPACES; env"
+	refute_line --index 0 "$(cat first)"
+	assert_line OMPI_MCA_btl=^vader
+}
+
+@test "share: the directories of a rank's PMIx server are there, whole system directories are not" {
+	mkdir -p spool/pmix.1.0
+	echo here >spool/pmix.1.0/file
+	run -0 unshare -Urm sh -c "mount --bind '$PWD/spool' /mnt && cd / &&
+		PMIX_RANK=0 PMIX_SERVER_TMPDIR=/mnt/pmix.1.0/ $(command -v mlrun) exec --mpi=none '$IMG' \
+		sh -c 'cat /mnt/pmix.1.0/file'"
+	assert_output here
+	PMIX_RANK=0 PMIX_SERVER_TMPDIR=/usr run -0 mlrun exec --mpi=none --explain "$IMG" true
+	refute_output --partial '/usr -> /usr'
+}
+
+@test "share: --mpi=host says what works" {
+	run -125 mlrun exec --mpi=host "$IMG" true
+	assert_output --partial "--mpi=host"
+	assert_output --partial "--mpi=auto"
+	run -125 mlrun exec --mpi=huh "$IMG" true
+	assert_output --partial "takes auto or none"
+}
+
+# --- joining by pid ----------------------------------------------------------------------------------
+
+@test "share: --join enters a container by the pid of a process in it" {
+	hold first -e A=its -w /its
+	run -0 mlrun exec --join "$HELD" -e B=mine -- sh -c "$NAMESPACES; echo \$A \$B; pwd"
+	assert_line --index 0 "$(cat first)"
+	assert_line --index 1 "its mine"
+	assert_line --index 2 /its
+	run -0 mlrun exec --join "$HELD" -w /tmp pwd
+	assert_output /tmp
+	run -7 mlrun exec --join "$HELD" sh -c 'exit 7'
+	run -127 mlrun exec --join "$HELD" no-such-command
+}
+
+@test "share: --join keeps a fake root and gives no capabilities to others" {
+	hold first --fakeroot
+	run -0 mlrun exec --join "$HELD" sh -c 'id -u; grep CapEff /proc/self/status'
+	assert_line --index 0 0
+	refute_line --index 1 --partial 0000000000000000
+	hold second
+	run -0 mlrun exec --join "$HELD" grep -E 'Cap(Eff|Bnd)' /proc/self/status
+	assert_line --index 0 --partial 0000000000000000
+	assert_line --index 1 --partial 0000000000000000
+}
+
+@test "share: --join enters a container's PID namespace, seen from outside" {
+	hold first --pid
+	# The process outside has been told; its child is in the container.
+	run -0 mlrun exec --join "$(pgrep -P "$HELD")" sh -c 'ls -d /proc/[0-9]* | head -n 3; echo $$'
+	assert_line --index 0 /proc/1
+	refute_line --partial "/proc/$HELD"
+}
+
+@test "share: --join of what is no container of mlrun's is refused" {
+	run -125 mlrun exec --join "$$" true
+	assert_output --partial "process $$ is in no container of mlrun's"
+	assert_output --partial "hint: mlrun ps"
+	run -125 mlrun exec --join 4194305 true
+	assert_output --partial "there is no process 4194305"
+	run -125 mlrun exec --join 0 true
+	assert_output --partial "takes a process id"
+	hold first
+	run -125 mlrun exec --join "$HELD"
+	assert_output --partial "a command is missing"
+	run -125 mlrun exec --join "$HELD" -v /usr:/x true
+	assert_output --partial "-v: the container is there already"
+	run -125 mlrun exec --join 1 true
+	assert_output --partial "process 1"
+}
+
+@test "share: two users do not meet" {
+	[ "$(id -u)" = 0 ] || skip "only root can be two users"
+	run -0 runuser -u nobody -- true || skip "there is no user nobody"
+	hold first --join-tag "$TAG"
+	run -0 runuser -u nobody -- env HOME=/ "$(command -v mlrun)" exec --join-tag "$TAG" "$IMG" sh -c "$NAMESPACES"
+	refute_output "$(cat first)"
+}

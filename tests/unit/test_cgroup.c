@@ -1,0 +1,143 @@
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include "base/cleanup.h"
+#include "base/file.h"
+#include "base/memory.h"
+#include "runtime/cgroup.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+/* A machine as systemd makes it: a user's manager has its groups, a login session has not. */
+#define USER "/user.slice/user-7.slice"
+#define APP  USER "/user@7.service/app.slice"
+
+static char root[64];
+
+static void put(const char *name, const char *text)
+{
+	auto_free char *path = xasprintf("%s%s", root, name);
+	char *slash = strrchr(path, '/');
+
+	*slash = '\0';
+	assert_int_equal(file_mkdir_p(AT_FDCWD, path, 0755, NULL), 0);
+	*slash = '/';
+	assert_int_equal(file_replace(AT_FDCWD, path, text, strlen(text), 0644, NULL), 0);
+}
+
+static void group(const char *path, const char *handed_down)
+{
+	auto_free char *control = xasprintf("/sys/fs/cgroup%s/cgroup.subtree_control", path);
+	auto_free char *procs = xasprintf("/sys/fs/cgroup%s/cgroup.procs", path);
+
+	put(control, handed_down);
+	put(procs, "");
+}
+
+static void mode(const char *path, mode_t m)
+{
+	auto_free char *full = xasprintf("%s/sys/fs/cgroup%s", root, path);
+
+	assert_int_equal(chmod(full, m), 0);
+}
+
+static int make(void **state)
+{
+	(void)state;
+	strcpy(root, "/tmp/mlr-test-cgroup.XXXXXX");
+	assert_non_null(mkdtemp(root));
+	put("/sys/fs/cgroup/cgroup.controllers", "cpuset cpu io memory pids\n");
+	group("", "cpu memory pids\n");
+	group("/user.slice", "cpu memory pids\n");
+	group(USER, "cpu memory pids\n");
+	group(USER "/session-3.scope", "\n");
+	group(USER "/user@7.service", "cpu memory pids\n");
+	group(APP, "memory pids\n");
+	group(APP "/term.scope", "\n");
+	/* Root's: what a user cannot write to. */
+	mode("", 0555);
+	mode("/user.slice", 0555);
+	mode(USER, 0555);
+	return 0;
+}
+
+static int unmake(void **state)
+{
+	(void)state;
+	return file_remove_tree(AT_FDCWD, root, NULL);
+}
+
+static void found(unsigned cpus, uint64_t memory, const char *want)
+{
+	struct plan p = { .cpus = cpus, .memory = memory };
+	auto_free char *got = NULL, *full = xasprintf("%s/sys/fs/cgroup%s", root, want);
+	struct mlr_error err = MLR_ERROR_INIT;
+
+	if (cgroup_find(root, &p, &got, &err) < 0)
+		fail_msg("%s", err.text);
+	assert_string_equal(got, full);
+}
+
+static void refused(unsigned cpus, int code, const char *why)
+{
+	struct plan p = { .cpus = cpus, .memory = 1 << 20 };
+	auto_free char *got = NULL;
+	struct mlr_error err = MLR_ERROR_INIT;
+
+	assert_int_equal(cgroup_find(root, &p, &got, &err), -code);
+	if (!strstr(err.text, why))
+		fail_msg("'%s' is not in '%s'", why, err.text);
+	assert_non_null(strstr(err.text, "systemd-run --user --scope"));
+	assert_null(got);
+}
+
+static void the_nearest_delegated_group_that_hands_the_controllers_down_is_taken(void **state)
+{
+	(void)state;
+	put("/proc/self/cgroup", "1:name=x:/\n0::" APP "/term.scope\n");
+	found(0, 1 << 20, APP);
+	found(100, 0, USER "/user@7.service");
+	found(100, 1 << 20, USER "/user@7.service");
+}
+
+static void a_session_without_delegation_is_told_the_way_out(void **state)
+{
+	(void)state;
+	if (geteuid() == 0)
+		return; /* whom no mode keeps out */
+	put("/proc/self/cgroup", "0::" USER "/session-3.scope\n");
+	refused(0, EACCES, "none is delegated to you");
+}
+
+static void a_machine_without_the_controllers_is_told_of(void **state)
+{
+	(void)state;
+	put("/proc/self/cgroup", "0::" APP "/term.scope\n");
+	mode("", 0755);
+	put("/sys/fs/cgroup/cgroup.controllers", "cpuset memory\n");
+	refused(50, ENOTSUP, "has no 'cpu' controller");
+	put("/proc/self/cgroup", "4:memory:/x\n");
+	refused(50, ENOTSUP, "no unified hierarchy");
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup_teardown(
+			the_nearest_delegated_group_that_hands_the_controllers_down_is_taken, make,
+			unmake),
+		cmocka_unit_test_setup_teardown(
+			a_session_without_delegation_is_told_the_way_out, make, unmake),
+		cmocka_unit_test_setup_teardown(
+			a_machine_without_the_controllers_is_told_of, make, unmake),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
