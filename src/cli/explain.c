@@ -40,9 +40,9 @@ int cli_explain_print(const struct plan *p, enum cli_explain how)
 	struct plan_context c = { .look = look, .ctx = (void *)p, .caps = privileges_kept(p) };
 	int status = 0;
 
-	if (is_written(p, "/etc/passwd", accounts_passwd))
+	if (!p->join && is_written(p, "/etc/passwd", accounts_passwd))
 		strv_add(&c.files, "/etc/passwd");
-	if (is_written(p, "/etc/group", accounts_group))
+	if (!p->join && is_written(p, "/etc/group", accounts_group))
 		strv_add(&c.files, "/etc/group");
 	if (how == CLI_EXPLAIN_JSON)
 		status = cli_print_json(plan_json(p, &c));

@@ -135,6 +135,12 @@ static void print_env(const struct plan_env *e, FILE *out)
 
 static void print_root(const struct plan *p, FILE *out)
 {
+	if (p->join) {
+		fprintf(out, "container  that of process %ld, as it is: ", (long)p->join);
+		put(out, p->image ? p->image : "?");
+		fputc('\n', out);
+		return;
+	}
 	const char *writes = p->root == PLAN_ROOT_READ_ONLY ? "read-only"
 		: p->root == PLAN_ROOT_KEPT                 ? "what is written is kept"
 					    : "written to in memory, forgotten at exit";
@@ -233,7 +239,8 @@ void plan_print(const struct plan *p, const struct plan_context *c, FILE *out)
 		put(out, p->notes.v[i]);
 		fputc('\n', out);
 	}
-	print_mounts(p, c, out);
+	if (!p->join)
+		print_mounts(p, c, out);
 	print_files(c, out);
 	fprintf(out, "environment\n");
 	for (size_t i = 0; i < p->n_env; i++)

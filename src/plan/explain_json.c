@@ -131,6 +131,8 @@ static json_t *root_of(const struct plan *p)
 		[PLAN_ROOT_READ_ONLY] = "read-only",
 		[PLAN_ROOT_KEPT] = "kept" };
 
+	if (p->join)
+		return json_null();
 	return json_pack("{s:s, s:o, s:o, s:s, s:o, s:o}", "kind",
 		p->squashfs ? "squashfs" : "overlay", "trees", list_of(&p->lowers), "file",
 		text_of(p->squashfs), "writes", writes[p->root], "kept", text_of(p->kept), "choice",
@@ -199,14 +201,16 @@ static json_t *descriptors_of(const struct plan *p)
 
 static json_t *confinement_of(const struct plan *p, const struct plan_context *c)
 {
-	return json_pack("{s:o, s:b, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "namespaces",
-		namespaces_of(p), "init", p->init, "share", text_of(p->share), "hostname",
-		text_of(p->hostname), "capabilities", capabilities_of(c->caps), "seccomp",
-		json_pack("{s:[s, s], s:o}", "refused", "TIOCSTI", "TIOCLINUX", "profile",
-			text_of(p->seccomp)),
-		"limits", limits_of(p), "cpus", p->cpus ? json_real(p->cpus / 100.0) : json_null(),
-		"memory", p->memory ? json_integer((json_int_t)p->memory) : json_null(),
-		"descriptors", descriptors_of(p));
+	json_t *seccomp = json_pack("{s:[s, s], s:o}", "refused", "TIOCSTI", "TIOCLINUX", "profile",
+		text_of(p->seccomp));
+
+	return json_pack("{s:o, s:b, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "namespaces",
+		namespaces_of(p), "init", p->init, "share", text_of(p->share), "join",
+		p->join ? json_integer(p->join) : json_null(), "hostname", text_of(p->hostname),
+		"capabilities", capabilities_of(c->caps), "seccomp", seccomp, "limits",
+		limits_of(p), "cpus", p->cpus ? json_real(p->cpus / 100.0) : json_null(), "memory",
+		p->memory ? json_integer((json_int_t)p->memory) : json_null(), "descriptors",
+		descriptors_of(p));
 }
 
 json_t *plan_json(const struct plan *p, const struct plan_context *c)

@@ -121,6 +121,25 @@ agrees() {
 	run -0 agrees --home "$IMG"
 	run -0 agrees --fakeroot "$IMG"
 	run -0 agrees --clearenv --read-only "$IMG"
+	run -0 agrees --pid --hostname other "$IMG"
+	run -0 agrees --init "$IMG"
+	run -0 agrees --tmpfs /scratch:size=1m --tmpfs /data --mount type=bind,src="$PWD",dst=/var/run/here,ro "$IMG"
+}
+
+@test "explain: a container that is joined has no mounts to tell of" {
+	needs_ordinary_user
+	mlrun exec -e FROM=first "$IMG" sleep 60 3>&- &
+	local pid=$! i
+	for ((i = 0; i < 100; i++)); do mlrun exec --join "$pid" --explain=json true >plan.json 2>/dev/null && break; sleep 0.05; done
+	assert_equal "$(jq -c '[.confinement.join, .root, .mounts, .files]' plan.json)" "[$pid,null,[],[]]"
+	assert_equal "$(jq -c '.environment[] | select(.key == "FROM") | .origin' plan.json)" '"joined"'
+	# A configuration is no option, so there is nothing to refuse.
+	mkdir -p "$HOME/.config/mlrun"
+	printf '[exec]\nhome = true\n' >"$HOME/.config/mlrun/mlrun.conf"
+	run -0 mlrun exec --join "$pid" true
+	run -0 mlrun exec --join "$pid" --explain true
+	assert_line --partial "container  that of process $pid, as it is: $IMG"
+	kill "$pid"
 }
 
 @test "explain: of each place it is told what the image has there" {
@@ -186,7 +205,7 @@ agrees() {
 	assert_equal "$(jq -c '[.mounts[] | keys] | unique' <<<"$output")" \
 		'[["entries","hides","kind","left_out","link","nodev","noexec","nosuid","on","optional","options","origin","path","readonly","source","target","there"]]'
 	assert_equal "$(jq -c '.confinement | keys' <<<"$output")" \
-		'["capabilities","cpus","descriptors","hostname","init","limits","memory","namespaces","seccomp","share"]'
+		'["capabilities","cpus","descriptors","hostname","init","join","limits","memory","namespaces","seccomp","share"]'
 	run -0 mlrun exec --explain=json --fakeroot "$IMG" true
 	assert_equal "$(jq '.confinement.capabilities | index("CAP_CHOWN") != null' <<<"$output")" true
 	PMI_FD=11 run -0 bash -c 'exec 11</etc/passwd; exec mlrun exec --explain=json "$0" true' "$IMG"
