@@ -98,7 +98,7 @@ in_tiny() { mlrun exec "$IMG" "$@"; }
 	kill -TERM "$pid"
 	wait "$pid" || status=$?
 	[ "$status" -eq 143 ]
-	run -1 pgrep -f 'sleep 10[0]'
+	run -1 pgrep -u "$(id -u)" -f 'sleep 10[0]'
 }
 
 @test "exec: stdin and stdout pass unchanged" {
