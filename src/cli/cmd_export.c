@@ -190,7 +190,7 @@ int cmd_export(int argc, char **argv)
 		mlr_hint(&err, "redirect it, or name a file");
 		return cli_fail(&err);
 	}
-	r = stores_open(a.common.store, &all, &err);
+	r = stores_open(a.common.store, NULL, &all, &err);
 	if (r == -ENOENT)
 		cli_hint_no_store(&err);
 	if (r < 0)

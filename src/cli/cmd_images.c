@@ -149,7 +149,7 @@ int cmd_images(int argc, char **argv)
 	int r;
 
 	cli_parse(&argp, argc, argv, 0, &a);
-	r = stores_open(a.common.store, &all, &err);
+	r = stores_open(a.common.store, NULL, &all, &err);
 	if (r == -ENOENT)
 		cli_hint_no_store(&err);
 	/* Who never pulled has no images, and that is no failure. */

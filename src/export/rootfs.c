@@ -237,7 +237,7 @@ static int open_top(struct work *w, struct place *ret, struct mlr_error *err)
 	int r;
 
 	plan_init(&p);
-	r = rootfs_plan(store_path(w->st), w->image->name, 0, &p, &facts, err);
+	r = rootfs_plan(store_path(w->st), NULL, w->image->name, 0, &p, &facts, err);
 	if (r < 0)
 		return r;
 	if (p.lowers.n == 0) {
