@@ -2,6 +2,7 @@
 #include "cli/common.h"
 
 #include "base/cleanup.h"
+#include "base/json.h"
 #include "base/memory.h"
 #include "oci/digest.h"
 #include "store/facts.h"
@@ -90,10 +91,10 @@ static json_t *to_json(const struct row *row)
 	char pulled[CLI_TIME_SIZE];
 
 	cli_time_utc(im->pulled, pulled);
-	return json_pack("{s:s, s:s, s:s?, s:s, s:I, s:s, s:s?, s:s, s:o}", "name", im->name,
+	return json_pack("{s:s, s:s, s:s?, s:s, s:I, s:s, s:o, s:o, s:o}", "name", im->name,
 		"digest", im->manifest, "index", im->index, "platform", im->platform, "size",
-		(json_int_t)im->size, "pulled", pulled, "source", im->source, "store", row->store,
-		"formats", cli_formats(row->formats));
+		(json_int_t)im->size, "pulled", pulled, "source", mlr_json_text(im->source),
+		"store", mlr_json_text(row->store), "formats", cli_formats(row->formats));
 }
 
 static int print_json(const struct table *t)

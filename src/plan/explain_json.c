@@ -1,48 +1,8 @@
 /* A plan as programs read it. Every key is always there. */
 #include "plan/explain.h"
 
+#include "base/json.h"
 #include "plan/capability.h"
-
-#include <string.h>
-
-/* Text that is no UTF-8 is no JSON: its bytes are taken for Latin-1, so that something is shown. */
-static json_t *latin(const char *s)
-{
-	size_t len = strlen(s), n = 0;
-	char *out = malloc(2 * len + 1);
-	json_t *text;
-
-	if (!out)
-		return NULL;
-	for (; *s; s++) {
-		unsigned char c = (unsigned char)*s;
-
-		if (c >= 0x80) {
-			out[n++] = (char)(0xc0 | c >> 6);
-			c = 0x80 | (c & 0x3f);
-		}
-		out[n++] = (char)c;
-	}
-	text = json_stringn(out, n);
-	free(out);
-	return text;
-}
-
-static json_t *text_of(const char *s)
-{
-	json_t *text = s ? json_string(s) : json_null();
-
-	return text ? text : latin(s);
-}
-
-static json_t *list_of(const struct strv *l)
-{
-	json_t *list = json_array();
-
-	for (size_t i = 0; i < l->n; i++)
-		json_array_append_new(list, text_of(l->v[i]));
-	return list;
-}
 
 static json_t *flag(const struct plan_mount *m, enum plan_flag f)
 {
@@ -56,7 +16,7 @@ static void add_seen(json_t *o, const struct plan_seen *s)
 	json_object_set_new(o, "entries",
 		s->there == PLAN_THERE_DIRECTORY ? json_integer((json_int_t)s->entries)
 						 : json_null());
-	json_object_set_new(o, "link", text_of(s->link));
+	json_object_set_new(o, "link", mlr_json_text(s->link));
 }
 
 static json_t *mount_of(const struct plan_mount *m, const struct plan_place *v)
@@ -64,17 +24,17 @@ static json_t *mount_of(const struct plan_mount *m, const struct plan_place *v)
 	json_t *hides = json_array(),
 	       *o = json_pack("{s:s, s:s, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:b, s:o}",
 		       "origin", m->origin, "kind", plan_kind_name(m->kind), "source",
-		       text_of(m->source), "target", text_of(m->target), "path",
-		       text_of(v->seen.path ? v->seen.path : m->target), "options",
-		       text_of(m->options), "readonly", flag(m, PLAN_READONLY), "nosuid",
+		       mlr_json_text(m->source), "target", mlr_json_text(m->target), "path",
+		       mlr_json_text(v->seen.path ? v->seen.path : m->target), "options",
+		       mlr_json_text(m->options), "readonly", flag(m, PLAN_READONLY), "nosuid",
 		       flag(m, PLAN_NOSUID), "nodev", flag(m, PLAN_NODEV), "noexec",
 		       flag(m, PLAN_NOEXEC), "optional", flag(m, PLAN_OPTIONAL), "left_out",
-		       v->left_out, "on", text_of(v->on ? v->on->target : NULL));
+		       v->left_out, "on", mlr_json_text(v->on ? v->on->target : NULL));
 
 	for (size_t i = 0; i < v->n_hides; i++)
 		json_array_append_new(hides,
 			json_pack("{s:s, s:o}", "origin", v->hides[i]->origin, "target",
-				text_of(v->hides[i]->target)));
+				mlr_json_text(v->hides[i]->target)));
 	add_seen(o, &v->seen);
 	json_object_set_new(o, "hides", hides);
 	return o;
@@ -98,7 +58,7 @@ static json_t *files_of(const struct plan_context *c)
 	for (size_t i = 0; i < c->files.n; i++) {
 		struct plan_seen s = { 0 };
 		json_t *o = json_pack(
-			"{s:s, s:o}", "origin", "default", "path", text_of(c->files.v[i]));
+			"{s:s, s:o}", "origin", "default", "path", mlr_json_text(c->files.v[i]));
 
 		c->look(c->ctx, c->files.v[i], 0, &s);
 		add_seen(o, &s);
@@ -115,12 +75,13 @@ static json_t *env_of(const struct plan *p)
 	for (size_t i = 0; i < p->n_env; i++) {
 		const struct plan_env *e = &p->env[i];
 		json_t *shadowed = e->shadowed ? json_pack("{s:s, s:o}", "origin", e->shadowed_by,
-							 "value", text_of(e->shadowed))
+							 "value", mlr_json_text(e->shadowed))
 					       : json_null();
 
 		json_array_append_new(list,
 			json_pack("{s:s, s:o, s:o, s:o}", "origin", e->origin, "key",
-				text_of(e->key), "value", text_of(e->value), "shadowed", shadowed));
+				mlr_json_text(e->key), "value", mlr_json_text(e->value), "shadowed",
+				shadowed));
 	}
 	return list;
 }
@@ -134,17 +95,18 @@ static json_t *root_of(const struct plan *p)
 	if (p->join)
 		return json_null();
 	return json_pack("{s:s, s:o, s:o, s:s, s:o, s:o}", "kind",
-		p->squashfs ? "squashfs" : "overlay", "trees", list_of(&p->lowers), "file",
-		text_of(p->squashfs), "writes", writes[p->root], "kept", text_of(p->kept), "choice",
-		text_of(p->root_choice));
+		p->squashfs ? "squashfs" : "overlay", "trees", mlr_json_texts(&p->lowers), "file",
+		mlr_json_text(p->squashfs), "writes", writes[p->root], "kept",
+		mlr_json_text(p->kept), "choice", mlr_json_text(p->root_choice));
 }
 
 static json_t *identity_of(const struct plan_identity *id)
 {
 	return json_pack("{s:I, s:I, s:I, s:I, s:o, s:o, s:o, s:o}", "uid", (json_int_t)id->uid,
 		"gid", (json_int_t)id->gid, "host_uid", (json_int_t)id->host_uid, "host_gid",
-		(json_int_t)id->host_gid, "name", text_of(id->name), "group", text_of(id->group),
-		"home", text_of(id->home), "shell", text_of(id->shell));
+		(json_int_t)id->host_gid, "name", mlr_json_text(id->name), "group",
+		mlr_json_text(id->group), "home", mlr_json_text(id->home), "shell",
+		mlr_json_text(id->shell));
 }
 
 static json_t *limit_value(rlim_t v)
@@ -159,7 +121,7 @@ static json_t *limits_of(const struct plan *p)
 	for (size_t i = 0; i < p->n_limits; i++)
 		json_array_append_new(list,
 			json_pack("{s:s, s:o, s:o, s:o}", "origin", "user", "resource",
-				text_of(plan_limit_name(p->limits[i].resource)), "soft",
+				mlr_json_text(plan_limit_name(p->limits[i].resource)), "soft",
 				limit_value(p->limits[i].soft), "hard",
 				limit_value(p->limits[i].hard)));
 	return list;
@@ -186,7 +148,7 @@ static json_t *capabilities_of(uint64_t caps)
 
 	for (unsigned i = 0; i < 64; i++)
 		if (caps >> i & 1)
-			json_array_append_new(list, text_of(capability_name(i)));
+			json_array_append_new(list, mlr_json_text(capability_name(i)));
 	return list;
 }
 
@@ -202,13 +164,14 @@ static json_t *descriptors_of(const struct plan *p)
 static json_t *confinement_of(const struct plan *p, const struct plan_context *c)
 {
 	json_t *seccomp = json_pack("{s:[s, s], s:o}", "refused", "TIOCSTI", "TIOCLINUX", "profile",
-		text_of(p->seccomp));
+		mlr_json_text(p->seccomp));
 
 	return json_pack("{s:o, s:b, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "namespaces",
-		namespaces_of(p), "init", p->init, "share", text_of(p->share), "join",
-		p->join ? json_integer(p->join) : json_null(), "hostname", text_of(p->hostname),
-		"capabilities", capabilities_of(c->caps), "seccomp", seccomp, "limits",
-		limits_of(p), "cpus", p->cpus ? json_real(p->cpus / 100.0) : json_null(), "memory",
+		namespaces_of(p), "init", p->init, "share", mlr_json_text(p->share), "join",
+		p->join ? json_integer(p->join) : json_null(), "hostname",
+		mlr_json_text(p->hostname), "capabilities", capabilities_of(c->caps), "seccomp",
+		seccomp, "limits", limits_of(p), "cpus",
+		p->cpus ? json_real(p->cpus / 100.0) : json_null(), "memory",
 		p->memory ? json_integer((json_int_t)p->memory) : json_null(), "descriptors",
 		descriptors_of(p));
 }
@@ -217,11 +180,11 @@ json_t *plan_json(const struct plan *p, const struct plan_context *c)
 {
 	return json_pack(
 		"{s:o, s:o, s:o, s:o, s:o, s:o, s:{s:o, s:o}, s:{s:o, s:o}, s:o, s:o, s:o, s:o, s:o}",
-		"image", text_of(p->image), "platform", text_of(p->platform), "image_user",
-		text_of(p->image_user), "root", root_of(p), "identity", identity_of(&p->id),
-		"confinement", confinement_of(p, c), "directory", "path", text_of(p->workdir),
-		"origin", text_of(p->workdir_origin), "command", "argv", list_of(&p->argv),
-		"origin", text_of(p->argv_origin), "mounts", mounts_of(p, c), "files", files_of(c),
-		"environment", env_of(p), "left_out", list_of(&p->dropped), "notes",
-		list_of(&p->notes));
+		"image", mlr_json_text(p->image), "platform", mlr_json_text(p->platform),
+		"image_user", mlr_json_text(p->image_user), "root", root_of(p), "identity",
+		identity_of(&p->id), "confinement", confinement_of(p, c), "directory", "path",
+		mlr_json_text(p->workdir), "origin", mlr_json_text(p->workdir_origin), "command",
+		"argv", mlr_json_texts(&p->argv), "origin", mlr_json_text(p->argv_origin), "mounts",
+		mounts_of(p, c), "files", files_of(c), "environment", env_of(p), "left_out",
+		mlr_json_texts(&p->dropped), "notes", mlr_json_texts(&p->notes));
 }

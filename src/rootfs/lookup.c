@@ -210,33 +210,22 @@ int rootfs_lookup(const struct plan *p, const char *path, struct mlr_error *err)
 	return fcntl(f.at.fds[0], F_DUPFD_CLOEXEC, 0);
 }
 
-static void close_dir(DIR **d)
-{
-	if (*d)
-		closedir(*d);
-}
-
 /* The names of one tree that no tree above it has or hides; all it says of names is noted. */
 static size_t count_new(int fd, struct strv *known)
 {
-	int dir = openat(fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	auto_call(close_dir) DIR *d = dir < 0 ? NULL : fdopendir(dir);
+	auto_dir DIR *d = file_open_dir(fd, ".", 0);
 	struct dirent *e;
 	size_t n = 0;
 
-	if (!d) {
-		if (dir >= 0)
-			close(dir);
-		return 0;
-	}
-	while ((e = readdir(d))) {
+	while (d && (e = readdir(d))) {
 		struct stat st;
 
 		if (strcmp(e->d_name, ".") == 0 || strcmp(e->d_name, "..") == 0 ||
 			strv_has(known, e->d_name))
 			continue;
 		strv_add(known, e->d_name);
-		n += e->d_type != DT_CHR || fstatat(dir, e->d_name, &st, AT_SYMLINK_NOFOLLOW) < 0 ||
+		n += e->d_type != DT_CHR ||
+			fstatat(dirfd(d), e->d_name, &st, AT_SYMLINK_NOFOLLOW) < 0 ||
 			!layer_whiteout_is(&st);
 	}
 	return n;

@@ -246,12 +246,10 @@ static int lock(int dir, const char *name, int how, int *ret, struct mlr_error *
 /* Remove some files that name nobody alive, of this PID namespace, in which pids can be judged. */
 static void sweep(int dir, int proc, const char *own)
 {
-	int looked = 0, fd = openat(dir, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	DIR *d = fd < 0 ? NULL : fdopendir(fd);
+	DIR *d = file_open_dir(dir, ".", 0);
+	int looked = 0;
 	const struct dirent *e;
 
-	if (!d && fd >= 0)
-		close(fd);
 	while (d && looked < SWEEP_MAX && (e = readdir(d))) {
 		auto_call(list_done) struct list l = { NULL, 0 };
 		auto_close int file = -1;
