@@ -16,13 +16,13 @@ struct machine {
 	int big;          /* big-endian */
 };
 
-/* The machine of a platform's architecture ("amd64"), or of a program's first bytes; NULL for one that
- * is not known here. */
+/* The machine of a platform's architecture ("amd64"), or of a program's first bytes; NULL for one
+ * that is not known here. */
 const struct machine *machine_of_arch(const char *arch);
 const struct machine *machine_of_elf(const unsigned char *head, size_t len);
 
-/* Does the machine that this runs on execute it natively, going by its architecture? A 64-bit x86 runs
- * 386, a 64-bit ARM mostly arm. */
+/* Does the machine that this runs on execute it natively, going by its architecture? A 64-bit x86
+ * runs 386, a 64-bit ARM mostly arm. */
 int machine_is_native(const struct machine *m);
 
 #endif

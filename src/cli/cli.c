@@ -43,13 +43,9 @@ static void print_version(FILE *out, struct argp_state *state)
  * go there. */
 static void open_standard_fds(void)
 {
-	int fd;
-
-	do
-		fd = open("/dev/null", O_RDWR);
-	while (fd >= 0 && fd <= 2);
-	if (fd > 2)
-		close(fd);
+	for (int fd = 0; fd <= 2; fd++)
+		if (fcntl(fd, F_GETFD) < 0 && open("/dev/null", O_RDWR) < 0)
+			return;
 }
 
 static int stdout_errno;

@@ -34,6 +34,7 @@ int cmd_login(int argc, char **argv);
 int cmd_logout(int argc, char **argv);
 int cmd_parse_reference(int argc, char **argv);
 int cmd_prune(int argc, char **argv);
+int cmd_ps(int argc, char **argv);
 int cmd_pull(int argc, char **argv);
 int cmd_rm(int argc, char **argv);
 int cmd_shell(int argc, char **argv);

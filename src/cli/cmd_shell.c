@@ -87,7 +87,7 @@ static const char *callers_shell(void)
 
 int cmd_shell(int argc, char **argv)
 {
-	struct cli_exec x = CLI_EXEC_INIT;
+	struct cli_exec x = { .command_optional = 1 };
 	auto_strv struct strv command = STRV_INIT;
 	int status;
 
@@ -97,10 +97,11 @@ int cmd_shell(int argc, char **argv)
 		"else is as with mlrun exec.",
 		&x);
 	strv_add(&command, callers_shell());
-	for (char *const *s = x.exec.command; *s; s++)
+	for (char *const *s = x.exec.command; s && *s; s++)
 		strv_add(&command, *s);
 	x.exec.command = strv_argv(&command);
-	x.exec.entrypoint = "";
+	if (!x.exec.join)
+		x.exec.entrypoint = "";
 	status = cli_exec_run(&x, become_shell);
 	cli_exec_done(&x);
 	return status;

@@ -86,7 +86,8 @@ static const struct argp_option options[] = {
 	{ "entrypoint", OPT_ENTRYPOINT, "CMD", 0,
 		"run CMD in place of the image's Entrypoint; '' for none", 4 },
 	{ "pull", OPT_PULL, "WHEN", 0,
-		"fetch the image when it is missing (default), always look for a newer one, never", 4 },
+		"fetch the image when it is missing (default), always look for a newer one, never",
+		4 },
 	{ "mpi", OPT_MPI, "auto|none", 0,
 		"let ranks of a job step share one container on a node (default), or not", 4 },
 	{ "join-tag", OPT_JOIN_TAG, "WORD", 0,
@@ -158,7 +159,8 @@ static void parse_join(struct exec_options *o, const char *arg, struct argp_stat
 	long pid = strtol(arg, &end, 10);
 
 	if (end == arg || *end || pid <= 0 || pid > INT_MAX)
-		argp_error(state, "--join takes a process id, not '%s'; mlrun ps lists containers", arg);
+		argp_error(state, "--join takes a process id, not '%s'; mlrun ps lists containers",
+			arg);
 	o->join = (pid_t)pid;
 }
 
@@ -213,6 +215,33 @@ static const char **word_of(struct exec_options *o, int key)
 	}
 }
 
+static void parse_explain(struct cli_exec *x, const char *arg, struct argp_state *state)
+{
+	x->explain = cli_explain_parse(arg);
+	if (x->explain == CLI_EXPLAIN_NO)
+		argp_error(state, "--explain is for people, --explain=json for programs, not '%s'",
+			arg);
+}
+
+/* What is on or off. */
+static int *switch_of(struct cli_exec *x, int key)
+{
+	switch (key) {
+	case OPT_CLEARENV:
+		return &x->exec.clearenv;
+	case OPT_FAKEROOT:
+		return &x->exec.fakeroot;
+	case OPT_INIT:
+		return &x->exec.init;
+	case OPT_PID:
+		return &x->exec.pid;
+	case OPT_READ_ONLY:
+		return &x->exec.read_only;
+	default:
+		return NULL;
+	}
+}
+
 /* The image ends our options: the rest is the contained command's. With --join there is none. */
 static void take_image(struct exec_options *o, char *image, struct argp_state *state)
 {
@@ -229,32 +258,18 @@ static error_t parse_choice(struct cli_exec *x, int key, char *arg, struct argp_
 	struct exec_options *o = &x->exec;
 
 	switch (key) {
-	case OPT_CLEARENV:
-		o->clearenv = 1;
-		return 0;
 	case OPT_EXPLAIN:
-		x->explain = cli_explain_parse(arg);
-		if (x->explain == CLI_EXPLAIN_NO)
-			argp_error(state, "--explain is for people, --explain=json for programs, not '%s'", arg);
-		return 0;
-	case OPT_FAKEROOT:
-		o->fakeroot = 1;
+		parse_explain(x, arg, state);
 		return 0;
 	case OPT_HOME:
 	case OPT_NO_HOME:
 		o->home = key == OPT_HOME ? EXEC_YES : EXEC_NO;
-		return 0;
-	case OPT_INIT:
-		o->init = 1;
 		return 0;
 	case OPT_JOIN:
 		parse_join(o, arg, state);
 		return 0;
 	case OPT_MPI:
 		parse_mpi(o, arg, state);
-		return 0;
-	case OPT_PID:
-		o->pid = 1;
 		return 0;
 	case OPT_IPC:
 		parse_ipc(o, arg, state);
@@ -267,9 +282,6 @@ static error_t parse_choice(struct cli_exec *x, int key, char *arg, struct argp_
 		return 0;
 	case OPT_PULL:
 		parse_pull(o, arg, state);
-		return 0;
-	case OPT_READ_ONLY:
-		o->read_only = 1;
 		return 0;
 	case OPT_WRITE:
 		o->write = arg ? arg : "";
@@ -292,6 +304,7 @@ static error_t parse_option(int key, char *arg, struct argp_state *state)
 	struct cli_exec *x = state->input;
 	struct strv *list = list_of(&x->exec, key);
 	const char **word = word_of(&x->exec, key);
+	int *on = switch_of(x, key);
 
 	if (list) {
 		strv_add(list, arg);
@@ -299,6 +312,10 @@ static error_t parse_option(int key, char *arg, struct argp_state *state)
 	}
 	if (word) {
 		*word = arg;
+		return 0;
+	}
+	if (on) {
+		*on = 1;
 		return 0;
 	}
 	switch (key) {
@@ -309,7 +326,10 @@ static error_t parse_option(int key, char *arg, struct argp_state *state)
 		take_image(&x->exec, arg, state);
 		return 0;
 	case ARGP_KEY_NO_ARGS:
-		argp_error(state, x->exec.join ? "a command is missing" : "an image is missing");
+		if (!x->exec.join)
+			argp_error(state, "an image is missing");
+		else if (!x->command_optional)
+			argp_error(state, "a command is missing");
 		return 0;
 	case ARGP_KEY_SUCCESS:
 		x->exec.store = x->common.store;
@@ -319,8 +339,8 @@ static error_t parse_option(int key, char *arg, struct argp_state *state)
 	}
 }
 
-void cli_exec_parse(int argc, char **argv, const char *args_doc, const char *doc,
-	struct cli_exec *ret)
+void cli_exec_parse(
+	int argc, char **argv, const char *args_doc, const char *doc, struct cli_exec *ret)
 {
 	const struct argp argp = { .options = options,
 		.parser = parse_option,

@@ -13,9 +13,13 @@ struct cli_exec {
 	struct cli_common common; /* --store and --verbose */
 	struct exec_options exec; /* strings are argv's */
 	enum cli_explain explain;
+	int command_optional; /* set before parsing: --join needs no command */
 };
 
-#define CLI_EXEC_INIT { 0 }
+#define CLI_EXEC_INIT \
+	{             \
+		0     \
+	}
 
 /*
  * Read a command's arguments: options, the image, and what follows it, which is never ours.
@@ -25,8 +29,8 @@ struct cli_exec {
  * Wrong usage is told and exits with CLI_FAILED: an option that Docker or podman has and mlrun has
  * not says what to use instead, any other unknown one which it may be meant for.
  */
-void cli_exec_parse(int argc, char **argv, const char *args_doc, const char *doc,
-	struct cli_exec *ret);
+void cli_exec_parse(
+	int argc, char **argv, const char *args_doc, const char *doc, struct cli_exec *ret);
 void cli_exec_done(struct cli_exec *x);
 
 #endif

@@ -2,8 +2,8 @@
 #ifndef MLR_CLI_FETCH_H
 #define MLR_CLI_FETCH_H
 
-/* Is it an image of a registry or of a file that can be pulled? A plain directory or squashfs file is
- * used where it lies. */
+/* Is it an image of a registry or of a file that can be pulled? A plain directory or squashfs file
+ * is used where it lies. */
 int cli_fetch_can(const char *image);
 
 /*
@@ -11,8 +11,8 @@ int cli_fetch_can(const char *image);
  *
  *   store  --store, or NULL
  *
- * Returns 0, or the exit status to end with: the child has told why. A child that a signal ended gives
- * 128 and its number.
+ * Returns 0, or the exit status to end with: the child has told why. A child that a signal ended
+ * gives 128 and its number.
  */
 int cli_fetch(const char *image, const char *store);
 

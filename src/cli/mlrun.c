@@ -25,6 +25,7 @@ static const struct command {
 	{ "exec", cmd_exec, NULL, "run a command in an image" },
 	{ "run", cmd_exec, NULL, NULL },
 	{ "shell", cmd_shell, NULL, "start an interactive shell in an image" },
+	{ "ps", cmd_ps, NULL, "list the containers that run on this node" },
 	{ "images", cmd_images, NULL, "list the images in the store" },
 	{ "inspect", cmd_inspect, NULL, "show what an image is" },
 	{ "containers", cmd_containers, NULL, "list what exec --write keeps, and remove it" },

@@ -4,9 +4,9 @@
 #include "cli/docker_options.h"
 
 #include "base/cleanup.h"
-#include "base/memory.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -131,13 +131,13 @@ static int check_long(const struct known *k, const char *command, const char *na
 	struct mlr_error err = MLR_ERROR_INIT;
 	const struct docker_option *d;
 	const char *near;
+	char text[80];
 
 	d = o && strlen(o->name) == len ? NULL : docker_option_named(name, len);
 	if (!d && (o || several))
 		return o && o->arg && !(o->flags & OPTION_ARG_OPTIONAL) && !name[len];
 
-	auto_free char *text = xasprintf("--%.*s", (int)len, name);
-
+	snprintf(text, sizeof(text), "--%.*s", (int)len, name);
 	if (d) {
 		tell_docker(d, text, &err);
 		refuse(command, &err);

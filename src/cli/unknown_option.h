@@ -8,8 +8,8 @@
 #include <argp.h>
 
 /*
- * Look at the options of a command line up to its first argument that is none. An unknown one is told
- * and exits with CLI_FAILED; what getopt_long(3) takes passes, its abbreviations too.
+ * Look at the options of a command line up to its first argument that is none. An unknown one is
+ * told and exits with CLI_FAILED; what getopt_long(3) takes passes, its abbreviations too.
  *
  *   argv           argv[0] is the command
  *   options, more  two tables of what there is; argp's own --help, --usage and --version are known

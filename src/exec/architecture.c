@@ -32,13 +32,14 @@ static char *line_of(char *text, const char *key)
 {
 	char *s = strstr(text, key);
 
-	return s && (s == text || s[-1] == '\n') ? xstrndup(s + strlen(key), strcspn(s, "\n") - strlen(key))
-						 : NULL;
+	return s && (s == text || s[-1] == '\n')
+		? xstrndup(s + strlen(key), strcspn(s, "\n") - strlen(key))
+		: NULL;
 }
 
 /*
- * Does this entry (kernel, Documentation/admin-guide/binfmt-misc.rst) run programs of machine m? Its
- * interpreter must have been opened at registration ("F"), as the container does not have it.
+ * Does this entry (kernel, Documentation/admin-guide/binfmt-misc.rst) run programs of machine m?
+ * Its interpreter must have been opened at registration ("F"), as the container does not have it.
  */
 static int emulates(char *text, const struct machine *m)
 {
@@ -55,8 +56,8 @@ static int emulates(char *text, const struct machine *m)
 /* The name of an emulator for m, to free(). */
 static char *find_emulator(const char *root, const struct machine *m)
 {
-	auto_free char *path = xasprintf(
-		"%s/proc/sys/fs/binfmt_misc", strcmp(root, "/") == 0 ? "" : root);
+	auto_free char *path =
+		xasprintf("%s/proc/sys/fs/binfmt_misc", strcmp(root, "/") == 0 ? "" : root);
 	DIR *dir = opendir(path);
 	char *found = NULL;
 
@@ -88,7 +89,8 @@ int architecture_check(const char *root, struct plan *p, struct mlr_error *err)
 	oci_platform_print(&host, here);
 	if (strcmp(image.os, "linux") != 0)
 		return mlr_fail(err, ENOEXEC,
-			"the image is for %s, whose programs a Linux machine does not run", p->platform);
+			"the image is for %s, whose programs a Linux machine does not run",
+			p->platform);
 	m = machine_of_arch(image.arch);
 	if (!m || machine_is_native(m))
 		return 0;
@@ -96,11 +98,12 @@ int architecture_check(const char *root, struct plan *p, struct mlr_error *err)
 	auto_free char *emulator = find_emulator(root, m);
 
 	if (emulator) {
-		strv_addf(&p->notes, "the image is for %s and runs by the emulator '%s'", p->platform,
-			emulator);
+		strv_addf(&p->notes, "the image is for %s and runs by the emulator '%s'",
+			p->platform, emulator);
 		return 0;
 	}
 	mlr_fail(err, ENOEXEC, "the image is for %s, this machine is %s", p->platform, here);
-	return mlr_hint(err, "mlrun pull --platform %s %s fetches the right variant, if there is one",
-		here, p->image);
+	return mlr_hint(err,
+		"mlrun pull --platform %s %s fetches the right variant, if there is one", here,
+		p->image);
 }

@@ -6,9 +6,9 @@
 #include "plan/plan.h"
 
 /*
- * Compare plan->platform with the machine. Where it is another's, an emulator that is registered with
- * the kernel (/proc/sys/fs/binfmt_misc) makes up for it, and a note says so; a mere word that no
- * machine is known by is let pass, as the kernel will tell.
+ * Compare plan->platform with the machine. Where it is another's, an emulator that is registered
+ * with the kernel (/proc/sys/fs/binfmt_misc) makes up for it, and a note says so; a mere word that
+ * no machine is known by is let pass, as the kernel will tell.
  *
  *   root  "/" but for tests
  *

@@ -21,8 +21,9 @@ static int not_allowed(const char *path, const struct stat *st, struct mlr_error
 
 	account_find(st->st_uid, st->st_gid, &whose);
 	group = whose.group ? whose.group : gid;
-	mlr_fail(err, EACCES, "you may not open '%s': it belongs to user %s and group %s, mode %04o",
-		path, whose.user ? whose.user : uid, group, (unsigned)st->st_mode & 07777);
+	mlr_fail(err, EACCES,
+		"you may not open '%s': it belongs to user %s and group %s, mode %04o", path,
+		whose.user ? whose.user : uid, group, (unsigned)st->st_mode & 07777);
 	if ((st->st_mode & 0060) && st->st_gid != 0)
 		return mlr_hint(err,
 			"an administrator can put you into the group: usermod -aG %s NAME", group);
@@ -63,7 +64,8 @@ static int check_access(const char *perms, struct mlr_error *err)
 		return mlr_fail(err, EINVAL, "'%s' is no access: rwm is", perms);
 	if (!strchr(perms, 'r') || !strchr(perms, 'w'))
 		return mlr_fail(err, ENOTSUP,
-			"'%s' cannot be had: the node's own mode says who may read and write it", perms);
+			"'%s' cannot be had: the node's own mode says who may read and write it",
+			perms);
 	return 0;
 }
 
@@ -81,8 +83,8 @@ static int add(const char *text, struct plan *p, struct mlr_error *err)
 
 	if (is_cdi(text)) {
 		mlr_fail(err, ENOTSUP, "this version does not read CDI files");
-		return mlr_hint(err,
-			"--device /dev/NODE brings each node, -v the driver's libraries");
+		return mlr_hint(
+			err, "--device /dev/NODE brings each node, -v the driver's libraries");
 	}
 	if (source[0] != '/')
 		return mlr_fail(err, EINVAL, "an absolute path of a device is wanted, /dev/...");

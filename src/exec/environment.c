@@ -30,8 +30,8 @@ static const char *const job_keeps[] = { "SLURM*", "SRUN_*", "PMI_*", "PMI2_*", 
 
 static int matches(const char *key, const char *const *globs, size_t n)
 {
-	for (size_t i = 0; i < n; i++)
-		if (fnmatch(globs[i], key, 0) == 0)
+	for (size_t i = 0; i < n; i++) /* most differ in the first letter, and fnmatch(3) is slow */
+		if (globs[i][0] == key[0] && fnmatch(globs[i], key, 0) == 0)
 			return 1;
 	return 0;
 }

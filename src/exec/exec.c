@@ -5,23 +5,18 @@
 #include "base/path.h"
 #include "exec/architecture.h"
 #include "exec/caller.h"
+#include "exec/confinement.h"
 #include "exec/defaults.h"
-#include "exec/device.h"
 #include "exec/environment.h"
 #include "exec/join.h"
-#include "exec/limit.h"
-#include "exec/mount_spec.h"
-#include "exec/tmpfs.h"
 #include "exec/user.h"
-#include "exec/volume.h"
+#include "exec/users_mounts.h"
 #include "mpi/step.h"
-#include "plan/capability.h"
 #include "rootfs/kept.h"
 #include "rootfs/rootfs.h"
 
 #include <errno.h>
 #include <fcntl.h>
-#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -283,125 +278,18 @@ static void plan_share(const struct exec_options *o, struct plan *p)
 	mpi_plan(environ, p);
 }
 
-/* The descriptors that the user names, before any of ours could be taken for one. */
-static int plan_kept_fds(const struct exec_options *o, struct plan *p, struct mlr_error *err)
+/* An empty directory that the user puts over /tmp would take the caller's away with it. */
+static int plan_caller_dir_again(struct plan *p, struct mlr_error *err)
 {
-	for (int fd = 3; fd < 3 + o->preserve_fds; fd++) {
-		if (fcntl(fd, F_GETFD) < 0)
-			return mlr_fail(err, EBADF,
-				"--preserve-fds %d: descriptor %d is not open", o->preserve_fds, fd);
-		plan_keep_fd(p, fd);
-	}
-	for (size_t i = 0; i < o->keep_fds.n; i++)
-		for (const char *s = o->keep_fds.v[i];;) {
-			char *end;
-			long fd = strtol(s, &end, 10);
+	const struct plan_mount *top = NULL;
 
-			if (end == s || (*end && *end != ',') || fd < 0 || fd > INT_MAX)
-				return mlr_fail(err, EINVAL,
-					"--preserve-fd '%s': numbers are wanted, FD[,FD]...",
-					o->keep_fds.v[i]);
-			if (fcntl((int)fd, F_GETFD) < 0)
-				return mlr_fail(err, EBADF,
-					"--preserve-fd '%s': descriptor %ld is not open",
-					o->keep_fds.v[i], fd);
-			if (fd > 2)
-				plan_keep_fd(p, (int)fd);
-			if (!*end)
-				break;
-			s = end + 1;
-		}
-	return 0;
-}
-
-static size_t depth(const char *target)
-{
-	size_t n = 0;
-
-	for (; *target; target++)
-		n += *target == '/';
-	return n;
-}
-
-/* A directory is mounted before what lies in it, in whatever order they were asked for, as Docker
- * does; else the order of asking counts. */
-static void sort_mounts(struct plan_mount *v, size_t n)
-{
-	for (size_t i = 1; i < n; i++) {
-		struct plan_mount m = v[i];
-		size_t at = i;
-
-		for (; at > 0 && depth(v[at - 1].target) > depth(m.target); at--)
-			v[at] = v[at - 1];
-		v[at] = m;
-	}
-}
-
-/* What the user's options mount. */
-static int plan_users_mounts(const struct exec_options *o, struct plan *p, struct mlr_error *err)
-{
-	const struct {
-		const struct strv *texts;
-		int (*plan)(const char *text, struct plan *p, struct mlr_error *err);
-	} kinds[] = {
-		{ &o->tmpfs, tmpfs_plan },
-		{ &o->volumes, volume_plan },
-		{ &o->mounts, mount_spec_plan },
-		{ &o->devices, device_plan },
-	};
-	size_t first = p->n_mounts;
-
-	for (size_t k = 0; k < ARRAY_LEN(kinds); k++)
-		for (size_t i = 0; i < kinds[k].texts->n; i++) {
-			int r = kinds[k].plan(kinds[k].texts->v[i], p, err);
-
-			if (r < 0)
-				return r;
-		}
-	if (p->n_mounts > first)
-		sort_mounts(p->mounts + first, p->n_mounts - first);
-	return 0;
-}
-
-/* sethostname(2) takes 64 bytes; what a name may hold is RFC 1123's. */
-static int plan_hostname(const char *name, struct plan *p, struct mlr_error *err)
-{
-	size_t len = strlen(name);
-
-	if (len == 0 || len > 64 || name[0] == '-' ||
-		strspn(name, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789.-") != len)
-		return mlr_fail(err, EINVAL,
-			"--hostname '%s': 1 to 64 letters, digits, '.' and '-' are wanted", name);
-	p->hostname = xstrdup(name);
-	p->namespaces |= PLAN_NS_UTS;
-	return 0;
-}
-
-static int plan_confinement(const struct exec_options *o, struct plan *p, struct mlr_error *err)
-{
-	int r = 0;
-
-	p->init = o->init;
-	p->namespaces |= (o->pid || o->init ? PLAN_NS_PID : 0) |
-		(o->ipc ? PLAN_NS_IPC : 0) | (o->no_network ? PLAN_NS_NET : 0);
-	if (o->hostname)
-		r = plan_hostname(o->hostname, p, err);
-	for (size_t i = 0; r == 0 && i < o->ulimits.n; i++)
-		r = limit_plan(o->ulimits.v[i], p, err);
-	if (r == 0 && o->cpus)
-		r = limit_cpus(o->cpus, p, err);
-	if (r == 0 && o->memory)
-		r = limit_memory(o->memory, p, err);
-	for (size_t i = 0; r == 0 && i < o->cap_drop.n; i++) {
-		uint64_t bits = capability_bits(o->cap_drop.v[i]);
-
-		if (bits == 0)
-			r = mlr_fail(err, EINVAL,
-				"--cap-drop '%s' is no capability: capabilities(7) lists them",
-				o->cap_drop.v[i]);
-		p->caps_dropped |= bits;
-	}
-	return r;
+	for (size_t i = 0; i < p->n_mounts; i++)
+		if (path_below(p->workdir, p->mounts[i].target))
+			top = &p->mounts[i];
+	if (strcmp(p->workdir_origin, "caller") != 0 || !top || top->kind != PLAN_TMPFS ||
+		strcmp(top->origin, "user") != 0 || strcmp(top->target, p->workdir) == 0)
+		return 0;
+	return plan_mount_add(p, PLAN_BIND, p->workdir, p->workdir, 0, "default", err);
 }
 
 static int plan_rest(const struct exec_options *o, const struct oci_config *c, struct plan *p,
@@ -413,7 +301,7 @@ static int plan_rest(const struct exec_options *o, const struct oci_config *c, s
 	if (o->user)
 		r = user_plan(o->user, p, &image_home, err);
 	if (r == 0)
-		r = plan_confinement(o, p, err);
+		r = confinement_plan(o, p, err);
 	if (r == 0)
 		r = plan_defaults(o, p, err);
 	if (r == 0)
@@ -425,7 +313,9 @@ static int plan_rest(const struct exec_options *o, const struct oci_config *c, s
 	if (r < 0)
 		return r;
 	plan_share(o, p);
-	r = plan_users_mounts(o, p, err);
+	r = users_mounts_plan(o, p, err);
+	if (r == 0)
+		r = plan_caller_dir_again(p, err);
 	if (r == 0)
 		r = environment_plan(o, environ, &c->env, p, err);
 	if (r < 0)
@@ -442,6 +332,10 @@ static int check_options(const struct exec_options *o, struct mlr_error *err)
 		return mlr_fail(err, EINVAL, "--fakeroot is --user 0: give one of the two");
 	if (o->write && o->read_only)
 		return mlr_fail(err, EINVAL, "--write and --read-only exclude each other");
+	if (o->write && o->join_tag)
+		return mlr_fail(err, EINVAL,
+			"--write and --join-tag exclude each other: all on this node that name a "
+			"container are in it anyway");
 	return 0;
 }
 
@@ -451,17 +345,17 @@ int exec_plan(const struct exec_options *o, int lease, struct plan *p, struct ml
 	int r;
 
 	if (o->join) {
-		r = plan_kept_fds(o, p, err);
+		r = confinement_fds(o, p, err);
 		if (r == 0)
 			r = join_plan(o, p, err);
 		if (r == 0)
-			r = plan_confinement(o, p, err);
+			r = confinement_plan(o, p, err);
 		return r < 0 ? mlr_wrap(err, "exec --join %ld", (long)o->join) : 0;
 	}
 	p->root = o->read_only ? PLAN_ROOT_READ_ONLY : PLAN_ROOT_MEMORY;
 	r = check_options(o, err);
 	if (r == 0)
-		r = plan_kept_fds(o, p, err);
+		r = confinement_fds(o, p, err);
 	if (r < 0)
 		return r;
 	caller_identity(p, o->fakeroot);

@@ -32,7 +32,7 @@ static int refuse_options(const struct exec_options *o, struct mlr_error *err)
 		{ "--write", o->write != NULL },
 		{ "--join-tag", o->join_tag != NULL },
 		{ "--entrypoint", o->entrypoint != NULL },
-		{ "--home", o->home == EXEC_YES },
+		{ "--home", o->home == EXEC_YES && !o->home_origin },
 		{ "--clearenv", o->clearenv },
 		{ "--read-only", o->read_only },
 		{ "--fakeroot", o->fakeroot },

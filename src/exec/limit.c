@@ -140,7 +140,8 @@ int limit_memory(const char *text, struct plan *p, struct mlr_error *err)
 	/* "4g", "4gb" and "4gib" are the same. */
 	if (end == text || !isfinite(n) || n <= 0 || !unit ||
 		(*end && end[1] && strcasecmp(end + 1, "b") != 0 && strcasecmp(end + 1, "ib") != 0))
-		return mlr_fail(err, EINVAL, "--memory takes a size such as 512m or 4g, not '%s'", text);
+		return mlr_fail(
+			err, EINVAL, "--memory takes a size such as 512m or 4g, not '%s'", text);
 	n *= (double)(1ull << (10 * (unit - units)));
 	if (n < 1 || n > 9e18)
 		return mlr_fail(err, EINVAL, "--memory '%s' is no amount that a machine has", text);

@@ -8,8 +8,8 @@
 /*
  * Add one --ulimit to the plan: NAME=SOFT[:HARD], HARD being SOFT unless given. Names are Docker's:
  * core, cpu, data, fsize, locks, memlock, msgqueue, nice, nofile, nproc, rss, rtprio, rttime,
- * sigpending, stack, and as (address space). Units are setrlimit(2)'s: bytes, seconds, numbers. -1 and
- * "unlimited" are no limit.
+ * sigpending, stack, and as (address space). Units are setrlimit(2)'s: bytes, seconds, numbers. -1
+ * and "unlimited" are no limit.
  *
  * Returns 0, -EINVAL, or -EPERM where the caller's own hard limit is lower and may not be raised.
  */
@@ -18,7 +18,8 @@ int limit_plan(const char *text, struct plan *p, struct mlr_error *err);
 /* --cpus "1.5": into plan->cpus, hundredths of a processor. */
 int limit_cpus(const char *text, struct plan *p, struct mlr_error *err);
 
-/* --memory "4g": into plan->memory, bytes; b, k, m, g and t are powers of 1024, as in docker-run(1). */
+/* --memory "4g": into plan->memory, bytes; b, k, m, g and t are powers of 1024, as in
+ * docker-run(1). */
 int limit_memory(const char *text, struct plan *p, struct mlr_error *err);
 
 #endif

@@ -15,8 +15,8 @@
 struct mount_spec {
 	const char *type, *source, *target;
 	unsigned flags;
-	struct strv tmpfs;  /* options */
-	const char *only;   /* a field that is of one type alone, and that type */
+	struct strv tmpfs; /* options */
+	const char *only;  /* a field that is of one type alone, and that type */
 	const char *only_type;
 };
 
@@ -39,8 +39,8 @@ static char *take_field(const char **s, struct mlr_error *err)
 		in += *in == '"';
 	}
 	if (*in != '"' || (in[1] && in[1] != ',')) {
-		mlr_fail(err, EINVAL, *in == '"' ? "a comma is wanted after '\"'"
-						 : "a '\"' is not closed");
+		mlr_fail(err, EINVAL,
+			*in == '"' ? "a comma is wanted after '\"'" : "a '\"' is not closed");
 		free(field);
 		return NULL;
 	}
@@ -102,7 +102,8 @@ static int set_type(struct mount_spec *m, const char *value, struct mlr_error *e
 	return mlr_fail(err, EINVAL, "'%s' is no type: bind, tmpfs, overlay are", value);
 }
 
-static int set_tmpfs(struct mount_spec *m, const char *key, const char *value, struct mlr_error *err)
+static int set_tmpfs(
+	struct mount_spec *m, const char *key, const char *value, struct mlr_error *err)
 {
 	auto_free char *word = xasprintf("%s=%s", key + strlen("tmpfs-"), value);
 

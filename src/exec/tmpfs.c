@@ -13,15 +13,23 @@
 /* tmpfs(5): a number with k, m, g, or a share of the memory in percent; Docker's "b" is bytes. */
 static char *size_value(const char *s)
 {
+	static const char units[] = "kKmMgG";
 	size_t digits = strspn(s, "0123456789");
+	const char *unit = s[digits] ? strchr(units, s[digits]) : NULL;
+	unsigned long long n;
 
-	if (digits == 0 || digits > 18 || strspn(s, "0") == digits)
+	if (digits == 0 || digits > 18 || (s[digits] && s[digits + 1]))
 		return NULL;
-	if (!s[digits] || (strchr("kKmMgG%", s[digits]) && !s[digits + 1]))
-		return xstrdup(s);
-	if ((s[digits] == 'b' || s[digits] == 'B') && !s[digits + 1])
+	n = strtoull(s, NULL, 10);
+	if (n == 0)
+		return NULL;
+	if (s[digits] == '%')
+		return n <= 100 ? xstrdup(s) : NULL;
+	if (s[digits] == 'b' || s[digits] == 'B')
 		return xstrndup(s, digits);
-	return NULL;
+	if (s[digits] && (!unit || n >> (62 - 10 * ((unit - units) / 2 + 1))))
+		return NULL;
+	return xstrdup(s);
 }
 
 static char *mode_value(const char *s)

@@ -12,8 +12,8 @@
  */
 int tmpfs_plan(const char *text, struct plan *p, struct mlr_error *err);
 
-/* Words "size=…", "mode=…", "nr_inodes=…" as the kernel wants them, tmpfs(5). Returns 0, -EINVAL for a
- * value that is none, -ENOENT for another word. */
+/* Words "size=…", "mode=…", "nr_inodes=…" as the kernel wants them, tmpfs(5). Returns 0, -EINVAL
+ * for a value that is none, -ENOENT for another word. */
 int tmpfs_option(const char *word, struct strv *options, struct mlr_error *err);
 
 /* Add a tmpfs with these options, which may lack a mode. */

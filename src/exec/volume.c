@@ -144,7 +144,6 @@ int volume_plan(const char *text, struct plan *p, struct mlr_error *err)
 static char *without_flag(const char *text, const char *flag)
 {
 	const char *c1 = strchr(text, ':'), *c2 = c1 ? strchr(c1 + 1, ':') : NULL;
-	auto_free char *flags = NULL;
 	size_t n = strlen(flag);
 
 	if (!c2)

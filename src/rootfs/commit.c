@@ -87,7 +87,7 @@ static int load_base(struct committing *m, const struct stores *others, struct m
 	int r = rootfs_kept_image(
 		&own, c->name, c->image, c->manifest, &m->base_st, &m->base, err);
 
-	if (r == -ENOENT)
+	if (r == -ENXIO)
 		r = rootfs_kept_image(
 			others, c->name, c->image, c->manifest, &m->base_st, &m->base, err);
 	if (r == 0)

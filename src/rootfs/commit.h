@@ -43,7 +43,8 @@ void rootfs_committed_done(struct rootfs_committed *c);
  * The container stays as it is, and on the image that it was made of. A layer that is published stays
  * after a failure; the name comes last.
  *
- * Returns 0; -ENOENT for no such container, or when its image or the image's layers are not in a store;
+ * Returns 0; -ENOENT for no such container, or when its image's layers are not in a store, -ENXIO when
+ * the image is not;
  * -EBUSY when another node uses it, or when files change while they are read; -EINVAL for a change
  * that is none; -ENOSPC and the like.
  */

@@ -51,10 +51,6 @@ char *rootfs_kept_name(const struct oci_ref *ref)
 		name = xstrdup(base);
 	if (strlen(name) > room)
 		name[room] = '\0';
-	/* A tag may end as no name does, and a repository may hold "__". */
-	for (char *s = name; *s; s++)
-		if (strchr("._-", *s) && (s[1] == '\0' || strchr("._-", s[1])))
-			*s = 'x';
 	return name;
 }
 
@@ -182,10 +178,10 @@ static int is_gone(const char *name, const char *image, const char *manifest, st
 {
 	auto_free char *again = by_digest(image, manifest);
 
-	mlr_fail(err, ENOENT, "the image that container '%s' is made of, %s, is no longer in the store",
+	mlr_fail(err, ENXIO, "the image that container '%s' is made of, %s, is no longer in the store",
 		name, manifest);
 	mlr_hint(err, "mlrun pull %s", again);
-	return -ENOENT;
+	return -ENXIO;
 }
 
 int rootfs_kept_image(const struct stores *all, const char *name, const char *image,

@@ -21,7 +21,7 @@
  *          and its image; else only look
  *   p      also gets root, kept, share and a note on which container it is
  *
- * Returns 0; -ENOENT for an image that is not in the store; -EEXIST for a container of another image;
+ * Returns 0; -ENOENT for an image that is not in the store, -ENXIO for a container's; -EEXIST for a container of another image;
  * -EBUSY for one that another node uses; -ENOTSUP for a plain directory or file, which has no manifest
  * to come back to.
  */
@@ -38,7 +38,7 @@ char *rootfs_kept_name(const struct oci_ref *ref);
  *   name, image, manifest  as its record says
  *   st                     stays theirs
  *
- * Returns 0, or -ENOENT with the way to have it again.
+ * Returns 0, or -ENXIO with the way to have it again.
  */
 int rootfs_kept_image(const struct stores *all, const char *name, const char *image,
 	const char *manifest, struct store **st, struct store_facts *ret, struct mlr_error *err);

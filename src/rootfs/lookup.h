@@ -9,20 +9,20 @@
 #include <stddef.h>
 
 /*
- * Open a file as the overlay of plan->lowers would show it: whiteouts and opaque directories hide what
- * is below them, links are followed inside.
+ * Open a file as the overlay of plan->lowers would show it: whiteouts and opaque directories hide
+ * what is below them, links are followed inside.
  *
  *   path  absolute
  *
- * Returns an O_PATH descriptor; -ENOENT when the image has no such thing; -ENOTSUP for a squashfs file,
- * which cannot be looked into; -ELOOP.
+ * Returns an O_PATH descriptor; -ENOENT when the image has no such thing; -ENOTSUP for a squashfs
+ * file, which cannot be looked into; -ELOOP.
  */
 int rootfs_lookup(const struct plan *p, const char *path, struct mlr_error *err);
 
-/* The text of a regular file found so, of at most max bytes, to free(). Returns as above, -EFBIG, or
- * -ENOENT for what is no regular file. */
-int rootfs_read(const struct plan *p, const char *path, size_t max, char **ret,
-	struct mlr_error *err);
+/* The text of a regular file found so, of at most max bytes, to free(). Returns as above, -EFBIG,
+ * or -ENOENT for what is no regular file. */
+int rootfs_read(
+	const struct plan *p, const char *path, size_t max, char **ret, struct mlr_error *err);
 
 /*
  * What --explain tells of a path (plan/explain.h): nothing changes and nothing is mounted.

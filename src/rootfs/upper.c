@@ -13,6 +13,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <locale.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -272,10 +273,30 @@ static int start(struct walk *w, struct mlr_error *err)
 	return check(w, archive_write_open(w->tar, w, NULL, drain, NULL), err);
 }
 
+/* Names that are UTF-8 are such in pax's headers too, whatever the caller's locale is; in any other
+ * libarchive calls them binary, and others warn of that. */
+static locale_t speak_utf8(locale_t *was)
+{
+	locale_t l = newlocale(LC_CTYPE_MASK, "C.UTF-8", (locale_t)0);
+
+	if (l)
+		*was = uselocale(l);
+	return l;
+}
+
+static void speak_as_before(locale_t l, locale_t was)
+{
+	if (!l)
+		return;
+	uselocale(was);
+	freelocale(l);
+}
+
 int rootfs_upper_tar(void *upper, layer_write_fn write, void *to, struct mlr_error *err)
 {
 	auto_free char *buf = xmalloc(LAYER_ENTRY_BUFFER);
 	struct walk w = { .upper = upper, .buf = buf, .write = write, .to = to };
+	locale_t was, utf8 = speak_utf8(&was);
 	int r;
 
 	strv_done(&w.upper->omitted);
@@ -291,6 +312,7 @@ int rootfs_upper_tar(void *upper, layer_write_fn write, void *to, struct mlr_err
 		r = check(&w, archive_write_close(w.tar), err);
 	archive_write_free(w.tar);
 	archive_entry_linkresolver_free(w.links);
+	speak_as_before(utf8, was);
 	return r;
 }
 

@@ -78,16 +78,15 @@ char *accounts_group(const char *old, const struct plan_identity *id)
 		xasprintf("%s:x:%u:\n", id->group, (unsigned)id->gid), old, id->group, id->gid);
 }
 
-/* The image's own file; NULL when there is none that can be read as text. A fifo would block, a
- * link is followed inside the root. */
-static char *read_old(int root, const char *path)
+/* The text of an image's file; NULL when it is none that can be read as text. It was opened so that a
+ * fifo does not block. */
+static char *read_text(int fd)
 {
-	auto_close int fd = file_open_in_root(root, path, O_RDONLY | O_NONBLOCK | O_NOCTTY, 0);
 	auto_free char *buf = NULL;
 	struct stat st;
 	ssize_t n;
 
-	if (fd < 0 || fstat(fd, &st) < 0 || !S_ISREG(st.st_mode) || st.st_size > ACCOUNTS_MAX)
+	if (fstat(fd, &st) < 0 || !S_ISREG(st.st_mode) || st.st_size > ACCOUNTS_MAX)
 		return NULL;
 	buf = xmalloc((size_t)st.st_size + 1);
 	n = file_read_full(fd, buf, (size_t)st.st_size);
@@ -95,6 +94,30 @@ static char *read_old(int root, const char *path)
 		return NULL;
 	buf[n] = '\0';
 	return take_ptr(&buf);
+}
+
+/* As above, by a path that is resolved inside the root. */
+static char *read_old(int root, const char *path)
+{
+	auto_close int fd = file_open_in_root(root, path, O_RDONLY | O_NONBLOCK | O_NOCTTY, 0);
+
+	return fd < 0 ? NULL : read_text(fd);
+}
+
+char *accounts_read(int dir, const char *name)
+{
+	auto_close int fd =
+		openat(dir, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
+
+	return fd < 0 ? NULL : read_text(fd);
+}
+
+int accounts_is_directory(const char *path, struct mlr_error *err)
+{
+	mlr_fail(err, EISDIR, "'%s' in the image is a directory, a file of users or groups is wanted",
+		path);
+	return mlr_hint(err, "a build that mounts a file which is not there makes such an image: "
+			     "remove the directory and build it again");
 }
 
 int accounts_write(int root, const struct plan_identity *id, struct mlr_error *err)
@@ -112,6 +135,8 @@ int accounts_write(int root, const struct plan_identity *id, struct mlr_error *e
 		auto_free char *text = files[i].make(old, id);
 		int r = text ? target_replace(root, files[i].path, text, strlen(text), err) : 0;
 
+		if (r == -EISDIR)
+			return accounts_is_directory(files[i].path, err);
 		if (r < 0)
 			return r;
 	}

@@ -16,6 +16,12 @@
 char *accounts_passwd(const char *old, const struct plan_identity *id);
 char *accounts_group(const char *old, const struct plan_identity *id);
 
+/* An image's file in an open directory, as text to free(); NULL when it cannot be had. */
+char *accounts_read(int dir, const char *name);
+
+/* Fail with -EISDIR: the image's file is a directory. */
+int accounts_is_directory(const char *path, struct mlr_error *err);
+
 /* Put both files into the container's root. */
 int accounts_write(int root, const struct plan_identity *id, struct mlr_error *err);
 

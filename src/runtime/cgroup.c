@@ -102,8 +102,8 @@ int cgroup_find(const char *root, const struct plan *p, char **ret, struct mlr_e
 	int handed = 0;
 
 	if (!top || !group)
-		return refuse(ENOTSUP, "this machine has no unified hierarchy of them (cgroup v2)",
-			err);
+		return refuse(
+			ENOTSUP, "this machine has no unified hierarchy of them (cgroup v2)", err);
 	if (missing) {
 		auto_free char *why = xasprintf(
 			"this machine's unified hierarchy (cgroup v2) has no '%s' controller",

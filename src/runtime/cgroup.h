@@ -6,9 +6,9 @@
 #include "plan/plan.h"
 
 /*
- * Give the calling process the plan's cpus and memory (nothing to do when both are 0): a child of the
- * nearest control group above its own that has the controllers handed down and may be written to
- * (kernel, Documentation/admin-guide/cgroup-v2.rst, "Delegation"), as systemd makes for a user's
+ * Give the calling process the plan's cpus and memory (nothing to do when both are 0): a child of
+ * the nearest control group above its own that has the controllers handed down and may be written
+ * to (kernel, Documentation/admin-guide/cgroup-v2.rst, "Delegation"), as systemd makes for a user's
  * session. Before the namespaces are entered. Nobody stays behind to remove it: those whose last
  * process has ended are swept by the next.
  *
@@ -19,8 +19,8 @@
  */
 int cgroup_enter(const char *root, const struct plan *p, struct mlr_error *err);
 
-/* The group above, an absolute path below root to free(): what cgroup_enter() would make the child in.
- * For tests. */
+/* The group above, an absolute path below root to free(): what cgroup_enter() would make the child
+ * in. For tests. */
 int cgroup_find(const char *root, const struct plan *p, char **ret, struct mlr_error *err);
 
 #endif

@@ -27,7 +27,7 @@ static int make_upper(const struct plan *p, const struct overlay *o, struct mlr_
 		return r;
 	if (mkdirat(o->kept, "upper.new", 0700) < 0)
 		return mlr_fail_errno(err, "make '%s/upper'", p->kept);
-	if (fstat(o->lowers[0], &st) < 0 ||
+	if (fstat(o->trees.fds[0], &st) < 0 ||
 		fchmodat(o->kept, "upper.new", st.st_mode & 01777, 0) < 0)
 		return mlr_fail_errno(err, "give the root the image's mode");
 
@@ -40,16 +40,6 @@ static int make_upper(const struct plan *p, const struct overlay *o, struct mlr_
 	return 0;
 }
 
-static int link_kept(const struct overlay *o, struct mlr_error *err)
-{
-	char text[32];
-
-	snprintf(text, sizeof(text), "/proc/self/fd/%d", o->kept);
-	if (symlinkat(text, o->scratch, "kept") < 0)
-		return mlr_fail_errno(err, "make a link for the container's directory");
-	return 0;
-}
-
 static int make_places(const struct plan *p, const struct overlay *o, struct mlr_error *err)
 {
 	int r = make_upper(p, o, err);
@@ -58,23 +48,30 @@ static int make_places(const struct plan *p, const struct overlay *o, struct mlr
 		return r;
 	if (mkdirat(o->kept, "work", 0700) < 0 && errno != EEXIST)
 		return mlr_fail_errno(err, "make '%s/work'", p->kept);
-	return link_kept(o, err);
+	return 0;
 }
 
-/* "lowerdir=upper:0:1…,upperdir=kept/upper,": the container's own layer is not below itself. */
-static char *mount_options(const struct overlay *o, const char *rest)
+/* "lowerdir=8/upper:4:5…,upperdir=9/upper,workdir=…": the container's own layer is not below itself. */
+static char *mount_options(const struct overlay *o, int work, const char *rest)
 {
-	size_t n = 0;
-	char *s, *at;
+	char *s = xmalloc(o->trees.n * 12 + strlen(rest) + 128),
+	     *at = s + sprintf(s, "lowerdir=%d/upper", o->scratch);
 
-	while (o->lowers[n] >= 0)
-		n++;
-	s = xmalloc(n * 8 + strlen(rest) + 64);
-	at = stpcpy(s, "lowerdir=upper");
-	for (size_t i = (size_t)o->kept_is_lower; i < n; i++)
-		at += sprintf(at, ":%zu", i);
-	sprintf(at, ",upperdir=kept/upper,userxattr,%s", rest);
+	for (size_t i = (size_t)o->kept_is_lower; i < o->trees.n; i++)
+		at += sprintf(at, ":%d", o->trees.fds[i]);
+	sprintf(at, ",upperdir=%d/upper,workdir=%d/work,userxattr%s", o->kept, work, rest);
 	return s;
+}
+
+/* From /proc/self/fd, where overlay_mount_root() has left the working directory. */
+static int unmount(struct overlay *o)
+{
+	char root[24];
+
+	snprintf(root, sizeof(root), "%d/root", o->scratch);
+	close(o->root);
+	o->root = -1;
+	return umount2(root, 0);
 }
 
 /*
@@ -83,14 +80,14 @@ static char *mount_options(const struct overlay *o, const char *rest)
  * system here, so that this never mounts (Documentation/filesystems/overlayfs.rst, "Sharing and
  * copying layers").
  */
-static int is_busy(const struct overlay *o)
+static int is_busy(struct overlay *o)
 {
-	auto_free char *options = mount_options(o, "workdir=work,index=on");
+	auto_free char *options = mount_options(o, o->scratch, ",index=on");
+	int r = overlay_mount_root(NULL, o, options);
 
-	if (mount("mlrun", "root", "overlay", MS_NOSUID | MS_NODEV, options) < 0)
-		return errno == EBUSY;
-	umount2("root", 0);
-	return 0;
+	if (r == 0)
+		unmount(o);
+	return r == -EBUSY;
 }
 
 static int refuse_busy(const struct plan *p, struct mlr_error *err)
@@ -113,12 +110,10 @@ static int mount_failed(const struct plan *p, int code, struct mlr_error *err)
 
 int kept_mount(const struct plan *p, struct overlay *o, struct mlr_error *err)
 {
-	auto_free char *options = mount_options(o, "workdir=kept/work");
+	auto_free char *options = mount_options(o, o->kept, "");
 	int r;
 
-	close(o->root);
-	o->root = -1;
-	if (fchdir(o->scratch) < 0 || umount2("root", 0) < 0)
+	if (unmount(o) < 0)
 		return mlr_fail_errno(err, "unmount the overlay");
 	r = make_places(p, o, err);
 	if (r < 0)
@@ -135,16 +130,13 @@ static int look(const char *dir)
 	const struct plan_identity id = { .uid = getuid(), .host_uid = getuid(), .gid = getgid(),
 		.host_gid = getgid() };
 	auto_call(overlay_done) struct overlay o = OVERLAY_INIT;
-	int none = -1;
 
 	if (userns_enter(&id, NULL) < 0)
 		return 0;
 	o.kept = open(dir, O_PATH | O_DIRECTORY | O_CLOEXEC); /* before the scratch may hide it */
-	if (o.kept < 0 || overlay_mount_scratch(&o, NULL) < 0 || link_kept(&o, NULL) < 0 ||
-		fchdir(o.scratch) < 0)
+	if (o.kept < 0 || overlay_mount_scratch(&o, NULL) < 0 ||
+		mkdirat(o.scratch, "upper", 0755) < 0)
 		return 0;
-	o.lowers = xcalloc(1, sizeof(none));
-	o.lowers[0] = none;
 	return is_busy(&o);
 }
 

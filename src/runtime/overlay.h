@@ -4,34 +4,45 @@
 
 #include "base/error.h"
 #include "plan/plan.h"
+#include "runtime/stack.h"
 
+/* Descriptors are O_PATH, -1 for none. */
 struct overlay {
-	int scratch; /* top of a tmpfs that covers /tmp of the mount namespace and holds what is
-			written */
-	int root;    /* top of the overlay */
-	int kept;    /* plan->kept, or -1 */
-	int kept_is_lower; /* its "upper" is the first of the trees: it was there */
-	int *lowers; /* the trees, topmost first, then -1; behind the links "0", "1" … of the scratch */
+	int scratch;        /* top of a tmpfs that covers /tmp of the mount namespace and holds what is
+			       written, in "upper" and "work" */
+	int upper;          /* its "upper" */
+	struct stack trees; /* the plan's lower trees, or the one that its squashfs file is */
+	int root;           /* top of the overlay */
+	int kept;           /* plan->kept */
+	int kept_is_lower;  /* its "upper" is the first of the trees: it was there */
 };
 
-#define OVERLAY_INIT { -1, -1, -1, 0, NULL }
+#define OVERLAY_INIT { -1, -1, STACK_INIT, -1, -1, 0 }
 
 /*
- * Mount the plan's lower trees, or its squashfs file, with a tmpfs upper layer, in which the directories that lead to the
- * plan's targets are already there. Leaves the working directory in the scratch.
+ * Open the trees and mount the scratch; the upper layer is empty but has the mode of the image's top.
+ * With PLAN_ROOT_KEPT what plan->kept holds is the topmost tree; runtime/kept.h does the rest.
  *
  *   server  squash_start()'s socket, where the plan has a squashfs file
- *
- * With PLAN_ROOT_KEPT what plan->kept holds is the topmost tree; runtime/kept.h does the rest.
  */
-int overlay_mount(const struct plan *p, int server, struct overlay *ret, struct mlr_error *err);
+int overlay_open(const struct plan *p, int server, struct overlay *ret, struct mlr_error *err);
 
-/* The scratch, with the directories "root", "upper" and "work". */
+/* Mount the overlay on the scratch's "root". */
+int overlay_mount(const struct plan *p, struct overlay *o, struct mlr_error *err);
+
+void overlay_done(struct overlay *o);
+
+/* The scratch, with empty directories "root" and "work". */
 int overlay_mount_scratch(struct overlay *o, struct mlr_error *err);
 
-/* Mount the scratch's directory "root" with these overlayfs options, whose names count from the
- * scratch, and open it. Returns 0 or -errno, without a word. */
+/*
+ * Mount an overlay on "root" and open it. Names in the options count from /proc/self/fd:
+ * "lowerdir=7:8,upperdir=12/upper"; the working directory is there afterwards.
+ *
+ *   p  what its source tells (runtime/container.h); NULL: nothing
+ *
+ * Returns 0 or -errno, without a word.
+ */
 int overlay_mount_root(const struct plan *p, struct overlay *o, const char *options);
-void overlay_done(struct overlay *o);
 
 #endif

@@ -21,11 +21,11 @@ uint64_t privileges_kept(const struct plan *p)
 	return p->id.uid == 0 && p->id.host_uid != 0 ? FAKEROOT_CAPS & ~p->caps_dropped : 0;
 }
 
-int privileges_drop(const struct plan_identity *id, struct mlr_error *err)
+int privileges_drop(const struct plan *p, struct mlr_error *err)
 {
 	struct __user_cap_header_struct head = { .version = _LINUX_CAPABILITY_VERSION_3 };
 	struct __user_cap_data_struct data[2] = { 0 };
-	uint64_t keep = id->uid == 0 && id->host_uid != 0 ? FAKEROOT_CAPS : 0;
+	uint64_t keep = privileges_kept(p);
 
 	/* One after the other, up to the kernel's last: no call empties the set as a whole. */
 	for (int cap = 0; cap < 64; cap++) {

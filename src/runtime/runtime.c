@@ -6,6 +6,7 @@
 #include "base/memory.h"
 #include "runtime/cgroup.h"
 #include "runtime/itself.h"
+#include "runtime/limits.h"
 #include "runtime/mounts.h"
 #include "runtime/privileges.h"
 #include "runtime/share.h"
@@ -33,7 +34,7 @@ static int make(const struct plan *p, const struct share *share, struct mlr_erro
 	}
 	r = share->in_user_namespace ? userns_enter_shared(err) : userns_enter(&p->id, err);
 	if (r == 0)
-		r = userns_add(p->namespaces, err);
+		r = userns_add(p, err);
 	if (r == 0 && (p->namespaces & PLAN_NS_PID))
 		r = supervise_fork(err);
 	return r < 0 ? r : mounts_enter(p, server, err);
@@ -60,15 +61,17 @@ static int enter_or_make(const struct plan *p, struct share *share, int *made, s
 int runtime_enter(const struct plan *p, struct mlr_error *err)
 {
 	auto_call(share_done) struct share share = SHARE_INIT;
+	struct rlimit files;
 	int made, r;
 
+	limits_raise(p, &files);
 	r = cgroup_enter("/", p, err);
 	if (r < 0)
 		return r;
 	r = enter_or_make(p, &share, &made, err);
 	if (r < 0)
 		return r;
-	r = privileges_drop(&p->id, err);
+	r = privileges_drop(p, err);
 	if (r < 0)
 		return r;
 	if (made && p->init) {
@@ -79,7 +82,8 @@ int runtime_enter(const struct plan *p, struct mlr_error *err)
 	r = share_open(&share, err);
 	if (r < 0)
 		return r;
-	return privileges_close_fds(p, err);
+	r = privileges_close_fds(p, err);
+	return r < 0 ? r : limits_set(p, &files, err);
 }
 
 /* The machine that a program is made for, as its ELF header says; NULL for what is none. */

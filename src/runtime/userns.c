@@ -7,11 +7,15 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <net/if.h>
 #include <sched.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/mount.h>
 #include <sys/prctl.h>
+#include <sys/socket.h>
+#include <unistd.h>
 
 /* The first number in a sysctl's file below root, or -1. */
 static long read_sysctl(const char *root, const char *name)
@@ -138,14 +142,30 @@ int userns_clone_flags(unsigned namespaces)
 		(namespaces & PLAN_NS_UTS ? CLONE_NEWUTS : 0);
 }
 
-int userns_add(unsigned namespaces, struct mlr_error *err)
+/* A new network namespace has loopback, and it is down. */
+static int loopback_up(struct mlr_error *err)
 {
-	if (namespaces && unshare(userns_clone_flags(namespaces)) < 0) {
+	auto_close int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+	struct ifreq lo = { .ifr_name = "lo", .ifr_flags = IFF_UP | IFF_RUNNING };
+
+	if (fd < 0 || ioctl(fd, SIOCSIFFLAGS, &lo) < 0)
+		return mlr_fail_errno(err, "bring up loopback in the container's network");
+	return 0;
+}
+
+int userns_add(const struct plan *p, struct mlr_error *err)
+{
+	if (!p->namespaces)
+		return 0;
+	if (unshare(userns_clone_flags(p->namespaces)) < 0) {
 		int r = mlr_fail_errno(err, "create the container's other namespaces");
 
 		if (r == -ENOSPC)
 			mlr_hint(err, "a limit on namespaces is reached: see /proc/sys/user");
 		return r;
 	}
-	return 0;
+	if ((p->namespaces & PLAN_NS_UTS) && p->hostname &&
+		sethostname(p->hostname, strlen(p->hostname)) < 0)
+		return mlr_fail_errno(err, "set the container's hostname to '%s'", p->hostname);
+	return p->namespaces & PLAN_NS_NET ? loopback_up(err) : 0;
 }

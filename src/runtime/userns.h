@@ -15,7 +15,8 @@ int userns_enter_shared(struct mlr_error *err);
 /* The bits of enum plan_namespace as clone(2)'s flags. */
 int userns_clone_flags(unsigned namespaces);
 
-/* Then, those of enum plan_namespace; a PID namespace is the children's. */
-int userns_add(unsigned namespaces, struct mlr_error *err);
+/* Then, the plan's other namespaces, with the hostname and loopback that they are to have; a PID
+ * namespace is the children's. */
+int userns_add(const struct plan *p, struct mlr_error *err);
 
 #endif

@@ -31,12 +31,11 @@ void store_container_done(struct store_container *c)
 
 int store_container_name_check(const char *name, struct mlr_error *err)
 {
-	static const char letters[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789";
-	size_t len = strlen(name), head = strspn(name, letters), i = head;
+	static const char chars[] = "_.-abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789";
+	size_t len = strlen(name);
 
-	while (head && (name[i] == '_' || name[i] == '.' || name[i] == '-'))
-		i += 1 + strspn(name + i + 1, letters);
-	if (head && i == len && len <= STORE_CONTAINER_NAME_MAX)
+	if (len > 0 && len <= STORE_CONTAINER_NAME_MAX && strspn(name, chars) == len &&
+		strspn(name, chars + 3) > 0)
 		return 0;
 	return mlr_fail(err, EINVAL,
 		"'%.200s' is no name for a container: letters, digits, '_', '.' and '-' are, a letter "

@@ -19,7 +19,8 @@ struct store_image {
 	char *platform; /* "linux/amd64", "linux/arm64/v8" */
 	uint64_t size;  /* compressed bytes of all layers, as the manifest says */
 	int64_t pulled; /* seconds since 1970 */
-	char *source;   /* "oci:/work/dir:1.0": the files it came from; NULL: a registry */
+	char *source;   /* "oci:/work/dir:1.0": the files it came from; "container:NAME":
+			 * mlrun commit's; NULL: a registry */
 };
 
 #define STORE_IMAGE_INIT { 0 }

@@ -2,6 +2,7 @@
 
 #include "base/cleanup.h"
 #include "base/file.h"
+#include "base/hash.h"
 #include "base/log.h"
 #include "oci/digest.h"
 #include "store/process.h"
@@ -20,7 +21,18 @@
 #define SWEEP_EVERY 256  /* one lease in so many cleans up, so that they do not pile up */
 #define USE_SECONDS 3600 /* how exactly an image's last use is known: a write an hour */
 #define HEX         64
+#define DAY_NAME    48
 #define LEASE_PATH  280 /* "leases/<hex>.<process>" */
+
+/* The name that the leases of a day and job share: ".<day>", ".<day>.<16 hex>". */
+static void day_name(const char *job, char name[DAY_NAME])
+{
+	char hex[HASH_HEX_SIZE] = "";
+
+	if (job[0])
+		hash_name(job, hex);
+	snprintf(name, DAY_NAME, ".%ld%s%.16s", (long)(time(NULL) / 86400), job[0] ? "." : "", hex);
+}
 
 /* The job in a lease; "" when there is none. */
 static void read_job(int dir, const char *name, char job[STORE_JOB_SIZE])
@@ -100,6 +112,23 @@ static int touch_facts(struct store *st, const char *hex)
 	return 0;
 }
 
+/* Links of earlier days that no lease shares any more. */
+static void sweep_days(DIR *d)
+{
+	char today[DAY_NAME];
+	struct dirent *e;
+	struct stat sb;
+
+	day_name("", today);
+	rewinddir(d);
+	while ((e = readdir(d)))
+		if (e->d_name[0] == '.' && e->d_name[1] >= '0' && e->d_name[1] <= '9' &&
+			strncmp(e->d_name, today, strlen(today)) != 0 &&
+			fstatat(dirfd(d), e->d_name, &sb, AT_SYMLINK_NOFOLLOW) == 0 &&
+			sb.st_nlink == 1)
+			unlinkat(dirfd(d), e->d_name, 0);
+}
+
 static void sweep(struct store *st, enum ask ask)
 {
 	DIR *d = open_leases(st);
@@ -107,28 +136,44 @@ static void sweep(struct store *st, enum ask ask)
 	struct store_lease one;
 	const char *name;
 
-	if (d && store_process_self(&self) == 0)
+	if (d && store_process_self(&self) == 0) {
 		while ((name = next(d, NULL)))
 			judge(st, dirfd(d), name, &self, ask, &one);
+		sweep_days(d);
+	}
 	if (d)
 		closedir(d);
 }
 
-/* Make the lease's file. Returns 0; -EEXIST when this very process has it already; -errno. */
+/*
+ * Make the lease's file, as another name of the day's or as a new one. Finding a free inode takes ext4
+ * ten times as long as adding a name (150 us here, as recently freed ones are passed over).
+ *
+ * Returns 0; -EEXIST when this very process has it already; -errno.
+ */
 static int put(struct store *st, const char *hex, const struct store_process *self,
 	char path[LEASE_PATH], struct mlr_error *err)
 {
-	char who[STORE_PROCESS_NAME], job[STORE_JOB_SIZE];
+	char who[STORE_PROCESS_NAME], job[STORE_JOB_SIZE], name[DAY_NAME], day[DAY_NAME + 8];
 	auto_close int fd = -1;
+	int top = store_fd(st);
 
 	store_process_name(self, who);
 	snprintf(path, LEASE_PATH, "leases/%.64s.%s", hex, who);
-	fd = openat(store_fd(st), path, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0644);
+	store_job_self(job);
+	day_name(job, name);
+	snprintf(day, sizeof(day), "leases/%s", name);
+	if (linkat(top, day, top, path, 0) == 0)
+		return 0;
+	if (errno == EEXIST)
+		return -EEXIST;
+	fd = openat(top, path, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0644);
 	if (fd < 0)
 		return mlr_fail_errno(err, "take a lease in '%s/leases'", store_path(st));
-	store_job_self(job);
 	if (job[0] && file_write_all(fd, job, strlen(job)) < 0)
 		mlr_debug("store: the lease does not name its job: %s", strerror(errno));
+	else if (linkat(top, path, top, day, 0) < 0)
+		mlr_debug("store: '%s': %s", day, strerror(errno));
 	return 0;
 }
 

@@ -2,7 +2,8 @@
  * Leases: a running container tells that its image is in use, so that rm leaves it alone.
  * Nobody stays behind to take a lease back; whether it is still meant is judged by /proc:
  * host, boot, PID namespace, pid and the process's start time are the lease's name. Its content is
- * the Slurm job, by which it is judged from other nodes.
+ * the Slurm job, by which it is judged from other nodes. The leases of one day and job are names of one
+ * file, ".<day>", since a new name costs a start less than a new file.
  *
  * Taking one also tells the time of an image's last use: that of its facts file, to the hour.
  */
@@ -28,7 +29,7 @@ int store_lease_take(struct store *st, const char *manifest, struct mlr_error *e
 struct store_lease {
 	char host[65];
 	pid_t pid;
-	int64_t since;  /* seconds since 1970 */
+	int64_t since;  /* seconds since 1970, to the day */
 	int here;       /* it is of this host (but perhaps of another PID namespace), or … */
 	int other_boot; /* … of one of this name: it was restarted since, or there are two such */
 	int is_seen;    /* in /proc: it is of this host, boot and PID namespace, and runs */

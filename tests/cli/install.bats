@@ -14,6 +14,7 @@ setup() {
 	local file
 
 	for file in bin/mlrun bin/mltrain libexec/mlrun/mlrun-pull share/man/man1/mlrun.1 \
+		share/bash-completion/completions/mlrun.bash share/zsh/site-functions/_mlrun \
 		share/man/man1/mltrain.1 share/doc/mlrun/LICENSE share/doc/mlrun/README.md; do
 		[ -s "dest/opt/mlrun/$file" ] || fail "no $file in $(find dest -type f)"
 	done

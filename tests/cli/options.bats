@@ -73,6 +73,18 @@ setup() {
 	assert_output $'outer\ninner\n1'
 }
 
+@test "options: an empty /tmp leaves the caller's directory where it is" {
+	case $PWD in /tmp/*) ;; *) skip "the tests do not run below /tmp" ;; esac
+	echo here >f
+	touch "/tmp/mlrun-test-$$"
+	run -0 mlrun exec --tmpfs /tmp "$IMG" sh -c 'cat f; ls /tmp'
+	rm "/tmp/mlrun-test-$$"
+	assert_line --index 0 here
+	refute_output --partial "mlrun-test-$$"
+	run -0 mlrun exec --tmpfs "$PWD" "$IMG" ls -A
+	assert_output ""
+}
+
 @test "options: a volume's flags are obeyed, or refused with the reason" {
 	mkdir -p data
 	run -0 mlrun exec -v ./data:/d:nosuid,nodev,noexec,z,rslave,cached "$IMG" grep ' /d ' /proc/mounts
@@ -189,7 +201,7 @@ setup() {
 		CapEff:	0000000000000000
 		CapBnd:	0000000000000000
 	END
-	run -0 mlrun exec --fakeroot --cap-drop chown --cap-drop CAP_KILL "$IMG" sh -c 'echo $((0x$(grep CapEff /proc/self/status | cut -f2) & 0x21))'
+	run -0 mlrun exec --fakeroot --cap-drop chown,CAP_KILL "$IMG" sh -c 'echo $((0x$(grep CapEff /proc/self/status | cut -f2) & 0x21))'
 	assert_output 0
 	run -125 mlrun exec --cap-drop NO_SUCH "$IMG" true
 	assert_output --partial "--cap-drop 'NO_SUCH' is no capability"
@@ -235,7 +247,7 @@ setup() {
 	run -0 bash -c 'exec 3<<<three 4<<<four 5<<<five 9<<<nine; mlrun exec --preserve-fd 5,9 "$0" sh -c "$1"' "$IMG" "$open"
 	assert_output $'five\nnine'
 	run -125 mlrun exec --preserve-fd 77 "$IMG" true
-	assert_output --partial "--preserve-fd '77': descriptor 77 is not open"
+	assert_output --partial "--preserve-fd 77: descriptor 77 is not open"
 	run -125 bash -c 'exec 3<&- ; mlrun exec --preserve-fds 1 "$0" true' "$IMG"
 	assert_output --partial "--preserve-fds 1: descriptor 3 is not open"
 	run -125 mlrun exec --preserve-fd a "$IMG" true
@@ -434,6 +446,17 @@ setup() {
 	assert_output --partial read-only
 	run -0 mlrun shell --help
 	assert_output --partial "mlrun shell [OPTION...] IMAGE"
+}
+
+@test "shell: --join looks into a container that runs" {
+	tiny_root root
+	mlrun exec -e WHO=first rootfs:root sleep 100 3>&- &
+	local pid=$! i
+	for ((i = 0; i < 100; i++)); do mlrun ps | grep -q "^ *$pid " && break; sleep 0.05; done
+	run bash -c 'echo "echo \$WHO" | SHELL=/bin/sh mlrun shell --join "$0"' "$pid"
+	kill "$pid"
+	assert_success
+	assert_output first
 }
 
 @test "shell: the prompt names the image, unless the image has one" {

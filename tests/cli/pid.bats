@@ -76,6 +76,8 @@ ends_with() {
 		run -127 mlrun exec "$how" "$IMG" no-such-command
 		assert_output --partial "command 'no-such-command' not found"
 		run -126 mlrun exec "$how" "$IMG" /etc
+		run -125 mlrun exec "$how" -v /etc/passwd:/etc "$IMG" true
+		assert_output --partial "'/etc' in the image is a directory"
 	done
 	run -143 mlrun exec --init "$IMG" sh -c 'kill -TERM $$'
 	run -137 mlrun exec --init "$IMG" sh -c 'kill -KILL $$'
@@ -141,7 +143,7 @@ os.execvp("mlrun", ["mlrun", "exec"] + sys.argv[1:])' --init "$IMG" sh -c 'exit 
 		ends_with "$PID" 137
 		for _ in {1..40}; do [ ! -d "/proc/$inner" ] && break; sleep 0.05; done
 		[ ! -d "/proc/$inner" ]
-		run -1 pgrep -f 'sleep 123[45]'
+		run -1 pgrep -u "$(id -u)" -f 'sleep 123[45]'
 	done
 }
 
@@ -151,7 +153,7 @@ os.execvp("mlrun", ["mlrun", "exec"] + sys.argv[1:])' --init "$IMG" sh -c 'exit 
 	for how in --pid --init; do
 		mlrun exec "$how" "$IMG" sh -c 'sleep 2345 >/dev/null 2>&1 3>&- & exit 0'
 		sleep 0.2
-		run -1 pgrep -f 'sleep 234[5]'
+		run -1 pgrep -u "$(id -u)" -f 'sleep 234[5]'
 	done
 }
 
@@ -167,7 +169,7 @@ os.execvp("mlrun", ["mlrun", "exec"] + sys.argv[1:])' --init "$IMG" sh -c 'exit 
 	for how in --pid --init; do
 		start "$how" "$IMG" sh -c "echo >'$PWD/ready'; trap 'exit 9' USR1; while :; do sleep 0.1; done"
 		# The command, whichever process of the container it is.
-		kill -STOP "$(pgrep -f -n "^sh -c echo >.$PWD/ready")"
+		kill -STOP "$(pgrep -u "$(id -u)" -f -n "^sh -c echo >.$PWD/ready")"
 		until_state "$PID" T
 		kill -CONT "$PID"
 		until_state "$PID" S
@@ -196,7 +198,7 @@ os.execvp("mlrun", ["mlrun", "exec"] + sys.argv[1:])' --init "$IMG" sh -c 'exit 
 	assert_line --index 0 --partial 0000000000000000
 	assert_line --index 1 --regexp '1$'
 	# In the container, pid 1 may not be looked into.
-	run -1 mlrun exec --join "$(pgrep -f -n '^sleep 100$')" ls /proc/1/fd
+	run -1 mlrun exec --join "$(pgrep -u "$(id -u)" -f -n '^sleep 100$')" ls /proc/1/fd
 	assert_output --partial "Permission denied"
 	kill -TERM "$outer"
 }
@@ -206,8 +208,11 @@ at_terminal() {
 	timeout 30 python3 - "$@" <<'END'
 import os, pty, re, select, signal, sys, time
 
+got = b''
+
 def until(fd, text, seconds=10):
-    got = b''
+    """What came after an earlier text stays for the next one."""
+    global got
     end = time.time() + seconds
     while text not in got:
         ready, _, _ = select.select([fd], [], [], max(0, end - time.time()))
@@ -217,7 +222,7 @@ def until(fd, text, seconds=10):
             got += os.read(fd, 4096)
         except OSError:
             sys.exit('the terminal was closed after %r' % got)
-    return got
+    got = got[got.index(text) + len(text):]
 
 def start(argv):
     """A command in a process group of its own in the foreground; the shell is its parent."""
@@ -264,7 +269,8 @@ END
 	local how
 
 	for how in --pid --init; do
-		at_terminal 'type:\x03,see:killed by 2.' mlrun exec "$how" "$IMG" sh -c 'echo ready; exec sleep 100'
+		# busybox's sh would catch it, and end with a status, before it has become sleep.
+		at_terminal 'wait:0.3,type:\x03,see:killed by 2.' mlrun exec "$how" "$IMG" sh -c 'echo ready; exec sleep 100'
 		at_terminal 'type:\x03,see:got,see:ended with 4.' mlrun exec "$how" "$IMG" \
 			sh -c 'trap "echo got; exit 4" INT; echo ready; while :; do sleep 0.1; done'
 	done

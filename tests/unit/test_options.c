@@ -75,7 +75,8 @@ static void a_mount_is_read_in_dockers_words(void **state)
 	expect_mount("src=/usr,target=/d,ro=true,nosuid,nodev", PLAN_BIND, "/usr", "/d",
 		PLAN_READONLY | PLAN_NOSUID | PLAN_NODEV);
 	expect_mount("TYPE=bind,Source=/usr,dst=/d,ro=0", PLAN_BIND, "/usr", "/d", 0);
-	expect_mount("dst=/d,src=/usr,bind-propagation=rslave,relabel=shared,bind-recursive=enabled",
+	expect_mount(
+		"dst=/d,src=/usr,bind-propagation=rslave,relabel=shared,bind-recursive=enabled",
 		PLAN_BIND, "/usr", "/d", 0);
 	expect_mount("type=overlay,src=/usr,dst=/d", PLAN_OVERLAY, "/usr", "/d", 0);
 	expect_mount("type=tmpfs,dst=/d,noexec", PLAN_TMPFS, NULL, "/d", PLAN_NOEXEC);
@@ -101,12 +102,13 @@ static void a_tmpfs_mounts_options_reach_the_kernel(void **state)
 	auto_call(plan_done) struct plan p, q, r;
 
 	(void)state;
-	assert_string_equal(plan_one(mount_spec_plan,
-				    "type=tmpfs,dst=/d,tmpfs-size=64m,tmpfs-mode=0700", &p)
-				    ->options,
+	assert_string_equal(
+		plan_one(mount_spec_plan, "type=tmpfs,dst=/d,tmpfs-size=64m,tmpfs-mode=0700", &p)
+			->options,
 		"mode=1777,size=64m,mode=700");
 	assert_string_equal(plan_one(tmpfs_plan, "/d", &q)->options, "mode=1777");
-	assert_string_equal(plan_one(tmpfs_plan, "/d:rw,size=65536k,nr_inodes=9,noexec", &r)->options,
+	assert_string_equal(
+		plan_one(tmpfs_plan, "/d:rw,size=65536k,nr_inodes=9,noexec", &r)->options,
 		"mode=1777,size=65536k,nr_inodes=9");
 	assert_int_equal(r.mounts[0].flags, PLAN_NOEXEC);
 }
@@ -132,7 +134,8 @@ static void a_wrong_mount_is_refused_with_the_reason(void **state)
 	refuse(mount_spec_plan, "type=bind,src=/no/such,dst=/b", ENOENT, "hint: make it first");
 	refuse(mount_spec_plan, "type=bind,src=/usr,dst=b", EINVAL, "not an absolute path");
 	refuse(mount_spec_plan, "type=overlay,src=/etc/passwd,dst=/b", ENOTDIR, "is no directory");
-	refuse(mount_spec_plan, "type=overlay,src=/usr,dst=/b,ro", EINVAL, "hint: type=bind,readonly");
+	refuse(mount_spec_plan, "type=overlay,src=/usr,dst=/b,ro", EINVAL,
+		"hint: type=bind,readonly");
 	refuse(mount_spec_plan, "type=bind,\"src=/usr,dst=/b", EINVAL, "is not closed");
 	refuse(mount_spec_plan, "\"type=bind\"x,src=/usr,dst=/b", EINVAL, "a comma is wanted");
 	refuse(mount_spec_plan, "type=bind,,src=/usr,dst=/b", EINVAL, "'' wants a value");
@@ -143,9 +146,17 @@ static void a_wrong_tmpfs_is_refused_with_the_reason(void **state)
 	(void)state;
 	refuse(tmpfs_plan, "/x:size=0", EINVAL, "not '0'");
 	refuse(tmpfs_plan, "/x:size=1x", EINVAL, "not '1x'");
+	refuse(tmpfs_plan, "/x:size=1kk", EINVAL, "not '1kk'");
+	refuse(tmpfs_plan, "/x:size=101%", EINVAL, "not '101%'");
+	refuse(tmpfs_plan, "/x:size=99999999999999999g", EINVAL, "a size such as");
 	refuse(tmpfs_plan, "/x:mode=999", EINVAL, "an octal mode");
 	refuse(tmpfs_plan, "/x:mode=77777", EINVAL, "an octal mode");
 	refuse(tmpfs_plan, "/x:uid=0", EINVAL, "'uid=0' is no option of a tmpfs");
+	auto_call(plan_done) struct plan p, q;
+	assert_string_equal(plan_one(tmpfs_plan, "/x:size=4000000000g", &p)->options,
+		"mode=1777,size=4000000000g");
+	assert_string_equal(
+		plan_one(tmpfs_plan, "/x:size=512b", &q)->options, "mode=1777,size=512");
 	refuse(tmpfs_plan, "x", EINVAL, "not an absolute path");
 	refuse(tmpfs_plan, "/", EINVAL, "is the root");
 }
@@ -156,7 +167,8 @@ static void a_volumes_flags_say_why_they_cannot_be_had(void **state)
 
 	(void)state;
 	assert_int_equal(plan_one(volume_plan, "/usr:/d:O", &p)->kind, PLAN_OVERLAY);
-	assert_int_equal(plan_one(volume_plan, "/usr:/d:rslave,Z,exec,ro", &q)->flags, PLAN_READONLY);
+	assert_int_equal(
+		plan_one(volume_plan, "/usr:/d:rslave,Z,exec,ro", &q)->flags, PLAN_READONLY);
 	refuse(volume_plan, "/usr:/d:rshared", ENOTSUP, "cannot reach the host without root");
 	refuse(volume_plan, "/usr:/d:U", ENOTSUP, "the files are the caller's own inside as well");
 	refuse(volume_plan, "/etc/passwd:/d:O", ENOTDIR, "an overlay is made of");
@@ -274,8 +286,7 @@ static void put(const char *dir, const char *name, const char *text)
 {
 	auto_free char *path = xasprintf("%s/%s", dir, name);
 
-	assert_int_equal(
-		file_replace(AT_FDCWD, path, text, strlen(text), 0644, NULL), 0);
+	assert_int_equal(file_replace(AT_FDCWD, path, text, strlen(text), 0644, NULL), 0);
 }
 
 static void emulator(const char *dir, const char *name, const char *enabled, const char *flags)
@@ -312,7 +323,8 @@ static void an_image_of_another_architecture_is_refused_unless_it_is_emulated(vo
 	put(dir, "status", "enabled\n");
 	emulator(dir, "off", "disabled", "OCF");
 	emulator(dir, "outside", "enabled", "OC");
-	put(dir, "java", "enabled\ninterpreter /usr/bin/java\nflags: F\noffset 0\nmagic cafebabe\n");
+	put(dir, "java",
+		"enabled\ninterpreter /usr/bin/java\nflags: F\noffset 0\nmagic cafebabe\n");
 	assert_int_equal(architecture_check(root, &p, &err), -ENOEXEC);
 	assert_int_equal(p.notes.n, 0);
 

@@ -83,12 +83,13 @@ static struct oci_ref ref_of(const char *text)
 /* Names below a directory of the store, "." and ".." apart. */
 static int count(const char *path)
 {
-	int fd = openat(store_fd(st), path, O_RDONLY | O_DIRECTORY | O_CLOEXEC), n = -2;
+	int fd = openat(store_fd(st), path, O_RDONLY | O_DIRECTORY | O_CLOEXEC), n = 0;
 	DIR *d = fdopendir(fd);
+	struct dirent *e;
 
 	assert_non_null(d);
-	while (readdir(d))
-		n++;
+	while ((e = readdir(d)))
+		n += e->d_name[0] != '.';
 	closedir(d);
 	return n;
 }

@@ -1,0 +1,165 @@
+# Completion of mlrun(1) for bash. Commands and options are asked of mlrun itself, so that they are
+# those of the version installed; images are those of the store.
+# shellcheck shell=bash
+
+_mlrun_commands() { "$1" --help 2>/dev/null | sed -n 's/^  \([a-z][a-z-]*\) .*/\1/p'; }
+
+# The options of a command, one a line, with a "=" where a value is wanted and "=?" where one may be given.
+_mlrun_options() {
+	ARGP_HELP_FMT=rmargin=250 "$1" "$2" --help 2>/dev/null | sed -n '
+		/^  *-/!d
+		s/^  *//
+		s/   *.*//
+		s/\[=[^ ,]*\]/=?/g
+		s/=[^ ,?][^ ,]*/=/g
+		s/^\(-[^-]\), \(.*=\)$/\1=, \2/
+		s/, */\n/g
+		p'
+}
+
+# Names of images, as they are typed and in full.
+_mlrun_images() {
+	"$@" images 2>/dev/null | sed -n '
+		1d
+		s/ .*//
+		p
+		s/:latest$//p
+		s|^docker\.io/library/||p
+		t
+		s|^docker\.io/||p'
+}
+
+# What a value of an option may be: words on stdout, or a kind of names as the status: 1 files, 2 directories,
+# 0 these words alone.
+_mlrun_values() {
+	case $1 in
+	--pull) echo missing always never ;;
+	--net | --network) echo host none ;;
+	--ipc) echo host private ;;
+	--mpi) echo auto none ;;
+	--format) echo auto layers dir squashfs ;;
+	--tls-verify) echo true false ;;
+	--mount) echo type=bind,src= type=tmpfs,dst= type=overlay,src= ;;
+	--ulimit) echo {as,core,cpu,data,fsize,locks,memlock,msgqueue,nice,nofile,nproc,rss,rtprio,rttime,sigpending,stack}= ;;
+	--cap-drop) echo ALL CHOWN DAC_OVERRIDE FOWNER FSETID KILL SETGID SETUID SETPCAP SYS_CHROOT SETFCAP ;;
+	-e | --env) compgen -v ;;
+	--store | -w | --workdir) return 2 ;;
+	-v | --volume | --env-file | --authfile | --seccomp | --device) return 1 ;;
+	esac
+}
+
+# Completes $cur, of which $before is what stands before the value: "--net=" or nothing.
+_mlrun_complete_value() {
+	local words before=$2 value=${cur#"$2"}
+
+	words=$(_mlrun_values "$1")
+	case $? in
+	1)
+		compopt -o filenames 2>/dev/null
+		mapfile -t COMPREPLY < <(compgen -P "$before" -f -- "$value")
+		;;
+	2)
+		compopt -o filenames 2>/dev/null
+		mapfile -t COMPREPLY < <(compgen -P "$before" -d -- "$value")
+		;;
+	*) mapfile -t COMPREPLY < <(compgen -P "$before" -W "$words" -- "$value") ;;
+	esac
+	[[ ${COMPREPLY[0]-} != *= ]] || compopt -o nospace 2>/dev/null
+}
+
+_mlrun_complete_option() {
+	local name before options
+
+	if [[ $cur == --*=* ]]; then
+		name=${cur%%=*}
+		_mlrun_complete_value "$name" "$name="
+		return
+	fi
+	options=$(_mlrun_options "$mlrun" "$command")
+	options=$(sed 's/^\(-[^-]\)=$/\1/; s/=?$//; /^-?$/d' <<<"$options")
+	mapfile -t COMPREPLY < <(compgen -W "$options" -- "$cur")
+	[[ ${COMPREPLY[0]-} != *= ]] || compopt -o nospace 2>/dev/null
+}
+
+# What stands after the options: how many words there were before, in $n.
+_mlrun_complete_argument() {
+	local store=()
+
+	[ -z "$store_dir" ] || store=(--store="$store_dir")
+	case $command:$n in
+	exec:0 | run:0 | shell:0 | export:0 | tag:0 | inspect:* | rm:* | pull:*)
+		mapfile -t COMPREPLY < <(compgen -W "$(MLRUN_STORE=${store_dir:-${MLRUN_STORE-}} _mlrun_images "$mlrun")
+			rootfs: squashfs:" -- "$cur")
+		case ${COMPREPLY[*]-} in *fs:) compopt -o nospace 2>/dev/null ;; esac
+		case $cur in
+		rootfs:*) mapfile -t COMPREPLY < <(compgen -P rootfs: -d -- "${cur#*:}") ;;
+		squashfs:*) mapfile -t COMPREPLY < <(compgen -P squashfs: -f -- "${cur#*:}") ;;
+		esac
+		;;
+	store:0) mapfile -t COMPREPLY < <(compgen -W "verify" -- "$cur") ;;
+	exec:* | run:* | shell:* | export:* | import:*) compopt -o default 2>/dev/null ;;
+	esac
+}
+
+# Finds where the cursor stands: sets command, n, store_dir, and option when it is a value's turn.
+_mlrun_locate() {
+	local i word options ended=
+
+	command=${words[1]}
+	options=$'\n'$(_mlrun_options "$mlrun" "$command")$'\n'
+	for ((i = 2; i < ${#words[@]} - 1; i++)); do
+		word=${words[i]}
+		if [ -n "$option" ]; then
+			[ "$option" != --store ] || store_dir=$word
+			option=
+		elif [ -n "$ended" ]; then
+			n=$((n + 1))
+		elif [ "$word" = -- ]; then
+			ended=yes
+		elif [[ $word == --store=* ]]; then
+			store_dir=${word#*=}
+		elif [[ $word == -?* ]]; then
+			[[ $word == --* ]] || word=-${word: -1}
+			[[ $options != *$'\n'"$word="$'\n'* ]] || option=$word
+		else
+			n=$((n + 1))
+			case $command in exec | run | shell) ended=yes ;; esac
+		fi
+	done
+	[ -z "$ended" ] || [ -n "$option" ] || after=yes
+}
+
+_mlrun() {
+	local mlrun=$1 cur command n=0 option='' after='' store_dir='' line left char
+	local -a words
+
+	# Words as they were typed: readline would cut them at ":" and "=".
+	line=${COMP_LINE:0:COMP_POINT}
+	read -ra words <<<"$line"
+	[[ $line != *[[:space:]] ]] || words+=('')
+	cur=${words[${#words[@]} - 1]}
+	COMPREPLY=()
+
+	if [ ${#words[@]} -le 2 ]; then
+		mapfile -t COMPREPLY < <(compgen -W "$(_mlrun_commands "$mlrun")" -- "$cur")
+		return
+	fi
+	_mlrun_locate
+	if [ -n "$option" ]; then
+		_mlrun_complete_value "$option" ''
+	elif [[ $cur == -* && -z $after ]]; then
+		_mlrun_complete_option
+	else
+		_mlrun_complete_argument
+	fi
+
+	# Of a word that readline cuts, only what follows the last cut is its to replace.
+	for char in : =; do
+		[[ $COMP_WORDBREAKS == *"$char"* && $cur == *"$char"* ]] || continue
+		left=${cur%"${cur##*"$char"}"}
+		COMPREPLY=("${COMPREPLY[@]#"$left"}")
+		cur=${cur#"$left"}
+	done
+}
+
+complete -F _mlrun mlrun

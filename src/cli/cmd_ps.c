@@ -1,0 +1,156 @@
+/* mlrun ps: the containers that run on this node. */
+#include "cli/cli.h"
+#include "cli/common.h"
+
+#include "base/account.h"
+#include "base/cleanup.h"
+#include "base/memory.h"
+#include "runtime/running.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#define COMMAND_WIDTH 60 /* of a table's last column */
+
+struct args {
+	struct cli_common common;
+	int json;
+};
+
+static error_t parse_option(int key, char *arg, struct argp_state *state)
+{
+	struct args *a = state->input;
+
+	(void)arg;
+	switch (key) {
+	case ARGP_KEY_INIT:
+		state->child_inputs[0] = &a->common;
+		return 0;
+	case CLI_JSON:
+		a->json = 1;
+		return 0;
+	case ARGP_KEY_ARG:
+		argp_error(state, "no argument is expected");
+		return 0;
+	default:
+		return ARGP_ERR_UNKNOWN;
+	}
+}
+
+static const struct argp_option options[] = { CLI_JSON_OPTION, { 0 } };
+static const struct argp argp = {
+	.options = options,
+	.parser = parse_option,
+	.doc = "List the caller's containers that run on this node; root sees everybody's.\v"
+	       "`mlrun exec --join PID` runs a command in one; `mlrun containers` lists what exec "
+	       "--write keeps, running or not.",
+	.children = cli_common_children,
+};
+
+static char *user_name(uid_t uid)
+{
+	auto_call(account_done) struct account a = ACCOUNT_INIT;
+
+	account_find_user(uid, &a);
+	return a.user ? xstrdup(a.user) : xasprintf("%u", (unsigned)uid);
+}
+
+/* JSON is UTF-8, arguments and names of directories are any bytes. */
+static json_t *text_to_json(const char *s)
+{
+	json_t *j = json_string(s);
+	auto_free char *ascii = NULL;
+
+	if (j)
+		return j;
+	ascii = xstrdup(s);
+	for (char *c = ascii; *c; c++)
+		if (*c & 0x80)
+			*c = '?';
+	return json_string(ascii);
+}
+
+static json_t *to_json(const struct running *r)
+{
+	auto_free char *user = user_name(r->uid);
+	char started[CLI_TIME_SIZE];
+	json_t *command = json_array();
+
+	for (size_t i = 0; i < r->command.n; i++)
+		json_array_append_new(command, text_to_json(r->command.v[i]));
+	cli_time_utc(r->started, started);
+	return json_pack("{s:I, s:I, s:o, s:s, s:I, s:s, s:b, s:o}", "pid", (json_int_t)r->pid,
+		"processes", (json_int_t)r->processes, "image", text_to_json(r->container.image),
+		"user", user, "uid", (json_int_t)r->uid, "started", started, "shared",
+		r->container.keys.word[0] != '\0', "command", command);
+}
+
+static int print_json(const struct running_list *l)
+{
+	json_t *list = json_array();
+
+	for (size_t i = 0; i < l->n; i++)
+		json_array_append_new(list, to_json(&l->v[i]));
+	return cli_print_json(list);
+}
+
+static void print_command(const struct running *r)
+{
+	auto_free char *line = xstrdup("");
+
+	for (size_t i = 0; i < r->command.n && strlen(line) <= COMMAND_WIDTH; i++) {
+		char *more = xasprintf("%s%s%s", line, i ? " " : "", r->command.v[i]);
+
+		free(line);
+		line = more;
+	}
+	if (strlen(line) > COMMAND_WIDTH)
+		strcpy(line + COMMAND_WIDTH - 3, "...");
+	cli_print_safe(line);
+	putchar('\n');
+}
+
+static int print_table(const struct running_list *l, int with_user)
+{
+	int image = (int)strlen("IMAGE"), user = (int)strlen("USER");
+
+	for (size_t i = 0; i < l->n; i++) {
+		auto_free char *name = user_name(l->v[i].uid);
+
+		if ((int)strlen(l->v[i].container.image) > image)
+			image = (int)strlen(l->v[i].container.image);
+		if ((int)strlen(name) > user)
+			user = (int)strlen(name);
+	}
+	printf("%7s  %9s  ", "PID", "PROCESSES");
+	if (with_user)
+		printf("%-*s  ", user, "USER");
+	printf("%-*s  %-16s  %s\n", image, "IMAGE", "STARTED", "COMMAND");
+	for (size_t i = 0; i < l->n; i++) {
+		const struct running *r = &l->v[i];
+		auto_free char *name = user_name(r->uid);
+		char started[CLI_TIME_SIZE];
+
+		cli_time_local(r->started, started);
+		printf("%7ld  %9zu  ", (long)r->pid, r->processes);
+		if (with_user)
+			printf("%-*s  ", user, name);
+		cli_print_safe(r->container.image);
+		printf("%*s  %-16s  ", image - (int)strlen(r->container.image), "", started);
+		print_command(r);
+	}
+	return 0;
+}
+
+int cmd_ps(int argc, char **argv)
+{
+	auto_call(running_list_done) struct running_list l = RUNNING_LIST_INIT;
+	struct mlr_error err = MLR_ERROR_INIT;
+	struct args a = { 0 };
+
+	cli_parse(&argp, argc, argv, 0, &a);
+	if (running_find(&l, &err) < 0)
+		return cli_fail(&err);
+	return a.json ? print_json(&l) : print_table(&l, geteuid() == 0);
+}

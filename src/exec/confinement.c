@@ -1,0 +1,108 @@
+#include "exec/confinement.h"
+
+#include "base/cleanup.h"
+#include "base/memory.h"
+#include "exec/limit.h"
+#include "plan/capability.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static int keep(
+	const char *option, const char *text, long fd, struct plan *p, struct mlr_error *err)
+{
+	if (fcntl((int)fd, F_GETFD) < 0)
+		return mlr_fail(err, EBADF, "%s %s: descriptor %ld is not open", option, text, fd);
+	if (fd > 2)
+		plan_keep_fd(p, (int)fd);
+	return 0;
+}
+
+/* "5,9" */
+static int keep_listed(const char *text, struct plan *p, struct mlr_error *err)
+{
+	for (const char *s = text;; s++) {
+		char *end;
+		long fd = strtol(s, &end, 10);
+		int r;
+
+		if (end == s || (*end && *end != ',') || fd < 0 || fd > INT_MAX)
+			return mlr_fail(err, EINVAL,
+				"--preserve-fd '%s': numbers are wanted, FD[,FD]...", text);
+		r = keep("--preserve-fd", text, fd, p, err);
+		if (r < 0 || !*end)
+			return r;
+		s = end;
+	}
+}
+
+int confinement_fds(const struct exec_options *o, struct plan *p, struct mlr_error *err)
+{
+	char count[16];
+	int r = 0;
+
+	snprintf(count, sizeof(count), "%d", o->preserve_fds);
+	for (int fd = 3; r == 0 && fd < 3 + o->preserve_fds; fd++)
+		r = keep("--preserve-fds", count, fd, p, err);
+	for (size_t i = 0; r == 0 && i < o->keep_fds.n; i++)
+		r = keep_listed(o->keep_fds.v[i], p, err);
+	return r;
+}
+
+/* sethostname(2) takes 64 bytes; what a name may hold is RFC 1123's. */
+static int plan_hostname(const char *name, struct plan *p, struct mlr_error *err)
+{
+	size_t len = strlen(name);
+
+	if (len == 0 || len > 64 || name[0] == '-' ||
+		strspn(name, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789.-") !=
+			len)
+		return mlr_fail(err, EINVAL,
+			"--hostname '%s': 1 to 64 letters, digits, '.' and '-' are wanted", name);
+	p->hostname = xstrdup(name);
+	p->namespaces |= PLAN_NS_UTS;
+	return 0;
+}
+
+/* "CHOWN", "chown,kill" as podman takes them, "ALL" */
+static int plan_cap_drop(const char *text, struct plan *p, struct mlr_error *err)
+{
+	auto_free char *list = xstrdup(text);
+	char *save = NULL, *name = strtok_r(list, ",", &save);
+
+	if (!name)
+		return mlr_fail(err, EINVAL, "--cap-drop: a name is wanted, or ALL");
+	for (; name; name = strtok_r(NULL, ",", &save)) {
+		uint64_t bits = capability_bits(name);
+
+		if (bits == 0)
+			return mlr_fail(err, EINVAL,
+				"--cap-drop '%s' is no capability: capabilities(7) lists them", name);
+		p->caps_dropped |= bits;
+	}
+	return 0;
+}
+
+int confinement_plan(const struct exec_options *o, struct plan *p, struct mlr_error *err)
+{
+	int r = 0;
+
+	p->init = o->init;
+	p->namespaces |= (o->pid || o->init ? PLAN_NS_PID : 0) | (o->ipc ? PLAN_NS_IPC : 0) |
+		(o->no_network ? PLAN_NS_NET : 0);
+	if (o->hostname)
+		r = plan_hostname(o->hostname, p, err);
+	for (size_t i = 0; r == 0 && i < o->ulimits.n; i++)
+		r = limit_plan(o->ulimits.v[i], p, err);
+	if (r == 0 && o->cpus)
+		r = limit_cpus(o->cpus, p, err);
+	if (r == 0 && o->memory)
+		r = limit_memory(o->memory, p, err);
+	for (size_t i = 0; r == 0 && i < o->cap_drop.n; i++)
+		r = plan_cap_drop(o->cap_drop.v[i], p, err);
+	return r;
+}

@@ -1,0 +1,108 @@
+#include "runtime/filesystem.h"
+
+#include "base/cleanup.h"
+#include "base/memory.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mount.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+/* Of the kinds that are mounted by type alone. */
+static const struct simple {
+	const char *type;
+	unsigned long flags;
+	const char *options;
+	const char *hint; /* when the kernel refuses */
+} simple[] = {
+	[PLAN_TMPFS] = { "tmpfs", 0, NULL, NULL },
+	[PLAN_DEVPTS] = { "devpts", MS_NOSUID | MS_NOEXEC,
+		"newinstance,ptmxmode=0666,mode=0620", NULL },
+	[PLAN_PROC] = { "proc", MS_NOSUID | MS_NODEV | MS_NOEXEC, NULL,
+		"something is mounted over parts of the host's /proc, as in a container of Docker's; "
+		"the kernel then gives out no other /proc: --pid cannot be had here" },
+	[PLAN_SYSFS] = { "sysfs", MS_NOSUID | MS_NODEV | MS_NOEXEC, NULL,
+		"something is mounted over parts of the host's /sys, as in a container of Docker's; "
+		"the kernel then gives out no other /sys: --net=none cannot be had here" },
+	[PLAN_MQUEUE] = { "mqueue", MS_NOSUID | MS_NODEV | MS_NOEXEC, NULL, NULL },
+};
+
+static unsigned long mount_flags(unsigned flags)
+{
+	return (flags & PLAN_READONLY ? MS_RDONLY : 0) | (flags & PLAN_NOSUID ? MS_NOSUID : 0) |
+		(flags & PLAN_NODEV ? MS_NODEV : 0) | (flags & PLAN_NOEXEC ? MS_NOEXEC : 0);
+}
+
+static int mount_simple(const struct plan_mount *m, const char *target, struct mlr_error *err)
+{
+	const struct simple *s = &simple[m->kind];
+	const char *options = m->options ? m->options : s->options;
+	int r;
+
+	if (mount(s->type, target, s->type, s->flags | mount_flags(m->flags), options) == 0)
+		return 0;
+	r = mlr_fail(err, errno, "mount a %s%s%s: %s", s->type, options ? " with options " : "",
+		options ? options : "", strerror(errno));
+	if (r == -EPERM && s->hint)
+		mlr_hint(err, "%s", s->hint);
+	return r;
+}
+
+/* The directories of the upper layer; its top shows as the host's directory does. */
+static int make_upper(int source, int scratch, size_t i, struct mlr_error *err)
+{
+	char name[32], upper[48], work[48];
+	struct stat st;
+
+	snprintf(name, sizeof(name), "overlay%zu", i);
+	snprintf(upper, sizeof(upper), "%s/upper", name);
+	snprintf(work, sizeof(work), "%s/work", name);
+	if (fstat(source, &st) < 0)
+		return mlr_fail_errno(err, "look at the directory");
+	if (mkdirat(scratch, name, 0755) < 0 || mkdirat(scratch, work, 0755) < 0 ||
+		mkdirat(scratch, upper, st.st_mode & 01777) < 0)
+		return mlr_fail_errno(err, "make a layer in the scratch tmpfs");
+
+	const struct timespec times[2] = { st.st_atim, st.st_mtim };
+
+	if (utimensat(scratch, upper, times, 0) < 0)
+		return mlr_fail_errno(err, "set the times of a layer in the scratch tmpfs");
+	return 0;
+}
+
+/* Names count from /proc/self/fd, as in runtime/overlay.c. */
+static int mount_overlay(const struct plan_mount *m, size_t i, int source, int scratch,
+	const char *target, struct mlr_error *err)
+{
+	auto_free char *options = xasprintf(
+		"lowerdir=%d,upperdir=%d/overlay%zu/upper,workdir=%d/overlay%zu/work,userxattr", source,
+		scratch, i, scratch, i);
+	int r = make_upper(source, scratch, i, err);
+
+	if (r < 0)
+		return r;
+	if (chdir("/proc/self/fd") < 0)
+		return mlr_fail_errno(err, "change to /proc/self/fd");
+	if (mount("overlay", target, "overlay", MS_NOSUID | MS_NODEV | mount_flags(m->flags),
+		    options) == 0)
+		return 0;
+	r = mlr_fail(err, errno, "mount an overlay on it: %s", strerror(errno));
+	if (r == -EINVAL || r == -EOPNOTSUPP)
+		mlr_hint(err, "its file system cannot be an overlay's lower layer; -v mounts it as it is");
+	else if (r == -EPERM)
+		mlr_hint(err, "overlay mounts of ordinary users need Linux 5.11");
+	return r;
+}
+
+int filesystem_mount(const struct plan_mount *m, size_t i, const struct source *s, int scratch,
+	int target, struct mlr_error *err)
+{
+	char path[32];
+
+	snprintf(path, sizeof(path), "/proc/self/fd/%d", target);
+	return m->kind == PLAN_OVERLAY ? mount_overlay(m, i, s->fd, scratch, path, err)
+				       : mount_simple(m, path, err);
+}

@@ -1,0 +1,126 @@
+/*
+ * Mounts travel by descriptor from here to their targets: nothing can be swapped between look-up and
+ * use (CVE-2021-30465), and what the container's own mounts cover can still be brought in.
+ */
+#include "runtime/source.h"
+
+#include "base/cleanup.h"
+#include "base/file.h"
+#include "base/log.h"
+#include "base/memory.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mount.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define COPY_MAX (1 << 20) /* bytes of a host file that PLAN_COPY copies */
+
+static int is_missing(int code)
+{
+	return code == ENOENT || code == ENOTDIR || code == ENODEV || code == EACCES;
+}
+
+static int set_flags(int fd, const struct plan_mount *m, struct mlr_error *err)
+{
+	struct mount_attr attr = { 0 };
+
+	attr.attr_set = (m->flags & PLAN_READONLY ? MOUNT_ATTR_RDONLY : 0) |
+		(m->flags & PLAN_NOSUID ? MOUNT_ATTR_NOSUID : 0) |
+		(m->flags & PLAN_NODEV ? MOUNT_ATTR_NODEV : 0) |
+		(m->flags & PLAN_NOEXEC ? MOUNT_ATTR_NOEXEC : 0);
+	if (!attr.attr_set)
+		return 0;
+	if (mount_setattr(fd, "", AT_EMPTY_PATH | AT_RECURSIVE, &attr, sizeof(attr)) == 0)
+		return 0;
+	return mlr_fail(err, errno, "set the mount flags of '%s': %s%s", m->source, strerror(errno),
+		errno == ENOSYS ? " (ro, nosuid, nodev and noexec need Linux 5.12)" : "");
+}
+
+static int open_one(const struct plan_mount *m)
+{
+	switch (m->kind) {
+	case PLAN_COPY:
+		return open(m->source, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+	case PLAN_OVERLAY:
+		return open(m->source, O_PATH | O_DIRECTORY | O_CLOEXEC);
+	default:
+		/* Recursive always: what is locked below a mount may not be uncovered, so the
+		 * kernel refuses to clone /dev or /proc alone. */
+		return open_tree(
+			AT_FDCWD, m->source, OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC | AT_RECURSIVE);
+	}
+}
+
+static int source_open(const struct plan_mount *m, struct source *s, struct mlr_error *err)
+{
+	struct stat st;
+
+	s->is_dir = m->kind != PLAN_BIND;
+	if (m->kind != PLAN_COPY && m->kind != PLAN_OVERLAY && m->kind != PLAN_BIND)
+		return 0;
+	s->fd = open_one(m);
+	if (s->fd < 0) {
+		if (!(m->flags & PLAN_OPTIONAL) || !is_missing(errno))
+			return mlr_fail_errno(err, "open '%s' to mount it", m->source);
+		mlr_debug("'%s' is not there, left out", m->source);
+		s->absent = 1;
+		return 0;
+	}
+	if (m->kind != PLAN_BIND)
+		return 0;
+	if (fstat(s->fd, &st) < 0)
+		return mlr_fail_errno(err, "'%s'", m->source);
+	s->is_dir = S_ISDIR(st.st_mode);
+	return set_flags(s->fd, m, err);
+}
+
+int sources_open(const struct plan *p, struct source **ret, struct mlr_error *err)
+{
+	struct source *s = xcalloc(p->n_mounts, sizeof(*s));
+
+	for (size_t i = 0; i < p->n_mounts; i++)
+		s[i].fd = -1;
+	for (size_t i = 0; i < p->n_mounts; i++) {
+		int r = source_open(&p->mounts[i], &s[i], err);
+
+		if (r < 0) {
+			sources_close(s, p->n_mounts);
+			return r;
+		}
+	}
+	*ret = s;
+	return 0;
+}
+
+void sources_close(struct source *s, size_t n)
+{
+	for (size_t i = 0; s && i < n; i++)
+		if (s[i].fd >= 0)
+			close(s[i].fd);
+	free(s);
+}
+
+ssize_t source_read(
+	const struct source *s, const struct plan_mount *m, char **ret, struct mlr_error *err)
+{
+	auto_free char *buf = NULL;
+	struct stat st;
+	ssize_t n;
+
+	if (fstat(s->fd, &st) < 0 || lseek(s->fd, 0, SEEK_SET) < 0)
+		return mlr_fail_errno(err, "read '%s'", m->source);
+	if (!S_ISREG(st.st_mode))
+		return mlr_fail(err, EINVAL, "'%s' is no file", m->source);
+	if (st.st_size > COPY_MAX)
+		return mlr_fail(err, EFBIG, "'%s' is larger than %d bytes", m->source, COPY_MAX);
+	buf = xmalloc((size_t)st.st_size + 1);
+	n = file_read_full(s->fd, buf, (size_t)st.st_size);
+	if (n < 0)
+		return mlr_fail(err, (int)-n, "read '%s': %s", m->source, strerror((int)-n));
+	*ret = take_ptr(&buf);
+	return n;
+}

@@ -1,0 +1,306 @@
+#include "runtime/upper.h"
+
+#include "base/cleanup.h"
+#include "base/file.h"
+#include "base/log.h"
+#include "base/memory.h"
+#include "base/path.h"
+#include "runtime/accounts.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+/* A directory that leads to something. */
+struct dir {
+	char *path; /* "" is the root, "/etc" */
+	struct stack image;
+	int fd;         /* ours, O_PATH; -1: not for us, the overlay decides */
+	int from_image; /* the image has it: st counts */
+	int covered;    /* something is mounted on it: no more to be found */
+	struct stat st;
+};
+
+struct upper {
+	const struct plan *plan;
+	struct source *src;
+	struct dir *dirs;
+	size_t n;
+	int scratch;
+	int empty; /* the scratch has an empty file of this name */
+	struct mlr_error *err;
+};
+
+static void upper_done(struct upper *u)
+{
+	for (size_t i = 0; i < u->n; i++) {
+		free(u->dirs[i].path);
+		stack_done(&u->dirs[i].image);
+		if (u->dirs[i].fd >= 0)
+			close(u->dirs[i].fd);
+	}
+	free(u->dirs);
+}
+
+/* The index of a new one, which has nothing yet. */
+static size_t add_dir(struct upper *u, const char *path, size_t len)
+{
+	u->dirs = xreallocarray(u->dirs, u->n + 1, sizeof(*u->dirs));
+	u->dirs[u->n] = (struct dir){ .path = xstrndup(path, len), .image = STACK_INIT, .fd = -1 };
+	return u->n++;
+}
+
+static size_t parent_length(const char *path, size_t len)
+{
+	while (len > 0 && path[len - 1] != '/')
+		len--;
+	return len > 0 ? len - 1 : 0;
+}
+
+static int make_dir(struct upper *u, size_t parent, const char *name, struct dir *d)
+{
+	enum stack_kind kind = stack_down(&u->dirs[parent].image, name, &d->image, &d->st);
+	int at = u->dirs[parent].fd;
+
+	if (kind != STACK_DIR && kind != STACK_ABSENT)
+		return -1;
+	d->from_image = kind == STACK_DIR;
+	if (mkdirat(at, name, d->from_image ? d->st.st_mode & 01777 : 0755) < 0 && errno != EEXIST)
+		return -1;
+	return openat(at, name, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+}
+
+/* Find a directory by the first len bytes of a clean path, or make it ours. */
+static size_t find_dir(struct upper *u, const char *path, size_t len)
+{
+	size_t up, parent, i;
+
+	for (i = u->n; i-- > 0;)
+		if (!u->dirs[i].covered && strncmp(u->dirs[i].path, path, len) == 0 &&
+			u->dirs[i].path[len] == '\0')
+			return i;
+	up = parent_length(path, len);
+	parent = find_dir(u, path, up);
+	i = add_dir(u, path, len);
+	if (u->dirs[parent].fd >= 0) {
+		auto_free char *name = xstrndup(path + up + 1, len - up - 1);
+		struct dir d = u->dirs[i];
+
+		d.fd = make_dir(u, parent, name, &d);
+		u->dirs[i] = d;
+	}
+	return i;
+}
+
+/* The directory that a target lies in, or NULL when that is not for us; name is its last part. */
+static const struct dir *find_parent(struct upper *u, const char *target, const char **name)
+{
+	size_t up = parent_length(target, strlen(target)), i = find_dir(u, target, up);
+
+	*name = target + up + 1;
+	return u->dirs[i].fd >= 0 ? &u->dirs[i] : NULL;
+}
+
+/* Would it lie in something that an earlier entry mounts: the host's, or nothing of the image's? */
+static int is_covered(const struct upper *u, size_t i, const char *target)
+{
+	while (i-- > 0) {
+		const struct plan_mount *m = &u->plan->mounts[i];
+
+		if (m->kind == PLAN_COPY || m->kind == PLAN_SYMLINK || u->src[i].absent ||
+			!path_below(target, m->target))
+			continue;
+		return m->kind != PLAN_TMPFS || m->options || strcmp(target, m->target) == 0;
+	}
+	return 0;
+}
+
+/* The lowest tree has the directories that every image has. Should another hide one of them, it is
+ * made when something is mounted on it. */
+static int lowest_has(const struct dir *d, const char *name)
+{
+	struct stat st;
+
+	return d->image.n > 1 &&
+		fstatat(d->image.fds[d->image.n - 1], name, &st, AT_SYMLINK_NOFOLLOW) == 0 &&
+		S_ISDIR(st.st_mode);
+}
+
+/* An empty file to mount on: all of them are one, as a name costs less than a file. */
+static int make_file(struct upper *u, const struct dir *d, const char *name)
+{
+	if (u->empty && linkat(u->scratch, "empty", d->fd, name, 0) == 0)
+		return 0;
+	if (mknodat(d->fd, name, S_IFREG | 0644, 0) < 0)
+		return -1;
+	u->empty = u->empty || linkat(d->fd, name, u->scratch, "empty", 0) == 0;
+	return 0;
+}
+
+/* A place to mount at, unless the image has one. Returns whether there was none. */
+static int make_place(struct upper *u, const struct dir *d, const char *name, int is_dir)
+{
+	if ((is_dir && lowest_has(d, name)) ||
+		stack_look(&d->image, name, NULL, NULL) != STACK_ABSENT)
+		return 0;
+	return (is_dir ? mkdirat(d->fd, name, 0755) : make_file(u, d, name)) == 0;
+}
+
+/* The tmpfs that will be mounted there: what later entries want in it is made before it is. */
+static int make_tmpfs(struct upper *u, size_t i)
+{
+	const char *target = u->plan->mounts[i].target;
+	char name[32];
+	size_t d;
+
+	snprintf(name, sizeof(name), "tmpfs%zu", i);
+	if (mkdirat(u->scratch, name, 0755) < 0)
+		return mlr_fail_errno(u->err, "make a directory in the scratch tmpfs");
+	for (size_t k = 0; k < u->n; k++)
+		u->dirs[k].covered |= path_below(u->dirs[k].path, target);
+	d = add_dir(u, target, strlen(target));
+	u->dirs[d].fd = openat(u->scratch, name, O_PATH | O_DIRECTORY | O_CLOEXEC);
+	return u->dirs[d].fd < 0 ? mlr_fail_errno(u->err, "open a directory of the scratch tmpfs")
+				 : 0;
+}
+
+/* A file of ours in the place of whatever is there but a directory. Returns 1 when it is in place. */
+static int put_file(const struct dir *d, const char *name, const void *buf, size_t len)
+{
+	auto_close int fd = -1;
+
+	if (stack_look(&d->image, name, NULL, NULL) == STACK_DIR)
+		return 0;
+	fd = openat(d->fd, name, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0644);
+	if (fd < 0 && errno == EEXIST && unlinkat(d->fd, name, 0) == 0)
+		fd = openat(d->fd, name, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0644);
+	return fd >= 0 && file_write_all(fd, buf, len) == 0;
+}
+
+static int put_copy(struct upper *u, size_t i, const struct dir *d, const char *name)
+{
+	const struct plan_mount *m = &u->plan->mounts[i];
+	auto_free char *buf = NULL;
+	ssize_t len = source_read(&u->src[i], m, &buf, u->err);
+
+	if (len < 0)
+		return (int)len;
+	u->src[i].done = put_file(d, name, buf, (size_t)len);
+	return 0;
+}
+
+static void put_link(struct upper *u, size_t i, const struct dir *d, const char *name)
+{
+	enum stack_kind kind = stack_look(&d->image, name, NULL, NULL);
+
+	if (kind == STACK_ABSENT)
+		u->src[i].done = symlinkat(u->plan->mounts[i].source, d->fd, name) == 0;
+	else
+		u->src[i].done = kind != STACK_UNKNOWN;
+}
+
+static int fill_one(struct upper *u, size_t i)
+{
+	const struct plan_mount *m = &u->plan->mounts[i];
+	const struct dir *d;
+	const char *name;
+
+	if (u->src[i].absent)
+		return 0;
+	d = is_covered(u, i, m->target) ? NULL : find_parent(u, m->target, &name);
+	if (d && m->kind == PLAN_COPY)
+		return put_copy(u, i, d, name);
+	if (d && m->kind == PLAN_SYMLINK)
+		put_link(u, i, d, name);
+	else if (d)
+		u->src[i].fresh = make_place(u, d, name, u->src[i].is_dir);
+	return m->kind == PLAN_TMPFS && !m->options ? make_tmpfs(u, i) : 0;
+}
+
+/* The image's file, when it is one. Returns 0, or -1 when the overlay must tell. */
+static int read_account(const struct dir *d, const char *path, const char *name, char **ret,
+	struct mlr_error *err)
+{
+	size_t at = 0;
+
+	switch (stack_look(&d->image, name, &at, NULL)) {
+	case STACK_ABSENT:
+		return 0;
+	case STACK_FILE:
+		*ret = accounts_read(d->image.fds[at], name);
+		return *ret ? 0 : -1;
+	case STACK_DIR:
+		return accounts_is_directory(path, err);
+	default:
+		return -1;
+	}
+}
+
+static int put_accounts(struct upper *u, int *done)
+{
+	static const struct {
+		const char *path;
+		char *(*make)(const char *old, const struct plan_identity *id);
+	} files[] = { { "/etc/passwd", accounts_passwd }, { "/etc/group", accounts_group } };
+
+	for (size_t i = 0; i < ARRAY_LEN(files); i++) {
+		auto_free char *old = NULL, *text = NULL;
+		const char *name;
+		const struct dir *d = find_parent(u, files[i].path, &name);
+		int r = d ? read_account(d, files[i].path, name, &old, u->err) : -1;
+
+		if (r == -EISDIR)
+			return r;
+		if (r < 0)
+			return 0;
+		text = files[i].make(old, &u->plan->id);
+		if (text && !put_file(d, name, text, strlen(text)))
+			return 0;
+	}
+	*done = 1;
+	return 0;
+}
+
+/* Last, as making things in a directory has changed its times. Best effort: what cannot be set here
+ * cannot be copied up either. */
+static void restore_times(const struct upper *u)
+{
+	for (size_t i = u->n; i-- > 0;) {
+		const struct dir *d = &u->dirs[i];
+		const struct timespec times[2] = { d->st.st_atim, d->st.st_mtim };
+
+		if (d->fd >= 0 && d->from_image && utimensat(d->fd, ".", times, 0) < 0)
+			mlr_debug("times of '%s' in the upper layer: %s", d->path, strerror(errno));
+	}
+}
+
+int upper_fill(const struct plan *p, struct source *src, const struct stack *image, int upper,
+	int scratch, int *accounts, struct mlr_error *err)
+{
+	auto_call(upper_done) struct upper u = { .plan = p, .src = src, .scratch = scratch, .err = err };
+	size_t top = add_dir(&u, "", 0);
+	const char *name;
+	int r;
+
+	for (size_t i = 0; i < image->n; i++)
+		stack_take(&u.dirs[top].image, image->fds[i]);
+	u.dirs[top].fd = upper;
+	u.dirs[top].from_image = fstat(image->fds[0], &u.dirs[top].st) == 0;
+	r = put_accounts(&u, accounts);
+	for (size_t i = 0; r == 0 && i < p->n_mounts; i++)
+		r = fill_one(&u, i);
+	if (r == 0 && !is_covered(&u, p->n_mounts, p->workdir) && strcmp(p->workdir, "/") != 0) {
+		const struct dir *d = find_parent(&u, p->workdir, &name);
+
+		if (d)
+			make_place(&u, d, name, 1);
+	}
+	restore_times(&u);
+	/* These two are the caller's. */
+	u.dirs[top].image.n = 0;
+	u.dirs[top].fd = -1;
+	return r;
+}

@@ -1,0 +1,127 @@
+# Completion of mlrun's command line, by bash's function and by zsh on a terminal.
+load common
+
+setup_file() {
+	export FILE_STORE=$BATS_FILE_TMPDIR/store
+	registry_start
+	image_tiny tiny
+	export MLRUN_STORE=$FILE_STORE
+	mlrun pull -q "$REGISTRY/tiny"
+	mlrun tag "$REGISTRY/tiny" debian:12
+	mlrun tag "$REGISTRY/tiny" docker.io/library/debian:latest
+	registry_stop
+}
+
+setup() {
+	common_setup
+	export MLRUN_STORE=$FILE_STORE
+	mkdir -p datadir/sub
+	touch datafile
+}
+
+# Prints what bash would offer, a line each, as readline would put it in: what stands before the last ":" or
+# "=" of the word is not its to replace.
+offers() {
+	bash -c '. "$1/completion/mlrun.bash"
+		COMP_LINE=$2 COMP_POINT=${#2}
+		_mlrun mlrun
+		printf "%s\n" "${COMPREPLY[@]}" | sort' bash "$top_srcdir" "$1"
+}
+
+@test "completion in bash: commands" {
+	run -0 offers "mlrun ex"
+	assert_output $'exec\nexport'
+	run -0 offers "mlrun "
+	assert_line pull
+	assert_line shell
+}
+
+@test "completion in bash: options are those of the command's --help" {
+	run -0 offers "mlrun exec --r"
+	assert_output --read-only
+	run -0 offers "mlrun exec --m"
+	assert_line -- --mount=
+	assert_line -- --memory=
+	run -0 offers "mlrun pull --"
+	assert_line -- --platform=
+	refute_line -- --mount=
+	local option
+	for option in $(mlrun exec --help | grep -oE -- ' --[a-z-]+' | sort -u); do
+		run -0 offers "mlrun exec $option"
+		assert_line --regexp "^$option=?\$"
+	done
+}
+
+@test "completion in bash: values of options" {
+	run -0 offers "mlrun exec --pull "
+	assert_output $'always\nmissing\nnever'
+	run -0 offers "mlrun exec --pull=al"
+	assert_output always
+	run -0 offers "mlrun exec --net n"
+	assert_output none
+	run -0 offers "mlrun exec -it -v data"
+	assert_output $'datadir\ndatafile'
+	run -0 offers "mlrun exec -w data"
+	assert_output datadir
+	run -0 offers "mlrun exec --env-file=data"
+	assert_output $'datadir\ndatafile'
+	SOME_VARIABLE=1 run -0 offers "mlrun exec -e SOME_VAR"
+	assert_output SOME_VARIABLE
+}
+
+@test "completion in bash: images of the store, by the names that people type" {
+	run -0 offers "mlrun exec -v /a:/b deb"
+	assert_line debian
+	[ "${#lines[@]}" -ge 1 ]
+	run -0 offers "mlrun exec --pull never docker.io/lib"
+	assert_line docker.io/library/debian
+	run -0 offers "mlrun exec ${REGISTRY%:*}:"
+	assert_line "${REGISTRY#*:}/tiny"
+	run -0 offers "mlrun rm deb"
+	assert_line debian
+	MLRUN_STORE=/no/such run -0 offers "mlrun inspect --store $FILE_STORE $REGISTRY/ti"
+	assert_line --regexp '/tiny$|^tiny$'
+	run -0 offers "mlrun exec rootfs:data"
+	assert_output datadir
+	MLRUN_STORE=/no/such run -0 offers "mlrun exec "
+	assert_output $'rootfs:\nsquashfs:'
+}
+
+@test "completion in bash: after the image nothing of mlrun's is offered" {
+	run -0 offers "mlrun exec debian --"
+	assert_output ""
+	run -0 offers "mlrun exec -- --"
+	refute_output --partial --mount
+}
+
+@test "completion in bash: bash-completion finds it where it is installed" {
+	[ -r /usr/share/bash-completion/bash_completion ] || skip "bash-completion is not installed"
+	mkdir -p share/bash-completion/completions
+	cp "$top_srcdir/completion/mlrun.bash" share/bash-completion/completions/
+	XDG_DATA_HOME=$PWD/share run -0 bash -c '. /usr/share/bash-completion/bash_completion
+		BASH_COMPLETION_USER_DIR=$XDG_DATA_HOME/bash-completion _completion_loader mlrun
+		complete -p mlrun'
+	assert_output --partial "-F _mlrun mlrun"
+}
+
+zsh_offers() { timeout 60 zsh -f "$top_srcdir/tests/cli/complete.zsh" "$top_srcdir/completion" "$1"; }
+
+@test "completion in zsh: commands, options, values and images" {
+	command -v zsh >/dev/null || skip "zsh is not installed"
+	run -0 zsh_offers "mlrun ex"
+	assert_output --regexp 'exec +-- run a command in an image'
+	assert_output --regexp 'export +-- '
+	run -0 zsh_offers "mlrun exec --m"
+	assert_output --regexp '\-\-memory +-- '
+	assert_output --regexp '\-\-mount +-- '
+	run -0 zsh_offers "mlrun exec --pull="
+	assert_output --regexp 'always +missing +never'
+	run -0 zsh_offers "mlrun exec --net h"
+	assert_output --partial host
+	run -0 zsh_offers "mlrun exec -v $PWD/data"
+	assert_output --partial datafile
+	run -0 zsh_offers "mlrun exec --read-only deb"
+	assert_output --regexp 'debian'
+	run -0 zsh_offers "mlrun store v"
+	assert_output --partial verify
+}

@@ -1,0 +1,614 @@
+# Containers that keep what was written: exec --write, mlrun containers, mlrun commit.
+# shellcheck disable=SC2016 # the inner shell expands
+load common
+
+setup_file() {
+	registry_start
+	image_tiny tiny
+	image_push_tar -c --config.entrypoint -c /bin/echo -c --config.cmd -c old other \
+		"$BATS_FILE_TMPDIR/tiny.tar"
+	FILE_STORE=$BATS_FILE_TMPDIR/store
+	MLRUN_STORE=$FILE_STORE mlrun pull -q "$REGISTRY/tiny" "$REGISTRY/other"
+	export FILE_STORE
+}
+
+teardown_file() { registry_stop; }
+
+# Each test has a store of its own, its files being links of one.
+setup() {
+	common_setup
+	cp -al "$FILE_STORE" "$MLRUN_STORE"
+	IMG=$REGISTRY/tiny
+}
+
+keep() { mlrun exec --write=c "$IMG" "$@" 2>>said; }
+upper() { find "$MLRUN_STORE/containers/${1:-c}/upper" -mindepth 1 "${@:2}"; }
+manifest_of() { mlrun inspect --json "$1" | jq -r .digest; }
+
+# Processes of a test may still be ending.
+wait_until() {
+	for _ in {1..100}; do
+		! "$@" || return 0
+		sleep 0.1
+	done
+	return 1
+}
+
+# --- exec --write -----------------------------------------------------------------
+
+@test "write: what a command wrote is there for the next one, and nowhere else" {
+	keep sh -c 'echo hello >/etc/new; rm /bin/vi; mkdir -p /opt/a/b; echo more >>/etc/os-release'
+	run -0 keep sh -c 'cat /etc/new; ls /bin/vi 2>&1; ls /opt/a; cat /etc/os-release'
+	assert_output $'hello\nls: /bin/vi: No such file or directory\nb\nNAME=tiny\nmore'
+	run -0 mlrun exec "$IMG" sh -c 'ls /etc/new 2>&1; ls /bin/vi; cat /etc/os-release'
+	assert_output $'ls: /etc/new: No such file or directory\n/bin/vi\nNAME=tiny'
+}
+
+@test "write: a directory that was made anew stays empty" {
+	keep sh -c 'rm -r /home /usr; mkdir /home /usr; echo x >/usr/y'
+	run -0 keep ls -R /usr /home
+	assert_output $'/home:\n\n/usr:\ny'
+}
+
+@test "write: modes, times, links and fifos stay as they were made" {
+	keep sh -c 'mkdir -m 700 /d; echo a >/d/f; ln /d/f /d/g; ln -s ../x /d/l; mkfifo -m 600 /d/p
+		chmod 751 /d/f; touch -d "2001-02-03 04:05:06" /d/f /d'
+	run -0 keep sh -c 'cd /d; stat -c "%n %a %h" . f g p; readlink l; stat -c %y f . | cut -c 1-19'
+	assert_output $'. 700 2\nf 751 2\ng 751 2\np 600 1\n../x\n2001-02-03 04:05:06\n2001-02-03 04:05:06'
+}
+
+@test "write: without a name the image's is taken, and told" {
+	run -0 mlrun exec --write "$IMG" touch /x
+	assert_output "mlrun: container 'tiny' is new and keeps what is written"
+	run -0 --separate-stderr mlrun exec --write "$IMG" ls /x
+	assert_output /x
+	assert_equal "$stderr" "mlrun: container 'tiny' keeps what is written"
+	mlrun tag "$IMG" lab/app:2.1
+	run -0 mlrun exec --write lab/app:2.1 true
+	assert_output --partial "container 'app-2.1' is new"
+	mlrun tag "$IMG" "x__y:1..-"
+	run -0 mlrun exec --write "x__y:1..-" true
+	assert_output --partial "container 'x__y-1..-' is new"
+	digest=$(manifest_of "$IMG")
+	run -0 mlrun exec --write "$IMG@$digest" true
+	assert_output --partial "container 'tiny' keeps"
+}
+
+@test "write: only what the container's processes wrote is kept, nothing of mlrun's own" {
+	mkdir host
+	echo on the host >host/file
+	keep -- true # the container is new
+	mlrun exec --write=c -v "$PWD/host:/mnt/deep/er" -v "$PWD/host/file:/etc/one/file" \
+		-w /made/here --home "$IMG" cat /mnt/deep/er/file /etc/one/file /etc/passwd >out
+	run -0 upper
+	assert_output ""
+	run -0 grep -c "on the host" out
+	assert_output 2
+	run -0 grep "^$(id -un):" out
+	keep sh -c 'echo mine >/etc/mine'
+	run -0 upper c -printf '%P\n'
+	assert_output $'etc\netc/mine'
+}
+
+@test "write: a file of mlrun's that a command changed is kept with the change" {
+	needs_ordinary_user
+	keep sh -c 'echo "more:x:77:77::/:/bin/sh" >>/etc/passwd'
+	run -0 keep cat /etc/passwd
+	assert_line "more:x:77:77::/:/bin/sh"
+	assert_line --regexp "^$(id -un):"
+	keep rm /etc/group
+	run -1 keep ls /etc/group
+}
+
+@test "write: a fake root and the caller share what is written" {
+	mlrun exec --write=c --fakeroot "$IMG" sh -c 'echo a >/a; chmod 4755 /a; id -u' 2>&1
+	run -0 keep stat -c '%u %a' /a
+	assert_output "$(id -u) 4755"
+}
+
+@test "write: what cannot be is refused with a reason" {
+	run -125 mlrun exec --write=c --read-only "$IMG" true
+	assert_output --partial "--write and --read-only exclude each other"
+	for name in ../x .x -x . .. a/b 'a b' ä "$(printf '%0200d' 1)"; do
+		run -125 mlrun exec "--write=$name" "$IMG" true
+		assert_output --partial "is no name for a container"
+	done
+	run -125 mlrun exec --write= "$IMG" true
+	assert_output --partial "the name is empty"
+	run -125 mlrun exec --write=c rootfs:/ true
+	assert_output --partial "this is a plain directory"
+	assert_output --partial "mlrun import"
+	run -125 mlrun exec --pull=never --write=c never/pulled true
+	assert_output --partial "hint: mlrun pull never/pulled"
+	assert [ ! -e "$MLRUN_STORE/containers/c" ]
+}
+
+@test "write: --explain tells where it is kept and makes nothing" {
+	run -0 mlrun exec --write=c --explain "$IMG" true
+	assert_output --partial "kept in $MLRUN_STORE/containers/c"
+	assert [ ! -e "$MLRUN_STORE/containers/c" ]
+}
+
+@test "write: a command that is not there leaves a container that works" {
+	run -127 keep no-such-command
+	run -0 keep true
+}
+
+@test "write: a container keeps its image when the name goes to another" {
+	keep touch /mine
+	was=$(manifest_of "$IMG")
+	mlrun tag "$REGISTRY/other" "$IMG"
+	run -0 mlrun exec --write=c "$IMG" sh -c 'ls /mine; echo $TINY'
+	assert_output --partial "container 'c' keeps the image that it was made of"
+	assert_output --partial $'/mine\nyes'
+	mlrun prune
+	run -0 mlrun exec --write=c "$IMG" ls /mine
+	run -0 jq -r .manifest "$MLRUN_STORE/containers/c/container.json"
+	assert_output "$was"
+}
+
+@test "write: a container of another image is refused" {
+	keep true
+	run -125 mlrun exec --write=c "$REGISTRY/other" true
+	assert_output --partial "container 'c' is made of image '$IMG:latest'"
+	assert_output --partial "mlrun exec --write=OTHER-NAME $REGISTRY/other"
+	mlrun tag "$IMG" same
+	run -0 mlrun exec --write=c same true
+}
+
+@test "write: an image that a container is made of is not removed, its name is" {
+	keep touch /mine
+	run -125 mlrun rm "$IMG"
+	assert_output --partial "container 'c' is made of image '$IMG:latest'"
+	assert_output --partial "mlrun containers rm c"
+	run -125 mlrun rm --force "$IMG"
+	mlrun prune --older-than 0s --dry-run
+	run -0 mlrun prune --older-than 0s
+	run -0 keep ls /mine
+	assert_output /mine
+	run -0 mlrun rm --defer "$IMG"
+	run -0 mlrun prune
+	run -0 keep ls /mine
+	assert_output /mine
+	run -125 mlrun exec --pull=never "$IMG" true
+	mlrun containers rm c
+	mlrun rm "$REGISTRY/other" || true
+	mlrun prune
+	assert_equal "$(ls "$MLRUN_STORE/layers")" ""
+}
+
+@test "write: an image that is gone is named by the digest that brings it back" {
+	keep touch /mine
+	digest=$(manifest_of "$IMG")
+	mv "$MLRUN_STORE/containers" away # as a program that knows no containers would see it
+	mlrun rm "$IMG" "$REGISTRY/other"
+	mv away "$MLRUN_STORE/containers"
+	run -125 keep ls /mine
+	run -0 cat said
+	assert_output --partial "the image that container 'c' is made of, $digest, is no longer in the store"
+	assert_output --partial "hint: mlrun pull $REGISTRY/tiny@$digest"
+	mlrun pull -q "$REGISTRY/tiny@$digest"
+	run -0 keep ls /mine
+	assert_output /mine
+}
+
+@test "write: an image of an additional store will do" {
+	export MLRUN_STORES=$FILE_STORE
+	chmod -R u+rwX "$MLRUN_STORE"
+	rm -rf "$MLRUN_STORE"
+	run -0 keep sh -c 'echo kept >/x'
+	run -0 keep cat /x
+	assert_output kept
+	assert [ ! -e "$FILE_STORE/containers" ] || assert_equal "$(ls "$FILE_STORE/containers")" ""
+}
+
+@test "write: on top of a squashfs file, and then of the trees" {
+	needs_squashfs
+	[ -r /dev/fuse ] && [ -w /dev/fuse ] || skip "this user may not open /dev/fuse"
+	mlrun rm "$IMG" "$REGISTRY/other"
+	mlrun pull -q --format=squashfs "$IMG"
+	keep sh -c 'echo kept >/etc/new; rm /bin/vi'
+	run -0 keep sh -c 'cat /etc/new; ls /bin/vi 2>&1; true'
+	assert_output $'kept\nls: /bin/vi: No such file or directory'
+	run -125 mlrun commit c mine
+	assert_output --partial "hint: mlrun pull --format=layers $IMG"
+	mlrun pull -q --format=layers "$IMG"
+	run -0 keep sh -c 'cat /etc/new; ls /bin/vi 2>&1; true'
+	assert_output $'kept\nls: /bin/vi: No such file or directory'
+	mlrun commit -q c mine
+	run -0 mlrun exec localhost/mine cat /etc/new
+	assert_output kept
+}
+
+@test "write: a full disk is told, and what was there stays" {
+	unshare -Urm mount -t tmpfs none "$TMPDIR" || skip "no tmpfs in user namespaces here"
+	cat >full.sh <<-'END'
+		mkdir full
+		mount -t tmpfs -o size=16m none full
+		cp -a "$MLRUN_STORE" full/store
+		export MLRUN_STORE=$PWD/full/store
+		mlrun exec --write=c "$1" sh -c 'echo first >/first' || exit 1
+		head -c 64M /dev/zero >full/ballast 2>/dev/null
+		mlrun exec --write=new "$1" true && exit 2
+		mlrun exec --write=c "$1" sh -c 'head -c 1048576 /dev/zero >/big' && exit 3
+		rm full/ballast
+		mlrun exec --write=c "$1" cat /first || exit 4
+		mlrun exec --write=new "$1" true || exit 5
+	END
+	run -0 unshare -Urm bash full.sh "$IMG"
+	assert_output --partial "No space left on device"
+	assert_line first
+}
+
+# --- several at once --------------------------------------------------------------
+
+@test "containers: one that is in use is not removed, and who uses it is told" {
+	mlrun exec --write=c "$IMG" sh -c 'echo up; exec sleep 60' >up 2>&3 &
+	pid=$!
+	wait_until grep -q up up
+	run -0 mlrun containers
+	assert_line --regexp "^c +$IMG:latest .* process $pid on "
+	run -125 mlrun containers rm c
+	assert_output --partial "hint:"
+	run -125 mlrun containers rm --force c
+	run -125 mlrun rm --force "$IMG"
+	kill "$pid"
+	wait "$pid" || true
+	wait_until mlrun containers rm c
+	assert [ ! -e "$MLRUN_STORE/containers/c" ]
+}
+
+@test "containers: what a command left behind keeps its container" {
+	mlrun exec --write=c "$IMG" sh -c 'sleep 60 >/dev/null 2>&1 & echo $! >/pid' 2>&3
+	left=$(cat "$MLRUN_STORE/containers/c/upper/pid")
+	run -125 mlrun containers rm --force c
+	assert_output --partial "processes that its last command left behind still run in it"
+	run keep true
+	[ "$status" = 125 ] || [ "$status" = 0 ]
+	run -0 keep2 "$status"
+	kill "$left"
+	wait_until keep true
+	mlrun containers rm c
+}
+
+# A second overlay on the same files is never mounted: refused, or the first is joined.
+keep2() { [ "$1" = 0 ] || grep -q "is mounted by processes that cannot be joined" said; }
+
+@test "containers: many starts at once make one container" {
+	for i in {1..12}; do
+		mlrun exec --write=c "$IMG" true 2>"err$i" &
+	done
+	wait
+	run -0 mlrun containers --json
+	assert_equal "$(jq -r '.[].name' <<<"$output")" c
+	assert_equal "$(cat err* | grep -c "is new and keeps")" 1
+	assert_equal "$(ls "$MLRUN_STORE/tmp")" ""
+	wait_until keep true
+}
+
+@test "containers: another node's use is refused, and can be forgotten" {
+	keep touch /x
+	key=$(printf 'container c' | sha256sum | cut -d' ' -f1)
+	boot=$(cat /proc/sys/kernel/random/boot_id)
+	echo >"$MLRUN_STORE/leases/$key.elsewhere.$boot.4026531836.77.123"
+	run -125 mlrun exec --write=c "$IMG" true
+	assert_output --partial "container 'c' was started in by process 77 on 'elsewhere'"
+	assert_output --partial "mlrun containers unlock c"
+	run -125 mlrun containers rm c
+	assert_output --partial "with --force when that process has ended"
+	run -125 mlrun commit c mine
+	run -0 mlrun containers
+	assert_output --partial "process 77 on elsewhere, perhaps"
+	run -0 mlrun containers unlock c
+	run -0 keep ls /x
+	echo >"$MLRUN_STORE/leases/$key.elsewhere.$boot.4026531836.77.123"
+	run -0 mlrun containers rm --force c
+	assert_equal "$(ls "$MLRUN_STORE/leases" | grep -c elsewhere)" 0
+}
+
+# --- list -------------------------------------------------------------------------
+
+@test "containers: are listed with image, times and size, as text and as JSON" {
+	run -0 mlrun containers
+	assert_output --regexp "^NAME +IMAGE +CREATED +USED +SIZE +IN USE BY$"
+	run -0 mlrun containers --json
+	assert_output "[]"
+	keep sh -c 'head -c 1048576 /dev/zero >/big'
+	mlrun exec --write=b "$IMG" true 2>&3
+	run -0 mlrun containers list --json
+	assert_equal "$(jq -c 'map(keys)|unique' <<<"$output")" \
+		'[["created","image","manifest","name","path","size","used","user"]]'
+	assert_equal "$(jq -c 'map([.name,.image,.user])' <<<"$output")" \
+		"[[\"b\",\"$IMG:latest\",null],[\"c\",\"$IMG:latest\",null]]"
+	assert_equal "$(jq '.[1].size > 1000000 and .[0].size < 100000' <<<"$output")" true
+	run -0 mlrun containers
+	assert_line --regexp "^c +$IMG:latest +20[0-9-]+ [0-9:]+ +20[0-9-]+ [0-9:]+ +1\.[01] MB$"
+}
+
+@test "containers: a damaged record is told, and the container can be removed" {
+	keep touch /x
+	echo '{}' >"$MLRUN_STORE/containers/c/container.json"
+	run -0 mlrun containers
+	assert_output --partial "the record of container 'c' is damaged"
+	run -125 keep true
+	run -125 mlrun rm "$IMG"
+	run -0 mlrun containers rm c
+	run -0 mlrun rm "$IMG"
+}
+
+@test "containers: wrong usage is refused" {
+	run -125 mlrun containers rm
+	assert_output --partial "rm: a container is missing"
+	run -125 mlrun containers frobnicate
+	assert_output --partial "list, rm and unlock are what can be done"
+	run -125 mlrun containers rm none
+	assert_output --partial "there is no container 'none'"
+	run -125 mlrun commit none
+	assert_output --partial "a container and the new image's name are expected"
+	run -125 mlrun commit none mine
+	assert_output --partial "there is no container 'none'"
+}
+
+# --- commit -----------------------------------------------------------------------
+
+write_much() {
+	mlrun exec --write=c --fakeroot "$IMG" sh -c '
+		mkdir -p /opt/deep/er; echo text >/opt/file; ln /opt/file /opt/deep/hard
+		ln -s ../file /opt/deep/sym; mkfifo /opt/fifo; chmod 4755 /opt/file
+		rm /bin/vi; rm -r /home; mkdir /home; echo new >/home/new
+		rm -r /usr; echo now a file >/usr
+		echo umlaut >/opt/ümläut; printf "\\1" >"/opt/new
+line"; truncate -s 3M /opt/holes; echo end >>/opt/holes
+		touch -d "2001-02-03 04:05:06" /opt/file /opt/deep /opt
+		echo more >>/etc/os-release' 2>&3
+	command -v setfattr >/dev/null &&
+		setfattr -n user.note -v worth "$MLRUN_STORE/containers/c/upper/opt/file"
+	return 0
+}
+
+# Names, modes, times, links, bytes of a tree that lies on the host.
+listed() {
+	busybox sh "$top_srcdir/tests/cli/list-tree" "$1" "${@:2}" 2>/dev/null |
+		sed -E 's/inode [0-9]+ //; s/(:[0-9]{2})\.[0-9]+/\1/' | grep -v '^\s' | sort
+}
+
+@test "commit: the image is the container, for mlrun, skopeo and umoci" {
+	write_much
+	run -0 mlrun commit c mine
+	assert_output --regexp "committed 'localhost/mine:latest': sha256:[0-9a-f]{64}, a layer of "
+	run -0 mlrun store verify
+	mlrun export localhost/mine mine.oci 2>&3
+	skopeo --insecure-policy copy -q oci-archive:mine.oci oci:layout:mine
+	umoci unpack --rootless --image layout:mine bundle >/dev/null 2>&1
+	mlrun export --format=tar localhost/mine mine.tar 2>&3
+	mkdir root
+	tar -xpf mine.tar -C root 2>/dev/null
+	assert_equal "$(listed root)" "$(listed bundle/rootfs)"
+	# What the container shows is what the image shows.
+	look='cd /; for d in bin etc home opt usr; do ls -lanR $d 2>/dev/null; done; cat /opt/file /opt/holes
+		cat /etc/os-release "/opt/new
+line" | cksum'
+	mlrun exec --write=c --fakeroot "$IMG" sh -c "$look" 2>/dev/null | sed '/^total/d; s/hosts.*//' >a
+	mlrun exec --fakeroot localhost/mine sh -c "$look" | sed '/^total/d; s/hosts.*//' >b
+	grep -v -e localtime -e resolv -e ' \.\.\?$' a >a2
+	grep -v -e localtime -e resolv -e ' \.\.\?$' b >b2
+	assert_equal "$(sed 's/-rws/-rwx/' a2)" "$(cat b2)"
+	assert_equal "$(cat bundle/rootfs/usr)" "now a file"
+	assert [ ! -e bundle/rootfs/bin/vi ]
+	assert_equal "$(ls bundle/rootfs/home)" new
+	assert_equal "$(stat -c %h bundle/rootfs/opt/file)" 2
+	assert_equal "$(stat -c %a bundle/rootfs/opt/file)" 4755
+}
+
+@test "commit: what its owner may not read is in the image as well" {
+	needs_ordinary_user
+	mlrun exec --write=c --fakeroot "$IMG" sh -c 'mkdir /dark; echo secret >/dark/file
+		chmod 000 /dark/file /dark' 2>&3
+	mlrun commit -q c mine
+	run -0 mlrun exec --fakeroot localhost/mine sh -c 'stat -c %a /dark /dark/file; cat /dark/file'
+	assert_output $'0\n0\nsecret'
+	run -0 mlrun exec --write=c --fakeroot "$IMG" sh -c 'stat -c %a /dark /dark/file 2>&1'
+	assert_output --partial $'0\n0'
+	run -0 mlrun store verify
+}
+
+@test "commit: neither places to mount on nor files of mlrun's own are in the image" {
+	mkdir host
+	mlrun exec --write=c -v "$PWD/host:/mnt/data" "$IMG" sh -c 'echo x >/x; echo y >/mnt/data/y' 2>&3
+	mlrun commit -q c mine
+	mlrun export --format=tar localhost/mine mine.tar 2>&3
+	mlrun export --format=tar "$IMG" base.tar 2>&3
+	run -1 diff <(tar -tf base.tar | sort) <(tar -tf mine.tar | sort)
+	assert_equal "$(grep '^[<>]' <<<"$output")" "> x"
+	assert_equal "$(tar -xOf mine.tar etc/passwd)" "$(tar -xOf base.tar etc/passwd)"
+}
+
+@test "commit: the configuration is the image's, with what --change says" {
+	keep touch /x
+	mlrun commit -q -m 'what I did' -a 'A. Author' -c 'ENV A=1 B="x y" TINY=no' -c 'env C one two' \
+		-c 'LABEL org.one=1 "two words"=2' -c 'WORKDIR /opt' -c 'WORKDIR sub' -c 'USER me:us' \
+		-c 'CMD ["/bin/echo", "changed"]' c mine
+	mlrun export localhost/mine mine.oci 2>&3
+	skopeo inspect --config oci-archive:mine.oci >config
+	run -0 jq -c '[.config.Env, .config.Labels, .config.WorkingDir, .config.User, .config.Cmd, .author]' config
+	assert_output '[["PATH=/bin:/usr/bin","TINY=no","A=1","B=x y","C=one two"],{"org.one":"1","two words":"2"},"/opt/sub","me:us",["/bin/echo","changed"],"A. Author"]'
+	run -0 jq -c '.history[-1] | [.created_by, .author, .comment, .empty_layer]' config
+	assert_output '["mlrun commit c","A. Author","what I did",null]'
+	assert_equal "$(jq '.rootfs.diff_ids | length' config)" 2
+	assert_equal "$(jq '[.history[] | select(.empty_layer | not)] | length' config)" 2
+	cd /
+	run -0 mlrun exec localhost/mine
+	assert_output changed
+}
+
+@test "commit: an entrypoint drops the image's command, a line goes to a shell" {
+	mlrun exec --write=d "$REGISTRY/other" /x 2>&3 >/dev/null
+	mlrun commit -q -c 'ENTRYPOINT ["/bin/echo", "new"]' d mine
+	run -0 mlrun exec localhost/mine
+	assert_output new
+	mlrun commit -q -c 'ENTRYPOINT ["/bin/echo", "new"]' -c 'CMD ["too"]' d mine
+	run -0 mlrun exec localhost/mine
+	assert_output "new too"
+	mlrun commit -q -c 'ENTRYPOINT []' -c 'CMD echo $((1 + 1))' d mine
+	run -0 mlrun exec localhost/mine
+	assert_output 2
+}
+
+@test "commit: a change that is none is refused before anything is done" {
+	keep touch /x
+	layers=$(ls "$MLRUN_STORE/layers")
+	for change in 'RUN true' ENV 'ENV A' 'ENV =x' 'ENV A=1 B' 'ENV A="1' 'LABEL' 'USER a b' 'CMD' nonsense; do
+		run -125 mlrun commit -c "$change" c mine
+		assert_output --partial "change '$change'"
+	done
+	assert_equal "$(ls "$MLRUN_STORE/layers")" "$layers"
+	run -125 mlrun commit c 'Bad Name'
+	run -125 mlrun commit c "mine@$(manifest_of "$IMG")"
+	assert_output --partial "a digest is what an image is"
+}
+
+@test "commit: nothing written is an image without a new layer" {
+	keep true
+	run -0 mlrun commit -c 'ENV A=1' c mine
+	assert_output --partial "with no layer, as nothing was written"
+	run -0 mlrun commit --json -q c mine
+	assert_equal "$(jq -c '[.diff_id, .size, .omitted]' <<<"$output")" '[null,0,[]]'
+	mlrun export localhost/mine mine.oci 2>&3
+	run -0 skopeo inspect --config oci-archive:mine.oci
+	assert_equal "$(jq -c '[(.rootfs.diff_ids|length), .history[-1].empty_layer]' <<<"$output")" '[1,true]'
+}
+
+@test "commit: the same files make the same layer, and JSON tells it" {
+	write_much
+	run -0 mlrun commit --json -q c one
+	one=$(jq -r .diff_id <<<"$output")
+	assert_equal "$(jq -r .name <<<"$output")" localhost/one:latest
+	assert_equal "$(jq -r .digest <<<"$output")" "$(manifest_of localhost/one)"
+	run -0 mlrun commit --json -q c two
+	assert_equal "$(jq -r .diff_id <<<"$output")" "$one"
+	mlrun exec --write=again localhost/one sh -c 'echo y >/y' 2>&3
+	mlrun commit -q again three
+	run -0 mlrun exec localhost/three cat /y /home/new
+	assert_output $'y\nnew'
+}
+
+@test "commit: what no layer can hold is left out and told" {
+	keep sh -c 'mkdir /d; echo x >/d/.wh.x; echo y >/d/y'
+	python3 -c 'import socket, sys; socket.socket(socket.AF_UNIX).bind(sys.argv[1])' \
+		"$MLRUN_STORE/containers/c/upper/d/sock"
+	run -0 mlrun commit c mine
+	assert_output --partial "'/d/.wh.x' is left out: a layer cannot hold it"
+	assert_output --partial "'/d/sock' is left out: a layer cannot hold it"
+	run -0 mlrun exec localhost/mine ls -A /d
+	assert_output y
+}
+
+@test "commit: a running container can be committed, and that is told" {
+	mlrun exec --write=c "$IMG" sh -c 'echo x >/x; echo up; exec sleep 60' >up 2>&3 &
+	pid=$!
+	wait_until grep -q up up
+	run -0 mlrun commit c mine
+	kill "$pid"
+	assert_output --partial "container 'c' is running"
+	run -0 mlrun exec localhost/mine cat /x
+	assert_output x
+}
+
+@test "commit: a file that grows all the time is told, and no image is made" {
+	keep touch /x
+	(while :; do echo more >>"$MLRUN_STORE/containers/c/upper/x"; done) 3>&- &
+	pid=$!
+	run mlrun commit c mine
+	kill "$pid"
+	wait "$pid" 2>/dev/null || true
+	[ "$status" = 125 ] || skip "the machine was too fast"
+	assert_output --partial "changed while"
+	assert_output --partial "hint: commit when the container's processes have ended"
+	run -125 mlrun inspect localhost/mine
+}
+
+@test "commit: an image of an additional store brings its layers along" {
+	chmod -R u+rwX "$MLRUN_STORE"
+	rm -rf "$MLRUN_STORE"
+	export MLRUN_STORES=$FILE_STORE
+	keep sh -c 'echo kept >/x'
+	mlrun commit -q c mine
+	unset MLRUN_STORES
+	run -0 mlrun exec localhost/mine sh -c 'cat /x; echo $TINY'
+	assert_output $'kept\nyes'
+	run -0 mlrun store verify
+}
+
+@test "commit: an image in one tree gives one in one tree" {
+	mlrun rm "$IMG" "$REGISTRY/other"
+	mlrun pull -q --format=dir "$IMG"
+	keep sh -c 'echo kept >/x; rm /bin/vi'
+	mlrun commit -q c mine
+	run -0 mlrun images --json
+	assert_equal "$(jq -c '.[] | select(.name == "localhost/mine:latest") | .formats' <<<"$output")" '["dir"]'
+	run -0 mlrun exec localhost/mine sh -c 'cat /x; ls /bin/vi 2>&1; true'
+	assert_output $'kept\nls: /bin/vi: No such file or directory'
+}
+
+@test "commit: its layer cannot be fetched again, so repair leaves it where it is" {
+	keep sh -c 'echo kept >/x; echo other >/y'
+	run -0 mlrun commit --json -q c mine
+	layer=$(jq -r .diff_id <<<"$output")
+	echo changed >"$MLRUN_STORE/layers/${layer#sha256:}/tree/x"
+	run mlrun store verify --repair
+	assert_output --partial "cannot be fetched"
+	run -0 mlrun exec localhost/mine cat /y
+	assert_output other
+}
+
+# --- kills ------------------------------------------------------------------------
+
+# Kill the command after a random part of the time that it takes.
+kill_in_the_middle() {
+	"$@" >/dev/null 2>&1 &
+	sleep "0.0$((RANDOM % 50 + 10))"
+	kill -KILL $! 2>/dev/null || true
+	wait $! 2>/dev/null || true
+}
+
+good_store() {
+	mlrun prune >/dev/null || return
+	mlrun store verify >/dev/null 2>&1 || fail "the store is not what it should be"
+	assert_equal "$(ls "$MLRUN_STORE/tmp")" ""
+}
+
+@test "kill: a first start that is killed at any moment leaves a container or none" {
+	for i in {1..20}; do
+		kill_in_the_middle mlrun exec "--write=k$i" "$IMG" sh -c 'echo a >/a; sleep 1'
+		[ ! -e "$MLRUN_STORE/containers/k$i" ] || mlrun containers --json |
+			jq -e "any(.name == \"k$i\" and .image != null)" >/dev/null || fail "half a container"
+	done
+	good_store
+	for i in {1..20}; do
+		run -0 mlrun exec "--write=k$i" "$IMG" true
+	done
+}
+
+@test "kill: a commit that is killed at any moment leaves an image or none" {
+	keep sh -c 'for i in $(seq 300); do echo $i >/file$i; done; head -c 20971520 /dev/zero >/big'
+	for i in {1..15}; do
+		kill_in_the_middle mlrun commit -q c "k$i"
+		! mlrun inspect "localhost/k$i" >/dev/null 2>&1 ||
+			assert_equal "$(mlrun exec "localhost/k$i" cat /file300)" 300
+	done
+	good_store
+	mlrun commit -q c whole
+	run -0 mlrun exec localhost/whole sh -c 'cat /file300; ls -l /big | tr -s " " | cut -d" " -f5'
+	assert_output $'300\n20971520'
+}
+
+@test "kill: a commit that is interrupted ends with the signal's status and leaves nothing" {
+	keep sh -c 'head -c 209715200 /dev/zero >/big'
+	mlrun commit c mine >/dev/null 2>&1 &
+	sleep 0.1
+	kill -INT $! 2>/dev/null || true
+	wait $! && skip "the machine was too fast" || status=$?
+	assert_equal "$status" 130
+	run -125 mlrun inspect localhost/mine
+	assert_equal "$(ls "$MLRUN_STORE/tmp")" ""
+}

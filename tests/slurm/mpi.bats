@@ -1,0 +1,109 @@
+#!/usr/bin/env bats
+# Open MPI's ranks in containers, under mpirun and under srun --mpi=pmix. The image has the host's Open MPI.
+# shellcheck disable=SC2016 # the inner shell expands
+
+load ../cli/common
+
+# What dlopen(3) finds at run time: components, and the libraries that they need.
+mpi_image() {
+	local dir=$1 lib
+
+	tiny_root "$dir"
+	mkdir -p "$dir"/{etc,usr/share,usr/lib/x86_64-linux-gnu}
+	cp -a /etc/openmpi "$dir/etc"
+	cp -a /usr/share/openmpi "$dir/usr/share"
+	for lib in /usr/lib/*-linux-gnu/{openmpi,pmix2}; do
+		mkdir -p "$dir$lib"
+		cp -a "$lib/lib" "$dir$lib"
+	done
+	mpicc -O1 -o "$dir/bin/large" "$top_srcdir/tests/slurm/large.c"
+	find "$dir/bin/large" "$dir"/usr/lib/*-linux-gnu/{openmpi,pmix2} -type f -name '*.so*' -o -name large |
+		xargs ldd 2>/dev/null | grep -o '/[^ ):]*\.so[^ ):]*' | sort -u |
+		while read -r lib; do
+			case $lib in "$dir"*) continue ;; esac
+			mkdir -p "$dir${lib%/*}"
+			cp -L "$lib" "$dir$lib"
+		done
+}
+
+setup_file() {
+	local program
+
+	for program in mpicc mpirun; do
+		command -v $program >/dev/null || { skip_file "$program is not installed"; return; }
+	done
+	[ "$(id -u)" != 0 ] || { skip_file "mpirun is for ordinary users"; return; }
+	export ROOT=$BATS_FILE_TMPDIR/root
+	mpi_image "$ROOT"
+}
+
+setup() {
+	common_setup
+	export SLURM_CONF=${TEST_SLURM_CONF:-}
+	export OMPI_MCA_rmaps_base_oversubscribe=1 PRTE_MCA_rmaps_default_mapping_policy=:oversubscribe
+	IMG=rootfs:$ROOT
+	# Where mpirun and the ranks meet has a limit on the length of its name.
+	export TMPDIR=/tmp
+}
+
+needs_slurm() { [ -n "$SLURM_CONF" ] || skip "no Slurm cluster here; root starts one by tests/slurm/lab.sh run"; }
+
+# How many user and mount namespaces the ranks of the last output were in.
+user_namespaces() { grep -o 'user:[^ ]*' <<<"$output" | sort -u | wc -l; }
+mount_namespaces() { grep -o 'mnt:[^ ]*' <<<"$output" | sort -u | wc -l; }
+
+@test "mpi: mpirun's ranks share one container and pass large messages" {
+	run -0 timeout 60 mpirun -np 4 mlrun exec "$IMG" large
+	assert_output --partial "large messages passed with 4 ranks"
+	refute_output --partial "not available due to different user namespaces"
+	assert_equal "$(user_namespaces) $(mount_namespaces)" "1 1"
+}
+
+@test "mpi: with --mpi=none each rank is alone, and large messages pass as well" {
+	run -0 timeout 60 mpirun -np 3 mlrun exec --mpi=none "$IMG" large
+	assert_output --partial "large messages passed with 3 ranks"
+	assert_equal "$(user_namespaces) $(mount_namespaces)" "3 3"
+}
+
+@test "mpi: ranks in different images, or with different mounts, read each other's memory" {
+	run -0 timeout 60 mpirun -np 1 mlrun exec "$IMG" large : -np 1 mlrun exec -v /usr:/mnt/usr "$IMG" large
+	assert_output --partial "large messages passed with 2 ranks"
+	refute_output --partial "not available due to different user namespaces"
+	assert_equal "$(user_namespaces) $(mount_namespaces)" "1 2"
+}
+
+@test "mpi: ranks with a PID namespace each pass large messages" {
+	run -0 timeout 60 mpirun -np 2 mlrun exec --pid "$IMG" large
+	assert_output --partial "large messages passed with 2 ranks"
+}
+
+@test "mpi: srun's ranks share one container and pass large messages" {
+	needs_slurm
+	run -0 timeout 60 srun --mpi=pmix -N1 -n4 --overcommit mlrun exec "$IMG" large
+	assert_output --partial "large messages passed with 4 ranks"
+	refute_output --partial "not available due to different user namespaces"
+	refute_output --partial "PMIX ERROR"
+	assert_equal "$(user_namespaces) $(mount_namespaces)" "1 1"
+}
+
+@test "mpi: srun's ranks with --mpi=none pass large messages" {
+	needs_slurm
+	run -0 timeout 60 srun --mpi=pmix -N1 -n2 --overcommit mlrun exec --mpi=none "$IMG" large
+	assert_output --partial "large messages passed with 2 ranks"
+	assert_equal "$(user_namespaces) $(mount_namespaces)" "2 2"
+}
+
+@test "mpi: srun's ranks on two nodes pass large messages, each node has its container" {
+	needs_slurm
+	run -0 timeout 60 srun --mpi=pmix -N2 -n4 --overcommit mlrun exec "$IMG" large
+	assert_output --partial "large messages passed with 4 ranks"
+	refute_output --partial "not available due to different user namespaces"
+	assert_equal "$(user_namespaces) $(mount_namespaces)" "2 2"
+}
+
+@test "mpi: tasks of a step without MPI share one container as well" {
+	needs_slurm
+	run -0 timeout 60 srun -N1 -n4 --overcommit mlrun exec "$IMG" sh -c \
+		'echo $(readlink /proc/self/ns/user) $(readlink /proc/self/ns/mnt); sleep 1'
+	assert_equal "$(user_namespaces) $(mount_namespaces)" "1 1"
+}
