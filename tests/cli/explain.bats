@@ -46,6 +46,8 @@ agrees() {
 	mlrun exec "$@" cat /proc/self/mountinfo >mountinfo
 	mlrun exec "$@" cat /proc/self/environ >environ
 	mlrun exec "$@" cat /proc/self/status >status
+	mlrun exec "$@" cat /proc/self/limits >limits
+	mlrun exec "$@" cat /proc/sys/kernel/hostname >hostname
 	mlrun exec "$@" sh -c 'pwd -P; for n in user mnt pid ipc net uts; do readlink /proc/self/ns/$n; done' >inside
 	mlrun exec "$@" sh -c 'for f; do readlink "$f" || echo; done' sh \
 		$(jq -r '.mounts[] | select(.kind == "symlink") | .target' plan.json) >links
@@ -89,6 +91,13 @@ agrees() {
 		ids = [int(status['Uid'].split()[0]), int(status['Gid'].split()[0])]
 		if ids != [plan['identity']['uid'], plan['identity']['gid']]:
 		    wrong.append('ids are %s' % ids)
+		names = {'nofile': 'Max open files', 'core': 'Max core file size', 'stack': 'Max stack size'}
+		for l in plan['confinement']['limits']:
+		    line = [i for i in open('limits') if i.startswith(names[l['resource']])][0]
+		    if re.split('  +', line.strip())[1:3] != [str(v) if v is not None else 'unlimited' for v in (l['soft'], l['hard'])]:
+		        wrong.append('not limited: ' + line)
+		if plan['confinement']['hostname'] and open('hostname').read().strip() != plan['confinement']['hostname']:
+		    wrong.append('the host is called ' + open('hostname').read())
 		inside, outside = open('inside').read().split('\n'), open('outside').read().split('\n')
 		if inside[0] != plan['directory']['path']:
 		    wrong.append('the directory is ' + inside[0])
@@ -123,7 +132,21 @@ agrees() {
 	run -0 agrees --clearenv --read-only "$IMG"
 	run -0 agrees --pid --hostname other "$IMG"
 	run -0 agrees --init "$IMG"
-	run -0 agrees --tmpfs /scratch:size=1m --tmpfs /data --mount type=bind,src="$PWD",dst=/var/run/here,ro "$IMG"
+	run -0 agrees --ipc=private --net=none "$IMG"
+	run -0 agrees --ulimit nofile=100:200 --ulimit core=0 --fakeroot --cap-drop CHOWN "$IMG"
+	run -0 agrees --tmpfs /scratch:size=1m,noexec,ro -v "$PWD:/over:O" --tmpfs /data --mount type=bind,src="$PWD",dst=/var/run/here,ro "$IMG"
+}
+
+@test "explain: what is told is what happens, where what is written is kept" {
+	needs_ordinary_user
+	run -0 agrees --write=box "$REGISTRY/layered"
+	mlrun exec --write=box "$REGISTRY/layered" sh -c 'rm -r /d && mkdir -p /d/own && touch /mine && ln -s mine /etc/hosts.new'
+	mkdir -p a
+	run -0 agrees --write=box -v "$PWD/a:/d" -v "$PWD/a:/new" "$REGISTRY/layered"
+	run -0 mlrun exec --explain=json --write=box -v "$PWD/a:/d" -v /etc/hostname:/mine "$REGISTRY/layered"
+	assert_equal "$(place /d)" '["directory",1,null,"/d",null]'
+	assert_equal "$(place /mine)" '["file",null,null,"/mine",null]'
+	assert_equal "$(jq -r .root.writes <<<"$output")" kept
 }
 
 @test "explain: a container that is joined has no mounts to tell of" {
