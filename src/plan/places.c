@@ -151,9 +151,9 @@ static void look_upon(const struct plan *p, struct plan_place *v, size_t i, size
 {
 	const struct plan_mount *m = &p->mounts[i], *below = &p->mounts[on];
 	struct plan_seen *s = &v[i].seen;
-	auto_free char *link = s->link, *host = NULL;
+	auto_free char *host = NULL;
 
-	s->link = NULL;
+	free(take_ptr(&s->link));
 	s->entries = 0;
 	s->there = PLAN_THERE_UNKNOWN;
 	if (below->kind == PLAN_TMPFS)

@@ -148,6 +148,10 @@ finding() { jq -r --arg c "$1" ".findings[] | select(.check == \$c) | .$2" <<<"$
 	chmod 600 "$HOME/.docker/config.json"
 	run -0 mlrun doctor --json
 	assert_equal "$(finding credentials what)" "'$HOME/.docker/config.json' holds 1 secret"
+	echo '{"credHelpers":{"ghcr.io":"nowhere"},"credsStore":"elsewhere"}' >"$HOME/.docker/config.json"
+	run -1 mlrun doctor --json
+	assert_equal "$(jq -c '[.findings[] | select(.check == "credentials") | [.verdict, .what]]' <<<"$output")" \
+		'[["warning","'"'docker-credential-elsewhere'"' is not on PATH"],["failure","'"'docker-credential-nowhere'"' is not on PATH"],["pass","'"'$HOME/.docker/config.json'"' holds 0 secrets"]]'
 	echo '{"auths":' >"$HOME/.docker/config.json"
 	run -1 mlrun doctor --json
 	[[ $(finding credentials what) == *"is not JSON: line "* ]]
