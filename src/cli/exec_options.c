@@ -97,7 +97,7 @@ static const struct argp_option options[] = {
 		"share one container with all on this node that give the same WORD", 4 },
 	{ "join", OPT_JOIN, "PID", 0,
 		"run a command in the container of that process; no IMAGE is given", 4 },
-	{ "explain", OPT_EXPLAIN, NULL, 0,
+	{ "explain", OPT_EXPLAIN, "json", OPTION_ARG_OPTIONAL,
 		"tell every mount and variable with its origin; run nothing", 4 },
 	{ "rm", OPT_RM, NULL, OPTION_HIDDEN, NULL, 4 },
 	{ "interactive", 'i', NULL, OPTION_HIDDEN, NULL, 4 },
@@ -229,14 +229,20 @@ static const char **word_of(struct exec_options *o, int key)
 	}
 }
 
+static void parse_explain(struct cli_exec *x, const char *arg, struct argp_state *state)
+{
+	x->explain = cli_explain_parse(arg);
+	if (x->explain == CLI_EXPLAIN_NO)
+		argp_error(state, "--explain is for people, --explain=json for programs, not '%s'",
+			arg);
+}
+
 /* What is on or off. */
 static int *switch_of(struct cli_exec *x, int key)
 {
 	switch (key) {
 	case OPT_CLEARENV:
 		return &x->exec.clearenv;
-	case OPT_EXPLAIN:
-		return &x->explain;
 	case OPT_FAKEROOT:
 		return &x->exec.fakeroot;
 	case OPT_INIT:
@@ -267,6 +273,9 @@ static error_t parse_choice(struct cli_exec *x, int key, char *arg, struct argp_
 	struct exec_options *o = &x->exec;
 
 	switch (key) {
+	case OPT_EXPLAIN:
+		parse_explain(x, arg, state);
+		return 0;
 	case OPT_HOME:
 	case OPT_NO_HOME:
 		o->home = key == OPT_HOME ? EXEC_YES : EXEC_NO;

@@ -123,8 +123,8 @@ static int plan_image(const struct stores *all, const struct oci_name *name, con
 	return r < 0 ? r : rootfs_plan_stored(st, im.manifest, lease, p, ret, err);
 }
 
-int rootfs_plan(const char *store_dir, const char *image, int lease, struct plan *p,
-	struct store_facts *ret, struct mlr_error *err)
+int rootfs_plan(const char *store_dir, const struct config *c, const char *image, int lease,
+	struct plan *p, struct store_facts *ret, struct mlr_error *err)
 {
 	auto_call(oci_name_done) struct oci_name name = OCI_NAME_INIT;
 	auto_call(stores_close) struct stores all = STORES_INIT;
@@ -139,7 +139,7 @@ int rootfs_plan(const char *store_dir, const char *image, int lease, struct plan
 	r = oci_name_parse(image, &name, err);
 	if (r < 0)
 		return r;
-	r = stores_open(store_dir, &all, err);
+	r = stores_open(store_dir, c, &all, err);
 	if (r == -ENOENT)
 		return mlr_hint(err, "mlrun pull %s makes the store and fetches the image", image);
 	if (r < 0)
