@@ -145,6 +145,24 @@ static int plan_image(const struct stores *all, const struct oci_name *name, con
 	return r < 0 ? r : rootfs_plan_stored(st, im.manifest, lease, p, ret, err);
 }
 
+/*
+ * Look in the caller's own store, where most images are: neither the additional ones nor the
+ * configuration that names them need be opened then.
+ *
+ * Returns 1 when it has the image, and *r what became of it; else 0, whatever is wrong with the store.
+ */
+static int plan_own(const char *dir, const struct oci_name *name, int lease, struct plan *p,
+	struct store_facts *ret, int *r, struct mlr_error *err)
+{
+	auto_call(store_image_done) struct store_image im = STORE_IMAGE_INIT;
+	auto_store struct store *own = NULL;
+
+	if (store_open(dir, 0, &own, NULL) < 0 || store_image_find_name(own, name, &im, NULL) < 0)
+		return 0;
+	*r = rootfs_plan_stored(own, im.manifest, lease, p, ret, err);
+	return 1;
+}
+
 int rootfs_plan(const char *store_dir, const char *image, int lease, struct plan *p,
 	struct store_facts *ret, struct mlr_error *err)
 {
@@ -160,6 +178,8 @@ int rootfs_plan(const char *store_dir, const char *image, int lease, struct plan
 
 	r = oci_name_parse(image, &name, err);
 	if (r < 0)
+		return r;
+	if (plan_own(store_dir, &name, lease, p, ret, &r, err))
 		return r;
 	r = stores_open(store_dir, &all, err);
 	if (r == -ENOENT)
