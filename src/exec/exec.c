@@ -14,6 +14,7 @@
 #include "mpi/step.h"
 #include "rootfs/kept.h"
 #include "rootfs/rootfs.h"
+#include "store/place.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -339,6 +340,20 @@ static int check_options(const struct exec_options *o, struct mlr_error *err)
 	return 0;
 }
 
+/* The root and what is known of the image. The configuration that was read already says where the
+ * store is, so it is not read again. */
+static int plan_root(const struct exec_options *o, int lease, struct plan *p,
+	struct store_facts *facts, struct mlr_error *err)
+{
+	auto_free char *place = NULL;
+	const char *dir = o->store;
+
+	if (!dir && o->config && store_place(o->config, &place, NULL, NULL) == 0)
+		dir = place;
+	return o->write ? rootfs_kept_plan(dir, o->image, o->write, lease, p, facts, err)
+			: rootfs_plan(dir, o->image, lease, p, facts, err);
+}
+
 int exec_plan(const struct exec_options *o, int lease, struct plan *p, struct mlr_error *err)
 {
 	auto_call(store_facts_done) struct store_facts facts = STORE_FACTS_INIT;
@@ -359,8 +374,7 @@ int exec_plan(const struct exec_options *o, int lease, struct plan *p, struct ml
 	if (r < 0)
 		return r;
 	caller_identity(p, o->fakeroot);
-	r = o->write ? rootfs_kept_plan(o->store, o->image, o->write, lease, p, &facts, err)
-		     : rootfs_plan(o->store, o->image, lease, p, &facts, err);
+	r = plan_root(o, lease, p, &facts, err);
 	if (r == 0)
 		r = architecture_check("/", p, err);
 	if (r == 0)
