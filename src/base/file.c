@@ -2,6 +2,7 @@
 
 #include "base/cleanup.h"
 #include "base/memory.h"
+#include "base/random.h"
 #include "base/walk.h"
 
 #include <dirent.h>
@@ -12,7 +13,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/random.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -49,6 +49,16 @@ int file_open_in_root(int dirfd, const char *path, int flags, mode_t mode)
 int file_open_beneath(int dirfd, const char *path, int flags)
 {
 	return open_resolved(dirfd, path, flags, 0, WALK_BENEATH);
+}
+
+DIR *file_open_dir(int dirfd, const char *path, int flags)
+{
+	auto_close int fd = openat(dirfd, path, O_RDONLY | O_DIRECTORY | O_CLOEXEC | flags);
+	DIR *d = fd < 0 ? NULL : fdopendir(fd);
+
+	if (d)
+		take_fd(&fd);
+	return d;
 }
 
 ssize_t file_read_full(int fd, void *buf, size_t len)
@@ -154,15 +164,13 @@ int file_replace(int dirfd, const char *path, const void *buf, size_t len, mode_
 {
 	auto_free char *tmp = NULL, *dir = xstrdup(path);
 	char *slash = strrchr(dir, '/');
-	uint64_t number;
+	char hex[RANDOM_HEX_SIZE];
 	int r;
 
 	if (slash)
 		slash[slash == dir ? 1 : 0] = '\0';
-	/* Not the pid: other nodes and containers have the same, and who was killed left his file. */
-	if (getrandom(&number, sizeof(number), 0) != sizeof(number))
-		return mlr_fail_errno(err, "random bytes");
-	tmp = xasprintf("%s.%016llx.tmp", path, (unsigned long long)number);
+	random_hex(hex);
+	tmp = xasprintf("%s.%s.tmp", path, hex);
 	r = write_temp(dirfd, tmp, buf, len, mode, err);
 	if (r < 0)
 		goto fail;
@@ -234,16 +242,9 @@ static int remove_at(int dirfd, const char *name, const char *path, struct mlr_e
 	return 0;
 }
 
-static void close_dir(DIR **d)
-{
-	if (*d)
-		closedir(*d);
-}
-
 static int remove_below(int fd, const char *path, struct mlr_error *err)
 {
-	int dup = fcntl(fd, F_DUPFD_CLOEXEC, 3);
-	auto_call(close_dir) DIR *d = dup < 0 ? NULL : fdopendir(dup);
+	auto_dir DIR *d = file_open_dir(fd, ".", 0);
 	struct dirent *e;
 
 	if (!d)

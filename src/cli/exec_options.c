@@ -78,7 +78,8 @@ static const struct argp_option options[] = {
 	{ "network", OPT_NET, NULL, OPTION_ALIAS, NULL, 3 },
 	{ "ipc", OPT_IPC, "host|private", 0,
 		"the host's shared memory and queues (default), or own ones", 3 },
-	{ "pid", OPT_PID, NULL, 0, "own process ids: only the container's processes are seen", 3 },
+	{ "pid", OPT_PID, "private|host", OPTION_ARG_OPTIONAL,
+		"own process ids: only the container's processes are seen", 3 },
 	{ "init", OPT_INIT, NULL, 0,
 		"the same, and the first process is mlrun's, which reaps the others", 3 },
 	{ "preserve-fds", OPT_PRESERVE_FDS, "N", 0, "hand on N descriptors from 3 on", 3 },
@@ -96,7 +97,7 @@ static const struct argp_option options[] = {
 		"share one container with all on this node that give the same WORD", 4 },
 	{ "join", OPT_JOIN, "PID", 0,
 		"run a command in the container of that process; no IMAGE is given", 4 },
-	{ "explain", OPT_EXPLAIN, NULL, 0,
+	{ "explain", OPT_EXPLAIN, "json", OPTION_ARG_OPTIONAL,
 		"tell every mount and variable with its origin; run nothing", 4 },
 	{ "rm", OPT_RM, NULL, OPTION_HIDDEN, NULL, 4 },
 	{ "interactive", 'i', NULL, OPTION_HIDDEN, NULL, 4 },
@@ -129,6 +130,15 @@ static void parse_ipc(struct exec_options *o, const char *arg, struct argp_state
 	o->ipc = strcmp(arg, "private") == 0;
 	if (!o->ipc && strcmp(arg, "host") != 0)
 		argp_error(state, "--ipc takes host or private, not '%s'", arg);
+}
+
+static void parse_pid(struct exec_options *o, const char *arg, struct argp_state *state)
+{
+	o->pid = !arg || strcmp(arg, "private") == 0;
+	if (!o->pid && strcmp(arg, "host") != 0)
+		argp_error(state,
+			"--pid takes private or host, not '%s'; --join PID enters a container that runs",
+			arg);
 }
 
 static void parse_preserve(struct exec_options *o, const char *arg, struct argp_state *state)
@@ -219,20 +229,24 @@ static const char **word_of(struct exec_options *o, int key)
 	}
 }
 
+static void parse_explain(struct cli_exec *x, const char *arg, struct argp_state *state)
+{
+	x->explain = cli_explain_parse(arg);
+	if (x->explain == CLI_EXPLAIN_NO)
+		argp_error(state, "--explain is for people, --explain=json for programs, not '%s'",
+			arg);
+}
+
 /* What is on or off. */
 static int *switch_of(struct cli_exec *x, int key)
 {
 	switch (key) {
 	case OPT_CLEARENV:
 		return &x->exec.clearenv;
-	case OPT_EXPLAIN:
-		return &x->explain;
 	case OPT_FAKEROOT:
 		return &x->exec.fakeroot;
 	case OPT_INIT:
 		return &x->exec.init;
-	case OPT_PID:
-		return &x->exec.pid;
 	case OPT_READ_ONLY:
 		return &x->exec.read_only;
 	default:
@@ -243,6 +257,9 @@ static int *switch_of(struct cli_exec *x, int key)
 /* The image ends our options: the rest is the contained command's. With --join there is none. */
 static void take_image(struct exec_options *o, char *image, struct argp_state *state)
 {
+	/* Docker's "--pid host" in two words. */
+	if (o->pid && strcmp(image, "host") == 0 && strcmp(state->argv[state->next - 2], "--pid") == 0)
+		argp_error(state, "--pid host is written --pid=host, and is the default");
 	if (!o->join)
 		o->image = image;
 	o->command = state->argv + state->next - (o->join ? 1 : 0);
@@ -256,6 +273,9 @@ static error_t parse_choice(struct cli_exec *x, int key, char *arg, struct argp_
 	struct exec_options *o = &x->exec;
 
 	switch (key) {
+	case OPT_EXPLAIN:
+		parse_explain(x, arg, state);
+		return 0;
 	case OPT_HOME:
 	case OPT_NO_HOME:
 		o->home = key == OPT_HOME ? EXEC_YES : EXEC_NO;
@@ -271,6 +291,9 @@ static error_t parse_choice(struct cli_exec *x, int key, char *arg, struct argp_
 		return 0;
 	case OPT_NET:
 		parse_net(o, arg, state);
+		return 0;
+	case OPT_PID:
+		parse_pid(o, arg, state);
 		return 0;
 	case OPT_PRESERVE_FDS:
 		parse_preserve(o, arg, state);

@@ -14,7 +14,6 @@
 #include "mpi/step.h"
 #include "rootfs/kept.h"
 #include "rootfs/rootfs.h"
-#include "store/place.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -340,18 +339,20 @@ static int check_options(const struct exec_options *o, struct mlr_error *err)
 	return 0;
 }
 
-/* The root and what is known of the image. The configuration that was read already says where the
- * store is, so it is not read again. */
-static int plan_root(const struct exec_options *o, int lease, struct plan *p,
-	struct store_facts *facts, struct mlr_error *err)
+int exec_check(const struct exec_options *o, struct mlr_error *err)
 {
-	auto_free char *place = NULL;
-	const char *dir = o->store;
+	auto_call(plan_done) struct plan p;
+	int r;
 
-	if (!dir && o->config && store_place(o->config, &place, NULL, NULL) == 0)
-		dir = place;
-	return o->write ? rootfs_kept_plan(dir, o->image, o->write, lease, p, facts, err)
-			: rootfs_plan(dir, o->image, lease, p, facts, err);
+	plan_init(&p);
+	r = check_options(o, err);
+	if (r == 0)
+		r = confinement_fds(o, &p, err);
+	if (r == 0)
+		r = confinement_plan(o, &p, err);
+	if (r == 0)
+		r = users_mounts_plan(o, &p, err);
+	return r < 0 ? mlr_wrap(err, "exec '%s'", o->image) : 0;
 }
 
 int exec_plan(const struct exec_options *o, int lease, struct plan *p, struct mlr_error *err)
@@ -374,7 +375,8 @@ int exec_plan(const struct exec_options *o, int lease, struct plan *p, struct ml
 	if (r < 0)
 		return r;
 	caller_identity(p, o->fakeroot);
-	r = plan_root(o, lease, p, &facts, err);
+	r = o->write ? rootfs_kept_plan(o->store, o->config, o->image, o->write, lease, p, &facts, err)
+		     : rootfs_plan(o->store, o->config, o->image, lease, p, &facts, err);
 	if (r == 0)
 		r = architecture_check("/", p, err);
 	if (r == 0)

@@ -32,7 +32,7 @@
 
 struct assembly {
 	const struct plan *plan;
-	int server;
+	const struct squash_server *server;
 	struct source *sources; /* one a plan entry */
 	struct overlay overlay;
 	int has_accounts; /* passwd and group are in place */
@@ -301,7 +301,7 @@ static int build(struct assembly *a, struct mlr_error *err)
 	return r < 0 ? r : seal_root(a, err);
 }
 
-int mounts_enter(const struct plan *p, int server, struct mlr_error *err)
+int mounts_enter(const struct plan *p, const struct squash_server *server, struct mlr_error *err)
 {
 	auto_call(assembly_done) struct assembly a = { .plan = p, .server = server, .overlay = OVERLAY_INIT };
 	mode_t mask = umask(0); /* each mode is meant as it is said */

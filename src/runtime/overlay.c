@@ -80,7 +80,8 @@ static int open_kept(const struct plan *p, struct overlay *o, struct mlr_error *
 }
 
 /* A squashfs file becomes the lower tree. */
-static int mount_image(const struct plan *p, int server, struct overlay *o, struct mlr_error *err)
+static int mount_image(const struct plan *p, const struct squash_server *server, struct overlay *o,
+	struct mlr_error *err)
 {
 	char path[48];
 	int r;
@@ -95,7 +96,7 @@ static int mount_image(const struct plan *p, int server, struct overlay *o, stru
 	if (r < 0)
 		return mlr_fail_errno(err, "open the image's root");
 	stack_take(&o->trees, r);
-	return 0;
+	return squash_wait(p, server, err);
 }
 
 /* The upper layer's top is the container's "/": it gets the image's mode, and its times last of all
@@ -112,7 +113,8 @@ static int make_upper(struct overlay *o, struct mlr_error *err)
 	return o->upper < 0 ? mlr_fail_errno(err, "open the upper layer") : 0;
 }
 
-static int open_all(const struct plan *p, int server, struct overlay *o, struct mlr_error *err)
+static int open_all(const struct plan *p, const struct squash_server *server, struct overlay *o,
+	struct mlr_error *err)
 {
 	int r;
 
@@ -128,7 +130,8 @@ static int open_all(const struct plan *p, int server, struct overlay *o, struct 
 	return r < 0 ? r : make_upper(o, err);
 }
 
-int overlay_open(const struct plan *p, int server, struct overlay *ret, struct mlr_error *err)
+int overlay_open(const struct plan *p, const struct squash_server *server, struct overlay *ret,
+	struct mlr_error *err)
 {
 	auto_call(overlay_done) struct overlay o = OVERLAY_INIT;
 	int r = open_all(p, server, &o, err);

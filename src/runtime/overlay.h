@@ -4,6 +4,7 @@
 
 #include "base/error.h"
 #include "plan/plan.h"
+#include "runtime/squash.h"
 #include "runtime/stack.h"
 
 /* Descriptors are O_PATH, -1 for none. */
@@ -23,9 +24,10 @@ struct overlay {
  * Open the trees and mount the scratch; the upper layer is empty but has the mode of the image's top.
  * With PLAN_ROOT_KEPT what plan->kept holds is the topmost tree; runtime/kept.h does the rest.
  *
- *   server  squash_start()'s socket, where the plan has a squashfs file
+ *   server  squash_start()'s, where the plan has a squashfs file
  */
-int overlay_open(const struct plan *p, int server, struct overlay *ret, struct mlr_error *err);
+int overlay_open(const struct plan *p, const struct squash_server *server, struct overlay *ret,
+	struct mlr_error *err);
 
 /* Mount the overlay on the scratch's "root". */
 int overlay_mount(const struct plan *p, struct overlay *o, struct mlr_error *err);

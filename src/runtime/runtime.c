@@ -25,20 +25,24 @@
 /* Make the container: namespaces, then, in the process that will live there, the root. */
 static int make(const struct plan *p, const struct share *share, struct mlr_error *err)
 {
-	auto_close int server = -1;
+	auto_call(squash_done) struct squash_server server = SQUASH_SERVER_INIT;
 	int r;
 
 	if (p->squashfs) {
-		server = squash_start(p, err);
-		if (server < 0)
-			return server;
+		r = squash_start(p, &server, err);
+		if (r < 0)
+			return r;
 	}
 	r = share->in_user_namespace ? userns_enter_shared(err) : userns_enter(&p->id, err);
 	if (r == 0)
 		r = userns_add(p, err);
 	if (r == 0 && (p->namespaces & PLAN_NS_PID))
 		r = supervise_fork(err);
-	return r < 0 ? r : mounts_enter(p, server, err);
+	if (r == 0)
+		r = mounts_enter(p, &server, err);
+	if (r == 0 && p->squashfs)
+		squash_look_at_command(p);
+	return r;
 }
 
 /* Enter the container that is there already, if there is one. */

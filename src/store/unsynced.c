@@ -5,6 +5,7 @@
 #include "base/file.h"
 #include "base/log.h"
 #include "base/memory.h"
+#include "base/random.h"
 #include "base/strv.h"
 #include "store/handle.h"
 #include "store/hold.h"
@@ -65,7 +66,7 @@ int unsynced_mark(struct store *st, const char *path)
 
 	if (r < 0)
 		return r;
-	store_random_hex(hex);
+	random_hex(hex);
 	name = xasprintf("unsynced/%s.%s.%s", s, boot, hex);
 	fd = openat(store_fd(st), name, O_WRONLY | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0644);
 	if (fd < 0)
@@ -80,8 +81,7 @@ enum whose { THIS_BOOT, EARLIER_BOOTS };
 /* The names of marks, of the tree with this stem or of any. Nothing where there is no mark. */
 static void collect(struct store *st, enum whose whose, const char *of, struct strv *ret)
 {
-	int fd = openat(store_fd(st), "unsynced", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	DIR *d = fd < 0 ? NULL : fdopendir(fd);
+	DIR *d = file_open_dir(store_fd(st), "unsynced", 0);
 	char boot[STORE_BOOT_SIZE] = "";
 	struct dirent *e;
 
