@@ -334,15 +334,14 @@ static int fork_failed(struct mlr_error *err)
 	return mlr_fail_errno(err, "start a process in the container");
 }
 
-int supervise_fork(struct mlr_error *err)
+int supervise_fork(int proc, struct mlr_error *err)
 {
 	struct outside o = { .tty = -1, .signals = -1 };
-	auto_close int proc = open("/proc", O_PATH | O_DIRECTORY | O_CLOEXEC);
 	auto_close int self = (int)syscall(SYS_pidfd_open, getpid(), 0);
 	struct dispositions old;
 	int pair[2];
 
-	if (proc < 0 || self < 0)
+	if (self < 0)
 		return mlr_fail_errno(err, "look at the own process (needs Linux 5.3)");
 	if (pipe2(pair, O_CLOEXEC) < 0)
 		return mlr_fail_errno(err, "make a pipe");
