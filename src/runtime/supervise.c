@@ -415,7 +415,6 @@ static void reap(struct inside *in)
 
 __attribute__((noreturn)) static void be_init(struct inside *in)
 {
-	prctl(PR_SET_NAME, "mlrun-init");
 	close_all_but((int[]){ in->reports }, 1);
 	in->signals = open_signals();
 	if (in->signals < 0)
@@ -438,6 +437,7 @@ int supervise_init(struct mlr_error *err)
 	struct inside in = { .reports = report_to };
 	struct dispositions old;
 
+	prctl(PR_SET_NAME, "mlrun-init"); /* in the child until it executes the command */
 	hold_signals(&old);
 	in.command = fork();
 	if (in.command > 0)
