@@ -158,21 +158,14 @@ static int by_age(const void *a, const void *b)
 
 static int read_processes(struct search *s, struct mlr_error *err)
 {
-	int fd = openat(s->proc, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	DIR *d = fd < 0 ? NULL : fdopendir(fd);
+	auto_dir DIR *d = file_open_dir(s->proc, ".", 0);
 	const struct dirent *e;
 
-	if (!d) {
-		int r = mlr_fail_errno(err, "read '/proc'");
-
-		if (fd >= 0)
-			close(fd);
-		return r;
-	}
+	if (!d)
+		return mlr_fail_errno(err, "read '/proc'");
 	while ((e = readdir(d)))
 		if (e->d_name[0] >= '1' && e->d_name[0] <= '9')
 			add_process(s, e->d_name);
-	closedir(d);
 	return 0;
 }
 

@@ -1,6 +1,7 @@
 #include "runtime/supervise.h"
 
 #include "base/cleanup.h"
+#include "base/fds.h"
 #include "base/proc.h"
 
 #include <errno.h>
@@ -69,10 +70,10 @@ static void close_all_but(int *keep, size_t n)
 		if (keep[i] < 0)
 			continue;
 		if ((unsigned)keep[i] > next)
-			close_range(next, (unsigned)keep[i] - 1, 0);
+			fds_close_range(next, (unsigned)keep[i] - 1, 0);
 		next = (unsigned)keep[i] + 1;
 	}
-	close_range(next, ~0u, 0);
+	fds_close_range(next, ~0u, 0);
 }
 
 /* What a fork between two supervising processes saves and the child gets back. */
