@@ -23,7 +23,7 @@
 #include <unistd.h>
 
 /* Make the container: namespaces, then, in the process that will live there, the root. */
-static int make(const struct plan *p, const struct share *share, struct mlr_error *err)
+static int make(const struct plan *p, const struct share *share, int proc, struct mlr_error *err)
 {
 	auto_call(squash_done) struct squash_server server = SQUASH_SERVER_INIT;
 	int r;
@@ -37,7 +37,7 @@ static int make(const struct plan *p, const struct share *share, struct mlr_erro
 	if (r == 0)
 		r = userns_add(p, err);
 	if (r == 0 && (p->namespaces & PLAN_NS_PID))
-		r = supervise_fork(err);
+		r = supervise_fork(proc, err);
 	if (r == 0)
 		r = mounts_enter(p, &server, err);
 	if (r == 0 && p->squashfs)
@@ -48,15 +48,23 @@ static int make(const struct plan *p, const struct share *share, struct mlr_erro
 /* Enter the container that is there already, if there is one. */
 static int enter_or_make(const struct plan *p, struct share *share, int *made, struct mlr_error *err)
 {
-	int r = p->join ? share_join(p->join, err) : share_enter(p, share, err);
+	auto_close int proc = -1;
+	int r;
 
+	/* The host's, which will show the process that waits outside its child. */
+	if (p->join || (p->namespaces & PLAN_NS_PID)) {
+		proc = open("/proc", O_PATH | O_DIRECTORY | O_CLOEXEC);
+		if (proc < 0)
+			return mlr_fail_errno(err, "open '/proc'");
+	}
+	r = p->join ? share_join(p->join, err) : share_enter(p, share, err);
 	if (r < 0)
 		return r;
 	*made = r == SHARE_NOBODY;
 	if (r == SHARE_NOBODY)
-		return make(p, share, err);
+		return make(p, share, proc, err);
 	if (r == SHARE_ENTERED_PID) {
-		r = supervise_fork(err);
+		r = supervise_fork(proc, err);
 		if (r < 0)
 			return r;
 	}
@@ -68,7 +76,7 @@ int runtime_enter(const struct plan *p, struct mlr_error *err)
 	auto_call(share_done) struct share share = SHARE_INIT;
 	auto_call(seccomp_done) struct seccomp seccomp = SECCOMP_INIT;
 	struct rlimit files;
-	int made, r;
+	int made = 0, r;
 
 	limits_raise(p, &files);
 	r = seccomp_prepare(p, &seccomp, err);

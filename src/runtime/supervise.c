@@ -318,12 +318,12 @@ __attribute__((noreturn)) static void watch(struct outside *o)
 	}
 }
 
-/* Is the process of this descriptor still there? */
-static int has_ended(int pidfd)
+/* Is nobody left who reads from this pipe? */
+static int is_deserted(int pipe_end)
 {
-	struct pollfd p = { .fd = pidfd, .events = POLLIN };
+	struct pollfd p = { .fd = pipe_end };
 
-	return poll(&p, 1, 0) != 0;
+	return poll(&p, 1, 0) > 0 && (p.revents & POLLERR);
 }
 
 static int fork_failed(struct mlr_error *err)
@@ -335,16 +335,12 @@ static int fork_failed(struct mlr_error *err)
 	return mlr_fail_errno(err, "start a process in the container");
 }
 
-int supervise_fork(struct mlr_error *err)
+int supervise_fork(int proc, struct mlr_error *err)
 {
 	struct outside o = { .tty = -1, .signals = -1 };
-	auto_close int proc = open("/proc", O_PATH | O_DIRECTORY | O_CLOEXEC);
-	auto_close int self = (int)syscall(SYS_pidfd_open, getpid(), 0);
 	struct dispositions old;
 	int pair[2];
 
-	if (proc < 0 || self < 0)
-		return mlr_fail_errno(err, "look at the own process (needs Linux 5.3)");
 	if (pipe2(pair, O_CLOEXEC) < 0)
 		return mlr_fail_errno(err, "make a pipe");
 	auto_close int from = pair[0], to = pair[1];
@@ -364,7 +360,8 @@ int supervise_fork(struct mlr_error *err)
 		return r;
 	}
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
-	if (has_ended(self)) /* before that call */
+	close(take_fd(&from));
+	if (is_deserted(to)) /* the parent has ended before that call */
 		_exit(125);
 	report_to = take_fd(&to);
 	release_signals(&old);
@@ -417,7 +414,6 @@ static void reap(struct inside *in)
 
 __attribute__((noreturn)) static void be_init(struct inside *in)
 {
-	prctl(PR_SET_NAME, "mlrun-init");
 	close_all_but((int[]){ in->reports }, 1);
 	in->signals = open_signals();
 	if (in->signals < 0)
@@ -440,6 +436,7 @@ int supervise_init(struct mlr_error *err)
 	struct inside in = { .reports = report_to };
 	struct dispositions old;
 
+	prctl(PR_SET_NAME, "mlrun-init"); /* in the child until it executes the command */
 	hold_signals(&old);
 	in.command = fork();
 	if (in.command > 0)

@@ -347,6 +347,26 @@ with_shm() {
 	refute_line --partial "/proc/$HELD"
 }
 
+@test "share: a command that joined a PID namespace stops, continues and ends as others do" {
+	local outer i
+
+	hold first --pid
+	mlrun exec --join "$(pgrep -P "$HELD")" sleep 3456 3>&- &
+	outer=$!
+	PIDS+=("$outer")
+	for ((i = 0; i < 100; i++)); do pgrep -P "$outer" >/dev/null && break; sleep 0.05; done
+	sleep 0.2
+	kill -STOP "$(pgrep -P "$outer")"
+	for ((i = 0; i < 100; i++)); do grep -q '^State:.T' "/proc/$outer/status" && break; sleep 0.05; done
+	run -0 grep '^State:.T' "/proc/$outer/status"
+	kill -CONT "$outer"
+	for ((i = 0; i < 100; i++)); do grep -q '^State:.S' "/proc/$(pgrep -P "$outer")/status" && break; sleep 0.05; done
+	run -0 grep '^State:.S' "/proc/$(pgrep -P "$outer")/status"
+	kill -TERM "$outer"
+	wait "$outer" || i=$?
+	assert_equal "$i" 143
+}
+
 @test "share: --join of what is no container of mlrun's is refused" {
 	run -125 mlrun exec --join "$$" true
 	assert_output --partial "process $$ is in no container of mlrun's"
