@@ -113,10 +113,8 @@ int cli_exec_run(struct cli_exec *x, int (*become)(struct plan *p, struct mlr_er
 	status = make_plan(x, &p);
 	if (status != 0)
 		return status;
-	if (x->explain) {
-		plan_print(&p, stdout);
-		return 0;
-	}
+	if (x->explain)
+		return cli_explain_print(&p, x->explain);
 	tell_notes(&p);
 	return enter_and_exec(&p, become);
 }

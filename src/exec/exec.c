@@ -375,8 +375,8 @@ int exec_plan(const struct exec_options *o, int lease, struct plan *p, struct ml
 	if (r < 0)
 		return r;
 	caller_identity(p, o->fakeroot);
-	r = o->write ? rootfs_kept_plan(o->store, o->image, o->write, lease, p, &facts, err)
-		     : rootfs_plan(o->store, o->image, lease, p, &facts, err);
+	r = o->write ? rootfs_kept_plan(o->store, o->config, o->image, o->write, lease, p, &facts, err)
+		     : rootfs_plan(o->store, o->config, o->image, lease, p, &facts, err);
 	if (r == 0)
 		r = architecture_check("/", p, err);
 	if (r == 0)
