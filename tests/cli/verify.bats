@@ -257,6 +257,24 @@ broken() {
 	repairs
 }
 
+@test "verify: ends with the status of the signal that interrupts it" {
+	truncate -s 1G big
+	tar -cf big.tar big
+	rm big
+	mlrun import -q big.tar big
+	for options in "" --repair; do
+		# shellcheck disable=SC2086
+		mlrun store verify $options >said 2>&1 3>&- &
+		sleep 0.3
+		kill -TERM $!
+		status=0
+		wait $! || status=$?
+		assert_equal "$status" 143
+		run -0 cat said
+		assert_output --partial "store verify: interrupted"
+	done
+}
+
 @test "verify: wrong use is told" {
 	run -125 mlrun store
 	assert_output --partial "what to do with the store is missing: verify"
