@@ -5,6 +5,7 @@
 #include "cli/stop.h"
 
 #include "base/cleanup.h"
+#include "base/json.h"
 #include "base/log.h"
 #include "pull/pull.h"
 #include "pull/repair.h"
@@ -111,18 +112,6 @@ static int repair(struct store *st, const struct rootfs_report *report, const st
 	return pull_repair(st, report, &opt, &watch, &told, err);
 }
 
-static json_t *strv_json(const struct strv *l)
-{
-	json_t *list = json_array();
-
-	for (size_t i = 0; i < l->n; i++) {
-		json_t *s = json_string(l->v[i]);
-
-		json_array_append_new(list, s ? s : json_null());
-	}
-	return list;
-}
-
 static int print_json(struct store *st, const struct rootfs_report *r, int repaired)
 {
 	json_t *findings = json_array();
@@ -133,13 +122,14 @@ static int print_json(struct store *st, const struct rootfs_report *r, int repai
 
 		pull_repair_needed_by(st, f->path, &names);
 		json_array_append_new(findings,
-			json_pack("{s:s, s:s, s:s, s:o, s:o}", "path", f->path, "verdict",
-				f->verdict == ROOTFS_BROKEN ? "broken" : "unknown", "why", f->why,
-				"files", strv_json(&f->files), "images", strv_json(&names)));
+			json_pack("{s:o, s:s, s:o, s:o, s:o}", "path", mlr_json_text(f->path),
+				"verdict", f->verdict == ROOTFS_BROKEN ? "broken" : "unknown",
+				"why", mlr_json_text(f->why), "files", mlr_json_texts(&f->files),
+				"images", mlr_json_texts(&names)));
 	}
-	return cli_print_json(json_pack("{s:s, s:b, s:b, s:I, s:o}", "store", store_path(st), "ok",
-		r->n == 0, "repaired", repaired, "checked", (json_int_t)r->checked, "findings",
-		findings));
+	return cli_print_json(json_pack("{s:o, s:b, s:b, s:I, s:o}", "store",
+		mlr_json_text(store_path(st)), "ok", r->n == 0, "repaired", repaired, "checked",
+		(json_int_t)r->checked, "findings", findings));
 }
 
 static void print_text(struct store *st, const struct rootfs_report *r)

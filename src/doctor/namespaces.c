@@ -108,6 +108,23 @@ static void cut_hint(struct mlr_error *err)
 	err->text[strcspn(err->text, "\n")] = '\0';
 }
 
+/* A fresh tmpfs as the working directory. Where it lies does not matter. Returns 0 or errno. */
+static int enter_tmpfs(void)
+{
+	static const char *const places[] = { "/tmp", "/var/tmp", "/run", "/mnt" };
+	const char *place = places[0];
+	struct stat sb;
+
+	for (size_t i = 0; i < ARRAY_LEN(places); i++)
+		if (stat(places[i], &sb) == 0 && S_ISDIR(sb.st_mode)) {
+			place = places[i];
+			break;
+		}
+	if (mount("tmpfs", place, "tmpfs", MS_NOSUID | MS_NODEV, "mode=0755") < 0)
+		return errno;
+	return chdir(place) < 0 ? errno : 0;
+}
+
 /* Returns 0 and is in namespaces of its own then. */
 static int enter(const struct doctor_machine *m, struct doctor_report *r)
 {
@@ -116,14 +133,16 @@ static int enter(const struct doctor_machine *m, struct doctor_report *r)
 	};
 	struct mlr_error err = MLR_ERROR_INIT;
 	struct doctor_finding *f;
+	int code;
 
 	if (userns_enter(&id, &err) == 0) {
-		if (mount("tmpfs", "/tmp", "tmpfs", MS_NOSUID | MS_NODEV, "mode=0755") == 0) {
+		code = enter_tmpfs();
+		if (code == 0) {
 			doctor_add(r, "userns", DOCTOR_PASS,
 				"user and mount namespaces can be made and mounted in");
 			return 0;
 		}
-		mlr_fail_errno(&err, "mount a tmpfs in a user namespace");
+		mlr_fail(&err, code, "mount a tmpfs in a user namespace: %s", strerror(code));
 	}
 	cut_hint(&err);
 	f = doctor_add(r, "userns", DOCTOR_FAILURE, "no container can be made: %s", err.text);
@@ -131,18 +150,16 @@ static int enter(const struct doctor_machine *m, struct doctor_report *r)
 	return -1;
 }
 
-/* In /tmp, the fresh tmpfs. Returns 0 or errno. */
+/* In the fresh tmpfs. Returns 0 or errno. */
 static int try_overlay(void)
 {
-	static const char *const dirs[] = { "/tmp/lower", "/tmp/lower2", "/tmp/upper", "/tmp/work",
-		"/tmp/root" };
+	static const char *const dirs[] = { "lower", "lower2", "upper", "work", "root" };
 
 	for (size_t i = 0; i < ARRAY_LEN(dirs); i++)
 		if (mkdir(dirs[i], 0755) < 0)
 			return errno;
-	return mount("overlay", "/tmp/root", "overlay", MS_NOSUID | MS_NODEV,
-		       "lowerdir=/tmp/lower:/tmp/lower2,upperdir=/tmp/upper,workdir=/tmp/work,userxattr") <
-			0
+	return mount("overlay", "root", "overlay", MS_NOSUID | MS_NODEV,
+		       "lowerdir=lower:lower2,upperdir=upper,workdir=work,userxattr") < 0
 		? errno
 		: 0;
 }
@@ -176,9 +193,9 @@ static void look_at_attributes(struct doctor_report *r)
 {
 	struct doctor_finding *f;
 
-	if (mkdir("/tmp/attributes", 0755) < 0)
+	if (mkdir("attributes", 0755) < 0)
 		return;
-	if (setxattr("/tmp/attributes", "user.overlay.opaque", "y", 1, 0) == 0) {
+	if (setxattr("attributes", "user.overlay.opaque", "y", 1, 0) == 0) {
 		doctor_add(r, "tmpfs", DOCTOR_PASS,
 			"tmpfs keeps user.* attributes: everything in a container's root can be replaced");
 		return;

@@ -1,6 +1,7 @@
 #include "pull/repair.h"
 
 #include "base/cleanup.h"
+#include "base/file.h"
 #include "base/memory.h"
 #include "oci/name.h"
 #include "store/facts.h"
@@ -54,8 +55,7 @@ static void admit(struct ward *w, struct store *st, const char *path)
 
 static void load(struct ward *w, struct store *st)
 {
-	int fd = openat(store_fd(st), "images", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	DIR *d = fd < 0 ? NULL : fdopendir(fd);
+	DIR *d = file_open_dir(store_fd(st), "images", 0);
 	struct dirent *e;
 
 	while (d && (e = readdir(d))) {

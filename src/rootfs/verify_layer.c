@@ -331,8 +331,7 @@ static void check_entry(struct comparison *c, int dir, const char *name, const c
 /* Recursion ends where layers do: at LAYER_DEPTH_MAX. */
 static void check_dir(struct comparison *c, int fd, const char *path)
 {
-	int dup = openat(fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	DIR *d = dup < 0 ? NULL : fdopendir(dup);
+	DIR *d = file_open_dir(fd, ".", 0);
 	struct dirent *e;
 
 	while (d && (e = readdir(d))) {

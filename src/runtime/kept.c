@@ -154,7 +154,7 @@ static int look(const char *dir)
 	if (userns_enter(&id, NULL) < 0)
 		return 0;
 	o.kept = open(dir, O_PATH | O_DIRECTORY | O_CLOEXEC); /* before the scratch may hide it */
-	if (o.kept < 0 || overlay_mount_scratch(&o, NULL) < 0 ||
+	if (o.kept < 0 || overlay_mount_scratch(NULL, &o, NULL) < 0 ||
 		mkdirat(o.scratch, "upper", 0755) < 0)
 		return 0;
 	return stays_busy(&o);

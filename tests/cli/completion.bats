@@ -87,15 +87,21 @@ offers() {
 	assert_output $'rootfs:\nsquashfs:'
 }
 
-@test "completion in bash: containers by their names" {
-	mlrun exec --write=one debian true 2>/dev/null
-	run -0 offers "mlrun commit o"
-	assert_output one
+@test "completion in bash: containers that run and containers that are kept" {
+	mlrun exec --write=kept-one -w / debian true
+	run -0 offers "mlrun commit k"
+	assert_output kept-one
 	run -0 offers "mlrun containers rm "
-	assert_output one
-	run -0 offers "mlrun containers "
-	assert_output $'list\nrm\nunlock'
-	mlrun containers rm one
+	assert_output kept-one
+	run -0 offers "mlrun exec --write=kept"
+	assert_output kept-one
+	mlrun exec -w / debian sleep 100 3>&- &
+	local pid=$! i
+	for ((i = 0; i < 100; i++)); do mlrun ps | grep -q "^ *$pid " && break; sleep 0.05; done
+	run offers "mlrun exec --join ${pid:0:1}"
+	kill "$pid"
+	assert_success
+	assert_line "$pid"
 }
 
 @test "completion in bash: after the image nothing of mlrun's is offered" {

@@ -249,8 +249,7 @@ static void attack_process(int pid)
 	struct iovec mine = { &byte, 1 }, its = { (void *)0x400000, 1 };
 	int fd;
 
-	if (tell(ptrace(PTRACE_ATTACH, pid, NULL, NULL) == 0, "ptrace"))
-		ptrace(PTRACE_DETACH, pid, NULL, NULL);
+	tell(ptrace(PTRACE_SEIZE, pid, NULL, NULL) == 0, "ptrace");
 	tell(process_vm_readv(pid, &mine, 1, &its, 1, 0) >= 0 || errno == EFAULT,
 		"process_vm_readv");
 	fd = (int)syscall(SYS_pidfd_open, pid, 0);
@@ -329,7 +328,7 @@ int main(int argc, char **argv)
 	else if (strcmp(what, "dup") == 0 && argc > 3)
 		return run_with(atoi(argv[2]), argv + 3);
 	else {
-		fprintf(stderr, "usage: see tests/escape/attack.c\n");
+		fprintf(stderr, "usage: see tests/inside/attack.c\n");
 		return 2;
 	}
 	return worked;

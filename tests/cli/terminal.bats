@@ -1,0 +1,196 @@
+#!/usr/bin/env bats
+# Terminals, job control and window sizes, in a real terminal: tmux. Nothing sleeps for a time: each step
+# waits until the screen or a file shows what it brought about.
+# shellcheck disable=SC2016 # the inner shell expands
+load common
+
+setup() {
+	common_setup
+	command -v tmux >/dev/null || skip "tmux is not installed"
+	tiny_root root
+	TMUX_SOCKET=$BATS_TEST_TMPDIR/tmux
+	unset TMUX
+	export PS1='outer> '
+}
+
+teardown() {
+	term kill-server 2>/dev/null || :
+	common_teardown
+}
+
+term() { tmux -S "$TMUX_SOCKET" -f /dev/null "$@"; }
+
+# open_terminal COMMAND...: a terminal of 80 columns and 24 lines that runs it.
+open_terminal() {
+	term new-session -d -s t -x 80 -y 24 "$@" 3>&-
+	term set-option -g window-size manual
+	term set-option -g remain-on-exit on
+}
+
+# An interactive bash without the user's settings, as on a login node.
+open_shell() { open_terminal "env PS1='outer> ' bash --norc --noprofile -i"; }
+
+type_line() { term send-keys -t t "$1" Enter; }
+press() { term send-keys -t t "$1"; }
+screen() { term capture-pane -p -J -t t; }
+
+# Is a line of the screen like this?
+shows() { screen | grep -qE -- "$1"; }
+
+# until_true COMMAND...: within ten seconds.
+until_true() {
+	local i
+
+	for ((i = 0; i < 200; i++)); do
+		"$@" && return
+		sleep 0.05
+	done
+	echo "never: $*"
+	screen
+	return 1
+}
+
+until_shown() { until_true shows "$1"; }
+
+# Is the process of this pid in this state (ps(1): S, T...)?
+is_state() { [[ $(ps -o state= -p "$1" 2>/dev/null) == "$2" ]]; }
+
+IN_ROOT="mlrun exec -w / rootfs:root"
+
+@test "terminal: an interactive shell has the caller's terminal, by name and size" {
+	open_terminal "$IN_ROOT env PS1='inner> ' sh -i"
+	until_shown '^inner>'
+	type_line 'tty; stty size; echo x >/dev/tty && echo tty-opened'
+	until_shown '^tty-opened'
+	run -0 screen
+	# Where the host's pseudo-terminals can't be had inside, it has another name.
+	assert_line --regexp "^($(term display-message -p -t t '#{pane_tty}')|/dev/console)$"
+	assert_line "24 80"
+}
+
+@test "terminal: a change of the window's size reaches the command" {
+	open_terminal "$IN_ROOT sh -c 'trap \"stty size\" WINCH; echo ready; for i in \$(seq 1000); do sleep 0.02; done'"
+	until_shown '^ready'
+	term resize-window -t t -x 100 -y 30
+	until_shown '^30 100'
+	term resize-window -t t -x 60 -y 20
+	until_shown '^20 60'
+}
+
+@test "terminal: ^C ends the foreground command of an inner shell, and the shell lives on" {
+	open_terminal "$IN_ROOT env PS1='inner> ' sh -i"
+	until_shown '^inner>'
+	type_line 'sleep 1000'
+	until_true pgrep -u "$(id -u)" -x -f 'sleep 1000'
+	press C-c
+	type_line 'echo status $?'
+	until_shown '^status 130'
+	type_line 'sh -c "trap \"echo got int\" INT; echo wait; sleep 100"'
+	until_shown '^wait'
+	press C-c
+	until_shown 'got int$'
+}
+
+@test "terminal: an inner shell has job control" {
+	open_terminal "$IN_ROOT env PS1='inner> ' sh -i"
+	until_shown '^inner>'
+	run -0 screen
+	refute_output --partial "job control"
+	refute_output --partial "can't access tty"
+	type_line 'sleep 1001'
+	until_true pgrep -u "$(id -u)" -x -f 'sleep 1001'
+	press C-z
+	until_shown 'Stopped'
+	type_line 'jobs; fg'
+	until_true is_state "$(pgrep -u "$(id -u)" -x -f 'sleep 1001')" S
+	press C-c
+	type_line 'echo status $?'
+	until_shown '^status 130'
+}
+
+@test "terminal: ^Z stops a container, fg and bg continue it, ^C ends it" {
+	open_shell
+	until_shown '^outer>'
+	type_line "$IN_ROOT sleep 1002"
+	until_true pgrep -u "$(id -u)" -x -f 'sleep 1002'
+	pid=$(pgrep -u "$(id -u)" -x -f 'sleep 1002')
+	press C-z
+	until_shown '\[1\]\+ +Stopped +mlrun exec'
+	is_state "$pid" T
+	type_line bg
+	until_true is_state "$pid" S
+	type_line fg
+	until_shown '^mlrun exec'
+	press C-z
+	until_true is_state "$pid" T
+	type_line fg
+	until_true is_state "$pid" S
+	press C-c
+	type_line 'echo status $?'
+	until_shown '^status 130'
+	run -1 pgrep -u "$(id -u)" -x -f 'sleep 1002'
+}
+
+@test "terminal: ^\\ kills a container, and the shell says so" {
+	open_shell
+	until_shown '^outer>'
+	type_line "ulimit -c 0; $IN_ROOT sleep 1003"
+	until_true pgrep -u "$(id -u)" -x -f 'sleep 1003'
+	press 'C-\'
+	type_line 'echo status $?'
+	until_shown '^status 131'
+}
+
+@test "terminal: a container in the background that reads or, with tostop, writes is stopped" {
+	open_shell
+	until_shown '^outer>'
+	type_line "set -b; $IN_ROOT cat - - - &"
+	until_true pgrep -u "$(id -u)" -x -f 'cat - - -'
+	until_true is_state "$(pgrep -u "$(id -u)" -x -f 'cat - - -')" T
+	type_line 'kill -9 %1; wait; stty tostop; echo next'
+	until_shown '^next'
+	type_line "clear; $IN_ROOT sh -c 'echo written; sleep 0' &"
+	until_shown 'Stopped'
+	run -0 screen
+	refute_line written
+	type_line fg
+	until_shown '^written'
+}
+
+@test "terminal: when the terminal goes away the command gets a hang-up" {
+	open_terminal "$IN_ROOT sh -c 'trap \"echo hup >$PWD/hup; exit\" HUP; echo ready; for i in \$(seq 1000); do sleep 0.02; done'"
+	until_shown '^ready'
+	term kill-session -t t
+	until_true test -s hup
+}
+
+@test "terminal: with nohup a command outlives its terminal" {
+	open_shell
+	until_shown '^outer>'
+	type_line "nohup $IN_ROOT sh -c 'echo \$\$ >$PWD/pid; while [ ! -e $PWD/go ]; do sleep 0.05; done; echo done >$PWD/done' &"
+	until_true test -s pid
+	term kill-server
+	until_true test ! -S "$TMUX_SOCKET" -o ! -e "/proc/$(pgrep -u "$(id -u)" -f "tmux -S $TMUX_SOCKET" || echo none)"
+	kill -0 "$(cat pid)"
+	touch go
+	for ((i = 0; i < 200; i++)); do [ ! -s done ] || break; sleep 0.05; done
+	assert_equal "$(cat done)" "done"
+}
+
+@test "terminal: modes that a command sets are the terminal's, and stay as it leaves them" {
+	open_shell
+	until_shown '^outer>'
+	type_line "stty -echo; $IN_ROOT stty -a | grep -o '.echo '; stty echo"
+	until_shown '^-echo'
+	type_line "$IN_ROOT stty rows 33; stty size; stty rows 24"
+	until_shown '^33 80'
+}
+
+@test "terminal: -i and -t are accepted as Docker users type them" {
+	open_terminal "mlrun exec -it -w / rootfs:root sh -c 'tty; read -r line; echo got \$line; read -r line'"
+	until_shown '^/dev/'
+	type_line word
+	until_shown '^got word'
+	run -0 bash -c 'echo piped | mlrun exec -it --rm -w / rootfs:root cat'
+	assert_output piped
+}
