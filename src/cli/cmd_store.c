@@ -2,6 +2,7 @@
 #include "cli/common.h"
 #include "cli/probe.h"
 #include "cli/registry_args.h"
+#include "cli/stop.h"
 
 #include "base/cleanup.h"
 #include "base/json.h"
@@ -104,7 +105,8 @@ static int repair(struct store *st, const struct rootfs_report *report, const st
 		.authfile = a->registry.authfile,
 		.config = &a->registry.config,
 		.jobs = PULL_JOBS,
-		.probe = cli_probe };
+		.probe = cli_probe,
+		.cancel = &cli_stop_signal };
 	const struct pull_watch watch = { 0 };
 
 	return pull_repair(st, report, &opt, &watch, &told, err);
@@ -168,7 +170,7 @@ static void tell(const struct rootfs_report *r, const struct args *a)
 static int verify(struct store *st, const struct args *a, struct mlr_error *err)
 {
 	auto_call(rootfs_report_done) struct rootfs_report report = ROOTFS_REPORT_INIT;
-	struct rootfs_verify_options opt = { .tick = tell_path };
+	struct rootfs_verify_options opt = { .tick = tell_path, .cancel = &cli_stop_signal };
 	int repaired = 0, status = 0;
 	int r = rootfs_verify(st, &opt, &report, err);
 
@@ -202,13 +204,16 @@ int cmd_store(int argc, char **argv)
 	if (cli_registry_load(&a.registry, NULL, &err) < 0 ||
 		cli_open_store(a.common.store, &st, &err) < 0)
 		return cli_fail(&err);
+	cli_stop_catch();
 	r = verify(st, &a, &err);
 	if (a.repair)
 		store_settle(st);
 	cli_registry_done(&a.registry);
 	if (r < 0) {
 		mlr_wrap(&err, "store verify");
-		return cli_fail(&err);
+		cli_fail(&err);
 	}
+	if (cli_stop_signal)
+		return 128 + cli_stop_signal;
 	return r ? CLI_FAILED : 0;
 }

@@ -164,28 +164,36 @@ static int try_overlay(void)
 		: 0;
 }
 
+/* runtime/underlay.h does without, for one tree. */
+static struct doctor_finding *add_no_overlay(struct doctor_report *r, const char *what)
+{
+	struct doctor_finding *f = doctor_add(r, "overlay", DOCTOR_WARNING, "%s", what);
+
+	doctor_because(f,
+		"images run as one tree only (mlrun pull --format=dir or squashfs), which cannot be changed, and nothing is kept");
+	return f;
+}
+
 static void look_at_overlay(const struct doctor_machine *m, struct doctor_report *r)
 {
 	int code = try_overlay();
+	auto_free char *what =
+		xasprintf("an ordinary user cannot mount an overlay: %s", strerror(code));
 	struct doctor_finding *f;
 
 	if (code == 0) {
 		doctor_add(r, "overlay", DOCTOR_PASS, "an ordinary user can mount overlays");
 		return;
 	}
-	f = doctor_add(r, "overlay", DOCTOR_FAILURE, "an ordinary user cannot mount an overlay: %s",
-		strerror(code));
-	if (code == ENODEV) {
-		doctor_because(f, "the kernel has no overlayfs, or its module is not loaded");
+	f = add_no_overlay(r, what);
+	if (code == ENODEV)
 		doctor_mend(f, DOCTOR_ADMINISTRATOR,
 			"modprobe overlay && echo overlay >/etc/modules-load.d/mlrun.conf");
-	} else {
-		doctor_because(f,
-			doctor_is_filtered(m)
-				? "a filter (seccomp) of a container around this process, or a kernel before Linux 5.11"
-				: "overlays of ordinary users need Linux 5.11");
+	else if (doctor_is_filtered(m))
+		doctor_mend(f, DOCTOR_YOU,
+			"start the container around it with --security-opt seccomp=unconfined");
+	else
 		doctor_mend(f, DOCTOR_ADMINISTRATOR, "boot Linux 5.11 or newer");
-	}
 }
 
 /* The upper layer's directories are marked by an attribute where they hide the image's. */
@@ -224,8 +232,7 @@ static void read_settings(const struct doctor_machine *m, struct doctor_report *
 		doctor_add(r, "overlay", DOCTOR_PASS, "the kernel has overlayfs");
 		return;
 	}
-	told = doctor_add(r, "overlay", DOCTOR_FAILURE, "the kernel has no overlayfs");
-	doctor_because(told, "it is not in /proc/filesystems");
+	told = add_no_overlay(r, "the kernel has no overlayfs: it is not in /proc/filesystems");
 	doctor_mend(told, DOCTOR_ADMINISTRATOR,
 		"modprobe overlay && echo overlay >/etc/modules-load.d/mlrun.conf");
 }

@@ -157,7 +157,7 @@ static void print_root(const struct plan *p, FILE *out)
 	for (size_t i = 0; i < p->lowers.n; i++)
 		fprintf(out, "           %s\n", p->lowers.v[i]);
 	if (p->kept)
-		fprintf(out, "           %s\n", p->kept);
+		fprintf(out, "           kept in %s\n", p->kept);
 	if (p->root_choice)
 		fprintf(out, "           %s\n", p->root_choice);
 }

@@ -261,6 +261,8 @@ int pull_repair(struct store *st, const struct rootfs_report *report,
 	for (size_t i = 0; r == 0 && i < w.n; i++) {
 		struct mlr_error why = MLR_ERROR_INIT;
 
+		if (opt->cancel && __atomic_load_n(opt->cancel, __ATOMIC_RELAXED))
+			return mlr_fail(err, ECANCELED, "interrupted");
 		if (!needs_any(&w.v[i], &gone))
 			continue;
 		if (fetch_all(st, &w.v[i], &gone, opt, watch, &why) < 0) {

@@ -8,6 +8,7 @@
 #include "oci/config.h"
 #include "oci/digest.h"
 #include "oci/manifest.h"
+#include "rootfs/layers.h"
 #include "rootfs/verify_layer.h"
 #include "rootfs/verify_tree.h"
 #include "store/blob.h"
@@ -151,7 +152,8 @@ static int compare_layer(
 	fd = openat(store_fd(v->st), record, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
 	if (fd < 0)
 		return errno == ENOENT ? 1 : mlr_fail_errno(why, "open " LAYER_RECORD_NAME);
-	return rootfs_verify_layer(diff_id, fd, tree, files, why);
+	r = rootfs_verify_layer(diff_id, fd, tree, files, why);
+	return r == 0 ? rootfs_layer_notes_check(v->st, diff_id, why) : r;
 }
 
 static int verify_layer(struct verification *v, const char *name, struct mlr_error *err)

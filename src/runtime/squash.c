@@ -54,7 +54,8 @@ static int spawn(const char *path, int image, int sock, char *const *argv, pid_t
 	return r;
 }
 
-static int start_server(const struct plan *p, int image, int sock, int on_cpu, struct mlr_error *err)
+static int start_server(
+	const struct plan *p, int image, int sock, int on_cpu, struct mlr_error *err)
 {
 	auto_free char *path = program_path(PROGRAM);
 	/* Out of the way of 0 to 4, where they and others go. */
@@ -75,7 +76,8 @@ static int start_server(const struct plan *p, int image, int sock, int on_cpu, s
 	r = spawn(path, high_image, high_sock, argv, &pid);
 	if (r == ENOENT && access(path, F_OK) < 0) {
 		mlr_fail(err, ENOSYS, "this mlrun has no '%s', which serves squashfs images", path);
-		return mlr_hint(err, "mlrun pull --format=dir IMAGE keeps the image as a tree of files");
+		return mlr_hint(
+			err, "mlrun pull --format=dir IMAGE keeps the image as a tree of files");
 	}
 	if (r != 0)
 		return mlr_fail(err, r, "start '%s' to serve the image: %s", path, strerror(r));
@@ -137,8 +139,8 @@ int squash_wait(const struct plan *p, const struct squash_server *server, struct
 	int resets = 0;
 	ssize_t n;
 
-	/* A server that has refused the image ends with our /dev/fuse unread. That is told first, then
-	 * what it has sent. */
+	/* A server that has refused the image ends with our /dev/fuse unread. That is told first,
+	 * then what it has sent. */
 	do
 		n = recv(server->sock, text, sizeof(text) - 1, 0);
 	while (n < 0 && (errno == EINTR || (errno == ECONNRESET && resets++ == 0)));
@@ -168,7 +170,8 @@ static int hand_over(int sock, int fuse, struct mlr_error *err)
 	c->cmsg_type = SCM_RIGHTS;
 	c->cmsg_len = CMSG_LEN(sizeof(int));
 	memcpy(CMSG_DATA(c), &fuse, sizeof(int));
-	if (sendmsg(sock, &m, MSG_NOSIGNAL) < 0)
+	/* A server that has refused the image and ended: squash_wait() hears why. */
+	if (sendmsg(sock, &m, MSG_NOSIGNAL) < 0 && errno != EPIPE && errno != ECONNRESET)
 		return mlr_fail_errno(err, "hand /dev/fuse to the image's server");
 	return 0;
 }
@@ -224,8 +227,8 @@ int squash_mount(const struct plan *p, const struct squash_server *server, const
 	return hand_over(server->sock, fuse, err);
 }
 
-/* Look up a program and the loader that it names, and have its first page. Returns 0 when there is no
- * such file. */
+/* Look up a program and the loader that it names, and have its first page. Returns 0 when there is
+ * no such file. */
 static int look_at(const char *path)
 {
 	char head[ELF_HEAD], loader[PATH_MAX];

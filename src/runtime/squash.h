@@ -12,9 +12,9 @@
 #include <sched.h>
 
 struct squash_server {
-	int sock;	/* to it */
-	pid_t pid;	/* what we have started, which starts the server and ends */
-	int is_pinned;	/* to one CPU, until squash_done() */
+	int sock;       /* to it */
+	pid_t pid;      /* what we have started, which starts the server and ends */
+	int is_pinned;  /* to one CPU, until squash_done() */
 	cpu_set_t cpus; /* ours before that */
 };
 
@@ -49,8 +49,8 @@ int squash_mount(const struct plan *p, const struct squash_server *server, const
 int squash_wait(const struct plan *p, const struct squash_server *server, struct mlr_error *err);
 
 /*
- * In the container, look at what execve(2) and the loader will look at, while it costs little to ask.
- * What is not there is not told.
+ * In the container, look at what execve(2) and the loader will look at, while it costs little to
+ * ask. What is not there is not told.
  */
 void squash_look_at_command(const struct plan *p);
 

@@ -196,8 +196,8 @@ static void *answer_requests(void *arg)
 		grow_when_busy();
 		fuse_session_process_buf(server.ops.session, &buf);
 	}
-	/* The mount goes when the last process of the container ends: let it, before what we have is
-	 * given back on the same CPU. */
+	/* The mount goes when the last process of the container ends: let it, before what we have
+	 * is given back on the same CPU. */
 	usleep(LINGER_US);
 	_exit(0);
 }

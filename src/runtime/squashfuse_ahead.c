@@ -23,8 +23,8 @@ static struct {
 	struct reader files[READERS];
 	struct reader small; /* next: the inode after the last one that was read or put */
 
-	/* One thread at a time puts something into the kernel's cache, as it may have to wait there for
-	 * a page whose reader waits for another thread's answer. */
+	/* One thread at a time puts something into the kernel's cache, as it may have to wait there
+	 * for a page whose reader waits for another thread's answer. */
 	pthread_mutex_t putting;
 } seen = { .lock = PTHREAD_MUTEX_INITIALIZER, .putting = PTHREAD_MUTEX_INITIALIZER };
 
@@ -40,8 +40,8 @@ static int put(const struct ops *o, uint64_t ino, uint64_t offset, const char *d
 /* --- blocks ------------------------------------------------------------------------- */
 
 /* What a block has before and after the piece that was read, which lies at offset in the file. */
-static void put_rest(
-	const struct ops *o, uint64_t ino, uint64_t offset, const struct image_piece *p, int is_last)
+static void put_rest(const struct ops *o, uint64_t ino, uint64_t offset,
+	const struct image_piece *p, int is_last)
 {
 	const struct block *block;
 	uint32_t end = p->from + p->len;
@@ -78,8 +78,7 @@ static void expect_blocks(const struct ops *o, uint64_t ino, uint64_t end)
 {
 	size_t depth = (size_t)o->threads * 2 < DEPTH_MAX ? (size_t)o->threads * 2 : DEPTH_MAX;
 	struct image_piece p[DEPTH_MAX];
-	ssize_t n = image_pieces(
-		o->image, ino, end, depth * image_block_size(o->image), p, depth);
+	ssize_t n = image_pieces(o->image, ino, end, depth * image_block_size(o->image), p, depth);
 
 	/* One: others are for the threads that answer the next requests. */
 	for (ssize_t i = 0; i < n && o->idle(); i++)

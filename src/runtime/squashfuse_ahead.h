@@ -4,8 +4,8 @@
  *
  * - The rest of a block goes into the kernel's cache with the part that was asked for.
  * - A file that is read from front to back has its next blocks decompressed.
- * - Small files that are read in the image's order (tar, cp -r, grep -r) are put into the kernel's cache
- *   some at a time.
+ * - Small files that are read in the image's order (tar, cp -r, grep -r) are put into the kernel's
+ * cache some at a time.
  */
 #ifndef MLR_RUNTIME_SQUASHFUSE_AHEAD_H
 #define MLR_RUNTIME_SQUASHFUSE_AHEAD_H

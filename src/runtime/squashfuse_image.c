@@ -10,8 +10,13 @@
 #include <squashfuse/squashfuse.h>
 
 #define META_BLOCKS 128 /* of 8 KiB; libsquashfuse's own 8 are few for a tree of directories */
-#define STEP_BLOCKS 4096 /* of a file whose inode is stepped over */
-#define EXPECT_MAX  (64u << 20) /* bytes of metadata that are read ahead */
+#define NAME_ROOM   (65536 + 64) /* what an image may say that a name has: libsquashfuse trusts it \
+				  */
+#define EMPTY_DIR         3      /* the size that the format gives an empty directory */
+#define FRAGMENTS_A_BLOCK (8192 / sizeof(struct squashfs_fragment_entry))
+#define XATTRS_A_BLOCK    (8192 / sizeof(struct squashfs_xattr_id))
+#define STEP_BLOCKS       4096        /* of a file whose inode is stepped over */
+#define EXPECT_MAX        (64u << 20) /* bytes of metadata that are read ahead */
 
 /* Where 64 blocks of a file lie, as the way there is a walk through the sizes of all before it. */
 #define CHUNK_BLOCKS 64
@@ -31,6 +36,7 @@ struct image {
 	uid_t uid;
 	gid_t gid;
 	int has_xattrs;
+	char name[NAME_ROOM]; /* of a directory's entry; used while the lock is held */
 	struct chunk chunks[CHUNKS];
 };
 
@@ -102,6 +108,7 @@ void image_close(struct image *im)
 {
 	if (!im)
 		return;
+	sqfs_table_destroy(&im->fs.xattr_table); /* which sqfs_destroy() 0.1 forgets */
 	sqfs_destroy(&im->fs);
 	pthread_mutex_destroy(&im->lock);
 	free(im);
@@ -133,10 +140,38 @@ static uint64_t number_of(const sqfs *fs, sqfs_inode_id id)
 	return id == fs->sb.root_inode ? IMAGE_ROOT : id == 0 ? 2 : id;
 }
 
+/*
+ * Does a place in the metadata lie within its block? libsquashfuse does not ask, and reads what
+ * lies behind. The lock must be held.
+ */
+static int is_inside(struct image *im, uint64_t pos, size_t offset)
+{
+	sqfs_off_t at = (sqfs_off_t)pos;
+	sqfs_block *b = NULL;
+
+	return pos <= INT64_MAX && sqfs_md_cache(&im->fs, &at, &b) == SQFS_OK && b &&
+		offset < b->size;
+}
+
+/* The lock must be held. */
+static int get(struct image *im, sqfs_inode_id id, sqfs_inode *ret)
+{
+	const struct squashfs_super_block *sb = &im->fs.sb;
+
+	if (!is_inside(im, sb->inode_table_start + (id >> 16), id & 0xffff) ||
+		sqfs_inode_get(&im->fs, ret, id) != SQFS_OK)
+		return -EIO;
+	if (S_ISDIR(ret->base.mode) && ret->xtra.dir.dir_size > EMPTY_DIR &&
+		!is_inside(im, sb->directory_table_start + ret->xtra.dir.start_block,
+			ret->xtra.dir.offset))
+		return -EIO;
+	return 0;
+}
+
 /* The lock must be held. */
 static int find(struct image *im, uint64_t ino, sqfs_inode *ret)
 {
-	return sqfs_inode_get(&im->fs, ret, id_of(&im->fs, ino)) == SQFS_OK ? 0 : -EIO;
+	return get(im, id_of(&im->fs, ino), ret);
 }
 
 static void fill_stat(
@@ -185,20 +220,19 @@ int image_lookup(struct image *im, uint64_t dir, const char *name, struct stat *
 {
 	sqfs_inode at, inode;
 	sqfs_dir_entry entry;
-	sqfs_name buf;
 	bool found = false;
 
-	if (strlen(name) > SQUASHFS_NAME_LEN)
+	if (strlen(name) > NAME_MAX)
 		return -ENAMETOOLONG;
-	sqfs_dentry_init(&entry, buf);
 
 	HOLD(im);
+	sqfs_dentry_init(&entry, im->name);
 	if (find(im, dir, &at) < 0 || !S_ISDIR(at.base.mode) ||
 		sqfs_dir_lookup(&im->fs, &at, name, strlen(name), &entry, &found) != SQFS_OK)
 		return -EIO;
 	if (!found)
 		return -ENOENT;
-	if (sqfs_inode_get(&im->fs, &inode, sqfs_dentry_inode(&entry)) != SQFS_OK)
+	if (get(im, sqfs_dentry_inode(&entry), &inode) < 0)
 		return -EIO;
 	fill_stat(im, &inode, number_of(&im->fs, sqfs_dentry_inode(&entry)), ret);
 	return 0;
@@ -236,19 +270,20 @@ static int list_rest(
 	sqfs_dir_entry entry;
 	sqfs_err r = SQFS_OK;
 	sqfs_inode child;
-	sqfs_name buf;
 	sqfs_dir dir;
 
 	if (sqfs_dir_open(&im->fs, inode, &dir, offset) != SQFS_OK)
 		return -EIO;
-	sqfs_dentry_init(&entry, buf);
+	sqfs_dentry_init(&entry, im->name);
 	while (sqfs_dir_next(&im->fs, &dir, &entry, &r)) {
 		sqfs_inode_id id = sqfs_dentry_inode(&entry);
 
+		if (sqfs_dentry_name_size(&entry) > NAME_MAX)
+			return -EIO;
 		st.st_ino = number_of(&im->fs, id);
 		st.st_mode = sqfs_dentry_mode(&entry);
 		if (full) {
-			if (sqfs_inode_get(&im->fs, &child, id) != SQFS_OK)
+			if (get(im, id, &child) < 0)
 				return -EIO;
 			fill_stat(im, &child, st.st_ino, &st);
 		}
@@ -321,7 +356,9 @@ static int fragment_place(struct image *im, uint32_t number, struct image_piece 
 
 	if (number >= im->fs.sb.fragments)
 		return -ENOENT;
-	if (sqfs_frag_entry(&im->fs, &f, number) != SQFS_OK)
+	if (!is_inside(im, im->fs.frag_table.blocks[number / FRAGMENTS_A_BLOCK],
+		    number % FRAGMENTS_A_BLOCK * sizeof(f)) ||
+		sqfs_frag_entry(&im->fs, &f, number) != SQFS_OK)
 		return -EIO;
 	ret->pos = f.start_block;
 	ret->header = f.size;
@@ -412,7 +449,7 @@ int image_next_file(struct image *im, uint64_t ino, uint64_t *next, struct image
 		return -ENOENT;
 	id = ((uint64_t)inode.next.block - im->fs.sb.inode_table_start) << 16 | inode.next.offset;
 	if ((uint64_t)inode.next.block >= im->fs.sb.directory_table_start ||
-		sqfs_inode_get(&im->fs, &inode, id) != SQFS_OK)
+		get(im, id, &inode) < 0)
 		return -ENOENT;
 	*next = number_of(&im->fs, id);
 	if (!S_ISREG(inode.base.mode) || inode.xtra.reg.file_size == 0 ||
@@ -462,10 +499,42 @@ static int is_shown(const char *name)
 	return strncmp(name, "user.", 5) == 0 && strncmp(name, "user.overlay.", 13) != 0;
 }
 
-ssize_t image_xattr(struct image *im, uint64_t ino, const char *name, char ret[IMAGE_XATTR_MAX])
+/* The lock must be held. x->remain is 0 for an inode without any. */
+static int open_xattrs(struct image *im, uint64_t ino, sqfs_xattr *x)
 {
 	sqfs_inode inode;
-	bool found = false;
+
+	if (find(im, ino, &inode) < 0)
+		return -EIO;
+	if (inode.xattr == SQUASHFS_INVALID_XATTR) {
+		x->remain = 0;
+		return 0;
+	}
+	if (inode.xattr >= im->fs.xattr_info.xattr_ids ||
+		!is_inside(im, im->fs.xattr_table.blocks[inode.xattr / XATTRS_A_BLOCK],
+			inode.xattr % XATTRS_A_BLOCK * sizeof(struct squashfs_xattr_id)) ||
+		sqfs_xattr_open(&im->fs, &inode, x) != SQFS_OK)
+		return -EIO;
+	return x->remain == 0 || is_inside(im, (uint64_t)x->c_next.block, x->c_next.offset) ? 0
+											    : -EIO;
+}
+
+/* The next one's name, into im->name. libsquashfuse's own search trusts the length of a name. */
+static int next_xattr(struct image *im, sqfs_xattr *x)
+{
+	size_t n;
+
+	if (sqfs_xattr_read(x) != SQFS_OK)
+		return -EIO;
+	n = sqfs_xattr_name_size(x);
+	if (n >= NAME_ROOM || sqfs_xattr_name(x, im->name, true) != SQFS_OK)
+		return -EIO;
+	im->name[n] = '\0';
+	return 0;
+}
+
+ssize_t image_xattr(struct image *im, uint64_t ino, const char *name, char ret[IMAGE_XATTR_MAX])
+{
 	size_t n = 0;
 	sqfs_xattr x;
 
@@ -475,11 +544,14 @@ ssize_t image_xattr(struct image *im, uint64_t ino, const char *name, char ret[I
 		return -ENODATA;
 
 	HOLD(im);
-	if (find(im, ino, &inode) < 0 || sqfs_xattr_open(&im->fs, &inode, &x) != SQFS_OK ||
-		(x.remain > 0 && sqfs_xattr_find(&x, name, &found) != SQFS_OK))
+	if (open_xattrs(im, ino, &x) < 0)
 		return -EIO;
-	if (!found)
-		return -ENODATA;
+	do {
+		if (x.remain == 0)
+			return -ENODATA;
+		if (next_xattr(im, &x) < 0)
+			return -EIO;
+	} while (strcmp(im->name, name) != 0);
 	if (sqfs_xattr_value_size(&x, &n) != SQFS_OK || n > IMAGE_XATTR_MAX ||
 		sqfs_xattr_value(&x, ret) != SQFS_OK)
 		return -EIO;
@@ -488,7 +560,6 @@ ssize_t image_xattr(struct image *im, uint64_t ino, const char *name, char ret[I
 
 ssize_t image_xattrs(struct image *im, uint64_t ino, char ret[IMAGE_XATTR_MAX])
 {
-	sqfs_inode inode;
 	size_t used = 0;
 	sqfs_xattr x;
 
@@ -496,20 +567,20 @@ ssize_t image_xattrs(struct image *im, uint64_t ino, char ret[IMAGE_XATTR_MAX])
 		return -ENOSYS;
 
 	HOLD(im);
-	if (find(im, ino, &inode) < 0 || sqfs_xattr_open(&im->fs, &inode, &x) != SQFS_OK)
+	if (open_xattrs(im, ino, &x) < 0)
 		return -EIO;
 	while (x.remain > 0) {
 		size_t n;
 
-		if (sqfs_xattr_read(&x) != SQFS_OK)
+		if (next_xattr(im, &x) < 0)
 			return -EIO;
-		n = sqfs_xattr_name_size(&x);
-		if (n + 1 > IMAGE_XATTR_MAX - used ||
-			sqfs_xattr_name(&x, ret + used, true) != SQFS_OK)
+		n = strlen(im->name) + 1;
+		if (!is_shown(im->name))
+			continue;
+		if (n > IMAGE_XATTR_MAX - used)
 			return -EIO;
-		ret[used + n] = '\0';
-		if (is_shown(ret + used))
-			used += n + 1;
+		memcpy(ret + used, im->name, n);
+		used += n;
 	}
 	return (ssize_t)used;
 }

@@ -10,13 +10,13 @@
 #include <string.h>
 #include <time.h>
 
-#define FILE_MAX   (2u << 20) /* bytes of a file; what is larger is not read whole */
-#define LINKS_MAX  40         /* as the kernel's own limit, path_resolution(7) */
-#define DEPTH_MAX  64
-#define PIECES     16
+#define FILE_MAX    (2u << 20) /* bytes of a file; what is larger is not read whole */
+#define LINKS_MAX   40         /* as the kernel's own limit, path_resolution(7) */
+#define DEPTH_MAX   64
+#define PIECES      16
 #define TARGETS_MAX 16
-#define WAIT_MS    500 /* for the kernel to look up what is at hand */
-#define SCRIPT_MAX 2 /* a script's interpreter may be a script */
+#define WAIT_MS     500 /* for the kernel to look up what is at hand */
+#define SCRIPT_MAX  2   /* a script's interpreter may be a script */
 
 /* A path that is being walked. */
 struct walk {
@@ -98,7 +98,8 @@ static struct {
 
 /* Do something with each block of a file. */
 static void each_block(const struct ops *o, uint64_t ino, uint64_t size,
-	void (*act)(const struct ops *o, uint64_t ino, uint64_t offset, const struct image_piece *p))
+	void (*act)(
+		const struct ops *o, uint64_t ino, uint64_t offset, const struct image_piece *p))
 {
 	struct image_piece p[PIECES];
 
@@ -241,7 +242,8 @@ static void warm_program(const struct ops *o, const struct stat *st, int depth)
 	is_elf = !is_script && elf_interpreter(first->data + p.from, p.len, path);
 	blocks_put(o->blocks, first);
 
-	if (is_script && depth < SCRIPT_MAX && warm_resolve(o->image, path, &interpreter, &dir) == 0)
+	if (is_script && depth < SCRIPT_MAX &&
+		warm_resolve(o->image, path, &interpreter, &dir) == 0)
 		warm_program(o, &interpreter, depth + 1);
 	warm_file(o, st);
 	if (is_elf)

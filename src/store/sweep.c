@@ -181,6 +181,7 @@ void store_sweep(struct store *st)
 		closedir(d);
 	sweep_holds(st);
 	sweep_temps(st, ".");
+	sweep_temps(st, "tmp"); /* of temp_open(), where files have names at first */
 	sweep_temps(st, "images");
 	sweep_temps(st, "facts");
 	sweep_temps(st, "blobs/sha256");

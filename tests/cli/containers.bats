@@ -125,6 +125,7 @@ wait_until() {
 
 @test "write: --explain tells where it is kept and makes nothing" {
 	run -0 mlrun exec --write=c --explain "$IMG" true
+	assert_output --partial "what is written is kept"
 	assert_output --partial "kept in $MLRUN_STORE/containers/c"
 	assert [ ! -e "$MLRUN_STORE/containers/c" ]
 }

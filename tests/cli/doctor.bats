@@ -60,6 +60,25 @@ finding() { jq -r --arg c "$1" ".findings[] | select(.check == \$c) | .$2" <<<"$
 	assert_equal "$(finding userns cause)" "user.max_mnt_namespaces is 0"
 }
 
+@test "doctor: a sandbox that refuses system calls is told as such, and exec does as it says" {
+	needs_ordinary_user
+	local refuse=$top_builddir/tests/fault/refuse
+	[ -x "$refuse" ] || skip "mlrun was built without libseccomp"
+	run -0 "$refuse" openat2=ENOSYS mount_setattr=EPERM -- mlrun doctor --json
+	assert_equal "$(finding kernel verdict)" warning
+	[[ $(finding kernel what) == Linux*" without openat2, mount_setattr" ]]
+	[[ $(finding kernel cause) == *"a filter (seccomp) around this process refuses it" ]]
+	[[ $(finding kernel fix) == *seccomp=unconfined ]]
+	run -1 "$refuse" unshare=EPERM -- mlrun doctor --json
+	assert_equal "$(finding userns verdict)" failure
+	[[ $(finding userns what) == *"create user and mount namespaces: Operation not permitted" ]]
+	[[ $(finding userns cause) == "a seccomp filter is on this process"* ]]
+	tiny_root root
+	run -125 "$refuse" unshare=EPERM -- mlrun exec rootfs:root true
+	run -0 "$refuse" setxattr=EOPNOTSUPP -- mlrun doctor --json
+	assert_equal "$(finding tmpfs verdict)" warning
+}
+
 @test "doctor: a /dev/fuse that is closed is a warning, and a failure where an image needs it" {
 	needs_ordinary_user
 	[ -e /dev/fuse ] || skip "there is no /dev/fuse"

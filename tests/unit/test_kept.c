@@ -177,6 +177,7 @@ static void what_a_killed_maker_left_is_swept(void **state)
 	snprintf(work, sizeof(work), "tmp/container.1.%s", who);
 	assert_int_equal(mkdirat(store_fd(st), work, 0755), 0);
 	ok(store_container_open(st, "c", "a", MANIFEST_A, &c, &made, &err));
+	store_container_done(&c);
 	store_sweep(st);
 	assert_int_equal(faccessat(store_fd(st), work, F_OK, 0), -1);
 	ok(store_container_get(st, "c", &c, &err));
