@@ -29,6 +29,8 @@ _mlrun_images() {
 		s|^docker\.io/||p'
 }
 
+_mlrun_containers() { "$mlrun" containers 2>/dev/null | sed '1d; s/ .*//'; }
+
 # What a value of an option may be: words on stdout, or a kind of names as the status: 1 files, 2 directories,
 # 0 these words alone.
 _mlrun_values() {
@@ -37,6 +39,8 @@ _mlrun_values() {
 	--net | --network) echo host none ;;
 	--ipc) echo host private ;;
 	--mpi) echo auto none ;;
+	--join) "$mlrun" ps 2>/dev/null | awk 'NR == 1 { for (i = 1; i <= NF; i++) if ($i == "PID") at = i; next } { print $at }' ;;
+	--write) _mlrun_containers ;;
 	--format) echo auto layers dir squashfs ;;
 	--tls-verify) echo true false ;;
 	--mount) echo type=bind,src= type=tmpfs,dst= type=overlay,src= ;;
@@ -96,6 +100,9 @@ _mlrun_complete_argument() {
 		squashfs:*) mapfile -t COMPREPLY < <(compgen -P squashfs: -f -- "${cur#*:}") ;;
 		esac
 		;;
+	commit:0) mapfile -t COMPREPLY < <(compgen -W "$(_mlrun_containers)" -- "$cur") ;;
+	containers:0) mapfile -t COMPREPLY < <(compgen -W "list rm unlock" -- "$cur") ;;
+	containers:*) mapfile -t COMPREPLY < <(compgen -W "$(_mlrun_containers)" -- "$cur") ;;
 	store:0) mapfile -t COMPREPLY < <(compgen -W "verify" -- "$cur") ;;
 	exec:* | run:* | shell:* | export:* | import:*) compopt -o default 2>/dev/null ;;
 	esac

@@ -2,6 +2,8 @@
 
 #include "base/cleanup.h"
 #include "base/memory.h"
+#include "base/random.h"
+#include "base/walk.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -11,40 +13,52 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/random.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
-static int open_resolved(int dirfd, const char *path, const struct open_how *how)
+static int open_resolved(int dirfd, const char *path, int flags, mode_t mode, enum walk_how how)
 {
-	long fd;
+	static int none; /* no openat2(2) here */
+	const struct open_how h = {
+		.flags = (uint64_t)(flags | O_CLOEXEC),
+		.mode = (flags & (O_CREAT | O_TMPFILE)) ? mode : 0,
+		.resolve = how == WALK_IN_ROOT ? RESOLVE_IN_ROOT | RESOLVE_NO_MAGICLINKS
+					       : RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS,
+	};
+	long fd = -1;
 
+	if (__atomic_load_n(&none, __ATOMIC_RELAXED))
+		return walk_open(dirfd, path, flags, how);
 	/* The kernel answers EAGAIN when a rename raced with ".."; it asks us to try again. */
 	do
-		fd = syscall(SYS_openat2, dirfd, path, how, sizeof(*how));
+		fd = syscall(SYS_openat2, dirfd, path, &h, sizeof(h));
 	while (fd < 0 && (errno == EAGAIN || errno == EINTR));
+	/* EPERM: older sandboxes know it not and say so; opening has EACCES for what it may not. */
+	if (fd < 0 && (errno == ENOSYS || errno == EPERM)) {
+		__atomic_store_n(&none, errno == ENOSYS, __ATOMIC_RELAXED);
+		return walk_open(dirfd, path, flags, how);
+	}
 	return fd < 0 ? -errno : (int)fd;
 }
 
 int file_open_in_root(int dirfd, const char *path, int flags, mode_t mode)
 {
-	struct open_how how = {
-		.flags = (uint64_t)(flags | O_CLOEXEC),
-		.mode = (flags & (O_CREAT | O_TMPFILE)) ? mode : 0,
-		.resolve = RESOLVE_IN_ROOT | RESOLVE_NO_MAGICLINKS,
-	};
-
-	return open_resolved(dirfd, path, &how);
+	return open_resolved(dirfd, path, flags, mode, WALK_IN_ROOT);
 }
 
 int file_open_beneath(int dirfd, const char *path, int flags)
 {
-	struct open_how how = {
-		.flags = (uint64_t)(flags | O_CLOEXEC),
-		.resolve = RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS,
-	};
+	return open_resolved(dirfd, path, flags, 0, WALK_BENEATH);
+}
 
-	return open_resolved(dirfd, path, &how);
+DIR *file_open_dir(int dirfd, const char *path, int flags)
+{
+	auto_close int fd = openat(dirfd, path, O_RDONLY | O_DIRECTORY | O_CLOEXEC | flags);
+	DIR *d = fd < 0 ? NULL : fdopendir(fd);
+
+	if (d)
+		take_fd(&fd);
+	return d;
 }
 
 ssize_t file_read_full(int fd, void *buf, size_t len)
@@ -150,15 +164,13 @@ int file_replace(int dirfd, const char *path, const void *buf, size_t len, mode_
 {
 	auto_free char *tmp = NULL, *dir = xstrdup(path);
 	char *slash = strrchr(dir, '/');
-	uint64_t number;
+	char hex[RANDOM_HEX_SIZE];
 	int r;
 
 	if (slash)
 		slash[slash == dir ? 1 : 0] = '\0';
-	/* Not the pid: other nodes and containers have the same, and who was killed left his file. */
-	if (getrandom(&number, sizeof(number), 0) != sizeof(number))
-		return mlr_fail_errno(err, "random bytes");
-	tmp = xasprintf("%s.%016llx.tmp", path, (unsigned long long)number);
+	random_hex(hex);
+	tmp = xasprintf("%s.%s.tmp", path, hex);
 	r = write_temp(dirfd, tmp, buf, len, mode, err);
 	if (r < 0)
 		goto fail;
@@ -230,16 +242,9 @@ static int remove_at(int dirfd, const char *name, const char *path, struct mlr_e
 	return 0;
 }
 
-static void close_dir(DIR **d)
-{
-	if (*d)
-		closedir(*d);
-}
-
 static int remove_below(int fd, const char *path, struct mlr_error *err)
 {
-	int dup = fcntl(fd, F_DUPFD_CLOEXEC, 3);
-	auto_call(close_dir) DIR *d = dup < 0 ? NULL : fdopendir(dup);
+	auto_dir DIR *d = file_open_dir(fd, ".", 0);
 	struct dirent *e;
 
 	if (!d)

@@ -7,6 +7,7 @@
 
 #include "base/error.h"
 
+#include <dirent.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <sys/stat.h>
@@ -18,7 +19,8 @@
  *
  *   flags  open(2)'s; O_CLOEXEC is added
  *
- * Returns the descriptor or -errno; -ENOSYS before Linux 5.6.
+ * Returns the descriptor or -errno. Where there is no openat2(2), before Linux 5.6, base/walk.h does the
+ * same; it creates nothing.
  */
 int file_open_in_root(int dirfd, const char *path, int flags, mode_t mode);
 
@@ -27,6 +29,22 @@ int file_open_in_root(int dirfd, const char *path, int flags, mode_t mode);
  * leads out by ".." or a leading '/' is -EXDEV. Else as above; nothing is created.
  */
 int file_open_beneath(int dirfd, const char *path, int flags);
+
+/*
+ * opendir(3) of a directory beneath another; "." lists dirfd itself, from its beginning.
+ *
+ *   flags  0, or O_NOFOLLOW
+ *
+ * Returns a list for closedir(3), or NULL with errno set.
+ */
+DIR *file_open_dir(int dirfd, const char *path, int flags);
+
+static inline void file_close_dir(DIR **d)
+{
+	if (*d)
+		closedir(*d);
+}
+#define auto_dir __attribute__((cleanup(file_close_dir)))
 
 /*
  * Read a whole file of at most max bytes, with a NUL after the last (not counted in *len).

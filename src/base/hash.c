@@ -1,9 +1,14 @@
 #include "base/hash.h"
 
+#include "base/cleanup.h"
 #include "base/memory.h"
 
+#include <errno.h>
 #include <openssl/evp.h>
 #include <stdlib.h>
+#include <unistd.h>
+
+#define HASH_STEP (256u << 10) /* bytes that are read at once */
 
 struct hash {
 	EVP_MD_CTX *ctx;
@@ -60,4 +65,27 @@ void hash_buffer(const void *buf, size_t len, char hex[HASH_HEX_SIZE])
 
 	hash_update(h, buf, len);
 	hash_final(h, hex);
+}
+
+int hash_fd(int fd, int (*stop)(void *ctx), void *ctx, char hex[HASH_HEX_SIZE], uint64_t *bytes)
+{
+	auto_hash struct hash *h = hash_new();
+	auto_free char *buf = xmalloc(HASH_STEP);
+	uint64_t at = 0;
+	ssize_t n;
+
+	while ((n = pread(fd, buf, HASH_STEP, (off_t)at)) != 0) {
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n < 0)
+			return -errno;
+		hash_update(h, buf, (size_t)n);
+		at += (uint64_t)n;
+		if (stop && stop(ctx))
+			return -ECANCELED;
+	}
+	hash_final(h, hex);
+	if (bytes)
+		*bytes = at;
+	return 0;
 }

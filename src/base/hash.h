@@ -7,6 +7,7 @@
 #define MLR_BASE_HASH_H
 
 #include <stddef.h>
+#include <stdint.h>
 
 #define HASH_HEX_SIZE 65 /* 64 lower-case hexadecimal digits and a NUL */
 
@@ -19,6 +20,16 @@ void hash_update(struct hash *h, const void *buf, size_t len);
 void hash_final(struct hash *h, char hex[HASH_HEX_SIZE]);
 /* One buffer at once. */
 void hash_buffer(const void *buf, size_t len, char hex[HASH_HEX_SIZE]);
+
+/*
+ * A whole file from its beginning, by pread(2).
+ *
+ *   stop   asked now and then when it is not NULL; not 0 ends it
+ *   bytes  how many there are; may be NULL
+ *
+ * Returns 0, -ECANCELED, or -errno of the reading.
+ */
+int hash_fd(int fd, int (*stop)(void *ctx), void *ctx, char hex[HASH_HEX_SIZE], uint64_t *bytes);
 
 /* The same digest of a short string, without libcrypto. */
 void hash_name(const char *s, char hex[HASH_HEX_SIZE]);

@@ -15,7 +15,7 @@ static int open_below(int dir_fd)
 	for (unsigned i = 0; fd < 0 && i < 100; i++) {
 		char name[64];
 
-		snprintf(name, sizeof(name), "plain.%ld.%u", (long)getpid(), i);
+		snprintf(name, sizeof(name), "plain.%ld.%u.tmp", (long)getpid(), i);
 		fd = openat(dir_fd, name, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
 		if (fd >= 0)
 			unlinkat(dir_fd, name, 0);

@@ -31,12 +31,18 @@
 #else
 #define HAS_SQUASHFUSE '-'
 #endif
+#if HAVE_SECCOMP
+#define HAS_SECCOMP '+'
+#else
+#define HAS_SECCOMP '-'
+#endif
 
 static void print_version(FILE *out, struct argp_state *state)
 {
 	(void)state;
-	fprintf(out, "mlrun %s %cisal %csquashfs %csquashfuse -cuda -mpi -seccomp\n",
-		PACKAGE_VERSION, HAS_ISAL, HAS_SQUASHFS, HAS_SQUASHFUSE);
+	fprintf(out, "mlrun %s %cisal %csquashfs %csquashfuse %cseccomp -cuda -mpi\n",
+		PACKAGE_VERSION, HAS_ISAL, HAS_SQUASHFS, HAS_SQUASHFUSE,
+		HAS_SECCOMP);
 }
 
 /* A closed standard descriptor would be given to the next file that is opened, and messages would

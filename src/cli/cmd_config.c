@@ -4,6 +4,7 @@
 
 #include "base/cleanup.h"
 #include "base/config.h"
+#include "base/json.h"
 #include "base/memory.h"
 #include "store/place.h"
 
@@ -228,13 +229,6 @@ static void print_text(const struct settings *s)
 	}
 }
 
-static json_t *string_or_null(const char *s)
-{
-	json_t *text = s ? json_string(s) : NULL;
-
-	return text ? text : json_null();
-}
-
 static int print_json(const struct settings *s)
 {
 	auto_strv struct strv files = STRV_INIT;
@@ -243,7 +237,7 @@ static int print_json(const struct settings *s)
 	config_files(&files);
 	for (size_t i = 0; i < files.n; i++)
 		json_array_append_new(paths,
-			json_pack("{s:o, s:b}", "path", string_or_null(files.v[i]), "exists",
+			json_pack("{s:o, s:b}", "path", mlr_json_text(files.v[i]), "exists",
 				access(files.v[i], F_OK) == 0));
 	for (size_t i = 0; i < s->n; i++) {
 		json_t *values = json_array();
@@ -252,12 +246,12 @@ static int print_json(const struct settings *s)
 			const struct said *v = &s->v[i].v[j];
 
 			json_array_append_new(values,
-				json_pack("{s:o, s:s, s:o}", "value", string_or_null(v->value),
-					"origin", v->origin, "where", string_or_null(v->where)));
+				json_pack("{s:o, s:s, s:o}", "value", mlr_json_text(v->value),
+					"origin", v->origin, "where", mlr_json_text(v->where)));
 		}
 		json_array_append_new(settings,
 			json_pack("{s:o, s:s, s:b, s:s?, s:o}", "section",
-				string_or_null(s->v[i].section), "key", s->v[i].key->key, "list",
+				mlr_json_text(s->v[i].section), "key", s->v[i].key->key, "list",
 				s->v[i].key->is_list, "variable", s->v[i].key->variable, "values",
 				values));
 	}

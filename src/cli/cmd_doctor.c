@@ -3,6 +3,7 @@
 #include "cli/common.h"
 
 #include "base/cleanup.h"
+#include "base/json.h"
 #include "base/memory.h"
 #include "doctor/doctor.h"
 
@@ -49,13 +50,6 @@ static const char *const verdict_words[] = {
 	[DOCTOR_PASS] = "pass", [DOCTOR_WARNING] = "warning", [DOCTOR_FAILURE] = "failure"
 };
 
-static json_t *text_json(const char *s)
-{
-	json_t *text = s ? json_string(s) : NULL;
-
-	return text ? text : json_null();
-}
-
 static int print_json(const struct doctor_report *r)
 {
 	static const char *const who_words[] = { [DOCTOR_NOBODY] = NULL,
@@ -68,9 +62,9 @@ static int print_json(const struct doctor_report *r)
 
 		json_array_append_new(findings,
 			json_pack("{s:s, s:s, s:o, s:o, s:s?, s:o}", "check", f->check, "verdict",
-				verdict_words[f->verdict], "what", text_json(f->what), "cause",
-				text_json(f->cause), "who", who_words[f->who], "fix",
-				text_json(f->fix)));
+				verdict_words[f->verdict], "what", mlr_json_text(f->what), "cause",
+				mlr_json_text(f->cause), "who", who_words[f->who], "fix",
+				mlr_json_text(f->fix)));
 	}
 	return cli_print_json(
 		json_pack("{s:b, s:I, s:I, s:I, s:o}", "ok", doctor_count(r, DOCTOR_FAILURE) == 0,

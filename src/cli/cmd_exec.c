@@ -60,21 +60,37 @@ static int is_missing(int r, const struct plan *p)
 }
 
 /* Returns 0, or the exit status. */
+static int fetch(const struct exec_options *o)
+{
+	struct mlr_error err = MLR_ERROR_INIT;
+	int speak = is_spokesman();
+
+	if (exec_check(o, &err) < 0)
+		return cli_fail(&err);
+	if (o->pull != EXEC_PULL_ALWAYS)
+		mlr_log(speak ? MLR_INFO : MLR_DEBUG, "'%s' is not in the store and is pulled",
+			o->image);
+	return cli_fetch(o->image, o->store, !speak);
+}
+
+/* Returns 0, or the exit status. */
 static int make_plan(const struct cli_exec *x, struct plan *p)
 {
 	const struct exec_options *o = &x->exec;
-	int may_fetch = !x->explain && !o->join && o->pull != EXEC_PULL_NEVER && cli_fetch_can(o->image);
+	int may_fetch = !x->explain && !o->join && o->pull != EXEC_PULL_NEVER &&
+		cli_fetch_can(o->image);
 	struct mlr_error err = MLR_ERROR_INIT;
 	int r, status = 0;
 
-	if (may_fetch && o->pull == EXEC_PULL_ALWAYS)
-		status = cli_fetch(o->image, o->store);
-	if (status != 0)
-		return status;
+	if (may_fetch && o->pull == EXEC_PULL_ALWAYS) {
+		may_fetch = 0;
+		status = fetch(o);
+		if (status != 0)
+			return status;
+	}
 	r = exec_plan(o, !x->explain, p, &err);
-	if (may_fetch && o->pull != EXEC_PULL_ALWAYS && is_missing(r, p)) {
-		mlr_info("'%s' is not in the store and is pulled", o->image);
-		status = cli_fetch(o->image, o->store);
+	if (may_fetch && is_missing(r, p)) {
+		status = fetch(o);
 		if (status != 0)
 			return status;
 		plan_done(p);
@@ -97,10 +113,8 @@ int cli_exec_run(struct cli_exec *x, int (*become)(struct plan *p, struct mlr_er
 	status = make_plan(x, &p);
 	if (status != 0)
 		return status;
-	if (x->explain) {
-		plan_print(&p, stdout);
-		return 0;
-	}
+	if (x->explain)
+		return cli_explain_print(&p, x->explain);
 	tell_notes(&p);
 	return enter_and_exec(&p, become);
 }

@@ -4,6 +4,7 @@
 #include "cli/stop.h"
 
 #include "base/cleanup.h"
+#include "base/json.h"
 #include "base/log.h"
 #include "export/export.h"
 #include "oci/name.h"
@@ -138,8 +139,8 @@ static const struct argp argp = {
 static int print_json(
 	const struct args *a, const struct store_image *im, const struct export_result *r)
 {
-	return cli_print_json(json_pack("{s:s, s:s, s:s, s:s?, s:s?, s:I}", "name", im->name,
-		"file", a->path, "format", formats[a->export.format], "digest",
+	return cli_print_json(json_pack("{s:s, s:o, s:s, s:s?, s:s?, s:I}", "name", im->name,
+		"file", mlr_json_text(a->path), "format", formats[a->export.format], "digest",
 		*r->digest ? r->digest : NULL, "config", *r->config ? r->config : NULL, "layers",
 		(json_int_t)r->layers));
 }
@@ -190,7 +191,7 @@ int cmd_export(int argc, char **argv)
 		mlr_hint(&err, "redirect it, or name a file");
 		return cli_fail(&err);
 	}
-	r = stores_open(a.common.store, &all, &err);
+	r = stores_open(a.common.store, NULL, &all, &err);
 	if (r == -ENOENT)
 		cli_hint_no_store(&err);
 	if (r < 0)

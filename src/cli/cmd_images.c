@@ -2,6 +2,7 @@
 #include "cli/common.h"
 
 #include "base/cleanup.h"
+#include "base/json.h"
 #include "base/memory.h"
 #include "oci/digest.h"
 #include "store/facts.h"
@@ -90,10 +91,10 @@ static json_t *to_json(const struct row *row)
 	char pulled[CLI_TIME_SIZE];
 
 	cli_time_utc(im->pulled, pulled);
-	return json_pack("{s:s, s:s, s:s?, s:s, s:I, s:s, s:s?, s:s, s:o}", "name", im->name,
+	return json_pack("{s:s, s:s, s:s?, s:s, s:I, s:s, s:o, s:o, s:o}", "name", im->name,
 		"digest", im->manifest, "index", im->index, "platform", im->platform, "size",
-		(json_int_t)im->size, "pulled", pulled, "source", im->source, "store", row->store,
-		"formats", cli_formats(row->formats));
+		(json_int_t)im->size, "pulled", pulled, "source", mlr_json_text(im->source),
+		"store", mlr_json_text(row->store), "formats", cli_formats(row->formats));
 }
 
 static int print_json(const struct table *t)
@@ -149,7 +150,7 @@ int cmd_images(int argc, char **argv)
 	int r;
 
 	cli_parse(&argp, argc, argv, 0, &a);
-	r = stores_open(a.common.store, &all, &err);
+	r = stores_open(a.common.store, NULL, &all, &err);
 	if (r == -ENOENT)
 		cli_hint_no_store(&err);
 	/* Who never pulled has no images, and that is no failure. */

@@ -82,7 +82,7 @@ int cmd_inspect(int argc, char **argv)
 		return cli_fail(&err);
 	if (a.remote)
 		return cli_become("mlrun-pull", argv - 1);
-	r = stores_open(a.common.store, &all, &err);
+	r = stores_open(a.common.store, NULL, &all, &err);
 	if (r == -ENOENT)
 		cli_hint_no_store(&err);
 	if (r == 0)

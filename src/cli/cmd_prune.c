@@ -2,6 +2,7 @@
 #include "cli/common.h"
 
 #include "base/cleanup.h"
+#include "base/json.h"
 #include "base/log.h"
 #include "store/prune.h"
 
@@ -114,7 +115,7 @@ static int print_json(const struct store_prune_result *r, int dry_run)
 				r->images[i].in_use));
 	}
 	for (size_t i = 0; i < r->parts.n; i++)
-		json_array_append_new(parts, json_string(r->parts.v[i]));
+		json_array_append_new(parts, mlr_json_text(r->parts.v[i]));
 	return cli_print_json(json_pack("{s:b, s:o, s:o, s:I, s:o}", "dry_run", dry_run, "images",
 		images, "parts", parts, "bytes_freed", (json_int_t)r->freed, "bytes_left",
 		r->left < 0 ? json_null() : json_integer((json_int_t)r->left)));

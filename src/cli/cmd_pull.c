@@ -7,6 +7,7 @@
 #include "cli/stop.h"
 
 #include "base/cleanup.h"
+#include "base/json.h"
 #include "base/log.h"
 #include "base/memory.h"
 #include "base/strv.h"
@@ -155,14 +156,14 @@ static int print_json(const struct pull_result *r, double seconds)
 {
 	const struct store_image *im = &r->image;
 
-	return cli_print_json(json_pack("{s:s, s:s, s:s?, s:s, s:I, s:s, s:o, s:I, s:I, s:I, s:f, s:s?}",
-		"name", im->name, "digest", im->manifest, "index", im->index, "platform",
-		im->platform, "size", (json_int_t)im->size, "status",
-		r->up_to_date ? "up to date" : "pulled", "formats", cli_formats(r->formats),
-		"layers", (json_int_t)r->layers,
-		"layers_fetched", (json_int_t)r->layers_fetched, "bytes_fetched",
-		(json_int_t)r->bytes_fetched, "seconds", (double)(int64_t)(seconds * 1000) / 1000,
-		"store", r->store));
+	return cli_print_json(json_pack(
+		"{s:s, s:s, s:s?, s:s, s:I, s:s, s:o, s:I, s:I, s:I, s:f, s:o}", "name", im->name,
+		"digest", im->manifest, "index", im->index, "platform", im->platform, "size",
+		(json_int_t)im->size, "status", r->up_to_date ? "up to date" : "pulled", "formats",
+		cli_formats(r->formats), "layers", (json_int_t)r->layers, "layers_fetched",
+		(json_int_t)r->layers_fetched, "bytes_fetched", (json_int_t)r->bytes_fetched,
+		"seconds", (double)(int64_t)(seconds * 1000) / 1000, "store",
+		mlr_json_text(r->store)));
 }
 
 static enum progress_style style_of(const struct args *a)

@@ -2,8 +2,10 @@
 #include "cli/common.h"
 #include "cli/probe.h"
 #include "cli/registry_args.h"
+#include "cli/stop.h"
 
 #include "base/cleanup.h"
+#include "base/json.h"
 #include "base/log.h"
 #include "pull/pull.h"
 #include "pull/repair.h"
@@ -103,22 +105,11 @@ static int repair(struct store *st, const struct rootfs_report *report, const st
 		.authfile = a->registry.authfile,
 		.config = &a->registry.config,
 		.jobs = PULL_JOBS,
-		.probe = cli_probe };
+		.probe = cli_probe,
+		.cancel = &cli_stop_signal };
 	const struct pull_watch watch = { 0 };
 
 	return pull_repair(st, report, &opt, &watch, &told, err);
-}
-
-static json_t *strv_json(const struct strv *l)
-{
-	json_t *list = json_array();
-
-	for (size_t i = 0; i < l->n; i++) {
-		json_t *s = json_string(l->v[i]);
-
-		json_array_append_new(list, s ? s : json_null());
-	}
-	return list;
 }
 
 static int print_json(struct store *st, const struct rootfs_report *r, int repaired)
@@ -131,13 +122,14 @@ static int print_json(struct store *st, const struct rootfs_report *r, int repai
 
 		pull_repair_needed_by(st, f->path, &names);
 		json_array_append_new(findings,
-			json_pack("{s:s, s:s, s:s, s:o, s:o}", "path", f->path, "verdict",
-				f->verdict == ROOTFS_BROKEN ? "broken" : "unknown", "why", f->why,
-				"files", strv_json(&f->files), "images", strv_json(&names)));
+			json_pack("{s:o, s:s, s:o, s:o, s:o}", "path", mlr_json_text(f->path),
+				"verdict", f->verdict == ROOTFS_BROKEN ? "broken" : "unknown",
+				"why", mlr_json_text(f->why), "files", mlr_json_texts(&f->files),
+				"images", mlr_json_texts(&names)));
 	}
-	return cli_print_json(json_pack("{s:s, s:b, s:b, s:I, s:o}", "store", store_path(st), "ok",
-		r->n == 0, "repaired", repaired, "checked", (json_int_t)r->checked, "findings",
-		findings));
+	return cli_print_json(json_pack("{s:o, s:b, s:b, s:I, s:o}", "store",
+		mlr_json_text(store_path(st)), "ok", r->n == 0, "repaired", repaired, "checked",
+		(json_int_t)r->checked, "findings", findings));
 }
 
 static void print_text(struct store *st, const struct rootfs_report *r)
@@ -178,7 +170,7 @@ static void tell(const struct rootfs_report *r, const struct args *a)
 static int verify(struct store *st, const struct args *a, struct mlr_error *err)
 {
 	auto_call(rootfs_report_done) struct rootfs_report report = ROOTFS_REPORT_INIT;
-	struct rootfs_verify_options opt = { .tick = tell_path };
+	struct rootfs_verify_options opt = { .tick = tell_path, .cancel = &cli_stop_signal };
 	int repaired = 0, status = 0;
 	int r = rootfs_verify(st, &opt, &report, err);
 
@@ -212,13 +204,16 @@ int cmd_store(int argc, char **argv)
 	if (cli_registry_load(&a.registry, NULL, &err) < 0 ||
 		cli_open_store(a.common.store, &st, &err) < 0)
 		return cli_fail(&err);
+	cli_stop_catch();
 	r = verify(st, &a, &err);
 	if (a.repair)
 		store_settle(st);
 	cli_registry_done(&a.registry);
 	if (r < 0) {
 		mlr_wrap(&err, "store verify");
-		return cli_fail(&err);
+		cli_fail(&err);
 	}
+	if (cli_stop_signal)
+		return 128 + cli_stop_signal;
 	return r ? CLI_FAILED : 0;
 }

@@ -4,6 +4,7 @@
 #include "cli/registry_args.h"
 
 #include "base/cleanup.h"
+#include "base/json.h"
 #include "base/strv.h"
 #include "oci/ref.h"
 #include "registry/registry.h"
@@ -66,8 +67,6 @@ static int compare(const void *a, const void *b)
 
 static int print(const struct oci_ref *ref, const struct strv *tags, int json)
 {
-	json_t *list;
-
 	if (!json) {
 		for (size_t i = 0; i < tags->n; i++) {
 			cli_print_safe(tags->v[i]);
@@ -75,11 +74,8 @@ static int print(const struct oci_ref *ref, const struct strv *tags, int json)
 		}
 		return fflush(stdout) == 0 ? 0 : CLI_FAILED;
 	}
-	list = json_array();
-	for (size_t i = 0; i < tags->n; i++)
-		json_array_append_new(list, json_string(tags->v[i]));
 	return cli_print_json(json_pack("{s:s, s:s, s:o}", "registry", ref->registry, "repository",
-		ref->repository, "tags", list));
+		ref->repository, "tags", mlr_json_texts(tags)));
 }
 
 static int list(struct args *a, struct oci_ref *ref, struct strv *ret, struct mlr_error *err)

@@ -170,7 +170,7 @@ int cli_print_json(json_t *value)
 
 	json_decref(value);
 	if (!text) {
-		mlr_fail(&err, ENOMEM, "print JSON: out of memory");
+		mlr_fail(&err, ENOMEM, "print JSON: no memory, or a text that is no UTF-8");
 		return cli_fail(&err);
 	}
 	if (puts(text) < 0 || fflush(stdout) != 0) {

@@ -30,17 +30,15 @@ static const struct docker_option rows[] = {
 		"-v FILE:/etc/hosts:ro mounts one of your own" },
 	{ "no-hosts", 0, "the container has the host's /etc/hosts",
 		"-v FILE:/etc/hosts:ro mounts one of your own" },
-	{ "dns", 0, "the container has the host's /etc/resolv.conf",
+	{ "dns*", 0, "the container has the host's /etc/resolv.conf",
 		"-v FILE:/etc/resolv.conf:ro mounts one of your own" },
-	{ "dns-option", 0, "the container has the host's /etc/resolv.conf",
-		"-v FILE:/etc/resolv.conf:ro mounts one of your own" },
-	{ "dns-search", 0, "the container has the host's /etc/resolv.conf",
-		"-v FILE:/etc/resolv.conf:ro mounts one of your own" },
+	{ "no-hostname", 0, "mlrun writes no /etc/hostname", NULL },
 	{ "domainname", 0, "mlrun sets no NIS domain name", "--hostname NAME.DOMAIN" },
 	{ "ip", 0, NETWORK " and its addresses", NULL },
 	{ "ip6", 0, NETWORK " and its addresses", NULL },
 	{ "mac-address", 0, NETWORK " and its addresses", NULL },
 	{ "network-alias", 0, NETWORK " and its names", NULL },
+	{ "net-alias", 0, NETWORK " and its names", NULL },
 	{ "link", 0, NETWORK ", so containers on one host meet at localhost", NULL },
 	{ "link-local-ip", 0, NETWORK " and its addresses", NULL },
 	{ "http-proxy", 0, "the caller's proxy variables are passed on", "--unset-env '*_proxy'" },
@@ -55,6 +53,7 @@ static const struct docker_option rows[] = {
 	{ "security-opt", 0,
 		"no_new_privs is always on and no label is needed to mount the caller's own files",
 		"--seccomp FILE forbids system calls" },
+	{ "seccomp-policy", 0, "mlrun takes a profile as it is", "--seccomp FILE" },
 	{ "group-add", 0,
 		"the caller's own supplementary groups are in force; others need an administrator",
 		NULL },
@@ -83,8 +82,7 @@ static const struct docker_option rows[] = {
 	/* limits */
 	{ "cpu-period", 0, BATCH ", but for --cpus and --memory", "--cpus N" },
 	{ "cpu-quota", 0, BATCH ", but for --cpus and --memory", "--cpus N" },
-	{ "cpu-rt-period", 0, BATCH, "chrt(1)" },
-	{ "cpu-rt-runtime", 0, BATCH, "chrt(1)" },
+	{ "cpu-rt-*", 0, BATCH, "chrt(1)" },
 	{ "cpu-shares", 'c', BATCH, "nice(1)" },
 	{ "cpuset-cpus", 0, "the container runs on the caller's processors",
 		"taskset -c LIST mlrun exec ..., or srun --cpu-bind" },
@@ -93,9 +91,7 @@ static const struct docker_option rows[] = {
 	{ "cpu-count", 0, BATCH ", but for --cpus and --memory", "--cpus N" },
 	{ "cpu-percent", 0, BATCH ", but for --cpus and --memory", "--cpus N" },
 	{ "kernel-memory", 0, BATCH ", but for --cpus and --memory", "--memory SIZE" },
-	{ "memory-reservation", 0, BATCH ", but for --cpus and --memory", "--memory SIZE" },
-	{ "memory-swap", 0, BATCH ", but for --cpus and --memory", "--memory SIZE" },
-	{ "memory-swappiness", 0, BATCH ", but for --cpus and --memory", "--memory SIZE" },
+	{ "memory-*", 0, BATCH ", but for --cpus and --memory", "--memory SIZE" },
 	{ "oom-kill-disable", 0, BATCH, NULL },
 	{ "oom-score-adj", 0, BATCH, "choom -n N -- mlrun exec ..." },
 	{ "pids-limit", 0, BATCH, "--ulimit nproc=N counts all processes of yours" },
@@ -103,12 +99,9 @@ static const struct docker_option rows[] = {
 		"--tmpfs /dev/shm:size=SIZE is one of its own" },
 	{ "shm-size-systemd", 0, "the container has the host's /dev/shm, whole",
 		"--tmpfs /dev/shm:size=SIZE is one of its own" },
-	{ "blkio-weight", 0, BATCH, "ionice(1)" },
-	{ "blkio-weight-device", 0, BATCH, "ionice(1)" },
-	{ "device-read-bps", 0, BATCH, NULL },
-	{ "device-read-iops", 0, BATCH, NULL },
-	{ "device-write-bps", 0, BATCH, NULL },
-	{ "device-write-iops", 0, BATCH, NULL },
+	{ "blkio-weight*", 0, BATCH, "ionice(1)" },
+	{ "device-read-*", 0, BATCH, NULL },
+	{ "device-write-*", 0, BATCH, NULL },
 	{ "storage-opt", 0, "what is written to the root lies in memory", "--tmpfs DST:size=SIZE" },
 	{ "cgroup-conf", 0, "the command stays in the caller's cgroup", NULL },
 	{ "cgroup-parent", 0, "the command stays in the caller's cgroup", NULL },
@@ -134,12 +127,7 @@ static const struct docker_option rows[] = {
 	{ "log-driver", 0, STREAMS, "redirect them: mlrun exec ... >FILE 2>&1" },
 	{ "log-opt", 0, STREAMS, "redirect them: mlrun exec ... >FILE 2>&1" },
 	{ "quiet", 'q', "mlrun says nothing when all is well", "MLRUN_LOG=error silences its notes" },
-	{ "health-cmd", 0, NO_HEALTH, NULL },
-	{ "health-interval", 0, NO_HEALTH, NULL },
-	{ "health-retries", 0, NO_HEALTH, NULL },
-	{ "health-start-interval", 0, NO_HEALTH, NULL },
-	{ "health-start-period", 0, NO_HEALTH, NULL },
-	{ "health-timeout", 0, NO_HEALTH, NULL },
+	{ "health-*", 0, NO_HEALTH, NULL },
 	{ "no-healthcheck", 0, NO_HEALTH ", so there is nothing to switch off", NULL },
 	{ "label", 'l', NO_LABELS, NULL },
 	{ "label-file", 0, NO_LABELS, NULL },
@@ -164,8 +152,7 @@ static const struct docker_option rows[] = {
 	{ "creds", 0, BY_PULL, "mlrun login REGISTRY" },
 	{ "tls-verify", 0, BY_PULL, "mlrun pull --tls-verify=BOOL IMAGE" },
 	{ "disable-content-trust", 0, BY_PULL, NULL },
-	{ "retry", 0, BY_PULL ", and a broken transfer is taken up again anyway", NULL },
-	{ "retry-delay", 0, BY_PULL ", and a broken transfer is taken up again anyway", NULL },
+	{ "retry*", 0, BY_PULL ", and a broken transfer is taken up again anyway", NULL },
 	{ "rootfs", 0, "a plain directory is an image of its own kind", "rootfs:PATH in IMAGE's place" },
 	{ "image", 0, "the image is an argument", "mlrun exec IMAGE COMMAND" },
 	{ "image-volume", 0, "an image's volumes are part of its root, which can be written to", NULL },
@@ -199,10 +186,20 @@ static const struct docker_option rows[] = {
 	{ "uts", 0, "the host name is the host's unless one is given", "--hostname NAME" },
 };
 
+/* A row's name may end with a "*". */
+static int is_called(const struct docker_option *d, const char *name, size_t len)
+{
+	size_t n = strlen(d->name);
+
+	if (d->name[n - 1] == '*')
+		return len >= n - 1 && strncmp(d->name, name, n - 1) == 0;
+	return n == len && strncmp(d->name, name, len) == 0;
+}
+
 const struct docker_option *docker_option_named(const char *name, size_t len)
 {
 	for (size_t i = 0; i < ARRAY_LEN(rows); i++)
-		if (strlen(rows[i].name) == len && strncmp(rows[i].name, name, len) == 0)
+		if (is_called(&rows[i], name, len))
 			return &rows[i];
 	return NULL;
 }

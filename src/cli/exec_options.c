@@ -33,6 +33,7 @@ enum {
 	OPT_PULL,
 	OPT_READ_ONLY,
 	OPT_RM,
+	OPT_SECCOMP,
 	OPT_TMPFS,
 	OPT_ULIMIT,
 	OPT_UNSET_ENV,
@@ -67,6 +68,7 @@ static const struct argp_option options[] = {
 	{ "user", 'u', "UID[:GID]", 0, "appear with this id inside; files stay the caller's", 3 },
 	{ "fakeroot", OPT_FAKEROOT, NULL, 0,
 		"appear as root inside, with the caller's rights on files", 3 },
+	{ "seccomp", OPT_SECCOMP, "FILE", 0, "forbid system calls as an OCI profile says", 3 },
 	{ "cap-drop", OPT_CAP_DROP, "NAME", 0, "leave --fakeroot without a capability; ALL", 3 },
 	{ "ulimit", OPT_ULIMIT, "NAME=SOFT[:HARD]", 0, "set a limit: nofile, core, stack...", 3 },
 	{ "cpus", OPT_CPUS, "N", 0, "use at most N processors' time, 1.5", 3 },
@@ -76,7 +78,8 @@ static const struct argp_option options[] = {
 	{ "network", OPT_NET, NULL, OPTION_ALIAS, NULL, 3 },
 	{ "ipc", OPT_IPC, "host|private", 0,
 		"the host's shared memory and queues (default), or own ones", 3 },
-	{ "pid", OPT_PID, NULL, 0, "own process ids: only the container's processes are seen", 3 },
+	{ "pid", OPT_PID, "private|host", OPTION_ARG_OPTIONAL,
+		"own process ids: only the container's processes are seen", 3 },
 	{ "init", OPT_INIT, NULL, 0,
 		"the same, and the first process is mlrun's, which reaps the others", 3 },
 	{ "preserve-fds", OPT_PRESERVE_FDS, "N", 0, "hand on N descriptors from 3 on", 3 },
@@ -94,7 +97,7 @@ static const struct argp_option options[] = {
 		"share one container with all on this node that give the same WORD", 4 },
 	{ "join", OPT_JOIN, "PID", 0,
 		"run a command in the container of that process; no IMAGE is given", 4 },
-	{ "explain", OPT_EXPLAIN, NULL, 0,
+	{ "explain", OPT_EXPLAIN, "json", OPTION_ARG_OPTIONAL,
 		"tell every mount and variable with its origin; run nothing", 4 },
 	{ "rm", OPT_RM, NULL, OPTION_HIDDEN, NULL, 4 },
 	{ "interactive", 'i', NULL, OPTION_HIDDEN, NULL, 4 },
@@ -127,6 +130,15 @@ static void parse_ipc(struct exec_options *o, const char *arg, struct argp_state
 	o->ipc = strcmp(arg, "private") == 0;
 	if (!o->ipc && strcmp(arg, "host") != 0)
 		argp_error(state, "--ipc takes host or private, not '%s'", arg);
+}
+
+static void parse_pid(struct exec_options *o, const char *arg, struct argp_state *state)
+{
+	o->pid = !arg || strcmp(arg, "private") == 0;
+	if (!o->pid && strcmp(arg, "host") != 0)
+		argp_error(state,
+			"--pid takes private or host, not '%s'; --join PID enters a container that runs",
+			arg);
 }
 
 static void parse_preserve(struct exec_options *o, const char *arg, struct argp_state *state)
@@ -210,9 +222,19 @@ static const char **word_of(struct exec_options *o, int key)
 		return &o->hostname;
 	case OPT_JOIN_TAG:
 		return &o->join_tag;
+	case OPT_SECCOMP:
+		return &o->seccomp;
 	default:
 		return NULL;
 	}
+}
+
+static void parse_explain(struct cli_exec *x, const char *arg, struct argp_state *state)
+{
+	x->explain = cli_explain_parse(arg);
+	if (x->explain == CLI_EXPLAIN_NO)
+		argp_error(state, "--explain is for people, --explain=json for programs, not '%s'",
+			arg);
 }
 
 /* What is on or off. */
@@ -221,14 +243,10 @@ static int *switch_of(struct cli_exec *x, int key)
 	switch (key) {
 	case OPT_CLEARENV:
 		return &x->exec.clearenv;
-	case OPT_EXPLAIN:
-		return &x->explain;
 	case OPT_FAKEROOT:
 		return &x->exec.fakeroot;
 	case OPT_INIT:
 		return &x->exec.init;
-	case OPT_PID:
-		return &x->exec.pid;
 	case OPT_READ_ONLY:
 		return &x->exec.read_only;
 	default:
@@ -239,6 +257,9 @@ static int *switch_of(struct cli_exec *x, int key)
 /* The image ends our options: the rest is the contained command's. With --join there is none. */
 static void take_image(struct exec_options *o, char *image, struct argp_state *state)
 {
+	/* Docker's "--pid host" in two words. */
+	if (o->pid && strcmp(image, "host") == 0 && strcmp(state->argv[state->next - 2], "--pid") == 0)
+		argp_error(state, "--pid host is written --pid=host, and is the default");
 	if (!o->join)
 		o->image = image;
 	o->command = state->argv + state->next - (o->join ? 1 : 0);
@@ -252,6 +273,9 @@ static error_t parse_choice(struct cli_exec *x, int key, char *arg, struct argp_
 	struct exec_options *o = &x->exec;
 
 	switch (key) {
+	case OPT_EXPLAIN:
+		parse_explain(x, arg, state);
+		return 0;
 	case OPT_HOME:
 	case OPT_NO_HOME:
 		o->home = key == OPT_HOME ? EXEC_YES : EXEC_NO;
@@ -267,6 +291,9 @@ static error_t parse_choice(struct cli_exec *x, int key, char *arg, struct argp_
 		return 0;
 	case OPT_NET:
 		parse_net(o, arg, state);
+		return 0;
+	case OPT_PID:
+		parse_pid(o, arg, state);
 		return 0;
 	case OPT_PRESERVE_FDS:
 		parse_preserve(o, arg, state);

@@ -6,12 +6,13 @@
 #define MLR_CLI_EXEC_OPTIONS_H
 
 #include "cli/common.h"
+#include "cli/explain.h"
 #include "exec/exec.h"
 
 struct cli_exec {
 	struct cli_common common; /* --store and --verbose */
 	struct exec_options exec; /* strings are argv's */
-	int explain;
+	enum cli_explain explain;
 	int command_optional; /* set before parsing: --join needs no command */
 };
 

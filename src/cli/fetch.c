@@ -57,7 +57,7 @@ static int wait_for(pid_t child)
 	return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
 }
 
-int cli_fetch(const char *image, const char *store)
+int cli_fetch(const char *image, const char *store, int quiet)
 {
 	auto_free char *path = program_path("mlrun-pull");
 	auto_strv struct strv argv = STRV_INIT;
@@ -70,6 +70,8 @@ int cli_fetch(const char *image, const char *store)
 		strv_addf(&argv, "--store=%s", store);
 	if (mlr_log_level >= MLR_DEBUG)
 		strv_add(&argv, "--verbose");
+	else if (quiet)
+		strv_add(&argv, "--quiet");
 	strv_add(&argv, "--");
 	strv_add(&argv, image);
 

@@ -10,10 +10,11 @@ int cli_fetch_can(const char *image);
  * Run `mlrun pull IMAGE` as a child that says all it says on stderr and reads nothing.
  *
  *   store  --store, or NULL
+ *   quiet  it says errors alone: another rank of the job tells the rest
  *
  * Returns 0, or the exit status to end with: the child has told why. A child that a signal ended
  * gives 128 and its number.
  */
-int cli_fetch(const char *image, const char *store);
+int cli_fetch(const char *image, const char *store, int quiet);
 
 #endif

@@ -1,6 +1,7 @@
 #include "cli/inspect.h"
 
 #include "base/cleanup.h"
+#include "base/json.h"
 #include "cli/cli.h"
 
 #include <stdio.h>
@@ -107,19 +108,6 @@ static json_t *layers_to_json(const struct picture *p)
 	return list;
 }
 
-/* What is no UTF-8 cannot stand in JSON: null then. */
-static json_t *strv_to_json(const struct strv *l)
-{
-	json_t *list = json_array();
-
-	for (size_t i = 0; i < l->n; i++) {
-		json_t *s = json_string(l->v[i]);
-
-		json_array_append_new(list, s ? s : json_null());
-	}
-	return list;
-}
-
 static int print_json(const struct picture *p)
 {
 	const struct store_image *im = &p->image;
@@ -128,14 +116,15 @@ static int print_json(const struct picture *p)
 
 	cli_time_utc(im->pulled, pulled);
 	return cli_print_json(json_pack(
-		"{s:s, s:s, s:s?, s:s, s:s, s:s?, s:s?, s:s?, s:I, s:o, s:o, s:o, s:o, s:s?, s:s?, s:s?, s:o}",
+		"{s:s, s:s, s:s?, s:s, s:s, s:o, s:s?, s:s?, s:I, s:o, s:o, s:o, s:o, s:s?, s:s?, s:o, s:o}",
 		"name", im->name, "digest", im->manifest, "index", im->index, "config",
-		p->manifest.config.digest, "platform", im->platform, "source", im->source,
-		"created", c->created, "pulled", im->pulled ? pulled : NULL, "size",
-		(json_int_t)im->size, "layers", layers_to_json(p), "env", strv_to_json(&c->env),
-		"entrypoint", strv_to_json(&c->entrypoint), "cmd", strv_to_json(&c->cmd), "user",
-		c->user, "working_dir", c->working_dir, "store",
-		p->store, "formats", p->store ? cli_formats(p->formats) : json_null()));
+		p->manifest.config.digest, "platform", im->platform, "source",
+		mlr_json_text(im->source), "created", c->created, "pulled",
+		im->pulled ? pulled : NULL, "size", (json_int_t)im->size, "layers",
+		layers_to_json(p), "env", mlr_json_texts(&c->env), "entrypoint",
+		mlr_json_texts(&c->entrypoint), "cmd", mlr_json_texts(&c->cmd), "user", c->user,
+		"working_dir", c->working_dir, "store", mlr_json_text(p->store), "formats",
+		p->store ? cli_formats(p->formats) : json_null()));
 }
 
 static void print_line(const char *label, const char *value)

@@ -7,7 +7,6 @@
 #include "base/memory.h"
 #include "base/strv.h"
 
-#include <errno.h>
 #include <fcntl.h>
 #include <jansson.h>
 #include <stdlib.h>
@@ -50,39 +49,86 @@ static size_t count_secrets(json_t *file)
 	return n;
 }
 
-/* The text is not kept: what it holds is no finding's business. */
-static int read_secrets(const char *path, size_t *ret, struct doctor_report *r)
+/* A helper that all registries' secrets are with may be a relic of another machine, and is passed
+ * over then; one that is named for a registry is asked for it. */
+static void look_at_helper(const struct doctor_machine *m, const char *path, const char *registry,
+	const char *helper, struct doctor_report *r)
+{
+	auto_free char *name = xasprintf("docker-credential-%s", helper);
+	auto_free char *program = doctor_program(m, name);
+	struct doctor_finding *f;
+
+	if (program)
+		return;
+	f = doctor_add(r, "credentials", registry ? DOCTOR_FAILURE : DOCTOR_WARNING,
+		"'%s' is not on PATH", name);
+	if (registry)
+		doctor_because(f, "'%s' has it keep the secrets for '%s'", path, registry);
+	else
+		doctor_because(f, "'%s' has it keep all secrets; it is passed over", path);
+	doctor_mend(f, DOCTOR_YOU, "export PATH=$PATH:/where/it/is; or take '%s' out of '%s'",
+		helper, path);
+}
+
+static void look_at_helpers(
+	const struct doctor_machine *m, const char *path, json_t *file, struct doctor_report *r)
+{
+	const char *all = json_string_value(json_object_get(file, "credsStore")), *registry;
+	json_t *helper;
+
+	if (all && *all)
+		look_at_helper(m, path, NULL, all, r);
+	json_object_foreach (json_object_get(file, "credHelpers"), registry, helper)
+		if (json_is_string(helper) && *json_string_value(helper))
+			look_at_helper(m, path, registry, json_string_value(helper), r);
+}
+
+static void tell_unreadable(const char *path, int code, struct doctor_report *r)
+{
+	struct doctor_finding *f = doctor_add(
+		r, "credentials", DOCTOR_FAILURE, "'%s' cannot be read: %s", path, strerror(code));
+
+	doctor_because(f, "mlrun pull refuses to go on without it");
+	doctor_mend(f, DOCTOR_YOU, "ls -l '%s'", path);
+}
+
+static void tell_garbled(const char *path, int line, struct doctor_report *r)
+{
+	struct doctor_finding *f = doctor_add(
+		r, "credentials", DOCTOR_FAILURE, "'%s' is not JSON: line %d", path, line);
+
+	doctor_because(f, "mlrun pull refuses to go on without it");
+	doctor_mend(f, DOCTOR_YOU, "mv '%s' '%s.broken' && mlrun login REGISTRY", path, path);
+}
+
+/* The text is not kept: what it holds is no finding's business. Returns 0, or -1 and it is told. */
+static int read_secrets(
+	const struct doctor_machine *m, const char *path, size_t *ret, struct doctor_report *r)
 {
 	auto_free char *text = NULL;
 	json_auto_t *file = NULL;
-	struct doctor_finding *f;
-	json_error_t why;
+	struct mlr_error err = MLR_ERROR_INIT;
+	json_error_t why = { .line = 1 };
 	size_t len;
 
-	if (file_read(AT_FDCWD, path, FILE_MAX, &text, &len, NULL) < 0) {
-		f = doctor_add(r, "credentials", DOCTOR_FAILURE, "'%s' cannot be read: %s", path,
-			strerror(errno));
-		doctor_because(f, "mlrun pull refuses to go on without it");
-		doctor_mend(f, DOCTOR_YOU, "ls -l '%s'", path);
+	if (file_read(AT_FDCWD, path, FILE_MAX, &text, &len, &err) < 0) {
+		tell_unreadable(path, err.code, r);
 		return -1;
 	}
 	if (len > 0)
 		file = json_loadb(text, len, 0, &why);
 	explicit_bzero(text, len);
 	if (len > 0 && !json_is_object(file)) {
-		f = doctor_add(r, "credentials", DOCTOR_FAILURE, "'%s' is not JSON: line %d", path,
-			file ? 1 : why.line);
-		doctor_because(f, "mlrun pull refuses to go on without it");
-		doctor_mend(
-			f, DOCTOR_YOU, "mv '%s' '%s.broken' && mlrun login REGISTRY", path, path);
+		tell_garbled(path, why.line > 0 ? why.line : 1, r);
 		return -1;
 	}
+	look_at_helpers(m, path, file, r);
 	*ret = count_secrets(file);
 	return 0;
 }
 
 /* Returns 1 when there is such a file. */
-static int look_at_file(const char *path, struct doctor_report *r)
+static int look_at_file(const struct doctor_machine *m, const char *path, struct doctor_report *r)
 {
 	struct doctor_finding *f;
 	size_t secrets = 0;
@@ -90,7 +136,7 @@ static int look_at_file(const char *path, struct doctor_report *r)
 
 	if (stat(path, &sb) < 0)
 		return 0;
-	if (read_secrets(path, &secrets, r) < 0)
+	if (read_secrets(m, path, &secrets, r) < 0)
 		return 1;
 	if (secrets > 0 && S_ISREG(sb.st_mode) && (sb.st_mode & (S_IRGRP | S_IROTH))) {
 		f = doctor_add(r, "credentials", DOCTOR_FAILURE, "others may read '%s' (mode %04o)",
@@ -116,7 +162,7 @@ void check_credentials(const struct doctor_machine *m, struct doctor_report *r)
 		return;
 	name_files(&files);
 	for (size_t i = 0; i < files.n; i++)
-		found |= look_at_file(files.v[i], r);
+		found |= look_at_file(m, files.v[i], r);
 	if (found)
 		return;
 	if (!named || !*named) {

@@ -49,9 +49,9 @@ struct doctor_machine {
 			   by then, as of a file server that is gone, is told as such */
 };
 
-#define DOCTOR_MACHINE_INIT    \
-	{                      \
-		"", NULL, 3000 \
+#define DOCTOR_MACHINE_INIT     \
+	{                       \
+		"", NULL, 10000 \
 	}
 
 /* Look. Adds to ret; never fails, as not being able to look is a finding. */

@@ -2,12 +2,12 @@
 #include "doctor/check.h"
 
 #include "base/cleanup.h"
+#include "base/file.h"
 #include "base/memory.h"
 #include "base/program.h"
 #include "config.h"
 #include "store/store.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -19,22 +19,14 @@
 static int count_squashfs(const struct doctor_machine *m)
 {
 	auto_store struct store *st = NULL;
+	auto_dir DIR *d = NULL;
 	struct dirent *e;
-	int fd, n = 0;
-	DIR *d;
+	int n = 0;
 
-	if (store_open(m->store, 0, &st, NULL) < 0)
-		return 0;
-	fd = openat(store_fd(st), "squash", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	d = fd < 0 ? NULL : fdopendir(fd);
-	if (!d) {
-		if (fd >= 0)
-			close(fd);
-		return 0;
-	}
-	while ((e = readdir(d)))
+	if (store_open(m->store, 0, &st, NULL) == 0)
+		d = file_open_dir(store_fd(st), "squash", 0);
+	while (d && (e = readdir(d)))
 		n += e->d_name[0] != '.';
-	closedir(d);
 	return n;
 }
 

@@ -53,18 +53,16 @@ static int try_close_range(void)
 	return refused(close_range(~0u, ~0u, CLOSE_RANGE_CLOEXEC));
 }
 
+/* Where there is none of these, mlrun goes an older way: none is wanted of necessity. */
 static const struct {
 	const char *name;
 	int major, minor; /* the first kernel that has it */
 	int (*try)(void);
-	int must; /* else exec does without it, or not all of its options work */
-	const char *means;
 } features[] = {
-	{ "openat2", 5, 6, try_openat2, 1, "paths inside an image cannot be resolved safely" },
-	{ "open_tree", 5, 2, try_open_tree, 1, "nothing can be mounted by descriptor" },
-	{ "close_range", 5, 11, try_close_range, 1, "descriptors would leak into containers" },
-	{ "mount_setattr", 5, 12, try_mount_setattr, 0,
-		"ro, nosuid, nodev and noexec volumes and --read-only are refused" },
+	{ "openat2", 5, 6, try_openat2 },
+	{ "open_tree", 5, 2, try_open_tree },
+	{ "close_range", 5, 11, try_close_range },
+	{ "mount_setattr", 5, 12, try_mount_setattr },
 };
 
 static int is_older(int major, int minor, int than_major, int than_minor)
@@ -80,53 +78,55 @@ static char *append(char *list, const char *word)
 	return longer;
 }
 
-void check_kernel(const struct doctor_machine *m, struct doctor_report *r)
+/* Which calls there are, and which not; both to free(). Returns whether a filter refuses one that
+ * this kernel has. */
+static int sort_features(
+	const struct doctor_machine *m, int major, int minor, char **has, char **lacks)
 {
-	auto_free char *release = doctor_text(m, "/proc/sys/kernel/osrelease");
-	char *has = xstrdup(""), *lacks = xstrdup("");
-	const char *means = NULL;
-	int major = 0, minor = 0, must = 0, filtered = 0;
+	int filtered = 0;
 
-	if (!release || sscanf(release, "%d.%d", &major, &minor) != 2) {
-		doctor_because(doctor_add(r, "kernel", DOCTOR_FAILURE,
-				       "the kernel's version cannot be read"),
-			"/proc is not mounted");
-		doctor_mend(&r->v[r->n - 1], DOCTOR_ADMINISTRATOR, "mount -t proc proc /proc");
-		goto done;
-	}
+	*has = xstrdup("");
+	*lacks = xstrdup("");
 	for (size_t i = 0; i < ARRAY_LEN(features); i++) {
-		int code = doctor_is_here(m)
-			? features[i].try()
-			: is_older(major, minor, features[i].major, features[i].minor);
+		int is_old = is_older(major, minor, features[i].major, features[i].minor);
 
-		if (!code) {
-			has = append(has, features[i].name);
+		if (doctor_is_here(m) ? features[i].try() == 0 : !is_old) {
+			*has = append(*has, features[i].name);
 			continue;
 		}
-		lacks = append(lacks, features[i].name);
-		/* A kernel that has the call and does not give it is under somebody's filter. */
-		filtered |= !is_older(major, minor, features[i].major, features[i].minor);
-		if (!means || (features[i].must && !must))
-			means = features[i].means;
-		must |= features[i].must;
+		*lacks = append(*lacks, features[i].name);
+		filtered |= !is_old;
 	}
+	return filtered;
+}
+
+void check_kernel(const struct doctor_machine *m, struct doctor_report *r)
+{
+	auto_free char *release = doctor_text(m, "/proc/sys/kernel/osrelease"), *has = NULL,
+		       *lacks = NULL;
+	int major, minor, filtered;
+	struct doctor_finding *f;
+
+	if (!release || sscanf(release, "%d.%d", &major, &minor) != 2) {
+		f = doctor_add(r, "kernel", DOCTOR_FAILURE, "the kernel's version cannot be read");
+		doctor_because(f, "/proc is not mounted");
+		doctor_mend(f, DOCTOR_ADMINISTRATOR, "mount -t proc proc /proc");
+		return;
+	}
+	filtered = sort_features(m, major, minor, &has, &lacks);
 	if (!*lacks) {
 		doctor_add(r, "kernel", DOCTOR_PASS, "Linux %s: %s", release, has);
-		goto done;
+		return;
 	}
-	doctor_because(doctor_add(r, "kernel", must ? DOCTOR_FAILURE : DOCTOR_WARNING,
-			       "Linux %s lacks %s", release, lacks),
-		"%s%s", means,
+	f = doctor_add(r, "kernel", DOCTOR_WARNING, "Linux %s without %s", release, lacks);
+	doctor_because(f, "containers start the older way, more slowly%s",
 		filtered
-			? "; this kernel has them, so a filter (seccomp) around this process refuses them"
+			? "; this kernel has the call, so a filter (seccomp) around this process refuses it"
 			: "");
 	if (filtered)
-		doctor_mend(&r->v[r->n - 1], DOCTOR_YOU,
+		doctor_mend(f, DOCTOR_YOU,
 			"start the container around it with --security-opt seccomp=unconfined");
 	else
-		doctor_mend(&r->v[r->n - 1], DOCTOR_ADMINISTRATOR,
+		doctor_mend(f, DOCTOR_ADMINISTRATOR,
 			"boot Linux 5.12 or newer (RHEL 9, Debian 12, Ubuntu 22.04 have one)");
-done:
-	free(has);
-	free(lacks);
 }

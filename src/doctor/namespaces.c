@@ -108,6 +108,23 @@ static void cut_hint(struct mlr_error *err)
 	err->text[strcspn(err->text, "\n")] = '\0';
 }
 
+/* A fresh tmpfs as the working directory. Where it lies does not matter. Returns 0 or errno. */
+static int enter_tmpfs(void)
+{
+	static const char *const places[] = { "/tmp", "/var/tmp", "/run", "/mnt" };
+	const char *place = places[0];
+	struct stat sb;
+
+	for (size_t i = 0; i < ARRAY_LEN(places); i++)
+		if (stat(places[i], &sb) == 0 && S_ISDIR(sb.st_mode)) {
+			place = places[i];
+			break;
+		}
+	if (mount("tmpfs", place, "tmpfs", MS_NOSUID | MS_NODEV, "mode=0755") < 0)
+		return errno;
+	return chdir(place) < 0 ? errno : 0;
+}
+
 /* Returns 0 and is in namespaces of its own then. */
 static int enter(const struct doctor_machine *m, struct doctor_report *r)
 {
@@ -116,14 +133,16 @@ static int enter(const struct doctor_machine *m, struct doctor_report *r)
 	};
 	struct mlr_error err = MLR_ERROR_INIT;
 	struct doctor_finding *f;
+	int code;
 
 	if (userns_enter(&id, &err) == 0) {
-		if (mount("tmpfs", "/tmp", "tmpfs", MS_NOSUID | MS_NODEV, "mode=0755") == 0) {
+		code = enter_tmpfs();
+		if (code == 0) {
 			doctor_add(r, "userns", DOCTOR_PASS,
 				"user and mount namespaces can be made and mounted in");
 			return 0;
 		}
-		mlr_fail_errno(&err, "mount a tmpfs in a user namespace");
+		mlr_fail(&err, code, "mount a tmpfs in a user namespace: %s", strerror(code));
 	}
 	cut_hint(&err);
 	f = doctor_add(r, "userns", DOCTOR_FAILURE, "no container can be made: %s", err.text);
@@ -131,44 +150,50 @@ static int enter(const struct doctor_machine *m, struct doctor_report *r)
 	return -1;
 }
 
-/* In /tmp, the fresh tmpfs. Returns 0 or errno. */
+/* In the fresh tmpfs. Returns 0 or errno. */
 static int try_overlay(void)
 {
-	static const char *const dirs[] = { "/tmp/lower", "/tmp/lower2", "/tmp/upper", "/tmp/work",
-		"/tmp/root" };
+	static const char *const dirs[] = { "lower", "lower2", "upper", "work", "root" };
 
 	for (size_t i = 0; i < ARRAY_LEN(dirs); i++)
 		if (mkdir(dirs[i], 0755) < 0)
 			return errno;
-	return mount("overlay", "/tmp/root", "overlay", MS_NOSUID | MS_NODEV,
-		       "lowerdir=/tmp/lower:/tmp/lower2,upperdir=/tmp/upper,workdir=/tmp/work,userxattr") <
-			0
+	return mount("overlay", "root", "overlay", MS_NOSUID | MS_NODEV,
+		       "lowerdir=lower:lower2,upperdir=upper,workdir=work,userxattr") < 0
 		? errno
 		: 0;
+}
+
+/* runtime/underlay.h does without, for one tree. */
+static struct doctor_finding *add_no_overlay(struct doctor_report *r, const char *what)
+{
+	struct doctor_finding *f = doctor_add(r, "overlay", DOCTOR_WARNING, "%s", what);
+
+	doctor_because(f,
+		"images run as one tree only (mlrun pull --format=dir or squashfs), which cannot be changed, and nothing is kept");
+	return f;
 }
 
 static void look_at_overlay(const struct doctor_machine *m, struct doctor_report *r)
 {
 	int code = try_overlay();
+	auto_free char *what =
+		xasprintf("an ordinary user cannot mount an overlay: %s", strerror(code));
 	struct doctor_finding *f;
 
 	if (code == 0) {
 		doctor_add(r, "overlay", DOCTOR_PASS, "an ordinary user can mount overlays");
 		return;
 	}
-	f = doctor_add(r, "overlay", DOCTOR_FAILURE, "an ordinary user cannot mount an overlay: %s",
-		strerror(code));
-	if (code == ENODEV) {
-		doctor_because(f, "the kernel has no overlayfs, or its module is not loaded");
+	f = add_no_overlay(r, what);
+	if (code == ENODEV)
 		doctor_mend(f, DOCTOR_ADMINISTRATOR,
 			"modprobe overlay && echo overlay >/etc/modules-load.d/mlrun.conf");
-	} else {
-		doctor_because(f,
-			doctor_is_filtered(m)
-				? "a filter (seccomp) of a container around this process, or a kernel before Linux 5.11"
-				: "overlays of ordinary users need Linux 5.11");
+	else if (doctor_is_filtered(m))
+		doctor_mend(f, DOCTOR_YOU,
+			"start the container around it with --security-opt seccomp=unconfined");
+	else
 		doctor_mend(f, DOCTOR_ADMINISTRATOR, "boot Linux 5.11 or newer");
-	}
 }
 
 /* The upper layer's directories are marked by an attribute where they hide the image's. */
@@ -176,9 +201,9 @@ static void look_at_attributes(struct doctor_report *r)
 {
 	struct doctor_finding *f;
 
-	if (mkdir("/tmp/attributes", 0755) < 0)
+	if (mkdir("attributes", 0755) < 0)
 		return;
-	if (setxattr("/tmp/attributes", "user.overlay.opaque", "y", 1, 0) == 0) {
+	if (setxattr("attributes", "user.overlay.opaque", "y", 1, 0) == 0) {
 		doctor_add(r, "tmpfs", DOCTOR_PASS,
 			"tmpfs keeps user.* attributes: everything in a container's root can be replaced");
 		return;
@@ -207,8 +232,7 @@ static void read_settings(const struct doctor_machine *m, struct doctor_report *
 		doctor_add(r, "overlay", DOCTOR_PASS, "the kernel has overlayfs");
 		return;
 	}
-	told = doctor_add(r, "overlay", DOCTOR_FAILURE, "the kernel has no overlayfs");
-	doctor_because(told, "it is not in /proc/filesystems");
+	told = add_no_overlay(r, "the kernel has no overlayfs: it is not in /proc/filesystems");
 	doctor_mend(told, DOCTOR_ADMINISTRATOR,
 		"modprobe overlay && echo overlay >/etc/modules-load.d/mlrun.conf");
 }

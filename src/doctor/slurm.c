@@ -10,32 +10,55 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#define ANSWER_SIZE 4096
+
 /*
- * `srun --version`. Where it finds no slurm.conf it asks the DNS for a server, so it gets a second.
+ * Run srun with one argument that makes it start nothing. Where it finds no slurm.conf it asks the
+ * DNS for a server, so it gets a second.
  *
- *   version  "slurm 22.05.8", to free(), or NULL
+ *   answer  what it says first, on either stream
  *
- * Returns its exit status, 124 when the second was over.
+ * Returns its exit status, 124 when the second was over, -1 when it could not be run.
  */
-static int ask_version(const char *srun, char **version)
+static int ask(const char *srun, const char *argument, char answer[ANSWER_SIZE])
 {
 	auto_free char *command = NULL;
-	char line[128] = "";
 	FILE *p;
+	size_t n;
 	int r;
 
+	answer[0] = '\0';
 	if (strpbrk(srun, "'\n"))
 		return -1;
-	command = xasprintf("exec timeout 1 '%s' --version 2>/dev/null", srun);
+	command = xasprintf("exec timeout 1 '%s' %s 2>&1", srun, argument);
 	p = popen(command, "re");
 	if (!p)
 		return -1;
-	if (fgets(line, sizeof(line), p))
-		line[strcspn(line, "\n")] = '\0';
+	n = fread(answer, 1, ANSWER_SIZE - 1, p);
+	answer[n] = '\0';
 	r = pclose(p);
-	if (*line)
-		*version = xstrdup(line);
 	return WIFEXITED(r) ? WEXITSTATUS(r) : -1;
+}
+
+/* The ways in which ranks of an MPI program find each other: Open MPI knows PMIx, MPICH and Intel
+ * MPI PMI-2 as well. */
+static void look_at_pmi(const char *srun, struct doctor_report *r)
+{
+	char answer[ANSWER_SIZE];
+	struct doctor_finding *f;
+
+	if (ask(srun, "--mpi=list", answer) != 0)
+		return;
+	if (strstr(answer, "pmix")) {
+		doctor_add(r, "pmi", DOCTOR_PASS, "srun --mpi=pmix starts MPI programs%s",
+			strstr(answer, "pmi2") ? ", and --mpi=pmi2" : "");
+		return;
+	}
+	f = doctor_add(r, "pmi", DOCTOR_WARNING, "srun has no PMIx");
+	doctor_because(f, "ranks of Open MPI do not find each other: each is a job of its own%s",
+		strstr(answer, "pmi2") ? "; MPICH's can with --mpi=pmi2" : "");
+	doctor_mend(f, DOCTOR_ADMINISTRATOR,
+		"build Slurm with --with-pmix (Debian: apt-get install slurm-wlm-basic-plugins)");
 }
 
 static void look_at_plugins(const struct doctor_machine *m, struct doctor_report *r)
@@ -59,9 +82,11 @@ static void look_at_plugins(const struct doctor_machine *m, struct doctor_report
 
 void check_slurm(const struct doctor_machine *m, struct doctor_report *r)
 {
-	auto_free char *srun = doctor_program(m, "srun"), *version = NULL;
+	auto_free char *srun = doctor_program(m, "srun");
+	char answer[ANSWER_SIZE];
 	const char *job = doctor_is_here(m) ? getenv("SLURM_JOB_ID") : NULL;
 	struct doctor_finding *f;
+	int status;
 
 	if (!srun && job) {
 		f = doctor_add(r, "slurm", DOCTOR_WARNING,
@@ -75,14 +100,23 @@ void check_slurm(const struct doctor_machine *m, struct doctor_report *r)
 		doctor_add(r, "slurm", DOCTOR_PASS, "no Slurm here");
 		return;
 	}
-	if (doctor_is_here(m) && ask_version(srun, &version) == 1 && !version) {
+	if (!doctor_is_here(m)) {
+		doctor_add(r, "slurm", DOCTOR_PASS, "srun is there");
+		return;
+	}
+	status = ask(srun, "--version", answer);
+	if (status > 0 && status != 124) {
 		f = doctor_add(r, "slurm", DOCTOR_WARNING, "'%s' does not work here", srun);
 		doctor_because(f, "it finds no configuration, in no slurm.conf and by no server");
 		doctor_mend(
 			f, DOCTOR_ADMINISTRATOR, "%s --version; ls -l /etc/slurm/slurm.conf", srun);
 		return;
 	}
-	doctor_add(r, "slurm", DOCTOR_PASS, "%s%s%s", version ? version : "srun is there",
-		job ? ", in job " : "", job ? job : "");
+	answer[strcspn(answer, "\n")] = '\0';
+	doctor_add(r, "slurm", DOCTOR_PASS, "%s%s%s",
+		status == 0 && *answer ? answer : "srun is there", job ? ", in job " : "",
+		job ? job : "");
+	if (status == 0)
+		look_at_pmi(srun, r);
 	look_at_plugins(m, r);
 }

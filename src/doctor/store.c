@@ -168,9 +168,7 @@ static void tell_unwritable(struct doctor_report *r, const char *dir, int code)
 	struct doctor_finding *f = doctor_add(r, "store-write", DOCTOR_FAILURE,
 		"'%s' cannot be written to: %s", dir, strerror(code));
 
-	doctor_because(f,
-		full ? "no image can be pulled"
-		     : "no image can be pulled; those that are there can be run");
+	doctor_because(f, "no image can be pulled; what is there can be run");
 	if (full)
 		doctor_mend(f, DOCTOR_YOU, "mlrun prune --older-than 30d");
 	else

@@ -94,6 +94,7 @@ int confinement_plan(const struct exec_options *o, struct plan *p, struct mlr_er
 	p->init = o->init;
 	p->namespaces |= (o->pid || o->init ? PLAN_NS_PID : 0) | (o->ipc ? PLAN_NS_IPC : 0) |
 		(o->no_network ? PLAN_NS_NET : 0);
+	p->seccomp = o->seccomp ? xstrdup(o->seccomp) : NULL;
 	if (o->hostname)
 		r = plan_hostname(o->hostname, p, err);
 	for (size_t i = 0; r == 0 && i < o->ulimits.n; i++)

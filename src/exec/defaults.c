@@ -44,8 +44,11 @@ static int set_pull(const struct config *c, struct exec_options *o, struct mlr_e
 
 int exec_defaults(const struct config *c, struct exec_options *o, struct mlr_error *err)
 {
-	int r = set_home(c, o, err);
+	int r;
 
+	if (o->join) /* the container is there, and was made as the configuration wanted it */
+		return 0;
+	r = set_home(c, o, err);
 	if (r == 0)
 		r = set_mpi(c, o, err);
 	if (r == 0)

@@ -231,6 +231,17 @@ static void drop_unmounted(struct plan *p, const char *name)
 	plan_env_unset(p, name);
 }
 
+/* The host's directory, or one in memory made for just that. */
+static int is_there(const struct plan *p, const char *path)
+{
+	if (plan_covers(p, path))
+		return 1;
+	for (size_t i = 0; i < p->n_mounts; i++)
+		if (p->mounts[i].kind == PLAN_TMPFS && strcmp(p->mounts[i].target, path) == 0)
+			return 1;
+	return 0;
+}
+
 void environment_drop_unmounted(struct plan *p)
 {
 	static const char *const names[] = { "TMPDIR", "TMP", "TEMP", "TEMPDIR", "XDG_RUNTIME_DIR" };
@@ -239,7 +250,7 @@ void environment_drop_unmounted(struct plan *p)
 		const char *value = is_callers(p, names[i]) ? plan_env_get(p, names[i]) : NULL;
 		auto_free char *path = value ? path_clean(value) : NULL;
 
-		if (value && (!path || !plan_covers(p, path)))
+		if (value && (!path || !is_there(p, path)))
 			drop_unmounted(p, names[i]);
 	}
 }

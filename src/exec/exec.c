@@ -339,6 +339,22 @@ static int check_options(const struct exec_options *o, struct mlr_error *err)
 	return 0;
 }
 
+int exec_check(const struct exec_options *o, struct mlr_error *err)
+{
+	auto_call(plan_done) struct plan p;
+	int r;
+
+	plan_init(&p);
+	r = check_options(o, err);
+	if (r == 0)
+		r = confinement_fds(o, &p, err);
+	if (r == 0)
+		r = confinement_plan(o, &p, err);
+	if (r == 0)
+		r = users_mounts_plan(o, &p, err);
+	return r < 0 ? mlr_wrap(err, "exec '%s'", o->image) : 0;
+}
+
 int exec_plan(const struct exec_options *o, int lease, struct plan *p, struct mlr_error *err)
 {
 	auto_call(store_facts_done) struct store_facts facts = STORE_FACTS_INIT;
@@ -359,8 +375,8 @@ int exec_plan(const struct exec_options *o, int lease, struct plan *p, struct ml
 	if (r < 0)
 		return r;
 	caller_identity(p, o->fakeroot);
-	r = o->write ? rootfs_kept_plan(o->store, o->image, o->write, lease, p, &facts, err)
-		     : rootfs_plan(o->store, o->image, lease, p, &facts, err);
+	r = o->write ? rootfs_kept_plan(o->store, o->config, o->image, o->write, lease, p, &facts, err)
+		     : rootfs_plan(o->store, o->config, o->image, lease, p, &facts, err);
 	if (r == 0)
 		r = architecture_check("/", p, err);
 	if (r == 0)

@@ -64,4 +64,8 @@ int exec_defaults(const struct config *c, struct exec_options *o, struct mlr_err
  */
 int exec_plan(const struct exec_options *o, int lease, struct plan *p, struct mlr_error *err);
 
+/* Mounts, limits and descriptors that are wrong whatever the image is: to be told before it is fetched
+ * for an hour. Returns as exec_plan(). */
+int exec_check(const struct exec_options *o, struct mlr_error *err);
+
 #endif

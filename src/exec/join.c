@@ -31,7 +31,7 @@ static int refuse_options(const struct exec_options *o, struct mlr_error *err)
 		{ "--hostname", o->hostname != NULL },
 		{ "--write", o->write != NULL },
 		{ "--join-tag", o->join_tag != NULL },
-		{ "--entrypoint", o->entrypoint != NULL },
+		{ "--entrypoint", o->entrypoint && *o->entrypoint },
 		{ "--home", o->home == EXEC_YES && !o->home_origin },
 		{ "--clearenv", o->clearenv },
 		{ "--read-only", o->read_only },
@@ -51,22 +51,6 @@ static int refuse_options(const struct exec_options *o, struct mlr_error *err)
 	return 0;
 }
 
-static int look_failed(pid_t pid, int r, struct mlr_error *err)
-{
-	switch (r) {
-	case -ENOENT:
-		mlr_fail(err, EINVAL, "process %ld is in no container of mlrun's", (long)pid);
-		return mlr_hint(err, "mlrun ps lists those that are");
-	case -ESRCH:
-		return mlr_fail(err, ESRCH, "there is no process %ld", (long)pid);
-	case -EACCES:
-		return mlr_fail(err, EPERM,
-			"process %ld may not be looked at: it or its program is another user's", (long)pid);
-	default:
-		return mlr_fail(err, -r, "process %ld: %s", (long)pid, strerror(-r));
-	}
-}
-
 /* A text of /proc/PID. */
 static int read_text(int dir, const char *name, char **ret, size_t *len, struct mlr_error *err)
 {
@@ -76,8 +60,8 @@ static int read_text(int dir, const char *name, char **ret, size_t *len, struct 
 }
 
 /* "0 1000 1": the id inside, outside, how many. */
-static int read_map(int dir, const char *name, unsigned *inside, unsigned *outside,
-	struct mlr_error *err)
+static int read_map(
+	int dir, const char *name, unsigned *inside, unsigned *outside, struct mlr_error *err)
 {
 	auto_free char *text = NULL;
 	int r = read_text(dir, name, &text, NULL, err);
@@ -131,13 +115,13 @@ static int read_process(pid_t pid, struct plan *p, struct strv *env, struct mlr_
 
 	if (proc < 0)
 		return mlr_fail_errno(err, "open '/proc'");
-	/* First the directory: from then on all is of one process, which cannot be another's by a pid
-	 * that is used again. */
+	/* First the directory: from then on all is of one process, which cannot be another's by a
+	 * pid that is used again. */
 	snprintf(name, sizeof(name), "%ld", (long)pid);
 	dir = openat(proc, name, O_PATH | O_DIRECTORY | O_CLOEXEC);
 	r = dir < 0 ? -ESRCH : container_look(proc, pid, &c);
 	if (r < 0)
-		return look_failed(pid, r, err);
+		return container_refuse(pid, r, err);
 	p->image = take_ptr(&c.image);
 	r = read_identity(dir, p, err);
 	if (r == 0)

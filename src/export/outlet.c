@@ -78,13 +78,12 @@ static int fail_not_empty(const struct outlet *o, struct mlr_error *err)
 /* Is what is there an empty directory? Better said before an hour of work than after it. */
 static int check_dir(const struct outlet *o, struct mlr_error *err)
 {
-	int fd = openat(o->parent_fd, o->name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-	DIR *d = fd < 0 ? NULL : fdopendir(fd);
+	DIR *d = file_open_dir(o->parent_fd, o->name, O_NOFOLLOW);
 	int n = 0;
 
-	if (fd < 0 && errno == ENOENT)
+	if (!d && errno == ENOENT)
 		return 0;
-	if (fd < 0 && (errno == ENOTDIR || errno == ELOOP))
+	if (!d && (errno == ENOTDIR || errno == ELOOP))
 		return mlr_fail(err, EEXIST, "'%s' is there and is no directory", o->path);
 	if (!d)
 		return mlr_fail_errno(err, "open '%s'", o->path);

@@ -223,25 +223,16 @@ int pack_layer(struct store *st, const char *diff_id, enum export_compression ho
 
 static int check_blob(int fd, const struct oci_descriptor *blob, struct mlr_error *err)
 {
-	auto_hash struct hash *hash = hash_new();
-	auto_free char *buf = xmalloc(CHUNK);
 	char hex[HASH_HEX_SIZE];
-	uint64_t at = 0;
-	ssize_t n;
+	uint64_t bytes;
+	int r = hash_fd(fd, NULL, NULL, hex, &bytes);
 
-	while ((n = pread(fd, buf, CHUNK, (off_t)at)) > 0 || (n < 0 && errno == EINTR)) {
-		if (n < 0)
-			continue;
-		hash_update(hash, buf, (size_t)n);
-		at += (uint64_t)n;
-	}
-	if (n < 0)
-		return mlr_fail_errno(err, "read blob %s", blob->digest);
-	hash_final(hash, hex);
-	if (at != blob->size || strcmp(hex, oci_digest_hex(blob->digest)) != 0)
+	if (r < 0)
+		return mlr_fail(err, -r, "read blob %s: %s", blob->digest, strerror(-r));
+	if (bytes != blob->size || strcmp(hex, oci_digest_hex(blob->digest)) != 0)
 		return mlr_fail(err, EBADMSG,
 			"blob %s: the %" PRIu64 " bytes that were kept hash to sha256:%s",
-			blob->digest, at, hex);
+			blob->digest, bytes, hex);
 	return 0;
 }
 

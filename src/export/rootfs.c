@@ -1,6 +1,7 @@
 #include "export/rootfs.h"
 
 #include "base/cleanup.h"
+#include "base/file.h"
 #include "base/memory.h"
 #include "export/owners.h"
 #include "layer/entry.h"
@@ -47,8 +48,7 @@ static int fail(const struct place *p, const char *name, const char *act, struct
 static int list_names(const struct place *p, struct strv *ret, struct mlr_error *err)
 {
 	for (size_t i = 0; i < p->n; i++) {
-		int fd = openat(p->fds[i], ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-		DIR *d = fd < 0 ? NULL : fdopendir(fd);
+		DIR *d = file_open_dir(p->fds[i], ".", 0);
 		struct dirent *e;
 
 		if (!d)
@@ -237,7 +237,7 @@ static int open_top(struct work *w, struct place *ret, struct mlr_error *err)
 	int r;
 
 	plan_init(&p);
-	r = rootfs_plan(store_path(w->st), w->image->name, 0, &p, &facts, err);
+	r = rootfs_plan(store_path(w->st), NULL, w->image->name, 0, &p, &facts, err);
 	if (r < 0)
 		return r;
 	if (p.lowers.n == 0) {

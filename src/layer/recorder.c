@@ -198,17 +198,12 @@ static int is_new(struct layer_recorder *r, ino_t inode)
 static int keep_dir(struct layer_recorder *r, int dir, const char *name, const char *real,
 	struct mlr_error *err)
 {
-	int fd = openat(dir, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-	DIR *d = fd < 0 ? NULL : fdopendir(fd);
+	DIR *d = file_open_dir(dir, name, O_NOFOLLOW);
 	struct dirent *entry;
 	int e = 0;
 
-	if (!d) {
-		e = mlr_fail_errno(err, "read directory '%s' for the layer's record", real);
-		if (fd >= 0)
-			close(fd);
-		return e;
-	}
+	if (!d)
+		return mlr_fail_errno(err, "read directory '%s' for the layer's record", real);
 	while (e == 0 && (entry = readdir(d))) {
 		auto_free char *path = NULL;
 

@@ -33,8 +33,8 @@ int mpi_is_rank(char *const *env)
 }
 
 /*
- * Hydra names no job in the environment. PMI_FD is one end of a socket pair that the node's proxy made
- * for each rank (socketpair(2), unix(7) SO_PEERCRED), and the proxy is one a job and node.
+ * Hydra names no job in the environment. PMI_FD is one end of a socket pair that the node's proxy
+ * made for each rank (socketpair(2), unix(7) SO_PEERCRED), and the proxy is one a job and node.
  */
 static char *hydra_proxy(const char *text)
 {
@@ -71,8 +71,8 @@ char *mpi_step(char *const *env)
 	return NULL;
 }
 
-/* A directory of the PMI server's. Whatever the variables say, no directory that an image has itself is
- * put over: those lie deeper. */
+/* A directory of the PMI server's. Whatever the variables say, no directory that an image has
+ * itself is put over: those lie deeper. */
 static void bring_directory(const char *path, struct plan *p)
 {
 	auto_free char *clean = path[0] == '/' ? path_clean(path) : NULL;

@@ -155,7 +155,7 @@ int plan_covers(const struct plan *p, const char *path)
 		const struct plan_mount *m = &p->mounts[i];
 
 		if (path_below(path, m->target))
-			covered = m->kind == PLAN_BIND;
+			covered = m->kind == PLAN_BIND || m->kind == PLAN_OVERLAY;
 	}
 	return covered;
 }

@@ -17,7 +17,6 @@
 #include "base/strv.h"
 
 #include <stdint.h>
-#include <stdio.h>
 #include <sys/resource.h>
 #include <sys/types.h>
 
@@ -145,10 +144,7 @@ const char *plan_env_get(const struct plan *p, const char *key);
 /* "KEY=VALUE" strings for execve(2). */
 void plan_env_list(const struct plan *p, struct strv *ret);
 
-/* Would this absolute path show the host's files inside: is its topmost mount a bind mount? */
+/* Would this absolute path show the host's files inside: does its topmost mount bring them? */
 int plan_covers(const struct plan *p, const char *path);
-
-/* What would be done, for people: one entry a line with its origin. */
-void plan_print(const struct plan *p, FILE *out);
 
 #endif

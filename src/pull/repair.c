@@ -1,6 +1,7 @@
 #include "pull/repair.h"
 
 #include "base/cleanup.h"
+#include "base/file.h"
 #include "base/memory.h"
 #include "oci/name.h"
 #include "store/facts.h"
@@ -54,8 +55,7 @@ static void admit(struct ward *w, struct store *st, const char *path)
 
 static void load(struct ward *w, struct store *st)
 {
-	int fd = openat(store_fd(st), "images", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	DIR *d = fd < 0 ? NULL : fdopendir(fd);
+	DIR *d = file_open_dir(store_fd(st), "images", 0);
 	struct dirent *e;
 
 	while (d && (e = readdir(d))) {
@@ -261,6 +261,8 @@ int pull_repair(struct store *st, const struct rootfs_report *report,
 	for (size_t i = 0; r == 0 && i < w.n; i++) {
 		struct mlr_error why = MLR_ERROR_INIT;
 
+		if (opt->cancel && __atomic_load_n(opt->cancel, __ATOMIC_RELAXED))
+			return mlr_fail(err, ECANCELED, "interrupted");
 		if (!needs_any(&w.v[i], &gone))
 			continue;
 		if (fetch_all(st, &w.v[i], &gone, opt, watch, &why) < 0) {

@@ -191,8 +191,10 @@ static int begin_packed(struct blocks *b, struct names_data *data, struct mlr_er
 int blocks_begin(struct blocks *b, struct names_data *data, uint64_t size, struct mlr_error *err)
 {
 	uint64_t n = (size + b->size - 1) / b->size;
+	int raw = data->raw;
 
 	memset(data, 0, sizeof(*data));
+	data->raw = raw;
 	data->size = size;
 	data->fragment = NO_FRAGMENT;
 	data->offset = NO_FRAGMENT;
@@ -223,7 +225,8 @@ static size_t length_at(const struct blocks *b, uint64_t offset)
 static int submit_at(struct blocks *b, uint64_t at, const char *buf, struct mlr_error *err)
 {
 	b->data->blocks[at / b->size] = PENDING;
-	return submit(b, b->data, buf, length_at(b, at), 0, err);
+	return submit(b, b->data, buf, length_at(b, at),
+		b->data->raw ? SQFS_BLK_DONT_COMPRESS : 0, err);
 }
 
 /* Go on to offset: what is in between is a hole, whole blocks of which are not even submitted. */

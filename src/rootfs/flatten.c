@@ -30,22 +30,6 @@ struct pair {
 	int fresh;        /* the one in the tree was made just now */
 };
 
-static void close_dir(DIR **d)
-{
-	if (*d)
-		closedir(*d);
-}
-
-static DIR *list(int fd)
-{
-	int dup = openat(fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	DIR *d = dup < 0 ? NULL : fdopendir(dup);
-
-	if (!d && dup >= 0)
-		close(dup);
-	return d;
-}
-
 /* The next name but "." and "..". */
 static const char *next(DIR *d)
 {
@@ -59,7 +43,7 @@ static const char *next(DIR *d)
 
 static int empty(int fd, struct mlr_error *err)
 {
-	auto_call(close_dir) DIR *d = list(fd);
+	auto_dir DIR *d = file_open_dir(fd, ".", 0);
 	const char *name;
 	int r = 0;
 
@@ -195,13 +179,13 @@ static int apply_name(
 /* Recursion ends where layers do: at LAYER_DEPTH_MAX. */
 static int apply_dir(const struct applying *a, const struct pair *p, struct mlr_error *err)
 {
-	auto_call(close_dir) DIR *d = NULL;
+	auto_dir DIR *d = NULL;
 	const char *name;
 	int r = layer_opaque_is(p->from) ? empty(p->to, err) : 0;
 
 	if (r < 0)
 		return r;
-	d = list(p->from);
+	d = file_open_dir(p->from, ".", 0);
 	if (!d)
 		return mlr_fail_errno(err, "read directory '%s'", p->path);
 	while (r == 0 && (name = next(d)))

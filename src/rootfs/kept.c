@@ -69,9 +69,10 @@ static int refuse_plain(const char *image, struct mlr_error *err)
 	return -ENOTSUP;
 }
 
-static int open_stores(const char *dir, int use, struct kept *k, struct mlr_error *err)
+static int open_stores(const char *dir, const struct config *c, int use, struct kept *k,
+	struct mlr_error *err)
 {
-	int r = stores_open(dir, &k->all, err);
+	int r = stores_open(dir, c, &k->all, err);
 
 	if (r == -ENOENT) {
 		mlr_hint(err, "mlrun pull %s makes the store and fetches the image", k->text);
@@ -237,17 +238,13 @@ static int open_container(struct kept *k, const char *image, const char *manifes
 	}
 	if (made)
 		strv_addf(&p->notes, "container '%s' is new and keeps what is written", k->name);
-	else if (store_container_is_joined(k->own, k->name))
-		strv_addf(&p->notes,
-			"container '%s' is running; this command joins it, with the mounts that it has",
-			k->name);
 	else
 		strv_addf(&p->notes, "container '%s' keeps what is written", k->name);
 	return 0;
 }
 
-int rootfs_kept_plan(const char *store_dir, const char *image, const char *name, int use,
-	struct plan *p, struct store_facts *ret, struct mlr_error *err)
+int rootfs_kept_plan(const char *store_dir, const struct config *c, const char *image,
+	const char *name, int use, struct plan *p, struct store_facts *ret, struct mlr_error *err)
 {
 	auto_call(kept_done) struct kept k = { .text = image, .image = OCI_NAME_INIT, .all = STORES_INIT };
 	const char *of, *manifest;
@@ -259,7 +256,7 @@ int rootfs_kept_plan(const char *store_dir, const char *image, const char *name,
 		return refuse_plain(image, err);
 	r = oci_name_parse(image, &k.image, err);
 	if (r == 0)
-		r = open_stores(store_dir, use, &k, err);
+		r = open_stores(store_dir, c, use, &k, err);
 	if (r == 0)
 		r = find(&k, name, p, err);
 	if (r < 0)

@@ -25,8 +25,8 @@
  * -EBUSY for one that another node uses; -ENOTSUP for a plain directory or file, which has no manifest
  * to come back to.
  */
-int rootfs_kept_plan(const char *store_dir, const char *image, const char *name, int use,
-	struct plan *p, struct store_facts *ret, struct mlr_error *err);
+int rootfs_kept_plan(const char *store_dir, const struct config *c, const char *image,
+	const char *name, int use, struct plan *p, struct store_facts *ret, struct mlr_error *err);
 
 /* What a container of an image is called when nobody says: "debian-12" for docker.io/library/debian:12,
  * "debian" for the tag latest, "debian-0123456789ab" for a digest. To free(). */

@@ -2,6 +2,7 @@
 
 #include "base/cleanup.h"
 #include "base/file.h"
+#include "base/hash.h"
 #include "base/memory.h"
 #include "oci/digest.h"
 #include "rootfs/flatten.h"
@@ -13,11 +14,20 @@
 
 #define NOTE_MAX (64u << 20) /* bytes; more than layer_unpack() can remember */
 
-static int put_note(
-	struct store_tree *t, const char *name, const struct strv *l, struct mlr_error *err)
+struct note {
+	char *text; /* a NUL after each path */
+	size_t len;
+};
+
+static void note_done(struct note *n)
 {
-	auto_free char *buf = NULL;
+	free(n->text);
+}
+
+static char *note_text(const struct strv *l, size_t *ret)
+{
 	size_t len = 0, at = 0;
+	char *buf;
 
 	for (size_t i = 0; i < l->n; i++)
 		len += strlen(l->v[i]) + 1;
@@ -26,30 +36,73 @@ static int put_note(
 		strcpy(buf + at, l->v[i]);
 		at += strlen(l->v[i]) + 1;
 	}
-	return store_tree_note(t, name, buf, len, err);
+	*ret = len;
+	return buf;
+}
+
+/* No name is a '\1' alone after a NUL, so the two texts cannot be cut otherwise. */
+static void sum_notes(const struct note *implicit, const struct note *hiding, char hex[HASH_HEX_SIZE])
+{
+	auto_hash struct hash *h = hash_new();
+
+	hash_update(h, implicit->text, implicit->len);
+	hash_update(h, "\1", 2);
+	hash_update(h, hiding->text, hiding->len);
+	hash_final(h, hex);
 }
 
 int rootfs_layer_note(struct store_tree *t, const struct layer_result *r, struct mlr_error *err)
 {
-	int e = put_note(t, "implicit", &r->implicit, err);
+	auto_call(note_done) struct note implicit = { NULL, 0 }, hiding = { NULL, 0 };
+	char hex[HASH_HEX_SIZE];
+	int e;
 
-	return e < 0 ? e : put_note(t, "hiding", &r->hiding, err);
+	implicit.text = note_text(&r->implicit, &implicit.len);
+	hiding.text = note_text(&r->hiding, &hiding.len);
+	sum_notes(&implicit, &hiding, hex);
+	e = store_tree_note(t, "implicit", implicit.text, implicit.len, err);
+	if (e == 0)
+		e = store_tree_note(t, "hiding", hiding.text, hiding.len, err);
+	return e < 0 ? e : store_tree_note(t, "notes", hex, strlen(hex), err);
+}
+
+static int read_note(struct store *st, const char *diff_id, const char *name, struct note *ret,
+	struct mlr_error *err)
+{
+	auto_free char *path = xasprintf("layers/%s/%s", oci_digest_hex(diff_id), name);
+
+	return file_read(store_fd(st), path, NOTE_MAX, &ret->text, &ret->len, err);
+}
+
+int rootfs_layer_notes_check(struct store *st, const char *diff_id, struct mlr_error *err)
+{
+	auto_call(note_done) struct note implicit = { NULL, 0 }, hiding = { NULL, 0 }, sum = { NULL, 0 };
+	char hex[HASH_HEX_SIZE];
+	int r = read_note(st, diff_id, "notes", &sum, err);
+
+	if (r < 0)
+		return r == -ENOENT ? 0 : r;
+	r = read_note(st, diff_id, "implicit", &implicit, err);
+	if (r == 0)
+		r = read_note(st, diff_id, "hiding", &hiding, err);
+	if (r < 0)
+		return r;
+	sum_notes(&implicit, &hiding, hex);
+	return strcmp(hex, sum.text) == 0
+		? 0
+		: mlr_fail(err, EBADMSG, "what was noted beside its tree was changed");
 }
 
 static int get_note(struct store *st, const char *diff_id, const char *name, struct strv *ret,
 	struct mlr_error *err)
 {
-	auto_free char *path = xasprintf("layers/%s/%s", oci_digest_hex(diff_id), name),
-		       *buf = NULL;
-	size_t len;
-	int r = file_read(store_fd(st), path, NOTE_MAX, &buf, &len, err);
+	auto_call(note_done) struct note n = { NULL, 0 };
+	int r = read_note(st, diff_id, name, &n, err);
 
-	if (r == -ENOENT)
-		return 0;
 	if (r < 0)
-		return r;
-	for (size_t at = 0; at < len; at += strlen(buf + at) + 1)
-		strv_add(ret, buf + at);
+		return r == -ENOENT ? 0 : r;
+	for (size_t at = 0; at < n.len; at += strlen(n.text + at) + 1)
+		strv_add(ret, n.text + at);
 	return 0;
 }
 

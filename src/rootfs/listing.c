@@ -52,8 +52,8 @@ static int list_name(int dir, const char *name, const char *path, struct hash *h
 /* Recursion ends where layers do: at LAYER_DEPTH_MAX. */
 static int list(int fd, const char *path, struct hash *h)
 {
-	int dup = openat(fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC), r = 0;
-	DIR *d = dup < 0 ? NULL : fdopendir(dup);
+	DIR *d = file_open_dir(fd, ".", 0);
+	int r = 0;
 	auto_strv struct strv names = STRV_INIT;
 	struct dirent *e;
 

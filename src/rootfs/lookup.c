@@ -3,8 +3,10 @@
 #include "base/cleanup.h"
 #include "base/file.h"
 #include "base/memory.h"
+#include "base/strv.h"
 #include "layer/whiteout.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -37,6 +39,13 @@ static void merged_take(struct merged *m, int fd)
 
 static int open_root(const struct plan *p, struct merged *ret, struct mlr_error *err)
 {
+	if (p->kept) {
+		auto_free char *upper = xasprintf("%s/upper", p->kept);
+		int fd = open(upper, O_PATH | O_DIRECTORY | O_CLOEXEC);
+
+		if (fd >= 0) /* not there before the container's first start */
+			merged_take(ret, fd);
+	}
 	for (size_t i = 0; i < p->lowers.n; i++) {
 		int fd = open(p->lowers.v[i], O_PATH | O_DIRECTORY | O_CLOEXEC);
 
@@ -95,42 +104,62 @@ static char *follow(int fd, const char *done, size_t done_len, const char *rest)
 	return xasprintf("%.*s/%s/%s", (int)done_len, done, text, rest);
 }
 
-static int find(const struct plan *p, const char *path, int links, struct mlr_error *err);
+/* Where a path leads. */
+struct found {
+	struct merged at; /* nothing: the image has no such thing */
+	struct stat st;
+	char *path; /* the place without links */
+};
+
+static void found_done(struct found *f)
+{
+	merged_done(&f->at);
+	free(f->path);
+}
+
+/* A path on its way, after some links. */
+struct walk {
+	const struct plan *p;
+	int follow, links;
+};
+
+static int find(struct walk *w, const char *path, struct found *ret, struct mlr_error *err);
 
 /* One component of a path without ".." after the other; a link begins anew with what it says. */
-static int walk(
-	const struct plan *p, const char *path, int links, struct merged *at, struct mlr_error *err)
+static int walk(struct walk *w, const char *path, struct found *ret, struct mlr_error *err)
 {
 	for (const char *s = path; *s;) {
 		size_t len = strcspn(s, "/");
 		auto_free char *name = xstrndup(s, len);
 		auto_call(merged_done) struct merged next = { NULL, 0 };
 		const char *rest = s + len + strspn(s + len, "/");
-		struct stat st;
 		int r;
 
 		if (len == 0 || strcmp(name, ".") == 0) {
 			s = rest;
 			continue;
 		}
-		r = step(at, name, &next, &st);
-		if (r < 0 || next.n == 0)
-			return mlr_fail(err, r < 0 ? -r : ENOENT, "'%s' in the image: %s", path,
-				strerror(r < 0 ? -r : ENOENT));
-		if (S_ISLNK(st.st_mode)) {
+		r = step(&ret->at, name, &next, &ret->st);
+		if (r < 0)
+			return mlr_fail(err, -r, "'%s' in the image: %s", path, strerror(-r));
+		if (next.n > 0 && S_ISLNK(ret->st.st_mode) && (w->follow || *rest)) {
 			auto_free char *to = follow(next.fds[0], path, (size_t)(s - path), rest);
 
-			if (!to || links >= MAX_LINKS)
+			if (!to || w->links++ >= MAX_LINKS)
 				return mlr_fail(
 					err, ELOOP, "'%s' in the image: %s", path, strerror(ELOOP));
-			return find(p, to, links + 1, err);
+			merged_done(&ret->at);
+			return find(w, to, ret, err);
 		}
-		merged_done(at);
-		*at = next;
+		merged_done(&ret->at);
+		ret->at = next;
 		next = (struct merged){ NULL, 0 };
+		if (ret->at.n == 0)
+			break;
 		s = rest;
 	}
-	return fcntl(at->fds[0], F_DUPFD_CLOEXEC, 0);
+	ret->path = xstrdup(*path ? path : "/");
+	return 0;
 }
 
 /* Resolve "a/../b" by its text first: what is left holds no "..", and links were followed before.
@@ -155,23 +184,92 @@ static char *without_dotdot(const char *path)
 	return out;
 }
 
-static int find(const struct plan *p, const char *path, int links, struct mlr_error *err)
+static int find(struct walk *w, const char *path, struct found *ret, struct mlr_error *err)
 {
 	auto_free char *clean = without_dotdot(path);
-	auto_call(merged_done) struct merged root = { NULL, 0 };
-	int r = open_root(p, &root, err);
+	int r = open_root(w->p, &ret->at, err);
 
-	return r < 0 ? r : walk(p, clean, links, &root, err);
+	ret->st = (struct stat){ .st_mode = S_IFDIR };
+	return r < 0 ? r : walk(w, clean, ret, err);
 }
 
 int rootfs_lookup(const struct plan *p, const char *path, struct mlr_error *err)
 {
+	auto_call(found_done) struct found f = { 0 };
+	struct walk w = { p, 1, 0 };
+	int r;
+
 	if (p->squashfs)
 		return mlr_fail(err, ENOTSUP,
 			"'%s' in the image: a squashfs file cannot be looked into", path);
-	if (p->lowers.n == 0)
+	r = find(&w, path, &f, err);
+	if (r < 0)
+		return r;
+	if (f.at.n == 0)
 		return mlr_fail(err, ENOENT, "'%s' in the image: %s", path, strerror(ENOENT));
-	return find(p, path, 0, err);
+	return fcntl(f.at.fds[0], F_DUPFD_CLOEXEC, 0);
+}
+
+/* The names of one tree that no tree above it has or hides; all it says of names is noted. */
+static size_t count_new(int fd, struct strv *known)
+{
+	auto_dir DIR *d = file_open_dir(fd, ".", 0);
+	struct dirent *e;
+	size_t n = 0;
+
+	while (d && (e = readdir(d))) {
+		struct stat st;
+
+		if (strcmp(e->d_name, ".") == 0 || strcmp(e->d_name, "..") == 0 ||
+			strv_has(known, e->d_name))
+			continue;
+		strv_add(known, e->d_name);
+		n += e->d_type != DT_CHR ||
+			fstatat(dirfd(d), e->d_name, &st, AT_SYMLINK_NOFOLLOW) < 0 ||
+			!layer_whiteout_is(&st);
+	}
+	return n;
+}
+
+static size_t count_entries(const struct merged *dir)
+{
+	auto_strv struct strv known = STRV_INIT;
+	size_t n = 0;
+
+	for (size_t i = 0; i < dir->n; i++)
+		n += count_new(dir->fds[i], &known);
+	return n;
+}
+
+static void tell(const struct found *f, struct plan_seen *ret)
+{
+	char text[PATH_MAX];
+	ssize_t n;
+
+	if (f->at.n == 0)
+		ret->there = PLAN_THERE_NOTHING;
+	else if (S_ISREG(f->st.st_mode))
+		ret->there = PLAN_THERE_FILE;
+	else if (S_ISDIR(f->st.st_mode)) {
+		ret->there = PLAN_THERE_DIRECTORY;
+		ret->entries = count_entries(&f->at);
+	} else if (S_ISLNK(f->st.st_mode)) {
+		ret->there = PLAN_THERE_LINK;
+		n = readlinkat(f->at.fds[0], "", text, sizeof(text));
+		ret->link = n > 0 ? xstrndup(text, (size_t)n) : NULL;
+	} else
+		ret->there = PLAN_THERE_OTHER;
+}
+
+void rootfs_look(const struct plan *p, const char *path, int follow_last, struct plan_seen *ret)
+{
+	auto_call(found_done) struct found f = { 0 };
+	struct walk w = { p, follow_last, 0 };
+
+	if (p->squashfs || find(&w, path, &f, NULL) < 0)
+		return;
+	tell(&f, ret);
+	ret->path = take_ptr(&f.path);
 }
 
 int rootfs_read(

@@ -3,6 +3,7 @@
 #define MLR_ROOTFS_LOOKUP_H
 
 #include "base/error.h"
+#include "plan/explain.h"
 #include "plan/plan.h"
 
 #include <stddef.h>
@@ -22,5 +23,13 @@ int rootfs_lookup(const struct plan *p, const char *path, struct mlr_error *err)
  * or -ENOENT for what is no regular file. */
 int rootfs_read(
 	const struct plan *p, const char *path, size_t max, char **ret, struct mlr_error *err);
+
+/*
+ * What --explain tells of a path (plan/explain.h): nothing changes and nothing is mounted.
+ *
+ *   follow_last  follow a link at its end
+ *   ret          zeroed; stays PLAN_THERE_UNKNOWN for a squashfs file and where this user may not look
+ */
+void rootfs_look(const struct plan *p, const char *path, int follow_last, struct plan_seen *ret);
 
 #endif

@@ -23,6 +23,7 @@ struct names_data {
 	uint32_t fragment, offset;    /* in the fragment table, and in that block; or 0xffffffff */
 	uint32_t n_blocks, done;      /* blocks of the file, those whose size is known by now */
 	uint32_t *blocks;             /* their sizes as the format has them, 0 for a hole */
+	int raw;                      /* whole blocks are stored as they are */
 };
 
 /* What hard links share. */

@@ -3,6 +3,7 @@
 #include "base/cleanup.h"
 #include "base/memory.h"
 #include "oci/name.h"
+#include "rootfs/choice.h"
 #include "oci/platform.h"
 #include "store/image.h"
 #include "store/lease.h"
@@ -50,29 +51,6 @@ static int add_lower(struct store *st, enum store_tree_kind kind, const char *ke
 	return 0;
 }
 
-/*
- * Trees before the squashfs file: they start and read faster, and who has both has asked for the
- * trees besides.
- */
-static enum store_format choose(const struct store_facts *f, struct plan *p)
-{
-	enum store_format best = f->formats & STORE_FORMAT_DIR ? STORE_FORMAT_DIR
-		: f->formats & STORE_FORMAT_LAYERS             ? STORE_FORMAT_LAYERS
-							       : STORE_FORMAT_SQUASHFS;
-	auto_free char *others = xstrdup("");
-
-	for (unsigned bit = 1; bit < 1u << STORE_FORMATS; bit <<= 1)
-		if ((f->formats & bit) && bit != best) {
-			char *more = xasprintf("%s%s%s", others, *others ? ", " : "; also there: ",
-				store_format_name((enum store_format)bit));
-
-			free(others);
-			others = more;
-		}
-	p->root_choice = xasprintf("format %s%s", store_format_name(best), others);
-	return best;
-}
-
 static int add_squash(struct store *st, const char *manifest, struct plan *p, struct mlr_error *err)
 {
 	auto_free char *rel = store_tree_relpath(STORE_SQUASH, manifest);
@@ -87,7 +65,7 @@ static int add_squash(struct store *st, const char *manifest, struct plan *p, st
 static int add_lowers(struct store *st, const char *manifest, const struct store_facts *f,
 	struct plan *p, struct mlr_error *err)
 {
-	enum store_format format = choose(f, p);
+	enum store_format format = rootfs_choose(st, f->formats, &p->root_choice);
 	int r = 0;
 
 	if (format == STORE_FORMAT_SQUASHFS)
@@ -145,8 +123,8 @@ static int plan_image(const struct stores *all, const struct oci_name *name, con
 	return r < 0 ? r : rootfs_plan_stored(st, im.manifest, lease, p, ret, err);
 }
 
-int rootfs_plan(const char *store_dir, const char *image, int lease, struct plan *p,
-	struct store_facts *ret, struct mlr_error *err)
+int rootfs_plan(const char *store_dir, const struct config *c, const char *image, int lease,
+	struct plan *p, struct store_facts *ret, struct mlr_error *err)
 {
 	auto_call(oci_name_done) struct oci_name name = OCI_NAME_INIT;
 	auto_call(stores_close) struct stores all = STORES_INIT;
@@ -161,7 +139,7 @@ int rootfs_plan(const char *store_dir, const char *image, int lease, struct plan
 	r = oci_name_parse(image, &name, err);
 	if (r < 0)
 		return r;
-	r = stores_open(store_dir, &all, err);
+	r = stores_open(store_dir, c, &all, err);
 	if (r == -ENOENT)
 		return mlr_hint(err, "mlrun pull %s makes the store and fetches the image", image);
 	if (r < 0)

@@ -4,6 +4,7 @@
 #ifndef MLR_ROOTFS_ROOTFS_H
 #define MLR_ROOTFS_ROOTFS_H
 
+#include "base/config.h"
 #include "base/error.h"
 #include "plan/plan.h"
 #include "store/facts.h"
@@ -13,6 +14,7 @@
  * Find an image and say in the plan what its root is made of.
  *
  *   store_dir  --store's value, or NULL for the default store
+ *   c          the configuration, which names stores; NULL: it is read
  *   image      a name as Docker writes it, or "rootfs:PATH" for a plain directory, or
  *              "squashfs:FILE"
  *   p          gets lowers or squashfs, image, platform, image_user
@@ -21,8 +23,8 @@
  *
  * Returns 0, -ENOENT with how to get the image, or what the store says.
  */
-int rootfs_plan(const char *store_dir, const char *image, int lease, struct plan *p,
-	struct store_facts *ret, struct mlr_error *err);
+int rootfs_plan(const char *store_dir, const struct config *c, const char *image, int lease,
+	struct plan *p, struct store_facts *ret, struct mlr_error *err);
 
 /* The same for a manifest of this store: what it is made of, without a name. For this room's other
  * files, as is the next. */

@@ -1,6 +1,7 @@
 #include "rootfs/upper.h"
 
 #include "base/cleanup.h"
+#include "base/file.h"
 #include "base/log.h"
 #include "base/memory.h"
 #include "layer/entry.h"
@@ -62,8 +63,7 @@ static int has_changed(const char *path, struct mlr_error *err)
 
 static int list_names(int dir, const char *path, struct strv *ret, struct mlr_error *err)
 {
-	int fd = openat(dir, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	DIR *d = fd < 0 ? NULL : fdopendir(fd);
+	DIR *d = file_open_dir(dir, ".", 0);
 	struct dirent *e;
 
 	if (!d)
@@ -318,8 +318,8 @@ int rootfs_upper_tar(void *upper, layer_write_fn write, void *to, struct mlr_err
 
 int rootfs_upper_has_any(int fd)
 {
-	int copy = openat(fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC), n = 0;
-	DIR *d = copy < 0 ? NULL : fdopendir(copy);
+	DIR *d = file_open_dir(fd, ".", 0);
+	int n = 0;
 
 	if (!d)
 		return -errno;

@@ -1,12 +1,14 @@
 #include "rootfs/verify.h"
 
 #include "base/cleanup.h"
+#include "base/file.h"
 #include "base/hash.h"
 #include "base/memory.h"
 #include "layer/record.h"
 #include "oci/config.h"
 #include "oci/digest.h"
 #include "oci/manifest.h"
+#include "rootfs/layers.h"
 #include "rootfs/verify_layer.h"
 #include "rootfs/verify_tree.h"
 #include "store/blob.h"
@@ -19,8 +21,6 @@
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
-
-#define BUFFER (1 << 20)
 
 struct verification {
 	struct store *st;
@@ -83,8 +83,7 @@ static void find_broken(struct verification *v, const char *path, const struct m
 static int list(struct verification *v, const char *dir, const char *end, struct strv *ret,
 	struct mlr_error *err)
 {
-	int fd = openat(store_fd(v->st), dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	DIR *d = fd < 0 ? NULL : fdopendir(fd);
+	DIR *d = file_open_dir(store_fd(v->st), dir, 0);
 	struct dirent *e;
 
 	if (!d && errno == ENOENT) /* a store of an older format */
@@ -100,26 +99,24 @@ static int list(struct verification *v, const char *dir, const char *end, struct
 
 /* --- blobs and files ------------------------------------------------------ */
 
+static int asks_cancelled(void *ctx)
+{
+	return is_cancelled(ctx);
+}
+
 static int hash_file(
 	struct verification *v, const char *path, char hex[HASH_HEX_SIZE], struct mlr_error *err)
 {
 	auto_close int fd =
 		openat(store_fd(v->st), path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
-	auto_hash struct hash *h = hash_new();
-	auto_free char *buf = xmalloc(BUFFER);
-	ssize_t n;
+	int r;
 
 	if (fd < 0)
 		return mlr_fail_errno(err, "open");
-	while ((n = read(fd, buf, BUFFER)) != 0) {
-		if (n < 0)
-			return mlr_fail_errno(err, "read");
-		hash_update(h, buf, (size_t)n);
-		if (is_cancelled(v))
-			return mlr_fail(err, ECANCELED, "interrupted");
-	}
-	hash_final(h, hex);
-	return 0;
+	r = hash_fd(fd, asks_cancelled, v, hex, NULL);
+	if (r == -ECANCELED)
+		return mlr_fail(err, ECANCELED, "interrupted");
+	return r < 0 ? mlr_fail(err, -r, "read: %s", strerror(-r)) : 0;
 }
 
 static int verify_blob(struct verification *v, const char *name, struct mlr_error *err)
@@ -155,7 +152,8 @@ static int compare_layer(
 	fd = openat(store_fd(v->st), record, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
 	if (fd < 0)
 		return errno == ENOENT ? 1 : mlr_fail_errno(why, "open " LAYER_RECORD_NAME);
-	return rootfs_verify_layer(diff_id, fd, tree, files, why);
+	r = rootfs_verify_layer(diff_id, fd, tree, files, why);
+	return r == 0 ? rootfs_layer_notes_check(v->st, diff_id, why) : r;
 }
 
 static int verify_layer(struct verification *v, const char *name, struct mlr_error *err)

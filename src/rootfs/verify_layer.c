@@ -7,6 +7,7 @@
 #include "layer/tar.h"
 #include "layer/unpack.h"
 #include "layer/whiteout.h"
+#include "rootfs/verify_xattrs.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -32,6 +33,7 @@ struct said {
 	struct timespec mtime;
 	char *target; /* of a symlink */
 	struct said *earlier;
+	struct xattr_sums xattrs;
 };
 
 /* Members that are no names of the tree. */
@@ -107,6 +109,7 @@ static void said_free(void *p)
 		free(s->path);
 		free(s->spelled);
 		free(s->target);
+		xattr_sums_done(&s->xattrs);
 		free(s);
 	}
 }
@@ -163,7 +166,8 @@ static int add(struct comparison *c, const struct layer_member *m, mode_t type)
 	}
 	s = xcalloc(1, sizeof(*s));
 	*s = (struct said){ real, xstrdup(m->path), c->n++, type, m->mode & 01777, m->mtime,
-		type == S_IFLNK ? xstrdup(m->target) : NULL, NULL };
+		type == S_IFLNK ? xstrdup(m->target) : NULL, NULL, { NULL, 0 } };
+	xattr_sums_take(&s->xattrs, m);
 	found = tsearch(s, &c->names, by_path);
 	if (!found) {
 		mlr_oom();
@@ -258,6 +262,14 @@ static int same_time(const struct timespec *a, const struct timespec *b)
 	return a->tv_sec == b->tv_sec;
 }
 
+static int xattrs_differ(int dir, const char *name, const struct said *s)
+{
+	auto_close int fd =
+		openat(dir, name, O_RDONLY | O_NONBLOCK | O_NOFOLLOW | O_NOCTTY | O_CLOEXEC);
+
+	return fd >= 0 && xattr_sums_differ(&s->xattrs, fd);
+}
+
 /* What differs from this member; NULL: nothing. */
 static const char *differs(int dir, const char *name, const struct stat *sb, const struct said *s)
 {
@@ -279,6 +291,8 @@ static const char *differs(int dir, const char *name, const struct stat *sb, con
 		return "has another mode";
 	if (s->type == S_IFREG && !same_time(&sb->st_mtim, &s->mtime))
 		return "was changed (its time differs)";
+	if (s->type != S_IFIFO && xattrs_differ(dir, name, s))
+		return "has other extended attributes";
 	return NULL;
 }
 
@@ -331,8 +345,7 @@ static void check_entry(struct comparison *c, int dir, const char *name, const c
 /* Recursion ends where layers do: at LAYER_DEPTH_MAX. */
 static void check_dir(struct comparison *c, int fd, const char *path)
 {
-	int dup = openat(fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	DIR *d = dup < 0 ? NULL : fdopendir(dup);
+	DIR *d = file_open_dir(fd, ".", 0);
 	struct dirent *e;
 
 	while (d && (e = readdir(d))) {

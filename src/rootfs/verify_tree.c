@@ -40,8 +40,7 @@ typedef void (*visit_fn)(
 /* Recursion ends where layers do: at LAYER_DEPTH_MAX. What the author shut is passed over. */
 static void walk(int fd, const char *path, visit_fn visit, void *ctx)
 {
-	int dup = openat(fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	DIR *d = dup < 0 ? NULL : fdopendir(dup);
+	DIR *d = file_open_dir(fd, ".", 0);
 	struct dirent *e;
 
 	while (d && (e = readdir(d))) {

@@ -8,6 +8,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -130,14 +131,20 @@ int cgroup_find(const char *root, const struct plan *p, char **ret, struct mlr_e
 		      : refuse(ENOTSUP, "none above this process hands the controllers down", err);
 }
 
-/* Groups whose processes have all ended; rmdir(2) leaves the others. */
+/* Groups whose first process has ended, as its pid in the name tells: one that is just being made is
+ * empty, too. rmdir(2) leaves those in which others still run. */
 static void sweep(const char *parent)
 {
 	DIR *dir = opendir(parent);
 
-	for (struct dirent *e; dir && (e = readdir(dir));)
-		if (strncmp(e->d_name, NAME, strlen(NAME)) == 0)
+	for (struct dirent *e; dir && (e = readdir(dir));) {
+		long pid = strncmp(e->d_name, NAME, strlen(NAME)) == 0
+			? atol(e->d_name + strlen(NAME))
+			: 0;
+
+		if (pid > 0 && kill((pid_t)pid, 0) < 0 && errno == ESRCH)
 			unlinkat(dirfd(dir), e->d_name, AT_REMOVEDIR);
+	}
 	if (dir)
 		closedir(dir);
 }

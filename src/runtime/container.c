@@ -27,7 +27,8 @@ static void key_of(const char *text, char key[CONTAINER_KEY_SIZE])
 	key[CONTAINER_KEY_SIZE - 1] = '\0';
 }
 
-/* The caller's terminal differs between ranks that a launcher gave one each; the first one's serves. */
+/* The caller's terminal differs between ranks that a launcher gave one each; the first one's
+ * serves. */
 static int is_terminal(const struct plan_mount *m)
 {
 	return strcmp(m->origin, "default") == 0 && strcmp(m->target, "/dev/console") == 0;
@@ -119,7 +120,8 @@ static const char *field(const char *line, int n)
 
 static int is_octal(const char *s)
 {
-	return s[0] >= '0' && s[0] <= '3' && s[1] >= '0' && s[1] <= '7' && s[2] >= '0' && s[2] <= '7';
+	return s[0] >= '0' && s[0] <= '3' && s[1] >= '0' && s[1] <= '7' && s[2] >= '0' &&
+		s[2] <= '7';
 }
 
 /* A field as it was before the kernel wrote spaces, newlines and backslashes as "\040". */
@@ -155,7 +157,8 @@ static int parse_mark(const char *mark, struct container *c)
 	return 0;
 }
 
-/* "511 480 0:55 / / rw,nosuid shared:1 - overlay SOURCE rw,lowerdir=...": optional fields end at "-". */
+/* "511 480 0:55 / / rw,nosuid shared:1 - overlay SOURCE rw,lowerdir=...": optional fields end at
+ * "-". */
 static int parse_root(const char *line, struct container *ret)
 {
 	struct container c = CONTAINER_INIT;
@@ -239,4 +242,22 @@ int container_look(int proc, pid_t pid, struct container *ret)
 	*ret = c;
 	c = (struct container)CONTAINER_INIT;
 	return 0;
+}
+
+int container_refuse(pid_t pid, int r, struct mlr_error *err)
+{
+	switch (r) {
+	case -ENOENT:
+		mlr_fail(err, EINVAL, "process %ld is in no container of mlrun's", (long)pid);
+		return mlr_hint(err, "mlrun ps lists those that are");
+	case -ESRCH:
+		return mlr_fail(err, ESRCH, "there is no process %ld", (long)pid);
+	case -EACCES:
+	case -EPERM:
+		return mlr_fail(err, EPERM,
+			"process %ld may not be looked at: it or its program is another user's",
+			(long)pid);
+	default:
+		return mlr_fail(err, -r, "process %ld: %s", (long)pid, strerror(-r));
+	}
 }

@@ -56,9 +56,12 @@ int container_parse(const char *mountinfo, struct container *ret);
  *   proc  a descriptor of /proc
  *
  * Returns 0; -ENOENT: in none of mlrun's, or in one made in another container; -ESRCH: no such process;
- * -EACCES: it may not be looked at: another user's, or another user's program that
- * may not be read.
+ * -EACCES: it may not be looked at: it is another user's, or runs another user's program that may not
+ * be read.
  */
 int container_look(int proc, pid_t pid, struct container *ret);
+
+/* Say why there is none, after container_look(). Returns -EINVAL for -ENOENT, -EPERM for -EACCES. */
+int container_refuse(pid_t pid, int r, struct mlr_error *err);
 
 #endif

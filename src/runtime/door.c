@@ -14,8 +14,8 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-/* In the order in which they must be entered one by one: the first gives the rights for the others, and
- * after the last /proc is another. */
+/* In the order in which they must be entered one by one: the first gives the rights for the others,
+ * and after the last /proc is another. */
 static const struct {
 	int flag;
 	const char *name;
@@ -86,7 +86,8 @@ static void close_all(int (*fds)[ARRAY_LEN(kinds)])
 			close((*fds)[i]);
 }
 
-/* Before Linux 5.8: each by its file. Halfway in there is no way back, so that is an error of its own. */
+/* Before Linux 5.8: each by its file. Halfway in there is no way back, so that is an error of its
+ * own. */
 static int enter_each(const struct door *d, int namespaces)
 {
 	auto_call(close_all) int fds[ARRAY_LEN(kinds)];

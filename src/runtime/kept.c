@@ -12,7 +12,10 @@
 #include <sys/mount.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
+
+#define BUSY_WAIT_US 1000000
 
 /* The upper layer's top is the container's "/". It appears with its attributes. */
 static int make_upper(const struct plan *p, const struct overlay *o, struct mlr_error *err)
@@ -90,11 +93,28 @@ static int is_busy(struct overlay *o)
 	return r == -EBUSY;
 }
 
+/* The kernel takes an overlay off some time after its last process was waited for. */
+static int stays_busy(struct overlay *o)
+{
+	for (long us = 200, waited = 0;; waited += us, us = us < 20000 ? us * 2 : us) {
+		struct timespec t = { 0, us * 1000 };
+
+		if (!is_busy(o))
+			return 0;
+		if (waited > BUSY_WAIT_US)
+			return 1;
+		nanosleep(&t, NULL);
+	}
+}
+
 static int refuse_busy(const struct plan *p, struct mlr_error *err)
 {
-	mlr_fail(err, EBUSY, "'%s' is mounted by processes that cannot be joined", p->kept);
-	mlr_hint(err, "what the container's last command left behind must end first: mlrun ps lists "
-		      "it");
+	const char *name = strrchr(p->kept, '/') + 1;
+
+	mlr_fail(err, EBUSY, "container '%s' is in use, with other mounts or namespaces than are asked "
+			     "for, or by processes that its last command left behind", name);
+	mlr_hint(err, "who starts in the same directory with the same options joins it; mlrun ps lists "
+		      "what runs in it");
 	return -EBUSY;
 }
 
@@ -118,7 +138,7 @@ int kept_mount(const struct plan *p, struct overlay *o, struct mlr_error *err)
 	r = make_places(p, o, err);
 	if (r < 0)
 		return r;
-	if (is_busy(o))
+	if (stays_busy(o))
 		return refuse_busy(p, err);
 	r = overlay_mount_root(p, o, options);
 	return r < 0 ? mount_failed(p, -r, err) : 0;
@@ -134,10 +154,10 @@ static int look(const char *dir)
 	if (userns_enter(&id, NULL) < 0)
 		return 0;
 	o.kept = open(dir, O_PATH | O_DIRECTORY | O_CLOEXEC); /* before the scratch may hide it */
-	if (o.kept < 0 || overlay_mount_scratch(&o, NULL) < 0 ||
+	if (o.kept < 0 || overlay_mount_scratch(NULL, &o, NULL) < 0 ||
 		mkdirat(o.scratch, "upper", 0755) < 0)
 		return 0;
-	return is_busy(&o);
+	return stays_busy(&o);
 }
 
 int kept_is_mounted(const char *dir)

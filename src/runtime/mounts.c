@@ -7,14 +7,17 @@
 
 #include "base/cleanup.h"
 #include "base/file.h"
+#include "base/log.h"
 #include "base/memory.h"
 #include "base/path.h"
 #include "runtime/accounts.h"
+#include "runtime/bind.h"
 #include "runtime/filesystem.h"
 #include "runtime/kept.h"
 #include "runtime/overlay.h"
 #include "runtime/source.h"
 #include "runtime/target.h"
+#include "runtime/underlay.h"
 #include "runtime/upper.h"
 
 #include <errno.h>
@@ -29,7 +32,7 @@
 
 struct assembly {
 	const struct plan *plan;
-	int server;
+	const struct squash_server *server;
 	struct source *sources; /* one a plan entry */
 	struct overlay overlay;
 	int has_accounts; /* passwd and group are in place */
@@ -51,15 +54,15 @@ static int move_to(struct assembly *a, size_t i, int mount, struct mlr_error *er
 	const struct plan_mount *m = &a->plan->mounts[i];
 	auto_close int target = -1;
 
-	if (a->sources[i].fresh &&
-		move_mount(mount, "", a->overlay.root, m->target + 1, MOVE_MOUNT_F_EMPTY_PATH) == 0)
+	int r;
+
+	if (a->sources[i].fresh && bind_put_at(mount, a->overlay.root, m->target + 1) == 0)
 		return 0;
 	target = target_open(a->overlay.root, m->target, a->sources[i].is_dir, err);
 	if (target < 0)
 		return target;
-	if (move_mount(mount, "", target, "", MOVE_MOUNT_F_EMPTY_PATH | MOVE_MOUNT_T_EMPTY_PATH) < 0)
-		return mlr_fail_errno(err, "mount");
-	return 0;
+	r = bind_put(mount, target, m->flags);
+	return r < 0 ? mlr_fail(err, -r, "mount: %s", strerror(-r)) : 0;
 }
 
 /* The directory of the scratch tmpfs that upper_fill() made: cheaper than a tmpfs of its own. */
@@ -69,9 +72,9 @@ static int place_tmpfs(struct assembly *a, size_t i, struct mlr_error *err)
 	char name[32];
 
 	snprintf(name, sizeof(name), "tmpfs%zu", i);
-	fd = open_tree(a->overlay.scratch, name, OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC);
+	fd = bind_take(a->overlay.scratch, name, a->plan->mounts[i].flags);
 	if (fd < 0)
-		return mlr_fail_errno(err, "clone a directory of the scratch tmpfs");
+		return mlr_fail(err, -fd, "clone a directory of the scratch tmpfs: %s", strerror(-fd));
 	return move_to(a, i, fd, err);
 }
 
@@ -217,14 +220,13 @@ static int place_all(struct assembly *a, struct mlr_error *err)
 
 static int seal_root(struct assembly *a, struct mlr_error *err)
 {
-	struct mount_attr attr = { .attr_set = MOUNT_ATTR_RDONLY };
+	int r;
 
 	if (a->plan->root != PLAN_ROOT_READ_ONLY)
 		return 0;
 	/* The overlay alone: what is mounted on it has flags of its own. */
-	if (mount_setattr(a->overlay.root, "", AT_EMPTY_PATH, &attr, sizeof(attr)) < 0)
-		return mlr_fail_errno(err, "make the root read-only (needs Linux 5.12)");
-	return 0;
+	r = bind_seal(a->overlay.root);
+	return r < 0 ? mlr_fail(err, -r, "make the root read-only: %s", strerror(-r)) : 0;
 }
 
 static int pivot(struct assembly *a, struct mlr_error *err)
@@ -264,6 +266,17 @@ static int make_workdir(int root, const char *dir, struct mlr_error *err)
 	return 0;
 }
 
+/* An overlay; where there can be none and one tree is all, that tree. */
+static int mount_root(struct assembly *a, struct mlr_error *err)
+{
+	int r = overlay_mount(a->plan, &a->overlay, err);
+
+	if (r == 0 || !underlay_serves(a->plan, &a->overlay))
+		return r;
+	mlr_info("the image's files cannot be changed, as there can be no overlay here: %s", strerror(-r));
+	return underlay_mount(&a->overlay, err);
+}
+
 static int build(struct assembly *a, struct mlr_error *err)
 {
 	int r;
@@ -278,7 +291,7 @@ static int build(struct assembly *a, struct mlr_error *err)
 		a->overlay.scratch, &a->has_accounts, err);
 	if (r < 0)
 		return r;
-	r = overlay_mount(a->plan, &a->overlay, err);
+	r = mount_root(a, err);
 	if (r < 0)
 		return r;
 	r = place_all(a, err);
@@ -288,7 +301,7 @@ static int build(struct assembly *a, struct mlr_error *err)
 	return r < 0 ? r : seal_root(a, err);
 }
 
-int mounts_enter(const struct plan *p, int server, struct mlr_error *err)
+int mounts_enter(const struct plan *p, const struct squash_server *server, struct mlr_error *err)
 {
 	auto_call(assembly_done) struct assembly a = { .plan = p, .server = server, .overlay = OVERLAY_INIT };
 	mode_t mask = umask(0); /* each mode is meant as it is said */

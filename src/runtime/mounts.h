@@ -5,14 +5,15 @@
 
 #include "base/error.h"
 #include "plan/plan.h"
+#include "runtime/squash.h"
 
 /*
  * Build the root that the plan describes and make it the process's "/". Must be called in the
  * new namespaces. Ends in the plan's working directory.
  *
- *   server  squash_start()'s socket, where the plan has a squashfs file
+ *   server  squash_start()'s, where the plan has a squashfs file
  */
-int mounts_enter(const struct plan *p, int server, struct mlr_error *err);
+int mounts_enter(const struct plan *p, const struct squash_server *server, struct mlr_error *err);
 
 /* Start in the plan's working directory in a root that was made already, which is "/"; it is made there
  * when it is missing. */

@@ -22,8 +22,9 @@
 
 #define LOWERS_MAX 500 /* the kernel's limit, fs/overlayfs/params.h */
 
-int overlay_mount_scratch(struct overlay *o, struct mlr_error *err)
+int overlay_mount_scratch(const struct plan *p, struct overlay *o, struct mlr_error *err)
 {
+	auto_free char *mark = p ? container_mark(p) : xstrdup("mlrun");
 	static const char *const places[] = { "/tmp", "/var/tmp", "/run", "/mnt" };
 	const char *place = NULL;
 	struct stat st;
@@ -33,7 +34,7 @@ int overlay_mount_scratch(struct overlay *o, struct mlr_error *err)
 			place = places[i];
 	if (!place)
 		return mlr_fail(err, ENOENT, "none of /tmp, /var/tmp, /run, /mnt is a directory");
-	if (mount("tmpfs", place, "tmpfs", MS_NOSUID | MS_NODEV, "mode=0755") < 0) {
+	if (mount(mark, place, "tmpfs", MS_NOSUID | MS_NODEV, "mode=0755") < 0) {
 		int r = mlr_fail_errno(err, "mount a tmpfs in a user namespace");
 
 		runtime_hint_userns("/", err);
@@ -79,7 +80,8 @@ static int open_kept(const struct plan *p, struct overlay *o, struct mlr_error *
 }
 
 /* A squashfs file becomes the lower tree. */
-static int mount_image(const struct plan *p, int server, struct overlay *o, struct mlr_error *err)
+static int mount_image(const struct plan *p, const struct squash_server *server, struct overlay *o,
+	struct mlr_error *err)
 {
 	char path[48];
 	int r;
@@ -94,7 +96,7 @@ static int mount_image(const struct plan *p, int server, struct overlay *o, stru
 	if (r < 0)
 		return mlr_fail_errno(err, "open the image's root");
 	stack_take(&o->trees, r);
-	return 0;
+	return squash_wait(p, server, err);
 }
 
 /* The upper layer's top is the container's "/": it gets the image's mode, and its times last of all
@@ -111,7 +113,8 @@ static int make_upper(struct overlay *o, struct mlr_error *err)
 	return o->upper < 0 ? mlr_fail_errno(err, "open the upper layer") : 0;
 }
 
-static int open_all(const struct plan *p, int server, struct overlay *o, struct mlr_error *err)
+static int open_all(const struct plan *p, const struct squash_server *server, struct overlay *o,
+	struct mlr_error *err)
 {
 	int r;
 
@@ -121,13 +124,14 @@ static int open_all(const struct plan *p, int server, struct overlay *o, struct 
 	if (r == 0)
 		r = open_trees(p, o, err);
 	if (r == 0)
-		r = overlay_mount_scratch(o, err);
+		r = overlay_mount_scratch(p, o, err);
 	if (r == 0 && p->squashfs)
 		r = mount_image(p, server, o, err);
 	return r < 0 ? r : make_upper(o, err);
 }
 
-int overlay_open(const struct plan *p, int server, struct overlay *ret, struct mlr_error *err)
+int overlay_open(const struct plan *p, const struct squash_server *server, struct overlay *ret,
+	struct mlr_error *err)
 {
 	auto_call(overlay_done) struct overlay o = OVERLAY_INIT;
 	int r = open_all(p, server, &o, err);
@@ -171,13 +175,16 @@ static int overlay_failed(const struct plan *p, int code, struct mlr_error *err)
 		mlr_hint(err,
 			"the kernel has no overlayfs; an administrator can load it: modprobe overlay");
 	else if (code == EPERM)
-		mlr_hint(err, "overlay mounts of ordinary users need Linux 5.11, this is %s",
+		mlr_hint(err,
+			"overlay mounts of ordinary users need Linux 5.11, this is %s; mlrun pull "
+			"--format=dir or --format=squashfs makes one tree of the image, which runs "
+			"without an overlay",
 			u.release);
 	else if (code == EINVAL)
 		mlr_hint(err,
 			"the file system that holds '%s' may not serve as an overlay's lower layer, or "
-			"another one is mounted below it; mlrun pull --format=squashfs makes one file "
-			"of the image, which may lie anywhere",
+			"another one is mounted below it; mlrun pull --format=squashfs or "
+			"--format=dir makes one tree of the image, which runs without an overlay",
 			p->squashfs ? p->squashfs : p->lowers.v[0]);
 	return -code;
 }

@@ -4,6 +4,7 @@
 
 #include "base/error.h"
 #include "plan/plan.h"
+#include "runtime/squash.h"
 #include "runtime/stack.h"
 
 /* Descriptors are O_PATH, -1 for none. */
@@ -23,17 +24,18 @@ struct overlay {
  * Open the trees and mount the scratch; the upper layer is empty but has the mode of the image's top.
  * With PLAN_ROOT_KEPT what plan->kept holds is the topmost tree; runtime/kept.h does the rest.
  *
- *   server  squash_start()'s socket, where the plan has a squashfs file
+ *   server  squash_start()'s, where the plan has a squashfs file
  */
-int overlay_open(const struct plan *p, int server, struct overlay *ret, struct mlr_error *err);
+int overlay_open(const struct plan *p, const struct squash_server *server, struct overlay *ret,
+	struct mlr_error *err);
 
 /* Mount the overlay on the scratch's "root". */
 int overlay_mount(const struct plan *p, struct overlay *o, struct mlr_error *err);
 
 void overlay_done(struct overlay *o);
 
-/* The scratch, with empty directories "root" and "work". */
-int overlay_mount_scratch(struct overlay *o, struct mlr_error *err);
+/* The scratch, with empty directories "root" and "work". p as below: what an underlay's root shows. */
+int overlay_mount_scratch(const struct plan *p, struct overlay *o, struct mlr_error *err);
 
 /*
  * Mount an overlay on "root" and open it. Names in the options count from /proc/self/fd:

@@ -1,10 +1,13 @@
 #include "runtime/privileges.h"
 
+#include "base/fds.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/capability.h>
 #include <linux/close_range.h>
 #include <stdint.h>
+#include <string.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -16,12 +19,16 @@
 		1ull << CAP_KILL | 1ull << CAP_SETGID | 1ull << CAP_SETUID | 1ull << CAP_SETPCAP | \
 		1ull << CAP_SYS_CHROOT | 1ull << CAP_SETFCAP)
 
+uint64_t privileges_kept(const struct plan *p)
+{
+	return p->id.uid == 0 && p->id.host_uid != 0 ? FAKEROOT_CAPS & ~p->caps_dropped : 0;
+}
+
 int privileges_drop(const struct plan *p, struct mlr_error *err)
 {
 	struct __user_cap_header_struct head = { .version = _LINUX_CAPABILITY_VERSION_3 };
 	struct __user_cap_data_struct data[2] = { 0 };
-	uint64_t keep =
-		p->id.uid == 0 && p->id.host_uid != 0 ? FAKEROOT_CAPS & ~p->caps_dropped : 0;
+	uint64_t keep = privileges_kept(p);
 
 	/* One after the other, up to the kernel's last: no call empties the set as a whole. */
 	for (int cap = 0; cap < 64; cap++) {
@@ -44,8 +51,10 @@ int privileges_drop(const struct plan *p, struct mlr_error *err)
 
 int privileges_close_fds(const struct plan *p, struct mlr_error *err)
 {
-	if (close_range(3, ~0u, CLOSE_RANGE_CLOEXEC) < 0)
-		return mlr_fail_errno(err, "close inherited descriptors (needs Linux 5.11)");
+	int r = fds_close_range(3, ~0u, CLOSE_RANGE_CLOEXEC);
+
+	if (r < 0)
+		return mlr_fail(err, -r, "close inherited descriptors: %s", strerror(-r));
 	for (size_t i = 0; i < p->n_keep_fds; i++) {
 		int flags = fcntl(p->keep_fds[i], F_GETFD);
 

@@ -3,15 +3,14 @@
 #include "base/cleanup.h"
 #include "base/file.h"
 #include "base/log.h"
+#include "base/random.h"
 #include "runtime/userns.h"
 
 #include <errno.h>
 #include <fcntl.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/mount.h>
-#include <sys/random.h>
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
 #include <sys/wait.h>
@@ -96,14 +95,11 @@ int runtime_probe(int dir_fd, struct runtime_probe *ret, struct mlr_error *err)
 {
 	struct runtime_probe p = { 0 };
 	auto_close int dir = -1;
-	uint64_t number = 0;
-	char name[32];
+	char hex[RANDOM_HEX_SIZE], name[32];
 	int r;
 
-	/* Not the pid: other nodes may be at the same, and pids are alike there. */
-	if (getrandom(&number, sizeof(number), 0) != sizeof(number))
-		return mlr_fail_errno(err, "random bytes");
-	snprintf(name, sizeof(name), "probe.%016llx", (unsigned long long)number);
+	random_hex(hex);
+	snprintf(name, sizeof(name), "probe.%s", hex);
 	if (mkdirat(dir_fd, name, 0700) < 0)
 		return mlr_fail_errno(err, "create directory '%s'", name);
 	dir = openat(dir_fd, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);

@@ -102,11 +102,13 @@ static void add_process(struct search *s, const char *name)
 	long at;
 
 	snprintf(path, sizeof(path), "%.16s/stat", name);
-	if (fstatat(s->proc, name, &owner, 0) < 0 || (geteuid() != 0 && owner.st_uid != geteuid()) ||
+	if (fstatat(s->proc, name, &owner, 0) < 0 ||
+		(geteuid() != 0 && owner.st_uid != geteuid()) ||
 		stat_of(s, name, "ns/mnt", &ns) < 0 || ns.st_ino == s->ns ||
 		proc_stat_read(s->proc, path, &st) < 0)
 		return;
-	/* One that waits outside, a first process of ours, or one that has yet to become the command. */
+	/* One that waits outside, a first process of ours, or one that has yet to become the
+	 * command. */
 	if (stat_of(s, name, "exe", &exe) == 0 && exe.st_ino == s->self.st_ino &&
 		exe.st_dev == s->self.st_dev)
 		return;
@@ -156,21 +158,14 @@ static int by_age(const void *a, const void *b)
 
 static int read_processes(struct search *s, struct mlr_error *err)
 {
-	int fd = openat(s->proc, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	DIR *d = fd < 0 ? NULL : fdopendir(fd);
+	auto_dir DIR *d = file_open_dir(s->proc, ".", 0);
 	const struct dirent *e;
 
-	if (!d) {
-		int r = mlr_fail_errno(err, "read '/proc'");
-
-		if (fd >= 0)
-			close(fd);
-		return r;
-	}
+	if (!d)
+		return mlr_fail_errno(err, "read '/proc'");
 	while ((e = readdir(d)))
 		if (e->d_name[0] >= '1' && e->d_name[0] <= '9')
 			add_process(s, e->d_name);
-	closedir(d);
 	return 0;
 }
 

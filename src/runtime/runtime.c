@@ -9,6 +9,7 @@
 #include "runtime/limits.h"
 #include "runtime/mounts.h"
 #include "runtime/privileges.h"
+#include "runtime/seccomp.h"
 #include "runtime/share.h"
 #include "runtime/squash.h"
 #include "runtime/supervise.h"
@@ -22,36 +23,48 @@
 #include <unistd.h>
 
 /* Make the container: namespaces, then, in the process that will live there, the root. */
-static int make(const struct plan *p, const struct share *share, struct mlr_error *err)
+static int make(const struct plan *p, const struct share *share, int proc, struct mlr_error *err)
 {
-	auto_close int server = -1;
+	auto_call(squash_done) struct squash_server server = SQUASH_SERVER_INIT;
 	int r;
 
 	if (p->squashfs) {
-		server = squash_start(p, err);
-		if (server < 0)
-			return server;
+		r = squash_start(p, &server, err);
+		if (r < 0)
+			return r;
 	}
 	r = share->in_user_namespace ? userns_enter_shared(err) : userns_enter(&p->id, err);
 	if (r == 0)
 		r = userns_add(p, err);
 	if (r == 0 && (p->namespaces & PLAN_NS_PID))
-		r = supervise_fork(err);
-	return r < 0 ? r : mounts_enter(p, server, err);
+		r = supervise_fork(proc, err);
+	if (r == 0)
+		r = mounts_enter(p, &server, err);
+	if (r == 0 && p->squashfs)
+		squash_look_at_command(p);
+	return r;
 }
 
 /* Enter the container that is there already, if there is one. */
 static int enter_or_make(const struct plan *p, struct share *share, int *made, struct mlr_error *err)
 {
-	int r = p->join ? share_join(p->join, err) : share_enter(p, share, err);
+	auto_close int proc = -1;
+	int r;
 
+	/* The host's, which will show the process that waits outside its child. */
+	if (p->join || (p->namespaces & PLAN_NS_PID)) {
+		proc = open("/proc", O_PATH | O_DIRECTORY | O_CLOEXEC);
+		if (proc < 0)
+			return mlr_fail_errno(err, "open '/proc'");
+	}
+	r = p->join ? share_join(p->join, err) : share_enter(p, share, err);
 	if (r < 0)
 		return r;
 	*made = r == SHARE_NOBODY;
 	if (r == SHARE_NOBODY)
-		return make(p, share, err);
+		return make(p, share, proc, err);
 	if (r == SHARE_ENTERED_PID) {
-		r = supervise_fork(err);
+		r = supervise_fork(proc, err);
 		if (r < 0)
 			return r;
 	}
@@ -61,10 +74,14 @@ static int enter_or_make(const struct plan *p, struct share *share, int *made, s
 int runtime_enter(const struct plan *p, struct mlr_error *err)
 {
 	auto_call(share_done) struct share share = SHARE_INIT;
+	auto_call(seccomp_done) struct seccomp seccomp = SECCOMP_INIT;
 	struct rlimit files;
-	int made, r;
+	int made = 0, r;
 
 	limits_raise(p, &files);
+	r = seccomp_prepare(p, &seccomp, err);
+	if (r < 0)
+		return r;
 	r = cgroup_enter("/", p, err);
 	if (r < 0)
 		return r;
@@ -83,7 +100,9 @@ int runtime_enter(const struct plan *p, struct mlr_error *err)
 	if (r < 0)
 		return r;
 	r = privileges_close_fds(p, err);
-	return r < 0 ? r : limits_set(p, &files, err);
+	if (r == 0)
+		r = limits_set(p, &files, err);
+	return r < 0 ? r : seccomp_apply(&seccomp, err);
 }
 
 /* The machine that a program is made for, as its ELF header says; NULL for what is none. */

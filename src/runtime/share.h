@@ -7,8 +7,8 @@
  * other namespaces) share the user namespace alone, each kind with a root of its own: two programs of
  * one MPI job may run in two images, and ranks may have different devices.
  *
- * Meeting place: a file in a directory of the user's own in the node's memory (/dev/shm/mlrun-UID, mode
- * 0700), named by the word's hash and the caller's namespaces, locked by flock(2) while somebody makes a
+ * Meeting place: a file in a directory of the user's own in the node's memory (/dev/shm/mlrun-UID, or
+ * mlrun-UID.1 and so on where another has that name; mode 0700), named by the word's hash and the caller's namespaces, locked by flock(2) while somebody makes a
  * container: exclusively, until his command is executed (the descriptor is close-on-exec), because only
  * then may others look at him. It lists the processes inside, by pid and start time; whoever of them
  * lives is the door (runtime/door.h), so a first process that dies at any moment leaves the others' way
@@ -24,16 +24,16 @@
 #include "base/error.h"
 #include "plan/plan.h"
 #include "runtime/container.h"
+#include "runtime/meeting.h"
 
 struct share {
-	int file; /* the meeting place, locked */
-	int proc; /* the host's /proc */
+	struct meeting meeting; /* locked */
 	int made; /* this process makes a container */
 	int in_user_namespace; /* it does so in the user namespace of others, which it is in */
 	struct container_keys keys;
 };
 
-#define SHARE_INIT { .file = -1, .proc = -1 }
+#define SHARE_INIT { .meeting = MEETING_INIT }
 
 enum share_entered {
 	SHARE_NOBODY,      /* nobody is there: make the container */
@@ -45,8 +45,8 @@ enum share_entered {
  * Enter the container of plan->share if it is there, else keep the others waiting until
  * share_open() or share_done(). Without plan->share nothing is done.
  *
- * Returns enum share_entered or -errno: -EPERM when the directory is not the user's own or when those
- * who are in the container let nobody look at them, -ETIMEDOUT when somebody has kept the lock for a
+ * Returns enum share_entered or -errno: -EPERM when no directory can be the user's own or when nobody
+ * can enter through those who are in the container, -ETIMEDOUT when somebody has kept the lock for a
  * minute.
  */
 int share_enter(const struct plan *p, struct share *ret, struct mlr_error *err);
@@ -61,13 +61,5 @@ void share_done(struct share *s);
  * process of the same user, in a container that mlrun made. Returns enum share_entered, -ESRCH, -EPERM,
  * -EINVAL. */
 int share_join(pid_t pid, struct mlr_error *err);
-
-/* For the fuzz target: one line "PID START KEY\n" of the file. Returns the line's length, or 0. */
-struct share_entry {
-	long pid;
-	unsigned long long start;
-	char inside[CONTAINER_KEY_SIZE];
-};
-size_t share_entry_parse(const char *text, struct share_entry *ret);
 
 #endif

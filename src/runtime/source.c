@@ -8,12 +8,12 @@
 #include "base/file.h"
 #include "base/log.h"
 #include "base/memory.h"
+#include "runtime/bind.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mount.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -24,35 +24,17 @@ static int is_missing(int code)
 	return code == ENOENT || code == ENOTDIR || code == ENODEV || code == EACCES;
 }
 
-static int set_flags(int fd, const struct plan_mount *m, struct mlr_error *err)
-{
-	struct mount_attr attr = { 0 };
-
-	attr.attr_set = (m->flags & PLAN_READONLY ? MOUNT_ATTR_RDONLY : 0) |
-		(m->flags & PLAN_NOSUID ? MOUNT_ATTR_NOSUID : 0) |
-		(m->flags & PLAN_NODEV ? MOUNT_ATTR_NODEV : 0) |
-		(m->flags & PLAN_NOEXEC ? MOUNT_ATTR_NOEXEC : 0);
-	if (!attr.attr_set)
-		return 0;
-	if (mount_setattr(fd, "", AT_EMPTY_PATH | AT_RECURSIVE, &attr, sizeof(attr)) == 0)
-		return 0;
-	return mlr_fail(err, errno, "set the mount flags of '%s': %s%s", m->source, strerror(errno),
-		errno == ENOSYS ? " (ro, nosuid, nodev and noexec need Linux 5.12)" : "");
-}
-
+/* Returns a descriptor or -errno. */
 static int open_one(const struct plan_mount *m)
 {
-	switch (m->kind) {
-	case PLAN_COPY:
-		return open(m->source, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-	case PLAN_OVERLAY:
-		return open(m->source, O_PATH | O_DIRECTORY | O_CLOEXEC);
-	default:
-		/* Recursive always: what is locked below a mount may not be uncovered, so the
-		 * kernel refuses to clone /dev or /proc alone. */
-		return open_tree(
-			AT_FDCWD, m->source, OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC | AT_RECURSIVE);
-	}
+	int fd;
+
+	if (m->kind == PLAN_BIND)
+		return bind_take(AT_FDCWD, m->source, m->flags);
+	fd = open(m->source,
+		m->kind == PLAN_COPY ? O_RDONLY | O_CLOEXEC | O_NONBLOCK
+				     : O_PATH | O_DIRECTORY | O_CLOEXEC);
+	return fd < 0 ? -errno : fd;
 }
 
 static int source_open(const struct plan_mount *m, struct source *s, struct mlr_error *err)
@@ -64,8 +46,10 @@ static int source_open(const struct plan_mount *m, struct source *s, struct mlr_
 		return 0;
 	s->fd = open_one(m);
 	if (s->fd < 0) {
-		if (!(m->flags & PLAN_OPTIONAL) || !is_missing(errno))
-			return mlr_fail_errno(err, "open '%s' to mount it", m->source);
+		if (!(m->flags & PLAN_OPTIONAL) || !is_missing(-s->fd))
+			return mlr_fail(err, -s->fd, "open '%s' to mount it: %s", m->source,
+				strerror(-s->fd));
+		s->fd = -1;
 		mlr_debug("'%s' is not there, left out", m->source);
 		s->absent = 1;
 		return 0;
@@ -75,7 +59,7 @@ static int source_open(const struct plan_mount *m, struct source *s, struct mlr_
 	if (fstat(s->fd, &st) < 0)
 		return mlr_fail_errno(err, "'%s'", m->source);
 	s->is_dir = S_ISDIR(st.st_mode);
-	return set_flags(s->fd, m, err);
+	return 0;
 }
 
 int sources_open(const struct plan *p, struct source **ret, struct mlr_error *err)

@@ -1,12 +1,16 @@
 #include "runtime/squash.h"
 
 #include "base/cleanup.h"
+#include "base/elf.h"
 #include "base/memory.h"
 #include "base/program.h"
 #include "runtime/runtime.h"
 
 #include <errno.h>
 #include <fcntl.h>
+#include <sched.h>
+#include <signal.h>
+#include <spawn.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/mount.h>
@@ -17,108 +21,130 @@
 
 #define PROGRAM "mlrun-squashfuse"
 
-/* What the server is started with, made before the fork. */
-struct start {
-	const char *path;
-	char uid[16], gid[16];
-	int image, sock;
-};
-
-/* Tell the caller by the socket and end. */
-__attribute__((noreturn)) static void give_up(int sock, const char *what)
+/*
+ * posix_spawn(3), which shares our memory until the server's is there, where fork(2) would copy the
+ * page tables. The server itself forks once more, while we go on, and what we have started ends: we
+ * wait for that when we hear of the image.
+ *
+ * A session of its own, so that no terminal's signals reach it; no signal that we block is blocked.
+ */
+static int spawn(const char *path, int image, int sock, char *const *argv, pid_t *ret)
 {
-	char text[200];
-	int n = snprintf(text, sizeof(text), "%s: %s", what, strerror(errno));
-
-	(void)!send(sock, text, (size_t)n + 1, MSG_NOSIGNAL);
-	_exit(125);
-}
-
-/* In the grandchild: become the server. */
-__attribute__((noreturn)) static void become_server(const struct start *s)
-{
-	char *const argv[] = { (char *)PROGRAM, (char *)s->uid, (char *)s->gid, NULL };
 	char *const envp[] = { NULL };
-	/* Out of the way of 0 to 4, where they and others go. */
-	int sock = fcntl(s->sock, F_DUPFD_CLOEXEC, 10), image = fcntl(s->image, F_DUPFD_CLOEXEC, 10),
-	    null = open("/dev/null", O_RDWR | O_CLOEXEC);
+	posix_spawn_file_actions_t actions;
+	posix_spawnattr_t attr;
+	sigset_t none;
+	int r;
 
-	if (sock < 0 || image < 0 || null < 0)
-		give_up(s->sock, "descriptors of " PROGRAM);
-	for (int fd = 0; fd <= 2; fd++)
-		if (dup2(null, fd) < 0)
-			give_up(sock, "descriptors of " PROGRAM);
-	if (dup2(sock, 3) < 0 || dup2(image, 4) < 0 || close_range(5, ~0u, CLOSE_RANGE_CLOEXEC) < 0)
-		give_up(sock, "descriptors of " PROGRAM);
-	if (chdir("/") < 0)
-		give_up(3, "change to /");
-	execve(s->path, argv, envp);
-	give_up(3, "start " PROGRAM);
+	sigemptyset(&none);
+	posix_spawnattr_init(&attr);
+	posix_spawnattr_setsigmask(&attr, &none);
+	posix_spawnattr_setflags(&attr, POSIX_SPAWN_SETSID | POSIX_SPAWN_SETSIGMASK);
+	posix_spawn_file_actions_init(&actions);
+	r = posix_spawn_file_actions_addopen(&actions, 0, "/dev/null", O_RDWR, 0);
+	r = r ? r : posix_spawn_file_actions_adddup2(&actions, 0, 1);
+	r = r ? r : posix_spawn_file_actions_adddup2(&actions, 0, 2);
+	r = r ? r : posix_spawn_file_actions_adddup2(&actions, sock, 3);
+	r = r ? r : posix_spawn_file_actions_adddup2(&actions, image, 4);
+	r = r ? r : posix_spawn_file_actions_addclosefrom_np(&actions, 5);
+	r = r ? r : posix_spawn_file_actions_addchdir_np(&actions, "/");
+	r = r ? r : posix_spawn(ret, path, &actions, &attr, argv, envp);
+	posix_spawn_file_actions_destroy(&actions);
+	posix_spawnattr_destroy(&attr);
+	return r;
 }
 
-/* Two forks: the command must not find a child that it did not start. A session of its own, so that
- * no terminal's signals reach it. */
-static int start_server(const struct start *s, struct mlr_error *err)
-{
-	int status;
-	pid_t pid = fork();
-
-	if (pid < 0)
-		return mlr_fail_errno(err, "start a process to serve the image");
-	if (pid == 0) {
-		pid_t server;
-
-		setsid();
-		server = fork();
-		if (server == 0)
-			become_server(s);
-		_exit(server < 0 ? 1 : 0);
-	}
-	while (waitpid(pid, &status, 0) < 0)
-		if (errno == ECHILD) /* SIGCHLD came to us ignored; the socket tells as well */
-			return 0;
-		else if (errno != EINTR)
-			return mlr_fail_errno(err, "start a process to serve the image");
-	return status == 0 ? 0 : mlr_fail(err, EAGAIN, "start a process to serve the image");
-}
-
-int squash_start(const struct plan *p, struct mlr_error *err)
+static int start_server(
+	const struct plan *p, int image, int sock, int on_cpu, struct mlr_error *err)
 {
 	auto_free char *path = program_path(PROGRAM);
-	auto_close int image = open(p->squashfs, O_RDONLY | O_CLOEXEC), mine = -1, its = -1;
-	struct start s = { .path = path };
+	/* Out of the way of 0 to 4, where they and others go. */
+	auto_close int high_image = fcntl(image, F_DUPFD_CLOEXEC, 10);
+	auto_close int high_sock = fcntl(sock, F_DUPFD_CLOEXEC, 10);
+	const char *search = plan_env_get(p, "PATH");
+	char uid[16], gid[16], cpu[16];
+	char *const argv[] = { (char *)PROGRAM, uid, gid, cpu, p->argv.n ? p->argv.v[0] : NULL,
+		(char *)(search ? search : ""), NULL };
+	pid_t pid;
+	int r;
+
+	if (high_image < 0 || high_sock < 0)
+		return mlr_fail_errno(err, "descriptors of " PROGRAM);
+	snprintf(uid, sizeof(uid), "%u", (unsigned)p->id.uid);
+	snprintf(gid, sizeof(gid), "%u", (unsigned)p->id.gid);
+	snprintf(cpu, sizeof(cpu), "%d", on_cpu);
+	r = spawn(path, high_image, high_sock, argv, &pid);
+	if (r == ENOENT && access(path, F_OK) < 0) {
+		mlr_fail(err, ENOSYS, "this mlrun has no '%s', which serves squashfs images", path);
+		return mlr_hint(
+			err, "mlrun pull --format=dir IMAGE keeps the image as a tree of files");
+	}
+	if (r != 0)
+		return mlr_fail(err, r, "start '%s' to serve the image: %s", path, strerror(r));
+	return pid;
+}
+
+/* What we have started ends at once. ECHILD: it is no child any more, or SIGCHLD is ignored. */
+static void reap(pid_t pid)
+{
+	while (waitpid(pid, NULL, 0) < 0 && errno == EINTR)
+		;
+}
+
+/* Not to be had on one CPU: no harm. */
+static void pin(struct squash_server *server, int cpu)
+{
+	cpu_set_t one;
+
+	if (cpu < 0 || cpu >= CPU_SETSIZE ||
+		sched_getaffinity(0, sizeof(server->cpus), &server->cpus) < 0)
+		return;
+	CPU_ZERO(&one);
+	CPU_SET(cpu, &one);
+	server->is_pinned = sched_setaffinity(0, sizeof(one), &one) == 0;
+}
+
+int squash_start(const struct plan *p, struct squash_server *ret, struct mlr_error *err)
+{
+	auto_close int image = open(p->squashfs, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+	auto_close int mine = -1, its = -1;
 	struct stat st;
 	int pair[2], r;
+	int cpu = p->namespaces & PLAN_NS_PID ? -1 : sched_getcpu();
 
 	if (image < 0 || fstat(image, &st) < 0)
 		return mlr_fail_errno(err, "open the image's file '%s'", p->squashfs);
 	if (!S_ISREG(st.st_mode) && !S_ISBLK(st.st_mode))
 		return mlr_fail(err, EINVAL, "the image's file '%s' is no file", p->squashfs);
-	if (access(path, X_OK) < 0) {
-		mlr_fail(err, ENOSYS, "this mlrun has no '%s', which serves squashfs images", path);
-		return mlr_hint(err, "mlrun pull --format=dir keeps the image as a tree of files");
-	}
 	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0)
 		return mlr_fail_errno(err, "make a socket pair");
 	mine = pair[0];
 	its = pair[1];
-	s.image = image;
-	s.sock = its;
-	snprintf(s.uid, sizeof(s.uid), "%u", (unsigned)p->id.uid);
-	snprintf(s.gid, sizeof(s.gid), "%u", (unsigned)p->id.gid);
-	r = start_server(&s, err);
-	return r < 0 ? r : take_fd(&mine);
+	r = start_server(p, image, its, cpu, err);
+	if (r < 0)
+		return r;
+	if (p->namespaces & PLAN_NS_PID)
+		/* A process that stays behind goes between, which reaps its own child alone. */
+		reap(r);
+	else
+		pin(ret, cpu);
+	ret->pid = r;
+	ret->sock = take_fd(&mine);
+	return 0;
 }
 
-/* The server has looked at the image. */
-static int hear(const struct plan *p, int sock, struct mlr_error *err)
+int squash_wait(const struct plan *p, const struct squash_server *server, struct mlr_error *err)
 {
 	char text[256] = "";
+	int resets = 0;
 	ssize_t n;
 
+	/* A server that has refused the image ends with our /dev/fuse unread. That is told first,
+	 * then what it has sent. */
 	do
-		n = recv(sock, text, sizeof(text) - 1, 0);
-	while (n < 0 && errno == EINTR);
+		n = recv(server->sock, text, sizeof(text) - 1, 0);
+	while (n < 0 && (errno == EINTR || (errno == ECONNRESET && resets++ == 0)));
+	reap(server->pid);
 	if (n < 0)
 		return mlr_fail_errno(err, "ask the server of '%s'", p->squashfs);
 	if (n == 0)
@@ -134,7 +160,9 @@ static int hand_over(int sock, int fuse, struct mlr_error *err)
 	} control = { 0 };
 	char byte = 0;
 	struct iovec iov = { &byte, 1 };
-	struct msghdr m = { .msg_iov = &iov, .msg_iovlen = 1, .msg_control = control.buf,
+	struct msghdr m = { .msg_iov = &iov,
+		.msg_iovlen = 1,
+		.msg_control = control.buf,
 		.msg_controllen = sizeof(control.buf) };
 	struct cmsghdr *c = CMSG_FIRSTHDR(&m);
 
@@ -142,13 +170,29 @@ static int hand_over(int sock, int fuse, struct mlr_error *err)
 	c->cmsg_type = SCM_RIGHTS;
 	c->cmsg_len = CMSG_LEN(sizeof(int));
 	memcpy(CMSG_DATA(c), &fuse, sizeof(int));
-	if (sendmsg(sock, &m, MSG_NOSIGNAL) < 0)
+	/* A server that has refused the image and ended: squash_wait() hears why. */
+	if (sendmsg(sock, &m, MSG_NOSIGNAL) < 0 && errno != EPIPE && errno != ECONNRESET)
 		return mlr_fail_errno(err, "hand /dev/fuse to the image's server");
 	return 0;
 }
 
+/* How to run the image without FUSE. */
+static void hint_at_trees(const struct plan *p, const char *admin, struct mlr_error *err)
+{
+	if (strncmp(p->image, "squashfs:", 9) == 0)
+		mlr_hint(err,
+			"an administrator can %s; or make a tree of files of it: "
+			"unsquashfs -d DIR %s && mlrun exec rootfs:DIR",
+			admin, p->image + 9);
+	else
+		mlr_hint(err,
+			"an administrator can %s; or keep the image as a tree of files: "
+			"mlrun pull --format=dir %s",
+			admin, p->image);
+}
+
 /* FUSE wants the device to be opened in the user namespace that mounts. */
-static int open_fuse(struct mlr_error *err)
+static int open_fuse(const struct plan *p, struct mlr_error *err)
 {
 	int fd = open("/dev/fuse", O_RDWR | O_CLOEXEC), code = errno;
 
@@ -156,34 +200,76 @@ static int open_fuse(struct mlr_error *err)
 		return fd;
 	mlr_fail(err, code, "open /dev/fuse, through which squashfs images are served: %s",
 		strerror(code));
-	if (code == EACCES || code == EPERM)
-		mlr_hint(err,
-			"an administrator can allow it: chmod 0666 /dev/fuse; or keep the image as a tree "
-			"of files: mlrun pull --format=dir");
-	else
-		mlr_hint(err,
-			"an administrator can load it: modprobe fuse; or keep the image as a tree of files: "
-			"mlrun pull --format=dir");
+	hint_at_trees(p,
+		code == EACCES || code == EPERM ? "allow it: chmod 0666 /dev/fuse"
+						: "load it: modprobe fuse",
+		err);
 	return -code;
 }
 
-int squash_mount(const struct plan *p, int sock, const char *dir, struct mlr_error *err)
+int squash_mount(const struct plan *p, const struct squash_server *server, const char *dir,
+	struct mlr_error *err)
 {
 	auto_free char *options = NULL;
-	auto_close int fuse = open_fuse(err);
-	int r;
+	auto_close int fuse = open_fuse(p, err);
 
 	if (fuse < 0)
 		return fuse;
-	r = hear(p, sock, err);
-	if (r < 0)
-		return r;
-	options = xasprintf("fd=%d,rootmode=40000,user_id=%u,group_id=%u,allow_other,default_permissions",
-		fuse, (unsigned)p->id.uid, (unsigned)p->id.gid);
+	options = xasprintf(
+		"fd=%d,rootmode=40000,user_id=%u,group_id=%u,allow_other,default_permissions", fuse,
+		(unsigned)p->id.uid, (unsigned)p->id.gid);
 	if (mount("mlrun-squashfuse", dir, "fuse", MS_NOSUID | MS_NODEV | MS_RDONLY, options) < 0) {
-		r = mlr_fail_errno(err, "mount the image '%s' through FUSE", p->squashfs);
+		int r = mlr_fail_errno(err, "mount the image '%s' through FUSE", p->squashfs);
+
 		runtime_hint_userns("/", err);
 		return r;
 	}
-	return hand_over(sock, fuse, err);
+	return hand_over(server->sock, fuse, err);
+}
+
+/* Look up a program and the loader that it names, and have its first page. Returns 0 when there is
+ * no such file. */
+static int look_at(const char *path)
+{
+	char head[ELF_HEAD], loader[PATH_MAX];
+	auto_close int fd = -1;
+	struct stat st;
+	ssize_t n;
+
+	if (stat(path, &st) < 0)
+		return 0;
+	if (!S_ISREG(st.st_mode))
+		return 1;
+	fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+	n = fd < 0 ? -1 : pread(fd, head, sizeof(head), 0);
+	if (n > 0 && elf_interpreter(head, (size_t)n, loader) && stat(loader, &st) == 0)
+		(void)stat("/etc/ld.so.cache", &st);
+	return 1;
+}
+
+void squash_look_at_command(const struct plan *p)
+{
+	const char *command = p->argv.n ? p->argv.v[0] : "", *path = plan_env_get(p, "PATH");
+
+	if (strchr(command, '/')) {
+		look_at(command);
+		return;
+	}
+	while (*command && path && *path) {
+		size_t len = strcspn(path, ":");
+		auto_free char *file = xasprintf("%.*s/%s", (int)len, path, command);
+
+		if (look_at(file))
+			return;
+		path += len + (path[len] == ':');
+	}
+}
+
+void squash_done(struct squash_server *server)
+{
+	if (server->is_pinned)
+		sched_setaffinity(0, sizeof(server->cpus), &server->cpus);
+	if (server->sock >= 0)
+		close(server->sock);
+	*server = (struct squash_server)SQUASH_SERVER_INIT;
 }

@@ -3,33 +3,46 @@
  * the container's namespaces, with nothing of the caller's but
  *
  *   3  a socket: we send a byte 0, or what is wrong with the image; the descriptor of /dev/fuse
- *      comes back, mounted, and nothing when the container could not be made
+ *      comes, mounted, and nothing when the container could not be made; its end says that the
+ *      container is made
  *   4  the image
  *
- *   mlrun-squashfuse UID GID     whom files are said to belong to
+ *   mlrun-squashfuse UID GID CPU [COMMAND PATH]
  *
- * Ends when the mount does, with the container's last process.
+ *   UID, GID       whom files are said to belong to
+ *   CPU            where the container is made; we answer there until it is
+ *   COMMAND, PATH  what will be run, and its PATH: likely to be read soon
+ *
+ * The process that is started forks and ends at once: the container's command must not find a child
+ * that it did not start. The server ends when the mount does, with the container's last process.
+ *
+ * Linked statically where the libraries allow it, since a start waits for it: with eight shared
+ * libraries it takes a millisecond to come up.
  */
-#include "runtime/squashfuse_image.h"
+#include "runtime/squashfuse_ops.h"
+#include "runtime/squashfuse_warm.h"
 
 #include "base/cleanup.h"
 
 #include <errno.h>
 #include <linux/landlock.h>
+#include <malloc.h>
+#include <pthread.h>
 #include <sched.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
-#include <unistd.h>
 
 #define SOCKET      3
 #define IMAGE       4
 #define THREADS_MAX 16
+#define CACHE_BYTES (16u << 20)
+#define LINGER_US   5000
 
 /* A signal to the job is for the command, which may need its files to end well. */
 static void ignore_signals(void)
@@ -47,8 +60,9 @@ static void ignore_signals(void)
  */
 static void lock_down(void)
 {
-	struct landlock_ruleset_attr attr = { .handled_access_fs =
-			(LANDLOCK_ACCESS_FS_MAKE_SYM << 1) - 1 }; /* the rights of its first version */
+	struct landlock_ruleset_attr attr = {
+		.handled_access_fs = (LANDLOCK_ACCESS_FS_MAKE_SYM << 1) - 1
+	}; /* the rights of its first version */
 	struct rlimit none = { 0, 0 };
 	int fd;
 
@@ -61,6 +75,16 @@ static void lock_down(void)
 	}
 }
 
+/* Blocks come and go: keep their memory, instead of asking the kernel for zeroed pages each time.
+ */
+static void tune_malloc(void)
+{
+	mallopt(M_MMAP_THRESHOLD, 8 << 20);
+	mallopt(M_TRIM_THRESHOLD, CACHE_BYTES);
+	mallopt(M_ARENA_MAX, 1);
+	mallopt(M_TOP_PAD, 1 << 20);
+}
+
 /* The descriptor that the other side sends, or -1. */
 static int receive(void)
 {
@@ -70,7 +94,9 @@ static int receive(void)
 	} control;
 	char byte;
 	struct iovec iov = { &byte, 1 };
-	struct msghdr m = { .msg_iov = &iov, .msg_iovlen = 1, .msg_control = control.buf,
+	struct msghdr m = { .msg_iov = &iov,
+		.msg_iovlen = 1,
+		.msg_control = control.buf,
 		.msg_controllen = sizeof(control.buf) };
 	struct cmsghdr *c;
 	ssize_t n;
@@ -86,52 +112,176 @@ static int receive(void)
 	return fd;
 }
 
-static unsigned threads(void)
-{
-	cpu_set_t set;
-	int n = sched_getaffinity(0, sizeof(set), &set) == 0 ? CPU_COUNT(&set) : 1;
+/* --- threads ------------------------------------------------------------------------ */
 
-	return n < 2 ? 2 : n > THREADS_MAX ? THREADS_MAX : (unsigned)n;
+static struct {
+	struct ops ops;
+	atomic_int idle, started;
+	cpu_set_t cpus;       /* all that we may use */
+	atomic_int is_pinned; /* the first thread, to the CPU where the container is being made */
+} server;
+
+static int thread_count(void)
+{
+	int n = sched_getaffinity(0, sizeof(server.cpus), &server.cpus) == 0
+		? CPU_COUNT(&server.cpus)
+		: 1;
+
+	return n < 2 ? 2 : n > THREADS_MAX ? THREADS_MAX : n;
+}
+
+static int is_idle(void)
+{
+	return atomic_load(&server.idle) > 0;
+}
+
+static void *answer_requests(void *arg);
+
+static void pin(const char *cpu)
+{
+	int n = atoi(cpu);
+	cpu_set_t one;
+
+	if (n < 0 || n >= CPU_SETSIZE || !CPU_ISSET(n, &server.cpus))
+		return;
+	CPU_ZERO(&one);
+	CPU_SET(n, &one);
+	atomic_store(&server.is_pinned, sched_setaffinity(0, sizeof(one), &one) == 0);
+}
+
+/* In the first thread: has the other side closed the socket? */
+static void unpin_when_made(void)
+{
+	char byte;
+
+	if (recv(SOCKET, &byte, 1, MSG_DONTWAIT) < 0 && (errno == EAGAIN || errno == EINTR))
+		return;
+	sched_setaffinity(0, sizeof(server.cpus), &server.cpus);
+	atomic_store(&server.is_pinned, 0);
+}
+
+/* One more thread when all are at work. */
+static void grow_when_busy(void)
+{
+	pthread_t thread;
+	int n = atomic_load(&server.started);
+
+	if (atomic_load(&server.is_pinned) || is_idle() || n >= server.ops.threads)
+		return;
+	if (!atomic_compare_exchange_strong(&server.started, &n, n + 1))
+		return;
+	if (pthread_create(&thread, NULL, answer_requests, NULL) == 0)
+		pthread_detach(thread);
+	else
+		atomic_fetch_sub(&server.started, 1);
+}
+
+/* Until there is no mount any more. */
+static void *answer_requests(void *arg)
+{
+	struct fuse_buf buf = { 0 };
+
+	while (!fuse_session_exited(server.ops.session)) {
+		int n;
+
+		atomic_fetch_add(&server.idle, 1);
+		n = fuse_session_receive_buf(server.ops.session, &buf);
+		atomic_fetch_sub(&server.idle, 1);
+		if (n == -EINTR)
+			continue;
+		if (n <= 0)
+			break;
+		if (atomic_load(&server.is_pinned) && arg == &server)
+			unpin_when_made();
+		grow_when_busy();
+		fuse_session_process_buf(server.ops.session, &buf);
+	}
+	/* The mount goes when the last process of the container ends: let it, before what we have
+	 * is given back on the same CPU. */
+	usleep(LINGER_US);
+	_exit(0);
 }
 
 static int serve(int fuse)
 {
-	struct fuse_loop_config *cfg = fuse_loop_cfg_create();
 	char *argv[] = { (char *)"mlrun-squashfuse", NULL };
 	struct fuse_args args = FUSE_ARGS_INIT(1, argv);
-	struct fuse_session *se =
-		fuse_session_new(&args, &image_operations, sizeof(image_operations), NULL);
 	char place[32];
-	int r = -1;
 
+	server.ops.session = fuse_session_new(&args, &ops_table, sizeof(ops_table), &server.ops);
 	snprintf(place, sizeof(place), "/dev/fd/%d", fuse); /* libfuse: it is mounted already */
-	if (se && cfg && fuse_session_mount(se, place) == 0) {
-		fuse_loop_cfg_set_max_threads(cfg, threads());
-		fuse_loop_cfg_set_idle_threads(cfg, threads());
-		lock_down();
-		r = fuse_session_loop_mt(se, cfg);
+	if (!server.ops.session || fuse_session_mount(server.ops.session, place) != 0)
+		return 1;
+	lock_down();
+	atomic_store(&server.started, 1);
+	answer_requests(&server);
+	return 0;
+}
+
+/* Look at the image. Returns 0 with what is needed to serve it, or tells what is wrong with it. */
+static int take_image(const char *uid, const char *gid)
+{
+	const char *why = "", *compression = NULL;
+	char text[200] = "";
+	struct ops *o = &server.ops;
+
+	if (image_open(IMAGE, (uid_t)strtoul(uid, NULL, 10), (gid_t)strtoul(gid, NULL, 10),
+		    &o->image, &why, &compression) < 0) {
+		if (compression)
+			snprintf(text, sizeof(text),
+				"compressed with %s, which this mlrun's libsquashfuse cannot read",
+				compression);
+		else
+			snprintf(text, sizeof(text), "%s", why);
+	} else if (!(o->blocks = blocks_new(o->image, CACHE_BYTES))) {
+		snprintf(text, sizeof(text), "no memory");
 	}
-	return r == 0 ? 0 : 1;
+	o->threads = thread_count();
+	o->idle = is_idle;
+	if (send(SOCKET, text, strlen(text) + 1, MSG_NOSIGNAL) < 0 || *text)
+		return -1;
+	return 0;
+}
+
+/* argv: COMMAND PATH NULL */
+static void *warm(void *argv)
+{
+	char *const *a = argv;
+
+	/* After those that answer: where no CPU is idle, nothing is gained by a guess. */
+	setpriority(PRIO_PROCESS, (id_t)syscall(SYS_gettid), 10);
+	image_expect_metadata(server.ops.image);
+	if (a[0] && a[1])
+		warm_command(&server.ops, a[0], a[1]);
+	return NULL;
+}
+
+static void start_warming(char **argv)
+{
+	pthread_t thread;
+
+	if (pthread_create(&thread, NULL, warm, argv) == 0)
+		pthread_detach(thread);
 }
 
 int main(int argc, char **argv)
 {
-	struct image_owner owner;
-	const char *why = "";
+	pid_t pid;
 	int fuse;
 
-	if (argc != 3) {
+	if (argc != 4 && argc != 6) {
 		fprintf(stderr, "mlrun: this program is a part of mlrun: type mlrun exec IMAGE\n");
 		return 125;
 	}
-	owner.uid = (uid_t)strtoul(argv[1], NULL, 10);
-	owner.gid = (gid_t)strtoul(argv[2], NULL, 10);
+	pid = fork();
+	if (pid != 0)
+		_exit(pid < 0 ? 125 : 0);
 	ignore_signals();
-	if (image_use(IMAGE, &owner, &why) == 0)
-		why = "";
-	if (send(SOCKET, why, strlen(why) + 1, MSG_NOSIGNAL) < 0 || *why)
+	tune_malloc();
+	if (take_image(argv[1], argv[2]) < 0)
 		return 125;
+	start_warming(argv + 4);
+	pin(argv[3]);
 	fuse = receive();
-	close(SOCKET);
 	return fuse < 0 ? 0 : serve(fuse);
 }

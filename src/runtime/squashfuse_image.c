@@ -3,31 +3,52 @@
 #include "base/cleanup.h"
 
 #include <errno.h>
-#include <limits.h>
+#include <fcntl.h>
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
-#include <sys/statvfs.h>
 #include <squashfuse/squashfuse.h>
 
-#define FOREVER     1e9 /* seconds: an image never changes */
-#define META_BLOCKS 64  /* of 8 KiB; libsquashfuse's own 8 are few for a tree of directories */
-#define DATA_BLOCKS 4
-#define XATTR_MAX   65536 /* the kernel's own limit (xattr(7)) */
+#define META_BLOCKS 128 /* of 8 KiB; libsquashfuse's own 8 are few for a tree of directories */
+#define NAME_ROOM   (65536 + 64) /* what an image may say that a name has: libsquashfuse trusts it \
+				  */
+#define EMPTY_DIR         3      /* the size that the format gives an empty directory */
+#define FRAGMENTS_A_BLOCK (8192 / sizeof(struct squashfs_fragment_entry))
+#define XATTRS_A_BLOCK    (8192 / sizeof(struct squashfs_xattr_id))
+#define STEP_BLOCKS       4096        /* of a file whose inode is stepped over */
+#define EXPECT_MAX        (64u << 20) /* bytes of metadata that are read ahead */
 
-static struct {
-	int fd;
-	struct image_owner owner;
+/* Where 64 blocks of a file lie, as the way there is a walk through the sizes of all before it. */
+#define CHUNK_BLOCKS 64
+#define CHUNKS       64
+
+struct chunk {
+	uint64_t ino;   /* 0: unused */
+	uint64_t first; /* number of the first block */
+	size_t n;
+	uint64_t pos[CHUNK_BLOCKS];
+	uint32_t header[CHUNK_BLOCKS];
+};
+
+struct image {
+	pthread_mutex_t lock;
+	sqfs fs;
+	uid_t uid;
+	gid_t gid;
 	int has_xattrs;
-	pthread_key_t key;
-} the_image;
+	char name[NAME_ROOM]; /* of a directory's entry; used while the lock is held */
+	struct chunk chunks[CHUNKS];
+};
 
-static void handle_free(void *p)
+/* For auto_call. */
+static void unlock(pthread_mutex_t **lock)
 {
-	sqfs_destroy(p);
-	free(p);
+	pthread_mutex_unlock(*lock);
 }
+
+#define HOLD(im)                                                \
+	auto_call(unlock) pthread_mutex_t *held_ = &(im)->lock; \
+	pthread_mutex_lock(held_)
 
 /* More room than libsquashfuse gives itself. What cannot be had stays as it was. */
 static void grow(sqfs_cache *cache, size_t blocks)
@@ -40,91 +61,130 @@ static void grow(sqfs_cache *cache, size_t blocks)
 	*cache = bigger;
 }
 
-static sqfs_err handle_new(sqfs **ret)
+/* Squashfs's numbers of compressions; libsquashfuse names those alone that it has been built with.
+ */
+static const char *compression_name(const sqfs *fs)
 {
-	sqfs *fs = calloc(1, sizeof(*fs));
-	sqfs_err r = fs ? sqfs_init(fs, the_image.fd, 0) : SQFS_ERR;
+	static const char *const names[] = { "none", "gzip", "lzma", "lzo", "xz", "lz4", "zstd" };
 
-	if (r != SQFS_OK) {
-		free(fs);
-		return r;
-	}
-	grow(&fs->md_cache, META_BLOCKS);
-	grow(&fs->data_cache, DATA_BLOCKS);
-	*ret = fs;
-	return SQFS_OK;
+	return fs->sb.compression < ARRAY_LEN(names) ? names[fs->sb.compression] : "unknown";
 }
 
-/* This thread's handle, or NULL. */
-static sqfs *handle(void)
+int image_open(int fd, uid_t uid, gid_t gid, struct image **ret, const char **why,
+	const char **compression)
 {
-	sqfs *fs = pthread_getspecific(the_image.key);
-
-	if (!fs && handle_new(&fs) == SQFS_OK && pthread_setspecific(the_image.key, fs) != 0) {
-		handle_free(fs);
-		fs = NULL;
-	}
-	return fs;
-}
-
-int image_use(int fd, const struct image_owner *owner, const char **why)
-{
-	sqfs *fs = NULL;
+	auto_free struct image *im = calloc(1, sizeof(*im));
 	sqfs_err r;
 
-	the_image.fd = fd;
-	the_image.owner = *owner;
-	if (pthread_key_create(&the_image.key, handle_free) != 0) {
-		*why = "no memory";
+	*why = "no memory";
+	*compression = NULL;
+	if (!im)
 		return -ENOMEM;
-	}
-	r = handle_new(&fs);
-	*why = r == SQFS_BADFORMAT ? "not a squashfs image"
-		: r == SQFS_BADVERSION ? "a squashfs image of another version than 4"
-		: r == SQFS_BADCOMP    ? "a squashfs image with a compression that libsquashfuse lacks"
-				       : "a damaged squashfs image";
-	if (r != SQFS_OK)
+	im->uid = uid;
+	im->gid = gid;
+	r = sqfs_init(&im->fs, fd, 0);
+	if (r != SQFS_OK) {
+		*why = r == SQFS_BADFORMAT     ? "not a squashfs image"
+			: r == SQFS_BADVERSION ? "a squashfs image of another version than 4"
+			: r == SQFS_BADCOMP    ? "compression"
+					       : "a damaged squashfs image";
+		if (r == SQFS_BADCOMP)
+			*compression = compression_name(&im->fs);
 		return -EPROTO;
-	the_image.has_xattrs = fs->sb.xattr_id_table_start != (uint64_t)SQUASHFS_INVALID_BLK;
-	pthread_setspecific(the_image.key, fs);
+	}
+	if (im->fs.sb.block_size < 4096 || im->fs.sb.block_size > 1u << 20 ||
+		pthread_mutex_init(&im->lock, NULL) != 0) {
+		*why = "a damaged squashfs image";
+		sqfs_destroy(&im->fs);
+		return -EPROTO;
+	}
+	im->has_xattrs = im->fs.sb.xattr_id_table_start != (uint64_t)SQUASHFS_INVALID_BLK;
+	grow(&im->fs.md_cache, META_BLOCKS);
+	*ret = take_ptr(&im);
 	return 0;
 }
 
+void image_close(struct image *im)
+{
+	if (!im)
+		return;
+	sqfs_table_destroy(&im->fs.xattr_table); /* which sqfs_destroy() 0.1 forgets */
+	sqfs_destroy(&im->fs);
+	pthread_mutex_destroy(&im->lock);
+	free(im);
+}
+
+size_t image_block_size(const struct image *im)
+{
+	return im->fs.sb.block_size;
+}
+
+void image_expect_metadata(const struct image *im)
+{
+	uint64_t from = im->fs.sb.inode_table_start, to = im->fs.sb.bytes_used;
+
+	if (from < to)
+		posix_fadvise(im->fs.fd, (off_t)from,
+			(off_t)(to - from < EXPECT_MAX ? to - from : EXPECT_MAX),
+			POSIX_FADV_WILLNEED);
+}
+
 /* FUSE's root is 1; no inode of an image lies where 1 or 2 would say, as an inode has 16 bytes. */
-static sqfs_inode_id id_of(const sqfs *fs, fuse_ino_t ino)
+static sqfs_inode_id id_of(const sqfs *fs, uint64_t ino)
 {
-	return ino == FUSE_ROOT_ID ? fs->sb.root_inode : ino == 2 ? 0 : ino;
+	return ino == IMAGE_ROOT ? fs->sb.root_inode : ino == 2 ? 0 : ino;
 }
 
-static fuse_ino_t number_of(const sqfs *fs, sqfs_inode_id id)
+static uint64_t number_of(const sqfs *fs, sqfs_inode_id id)
 {
-	return id == fs->sb.root_inode ? FUSE_ROOT_ID : id == 0 ? 2 : id;
+	return id == fs->sb.root_inode ? IMAGE_ROOT : id == 0 ? 2 : id;
 }
 
-/* Find an inode. Returns the handle, or NULL when the request has been answered with a failure. */
-static sqfs *find(fuse_req_t req, fuse_ino_t ino, sqfs_inode *ret)
+/*
+ * Does a place in the metadata lie within its block? libsquashfuse does not ask, and reads what
+ * lies behind. The lock must be held.
+ */
+static int is_inside(struct image *im, uint64_t pos, size_t offset)
 {
-	sqfs *fs = handle();
+	sqfs_off_t at = (sqfs_off_t)pos;
+	sqfs_block *b = NULL;
 
-	if (!fs)
-		fuse_reply_err(req, ENOMEM);
-	else if (sqfs_inode_get(fs, ret, id_of(fs, ino)) == SQFS_OK)
-		return fs;
-	else
-		fuse_reply_err(req, EIO);
-	return NULL;
+	return pos <= INT64_MAX && sqfs_md_cache(&im->fs, &at, &b) == SQFS_OK && b &&
+		offset < b->size;
 }
 
-static void fill_stat(const sqfs *fs, const sqfs_inode *inode, fuse_ino_t ino, struct stat *st)
+/* The lock must be held. */
+static int get(struct image *im, sqfs_inode_id id, sqfs_inode *ret)
+{
+	const struct squashfs_super_block *sb = &im->fs.sb;
+
+	if (!is_inside(im, sb->inode_table_start + (id >> 16), id & 0xffff) ||
+		sqfs_inode_get(&im->fs, ret, id) != SQFS_OK)
+		return -EIO;
+	if (S_ISDIR(ret->base.mode) && ret->xtra.dir.dir_size > EMPTY_DIR &&
+		!is_inside(im, sb->directory_table_start + ret->xtra.dir.start_block,
+			ret->xtra.dir.offset))
+		return -EIO;
+	return 0;
+}
+
+/* The lock must be held. */
+static int find(struct image *im, uint64_t ino, sqfs_inode *ret)
+{
+	return get(im, id_of(&im->fs, ino), ret);
+}
+
+static void fill_stat(
+	const struct image *im, const sqfs_inode *inode, uint64_t ino, struct stat *st)
 {
 	memset(st, 0, sizeof(*st));
 	st->st_ino = ino;
 	st->st_mode = inode->base.mode;
 	st->st_nlink = (nlink_t)inode->nlink;
-	st->st_uid = the_image.owner.uid;
-	st->st_gid = the_image.owner.gid;
+	st->st_uid = im->uid;
+	st->st_gid = im->gid;
 	st->st_mtim.tv_sec = st->st_ctim.tv_sec = st->st_atim.tv_sec = inode->base.mtime;
-	st->st_blksize = fs->sb.block_size;
+	st->st_blksize = im->fs.sb.block_size;
 	if (S_ISREG(st->st_mode))
 		st->st_size = (off_t)inode->xtra.reg.file_size;
 	else if (S_ISLNK(st->st_mode))
@@ -134,341 +194,393 @@ static void fill_stat(const sqfs *fs, const sqfs_inode *inode, fuse_ino_t ino, s
 	st->st_blocks = (st->st_size + 511) / 512;
 }
 
-static void fill_entry(
-	const sqfs *fs, const sqfs_inode *inode, fuse_ino_t ino, struct fuse_entry_param *e)
+int image_stat(struct image *im, uint64_t ino, struct stat *ret)
 {
-	memset(e, 0, sizeof(*e));
-	e->ino = ino;
-	e->attr_timeout = e->entry_timeout = FOREVER;
-	fill_stat(fs, inode, ino, &e->attr);
+	sqfs_inode inode;
+	int r;
+
+	HOLD(im);
+	r = find(im, ino, &inode);
+	if (r == 0)
+		fill_stat(im, &inode, ino, ret);
+	return r;
 }
 
-static void op_init(void *ctx, struct fuse_conn_info *conn)
+void image_statfs(struct image *im, struct statvfs *ret)
 {
-	(void)ctx;
-	conn->want |= conn->capable &
-		(FUSE_CAP_CACHE_SYMLINKS | FUSE_CAP_NO_OPEN_SUPPORT | FUSE_CAP_NO_OPENDIR_SUPPORT |
-			FUSE_CAP_PARALLEL_DIROPS | FUSE_CAP_READDIRPLUS | FUSE_CAP_READDIRPLUS_AUTO);
+	const struct squashfs_super_block *sb = &im->fs.sb;
+
+	*ret = (struct statvfs){ .f_namemax = SQUASHFS_NAME_LEN };
+	ret->f_bsize = ret->f_frsize = sb->block_size;
+	ret->f_blocks = (sb->bytes_used + sb->block_size - 1) / sb->block_size;
+	ret->f_files = sb->inodes;
 }
 
-static void op_lookup(fuse_req_t req, fuse_ino_t parent, const char *name)
+int image_lookup(struct image *im, uint64_t dir, const char *name, struct stat *ret)
 {
-	struct fuse_entry_param e = { .entry_timeout = FOREVER }; /* that it is not there, too */
-	sqfs_inode dir, inode;
-	sqfs *fs = find(req, parent, &dir);
+	sqfs_inode at, inode;
 	sqfs_dir_entry entry;
-	sqfs_name buf;
 	bool found = false;
 
-	if (!fs)
-		return;
-	if (strlen(name) > SQUASHFS_NAME_LEN) {
-		fuse_reply_err(req, ENAMETOOLONG);
-		return;
-	}
-	sqfs_dentry_init(&entry, buf);
-	if (sqfs_dir_lookup(fs, &dir, name, strlen(name), &entry, &found) != SQFS_OK ||
-		(found && sqfs_inode_get(fs, &inode, sqfs_dentry_inode(&entry)) != SQFS_OK)) {
-		fuse_reply_err(req, EIO);
-		return;
-	}
-	if (found)
-		fill_entry(fs, &inode, number_of(fs, sqfs_dentry_inode(&entry)), &e);
-	fuse_reply_entry(req, &e);
+	if (strlen(name) > NAME_MAX)
+		return -ENAMETOOLONG;
+
+	HOLD(im);
+	sqfs_dentry_init(&entry, im->name);
+	if (find(im, dir, &at) < 0 || !S_ISDIR(at.base.mode) ||
+		sqfs_dir_lookup(&im->fs, &at, name, strlen(name), &entry, &found) != SQFS_OK)
+		return -EIO;
+	if (!found)
+		return -ENOENT;
+	if (get(im, sqfs_dentry_inode(&entry), &inode) < 0)
+		return -EIO;
+	fill_stat(im, &inode, number_of(&im->fs, sqfs_dentry_inode(&entry)), ret);
+	return 0;
 }
 
-static void op_forget(fuse_req_t req, fuse_ino_t ino, uint64_t n)
+int image_readlink(struct image *im, uint64_t ino, char ret[PATH_MAX])
 {
-	(void)ino;
-	(void)n;
-	fuse_reply_none(req); /* nothing is remembered of inodes */
-}
-
-static void op_getattr(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi)
-{
+	size_t size = PATH_MAX;
 	sqfs_inode inode;
-	sqfs *fs = find(req, ino, &inode);
-	struct stat st;
 
-	(void)fi;
-	if (!fs)
-		return;
-	fill_stat(fs, &inode, ino, &st);
-	fuse_reply_attr(req, &st, FOREVER);
+	HOLD(im);
+	if (find(im, ino, &inode) < 0 || !S_ISLNK(inode.base.mode) ||
+		inode.xtra.symlink_size >= PATH_MAX ||
+		sqfs_readlink(&im->fs, &inode, ret, &size) != SQFS_OK)
+		return -EIO;
+	return 0;
 }
 
-static void op_readlink(fuse_req_t req, fuse_ino_t ino)
-{
-	sqfs_inode inode;
-	sqfs *fs = find(req, ino, &inode);
-	char target[PATH_MAX];
-	size_t size = sizeof(target);
-
-	if (!fs)
-		return;
-	if (!S_ISLNK(inode.base.mode) || inode.xtra.symlink_size >= sizeof(target) ||
-		sqfs_readlink(fs, &inode, target, &size) != SQFS_OK)
-		fuse_reply_err(req, EIO);
-	else
-		fuse_reply_readlink(req, target);
-}
-
-/* "Not needed": the kernel then opens without asking, and keeps what it has read. */
-static void op_open(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi)
-{
-	(void)ino;
-	(void)fi;
-	fuse_reply_err(req, ENOSYS);
-}
-
-static void op_read(
-	fuse_req_t req, fuse_ino_t ino, size_t size, off_t offset, struct fuse_file_info *fi)
-{
-	sqfs_inode inode;
-	sqfs *fs = find(req, ino, &inode);
-	auto_free char *buf = NULL;
-	sqfs_off_t n = (sqfs_off_t)size;
-
-	(void)fi;
-	if (!fs)
-		return;
-	if (!S_ISREG(inode.base.mode) || offset < 0) {
-		fuse_reply_err(req, EINVAL);
-	} else if ((uint64_t)offset >= inode.xtra.reg.file_size) {
-		fuse_reply_buf(req, NULL, 0);
-	} else if (!(buf = malloc(size))) {
-		fuse_reply_err(req, ENOMEM);
-	} else if (sqfs_read_range(fs, &inode, offset, &n, buf) != SQFS_OK) {
-		fuse_reply_err(req, EIO);
-	} else {
-		fuse_reply_buf(req, buf, (size_t)n);
-	}
-}
-
-/* A directory's names on their way into a buffer. Offsets: 0 is ".", 1 is "..", then 2 more than
- * libsquashfuse's own. */
-struct listing {
-	fuse_req_t req;
-	sqfs *fs;
-	char *buf;
-	size_t size, used;
-	int plus; /* with the attributes of each */
-};
-
-/* Returns 0 when there is no more room. */
-static int list_name(struct listing *l, const char *name, const struct fuse_entry_param *e, off_t next)
-{
-	char *at = l->buf + l->used;
-	size_t room = l->size - l->used,
-	       n = l->plus ? fuse_add_direntry_plus(l->req, at, room, name, e, next)
-			   : fuse_add_direntry(l->req, at, room, name, &e->attr, next);
-
-	if (n > room)
-		return 0;
-	l->used += n;
-	return 1;
-}
-
-static int list_dots(struct listing *l, off_t *offset)
+/* Offsets: 0 is ".", 1 is "..", then 2 more than libsquashfuse's own. Returns 0 when each() did. */
+static int list_dots(off_t *offset, image_each *each, void *arg)
 {
 	static const char *const dots[] = { ".", ".." };
-	struct fuse_entry_param e = { .attr = { .st_ino = 0xffffffff, .st_mode = S_IFDIR } };
+	struct stat st = { .st_ino = 0xffffffff, .st_mode = S_IFDIR };
 
 	for (; *offset < 2; ++*offset)
-		if (!list_name(l, dots[*offset], &e, *offset + 1))
+		if (!each(arg, dots[*offset], &st, *offset + 1))
 			return 0;
 	return 1;
 }
 
-/* Returns 0, or an errno. */
-static int list_rest(struct listing *l, sqfs_inode *inode, off_t offset)
+static int list_rest(
+	struct image *im, sqfs_inode *inode, off_t offset, int full, image_each *each, void *arg)
 {
-	struct fuse_entry_param e = { 0 };
+	struct stat st = { 0 };
 	sqfs_dir_entry entry;
 	sqfs_err r = SQFS_OK;
 	sqfs_inode child;
-	sqfs_name buf;
 	sqfs_dir dir;
 
-	if (sqfs_dir_open(l->fs, inode, &dir, offset) != SQFS_OK)
-		return EIO;
-	sqfs_dentry_init(&entry, buf);
-	while (sqfs_dir_next(l->fs, &dir, &entry, &r)) {
+	if (sqfs_dir_open(&im->fs, inode, &dir, offset) != SQFS_OK)
+		return -EIO;
+	sqfs_dentry_init(&entry, im->name);
+	while (sqfs_dir_next(&im->fs, &dir, &entry, &r)) {
 		sqfs_inode_id id = sqfs_dentry_inode(&entry);
 
-		if (l->plus) {
-			if (sqfs_inode_get(l->fs, &child, id) != SQFS_OK)
-				return EIO;
-			fill_entry(l->fs, &child, number_of(l->fs, id), &e);
+		if (sqfs_dentry_name_size(&entry) > NAME_MAX)
+			return -EIO;
+		st.st_ino = number_of(&im->fs, id);
+		st.st_mode = sqfs_dentry_mode(&entry);
+		if (full) {
+			if (get(im, id, &child) < 0)
+				return -EIO;
+			fill_stat(im, &child, st.st_ino, &st);
 		}
-		e.attr.st_ino = number_of(l->fs, id);
-		e.attr.st_mode = sqfs_dentry_mode(&entry) | (e.attr.st_mode & 07777);
-		if (!list_name(l, sqfs_dentry_name(&entry), &e,
-			    sqfs_dentry_next_offset(&entry) + 2))
-			break;
+		if (!each(arg, sqfs_dentry_name(&entry), &st, sqfs_dentry_next_offset(&entry) + 2))
+			return 0;
 	}
-	return r == SQFS_OK ? 0 : EIO;
+	return r == SQFS_OK ? 0 : -EIO;
 }
 
-static void list(fuse_req_t req, fuse_ino_t ino, size_t size, off_t offset, int plus)
+int image_list(struct image *im, uint64_t ino, off_t offset, int full, image_each *each, void *arg)
 {
 	sqfs_inode inode;
-	struct listing l = { .req = req, .size = size, .plus = plus };
-	auto_free char *buf = NULL;
-	int r = 0;
 
-	l.fs = find(req, ino, &inode);
-	if (!l.fs)
-		return;
-	l.buf = buf = malloc(size);
+	HOLD(im);
+	if (offset < 0 || find(im, ino, &inode) < 0)
+		return -EIO;
 	if (!S_ISDIR(inode.base.mode))
-		r = ENOTDIR;
-	else if (!buf)
-		r = ENOMEM;
-	else if (list_dots(&l, &offset))
-		r = list_rest(&l, &inode, offset - 2);
-	if (r != 0 && l.used == 0)
-		fuse_reply_err(req, r);
-	else
-		fuse_reply_buf(req, l.buf, l.used);
+		return -ENOTDIR;
+	return list_dots(&offset, each, arg) ? list_rest(im, &inode, offset - 2, full, each, arg)
+					     : 0;
 }
 
-static void op_readdir(
-	fuse_req_t req, fuse_ino_t ino, size_t size, off_t offset, struct fuse_file_info *fi)
-{
-	(void)fi;
-	list(req, ino, size, offset, 0);
-}
+/* --- where bytes lie ---------------------------------------------------------------- */
 
-static void op_readdirplus(
-	fuse_req_t req, fuse_ino_t ino, size_t size, off_t offset, struct fuse_file_info *fi)
+static int fill_chunk(struct image *im, sqfs_inode *inode, struct chunk *c)
 {
-	(void)fi;
-	list(req, ino, size, offset, 1);
-}
+	sqfs_blocklist bl;
 
-static void op_statfs(fuse_req_t req, fuse_ino_t ino)
-{
-	struct statvfs st = { .f_namemax = SQUASHFS_NAME_LEN };
-	sqfs *fs = handle();
-
-	(void)ino;
-	if (!fs) {
-		fuse_reply_err(req, ENOMEM);
-		return;
+	if (sqfs_blockidx_blocklist(
+		    &im->fs, inode, &bl, (sqfs_off_t)(c->first * im->fs.sb.block_size)) != SQFS_OK)
+		return -EIO;
+	/* It may stop short of the first. */
+	for (c->n = 0; c->n < CHUNK_BLOCKS && bl.remain > 0;) {
+		if (sqfs_blocklist_next(&bl) != SQFS_OK)
+			return -EIO;
+		if (bl.pos / im->fs.sb.block_size < c->first)
+			continue;
+		c->pos[c->n] = bl.block;
+		c->header[c->n++] = bl.header;
 	}
-	st.f_bsize = st.f_frsize = fs->sb.block_size;
-	st.f_blocks = (fs->sb.bytes_used + fs->sb.block_size - 1) / fs->sb.block_size;
-	st.f_files = fs->sb.inodes;
-	fuse_reply_statfs(req, &st);
+	return 0;
 }
 
-/* The user's own, but for those that overlayfs would obey. */
+/* The lock must be held. */
+static int block_place(
+	struct image *im, sqfs_inode *inode, uint64_t ino, uint64_t block, struct image_piece *ret)
+{
+	uint64_t first = block / CHUNK_BLOCKS * CHUNK_BLOCKS;
+	struct chunk *c = &im->chunks[(ino * 31 + first / CHUNK_BLOCKS) % CHUNKS];
+
+	if (c->ino != ino || c->first != first) {
+		c->ino = 0;
+		c->first = first;
+		if (fill_chunk(im, inode, c) < 0)
+			return -EIO;
+		c->ino = ino;
+	}
+	if (block - first >= c->n)
+		return -EIO;
+	ret->pos = c->pos[block - first];
+	ret->header = c->header[block - first];
+	ret->fragment = 0;
+	return 0;
+}
+
+/* The lock must be held. */
+static int fragment_place(struct image *im, uint32_t number, struct image_piece *ret)
+{
+	struct squashfs_fragment_entry f;
+
+	if (number >= im->fs.sb.fragments)
+		return -ENOENT;
+	if (!is_inside(im, im->fs.frag_table.blocks[number / FRAGMENTS_A_BLOCK],
+		    number % FRAGMENTS_A_BLOCK * sizeof(f)) ||
+		sqfs_frag_entry(&im->fs, &f, number) != SQFS_OK)
+		return -EIO;
+	ret->pos = f.start_block;
+	ret->header = f.size;
+	ret->fragment = number + 1;
+	return 0;
+}
+
+/* The block of a file that holds the byte at offset, and how much of it is the file's from there.
+ * The lock must be held. */
+static int piece_at(
+	struct image *im, sqfs_inode *inode, uint64_t ino, uint64_t offset, struct image_piece *ret)
+{
+	uint32_t size = im->fs.sb.block_size;
+	uint64_t file = inode->xtra.reg.file_size, block = offset / size;
+	int in_tail = inode->xtra.reg.frag_idx != SQUASHFS_INVALID_FRAG && block == file / size;
+	int r = in_tail ? fragment_place(im, inode->xtra.reg.frag_idx, ret)
+			: block_place(im, inode, ino, block, ret);
+
+	if (r < 0)
+		return -EIO;
+	ret->from = (uint32_t)(offset % size);
+	ret->len = (uint32_t)(file - block * size < size ? file - block * size : size) - ret->from;
+	if (in_tail) {
+		if (inode->xtra.reg.frag_off > size)
+			return -EIO;
+		ret->from += inode->xtra.reg.frag_off;
+	}
+	return 0;
+}
+
+ssize_t image_pieces(struct image *im, uint64_t ino, uint64_t offset, size_t size,
+	struct image_piece *pieces, size_t n)
+{
+	sqfs_inode inode;
+	uint64_t end;
+	size_t used = 0;
+
+	HOLD(im);
+	if (find(im, ino, &inode) < 0)
+		return -EIO;
+	if (!S_ISREG(inode.base.mode) || inode.xtra.reg.file_size > INT64_MAX)
+		return -EINVAL;
+	end = inode.xtra.reg.file_size;
+	if (offset < end && end - offset > size)
+		end = offset + size;
+	for (; offset < end && used < n; used++) {
+		if (piece_at(im, &inode, ino, offset, &pieces[used]) < 0)
+			return -EIO;
+		if (pieces[used].len > end - offset)
+			pieces[used].len = (uint32_t)(end - offset);
+		offset += pieces[used].len;
+	}
+	return (ssize_t)used;
+}
+
+/* Step over what the inode table has of an inode beyond its fixed part. The lock must be held. */
+static int step_over(struct image *im, sqfs_inode *inode)
+{
+	size_t rest;
+
+	switch (inode->base.inode_type) {
+	case SQUASHFS_REG_TYPE:
+	case SQUASHFS_LREG_TYPE:
+		rest = sqfs_blocklist_count(&im->fs, inode);
+		if (rest > STEP_BLOCKS)
+			return -ENOENT;
+		rest *= sizeof(sqfs_blocklist_entry);
+		break;
+	case SQUASHFS_SYMLINK_TYPE:
+		rest = inode->xtra.symlink_size;
+		break;
+	case SQUASHFS_DIR_TYPE:
+		rest = 0;
+		break;
+	default:
+		return -ENOENT;
+	}
+	return sqfs_md_read(&im->fs, &inode->next, NULL, rest) == SQFS_OK ? 0 : -ENOENT;
+}
+
+int image_next_file(struct image *im, uint64_t ino, uint64_t *next, struct image_piece *ret)
+{
+	sqfs_inode inode;
+	sqfs_inode_id id;
+
+	HOLD(im);
+	if (find(im, ino, &inode) < 0 || step_over(im, &inode) < 0)
+		return -ENOENT;
+	id = ((uint64_t)inode.next.block - im->fs.sb.inode_table_start) << 16 | inode.next.offset;
+	if ((uint64_t)inode.next.block >= im->fs.sb.directory_table_start ||
+		get(im, id, &inode) < 0)
+		return -ENOENT;
+	*next = number_of(&im->fs, id);
+	if (!S_ISREG(inode.base.mode) || inode.xtra.reg.file_size == 0 ||
+		inode.xtra.reg.file_size >= im->fs.sb.block_size ||
+		inode.xtra.reg.frag_idx == SQUASHFS_INVALID_FRAG)
+		return 0;
+	return piece_at(im, &inode, *next, 0, ret) == 0 ? 1 : -ENOENT;
+}
+
+static int read_all(int fd, char *buf, size_t size, off_t at)
+{
+	for (size_t done = 0; done < size;) {
+		ssize_t n = pread(fd, buf + done, size - done, at + (off_t)done);
+
+		if (n == 0 || (n < 0 && errno != EINTR))
+			return -EIO;
+		done += n > 0 ? (size_t)n : 0;
+	}
+	return 0;
+}
+
+ssize_t image_block(const struct image *im, uint64_t pos, uint32_t header, void *ret)
+{
+	uint32_t room = im->fs.sb.block_size, size;
+	auto_free char *raw = NULL;
+	size_t len = room;
+	bool compressed;
+
+	sqfs_data_header(header, &compressed, &size);
+	if (size > room || size == 0)
+		return -EIO;
+	if (!compressed)
+		return read_all(im->fs.fd, ret, size, (off_t)pos) < 0 ? -EIO : (ssize_t)size;
+	raw = malloc(size);
+	if (!raw)
+		return -ENOMEM;
+	if (read_all(im->fs.fd, raw, size, (off_t)pos) < 0 ||
+		im->fs.decompressor(raw, size, ret, &len) != SQFS_OK || len > room)
+		return -EIO;
+	return (ssize_t)len;
+}
+
+/* --- extended attributes ------------------------------------------------------------ */
+
 static int is_shown(const char *name)
 {
 	return strncmp(name, "user.", 5) == 0 && strncmp(name, "user.overlay.", 13) != 0;
 }
 
-static void reply_value(fuse_req_t req, const char *buf, size_t n, size_t size)
+/* The lock must be held. x->remain is 0 for an inode without any. */
+static int open_xattrs(struct image *im, uint64_t ino, sqfs_xattr *x)
 {
-	if (size == 0)
-		fuse_reply_xattr(req, n);
-	else if (size < n)
-		fuse_reply_err(req, ERANGE);
-	else
-		fuse_reply_buf(req, buf, n);
-}
-
-static void op_getxattr(fuse_req_t req, fuse_ino_t ino, const char *name, size_t size)
-{
-	auto_free char *buf = NULL;
-	size_t n = XATTR_MAX;
 	sqfs_inode inode;
-	bool found = false;
-	sqfs_xattr x;
-	sqfs *fs;
 
-	if (!the_image.has_xattrs) {
-		fuse_reply_err(req, ENOSYS); /* the kernel does not ask again */
-		return;
+	if (find(im, ino, &inode) < 0)
+		return -EIO;
+	if (inode.xattr == SQUASHFS_INVALID_XATTR) {
+		x->remain = 0;
+		return 0;
 	}
-	fs = find(req, ino, &inode);
-	if (!fs)
-		return;
-	if (!is_shown(name)) {
-		fuse_reply_err(req, ENODATA);
-		return;
-	}
-	if (sqfs_xattr_open(fs, &inode, &x) != SQFS_OK ||
-		(x.remain > 0 && sqfs_xattr_find(&x, name, &found) != SQFS_OK) ||
-		(found && sqfs_xattr_value_size(&x, &n) != SQFS_OK) || n > XATTR_MAX)
-		fuse_reply_err(req, EIO);
-	else if (!found)
-		fuse_reply_err(req, ENODATA);
-	else if (!(buf = malloc(n + 1)) || sqfs_xattr_value(&x, buf) != SQFS_OK)
-		fuse_reply_err(req, EIO);
-	else
-		reply_value(req, buf, n, size);
+	if (inode.xattr >= im->fs.xattr_info.xattr_ids ||
+		!is_inside(im, im->fs.xattr_table.blocks[inode.xattr / XATTRS_A_BLOCK],
+			inode.xattr % XATTRS_A_BLOCK * sizeof(struct squashfs_xattr_id)) ||
+		sqfs_xattr_open(&im->fs, &inode, x) != SQFS_OK)
+		return -EIO;
+	return x->remain == 0 || is_inside(im, (uint64_t)x->c_next.block, x->c_next.offset) ? 0
+											    : -EIO;
 }
 
-/* All names, each with a NUL. Returns their length, or -1. */
-static ssize_t list_xattrs(sqfs *fs, sqfs_inode *inode, char buf[XATTR_MAX])
+/* The next one's name, into im->name. libsquashfuse's own search trusts the length of a name. */
+static int next_xattr(struct image *im, sqfs_xattr *x)
+{
+	size_t n;
+
+	if (sqfs_xattr_read(x) != SQFS_OK)
+		return -EIO;
+	n = sqfs_xattr_name_size(x);
+	if (n >= NAME_ROOM || sqfs_xattr_name(x, im->name, true) != SQFS_OK)
+		return -EIO;
+	im->name[n] = '\0';
+	return 0;
+}
+
+ssize_t image_xattr(struct image *im, uint64_t ino, const char *name, char ret[IMAGE_XATTR_MAX])
+{
+	size_t n = 0;
+	sqfs_xattr x;
+
+	if (!im->has_xattrs)
+		return -ENOSYS;
+	if (!is_shown(name))
+		return -ENODATA;
+
+	HOLD(im);
+	if (open_xattrs(im, ino, &x) < 0)
+		return -EIO;
+	do {
+		if (x.remain == 0)
+			return -ENODATA;
+		if (next_xattr(im, &x) < 0)
+			return -EIO;
+	} while (strcmp(im->name, name) != 0);
+	if (sqfs_xattr_value_size(&x, &n) != SQFS_OK || n > IMAGE_XATTR_MAX ||
+		sqfs_xattr_value(&x, ret) != SQFS_OK)
+		return -EIO;
+	return (ssize_t)n;
+}
+
+ssize_t image_xattrs(struct image *im, uint64_t ino, char ret[IMAGE_XATTR_MAX])
 {
 	size_t used = 0;
 	sqfs_xattr x;
 
-	if (sqfs_xattr_open(fs, inode, &x) != SQFS_OK)
-		return -1;
+	if (!im->has_xattrs)
+		return -ENOSYS;
+
+	HOLD(im);
+	if (open_xattrs(im, ino, &x) < 0)
+		return -EIO;
 	while (x.remain > 0) {
 		size_t n;
 
-		if (sqfs_xattr_read(&x) != SQFS_OK)
-			return -1;
-		n = sqfs_xattr_name_size(&x);
-		if (n + 1 > XATTR_MAX - used ||
-			sqfs_xattr_name(&x, buf + used, true) != SQFS_OK)
-			return -1;
-		buf[used + n] = '\0';
-		if (is_shown(buf + used))
-			used += n + 1;
+		if (next_xattr(im, &x) < 0)
+			return -EIO;
+		n = strlen(im->name) + 1;
+		if (!is_shown(im->name))
+			continue;
+		if (n > IMAGE_XATTR_MAX - used)
+			return -EIO;
+		memcpy(ret + used, im->name, n);
+		used += n;
 	}
 	return (ssize_t)used;
 }
-
-static void op_listxattr(fuse_req_t req, fuse_ino_t ino, size_t size)
-{
-	auto_free char *buf = NULL;
-	sqfs_inode inode;
-	ssize_t n;
-	sqfs *fs;
-
-	if (!the_image.has_xattrs) {
-		fuse_reply_err(req, ENOSYS);
-		return;
-	}
-	fs = find(req, ino, &inode);
-	if (!fs)
-		return;
-	buf = malloc(XATTR_MAX);
-	n = buf ? list_xattrs(fs, &inode, buf) : -1;
-	if (n < 0)
-		fuse_reply_err(req, EIO);
-	else
-		reply_value(req, buf, (size_t)n, size);
-}
-
-const struct fuse_lowlevel_ops image_operations = {
-	.init = op_init,
-	.lookup = op_lookup,
-	.forget = op_forget,
-	.getattr = op_getattr,
-	.readlink = op_readlink,
-	.open = op_open,
-	.read = op_read,
-	.opendir = op_open,
-	.readdir = op_readdir,
-	.readdirplus = op_readdirplus,
-	.statfs = op_statfs,
-	.getxattr = op_getxattr,
-	.listxattr = op_listxattr,
-};

@@ -1,6 +1,7 @@
 #include "runtime/supervise.h"
 
 #include "base/cleanup.h"
+#include "base/fds.h"
 #include "base/proc.h"
 
 #include <errno.h>
@@ -32,8 +33,8 @@ static int report_to = -1;
 struct outside {
 	pid_t child;
 	int proc, reports, tty, signals;
-	pid_t group;    /* ours, if it had the terminal at the start; else 0 */
-	int ends_by;    /* the signal that shall have killed the child, where another had to; or 0 */
+	pid_t group; /* ours, if it had the terminal at the start; else 0 */
+	int ends_by; /* the signal that shall have killed the child, where another had to; or 0 */
 };
 
 /* --- what both supervisors do -------------------------------------------------------------- */
@@ -52,7 +53,8 @@ static int is_for_group(const struct signalfd_siginfo *s)
 			s->ssi_signo == SIGHUP);
 }
 
-/* Descriptors of the caller's that stayed open would keep pipes from ending. keep is sorted here. */
+/* Descriptors of the caller's that stayed open would keep pipes from ending. keep is sorted here.
+ */
 static void close_all_but(int *keep, size_t n)
 {
 	unsigned next = 0;
@@ -68,10 +70,10 @@ static void close_all_but(int *keep, size_t n)
 		if (keep[i] < 0)
 			continue;
 		if ((unsigned)keep[i] > next)
-			close_range(next, (unsigned)keep[i] - 1, 0);
+			fds_close_range(next, (unsigned)keep[i] - 1, 0);
 		next = (unsigned)keep[i] + 1;
 	}
-	close_range(next, ~0u, 0);
+	fds_close_range(next, ~0u, 0);
 }
 
 /* What a fork between two supervising processes saves and the child gets back. */
@@ -80,8 +82,8 @@ struct dispositions {
 	struct sigaction child;
 };
 
-/* From here on no signal is lost, and no child ends without a word, as those of one who ignores SIGCHLD
- * do. */
+/* From here on no signal is lost, and no child ends without a word, as those of one who ignores
+ * SIGCHLD do. */
 static void hold_signals(struct dispositions *old)
 {
 	struct sigaction usual = { .sa_handler = SIG_DFL };
@@ -112,7 +114,8 @@ static int drop_privileges(void)
 	struct __user_cap_data_struct none[2] = { 0 };
 
 	return syscall(SYS_capset, &head, none) < 0 || prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0
-		? -errno : 0;
+		? -errno
+		: 0;
 }
 
 /* --- the process outside --------------------------------------------------------------------- */
@@ -125,8 +128,8 @@ static uint64_t mask_of(const char *status, const char *name)
 	return s ? strtoull(s + strlen(name), NULL, 16) : 0;
 }
 
-/* Would a signal do nothing to this process though its default is to end or stop it, since it is the
- * first of its namespace? One that it blocks is kept for it. */
+/* Would a signal do nothing to this process though its default is to end or stop it, since it is
+ * the first of its namespace? One that it blocks is kept for it. */
 static int is_withheld(const struct outside *o, int sig)
 {
 	char name[40], status[32768]; /* a user may be in many groups */
@@ -144,7 +147,8 @@ static int is_withheld(const struct outside *o, int sig)
 	if (pids[-1] != '1' || pids[-2] != '\t')
 		return 0;
 	return !((mask_of(status, "\nSigBlk:") | mask_of(status, "\nSigIgn:") |
-			mask_of(status, "\nSigCgt:")) & bit);
+			 mask_of(status, "\nSigCgt:")) &
+		bit);
 }
 
 static int child_is_stopped(const struct outside *o)
@@ -169,8 +173,8 @@ static void suffer(int sig)
 	sigprocmask(SIG_SETMASK, &old, NULL);
 }
 
-/* Stop as the child did, until somebody continues us; in an orphaned process group nobody stops for the
- * terminal's sake. */
+/* Stop as the child did, until somebody continues us; in an orphaned process group nobody stops for
+ * the terminal's sake. */
 static void stop_too(const struct outside *o, int sig)
 {
 	suffer(sig);
@@ -182,8 +186,8 @@ __attribute__((noreturn)) static void end_as(const struct outside *o, int code, 
 {
 	static const struct rlimit no_core = { 0, 0 };
 
-	/* A shell that ran in there had the terminal, and could not give it back: it knew no number for
-	 * our group. */
+	/* A shell that ran in there had the terminal, and could not give it back: it knew no number
+	 * for our group. */
 	if (o->group) {
 		pid_t now = tcgetpgrp(o->tty);
 
@@ -290,7 +294,8 @@ static void find_terminal(struct outside *o)
 
 __attribute__((noreturn)) static void watch(struct outside *o)
 {
-	/* The working directory would keep a host's mount busy; the root comes along by pivot_root(2). */
+	/* The working directory would keep a host's mount busy; the root comes along by
+	 * pivot_root(2). */
 	if (drop_privileges() < 0 || chdir("/") < 0)
 		_exit(125);
 	find_terminal(o);
@@ -313,12 +318,12 @@ __attribute__((noreturn)) static void watch(struct outside *o)
 	}
 }
 
-/* Is the process of this descriptor still there? */
-static int has_ended(int pidfd)
+/* Is nobody left who reads from this pipe? */
+static int is_deserted(int pipe_end)
 {
-	struct pollfd p = { .fd = pidfd, .events = POLLIN };
+	struct pollfd p = { .fd = pipe_end };
 
-	return poll(&p, 1, 0) != 0;
+	return poll(&p, 1, 0) > 0 && (p.revents & POLLERR);
 }
 
 static int fork_failed(struct mlr_error *err)
@@ -330,16 +335,12 @@ static int fork_failed(struct mlr_error *err)
 	return mlr_fail_errno(err, "start a process in the container");
 }
 
-int supervise_fork(struct mlr_error *err)
+int supervise_fork(int proc, struct mlr_error *err)
 {
 	struct outside o = { .tty = -1, .signals = -1 };
-	auto_close int proc = open("/proc", O_PATH | O_DIRECTORY | O_CLOEXEC);
-	auto_close int self = (int)syscall(SYS_pidfd_open, getpid(), 0);
 	struct dispositions old;
 	int pair[2];
 
-	if (proc < 0 || self < 0)
-		return mlr_fail_errno(err, "look at the own process (needs Linux 5.3)");
 	if (pipe2(pair, O_CLOEXEC) < 0)
 		return mlr_fail_errno(err, "make a pipe");
 	auto_close int from = pair[0], to = pair[1];
@@ -359,14 +360,16 @@ int supervise_fork(struct mlr_error *err)
 		return r;
 	}
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
-	if (has_ended(self)) /* before that call */
+	close(take_fd(&from));
+	if (is_deserted(to)) /* the parent has ended before that call */
 		_exit(125);
 	report_to = take_fd(&to);
 	release_signals(&old);
 	return 0;
 }
 
-/* --- pid 1 -------------------------------------------------------------------------------------- */
+/* --- pid 1 --------------------------------------------------------------------------------------
+ */
 
 struct inside {
 	pid_t command;
@@ -385,7 +388,8 @@ static void reap(struct inside *in)
 {
 	siginfo_t info = { .si_pid = 0 };
 
-	while (waitid(P_ALL, 0, &info, WEXITED | WSTOPPED | WCONTINUED | WNOHANG) == 0 && info.si_pid) {
+	while (waitid(P_ALL, 0, &info, WEXITED | WSTOPPED | WCONTINUED | WNOHANG) == 0 &&
+		info.si_pid) {
 		if (info.si_pid != in->command) {
 			info.si_pid = 0;
 			continue;
@@ -410,7 +414,6 @@ static void reap(struct inside *in)
 
 __attribute__((noreturn)) static void be_init(struct inside *in)
 {
-	prctl(PR_SET_NAME, "mlrun-init");
 	close_all_but((int[]){ in->reports }, 1);
 	in->signals = open_signals();
 	if (in->signals < 0)
@@ -433,6 +436,7 @@ int supervise_init(struct mlr_error *err)
 	struct inside in = { .reports = report_to };
 	struct dispositions old;
 
+	prctl(PR_SET_NAME, "mlrun-init"); /* in the child until it executes the command */
 	hold_signals(&old);
 	in.command = fork();
 	if (in.command > 0)

@@ -20,9 +20,12 @@
  * terminal sends to the whole group), stops and continues with the child, and ends as the child does:
  * with its status, or killed by its signal (the shell then sees 128+n). It has no privileges, nor any of
  * the caller's descriptors open. Should it be killed, the child is too (PR_SET_PDEATHSIG), and with pid 1
- * the whole namespace. What kill(2) sends to the whole process group reaches the command twice.
+ * the whole namespace. What kill(2) sends to the whole process group reaches the command twice;
+ * SIGCONT is handed on to a command that is stopped.
+ *
+ *   proc  a descriptor of the /proc that shows the caller's PID namespace; stays the caller's
  */
-int supervise_fork(struct mlr_error *err);
+int supervise_fork(int proc, struct mlr_error *err);
 
 /*
  * With plan->init: become pid 1's usual work. Forks once more; the parent, pid 1, reaps whatever ends,

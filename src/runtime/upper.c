@@ -149,22 +149,36 @@ static int make_place(struct upper *u, const struct dir *d, const char *name, in
 	return (is_dir ? mkdirat(d->fd, name, 0755) : make_file(u, d, name)) == 0;
 }
 
-/* The tmpfs that will be mounted there: what later entries want in it is made before it is. */
-static int make_tmpfs(struct upper *u, size_t i)
+/* An empty directory in memory: what later entries want in it is made in it. */
+static int add_tmpfs(struct upper *u, size_t i, int at, const char *name)
 {
 	const char *target = u->plan->mounts[i].target;
-	char name[32];
 	size_t d;
+
+	for (size_t k = 0; k < u->n; k++)
+		u->dirs[k].covered |= path_below(u->dirs[k].path, target);
+	d = add_dir(u, target, strlen(target));
+	u->dirs[d].fd = openat(at, name, O_PATH | O_DIRECTORY | O_CLOEXEC);
+	return u->dirs[d].fd < 0 ? mlr_fail_errno(u->err, "open a directory in memory") : 0;
+}
+
+/* A directory of the scratch, to be mounted on its target. */
+static int make_tmpfs(struct upper *u, size_t i)
+{
+	char name[32];
 
 	snprintf(name, sizeof(name), "tmpfs%zu", i);
 	if (mkdirat(u->scratch, name, 0755) < 0)
 		return mlr_fail_errno(u->err, "make a directory in the scratch tmpfs");
-	for (size_t k = 0; k < u->n; k++)
-		u->dirs[k].covered |= path_below(u->dirs[k].path, target);
-	d = add_dir(u, target, strlen(target));
-	u->dirs[d].fd = openat(u->scratch, name, O_PATH | O_DIRECTORY | O_CLOEXEC);
-	return u->dirs[d].fd < 0 ? mlr_fail_errno(u->err, "open a directory of the scratch tmpfs")
-				 : 0;
+	return add_tmpfs(u, i, u->scratch, name);
+}
+
+/* Is a new directory in the upper layer as good as one that is mounted? Both are empty, and in memory. */
+static int needs_no_mount(const struct upper *u, size_t i)
+{
+	return u->plan->mounts[i].kind == PLAN_TMPFS && !u->plan->mounts[i].options &&
+		u->plan->mounts[i].flags == 0 && u->src[i].fresh &&
+		u->plan->root == PLAN_ROOT_MEMORY;
 }
 
 /* A file of ours in the place of whatever is there but a directory. Returns 1 when it is in place. */
@@ -217,6 +231,10 @@ static int fill_one(struct upper *u, size_t i)
 		put_link(u, i, d, name);
 	else if (d)
 		u->src[i].fresh = make_place(u, d, name, u->src[i].is_dir);
+	if (d && needs_no_mount(u, i)) {
+		u->src[i].done = 1;
+		return add_tmpfs(u, i, d->fd, name);
+	}
 	return m->kind == PLAN_TMPFS && !m->options ? make_tmpfs(u, i) : 0;
 }
 

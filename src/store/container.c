@@ -130,8 +130,7 @@ int store_container_get(
 
 int store_container_names(struct store *st, struct strv *ret, struct mlr_error *err)
 {
-	int fd = openat(store_fd(st), "containers", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	DIR *d = fd < 0 ? NULL : fdopendir(fd);
+	DIR *d = file_open_dir(store_fd(st), "containers", 0);
 	struct dirent *e;
 
 	if (!d)

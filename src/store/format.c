@@ -35,8 +35,7 @@ static int is_ours(const char *name)
 /* A directory with other things than ours in it is not taken over. */
 static int check_empty(const struct store *st, struct mlr_error *err)
 {
-	int fd = openat(st->fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	DIR *d = fd < 0 ? NULL : fdopendir(fd);
+	DIR *d = file_open_dir(st->fd, ".", 0);
 	struct dirent *e;
 	int r = 0;
 
@@ -121,8 +120,7 @@ int store_format_check(struct store *st, int create, struct mlr_error *err)
 /* What mlrun 0.1's pulls that were killed have left: the caller has its lock, so none is alive. */
 static void empty_tmp(struct store *st)
 {
-	int fd = openat(st->fd, "tmp", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	DIR *d = fd < 0 ? NULL : fdopendir(fd);
+	DIR *d = file_open_dir(st->fd, "tmp", 0);
 	struct dirent *e;
 
 	while (d && (e = readdir(d))) {

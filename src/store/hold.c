@@ -14,7 +14,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/random.h>
 #include <unistd.h>
 
 #define PINS_MAX (16u << 20) /* bytes of digests that a hold may name */
@@ -25,17 +24,6 @@ int store_stale_seconds(void)
 	long n = s ? strtol(s, NULL, 10) : 0;
 
 	return n >= 1 && n <= 86400 ? (int)n : STORE_STALE_S;
-}
-
-void store_random_hex(char hex[17])
-{
-	static unsigned serial;
-	uint64_t number = 0;
-
-	if (getrandom(&number, sizeof(number), GRND_NONBLOCK) < 0) /* early boot */
-		number =
-			(uint64_t)getpid() << 32 | __atomic_add_fetch(&serial, 1, __ATOMIC_RELAXED);
-	snprintf(hex, 17, "%016llx", (unsigned long long)number);
 }
 
 const char *store_hold_name(const struct store *st)
@@ -71,8 +59,7 @@ int store_hold_lost(struct store *st, struct mlr_error *err)
 static int list(struct store *st, char kind, const struct store_hold *own, struct strv *ret,
 	struct mlr_error *err)
 {
-	int fd = openat(store_fd(st), "holds", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	DIR *d = fd < 0 ? NULL : fdopendir(fd);
+	DIR *d = file_open_dir(store_fd(st), "holds", 0);
 	struct dirent *e;
 
 	if (!d)

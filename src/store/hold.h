@@ -47,9 +47,6 @@ int store_hold_is_lost(struct store *st);
 /* "this process was suspended …": -ESTALE. */
 int store_hold_lost(struct store *st, struct mlr_error *err);
 
-/* Sixteen random hexadecimal digits. */
-void store_random_hex(char hex[17]);
-
 /* --- waiting for others --------------------------------------------------- */
 
 struct store_seen;

@@ -4,6 +4,7 @@
 #include "base/file.h"
 #include "base/log.h"
 #include "base/memory.h"
+#include "base/random.h"
 #include "base/wait.h"
 #include "oci/digest.h"
 
@@ -79,7 +80,7 @@ int hold_file_new(struct store *st, char kind, struct store_hold **ret, struct m
 	if (r < 0)
 		return mlr_fail(err, -r, "read /proc/self/stat and boot_id: %s", strerror(-r));
 	store_process_name(&self, who);
-	store_random_hex(hex);
+	random_hex(hex);
 	h = xcalloc(1, sizeof(*h));
 	h->st = st;
 	h->pid = self.pid;

@@ -1,6 +1,7 @@
 #include "store/image.h"
 
 #include "base/cleanup.h"
+#include "base/file.h"
 #include "base/hash.h"
 #include "base/memory.h"
 #include "base/path.h"
@@ -115,8 +116,7 @@ static int load_all(
 
 int store_image_list(struct store *st, struct store_image **ret, size_t *n, struct mlr_error *err)
 {
-	int fd = openat(store_fd(st), "images", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	DIR *d = fd < 0 ? NULL : fdopendir(fd);
+	DIR *d = file_open_dir(store_fd(st), "images", 0);
 	struct store_image *v = NULL;
 	size_t count = 0;
 	int r;

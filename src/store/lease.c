@@ -80,9 +80,7 @@ static int judge(struct store *st, int dir, const char *name, const struct store
 
 static DIR *open_leases(struct store *st)
 {
-	int fd = openat(store_fd(st), "leases", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-
-	return fd < 0 ? NULL : fdopendir(fd);
+	return file_open_dir(store_fd(st), "leases", 0);
 }
 
 /* The next lease, of one manifest or of all. */

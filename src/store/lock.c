@@ -4,6 +4,7 @@
 #include "base/file.h"
 #include "base/log.h"
 #include "base/memory.h"
+#include "base/random.h"
 #include "store/hold.h"
 
 #include <errno.h>
@@ -117,7 +118,7 @@ int store_lock_take(struct store *st, const char *path, const char *what, struct
 	char id[17];
 	int r;
 
-	store_random_hex(id);
+	random_hex(id);
 	l->st = st;
 	l->path = xstrdup(path);
 	snprintf(l->owner, sizeof(l->owner), "%s %s", id, store_hold_name(st));

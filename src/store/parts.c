@@ -1,6 +1,7 @@
 #include "store/parts.h"
 
 #include "base/cleanup.h"
+#include "base/file.h"
 #include "base/memory.h"
 #include "oci/digest.h"
 #include "store/container.h"
@@ -99,8 +100,8 @@ static int add_nameless(struct store *st, const char *file, const struct strv *n
 int store_parts_add_nameless(struct store *st, const struct strv *named, struct strv *keep,
 	struct strv *go, struct mlr_error *err)
 {
-	int fd = openat(store_fd(st), "facts", O_RDONLY | O_DIRECTORY | O_CLOEXEC), r = 0;
-	DIR *d = fd < 0 ? NULL : fdopendir(fd);
+	DIR *d = file_open_dir(store_fd(st), "facts", 0);
+	int r = 0;
 	struct dirent *e;
 
 	if (!d)

@@ -257,8 +257,7 @@ static int is_part(const char *place, const char *name)
 static int collect_place(struct pruning *p, const char *place, const struct strv *keep,
 	const struct strv *spare, struct strv *go, struct mlr_error *err)
 {
-	int fd = openat(store_fd(p->st), place, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	DIR *d = fd < 0 ? NULL : fdopendir(fd);
+	DIR *d = file_open_dir(store_fd(p->st), place, 0);
 	struct dirent *e;
 
 	if (!d)

@@ -6,6 +6,7 @@
  *   layers/<hex>/tree        one unpacked layer, named by its diff ID, shared by all that have it
  *   layers/<hex>/implicit    directories that the layer used without naming them, a NUL after each
  *   layers/<hex>/hiding      directories in which it hides names of the layers below, alike
+ *   layers/<hex>/notes       a digest of these two
  *   cover/<hex>/tree         directories that lie above an image's layers, by its manifest, where
  *                            an overlay of the layers alone would differ from them
  *   dir/<hex>/tree           a whole image as one tree, by its manifest, where overlay can't serve

@@ -5,6 +5,7 @@
 #include "base/log.h"
 #include "base/memory.h"
 #include "base/strv.h"
+#include "store/place.h"
 
 #include <errno.h>
 #include <string.h>
@@ -54,32 +55,45 @@ static void add_list(struct stores *s, const struct store *own, const char *list
 		add_one(s, own, w);
 }
 
+static void open_additional(const struct store *own, const struct config *c, struct stores *ret)
+{
+	auto_strv struct strv lists = STRV_INIT;
+	const char *env = getenv("MLRUN_STORES");
+
+	if (env)
+		strv_add(&lists, env);
+	else
+		config_list(c, "", "additional_stores", &lists);
+	for (size_t i = 0; i < lists.n; i++)
+		add_list(ret, own, lists.v[i]);
+}
+
 int stores_open_additional(const struct store *own, struct stores *ret, struct mlr_error *err)
 {
 	auto_call(config_done) struct config c = CONFIG_INIT;
-	auto_strv struct strv lists = STRV_INIT;
-	const char *env = getenv("MLRUN_STORES");
-	int r;
+	int r = getenv("MLRUN_STORES") ? 0 : config_load(&c, err);
 
-	if (env) {
-		add_list(ret, own, env);
-		return 0;
-	}
-	r = config_load(&c, err);
-	if (r < 0)
-		return r;
-	config_list(&c, "", "additional_stores", &lists);
-	for (size_t i = 0; i < lists.n; i++)
-		add_list(ret, own, lists.v[i]);
-	return 0;
+	if (r == 0)
+		open_additional(own, &c, ret);
+	return r;
 }
 
-int stores_open(const char *dir, struct stores *ret, struct mlr_error *err)
+/* The user's own, which need not be there: then *ret stays NULL, and err says so. */
+static int open_own(const char *dir, const struct config *c, struct store **ret, struct mlr_error *err)
+{
+	auto_free char *place = NULL;
+	int r = dir ? 0 : store_place(c, &place, NULL, err);
+
+	return r < 0 ? r : store_open(dir ? dir : place, 0, ret, err);
+}
+
+static int open_all(
+	const char *dir, const struct config *c, struct stores *ret, struct mlr_error *err)
 {
 	auto_call(stores_close) struct stores s = STORES_INIT;
 	struct mlr_error first = MLR_ERROR_INIT;
 	struct store *own = NULL;
-	int absent = store_open(dir, 0, &own, &first), r;
+	int absent = open_own(dir, c, &own, &first);
 
 	if (err)
 		*err = first;
@@ -89,14 +103,21 @@ int stores_open(const char *dir, struct stores *ret, struct mlr_error *err)
 		add(&s, own);
 		s.has_own = 1;
 	}
-	r = stores_open_additional(own, &s, err);
-	if (r < 0)
-		return r;
+	open_additional(own, c, &s);
 	if (s.n == 0)
 		return absent;
 	*ret = s;
 	s = (struct stores)STORES_INIT;
 	return 0;
+}
+
+int stores_open(
+	const char *dir, const struct config *c, struct stores *ret, struct mlr_error *err)
+{
+	auto_call(config_done) struct config read = CONFIG_INIT;
+	int r = c ? 0 : config_load(&read, err);
+
+	return r < 0 ? r : open_all(dir, c ? c : &read, ret, err);
 }
 
 void stores_close(struct stores *s)

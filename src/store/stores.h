@@ -10,6 +10,7 @@
 #define MLR_STORE_STORES_H
 
 #include "base/error.h"
+#include "base/config.h"
 #include "store/image.h"
 #include "store/store.h"
 
@@ -30,11 +31,13 @@ struct stores {
  * Open those that are there.
  *
  *   dir  the user's own, as store_open()'s
+ *   c    the configuration; NULL: it is read
  *
  * An additional store that is not there is passed over; one that cannot be opened is so with a
  * warning. Returns 0; -ENOENT when not even one is there; or what store_open() says of the own.
  */
-int stores_open(const char *dir, struct stores *ret, struct mlr_error *err);
+int stores_open(
+	const char *dir, const struct config *c, struct stores *ret, struct mlr_error *err);
 
 /* The additional ones alone, but for one that is own. Returns 0 or what the configuration says. */
 int stores_open_additional(const struct store *own, struct stores *ret, struct mlr_error *err);

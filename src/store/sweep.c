@@ -112,8 +112,7 @@ static void sweep_broken(struct store *st, int dir, const char *name)
 /* Holds of processes that ended; the adders' among them keep nobody waiting, but they pile up. */
 static void sweep_holds(struct store *st)
 {
-	int fd = openat(store_fd(st), "holds", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	DIR *d = fd < 0 ? NULL : fdopendir(fd);
+	DIR *d = file_open_dir(store_fd(st), "holds", 0);
 	struct dirent *e;
 
 	while (d && (e = readdir(d)))
@@ -126,8 +125,7 @@ static void sweep_holds(struct store *st)
 /* Temporary names of file_replace() that a kill left beside the documents. */
 static void sweep_temps(struct store *st, const char *path)
 {
-	int fd = openat(store_fd(st), path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	DIR *d = fd < 0 ? NULL : fdopendir(fd);
+	DIR *d = file_open_dir(store_fd(st), path, 0);
 	struct dirent *e;
 	struct stat sb;
 
@@ -146,8 +144,8 @@ static void sweep_temps(struct store *st, const char *path)
 
 int store_has_work(struct store *st)
 {
-	int fd = openat(store_fd(st), "tmp", O_RDONLY | O_DIRECTORY | O_CLOEXEC), found = 0;
-	DIR *d = fd < 0 ? NULL : fdopendir(fd);
+	DIR *d = file_open_dir(store_fd(st), "tmp", 0);
+	int found = 0;
 	struct dirent *e;
 
 	while (d && !found && (e = readdir(d)))
@@ -160,8 +158,7 @@ int store_has_work(struct store *st)
 void store_sweep(struct store *st)
 {
 	struct store_process self;
-	int fd = openat(store_fd(st), "tmp", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	DIR *d = fd < 0 ? NULL : fdopendir(fd);
+	DIR *d = file_open_dir(store_fd(st), "tmp", 0);
 	struct dirent *e;
 
 	if (d && store_process_self(&self) == 0) {
@@ -184,6 +181,7 @@ void store_sweep(struct store *st)
 		closedir(d);
 	sweep_holds(st);
 	sweep_temps(st, ".");
+	sweep_temps(st, "tmp"); /* of temp_open(), where files have names at first */
 	sweep_temps(st, "images");
 	sweep_temps(st, "facts");
 	sweep_temps(st, "blobs/sha256");

@@ -104,8 +104,7 @@ static int lock(struct store_tree *t, const char *key, struct mlr_error *err)
  */
 static int remove_stale(const struct store_tree *t, struct mlr_error *err)
 {
-	int fd = openat(store_fd(t->st), "tmp", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	DIR *d = fd < 0 ? NULL : fdopendir(fd);
+	DIR *d = file_open_dir(store_fd(t->st), "tmp", 0);
 	size_t prefix = strlen(kinds[t->kind].name) + 1 + 64 + 1;
 	struct dirent *e;
 	int r = 0;

@@ -1,9 +1,11 @@
 #include "store/unsynced.h"
 
 #include "base/cleanup.h"
+#include "base/fds.h"
 #include "base/file.h"
 #include "base/log.h"
 #include "base/memory.h"
+#include "base/random.h"
 #include "base/strv.h"
 #include "store/handle.h"
 #include "store/hold.h"
@@ -64,7 +66,7 @@ int unsynced_mark(struct store *st, const char *path)
 
 	if (r < 0)
 		return r;
-	store_random_hex(hex);
+	random_hex(hex);
 	name = xasprintf("unsynced/%s.%s.%s", s, boot, hex);
 	fd = openat(store_fd(st), name, O_WRONLY | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0644);
 	if (fd < 0)
@@ -79,8 +81,7 @@ enum whose { THIS_BOOT, EARLIER_BOOTS };
 /* The names of marks, of the tree with this stem or of any. Nothing where there is no mark. */
 static void collect(struct store *st, enum whose whose, const char *of, struct strv *ret)
 {
-	int fd = openat(store_fd(st), "unsynced", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	DIR *d = fd < 0 ? NULL : fdopendir(fd);
+	DIR *d = file_open_dir(store_fd(st), "unsynced", 0);
 	char boot[STORE_BOOT_SIZE] = "";
 	struct dirent *e;
 
@@ -168,7 +169,7 @@ static int sync_behind(int fd, const struct strv *marks)
 	for (int i = 0; null >= 0 && i < 3; i++)
 		dup2(null, i);
 	/* A copy of a lock's descriptor would keep the lock. */
-	if (dup2(fd, 3) == 3 && close_range(4, ~0u, 0) == 0 && chdir("/") == 0)
+	if (dup2(fd, 3) == 3 && fds_close_range(4, ~0u, 0) == 0 && chdir("/") == 0)
 		sync_and_unmark(3, marks);
 	_exit(0);
 }

@@ -1,6 +1,7 @@
 #include "store/usage.h"
 
 #include "base/cleanup.h"
+#include "base/file.h"
 
 #include <dirent.h>
 #include <fcntl.h>
@@ -12,8 +13,7 @@ static uint64_t usage_at(int dir, const char *name);
 
 static uint64_t usage_below(int dir, const char *name)
 {
-	int fd = openat(dir, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-	DIR *d = fd < 0 ? NULL : fdopendir(fd);
+	DIR *d = file_open_dir(dir, name, O_NOFOLLOW);
 	struct dirent *e;
 	uint64_t sum = 0;
 

@@ -58,16 +58,18 @@ skip_if_sanitized() {
 }
 
 # A version line that says neither is a failure, not a skip.
-needs_squashfs() {
+has_squashfs() {
 	local version
 
 	version=$(mlrun --version) || fail "mlrun --version failed"
 	case " $version " in
-	*" +squashfs "*) ;;
-	*" -squashfs "*) skip "mlrun was built without libsquashfs" ;;
+	*" +squashfs "*) return 0 ;;
+	*" -squashfs "*) return 1 ;;
 	*) fail "mlrun --version tells nothing of squashfs: $version" ;;
 	esac
 }
+
+needs_squashfs() { has_squashfs || skip "mlrun was built without libsquashfs"; }
 
 # Root's HOME inside is /root, modes do not bind root, and root owns the host's files.
 needs_ordinary_user() { [ "$(id -u)" != 0 ] || skip "a test for an ordinary user"; }

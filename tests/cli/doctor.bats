@@ -60,6 +60,25 @@ finding() { jq -r --arg c "$1" ".findings[] | select(.check == \$c) | .$2" <<<"$
 	assert_equal "$(finding userns cause)" "user.max_mnt_namespaces is 0"
 }
 
+@test "doctor: a sandbox that refuses system calls is told as such, and exec does as it says" {
+	needs_ordinary_user
+	local refuse=$top_builddir/tests/fault/refuse
+	[ -x "$refuse" ] || skip "mlrun was built without libseccomp"
+	run -0 "$refuse" openat2=ENOSYS mount_setattr=EPERM -- mlrun doctor --json
+	assert_equal "$(finding kernel verdict)" warning
+	[[ $(finding kernel what) == Linux*" without openat2, mount_setattr" ]]
+	[[ $(finding kernel cause) == *"a filter (seccomp) around this process refuses it" ]]
+	[[ $(finding kernel fix) == *seccomp=unconfined ]]
+	run -1 "$refuse" unshare=EPERM -- mlrun doctor --json
+	assert_equal "$(finding userns verdict)" failure
+	[[ $(finding userns what) == *"create user and mount namespaces: Operation not permitted" ]]
+	[[ $(finding userns cause) == "a seccomp filter is on this process"* ]]
+	tiny_root root
+	run -125 "$refuse" unshare=EPERM -- mlrun exec rootfs:root true
+	run -0 "$refuse" setxattr=EOPNOTSUPP -- mlrun doctor --json
+	assert_equal "$(finding tmpfs verdict)" warning
+}
+
 @test "doctor: a /dev/fuse that is closed is a warning, and a failure where an image needs it" {
 	needs_ordinary_user
 	[ -e /dev/fuse ] || skip "there is no /dev/fuse"
@@ -148,6 +167,10 @@ finding() { jq -r --arg c "$1" ".findings[] | select(.check == \$c) | .$2" <<<"$
 	chmod 600 "$HOME/.docker/config.json"
 	run -0 mlrun doctor --json
 	assert_equal "$(finding credentials what)" "'$HOME/.docker/config.json' holds 1 secret"
+	echo '{"credHelpers":{"ghcr.io":"nowhere"},"credsStore":"elsewhere"}' >"$HOME/.docker/config.json"
+	run -1 mlrun doctor --json
+	assert_equal "$(jq -c '[.findings[] | select(.check == "credentials") | [.verdict, .what]]' <<<"$output")" \
+		'[["warning","'"'docker-credential-elsewhere'"' is not on PATH"],["failure","'"'docker-credential-nowhere'"' is not on PATH"],["pass","'"'$HOME/.docker/config.json'"' holds 0 secrets"]]'
 	echo '{"auths":' >"$HOME/.docker/config.json"
 	run -1 mlrun doctor --json
 	[[ $(finding credentials what) == *"is not JSON: line "* ]]
@@ -169,15 +192,23 @@ finding() { jq -r --arg c "$1" ".findings[] | select(.check == \$c) | .$2" <<<"$
 	cp "$(command -v mlrun)" moved/bin/mlrun
 	run moved/bin/mlrun doctor --json
 	if [ "$status" -eq 0 ]; then skip "mlrun-pull is installed where configure said"; fi
-	assert_equal "$(finding installation verdict)" failure
+	assert_equal "$(finding installation verdict | sort -u)" failure
 }
 
-@test "doctor: Slurm's version and job are told, and an srun without a configuration" {
+@test "doctor: Slurm's version, job and PMI are told, and an srun without a configuration" {
 	mkdir bin
-	printf '#!/bin/sh\necho slurm 22.05.8\n' >bin/srun
+	cat >bin/srun <<-'END'
+		#!/bin/sh
+		[ "$1" = --mpi=list ] || exec echo slurm 22.05.8
+		printf 'MPI plugin types are...\n\tnone\n\tpmi2\n%b' "$PMIX" >&2
+	END
 	chmod +x bin/srun
-	SLURM_JOB_ID=17 PATH=$PWD/bin:$PATH run -0 mlrun doctor --json
+	PMIX='\tpmix\n' SLURM_JOB_ID=17 PATH=$PWD/bin:$PATH run -0 mlrun doctor --json
 	assert_equal "$(finding slurm what)" "slurm 22.05.8, in job 17"
+	assert_equal "$(finding pmi what)" "srun --mpi=pmix starts MPI programs, and --mpi=pmi2"
+	PMIX='' PATH=$PWD/bin:$PATH run -0 mlrun doctor --json
+	assert_equal "$(finding pmi verdict)" warning
+	[[ $(finding pmi cause) == *"MPICH's can with --mpi=pmi2" ]]
 	printf '#!/bin/sh\necho fatal >&2; exit 1\n' >bin/srun
 	PATH=$PWD/bin:$PATH run -0 mlrun doctor --json
 	assert_equal "$(finding slurm verdict)" warning

@@ -374,8 +374,8 @@ in_tiny() { mlrun exec "$IMG" "$@"; }
 	mkdir data
 	TINY=mine run -0 mlrun exec --explain -v ./data:/d:ro -e X=1 "$REGISTRY/tiny" touch ran
 	[ ! -e ran ]
-	assert_line --regexp '^  user +bind +.*/data -> /d ro$'
-	assert_line --regexp '^  default +bind +/proc -> /proc$'
+	assert_line --regexp '^  user +bind +.*/data -> /d ro   \(made\)$'
+	assert_line --regexp '^  default +bind +/proc -> /proc   '
 	assert_line --regexp "^  image +TINY=yes   \(instead of caller's 'mine'\)$"
 	assert_line --regexp '^  user +X=1$'
 	assert_line --regexp 'linux/'

@@ -192,6 +192,7 @@ stop_in_the_middle() {
 }
 
 @test "locks: a container of another node of the same name keeps its image" {
+	needs_squashfs
 	needs_two_nodes
 	node a mlrun pull --format squashfs -q "$REGISTRY/tiny"
 	manifest=$(basename "$BATS_TEST_TMPDIR"/real/store/facts/*.json .json)

@@ -16,3 +16,15 @@ load common
 		assert_equal "${#digest}" 71
 	done
 }
+
+@test "man: every option that exec's --help lists is in its page" {
+	local command option page=$top_srcdir/src/cli/mlrun-exec.1
+
+	for command in exec shell; do
+		for option in $(mlrun "$command" --help | grep -oE -- '(^| )--[a-z-]+' | sort -u); do
+			case $option in --help | --usage | --version) continue ;; esac
+			grep -qE "Fl .*${option#-}( |\$)" <(sed 's/ Ns/ /g; s/,/ /g' "$page") ||
+				fail "mlrun $command $option is not in ${page##*/}"
+		done
+	done
+}

@@ -49,7 +49,7 @@ sys.exit(status)' "$@"
 }
 
 @test "pull: the same to squashfs needs at most 128 MiB" {
-	case $(mlrun --version) in *" -squashfs "*) skip "mlrun was built without libsquashfs" ;; esac
+	needs_squashfs
 	run -0 --separate-stderr peak_rss mlrun pull -q --format=squashfs "$REGISTRY/big"
 	echo "peak resident set: $output KiB"
 	[ "$output" -le 131072 ]

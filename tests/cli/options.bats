@@ -142,6 +142,9 @@ setup() {
 	run -0 --separate-stderr mlrun exec -v "$BATS_TEST_TMPDIR:/nowhere/tmp" "$IMG" sh -c 'echo "[$TMPDIR]"'
 	assert_output "[/nowhere/tmp]"
 	[ -z "$stderr" ]
+	run -0 --separate-stderr mlrun exec --tmpfs /nowhere/tmp "$IMG" sh -c 'echo x >$TMPDIR/f; cat /nowhere/tmp/f'
+	assert_output x
+	[ -z "$stderr" ]
 	# Every session has one; that it stays outside is in --explain alone.
 	unset TMPDIR
 	XDG_RUNTIME_DIR=/run/user/$(id -u) run -0 --separate-stderr mlrun exec "$IMG" sh -c 'echo "[$XDG_RUNTIME_DIR]"'
@@ -284,6 +287,19 @@ setup() {
 	assert_equal "$(registry_requests | wc -l)" "$before"
 }
 
+@test "pull first: of many ranks one tells of it, and all have the image" {
+	export MLRUN_STORE=$BATS_TEST_TMPDIR/new
+	local i
+	for i in 0 1 2 3; do
+		PMIX_RANK=$i mlrun exec --mpi=none "$IMG" echo "rank $i" >"out$i" 2>"err$i" 3>&- &
+	done
+	wait
+	run -0 cat out0 out1 out2 out3
+	assert_output $'rank 0\nrank 1\nrank 2\nrank 3'
+	run -0 cat err1 err2 err3
+	assert_output ""
+}
+
 @test "pull first: the command's input and output are its own" {
 	export MLRUN_STORE=$BATS_TEST_TMPDIR/new
 	echo input >in
@@ -320,11 +336,43 @@ setup() {
 	assert_output --partial "root directory '/no/such'"
 }
 
-@test "pull first: a volume that is not there is told at once, and nothing is pulled" {
+@test "pull first: what is wrong whatever the image is, is told before it is fetched" {
+	export MLRUN_STORE=$BATS_TEST_TMPDIR/new
 	before=$(registry_requests | wc -l)
 	run -125 mlrun exec -v /no/such/dir "$IMG" true
 	assert_output --partial "source '/no/such/dir'"
+	run -125 mlrun exec --ulimit files=1 "$IMG" true
+	assert_output --partial "'files' is no limit"
 	assert_equal "$(registry_requests | wc -l)" "$before"
+	[ ! -e "$MLRUN_STORE" ]
+}
+
+# A registry that takes connections and never answers.
+deaf_registry() {
+	python3 -c 'import socket, time
+s = socket.socket(); s.bind(("127.0.0.1", 0)); s.listen()
+print(s.getsockname()[1], flush=True); time.sleep(60)' >port 3>&- &
+	DEAF=$!
+	local i
+	for ((i = 0; i < 100; i++)); do [ -s port ] && break; sleep 0.05; done
+	DEAF_IMG=127.0.0.1:$(cat port)/some/image
+}
+
+pulls_left() { pgrep -u "$(id -u)" -f "pull.* -- $DEAF_IMG"; }
+
+@test "pull first: an interrupt ends the pull, and a killed exec leaves none behind" {
+	deaf_registry
+	run timeout --preserve-status -s INT 1 mlrun exec "$DEAF_IMG" true
+	[ "$status" -eq 130 ]
+	run -1 pulls_left
+	mlrun exec "$DEAF_IMG" true 3>&- &
+	local pid=$! i
+	for ((i = 0; i < 100; i++)); do pulls_left >/dev/null && break; sleep 0.05; done
+	pulls_left
+	kill -KILL "$pid"
+	for ((i = 0; i < 100; i++)); do pulls_left >/dev/null || break; sleep 0.05; done
+	kill "$DEAF"
+	run -1 pulls_left
 }
 
 @test "architecture: an image for another machine is refused by name" {
@@ -360,7 +408,7 @@ setup() {
 		# shellcheck disable=SC2086 # several words
 		run -125 mlrun exec $option "$IMG" true
 		assert_output --partial "$want"
-		refute_output --partial "Usage"
+		refute_output --partial "Usage:"
 	done <<-'END'
 		-p 80:80|mlrun has no -p: the container uses the host's network
 		--publish=80:80|mlrun has no --publish: the container uses the host's network
@@ -382,6 +430,10 @@ setup() {
 		-h host|--hostname NAME
 		--bind /a:/b|-v SRC:DST
 		--cpuset-cpus 0-3|taskset
+		--health-start-period=1s|no daemon to watch over
+		--memory-swap 1g|--memory SIZE
+		--pid=container:x|--join PID
+		--pid host|--pid host is written --pid=host, and is the default
 	END
 }
 

@@ -256,3 +256,11 @@ fake_squeue() {
 	touch -d '8 days ago' "$lease"
 	run -0 mlrun rm "$REGISTRY/tiny"
 }
+
+@test "prune: a temporary file that a kill left with its name is swept" {
+	mlrun pull -q "$REGISTRY/tiny"
+	touch -d '2 hours ago' "$MLRUN_STORE/tmp/plain.12.0.tmp"
+	touch "$MLRUN_STORE/tmp/plain.13.0.tmp"
+	mlrun prune
+	assert_equal "$(ls "$MLRUN_STORE/tmp")" plain.13.0.tmp
+}

@@ -193,7 +193,7 @@ hint: passwords and tokens go over https alone; its administrator must name a to
 
 @test "lies: other compressed bytes than the digest's are refused, though they give the same tar" {
 	fake --other-gzip
-	for format in layers squashfs; do
+	for format in layers $(has_squashfs && echo squashfs); do
 		run -125 mlrun pull --format "$format" "$registry/x"
 		assert_output --regexp "blob sha256:[0-9a-f]{64}: the registry's bytes hash to sha256:[0-9a-f]{64}"
 		assert_nothing_stored

@@ -360,7 +360,7 @@ hint: its administrator must renew it, if this machine's clock is right (it says
 	run -0 mlrun pull --verbose "$registry/x"
 	assert_output --partial "the mirror '$broken' served wrong bytes and is passed over"
 	assert_pulled
-	if grep -q "define HAVE_SQUASHFS 1" "$top_builddir/config.h"; then
+	if has_squashfs; then
 		run -0 mlrun pull --store squash --format squashfs "$registry/x"
 		assert [ -s squash/squash/*.sqfs ]
 	fi

@@ -210,22 +210,64 @@ needs_foreign_memory() {
 	run -0 tagged "$IMG" sh -c "$NAMESPACES"
 	refute_output "$(cat first)"
 	refute_output --partial "$(readlink /proc/self/ns/mnt)"
+	# Another container of the user's, which would like the newcomer's command and environment.
+	hold other
+	hold third --join-tag "$TAG"
+	sed -i "s/^$HELD [0-9]* /${PIDS[1]} $(sed 's/.*) //' "/proc/${PIDS[1]}/stat" | cut -d' ' -f20) /" "$file"
+	run -0 grep "^${PIDS[1]} " "$file"
+	run -0 tagged "$IMG" sh -c "$NAMESPACES"
+	refute_output --partial "$(cut -d' ' -f1 other)"
+	refute_output --partial "$(cut -d' ' -f2 other)"
 	printf 'garbage\n1 x\n-1 1 1\n' >"$file"
 	run -0 tagged "$IMG" echo fine
 	assert_output fine
 }
 
-# By another name of the directory, the one that is there being in use.
+# with_shm COMMANDS MLRUN-EXEC-ARGUMENT...: where /dev/shm is what the commands make of an empty one. The
+# caller is root there, of a user namespace without anybody else.
+with_shm() {
+	local commands=$1
+
+	shift
+	unshare -Urm sh -c "mount -t tmpfs tmpfs /dev/shm && $commands; shift; exec \"\$@\"" sh sh \
+		mlrun exec --join-tag x "$@"
+}
+
 @test "share: a directory that is open to others is refused" {
-	needs_ordinary_user
-	run -125 unshare -Urm sh -c "mount -t tmpfs tmpfs /dev/shm && mkdir -m 755 /dev/shm/mlrun-0 &&
-		$(command -v mlrun) exec --join-tag x $IMG true"
-	assert_output --partial "/dev/shm/mlrun-0"
-	assert_output --partial "is not this user's alone"
+	run -125 with_shm "mkdir -m 755 /dev/shm/mlrun-0" "$IMG" true
+	assert_output --partial "'/dev/shm/mlrun-0'"
+	assert_output --partial "is open to others"
 	assert_output --partial "hint: chmod 0700"
-	run -125 unshare -Urm sh -c "mount -t tmpfs tmpfs /dev/shm && ln -s /tmp /dev/shm/mlrun-0 &&
-		$(command -v mlrun) exec --join-tag x $IMG true"
-	assert_output --partial "/dev/shm/mlrun-0"
+}
+
+@test "share: names that others have taken are passed over" {
+	# A link may lead anywhere.
+	run -0 with_shm "ln -s /tmp /dev/shm/mlrun-0; : >/dev/shm/mlrun-0.1" "$IMG" ls /dev/shm
+	assert_line mlrun-0.2
+	run -0 with_shm "mkdir -m 700 /dev/shm/mlrun-0.1" "$IMG" ls /dev/shm
+	assert_output mlrun-0.1
+	run -125 with_shm 'for i in "" .1 .2 .3 .4 .5 .6 .7; do : >/dev/shm/mlrun-0$i; done' "$IMG" true
+	assert_output --partial "'/dev/shm/mlrun-0', where processes that share a container meet, and the 7 next ones"
+	assert_output --partial "hint: an administrator can remove them"
+}
+
+@test "share: joiners of a squashfs image use the first one's server" {
+	local before
+
+	case $(mlrun --version) in *" +squashfuse"*) ;; *) skip "mlrun was built without libsquashfuse" ;; esac
+	[ -r /dev/fuse ] && [ -w /dev/fuse ] || skip "this user may not open /dev/fuse"
+	command -v mksquashfs >/dev/null || skip "mksquashfs is not installed"
+	mksquashfs "$ROOT" image.sqfs -quiet -no-progress >/dev/null
+	IMG=squashfs:$PWD/image.sqfs
+	hold first --join-tag "$TAG"
+	before=$(pgrep -u "$(id -u)" -c mlrun-squashfu)
+	hold second --join-tag "$TAG"
+	cmp first second
+	assert_equal "$(pgrep -u "$(id -u)" -c mlrun-squashfu)" "$before"
+	# The server stays as long as anybody does.
+	kill -KILL "${PIDS[0]}"
+	run -0 tagged "$IMG" cat /etc/os-release
+	assert_output NAME=tiny
 }
 
 # --- ranks ---------------------------------------------------------------------------------------
@@ -280,6 +322,12 @@ needs_foreign_memory() {
 	run -127 mlrun exec --join "$HELD" no-such-command
 }
 
+@test "share: mlrun shell --join is a shell in there" {
+	hold first
+	run -0 mlrun shell --join "$HELD" <<<"$NAMESPACES"
+	assert_output --partial "$(cat first)"
+}
+
 @test "share: --join keeps a fake root and gives no capabilities to others" {
 	hold first --fakeroot
 	run -0 mlrun exec --join "$HELD" sh -c 'id -u; grep CapEff /proc/self/status'
@@ -297,6 +345,26 @@ needs_foreign_memory() {
 	run -0 mlrun exec --join "$(pgrep -P "$HELD")" sh -c 'ls -d /proc/[0-9]* | head -n 3; echo $$'
 	assert_line --index 0 /proc/1
 	refute_line --partial "/proc/$HELD"
+}
+
+@test "share: a command that joined a PID namespace stops, continues and ends as others do" {
+	local outer i
+
+	hold first --pid
+	mlrun exec --join "$(pgrep -P "$HELD")" sleep 3456 3>&- &
+	outer=$!
+	PIDS+=("$outer")
+	for ((i = 0; i < 100; i++)); do pgrep -P "$outer" >/dev/null && break; sleep 0.05; done
+	sleep 0.2
+	kill -STOP "$(pgrep -P "$outer")"
+	for ((i = 0; i < 100; i++)); do grep -q '^State:.T' "/proc/$outer/status" && break; sleep 0.05; done
+	run -0 grep '^State:.T' "/proc/$outer/status"
+	kill -CONT "$outer"
+	for ((i = 0; i < 100; i++)); do grep -q '^State:.S' "/proc/$(pgrep -P "$outer")/status" && break; sleep 0.05; done
+	run -0 grep '^State:.S' "/proc/$(pgrep -P "$outer")/status"
+	kill -TERM "$outer"
+	wait "$outer" || i=$?
+	assert_equal "$i" 143
 }
 
 @test "share: --join of what is no container of mlrun's is refused" {
@@ -317,9 +385,16 @@ needs_foreign_memory() {
 }
 
 @test "share: two users do not meet" {
+	local first
+
 	[ "$(id -u)" = 0 ] || skip "only root can be two users"
 	run -0 runuser -u nobody -- true || skip "there is no user nobody"
 	hold first --join-tag "$TAG"
+	first=$(cat first)
+	chmod 0755 "$BATS_RUN_TMPDIR" "$BATS_FILE_TMPDIR"
+	cd /
 	run -0 runuser -u nobody -- env HOME=/ "$(command -v mlrun)" exec --join-tag "$TAG" "$IMG" sh -c "$NAMESPACES"
-	refute_output "$(cat first)"
+	assert_output --regexp '^user:.* mnt:'
+	refute_output --partial "${first% *}"
+	refute_output --partial "${first#* }"
 }

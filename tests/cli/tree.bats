@@ -79,8 +79,7 @@ list_both() {
 
 @test "tree: 60 random stacks of layers are the same in each format, and as umoci has them" {
 	needs_ordinary_user
-	run -0 mlrun --version
-	[[ $output == *" +squashfs"* ]] || skip "mlrun was built without libsquashfs"
+	needs_squashfs
 	[ -w /dev/fuse ] || [ -n "$(command -v unsquashfs)" ] || skip "neither /dev/fuse nor unsquashfs"
 	run -0 "$top_srcdir/tests/cli/fuzz-stacks" 1 60 "$(command -v busybox)"
 	assert_output --partial "60 stacks, "

@@ -257,6 +257,61 @@ broken() {
 	repairs
 }
 
+@test "verify: an extended attribute that was changed, or added, is found" {
+	mkdir -p attr/dir
+	echo x >attr/file
+	setfattr -n user.note -v right attr/file 2>/dev/null || skip "no user xattrs here"
+	setfattr -n user.note -v right attr/dir
+	echo y >attr/none
+	tar -C attr --xattrs --xattrs-include='user.*' -cf attr.tar .
+	rm -r attr
+	tree=layers/$(sha256sum <attr.tar | cut -d' ' -f1)/tree
+	mlrun import -q attr.tar attr
+	run -0 mlrun store verify
+	setfattr -n user.note -v wrong "$tree/file"
+	run -125 mlrun store verify
+	assert_output --partial "file: has other extended attributes"
+	setfattr -n user.note -v right "$tree/file"
+	setfattr -n user.other -v x "$tree/none"
+	run -125 mlrun store verify
+	assert_output --partial "none: has other extended attributes"
+	setfattr -x user.other "$tree/none"
+	setfattr -n user.note -v '' "$tree/dir"
+	run -125 mlrun store verify
+	assert_output --partial "dir: has other extended attributes"
+	setfattr -n user.note -v right "$tree/dir"
+	run -0 mlrun store verify
+}
+
+@test "verify: what was noted beside a layer is looked at" {
+	for note in implicit hiding; do
+		printf 'a\0' >>"$top/$note"
+		run -125 mlrun store verify
+		assert_output --partial "what was noted beside its tree was changed"
+		repairs
+	done
+	rm "$top/notes" # as an older mlrun would leave it
+	run -0 mlrun store verify
+}
+
+@test "verify: ends with the status of the signal that interrupts it" {
+	truncate -s 1G big
+	tar -cf big.tar big
+	rm big
+	mlrun import -q big.tar big
+	for options in "" --repair; do
+		# shellcheck disable=SC2086
+		mlrun store verify $options >said 2>&1 3>&- &
+		sleep 0.3
+		kill -TERM $!
+		status=0
+		wait $! || status=$?
+		assert_equal "$status" 143
+		run -0 cat said
+		assert_output --partial "store verify: interrupted"
+	done
+}
+
 @test "verify: wrong use is told" {
 	run -125 mlrun store
 	assert_output --partial "what to do with the store is missing: verify"

@@ -3,7 +3,7 @@
 #include "base/memory.h"
 #include "base/proc.h"
 #include "runtime/container.h"
-#include "runtime/share.h"
+#include "runtime/meeting.h"
 
 #include <stdint.h>
 #include <string.h>
@@ -14,14 +14,14 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	auto_call(container_done) struct container c = CONTAINER_INIT;
 	auto_free char *text = xstrndup((const char *)data, size);
-	struct share_entry e;
+	struct meeting_entry e;
 	struct proc_stat st;
 	size_t used;
 
 	container_parse(text, &c);
 	proc_stat_parse(text, &st);
 	for (const char *s = text; *s; s += used) {
-		used = share_entry_parse(s, &e);
+		used = meeting_entry_parse(s, &e);
 		if (used == 0)
 			break;
 	}

@@ -1,10 +1,14 @@
 /* Manifests, indexes and configurations. The first byte chooses what the document is said to be. */
 #include "oci/config.h"
+#include "oci/derive.h"
 #include "oci/digest.h"
 #include "oci/manifest.h"
 
 #include <stdint.h>
 #include <stdlib.h>
+#include <string.h>
+
+#define ZEROS "0000000000000000"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
@@ -37,6 +41,30 @@ static void check_document(const char *json, size_t len, uint8_t choice)
 	oci_document_done(&d);
 }
 
+/* What mlrun commit makes of it is a configuration again, unless it is refused. */
+static void check_derived(const char *json, size_t len, size_t layers)
+{
+	static char env[] = "ENV A=1", entry[] = "ENTRYPOINT a b", dir[] = "WORKDIR x", label[] = "LABEL l 1";
+	char *v[] = { env, entry, dir, label, NULL };
+	const struct strv changes = { v, 4 };
+	const struct oci_derive d = { .diff_id = "sha256:" ZEROS ZEROS ZEROS ZEROS,
+		.created = "2026-01-01T00:00:00Z", .created_by = "fuzz", .changes = &changes };
+	struct oci_config c = OCI_CONFIG_INIT;
+	struct mlr_error err = MLR_ERROR_INIT;
+	char *text = NULL;
+
+	if (oci_derive_config(json, len, &d, &text, &err) < 0) {
+		if (!*err.text)
+			abort();
+		return;
+	}
+	if (oci_config_parse(text, strlen(text), &c, &err) < 0 || c.diff_ids.n != layers + 1 ||
+		c.entrypoint.n != 3)
+		abort();
+	oci_config_done(&c);
+	free(text);
+}
+
 static void check_config(const char *json, size_t len)
 {
 	struct oci_config c = OCI_CONFIG_INIT;
@@ -49,6 +77,7 @@ static void check_config(const char *json, size_t len)
 	for (size_t i = 0; i < c.diff_ids.n; i++)
 		if (oci_digest_check(c.diff_ids.v[i], NULL) < 0)
 			abort();
+	check_derived(json, len, c.diff_ids.n);
 	oci_config_done(&c);
 }
 

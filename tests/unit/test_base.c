@@ -13,6 +13,7 @@
 #include "base/memory.h"
 #include "base/path.h"
 #include "base/strv.h"
+#include "base/walk.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -170,6 +171,51 @@ static void a_path_in_a_root_cannot_leave_it(void **state)
 	assert_int_equal(file_open_in_root(dirfd_, "/etc/passwd", O_RDONLY, 0), -ENOENT);
 }
 
+/* What a way of opening finds: the inode, or -errno. */
+static long found(int fd)
+{
+	struct stat st = { 0 };
+
+	if (fd < 0)
+		return fd;
+	assert_int_equal(fstat(fd, &st), 0);
+	close(fd);
+	return (long)st.st_ino;
+}
+
+static void walking_finds_what_the_kernel_finds(void **state)
+{
+	static const char *const paths[] = { "/", ".", "..", "a", "a/", "/a/b/", "a/b/f", "a/b/f/",
+		"a/../a/b/../b/./f", "../../a/b/f", "up/f", "up/../../../../f", "abs/f", "abs", "abs/",
+		"loop", "loop/f", "dangling", "dangling/x", "a/no", "a/b/f/x", "chain", "chain/", "",
+		"a//b///f", "out/etc/passwd", "linkdir/../f" };
+	static const char *const links[][2] = { { "up", "a/b/" }, { "abs", "/a/b" }, { "loop", "loop" },
+		{ "dangling", "nowhere" }, { "chain", "abs" }, { "out", "../../../.." },
+		{ "linkdir", "a/b" } };
+	static const int flags[] = { O_PATH, O_PATH | O_NOFOLLOW, O_RDONLY, O_RDONLY | O_NOFOLLOW,
+		O_PATH | O_DIRECTORY };
+
+	(void)state;
+	assert_int_equal(file_mkdir_p(dirfd_, "a/b", 0755, NULL), 0);
+	assert_int_equal(file_replace(dirfd_, "a/b/f", "1", 1, 0644, NULL), 0);
+	assert_int_equal(file_replace(dirfd_, "f", "2", 1, 0644, NULL), 0);
+	for (size_t i = 0; i < ARRAY_LEN(links); i++)
+		assert_int_equal(symlinkat(links[i][1], dirfd_, links[i][0]), 0);
+	for (size_t i = 0; i < ARRAY_LEN(paths); i++)
+		for (size_t k = 0; k < ARRAY_LEN(flags); k++) {
+			long want = found(file_open_in_root(dirfd_, paths[i], flags[k], 0)),
+			     got = found(walk_open(dirfd_, paths[i], flags[k], WALK_IN_ROOT));
+
+			if (want != got)
+				fail_msg("'%s' %o: %ld, not %ld", paths[i], (unsigned)flags[k], got, want);
+			want = found(file_open_beneath(dirfd_, paths[i], flags[k]));
+			got = found(walk_open(dirfd_, paths[i], flags[k], WALK_BENEATH));
+			if (want != got)
+				fail_msg("beneath '%s' %o: %ld, not %ld", paths[i],
+					(unsigned)flags[k], got, want);
+		}
+}
+
 static void a_tree_is_removed_without_following_links_out_of_it(void **state)
 {
 	struct stat st;
@@ -268,6 +314,7 @@ int main(void)
 		cmocka_unit_test(the_temporary_of_a_process_with_the_same_pid_is_in_nobodys_way),
 		cmocka_unit_test(a_file_larger_than_the_ceiling_is_refused),
 		cmocka_unit_test(a_path_in_a_root_cannot_leave_it),
+		cmocka_unit_test(walking_finds_what_the_kernel_finds),
 		cmocka_unit_test(a_tree_is_removed_without_following_links_out_of_it),
 		cmocka_unit_test(an_environment_list_holds_each_key_once_and_in_place),
 		cmocka_unit_test(a_list_grows_and_stays_terminated),

@@ -127,6 +127,66 @@ static void a_machine_without_the_controllers_is_told_of(void **state)
 	refused(50, ENOTSUP, "no unified hierarchy");
 }
 
+/* The kernel puts the files into a new group. */
+int __real_mkdir(const char *path, mode_t m);
+int __wrap_mkdir(const char *path, mode_t m);
+int __wrap_mkdir(const char *path, mode_t m)
+{
+	static const char *const files[] = { "cpu.max", "memory.max", "cgroup.procs" };
+	int r = __real_mkdir(path, m);
+
+	if (r < 0 || !strstr(path, "/mlrun-"))
+		return r;
+	for (size_t i = 0; i < ARRAY_LEN(files); i++) {
+		auto_free char *file = xasprintf("%s/%s", path + strlen(root), files[i]);
+
+		put(file, "");
+	}
+	return 0;
+}
+
+static void holds(const char *name, const char *want)
+{
+	auto_free char *path = xasprintf(
+		"%s/sys/fs/cgroup" APP "/mlrun-%d/%s", root, (int)getpid(), name);
+	auto_free char *text = NULL;
+
+	assert_int_equal(file_read(AT_FDCWD, path, 100, &text, NULL, NULL), 0);
+	assert_string_equal(text, want);
+}
+
+static void a_group_gets_the_limits_and_then_the_process_and_old_ones_are_swept(void **state)
+{
+	struct plan p = { .cpus = 150, .memory = 64 << 20 };
+	struct mlr_error err = MLR_ERROR_INIT;
+	/* Above the largest pid there can be; and one that lives. */
+	auto_free char *old = xasprintf("%s/sys/fs/cgroup" APP "/mlrun-4194305", root);
+	auto_free char *used = xasprintf(
+		"%s/sys/fs/cgroup" APP "/mlrun-%d", root, (int)getppid());
+	struct stat st;
+
+	(void)state;
+	put("/proc/self/cgroup", "0::" APP "/term.scope\n");
+	put("/sys/fs/cgroup" APP "/cgroup.subtree_control", "cpu memory\n");
+	assert_int_equal(__real_mkdir(old, 0755), 0);
+	assert_int_equal(__real_mkdir(used, 0755), 0);
+	if (cgroup_enter(root, &p, &err) < 0)
+		fail_msg("%s", err.text);
+	holds("cpu.max", "150000 100000");
+	holds("memory.max", "67108864");
+	holds("cgroup.procs", "0");
+	assert_int_equal(stat(old, &st), -1);
+	assert_int_equal(stat(used, &st), 0);
+}
+
+static void without_limits_no_group_is_looked_for(void **state)
+{
+	struct plan p = { 0 };
+
+	(void)state;
+	assert_int_equal(cgroup_enter("/no/such", &p, NULL), 0);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -137,6 +197,10 @@ int main(void)
 			a_session_without_delegation_is_told_the_way_out, make, unmake),
 		cmocka_unit_test_setup_teardown(
 			a_machine_without_the_controllers_is_told_of, make, unmake),
+		cmocka_unit_test_setup_teardown(
+			a_group_gets_the_limits_and_then_the_process_and_old_ones_are_swept, make,
+			unmake),
+		cmocka_unit_test(without_limits_no_group_is_looked_for),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

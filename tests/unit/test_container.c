@@ -9,7 +9,7 @@
 #include "base/proc.h"
 #include "runtime/container.h"
 #include "runtime/door.h"
-#include "runtime/share.h"
+#include "runtime/meeting.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -222,15 +222,15 @@ static void an_entry_is_a_pid_a_start_time_and_a_key(void **state)
 		" 1 5 " KEY "\n", "1  5 " KEY "\n", "1 5 " KEY "x\n", "1 5 0123\n",
 		"99999999999999999999 5 " KEY "\n", "4294967297 5 " KEY "\n", "1 -5 " KEY "\n",
 		"1 5 0123456789ABCDEF0123456789ABCDEF\n", "1 5\n", "\n" };
-	struct share_entry e;
+	struct meeting_entry e;
 
 	(void)state;
-	assert_int_equal(share_entry_parse(good, &e), strlen(good) - 4);
+	assert_int_equal(meeting_entry_parse(good, &e), strlen(good) - 4);
 	assert_int_equal(e.pid, 123);
 	assert_true(e.start == 456789);
 	assert_string_equal(e.inside, KEY);
 	for (size_t i = 0; i < ARRAY_LEN(bad); i++)
-		if (share_entry_parse(bad[i], &e) != 0)
+		if (meeting_entry_parse(bad[i], &e) != 0)
 			fail_msg("'%s' was taken", bad[i]);
 }
 

@@ -6,6 +6,7 @@
 
 #include "base/cleanup.h"
 #include "base/memory.h"
+#include "plan/explain.h"
 #include "plan/plan.h"
 
 #include <errno.h>
@@ -78,20 +79,82 @@ static void the_topmost_mount_over_whole_path_components_counts(void **state)
 	assert_true(plan_covers(p, "/data/home/x"));
 }
 
+/* /data has three entries, /link leads to /data/real, nothing else is there. */
+static void look_at_a_made_up_image(void *ctx, const char *path, int follow, struct plan_seen *ret)
+{
+	(void)ctx;
+	ret->there = PLAN_THERE_NOTHING;
+	if (strcmp(path, "/data") == 0) {
+		ret->there = PLAN_THERE_DIRECTORY;
+		ret->entries = 3;
+	}
+	if (strcmp(path, "/link") == 0 && !follow) {
+		ret->there = PLAN_THERE_LINK;
+		ret->link = xstrdup("data/real");
+	}
+	ret->path = xstrdup(strcmp(path, "/link") == 0 && follow ? "/data/real" : path);
+}
+
+static void mounts_lie_where_links_lead_and_hide_what_was_mounted_before(void **state)
+{
+	struct plan *p = *state;
+	struct plan_context c = { .look = look_at_a_made_up_image };
+	struct plan_place *v;
+
+	plan_mount_add(p, PLAN_COPY, "/etc/passwd", "/link", 0, "default", NULL);        /* 0 */
+	plan_mount_add(p, PLAN_BIND, "/etc", "/link", 0, "default", NULL);               /* 1 */
+	plan_mount_add(p, PLAN_BIND, "/etc/passwd", "/data/real/passwd", 0, "user", NULL); /* 2 */
+	plan_mount_add(p, PLAN_TMPFS, NULL, "/data", 0, "user", NULL);                   /* 3 */
+	plan_mount_add(p, PLAN_SYMLINK, "x", "/data/a/b", 0, "default", NULL);           /* 4 */
+	plan_mount_add(p, PLAN_SYMLINK, "y", "/data/a", 0, "default", NULL);             /* 5 */
+	plan_mount_add(p, PLAN_BIND, "/no/such", "/none", PLAN_OPTIONAL, "user", NULL);  /* 6 */
+	v = plan_places(p, &c);
+	assert_int_equal(v[0].seen.there, PLAN_THERE_LINK);
+	assert_string_equal(v[1].seen.path, "/data/real");
+	assert_null(v[1].on);
+	assert_ptr_equal(v[2].on, &p->mounts[1]);
+	assert_int_equal(v[2].seen.there, PLAN_THERE_FILE);
+	assert_int_equal(v[2].n_hides, 0);
+	assert_int_equal(v[3].seen.entries, 3);
+	assert_int_equal(v[3].n_hides, 2);
+	assert_ptr_equal(v[3].hides[0], &p->mounts[1]);
+	assert_ptr_equal(v[3].hides[1], &p->mounts[2]);
+	assert_int_equal(v[4].seen.there, PLAN_THERE_NOTHING);
+	assert_int_equal(v[4].left_out, 0);
+	assert_int_equal(v[5].seen.there, PLAN_THERE_DIRECTORY);
+	assert_int_equal(v[5].left_out, 1);
+	assert_int_equal(v[6].left_out, 1);
+	plan_places_free(v, p->n_mounts);
+}
+
+static void text_that_is_no_utf8_is_shown_in_json_nevertheless(void **state)
+{
+	struct plan *p = *state;
+	struct plan_context c = { .look = look_at_a_made_up_image };
+	json_auto_t *o = NULL;
+
+	plan_env_set(p, "A", "\xe9", "caller");
+	o = plan_json(p, &c);
+	assert_string_equal(json_string_value(json_object_get(
+				    json_array_get(json_object_get(o, "environment"), 0), "value")),
+		"\xc3\xa9");
+}
+
 static void a_printed_plan_names_origins_and_escapes_control_characters(void **state)
 {
 	struct plan *p = *state;
 	auto_free char *text = NULL;
 	size_t len = 0;
 	FILE *f = open_memstream(&text, &len);
+	struct plan_context c = { .look = look_at_a_made_up_image };
 
 	plan_mount_add(p, PLAN_BIND, "/host", "/data", PLAN_READONLY, "user", NULL);
 	plan_env_set(p, "A", "1", "caller");
 	plan_env_set(p, "A", "\033[2J\xc2\x9b", "image");
 	strv_add(&p->argv, "true");
-	plan_print(p, f);
+	plan_print(p, &c, f);
 	fclose(f);
-	assert_non_null(strstr(text, "user     bind     /host -> /data ro\n"));
+	assert_non_null(strstr(text, "user     bind     /host -> /data ro   (over the image's directory of 3 entries)\n"));
 	assert_non_null(strstr(text, "image    A=\\x1b[2J\\u009b   (instead of caller's '1')\n"));
 	assert_null(strchr(text, '\033'));
 }
@@ -105,6 +168,10 @@ int main(void)
 			a_mount_on_the_root_or_a_relative_path_is_refused, make, drop),
 		cmocka_unit_test_setup_teardown(
 			the_topmost_mount_over_whole_path_components_counts, make, drop),
+		cmocka_unit_test_setup_teardown(
+			mounts_lie_where_links_lead_and_hide_what_was_mounted_before, make, drop),
+		cmocka_unit_test_setup_teardown(
+			text_that_is_no_utf8_is_shown_in_json_nevertheless, make, drop),
 		cmocka_unit_test_setup_teardown(
 			a_printed_plan_names_origins_and_escapes_control_characters, make, drop),
 	};

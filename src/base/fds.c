@@ -1,0 +1,72 @@
+#include "base/fds.h"
+
+#include "base/cleanup.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/close_range.h>
+#include <stdint.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+struct entry { /* getdents64(2) */
+	uint64_t ino;
+	int64_t off;
+	unsigned short len;
+	unsigned char type;
+	char name[];
+};
+
+static void close_one(unsigned fd, int flags)
+{
+	if (flags & CLOSE_RANGE_CLOEXEC)
+		fcntl((int)fd, F_SETFD, FD_CLOEXEC);
+	else
+		close((int)fd);
+}
+
+/* The number that a name of /proc/self/fd is; those are written without signs and leading zeros. */
+static int number_of(const char *s, unsigned *ret)
+{
+	unsigned n = 0;
+
+	if (*s < '0' || *s > '9')
+		return -1;
+	for (; *s; s++)
+		n = n * 10 + (unsigned)(*s - '0');
+	*ret = n;
+	return 0;
+}
+
+static int close_listed(unsigned first, unsigned last, int flags)
+{
+	auto_close int dir = open("/proc/self/fd", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	char buf[4096] __attribute__((aligned(8)));
+	long n;
+
+	if (dir < 0)
+		return -errno;
+	while ((n = syscall(SYS_getdents64, dir, buf, sizeof(buf))) > 0)
+		for (long at = 0; at < n;) {
+			const struct entry *e = (const struct entry *)(const void *)(buf + at);
+			unsigned fd;
+
+			if (number_of(e->name, &fd) == 0 && fd >= first && fd <= last &&
+				(int)fd != dir)
+				close_one(fd, flags);
+			at += e->len;
+		}
+	return n < 0 ? -errno : 0;
+}
+
+int fds_close_range(unsigned first, unsigned last, int flags)
+{
+	if (syscall(SYS_close_range, first, last, flags) == 0)
+		return 0;
+	if (errno != ENOSYS && errno != EINVAL && errno != EPERM)
+		return -errno;
+	return close_listed(first, last, flags);
+}

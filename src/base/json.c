@@ -1,0 +1,42 @@
+#include "base/json.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static json_t *latin(const char *s)
+{
+	size_t len = strlen(s), n = 0;
+	char *out = malloc(2 * len + 1);
+	json_t *text;
+
+	if (!out)
+		return NULL;
+	for (; *s; s++) {
+		unsigned char c = (unsigned char)*s;
+
+		if (c >= 0x80) {
+			out[n++] = (char)(0xc0 | c >> 6);
+			c = 0x80 | (c & 0x3f);
+		}
+		out[n++] = (char)c;
+	}
+	text = json_stringn(out, n);
+	free(out);
+	return text;
+}
+
+json_t *mlr_json_text(const char *s)
+{
+	json_t *text = s ? json_string(s) : json_null();
+
+	return text ? text : latin(s);
+}
+
+json_t *mlr_json_texts(const struct strv *l)
+{
+	json_t *list = json_array();
+
+	for (size_t i = 0; i < l->n; i++)
+		json_array_append_new(list, mlr_json_text(l->v[i]));
+	return list;
+}

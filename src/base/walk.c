@@ -1,0 +1,151 @@
+#include "base/walk.h"
+
+#include "base/cleanup.h"
+#include "base/memory.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <linux/magic.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/vfs.h>
+#include <unistd.h>
+
+#define LINKS_MAX 40 /* path_resolution(7) */
+
+/* The directories from the top to where the walk is, so that ".." needs no look at the disk, on which
+ * somebody may move directories about. */
+struct walk {
+	int *fds;
+	size_t n;
+	char *rest; /* what is still to go */
+	int links;
+};
+
+static void walk_done(struct walk *w)
+{
+	for (size_t i = 0; i < w->n; i++)
+		close(w->fds[i]);
+	free(w->fds);
+	free(w->rest);
+}
+
+static void push(struct walk *w, int fd)
+{
+	w->fds = xreallocarray(w->fds, w->n + 1, sizeof(int));
+	w->fds[w->n++] = fd;
+}
+
+static void pop_to(struct walk *w, size_t n)
+{
+	while (w->n > n)
+		close(w->fds[--w->n]);
+}
+
+/* Take the next component off, NULL at the end; last: nothing but slashes follows, and is_dir: some do. */
+static char *next(struct walk *w, int *last, int *is_dir)
+{
+	const char *s = w->rest + strspn(w->rest, "/");
+	size_t len = strcspn(s, "/");
+	const char *after = s + len;
+	char *name = len ? xstrndup(s, len) : NULL;
+
+	*is_dir = *after == '/';
+	after += strspn(after, "/");
+	*last = *after == '\0';
+	memmove(w->rest, after, strlen(after) + 1);
+	return name;
+}
+
+/* The link's text goes before what is left. */
+static int follow(struct walk *w, int link, int is_dir, enum walk_how how)
+{
+	auto_free char *old = w->rest;
+	char text[PATH_MAX];
+	struct statfs fs;
+	ssize_t n;
+
+	w->rest = NULL;
+	if (how == WALK_BENEATH || ++w->links > LINKS_MAX)
+		return -ELOOP;
+	if (fstatfs(link, &fs) == 0 && (unsigned long)fs.f_type == PROC_SUPER_MAGIC)
+		return -ELOOP;
+	n = readlinkat(link, "", text, sizeof(text) - 1);
+	if (n <= 0)
+		return n < 0 ? -errno : -ENOENT;
+	text[n] = '\0';
+	if (text[0] == '/')
+		pop_to(w, 1);
+	w->rest = xasprintf("%s/%s", text, old);
+	if (!*old && !is_dir) /* "link" is not "link/" */
+		w->rest[strlen(w->rest) - 1] = '\0';
+	return 0;
+}
+
+static int is_link(int fd)
+{
+	struct stat st;
+
+	return fstat(fd, &st) == 0 && S_ISLNK(st.st_mode);
+}
+
+/* Open what the walk has come to, in its last directory. The name was no link a moment ago. */
+static int open_last(const struct walk *w, const char *name, int flags, int is_dir)
+{
+	auto_close int fd = openat(w->fds[w->n - 1], name,
+		(flags & ~O_CREAT) | O_NOFOLLOW | O_CLOEXEC | (is_dir ? O_DIRECTORY : 0));
+
+	if (fd < 0)
+		return -errno;
+	if ((flags & O_PATH) && !(flags & O_NOFOLLOW) && is_link(fd))
+		return -ELOOP;
+	return take_fd(&fd);
+}
+
+/* One component. Returns 1 when *ret is the end, 0 when there is more, or -errno. */
+static int step(struct walk *w, int flags, enum walk_how how, int *ret)
+{
+	int last, is_dir;
+	auto_free char *name = next(w, &last, &is_dir);
+	auto_close int fd = -1;
+
+	if (!name || strcmp(name, ".") == 0 || strcmp(name, "..") == 0) {
+		if (name && name[1] == '.' && w->n == 1 && how == WALK_BENEATH)
+			return -EXDEV;
+		if (name && name[1] == '.' && w->n > 1)
+			pop_to(w, w->n - 1);
+		*ret = name && !last ? -1 : open_last(w, ".", flags, 1);
+		return *ret == -1 ? 0 : *ret < 0 ? *ret : 1;
+	}
+	fd = openat(w->fds[w->n - 1], name, O_PATH | O_NOFOLLOW | O_CLOEXEC);
+	if (fd < 0)
+		return -errno;
+	if (is_link(fd) && !(last && !is_dir && (flags & O_NOFOLLOW)))
+		return follow(w, fd, is_dir, how);
+	if (last) {
+		*ret = open_last(w, name, flags, is_dir);
+		return *ret < 0 ? *ret : 1;
+	}
+	push(w, take_fd(&fd));
+	return 0;
+}
+
+int walk_open(int dirfd, const char *path, int flags, enum walk_how how)
+{
+	auto_call(walk_done) struct walk w = { .rest = xstrdup(path) };
+	int fd, r = 0;
+
+	if (!*path)
+		return -ENOENT;
+	if (how == WALK_BENEATH && *path == '/')
+		return -EXDEV;
+	fd = openat(dirfd, ".", O_PATH | O_DIRECTORY | O_CLOEXEC);
+	if (fd < 0)
+		return -errno;
+	push(&w, fd);
+	fd = -1;
+	while (r == 0)
+		r = step(&w, flags, how, &fd);
+	return r < 0 ? r : fd;
+}

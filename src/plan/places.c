@@ -1,0 +1,215 @@
+/* Where the mounts of a plan come to lie, as runtime/mounts.c makes them: one after the other, each
+ * found through links of the image and upon those before it. */
+#include "plan/explain.h"
+
+#include "base/cleanup.h"
+#include "base/memory.h"
+#include "base/path.h"
+
+#include <dirent.h>
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+
+void plan_seen_done(struct plan_seen *s)
+{
+	free(s->path);
+	free(s->link);
+	*s = (struct plan_seen){ 0 };
+}
+
+void plan_places_free(struct plan_place *v, size_t n)
+{
+	for (size_t i = 0; i < n; i++) {
+		plan_seen_done(&v[i].seen);
+		free(v[i].hides);
+	}
+	free(v);
+}
+
+const char *plan_kind_name(enum plan_kind kind)
+{
+	static const char *const names[] = { [PLAN_BIND] = "bind",
+		[PLAN_TMPFS] = "tmpfs",
+		[PLAN_COPY] = "copy",
+		[PLAN_SYMLINK] = "symlink",
+		[PLAN_DEVPTS] = "devpts",
+		[PLAN_OVERLAY] = "overlay",
+		[PLAN_PROC] = "proc",
+		[PLAN_SYSFS] = "sysfs",
+		[PLAN_MQUEUE] = "mqueue" };
+
+	return names[kind];
+}
+
+const char *plan_there_name(enum plan_there there)
+{
+	static const char *const names[] = { [PLAN_THERE_UNKNOWN] = "unknown",
+		[PLAN_THERE_NOTHING] = "nothing",
+		[PLAN_THERE_FILE] = "file",
+		[PLAN_THERE_DIRECTORY] = "directory",
+		[PLAN_THERE_LINK] = "link",
+		[PLAN_THERE_OTHER] = "other" };
+
+	return names[there];
+}
+
+const char *plan_limit_name(int resource)
+{
+	static const struct {
+		int resource;
+		const char *name;
+	} known[] = {
+		{ RLIMIT_AS, "as" },
+		{ RLIMIT_CORE, "core" },
+		{ RLIMIT_CPU, "cpu" },
+		{ RLIMIT_DATA, "data" },
+		{ RLIMIT_FSIZE, "fsize" },
+		{ RLIMIT_LOCKS, "locks" },
+		{ RLIMIT_MEMLOCK, "memlock" },
+		{ RLIMIT_MSGQUEUE, "msgqueue" },
+		{ RLIMIT_NICE, "nice" },
+		{ RLIMIT_NOFILE, "nofile" },
+		{ RLIMIT_NPROC, "nproc" },
+		{ RLIMIT_RSS, "rss" },
+		{ RLIMIT_RTPRIO, "rtprio" },
+		{ RLIMIT_RTTIME, "rttime" },
+		{ RLIMIT_SIGPENDING, "sigpending" },
+		{ RLIMIT_STACK, "stack" },
+	};
+
+	for (size_t i = 0; i < ARRAY_LEN(known); i++)
+		if (known[i].resource == resource)
+			return known[i].name;
+	return NULL;
+}
+
+/* A copy takes a link's own place and a link is not followed to be made; a mount lies where the
+ * link leads. */
+static int follows(const struct plan_mount *m)
+{
+	return m->kind != PLAN_COPY && m->kind != PLAN_SYMLINK;
+}
+
+static size_t count_entries(const char *path)
+{
+	DIR *d = opendir(path);
+	struct dirent *e;
+	size_t n = 0;
+
+	while (d && (e = readdir(d)))
+		n += strcmp(e->d_name, ".") != 0 && strcmp(e->d_name, "..") != 0;
+	if (d)
+		closedir(d);
+	return n;
+}
+
+/* What the host has there, which an earlier mount shows. */
+static void look_at_host(const char *path, int follow, struct plan_seen *ret)
+{
+	char text[PATH_MAX];
+	struct stat sb;
+	ssize_t n;
+
+	if ((follow ? stat(path, &sb) : lstat(path, &sb)) < 0)
+		ret->there = PLAN_THERE_NOTHING;
+	else if (S_ISREG(sb.st_mode))
+		ret->there = PLAN_THERE_FILE;
+	else if (S_ISDIR(sb.st_mode)) {
+		ret->there = PLAN_THERE_DIRECTORY;
+		ret->entries = count_entries(path);
+	} else if (S_ISLNK(sb.st_mode)) {
+		ret->there = PLAN_THERE_LINK;
+		n = readlink(path, text, sizeof(text) - 1);
+		ret->link = n > 0 ? xstrndup(text, (size_t)n) : NULL;
+	} else
+		ret->there = PLAN_THERE_OTHER;
+}
+
+static const char *place_path(const struct plan *p, const struct plan_place *v, size_t i)
+{
+	return v[i].seen.path ? v[i].seen.path : p->mounts[i].target;
+}
+
+/* What earlier entries made in a fresh file system. Mounts on it are in there too. */
+static void look_at_made(const struct plan *p, const struct plan_place *v, size_t i, size_t on,
+	struct plan_seen *ret)
+{
+	const char *path = place_path(p, v, i);
+
+	ret->there =
+		strcmp(path, place_path(p, v, on)) == 0 ? PLAN_THERE_DIRECTORY : PLAN_THERE_NOTHING;
+	for (size_t j = on + 1; j < i; j++)
+		if (!v[j].left_out && path_below(place_path(p, v, j), path))
+			ret->there = PLAN_THERE_DIRECTORY;
+}
+
+/* In the mount number on: what is at the place of number i. */
+static void look_upon(const struct plan *p, struct plan_place *v, size_t i, size_t on)
+{
+	const struct plan_mount *m = &p->mounts[i], *below = &p->mounts[on];
+	struct plan_seen *s = &v[i].seen;
+	auto_free char *host = NULL;
+
+	free(take_ptr(&s->link));
+	s->entries = 0;
+	s->there = PLAN_THERE_UNKNOWN;
+	if (below->kind == PLAN_TMPFS)
+		look_at_made(p, v, i, on, s);
+	if (below->kind != PLAN_BIND && below->kind != PLAN_OVERLAY)
+		return;
+	host = xasprintf("%s%s", below->source, place_path(p, v, i) + strlen(place_path(p, v, on)));
+	look_at_host(host, follows(m), s);
+}
+
+static void find_place(
+	const struct plan *p, const struct plan_context *c, struct plan_place *v, size_t i)
+{
+	const struct plan_mount *m = &p->mounts[i];
+	size_t on = i;
+
+	c->look(c->ctx, m->target, follows(m), &v[i].seen);
+	for (size_t j = 0; j < i; j++)
+		if (!v[j].left_out && follows(&p->mounts[j]) &&
+			path_below(place_path(p, v, i), place_path(p, v, j)))
+			on = j;
+	if (on != i) {
+		v[i].on = &p->mounts[on];
+		look_upon(p, v, i, on);
+	}
+	if (m->kind == PLAN_SYMLINK)
+		v[i].left_out = v[i].seen.there != PLAN_THERE_NOTHING &&
+			v[i].seen.there != PLAN_THERE_UNKNOWN;
+	else if (m->flags & PLAN_OPTIONAL)
+		v[i].left_out = m->source && access(m->source, F_OK) < 0;
+}
+
+static void find_hidden(const struct plan *p, struct plan_place *v, size_t i)
+{
+	if (v[i].left_out || !follows(&p->mounts[i]))
+		return;
+	v[i].hides = xcalloc(i + 1, sizeof(*v[i].hides));
+	for (size_t j = 0; j < i; j++) {
+		int hidden = !v[j].left_out && path_below(place_path(p, v, j), place_path(p, v, i));
+
+		/* Those that another one hides already are not told twice. */
+		for (size_t k = j + 1; hidden && k < i; k++)
+			hidden = v[k].left_out || !follows(&p->mounts[k]) ||
+				!path_below(place_path(p, v, j), place_path(p, v, k));
+		if (hidden)
+			v[i].hides[v[i].n_hides++] = &p->mounts[j];
+	}
+}
+
+struct plan_place *plan_places(const struct plan *p, const struct plan_context *c)
+{
+	struct plan_place *v = xcalloc(p->n_mounts + 1, sizeof(*v));
+
+	for (size_t i = 0; i < p->n_mounts; i++) {
+		find_place(p, c, v, i);
+		find_hidden(p, v, i);
+	}
+	return v;
+}

@@ -1,0 +1,65 @@
+#include "rootfs/choice.h"
+
+#include "base/cleanup.h"
+#include "base/memory.h"
+#include "store/json.h"
+
+#include <fcntl.h>
+#include <sys/vfs.h>
+
+#define TREES (STORE_FORMAT_DIR | STORE_FORMAT_LAYERS)
+
+/* Has a pull found out that overlayfs takes no tree of this file system? */
+static int overlay_fails(struct store *st)
+{
+	json_auto_t *o = NULL;
+	json_int_t type;
+	struct statfs fs;
+	int overlay;
+
+	return store_json_read(st, "probe.json", &o, NULL) == 0 &&
+		json_unpack(o, "{s:I, s:i}", "fs_type", &type, "overlay", &overlay) == 0 &&
+		overlay == 0 && fstatfs(store_fd(st), &fs) == 0 && type == (json_int_t)fs.f_type;
+}
+
+/* Not access(2), which knows nothing of devices that a mount or a cgroup forbids. */
+static int fuse_opens(void)
+{
+	auto_close int fd = open("/dev/fuse", O_RDWR | O_CLOEXEC);
+
+	return fd >= 0;
+}
+
+static char *tell(enum store_format choice, const char *why, unsigned formats)
+{
+	auto_free char *others = xstrdup("");
+
+	for (unsigned bit = 1; bit < 1u << STORE_FORMATS; bit <<= 1)
+		if ((formats & bit) && bit != choice) {
+			char *more = xasprintf("%s%s%s", others, *others ? ", " : "; also there: ",
+				store_format_name((enum store_format)bit));
+
+			free(others);
+			others = more;
+		}
+	return xasprintf("format %s%s%s", store_format_name(choice), why, others);
+}
+
+enum store_format rootfs_choose(struct store *st, unsigned formats, char **told)
+{
+	enum store_format choice = formats & STORE_FORMAT_DIR ? STORE_FORMAT_DIR
+		: formats & STORE_FORMAT_LAYERS               ? STORE_FORMAT_LAYERS
+							      : STORE_FORMAT_SQUASHFS;
+	const char *why = "";
+
+	if ((formats & TREES) && (formats & STORE_FORMAT_SQUASHFS) && overlay_fails(st)) {
+		if (fuse_opens()) {
+			choice = STORE_FORMAT_SQUASHFS;
+			why = ", as the store's file system cannot be a layer of overlayfs";
+		} else {
+			why = ", as /dev/fuse is closed to this user";
+		}
+	}
+	*told = tell(choice, why, formats);
+	return choice;
+}

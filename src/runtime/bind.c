@@ -1,0 +1,216 @@
+#include "runtime/bind.h"
+
+#include "base/cleanup.h"
+#include "base/file.h"
+#include "base/memory.h"
+#include "base/path.h"
+#include "plan/plan.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mount.h>
+#include <unistd.h>
+
+#define MOUNTINFO_MAX (16u << 20) /* bytes */
+
+/* What this kernel lacks, found out at the first refusal. */
+static int no_open_tree, no_setattr;
+
+static int is_lacking(int code)
+{
+	return code == ENOSYS || code == EPERM;
+}
+
+static void fd_path(int fd, char path[32])
+{
+	snprintf(path, 32, "/proc/self/fd/%d", fd);
+}
+
+static uint64_t new_flags(unsigned flags)
+{
+	return (flags & PLAN_READONLY ? MOUNT_ATTR_RDONLY : 0) |
+		(flags & PLAN_NOSUID ? MOUNT_ATTR_NOSUID : 0) |
+		(flags & PLAN_NODEV ? MOUNT_ATTR_NODEV : 0) |
+		(flags & PLAN_NOEXEC ? MOUNT_ATTR_NOEXEC : 0);
+}
+
+static unsigned long old_flags(unsigned flags)
+{
+	return (flags & PLAN_READONLY ? MS_RDONLY : 0) | (flags & PLAN_NOSUID ? MS_NOSUID : 0) |
+		(flags & PLAN_NODEV ? MS_NODEV : 0) | (flags & PLAN_NOEXEC ? MS_NOEXEC : 0);
+}
+
+/* Set on a clone that nobody sees yet. Left to bind_put() where that cannot be. */
+static int set_flags(int fd, unsigned flags)
+{
+	struct mount_attr attr = { .attr_set = new_flags(flags) };
+
+	if (!attr.attr_set || no_setattr)
+		return 0;
+	if (mount_setattr(fd, "", AT_EMPTY_PATH | AT_RECURSIVE, &attr, sizeof(attr)) == 0)
+		return 0;
+	no_setattr = errno == ENOSYS;
+	return no_setattr ? 0 : -errno;
+}
+
+/* What open_tree(2) makes can be put nowhere without move_mount(2), so both or none. */
+static void probe(void)
+{
+	static int done;
+
+	if (!done && move_mount(-1, "", -1, "", 0) < 0)
+		no_open_tree = is_lacking(errno);
+	done = 1;
+}
+
+int bind_take(int dirfd, const char *path, unsigned flags)
+{
+	auto_close int fd = -1;
+	int r;
+
+	probe();
+	/* Recursive always: what is locked below a mount may not be uncovered, so the kernel refuses
+	 * to clone /dev or /proc alone. */
+	if (!no_open_tree)
+		fd = open_tree(dirfd, path, OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC | AT_RECURSIVE);
+	if (fd < 0 && !no_open_tree && !is_lacking(errno))
+		return -errno;
+	if (fd < 0) {
+		fd = openat(dirfd, path, O_PATH | O_CLOEXEC);
+		no_open_tree |= fd >= 0;
+		return fd < 0 ? -errno : take_fd(&fd);
+	}
+	r = set_flags(fd, flags);
+	return r < 0 ? r : take_fd(&fd);
+}
+
+/* One line of proc_pid_mountinfo(5): "36 35 98:0 /root /point options…", blanks as "\040". */
+struct line {
+	char *point;
+	unsigned long flags; /* MS_… that it has */
+};
+
+static void unescape(char *s)
+{
+	char *to = s;
+
+	for (; *s; to++) {
+		if (s[0] == '\\' && s[1] && s[2] && s[3]) {
+			*to = (char)((s[1] - '0') << 6 | (s[2] - '0') << 3 | (s[3] - '0'));
+			s += 4;
+		} else {
+			*to = *s++;
+		}
+	}
+	*to = '\0';
+}
+
+/* Those of a user namespace's parents are locked: setting others must repeat them (mount(2), EPERM). */
+static unsigned long parse_flags(char *options)
+{
+	static const struct {
+		const char *name;
+		unsigned long flag;
+	} known[] = { { "ro", MS_RDONLY }, { "nosuid", MS_NOSUID }, { "nodev", MS_NODEV },
+		{ "noexec", MS_NOEXEC }, { "noatime", MS_NOATIME }, { "nodiratime", MS_NODIRATIME },
+		{ "relatime", MS_RELATIME } };
+	unsigned long flags = 0;
+	char *save = NULL;
+
+	for (char *w = strtok_r(options, ",", &save); w; w = strtok_r(NULL, ",", &save))
+		for (size_t i = 0; i < ARRAY_LEN(known); i++)
+			if (strcmp(w, known[i].name) == 0)
+				flags |= known[i].flag;
+	return flags;
+}
+
+static int parse_line(char *s, struct line *ret)
+{
+	char *field[6];
+
+	for (int i = 0; i < 6; i++) {
+		field[i] = strsep(&s, " ");
+		if (!field[i])
+			return -1;
+	}
+	unescape(field[4]);
+	ret->point = field[4];
+	ret->flags = parse_flags(field[5]);
+	return 0;
+}
+
+static int remount(const struct line *l, unsigned long flags)
+{
+	return mount(NULL, l->point, NULL, MS_REMOUNT | MS_BIND | l->flags | flags, NULL) < 0 ? -errno
+											       : 0;
+}
+
+/* Set the flags of the mount that a place has got, and of those below it. */
+static int set_mounted(const char *place, unsigned long flags, int below)
+{
+	auto_free char *text = NULL;
+	char *rest, *s;
+	struct line l;
+	int r = file_read(AT_FDCWD, "/proc/self/mountinfo", MOUNTINFO_MAX, &text, NULL, NULL);
+
+	rest = text;
+	while (r == 0 && (s = strsep(&rest, "\n"))) {
+		if (parse_line(s, &l) < 0)
+			continue;
+		if (strcmp(l.point, place) == 0 || (below && path_below(l.point, place)))
+			r = remount(&l, flags);
+	}
+	return r;
+}
+
+static int put_old(int mounted, int target, unsigned flags)
+{
+	char from[32], to[32], place[PATH_MAX];
+	ssize_t n;
+
+	fd_path(mounted, from);
+	fd_path(target, to);
+	n = readlink(to, place, sizeof(place) - 1);
+	if (n < 0)
+		return -errno;
+	place[n] = '\0';
+	if (no_open_tree && mount(from, to, NULL, MS_BIND | MS_REC, NULL) < 0)
+		return -errno;
+	return old_flags(flags) ? set_mounted(place, old_flags(flags), 1) : 0;
+}
+
+int bind_put(int mounted, int target, unsigned flags)
+{
+	if (!no_open_tree && move_mount(mounted, "", target, "",
+				     MOVE_MOUNT_F_EMPTY_PATH | MOVE_MOUNT_T_EMPTY_PATH) < 0)
+		return -errno;
+	return no_open_tree || no_setattr ? put_old(mounted, target, flags) : 0;
+}
+
+int bind_put_at(int mounted, int root, const char *path)
+{
+	if (no_open_tree || no_setattr)
+		return -ENOSYS;
+	return move_mount(mounted, "", root, path, MOVE_MOUNT_F_EMPTY_PATH) < 0 ? -errno : 0;
+}
+
+int bind_seal(int top)
+{
+	struct mount_attr attr = { .attr_set = MOUNT_ATTR_RDONLY };
+	char name[32], place[PATH_MAX];
+	ssize_t n;
+
+	if (!no_setattr && mount_setattr(top, "", AT_EMPTY_PATH, &attr, sizeof(attr)) == 0)
+		return 0;
+	if (!no_setattr && !is_lacking(errno))
+		return -errno;
+	fd_path(top, name);
+	n = readlink(name, place, sizeof(place) - 1);
+	if (n < 0)
+		return -errno;
+	place[n] = '\0';
+	return set_mounted(place, MS_RDONLY, 0);
+}

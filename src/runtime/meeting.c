@@ -1,0 +1,348 @@
+#include "runtime/meeting.h"
+
+#include "base/cleanup.h"
+#include "base/file.h"
+#include "base/hash.h"
+#include "base/memory.h"
+#include "base/proc.h"
+
+#include <ctype.h>
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#define PLACE     "/dev/shm"
+#define PATH_SIZE 48
+#define DIRS_MAX  8
+#define LIST_MAX  (1u << 20) /* bytes of a list */
+#define SWEEP_MAX 16         /* files that one start looks at to remove them */
+#define WAIT_MS   60000      /* for somebody who makes a container */
+
+void meeting_list_done(struct meeting_list *l)
+{
+	free(l->v);
+	*l = (struct meeting_list)MEETING_LIST_INIT;
+}
+
+size_t meeting_entry_parse(const char *text, struct meeting_entry *ret)
+{
+	struct meeting_entry e;
+	size_t len = strcspn(text, "\n");
+	char *end;
+
+	if (text[len] != '\n' || !isdigit((unsigned char)text[0]))
+		return 0;
+	errno = 0;
+	e.pid = strtol(text, &end, 10);
+	if (errno || e.pid <= 0 || e.pid > INT32_MAX || *end != ' ' ||
+		!isdigit((unsigned char)end[1]))
+		return 0;
+	e.start = strtoull(end + 1, &end, 10);
+	if (errno || *end != ' ' || end + CONTAINER_KEY_SIZE != text + len ||
+		strspn(end + 1, "0123456789abcdef") != CONTAINER_KEY_SIZE - 1)
+		return 0;
+	memcpy(e.inside, end + 1, CONTAINER_KEY_SIZE - 1);
+	e.inside[CONTAINER_KEY_SIZE - 1] = '\0';
+	*ret = e;
+	return len + 1;
+}
+
+static int list_read(int file, struct meeting_list *ret, struct mlr_error *err)
+{
+	auto_call(meeting_list_done) struct meeting_list l = MEETING_LIST_INIT;
+	auto_free char *text = NULL;
+	struct stat st;
+	ssize_t len;
+
+	if (fstat(file, &st) < 0)
+		return mlr_fail_errno(err, "the list of processes");
+	if (st.st_size > LIST_MAX)
+		return mlr_fail(
+			err, EFBIG, "the list of processes is larger than %u bytes", LIST_MAX);
+	text = xmalloc((size_t)st.st_size + 1);
+	len = pread(file, text, (size_t)st.st_size, 0);
+	if (len < 0)
+		return mlr_fail_errno(err, "read the list of processes");
+	text[len] = '\0';
+	for (const char *s = text; *s;) {
+		struct meeting_entry e;
+		size_t used = meeting_entry_parse(s, &e);
+
+		if (used == 0)
+			break;
+		s += used;
+		l.v = xreallocarray(l.v, l.n + 1, sizeof(*l.v));
+		l.v[l.n++] = e;
+	}
+	*ret = l;
+	l = (struct meeting_list)MEETING_LIST_INIT;
+	return 0;
+}
+
+static int lives(int proc, const struct meeting_entry *e)
+{
+	struct proc_stat st;
+	char name[40];
+
+	snprintf(name, sizeof(name), "%ld/stat", e->pid);
+	return proc_stat_read(proc, name, &st) == 0 && st.start == e->start;
+}
+
+static int anybody_lives(int proc, const struct meeting_list *l)
+{
+	for (size_t i = 0; i < l->n; i++)
+		if (lives(proc, &l->v[i]))
+			return 1;
+	return 0;
+}
+
+void meeting_pause_us(long us)
+{
+	struct timespec t = { us / 1000000, us % 1000000 * 1000 };
+
+	nanosleep(&t, NULL);
+}
+
+long meeting_now_ms(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return t.tv_sec * 1000 + t.tv_nsec / 1000000;
+}
+
+/* --- the directory and the file ------------------------------------------------------ */
+
+static void dir_path(int i, char path[PATH_SIZE])
+{
+	int n = snprintf(path, PATH_SIZE, PLACE "/mlrun-%u", (unsigned)geteuid());
+
+	if (i > 0)
+		snprintf(path + n, (size_t)(PATH_SIZE - n), ".%d", i);
+}
+
+/* A directory of the user's own, which nobody else may write to. -EPERM: it is another's. */
+static int open_own(const char *path, struct mlr_error *err)
+{
+	auto_close int fd = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	struct stat st;
+
+	if (fd < 0)
+		return errno == ENOENT ? -ENOENT : -EPERM;
+	if (fstat(fd, &st) < 0 || st.st_uid != geteuid())
+		return -EPERM;
+	if ((st.st_mode & 07777) != 0700) {
+		mlr_fail(err, EACCES,
+			"the directory '%s', where processes that share a container meet, is open to "
+			"others: mode %04o",
+			path, (unsigned)st.st_mode & 07777);
+		return mlr_hint(err, "chmod 0700 '%s'", path);
+	}
+	return take_fd(&fd);
+}
+
+/*
+ * Others may make a directory of that name as well, by intent or as a root of their own user
+ * namespace. Then the next name is taken. All of a user's processes find the same: an own one that
+ * is there goes before a free name.
+ */
+static int open_dir(struct mlr_error *err)
+{
+	char path[PATH_SIZE], unused[PATH_SIZE] = "";
+
+	for (int attempt = 0; attempt < DIRS_MAX; attempt++) {
+		unused[0] = '\0';
+		for (int i = 0; i < DIRS_MAX; i++) {
+			dir_path(i, path);
+			int fd = open_own(path, err);
+
+			if (fd >= 0 || fd == -EACCES)
+				return fd;
+			if (fd == -ENOENT && !*unused)
+				strcpy(unused, path);
+		}
+		if (!*unused)
+			break;
+		if (mkdir(unused, 0700) < 0 && errno != EEXIST)
+			return mlr_fail_errno(err,
+				"make the directory '%s', where processes that "
+				"share a container meet",
+				unused);
+	}
+	dir_path(0, path);
+	mlr_fail(err, EPERM,
+		"the directory '%s', where processes that share a container meet, and the %d next "
+		"ones are other users'",
+		path, DIRS_MAX - 1);
+	return mlr_hint(err, "an administrator can remove them: rm -r '%s'*", path);
+}
+
+/*
+ * One word means one thing only among processes that see the same processes, files and users: hosts
+ * of several PID namespaces may share /dev/shm. The PID namespace comes last, for meeting_sweep().
+ */
+static int name_of(int proc, const struct container_keys *k, char name[MEETING_NAME_SIZE],
+	struct mlr_error *err)
+{
+	struct stat user, mnt, pid;
+	char text[128], hex[HASH_HEX_SIZE];
+
+	if (fstatat(proc, "self/ns/user", &user, 0) < 0 ||
+		fstatat(proc, "self/ns/mnt", &mnt, 0) < 0 ||
+		fstatat(proc, "self/ns/pid", &pid, 0) < 0)
+		return mlr_fail_errno(err, "/proc/self/ns");
+	snprintf(text, sizeof(text), "%s %lu %lu", k->word, (unsigned long)user.st_ino,
+		(unsigned long)mnt.st_ino);
+	hash_name(text, hex);
+	snprintf(name, MEETING_NAME_SIZE, "%.32s.%lu", hex, (unsigned long)pid.st_ino);
+	return 0;
+}
+
+static int open_file(int dir, const char *name, int flags)
+{
+	auto_close int fd = openat(dir, name,
+		O_RDWR | O_APPEND | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC | flags, 0600);
+	struct stat st;
+
+	if (fd < 0)
+		return -errno;
+	if (fstat(fd, &st) < 0 || !S_ISREG(st.st_mode))
+		return -EINVAL;
+	return take_fd(&fd);
+}
+
+/* A lock on a file that was removed meanwhile keeps nobody away. Returns 1 when it is had. */
+static int locked(int fd, int how)
+{
+	struct stat st;
+
+	return flock(fd, how | LOCK_NB) == 0 && fstat(fd, &st) == 0 && st.st_nlink > 0;
+}
+
+int meeting_open(const struct container_keys *k, struct meeting *ret, struct mlr_error *err)
+{
+	auto_call(meeting_done) struct meeting m = MEETING_INIT;
+	int r;
+
+	m.dir = open_dir(err);
+	if (m.dir < 0)
+		return m.dir;
+	m.proc = open("/proc", O_PATH | O_DIRECTORY | O_CLOEXEC);
+	if (m.proc < 0)
+		return mlr_fail_errno(err, "open '/proc'");
+	r = name_of(m.proc, k, m.name, err);
+	if (r < 0)
+		return r;
+	*ret = m;
+	m = (struct meeting)MEETING_INIT;
+	return 0;
+}
+
+/* The wait has an end, and is one of many short ones, since a timer would have to be the caller's
+ * own: alarms outlive execve(2). */
+int meeting_lock(struct meeting *m, enum meeting_lock how, struct mlr_error *err)
+{
+	long end = meeting_now_ms() + WAIT_MS, pause = 100;
+
+	if (m->file >= 0)
+		close(take_fd(&m->file));
+	for (;;) {
+		auto_close int fd = open_file(m->dir, m->name, O_CREAT);
+
+		if (fd < 0)
+			return mlr_fail(err, -fd, "open '%s': %s", m->name, strerror(-fd));
+		if (locked(fd, how == MEETING_ALONE ? LOCK_EX : LOCK_SH)) {
+			m->file = take_fd(&fd);
+			return 0;
+		}
+		if (meeting_now_ms() > end) {
+			mlr_fail(err, ETIMEDOUT,
+				"another process has been making the container for %d s",
+				WAIT_MS / 1000);
+			return mlr_hint(err, "fuser " PLACE "/mlrun-%u*/%s tells which",
+				(unsigned)geteuid(), m->name);
+		}
+		meeting_pause_us(pause);
+		pause = pause < 4000 ? pause * 3 / 2 : pause;
+	}
+}
+
+int meeting_read(const struct meeting *m, struct meeting_list *ret, struct mlr_error *err)
+{
+	return list_read(m->file, ret, err);
+}
+
+int meeting_drop_dead(const struct meeting *m, const struct meeting_list *l, struct mlr_error *err)
+{
+	auto_free char *text = xmalloc(l->n * 80 + 1);
+	char *end = text;
+	int r;
+
+	for (size_t i = 0; i < l->n; i++)
+		if (lives(m->proc, &l->v[i]))
+			end += sprintf(
+				end, "%ld %llu %s\n", l->v[i].pid, l->v[i].start, l->v[i].inside);
+	if (ftruncate(m->file, 0) < 0)
+		return mlr_fail_errno(err, "empty the list of processes");
+	r = file_write_all(m->file, text, (size_t)(end - text)); /* O_APPEND */
+	return r < 0 ? mlr_fail(err, -r, "write the list of processes: %s", strerror(-r)) : 0;
+}
+
+int meeting_add(const struct meeting *m, const char *inside, struct mlr_error *err)
+{
+	struct proc_stat self;
+	char line[80];
+	int r = proc_stat_read(m->proc, "self/stat", &self), n;
+
+	if (r < 0)
+		return mlr_fail(err, -r, "look at /proc/self/stat: %s", strerror(-r));
+	n = snprintf(line, sizeof(line), "%ld %llu %s\n", (long)self.pid, self.start, inside);
+	if (write(m->file, line, (size_t)n) != n) /* O_APPEND */
+		return mlr_fail_errno(err, "write the list of processes that share a container");
+	return 0;
+}
+
+/* Of this PID namespace, in which pids can be judged. */
+void meeting_sweep(const struct meeting *m)
+{
+	int looked = 0, fd = openat(m->dir, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	DIR *d = fd < 0 ? NULL : fdopendir(fd);
+	const struct dirent *e;
+
+	if (!d && fd >= 0)
+		close(fd);
+	while (d && looked < SWEEP_MAX && (e = readdir(d))) {
+		auto_call(meeting_list_done) struct meeting_list l = MEETING_LIST_INIT;
+		auto_close int file = -1;
+
+		if (strlen(e->d_name) < 33 || strcmp(e->d_name + 32, m->name + 32) != 0 ||
+			strcmp(e->d_name, m->name) == 0)
+			continue;
+		looked++;
+		file = open_file(m->dir, e->d_name, 0);
+		if (file >= 0 && locked(file, LOCK_EX) && list_read(file, &l, NULL) == 0 &&
+			!anybody_lives(m->proc, &l))
+			unlinkat(m->dir, e->d_name, 0);
+	}
+	if (d)
+		closedir(d);
+}
+
+void meeting_done(struct meeting *m)
+{
+	if (m->file >= 0)
+		close(m->file);
+	if (m->dir >= 0)
+		close(m->dir);
+	if (m->proc >= 0)
+		close(m->proc);
+	*m = (struct meeting)MEETING_INIT;
+}

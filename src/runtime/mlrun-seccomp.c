@@ -1,0 +1,47 @@
+/*
+ * mlrun-seccomp FILE CAPS: compile a seccomp profile into a filter, struct sock_filter by struct
+ * sock_filter on stdout; after a failure, status 1, its errno and the words are there instead.
+ * runtime/seccomp.c runs it, so that mlrun itself neither links nor loads libseccomp.
+ *
+ *   CAPS  hexadecimal: bit n: the command has capability n
+ */
+#include "base/cleanup.h"
+#include "base/file.h"
+#include "runtime/profile.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+
+static int compile(const char *path, uint64_t caps, struct mlr_error *err)
+{
+	struct profile_for here;
+	scmp_filter_ctx ctx = NULL;
+	auto_free char *text = NULL;
+	size_t len;
+	int r = file_read(AT_FDCWD, path, PROFILE_MAX, &text, &len, err);
+
+	if (r < 0)
+		return r;
+	profile_for_here(&here);
+	here.caps = caps;
+	r = profile_load(text, len, &here, &ctx, err);
+	if (r < 0)
+		return mlr_wrap(err, "'%s'", path);
+	r = seccomp_export_bpf(ctx, 1);
+	seccomp_release(ctx);
+	return r < 0 ? mlr_fail(err, -r, "'%s': libseccomp: %s", path, strerror(-r)) : 0;
+}
+
+int main(int argc, char **argv)
+{
+	struct mlr_error err = MLR_ERROR_INIT;
+
+	if (argc != 3)
+		return 2;
+	if (compile(argv[1], strtoull(argv[2], NULL, 16), &err) == 0)
+		return 0;
+	printf("%d %s", err.code, err.text);
+	return 1;
+}

@@ -1,0 +1,28 @@
+/*
+ * What a start is about to read, decompressed while the container is still being made. For
+ * mlrun-squashfuse's own files.
+ */
+#ifndef MLR_RUNTIME_SQUASHFUSE_WARM_H
+#define MLR_RUNTIME_SQUASHFUSE_WARM_H
+
+#include "runtime/squashfuse_ops.h"
+
+/*
+ * Have a command's file at hand, its interpreter (of a script) or loader (of an ELF file) and the C
+ * library, and what mlrun itself looks at; once the kernel has looked one up, put it into its
+ * cache. A guess that is wrong costs some time of an idle CPU. Returns when all is done, or half a
+ * second later.
+ *
+ *   command  as execvp(3) takes it
+ *   path     PATH to look it up in
+ */
+void warm_command(const struct ops *o, const char *command, const char *path);
+
+/* The kernel has looked up an inode. */
+void warm_looked_up(uint64_t ino);
+
+/* Where a path leads in the image, links followed inside it; *dir is its directory's number.
+ * -ENOENT, -ELOOP, -ENAMETOOLONG, -EIO. */
+int warm_resolve(struct image *im, const char *path, struct stat *ret, uint64_t *dir);
+
+#endif

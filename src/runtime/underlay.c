@@ -1,0 +1,126 @@
+#include "runtime/underlay.h"
+
+#include "base/cleanup.h"
+#include "runtime/bind.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mount.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+static void close_dir(DIR **d)
+{
+	if (*d)
+		closedir(*d);
+}
+
+static int fill(int tree, int upper, struct mlr_error *err);
+
+static int copy_link(int tree, int upper, const char *name, struct mlr_error *err)
+{
+	char text[PATH_MAX];
+	ssize_t n = readlinkat(tree, name, text, sizeof(text) - 1);
+
+	if (n < 0)
+		return mlr_fail_errno(err, "read the image's link '%s'", name);
+	text[n] = '\0';
+	if (symlinkat(text, upper, name) < 0)
+		return mlr_fail_errno(err, "make the link '%s'", name);
+	return 0;
+}
+
+/* Bind what the image has onto a place of its kind. */
+static int bind(int tree, int upper, const char *name, int is_dir, struct mlr_error *err)
+{
+	auto_close int place = -1, from = -1;
+	int r;
+
+	if ((is_dir ? mkdirat(upper, name, 0755) : mknodat(upper, name, S_IFREG | 0644, 0)) < 0)
+		return mlr_fail_errno(err, "make a place for '%s'", name);
+	place = openat(upper, name, O_PATH | O_NOFOLLOW | O_CLOEXEC);
+	if (place < 0)
+		return mlr_fail_errno(err, "open the place for '%s'", name);
+	from = bind_take(tree, name, PLAN_READONLY | PLAN_NOSUID | PLAN_NODEV);
+	r = from < 0 ? from : bind_put(from, place, PLAN_READONLY | PLAN_NOSUID | PLAN_NODEV);
+	return r < 0 ? mlr_fail(err, -r, "bind the image's '%s': %s", name, strerror(-r)) : 0;
+}
+
+/* Both have a directory of this name: it is filled up. */
+static int descend(int tree, int upper, const char *name, struct mlr_error *err)
+{
+	auto_close int from = openat(tree, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	auto_close int to = openat(upper, name, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+
+	if (from < 0 || to < 0)
+		return mlr_fail_errno(err, "open the image's directory '%s'", name);
+	return fill(from, to, err);
+}
+
+static int fill_one(int tree, int upper, const char *name, struct mlr_error *err)
+{
+	struct stat image, ours;
+
+	if (fstatat(tree, name, &image, AT_SYMLINK_NOFOLLOW) < 0)
+		return mlr_fail_errno(err, "look at the image's '%s'", name);
+	if (fstatat(upper, name, &ours, AT_SYMLINK_NOFOLLOW) == 0)
+		return S_ISDIR(image.st_mode) && S_ISDIR(ours.st_mode)
+			? descend(tree, upper, name, err)
+			: 0; /* ours takes its place */
+	if (S_ISLNK(image.st_mode))
+		return copy_link(tree, upper, name, err);
+	return bind(tree, upper, name, S_ISDIR(image.st_mode), err);
+}
+
+/* Directories keep the image's times. */
+static int fill(int tree, int upper, struct mlr_error *err)
+{
+	int fd = openat(tree, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	auto_call(close_dir) DIR *d = fd < 0 ? NULL : fdopendir(fd);
+	struct dirent *e;
+	struct stat st;
+	int r = 0;
+
+	if (!d)
+		return mlr_fail_errno(err, "read a directory of the image");
+	if (fstat(upper, &st) < 0)
+		return mlr_fail_errno(err, "look at a directory of the scratch tmpfs");
+	while (r == 0 && (e = readdir(d)))
+		if (strcmp(e->d_name, ".") != 0 && strcmp(e->d_name, "..") != 0)
+			r = fill_one(tree, upper, e->d_name, err);
+
+	const struct timespec times[2] = { st.st_atim, st.st_mtim };
+
+	return r == 0 && utimensat(upper, ".", times, 0) < 0
+		? mlr_fail_errno(err, "set the times of a directory")
+		: r;
+}
+
+int underlay_serves(const struct plan *p, const struct overlay *o)
+{
+	return o->trees.n == 1 && p->root != PLAN_ROOT_KEPT;
+}
+
+/* It must be a mount to become "/", and the mount that is filled. */
+static int make_root(struct overlay *o, struct mlr_error *err)
+{
+	char from[40], to[40];
+
+	snprintf(from, sizeof(from), "/proc/self/fd/%d", o->upper);
+	snprintf(to, sizeof(to), "/proc/self/fd/%d/root", o->scratch);
+	if (mount(from, to, NULL, MS_BIND, NULL) < 0)
+		return mlr_fail_errno(err, "bind the root");
+	o->root = openat(o->scratch, "root", O_PATH | O_DIRECTORY | O_CLOEXEC);
+	return o->root < 0 ? mlr_fail_errno(err, "open the root") : 0;
+}
+
+int underlay_mount(struct overlay *o, struct mlr_error *err)
+{
+	int r = make_root(o, err);
+
+	return r < 0 ? r : fill(o->trees.fds[0], o->root, err);
+}

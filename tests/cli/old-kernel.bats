@@ -1,0 +1,147 @@
+# mlrun exec on kernels that lack calls, and on file systems that lack what an overlay needs.
+# shellcheck disable=SC2016 # the inner shell expands
+load common
+
+REFUSE=$top_builddir/tests/fault/refuse
+
+setup() {
+	common_setup
+	[ -x "$REFUSE" ] || skip "mlrun was built without libseccomp"
+	tiny_root root
+	mkdir -p data/sub
+	echo host >data/f
+}
+
+# As on Linux 5.1 at the oldest, which is what mount(2) alone gives.
+OLD="openat2=ENOSYS open_tree=ENOSYS move_mount=ENOSYS mount_setattr=ENOSYS close_range=ENOSYS
+	fsopen=ENOSYS clone3=ENOSYS faccessat2=ENOSYS"
+
+# without CALL=ERRNO... -- mlrun's arguments
+without() {
+	local -a calls=()
+
+	while [ "$1" != -- ]; do
+		calls+=("$1")
+		shift
+	done
+	shift
+	"$REFUSE" "${calls[@]}" -- mlrun exec "$@"
+}
+
+# shellcheck disable=SC2086 # words
+old() { without $OLD -- "$@"; }
+
+@test "old kernels: a container is made with each of the newer calls missing, and with all of them" {
+	local call
+
+	for call in $OLD openat2=EPERM open_tree=EPERM close_range=EPERM; do
+		run -0 without "$call" -- rootfs:root sh -c 'cat /proc/self/comm; ls /dev/null /etc/passwd; pwd'
+		assert_line cat
+		assert_line "$PWD"
+	done
+	run -0 old rootfs:root sh -c 'echo >/dev/null && id -un && echo made >/f && cat /f && ls /dev/shm >/dev/null'
+	assert_output "$(id -un)"$'\n'made
+}
+
+@test "old kernels: volumes come in with their flags, all the way down" {
+	run -0 old -v ./data:/d rootfs:root sh -c 'cat /d/f; echo new >/d/g'
+	assert_output host
+	assert [ -e data/g ]
+	run old -v ./data:/d:ro rootfs:root sh -c 'cat /d/f; echo no >/d/h'
+	assert_failure
+	assert_line host
+	assert_output --partial "Read-only file system"
+	assert [ ! -e data/h ]
+	cp root/bin/busybox data/true
+	run -126 old -v ./data:/d:noexec rootfs:root /d/true
+	# The host's /dev/shm is another file system below /dev: it is read-only as well.
+	run old -v /dev:/d:ro rootfs:root sh -c 'echo no >/d/shm/mlrun-test-ro'
+	assert_output --partial "Read-only file system"
+	run old --read-only rootfs:root sh -c 'echo no >/x'
+	assert_output --partial "Read-only file system"
+	run -0 old --read-only rootfs:root sh -c 'echo yes >$HOME/x; echo yes >/tmp/'"${BATS_TEST_TMPDIR#/tmp/}"'/y'
+}
+
+@test "old kernels: links of the image do not lead the set-up outside" {
+	mkdir outside
+	rm -rf root/etc
+	ln -s "$PWD/outside" root/etc
+	ln -s ../../../../../../../../"$PWD/outside" root/rel
+	run -0 old -v ./data:/rel/in -w / rootfs:root true
+	assert [ -z "$(ls outside)" ]
+	ln -s /proc/self/root/tmp root/magic
+	run old -v ./data:/magic/x rootfs:root true
+	assert [ ! -e /tmp/x ]
+}
+
+@test "old kernels: no descriptor is handed on" {
+	run -0 old rootfs:root sh -c 'ls /proc/self/fd | wc -l' 7</dev/null
+	assert_output 4 # 0, 1, 2 and that of ls
+}
+
+@test "limits: an image of 60 layers runs with 64 open files, and the command has 64 again" {
+	local i
+	local -a layers=()
+
+	tiny_root base
+	layer_tar 0.tar base
+	for i in {1..60}; do
+		mkdir "l$i"
+		echo "$i" >"l$i/f$i"
+		layer_tar "$i.tar" "l$i"
+		layers+=("$i.tar")
+	done
+	image_layout many 0.tar "${layers[@]}"
+	mlrun import -q oci:many many:1
+	ulimit -Sn 64
+	run -0 mlrun exec many:1 sh -c 'cat /f1 /f60; ulimit -n; ulimit -Hn'
+	assert_output $'1\n60\n64\n'"$(ulimit -Hn)"
+	run -0 old many:1 cat /f30
+	assert_output 30
+}
+
+@test "an image whose /etc/passwd is a directory is told as such" {
+	rm root/etc/passwd
+	mkdir root/etc/passwd
+	run -125 mlrun exec rootfs:root true
+	assert_output --partial "'/etc/passwd' in the image is a directory"
+	assert_output --partial "hint: a build that mounts a file which is not there"
+}
+
+# --- no overlay ------------------------------------------------------------------------------
+
+# nested COMMAND...: in namespaces whose root is an overlay on an overlay, the most that the kernel stacks
+nested() {
+	unshare -Urm bash -c '
+		set -e
+		mkdir -p lower upper work1 root1 work2 upper2 root2
+		mount -t tmpfs tmpfs upper
+		mkdir upper/{u1,w1,u2,w2}
+		mount -t overlay o -o "lowerdir=$1,upperdir=upper/u1,workdir=upper/w1,userxattr" root1
+		mount -t overlay o -o "lowerdir=root1,upperdir=upper/u2,workdir=upper/w2,userxattr" root2
+		exec unshare -U "--map-user=$2" "--map-group=$3" "${@:4}"' \
+		bash "$PWD/root" "$(id -u)" "$(id -g)" "$@"
+}
+
+@test "no overlay: one tree runs read-only by itself, and one line tells why" {
+	rm -rf root/root root/tmp # places that are missing
+	ln -s bin/busybox root/link
+	touch -d 2001-02-03 root/etc
+	run -0 nested mlrun exec rootfs:root2 sh -ec '
+		id -un; cat /link >/dev/null && readlink /link; grep -c root /etc/passwd; cat /etc/os-release
+		echo x >/dev/null; ls -d /proc/self /tmp/bats* >/dev/null; stat -c %y /etc; echo y >$HOME/y && cat $HOME/y'
+	assert_line --partial "the image's files cannot be changed, as there can be no overlay here"
+	assert_line bin/busybox
+	assert_line NAME=tiny
+	assert_line --partial "2001-02-03"
+	assert_line y
+	run nested mlrun exec rootfs:root2 sh -c 'echo z >/bin/z'
+	assert_output --partial "Read-only file system"
+	run nested mlrun exec -v ./data:/not/there rootfs:root2 cat /not/there/f
+	assert_line host
+	# shellcheck disable=SC2086 # words
+	run -0 nested "$REFUSE" $OLD -- mlrun exec -v ./data:/d rootfs:root2 cat /d/f
+	assert_line host
+	assert [ ! -e root/bin/z ]
+	assert [ ! -e root/not ]
+}

@@ -1,0 +1,306 @@
+#!/usr/bin/env bats
+# The server of squashfs images: what it survives, what survives it, and which root is chosen.
+
+load common
+
+setup_file() {
+	local i
+
+	registry_start
+	image_tiny tiny
+	# Files that nobody has read when the server dies: "large" is cut into blocks.
+	mkdir -p "$BATS_FILE_TMPDIR/more/data"
+	for ((i = 0; i < 400; i++)); do echo "file $i" >"$BATS_FILE_TMPDIR/more/data/f$i"; done
+	seq 200000 >"$BATS_FILE_TMPDIR/more/large"
+	head -c 3000000 /dev/urandom >"$BATS_FILE_TMPDIR/more/random"
+	truncate -s 5000000 "$BATS_FILE_TMPDIR/more/hole"
+	echo end >>"$BATS_FILE_TMPDIR/more/hole"
+	layer_tar "$BATS_FILE_TMPDIR/more.tar" "$BATS_FILE_TMPDIR/more"
+	image_push_tar more "$BATS_FILE_TMPDIR/tiny.tar" "$BATS_FILE_TMPDIR/more.tar"
+}
+
+teardown_file() { registry_stop; }
+
+setup() {
+	common_setup
+	needs_squashfs
+	needs_ordinary_user
+	case " $(mlrun --version) " in
+	*" +squashfuse "*) ;;
+	*) skip "mlrun was built without libsquashfuse" ;;
+	esac
+	mlrun pull -q --format=squashfs "$REGISTRY/more"
+	IMG=$REGISTRY/more
+	FILE=$(echo "$MLRUN_STORE"/squash/*.sqfs)
+}
+
+needs_fuse() { [ -r /dev/fuse ] && [ -w /dev/fuse ] || skip "this user may not open /dev/fuse"; }
+
+# The servers of this test's image.
+servers() {
+	local pid
+
+	for pid in $(pgrep -u "$(id -u)" -x mlrun-squashfus); do
+		[ "$(readlink "/proc/$pid/fd/4")" != "$FILE" ] || echo "$pid"
+	done
+}
+
+no_servers() { [ -z "$(servers)" ]; }
+
+wait_for() { # SECONDS COMMAND...
+	local i tries=$(($1 * 20))
+
+	shift
+	for ((i = 0; i < tries; i++)); do
+		"$@" && return
+		sleep 0.05
+	done
+	return 1
+}
+
+# start SCRIPT...: a container in the background, until it has written "ready".
+start() {
+	rm -f ready
+	mlrun exec "$IMG" sh -c "$*" >out 2>&1 3>&- &
+	pid=$!
+	wait_for 10 test -e ready
+}
+
+# without_fuse COMMAND...: where /dev/fuse cannot be opened
+without_fuse() {
+	# shellcheck disable=SC2016 # the inner shell's
+	unshare --user --map-current-user --keep-caps --mount sh -c '
+		mount --bind /dev/fuse /dev/fuse && mount -o remount,bind,nodev /dev/fuse && exec "$@"' sh "$@"
+}
+
+needs_closable_fuse() {
+	without_fuse true 2>/dev/null || skip "/dev/fuse cannot be closed here"
+	# shellcheck disable=SC2016
+	without_fuse sh -c '! (: <>/dev/fuse) 2>/dev/null' || skip "/dev/fuse stays open"
+}
+
+# --- what it serves ---------------------------------------------------------------------
+
+@test "squash server: 64 starts at once all read what is in the image" {
+	needs_fuse
+	large=$(sha256sum <"$BATS_FILE_TMPDIR/more/large")
+	for i in {1..64}; do
+		mlrun exec "$IMG" sh -c 'sha256sum </large; cat "/data/f$1"' sh "$i" >"out$i" 2>&1 3>&- &
+		pids[i]=$!
+	done
+	for i in {1..64}; do wait "${pids[i]}"; done
+	for i in {1..64}; do assert_equal "$(cat "out$i")" "$large"$'\n'"file $i"; done
+}
+
+@test "squash server: readers of everything at once see what is in the image" {
+	needs_fuse
+	tar -C "$BATS_FILE_TMPDIR/more" -cf - --sort=name . | tar -xf - --to-command='sha256sum' | sort >want
+	# shellcheck disable=SC2016
+	run -0 mlrun exec "$IMG" sh -c '
+		for i in 1 2 3 4 5 6; do
+			for f in /data/f* /large /random /hole; do sha256sum <$f; done >/tmp/"$1".$i &
+		done
+		for j in 1 2 3; do find / -xdev >/dev/null; tar -cf - /bin | wc -c >/dev/null; done
+		wait' sh "$(basename "$BATS_TEST_TMPDIR")"
+	for i in 1 2 3 4 5 6; do
+		sort /tmp/"$(basename "$BATS_TEST_TMPDIR").$i" | diff want -
+		rm /tmp/"$(basename "$BATS_TEST_TMPDIR").$i"
+	done
+}
+
+@test "squash server: any part of a file reads right, also backwards and across blocks" {
+	needs_fuse
+	for at in 0 1 4095 131071 131072 262143 1000000 2999999 3000000; do
+		dd if="$BATS_FILE_TMPDIR/more/random" bs=1 skip=$at count=5000 2>/dev/null | sha256sum
+	done | tac >want
+	# shellcheck disable=SC2016
+	mlrun exec "$IMG" sh -c 'for at in 3000000 2999999 1000000 262143 131072 131071 4095 1 0; do
+		dd if=/random bs=1 skip=$at count=5000 2>/dev/null | sha256sum; done' >got
+	diff want got
+}
+
+@test "squash server: a read-only root and a kept one work on top of it" {
+	needs_fuse
+	run -1 mlrun exec --read-only "$IMG" touch /etc/new
+	assert_output --partial "Read-only file system"
+	mlrun exec --write=box "$IMG" sh -c 'echo kept >>/data/f7; rm /data/f8'
+	run -0 --separate-stderr mlrun exec --write=box "$IMG" sh -c 'cat /data/f7; ls /data | wc -l'
+	assert_output "file 7"$'\n'kept$'\n'399
+}
+
+@test "squash server: a PID namespace has it outside, and leaves nothing behind" {
+	needs_fuse
+	run -0 mlrun exec --pid "$IMG" sh -c 'cat /data/f9; ps | grep -c squashfus; true'
+	assert_line --index 0 "file 9"
+	wait_for 1 no_servers
+}
+
+@test "squash server: ranks that share a container share one server" {
+	needs_fuse
+	for i in 1 2 3 4 5 6; do
+		mlrun exec --join-tag "tag-$$" "$IMG" sh -c "cat /data/f$i; touch ready$i; sleep 1; cat /data/f1$i" \
+			>"out$i" 3>&- &
+		pids[i]=$!
+	done
+	for i in 1 2 3 4 5 6; do wait_for 10 test -e "ready$i"; done
+	assert_equal "$(servers | wc -l)" 1
+	for i in 1 2 3 4 5 6; do
+		wait "${pids[i]}"
+		assert_equal "$(cat "out$i")" "file $i"$'\n'"file 1$i"
+	done
+	wait_for 1 no_servers
+}
+
+# --- what it survives, and what survives it -----------------------------------------------
+
+@test "squash server: where it is killed the command gets errors and does not hang" {
+	needs_fuse
+	start 'touch ready; while [ ! -e killed ]; do sleep 0.05; done; cat /data/f11; echo status $?'
+	kill -KILL "$(servers)"
+	wait_for 5 no_servers
+	touch killed
+	wait_for 5 bash -c "! kill -0 $pid 2>/dev/null"
+	wait "$pid" || true
+	run -0 cat out
+	assert_output --regexp "Transport endpoint is not connected|Software caused connection abort|Input/output error|Bus error"
+	refute_output --partial "file 11"
+}
+
+@test "squash server: it is gone a second after the command, however that ends" {
+	needs_fuse
+	start 'touch ready; exec sleep 100'
+	assert [ -n "$(servers)" ]
+	kill -KILL "$pid"
+	wait_for 1 no_servers
+	run -3 mlrun exec "$IMG" sh -c 'exit 3'
+	wait_for 1 no_servers
+	run -127 mlrun exec "$IMG" /no/such
+	wait_for 1 no_servers
+	run -125 mlrun exec -v /etc/passwd:/data "$IMG" true
+	wait_for 1 no_servers
+}
+
+@test "squash server: signals to the job's process group do not end it" {
+	needs_fuse
+	setsid mlrun exec "$IMG" sh -c 'trap "" INT TERM HUP QUIT USR1 TSTP; touch ready
+		while [ ! -e sent ]; do sleep 0.05; done; cat /data/f12' >out 2>&1 3>&- &
+	wait_for 10 test -e ready
+	pid=$(pgrep -u "$(id -u)" -f 'trap "" INT TERM' | head -n 1)
+	group=$(ps -o pgid= -p "$pid" | tr -d ' ')
+	for s in INT TERM HUP QUIT USR1 TSTP; do kill -$s -- "-$group"; done
+	touch sent
+	wait
+	assert_equal "$(cat out)" "file 12"
+}
+
+@test "squash server: an image that is removed while it is used stays readable" {
+	needs_fuse
+	start 'touch ready; while [ ! -e gone ]; do sleep 0.05; done; sha256sum </large; cat /data/f13'
+	rm "$FILE"
+	touch gone
+	wait "$pid"
+	assert_equal "$(cat out)" "$(sha256sum <"$BATS_FILE_TMPDIR/more/large")"$'\n'"file 13"
+}
+
+@test "squash server: an image that is cut off while it is used gives input errors, not crashes" {
+	needs_fuse
+	start 'touch ready; while [ ! -e cut ]; do sleep 0.05; done
+		cat /random /large >/dev/null; echo status $?; echo alive'
+	assert [ -n "$(servers)" ]
+	truncate -s 4096 "$FILE"
+	touch cut
+	wait_for 10 bash -c "! kill -0 $pid 2>/dev/null"
+	run -0 cat out
+	assert_output --partial "Input/output error"
+	assert_output --partial "status 1"
+	assert_line alive
+	wait_for 1 no_servers
+}
+
+@test "squash server: damaged images end with an error or run, but do not hang" {
+	needs_fuse
+	size=$(stat -c %s "$FILE")
+	for i in {1..40}; do
+		cp "$FILE" bad.sqfs
+		# The last 20 kB are inodes, directories and tables; the first 96 bytes say where they are.
+		at=$((i % 4 == 0 ? i * 2 : size - 1 - RANDOM % 20000))
+		head -c 4 /dev/urandom | dd of=bad.sqfs bs=1 seek="$at" conv=notrunc 2>/dev/null
+		status=0
+		timeout -s KILL 20 mlrun exec squashfs:bad.sqfs sh -c 'find / -xdev >/dev/null; cat /large /data/* /random' \
+			>/dev/null 2>err 3>&- || status=$?
+		[ "$status" != 137 ] || fail "hangs with 4 bytes changed at $at of $size: $(cat err)"
+	done
+	FILE=$(realpath bad.sqfs)
+	wait_for 5 no_servers
+}
+
+# --- the choice of the root ---------------------------------------------------------------
+
+@test "squash root: without /dev/fuse the hint's command makes a tree that runs" {
+	needs_closable_fuse
+	run -125 without_fuse mlrun exec "$IMG" true
+	assert_output --partial "open /dev/fuse, through which squashfs images are served"
+	command=$(sed -n 's/.*: \(mlrun pull --format=dir .*\)/\1/p' <<<"$output")
+	assert_equal "$command" "mlrun pull --format=dir $IMG"
+	$command
+	run -0 without_fuse mlrun exec "$IMG" cat /data/f14
+	assert_output "file 14"
+}
+
+@test "squash root: the hint for a file names commands that work" {
+	command -v unsquashfs >/dev/null || skip "unsquashfs is not installed"
+	needs_closable_fuse
+	run -125 without_fuse mlrun exec "squashfs:$FILE" true
+	assert_output --partial "unsquashfs -d DIR $FILE && mlrun exec rootfs:DIR"
+	unsquashfs -q -n -d DIR "$FILE" >/dev/null
+	run -0 without_fuse mlrun exec rootfs:DIR cat /data/f15
+	assert_output "file 15"
+}
+
+@test "squash root: trees are taken where there are some, unless overlayfs cannot have them" {
+	needs_fuse
+	mlrun pull -q --format=layers "$IMG"
+	run -0 mlrun exec --explain "$IMG" true
+	assert_line --partial "format layers; also there: squashfs"
+	jq -n --argjson type "$((16#$(stat -f -c %t "$MLRUN_STORE")))" \
+		'{fs_type: $type, whiteouts: true, xattrs: true, hard_links: true, overlay: 0}' >probe
+	cp probe "$MLRUN_STORE/probe.json"
+	run -0 mlrun exec --explain "$IMG" true
+	assert_line --partial "format squashfs, as the store's file system cannot be a layer of overlayfs; also there: layers"
+	run -0 mlrun exec "$IMG" cat /data/f16
+	assert_output "file 16"
+	# Found out of another file system, it counts for nothing.
+	jq '.fs_type += 1' probe >"$MLRUN_STORE/probe.json"
+	run -0 mlrun exec --explain "$IMG" true
+	assert_line --partial "format layers; also there: squashfs"
+}
+
+@test "squash root: where overlayfs cannot have the trees and FUSE is closed, the trees are tried" {
+	needs_closable_fuse
+	mlrun pull -q --format=dir "$IMG"
+	jq -n --argjson type "$((16#$(stat -f -c %t "$MLRUN_STORE")))" \
+		'{fs_type: $type, whiteouts: true, xattrs: true, hard_links: true, overlay: 0}' >"$MLRUN_STORE/probe.json"
+	run -0 without_fuse mlrun exec --explain "$IMG" true
+	assert_line --partial "format dir, as /dev/fuse is closed to this user; also there: squashfs"
+}
+
+@test "squash root: files of every compression that libsquashfuse has run, another is named" {
+	needs_fuse
+	command -v mksquashfs >/dev/null || skip "mksquashfs is not installed"
+	# shellcheck disable=SC2016
+	for comp in gzip xz lz4 zstd lzo; do
+		for block in 4096 131072 1048576; do
+			mksquashfs "$BATS_FILE_TMPDIR/more" "$BATS_FILE_TMPDIR/tiny" "c.sqfs" -comp $comp -b $block \
+				-noappend -quiet -no-progress >/dev/null 2>&1 ||
+				continue # this mksquashfs lacks it
+			mkdir -p bin
+			run -0 mlrun exec -v "$BATS_FILE_TMPDIR/tiny/bin:/bin" squashfs:c.sqfs sh -c \
+				'cd /more && sha256sum large random hole && cat data/f17'
+			assert_equal "$output" "$(cd "$BATS_FILE_TMPDIR/more" && sha256sum large random hole && cat data/f17)"
+		done
+	done
+	# The number of the compression lies at byte 20: 2 is lzma, which no libsquashfuse has.
+	printf '\2\0' | dd of=c.sqfs bs=1 seek=20 conv=notrunc 2>/dev/null
+	run -125 mlrun exec squashfs:c.sqfs true
+	assert_output --partial "c.sqfs': compressed with lzma, which this mlrun's libsquashfuse cannot read"
+}
