@@ -250,7 +250,7 @@ start_with_place() {
 }
 
 @test "escape: a link exchanged while containers start leads no mount outside (CVE-2021-30465)" {
-	local i bad=0
+	local i
 	mkdir -p data/place own
 	touch own/marker
 	ln -s "$OUTSIDE" data/other
