@@ -6,6 +6,7 @@
 
 #include "base/account.h"
 #include "base/cleanup.h"
+#include "base/elf.h"
 #include "base/error.h"
 #include "base/escape.h"
 #include "base/file.h"
@@ -16,6 +17,7 @@
 #include "base/strv.h"
 #include "base/walk.h"
 
+#include <elf.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -328,9 +330,38 @@ static void a_path_is_below_by_whole_components(void **state)
 	assert_false(path_below("/", "/data"));
 }
 
+static void an_elf_files_loader_is_found_in_its_first_bytes_and_nowhere_else(void **state)
+{
+	char data[ELF_HEAD] = { 0 }, path[PATH_MAX];
+	Elf64_Ehdr *h = (Elf64_Ehdr *)data;
+	Elf64_Phdr *ph = (Elf64_Phdr *)(data + 64);
+
+	(void)state;
+	assert_int_equal(elf_interpreter("#!/bin/sh", 9, path), 0);
+	memcpy(h->e_ident, ELFMAG, SELFMAG);
+	h->e_ident[EI_CLASS] = ELFCLASS64;
+	h->e_phoff = 64;
+	h->e_phnum = 2;
+	assert_int_equal(elf_interpreter(data, sizeof(data), path), 0); /* static */
+	ph[1] = (Elf64_Phdr){ .p_type = PT_INTERP, .p_offset = 1000, .p_filesz = 12 };
+	strcpy(data + 1000, "/lib/ld.so.2");
+	assert_int_equal(elf_interpreter(data, sizeof(data), path), 1);
+	assert_string_equal(path, "/lib/ld.so.2");
+	/* Beyond the end, or so far that sums run over. */
+	assert_int_equal(elf_interpreter(data, 1005, path), 0);
+	ph[1].p_offset = UINT64_MAX - 3;
+	assert_int_equal(elf_interpreter(data, sizeof(data), path), 0);
+	h->e_phoff = UINT64_MAX - 40;
+	assert_int_equal(elf_interpreter(data, sizeof(data), path), 0);
+	h->e_phoff = 4000;
+	assert_int_equal(elf_interpreter(data, sizeof(data), path), 0);
+	assert_int_equal(elf_interpreter(data, 20, path), 0);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(an_elf_files_loader_is_found_in_its_first_bytes_and_nowhere_else),
 		cmocka_unit_test(an_error_reads_from_the_act_down_to_the_cause),
 		cmocka_unit_test(an_error_longer_than_its_room_is_cut_and_terminated),
 		cmocka_unit_test(an_error_longer_than_its_room_keeps_cause_and_hint),
