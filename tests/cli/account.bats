@@ -47,3 +47,15 @@ setup() {
 		exec unshare -U --map-user='"$(id -u)"' --map-group='"$(id -g)"' bin/mlrun exec rootfs:root id -un'
 	assert_output user
 }
+
+@test "account: mlrun itself asks no name service, which a static program cannot" {
+	local name
+
+	command -v nm >/dev/null || skip "no nm"
+	for name in getpwuid getpwnam getgrgid getgrnam getaddrinfo gethostbyname dlopen iconv_open; do
+		run nm -A "$top_builddir/libmlr.a"
+		if grep -E "lib(mlr)?_a-[a-z_]*\.o: +U $name(_r)?\$" <<<"$output" | grep -vE '_a-(http|netrc|plugin)\.o'; then
+			fail "$name is called"
+		fi
+	done
+}
