@@ -15,10 +15,11 @@
  * rootfs_plan() for --write.
  *
  *   image  as a user wrote it. It must be the one that the container was made of, by its name or
- * its manifest; the container keeps its manifest when the name has gone over to another name   the
- * container's, or "": rootfs_kept_name() of the image use    make the container when it is not
- * there, and say in the store that this process uses it and its image; else only look p      also
- * gets root, kept, share and a note on which container it is
+ *          its manifest; the container keeps its manifest when the name has gone over to another
+ *   name   the container's, or "": rootfs_kept_name() of the image
+ *   use    make the container when it is not there, and say in the store that this process uses it
+ *          and its image; else only look
+ *   p      also gets root, kept, share and a note on which container it is
  *
  * Returns 0; -ENOENT for an image that is not in the store, -ENXIO for a container's; -EEXIST for a
  * container of another image; -EBUSY for one that another node uses; -ENOTSUP for a plain directory
