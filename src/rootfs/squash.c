@@ -265,7 +265,8 @@ static int by_place(const void *a, const void *b)
 static int is_for_every_start(const struct layer_member *m)
 {
 	static const char *const names[] = { "ld-linux*.so*", "ld-2.*.so", "ld-musl-*.so*", "ld64.so*",
-		"libc.so.6", "libc-2.*.so", "busybox", "bash", "dash" };
+		"libc.so.6", "libc-2.*.so", "busybox", "bash", "dash",
+		"\\[" /* busybox, too: the first of its names where they are hard links */ };
 	const char *slash = strrchr(m->path, '/'), *name = slash ? slash + 1 : m->path;
 
 	for (size_t i = 0; m->size <= RAW_MAX && i < ARRAY_LEN(names); i++)

@@ -154,7 +154,8 @@ static void put_known(const struct ops *o, const struct timespec *until)
 	pthread_mutex_lock(&warm.lock);
 	while ((t = next_known()) || (until && r == 0 && !all_put())) {
 		if (!t) {
-			r = pthread_cond_timedwait(&warm.known, &warm.lock, until);
+			r = pthread_cond_clockwait(
+				&warm.known, &warm.lock, CLOCK_MONOTONIC, until);
 			continue;
 		}
 		t->is_put = 1;
@@ -274,7 +275,7 @@ void warm_command(const struct ops *o, const char *command, const char *path)
 	struct stat st;
 	uint64_t dir;
 
-	clock_gettime(CLOCK_REALTIME, &until);
+	clock_gettime(CLOCK_MONOTONIC, &until);
 	until.tv_nsec += WAIT_MS * 1000000;
 	until.tv_sec += until.tv_nsec / 1000000000;
 	until.tv_nsec %= 1000000000;

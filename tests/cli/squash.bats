@@ -120,6 +120,24 @@ unpacked_is_as_umoci_has_it() {
 	assert_output "$(sha256_of "$(the_file)")"
 }
 
+@test "squash: what every start reads is stored as it is, the rest is compressed" {
+	command -v python3 >/dev/null || skip "python3 is not installed"
+	mlrun pull -q --format=squashfs "$REGISTRY/tiny"
+	run -0 python3 - "$BATS_FILE_TMPDIR/tiny/bin/busybox" "$(the_file)" <<-'END'
+		import sys
+		shell, image = (open(name, "rb").read() for name in sys.argv[1:])
+		whole = len(shell) // 131072
+		print(all(shell[i * 131072:(i + 1) * 131072] in image for i in range(whole)))
+	END
+	assert_output True
+	seq 100000 >"$BATS_TEST_TMPDIR/numbers" # 588,895 bytes
+	mkdir root && mv "$BATS_TEST_TMPDIR/numbers" root
+	layer_tar numbers.tar root
+	image_push_tar numbers numbers.tar
+	rm "$(the_file)" && mlrun pull -q --store other --format=squashfs "$REGISTRY/numbers"
+	assert [ "$(stat -c %s other/squash/*.sqfs)" -lt 400000 ]
+}
+
 @test "squash: formats add up, and one made of unpacked layers is the same and costs no download" {
 	mlrun pull -q --format=squashfs --store direct "$REGISTRY/layers"
 	mlrun pull -q "$REGISTRY/layers"

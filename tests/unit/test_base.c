@@ -4,7 +4,9 @@
 #include <stdint.h>
 #include <cmocka.h>
 
+#include "base/account.h"
 #include "base/cleanup.h"
+#include "base/elf.h"
 #include "base/error.h"
 #include "base/escape.h"
 #include "base/file.h"
@@ -15,6 +17,7 @@
 #include "base/strv.h"
 #include "base/walk.h"
 
+#include <elf.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -171,6 +174,31 @@ static void a_path_in_a_root_cannot_leave_it(void **state)
 	assert_int_equal(file_open_in_root(dirfd_, "/etc/passwd", O_RDONLY, 0), -ENOENT);
 }
 
+static void a_user_and_his_group_are_found_by_number(void **state)
+{
+	struct account a;
+
+	(void)state;
+	assert_int_equal(file_replace(dirfd_, "passwd",
+		"root:x:0:0:root:/root:/bin/sh\n+nis::1000:::\n#ann:x:1000:1::/:/\nshort:x\n"
+		"late:x:01000x:1::/bad:/\nann:x:1000:100:Ann:/home/ann:/bin/zsh\nbob:x:1000:1::/b:/", 151,
+		0644, NULL), 0);
+	assert_int_equal(file_replace(dirfd_, "group", "users:x:100:\nlast:x:7", 21, 0644, NULL), 0);
+	assert_int_equal(fchdir(dirfd_), 0);
+	account_read("passwd", 1000, "group", 100, &a);
+	assert_string_equal(a.user, "ann");
+	assert_string_equal(a.home, "/home/ann");
+	assert_string_equal(a.group, "users");
+	account_done(&a);
+	account_read("passwd", 77, "group", 7, &a);
+	assert_null(a.user);
+	assert_null(a.home);
+	assert_string_equal(a.group, "last");
+	account_done(&a);
+	account_read("none", 0, NULL, 0, &a);
+	assert_null(a.user);
+}
+
 /* What a way of opening finds: the inode, or -errno. */
 static long found(int fd)
 {
@@ -302,9 +330,38 @@ static void a_path_is_below_by_whole_components(void **state)
 	assert_false(path_below("/", "/data"));
 }
 
+static void an_elf_files_loader_is_found_in_its_first_bytes_and_nowhere_else(void **state)
+{
+	char data[ELF_HEAD] = { 0 }, path[PATH_MAX];
+	Elf64_Ehdr *h = (Elf64_Ehdr *)data;
+	Elf64_Phdr *ph = (Elf64_Phdr *)(data + 64);
+
+	(void)state;
+	assert_int_equal(elf_interpreter("#!/bin/sh", 9, path), 0);
+	memcpy(h->e_ident, ELFMAG, SELFMAG);
+	h->e_ident[EI_CLASS] = ELFCLASS64;
+	h->e_phoff = 64;
+	h->e_phnum = 2;
+	assert_int_equal(elf_interpreter(data, sizeof(data), path), 0); /* static */
+	ph[1] = (Elf64_Phdr){ .p_type = PT_INTERP, .p_offset = 1000, .p_filesz = 12 };
+	strcpy(data + 1000, "/lib/ld.so.2");
+	assert_int_equal(elf_interpreter(data, sizeof(data), path), 1);
+	assert_string_equal(path, "/lib/ld.so.2");
+	/* Beyond the end, or so far that sums run over. */
+	assert_int_equal(elf_interpreter(data, 1005, path), 0);
+	ph[1].p_offset = UINT64_MAX - 3;
+	assert_int_equal(elf_interpreter(data, sizeof(data), path), 0);
+	h->e_phoff = UINT64_MAX - 40;
+	assert_int_equal(elf_interpreter(data, sizeof(data), path), 0);
+	h->e_phoff = 4000;
+	assert_int_equal(elf_interpreter(data, sizeof(data), path), 0);
+	assert_int_equal(elf_interpreter(data, 20, path), 0);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(an_elf_files_loader_is_found_in_its_first_bytes_and_nowhere_else),
 		cmocka_unit_test(an_error_reads_from_the_act_down_to_the_cause),
 		cmocka_unit_test(an_error_longer_than_its_room_is_cut_and_terminated),
 		cmocka_unit_test(an_error_longer_than_its_room_keeps_cause_and_hint),
@@ -314,6 +371,7 @@ int main(void)
 		cmocka_unit_test(the_temporary_of_a_process_with_the_same_pid_is_in_nobodys_way),
 		cmocka_unit_test(a_file_larger_than_the_ceiling_is_refused),
 		cmocka_unit_test(a_path_in_a_root_cannot_leave_it),
+		cmocka_unit_test(a_user_and_his_group_are_found_by_number),
 		cmocka_unit_test(walking_finds_what_the_kernel_finds),
 		cmocka_unit_test(a_tree_is_removed_without_following_links_out_of_it),
 		cmocka_unit_test(an_environment_list_holds_each_key_once_and_in_place),
