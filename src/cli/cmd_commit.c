@@ -123,11 +123,14 @@ static void tell(const struct args *a, const struct rootfs_committed *c)
 	if (c->omitted.n > 5)
 		mlr_info("%zu more are left out", c->omitted.n - 5);
 	if (c->is_running)
-		mlr_info("container '%s' is running: what its processes were writing may be there in "
-			 "part", a->container);
+		mlr_info(
+			"container '%s' is running: what its processes were writing may be there in "
+			"part",
+			a->container);
 	cli_size(c->bytes, size);
 	if (*c->diff_id)
-		mlr_info("committed '%s': %s, a layer of %s", c->image.name, c->image.manifest, size);
+		mlr_info("committed '%s': %s, a layer of %s", c->image.name, c->image.manifest,
+			size);
 	else
 		mlr_info("committed '%s': %s, with no layer, as nothing was written", c->image.name,
 			c->image.manifest);
@@ -154,8 +157,11 @@ static int run(const struct args *a, struct store *st, struct mlr_error *err)
 	auto_call(rootfs_committed_done) struct rootfs_committed done = ROOTFS_COMMITTED_INIT;
 	auto_call(stores_close) struct stores all = STORES_INIT;
 	auto_free char *name = NULL;
-	struct rootfs_commit opt = { .container = a->container, .message = a->message,
-		.author = a->author, .changes = &a->changes, .cancel = &cli_stop_signal };
+	struct rootfs_commit opt = { .container = a->container,
+		.message = a->message,
+		.author = a->author,
+		.changes = &a->changes,
+		.cancel = &cli_stop_signal };
 	int r = name_image(a->image, &name, err);
 
 	if (r == 0)

@@ -151,10 +151,10 @@ static json_t *to_json(struct store *st, const struct row *row)
 
 	cli_time_utc(row->c.created, created);
 	cli_time_utc(row->c.used, used);
-	return json_pack("{s:s, s:s?, s:s?, s:s?, s:s?, s:I, s:o, s:s}", "name", row->c.name, "image",
-		row->c.image, "manifest", row->c.manifest, "created", known ? created : NULL, "used",
-		known ? used : NULL, "size", (json_int_t)row->size, "user",
-		user_to_json(&row->user), "path", path);
+	return json_pack("{s:s, s:s?, s:s?, s:s?, s:s?, s:I, s:o, s:s}", "name", row->c.name,
+		"image", row->c.image, "manifest", row->c.manifest, "created",
+		known ? created : NULL, "used", known ? used : NULL, "size", (json_int_t)row->size,
+		"user", user_to_json(&row->user), "path", path);
 }
 
 static int print_json(struct store *st, const struct table *t)
@@ -189,8 +189,8 @@ static int print_table(const struct table *t)
 		widen(&name, t->v[i].c.name);
 		widen(&image, t->v[i].c.image);
 	}
-	printf("%-*s  %-*s  %-16s  %-16s  %9s  %s\n", name, "NAME", image, "IMAGE", "CREATED", "USED",
-		"SIZE", "IN USE BY");
+	printf("%-*s  %-*s  %-16s  %-16s  %9s  %s\n", name, "NAME", image, "IMAGE", "CREATED",
+		"USED", "SIZE", "IN USE BY");
 	for (size_t i = 0; i < t->n; i++) {
 		const struct row *row = &t->v[i];
 		char created[CLI_TIME_SIZE] = "?", used[CLI_TIME_SIZE] = "?", size[CLI_SIZE_SIZE];

@@ -73,7 +73,7 @@ static json_t *text_to_json(const char *s)
 
 static json_t *to_json(const struct running *r)
 {
-	auto_free char *user = user_name(r->uid);
+	auto_free char *user = user_name(r->container.owner);
 	char started[CLI_TIME_SIZE];
 	json_t *command = json_array();
 
@@ -82,7 +82,7 @@ static json_t *to_json(const struct running *r)
 	cli_time_utc(r->started, started);
 	return json_pack("{s:I, s:I, s:o, s:s, s:I, s:s, s:b, s:o}", "pid", (json_int_t)r->pid,
 		"processes", (json_int_t)r->processes, "image", text_to_json(r->container.image),
-		"user", user, "uid", (json_int_t)r->uid, "started", started, "shared",
+		"user", user, "uid", (json_int_t)r->container.owner, "started", started, "shared",
 		r->container.keys.word[0] != '\0', "command", command);
 }
 
@@ -116,7 +116,7 @@ static int print_table(const struct running_list *l, int with_user)
 	int image = (int)strlen("IMAGE"), user = (int)strlen("USER");
 
 	for (size_t i = 0; i < l->n; i++) {
-		auto_free char *name = user_name(l->v[i].uid);
+		auto_free char *name = user_name(l->v[i].container.owner);
 
 		if ((int)strlen(l->v[i].container.image) > image)
 			image = (int)strlen(l->v[i].container.image);
@@ -129,7 +129,7 @@ static int print_table(const struct running_list *l, int with_user)
 	printf("%-*s  %-16s  %s\n", image, "IMAGE", "STARTED", "COMMAND");
 	for (size_t i = 0; i < l->n; i++) {
 		const struct running *r = &l->v[i];
-		auto_free char *name = user_name(r->uid);
+		auto_free char *name = user_name(r->container.owner);
 		char started[CLI_TIME_SIZE];
 
 		cli_time_local(r->started, started);

@@ -45,7 +45,7 @@ static const struct argp_option options[] = {
 	{ "volume", 'v', "SRC[:DST[:FLAGS]]", 0,
 		"mount a host directory or file (flags: ro, rw, nosuid, nodev, noexec, O)", 1 },
 	{ "mount", OPT_MOUNT, "SPEC", 0,
-		"the same in words: type=bind|tmpfs|overlay,src=SRC,dst=DST[,ro]...", 1 },
+		"a mount in words: type=bind|tmpfs|overlay,src=SRC,dst=DST[,ro]...", 1 },
 	{ "tmpfs", OPT_TMPFS, "DST[:OPTIONS]", 0,
 		"an empty directory in memory (options: size=1g, mode=700, ro, noexec)", 1 },
 	{ "device", OPT_DEVICE, "DEV[:DST]", 0, "bring in a device of the host's, /dev/kvm", 1 },
@@ -81,7 +81,7 @@ static const struct argp_option options[] = {
 	{ "pid", OPT_PID, "private|host", OPTION_ARG_OPTIONAL,
 		"own process ids: only the container's processes are seen", 3 },
 	{ "init", OPT_INIT, NULL, 0,
-		"the same, and the first process is mlrun's, which reaps the others", 3 },
+		"--pid, and the first process is mlrun's, which reaps the others", 3 },
 	{ "preserve-fds", OPT_PRESERVE_FDS, "N", 0, "hand on N descriptors from 3 on", 3 },
 	{ "preserve-fd", OPT_PRESERVE_FD, "FD[,FD]...", 0, "hand on these descriptors", 3 },
 

@@ -32,8 +32,8 @@ static const struct {
 	const char *source, *target;
 	unsigned flags;
 } default_mounts[] = {
-	{ PLAN_BIND, "/etc/resolv.conf", "/etc/resolv.conf", PLAN_OPTIONAL | PLAN_READONLY },
-	{ PLAN_BIND, "/etc/hosts", "/etc/hosts", PLAN_OPTIONAL | PLAN_READONLY },
+	{ PLAN_COPY, "/etc/resolv.conf", "/etc/resolv.conf", PLAN_OPTIONAL },
+	{ PLAN_COPY, "/etc/hosts", "/etc/hosts", PLAN_OPTIONAL },
 	{ PLAN_COPY, "/etc/localtime", "/etc/localtime", PLAN_OPTIONAL },
 	{ PLAN_BIND, "/proc", "/proc", 0 },
 	{ PLAN_BIND, "/sys", "/sys", PLAN_OPTIONAL },

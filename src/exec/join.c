@@ -120,6 +120,8 @@ static int read_process(pid_t pid, struct plan *p, struct strv *env, struct mlr_
 	snprintf(name, sizeof(name), "%ld", (long)pid);
 	dir = openat(proc, name, O_PATH | O_DIRECTORY | O_CLOEXEC);
 	r = dir < 0 ? -ESRCH : container_look(proc, pid, &c);
+	if (r == 0 && container_is_foreign(&c))
+		r = -EPERM;
 	if (r < 0)
 		return container_refuse(pid, r, err);
 	p->image = take_ptr(&c.image);

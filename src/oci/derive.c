@@ -165,8 +165,8 @@ static int do_entrypoint(struct derivation *d, const char *text, struct mlr_erro
 static int do_workdir(struct derivation *d, const char *text, struct mlr_error *err)
 {
 	const char *was = json_string_value(json_object_get(d->run, "WorkingDir"));
-	auto_free char *path = *text == '/' ? xstrdup(text)
-					    : xasprintf("/%s/%s", was ? was : "", text);
+	auto_free char *path =
+		*text == '/' ? xstrdup(text) : xasprintf("/%s/%s", was ? was : "", text);
 	auto_free char *clean = path_clean(path);
 
 	(void)err;
@@ -272,8 +272,8 @@ static int fill_history(json_t *history, size_t layers)
 	json_array_foreach (history, i, v)
 		told += !json_is_true(json_object_get(v, "empty_layer"));
 	for (; told < layers; told++)
-		if (json_array_append_new(history, json_pack("{s:s}", "created_by", "not recorded")) <
-			0)
+		if (json_array_append_new(
+			    history, json_pack("{s:s}", "created_by", "not recorded")) < 0)
 			return -1;
 	return 0;
 }

@@ -1,6 +1,6 @@
 /*
- * A configuration made of another: one layer more, and what shall be otherwise, said in a Dockerfile's
- * words (docs.docker.com, Dockerfile reference; docker-container-commit(1), --change).
+ * A configuration made of another: one layer more, and what shall be otherwise, said in a
+ * Dockerfile's words (docs.docker.com, Dockerfile reference; docker-container-commit(1), --change).
  */
 #ifndef MLR_OCI_DERIVE_H
 #define MLR_OCI_DERIVE_H
@@ -23,9 +23,9 @@ struct oci_derive {
  *   json  the configuration to begin with, len bytes
  *   ret   the new one, without a final NUL counted, to free()
  *
- * Changes are done in their order: ENV K=V… or ENV K V, LABEL alike, CMD and ENTRYPOINT as a JSON array
- * or a line for /bin/sh -c, WORKDIR, USER. As in a Dockerfile an ENTRYPOINT drops the Cmd that the
- * image had, unless a CMD stands among the changes.
+ * Changes are done in their order: ENV K=V… or ENV K V, LABEL alike, CMD and ENTRYPOINT as a JSON
+ * array or a line for /bin/sh -c, WORKDIR, USER. As in a Dockerfile an ENTRYPOINT drops the Cmd
+ * that the image had, unless a CMD stands among the changes.
  *
  * Returns 0; -EINVAL naming the change that is none; what oci_config_parse() says of the document.
  */

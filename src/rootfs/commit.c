@@ -70,8 +70,8 @@ static int take_container(struct committing *m, struct mlr_error *err)
 	if (r == 0)
 		r = store_hold(m->st, err);
 	if (r == 0)
-		r = store_container_open(m->st, known.name, known.image, known.manifest, &m->c,
-			&made, err);
+		r = store_container_open(
+			m->st, known.name, known.image, known.manifest, &m->c, &made, err);
 	if (r == 0)
 		m->result.is_running = store_container_is_joined(m->st, m->c.name);
 	return r;
@@ -84,8 +84,7 @@ static int load_base(struct committing *m, const struct stores *others, struct m
 	const struct stores own = { &m->st, 1, 1 };
 	auto_free char *text = NULL;
 	size_t len;
-	int r = rootfs_kept_image(
-		&own, c->name, c->image, c->manifest, &m->base_st, &m->base, err);
+	int r = rootfs_kept_image(&own, c->name, c->image, c->manifest, &m->base_st, &m->base, err);
 
 	if (r == -ENXIO)
 		r = rootfs_kept_image(
@@ -122,8 +121,7 @@ static int bring_base(struct committing *m, struct mlr_error *err)
 			mlr_hint(err, "mlrun pull --format=layers %s adds them", m->c.image);
 			return -ENOENT;
 		}
-		r = m->base_st == m->st ? 0
-					: rootfs_fill_from(m->st, m->base_st, ids->v[i], err);
+		r = m->base_st == m->st ? 0 : rootfs_fill_from(m->st, m->base_st, ids->v[i], err);
 		if (r < 0)
 			return r;
 	}
@@ -137,14 +135,13 @@ static int make_layer(struct committing *m, struct mlr_error *err)
 	struct rootfs_committed *res = &m->result;
 	int r;
 
-	m->upper.fd = openat(
-		store_fd(m->st), path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	m->upper.fd =
+		openat(store_fd(m->st), path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 	if (m->upper.fd < 0 && errno == ENOENT)
 		return 0;
 	r = m->upper.fd < 0 ? -errno : rootfs_upper_has_any(m->upper.fd);
 	if (r < 0)
-		return mlr_fail(
-			err, -r, "open '%s/%s': %s", store_path(m->st), path, strerror(-r));
+		return mlr_fail(err, -r, "open '%s/%s': %s", store_path(m->st), path, strerror(-r));
 	if (r == 0)
 		return 0;
 	r = rootfs_fill_digest(rootfs_upper_tar, &m->upper, res->diff_id, &res->bytes, err);
@@ -237,8 +234,10 @@ static int run(struct committing *m, const struct stores *others, struct mlr_err
 int rootfs_commit(struct store *st, const struct stores *others, const struct rootfs_commit *opt,
 	struct rootfs_committed *ret, struct mlr_error *err)
 {
-	auto_call(committing_done) struct committing m = { .st = st, .opt = opt,
-		.upper = { .fd = -1, .cancel = opt->cancel }, .result = ROOTFS_COMMITTED_INIT };
+	auto_call(committing_done) struct committing m = { .st = st,
+		.opt = opt,
+		.upper = { .fd = -1, .cancel = opt->cancel },
+		.result = ROOTFS_COMMITTED_INIT };
 	int r;
 
 	store_set_cancelled(st, is_cancelled, &m);
@@ -248,7 +247,8 @@ int rootfs_commit(struct store *st, const struct stores *others, const struct ro
 		if (store_hold_check(st, err) < 0)
 			r = -ESTALE;
 		if (r == -ENOSPC || r == -EDQUOT)
-			mlr_hint(err, "mlrun prune or mlrun rm frees space in '%s'", store_path(st));
+			mlr_hint(
+				err, "mlrun prune or mlrun rm frees space in '%s'", store_path(st));
 		mlr_wrap(err, "commit '%s'", opt->container);
 		return r;
 	}

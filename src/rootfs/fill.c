@@ -110,8 +110,8 @@ static int flow_open(struct flow *f, struct mlr_error *err)
 }
 
 /* Where both ends fail, the reader's failure is the cause if the writer only tells that it left. */
-static int unpack(struct flow *f, struct store_tree *tree, struct layer_result *ret,
-	struct mlr_error *err)
+static int unpack(
+	struct flow *f, struct store_tree *tree, struct layer_result *ret, struct mlr_error *err)
 {
 	auto_close int record = store_tree_note_open(tree, LAYER_RECORD_NAME, err);
 	pthread_t thread;
@@ -141,8 +141,8 @@ static void tree_cleanup(struct store_tree **t)
 	store_tree_drop(*t);
 }
 
-int rootfs_fill(struct store *st, const char *diff_id, rootfs_tar_fn tar, void *ctx,
-	struct mlr_error *err)
+int rootfs_fill(
+	struct store *st, const char *diff_id, rootfs_tar_fn tar, void *ctx, struct mlr_error *err)
 {
 	auto_call(layer_result_done) struct layer_result result = LAYER_RESULT_INIT;
 	auto_call(tree_cleanup) struct store_tree *tree = NULL;
@@ -182,8 +182,7 @@ static int rewrite(void *ctx, layer_write_fn write, void *to, struct mlr_error *
 int rootfs_fill_from(
 	struct store *st, struct store *from, const char *diff_id, struct mlr_error *err)
 {
-	auto_free char *path =
-		xasprintf("layers/%s/" LAYER_RECORD_NAME, oci_digest_hex(diff_id));
+	auto_free char *path = xasprintf("layers/%s/" LAYER_RECORD_NAME, oci_digest_hex(diff_id));
 	auto_close int record = -1, tree = -1;
 	struct stored s;
 	int r;

@@ -1,6 +1,6 @@
 /*
- * A layer of the store made by somebody who writes its tar, rather than fetched: its tree, its record
- * and its notes are those of a layer that was pulled.
+ * A layer of the store made by somebody who writes its tar, rather than fetched: its tree, its
+ * record and its notes are those of a layer that was pulled.
  */
 #ifndef MLR_ROOTFS_FILL_H
 #define MLR_ROOTFS_FILL_H
@@ -26,8 +26,8 @@ int rootfs_fill_digest(rootfs_tar_fn tar, void *ctx, char diff_id[OCI_DIGEST_SIZ
  * Returns 0, also when the layer is there; -EBUSY when it gives other bytes than before, since its
  * files change; what layer_unpack() and store_tree_begin() return.
  */
-int rootfs_fill(struct store *st, const char *diff_id, rootfs_tar_fn tar, void *ctx,
-	struct mlr_error *err);
+int rootfs_fill(
+	struct store *st, const char *diff_id, rootfs_tar_fn tar, void *ctx, struct mlr_error *err);
 
 /* The same with a layer that another store has. -ENOENT where that has no tree or no record. */
 int rootfs_fill_from(

@@ -19,10 +19,10 @@ struct kept {
 	const char *text; /* the image as the user wrote it */
 	struct oci_name image;
 	struct stores all;
-	struct store *made_own;    /* where there was none */
-	struct store *own;         /* the user's; NULL when there is none */
-	struct store_image found;  /* what the image's name stands for now; name NULL: nothing */
-	char *name;                /* the container's */
+	struct store *made_own;     /* where there was none */
+	struct store *own;          /* the user's; NULL when there is none */
+	struct store_image found;   /* what the image's name stands for now; name NULL: nothing */
+	char *name;                 /* the container's */
 	struct store_container was; /* what it is already; name NULL: nothing */
 };
 
@@ -65,12 +65,13 @@ static int refuse_plain(const char *image, struct mlr_error *err)
 		mlr_hint(err, "tar -C '%s' -cf - . | mlrun import - NAME makes an image of it",
 			image + 7);
 	else
-		mlr_hint(err, "mlrun import makes an image of an archive; mlrun pull of its origin");
+		mlr_hint(
+			err, "mlrun import makes an image of an archive; mlrun pull of its origin");
 	return -ENOTSUP;
 }
 
-static int open_stores(const char *dir, const struct config *c, int use, struct kept *k,
-	struct mlr_error *err)
+static int open_stores(
+	const char *dir, const struct config *c, int use, struct kept *k, struct mlr_error *err)
 {
 	int r = stores_open(dir, c, &k->all, err);
 
@@ -135,9 +136,12 @@ static int check_image(const struct kept *k, struct plan *p, struct mlr_error *e
 	if (same)
 		return 0;
 	if (!names_it(k)) {
-		mlr_fail(err, EEXIST, "container '%s' is made of image '%s'", k->name, k->was.image);
-		mlr_hint(err, "mlrun exec --write=OTHER-NAME %s makes another; mlrun containers rm %s "
-			      "removes this one", k->text, k->name);
+		mlr_fail(
+			err, EEXIST, "container '%s' is made of image '%s'", k->name, k->was.image);
+		mlr_hint(err,
+			"mlrun exec --write=OTHER-NAME %s makes another; mlrun containers rm %s "
+			"removes this one",
+			k->text, k->name);
 		return -EEXIST;
 	}
 	if (k->found.name)
@@ -178,8 +182,9 @@ static int is_gone(const char *name, const char *image, const char *manifest, st
 {
 	auto_free char *again = by_digest(image, manifest);
 
-	mlr_fail(err, ENXIO, "the image that container '%s' is made of, %s, is no longer in the store",
-		name, manifest);
+	mlr_fail(err, ENXIO,
+		"the image that container '%s' is made of, %s, is no longer in the store", name,
+		manifest);
 	mlr_hint(err, "mlrun pull %s", again);
 	return -ENXIO;
 }
@@ -232,8 +237,8 @@ static int open_container(struct kept *k, const char *image, const char *manifes
 	if (r < 0)
 		return r;
 	if (strcmp(c.manifest, manifest) != 0) { /* it was removed and made again meanwhile */
-		mlr_fail(err, EEXIST, "container '%s' is made of image '%s' since just now", k->name,
-			c.image);
+		mlr_fail(err, EEXIST, "container '%s' is made of image '%s' since just now",
+			k->name, c.image);
 		return mlr_hint(err, "start again");
 	}
 	if (made)
@@ -246,7 +251,9 @@ static int open_container(struct kept *k, const char *image, const char *manifes
 int rootfs_kept_plan(const char *store_dir, const struct config *c, const char *image,
 	const char *name, int use, struct plan *p, struct store_facts *ret, struct mlr_error *err)
 {
-	auto_call(kept_done) struct kept k = { .text = image, .image = OCI_NAME_INIT, .all = STORES_INIT };
+	auto_call(kept_done) struct kept k = {
+		.text = image, .image = OCI_NAME_INIT, .all = STORES_INIT
+	};
 	const char *of, *manifest;
 	int r;
 

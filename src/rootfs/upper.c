@@ -77,8 +77,8 @@ static int list_names(int dir, const char *path, struct strv *ret, struct mlr_er
 }
 
 /*
- * What its owner may not read can have been made by a fake root. It is given the bits it lacks for as
- * long as it is read; *lent tells whether it was.
+ * What its owner may not read can have been made by a fake root. It is given the bits it lacks for
+ * as long as it is read; *lent tells whether it was.
  */
 static int open_readable(int dir, const char *name, const struct stat *st, int *lent)
 {
@@ -99,7 +99,8 @@ static void take_back(int fd, const struct stat *st)
 static int put_data(struct walk *w, int fd, const char *path, uint64_t size, struct mlr_error *err)
 {
 	for (uint64_t at = 0; at < size;) {
-		size_t want = size - at < LAYER_ENTRY_BUFFER ? (size_t)(size - at) : LAYER_ENTRY_BUFFER;
+		size_t want =
+			size - at < LAYER_ENTRY_BUFFER ? (size_t)(size - at) : LAYER_ENTRY_BUFFER;
 		ssize_t n = pread(fd, w->buf, want, (off_t)at);
 		int r;
 

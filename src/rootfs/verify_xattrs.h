@@ -1,5 +1,6 @@
 /*
- * Extended attributes of a layer's files, as its tar says and as its tree has them. For verify_layer.c.
+ * Extended attributes of a layer's files, as its tar says and as its tree has them. For
+ * verify_layer.c.
  */
 #ifndef MLR_ROOTFS_VERIFY_XATTRS_H
 #define MLR_ROOTFS_VERIFY_XATTRS_H

@@ -13,6 +13,7 @@
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #define MARK_MAX      255
 #define MOUNTINFO_MAX (8u << 20) /* bytes */
@@ -197,8 +198,8 @@ int container_parse(const char *mountinfo, struct container *ret)
 	return root ? parse_root(root, ret) : -ENOENT;
 }
 
-/* Is the parent of this process's user namespace the caller's own? */
-static int is_child_namespace(int proc, const char *name)
+/* Is the parent of this process's user namespace the caller's own? And whose is it? */
+static int is_child_namespace(int proc, const char *name, uid_t *owner)
 {
 	auto_close int ns = openat(proc, name, O_RDONLY | O_CLOEXEC), parent = -1;
 	struct stat of_parent, own;
@@ -208,7 +209,8 @@ static int is_child_namespace(int proc, const char *name)
 	parent = ioctl(ns, NS_GET_PARENT);
 	if (parent < 0) /* the first namespace of all, or one that is not below ours */
 		return 0;
-	if (fstat(parent, &of_parent) < 0 || fstatat(proc, "self/ns/user", &own, 0) < 0)
+	if (ioctl(ns, NS_GET_OWNER_UID, owner) < 0 || fstat(parent, &of_parent) < 0 ||
+		fstatat(proc, "self/ns/user", &own, 0) < 0)
 		return -errno;
 	return of_parent.st_dev == own.st_dev && of_parent.st_ino == own.st_ino;
 }
@@ -226,7 +228,7 @@ int container_look(int proc, pid_t pid, struct container *ret)
 		r = container_parse(text, &c);
 	if (r == 0) {
 		snprintf(name, sizeof(name), "%ld/ns/user", (long)pid);
-		r = is_child_namespace(proc, name);
+		r = is_child_namespace(proc, name, &c.owner);
 		if (r == 0)
 			r = -ENOENT;
 	}
@@ -242,6 +244,11 @@ int container_look(int proc, pid_t pid, struct container *ret)
 	*ret = c;
 	c = (struct container)CONTAINER_INIT;
 	return 0;
+}
+
+int container_is_foreign(const struct container *c)
+{
+	return c->owner != geteuid();
 }
 
 int container_refuse(pid_t pid, int r, struct mlr_error *err)

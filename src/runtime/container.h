@@ -37,6 +37,7 @@ char *container_mark(const struct plan *p);
 
 struct container {
 	uint64_t id; /* the same for all processes in it, of no other that runs now */
+	uid_t owner; /* who made its user namespace; container_parse() cannot tell */
 	char *image; /* as the user named it; cut when long */
 	struct container_keys keys; /* empty where it is nobody's to enter */
 };
@@ -60,6 +61,12 @@ int container_parse(const char *mountinfo, struct container *ret);
  * be read.
  */
 int container_look(int proc, pid_t pid, struct container *ret);
+
+/*
+ * Is it another user's? Nobody enters such a one, root least of all: a command of a stranger's image would
+ * have root's rights on what the stranger has mounted there.
+ */
+int container_is_foreign(const struct container *c);
 
 /* Say why there is none, after container_look(). Returns -EINVAL for -ENOENT, -EPERM for -EACCES. */
 int container_refuse(pid_t pid, int r, struct mlr_error *err);

@@ -54,7 +54,8 @@ static int make_places(const struct plan *p, const struct overlay *o, struct mlr
 	return 0;
 }
 
-/* "lowerdir=8/upper:4:5…,upperdir=9/upper,workdir=…": the container's own layer is not below itself. */
+/* "lowerdir=8/upper:4:5…,upperdir=9/upper,workdir=…": the container's own layer is not below
+ * itself. */
 static char *mount_options(const struct overlay *o, int work, const char *rest)
 {
 	char *s = xmalloc(o->trees.n * 12 + strlen(rest) + 128),
@@ -78,10 +79,10 @@ static int unmount(struct overlay *o)
 }
 
 /*
- * Two overlays with one upper layer lead to undefined behaviour, and by itself the kernel only warns
- * of it. With index=on it refuses; then it looks at the work directory, which is on another file
- * system here, so that this never mounts (Documentation/filesystems/overlayfs.rst, "Sharing and
- * copying layers").
+ * Two overlays with one upper layer lead to undefined behaviour, and by itself the kernel only
+ * warns of it. With index=on it refuses; then it looks at the work directory, which is on another
+ * file system here, so that this never mounts (Documentation/filesystems/overlayfs.rst, "Sharing
+ * and copying layers").
  */
 static int is_busy(struct overlay *o)
 {
@@ -111,10 +112,13 @@ static int refuse_busy(const struct plan *p, struct mlr_error *err)
 {
 	const char *name = strrchr(p->kept, '/') + 1;
 
-	mlr_fail(err, EBUSY, "container '%s' is in use, with other mounts or namespaces than are asked "
-			     "for, or by processes that its last command left behind", name);
-	mlr_hint(err, "who starts in the same directory with the same options joins it; mlrun ps lists "
-		      "what runs in it");
+	mlr_fail(err, EBUSY,
+		"container '%s' is in use, with other mounts or namespaces than are asked "
+		"for, or by processes that its last command left behind",
+		name);
+	mlr_hint(err,
+		"who starts in the same directory with the same options joins it; mlrun ps lists "
+		"what runs in it");
 	return -EBUSY;
 }
 
@@ -123,8 +127,9 @@ static int mount_failed(const struct plan *p, int code, struct mlr_error *err)
 	mlr_fail(err, code, "mount an overlay that keeps what is written in '%s': %s", p->kept,
 		strerror(code));
 	if (code == EINVAL || code == EOPNOTSUPP || code == EREMOTE || code == EPERM)
-		mlr_hint(err, "its file system cannot hold an overlay's upper layer (NFS and Lustre "
-			      "cannot): --store or MLRUN_STORE names a store on a local disk");
+		mlr_hint(err,
+			"its file system cannot hold an overlay's upper layer (NFS and Lustre "
+			"cannot): --store or MLRUN_STORE names a store on a local disk");
 	return -code;
 }
 
@@ -147,8 +152,9 @@ int kept_mount(const struct plan *p, struct overlay *o, struct mlr_error *err)
 /* In a process of its own, since it changes namespaces. Returns 1 when it is, else 0. */
 static int look(const char *dir)
 {
-	const struct plan_identity id = { .uid = getuid(), .host_uid = getuid(), .gid = getgid(),
-		.host_gid = getgid() };
+	const struct plan_identity id = {
+		.uid = getuid(), .host_uid = getuid(), .gid = getgid(), .host_gid = getgid()
+	};
 	auto_call(overlay_done) struct overlay o = OVERLAY_INIT;
 
 	if (userns_enter(&id, NULL) < 0)

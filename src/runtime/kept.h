@@ -15,8 +15,8 @@
  *
  * Nothing may be mounted on the overlay, and no descriptor but o->root be open in it.
  *
- * Returns 0; -EBUSY when the upper layer is in another overlay of this machine (the kernel knows, in
- * whatever namespaces that is); -ENOTSUP where the store's file system cannot have one.
+ * Returns 0; -EBUSY when the upper layer is in another overlay of this machine (the kernel knows,
+ * in whatever namespaces that is); -EINVAL and the like where its file system cannot have one.
  */
 int kept_mount(const struct plan *p, struct overlay *o, struct mlr_error *err);
 

@@ -1,13 +1,14 @@
 /*
- * All of the overlay's directories are named by descriptors, from /proc/self/fd as the working
- * directory: "lowerdir=7:8:9,upperdir=12/upper". So names stay within the page that mount(2) takes,
- * and the store may lie below the directory that the scratch covers. The descriptors are of this
- * mount namespace, as overlayfs asks.
+ * The overlay's directories are named by their paths where these fit into the page that mount(2)
+ * takes, since the kernel walks a path several times as fast as /proc/self/fd. Else they are named by
+ * descriptors, from there as the working directory: "lowerdir=7:8:9,upperdir=12/upper". The
+ * descriptors are of this mount namespace, as overlayfs asks.
  */
 #include "runtime/overlay.h"
 
 #include "base/cleanup.h"
 #include "base/memory.h"
+#include "base/path.h"
 #include "runtime/container.h"
 #include "runtime/runtime.h"
 #include "runtime/squash.h"
@@ -20,18 +21,39 @@
 #include <sys/stat.h>
 #include <sys/utsname.h>
 
-#define LOWERS_MAX 500 /* the kernel's limit, fs/overlayfs/params.h */
+#define LOWERS_MAX  500  /* the kernel's limit, fs/overlayfs/params.h */
+#define OPTIONS_MAX 4000 /* bytes: mount(2) takes a page */
+
+static int covers_tree(const struct plan *p, const char *place)
+{
+	for (size_t i = 0; p && i < p->lowers.n; i++)
+		if (path_below(p->lowers.v[i], place))
+			return 1;
+	return 0;
+}
+
+/* Where the scratch is mounted: a directory that every host has, best one that holds no tree. */
+static const char *choose_place(const struct plan *p)
+{
+	static const char *const places[] = { "/tmp", "/var/tmp", "/run", "/mnt" };
+	const char *any = NULL;
+	struct stat st;
+
+	for (size_t i = 0; i < ARRAY_LEN(places); i++) {
+		if (stat(places[i], &st) < 0 || !S_ISDIR(st.st_mode))
+			continue;
+		if (!covers_tree(p, places[i]))
+			return places[i];
+		any = any ? any : places[i];
+	}
+	return any;
+}
 
 int overlay_mount_scratch(const struct plan *p, struct overlay *o, struct mlr_error *err)
 {
 	auto_free char *mark = p ? container_mark(p) : xstrdup("mlrun");
-	static const char *const places[] = { "/tmp", "/var/tmp", "/run", "/mnt" };
-	const char *place = NULL;
-	struct stat st;
+	const char *place = o->place = choose_place(p);
 
-	for (size_t i = 0; i < ARRAY_LEN(places) && !place; i++)
-		if (stat(places[i], &st) == 0 && S_ISDIR(st.st_mode))
-			place = places[i];
 	if (!place)
 		return mlr_fail(err, ENOENT, "none of /tmp, /var/tmp, /run, /mnt is a directory");
 	if (mount(mark, place, "tmpfs", MS_NOSUID | MS_NODEV, "mode=0755") < 0) {
@@ -189,12 +211,50 @@ static int overlay_failed(const struct plan *p, int code, struct mlr_error *err)
 	return -code;
 }
 
+/* NULL when the trees are not the plan's alone, or cannot be named by paths. */
+static char *path_options(const struct plan *p, const struct overlay *o)
+{
+	size_t len = sizeof("lowerdir=,upperdir=/upper,workdir=/work,userxattr") + 2 * strlen(o->place);
+	char *options, *at;
+
+	if (p->squashfs || p->root == PLAN_ROOT_KEPT || covers_tree(p, o->place))
+		return NULL;
+	for (size_t i = 0; i < p->lowers.n; i++) {
+		len += strlen(p->lowers.v[i]) + 1;
+		if (strpbrk(p->lowers.v[i], ":,\\"))
+			return NULL;
+	}
+	if (len > OPTIONS_MAX)
+		return NULL;
+	options = xmalloc(len);
+	at = stpcpy(options, "lowerdir=");
+	for (size_t i = 0; i < p->lowers.n; i++)
+		at += sprintf(at, i ? ":%s" : "%s", p->lowers.v[i]);
+	sprintf(at, ",upperdir=%s/upper,workdir=%s/work,userxattr", o->place, o->place);
+	return options;
+}
+
+/* Returns 1 when it is mounted; what fails is tried, and told, by descriptors. */
+static int mount_by_paths(const struct plan *p, struct overlay *o)
+{
+	auto_free char *options = path_options(p, o);
+	auto_free char *mark = options ? container_mark(p) : NULL;
+	auto_free char *root = xasprintf("%s/root", o->place);
+
+	if (!options || mount(mark, root, "overlay", MS_NOSUID | MS_NODEV, options) < 0)
+		return 0;
+	o->root = openat(o->scratch, "root", O_PATH | O_DIRECTORY | O_CLOEXEC);
+	return o->root >= 0;
+}
+
 int overlay_mount(const struct plan *p, struct overlay *o, struct mlr_error *err)
 {
 	auto_free char *options = xmalloc(o->trees.n * 12 + 128);
 	char *at = stpcpy(options, "lowerdir=");
 	int r;
 
+	if (mount_by_paths(p, o))
+		return 0;
 	for (size_t i = 0; i < o->trees.n; i++)
 		at += sprintf(at, i ? ":%d" : "%d", o->trees.fds[i]);
 	sprintf(at, ",upperdir=%d/upper,workdir=%d/work,userxattr", o->scratch, o->scratch);

@@ -9,16 +9,17 @@
 
 /* Descriptors are O_PATH, -1 for none. */
 struct overlay {
-	int scratch;        /* top of a tmpfs that covers /tmp of the mount namespace and holds what is
-			       written, in "upper" and "work" */
+	int scratch;        /* top of a tmpfs that covers /tmp of the mount namespace, or another directory
+			       of the host's, and holds what is written, in "upper" and "work" */
 	int upper;          /* its "upper" */
 	struct stack trees; /* the plan's lower trees, or the one that its squashfs file is */
+	const char *place;  /* the path that the scratch is mounted on, a literal */
 	int root;           /* top of the overlay */
 	int kept;           /* plan->kept */
 	int kept_is_lower;  /* its "upper" is the first of the trees: it was there */
 };
 
-#define OVERLAY_INIT { -1, -1, STACK_INIT, -1, -1, 0 }
+#define OVERLAY_INIT { -1, -1, STACK_INIT, NULL, -1, -1, 0 }
 
 /*
  * Open the trees and mount the scratch; the upper layer is empty but has the mode of the image's top.

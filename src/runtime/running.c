@@ -61,9 +61,9 @@ static int stat_of(const struct search *s, const char *pid, const char *what, st
 }
 
 /* A new mount namespace: of a container known by its root, of a new one, or of none. */
-static long look_at(struct search *s, pid_t pid, uid_t uid)
+static long look_at(struct search *s, pid_t pid)
 {
-	struct running r = { .uid = uid };
+	struct running r = { .processes = 0 };
 
 	if (container_look(s->proc, pid, &r.container) < 0)
 		return -1;
@@ -78,14 +78,14 @@ static long look_at(struct search *s, pid_t pid, uid_t uid)
 	return (long)s->found.n++;
 }
 
-static long container_of(struct search *s, ino_t ns, pid_t pid, uid_t uid)
+static long container_of(struct search *s, ino_t ns, pid_t pid)
 {
 	size_t i = 0;
 
 	while (i < s->n_seen && s->seen[i].ns != ns)
 		i++;
 	if (i == s->n_seen) {
-		long found = look_at(s, pid, uid);
+		long found = look_at(s, pid);
 
 		s->seen = xreallocarray(s->seen, s->n_seen + 1, sizeof(*s->seen));
 		s->seen[s->n_seen++] = (struct seen){ ns, found };
@@ -112,7 +112,7 @@ static void add_process(struct search *s, const char *name)
 	if (stat_of(s, name, "exe", &exe) == 0 && exe.st_ino == s->self.st_ino &&
 		exe.st_dev == s->self.st_dev)
 		return;
-	at = container_of(s, ns.st_ino, st.pid, owner.st_uid);
+	at = container_of(s, ns.st_ino, st.pid);
 	if (at < 0)
 		return;
 	r = &s->found.v[at];

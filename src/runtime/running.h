@@ -13,7 +13,6 @@ struct running {
 	struct container container;
 	pid_t pid;       /* its oldest process, as seen from here; mlrun's own do not count */
 	size_t processes;
-	uid_t uid;       /* whose it is */
 	int64_t started; /* that process; seconds since the epoch */
 	struct strv command; /* its arguments; empty where it hides them */
 };

@@ -23,7 +23,7 @@ static int check(const struct share *s, const struct meeting_entry *e, int insid
 
 	if (r < 0)
 		return r;
-	if (strcmp(c.keys.word, s->keys.word) != 0 ||
+	if (container_is_foreign(&c) || strcmp(c.keys.word, s->keys.word) != 0 ||
 		(inside && strcmp(c.keys.inside, s->keys.inside) != 0))
 		return -ENOENT;
 	return 0;
@@ -191,6 +191,8 @@ int share_join(pid_t pid, struct mlr_error *err)
 	r = door_open(proc, pid, &d);
 	if (r == 0)
 		r = container_look(proc, pid, &c);
+	if (r == 0 && container_is_foreign(&c))
+		r = -EPERM;
 	if (r < 0)
 		return container_refuse(pid, r, err);
 	namespaces = door_differs(&d);

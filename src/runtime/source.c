@@ -17,7 +17,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define COPY_MAX (1 << 20) /* bytes of a host file that PLAN_COPY copies */
+#define COPY_MAX (16 << 20) /* bytes of a host file that PLAN_COPY copies: /etc/hosts of a large cluster */
 
 static int is_missing(int code)
 {

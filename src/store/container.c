@@ -31,7 +31,8 @@ void store_container_done(struct store_container *c)
 
 int store_container_name_check(const char *name, struct mlr_error *err)
 {
-	static const char chars[] = "_.-abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789";
+	static const char chars[] =
+		"_.-abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789";
 	size_t len = strlen(name);
 
 	if (len > 0 && len <= STORE_CONTAINER_NAME_MAX && strspn(name, chars) == len &&
@@ -74,8 +75,8 @@ static int bad_record(struct store *st, const char *name, const char *why, struc
 	return -EPROTO;
 }
 
-static int read_record(struct store *st, const char *name, json_t **ret, struct stat *sb,
-	struct mlr_error *err)
+static int read_record(
+	struct store *st, const char *name, json_t **ret, struct stat *sb, struct mlr_error *err)
 {
 	struct mlr_error why = MLR_ERROR_INIT;
 	char path[CONTAINER_PATH];
@@ -134,8 +135,9 @@ int store_container_names(struct store *st, struct strv *ret, struct mlr_error *
 	struct dirent *e;
 
 	if (!d)
-		return errno == ENOENT ? 0
-				       : mlr_fail_errno(err, "open '%s/containers'", store_path(st));
+		return errno == ENOENT
+			? 0
+			: mlr_fail_errno(err, "open '%s/containers'", store_path(st));
 	while ((e = readdir(d)))
 		if (store_container_name_check(e->d_name, NULL) == 0)
 			strv_add(ret, e->d_name);
@@ -219,8 +221,9 @@ static int make(struct store *st, const char *name, const char *image, const cha
 static int tell_user(const char *name, const struct store_lease *l, struct mlr_error *err)
 {
 	if (l->is_running && l->job[0])
-		mlr_fail(err, EBUSY, "container '%s' is in use by process %ld on '%s', of Slurm job %s",
-			name, (long)l->pid, l->host, l->job);
+		mlr_fail(err, EBUSY,
+			"container '%s' is in use by process %ld on '%s', of Slurm job %s", name,
+			(long)l->pid, l->host, l->job);
 	else if (l->is_running)
 		mlr_fail(err, EBUSY, "container '%s' is in use by process %ld on '%s'", name,
 			(long)l->pid, l->host);
@@ -243,11 +246,14 @@ static int refuse_far(struct store *st, const char *name, const char *key, struc
 	store_lease_return_key(st, key);
 	tell_user(name, &l, err);
 	if (l.is_running)
-		mlr_hint(err, "one node at a time may write to a container: start there, or wait, or "
-			      "use another with --write=NAME");
+		mlr_hint(err,
+			"one node at a time may write to a container: start there, or wait, or "
+			"use another with --write=NAME");
 	else
-		mlr_hint(err, "if it has ended: mlrun containers unlock %s; else one node at a time "
-			      "may write to a container", name);
+		mlr_hint(err,
+			"if it has ended: mlrun containers unlock %s; else one node at a time "
+			"may write to a container",
+			name);
 	return -EBUSY;
 }
 

@@ -1,17 +1,17 @@
 /*
- * Named containers: what was written in an image's container and is kept (exec --write=NAME), as the
- * upper layer of an overlay.
+ * Named containers: what was written in an image's container and is kept (exec --write=NAME), as
+ * the upper layer of an overlay.
  *
  *   containers/<name>/container.json {"image": canonical name, "manifest": digest, "created":
  *                                     seconds}; its time of modification is the last use
  *   containers/<name>/upper, work    the overlay's, made by the first that mounts it
  *
- * It appears whole, by the rename of a directory of tmp/, and goes whole. What its image consists of
- * stays in the store as long as the container does, with or without a name.
+ * It appears whole, by the rename of a directory of tmp/, and goes whole. What its image consists
+ * of stays in the store as long as the container does, with or without a name.
  *
- * One node at a time may use a container (an overlay's upper layer has one master): whoever does has
- * a lease (store/lease.h), which he takes before he looks for the container, while a remover takes
- * the container away before he looks for leases. Processes of one node share its namespaces.
+ * One node at a time may use a container (an overlay's upper layer has one master): whoever does
+ * has a lease (store/lease.h), which he takes before he looks for the container, while a remover
+ * takes the container away before he looks for leases. Processes of one node share its namespaces.
  */
 #ifndef MLR_STORE_CONTAINER_H
 #define MLR_STORE_CONTAINER_H
@@ -30,11 +30,14 @@ struct store_container {
 	int64_t created, used; /* seconds since the epoch */
 };
 
-#define STORE_CONTAINER_INIT { 0 }
+#define STORE_CONTAINER_INIT \
+	{                    \
+		0            \
+	}
 void store_container_done(struct store_container *c);
 
-/* A name: [a-zA-Z0-9][a-zA-Z0-9_.-]*, at most STORE_CONTAINER_NAME_MAX bytes, as Docker's. Returns 0
- * or -EINVAL. */
+/* A name: [a-zA-Z0-9][a-zA-Z0-9_.-]*, at most STORE_CONTAINER_NAME_MAX bytes, as Docker's. Returns
+ * 0 or -EINVAL. */
 int store_container_name_check(const char *name, struct mlr_error *err);
 
 /*
@@ -43,7 +46,8 @@ int store_container_name_check(const char *name, struct mlr_error *err);
  *   image, manifest  what it is made of when it is not there; else they do not count
  *   made             gets 1 when it was made now, else 0
  *
- * Returns 0; -EBUSY while another node uses it, or may; -ENOSPC and the like, each with the way out.
+ * Returns 0; -EBUSY while another node uses it, or may; -ENOSPC and the like, each with the way
+ * out.
  */
 int store_container_open(struct store *st, const char *name, const char *image,
 	const char *manifest, struct store_container *ret, int *made, struct mlr_error *err);

@@ -183,12 +183,15 @@ places() { echo tmp proc dev etc sys home root run mnt dev/shm dev/pts dev/null 
 # start_with_place PLACE COMMAND...: the command puts something at root/PLACE.
 start_with_place() {
 	local place=$1
+	# A sanitizer cannot look for leaks where there is no /proc.
+	local -x ASAN_OPTIONS=$ASAN_OPTIONS:detect_leaks=0
 
 	shift
 	rm -rf "root/$place"
 	mkdir -p "$(dirname "root/$place")"
 	"$@" "root/$place"
-	try timeout 20 mlrun exec -w / -v ./data:/data -v ./data:/home/v -v ./data/file:/etc/v "rootfs:root" /bin/sh -c \
+	try timeout 20 mlrun exec -w / -v ./data:/data -v ./data:/home/v -v ./data/file:/etc/v --tmpfs /home/t \
+		--mount type=overlay,src=./data,dst=/home/o "rootfs:root" /bin/sh -c \
 		'echo x >/etc/passwd; echo x >/tmp/../etc/hosts; mkdir /home/made; cat '"$OUTSIDE"'/secret'
 	assert [ "$status" -ne 124 ]
 	refute_output --partial "host's secret"
@@ -249,7 +252,7 @@ start_with_place() {
 }
 
 @test "escape: a link exchanged while containers start leads no mount outside (CVE-2021-30465)" {
-	local i bad=0
+	local i
 	mkdir -p data/place own
 	touch own/marker
 	ln -s "$OUTSIDE" data/other
@@ -298,7 +301,7 @@ start_with_place() {
 	image clean --config.env A=b
 	before=$(cd "$MLRUN_STORE"/layers/*/tree && find . -printf '%p %y %m %s %T@ %C@\n' | sort)
 	run mlrun exec -w /new/dir -v "$TMPDIR:/volume/new" clean sh -c '
-		rm -rf /etc/* /root; echo x >/bin/sh; chmod 777 /bin /; touch -d 2001-01-01 /bin; mkdir /made; mv /usr /moved; ls /moved'
+		rm /etc/os-release /bin/awk; rmdir /root; echo x >/bin/sh; chmod 777 /bin /; touch -d 2001-01-01 /bin; mkdir /made; mv /usr /moved; ls /moved'
 	assert_line bin
 	run -0 mlrun exec --fakeroot -w / clean chown -h 0:0 /bin/sh
 	after=$(cd "$MLRUN_STORE"/layers/*/tree && find . -printf '%p %y %m %s %T@ %C@\n' | sort)
@@ -364,6 +367,25 @@ no_controls() {
 		try mlrun exec $arguments
 		no_controls
 	done
+}
+
+@test "escape: control characters of a running container reach no terminal through mlrun's lists" {
+	local pid esc=$'\e]0;owned\a'
+	mkdir "root$esc"
+	cp -r root/bin "root$esc/bin"
+	mlrun exec -w / "rootfs:root$esc" sleep 100 3>&- &
+	pid=$!
+	for ((i = 0; i < 200; i++)); do [ "$(readlink "/proc/$pid/exe")" != /bin/sleep ] || break; sleep 0.05; done
+	try mlrun ps
+	first=$output
+	try mlrun ps --json
+	kill "$pid"
+	wait "$pid" || :
+	assert_output --partial '"pid"'
+	no_controls
+	output=$first
+	assert_output --partial "$pid"
+	no_controls
 }
 
 # --- privileges ---------------------------------------------------------------------------
@@ -458,7 +480,7 @@ needs_other_ids() {
 	needs_ordinary_user
 	mkdir ro hidden
 	touch hidden/below
-	for options in "" --fakeroot --read-only; do
+	for options in "" --fakeroot --read-only --pid "--init --fakeroot" "--net=none --ipc=private --hostname x --fakeroot"; do
 		# shellcheck disable=SC2086
 		run inside $options -v ./ro:/ro:ro -v ./hidden:/mnt -- attack mounts /ro "$HOME" "$OUTSIDE/secret"
 		attack_fails
@@ -484,12 +506,107 @@ needs_other_ids() {
 	attack_fails
 }
 
+@test "escape: mlrun's own process in a PID namespace cannot be looked into, and no other's is there" {
+	for options in --init "--init --fakeroot"; do
+		# shellcheck disable=SC2086
+		run inside $options -- attack process 1
+		attack_fails
+		# shellcheck disable=SC2086
+		run inside $options -- sh -c 'readlink /proc/1/exe; : 2>/dev/null >>/proc/1/exe && echo opened'
+		refute_output
+		# shellcheck disable=SC2086
+		run inside $options -- attack process "$$"
+		attack_fails
+	done
+	run -0 inside --pid -- sh -c 'cd /proc; echo [0-9]*'
+	assert_output 1
+}
+
+# Those who come later are in the same user namespace, and mlrun's program is theirs until they execute.
+@test "escape: processes of a shared container do not get hold of mlrun while others join (CVE-2016-9962)" {
+	local i tag=escape.$$.$RANDOM
+	cd / # a directory that is mounted would be a reason for another root
+	mlrun exec -w / --join-tag "$tag" "rootfs:$TMPDIR/root" attack spy mlrun "$OUTSIDE/secret" "$BATS_TEST_TMPDIR/go" \
+		>"$TMPDIR/spied" 3>&- &
+	for ((i = 0; i < 200; i++)); do [ ! -s "$TMPDIR/spied" ] || break; sleep 0.05; done
+	for ((i = 0; i < 200; i++)); do mlrun exec -w / --join-tag "$tag" "rootfs:$TMPDIR/root" true; done
+	touch "$BATS_TEST_TMPDIR/go"
+	status=0
+	wait $! || status=$?
+	output=$(cat "$TMPDIR/spied")
+	assert_output --regexp '[1-9][0-9]+ rounds'
+	attack_fails
+}
+
+@test "escape: a container that is joined has none of its files loaded by mlrun" {
+	local pid i f
+	for f in etc/nsswitch.conf etc/ld.so.preload etc/ld.so.cache usr/lib/locale/locale-archive \
+		usr/share/locale/de/LC_MESSAGES/libc.mo lib/x86_64-linux-gnu/libnss_evil.so.2 lib/x86_64-linux-gnu/libgcc_s.so.1; do
+		mkdir -p "$(dirname "root/$f")"
+		mkfifo "root/$f"
+	done
+	mlrun exec -w / rootfs:root sh -c 'rm -f /etc/passwd /etc/group; mkfifo /etc/passwd /etc/group; echo >"$0/up"; exec sleep 100' \
+		"$BATS_TEST_TMPDIR" 3>&- &
+	pid=$!
+	for ((i = 0; i < 200; i++)); do [ ! -e "$BATS_TEST_TMPDIR/up" ] || break; sleep 0.05; done
+	export LC_ALL=de_DE.UTF-8 LANG=de_DE.UTF-8
+	try timeout 20 mlrun exec -w / --join "$pid" true
+	first=$status
+	try timeout 20 mlrun exec -w / --join "$pid" no-such-command
+	kill "$pid"
+	wait "$pid" || :
+	assert_equal "$first" 0
+	assert_equal "$status" 127
+}
+
+@test "escape: what a container keeps of its root leads the next start nowhere outside" {
+	mkdir data
+	image kept --config.env A=b
+	for target in "$OUTSIDE" "../../../../../..$OUTSIDE" /proc/self/root / ..; do
+		try mlrun exec -w / --write=hostile kept sh -c 'for f in root mnt opt data var srv; do mv /$f /$f.old; ln -s "$0" /$f; done
+			rm -f /etc/passwd /etc/resolv.conf; ln -s "$0/new" /etc/passwd; ln -s "$0/secret" /etc/resolv.conf' "$target"
+		try timeout 20 mlrun exec -w / --write=hostile -v ./data:/data/deep -v ./data:/opt/x --tmpfs /mnt/y kept \
+			sh -c "echo x >/data/deep/written; cat $OUTSIDE/secret"
+		refute_output --partial "host's secret"
+		outside_is_untouched
+		try mlrun rm hostile
+	done
+	for name in ../hostile /hostile . .. a/b $'a\nb' $'\e[31m'; do
+		run -125 mlrun exec --write="$name" kept true
+		no_controls
+	done
+}
+
+# --- what was asked for (CVE-2025-65105) --------------------------------------------------
+
+@test "escape: a confinement that cannot be had is an error, and the command does not run (CVE-2025-65105)" {
+	needs_ordinary_user
+	local kind option
+	for pair in "pid --pid" "pid --init" "net --net=none" "ipc --ipc=private" "uts --hostname=x"; do
+		read -r kind option <<<"$pair"
+		run -125 unshare -Ur sh -c "echo 0 >/proc/sys/user/max_${kind}_namespaces; exec mlrun exec -w / $option rootfs:root echo ran"
+		refute_line ran
+		assert_output --partial "limit on namespaces"
+	done
+	for option in --cap-drop=NO_SUCH --ulimit=nofile=999999999 --ulimit=nosuch=1 --memory=-1 --cpus=x --net=other \
+		--ipc=other --user=x --preserve-fd=999 --mount=type=bind,src=/tmp,dst=/x,nosuch; do
+		run -125 inside "$option" -- echo ran
+		refute_line ran
+	done
+	for option in "--security-opt seccomp=x" --privileged=false "--cap-add SYS_ADMIN" "--userns host" --apparmor=x; do
+		# shellcheck disable=SC2086
+		run -125 inside $option -- echo ran
+		refute_line ran
+	done
+}
+
 @test "escape: nothing that changes the machine can be opened" {
 	needs_ordinary_user
-	run inside -- attack kernel
-	attack_fails
-	run inside --fakeroot -- attack kernel
-	attack_fails
+	for options in "" --fakeroot --pid "--init --fakeroot" "--ipc=private --hostname x --fakeroot" "--user 0" "--net=none"; do
+		# shellcheck disable=SC2086
+		run inside $options -- attack kernel
+		attack_fails
+	done
 }
 
 # --- programs of the host that meet the image (CVE-2019-14271, CVE-2025-23266) ------------
@@ -531,7 +648,7 @@ needs_fuse() {
 	SECRET=caller mlrun exec -w / sq sh -c 'exec sleep 100' 9<"$OUTSIDE" 3>&- &
 	pid=$!
 	for ((i = 0; i < 200; i++)); do
-		server=$(pgrep -n -u "$(id -u)" -x mlrun-squashfus) && [ -n "$server" ] && [ "$(readlink "/proc/$pid/exe")" = /bin/busybox ] && break
+		server=$(pgrep -n -u "$(id -u)" -x mlrun-squashfus) && [ -n "$server" ] && [[ $(readlink "/proc/$pid/exe") == /bin/* ]] && break
 		sleep 0.05
 	done
 	run -0 od -c "/proc/$server/environ"
@@ -582,6 +699,7 @@ config_edited() {
 	image_layout env.oci tiny.tar
 	config_edited env.oci '.config.Env = ["PATH=/bin", "=x", "NOVALUE", "", "LINES=a\nB=c", " S P=1", "LAST=yes"]'
 	mlrun import -q oci:env.oci env
+	unset B
 	run -0 mlrun exec -w / env sh -c 'echo "$LAST $LINES [$B]"'
 	assert_output $'yes a\nB=c []'
 	config_edited env.oci '.config.Env = ["X=a\u0000LD_PRELOAD=/evil"]'

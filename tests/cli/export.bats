@@ -263,8 +263,11 @@ check_same() {
 	tar -cf big.tar big
 	mlrun import -q big.tar big
 	rm big big.tar
-	mlrun export -q big out.tar &
-	sleep 0.5
+	mlrun export -q big out.tar 3>&- &
+	for ((i = 0; i < 500; i++)); do
+		[ "$(sed -n 's/^wchar: //p' "/proc/$!/io")" -lt 1000000 ] || break
+		sleep 0.01
+	done
 	run -125 mlrun rm big
 	assert_output --partial "is in use by process $!"
 	kill -TERM $!

@@ -95,10 +95,13 @@ each_call_fails() {
 @test "faults: rm and prune killed at any moment leave a good store" {
 	for ((i = 0; i < ${KILLS:-20} / 2; i++)); do
 		mlrun pull -q "$REGISTRY/many" "$REGISTRY/app"
-		mlrun rm "$REGISTRY/many" 2>/dev/null 3>&- &
-		sleep "0.0$(printf %02d $((RANDOM % 60)))"
-		kill -KILL $! 2>/dev/null || true
-		wait $! || true
+		for command in "rm $REGISTRY/many" "rm --defer $REGISTRY/app" prune "prune --keep-last 1"; do
+			# shellcheck disable=SC2086
+			mlrun $command >/dev/null 2>&1 3>&- &
+			sleep "0.0$(printf %02d $((RANDOM % 60)))"
+			kill -KILL $! 2>/dev/null || true
+			wait $! || true
+		done
 		mlrun store verify 2>/dev/null || {
 			mlrun store verify || true
 			return 1

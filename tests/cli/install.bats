@@ -13,7 +13,7 @@ setup() {
 @test "install: programs, man pages and documents are in their places beneath the prefix" {
 	local file
 
-	for file in bin/mlrun bin/mltrain libexec/mlrun/mlrun-pull share/man/man1/mlrun.1 \
+	for file in bin/mlrun bin/mltrain libexec/mlrun/mlrun-pull libexec/mlrun/mlrun-account share/man/man1/mlrun.1 \
 		share/bash-completion/completions/mlrun.bash share/zsh/site-functions/_mlrun \
 		share/man/man1/mltrain.1 share/doc/mlrun/LICENSE share/doc/mlrun/README.md; do
 		[ -s "dest/opt/mlrun/$file" ] || fail "no $file in $(find dest -type f)"

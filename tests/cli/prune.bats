@@ -160,11 +160,16 @@ stop_container() {
 	assert_equal "$(jq -c .parts <<<"$output")" '[]'
 }
 
-@test "prune: nonsense is refused" {
-	for bad in '--older-than 3' '--older-than x' '--max-size -1' '--max-size 1X' '--keep-last x' image; do
+@test "prune: nonsense is refused, by its name, and nothing is removed" {
+	mlrun pull -q "$REGISTRY/tiny"
+	for bad in '--older-than 3' '--older-than x' '--max-size -1' '--max-size 1X' '--keep-last x'; do
 		# shellcheck disable=SC2086
 		run -125 mlrun prune $bad
+		assert_output --partial "'${bad##* }'"
 	done
+	run -125 mlrun prune image
+	assert_output --partial "no argument is expected"
+	assert_equal "$(names)" tiny:latest
 }
 
 @test "tag: a second name keeps the image when the first goes" {

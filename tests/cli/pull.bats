@@ -518,3 +518,9 @@ hint: write --tls-verify=false"
 	assert_output ""
 	assert [ "$SECONDS" -ge 3 ] # long enough for the others to say whom they wait for
 }
+
+@test "pull: a repository that the registry does not have is told as that" {
+	run -125 mlrun tags "$REGISTRY/no/such"
+	assert_output --partial "'$REGISTRY' has no repository 'no/such'"
+	assert_output --partial "hint: check the spelling of the name"
+}

@@ -84,6 +84,22 @@ needs_foreign_memory() {
 	refute_output --partial "$(cut -d' ' -f1 first)"
 }
 
+@test "share: joiners are in the other namespaces of the container as well" {
+	local -a isolated=(--hostname inner --ipc private --net none)
+
+	hold first --join-tag "$TAG" "${isolated[@]}"
+	run -0 tagged "${isolated[@]}" "$IMG" sh -c 'for n in ipc net uts; do echo $(readlink /proc/self/ns/$n); done; hostname'
+	assert_line --index 0 "$(readlink "/proc/$HELD/ns/ipc")"
+	assert_line --index 1 "$(readlink "/proc/$HELD/ns/net")"
+	assert_line --index 2 "$(readlink "/proc/$HELD/ns/uts")"
+	assert_line --index 3 inner
+	run -0 mlrun exec --join "$HELD" hostname
+	assert_output inner
+	hold pids --join-tag "$TAG.pid" --pid
+	run -0 mlrun exec --join-tag "$TAG.pid" --pid "$IMG" sh -c 'cat /proc/1/cmdline | tr "\0" " "; kill -9 1; echo alive'
+	assert_output "sleep 1000 alive"
+}
+
 @test "share: 128 joiners at once are in one user and one mount namespace" {
 	local i
 
@@ -382,6 +398,22 @@ with_shm() {
 	assert_output --partial "-v: the container is there already"
 	run -125 mlrun exec --join 1 true
 	assert_output --partial "process 1"
+}
+
+@test "share: root enters no container of another user's" {
+	[ "$(id -u)" = 0 ] || skip "only root could"
+	run -0 runuser -u nobody -- true || skip "there is no user nobody"
+	chmod 0755 "$BATS_RUN_TMPDIR" "$BATS_FILE_TMPDIR"
+	cd /
+	runuser -u nobody -- env HOME=/ "$(command -v mlrun)" exec "$IMG" sleep 1002 3>&- &
+	PIDS+=("$!")
+	sleep 0.5
+	HELD=$(pgrep -u nobody -x -f 'sleep 1002')
+	PIDS+=("$HELD")
+	run -0 mlrun ps
+	assert_line --regexp "^ *$HELD +1 +nobody "
+	run -125 mlrun exec --join "$HELD" id
+	assert_output --partial "process $HELD may not be looked at: it or its program is another user's"
 }
 
 @test "share: two users do not meet" {

@@ -17,9 +17,10 @@ setup() {
 	export ASAN_OPTIONS=$ASAN_OPTIONS:verify_asan_link_order=0
 }
 
+needs_small() { unshare -Urm mount -t tmpfs none "$TMPDIR" || skip "no tmpfs in user namespaces here"; }
+
 # small OPTIONS COMMAND...: COMMAND where ./small is a file system mounted with these options.
 small() {
-	unshare -Urm mount -t tmpfs none "$TMPDIR" || skip "no tmpfs in user namespaces here"
 	mkdir small
 	# shellcheck disable=SC2016
 	unshare -Urm sh -c 'mount -t tmpfs -o "$1" none small && shift && "$@"' sh "$@"
@@ -28,6 +29,7 @@ small() {
 layers_asked_for() { registry_requests '^GET .*/blobs/' | wc -l; }
 
 @test "space: layers that do not fit compressed are refused before a byte of them comes" {
+	needs_small
 	before=$(layers_asked_for)
 	run -125 small size=4m mlrun pull --store small/store "$REGISTRY/big"
 	assert_output --regexp "no room in store '$PWD/small/store': the layers have 8 MB compressed, the file system of '$PWD/small/store' has [34] MB left"
@@ -36,6 +38,7 @@ layers_asked_for() { registry_requests '^GET .*/blobs/' | wc -l; }
 }
 
 @test "space: below three times the compressed size a warning is given" {
+	needs_small
 	run -0 small size=20m mlrun pull --format layers --store small/store "$REGISTRY/big"
 	assert_output --regexp "the file system of '.*' has [12][0-9] MB left, which may not be enough for 8 MB of compressed layers"
 	mkdir other && cd other
@@ -44,6 +47,7 @@ layers_asked_for() { registry_requests '^GET .*/blobs/' | wc -l; }
 }
 
 @test "space: few free inodes are warned of, and the way out is told" {
+	needs_small
 	run -0 small size=100m,nr_inodes=300 mlrun pull --format layers --store small/store "$REGISTRY/big"
 	assert_output --regexp "has room for 2[0-9]* more files, and the image may have about 666; --format squashfs makes one file of it"
 }

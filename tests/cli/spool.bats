@@ -50,6 +50,10 @@ killed_in_the_middle() {
 	printf bad | dd of="$spool" bs=1 seek=1000 conv=notrunc status=none
 	fake
 	run -0 mlrun pull -q --spool 1MB "$registry/x"
+	# They were gone on with, were found not to be the blob's, and then the whole came.
+	run -0 grep "GET .*$layer" "$log"
+	assert_line --index 0 --partial "range=bytes=1500000-"
+	assert_line --index 1 --partial "range=-"
 	assert_equal "$(ls "$MLRUN_STORE/tmp")" ""
 	run -0 mlrun store verify
 }

@@ -167,14 +167,14 @@ IN_ROOT="mlrun exec -w / rootfs:root"
 @test "terminal: with nohup a command outlives its terminal" {
 	open_shell
 	until_shown '^outer>'
-	type_line "nohup $IN_ROOT sh -c 'echo \$\$ >$PWD/pid; while [ ! -e $PWD/go ]; do sleep 0.05; done; echo done >$PWD/done' &"
+	type_line "nohup $IN_ROOT sh -c 'echo \$\$ >$PWD/pid; while [ ! -e $PWD/go ]; do sleep 0.05; done; echo ended >$PWD/ended' &"
 	until_true test -s pid
 	term kill-server
 	until_true test ! -S "$TMUX_SOCKET" -o ! -e "/proc/$(pgrep -u "$(id -u)" -f "tmux -S $TMUX_SOCKET" || echo none)"
 	kill -0 "$(cat pid)"
 	touch go
-	for ((i = 0; i < 200; i++)); do [ ! -s done ] || break; sleep 0.05; done
-	assert_equal "$(cat done)" "done"
+	for ((i = 0; i < 200; i++)); do [ ! -s ended ] || break; sleep 0.05; done
+	assert_equal "$(cat ended)" ended
 }
 
 @test "terminal: modes that a command sets are the terminal's, and stay as it leaves them" {

@@ -318,3 +318,17 @@ broken() {
 	run -125 mlrun store burn
 	assert_output --partial "'burn': verify is the only thing to do with a store"
 }
+
+@test "verify: --store is the store that is looked at and mended, --tls-verify is true or false" {
+	store=$MLRUN_STORE
+	echo X >>"$top/tree/two"
+	export MLRUN_STORE=$BATS_TEST_TMPDIR/other
+	mlrun pull -q "$REGISTRY/tiny"
+	run -0 mlrun store verify
+	run -125 mlrun store verify --store "$store"
+	assert_output --partial "broken: 'twin'"
+	run -0 mlrun store verify --repair --tls-verify=false --store "$store"
+	run -0 mlrun store verify --store "$store"
+	run -125 mlrun store verify --tls-verify=perhaps --store "$store"
+	assert_output --partial "'perhaps'"
+}

@@ -13,6 +13,7 @@
  *
  * A line an attempt: "refused WHAT: errno's text" or "WORKED WHAT". Ends with 1 if any worked.
  */
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <grp.h>
@@ -262,6 +263,46 @@ static void attack_process(int pid)
 	}
 }
 
+/* What of this process can be seen: only what must not be is told. */
+static void spy_on(const char *pid, const char *program, const char *marker)
+{
+	char path[4200], to[4200];
+	const char *name;
+	ssize_t n;
+
+	snprintf(path, sizeof(path), "/proc/%s/exe", pid);
+	n = readlink(path, to, sizeof(to) - 1);
+	if (n < 0)
+		return;
+	to[n] = '\0';
+	name = strrchr(to, '/');
+	if (name && strcmp(name + 1, program) == 0)
+		tell(1, path);
+	snprintf(path, sizeof(path), "/proc/%s/root%s", pid, marker);
+	if (is_there(path))
+		tell(1, path);
+}
+
+static void attack_spy(const char *program, const char *marker, const char *until)
+{
+	long rounds = 0;
+
+	while (!is_there(until)) {
+		DIR *proc = opendir("/proc");
+		const struct dirent *e;
+
+		while (proc && (e = readdir(proc)))
+			if (e->d_name[0] >= '1' && e->d_name[0] <= '9')
+				spy_on(e->d_name, program, marker);
+		if (proc)
+			closedir(proc);
+		if (rounds++ == 0)
+			printf("refused at first\n");
+		fflush(stdout);
+	}
+	printf("%ld rounds\n", rounds);
+}
+
 /* --- the kernel ------------------------------------------------------------------------------- */
 
 static void attack_kernel(void)
@@ -321,6 +362,8 @@ int main(int argc, char **argv)
 		attack_ids();
 	else if (strcmp(what, "process") == 0 && argc == 3)
 		attack_process(atoi(argv[2]));
+	else if (strcmp(what, "spy") == 0 && argc == 5)
+		attack_spy(argv[2], argv[3], argv[4]);
 	else if (strcmp(what, "kernel") == 0 && argc == 2)
 		attack_kernel();
 	else if (strcmp(what, "flip") == 0 && argc == 4)

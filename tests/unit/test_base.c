@@ -4,6 +4,7 @@
 #include <stdint.h>
 #include <cmocka.h>
 
+#include "base/account.h"
 #include "base/cleanup.h"
 #include "base/elf.h"
 #include "base/error.h"
@@ -171,6 +172,31 @@ static void a_path_in_a_root_cannot_leave_it(void **state)
 	assert_int_equal(file_open_in_root(dirfd_, "escape/passwd", O_RDONLY, 0), -ENOENT);
 	assert_int_equal(file_open_in_root(dirfd_, "../../../../etc/passwd", O_RDONLY, 0), -ENOENT);
 	assert_int_equal(file_open_in_root(dirfd_, "/etc/passwd", O_RDONLY, 0), -ENOENT);
+}
+
+static void a_user_and_his_group_are_found_by_number(void **state)
+{
+	struct account a;
+
+	(void)state;
+	assert_int_equal(file_replace(dirfd_, "passwd",
+		"root:x:0:0:root:/root:/bin/sh\n+nis::1000:::\n#ann:x:1000:1::/:/\nshort:x\n"
+		"late:x:01000x:1::/bad:/\nann:x:1000:100:Ann:/home/ann:/bin/zsh\nbob:x:1000:1::/b:/", 151,
+		0644, NULL), 0);
+	assert_int_equal(file_replace(dirfd_, "group", "users:x:100:\nlast:x:7", 21, 0644, NULL), 0);
+	assert_int_equal(fchdir(dirfd_), 0);
+	account_read("passwd", 1000, "group", 100, &a);
+	assert_string_equal(a.user, "ann");
+	assert_string_equal(a.home, "/home/ann");
+	assert_string_equal(a.group, "users");
+	account_done(&a);
+	account_read("passwd", 77, "group", 7, &a);
+	assert_null(a.user);
+	assert_null(a.home);
+	assert_string_equal(a.group, "last");
+	account_done(&a);
+	account_read("none", 0, NULL, 0, &a);
+	assert_null(a.user);
 }
 
 /* What a way of opening finds: the inode, or -errno. */
@@ -345,6 +371,7 @@ int main(void)
 		cmocka_unit_test(the_temporary_of_a_process_with_the_same_pid_is_in_nobodys_way),
 		cmocka_unit_test(a_file_larger_than_the_ceiling_is_refused),
 		cmocka_unit_test(a_path_in_a_root_cannot_leave_it),
+		cmocka_unit_test(a_user_and_his_group_are_found_by_number),
 		cmocka_unit_test(walking_finds_what_the_kernel_finds),
 		cmocka_unit_test(a_tree_is_removed_without_following_links_out_of_it),
 		cmocka_unit_test(an_environment_list_holds_each_key_once_and_in_place),

@@ -74,8 +74,8 @@ static int teardown(void **state)
 static void names_are_those_that_docker_allows(void **state)
 {
 	static const char *const good[] = { "a", "0", "A.b-c_d", "x__y", "x.", "a..b" };
-	static const char *const bad[] = { "", ".", "..", ".a", "-a", "_a", "a/b", "../a", "a b", "a\n",
-		"\xc3\xa4" };
+	static const char *const bad[] = { "", ".", "..", ".a", "-a", "_a", "a/b", "../a", "a b",
+		"a\n", "\xc3\xa4" };
 	char longest[STORE_CONTAINER_NAME_MAX + 2];
 
 	(void)state;
@@ -93,7 +93,7 @@ static void names_are_those_that_docker_allows(void **state)
 static void a_container_is_made_once_and_found_again(void **state)
 {
 	auto_call(store_container_done) struct store_container a = STORE_CONTAINER_INIT,
-						   b = STORE_CONTAINER_INIT;
+							       b = STORE_CONTAINER_INIT;
 	int made = -1;
 
 	(void)state;
@@ -190,8 +190,7 @@ static void a_container_is_called_like_its_image(void **state)
 	static const struct {
 		const char *image, *name;
 	} cases[] = { { "debian", "debian" }, { "debian:12", "debian-12" },
-		{ "quay.io/a/b/app:1.0-rc", "app-1.0-rc" },
-		{ "x@" MANIFEST_A, "x-aaaaaaaaaaaa" } };
+		{ "quay.io/a/b/app:1.0-rc", "app-1.0-rc" }, { "x@" MANIFEST_A, "x-aaaaaaaaaaaa" } };
 
 	(void)state;
 	for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
@@ -322,16 +321,18 @@ static void the_writers_failure_is_the_cause(void **state)
 
 /* --- its configuration ---------------------------------------------------- */
 
-static const char config[] = "{\"architecture\":\"amd64\",\"os\":\"linux\",\"unknown\":[1],"
-			     "\"container\":\"x\",\"config\":{\"Env\":[\"A=1\",\"B=2\"],\"Cmd\":[\"old\"],"
-			     "\"WorkingDir\":\"/w\"},\"rootfs\":{\"type\":\"layers\",\"diff_ids\":[\"" LAYER_1
-			     "\"]}}";
+static const char config[] =
+	"{\"architecture\":\"amd64\",\"os\":\"linux\",\"unknown\":[1],"
+	"\"container\":\"x\",\"config\":{\"Env\":[\"A=1\",\"B=2\"],\"Cmd\":[\"old\"],"
+	"\"WorkingDir\":\"/w\"},\"rootfs\":{\"type\":\"layers\",\"diff_ids\":[\"" LAYER_1 "\"]}}";
 
 static char *derived(const char *diff_id, const char *const *changes, size_t n)
 {
 	auto_strv struct strv list = STRV_INIT;
-	struct oci_derive d = { .diff_id = diff_id, .created = "2026-01-01T00:00:00Z",
-		.created_by = "test", .changes = &list };
+	struct oci_derive d = { .diff_id = diff_id,
+		.created = "2026-01-01T00:00:00Z",
+		.created_by = "test",
+		.changes = &list };
 	char *text = NULL;
 
 	for (size_t i = 0; i < n; i++)
@@ -360,8 +361,8 @@ static void a_derived_configuration_keeps_what_it_does_not_change(void **state)
 
 static void changes_are_done_in_their_order(void **state)
 {
-	static const char *const changes[] = { "ENV B=3 C='x y' D=\"q\\\"r\"", "env B 4 5", "WORKDIR sub",
-		"WORKDIR ../up", "ENTRYPOINT [\"/e\"]", "USER me" };
+	static const char *const changes[] = { "ENV B=3 C='x y' D=\"q\\\"r\"", "env B 4 5",
+		"WORKDIR sub", "WORKDIR ../up", "ENTRYPOINT [\"/e\"]", "USER me" };
 	auto_call(oci_config_done) struct oci_config c = OCI_CONFIG_INIT;
 	auto_free char *text = derived(NULL, changes, ARRAY_LEN(changes));
 
@@ -383,8 +384,8 @@ static void changes_are_done_in_their_order(void **state)
 
 static void a_change_that_is_none_is_named(void **state)
 {
-	static const char *const bad[] = { "RUN x", "", "ENV", "ENV  ", "ENV =1", "ENV A", "ENV A=1 B",
-		"ENV A='1", "ENVA=1", "USER a b", "CMD \xff" };
+	static const char *const bad[] = { "RUN x", "", "ENV", "ENV  ", "ENV =1", "ENV A",
+		"ENV A=1 B", "ENV A='1", "ENVA=1", "USER a b", "CMD \xff" };
 
 	(void)state;
 	for (size_t i = 0; i < ARRAY_LEN(bad); i++) {
