@@ -36,6 +36,7 @@ struct assembly {
 	struct source *sources; /* one a plan entry */
 	struct overlay overlay;
 	int has_accounts; /* passwd and group are in place */
+	int linked; /* something may be mounted elsewhere than its target's path says: behind a link */
 };
 
 static void assembly_done(struct assembly *a)
@@ -46,19 +47,20 @@ static void assembly_done(struct assembly *a)
 
 /*
  * Mount something that was cloned, by descriptors. A fresh place is found by its path from the root
- * as well: each directory on the way is one of our own upper layer's, which holds no links that could
- * lead elsewhere and which nobody else sees.
+ * as well: each directory on the way is one of ours, which holds no links that could lead elsewhere
+ * and which nobody else sees. move_mount(2) would follow those to the host. So a path serves no more
+ * once a link has led a mount aside: what is ours may then be mounted elsewhere, or be covered.
  */
 static int move_to(struct assembly *a, size_t i, int mount, struct mlr_error *err)
 {
 	const struct plan_mount *m = &a->plan->mounts[i];
 	auto_close int target = -1;
-
 	int r;
 
-	if (a->sources[i].fresh && bind_put_at(mount, a->overlay.root, m->target + 1) == 0)
+	if (a->sources[i].fresh && !a->linked &&
+		bind_put_at(mount, a->overlay.root, m->target + 1) == 0)
 		return 0;
-	target = target_open(a->overlay.root, m->target, a->sources[i].is_dir, err);
+	target = target_open(a->overlay.root, m->target, a->sources[i].is_dir, &a->linked, err);
 	if (target < 0)
 		return target;
 	r = bind_put(mount, target, m->flags);
@@ -105,7 +107,7 @@ static int place_symlink(struct assembly *a, size_t i, struct mlr_error *err)
 static int place_filesystem(struct assembly *a, size_t i, struct mlr_error *err)
 {
 	const struct plan_mount *m = &a->plan->mounts[i];
-	auto_close int target = target_open(a->overlay.root, m->target, 1, err);
+	auto_close int target = target_open(a->overlay.root, m->target, 1, &a->linked, err);
 
 	if (target < 0)
 		return target;
@@ -172,7 +174,7 @@ static int make_point(struct assembly *a, size_t i, struct mlr_error *err)
 		return place_symlink(a, i, err);
 	if (m->kind == PLAN_COPY)
 		return place_copy(a, i, err);
-	fd = target_open(a->overlay.root, m->target, a->sources[i].is_dir, err);
+	fd = target_open(a->overlay.root, m->target, a->sources[i].is_dir, &a->linked, err);
 	return fd < 0 ? fd : 0;
 }
 
