@@ -221,6 +221,17 @@ wait_until() {
 	assert_output kept
 }
 
+@test "write: a store that cannot be written to is told, with the way out" {
+	needs_ordinary_user
+	keep touch /mine
+	chmod a-w "$MLRUN_STORE/leases"
+	run -125 mlrun exec --write=c "$IMG" true
+	chmod u+w "$MLRUN_STORE/leases"
+	assert_output --partial "Permission denied"
+	assert_output --partial "hint: a container needs a store that can be written to"
+	run -0 keep ls /mine
+}
+
 @test "write: a full disk is told, and what was there stays" {
 	unshare -Urm mount -t tmpfs none "$TMPDIR" || skip "no tmpfs in user namespaces here"
 	cat >full.sh <<-'END'
