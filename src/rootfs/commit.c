@@ -118,7 +118,7 @@ static int bring_base(struct committing *m, struct mlr_error *err)
 		if (!store_tree_exists(m->base_st, STORE_LAYER, ids->v[i])) {
 			mlr_fail(err, ENOENT, "store '%s' has image '%s' without its layers",
 				store_path(m->base_st), m->c.image);
-			mlr_hint(err, "mlrun pull --format=layers %s adds them", m->c.image);
+			rootfs_kept_hint(m->c.image, m->c.manifest, "--format=layers ", err);
 			return -ENOENT;
 		}
 		r = m->base_st == m->st ? 0 : rootfs_fill_from(m->st, m->base_st, ids->v[i], err);

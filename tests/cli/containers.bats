@@ -193,6 +193,16 @@ wait_until() {
 	assert_output /mine
 }
 
+@test "write: an image that is gone and was of no registry is not looked for in one" {
+	mlrun tag "$IMG" own
+	mlrun exec --write=c localhost/own true
+	mv "$MLRUN_STORE/containers" away
+	mlrun rm own "$IMG" "$REGISTRY/other"
+	mv away "$MLRUN_STORE/containers"
+	run -125 mlrun exec --write=c localhost/own true
+	assert_output --partial "hint: no registry has it: mlrun import FILE localhost/own:latest"
+}
+
 @test "write: an image of an additional store will do" {
 	export MLRUN_STORES=$FILE_STORE
 	chmod -R u+rwX "$MLRUN_STORE"
@@ -212,8 +222,9 @@ wait_until() {
 	run -0 keep sh -c 'cat /etc/new; ls /bin/vi 2>&1; true'
 	assert_output $'kept\nls: /bin/vi: No such file or directory'
 	run -125 mlrun commit c mine
-	assert_output --partial "hint: mlrun pull --format=layers $IMG"
-	mlrun pull -q --format=layers "$IMG"
+	digest=$(manifest_of "$IMG")
+	assert_output --partial "hint: mlrun pull --format=layers $IMG@$digest"
+	mlrun pull -q --format=layers "$IMG@$digest"
 	run -0 keep sh -c 'cat /etc/new; ls /bin/vi 2>&1; true'
 	assert_output $'kept\nls: /bin/vi: No such file or directory'
 	mlrun commit -q c mine
