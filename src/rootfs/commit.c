@@ -64,14 +64,11 @@ static int is_cancelled(void *ctx)
 /* From here on nobody removes it, nor what the store has. */
 static int take_container(struct committing *m, struct mlr_error *err)
 {
-	auto_call(store_container_done) struct store_container known = STORE_CONTAINER_INIT;
-	int made, r = store_container_get(m->st, m->opt->container, &known, err);
+	int made, r = store_hold(m->st, err);
 
 	if (r == 0)
-		r = store_hold(m->st, err);
-	if (r == 0)
 		r = store_container_open(
-			m->st, known.name, known.image, known.manifest, &m->c, &made, err);
+			m->st, m->opt->container, NULL, NULL, &m->c, &made, err);
 	if (r == 0)
 		m->result.is_running = store_container_is_joined(m->st, m->c.name);
 	return r;

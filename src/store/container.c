@@ -283,7 +283,7 @@ int store_container_open(struct store *st, const char *name, const char *image,
 	if (r < 0)
 		return r;
 	r = store_container_get(st, name, ret, err);
-	if (r == -ENOENT) {
+	if (r == -ENOENT && image) {
 		r = is_new = make(st, name, image, manifest, err);
 		if (r >= 0)
 			r = store_container_get(st, name, ret, err);

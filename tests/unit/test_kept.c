@@ -99,6 +99,8 @@ static void a_container_is_made_once_and_found_again(void **state)
 	(void)state;
 	assert_int_equal(store_container_get(st, "c", &a, &err), -ENOENT);
 	says("there is no container 'c'");
+	assert_int_equal(store_container_open(st, "c", NULL, NULL, &a, &made, &err), -ENOENT);
+	says("there is no container 'c'");
 	ok(store_container_open(st, "c", "docker.io/library/a:1", MANIFEST_A, &a, &made, &err));
 	assert_int_equal(made, 1);
 	assert_string_equal(a.image, "docker.io/library/a:1");
