@@ -78,8 +78,8 @@ static int list_names(int dir, const char *path, struct strv *ret, struct mlr_er
 }
 
 /*
- * What its owner may not read can have been made by a fake root. It is given the bits it lacks for
- * as long as it is read; *lent tells whether it was.
+ * What its owner may not read can have been made by a fake root. It is given the bits it lacks until
+ * take_back(); *lent tells whether it was.
  *
  * The container may be running, and make a link out of what was looked at: so mode and descriptor
  * are those of one inode, which was seen to be no link. Returns a descriptor or -errno, -ESTALE for
@@ -241,6 +241,11 @@ static int put_name(struct walk *w, int dir, const char *name, const char *paren
 			return has_changed(path, err);
 		if (fd < 0)
 			return mlr_fail(err, -fd, "open '/%s': %s", path, strerror(-fd));
+		/* A file stays readable by its descriptor, so that nobody who kills us finds it so. */
+		if (lent && S_ISREG(st.st_mode)) {
+			take_back(fd, &st);
+			lent = 0;
+		}
 	}
 	r = put_thing(w, dir, name, path, fd, &st, err);
 	if (r == 0 && S_ISDIR(st.st_mode))

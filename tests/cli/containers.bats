@@ -34,6 +34,9 @@ wait_until() {
 	return 1
 }
 
+# Has process $1 the file that is committed open?
+reads_it() { ls -l "/proc/$1/fd" 2>/dev/null | grep -q 'upper/large$'; }
+
 # --- exec --write -----------------------------------------------------------------
 
 @test "write: what a command wrote is there for the next one, and nowhere else" {
@@ -637,6 +640,18 @@ good_store() {
 	mlrun commit -q c whole
 	run -0 mlrun exec localhost/whole sh -c 'cat /file300; ls -l /big | tr -s " " | cut -d" " -f5'
 	assert_output $'300\n20971520'
+}
+
+@test "kill: a commit that is killed leaves the modes of what its owner may not read" {
+	needs_ordinary_user
+	keep sh -c 'truncate -s 2G /large; chmod 0 /large'
+	mlrun commit -q c mine 3>&- &
+	pid=$!
+	wait_until reads_it "$pid" || fail "no reading seen"
+	kill -9 "$pid"
+	wait "$pid" || true
+	run -0 stat -c %a "$MLRUN_STORE/containers/c/upper/large"
+	assert_output 0
 }
 
 @test "kill: a commit that is interrupted ends with the signal's status and leaves nothing" {
