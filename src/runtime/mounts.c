@@ -36,6 +36,7 @@ struct assembly {
 	struct source *sources; /* one a plan entry */
 	struct overlay overlay;
 	int has_accounts; /* passwd and group are in place */
+	int linked; /* something may be mounted elsewhere than its target's path says: behind a link */
 };
 
 static void assembly_done(struct assembly *a)
@@ -45,16 +46,22 @@ static void assembly_done(struct assembly *a)
 }
 
 /*
- * May a place be found by its path from the root? Each directory on the way to a fresh one is of our own
- * upper layer, which holds no links that could lead elsewhere and which nobody else sees. To a directory
- * of the root's there is no way, and move_mount(2) does not follow a link that is there instead: a
- * directory cannot be mounted on it.
+ * May a place be found by its path from the root? Each directory on the way to a fresh one is one of ours,
+ * which holds no links that could lead elsewhere and which nobody else sees; the kernel would follow those
+ * to the host. To a directory of the root's there is no way, and move_mount(2) does not follow a link that
+ * is there instead: a directory cannot be mounted on it. A path serves no more once a link has led a mount
+ * aside: what is ours may then be mounted elsewhere, or be covered.
  */
-static int is_plain_path(const struct assembly *a, size_t i)
+static int is_fresh(const struct assembly *a, size_t i)
+{
+	return a->sources[i].fresh && !a->linked;
+}
+
+static int is_of_root(const struct assembly *a, size_t i)
 {
 	const char *target = a->plan->mounts[i].target;
 
-	return a->sources[i].fresh || (a->sources[i].is_dir && strrchr(target, '/') == target);
+	return a->sources[i].is_dir && !a->linked && strrchr(target, '/') == target;
 }
 
 /* Mount something that was cloned, by descriptors. */
@@ -64,9 +71,10 @@ static int move_to(struct assembly *a, size_t i, int mount, struct mlr_error *er
 	auto_close int target = -1;
 	int r;
 
-	if (is_plain_path(a, i) && bind_put_at(mount, a->overlay.root, m->target + 1) == 0)
+	if ((is_fresh(a, i) || is_of_root(a, i)) &&
+		bind_put_at(mount, a->overlay.root, m->target + 1) == 0)
 		return 0;
-	target = target_open(a->overlay.root, m->target, a->sources[i].is_dir, err);
+	target = target_open(a->overlay.root, m->target, a->sources[i].is_dir, &a->linked, err);
 	if (target < 0)
 		return target;
 	r = bind_put(mount, target, m->flags);
@@ -116,10 +124,10 @@ static int place_filesystem(struct assembly *a, size_t i, struct mlr_error *err)
 	auto_close int target = -1;
 	auto_free char *path = NULL;
 
-	if (a->sources[i].fresh && a->overlay.covers_scratch) {
+	if (is_fresh(a, i) && a->overlay.covers_scratch) {
 		path = xasprintf("%s%s", a->overlay.place, m->target);
 	} else {
-		target = target_open(a->overlay.root, m->target, 1, err);
+		target = target_open(a->overlay.root, m->target, 1, &a->linked, err);
 		if (target < 0)
 			return target;
 		path = xasprintf("/proc/self/fd/%d", target);
@@ -187,7 +195,7 @@ static int make_point(struct assembly *a, size_t i, struct mlr_error *err)
 		return place_symlink(a, i, err);
 	if (m->kind == PLAN_COPY)
 		return place_copy(a, i, err);
-	fd = target_open(a->overlay.root, m->target, a->sources[i].is_dir, err);
+	fd = target_open(a->overlay.root, m->target, a->sources[i].is_dir, &a->linked, err);
 	return fd < 0 ? fd : 0;
 }
 

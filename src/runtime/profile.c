@@ -279,7 +279,9 @@ static int add_rule(struct load *l, uint32_t action, int nr, const struct scmp_a
 		r = seccomp_rule_add_array(l->ctx, action, nr, n, args);
 	for (unsigned i = 0; doubled && r == 0 && i < n; i++)
 		r = seccomp_rule_add_array(l->ctx, action, nr, 1, &args[i]);
-	return r == 0 || r == -EEXIST || r == -EDOM
+	if (r == -EEXIST)
+		return wrong(l, where, "an earlier rule has another action for the same arguments");
+	return r == 0 || r == -EDOM
 		? 0
 		: mlr_fail(l->err, -r, "%s: libseccomp: %s", where, strerror(-r));
 }

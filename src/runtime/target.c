@@ -103,11 +103,15 @@ static int make_place(int root, const char *path, int is_dir, int links, struct 
 	return fd < 0 ? mlr_fail_errno(err, "open '%s' in the container", path) : fd;
 }
 
-int target_open(int root, const char *path, int is_dir, struct mlr_error *err)
+int target_open(int root, const char *path, int is_dir, int *linked, struct mlr_error *err)
 {
-	auto_close int fd = make_place(root, path, is_dir, 0, err);
+	auto_close int fd = file_open_beneath(root, path + 1, O_PATH | (is_dir ? O_DIRECTORY : 0));
 	struct stat st;
 
+	if (fd < 0) {
+		*linked = 1;
+		fd = make_place(root, path, is_dir, 0, err);
+	}
 	if (fd < 0)
 		return fd;
 	if (fstat(fd, &st) < 0)

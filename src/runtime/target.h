@@ -30,11 +30,12 @@ void target_times_restore(const struct target_times *t);
  * resolved with root as "/", so no link of the image leads outside.
  *
  *   is_dir  a directory is wanted (else a regular file)
+ *   linked  set to 1 unless it was there and its path leads through no link; left alone then
  *
  * Returns an O_PATH descriptor; -ENOTDIR or -EISDIR when the image has there a thing of the other
  * kind.
  */
-int target_open(int root, const char *path, int is_dir, struct mlr_error *err);
+int target_open(int root, const char *path, int is_dir, int *linked, struct mlr_error *err);
 
 /* mkdir -p inside root, links followed inside it. Returns an O_PATH descriptor of the directory. */
 int target_mkdir(int root, const char *path, struct mlr_error *err);

@@ -103,6 +103,10 @@ rule() { echo '{"defaultAction": "SCMP_ACT_ALLOW", "syscalls": ['"$1"']}'; }
 	assert_output --partial "minKernel is no version"
 	with_profile "$(rule '{"names": ["mkdir"], "action": "SCMP_ACT_NOTIFY"}')" true
 	assert_output --partial "SCMP_ACT_NOTIFY needs a supervisor"
+	local one='"args": [{"index": 0, "value": 1, "op": "SCMP_CMP_EQ"}]'
+	with_profile "$(rule "{\"names\": [\"mkdir\"], \"action\": \"SCMP_ACT_LOG\", $one}, {$kept, $one}")" true
+	assert_failure 125
+	assert_output --partial "syscalls[1]: an earlier rule has another action for the same arguments"
 	with_profile '{"defaultAction": "SCMP_ACT_ALLOW", "architectures": ["VAX"]}' true
 	assert_output --partial "'VAX' is no architecture"
 	run -125 mlrun exec --seccomp no/such rootfs:root true

@@ -119,3 +119,28 @@ passwd_has() { run mlrun exec it:1 grep -c "^$1:" /etc/passwd; }
 	assert_output $'a\nb\nb\na\n/t:\ndeep\n\n/t/deep:\ner'
 	assert [ -z "$(ls -A a/sub)" ]
 }
+
+@test "upper: a link in the place of /home leads what is mounted in it to no directory of the host" {
+	mkdir -p gone top host/jo/data data
+	echo mine >data/f
+	: >gone/.wh.home
+	ln -s "$PWD/host" top/home
+	layer_tar gone.tar gone
+	layer_tar top.tar top
+	image_layout layout base.tar gone.tar top.tar
+	mlrun import -q oci:layout it:1
+	export HOME=/home/jo
+	run -0 mlrun exec -v ./data:/home/jo/data it:1 sh -c 'cat ~/data/f; echo kept >~/data/g'
+	assert_output mine
+	assert_equal "$(cat data/g)" kept
+}
+
+@test "upper: a path that a mount behind a link has covered leads to no directory of the host" {
+	mkdir -p top/plain volume host/deep data
+	echo mine >data/f
+	ln -s plain top/link
+	ln -s "$PWD/host" volume/c
+	image top
+	run -0 mlrun exec -v ./volume:/link/b -v ./data:/plain/b/c/deep it:1 cat /plain/b/c/deep/f
+	assert_output mine
+}

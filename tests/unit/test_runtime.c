@@ -97,14 +97,19 @@ static void group_of_the_caller_is_added_only_when_it_is_missing(void **state)
 static void a_missing_target_is_made_with_its_parents(void **state)
 {
 	struct stat st;
-	int fd = target_open(root, "/a/b/c", 1, NULL);
+	int linked = 0, fd = target_open(root, "/a/b/c", 1, &linked, NULL);
 
 	(void)state;
 	assert_true(fd >= 0);
 	close(fd);
+	linked = 0;
+	fd = target_open(root, "/a/b/c", 1, &linked, NULL);
+	assert_true(fd >= 0);
+	assert_int_equal(linked, 0);
+	close(fd);
 	assert_int_equal(fstatat(root, "a/b/c", &st, 0), 0);
 	assert_true(S_ISDIR(st.st_mode));
-	fd = target_open(root, "/a/file", 0, NULL);
+	fd = target_open(root, "/a/file", 0, &linked, NULL);
 	assert_true(fd >= 0);
 	close(fd);
 	assert_int_equal(fstatat(root, "a/file", &st, 0), 0);
@@ -114,22 +119,27 @@ static void a_missing_target_is_made_with_its_parents(void **state)
 static void a_target_through_links_stays_inside_the_root(void **state)
 {
 	struct stat st;
-	int fd;
+	int linked = 0, fd;
 
 	(void)state;
 	/* A dangling absolute link, a dangling relative one, and one that climbs. */
 	assert_int_equal(symlinkat("/run/deep/resolv.conf", root, "abs"), 0);
 	assert_int_equal(symlinkat("var/x", root, "rel"), 0);
 	assert_int_equal(symlinkat("../../../../../../tmp/mlr-escaped", root, "climb"), 0);
-	fd = target_open(root, "/abs", 0, NULL);
+	fd = target_open(root, "/abs", 0, &linked, NULL);
 	assert_true(fd >= 0);
 	close(fd);
 	assert_int_equal(fstatat(root, "run/deep/resolv.conf", &st, 0), 0);
-	fd = target_open(root, "/rel/below", 1, NULL);
+	fd = target_open(root, "/rel/below", 1, &linked, NULL);
 	assert_true(fd >= 0);
 	close(fd);
 	assert_int_equal(fstatat(root, "var/x/below", &st, 0), 0);
-	fd = target_open(root, "/climb", 1, NULL);
+	linked = 0;
+	fd = target_open(root, "/rel/below", 1, &linked, NULL);
+	assert_true(fd >= 0);
+	assert_int_equal(linked, 1);
+	close(fd);
+	fd = target_open(root, "/climb", 1, &linked, NULL);
 	assert_true(fd >= 0);
 	close(fd);
 	assert_int_equal(fstatat(root, "tmp/mlr-escaped", &st, 0), 0);
@@ -139,25 +149,27 @@ static void a_target_through_links_stays_inside_the_root(void **state)
 static void links_that_go_round_end_with_an_error(void **state)
 {
 	struct mlr_error err;
+	int linked;
 
 	(void)state;
 	assert_int_equal(symlinkat("loop2", root, "loop1"), 0);
 	assert_int_equal(symlinkat("loop1", root, "loop2"), 0);
-	assert_int_equal(target_open(root, "/loop1/x", 1, &err), -ELOOP);
+	assert_int_equal(target_open(root, "/loop1/x", 1, &linked, &err), -ELOOP);
 	assert_non_null(strstr(err.text, "'/loop1/x'"));
 }
 
 static void a_directory_where_a_file_shall_be_is_an_error_and_the_other_way(void **state)
 {
 	struct mlr_error err;
+	int linked;
 
 	(void)state;
 	assert_int_equal(mkdirat(root, "isdir", 0755), 0);
-	assert_int_equal(target_open(root, "/isdir", 0, &err), -EISDIR);
+	assert_int_equal(target_open(root, "/isdir", 0, &linked, &err), -EISDIR);
 	close(openat(root, "isfile", O_CREAT | O_WRONLY, 0644));
-	assert_int_equal(target_open(root, "/isfile", 1, &err), -ENOTDIR);
-	assert_int_equal(target_open(root, "/isfile/below", 1, &err), -ENOTDIR);
-	assert_int_equal(target_open(root, "/x/..", 1, &err), -EINVAL);
+	assert_int_equal(target_open(root, "/isfile", 1, &linked, &err), -ENOTDIR);
+	assert_int_equal(target_open(root, "/isfile/below", 1, &linked, &err), -ENOTDIR);
+	assert_int_equal(target_open(root, "/x/..", 1, &linked, &err), -EINVAL);
 }
 
 static void put(const char *path, const char *text)
