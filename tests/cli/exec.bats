@@ -322,6 +322,12 @@ in_tiny() { mlrun exec "$IMG" "$@"; }
 	PMI_FD=77 run -0 in_tiny true # another job's, not open here
 }
 
+@test "exec: a container without /proc is refused, and is no command that was not found" {
+	run -126 mlrun exec --tmpfs /proc "$IMG" true
+	assert_output --partial "look at mlrun's own program, '/proc/self/exe'"
+	assert_line "hint: what is mounted over /proc, or a link of the image's, hides it"
+}
+
 @test "exec: an image's own PMI_FD brings it no descriptor of the caller's, nor of mlrun's" {
 	local n
 
