@@ -87,7 +87,7 @@ int runtime_enter(const struct plan *p, struct mlr_error *err)
 		return r;
 	r = enter_or_make(p, &share, &made, err);
 	if (r < 0)
-		return r;
+		return limits_hint(p, r, err);
 	r = privileges_drop(p, err);
 	if (r < 0)
 		return r;
