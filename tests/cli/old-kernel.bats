@@ -71,7 +71,8 @@ old() { without $OLD -- "$@"; }
 	rm -rf root/etc
 	ln -s "$PWD/outside" root/etc
 	ln -s ../../../../../../../../"$PWD/outside" root/rel
-	run -0 old -v ./data:/rel/in -w / rootfs:root true
+	# Not the host's /tmp, in which the directory is and may be written to.
+	run -0 old --tmpfs /tmp -v ./data:/rel/in -w / rootfs:root true
 	assert [ -z "$(ls outside)" ]
 	ln -s /proc/self/root/tmp root/magic
 	run old -v ./data:/magic/x rootfs:root true
