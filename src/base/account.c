@@ -16,6 +16,7 @@
 
 #define PROGRAM    "mlrun-account"
 #define ANSWER_MAX 8192 /* bytes: three lines, one of them a path */
+#define FILE_MAX   (64u << 20) /* bytes of /etc/passwd: half a million users */
 
 void account_done(struct account *a)
 {
@@ -25,54 +26,82 @@ void account_done(struct account *a)
 	*a = (struct account)ACCOUNT_INIT;
 }
 
+/* The next line of a text, without its end; NULL when there is none. */
+static char *next_line(char **text)
+{
+	char *line = *text, *end = strchr(line, '\n');
+
+	if (!*line)
+		return NULL;
+	*text = end ? end + 1 : line + strlen(line);
+	if (end)
+		*end = '\0';
+	return line;
+}
+
+/* Is a line "name:password:id:…" that of an id? "+name" and "-name" are of the old compat service, no
+ * names. */
+static int is_of(const char *line, unsigned long id)
+{
+	const char *s = strchr(line, ':');
+	char *end;
+
+	if (!s || s == line || strchr("+-#", *line))
+		return 0;
+	s = strchr(s + 1, ':');
+	if (!s || s[1] < '0' || s[1] > '9')
+		return 0;
+	return strtoul(s + 1, &end, 10) == id && (*end == ':' || !*end);
+}
+
 /*
- * The line "name:password:id:…" of an id, cut into its fields. fgetpwent(3) would do but asks for the
- * file's position at every line. "+name" and "-name" are of the old compat service, no names.
+ * The line of an id, cut into its fields. fgetpwent(3) would do but asks for the file's position at every
+ * line.
  *
  * Returns how many fields there are; 0: nobody has this id.
  */
-static size_t find_line(FILE *f, unsigned long id, char **line, char **field, size_t max)
+static size_t find_line(char *text, unsigned long id, char **field, size_t max)
 {
-	size_t room = 0;
+	char *line;
+	size_t n = 0;
 
-	while (getline(line, &room, f) > 0) {
-		char *s = *line, *end;
-		size_t n = 0;
-
-		s[strcspn(s, "\n")] = '\0';
-		while (n < max && (field[n] = strsep(&s, ":")))
-			n++;
-		if (n >= 3 && field[0][0] && !strchr("+-#", field[0][0]) && field[2][0] >= '0' &&
-			field[2][0] <= '9' && strtoul(field[2], &end, 10) == id && !*end)
+	while ((line = next_line(&text)))
+		if (is_of(line, id)) {
+			while (n < max && (field[n] = strsep(&line, ":")))
+				n++;
 			return n;
-	}
+		}
 	return 0;
+}
+
+/* NULL when it cannot be read. */
+static char *read_file(const char *path)
+{
+	char *text = NULL;
+
+	if (path)
+		file_read(AT_FDCWD, path, FILE_MAX, &text, NULL, NULL);
+	return text;
 }
 
 static void read_passwd(const char *path, uid_t uid, struct account *ret)
 {
-	FILE *f = path ? fopen(path, "re") : NULL;
-	auto_free char *line = NULL;
+	auto_free char *text = read_file(path);
 	char *field[7];
 
-	if (f && find_line(f, uid, &line, field, ARRAY_LEN(field)) >= 6) {
+	if (text && find_line(text, uid, field, ARRAY_LEN(field)) >= 6) {
 		ret->user = xstrdup(field[0]);
 		ret->home = xstrdup(field[5]);
 	}
-	if (f)
-		fclose(f);
 }
 
 static void read_group(const char *path, gid_t gid, struct account *ret)
 {
-	FILE *f = path ? fopen(path, "re") : NULL;
-	auto_free char *line = NULL;
+	auto_free char *text = read_file(path);
 	char *field[4];
 
-	if (f && find_line(f, gid, &line, field, ARRAY_LEN(field)) > 0)
+	if (text && find_line(text, gid, field, ARRAY_LEN(field)) > 0)
 		ret->group = xstrdup(field[0]);
-	if (f)
-		fclose(f);
 }
 
 void account_read(

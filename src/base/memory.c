@@ -41,6 +41,13 @@ void *xreallocarray(void *p, size_t n, size_t size)
 	return need(reallocarray(p, n ? n : 1, size ? size : 1));
 }
 
+void *xgrow(void *p, size_t n, size_t size)
+{
+	if (p && (n < 8 || (n & (n - 1)) != 0))
+		return p;
+	return xreallocarray(p, n < 8 ? 8 : 2 * n, size);
+}
+
 char *xstrdup(const char *s)
 {
 	return need(strdup(s));

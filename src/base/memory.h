@@ -18,6 +18,8 @@ void *xmalloc(size_t size) __attribute__((malloc, returns_nonnull));
 void *xcalloc(size_t n, size_t size) __attribute__((malloc, returns_nonnull));
 /* Room for n elements of size bytes each; dies on overflow as on lack of memory. */
 void *xreallocarray(void *p, size_t n, size_t size) __attribute__((returns_nonnull));
+/* Room for one element more in an array of n, which grows by nothing else: to 8, then twofold. */
+void *xgrow(void *p, size_t n, size_t size) __attribute__((returns_nonnull));
 char *xstrdup(const char *s) __attribute__((malloc, returns_nonnull));
 char *xstrndup(const char *s, size_t n) __attribute__((malloc, returns_nonnull));
 char *xasprintf(const char *fmt, ...) __attribute__((format(printf, 1, 2), returns_nonnull));

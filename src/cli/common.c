@@ -20,7 +20,7 @@ enum { KEY_STORE = 0x1000, KEY_VERBOSE };
 
 static const struct argp_option options[] = {
 	{ "store", KEY_STORE, "DIR", 0,
-		"the store; default: $MLRUN_STORE, else ~/.local/share/mlrun", 90 },
+		"the store; default: $MLRUN_STORE, else that of mlrun.conf, else ~/.local/share/mlrun", 90 },
 	{ "verbose", KEY_VERBOSE, 0, 0, "tell every step on stderr", 90 },
 	{ 0 },
 };

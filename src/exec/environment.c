@@ -28,10 +28,18 @@ static const char *const job_keeps[] = { "SLURM*", "SRUN_*", "PMI_*", "PMI2_*", 
 	"MPICH_*", "I_MPI_*", "UCX_*", "FI_*", "CUDA_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES",
 	"GPU_DEVICE_ORDINAL" };
 
-static int matches(const char *key, const char *const *globs, size_t n)
+/* A name, or its beginning and a "*". */
+static int matches_one(const char *key, const char *pattern)
 {
-	for (size_t i = 0; i < n; i++) /* most differ in the first letter, and fnmatch(3) is slow */
-		if (globs[i][0] == key[0] && fnmatch(globs[i], key, 0) == 0)
+	size_t len = strcspn(pattern, "*");
+
+	return strncmp(key, pattern, len) == 0 && (pattern[len] || !key[len]);
+}
+
+static int matches(const char *key, const char *const *patterns, size_t n)
+{
+	for (size_t i = 0; i < n; i++)
+		if (patterns[i][0] == key[0] && matches_one(key, patterns[i]))
 			return 1;
 	return 0;
 }

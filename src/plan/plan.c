@@ -61,7 +61,7 @@ int plan_mount_add(struct plan *p, enum plan_kind kind, const char *source, cons
 		return mlr_fail(
 			err, EINVAL, "mount target '%s' is the root, which is the image's", target);
 
-	p->mounts = xreallocarray(p->mounts, p->n_mounts + 1, sizeof(*p->mounts));
+	p->mounts = xgrow(p->mounts, p->n_mounts, sizeof(*p->mounts));
 	p->mounts[p->n_mounts++] = (struct plan_mount){
 		.kind = kind,
 		.source = source ? xstrdup(source) : NULL,
@@ -92,10 +92,22 @@ void plan_limit_set(struct plan *p, int resource, rlim_t soft, rlim_t hard)
 	p->limits[i] = (struct plan_limit){ .resource = resource, .soft = soft, .hard = hard };
 }
 
+/* FNV-1a. Jobs have hundreds of variables, most of them with one beginning. */
+static unsigned hash_of(const char *key)
+{
+	unsigned hash = 2166136261u;
+
+	for (; *key; key++)
+		hash = (hash ^ (unsigned char)*key) * 16777619u;
+	return hash;
+}
+
 static struct plan_env *env_find(const struct plan *p, const char *key)
 {
+	unsigned hash = hash_of(key);
+
 	for (size_t i = 0; i < p->n_env; i++)
-		if (strcmp(p->env[i].key, key) == 0)
+		if (p->env[i].hash == hash && strcmp(p->env[i].key, key) == 0)
 			return &p->env[i];
 	return NULL;
 }
@@ -112,10 +124,11 @@ void plan_env_set(struct plan *p, const char *key, const char *value, const char
 		e->origin = origin;
 		return;
 	}
-	p->env = xreallocarray(p->env, p->n_env + 1, sizeof(*p->env));
+	p->env = xgrow(p->env, p->n_env, sizeof(*p->env));
 	p->env[p->n_env++] = (struct plan_env){
 		.key = xstrdup(key),
 		.value = xstrdup(value),
+		.hash = hash_of(key),
 		.origin = origin,
 	};
 }
@@ -142,8 +155,16 @@ const char *plan_env_get(const struct plan *p, const char *key)
 
 void plan_env_list(const struct plan *p, struct strv *ret)
 {
-	for (size_t i = 0; i < p->n_env; i++)
-		strv_addf(ret, "%s=%s", p->env[i].key, p->env[i].value);
+	for (size_t i = 0; i < p->n_env; i++) {
+		const struct plan_env *e = &p->env[i];
+		size_t key = strlen(e->key), value = strlen(e->value);
+		char *s = xmalloc(key + value + 2);
+
+		memcpy(s, e->key, key);
+		s[key] = '=';
+		memcpy(s + key + 1, e->value, value + 1);
+		strv_take(ret, s);
+	}
 }
 
 int plan_covers(const struct plan *p, const char *path)

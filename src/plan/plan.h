@@ -52,6 +52,7 @@ struct plan_mount {
 
 struct plan_env {
 	char *key, *value;
+	unsigned hash; /* of the key, which is found by it */
 	const char *origin;
 	char *shadowed;          /* the value that this one took the place of, or NULL */
 	const char *shadowed_by; /* that value's origin */

@@ -98,11 +98,8 @@ static int mount_overlay(const struct plan_mount *m, size_t i, int source, int s
 }
 
 int filesystem_mount(const struct plan_mount *m, size_t i, const struct source *s, int scratch,
-	int target, struct mlr_error *err)
+	const char *target, struct mlr_error *err)
 {
-	char path[32];
-
-	snprintf(path, sizeof(path), "/proc/self/fd/%d", target);
-	return m->kind == PLAN_OVERLAY ? mount_overlay(m, i, s->fd, scratch, path, err)
-				       : mount_simple(m, path, err);
+	return m->kind == PLAN_OVERLAY ? mount_overlay(m, i, s->fd, scratch, target, err)
+				       : mount_simple(m, target, err);
 }

@@ -13,11 +13,11 @@
  *
  *   s        what sources_open() found
  *   scratch  directory of a tmpfs; what is written to an overlay goes to "overlay<i>" there
- *   target   the place, an O_PATH descriptor
+ *   target   the place, a path that goes through no links of the image's
  *
  * Returns 0 or -errno, with the way out where there is one.
  */
 int filesystem_mount(const struct plan_mount *m, size_t i, const struct source *s, int scratch,
-	int target, struct mlr_error *err);
+	const char *target, struct mlr_error *err);
 
 #endif

@@ -46,18 +46,32 @@ static void assembly_done(struct assembly *a)
 }
 
 /*
- * Mount something that was cloned, by descriptors. A fresh place is found by its path from the root
- * as well: each directory on the way is one of ours, which holds no links that could lead elsewhere
- * and which nobody else sees. move_mount(2) would follow those to the host. So a path serves no more
- * once a link has led a mount aside: what is ours may then be mounted elsewhere, or be covered.
+ * May a place be found by its path from the root? Each directory on the way to a fresh one is one of ours,
+ * which holds no links that could lead elsewhere and which nobody else sees; the kernel would follow those
+ * to the host. To a directory of the root's there is no way, and move_mount(2) does not follow a link that
+ * is there instead: a directory cannot be mounted on it. A path serves no more once a link has led a mount
+ * aside: what is ours may then be mounted elsewhere, or be covered.
  */
+static int is_fresh(const struct assembly *a, size_t i)
+{
+	return a->sources[i].fresh && !a->linked;
+}
+
+static int is_of_root(const struct assembly *a, size_t i)
+{
+	const char *target = a->plan->mounts[i].target;
+
+	return a->sources[i].is_dir && !a->linked && strrchr(target, '/') == target;
+}
+
+/* Mount something that was cloned, by descriptors. */
 static int move_to(struct assembly *a, size_t i, int mount, struct mlr_error *err)
 {
 	const struct plan_mount *m = &a->plan->mounts[i];
 	auto_close int target = -1;
 	int r;
 
-	if (a->sources[i].fresh && !a->linked &&
+	if ((is_fresh(a, i) || is_of_root(a, i)) &&
 		bind_put_at(mount, a->overlay.root, m->target + 1) == 0)
 		return 0;
 	target = target_open(a->overlay.root, m->target, a->sources[i].is_dir, &a->linked, err);
@@ -107,11 +121,18 @@ static int place_symlink(struct assembly *a, size_t i, struct mlr_error *err)
 static int place_filesystem(struct assembly *a, size_t i, struct mlr_error *err)
 {
 	const struct plan_mount *m = &a->plan->mounts[i];
-	auto_close int target = target_open(a->overlay.root, m->target, 1, &a->linked, err);
+	auto_close int target = -1;
+	auto_free char *path = NULL;
 
-	if (target < 0)
-		return target;
-	return filesystem_mount(m, i, &a->sources[i], a->overlay.scratch, target, err);
+	if (is_fresh(a, i) && a->overlay.covers_scratch) {
+		path = xasprintf("%s%s", a->overlay.place, m->target);
+	} else {
+		target = target_open(a->overlay.root, m->target, 1, &a->linked, err);
+		if (target < 0)
+			return target;
+		path = xasprintf("/proc/self/fd/%d", target);
+	}
+	return filesystem_mount(m, i, &a->sources[i], a->overlay.scratch, path, err);
 }
 
 static const char *const kind_names[] = { [PLAN_TMPFS] = "tmpfs", [PLAN_DEVPTS] = "devpts",

@@ -65,8 +65,8 @@ int overlay_mount_scratch(const struct plan *p, struct overlay *o, struct mlr_er
 	o->scratch = open(place, O_PATH | O_DIRECTORY | O_CLOEXEC);
 	if (o->scratch < 0)
 		return mlr_fail_errno(err, "open the scratch tmpfs on '%s'", place);
-	if (mkdirat(o->scratch, "root", 0755) < 0 || mkdirat(o->scratch, "work", 0755) < 0)
-		return mlr_fail_errno(err, "make directories in the scratch tmpfs");
+	if (mkdirat(o->scratch, "work", 0755) < 0)
+		return mlr_fail_errno(err, "make 'work' in the scratch tmpfs");
 	return 0;
 }
 
@@ -171,7 +171,7 @@ int overlay_mount_root(const struct plan *p, struct overlay *o, const char *opti
 	char root[24];
 
 	snprintf(root, sizeof(root), "%d/root", o->scratch);
-	if (chdir("/proc/self/fd") < 0 ||
+	if ((mkdirat(o->scratch, "root", 0755) < 0 && errno != EEXIST) || chdir("/proc/self/fd") < 0 ||
 		mount(mark, root, "overlay", MS_NOSUID | MS_NODEV, options) < 0)
 		return -errno;
 	o->root = openat(o->scratch, "root", O_PATH | O_DIRECTORY | O_CLOEXEC);
@@ -234,17 +234,18 @@ static char *path_options(const struct plan *p, const struct overlay *o)
 	return options;
 }
 
-/* Returns 1 when it is mounted; what fails is tried, and told, by descriptors. */
+/* On top of the scratch itself. Returns 1 when it is mounted; what fails is tried, and told, by
+ * descriptors. */
 static int mount_by_paths(const struct plan *p, struct overlay *o)
 {
 	auto_free char *options = path_options(p, o);
 	auto_free char *mark = options ? container_mark(p) : NULL;
-	auto_free char *root = xasprintf("%s/root", o->place);
 
-	if (!options || mount(mark, root, "overlay", MS_NOSUID | MS_NODEV, options) < 0)
+	if (!options || mount(mark, o->place, "overlay", MS_NOSUID | MS_NODEV, options) < 0)
 		return 0;
-	o->root = openat(o->scratch, "root", O_PATH | O_DIRECTORY | O_CLOEXEC);
-	return o->root >= 0;
+	o->root = open(o->place, O_PATH | O_DIRECTORY | O_CLOEXEC);
+	o->covers_scratch = o->root >= 0;
+	return o->covers_scratch;
 }
 
 int overlay_mount(const struct plan *p, struct overlay *o, struct mlr_error *err)

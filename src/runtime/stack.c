@@ -26,7 +26,7 @@ void stack_done(struct stack *s)
 
 void stack_take(struct stack *s, int fd)
 {
-	s->fds = xreallocarray(s->fds, s->n + 1, sizeof(int));
+	s->fds = xgrow(s->fds, s->n, sizeof(int));
 	s->fds[s->n++] = fd;
 }
 

@@ -128,7 +128,8 @@ static int make_root(struct overlay *o, struct mlr_error *err)
 
 	snprintf(from, sizeof(from), "/proc/self/fd/%d", o->upper);
 	snprintf(to, sizeof(to), "/proc/self/fd/%d/root", o->scratch);
-	if (mount(from, to, NULL, MS_BIND, NULL) < 0)
+	if ((mkdirat(o->scratch, "root", 0755) < 0 && errno != EEXIST) ||
+		mount(from, to, NULL, MS_BIND, NULL) < 0)
 		return mlr_fail_errno(err, "bind the root");
 	o->root = openat(o->scratch, "root", O_PATH | O_DIRECTORY | O_CLOEXEC);
 	return o->root < 0 ? mlr_fail_errno(err, "open the root") : 0;

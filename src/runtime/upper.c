@@ -48,7 +48,7 @@ static void upper_done(struct upper *u)
 /* The index of a new one, which has nothing yet. */
 static size_t add_dir(struct upper *u, const char *path, size_t len)
 {
-	u->dirs = xreallocarray(u->dirs, u->n + 1, sizeof(*u->dirs));
+	u->dirs = xgrow(u->dirs, u->n, sizeof(*u->dirs));
 	u->dirs[u->n] = (struct dir){ .path = xstrndup(path, len), .image = STACK_INIT, .fd = -1 };
 	return u->n++;
 }

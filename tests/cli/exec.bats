@@ -90,7 +90,7 @@ in_tiny() { mlrun exec "$IMG" "$@"; }
 }
 
 @test "exec: mlrun becomes the command: same process, nothing stays behind" {
-	mlrun exec "$IMG" sh -c 'echo $$ >pid; exec sleep 100' &
+	mlrun exec "$IMG" sh -c 'echo $$ >pid; exec sleep 1007' &
 	local pid=$! i
 	for ((i = 0; i < 100; i++)); do [ -s pid ] && break; sleep 0.05; done
 	[ "$(cat pid)" = "$pid" ]
@@ -98,7 +98,7 @@ in_tiny() { mlrun exec "$IMG" "$@"; }
 	kill -TERM "$pid"
 	wait "$pid" || status=$?
 	[ "$status" -eq 143 ]
-	run -1 pgrep -u "$(id -u)" -f 'sleep 10[0]'
+	run -1 pgrep -u "$(id -u)" -f 'sleep 100[7]'
 }
 
 @test "exec: stdin and stdout pass unchanged" {

@@ -18,6 +18,9 @@ setup() {
 		share/man/man1/mltrain.1 share/doc/mlrun/LICENSE share/doc/mlrun/README.md; do
 		[ -s "dest/opt/mlrun/$file" ] || fail "no $file in $(find dest -type f)"
 	done
+	for file in $(grep -oE 'docs/[a-z-]+\.md' "$top_srcdir/README.md" | sort -u); do
+		[ -s "dest/opt/mlrun/share/doc/mlrun/${file#docs/}" ] || fail "no $file, which the README names"
+	done
 	run -0 find dest -type f -perm /6000
 	assert_output ''
 }

@@ -17,14 +17,43 @@ load common
 	done
 }
 
-@test "man: every option that exec's --help lists is in its page" {
-	local command option page=$top_srcdir/src/cli/mlrun-exec.1
+# The page of a command: its own, or that of mlrun itself for those without one.
+page_of() {
+	case $1 in run) set -- exec ;; logout) set -- login ;; esac
+	[ -e "$top_srcdir/src/cli/mlrun-$1.1" ] && echo "$top_srcdir/src/cli/mlrun-$1.1" || echo "$top_srcdir/src/cli/mlrun.1"
+}
 
-	for command in exec shell; do
-		for option in $(mlrun "$command" --help | grep -oE -- '(^| )--[a-z-]+' | sort -u); do
+@test "man: every option that a command's --help lists is in its page" {
+	local command option page
+
+	for command in $(mlrun --help | awk '/^  [a-z]/ { print $1 }'); do
+		page=$(page_of "$command")
+		[ "$command" != shell ] || page="$page $top_srcdir/src/cli/mlrun-exec.1"
+		for option in $(mlrun "$command" --help | grep -oE -- '^ +(-., )?--[a-z-]+' | grep -oE -- '--[a-z-]+'); do
 			case $option in --help | --usage | --version) continue ;; esac
-			grep -qE "Fl .*${option#-}( |\$)" <(sed 's/ Ns/ /g; s/,/ /g' "$page") ||
+			# mlrun(1) has what all commands have.
+			case $option in --store | --verbose) page="$page $top_srcdir/src/cli/mlrun.1" ;; esac
+			# shellcheck disable=SC2086 # pages
+			grep -qE "Fl .*${option#-}( |\$)" <(cat $page | sed 's/ Ns/ /g; s/,/ /g') ||
 				fail "mlrun $command $option is not in ${page##*/}"
 		done
+	done
+}
+
+@test "man: mlrun(1) has every command, environment variable, exit status and page" {
+	local word page=$top_srcdir/src/cli/mlrun.1
+
+	for word in $(mlrun --help | awk '/^  [a-z]/ { print $1 }'); do
+		grep -qE "^\.It Cm (.* )?$word( |\$)" "$page" || fail "no command $word"
+	done
+	for word in $(grep -rhoE '"MLRUN_[A-Z_]+"' "$top_srcdir"/src/*/*.c | tr -d '"' | sort -u); do
+		grep -qE "^\.It Ev (.* )?$word( |\$)" "$page" || fail "no variable $word"
+	done
+	for word in 125 126 127; do
+		grep -qE "^\.It $word\$" "$page" || fail "no exit status $word"
+	done
+	for word in "$top_srcdir"/src/cli/mlrun-*.1; do
+		word=${word##*/}
+		grep -qE "^\.Xr ${word%.1} 1 ,\$" <(sed '1,/^\.Sh SEE ALSO/d' "$page") || fail "no ${word%.1}(1)"
 	done
 }

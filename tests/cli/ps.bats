@@ -34,7 +34,7 @@ hold() {
 	done
 	# The shell has become sleep.
 	for ((i = 0; i < 100; i++)); do
-		! pgrep -f -x 'sleep 1000' >/dev/null || return 0
+		! pgrep -u "$(id -u)" -f -x 'sleep 1000' >/dev/null || return 0
 		sleep 0.05
 	done
 }
@@ -104,7 +104,7 @@ of() { mlrun ps --json | jq -r --argjson pid "$1" ".[] | select(.pid == \$pid) |
 		cp /bin/busybox bin/sleep && pivot_root . old && exec /bin/sleep 1001' >evil.log 2>&1 3>&- &
 	PIDS+=("$!")
 	sleep 0.5
-	evil=$(pgrep -f -x '/bin/sleep 1001') || { cat evil.log; fail "the test made no false container"; }
+	evil=$(pgrep -u "$(id -u)" -f -x '/bin/sleep 1001') || { cat evil.log; fail "the test made no false container"; }
 	run -0 grep 'mlrun:evil' "/proc/$evil/mountinfo"
 	run -0 mlrun ps
 	refute_output --partial evil
