@@ -262,6 +262,9 @@ with_shm() {
 	assert_line mlrun-0.2
 	run -0 with_shm "mkdir -m 700 /dev/shm/mlrun-0.1" "$IMG" ls /dev/shm
 	assert_output mlrun-0.1
+	# One that is open to others, and another's.
+	run -0 with_shm 'mkdir /dev/shm/mlrun-0 && mount --rbind /usr /dev/shm/mlrun-0' "$IMG" ls /dev/shm
+	assert_output $'mlrun-0\nmlrun-0.1'
 	run -125 with_shm 'for i in "" .1 .2 .3 .4 .5 .6 .7; do : >/dev/shm/mlrun-0$i; done' "$IMG" true
 	assert_output --partial "'/dev/shm/mlrun-0', where processes that share a container meet, and the 7 next ones"
 	assert_output --partial "hint: an administrator can remove them"
