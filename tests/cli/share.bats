@@ -337,6 +337,8 @@ with_shm() {
 	assert_line --index 2 /its
 	run -0 mlrun exec --join "$HELD" -w /tmp pwd
 	assert_output /tmp
+	run -125 mlrun exec --join "$HELD" -w relative pwd
+	assert_output --partial "-w 'relative': an absolute path inside the container is wanted"
 	run -7 mlrun exec --join "$HELD" sh -c 'exit 7'
 	run -127 mlrun exec --join "$HELD" no-such-command
 }
