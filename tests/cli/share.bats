@@ -256,6 +256,11 @@ with_shm() {
 	assert_output --partial "hint: chmod 0700"
 }
 
+@test "share: an empty tag is none" {
+	run -125 mlrun exec --join-tag "" "$IMG" true
+	assert_output --partial "--join-tag: the word is empty"
+}
+
 @test "share: names that others have taken are passed over" {
 	# A link may lead anywhere.
 	run -0 with_shm "ln -s /tmp /dev/shm/mlrun-0; : >/dev/shm/mlrun-0.1" "$IMG" ls /dev/shm
