@@ -341,6 +341,9 @@ static int check_options(const struct exec_options *o, struct mlr_error *err)
 		return mlr_fail(err, EINVAL, "--fakeroot is --user 0: give one of the two");
 	if (o->write && o->read_only)
 		return mlr_fail(err, EINVAL, "--write and --read-only exclude each other");
+	/* As an unset variable gives it: unrelated jobs would meet. */
+	if (o->join_tag && !*o->join_tag)
+		return mlr_fail(err, EINVAL, "--join-tag: the word is empty");
 	if (o->write && o->join_tag)
 		return mlr_fail(err, EINVAL,
 			"--write and --join-tag exclude each other: all on this node that name a "

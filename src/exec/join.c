@@ -3,6 +3,7 @@
 #include "base/cleanup.h"
 #include "base/file.h"
 #include "base/memory.h"
+#include "base/path.h"
 #include "exec/environment.h"
 #include "runtime/container.h"
 
@@ -149,8 +150,12 @@ int join_plan(const struct exec_options *o, struct plan *p, struct mlr_error *er
 	p->join = o->join;
 	if (o->workdir) {
 		free(p->workdir);
-		p->workdir = xstrdup(o->workdir);
+		p->workdir = path_clean(o->workdir);
 		p->workdir_origin = "user";
+		if (!p->workdir)
+			return mlr_fail(err, EINVAL,
+				"-w '%s': an absolute path inside the container is wanted",
+				o->workdir);
 	}
 	for (char *const *s = o->command; *s; s++)
 		strv_add(&p->argv, *s);

@@ -195,7 +195,8 @@ static int make_point(struct assembly *a, size_t i, struct mlr_error *err)
 		return place_symlink(a, i, err);
 	if (m->kind == PLAN_COPY)
 		return place_copy(a, i, err);
-	fd = target_open(a->overlay.root, m->target, a->sources[i].is_dir, &a->linked, err);
+	fd = target_open(
+		a->overlay.root, m->target, a->sources[i].is_dir, &a->linked, err);
 	return fd < 0 ? fd : 0;
 }
 

@@ -256,12 +256,20 @@ with_shm() {
 	assert_output --partial "hint: chmod 0700"
 }
 
+@test "share: an empty tag is none" {
+	run -125 mlrun exec --join-tag "" "$IMG" true
+	assert_output --partial "--join-tag: the word is empty"
+}
+
 @test "share: names that others have taken are passed over" {
 	# A link may lead anywhere.
 	run -0 with_shm "ln -s /tmp /dev/shm/mlrun-0; : >/dev/shm/mlrun-0.1" "$IMG" ls /dev/shm
 	assert_line mlrun-0.2
 	run -0 with_shm "mkdir -m 700 /dev/shm/mlrun-0.1" "$IMG" ls /dev/shm
 	assert_output mlrun-0.1
+	# One that is open to others, and another's.
+	run -0 with_shm 'mkdir /dev/shm/mlrun-0 && mount --rbind /usr /dev/shm/mlrun-0' "$IMG" ls /dev/shm
+	assert_output $'mlrun-0\nmlrun-0.1'
 	run -125 with_shm 'for i in "" .1 .2 .3 .4 .5 .6 .7; do : >/dev/shm/mlrun-0$i; done' "$IMG" true
 	assert_output --partial "'/dev/shm/mlrun-0', where processes that share a container meet, and the 7 next ones"
 	assert_output --partial "hint: an administrator can remove them"
@@ -334,6 +342,8 @@ with_shm() {
 	assert_line --index 2 /its
 	run -0 mlrun exec --join "$HELD" -w /tmp pwd
 	assert_output /tmp
+	run -125 mlrun exec --join "$HELD" -w relative pwd
+	assert_output --partial "-w 'relative': an absolute path inside the container is wanted"
 	run -7 mlrun exec --join "$HELD" sh -c 'exit 7'
 	run -127 mlrun exec --join "$HELD" no-such-command
 }

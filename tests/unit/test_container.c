@@ -215,6 +215,16 @@ static void a_test_is_in_no_container(void **state)
 
 #define KEY "0123456789abcdef0123456789abcdef"
 
+static void a_container_of_anothers_is_foreign_even_to_root(void **state)
+{
+	struct container c = { .owner = geteuid() };
+
+	(void)state;
+	assert_false(container_is_foreign(&c));
+	c.owner = geteuid() + 1;
+	assert_true(container_is_foreign(&c));
+}
+
 static void an_entry_is_a_pid_a_start_time_and_a_key(void **state)
 {
 	static const char good[] = "123 456789 " KEY "\nmore";
@@ -349,6 +359,7 @@ int main(void)
 		cmocka_unit_test(escapes_of_the_kernel_are_undone),
 		cmocka_unit_test(other_roots_are_none_of_ours),
 		cmocka_unit_test(a_test_is_in_no_container),
+		cmocka_unit_test(a_container_of_anothers_is_foreign_even_to_root),
 		cmocka_unit_test(an_entry_is_a_pid_a_start_time_and_a_key),
 		cmocka_unit_test(a_process_is_read_whatever_its_name),
 		cmocka_unit_test(a_process_is_a_door_by_one_call_or_by_its_files),
