@@ -59,3 +59,9 @@ setup() {
 		fi
 	done
 }
+
+@test "account: a static mlrun is at another address each time" {
+	command -v readelf >/dev/null || skip "no readelf"
+	run -0 readelf -h "$top_builddir/src/mlrun"
+	assert_output --regexp 'Type: +DYN'
+}
