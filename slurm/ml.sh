@@ -32,6 +32,6 @@ cpus=${SLURM_CPUS_PER_TASK:-2}
 
 # Since Slurm 22.05 srun no longer takes --cpus-per-task from sbatch by itself.
 exec srun --cpus-per-task="$cpus" \
-	mlrun exec -v "$data:/data:ro" -v "$out:/out" "$image" \
+	mlrun exec --pull=never -v "$data:/data:ro" -v "$out:/out" "$image" \
 	mltrain train --data /data --epochs "${EPOCHS:-10}" --seed "${SEED:-1}" --threads "$cpus" \
 	--checkpoint "/out/ml-$SLURM_JOB_ID.safetensors" --log "/out/ml-$SLURM_JOB_ID.jsonl"

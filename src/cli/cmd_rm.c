@@ -89,9 +89,7 @@ static int remove_one(struct store *st, const char *text, enum store_remove_how 
 		return cli_fail(&err);
 	r = store_image_remove(st, &ref, how, &gone, &err);
 	if (r < 0) {
-		auto_free char *name = oci_ref_canonical(&ref);
-
-		mlr_wrap(&err, "rm '%s'", name);
+		mlr_wrap(&err, "rm '%s'", text);
 		return cli_fail(&err);
 	}
 	if (r == 1)

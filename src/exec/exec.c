@@ -252,18 +252,27 @@ static int plan_command(const struct exec_options *o, const struct oci_config *c
 	return 0;
 }
 
-/* PMI-1 and PMI-2 talk through an inherited socket. */
+/* PMI-1 and PMI-2 talk through an inherited socket. Its number is the launcher's to tell: an image
+ * that names one would be handed a descriptor that the caller has for something else. */
 static void plan_pmi_fd(struct plan *p)
 {
-	const char *text = plan_env_get(p, "PMI_FD");
+	const char *text = NULL;
 	char *end;
 	long fd;
+	int flags;
 
+	for (size_t i = 0; i < p->n_env; i++)
+		if (strcmp(p->env[i].key, "PMI_FD") == 0 && strcmp(p->env[i].origin, "image") != 0)
+			text = p->env[i].value;
 	if (!text)
 		return;
 	fd = strtol(text, &end, 10);
-	/* One that is not open is of another job, in an environment handed on. */
-	if (*text && !*end && fd > 2 && fd < 1 << 20 && fcntl((int)fd, F_GETFD) >= 0)
+	if (!*text || *end || fd <= 2 || fd >= 1 << 20)
+		return;
+	/* One that is not open is of another job, in an environment handed on; one that execve(2)
+	 * would close was not inherited, but is mlrun's own. */
+	flags = fcntl((int)fd, F_GETFD);
+	if (flags >= 0 && !(flags & FD_CLOEXEC))
 		plan_keep_fd(p, (int)fd);
 }
 

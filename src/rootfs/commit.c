@@ -64,14 +64,11 @@ static int is_cancelled(void *ctx)
 /* From here on nobody removes it, nor what the store has. */
 static int take_container(struct committing *m, struct mlr_error *err)
 {
-	auto_call(store_container_done) struct store_container known = STORE_CONTAINER_INIT;
-	int made, r = store_container_get(m->st, m->opt->container, &known, err);
+	int made, r = store_hold(m->st, err);
 
 	if (r == 0)
-		r = store_hold(m->st, err);
-	if (r == 0)
 		r = store_container_open(
-			m->st, known.name, known.image, known.manifest, &m->c, &made, err);
+			m->st, m->opt->container, NULL, NULL, &m->c, &made, err);
 	if (r == 0)
 		m->result.is_running = store_container_is_joined(m->st, m->c.name);
 	return r;
@@ -118,7 +115,7 @@ static int bring_base(struct committing *m, struct mlr_error *err)
 		if (!store_tree_exists(m->base_st, STORE_LAYER, ids->v[i])) {
 			mlr_fail(err, ENOENT, "store '%s' has image '%s' without its layers",
 				store_path(m->base_st), m->c.image);
-			mlr_hint(err, "mlrun pull --format=layers %s adds them", m->c.image);
+			rootfs_kept_hint(m->c.image, m->c.manifest, "--format=layers ", err);
 			return -ENOENT;
 		}
 		r = m->base_st == m->st ? 0 : rootfs_fill_from(m->st, m->base_st, ids->v[i], err);

@@ -168,24 +168,26 @@ static int find(struct kept *k, const char *name, struct plan *p, struct mlr_err
 	return r < 0 ? r : check_image(k, p, err);
 }
 
-/* "docker.io/library/debian@sha256:…", by which it can be had again. */
-static char *by_digest(const char *image, const char *manifest)
+int rootfs_kept_hint(
+	const char *image, const char *manifest, const char *options, struct mlr_error *err)
 {
 	auto_call(oci_ref_done) struct oci_ref ref = OCI_REF_INIT;
 
-	if (oci_ref_parse(image, &ref, NULL) < 0)
-		return xstrdup(image);
-	return xasprintf("%s/%s@%s", ref.registry, ref.repository, manifest);
+	if (oci_ref_parse(image, &ref, NULL) < 0 || strcmp(ref.registry, "localhost") == 0)
+		return mlr_hint(err,
+			"no registry has it: mlrun import %sFILE %s brings it from the file that it "
+			"came from",
+			options, image);
+	return mlr_hint(
+		err, "mlrun pull %s%s/%s@%s", options, ref.registry, ref.repository, manifest);
 }
 
 static int is_gone(const char *name, const char *image, const char *manifest, struct mlr_error *err)
 {
-	auto_free char *again = by_digest(image, manifest);
-
 	mlr_fail(err, ENXIO,
 		"the image that container '%s' is made of, %s, is no longer in the store", name,
 		manifest);
-	mlr_hint(err, "mlrun pull %s", again);
+	rootfs_kept_hint(image, manifest, "", err);
 	return -ENXIO;
 }
 

@@ -34,6 +34,16 @@ int rootfs_kept_plan(const char *store_dir, const struct config *c, const char *
 char *rootfs_kept_name(const struct oci_ref *ref);
 
 /*
+ * Hint how to have an image again: by its digest, since its name may have gone to another.
+ *
+ *   options  of mlrun pull or import, each with a blank behind it
+ *
+ * Returns as mlr_hint().
+ */
+int rootfs_kept_hint(
+	const char *image, const char *manifest, const char *options, struct mlr_error *err);
+
+/*
  * Find what a container is made of in one of these stores, with a name or without.
  *
  *   name, image, manifest  as its record says

@@ -14,6 +14,7 @@
 #include <fcntl.h>
 #include <limits.h>
 #include <locale.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -77,17 +78,32 @@ static int list_names(int dir, const char *path, struct strv *ret, struct mlr_er
 }
 
 /*
- * What its owner may not read can have been made by a fake root. It is given the bits it lacks for
- * as long as it is read; *lent tells whether it was.
+ * What its owner may not read can have been made by a fake root. It is given the bits it lacks until
+ * take_back(); *lent tells whether it was.
+ *
+ * The container may be running, and make a link out of what was looked at: so mode and descriptor
+ * are those of one inode, which was seen to be no link. Returns a descriptor or -errno, -ESTALE for
+ * another thing than st tells of.
  */
 static int open_readable(int dir, const char *name, const struct stat *st, int *lent)
 {
-	int flags = O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC;
 	mode_t need = S_ISDIR(st->st_mode) ? S_IRUSR | S_IXUSR : S_IRUSR;
+	auto_close int place = openat(dir, name, O_PATH | O_NOFOLLOW | O_CLOEXEC);
+	char path[32];
+	struct stat sb;
+	int fd;
 
+	*lent = 0;
+	if (place < 0 || fstat(place, &sb) < 0)
+		return -errno;
+	if (sb.st_ino != st->st_ino || sb.st_dev != st->st_dev ||
+		(sb.st_mode & S_IFMT) != (st->st_mode & S_IFMT))
+		return -ESTALE;
+	snprintf(path, sizeof(path), "/proc/self/fd/%d", place);
 	*lent = (st->st_mode & need) != need && st->st_uid == geteuid() &&
-		fchmodat(dir, name, (st->st_mode & 07777) | need, 0) == 0;
-	return openat(dir, name, flags);
+		chmod(path, (st->st_mode & 07777) | need) == 0;
+	fd = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
+	return fd < 0 ? -errno : fd;
 }
 
 static void take_back(int fd, const struct stat *st)
@@ -221,8 +237,15 @@ static int put_name(struct walk *w, int dir, const char *name, const char *paren
 	}
 	if (S_ISREG(st.st_mode) || S_ISDIR(st.st_mode)) {
 		fd = open_readable(dir, name, &st, &lent);
+		if (fd == -ESTALE || fd == -ENOENT)
+			return has_changed(path, err);
 		if (fd < 0)
-			return mlr_fail_errno(err, "open '/%s'", path);
+			return mlr_fail(err, -fd, "open '/%s': %s", path, strerror(-fd));
+		/* A file stays readable by its descriptor, so that nobody who kills us finds it so. */
+		if (lent && S_ISREG(st.st_mode)) {
+			take_back(fd, &st);
+			lent = 0;
+		}
 	}
 	r = put_thing(w, dir, name, path, fd, &st, err);
 	if (r == 0 && S_ISDIR(st.st_mode))

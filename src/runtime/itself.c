@@ -39,6 +39,13 @@ static int is_magic(const char *path)
 	return fd < 0;
 }
 
+/* Not ENOENT, which says that there is no such command. */
+static int unknown(struct mlr_error *err)
+{
+	mlr_fail(err, ENXIO, "look at mlrun's own program, '/proc/self/exe': %s", strerror(errno));
+	return mlr_hint(err, "what is mounted over /proc, or a link of the image's, hides it");
+}
+
 int itself_refuse(const char *path, struct mlr_error *err)
 {
 	auto_free char *name = xstrdup(path);
@@ -52,7 +59,7 @@ int itself_refuse(const char *path, struct mlr_error *err)
 		if ((fd >= 0 ? fstat(fd, &st) : stat(name, &st)) < 0)
 			return 0;
 		if (stat("/proc/self/exe", &mine) < 0)
-			return mlr_fail_errno(err, "look at mlrun's own program");
+			return unknown(err);
 		if (st.st_dev == mine.st_dev && st.st_ino == mine.st_ino && is_magic(name))
 			return mlr_fail(err, EPERM,
 				"'%s' leads to mlrun's own program on the host, which is not the image's to run",

@@ -38,6 +38,14 @@ void limits_raise(const struct plan *p, struct rlimit *old)
 		mlr_debug("raise the limit of open files: %s", strerror(errno));
 }
 
+int limits_hint(const struct plan *p, int r, struct mlr_error *err)
+{
+	if (r == -EMFILE)
+		mlr_hint(err, "the hard limit of open files is too low, ulimit -Hn tells it: "
+			"%ju are enough for this container", (uintmax_t)files_needed(p));
+	return r;
+}
+
 static void value_text(rlim_t v, char text[24])
 {
 	if (v == RLIM_INFINITY)

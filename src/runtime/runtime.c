@@ -87,7 +87,7 @@ int runtime_enter(const struct plan *p, struct mlr_error *err)
 		return r;
 	r = enter_or_make(p, &share, &made, err);
 	if (r < 0)
-		return r;
+		return limits_hint(p, r, err);
 	r = privileges_drop(p, err);
 	if (r < 0)
 		return r;
@@ -130,8 +130,10 @@ static int cannot_execute(const struct plan *p, const char *path, struct mlr_err
 			"qemu-user-static and binfmt_misc");
 	}
 	mlr_fail(err, ENOEXEC, "'%s': %s", path, strerror(ENOEXEC));
+	if (!p->platform)
+		return mlr_hint(err, "this machine is %s; a script needs a '#!' line", u.machine);
 	return mlr_hint(err, "the image is for %s, this machine is %s; a script needs a '#!' line",
-		p->platform ? p->platform : "an unknown platform", u.machine);
+		p->platform, u.machine);
 }
 
 /* execve(2) failed on a file that is there: say why, as far as the errno tells. */

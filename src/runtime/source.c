@@ -21,20 +21,25 @@
 
 static int is_missing(int code)
 {
-	return code == ENOENT || code == ENOTDIR || code == ENODEV || code == EACCES;
+	return code == ENOENT || code == ENOTDIR || code == ENODEV || code == EACCES ||
+		code == ELOOP;
 }
 
 /* Returns a descriptor or -errno. */
 static int open_one(const struct plan_mount *m)
 {
-	int fd;
+	auto_close int fd = -1;
+	struct stat st;
 
 	if (m->kind == PLAN_BIND)
 		return bind_take(AT_FDCWD, m->source, m->flags);
 	fd = open(m->source,
-		m->kind == PLAN_COPY ? O_RDONLY | O_CLOEXEC | O_NONBLOCK
+		m->kind == PLAN_COPY ? O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY
 				     : O_PATH | O_DIRECTORY | O_CLOEXEC);
-	return fd < 0 ? -errno : fd;
+	if (fd < 0 || fstat(fd, &st) < 0)
+		return -errno;
+	/* /dev/null, or a directory, that somebody has put in a file's place. */
+	return m->kind == PLAN_COPY && !S_ISREG(st.st_mode) ? -ENODEV : take_fd(&fd);
 }
 
 static int source_open(const struct plan_mount *m, struct source *s, struct mlr_error *err)
@@ -97,8 +102,6 @@ ssize_t source_read(
 
 	if (fstat(s->fd, &st) < 0 || lseek(s->fd, 0, SEEK_SET) < 0)
 		return mlr_fail_errno(err, "read '%s'", m->source);
-	if (!S_ISREG(st.st_mode))
-		return mlr_fail(err, EINVAL, "'%s' is no file", m->source);
 	if (st.st_size > COPY_MAX)
 		return mlr_fail(err, EFBIG, "'%s' is larger than %d bytes", m->source, COPY_MAX);
 	buf = xmalloc((size_t)st.st_size + 1);

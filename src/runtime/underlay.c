@@ -34,6 +34,22 @@ static int copy_link(int tree, int upper, const char *name, struct mlr_error *er
 	return 0;
 }
 
+/* As bind_take(), of what has no link by now: whoever else may write to a plain directory that is an
+ * image might have put one there since it was looked at. */
+static int take(int tree, const char *name, int is_dir)
+{
+	auto_close int fd = openat(tree, name, O_PATH | O_NOFOLLOW | O_CLOEXEC);
+	char path[40];
+	struct stat st;
+
+	if (fd < 0 || fstat(fd, &st) < 0)
+		return -errno;
+	if (S_ISLNK(st.st_mode) || S_ISDIR(st.st_mode) != is_dir)
+		return -ESTALE;
+	snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
+	return bind_take(AT_FDCWD, path, PLAN_READONLY | PLAN_NOSUID | PLAN_NODEV);
+}
+
 /* Bind what the image has onto a place of its kind. */
 static int bind(int tree, int upper, const char *name, int is_dir, struct mlr_error *err)
 {
@@ -45,7 +61,7 @@ static int bind(int tree, int upper, const char *name, int is_dir, struct mlr_er
 	place = openat(upper, name, O_PATH | O_NOFOLLOW | O_CLOEXEC);
 	if (place < 0)
 		return mlr_fail_errno(err, "open the place for '%s'", name);
-	from = bind_take(tree, name, PLAN_READONLY | PLAN_NOSUID | PLAN_NODEV);
+	from = take(tree, name, is_dir);
 	r = from < 0 ? from : bind_put(from, place, PLAN_READONLY | PLAN_NOSUID | PLAN_NODEV);
 	return r < 0 ? mlr_fail(err, -r, "bind the image's '%s': %s", name, strerror(-r)) : 0;
 }

@@ -274,12 +274,16 @@ int store_container_open(struct store *st, const char *name, const char *image,
 		return r;
 	lease_key(name, key);
 	r = store_lease_take_key(st, key, err);
+	if (r == -EROFS || r == -EACCES || r == -EPERM)
+		mlr_hint(err,
+			"a container needs a store that can be written to: --store or MLRUN_STORE names "
+			"one of your own");
 	if (r == 0)
 		r = refuse_far(st, name, key, err);
 	if (r < 0)
 		return r;
 	r = store_container_get(st, name, ret, err);
-	if (r == -ENOENT) {
+	if (r == -ENOENT && image) {
 		r = is_new = make(st, name, image, manifest, err);
 		if (r >= 0)
 			r = store_container_get(st, name, ret, err);

@@ -43,11 +43,12 @@ int store_container_name_check(const char *name, struct mlr_error *err);
 /*
  * Find a container or make it, for use by this process and what it becomes by execve.
  *
- *   image, manifest  what it is made of when it is not there; else they do not count
+ *   image, manifest  what it is made of when it is not there; else they do not count. NULL: only
+ *                    find it
  *   made             gets 1 when it was made now, else 0
  *
- * Returns 0; -EBUSY while another node uses it, or may; -ENOSPC and the like, each with the way
- * out.
+ * Returns 0; -ENOENT when it is only to be found; -EBUSY while another node uses it, or may; -ENOSPC
+ * and the like, each with the way out.
  */
 int store_container_open(struct store *st, const char *name, const char *image,
 	const char *manifest, struct store_container *ret, int *made, struct mlr_error *err);

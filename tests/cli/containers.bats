@@ -34,6 +34,9 @@ wait_until() {
 	return 1
 }
 
+# Has process $1 the file that is committed open?
+reads_it() { ls -l "/proc/$1/fd" 2>/dev/null | grep -q 'upper/large$'; }
+
 # --- exec --write -----------------------------------------------------------------
 
 @test "write: what a command wrote is there for the next one, and nowhere else" {
@@ -193,6 +196,16 @@ wait_until() {
 	assert_output /mine
 }
 
+@test "write: an image that is gone and was of no registry is not looked for in one" {
+	mlrun tag "$IMG" own
+	mlrun exec --write=c localhost/own true
+	mv "$MLRUN_STORE/containers" away
+	mlrun rm own "$IMG" "$REGISTRY/other"
+	mv away "$MLRUN_STORE/containers"
+	run -125 mlrun exec --write=c localhost/own true
+	assert_output --partial "hint: no registry has it: mlrun import FILE localhost/own:latest"
+}
+
 @test "write: an image of an additional store will do" {
 	export MLRUN_STORES=$FILE_STORE
 	chmod -R u+rwX "$MLRUN_STORE"
@@ -212,13 +225,25 @@ wait_until() {
 	run -0 keep sh -c 'cat /etc/new; ls /bin/vi 2>&1; true'
 	assert_output $'kept\nls: /bin/vi: No such file or directory'
 	run -125 mlrun commit c mine
-	assert_output --partial "hint: mlrun pull --format=layers $IMG"
-	mlrun pull -q --format=layers "$IMG"
+	digest=$(manifest_of "$IMG")
+	assert_output --partial "hint: mlrun pull --format=layers $IMG@$digest"
+	mlrun pull -q --format=layers "$IMG@$digest"
 	run -0 keep sh -c 'cat /etc/new; ls /bin/vi 2>&1; true'
 	assert_output $'kept\nls: /bin/vi: No such file or directory'
 	mlrun commit -q c mine
 	run -0 mlrun exec localhost/mine cat /etc/new
 	assert_output kept
+}
+
+@test "write: a store that cannot be written to is told, with the way out" {
+	needs_ordinary_user
+	keep touch /mine
+	chmod a-w "$MLRUN_STORE/leases"
+	run -125 mlrun exec --write=c "$IMG" true
+	chmod u+w "$MLRUN_STORE/leases"
+	assert_output --partial "Permission denied"
+	assert_output --partial "hint: a container needs a store that can be written to"
+	run -0 keep ls /mine
 }
 
 @test "write: a full disk is told, and what was there stays" {
@@ -615,6 +640,18 @@ good_store() {
 	mlrun commit -q c whole
 	run -0 mlrun exec localhost/whole sh -c 'cat /file300; ls -l /big | tr -s " " | cut -d" " -f5'
 	assert_output $'300\n20971520'
+}
+
+@test "kill: a commit that is killed leaves the modes of what its owner may not read" {
+	needs_ordinary_user
+	keep sh -c 'truncate -s 2G /large; chmod 0 /large'
+	mlrun commit -q c mine 3>&- &
+	pid=$!
+	wait_until reads_it "$pid" || fail "no reading seen"
+	kill -9 "$pid"
+	wait "$pid" || true
+	run -0 stat -c %a "$MLRUN_STORE/containers/c/upper/large"
+	assert_output 0
 }
 
 @test "kill: a commit that is interrupted ends with the signal's status and leaves nothing" {

@@ -322,6 +322,29 @@ in_tiny() { mlrun exec "$IMG" "$@"; }
 	PMI_FD=77 run -0 in_tiny true # another job's, not open here
 }
 
+@test "exec: a container without /proc is refused, and is no command that was not found" {
+	run -126 mlrun exec --tmpfs /proc "$IMG" true
+	assert_output --partial "look at mlrun's own program, '/proc/self/exe'"
+	assert_line "hint: what is mounted over /proc, or a link of the image's, hides it"
+}
+
+@test "exec: an image's own PMI_FD brings it no descriptor of the caller's, nor of mlrun's" {
+	local n
+
+	tiny_root root
+	layer_tar root.tar root
+	image_layout layout root.tar
+	image_config layout --config.env PMI_FD=11
+	mlrun import -q oci:layout pmi
+	run -0 bash -c 'exec 11</etc/passwd; mlrun exec pmi sh -c "echo \$PMI_FD; ls /proc/self/fd/"'
+	assert_line --index 0 11
+	refute_output --regexp $'\n11'
+	for n in 3 4 5 6 7 8 9; do
+		PMI_FD=$n run -0 bash -c "exec $n<&-; mlrun exec --unset-env NONE -e PMI_FD=$n pmi sh -c 'ls -l /proc/self/fd'"
+		refute_output --regexp "$MLRUN_STORE"
+	done
+}
+
 # --- environment ---------------------------------------------------------------------------
 
 @test "exec: the environment is caller's, then image's, then files', then options'" {

@@ -182,6 +182,16 @@ setup() {
 	assert_output --partial "give one of the two"
 }
 
+@test "options: too few open files are told with how many are enough, and so many are" {
+	local enough
+
+	run -125 bash -c 'ulimit -n 12; mlrun exec "$0" true' "$IMG"
+	assert_output --partial "Too many open files"
+	[[ $output =~ ([0-9]+)' are enough for this container' ]]
+	enough=${BASH_REMATCH[1]}
+	run -0 bash -c 'ulimit -n "$1"; mlrun exec "$0" true' "$IMG" "$enough"
+}
+
 @test "options: --ulimit sets soft and hard limits" {
 	run -0 mlrun exec --ulimit nofile=100:200 --ulimit core=0 "$IMG" sh -c 'ulimit -Sn; ulimit -Hn; ulimit -c'
 	assert_output $'100\n200\n0'

@@ -454,7 +454,7 @@ hint: write --tls-verify=false"
 	run -0 mlrun rm "$REGISTRY/tiny"
 	assert [ -e "$MLRUN_STORE"/layers/*/tree/bin/busybox ]
 	run -125 mlrun rm "$REGISTRY/tiny" "$REGISTRY/docker"
-	assert_output --partial "rm '$REGISTRY/tiny:latest': image '$REGISTRY/tiny:latest' is not in store"
+	assert_output --partial "rm '$REGISTRY/tiny': image '$REGISTRY/tiny:latest' is not in store"
 	assert_output --partial "removed '$REGISTRY/docker:latest'"
 	run -0 find "$MLRUN_STORE"/{layers,facts,images,blobs/sha256,tmp} -mindepth 1
 	assert_output ''

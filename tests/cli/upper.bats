@@ -144,3 +144,21 @@ passwd_has() { run mlrun exec it:1 grep -c "^$1:" /etc/passwd; }
 	run -0 mlrun exec -v ./volume:/link/b -v ./data:/plain/b/c/deep it:1 cat /plain/b/c/deep/f
 	assert_output mine
 }
+
+@test "upper: what the host has in the place of its own files, and no file is, is left out" {
+	image
+	# The caller is root there, of a user namespace without anybody else.
+	run -0 unshare -Urm sh -ec '
+		mkdir etc
+		mount -t tmpfs none etc
+		cp /etc/passwd /etc/group /etc/nsswitch.conf etc || true
+		mkdir etc/hosts
+		ln -s resolv.conf etc/resolv.conf
+		mkfifo etc/localtime
+		mount --bind etc /etc
+		mlrun exec it:1 ls /etc'
+	refute_line hosts
+	refute_line resolv.conf
+	refute_line localtime
+	assert_line passwd
+}

@@ -21,6 +21,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
@@ -98,6 +99,8 @@ static void a_container_is_made_once_and_found_again(void **state)
 
 	(void)state;
 	assert_int_equal(store_container_get(st, "c", &a, &err), -ENOENT);
+	says("there is no container 'c'");
+	assert_int_equal(store_container_open(st, "c", NULL, NULL, &a, &made, &err), -ENOENT);
 	says("there is no container 'c'");
 	ok(store_container_open(st, "c", "docker.io/library/a:1", MANIFEST_A, &a, &made, &err));
 	assert_int_equal(made, 1);
@@ -311,6 +314,46 @@ static int broken(void *ctx, layer_write_fn write, void *to, struct mlr_error *e
 	return r < 0 ? r : mlr_fail(e, EIO, "the disk is on fire");
 }
 
+static int swapping;
+
+/* A container's process that makes a file it may not read a link, and back. */
+static void *swap(void *ctx)
+{
+	const int *fd = ctx;
+
+	while (__atomic_load_n(&swapping, __ATOMIC_RELAXED))
+		renameat2(*fd, "x", *fd, "link", RENAME_EXCHANGE);
+	return NULL;
+}
+
+static void a_file_that_becomes_a_link_while_it_is_read_changes_nothing_outside(void **state)
+{
+	auto_free char *victim = xasprintf("%s/victim", dir), *path = xasprintf("%s/upper", dir);
+	auto_close int fd = -1, file = open(victim, O_WRONLY | O_CREAT | O_CLOEXEC, 0640);
+	pthread_t thread;
+	struct stat sb;
+
+	(void)state;
+	assert_true(file >= 0);
+	assert_int_equal(mkdir(path, 0755), 0);
+	fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	assert_int_equal(mknodat(fd, "x", S_IFREG, 0), 0);
+	assert_int_equal(symlinkat(victim, fd, "link"), 0);
+	swapping = 1;
+	assert_int_equal(pthread_create(&thread, NULL, swap, &fd), 0);
+	for (int i = 0; i < 10000; i++) {
+		auto_tar struct tar b = { 0 };
+		struct rootfs_upper u = { .fd = fd };
+
+		rootfs_upper_tar(&u, gather, &b, &err);
+		strv_done(&u.omitted);
+	}
+	__atomic_store_n(&swapping, 0, __ATOMIC_RELAXED);
+	pthread_join(thread, NULL);
+	assert_int_equal(fstat(file, &sb), 0);
+	assert_int_equal(sb.st_mode & 07777, 0640);
+}
+
 static void the_writers_failure_is_the_cause(void **state)
 {
 	(void)state;
@@ -410,6 +453,7 @@ int main(void)
 		ONE(an_upper_directory_becomes_the_same_tar_each_time),
 		ONE(a_layer_made_of_it_shows_the_same),
 		ONE(files_that_change_while_they_are_read_make_no_layer),
+		ONE(a_file_that_becomes_a_link_while_it_is_read_changes_nothing_outside),
 		ONE(the_writers_failure_is_the_cause),
 		ONE(a_derived_configuration_keeps_what_it_does_not_change),
 		ONE(changes_are_done_in_their_order),
