@@ -71,7 +71,6 @@ old() { without $OLD -- "$@"; }
 	rm -rf root/etc
 	ln -s "$PWD/outside" root/etc
 	ln -s ../../../../../../../../"$PWD/outside" root/rel
-<<<<<<< HEAD
 	ln -s /proc/self/root/"$PWD/outside" root/magic
 	# What the container has of the host's by itself is inside.
 	local here=$PWD
@@ -79,14 +78,6 @@ old() { without $OLD -- "$@"; }
 	run -0 old --tmpfs /tmp -v "$here/data:/rel/in" "rootfs:$here/root" true
 	run old --tmpfs /tmp -v "$here/data:/magic/x" "rootfs:$here/root" true
 	assert [ -z "$(ls "$here/outside")" ]
-=======
-	# Not the host's /tmp, in which the directory is and may be written to.
-	run -0 old --tmpfs /tmp -v ./data:/rel/in -w / rootfs:root true
-	assert [ -z "$(ls outside)" ]
-	ln -s /proc/self/root/tmp root/magic
-	run old -v ./data:/magic/x rootfs:root true
-	assert [ ! -e /tmp/x ]
->>>>>>> w-reva
 }
 
 @test "old kernels: no descriptor is handed on" {
