@@ -59,3 +59,10 @@ setup() {
 		fi
 	done
 }
+
+@test "account: a static mlrun is at another address each time" {
+	command -v readelf >/dev/null || skip "no readelf"
+	run -0 readelf -Wlh "$top_builddir/src/mlrun"
+	[[ $output != *INTERP* ]] || skip "it is linked as usual"
+	assert_output --regexp 'Type: +DYN'
+}

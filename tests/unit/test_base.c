@@ -287,6 +287,22 @@ static void a_list_grows_and_stays_terminated(void **state)
 	assert_false(strv_has(&l, "1000"));
 }
 
+static void an_array_has_room_for_one_more_and_keeps_what_it_has(void **state)
+{
+	int *v = NULL;
+
+	(void)state;
+	for (size_t n = 0; n < 1000; n++) {
+		v = xgrow(v, n, sizeof(*v));
+		v[n] = (int)n;
+	}
+	for (size_t n = 1000; n-- > 5;) /* it may shrink meanwhile */
+		v = xgrow(v, n, sizeof(*v));
+	for (int i = 0; i < 6; i++)
+		assert_int_equal(v[i], i);
+	free(v);
+}
+
 static void both_hashes_give_the_digests_of_fips_180(void **state)
 {
 	static const char abc[] =
@@ -376,6 +392,7 @@ int main(void)
 		cmocka_unit_test(a_tree_is_removed_without_following_links_out_of_it),
 		cmocka_unit_test(an_environment_list_holds_each_key_once_and_in_place),
 		cmocka_unit_test(a_list_grows_and_stays_terminated),
+		cmocka_unit_test(an_array_has_room_for_one_more_and_keeps_what_it_has),
 		cmocka_unit_test(a_path_is_cleaned_without_looking_at_links),
 		cmocka_unit_test(a_path_is_below_by_whole_components),
 		cmocka_unit_test(both_hashes_give_the_digests_of_fips_180),

@@ -51,6 +51,32 @@ static void a_later_variable_wins_and_remembers_what_it_shadows(void **state)
 	assert_string_equal(plan_env_get(p, "B"), "2");
 }
 
+static void each_of_many_variables_is_found_and_taken_away(void **state)
+{
+	struct plan *p = *state;
+	char key[32], value[32];
+
+	for (int i = 0; i < 600; i++) {
+		snprintf(key, sizeof(key), "SLURM_%d", i % 300);
+		snprintf(value, sizeof(value), "%d", i);
+		plan_env_set(p, key, value, "caller");
+	}
+	assert_int_equal(p->n_env, 300);
+	for (int i = 0; i < 300; i += 2) {
+		snprintf(key, sizeof(key), "SLURM_%d", i);
+		plan_env_unset(p, key);
+	}
+	for (int i = 0; i < 300; i++) {
+		snprintf(key, sizeof(key), "SLURM_%d", i);
+		snprintf(value, sizeof(value), "%d", i + 300);
+		if (i % 2 == 0)
+			assert_null(plan_env_get(p, key));
+		else
+			assert_string_equal(plan_env_get(p, key), value);
+	}
+	assert_null(plan_env_get(p, "SLURM_"));
+}
+
 static void a_mount_on_the_root_or_a_relative_path_is_refused(void **state)
 {
 	struct mlr_error err;
@@ -164,6 +190,8 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(
 			a_later_variable_wins_and_remembers_what_it_shadows, make, drop),
+		cmocka_unit_test_setup_teardown(
+			each_of_many_variables_is_found_and_taken_away, make, drop),
 		cmocka_unit_test_setup_teardown(
 			a_mount_on_the_root_or_a_relative_path_is_refused, make, drop),
 		cmocka_unit_test_setup_teardown(
