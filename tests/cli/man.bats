@@ -26,6 +26,8 @@ page_of() {
 @test "man: every option that a command's --help lists is in its page" {
 	local command option page
 
+	# glibc's argp loses two bytes for a list of options that is empty.
+	export ASAN_OPTIONS=$ASAN_OPTIONS:detect_leaks=0
 	for command in $(mlrun --help | awk '/^  [a-z]/ { print $1 }'); do
 		page=$(page_of "$command")
 		[ "$command" != shell ] || page="$page $top_srcdir/src/cli/mlrun-exec.1"
