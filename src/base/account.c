@@ -6,13 +6,9 @@
 #include "base/memory.h"
 #include "base/program.h"
 
-#include <errno.h>
 #include <fcntl.h>
-#include <spawn.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 #define PROGRAM    "mlrun-account"
 #define ANSWER_MAX 8192 /* bytes: three lines, one of them a path */
@@ -120,51 +116,24 @@ static char *take_line(char **text)
 	return line && *line ? xstrdup(line) : NULL;
 }
 
-/* Start the program with nothing but its arguments and a pipe. Returns its pid and the pipe's end. */
-static pid_t start(char *const *argv, int *ret)
-{
-	auto_free char *path = program_path(PROGRAM);
-	char *const envp[] = { NULL };
-	posix_spawn_file_actions_t actions;
-	auto_close int from = -1, to = -1;
-	int pair[2], code;
-	pid_t pid;
-
-	if (pipe2(pair, O_CLOEXEC) < 0)
-		return -1;
-	from = pair[0];
-	to = pair[1];
-	posix_spawn_file_actions_init(&actions);
-	posix_spawn_file_actions_adddup2(&actions, to, 1);
-	code = posix_spawn(&pid, path, &actions, NULL, argv, envp);
-	posix_spawn_file_actions_destroy(&actions);
-	if (code != 0) {
-		mlr_debug("'%s': %s", path, strerror(code));
-		return -1;
-	}
-	*ret = take_fd(&from);
-	return pid;
-}
-
 static void ask(uid_t uid, gid_t gid, struct account *a)
 {
 	char uid_text[16], gid_text[16], answer[ANSWER_MAX];
 	char *const argv[] = { (char *)PROGRAM, uid_text, gid_text, NULL };
-	auto_close int from = -1;
+	auto_free char *path = program_path(PROGRAM);
 	auto_call(account_done) struct account got = ACCOUNT_INIT;
 	char *text = answer;
+	int status;
 	ssize_t n;
-	pid_t pid;
 
 	snprintf(uid_text, sizeof(uid_text), "%u", (unsigned)uid);
 	snprintf(gid_text, sizeof(gid_text), "%u", (unsigned)gid);
-	pid = start(argv, &from);
-	if (pid < 0)
+	n = program_ask(path, argv, answer, sizeof(answer) - 1, &status);
+	if (n < 0) {
+		mlr_debug("'%s': %s", path, strerror((int)-n));
 		return;
-	n = file_read_full(from, answer, sizeof(answer) - 1);
-	while (waitpid(pid, NULL, 0) < 0 && errno == EINTR)
-		;
-	answer[n > 0 ? n : 0] = '\0';
+	}
+	answer[n] = '\0';
 	got.user = take_line(&text);
 	got.home = take_line(&text);
 	got.group = take_line(&text);

@@ -20,7 +20,6 @@
 #include <linux/audit.h>
 #include <linux/filter.h>
 #include <linux/seccomp.h>
-#include <spawn.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <string.h>
@@ -93,63 +92,25 @@ void seccomp_done(struct seccomp *s)
 	*s = (struct seccomp)SECCOMP_INIT;
 }
 
-/* Run the compiler with nothing but its arguments and a pipe. Returns its pid, or -errno. */
-static pid_t start(const char *program, char *const *argv, int *ret)
-{
-	char *const envp[] = { NULL };
-	posix_spawn_file_actions_t actions;
-	auto_close int from = -1, to = -1;
-	int pair[2], code;
-	pid_t pid;
-
-	if (pipe2(pair, O_CLOEXEC) < 0)
-		return -errno;
-	from = pair[0];
-	to = pair[1];
-	posix_spawn_file_actions_init(&actions);
-	posix_spawn_file_actions_adddup2(&actions, to, 1);
-	code = posix_spawn(&pid, program, &actions, NULL, argv, envp);
-	posix_spawn_file_actions_destroy(&actions);
-	if (code != 0)
-		return -code;
-	*ret = take_fd(&from);
-	return pid;
-}
-
-/* All that it says, and its status. */
-static ssize_t hear(pid_t pid, int from, char *buf, size_t size, int *status)
-{
-	ssize_t n = file_read_full(from, buf, size);
-
-	*status = 0; /* SIGCHLD that came to us ignored leaves none to ask for */
-	while (waitpid(pid, status, 0) < 0)
-		if (errno != EINTR)
-			break;
-	return n;
-}
-
 static int compile(const struct plan *p, const char *program, struct seccomp *s, struct mlr_error *err)
 {
-	auto_close int from = -1;
 	char caps[24], *words;
 	char *const argv[] = { (char *)PROGRAM, p->seccomp, caps, NULL };
 	int status;
 	ssize_t n;
-	pid_t pid;
 
 	snprintf(caps, sizeof(caps), "%" PRIx64, privileges_kept(p));
-	pid = start(program, argv, &from);
-	if (pid < 0)
-		return mlr_fail(err, -pid, "start '%s': %s", program, strerror(-pid));
 	s->filter = xmalloc(ANSWER_MAX + 1);
-	n = hear(pid, from, s->filter, ANSWER_MAX, &status);
+	n = program_ask(program, argv, s->filter, ANSWER_MAX, &status);
+	if (n < 0)
+		return mlr_fail(err, (int)-n, "run '%s': %s", program, strerror((int)-n));
 	if (n > 0 && status == 0 && n % (ssize_t)sizeof(struct sock_filter) == 0) {
 		s->size = (size_t)n;
 		return 0;
 	}
-	s->filter[n > 0 ? n : 0] = '\0';
+	s->filter[n] = '\0';
 	words = strchr(s->filter, ' ');
-	if (n <= 0 || !WIFEXITED(status) || WEXITSTATUS(status) != 1 || !words)
+	if (n == 0 || !WIFEXITED(status) || WEXITSTATUS(status) != 1 || !words)
 		return mlr_fail(err, EIO, "'%s' could not compile '%s'", PROGRAM, p->seccomp);
 	return mlr_fail(err, (int)strtol(s->filter, NULL, 10), "%s", words + 1);
 }
