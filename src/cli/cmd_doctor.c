@@ -12,39 +12,9 @@
 
 #define UNHEALTHY 1 /* exit status: something failed */
 
-struct args {
-	struct cli_common common;
-	int json;
-};
-
-static error_t parse_option(int key, char *arg, struct argp_state *state)
-{
-	struct args *a = state->input;
-
-	(void)arg;
-	switch (key) {
-	case ARGP_KEY_INIT:
-		state->child_inputs[0] = &a->common;
-		return 0;
-	case CLI_JSON:
-		a->json = 1;
-		return 0;
-	case ARGP_KEY_ARG:
-		argp_error(state, "no argument is expected");
-		return 0;
-	default:
-		return ARGP_ERR_UNKNOWN;
-	}
-}
-
-static const struct argp_option options[] = { CLI_JSON_OPTION, { 0 } };
-static const struct argp argp = {
-	.options = options,
-	.parser = parse_option,
-	.doc = "Look whether this machine, its settings and the store serve mlrun; tell the command that mends what does not.\v"
-	       "The exit status is 0 when nothing failed, 1 when something did, and 125 when mlrun doctor itself failed.",
-	.children = cli_common_children,
-};
+static const char doc[] =
+	"Look whether this machine, its settings and the store serve mlrun; tell the command that mends what does not.\v"
+	"The exit status is 0 when nothing failed, 1 when something did, and 125 when mlrun doctor itself failed.";
 
 static const char *const verdict_words[] = {
 	[DOCTOR_PASS] = "pass", [DOCTOR_WARNING] = "warning", [DOCTOR_FAILURE] = "failure"
@@ -133,9 +103,9 @@ int cmd_doctor(int argc, char **argv)
 {
 	auto_call(doctor_report_done) struct doctor_report r = DOCTOR_REPORT_INIT;
 	struct doctor_machine m = DOCTOR_MACHINE_INIT;
-	struct args a = { 0 };
+	struct cli_listing a = { 0 };
 
-	cli_parse(&argp, argc, argv, 0, &a);
+	cli_parse_listing(argc, argv, doc, &a);
 	m.store = a.common.store;
 	doctor_look(&m, &r);
 	if (!a.json)

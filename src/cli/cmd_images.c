@@ -13,38 +13,7 @@
 #include <stdio.h>
 #include <string.h>
 
-struct args {
-	struct cli_common common;
-	int json;
-};
-
-static error_t parse_option(int key, char *arg, struct argp_state *state)
-{
-	struct args *a = state->input;
-
-	(void)arg;
-	switch (key) {
-	case ARGP_KEY_INIT:
-		state->child_inputs[0] = &a->common;
-		return 0;
-	case CLI_JSON:
-		a->json = 1;
-		return 0;
-	case ARGP_KEY_ARG:
-		argp_error(state, "no argument is expected");
-		return 0;
-	default:
-		return ARGP_ERR_UNKNOWN;
-	}
-}
-
-static const struct argp_option options[] = { CLI_JSON_OPTION, { 0 } };
-static const struct argp argp = {
-	.options = options,
-	.parser = parse_option,
-	.doc = "List the images in the store.",
-	.children = cli_common_children,
-};
+static const char doc[] = "List the images in the store.";
 
 struct row {
 	struct store_image image;
@@ -146,10 +115,10 @@ int cmd_images(int argc, char **argv)
 	auto_call(stores_close) struct stores all = STORES_INIT;
 	auto_call(table_done) struct table t = { NULL, 0 };
 	struct mlr_error err = MLR_ERROR_INIT;
-	struct args a = { 0 };
+	struct cli_listing a = { 0 };
 	int r;
 
-	cli_parse(&argp, argc, argv, 0, &a);
+	cli_parse_listing(argc, argv, doc, &a);
 	r = stores_open(a.common.store, NULL, &all, &err);
 	if (r == -ENOENT)
 		cli_hint_no_store(&err);

@@ -4,6 +4,7 @@
 
 #include "base/account.h"
 #include "base/cleanup.h"
+#include "base/json.h"
 #include "base/memory.h"
 #include "runtime/running.h"
 
@@ -13,40 +14,10 @@
 
 #define COMMAND_WIDTH 60 /* of a table's last column */
 
-struct args {
-	struct cli_common common;
-	int json;
-};
-
-static error_t parse_option(int key, char *arg, struct argp_state *state)
-{
-	struct args *a = state->input;
-
-	(void)arg;
-	switch (key) {
-	case ARGP_KEY_INIT:
-		state->child_inputs[0] = &a->common;
-		return 0;
-	case CLI_JSON:
-		a->json = 1;
-		return 0;
-	case ARGP_KEY_ARG:
-		argp_error(state, "no argument is expected");
-		return 0;
-	default:
-		return ARGP_ERR_UNKNOWN;
-	}
-}
-
-static const struct argp_option options[] = { CLI_JSON_OPTION, { 0 } };
-static const struct argp argp = {
-	.options = options,
-	.parser = parse_option,
-	.doc = "List the caller's containers that run on this node; root sees everybody's.\v"
-	       "`mlrun exec --join PID` runs a command in one; `mlrun containers` lists what exec "
-	       "--write keeps, running or not.",
-	.children = cli_common_children,
-};
+static const char doc[] =
+	"List the caller's containers that run on this node; root sees everybody's.\v"
+	"`mlrun exec --join PID` runs a command in one; `mlrun containers` lists what exec "
+	"--write keeps, running or not.";
 
 static char *user_name(uid_t uid)
 {
@@ -56,21 +27,6 @@ static char *user_name(uid_t uid)
 	return a.user ? xstrdup(a.user) : xasprintf("%u", (unsigned)uid);
 }
 
-/* JSON is UTF-8, arguments and names of directories are any bytes. */
-static json_t *text_to_json(const char *s)
-{
-	json_t *j = json_string(s);
-	auto_free char *ascii = NULL;
-
-	if (j)
-		return j;
-	ascii = xstrdup(s);
-	for (char *c = ascii; *c; c++)
-		if (*c & 0x80)
-			*c = '?';
-	return json_string(ascii);
-}
-
 static json_t *to_json(const struct running *r)
 {
 	auto_free char *user = user_name(r->container.owner);
@@ -78,10 +34,10 @@ static json_t *to_json(const struct running *r)
 	json_t *command = json_array();
 
 	for (size_t i = 0; i < r->command.n; i++)
-		json_array_append_new(command, text_to_json(r->command.v[i]));
+		json_array_append_new(command, mlr_json_text(r->command.v[i]));
 	cli_time_utc(r->started, started);
 	return json_pack("{s:I, s:I, s:o, s:s, s:I, s:s, s:b, s:o}", "pid", (json_int_t)r->pid,
-		"processes", (json_int_t)r->processes, "image", text_to_json(r->container.image),
+		"processes", (json_int_t)r->processes, "image", mlr_json_text(r->container.image),
 		"user", user, "uid", (json_int_t)r->container.owner, "started", started, "shared",
 		r->container.keys.word[0] != '\0', "command", command);
 }
@@ -147,9 +103,9 @@ int cmd_ps(int argc, char **argv)
 {
 	auto_call(running_list_done) struct running_list l = RUNNING_LIST_INIT;
 	struct mlr_error err = MLR_ERROR_INIT;
-	struct args a = { 0 };
+	struct cli_listing a = { 0 };
 
-	cli_parse(&argp, argc, argv, 0, &a);
+	cli_parse_listing(argc, argv, doc, &a);
 	if (running_find(&l, &err) < 0)
 		return cli_fail(&err);
 	return a.json ? print_json(&l) : print_table(&l, geteuid() == 0);

@@ -28,6 +28,15 @@ extern const struct argp_child cli_common_children[];
 enum { CLI_JSON = 0x100, CLI_KEYS };
 #define CLI_JSON_OPTION { "json", CLI_JSON, 0, 0, "print JSON; the man page lists its keys", 0 }
 
+/* The arguments of a command that lists something: --json, --store and --verbose, and nothing else. */
+struct cli_listing {
+	struct cli_common common;
+	int json;
+};
+
+/* Parse them; doc as in struct argp. Ends the program when they are wrong. */
+void cli_parse_listing(int argc, char **argv, const char *doc, struct cli_listing *ret);
+
 /* argp_parse() for a command: usage lines read "mlrun COMMAND". flags are argp's, mostly 0. */
 error_t cli_parse(const struct argp *argp, int argc, char **argv, unsigned flags, void *input);
 

@@ -120,7 +120,8 @@ of() { mlrun ps --json | jq -r --argjson pid "$1" ".[] | select(.pid == \$pid) |
 	refute_output --partial $'\e'
 	assert_output --partial '\x1b[31mred'
 	run -0 mlrun ps --json
-	assert_output --partial '?'
+	assert_equal "$(jq -r '.[].command[3] | select(. != null and startswith("\u001b"))' <<<"$output")" $'\e[31mred'
+	assert_output --partial '"\u00FF"'
 }
 
 @test "ps: no argument is taken" {
