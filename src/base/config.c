@@ -27,6 +27,7 @@ static const struct config_key keys[] = {
 	{ "exec", "volume", CONFIG_VOLUME, 1, NULL, NULL },
 	{ "exec", "env", CONFIG_VARIABLE, 1, NULL, NULL },
 	{ "exec", "unset_env", CONFIG_TEXT, 1, NULL, NULL },
+	{ "exec", "gpu", CONFIG_TEXT, 0, "MLRUN_GPU", "auto" },
 	{ "exec", "home", CONFIG_TRUTH, 0, "MLRUN_HOME", "false" },
 	{ "exec", "mpi", CONFIG_MPI, 0, "MLRUN_MPI", "auto" },
 	{ "exec", "pull", CONFIG_PULL, 0, "MLRUN_PULL", "missing" },

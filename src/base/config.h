@@ -9,6 +9,7 @@
  *   volume = SRC[:DST[:FLAGS]]      (list); with the flag "optional" SRC may be missing
  *   env = K[=V]                     (list)
  *   unset_env = GLOB                (list)
+ *   gpu = auto | all | none | LIST  as --gpu
  *   home = true                     as --home
  *   mpi = auto | none               as --mpi
  *   pull = missing | always | never as --pull

@@ -142,20 +142,20 @@ int file_sync_dir(int dirfd, const char *path)
 	return 0;
 }
 
-/* Write and sync a new file under a temporary name; its name is left in tmp. */
-static int write_temp(
-	int dirfd, const char *tmp, const void *buf, size_t len, mode_t mode, struct mlr_error *err)
+/* Write and sync a new file under a temporary name; errors name the file that it is to become. */
+static int write_temp(int dirfd, const char *tmp, const char *path, const void *buf, size_t len,
+	mode_t mode, struct mlr_error *err)
 {
 	auto_close int fd = openat(dirfd, tmp, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, mode);
 	int r;
 
 	if (fd < 0)
-		return mlr_fail_errno(err, "create '%s'", tmp);
+		return mlr_fail_errno(err, "create '%s'", path);
 	r = file_write_all(fd, buf, len);
 	if (r < 0)
-		return mlr_fail(err, -r, "write '%s': %s", tmp, strerror(-r));
+		return mlr_fail(err, -r, "write '%s': %s", path, strerror(-r));
 	if (fsync(fd) < 0)
-		return mlr_fail_errno(err, "sync '%s'", tmp);
+		return mlr_fail_errno(err, "sync '%s'", path);
 	return 0;
 }
 
@@ -171,7 +171,7 @@ int file_replace(int dirfd, const char *path, const void *buf, size_t len, mode_
 		slash[slash == dir ? 1 : 0] = '\0';
 	random_hex(hex);
 	tmp = xasprintf("%s.%s.tmp", path, hex);
-	r = write_temp(dirfd, tmp, buf, len, mode, err);
+	r = write_temp(dirfd, tmp, path, buf, len, mode, err);
 	if (r < 0)
 		goto fail;
 	if (renameat(dirfd, tmp, dirfd, path) < 0) {

@@ -31,7 +31,8 @@ void hash_buffer(const void *buf, size_t len, char hex[HASH_HEX_SIZE]);
  */
 int hash_fd(int fd, int (*stop)(void *ctx), void *ctx, char hex[HASH_HEX_SIZE], uint64_t *bytes);
 
-/* The same digest of a short string, without libcrypto. */
+/* The same digest of a little, without libcrypto: of bytes, and of a string. */
+void hash_short(const void *buf, size_t len, char hex[HASH_HEX_SIZE]);
 void hash_name(const char *s, char hex[HASH_HEX_SIZE]);
 
 static inline void hash_cleanup(struct hash **h)

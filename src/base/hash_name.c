@@ -3,7 +3,12 @@
 #include <sha256.h>
 #include <string.h>
 
+void hash_short(const void *buf, size_t len, char hex[HASH_HEX_SIZE])
+{
+	SHA256Data(buf, len, hex);
+}
+
 void hash_name(const char *s, char hex[HASH_HEX_SIZE])
 {
-	SHA256Data((const uint8_t *)s, strlen(s), hex);
+	hash_short(s, strlen(s), hex);
 }

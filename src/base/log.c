@@ -72,9 +72,15 @@ void mlr_log(enum mlr_level level, const char *fmt, ...)
 	put_line(line, n, sizeof(line), words);
 }
 
-void mlr_log_hint(const char *words)
+void mlr_log_error(const struct mlr_error *err)
 {
+	const char *hint = strstr(err->text, "\nhint: ");
 	char line[4096];
 
-	put_line(line, 0, sizeof(line), words);
+	if (!hint) {
+		mlr_log(MLR_ERROR, "%s", err->text);
+		return;
+	}
+	mlr_log(MLR_ERROR, "%.*s", (int)(hint - err->text), err->text);
+	put_line(line, 0, sizeof(line), hint + 1);
 }

@@ -5,6 +5,8 @@
 #ifndef MLR_BASE_LOG_H
 #define MLR_BASE_LOG_H
 
+#include "base/error.h"
+
 enum mlr_level { MLR_ERROR, MLR_WARNING, MLR_INFO, MLR_DEBUG };
 
 /* What is said: this level and those before it. MLR_INFO at start. */
@@ -17,8 +19,8 @@ void mlr_log_init(const char *program);
 /* "mlrun: words" on stderr, in one write(2), control characters in the words escaped. */
 void mlr_log(enum mlr_level level, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 
-/* The words alone, which say the way out after an error: a line on stderr, escaped as well. */
-void mlr_log_hint(const char *words);
+/* A failure as an error, and below it the hint that goes with it, if any; escaped as well. */
+void mlr_log_error(const struct mlr_error *err);
 
 #define mlr_debug(...) \
 	do { \

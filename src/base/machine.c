@@ -49,7 +49,7 @@ const struct machine *machine_of_elf(const unsigned char *head, size_t len)
 	return NULL;
 }
 
-int machine_is_native(const struct machine *m)
+int machine_runs(const char *processors, const struct machine *m)
 {
 	static const struct {
 		const char *uname, *archs[2];
@@ -62,18 +62,24 @@ int machine_is_native(const struct machine *m)
 		{ "riscv64", { "riscv64" } },
 		{ "loongarch64", { "loong64" } },
 	};
-	struct utsname u;
 
-	uname(&u); /* fails only for a bad address */
 	for (size_t i = 0; i < ARRAY_LEN(natives); i++)
 		for (size_t j = 0; j < 2 && natives[i].archs[j]; j++)
-			if (strcmp(natives[i].uname, u.machine) == 0 &&
+			if (strcmp(natives[i].uname, processors) == 0 &&
 				strcmp(natives[i].archs[j], m->arch) == 0)
 				return 1;
 	/* i686, armv7l, mips64: their names begin with their family's. */
-	if (u.machine[0] == 'i' && strcmp(u.machine + 2, "86") == 0)
+	if (processors[0] == 'i' && processors[1] && strcmp(processors + 2, "86") == 0)
 		return strcmp(m->arch, "386") == 0;
-	if (strncmp(u.machine, "arm", 3) == 0)
+	if (strncmp(processors, "arm", 3) == 0)
 		return strcmp(m->arch, "arm") == 0;
-	return strncmp(u.machine, "mips", 4) == 0 && strncmp(m->arch, "mips", 4) == 0;
+	return strncmp(processors, "mips", 4) == 0 && strncmp(m->arch, "mips", 4) == 0;
+}
+
+int machine_is_native(const struct machine *m)
+{
+	struct utsname u;
+
+	uname(&u); /* fails only for a bad address */
+	return machine_runs(u.machine, m);
 }

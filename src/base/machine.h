@@ -21,8 +21,11 @@ struct machine {
 const struct machine *machine_of_arch(const char *arch);
 const struct machine *machine_of_elf(const unsigned char *head, size_t len);
 
-/* Does the machine that this runs on execute it natively, going by its architecture? A 64-bit x86
- * runs 386, a 64-bit ARM mostly arm. */
+/* Does a machine execute it natively, going by what uname(2) calls that machine's processors? A
+ * 64-bit x86 runs 386, a 64-bit ARM mostly arm. */
+int machine_runs(const char *processors, const struct machine *m);
+
+/* Does the machine that this runs on? */
 int machine_is_native(const struct machine *m);
 
 #endif

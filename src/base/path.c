@@ -39,3 +39,10 @@ int path_below(const char *path, const char *prefix)
 		return 1;
 	return strncmp(path, prefix, len) == 0 && (path[len] == '/' || path[len] == '\0');
 }
+
+const char *path_base(const char *path)
+{
+	const char *slash = strrchr(path, '/');
+
+	return slash ? slash + 1 : path;
+}

@@ -12,4 +12,7 @@ char *path_clean(const char *path);
  * /database. */
 int path_below(const char *path, const char *prefix);
 
+/* The last component, without what is before it: "c" of "/a/b/c" and of "c". Points into path. */
+const char *path_base(const char *path);
+
 #endif

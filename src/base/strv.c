@@ -64,6 +64,19 @@ char *const *strv_argv(const struct strv *l)
 	return l->v ? l->v : none;
 }
 
+char *strv_join(const struct strv *l, size_t max, const char *sep)
+{
+	char *all = xstrdup("");
+
+	for (size_t i = 0; i < l->n && i < max; i++) {
+		char *longer = xasprintf("%s%s%s", all, i ? sep : "", l->v[i]);
+
+		free(all);
+		all = longer;
+	}
+	return all;
+}
+
 static size_t env_find(const struct strv *l, const char *key)
 {
 	size_t len = strlen(key);
@@ -85,4 +98,14 @@ void strv_env_set(struct strv *l, const char *key, const char *value)
 	}
 	free(l->v[i]);
 	l->v[i] = s;
+}
+
+const char *strv_env_get(char *const *env, const char *key)
+{
+	size_t len = strlen(key);
+
+	for (; env && *env; env++)
+		if (strncmp(*env, key, len) == 0 && (*env)[len] == '=')
+			return *env + len + 1;
+	return NULL;
 }

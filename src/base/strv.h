@@ -28,10 +28,15 @@ void strv_sort(struct strv *l);
 /* The array itself, never NULL, for execve(2) and printing: an empty list gives {NULL}. */
 char *const *strv_argv(const struct strv *l);
 
+/* The first max strings as one text, with sep between them; to free(). */
+char *strv_join(const struct strv *l, size_t max, const char *sep);
+
 /*
  * Environment lists hold "KEY=VALUE". Setting replaces in place, so an earlier position is kept
  * and no key stands twice.
  */
 void strv_env_set(struct strv *l, const char *key, const char *value);
+/* The value in a list as environ(7) is, which may be NULL; NULL: the key is not there. */
+const char *strv_env_get(char *const *env, const char *key);
 
 #endif

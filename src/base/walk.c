@@ -115,8 +115,10 @@ static int step(struct walk *w, int flags, enum walk_how how, int *ret)
 			return -EXDEV;
 		if (name && name[1] == '.' && w->n > 1)
 			pop_to(w, w->n - 1);
-		*ret = name && !last ? -1 : open_last(w, ".", flags, 1);
-		return *ret == -1 ? 0 : *ret < 0 ? *ret : 1;
+		if (name && !last)
+			return 0;
+		*ret = open_last(w, ".", flags, 1);
+		return *ret < 0 ? *ret : 1;
 	}
 	fd = openat(w->fds[w->n - 1], name, O_PATH | O_NOFOLLOW | O_CLOEXEC);
 	if (fd < 0)
