@@ -1,0 +1,48 @@
+/* The CDI files of a machine: /etc/cdi, then /var/run/cdi, whose devices are before those of the
+ * same name. */
+#ifndef MLR_GPU_CDI_DIR_H
+#define MLR_GPU_CDI_DIR_H
+
+#include "gpu/cdi_spec.h"
+
+/* A file that could not be read. */
+struct gpu_cdi_problem {
+	char *text; /* "'/etc/cdi/x.yaml': line 3: …" */
+	char *kind; /* what its text says of its kind, found as well as it can be; NULL: nothing */
+};
+
+struct gpu_cdi_dir {
+	struct gpu_cdi_spec *v;
+	size_t n;
+	struct gpu_cdi_problem *problems;
+	size_t n_problems;
+};
+
+#define GPU_CDI_DIR_INIT         \
+	{                        \
+		NULL, 0, NULL, 0 \
+	}
+
+void gpu_cdi_dir_done(struct gpu_cdi_dir *d);
+
+/* Read all of them, below gpu_root(), in one directory the first 1000. Directories that are not
+ * there are empty; a file that is wrong is a problem and stops no other. */
+void gpu_cdi_dir_read(struct gpu_cdi_dir *ret);
+
+/*
+ * Find a device.
+ *
+ *   name  "vendor/class=device"
+ *
+ * Returns 0 and both; -ENODEV when no file has it, naming those that do have some; -EEXIST when two
+ * files of one directory have it, naming both; -EPROTO when it may be in a file that is wrong.
+ */
+int gpu_cdi_dir_find(const struct gpu_cdi_dir *d, const char *name,
+	const struct gpu_cdi_spec **spec, const struct gpu_cdi_device **device,
+	struct mlr_error *err);
+
+/* All names that can be found, sorted; in twice, which may be NULL, those that two files of one
+ * directory have. */
+void gpu_cdi_dir_names(const struct gpu_cdi_dir *d, struct strv *ret, struct strv *twice);
+
+#endif

@@ -1,0 +1,362 @@
+#include "gpu/cdi_edits.h"
+
+#include "base/cleanup.h"
+#include "base/memory.h"
+#include "base/path.h"
+#include "gpu/cdi_hook.h"
+#include "gpu/node.h"
+
+#include <errno.h>
+#include <grp.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/sysmacros.h>
+#include <unistd.h>
+
+int gpu_cdi_is_planned(
+	const struct plan *p, enum plan_kind kind, const char *source, const char *target)
+{
+	for (size_t i = 0; i < p->n_mounts; i++) {
+		const struct plan_mount *m = &p->mounts[i];
+
+		if (m->kind == kind && strcmp(m->origin, "cdi") == 0 &&
+			strcmp(m->target, target) == 0 &&
+			(!source || (m->source && strcmp(m->source, source) == 0)))
+			return 1;
+	}
+	return 0;
+}
+
+int gpu_cdi_edits_check(const struct gpu_cdi_edits *e, struct mlr_error *err)
+{
+	if (e->net_devices.n)
+		return mlr_fail(err, ENOTSUP,
+			"it moves the network device '%s' into the container, which only root can",
+			e->net_devices.v[0]);
+	if (e->has_rdt)
+		return mlr_fail(err, ENOTSUP,
+			"it sets intelRdt, shares of caches and memory, which only root can");
+	for (size_t i = 0; i < e->n_hooks; i++) {
+		int r = gpu_cdi_hook_check(&e->hooks[i], err);
+
+		if (r < 0)
+			return r;
+	}
+	return 0;
+}
+
+static void set_variable(struct gpu_cdi_job *job, const char *text)
+{
+	const char *value = strchr(text, '=') + 1;
+	auto_free char *key = xstrndup(text, (size_t)(value - 1 - text));
+	const char *origin = plan_env_origin(job->p, key), *now = plan_env_get(job->p, key);
+
+	if (now && strcmp(now, value) == 0 && strcmp(origin, "cdi") == 0)
+		return;
+	if (origin &&
+		(strcmp(origin, "user") == 0 || strcmp(origin, "config") == 0 ||
+			strcmp(origin, "site") == 0)) {
+		plan_remark_add(job->p, "cdi",
+			"%s stays as it was set: the file's '%s' is left out", key, text);
+		return;
+	}
+	plan_env_set(job->p, key, value, "cdi");
+}
+
+/* A host's file below gpu_root(), whose links are followed there, as a path of this machine; NULL:
+ * it is not there. */
+static char *host_path(const struct gpu_cdi_job *job, const char *path, struct stat *st)
+{
+	auto_free char *inside = *path == '/' ? gpu_dir_resolve(&job->root, path, st) : NULL;
+
+	if (!inside)
+		return NULL;
+	/* As the file has it, where nothing has to be put before it. */
+	return *job->root_path ? xasprintf("%s%s", job->root_path, inside) : xstrdup(path);
+}
+
+static int not_there(struct gpu_cdi_job *job, const char *path)
+{
+	if (*path != '/')
+		return mlr_fail(job->err, EPROTO, "'%s' is no absolute path", path);
+	mlr_fail(job->err, ENOENT, "'%s' is not on this machine", path);
+	return mlr_hint(job->err,
+		"a file of an earlier driver may be left: `mlrun gpu cdi` or the vendor's tool writes a new one");
+}
+
+static int check_numbers(struct gpu_cdi_job *job, const struct gpu_cdi_node *n, const char *path,
+	const struct stat *st)
+{
+	unsigned major = major(st->st_rdev), minor = minor(st->st_rdev);
+	int64_t want_minor = n->minor < 0 ? 0 : n->minor;
+
+	/* Both 0 is nothing said, as in pkg/cdi, container-edits_unix.go; one alone leaves 0 for
+	 * the other. */
+	if (n->major <= 0 && want_minor == 0)
+		return 0;
+	if ((n->major < 0 ? 0 : n->major) == (int64_t)major && want_minor == (int64_t)minor)
+		return 0;
+	mlr_fail(job->err, ENODEV, "the device '%s' is %u:%u, and the file says %lld:%lld", path,
+		major, minor, (long long)(n->major < 0 ? 0 : n->major), (long long)want_minor);
+	return mlr_hint(job->err,
+		"drivers may get other numbers at each boot: `mlrun gpu cdi` or the vendor's tool writes a new file");
+}
+
+/* In a tree any device may stand for a node, and a regular file (root.h). */
+static int check_node(struct gpu_cdi_job *job, const struct gpu_cdi_node *n, const char *path,
+	const struct stat *st)
+{
+	char type = n->type ? n->type[0] : '\0';
+	int fits;
+
+	if (!job->root.is_machine && (S_ISREG(st->st_mode) || S_ISCHR(st->st_mode)))
+		return 0;
+	if (type == 'b')
+		fits = S_ISBLK(st->st_mode);
+	else if (type == 'p')
+		fits = S_ISFIFO(st->st_mode);
+	else if (type)
+		fits = S_ISCHR(st->st_mode);
+	else
+		fits = S_ISCHR(st->st_mode) || S_ISBLK(st->st_mode) || S_ISFIFO(st->st_mode);
+	if (!fits)
+		return mlr_fail(job->err, ENODEV, "'%s' is no %s", path,
+			type == 'b'           ? "block device"
+				: type == 'p' ? "pipe"
+					      : "character device");
+	return S_ISFIFO(st->st_mode) ? 0 : check_numbers(job, n, path, st);
+}
+
+/* What the file wants of a node and what is the host's to say. */
+static void remark_node(struct gpu_cdi_job *job, const struct gpu_cdi_node *n, const char *path,
+	const struct stat *st)
+{
+	if (n->file_mode >= 0 && (n->file_mode & 0777) != (int64_t)(st->st_mode & 0777))
+		plan_remark_add(job->p, "cdi",
+			"'%s' keeps its mode %04o: the file's %04o would need root", path,
+			(unsigned)st->st_mode & 0777, (unsigned)n->file_mode & 0777);
+	if ((n->uid >= 0 && n->uid != (int64_t)st->st_uid) ||
+		(n->gid >= 0 && n->gid != (int64_t)st->st_gid))
+		plan_remark_add(job->p, "cdi",
+			"'%s' keeps its owner %u:%u: the file's would need root", path,
+			(unsigned)st->st_uid, (unsigned)st->st_gid);
+	if (n->permissions && !(strchr(n->permissions, 'r') && strchr(n->permissions, 'w')))
+		plan_remark_add(job->p, "cdi",
+			"'%s' can be read and written as its mode says: the file's '%s' would need root",
+			path, n->permissions);
+}
+
+/* Why the user may not open it, to free(). */
+static char *why_not(const char *path, const struct stat *st, int code)
+{
+	const struct gpu_node n = { .path = (char *)path,
+		.major = major(st->st_rdev),
+		.minor = minor(st->st_rdev),
+		.uid = st->st_uid,
+		.gid = st->st_gid,
+		.mode = st->st_mode & 07777,
+		.error = code };
+
+	return gpu_node_why(&n);
+}
+
+/* Returns the errno value with which opening would fail, or 0. */
+static int access_error(const char *source)
+{
+	if (access(source, R_OK | W_OK) == 0)
+		return 0;
+	return errno == EPERM ? EPERM : EACCES;
+}
+
+static int add_node(
+	struct gpu_cdi_job *job, const struct gpu_cdi_node *n, int *code, struct stat *st)
+{
+	const char *path = n->host_path ? n->host_path : n->path;
+	auto_free char *source = host_path(job, path, st);
+	int r;
+
+	if (!source)
+		return not_there(job, path);
+	r = check_node(job, n, path, st);
+	if (r < 0)
+		return r;
+	*code = access_error(source);
+	if (gpu_cdi_is_planned(job->p, PLAN_BIND, source, n->path))
+		return 0;
+	remark_node(job, n, path, st);
+	if (*code) {
+		auto_free char *why = why_not(path, st, *code);
+
+		plan_remark_add(job->p, "cdi", "%s", why);
+	}
+	return plan_mount_add(job->p, PLAN_BIND, source, n->path, 0, "cdi", job->err);
+}
+
+/* A GPU of NVIDIA's itself, beside which a device may have nodes of its graphics. */
+static int is_gpu(const char *path)
+{
+	return strncmp(path, "/dev/nvidia", 11) == 0 && path[11] >= '0' && path[11] <= '9';
+}
+
+/* A device none of whose nodes can be opened is none; of several some may be for others, as a
+ * display's. */
+static int add_nodes(struct gpu_cdi_job *job, const struct gpu_cdi_edits *e)
+{
+	size_t n[2] = { 0, 0 }, closed[2] = { 0, 0 };
+	auto_free char *why = NULL;
+
+	for (size_t i = 0; i < e->n_nodes; i++) {
+		const char *path = e->nodes[i].host_path ? e->nodes[i].host_path : e->nodes[i].path;
+		int gpu = is_gpu(e->nodes[i].path), code = 0, r;
+		struct stat st;
+
+		r = add_node(job, &e->nodes[i], &code, &st);
+		if (r < 0)
+			return r;
+		n[gpu]++;
+		closed[gpu] += code != 0;
+		if (code && (!why || (gpu && closed[1] == 1))) {
+			free(why);
+			why = why_not(path, &st, code);
+		}
+	}
+	if (!why || (n[1] ? closed[1] < n[1] : closed[0] < n[0]))
+		return 0;
+	return mlr_fail(job->err, EACCES, "%s", why);
+}
+
+/* Options of mount(8), as flags; how mounts spread is not a container's to say, which sees none of
+ * the host's later ones. */
+static const struct {
+	const char *word;
+	unsigned set, clear;
+} options[] = {
+	{ "ro", PLAN_READONLY, 0 },
+	{ "rro", PLAN_READONLY, 0 },
+	{ "rw", 0, PLAN_READONLY },
+	{ "nosuid", PLAN_NOSUID, 0 },
+	{ "suid", 0, PLAN_NOSUID },
+	{ "nodev", PLAN_NODEV, 0 },
+	{ "dev", 0, PLAN_NODEV },
+	{ "noexec", PLAN_NOEXEC, 0 },
+	{ "exec", 0, PLAN_NOEXEC },
+	{ "bind", 0, 0 },
+	{ "rbind", 0, 0 },
+	{ "private", 0, 0 },
+	{ "rprivate", 0, 0 },
+	{ "slave", 0, 0 },
+	{ "rslave", 0, 0 },
+	{ "shared", 0, 0 },
+	{ "rshared", 0, 0 },
+	{ "unbindable", 0, 0 },
+	{ "runbindable", 0, 0 },
+	{ "defaults", 0, 0 },
+	{ "atime", 0, 0 },
+	{ "noatime", 0, 0 },
+	{ "relatime", 0, 0 },
+	{ "norelatime", 0, 0 },
+	{ "strictatime", 0, 0 },
+	{ "nodiratime", 0, 0 },
+	{ "async", 0, 0 },
+};
+
+static int is_tmpfs_option(const char *word)
+{
+	static const char *const keys[] = { "size=", "mode=", "nr_inodes=", "nr_blocks=", "huge=" };
+
+	for (size_t i = 0; i < ARRAY_LEN(keys); i++)
+		if (strncmp(word, keys[i], strlen(keys[i])) == 0)
+			return !strchr(word, ',');
+	return 0;
+}
+
+/* ret: what is tmpfs's own, joined by commas. */
+static int read_options(struct gpu_cdi_job *job, const struct gpu_cdi_mount *m, int is_tmpfs,
+	unsigned *flags, char **ret)
+{
+	*ret = xstrdup("mode=1777");
+	for (size_t i = 0; i < m->options.n; i++) {
+		const char *word = m->options.v[i];
+		size_t k = 0;
+
+		while (k < ARRAY_LEN(options) && strcmp(word, options[k].word) != 0)
+			k++;
+		if (k < ARRAY_LEN(options)) {
+			*flags = (*flags | options[k].set) & ~options[k].clear;
+		} else if (is_tmpfs && is_tmpfs_option(word)) {
+			char *more = xasprintf("%s,%s", *ret, word);
+
+			free(*ret);
+			*ret = more;
+		} else {
+			return mlr_fail(
+				job->err, ENOTSUP, "the mount option '%s' is not known", word);
+		}
+	}
+	return 0;
+}
+
+static int is_bind(const struct gpu_cdi_mount *m)
+{
+	return !m->type || strcmp(m->type, "bind") == 0 || strcmp(m->type, "none") == 0 ||
+		strv_has(&m->options, "bind") || strv_has(&m->options, "rbind");
+}
+
+static int add_mount(struct gpu_cdi_job *job, const struct gpu_cdi_mount *m)
+{
+	int bind = is_bind(m), r;
+	auto_free char *source = NULL, *text = NULL;
+	unsigned flags = 0;
+	struct stat st;
+
+	if (!bind && strcmp(m->type, "tmpfs") != 0)
+		return mlr_fail(job->err, ENOTSUP,
+			"a file system of type '%s' cannot be mounted by an ordinary user",
+			m->type);
+	r = read_options(job, m, !bind, &flags, &text);
+	if (r < 0)
+		return r;
+	source = bind ? host_path(job, m->host_path, &st) : NULL;
+	if (bind && !source)
+		return not_there(job, m->host_path);
+	if (gpu_cdi_is_planned(job->p, bind ? PLAN_BIND : PLAN_TMPFS, source, m->container_path))
+		return 0;
+	r = plan_mount_add(job->p, bind ? PLAN_BIND : PLAN_TMPFS, source, m->container_path, flags,
+		"cdi", job->err);
+	if (r == 0 && !bind)
+		job->p->mounts[job->p->n_mounts - 1].options = take_ptr(&text);
+	return r;
+}
+
+static int is_member(gid_t gid)
+{
+	gid_t *v;
+	int n = getgroups(0, NULL), found = gid == getegid();
+
+	if (n <= 0)
+		return found;
+	v = xcalloc((size_t)n, sizeof(*v));
+	n = getgroups(n, v);
+	for (int i = 0; i < n && !found; i++)
+		found = v[i] == gid;
+	free(v);
+	return found;
+}
+
+int gpu_cdi_edits_plan(struct gpu_cdi_job *job, const struct gpu_cdi_edits *e, const char *what)
+{
+	int r;
+
+	for (size_t i = 0; i < e->env.n; i++)
+		set_variable(job, e->env.v[i]);
+	r = add_nodes(job, e);
+	for (size_t i = 0; r == 0 && i < e->n_mounts; i++)
+		r = add_mount(job, &e->mounts[i]);
+	for (size_t i = 0; r == 0 && i < e->n_gids; i++)
+		if (e->gids[i] != 0 && !is_member((gid_t)e->gids[i]))
+			plan_remark_add(job->p, "cdi",
+				"%s wants group %lld, which you are not in and which a user's container cannot add",
+				what, (long long)e->gids[i]);
+	return r;
+}

@@ -1,0 +1,512 @@
+#include "gpu/cdi_hook.h"
+
+#include "base/cleanup.h"
+#include "base/memory.h"
+#include "base/path.h"
+#include "gpu/compat.h"
+#include "gpu/elf.h"
+#include "gpu/files.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define PROC_DIR "/proc/driver/nvidia"
+#define PROFILE  "/etc/nvidia/nvidia-application-profiles-rc.d/10-container.conf"
+
+/* A hook's name and the options that it may have, all of them with a value. */
+struct known {
+	const char *name;
+	const char *options[5];
+	int (*plan)(struct gpu_cdi_job *job, const struct known *k, const struct gpu_cdi_hook *h);
+};
+
+/* The number of the argument that names the hook; 0: it is none of those that are known. */
+static size_t find_name(const struct gpu_cdi_hook *h)
+{
+	static const struct {
+		const char *program;
+		const char *before[3]; /* words between it and the hook's name */
+	} programs[] = {
+		{ "nvidia-cdi-hook", { NULL } },
+		{ "nvidia-ctk", { "hook", NULL } },
+		{ "mlrun", { "gpu", "hook", NULL } },
+	};
+
+	for (size_t i = 0; i < ARRAY_LEN(programs); i++) {
+		size_t word = 0, at = 1;
+
+		if (strcmp(path_base(h->path), programs[i].program) != 0)
+			continue;
+		for (; at < h->args.n; at++) {
+			if (h->args.v[at][0] == '-') /* --debug, --quiet */
+				continue;
+			if (!programs[i].before[word])
+				return at;
+			if (strcmp(h->args.v[at], programs[i].before[word++]) != 0)
+				return 0;
+		}
+	}
+	return 0;
+}
+
+/* Does an argument begin with an option of this name, by one dash or two? The value behind '=', or
+ * "". */
+static const char *option(const char *arg, const char *name)
+{
+	size_t len = strlen(name);
+
+	if (*arg != '-')
+		return NULL;
+	arg += arg[1] == '-' ? 2 : 1;
+	if (strncmp(arg, name, len) != 0 || (arg[len] && arg[len] != '='))
+		return NULL;
+	return arg + len;
+}
+
+/* The values of an option, which commas part too. */
+static void values(const struct gpu_cdi_hook *h, const char *name, struct strv *ret)
+{
+	for (size_t i = find_name(h) + 1; i < h->args.n; i++) {
+		const char *at = option(h->args.v[i], name), *end;
+
+		if (!at)
+			continue;
+		at = *at ? at + 1 : h->args.v[i + 1] ? h->args.v[++i] : "";
+		for (; *at; at = *end ? end + 1 : end) {
+			end = at + strcspn(at, ",");
+			if (end > at)
+				strv_take(ret, xstrndup(at, (size_t)(end - at)));
+		}
+	}
+}
+
+static char *dir_of(const char *path)
+{
+	const char *slash = strrchr(path, '/');
+
+	return slash && slash > path ? xstrndup(path, (size_t)(slash - path)) : xstrdup("/");
+}
+
+/* The entry on top at a path, of those that hide what is below them. */
+static const struct plan_mount *top_at(const struct plan *p, const char *path)
+{
+	const struct plan_mount *top = NULL;
+
+	for (size_t i = 0; i < p->n_mounts; i++)
+		if (plan_kind_covers(p->mounts[i].kind) && path_below(path, p->mounts[i].target))
+			top = &p->mounts[i];
+	return top;
+}
+
+/* Nothing is made in a directory of the host's: what is there counts. */
+static int is_on_host(struct gpu_cdi_job *job, const struct plan_mount *on, const char *path)
+{
+	auto_free char *host =
+		on && on->source ? xasprintf("%s%s", on->source, path + strlen(on->target)) : NULL;
+	struct stat st;
+
+	if (!host || on->kind == PLAN_TMPFS)
+		return 0;
+	if (lstat(host, &st) < 0)
+		plan_remark_add(job->p, "cdi",
+			"the link '%s' is not made: it would lie in the host's '%s'", path,
+			on->source);
+	return 1;
+}
+
+static int add_link(struct gpu_cdi_job *job, const char *text, const char *where)
+{
+	auto_free char *absolute = xasprintf("/%s", where), *path = path_clean(absolute);
+
+	strv_add(&job->links, path);
+	strv_add(&job->links, text);
+	if (is_on_host(job, top_at(job->p, path), path) ||
+		gpu_cdi_is_planned(job->p, PLAN_SYMLINK, text, path))
+		return 0;
+	return plan_mount_add(job->p, PLAN_SYMLINK, text, path, PLAN_REPLACE, "cdi", job->err);
+}
+
+static int create_symlinks(
+	struct gpu_cdi_job *job, const struct known *k, const struct gpu_cdi_hook *h)
+{
+	auto_strv struct strv links = STRV_INIT;
+	int r = 0;
+
+	values(h, k->options[0], &links);
+	for (size_t i = 0; r == 0 && i < links.n; i++) {
+		char *colons = strstr(links.v[i], "::");
+
+		if (!colons || colons == links.v[i] || !colons[2] || strstr(colons + 2, "::"))
+			return mlr_fail(job->err, EPROTO,
+				"hook create-symlinks: '%s' is not of the form TEXT::PATH",
+				links.v[i]);
+		*colons = '\0';
+		r = add_link(job, links.v[i], colons + 2);
+	}
+	return r;
+}
+
+static int has_link(const struct gpu_cdi_job *job, const char *path)
+{
+	for (size_t i = 0; i < job->links.n; i += 2)
+		if (strcmp(job->links.v[i], path) == 0)
+			return 1;
+	return 0;
+}
+
+/* Is it a host's library that is mounted in this very folder? */
+static int is_library_in(const struct plan_mount *m, const char *folder)
+{
+	auto_free char *dir = dir_of(m->target);
+
+	return m->kind == PLAN_BIND && strcmp(m->origin, "cdi") == 0 && strcmp(dir, folder) == 0 &&
+		gpu_cdi_is_library(path_base(m->target));
+}
+
+/* The link by which a library's SONAME leads to it, as ldconfig(8) makes it. */
+static int add_soname_link(struct gpu_cdi_job *job, const struct plan_mount *m)
+{
+	auto_call(gpu_elf_done) struct gpu_elf elf = GPU_ELF_INIT;
+	auto_close int fd = open(m->source, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+	/* Adding moves the entries. */
+	auto_free char *dir = dir_of(m->target), *name = xstrdup(path_base(m->target)), *path = NULL;
+
+	if (fd < 0 || gpu_elf_read(fd, &elf) < 0 || !elf.soname || strchr(elf.soname, '/') ||
+		strcmp(elf.soname, name) == 0)
+		return 0;
+	path = xasprintf("%s/%s", dir, elf.soname);
+	return has_link(job, path) ? 0 : add_link(job, name, path);
+}
+
+static int create_soname_links(
+	struct gpu_cdi_job *job, const struct known *k, const struct gpu_cdi_hook *h)
+{
+	auto_strv struct strv folders = STRV_INIT;
+	int r = 0;
+
+	values(h, k->options[0], &folders);
+	for (size_t i = 0; i < folders.n; i++) {
+		auto_free char *folder = path_clean(folders.v[i]);
+
+		if (!folder)
+			return mlr_fail(job->err, EPROTO,
+				"hook create-soname-symlinks: '%s' is no absolute path",
+				folders.v[i]);
+		for (size_t j = 0; r == 0 && j < job->p->n_mounts; j++)
+			if (is_library_in(&job->p->mounts[j], folder))
+				r = add_soname_link(job, &job->p->mounts[j]);
+	}
+	return r;
+}
+
+/* Let the linker find a host's library that is mounted at path. */
+static void add_library(struct gpu_cdi_job *job, const char *source, const char *path)
+{
+	auto_call(gpu_elf_done) struct gpu_elf elf = GPU_ELF_INIT;
+	auto_close int fd = open(source, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+
+	if (fd >= 0 && gpu_elf_read(fd, &elf) == 0)
+		plan_library_add(
+			job->p, elf.soname ? elf.soname : path_base(path), path, elf.bits, "cdi");
+}
+
+/* A whole directory is mounted. */
+static void add_libraries_below(
+	struct gpu_cdi_job *job, const struct plan_mount *m, const char *folder)
+{
+	auto_free char *host = xasprintf("%s%s", m->source, folder + strlen(m->target));
+	auto_call(gpu_dir_close) struct gpu_dir dir = GPU_DIR_INIT;
+	auto_strv struct strv names = STRV_INIT;
+
+	if (gpu_dir_open(host, &dir) < 0 || gpu_dir_list(&dir, "/", &names) < 0)
+		return;
+	for (size_t i = 0; i < names.n; i++) {
+		auto_free char *source = xasprintf("%s/%s", host, names.v[i]);
+		auto_free char *path = xasprintf("%s/%s", folder, names.v[i]);
+
+		if (gpu_cdi_is_library(names.v[i]))
+			add_library(job, source, path);
+	}
+}
+
+/* A link's end: a library of the plan's, by the links that hooks made; NULL. */
+static const struct plan_library *follow(const struct gpu_cdi_job *job, const char *from)
+{
+	auto_free char *path = xstrdup(from);
+
+	for (int links = 0; links < 8; links++) {
+		size_t i = 0;
+
+		for (size_t k = 0; k < job->p->n_libraries; k++)
+			if (strcmp(job->p->libraries[k].path, path) == 0)
+				return &job->p->libraries[k];
+		while (i < job->links.n && strcmp(job->links.v[i], path) != 0)
+			i += 2;
+		if (i >= job->links.n)
+			return NULL;
+
+		const char *text = job->links.v[i + 1];
+		auto_free char *dir = dir_of(path);
+		auto_free char *whole =
+			*text == '/' ? xstrdup(text) : xasprintf("%s/%s", dir, text);
+
+		free(path);
+		path = path_clean(whole);
+	}
+	return NULL;
+}
+
+static void add_links(struct gpu_cdi_job *job, const char *folder)
+{
+	for (size_t i = 0; i < job->links.n; i += 2) {
+		auto_free char *dir = dir_of(job->links.v[i]);
+		const struct plan_library *l =
+			strcmp(dir, folder) == 0 ? follow(job, job->links.v[i]) : NULL;
+
+		if (l) {
+			/* Adding may move it. */
+			auto_free char *path = xstrdup(l->path);
+
+			plan_library_add(job->p, path_base(job->links.v[i]), path, l->bits, "cdi");
+		}
+	}
+}
+
+static int update_ldcache(
+	struct gpu_cdi_job *job, const struct known *k, const struct gpu_cdi_hook *h)
+{
+	auto_strv struct strv folders = STRV_INIT;
+
+	values(h, k->options[0], &folders);
+	for (size_t i = 0; i < folders.n; i++) {
+		auto_free char *folder = path_clean(folders.v[i]);
+
+		if (!folder)
+			return mlr_fail(job->err, EPROTO,
+				"hook update-ldcache: '%s' is no absolute path", folders.v[i]);
+		for (size_t j = 0; j < job->p->n_mounts; j++) {
+			const struct plan_mount *m = &job->p->mounts[j];
+
+			if (is_library_in(m, folder))
+				add_library(job, m->source, m->target);
+			else if (m->kind == PLAN_BIND && strcmp(m->origin, "cdi") == 0 &&
+				path_below(folder, m->target))
+				add_libraries_below(job, m, folder);
+		}
+		add_links(job, folder);
+	}
+	return 0;
+}
+
+static void version_option(const struct gpu_cdi_hook *h, const char *name, struct gpu_version *ret)
+{
+	auto_strv struct strv v = STRV_INIT;
+
+	values(h, name, &v);
+	if (v.n)
+		gpu_version_parse(v.v[v.n - 1], ret);
+}
+
+/* A newer library of the image's in the place of the driver's, also behind links to it that
+ * programs open. */
+static void add_compat_library(struct gpu_cdi_job *job, const char *dir, const char *name)
+{
+	auto_free char *path = xasprintf("%s/%s", dir, name);
+	auto_call(gpu_elf_done) struct gpu_elf elf = GPU_ELF_INIT;
+	auto_close int fd = job->image->open(job->image->ctx, path);
+	const char *soname;
+
+	if (fd < 0 || gpu_elf_read(fd, &elf) < 0)
+		return;
+	soname = elf.soname ? elf.soname : name;
+	plan_library_add(job->p, soname, path, elf.bits, "cdi");
+	for (size_t i = 0; i < job->links.n; i += 2)
+		if (strcmp(job->links.v[i + 1], soname) == 0)
+			plan_library_add(job->p, path_base(job->links.v[i]), path, elf.bits, "cdi");
+}
+
+static int enable_cuda_compat(
+	struct gpu_cdi_job *job, const struct known *k, const struct gpu_cdi_hook *h)
+{
+	auto_call(gpu_machine_done) struct gpu_machine m = GPU_MACHINE_INIT;
+	auto_call(gpu_compat_done) struct gpu_compat c = GPU_COMPAT_INIT;
+	auto_strv struct strv dirs = STRV_INIT;
+	char text[GPU_VERSION_TEXT];
+
+	values(h, k->options[2], &dirs);
+	version_option(h, k->options[0], &m.driver_version);
+	version_option(h, k->options[1], &m.cuda);
+	if (!job->image ||
+		(!gpu_version_is_known(&m.driver_version) && !gpu_version_is_known(&m.cuda)))
+		return 0;
+	if (dirs.n && strcmp(dirs.v[0], "/usr/local/cuda/compat") != 0) {
+		plan_remark_add(job->p, "cdi",
+			"CUDA's newer libraries in '%s' of the image are left alone", dirs.v[0]);
+		return 0;
+	}
+	m.driver = GPU_DRIVER_NVIDIA;
+	m.driver_text = xstrdup(gpu_version_print(&m.driver_version, text));
+	if (!gpu_version_is_known(&m.cuda))
+		m.cuda = gpu_driver_cuda(&m.driver_version);
+	if (gpu_compat_read(job->image, &m, &c) < 0)
+		return 0;
+	if (c.why)
+		plan_remark_add(job->p, "cdi", "%s", c.why);
+	for (size_t i = 0; c.use && i < c.libraries.n; i++)
+		add_compat_library(job, c.dir, c.libraries.v[i]);
+	return 0;
+}
+
+/* The other files of the driver's in /proc stay: the directory is made anew around them. */
+static int put_params(struct gpu_cdi_job *job, const char *text)
+{
+	auto_strv struct strv names = STRV_INIT;
+	/* A machine for which a tree stands may have no such directory, and nobody makes one in
+	 * /proc. */
+	const char *at = access(PROC_DIR, F_OK) == 0 ? PROC_DIR : "/proc/driver";
+	int r = plan_mount_add(job->p, PLAN_TMPFS, NULL, at, PLAN_NOSUID | PLAN_NODEV | PLAN_NOEXEC,
+		"cdi", job->err);
+
+	gpu_dir_list(&job->root, PROC_DIR, &names);
+	for (size_t i = 0; r == 0 && i < names.n; i++) {
+		auto_free char *target = xasprintf(PROC_DIR "/%s", names.v[i]);
+		auto_free char *source = xasprintf("%s%s", job->root_path, target);
+
+		if (strcmp(names.v[i], "params") != 0)
+			r = plan_mount_add(job->p, PLAN_BIND, source, target, 0, "cdi", job->err);
+	}
+	if (r == 0)
+		r = plan_file_add(job->p, text, strlen(text), PROC_DIR "/params", "cdi", job->err);
+	return r < 0 ? r : plan_mount_add(job->p, PLAN_SEAL, NULL, at, 0, "cdi", job->err);
+}
+
+/* The driver's libraries would make nodes with mknod(2), and complain that they may not. */
+static int keep_nodes(struct gpu_cdi_job *job, const struct known *k, const struct gpu_cdi_hook *h)
+{
+	static const char wanted[] = "ModifyDeviceFiles: 1";
+	auto_free char *text = gpu_dir_read(&job->root, PROC_DIR "/params");
+	char *at = text ? strstr(text, wanted) : NULL;
+
+	(void)k;
+	(void)h;
+	if (!at || (at > text && at[-1] != '\n') ||
+		gpu_cdi_is_planned(job->p, PLAN_FILE, NULL, PROC_DIR "/params"))
+		return 0;
+	at[sizeof(wanted) - 2] = '0';
+	return put_params(job, text);
+}
+
+static int write_profile(
+	struct gpu_cdi_job *job, const struct known *k, const struct gpu_cdi_hook *h)
+{
+	auto_free char *text = NULL;
+	uint64_t mask = 0;
+
+	(void)k;
+	(void)h;
+	for (size_t i = 0; i < job->p->n_mounts; i++) {
+		const struct plan_mount *m = &job->p->mounts[i];
+		const char *digits =
+			strncmp(m->target, "/dev/nvidia", 11) == 0 ? m->target + 11 : "";
+		char *end;
+		unsigned long minor = strtoul(digits, &end, 10);
+
+		if (*digits >= '0' && *digits <= '9' && !*end && minor < 64 &&
+			strcmp(m->origin, "cdi") == 0)
+			mask |= (uint64_t)1 << minor;
+	}
+	if (!mask || gpu_cdi_is_planned(job->p, PLAN_FILE, NULL, PROFILE))
+		return 0;
+	text = xasprintf(
+		"{\"profiles\":[{\"name\":\"_container_\",\"settings\":[\"EGLVisibleDGPUDevices\",0x%llx]}],"
+		"\"rules\":[{\"pattern\":[],\"profile\":\"_container_\"}]}",
+		(unsigned long long)mask);
+	return plan_file_add(job->p, text, strlen(text), PROFILE, "cdi", job->err);
+}
+
+static int leave_modes(struct gpu_cdi_job *job, const struct known *k, const struct gpu_cdi_hook *h)
+{
+	(void)k;
+	(void)h;
+	plan_remark_add(job->p, "cdi", "the hook chmod is left out: modes stay as they are");
+	return 0;
+}
+
+static const struct known known[] = {
+	{ "create-symlinks", { "link", "container-spec" }, create_symlinks },
+	{ "create-soname-symlinks", { "folder", "ldconfig-path", "container-spec" },
+		create_soname_links },
+	{ "update-ldcache", { "folder", "ldconfig-path", "container-spec" }, update_ldcache },
+	{ "enable-cuda-compat",
+		{ "host-driver-version", "host-cuda-version", "cuda-compat-container-root",
+			"container-spec" },
+		enable_cuda_compat },
+	{ "disable-device-node-modification", { "container-spec" }, keep_nodes },
+	{ "update-application-profile", { "container-spec" }, write_profile },
+	{ "chmod", { "mode", "path", "container-spec" }, leave_modes },
+};
+
+static const struct known *find(const struct gpu_cdi_hook *h)
+{
+	size_t at = find_name(h);
+
+	for (size_t i = 0; at && i < ARRAY_LEN(known); i++)
+		if (strcmp(h->args.v[at], known[i].name) == 0)
+			return &known[i];
+	return NULL;
+}
+
+/* An option that means something which is not done here would be missed without a word. */
+static int check_options(const struct gpu_cdi_hook *h, const struct known *k, struct mlr_error *err)
+{
+	for (size_t i = find_name(h) + 1; i < h->args.n; i++) {
+		const char *value = NULL;
+
+		for (size_t o = 0; !value && o < ARRAY_LEN(k->options) && k->options[o]; o++)
+			value = option(h->args.v[i], k->options[o]);
+		if (!value)
+			return mlr_fail(err, ENOTSUP,
+				"the hook %s has '%s', which mlrun does not know", k->name,
+				h->args.v[i]);
+		i += !*value;
+	}
+	return 0;
+}
+
+/* internal/discover/ldconfig.go */
+int gpu_cdi_is_library(const char *name)
+{
+	const char *so = strstr(name, ".so");
+
+	return strncmp(name, "lib", 3) == 0 && so > name + 3 && (!so[3] || so[3] == '.');
+}
+
+int gpu_cdi_hook_check(const struct gpu_cdi_hook *h, struct mlr_error *err)
+{
+	const struct known *k = find(h);
+	auto_free char *words = xstrdup("");
+
+	if (k)
+		return check_options(h, k, err);
+	for (size_t i = 1; i < h->args.n && i < 4; i++) {
+		char *more = xasprintf("%s %s", words, h->args.v[i]);
+
+		free(words);
+		words = more;
+	}
+	mlr_fail(err, ENOTSUP, "it runs the hook '%s%s', and a user's container runs none", h->path,
+		words);
+	return mlr_hint(err,
+		"NVIDIA's own hooks are known by their names; ask the vendor for a file without");
+}
+
+int gpu_cdi_hook_plan(struct gpu_cdi_job *job, const struct gpu_cdi_hook *h)
+{
+	const struct known *k = find(h);
+
+	return k->plan(job, k, h);
+}

@@ -1,0 +1,311 @@
+/*
+ * A CDI file for other runtimes, as nvidia-ctk(1) writes one: the driver's files at their own
+ * places, and hooks that make links and the linker's cache, which are ours (`mlrun gpu hook`).
+ * Podman runs them in the container's user namespace, Docker as root.
+ */
+#include "gpu/cdi.h"
+
+#include "base/cleanup.h"
+#include "base/json.h"
+#include "base/memory.h"
+#include "base/strv.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Names of devices begin with digits; hostPath (SPEC.md, released versions). Group ids need more.
+ */
+#define VERSION          "0.5.0"
+#define VERSION_FOR_GIDS "0.7.0"
+
+struct writer {
+	const struct gpu_machine *m;
+	char *root; /* of gpu_root(), "" for "/" */
+	const char *hook;
+	struct strv gids; /* as text, of all nodes that not everybody may open */
+};
+
+/* Where a runtime of this machine finds a file of the machine's that the tree stands for. */
+static char *on_host(const struct writer *w, const char *path)
+{
+	return xasprintf("%s%s", w->root, path);
+}
+
+static void add_gid(struct writer *w, const struct gpu_node *n)
+{
+	auto_free char *gid = xasprintf("%u", (unsigned)n->gid);
+
+	if (n->gid != 0 && (n->mode & 06) != 06 && (n->mode & 060) == 060 &&
+		!strv_has(&w->gids, gid))
+		strv_add(&w->gids, gid);
+}
+
+/* One that is not there is left out: a runtime would refuse the whole device. */
+static void add_node(struct writer *w, json_t *nodes, const struct gpu_node *n)
+{
+	auto_free char *host = NULL;
+	json_t *j;
+	size_t i;
+
+	if (!n->path || n->error == ENOENT || n->error == ENXIO)
+		return;
+	json_array_foreach (nodes, i, j)
+		if (strcmp(json_string_value(json_object_get(j, "path")), n->path) == 0)
+			return;
+	j = json_pack("{s:o}", "path", mlr_json_text(n->path));
+	host = on_host(w, n->path);
+	if (*w->root)
+		json_object_set_new(j, "hostPath", mlr_json_text(host));
+	json_array_append_new(nodes, j);
+	add_gid(w, n);
+}
+
+static void add_gpu_nodes(struct writer *w, json_t *nodes, const struct gpu *g)
+{
+	add_node(w, nodes, &g->node);
+	for (size_t i = 0; i < g->n_drm; i++)
+		add_node(w, nodes, &g->drm[i]);
+}
+
+static void add_part_nodes(
+	struct writer *w, json_t *nodes, const struct gpu *g, const struct gpu_mig *part)
+{
+	add_node(w, nodes, &g->node);
+	add_node(w, nodes, &part->gi_node);
+	add_node(w, nodes, &part->ci_node);
+}
+
+/* "../card1" by the path of the bus, as udev(7) has it on the host. */
+static void add_drm_links(json_t *args, const struct gpu *g)
+{
+	for (size_t i = 0; i < g->n_drm; i++) {
+		const char *name = strrchr(g->drm[i].path, '/') + 1;
+		const char *kind = strncmp(name, "card", 4) == 0 ? "card" : "render";
+
+		if (!*g->bus_id || g->drm[i].error == ENOENT)
+			continue;
+		json_array_append_new(args, json_string("--link"));
+		json_array_append_new(args,
+			json_sprintf("../%s::/dev/dri/by-path/pci-%s-%s", name, g->bus_id, kind));
+	}
+}
+
+/* A hook of ours; takes args. */
+static json_t *hook(const struct writer *w, const char *name, json_t *args)
+{
+	json_t *all = json_pack("[s, s, s, s]", "mlrun", "gpu", "hook", name);
+	json_array_extend(all, args);
+	json_decref(args);
+	return json_pack("{s:s, s:o, s:o}", "hookName", "createContainer", "path",
+		mlr_json_text(w->hook), "args", all);
+}
+
+/* The same; without arguments there is nothing to do. */
+static void add_hook(const struct writer *w, json_t *hooks, const char *name, json_t *args)
+{
+	if (json_array_size(args) > 0)
+		json_array_append_new(hooks, hook(w, name, json_incref(args)));
+	json_decref(args);
+}
+
+static void add_device(
+	const struct writer *w, json_t *devices, const char *name, json_t *nodes, json_t *links)
+{
+	json_t *edits = json_pack("{s:O}", "deviceNodes", nodes);
+
+	if (json_array_size(links) > 0)
+		json_object_set_new(edits, "hooks",
+			json_pack("[o]", hook(w, "create-symlinks", json_incref(links))));
+	json_array_append_new(devices,
+		json_pack("{s:o, s:o}", "name", mlr_json_text(name), "containerEdits", edits));
+}
+
+/* Takes number, nodes and links. */
+static void add_named(const struct writer *w, json_t *devices, char *number, const char *uuid,
+	json_t *nodes, json_t *links)
+{
+	add_device(w, devices, number, nodes, links);
+	if (uuid)
+		add_device(w, devices, uuid, nodes, links);
+	free(number);
+	json_decref(nodes);
+	json_decref(links);
+}
+
+static void add_gpu(struct writer *w, json_t *devices, const struct gpu *g)
+{
+	json_t *nodes = json_array(), *links = json_array();
+
+	add_gpu_nodes(w, nodes, g);
+	add_drm_links(links, g);
+	add_named(w, devices, xasprintf("%d", g->index), g->uuid, nodes, links);
+	for (size_t i = 0; i < g->n_mig; i++) {
+		json_t *part = json_array();
+
+		add_part_nodes(w, part, g, &g->mig[i]);
+		add_named(w, devices, xasprintf("%d:%zu", g->index, i), g->mig[i].uuid, part,
+			json_array());
+	}
+}
+
+static int is_usable(const struct gpu *g)
+{
+	return g->vendor == GPU_NVIDIA && g->index >= 0;
+}
+
+static json_t *devices_of(struct writer *w)
+{
+	json_t *devices = json_array(), *nodes = json_array(), *links = json_array();
+
+	/* Windows has one node for all of its GPUs. */
+	for (size_t i = 0; w->m->driver == GPU_DRIVER_WSL && i < w->m->n_nodes; i++)
+		add_node(w, nodes, &w->m->nodes[i]);
+	for (size_t i = 0; i < w->m->n_gpus; i++) {
+		const struct gpu *g = &w->m->gpus[i];
+
+		if (!is_usable(g))
+			continue;
+		add_gpu(w, devices, g);
+		add_gpu_nodes(w, nodes, g);
+		add_drm_links(links, g);
+		for (size_t k = 0; k < g->n_mig; k++)
+			add_part_nodes(w, nodes, g, &g->mig[k]);
+	}
+	add_device(w, devices, "all", nodes, links);
+	json_decref(nodes);
+	json_decref(links);
+	return devices;
+}
+
+/* Where a library goes inside: at its own path, without the driver's root. */
+static const char *inside(const struct writer *w, const struct gpu_file *f)
+{
+	size_t root = w->m->driver_root ? strlen(w->m->driver_root) : 0;
+
+	if (f->target)
+		return f->target;
+	return root && strncmp(f->path, w->m->driver_root, root) == 0 && f->path[root] == '/'
+		? f->path + root
+		: f->path;
+}
+
+static json_t *mount_of(const struct writer *w, const struct gpu_file *f)
+{
+	auto_free char *host = on_host(w, f->path);
+	json_t *options = f->kind == GPU_SOCKET
+		? json_pack("[s, s, s, s, s]", "nosuid", "nodev", "noexec", "rbind", "rprivate")
+		: json_pack("[s, s, s, s, s]", "ro", "nosuid", "nodev", "rbind", "rprivate");
+
+	return json_pack("{s:o, s:o, s:o}", "hostPath", mlr_json_text(host), "containerPath",
+		mlr_json_text(inside(w, f)), "options", options);
+}
+
+static void add_link(
+	json_t *args, const char *text, const char *dir, size_t dir_len, const char *name)
+{
+	json_array_append_new(args, json_string("--link"));
+	json_array_append_new(args, json_sprintf("%s::%.*s%s", text, (int)dir_len, dir, name));
+}
+
+/* The links beside a library: its SONAME, and the name that programs open. */
+static void add_library_links(json_t *args, const struct gpu_file *f, const char *path)
+{
+	const char *name = strrchr(path, '/') + 1;
+	size_t dir = (size_t)(name - path);
+
+	if (f->soname && strcmp(f->soname, name) != 0)
+		add_link(args, name, path, dir, f->soname);
+	if (f->dev_link && strcmp(f->dev_link, name) != 0)
+		add_link(args, f->soname ? f->soname : name, path, dir, f->dev_link);
+}
+
+static void add_folder(struct strv *folders, const char *path)
+{
+	auto_free char *dir = xstrndup(path, (size_t)(strrchr(path, '/') - path));
+
+	if (!strv_has(folders, dir))
+		strv_add(folders, dir);
+}
+
+static json_t *folder_args(const struct strv *folders)
+{
+	json_t *args = json_array();
+
+	for (size_t i = 0; i < folders->n; i++) {
+		json_array_append_new(args, json_string("--folder"));
+		json_array_append_new(args, mlr_json_text(folders->v[i]));
+	}
+	return args;
+}
+
+/* What every one of the devices brings. Firmware and sockets of all, as nvidia-ctk has it. */
+static json_t *common_edits(struct writer *w)
+{
+	json_t *nodes = json_array(), *mounts = json_array(), *links = json_array(),
+	       *hooks = json_array();
+	auto_strv struct strv folders = STRV_INIT;
+
+	for (size_t i = 0; i < w->m->n_nodes; i++)
+		if (!strstr(w->m->nodes[i].path, "/kfd") && w->m->driver == GPU_DRIVER_NVIDIA)
+			add_node(w, nodes, &w->m->nodes[i]);
+	for (size_t i = 0; i < w->m->n_files; i++) {
+		const struct gpu_file *f = &w->m->files[i];
+
+		if (f->vendor != GPU_NVIDIA)
+			continue;
+		json_array_append_new(mounts, mount_of(w, f));
+		if (f->kind == GPU_LIBRARY) {
+			add_library_links(links, f, inside(w, f));
+			add_folder(&folders, inside(w, f));
+		}
+	}
+	add_hook(w, hooks, "create-symlinks", links);
+	add_hook(w, hooks, "update-ldcache", folder_args(&folders));
+	if (w->m->driver == GPU_DRIVER_NVIDIA && w->m->driver_text)
+		add_hook(w, hooks, "enable-cuda-compat",
+			json_pack("[s, o]", "--host-driver-version",
+				mlr_json_text(w->m->driver_text)));
+	json_array_append_new(hooks, hook(w, "disable-device-node-modification", json_array()));
+	/* What is told by devices is not to be told by a variable too: a runtime with NVIDIA's hook
+	 * would inject twice. */
+	return json_pack("{s:[s], s:o, s:o, s:o}", "env", "NVIDIA_VISIBLE_DEVICES=void",
+		"deviceNodes", nodes, "mounts", mounts, "hooks", hooks);
+}
+
+static json_t *spec(struct writer *w)
+{
+	json_t *devices = devices_of(w), *edits = common_edits(w), *gids = json_array();
+
+	for (size_t i = 0; i < w->gids.n; i++)
+		json_array_append_new(gids, json_integer(strtoll(w->gids.v[i], NULL, 10)));
+	if (w->gids.n)
+		json_object_set(edits, "additionalGids", gids);
+	json_decref(gids);
+	return json_pack("{s:s, s:s, s:o, s:o}", "cdiVersion",
+		w->gids.n ? VERSION_FOR_GIDS : VERSION, "kind", "nvidia.com/gpu", "devices",
+		devices, "containerEdits", edits);
+}
+
+int gpu_cdi_spec(const struct gpu_machine *m, const char *hook, json_t **ret, struct mlr_error *err)
+{
+	auto_free char *root = realpath(gpu_root(), NULL);
+	struct writer w = { .m = m, .hook = hook };
+	size_t n = 0;
+
+	if (m->driver == GPU_DRIVER_TEGRA)
+		return mlr_fail(err, ENOTSUP, "%s", m->refused);
+	for (size_t i = 0; i < m->n_gpus; i++)
+		n += is_usable(&m->gpus[i]) ? 1 : 0;
+	if (n == 0 && m->driver != GPU_DRIVER_WSL) {
+		mlr_fail(err, ENODEV, "there is no GPU of NVIDIA's here that you may open");
+		return mlr_hint(err, "mlrun gpu list shows what there is");
+	}
+	if (!root)
+		return mlr_fail_errno(err, "'%s'", gpu_root());
+	w.root = strcmp(root, "/") == 0 ? (char *)"" : root;
+	*ret = spec(&w);
+	strv_done(&w.gids);
+	return *ret ? 0 : mlr_fail(err, ENOMEM, "write a CDI file: %s", strerror(ENOMEM));
+}

@@ -1,0 +1,47 @@
+/* Would an image work with a machine's GPUs? `mlrun gpu check`. */
+#ifndef MLR_GPU_CHECK_H
+#define MLR_GPU_CHECK_H
+
+#include "gpu/gpu.h"
+#include "gpu/machine.h"
+
+/* Doubtful: works for most programs, or cannot be known without a start. */
+enum gpu_verdict { GPU_OK, GPU_DOUBTFUL, GPU_FAILS };
+
+struct gpu_finding {
+	enum gpu_verdict verdict;
+	const char *subject; /* "platform", "driver", "devices", "capabilities", "requirements",
+				"cuda", "libc" */
+	char *text;          /* what is so */
+	char *mend;          /* what to do; NULL: nothing */
+};
+
+struct gpu_report {
+	struct gpu_finding *v; /* in the order of the subjects; a subject may have several */
+	size_t n;
+};
+
+#define GPU_REPORT_INIT \
+	{               \
+		NULL, 0 \
+	}
+
+void gpu_report_done(struct gpu_report *r);
+
+/* The worst of its findings. */
+enum gpu_verdict gpu_report_verdict(const struct gpu_report *r);
+
+/*
+ * Judge it.
+ *
+ *   q     word, caller and image environment are of the job that would be; when nobody asks for a
+ *         GPU it is judged as if --gpu=all did
+ *   p     has the image's platform and the environment
+ *   m     the machine, or one that was recorded
+ *   fill  gpu_nvml_fill() for this machine, asked only when nothing else can tell; NULL for another
+ *   ret   gets the findings, to gpu_report_done()
+ */
+void gpu_check(const struct gpu_request *q, const struct plan *p, struct gpu_machine *m,
+	int (*fill)(struct gpu_machine *m, struct mlr_error *err), struct gpu_report *ret);
+
+#endif

@@ -1,0 +1,127 @@
+#include "gpu/machine.h"
+
+#include "base/cleanup.h"
+#include "base/memory.h"
+#include "gpu/gpu.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+const char *const gpu_driver_names[] = { [GPU_DRIVER_NONE] = NULL,
+	[GPU_DRIVER_NVIDIA] = "nvidia",
+	[GPU_DRIVER_WSL] = "wsl",
+	[GPU_DRIVER_TEGRA] = "tegra" };
+const char *const gpu_vendor_names[] = { [GPU_NVIDIA] = "nvidia", [GPU_AMD] = "amd" };
+
+static void node_done(struct gpu_node *n)
+{
+	free(n->path);
+}
+
+static void mig_done(struct gpu_mig *g)
+{
+	free(g->uuid);
+	free(g->gi_access);
+	free(g->ci_access);
+	node_done(&g->gi_node);
+	node_done(&g->ci_node);
+}
+
+static void gpu_done(struct gpu *g)
+{
+	free(g->bus_id);
+	free(g->proc_dir);
+	free(g->uuid);
+	free(g->model);
+	free(g->brand);
+	node_done(&g->node);
+	for (size_t i = 0; i < g->n_drm; i++)
+		node_done(&g->drm[i]);
+	for (size_t i = 0; i < g->n_mig; i++)
+		mig_done(&g->mig[i]);
+	free(g->drm);
+	free(g->mig);
+}
+
+static void file_done(struct gpu_file *f)
+{
+	free(f->path);
+	free(f->target);
+	free(f->soname);
+	free(f->dev_link);
+}
+
+void gpu_machine_done(struct gpu_machine *m)
+{
+	for (size_t i = 0; i < m->n_files; i++)
+		file_done(&m->files[i]);
+	for (size_t i = 0; i < m->n_gpus; i++)
+		gpu_done(&m->gpus[i]);
+	for (size_t i = 0; i < m->n_nodes; i++)
+		node_done(&m->nodes[i]);
+	for (size_t i = 0; i < m->n_fabric; i++)
+		node_done(&m->fabric[i]);
+	free(m->files);
+	free(m->gpus);
+	free(m->nodes);
+	free(m->fabric);
+	free(m->processors);
+	free(m->refused);
+	free(m->driver_root);
+	free(m->driver_text);
+	strv_done(&m->missing);
+	strv_done(&m->warnings);
+	*m = (struct gpu_machine)GPU_MACHINE_INIT;
+}
+
+struct gpu_file *gpu_machine_add_file(struct gpu_machine *m)
+{
+	m->files = xgrow(m->files, m->n_files, sizeof(*m->files));
+	m->files[m->n_files] = (struct gpu_file){ .kind = GPU_LIBRARY };
+	return &m->files[m->n_files++];
+}
+
+struct gpu *gpu_machine_add_gpu(struct gpu_machine *m)
+{
+	m->gpus = xgrow(m->gpus, m->n_gpus, sizeof(*m->gpus));
+	m->gpus[m->n_gpus] = (struct gpu){ .index = -1 };
+	return &m->gpus[m->n_gpus++];
+}
+
+struct gpu_node *gpu_node_add(struct gpu_node **v, size_t *n)
+{
+	*v = xgrow(*v, *n, sizeof(**v));
+	(*v)[*n] = (struct gpu_node){ .path = NULL };
+	return &(*v)[(*n)++];
+}
+
+static const struct gpu_node *find(const struct gpu_node *v, size_t n, const char *path)
+{
+	for (size_t i = 0; i < n; i++)
+		if (strcmp(v[i].path, path) == 0)
+			return &v[i];
+	return NULL;
+}
+
+const struct gpu_node *gpu_machine_node(const struct gpu_machine *m, const char *path)
+{
+	const struct gpu_node *found = find(m->nodes, m->n_nodes, path);
+
+	if (!found)
+		found = find(m->fabric, m->n_fabric, path);
+	for (size_t i = 0; !found && i < m->n_gpus; i++) {
+		const struct gpu *g = &m->gpus[i];
+
+		found = g->node.path && strcmp(g->node.path, path) == 0
+			? &g->node
+			: find(g->drm, g->n_drm, path);
+	}
+	return found;
+}
+
+const char *gpu_root(void)
+{
+	const char *root = getenv("MLRUN_GPU_ROOT");
+
+	return root && *root ? root : "/";
+}

@@ -1,0 +1,52 @@
+/* The finders of this room, one after the other. */
+#include "gpu/machine.h"
+
+#include "base/cleanup.h"
+#include "base/memory.h"
+#include "gpu/devices.h"
+#include "gpu/files.h"
+#include "gpu/root.h"
+
+#include <string.h>
+#include <sys/utsname.h>
+
+static int read_machine(
+	const char *root, int with_files, unsigned caps, struct gpu_machine *ret, struct mlr_error *err)
+{
+	auto_call(gpu_dir_close) struct gpu_dir d = GPU_DIR_INIT;
+	auto_call(gpu_machine_done) struct gpu_machine m = GPU_MACHINE_INIT;
+	struct utsname u;
+	int r = gpu_dir_open(root, &d);
+
+	if (r < 0)
+		return mlr_fail(err, -r, "GPUs: '%s': %s", root, strerror(-r));
+	r = gpu_files_find(&d, with_files, caps, &m, err);
+	if (r == 0)
+		r = gpu_devices_find(&d, &m, err);
+	if (r == 0)
+		r = gpu_amd_find(&d, with_files, &m, err);
+	if (r < 0)
+		return r;
+	gpu_devices_count(&m);
+	uname(&u);
+	m.processors = xstrdup(u.machine);
+	*ret = m;
+	m = (struct gpu_machine)GPU_MACHINE_INIT;
+	return 0;
+}
+
+int gpu_machine_read(const char *root, struct gpu_machine *ret, struct mlr_error *err)
+{
+	return read_machine(root, 1, GPU_CAPABILITIES_ALL, ret, err);
+}
+
+int gpu_machine_read_for(
+	const char *root, unsigned caps, struct gpu_machine *ret, struct mlr_error *err)
+{
+	return read_machine(root, 1, caps, ret, err);
+}
+
+int gpu_machine_read_gpus(const char *root, struct gpu_machine *ret, struct mlr_error *err)
+{
+	return read_machine(root, 0, 0, ret, err);
+}
