@@ -26,7 +26,8 @@ int blocks_new(struct squash_file *file, sqfs_compressor_t *compressor,
 void blocks_free(struct blocks *b);
 
 /* One file: begin, then its data in rising order of offset, what is left out being holes, then end.
- * data->raw says whether to store whole blocks as they are; the rest is filled in by the time blocks_finish() has returned. */
+ * data->raw says whether to store whole blocks as they are; the rest is filled in by the time
+ * blocks_finish() has returned. */
 int blocks_begin(struct blocks *b, struct names_data *data, uint64_t size, struct mlr_error *err);
 int blocks_data(struct blocks *b, const void *buf, size_t len, uint64_t offset, struct mlr_error *err);
 int blocks_end(struct blocks *b, struct mlr_error *err);

@@ -3,14 +3,17 @@
 #include "base/cleanup.h"
 #include "base/file.h"
 #include "base/memory.h"
+#include "base/path.h"
 #include "base/strv.h"
 #include "layer/whiteout.h"
+#include "rootfs/looker.h"
 
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -125,7 +128,7 @@ struct walk {
 
 static int find(struct walk *w, const char *path, struct found *ret, struct mlr_error *err);
 
-/* One component of a path without ".." after the other; a link begins anew with what it says. */
+/* One component of a clean path after the other; a link begins anew with what it says. */
 static int walk(struct walk *w, const char *path, struct found *ret, struct mlr_error *err)
 {
 	for (const char *s = path; *s;) {
@@ -135,7 +138,7 @@ static int walk(struct walk *w, const char *path, struct found *ret, struct mlr_
 		const char *rest = s + len + strspn(s + len, "/");
 		int r;
 
-		if (len == 0 || strcmp(name, ".") == 0) {
+		if (len == 0) { /* before the first */
 			s = rest;
 			continue;
 		}
@@ -158,35 +161,14 @@ static int walk(struct walk *w, const char *path, struct found *ret, struct mlr_
 			break;
 		s = rest;
 	}
-	ret->path = xstrdup(*path ? path : "/");
+	ret->path = xstrdup(path);
 	return 0;
 }
 
-/* Resolve "a/../b" by its text first: what is left holds no "..", and links were followed before.
- */
-static char *without_dotdot(const char *path)
-{
-	char *out = xmalloc(strlen(path) + 2), *end = out;
-
-	for (const char *s = path; *s;) {
-		size_t len = strcspn(s, "/");
-
-		if (len == 2 && s[0] == '.' && s[1] == '.') {
-			while (end > out && *--end != '/')
-				;
-		} else if (len > 0 && !(len == 1 && *s == '.')) {
-			*end++ = '/';
-			end = mempcpy(end, s, len);
-		}
-		s += len + strspn(s + len, "/");
-	}
-	*end = '\0';
-	return out;
-}
-
+/* ".." takes back what the text has before it, be that a link or not. */
 static int find(struct walk *w, const char *path, struct found *ret, struct mlr_error *err)
 {
-	auto_free char *clean = without_dotdot(path);
+	auto_free char *clean = path_clean(path);
 	int r = open_root(w->p, &ret->at, err);
 
 	ret->st = (struct stat){ .st_mode = S_IFDIR };
@@ -210,35 +192,70 @@ int rootfs_lookup(const struct plan *p, const char *path, struct mlr_error *err)
 	return fcntl(f.at.fds[0], F_DUPFD_CLOEXEC, 0);
 }
 
-/* The names of one tree that no tree above it has or hides; all it says of names is noted. */
-static size_t count_new(int fd, struct strv *known)
+static int by_name(const void *a, const void *b)
+{
+	return strcmp(*(char *const *)a, *(char *const *)b);
+}
+
+/* known is sorted: an image may have any number of names in a directory. */
+static int is_known(const struct strv *known, const char *name)
+{
+	return known->n > 0 && bsearch(&name, known->v, known->n, sizeof(*known->v), by_name);
+}
+
+/* Add the names of one tree that no tree above it has or hides; seen gets all that it says of
+ * names. */
+static void add_new(int fd, const struct strv *known, struct strv *seen, struct strv *ret)
 {
 	auto_dir DIR *d = file_open_dir(fd, ".", 0);
 	struct dirent *e;
-	size_t n = 0;
 
 	while (d && (e = readdir(d))) {
 		struct stat st;
 
 		if (strcmp(e->d_name, ".") == 0 || strcmp(e->d_name, "..") == 0 ||
-			strv_has(known, e->d_name))
+			is_known(known, e->d_name))
 			continue;
-		strv_add(known, e->d_name);
-		n += e->d_type != DT_CHR ||
+		if (seen)
+			strv_add(seen, e->d_name);
+		if (e->d_type != DT_CHR ||
 			fstatat(dirfd(d), e->d_name, &st, AT_SYMLINK_NOFOLLOW) < 0 ||
-			!layer_whiteout_is(&st);
+			!layer_whiteout_is(&st))
+			strv_add(ret, e->d_name);
 	}
-	return n;
+}
+
+static void add_entries(const struct merged *dir, struct strv *ret)
+{
+	auto_strv struct strv known = STRV_INIT;
+
+	for (size_t i = 0; i < dir->n; i++) {
+		auto_strv struct strv seen = STRV_INIT;
+		int is_last = i + 1 == dir->n;
+
+		add_new(dir->fds[i], &known, is_last ? NULL : &seen, ret);
+		for (size_t k = 0; k < seen.n; k++)
+			strv_take(&known, take_ptr(&seen.v[k]));
+		seen.n = 0;
+		strv_sort(&known);
+	}
 }
 
 static size_t count_entries(const struct merged *dir)
 {
-	auto_strv struct strv known = STRV_INIT;
-	size_t n = 0;
+	auto_strv struct strv names = STRV_INIT;
 
-	for (size_t i = 0; i < dir->n; i++)
-		n += count_new(dir->fds[i], &known);
-	return n;
+	add_entries(dir, &names);
+	return names.n;
+}
+
+/* What a squashfs file is asked has a clean path, as the one that is walked here. */
+static int ask(const struct plan *p, enum look_what what, const char *path, struct look_answer *ret,
+	int *fd)
+{
+	auto_free char *clean = path_clean(path);
+
+	return looker_ask(p->squashfs, what, clean, ret, fd);
 }
 
 static void tell(const struct found *f, struct plan_seen *ret)
@@ -261,29 +278,174 @@ static void tell(const struct found *f, struct plan_seen *ret)
 		ret->there = PLAN_THERE_OTHER;
 }
 
+static void look_into_squashfs(
+	const struct plan *p, const char *path, int follow_last, struct plan_seen *ret)
+{
+	struct look_answer a;
+	int r = ask(p, follow_last ? LOOK_PLACE : LOOK_ITSELF, path, &a, NULL);
+
+	if (r == -ENOENT)
+		ret->there = PLAN_THERE_NOTHING;
+	else if (r == 0 && S_ISREG(a.mode))
+		ret->there = PLAN_THERE_FILE;
+	else if (r == 0 && S_ISDIR(a.mode))
+		ret->there = PLAN_THERE_DIRECTORY;
+	else if (r == 0 && S_ISLNK(a.mode))
+		ret->there = PLAN_THERE_LINK;
+	else if (r == 0)
+		ret->there = PLAN_THERE_OTHER;
+	else
+		return;
+	ret->entries = r == 0 ? a.entries : 0;
+	ret->link = r == 0 && S_ISLNK(a.mode) ? xstrdup(a.target) : NULL;
+	ret->path = *a.path ? xstrdup(a.path) : NULL;
+}
+
 void rootfs_look(const struct plan *p, const char *path, int follow_last, struct plan_seen *ret)
 {
 	auto_call(found_done) struct found f = { 0 };
 	struct walk w = { p, follow_last, 0 };
 
-	if (p->squashfs || find(&w, path, &f, NULL) < 0)
+	if (p->squashfs) {
+		look_into_squashfs(p, path, follow_last, ret);
+		return;
+	}
+	if (find(&w, path, &f, NULL) < 0)
 		return;
 	tell(&f, ret);
 	ret->path = take_ptr(&f.path);
 }
 
+static void expect(const struct plan *p, enum look_what what, const char *path)
+{
+	auto_free char *clean = path_clean(path);
+
+	if (p->squashfs)
+		looker_expect(p->squashfs, what, clean);
+}
+
+void rootfs_expect_open(const struct plan *p, const char *path)
+{
+	expect(p, LOOK_ABOUT, path);
+}
+
+void rootfs_expect_list(const struct plan *p, const char *path)
+{
+	expect(p, LOOK_NAMES, path);
+}
+
+void rootfs_look_done(void)
+{
+	looker_done();
+}
+
+/* An error of ours for what went wrong in a squashfs file. */
+static int fail_to_ask(const struct plan *p, const char *path, int r, struct mlr_error *err)
+{
+	if (r == -ENOTSUP)
+		return mlr_fail(err, ENOTSUP,
+			"'%s' in the image: this mlrun cannot look into squashfs files", path);
+	if (r == -EPROTO)
+		return mlr_fail(err, EPROTO, "'%s' is no squashfs image", p->squashfs);
+	return mlr_fail(err, -r, "'%s' in the image: %s", path, strerror(-r));
+}
+
+static int open_file(
+	const struct plan *p, const char *path, enum look_what what, struct mlr_error *err)
+{
+	struct look_answer a;
+	struct stat st;
+	char self[32];
+	int fd = -1, r;
+
+	if (p->squashfs) {
+		r = ask(p, what, path, &a, &fd);
+		return r < 0 ? fail_to_ask(p, path, r, err) : fd;
+	}
+
+	auto_close int place = rootfs_lookup(p, path, err);
+
+	if (place < 0)
+		return place;
+	/* A fifo would block, a device do anything. */
+	if (fstat(place, &st) < 0 || !S_ISREG(st.st_mode))
+		return mlr_fail(err, ENOENT, "'%s' in the image is no regular file", path);
+	snprintf(self, sizeof(self), "/proc/self/fd/%d", place);
+	fd = open(self, O_RDONLY | O_CLOEXEC);
+	return fd < 0 ? mlr_fail_errno(err, "open '%s' in the image", path) : fd;
+}
+
+int rootfs_open(const struct plan *p, const char *path)
+{
+	return open_file(p, path, LOOK_ABOUT, NULL);
+}
+
+int rootfs_has(const struct plan *p, const char *path)
+{
+	struct look_answer a;
+	struct stat st;
+	int r;
+
+	if (p->squashfs) {
+		r = ask(p, LOOK_PLACE, path, &a, NULL);
+		return r < 0 ? r : S_ISREG(a.mode) ? 0 : -ENOENT;
+	}
+
+	auto_close int place = rootfs_lookup(p, path, NULL);
+
+	if (place < 0)
+		return place;
+	return fstat(place, &st) == 0 && S_ISREG(st.st_mode) ? 0 : -ENOENT;
+}
+
+static int list_squashfs(const struct plan *p, const char *path, struct strv *ret)
+{
+	auto_free char *text = NULL;
+	auto_close int fd = -1;
+	struct look_answer a;
+	size_t size;
+	int r = ask(p, LOOK_NAMES, path, &a, &fd);
+
+	if (r < 0)
+		return r;
+	text = xmalloc(LOOK_NAMES_MAX + 1);
+	r = (int)file_read_full(fd, text, LOOK_NAMES_MAX);
+	if (r < 0)
+		return r;
+	size = (size_t)r;
+	text[size] = '\0';
+	for (const char *s = text; s < text + size; s += strlen(s) + 1)
+		strv_add(ret, s);
+	return 0;
+}
+
+int rootfs_list(const struct plan *p, const char *path, struct strv *ret)
+{
+	auto_call(found_done) struct found f = { 0 };
+	struct walk w = { p, 1, 0 };
+	int r;
+
+	if (p->squashfs)
+		return list_squashfs(p, path, ret);
+	r = find(&w, path, &f, NULL);
+	if (r < 0)
+		return r;
+	if (f.at.n == 0)
+		return -ENOENT;
+	if (!S_ISDIR(f.st.st_mode))
+		return -ENOTDIR;
+	add_entries(&f.at, ret);
+	return 0;
+}
+
 int rootfs_read(
 	const struct plan *p, const char *path, size_t max, char **ret, struct mlr_error *err)
 {
-	auto_close int fd = rootfs_lookup(p, path, err);
-	struct stat st;
+	auto_close int fd = open_file(p, path, LOOK_FILE, err);
 	char self[32];
 
 	if (fd < 0)
 		return fd;
-	/* A fifo would block, a device do anything. */
-	if (fstat(fd, &st) < 0 || !S_ISREG(st.st_mode))
-		return mlr_fail(err, ENOENT, "'%s' in the image is no regular file", path);
 	snprintf(self, sizeof(self), "/proc/self/fd/%d", fd);
 	return file_read(AT_FDCWD, self, max, ret, NULL, err);
 }

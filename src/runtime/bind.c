@@ -37,12 +37,6 @@ static uint64_t new_flags(unsigned flags)
 		(flags & PLAN_NOEXEC ? MOUNT_ATTR_NOEXEC : 0);
 }
 
-static unsigned long old_flags(unsigned flags)
-{
-	return (flags & PLAN_READONLY ? MS_RDONLY : 0) | (flags & PLAN_NOSUID ? MS_NOSUID : 0) |
-		(flags & PLAN_NODEV ? MS_NODEV : 0) | (flags & PLAN_NOEXEC ? MS_NOEXEC : 0);
-}
-
 /* Set on a clone that nobody sees yet. Left to bind_put() where that cannot be. */
 static int set_flags(int fd, unsigned flags)
 {
@@ -64,6 +58,12 @@ static void probe(void)
 	if (!done && move_mount(-1, "", -1, "", 0) < 0)
 		no_open_tree = is_lacking(errno);
 	done = 1;
+}
+
+unsigned long bind_mount_flags(unsigned flags)
+{
+	return (flags & PLAN_READONLY ? MS_RDONLY : 0) | (flags & PLAN_NOSUID ? MS_NOSUID : 0) |
+		(flags & PLAN_NODEV ? MS_NODEV : 0) | (flags & PLAN_NOEXEC ? MS_NOEXEC : 0);
 }
 
 int bind_take(int dirfd, const char *path, unsigned flags)
@@ -179,7 +179,7 @@ static int put_old(int mounted, int target, unsigned flags)
 	place[n] = '\0';
 	if (no_open_tree && mount(from, to, NULL, MS_BIND | MS_REC, NULL) < 0)
 		return -errno;
-	return old_flags(flags) ? set_mounted(place, old_flags(flags), 1) : 0;
+	return bind_mount_flags(flags) ? set_mounted(place, bind_mount_flags(flags), 1) : 0;
 }
 
 int bind_put(int mounted, int target, unsigned flags)

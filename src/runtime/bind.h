@@ -10,6 +10,9 @@
 
 #include "base/error.h"
 
+/* A mount's enum plan_flag as mount(2) has them, MS_RDONLY and so on. */
+unsigned long bind_mount_flags(unsigned flags);
+
 /*
  * Take what is at a path, with all that is mounted below it.
  *

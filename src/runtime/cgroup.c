@@ -135,7 +135,7 @@ int cgroup_find(const char *root, const struct plan *p, char **ret, struct mlr_e
  * empty, too. rmdir(2) leaves those in which others still run. */
 static void sweep(const char *parent)
 {
-	DIR *dir = opendir(parent);
+	auto_dir DIR *dir = opendir(parent);
 
 	for (struct dirent *e; dir && (e = readdir(dir));) {
 		long pid = strncmp(e->d_name, NAME, strlen(NAME)) == 0
@@ -145,8 +145,6 @@ static void sweep(const char *parent)
 		if (pid > 0 && kill((pid_t)pid, 0) < 0 && errno == ESRCH)
 			unlinkat(dirfd(dir), e->d_name, AT_REMOVEDIR);
 	}
-	if (dir)
-		closedir(dir);
 }
 
 static int put(int dir, const char *name, const char *text, struct mlr_error *err)

@@ -19,11 +19,11 @@
 #define MOUNTINFO_MAX (8u << 20) /* bytes */
 #define KEYS_LENGTH   (2 * (CONTAINER_KEY_SIZE - 1))
 
-static void key_of(const char *text, char key[CONTAINER_KEY_SIZE])
+static void key_of(const char *text, size_t size, char key[CONTAINER_KEY_SIZE])
 {
 	char hex[HASH_HEX_SIZE];
 
-	hash_name(text, hex);
+	hash_short(text, size, hex);
 	memcpy(key, hex, CONTAINER_KEY_SIZE - 1);
 	key[CONTAINER_KEY_SIZE - 1] = '\0';
 }
@@ -37,11 +37,10 @@ static int is_terminal(const struct plan_mount *m)
 
 /* All that makes a container what it is, as one line a thing. Names may hold anything, so that each
  * string is told with its length. */
-static char *describe(const struct plan *p)
+static char *describe(const struct plan *p, size_t *size)
 {
 	char *text = NULL;
-	size_t size = 0;
-	FILE *f = open_memstream(&text, &size);
+	FILE *f = open_memstream(&text, size);
 
 	if (!f) {
 		mlr_oom();
@@ -67,6 +66,10 @@ static char *describe(const struct plan *p)
 		PUT(m->source);
 		PUT(m->target);
 		PUT(m->options);
+		if (m->kind == PLAN_FILE) {
+			fprintf(f, "%zu:", m->text_size);
+			fwrite(m->text, 1, m->text_size, f);
+		}
 	}
 #undef PUT
 	if (fclose(f) != 0) {
@@ -80,10 +83,11 @@ void container_keys(const struct plan *p, struct container_keys *ret)
 {
 	auto_free char *word = xasprintf("%u %u %u %u %s", (unsigned)p->id.uid,
 		(unsigned)p->id.host_uid, (unsigned)p->id.gid, (unsigned)p->id.host_gid, p->share);
-	auto_free char *inside = describe(p);
+	size_t size = 0;
+	auto_free char *inside = describe(p, &size);
 
-	key_of(word, ret->word);
-	key_of(inside, ret->inside);
+	key_of(word, strlen(word), ret->word);
+	key_of(inside, size, ret->inside);
 }
 
 char *container_mark(const struct plan *p)

@@ -36,7 +36,7 @@ int door_open(int proc, pid_t pid, struct door *ret)
 	char name[40];
 
 	d.pidfd = (int)syscall(SYS_pidfd_open, pid, 0);
-	if (d.pidfd < 0 && errno != ENOSYS)
+	if (d.pidfd < 0 && errno != ENOSYS && errno != EPERM)
 		return -ESRCH;
 	snprintf(name, sizeof(name), "%ld/stat", (long)pid);
 	if (proc_stat_read(proc, name, &st) < 0)

@@ -8,7 +8,7 @@
 
 struct door {
 	int proc;  /* /proc; the caller's */
-	int pidfd; /* -1: the kernel has none (before Linux 5.3) */
+	int pidfd; /* -1: there is none (before Linux 5.3, or in a sandbox) */
 	pid_t pid;
 	unsigned long long start;
 };

@@ -2,6 +2,7 @@
 
 #include "base/cleanup.h"
 #include "base/memory.h"
+#include "runtime/bind.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -30,19 +31,13 @@ static const struct simple {
 	[PLAN_MQUEUE] = { "mqueue", MS_NOSUID | MS_NODEV | MS_NOEXEC, NULL, NULL },
 };
 
-static unsigned long mount_flags(unsigned flags)
-{
-	return (flags & PLAN_READONLY ? MS_RDONLY : 0) | (flags & PLAN_NOSUID ? MS_NOSUID : 0) |
-		(flags & PLAN_NODEV ? MS_NODEV : 0) | (flags & PLAN_NOEXEC ? MS_NOEXEC : 0);
-}
-
 static int mount_simple(const struct plan_mount *m, const char *target, struct mlr_error *err)
 {
 	const struct simple *s = &simple[m->kind];
 	const char *options = m->options ? m->options : s->options;
 	int r;
 
-	if (mount(s->type, target, s->type, s->flags | mount_flags(m->flags), options) == 0)
+	if (mount(s->type, target, s->type, s->flags | bind_mount_flags(m->flags), options) == 0)
 		return 0;
 	r = mlr_fail(err, errno, "mount a %s%s%s: %s", s->type, options ? " with options " : "",
 		options ? options : "", strerror(errno));
@@ -86,7 +81,7 @@ static int mount_overlay(const struct plan_mount *m, size_t i, int source, int s
 		return r;
 	if (chdir("/proc/self/fd") < 0)
 		return mlr_fail_errno(err, "change to /proc/self/fd");
-	if (mount("overlay", target, "overlay", MS_NOSUID | MS_NODEV | mount_flags(m->flags),
+	if (mount("overlay", target, "overlay", MS_NOSUID | MS_NODEV | bind_mount_flags(m->flags),
 		    options) == 0)
 		return 0;
 	r = mlr_fail(err, errno, "mount an overlay on it: %s", strerror(errno));

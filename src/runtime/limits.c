@@ -1,20 +1,11 @@
 #include "runtime/limits.h"
 
-#include "base/cleanup.h"
 #include "base/log.h"
 
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
-
-/* Names as users type them, setrlimit(2)'s in small letters. */
-static const char *const names[] = { [RLIMIT_AS] = "as", [RLIMIT_CORE] = "core",
-	[RLIMIT_CPU] = "cpu", [RLIMIT_DATA] = "data", [RLIMIT_FSIZE] = "fsize",
-	[RLIMIT_LOCKS] = "locks", [RLIMIT_MEMLOCK] = "memlock", [RLIMIT_MSGQUEUE] = "msgqueue",
-	[RLIMIT_NICE] = "nice", [RLIMIT_NOFILE] = "nofile", [RLIMIT_NPROC] = "nproc",
-	[RLIMIT_RSS] = "rss", [RLIMIT_RTPRIO] = "rtprio", [RLIMIT_RTTIME] = "rttime",
-	[RLIMIT_SIGPENDING] = "sigpending", [RLIMIT_STACK] = "stack" };
 
 /* A descriptor a tree and mount, and some in passing. */
 static rlim_t files_needed(const struct plan *p)
@@ -56,16 +47,14 @@ static void value_text(rlim_t v, char text[24])
 
 static int limit_failed(const struct plan_limit *l, const struct rlimit *now, struct mlr_error *err)
 {
-	const char *name = (size_t)l->resource < ARRAY_LEN(names) && names[l->resource]
-		? names[l->resource]
-		: "a limit";
+	const char *name = plan_limit_name(l->resource);
 	char soft[24], hard[24], most[24];
 	int code = errno;
 
 	value_text(l->soft, soft);
 	value_text(l->hard, hard);
 	value_text(now->rlim_max, most);
-	mlr_fail(err, code, "set the limit %s to %s:%s: %s", name, soft, hard, strerror(code));
+	mlr_fail(err, code, "set the limit %s to %s:%s: %s", name ? name : "?", soft, hard, strerror(code));
 	if (code == EPERM)
 		mlr_hint(err, "the hard limit is %s, and only an administrator may raise it", most);
 	return -code;

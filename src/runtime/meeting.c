@@ -313,12 +313,10 @@ int meeting_add(const struct meeting *m, const char *inside, struct mlr_error *e
 /* Of this PID namespace, in which pids can be judged. */
 void meeting_sweep(const struct meeting *m)
 {
-	int looked = 0, fd = openat(m->dir, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	DIR *d = fd < 0 ? NULL : fdopendir(fd);
+	auto_dir DIR *d = file_open_dir(m->dir, ".", 0);
 	const struct dirent *e;
+	int looked = 0;
 
-	if (!d && fd >= 0)
-		close(fd);
 	while (d && looked < SWEEP_MAX && (e = readdir(d))) {
 		auto_call(meeting_list_done) struct meeting_list l = MEETING_LIST_INIT;
 		auto_close int file = -1;
@@ -332,8 +330,6 @@ void meeting_sweep(const struct meeting *m)
 			!anybody_lives(m->proc, &l))
 			unlinkat(m->dir, e->d_name, 0);
 	}
-	if (d)
-		closedir(d);
 }
 
 void meeting_done(struct meeting *m)

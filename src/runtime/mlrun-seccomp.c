@@ -1,6 +1,7 @@
 /*
  * mlrun-seccomp FILE CAPS: compile a seccomp profile into a filter, struct sock_filter by struct
- * sock_filter on stdout; after a failure, status 1, its errno and the words are there instead.
+ * sock_filter on stdout, and last, as a uint32_t, the flags of seccomp(2) that it asks for; after a
+ * failure, status 1, its errno and the words are there instead.
  * runtime/seccomp.c runs it, so that mlrun itself neither links nor loads libseccomp.
  *
  *   CAPS  hexadecimal: bit n: the command has capability n
@@ -11,8 +12,20 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/seccomp.h>
 #include <stdio.h>
 #include <string.h>
+
+static int write_filter(const scmp_filter_ctx ctx)
+{
+	uint32_t log = 0, flags;
+	int r = seccomp_attr_get(ctx, SCMP_FLTATR_CTL_LOG, &log);
+
+	if (r == 0)
+		r = seccomp_export_bpf(ctx, 1);
+	flags = log ? SECCOMP_FILTER_FLAG_LOG : 0;
+	return r < 0 ? r : file_write_all(1, &flags, sizeof(flags));
+}
 
 static int compile(const char *path, uint64_t caps, struct mlr_error *err)
 {
@@ -29,7 +42,7 @@ static int compile(const char *path, uint64_t caps, struct mlr_error *err)
 	r = profile_load(text, len, &here, &ctx, err);
 	if (r < 0)
 		return mlr_wrap(err, "'%s'", path);
-	r = seccomp_export_bpf(ctx, 1);
+	r = write_filter(ctx);
 	seccomp_release(ctx);
 	return r < 0 ? mlr_fail(err, -r, "'%s': libseccomp: %s", path, strerror(-r)) : 0;
 }

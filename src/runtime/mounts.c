@@ -113,6 +113,8 @@ static int place_symlink(struct assembly *a, size_t i, struct mlr_error *err)
 	if (dir < 0)
 		return dir;
 	target_times_save(&times, dir);
+	if (m->flags & PLAN_REPLACE && unlinkat(dir, name, 0) < 0 && errno != ENOENT && errno != EISDIR)
+		return mlr_fail_errno(err, "replace '%s' in the container", m->target);
 	if (symlinkat(m->source, dir, name) < 0 && errno != EEXIST)
 		return mlr_fail_errno(err, "make the link '%s' in the container", m->target);
 	return 0;
@@ -135,8 +137,26 @@ static int place_filesystem(struct assembly *a, size_t i, struct mlr_error *err)
 	return filesystem_mount(m, i, &a->sources[i], a->overlay.scratch, path, err);
 }
 
-static const char *const kind_names[] = { [PLAN_TMPFS] = "tmpfs", [PLAN_DEVPTS] = "devpts",
-	[PLAN_PROC] = "proc", [PLAN_SYSFS] = "sysfs", [PLAN_MQUEUE] = "mqueue" };
+/* Does an earlier mount hide this path? */
+static int is_hidden(const struct plan *p, size_t i, const char *path)
+{
+	for (size_t j = 0; j < i; j++)
+		if (plan_kind_covers(p->mounts[j].kind) && path_below(path, p->mounts[j].target))
+			return 1;
+	return 0;
+}
+
+static int place_seal(struct assembly *a, size_t i, struct mlr_error *err)
+{
+	const char *target = a->plan->mounts[i].target;
+	auto_close int fd = target_open(a->overlay.root, target, 1, &a->linked, err);
+	int r;
+
+	if (fd < 0)
+		return fd;
+	r = bind_seal(fd);
+	return r < 0 ? mlr_fail(err, -r, "make '%s' read-only: %s", target, strerror(-r)) : 0;
+}
 
 static int place(struct assembly *a, size_t i, struct mlr_error *err)
 {
@@ -155,10 +175,22 @@ static int place(struct assembly *a, size_t i, struct mlr_error *err)
 		r = place_copy(a, i, err);
 		break;
 	case PLAN_SYMLINK:
+		/* keep_apart() did it, as it did the next */
+		if (m->flags & PLAN_REPLACE && a->plan->root == PLAN_ROOT_KEPT &&
+			!is_hidden(a->plan, i, m->target))
+			return 0;
 		r = place_symlink(a, i, err);
 		break;
 	case PLAN_TMPFS:
 		r = m->options ? place_filesystem(a, i, err) : place_tmpfs(a, i, err);
+		break;
+	case PLAN_FILE:
+		if (a->plan->root == PLAN_ROOT_KEPT && !is_hidden(a->plan, i, m->target))
+			return 0;
+		r = target_replace(a->overlay.root, m->target, m->text, m->text_size, err);
+		break;
+	case PLAN_SEAL:
+		r = place_seal(a, i, err);
 		break;
 	case PLAN_DEVPTS:
 	case PLAN_OVERLAY:
@@ -168,19 +200,16 @@ static int place(struct assembly *a, size_t i, struct mlr_error *err)
 		r = place_filesystem(a, i, err);
 		break;
 	}
+	/* EACCES: behind a link of an image whose directories are another user's, as a site's. */
+	if ((r == -EROFS || r == -EACCES) && (m->flags & PLAN_OPTIONAL)) {
+		mlr_debug("nothing can be mounted on '%s', left out", m->target);
+		if (err)
+			*err = (struct mlr_error)MLR_ERROR_INIT;
+		return 0;
+	}
 	if (r < 0)
 		return mlr_wrap(err, "mount '%s' on '%s'",
-			m->source ? m->source : kind_names[m->kind], m->target);
-	return 0;
-}
-
-/* Does an earlier mount hide this path? */
-static int is_hidden(const struct plan *p, size_t i, const char *path)
-{
-	for (size_t j = 0; j < i; j++)
-		if (p->mounts[j].kind != PLAN_COPY && p->mounts[j].kind != PLAN_SYMLINK &&
-			path_below(path, p->mounts[j].target))
-			return 1;
+			m->source ? m->source : plan_kind_name(m->kind), m->target);
 	return 0;
 }
 
@@ -195,6 +224,10 @@ static int make_point(struct assembly *a, size_t i, struct mlr_error *err)
 		return place_symlink(a, i, err);
 	if (m->kind == PLAN_COPY)
 		return place_copy(a, i, err);
+	if (m->kind == PLAN_FILE)
+		return target_replace(a->overlay.root, m->target, m->text, m->text_size, err);
+	if (m->kind == PLAN_SEAL)
+		return 0;
 	fd = target_open(
 		a->overlay.root, m->target, a->sources[i].is_dir, &a->linked, err);
 	return fd < 0 ? fd : 0;

@@ -29,7 +29,7 @@
 #include <unistd.h>
 
 #define PROGRAM    "mlrun-seccomp"
-#define ANSWER_MAX (BPF_MAXINSNS * sizeof(struct sock_filter))
+#define ANSWER_MAX (BPF_MAXINSNS * sizeof(struct sock_filter) + sizeof(uint32_t))
 
 /* The kernel's other ABIs have numbers of their own: the 32-bit one of its own kind of machine, and on
  * x86 x32, whose bit marks them (arch/x86/entry/syscalls/syscall_64.tbl). */
@@ -96,21 +96,29 @@ static int compile(const struct plan *p, const char *program, struct seccomp *s,
 {
 	char caps[24], *words;
 	char *const argv[] = { (char *)PROGRAM, p->seccomp, caps, NULL };
+	uint32_t flags;
 	int status;
 	ssize_t n;
 
 	snprintf(caps, sizeof(caps), "%" PRIx64, privileges_kept(p));
-	s->filter = xmalloc(ANSWER_MAX + 1);
-	n = program_ask(program, argv, s->filter, ANSWER_MAX, &status);
+	s->filter = xmalloc(ANSWER_MAX + 2);
+	n = program_ask(program, argv, s->filter, ANSWER_MAX + 1, &status);
 	if (n < 0)
 		return mlr_fail(err, (int)-n, "run '%s': %s", program, strerror((int)-n));
-	if (n > 0 && status == 0 && n % (ssize_t)sizeof(struct sock_filter) == 0) {
-		s->size = (size_t)n;
+	if (n > (ssize_t)ANSWER_MAX)
+		return mlr_fail(err, E2BIG,
+			"'%s' makes a filter of more than the kernel's %d instructions", p->seccomp,
+			BPF_MAXINSNS);
+	if (status == 0 && n > (ssize_t)sizeof(flags) &&
+		n % sizeof(struct sock_filter) == sizeof(flags)) {
+		s->size = (size_t)n - sizeof(flags);
+		memcpy(&flags, s->filter + s->size, sizeof(flags));
+		s->flags = flags;
 		return 0;
 	}
 	s->filter[n] = '\0';
 	words = strchr(s->filter, ' ');
-	if (n == 0 || !WIFEXITED(status) || WEXITSTATUS(status) != 1 || !words)
+	if (!WIFEXITED(status) || WEXITSTATUS(status) != 1 || !words)
 		return mlr_fail(err, EIO, "'%s' could not compile '%s'", PROGRAM, p->seccomp);
 	return mlr_fail(err, (int)strtol(s->filter, NULL, 10), "%s", words + 1);
 }
@@ -136,24 +144,30 @@ int seccomp_prepare(const struct plan *p, struct seccomp *ret, struct mlr_error 
 	return 0;
 }
 
-static int install(const struct sock_filter *filter, size_t size, struct mlr_error *err)
+static int install(
+	const struct sock_filter *filter, size_t size, unsigned flags, struct mlr_error *err)
 {
 	const struct sock_fprog prog = { .len = (unsigned short)(size / sizeof(*filter)),
 		.filter = (struct sock_filter *)filter };
 
 	/* No barrier against speculation: before Linux 5.16 a filter would slow the program down, and
 	 * this one guards no secret in its own memory. */
-	if (syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, SECCOMP_FILTER_FLAG_SPEC_ALLOW, &prog) == 0 ||
-		(errno == EINVAL && syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, 0, &prog) == 0))
+	if (syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, flags | SECCOMP_FILTER_FLAG_SPEC_ALLOW,
+		    &prog) == 0 ||
+		(errno == EINVAL &&
+			syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, flags, &prog) == 0))
 		return 0;
 	return mlr_fail_errno(err, "install a seccomp filter");
 }
 
 int seccomp_apply(const struct seccomp *s, struct mlr_error *err)
 {
-	int r = install(terminal, sizeof(terminal), err);
+	int r = install(terminal, sizeof(terminal), 0, err);
 
 	if (r < 0)
 		return mlr_hint(err, "the kernel needs CONFIG_SECCOMP_FILTER");
-	return s->filter ? install((const struct sock_filter *)s->filter, s->size, err) : 0;
+	if (!s->filter)
+		return 0;
+	r = install((const struct sock_filter *)s->filter, s->size, s->flags, err);
+	return r < 0 ? mlr_wrap(err, "--seccomp") : 0;
 }

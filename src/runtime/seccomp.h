@@ -11,9 +11,10 @@
 struct seccomp {
 	char *filter; /* struct sock_filter, size bytes of them; NULL: none */
 	size_t size;
+	unsigned flags; /* SECCOMP_FILTER_FLAG_..., seccomp(2) */
 };
 
-#define SECCOMP_INIT { NULL, 0 }
+#define SECCOMP_INIT { NULL, 0, 0 }
 void seccomp_done(struct seccomp *s);
 
 /*
@@ -23,7 +24,7 @@ void seccomp_done(struct seccomp *s);
  * Nothing to do without one.
  *
  * Returns 0; -EPROTO for a profile that is wrong, naming where; -ENOTSUP for one that asks for what this
- * build or kernel cannot do: never skipped; -ENOENT and the like for the file.
+ * build or kernel cannot do: never skipped; -E2BIG for one that makes too long a filter; -ENOENT and the like for the file.
  */
 int seccomp_prepare(const struct plan *p, struct seccomp *ret, struct mlr_error *err);
 

@@ -10,7 +10,6 @@
 #include <fcntl.h>
 #include <sched.h>
 #include <signal.h>
-#include <spawn.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/mount.h>
@@ -21,46 +20,12 @@
 
 #define PROGRAM "mlrun-squashfuse"
 
-/*
- * posix_spawn(3), which shares our memory until the server's is there, where fork(2) would copy the
- * page tables. The server itself forks once more, while we go on, and what we have started ends: we
- * wait for that when we hear of the image.
- *
- * A session of its own, so that no terminal's signals reach it; no signal that we block is blocked.
- */
-static int spawn(const char *path, int image, int sock, char *const *argv, pid_t *ret)
-{
-	char *const envp[] = { NULL };
-	posix_spawn_file_actions_t actions;
-	posix_spawnattr_t attr;
-	sigset_t none;
-	int r;
-
-	sigemptyset(&none);
-	posix_spawnattr_init(&attr);
-	posix_spawnattr_setsigmask(&attr, &none);
-	posix_spawnattr_setflags(&attr, POSIX_SPAWN_SETSID | POSIX_SPAWN_SETSIGMASK);
-	posix_spawn_file_actions_init(&actions);
-	r = posix_spawn_file_actions_addopen(&actions, 0, "/dev/null", O_RDWR, 0);
-	r = r ? r : posix_spawn_file_actions_adddup2(&actions, 0, 1);
-	r = r ? r : posix_spawn_file_actions_adddup2(&actions, 0, 2);
-	r = r ? r : posix_spawn_file_actions_adddup2(&actions, sock, 3);
-	r = r ? r : posix_spawn_file_actions_adddup2(&actions, image, 4);
-	r = r ? r : posix_spawn_file_actions_addclosefrom_np(&actions, 5);
-	r = r ? r : posix_spawn_file_actions_addchdir_np(&actions, "/");
-	r = r ? r : posix_spawn(ret, path, &actions, &attr, argv, envp);
-	posix_spawn_file_actions_destroy(&actions);
-	posix_spawnattr_destroy(&attr);
-	return r;
-}
-
+/* The server itself forks once more, while we go on, and what we have started ends: we wait for that when we
+ * hear of the image. */
 static int start_server(
 	const struct plan *p, int image, int sock, int on_cpu, struct mlr_error *err)
 {
 	auto_free char *path = program_path(PROGRAM);
-	/* Out of the way of 0 to 4, where they and others go. */
-	auto_close int high_image = fcntl(image, F_DUPFD_CLOEXEC, 10);
-	auto_close int high_sock = fcntl(sock, F_DUPFD_CLOEXEC, 10);
 	const char *search = plan_env_get(p, "PATH");
 	char uid[16], gid[16], cpu[16];
 	char *const argv[] = { (char *)PROGRAM, uid, gid, cpu, p->argv.n ? p->argv.v[0] : NULL,
@@ -68,19 +33,17 @@ static int start_server(
 	pid_t pid;
 	int r;
 
-	if (high_image < 0 || high_sock < 0)
-		return mlr_fail_errno(err, "descriptors of " PROGRAM);
 	snprintf(uid, sizeof(uid), "%u", (unsigned)p->id.uid);
 	snprintf(gid, sizeof(gid), "%u", (unsigned)p->id.gid);
 	snprintf(cpu, sizeof(cpu), "%d", on_cpu);
-	r = spawn(path, high_image, high_sock, argv, &pid);
-	if (r == ENOENT && access(path, F_OK) < 0) {
+	r = program_serve(path, argv, sock, image, &pid);
+	if (r == -ENOENT && access(path, F_OK) < 0) {
 		mlr_fail(err, ENOSYS, "this mlrun has no '%s', which serves squashfs images", path);
 		return mlr_hint(
 			err, "mlrun pull --format=dir IMAGE keeps the image as a tree of files");
 	}
-	if (r != 0)
-		return mlr_fail(err, r, "start '%s' to serve the image: %s", path, strerror(r));
+	if (r < 0)
+		return mlr_fail(err, -r, "start '%s' to serve the image: %s", path, strerror(-r));
 	return pid;
 }
 

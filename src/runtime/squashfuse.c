@@ -8,10 +8,13 @@
  *   4  the image
  *
  *   mlrun-squashfuse UID GID CPU [COMMAND PATH]
+ *   mlrun-squashfuse --look
  *
  *   UID, GID       whom files are said to belong to
  *   CPU            where the container is made; we answer there until it is
  *   COMMAND, PATH  what will be run, and its PATH: likely to be read soon
+ *
+ *   --look         no server: answers questions that come by the socket (base/look.h)
  *
  * The process that is started forks and ends at once: the container's command must not find a child
  * that it did not start. The server ends when the mount does, with the container's last process.
@@ -19,6 +22,7 @@
  * Linked statically where the libraries allow it, since a start waits for it: with eight shared
  * libraries it takes a millisecond to come up.
  */
+#include "runtime/squashfuse_look.h"
 #include "runtime/squashfuse_ops.h"
 #include "runtime/squashfuse_warm.h"
 
@@ -42,7 +46,9 @@
 #define IMAGE       4
 #define THREADS_MAX 16
 #define CACHE_BYTES (16u << 20)
+#define LOOK_BYTES  (1u << 20) /* too few for large pages, which take longer to clear than to fill */
 #define LINGER_US   5000
+#define LOOK_CPU_S  20 /* a hostile image has no more of our time */
 
 /* A signal to the job is for the command, which may need its files to end well. */
 static void ignore_signals(void)
@@ -264,12 +270,31 @@ static void start_warming(char **argv)
 		pthread_detach(thread);
 }
 
+/* Every question is answered, also of a file that is no image. */
+static int look(void)
+{
+	struct rlimit cpu = { LOOK_CPU_S, LOOK_CPU_S };
+	const char *why, *compression;
+	struct image *im = NULL;
+	struct blocks *blocks = NULL;
+
+	setrlimit(RLIMIT_CPU, &cpu);
+	lock_down();
+	if (image_open(IMAGE, 0, 0, &im, &why, &compression) == 0)
+		blocks = blocks_new(im, LOOK_BYTES);
+	look_serve(SOCKET, blocks ? im : NULL, blocks);
+	blocks_free(blocks);
+	image_close(im);
+	return 0;
+}
+
 int main(int argc, char **argv)
 {
+	int is_look = argc == 2 && strcmp(argv[1], "--look") == 0;
 	pid_t pid;
 	int fuse;
 
-	if (argc != 4 && argc != 6) {
+	if (argc != 4 && argc != 6 && !is_look) {
 		fprintf(stderr, "mlrun: this program is a part of mlrun: type mlrun exec IMAGE\n");
 		return 125;
 	}
@@ -278,6 +303,8 @@ int main(int argc, char **argv)
 		_exit(pid < 0 ? 125 : 0);
 	ignore_signals();
 	tune_malloc();
+	if (is_look)
+		return look();
 	if (take_image(argv[1], argv[2]) < 0)
 		return 125;
 	start_warming(argv + 4);

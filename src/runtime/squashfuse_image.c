@@ -1,54 +1,15 @@
-#include "runtime/squashfuse_image.h"
-
-#include "base/cleanup.h"
+#include "runtime/squashfuse_handle.h"
 
 #include <errno.h>
 #include <fcntl.h>
-#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
-#include <squashfuse/squashfuse.h>
 
-#define META_BLOCKS 128 /* of 8 KiB; libsquashfuse's own 8 are few for a tree of directories */
-#define NAME_ROOM   (65536 + 64) /* what an image may say that a name has: libsquashfuse trusts it \
-				  */
-#define EMPTY_DIR         3      /* the size that the format gives an empty directory */
+#define META_BLOCKS       128 /* of 8 KiB; libsquashfuse's own 8 are few for a tree of directories */
+#define EMPTY_DIR         3   /* the size that the format gives an empty directory */
 #define FRAGMENTS_A_BLOCK (8192 / sizeof(struct squashfs_fragment_entry))
-#define XATTRS_A_BLOCK    (8192 / sizeof(struct squashfs_xattr_id))
 #define STEP_BLOCKS       4096        /* of a file whose inode is stepped over */
 #define EXPECT_MAX        (64u << 20) /* bytes of metadata that are read ahead */
-
-/* Where 64 blocks of a file lie, as the way there is a walk through the sizes of all before it. */
-#define CHUNK_BLOCKS 64
-#define CHUNKS       64
-
-struct chunk {
-	uint64_t ino;   /* 0: unused */
-	uint64_t first; /* number of the first block */
-	size_t n;
-	uint64_t pos[CHUNK_BLOCKS];
-	uint32_t header[CHUNK_BLOCKS];
-};
-
-struct image {
-	pthread_mutex_t lock;
-	sqfs fs;
-	uid_t uid;
-	gid_t gid;
-	int has_xattrs;
-	char name[NAME_ROOM]; /* of a directory's entry; used while the lock is held */
-	struct chunk chunks[CHUNKS];
-};
-
-/* For auto_call. */
-static void unlock(pthread_mutex_t **lock)
-{
-	pthread_mutex_unlock(*lock);
-}
-
-#define HOLD(im)                                                \
-	auto_call(unlock) pthread_mutex_t *held_ = &(im)->lock; \
-	pthread_mutex_lock(held_)
 
 /* More room than libsquashfuse gives itself. What cannot be had stays as it was. */
 static void grow(sqfs_cache *cache, size_t blocks)
@@ -140,11 +101,7 @@ static uint64_t number_of(const sqfs *fs, sqfs_inode_id id)
 	return id == fs->sb.root_inode ? IMAGE_ROOT : id == 0 ? 2 : id;
 }
 
-/*
- * Does a place in the metadata lie within its block? libsquashfuse does not ask, and reads what
- * lies behind. The lock must be held.
- */
-static int is_inside(struct image *im, uint64_t pos, size_t offset)
+int image_is_inside(struct image *im, uint64_t pos, size_t offset)
 {
 	sqfs_off_t at = (sqfs_off_t)pos;
 	sqfs_block *b = NULL;
@@ -158,18 +115,17 @@ static int get(struct image *im, sqfs_inode_id id, sqfs_inode *ret)
 {
 	const struct squashfs_super_block *sb = &im->fs.sb;
 
-	if (!is_inside(im, sb->inode_table_start + (id >> 16), id & 0xffff) ||
+	if (!image_is_inside(im, sb->inode_table_start + (id >> 16), id & 0xffff) ||
 		sqfs_inode_get(&im->fs, ret, id) != SQFS_OK)
 		return -EIO;
 	if (S_ISDIR(ret->base.mode) && ret->xtra.dir.dir_size > EMPTY_DIR &&
-		!is_inside(im, sb->directory_table_start + ret->xtra.dir.start_block,
+		!image_is_inside(im, sb->directory_table_start + ret->xtra.dir.start_block,
 			ret->xtra.dir.offset))
 		return -EIO;
 	return 0;
 }
 
-/* The lock must be held. */
-static int find(struct image *im, uint64_t ino, sqfs_inode *ret)
+int image_find(struct image *im, uint64_t ino, sqfs_inode *ret)
 {
 	return get(im, id_of(&im->fs, ino), ret);
 }
@@ -200,7 +156,7 @@ int image_stat(struct image *im, uint64_t ino, struct stat *ret)
 	int r;
 
 	HOLD(im);
-	r = find(im, ino, &inode);
+	r = image_find(im, ino, &inode);
 	if (r == 0)
 		fill_stat(im, &inode, ino, ret);
 	return r;
@@ -227,7 +183,7 @@ int image_lookup(struct image *im, uint64_t dir, const char *name, struct stat *
 
 	HOLD(im);
 	sqfs_dentry_init(&entry, im->name);
-	if (find(im, dir, &at) < 0 || !S_ISDIR(at.base.mode) ||
+	if (image_find(im, dir, &at) < 0 || !S_ISDIR(at.base.mode) ||
 		sqfs_dir_lookup(&im->fs, &at, name, strlen(name), &entry, &found) != SQFS_OK)
 		return -EIO;
 	if (!found)
@@ -244,7 +200,7 @@ int image_readlink(struct image *im, uint64_t ino, char ret[PATH_MAX])
 	sqfs_inode inode;
 
 	HOLD(im);
-	if (find(im, ino, &inode) < 0 || !S_ISLNK(inode.base.mode) ||
+	if (image_find(im, ino, &inode) < 0 || !S_ISLNK(inode.base.mode) ||
 		inode.xtra.symlink_size >= PATH_MAX ||
 		sqfs_readlink(&im->fs, &inode, ret, &size) != SQFS_OK)
 		return -EIO;
@@ -298,7 +254,7 @@ int image_list(struct image *im, uint64_t ino, off_t offset, int full, image_eac
 	sqfs_inode inode;
 
 	HOLD(im);
-	if (offset < 0 || find(im, ino, &inode) < 0)
+	if (offset < 0 || image_find(im, ino, &inode) < 0)
 		return -EIO;
 	if (!S_ISDIR(inode.base.mode))
 		return -ENOTDIR;
@@ -356,8 +312,9 @@ static int fragment_place(struct image *im, uint32_t number, struct image_piece 
 
 	if (number >= im->fs.sb.fragments)
 		return -ENOENT;
-	if (!is_inside(im, im->fs.frag_table.blocks[number / FRAGMENTS_A_BLOCK],
-		    number % FRAGMENTS_A_BLOCK * sizeof(f)) ||
+	/* Its last byte: a damaged block may be as short as one. */
+	if (!image_is_inside(im, im->fs.frag_table.blocks[number / FRAGMENTS_A_BLOCK],
+		    (number % FRAGMENTS_A_BLOCK + 1) * sizeof(f) - 1) ||
 		sqfs_frag_entry(&im->fs, &f, number) != SQFS_OK)
 		return -EIO;
 	ret->pos = f.start_block;
@@ -397,7 +354,7 @@ ssize_t image_pieces(struct image *im, uint64_t ino, uint64_t offset, size_t siz
 	size_t used = 0;
 
 	HOLD(im);
-	if (find(im, ino, &inode) < 0)
+	if (image_find(im, ino, &inode) < 0)
 		return -EIO;
 	if (!S_ISREG(inode.base.mode) || inode.xtra.reg.file_size > INT64_MAX)
 		return -EINVAL;
@@ -445,7 +402,7 @@ int image_next_file(struct image *im, uint64_t ino, uint64_t *next, struct image
 	sqfs_inode_id id;
 
 	HOLD(im);
-	if (find(im, ino, &inode) < 0 || step_over(im, &inode) < 0)
+	if (image_find(im, ino, &inode) < 0 || step_over(im, &inode) < 0)
 		return -ENOENT;
 	id = ((uint64_t)inode.next.block - im->fs.sb.inode_table_start) << 16 | inode.next.offset;
 	if ((uint64_t)inode.next.block >= im->fs.sb.directory_table_start ||
@@ -490,97 +447,4 @@ ssize_t image_block(const struct image *im, uint64_t pos, uint32_t header, void 
 		im->fs.decompressor(raw, size, ret, &len) != SQFS_OK || len > room)
 		return -EIO;
 	return (ssize_t)len;
-}
-
-/* --- extended attributes ------------------------------------------------------------ */
-
-static int is_shown(const char *name)
-{
-	return strncmp(name, "user.", 5) == 0 && strncmp(name, "user.overlay.", 13) != 0;
-}
-
-/* The lock must be held. x->remain is 0 for an inode without any. */
-static int open_xattrs(struct image *im, uint64_t ino, sqfs_xattr *x)
-{
-	sqfs_inode inode;
-
-	if (find(im, ino, &inode) < 0)
-		return -EIO;
-	if (inode.xattr == SQUASHFS_INVALID_XATTR) {
-		x->remain = 0;
-		return 0;
-	}
-	if (inode.xattr >= im->fs.xattr_info.xattr_ids ||
-		!is_inside(im, im->fs.xattr_table.blocks[inode.xattr / XATTRS_A_BLOCK],
-			inode.xattr % XATTRS_A_BLOCK * sizeof(struct squashfs_xattr_id)) ||
-		sqfs_xattr_open(&im->fs, &inode, x) != SQFS_OK)
-		return -EIO;
-	return x->remain == 0 || is_inside(im, (uint64_t)x->c_next.block, x->c_next.offset) ? 0
-											    : -EIO;
-}
-
-/* The next one's name, into im->name. libsquashfuse's own search trusts the length of a name. */
-static int next_xattr(struct image *im, sqfs_xattr *x)
-{
-	size_t n;
-
-	if (sqfs_xattr_read(x) != SQFS_OK)
-		return -EIO;
-	n = sqfs_xattr_name_size(x);
-	if (n >= NAME_ROOM || sqfs_xattr_name(x, im->name, true) != SQFS_OK)
-		return -EIO;
-	im->name[n] = '\0';
-	return 0;
-}
-
-ssize_t image_xattr(struct image *im, uint64_t ino, const char *name, char ret[IMAGE_XATTR_MAX])
-{
-	size_t n = 0;
-	sqfs_xattr x;
-
-	if (!im->has_xattrs)
-		return -ENOSYS;
-	if (!is_shown(name))
-		return -ENODATA;
-
-	HOLD(im);
-	if (open_xattrs(im, ino, &x) < 0)
-		return -EIO;
-	do {
-		if (x.remain == 0)
-			return -ENODATA;
-		if (next_xattr(im, &x) < 0)
-			return -EIO;
-	} while (strcmp(im->name, name) != 0);
-	if (sqfs_xattr_value_size(&x, &n) != SQFS_OK || n > IMAGE_XATTR_MAX ||
-		sqfs_xattr_value(&x, ret) != SQFS_OK)
-		return -EIO;
-	return (ssize_t)n;
-}
-
-ssize_t image_xattrs(struct image *im, uint64_t ino, char ret[IMAGE_XATTR_MAX])
-{
-	size_t used = 0;
-	sqfs_xattr x;
-
-	if (!im->has_xattrs)
-		return -ENOSYS;
-
-	HOLD(im);
-	if (open_xattrs(im, ino, &x) < 0)
-		return -EIO;
-	while (x.remain > 0) {
-		size_t n;
-
-		if (next_xattr(im, &x) < 0)
-			return -EIO;
-		n = strlen(im->name) + 1;
-		if (!is_shown(im->name))
-			continue;
-		if (n > IMAGE_XATTR_MAX - used)
-			return -EIO;
-		memcpy(ret + used, im->name, n);
-		used += n;
-	}
-	return (ssize_t)used;
 }

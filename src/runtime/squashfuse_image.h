@@ -40,8 +40,8 @@ struct image_piece {
  *   fd        open for reading; stays the caller's, and open as long as the image
  *   uid, gid  whom every file is said to belong to
  *
- * Returns 0; -ENOMEM; -EPROTO with *why, a literal that ends "… is no image" sentences: which kind
- * of image it is not. For a compression that cannot be read, *compression is its name.
+ * Returns 0; -ENOMEM; -EPROTO. *why is a literal that says what is wrong. For a compression that
+ * cannot be read, *compression is its name.
  */
 int image_open(int fd, uid_t uid, gid_t gid, struct image **ret, const char **why,
 	const char **compression);

@@ -3,6 +3,7 @@
 #include "base/cleanup.h"
 #include "base/elf.h"
 #include "runtime/squashfuse_ahead.h"
+#include "runtime/squashfuse_path.h"
 
 #include <errno.h>
 #include <pthread.h>
@@ -11,74 +12,10 @@
 #include <time.h>
 
 #define FILE_MAX    (2u << 20) /* bytes of a file; what is larger is not read whole */
-#define LINKS_MAX   40         /* as the kernel's own limit, path_resolution(7) */
-#define DEPTH_MAX   64
 #define PIECES      16
 #define TARGETS_MAX 16
 #define WAIT_MS     500 /* for the kernel to look up what is at hand */
 #define SCRIPT_MAX  2   /* a script's interpreter may be a script */
-
-/* A path that is being walked. */
-struct walk {
-	uint64_t dirs[DEPTH_MAX];
-	size_t depth; /* of dirs[], whose last is where we are */
-	char todo[2 * PATH_MAX];
-};
-
-/* Put a link's target before what is left to walk. */
-static int follow(struct image *im, struct walk *w, uint64_t link, const char *rest)
-{
-	char target[PATH_MAX], left[PATH_MAX];
-	int r = image_readlink(im, link, target);
-
-	if (r < 0)
-		return r;
-	if ((size_t)snprintf(left, sizeof(left), "%s", rest) >= sizeof(left))
-		return -ENAMETOOLONG;
-	if (target[0] == '/')
-		w->depth = 1;
-	snprintf(w->todo, sizeof(w->todo), "%s/%s", target, left);
-	return 0;
-}
-
-int warm_resolve(struct image *im, const char *path, struct stat *ret, uint64_t *dir)
-{
-	struct walk w = { .dirs = { IMAGE_ROOT }, .depth = 1 };
-	int links = 0, r = 0;
-	char *s;
-
-	if ((size_t)snprintf(w.todo, sizeof(w.todo), "%s", path) >= PATH_MAX)
-		return -ENAMETOOLONG;
-	*ret = (struct stat){ .st_ino = IMAGE_ROOT, .st_mode = S_IFDIR };
-	for (s = w.todo; r == 0 && *(s += strspn(s, "/"));) {
-		size_t len = strcspn(s, "/");
-		char name[NAME_MAX + 1];
-
-		if (len > NAME_MAX || w.depth == DEPTH_MAX)
-			return -ENAMETOOLONG;
-		memcpy(name, s, len);
-		name[len] = '\0';
-		s += len;
-		s += strspn(s, "/");
-		if (strcmp(name, ".") == 0)
-			continue;
-		if (strcmp(name, "..") == 0) {
-			w.depth -= w.depth > 1;
-			continue;
-		}
-		*dir = w.dirs[w.depth - 1];
-		r = image_lookup(im, *dir, name, ret);
-		if (r == 0 && S_ISDIR(ret->st_mode)) {
-			w.dirs[w.depth++] = ret->st_ino;
-		} else if (r == 0 && S_ISLNK(ret->st_mode)) {
-			r = ++links > LINKS_MAX ? -ELOOP : follow(im, &w, ret->st_ino, s);
-			s = w.todo;
-		} else if (r == 0 && *s) {
-			r = -ENOENT;
-		}
-	}
-	return r;
-}
 
 /* --- files -------------------------------------------------------------------------- */
 
@@ -192,24 +129,23 @@ static void warm_file(const struct ops *o, const struct stat *st)
 
 static void warm_path(const struct ops *o, const char *path)
 {
-	struct stat st;
-	uint64_t dir;
+	struct image_place at;
 
-	if (warm_resolve(o->image, path, &st, &dir) == 0)
-		warm_file(o, &st);
+	if (image_resolve(o->image, path, IMAGE_FOLLOW, &at) == 0)
+		warm_file(o, &at.st);
 }
 
 /* The loader, and the C library beside it. Most have it there. */
 static void warm_loader(const struct ops *o, const char *path)
 {
-	struct stat st;
-	uint64_t dir = IMAGE_ROOT;
+	struct image_place at;
+	struct stat libc;
 
-	if (warm_resolve(o->image, path, &st, &dir) < 0)
+	if (image_resolve(o->image, path, IMAGE_FOLLOW, &at) < 0)
 		return;
-	warm_file(o, &st);
-	if (image_lookup(o->image, dir, "libc.so.6", &st) == 0)
-		warm_file(o, &st);
+	warm_file(o, &at.st);
+	if (image_lookup(o->image, at.dir, "libc.so.6", &libc) == 0)
+		warm_file(o, &libc);
 }
 
 /* The interpreter that a script names in its first line. Returns 0 when it names none. */
@@ -231,10 +167,9 @@ static void warm_program(const struct ops *o, const struct stat *st, int depth)
 {
 	const struct block *first;
 	struct image_piece p;
-	struct stat interpreter;
+	struct image_place interpreter;
 	char path[PATH_MAX];
 	int is_script, is_elf;
-	uint64_t dir;
 
 	if (image_pieces(o->image, st->st_ino, 0, FILE_MAX, &p, 1) != 1 ||
 		(p.header == 0 && !p.fragment) || blocks_get(o->blocks, &p, &first) < 0)
@@ -244,25 +179,25 @@ static void warm_program(const struct ops *o, const struct stat *st, int depth)
 	blocks_put(o->blocks, first);
 
 	if (is_script && depth < SCRIPT_MAX &&
-		warm_resolve(o->image, path, &interpreter, &dir) == 0)
-		warm_program(o, &interpreter, depth + 1);
+		image_resolve(o->image, path, IMAGE_FOLLOW, &interpreter) == 0)
+		warm_program(o, &interpreter.st, depth + 1);
 	warm_file(o, st);
 	if (is_elf)
 		warm_loader(o, path);
 }
 
 /* The first file of that name in a directory of PATH. */
-static int search(struct image *im, const char *command, const char *path, struct stat *ret)
+static int search(
+	struct image *im, const char *command, const char *path, struct image_place *ret)
 {
 	char file[PATH_MAX];
-	uint64_t dir;
 
 	for (const char *s = path; *s; s += strspn(s, ":")) {
 		size_t len = strcspn(s, ":");
 
 		if ((size_t)snprintf(file, sizeof(file), "%.*s/%s", (int)len, s, command) <
 				sizeof(file) &&
-			warm_resolve(im, file, ret, &dir) == 0)
+			image_resolve(im, file, IMAGE_FOLLOW, ret) == 0)
 			return 0;
 		s += len;
 	}
@@ -271,9 +206,8 @@ static int search(struct image *im, const char *command, const char *path, struc
 
 void warm_command(const struct ops *o, const char *command, const char *path)
 {
+	struct image_place at;
 	struct timespec until;
-	struct stat st;
-	uint64_t dir;
 
 	clock_gettime(CLOCK_MONOTONIC, &until);
 	until.tv_nsec += WAIT_MS * 1000000;
@@ -281,9 +215,9 @@ void warm_command(const struct ops *o, const char *command, const char *path)
 	until.tv_nsec %= 1000000000;
 	warm_path(o, "/etc/passwd");
 	warm_path(o, "/etc/group");
-	if (command[0] == '/' ? warm_resolve(o->image, command, &st, &dir) == 0
-			      : !strchr(command, '/') && search(o->image, command, path, &st) == 0)
-		warm_program(o, &st, 0);
+	if (command[0] == '/' ? image_resolve(o->image, command, IMAGE_FOLLOW, &at) == 0
+			      : !strchr(command, '/') && search(o->image, command, path, &at) == 0)
+		warm_program(o, &at.st, 0);
 	warm_path(o, "/etc/ld.so.cache");
 	put_known(o, &until);
 }

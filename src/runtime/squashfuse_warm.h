@@ -21,8 +21,4 @@ void warm_command(const struct ops *o, const char *command, const char *path);
 /* The kernel has looked up an inode. */
 void warm_looked_up(uint64_t ino);
 
-/* Where a path leads in the image, links followed inside it; *dir is its directory's number.
- * -ENOENT, -ELOOP, -ENAMETOOLONG, -EIO. */
-int warm_resolve(struct image *im, const char *path, struct stat *ret, uint64_t *dir);
-
 #endif

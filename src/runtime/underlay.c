@@ -1,6 +1,7 @@
 #include "runtime/underlay.h"
 
 #include "base/cleanup.h"
+#include "base/file.h"
 #include "runtime/bind.h"
 
 #include <dirent.h>
@@ -12,12 +13,6 @@
 #include <sys/mount.h>
 #include <sys/stat.h>
 #include <unistd.h>
-
-static void close_dir(DIR **d)
-{
-	if (*d)
-		closedir(*d);
-}
 
 static int fill(int tree, int upper, struct mlr_error *err);
 
@@ -95,8 +90,7 @@ static int fill_one(int tree, int upper, const char *name, struct mlr_error *err
 /* Directories keep the image's times. */
 static int fill(int tree, int upper, struct mlr_error *err)
 {
-	int fd = openat(tree, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	auto_call(close_dir) DIR *d = fd < 0 ? NULL : fdopendir(fd);
+	auto_dir DIR *d = file_open_dir(tree, ".", 0);
 	struct dirent *e;
 	struct stat st;
 	int r = 0;

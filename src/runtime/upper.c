@@ -110,7 +110,7 @@ static int is_covered(const struct upper *u, size_t i, const char *target)
 	while (i-- > 0) {
 		const struct plan_mount *m = &u->plan->mounts[i];
 
-		if (m->kind == PLAN_COPY || m->kind == PLAN_SYMLINK || u->src[i].absent ||
+		if (!plan_kind_covers(m->kind) || u->src[i].absent ||
 			!path_below(target, m->target))
 			continue;
 		return m->kind != PLAN_TMPFS || m->options || strcmp(target, m->target) == 0;
@@ -209,8 +209,9 @@ static int put_copy(struct upper *u, size_t i, const struct dir *d, const char *
 static void put_link(struct upper *u, size_t i, const struct dir *d, const char *name)
 {
 	enum stack_kind kind = stack_look(&d->image, name, NULL, NULL);
+	int replace = u->plan->mounts[i].flags & PLAN_REPLACE && kind != STACK_DIR && kind != STACK_UNKNOWN;
 
-	if (kind == STACK_ABSENT)
+	if (kind == STACK_ABSENT || replace)
 		u->src[i].done = symlinkat(u->plan->mounts[i].source, d->fd, name) == 0;
 	else
 		u->src[i].done = kind != STACK_UNKNOWN;
@@ -222,11 +223,15 @@ static int fill_one(struct upper *u, size_t i)
 	const struct dir *d;
 	const char *name;
 
-	if (u->src[i].absent)
+	if (u->src[i].absent || m->kind == PLAN_SEAL)
 		return 0;
 	d = is_covered(u, i, m->target) ? NULL : find_parent(u, m->target, &name);
 	if (d && m->kind == PLAN_COPY)
 		return put_copy(u, i, d, name);
+	if (d && m->kind == PLAN_FILE) {
+		u->src[i].done = put_file(d, name, m->text, m->text_size);
+		return 0;
+	}
 	if (d && m->kind == PLAN_SYMLINK)
 		put_link(u, i, d, name);
 	else if (d)
