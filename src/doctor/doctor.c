@@ -9,6 +9,7 @@
 #include "doctor/doctor.h"
 
 #include "base/cleanup.h"
+#include "base/clock.h"
 #include "base/file.h"
 #include "base/log.h"
 #include "base/memory.h"
@@ -21,7 +22,6 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 
 #define ANSWER_MAX 65536 /* bytes of a check's findings */
@@ -97,14 +97,6 @@ static void start(const struct doctor_machine *m, doctor_check look, struct chil
 		c->fd = fds[0];
 }
 
-static long now_ms(void)
-{
-	struct timespec t;
-
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return t.tv_sec * 1000 + t.tv_nsec / 1000000;
-}
-
 static void take_bytes(struct child *c)
 {
 	ssize_t n = read(c->fd, c->answer + c->len, ANSWER_MAX - c->len);
@@ -125,7 +117,7 @@ static void listen_to(struct child *v, size_t n, long end)
 {
 	for (;;) {
 		struct pollfd p[ARRAY_LEN(checks)];
-		long left = end - now_ms();
+		long left = end - mlr_now_ms();
 		int open = 0;
 
 		for (size_t i = 0; i < n; i++) {
@@ -213,7 +205,7 @@ static void conclude(
 void doctor_look(const struct doctor_machine *m, struct doctor_report *ret)
 {
 	struct child *v = xcalloc(ARRAY_LEN(checks), sizeof(*v));
-	long end = now_ms() + m->timeout_ms;
+	long end = mlr_now_ms() + m->timeout_ms;
 
 	for (size_t i = 0; i < ARRAY_LEN(checks); i++)
 		start(m, checks[i].look, &v[i]);

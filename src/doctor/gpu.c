@@ -1,21 +1,23 @@
-/* NVIDIA's driver, as far as its files tell. */
+/* GPUs and their driver, as the room gpu sees them. */
 #include "doctor/check.h"
 
 #include "base/cleanup.h"
+#include "base/memory.h"
+#include "gpu/gpu.h"
+#include "gpu/machine.h"
+#include "gpu/node.h"
 
 #include <ctype.h>
 #include <dirent.h>
 #include <errno.h>
-#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
-/* /dev/nvidia0 and so on. */
-static int count_nodes(const struct doctor_machine *m)
+/* /dev/nvidia0 and so on, which are there without a driver, too. */
+static int count_nodes(const char *root)
 {
-	auto_free char *path = doctor_path(m, "/dev");
+	auto_free char *path = xasprintf("%s/dev", root);
 	DIR *d = opendir(path);
 	struct dirent *e;
 	int n = 0;
@@ -27,56 +29,178 @@ static int count_nodes(const struct doctor_machine *m)
 	return n;
 }
 
-/* "535.104.05" of "NVRM version: NVIDIA UNIX x86_64 Kernel Module  535.104.05  Sat Aug 19 …" */
-static char *driver_version(char *text)
-{
-	char *save = NULL;
+struct count {
+	size_t all, usable, denied, lacking;
+	const struct gpu *closed; /* the first that its mode closes */
+};
 
-	text[strcspn(text, "\n")] = '\0';
-	for (char *w = strtok_r(text, " ", &save); w; w = strtok_r(NULL, " ", &save))
-		if (isdigit((unsigned char)*w) && strchr(w, '.') &&
-			strspn(w, "0123456789.") == strlen(w))
-			return w;
-	return NULL;
+static struct count count_gpus(const struct gpu_machine *m, enum gpu_vendor vendor)
+{
+	struct count c = { 0 };
+
+	for (size_t i = 0; i < m->n_gpus; i++) {
+		const struct gpu *g = &m->gpus[i];
+
+		if (g->vendor != vendor)
+			continue;
+		c.all++;
+		c.usable += g->index >= 0;
+		c.denied += g->node.error == EPERM;
+		c.lacking += g->node.error == ENOENT;
+		if (g->node.error == EACCES && !c.closed)
+			c.closed = g;
+	}
+	return c;
+}
+
+/* "3 GPUs", "3 GPUs, 1 of them this job's", to free(). */
+static char *say(const struct count *c, const char *kind)
+{
+	auto_free char *all = xasprintf("%zu %sGPU%s", c->all, kind, c->all == 1 ? "" : "s");
+
+	if (c->denied == 0)
+		return take_ptr(&all);
+	if (c->usable == 0)
+		return xasprintf("%s, none of them this job's", all);
+	return xasprintf("%s, %zu of them this job's", all, c->usable);
+}
+
+static void tell_closed(const struct gpu_node *n, const char *what, struct doctor_report *r)
+{
+	auto_free char *why = gpu_node_why(n);
+	struct doctor_finding *f =
+		doctor_add(r, "gpu", DOCTOR_FAILURE, "%s, but %s cannot be opened", what, n->path);
+
+	doctor_because(f, "%s", why);
+	doctor_mend(f, DOCTOR_ADMINISTRATOR,
+		"echo 'options nvidia NVreg_DeviceFileMode=0666' >/etc/modprobe.d/nvidia-mode.conf; srun --gres=gpu:1 in a job");
+}
+
+/* Returns whether all is well, so that what is odd is worth telling. */
+static int look_at_nvidia(const struct gpu_machine *m, struct doctor_report *r)
+{
+	auto_free char *driver = xasprintf("NVIDIA driver %s",
+			       m->driver_text ? m->driver_text : "(version unknown)"),
+		       *gpus = NULL;
+	const struct gpu_node *control = gpu_machine_node(m, "/dev/nvidiactl");
+	struct count c = count_gpus(m, GPU_NVIDIA);
+	char cuda[GPU_VERSION_TEXT];
+	struct doctor_finding *f;
+
+	if (c.all == c.lacking) {
+		f = doctor_add(r, "gpu", DOCTOR_FAILURE, "%s, but no /dev/nvidia0", driver);
+		doctor_because(f,
+			"the nodes are made when the driver is first used by root, or a job was given no GPU");
+		doctor_mend(f, DOCTOR_ADMINISTRATOR, "nvidia-modprobe -u -c=0");
+		return 0;
+	}
+	if (control && control->error) {
+		tell_closed(control, driver, r);
+		return 0;
+	}
+	if (c.closed && c.usable == 0) {
+		tell_closed(&c.closed->node, driver, r);
+		return 0;
+	}
+	gpus = say(&c, "");
+	doctor_add(r, "gpu", DOCTOR_PASS, "%s, %s%s%s", driver, gpus,
+		gpu_version_is_known(&m->cuda) ? ", CUDA " : "",
+		gpu_version_is_known(&m->cuda) ? gpu_version_print(&m->cuda, cuda) : "");
+	return 1;
+}
+
+static void look_at_windows(const struct gpu_machine *m, struct doctor_report *r)
+{
+	const struct gpu_node *dxg = gpu_machine_node(m, "/dev/dxg");
+
+	if (dxg && dxg->error)
+		tell_closed(dxg, "Windows' NVIDIA driver (WSL)", r);
+	else
+		doctor_add(r, "gpu", DOCTOR_PASS, "Windows' NVIDIA driver (WSL)%s%s",
+			m->driver_text ? " " : "", m->driver_text ? m->driver_text : "");
+}
+
+static int look_at_amd(const struct gpu_machine *m, struct doctor_report *r)
+{
+	struct count c = count_gpus(m, GPU_AMD);
+	auto_free char *gpus = say(&c, "AMD "), *why = NULL;
+	struct doctor_finding *f;
+
+	if (c.all == 0)
+		return 1;
+	if (c.usable > 0 || c.denied > 0) {
+		doctor_add(r, "gpu", DOCTOR_PASS, "%s", gpus);
+		return 1;
+	}
+	f = doctor_add(r, "gpu", DOCTOR_FAILURE, "%s, but none can be opened", gpus);
+	why = c.closed ? gpu_node_why(&c.closed->node) : NULL;
+	doctor_because(f, "%s", why ? why : "/dev/kfd or the nodes in /dev/dri are not there");
+	doctor_mend(f, DOCTOR_ADMINISTRATOR, "%s",
+		c.closed ? "usermod -aG render,video USER" : "modprobe amdgpu && udevadm trigger");
+	return 0;
+}
+
+static void look_without_driver(const char *root, struct doctor_report *r)
+{
+	int n = count_nodes(root);
+	struct doctor_finding *f;
+
+	if (n == 0)
+		return;
+	f = doctor_add(r, "gpu", DOCTOR_FAILURE, "%d GPU device node%s, but no driver", n,
+		n > 1 ? "s" : "");
+	doctor_because(f, "/proc/driver/nvidia/version is not there");
+	doctor_mend(f, DOCTOR_ADMINISTRATOR, "modprobe nvidia && dmesg | grep -i nvrm");
+}
+
+/* A sentence of the machine's, with its command, "...: as root, nvidia-modprobe -c0 -u", apart. */
+static void tell_warning(const char *text, struct doctor_report *r)
+{
+	static const char word[] = "as root, ";
+	const char *at = strstr(text, word);
+	size_t n = at ? (size_t)(at - text) : strlen(text);
+	struct doctor_finding *f;
+
+	while (n > 0 && strchr(" :;,", text[n - 1]))
+		n--;
+	f = doctor_add(r, "gpu", DOCTOR_WARNING, "%.*s", (int)n, text);
+	if (at)
+		doctor_mend(f, DOCTOR_ADMINISTRATOR, "%s", at + strlen(word));
+}
+
+/* Nodes are all that there is of it: no word of the kernel's, no library. */
+static int is_unheard_of(const struct gpu_machine *m)
+{
+	return m->driver == GPU_DRIVER_NVIDIA && !m->driver_text;
 }
 
 void check_gpu(const struct doctor_machine *m, struct doctor_report *r)
 {
-	auto_free char *text = doctor_text(m, "/proc/driver/nvidia/version"),
-		       *ctl = doctor_path(m, "/dev/nvidiactl");
-	const char *version = text ? driver_version(text) : NULL;
-	int n = count_nodes(m);
-	struct doctor_finding *f;
+	auto_call(gpu_machine_done) struct gpu_machine gpus = GPU_MACHINE_INIT;
+	const char *root = doctor_is_here(m) ? gpu_root() : m->root;
+	struct mlr_error err = MLR_ERROR_INIT;
+	size_t before = r->n;
+	int well = 1;
 
-	if (!text && n == 0) {
-		doctor_add(r, "gpu", DOCTOR_PASS, "no NVIDIA GPU here");
+	if (gpu_machine_read_gpus(root, &gpus, &err) < 0) {
+		struct doctor_finding *f = doctor_add(r, "gpu", DOCTOR_FAILURE, "%s", err.text);
+
+		doctor_because(f, "nothing can be told of GPUs without it");
+		doctor_mend(f, DOCTOR_YOU, "ls -ld '%s' '%s/dev'", root, root);
 		return;
 	}
-	if (!text) {
-		f = doctor_add(r, "gpu", DOCTOR_FAILURE, "%d GPU device node%s, but no driver", n,
-			n > 1 ? "s" : "");
-		doctor_because(f, "/proc/driver/nvidia/version is not there");
-		doctor_mend(f, DOCTOR_ADMINISTRATOR, "modprobe nvidia && dmesg | grep -i nvrm");
-		return;
-	}
-	if (n == 0) {
-		f = doctor_add(r, "gpu", DOCTOR_FAILURE, "NVIDIA driver %s, but no /dev/nvidia0",
-			version ? version : "(version unknown)");
-		doctor_because(f,
-			"the nodes are made when the driver is first used by root, or a job was given no GPU");
-		doctor_mend(f, DOCTOR_ADMINISTRATOR, "nvidia-modprobe -u -c=0");
-		return;
-	}
-	if (doctor_is_here(m) && access(ctl, R_OK | W_OK) < 0) {
-		f = doctor_add(r, "gpu", DOCTOR_FAILURE, "/dev/nvidiactl cannot be opened: %s",
-			strerror(errno));
-		doctor_because(f,
-			"NVIDIA driver %s lets its own group alone use the GPUs, or the job has none",
-			version ? version : "(version unknown)");
-		doctor_mend(f, DOCTOR_ADMINISTRATOR,
-			"echo 'options nvidia NVreg_DeviceFileMode=0666' >/etc/modprobe.d/nvidia-mode.conf; srun --gres=gpu:1 in a job");
-		return;
-	}
-	doctor_add(r, "gpu", DOCTOR_PASS, "NVIDIA driver %s, %d GPU%s",
-		version ? version : "(version unknown)", n, n > 1 ? "s" : "");
+	if (gpus.driver == GPU_DRIVER_NONE || is_unheard_of(&gpus))
+		look_without_driver(root, r);
+	if (gpus.driver == GPU_DRIVER_TEGRA)
+		doctor_add(r, "gpu", DOCTOR_WARNING, "%s", gpus.refused);
+	if (gpus.driver == GPU_DRIVER_WSL)
+		look_at_windows(&gpus, r);
+	if (gpus.driver == GPU_DRIVER_NVIDIA && !is_unheard_of(&gpus))
+		well = look_at_nvidia(&gpus, r);
+	well = look_at_amd(&gpus, r) && well && !is_unheard_of(&gpus);
+	/* A failure says the same in its own words. */
+	for (size_t i = 0; well && i < gpus.warnings.n; i++)
+		tell_warning(gpus.warnings.v[i], r);
+	if (r->n == before)
+		doctor_add(r, "gpu", DOCTOR_PASS, "no GPU here");
 }

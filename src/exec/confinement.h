@@ -11,8 +11,8 @@
  * could be taken for one. Returns 0, -EINVAL, or -EBADF for one that is not open. */
 int confinement_fds(const struct exec_options *o, struct plan *p, struct mlr_error *err);
 
-/* --ipc, --net, --hostname, --ulimit, --cpus, --memory and --cap-drop. Returns 0, -EINVAL, -EPERM.
- */
+/* --pid, --init, --ipc, --net, --hostname, --seccomp, --ulimit, --cpus, --memory and --cap-drop.
+ * Returns 0, -EINVAL, -EPERM. */
 int confinement_plan(const struct exec_options *o, struct plan *p, struct mlr_error *err);
 
 #endif

@@ -17,6 +17,22 @@ static int set_home(const struct config *c, struct exec_options *o, struct mlr_e
 	return r;
 }
 
+/* The words stay where they are said. */
+static int set_gpu(const struct config *c, struct exec_options *o, struct mlr_error *err)
+{
+	const char *env = getenv("MLRUN_GPU");
+	const struct config_value *v = c ? config_get(c, "exec", "gpu") : NULL;
+	auto_free char *word = NULL;
+	const char *origin;
+	int r = o->gpu ? 0 : config_word(c, "exec", "gpu", &word, &origin, err);
+
+	if (word && (env || v)) {
+		o->gpu = env && *env ? env : v ? v->value : NULL;
+		o->gpu_origin = env && *env ? "caller" : origin;
+	}
+	return r;
+}
+
 static int set_mpi(const struct config *c, struct exec_options *o, struct mlr_error *err)
 {
 	auto_free char *word = NULL;
@@ -49,6 +65,8 @@ int exec_defaults(const struct config *c, struct exec_options *o, struct mlr_err
 	if (o->join) /* the container is there, and was made as the configuration wanted it */
 		return 0;
 	r = set_home(c, o, err);
+	if (r == 0)
+		r = set_gpu(c, o, err);
 	if (r == 0)
 		r = set_mpi(c, o, err);
 	if (r == 0)

@@ -3,6 +3,7 @@
 #include "base/account.h"
 #include "base/cleanup.h"
 #include "base/memory.h"
+#include "gpu/cdi.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -69,25 +70,35 @@ static int check_access(const char *perms, struct mlr_error *err)
 	return 0;
 }
 
-static int is_cdi(const char *text)
+/* The colon behind the source, or NULL. udev(7) makes names with colons, "pci-0000:18:00.0-card" in
+ * /dev/dri/by-path: the longest that is there is meant. */
+static const char *source_end(const char *text)
 {
-	return text[0] != '/' && strchr(text, '/') && strchr(text, '=');
+	auto_free char *source = xstrdup(text);
+
+	while (access(source, F_OK) < 0) {
+		char *colon = strrchr(source, ':');
+
+		if (!colon)
+			return strchr(text, ':');
+		*colon = '\0';
+	}
+	return text[strlen(source)] ? text + strlen(source) : NULL;
 }
 
 static int add(const char *text, struct plan *p, struct mlr_error *err)
 {
-	const char *c1 = strchr(text, ':'), *c2 = c1 ? strchr(c1 + 1, ':') : NULL;
+	const char *c1 = source_end(text), *c2 = c1 ? strchr(c1 + 1, ':') : NULL;
 	auto_free char *source = c1 ? xstrndup(text, (size_t)(c1 - text)) : xstrdup(text);
 	auto_free char *target = NULL;
 	int r;
 
-	if (is_cdi(text)) {
-		mlr_fail(err, ENOTSUP, "this version does not read CDI files");
-		return mlr_hint(
-			err, "--device /dev/NODE brings each node, -v the driver's libraries");
+	if (gpu_cdi_is_name(text))
+		return 0;
+	if (source[0] != '/') {
+		mlr_fail(err, EINVAL, "an absolute path of a device is wanted, /dev/..., or VENDOR/CLASS=NAME");
+		return mlr_hint(err, "mlrun gpu cdi --list prints the names that this machine has");
 	}
-	if (source[0] != '/')
-		return mlr_fail(err, EINVAL, "an absolute path of a device is wanted, /dev/...");
 	/* "/dev/x:rwm" is short for "/dev/x:/dev/x:rwm", as in docker-run(1). */
 	if (c1 && !c2 && c1[1] != '/')
 		c2 = c1;
@@ -99,6 +110,13 @@ static int add(const char *text, struct plan *p, struct mlr_error *err)
 	if (r < 0)
 		return r;
 	return plan_mount_add(p, PLAN_BIND, source, target ? target : source, 0, "user", err);
+}
+
+void device_cdi_names(const struct strv *texts, struct strv *ret)
+{
+	for (size_t i = 0; i < texts->n; i++)
+		if (gpu_cdi_is_name(texts->v[i]) && !strv_has(ret, texts->v[i]))
+			strv_add(ret, texts->v[i]);
 }
 
 int device_plan(const char *text, struct plan *p, struct mlr_error *err)

@@ -61,23 +61,13 @@ static void add_callers(int clearenv, char *const *caller, struct plan *p)
 	}
 }
 
-static const char *callers_value(char *const *caller, const char *key)
-{
-	size_t len = strlen(key);
-
-	for (; *caller; caller++)
-		if (strncmp(*caller, key, len) == 0 && (*caller)[len] == '=')
-			return *caller + len + 1;
-	return NULL;
-}
-
 /* "K=V", or "K": the caller's value, and nothing when he has none (as docker does). */
 static int add_text(const char *text, char *const *caller, struct plan *p, const char *origin,
 	struct mlr_error *err)
 {
 	const char *eq = strchr(text, '=');
 	auto_free char *key = eq ? xstrndup(text, (size_t)(eq - text)) : xstrdup(text);
-	const char *value = eq ? eq + 1 : callers_value(caller, key);
+	const char *value = eq ? eq + 1 : strv_env_get(caller, key);
 
 	if (!*key || strpbrk(key, " \t"))
 		return mlr_fail(err, EINVAL, "'%s' is no variable: K=V or K is", text);
@@ -213,10 +203,9 @@ int environment_plan_joined(const struct exec_options *o, char *const *caller,
 
 static int is_callers(const struct plan *p, const char *key)
 {
-	for (size_t i = 0; i < p->n_env; i++)
-		if (strcmp(p->env[i].key, key) == 0)
-			return strcmp(p->env[i].origin, "caller") == 0;
-	return 0;
+	const char *origin = plan_env_origin(p, key);
+
+	return origin && strcmp(origin, "caller") == 0;
 }
 
 /* Where pam_systemd(8) puts it for every session: that it stays outside surprises nobody. */

@@ -7,13 +7,18 @@
 #include "exec/caller.h"
 #include "exec/confinement.h"
 #include "exec/defaults.h"
+#include "exec/device.h"
 #include "exec/environment.h"
 #include "exec/join.h"
 #include "exec/user.h"
 #include "exec/users_mounts.h"
+#include "gpu/cdi.h"
+#include "gpu/gpu.h"
 #include "mpi/step.h"
 #include "rootfs/kept.h"
+#include "rootfs/lookup.h"
 #include "rootfs/rootfs.h"
+#include "store/container.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -203,10 +208,6 @@ static int plan_workdir(const struct exec_options *o, const struct oci_config *c
 	if (o->workdir) {
 		p->workdir = path_clean(o->workdir);
 		p->workdir_origin = "user";
-		if (!p->workdir)
-			return mlr_fail(err, EINVAL,
-				"-w '%s': an absolute path inside the container is wanted",
-				o->workdir);
 		return 0;
 	}
 	p->workdir_origin = cwd ? "caller" : "image";
@@ -256,15 +257,12 @@ static int plan_command(const struct exec_options *o, const struct oci_config *c
  * that names one would be handed a descriptor that the caller has for something else. */
 static void plan_pmi_fd(struct plan *p)
 {
-	const char *text = NULL;
+	const char *text = plan_env_get(p, "PMI_FD");
 	char *end;
 	long fd;
 	int flags;
 
-	for (size_t i = 0; i < p->n_env; i++)
-		if (strcmp(p->env[i].key, "PMI_FD") == 0 && strcmp(p->env[i].origin, "image") != 0)
-			text = p->env[i].value;
-	if (!text)
+	if (!text || strcmp(plan_env_origin(p, "PMI_FD"), "image") == 0)
 		return;
 	fd = strtol(text, &end, 10);
 	if (!*text || *end || fd <= 2 || fd >= 1 << 20)
@@ -301,10 +299,71 @@ static int plan_caller_dir_again(struct plan *p, struct mlr_error *err)
 	return plan_mount_add(p, PLAN_BIND, p->workdir, p->workdir, 0, "default", err);
 }
 
+static int open_in_image(void *ctx, const char *path)
+{
+	return rootfs_open(ctx, path);
+}
+
+static int has_in_image(void *ctx, const char *path)
+{
+	return rootfs_has(ctx, path);
+}
+
+static void expect_in_image(void *ctx, enum gpu_look what, const char *path)
+{
+	if (what == GPU_LOOK_OPEN)
+		rootfs_expect_open(ctx, path);
+	else
+		rootfs_expect_list(ctx, path);
+}
+
+static int list_in_image(void *ctx, const char *path, struct strv *ret)
+{
+	return rootfs_list(ctx, path, ret);
+}
+
+/* Does --device name the GPUs? They would be brought in twice else, and those that were not meant too. */
+static int are_gpus_named(const struct exec_options *o, const struct strv *cdi, struct plan *p)
+{
+	if (o->gpu && (!o->gpu_origin || strcmp(o->gpu_origin, "user") == 0))
+		return 0;
+	for (size_t i = 0; i < cdi->n; i++)
+		if (gpu_cdi_is_gpu(cdi->v[i])) {
+			plan_remark_add(p, "cdi", "--device %s says which GPUs there are; --gpu adds to them",
+				cdi->v[i]);
+			return 1;
+		}
+	return 0;
+}
+
+static int plan_gpus(const struct exec_options *o, const struct strv *env, const struct gpu_image *image,
+	struct plan *p, struct mlr_error *err)
+{
+	const struct gpu_request q = { .word = o->gpu,
+		.origin = o->gpu_origin,
+		.caller = environ,
+		.image_env = env,
+		.image = image };
+	auto_strv struct strv cdi = STRV_INIT;
+	int r;
+
+	device_cdi_names(&o->devices, &cdi);
+	r = are_gpus_named(o, &cdi, p) ? 0 : gpu_plan(&q, p, err);
+	if (r < 0)
+		return r;
+	r = gpu_cdi_plan(&cdi, image, p, err);
+	return r < 0 ? (mlr_wrap(err, "--device"), r) : 0;
+}
+
 static int plan_rest(const struct exec_options *o, const struct oci_config *c, struct plan *p,
 	struct mlr_error *err)
 {
 	auto_free char *home = caller_home();
+	const struct gpu_image image = { .open = open_in_image,
+		.list = list_in_image,
+		.has = has_in_image,
+		.expect = expect_in_image,
+		.ctx = p };
 	int image_home = 0, r = 0;
 
 	if (o->user)
@@ -315,28 +374,36 @@ static int plan_rest(const struct exec_options *o, const struct oci_config *c, s
 		r = plan_defaults(o, p, err);
 	if (r == 0)
 		r = plan_home(o, home, image_home, p, err);
+	if (r < 0)
+		return r;
+	plan_share(o, p);
+	r = environment_plan(o, environ, &c->env, p, err);
+	if (r == 0)
+		r = plan_gpus(o, &c->env, &image, p, err);
 	if (r == 0)
 		r = defaults_volumes(o->config, p, err);
 	if (r == 0)
 		r = plan_workdir(o, c, home, p, err);
-	if (r < 0)
-		return r;
-	plan_share(o, p);
-	r = users_mounts_plan(o, p, err);
+	if (r == 0)
+		r = users_mounts_plan(o, p, err);
 	if (r == 0)
 		r = plan_caller_dir_again(p, err);
-	if (r == 0)
-		r = environment_plan(o, environ, &c->env, p, err);
 	if (r < 0)
 		return r;
 	environment_drop_unmounted(p);
 	plan_pmi_fd(p);
-	return plan_command(o, c, p, err);
+	r = plan_command(o, c, p, err);
+	return r < 0 ? r : gpu_link(&image, p, err);
 }
 
-/* Options that contradict each other. */
+/* Options that contradict each other, and words that are wrong by themselves. */
 static int check_options(const struct exec_options *o, struct mlr_error *err)
 {
+	auto_free char *workdir = o->workdir ? path_clean(o->workdir) : NULL;
+
+	if (o->workdir && !workdir)
+		return mlr_fail(err, EINVAL,
+			"-w '%s': an absolute path inside the container is wanted", o->workdir);
 	if (o->fakeroot && o->user)
 		return mlr_fail(err, EINVAL, "--fakeroot is --user 0: give one of the two");
 	if (o->write && o->read_only)
@@ -348,7 +415,39 @@ static int check_options(const struct exec_options *o, struct mlr_error *err)
 		return mlr_fail(err, EINVAL,
 			"--write and --join-tag exclude each other: all on this node that name a "
 			"container are in it anyway");
-	return 0;
+	return o->write && *o->write ? store_container_name_check(o->write, err) : 0;
+}
+
+static int plan_image(
+	const struct exec_options *o, int lease, struct plan *p, struct mlr_error *err)
+{
+	auto_call(store_facts_done) struct store_facts facts = STORE_FACTS_INIT;
+	int r;
+
+	p->root = o->read_only ? PLAN_ROOT_READ_ONLY : PLAN_ROOT_MEMORY;
+	caller_identity(p, o->fakeroot);
+	r = o->write ? rootfs_kept_plan(o->store, o->config, o->image, o->write, lease, p, &facts, err)
+		     : rootfs_plan(o->store, o->config, o->image, lease, p, &facts, err);
+	if (r == 0)
+		r = architecture_check("/", p, err);
+	return r < 0 ? r : plan_rest(o, &facts.config, p, err);
+}
+
+static int plan_joined(const struct exec_options *o, struct plan *p, struct mlr_error *err)
+{
+	int r = join_plan(o, p, err);
+
+	return r < 0 ? r : confinement_plan(o, p, err);
+}
+
+static int check_cdi(const struct exec_options *o, struct mlr_error *err)
+{
+	auto_strv struct strv cdi = STRV_INIT;
+	int r;
+
+	device_cdi_names(&o->devices, &cdi);
+	r = gpu_cdi_check(&cdi, err);
+	return r < 0 ? (mlr_wrap(err, "--device"), r) : 0;
 }
 
 int exec_check(const struct exec_options *o, struct mlr_error *err)
@@ -363,35 +462,25 @@ int exec_check(const struct exec_options *o, struct mlr_error *err)
 	if (r == 0)
 		r = confinement_plan(o, &p, err);
 	if (r == 0)
+		r = defaults_volumes(o->config, &p, err);
+	if (r == 0)
 		r = users_mounts_plan(o, &p, err);
+	if (r == 0)
+		r = check_cdi(o, err);
 	return r < 0 ? mlr_wrap(err, "exec '%s'", o->image) : 0;
 }
 
 int exec_plan(const struct exec_options *o, int lease, struct plan *p, struct mlr_error *err)
 {
-	auto_call(store_facts_done) struct store_facts facts = STORE_FACTS_INIT;
 	int r;
 
-	if (o->join) {
-		r = confinement_fds(o, p, err);
-		if (r == 0)
-			r = join_plan(o, p, err);
-		if (r == 0)
-			r = confinement_plan(o, p, err);
-		return r < 0 ? mlr_wrap(err, "exec --join %ld", (long)o->join) : 0;
-	}
-	p->root = o->read_only ? PLAN_ROOT_READ_ONLY : PLAN_ROOT_MEMORY;
 	r = check_options(o, err);
 	if (r == 0)
 		r = confinement_fds(o, p, err);
-	if (r < 0)
-		return r;
-	caller_identity(p, o->fakeroot);
-	r = o->write ? rootfs_kept_plan(o->store, o->config, o->image, o->write, lease, p, &facts, err)
-		     : rootfs_plan(o->store, o->config, o->image, lease, p, &facts, err);
 	if (r == 0)
-		r = architecture_check("/", p, err);
+		r = o->join ? plan_joined(o, p, err) : plan_image(o, lease, p, err);
 	if (r == 0)
-		r = plan_rest(o, &facts.config, p, err);
-	return r < 0 ? mlr_wrap(err, "exec '%s'", o->image) : 0;
+		return 0;
+	return o->join ? mlr_wrap(err, "exec --join %ld", (long)o->join)
+		       : mlr_wrap(err, "exec '%s'", o->image);
 }

@@ -38,6 +38,8 @@ struct exec_options {
 	struct strv ulimits;    /* --ulimit texts, "nofile=1024[:4096]" */
 	int preserve_fds;       /* --preserve-fds: that many from 3 on */
 	const char *user;       /* --user UID[:GID], or NULL */
+	const char *gpu;        /* --gpu: "auto", "all", "none", a list; NULL: nobody has said */
+	const char *gpu_origin; /* who has set it; NULL: the user, by an option */
 	const char *hostname, *seccomp, *cpus, *memory; /* or NULL */
 	const char *write;    /* --write: NULL no, "" a name of mlrun's choice, else the container's */
 	const char *join_tag; /* --join-tag, or NULL */
@@ -52,7 +54,7 @@ struct exec_options {
 };
 
 /*
- * Let the configuration and the environment variables MLRUN_HOME, MLRUN_MPI and MLRUN_PULL say what no
+ * Let the configuration and the environment variables MLRUN_GPU, MLRUN_HOME, MLRUN_MPI and MLRUN_PULL say what no
  * option has said. c stays the caller's and must outlive o. Returns 0, or -EINVAL for a variable that
  * is set to what it may not.
  */
@@ -64,8 +66,9 @@ int exec_defaults(const struct config *c, struct exec_options *o, struct mlr_err
  */
 int exec_plan(const struct exec_options *o, int lease, struct plan *p, struct mlr_error *err);
 
-/* Mounts, limits and descriptors that are wrong whatever the image is: to be told before it is fetched
- * for an hour. Returns as exec_plan(). */
+/* Mounts, limits, descriptors and words that are wrong whatever the image is: to be told before it is
+ * fetched for an hour. What can be read but once, as a pipe given to --env-file, is left to exec_plan(),
+ * which it returns as. */
 int exec_check(const struct exec_options *o, struct mlr_error *err);
 
 #endif

@@ -28,6 +28,7 @@ static int refuse_options(const struct exec_options *o, struct mlr_error *err)
 		{ "--mount", o->mounts.n > 0 },
 		{ "--tmpfs", o->tmpfs.n > 0 },
 		{ "--device", o->devices.n > 0 },
+		{ "--gpu", o->gpu && !o->gpu_origin },
 		{ "--user", o->user != NULL },
 		{ "--hostname", o->hostname != NULL },
 		{ "--write", o->write != NULL },
@@ -152,10 +153,6 @@ int join_plan(const struct exec_options *o, struct plan *p, struct mlr_error *er
 		free(p->workdir);
 		p->workdir = path_clean(o->workdir);
 		p->workdir_origin = "user";
-		if (!p->workdir)
-			return mlr_fail(err, EINVAL,
-				"-w '%s': an absolute path inside the container is wanted",
-				o->workdir);
 	}
 	for (char *const *s = o->command; *s; s++)
 		strv_add(&p->argv, *s);

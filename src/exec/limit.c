@@ -11,38 +11,16 @@
 #include <strings.h>
 #include <sys/resource.h>
 
-static const struct {
-	const char *name;
-	int resource;
-} names[] = {
-	{ "as", RLIMIT_AS },
-	{ "core", RLIMIT_CORE },
-	{ "cpu", RLIMIT_CPU },
-	{ "data", RLIMIT_DATA },
-	{ "fsize", RLIMIT_FSIZE },
-	{ "locks", RLIMIT_LOCKS },
-	{ "memlock", RLIMIT_MEMLOCK },
-	{ "msgqueue", RLIMIT_MSGQUEUE },
-	{ "nice", RLIMIT_NICE },
-	{ "nofile", RLIMIT_NOFILE },
-	{ "nproc", RLIMIT_NPROC },
-	{ "rss", RLIMIT_RSS },
-	{ "rtprio", RLIMIT_RTPRIO },
-	{ "rttime", RLIMIT_RTTIME },
-	{ "sigpending", RLIMIT_SIGPENDING },
-	{ "stack", RLIMIT_STACK },
-};
-
 static int find(const char *text, size_t len, int *ret, struct mlr_error *err)
 {
 	auto_free char *all = xstrdup("");
 
-	for (size_t i = 0; i < ARRAY_LEN(names); i++) {
-		if (strlen(names[i].name) == len && strncmp(names[i].name, text, len) == 0) {
-			*ret = names[i].resource;
+	for (const struct plan_limit_word *w = plan_limit_words; w->name; w++) {
+		if (strlen(w->name) == len && strncmp(w->name, text, len) == 0) {
+			*ret = w->resource;
 			return 0;
 		}
-		char *more = xasprintf("%s%s%s", all, *all ? ", " : "", names[i].name);
+		char *more = xasprintf("%s%s%s", all, *all ? ", " : "", w->name);
 
 		free(all);
 		all = more;

@@ -57,10 +57,8 @@ static int read_table(
 {
 	int r = rootfs_read(p, path, TABLE_MAX, ret, by_name ? err : NULL);
 
-	if (r == -ENOTSUP && by_name) {
-		mlr_fail(err, ENOTSUP, "names cannot be looked up in a squashfs file");
+	if (r == -ENOTSUP && by_name)
 		return mlr_hint(err, "give numbers: UID[:GID]");
-	}
 	if (r < 0 && (!by_name || r == -ENOENT)) {
 		*ret = xstrdup("");
 		return 0;

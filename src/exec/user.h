@@ -10,12 +10,14 @@
  * changes: the one id of the user namespace is mapped to the caller, so files made are the caller's
  * and no others' files open up.
  *
- *   text        "1000", "1000:100", "jovyan", "jovyan:users". A user that the image's /etc/passwd
- * has brings its name, group and home directory along; without that the group is the caller's, or 0
- * with user 0. image_home  set to 1 when the home directory is one of the image's
+ *   text        "1000", "1000:100", "jovyan", "jovyan:users"
+ *   image_home  set to 1 when the home directory is one of the image's
+ *
+ * A user that the image's /etc/passwd has brings its name, group and home directory along; without
+ * that the group is the caller's, or 0 with user 0.
  *
  * Returns 0; -EINVAL; -ENOENT for a name that the image does not know; -ENOTSUP for a name where
- * the image is a squashfs file.
+ * the image is a squashfs file and mlrun was built without libsquashfuse.
  */
 int user_plan(const char *text, struct plan *p, int *image_home, struct mlr_error *err);
 

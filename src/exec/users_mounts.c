@@ -6,29 +6,6 @@
 #include "exec/tmpfs.h"
 #include "exec/volume.h"
 
-static size_t depth(const char *target)
-{
-	size_t n = 0;
-
-	for (; *target; target++)
-		n += *target == '/';
-	return n;
-}
-
-/* A directory is mounted before what lies in it, in whatever order they were asked for, as Docker
- * does; else the order of asking counts. */
-static void sort_mounts(struct plan_mount *v, size_t n)
-{
-	for (size_t i = 1; i < n; i++) {
-		struct plan_mount m = v[i];
-		size_t at = i;
-
-		for (; at > 0 && depth(v[at - 1].target) > depth(m.target); at--)
-			v[at] = v[at - 1];
-		v[at] = m;
-	}
-}
-
 int users_mounts_plan(const struct exec_options *o, struct plan *p, struct mlr_error *err)
 {
 	const struct {
@@ -49,7 +26,6 @@ int users_mounts_plan(const struct exec_options *o, struct plan *p, struct mlr_e
 			if (r < 0)
 				return r;
 		}
-	if (p->n_mounts > first)
-		sort_mounts(p->mounts + first, p->n_mounts - first);
+	plan_mounts_sort(p, first);
 	return 0;
 }

@@ -58,15 +58,20 @@ int volume_flag(const char *word, size_t len, unsigned *flags, struct mlr_error 
 		"'%.*s' is no volume flag: ro, rw, nosuid, nodev, noexec, O are", (int)len, word);
 }
 
-static int parse_flags(
-	const char *s, enum plan_kind *kind, unsigned *flags, struct mlr_error *err)
+/* optional: set where a configuration says so; NULL: that is no flag. */
+static int parse_flags(const char *s, enum plan_kind *kind, unsigned *flags, int *optional,
+	struct mlr_error *err)
 {
+	static const char word[] = "optional";
+
 	for (;;) {
 		size_t len = strcspn(s, ",");
 		int r = 0;
 
 		if (len == 1 && *s == 'O')
 			*kind = PLAN_OVERLAY;
+		else if (optional && len == strlen(word) && strncmp(s, word, len) == 0)
+			*optional = 1;
 		else
 			r = volume_flag(s, len, flags, err);
 		if (r < 0 || !s[len])
@@ -112,7 +117,7 @@ int volume_add(enum plan_kind kind, const char *source, const char *target, unsi
 	return plan_mount_add(p, kind, real, target ? target : same, flags, "user", err);
 }
 
-static int add(const char *text, struct plan *p, struct mlr_error *err)
+static int add(const char *text, int *optional, struct plan *p, struct mlr_error *err)
 {
 	const char *c1 = strchr(text, ':'), *c2 = c1 ? strchr(c1 + 1, ':') : NULL;
 	auto_free char *source = c1 ? xstrndup(text, (size_t)(c1 - text)) : xstrdup(text);
@@ -124,7 +129,7 @@ static int add(const char *text, struct plan *p, struct mlr_error *err)
 	if (c1)
 		target = c2 ? xstrndup(c1 + 1, (size_t)(c2 - c1 - 1)) : xstrdup(c1 + 1);
 	if (c2) {
-		r = parse_flags(c2 + 1, &kind, &flags, err);
+		r = parse_flags(c2 + 1, &kind, &flags, optional, err);
 		if (r < 0)
 			return r;
 	}
@@ -135,37 +140,18 @@ static int add(const char *text, struct plan *p, struct mlr_error *err)
 
 int volume_plan(const char *text, struct plan *p, struct mlr_error *err)
 {
-	int r = add(text, p, err);
+	int r = add(text, NULL, p, err);
 
 	return r < 0 ? mlr_wrap(err, "-v '%s'", text) : 0;
 }
 
-/* The text without the flag, to free(), or NULL when it has none. */
-static char *without_flag(const char *text, const char *flag)
-{
-	const char *c1 = strchr(text, ':'), *c2 = c1 ? strchr(c1 + 1, ':') : NULL;
-	size_t n = strlen(flag);
-
-	if (!c2)
-		return NULL;
-	for (const char *s = c2; s; s = strchr(s + 1, ','))
-		if (strncmp(s + 1, flag, n) == 0 && (!s[n + 1] || s[n + 1] == ',')) {
-			/* The separator before it goes with it; the first one stays for those behind. */
-			if (s != c2 || !s[n + 1])
-				return xasprintf("%.*s%s", (int)(s - text), text, s + n + 1);
-			return xasprintf("%.*s:%s", (int)(s - text), text, s + n + 2);
-		}
-	return NULL;
-}
-
 int volume_configured(const char *text, const char *origin, struct plan *p, struct mlr_error *err)
 {
-	auto_free char *plain = without_flag(text, "optional");
 	struct mlr_error why = MLR_ERROR_INIT;
 	size_t before = p->n_mounts;
-	int r = add(plain ? plain : text, p, &why);
+	int optional = 0, r = add(text, &optional, p, &why);
 
-	if (plain && (r == -ENOENT || r == -ENOTDIR || r == -EACCES)) {
+	if (optional && (r == -ENOENT || r == -ENOTDIR || r == -EACCES)) {
 		mlr_debug("volume '%s': %s, left out", text, why.text);
 		return 0;
 	}

@@ -12,14 +12,12 @@
 #include <sys/socket.h>
 #include <sys/stat.h>
 
+/* One that is empty is as none. */
 static const char *get(char *const *env, const char *key)
 {
-	size_t len = strlen(key);
+	const char *value = strv_env_get(env, key);
 
-	for (; *env; env++)
-		if (strncmp(*env, key, len) == 0 && (*env)[len] == '=')
-			return (*env)[len + 1] ? *env + len + 1 : NULL;
-	return NULL;
+	return value && *value ? value : NULL;
 }
 
 static int above_one(const char *text)

@@ -57,7 +57,6 @@ typedef void (*put_fn)(json_t *run, const char *key, const char *value);
 static int each_pair(json_t *run, const char *text, put_fn put, struct mlr_error *err)
 {
 	size_t first = strcspn(text, "= \t");
-	int n = 0;
 
 	if (first == 0)
 		return mlr_fail(err, EINVAL, "a name is missing");
@@ -70,7 +69,7 @@ static int each_pair(json_t *run, const char *text, put_fn put, struct mlr_error
 		put(run, key, value);
 		return 0;
 	}
-	for (;; n++) {
+	for (;;) {
 		auto_free char *word = NULL;
 		char *equals;
 		int r = next_word(&text, &word, err);
@@ -203,21 +202,21 @@ static int is_instruction(const char *text, const char *word)
 
 static int change(struct derivation *d, const char *text, struct mlr_error *err)
 {
-	for (size_t i = 0; i < ARRAY_LEN(instructions); i++) {
-		const char *rest = text + strlen(instructions[i].word);
+	/* What is no UTF-8 could not be told in JSON. */
+	json_auto_t *probe = json_string(text);
 
-		if (!is_instruction(text, instructions[i].word))
+	for (size_t i = 0; i < ARRAY_LEN(instructions); i++) {
+		const char *word = instructions[i].word, *rest;
+
+		if (!is_instruction(text, word))
 			continue;
+		rest = text + strlen(word);
 		rest += strspn(rest, " \t");
 		if (!*rest)
 			return mlr_fail(err, EINVAL, "'%s': nothing stands after it", text);
-		/* What is no UTF-8 could not be told in JSON. */
-		auto_free char *safe = xstrdup(rest);
-		json_auto_t *probe = json_string(safe);
-
 		if (!probe)
-			return mlr_fail(err, EINVAL, "'%s': it is not UTF-8", instructions[i].word);
-		return instructions[i].run(d, safe, err);
+			return mlr_fail(err, EINVAL, "'%s': it is not UTF-8", word);
+		return instructions[i].run(d, rest, err);
 	}
 	return mlr_fail(err, EINVAL,
 		"no instruction that can be changed: ENV, LABEL, CMD, ENTRYPOINT, WORKDIR and USER are");

@@ -74,6 +74,13 @@ static void print_place(const struct plan_mount *m, const struct plan_place *v, 
 	fputs(")\n", out);
 }
 
+/* Its bytes are not told. */
+static void print_size(const struct plan_mount *m, FILE *out)
+{
+	if (m->kind == PLAN_FILE)
+		fprintf(out, " %zu %s", m->text_size, m->text_size == 1 ? "byte" : "bytes");
+}
+
 static void print_mount(const struct plan_mount *m, const struct plan_place *v, FILE *out)
 {
 	fprintf(out, "  %-8s %-8s ", m->origin, plan_kind_name(m->kind));
@@ -89,7 +96,11 @@ static void print_mount(const struct plan_mount *m, const struct plan_place *v, 
 		fputc(' ', out);
 		put(out, m->options);
 	}
-	print_place(m, v, out);
+	print_size(m, out);
+	if (m->kind == PLAN_SEAL)
+		fputs("   (read-only from here on)\n", out);
+	else
+		print_place(m, v, out);
 }
 
 static void print_mounts(const struct plan *p, const struct plan_context *c, FILE *out)
@@ -100,6 +111,32 @@ static void print_mounts(const struct plan *p, const struct plan_context *c, FIL
 	for (size_t i = 0; i < p->n_mounts; i++)
 		print_mount(&p->mounts[i], &v[i], out);
 	plan_places_free(v, p->n_mounts);
+}
+
+static void print_libraries(const struct plan *p, FILE *out)
+{
+	if (p->n_libraries > 0)
+		fprintf(out, "libraries that the linker finds\n");
+	for (size_t i = 0; i < p->n_libraries; i++) {
+		const struct plan_library *l = &p->libraries[i];
+
+		fprintf(out, "  %-8s ", l->origin);
+		put(out, l->name);
+		fprintf(out, " (%d bits) ", l->bits);
+		put(out, l->path);
+		fputc('\n', out);
+	}
+}
+
+static void print_remarks(const struct plan *p, FILE *out)
+{
+	if (p->n_remarks > 0)
+		fprintf(out, "decisions\n");
+	for (size_t i = 0; i < p->n_remarks; i++) {
+		fprintf(out, "  %-8s ", p->remarks[i].origin);
+		put(out, p->remarks[i].text);
+		fputc('\n', out);
+	}
 }
 
 static void print_files(const struct plan_context *c, FILE *out)
@@ -242,6 +279,8 @@ void plan_print(const struct plan *p, const struct plan_context *c, FILE *out)
 	if (!p->join)
 		print_mounts(p, c, out);
 	print_files(c, out);
+	print_libraries(p, out);
+	print_remarks(p, out);
 	fprintf(out, "environment\n");
 	for (size_t i = 0; i < p->n_env; i++)
 		print_env(&p->env[i], out);

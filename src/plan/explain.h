@@ -61,10 +61,8 @@ struct plan_place {
 struct plan_place *plan_places(const struct plan *p, const struct plan_context *c);
 void plan_places_free(struct plan_place *v, size_t n);
 
-/* "bind", "tmpfs" and so on; "file", "directory" and so on; "nofile" of RLIMIT_NOFILE, or NULL. */
-const char *plan_kind_name(enum plan_kind kind);
+/* "file", "directory" and so on. */
 const char *plan_there_name(enum plan_there there);
-const char *plan_limit_name(int resource);
 
 /* For people: one entry a line. */
 void plan_print(const struct plan *p, const struct plan_context *c, FILE *out);

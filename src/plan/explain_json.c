@@ -22,11 +22,13 @@ static void add_seen(json_t *o, const struct plan_seen *s)
 static json_t *mount_of(const struct plan_mount *m, const struct plan_place *v)
 {
 	json_t *hides = json_array(),
-	       *o = json_pack("{s:s, s:s, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:b, s:o}",
+	       *o = json_pack("{s:s, s:s, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:b, s:o}",
 		       "origin", m->origin, "kind", plan_kind_name(m->kind), "source",
 		       mlr_json_text(m->source), "target", mlr_json_text(m->target), "path",
 		       mlr_json_text(v->seen.path ? v->seen.path : m->target), "options",
-		       mlr_json_text(m->options), "readonly", flag(m, PLAN_READONLY), "nosuid",
+		       mlr_json_text(m->options), "size",
+		       m->kind == PLAN_FILE ? json_integer((json_int_t)m->text_size) : json_null(),
+		       "readonly", flag(m, PLAN_READONLY), "nosuid",
 		       flag(m, PLAN_NOSUID), "nodev", flag(m, PLAN_NODEV), "noexec",
 		       flag(m, PLAN_NOEXEC), "optional", flag(m, PLAN_OPTIONAL), "left_out",
 		       v->left_out, "on", mlr_json_text(v->on ? v->on->target : NULL));
@@ -65,6 +67,31 @@ static json_t *files_of(const struct plan_context *c)
 		plan_seen_done(&s);
 		json_array_append_new(list, o);
 	}
+	return list;
+}
+
+static json_t *libraries_of(const struct plan *p)
+{
+	json_t *list = json_array();
+
+	for (size_t i = 0; i < p->n_libraries; i++) {
+		const struct plan_library *l = &p->libraries[i];
+
+		json_array_append_new(list,
+			json_pack("{s:s, s:o, s:o, s:i}", "origin", l->origin, "name", mlr_json_text(l->name),
+				"path", mlr_json_text(l->path), "bits", l->bits));
+	}
+	return list;
+}
+
+static json_t *remarks_of(const struct plan *p)
+{
+	json_t *list = json_array();
+
+	for (size_t i = 0; i < p->n_remarks; i++)
+		json_array_append_new(list,
+			json_pack("{s:s, s:o}", "origin", p->remarks[i].origin, "text",
+				mlr_json_text(p->remarks[i].text)));
 	return list;
 }
 
@@ -179,12 +206,12 @@ static json_t *confinement_of(const struct plan *p, const struct plan_context *c
 json_t *plan_json(const struct plan *p, const struct plan_context *c)
 {
 	return json_pack(
-		"{s:o, s:o, s:o, s:o, s:o, s:o, s:{s:o, s:o}, s:{s:o, s:o}, s:o, s:o, s:o, s:o, s:o}",
+		"{s:o, s:o, s:o, s:o, s:o, s:o, s:{s:o, s:o}, s:{s:o, s:o}, s:o, s:o, s:o, s:o, s:o, s:o, s:o}",
 		"image", mlr_json_text(p->image), "platform", mlr_json_text(p->platform),
 		"image_user", mlr_json_text(p->image_user), "root", root_of(p), "identity",
 		identity_of(&p->id), "confinement", confinement_of(p, c), "directory", "path",
 		mlr_json_text(p->workdir), "origin", mlr_json_text(p->workdir_origin), "command",
 		"argv", mlr_json_texts(&p->argv), "origin", mlr_json_text(p->argv_origin), "mounts",
-		mounts_of(p, c), "files", files_of(c), "environment", env_of(p), "left_out",
-		mlr_json_texts(&p->dropped), "notes", mlr_json_texts(&p->notes));
+		mounts_of(p, c), "files", files_of(c), "libraries", libraries_of(p), "environment", env_of(p), "left_out",
+		mlr_json_texts(&p->dropped), "notes", mlr_json_texts(&p->notes), "remarks", remarks_of(p));
 }

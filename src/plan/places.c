@@ -3,6 +3,7 @@
 #include "plan/explain.h"
 
 #include "base/cleanup.h"
+#include "base/file.h"
 #include "base/memory.h"
 #include "base/path.h"
 
@@ -10,7 +11,6 @@
 #include <limits.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/resource.h>
 #include <sys/stat.h>
 
 void plan_seen_done(struct plan_seen *s)
@@ -29,21 +29,6 @@ void plan_places_free(struct plan_place *v, size_t n)
 	free(v);
 }
 
-const char *plan_kind_name(enum plan_kind kind)
-{
-	static const char *const names[] = { [PLAN_BIND] = "bind",
-		[PLAN_TMPFS] = "tmpfs",
-		[PLAN_COPY] = "copy",
-		[PLAN_SYMLINK] = "symlink",
-		[PLAN_DEVPTS] = "devpts",
-		[PLAN_OVERLAY] = "overlay",
-		[PLAN_PROC] = "proc",
-		[PLAN_SYSFS] = "sysfs",
-		[PLAN_MQUEUE] = "mqueue" };
-
-	return names[kind];
-}
-
 const char *plan_there_name(enum plan_there there)
 {
 	static const char *const names[] = { [PLAN_THERE_UNKNOWN] = "unknown",
@@ -56,53 +41,21 @@ const char *plan_there_name(enum plan_there there)
 	return names[there];
 }
 
-const char *plan_limit_name(int resource)
-{
-	static const struct {
-		int resource;
-		const char *name;
-	} known[] = {
-		{ RLIMIT_AS, "as" },
-		{ RLIMIT_CORE, "core" },
-		{ RLIMIT_CPU, "cpu" },
-		{ RLIMIT_DATA, "data" },
-		{ RLIMIT_FSIZE, "fsize" },
-		{ RLIMIT_LOCKS, "locks" },
-		{ RLIMIT_MEMLOCK, "memlock" },
-		{ RLIMIT_MSGQUEUE, "msgqueue" },
-		{ RLIMIT_NICE, "nice" },
-		{ RLIMIT_NOFILE, "nofile" },
-		{ RLIMIT_NPROC, "nproc" },
-		{ RLIMIT_RSS, "rss" },
-		{ RLIMIT_RTPRIO, "rtprio" },
-		{ RLIMIT_RTTIME, "rttime" },
-		{ RLIMIT_SIGPENDING, "sigpending" },
-		{ RLIMIT_STACK, "stack" },
-	};
-
-	for (size_t i = 0; i < ARRAY_LEN(known); i++)
-		if (known[i].resource == resource)
-			return known[i].name;
-	return NULL;
-}
-
 /* A copy takes a link's own place and a link is not followed to be made; a mount lies where the
  * link leads. */
 static int follows(const struct plan_mount *m)
 {
-	return m->kind != PLAN_COPY && m->kind != PLAN_SYMLINK;
+	return plan_kind_covers(m->kind);
 }
 
 static size_t count_entries(const char *path)
 {
-	DIR *d = opendir(path);
+	auto_dir DIR *d = opendir(path);
 	struct dirent *e;
 	size_t n = 0;
 
 	while (d && (e = readdir(d)))
 		n += strcmp(e->d_name, ".") != 0 && strcmp(e->d_name, "..") != 0;
-	if (d)
-		closedir(d);
 	return n;
 }
 
@@ -181,7 +134,8 @@ static void find_place(
 	}
 	if (m->kind == PLAN_SYMLINK)
 		v[i].left_out = v[i].seen.there != PLAN_THERE_NOTHING &&
-			v[i].seen.there != PLAN_THERE_UNKNOWN;
+			v[i].seen.there != PLAN_THERE_UNKNOWN &&
+			(!(m->flags & PLAN_REPLACE) || v[i].seen.there == PLAN_THERE_DIRECTORY);
 	else if (m->flags & PLAN_OPTIONAL)
 		v[i].left_out = m->source && access(m->source, F_OK) < 0;
 }

@@ -5,6 +5,7 @@
 #include "base/path.h"
 
 #include <errno.h>
+#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -19,14 +20,23 @@ void plan_done(struct plan *p)
 		free(p->mounts[i].source);
 		free(p->mounts[i].target);
 		free(p->mounts[i].options);
+		free(p->mounts[i].text);
 	}
 	for (size_t i = 0; i < p->n_env; i++) {
 		free(p->env[i].key);
 		free(p->env[i].value);
 		free(p->env[i].shadowed);
 	}
+	for (size_t i = 0; i < p->n_libraries; i++) {
+		free(p->libraries[i].name);
+		free(p->libraries[i].path);
+	}
+	for (size_t i = 0; i < p->n_remarks; i++)
+		free(p->remarks[i].text);
 	free(p->mounts);
 	free(p->env);
+	free(p->libraries);
+	free(p->remarks);
 	free(p->keep_fds);
 	free(p->limits);
 	free(p->kept);
@@ -72,6 +82,129 @@ int plan_mount_add(struct plan *p, enum plan_kind kind, const char *source, cons
 	return 0;
 }
 
+const char *plan_kind_name(enum plan_kind kind)
+{
+	static const char *const names[] = { [PLAN_BIND] = "bind",
+		[PLAN_TMPFS] = "tmpfs",
+		[PLAN_COPY] = "copy",
+		[PLAN_SYMLINK] = "symlink",
+		[PLAN_DEVPTS] = "devpts",
+		[PLAN_OVERLAY] = "overlay",
+		[PLAN_PROC] = "proc",
+		[PLAN_SYSFS] = "sysfs",
+		[PLAN_MQUEUE] = "mqueue",
+		[PLAN_FILE] = "file",
+		[PLAN_SEAL] = "seal" };
+
+	return names[kind];
+}
+
+int plan_file_add(struct plan *p, const char *text, size_t size, const char *target,
+	const char *origin, struct mlr_error *err)
+{
+	int r = plan_mount_add(p, PLAN_FILE, NULL, target, 0, origin, err);
+	struct plan_mount *m;
+
+	if (r < 0)
+		return r;
+	m = &p->mounts[p->n_mounts - 1];
+	m->text = xmalloc(size + 1);
+	memcpy(m->text, text, size);
+	m->text[size] = '\0';
+	m->text_size = size;
+	return 0;
+}
+
+static size_t depth(const char *target)
+{
+	size_t n = 0;
+
+	for (; *target; target++)
+		n += *target == '/';
+	return n;
+}
+
+void plan_mounts_sort(struct plan *p, size_t first)
+{
+	for (size_t i = first + 1; i < p->n_mounts; i++) {
+		struct plan_mount m = p->mounts[i];
+		size_t at = i;
+
+		for (; at > first && depth(p->mounts[at - 1].target) > depth(m.target); at--)
+			p->mounts[at] = p->mounts[at - 1];
+		p->mounts[at] = m;
+	}
+}
+
+int plan_kind_covers(enum plan_kind kind)
+{
+	return kind != PLAN_COPY && kind != PLAN_SYMLINK && kind != PLAN_FILE && kind != PLAN_SEAL;
+}
+
+void plan_library_add(
+	struct plan *p, const char *name, const char *path, int bits, const char *origin)
+{
+	size_t i = 0;
+
+	while (i < p->n_libraries &&
+		(p->libraries[i].bits != bits || strcmp(p->libraries[i].name, name) != 0))
+		i++;
+	if (i == p->n_libraries) {
+		p->libraries = xgrow(p->libraries, p->n_libraries, sizeof(*p->libraries));
+		p->n_libraries++;
+	} else {
+		free(p->libraries[i].name);
+		free(p->libraries[i].path);
+	}
+	p->libraries[i] = (struct plan_library){ xstrdup(name), xstrdup(path), bits, origin };
+}
+
+void plan_mounts_first(struct plan *p, size_t from)
+{
+	for (size_t i = from; i < p->n_mounts; i++) {
+		struct plan_mount m = p->mounts[i];
+
+		memmove(&p->mounts[i - from + 1], &p->mounts[i - from], from * sizeof(m));
+		p->mounts[i - from] = m;
+	}
+}
+
+static int is_below_others(const struct plan *p, size_t first, const char *target)
+{
+	for (size_t i = 0; i < first; i++)
+		if (plan_kind_covers(p->mounts[i].kind) && path_below(target, p->mounts[i].target))
+			return 1;
+	return 0;
+}
+
+void plan_mounts_into_image(struct plan *p, size_t first)
+{
+	struct plan_mount *own = xcalloc(p->n_mounts - first + 1, sizeof(*own));
+	size_t n_own = 0, n = first;
+
+	for (size_t i = first; i < p->n_mounts; i++)
+		if (is_below_others(p, first, p->mounts[i].target))
+			p->mounts[n++] = p->mounts[i];
+		else
+			own[n_own++] = p->mounts[i];
+	memcpy(&p->mounts[n], own, n_own * sizeof(*own));
+	free(own);
+	plan_mounts_first(p, n);
+}
+
+void plan_remark_add(struct plan *p, const char *origin, const char *fmt, ...)
+{
+	struct plan_remark *r;
+	va_list ap;
+
+	p->remarks = xgrow(p->remarks, p->n_remarks, sizeof(*p->remarks));
+	r = &p->remarks[p->n_remarks++];
+	r->origin = origin;
+	va_start(ap, fmt);
+	r->text = xvasprintf(fmt, ap);
+	va_end(ap);
+}
+
 void plan_keep_fd(struct plan *p, int fd)
 {
 	for (size_t i = 0; i < p->n_keep_fds; i++)
@@ -79,6 +212,34 @@ void plan_keep_fd(struct plan *p, int fd)
 			return;
 	p->keep_fds = xreallocarray(p->keep_fds, p->n_keep_fds + 1, sizeof(*p->keep_fds));
 	p->keep_fds[p->n_keep_fds++] = fd;
+}
+
+const struct plan_limit_word plan_limit_words[] = {
+	{ "as", RLIMIT_AS },
+	{ "core", RLIMIT_CORE },
+	{ "cpu", RLIMIT_CPU },
+	{ "data", RLIMIT_DATA },
+	{ "fsize", RLIMIT_FSIZE },
+	{ "locks", RLIMIT_LOCKS },
+	{ "memlock", RLIMIT_MEMLOCK },
+	{ "msgqueue", RLIMIT_MSGQUEUE },
+	{ "nice", RLIMIT_NICE },
+	{ "nofile", RLIMIT_NOFILE },
+	{ "nproc", RLIMIT_NPROC },
+	{ "rss", RLIMIT_RSS },
+	{ "rtprio", RLIMIT_RTPRIO },
+	{ "rttime", RLIMIT_RTTIME },
+	{ "sigpending", RLIMIT_SIGPENDING },
+	{ "stack", RLIMIT_STACK },
+	{ NULL, 0 },
+};
+
+const char *plan_limit_name(int resource)
+{
+	for (const struct plan_limit_word *w = plan_limit_words; w->name; w++)
+		if (w->resource == resource)
+			return w->name;
+	return NULL;
 }
 
 void plan_limit_set(struct plan *p, int resource, rlim_t soft, rlim_t hard)
@@ -151,6 +312,13 @@ const char *plan_env_get(const struct plan *p, const char *key)
 	struct plan_env *e = env_find(p, key);
 
 	return e ? e->value : NULL;
+}
+
+const char *plan_env_origin(const struct plan *p, const char *key)
+{
+	struct plan_env *e = env_find(p, key);
+
+	return e ? e->origin : NULL;
 }
 
 void plan_env_list(const struct plan *p, struct strv *ret)

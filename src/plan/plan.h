@@ -8,7 +8,7 @@
  *
  * Origins in use: "default" (mlrun's own), "user" (an option), "image" (its configuration),
  * "caller" (the caller's environment), "site" (/etc/mlrun/mlrun.conf), "config" (the user's own
- * mlrun.conf), "mpi".
+ * mlrun.conf), "mpi", "gpu", "cdi".
  */
 #ifndef MLR_PLAN_PLAN_H
 #define MLR_PLAN_PLAN_H
@@ -30,6 +30,9 @@ enum plan_kind {
 	PLAN_PROC,    /* procfs of the container's own PID namespace */
 	PLAN_SYSFS,   /* sysfs of the container's own network namespace */
 	PLAN_MQUEUE,  /* POSIX message queues of the container's own IPC namespace */
+	PLAN_FILE,    /* a file of mlrun's making, text, put in the place of whatever the image has there */
+	PLAN_SEAL,    /* what an earlier entry mounted at the target, which has flags, can be written to no
+			 more */
 };
 
 enum plan_flag {
@@ -37,7 +40,10 @@ enum plan_flag {
 	PLAN_NOSUID = 1 << 1,
 	PLAN_NODEV = 1 << 2,
 	PLAN_NOEXEC = 1 << 3,
-	PLAN_OPTIONAL = 1 << 4, /* a source that is not there is no failure */
+	PLAN_OPTIONAL = 1 << 4, /* a source that is not there is no failure, nor is a place that cannot be
+				 * made, as the root is read-only (runtime/underlay.h) or behind a link of an
+				 * image of another user's */
+	PLAN_REPLACE = 1 << 5,  /* PLAN_SYMLINK: in the place of whatever the image has there but a directory */
 };
 
 struct plan_mount {
@@ -46,6 +52,8 @@ struct plan_mount {
 	char *target;  /* absolute path inside, resolved there as if / were the image */
 	char *options; /* PLAN_TMPFS: "size=1g,mode=1777", tmpfs(5)'s words: it is a tmpfs of its own
 			  then, and a directory of the scratch when NULL; else NULL */
+	char *text;    /* PLAN_FILE: its bytes, text_size of them; else NULL */
+	size_t text_size;
 	unsigned flags;
 	const char *origin; /* a string literal */
 };
@@ -86,6 +94,20 @@ struct plan_limit {
 	rlim_t soft, hard;
 };
 
+/* A shared library that the plan brings in and that the linker shall find (ld.so(8)). */
+struct plan_library {
+	char *name; /* what programs ask for, its DT_SONAME or another link's name: "libcuda.so.1" */
+	char *path; /* where that is inside: "/usr/local/nvidia/lib64/libcuda.so.1" */
+	int bits;   /* 64 or 32 */
+	const char *origin;
+};
+
+/* A decision and its reason, told by --explain alone. */
+struct plan_remark {
+	char *text; /* a sentence */
+	const char *origin;
+};
+
 struct plan {
 	struct strv lowers; /* host directories of the root, topmost first, absolute */
 	char *squashfs;     /* a host file that is the root instead, served by FUSE, absolute; NULL */
@@ -120,6 +142,10 @@ struct plan {
 	char *platform;    /* the image's "linux/amd64", for messages; may be NULL */
 	char *image;       /* its name, for messages */
 	char *image_user;  /* the image's User, which is not obeyed; may be NULL */
+	struct plan_library *libraries;
+	size_t n_libraries;
+	struct plan_remark *remarks;
+	size_t n_remarks;
 	struct strv notes; /* sentences that the user should read before the command starts */
 };
 
@@ -131,8 +157,51 @@ void plan_done(struct plan *p);
 int plan_mount_add(struct plan *p, enum plan_kind kind, const char *source, const char *target,
 	unsigned flags, const char *origin, struct mlr_error *err);
 
+/* Add a PLAN_FILE of these bytes, which are copied. Else as plan_mount_add(). */
+int plan_file_add(struct plan *p, const char *text, size_t size, const char *target,
+	const char *origin, struct mlr_error *err);
+
+/* Sort the entries from number first on: a directory is mounted before what lies in it, in whatever order
+ * they were asked for, as Docker does; else their order stays. */
+void plan_mounts_sort(struct plan *p, size_t first);
+
+/* Does an entry of this kind hide what the image and earlier entries have below its target? */
+int plan_kind_covers(enum plan_kind kind);
+
+/* Let the linker find a library; a later one of the same name and bits wins. Strings are copied. */
+void plan_library_add(
+	struct plan *p, const char *name, const char *path, int bits, const char *origin);
+
+/* Let the entries from this one on stand before all others: what lies in the image's own directories is put
+ * there while no link of the image can lead to a directory of the host's. */
+void plan_mounts_first(struct plan *p, size_t from);
+
+/*
+ * The same for those from first on that lie in the image's own directories, below none of the earlier ones: a
+ * link of the image's leads to no directory of the host's then, in which places to mount on would be made.
+ */
+void plan_mounts_into_image(struct plan *p, size_t first);
+
+/* Tell a decision. */
+void plan_remark_add(struct plan *p, const char *origin, const char *fmt, ...)
+	__attribute__((format(printf, 3, 4)));
+
 /* Let the command inherit a descriptor; one that is named twice is one. */
 void plan_keep_fd(struct plan *p, int fd);
+
+/* "bind", "tmpfs" and so on. */
+const char *plan_kind_name(enum plan_kind kind);
+
+/* Limits as users type them, setrlimit(2)'s in small letters, by the alphabet; the last entry has
+ * no name. */
+struct plan_limit_word {
+	const char *name;
+	int resource;
+};
+extern const struct plan_limit_word plan_limit_words[];
+
+/* "nofile" of RLIMIT_NOFILE; NULL of one that has no name here. */
+const char *plan_limit_name(int resource);
 
 /* Set a limit; a later one of the same resource wins. */
 void plan_limit_set(struct plan *p, int resource, rlim_t soft, rlim_t hard);
@@ -141,6 +210,8 @@ void plan_limit_set(struct plan *p, int resource, rlim_t soft, rlim_t hard);
 void plan_env_set(struct plan *p, const char *key, const char *value, const char *origin);
 void plan_env_unset(struct plan *p, const char *key);
 const char *plan_env_get(const struct plan *p, const char *key);
+/* Who has set it; NULL for what is not set. */
+const char *plan_env_origin(const struct plan *p, const char *key);
 
 /* "KEY=VALUE" strings for execve(2). */
 void plan_env_list(const struct plan *p, struct strv *ret);

@@ -86,17 +86,12 @@ static void record(struct store *st, unsigned long fs_type, const struct format_
 static int try_out(
 	struct store *st, format_probe_fn probe, struct format_probe *ret, struct mlr_error *err)
 {
-	static unsigned serial;
-	auto_free char *path = NULL;
 	auto_close int dir = -1;
-	struct store_process self;
-	char who[STORE_PROCESS_NAME];
-	int r = store_process_self(&self);
+	char path[STORE_WORK_PATH];
+	int r = store_work_path("probe", path, err);
 
 	if (r < 0)
-		return mlr_fail(err, -r, "read /proc/self/stat and boot_id: %s", strerror(-r));
-	store_process_name(&self, who);
-	path = xasprintf("tmp/probe.%u.%s", __atomic_add_fetch(&serial, 1, __ATOMIC_RELAXED), who);
+		return r;
 	if (mkdirat(store_fd(st), path, 0700) < 0)
 		return mlr_fail_errno(err, "create directory '%s/%s'", store_path(st), path);
 	dir = openat(store_fd(st), path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);

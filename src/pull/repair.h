@@ -26,7 +26,8 @@ struct repair_watch {
  *
  *   opt  as pull_image()'s, but for platform and as
  *
- * Returns 0 when all was attempted, -ECANCELED as opt->cancel says; whether the store is whole now is for rootfs_verify() to say.
+ * Returns 0 when all was attempted, -ECANCELED as opt->cancel says; whether the store is whole now is
+ * for rootfs_verify() to say.
  */
 int pull_repair(struct store *st, const struct rootfs_report *report,
 	const struct pull_options *opt, const struct pull_watch *watch,

@@ -142,7 +142,6 @@ static int fill(struct squashing *s, int fd, struct mlr_error *err)
 static int take_existing(struct squashing *s, struct mlr_error *err)
 {
 	auto_close int fd = store_tree_open(s->work->st, STORE_SQUASH, s->work->manifest, err);
-
 	int r = fd < 0 ? fd : hash_file(fd, s->digest, err);
 
 	for (size_t i = 0; i < s->work->n; i++)

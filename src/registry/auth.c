@@ -1,6 +1,7 @@
 #include "registry/auth.h"
 
 #include "base/cleanup.h"
+#include "base/clock.h"
 #include "base/log.h"
 #include "base/memory.h"
 #include "base/strv.h"
@@ -148,7 +149,7 @@ static int answer_bearer(struct auth *a, const struct challenge *c, const char *
 		return r;
 	life = t.life_s * 1000;
 	margin = life / 3 < MARGIN_MS ? life / 3 : MARGIN_MS;
-	keep_header(a, xasprintf("Bearer %s", t.text), http_now_ms() + life - margin);
+	keep_header(a, xasprintf("Bearer %s", t.text), mlr_now_ms() + life - margin);
 	token_done(&t);
 	return 0;
 }
@@ -205,7 +206,7 @@ char *auth_header(struct auth *a, const char *base)
 	char *copy;
 
 	pthread_mutex_lock(&a->lock);
-	if (a->renew_ms != 0 && http_now_ms() >= a->renew_ms) {
+	if (a->renew_ms != 0 && mlr_now_ms() >= a->renew_ms) {
 		mlr_debug("the token runs out, asking for a new one");
 		if (answer_challenge(a, &a->from, base, &transient, &err) < 0) {
 			mlr_debug("%s", err.text);

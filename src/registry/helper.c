@@ -1,6 +1,7 @@
 #include "registry/helper.h"
 
 #include "base/cleanup.h"
+#include "base/clock.h"
 #include "base/file.h"
 #include "base/log.h"
 #include "base/memory.h"
@@ -83,7 +84,7 @@ static int read_answer(int fd, int64_t end, struct buffer *b, struct mlr_error *
 
 	for (;;) {
 		struct pollfd p = { fd, POLLIN, 0 };
-		int64_t left = end - http_now_ms();
+		int64_t left = end - mlr_now_ms();
 		ssize_t n;
 		int r = left > 0 ? poll(&p, 1, (int)left) : 0;
 
@@ -110,7 +111,7 @@ static int wait_end(pid_t pid, int64_t end, int *status, struct mlr_error *err)
 	pid_t got;
 
 	while ((got = waitpid(pid, status, WNOHANG)) == 0 || (got < 0 && errno == EINTR)) {
-		if (http_now_ms() > end)
+		if (mlr_now_ms() > end)
 			return mlr_fail(err, ETIMEDOUT, "it does not end within %d s",
 				TIME_MS / 1000);
 		nanosleep(&nap, NULL);
@@ -130,7 +131,7 @@ static void kill_and_reap(pid_t pid)
 static int converse(pid_t pid, int *to, int from, const char *input, struct buffer *b, int *status,
 	struct mlr_error *err)
 {
-	int64_t end = http_now_ms() + TIME_MS;
+	int64_t end = mlr_now_ms() + TIME_MS;
 	int r;
 
 	/* Small enough for the pipe; one that reads nothing is judged by its status. */

@@ -1,6 +1,7 @@
 #include "registry/http.h"
 
 #include "base/cleanup.h"
+#include "base/clock.h"
 #include "base/file.h"
 #include "base/log.h"
 #include "base/memory.h"
@@ -56,14 +57,6 @@ struct transfer {
 	char words[CURL_ERROR_SIZE];
 };
 
-int64_t http_now_ms(void)
-{
-	struct timespec t;
-
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return (int64_t)t.tv_sec * 1000 + t.tv_nsec / 1000000;
-}
-
 static int is_cancelled(const struct http *h)
 {
 	return h->opt.cancelled && h->opt.cancelled(h->opt.cancelled_ctx);
@@ -71,9 +64,9 @@ static int is_cancelled(const struct http *h)
 
 int http_sleep(struct http *h, int64_t ms, struct mlr_error *err)
 {
-	int64_t end = http_now_ms() + ms, left;
+	int64_t end = mlr_now_ms() + ms, left;
 
-	while ((left = end - http_now_ms()) > 0) {
+	while ((left = end - mlr_now_ms()) > 0) {
 		struct timespec t = { 0, (long)(left < 100 ? left : 100) * 1000000 };
 
 		if (is_cancelled(h))
@@ -114,7 +107,7 @@ static void give_handle(struct http *h, CURL *c)
 /* Bytes that trickle must not hold us for ever, where there is no other end. */
 static void note_arrival(struct transfer *t, size_t len)
 {
-	t->last_ms = http_now_ms();
+	t->last_ms = mlr_now_ms();
 	t->paced += len;
 	if (t->paced < PACE_BYTES && t->end_ms == 0)
 		return;
@@ -176,7 +169,7 @@ static size_t on_body(char *buf, size_t one, size_t len, void *ctx)
 		return keep_problem(t, buf, len);
 	before = t->last_ms;
 	r = t->x->sink(t->x->sink_ctx, buf, len, t->sink_err);
-	t->last_ms = http_now_ms();
+	t->last_ms = mlr_now_ms();
 	t->alive_ms += t->last_ms - before; /* a sink that took its time is no stall */
 	if (r < 0) {
 		t->sink_result = r;
@@ -195,7 +188,7 @@ static int on_connected(void *ctx, char *ip, char *local_ip, int port, int local
 	(void)port;
 	(void)local_port;
 	t->connected = 1;
-	t->alive_ms = t->last_ms = http_now_ms();
+	t->alive_ms = t->last_ms = mlr_now_ms();
 	return CURL_PREREQFUNC_OK;
 }
 
@@ -203,7 +196,7 @@ static int on_progress(
 	void *ctx, curl_off_t total, curl_off_t now, curl_off_t up_total, curl_off_t up)
 {
 	struct transfer *t = ctx;
-	int64_t ms = http_now_ms();
+	int64_t ms = mlr_now_ms();
 
 	(void)total;
 	(void)now;
@@ -299,7 +292,7 @@ static int fail(CURL *c, CURLcode code, struct transfer *t, const char *url, str
 	if (t->cancelled)
 		return mlr_fail(err, ECANCELED, "interrupted");
 	t->x->transient = 1;
-	if (t->stalled && http_now_ms() - t->last_ms > t->http->opt.stall_ms)
+	if (t->stalled && mlr_now_ms() - t->last_ms > t->http->opt.stall_ms)
 		return mlr_fail(err, ETIMEDOUT, "'%s' sent nothing for %d s", host,
 			t->http->opt.stall_ms / 1000);
 	if (t->stalled)
@@ -318,7 +311,7 @@ static int request(struct http *h, CURL *c, struct http_exchange *x, const char 
 	struct mlr_error *err)
 {
 	struct transfer t = {
-		.http = h, .x = x, .url = url, .alive_ms = http_now_ms(), .sink_err = err
+		.http = h, .x = x, .url = url, .alive_ms = mlr_now_ms(), .sink_err = err
 	};
 	struct curl_slist *headers = make_headers(x, url_same_origin(url, x->url));
 	curl_off_t length = -1, wait = 0;

@@ -81,7 +81,5 @@ void http_exchange_done(struct http_exchange *x);
 /* Sleep, ended by cancel. Returns 0 or -ECANCELED. */
 int http_sleep(struct http *h, int64_t ms, struct mlr_error *err);
 
-/* Milliseconds of a clock that only goes forward. */
-int64_t http_now_ms(void);
 
 #endif

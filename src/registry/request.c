@@ -1,6 +1,7 @@
 #include "registry/request.h"
 
 #include "base/cleanup.h"
+#include "base/clock.h"
 #include "base/log.h"
 #include "base/memory.h"
 #include "registry/retry.h"
@@ -42,7 +43,7 @@ static int64_t next_try(const struct endpoint *e, const struct request *q,
 	if (e->is_mirror && x->retry_after > MIRROR_WAIT_S)
 		return -1;
 	return retry_delay(retry, q->received ? *q->received : 0, x->retry_after,
-		(unsigned)(http_now_ms() ^ getpid()));
+		(unsigned)(mlr_now_ms() ^ getpid()));
 }
 
 /* Ask one host until it answers or is given up. */

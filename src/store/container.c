@@ -168,20 +168,14 @@ char *store_container_of(struct store *st, const char *manifest)
 
 /* A directory with the record, below tmp/ and named by its maker. */
 static int make_work(struct store *st, const char *image, const char *manifest,
-	char work[STORE_TRASH_PATH], struct mlr_error *err)
+	char work[STORE_WORK_PATH], struct mlr_error *err)
 {
-	static unsigned serial;
 	auto_free char *path = NULL;
-	char who[STORE_PROCESS_NAME];
-	struct store_process self;
 	json_auto_t *o = NULL;
-	int r = store_process_self(&self);
+	int r = store_work_path("container", work, err);
 
 	if (r < 0)
-		return mlr_fail(err, -r, "read /proc/self/stat and boot_id: %s", strerror(-r));
-	store_process_name(&self, who);
-	snprintf(work, STORE_TRASH_PATH, "tmp/container.%u.%s",
-		__atomic_add_fetch(&serial, 1, __ATOMIC_RELAXED), who);
+		return r;
 	if (mkdirat(store_fd(st), work, 0755) < 0)
 		return mlr_fail_errno(err, "create directory '%s/%s'", store_path(st), work);
 	path = xasprintf("%s/" RECORD, work);
@@ -194,7 +188,7 @@ static int make_work(struct store *st, const char *image, const char *manifest,
 static int make(struct store *st, const char *name, const char *image, const char *manifest,
 	struct mlr_error *err)
 {
-	char work[STORE_TRASH_PATH] = "", path[CONTAINER_PATH];
+	char work[STORE_WORK_PATH] = "", path[CONTAINER_PATH];
 	int fd = store_fd(st), r = store_upgrade(st, err);
 
 	if (r < 0)
@@ -333,18 +327,18 @@ static int refuse_removal(struct store *st, const char *name, int force, struct 
 /* One without a record, or with a damaged one, is removed as well. */
 static int is_there(struct store *st, const char *name, const char *path, struct mlr_error *err)
 {
+	auto_call(store_container_done) struct store_container c = STORE_CONTAINER_INIT;
 	struct stat sb;
-	struct store_container none = STORE_CONTAINER_INIT;
 
 	if (fstatat(store_fd(st), path, &sb, AT_SYMLINK_NOFOLLOW) == 0)
 		return 0;
-	return errno == ENOENT ? store_container_get(st, name, &none, err)
+	return errno == ENOENT ? store_container_get(st, name, &c, err)
 			       : mlr_fail_errno(err, "'%s/%s'", store_path(st), path);
 }
 
 int store_container_remove(struct store *st, const char *name, int force, struct mlr_error *err)
 {
-	char path[CONTAINER_PATH], trash[STORE_TRASH_PATH], key[OCI_DIGEST_SIZE];
+	char path[CONTAINER_PATH], trash[STORE_WORK_PATH], key[OCI_DIGEST_SIZE];
 	int fd = store_fd(st), r = store_container_name_check(name, err);
 
 	if (r < 0)

@@ -1,6 +1,7 @@
 #include "store/job.h"
 
 #include "base/cleanup.h"
+#include "base/clock.h"
 #include "base/log.h"
 #include "base/memory.h"
 
@@ -47,14 +48,6 @@ void store_job_self(char job[STORE_JOB_SIZE])
 			cluster ? cluster : "-");
 }
 
-static int64_t now_ms(void)
-{
-	struct timespec t;
-
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return (int64_t)t.tv_sec * 1000 + t.tv_nsec / 1000000;
-}
-
 /* All that comes until its end or the time is up. Returns 0, or -ETIMEDOUT. */
 static int collect(int fd, int64_t until, char *buf, size_t size)
 {
@@ -62,7 +55,7 @@ static int collect(int fd, int64_t until, char *buf, size_t size)
 
 	for (;;) {
 		struct pollfd p = { .fd = fd, .events = POLLIN };
-		int64_t left = until - now_ms();
+		int64_t left = until - mlr_now_ms();
 		char rest[256];
 		ssize_t n;
 
@@ -105,7 +98,7 @@ static int reap(pid_t pid, int64_t until, int *status)
 	pid_t r;
 
 	while ((r = waitpid(pid, status, WNOHANG)) == 0 || (r < 0 && errno == EINTR)) {
-		if (now_ms() >= until) {
+		if (mlr_now_ms() >= until) {
 			kill(pid, SIGKILL);
 			while (waitpid(pid, status, 0) < 0 && errno == EINTR)
 				;
@@ -118,7 +111,7 @@ static int reap(pid_t pid, int64_t until, int *status)
 
 static int ask(const char *id)
 {
-	int64_t until = now_ms() + SQUEUE_MS;
+	int64_t until = mlr_now_ms() + SQUEUE_MS;
 	char said[4096] = "";
 	int out[2], status = 0, r;
 	pid_t pid;

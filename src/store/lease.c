@@ -44,10 +44,12 @@ static void read_job(int dir, const char *name, char job[STORE_JOB_SIZE])
 	job[strcspn(job, "\n")] = '\0';
 }
 
-/* May squeue be asked? It takes up to seconds a job, which no start of a container may. */
+/* May squeue be asked? It takes up to seconds a job, which no start of a container may merely to clean
+ * up: it spares what only squeue can tell of. */
 enum ask { ASK_SLURM, ASK_NOBODY };
 
-/* Is the lease still meant? Deletes it when not. */
+/* Is the lease still meant? Deletes it when not. Names the job of one that is not seen from here: the
+ * others are known by /proc, and each start in a container judges those of all its neighbours. */
 static int judge(struct store *st, int dir, const char *name, const struct store_process *self,
 	enum ask ask, struct store_lease *ret)
 {
@@ -61,10 +63,10 @@ static int judge(struct store *st, int dir, const char *name, const struct store
 	memset(ret, 0, sizeof(*ret));
 	alive = store_process_judge(st, &p, self);
 	ret->is_seen = alive > 0;
-	if (ask == ASK_SLURM)
+	if (alive < 0)
 		read_job(dir, name, ret->job);
 	if (alive < 0 && ret->job[0])
-		alive = store_job_alive(ret->job);
+		alive = ask == ASK_SLURM ? store_job_alive(ret->job) : 1;
 	if (alive == 0 || (alive < 0 && time(NULL) - sb.st_mtime >= FOREIGN_SECONDS)) {
 		unlinkat(dir, name, 0);
 		return 0;
@@ -260,8 +262,10 @@ int store_lease_find(
 			if (!judge(st, dirfd(d), name, &self, ASK_SLURM, &one) ||
 				!is_meant(&one, who))
 				continue;
-			if (!found || one.is_running)
+			if (!found || one.is_running) {
 				*ret = one;
+				read_job(dirfd(d), name, ret->job);
+			}
 			found = 1;
 			if (one.is_running)
 				break;

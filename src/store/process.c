@@ -95,6 +95,21 @@ int store_process_parse(const char *name, struct store_process *ret)
 	return 0;
 }
 
+int store_work_path(const char *kind, char path[STORE_WORK_PATH], struct mlr_error *err)
+{
+	static unsigned serial;
+	struct store_process self;
+	char who[STORE_PROCESS_NAME];
+	int r = store_process_self(&self);
+
+	if (r < 0)
+		return mlr_fail(err, -r, "read /proc/self/stat and boot_id: %s", strerror(-r));
+	store_process_name(&self, who);
+	snprintf(path, STORE_WORK_PATH, "tmp/%s.%u.%s", kind,
+		__atomic_add_fetch(&serial, 1, __ATOMIC_RELAXED), who);
+	return 0;
+}
+
 int store_process_alive(const struct store_process *p, const struct store_process *self)
 {
 	struct proc_stat shown;

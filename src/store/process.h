@@ -5,6 +5,7 @@
 #ifndef MLR_STORE_PROCESS_H
 #define MLR_STORE_PROCESS_H
 
+#include "base/error.h"
 #include "store/store.h"
 
 #include <sys/types.h>
@@ -36,6 +37,17 @@ int store_process_boot(char boot[STORE_BOOT_SIZE]);
 
 /* Who is calling. Returns 0 or -errno when /proc cannot tell. */
 int store_process_self(struct store_process *ret);
+
+/*
+ * A path below the store's top that nobody else makes, "tmp/<kind>.<n>.<process>", so that
+ * store_sweep() can tell whose work it is.
+ *
+ *   kind  one that store_sweep() knows
+ *
+ * Returns 0 or -errno when /proc cannot tell who is calling.
+ */
+#define STORE_WORK_PATH (STORE_PROCESS_NAME + 32)
+int store_work_path(const char *kind, char path[STORE_WORK_PATH], struct mlr_error *err);
 
 /* Does that process still run? 1, 0, or -1 when it belongs to another host or another PID namespace
  * and cannot be judged from here. */

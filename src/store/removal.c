@@ -64,7 +64,7 @@ void removal_take_back(struct removal *rm, size_t n)
 
 int removal_throw(struct removal *rm, const char *path, struct mlr_error *err)
 {
-	char to[STORE_TRASH_PATH];
+	char to[STORE_WORK_PATH];
 	int r = store_trash(rm->st, path, to, err);
 
 	if (r < 0)

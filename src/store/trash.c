@@ -4,21 +4,14 @@
 
 #include <errno.h>
 #include <stdio.h>
-#include <string.h>
 
 int store_trash(
-	struct store *st, const char *path, char to[STORE_TRASH_PATH], struct mlr_error *err)
+	struct store *st, const char *path, char to[STORE_WORK_PATH], struct mlr_error *err)
 {
-	static unsigned serial;
-	struct store_process self;
-	char who[STORE_PROCESS_NAME];
-	int fd = store_fd(st), r = store_process_self(&self);
+	int fd = store_fd(st), r = store_work_path("trash", to, err);
 
 	if (r < 0)
-		return mlr_fail(err, -r, "read /proc/self/stat and boot_id: %s", strerror(-r));
-	store_process_name(&self, who);
-	snprintf(to, STORE_TRASH_PATH, "tmp/trash.%u.%s",
-		__atomic_add_fetch(&serial, 1, __ATOMIC_RELAXED), who);
+		return r;
 	if (renameat(fd, path, fd, to) == 0)
 		return 0;
 	if (errno == ENOENT)
@@ -28,7 +21,7 @@ int store_trash(
 
 int store_discard(struct store *st, const char *path, struct mlr_error *err)
 {
-	char to[STORE_TRASH_PATH];
+	char to[STORE_WORK_PATH];
 	int r = store_trash(st, path, to, err);
 
 	if (r < 0)

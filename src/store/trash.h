@@ -9,12 +9,10 @@
 #include "store/process.h"
 #include "store/store.h"
 
-/* "tmp/trash.<n>.<process>" */
-#define STORE_TRASH_PATH (STORE_PROCESS_NAME + 32)
-
-/* Rename a path below the top away. Returns 0 and the new name, -ENOENT when there is nothing. */
+/* Rename a path below the top away. Returns 0 and the new name, "tmp/trash.<n>.<process>"; -ENOENT when
+ * there is nothing. */
 int store_trash(
-	struct store *st, const char *path, char to[STORE_TRASH_PATH], struct mlr_error *err);
+	struct store *st, const char *path, char to[STORE_WORK_PATH], struct mlr_error *err);
 
 /* The same, and delete it. What is not there is gone already: 0. */
 int store_discard(struct store *st, const char *path, struct mlr_error *err);

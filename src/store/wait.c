@@ -2,6 +2,7 @@
 #include "store/hold.h"
 
 #include "base/cleanup.h"
+#include "base/clock.h"
 #include "base/log.h"
 #include "base/memory.h"
 #include "store/handle.h"
@@ -26,14 +27,6 @@ struct store_seen {
 	struct timespec mtime;
 	int64_t since_ms; /* on the waiter's own clock */
 };
-
-static int64_t now_ms(void)
-{
-	struct timespec t;
-
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return (int64_t)t.tv_sec * 1000 + t.tv_nsec / 1000000;
-}
 
 /* Read a hold's beat; opening makes NFS ask the server. Returns 0, -ENOENT when there is none, or
  * another error, which says nothing of the process. */
@@ -101,7 +94,7 @@ static struct store_seen *recall(struct store_wait *w, const char *hold, int64_t
 /* The clock is read before the file: whoever sleeps in between only waits the longer. */
 static int judge_beats(struct store_wait *w, const char *hold)
 {
-	int64_t now = now_ms();
+	int64_t now = mlr_now_ms();
 	struct store_seen *s = recall(w, hold, now), is;
 	int r = look(w->st, hold, &is);
 
