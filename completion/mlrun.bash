@@ -2,11 +2,15 @@
 # those of the version installed; images are those of the store.
 # shellcheck shell=bash
 
-_mlrun_commands() { "$1" --help 2>/dev/null | sed -n 's/^  \([a-z][a-z-]*\) .*/\1/p'; }
+# With a second argument those of a command that has some of its own.
+_mlrun_commands() { "$1" ${2+"$2"} --help 2>/dev/null | sed -n 's/^  \([a-z][a-z-]*\) .*/\1/p'; }
 
 # The options of a command, one a line, with a "=" where a value is wanted and "=?" where one may be given.
 _mlrun_options() {
-	ARGP_HELP_FMT=rmargin=250 "$1" "$2" --help 2>/dev/null | sed -n '
+	local mlrun=$1
+
+	shift
+	ARGP_HELP_FMT=rmargin=250 "$mlrun" "$@" --help 2>/dev/null | sed -n '
 		/^  *-/!d
 		s/^  *//
 		s/   *.*//
@@ -19,7 +23,7 @@ _mlrun_options() {
 
 # Names of images, as they are typed and in full.
 _mlrun_images() {
-	"$@" images 2>/dev/null | sed -n '
+	"$mlrun" images "${store[@]}" 2>/dev/null | sed -n '
 		1d
 		s/ .*//
 		p
@@ -29,9 +33,9 @@ _mlrun_images() {
 		s|^docker\.io/||p'
 }
 
-_mlrun_containers() { "$mlrun" containers 2>/dev/null | sed '1d; s/ .*//'; }
+_mlrun_containers() { "$mlrun" containers "${store[@]}" 2>/dev/null | sed '1d; s/ .*//'; }
 
-# What a value of an option may be: words on stdout, or a kind of names as the status: 1 files, 2 directories,
+# What a value of an option may be: words on stdout, and a kind of names as the status: 1 files, 2 directories,
 # 0 these words alone.
 _mlrun_values() {
 	case $1 in
@@ -39,6 +43,7 @@ _mlrun_values() {
 	--net | --network) echo host none ;;
 	--ipc) echo host private ;;
 	--mpi) echo auto none ;;
+	--gpu) echo auto all none ;;
 	--join) "$mlrun" ps 2>/dev/null | awk 'NR == 1 { for (i = 1; i <= NF; i++) if ($i == "PID") at = i; next } { print $at }' ;;
 	--write) _mlrun_containers ;;
 	--format) echo auto layers dir squashfs ;;
@@ -48,7 +53,11 @@ _mlrun_values() {
 	--cap-drop) echo ALL CHOWN DAC_OVERRIDE FOWNER FSETID KILL SETGID SETUID SETPCAP SYS_CHROOT SETFCAP ;;
 	-e | --env) compgen -v ;;
 	--store | -w | --workdir) return 2 ;;
-	-v | --volume | --env-file | --authfile | --seccomp | --device) return 1 ;;
+	--device)
+		"$mlrun" gpu cdi --list 2>/dev/null
+		return 1
+		;;
+	-o | --output | -v | --volume | --env-file | --authfile | --seccomp) return 1 ;;
 	esac
 }
 
@@ -60,7 +69,10 @@ _mlrun_complete_value() {
 	case $? in
 	1)
 		compopt -o filenames 2>/dev/null
-		mapfile -t COMPREPLY < <(compgen -P "$before" -f -- "$value")
+		mapfile -t COMPREPLY < <(
+			compgen -P "$before" -f -- "$value"
+			compgen -P "$before" -W "$words" -- "$value"
+		)
 		;;
 	2)
 		compopt -o filenames 2>/dev/null
@@ -79,7 +91,7 @@ _mlrun_complete_option() {
 		_mlrun_complete_value "$name" "$name="
 		return
 	fi
-	options=$(_mlrun_options "$mlrun" "$command")
+	options=$(_mlrun_options "$mlrun" "${commands[@]}")
 	options=$(sed 's/^\(-[^-]\)=$/\1/; s/=?$//; /^-?$/d' <<<"$options")
 	mapfile -t COMPREPLY < <(compgen -W "$options" -- "$cur")
 	[[ ${COMPREPLY[0]-} != *= ]] || compopt -o nospace 2>/dev/null
@@ -87,12 +99,9 @@ _mlrun_complete_option() {
 
 # What stands after the options: how many words there were before, in $n.
 _mlrun_complete_argument() {
-	local store=()
-
-	[ -z "$store_dir" ] || store=(--store="$store_dir")
 	case $command:$n in
 	exec:0 | run:0 | shell:0 | export:0 | tag:0 | inspect:* | rm:* | pull:*)
-		mapfile -t COMPREPLY < <(compgen -W "$(MLRUN_STORE=${store_dir:-${MLRUN_STORE-}} _mlrun_images "$mlrun")
+		mapfile -t COMPREPLY < <(compgen -W "$(_mlrun_images)
 			rootfs: squashfs:" -- "$cur")
 		case ${COMPREPLY[*]-} in *fs:) compopt -o nospace 2>/dev/null ;; esac
 		case $cur in
@@ -103,28 +112,32 @@ _mlrun_complete_argument() {
 	commit:0) mapfile -t COMPREPLY < <(compgen -W "$(_mlrun_containers)" -- "$cur") ;;
 	containers:0) mapfile -t COMPREPLY < <(compgen -W "list rm unlock" -- "$cur") ;;
 	containers:*) mapfile -t COMPREPLY < <(compgen -W "$(_mlrun_containers)" -- "$cur") ;;
+	gpu:0) mapfile -t COMPREPLY < <(compgen -W "$(_mlrun_commands "$mlrun" gpu)" -- "$cur") ;;
 	store:0) mapfile -t COMPREPLY < <(compgen -W "verify" -- "$cur") ;;
 	exec:* | run:* | shell:* | export:* | import:*) compopt -o default 2>/dev/null ;;
 	esac
 }
 
-# Finds where the cursor stands: sets command, n, store_dir, and option when it is a value's turn.
+# Finds where the cursor stands: sets command, commands (that, and one of its own), n, store (that of --store),
+# and option when it is a value's turn.
 _mlrun_locate() {
 	local i word options ended=
 
 	command=${words[1]}
-	options=$'\n'$(_mlrun_options "$mlrun" "$command")$'\n'
+	commands=("$command")
+	[ "$command" != gpu ] || [ ${#words[@]} -le 3 ] || commands+=("${words[2]}")
+	options=$'\n'$(_mlrun_options "$mlrun" "${commands[@]}")$'\n'
 	for ((i = 2; i < ${#words[@]} - 1; i++)); do
 		word=${words[i]}
 		if [ -n "$option" ]; then
-			[ "$option" != --store ] || store_dir=$word
+			[ "$option" != --store ] || store=("--store=$word")
 			option=
 		elif [ -n "$ended" ]; then
 			n=$((n + 1))
 		elif [ "$word" = -- ]; then
 			ended=yes
 		elif [[ $word == --store=* ]]; then
-			store_dir=${word#*=}
+			store=("$word")
 		elif [[ $word == -?* ]]; then
 			[[ $word == --* ]] || word=-${word: -1}
 			[[ $options != *$'\n'"$word="$'\n'* ]] || option=$word
@@ -137,8 +150,8 @@ _mlrun_locate() {
 }
 
 _mlrun() {
-	local mlrun=$1 cur command n=0 option='' after='' store_dir='' line left char
-	local -a words
+	local mlrun=$1 cur command n=0 option='' after='' line left char
+	local -a words store=() commands
 
 	# Words as they were typed: readline would cut them at ":" and "=".
 	line=${COMP_LINE:0:COMP_POINT}

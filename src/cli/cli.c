@@ -104,14 +104,7 @@ void cli_init(void)
 
 int cli_fail(const struct mlr_error *err)
 {
-	const char *hint = strstr(err->text, "\nhint: ");
-
-	if (!hint) {
-		mlr_log(MLR_ERROR, "%s", err->text);
-		return CLI_FAILED;
-	}
-	mlr_log(MLR_ERROR, "%.*s", (int)(hint - err->text), err->text);
-	mlr_log_hint(hint + 1);
+	mlr_log_error(err);
 	return CLI_FAILED;
 }
 

@@ -5,6 +5,7 @@
 
 #include "base/cleanup.h"
 #include "base/escape.h"
+#include "base/json.h"
 #include "base/log.h"
 #include "base/memory.h"
 #include "base/strv.h"
@@ -19,7 +20,7 @@ struct args {
 	struct cli_common common;
 	const char *container, *image, *message, *author;
 	struct strv changes;
-	int quiet, json;
+	int json;
 };
 
 static error_t parse_option(int key, char *arg, struct argp_state *state)
@@ -40,7 +41,7 @@ static error_t parse_option(int key, char *arg, struct argp_state *state)
 		strv_add(&a->changes, arg);
 		return 0;
 	case 'q':
-		a->quiet = 1;
+		cli_be_quiet();
 		return 0;
 	case CLI_JSON:
 		a->json = 1;
@@ -79,7 +80,15 @@ static const struct argp argp = {
 	.children = cli_common_children,
 };
 
-/* Names of files may hold anything. To free(). */
+static int print_json(const struct rootfs_committed *c)
+{
+	return cli_print_json(json_pack("{s:s, s:s, s:s, s:s?, s:I, s:o}", "name", c->image.name,
+		"digest", c->image.manifest, "platform", c->image.platform, "diff_id",
+		*c->diff_id ? c->diff_id : NULL, "size", (json_int_t)c->bytes, "omitted",
+		mlr_json_texts(&c->omitted)));
+}
+
+/* Names of files may hold anything, ends of lines as well. To free(). */
 static char *safe(const char *name)
 {
 	char *out = xmalloc(strlen(name) * ESCAPE_SIZE + 1), *to = out;
@@ -92,29 +101,10 @@ static char *safe(const char *name)
 	return out;
 }
 
-static int print_json(const struct rootfs_committed *c)
-{
-	json_t *omitted = json_array();
-
-	for (size_t i = 0; i < c->omitted.n; i++) {
-		auto_free char *name = safe(c->omitted.v[i]);
-		json_t *text = json_string(name);
-
-		for (char *s = name; !text && *s; s++) /* not UTF-8 */
-			*s = (unsigned char)*s < 0x80 ? *s : '?';
-		json_array_append_new(omitted, text ? text : json_string(name));
-	}
-	return cli_print_json(json_pack("{s:s, s:s, s:s, s:s?, s:I, s:o}", "name", c->image.name,
-		"digest", c->image.manifest, "platform", c->image.platform, "diff_id",
-		*c->diff_id ? c->diff_id : NULL, "size", (json_int_t)c->bytes, "omitted", omitted));
-}
-
 static void tell(const struct args *a, const struct rootfs_committed *c)
 {
 	char size[CLI_SIZE_SIZE];
 
-	if (a->quiet)
-		return;
 	for (size_t i = 0; i < c->omitted.n && i < 5; i++) {
 		auto_free char *name = safe(c->omitted.v[i]);
 

@@ -34,6 +34,10 @@ static error_t parse_option(int key, char *arg, struct argp_state *state)
 			argp_error(state, "one KEY at most is expected");
 		a->key = arg;
 		return 0;
+	case ARGP_KEY_END:
+		if (a->key && a->json)
+			argp_error(state, "--json prints all settings, a KEY one value");
+		return 0;
 	default:
 		return ARGP_ERR_UNKNOWN;
 	}
@@ -289,7 +293,7 @@ static int is_unsaid(const char *name)
 
 static int print_one(const struct settings *s, const char *name)
 {
-	struct mlr_error err;
+	struct mlr_error err = MLR_ERROR_INIT;
 
 	for (size_t i = 0; i < s->n; i++) {
 		if (!is_named(s->v[i].key, s->v[i].section, name))

@@ -3,6 +3,7 @@
 #include "cli/common.h"
 
 #include "base/cleanup.h"
+#include "base/json.h"
 #include "base/log.h"
 #include "base/memory.h"
 #include "base/strv.h"
@@ -139,8 +140,9 @@ static json_t *user_to_json(const struct store_lease *l)
 {
 	if (!l->host[0])
 		return json_null();
-	return json_pack("{s:s, s:I, s:s?, s:b}", "host", l->host, "pid", (json_int_t)l->pid, "job",
-		l->job[0] ? l->job : NULL, "running", l->is_running);
+	return json_pack("{s:o, s:I, s:o, s:b}", "host", mlr_json_text(l->host), "pid",
+		(json_int_t)l->pid, "job", mlr_json_text(l->job[0] ? l->job : NULL), "running",
+		l->is_running);
 }
 
 static json_t *to_json(struct store *st, const struct row *row)
@@ -151,10 +153,10 @@ static json_t *to_json(struct store *st, const struct row *row)
 
 	cli_time_utc(row->c.created, created);
 	cli_time_utc(row->c.used, used);
-	return json_pack("{s:s, s:s?, s:s?, s:s?, s:s?, s:I, s:o, s:s}", "name", row->c.name,
-		"image", row->c.image, "manifest", row->c.manifest, "created",
+	return json_pack("{s:s, s:o, s:s?, s:s?, s:s?, s:I, s:o, s:o}", "name", row->c.name,
+		"image", mlr_json_text(row->c.image), "manifest", row->c.manifest, "created",
 		known ? created : NULL, "used", known ? used : NULL, "size", (json_int_t)row->size,
-		"user", user_to_json(&row->user), "path", path);
+		"user", user_to_json(&row->user), "path", mlr_json_text(path));
 }
 
 static int print_json(struct store *st, const struct table *t)

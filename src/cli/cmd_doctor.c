@@ -1,9 +1,9 @@
 /* mlrun doctor: prints what the room doctor found. */
 #include "cli/cli.h"
 #include "cli/common.h"
+#include "cli/findings.h"
 
 #include "base/cleanup.h"
-#include "base/json.h"
 #include "base/memory.h"
 #include "doctor/doctor.h"
 
@@ -15,33 +15,6 @@
 static const char doc[] =
 	"Look whether this machine, its settings and the store serve mlrun; tell the command that mends what does not.\v"
 	"The exit status is 0 when nothing failed, 1 when something did, and 125 when mlrun doctor itself failed.";
-
-static const char *const verdict_words[] = {
-	[DOCTOR_PASS] = "pass", [DOCTOR_WARNING] = "warning", [DOCTOR_FAILURE] = "failure"
-};
-
-static int print_json(const struct doctor_report *r)
-{
-	static const char *const who_words[] = { [DOCTOR_NOBODY] = NULL,
-		[DOCTOR_YOU] = "you",
-		[DOCTOR_ADMINISTRATOR] = "administrator" };
-	json_t *findings = json_array();
-
-	for (size_t i = 0; i < r->n; i++) {
-		const struct doctor_finding *f = &r->v[i];
-
-		json_array_append_new(findings,
-			json_pack("{s:s, s:s, s:o, s:o, s:s?, s:o}", "check", f->check, "verdict",
-				verdict_words[f->verdict], "what", mlr_json_text(f->what), "cause",
-				mlr_json_text(f->cause), "who", who_words[f->who], "fix",
-				mlr_json_text(f->fix)));
-	}
-	return cli_print_json(
-		json_pack("{s:b, s:I, s:I, s:I, s:o}", "ok", doctor_count(r, DOCTOR_FAILURE) == 0,
-			"passes", (json_int_t)doctor_count(r, DOCTOR_PASS), "warnings",
-			(json_int_t)doctor_count(r, DOCTOR_WARNING), "failures",
-			(json_int_t)doctor_count(r, DOCTOR_FAILURE), "findings", findings));
-}
 
 /* Commands of several lines have no margin, so that they can be pasted. */
 static void print_fix(const struct doctor_finding *f, int margin)
@@ -67,7 +40,7 @@ static void print_finding(const struct doctor_finding *f, int width)
 {
 	const int margin = (int)strlen("failure  ") + width + 2;
 
-	printf("%-7s  %-*s  ", verdict_words[f->verdict], width, f->check);
+	printf("%-7s  %-*s  ", cli_verdict(f->verdict), width, f->check);
 	cli_print_safe(f->what);
 	putchar('\n');
 	if (f->cause) {
@@ -110,7 +83,7 @@ int cmd_doctor(int argc, char **argv)
 	doctor_look(&m, &r);
 	if (!a.json)
 		print_text(&r);
-	else if (print_json(&r) != 0)
+	else if (cli_print_json(cli_findings(&r)) != 0)
 		return CLI_FAILED;
 	return doctor_count(&r, DOCTOR_FAILURE) > 0 ? UNHEALTHY : 0;
 }

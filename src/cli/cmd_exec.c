@@ -7,6 +7,7 @@
 #include "base/cleanup.h"
 #include "base/log.h"
 #include "plan/plan.h"
+#include "rootfs/lookup.h"
 #include "runtime/runtime.h"
 
 #include <errno.h>
@@ -111,10 +112,11 @@ int cli_exec_run(struct cli_exec *x, int (*become)(struct plan *p, struct mlr_er
 	if (config_load(&config, &err) < 0 || exec_defaults(&config, &x->exec, &err) < 0)
 		return cli_fail(&err);
 	status = make_plan(x, &p);
-	if (status != 0)
+	if (status == 0 && x->explain)
+		status = cli_explain_print(&p, x->explain);
+	rootfs_look_done();
+	if (status != 0 || x->explain)
 		return status;
-	if (x->explain)
-		return cli_explain_print(&p, x->explain);
 	tell_notes(&p);
 	return enter_and_exec(&p, become);
 }

@@ -31,15 +31,13 @@ static json_t *to_json(const struct running *r)
 {
 	auto_free char *user = user_name(r->container.owner);
 	char started[CLI_TIME_SIZE];
-	json_t *command = json_array();
 
-	for (size_t i = 0; i < r->command.n; i++)
-		json_array_append_new(command, mlr_json_text(r->command.v[i]));
 	cli_time_utc(r->started, started);
-	return json_pack("{s:I, s:I, s:o, s:s, s:I, s:s, s:b, s:o}", "pid", (json_int_t)r->pid,
+	return json_pack("{s:I, s:I, s:o, s:o, s:I, s:s, s:b, s:o}", "pid", (json_int_t)r->pid,
 		"processes", (json_int_t)r->processes, "image", mlr_json_text(r->container.image),
-		"user", user, "uid", (json_int_t)r->container.owner, "started", started, "shared",
-		r->container.keys.word[0] != '\0', "command", command);
+		"user", mlr_json_text(user), "uid", (json_int_t)r->container.owner, "started",
+		started, "shared", r->container.keys.word[0] != '\0', "command",
+		mlr_json_texts(&r->command));
 }
 
 static int print_json(const struct running_list *l)

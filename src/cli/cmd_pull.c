@@ -7,6 +7,7 @@
 #include "cli/stop.h"
 
 #include "base/cleanup.h"
+#include "base/clock.h"
 #include "base/json.h"
 #include "base/log.h"
 #include "base/memory.h"
@@ -20,7 +21,6 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
 struct args {
@@ -129,14 +129,6 @@ static const struct argp argp = {
 	.children = cli_registry_children,
 };
 
-static double now(void)
-{
-	struct timespec t;
-
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return (double)t.tv_sec + (double)t.tv_nsec / 1e9;
-}
-
 static void tell(const struct pull_result *r, double seconds)
 {
 	char size[CLI_SIZE_SIZE];
@@ -181,7 +173,7 @@ static int pull_one(struct store *st, const struct oci_name *name, const struct 
 	struct progress *progress = progress_new(style_of(a));
 	struct pull_watch watch = progress_watch(progress);
 	struct mlr_error err = MLR_ERROR_INIT;
-	double start = now();
+	double start = mlr_now();
 	int r;
 
 	r = pull_image(st, name, &a->pull, &watch, &result, &err);
@@ -189,8 +181,8 @@ static int pull_one(struct store *st, const struct oci_name *name, const struct 
 	if (r < 0)
 		return cli_fail(&err);
 	if (!a->quiet)
-		tell(&result, now() - start);
-	return a->json ? print_json(&result, now() - start) : 0;
+		tell(&result, mlr_now() - start);
+	return a->json ? print_json(&result, mlr_now() - start) : 0;
 }
 
 /* A wrong name or platform must not be found out after an hour of pulling the others. */

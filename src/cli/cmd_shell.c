@@ -39,17 +39,17 @@ static char *prompt_for(const char *shell, const char *name)
 	return xasprintf("[%s] ${PWD} $ ", name);
 }
 
-/* A prompt of the image's or of -e stays. Debian's bash sets its own over any, and shows
+/* A prompt of the image's, of the configuration's or of -e stays. Debian's bash sets its own over any, and shows
  * debian_chroot in it. */
 static void set_prompt(struct plan *p, const char *shell)
 {
+	static const char *const no_matter[] = { "caller", "joined", "default" };
 	auto_free char *name = short_name(p->image), *prompt = NULL;
-	int own = 0;
+	const char *origin = plan_env_origin(p, "PS1");
+	int own = origin != NULL;
 
-	for (size_t i = 0; i < p->n_env; i++)
-		if (strcmp(p->env[i].key, "PS1") == 0)
-			own = strcmp(p->env[i].origin, "image") == 0 ||
-				strcmp(p->env[i].origin, "user") == 0;
+	for (size_t i = 0; own && i < ARRAY_LEN(no_matter); i++)
+		own = strcmp(origin, no_matter[i]) != 0;
 	if (own)
 		return;
 	prompt = prompt_for(shell, name);

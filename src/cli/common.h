@@ -66,6 +66,14 @@ char *cli_formats_text(unsigned formats);
 /* Print a value and a newline on stdout; steals it. Returns 0, or CLI_FAILED. */
 int cli_print_json(json_t *value);
 
+/*
+ * Write a value and a newline to a file, whole or not at all (file_replace()); to what is no regular file, a
+ * device or a pipe, as it is.
+ *
+ *   flags  of json_dumps()
+ */
+int cli_write_json(const char *path, const json_t *value, size_t flags, struct mlr_error *err);
+
 /* -q: only errors from here on, also from the rooms below; --verbose and MLRUN_LOG=debug win. */
 void cli_be_quiet(void);
 

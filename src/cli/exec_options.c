@@ -3,6 +3,8 @@
 #include "cli/cli.h"
 #include "cli/unknown_option.h"
 
+#include "base/memory.h"
+
 #include <argp.h>
 #include <limits.h>
 #include <stdlib.h>
@@ -17,6 +19,8 @@ enum {
 	OPT_ENV_FILE,
 	OPT_EXPLAIN,
 	OPT_FAKEROOT,
+	OPT_GPU,
+	OPT_GPUS,
 	OPT_HOME,
 	OPT_HOSTNAME,
 	OPT_INIT,
@@ -48,7 +52,11 @@ static const struct argp_option options[] = {
 		"a mount in words: type=bind|tmpfs|overlay,src=SRC,dst=DST[,ro]...", 1 },
 	{ "tmpfs", OPT_TMPFS, "DST[:OPTIONS]", 0,
 		"an empty directory in memory (options: size=1g, mode=700, ro, noexec)", 1 },
-	{ "device", OPT_DEVICE, "DEV[:DST]", 0, "bring in a device of the host's, /dev/kvm", 1 },
+	{ "device", OPT_DEVICE, "DEV[:DST]", 0,
+		"bring in a device of the host's, /dev/kvm, or of a vendor's file, nvidia.com/gpu=0", 1 },
+	{ "gpu", OPT_GPU, "auto|all|none|LIST", 0,
+		"GPUs: as image and job have them (default), all, none, or by number, UUID or bus id", 1 },
+	{ "gpus", OPT_GPUS, "all|device=LIST", OPTION_HIDDEN, NULL, 1 },
 	{ "workdir", 'w', "DIR", 0, "start in DIR (default: the caller's working directory)", 1 },
 	{ "home", OPT_HOME, NULL, 0, "mount the home directory", 1 },
 	{ "no-home", OPT_NO_HOME, NULL, 0, "do not mount the home directory (default)", 1 },
@@ -165,6 +173,33 @@ static void parse_mpi(struct exec_options *o, const char *arg, struct argp_state
 		argp_error(state, "--mpi takes auto or none, not '%s'", arg);
 }
 
+/* docker-run(1)'s word: "all", "device=0,2", with quotes around it where a comma is in it. */
+static void parse_gpus(struct cli_exec *x, const char *arg, struct argp_state *state)
+{
+	const char *s = arg + strspn(arg, "\"'");
+	size_t n = strcspn(s, "\"'");
+
+	if (strncmp(s, "device=", 7) == 0) {
+		s += 7;
+		n -= 7;
+	} else if (n != 3 || strncmp(s, "all", 3) != 0) {
+		argp_error(state,
+			"--gpus takes all or device=LIST, not '%s': how many does not say which; --gpu=0,1 names "
+			"them, --gpu=auto takes the job's, -e NVIDIA_DRIVER_CAPABILITIES=... what of the driver comes",
+			arg);
+		return;
+	}
+	if (n == 0 || s[n + strspn(s + n, "\"'")] || memchr(s, '=', n)) {
+		argp_error(state,
+			"--gpus '%s': nothing but a list can be given; -e NVIDIA_DRIVER_CAPABILITIES=... says what of "
+			"the driver comes", arg);
+		return;
+	}
+	free(x->gpus);
+	x->gpus = xstrndup(s, n);
+	x->exec.gpu = x->gpus;
+}
+
 static void parse_join(struct exec_options *o, const char *arg, struct argp_state *state)
 {
 	char *end;
@@ -218,6 +253,8 @@ static const char **word_of(struct exec_options *o, int key)
 		return &o->cpus;
 	case OPT_ENTRYPOINT:
 		return &o->entrypoint;
+	case OPT_GPU:
+		return &o->gpu;
 	case OPT_HOSTNAME:
 		return &o->hostname;
 	case OPT_JOIN_TAG:
@@ -279,6 +316,9 @@ static error_t parse_choice(struct cli_exec *x, int key, char *arg, struct argp_
 	case OPT_HOME:
 	case OPT_NO_HOME:
 		o->home = key == OPT_HOME ? EXEC_YES : EXEC_NO;
+		return 0;
+	case OPT_GPUS:
+		parse_gpus(x, arg, state);
 		return 0;
 	case OPT_JOIN:
 		parse_join(o, arg, state);
@@ -384,4 +424,5 @@ void cli_exec_done(struct cli_exec *x)
 	strv_done(&o->keep_fds);
 	strv_done(&o->cap_drop);
 	strv_done(&o->ulimits);
+	free(x->gpus);
 }

@@ -3,6 +3,7 @@
 #include "cli/cli.h"
 
 #include "base/cleanup.h"
+#include "base/fds.h"
 #include "base/log.h"
 #include "base/program.h"
 #include "base/strv.h"
@@ -33,7 +34,7 @@ static void become_pull(const char *path, char *const *argv, pid_t parent)
 		_exit(CLI_FAILED);
 	if (null < 0 || dup2(null, STDIN_FILENO) < 0 || dup2(STDERR_FILENO, STDOUT_FILENO) < 0)
 		_exit(CLI_FAILED);
-	close_range(3, ~0u, CLOSE_RANGE_CLOEXEC);
+	fds_close_range(3, ~0u, CLOSE_RANGE_CLOEXEC);
 	execv(path, argv);
 	mlr_log(MLR_ERROR, "pull: cannot start '%s': %s", path, strerror(errno));
 	_exit(CLI_FAILED);

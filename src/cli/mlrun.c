@@ -34,8 +34,10 @@ static const struct command {
 	{ "prune", cmd_prune, NULL, "remove what is not used any more" },
 	{ "store", NULL, "mlrun-pull", "verify the store, and repair it" },
 	{ "tag", cmd_tag, NULL, "give an image in the store another name" },
+	{ "gpu", cmd_gpu, NULL, "list the GPUs, and who may use them" },
 	{ "config", cmd_config, NULL, "show the settings that hold and where they come from" },
 	{ "doctor", cmd_doctor, NULL, "look whether this machine serves mlrun, and how to mend it" },
+	{ "profile", cmd_profile, NULL, "record this machine, its GPUs and their driver" },
 	{ "parse-reference", cmd_parse_reference, NULL,
 		"print the parts of an image name as JSON" },
 };

@@ -1,6 +1,7 @@
 #include "cli/progress.h"
 
 #include "base/cleanup.h"
+#include "base/clock.h"
 #include "base/log.h"
 #include "base/memory.h"
 #include "cli/common.h"
@@ -10,7 +11,6 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/ioctl.h>
-#include <time.h>
 #include <unistd.h>
 
 #define BAR         24   /* characters */
@@ -37,14 +37,6 @@ struct progress {
 	char out[16384];      /* what the next flush() writes at once, else a drawing flickers */
 	size_t len;
 };
-
-static double now(void)
-{
-	struct timespec t;
-
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return (double)t.tv_sec + (double)t.tv_nsec / 1e9;
-}
 
 static void flush(struct progress *p)
 {
@@ -105,7 +97,7 @@ static void tell_end(struct progress *p, size_t i)
 	flush(p);
 	cli_size(p->layers[i].size, size);
 	if (p->seen[i].state == PULL_DONE)
-		mlr_info("layer %.12s: %s in %.2f s", digest, size, now() - p->seen[i].started);
+		mlr_info("layer %.12s: %s in %.2f s", digest, size, mlr_now() - p->seen[i].started);
 	else if (p->seen[i].started > 0)
 		mlr_info("layer %.12s: %s, another process has just brought it", digest, size);
 	else
@@ -174,7 +166,7 @@ static void draw_layer(struct progress *p, size_t i, int width)
 static void tick(void *ctx)
 {
 	struct progress *p = ctx;
-	double t = now();
+	double t = mlr_now();
 
 	if (p->style == PROGRESS_NONE)
 		return;

@@ -4,6 +4,7 @@
 #include "cli/docker_options.h"
 
 #include "base/cleanup.h"
+#include "base/spelling.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -63,49 +64,16 @@ static const struct argp_option *find_letter(const struct known *k, char letter)
 	return NULL;
 }
 
-static size_t min(size_t a, size_t b)
-{
-	return a < b ? a : b;
-}
-
-/* Changes of one letter (two neighbours that change places are one) that make a word another. */
-static size_t distance(const char *a, size_t len, const char *b)
-{
-	enum { MAX = 32 };
-	size_t d[MAX + 1][MAX + 1], blen = strlen(b);
-
-	if (len > MAX || blen > MAX)
-		return MAX;
-	for (size_t i = 0; i <= len; i++)
-		for (size_t j = 0; j <= blen; j++) {
-			if (i == 0 || j == 0) {
-				d[i][j] = i + j;
-				continue;
-			}
-			d[i][j] = min(min(d[i - 1][j], d[i][j - 1]) + 1,
-				d[i - 1][j - 1] + (a[i - 1] != b[j - 1]));
-			if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1])
-				d[i][j] = min(d[i][j], d[i - 2][j - 2] + 1);
-		}
-	return d[len][blen];
-}
-
 /* The name that is spelled most like this one, or NULL when none is near. */
 static const char *nearest(const struct known *k, const char *name, size_t len)
 {
-	size_t best = len < 4 ? 2 : len / 3 + 1;
-	const char *found = NULL;
+	struct spelling s = spelling_of(name, len);
 
 	for (size_t t = 0; t < N_TABLES; t++)
-		for (const struct argp_option *o = k->tables[t]; !is_end(o); o++) {
-			size_t d = o->name ? distance(name, len, o->name) : best;
-
-			if (d < best) {
-				best = d;
-				found = o->name;
-			}
-		}
-	return found;
+		for (const struct argp_option *o = k->tables[t]; !is_end(o); o++)
+			if (o->name)
+				spelling_try(&s, o->name);
+	return s.near;
 }
 
 static void refuse(const char *command, struct mlr_error *err) __attribute__((noreturn));

@@ -1,0 +1,158 @@
+/* mlrun gpu cdi: this machine's GPUs as a CDI file for other runtimes; the devices of the files
+ * that are there. */
+#include "cli/cli.h"
+#include "cli/common.h"
+
+#include "base/cleanup.h"
+#include "base/json.h"
+#include "base/log.h"
+#include "base/memory.h"
+#include "gpu/cdi.h"
+#include "gpu/gpu.h"
+#include "gpu/machine.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+struct args {
+	struct cli_common common;
+	const char *output;
+	int list, json;
+};
+
+enum { OPT_LIST = CLI_KEYS };
+
+static const struct argp_option options[] = {
+	{ "output", 'o', "FILE", 0, "write it to FILE, as /etc/cdi/nvidia.json", 0 },
+	{ "list", OPT_LIST, 0, 0, "print the devices that this machine's CDI files have", 0 },
+	CLI_JSON_OPTION,
+	{ 0 },
+};
+
+static error_t parse_option(int key, char *arg, struct argp_state *state)
+{
+	struct args *a = state->input;
+
+	switch (key) {
+	case ARGP_KEY_INIT:
+		state->child_inputs[0] = &a->common;
+		return 0;
+	case 'o':
+		a->output = arg;
+		return 0;
+	case OPT_LIST:
+		a->list = 1;
+		return 0;
+	case CLI_JSON:
+		a->json = 1;
+		return 0;
+	case ARGP_KEY_ARG:
+		argp_error(state, "'%s' is too much", arg);
+		return 0;
+	case ARGP_KEY_END:
+		if (a->list && a->output)
+			argp_error(state, "--list and -o exclude each other");
+		return 0;
+	default:
+		return ARGP_ERR_UNKNOWN;
+	}
+}
+
+static const struct argp argp = {
+	.options = options,
+	.parser = parse_option,
+	.doc = "Describe this machine's GPUs in a file of the Container Device Interface, for Podman, Docker "
+	       "and others.",
+	.children = cli_common_children,
+};
+
+static int list_devices(int as_json)
+{
+	auto_strv struct strv names = STRV_INIT, problems = STRV_INIT;
+
+	gpu_cdi_list(&names, &problems);
+	if (as_json)
+		return cli_print_json(json_pack("{s:o, s:o}", "devices", mlr_json_texts(&names),
+			"problems", mlr_json_texts(&problems)));
+	for (size_t i = 0; i < problems.n; i++)
+		mlr_warning("%s", problems.v[i]);
+	for (size_t i = 0; i < names.n; i++)
+		puts(names.v[i]);
+	return 0;
+}
+
+/* Where this program is: runtimes run it as a hook. */
+static int own_path(char ret[PATH_MAX], struct mlr_error *err)
+{
+	ssize_t n = readlink("/proc/self/exe", ret, PATH_MAX - 1);
+
+	if (n < 0)
+		return mlr_fail_errno(err, "find mlrun itself by /proc/self/exe");
+	ret[n] = '\0';
+	return 0;
+}
+
+static int write_file(const char *path, json_t *spec, struct mlr_error *err)
+{
+	if (cli_write_json(path, spec, JSON_INDENT(2), err) == 0)
+		return 0;
+	if (err->code == ENOENT)
+		mlr_hint(err, "the directory is missing: mkdir -p /etc/cdi");
+	else if (err->code == EACCES)
+		mlr_hint(err, "as root: sudo mlrun gpu cdi -o %s", path);
+	return -err->code;
+}
+
+/* A file of NVIDIA's own tool may lie beside it, and then no runtime takes either. */
+static void tell_of_another(void)
+{
+	auto_strv struct strv names = STRV_INIT;
+	struct mlr_error err = MLR_ERROR_INIT;
+
+	strv_add(&names, "nvidia.com/gpu=all");
+	if (gpu_cdi_check(&names, &err) == -EEXIST)
+		mlr_warning("%s: one of them has to go", err.text);
+}
+
+static int make(const char *output, struct mlr_error *err)
+{
+	auto_call(gpu_machine_done) struct gpu_machine m = GPU_MACHINE_INIT;
+	json_auto_t *spec = NULL;
+	char self[PATH_MAX];
+	int r = own_path(self, err);
+
+	if (r == 0)
+		r = gpu_machine_read(gpu_root(), &m, err);
+	if (r == 0)
+		r = gpu_cdi_spec(&m, self, &spec, err);
+	if (r < 0)
+		return r;
+	for (size_t i = 0; i < m.warnings.n; i++)
+		mlr_warning("%s", m.warnings.v[i]);
+	if (output) {
+		r = write_file(output, spec, err);
+		if (r == 0)
+			tell_of_another();
+		return r;
+	}
+	json_dumpf(spec, stdout, JSON_INDENT(2));
+	putchar('\n');
+	return 0;
+}
+
+int cmd_gpu_cdi(int argc, char **argv)
+{
+	struct mlr_error err = MLR_ERROR_INIT;
+	struct args a = { { NULL }, NULL, 0, 0 };
+
+	cli_parse(&argp, argc, argv, 0, &a);
+	if (a.list)
+		return list_devices(a.json);
+	if (make(a.output, &err) == 0)
+		return 0;
+	mlr_wrap(&err, "gpu cdi");
+	return cli_fail(&err);
+}

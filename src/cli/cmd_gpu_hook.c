@@ -1,0 +1,347 @@
+/*
+ * mlrun gpu hook: what CDI files that `mlrun gpu cdi` wrote let other runtimes run (OCI
+ * runtime-spec, config.md, "POSIX-platform Hooks"): createContainer hooks, in the container's mount
+ * namespace, before its root is "/" (hook_root.h).
+ */
+#include "cli/cli.h"
+#include "cli/common.h"
+#include "cli/hook_root.h"
+
+#include "base/cleanup.h"
+#include "base/file.h"
+#include "base/memory.h"
+#include "base/path.h"
+#include "gpu/cdi_cache.h"
+#include "gpu/compat.h"
+#include "gpu/driver.h"
+#include "gpu/linker.h"
+#include "plan/plan.h"
+#include "runtime/bind.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mount.h>
+#include <sys/stat.h>
+#include <sys/utsname.h>
+#include <unistd.h>
+
+#define MUSL_MAX   (64u << 10) /* bytes */
+#define PARAMS_MAX (64u << 10)
+
+struct args {
+	struct strv links, folders;
+	const char *driver; /* the host's version */
+};
+
+/* --- create-symlinks -------------------------------------------------------- */
+
+static int is_there(int dir, const char *name, const char *text)
+{
+	char now[PATH_MAX];
+	ssize_t n = readlinkat(dir, name, now, sizeof(now) - 1);
+
+	if (n < 0)
+		return 0;
+	now[n] = '\0';
+	return strcmp(now, text) == 0;
+}
+
+/* Made beside it and renamed, so that there is a link at any time. */
+static int put_link(int root, const char *text, const char *path, struct mlr_error *err)
+{
+	const char *name = NULL;
+	auto_close int dir = hook_root_place(root, path, &name, err);
+	auto_free char *temp = NULL;
+
+	if (dir < 0)
+		return dir;
+	if (is_there(dir, name, text))
+		return 0;
+	temp = xasprintf(".%s.mlrun%ld", name, (long)getpid());
+	if (symlinkat(text, dir, temp) < 0)
+		return mlr_fail_errno(err, "make the link '%s' in the container", path);
+	if (renameat(dir, temp, dir, name) == 0)
+		return 0;
+
+	int code = errno;
+
+	unlinkat(dir, temp, 0);
+	/* A library itself is mounted there. */
+	return code == EBUSY ? 0
+			     : mlr_fail(err, code, "make the link '%s' in the container: %s", path,
+				       strerror(code));
+}
+
+static int create_symlinks(int root, const struct args *a, struct mlr_error *err)
+{
+	for (size_t i = 0; i < a->links.n; i++) {
+		const char *colons = strstr(a->links.v[i], "::");
+		auto_free char *text = NULL, *absolute = NULL, *path = NULL;
+		int r;
+
+		if (!colons || colons == a->links.v[i] || !colons[2])
+			return mlr_fail(
+				err, EINVAL, "'%s' is not of the form TEXT::PATH", a->links.v[i]);
+		text = xstrndup(a->links.v[i], (size_t)(colons - a->links.v[i]));
+		absolute = xasprintf("/%s", colons + 2);
+		path = path_clean(absolute);
+		r = put_link(root, text, path, err);
+		if (r < 0)
+			return r;
+	}
+	return 0;
+}
+
+/* --- update-ldcache --------------------------------------------------------- */
+
+/* musl has no cache, but a list of directories (ldso/dynlink.c). */
+static int add_to_musl(
+	int root, const struct gpu_image *image, const struct args *a, struct mlr_error *err)
+{
+	auto_free char *path = NULL, *text = xstrdup(""), *old = xcalloc(1, MUSL_MAX + 2);
+	auto_close int fd = -1;
+	struct utsname u;
+	ssize_t n;
+
+	uname(&u);
+	path = xasprintf("/etc/ld-musl-%s.path", u.machine);
+	fd = image->open(image->ctx, path);
+	n = fd < 0 ? 0 : file_read_full(fd, old, MUSL_MAX + 1);
+	if (n > (ssize_t)MUSL_MAX)
+		return mlr_fail(err, EFBIG, "'%s' of the image is larger than %u KiB", path,
+			MUSL_MAX >> 10);
+	if (n <= 0)
+		strcpy(old, "/lib\n/usr/local/lib\n/usr/lib\n");
+	for (size_t i = 0; i < a->folders.n; i++) {
+		char *more = xasprintf("%s%s\n", text, a->folders.v[i]);
+
+		free(text);
+		text = more;
+	}
+	if (strncmp(old, text, strlen(text)) == 0)
+		return 0;
+
+	auto_free char *whole = xasprintf("%s%s", text, old);
+
+	return hook_root_put(root, path, whole, strlen(whole), err);
+}
+
+/* Let the linker's cache of the root know of directories. */
+static int add_to_cache(
+	int root, const struct gpu_image *image, const struct strv *folders, struct mlr_error *err)
+{
+	auto_free char *bytes = NULL;
+	size_t size = 0;
+	int r = gpu_cdi_cache_merge(image, folders, &bytes, &size, err);
+
+	return r <= 0 ? r : hook_root_put(root, "/etc/ld.so.cache", bytes, size, err);
+}
+
+static int update_ldcache(int root, const struct args *a, struct mlr_error *err)
+{
+	auto_call(gpu_image_libc_done) struct gpu_image_libc libc = GPU_IMAGE_LIBC_INIT;
+	const struct gpu_image image = {
+		.open = hook_root_open_file, .list = hook_root_list, .ctx = &root
+	};
+
+	for (size_t i = 0; i < a->folders.n; i++)
+		if (a->folders.v[i][0] != '/')
+			return mlr_fail(err, EINVAL, "'%s' is no absolute path", a->folders.v[i]);
+	gpu_image_libc_read(&image, &libc);
+	return libc.kind == GPU_LIBC_MUSL ? add_to_musl(root, &image, a, err)
+					  : add_to_cache(root, &image, &a->folders, err);
+}
+
+/* --- enable-cuda-compat ----------------------------------------------------- */
+
+/* After update-ldcache: the image's own newer libraries come in the place of the driver's. */
+static int enable_compat(int root, const struct args *a, struct mlr_error *err)
+{
+	auto_call(gpu_machine_done) struct gpu_machine m = GPU_MACHINE_INIT;
+	auto_call(gpu_compat_done) struct gpu_compat c = GPU_COMPAT_INIT;
+	auto_call(gpu_image_libc_done) struct gpu_image_libc libc = GPU_IMAGE_LIBC_INIT;
+	const struct gpu_image image = {
+		.open = hook_root_open_file, .list = hook_root_list, .ctx = &root
+	};
+	auto_strv struct strv folders = STRV_INIT;
+
+	if (!a->driver || !gpu_driver_is_version(a->driver))
+		return mlr_fail(
+			err, EINVAL, "'%s' is no version of a driver", a->driver ? a->driver : "");
+	gpu_driver_set_version(&m, a->driver);
+	gpu_image_libc_read(&image, &libc);
+	gpu_compat_read(&image, &m, &c);
+	if (!c.use || libc.kind == GPU_LIBC_MUSL)
+		return 0;
+	strv_add(&folders, c.dir);
+	return add_to_cache(root, &image, &folders, err);
+}
+
+/* --- disable-device-node-modification -------------------------------------- */
+
+#define PROC_DIR "/proc/driver/nvidia"
+#define PARAMS   PROC_DIR "/params"
+
+/* The driver's parameters, of which one is changed, to free(); NULL: there is nothing to change. */
+static char *changed_params(int root)
+{
+	static const char wanted[] = "ModifyDeviceFiles: 1";
+	auto_close int fd = hook_root_open_file(&root, PARAMS);
+	auto_free char *text = fd < 0 ? NULL : xcalloc(1, PARAMS_MAX + 1);
+	char *at = text && file_read_full(fd, text, PARAMS_MAX) > 0 ? strstr(text, wanted) : NULL;
+
+	if (!at)
+		return NULL;
+	at[sizeof(wanted) - 2] = '0';
+	return take_ptr(&text);
+}
+
+/* A mount of one file in memory, made in a tmpfs that lies on a directory for that time. Returns a
+ * descriptor for bind_put(). */
+static int file_in_memory(int root, const char *dir, const char *text, struct mlr_error *err)
+{
+	auto_close int below = file_open_in_root(root, dir, O_PATH | O_DIRECTORY, 0), top = -1,
+		       file = -1, taken = -1;
+	char place[32];
+
+	snprintf(place, sizeof(place), "/proc/self/fd/%d", below);
+	if (below < 0 ||
+		mount("tmpfs", place, "tmpfs", MS_NOSUID | MS_NODEV | MS_NOEXEC,
+			"mode=0755,size=128k") < 0)
+		return mlr_fail(err, below < 0 ? -below : errno,
+			"mount a tmpfs in the container: %s", strerror(below < 0 ? -below : errno));
+	top = file_open_in_root(root, dir, O_PATH | O_DIRECTORY, 0);
+	file = top < 0 ? -1 : openat(top, "file", O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0444);
+	if (file >= 0 && file_write_all(file, text, strlen(text)) == 0)
+		taken = bind_take(
+			top, "file", PLAN_READONLY | PLAN_NOSUID | PLAN_NODEV | PLAN_NOEXEC);
+	snprintf(place, sizeof(place), "/proc/self/fd/%d", top);
+	umount2(place, MNT_DETACH);
+	return taken < 0 ? mlr_fail(err, EIO, "make a file in memory in the container")
+			 : take_fd(&taken);
+}
+
+/* The driver's libraries would make nodes by mknod(2) and chmod(2). The other files of the
+ * directory stay. */
+static int keep_nodes(int root, const struct args *a, struct mlr_error *err)
+{
+	auto_free char *text = changed_params(root);
+	auto_close int file = -1, target = -1;
+	int r;
+
+	(void)a;
+	if (!text)
+		return 0;
+	file = file_in_memory(root, PROC_DIR, text, err);
+	if (file < 0)
+		return file;
+	target = file_open_in_root(root, PARAMS, O_PATH, 0);
+	r = target < 0
+		? target
+		: bind_put(file, target, PLAN_READONLY | PLAN_NOSUID | PLAN_NODEV | PLAN_NOEXEC);
+	return r < 0 ? mlr_fail(err, -r, "mount on '" PARAMS "' in the container: %s", strerror(-r))
+		     : 0;
+}
+
+/* --- the command ------------------------------------------------------------ */
+
+enum { OPT_LINK = CLI_KEYS, OPT_FOLDER, OPT_DRIVER };
+
+static const struct argp_option link_options[] = {
+	{ "link", OPT_LINK, "TEXT::PATH", 0, "make a link at PATH in the container", 0 },
+	{ 0 },
+};
+
+static const struct argp_option folder_options[] = {
+	{ "folder", OPT_FOLDER, "DIR", 0,
+		"let the linker find the libraries in DIR of the container", 0 },
+	{ 0 },
+};
+
+static const struct argp_option compat_options[] = {
+	{ "host-driver-version", OPT_DRIVER, "VERSION", 0, "of the driver of this machine", 0 },
+	{ 0 },
+};
+
+static const struct argp_option no_options[] = {
+	{ 0 },
+};
+
+static error_t parse_option(int key, char *arg, struct argp_state *state)
+{
+	struct args *a = state->input;
+
+	switch (key) {
+	case OPT_LINK:
+		strv_add(&a->links, arg);
+		return 0;
+	case OPT_FOLDER:
+		strv_add(&a->folders, arg);
+		return 0;
+	case OPT_DRIVER:
+		a->driver = arg;
+		return 0;
+	default:
+		return ARGP_ERR_UNKNOWN;
+	}
+}
+
+static const struct hook {
+	const char *name;
+	int (*run)(int root, const struct args *a, struct mlr_error *err);
+	struct argp argp;
+} hooks[] = {
+	{ "create-symlinks", create_symlinks,
+		{ .options = link_options,
+			.parser = parse_option,
+			.doc = "Make links in a container." } },
+	{ "update-ldcache", update_ldcache,
+		{ .options = folder_options,
+			.parser = parse_option,
+			.doc = "Let a container's linker find libraries." } },
+	{ "enable-cuda-compat", enable_compat,
+		{ .options = compat_options,
+			.parser = parse_option,
+			.doc = "Let a container's linker find CUDA libraries of its own that are newer "
+			       "than the driver." } },
+	{ "disable-device-node-modification", keep_nodes,
+		{ .options = no_options,
+			.parser = parse_option,
+			.doc = "Keep NVIDIA's libraries from making nodes." } },
+};
+
+static int run_hook(const struct hook *h, int argc, char **argv)
+{
+	struct mlr_error err = MLR_ERROR_INIT;
+	struct args a = { STRV_INIT, STRV_INIT, NULL };
+	auto_close int root = -1;
+	int r;
+
+	cli_parse(&h->argp, argc, argv, 0, &a);
+	umask(022);
+	root = hook_root_open(&err);
+	r = root < 0 ? root : h->run(root, &a, &err);
+	strv_done(&a.links);
+	strv_done(&a.folders);
+	if (r == 0)
+		return 0;
+	mlr_wrap(&err, "gpu hook %s", h->name);
+	return cli_fail(&err);
+}
+
+int cmd_gpu_hook(int argc, char **argv)
+{
+	struct mlr_error err = MLR_ERROR_INIT;
+
+	for (size_t i = 0; argc > 1 && i < ARRAY_LEN(hooks); i++)
+		if (strcmp(argv[1], hooks[i].name) == 0)
+			return run_hook(&hooks[i], argc - 1, argv + 1);
+	mlr_fail(&err, EINVAL,
+		"gpu hook: create-symlinks, update-ldcache, enable-cuda-compat or "
+		"disable-device-node-modification is wanted");
+	return cli_fail(&err);
+}

@@ -1,0 +1,253 @@
+/* mlrun gpu list: this machine's GPUs, and who may use them. */
+#include "cli/cli.h"
+#include "cli/common.h"
+
+#include "base/cleanup.h"
+#include "base/json.h"
+#include "base/log.h"
+#include "base/memory.h"
+#include "gpu/gpu.h"
+#include "gpu/machine.h"
+#include "gpu/node.h"
+#include "gpu/nvml.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+static const char doc[] = "List this machine's GPUs, their driver, and who may use them.";
+
+/* --- JSON ----------------------------------------------------------------- */
+
+static json_t *version_json(const struct gpu_version *v)
+{
+	char text[GPU_VERSION_TEXT];
+
+	return gpu_version_is_known(v) ? json_string(gpu_version_print(v, text)) : json_null();
+}
+
+static json_t *bytes_json(uint64_t bytes)
+{
+	return bytes ? json_integer((json_int_t)bytes) : json_null();
+}
+
+static json_t *mig_json(const struct gpu_mig *g)
+{
+	return json_pack("{s:o, s:I, s:I, s:o, s:b}", "uuid", mlr_json_text(g->uuid), "gi",
+		(json_int_t)g->gi, "ci", (json_int_t)g->ci, "nodes",
+		json_pack("[o, o]", mlr_json_text(g->gi_node.path), mlr_json_text(g->ci_node.path)),
+		"usable", g->gi_node.error == 0 && g->ci_node.error == 0);
+}
+
+static json_t *gpu_json(const struct gpu *g)
+{
+	auto_free char *users = gpu_node_users(&g->node);
+	json_t *mig = json_array(), *drm = json_array();
+
+	for (size_t i = 0; i < g->n_mig; i++)
+		json_array_append_new(mig, mig_json(&g->mig[i]));
+	for (size_t i = 0; i < g->n_drm; i++)
+		json_array_append_new(drm, mlr_json_text(g->drm[i].path));
+	return json_pack("{s:s, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:b, s:s, s:o}",
+		"vendor", gpu_vendor_names[g->vendor], "index",
+		g->index < 0 ? json_null() : json_integer(g->index), "model",
+		mlr_json_text(g->model), "brand", mlr_json_text(g->brand), "arch",
+		version_json(&g->arch), "memory", bytes_json(g->memory), "uuid",
+		mlr_json_text(g->uuid), "bus_id", mlr_json_text(g->bus_id), "node",
+		mlr_json_text(g->node.path), "drm", drm, "usable",
+		g->node.path && g->node.error == 0, "users", users, "mig", mig);
+}
+
+static int print_json(const struct gpu_machine *m)
+{
+	json_t *gpus = json_array(),
+	       *driver = json_pack("{s:s?, s:o, s:o, s:b, s:o}", "kind",
+		       gpu_driver_names[m->driver], "version", mlr_json_text(m->driver_text),
+		       "cuda", version_json(&m->cuda), "open", m->is_open, "refused",
+		       mlr_json_text(m->refused));
+
+	for (size_t i = 0; i < m->n_gpus; i++)
+		json_array_append_new(gpus, gpu_json(&m->gpus[i]));
+	return cli_print_json(json_pack("{s:o, s:o, s:o}", "driver", driver, "gpus", gpus,
+		"warnings", mlr_json_texts(&m->warnings)));
+}
+
+/* --- for people ----------------------------------------------------------- */
+
+enum { INDEX, MODEL, MEMORY, UUID, BUS_ID, NODE, USERS, COLUMNS };
+
+struct line {
+	char *cell[COLUMNS];
+};
+
+struct table {
+	struct line *v;
+	size_t n;
+};
+
+static void table_done(struct table *t)
+{
+	for (size_t i = 0; i < t->n; i++)
+		for (size_t c = 0; c < COLUMNS; c++)
+			free(t->v[i].cell[c]);
+	free(t->v);
+}
+
+static struct line *add_line(struct table *t)
+{
+	t->v = xgrow(t->v, t->n, sizeof(*t->v));
+	t->v[t->n] = (struct line){ { NULL } };
+	return &t->v[t->n++];
+}
+
+static char *known(const char *text)
+{
+	return xstrdup(text ? text : "?");
+}
+
+static void add_mig(struct table *t, const struct gpu *g, size_t i)
+{
+	const struct gpu_mig *part = &g->mig[i];
+	const struct gpu_node *n = part->ci_node.error ? &part->ci_node : &part->gi_node;
+	struct line *l = add_line(t);
+
+	l->cell[INDEX] = g->index < 0 ? xstrdup("-") : xasprintf("%d:%zu", g->index, i);
+	l->cell[MODEL] = xasprintf("  MIG gi%u/ci%u", part->gi, part->ci);
+	l->cell[MEMORY] = xstrdup("");
+	l->cell[UUID] = known(part->uuid);
+	l->cell[BUS_ID] = xstrdup("");
+	l->cell[NODE] = known(part->ci_node.path);
+	l->cell[USERS] = part->ci_node.path ? gpu_node_users(n) : gpu_node_users(&g->node);
+}
+
+static void add_gpu(struct table *t, const struct gpu *g)
+{
+	struct line *l = add_line(t);
+	char memory[CLI_SIZE_SIZE] = "?";
+
+	if (g->memory)
+		cli_size(g->memory, memory);
+	l->cell[INDEX] = g->index < 0 ? xstrdup("-") : xasprintf("%d", g->index);
+	l->cell[MODEL] = known(g->model);
+	l->cell[MEMORY] = xstrdup(memory);
+	l->cell[UUID] = known(g->uuid);
+	l->cell[BUS_ID] = known(*g->bus_id ? g->bus_id : NULL);
+	l->cell[NODE] = known(g->node.path);
+	l->cell[USERS] = gpu_node_users(&g->node);
+	for (size_t i = 0; i < g->n_mig; i++)
+		add_mig(t, g, i);
+}
+
+static void print_cell(const char *text, int width, int is_last)
+{
+	cli_print_safe(text);
+	if (is_last)
+		putchar('\n');
+	else
+		printf("%*s", width - (int)strlen(text) + 2, "");
+}
+
+static void print_table(const struct table *t)
+{
+	static const char *const heads[COLUMNS] = { [INDEX] = "INDEX",
+		[MODEL] = "MODEL",
+		[MEMORY] = "MEMORY",
+		[UUID] = "UUID",
+		[BUS_ID] = "BUS ID",
+		[NODE] = "NODE",
+		[USERS] = "WHO MAY USE IT" };
+	int width[COLUMNS];
+
+	for (size_t c = 0; c < COLUMNS; c++) {
+		width[c] = (int)strlen(heads[c]);
+		for (size_t i = 0; i < t->n; i++)
+			if ((int)strlen(t->v[i].cell[c]) > width[c])
+				width[c] = (int)strlen(t->v[i].cell[c]);
+	}
+	for (int c = 0; c < COLUMNS; c++)
+		print_cell(heads[c], width[c], c + 1 == COLUMNS);
+	for (size_t i = 0; i < t->n; i++)
+		for (int c = 0; c < COLUMNS; c++)
+			print_cell(t->v[i].cell[c], width[c], c + 1 == COLUMNS);
+}
+
+static void print_driver(const struct gpu_machine *m)
+{
+	char cuda[GPU_VERSION_TEXT];
+
+	if (m->driver == GPU_DRIVER_NONE || m->driver == GPU_DRIVER_TEGRA)
+		return;
+	printf("NVIDIA driver ");
+	cli_print_safe(m->driver_text ? m->driver_text : "(version unknown)");
+	if (m->driver == GPU_DRIVER_WSL)
+		printf(" of Windows (WSL)");
+	if (m->is_open)
+		printf(", open kernel module");
+	if (gpu_version_is_known(&m->cuda))
+		printf(", CUDA %s", gpu_version_print(&m->cuda, cuda));
+	putchar('\n');
+}
+
+static void print_none(const struct gpu_machine *m)
+{
+	static const char where[] =
+		"nothing in /proc/driver/nvidia/gpus, nothing in /sys/class/kfd";
+	const char *root = gpu_root();
+
+	if (m->refused) {
+		cli_print_safe(m->refused);
+		putchar('\n');
+	} else if (m->driver == GPU_DRIVER_WSL) {
+		puts("the GPUs are Windows', behind /dev/dxg; nvidia-smi -L lists them");
+	} else if (strcmp(root, "/") == 0) {
+		printf("no GPU: %s\n", where);
+	} else {
+		printf("no GPU below '%s': %s\n", root, where);
+	}
+}
+
+static int print_text(const struct gpu_machine *m)
+{
+	auto_call(table_done) struct table t = { NULL, 0 };
+
+	for (size_t i = 0; i < m->n_gpus; i++)
+		add_gpu(&t, &m->gpus[i]);
+	print_driver(m);
+	if (t.n)
+		print_table(&t);
+	else
+		print_none(m);
+	for (size_t i = 0; i < m->warnings.n; i++)
+		mlr_warning("%s", m->warnings.v[i]);
+	return 0;
+}
+
+/* Memory and the parts' uuids are told by NVIDIA's management library alone; without it the rest is
+ * told. */
+static void ask_library(struct gpu_machine *m)
+{
+	struct mlr_error err = MLR_ERROR_INIT;
+	int r;
+
+	if (m->driver != GPU_DRIVER_NVIDIA && m->driver != GPU_DRIVER_WSL)
+		return;
+	r = gpu_nvml_fill(m, &err);
+	if (r == -ENOENT)
+		mlr_debug("%s", err.text);
+	else if (r < 0)
+		strv_addf(&m->warnings, "memory is not known: %.*s", (int)strcspn(err.text, "\n"),
+			err.text);
+}
+
+int cmd_gpu_list(int argc, char **argv)
+{
+	auto_call(gpu_machine_done) struct gpu_machine m = GPU_MACHINE_INIT;
+	struct mlr_error err = MLR_ERROR_INIT;
+	struct cli_listing a = { 0 };
+
+	cli_parse_listing(argc, argv, doc, &a);
+	if (gpu_machine_read_gpus(gpu_root(), &m, &err) < 0)
+		return cli_fail(&err);
+	ask_library(&m);
+	return a.json ? print_json(&m) : print_text(&m);
+}

@@ -1,0 +1,509 @@
+/* mlrun gpu top: what the GPUs and the processors do, again and again. */
+#include "cli/cli.h"
+#include "cli/common.h"
+
+#include "base/cleanup.h"
+#include "base/clock.h"
+#include "base/log.h"
+#include "base/memory.h"
+#include "cli/top.h"
+#include "cli/top_log.h"
+#include "cli/top_screen.h"
+#include "cli/top_view.h"
+#include "gpu/amd_sample.h"
+#include "gpu/choice.h"
+#include "gpu/gpu.h"
+#include "gpu/nvml.h"
+#include "gpu/root.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#define FIRST_MS    300   /* before the first sample: processors are counted over some time */
+#define GRACE_MS    2000  /* that NVIDIA's library may take beside the interval */
+#define WAKING_MS   10000 /* and to wake all GPUs, for a log */
+#define PATIENCE_MS 60000 /* the same when so many samples were asked for */
+#define PLAIN_WIDTH 120
+
+static const char doc[] =
+	"Show what this machine's GPUs and processors do, again and again; in a job, its own GPUs. q or "
+	"^C ends it.\v"
+	"Without a terminal the same comes as text, once each interval; with --log then nothing but the "
+	"log. In a job script:\n\n  mlrun gpu top --log gpu.csv &";
+
+enum { KEY_LOG = CLI_KEYS, KEY_ONCE, KEY_ALL };
+
+static const struct argp_option options[] = {
+	{ "interval", 'i', "SECONDS", 0, "between two samples: 0.1 to 86400 (2)", 1 },
+	{ "count", 'n', "N", 0, "end after so many samples", 1 },
+	{ "once", KEY_ONCE, 0, 0, "print one sample as text", 1 },
+	{ "log", KEY_LOG, "FILE", 0,
+		"append each sample to a file as CSV; the man page tells the columns", 1 },
+	{ "all", KEY_ALL, 0, 0, "in a job: also the GPUs that are not the job's", 1 },
+	{ 0 },
+};
+
+struct args {
+	long interval_ms, count; /* count 0: without end */
+	const char *log;
+	int once, all;
+};
+
+enum style { SILENT, PLAIN, SCREEN };
+
+struct samples {
+	struct gpu_sample *v;
+	int n;
+};
+
+struct session {
+	struct args args;
+	enum style style;
+	struct gpu_machine machine;
+	struct gpu_dir dir;
+	char *is_shown;                  /* of each of the machine's GPUs */
+	struct gpu_watch watch;          /* from is -1 where NVIDIA's library tells nothing */
+	struct samples arrived;          /* from it, and not in a picture yet */
+	struct samples nvidia, amd, all; /* of the picture in top; all borrows */
+	struct top_node_watch *node;
+	struct top top;
+	struct top_screen screen;
+	int log;
+	pid_t script; /* in a job the first process of this one's group; 0: there is none */
+};
+
+/* --- options ----------------------------------------------------------------- */
+
+static long parse_interval(const char *text, struct argp_state *state)
+{
+	char *end;
+	double v = strtod(text, &end);
+
+	if (end == text || *end || !(v >= 0.1 && v <= 86400))
+		argp_error(state, "--interval takes seconds from 0.1 to 86400, not '%s'", text);
+	return (long)(v * 1000 + 0.5);
+}
+
+static long parse_count(const char *text, struct argp_state *state)
+{
+	char *end;
+	long v;
+
+	errno = 0;
+	v = strtol(text, &end, 10);
+	if (end == text || *end || v < 1 || errno == ERANGE)
+		argp_error(state, "--count takes a number from 1 on, not '%s'", text);
+	return v;
+}
+
+static error_t parse_option(int key, char *arg, struct argp_state *state)
+{
+	struct args *a = state->input;
+
+	switch (key) {
+	case 'i':
+		a->interval_ms = parse_interval(arg, state);
+		return 0;
+	case 'n':
+		a->count = parse_count(arg, state);
+		return 0;
+	case KEY_ONCE:
+		a->once = 1;
+		a->count = 1;
+		return 0;
+	case KEY_LOG:
+		a->log = arg;
+		return 0;
+	case KEY_ALL:
+		a->all = 1;
+		return 0;
+	case ARGP_KEY_ARG:
+		argp_error(state, "no argument is expected");
+		return 0;
+	default:
+		return ARGP_ERR_UNKNOWN;
+	}
+}
+
+/* --- signals ----------------------------------------------------------------- */
+
+static volatile sig_atomic_t end_asked, stop_asked, is_resized;
+
+static void note_signal(int sig)
+{
+	if (sig == SIGWINCH)
+		is_resized = 1;
+	else if (sig == SIGTSTP)
+		stop_asked = 1;
+	else
+		end_asked = 1;
+}
+
+/* They come while ppoll(2) waits and at no other time; what the caller ignores stays ignored. */
+static void catch_signals(sigset_t *while_waiting)
+{
+	static const int caught[] = { SIGINT, SIGTERM, SIGHUP, SIGTSTP, SIGWINCH };
+	struct sigaction a = { .sa_handler = note_signal }, was;
+	sigset_t blocked;
+
+	sigemptyset(&blocked);
+	for (size_t i = 0; i < ARRAY_LEN(caught); i++) {
+		if (sigaction(caught[i], NULL, &was) < 0 || was.sa_handler == SIG_IGN)
+			continue;
+		sigaction(caught[i], &a, NULL);
+		sigaddset(&blocked, caught[i]);
+	}
+	sigprocmask(SIG_BLOCK, &blocked, while_waiting);
+	for (size_t i = 0; i < ARRAY_LEN(caught); i++)
+		sigdelset(while_waiting, caught[i]);
+}
+
+/* --- what is shown ------------------------------------------------------------- */
+
+/* A job that has a part of a GPU calls it by an uuid that only NVIDIA's library knows. */
+static void learn_parts(struct gpu_machine *m)
+{
+	const char *devices = getenv("CUDA_VISIBLE_DEVICES");
+	struct mlr_error err;
+
+	if (devices && strstr(devices, "MIG-") && gpu_nvml_fill(m, &err) < 0)
+		mlr_debug("%s", err.text);
+}
+
+static int choose_gpus(struct session *s, int *is_job, struct mlr_error *err)
+{
+	auto_call(gpu_allocation_done) struct gpu_allocation a = GPU_ALLOCATION_INIT;
+	const struct gpu_machine *m = &s->machine;
+	size_t n = 0;
+	int r;
+
+	learn_parts(&s->machine);
+	r = gpu_allocation_read(environ, m, &a, err);
+	if (r < 0)
+		return r;
+	*is_job = a.is_job;
+	s->is_shown = xcalloc(m->n_gpus + 1, 1);
+	if (s->args.all || (!a.is_job && !a.from)) {
+		memset(s->is_shown, 1, m->n_gpus);
+		return 0;
+	}
+	for (size_t i = 0; i < a.n; i++)
+		s->is_shown[a.order[i]] = 1;
+	for (size_t i = 0; i < m->n_gpus; i++)
+		n += s->is_shown[i] != 0;
+	if (m->n_gpus > 0)
+		s->top.scope = xasprintf("%zu of %zu GPUs%s%s; --all shows all", n, m->n_gpus,
+			a.from ? ": " : " of the job", a.from ? a.from : "");
+	return 0;
+}
+
+static char *driver_text(const struct gpu_machine *m)
+{
+	auto_free char *version = m->driver_text ? xasprintf(" %s", m->driver_text) : xstrdup("");
+	char cuda[GPU_VERSION_TEXT];
+
+	if (m->driver == GPU_DRIVER_NONE)
+		return m->n_gpus > 0 ? xstrdup("AMD") : NULL;
+	return xasprintf("NVIDIA driver%s%s%s%s", version,
+		m->driver == GPU_DRIVER_WSL ? " of Windows (WSL)" : "",
+		gpu_version_is_known(&m->cuda) ? ", CUDA " : "",
+		gpu_version_is_known(&m->cuda) ? gpu_version_print(&m->cuda, cuda) : "");
+}
+
+/* Why GPUs tell nothing: a line of the view, or a warning where there is none. */
+static void set_note(struct session *s, const struct mlr_error *err)
+{
+	char *hint;
+
+	free(s->top.note);
+	s->top.note = xstrdup(err->text);
+	hint = strstr(s->top.note, "\nhint: ");
+	if (hint) {
+		memcpy(hint, "; ", 2);
+		memmove(hint + 2, hint + strlen("\nhint: "), strlen(hint + strlen("\nhint: ")) + 1);
+	}
+	if (s->style == SILENT)
+		mlr_warning("gpu top: %s", s->top.note);
+}
+
+/*
+ * What a script has left in the background ends with it: it is the first process of their group.
+ * Batch systems that know a job's processes by their parents (Slurm's proctrack/linuxproc) do not
+ * see to that.
+ */
+static int is_gone(pid_t pid)
+{
+	return kill(pid, 0) < 0 && errno == ESRCH;
+}
+
+static int open_session(struct session *s, struct mlr_error *err)
+{
+	const char *root = gpu_root();
+	int is_job = 0, r = gpu_machine_read_gpus(root, &s->machine, err);
+
+	if (r == 0)
+		r = choose_gpus(s, &is_job, err);
+	if (r < 0)
+		return r;
+	s->script = is_job && !is_gone(getpgrp()) ? getpgrp() : 0;
+	if (s->args.log) {
+		s->log = top_log_open(s->args.log, err);
+		if (s->log < 0)
+			return s->log;
+	}
+	gethostname(s->top.host, sizeof(s->top.host) - 1);
+	s->top.driver = driver_text(&s->machine);
+	s->node = top_node_watch_new("/", is_job);
+	gpu_dir_open(root, &s->dir);
+	if (s->machine.refused) {
+		mlr_fail(err, ENOTSUP, "%s", s->machine.refused);
+		set_note(s, err);
+	} else if (s->machine.driver != GPU_DRIVER_NONE &&
+		gpu_watch_open(&s->machine, (unsigned)s->args.interval_ms, &s->watch, err) < 0) {
+		set_note(s, err);
+	}
+	return 0;
+}
+
+static void drop_samples(struct samples *l)
+{
+	gpu_samples_free(l->v, l->n);
+	*l = (struct samples){ NULL, 0 };
+}
+
+static void close_session(struct session *s)
+{
+	top_screen_close(&s->screen);
+	gpu_watch_close(&s->watch);
+	top_empty(&s->top);
+	drop_samples(&s->arrived);
+	drop_samples(&s->nvidia);
+	drop_samples(&s->amd);
+	free(s->all.v);
+	free(s->top.driver);
+	free(s->top.scope);
+	free(s->top.note);
+	free(s->is_shown);
+	top_node_watch_free(s->node);
+	gpu_dir_close(&s->dir);
+	gpu_machine_done(&s->machine);
+	if (s->log >= 0)
+		close(s->log);
+}
+
+static void draw(struct session *s)
+{
+	int width, height;
+
+	top_screen_size(&width, &height);
+	auto_free char *text = top_view(&s->top, width, height);
+	top_screen_draw(text);
+}
+
+/* A picture of now, as far as it is known. Returns 0 or -errno of the log. */
+static int take_picture(struct session *s, struct mlr_error *err)
+{
+	struct top_node node;
+
+	top_empty(&s->top);
+	drop_samples(&s->nvidia);
+	drop_samples(&s->amd);
+	free(s->all.v);
+	s->nvidia = s->arrived;
+	s->arrived = (struct samples){ NULL, 0 };
+	s->amd.n = gpu_amd_sample(&s->dir, &s->machine, &s->amd.v);
+	s->all.n = s->nvidia.n + s->amd.n;
+	s->all.v = xcalloc((size_t)s->all.n + 1, sizeof(*s->all.v));
+	if (s->nvidia.n)
+		memcpy(s->all.v, s->nvidia.v, (size_t)s->nvidia.n * sizeof(*s->all.v));
+	if (s->amd.n)
+		memcpy(s->all.v + s->nvidia.n, s->amd.v, (size_t)s->amd.n * sizeof(*s->all.v));
+	top_node_next(s->node, &node);
+	top_fill(&s->top, &s->machine, s->is_shown, s->all.v, s->all.n, &node);
+	return s->log >= 0 ? top_log_add(s->log, s->args.log, &s->top, err) : 0;
+}
+
+/* Returns 0, or -1 when nobody can read it. */
+static int show_picture(struct session *s, int is_first)
+{
+	if (s->style == SCREEN) {
+		draw(s);
+	} else if (s->style == PLAIN) {
+		auto_free char *text = top_view(&s->top, PLAIN_WIDTH, 0);
+
+		if (printf("%s%s", is_first ? "" : "\n", text) < 0 || fflush(stdout) != 0) {
+			cli_stdout_failed(errno);
+			return -1;
+		}
+	}
+	return 0;
+}
+
+/* --- waiting ------------------------------------------------------------------- */
+
+/* The terminal as it was while this is stopped. */
+static void stop_here(struct session *s)
+{
+	stop_asked = 0;
+	top_screen_close(&s->screen);
+	raise(SIGSTOP);
+	if (s->style == SCREEN)
+		top_screen_open(&s->screen);
+	is_resized = 1;
+}
+
+static void hear_keys(struct session *s)
+{
+	char keys[64];
+	ssize_t n = read(s->screen.keys, keys, sizeof(keys));
+
+	if (n <= 0)
+		s->screen.keys = -1;
+	else if (memchr(keys, 'q', (size_t)n) || memchr(keys, 'Q', (size_t)n))
+		end_asked = 1;
+	else
+		is_resized = 1; /* any other key draws anew */
+}
+
+/* Windows' GPUs are in no file: the library's first word tells which there are. */
+static void add_windows_gpus(struct session *s, const struct samples *l)
+{
+	struct gpu_machine *m = &s->machine;
+
+	if (m->driver != GPU_DRIVER_WSL || m->n_gpus > 0)
+		return;
+	top_empty(&s->top); /* what is in it lies where the machine's GPUs have lain */
+	for (int i = 0; i < l->n; i++) {
+		struct gpu *g = gpu_machine_add_gpu(m);
+
+		g->bus_id = xstrdup(l->v[i].bus_id);
+		g->index = i;
+	}
+	s->is_shown = xreallocarray(s->is_shown, m->n_gpus + 1, 1);
+	memset(s->is_shown, 1, m->n_gpus);
+}
+
+static void hear_library(struct session *s)
+{
+	struct samples l = { NULL, 0 };
+	struct mlr_error err;
+
+	l.n = gpu_watch_next(&s->watch, &l.v, &err);
+	if (l.n == -EAGAIN)
+		return;
+	if (l.n < 0) {
+		set_note(s, &err);
+		gpu_watch_close(&s->watch);
+		return;
+	}
+	drop_samples(&s->arrived);
+	s->arrived = l;
+	add_windows_gpus(s, &l);
+}
+
+/*
+ * Until there is news of the GPUs, though not before a time, or it is later than another.
+ *
+ * Returns when that is so, or an end was asked for.
+ */
+static void wait_for_news(
+	struct session *s, long long earliest, long long latest, const sigset_t *signals)
+{
+	for (;;) {
+		int is_watched = s->watch.from >= 0;
+		long long until = s->arrived.v || !is_watched ? earliest : latest,
+			  left = until - mlr_now_ms();
+		struct timespec t = { left > 0 ? left / 1000 : 0,
+			left > 0 ? left % 1000 * 1000000 : 0 };
+		struct pollfd in[] = { { .fd = s->screen.is_open ? s->screen.keys : -1,
+					       .events = POLLIN },
+			{ .fd = s->watch.from, .events = POLLIN } };
+
+		if (left <= 0)
+			return;
+		int n = ppoll(in, ARRAY_LEN(in), &t, signals);
+		if (n > 0 && in[0].revents)
+			hear_keys(s);
+		if (n > 0 && in[1].revents)
+			hear_library(s);
+		if (stop_asked)
+			stop_here(s);
+		if (end_asked)
+			return;
+		if (is_resized && s->style == SCREEN && s->top.gpus)
+			draw(s);
+		is_resized = 0;
+	}
+}
+
+/* Returns the exit status, or -errno. */
+static int run(struct session *s, struct mlr_error *err)
+{
+	long long began = mlr_now_ms(), interval = s->args.interval_ms;
+	long long earliest = began + FIRST_MS, latest = earliest;
+	sigset_t while_waiting;
+
+	if (s->args.count)
+		latest = began + PATIENCE_MS;
+	else if (s->style != SCREEN || s->args.log)
+		latest = began + WAKING_MS;
+	catch_signals(&while_waiting);
+	if (s->style == SCREEN)
+		top_screen_open(&s->screen);
+	for (long done = 0; s->args.count == 0 || done < s->args.count; done++) {
+		int r;
+
+		wait_for_news(s, earliest, latest, &while_waiting);
+		if (end_asked || (s->script && is_gone(s->script)))
+			break;
+		r = take_picture(s, err);
+		if (r < 0)
+			return r;
+		if (show_picture(s, done == 0) < 0)
+			return CLI_FAILED;
+		if (s->watch.from >= 0)
+			earliest = 0; /* the library keeps the time */
+		else
+			earliest = earliest + interval > mlr_now_ms() ? earliest + interval : mlr_now_ms();
+		latest = mlr_now_ms() + interval + GRACE_MS;
+	}
+	return 0;
+}
+
+static enum style choose_style(const struct args *a)
+{
+	const char *term = getenv("TERM");
+
+	if (top_screen_is_ours())
+		return a->once || !term || strcmp(term, "dumb") == 0 ? PLAIN : SCREEN;
+	return a->log ? SILENT : PLAIN;
+}
+
+int cmd_gpu_top(int argc, char **argv)
+{
+	static const struct argp argp = { .options = options, .parser = parse_option, .doc = doc };
+	auto_call(close_session) struct session s = { .args = { .interval_ms = 2000 },
+		.machine = GPU_MACHINE_INIT,
+		.dir = GPU_DIR_INIT,
+		.watch = GPU_WATCH_INIT,
+		.screen = TOP_SCREEN_INIT,
+		.log = -1 };
+	struct mlr_error err = MLR_ERROR_INIT;
+	int r;
+
+	cli_parse(&argp, argc, argv, 0, &s.args);
+	s.style = choose_style(&s.args);
+	r = open_session(&s, &err);
+	if (r == 0)
+		r = run(&s, &err);
+	if (r >= 0)
+		return r;
+	top_screen_close(&s.screen);
+	mlr_wrap(&err, "gpu top");
+	return cli_fail(&err);
+}

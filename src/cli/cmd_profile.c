@@ -1,0 +1,225 @@
+/* mlrun profile: records this machine, to be asked about where it is not. */
+#include "cli/cli.h"
+#include "cli/common.h"
+#include "cli/findings.h"
+
+#include "base/cleanup.h"
+#include "base/json.h"
+#include "base/log.h"
+#include "base/memory.h"
+#include "config.h"
+#include "doctor/doctor.h"
+#include "gpu/elf.h"
+#include "gpu/gpu.h"
+#include "gpu/ldcache.h"
+#include "gpu/nvml.h"
+#include "gpu/profile.h"
+#include "gpu/root.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/utsname.h>
+#include <time.h>
+
+struct args {
+	struct cli_common common;
+	const char *out; /* NULL: standard output */
+};
+
+static error_t parse_option(int key, char *arg, struct argp_state *state)
+{
+	struct args *a = state->input;
+
+	switch (key) {
+	case ARGP_KEY_INIT:
+		state->child_inputs[0] = &a->common;
+		return 0;
+	case 'o':
+		a->out = strcmp(arg, "-") == 0 ? NULL : arg;
+		return 0;
+	case ARGP_KEY_ARG:
+		argp_error(state, "no argument is expected");
+		return 0;
+	default:
+		return ARGP_ERR_UNKNOWN;
+	}
+}
+
+static const struct argp_option options[] = {
+	{ "output", 'o', "FILE", 0, "write it there, whole or not at all; default: standard output",
+		0 },
+	{ 0 },
+};
+static const struct argp argp = {
+	.options = options,
+	.parser = parse_option,
+	.doc = "Record this machine as JSON: GPUs and their driver, what MPI finds, what doctor finds.\v"
+	       "`mlrun gpu check --profile FILE` looks at it elsewhere, as on a login node.",
+	.children = cli_common_children,
+};
+
+/* --- libraries ------------------------------------------------------------ */
+
+/* Of MPI, of its launchers and of what it sends through, with any number behind. */
+static const char *const stems[] = { "libmpi.so", "libmpi_cray.so", "libmpich.so", "libpmix.so",
+	"libpmi.so", "libpmi2.so", "libfabric.so", "libucp.so", "libuct.so", "libibverbs.so",
+	"librdmacm.so", "libmlx5.so", "libpsm2.so", "libcxi.so", "libxpmem.so", "libnccl.so",
+	"librccl.so" };
+
+struct libraries {
+	json_t *list;
+	char *libc; /* path of libc.so.6 */
+};
+
+static int add_library(void *ctx, const struct gpu_ldcache_entry *e)
+{
+	struct libraries *l = ctx;
+
+	if (!gpu_ldcache_fits(e, 8 * (int)sizeof(void *)))
+		return 0;
+	if (strcmp(e->name, "libc.so.6") == 0 && !l->libc)
+		l->libc = xstrdup(e->path);
+	for (size_t i = 0; i < ARRAY_LEN(stems); i++)
+		if (strncmp(e->name, stems[i], strlen(stems[i])) == 0)
+			json_array_append_new(l->list,
+				json_pack("{s:o, s:o}", "name", mlr_json_text(e->name), "path",
+					mlr_json_text(e->path)));
+	return 0;
+}
+
+static void read_cache(const struct gpu_dir *d, struct libraries *l)
+{
+	auto_close int fd = gpu_dir_open_file(d, "/etc/ld.so.cache");
+	struct mlr_error err = MLR_ERROR_INIT;
+	struct stat st;
+	void *data;
+
+	if (fd < 0 || fstat(fd, &st) < 0 || st.st_size <= 0)
+		return;
+	data = mmap(NULL, (size_t)st.st_size, PROT_READ, MAP_PRIVATE, fd, 0);
+	if (data == MAP_FAILED)
+		return;
+	if (gpu_ldcache_walk(data, (size_t)st.st_size, add_library, l, &err) < 0)
+		mlr_debug("'/etc/ld.so.cache': %s", err.text);
+	munmap(data, (size_t)st.st_size);
+}
+
+/* The version of the C library is the newest that it defines. */
+static json_t *glibc_of(const struct gpu_dir *d, const char *libc)
+{
+	auto_close int fd = libc ? gpu_dir_open_file(d, libc) : -1;
+	auto_call(gpu_elf_done) struct gpu_elf elf = GPU_ELF_INIT;
+	char text[GPU_VERSION_TEXT];
+
+	if (fd < 0 || gpu_elf_read(fd, &elf) < 0 || !gpu_version_is_known(&elf.defines))
+		return json_null();
+	return json_string(gpu_version_print(&elf.defines, text));
+}
+
+/* --- devices -------------------------------------------------------------- */
+
+static void add_devices(const struct gpu_dir *d, const char *dir, const char *prefix, json_t *list)
+{
+	auto_strv struct strv names = STRV_INIT;
+
+	gpu_dir_list(d, dir, &names);
+	for (size_t i = 0; i < names.n; i++) {
+		auto_free char *path = xasprintf("%s/%s", dir, names.v[i]);
+
+		if (strncmp(names.v[i], prefix, strlen(prefix)) == 0)
+			json_array_append_new(list, mlr_json_text(path));
+	}
+}
+
+/* Of InfiniBand, Slingshot, Omni-Path, and of shared memory between processes. */
+static json_t *fabric_devices(const struct gpu_dir *d)
+{
+	static const char *const prefixes[] = { "cxi", "hfi1_", "knem", "xpmem" };
+	json_t *list = json_array();
+
+	add_devices(d, "/dev/infiniband", "", list);
+	for (size_t i = 0; i < ARRAY_LEN(prefixes); i++)
+		add_devices(d, "/dev", prefixes[i], list);
+	return list;
+}
+
+/* --- all ------------------------------------------------------------------ */
+
+static json_t *doctor_json(const char *store)
+{
+	auto_call(doctor_report_done) struct doctor_report r = DOCTOR_REPORT_INIT;
+	struct doctor_machine m = DOCTOR_MACHINE_INIT;
+
+	m.store = store;
+	doctor_look(&m, &r);
+	return cli_findings(&r);
+}
+
+static int gpu_json(json_t **ret, struct mlr_error *err)
+{
+	auto_call(gpu_machine_done) struct gpu_machine m = GPU_MACHINE_INIT;
+	struct mlr_error why = MLR_ERROR_INIT;
+	int r = gpu_machine_read(gpu_root(), &m, err);
+
+	if (r < 0)
+		return r;
+	if ((m.driver == GPU_DRIVER_NVIDIA || m.driver == GPU_DRIVER_WSL) &&
+		gpu_nvml_fill(&m, &why) < 0)
+		strv_addf(&m.warnings, "memory and architecture are not known: %.*s",
+			(int)strcspn(why.text, "\n"), why.text);
+	*ret = gpu_machine_to_json(&m);
+	return 0;
+}
+
+static int record(const struct args *a, json_t **ret, struct mlr_error *err)
+{
+	auto_call(gpu_dir_close) struct gpu_dir d = GPU_DIR_INIT;
+	struct libraries l = { NULL, NULL };
+	char date[CLI_TIME_SIZE];
+	struct utsname host;
+	json_t *gpu;
+	int r = gpu_dir_open(gpu_root(), &d);
+
+	if (r < 0)
+		return mlr_fail(err, -r, "'%s': %s", gpu_root(), strerror(-r));
+	r = gpu_json(&gpu, err);
+	if (r < 0)
+		return r;
+	l.list = json_array();
+	read_cache(&d, &l);
+	uname(&host);
+	cli_time_utc(time(NULL), date);
+	*ret = json_pack("{s:i, s:s, s:s, s:o, s:o, s:o, s:o, s:o, s:{s:o, s:o}, s:o}", "format",
+		GPU_PROFILE_FORMAT, "mlrun", PACKAGE_VERSION, "date", date, "host",
+		mlr_json_text(host.nodename), "kernel", mlr_json_text(host.release), "architecture",
+		mlr_json_text(host.machine), "glibc", glibc_of(&d, l.libc), "gpu", gpu, "fabric",
+		"libraries", l.list, "devices", fabric_devices(&d), "doctor",
+		doctor_json(a->common.store));
+	free(l.libc);
+	return 0;
+}
+
+int cmd_profile(int argc, char **argv)
+{
+	struct mlr_error err = MLR_ERROR_INIT;
+	struct args a = { 0 };
+	json_t *j = NULL;
+	int r;
+
+	cli_parse(&argp, argc, argv, 0, &a);
+	if (record(&a, &j, &err) < 0) {
+		mlr_wrap(&err, "profile");
+		return cli_fail(&err);
+	}
+	if (!a.out)
+		return cli_print_json(j);
+	r = cli_write_json(a.out, j, JSON_ENSURE_ASCII | JSON_INDENT(1), &err);
+	json_decref(j);
+	if (r < 0) {
+		mlr_wrap(&err, "profile");
+		return cli_fail(&err);
+	}
+	return 0;
+}

@@ -1,0 +1,155 @@
+#include "cli/top_log.h"
+
+#include "base/cleanup.h"
+#include "base/file.h"
+#include "base/memory.h"
+#include "cli/common.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#define LOCK_MS 3000 /* that others are waited for */
+
+const char top_log_header[] =
+	"time,host,gpu,uuid,gpu_busy_percent,gpu_memory_used_bytes,gpu_memory_total_bytes,power_watts,"
+	"temperature_celsius,cpu_busy_percent,memory_used_bytes\n";
+
+/* What is not told is an empty field. */
+static void put_number(FILE *out, int64_t v)
+{
+	if (v >= 0)
+		fprintf(out, "%" PRId64, v);
+}
+
+static void put_line(FILE *out, const struct top *t, const struct top_gpu *g)
+{
+	const struct gpu_sample *s = g ? g->sample : NULL;
+	char when[CLI_TIME_SIZE];
+
+	cli_time_utc(t->time, when);
+	fprintf(out, "%s,%s,", when, t->host);
+	put_number(out, g ? g->gpu->index : -1);
+	fprintf(out, ",%s,", g && g->gpu->uuid ? g->gpu->uuid : "");
+	put_number(out, s ? s->busy : -1);
+	putc(',', out);
+	put_number(out, s ? s->memory_used : -1);
+	putc(',', out);
+	put_number(out, s ? s->memory_total : -1);
+	putc(',', out);
+	if (s && s->power >= 0)
+		fprintf(out, "%.1f", s->power);
+	putc(',', out);
+	put_number(out, s ? s->temperature : -1);
+	putc(',', out);
+	put_number(out, t->node.busy);
+	putc(',', out);
+	put_number(out, t->node.memory_used);
+	putc('\n', out);
+}
+
+char *top_log_lines(const struct top *t)
+{
+	char *text = NULL;
+	size_t size;
+	FILE *out = open_memstream(&text, &size);
+
+	if (!out)
+		mlr_oom();
+	for (size_t i = 0; i < t->n_gpus; i++)
+		put_line(out, t, &t->gpus[i]);
+	if (t->n_gpus == 0)
+		put_line(out, t, NULL);
+	if (fclose(out) != 0)
+		mlr_oom();
+	return text;
+}
+
+/*
+ * Where there are no locks, or somebody keeps one that was stopped or hangs, O_APPEND is what keeps
+ * lines whole, on one node. It is not waited for in fcntl(2), as signals are blocked meanwhile.
+ */
+static void lock(int fd, short type)
+{
+	struct flock l = { .l_type = type, .l_whence = SEEK_SET };
+	struct timespec moment = { .tv_nsec = 1000000 };
+	long waited_ms = 0;
+
+	while (fcntl(fd, F_SETLK, &l) < 0 && (errno == EAGAIN || errno == EACCES) &&
+		waited_ms < LOCK_MS) {
+		nanosleep(&moment, NULL);
+		waited_ms += moment.tv_nsec / 1000000;
+		if (moment.tv_nsec < 64000000)
+			moment.tv_nsec *= 2;
+	}
+}
+
+/* One write(2) for all, so that nobody who is killed leaves half a line. */
+static int append(int fd, const char *path, const char *text, struct mlr_error *err)
+{
+	int r = file_write_all(fd, text, strlen(text));
+
+	return r < 0 ? mlr_fail(err, -r, "write to '%s': %s", path, strerror(-r)) : 0;
+}
+
+int top_log_add(int fd, const char *path, const struct top *t, struct mlr_error *err)
+{
+	auto_free char *lines = top_log_lines(t);
+	int r;
+
+	lock(fd, F_WRLCK);
+	r = append(fd, path, lines, err);
+	lock(fd, F_UNLCK);
+	return r;
+}
+
+static int no_log(const char *path, struct mlr_error *err)
+{
+	mlr_fail(err, EEXIST, "'%s' is no log of mlrun gpu top: it begins with another line", path);
+	return mlr_hint(err, "samples are appended to a log alone: give a file that is not there yet");
+}
+
+/* A header, or what lacks of one, or the end of a line that somebody was killed in (a full disk
+ * cuts lines). One that may not be read is left as it is. */
+static int begin(int fd, const char *path, struct mlr_error *err)
+{
+	const size_t whole = strlen(top_log_header);
+	char is[sizeof(top_log_header)], last;
+	struct stat st;
+	ssize_t n;
+
+	if (fstat(fd, &st) < 0)
+		return mlr_fail_errno(err, "'%s'", path);
+	if (st.st_size == 0)
+		return append(fd, path, top_log_header, err);
+	n = S_ISREG(st.st_mode) ? pread(fd, is, whole, 0) : -1;
+	if (n <= 0)
+		return 0;
+	if (memcmp(is, top_log_header, (size_t)n) != 0)
+		return no_log(path, err);
+	if ((size_t)n < whole)
+		return append(fd, path, top_log_header + n, err);
+	if (pread(fd, &last, 1, st.st_size - 1) == 1 && last != '\n')
+		return append(fd, path, "\n", err);
+	return 0;
+}
+
+int top_log_open(const char *path, struct mlr_error *err)
+{
+	auto_close int fd = open(path, O_RDWR | O_APPEND | O_CREAT | O_CLOEXEC | O_NOCTTY, 0666);
+	int r;
+
+	if (fd < 0 && errno == EACCES) /* one that may be written to and not read */
+		fd = open(path, O_WRONLY | O_APPEND | O_CLOEXEC | O_NOCTTY);
+	if (fd < 0)
+		return mlr_fail_errno(err, "open '%s'", path);
+	lock(fd, F_WRLCK);
+	r = begin(fd, path, err);
+	lock(fd, F_UNLCK);
+	return r < 0 ? r : take_fd(&fd);
+}
