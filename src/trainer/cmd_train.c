@@ -2,291 +2,295 @@
 #include "trainer/mltrain.h"
 
 #include "base/cleanup.h"
+#include "base/clock.h"
 #include "base/log.h"
+#include "base/memory.h"
 #include "trainer/data/dataset.h"
-#include "trainer/progress.h"
-#include "trainer/runlog.h"
+#include "trainer/metrics/metrics.h"
+#include "trainer/model/net_file.h"
+#include "trainer/model/recipe_file.h"
+#include "trainer/signals.h"
+#include "trainer/test_record.h"
 #include "trainer/train/cpus.h"
+#include "trainer/train/resume.h"
 #include "trainer/train/train.h"
+#include "trainer/train_args.h"
 
 #include <errno.h>
 #include <inttypes.h>
-#include <limits.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
-struct args {
-	struct train_options train;
-	const char *data, *log;
-	uint64_t log_every;
-	int quiet;
+/* What a run stands on, from the options on. */
+struct session {
+	struct train_args args;
+	struct dist *dist;
+	struct checkpoint from; /* to go on from; .net NULL: from the start */
+	struct dataset data;
+	struct net *net;
+	struct metrics *metrics; /* rank 0's */
 };
 
-enum {
-	KEY_LR = 256,
-	KEY_LR_DECAY,
-	KEY_MOMENTUM,
-	KEY_L2,
-	KEY_DROPOUT,
-	KEY_VALIDATION,
-	KEY_LOG,
-	KEY_LOG_EVERY,
-	KEY_CHECKPOINT,
-	KEY_BACKEND,
-	KEY_STEPS,
-	KEY_SEED
-};
-
-static const struct argp_option options[] = {
-	{ "data", 'd', "DIR", 0,
-		"the data set: a directory of IDX files, or mnist or fashion-mnist", 1 },
-	{ "epochs", 'e', "N", 0, "passes over the training images (10)", 1 },
-	{ "steps", KEY_STEPS, "N", 0, "end after N steps even if epochs are left", 1 },
-	{ "batch", 'b', "N", 0, "images a step (64)", 1 },
-	{ "seed", KEY_SEED, "N", 0, "start of the random numbers (1); a run is repeatable", 1 },
-	{ "threads", 't', "N", 0, "that compute (as many as CPUs may be used)", 2 },
-	{ "backend", KEY_BACKEND, "NAME", 0, "onednn, reference or auto (auto)", 2 },
-	{ "checkpoint", KEY_CHECKPOINT, "FILE", 0,
-		"write the weights there after every epoch, as safetensors", 3 },
-	{ "log", KEY_LOG, "FILE", 0, "append records to it, JSON lines", 3 },
-	{ "log-every", KEY_LOG_EVERY, "N", 0, "steps between two step records (10)", 3 },
-	{ "quiet", 'q', NULL, 0, "print the result alone", 3 },
-	{ "lr", KEY_LR, "X", 0, "learning rate (0.01)", 4 },
-	{ "lr-decay", KEY_LR_DECAY, "X", 0, "factor of the rate from an epoch to the next (0.95)",
-		4 },
-	{ "momentum", KEY_MOMENTUM, "X", 0, "momentum (0.9)", 4 },
-	{ "l2", KEY_L2, "X", 0, "factor of the penalty on the dense layers' weights (5e-4)", 4 },
-	{ "dropout", KEY_DROPOUT, "X", 0, "share of units dropped before the last layer (0.5)", 4 },
-	{ "validation", KEY_VALIDATION, "N", 0, "training images kept for validation (5000)", 4 },
-	{ 0 }
-};
-
-static error_t parse_recipe(int key, char *arg, struct argp_state *state, struct train_options *t)
+static void session_done(struct session *s)
 {
-	switch (key) {
-	case KEY_LR:
-		t->lr = arg_number(state, "lr", arg, 0, 1e6);
-		return 0;
-	case KEY_LR_DECAY:
-		t->lr_decay = arg_number(state, "lr-decay", arg, 0, 10);
-		return 0;
-	case KEY_MOMENTUM:
-		t->momentum = arg_number(state, "momentum", arg, 0, 1);
-		return 0;
-	case KEY_L2:
-		t->l2 = arg_number(state, "l2", arg, 0, 1e6);
-		return 0;
-	case KEY_DROPOUT:
-		t->dropout = arg_number(state, "dropout", arg, 0, 0.99);
-		return 0;
-	case KEY_VALIDATION:
-		t->validation = (uint32_t)arg_count(state, "validation", arg, 0, UINT32_MAX);
-		return 0;
-	default:
-		return ARGP_ERR_UNKNOWN;
-	}
+	checkpoint_done(&s->from);
+	dataset_done(&s->data);
+	net_free(&s->net);
+	dist_close(&s->dist);
 }
 
-static error_t parse(int key, char *arg, struct argp_state *state)
-{
-	struct args *a = state->input;
-	struct train_options *t = &a->train;
+/* --- what is told ----------------------------------------------------------------------------- */
 
-	switch (key) {
-	case 'd':
-		a->data = arg;
-		return 0;
-	case 'e':
-		t->epochs = (int)arg_count(state, "epochs", arg, 1, 1000000);
-		return 0;
-	case KEY_STEPS:
-		t->steps = arg_count(state, "steps", arg, 1, INT64_MAX);
-		return 0;
-	case 'b':
-		t->batch = (int)arg_count(state, "batch", arg, 1, 65536);
-		return 0;
-	case KEY_SEED:
-		t->seed = arg_count(state, "seed", arg, 0, INT64_MAX);
-		return 0;
-	case 't':
-		t->threads = (int)arg_count(state, "threads", arg, 1, 1024);
-		return 0;
-	case KEY_BACKEND:
-		t->backend = backend_find(arg);
-		if (!t->backend)
-			argp_error(state, "--backend '%s' is not one of: auto, %s", arg,
-				backend_names());
-		return 0;
-	case KEY_CHECKPOINT:
-		t->checkpoint = arg;
-		return 0;
-	case KEY_LOG:
-		a->log = arg;
-		return 0;
-	case KEY_LOG_EVERY:
-		a->log_every = arg_count(state, "log-every", arg, 1, INT64_MAX);
-		return 0;
-	case 'q':
-		a->quiet = 1;
-		return 0;
-	case ARGP_KEY_ARG:
-		argp_error(state, "'%s' is not an option; the data set is given with --data", arg);
-		return 0;
-	case ARGP_KEY_END:
-		if (!a->data)
-			argp_error(state,
-				"which data set? give --data DIR, --data mnist or --data fashion-mnist");
-		return 0;
-	default:
-		return parse_recipe(key, arg, state, t);
-	}
+static void tell_plan(const struct engine *e)
+{
+	auto_free char *plan = e->backend->plan ? e->backend->plan(e) : NULL;
+
+	if (plan)
+		fprintf(stderr, "%s%s", plan, *plan && plan[strlen(plan) - 1] == '\n' ? "" : "\n");
+	else
+		mlr_info("memory: %.1f MB", 1e-6 * (double)e->memory);
 }
 
-static const struct argp argp = { options, parse, NULL,
-	"Train the reference network (TensorFlow's convolutional.py: two convolutions, two dense layers) and "
-	"test it. SIGTERM and SIGINT end training after the step under way, with a checkpoint." };
-
-static volatile sig_atomic_t stop_signal;
-
-static void on_signal(int sig)
+static void tell(void *ctx, const struct train_state *state)
 {
-	stop_signal = sig;
+	struct session *s = ctx;
+
+	if (state->test && (s->args.metrics.log || s->args.metrics.format == METRICS_JSON))
+		metrics_put(s->metrics, test_record(state->test, &s->data, NULL, state->step));
+	metrics_tell(s->metrics, state, &s->args.train, &s->data);
+	if (state->moment == TRAIN_STARTED && s->args.verbose)
+		tell_plan(state->engine);
 }
 
-/*
- * Kernels that oneDNN generates point the stack register elsewhere at times, into the heap: there the
- * kernel would write a signal's frame (3.5 kB with AVX-512's registers), and one run in ten that was
- * interrupted ended with "corrupted size vs. prev_size". Frames go to a stack of their own.
- */
-static char signal_stack[1 << 16];
-
-/*
- * What the caller ignores stays ignored. SIGTERM may come more than once for one wish (timeout(1) and
- * srun(1) signal the process and its group), so only a second SIGINT, which a person typed, kills.
- */
-static void catch_signals(void)
+/* Returns the exit status. */
+static int say_interrupted(const struct session *s, const struct train_state *state)
 {
-	static const struct {
-		int sig, flags;
-	} ends[] = { { SIGTERM, 0 }, { SIGINT, (int)SA_RESETHAND } };
-	stack_t stack = { .ss_sp = signal_stack, .ss_size = sizeof(signal_stack) };
-	struct sigaction was, sa = { .sa_handler = on_signal };
+	const char *file = s->args.train.checkpoint;
 
-	sigaltstack(&stack, NULL);
-	sigemptyset(&sa.sa_mask);
-	for (size_t i = 0; i < ARRAY_LEN(ends); i++) {
-		sa.sa_flags = SA_RESTART | SA_ONSTACK | ends[i].flags;
-		if (sigaction(ends[i].sig, NULL, &was) == 0 && was.sa_handler != SIG_IGN)
-			sigaction(ends[i].sig, &sa, NULL);
-	}
-}
-
-struct telling {
-	const struct args *args;
-	const char *data_dir;
-	struct progress progress;
-	struct runlog *log; /* may be NULL */
-};
-
-static void tell(void *ctx, const struct train_state *s)
-{
-	struct telling *t = ctx;
-
-	if (t->log)
-		runlog_tell(t->log, s, &t->args->train, t->data_dir);
-	if (!t->args->quiet)
-		progress_tell(&t->progress, s, &t->args->train);
-}
-
-static double now(void)
-{
-	struct timespec t;
-
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
-
-static int say_interrupted(const struct args *a, const struct train_state *s)
-{
 	mlr_info("stopped by %s after step %" PRIu64 " (epoch %d)%s%s",
-		stop_signal == SIGTERM ? "SIGTERM" : "SIGINT", s->step, s->epoch,
-		a->train.checkpoint ? "; weights written to " : "; no --checkpoint was given",
-		a->train.checkpoint ? a->train.checkpoint : "");
-	return stop_signal == SIGTERM ? 0 : 128 + SIGINT;
+		state->signal ? signals_name(state->signal) : "--max-time", state->step,
+		state->epoch, file ? "; weights written to " : "; no --checkpoint was given",
+		file ? file : "");
+	return state->signal == SIGINT ? 128 + SIGINT : 0;
 }
 
-static void say_result(const struct args *a, const struct train_state *s, double total)
+static void say_result(const struct session *s, const struct train_state *state, double total)
 {
-	print_accuracy(s->test_wrong, s->test_images);
-	printf("training time %.2f s (%" PRIu64 " steps, %.0f images/s)\n", s->step_seconds,
-		s->step, (double)s->step * a->train.batch / s->step_seconds);
-	printf("evaluation time %.2f s\n", s->evaluate_seconds);
+	const struct train_options *o = &s->args.train;
+
+	print_accuracy(state->test_wrong, state->test_images);
+	if (state->reached)
+		mlr_info("--target-accuracy %g %% was reached in epoch %d, at step %" PRIu64,
+			100 * o->target_accuracy, state->epochs_done, state->step);
+	printf("training time %.2f s (%" PRIu64 " steps, %.0f images/s)\n", state->step_seconds,
+		state->step,
+		state->step_seconds > 0
+			? (double)state->step * o->recipe.batch / state->step_seconds
+			: 0);
+	printf("evaluation time %.2f s\n", state->evaluate_seconds);
 	printf("total time %.2f s\n", total);
-	if (a->train.checkpoint)
-		printf("checkpoint %s\n", a->train.checkpoint);
-	if (a->log)
-		printf("log %s\n", a->log);
+	if (o->checkpoint)
+		printf("checkpoint %s\n", o->checkpoint);
+	if (s->args.metrics.log)
+		printf("log %s\n", s->args.metrics.log);
+}
+
+/* --- making ready ------------------------------------------------------------------------------
+ */
+
+static int open_resume(struct session *s, struct mlr_error *err)
+{
+	const char *path = s->args.resume;
+	int r;
+
+	if (!s->args.wants_resume)
+		return 0;
+	r = resume_read(path, s->dist, &s->from, err);
+	if (r < 0)
+		return mlr_wrap(err, "--resume");
+	if (s->dist->rank != 0 || s->args.metrics.quiet)
+		return 0;
+	if (r == 0)
+		mlr_info("--resume: there is no '%s' yet: starting anew", path);
+	else
+		mlr_info("going on from '%s': step %" PRIu64 ", %d epoch%s done", path,
+			s->from.step, s->from.epochs_done, s->from.epochs_done == 1 ? "" : "s");
+	return 0;
+}
+
+static int open_data(struct session *s, struct mlr_error *err)
+{
+	const struct shape *want = s->from.net ? &s->from.net->input : &s->args.input;
+	struct dataset_wish wish = {
+		.memory_max = s->args.data_memory, .seed = 1, .threads = s->args.train.threads
+	};
+	struct dataset *d = &s->data;
+	int r;
+
+	if (want->rank == 3) {
+		wish.channels = (uint32_t)want->dim[0];
+		wish.height = (uint32_t)want->dim[1];
+		wish.width = (uint32_t)want->dim[2];
+	}
+	r = dataset_load(s->args.data, DATASET_ALL, &wish, d, err);
+	if (r < 0)
+		return r;
+	if (d->height > 65536 || d->width > 65536)
+		return mlr_fail(err, EINVAL, "'%s': images of %ux%u are too large", d->dir,
+			d->height, d->width);
+	return 0;
+}
+
+/* The network of a checkpoint, with another rate of dropout if that is wished. */
+static int copy_net(const struct net *from, const struct net_wish *wish, struct net **ret,
+	struct mlr_error *err)
+{
+	const struct net_wish dropout = { .dropout = wish->dropout };
+	auto_free char *text = net_text(from);
+
+	return net_parse(text, strlen(text), "checkpoint", &dropout, ret, NULL, err);
+}
+
+static int read_recipe(const char *text, struct recipe *ret, struct mlr_error *err)
+{
+	json_error_t why;
+	json_auto_t *o = text ? json_loads(text, JSON_REJECT_DUPLICATES, &why) : NULL;
+	int r;
+
+	if (!text)
+		return mlr_fail(err, EPROTO, "the checkpoint to go on from has no recipe");
+	if (!o)
+		return mlr_fail(err, EPROTO, "the checkpoint's recipe is not JSON: %s", why.text);
+	r = recipe_parse(o, ret, err);
+	return r < 0 ? mlr_wrap(err, "the checkpoint's recipe") : 0;
+}
+
+/* The description's network and recipe, with what the checkpoint and the options say instead. */
+static int open_net(struct session *s, struct mlr_error *err)
+{
+	struct train_args *a = &s->args;
+	struct net_wish wish = { .classes = s->data.classes, .dropout = a->dropout };
+	struct recipe recipe = RECIPE_INIT;
+	int r;
+
+	wish.input = shape3((int)s->data.channels, (int)s->data.height, (int)s->data.width);
+	if (s->from.net && !(a->given & GIVEN_NET))
+		r = copy_net(s->from.net, &wish, &s->net, err);
+	else
+		r = net_read(a->net, &wish, &s->net, &recipe, err);
+	if (r == 0 && s->from.net && s->from.velocity)
+		r = read_recipe(s->from.recipe, &recipe, err);
+	if (r < 0)
+		return r;
+	train_args_apply(a, &recipe);
+	a->train.recipe = recipe;
+	return 0;
+}
+
+/* How bytes enter, where nothing says otherwise as the data set has it. */
+static int normalize(struct session *s, struct mlr_error *err)
+{
+	const struct train_args *a = &s->args;
+
+	if (s->from.net && !(a->given & GIVEN_NORMALIZE))
+		s->data.norm = s->from.norm;
+	else if (a->normalize == NORMALIZE_DATASET)
+		return dataset_measure(
+			&s->data, a->train.recipe.validation, a->train.threads, &s->data.norm, err);
+	return 0;
+}
+
+/* What no option says is as it was. */
+static void follow_checkpoint(struct session *s)
+{
+	struct train_options *t = &s->args.train;
+
+	if (!s->from.net)
+		return;
+	t->resume = &s->from;
+	t->resume_elsewhere = strcmp(s->args.resume, t->checkpoint) != 0;
+	if (!(s->args.given & GIVEN_SEED))
+		t->seed = s->from.seed;
+	if (!(s->args.given & GIVEN_DTYPE))
+		t->dtype = s->from.dtype;
 }
 
 /* Everything between the options and the verdict. */
-static int run(struct args *a, struct telling *t, struct train_state *state, struct mlr_error *err)
+static int run(struct session *s, struct train_state *state, struct mlr_error *err)
 {
-	auto_call(dataset_done) struct dataset data = DATASET_INIT;
-	auto_call(net_free) struct net *net = NULL;
-	struct shape input;
+	struct train_options *t = &s->args.train;
 	int r;
 
-	r = dataset_load(a->data, DATASET_ALL, &data, err);
-	if (r < 0)
+	t->dist = s->dist;
+	t->stop = &signals_stop;
+	t->save = &signals_save;
+	if ((r = open_resume(s, err)) < 0 || (r = open_data(s, err)) < 0 ||
+		(r = open_net(s, err)) < 0 || (r = normalize(s, err)) < 0)
 		return r;
-	if (data.height > 65536 || data.width > 65536)
-		return mlr_fail(err, EINVAL, "'%s': images of %ux%u are too large", data.dir,
-			data.height, data.width);
-	input = shape3(1, (int)data.height, (int)data.width);
-	r = net_reference(input, data.classes, (float)a->train.dropout, &net, err);
-	if (r < 0)
-		return r;
+	follow_checkpoint(s);
+	signals_catch(s->args.usr1_continues);
+	return train_run(t, s->net, &s->data, tell, s, state, err);
+}
 
-	t->data_dir = data.dir;
-	catch_signals();
-	r = train_run(&a->train, net, &data, tell, t, state, err);
-	progress_clear(&t->progress);
-	if (r < 0 && t->log)
-		runlog_fail(t->log, err);
-	return r;
+/* --- the end ------------------------------------------------------------------------------------
+ */
+
+/* Tell why, and end the other ranks with this one. */
+static int fail(struct session *s, struct mlr_error *err)
+{
+	/* What all ranks find wrong is rank 0's to say; it ends the others meanwhile. */
+	if (s->dist && s->dist->rank != 0) {
+		dist_let_rank_0(s->dist);
+		mlr_wrap(err, "rank %d", s->dist->rank);
+	}
+	main_fail(err);
+	if (s->dist)
+		dist_fail(s->dist, EXIT_BROKEN);
+	return EXIT_BROKEN;
+}
+
+/* Returns the exit status. */
+static int end(struct session *s, const struct train_state *state, double started)
+{
+	if (s->dist->rank != 0)
+		return state->moment == TRAIN_INTERRUPTED && state->signal == SIGINT ? 128 + SIGINT
+										     : 0;
+	if (state->moment == TRAIN_INTERRUPTED)
+		return say_interrupted(s, state);
+	if (s->args.metrics.format == METRICS_TEXT)
+		say_result(s, state, mlr_now() - started);
+	return 0;
 }
 
 int cmd_train(int argc, char **argv)
 {
-	struct args a = { .train = TRAIN_OPTIONS_INIT, .log_every = 10 };
-	struct telling t = { &a };
-	struct train_state state = { 0 };
+	auto_call(session_done) struct session s = { .data = DATASET_INIT };
 	struct mlr_error err = MLR_ERROR_INIT, log_err = MLR_ERROR_INIT;
+	struct train_state state = { 0 };
 	char name[] = "mltrain train";
-	double start = now();
+	double started = mlr_now();
 	int r;
 
-	a.train.backend = backend_find("auto");
-	a.train.threads = cpus_available("");
-	a.train.stop = &stop_signal;
 	argv[0] = name;
-	argp_parse(&argp, argc, argv, 0, NULL, &a);
-	progress_init(&t.progress);
-	if (a.log && runlog_open(a.log, a.log_every, &t.log, &err) < 0)
+	train_args_parse(argc, argv, &s.args);
+	s.args.train.started = started;
+	if (dist_open(&s.dist, &err) < 0)
 		return main_fail(&err);
+	if (!(s.args.given & GIVEN_THREADS) &&
+		cpus_share(s.dist, "", &s.args.train.threads, &err) < 0)
+		return fail(&s, &err);
+	if (s.dist->rank == 0 && metrics_open(&s.args.metrics, &s.metrics, &err) < 0)
+		return fail(&s, &err);
 
-	r = run(&a, &t, &state, &err);
-	if (runlog_close(t.log, &log_err) < 0)
+	r = run(&s, &state, &err);
+	if (r < 0 && s.metrics)
+		metrics_fail(s.metrics, &err);
+	if (metrics_close(&s.metrics, &log_err) < 0)
 		main_fail(&log_err);
 	if (r < 0)
-		return main_fail(&err);
-	r = 0;
-	if (state.moment == TRAIN_INTERRUPTED)
-		r = say_interrupted(&a, &state);
-	else
-		say_result(&a, &state, now() - start);
+		return fail(&s, &err);
+	r = end(&s, &state, started);
 	return log_err.code ? EXIT_BROKEN : r;
 }

@@ -2,9 +2,13 @@
 #include "trainer/mltrain.h"
 
 #include "base/cleanup.h"
+#include "base/escape.h"
 #include "base/log.h"
+#include "base/spelling.h"
 #include "config.h"
 #include "trainer/backend/backend.h"
+#include "trainer/data/image.h"
+#include "trainer/tensor/plugin.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -21,49 +25,30 @@ static const struct command {
 	int (*run)(int argc, char **argv);
 	const char *help;
 } commands[] = {
-	{ "train", cmd_train, "train the reference network on a data set and test it" },
+	{ "train", cmd_train, "train a network on a data set and test it" },
 	{ "eval", cmd_eval, "test a checkpoint on a data set" },
+	{ "bench", cmd_bench, "measure rates beside what this machine could do" },
+	{ "fetch", cmd_fetch, "bring data sets from the internet" },
+	{ "export", cmd_export, "write a checkpoint's network as ONNX" },
+	{ "net", cmd_net, "show what a network's description says" },
+	{ "predict", cmd_predict, "tell what pictures show" },
+	{ "report", cmd_report, "draw the logs of runs as one HTML file" },
 };
 
 int main_fail(const struct mlr_error *err)
 {
-	const char *hint = strstr(err->text, "\nhint: ");
-
-	if (!hint) {
-		mlr_log(MLR_ERROR, "%s", err->text);
-		return EXIT_BROKEN;
-	}
-	mlr_log(MLR_ERROR, "%.*s", (int)(hint - err->text), err->text);
-	fprintf(stderr, "%s\n", hint + 1);
+	mlr_log_error(err);
 	return EXIT_BROKEN;
 }
 
-uint64_t arg_count(
-	struct argp_state *state, const char *option, const char *text, uint64_t min, uint64_t max)
+void print_shown(const char *name)
 {
-	char *end;
-	uint64_t v;
+	char shown[ESCAPE_SIZE];
 
-	errno = 0;
-	v = strtoull(text, &end, 10);
-	if (*text < '0' || *text > '9' || *end || errno || v < min || v > max)
-		argp_error(state, "--%s '%s' is not a whole number from %" PRIu64 " to %" PRIu64,
-			option, text, min, max);
-	return v;
-}
-
-double arg_number(
-	struct argp_state *state, const char *option, const char *text, double min, double max)
-{
-	char *end;
-	double v;
-
-	errno = 0;
-	v = strtod(text, &end);
-	if (end == text || *end || errno || !(v >= min && v <= max))
-		argp_error(
-			state, "--%s '%s' is not a number from %g to %g", option, text, min, max);
-	return v;
+	while (*name) {
+		name += escape_next(name, shown);
+		fputs(shown, stdout);
+	}
 }
 
 void print_accuracy(int64_t wrong, uint32_t count)
@@ -73,27 +58,37 @@ void print_accuracy(int64_t wrong, uint32_t count)
 	printf("test accuracy %.2f %% (error %.2f %%)\n", 100 - error, error);
 }
 
+static char there(const char *plugin)
+{
+	auto_free char *path = plugin_path(plugin);
+
+	return path ? '+' : '-';
+}
+
 static void print_version(FILE *out, struct argp_state *state)
 {
 	(void)state;
-	fprintf(out, "mltrain %s (backends: %s)\n", PACKAGE_VERSION, backend_names());
+	fprintf(out, "mltrain %s (backends: %s) %cmpi %s\n", PACKAGE_VERSION, backend_names(),
+		there("mpi"), image_formats());
 }
 
 static void print_help(FILE *out)
 {
-	fprintf(out, "Usage: mltrain COMMAND [OPTION...]\n"
-		     "Train a convolutional network to classify images.\n\n");
+	fprintf(out,
+		"Usage: mltrain COMMAND [OPTION...]\n"
+		"Train a convolutional network to classify images.\n\n");
 	for (size_t i = 0; i < ARRAY_LEN(commands); i++)
 		fprintf(out, "  %-8s %s\n", commands[i].name, commands[i].help);
-	fprintf(out, "\n`mltrain COMMAND --help` tells a command's options, mltrain(1) the rest.\n"
-		     "`mltrain --version` tells the version and the backends.\n");
+	fprintf(out,
+		"\n`mltrain COMMAND --help` tells a command's options, mltrain(1) the rest.\n"
+		"`mltrain --version` tells the version and the backends.\n");
 }
 
 /*
  * libgomp's threads spin for milliseconds at the end of every loop, which on a machine that others
- * use too takes the cores from the thread that is waited for: five times slower beside a load of 8 on
- * two cores. It reads how long to spin when it is loaded (libgomp manual, GOMP_SPINCOUNT), so this
- * program starts once more with less, unless the user has chosen.
+ * use too takes the cores from the thread that is waited for: five times slower beside a load of 8
+ * on two cores. It reads how long to spin when it is loaded (libgomp manual, GOMP_SPINCOUNT), so
+ * this program starts once more with less, unless the user has chosen.
  */
 static void spin_less(char **argv)
 {
@@ -107,10 +102,24 @@ static void spin_less(char **argv)
 	execv(self, argv); /* what fails here changes nothing but the speed */
 }
 
-int main(int argc, char **argv)
+static int unknown_command(const char *name)
 {
 	struct mlr_error err = MLR_ERROR_INIT;
+	struct spelling s = spelling_of(name, strlen(name));
 
+	for (size_t i = 0; i < ARRAY_LEN(commands); i++)
+		spelling_try(&s, commands[i].name);
+	mlr_fail(&err, EINVAL, "'%s' is not a command", name);
+	if (s.near)
+		mlr_hint(&err, "is %s meant? mltrain --help lists them", s.near);
+	else
+		mlr_hint(&err, "mltrain --help lists them");
+	main_fail(&err);
+	return EXIT_USAGE;
+}
+
+int main(int argc, char **argv)
+{
 	spin_less(argv);
 	mlr_log_init("mltrain");
 	argp_err_exit_status = EXIT_USAGE;
@@ -128,8 +137,5 @@ int main(int argc, char **argv)
 	for (size_t i = 0; i < ARRAY_LEN(commands); i++)
 		if (strcmp(argv[1], commands[i].name) == 0)
 			return commands[i].run(argc - 1, argv + 1);
-	mlr_fail(&err, EINVAL, "'%s' is not a command", argv[1]);
-	mlr_hint(&err, "mltrain --help lists them");
-	main_fail(&err);
-	return EXIT_USAGE;
+	return unknown_command(argv[1]);
 }

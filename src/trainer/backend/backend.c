@@ -2,10 +2,12 @@
 
 #include "base/cleanup.h"
 #include "config.h"
+#include "trainer/backend/cuda_load.h"
+#include "trainer/tensor/plugin.h"
 
 #include <string.h>
 
-/* Fastest first: "auto" takes the first. */
+/* The CPU's, the fastest first. */
 static const struct backend *const backends[] = {
 #if HAVE_ONEDNN
 	&backend_onednn,
@@ -13,10 +15,17 @@ static const struct backend *const backends[] = {
 	&backend_reference,
 };
 
+const struct backend *backend_of_cpu(void)
+{
+	return backends[0];
+}
+
 const struct backend *backend_find(const char *name)
 {
 	if (strcmp(name, "auto") == 0)
-		return backends[0];
+		return cuda_is_likely() ? &backend_auto : backends[0];
+	if (strcmp(name, "cuda") == 0)
+		return &backend_cuda;
 	for (size_t i = 0; i < ARRAY_LEN(backends); i++)
 		if (strcmp(backends[i]->name, name) == 0)
 			return backends[i];
@@ -25,9 +34,12 @@ const struct backend *backend_find(const char *name)
 
 const char *backend_names(void)
 {
+	auto_free char *plugin = plugin_path("cuda");
+
 #if HAVE_ONEDNN
-	return "onednn, reference";
+	return plugin ? "cuda, onednn, reference" : "onednn, reference";
 #else
-	return "reference (this mltrain was built without oneDNN)";
+	return plugin ? "cuda, reference (this mltrain was built without oneDNN)"
+		      : "reference (this mltrain was built without oneDNN)";
 #endif
 }

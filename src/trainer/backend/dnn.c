@@ -44,6 +44,13 @@ void dnn_done(struct dnn *d)
 	*d = (struct dnn){ NULL, NULL };
 }
 
+/* The value of an instruction set holds the bits of those that it contains. */
+int dnn_has_bf16(void)
+{
+	return (dnnl_get_effective_cpu_isa() & dnnl_cpu_isa_avx512_core_bf16) ==
+		dnnl_cpu_isa_avx512_core_bf16;
+}
+
 static struct dnn_format format(int rank, const int *dims, dnnl_format_tag_t tag)
 {
 	struct dnn_format f;
@@ -80,6 +87,12 @@ struct dnn_format dnn_format_by_16(const int *dims)
 	return format(4, dims, dnnl_nChw16c);
 }
 
+struct dnn_format dnn_format_typed(struct dnn_format f, int bf16)
+{
+	f.md.data_type = bf16 ? dnnl_bf16 : dnnl_f32;
+	return f;
+}
+
 size_t dnn_format_size(const struct dnn_format *f)
 {
 	return dnnl_memory_desc_get_size(&f->md);
@@ -106,6 +119,7 @@ static int known_format(const struct dnn_format *f)
 	for (int i = 0; f->md.ndims == 4 && i < (int)ARRAY_LEN(known_formats); i++) {
 		struct dnn_format g = format(4, dims, known_formats[i].tag);
 
+		g.md.data_type = f->md.data_type;
 		if (dnn_format_same(f, &g))
 			return i;
 	}
@@ -123,12 +137,10 @@ int dnn_format_block(const struct dnn_format *f)
 
 struct dnn_format dnn_format_like(const struct dnn_format *f, const int *dims)
 {
-	return format(4, dims, known_formats[known_format(f)].tag);
-}
+	struct dnn_format g = format(4, dims, known_formats[known_format(f)].tag);
 
-int dnn_format_batch(const struct dnn_format *f)
-{
-	return (int)f->md.dims[0];
+	g.md.data_type = f->md.data_type;
+	return g;
 }
 
 void dnn_op_done(struct dnn_op *op)
@@ -154,9 +166,45 @@ static void post_ops_cleanup(dnnl_post_ops_t *p)
 		dnnl_post_ops_destroy(*p);
 }
 
+const char *dnn_op_name(const struct dnn_op *op)
+{
+	const char *name = "-";
+
+	if (op->desc)
+		dnnl_primitive_desc_query(op->desc, dnnl_query_impl_info_str, 0, &name);
+	return name;
+}
+
+static void iterator_cleanup(dnnl_primitive_desc_iterator_t *i)
+{
+	if (*i)
+		dnnl_primitive_desc_iterator_destroy(*i);
+}
+
+/* The first implementation whose name does not begin with `avoid` (NULL: the first of all). */
+static dnnl_status_t choose(struct dnn *d, const void *op_desc, dnnl_primitive_attr_t attr,
+	const struct dnn_op *forward, const char *avoid, struct dnn_op *op)
+{
+	auto_call(iterator_cleanup) dnnl_primitive_desc_iterator_t i = NULL;
+	dnnl_status_t s = dnnl_primitive_desc_iterator_create(
+		&i, op_desc, attr, d->engine, forward ? forward->desc : NULL);
+
+	while (s == dnnl_success) {
+		op->desc = dnnl_primitive_desc_iterator_fetch(i);
+		if (!op->desc)
+			return dnnl_out_of_memory;
+		if (!avoid || strncmp(dnn_op_name(op), avoid, strlen(avoid)) != 0)
+			return dnnl_success;
+		dnnl_primitive_desc_destroy(op->desc);
+		op->desc = NULL;
+		s = dnnl_primitive_desc_iterator_next(i);
+	}
+	return s == dnnl_iterator_ends ? dnnl_unimplemented : s;
+}
+
 /* Scratch memory is ours, so that it is part of the engine's plan. */
 static int make(struct dnn *d, const void *op_desc, int relu, const struct dnn_op *forward,
-	const char *what, struct dnn_op *op, struct mlr_error *err)
+	const char *avoid, const char *what, struct dnn_op *op, struct mlr_error *err)
 {
 	auto_call(attr_cleanup) dnnl_primitive_attr_t attr = NULL;
 	auto_call(post_ops_cleanup) dnnl_post_ops_t post = NULL;
@@ -172,8 +220,7 @@ static int make(struct dnn *d, const void *op_desc, int relu, const struct dnn_o
 				dnnl_success ||
 			(s = dnnl_primitive_attr_set_post_ops(attr, post)) != dnnl_success))
 		return failed(s, what, err);
-	s = dnnl_primitive_desc_create(
-		&op->desc, op_desc, attr, d->engine, forward ? forward->desc : NULL);
+	s = choose(d, op_desc, attr, forward, avoid, op);
 	if (s == dnnl_success)
 		s = dnnl_primitive_create(&op->prim, op->desc);
 	if (s == dnnl_success)
@@ -182,24 +229,30 @@ static int make(struct dnn *d, const void *op_desc, int relu, const struct dnn_o
 	return failed(s, what, err);
 }
 
+/* A bias that there is not has no dimensions. */
+static const dnnl_memory_desc_t *bias_of(const struct dnn_layer *l)
+{
+	return l->bias.md.ndims ? &l->bias.md : NULL;
+}
+
 int dnn_forward(struct dnn *d, const struct dnn_layer *l, struct dnn_op *op, struct mlr_error *err)
 {
 	dnnl_dims_t stride = { l->stride, l->stride }, pad = { l->pad, l->pad };
 	dnnl_convolution_desc_t conv;
 	dnnl_inner_product_desc_t dense;
+	dnnl_prop_kind_t kind = l->predicts ? dnnl_forward_inference : dnnl_forward_training;
 	dnnl_status_t s;
 
 	if (l->is_conv)
-		s = dnnl_convolution_forward_desc_init(&conv, dnnl_forward_training,
-			dnnl_convolution_direct, &l->src.md, &l->weights.md, &l->bias.md,
-			&l->dst.md, stride, pad, pad);
+		s = dnnl_convolution_forward_desc_init(&conv, kind, dnnl_convolution_direct,
+			&l->src.md, &l->weights.md, bias_of(l), &l->dst.md, stride, pad, pad);
 	else
-		s = dnnl_inner_product_forward_desc_init(&dense, dnnl_forward_training, &l->src.md,
-			&l->weights.md, &l->bias.md, &l->dst.md);
+		s = dnnl_inner_product_forward_desc_init(
+			&dense, kind, &l->src.md, &l->weights.md, bias_of(l), &l->dst.md);
 	if (s != dnnl_success)
 		return failed(s, "describe a forward pass", err);
-	return make(d, l->is_conv ? (void *)&conv : (void *)&dense, l->relu, NULL, "forward pass",
-		op, err);
+	return make(d, l->is_conv ? (void *)&conv : (void *)&dense, l->relu, NULL, NULL,
+		"forward pass", op, err);
 }
 
 int dnn_backward_data(struct dnn *d, const struct dnn_layer *l, const struct dnn_op *forward,
@@ -218,13 +271,22 @@ int dnn_backward_data(struct dnn *d, const struct dnn_layer *l, const struct dnn
 			&dense, &l->src.md, &l->weights.md, &l->dst.md);
 	if (s != dnnl_success)
 		return failed(s, "describe a backward pass to data", err);
-	return make(d, l->is_conv ? (void *)&conv : (void *)&dense, 0, forward,
+	return make(d, l->is_conv ? (void *)&conv : (void *)&dense, 0, forward, NULL,
 		"backward pass to data", op, err);
+}
+
+/* oneDNN 2.6's code for bf16 reads beyond its arrays where a strided, padded kernel has room for
+ * one output only: the gradients are garbage. Its general code does these few pixels. */
+static int goes_astray(const struct dnn_layer *l)
+{
+	return l->is_conv && l->src.md.data_type == dnnl_bf16 && l->stride > 1 && l->pad > 0 &&
+		(l->dst.md.dims[2] == 1 || l->dst.md.dims[3] == 1);
 }
 
 int dnn_backward_weights(struct dnn *d, const struct dnn_layer *l, const struct dnn_op *forward,
 	struct dnn_op *op, struct mlr_error *err)
 {
+	const char *avoid = goes_astray(l) ? "jit_bf16" : NULL;
 	dnnl_dims_t stride = { l->stride, l->stride }, pad = { l->pad, l->pad };
 	dnnl_convolution_desc_t conv;
 	dnnl_inner_product_desc_t dense;
@@ -232,38 +294,28 @@ int dnn_backward_weights(struct dnn *d, const struct dnn_layer *l, const struct 
 
 	if (l->is_conv)
 		s = dnnl_convolution_backward_weights_desc_init(&conv, dnnl_convolution_direct,
-			&l->src.md, &l->weights.md, &l->bias.md, &l->dst.md, stride, pad, pad);
+			&l->src.md, &l->weights.md, bias_of(l), &l->dst.md, stride, pad, pad);
 	else
 		s = dnnl_inner_product_backward_weights_desc_init(
-			&dense, &l->src.md, &l->weights.md, &l->bias.md, &l->dst.md);
+			&dense, &l->src.md, &l->weights.md, bias_of(l), &l->dst.md);
 	if (s != dnnl_success)
 		return failed(s, "describe a backward pass to weights", err);
-	return make(d, l->is_conv ? (void *)&conv : (void *)&dense, 0, forward,
+	return make(d, l->is_conv ? (void *)&conv : (void *)&dense, 0, forward, avoid,
 		"backward pass to weights", op, err);
 }
 
-static dnnl_status_t matrices(dnnl_memory_desc_t *md, size_t stack, size_t rows, size_t columns,
-	const size_t *strides)
+int dnn_square(struct dnn *d, int n, int bf16, struct dnn_op *op, struct mlr_error *err)
 {
-	dnnl_dims_t dims = { (dnnl_dim_t)stack, (dnnl_dim_t)rows, (dnnl_dim_t)columns };
-	dnnl_dims_t s = { (dnnl_dim_t)strides[0], (dnnl_dim_t)strides[1], (dnnl_dim_t)strides[2] };
-
-	return dnnl_memory_desc_init_by_strides(md, 3, dims, dnnl_f32, s);
-}
-
-int dnn_multiply(
-	struct dnn *d, const struct dnn_product *p, struct dnn_op *op, struct mlr_error *err)
-{
-	dnnl_memory_desc_t a, b, c;
+	int dims[] = { n, n };
+	struct dnn_format a = dnn_format_typed(dnn_format_plain(2, dims), bf16);
+	struct dnn_format b = dnn_format_typed(dnn_format_any(2, dims), bf16);
+	struct dnn_format c = dnn_format_plain(2, dims);
 	dnnl_matmul_desc_t desc;
-	dnnl_status_t s;
+	dnnl_status_t s = dnnl_matmul_desc_init(&desc, &a.md, &b.md, NULL, &c.md);
 
-	if ((s = matrices(&a, p->stack, p->m, p->k, p->a)) != dnnl_success ||
-		(s = matrices(&b, p->stack, p->k, p->n, p->b)) != dnnl_success ||
-		(s = matrices(&c, p->stack, p->m, p->n, p->c)) != dnnl_success ||
-		(s = dnnl_matmul_desc_init(&desc, &a, &b, NULL, &c)) != dnnl_success)
-		return failed(s, "describe a matrix product", err);
-	return make(d, &desc, 0, NULL, "matrix product", op, err);
+	if (s != dnnl_success)
+		return failed(s, "describe a square matrix product", err);
+	return make(d, &desc, 0, NULL, NULL, "square matrix product", op, err);
 }
 
 int dnn_reorder(struct dnn *d, const struct dnn_format *from, const struct dnn_format *to,
@@ -288,8 +340,8 @@ int dnn_reorder(struct dnn *d, const struct dnn_format *from, const struct dnn_f
 
 struct dnn_format dnn_op_format(const struct dnn_op *op, int arg)
 {
-	const dnnl_memory_desc_t *md = dnnl_primitive_desc_query_md(
-		op->desc, dnnl_query_exec_arg_md, arg);
+	const dnnl_memory_desc_t *md =
+		dnnl_primitive_desc_query_md(op->desc, dnnl_query_exec_arg_md, arg);
 	struct dnn_format f;
 
 	memset(&f, 0, sizeof(f));
@@ -306,14 +358,6 @@ size_t dnn_op_scratch(const struct dnn_op *op)
 		return 0;
 	f = dnn_op_format(op, DNNL_ARG_SCRATCHPAD);
 	return dnn_format_size(&f);
-}
-
-const char *dnn_op_name(const struct dnn_op *op)
-{
-	const char *name = "?";
-
-	dnnl_primitive_desc_query(op->desc, dnnl_query_impl_info_str, 0, &name);
-	return name;
 }
 
 int dnn_op_bind(struct dnn *d, struct dnn_op *op, int arg, void *data, struct mlr_error *err)

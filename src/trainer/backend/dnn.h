@@ -21,10 +21,16 @@ struct dnn {
 int dnn_init(struct dnn *d, int threads, struct mlr_error *err);
 void dnn_done(struct dnn *d);
 
-/* How a tensor of floats lies in memory. */
+/* Does oneDNN compute with bf16 on this CPU faster than with floats? */
+int dnn_has_bf16(void);
+
+/* How a tensor lies in memory: floats, unless dnn_format_typed() says otherwise. */
 struct dnn_format {
 	dnnl_memory_desc_t md;
 };
+
+/* The same order with elements of another kind. */
+struct dnn_format dnn_format_typed(struct dnn_format f, int bf16);
 
 /* Row-major; or left to oneDNN to choose when an operation is made. */
 struct dnn_format dnn_format_plain(int rank, const int *dims);
@@ -39,9 +45,6 @@ struct dnn_format dnn_format_by_16(const int *dims);
 /* The format of an activation [n][c][h][w] for other dimensions; its block must be known (below).
  */
 struct dnn_format dnn_format_like(const struct dnn_format *f, const int *dims);
-
-/* How many images. */
-int dnn_format_batch(const struct dnn_format *f);
 
 /* Bytes, padding included. */
 size_t dnn_format_size(const struct dnn_format *f);
@@ -70,8 +73,10 @@ void dnn_op_done(struct dnn_op *op);
 struct dnn_layer {
 	int is_conv;
 	int stride, pad;
-	int relu; /* forward: y = max(y, 0) as the result is written */
-	struct dnn_format src, weights, bias, dst;
+	int relu;     /* forward: y = max(y, 0) as the result is written */
+	int predicts; /* there will be no backward pass */
+	struct dnn_format src, weights, dst;
+	struct dnn_format bias; /* zeroed: none */
 };
 
 /*
@@ -85,18 +90,9 @@ int dnn_backward_data(struct dnn *d, const struct dnn_layer *l, const struct dnn
 int dnn_backward_weights(struct dnn *d, const struct dnn_layer *l, const struct dnn_op *forward,
 	struct dnn_op *op, struct mlr_error *err);
 
-/*
- * C = A B for each of a stack of matrices: A [stack][m][k], B [stack][k][n], C [stack][m][n], given
- * by the strides of their three dimensions, in floats. Arguments: DNNL_ARG_SRC, DNNL_ARG_WEIGHTS,
- * DNNL_ARG_DST.
- */
-struct dnn_product {
-	size_t stack, m, n, k;
-	size_t a[3], b[3], c[3];
-};
-
-int dnn_multiply(
-	struct dnn *d, const struct dnn_product *p, struct dnn_op *op, struct mlr_error *err);
+/* C = A B of matrices n x n, C of floats, in the formats that oneDNN likes best; the arguments are
+ * the same. */
+int dnn_square(struct dnn *d, int n, int bf16, struct dnn_op *op, struct mlr_error *err);
 
 /* Copy from one format to another: arguments DNNL_ARG_FROM and DNNL_ARG_TO, bound already. */
 int dnn_reorder(struct dnn *d, const struct dnn_format *from, const struct dnn_format *to,

@@ -2,6 +2,7 @@
 
 #include "trainer/backend/parallel.h"
 #include "trainer/backend/wide.h"
+#include "trainer/tensor/philox.h"
 
 #include <string.h>
 
@@ -10,198 +11,250 @@
 #pragma GCC optimize("O3")
 #endif
 
-struct pool_call {
-	const struct kernel_pool *p;
-	const float *from;
-	float *to;
-	int relu;
-};
+#define LANES WIDE_LANES
 
-/* One window of a whole block of channels. With block and size constant the loops unroll. */
-INLINE void window_forward(
-	const float *restrict x, float *restrict y, size_t row, int block, int size)
-{
-	for (int l = 0; l < block; l++) {
-		float best = x[l];
+/* --- elementwise --------------------------------------------------------------------------- */
 
-		for (int r = 0; r < size; r++)
-			for (int s = 0; s < size; s++) {
-				float v = x[(size_t)r * row + (size_t)(s * block + l)];
-
-				best = v > best ? v : best;
-			}
-		y[l] = best;
-	}
-}
-
-INLINE void window_backward(
-	float *restrict x, const float *restrict dy, size_t row, int block, int size, int relu)
-{
-	for (int l = 0; l < block; l++) {
-		float best = x[l], left;
-
-		for (int r = 0; r < size; r++)
-			for (int s = 0; s < size; s++) {
-				float v = x[(size_t)r * row + (size_t)(s * block + l)];
-
-				best = v > best ? v : best;
-			}
-		left = relu && !(best > 0) ? 0 : dy[l];
-		for (int r = 0; r < size; r++)
-			for (int s = 0; s < size; s++) {
-				float *v = &x[(size_t)r * row + (size_t)(s * block + l)];
-				float mine = *v == best ? left : 0;
-
-				left = *v == best ? 0 : left; /* the first of equals takes all */
-				*v = mine;
-			}
-	}
-}
-
-INLINE void rows_forward(const struct kernel_pool *p, const float *x, float *y, size_t from,
-	size_t to, int block, int size)
-{
-	int ph = p->h / size, pw = p->w / size;
-	size_t row = (size_t)(p->w * block), step = (size_t)(size * block);
-
-	y += from * (size_t)(ph * pw * block);
-	for (size_t m = from; m < to; m++)
-		for (int i = 0; i < ph; i++) {
-			const float *window = x + (m * (size_t)p->h + (size_t)(i * size)) * row;
-
-			for (int j = 0; j < pw; j++, window += step, y += block)
-				window_forward(window, y, row, block, size);
-		}
-}
-
-/* What no window covers gets no gradient. */
-INLINE void clear_rest(const struct kernel_pool *p, float *x, size_t m, int block, int size)
-{
-	int h = p->h / size * size, w = p->w / size * size;
-	size_t row = (size_t)(p->w * block);
-	float *image = x + m * (size_t)p->h * row;
-
-	if (w < p->w)
-		for (int i = 0; i < h; i++)
-			memset(image + (size_t)i * row + (size_t)(w * block), 0,
-				(size_t)((p->w - w) * block) * sizeof(float));
-	if (h < p->h)
-		memset(image + (size_t)h * row, 0, (size_t)(p->h - h) * row * sizeof(float));
-}
-
-INLINE void rows_backward(const struct kernel_pool *p, const float *dy, float *x, size_t from,
-	size_t to, int block, int size, int relu)
-{
-	int ph = p->h / size, pw = p->w / size;
-	size_t row = (size_t)(p->w * block), step = (size_t)(size * block);
-
-	dy += from * (size_t)(ph * pw * block);
-	for (size_t m = from; m < to; m++) {
-		for (int i = 0; i < ph; i++) {
-			float *window = x + (m * (size_t)p->h + (size_t)(i * size)) * row;
-
-			for (int j = 0; j < pw; j++, window += step, dy += block)
-				window_backward(window, dy, row, block, size, relu);
-		}
-		clear_rest(p, x, m, block, size);
-	}
-}
-
-WIDE static void forward_in_thread(void *ctx, int me, int of)
-{
-	const struct pool_call *c = ctx;
-	const struct kernel_pool *p = c->p;
-	size_t from = parallel_from(p->rows, 1, me, of), to = parallel_from(p->rows, 1, me + 1, of);
-
-	if (p->block == 16 && p->size == 2)
-		rows_forward(p, c->from, c->to, from, to, 16, 2);
-	else if (p->block == 8 && p->size == 2)
-		rows_forward(p, c->from, c->to, from, to, 8, 2);
-	else
-		rows_forward(p, c->from, c->to, from, to, p->block, p->size);
-}
-
-WIDE static void backward_in_thread(void *ctx, int me, int of)
-{
-	const struct pool_call *c = ctx;
-	const struct kernel_pool *p = c->p;
-	size_t from = parallel_from(p->rows, 1, me, of), to = parallel_from(p->rows, 1, me + 1, of);
-
-	if (p->block == 16 && p->size == 2 && c->relu)
-		rows_backward(p, c->from, c->to, from, to, 16, 2, 1);
-	else if (p->block == 8 && p->size == 2 && c->relu)
-		rows_backward(p, c->from, c->to, from, to, 8, 2, 1);
-	else
-		rows_backward(p, c->from, c->to, from, to, p->block, p->size, c->relu);
-}
-
-void kernel_pool_forward(const struct kernel_pool *p, const float *x, float *y)
-{
-	struct pool_call c = { p, x, y, 0 };
-
-	parallel_run(forward_in_thread, &c);
-}
-
-void kernel_pool_backward(const struct kernel_pool *p, int relu, const float *dy, float *x)
-{
-	struct pool_call c = { p, dy, x, relu };
-
-	parallel_run(backward_in_thread, &c);
-}
+enum map { MAP_RELU, MAP_RELU_BACK, MAP_ADD, MAP_ADD_RELU, MAP_COPY };
 
 struct map_call {
 	size_t n;
-	const float *x, *y;
-	float *z;
+	const void *x, *y;
+	void *z;
+	int bf16, z_bf16;
+	enum map map;
 };
 
-WIDE static void relu_backward_in_thread(void *ctx, int me, int of)
+INLINE void map_lanes(
+	const struct map_call *c, enum map map, int bf16, int z_bf16, size_t from, size_t to)
+{
+	for (size_t i = from; i < to; i += LANES) {
+		vec16 x, y;
+
+		wide_load(&x, c->x, i, bf16);
+		if (map == MAP_RELU) {
+			x = (vec16)((mask16)x & ~(mask16)(x < 0));
+		} else if (map == MAP_RELU_BACK) {
+			wide_load(&y, c->y, i, bf16);
+			x = (vec16)((mask16)x & (mask16)(y > 0));
+		} else if (map == MAP_ADD || map == MAP_ADD_RELU) {
+			wide_load(&y, c->y, i, bf16);
+			x = x + y;
+			if (map == MAP_ADD_RELU)
+				x = (vec16)((mask16)x & ~(mask16)(x < 0));
+		}
+		wide_store(c->z, i, &x, z_bf16);
+	}
+}
+
+/* A loop of its own for each map and kind of number. */
+WIDE static void map_in_thread(void *ctx, int me, int of)
 {
 	const struct map_call *c = ctx;
-	size_t to = parallel_from(c->n, 64, me + 1, of);
+	size_t from = parallel_from(c->n, 64, me, of), to = parallel_from(c->n, 64, me + 1, of);
 
-	for (size_t i = parallel_from(c->n, 64, me, of); i < to; i++)
-		c->z[i] = c->y[i] > 0 ? c->z[i] : 0;
+#define MAP(m)                                           \
+	case m:                                          \
+		if (c->bf16)                             \
+			map_lanes(c, m, 1, 1, from, to); \
+		else                                     \
+			map_lanes(c, m, 0, 0, from, to); \
+		break
+	switch (c->map) {
+		MAP(MAP_RELU);
+		MAP(MAP_RELU_BACK);
+		MAP(MAP_ADD);
+		MAP(MAP_ADD_RELU);
+	case MAP_COPY:
+		if (c->bf16 && !c->z_bf16)
+			map_lanes(c, MAP_COPY, 1, 0, from, to);
+		else if (!c->bf16 && c->z_bf16)
+			map_lanes(c, MAP_COPY, 0, 1, from, to);
+		else if (from < to)
+			memcpy((char *)c->z + from * wide_size(c->bf16),
+				(const char *)c->x + from * wide_size(c->bf16),
+				(to - from) * wide_size(c->bf16));
+		break;
+	}
+#undef MAP
 }
 
-WIDE static void relu_forward_in_thread(void *ctx, int me, int of)
+void kernel_relu_forward(size_t n, const void *x, void *y, int bf16)
 {
-	const struct map_call *c = ctx;
-	size_t to = parallel_from(c->n, 64, me + 1, of);
+	struct map_call c = { n, x, NULL, y, bf16, bf16, MAP_RELU };
 
-	for (size_t i = parallel_from(c->n, 64, me, of); i < to; i++)
-		c->z[i] = c->x[i] < 0 ? 0 : c->x[i];
+	parallel_run(map_in_thread, &c);
 }
 
-WIDE static void multiply_in_thread(void *ctx, int me, int of)
+void kernel_relu_backward(size_t n, const void *y, void *dy, int bf16)
 {
-	const struct map_call *c = ctx;
-	size_t to = parallel_from(c->n, 64, me + 1, of);
+	struct map_call c = { n, dy, y, dy, bf16, bf16, MAP_RELU_BACK };
 
-	for (size_t i = parallel_from(c->n, 64, me, of); i < to; i++)
-		c->z[i] = c->x[i] * c->y[i];
+	parallel_run(map_in_thread, &c);
 }
 
-void kernel_relu_backward(size_t n, const float *y, float *dy)
+void kernel_add(size_t n, const void *a, const void *b, void *y, int relu, int bf16)
 {
-	struct map_call c = { n, NULL, y, dy };
+	struct map_call c = { n, a, b, y, bf16, bf16, relu ? MAP_ADD_RELU : MAP_ADD };
 
-	parallel_run(relu_backward_in_thread, &c);
+	parallel_run(map_in_thread, &c);
 }
 
-void kernel_relu_forward(size_t n, const float *x, float *y)
+void kernel_convert(size_t n, const void *x, int x_bf16, void *y, int y_bf16)
 {
-	struct map_call c = { n, x, NULL, y };
+	struct map_call c = { n, x, NULL, y, x_bf16, y_bf16, MAP_COPY };
 
-	parallel_run(relu_forward_in_thread, &c);
+	parallel_run(map_in_thread, &c);
 }
 
-void kernel_multiply(size_t n, const float *x, const float *y, float *z)
+WIDE static void to_bf16(size_t n, const float *x, uint16_t *y)
 {
-	struct map_call c = { n, x, y, z };
+	size_t i = 0;
 
-	parallel_run(multiply_in_thread, &c);
+	for (; i + LANES <= n; i += LANES)
+		wide_store(y, i, (const vec16 *)(x + i), 1);
+	for (; i < n; i++)
+		wide_put(y, i, x[i], 1);
 }
+
+/* clang gives a function of several widths no name that other files can call. */
+void kernel_to_bf16(size_t n, const float *x, uint16_t *y)
+{
+	to_bf16(n, x, y);
+}
+
+/* --- dropout ------------------------------------------------------------------------------- */
+
+struct dropout_call {
+	const struct kernel_dropout *d;
+	uint64_t seed, step, first;
+	uint32_t layer;
+	const void *x;
+	void *y;
+};
+
+static size_t dropout_count(const struct kernel_dropout *d)
+{
+	return (size_t)d->image.n * (size_t)d->image.c * (size_t)d->image.h * (size_t)d->image.w;
+}
+
+/* The words of so many blocks from one on; the loop becomes vectors, a block a lane. */
+INLINE void words_of(const struct dropout_call *c, uint64_t block, int blocks, uint32_t *words)
+{
+	uint32_t word[4][LANES];
+
+	for (int i = 0; i < blocks; i++) {
+		struct philox p =
+			philox_dropout(c->seed, c->step, c->layer, (uint32_t)(block + (uint64_t)i));
+
+		for (int k = 0; k < 4; k++)
+			word[k][i] = p.word[k];
+	}
+	for (int i = 0; i < blocks; i++)
+		for (int k = 0; k < 4; k++)
+			words[4 * i + k] = word[k][i];
+}
+
+/* Four groups of 16 elements at a time, which begin anywhere within the first block. */
+WIDE static void draw_in_thread(void *ctx, int me, int of)
+{
+	const struct dropout_call *c = ctx;
+	size_t groups = (dropout_count(c->d) + 15) / 16;
+	size_t to = parallel_from(groups, 4, me + 1, of);
+	uint32_t threshold = philox_threshold(c->d->rate), words[4 * LANES + 4];
+
+	for (size_t at = parallel_from(groups, 4, me, of); at < to; at += 4) {
+		uint64_t element = c->first + at * 16;
+
+		words_of(c, element / 4, LANES, words);
+		words_of(c, element / 4 + LANES, 1, words + 4 * LANES);
+		for (size_t g = 0; g < 4 && at + g < to; g++) {
+			const uint32_t *w = words + element % 4 + g * 16;
+			uint16_t bits = 0;
+
+			for (int k = 0; k < 16; k++)
+				bits |= (uint16_t)((w[k] >= threshold) << k);
+			c->d->bits[at + g] = bits;
+		}
+	}
+}
+
+void kernel_dropout_draw(const struct kernel_dropout *d, uint64_t seed, uint64_t step,
+	uint32_t layer, uint64_t first)
+{
+	struct dropout_call c = {
+		.d = d, .seed = seed, .step = step, .first = first, .layer = layer
+	};
+
+	parallel_run(draw_in_thread, &c);
+}
+
+INLINE int is_kept(const struct kernel_dropout *d, size_t element)
+{
+	return d->bits[element / 16] >> element % 16 & 1;
+}
+
+/* Elements that lie in the order of the mask. */
+INLINE void apply_in_order(const struct dropout_call *c, size_t from, size_t to, int bf16)
+{
+	static const word16 lane = { 1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024, 2048, 4096, 8192,
+		16384, 32768 };
+	float keep = 1 / (1 - c->d->rate);
+
+	for (size_t i = from; i < to; i += LANES) {
+		word16 bits = (lane & (uint32_t)c->d->bits[i / 16]) != 0;
+		vec16 x;
+
+		wide_load(&x, c->x, i, bf16);
+		x = (vec16)((word16)(x * keep) & bits);
+		wide_store(c->y, i, &x, bf16);
+	}
+}
+
+/* One image's element of a channel, wherever it lies. */
+INLINE void apply_scattered(const struct dropout_call *c, int from, int to)
+{
+	const struct kernel_image *m = &c->d->image;
+	size_t pixels = (size_t)m->h * (size_t)m->w, b = (size_t)m->block;
+	size_t blocks = ((size_t)m->c + b - 1) / b;
+	float keep = 1 / (1 - c->d->rate);
+
+	for (size_t n = (size_t)from; n < (size_t)to; n++)
+		for (size_t k = 0; k < blocks * b; k++)
+			for (size_t p = 0; p < pixels; p++) {
+				size_t at = ((n * blocks + k / b) * pixels + p) * b + k % b;
+				size_t element = (n * (size_t)m->c + k) * pixels + p;
+				int kept = k < (size_t)m->c && is_kept(c->d, element);
+				float x = wide_get(c->x, at, m->bf16);
+
+				wide_put(c->y, at, kept ? x * keep : 0, m->bf16);
+			}
+}
+
+WIDE static void apply_in_thread(void *ctx, int me, int of)
+{
+	const struct dropout_call *c = ctx;
+	const struct kernel_image *m = &c->d->image;
+	size_t count = dropout_count(c->d), from = parallel_from(count, 64, me, of);
+	size_t to = parallel_from(count, 64, me + 1, of);
+
+	if (m->block != 1 && (m->block != m->c || m->h * m->w != 1))
+		apply_scattered(c, (int)parallel_from((size_t)m->n, 1, me, of),
+			(int)parallel_from((size_t)m->n, 1, me + 1, of));
+	else if (m->bf16)
+		apply_in_order(c, from, to, 1);
+	else
+		apply_in_order(c, from, to, 0);
+}
+
+void kernel_dropout_apply(const struct kernel_dropout *d, const void *x, void *y)
+{
+	struct dropout_call c = { .d = d, .x = x, .y = y };
+
+	parallel_run(apply_in_thread, &c);
+}
+
+/* --- update -------------------------------------------------------------------------------- */
 
 struct sgd_call {
 	const struct kernel_sgd_part *parts;
@@ -212,7 +265,6 @@ struct sgd_call {
 	double penalty[KERNELS_THREADS_MAX], norm2[KERNELS_THREADS_MAX];
 };
 
-#define LANES 16
 #define CHUNK 1024 /* floats summed in single precision before their sum joins the double */
 
 /* Returns the sum of squares before. */

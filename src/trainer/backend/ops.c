@@ -62,8 +62,8 @@ void op_conv_forward(
 		for (int k = 0; k < d->k; k++)
 			for (int p = 0; p < d->p; p++)
 				for (int q = 0; q < d->q; q++)
-					y[y_at(d, n, k, p, q)] = conv_output(
-						d, x, w, b[k], n, k, p, q);
+					y[y_at(d, n, k, p, q)] =
+						conv_output(d, x, w, b ? b[k] : 0, n, k, p, q);
 }
 
 /* Which output did a kernel position meet with an input position? -1 when none. */
@@ -74,8 +74,8 @@ static int output_of(int in, int at_kernel, int stride, int pad, int limit)
 	return out < 0 || out % stride || out / stride >= limit ? -1 : out / stride;
 }
 
-static float conv_input_grad(const struct op_conv *d, const float *dy, const float *w, int n, int c,
-	int i, int j)
+static float conv_input_grad(
+	const struct op_conv *d, const float *dy, const float *w, int n, int c, int i, int j)
 {
 	double sum = 0;
 
@@ -96,8 +96,8 @@ void op_conv_backward_data(const struct op_conv *d, const float *dy, const float
 		for (int c = 0; c < d->c; c++)
 			for (int i = 0; i < d->h; i++)
 				for (int j = 0; j < d->w; j++)
-					dx[x_at(d, n, c, i, j)] = conv_input_grad(
-						d, dy, w, n, c, i, j);
+					dx[x_at(d, n, c, i, j)] =
+						conv_input_grad(d, dy, w, n, c, i, j);
 }
 
 static float conv_weight_grad(
@@ -117,8 +117,8 @@ static float conv_weight_grad(
 	return (float)sum;
 }
 
-void op_conv_backward_weights(const struct op_conv *d, const float *x, const float *dy, float *dw,
-	float *db)
+void op_conv_backward_weights(
+	const struct op_conv *d, const float *x, const float *dy, float *dw, float *db)
 {
 	for (int k = 0; k < d->k; k++) {
 		double sum = 0;
@@ -126,12 +126,13 @@ void op_conv_backward_weights(const struct op_conv *d, const float *x, const flo
 		for (int c = 0; c < d->c; c++)
 			for (int r = 0; r < d->r; r++)
 				for (int s = 0; s < d->r; s++)
-					dw[w_at(d, k, c, r, s)] = conv_weight_grad(
-						d, x, dy, k, c, r, s);
+					dw[w_at(d, k, c, r, s)] =
+						conv_weight_grad(d, x, dy, k, c, r, s);
 		for (int n = 0; n < d->n; n++)
 			for (int i = 0; i < d->p * d->q; i++)
 				sum += dy[(n * d->k + k) * d->p * d->q + i];
-		db[k] = (float)sum;
+		if (db)
+			db[k] = (float)sum;
 	}
 }
 
@@ -140,7 +141,7 @@ void op_dense_forward(
 {
 	for (int n = 0; n < d->n; n++)
 		for (int k = 0; k < d->k; k++) {
-			double sum = b[k];
+			double sum = b ? b[k] : 0;
 
 			for (int c = 0; c < d->c; c++)
 				sum += (double)x[n * d->c + c] * w[k * d->c + c];
@@ -160,8 +161,8 @@ void op_dense_backward_data(const struct op_dense *d, const float *dy, const flo
 		}
 }
 
-void op_dense_backward_weights(const struct op_dense *d, const float *x, const float *dy, float *dw,
-	float *db)
+void op_dense_backward_weights(
+	const struct op_dense *d, const float *x, const float *dy, float *dw, float *db)
 {
 	for (int k = 0; k < d->k; k++) {
 		double total = 0;
@@ -175,7 +176,8 @@ void op_dense_backward_weights(const struct op_dense *d, const float *x, const f
 		}
 		for (int n = 0; n < d->n; n++)
 			total += dy[n * d->k + k];
-		db[k] = (float)total;
+		if (db)
+			db[k] = (float)total;
 	}
 }
 
@@ -191,42 +193,198 @@ void op_relu_backward(size_t n, const float *y, const float *dy, float *dx)
 		dx[i] = y[i] > 0 ? dy[i] : 0;
 }
 
+/* Where window (i, j) of plane m begins. */
+static size_t corner(const struct op_pool *d, int m, int i, int j)
+{
+	return at(0, 1, m, d->h, i * d->stride, d->w, j * d->stride);
+}
+
+static int best_of(const struct op_pool *d, const float *window)
+{
+	float best = window[0];
+	int place = 0;
+
+	for (int r = 0; r < d->size; r++)
+		for (int s = 0; s < d->size; s++)
+			if (window[r * d->w + s] > best) {
+				best = window[r * d->w + s];
+				place = r * d->size + s;
+			}
+	return place;
+}
+
 void op_pool_forward(const struct op_pool *d, const float *x, float *y, uint8_t *winner)
 {
-	int p = d->h / d->size, q = d->w / d->size;
-
 	for (int m = 0; m < d->n * d->c; m++)
-		for (int i = 0; i < p; i++)
-			for (int j = 0; j < q; j++) {
-				const float *corner = x + (m * d->h + i * d->size) * d->w +
-					j * d->size;
-				float best = corner[0];
-				int at = 0;
+		for (int i = 0; i < d->p; i++)
+			for (int j = 0; j < d->q; j++) {
+				const float *window = x + corner(d, m, i, j);
+				size_t out = at(0, 1, m, d->p, i, d->q, j);
+				int best = best_of(d, window);
 
-				for (int r = 0; r < d->size; r++)
-					for (int s = 0; s < d->size; s++)
-						if (corner[r * d->w + s] > best) {
-							best = corner[r * d->w + s];
-							at = r * d->size + s;
-						}
-				y[(m * p + i) * q + j] = best;
-				winner[(m * p + i) * q + j] = (uint8_t)at;
+				y[out] = window[best / d->size * d->w + best % d->size];
+				winner[out] = (uint8_t)best;
 			}
+}
+
+static void clear_input(const struct op_pool *d, float *dx)
+{
+	memset(dx, 0, sizeof(float) * at(d->n * d->c, d->h, 0, d->w, 0, 1, 0));
 }
 
 void op_pool_backward(const struct op_pool *d, const float *dy, const uint8_t *winner, float *dx)
 {
-	int p = d->h / d->size, q = d->w / d->size;
-
-	memset(dx, 0, sizeof(float) * (size_t)(d->n * d->c) * (size_t)(d->h * d->w));
+	clear_input(d, dx);
 	for (int m = 0; m < d->n * d->c; m++)
-		for (int i = 0; i < p; i++)
-			for (int j = 0; j < q; j++) {
-				int at = (m * p + i) * q + j;
-				int r = winner[at] / d->size, s = winner[at] % d->size;
+		for (int i = 0; i < d->p; i++)
+			for (int j = 0; j < d->q; j++) {
+				size_t out = at(0, 1, m, d->p, i, d->q, j);
+				int r = winner[out] / d->size, s = winner[out] % d->size;
 
-				dx[(m * d->h + i * d->size + r) * d->w + j * d->size + s] = dy[at];
+				dx[corner(d, m, i, j) + (size_t)(r * d->w + s)] += dy[out];
 			}
+}
+
+void op_avgpool_forward(const struct op_pool *d, const float *x, float *y)
+{
+	for (int m = 0; m < d->n * d->c; m++)
+		for (int i = 0; i < d->p; i++)
+			for (int j = 0; j < d->q; j++) {
+				const float *window = x + corner(d, m, i, j);
+				double sum = 0;
+
+				for (int r = 0; r < d->size; r++)
+					for (int s = 0; s < d->size; s++)
+						sum += window[r * d->w + s];
+				y[at(0, 1, m, d->p, i, d->q, j)] =
+					(float)(sum / (d->size * d->size));
+			}
+}
+
+void op_avgpool_backward(const struct op_pool *d, const float *dy, float *dx)
+{
+	clear_input(d, dx);
+	for (int m = 0; m < d->n * d->c; m++)
+		for (int i = 0; i < d->p; i++)
+			for (int j = 0; j < d->q; j++) {
+				float *window = dx + corner(d, m, i, j);
+				float part = dy[at(0, 1, m, d->p, i, d->q, j)] /
+					(float)(d->size * d->size);
+
+				for (int r = 0; r < d->size; r++)
+					for (int s = 0; s < d->size; s++)
+						window[r * d->w + s] += part;
+			}
+}
+
+void op_globalpool_forward(size_t planes, size_t pixels, const float *x, float *y)
+{
+	for (size_t m = 0; m < planes; m++) {
+		double sum = 0;
+
+		for (size_t i = 0; i < pixels; i++)
+			sum += x[m * pixels + i];
+		y[m] = (float)(sum / (double)pixels);
+	}
+}
+
+void op_globalpool_backward(size_t planes, size_t pixels, const float *dy, float *dx)
+{
+	for (size_t m = 0; m < planes; m++)
+		for (size_t i = 0; i < pixels; i++)
+			dx[m * pixels + i] = dy[m] / (float)pixels;
+}
+
+void op_norm_sums(const struct op_norm *d, const float *x, double *moments)
+{
+	memset(moments, 0, 2 * (size_t)d->c * sizeof(*moments));
+	for (int n = 0; n < d->n; n++)
+		for (int c = 0; c < d->c; c++)
+			for (int i = 0; i < d->pixels; i++) {
+				double v = x[at(0, 1, n, d->c, c, d->pixels, i)];
+
+				moments[c] += v;
+				moments[d->c + c] += v * v;
+			}
+}
+
+void op_norm_statistics(int c, double count, const double *moments, float *mean, float *var)
+{
+	for (int k = 0; k < c; k++) {
+		double m = moments[k] / count, v = moments[c + k] / count - m * m;
+
+		mean[k] = (float)m;
+		var[k] = v < 0 ? 0 : (float)v; /* rounding; a NaN stays one */
+	}
+}
+
+void op_norm_forward(const struct op_norm *d, const float *x, const float *mean, const float *var,
+	const float *gamma, const float *beta, float *y)
+{
+	for (int n = 0; n < d->n; n++)
+		for (int c = 0; c < d->c; c++) {
+			double scale = gamma[c] / sqrt((double)var[c] + d->epsilon);
+			size_t first = at(0, 1, n, d->c, c, d->pixels, 0);
+
+			for (int i = 0; i < d->pixels; i++)
+				y[first + (size_t)i] =
+					(float)(scale * ((double)x[first + (size_t)i] - mean[c]) +
+						beta[c]);
+		}
+}
+
+void op_norm_grads(const struct op_norm *d, const float *x, const float *mean, const float *var,
+	const float *dy, double *sums)
+{
+	memset(sums, 0, 2 * (size_t)d->c * sizeof(*sums));
+	for (int n = 0; n < d->n; n++)
+		for (int c = 0; c < d->c; c++) {
+			double scale = 1 / sqrt((double)var[c] + d->epsilon);
+
+			for (int i = 0; i < d->pixels; i++) {
+				size_t k = at(0, 1, n, d->c, c, d->pixels, i);
+
+				sums[c] += dy[k];
+				sums[d->c + c] += dy[k] * ((double)x[k] - mean[c]) * scale;
+			}
+		}
+}
+
+/* With u = (x - mean) / sqrt(var + epsilon): dx = gamma / sqrt(var + epsilon) * (dy - mean of dy -
+ * u * mean of dy * u); Ioffe and Szegedy, section 3, put together. */
+void op_norm_backward(const struct op_norm *d, double count, const float *x, const float *mean,
+	const float *var, const float *gamma, const double *sums, const float *dy, float *dx)
+{
+	for (int n = 0; n < d->n; n++)
+		for (int c = 0; c < d->c; c++) {
+			double scale = 1 / sqrt((double)var[c] + d->epsilon);
+
+			for (int i = 0; i < d->pixels; i++) {
+				size_t k = at(0, 1, n, d->c, c, d->pixels, i);
+				double u = ((double)x[k] - mean[c]) * scale;
+
+				dx[k] = (float)(gamma[c] * scale *
+					(dy[k] - (sums[c] + u * sums[d->c + c]) / count));
+			}
+		}
+}
+
+void op_norm_track(int c, double count, float momentum, const float *mean, const float *var,
+	float *running_mean, float *running_var)
+{
+	double unbiased = count > 1 ? count / (count - 1) : 1;
+
+	for (int k = 0; k < c; k++) {
+		running_mean[k] = (1 - momentum) * running_mean[k] + momentum * mean[k];
+		running_var[k] =
+			(1 - momentum) * running_var[k] + momentum * (float)(unbiased * var[k]);
+	}
+}
+
+void op_add(size_t n, const float *a, const float *b, float *y)
+{
+	for (size_t i = 0; i < n; i++)
+		y[i] = a[i] + b[i];
 }
 
 void op_dropout(size_t n, const float *x, const float *mask, float *y)
@@ -249,7 +407,7 @@ int op_argmax(int n, const float *x)
 }
 
 double op_softmax_loss(
-	int n, int classes, const float *x, const uint8_t *labels, float *dx, int *wrong)
+	int n, int classes, const float *x, const uint16_t *labels, float *dx, int *wrong)
 {
 	double loss = 0;
 

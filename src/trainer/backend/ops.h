@@ -16,16 +16,16 @@ struct op_conv {
 };
 
 /*
- * Convolution: y = w * x + b, zeros beyond the edge (cross-correlation; Goodfellow et al., Deep
- * Learning, eq. 9.6).
+ * Convolution: y = w * x + b (b NULL: 0, and so for db below), zeros beyond the edge
+ * (cross-correlation; Goodfellow et al., Deep Learning, eq. 9.6).
  */
 void op_conv_forward(
 	const struct op_conv *d, const float *x, const float *w, const float *b, float *y);
 void op_conv_backward_data(const struct op_conv *d, const float *dy, const float *w, float *dx);
-void op_conv_backward_weights(const struct op_conv *d, const float *x, const float *dy, float *dw,
-	float *db);
+void op_conv_backward_weights(
+	const struct op_conv *d, const float *x, const float *dy, float *dw, float *db);
 
-/* Dense: x [n][c], w [k][c], y [n][k] = x * transpose(w) + b. */
+/* Dense: x [n][c], w [k][c], y [n][k] = x * transpose(w) + b (NULL as above). */
 struct op_dense {
 	int n, c, k;
 };
@@ -33,25 +33,71 @@ struct op_dense {
 void op_dense_forward(
 	const struct op_dense *d, const float *x, const float *w, const float *b, float *y);
 void op_dense_backward_data(const struct op_dense *d, const float *dy, const float *w, float *dx);
-void op_dense_backward_weights(const struct op_dense *d, const float *x, const float *dy, float *dw,
-	float *db);
+void op_dense_backward_weights(
+	const struct op_dense *d, const float *x, const float *dy, float *dw, float *db);
 
 /* y = max(x, 0); a NaN stays one. The gradient at 0 is 0. y may be x, and dx may be dy. */
 void op_relu_forward(size_t n, const float *x, float *y);
 void op_relu_backward(size_t n, const float *y, const float *dy, float *dx);
 
 /*
- * Max-pooling of size x size windows that do not overlap: x [n][c][h][w], y [n][c][h/size][w/size].
- * Of equal values the first in row-major order wins, as in other trainers.
+ * Pooling of size x size windows, one every stride pixels: x [n][c][h][w], y [n][c][p][q] with
+ * p = (h - size) / stride + 1, q alike. Of equal values the first in row-major order is the
+ * maximum, as in other trainers.
  *
- *   winner   [n][c][h/size][w/size]: the winner's place in its window, row-major, 0..size*size-1
+ *   winner   [n][c][p][q]: the maximum's place in its window, row-major, 0..size*size-1
  */
 struct op_pool {
-	int n, c, h, w, size;
+	int n, c, h, w, size, stride, p, q;
 };
 
 void op_pool_forward(const struct op_pool *d, const float *x, float *y, uint8_t *winner);
 void op_pool_backward(const struct op_pool *d, const float *dy, const uint8_t *winner, float *dx);
+
+/* The mean of each window. */
+void op_avgpool_forward(const struct op_pool *d, const float *x, float *y);
+void op_avgpool_backward(const struct op_pool *d, const float *dy, float *dx);
+
+/* The mean of each of `planes` arrays of `pixels`: y [planes]. */
+void op_globalpool_forward(size_t planes, size_t pixels, const float *x, float *y);
+void op_globalpool_backward(size_t planes, size_t pixels, const float *dy, float *dx);
+
+/*
+ * Batch normalisation (Ioffe and Szegedy, 2015): per channel c of x [n][c][pixels]
+ *
+ *   y = gamma * (x - mean) / sqrt(var + epsilon) + beta
+ *
+ * with the mean and the biased variance of the batch of all ranks when training, the running ones
+ * when predicting. Each rank's sums are added up between two of these functions:
+ *
+ *   op_norm_sums          moments [2][c] = sums of x and of its squares over this rank's share
+ *   op_norm_statistics    moments of all ranks, count values a channel -> mean [c], var [c]
+ *   op_norm_forward       y
+ *   op_norm_grads         sums [2][c] = sums of dy and of dy * (x - mean) / sqrt(var + epsilon)
+ *                         over this rank's share: this rank's part of beta's and gamma's gradient
+ *   op_norm_backward      dx from the sums of all ranks, the way through mean and variance included
+ *
+ * op_norm_track() moves the running values on: running = (1 - momentum) * running + momentum * now,
+ * with the unbiased variance now (PyTorch's BatchNorm2d).
+ */
+struct op_norm {
+	int n, c, pixels;
+	float epsilon;
+};
+
+void op_norm_sums(const struct op_norm *d, const float *x, double *moments);
+void op_norm_statistics(int c, double count, const double *moments, float *mean, float *var);
+void op_norm_forward(const struct op_norm *d, const float *x, const float *mean, const float *var,
+	const float *gamma, const float *beta, float *y);
+void op_norm_grads(const struct op_norm *d, const float *x, const float *mean, const float *var,
+	const float *dy, double *sums);
+void op_norm_backward(const struct op_norm *d, double count, const float *x, const float *mean,
+	const float *var, const float *gamma, const double *sums, const float *dy, float *dx);
+void op_norm_track(int c, double count, float momentum, const float *mean, const float *var,
+	float *running_mean, float *running_var);
+
+/* y = a + b; y may be either. */
+void op_add(size_t n, const float *a, const float *b, float *y);
 
 /* y = x * mask (mask: rng_dropout()); y may be x. The gradient is the same product. */
 void op_dropout(size_t n, const float *x, const float *mask, float *y);
@@ -65,7 +111,7 @@ void op_dropout(size_t n, const float *x, const float *mask, float *y);
  * wrong
  */
 double op_softmax_loss(
-	int n, int classes, const float *x, const uint8_t *labels, float *dx, int *wrong);
+	int n, int classes, const float *x, const uint16_t *labels, float *dx, int *wrong);
 
 /* The index of the highest of n logits, the first of equals; -1 when one is NaN. */
 int op_argmax(int n, const float *x);

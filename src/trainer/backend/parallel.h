@@ -9,7 +9,7 @@
 
 #include <stddef.h>
 
-/* Compute with so many threads from now on. */
+/* Compute with so many threads from now on, when the calling thread asks. */
 void parallel_init(int threads);
 
 /* Work on share number `me` of `of`; of is the number of threads. */

@@ -14,20 +14,29 @@
 
 /* One layer's place in the engine's block of memory. */
 struct place {
-	float *y;        /* its output */
-	float *dy;       /* the loss's gradient with respect to it */
-	float *mask;     /* dropout */
-	uint8_t *winner; /* max-pooling */
+	float *y;          /* its output */
+	float *dy;         /* the loss's gradient with respect to it: the sum over its readers */
+	float *mask;       /* dropout */
+	float *mean, *var; /* batch norm: those of the latest forward pass [channels] */
+	uint8_t *winner;   /* max-pooling */
 };
 
 struct reference {
 	struct engine engine; /* first, so that one pointer serves both */
 	const struct layer *layers;
 	size_t n;
+	enum engine_use use;
 	size_t params; /* floats in each of the next three */
 	float *param, *velocity, *grad;
-	struct place *place; /* [n], owned */
-	float *block;        /* everything else, owned */
+	size_t states;
+	float *state;
+	struct image_norm norm;
+	const struct exchange *exchange; /* NULL: alone */
+	float *input;                    /* [batch][c][h][w] */
+	float *dx;                       /* one reader's part of a gradient */
+	double *sums;                    /* batch norm's, of the layer at hand, owned */
+	struct place *place;             /* [n], owned */
+	float *block;                    /* everything else, owned */
 };
 
 static struct reference *own(struct engine *e)
@@ -39,74 +48,160 @@ static void close_engine(struct engine *e)
 {
 	free(own(e)->block);
 	free(own(e)->place);
+	free(own(e)->sums);
 	free(e);
 }
 
-/* Hand out the block's parts, or with a NULL block only count its floats. */
+/* --- memory ---------------------------------------------------------------------- */
+
+/* The next count floats of the block, or with a NULL block only count them. */
+static float *take(float *block, size_t *used, size_t count)
+{
+	*used += count;
+	return block ? block + *used - count : NULL;
+}
+
+static void plan_layer(struct reference *r, size_t i, float *block, size_t *used)
+{
+	const struct layer *l = &r->layers[i];
+	struct place *at = &r->place[i];
+	size_t count = (size_t)r->engine.batch * shape_count(&l->out);
+
+	at->y = take(block, used, count);
+	if (l->kind == LAYER_BATCHNORM) {
+		at->mean = take(block, used, l->states / 2);
+		at->var = take(block, used, l->states / 2);
+	}
+	if (l->kind == LAYER_MAXPOOL)
+		at->winner = (uint8_t *)take(block, used, (count + 3) / 4);
+	if (r->use == ENGINE_PREDICTS)
+		return;
+	at->dy = take(block, used, count);
+	if (l->kind == LAYER_DROPOUT)
+		at->mask = take(block, used, count + 3); /* see dropout_forward() */
+}
+
 static size_t plan(struct reference *r, float *block)
 {
-	size_t used = 0, batch = (size_t)r->engine.batch;
-#define TAKE(count) (used += (count), block ? block + used - (count) : NULL)
+	size_t used = 0, batch = (size_t)r->engine.batch, most = 0;
 
-	r->param = TAKE(r->params);
-	r->velocity = TAKE(r->params);
-	r->grad = TAKE(r->params);
-	r->engine.input = TAKE(batch * shape_count(&r->layers[0].in));
+	r->param = take(block, &used, r->params);
+	r->state = take(block, &used, r->states);
+	r->input = take(block, &used, batch * shape_count(&r->layers[0].in));
 	for (size_t i = 0; i < r->n; i++) {
-		const struct layer *l = &r->layers[i];
-		size_t count = batch * shape_count(&l->out);
-
-		r->place[i].y = TAKE(count);
-		r->place[i].dy = TAKE(count);
-		if (l->kind == LAYER_DROPOUT)
-			r->place[i].mask = TAKE(count);
-		if (l->kind == LAYER_MAXPOOL)
-			r->place[i].winner = (uint8_t *)TAKE((count + 3) / 4);
+		plan_layer(r, i, block, &used);
+		if (shape_count(&r->layers[i].in) > most)
+			most = shape_count(&r->layers[i].in);
 	}
-#undef TAKE
+	if (r->use == ENGINE_TRAINS) {
+		r->velocity = take(block, &used, r->params);
+		r->grad = take(block, &used, r->params);
+		r->dx = take(block, &used, batch * most);
+	}
 	return used;
+}
+
+static int allocate(struct reference *r, struct mlr_error *err)
+{
+	size_t count, sums = 0;
+
+	r->place = xcalloc(r->n, sizeof(*r->place));
+	for (size_t i = 0; i < r->n; i++) {
+		r->params += r->layers[i].weights + r->layers[i].biases;
+		r->states += r->layers[i].states;
+		if (r->layers[i].states > sums)
+			sums = r->layers[i].states;
+	}
+	count = plan(r, NULL);
+	r->engine.memory = count * sizeof(float) + sums * sizeof(double);
+	r->block = calloc(count, sizeof(float));
+	r->sums = calloc(sums ? sums : 1, sizeof(double));
+	if (!r->block || !r->sums)
+		return mlr_fail(
+			err, ENOMEM, "backend reference: %zu bytes of memory", r->engine.memory);
+	plan(r, r->block);
+	for (size_t i = 0; i < r->n; i++)
+		for (size_t k = r->layers[i].states / 2; k < r->layers[i].states; k++)
+			r->state[r->layers[i].state_at + k] = 1; /* variances */
+	return 0;
 }
 
 static int open_engine(const struct layer *layers, size_t n, const struct engine_config *config,
 	struct engine **ret, struct mlr_error *err)
 {
-	struct reference *r = xcalloc(1, sizeof(*r));
-	size_t count;
+	struct reference *r;
+	int failed;
 
-	r->engine = (struct engine){ &backend_reference, NULL, 0, config->batch, 1 };
+	if (config->dtype != DTYPE_F32)
+		return mlr_fail(err, ENOTSUP, "backend reference computes in f32 alone, not in %s",
+			dtype_name(config->dtype));
+	r = xcalloc(1, sizeof(*r));
+	r->engine = (struct engine){ .backend = &backend_reference,
+		.batch = config->batch,
+		.threads = 1,
+		.steps_at_once = 1 };
+	r->use = config->use;
+	r->norm = config->norm;
+	r->exchange = config->exchange;
 	r->layers = layers;
 	r->n = n;
-	r->place = xcalloc(n, sizeof(*r->place));
-	for (size_t i = 0; i < n; i++)
-		r->params += layers[i].weights + layers[i].biases;
-
-	count = plan(r, NULL);
-	r->block = calloc(count, sizeof(float));
-	if (!r->block) {
+	failed = allocate(r, err);
+	if (failed < 0) {
 		close_engine(&r->engine);
-		return mlr_fail(err, ENOMEM, "backend reference: %zu bytes of memory",
-			count * sizeof(float));
+		return failed;
 	}
-	plan(r, r->block);
-	r->engine.memory = count * sizeof(float);
 	*ret = &r->engine;
 	return 0;
 }
 
-static float *block_of(struct reference *r, enum engine_block which)
+/* A block and its floats; NULL where this engine has none. */
+static float *block_of(struct reference *r, enum engine_block which, size_t *count)
 {
-	return which == ENGINE_PARAMS ? r->param : which == ENGINE_VELOCITY ? r->velocity : r->grad;
+	*count = which == ENGINE_STATES ? r->states : r->params;
+	switch (which) {
+	case ENGINE_PARAMS:
+		return r->param;
+	case ENGINE_VELOCITY:
+		return r->velocity;
+	case ENGINE_GRADS:
+		return r->grad;
+	case ENGINE_STATES:
+		break;
+	}
+	return r->state;
 }
 
-static void get(struct engine *e, enum engine_block which, float *params)
+static int no_block(struct mlr_error *err)
 {
-	memcpy(params, block_of(own(e), which), own(e)->params * sizeof(float));
+	return mlr_fail(err, EINVAL,
+		"backend reference: an engine that only predicts has no gradients and velocities");
 }
 
-static void set(struct engine *e, enum engine_block which, const float *params)
+static int get(struct engine *e, enum engine_block which, float *to, struct mlr_error *err)
 {
-	memcpy(block_of(own(e), which), params, own(e)->params * sizeof(float));
+	size_t count;
+	const float *block = block_of(own(e), which, &count);
+
+	if (!block)
+		return no_block(err);
+	if (count)
+		memcpy(to, block, count * sizeof(float));
+	return 0;
 }
+
+static int set(struct engine *e, enum engine_block which, const float *from, struct mlr_error *err)
+{
+	size_t count;
+	float *block = block_of(own(e), which, &count);
+
+	if (!block)
+		return no_block(err);
+	if (count)
+		memcpy(block, from, count * sizeof(float));
+	return 0;
+}
+
+/* --- layers ---------------------------------------------------------------------- */
 
 static struct op_conv conv_of(const struct layer *l, int n)
 {
@@ -116,7 +211,8 @@ static struct op_conv conv_of(const struct layer *l, int n)
 
 static struct op_pool pool_of(const struct layer *l, int n)
 {
-	return (struct op_pool){ n, l->in.dim[0], l->in.dim[1], l->in.dim[2], l->size };
+	return (struct op_pool){ n, l->in.dim[0], l->in.dim[1], l->in.dim[2], l->size, l->stride,
+		l->out.dim[1], l->out.dim[2] };
 }
 
 static struct op_dense dense_of(const struct layer *l, int n)
@@ -124,96 +220,247 @@ static struct op_dense dense_of(const struct layer *l, int n)
 	return (struct op_dense){ n, (int)shape_count(&l->in), l->outputs };
 }
 
-/* step is NULL when predicting: dropout is the identity then. */
-static void layer_forward(struct reference *r, size_t i, int n, const struct step *step)
+static struct op_norm norm_of(const struct layer *l, int n)
+{
+	return (struct op_norm){ n, l->in.dim[0], l->in.dim[1] * l->in.dim[2], l->epsilon };
+}
+
+static int ranks_of(const struct reference *r)
+{
+	return r->exchange ? r->exchange->ranks : 1;
+}
+
+static int sum_over_ranks(struct reference *r, double *x, size_t n, struct mlr_error *err)
+{
+	return ranks_of(r) > 1 ? r->exchange->sum(r->exchange->ctx, x, n, err) : 0;
+}
+
+/* The output of a layer, or the images. */
+static const float *output_of(const struct reference *r, int which)
+{
+	return which < 0 ? r->input : r->place[which].y;
+}
+
+/* Values a channel in the batch of all ranks. */
+static double norm_count(const struct reference *r, const struct op_norm *d)
+{
+	return (double)d->n * d->pixels * ranks_of(r);
+}
+
+static int norm_forward(struct reference *r, size_t i, const float *x, int n,
+	const struct step *step, struct mlr_error *err)
 {
 	const struct layer *l = &r->layers[i];
 	struct place *at = &r->place[i];
-	const float *x = i ? r->place[i - 1].y : r->engine.input;
-	const float *w = r->param + l->weight_at, *b = r->param + l->bias_at;
+	struct op_norm d = norm_of(l, n);
+	float *running_mean = r->state + l->state_at, *running_var = running_mean + d.c;
+	const float *gamma = r->param + l->weight_at, *beta = r->param + l->bias_at;
+	int failed;
+
+	if (!step) {
+		op_norm_forward(&d, x, running_mean, running_var, gamma, beta, at->y);
+		return 0;
+	}
+	op_norm_sums(&d, x, r->sums);
+	failed = sum_over_ranks(r, r->sums, l->states, err);
+	if (failed < 0)
+		return failed;
+	op_norm_statistics(d.c, norm_count(r, &d), r->sums, at->mean, at->var);
+	op_norm_track(
+		d.c, norm_count(r, &d), l->momentum, at->mean, at->var, running_mean, running_var);
+	op_norm_forward(&d, x, at->mean, at->var, gamma, beta, at->y);
+	return 0;
+}
+
+static int norm_backward(
+	struct reference *r, size_t i, const float *x, float *dx, struct mlr_error *err)
+{
+	const struct layer *l = &r->layers[i];
+	struct place *at = &r->place[i];
+	struct op_norm d = norm_of(l, r->engine.batch);
+	int failed;
+
+	op_norm_grads(&d, x, at->mean, at->var, at->dy, r->sums);
+	for (int c = 0; c < d.c; c++) {
+		r->grad[l->bias_at + (size_t)c] = (float)r->sums[c];
+		r->grad[l->weight_at + (size_t)c] = (float)r->sums[d.c + c];
+	}
+	if (!dx)
+		return 0;
+	failed = sum_over_ranks(r, r->sums, l->states, err);
+	if (failed < 0)
+		return failed;
+	op_norm_backward(&d, norm_count(r, &d), x, at->mean, at->var, r->param + l->weight_at,
+		r->sums, at->dy, dx);
+	return 0;
+}
+
+/* The mask of this rank's rows begins anywhere, but its numbers come in fours: so the mask is made
+ * from the four on in which it begins, and moved. */
+static void dropout_forward(
+	struct reference *r, size_t i, const float *x, int n, const struct step *step)
+{
+	const struct layer *l = &r->layers[i];
+	struct place *at = &r->place[i];
 	size_t count = (size_t)n * shape_count(&l->out);
-	struct op_conv conv;
-	struct op_dense dense;
-	struct op_pool pool;
-	struct rng rng;
+	uint64_t first = r->exchange ? (uint64_t)r->exchange->rank * count : 0;
+	size_t skew = first % 4;
+
+	if (!step) {
+		memcpy(at->y, x, count * sizeof(float));
+		return;
+	}
+	rng_dropout(step->seed, step->number, (uint32_t)i, l->rate, first - skew, at->mask,
+		count + skew);
+	memmove(at->mask, at->mask + skew, count * sizeof(float));
+	op_dropout(count, x, at->mask, at->y);
+}
+
+/* step is NULL when predicting. */
+static int layer_forward(
+	struct reference *r, size_t i, int n, const struct step *step, struct mlr_error *err)
+{
+	const struct layer *l = &r->layers[i];
+	struct place *at = &r->place[i];
+	const float *x = output_of(r, l->from), *w = r->param + l->weight_at;
+	const float *b = l->biases ? r->param + l->bias_at : NULL;
+	size_t count = (size_t)n * shape_count(&l->out);
+	struct op_conv conv = conv_of(l, n);
+	struct op_dense dense = dense_of(l, n);
+	struct op_pool pool = pool_of(l, n);
 
 	switch (l->kind) {
 	case LAYER_CONV:
-		conv = conv_of(l, n);
 		op_conv_forward(&conv, x, w, b, at->y);
 		break;
 	case LAYER_RELU:
 		op_relu_forward(count, x, at->y);
 		break;
 	case LAYER_MAXPOOL:
-		pool = pool_of(l, n);
 		op_pool_forward(&pool, x, at->y, at->winner);
 		break;
 	case LAYER_DENSE:
-		dense = dense_of(l, n);
 		op_dense_forward(&dense, x, w, b, at->y);
 		break;
 	case LAYER_DROPOUT:
-		if (!step) {
-			memcpy(at->y, x, count * sizeof(float));
-			break;
-		}
-		rng_init(&rng, step->dropout_seed, RNG_DROPOUT, step->number << 16 | i);
-		rng_dropout(&rng, l->rate, at->mask, count);
-		op_dropout(count, x, at->mask, at->y);
+		dropout_forward(r, i, x, n, step);
+		break;
+	case LAYER_AVGPOOL:
+		op_avgpool_forward(&pool, x, at->y);
+		break;
+	case LAYER_GLOBALPOOL:
+		op_globalpool_forward(count, shape_count(&l->in) / (size_t)l->in.dim[0], x, at->y);
+		break;
+	case LAYER_BATCHNORM:
+		return norm_forward(r, i, x, n, step, err);
+	case LAYER_ADD:
+		op_add(count, x, output_of(r, l->with), at->y);
 		break;
 	}
+	return 0;
 }
 
-static void layer_backward(struct reference *r, size_t i)
+/* Write the gradient with respect to what layer i reads into dx (NULL: nobody needs it), and those
+ * of its parameters into their place. LAYER_ADD's is what its readers gave, dy itself. */
+static int layer_backward(struct reference *r, size_t i, float *dx, struct mlr_error *err)
 {
 	const struct layer *l = &r->layers[i];
 	struct place *at = &r->place[i];
 	int n = r->engine.batch;
-	const float *x = i ? r->place[i - 1].y : r->engine.input, *w = r->param + l->weight_at;
-	float *dx = i ? r->place[i - 1].dy : NULL; /* nobody needs the images' gradient */
-	float *dw = r->grad + l->weight_at, *db = r->grad + l->bias_at;
+	const float *x = output_of(r, l->from), *w = r->param + l->weight_at;
+	float *dw = r->grad + l->weight_at, *db = l->biases ? r->grad + l->bias_at : NULL;
 	size_t count = (size_t)n * shape_count(&l->out);
-	struct op_conv conv;
-	struct op_dense dense;
-	struct op_pool pool;
+	struct op_conv conv = conv_of(l, n);
+	struct op_dense dense = dense_of(l, n);
+	struct op_pool pool = pool_of(l, n);
 
+	if (l->kind == LAYER_CONV)
+		op_conv_backward_weights(&conv, x, at->dy, dw, db);
+	if (l->kind == LAYER_DENSE)
+		op_dense_backward_weights(&dense, x, at->dy, dw, db);
+	if (l->kind == LAYER_BATCHNORM)
+		return norm_backward(r, i, x, dx, err);
+	if (!dx)
+		return 0;
 	switch (l->kind) {
 	case LAYER_CONV:
-		conv = conv_of(l, n);
-		op_conv_backward_weights(&conv, x, at->dy, dw, db);
-		if (dx)
-			op_conv_backward_data(&conv, at->dy, w, dx);
+		op_conv_backward_data(&conv, at->dy, w, dx);
 		break;
 	case LAYER_DENSE:
-		dense = dense_of(l, n);
-		op_dense_backward_weights(&dense, x, at->dy, dw, db);
-		if (dx)
-			op_dense_backward_data(&dense, at->dy, w, dx);
+		op_dense_backward_data(&dense, at->dy, w, dx);
 		break;
 	case LAYER_RELU:
-		if (dx)
-			op_relu_backward(count, at->y, at->dy, dx);
+		op_relu_backward(count, at->y, at->dy, dx);
 		break;
 	case LAYER_MAXPOOL:
-		pool = pool_of(l, n);
-		if (dx)
-			op_pool_backward(&pool, at->dy, at->winner, dx);
+		op_pool_backward(&pool, at->dy, at->winner, dx);
 		break;
 	case LAYER_DROPOUT:
-		if (dx)
-			op_dropout(count, at->dy, at->mask, dx);
+		op_dropout(count, at->dy, at->mask, dx);
+		break;
+	case LAYER_AVGPOOL:
+		op_avgpool_backward(&pool, at->dy, dx);
+		break;
+	case LAYER_GLOBALPOOL:
+		op_globalpool_backward(
+			count, shape_count(&l->in) / (size_t)l->in.dim[0], at->dy, dx);
+		break;
+	case LAYER_ADD:
+		memcpy(dx, at->dy, count * sizeof(float));
+		break;
+	case LAYER_BATCHNORM:
 		break;
 	}
+	return 0;
 }
 
-static const float *forward(struct engine *e, int n)
-{
-	struct reference *r = own(e);
+/* --- passes ---------------------------------------------------------------------- */
 
-	for (size_t i = 0; i < r->n; i++)
-		layer_forward(r, i, n, NULL);
-	return r->place[r->n - 1].y;
+static int forward(
+	struct reference *r, const struct batch *b, const struct step *s, struct mlr_error *err)
+{
+	const struct shape *in = &r->layers[0].in; /* the first can read nothing but the images */
+	int failed = 0;
+
+	batch_gather(b, in->dim[0], in->dim[1], in->dim[2], &r->norm, 0, b->rows, r->input);
+	for (size_t i = 0; i < r->n && failed == 0; i++)
+		failed = layer_forward(r, i, b->rows, s, err);
+	return failed;
+}
+
+/* A layer's gradients are final once its backward function is through: nothing reads them before
+ * wait(). */
+static void hand_over(struct reference *r, const struct layer *l)
+{
+	if (ranks_of(r) == 1)
+		return;
+	if (l->weights)
+		r->exchange->ready(
+			r->exchange->ctx, r->grad + l->weight_at, l->weights + l->biases);
+	r->exchange->poll(r->exchange->ctx);
+}
+
+/* From dy of the last layer; all others' begin as 0, and each reader adds its part. */
+static int backward(struct reference *r, struct mlr_error *err)
+{
+	for (size_t i = 0; i + 1 < r->n; i++)
+		memset(r->place[i].dy, 0,
+			(size_t)r->engine.batch * shape_count(&r->layers[i].out) * sizeof(float));
+	for (size_t i = r->n; i-- > 0;) {
+		const struct layer *l = &r->layers[i];
+		size_t count = (size_t)r->engine.batch * shape_count(&l->in);
+		float *from = l->from < 0 ? NULL : r->place[l->from].dy;
+		int failed = layer_backward(r, i, from ? r->dx : NULL, err);
+
+		if (failed < 0)
+			return failed;
+		if (from)
+			op_add(count, from, r->dx, from);
+		if (l->kind == LAYER_ADD && l->with >= 0)
+			op_add(count, r->place[l->with].dy, r->place[i].dy, r->place[l->with].dy);
+		hand_over(r, l);
+	}
+	return ranks_of(r) > 1 ? r->exchange->wait(r->exchange->ctx, err) : 0;
 }
 
 static void update(struct reference *r, const struct step *s, struct step_result *ret)
@@ -223,7 +470,7 @@ static void update(struct reference *r, const struct step *s, struct step_result
 		const struct layer *l = &r->layers[i];
 		size_t at = l->weight_at,
 		       count = l->weights + l->biases; /* the bias lies behind the weight */
-		float l2 = l->decay ? s->l2 : 0;
+		float l2 = l->decay * s->l2;
 		double norm2;
 
 		if (!count)
@@ -235,19 +482,51 @@ static void update(struct reference *r, const struct step *s, struct step_result
 	}
 }
 
-static void step(
-	struct engine *e, const uint8_t *labels, const struct step *s, struct step_result *ret)
+static int one_step(struct reference *r, const struct batch *b, const struct step *s,
+	struct step_result *ret, struct mlr_error *err)
+{
+	struct place *last = &r->place[r->n - 1];
+	int classes = r->layers[r->n - 1].out.dim[0], failed;
+
+	failed = forward(r, b, s, err);
+	if (failed < 0)
+		return failed;
+	ret->cross_entropy =
+		op_softmax_loss(b->rows, classes, last->y, b->labels, last->dy, &ret->wrong);
+	/* The mean is over the rows of all ranks. */
+	for (size_t i = 0; ranks_of(r) > 1 && i < (size_t)b->rows * (size_t)classes; i++)
+		last->dy[i] /= (float)ranks_of(r);
+	failed = backward(r, err);
+	if (failed < 0)
+		return failed;
+	update(r, s, ret);
+	return 0;
+}
+
+static int predict(struct engine *e, const struct batch *b, float *logits, struct mlr_error *err)
 {
 	struct reference *r = own(e);
-	struct place *last = &r->place[r->n - 1];
+	int failed = forward(r, b, NULL, err);
 
-	for (size_t i = 0; i < r->n; i++)
-		layer_forward(r, i, e->batch, s);
-	ret->cross_entropy = op_softmax_loss(
-		e->batch, r->layers[r->n - 1].out.dim[0], last->y, labels, last->dy, &ret->wrong);
-	for (size_t i = r->n; i-- > 0;)
-		layer_backward(r, i);
-	update(r, s, ret);
+	if (failed < 0)
+		return failed;
+	memcpy(logits, r->place[r->n - 1].y,
+		(size_t)b->rows * shape_count(&r->layers[r->n - 1].out) * sizeof(float));
+	return 0;
+}
+
+static int step(struct engine *e, const struct batch *batches, const struct step *steps, int n,
+	struct step_result *ret, struct mlr_error *err)
+{
+	if (own(e)->use == ENGINE_PREDICTS)
+		return no_block(err);
+	for (int i = 0; i < n; i++) {
+		int failed = one_step(own(e), &batches[i], &steps[i], &ret[i], err);
+
+		if (failed < 0)
+			return mlr_wrap(err, "backend reference: step");
+	}
+	return 0;
 }
 
 const struct backend backend_reference = {
@@ -257,6 +536,6 @@ const struct backend backend_reference = {
 	.close = close_engine,
 	.get = get,
 	.set = set,
-	.forward = forward,
+	.predict = predict,
 	.step = step,
 };

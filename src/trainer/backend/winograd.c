@@ -1,9 +1,9 @@
 #include "trainer/backend/winograd.h"
 
 #include "trainer/backend/parallel.h"
-#include "trainer/backend/wide.h"
-
-#include <string.h>
+#include "trainer/backend/product.h"
+#include "trainer/backend/window.h"
+#include "trainer/backend/winograd_line.h"
 
 #if defined(__GNUC__) && !defined(__clang__)
 #pragma GCC optimize("O3")
@@ -11,401 +11,426 @@
 
 #define TILE   4 /* outputs of a tile, down and across */
 #define INPUT  8 /* inputs of a tile, and points */
+#define POINTS (INPUT * INPUT)
 #define KERNEL 5
 #define PAD    2
-#define LANES  16
+#define LANES  WIDE_LANES
+
+#define CHUNK                                                                               \
+	16 /* tiles that are taken through all stages at once, so that they stay in a cache \
+	    */
+#define PRODUCT_ROWS 8 /* rows of a matrix product that are computed at once */
 
 /* A point's matrix begins this many floats behind the end of the one before, so that the 64 rows
  * that a tile is spread over do not fall into one set of the cache. */
 #define SKEW (LANES * 5)
 
-int winograd_fits(
-	struct winograd *g, int n, int c, int k, int h, int w, int size, int stride, int pad)
+int winograd_fits(struct winograd *g, int n, int c, int k, int h, int w, int size, int stride,
+	int pad, int threads)
 {
 	if (size != KERNEL || stride != 1 || pad != PAD || c % LANES || k % LANES)
 		return 0;
-	*g = (struct winograd){ .n = n, .c = c, .k = k, .h = h, .w = w };
+	*g = (struct winograd){ .n = n, .c = c, .k = k, .h = h, .w = w, .threads = threads };
 	g->tiles_down = (h + TILE - 1) / TILE;
 	g->tiles_across = (w + TILE - 1) / TILE;
-	g->tiles = (size_t)n * (size_t)g->tiles_down * (size_t)g->tiles_across;
-	g->v_stride = g->tiles * (size_t)c + SKEW;
-	g->m_stride = g->tiles * (size_t)k + SKEW;
 	return 1;
 }
 
-size_t winograd_v(const struct winograd *g)
+INLINE size_t tiles_of(const struct winograd *g)
 {
-	return WINOGRAD_POINTS * g->v_stride;
+	return (size_t)g->tiles_down * (size_t)g->tiles_across;
 }
 
-size_t winograd_m(const struct winograd *g)
+/* Floats from one point's matrix of a chunk to the next. */
+INLINE size_t point_stride(int channels)
 {
-	return WINOGRAD_POINTS * g->m_stride;
+	return (size_t)(CHUNK * channels) + SKEW;
+}
+
+/* Sixteen channels of an image with its border. */
+INLINE size_t padded(const struct winograd *g)
+{
+	return (size_t)((g->tiles_down + 1) * TILE) * (size_t)((g->tiles_across + 1) * TILE) *
+		LANES;
+}
+
+/* What each thread has for itself. */
+struct room {
+	float *v, *m, *planes, *du, *db;
+};
+
+static size_t room_size(const struct winograd *g)
+{
+	return POINTS * (point_stride(g->c) + point_stride(g->k)) +
+		(size_t)(g->c / LANES + 1) * padded(g);
 }
 
 size_t winograd_u(const struct winograd *g)
 {
-	return (size_t)WINOGRAD_POINTS * (size_t)g->c * (size_t)g->k;
+	return (size_t)POINTS * (size_t)g->c * (size_t)g->k;
 }
 
-/* --- transforms of one line; d and t are read and written every so many elements ----------- */
-
-/* t = B'd */
-INLINE void line_input(const vec16 *d, int ds, vec16 *t, int ts)
+size_t winograd_work(const struct winograd *g, int trains)
 {
-	vec16 d0 = d[0], d1 = d[ds], d2 = d[2 * ds], d3 = d[3 * ds], d4 = d[4 * ds], d5 = d[5 * ds],
-	      d6 = d[6 * ds], d7 = d[7 * ds], e, o;
+	size_t each = room_size(g) + (trains ? winograd_u(g) + (size_t)g->k : 0);
 
-	t[0] = d0 - d6 + (d4 - d2) * 5.25f;
-	e = d2 + d6 - d4 * 4.25f;
-	o = d1 + d5 - d3 * 4.25f;
-	t[ts] = e + o;
-	t[2 * ts] = e - o;
-	e = d6 + d2 * 0.25f - d4 * 1.25f;
-	o = d1 * 0.5f - d3 * 2.5f + d5 * 2.0f;
-	t[3 * ts] = e + o;
-	t[4 * ts] = e - o;
-	e = d6 + d2 * 4.0f - d4 * 5.0f;
-	o = d1 * 2.0f - d3 * 2.5f + d5 * 0.5f;
-	t[5 * ts] = e + o;
-	t[6 * ts] = e - o;
-	t[7 * ts] = d7 - d1 + (d3 - d5) * 5.25f;
+	return each * (size_t)g->threads;
 }
 
-/* d = Bt */
-INLINE void line_input_back(const vec16 *t, int ts, vec16 *d, int ds)
+INLINE struct room room_of(const struct winograd *g, float *work, int me, int of)
 {
-	vec16 t0 = t[0], t7 = t[7 * ts];
-	vec16 e1 = t[ts] + t[2 * ts], o1 = t[ts] - t[2 * ts];
-	vec16 e2 = t[3 * ts] + t[4 * ts], o2 = t[3 * ts] - t[4 * ts];
-	vec16 e3 = t[5 * ts] + t[6 * ts], o3 = t[5 * ts] - t[6 * ts];
+	struct room r;
 
-	d[0] = t0;
-	d[ds] = o1 + o2 * 0.5f + o3 * 2.0f - t7;
-	d[2 * ds] = e1 + e2 * 0.25f + e3 * 4.0f - t0 * 5.25f;
-	d[3 * ds] = t7 * 5.25f - o1 * 4.25f - (o2 + o3) * 2.5f;
-	d[4 * ds] = t0 * 5.25f - e1 * 4.25f - e2 * 1.25f - e3 * 5.0f;
-	d[5 * ds] = o1 + o2 * 2.0f + o3 * 0.5f - t7 * 5.25f;
-	d[6 * ds] = e1 + e2 + e3 - t0;
-	d[7 * ds] = t7;
+	r.v = work + room_size(g) * (size_t)me;
+	r.m = r.v + POINTS * point_stride(g->c);
+	r.planes = r.m + POINTS * point_stride(g->k);
+	work += room_size(g) * (size_t)of;
+	r.du = work + winograd_u(g) * (size_t)me;
+	r.db = work + winograd_u(g) * (size_t)of + (size_t)(g->k * me);
+	return r;
 }
 
-/* y = A'm */
-INLINE void line_output(const vec16 *m, int ms, vec16 *y, int ys)
-{
-	vec16 e1 = m[ms] + m[2 * ms], o1 = m[ms] - m[2 * ms];
-	vec16 e2 = m[3 * ms] + m[4 * ms], o2 = m[3 * ms] - m[4 * ms];
-	vec16 e3 = m[5 * ms] + m[6 * ms], o3 = m[5 * ms] - m[6 * ms];
-
-	y[0] = m[0] + e1 + e2 + e3;
-	y[ys] = o1 + o2 * 2.0f + o3 * 0.5f;
-	y[2 * ys] = e1 + e2 * 4.0f + e3 * 0.25f;
-	y[3 * ys] = o1 + o2 * 8.0f + o3 * 0.125f + m[7 * ms];
-}
-
-/* m = Ay */
-INLINE void line_output_back(const vec16 *y, int ys, vec16 *m, int ms)
-{
-	vec16 y0 = y[0], y1 = y[ys], y2 = y[2 * ys], y3 = y[3 * ys], e, o;
-
-	m[0] = y0;
-	e = y0 + y2;
-	o = y1 + y3;
-	m[ms] = e + o;
-	m[2 * ms] = e - o;
-	e = y0 + y2 * 4.0f;
-	o = y1 * 2.0f + y3 * 8.0f;
-	m[3 * ms] = e + o;
-	m[4 * ms] = e - o;
-	e = y0 + y2 * 0.25f;
-	o = y1 * 0.5f + y3 * 0.125f;
-	m[5 * ms] = e + o;
-	m[6 * ms] = e - o;
-	m[7 * ms] = y3;
-}
-
-#define S1 (-2.0f / 9)  /* scales of the points 1 and -1, */
-#define S2 (1.0f / 90)  /* 2 and -2, */
-#define S3 (32.0f / 45) /* 1/2 and -1/2 */
-
-/* u = Gw */
-INLINE void line_weights(const vec16 *w, int ws, vec16 *u, int us)
-{
-	vec16 w0 = w[0], w1 = w[ws], w2 = w[2 * ws], w3 = w[3 * ws], w4 = w[4 * ws], e, o;
-
-	u[0] = w0;
-	e = (w0 + w2 + w4) * S1;
-	o = (w1 + w3) * S1;
-	u[us] = e + o;
-	u[2 * us] = e - o;
-	e = (w0 + w2 * 4.0f + w4 * 16.0f) * S2;
-	o = (w1 * 2.0f + w3 * 8.0f) * S2;
-	u[3 * us] = e + o;
-	u[4 * us] = e - o;
-	e = (w0 + w2 * 0.25f + w4 * 0.0625f) * S3;
-	o = (w1 * 0.5f + w3 * 0.125f) * S3;
-	u[5 * us] = e + o;
-	u[6 * us] = e - o;
-	u[7 * us] = w4;
-}
-
-/* w = G'u */
-INLINE void line_weights_back(const vec16 *u, int us, vec16 *w, int ws)
-{
-	vec16 e1 = (u[us] + u[2 * us]) * S1, o1 = (u[us] - u[2 * us]) * S1;
-	vec16 e2 = (u[3 * us] + u[4 * us]) * S2, o2 = (u[3 * us] - u[4 * us]) * S2;
-	vec16 e3 = (u[5 * us] + u[6 * us]) * S3, o3 = (u[5 * us] - u[6 * us]) * S3;
-
-	w[0] = u[0] + e1 + e2 + e3;
-	w[ws] = o1 + o2 * 2.0f + o3 * 0.5f;
-	w[2 * ws] = e1 + e2 * 4.0f + e3 * 0.25f;
-	w[3 * ws] = o1 + o2 * 8.0f + o3 * 0.125f;
-	w[4 * ws] = e1 + e2 * 16.0f + e3 * 0.0625f + u[7 * us];
-}
-
-/* --- whole images -------------------------------------------------------------------------- */
+/* --- tiles --------------------------------------------------------------------------------- */
 
 struct call {
 	const struct winograd *g;
-	const float *from, *bias;
-	float *to, *partial;
-	int relu;
+	const void *x, *y, *dy;
+	const float *u, *bias;
+	uint8_t *winner;
+	void *to;
+	float *work;
+	int relu, rows;
 };
 
-/* The images of a thread are those from *from on, before *to. */
-INLINE void images_of(const struct winograd *g, int me, int of, int *from, int *to)
+/* Sixteen channels of an image; and their element of a pixel. */
+INLINE size_t plane_at(int image, int channels, int block, int h, int w)
 {
-	*from = (int)parallel_from((size_t)g->n, 1, me, of);
-	*to = (int)parallel_from((size_t)g->n, 1, me + 1, of);
+	return (((size_t)image * (size_t)(channels / LANES) + (size_t)block) * (size_t)h) *
+		(size_t)w * LANES;
 }
 
-/* Sixteen channels of an image. */
-INLINE size_t plane_at(const struct winograd *g, int n, int channels, int block)
+INLINE size_t pixel_at(size_t plane, int w, int y, int x)
 {
-	return ((size_t)n * (size_t)(channels / LANES) + (size_t)block) * (size_t)(g->h * g->w) *
-		LANES;
+	return plane + (size_t)(y * w + x) * LANES;
 }
 
-/* Sixteen channels of a tile, in the row of V or M that is the tile's. */
-INLINE size_t tile_at(const struct winograd *g, int n, int i, int j, int channels, int block)
+/* An image's 16 channels as floats, with zeros around. */
+INLINE void pad_plane(const struct winograd *g, const void *x, size_t plane, float *to)
 {
-	size_t tile = ((size_t)n * (size_t)g->tiles_down + (size_t)i) * (size_t)g->tiles_across;
+	int across = (g->tiles_across + 1) * TILE;
 
-	return (tile + (size_t)j) * (size_t)channels + (size_t)(block * LANES);
+	memset(to, 0, padded(g) * sizeof(float));
+	for (int i = 0; i < g->h; i++)
+		for (int j = 0; j < g->w; j++)
+			wide_load((vec16 *)(to + ((i + PAD) * across + j + PAD) * LANES), x,
+				pixel_at(plane, g->w, i, j), g->bf16);
 }
 
-/* Sixteen channels of a pixel. */
-INLINE vec16 *pixel(const struct winograd *g, const float *plane, int y, int x)
+INLINE void input_tile(const struct winograd *g, const float *plane, int tile, float *v)
 {
-	return (vec16 *)(plane + (size_t)(y * g->w + x) * LANES);
-}
+	int across = (g->tiles_across + 1) * TILE;
+	const float *from = plane +
+		((tile / g->tiles_across) * TILE * across + tile % g->tiles_across * TILE) * LANES;
+	vec16 t[POINTS], d[POINTS];
 
-/* A tile's 8x8 inputs with zeros beyond the edge. */
-INLINE void load_input(const struct winograd *g, const float *plane, int i, int j, vec16 *d)
-{
-	int top = i * TILE - PAD, left = j * TILE - PAD;
-
-	for (int r = 0; r < INPUT; r++)
-		for (int s = 0; s < INPUT; s++) {
-			int y = top + r, x = left + s;
-
-			if (y < 0 || y >= g->h || x < 0 || x >= g->w)
-				d[r * INPUT + s] = (vec16){ 0 };
-			else
-				d[r * INPUT + s] = *pixel(g, plane, y, x);
-		}
-}
-
-INLINE void input_tile(const struct winograd *g, const float *plane, int i, int j, float *v)
-{
-	vec16 d[INPUT * INPUT], t[INPUT * INPUT];
-
-	load_input(g, plane, i, j, d);
 	for (int s = 0; s < INPUT; s++)
-		line_input(d + s, INPUT, t + s, INPUT);
+		line_input((const vec16 *)(from + s * LANES), across, t + s, INPUT);
 	for (int r = 0; r < INPUT; r++)
 		line_input(t + r * INPUT, 1, d + r * INPUT, 1);
-	for (int p = 0; p < WINOGRAD_POINTS; p++)
-		*(vec16 *)(v + (size_t)p * g->v_stride) = d[p];
+	for (int p = 0; p < POINTS; p++)
+		*(vec16 *)(v + (size_t)p * point_stride(g->c)) = d[p];
 }
 
-WIDE static void input_in_thread(void *ctx, int me, int of)
+/* V of tiles from..to-1, counted over all images. */
+INLINE void input_chunk(const struct call *a, size_t from, size_t to, const struct room *r)
 {
-	const struct call *a = ctx;
 	const struct winograd *g = a->g;
-	int from, to;
 
-	images_of(g, me, of, &from, &to);
-	for (int n = from; n < to; n++)
-		for (int i = 0; i < g->tiles_down; i++)
-			for (int j = 0; j < g->tiles_across; j++)
-				for (int b = 0; b < g->c / LANES; b++)
-					input_tile(g, a->from + plane_at(g, n, g->c, b), i, j,
-						a->to + tile_at(g, n, i, j, g->c, b));
+	for (int b = 0; b < g->c / LANES; b++) {
+		int image = -1;
+
+		for (size_t t = from; t < to; t++) {
+			int n = (int)(t / tiles_of(g));
+
+			if (n != image)
+				pad_plane(g, a->x, plane_at(n, g->c, b, g->h, g->w), r->planes);
+			image = n;
+			input_tile(g, r->planes, (int)(t % tiles_of(g)),
+				r->v + (t - from) * (size_t)g->c + (size_t)(b * LANES));
+		}
+	}
 }
 
-void winograd_input(const struct winograd *g, const float *x, float *v)
+INLINE void store_pooled(const struct call *a, const vec16 *y, int n, int b, int i, int j)
 {
-	struct call a = { .g = g, .from = x, .to = v };
+	const struct winograd *g = a->g;
+	int h = g->h / 2, w = g->w / 2;
+	size_t plane = plane_at(n, g->k, b, h, w);
 
-	parallel_run(input_in_thread, &a);
-}
+	for (int r = 0; r < 2; r++)
+		for (int s = 0; s < 2; s++) {
+			int down = 2 * i + r, across = 2 * j + s;
+			vec16 best;
+			mask16 winner;
 
-INLINE void output_tile(const struct winograd *g, const float *m, const vec16 *bias, int relu,
-	int i, int j, float *plane)
-{
-	vec16 d[INPUT * INPUT], t[TILE * INPUT], y[TILE * TILE];
-	int rows = g->h - i * TILE < TILE ? g->h - i * TILE : TILE;
-	int columns = g->w - j * TILE < TILE ? g->w - j * TILE : TILE;
-
-	for (int p = 0; p < WINOGRAD_POINTS; p++)
-		d[p] = *(const vec16 *)(m + (size_t)p * g->m_stride);
-	for (int s = 0; s < INPUT; s++)
-		line_output(d + s, INPUT, t + s, INPUT);
-	for (int r = 0; r < TILE; r++)
-		line_output(t + r * INPUT, 1, y + r * TILE, 1);
-	for (int r = 0; r < rows; r++)
-		for (int s = 0; s < columns; s++) {
-			vec16 v = y[r * TILE + s] + *bias;
-
-			if (relu)
-				v = (vec16)((mask16)v & ~(mask16)(v < 0));
-			*pixel(g, plane, i * TILE + r, j * TILE + s) = v;
+			if (down >= h || across >= w)
+				continue;
+			window_forward(y + 2 * r * TILE + 2 * s, TILE, a->relu, &best, &winner);
+			wide_store(a->to, pixel_at(plane, w, down, across), &best, g->bf16);
+			if (a->winner)
+				winner_store(a->winner + pixel_at(plane, w, down, across), &winner);
 		}
 }
 
-WIDE static void output_in_thread(void *ctx, int me, int of)
+INLINE void store_tile(const struct call *a, vec16 *y, int n, int b, int i, int j)
+{
+	const struct winograd *g = a->g;
+	size_t plane = plane_at(n, g->k, b, g->h, g->w);
+
+	for (int r = 0; r < TILE && i * TILE + r < g->h; r++)
+		for (int s = 0; s < TILE && j * TILE + s < g->w; s++) {
+			vec16 v = y[r * TILE + s];
+
+			if (a->relu)
+				v = (vec16)((mask16)v & ~(mask16)(v < 0));
+			wide_store(a->to, pixel_at(plane, g->w, i * TILE + r, j * TILE + s), &v,
+				g->bf16);
+		}
+}
+
+INLINE void output_tile(const struct call *a, size_t tile, int b, const float *m)
+{
+	const struct winograd *g = a->g;
+	vec16 t[TILE * INPUT], y[TILE * TILE];
+	int n = (int)(tile / tiles_of(g)), at = (int)(tile % tiles_of(g));
+	int stride = (int)point_stride(g->k) / LANES;
+
+	for (int s = 0; s < INPUT; s++)
+		line_output((const vec16 *)(m + (size_t)(s * LANES) * (size_t)stride),
+			INPUT * stride, t + s, INPUT);
+	for (int r = 0; r < TILE; r++)
+		line_output(t + r * INPUT, 1, y + r * TILE, 1);
+	for (int i = 0; a->bias && i < TILE * TILE; i++)
+		y[i] += *(const vec16 *)(a->bias + b * LANES);
+	if (g->pool)
+		store_pooled(a, y, n, b, at / g->tiles_across, at % g->tiles_across);
+	else
+		store_tile(a, y, n, b, at / g->tiles_across, at % g->tiles_across);
+}
+
+INLINE void forward_chunk(const struct call *a, size_t from, size_t to, const struct room *r)
+{
+	const struct winograd *g = a->g;
+	int rows = (int)((to - from + PRODUCT_ROWS - 1) / PRODUCT_ROWS * PRODUCT_ROWS);
+
+	input_chunk(a, from, to, r);
+	for (int p = 0; p < POINTS; p++) {
+		struct product m = { r->v + (size_t)p * point_stride(g->c),
+			a->u + (size_t)(p * g->c) * (size_t)g->k,
+			r->m + (size_t)p * point_stride(g->k), (size_t)g->c, 1, rows, g->k, g->c };
+
+		product(&m, 0);
+	}
+	for (size_t t = from; t < to; t++)
+		for (int b = 0; b < g->k / LANES; b++)
+			output_tile(
+				a, t, b, r->m + (t - from) * (size_t)g->k + (size_t)(b * LANES));
+}
+
+WIDE_512 static void forward_in_thread(void *ctx, int me, int of)
 {
 	const struct call *a = ctx;
 	const struct winograd *g = a->g;
-	int from, to;
+	struct room r = room_of(g, a->work, me, of);
+	size_t tiles = (size_t)a->rows * tiles_of(g);
+	size_t end = parallel_from(tiles, PRODUCT_ROWS, me + 1, of);
 
-	images_of(g, me, of, &from, &to);
-	for (int n = from; n < to; n++)
-		for (int i = 0; i < g->tiles_down; i++)
-			for (int j = 0; j < g->tiles_across; j++)
-				for (int b = 0; b < g->k / LANES; b++)
-					output_tile(g,
-						a->from + tile_at(g, n, i, j, g->k, b),
-						(const vec16 *)(a->bias + b * LANES), a->relu, i, j,
-						a->to + plane_at(g, n, g->k, b));
+	for (size_t t = parallel_from(tiles, PRODUCT_ROWS, me, of); t < end; t += CHUNK) {
+		size_t to = t + CHUNK < end ? t + CHUNK : end;
+
+		forward_chunk(a, t, to, &r);
+	}
 }
 
-void winograd_output(
-	const struct winograd *g, const float *m, const float *bias, int relu, float *y)
+void winograd_forward(const struct winograd *g, int rows, const void *x, const float *u,
+	const float *bias, int relu, void *y, uint8_t *winner, float *work)
 {
-	struct call a = { .g = g, .from = m, .bias = bias, .to = y, .relu = relu };
+	struct call a = { .g = g,
+		.rows = rows,
+		.x = x,
+		.u = u,
+		.bias = bias,
+		.relu = relu,
+		.to = y,
+		.winner = winner,
+		.work = work };
 
-	parallel_run(output_in_thread, &a);
+	parallel_run(forward_in_thread, &a);
 }
 
-INLINE void output_back_tile(
-	const struct winograd *g, const float *plane, int i, int j, float *m, vec16 *sum)
+/* --- backward ------------------------------------------------------------------------------ */
+
+/* What a tile's outputs get of a pooled gradient. */
+INLINE void load_pooled(const struct call *a, int n, int b, int i, int j, vec16 *y)
 {
-	vec16 y[TILE * TILE], t[INPUT * TILE], d[INPUT * INPUT];
+	const struct winograd *g = a->g;
+	int h = g->h / 2, w = g->w / 2;
+	size_t plane = plane_at(n, g->k, b, h, w);
+
+	for (int r = 0; r < 2; r++)
+		for (int s = 0; s < 2; s++) {
+			int down = 2 * i + r, across = 2 * j + s;
+			vec16 dy = { 0 };
+			mask16 winner = { 0 };
+
+			if (down < h && across < w) {
+				size_t at = pixel_at(plane, w, down, across);
+
+				wide_load(&dy, a->dy, at, g->bf16);
+				winner_load(&winner, a->winner + at);
+			}
+			window_backward(&dy, &winner, y + 2 * r * TILE + 2 * s, TILE);
+		}
+}
+
+INLINE void load_tile(const struct call *a, int n, int b, int i, int j, vec16 *y)
+{
+	const struct winograd *g = a->g;
+	size_t plane = plane_at(n, g->k, b, g->h, g->w);
 
 	for (int r = 0; r < TILE; r++)
 		for (int s = 0; s < TILE; s++) {
 			int down = i * TILE + r, across = j * TILE + s;
+			size_t at = pixel_at(plane, g->w, down, across);
+			vec16 v = { 0 }, was;
 
-			if (down >= g->h || across >= g->w)
-				y[r * TILE + s] = (vec16){ 0 };
-			else
-				y[r * TILE + s] = *pixel(g, plane, down, across);
-			*sum += y[r * TILE + s];
+			if (down < g->h && across < g->w) {
+				wide_load(&v, a->dy, at, g->bf16);
+				if (a->y) {
+					wide_load(&was, a->y, at, g->bf16);
+					v = (vec16)((mask16)v & (mask16)(was > 0));
+				}
+			}
+			y[r * TILE + s] = v;
 		}
+}
+
+INLINE void output_back_tile(const struct call *a, size_t tile, int b, float *m, float *db)
+{
+	const struct winograd *g = a->g;
+	vec16 y[TILE * TILE], t[INPUT * TILE], d[POINTS], sum = { 0 };
+	int n = (int)(tile / tiles_of(g)), at = (int)(tile % tiles_of(g));
+
+	if (g->pool)
+		load_pooled(a, n, b, at / g->tiles_across, at % g->tiles_across, y);
+	else
+		load_tile(a, n, b, at / g->tiles_across, at % g->tiles_across, y);
+	for (int i = 0; i < TILE * TILE; i++)
+		sum += y[i];
+	*(vec16 *)(db + b * LANES) += sum;
 	for (int s = 0; s < TILE; s++)
 		line_output_back(y + s, TILE, t + s, TILE);
 	for (int r = 0; r < INPUT; r++)
 		line_output_back(t + r * TILE, 1, d + r * INPUT, 1);
-	for (int p = 0; p < WINOGRAD_POINTS; p++)
-		*(vec16 *)(m + (size_t)p * g->m_stride) = d[p];
-}
-
-WIDE static void output_back_in_thread(void *ctx, int me, int of)
-{
-	const struct call *a = ctx;
-	const struct winograd *g = a->g;
-	float *sums = a->partial + (size_t)me * (size_t)g->k;
-	int from, to;
-
-	images_of(g, me, of, &from, &to);
-	memset(sums, 0, (size_t)g->k * sizeof(float));
-	for (int n = from; n < to; n++)
-		for (int i = 0; i < g->tiles_down; i++)
-			for (int j = 0; j < g->tiles_across; j++)
-				for (int b = 0; b < g->k / LANES; b++) {
-					vec16 sum = *(vec16 *)(sums + b * LANES);
-
-					output_back_tile(g, a->from + plane_at(g, n, g->k, b), i, j,
-						a->to + tile_at(g, n, i, j, g->k, b),
-						&sum);
-					*(vec16 *)(sums + b * LANES) = sum;
-				}
-}
-
-void winograd_output_back(const struct winograd *g, const float *dy, float *dm, float *db,
-	float *partial, int threads)
-{
-	struct call a = { .g = g, .from = dy, .to = dm, .partial = partial };
-
-	memset(partial, 0, (size_t)threads * (size_t)g->k * sizeof(float));
-	parallel_run(output_back_in_thread, &a);
-	for (int k = 0; k < g->k; k++) {
-		double sum = 0;
-
-		for (int t = 0; t < threads; t++)
-			sum += partial[t * g->k + k];
-		db[k] = (float)sum;
-	}
+	for (int p = 0; p < POINTS; p++)
+		*(vec16 *)(m + (size_t)p * point_stride(g->k)) = d[p];
 }
 
 /* Neighbouring tiles share inputs, so their gradients add up. */
-INLINE void input_back_tile(const struct winograd *g, const float *v, int i, int j, float *plane)
+INLINE void input_back_tile(const struct winograd *g, const float *v, int tile, float *plane)
 {
-	vec16 t[INPUT * INPUT], d[INPUT * INPUT];
-	int top = i * TILE - PAD, left = j * TILE - PAD;
+	int across = (g->tiles_across + 1) * TILE, stride = (int)point_stride(g->c) / LANES;
+	float *to = plane +
+		((tile / g->tiles_across) * TILE * across + tile % g->tiles_across * TILE) * LANES;
+	vec16 t[POINTS], d[INPUT];
 
-	for (int p = 0; p < WINOGRAD_POINTS; p++)
-		d[p] = *(const vec16 *)(v + (size_t)p * g->v_stride);
 	for (int s = 0; s < INPUT; s++)
-		line_input_back(d + s, INPUT, t + s, INPUT);
-	for (int r = 0; r < INPUT; r++)
-		line_input_back(t + r * INPUT, 1, d + r * INPUT, 1);
-	for (int r = 0; r < INPUT; r++)
-		for (int s = 0; s < INPUT; s++) {
-			int y = top + r, x = left + s;
-
-			if (y >= 0 && y < g->h && x >= 0 && x < g->w)
-				*pixel(g, plane, y, x) += d[r * INPUT + s];
-		}
+		line_input_back((const vec16 *)(v + (size_t)(s * LANES) * (size_t)stride),
+			INPUT * stride, t + s, INPUT);
+	for (int r = 0; r < INPUT; r++) {
+		line_input_back(t + r * INPUT, 1, d, 1);
+		for (int s = 0; s < INPUT; s++)
+			*(vec16 *)(to + (r * across + s) * LANES) += d[s];
+	}
 }
 
-WIDE static void input_back_in_thread(void *ctx, int me, int of)
+INLINE void store_plane(const struct winograd *g, const float *from, void *dx, size_t plane)
+{
+	int across = (g->tiles_across + 1) * TILE;
+
+	for (int i = 0; i < g->h; i++)
+		for (int j = 0; j < g->w; j++)
+			wide_store(dx, pixel_at(plane, g->w, i, j),
+				(const vec16 *)(from + ((i + PAD) * across + j + PAD) * LANES),
+				g->bf16);
+}
+
+/* dx of a chunk's dV. A plane is gathered over its image's tiles, in whatever chunks they are. */
+INLINE void input_back_chunk(const struct call *a, size_t from, size_t to, const struct room *r)
+{
+	const struct winograd *g = a->g;
+
+	for (int b = 0; b < g->c / LANES; b++) {
+		float *plane = r->planes + (size_t)b * padded(g);
+
+		for (size_t t = from; t < to; t++) {
+			size_t tile = t % tiles_of(g);
+
+			if (tile == 0)
+				memset(plane, 0, padded(g) * sizeof(float));
+			input_back_tile(g, r->v + (t - from) * (size_t)g->c + (size_t)(b * LANES),
+				(int)tile, plane);
+			if (tile == tiles_of(g) - 1)
+				store_plane(g, plane, a->to,
+					plane_at((int)(t / tiles_of(g)), g->c, b, g->h, g->w));
+		}
+	}
+}
+
+/* dM, then dU += V' dM, then dV = dM U' in V's place, then dx. */
+INLINE void backward_chunk(
+	const struct call *a, size_t from, size_t to, const struct room *r, const struct room *kept)
+{
+	const struct winograd *g = a->g;
+	int rows = (int)((to - from + PRODUCT_ROWS - 1) / PRODUCT_ROWS * PRODUCT_ROWS);
+
+	input_chunk(a, from, to, kept);
+	for (size_t t = from; t < to; t++)
+		for (int b = 0; b < g->k / LANES; b++)
+			output_back_tile(a, t, b,
+				r->m + (t - from) * (size_t)g->k + (size_t)(b * LANES), r->db);
+	for (int p = 0; p < POINTS; p++) {
+		float *m = r->m + (size_t)p * point_stride(g->k);
+		float *v = r->v + (size_t)p * point_stride(g->c);
+		struct product du = { v, m, r->du + (size_t)(p * g->c) * (size_t)g->k, 1,
+			(size_t)g->c, g->c, g->k, (int)(to - from) };
+		struct product dv = { m, a->u + (size_t)(p * g->c) * (size_t)g->k, v, (size_t)g->k,
+			1, rows, g->c, g->k };
+
+		product(&du, 1);
+		if (a->to)
+			product(&dv, 0);
+	}
+	if (a->to)
+		input_back_chunk(a, from, to, r);
+}
+
+WIDE_512 static void backward_in_thread(void *ctx, int me, int of)
 {
 	const struct call *a = ctx;
 	const struct winograd *g = a->g;
-	int from, to;
+	struct room r = room_of(g, a->work, me, of), kept = r;
+	size_t t = parallel_from((size_t)g->n, 1, me, of) * tiles_of(g);
+	size_t end = parallel_from((size_t)g->n, 1, me + 1, of) * tiles_of(g);
 
-	images_of(g, me, of, &from, &to);
-	for (int n = from; n < to; n++)
-		for (int b = 0; b < g->c / LANES; b++) {
-			float *plane = a->to + plane_at(g, n, g->c, b);
+	kept.planes = r.planes + (size_t)(g->c / LANES) * padded(g);
+	memset(r.du, 0, winograd_u(g) * sizeof(float));
+	memset(r.db, 0, (size_t)g->k * sizeof(float));
+	for (; t < end; t += CHUNK) {
+		size_t to = t + CHUNK < end ? t + CHUNK : end;
 
-			memset(plane, 0, (size_t)(g->h * g->w) * LANES * sizeof(float));
-			for (int i = 0; i < g->tiles_down; i++)
-				for (int j = 0; j < g->tiles_across; j++)
-					input_back_tile(g,
-						a->from + tile_at(g, n, i, j, g->c, b),
-						i, j, plane);
-		}
-}
-
-void winograd_input_back(const struct winograd *g, const float *dv, float *dx)
-{
-	struct call a = { .g = g, .from = dv, .to = dx };
-
-	parallel_run(input_back_in_thread, &a);
+		backward_chunk(a, t, to, &r, &kept);
+	}
 }
 
 /* --- weights ------------------------------------------------------------------------------- */
@@ -421,7 +446,7 @@ INLINE void weights_lane(const float *w, float *u, size_t matrix)
 		line_weights(a + s, KERNEL, t + s, KERNEL);
 	for (int r = 0; r < INPUT; r++)
 		line_weights(t + r * KERNEL, 1, d + r * INPUT, 1);
-	for (int p = 0; p < WINOGRAD_POINTS; p++)
+	for (int p = 0; p < POINTS; p++)
 		*(vec16 *)(u + (size_t)p * matrix) = d[p];
 }
 
@@ -429,7 +454,7 @@ INLINE void weights_back_lane(const float *u, float *w, size_t matrix)
 {
 	vec16 d[INPUT * INPUT], t[KERNEL * INPUT], a[KERNEL * KERNEL];
 
-	for (int p = 0; p < WINOGRAD_POINTS; p++)
+	for (int p = 0; p < POINTS; p++)
 		d[p] = *(const vec16 *)(u + (size_t)p * matrix);
 	for (int s = 0; s < INPUT; s++)
 		line_weights_back(d + s, INPUT, t + s, INPUT);
@@ -439,36 +464,80 @@ INLINE void weights_back_lane(const float *u, float *w, size_t matrix)
 		*(vec16 *)(w + (size_t)p * matrix) = a[p];
 }
 
-WIDE static void weights_in_thread(void *ctx, int me, int of)
+struct weights_call {
+	const struct winograd *g;
+	const float *w;
+	float *u, *ut, *work, *dw, *db;
+};
+
+/* ut [64][k][c] of sixteen columns of a row of u [64][c][k]. */
+INLINE void transpose_lane(const struct winograd *g, const float *u, float *ut, size_t at)
 {
-	const struct call *a = ctx;
+	size_t matrix = (size_t)g->c * (size_t)g->k, c = at / (size_t)g->k, k = at % (size_t)g->k;
+
+	for (size_t p = 0; p < POINTS; p++)
+		for (size_t i = 0; i < LANES; i++)
+			ut[p * matrix + (k + i) * (size_t)g->c + c] = u[p * matrix + at + i];
+}
+
+WIDE_512 static void weights_in_thread(void *ctx, int me, int of)
+{
+	const struct weights_call *a = ctx;
 	size_t matrix = (size_t)a->g->c * (size_t)a->g->k;
 	size_t to = parallel_from(matrix, LANES, me + 1, of);
 
-	for (size_t at = parallel_from(matrix, LANES, me, of); at < to; at += LANES)
-		weights_lane(a->from + at, a->to + at, matrix);
+	for (size_t at = parallel_from(matrix, LANES, me, of); at < to; at += LANES) {
+		weights_lane(a->w + at, a->u + at, matrix);
+		if (a->ut)
+			transpose_lane(a->g, a->u, a->ut, at);
+	}
 }
 
-WIDE static void weights_back_in_thread(void *ctx, int me, int of)
+void winograd_weights(const struct winograd *g, const float *w, float *u, float *ut)
 {
-	const struct call *a = ctx;
-	size_t matrix = (size_t)a->g->c * (size_t)a->g->k;
-	size_t to = parallel_from(matrix, LANES, me + 1, of);
-
-	for (size_t at = parallel_from(matrix, LANES, me, of); at < to; at += LANES)
-		weights_back_lane(a->from + at, a->to + at, matrix);
-}
-
-void winograd_weights(const struct winograd *g, const float *w, float *u)
-{
-	struct call a = { .g = g, .from = w, .to = u };
+	struct weights_call a = { .g = g, .w = w, .u = u, .ut = ut };
 
 	parallel_run(weights_in_thread, &a);
 }
 
-void winograd_weights_back(const struct winograd *g, const float *du, float *dw)
+/* Add up what threads have gathered. */
+WIDE_512 static void weights_back_in_thread(void *ctx, int me, int of)
 {
-	struct call a = { .g = g, .from = du, .to = dw };
+	const struct weights_call *a = ctx;
+	const struct winograd *g = a->g;
+	size_t matrix = (size_t)g->c * (size_t)g->k, to = parallel_from(matrix, LANES, me + 1, of);
+	float *du = room_of(g, a->work, 0, of).du, *db = room_of(g, a->work, 0, of).db;
 
-	parallel_run(weights_back_in_thread, &a);
+	for (size_t at = parallel_from(matrix, LANES, me, of); at < to; at += LANES) {
+		for (size_t t = 1; t < (size_t)of; t++)
+			for (size_t p = 0; p < POINTS; p++)
+				*(vec16 *)(du + p * matrix + at) +=
+					*(vec16 *)(du + t * winograd_u(g) + p * matrix + at);
+		weights_back_lane(du + at, a->dw + at, matrix);
+	}
+	for (int k = 0; me == 0 && a->db && k < g->k; k++) {
+		double sum = 0;
+
+		for (int t = 0; t < of; t++)
+			sum += db[t * g->k + k];
+		a->db[k] = (float)sum;
+	}
+}
+
+void winograd_backward(const struct winograd *g, const void *x, const void *y, const void *dy,
+	const uint8_t *winner, const float *ut, float *dw, float *db, void *dx, float *work)
+{
+	struct call a = { .g = g,
+		.rows = g->n,
+		.x = x,
+		.y = y,
+		.dy = dy,
+		.u = ut,
+		.winner = (uint8_t *)winner,
+		.to = dx,
+		.work = work };
+	struct weights_call b = { .g = g, .work = work, .dw = dw, .db = db };
+
+	parallel_run(backward_in_thread, &a);
+	parallel_run(weights_back_in_thread, &b);
 }

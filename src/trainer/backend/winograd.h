@@ -7,17 +7,19 @@
  *   forward    V = B'xB   U = GwG'   M = V U   y = A'MA
  *   backward   dM = A dy A'   dV = dM U'   dx = B dV B'   dU = V' dM   dw = G' dU G
  *
- * (' transposes; backward is forward's exact adjoint, tile by tile.) The products are matrix
- * products [tiles][c] x [c][k] for each of the 64 points, which is the caller's part; here are the
- * transforms. The points are 0, 1, -1, 2, -2, 1/2, -1/2 and infinity: in single precision that
- * costs about one of the seven digits.
+ * (' transposes; backward is forward's exact adjoint, tile by tile.) A few tiles at a time go
+ * through all stages, so V and M stay in a core's cache. The points are 0, 1, -1, 2, -2, 1/2, -1/2
+ * and infinity: in single precision that costs about one of the seven digits, so outputs are within
+ * 1e-5 of their length of the sums done directly, which the tests hold it to with some room (1e-4).
+ * Everything is computed in single precision even where activations are bfloat16.
+ *
+ * ReLU and max-pooling of 2x2 windows behind are done as the results are written.
  */
 #ifndef MLT_BACKEND_WINOGRAD_H
 #define MLT_BACKEND_WINOGRAD_H
 
 #include <stddef.h>
-
-#define WINOGRAD_POINTS 64
+#include <stdint.h>
 
 /*
  * Sizes. Activations are [n][channels/16][h][w][16], so c and k are multiples of 16; weights are
@@ -25,39 +27,44 @@
  */
 struct winograd {
 	int n, c, k, h, w;
+	int threads;
+	int pool; /* y is pooled: [n][k/16][h/2][w/2][16] */
+	int bf16; /* activations and their gradients */
 	int tiles_down, tiles_across;
-	size_t tiles;             /* n * tiles_down * tiles_across: rows of V and M */
-	size_t v_stride, m_stride; /* floats from a point's matrix to the next, in V and M */
 };
 
-/* Fill in sizes: is such a convolution possible this way? The rest is set then. */
-int winograd_fits(
-	struct winograd *g, int n, int c, int k, int h, int w, int size, int stride, int pad);
+/* Fill in sizes: is such a convolution possible this way? pool and bf16 are the caller's to set. */
+int winograd_fits(struct winograd *g, int n, int c, int k, int h, int w, int size, int stride,
+	int pad, int threads);
 
-/* Floats in V and dV, in M and dM, in U and dU. */
-size_t winograd_v(const struct winograd *g);
-size_t winograd_m(const struct winograd *g);
+/* Floats in U and its transpose; and those of memory to work in. */
 size_t winograd_u(const struct winograd *g);
+size_t winograd_work(const struct winograd *g, int trains);
 
-/* V [64][tiles][c] of x; U [64][c][k] of w. */
-void winograd_input(const struct winograd *g, const float *x, float *v);
-void winograd_weights(const struct winograd *g, const float *w, float *u);
-
-/* y = A'MA + bias, then max(y, 0) if relu. */
-void winograd_output(
-	const struct winograd *g, const float *m, const float *bias, int relu, float *y);
+/* U [64][c][k] of w, and each point's transpose [64][k][c]; ut may be NULL. */
+void winograd_weights(const struct winograd *g, const float *w, float *u, float *ut);
 
 /*
- * dM of dy, and the bias's gradient.
+ * y of x, for the first rows of the batch.
  *
- *   db        [k]
- *   partial   [threads][k], overwritten: each thread's sums
+ *   bias     [k], or NULL
+ *   relu     y = max(y, 0)
+ *   winner   alike y: where in its window each pooled element was, for the way back; NULL when none
+ *            is wanted
+ *   work     [winograd_work()]
  */
-void winograd_output_back(const struct winograd *g, const float *dy, float *dm, float *db,
-	float *partial, int threads);
+void winograd_forward(const struct winograd *g, int rows, const void *x, const float *u,
+	const float *bias, int relu, void *y, uint8_t *winner, float *work);
 
-/* dx of dV; dw of dU. */
-void winograd_input_back(const struct winograd *g, const float *dv, float *dx);
-void winograd_weights_back(const struct winograd *g, const float *du, float *dw);
+/*
+ * The gradients of w, of the bias and of x, by that of y.
+ *
+ *   y    where it is not > 0, dy counts as 0 (its ReLU's gradient); NULL: dy counts as it is. Not
+ *        read when pooled, since winner says it
+ *   db   [k], or NULL
+ *   dx   or NULL
+ */
+void winograd_backward(const struct winograd *g, const void *x, const void *y, const void *dy,
+	const uint8_t *winner, const float *ut, float *dw, float *db, void *dx, float *work);
 
 #endif

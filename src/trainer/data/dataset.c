@@ -2,13 +2,15 @@
 
 #include "base/cleanup.h"
 #include "base/memory.h"
-#include "trainer/data/idx.h"
+#include "trainer/data/folder.h"
+#include "trainer/data/format.h"
 
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 static int is_dir(const char *path)
 {
@@ -17,9 +19,15 @@ static int is_dir(const char *path)
 	return stat(path, &st) == 0 && S_ISDIR(st.st_mode);
 }
 
+/* The names that `mltrain fetch` knows as well. */
 static int is_known(const char *name)
 {
-	return strcmp(name, "mnist") == 0 || strcmp(name, "fashion-mnist") == 0;
+	static const char *const known[] = { "mnist", "fashion-mnist", "cifar-10", "cifar-100" };
+
+	for (size_t i = 0; i < ARRAY_LEN(known); i++)
+		if (strcmp(name, known[i]) == 0)
+			return 1;
+	return 0;
 }
 
 /* The places where a name is looked for, in order; n beyond the last gives NULL. */
@@ -51,24 +59,46 @@ static int not_found(const char *name, struct mlr_error *err)
 		"data set '%s' was not found in /usr/share/datasets/%s, ./%s, ./data/%s, "
 		"$XDG_DATA_HOME/datasets/%s or /usr/local/share/datasets/%s",
 		name, name, name, name, name, name);
-	if (strcmp(name, "fashion-mnist") == 0)
-		return mlr_hint(err,
-			"apt-get install dataset-fashion-mnist, or give --data the directory "
-			"that holds its four IDX files");
+	if (is_known(name))
+		return mlr_hint(err, "`mltrain fetch %s` brings it where there is the internet%s",
+			name,
+			strcmp(name, "fashion-mnist") == 0
+				? ", apt-get install dataset-fashion-mnist on Debian"
+				: "; --data takes the directory that holds its files, too");
 	return mlr_hint(err,
-		"give --data the directory that holds its four IDX files (train-images-idx3-ubyte[.gz] "
-		"and so on); Debian's package dataset-fashion-mnist brings --data fashion-mnist");
+		"give --data the directory that holds its files; `mltrain fetch mnist` brings that one "
+		"where there is the internet, Debian's package dataset-fashion-mnist brings --data "
+		"fashion-mnist");
 }
 
-int dataset_find(const char *name, char **ret, struct mlr_error *err)
+static int not_a_directory(const char *name, struct mlr_error *err)
+{
+	mlr_fail(err, ENOTDIR, "data set '%s' is a file", name);
+	return mlr_hint(err, "--data takes the directory that holds the data set's files");
+}
+
+/*
+ * Find the directory that --data means: a directory's path as it is; a bare name that is none
+ * ("mnist", "fashion-mnist", "cifar-10", "cifar-100", …) is looked for in Debian's place
+ * /usr/share/datasets/NAME, then in
+ * ./NAME, ./data/NAME, $XDG_DATA_HOME/datasets/NAME and /usr/local/share/datasets/NAME. Those
+ * four names always go that way, so that a stray file of that name is no surprise.
+ *
+ * Returns 0 and a string to free(), -ENOENT with the places and the package to install, or
+ * -ENOTDIR for a file.
+ */
+static int find_dir(const char *name, char **ret, struct mlr_error *err)
 {
 	int bare = !strchr(name, '/');
+	struct stat st;
 
 	if (!bare || (!is_known(name) && is_dir(name))) {
 		if (is_dir(name)) {
 			*ret = xstrdup(name);
 			return 0;
 		}
+		if (stat(name, &st) == 0)
+			return not_a_directory(name, err);
 		mlr_fail(err, ENOENT, "data directory '%s' is not there", name);
 		return mlr_hint(
 			err, "Debian's package dataset-fashion-mnist brings --data fashion-mnist");
@@ -77,7 +107,8 @@ int dataset_find(const char *name, char **ret, struct mlr_error *err)
 		auto_free char *p = place(name, n);
 
 		if (!p)
-			return not_found(name, err);
+			return !is_known(name) && stat(name, &st) == 0 ? not_a_directory(name, err)
+								       : not_found(name, err);
 		if (is_dir(p)) {
 			*ret = take_ptr(&p);
 			return 0;
@@ -85,89 +116,110 @@ int dataset_find(const char *name, char **ret, struct mlr_error *err)
 	}
 }
 
-/* Read DIR/NAME or DIR/NAME.gz. */
-static int read_file(
-	const char *dir, const char *name, int rank, struct idx *ret, struct mlr_error *err)
+int format_has_file(const char *dir, const char *name)
 {
-	auto_free char *plain = xasprintf("%s/%s", dir, name);
-	auto_free char *gz = xasprintf("%s/%s.gz", dir, name);
-	int r;
+	auto_free char *path = xasprintf("%s/%s", dir, name);
+	struct stat st;
 
-	r = idx_read(plain, rank, ret, NULL);
-	if (r != -ENOENT)
-		return r < 0 ? idx_read(plain, rank, ret, err) : 0;
-	r = idx_read(gz, rank, ret, err);
-	if (r == -ENOENT) {
-		mlr_fail(err, ENOENT, "'%s/%s' is missing, with and without .gz", dir, name);
-		mlr_hint(err,
-			"a data set is a directory with the four IDX files of MNIST; Debian's package "
-			"dataset-fashion-mnist brings --data fashion-mnist");
+	return stat(path, &st) == 0 && S_ISREG(st.st_mode);
+}
+
+/* Folders last: they are known by anything that is named like a picture. */
+static const struct format *const formats[] = { &format_idx, &format_cifar_10, &format_cifar_100,
+	&format_folders };
+
+/* As the archives of CIFAR unpack. */
+static const char *const below[] = { "cifar-10-batches-bin", "cifar-100-binary" };
+
+static const struct format *format_of(const char *dir)
+{
+	for (size_t i = 0; i < ARRAY_LEN(formats); i++)
+		if (formats[i]->is_there(dir))
+			return formats[i];
+	return NULL;
+}
+
+/* The format of d->dir, which may become a directory below it. */
+static const struct format *detect(struct dataset *d)
+{
+	const struct format *here = format_of(d->dir);
+
+	if (here && here != &format_folders)
+		return here;
+	for (size_t i = 0; i < ARRAY_LEN(below); i++) {
+		auto_free char *sub = xasprintf("%s/%s", d->dir, below[i]);
+
+		if (is_dir(sub) && format_of(sub)) {
+			free(d->dir);
+			d->dir = take_ptr(&sub);
+			return format_of(d->dir);
+		}
 	}
-	return r;
+	return here;
 }
 
-static int read_set(
-	struct dataset *d, const char *prefix, struct image_set *set, struct mlr_error *err)
+static int not_detected(const char *dir, struct mlr_error *err)
 {
-	auto_free char *image_name = xasprintf("%s-images-idx3-ubyte", prefix);
-	auto_free char *label_name = xasprintf("%s-labels-idx1-ubyte", prefix);
-	auto_call(idx_done) struct idx images = IDX_INIT, labels = IDX_INIT;
-	int r;
-
-	r = read_file(d->dir, image_name, 3, &images, err);
-	if (r < 0)
-		return r;
-	r = read_file(d->dir, label_name, 1, &labels, err);
-	if (r < 0)
-		return r;
-	if (images.dim[0] != labels.dim[0])
-		return mlr_fail(err, EPROTO, "'%s/%s' has %u images but '%s' has %u labels", d->dir,
-			image_name, images.dim[0], label_name, labels.dim[0]);
-	if (d->height && (images.dim[1] != d->height || images.dim[2] != d->width))
-		return mlr_fail(err, EPROTO,
-			"'%s/%s' has images of %ux%u but the training images are %ux%u", d->dir,
-			image_name, images.dim[1], images.dim[2], d->height, d->width);
-
-	d->height = images.dim[1];
-	d->width = images.dim[2];
-	for (uint32_t i = 0; i < labels.dim[0]; i++)
-		if (labels.data[i] >= d->classes)
-			d->classes = labels.data[i] + 1;
-	set->count = images.dim[0];
-	set->images = take_ptr(&images.data);
-	set->labels = take_ptr(&labels.data);
-	return 0;
+	mlr_fail(err, ENOENT,
+		"'%s' holds no data set that is known; looked for were: %s; %s; %s; %s", dir,
+		formats[0]->looks_for, formats[1]->looks_for, formats[2]->looks_for,
+		formats[3]->looks_for);
+	return mlr_hint(err,
+		"`mltrain fetch mnist` brings one where there is the internet, Debian's package "
+		"dataset-fashion-mnist brings --data fashion-mnist");
 }
 
-int dataset_load(
-	const char *name, enum dataset_part part, struct dataset *ret, struct mlr_error *err)
+int dataset_load(const char *name, enum dataset_part part, const struct dataset_wish *wish,
+	struct dataset *ret, struct mlr_error *err)
 {
+	static const struct dataset_wish none;
 	auto_call(dataset_done) struct dataset d = DATASET_INIT;
+	const struct format *format;
 	int r;
 
-	r = dataset_find(name, &d.dir, err);
+	r = find_dir(name, &d.dir, err);
 	if (r < 0)
 		return r;
-	if (part == DATASET_ALL) {
-		r = read_set(&d, "train", &d.train, err);
-		if (r < 0)
-			return r;
-	}
-	r = read_set(&d, "t10k", &d.test, err);
+	format = detect(&d);
+	if (!format && access(d.dir, R_OK | X_OK) < 0)
+		return mlr_fail_errno(err, "read data directory '%s'", d.dir);
+	if (!format)
+		return not_detected(d.dir, err);
+	r = format->read(&d, part, wish ? wish : &none, err);
 	if (r < 0)
 		return r;
 
+	for (int c = 0; c < IMAGE_CHANNELS_MAX; c++) {
+		d.norm.mean[c] = 127.5f;
+		d.norm.scale[c] = 255;
+	}
 	*ret = d;
 	d = (struct dataset)DATASET_INIT;
 	return 0;
 }
 
+const char *dataset_class(const struct dataset *d, int label, char buf[12])
+{
+	if (d->names && label < d->classes)
+		return d->names[label];
+	snprintf(buf, 12, "%d", label);
+	return buf;
+}
+
+static void set_done(struct image_set *set)
+{
+	free(set->images);
+	free(set->labels);
+	image_files_free(set->files, set->count);
+}
+
 void dataset_done(struct dataset *d)
 {
 	free(d->dir);
-	free(d->train.images);
-	free(d->train.labels);
-	free(d->test.images);
-	free(d->test.labels);
+	for (int i = 0; d->names && i < d->classes; i++)
+		free(d->names[i]);
+	free(d->names);
+	set_done(&d->train);
+	set_done(&d->test);
 	*d = (struct dataset)DATASET_INIT;
 }

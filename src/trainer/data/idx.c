@@ -6,6 +6,7 @@
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <zlib.h>
 
 static void gz_cleanup(gzFile *f)
@@ -15,8 +16,8 @@ static void gz_cleanup(gzFile *f)
 }
 
 /* gzread(3) until len bytes or the end; *got tells how many. */
-static int read_full(gzFile f, const char *path, void *buf, size_t len, size_t *got,
-	struct mlr_error *err)
+static int read_full(
+	gzFile f, const char *path, void *buf, size_t len, size_t *got, struct mlr_error *err)
 {
 	*got = 0;
 	while (*got < len) {
@@ -71,8 +72,8 @@ static int read_header(gzFile f, const char *path, int rank, struct idx *x, stru
 	for (int i = 0; i < rank; i++) {
 		const uint8_t *p = h + 4 + 4 * i;
 
-		x->dim[i] = (uint32_t)p[0] << 24 | (uint32_t)p[1] << 16 | (uint32_t)p[2] << 8 |
-			p[3];
+		x->dim[i] =
+			(uint32_t)p[0] << 24 | (uint32_t)p[1] << 16 | (uint32_t)p[2] << 8 | p[3];
 		if (x->dim[i] == 0)
 			return mlr_fail(err, EPROTO, "'%s': dimension %d is 0", path, i + 1);
 		if (__builtin_mul_overflow(x->count, x->dim[i], &x->count) ||
@@ -153,10 +154,13 @@ int idx_read_fd(int fd, const char *path, int rank, struct idx *ret, struct mlr_
 
 int idx_read(const char *path, int rank, struct idx *ret, struct mlr_error *err)
 {
-	auto_close int fd = open(path, O_RDONLY | O_CLOEXEC);
+	auto_close int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+	struct stat st;
 
-	if (fd < 0)
+	if (fd < 0 || fstat(fd, &st) < 0)
 		return mlr_fail_errno(err, "open '%s'", path);
+	if (!S_ISREG(st.st_mode))
+		return mlr_fail(err, EINVAL, "'%s' is not a regular file", path);
 	return idx_read_fd(fd, path, rank, ret, err);
 }
 

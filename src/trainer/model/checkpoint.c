@@ -4,18 +4,30 @@
 #include "base/file.h"
 #include "base/memory.h"
 #include "config.h"
+#include "trainer/model/checkpoint_meta.h"
 #include "trainer/tensor/safetensors.h"
 
 #include <errno.h>
 #include <fcntl.h>
-#include <inttypes.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#define CHECKPOINT_MAX ((size_t)2 << 30) /* bytes of a file that is read */
+/* The tensors that a layer may have, and the block that holds their floats. */
+enum block { BLOCK_PARAMS, BLOCK_STATES, BLOCK_VELOCITY, BLOCKS };
 
-#define NAME_MAX_ (LAYER_NAME_MAX + sizeof(".weight"))
+enum part {
+	PART_WEIGHT,
+	PART_BIAS,
+	PART_MEAN,
+	PART_VARIANCE,
+	PART_WEIGHT_VELOCITY,
+	PART_BIAS_VELOCITY,
+	PARTS
+};
+
+#define NAME_SIZE (LAYER_NAME_MAX + sizeof("velocity/.running_mean"))
 
 int checkpoint_probe(const char *path, struct mlr_error *err)
 {
@@ -30,54 +42,64 @@ int checkpoint_probe(const char *path, struct mlr_error *err)
 	if (fd < 0) {
 		mlr_fail_errno(
 			err, "checkpoint '%s' can't be written: create a file beside it", path);
-		return mlr_hint(
-			err, "give --checkpoint a path in a directory that exists and is yours");
+		return mlr_hint(err, "give a path in a directory that exists and is yours");
 	}
 	unlink(probe);
 	return 0;
 }
 
-/* One tensor of a layer, its name kept in name; without params a tensor that has a shape only. */
-static struct tensor tensor_of(const struct layer *l, int is_bias, const float *params, char *name)
+/*
+ * Describe one tensor of a layer, its name kept in name [NAME_SIZE]. A block that is NULL gives a
+ * tensor that has a shape only. Returns 0 when the layer has no such tensor.
+ */
+static int part_of(const struct layer *l, enum part part, float *const blocks[BLOCKS], char *name,
+	struct tensor *ret)
 {
-	snprintf(name, NAME_MAX_, "%s.%s", l->name, is_bias ? "bias" : "weight");
-	return (struct tensor){ name, is_bias ? shape1(l->outputs) : layer_weight_shape(l),
-		params ? params + (is_bias ? l->bias_at : l->weight_at) : NULL };
+	static const struct {
+		const char *before, *behind;
+		enum block block;
+	} parts[PARTS] = {
+		[PART_WEIGHT] = { "", "weight", BLOCK_PARAMS },
+		[PART_BIAS] = { "", "bias", BLOCK_PARAMS },
+		[PART_MEAN] = { "", "running_mean", BLOCK_STATES },
+		[PART_VARIANCE] = { "", "running_var", BLOCK_STATES },
+		[PART_WEIGHT_VELOCITY] = { "velocity/", "weight", BLOCK_VELOCITY },
+		[PART_BIAS_VELOCITY] = { "velocity/", "bias", BLOCK_VELOCITY },
+	};
+	float *block = blocks[parts[part].block];
+	int is_bias = part == PART_BIAS || part == PART_BIAS_VELOCITY;
+	int is_state = part == PART_MEAN || part == PART_VARIANCE;
+	size_t count = is_state ? l->states / 2 : is_bias ? l->biases : l->weights;
+	size_t at = is_state ? l->state_at + (part == PART_VARIANCE ? count : 0)
+		: is_bias    ? l->bias_at
+			     : l->weight_at;
+
+	if (!count)
+		return 0;
+	snprintf(name, NAME_SIZE, "%s%s.%s", parts[part].before, l->name, parts[part].behind);
+	*ret = (struct tensor){ name,
+		is_state || is_bias ? shape1((int)count) : layer_weight_shape(l),
+		block ? block + at : NULL };
+	return 1;
 }
 
-int checkpoint_write(const char *path, const struct net *net, const float *params,
-	const struct checkpoint_info *info, struct mlr_error *err)
+int checkpoint_write(const char *path, const struct checkpoint *c, struct mlr_error *err)
 {
-	auto_free char *epoch = xasprintf("%d", info->epoch),
-		       *step = xasprintf("%" PRIu64, info->step);
-	auto_free char *seed = xasprintf("%" PRIu64, info->seed),
-		       *batch = xasprintf("%d", info->batch);
-	auto_free char *mean = xasprintf("%g", INPUT_MEAN), *scale = xasprintf("%g", INPUT_SCALE);
-	char input[SHAPE_TEXT_MAX];
-	struct metadata meta[] = {
-		{ "net", (char *)net->name },
-		{ "input", shape_text(&net->input, input) },
-		{ "mean", mean },
-		{ "scale", scale },
-		{ "epoch", epoch },
-		{ "step", step },
-		{ "seed", seed },
-		{ "batch", batch },
-		{ "backend", (char *)info->backend },
-		{ "data", (char *)info->data },
-		{ "version", PACKAGE_VERSION },
-	};
-	auto_free struct tensor *tensors = xcalloc(2 * net->n, sizeof(*tensors));
-	auto_free char *names = xcalloc(2 * net->n, NAME_MAX_), *buf = NULL;
-	struct safetensors st = { tensors, 0, meta, ARRAY_LEN(meta) };
+	float *const blocks[BLOCKS] = { c->params, c->states, c->velocity };
+	size_t parts = c->net->n * (c->velocity ? PARTS : PART_WEIGHT_VELOCITY);
+	auto_free struct tensor *tensors = xcalloc(parts, sizeof(*tensors));
+	auto_free char *names = xcalloc(parts, NAME_SIZE), *buf = NULL;
+	auto_call(checkpoint_meta_done) struct checkpoint_meta meta = { 0 };
+	struct safetensors st = { .tensors = tensors };
 	size_t len;
 	int r;
 
-	for (size_t i = 0; i < 2 * net->n; i++) {
-		if (layer_has_params(&net->layers[i / 2]))
-			tensors[st.n++] = tensor_of(
-				&net->layers[i / 2], i % 2, params, names + i * NAME_MAX_);
-	}
+	for (size_t i = 0; i < parts; i++)
+		st.n += (size_t)part_of(&c->net->layers[i % c->net->n], (enum part)(i / c->net->n),
+			blocks, names + i * NAME_SIZE, &tensors[st.n]);
+	checkpoint_meta_make(c, &meta);
+	st.meta = meta.entries;
+	st.metas = meta.n;
 	r = safetensors_build(&st, &buf, &len, err);
 	if (r < 0)
 		return mlr_wrap(err, "write checkpoint '%s'", path);
@@ -85,69 +107,22 @@ int checkpoint_write(const char *path, const struct net *net, const float *param
 	return r < 0 ? mlr_wrap(err, "write checkpoint '%s'", path) : 0;
 }
 
-static int number(const struct safetensors *st, const char *key, uint64_t max, uint64_t *ret,
+/* Strangers' numbers are checked here, where a message can name the tensor. */
+static int check_numbers(const struct tensor *got, enum part part, struct mlr_error *err)
+{
+	for (size_t i = 0; i < shape_count(&got->shape); i++) {
+		float v;
+
+		memcpy(&v, (const char *)got->data + i * sizeof(v), sizeof(v));
+		if (!isfinite(v) || (part == PART_VARIANCE && v < 0))
+			return mlr_fail(
+				err, EPROTO, "tensor '%s' has %g at %zu", got->name, (double)v, i);
+	}
+	return 0;
+}
+
+static int load_tensor(const struct safetensors *st, const struct tensor *want, enum part part,
 	struct mlr_error *err)
-{
-	const char *s = safetensors_meta(st, key);
-	char *end;
-	uint64_t v;
-
-	if (!s)
-		return mlr_fail(err, EPROTO, "its metadata lack '%s': it is not mltrain's", key);
-	errno = 0;
-	v = strtoull(s, &end, 10);
-	if (*s < '0' || *s > '9' || *end || errno || v > max)
-		return mlr_fail(err, EPROTO,
-			"its metadata say '%.40s' for '%s', which is no number up to %" PRIu64, s,
-			key, max);
-	*ret = v;
-	return 0;
-}
-
-static int read_info(
-	const struct safetensors *st, struct checkpoint_info *ret, struct mlr_error *err)
-{
-	uint64_t epoch, batch;
-	int r;
-
-	*ret = (struct checkpoint_info){ 0 };
-	if ((r = number(st, "epoch", 1000000000, &epoch, err)) < 0 ||
-		(r = number(st, "batch", 1000000, &batch, err)) < 0 ||
-		(r = number(st, "step", UINT64_MAX - 1, &ret->step, err)) < 0 ||
-		(r = number(st, "seed", UINT64_MAX - 1, &ret->seed, err)) < 0)
-		return r;
-	if (batch == 0)
-		return mlr_fail(err, EPROTO, "its metadata say '0' for 'batch'");
-	ret->epoch = (int)epoch;
-	ret->batch = (int)batch;
-	return 0;
-}
-
-/* The network that the metadata name, with the input they say and the classes of its last layer. */
-static int make_net(const struct safetensors *st, struct net **ret, struct mlr_error *err)
-{
-	const char *name = safetensors_meta(st, "net"), *input = safetensors_meta(st, "input");
-	const struct tensor *last = safetensors_find(st, "fc2.bias");
-	struct shape in = { 3, { 0, 0, 0, 1 } };
-	int used = 0;
-
-	if (!name || !input)
-		return mlr_fail(err, EPROTO, "its metadata lack '%s': it is not mltrain's",
-			name ? "input" : "net");
-	if (strcmp(name, "convolutional") != 0)
-		return mlr_fail(err, ENOTSUP,
-			"its network '%.40s' is not known; only 'convolutional' is", name);
-	if (sscanf(input, "%5dx%5dx%5d%n", &in.dim[0], &in.dim[1], &in.dim[2], &used) != 3 ||
-		input[used])
-		return mlr_fail(err, EPROTO,
-			"its metadata say '%.40s' for 'input', which is no CxHxW", input);
-	if (!last || last->shape.rank != 1)
-		return mlr_fail(err, EPROTO, "tensor 'fc2.bias' is missing or is not a row");
-	return net_reference(in, last->shape.dim[0], 0.5f, ret, err);
-}
-
-static int load_tensor(
-	const struct safetensors *st, const struct tensor *want, struct mlr_error *err)
 {
 	const struct tensor *got = safetensors_find(st, want->name);
 	char a[SHAPE_TEXT_MAX], b[SHAPE_TEXT_MAX];
@@ -157,26 +132,27 @@ static int load_tensor(
 	if (memcmp(&got->shape, &want->shape, sizeof(got->shape)) != 0)
 		return mlr_fail(err, EPROTO, "tensor '%s' is %s where the network needs %s",
 			want->name, shape_text(&got->shape, a), shape_text(&want->shape, b));
-	if (want->data)
-		memcpy((void *)want->data, got->data, shape_count(&got->shape) * sizeof(float));
+	if (!want->data)
+		return check_numbers(got, part, err);
+	memcpy((void *)want->data, got->data, shape_count(&got->shape) * sizeof(float));
 	return 0;
 }
 
-/* Copy every tensor into params, or with NULL only check that they are there. */
-static int load_tensors(const struct safetensors *st, const struct net *net, float *params,
-	struct mlr_error *err)
+/* Copy every tensor into the blocks, or without blocks only check that they are there. */
+static int load_tensors(const struct safetensors *st, const struct net *net, int velocity,
+	float *const blocks[BLOCKS], struct mlr_error *err)
 {
-	size_t found = 0;
-	int r;
+	size_t parts = velocity ? PARTS : PART_WEIGHT_VELOCITY, found = 0;
 
-	for (size_t i = 0; i < 2 * net->n; i++) {
-		char name[NAME_MAX_];
+	for (size_t i = 0; i < net->n * parts; i++) {
+		enum part part = (enum part)(i / net->n);
+		char name[NAME_SIZE];
 		struct tensor t;
+		int r;
 
-		if (!layer_has_params(&net->layers[i / 2]))
+		if (!part_of(&net->layers[i % net->n], part, blocks, name, &t))
 			continue;
-		t = tensor_of(&net->layers[i / 2], i % 2, params, name);
-		r = load_tensor(st, &t, err);
+		r = load_tensor(st, &t, part, err);
 		if (r < 0)
 			return r;
 		found++;
@@ -187,32 +163,49 @@ static int load_tensors(const struct safetensors *st, const struct net *net, flo
 	return 0;
 }
 
-static int read_buffer(const char *buf, size_t len, struct net **net, float **params,
-	struct checkpoint_info *info, struct mlr_error *err)
+static float *block_new(size_t floats)
 {
-	auto_call(safetensors_done) struct safetensors st = SAFETENSORS_INIT;
-	auto_call(net_free) struct net *n = NULL;
-	auto_free float *p = NULL;
-	int r;
+	return malloc((floats ? floats : 1) * sizeof(float));
+}
 
-	if ((r = safetensors_parse(buf, len, &st, err)) < 0 || (r = make_net(&st, &n, err)) < 0 ||
-		(r = read_info(&st, info, err)) < 0)
-		return r;
+static int load_blocks(const struct safetensors *st, struct checkpoint *c, struct mlr_error *err)
+{
+	float *none[BLOCKS] = { NULL }, *blocks[BLOCKS];
+	int velocity = 0, r;
+
+	for (size_t i = 0; i < st->n && !velocity; i++)
+		velocity = strncmp(st->tensors[i].name, "velocity/", strlen("velocity/")) == 0;
 	/* Checked first: only what the file really holds gets memory. */
-	r = load_tensors(&st, n, NULL, err);
+	r = load_tensors(st, c->net, velocity, none, err);
 	if (r < 0)
 		return r;
-	p = malloc(n->params * sizeof(float));
-	if (!p)
-		return mlr_fail(err, ENOMEM, "%zu bytes of memory", n->params * sizeof(float));
-	load_tensors(&st, n, p, NULL);
-	*net = take_ptr(&n);
-	*params = take_ptr(&p);
+	c->params = block_new(c->net->params);
+	c->states = block_new(c->net->states);
+	c->velocity = velocity ? block_new(c->net->params) : NULL;
+	if (!c->params || !c->states || (velocity && !c->velocity))
+		return mlr_fail(err, ENOMEM, "%zu bytes of memory",
+			(2 * c->net->params + c->net->states) * sizeof(float));
+	blocks[BLOCK_PARAMS] = c->params;
+	blocks[BLOCK_STATES] = c->states;
+	blocks[BLOCK_VELOCITY] = c->velocity;
+	return load_tensors(st, c->net, velocity, blocks, err);
+}
+
+int checkpoint_parse(const char *buf, size_t len, struct checkpoint *ret, struct mlr_error *err)
+{
+	auto_call(safetensors_done) struct safetensors st = SAFETENSORS_INIT;
+	auto_call(checkpoint_done) struct checkpoint c = CHECKPOINT_INIT;
+	int r;
+
+	if ((r = safetensors_parse(buf, len, &st, err)) < 0 ||
+		(r = checkpoint_meta_read(&st, &c, err)) < 0 || (r = load_blocks(&st, &c, err)) < 0)
+		return r;
+	*ret = c;
+	c = (struct checkpoint)CHECKPOINT_INIT;
 	return 0;
 }
 
-int checkpoint_read(const char *path, struct net **net, float **params,
-	struct checkpoint_info *info, struct mlr_error *err)
+int checkpoint_read(const char *path, struct checkpoint *ret, struct mlr_error *err)
 {
 	auto_free char *buf = NULL;
 	size_t len;
@@ -221,6 +214,23 @@ int checkpoint_read(const char *path, struct net **net, float **params,
 	r = file_read(AT_FDCWD, path, CHECKPOINT_MAX, &buf, &len, err);
 	if (r < 0)
 		return mlr_wrap(err, "checkpoint");
-	r = read_buffer(buf, len, net, params, info, err);
+	r = checkpoint_parse(buf, len, ret, err);
 	return r < 0 ? mlr_wrap(err, "checkpoint '%s'", path) : 0;
+}
+
+void checkpoint_done(struct checkpoint *c)
+{
+	for (int i = 0; c->names && i < c->net->classes; i++)
+		free(c->names[i]);
+	free(c->names);
+	net_free(&c->net);
+	free(c->params);
+	free(c->velocity);
+	free(c->states);
+	free(c->backend);
+	free(c->data);
+	free(c->version);
+	free(c->digest);
+	free(c->recipe);
+	*c = (struct checkpoint)CHECKPOINT_INIT;
 }

@@ -1,33 +1,60 @@
 /*
  * A checkpoint: a network's parameters as a safetensors file that other programs read too. Tensors
  * are called LAYER.weight and LAYER.bias and have PyTorch's shapes; a dense layer behind an image
- * reads it flattened channel by channel, as torch.flatten() does. What else is needed to use them
- * stands in the metadata, all as strings:
+ * reads it flattened channel by channel, as torch.flatten() does. Batch norm adds
+ * LAYER.running_mean and LAYER.running_var. What training needs to go on is in tensors called
+ * velocity/LAYER.weight …. What else is needed stands in the metadata, all as strings:
  *
- *   net      "convolutional"        input    "1x28x28"
- *   mean     "127.5"                scale    "255"        a pixel enters as (pixel - mean) / scale
- *   epoch    epochs completed       step     steps done
- *   seed     the run's              batch    images a step
- *   backend  that trained           data     directory of the data set
- *   version  of mltrain
+ *   net       its description (net_file.h)
+ *   norm      {"mean": [127.5], "scale": [255]}
+ *   classes   ["T-shirt", …] or []
+ *   data      directory of the data set
+ *   backend   that trained
+ *   version   of mltrain
+ *   recipe    JSON: how it was trained (recipe.h)
+ *   state     JSON: epochs_done, step, seed, batch, ranks, threads, dtype,
+ *             best_error, seconds, digest
+ *
+ * Files of mltrain's first form (net "convolutional", input "1x28x28", mean, scale, epoch, …) are
+ * read too.
  */
 #ifndef MLT_MODEL_CHECKPOINT_H
 #define MLT_MODEL_CHECKPOINT_H
 
 #include "base/error.h"
 #include "trainer/model/net.h"
+#include "trainer/tensor/batch.h"
+#include "trainer/tensor/dtype.h"
 
 #include <stdint.h>
 
-/* How pixels enter every network here. */
-#define INPUT_MEAN  127.5f
-#define INPUT_SCALE 255.0f
+#define CHECKPOINT_MAX ((size_t)8 << 30) /* bytes of a file that is read */
 
-struct checkpoint_info {
-	int epoch, batch;
+struct checkpoint {
+	struct net *net;
+	float *params;   /* [net->params] */
+	float *velocity; /* [net->params]; NULL: the file can't be gone on with */
+	float *states;   /* [net->states] */
+	struct image_norm norm;
+	char **names; /* [net->classes], or NULL */
+	char *backend, *data, *version;
+	char *digest; /* of the data set (train.h), or NULL */
+
+	/* Where training stood. */
+	int epochs_done;
+	int batch;          /* of all ranks */
+	int ranks, threads; /* threads of one rank */
+	enum dtype dtype;
 	uint64_t step, seed;
-	const char *backend, *data; /* borrowed; NULL when read */
+	double best_error; /* the best validation error so far; negative: none */
+	double seconds;    /* of training so far */
+	char *recipe;      /* JSON of what decides the rest of training, or NULL */
 };
+
+#define CHECKPOINT_INIT \
+	{               \
+		NULL    \
+	}
 
 /*
  * Refuse now what checkpoint_write() would refuse after hours of training: path is a directory, or
@@ -36,24 +63,22 @@ struct checkpoint_info {
 int checkpoint_probe(const char *path, struct mlr_error *err);
 
 /*
- * Write a checkpoint as one act: after a failure or a kill, the file is what it was before.
- *
- *   params   [net->params], canonical
+ * Write a checkpoint as one act: after a failure or a kill, the file is what it was before. All of
+ * c is borrowed.
  */
-int checkpoint_write(const char *path, const struct net *net, const float *params,
-	const struct checkpoint_info *info, struct mlr_error *err);
+int checkpoint_write(const char *path, const struct checkpoint *c, struct mlr_error *err);
 
 /*
- * Read a checkpoint: make its network and its parameters.
- *
- *   net      to net_free()
- *   params   [net->params], to free()
+ * Read a checkpoint; ret is to be checkpoint_done() afterwards.
  *
  * Returns 0, or -ENOENT and kin, -EPROTO when damaged or when tensors are missing, superfluous or
- * of another shape than the network's (named), -ENOTSUP for a network that is not known, -ENOMEM.
- * Errors name the file.
+ * of another shape than the network's (named), -ENOMEM. Errors name the file.
  */
-int checkpoint_read(const char *path, struct net **net, float **params,
-	struct checkpoint_info *info, struct mlr_error *err);
+int checkpoint_read(const char *path, struct checkpoint *ret, struct mlr_error *err);
+
+/* The same of a file's bytes. */
+int checkpoint_parse(const char *buf, size_t len, struct checkpoint *ret, struct mlr_error *err);
+
+void checkpoint_done(struct checkpoint *c);
 
 #endif

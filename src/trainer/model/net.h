@@ -1,9 +1,9 @@
 /*
- * model: networks - their description, their initial weights, their files. Drives a backend.
+ * model: networks and their checkpoints. Describes, validates, stores; computes nothing.
  *
- * This header: a network is data, a list of layers in order. Descriptions come from tables in C
- * (the reference network) and become complete by net_new(), which infers every shape and checks
- * every number, so that whatever else makes descriptions need check nothing.
+ * A network is data: layers in an order in which each reads only what lies before it. net_new()
+ * infers every shape and refuses what can't be, naming the layer; backends trust what it made.
+ * net_file.h reads descriptions that users write.
  */
 #ifndef MLT_MODEL_NET_H
 #define MLT_MODEL_NET_H
@@ -11,56 +11,64 @@
 #include "base/error.h"
 #include "trainer/backend/layer.h"
 
-#include <stddef.h>
 #include <stdint.h>
 
+#define NET_NAME_MAX   64
+#define NET_ABOUT_MAX  256
+#define NET_LAYERS_MAX 4096
+
 struct net {
-	char name[LAYER_NAME_MAX];
-	struct shape input; /* of one image: [channels][height][width] */
-	struct layer *layers; /* [n], owned, inferred */
+	char name[NET_NAME_MAX];
+	char about[NET_ABOUT_MAX]; /* a line for people; empty where the description has none */
+	struct shape input;        /* [channels][height][width] of one image */
+	int classes;               /* units of the last layer */
 	size_t n;
-	size_t params; /* floats in a parameter block */
-	int classes;   /* the width of the last layer's row */
+	struct layer *layers; /* [n], owned */
+	size_t params;        /* floats in a parameter block */
+	size_t states;        /* floats in a block of states (layer.h) */
 };
 
 /*
- * Make a network of described layers.
+ * Make a network of layers whose shapes are not known yet.
  *
- *   name     for checkpoints and logs
- *   input    [channels][height][width] of an image
- *   layers   [n]; only the described fields are read; copied
+ *   name     for messages and files
+ *   input    one image
+ *   layers   [n], copied; names are unique, of letters, digits and "_-./"; from and with name
+ *            earlier layers or LAYER_INPUT; the last one is dense, with at most 65535 units, and
+ *            every other is read by some layer
  *
- * Returns 0 and a network to net_free(), or -EINVAL with the layer's name and number and what is
- * wrong with it: sizes that are not positive or too large, a kernel larger than its padded input,
- * an image layer after a dense one, a name used twice, a last layer that is not dense.
+ * Returns 0, or -EINVAL with the layer's name and number: a window larger than its input, a size of
+ * zero, a rate that is no rate, shapes that can't be added, more parameters than memory could
+ * address, …
  */
 int net_new(const char *name, struct shape input, const struct layer *layers, size_t n,
 	struct net **ret, struct mlr_error *err);
 
 void net_free(struct net **net);
 
-/* Can engines count the elements of so many images' activations (in an int)? Returns 0 or -EINVAL. */
+/* The name of a layer that another one reads: "input" for LAYER_INPUT. */
+static inline const char *net_layer_name(const struct net *net, int which)
+{
+	return which < 0 ? "input" : net->layers[which].name;
+}
+
+/* Can a backend compute so many images at once? What it counts in int must fit. Returns 0 or
+ * -EINVAL with the largest batch. */
 int net_check_batch(const struct net *net, int batch, struct mlr_error *err);
 
 /*
- * The reference network, that of TensorFlow's tutorial models/image/mnist/convolutional.py: conv
- * 5x5x32, ReLU, max-pool 2, conv 5x5x64, ReLU, max-pool 2, dense 512, ReLU, dropout, dense; all
- * convolutions keep height and width.
- *
- *   input     of an image; the tutorial's is [1][28][28]
- *   classes   units of the last layer; the tutorial's 10
- *   dropout   rate; the tutorial's 0.5
- */
-int net_reference(
-	struct shape input, int classes, float dropout, struct net **ret, struct mlr_error *err);
-
-/*
- * Draw initial parameters: weights from a normal distribution cut at two deviations, biases as
- * described. Each layer draws from a stream of its own, so a layer's weights depend on the seed and
- * its place alone.
- *
- *   params   [net->params]
+ * Fill a parameter block [net->params] with initial values: weights from the normal distribution of
+ * each layer's sigma cut at 2 sigma, biases constant, batch norm's gamma 1 and beta 0. The same
+ * seed gives the same values everywhere.
  */
 void net_init_params(const struct net *net, uint64_t seed, float *params);
+
+/* Fill a block of states [net->states]: means 0, variances 1. */
+void net_init_states(const struct net *net, float *states);
+
+/* Multiplications and additions of one image forward by convolutions and dense layers, two
+ * operations each, borders counted: of one layer, of all. */
+double net_layer_flops(const struct layer *l);
+double net_flops(const struct net *net);
 
 #endif

@@ -1,5 +1,7 @@
 #include "trainer/tensor/rng.h"
 
+#include "trainer/tensor/philox.h"
+
 #include <math.h>
 
 static uint64_t rotl(uint64_t x, int k)
@@ -82,17 +84,16 @@ void rng_shuffle(struct rng *r, uint32_t *order, uint32_t n)
 	}
 }
 
-void rng_dropout(struct rng *r, float rate, float *mask, size_t n)
+void rng_dropout(uint64_t seed, uint64_t step, uint32_t layer, float rate, uint64_t first,
+	float *mask, size_t n)
 {
-	/* An element is dropped when its 32 random bits lie below rate * 2^32. */
-	uint32_t drop_below = (uint32_t)((double)rate * 0x1p32);
+	uint32_t threshold = philox_threshold(rate);
 	float keep = 1 / (1 - rate);
 
-	for (size_t i = 0; i < n; i += 2) {
-		uint64_t bits = rng_next(r);
+	for (size_t i = 0; i < n; i += 4) {
+		struct philox p = philox_dropout(seed, step, layer, (uint32_t)((first + i) / 4));
 
-		mask[i] = (uint32_t)bits < drop_below ? 0 : keep;
-		if (i + 1 < n)
-			mask[i + 1] = (uint32_t)(bits >> 32) < drop_below ? 0 : keep;
+		for (size_t k = 0; k < 4 && i + k < n; k++)
+			mask[i + k] = p.word[k] < threshold ? 0 : keep;
 	}
 }

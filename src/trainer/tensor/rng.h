@@ -17,7 +17,13 @@ struct rng {
 	uint64_t s[4];
 };
 
-enum rng_purpose { RNG_WEIGHTS = 1, RNG_SHUFFLE = 2, RNG_DROPOUT = 3, RNG_TEST = 99 };
+enum rng_purpose {
+	RNG_WEIGHTS = 1,
+	RNG_SHUFFLE = 2,
+	RNG_DROPOUT = 3,
+	RNG_SPLIT = 4,
+	RNG_TEST = 99
+};
 
 /* Start the stream (seed, purpose, index). */
 void rng_init(struct rng *r, uint64_t seed, enum rng_purpose purpose, uint64_t index);
@@ -41,11 +47,15 @@ double rng_normal_cut(struct rng *r, double sigma);
 void rng_shuffle(struct rng *r, uint32_t *order, uint32_t n);
 
 /*
- * A dropout mask: 1/(1-rate) with probability 1-rate, else 0 (inverted dropout: Srivastava et al.,
- * 2014, section 10), so that nothing need be scaled when predicting.
+ * A part of a dropout mask: 1/(1-rate) with probability 1-rate, else 0 (inverted dropout:
+ * Srivastava et al., 2014, section 10), so that nothing need be scaled when predicting. The numbers
+ * are philox.h's, named by seed, step, layer and element, so any part can be made by itself.
  *
- *   rate   in [0, 1)
+ *   rate    in [0, 1)
+ *   first   the first element, a multiple of 4
+ *   mask    [n]
  */
-void rng_dropout(struct rng *r, float rate, float *mask, size_t n);
+void rng_dropout(uint64_t seed, uint64_t step, uint32_t layer, float rate, uint64_t first,
+	float *mask, size_t n);
 
 #endif

@@ -97,7 +97,7 @@ static int parse_metadata(json_t *value, struct safetensors *st, struct mlr_erro
 	if (!json_is_object(value))
 		return mlr_fail(err, EPROTO, "__metadata__ is not an object");
 	st->meta = xcalloc(json_object_size(value) + 1, sizeof(*st->meta));
-	json_object_foreach(value, key, v) {
+	json_object_foreach (value, key, v) {
 		if (!json_is_string(v))
 			return mlr_fail(
 				err, EPROTO, "__metadata__ '%s' is not a string", show(key).text);
@@ -107,8 +107,8 @@ static int parse_metadata(json_t *value, struct safetensors *st, struct mlr_erro
 	return 0;
 }
 
-static int parse_shape(const char *name, json_t *dims, struct shape *ret, size_t *count,
-	struct mlr_error *err)
+static int parse_shape(
+	const char *name, json_t *dims, struct shape *ret, size_t *count, struct mlr_error *err)
 {
 	struct shape s = { 0, { 1, 1, 1, 1 } };
 
@@ -201,15 +201,15 @@ static int check_cover(struct safetensors *st, const char *data, size_t size, st
 	return 0;
 }
 
-static int parse_header(json_t *root, const char *data, size_t size, struct safetensors *st,
-	struct mlr_error *err)
+static int parse_header(
+	json_t *root, const char *data, size_t size, struct safetensors *st, struct mlr_error *err)
 {
 	const char *key;
 	json_t *value;
 	int r;
 
 	st->tensors = xcalloc(json_object_size(root) + 1, sizeof(*st->tensors));
-	json_object_foreach(root, key, value) {
+	json_object_foreach (root, key, value) {
 		if (strcmp(key, "__metadata__") == 0)
 			r = parse_metadata(value, st, err);
 		else

@@ -18,9 +18,9 @@
 #define SAFETENSORS_HEADER_MAX ((size_t)4 << 20) /* bytes of JSON that are parsed at most */
 
 struct tensor {
-	char *name;        /* owned when read, borrowed when written */
+	char *name; /* owned when read, borrowed when written */
 	struct shape shape;
-	const void *data;  /* shape_count() floats, possibly not aligned: memcpy() them; borrowed */
+	const void *data; /* shape_count() floats, possibly not aligned: memcpy() them; borrowed */
 };
 
 struct metadata {
@@ -34,7 +34,10 @@ struct safetensors {
 	size_t metas;
 };
 
-#define SAFETENSORS_INIT { NULL, 0, NULL, 0 }
+#define SAFETENSORS_INIT         \
+	{                        \
+		NULL, 0, NULL, 0 \
+	}
 
 /*
  * Make the bytes of a file. The data begins at a multiple of 8.

@@ -17,7 +17,7 @@ char *shape_text(const struct shape *s, char buf[SHAPE_TEXT_MAX])
 
 	snprintf(buf, SHAPE_TEXT_MAX, "1");
 	for (int i = 0; i < s->rank; i++)
-		used += (size_t)snprintf(buf + used, SHAPE_TEXT_MAX - used, "%s%d", i ? "x" : "",
-			s->dim[i]);
+		used += (size_t)snprintf(
+			buf + used, SHAPE_TEXT_MAX - used, "%s%d", i ? "x" : "", s->dim[i]);
 	return buf;
 }

@@ -14,7 +14,7 @@
 #define SHAPE_TEXT_MAX 64
 
 struct shape {
-	int rank; /* 0: a scalar, one element */
+	int rank;                /* 0: a scalar, one element */
 	int dim[SHAPE_RANK_MAX]; /* all positive; those at and after rank are 1 */
 };
 

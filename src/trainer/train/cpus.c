@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 static int affinity(void)
 {
@@ -117,4 +118,68 @@ int cpus_available(const char *root)
 	if (slurm && atoi(slurm) > 0 && atoi(slurm) < n)
 		n = atoi(slurm);
 	return n > 0 ? n : 1;
+}
+
+#define SEAT_CPUS 4096 /* that are told apart; those beyond are taken for shared by nobody */
+
+/* Where a rank may run. */
+struct seat {
+	char host[256];
+	uint8_t may[SEAT_CPUS];
+};
+
+static void take_seat(struct seat *s)
+{
+	cpu_set_t *set = CPU_ALLOC(SEAT_CPUS);
+	size_t size = CPU_ALLOC_SIZE(SEAT_CPUS);
+
+	memset(s, 0, sizeof(*s));
+	gethostname(s->host, sizeof(s->host) - 1);
+	if (set && sched_getaffinity(0, size, set) == 0)
+		for (int i = 0; i < SEAT_CPUS; i++)
+			s->may[i] = CPU_ISSET_S((size_t)i, size, set) != 0;
+	CPU_FREE(set);
+}
+
+/* The CPUs that are rank's, each divided among those of its node that may run on it. */
+static double share_of(const struct seat *seats, int ranks, int rank)
+{
+	double sum = 0;
+
+	for (int i = 0; i < SEAT_CPUS; i++) {
+		int users = 0;
+
+		if (!seats[rank].may[i])
+			continue;
+		for (int k = 0; k < ranks; k++)
+			users += seats[k].may[i] && strcmp(seats[k].host, seats[rank].host) == 0;
+		sum += 1.0 / users;
+	}
+	return sum;
+}
+
+int cpus_share(struct dist *d, const char *root, int *ret, struct mlr_error *err)
+{
+	auto_free struct seat *seats = xcalloc((size_t)d->ranks, sizeof(*seats));
+	auto_free double *shares = xcalloc((size_t)d->ranks, sizeof(*shares));
+	int n = cpus_available(root), share, r;
+	struct seat own;
+
+	if (d->ranks == 1) {
+		*ret = n;
+		return 0;
+	}
+	take_seat(&own);
+	r = d->ops->gather(d, &own, sizeof(own), seats, err);
+	for (int k = 0; r == 0 && d->rank == 0 && k < d->ranks; k++)
+		shares[k] = share_of(seats, d->ranks, k);
+	if (r == 0)
+		r = d->exchange.broadcast(
+			d->exchange.ctx, shares, (size_t)d->ranks * sizeof(*shares), err);
+	if (r < 0)
+		return r;
+	share = (int)(shares[d->rank] + 1e-6);
+	share = share < 1 ? 1 : share;
+	*ret = share < n ? share : n;
+	return 0;
 }

@@ -1,0 +1,146 @@
+#include "trainer/arg.h"
+
+#include "base/cleanup.h"
+#include "base/memory.h"
+#include "base/spelling.h"
+#include "trainer/mltrain.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+static int is_end(const struct argp_option *o)
+{
+	return !o->name && !o->key && !o->doc && !o->group;
+}
+
+/* Does a word of len bytes name the option, whole or by its beginning, as getopt_long(3) has it? */
+static int names(const char *option, const char *word, size_t len)
+{
+	return option && strncmp(option, word, len) == 0;
+}
+
+static void check_one(const char *command, const char *word, const struct argp_option *options)
+{
+	static const char *const argps_own[] = { "help", "usage", "version" };
+	size_t len = strcspn(word, "=");
+	struct spelling s = spelling_of(word, len);
+	struct mlr_error err = MLR_ERROR_INIT;
+
+	for (const struct argp_option *o = options; !is_end(o); o++) {
+		if (names(o->name, word, len))
+			return;
+		if (o->name)
+			spelling_try(&s, o->name);
+	}
+	for (size_t i = 0; i < ARRAY_LEN(argps_own); i++)
+		if (names(argps_own[i], word, len))
+			return;
+	mlr_fail(&err, EINVAL, "unknown option '--%.*s'", (int)len, word);
+	if (s.near)
+		mlr_hint(&err, "is --%s meant? %s --help lists the options", s.near, command);
+	else
+		mlr_hint(&err, "%s --help lists the options", command);
+	main_fail(&err);
+	exit(EXIT_USAGE);
+}
+
+void arg_check_spelling(char *const *argv, const struct argp_option *options)
+{
+	for (char *const *s = argv + 1; *s && strcmp(*s, "--") != 0; s++)
+		if (strncmp(*s, "--", 2) == 0)
+			check_one(argv[0], *s + 2, options);
+}
+
+uint64_t arg_count(
+	struct argp_state *state, const char *option, const char *text, uint64_t min, uint64_t max)
+{
+	char *end;
+	uint64_t v;
+
+	errno = 0;
+	v = strtoull(text, &end, 10);
+	if (*text < '0' || *text > '9' || *end || errno || v < min || v > max)
+		argp_error(state, "--%s '%s' is not a whole number from %" PRIu64 " to %" PRIu64,
+			option, text, min, max);
+	return v;
+}
+
+double arg_number(
+	struct argp_state *state, const char *option, const char *text, double min, double max)
+{
+	char *end;
+	double v;
+
+	errno = 0;
+	v = strtod(text, &end);
+	if (end == text || *end || errno || !(v >= min && v <= max))
+		argp_error(
+			state, "--%s '%s' is not a number from %g to %g", option, text, min, max);
+	return v;
+}
+
+double arg_seconds(struct argp_state *state, const char *option, const char *text)
+{
+	static const struct {
+		char letter;
+		double seconds;
+	} units[] = { { 's', 1 }, { 'm', 60 }, { 'h', 3600 }, { 'd', 86400 } };
+	char *end;
+	double v, unit = *text ? 1 : 0;
+
+	errno = 0;
+	v = strtod(text, &end);
+	for (size_t i = 0; *end && i < ARRAY_LEN(units); i++)
+		if (*end == units[i].letter) {
+			unit = units[i].seconds;
+			end++;
+			break;
+		}
+	if (end == text || *end || errno || !(v * unit > 0 && v * unit <= 1e9))
+		argp_error(state, "--%s '%s' is not a time such as 90, 90s, 30m, 8h or 2d", option,
+			text);
+	return v * unit;
+}
+
+int arg_word(
+	struct argp_state *state, const char *option, const char *text, const char *const *words)
+{
+	auto_free char *all = xstrdup("");
+
+	for (int i = 0; words[i]; i++) {
+		char *longer;
+
+		if (strcmp(words[i], text) == 0)
+			return i;
+		longer = xasprintf("%s%s%s", all, i ? ", " : "", words[i]);
+		free(all);
+		all = longer;
+	}
+	argp_error(state, "--%s '%s' is not one of: %s", option, text, all);
+	return 0;
+}
+
+int arg_threads(struct argp_state *state, const char *text)
+{
+	return (int)arg_count(state, "threads", text, 1, 1024);
+}
+
+const struct backend *arg_backend(struct argp_state *state, const char *text)
+{
+	const struct backend *b = backend_find(text);
+
+	if (!b)
+		argp_error(state, "--backend '%s' is not one of: auto, %s", text, backend_names());
+	return b;
+}
+
+enum dtype arg_dtype(struct argp_state *state, const char *text)
+{
+	int d = dtype_find(text);
+
+	if (d < 0)
+		argp_error(state, "--dtype '%s' is not one of: f32, tf32, bf16", text);
+	return (enum dtype)d;
+}

@@ -1,0 +1,40 @@
+/*
+ * What commands' options have in common. All end the program as argp_error(3) does, naming the
+ * option, when a text is not what it should be.
+ */
+#ifndef MLT_ARG_H
+#define MLT_ARG_H
+
+#include "trainer/backend/backend.h"
+#include "trainer/tensor/dtype.h"
+
+#include <argp.h>
+#include <stdint.h>
+
+/*
+ * Look at the long options of a command line: one that argp(3) would not know is told with the
+ * nearest spelling and ends the program. argv[0] is the command; options as argp has them.
+ */
+void arg_check_spelling(char *const *argv, const struct argp_option *options);
+
+/* A whole number in [min, max]. */
+uint64_t arg_count(
+	struct argp_state *state, const char *option, const char *text, uint64_t min, uint64_t max);
+
+/* A number in [min, max]. */
+double arg_number(
+	struct argp_state *state, const char *option, const char *text, double min, double max);
+
+/* A length of time in seconds, more than 0: 90, 90s, 1.5m, 8h, 2d. */
+double arg_seconds(struct argp_state *state, const char *option, const char *text);
+
+/* The place of a word among words [..., NULL]. */
+int arg_word(
+	struct argp_state *state, const char *option, const char *text, const char *const *words);
+
+/* --threads, --backend and --dtype. */
+int arg_threads(struct argp_state *state, const char *text);
+const struct backend *arg_backend(struct argp_state *state, const char *text);
+enum dtype arg_dtype(struct argp_state *state, const char *text);
+
+#endif

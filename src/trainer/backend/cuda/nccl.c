@@ -1,0 +1,124 @@
+#include "trainer/backend/cuda/nccl.h"
+
+#include "base/cleanup.h"
+#include "base/memory.h"
+#include "trainer/backend/cuda/device.h"
+#include "trainer/backend/cuda/library.h"
+
+#include <errno.h>
+#include <nccl.h>
+#include <string.h>
+
+static struct {
+	__typeof__(ncclGetUniqueId) *unique_id;
+	__typeof__(ncclCommInitRank) *init_rank;
+	__typeof__(ncclCommDestroy) *destroy;
+	__typeof__(ncclCommAbort) *abort;
+	__typeof__(ncclCommGetAsyncError) *async_error;
+	__typeof__(ncclAllReduce) *all_reduce;
+	__typeof__(ncclGetErrorString) *error_string;
+} lib;
+
+struct nccl {
+	ncclComm_t comm;
+};
+
+static int check(ncclResult_t got, const char *call, int line, struct mlr_error *err)
+{
+	if (got == ncclSuccess)
+		return 0;
+	return mlr_fail(err, EIO, "%s: %s (nccl.c, line %d)", call, lib.error_string(got), line);
+}
+
+#define NCCL(call) check((call), #call, __LINE__, err)
+
+static int open_library(struct mlr_error *err)
+{
+	static const struct library_symbol symbols[] = {
+		{ "ncclGetUniqueId", &lib.unique_id },
+		{ "ncclCommInitRank", &lib.init_rank },
+		{ "ncclCommDestroy", &lib.destroy },
+		{ "ncclCommAbort", &lib.abort },
+		{ "ncclCommGetAsyncError", &lib.async_error },
+		{ "ncclAllReduce", &lib.all_reduce },
+		{ "ncclGetErrorString", &lib.error_string },
+	};
+
+	return library_open("libnccl.so.2", symbols, ARRAY_LEN(symbols), err);
+}
+
+/* Does this rank have a GPU of its own on its node? */
+static int has_own_device(const struct exchange *x, struct mlr_error *err)
+{
+	int count = 0;
+
+	CU_TRY(cudaGetDeviceCount(&count));
+	if (x->local_ranks > count)
+		return mlr_fail(
+			err, ENOTSUP, "%d ranks share %d GPUs of a node", x->local_ranks, count);
+	return 0;
+}
+
+/* Every rank gets the same answer: is one of them not well? */
+static int agree(const struct exchange *x, int mine, struct mlr_error *err)
+{
+	double bad = mine < 0;
+	struct mlr_error why = MLR_ERROR_INIT;
+
+	TRY(x->sum(x->ctx, &bad, 1, &why));
+	if (mine < 0)
+		return -ENOTSUP;
+	return bad > 0 ? mlr_fail(err, ENOTSUP, "%.0f of the other ranks can't", bad) : 0;
+}
+
+int nccl_open(const struct exchange *x, struct nccl **ret, struct mlr_error *err)
+{
+	struct nccl *n;
+	ncclUniqueId id;
+	int r;
+
+	r = open_library(err);
+	if (r == 0)
+		r = has_own_device(x, err);
+	memset(&id, 0, sizeof(id));
+	if (r == 0 && x->rank == 0)
+		r = NCCL(lib.unique_id(&id));
+	TRY(agree(x, r, err));
+	TRY(x->broadcast(x->ctx, &id, sizeof(id), err));
+	n = xcalloc(1, sizeof(*n));
+	r = NCCL(lib.init_rank(&n->comm, x->ranks, id, x->rank));
+	if (r < 0)
+		n->comm = NULL;
+	r = agree(x, r, err);
+	if (r < 0)
+		nccl_close(&n);
+	else
+		*ret = n;
+	return r;
+}
+
+void nccl_close(struct nccl **n)
+{
+	ncclResult_t broken = ncclSuccess;
+
+	if (!*n)
+		return;
+	if ((*n)->comm && (lib.async_error((*n)->comm, &broken) != ncclSuccess || broken))
+		lib.abort((*n)->comm);
+	else if ((*n)->comm)
+		lib.destroy((*n)->comm);
+	free(*n);
+	*n = NULL;
+}
+
+int nccl_sum(struct nccl *n, const float *from, float *to, size_t count, cudaStream_t stream,
+	struct mlr_error *err)
+{
+	return NCCL(lib.all_reduce(from, to, count, ncclFloat, ncclSum, n->comm, stream));
+}
+
+int nccl_sum_double(struct nccl *n, const double *from, double *to, size_t count,
+	cudaStream_t stream, struct mlr_error *err)
+{
+	return NCCL(lib.all_reduce(from, to, count, ncclDouble, ncclSum, n->comm, stream));
+}

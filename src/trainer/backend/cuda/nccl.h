@@ -1,0 +1,29 @@
+/*
+ * NCCL, opened when several ranks have a GPU each.
+ * https://docs.nvidia.com/deeplearning/nccl, "API"
+ */
+#ifndef MLT_BACKEND_CUDA_NCCL_H
+#define MLT_BACKEND_CUDA_NCCL_H
+
+#include "trainer/backend/exchange.h"
+
+#include <cuda_runtime_api.h>
+
+struct nccl;
+
+/*
+ * Join the other ranks; every rank calls it, on its own device.
+ *
+ * Returns 0, or -ENOTSUP on every rank alike where one of them has no NCCL, shares its GPU with
+ * another or could not join (the reason is told where it is known), -EIO.
+ */
+int nccl_open(const struct exchange *x, struct nccl **ret, struct mlr_error *err);
+void nccl_close(struct nccl **n);
+
+/* to [n] = the ranks' sum of from [n]; to may be from. Put on the stream. */
+int nccl_sum(struct nccl *n, const float *from, float *to, size_t count, cudaStream_t stream,
+	struct mlr_error *err);
+int nccl_sum_double(struct nccl *n, const double *from, double *to, size_t count,
+	cudaStream_t stream, struct mlr_error *err);
+
+#endif

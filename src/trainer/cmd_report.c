@@ -1,0 +1,142 @@
+/* mltrain report: a page about runs from their logs. */
+#include "trainer/mltrain.h"
+
+#include "base/cleanup.h"
+#include "base/file.h"
+#include "base/log.h"
+#include "base/memory.h"
+#include "trainer/report/report.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+struct args {
+	char **logs; /* [n] */
+	size_t n;
+	const char *output;
+};
+
+static const struct argp_option options[] = {
+	{ "output", 'o', "FILE", 0, "the page to write; - is standard output (report.html)", 1 },
+	{ 0 }
+};
+
+static error_t parse(int key, char *arg, struct argp_state *state)
+{
+	struct args *a = state->input;
+
+	switch (key) {
+	case 'o':
+		a->output = arg;
+		return 0;
+	case ARGP_KEY_ARG:
+		if (a->n == RUNS_MAX)
+			argp_error(state, "more than %d logs", RUNS_MAX);
+		a->logs[a->n++] = arg;
+		return 0;
+	case ARGP_KEY_END:
+		if (!a->n)
+			argp_error(state, "which log? give what train --log FILE wrote");
+		return 0;
+	default:
+		return ARGP_ERR_UNKNOWN;
+	}
+}
+
+static const struct argp argp = { options, parse, "LOG...",
+	"Draw the runs of logs as one HTML file: curves, what the network gets wrong, where the time "
+	"went. Several runs are put side by side." };
+
+/* The page's text, to free(). */
+static char *page_of(const struct runs *runs, size_t *len)
+{
+	char *text = NULL;
+	FILE *f = open_memstream(&text, len);
+
+	if (!f)
+		return NULL;
+	report_write(f, runs);
+	if (fclose(f) == 0)
+		return text;
+	free(text);
+	return NULL;
+}
+
+/* A log must not become its own page, whatever name it goes by. */
+static int check_output(const struct args *a, struct mlr_error *err)
+{
+	struct stat out, log;
+
+	if (strcmp(a->output, "-") == 0 || stat(a->output, &out) < 0 || !S_ISREG(out.st_mode))
+		return 0;
+	for (size_t i = 0; i < a->n; i++)
+		if (stat(a->logs[i], &log) == 0 && log.st_dev == out.st_dev &&
+			log.st_ino == out.st_ino)
+			return mlr_fail(err, EEXIST, "'%s' is one of the logs, not overwriting it",
+				a->output);
+	return 0;
+}
+
+static int write_to(int fd, const char *name, const char *text, size_t len, struct mlr_error *err)
+{
+	int r = file_write_all(fd, text, len);
+
+	return r < 0 ? mlr_fail(err, -r, "write to %s: %s", name, strerror(-r)) : 0;
+}
+
+/* A device or a pipe is written to: a file in its place would be another's trouble. */
+static int put_page(const struct args *a, const char *text, size_t len, struct mlr_error *err)
+{
+	auto_free char *real = realpath(a->output, NULL); /* /dev/stdout stays a link */
+	auto_close int fd = -1;
+	struct stat st;
+
+	if (strcmp(a->output, "-") == 0)
+		return write_to(STDOUT_FILENO, "stdout", text, len, err);
+	if (stat(a->output, &st) < 0 || S_ISREG(st.st_mode) || S_ISDIR(st.st_mode))
+		return file_replace(AT_FDCWD, real ? real : a->output, text, len, 0666, err);
+	fd = open(a->output, O_WRONLY | O_CLOEXEC);
+	if (fd < 0)
+		return mlr_fail_errno(err, "open '%s'", a->output);
+	return write_to(fd, a->output, text, len, err);
+}
+
+static int run(const struct args *a, struct mlr_error *err)
+{
+	auto_call(runs_done) struct runs runs = RUNS_INIT;
+	auto_free char *text = NULL;
+	size_t len;
+	int r;
+
+	r = check_output(a, err);
+	if (r < 0)
+		return r;
+	for (size_t i = 0; i < a->n; i++) {
+		r = runs_read(&runs, a->logs[i], err);
+		if (r < 0)
+			return r;
+	}
+	for (size_t i = 0; i < runs.n_notes; i++)
+		mlr_warning("%s", runs.notes[i]);
+	text = page_of(&runs, &len);
+	if (!text)
+		return mlr_fail(err, ENOMEM, "no memory for the page");
+	return put_page(a, text, len, err);
+}
+
+int cmd_report(int argc, char **argv)
+{
+	char *logs[RUNS_MAX];
+	struct args a = { .logs = logs, .output = "report.html" };
+	struct mlr_error err = MLR_ERROR_INIT;
+	char name[] = "mltrain report";
+
+	argv[0] = name;
+	arg_check_spelling(argv, options);
+	argp_parse(&argp, argc, argv, 0, NULL, &a);
+	return run(&a, &err) < 0 ? main_fail(&err) : 0;
+}

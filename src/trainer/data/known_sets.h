@@ -1,0 +1,30 @@
+/*
+ * The data sets that `mltrain fetch` knows by name: where their files are to be had, and which
+ * bytes they must be. The digests are those that TensorFlow Datasets, torchvision's prototypes and
+ * torchvision-ruby publish.
+ */
+#ifndef MLT_DATA_KNOWN_SETS_H
+#define MLT_DATA_KNOWN_SETS_H
+
+#include <stddef.h>
+
+#define KNOWN_FILES_MAX   4
+#define KNOWN_MIRRORS_MAX 3
+
+struct known_set {
+	const char *name;
+	const char
+		*mirrors[KNOWN_MIRRORS_MAX]; /* directories, tried in order; NULL after the last */
+	struct known_file {
+		const char *name, *sha256;
+	} files[KNOWN_FILES_MAX];            /* a NULL name after the last */
+	const struct archive_files *archive; /* what the one file unpacks to (unpack.h), or NULL */
+};
+
+/* The set of that name, or NULL. */
+const struct known_set *known_set_find(const char *name);
+
+/* "mnist, fashion-mnist, …" */
+const char *known_set_names(void);
+
+#endif

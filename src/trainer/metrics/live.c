@@ -1,0 +1,155 @@
+#include "trainer/metrics/live.h"
+
+#include "base/cleanup.h"
+#include "base/clock.h"
+#include "base/log.h"
+#include "base/memory.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+#define REDRAW_S 0.1
+
+void live_init(struct live *l)
+{
+	const char *term = getenv("TERM");
+
+	*l = (struct live){ 0 };
+	l->terminal = isatty(STDERR_FILENO) && term && strcmp(term, "dumb") != 0;
+}
+
+/* "4.7 %", or "-" for what is not known yet. */
+static char *percent(double share, char buf[16])
+{
+	if (share < 0)
+		strcpy(buf, "-");
+	else
+		snprintf(buf, 16, "%.1f %%", 100 * share);
+	return buf;
+}
+
+static char *duration(double s, char buf[32])
+{
+	long t = (long)(s + 0.5);
+
+	if (t >= 3600)
+		snprintf(buf, 32, "%ld:%02ld:%02ld", t / 3600, t / 60 % 60, t % 60);
+	else
+		snprintf(buf, 32, "%ld:%02ld", t / 60, t % 60);
+	return buf;
+}
+
+static int epochs_of(const struct train_state *s)
+{
+	return (int)((s->steps + s->epoch_steps - 1) / s->epoch_steps);
+}
+
+/* The most important first, as a narrow window shows the beginning alone. */
+static char *describe(const struct live *l, const struct train_state *s)
+{
+	char batch[16], validation[16], left[32];
+
+	return xasprintf("epoch %d/%d  step %" PRIu64 "/%" PRIu64 "  %s left  %.0f images/s"
+			 "  loss %.3f  batch error %s  validation error %s",
+		s->epoch, epochs_of(s), s->step, s->steps, duration(rate_left(&l->rate, s), left),
+		rate_smooth(&l->rate), s->loss, percent(s->batch_error, batch),
+		percent(s->validation_error, validation));
+}
+
+/*
+ * The width is asked for each time, ten times a second, so a window that changes needs no SIGWINCH.
+ * The last column stays empty: a cursor that waits behind it may be on the next line already.
+ */
+static void draw(struct live *l, const char *line)
+{
+	struct winsize w;
+	int columns = ioctl(STDERR_FILENO, TIOCGWINSZ, &w) == 0 && w.ws_col > 1 ? w.ws_col - 1 : 79;
+
+	fprintf(stderr, "\r%.*s\033[K", columns, line);
+	fflush(stderr);
+	l->drawn = 1;
+}
+
+void live_clear(struct live *l)
+{
+	if (l->drawn)
+		fputs("\r\033[K", stderr);
+	fflush(stderr);
+	l->drawn = 0;
+}
+
+static void stepped(struct live *l, const struct train_state *s, int images)
+{
+	double t = mlr_now();
+
+	rate_step(&l->rate, s, images);
+	if (!l->terminal || (t - l->drawn_at < REDRAW_S && s->step < s->steps))
+		return;
+	auto_free char *line = describe(l, s);
+
+	draw(l, line);
+	l->drawn_at = t;
+}
+
+/* "cuda (bf16) on NVIDIA H200, 4 ranks", "onednn (f32) on 2 threads". */
+static char *computer(const struct train_state *s)
+{
+	const struct engine *e = s->engine;
+	auto_free char *threads = xasprintf("%d thread%s", e->threads, e->threads == 1 ? "" : "s");
+	auto_free char *ranks = s->ranks > 1 ? xasprintf(", %d ranks", s->ranks) : xstrdup("");
+
+	return xasprintf("%s (%s) on %s%s", e->backend->name, dtype_name(e->dtype),
+		e->device[0] ? e->device : threads, ranks);
+}
+
+static void started(struct live *l, const struct train_state *s)
+{
+	auto_free char *by = computer(s);
+	/* A run that goes on may have made more steps than --steps says now. */
+	uint64_t left = s->steps > s->step ? s->steps - s->step : 0;
+	char input[SHAPE_TEXT_MAX];
+
+	rate_start(&l->rate, s);
+	mlr_info("network '%s': input %s, %zu layers, %zu parameters; backend %s, %.1f MB",
+		s->net->name, shape_text(&s->net->input, input), s->net->n, s->net->params, by,
+		1e-6 * (double)s->engine->memory);
+	mlr_info("%u images to train with, %u to validate, %u to test; %" PRIu64 " step%s",
+		s->train_images, s->validation_images, s->test_images, left, left == 1 ? "" : "s");
+}
+
+static void epoch_ended(struct live *l, const struct train_state *s, int images)
+{
+	char validation[16], left[32];
+
+	live_clear(l);
+	mlr_info("epoch %d ended at step %" PRIu64 "/%" PRIu64
+		 ": loss %.3f, validation error %s, %.0f images/s, %s left",
+		s->epoch, s->step, s->steps, s->loss, percent(s->validation_error, validation),
+		rate_mean(&l->rate, s, images), duration(rate_left(&l->rate, s), left));
+}
+
+void live_tell(struct live *l, const struct train_state *s, int images)
+{
+	switch (s->moment) {
+	case TRAIN_STARTED:
+		started(l, s);
+		break;
+	case TRAIN_STEPPED:
+		stepped(l, s, images);
+		break;
+	case TRAIN_EPOCH_ENDED:
+		epoch_ended(l, s, images);
+		break;
+	case TRAIN_VALIDATED:
+	case TRAIN_SAVED:
+		break;
+	case TRAIN_INTERRUPTED:
+	case TRAIN_TESTED:
+		live_clear(l);
+		break;
+	}
+}

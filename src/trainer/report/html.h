@@ -1,0 +1,25 @@
+/* Text in HTML: what strangers wrote is only ever put into a page through these. */
+#ifndef MLT_REPORT_HTML_H
+#define MLT_REPORT_HTML_H
+
+#include <stdio.h>
+
+/*
+ * As text or as a quoted attribute's value: & < > " and ' as references, control characters as
+ * U+FFFD. s is UTF-8.
+ */
+void html_text(FILE *f, const char *s);
+
+/* printf(3) of the page's own words, with the strings among the arguments escaped: %s alone. */
+void html_format(FILE *f, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+
+/* A duration: "0.82 s", "12.3 s", "3 min 20 s", "2 h 05 min". "–" for NAN. */
+char *html_duration(double s, char buf[32]);
+
+/* A count with thin spaces between thousands: "55 000". "–" for NAN. */
+char *html_count(double n, char buf[48]);
+
+/* A share of 1 in percent, of so many decimals: "9.02 %". "–" for NAN. */
+char *html_percent(double share, int decimals, char buf[32]);
+
+#endif

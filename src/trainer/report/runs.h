@@ -1,0 +1,114 @@
+/*
+ * report: pages about runs. Reads logs that `mltrain train --log` wrote (metrics/records.h), which
+ * may come from strangers, and draws them as one HTML file.
+ *
+ * This header: the runs that logs tell of. A log holds one run after the other; one that was
+ * resumed goes on with the run before it, from the step at which it was taken up again.
+ */
+#ifndef MLT_REPORT_RUNS_H
+#define MLT_REPORT_RUNS_H
+
+#include "base/error.h"
+
+#include <stddef.h>
+#include <stdint.h>
+
+/* Ceilings on what strangers' logs may cost. */
+#define RUNS_MAX          16                  /* of all logs together */
+#define RUNS_LOG_MAX      ((size_t)512 << 20) /* bytes of a log */
+#define RUNS_LINE_MAX     ((size_t)32 << 20)  /* bytes of a record */
+#define RUNS_POINTS_MAX   ((size_t)4 << 20)   /* of a curve */
+#define RUNS_FACTS_MAX    100
+#define RUNS_TEXT_MAX     400 /* bytes of a value that is shown */
+#define RUNS_CLASSES_MAX  1000
+#define RUNS_MISTAKES_MAX 100
+#define RUNS_PNG_MAX      ((size_t)256 << 10) /* characters of a picture in base64 */
+#define RUNS_GPUS_MAX     16
+
+/* A value over the steps and over the time. */
+struct curve {
+	double *step, *time, *y; /* [n], owned; time in seconds since the program was started */
+	size_t n;
+};
+
+/* What a "run" record says of itself, for tables. */
+struct fact {
+	char *key, *value;
+};
+
+struct mistake {
+	int64_t index;
+	int label, guess;
+	double probability; /* NAN: not told */
+	char *png;          /* base64, checked to be nothing else; NULL: none */
+};
+
+struct test {
+	int classes;
+	char **names;       /* [classes] */
+	int64_t *confusion; /* [classes][classes]: row is the label, column the guess */
+	struct mistake *mistakes;
+	size_t n_mistakes;
+};
+
+/* Of one GPU. */
+struct run_gpu {
+	int index;
+	char *name;
+	struct curve percent, memory, power, temperature;
+};
+
+enum run_outcome { RUN_CUT, RUN_ENDED, RUN_INTERRUPTED, RUN_FAILED };
+
+struct run {
+	char *label, *path;
+	struct fact *facts;
+	size_t n_facts;
+	struct curve loss, cross_entropy, batch_error, validation_error, lr, rate;
+	struct curve cpu_process, cpu_node, rss;
+	struct run_gpu gpus[RUNS_GPUS_MAX];
+	int n_gpus;
+	enum run_outcome outcome;
+	char *error; /* of a run that failed */
+	struct test test;
+	/* The latest that was told; NAN for what never was. */
+	double step, steps, epochs_done, batch, test_error, images_per_second;
+	double load_s, train_s, evaluate_s, checkpoint_s, total_s;
+	/* For images a second from one step record to the next, and for what comes after a
+	 * resumption. */
+	double rate_step, rate_seconds, offset_s;
+};
+
+struct runs {
+	struct run *v; /* [n], owned */
+	size_t n;
+	char **notes; /* "'a.jsonl' line 7: no JSON, skipped": what is odd, for people */
+	size_t n_notes;
+};
+
+#define RUNS_INIT    \
+	{            \
+		NULL \
+	}
+
+void runs_done(struct runs *r);
+
+/*
+ * Add the runs of a log's text.
+ *
+ *   path   for labels and notes
+ *
+ * Lines that are damaged are skipped with a note, unknown events and keys silently. Returns 0, or
+ * -EPROTO when no record of a run is in it, -E2BIG for more than RUNS_MAX runs. What was read by
+ * then stays in ret.
+ */
+int runs_parse(
+	struct runs *ret, const char *text, size_t len, const char *path, struct mlr_error *err);
+
+/* The same of a file, -EFBIG for one larger than RUNS_LOG_MAX. */
+int runs_read(struct runs *ret, const char *path, struct mlr_error *err);
+
+/* The value of a fact, or NULL. */
+const char *run_fact(const struct run *r, const char *key);
+
+#endif
