@@ -1,5 +1,5 @@
 #!/usr/bin/env bats
-# bench/pull/run and bench/exec: that they run, and that their reports tell what was measured.
+# bench/pull/run, bench/exec and bench/gpu: that they run, and that their reports tell what was measured.
 
 load common
 
@@ -94,7 +94,7 @@ exec_document() {
 	assert_line --regexp '^\| mlrun: overlay of 6 layers \| .* \| 0/8 \|$'
 	run -0 jq -c '[.records[] | select(.name == "mlrun") | [.at_once, .runs, .failures]]' starts.json
 	assert_output '[[1,3,0],[4,2,0]]'
-	run -0 find "$TMPDIR" -mindepth 1 -name 'mlrun-bench.*'
+	run -0 find "$TMPDIR" -mindepth 1 -name 'mlrun-bench*'
 	refute_output
 }
 
@@ -124,4 +124,29 @@ exec_document() {
 	assert_line --partial "missed: mlrun: --pid: starts is wanted, exit status 125: no / such thing"
 	assert_line "| runc | not installed |  |  |  |  |  |"
 	assert_line --regexp '^\| Charliecloud: directory \| 1.70 .* 20/20 \|$'
+}
+
+# gpu_record NAME MEDIAN [FAILURES]
+gpu_record() {
+	printf '{"name": "%s", "at_once": 1, "runs": 9, "failures": %s, "median": %s, "p99": 9, "min": %s, "cpu": 1}' "$1" \
+		"${3:-0}" "$2" "$2"
+}
+
+@test "bench: a report of bench/gpu tells what GPUs add, and the bars that are missed" {
+	printf '{"machine": ["a quiet one"], "absent": {"apptainer/with": "not installed"}, "entries": 9, "records": [%s,%s,%s,%s]}' \
+		"$(gpu_record mlrun/without 2.0)" "$(gpu_record mlrun/with 3.5)" \
+		"$(gpu_record mlrun-rootfs/without 2.0)" "$(gpu_record mlrun-rootfs/with 7.5)" >doc
+	run -1 "$top_srcdir/bench/gpu" --report doc
+	assert_line "| mlrun: overlay of 6 layers | 2.00 | 3.50 | 1.50 | 1.75 | 1.50 | 0.00 | 0 |"
+	assert_line "| Apptainer --nv | not installed |  |  |  |  |  |  |"
+	assert_line "| mlrun: overlay of 6 layers: GPUs add | ≤ 5 ms (aim 2) | 1.50 ms | yes |"
+	assert_line "| mlrun: rootfs:DIRECTORY: GPUs add | ≤ 5 ms (aim 2) | 5.50 ms | **no** |"
+	assert_line "2 of 3 bars are met."
+}
+
+@test "bench: bench/gpu misses its bars where nothing of a GPU is brought, or starts fail" {
+	printf '{"machine": [], "absent": {"mlrun-rootfs/with": "no GPU"}, "entries": 0, "records": [%s,%s]}' \
+		"$(gpu_record mlrun/without 2.0)" "$(gpu_record mlrun/with 2.1 1)" >doc
+	run -1 "$top_srcdir/bench/gpu" --report doc
+	assert_line "0 of 3 bars are met."
 }

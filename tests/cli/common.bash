@@ -28,6 +28,7 @@
 #   image_push DIR NAME [oci|v2s2]      to $REGISTRY/NAME (":latest" when NAME has no tag)
 #   image_push_tar [-f oci|v2s2] [-c UMOCI_CONFIG_ARG]... NAME LAYER...
 #   image_tiny NAME [oci|v2s2]          busybox with every applet, passwd, an Env and a Cmd
+#   python_with PACKAGE[==VERSION]...   sets $PYTHON to one with PyPI's packages, or skips; in a test
 #   store_hold_of PID [HOST]            make a hold of that process in $MLRUN_STORE; prints its name
 #   sha256_of FILE                      "sha256:<hex>"
 
@@ -57,7 +58,7 @@ skip_if_sanitized() {
 	[ "${sanitizers:-no}" != yes ] || skip "measured on the plain build"
 }
 
-# A version line that says neither is a failure, not a skip.
+# To be asked after "if": a version line that says neither is told, and taken for a no.
 has_squashfs() {
 	local version
 
@@ -69,7 +70,34 @@ has_squashfs() {
 	esac
 }
 
-needs_squashfs() { has_squashfs || skip "mlrun was built without libsquashfs"; }
+# needs_part PART LIBRARY: of what mlrun was built with. Not after "||", where a failure would not count.
+needs_part() {
+	case " $(mlrun --version) " in
+	*" +$1 "*) ;;
+	*" -$1 "*) skip "mlrun was built without $2" ;;
+	*) fail "mlrun --version does not tell of $1: $(mlrun --version)" ;;
+	esac
+}
+
+needs_squashfs() { needs_part squashfs libsquashfs; }
+needs_squashfuse() { needs_part squashfuse libsquashfuse; }
+
+# This user can run squashfs images.
+needs_fuse() {
+	needs_squashfuse
+	[ -r /dev/fuse ] && [ -w /dev/fuse ] || skip "this user may not open /dev/fuse"
+}
+
+# Kept for the build directory's next tests. In setup_file, call tests/cli/python-env itself, and skip_file.
+python_with() {
+	local said
+
+	if said=$("$top_srcdir/tests/cli/python-env" "$@" 2>&1); then
+		export PYTHON=$said
+	else
+		skip "$said"
+	fi
+}
 
 # Root's HOME inside is /root, modes do not bind root, and root owns the host's files.
 needs_ordinary_user() { [ "$(id -u)" != 0 ] || skip "a test for an ordinary user"; }

@@ -52,6 +52,20 @@ offers() {
 	done
 }
 
+@test "completion in bash: a command's own commands, and their options" {
+	run -0 offers "mlrun gpu li"
+	assert_output list
+	run -0 offers "mlrun gpu list --js"
+	assert_output -- --json
+	mkdir -p machine/etc/cdi
+	echo '{"cdiVersion":"0.5.0","kind":"v.com/c","devices":[{"name":"a","containerEdits":{"env":["A=1"]}}]}' >machine/etc/cdi/a.json
+	export MLRUN_GPU_ROOT=$PWD/machine
+	run -0 offers "mlrun exec --device v"
+	assert_output v.com/c=a
+	run -0 offers "mlrun exec --device /dev/nul"
+	assert_output /dev/null
+}
+
 @test "completion in bash: values of options" {
 	run -0 offers "mlrun exec --pull "
 	assert_output $'always\nmissing\nnever'
@@ -94,6 +108,10 @@ offers() {
 	run -0 offers "mlrun containers rm "
 	assert_output kept-one
 	run -0 offers "mlrun exec --write=kept"
+	assert_output kept-one
+	MLRUN_STORE=/no/such run -0 offers "mlrun commit --store=$FILE_STORE k"
+	assert_output kept-one
+	MLRUN_STORE=/no/such run -0 offers "mlrun exec --store $FILE_STORE --write="
 	assert_output kept-one
 	mlrun exec -w / debian sleep 100 3>&- &
 	local pid=$! i
@@ -140,6 +158,15 @@ zsh_offers() { ASAN_OPTIONS=$ASAN_OPTIONS:detect_leaks=0 timeout 60 zsh -f "$top
 	assert_output --partial datafile
 	run -0 zsh_offers "mlrun exec --read-only deb"
 	assert_output --regexp 'debian'
+	MLRUN_STORE=/no/such run -0 zsh_offers "mlrun inspect --store=$FILE_STORE deb"
+	assert_output --partial debian
+	mlrun exec --write=kept-two -w / debian true
+	MLRUN_STORE=/no/such run -0 zsh_offers "mlrun containers --store $FILE_STORE rm kept-"
+	assert_output --partial kept-two
+	run -0 zsh_offers "mlrun gpu l"
+	assert_output --partial list
+	run -0 zsh_offers "mlrun gpu list --j"
+	assert_output --partial json
 	run -0 zsh_offers "mlrun store v"
 	assert_output --partial verify
 }

@@ -164,6 +164,8 @@ env = S=1" mlrun config --json
 	run -1 mlrun config volume
 	run -125 mlrun config nonsense
 	assert_output --partial "mlrun knows no setting 'nonsense'"
+	run -125 mlrun config --json pull
+	assert_output --partial "--json prints all settings, a KEY one value"
 	MLRUN_PULL=sometimes run -125 mlrun config pull
 	assert_output --partial "environment variable MLRUN_PULL: 'sometimes' is none of missing, always, never"
 }

@@ -360,6 +360,10 @@ reads_it() { ls -l "/proc/$1/fd" 2>/dev/null | grep -q 'upper/large$'; }
 		'[["created","image","manifest","name","path","size","used","user"]]'
 	assert_equal "$(jq -c 'map([.name,.image,.user])' <<<"$output")" \
 		"[[\"b\",\"$IMG:latest\",null],[\"c\",\"$IMG:latest\",null]]"
+	# A directory's name need not be UTF-8, as JSON is.
+	ln -s "$MLRUN_STORE" $'odd\xff'
+	run -0 mlrun containers --json --store $'odd\xff'
+	assert_equal "$(jq length <<<"$output")" 2
 	assert_equal "$(jq '.[1].size > 1000000 and .[0].size < 100000' <<<"$output")" true
 	run -0 mlrun containers
 	assert_line --regexp "^c +$IMG:latest +20[0-9-]+ [0-9:]+ +20[0-9-]+ [0-9:]+ +1\.[01] MB$"

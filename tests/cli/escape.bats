@@ -456,11 +456,14 @@ needs_other_ids() {
 
 @test "escape: device nodes of the image are dead" {
 	[ "$(id -u)" = 0 ] || skip "only root can make device nodes"
-	chmod 755 "$BATS_TEST_TMPDIR" "$TMPDIR"
+	chmod 755 "$BATS_RUN_TMPDIR" "$BATS_FILE_TMPDIR" "$BATS_TEST_TMPDIR" "$TMPDIR"
 	mknod -m 666 root/mem c 1 1
 	mknod -m 666 root/zero c 1 5
 	chmod -R a+rX root
 	for options in "" --read-only --fakeroot; do
+		# shellcheck disable=SC2086
+		run setpriv --reuid 65534 --regid 65534 --clear-groups env HOME=/ mlrun exec -w / $options rootfs:root ls -l /zero
+		assert_output --partial crw-rw-rw-
 		# shellcheck disable=SC2086
 		run setpriv --reuid 65534 --regid 65534 --clear-groups env HOME=/ mlrun exec -w / $options rootfs:root head -c 1 /zero
 		assert [ "$status" -ne 0 ]
@@ -633,13 +636,6 @@ needs_other_ids() {
 	run -0 timeout 20 mlrun exec -w / --fakeroot --read-only rootfs:root true
 }
 
-# needs_fuse: this user can have squashfs images.
-needs_fuse() {
-	needs_squashfs
-	[[ $(mlrun --version) == *" +squashfuse "* ]] || skip "mlrun was built without libsquashfuse"
-	[ -r /dev/fuse ] && [ -w /dev/fuse ] || skip "this user may not open /dev/fuse"
-}
-
 # The servers that have a file below this directory open: other tests have theirs.
 servers_of() {
 	local p
@@ -651,6 +647,7 @@ servers_of() {
 }
 
 @test "escape: the server of a squashfs image has nothing of the caller's or the image's (CVE-2025-23266)" {
+	needs_squashfs
 	needs_fuse
 	local pid i
 	layer_tar tiny.tar root
@@ -660,7 +657,8 @@ servers_of() {
 	SECRET=caller mlrun exec -w / sq sh -c 'exec sleep 100' 9<"$OUTSIDE" 3>&- &
 	pid=$!
 	for ((i = 0; i < 200; i++)); do
-		server=$(servers_of "$MLRUN_STORE") && [ -n "$server" ] && [[ $(readlink "/proc/$pid/exe") == /bin/* ]] && break
+		# Before the command runs, what looks into the image may be there as well.
+		[[ $(readlink "/proc/$pid/exe") == /bin/* ]] && server=$(servers_of "$MLRUN_STORE") && [ -n "$server" ] && break
 		sleep 0.05
 	done
 	run -0 od -c "/proc/$server/environ"
@@ -742,4 +740,24 @@ config_edited() {
 	config_edited no.oci '.config.Entrypoint = [""] | .config.Cmd = ["", "x"]'
 	mlrun import -q oci:no.oci no
 	run -125 mlrun exec -w / no
+}
+
+@test "escape: GPUs come into an image of another user's, and nothing of it changes" {
+	load gpu
+	[ "$(id -u)" = 0 ] || skip "only root can make an image of another user's"
+	driver_tree ubuntu
+	mv root/lib root/usr/lib 2>/dev/null || mkdir -p root/usr/lib
+	ln -s usr/lib root/lib
+	chmod 755 "$BATS_RUN_TMPDIR" "$BATS_FILE_TMPDIR" "$BATS_TEST_TMPDIR" "$TMPDIR"
+	chmod -R a+rX root "$MLRUN_GPU_ROOT"
+	find root | sort >before
+	for options in "" --read-only --fakeroot; do
+		# shellcheck disable=SC2086
+		run setpriv --reuid 65534 --regid 65534 --clear-groups env HOME=/ \
+			mlrun exec -w / --gpu=all $options rootfs:root ls /dev /usr/local/nvidia/lib64
+		assert_success
+		assert_line nvidia0
+		assert_line libcuda.so.1
+	done
+	find root | sort | diff before -
 }

@@ -2,6 +2,7 @@
 # --explain: what it tells must be what happens.
 # shellcheck disable=SC2016 # the inner shell expands
 load common
+load gpu
 
 setup_file() {
 	export FILE_STORE=$BATS_FILE_TMPDIR/store FILE_ROOT=$BATS_FILE_TMPDIR/root
@@ -14,7 +15,18 @@ setup_file() {
 	ln -s /data "$FILE_ROOT/link"
 	registry_start
 	layered
+	if has_squashfs; then
+		MLRUN_STORE=$BATS_FILE_TMPDIR/squash mlrun pull -q --format=squashfs "$REGISTRY/layered"
+	fi
 	registry_stop
+}
+
+# An image that looks as if it had glibc, at ./glibc.
+ldconfig_root() {
+	tiny_root glibc
+	mkdir -p "glibc/lib/$(uname -m)-linux-gnu"
+	gpu_library "glibc/lib/$(uname -m)-linux-gnu/libc.so.6" --soname=libc.so.6 --defines=GLIBC_2.36
+	GLIBC=rootfs:$PWD/glibc
 }
 
 # Three layers: /d has b, c, e; /o has z; /gone and what /link led to are gone.
@@ -51,6 +63,9 @@ agrees() {
 	mlrun exec "$@" sh -c 'pwd -P; for n in user mnt pid ipc net uts; do readlink /proc/self/ns/$n; done' >inside
 	mlrun exec "$@" sh -c 'for f; do readlink "$f" || echo; done' sh \
 		$(jq -r '.mounts[] | select(.kind == "symlink") | .target' plan.json) >links
+	mlrun exec "$@" sh -c 'for f; do stat -c "%n %s" "$f"; done' sh \
+		$(jq -r '.mounts[] | select(.kind == "file") | .path' plan.json) >sizes
+	mlrun exec "$@" sh -c 'for f; do [ ! -f "$f" ] || echo "$f"; done' sh $(jq -r '.libraries[].path' plan.json) >found
 	mlrun exec "$@" sh -c 'for d; do [ -d "$d" ] && [ -w "$d" ] && echo "$d" $(ls -A "$d"); done; true' sh \
 		$(jq -r '.mounts[] | select(.kind == "tmpfs") | .path' plan.json) >memory
 	for n in user mnt pid ipc net uts; do readlink /proc/self/ns/$n; done >outside
@@ -60,12 +75,13 @@ agrees() {
 		wrong = []
 		unescape = lambda s: re.sub(r'\\([0-7]{3})', lambda m: chr(int(m[1], 8)), s)
 		real = [(unescape(f[4]), f[5].split(',')) for f in (l.split() for l in open('mountinfo'))]
-		told = [m for m in plan['mounts'] if not m['left_out'] and m['kind'] not in ('copy', 'symlink')]
+		told = [m for m in plan['mounts'] if not m['left_out'] and m['kind'] not in ('copy', 'symlink', 'file', 'seal')]
 		# The root is in memory as well, so a directory of its own that holds no more than what is told serves.
 		memory = {l.split()[0]: l.split()[1:] for l in open('memory')}
 		put = {m['path'] for m in plan['mounts']}
 		def is_directory(m):
-		    return m['kind'] == 'tmpfs' and all(m['path'] + '/' + n in put for n in memory.get(m['path'], ['?']))
+		    return m['kind'] == 'tmpfs' and all(any(p == m['path'] + '/' + n or p.startswith(m['path'] + '/' + n + '/') for p in put)
+		                                     for n in memory.get(m['path'], ['?']))
 		told = [m for m in told if not is_directory(m) or any(p == m['path'] for p, o in real)]
 		for m in told:
 		    here = [o for p, o in real if p == m['path']]
@@ -82,6 +98,19 @@ agrees() {
 		for m in plan['mounts']:
 		    if m['left_out'] and m['kind'] == 'bind' and any(p == m['path'] for p, o in real):
 		        wrong.append('told to be left out: ' + m['path'])
+		sealed = {m['path'] for m in plan['mounts'] if m['kind'] == 'seal'}
+		for place in sealed:
+		    here = [o for p, o in real if p == place]
+		    if not here or 'ro' not in here[-1]:
+		        wrong.append('told to be sealed: ' + place)
+		sizes = dict(l.rsplit(' ', 1) for l in open('sizes').read().split('\n') if l)
+		for m in plan['mounts']:
+		    if m['kind'] == 'file' and sizes.get(m['path']) != str(m['size']):
+		        wrong.append('%s has %s bytes, not %s' % (m['path'], sizes.get(m['path']), m['size']))
+		    if (m['kind'] == 'file') != (m['size'] is not None):
+		        wrong.append('%s has a size of %s' % (m['path'], m['size']))
+		found = set(open('found').read().split('\n'))
+		wrong += ['not there: ' + l['path'] for l in plan['libraries'] if l['path'] not in found]
 		links = open('links').read().split('\n')
 		for m, l in zip([m for m in plan['mounts'] if m['kind'] == 'symlink'], links):
 		    if not m['left_out'] and m['source'] != l:
@@ -157,6 +186,37 @@ agrees() {
 	assert_equal "$(jq -r .root.writes <<<"$output")" kept
 }
 
+@test "explain: what is told is what happens, with GPUs" {
+	needs_ordinary_user
+	driver_tree workstation
+	ldconfig_root
+	run -0 agrees --gpu=1 -e NVIDIA_DRIVER_CAPABILITIES=all "$GLIBC"
+	run -0 agrees --gpu=all --read-only "$GLIBC"
+	run -0 agrees --gpu=all --pid --fakeroot "$GLIBC"
+	run -0 agrees --gpu=none "$GLIBC"
+	run -0 agrees --gpu=all --write=gpus "$REGISTRY/layered"
+	driver_tree mig
+	run -0 agrees --gpu=0:1 "$GLIBC"
+	driver_tree amd
+	run -0 agrees --gpu=all "$REGISTRY/layered"
+}
+
+@test "explain: libraries and decisions are told, files by their size alone" {
+	driver_tree ubuntu
+	ldconfig_root
+	run -0 mlrun exec --explain --gpu=0 "$GLIBC" true
+	assert_line --regexp '^  gpu      file     /etc/ld.so.cache [0-9]+ bytes   \('
+	assert_line '  gpu      seal     /usr/local/nvidia/lib64   (read-only from here on)'
+	assert_line '  gpu      libcuda.so.1 (64 bits) /usr/local/nvidia/lib64/libcuda.so.1'
+	assert_line '  gpu      NVIDIA driver 550.90.07, CUDA up to 12.4'
+	run -0 mlrun exec --explain=json --gpu=0 "$GLIBC" true
+	assert_equal "$(jq -c '[.libraries[] | select(.name == "libcuda.so.1") | [.origin, .path, .bits]]' <<<"$output")" \
+		'[["gpu","/usr/local/nvidia/lib64/libcuda.so.1",64]]'
+	assert_equal "$(jq -c '[.remarks[] | select(.text | startswith("NVIDIA driver")) | .origin]' <<<"$output")" '["gpu"]'
+	run -0 mlrun exec --explain=json --gpu=none "$GLIBC" true
+	assert_equal "$(jq -c '[.libraries, .remarks]' <<<"$output")" '[[],[]]'
+}
+
 @test "explain: a container that is joined has no mounts to tell of" {
 	needs_ordinary_user
 	mlrun exec -e FROM=first "$IMG" sleep 60 3>&- &
@@ -209,13 +269,41 @@ agrees() {
 	assert_equal "$(jq -c '.command' <<<"$output")" '{"argv":["/bin/true"],"origin":"image"}'
 }
 
-@test "explain: a squashfs image cannot be looked into, and that is what is told" {
+@test "explain: of a squashfs file that is none it is not known what is there" {
 	touch file.sqfs
 	run -0 mlrun exec --explain=json squashfs:file.sqfs true
 	assert_equal "$(jq -c '[.root.kind, .root.file]' <<<"$output")" "[\"squashfs\",\"$PWD/file.sqfs\"]"
 	assert_equal "$(place /proc)" '["unknown",null,null,"/proc",null]'
 	run -0 mlrun exec --explain squashfs:file.sqfs true
 	assert_line --regexp '^  default +bind +/proc -> /proc   \(not known what is there\)$'
+}
+
+@test "explain: a squashfs image tells the same of what is there as the same image as layers" {
+	needs_squashfs
+	needs_squashfuse
+	mkdir a
+	local image=$REGISTRY/layered options=(-v ./a:/o -v ./a:/gone -v ./a:/to-d -v ./a:/to-d/deeper -v ./a:/bin/sh)
+
+	MLRUN_STORE=$FILE_STORE mlrun exec --explain=json "${options[@]}" "$image" >layers.json
+	mlrun exec --explain=json "${options[@]}" squashfs:"$(echo "$BATS_FILE_TMPDIR"/squash/squash/*.sqfs)" true >squashfs.json
+	assert_equal "$(jq -r .root.kind layers.json squashfs.json)" overlay$'\n'squashfs
+	assert_equal "$(jq .mounts squashfs.json)" "$(jq .mounts layers.json)"
+	assert_equal "$(jq '[.files[] | [.path, .there]]' squashfs.json)" "$(jq '[.files[] | [.path, .there]]' layers.json)"
+	run -0 jq -c '[.mounts[] | select(.target == "/to-d") | [.there, .entries, .path]]' squashfs.json
+	assert_output '[["directory",3,"/d"]]'
+}
+
+@test "explain: nothing that looked into a squashfs image is left behind" {
+	needs_squashfs
+	needs_squashfuse
+	local file pid
+
+	file=$(echo "$BATS_FILE_TMPDIR"/squash/squash/*.sqfs)
+	mlrun exec --explain squashfs:"$file" true >/dev/null
+	sleep 0.2
+	for pid in $(pgrep -u "$(id -u)" -x mlrun-squashfus); do
+		[ "$(readlink "/proc/$pid/fd/4")" != "$file" ] || fail "process $pid is left"
+	done
 }
 
 @test "explain: variables tell whose value they took the place of" {
@@ -232,9 +320,9 @@ agrees() {
 	assert_equal "$(jq -c '[.files[] | [.path, .there]]' <<<"$output")" '[["/etc/passwd","nothing"],["/etc/group","file"]]'
 	assert_equal "$(jq -c '.confinement.capabilities' <<<"$output")" '[]'
 	assert_equal "$(jq -c 'keys' <<<"$output")" \
-		'["command","confinement","directory","environment","files","identity","image","image_user","left_out","mounts","notes","platform","root"]'
+		'["command","confinement","directory","environment","files","identity","image","image_user","left_out","libraries","mounts","notes","platform","remarks","root"]'
 	assert_equal "$(jq -c '[.mounts[] | keys] | unique' <<<"$output")" \
-		'[["entries","hides","kind","left_out","link","nodev","noexec","nosuid","on","optional","options","origin","path","readonly","source","target","there"]]'
+		'[["entries","hides","kind","left_out","link","nodev","noexec","nosuid","on","optional","options","origin","path","readonly","size","source","target","there"]]'
 	assert_equal "$(jq -c '.confinement | keys' <<<"$output")" \
 		'["capabilities","cpus","descriptors","hostname","init","join","limits","memory","namespaces","seccomp","share"]'
 	run -0 mlrun exec --explain=json --fakeroot "$IMG" true

@@ -24,14 +24,17 @@ page_of() {
 }
 
 @test "man: every option that a command's --help lists is in its page" {
-	local command option page
+	local command option page commands
 
 	# glibc's argp loses two bytes for a list of options that is empty.
 	export ASAN_OPTIONS=$ASAN_OPTIONS:detect_leaks=0
-	for command in $(mlrun --help | awk '/^  [a-z]/ { print $1 }'); do
-		page=$(page_of "$command")
+	mapfile -t commands < <(mlrun --help | awk '/^  [a-z]/ { print $1 }'
+		mlrun gpu --help | awk '/^  [a-z]/ { print "gpu", $1 }')
+	for command in "${commands[@]}"; do
+		page=$(page_of "${command%% *}")
 		[ "$command" != shell ] || page="$page $top_srcdir/src/cli/mlrun-exec.1"
-		for option in $(mlrun "$command" --help | grep -oE -- '^ +(-., )?--[a-z-]+' | grep -oE -- '--[a-z-]+'); do
+		# shellcheck disable=SC2086 # words
+		for option in $(mlrun $command --help | grep -oE -- '^ +(-., )?--[a-z-]+' | grep -oE -- '--[a-z-]+'); do
 			case $option in --help | --usage | --version) continue ;; esac
 			# mlrun(1) has what all commands have.
 			case $option in --store | --verbose) page="$page $top_srcdir/src/cli/mlrun.1" ;; esac

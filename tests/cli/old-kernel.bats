@@ -80,6 +80,24 @@ old() { without $OLD -- "$@"; }
 	assert [ -z "$(ls "$here/outside")" ]
 }
 
+@test "old kernels: a container is joined by its files where processes have no descriptors" {
+	needs_refuse
+	local error i pid
+
+	for error in ENOSYS EPERM; do # EPERM: a sandbox that is older than the call
+		rm -f up
+		mlrun exec -w "$PWD" rootfs:root sh -c 'echo >up; readlink /proc/self/ns/mnt >ns; exec sleep 100' 3>&- &
+		pid=$!
+		for ((i = 0; i < 200; i++)); do [ ! -s ns ] || break; sleep 0.05; done
+		run without pidfd_open=$error -- --join "$pid" readlink /proc/self/ns/mnt
+		kill "$pid"
+		wait "$pid" || true
+		assert_equal "$status" 0
+		assert_output "$(cat ns)"
+		rm ns
+	done
+}
+
 @test "old kernels: no descriptor is handed on" {
 	needs_refuse
 	run -0 old rootfs:root sh -c 'ls /proc/self/fd | wc -l' 7</dev/null

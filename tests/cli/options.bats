@@ -98,8 +98,8 @@ setup() {
 @test "options: --device brings a node, and one that may not be opened names its group" {
 	run -0 mlrun exec --device /dev/zero:/dev/nought:rw "$IMG" sh -c 'head -c 3 /dev/nought | wc -c'
 	assert_output 3
-	run -125 mlrun exec --device nvidia.com/gpu=all "$IMG" true
-	assert_output --partial "this version does not read CDI files"
+	run -125 mlrun exec --device no-such.com/gpu=all "$IMG" true
+	assert_output --partial "tells of it"
 	needs_ordinary_user
 	for node in /dev/kmsg /dev/mem /dev/fuse /dev/vda; do
 		{ [ -b "$node" ] || [ -c "$node" ]; } && [ ! -r "$node" ] && [ ! -w "$node" ] && break
@@ -353,6 +353,16 @@ setup() {
 	assert_output --partial "source '/no/such/dir'"
 	run -125 mlrun exec --ulimit files=1 "$IMG" true
 	assert_output --partial "'files' is no limit"
+	run -125 mlrun exec --write=a/b "$IMG" true
+	assert_output --partial "exec '$IMG': 'a/b' is no name for a container"
+	run -125 mlrun exec -w relative "$IMG" true
+	assert_output --partial "exec '$IMG': -w 'relative': an absolute path inside the container is wanted"
+	run -125 mlrun exec --fakeroot --user 5 "$IMG" true
+	assert_output --partial "exec '$IMG': --fakeroot is --user 0"
+	mkdir -p "$HOME/.config/mlrun"
+	printf '[exec]\nvolume = /no/such:/x\n' >"$HOME/.config/mlrun/mlrun.conf"
+	run -125 mlrun exec "$IMG" true
+	assert_output --partial "mlrun.conf:2: volume '/no/such:/x': source '/no/such': No such file or directory"
 	assert_equal "$(registry_requests | wc -l)" "$before"
 	[ ! -e "$MLRUN_STORE" ]
 }
@@ -531,6 +541,10 @@ pulls_left() { pgrep -u "$(id -u)" -f "pull.* -- $DEAF_IMG"; }
 	assert_output 'image> '
 	run -0 mlrun shell -e PS1='me> ' "$IMG" -c 'echo "$PS1"'
 	assert_output 'me> '
+	mkdir -p "$HOME/.config/mlrun"
+	printf '[exec]\nenv = PS1=configured>\n' >"$HOME/.config/mlrun/mlrun.conf"
+	run -0 mlrun shell "$IMG" -c 'echo "$PS1"'
+	assert_output 'configured>'
 }
 
 @test "shell: on a terminal it is interactive and shows its prompt" {

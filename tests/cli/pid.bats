@@ -297,7 +297,7 @@ with_bash() {
 
 @test "pid: an interactive shell has its jobs, and the terminal goes back" {
 	with_bash
-	at_terminal 'type:echo g$((1+1)); sleep 100\n,see:g2,wait:0.5,type:\x1a,see:Stopped,type:kill %1; echo r$((40+2))\n,see:r42,type:exit 6\n,see:ended with 6.' \
+	at_terminal 'type:sh -c "echo g$((1+1)); exec cat"\n,see:g2,type:\x1a,see:Stopped,see:cat,type:fg\n,see:cat,type:word\n,see:word,see:word,type:\x04,type:echo r$((40+2))\n,see:r42,type:exit 6\n,see:ended with 6.' \
 		mlrun exec --pid "rootfs:$PWD/bashed" bash --norc --noprofile -c 'echo ready; exec bash --norc --noprofile -i'
 }
 

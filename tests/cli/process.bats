@@ -119,8 +119,7 @@ starts() {
 @test "process: 64 containers of a squashfs image start at once" {
 	local n=64
 	needs_squashfs
-	[[ $(mlrun --version) == *" +squashfuse "* ]] || skip "mlrun was built without libsquashfuse"
-	[ -r /dev/fuse ] && [ -w /dev/fuse ] || skip "this user may not open /dev/fuse"
+	needs_fuse
 	[ "${sanitizers:-no}" != yes ] || n=8
 	tar -C root -cf root.tar .
 	mlrun import -q --format=squashfs root.tar tiny

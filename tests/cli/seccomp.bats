@@ -80,6 +80,34 @@ rule() { echo '{"defaultAction": "SCMP_ACT_ALLOW", "syscalls": ['"$1"']}'; }
 	assert_output 0
 }
 
+@test "seccomp: what a profile's flags ask for, the kernel is asked for" {
+	needs_seccomp
+	command -v strace >/dev/null || skip "strace is not installed"
+	strace -o /dev/null true || skip "nothing may be traced here"
+	local -x ASAN_OPTIONS=$ASAN_OPTIONS:detect_leaks=0 # which traces as well
+	echo '{"defaultAction": "SCMP_ACT_ALLOW", "flags": ["SECCOMP_FILTER_FLAG_LOG"], "syscalls": [
+		{"names": ["mkdir"], "action": "SCMP_ACT_ERRNO"}]}' >log.json
+	run -0 strace -e trace=seccomp -o calls mlrun exec --seccomp log.json rootfs:root true
+	assert_equal "$(grep -c SECCOMP_FILTER_FLAG_LOG calls)" 1
+}
+
+@test "seccomp: a profile of more instructions than the kernel takes is refused, and named" {
+	needs_seccomp
+	jq -n '{defaultAction: "SCMP_ACT_ALLOW", syscalls: [range(7000) | {names: ["kill"], action: "SCMP_ACT_ERRNO",
+		args: [{index: 0, value: (1000000 + .), op: "SCMP_CMP_EQ"}]}]}' | tr -d ' \n' >long.json
+	run -125 mlrun exec --seccomp long.json rootfs:root true
+	assert_output --partial "--seccomp: 'long.json' makes a filter of more than the kernel's 4096 instructions"
+}
+
+@test "seccomp: what is wrong is told to a caller who ignores his children, too" {
+	needs_seccomp
+	echo '{"defaultAction": "no"}' >profile.json
+	run -125 python3 -c 'import os, signal, sys
+signal.signal(signal.SIGCHLD, signal.SIG_IGN)
+os.execvp("mlrun", ["mlrun"] + sys.argv[1:])' exec --seccomp profile.json rootfs:root true
+	assert_output --partial "defaultAction: 'no' is no action"
+}
+
 @test "seccomp: a profile that is wrong is refused, and what is wrong is named" {
 	needs_seccomp
 	local kept='"names": ["mkdir"], "action": "SCMP_ACT_ERRNO"'

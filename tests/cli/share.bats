@@ -278,8 +278,7 @@ with_shm() {
 @test "share: joiners of a squashfs image use the first one's server" {
 	local before
 
-	case $(mlrun --version) in *" +squashfuse"*) ;; *) skip "mlrun was built without libsquashfuse" ;; esac
-	[ -r /dev/fuse ] && [ -w /dev/fuse ] || skip "this user may not open /dev/fuse"
+	needs_fuse
 	command -v mksquashfs >/dev/null || skip "mksquashfs is not installed"
 	mksquashfs "$ROOT" image.sqfs -quiet -no-progress >/dev/null
 	IMG=squashfs:$PWD/image.sqfs

@@ -25,16 +25,11 @@ setup() {
 	common_setup
 	needs_squashfs
 	needs_ordinary_user
-	case " $(mlrun --version) " in
-	*" +squashfuse "*) ;;
-	*) skip "mlrun was built without libsquashfuse" ;;
-	esac
+	needs_squashfuse
 	mlrun pull -q --format=squashfs "$REGISTRY/more"
 	IMG=$REGISTRY/more
 	FILE=$(echo "$MLRUN_STORE"/squash/*.sqfs)
 }
-
-needs_fuse() { [ -r /dev/fuse ] && [ -w /dev/fuse ] || skip "this user may not open /dev/fuse"; }
 
 # The servers of this test's image.
 servers() {
@@ -295,7 +290,6 @@ needs_closable_fuse() {
 			mksquashfs "$BATS_FILE_TMPDIR/more" "$BATS_FILE_TMPDIR/tiny" "c.sqfs" -comp $comp -b $block \
 				-noappend -quiet -no-progress >/dev/null 2>&1 ||
 				continue # this mksquashfs lacks it
-			mkdir -p bin
 			run -0 mlrun exec -v "$BATS_FILE_TMPDIR/tiny/bin:/bin" squashfs:c.sqfs sh -c \
 				'cd /more && sha256sum large random hole && cat data/f17'
 			assert_equal "$output" "$(cd "$BATS_FILE_TMPDIR/more" && sha256sum large random hole && cat data/f17)"
@@ -305,4 +299,30 @@ needs_closable_fuse() {
 	printf '\2\0' | dd of=c.sqfs bs=1 seek=20 conv=notrunc 2>/dev/null
 	run -125 mlrun exec squashfs:c.sqfs true
 	assert_output --partial "c.sqfs': compressed with lzma, which this mlrun's libsquashfuse cannot read"
+}
+
+# --- looking into an image that is not mounted ------------------------------------------
+
+@test "squash server: a user's name is found in an image, however its files are cut and linked" {
+	command -v mksquashfs >/dev/null || skip "mksquashfs is not installed"
+	tiny_root root
+	mkdir -p root/a/deep
+	mv root/etc/passwd root/a/deep/users
+	ln -s ../a/link root/etc/passwd
+	ln -s /a/deep/../deep/users root/a/link
+	for ((i = 1; i < 20000; i++)); do echo "user$i:x:$i:$i::/home/user$i:/bin/sh"; done >>root/a/deep/users
+	mksquashfs root small.sqfs -b 4096 -quiet -no-progress >/dev/null
+	mksquashfs root large.sqfs -b 1M -quiet -no-progress >/dev/null
+	for file in small large; do
+		run -0 mlrun exec --explain=json --user user19999 squashfs:$file.sqfs true
+		assert_equal "$(jq -c '.identity | [.uid, .home]' <<<"$output")" '[19999,"/home/user19999"]'
+	done
+	run -125 mlrun exec --explain --user nobody-such squashfs:small.sqfs true
+	assert_output --partial "the image's /etc/passwd knows no user 'nobody-such'"
+}
+
+@test "squash server: a file that is no image is told of, not waited for" {
+	head -c 100000 /dev/urandom >noise.sqfs
+	run -125 timeout 10 mlrun exec --explain --user somebody squashfs:noise.sqfs true
+	assert_output --partial "noise.sqfs' is no squashfs image"
 }

@@ -16,16 +16,6 @@ setup_file() {
 	fake_layout
 }
 
-# has PART: "yes" or "no", of what mlrun was built with.
-has() {
-	run -0 mlrun --version
-	case $output in
-	*" +$1 "*) echo yes ;;
-	*" -$1 "*) echo no ;;
-	*) fail "mlrun --version does not tell of $1: $output" ;;
-	esac
-}
-
 setup() {
 	common_setup
 	needs_squashfs
@@ -42,11 +32,6 @@ teardown_file() {
 }
 
 needs_unsquashfs() { command -v unsquashfs >/dev/null || skip "unsquashfs is not installed"; }
-
-needs_fuse() {
-	[ "$(has squashfuse)" = yes ] || skip "mlrun was built without libsquashfuse"
-	[ -r /dev/fuse ] && [ -w /dev/fuse ] || skip "this user may not open /dev/fuse"
-}
 
 # The format knows whole seconds.
 whole_seconds() { sed -Ei 's/(\t[0-9-]+ [0-9:]+)\.[0-9]+/\1/' "$@"; }
@@ -266,7 +251,7 @@ unpacked_is_as_umoci_has_it() {
 
 @test "squash exec: without rights on /dev/fuse the error says what can be done" {
 	needs_ordinary_user
-	[ "$(has squashfuse)" = yes ] || skip "mlrun was built without libsquashfuse"
+	needs_squashfuse
 	[ ! -w /dev/fuse ] || skip "this user may open /dev/fuse"
 	mlrun pull -q --format=squashfs "$REGISTRY/tiny"
 	run -125 mlrun exec "$REGISTRY/tiny" true

@@ -1,9 +1,17 @@
 /* Images as strangers make them, read as the FUSE server reads them. */
 #include "base/cleanup.h"
+#include "base/look.h"
 #include "runtime/squashfuse_blocks.h"
+#include "runtime/squashfuse_look.h"
+#include "runtime/squashfuse_path.h"
 
+#include <stddef.h>
 #include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
 #include <sys/mman.h>
+#include <sys/socket.h>
+#include <unistd.h>
 
 #define LOOKS_MAX  2000 /* inodes looked at, so that a directory that holds itself has an end */
 #define BYTES_MAX  (4u << 20)
@@ -84,6 +92,36 @@ static void look(struct walk *w, uint64_t ino, int depth)
 		look(w, names.ino[i], depth + 1);
 }
 
+/* Whatever leads where, the place is told with a path from the root. */
+static void resolve(struct image *im)
+{
+	static const char *const paths[] = { "/a/b/../a", "a", "/bin/sh", "/etc/../link/.", "/" };
+	struct image_place at;
+
+	for (size_t i = 0; i < ARRAY_LEN(paths); i++)
+		if (image_resolve(im, paths[i], i % 2 ? IMAGE_NOFOLLOW : IMAGE_FOLLOW, &at) == 0 &&
+			at.path[0] != '/')
+			abort();
+}
+
+/* All questions that rootfs/looker.c asks, as mlrun-squashfuse --look answers them; libraries are
+ * taken in parts here whatever their size (tests/fuzz/Makefile.inc). */
+static void ask(struct walk *w, const char *path)
+{
+	struct look_request q = { 0 };
+	int pair[2];
+
+	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0)
+		return;
+	strcpy(q.path, path);
+	for (q.what = LOOK_FILE; q.what <= LOOK_ITSELF; q.what++) /* few enough for a socket to hold */
+		send(pair[0], &q, offsetof(struct look_request, path) + strlen(path) + 1, MSG_DONTWAIT);
+	shutdown(pair[0], SHUT_WR);
+	look_serve(pair[1], w->image, w->blocks);
+	close(pair[0]);
+	close(pair[1]);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
@@ -98,8 +136,13 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		return 0;
 	w.blocks = blocks_new(w.image, CACHE_SIZE);
 	image_statfs(w.image, &vfs);
-	if (w.blocks)
+	resolve(w.image);
+	if (w.blocks) {
 		look(&w, IMAGE_ROOT, 0);
+		ask(&w, "/a");
+		ask(&w, "/");
+		ask(&w, "/b/c");
+	}
 	blocks_free(w.blocks);
 	image_close(w.image);
 	return 0;

@@ -5,6 +5,8 @@
 #   lab.sh run USER COMMAND...   up, COMMAND as USER with $TEST_SLURM_CONF set, down
 #   lab.sh up | down | status
 #
+# The partition gpuq has a node with four GPUs, which are clones of /dev/null.
+#
 # Each node has a network, a hostname and a mount namespace of its own with a private /dev/shm, as
 # MPI on several nodes needs it; /home, /tmp and the rest are shared, like a cluster's scratch.
 # Needs root. Exits 77 with a reason where a cluster can't be started at all.
@@ -12,13 +14,20 @@ set -euo pipefail
 
 LAB=/run/mlrun-lab
 LOCK=/run/mlrun-lab.lock
-NODES=(cpu1 cpu2)
+NODES=(cpu1 cpu2 gpu1)
+GPUS=4 # of each node whose name begins with gpu
 NET=10.77.0
 BRIDGE=mlrunlab0
 export SLURM_CONF=$LAB/slurm.conf
 PATH=$PATH:/usr/sbin:/sbin
 
-address() { echo "$NET.1${1#cpu}"; }
+# cpu1 is 10.77.0.11, gpu1 10.77.0.21.
+address() {
+	case $1 in
+	cpu*) echo "$NET.1${1#cpu}" ;;
+	gpu*) echo "$NET.2${1#gpu}" ;;
+	esac
+}
 namespace() { echo "mlrunlab-$1"; }
 
 # The reason why there can be no cluster here, if there is one.
@@ -36,6 +45,26 @@ obstacle() {
 	else
 		ip link del "$BRIDGE"
 	fi
+}
+
+# The names of nodes that begin with a word, as Slurm takes lists.
+nodes_named() {
+	local node list=
+
+	for node in "${NODES[@]}"; do
+		case $node in "$1"*) list+=${list:+,}$node ;; esac
+	done
+	echo "$list"
+}
+
+# Slurm wants character devices, and takes a GPU's number from the end of its name. Not in /dev, so that nobody
+# takes this machine for one with a driver.
+make_gpus() {
+	local i
+
+	mkdir "$LAB/dev"
+	for ((i = 0; i < GPUS; i++)); do mknod -m 666 "$LAB/dev/nvidia$i" c 1 3; done
+	echo "NodeName=$(nodes_named gpu) Name=gpu File=$LAB/dev/nvidia[0-$((GPUS - 1))]" >"$LAB/gres.conf"
 }
 
 write_configuration() {
@@ -72,12 +101,17 @@ write_configuration() {
 			PlugStackConfig=$LAB/plugstack.conf
 			SchedulerParameters=bf_interval=2,sched_interval=2
 			KillWait=5
+			GresTypes=gpu
 		END
 		for node in "${NODES[@]}"; do
-			echo "NodeName=$node NodeAddr=$(address "$node") CPUs=2 RealMemory=1000"
+			case $node in
+			gpu*) echo "NodeName=$node NodeAddr=$(address "$node") CPUs=4 RealMemory=1000 Gres=gpu:$GPUS" ;;
+			*) echo "NodeName=$node NodeAddr=$(address "$node") CPUs=2 RealMemory=1000" ;;
+			esac
 		done
-		echo "PartitionName=workq Nodes=$(IFS=,; echo "${NODES[*]}") Default=YES DefaultTime=10" \
+		echo "PartitionName=workq Nodes=$(nodes_named cpu) Default=YES DefaultTime=10" \
 			"MaxTime=INFINITE State=UP"
+		echo "PartitionName=gpuq Nodes=$(nodes_named gpu) DefaultTime=10 MaxTime=INFINITE State=UP"
 	} >"$LAB/slurm.conf"
 	: >"$LAB/plugstack.conf"
 	{
@@ -132,6 +166,7 @@ up() {
 		exit 77
 	fi
 	install -d -m 755 "$LAB" "$LAB/state"
+	make_gpus
 	write_configuration
 	start_munge
 	start_network
@@ -165,7 +200,7 @@ down() {
 
 	[ -d "$LAB" ] || return 0
 	if [ -s "$LAB/slurmctld.pid" ]; then
-		timeout 10 scancel --state=RUNNING,PENDING --partition=workq 2>/dev/null || true
+		timeout 10 scancel --state=RUNNING,PENDING --partition=workq,gpuq 2>/dev/null || true
 		sleep 0.5
 	fi
 	for node in "${NODES[@]}"; do stop_daemon "$LAB/slurmd-$node.pid"; done

@@ -53,11 +53,14 @@ wait_until_ended() {
 @test "slurm: sbatch slurm/ml.sh ends COMPLETED with the test accuracy in its output" {
 	local job
 
-	job=$(EPOCHS=1 sbatch --parsable "$top_srcdir/slurm/ml.sh")
+	job=$(EPOCHS=1 USAGE=use.csv sbatch --parsable "$top_srcdir/slurm/ml.sh")
 	wait_until_ended "$job"
 	run show_job "$job"
 	assert_output --partial 'JobState=COMPLETED'
 	assert_output --regexp 'test accuracy 8[0-9]\.[0-9]+ %'
+	run -0 head -n 2 use.csv
+	assert_line --index 0 --partial "cpu_busy_percent"
+	assert_line --index 1 --regexp "^20.*,[0-9]+,[0-9]+$"
 	[ -s "ml-$job.safetensors" ]
 	[ -s "ml-$job.jsonl" ]
 }

@@ -3,28 +3,7 @@
 # shellcheck disable=SC2016 # the inner shell expands
 
 load ../cli/common
-
-# What dlopen(3) finds at run time: components, and the libraries that they need.
-mpi_image() {
-	local dir=$1 lib
-
-	tiny_root "$dir"
-	mkdir -p "$dir"/{etc,usr/share,usr/lib/x86_64-linux-gnu}
-	cp -a /etc/openmpi "$dir/etc"
-	cp -a /usr/share/openmpi "$dir/usr/share"
-	for lib in /usr/lib/*-linux-gnu/{openmpi,pmix2}; do
-		mkdir -p "$dir$lib"
-		cp -a "$lib/lib" "$dir$lib"
-	done
-	mpicc -O1 -o "$dir/bin/large" "$top_srcdir/tests/slurm/large.c"
-	find "$dir/bin/large" "$dir"/usr/lib/*-linux-gnu/{openmpi,pmix2} -type f -name '*.so*' -o -name large |
-		xargs ldd 2>/dev/null | grep -o '/[^ ):]*\.so[^ ):]*' | sort -u |
-		while read -r lib; do
-			case $lib in "$dir"*) continue ;; esac
-			mkdir -p "$dir${lib%/*}"
-			cp -L "$lib" "$dir$lib"
-		done
-}
+load mpi
 
 setup_file() {
 	local program
@@ -45,12 +24,6 @@ setup() {
 	# Where mpirun and the ranks meet has a limit on the length of its name.
 	export TMPDIR=/tmp
 }
-
-needs_slurm() { [ -n "$SLURM_CONF" ] || skip "no Slurm cluster here; root starts one by tests/slurm/lab.sh run"; }
-
-# How many user and mount namespaces the ranks of the last output were in.
-user_namespaces() { grep -o 'user:[^ ]*' <<<"$output" | sort -u | wc -l; }
-mount_namespaces() { grep -o 'mnt:[^ ]*' <<<"$output" | sort -u | wc -l; }
 
 @test "mpi: mpirun's ranks share one container and pass large messages" {
 	run -0 timeout 60 mpirun -np 4 mlrun exec "$IMG" large
@@ -79,7 +52,7 @@ mount_namespaces() { grep -o 'mnt:[^ ]*' <<<"$output" | sort -u | wc -l; }
 
 @test "mpi: srun's ranks share one container and pass large messages" {
 	needs_slurm
-	run -0 timeout 60 srun --mpi=pmix -N1 -n4 --overcommit mlrun exec "$IMG" large
+	run -0 timeout 60 srun --quiet --mpi=pmix -N1 -n4 --overcommit mlrun exec "$IMG" large
 	assert_output --partial "large messages passed with 4 ranks"
 	refute_output --partial "not available due to different user namespaces"
 	refute_output --partial "PMIX ERROR"
@@ -88,14 +61,14 @@ mount_namespaces() { grep -o 'mnt:[^ ]*' <<<"$output" | sort -u | wc -l; }
 
 @test "mpi: srun's ranks with --mpi=none pass large messages" {
 	needs_slurm
-	run -0 timeout 60 srun --mpi=pmix -N1 -n2 --overcommit mlrun exec --mpi=none "$IMG" large
+	run -0 timeout 60 srun --quiet --mpi=pmix -N1 -n2 --overcommit mlrun exec --mpi=none "$IMG" large
 	assert_output --partial "large messages passed with 2 ranks"
 	assert_equal "$(user_namespaces) $(mount_namespaces)" "2 2"
 }
 
 @test "mpi: srun's ranks on two nodes pass large messages, each node has its container" {
 	needs_slurm
-	run -0 timeout 60 srun --mpi=pmix -N2 -n4 --overcommit mlrun exec "$IMG" large
+	run -0 timeout 60 srun --quiet --mpi=pmix -N2 -n4 --overcommit mlrun exec "$IMG" large
 	assert_output --partial "large messages passed with 4 ranks"
 	refute_output --partial "not available due to different user namespaces"
 	assert_equal "$(user_namespaces) $(mount_namespaces)" "2 2"
@@ -103,7 +76,7 @@ mount_namespaces() { grep -o 'mnt:[^ ]*' <<<"$output" | sort -u | wc -l; }
 
 @test "mpi: tasks of a step without MPI share one container as well" {
 	needs_slurm
-	run -0 timeout 60 srun -N1 -n4 --overcommit mlrun exec "$IMG" sh -c \
+	run -0 timeout 60 srun --quiet -N1 -n4 --overcommit mlrun exec "$IMG" sh -c \
 		'echo $(readlink /proc/self/ns/user) $(readlink /proc/self/ns/mnt); sleep 1'
 	assert_equal "$(user_namespaces) $(mount_namespaces)" "1 1"
 }

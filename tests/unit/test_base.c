@@ -117,6 +117,15 @@ static void a_line_of_the_log_cannot_steer_the_terminal(void **state)
 	close(out[1]);
 }
 
+static void a_file_that_cannot_be_replaced_is_named_itself(void **state)
+{
+	struct mlr_error err = MLR_ERROR_INIT;
+
+	(void)state;
+	assert_int_equal(file_replace(dirfd_, "no/such/f", "x", 1, 0644, &err), -ENOENT);
+	assert_string_equal(err.text, "create 'no/such/f': No such file or directory");
+}
+
 static void a_replaced_file_has_the_new_bytes_and_leaves_no_temporary(void **state)
 {
 	auto_free char *got = NULL;
@@ -244,6 +253,17 @@ static void walking_finds_what_the_kernel_finds(void **state)
 		}
 }
 
+/* EPERM is 1: no sign of its own. Only an owner, or root, may spare the time of access. */
+static void walking_ends_where_the_kernel_refuses(void **state)
+{
+	auto_close int root = open("/", O_PATH | O_DIRECTORY | O_CLOEXEC);
+	int flags = O_RDONLY | O_DIRECTORY | O_NOATIME;
+
+	(void)state;
+	assert_int_equal(found(walk_open(root, ".", flags, WALK_BENEATH)),
+		found(file_open_beneath(root, ".", flags)));
+}
+
 static void a_tree_is_removed_without_following_links_out_of_it(void **state)
 {
 	struct stat st;
@@ -346,6 +366,14 @@ static void a_path_is_below_by_whole_components(void **state)
 	assert_false(path_below("/", "/data"));
 }
 
+static void a_base_is_the_last_component(void **state)
+{
+	(void)state;
+	assert_string_equal(path_base("/data/x"), "x");
+	assert_string_equal(path_base("x"), "x");
+	assert_string_equal(path_base("/data/"), "");
+}
+
 static void an_elf_files_loader_is_found_in_its_first_bytes_and_nowhere_else(void **state)
 {
 	char data[ELF_HEAD] = { 0 }, path[PATH_MAX];
@@ -374,6 +402,21 @@ static void an_elf_files_loader_is_found_in_its_first_bytes_and_nowhere_else(voi
 	assert_int_equal(elf_interpreter(data, 20, path), 0);
 }
 
+static void a_list_is_joined_up_to_so_many(void **state)
+{
+	auto_strv struct strv l = STRV_INIT;
+	auto_free char *none = strv_join(&l, 3, ", "), *one = NULL, *all = NULL;
+
+	(void)state;
+	assert_string_equal(none, "");
+	strv_add(&l, "a");
+	strv_add(&l, "b");
+	one = strv_join(&l, 1, ", ");
+	all = strv_join(&l, 9, ", ");
+	assert_string_equal(one, "a");
+	assert_string_equal(all, "a, b");
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -384,17 +427,21 @@ int main(void)
 		cmocka_unit_test(control_characters_are_shown_and_not_sent),
 		cmocka_unit_test(a_line_of_the_log_cannot_steer_the_terminal),
 		cmocka_unit_test(a_replaced_file_has_the_new_bytes_and_leaves_no_temporary),
+		cmocka_unit_test(a_file_that_cannot_be_replaced_is_named_itself),
 		cmocka_unit_test(the_temporary_of_a_process_with_the_same_pid_is_in_nobodys_way),
 		cmocka_unit_test(a_file_larger_than_the_ceiling_is_refused),
 		cmocka_unit_test(a_path_in_a_root_cannot_leave_it),
 		cmocka_unit_test(a_user_and_his_group_are_found_by_number),
 		cmocka_unit_test(walking_finds_what_the_kernel_finds),
+		cmocka_unit_test(walking_ends_where_the_kernel_refuses),
 		cmocka_unit_test(a_tree_is_removed_without_following_links_out_of_it),
 		cmocka_unit_test(an_environment_list_holds_each_key_once_and_in_place),
 		cmocka_unit_test(a_list_grows_and_stays_terminated),
 		cmocka_unit_test(an_array_has_room_for_one_more_and_keeps_what_it_has),
 		cmocka_unit_test(a_path_is_cleaned_without_looking_at_links),
 		cmocka_unit_test(a_path_is_below_by_whole_components),
+		cmocka_unit_test(a_base_is_the_last_component),
+		cmocka_unit_test(a_list_is_joined_up_to_so_many),
 		cmocka_unit_test(both_hashes_give_the_digests_of_fips_180),
 	};
 

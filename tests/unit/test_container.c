@@ -126,6 +126,25 @@ static void names_do_not_run_into_each_other(void **state)
 	compare(&p, &q, 1, 0);
 }
 
+/* A linker's cache is full of them, and is the first of a plan's entries. */
+static void what_stands_behind_a_nul_counts(void **state)
+{
+	auto_call(plan_done) struct plan p, q, r;
+
+	(void)state;
+	make_plan(&p);
+	make_plan(&q);
+	make_plan(&r);
+	plan_file_add(&p, "a\0b", 3, "/etc/ld.so.cache", "gpu", NULL);
+	plan_file_add(&q, "a\0c", 3, "/etc/ld.so.cache", "gpu", NULL);
+	compare(&p, &q, 1, 0);
+	plan_file_add(&r, "a\0b", 3, "/etc/ld.so.cache", "gpu", NULL);
+	compare(&p, &r, 1, 1);
+	plan_mount_add(&p, PLAN_BIND, "/dev/nvidia0", "/dev/nvidia0", 0, "gpu", NULL);
+	plan_mount_add(&r, PLAN_BIND, "/dev/nvidia1", "/dev/nvidia1", 0, "gpu", NULL);
+	compare(&p, &r, 1, 0);
+}
+
 static char *mountinfo(const char *source)
 {
 	return xasprintf("1 0 0:1 / /proc rw - proc proc rw\n"
@@ -354,6 +373,7 @@ int main(void)
 		cmocka_unit_test(what_the_container_is_parts_them_but_not_their_memory),
 		cmocka_unit_test(another_word_or_id_parts_all),
 		cmocka_unit_test(names_do_not_run_into_each_other),
+		cmocka_unit_test(what_stands_behind_a_nul_counts),
 		cmocka_unit_test(a_mark_is_read_as_it_was_written),
 		cmocka_unit_test(a_long_name_is_cut_where_the_kernel_would_refuse_it),
 		cmocka_unit_test(escapes_of_the_kernel_are_undone),

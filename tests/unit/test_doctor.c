@@ -8,6 +8,7 @@
 #include "base/file.h"
 #include "base/memory.h"
 #include "doctor/check.h"
+#include "elf_file.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -198,7 +199,7 @@ static void a_gpu_needs_driver_and_nodes(void **state)
 
 	(void)state;
 	look(check_gpu, &r);
-	tells(&r, "gpu", DOCTOR_PASS, "no NVIDIA GPU", NULL, NULL);
+	tells(&r, "gpu", DOCTOR_PASS, "no GPU here", NULL, NULL);
 	put("/proc/driver/nvidia/version", version);
 	look(check_gpu, &r);
 	tells(&r, "gpu", DOCTOR_FAILURE, "driver 535.104.05, but no /dev/nvidia0", NULL,
@@ -213,6 +214,93 @@ static void a_gpu_needs_driver_and_nodes(void **state)
 	look(check_gpu, &r);
 	tells(&r, "gpu", DOCTOR_FAILURE, "2 GPU device nodes, but no driver", NULL,
 		"modprobe nvidia");
+}
+
+/* Add a library of NVIDIA's driver. */
+static void put_library(const char *path)
+{
+	auto_free char *full = xasprintf("%s%s", root, path);
+
+	put(path, "");
+	elf_file_write(full, &(struct elf_file){ .soname = "libcuda.so.1" });
+}
+
+/* Add a GPU of NVIDIA's driver. */
+static void put_gpu(const char *bus, int minor)
+{
+	auto_free char *path = xasprintf("/proc/driver/nvidia/gpus/%s/information", bus),
+		       *text = xasprintf("Model: \t\t NVIDIA H100\nDevice Minor: \t %d\n", minor);
+
+	put(path, text);
+}
+
+static void what_is_odd_about_gpus_is_told_with_its_command(void **state)
+{
+	auto_call(doctor_report_done) struct doctor_report r = DOCTOR_REPORT_INIT;
+	const struct doctor_finding *f;
+
+	(void)state;
+	put("/proc/driver/nvidia/version",
+		"NVRM version: NVIDIA UNIX x86_64 Kernel Module  535.104.05  Sat Aug 19 01:15:15 UTC 2023\n");
+	put("/proc/devices", "Character devices:\n195 nvidia\n");
+	put_library("/usr/lib64/libcuda.so.535.104.05");
+	put_gpu("0000:18:00.0", 0);
+	put_gpu("0000:2a:00.0", 1);
+	put("/dev/nvidiactl", "");
+	look(check_gpu, &r);
+	tells(&r, "gpu", DOCTOR_FAILURE, "but no /dev/nvidia0", NULL, "nvidia-modprobe");
+	assert_int_equal(r.n, 1);
+	put("/dev/nvidia0", "");
+	put("/dev/nvidia1", "");
+	look(check_gpu, &r);
+	tells(&r, "gpu", DOCTOR_PASS, "NVIDIA driver 535.104.05, 2 GPUs", NULL, NULL);
+	assert_int_equal(r.n, 2);
+	f = &r.v[1];
+	assert_int_equal(f->verdict, DOCTOR_WARNING);
+	assert_string_equal(f->what,
+		"the kernel module nvidia-uvm is not loaded, without which CUDA finds no GPU");
+	assert_int_equal(f->who, DOCTOR_ADMINISTRATOR);
+	assert_string_equal(f->fix, "nvidia-modprobe -c0 -u");
+}
+
+static void libraries_that_do_not_fit_the_kernels_module_are_told_with_the_way_out(void **state)
+{
+	auto_call(doctor_report_done) struct doctor_report r = DOCTOR_REPORT_INIT;
+	auto_free char *link = xasprintf("%s/usr/lib64/libcuda.so.1", root);
+
+	(void)state;
+	put("/proc/driver/nvidia/version",
+		"NVRM version: NVIDIA UNIX x86_64 Kernel Module  535.104.05  Sat Aug 19 01:15:15 UTC 2023\n");
+	put("/proc/devices", "Character devices:\n195 nvidia\n508 nvidia-uvm\n");
+	put_library("/usr/lib64/libcuda.so.550.54.15");
+	assert_int_equal(symlink("libcuda.so.550.54.15", link), 0);
+	put_gpu("0000:18:00.0", 0);
+	put("/dev/nvidiactl", "");
+	put("/dev/nvidia0", "");
+	put("/dev/nvidia-uvm", "");
+	look(check_gpu, &r);
+	assert_int_equal(r.n, 2);
+	assert_int_equal(r.v[1].verdict, DOCTOR_WARNING);
+	assert_non_null(strstr(r.v[1].what, "its libraries are those of 550.54.15"));
+	assert_int_equal(r.v[1].who, DOCTOR_ADMINISTRATOR);
+	assert_string_equal(r.v[1].fix,
+		"modprobe -r nvidia_uvm nvidia_drm nvidia_modeset nvidia && modprobe nvidia");
+}
+
+static void amds_gpus_are_told_as_well(void **state)
+{
+	auto_call(doctor_report_done) struct doctor_report r = DOCTOR_REPORT_INIT;
+
+	(void)state;
+	put("/sys/class/kfd/kfd/topology/nodes/1/gpu_id", "51110\n");
+	put("/sys/class/kfd/kfd/topology/nodes/1/properties", "drm_render_minor 128\n");
+	put("/dev/dri/renderD128", "");
+	look(check_gpu, &r);
+	tells(&r, "gpu", DOCTOR_FAILURE, "1 AMD GPU, but none can be opened", "/dev/kfd",
+		"modprobe amdgpu");
+	put("/dev/kfd", "");
+	look(check_gpu, &r);
+	tells(&r, "gpu", DOCTOR_PASS, "1 AMD GPU", NULL, NULL);
 }
 
 static long now_ms(void)
@@ -256,6 +344,9 @@ int main(void)
 		TEST(fuse_is_missing_closed_or_open),
 		TEST(yama_in_its_strictest_mode_takes_a_reboot),
 		TEST(a_gpu_needs_driver_and_nodes),
+		TEST(what_is_odd_about_gpus_is_told_with_its_command),
+		TEST(libraries_that_do_not_fit_the_kernels_module_are_told_with_the_way_out),
+		TEST(amds_gpus_are_told_as_well),
 		TEST(a_look_that_hangs_is_a_finding_and_holds_up_no_other),
 	};
 

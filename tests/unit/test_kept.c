@@ -16,6 +16,7 @@
 #include "store/container.h"
 #include "store/process.h"
 #include "store/tree.h"
+#include "scratch.h"
 #include "tar.h"
 
 #include <dirent.h>
@@ -25,51 +26,11 @@
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/socket.h>
 #include <sys/un.h>
 #include <sys/wait.h>
 #include <unistd.h>
-
-#define MANIFEST_A "sha256:aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa"
-#define MANIFEST_B "sha256:bbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbb"
-#define LAYER_1    "sha256:1111111111111111111111111111111111111111111111111111111111111111"
-
-static char dir[PATH_MAX];
-static struct store *st;
-static struct mlr_error err;
-
-static void ok(int r)
-{
-	if (r < 0)
-		fail_msg("%s", err.text);
-}
-
-static void says(const char *words)
-{
-	if (!strstr(err.text, words))
-		fail_msg("'%s' does not say '%s'", err.text, words);
-}
-
-static int setup(void **state)
-{
-	const char *tmp = getenv("TMPDIR");
-
-	(void)state;
-	snprintf(dir, sizeof(dir), "%s/mlr-test-kept.XXXXXX", tmp ? tmp : "/tmp");
-	if (!mkdtemp(dir))
-		return -1;
-	return store_open(dir, 1, &st, &err);
-}
-
-static int teardown(void **state)
-{
-	(void)state;
-	store_close(st);
-	st = NULL;
-	return file_remove_tree(AT_FDCWD, dir, NULL);
-}
 
 /* --- the store's ---------------------------------------------------------- */
 
@@ -142,11 +103,10 @@ static void one_in_use_is_not_removed(void **state)
 
 	(void)state;
 	assert_int_equal(pipe(ends), 0);
-	child = fork();
+	child = fork_child();
 	if (child == 0) {
 		struct store_container c = STORE_CONTAINER_INIT;
 
-		prctl(PR_SET_PDEATHSIG, SIGKILL); /* a test that fails leaves nobody */
 		store_container_open(st, "c", "a", MANIFEST_A, &c, &made, &err);
 		(void)!write(ends[1], "", 1);
 		pause();

@@ -188,8 +188,51 @@ static void a_device_is_a_node_that_the_caller_may_open(void **state)
 	refuse(device_plan, "/dev/null:/x:rx", EINVAL, "'rx' is no access");
 	refuse(device_plan, "/dev/no-such", ENOENT, "hint: ls /dev");
 	refuse(device_plan, "/etc/passwd", ENODEV, "hint: -v mounts files");
-	refuse(device_plan, "nvidia.com/gpu=all", ENOTSUP, "does not read CDI files");
+	refuse(device_plan, "nvidia.com/gpu", EINVAL, "hint: mlrun gpu cdi --list");
 	refuse(device_plan, "null", EINVAL, "an absolute path");
+}
+
+static void a_device_may_have_colons_in_its_name(void **state)
+{
+	char dir[] = "/tmp/test_options.XXXXXX";
+	const char *const ends[] = { "", ":rw", ":/dev/card", ":/dev/card:rwm" };
+	auto_free char *path = NULL;
+
+	(void)state;
+	assert_non_null(mkdtemp(dir));
+	path = xasprintf("%s/pci-0000:18:00.0-card", dir);
+	assert_int_equal(symlink("/dev/null", path), 0);
+	for (size_t i = 0; i < ARRAY_LEN(ends); i++) {
+		auto_call(plan_done) struct plan p;
+		auto_free char *text = xasprintf("%s%s", path, ends[i]);
+		struct plan_mount *m = plan_one(device_plan, text, &p);
+
+		assert_string_equal(m->source, path);
+		assert_string_equal(m->target, i < 2 ? path : "/dev/card");
+	}
+	unlink(path);
+	rmdir(dir);
+}
+
+static void names_of_cdi_are_taken_out_of_devices_once(void **state)
+{
+	struct strv texts = STRV_INIT, names = STRV_INIT;
+	struct plan p;
+
+	(void)state;
+	plan_init(&p);
+	strv_add(&texts, "/dev/null");
+	strv_add(&texts, "nvidia.com/gpu=0");
+	strv_add(&texts, "nvidia.com/gpu=0");
+	strv_add(&texts, "a.b/c.d=GPU-1:0");
+	device_cdi_names(&texts, &names);
+	assert_int_equal(names.n, 2);
+	assert_string_equal(names.v[1], "a.b/c.d=GPU-1:0");
+	assert_int_equal(device_plan("nvidia.com/gpu=0", &p, NULL), 0);
+	assert_int_equal(p.n_mounts, 0);
+	strv_done(&texts);
+	strv_done(&names);
+	plan_done(&p);
 }
 
 static void a_limit_has_a_soft_and_a_hard_side(void **state)
@@ -386,6 +429,8 @@ int main(void)
 		cmocka_unit_test(a_wrong_tmpfs_is_refused_with_the_reason),
 		cmocka_unit_test(a_volumes_flags_say_why_they_cannot_be_had),
 		cmocka_unit_test(a_device_is_a_node_that_the_caller_may_open),
+		cmocka_unit_test(a_device_may_have_colons_in_its_name),
+		cmocka_unit_test(names_of_cdi_are_taken_out_of_devices_once),
 		cmocka_unit_test(a_limit_has_a_soft_and_a_hard_side),
 		cmocka_unit_test(processors_and_memory_are_read_as_docker_reads_them),
 		cmocka_unit_test(a_user_is_found_by_name_or_by_number),

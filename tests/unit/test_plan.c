@@ -105,6 +105,38 @@ static void the_topmost_mount_over_whole_path_components_counts(void **state)
 	assert_true(plan_covers(p, "/data/home/x"));
 }
 
+static void what_is_put_first_keeps_its_order_and_that_of_the_others(void **state)
+{
+	static const char *const order[] = { "/c", "/d", "/a", "/b" };
+	struct plan *p = *state;
+
+	plan_mount_add(p, PLAN_BIND, "/x", "/a", 0, "user", NULL);
+	plan_mount_add(p, PLAN_BIND, "/x", "/b", 0, "user", NULL);
+	plan_mounts_first(p, 2); /* none */
+	plan_file_add(p, "c\0c", 3, "/c", "gpu", NULL);
+	plan_file_add(p, "", 0, "/d", "gpu", NULL);
+	plan_mounts_first(p, 2);
+	for (size_t i = 0; i < 4; i++)
+		assert_string_equal(p->mounts[i].target, order[i]);
+	assert_int_equal(p->mounts[0].text_size, 3);
+	assert_memory_equal(p->mounts[0].text, "c\0c", 4);
+	plan_mounts_first(p, 0);
+	assert_string_equal(p->mounts[0].target, "/c");
+}
+
+static void a_later_library_of_one_name_and_bits_wins(void **state)
+{
+	struct plan *p = *state;
+
+	plan_library_add(p, "libcuda.so.1", "/a/libcuda.so.1", 64, "gpu");
+	plan_library_add(p, "libcuda.so.1", "/b/libcuda.so.1", 32, "gpu");
+	plan_library_add(p, "libcuda.so.1", "/c/libcuda.so.1", 64, "cdi");
+	assert_int_equal(p->n_libraries, 2);
+	assert_string_equal(p->libraries[0].path, "/c/libcuda.so.1");
+	assert_string_equal(p->libraries[0].origin, "cdi");
+	assert_string_equal(p->libraries[1].path, "/b/libcuda.so.1");
+}
+
 /* /data has three entries, /link leads to /data/real, nothing else is there. */
 static void look_at_a_made_up_image(void *ctx, const char *path, int follow, struct plan_seen *ret)
 {
@@ -196,6 +228,10 @@ int main(void)
 			a_mount_on_the_root_or_a_relative_path_is_refused, make, drop),
 		cmocka_unit_test_setup_teardown(
 			the_topmost_mount_over_whole_path_components_counts, make, drop),
+		cmocka_unit_test_setup_teardown(
+			what_is_put_first_keeps_its_order_and_that_of_the_others, make, drop),
+		cmocka_unit_test_setup_teardown(
+			a_later_library_of_one_name_and_bits_wins, make, drop),
 		cmocka_unit_test_setup_teardown(
 			mounts_lie_where_links_lead_and_hide_what_was_mounted_before, make, drop),
 		cmocka_unit_test_setup_teardown(

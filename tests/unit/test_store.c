@@ -19,6 +19,7 @@
 #include "store/prune.h"
 #include "store/process.h"
 #include "store/tree.h"
+#include "scratch.h"
 
 #include <dirent.h>
 #include <fcntl.h>
@@ -29,48 +30,6 @@
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <time.h>
-
-#define MANIFEST_A "sha256:aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa"
-#define MANIFEST_B "sha256:bbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbb"
-#define LAYER_1    "sha256:1111111111111111111111111111111111111111111111111111111111111111"
-#define LAYER_2    "sha256:2222222222222222222222222222222222222222222222222222222222222222"
-#define LAYER_3    "sha256:3333333333333333333333333333333333333333333333333333333333333333"
-
-static char dir[PATH_MAX];
-static struct store *st;
-static struct mlr_error err;
-
-static void ok(int r)
-{
-	if (r < 0)
-		fail_msg("%s", err.text);
-}
-
-static void says(const char *words)
-{
-	if (!strstr(err.text, words))
-		fail_msg("'%s' does not say '%s'", err.text, words);
-}
-
-static int setup(void **state)
-{
-	const char *tmp = getenv("TMPDIR");
-
-	(void)state;
-	snprintf(dir, sizeof(dir), "%s/mlr-test-store.XXXXXX", tmp ? tmp : "/tmp");
-	assert_non_null(mkdtemp(dir));
-	memset(&err, 0, sizeof(err));
-	ok(store_open(dir, 1, &st, &err));
-	return 0;
-}
-
-static int teardown(void **state)
-{
-	(void)state;
-	store_close(st);
-	st = NULL;
-	return file_remove_tree(AT_FDCWD, dir, NULL);
-}
 
 static struct oci_ref ref_of(const char *text)
 {
@@ -467,7 +426,7 @@ static pid_t lease_in_child(const char *manifest)
 	pid_t pid;
 
 	assert_int_equal(pipe(ready), 0);
-	pid = fork();
+	pid = fork_child();
 	if (pid == 0) {
 		char answer = store_lease_take(st, manifest, NULL) == 0 ? 'y' : 'n';
 
@@ -664,6 +623,44 @@ static void leases_of_ended_processes_are_swept(void **state)
 	assert_int_equal(count("leases"), 1);
 }
 
+/* A child that takes a lease and cleans up, as one start in so many does. */
+static void sweep_by_a_start(void)
+{
+	int status = 1;
+
+	for (int i = 0; i < 2000 && status != 0; i++) {
+		pid_t pid = fork_child();
+
+		if (pid == 0)
+			_exit(getpid() % 256 != 0 || store_lease_take(st, MANIFEST_A, NULL) < 0);
+		assert_int_equal(waitpid(pid, &status, 0), pid);
+	}
+	assert_int_equal(status, 0);
+}
+
+static void a_start_that_sweeps_spares_the_leases_of_jobs(void **state)
+{
+	struct timespec long_ago[2] = { { .tv_sec = time(NULL) - 30 * 24 * 3600 } };
+	char path[2][280], who[STORE_PROCESS_NAME];
+	struct store_process other;
+
+	(void)state;
+	make_image("a:1", MANIFEST_A, NULL, LAYER_1, LAYER_2);
+	ok(store_process_self(&other));
+	strcpy(other.host, "elsewhere");
+	long_ago[1] = long_ago[0];
+	for (int i = 0; i < 2; i++) {
+		other.pid++;
+		store_process_name(&other, who);
+		snprintf(path[i], sizeof(path[i]), "leases/%s.%s", oci_digest_hex(MANIFEST_A), who);
+		ok(file_replace(store_fd(st), path[i], "77.3 -", i ? 6 : 0, 0644, &err));
+		assert_int_equal(utimensat(store_fd(st), path[i], long_ago, 0), 0);
+	}
+	sweep_by_a_start();
+	assert_false(is_there(path[0]));
+	assert_true(is_there(path[1])); /* only squeue can tell, which no start asks */
+}
+
 static void a_tree_appears_whole_or_not_at_all(void **state)
 {
 	struct store_tree *t = NULL;
@@ -706,7 +703,7 @@ static void of_two_producers_the_second_finds_the_tree_of_the_first(void **state
 
 	(void)state;
 	assert_int_equal(store_tree_begin(st, STORE_LAYER, LAYER_1, &t, &err), 0);
-	pid = fork();
+	pid = fork_child();
 	if (pid == 0) {
 		struct store *mine = NULL;
 		struct store_tree *u = NULL;
@@ -761,7 +758,7 @@ static pid_t begin_in_child(void)
 	pid_t pid;
 
 	assert_int_equal(pipe(ready), 0);
-	pid = fork();
+	pid = fork_child();
 	if (pid == 0) {
 		struct store *mine = NULL;
 		struct store_tree *t = NULL;
@@ -918,7 +915,7 @@ static void rm_waits_for_pulls_to_end(void **state)
 	(void)state;
 	make_image("a:1", MANIFEST_A, NULL, LAYER_1, LAYER_2);
 	assert_int_equal(pipe(ready), 0);
-	holder = fork();
+	holder = fork_child();
 	if (holder == 0) {
 		struct store *mine = NULL;
 
@@ -930,7 +927,7 @@ static void rm_waits_for_pulls_to_end(void **state)
 	assert_int_equal(read(ready[0], &c, 1), 1);
 	store_close(st); /* it held the store, too */
 	ok(store_open(dir, 0, &st, &err));
-	pid = fork();
+	pid = fork_child();
 	if (pid == 0)
 		_exit(remove_image("a:1") < 0);
 	usleep(100000);
@@ -1312,6 +1309,7 @@ int main(void)
 		TEST(what_a_process_out_of_sight_was_started_in_goes_by_force_only),
 		TEST(a_lease_on_an_image_that_was_just_removed_fails),
 		TEST(leases_of_ended_processes_are_swept),
+		TEST(a_start_that_sweeps_spares_the_leases_of_jobs),
 		TEST(a_tree_appears_whole_or_not_at_all),
 		TEST(of_two_producers_the_second_finds_the_tree_of_the_first),
 		TEST(two_threads_are_two_producers),

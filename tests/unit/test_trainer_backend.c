@@ -1,8 +1,10 @@
 #include "trainer_test.h"
+#include "trainer_net.h"
 
 #include "config.h"
 #include "trainer/backend/backend.h"
 #include "trainer/backend/ops.h"
+#include "trainer/tensor/philox.h"
 #include "trainer/model/net.h"
 
 /*
@@ -185,13 +187,15 @@ static void pool_of(void *l, const float *x, float *y)
 
 static void max_pooling_has_the_gradient_of_finite_differences(void **state)
 {
-	struct op_pool all[] = { { 2, 3, 6, 8, 2 }, { 2, 2, 7, 8, 3 }, { 1, 1, 4, 4, 1 } };
+	/* with rests at the edges, and with windows that overlap */
+	struct op_pool all[] = { { 2, 3, 6, 8, 2, 2, 3, 4 }, { 2, 2, 7, 8, 3, 3, 2, 2 },
+		{ 1, 1, 4, 4, 1, 1, 4, 4 }, { 2, 2, 7, 8, 3, 2, 3, 3 } };
 
 	(void)state;
 	for (size_t i = 0; i < ARRAY_LEN(all); i++) {
 		struct op_pool *d = &all[i];
 		size_t nx = (size_t)(d->n * d->c * d->h * d->w);
-		size_t ny = (size_t)(d->n * d->c * (d->h / d->size) * (d->w / d->size));
+		size_t ny = (size_t)(d->n * d->c * d->p * d->q);
 		auto_free float *x = spread_floats(nx), *r = random_floats(1, ny),
 				*y = xcalloc(ny, 4);
 		auto_free float *dx = xcalloc(nx, 4);
@@ -205,7 +209,7 @@ static void max_pooling_has_the_gradient_of_finite_differences(void **state)
 
 static void of_equal_values_in_a_window_the_first_gets_the_gradient(void **state)
 {
-	struct op_pool d = { 1, 1, 2, 2, 2 };
+	struct op_pool d = { 1, 1, 2, 2, 2, 2, 1, 1 };
 	float x[4] = { 1, 3, 3, 3 }, y, dy = 5, dx[4];
 	uint8_t winner;
 
@@ -217,7 +221,7 @@ static void of_equal_values_in_a_window_the_first_gets_the_gradient(void **state
 
 struct loss {
 	int n, classes;
-	const uint8_t *labels;
+	const uint16_t *labels;
 };
 
 static void loss_of(void *l, const float *x, float *y)
@@ -234,7 +238,7 @@ static void loss_of(void *l, const float *x, float *y)
 
 static void softmax_loss_has_the_gradient_of_finite_differences(void **state)
 {
-	const uint8_t labels[3] = { 4, 0, 2 };
+	const uint16_t labels[3] = { 4, 0, 2 };
 	struct loss l = { 3, 5, labels };
 	auto_free float *x = random_floats(1, 15);
 	float dx[15], one[2] = { 1, 1 };
@@ -248,7 +252,7 @@ static void softmax_loss_has_the_gradient_of_finite_differences(void **state)
 static void softmax_loss_survives_huge_logits_and_counts_what_is_wrong(void **state)
 {
 	float x[6] = { 1e30f, 0, 0, 5, 6, NAN }, dx[6];
-	const uint8_t labels[2] = { 0, 1 };
+	const uint16_t labels[2] = { 0, 1 };
 	int wrong;
 
 	(void)state;
@@ -260,21 +264,37 @@ static void softmax_loss_survives_huge_logits_and_counts_what_is_wrong(void **st
 
 static void a_dropout_mask_keeps_the_mean_and_is_its_streams_alone(void **state)
 {
-	float a[10000], b[10000];
-	struct rng rng;
+	float a[10000], b[5000], other[10000];
 	double sum = 0;
 
 	(void)state;
-	rng_init(&rng, 1, RNG_DROPOUT, 7);
-	rng_dropout(&rng, 0.25f, a, 10000);
-	rng_init(&rng, 1, RNG_DROPOUT, 7);
-	rng_dropout(&rng, 0.25f, b, 10000);
-	assert_memory_equal(a, b, sizeof(a));
+	rng_dropout(1, 7, 2, 0.25f, 0, a, 10000);
+	rng_dropout(1, 7, 2, 0.25f, 5000, b, 5000);
+	assert_memory_equal(a + 5000, b, sizeof(b));
+	rng_dropout(1, 8, 2, 0.25f, 0, other, 10000);
+	assert_memory_not_equal(a, other, sizeof(a));
+	rng_dropout(1, 7, 3, 0.25f, 0, other, 10000);
+	assert_memory_not_equal(a, other, sizeof(a));
 	for (int i = 0; i < 10000; i++) {
 		assert_true(a[i] == 0 || fabsf(a[i] - 4.0f / 3) < 1e-6f);
 		sum += a[i];
 	}
 	assert_true(fabs(sum / 10000 - 1) < 0.03);
+}
+
+/* Salmon et al.'s known answers (Random123, kat_vectors, philox4x32-10). */
+static void philox_gives_its_authors_numbers(void **state)
+{
+	struct philox zero = philox((struct philox){ { 0 } }, 0, 0);
+	struct philox pi =
+		philox((struct philox){ { 0x243f6a88, 0x85a308d3, 0x13198a2e, 0x03707344 } },
+			0xa4093822, 0x299f31d0);
+
+	(void)state;
+	assert_memory_equal(
+		zero.word, ((uint32_t[]){ 0x6627e8d5, 0xe169c58d, 0xbc57ac4c, 0x9b00dbd8 }), 16);
+	assert_memory_equal(
+		pi.word, ((uint32_t[]){ 0xd16cfe09, 0x94fdcceb, 0x5001e420, 0x24126ea1 }), 16);
 }
 
 static void sgd_follows_its_formula(void **state)
@@ -293,26 +313,34 @@ struct setup {
 	struct net *net;
 	struct engine *engine;
 	float *params;
-	uint8_t labels[64];
-	int batch;
+	uint16_t labels[64];
+	uint8_t *images;
+	struct batch batch;
 };
 
 static struct setup set_up(const struct backend *b, struct net *net, int batch, int threads)
 {
-	struct engine_config config = { batch, threads };
+	struct engine_config config = { .batch = batch, .threads = threads };
 	struct mlr_error err = MLR_ERROR_INIT;
-	struct setup s = { .net = net, .batch = batch };
+	struct setup s = { .net = net };
 	size_t n = (size_t)batch * shape_count(&net->input);
-	auto_free float *x = random_floats(10, n);
+	struct rng rng;
+
+	for (int c = 0; c < IMAGE_CHANNELS_MAX; c++)
+		config.norm.mean[c] = config.norm.scale[c] = 127.5f;
 
 	if (b->open(net->layers, net->n, &config, &s.engine, &err) < 0)
 		fail_msg("%s", err.text);
 	s.params = xcalloc(net->params, sizeof(float));
 	net_init_params(net, 1, s.params);
-	b->set(s.engine, ENGINE_PARAMS, s.params);
-	memcpy(s.engine->input, x, n * sizeof(float));
+	assert_int_equal(engine_set(s.engine, ENGINE_PARAMS, s.params, NULL), 0);
+	s.images = xcalloc(n, 1);
+	rng_init(&rng, 11, RNG_TEST, 0);
+	for (size_t i = 0; i < n; i++)
+		s.images[i] = (uint8_t)rng_below(&rng, 256);
 	for (int i = 0; i < batch; i++)
-		s.labels[i] = (uint8_t)(i * 7 % net->classes);
+		s.labels[i] = (uint16_t)(i * 7 % net->classes);
+	s.batch = (struct batch){ .rows = batch, .images = s.images };
 	return s;
 }
 
@@ -320,6 +348,16 @@ static void tear_down(struct setup *s)
 {
 	engine_close(&s->engine);
 	free(s->params);
+	free(s->images);
+}
+
+static struct step_result step_of(struct setup *s, const struct step *step)
+{
+	struct step_result got;
+
+	s->batch.labels = s->labels;
+	assert_int_equal(engine_step(s->engine, &s->batch, step, 1, &got, NULL), 0);
+	return got;
 }
 
 static struct net *reference_net(void)
@@ -350,12 +388,8 @@ static struct net *odd_net(void)
 		{ LAYER_RELU, "relu_d" },
 		{ LAYER_DENSE, "e", .outputs = 5, .sigma = 0.3f },
 	};
-	struct net *net = NULL;
-	struct mlr_error err = MLR_ERROR_INIT;
 
-	if (net_new("odd", shape3(3, 19, 21), layers, ARRAY_LEN(layers), &net, &err) < 0)
-		fail_msg("%s", err.text);
-	return net;
+	return chain_net("odd", shape3(3, 19, 21), layers, ARRAY_LEN(layers));
 }
 
 /* Convolutions that winograd.h can do, on images that its tiles of 4x4 do not fill, in every place:
@@ -379,12 +413,8 @@ static struct net *kernels_of_5_net(void)
 		{ LAYER_MAXPOOL, "pool", .size = 3 },
 		{ LAYER_DENSE, "e", .outputs = 3, .sigma = 0.1f },
 	};
-	struct net *net = NULL;
 
-	assert_int_equal(
-		net_new("kernels of 5", shape3(2, 13, 10), layers, ARRAY_LEN(layers), &net, NULL),
-		0);
-	return net;
+	return chain_net("kernels-of-5", shape3(2, 13, 10), layers, ARRAY_LEN(layers));
 }
 
 /* Layers of the reference network at sizes that finite differences can afford. */
@@ -402,23 +432,15 @@ static struct net *small_net(void)
 		{ LAYER_DROPOUT, "dropout", .rate = 0.5f },
 		{ LAYER_DENSE, "fc2", .outputs = 4, .sigma = 0.5f },
 	};
-	struct net *net = NULL;
 
-	assert_int_equal(
-		net_new("small", shape3(2, 4, 4), layers, ARRAY_LEN(layers), &net, NULL), 0);
-	return net;
+	return chain_net("small", shape3(2, 4, 4), layers, ARRAY_LEN(layers));
 }
 
 static double loss_at(struct setup *s, const float *params)
 {
-	const struct step step = {
-		.lr = 0, .momentum = 0, .l2 = 0, .dropout_seed = 3, .number = 5
-	};
-	struct step_result got;
-
-	s->engine->backend->set(s->engine, ENGINE_PARAMS, params);
-	s->engine->backend->step(s->engine, s->labels, &step, &got);
-	return got.cross_entropy;
+	const struct step step = { .lr = 0, .momentum = 0, .l2 = 0, .seed = 3, .number = 5 };
+	assert_int_equal(engine_set(s->engine, ENGINE_PARAMS, params, NULL), 0);
+	return step_of(s, &step).cross_entropy;
 }
 
 /*
@@ -435,7 +457,7 @@ static void a_step_of_reference_has_the_gradient_of_finite_differences(void **st
 
 	(void)state;
 	loss_at(&s, s.params);
-	s.engine->backend->get(s.engine, ENGINE_GRADS, grad);
+	assert_int_equal(engine_get(s.engine, ENGINE_GRADS, grad, NULL), 0);
 	for (size_t i = 0; i < net->params; i++) {
 		float was = s.params[i];
 		double up, down;
@@ -475,16 +497,15 @@ static void compare_steps(struct net *net, int batch, int threads)
 	auto_free float *a = xcalloc(net->params, 4), *b = xcalloc(net->params, 4);
 	size_t logits = (size_t)(batch * net->classes);
 
-	assert_true(distance(o.engine->backend->forward(o.engine, batch),
-		r.engine->backend->forward(r.engine, batch), logits) < CLOSE);
+	assert_int_equal(engine_predict(o.engine, &o.batch, a, NULL), 0);
+	assert_int_equal(engine_predict(r.engine, &r.batch, b, NULL), 0);
+	assert_true(distance(a, b, logits) < CLOSE);
 	for (uint64_t i = 0; i < 3; i++) {
 		const struct step step = {
-			.lr = 0.02f, .momentum = 0.9f, .l2 = 0.01f, .dropout_seed = 1, .number = i
+			.lr = 0.02f, .momentum = 0.9f, .l2 = 0.01f, .seed = 1, .number = i
 		};
-		struct step_result want, got;
+		struct step_result want = step_of(&r, &step), got = step_of(&o, &step);
 
-		r.engine->backend->step(r.engine, r.labels, &step, &want);
-		o.engine->backend->step(o.engine, o.labels, &step, &got);
 		assert_true(fabs(got.cross_entropy / want.cross_entropy - 1) < CLOSE);
 		assert_true(fabs(got.penalty / want.penalty - 1) < CLOSE);
 		assert_true(fabs(got.norm2 / want.norm2 - 1) < CLOSE);
@@ -493,8 +514,8 @@ static void compare_steps(struct net *net, int batch, int threads)
 			static const char *const names[] = { "parameters", "velocities",
 				"gradients" };
 
-			o.engine->backend->get(o.engine, k, a);
-			r.engine->backend->get(r.engine, k, b);
+			assert_int_equal(engine_get(o.engine, k, a, NULL), 0);
+			assert_int_equal(engine_get(r.engine, k, b, NULL), 0);
 			compare_layers(net, a, b, names[k]);
 		}
 	}
@@ -544,11 +565,9 @@ static void onednn_repeats_a_step_bit_by_bit(void **state)
 	for (int run = 0; run < 2; run++) {
 		struct setup s = set_up(&backend_onednn, net, 16, 2);
 		const struct step step = { .lr = 0.01f, .momentum = 0.9f, .l2 = 5e-4f };
-		struct step_result got;
-
 		for (int i = 0; i < 4; i++)
-			s.engine->backend->step(s.engine, s.labels, &step, &got);
-		s.engine->backend->get(s.engine, ENGINE_PARAMS, run ? b : a);
+			step_of(&s, &step);
+		assert_int_equal(engine_get(s.engine, ENGINE_PARAMS, run ? b : a, NULL), 0);
 		tear_down(&s);
 	}
 	assert_memory_equal(a, b, net->params * sizeof(float));
@@ -561,10 +580,10 @@ static void what_is_set_in_onednns_layout_comes_back(void **state)
 	auto_free float *a = random_floats(1, net->params), *b = xcalloc(net->params, 4);
 
 	(void)state;
-	s.engine->backend->set(s.engine, ENGINE_VELOCITY, a);
-	s.engine->backend->get(s.engine, ENGINE_VELOCITY, b);
+	assert_int_equal(engine_set(s.engine, ENGINE_VELOCITY, a, NULL), 0);
+	assert_int_equal(engine_get(s.engine, ENGINE_VELOCITY, b, NULL), 0);
 	assert_memory_equal(a, b, net->params * sizeof(float));
-	s.engine->backend->get(s.engine, ENGINE_PARAMS, b);
+	assert_int_equal(engine_get(s.engine, ENGINE_PARAMS, b, NULL), 0);
 	assert_memory_equal(s.params, b, net->params * sizeof(float));
 	tear_down(&s);
 }
@@ -575,7 +594,8 @@ static void backends_are_found_by_name(void **state)
 {
 	(void)state;
 	assert_ptr_equal(backend_find("reference"), &backend_reference);
-	assert_null(backend_find("cuda"));
+	assert_string_equal(backend_find("cuda")->name, "cuda");
+	assert_null(backend_find("abacus"));
 	assert_non_null(backend_find("auto"));
 	assert_non_null(strstr(backend_names(), "reference"));
 }
@@ -591,6 +611,7 @@ int main(void)
 		cmocka_unit_test(softmax_loss_has_the_gradient_of_finite_differences),
 		cmocka_unit_test(softmax_loss_survives_huge_logits_and_counts_what_is_wrong),
 		cmocka_unit_test(a_dropout_mask_keeps_the_mean_and_is_its_streams_alone),
+		cmocka_unit_test(philox_gives_its_authors_numbers),
 		cmocka_unit_test(sgd_follows_its_formula),
 		cmocka_unit_test(a_step_of_reference_has_the_gradient_of_finite_differences),
 #if HAVE_ONEDNN

@@ -1,7 +1,6 @@
 #include "trainer_test.h"
 
 #include "trainer/data/idx.h"
-#include "trainer/model/checkpoint.h"
 #include "trainer/tensor/safetensors.h"
 
 #include <errno.h>
@@ -9,8 +8,8 @@
 
 /* --- IDX --------------------------------------------------------------------- */
 
-static const uint8_t two_images[] = { 0, 0, 8, 3, 0, 0, 0, 2, 0, 0, 0, 2, 0, 0, 0, 3,
-	1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12 };
+static const uint8_t two_images[] = { 0, 0, 8, 3, 0, 0, 0, 2, 0, 0, 0, 2, 0, 0, 0, 3, 1, 2, 3, 4, 5,
+	6, 7, 8, 9, 10, 11, 12 };
 
 static int read_idx(const void *bytes, size_t len, int rank, struct mlr_error *err)
 {
@@ -164,7 +163,7 @@ static void a_data_set_is_read_from_its_four_files_compressed_or_not(void **stat
 
 	(void)state;
 	write_dataset();
-	assert_int_equal(dataset_load(test_dir, DATASET_ALL, &d, NULL), 0);
+	assert_int_equal(dataset_load(test_dir, DATASET_ALL, NULL, &d, NULL), 0);
 	assert_int_equal(d.train.count, 5);
 	assert_int_equal(d.test.count, 3);
 	assert_true(d.height == 4 && d.width == 6);
@@ -179,19 +178,36 @@ static void files_of_a_data_set_that_do_not_belong_together_are_named(void **sta
 	(void)state;
 	write_dataset();
 	write_labels("train-labels-idx1-ubyte", 4, 2);
-	assert_int_equal(dataset_load(test_dir, DATASET_ALL, &d, &err), -EPROTO);
+	assert_int_equal(dataset_load(test_dir, DATASET_ALL, NULL, &d, &err), -EPROTO);
 	assert_non_null(strstr(err.text,
 		"train-images-idx3-ubyte' has 5 images but 'train-labels-idx1-ubyte' has 4"));
 	write_dataset();
 	write_idx3("t10k-images-idx3-ubyte.gz", 3, 4, 7, 1);
-	assert_int_equal(dataset_load(test_dir, DATASET_ALL, &d, &err), -EPROTO);
+	assert_int_equal(dataset_load(test_dir, DATASET_ALL, NULL, &d, &err), -EPROTO);
 	assert_non_null(strstr(err.text, "has images of 4x7 but the training images are 4x6"));
 	write_dataset();
 	unlink(in_test_dir("t10k-labels-idx1-ubyte"));
-	assert_int_equal(dataset_load(test_dir, DATASET_TEST, &d, &err), -ENOENT);
+	assert_int_equal(dataset_load(test_dir, DATASET_TEST, NULL, &d, &err), -ENOENT);
 	assert_non_null(
 		strstr(err.text, "t10k-labels-idx1-ubyte' is missing, with and without .gz"));
 	assert_null(d.dir);
+}
+
+static void a_pipe_in_a_file_s_place_is_refused_at_once(void **state)
+{
+	struct dataset d = DATASET_INIT;
+	struct mlr_error err = MLR_ERROR_INIT;
+
+	(void)state;
+	write_dataset();
+	unlink(in_test_dir("train-labels-idx1-ubyte"));
+	unlink(in_test_dir("train-labels-idx1-ubyte.gz"));
+	assert_int_equal(mkfifo(in_test_dir("train-labels-idx1-ubyte"), 0600), 0);
+	alarm(10); /* a reader that waits would be ended */
+	assert_int_equal(dataset_load(test_dir, DATASET_ALL, NULL, &d, &err), -EINVAL);
+	alarm(0);
+	assert_non_null(strstr(err.text, "/train-labels-idx1-ubyte' is not a regular file"));
+	unlink(in_test_dir("train-labels-idx1-ubyte"));
 }
 
 static void a_data_set_that_is_not_there_names_the_package(void **state)
@@ -200,10 +216,10 @@ static void a_data_set_that_is_not_there_names_the_package(void **state)
 	struct mlr_error err;
 
 	(void)state;
-	assert_int_equal(dataset_load("/no/such", DATASET_ALL, &d, &err), -ENOENT);
+	assert_int_equal(dataset_load("/no/such", DATASET_ALL, NULL, &d, &err), -ENOENT);
 	assert_non_null(strstr(err.text, "'/no/such'"));
 	assert_non_null(strstr(err.text, "dataset-fashion-mnist"));
-	assert_int_equal(dataset_load("no-such-set", DATASET_ALL, &d, &err), -ENOENT);
+	assert_int_equal(dataset_load("no-such-set", DATASET_ALL, NULL, &d, &err), -ENOENT);
 	assert_non_null(strstr(err.text, "/usr/share/datasets/no-such-set"));
 }
 
@@ -327,95 +343,6 @@ static void a_safetensors_header_larger_than_the_file_or_the_ceiling_is_refused(
 	assert_non_null(strstr(err.text, "is larger than"));
 }
 
-/* --- checkpoints -------------------------------------------------------------- */
-
-static struct net *tiny_reference_net(void)
-{
-	struct net *net = NULL;
-
-	assert_int_equal(net_reference(shape3(1, 8, 8), 3, 0.5f, &net, NULL), 0);
-	return net;
-}
-
-static void a_checkpoint_brings_back_network_parameters_and_place(void **state)
-{
-	auto_call(net_free) struct net *net = tiny_reference_net(), *got = NULL;
-	const struct checkpoint_info info = { 3, 16, 1234, 42, "reference", "/data" };
-	auto_free float *params = random_floats(1, net->params), *p = NULL;
-	struct checkpoint_info back;
-
-	(void)state;
-	assert_int_equal(checkpoint_write(in_test_dir("c"), net, params, &info, NULL), 0);
-	assert_int_equal(checkpoint_read(in_test_dir("c"), &got, &p, &back, NULL), 0);
-	assert_int_equal(got->params, net->params);
-	assert_int_equal(got->classes, 3);
-	assert_memory_equal(p, params, net->params * sizeof(float));
-	assert_true(back.epoch == 3 && back.batch == 16 && back.step == 1234 && back.seed == 42);
-}
-
-/* Write the tensors of a network after a change, and say what reading it says. */
-static void assert_refused(const struct tensor *tensors, size_t n, const char *net,
-	const char *input, int code, const char *says)
-{
-	struct metadata meta[] = { { (char *)"net", (char *)net },
-		{ (char *)"input", (char *)input }, { (char *)"epoch", (char *)"1" },
-		{ (char *)"step", (char *)"1" }, { (char *)"seed", (char *)"1" },
-		{ (char *)"batch", (char *)"4" } };
-	struct safetensors st = { (struct tensor *)tensors, n, meta, ARRAY_LEN(meta) };
-	auto_call(net_free) struct net *got = NULL;
-	auto_free char *buf = NULL;
-	auto_free float *p = NULL;
-	struct checkpoint_info info;
-	struct mlr_error err = MLR_ERROR_INIT;
-	size_t len;
-
-	assert_int_equal(safetensors_build(&st, &buf, &len, NULL), 0);
-	write_file("bad", buf, len);
-	if (checkpoint_read(in_test_dir("bad"), &got, &p, &info, &err) != code ||
-		!strstr(err.text, says))
-		fail_msg("%s", err.text);
-	assert_non_null(strstr(err.text, "/bad'"));
-	assert_null(got);
-}
-
-static void a_checkpoint_that_does_not_fit_its_network_is_refused_by_tensor(void **state)
-{
-	auto_free float *v = random_floats(1, 64 * 32 * 25 + 512 * 256);
-	struct tensor t[] = { { (char *)"conv1.weight", shape4(32, 1, 5, 5), v },
-		{ (char *)"conv1.bias", shape1(32), v },
-		{ (char *)"conv2.weight", shape4(64, 32, 5, 5), v },
-		{ (char *)"conv2.bias", shape1(64), v },
-		{ (char *)"fc1.weight", shape2(512, 256), v },
-		{ (char *)"fc1.bias", shape1(512), v }, { (char *)"fc2.bias", shape1(3), v },
-		{ (char *)"fc2.weight", shape2(3, 512), v }, { (char *)"more", shape1(1), v } };
-
-	(void)state;
-	assert_refused(t, 9, "convolutional", "1x8x8", -EPROTO,
-		"it holds 9 tensors where network 'convolutional' has 8");
-	assert_refused(t, 7, "convolutional", "1x8x8", -EPROTO, "tensor 'fc2.weight' is missing");
-	assert_refused(t, 6, "convolutional", "1x8x8", -EPROTO, "tensor 'fc2.bias' is missing");
-	assert_refused(t, 8, "convolutional", "1x28x28", -EPROTO,
-		"tensor 'fc1.weight' is 512x256 where the network needs 512x3136");
-	assert_refused(t, 8, "resnet", "1x8x8", -ENOTSUP, "network 'resnet' is not known");
-	assert_refused(t, 8, "convolutional", "1x8x8x", -EPROTO, "'1x8x8x' for 'input'");
-	assert_refused(
-		t, 8, "convolutional", "1x99999x99999", -EINVAL, "images of 1 x 99999 x 99999");
-	assert_refused(t, 8, "convolutional", "0x8x8", -EINVAL, "images of 0 x 8 x 8");
-}
-
-static void a_checkpoint_path_that_cannot_be_written_is_known_at_once(void **state)
-{
-	struct mlr_error err;
-
-	(void)state;
-	assert_int_equal(checkpoint_probe(in_test_dir("fine"), &err), 0);
-	assert_int_equal(access(in_test_dir("fine"), F_OK), -1);
-	assert_int_equal(checkpoint_probe(in_test_dir("no/such/dir"), &err), -ENOENT);
-	assert_non_null(strstr(err.text, "can't be written"));
-	assert_int_equal(checkpoint_probe(test_dir, &err), -EINVAL);
-	assert_non_null(strstr(err.text, "is a directory"));
-}
-
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -427,14 +354,12 @@ int main(void)
 		cmocka_unit_test(an_idx_header_that_promises_too_much_costs_no_memory),
 		cmocka_unit_test(a_data_set_is_read_from_its_four_files_compressed_or_not),
 		cmocka_unit_test(files_of_a_data_set_that_do_not_belong_together_are_named),
+		cmocka_unit_test(a_pipe_in_a_file_s_place_is_refused_at_once),
 		cmocka_unit_test(a_data_set_that_is_not_there_names_the_package),
 		cmocka_unit_test(safetensors_come_back_as_they_were_written),
 		cmocka_unit_test(hostile_safetensors_are_refused_by_name),
 		cmocka_unit_test(
 			a_safetensors_header_larger_than_the_file_or_the_ceiling_is_refused),
-		cmocka_unit_test(a_checkpoint_brings_back_network_parameters_and_place),
-		cmocka_unit_test(a_checkpoint_that_does_not_fit_its_network_is_refused_by_tensor),
-		cmocka_unit_test(a_checkpoint_path_that_cannot_be_written_is_known_at_once),
 	};
 
 	return cmocka_run_group_tests(tests, make_test_dir, drop_test_dir);

@@ -81,14 +81,15 @@ __attribute__((unused)) static double distance(const float *a, const float *b, s
 __attribute__((unused)) static struct image_set make_images(
 	uint64_t seed, uint32_t count, uint32_t size, int classes)
 {
-	struct image_set s = { count, xcalloc(count, (size_t)size * size), xcalloc(count, 1) };
+	struct image_set s = { count, xcalloc(count, (size_t)size * size),
+		xcalloc(count, sizeof(uint16_t)) };
 	struct rng rng;
 
 	rng_init(&rng, seed, RNG_TEST, 1);
 	for (uint32_t i = 0; i < count; i++) {
 		uint8_t *image = s.images + (size_t)i * size * size;
 
-		s.labels[i] = (uint8_t)rng_below(&rng, (uint32_t)classes);
+		s.labels[i] = (uint16_t)rng_below(&rng, (uint32_t)classes);
 		for (uint32_t k = 0; k < size * size; k++)
 			image[k] = (uint8_t)rng_below(&rng, 64);
 		image[(uint32_t)s.labels[i] * size * size / (uint32_t)classes] = 255;
@@ -99,8 +100,14 @@ __attribute__((unused)) static struct image_set make_images(
 __attribute__((unused)) static struct dataset make_dataset(
 	uint32_t train, uint32_t test, uint32_t size, int classes)
 {
-	return (struct dataset){ xstrdup("made-up"), size, size, classes,
-		make_images(1, train, size, classes), make_images(2, test, size, classes) };
+	return (struct dataset){ .dir = xstrdup("made-up"),
+		.channels = 1,
+		.height = size,
+		.width = size,
+		.classes = classes,
+		.norm = { { 127.5f }, { 255 } },
+		.train = make_images(1, train, size, classes),
+		.test = make_images(2, test, size, classes) };
 }
 
 #endif

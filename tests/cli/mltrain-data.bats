@@ -1,0 +1,165 @@
+#!/usr/bin/env bats
+# mltrain on data sets of every form: small ones, made here, in which a class is a colour.
+
+load common
+
+setup_file() {
+	export SETS="$BATS_FILE_TMPDIR/sets"
+	python3 - "$SETS" <<-'END'
+	import os, random, struct, sys, zlib
+
+	random.seed(1)
+	top = sys.argv[1]
+
+	def chunk(kind, data):
+	    return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
+
+	def png(h, w, rgb):
+	    rows = b"".join(b"\0" + rgb[3 * w * y:3 * w * (y + 1)] for y in range(h))
+	    return (b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", struct.pack(">IIBBBBB", w, h, 8, 2, 0, 0, 0))
+	            + chunk(b"IDAT", zlib.compress(rows)) + chunk(b"IEND", b""))
+
+	def image(label, n):  # noise, and one colour more than the others
+	    return bytes(random.randrange(200, 256) if k % 3 == label else random.randrange(120) for k in range(3 * n))
+
+	names = ["red", "green", "blue"]
+	for i in range(450):  # 360 to learn from, of 3 KiB: more than a MiB
+	    path = "%s/folders/%s" % (top, names[i % 3])
+	    os.makedirs(path, exist_ok=True)
+	    with open("%s/%03d.png" % (path, i), "wb") as f:
+	        f.write(png(32, 32, image(i % 3, 1024)))
+	path = top + "/cifar"
+	os.makedirs(path)
+	for name in ["data_batch_%d.bin" % k for k in range(1, 6)] + ["test_batch.bin"]:
+	    with open("%s/%s" % (path, name), "wb") as f:
+	        for i in range(60):
+	            pixels = image(i % 3, 1024)
+	            f.write(bytes([i % 3]) + pixels[0::3] + pixels[1::3] + pixels[2::3])
+	END
+}
+
+# losses LOG: those of every step
+losses() { jq -c 'select(.event == "step") | [.step, .loss]' "$1"; }
+
+needs_png() {
+	case " $(mltrain --version) " in
+	*" +png "*) ;;
+	*) skip "mltrain was built without libpng" ;;
+	esac
+}
+
+@test "data: CIFAR's binary files are learnt and tested" {
+	mltrain train -q --threads 2 --data "$SETS/cifar" --validation 20 --batch 20 --epochs 2 --lr 0.002 \
+		--checkpoint c.safetensors --log log >out
+	assert_equal "$(head -n 1 out)" "test accuracy 100.00 % (error 0.00 %)"
+	assert_equal "$(jq -r 'select(.event == "run") | .input' log)" 3x32x32
+	assert_equal "$(mltrain eval -q --checkpoint c.safetensors --data "$SETS/cifar")" "$(head -n 1 out)"
+}
+
+@test "data: folders of pictures are learnt and tested, what is no picture is told" {
+	needs_png
+	cp -r "$SETS/folders" f
+	echo notes >f/red/notes.txt
+	mkdir f/blue/more
+	mltrain train --threads 2 --data f --validation 20 --batch 20 --epochs 2 --lr 0.002 \
+		--checkpoint c.safetensors >out 2>err
+	cat err
+	assert_equal "$(head -n 1 out)" "test accuracy 100.00 % (error 0.00 %)"
+	grep -q "'f': skipped what is no PNG or JPEG: 2, such as '" err
+	run --separate-stderr mltrain eval -q --checkpoint c.safetensors --data f
+	assert_output "$(head -n 1 out)"
+}
+
+@test "data: classes are the network's by name, also where some are missing" {
+	needs_png
+	cp -r "$SETS/folders" all
+	mv all/red all/$'red\xe9'
+	mltrain train -q --threads 2 --data all --validation 20 --batch 20 --epochs 2 --lr 0.002 \
+		--checkpoint c.safetensors >out
+	assert_equal "$(head -n 1 out)" "test accuracy 100.00 % (error 0.00 %)"
+	assert_equal "$(mltrain eval -q --checkpoint c.safetensors --data all)" "$(head -n 1 out)"
+	mkdir f
+	cp -r "$SETS/folders/green" f
+	cp -r "$SETS/folders/red" f/2
+	run --separate-stderr mltrain eval -q --checkpoint c.safetensors --data f
+	assert_output "test accuracy 100.00 % (error 0.00 %)"
+	mv f/2 f/scarlet
+	run mltrain eval -q --checkpoint c.safetensors --data f
+	assert_failure 1
+	assert_output "mltrain: checkpoint 'c.safetensors' knows no class 'scarlet', which 'f' has"
+}
+
+@test "data: pictures that do not fit into memory give the same losses as those that do" {
+	needs_png
+	for memory in 1 100; do
+		mltrain train -q --threads 2 --data "$SETS/folders" --data-memory $memory --validation 20 --batch 20 \
+			--steps 20 --lr 0.001 --log-every 1 --augment shift=2,flip --normalize dataset --log $memory.log >$memory.out
+		losses $memory.log >$memory.losses
+	done
+	assert_equal "$(wc -l <1.losses)" 20
+	cmp 1.losses 100.losses
+	assert_equal "$(head -n 1 1.out)" "$(head -n 1 100.out)"
+}
+
+@test "data: pictures are brought to the size that is asked for" {
+	needs_png
+	mltrain train -q --threads 1 --data "$SETS/folders" --input 1x16x20 --validation 20 --batch 20 --steps 2 --log log
+	assert_equal "$(jq -r 'select(.event == "run") | .input' log)" 1x16x20
+}
+
+@test "data: a damaged picture is named, in memory and not" {
+	needs_png
+	cp -r "$SETS/folders" f
+	for p in f/*/1*.png; do echo damaged >"$p"; done
+	for memory in 1 100; do
+		run mltrain train -q --threads 2 --data f --data-memory $memory --validation 20 --batch 20 --epochs 1
+		assert_failure 1
+		assert_output --regexp "mltrain: .*image 'f/(red|green|blue)/1[0-9]*.png': neither PNG nor JPEG"
+	done
+}
+
+@test "data: a picture's name does not steer the terminal, whatever line it begins" {
+	needs_png
+	mkdir -p f/red f/green
+	cp "$SETS"/folders/red/00*.png f/red
+	cp "$SETS"/folders/green/00*.png f/green
+	echo damaged >f/red/$'x\nhint: \e[31m\a.png'
+	run mltrain train -q --threads 1 --data f --validation 1 --batch 2 --epochs 1
+	assert_failure 1
+	assert_output --partial 'hint: \x1b[31m\x07.png'
+	refute_output --partial $'\e'
+}
+
+@test "data: a directory without a data set is told what was looked for, and how to get one" {
+	mkdir nothing
+	run mltrain train --data ./nothing
+	assert_failure 1
+	assert_output --partial "mltrain: './nothing' holds no data set that is known; looked for were: IDX files"
+	assert_output --partial "hint: \`mltrain fetch mnist\` brings one where there is the internet"
+	HOME=$PWD run mltrain train --data cifar-10
+	assert_failure 1
+	assert_output --partial "data set 'cifar-10' was not found in /usr/share/datasets/cifar-10, ./cifar-10, "
+	assert_output --partial "hint: \`mltrain fetch cifar-10\` brings it where there is the internet"
+}
+
+@test "data: a directory that can't be read and a file are told as such" {
+	[ "$(id -u)" != 0 ] || skip "root reads everything"
+	mkdir locked
+	chmod 0 locked
+	run -1 mltrain train --data ./locked
+	chmod 700 locked
+	assert_output --partial "read data directory './locked': Permission denied"
+	touch images.zip
+	for name in images.zip ./images.zip; do
+		run -1 mltrain train --data $name
+		assert_line "mltrain: data set '$name' is a file"
+		assert_line "hint: --data takes the directory that holds the data set's files"
+	done
+}
+
+@test "data: what fetch leaves is found by its name" {
+	mkdir -p xdg/datasets
+	cp -r "$SETS/cifar" xdg/datasets/cifar-10
+	XDG_DATA_HOME=$PWD/xdg mltrain train -q --threads 1 --data cifar-10 --validation 20 --batch 20 --steps 1 --log log
+	assert_equal "$(jq -r 'select(.event == "run") | .data' log)" "$PWD/xdg/datasets/cifar-10"
+}

@@ -1,0 +1,223 @@
+#!/usr/bin/env bats
+# What mltrain train says of a run: on a terminal, as the tutorial does, as JSON lines, for TensorBoard.
+
+data=/usr/share/datasets/fashion-mnist
+
+setup_file() {
+    export mltrain="$top_builddir/src/mltrain" SMALL="$BATS_FILE_TMPDIR/small"
+    [ -e "$data" ] || return 0
+    mkdir "$SMALL"
+    cut_idx train-images-idx3-ubyte 16 784 1200
+    cut_idx train-labels-idx1-ubyte 8 1 1200
+    cut_idx t10k-images-idx3-ubyte 16 784 300
+    cut_idx t10k-labels-idx1-ubyte 8 1 300
+}
+
+# cut_idx NAME HEADER-BYTES ITEM-BYTES COUNT: the first items of a file, under a header that says so
+cut_idx() {
+    {
+        zcat "$data/$1.gz" | head -c 4
+        printf "\\x$(printf %02x $(($4 >> 24)))\\x$(printf %02x $(($4 >> 16 & 255)))"
+        printf "\\x$(printf %02x $(($4 >> 8 & 255)))\\x$(printf %02x $(($4 & 255)))"
+        zcat "$data/$1.gz" | tail -c +9 | head -c $(($2 - 8 + $3 * $4))
+    } > "$SMALL/$1"
+}
+
+setup() {
+    cd "$BATS_TEST_TMPDIR"
+}
+
+needs_data() {
+    [ -e "$data" ] || skip "Debian's package dataset-fashion-mnist is not installed"
+}
+
+train() {
+    $mltrain train --threads 1 --data "$SMALL" --validation 100 "$@"
+}
+
+@test "metrics: --log-format=tf prints the tutorial's lines every 100 steps, and nothing else" {
+    needs_data
+    train -q --steps 101 --epochs 20 --log-format tf > out
+    cat out
+    [ "$(wc -l < out)" = 10 ]
+    paste -sd '|' out | grep -Eq "^Initialized\!\|Step 0 \(epoch 0\.00\), [0-9]+\.[0-9] ms\|\
+Minibatch loss: [0-9]+\.[0-9]{3}, learning rate: 0\.010000\|Minibatch error: [0-9]+\.[0-9]%\|\
+Validation error: [0-9]+\.[0-9]%\|Step 100 \(epoch 5\.82\), [0-9]+\.[0-9] ms\|\
+Minibatch loss: [0-9]+\.[0-9]{3}, learning rate: 0\.007738\|Minibatch error: [0-9]+\.[0-9]%\|\
+Validation error: [0-9]+\.[0-9]%\|Test error: [0-9]+\.[0-9]%$"
+}
+
+@test "metrics: --log-format=json gives on standard output what --log writes" {
+    needs_data
+    train -q --epochs 2 --log-format json --log run.jsonl > out
+    cmp out run.jsonl
+    [ "$(jq -r .event out | uniq | paste -sd ' ')" != "" ]
+    [ "$(jq -s '[.[] | select(.event == "epoch")] | length' out)" = 2 ]
+    [ "$(tail -n 1 out | jq -r .event)" = end ]
+    # Time goes on, and every record tells it.
+    jq -s -e '[.[].seconds] | . == sort and all(. > 0)' out
+    # Steps, epochs and the end have the same keys, and those that the manual documents.
+    jq -s -e '[.[] | select(.event == "step" or .event == "epoch" or .event == "end") | keys] | unique | length == 1' out
+    for key in $(jq -r 'keys[]' out | sort -u | grep -vx event); do
+        MANROFFOPT= mandoc -T utf8 "$top_srcdir/src/trainer/mltrain.1" | col -b | grep -qw -- "$key" || { echo "$key is not in the manual"; false; }
+    done
+}
+
+@test "metrics: an unknown format is named" {
+    run $mltrain train --data x --log-format xml
+    [ "$status" = 2 ]
+    [[ "$output" == *"--log-format 'xml' is not one of: text, tf, json"* ]]
+}
+
+@test "metrics: the load is sampled, of the process and of the node" {
+    needs_data
+    train -q --epochs 4 --load-every 0.2 --log run.jsonl > out
+    jq -s -e '[.[] | select(.event == "load")] | length >= 3 and
+        all(.rss_bytes > 20000000 and .cpu_node_percent >= 0 and .cpu_node_percent <= 100 and .gpus == []) and
+        all(.cpu_process_percent > 5 and .cpu_process_percent < 900)' run.jsonl
+    train -q --epochs 1 --load-every 0 --log none.jsonl > out
+    [ "$(jq -s '[.[] | select(.event == "load")] | length' none.jsonl)" = 0 ]
+}
+
+# terminal COLUMNS... -- COMMAND...: run it on a terminal whose width changes from one to the next after each
+# line that was drawn; tell every drawn line on stdout.
+terminal() {
+    python3 - "$@" <<-'END'
+	import fcntl, os, pty, struct, sys, termios
+	split = sys.argv.index("--")
+	widths, command = [int(w) for w in sys.argv[1:split]], sys.argv[split + 1:]
+	pid, fd = pty.fork()
+	def resize(columns):
+	    fcntl.ioctl(fd, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
+	if pid == 0:
+	    os.environ["TERM"] = "xterm"
+	    os.read(0, 1)  # until the size is set
+	    os.execvp(command[0], command)
+	resize(widths.pop(0))
+	os.write(fd, b"\n")
+	text = b""
+	try:
+	    while True:
+	        more = os.read(fd, 4096)
+	        if not more:
+	            break
+	        text += more
+	        if widths and text.count(b"\x1b[K") >= 3:
+	            resize(widths.pop(0))
+	except OSError:
+	    pass
+	_, status = os.waitpid(pid, 0)
+	for piece in text.decode().split("\r"):
+	    if piece.endswith("\x1b[K"):
+	        print(piece[:-3])
+	sys.exit(os.waitstatus_to_exitcode(status))
+	END
+}
+
+@test "metrics: the live line fits the terminal, also when its width changes" {
+    needs_data
+    terminal 200 50 -- $mltrain train --threads 1 --data "$SMALL" --validation 100 --epochs 3 > lines
+    cat lines
+    # At first the whole line, with all that it tells; then 49 columns of it.
+    grep -Eq '^epoch 1/3  step [0-9]+/51  [0-9]+:[0-9]{2} left  [0-9]+ images/s  loss [0-9.]+  batch error [0-9.]+ %  validation error (-|[0-9.]+ %)$' lines
+    [ "$(tail -n 3 lines | head -n 1 | wc -c)" -le 50 ]
+    grep -Eq '^.{49}$' lines
+    [ "$(grep -c . lines)" -gt 5 ]
+}
+
+@test "metrics: TensorBoard reads every scalar at its step, and the hyper-parameters" {
+    needs_data
+    python=$("$top_srcdir/tests/cli/python-env" tensorboard 2>&1) || skip "$python"
+    train -q --epochs 2 --tensorboard events --log run.jsonl --load-every 0.2 > out
+    [ "$(ls events | wc -l)" = 1 ]
+    $python - <<-'END'
+	import json, math
+	from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+	records = [json.loads(line) for line in open("run.jsonl")]
+	a = EventAccumulator("events", size_guidance={"scalars": 0, "tensors": 0})
+	a.Reload()
+	def told(tag):
+	    return [(e.step, e.value) for e in a.Scalars(tag)]
+	def logged(event, key):
+	    return [(r["step"], r[key]) for r in records if r["event"] == event]
+	def same(tag, event, key):
+	    x, y = told(tag), logged(event, key)
+	    assert len(x) == len(y) > 0, (tag, x, y)
+	    for (s, v), (t, w) in zip(x, y):
+	        assert s == t and math.isclose(v, w, rel_tol=1e-6, abs_tol=1e-9), (tag, s, v, t, w)
+	same("train/loss", "step", "loss")
+	same("train/cross_entropy", "step", "cross_entropy")
+	same("train/batch_error", "step", "batch_error")
+	same("train/lr", "step", "lr")
+	same("validation/error", "epoch", "validation_error")
+	same("test/error", "end", "test_error")
+	same("load/cpu_process_percent", "load", "cpu_process_percent")
+	same("load/cpu_node_percent", "load", "cpu_node_percent")
+	same("load/rss_bytes", "load", "rss_bytes")
+	assert len(told("train/images_per_second")) == len(told("train/loss"))
+	assert all(v > 0 for _, v in told("train/images_per_second"))
+	text = a.Tensors("hparams")[0].tensor_proto.string_val[0].decode()
+	assert "| batch | `64` |" in text and "| net | " in text, text
+	END
+}
+
+@test "metrics: of a directory with two files TensorBoard drops what the first told of later steps" {
+    needs_data
+    python=$("$top_srcdir/tests/cli/python-env" tensorboard 2>&1) || skip "$python"
+    train -q --steps 30 --epochs 3 --tensorboard events > out
+    sleep 1.1 # files are read in the order of the seconds in their names
+    train -q --steps 10 --epochs 3 --tensorboard events > out
+    [ "$(ls events | wc -l)" = 2 ]
+    $python - <<-'END'
+	from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+	a = EventAccumulator("events", size_guidance={"scalars": 0})
+	a.Reload()
+	assert [e.step for e in a.Scalars("train/loss")] == [1, 10], a.Scalars("train/loss")
+	END
+}
+
+@test "metrics: a run that is resumed goes on in the same directory and the same log" {
+    needs_data
+    python=$("$top_srcdir/tests/cli/python-env" tensorboard 2>&1) || skip "$python"
+    train -q --steps 20 --log-every 1 --checkpoint c.safetensors --checkpoint-every 10 --tensorboard events --log run.jsonl > out
+    sleep 1.1
+    train -q --steps 40 --log-every 1 --checkpoint c.safetensors --resume --tensorboard events --log run.jsonl > out
+    $python - <<-'END'
+	from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+	a = EventAccumulator("events", size_guidance={"scalars": 0})
+	a.Reload()
+	assert [e.step for e in a.Scalars("train/loss")] == list(range(1, 41)), a.Scalars("train/loss")
+	END
+    $mltrain report run.jsonl
+    grep -q 'data-points="40"' report.html
+    ! grep -q 'Side by side' report.html
+}
+
+@test "metrics: after a record that was cut, the next begins a line of its own" {
+    needs_data
+    printf '{"event":"st' > run.jsonl
+    train -q --steps 1 --log run.jsonl > out
+    [ "$(head -n 1 run.jsonl)" = '{"event":"st' ]
+    [ "$(sed 1d run.jsonl | jq -r .event | head -n 1)" = run ]
+    train -q --steps 1 --log run.jsonl > out
+    [ -z "$(sed 1d run.jsonl | grep -v '^{.*}$')" ]
+    $mltrain report run.jsonl 2> err
+    grep -q "'run.jsonl' line 1: damaged" err
+}
+
+@test "metrics: what can't be written is told before training, a full disk at the end" {
+    needs_data
+    : > file
+    run train --tensorboard file/events
+    [ "$status" = 1 ]
+    [[ "$output" == *"'file' is not a directory"* ]]
+    [[ "$output" != *"images to train with"* ]]
+    (trap '' XFSZ; ulimit -f 2; train -q --epochs 2 --log-every 1 --log run.jsonl > out 2> err || echo $? > status)
+    cat err
+    [ "$(cat status)" = 1 ]
+    grep -q "write log 'run.jsonl': File too large" err
+    (trap '' XFSZ; ulimit -f 2; train -q --epochs 3 --log-every 1 --tensorboard events > out 2> err || echo $? > status)
+    cat err
+    [ "$(cat status)" = 1 ]
+    grep -q "write 'events/events.out.tfevents.*': File too large" err
+}

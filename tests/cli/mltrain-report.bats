@@ -1,0 +1,230 @@
+#!/usr/bin/env bats
+# mltrain report, as a reader of its source and as a browser sees it. The logs are made up (made_log.py) but for
+# one. Where Chromium is not there, what needs it is skipped.
+
+bats_require_minimum_version 1.5.0
+
+setup_file() {
+    export mltrain="$top_builddir/src/mltrain" made="$top_srcdir/tests/cli/made_log.py" LOGS="$BATS_FILE_TMPDIR"
+    export PYTHONPATH="$top_srcdir/tests/cli" PYTHONDONTWRITEBYTECODE=1
+    "$made" > "$LOGS/cpu.jsonl"
+    "$made" --gpu --speed 380000 --seed 2 > "$LOGS/gpu.jsonl"
+    "$made" --evil > "$LOGS/evil.jsonl"
+    "$made" --cut > "$LOGS/cut.jsonl"
+}
+
+setup() {
+    cd "$BATS_TEST_TMPDIR"
+    ln -s "$LOGS"/*.jsonl .
+}
+
+needs_browser() {
+    local name
+
+    for name in chromium chromium-browser google-chrome; do
+        BROWSER=$(command -v $name) && export BROWSER && return 0
+    done
+    skip "no Chromium (Debian: apt-get install chromium)"
+}
+
+@test "report: one file, complete in itself" {
+    $mltrain report cpu.jsonl
+    [ -s report.html ]
+    # Nothing is loaded from anywhere: no address but those of names spaces, no file.
+    [ -z "$(grep -Eo '(src|href)="[^"]*"' report.html | grep -v '^src="data:image/png;base64,')" ]
+    run ! grep -E '@import|url\(' report.html
+    [ -z "$(grep -Eo 'https?://[^"'"'"' ]*' report.html | grep -v '^http://www.w3.org/2000/svg$')" ]
+    grep -q "<h1>convolutional on fashion-mnist</h1>" report.html
+    grep -q "The run reached its end at step 4.*000" report.html
+    # As many points as there are step records, drawn without any script.
+    n=$(jq -s '[.[] | select(.event == "step")] | length' cpu.jsonl)
+    [ "$n" = 401 ]
+    [ "$(grep -c "data-points=\"$n\"" report.html)" -ge 4 ]
+    [ "$($mltrain report cpu.jsonl -o - | cksum)" = "$(cksum < report.html)" ]
+}
+
+@test "report: what a stranger wrote into a log stays text" {
+    $mltrain report evil.jsonl -o evil.html
+    [ "$(grep -c '<script>' evil.html)" = 1 ] # the page's own
+    run ! grep -q 'onerror="document' evil.html
+    run ! grep -q '<img src=x' evil.html
+    grep -q '&lt;img src=x onerror=&quot;document.title=1&quot;&gt;&amp;' evil.html
+}
+
+@test "report: a log that was cut off is told, on the page and on stderr" {
+    run --separate-stderr $mltrain report cut.jsonl -o cut.html
+    [ "$status" = 0 ]
+    [[ "$stderr" == *"'cut.jsonl' line "*": cut off in the middle, skipped"* ]]
+    grep -q "<li>&#39;cut.jsonl&#39; line [0-9]*: cut off in the middle, skipped</li>" cut.html
+    grep -q "goes on, or was killed; the log ends at step" cut.html
+}
+
+@test "report: a run that failed before it trained is told as such" {
+    run $mltrain train --data ./nowhere --log failed.jsonl
+    [ "$status" = 1 ]
+    $mltrain report failed.jsonl
+    grep -q "failed before its first step: data directory" report.html
+}
+
+@test "report: what is no log, is not there or is too much is refused by name" {
+    run $mltrain report /dev/null
+    [ "$status" = 1 ]
+    [[ "$output" == *"'/dev/null' has no record of a run"*"hint: a log is what"* ]]
+    run $mltrain report missing.jsonl
+    [ "$status" = 1 ]
+    [[ "$output" == *"open 'missing.jsonl': No such file or directory"* ]]
+    run $mltrain report
+    [ "$status" = 2 ]
+    [[ "$output" == *"which log?"* ]]
+    truncate -s 600M large.jsonl
+    run $mltrain report large.jsonl
+    [ "$status" = 1 ]
+    [[ "$output" == *"large.jsonl"* ]]
+    [ ! -e report.html ]
+    run $mltrain report cpu.jsonl -o no/dir/x.html
+    [ "$status" = 1 ]
+    [[ "$output" == *"no/dir/x.html"* ]]
+}
+
+@test "report: the page takes neither a log's place nor a device's" {
+    cp "$LOGS/cpu.jsonl" own.jsonl
+    ln own.jsonl other
+    for out in own.jsonl ./own.jsonl other; do
+        run $mltrain report gpu.jsonl own.jsonl -o $out
+        [ "$status" = 1 ]
+        [[ "$output" == *"'$out' is one of the logs, not overwriting it"* ]]
+    done
+    cmp own.jsonl "$LOGS/cpu.jsonl"
+    mkfifo pipe
+    timeout 20 cat pipe > piped.html 3>&- &
+    $mltrain report cpu.jsonl -o pipe
+    wait $!
+    [ -p pipe ]
+    $mltrain report cpu.jsonl
+    cmp piped.html report.html
+}
+
+@test "report: two runs are compared, with how much faster the second is" {
+    $mltrain report cpu.jsonl gpu.jsonl
+    sed -n '/id="differences"/,/<\/table>/p' report.html > table
+    cat table
+    grep -q 'images/s.*×[56][0-9]' table
+    grep -q 'training time.*÷[56][0-9]' table
+    grep -q '>backend<.*>onednn<.*>cuda<' table
+    run ! grep -q '>momentum<' table # which is the same in both
+}
+
+@test "report: a log that mltrain has just written has all of its curves" {
+    [ -e /usr/share/datasets/fashion-mnist ] || skip "Debian's package dataset-fashion-mnist is not installed"
+    $mltrain train -q --data fashion-mnist --steps 6 --log-every 1 --load-every 0.1 --log run.jsonl
+    $mltrain report run.jsonl
+    [ "$(jq -s '[.[] | select(.event == "load")] | length > 0' run.jsonl)" = true ]
+    for id in loss error lr rate cpu memory; do
+        grep -q "<figure class=\"chart\" id=\"$id\">" report.html
+    done
+    grep -q 'data-points="6"' report.html
+}
+
+@test "browser: curves stand in the page, no error, and the picture is not blank" {
+    needs_browser
+    $mltrain report cpu.jsonl
+    python3 - <<-'END'
+	import os
+	from browser import Browser, colors
+	with Browser(os.environ["BROWSER"]) as b:
+	    # That errors are seen at all is seen first.
+	    with open("bad.html", "w") as f:
+	        f.write("<script>console.error('one'); fetch('http://127.0.0.1:9/'); undefined.x</script>")
+	    b.open("file://" + os.getcwd() + "/bad.html")
+	    assert len(b.errors) >= 3, b.errors
+	with Browser(os.environ["BROWSER"]) as b:
+	    for dark in False, True:
+	        b.open("file://" + os.getcwd() + "/report.html", dark=dark)
+	        assert b.value("document.documentElement.dataset.ready") == "yes"
+	        points = b.value("document.querySelector('#loss .lin .faint').getAttribute('d').split(/[ML]/).length - 1")
+	        assert points == 401, points
+	        b.screenshot("page.png", whole=False)
+	        seen = colors("page.png")
+	        assert len(seen) > 50, len(seen)
+	        background = max(seen, key=seen.get)
+	        assert (sum(background) < 150) == dark, background
+	        assert not b.errors, b.errors
+	END
+}
+
+@test "browser: the pointer and the arrow keys tell values, a checkbox shows logarithms" {
+    needs_browser
+    $mltrain report cpu.jsonl
+    python3 - <<-'END'
+	import json, os
+	from browser import Browser
+	with Browser(os.environ["BROWSER"]) as b:
+	    b.open("file://" + os.getcwd() + "/report.html", height=1200)
+	    x, y, w, h = b.value("(r => [r.left, r.top, r.width, r.height])"
+	                         "(document.querySelector('#loss .plot').getBoundingClientRect())")
+	    b.point(x + w / 2, y + h / 2)
+	    tip = b.value("document.querySelector('#loss .tip').innerText")
+	    step = int(tip.split()[1])
+	    loss = next(r["loss"] for r in map(json.loads, open("cpu.jsonl"))
+	                if r["event"] == "step" and r["step"] == step)
+	    assert 1500 < step < 2500 and "%.4g" % loss in tip, (tip, loss)
+	    b.point(2, 2)
+	    assert b.value("document.querySelector('#loss .tip').hidden")
+	    b.value("document.querySelector('#loss .plot').focus()")
+	    for name in "Home", "ArrowRight", "ArrowRight":
+	        b.key(name)
+	    said = b.value("document.querySelector('#loss [aria-live]').textContent")
+	    assert said.startswith("step 20: "), said
+	    shown = "[...document.querySelectorAll('#loss .plot g')].filter(g => getComputedStyle(g).display != 'none').map(g => g.className.baseVal)"
+	    assert "lin" in b.value(shown) and "log" not in b.value(shown)
+	    b.value("document.querySelector('#loss .logswitch').click()")
+	    assert "log" in b.value(shown) and "lin" not in b.value(shown)
+	    assert not b.errors, b.errors
+	END
+}
+
+@test "browser: scripts in a log do not run, nor does anything ask the network" {
+    needs_browser
+    $mltrain report evil.jsonl gpu.jsonl
+    python3 - <<-'END'
+	import os
+	from browser import Browser
+	with Browser(os.environ["BROWSER"]) as b:
+	    b.open("file://" + os.getcwd() + "/report.html")
+	    assert b.value("document.title") not in ("stolen", "1")
+	    assert b.value("document.scripts.length - document.querySelectorAll('script[type]').length") == 1
+	    assert b.value("document.querySelectorAll('img:not([src^=\"data:image/png\"])').length") == 0
+	    # A script that got in nevertheless would not be let run.
+	    assert not b.errors, b.errors
+	    b.value("document.body.append(Object.assign(document.createElement('script'), {text: 'document.title = \"stolen\"'}))")
+	    assert b.value("document.title") != "stolen"
+	    assert any("Content Security Policy" in e for e in b.errors), b.errors
+	END
+}
+
+@test "browser: a telephone, paper, and a reader without scripts get all of it" {
+    needs_browser
+    $mltrain report cpu.jsonl gpu.jsonl
+    python3 - <<-'END'
+	import os
+	from browser import Browser
+	with Browser(os.environ["BROWSER"]) as b:
+	    page = "file://" + os.getcwd() + "/report.html"
+	    b.open(page, width=360, height=700)
+	    assert b.value("document.documentElement.scrollWidth") <= 360, "it scrolls sideways"
+	    b.open(page, scripts=False)
+	    assert b.value("document.querySelectorAll('.plot path.line').length") >= 20
+	    assert b.value("document.documentElement.dataset.ready") is None
+	    b.pdf("page.pdf")
+	    assert open("page.pdf", "rb").read(5) == b"%PDF-" and os.path.getsize("page.pdf") > 50000
+	    # Who listens: a title, headings in order, words for each picture, places to go by keyboard.
+	    b.open(page)
+	    assert b.value("document.title") and b.value("document.documentElement.lang") == "en"
+	    levels = b.value("[...document.querySelectorAll('h1,h2,h3')].map(h => +h.tagName[1])")
+	    assert levels[0] == 1 and levels.count(1) == 1 and all(y - x <= 1 for x, y in zip(levels, levels[1:])), levels
+	    assert b.value("[...document.images].every(i => i.alt.length > 10 && i.naturalWidth == 28)")
+	    assert b.value("[...document.querySelectorAll('svg[role=img]')].every(s => s.getAttribute('aria-label') && s.tabIndex == 0)")
+	    assert b.value("[...document.querySelectorAll('th')].every(h => h.scope || !h.textContent)")
+	    assert not b.errors, b.errors
+	END
+}

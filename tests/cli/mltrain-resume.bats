@@ -1,0 +1,254 @@
+#!/usr/bin/env bats
+# How runs of mltrain train end early and go on: signals, kills, limits, full disks.
+
+load mltrain.bash
+
+setup_file() {
+    mltrain_setup
+}
+
+setup() {
+    cd "$BATS_TEST_TMPDIR"
+}
+
+# A batch of 4 and a small network: many quick steps, of which each epoch has 25.
+quick() {
+    printf '%s\n' --threads 1 --data "$SMALL" --net ./net.json --validation 1100 --batch 4 --load-every 0
+}
+
+train() {
+    $mltrain train $(quick) "$@"
+}
+
+small_net() {
+    needs_data
+    cat > net.json <<-'END'
+	{"name": "small", "layers": [{"kind": "maxpool", "size": 4},
+	 {"kind": "dense", "outputs": 16}, {"kind": "batchnorm"}, {"kind": "relu"}, {"kind": "dropout", "rate": 0.2},
+	 {"kind": "dense", "outputs": "classes"}]}
+	END
+}
+
+@test "resume: killed at random moments, a run goes on to the losses of one that was not, bit for bit" {
+    small_net
+    train -q --epochs 40 --log whole.jsonl --log-every 1 > /dev/null
+    [ "$(losses whole.jsonl | wc -l)" = 1000 ]
+    for i in 1 2 3 4 5; do
+        lines=$(cat killed.jsonl 2> /dev/null | wc -l)
+        # not by the function: the shell would be killed in its place
+        $mltrain train $(quick) -q --epochs 40 --log killed.jsonl --log-every 1 \
+            --checkpoint c.safetensors --checkpoint-every 7 --resume &
+        pid=$!
+        wait_lines killed.jsonl $((lines + 20 + RANDOM % 100))
+        kill -KILL $pid || break
+        wait $pid || true
+        # A last line that was cut by the kill is none.
+        sed -i -e '$a\' killed.jsonl
+        jq -cR 'fromjson? // empty' killed.jsonl > clean.jsonl
+        mv clean.jsonl killed.jsonl
+    done
+    train --epochs 40 --log killed.jsonl --log-every 1 --checkpoint c.safetensors --checkpoint-every 7 --resume > out 2> err
+    cat err
+    grep -q "going on from 'c.safetensors': step " err
+    losses whole.jsonl > whole
+    losses killed.jsonl > killed
+    cmp whole killed
+}
+
+@test "resume: without a file there yet a run starts anew and says so" {
+    small_net
+    train --epochs 1 --checkpoint c.safetensors --resume 2> err
+    cat err
+    grep -q "there is no 'c.safetensors' yet: starting anew" err
+    train --epochs 2 --resume=c.safetensors > out 2> err
+    grep -q "going on from 'c.safetensors': step 25, 1 epoch done" err
+    grep -q '^checkpoint c.safetensors$' out
+}
+
+@test "resume: what no option says is the checkpoint's, what contradicts it is refused" {
+    small_net
+    train -q --epochs 1 --seed 7 --checkpoint c.safetensors > /dev/null
+    # network, seed, batch and validation are not said again
+    $mltrain train --threads 1 --data "$SMALL" --epochs 2 --resume=c.safetensors --log log.jsonl 2> err
+    cat err
+    [ "$(jq -r 'select(.event == "run") | "\(.net) \(.seed) \(.batch) \(.step)"' log.jsonl)" = "small 7 4 25" ]
+    for o in "--seed 8" "--batch 8" "--validation 1000" "--net lenet-5"; do
+        run $mltrain train --threads 1 --data "$SMALL" --epochs 3 --resume=c.safetensors $o
+        echo "$output"
+        [ "$status" = 1 ]
+        [[ "$output" == *"the checkpoint to go on from "* ]]
+        [[ "$output" == *"hint: "* ]]
+    done
+}
+
+@test "resume: of a run that made more steps than are asked for now, none are left" {
+    small_net
+    train -q --epochs 1 --checkpoint c.safetensors > /dev/null
+    run $mltrain train --threads 1 --data "$SMALL" --steps 3 --resume=c.safetensors
+    echo "$output"
+    [ "$status" = 0 ]
+    [[ "$output" == *" to test; 0 steps"* ]]
+}
+
+@test "resume: from another file, one with nothing left to train is written where --checkpoint says" {
+    small_net
+    train -q --epochs 1 --checkpoint a.safetensors > /dev/null
+    train -q --epochs 1 --resume=a.safetensors --checkpoint b.safetensors
+    $mltrain eval -q --checkpoint b.safetensors --data "$SMALL"
+}
+
+@test "files that would overwrite each other are refused" {
+    for o in "--checkpoint x --log x" "--checkpoint x --keep-best x" "--log x --keep-best x" "--resume=x --log x"; do
+        run $mltrain train --data x $o
+        [ "$status" = 2 ]
+        [[ "$output" == *" are one file, 'x': give each its own"* ]]
+        [ ! -e x ]
+    done
+}
+
+@test "resume: a damaged checkpoint is an error, not a new start" {
+    small_net
+    train -q --epochs 1 --checkpoint c.safetensors > /dev/null
+    head -c 3000 c.safetensors > cut
+    run train --resume=cut --epochs 2
+    [ "$status" = 1 ]
+    [[ "$output" == *"--resume: checkpoint 'cut': "* ]]
+    cmp <(head -c 3000 c.safetensors) cut
+}
+
+@test "resume: on the other backend the losses go on within rounding" {
+    small_net
+    case " $($mltrain --version)" in *onednn*) ;; *) skip "built without oneDNN" ;; esac
+    train -q --epochs 2 --backend reference --log whole.jsonl --log-every 1 > /dev/null
+    train -q --epochs 1 --backend reference --log two.jsonl --log-every 1 --checkpoint c.safetensors > /dev/null
+    train -q --epochs 2 --backend onednn --log two.jsonl --log-every 1 --checkpoint c.safetensors --resume > /dev/null
+    paste <(losses whole.jsonl | tr -d '[]' | cut -d , -f 2) <(losses two.jsonl | tr -d '[]' | cut -d , -f 2) |
+        awk '{ d = $1 / $2 - 1; if (d > 1e-3 || d < -1e-3) exit 1 } END { if (NR != 50) exit 1 }'
+}
+
+@test "SIGUSR1 writes a checkpoint and ends a run with status 0, or lets it go on" {
+    small_net
+    $mltrain train $(quick) --epochs 1000000 --log log.jsonl --checkpoint c.safetensors 2> err &
+    pid=$!
+    wait_lines log.jsonl 3
+    kill -USR1 $pid
+    wait $pid
+    grep -q 'stopped by SIGUSR1 after step .*; weights written to c.safetensors' err
+
+    $mltrain train $(quick) --epochs 1000000 --log on.jsonl --checkpoint d.safetensors --on-usr1=continue 2> err &
+    pid=$!
+    wait_lines on.jsonl 3
+    kill -USR1 $pid
+    sleep 0.5
+    kill -0 $pid
+    lines=$(wc -l < on.jsonl)
+    wait_lines on.jsonl $((lines + 2))
+    kill -TERM $pid
+    wait $pid
+    grep -q 'stopped by SIGTERM' err
+}
+
+@test "--max-time ends a run in time, with a checkpoint and status 0" {
+    small_net
+    SECONDS=0
+    timeout 60 $mltrain train --threads 1 --data "$SMALL" --net ./net.json --validation 1100 --batch 4 \
+        --epochs 1000000 --max-time 2s --checkpoint c.safetensors 2> err
+    cat err
+    grep -q 'stopped by --max-time after step .*; weights written to c.safetensors' err
+    $mltrain eval -q --checkpoint c.safetensors --data "$SMALL"
+}
+
+@test "--target-accuracy ends a run once it is reached, and --keep-best keeps the best" {
+    small_net
+    train --epochs 1000 --target-accuracy 30 --keep-best best.safetensors --log log.jsonl > out 2> err
+    cat out err
+    grep -q 'target-accuracy 30 % was reached in epoch' err
+    [ "$(jq -s '[.[] | select(.event == "epoch")] | last | .validation_error <= 0.7' log.jsonl)" = true ]
+    [ "$(jq -s '[.[] | select(.event == "epoch")] | .[:-1] | all(.validation_error > 0.7)' log.jsonl)" = true ]
+    $mltrain eval -q --checkpoint best.safetensors --data "$SMALL"
+}
+
+@test "a checkpoint for which there is no room: the one before stays, the run goes on, its end says so" {
+    small_net
+    train -q --epochs 1 --checkpoint c.safetensors > /dev/null
+    cp c.safetensors before
+    # bash counts blocks of 1024 bytes
+    (ulimit -f 2; train --epochs 2 --checkpoint c.safetensors --resume > out 2> err) && status=0 || status=$?
+    cat err
+    [ $status = 1 ]
+    grep -q "warning: write checkpoint 'c.safetensors': .*File too large; training goes on, and the one before stays" err
+    grep -q "at the end, step 50: write checkpoint 'c.safetensors'" err
+    cmp before c.safetensors
+    [ "$(ls | grep -c safetensors)" = 1 ]
+}
+
+@test "a disk that is full when a checkpoint is written leaves the one before" {
+    small_net
+    [ "$(id -u)" = 0 ] || skip "only root may mount a small file system"
+    mkdir disk
+    mount -t tmpfs -o size=64k none disk || skip "tmpfs can't be mounted here"
+    train -q --epochs 1 --checkpoint disk/c.safetensors > /dev/null
+    cp disk/c.safetensors before
+    head -c 1M /dev/zero > disk/rest 2> /dev/null || true
+    run train --epochs 2 --checkpoint disk/c.safetensors --resume
+    cmp before disk/c.safetensors && same=yes || same=no
+    umount disk
+    echo "$output"
+    [ "$status" = 1 ]
+    [[ "$output" == *"No space left on device; training goes on, and the one before stays"* ]]
+    [ $same = yes ]
+}
+
+@test "an option that is mistyped has the nearest one named" {
+    run $mltrain train --data x --target-acuracy 3
+    [ "$status" = 2 ]
+    [[ "$output" == *"unknown option '--target-acuracy'"*"is --target-accuracy meant?"* ]]
+    run $mltrain train --data x --max-time soon
+    [ "$status" = 2 ]
+    [[ "$output" == *"--max-time 'soon' is not a time"* ]]
+    run $mltrain train --data x --resume
+    [ "$status" = 2 ]
+    [[ "$output" == *"from which file? give --checkpoint FILE or --resume=FILE"* ]]
+}
+
+@test "eval: classes, their confusion and the worst mistakes, for people and as JSON" {
+    small_net
+    train -q --epochs 4 --checkpoint c.safetensors --log log.jsonl > /dev/null
+    $mltrain eval --checkpoint c.safetensors > out # the data set is that of training
+    cat out
+    grep -q '^class  *images  *wrong  *error$' out
+    grep -q "^a row's images are taken for the class of the column$" out
+    $mltrain eval --checkpoint c.safetensors --data "$SMALL" --json > json
+    [ "$(jq '.images == 300 and ([.confusion[][]] | add) == 300 and (.mistakes | length) == 24' json)" = true ]
+    [ "$(jq '.wrong == 300 - ([.confusion | to_entries[] | .value[.key]] | add)' json)" = true ]
+    [ "$(jq '[.mistakes[].probability] | . == (sort | reverse)' json)" = true ]
+    [ "$(jq '[.mistakes[] | .label != .guess] | all' json)" = true ]
+    # the log's record is the same
+    [ "$(jq -c 'select(.event == "test") | .confusion' log.jsonl)" = "$(jq -c .confusion json)" ]
+    case " $($mltrain --version)" in *+png*) ;; *) return 0 ;; esac
+    jq -r '.mistakes[0].png' json | base64 -d | head -c 8 | cmp - <(printf '\x89PNG\r\n\x1a\n')
+}
+
+@test "predict: names what pictures show, of any size, from files, IDX files and standard input" {
+    small_net
+    train -q --epochs 4 --checkpoint c.safetensors > /dev/null
+    images="$SMALL/t10k-images-idx3-ubyte"
+    $mltrain predict --checkpoint c.safetensors "$images:0" "$images:299" --top 2 > out
+    cat out
+    [ "$(grep -Ec "^$images:(0|299): [0-9] [0-9.]+ %\$" out)" = 4 ]
+    $mltrain predict --checkpoint c.safetensors --json "$images:0" > json
+    [ "$(jq '(.logits | length) == 10 and .classes[0].class == (.logits | index(max))' json)" = true ]
+    run $mltrain predict --checkpoint c.safetensors "$images:300"
+    [ "$status" = 1 ]
+    [[ "$output" == *"has images 0 to 299, but no 300"* ]]
+    run $mltrain predict --checkpoint c.safetensors /no/such.png
+    [ "$status" = 1 ]
+    [[ "$output" == *"/no/such.png"* ]]
+    case " $($mltrain --version)" in *+png*) ;; *) return 0 ;; esac
+    # a mistake's picture gets the guess and the certainty that eval told
+    $mltrain eval --checkpoint c.safetensors --data "$SMALL" --json > test
+    jq -r '.mistakes[0].png' test | base64 -d > wrong.png
+    $mltrain predict --checkpoint c.safetensors --json - < wrong.png > json
+    [ "$(jq .classes[0].class json)" = "$(jq .mistakes[0].guess test)" ]
+    [ "$(jq --slurpfile t test '(.classes[0].probability - $t[0].mistakes[0].probability) | fabs < 1e-4' json)" = true ]
+}

@@ -1,0 +1,74 @@
+#!/usr/bin/env bats
+# mlrun gpu top in jobs of a real Slurm: `tests/slurm/lab.sh run USER COMMAND` starts one.
+
+load ../cli/common
+load ../cli/gpu
+
+setup_file() {
+	[ -n "${TEST_SLURM_CONF:-}" ] || skip_file "no Slurm cluster here; root starts one by tests/slurm/lab.sh run"
+}
+
+setup() {
+	common_setup
+	export SLURM_CONF=$TEST_SLURM_CONF
+	driver_tree hgx
+	cp -a "$MLRUN_GPU_ROOT" machine
+	export MLRUN_GPU_ROOT=$PWD/machine
+	library=$(echo machine/usr/lib*/libnvidia-ml.so.5* machine/usr/lib/*64*-linux-gnu/libnvidia-ml.so.5*)
+	# shellcheck disable=SC2086 # of the patterns one has found something
+	library=$(ls -d $library 2>/dev/null | head -n 1)
+	cp "$top_builddir/tests/gpu/fake_nvml.so" "$library"
+	for id in machine/proc/driver/nvidia/gpus/*; do
+		printf '%s\n' "gpu ${id##*/}" "busy 50 5" "memory 80000000000 0 1000000000"
+	done >"$(dirname "$library")/fake-nvml"
+}
+
+wait_until_ended() {
+	local i
+
+	for ((i = 0; i < 300; i++)); do
+		case $(scontrol show job "$1" | sed -n 's/.*JobState=\([A-Z_]*\).*/\1/p') in
+		PENDING | CONFIGURING | RUNNING | COMPLETING) sleep 0.2 ;;
+		*) return 0 ;;
+		esac
+	done
+	fail "job $1 did not end in a minute"
+}
+
+@test "slurm: in a step the job's GPUs alone are shown" {
+	run -0 srun --quiet -p gpuq --gres=gpu:2 mlrun gpu top --once
+	assert_line --partial "2 of 8 GPUs: CUDA_VISIBLE_DEVICES=0,1"
+	assert_equal "$(grep -cE '^ +[0-9]+  .* 50%  1.0 GB of 80.0 GB' <<<"$output")" 2
+}
+
+@test "slurm: a log that a batch script leaves in the background ends with the job" {
+	cat >job <<'END'
+#!/bin/bash
+mlrun gpu top --interval 0.2 --log gpu.csv &
+echo $! >pid
+for ((i = 0; i < 100; i++)); do
+	[ "$(wc -l 2>/dev/null <gpu.csv || echo 0)" -lt 3 ] || break
+	sleep 0.1
+done
+END
+	job=$(sbatch --parsable -p gpuq --gres=gpu:1 -o out job)
+	wait_until_ended "$job"
+	run -0 scontrol show job "$job"
+	assert_output --partial "JobState=COMPLETED"
+	for ((i = 0; i < 100; i++)); do
+		[ -e "/proc/$(cat pid)" ] || break
+		sleep 0.1
+	done
+	[ ! -e "/proc/$(cat pid)" ] || fail "it is still there"
+	assert_equal "$(cat out)" ""
+	assert_equal "$(awk -F, 'NF != 11' gpu.csv)" ""
+	assert_equal "$(tail -n +2 gpu.csv | cut -d, -f3,5 | sort -u)" "0,50"
+}
+
+@test "slurm: nodes write their own lines into one log" {
+	run -0 srun --quiet -p workq -N 2 --ntasks-per-node=1 mlrun gpu top --interval 0.2 --count 4 --all --log gpu.csv
+	assert_output ""
+	assert_equal "$(grep -c ^time gpu.csv)" 1
+	assert_equal "$(tail -n +2 gpu.csv | cut -d, -f2 | sort | uniq -c | awk '{ print $1 }' | sort -u)" 32
+	assert_equal "$(awk -F, 'NF != 11' gpu.csv)" ""
+}

@@ -1,0 +1,405 @@
+#include "cuda_on_cpu.h"
+#include "trainer/backend/cuda/device.cuh"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <ucontext.h>
+#include <vector>
+
+#ifdef __SANITIZE_ADDRESS__
+#include <sanitizer/common_interface_defs.h>
+#endif
+
+#define STACK_BYTES ((size_t)128 << 10)
+#define THREADS_MAX 1024
+
+dim3 threadIdx, blockIdx, blockDim, gridDim;
+int cuda_on_cpu_multiprocessors = 132;
+void (*cuda_on_cpu_submit)(cudaStream_t stream, std::function<void()> launch);
+
+enum state { RUNS, AT_BLOCK_BARRIER, AT_WARP_BARRIER, ENDED };
+
+/* A copy into shared memory that has begun; a NULL `to` closes a group. */
+struct pending_copy {
+	void *to;
+	unsigned char bytes[16];
+};
+
+struct fiber {
+	ucontext_t context;
+	char *stack;
+	enum state state;
+	void *fake; /* AddressSanitizer's own stack */
+	unsigned collectives;
+	std::vector<pending_copy> copies;
+};
+
+/* What lanes of a warp gave each other; two turns, so that one barrier between uses is enough. */
+struct warp {
+	unsigned char gave[2][WARP][64];
+};
+
+static struct {
+	enum cuda_order order;
+	unsigned launches, blocks;
+	unsigned threads, now;
+	fiber fibers[THREADS_MAX];
+	warp warps[THREADS_MAX / WARP];
+	unsigned turn[THREADS_MAX]; /* in which order threads run */
+	unsigned char *shared;
+	const std::function<void()> *body;
+	ucontext_t main;
+	void *main_fake;
+	const void *main_stack;
+	size_t main_stack_bytes;
+	uint64_t random;
+} cpu;
+
+void cuda_on_cpu_order(enum cuda_order order)
+{
+	cpu.order = order;
+}
+
+unsigned cuda_on_cpu_launches(void)
+{
+	return cpu.launches;
+}
+
+unsigned cuda_on_cpu_blocks(void)
+{
+	return cpu.blocks;
+}
+
+static unsigned draw(unsigned below)
+{
+	cpu.random = cpu.random * 6364136223846793005u + 1442695040888963407u;
+	return (unsigned)(cpu.random >> 33) % below;
+}
+
+/* An order of 0..n-1. */
+static void arrange(unsigned *to, unsigned n)
+{
+	for (unsigned i = 0; i < n; i++)
+		to[i] = cpu.order == CUDA_ORDER_REVERSE ? n - 1 - i : i;
+	for (unsigned i = n; cpu.order == CUDA_ORDER_RANDOM && i > 1; i--)
+		std::swap(to[i - 1], to[draw(i)]);
+}
+
+static void entered(void *fake)
+{
+#ifdef __SANITIZE_ADDRESS__
+	const void *stack;
+	size_t bytes;
+
+	__sanitizer_finish_switch_fiber(fake, &stack, &bytes);
+	if (!cpu.main_stack) {
+		cpu.main_stack = stack;
+		cpu.main_stack_bytes = bytes;
+	}
+#else
+	(void)fake;
+#endif
+}
+
+/* From one context to another; returns when somebody comes back. */
+static void change(ucontext_t *from, void **fake, ucontext_t *to, const void *stack, size_t bytes)
+{
+#ifdef __SANITIZE_ADDRESS__
+	__sanitizer_start_switch_fiber(fake, stack, bytes);
+#else
+	(void)stack;
+	(void)bytes;
+#endif
+	swapcontext(from, to);
+	entered(fake ? *fake : NULL);
+}
+
+static void to_fiber(ucontext_t *from, void **fake, unsigned which)
+{
+	cpu.now = which;
+	threadIdx = dim3(which);
+	change(from, fake, &cpu.fibers[which].context, cpu.fibers[which].stack, STACK_BYTES);
+}
+
+static bool all_wait(unsigned from, unsigned to, enum state at)
+{
+	for (unsigned i = from; i < to; i++)
+		if (cpu.fibers[i].state != at && cpu.fibers[i].state != ENDED)
+			return false;
+	return true;
+}
+
+static void release(unsigned from, unsigned to, enum state at)
+{
+	for (unsigned i = from; i < to; i++)
+		if (cpu.fibers[i].state == at)
+			cpu.fibers[i].state = RUNS;
+}
+
+/* Let those go on who have all arrived. */
+static void open_barriers(void)
+{
+	if (all_wait(0, cpu.threads, AT_BLOCK_BARRIER))
+		release(0, cpu.threads, AT_BLOCK_BARRIER);
+	for (unsigned at = 0; at < cpu.threads; at += WARP) {
+		unsigned end = at + WARP < cpu.threads ? at + WARP : cpu.threads;
+
+		if (all_wait(at, end, AT_WARP_BARRIER))
+			release(at, end, AT_WARP_BARRIER);
+	}
+}
+
+/* The next thread that can run, of this warp first, so that warps drift apart; -1: none. */
+static int choose(unsigned after)
+{
+	unsigned at = 0;
+	int other = -1;
+
+	while (cpu.turn[at] != after)
+		at++;
+	for (unsigned i = 1; i <= cpu.threads; i++) {
+		unsigned which = cpu.turn[(at + i) % cpu.threads];
+
+		if (cpu.fibers[which].state != RUNS)
+			continue;
+		if (which / WARP == after / WARP)
+			return (int)which;
+		other = other < 0 ? (int)which : other;
+	}
+	return other;
+}
+
+static void give_way(enum state because)
+{
+	unsigned me = cpu.now;
+	int next;
+
+	cpu.fibers[me].state = because;
+	if (because == AT_WARP_BARRIER) {
+		unsigned at = me - me % WARP, end = at + WARP < cpu.threads ? at + WARP : cpu.threads;
+
+		if (all_wait(at, end, AT_WARP_BARRIER))
+			release(at, end, AT_WARP_BARRIER);
+	} else if (all_wait(0, cpu.threads, because)) {
+		release(0, cpu.threads, because);
+	}
+	next = choose(me);
+	if (next < 0) {
+		open_barriers(); /* threads that ended may have been the last ones missing */
+		next = choose(me);
+	}
+	if (next < 0) {
+		fprintf(stderr, "cuda_on_cpu: block %u %u %u: threads wait at different barriers\n",
+			blockIdx.x, blockIdx.y, blockIdx.z);
+		abort();
+	}
+	if ((unsigned)next != me)
+		to_fiber(&cpu.fibers[me].context, &cpu.fibers[me].fake, (unsigned)next);
+}
+
+void __syncthreads(void)
+{
+	give_way(AT_BLOCK_BARRIER);
+}
+
+void __syncwarp(unsigned)
+{
+	give_way(AT_WARP_BARRIER);
+}
+
+unsigned char *shared_memory(void)
+{
+	return cpu.shared;
+}
+
+const unsigned char (*cuda_on_cpu_gather(const void *mine, size_t bytes))[64]
+{
+	unsigned me = cpu.now, turn = cpu.fibers[me].collectives++ & 1;
+	unsigned char(*gave)[64] = cpu.warps[me / WARP].gave[turn];
+
+	memcpy(gave[me % WARP], mine, bytes);
+	__syncwarp();
+	return gave;
+}
+
+static void run_thread(void)
+{
+	int next;
+
+	entered(NULL);
+	(*cpu.body)();
+	cuda_on_cpu_copy_wait(0);
+	cpu.fibers[cpu.now].state = ENDED;
+	next = choose(cpu.now);
+	if (next < 0) {
+		open_barriers();
+		next = choose(cpu.now);
+	}
+	if (next >= 0)
+		to_fiber(&cpu.fibers[cpu.now].context, NULL, (unsigned)next);
+	change(&cpu.fibers[cpu.now].context, NULL, &cpu.main, cpu.main_stack, cpu.main_stack_bytes);
+}
+
+static void run_block(size_t bytes)
+{
+	cpu.shared = (unsigned char *)aligned_alloc(16, bytes ? (bytes + 15) / 16 * 16 : 16);
+	memset(cpu.shared, 0xff, bytes);
+	for (unsigned i = 0; i < cpu.threads; i++) {
+		fiber *f = &cpu.fibers[i];
+
+		if (!f->stack)
+			f->stack = (char *)malloc(STACK_BYTES);
+		getcontext(&f->context);
+		f->context.uc_stack.ss_sp = f->stack;
+		f->context.uc_stack.ss_size = STACK_BYTES;
+		makecontext(&f->context, run_thread, 0);
+		f->state = RUNS;
+		f->collectives = 0;
+		f->copies.clear();
+	}
+	arrange(cpu.turn, cpu.threads);
+	to_fiber(&cpu.main, &cpu.main_fake, cpu.turn[0]);
+	for (unsigned i = 0; i < cpu.threads; i++)
+		if (cpu.fibers[i].state != ENDED) {
+			fprintf(stderr, "cuda_on_cpu: thread %u never ended\n", i);
+			abort();
+		}
+	free(cpu.shared);
+}
+
+void cuda_on_cpu_run(
+	const unsigned grid[3], unsigned threads, size_t bytes, const std::function<void()> &body)
+{
+	unsigned n = grid[0] * grid[1] * grid[2];
+	std::vector<unsigned> order(n);
+
+	cpu.launches++;
+	cpu.blocks = n;
+	cpu.threads = threads;
+	cpu.body = &body;
+	gridDim = dim3(grid[0], grid[1], grid[2]);
+	blockDim = dim3(threads);
+	arrange(order.data(), n);
+	for (unsigned i = 0; i < n; i++) {
+		unsigned at = order[i];
+
+		blockIdx = dim3(at % grid[0], at / grid[0] % grid[1], at / grid[0] / grid[1]);
+		run_block(bytes);
+	}
+}
+
+void copy_16(void *shared, const void *from, const void *)
+{
+	pending_copy c = { shared, {} };
+
+	if ((uintptr_t)shared % 16 || (uintptr_t)from % 16) {
+		fprintf(stderr, "cuda_on_cpu: copy of 16 bytes that are not aligned\n");
+		abort();
+	}
+	if (from)
+		memcpy(c.bytes, from, 16);
+	cpu.fibers[cpu.now].copies.push_back(c);
+}
+
+void copy_commit(void)
+{
+	cpu.fibers[cpu.now].copies.push_back({ NULL, {} });
+}
+
+void cuda_on_cpu_copy_wait(int pending)
+{
+	std::vector<pending_copy> &copies = cpu.fibers[cpu.now].copies;
+	int groups = 0;
+	size_t done = 0;
+
+	for (const pending_copy &c : copies)
+		groups += c.to == NULL;
+	for (; done < copies.size() && groups > pending; done++) {
+		if (copies[done].to)
+			memcpy(copies[done].to, copies[done].bytes, 16);
+		else
+			groups--;
+	}
+	copies.erase(copies.begin(), copies.begin() + (long)done);
+}
+
+static void matrices(uint32_t r[4], const void *row, bool across)
+{
+	const unsigned char(*rows)[64] = cuda_on_cpu_gather(&row, sizeof(row));
+	unsigned lane = cpu.now % WARP;
+
+	for (unsigned m = 0; m < 4; m++) {
+		uint16_t pair[2];
+
+		for (unsigned e = 0; e < 2; e++) {
+			unsigned i = across ? 2 * (lane % 4) + e : lane / 4;
+			unsigned j = across ? lane / 4 : 2 * (lane % 4) + e;
+			const uint16_t *from;
+
+			memcpy(&from, rows[8 * m + i], sizeof(from));
+			if ((uintptr_t)from % 16) {
+				fprintf(stderr, "cuda_on_cpu: a matrix's row is not aligned\n");
+				abort();
+			}
+			pair[e] = from[j];
+		}
+		r[m] = pair[0] | (uint32_t)pair[1] << 16;
+	}
+}
+
+void load_matrices(uint32_t r[4], const void *row)
+{
+	matrices(r, row, false);
+}
+
+void load_matrices_across(uint32_t r[4], const void *row)
+{
+	matrices(r, row, true);
+}
+
+struct operands {
+	uint32_t a[4], b[2];
+};
+
+static const operands *of_lane(const unsigned char (*gave)[64], unsigned lane)
+{
+	return (const operands *)(const void *)gave[lane];
+}
+
+static float half_of(uint32_t pair, unsigned which)
+{
+	return __uint_as_float(which ? pair & 0xffff0000u : pair << 16);
+}
+
+void mma_bf16(float d[4], const uint32_t a[4], uint32_t b0, uint32_t b1)
+{
+	operands mine = { { a[0], a[1], a[2], a[3] }, { b0, b1 } };
+	const unsigned char(*gave)[64] = cuda_on_cpu_gather(&mine, sizeof(mine));
+	unsigned g = cpu.now % WARP / 4, t = cpu.now % 4;
+
+	for (unsigned e = 0; e < 4; e++)
+		for (unsigned k = 0; k < 16; k++) {
+			/* Row g + 8 * (e / 2) of a and column 2t + e % 2 of b. */
+			const operands *of_a = of_lane(gave, 4 * g + k % 8 / 2);
+			const operands *of_b = of_lane(gave, 4 * (2 * t + e % 2) + k % 8 / 2);
+
+			d[e] += half_of(of_a->a[e / 2 + k / 8 * 2], k % 2) *
+				half_of(of_b->b[k / 8], k % 2);
+		}
+}
+
+void mma_tf32(float d[4], const uint32_t a[4], uint32_t b0, uint32_t b1)
+{
+	operands mine = { { a[0], a[1], a[2], a[3] }, { b0, b1 } };
+	const unsigned char(*gave)[64] = cuda_on_cpu_gather(&mine, sizeof(mine));
+	unsigned g = cpu.now % WARP / 4, t = cpu.now % 4;
+
+	for (unsigned e = 0; e < 4; e++)
+		for (unsigned k = 0; k < 8; k++) {
+			const operands *of_a = of_lane(gave, 4 * g + k % 4);
+			const operands *of_b = of_lane(gave, 4 * (2 * t + e % 2) + k % 4);
+
+			d[e] += __uint_as_float(of_a->a[e / 2 + k / 4 * 2]) *
+				__uint_as_float(of_b->b[k / 4]);
+		}
+}

@@ -1,0 +1,313 @@
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include "base/cleanup.h"
+#include "base/file.h"
+#include "base/memory.h"
+#include "elf_file.h"
+#include "gpu/elf.h"
+
+#include <elf.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <gnu/libc-version.h>
+#include <link.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+static char dir[] = "/tmp/mlr-test-elf.XXXXXX";
+static char path[sizeof(dir) + 16];
+
+static int make(void **state)
+{
+	(void)state;
+	if (!mkdtemp(dir))
+		return -1;
+	snprintf(path, sizeof(path), "%s/lib.so", dir);
+	return 0;
+}
+
+static int remove_all(void **state)
+{
+	(void)state;
+	return file_remove_tree(AT_FDCWD, dir, NULL);
+}
+
+static int write_and_open(const struct elf_file *f)
+{
+	elf_file_write(path, f);
+	return open(path, O_RDONLY | O_CLOEXEC);
+}
+
+static void assert_version(const struct gpu_version *v, const char *want)
+{
+	char text[GPU_VERSION_TEXT];
+
+	assert_string_equal(gpu_version_print(v, text), want);
+}
+
+static const char *const needed[] = { "libnvidia-glcore.so.535.104.05", "libc.so.6", NULL };
+static const char *const versions[] = { "GLIBC_2.3.4", "GLIBC_2.27", "GLIBC_PRIVATE", "GLIBC_2.4",
+	"GLIBC_ABI_DT_RELR", NULL };
+static const char *const defines[] = { "libx.so.1", "GLIBC_2.2.5", "GLIBC_2.36", "GLIBC_2.9",
+	NULL };
+
+static void check_all_that_a_library_says(int bits)
+{
+	const struct elf_file f = { .bits = bits,
+		.soname = "libGLX_nvidia.so.0",
+		.needed = needed,
+		.versions = versions,
+		.defines = defines };
+	auto_close int fd = write_and_open(&f);
+	auto_call(gpu_elf_done) struct gpu_elf e = GPU_ELF_INIT;
+
+	assert_int_equal(gpu_elf_read(fd, &e), 0);
+	assert_int_equal(e.bits, bits);
+	assert_string_equal(e.soname, "libGLX_nvidia.so.0");
+	assert_int_equal(e.needed.n, 2);
+	assert_string_equal(e.needed.v[0], needed[0]);
+	assert_string_equal(e.needed.v[1], needed[1]);
+	assert_version(&e.glibc, "2.27");
+	assert_version(&e.defines, "2.36");
+}
+
+static void a_64_bit_library_says_its_name_its_needs_and_its_newest_versions(void **state)
+{
+	(void)state;
+	check_all_that_a_library_says(64);
+}
+
+static void a_32_bit_library_says_the_same(void **state)
+{
+	(void)state;
+	check_all_that_a_library_says(32);
+}
+
+static void a_library_that_says_nothing_is_one_still(void **state)
+{
+	const struct elf_file f = { .bits = 64 };
+	auto_close int fd = write_and_open(&f);
+	auto_call(gpu_elf_done) struct gpu_elf e = GPU_ELF_INIT;
+	struct gpu_version abi;
+
+	(void)state;
+	assert_int_equal(gpu_elf_read(fd, &e), 0);
+	assert_null(e.soname);
+	assert_int_equal(e.needed.n, 0);
+	assert_false(gpu_version_is_known(&e.glibc));
+	assert_false(gpu_version_is_known(&e.defines));
+	abi = gpu_elf_abi(fd);
+	assert_false(gpu_version_is_known(&abi));
+}
+
+static int find_libc(struct dl_phdr_info *info, size_t size, void *ctx)
+{
+	(void)size;
+	if (!strstr(info->dlpi_name, "/libc.so.6"))
+		return 0;
+	snprintf(ctx, PATH_MAX, "%s", info->dlpi_name);
+	return 1;
+}
+
+static void the_c_library_defines_the_version_that_it_is(void **state)
+{
+	char name[PATH_MAX];
+	auto_close int fd = -1;
+	auto_call(gpu_elf_done) struct gpu_elf e = GPU_ELF_INIT;
+
+	(void)state;
+	assert_true(dl_iterate_phdr(find_libc, name));
+	fd = open(name, O_RDONLY | O_CLOEXEC);
+	assert_int_equal(gpu_elf_read(fd, &e), 0);
+	assert_string_equal(e.soname, "libc.so.6");
+	assert_version(&e.defines, gnu_get_libc_version());
+	assert_true(gpu_elf_abi(fd).part[0] >= 2);
+}
+
+static void notes_are_found_by_section_and_owner(void **state)
+{
+	const struct elf_file f = { .note_section = ".note.cuda.fwd_compatibility",
+		.note_owner = "NVIDIA Corporation",
+		.note = "{\"cuda\":\"12.4\"}",
+		.abi = { 2, 3, 99 } };
+	auto_close int fd = write_and_open(&f);
+	auto_free char *note = NULL;
+	struct gpu_version abi;
+
+	(void)state;
+	assert_int_equal(gpu_elf_note(fd, f.note_section, f.note_owner, 64, &note), 0);
+	assert_string_equal(note, f.note);
+	assert_int_equal(gpu_elf_note(fd, ".note.other", f.note_owner, 64, &note), -ENOENT);
+	assert_int_equal(gpu_elf_note(fd, f.note_section, "NVIDIA", 64, &note), -ENOENT);
+	assert_int_equal(gpu_elf_note(fd, f.note_section, f.note_owner, strlen(f.note) - 1, &note),
+		-ENOEXEC);
+	abi = gpu_elf_abi(fd);
+	assert_version(&abi, "2.3.99");
+}
+
+static void what_is_no_library_is_refused(void **state)
+{
+	static const char *const texts[] = { "", "#!/bin/sh\n", "\177ELF", "!<arch>\n",
+		"\177ELF\2\2\1\0\0\0\0\0\0\0\0\0\0\3\0\x3e" };
+	auto_call(gpu_elf_done) struct gpu_elf e = GPU_ELF_INIT;
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_LEN(texts); i++) {
+		auto_close int fd = -1;
+
+		assert_int_equal(
+			file_replace(AT_FDCWD, path, texts[i], strlen(texts[i]), 0644, NULL), 0);
+		fd = open(path, O_RDONLY | O_CLOEXEC);
+		assert_int_equal(gpu_elf_read(fd, &e), -ENOEXEC);
+	}
+}
+
+/* Wherever it ends: never a step beyond the end, which the sanitizers watch, and no half value. */
+static void a_library_that_is_cut_short_harms_nobody(void **state)
+{
+	const struct elf_file f = { .soname = "libcuda.so.1",
+		.needed = needed,
+		.versions = versions,
+		.abi = { 2, 3, 99 },
+		.note_section = ".note.x",
+		.note_owner = "x",
+		.note = "text" };
+	auto_free char *data = NULL, *note = NULL;
+	size_t len;
+	unsigned refused = 0;
+
+	(void)state;
+	elf_file_write(path, &f);
+	assert_int_equal(file_read(AT_FDCWD, path, 1 << 20, &data, &len, NULL), 0);
+	for (size_t n = 0; n < len; n += n < 64 ? 1 : 7) {
+		auto_call(gpu_elf_done) struct gpu_elf e = GPU_ELF_INIT;
+		auto_close int fd = -1;
+
+		assert_int_equal(truncate(path, 0), 0);
+		fd = open(path, O_RDWR | O_CLOEXEC);
+		assert_int_equal(file_write_all(fd, data, n), 0);
+		refused += gpu_elf_read(fd, &e) == -ENOEXEC;
+		if (gpu_elf_note(fd, ".note.x", "x", 64, &note) == 0)
+			free(take_ptr(&note));
+		gpu_elf_abi(fd);
+	}
+	assert_true(refused > 64);
+}
+
+/* The library of a test, in a sparse file of 1 GiB. */
+static void make_large(const struct elf_file *f, Elf64_Ehdr *head)
+{
+	auto_close int fd = write_and_open(f);
+
+	assert_int_equal(truncate(path, 1 << 30), 0);
+	assert_int_equal(pread(fd, head, sizeof(*head), 0), sizeof(*head));
+}
+
+static void put(const void *data, size_t size, uint64_t at)
+{
+	auto_close int fd = open(path, O_WRONLY | O_CLOEXEC);
+
+	assert_int_equal(pwrite(fd, data, size, (off_t)at), size);
+}
+
+/* Everything that is read of a library takes some MiB, whatever its headers say. */
+static void read_all(const char *section)
+{
+	auto_call(gpu_elf_done) struct gpu_elf e = GPU_ELF_INIT;
+	auto_close int fd = open(path, O_RDONLY | O_CLOEXEC);
+	auto_free char *note = NULL;
+	struct rusage before, after;
+
+	getrusage(RUSAGE_SELF, &before);
+	gpu_elf_read(fd, &e);
+	gpu_elf_note(fd, section, "x", 64, &note);
+	gpu_elf_abi(fd);
+	getrusage(RUSAGE_SELF, &after);
+	assert_in_range(after.ru_maxrss - before.ru_maxrss, 0, 100 << 10);
+}
+
+static const struct elf_file with_all = { .soname = "libcuda.so.1",
+	.needed = needed,
+	.versions = versions,
+	.abi = { 2, 3, 99 },
+	.note_section = ".note.x",
+	.note_owner = "y",
+	.note = "text" };
+
+static void large_segments_are_not_read_as_a_whole(void **state)
+{
+	Elf64_Ehdr head;
+	Elf64_Phdr ph;
+
+	(void)state;
+	make_large(&with_all, &head);
+	for (unsigned i = 0; i < head.e_phnum; i++) {
+		auto_close int fd = open(path, O_RDONLY | O_CLOEXEC);
+		uint64_t at = head.e_phoff + i * sizeof(ph);
+
+		assert_int_equal(pread(fd, &ph, sizeof(ph), (off_t)at), sizeof(ph));
+		ph.p_filesz = 900 << 20;
+		put(&ph, sizeof(ph), at);
+	}
+	read_all(".note.x");
+}
+
+static void large_sections_are_not_read_as_a_whole(void **state)
+{
+	Elf64_Ehdr head;
+	Elf64_Shdr sh;
+
+	(void)state;
+	make_large(&with_all, &head);
+	for (unsigned i = 1; i < head.e_shnum; i++) {
+		auto_close int fd = open(path, O_RDONLY | O_CLOEXEC);
+		uint64_t at = head.e_shoff + i * sizeof(sh);
+
+		assert_int_equal(pread(fd, &sh, sizeof(sh), (off_t)at), sizeof(sh));
+		sh.sh_size = 900 << 20;
+		put(&sh, sizeof(sh), at);
+	}
+	read_all(".note.x");
+}
+
+/* Ten million of them, by the first section's size. */
+static void sections_without_number_are_refused(void **state)
+{
+	const Elf64_Shdr first = { .sh_size = 10000000 };
+	auto_call(gpu_elf_done) struct gpu_elf e = GPU_ELF_INIT;
+	auto_close int fd = -1;
+	Elf64_Ehdr head;
+
+	(void)state;
+	make_large(&with_all, &head);
+	head.e_shnum = 0;
+	put(&head, sizeof(head), 0);
+	put(&first, sizeof(first), head.e_shoff);
+	read_all(".note.x");
+	fd = open(path, O_RDONLY | O_CLOEXEC);
+	assert_int_equal(gpu_elf_read(fd, &e), -ENOEXEC);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(a_64_bit_library_says_its_name_its_needs_and_its_newest_versions),
+		cmocka_unit_test(a_32_bit_library_says_the_same),
+		cmocka_unit_test(a_library_that_says_nothing_is_one_still),
+		cmocka_unit_test(the_c_library_defines_the_version_that_it_is),
+		cmocka_unit_test(notes_are_found_by_section_and_owner),
+		cmocka_unit_test(what_is_no_library_is_refused),
+		cmocka_unit_test(a_library_that_is_cut_short_harms_nobody),
+		cmocka_unit_test(large_segments_are_not_read_as_a_whole),
+		cmocka_unit_test(large_sections_are_not_read_as_a_whole),
+		cmocka_unit_test(sections_without_number_are_refused),
+	};
+
+	return cmocka_run_group_tests(tests, make, remove_all);
+}

@@ -1,0 +1,792 @@
+/*
+ * The backend cuda against `reference`. This file makes two programs: test_trainer_cuda runs the
+ * whole engine and our kernels on the CPU (cuda_fake/, cuda_on_cpu/), where everything but NVIDIA's
+ * libraries is shown without a GPU; test_trainer_cuda_device runs the plugin on one, and is skipped
+ * where there is none.
+ */
+#include "trainer_net.h"
+#include "trainer_test.h"
+
+#include "trainer/backend/cuda_load.h"
+
+#include "config.h"
+
+#include <sys/wait.h>
+#include <unistd.h>
+
+#ifdef CUDA_ON_DEVICE
+#define BATCH 64
+static const struct backend *cuda_backend(void)
+{
+	return &backend_cuda;
+}
+#else
+#include "cuda_fake/cuda_runtime_api.h"
+#include "trainer/backend/cuda/choice.h"
+#include "trainer/backend/cuda/plan.h"
+#include "trainer/backend/cuda/plugin_cuda.h"
+#define BATCH 5
+extern const struct cuda_plugin mltrain_cuda;
+
+static const struct backend *cuda_backend(void)
+{
+	return mltrain_cuda.backend;
+}
+#endif
+
+/* The reference network's layers at a size that the CPU can afford; pools taken in, dropout on
+ * rows. */
+static struct net *usual_net(void)
+{
+	const struct layer layers[] = {
+		{ LAYER_CONV, "conv1", .outputs = 8, .size = 5, .stride = 1, .pad = 2,
+			.sigma = 0.2f, .bias = 0.1f },
+		{ LAYER_RELU, "relu1" },
+		{ LAYER_MAXPOOL, "pool1", .size = 2 },
+		{ LAYER_CONV, "conv2", .outputs = 16, .size = 5, .stride = 1, .pad = 2,
+			.sigma = 0.1f, .bias = 0.1f },
+		{ LAYER_RELU, "relu2" },
+		{ LAYER_MAXPOOL, "pool2", .size = 2 },
+		{ LAYER_DENSE, "fc1", .outputs = 32, .sigma = 0.1f, .bias = 0.1f, .decay = 1 },
+		{ LAYER_RELU, "relu3" },
+		{ LAYER_DROPOUT, "dropout", .rate = 0.5f },
+		{ LAYER_DENSE, "fc2", .outputs = 10, .sigma = 0.2f, .bias = 0.1f, .decay = 1 },
+	};
+
+	return chain_net("usual", shape3(1, 12, 12), layers, ARRAY_LEN(layers));
+}
+
+/* Sizes that fit no vector, a stride, rests at the edges, every kind of layer in unusual places. */
+static struct net *odd_net(void)
+{
+	const struct layer layers[] = {
+		{ LAYER_RELU, "in" },
+		{ LAYER_CONV, "a", .outputs = 7, .size = 3, .stride = 1, .pad = 1, .sigma = 0.4f,
+			.bias = 0.1f },
+		{ LAYER_MAXPOOL, "pool_a", .size = 2 },
+		{ LAYER_DROPOUT, "drop_a", .rate = 0.25f },
+		{ LAYER_CONV, "b", .outputs = 18, .size = 5, .stride = 2, .pad = 2, .sigma = 0.2f },
+		{ LAYER_RELU, "relu_b" },
+		{ LAYER_CONV, "c", .outputs = 20, .size = 3, .stride = 1, .pad = 0, .sigma = 0.2f,
+			.decay = 1 },
+		{ LAYER_RELU, "relu_c" },
+		{ LAYER_RELU, "again" },
+		{ LAYER_DENSE, "d", .outputs = 33, .sigma = 0.2f, .bias = 0.1f, .decay = 1 },
+		{ LAYER_DROPOUT, "drop_d", .rate = 0.5f },
+		{ LAYER_RELU, "relu_d" },
+		{ LAYER_DENSE, "e", .outputs = 5, .sigma = 0.3f },
+	};
+
+	return chain_net("odd", shape3(3, 19, 21), layers, ARRAY_LEN(layers));
+}
+
+/* Many classes: the last layer, the loss and their gradients are kernels of their own. */
+static struct net *many_classes_net(void)
+{
+	const struct layer layers[] = {
+		{ LAYER_CONV, "a", .outputs = 8, .size = 3, .stride = 1, .pad = 1, .sigma = 0.3f,
+			.no_bias = 1 },
+		{ LAYER_AVGPOOL, "avg", .size = 2 },
+		{ LAYER_RELU, "relu" },
+		{ LAYER_MAXPOOL, "max", .size = 3 },
+		{ LAYER_DENSE, "fc", .outputs = 100, .sigma = 0.2f },
+	};
+
+	return chain_net("many classes", shape3(4, 12, 12), layers, ARRAY_LEN(layers));
+}
+
+/* A residual block with a projection, batch norm on images and rows, every pool, outputs that
+ * several layers read, the images added to themselves. */
+static struct net *residual_net(void)
+{
+	enum {
+		TWICE,
+		CONV1,
+		BN1,
+		RELU1,
+		CONV2,
+		BN2,
+		SHORT,
+		SUM,
+		RELU2,
+		AVG,
+		MAX,
+		SUM2,
+		GLOBAL,
+		FC1,
+		BN3,
+		DROP,
+		FC2
+	};
+	const struct layer layers[] = {
+		[TWICE] = { LAYER_ADD, "twice", LAYER_INPUT, LAYER_INPUT },
+		[CONV1] = { LAYER_CONV, "conv1", TWICE, .outputs = 3, .size = 3, .stride = 1,
+			.pad = 1, .sigma = 0.4f, .no_bias = 1 },
+		[BN1] = { LAYER_BATCHNORM, "bn1", CONV1, .epsilon = 1e-3f, .momentum = 0.1f },
+		[RELU1] = { LAYER_RELU, "relu1", BN1 },
+		[CONV2] = { LAYER_CONV, "conv2", RELU1, .outputs = 8, .size = 3, .stride = 2,
+			.pad = 1, .sigma = 0.4f, .no_bias = 1 },
+		[BN2] = { LAYER_BATCHNORM, "bn2", CONV2, .epsilon = 1e-3f, .momentum = 0.1f },
+		[SHORT] = { LAYER_CONV, "short", RELU1, .outputs = 8, .size = 1, .stride = 2,
+			.sigma = 0.4f, .bias = 0.1f },
+		[SUM] = { LAYER_ADD, "sum", BN2, SHORT },
+		[RELU2] = { LAYER_RELU, "relu2", SUM },
+		[AVG] = { LAYER_AVGPOOL, "avg", RELU2, .size = 2, .stride = 1 },
+		[MAX] = { LAYER_MAXPOOL, "max", RELU2, .size = 2, .stride = 1 },
+		[SUM2] = { LAYER_ADD, "sum2", AVG, MAX },
+		[GLOBAL] = { LAYER_GLOBALPOOL, "global", SUM2 },
+		[FC1] = { LAYER_DENSE, "fc1", GLOBAL, .outputs = 7, .sigma = 0.5f, .decay = 0.5f },
+		[BN3] = { LAYER_BATCHNORM, "bn3", FC1, .epsilon = 1e-3f, .momentum = 0.2f },
+		[DROP] = { LAYER_DROPOUT, "drop", BN3, .rate = 0.25f },
+		[FC2] = { LAYER_DENSE, "fc2", DROP, .outputs = 4, .sigma = 0.5f },
+	};
+	struct mlr_error err = MLR_ERROR_INIT;
+	struct net *net = NULL;
+
+	if (net_new("residual", shape3(2, 5, 6), layers, ARRAY_LEN(layers), &net, &err) < 0)
+		fail_msg("%s", err.text);
+	return net;
+}
+
+/* --- engines ---------------------------------------------------------------------------- */
+
+#define STEPS 11 /* more than are one graph */
+
+struct setup {
+	const struct net *net;
+	struct engine *engine;
+	int batch;
+	uint8_t *images; /* [count] */
+	int count;
+	uint32_t *index;         /* [STEPS][batch] */
+	uint16_t *labels;        /* [STEPS][batch] */
+	struct augment *augment; /* [STEPS][batch] */
+	struct batch batches[STEPS];
+	struct step steps[STEPS];
+};
+
+static void make_batches(struct setup *s, int altered)
+{
+	size_t pixels = shape_count(&s->net->input), rows = STEPS * (size_t)s->batch;
+	struct rng rng;
+
+	s->count = 3 * s->batch;
+	s->images = xcalloc((size_t)s->count, pixels);
+	s->index = xcalloc(rows, sizeof(*s->index));
+	s->labels = xcalloc(rows, sizeof(*s->labels));
+	s->augment = xcalloc(rows, sizeof(*s->augment));
+	rng_init(&rng, 11, RNG_TEST, 0);
+	for (size_t i = 0; i < (size_t)s->count * pixels; i++)
+		s->images[i] = (uint8_t)rng_below(&rng, 256);
+	for (size_t i = 0; i < rows; i++) {
+		s->index[i] = rng_below(&rng, (uint32_t)s->count);
+		s->labels[i] = (uint16_t)rng_below(&rng, (uint32_t)s->net->classes);
+		s->augment[i] = (struct augment){ .down = (int8_t)(rng_below(&rng, 5) - 2),
+			.right = (int8_t)(rng_below(&rng, 5) - 2),
+			.flip = (uint8_t)rng_below(&rng, 2),
+			.cut = 3,
+			.cut_y = (int16_t)(rng_below(&rng, 8) - 1),
+			.cut_x = (int16_t)(rng_below(&rng, 8) - 1) };
+	}
+	for (int i = 0; i < STEPS; i++) {
+		size_t at = (size_t)(i * s->batch);
+
+		s->batches[i] = (struct batch){ s->batch, s->images, s->index + at,
+			altered ? s->augment + at : NULL, s->labels + at };
+		s->steps[i] = (struct step){ .lr = 0.02f / (float)(i + 1),
+			.momentum = 0.9f,
+			.l2 = 0.01f,
+			.seed = 0x1234567890u,
+			.number = (uint64_t)i + 100 };
+	}
+}
+
+static struct setup set_up(const struct backend *b, const struct net *net,
+	const struct engine_config *like, int altered)
+{
+	struct engine_config config = *like;
+	struct mlr_error err = MLR_ERROR_INIT;
+	struct setup s = { .net = net, .batch = config.batch };
+	auto_free float *params = xcalloc(net->params, sizeof(float)),
+			*noise = random_floats(17, net->params);
+
+	for (int c = 0; c < IMAGE_CHANNELS_MAX; c++) {
+		config.norm.mean[c] = 120.0f + (float)c;
+		config.norm.scale[c] = 127.5f;
+	}
+	config.threads = 1;
+	if (b->open(net->layers, net->n, &config, &s.engine, &err) < 0)
+		fail_msg("%s", err.text);
+	net_init_params(net, 1, params);
+	for (size_t i = 0; i < net->params; i++) /* gamma and beta too shall be like no other */
+		params[i] += 0.05f * noise[i];
+	assert_int_equal(engine_set(s.engine, ENGINE_PARAMS, params, NULL), 0);
+	make_batches(&s, altered);
+	return s;
+}
+
+static void tear_down(struct setup *s)
+{
+	engine_close(&s->engine);
+	free(s->images);
+	free(s->index);
+	free(s->labels);
+	free(s->augment);
+}
+
+static void take_steps(struct setup *s, int from, int n, struct step_result *ret)
+{
+	struct mlr_error err = MLR_ERROR_INIT;
+
+	if (engine_step(s->engine, s->batches + from, s->steps + from, n, ret, &err) < 0)
+		fail_msg("%s", err.text);
+}
+
+static void compare_results(
+	const struct step_result *got, const struct step_result *want, int n, double close)
+{
+	for (int i = 0; i < n; i++) {
+		if (fabs(got[i].cross_entropy / want[i].cross_entropy - 1) > close)
+			fail_msg("step %d: cross-entropy %g instead of %g", i, got[i].cross_entropy,
+				want[i].cross_entropy);
+		assert_true(
+			want[i].penalty == 0 || fabs(got[i].penalty / want[i].penalty - 1) < close);
+		assert_true(fabs(got[i].norm2 / want[i].norm2 - 1) < close);
+		if (close < 1e-3)
+			assert_int_equal(got[i].wrong, want[i].wrong);
+	}
+}
+
+static void compare_block(struct setup *got, struct setup *want, enum engine_block which,
+	const char *what, double close)
+{
+	const struct net *net = want->net;
+	auto_free float *a = xcalloc(net->params + net->states, 4),
+			*b = xcalloc(net->params + net->states, 4);
+
+	assert_int_equal(engine_get(got->engine, which, a, NULL), 0);
+	assert_int_equal(engine_get(want->engine, which, b, NULL), 0);
+	for (size_t i = 0; i < net->n; i++) {
+		const struct layer *l = &net->layers[i];
+		size_t at = which == ENGINE_STATES ? l->state_at : l->weight_at;
+		size_t n = which == ENGINE_STATES ? l->states : l->weights;
+		double d = n ? distance(a + at, b + at, n) : 0;
+
+		if (!(d < close))
+			fail_msg("%s of layer %s differ by %g", what, l->name, d);
+		if (which == ENGINE_STATES || !l->biases)
+			continue;
+		/* A bias before batch norm has no gradient but rounding. */
+		d = distance(a + l->bias_at, b + l->bias_at, l->biases);
+		for (size_t k = 0; k < l->biases && !(d < close); k++)
+			if (!(fabsf(a[l->bias_at + k] - b[l->bias_at + k]) < (float)close))
+				fail_msg("%s of layer %s, biases, differ by %g", what, l->name, d);
+	}
+}
+
+static void compare_blocks(struct setup *got, struct setup *want, double close)
+{
+	compare_block(got, want, ENGINE_GRADS, "gradients", 10 * close);
+	compare_block(got, want, ENGINE_VELOCITY, "velocities", 10 * close);
+	compare_block(got, want, ENGINE_PARAMS, "parameters", close);
+	compare_block(got, want, ENGINE_STATES, "statistics", 10 * close);
+}
+
+static void compare_logits(struct setup *got, struct setup *want, int rows, double close)
+{
+	size_t n = (size_t)(rows * want->net->classes);
+	auto_free float *a = xcalloc(n, 4), *b = xcalloc(n, 4);
+	size_t from = (size_t)got->batch * shape_count(&want->net->input); /* not the first */
+	struct batch batch = { .rows = rows, .images = got->images + from };
+	double d;
+
+	assert_int_equal(engine_predict(got->engine, &batch, a, NULL), 0);
+	batch.images = want->images + from;
+	assert_int_equal(engine_predict(want->engine, &batch, b, NULL), 0);
+	d = distance(a, b, n);
+	if (!(d < close))
+		fail_msg("logits of %d rows differ by %g", rows, d);
+}
+
+/* What is allowed to differ, relatively: rounding in another order; TF32 has 10 bits, bf16 has 8.
+ */
+static double close_of(enum dtype dtype)
+{
+	return dtype == DTYPE_F32 ? 1e-4 : dtype == DTYPE_TF32 ? 4e-3 : 4e-2;
+}
+
+/* A first step, which goes kernel by kernel, then many as graphs. */
+static void compare(struct net *net, int batch, enum dtype dtype, int altered, int held)
+{
+	struct engine_config config = { .batch = batch, .dtype = dtype };
+	struct engine_config plain = { .batch = batch };
+	struct setup got = set_up(cuda_backend(), net, &config, altered);
+	struct setup want = set_up(&backend_reference, net, &plain, altered);
+	struct step_result a[STEPS], b[STEPS];
+	double close = close_of(dtype);
+	int steps = dtype == DTYPE_F32 ? STEPS : 2; /* others' paths part as they go on */
+
+	if (held)
+		assert_int_equal(engine_hold(got.engine, got.images, (size_t)got.count, NULL), 0);
+	compare_logits(&got, &want, batch, close);
+	take_steps(&got, 0, 1, a);
+	take_steps(&want, 0, 1, b);
+	compare_results(a, b, 1, close);
+	compare_block(&got, &want, ENGINE_GRADS, "gradients", 10 * close);
+	take_steps(&got, 1, steps - 1, a);
+	take_steps(&want, 1, steps - 1, b);
+	compare_results(a, b, steps - 1, 10 * close);
+	compare_blocks(&got, &want, 10 * close);
+	compare_logits(&got, &want, batch - 1, 100 * close);
+	tear_down(&got);
+	tear_down(&want);
+}
+
+static void compare_both_ways(struct net *net, int batch, enum dtype dtype)
+{
+	compare(net, batch, dtype, 0, 0);
+	compare(net, batch, dtype, 1, 1);
+}
+
+#define COMPARISON(name, make, dtype)                         \
+	static void name(void **state)                        \
+	{                                                     \
+		auto_call(net_free) struct net *net = make(); \
+                                                              \
+		(void)state;                                  \
+		compare_both_ways(net, BATCH, dtype);         \
+	}
+
+COMPARISON(cuda_computes_the_steps_of_reference_on_usual_layers, usual_net, DTYPE_F32)
+COMPARISON(cuda_computes_the_steps_of_reference_on_odd_sizes, odd_net, DTYPE_F32)
+COMPARISON(cuda_computes_the_steps_of_reference_on_many_classes, many_classes_net, DTYPE_F32)
+COMPARISON(cuda_computes_the_steps_of_reference_on_a_residual_network, residual_net, DTYPE_F32)
+COMPARISON(in_tf32_steps_are_those_of_reference_within_its_bits, usual_net, DTYPE_TF32)
+COMPARISON(in_bf16_steps_are_those_of_reference_within_its_bits, usual_net, DTYPE_BF16)
+COMPARISON(
+	in_bf16_a_residual_network_is_that_of_reference_within_its_bits, residual_net, DTYPE_BF16)
+
+static void a_run_repeats_bit_by_bit_however_its_steps_are_cut_into_calls(void **state)
+{
+	auto_call(net_free) struct net *net = usual_net();
+	auto_free float *a = xcalloc(net->params, 4), *b = xcalloc(net->params, 4);
+	struct engine_config config = { .batch = BATCH, .dtype = DTYPE_BF16, .deterministic = 1 };
+	struct step_result got[STEPS];
+
+	(void)state;
+	for (int run = 0; run < 2; run++) {
+		struct setup s = set_up(cuda_backend(), net, &config, 0);
+
+		/* cut in other ways the second time: graphs of one step and of several */
+		for (int i = 0; i < STEPS; i += run ? STEPS : 1)
+			take_steps(&s, i, run ? STEPS : 1, got);
+		assert_int_equal(engine_get(s.engine, ENGINE_PARAMS, run ? b : a, NULL), 0);
+		tear_down(&s);
+	}
+	assert_memory_equal(a, b, net->params * sizeof(float));
+}
+
+static void what_is_set_in_the_gpus_layout_comes_back(void **state)
+{
+	auto_call(net_free) struct net *net = residual_net();
+	struct engine_config config = { .batch = 2, .dtype = DTYPE_BF16 };
+	struct setup s = set_up(cuda_backend(), net, &config, 0);
+	auto_free float *a = random_floats(1, net->params), *b = xcalloc(net->params, 4);
+	auto_free float *c = random_floats(2, net->states), *d = xcalloc(net->states, 4);
+
+	(void)state;
+	assert_int_equal(engine_get(s.engine, ENGINE_STATES, d, NULL), 0);
+	for (size_t i = 0; i < net->n; i++)
+		for (size_t k = 0; k < net->layers[i].states; k++)
+			assert_true(
+				d[net->layers[i].state_at + k] == (k >= net->layers[i].states / 2));
+	for (enum engine_block k = ENGINE_PARAMS; k <= ENGINE_VELOCITY; k++) {
+		assert_int_equal(engine_set(s.engine, k, a, NULL), 0);
+		assert_int_equal(engine_get(s.engine, k, b, NULL), 0);
+		assert_memory_equal(a, b, net->params * sizeof(float));
+	}
+	assert_int_equal(engine_set(s.engine, ENGINE_STATES, c, NULL), 0);
+	assert_int_equal(engine_get(s.engine, ENGINE_STATES, d, NULL), 0);
+	assert_memory_equal(c, d, net->states * sizeof(float));
+	assert_true(engine_set(s.engine, ENGINE_GRADS, a, NULL) < 0);
+	tear_down(&s);
+}
+
+static void an_engine_that_predicts_has_less_memory_and_takes_no_step(void **state)
+{
+	auto_call(net_free) struct net *net = usual_net();
+	struct engine_config config = { .batch = BATCH }, alone = config;
+	struct setup trains = set_up(cuda_backend(), net, &config, 0), predicts;
+	struct step_result got;
+	struct mlr_error err = MLR_ERROR_INIT;
+
+	(void)state;
+	alone.use = ENGINE_PREDICTS;
+	predicts = set_up(cuda_backend(), net, &alone, 0);
+	assert_true(
+		predicts.engine->memory + 2 * net->params * sizeof(float) < trains.engine->memory);
+	compare_logits(&predicts, &trains, BATCH, 1e-6);
+	compare_logits(&predicts, &trains, 1, 1e-6);
+	assert_true(
+		engine_step(predicts.engine, predicts.batches, predicts.steps, 1, &got, &err) < 0);
+	assert_non_null(strstr(err.text, "takes no step"));
+	tear_down(&trains);
+	tear_down(&predicts);
+}
+
+static void a_label_beyond_the_classes_is_refused(void **state)
+{
+	auto_call(net_free) struct net *net = usual_net();
+	struct engine_config config = { .batch = BATCH };
+	struct setup s = set_up(cuda_backend(), net, &config, 0);
+	struct step_result got;
+	struct mlr_error err = MLR_ERROR_INIT;
+
+	(void)state;
+	s.labels[2] = 10;
+	assert_int_equal(engine_step(s.engine, s.batches, s.steps, 1, &got, &err), -EINVAL);
+	assert_non_null(strstr(err.text, "label 10 of 10 classes"));
+	tear_down(&s);
+}
+
+#ifndef CUDA_ON_DEVICE
+
+static void steps_after_the_first_call_are_graphs(void **state)
+{
+	auto_call(net_free) struct net *net = usual_net();
+	struct engine_config config = { .batch = BATCH };
+	struct setup s = set_up(cuda_backend(), net, &config, 0);
+	struct step_result got[STEPS];
+	int before;
+
+	(void)state;
+	take_steps(&s, 0, 1, got);
+	before = cuda_fake_graph_launches();
+	take_steps(&s, 0, STEPS, got); /* 8 and three times 1 */
+	assert_int_equal(cuda_fake_graph_launches() - before, 4);
+	tear_down(&s);
+}
+
+static void no_device_and_too_little_memory_are_told_with_a_way_out(void **state)
+{
+	auto_call(net_free) struct net *net = usual_net();
+	struct engine_config config = { .batch = BATCH, .threads = 1 };
+	struct mlr_error err = MLR_ERROR_INIT;
+	struct engine *e = NULL;
+
+	(void)state;
+	cuda_fake_devices(0);
+	assert_int_equal(cuda_backend()->open(net->layers, net->n, &config, &e, &err), -ENODEV);
+	assert_non_null(strstr(err.text, "no CUDA-capable device is detected\nhint: nvidia-smi"));
+	cuda_fake_devices(1);
+	cuda_fake_memory(1000);
+	assert_int_equal(cuda_backend()->open(net->layers, net->n, &config, &e, &err), -ENOMEM);
+	assert_non_null(strstr(err.text, "hint: try a smaller --batch than 5"));
+	cuda_fake_memory((size_t)-1);
+}
+
+/* Whichever of an engine's calls is the first to fail: it is told, and nothing is lost. */
+static void every_call_that_fails_is_told_and_nothing_leaks(void **state)
+{
+	auto_call(net_free) struct net *net = residual_net();
+	struct engine_config config = { .batch = 2, .threads = 1 };
+	size_t left = cuda_fake_left();
+	int failures = 0;
+
+	(void)state;
+	for (int n = 0; n < 400; n += 1 + n / 16) {
+		struct mlr_error err = MLR_ERROR_INIT;
+		struct engine *e = NULL;
+		float logits[8];
+		uint8_t images[2 * 60] = { 0 };
+		struct batch batch = { .rows = 2, .images = images };
+		int r;
+
+		for (int c = 0; c < IMAGE_CHANNELS_MAX; c++)
+			config.norm.scale[c] = 1;
+		cuda_fake_fail_after(n);
+		r = cuda_backend()->open(net->layers, net->n, &config, &e, &err);
+		if (r == 0)
+			r = engine_predict(e, &batch, logits, &err);
+		cuda_fake_fail_after(-1);
+		if (r < 0) {
+			failures++;
+			assert_int_equal(r, -EIO);
+			assert_non_null(strstr(err.text, "unspecified launch failure"));
+			assert_non_null(strstr(err.text, ", line "));
+		}
+		engine_close(&e);
+		assert_int_equal(cuda_fake_left(), left);
+	}
+	assert_true(failures > 10);
+}
+
+/* Two ranks are threads, and the made-up device serves one at a time: who waits for the other lets
+ * it go on. */
+static pthread_mutex_t device = PTHREAD_MUTEX_INITIALIZER;
+
+static int unlocked_wait(void *ctx, struct mlr_error *err)
+{
+	int r;
+
+	pthread_mutex_unlock(&device);
+	r = pair_wait(ctx, err);
+	pthread_mutex_lock(&device);
+	return r;
+}
+
+static int unlocked_sum(void *ctx, double *x, size_t n, struct mlr_error *err)
+{
+	int r;
+
+	pthread_mutex_unlock(&device);
+	r = pair_sum(ctx, x, n, err);
+	pthread_mutex_lock(&device);
+	return r;
+}
+
+struct rank {
+	struct setup s;
+	struct step_result got[STEPS];
+	int failed;
+};
+
+static void *run_rank(void *arg)
+{
+	struct rank *r = arg;
+
+	pthread_mutex_lock(&device);
+	r->failed = engine_step(r->s.engine, r->s.batches, r->s.steps, STEPS, r->got, NULL);
+	pthread_mutex_unlock(&device);
+	return NULL;
+}
+
+/* Rank k has rows k * half .. of every batch of the whole. */
+static void split(struct setup *part, const struct setup *whole, int rank)
+{
+	for (int i = 0; i < STEPS; i++) {
+		size_t from = (size_t)(i * whole->batch + rank * part->batch);
+		size_t to = (size_t)(i * part->batch), n = (size_t)part->batch;
+
+		memcpy(part->index + to, whole->index + from, n * sizeof(*part->index));
+		memcpy(part->labels + to, whole->labels + from, n * sizeof(*part->labels));
+		memcpy(part->augment + to, whole->augment + from, n * sizeof(*part->augment));
+		part->batches[i].images = whole->images;
+	}
+}
+
+static void compare_ranks(struct net *net, int takes_device_memory)
+{
+	struct engine_config config = { .batch = 6 };
+	struct setup one = set_up(&backend_reference, net, &config, 1);
+	struct step_result want[STEPS];
+	struct rank ranks[2];
+	pthread_t thread[2];
+	struct pair pair;
+
+	pair_open(&pair);
+	config.batch = 3;
+	for (int i = 0; i < 2; i++) {
+		pair.rank[i].exchange.wait = unlocked_wait;
+		pair.rank[i].exchange.sum = unlocked_sum;
+		pair.rank[i].exchange.takes_device_memory = takes_device_memory;
+		config.exchange = &pair.rank[i].exchange;
+		ranks[i].s = set_up(cuda_backend(), net, &config, 1);
+		split(&ranks[i].s, &one, i);
+	}
+	for (int i = 0; i < 2; i++)
+		assert_int_equal(pthread_create(&thread[i], NULL, run_rank, &ranks[i]), 0);
+	for (int i = 0; i < 2; i++) {
+		pthread_join(thread[i], NULL);
+		assert_int_equal(ranks[i].failed, 0);
+	}
+	take_steps(&one, 0, STEPS, want);
+	for (int i = 0; i < STEPS; i++) {
+		double mean = (ranks[0].got[i].cross_entropy + ranks[1].got[i].cross_entropy) / 2;
+
+		assert_true(fabs(mean / want[i].cross_entropy - 1) < 1e-3);
+		assert_int_equal(ranks[0].got[i].wrong + ranks[1].got[i].wrong, want[i].wrong);
+		assert_true(ranks[0].got[i].norm2 == ranks[1].got[i].norm2);
+	}
+	for (int i = 0; i < 2; i++) {
+		compare_blocks(&ranks[i].s, &one, 1e-3);
+		tear_down(&ranks[i].s);
+	}
+	tear_down(&one);
+	pair_close(&pair);
+}
+
+static void two_ranks_compute_the_steps_of_one(void **state)
+{
+	auto_call(net_free) struct net *net = usual_net();
+
+	(void)state;
+	compare_ranks(net, 0);
+	compare_ranks(net, 1);
+}
+
+static void two_ranks_share_the_statistics_of_batch_norm(void **state)
+{
+	auto_call(net_free) struct net *net = residual_net();
+
+	(void)state;
+	compare_ranks(net, 0);
+}
+
+/* --- the memory plan, the file of choices ------------------------------------------------- */
+
+static void arrays_share_bytes_only_when_never_used_together(void **state)
+{
+	struct plan p = PLAN_INIT;
+	struct rng rng;
+	size_t sum = 0;
+
+	(void)state;
+	rng_init(&rng, 3, RNG_TEST, 0);
+	for (int i = 0; i < 200; i++) {
+		int from = (int)rng_below(&rng, 100);
+
+		plan_take(&p, i % 2 ? "odd" : "even", rng_below(&rng, 100000), from,
+			from + (int)rng_below(&rng, 20));
+	}
+	plan_place(&p);
+	for (size_t i = 0; i < p.n; i++) {
+		const struct plan_entry *a = &p.entries[i];
+
+		sum += a->bytes;
+		assert_int_equal(a->at % PLAN_ALIGN, 0);
+		assert_true(a->at + a->bytes <= p.bytes);
+		for (size_t k = 0; k < i; k++) {
+			const struct plan_entry *b = &p.entries[k];
+
+			assert_true(a->to < b->from || b->to < a->from ||
+				a->at + a->bytes <= b->at || b->at + b->bytes <= a->at);
+		}
+	}
+	assert_true(p.bytes < sum / 2);
+	plan_done(&p);
+}
+
+static void the_plan_names_what_memory_is_for(void **state)
+{
+	auto_call(net_free) struct net *net = usual_net();
+	struct engine_config config = { .batch = BATCH };
+	struct setup s = set_up(cuda_backend(), net, &config, 0);
+	auto_free char *text = cuda_backend()->plan(s.engine);
+
+	(void)state;
+	assert_non_null(strstr(text, "activations"));
+	assert_non_null(strstr(text, "velocities"));
+	assert_non_null(strstr(text, "in all"));
+	tear_down(&s);
+}
+
+static const char choices_head[] = "a GPU\tdriver 13000\tmltrain " PACKAGE_VERSION "\n";
+
+/* Another process, as a process reads the file once; 0 when choice_find() says so. */
+static int choice_in_new_process(const char *text, const char *key, int want)
+{
+	const struct device gpu = { .name = "a GPU", .driver = 13000 };
+	int status;
+	pid_t pid;
+
+	if (text)
+		write_file("mlrun/cuda-aGPU.choices", text, strlen(text));
+	pid = fork();
+	if (pid == 0) {
+		choice_load(&gpu);
+		if (want == 2) { /* write */
+			choice_set(key, 1);
+			choice_set("other", 0);
+			_exit(choice_save(NULL) < 0);
+		}
+		_exit(choice_find(key) != want);
+	}
+	waitpid(pid, &status, 0);
+	return status;
+}
+
+static void choices_are_kept_and_a_damaged_file_of_them_counts_as_none(void **state)
+{
+	auto_free char *good = xasprintf("%sfast\tlibrary\nslow\town\n", choices_head);
+	auto_free char *another = xasprintf("another %s", good);
+	const char *const bad[] = { "\n", "fast\n", "fast\tlib\n", "fast\tlibrary\nslow\to",
+		"fast\tlibrary\n\n", "fast\tlibrary" };
+
+	(void)state;
+	setenv("XDG_CACHE_HOME", test_dir, 1);
+	assert_int_equal(choice_in_new_process(NULL, "fast", -1), 0);
+	assert_int_equal(choice_in_new_process(NULL, "fast", 2), 0);
+	assert_int_equal(choice_in_new_process(NULL, "fast", 1), 0);
+	assert_int_equal(choice_in_new_process(NULL, "other", 0), 0);
+	assert_int_equal(choice_in_new_process(good, "fast", 1), 0);
+	assert_int_equal(choice_in_new_process(good, "slow", 0), 0);
+	assert_int_equal(choice_in_new_process(another, "fast", -1), 0);
+	for (size_t i = 0; i < ARRAY_LEN(bad); i++) {
+		auto_free char *text = xasprintf("%s%s", choices_head, bad[i]);
+
+		assert_int_equal(choice_in_new_process(text, "fast", -1), 0);
+	}
+	setenv("XDG_CACHE_HOME", "/nonexistent", 1);
+}
+
+static void tuning_without_libraries_chooses_our_kernels_and_leaves_nothing_behind(void **state)
+{
+	auto_call(net_free) struct net *net = usual_net();
+	struct engine_config config = { .batch = BATCH };
+	size_t left = cuda_fake_left();
+	struct setup s;
+
+	(void)state;
+	setenv("XDG_CACHE_HOME", test_dir, 1);
+	setenv("MLTRAIN_TUNE", "1", 1);
+	s = set_up(cuda_backend(), net, &config, 0);
+	unsetenv("MLTRAIN_TUNE");
+	tear_down(&s);
+	assert_int_equal(cuda_fake_left(), left);
+	assert_int_equal(access(in_test_dir("mlrun/cuda-aGPUmadeup.choices"), F_OK), 0);
+	setenv("XDG_CACHE_HOME", "/nonexistent", 1);
+}
+
+#endif
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(cuda_computes_the_steps_of_reference_on_usual_layers),
+		cmocka_unit_test(cuda_computes_the_steps_of_reference_on_odd_sizes),
+		cmocka_unit_test(cuda_computes_the_steps_of_reference_on_many_classes),
+		cmocka_unit_test(cuda_computes_the_steps_of_reference_on_a_residual_network),
+		cmocka_unit_test(in_tf32_steps_are_those_of_reference_within_its_bits),
+		cmocka_unit_test(in_bf16_steps_are_those_of_reference_within_its_bits),
+		cmocka_unit_test(in_bf16_a_residual_network_is_that_of_reference_within_its_bits),
+		cmocka_unit_test(a_run_repeats_bit_by_bit_however_its_steps_are_cut_into_calls),
+		cmocka_unit_test(what_is_set_in_the_gpus_layout_comes_back),
+		cmocka_unit_test(an_engine_that_predicts_has_less_memory_and_takes_no_step),
+		cmocka_unit_test(a_label_beyond_the_classes_is_refused),
+#ifndef CUDA_ON_DEVICE
+		cmocka_unit_test(steps_after_the_first_call_are_graphs),
+		cmocka_unit_test(no_device_and_too_little_memory_are_told_with_a_way_out),
+		cmocka_unit_test(every_call_that_fails_is_told_and_nothing_leaks),
+		cmocka_unit_test(two_ranks_compute_the_steps_of_one),
+		cmocka_unit_test(two_ranks_share_the_statistics_of_batch_norm),
+		cmocka_unit_test(arrays_share_bytes_only_when_never_used_together),
+		cmocka_unit_test(the_plan_names_what_memory_is_for),
+		cmocka_unit_test_setup_teardown(
+			choices_are_kept_and_a_damaged_file_of_them_counts_as_none, make_test_dir,
+			drop_test_dir),
+		cmocka_unit_test_setup_teardown(
+			tuning_without_libraries_chooses_our_kernels_and_leaves_nothing_behind,
+			make_test_dir, drop_test_dir),
+#endif
+	};
+
+	setenv("XDG_CACHE_HOME", "/nonexistent", 1); /* what a user has measured is not for tests */
+#ifdef CUDA_ON_DEVICE
+	if (!cuda_is_likely() && !getenv("MLTRAIN_TEST_GPU")) {
+		printf("1..0 # SKIP there is no driver of NVIDIA's, or mltrain-cuda.so was not built\n");
+		return 0;
+	}
+#endif
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

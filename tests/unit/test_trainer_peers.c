@@ -1,0 +1,158 @@
+#include "trainer_test.h"
+
+#include "trainer/dist/peers.h"
+
+#include <signal.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+/* Two ranks, one of them a child, which meet as those of an MPI program do and watch each other. */
+struct pair {
+	pid_t child;
+	struct peers *peers; /* the parent's */
+};
+
+static struct peers *meet(int sock, int rank, const char *pid_namespace)
+{
+	struct peer self, other, all[2];
+	int offered;
+
+	self = peer_self(rank, &offered);
+	if (pid_namespace)
+		strcpy(self.pid_namespace, pid_namespace);
+	if (write(sock, &self, sizeof(self)) != sizeof(self) ||
+		read(sock, &other, sizeof(other)) != sizeof(other))
+		abort();
+	all[rank] = self;
+	all[!rank] = other;
+	return peers_new(all, 2, &self, offered);
+}
+
+/* Without names of PID namespaces they are in the same one. */
+static struct pair start(const char *parents, const char *childs)
+{
+	struct pair p;
+	char alive = 0;
+	int sock[2];
+
+	assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, sock), 0);
+	p.child = fork();
+	assert_true(p.child >= 0);
+	if (p.child == 0) {
+		/* The child says when it has seen the parent alive, and lives on. */
+		struct peers *peers = meet(sock[1], 1, childs);
+
+		alive = peers_look(peers, NULL) == 0;
+		if (write(sock[1], &alive, 1) != 1)
+			_exit(1);
+		for (;;)
+			pause();
+	}
+	p.peers = meet(sock[0], 0, parents);
+	assert_int_equal(read(sock[0], &alive, 1), 1);
+	assert_true(alive);
+	close(sock[0]);
+	close(sock[1]);
+	return p;
+}
+
+static void kill_and_look(struct pair *p)
+{
+	struct mlr_error err = MLR_ERROR_INIT;
+	char expected[64];
+	int r = 0;
+
+	assert_int_equal(peers_look(p->peers, &err), 0);
+	assert_int_equal(kill(p->child, SIGKILL), 0);
+	for (int i = 0; i < 500 && r == 0; i++) {
+		usleep(10000);
+		r = peers_look(p->peers, &err);
+	}
+	waitpid(p->child, NULL, 0);
+	snprintf(expected, sizeof(expected), "(process %d) has ended", (int)p->child);
+	assert_int_equal(r, -EIO);
+	assert_int_equal(strncmp(err.text, "rank 1 on '", 11), 0);
+	assert_non_null(strstr(err.text, expected));
+	assert_non_null(strstr(err.text, "\nhint: "));
+	peers_free(&p->peers);
+}
+
+static void a_rank_of_this_node_that_is_killed_is_seen(void **state)
+{
+	struct pair p = start(NULL, NULL);
+
+	(void)state;
+	kill_and_look(&p);
+}
+
+static void a_rank_in_another_pid_namespace_that_is_killed_is_seen(void **state)
+{
+	struct pair p = start("pid:[1]", "pid:[2]");
+
+	(void)state;
+	kill_and_look(&p);
+}
+
+static void ranks_that_know_no_pid_namespace_are_seen_too(void **state)
+{
+	struct pair p = start("", "");
+
+	(void)state;
+	kill_and_look(&p);
+}
+
+/* A scanner of ports must not be taken for the rank that is awaited. */
+static void a_stranger_who_connects_is_not_taken_for_a_rank(void **state)
+{
+	struct lifeline_offer offer, wrong;
+	int offered = lifeline_offer(&offer), stranger, friend, got;
+
+	(void)state;
+	assert_true(offered >= 0 && offer.port > 0);
+	if (!offer.addresses) {
+		close(offered); /* a machine without a network has no other nodes */
+		return;
+	}
+	wrong = offer;
+	wrong.word++;
+	stranger = lifeline_take(&wrong, NULL);
+	assert_true(stranger >= 0);
+	friend = lifeline_take(&offer, NULL);
+	assert_true(friend >= 0);
+	got = lifeline_give(offered, &offer);
+	assert_true(got >= 0);
+	/* What the friend ends, and not what the stranger does, is seen. */
+	close(stranger);
+	assert_int_equal(recv(got, (char[1]){ 0 }, 1, MSG_DONTWAIT), -1);
+	assert_int_equal(errno, EAGAIN);
+	close(friend);
+	assert_int_equal(recv(got, (char[1]){ 0 }, 1, 0), 0);
+	close(got);
+	close(offered);
+}
+
+/* Every node has a 172.17.0.1 where Docker is: who is there is not the rank that is meant. */
+static void an_address_of_ones_own_is_not_another_nodes(void **state)
+{
+	struct lifeline_offer offer;
+	int offered = lifeline_offer(&offer);
+
+	(void)state;
+	assert_true(offered >= 0);
+	assert_int_equal(lifeline_take(&offer, &offer), -1);
+	close(offered);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(a_rank_of_this_node_that_is_killed_is_seen),
+		cmocka_unit_test(a_rank_in_another_pid_namespace_that_is_killed_is_seen),
+		cmocka_unit_test(ranks_that_know_no_pid_namespace_are_seen_too),
+		cmocka_unit_test(a_stranger_who_connects_is_not_taken_for_a_rank),
+		cmocka_unit_test(an_address_of_ones_own_is_not_another_nodes),
+	};
+
+	return cmocka_run_group_tests_name("trainer_peers", tests, NULL, NULL);
+}
