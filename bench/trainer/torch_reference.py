@@ -3,11 +3,19 @@
 
   torch_reference.py rate  DIR [--steps N]                 images/s of training steps, after a warm-up
   torch_reference.py train DIR [--epochs N] [--seed N]     errors after every epoch
-  both: [--threads N] [--batch N] [--layout nchw|nhwc]
+  torch_reference.py infer DIR [--steps N]                 images/s of predicting, after a warm-up
+  all: [--threads N] [--batch N] [--layout nchw|nhwc] [--dtype f32|bf16]
+
+bf16 is autocast's: products in bf16, parameters and their update in f32.
+
+rate under mpirun trains on all ranks: the gradients, in one piece, summed by mpi4py's Allreduce.
 """
-import argparse, gzip, os, struct, time
+import argparse, contextlib, gzip, os, struct, time
 import numpy as np
 import torch, torch.nn as nn, torch.nn.functional as F
+MPI = None
+if int(os.environ.get("OMPI_COMM_WORLD_SIZE", 1)) > 1:
+    from mpi4py import MPI
 
 
 def idx(path):
@@ -51,17 +59,49 @@ def make(layout):
     return net, torch.optim.SGD([{"params": dense, "weight_decay": 5e-4}, {"params": conv}], lr=0.01, momentum=0.9)
 
 
-def step(net, optimizer, x, y, layout):
-    if layout == "nhwc":
+def sum_gradients(net, world):
+    parameters = list(net.parameters())
+    flat = torch.cat([p.grad.flatten() for p in parameters])
+    world.Allreduce(MPI.IN_PLACE, flat.numpy())
+    flat /= world.size
+    for p, g in zip(parameters, flat.split([p.numel() for p in parameters])):
+        p.grad.copy_(g.view_as(p))
+
+
+def arithmetic(dtype):
+    return torch.autocast("cpu", dtype=torch.bfloat16) if dtype == "bf16" else contextlib.nullcontext()
+
+
+def step(net, optimizer, x, y, a, world=None):
+    if a.layout == "nhwc":
         x = x.contiguous(memory_format=torch.channels_last)
     optimizer.zero_grad(set_to_none=True)
-    F.cross_entropy(net(x), y).backward()
+    with arithmetic(a.dtype):
+        logits = net(x)
+    F.cross_entropy(logits.float(), y).backward()
+    if world:
+        sum_gradients(net, world)
     optimizer.step()
 
 
-def error(net, x, y):
+def infer(a, x, y):
+    net, _ = make(a.layout)
     net.eval()
-    with torch.no_grad():
+    x = torch.cat([x] * (a.batch // len(x) + 1))[:a.batch].contiguous()
+    if a.layout == "nhwc":
+        x = x.contiguous(memory_format=torch.channels_last)
+    with torch.no_grad(), arithmetic(a.dtype):
+        frozen = torch.jit.freeze(torch.jit.trace(net, x))
+        for s in range(a.steps + 10):
+            if s == 10:
+                start = time.perf_counter()
+            frozen(x)
+    print(f"{a.steps * a.batch / (time.perf_counter() - start):.0f} images/s")
+
+
+def error(net, x, y, dtype):
+    net.eval()
+    with torch.no_grad(), arithmetic(dtype):
         wrong = sum((net(x[i:i + 1000]).argmax(1) != y[i:i + 1000]).sum().item() for i in range(0, len(x), 1000))
     net.train()
     return 100 * wrong / len(x)
@@ -70,12 +110,15 @@ def error(net, x, y):
 def rate(a, x, y):
     net, optimizer = make(a.layout)
     order = torch.randperm(len(x))
+    world = MPI.COMM_WORLD if MPI else None
+    rank, rows = (world.rank, a.batch // world.size) if world else (0, a.batch)
     for s in range(a.steps + 10):
         if s == 10:
             start = time.perf_counter()
-        i = order[s * a.batch % (len(x) - a.batch):][:a.batch]
-        step(net, optimizer, x[i], y[i], a.layout)
-    print(f"{a.steps * a.batch / (time.perf_counter() - start):.0f} images/s")
+        i = order[s * a.batch % (len(x) - a.batch) + rank * rows:][:rows]
+        step(net, optimizer, x[i], y[i], a, world)
+    if rank == 0:
+        print(f"{a.steps * a.batch / (time.perf_counter() - start):.0f} images/s")
 
 
 def train(a, x, y):
@@ -88,12 +131,12 @@ def train(a, x, y):
         order = torch.randperm(len(x))
         for s in range(len(x) // a.batch):
             i = order[s * a.batch:(s + 1) * a.batch]
-            step(net, optimizer, x[i], y[i], a.layout)
-        print(f"epoch {epoch + 1} val error {error(net, vx, vy):.2f}% test error {error(net, tx, ty):.2f}%", flush=True)
+            step(net, optimizer, x[i], y[i], a)
+        print(f"epoch {epoch + 1} val error {error(net, vx, vy, a.dtype):.2f}% test error {error(net, tx, ty, a.dtype):.2f}%", flush=True)
 
 
 p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-p.add_argument("what", choices=("rate", "train"))
+p.add_argument("what", choices=("rate", "train", "infer"))
 p.add_argument("data")
 p.add_argument("--steps", type=int, default=300)
 p.add_argument("--epochs", type=int, default=10)
@@ -101,7 +144,8 @@ p.add_argument("--seed", type=int, default=1)
 p.add_argument("--threads", type=int, default=2)
 p.add_argument("--batch", type=int, default=64)
 p.add_argument("--layout", choices=("nchw", "nhwc"), default="nhwc")
+p.add_argument("--dtype", choices=("f32", "bf16"), default="f32")
 args = p.parse_args()
 torch.set_num_threads(args.threads)
 torch.manual_seed(args.seed)
-{"rate": rate, "train": train}[args.what](args, *load(args.data, "train"))
+{"rate": rate, "train": train, "infer": infer}[args.what](args, *load(args.data, "train"))
