@@ -3,6 +3,8 @@
 #
 #   mlrun pull IMAGE                       once, on a login node
 #   IMAGE=... EPOCHS=5 sbatch slurm/ml.sh
+#   IMAGE=... sbatch --partition=gpuq --gres=gpu:1 slurm/ml.sh     on a GPU: mltrain of an image that
+#                                          is built for CUDA takes it, others leave it idle
 #
 # What can be set in the environment, and what holds otherwise:
 #   IMAGE   mlrun/trainer-cpu                  the image; it has to be in the store ($MLRUN_STORE)
@@ -10,6 +12,8 @@
 #   EPOCHS  10
 #   SEED    1
 #   OUT     where sbatch was called            gets ml-JOBID.safetensors and ml-JOBID.jsonl
+#   USAGE                                      a file that gets what the node's GPUs and processors do, as
+#                                              CSV, a line every 10 seconds
 #
 # A minute before the time limit (and on `scancel --signal=TERM JOBID`) mltrain gets SIGTERM; it
 # writes its checkpoint and ends.
@@ -29,6 +33,15 @@ image=${IMAGE:-mlrun/trainer-cpu}
 data=${DATA:-/usr/share/datasets/fashion-mnist}
 out=${OUT:-$SLURM_SUBMIT_DIR}
 cpus=${SLURM_CPUS_PER_TASK:-2}
+
+# A job that has a GPU does not begin without, and its output says which.
+if [ -n "${SLURM_JOB_GPUS:-}" ]; then
+	srun --ntasks=1 mlrun exec --pull=never --gpu=all "$image" nvidia-smi -L
+fi
+# It ends with the job.
+if [ -n "${USAGE:-}" ]; then
+	mlrun gpu top --interval 10 --log "$USAGE" &
+fi
 
 # Since Slurm 22.05 srun no longer takes --cpus-per-task from sbatch by itself.
 exec srun --cpus-per-task="$cpus" \
