@@ -6,6 +6,7 @@
 
 #include <errno.h>
 #include <string.h>
+#include <sys/stat.h>
 
 /* jansson gives NULL only for lack of memory or for text that is no UTF-8. */
 static json_t *need(json_t *j)
@@ -45,6 +46,22 @@ int store_json_read(struct store *st, const char *path, json_t **ret, struct mlr
 	return 0;
 }
 
+/*
+ * Is the file there with this text, from another process perhaps that has yet to sync the directory? A
+ * new time and that sync are enough then. Where libfuse keeps paths (bindfs, sshfs) a file that is
+ * replaced is not there for a moment, so none is replaced without need.
+ */
+static int renew(struct store *st, const char *path, const char *text)
+{
+	auto_free char *there = NULL, *dir = xasprintf("%.*s", (int)strcspn(path, "/"), path);
+	size_t len;
+
+	return file_read(store_fd(st), path, STORE_JSON_MAX, &there, &len, NULL) == 0 &&
+		len == strlen(text) && memcmp(there, text, len) == 0 &&
+		utimensat(store_fd(st), path, NULL, 0) == 0 &&
+		file_sync_dir(store_fd(st), dir) == 0;
+}
+
 int store_json_write(struct store *st, const char *path, const json_t *o, struct mlr_error *err)
 {
 	auto_free char *text = json_dumps(o, JSON_INDENT(1) | JSON_PRESERVE_ORDER);
@@ -52,6 +69,8 @@ int store_json_write(struct store *st, const char *path, const json_t *o, struct
 
 	if (!text)
 		return mlr_fail(err, ENOMEM, "write '%s': no memory for its JSON", path);
+	if (renew(st, path, text))
+		return 0;
 	r = file_replace(store_fd(st), path, text, strlen(text), 0644, err);
 	if (r < 0)
 		mlr_wrap(err, "store '%s'", store_path(st));

@@ -315,6 +315,32 @@ static void a_name_for_an_image_that_is_not_whole_is_refused(void **state)
 	assert_int_equal(store_image_put(st, &im, &err), -ENOENT);
 }
 
+/* On FUSE file systems that go by paths a file that is replaced is not there for a moment. */
+static void facts_that_are_there_are_dated_anew_not_replaced(void **state)
+{
+	static const struct timespec old[2] = { { 1000, 0 }, { 1000, 0 } };
+	auto_call(store_facts_done) struct store_facts f = STORE_FACTS_INIT;
+	struct stat before, after;
+	char path[100];
+
+	(void)state;
+	snprintf(path, sizeof(path), "facts/%s.json", oci_digest_hex(MANIFEST_A));
+	f.config.os = xstrdup("linux");
+	f.config.architecture = xstrdup("amd64");
+	f.formats = STORE_FORMAT_DIR;
+	ok(store_facts_put(st, MANIFEST_A, &f, &err));
+	assert_int_equal(fstatat(store_fd(st), path, &before, 0), 0);
+	assert_int_equal(utimensat(store_fd(st), path, old, 0), 0);
+	ok(store_facts_put(st, MANIFEST_A, &f, &err));
+	assert_int_equal(fstatat(store_fd(st), path, &after, 0), 0);
+	assert_int_equal(after.st_ino, before.st_ino);
+	assert_true(after.st_mtime >= before.st_mtime);
+	f.formats |= STORE_FORMAT_SQUASHFS;
+	ok(store_facts_put(st, MANIFEST_A, &f, &err));
+	assert_int_equal(fstatat(store_fd(st), path, &after, 0), 0);
+	assert_int_not_equal(after.st_ino, before.st_ino);
+}
+
 static void facts_of_the_first_version_are_understood(void **state)
 {
 	static const char *const old[] = { "{\"os\":\"l\",\"architecture\":\"a\",\"one_tree\":false}",
@@ -1295,6 +1321,7 @@ int main(void)
 		TEST(a_named_image_is_found_with_all_that_was_said_of_it),
 		TEST(a_digest_finds_the_image_by_its_manifest_or_index),
 		TEST(a_name_for_an_image_that_is_not_whole_is_refused),
+		TEST(facts_that_are_there_are_dated_anew_not_replaced),
 		TEST(facts_of_the_first_version_are_understood),
 		TEST(a_squashfs_file_is_published_at_once_and_removed_with_its_image),
 		TEST(images_are_listed_in_order_of_their_names),
