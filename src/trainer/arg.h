@@ -11,12 +11,6 @@
 #include <argp.h>
 #include <stdint.h>
 
-/*
- * Look at the long options of a command line: one that argp(3) would not know is told with the
- * nearest spelling and ends the program. argv[0] is the command; options as argp has them.
- */
-void arg_check_spelling(char *const *argv, const struct argp_option *options);
-
 /* A whole number in [min, max]. */
 uint64_t arg_count(
 	struct argp_state *state, const char *option, const char *text, uint64_t min, uint64_t max);

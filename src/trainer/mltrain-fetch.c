@@ -271,6 +271,7 @@ int main(int argc, char **argv)
 	argp_program_version_hook = print_version;
 	if (argc)
 		argv[0] = name;
+	arg_check_spelling(argv, options);
 	argp_parse(&argp, argc, argv, 0, NULL, &a);
 	for (int i = 0; i < a.n; i++)
 		if (fetch_one(&a, a.what[i], &err) < 0) {

@@ -11,6 +11,7 @@
 
 #include "base/error.h"
 #include "trainer/arg.h"
+#include "trainer/arg_spelling.h"
 
 #include <argp.h>
 #include <stdint.h>

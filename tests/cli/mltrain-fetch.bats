@@ -382,6 +382,13 @@ make_cifar() {
 		assert_failure 1
 		assert_output --partial "the end of '$url' is no name for a file"
 	done
+	run mltrain fetch --bogus
+	assert_failure 2
+	assert_output "mltrain: unknown option '--bogus'
+hint: mltrain fetch --help lists the options"
+	run mltrain fetch --miror http://127.0.0.1/ mnist
+	assert_failure 2
+	assert_output --partial "hint: is --mirror meant? mltrain fetch --help lists the options"
 	run mltrain fetch gopher://127.0.0.1/x
 	assert_failure 1
 	assert_output --partial "gopher"

@@ -223,6 +223,16 @@ assert_whole() {
     done
 }
 
+@test "a checkpoint that is not there has the command named that writes one" {
+    touch picture.png
+    for o in "eval --checkpoint nope" "predict --checkpoint nope picture.png" "export --checkpoint nope net.onnx"; do
+        run $mltrain $o
+        [ "$status" = 1 ]
+        [ "$output" = "mltrain: checkpoint: open 'nope': No such file or directory
+hint: mltrain train --checkpoint FILE writes one" ]
+    done
+}
+
 @test "train: a run that diverges stops, names the step and exits 1" {
     needs_data
     run $mltrain train --threads 1 --data "$SMALL" --validation 100 --lr 100000 --log run.jsonl

@@ -213,7 +213,11 @@ int checkpoint_read(const char *path, struct checkpoint *ret, struct mlr_error *
 
 	r = file_read(AT_FDCWD, path, CHECKPOINT_MAX, &buf, &len, err);
 	if (r < 0)
-		return mlr_wrap(err, "checkpoint");
+		mlr_wrap(err, "checkpoint");
+	if (r == -ENOENT)
+		mlr_hint(err, "mltrain train --checkpoint FILE writes one");
+	if (r < 0)
+		return r;
 	r = checkpoint_parse(buf, len, ret, err);
 	return r < 0 ? mlr_wrap(err, "checkpoint '%s'", path) : 0;
 }
