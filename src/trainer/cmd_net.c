@@ -178,8 +178,13 @@ static void print_recipe(const struct recipe *r)
 {
 	const struct augment_policy *a = &r->augment;
 
-	printf("recipe: %d epoch%s of batches of %d, %u images for validation\n", r->epochs,
-		r->epochs == 1 ? "" : "s", r->batch, r->validation);
+	printf("recipe: %d epoch%s of batches of %d, ", r->epochs, r->epochs == 1 ? "" : "s",
+		r->batch);
+	if (r->validation == RECIPE_VALIDATION_UNSAID)
+		printf("%d images for validation, of a small data set a tenth\n",
+			RECIPE_VALIDATION);
+	else
+		printf("%u images for validation\n", r->validation);
 	printf("        rate %g, ", r->lr);
 	print_schedule(&r->schedule);
 	printf("; momentum %g, l2 %g\n", r->momentum, r->l2);

@@ -167,6 +167,19 @@ static int read_recipe(const char *text, struct recipe *ret, struct mlr_error *e
 	return r < 0 ? mlr_wrap(err, "the checkpoint's recipe") : 0;
 }
 
+/* A small data set has less to spare than the usual number. */
+static void choose_validation(const struct session *s, struct recipe *r)
+{
+	uint32_t images = s->data.train.count, chosen = recipe_validation(r, images);
+
+	if (chosen != r->validation && chosen < RECIPE_VALIDATION && s->dist->rank == 0 &&
+		!s->args.metrics.quiet)
+		mlr_info("%u of %u training images are kept for validation, a tenth; --validation "
+			 "says another number",
+			chosen, images);
+	r->validation = chosen;
+}
+
 /* The description's network and recipe, with what the checkpoint and the options say instead. */
 static int open_net(struct session *s, struct mlr_error *err)
 {
@@ -185,6 +198,7 @@ static int open_net(struct session *s, struct mlr_error *err)
 	if (r < 0)
 		return r;
 	train_args_apply(a, &recipe);
+	choose_validation(s, &recipe);
 	a->train.recipe = recipe;
 	return 0;
 }

@@ -119,7 +119,8 @@ static const struct argp_option options[] = { { NULL, 0, NULL, 0,
 		5 },
 	{ "augment", KEY_AUGMENT, "WHAT", 0, "none, or some of: shift=PIXELS,flip,cutout=PIXELS",
 		5 },
-	{ "validation", KEY_VALIDATION, "N", 0, "training images kept for validation (5000)", 5 },
+	{ "validation", KEY_VALIDATION, "N", 0,
+		"training images kept for validation (5000, of fewer than 50000 a tenth)", 5 },
 	{ 0 } };
 
 /* --- options with a small language of their own --------------------------------------------- */
@@ -190,7 +191,8 @@ static error_t parse_recipe(int key, char *arg, struct argp_state *state, struct
 		a->given |= GIVEN_AUGMENT;
 		return 0;
 	case KEY_VALIDATION:
-		r->validation = (uint32_t)arg_count(state, "validation", arg, 0, UINT32_MAX);
+		r->validation = (uint32_t)arg_count(
+			state, "validation", arg, 0, RECIPE_VALIDATION_UNSAID - 1);
 		a->given |= GIVEN_VALIDATION;
 		return 0;
 	default:

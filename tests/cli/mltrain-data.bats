@@ -70,6 +70,30 @@ needs_png() {
 	assert_output "$(head -n 1 out)"
 }
 
+@test "data: a small data set keeps a tenth for validation, a number that is said is kept to" {
+	needs_png
+	mltrain train --threads 2 --data "$SETS/folders" --batch 20 --steps 2 --checkpoint c.safetensors --log log 2>err
+	cat err
+	grep -qx "mltrain: 36 of 360 training images are kept for validation, a tenth; --validation says another number" err
+	grep -q "324 images to train with, 36 to validate" err
+	assert_equal "$(jq -c 'select(.event == "run") | [.validation_images, .recipe.validation]' log)" '[36,36]'
+
+	# a run that is gone on with keeps as many, another number contradicts it
+	mltrain train -q --threads 2 --data "$SETS/folders" --steps 4 --checkpoint c.safetensors --resume --log again
+	assert_equal "$(jq -c 'select(.event == "run") | [.validation_images, .step]' again)" '[36,2]'
+	run mltrain train -q --threads 2 --data "$SETS/folders" --validation 30 --checkpoint c.safetensors --resume
+	assert_failure 1
+	assert_output --partial "validation images 36, but this run has 30"
+
+	run mltrain train --threads 2 --data "$SETS/folders" --validation 5000 --batch 20
+	assert_failure 1
+	assert_output --partial "has 360 training images: too few for 5000 of validation and one batch of 20"
+	refute_output --partial "a tenth"
+	run mltrain train -q --threads 2 --data "$SETS/folders" --batch 20 --steps 1
+	assert_success
+	refute_output --partial "a tenth"
+}
+
 @test "data: classes are the network's by name, also where some are missing" {
 	needs_png
 	cp -r "$SETS/folders" all

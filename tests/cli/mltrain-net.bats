@@ -17,7 +17,9 @@ load common
 	assert_line --regexp '^pool2 +maxpool 2x2 +relu2 +64x7x7$'
 	assert_line --regexp '^fc1 +dense +pool2 +512 +1606144 +3\.211$'
 	assert_line 'input 1x28x28, 10 classes: 1663370 parameters (6.7 MB), 24.546 MFLOP an image forward'
-	assert_line 'recipe: 10 epochs of batches of 64, 5000 images for validation'
+	assert_line 'recipe: 10 epochs of batches of 64, 5000 images for validation, of a small data set a tenth'
+	run -0 mltrain net mnist-fast
+	assert_line 'recipe: 2 epochs of batches of 128, 0 images for validation'
 	run -0 mltrain net resnet-8 --input 3x32x32 --classes 100
 	assert_line --regexp '^block3\.sum +add +block3\.short_bn \+ block3\.bn2 +64x8x8$'
 	assert_line --partial 'input 3x32x32, 100 classes: '

@@ -470,6 +470,28 @@ static void a_recipe_is_read_whole_and_written_again(void **state)
 	assert_memory_equal(&again, &r, sizeof(r));
 }
 
+static void what_is_kept_for_validation_follows_a_small_data_set(void **state)
+{
+	const struct {
+		uint32_t said, images, want;
+	} table[] = { { RECIPE_VALIDATION_UNSAID, 60000, 5000 },
+		{ RECIPE_VALIDATION_UNSAID, 50000, 5000 },
+		{ RECIPE_VALIDATION_UNSAID, 49999, 4999 }, { RECIPE_VALIDATION_UNSAID, 40, 4 },
+		{ RECIPE_VALIDATION_UNSAID, 9, 0 }, { 5000, 40, 5000 }, { 0, 60000, 0 } };
+	struct recipe r = RECIPE_INIT;
+	json_t *o;
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_LEN(table); i++) {
+		r.validation = table[i].said;
+		assert_int_equal(recipe_validation(&r, table[i].images), table[i].want);
+	}
+	r.validation = RECIPE_VALIDATION_UNSAID;
+	o = recipe_json(&r);
+	assert_null(json_object_get(o, "validation"));
+	json_decref(o);
+}
+
 static void recipe_refused(const char *text, const char *says)
 {
 	struct recipe r = RECIPE_INIT;
@@ -521,6 +543,7 @@ int main(void)
 		cmocka_unit_test(a_description_is_found_by_its_name_or_its_path),
 		cmocka_unit_test(schedules_give_their_rates),
 		cmocka_unit_test(a_recipe_is_read_whole_and_written_again),
+		cmocka_unit_test(what_is_kept_for_validation_follows_a_small_data_set),
 		cmocka_unit_test(a_slip_in_a_recipe_is_told),
 	};
 

@@ -16,7 +16,7 @@
  *     ],
  *     "train": {"epochs": 10, "batch": 64, "lr": 0.01, "momentum": 0.9, "l2": 5e-4,
  *               "schedule": {"kind": "exponential", "decay": 0.95},
- *               "augment": {"shift": 2, "flip": true, "cutout": 8}, "validation": 5000}
+ *               "augment": {"shift": 2, "flip": true, "cutout": 8}, "validation": 1000}
  *   }
  *
  * A layer reads the one before it unless "from" names another ("input": the images). Names may be

@@ -32,6 +32,13 @@ static double one_cycle_factor(const struct schedule *s, double step, double las
 	return 1 + (s->final - 1) * (last > top ? share(step, top, last) : 0);
 }
 
+uint32_t recipe_validation(const struct recipe *r, uint32_t images)
+{
+	if (r->validation != RECIPE_VALIDATION_UNSAID)
+		return r->validation;
+	return images / 10 < RECIPE_VALIDATION ? images / 10 : RECIPE_VALIDATION;
+}
+
 double recipe_lr(const struct recipe *r, uint64_t step, uint64_t epoch_steps, uint64_t steps)
 {
 	const struct schedule *s = &r->schedule;

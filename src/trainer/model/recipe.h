@@ -22,6 +22,10 @@ enum schedule_kind {
 #define SCHEDULE_STEPS_MAX 8
 #define RECIPE_BATCH_MAX 65536
 
+/* What is kept for validation where nothing says how many: so many, but a tenth of a small data set. */
+#define RECIPE_VALIDATION_UNSAID UINT32_MAX
+#define RECIPE_VALIDATION        5000
+
 struct schedule {
 	enum schedule_kind kind;
 	double decay, start, final, rise;
@@ -36,14 +40,18 @@ struct recipe {
 	double lr, momentum, l2;
 	struct schedule schedule;
 	struct augment_policy augment;
-	uint32_t validation; /* training images kept for validation */
+	uint32_t validation; /* training images kept for validation, or RECIPE_VALIDATION_UNSAID */
 };
 
-#define RECIPE_INIT                                                                             \
-	{                                                                                       \
-		.epochs = 10, .batch = 64, .lr = 0.01, .momentum = 0.9, .l2 = 5e-4,             \
-		.schedule = { .kind = SCHEDULE_EXPONENTIAL, .decay = 0.95 }, .validation = 5000 \
+#define RECIPE_INIT                                                         \
+	{                                                                   \
+		.epochs = 10, .batch = 64, .lr = 0.01, .momentum = 0.9,     \
+		.l2 = 5e-4, .validation = RECIPE_VALIDATION_UNSAID,         \
+		.schedule = { .kind = SCHEDULE_EXPONENTIAL, .decay = 0.95 } \
 	}
+
+/* How many of so many training images are kept for validation. */
+uint32_t recipe_validation(const struct recipe *r, uint32_t images);
 
 /* The rate of a step, counted from 0 over the whole run of `steps`. */
 double recipe_lr(const struct recipe *r, uint64_t step, uint64_t epoch_steps, uint64_t steps);

@@ -116,7 +116,7 @@ static int parse_numbers(const json_t *object, struct recipe *ret, struct mlr_er
 		(r = fields_number(object, "lr", 0, 1e6, &ret->lr, err)) < 0 ||
 		(r = fields_number(object, "momentum", 0, 1, &ret->momentum, err)) < 0 ||
 		(r = fields_number(object, "l2", 0, 1e6, &ret->l2, err)) < 0 ||
-		(r = fields_count(object, "validation", 0, UINT32_MAX, &validation, err)) < 0)
+		(r = fields_count(object, "validation", 0, RECIPE_VALIDATION_UNSAID - 1, &validation, err)) < 0)
 		return r;
 	ret->epochs = (int)epochs;
 	ret->batch = (int)batch;
@@ -177,9 +177,12 @@ static json_t *schedule_json(const struct schedule *s)
 
 json_t *recipe_json(const struct recipe *r)
 {
-	return json_pack("{s:i, s:i, s:f, s:f, s:f, s:o, s:{s:i, s:b, s:i}, s:I}", "epochs",
+	json_t *o = json_pack("{s:i, s:i, s:f, s:f, s:f, s:o, s:{s:i, s:b, s:i}}", "epochs",
 		r->epochs, "batch", r->batch, "lr", r->lr, "momentum", r->momentum, "l2", r->l2,
 		"schedule", schedule_json(&r->schedule), "augment", "shift", r->augment.shift,
-		"flip", r->augment.flip, "cutout", r->augment.cut, "validation",
-		(json_int_t)r->validation);
+		"flip", r->augment.flip, "cutout", r->augment.cut);
+
+	if (r->validation != RECIPE_VALIDATION_UNSAID)
+		json_object_set_new(o, "validation", json_integer(r->validation));
+	return o;
 }
