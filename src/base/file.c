@@ -14,6 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/syscall.h>
+#include <time.h>
 #include <unistd.h>
 
 static int open_resolved(int dirfd, const char *path, int flags, mode_t mode, enum walk_how how)
@@ -142,6 +143,11 @@ int file_sync_dir(int dirfd, const char *path)
 	return 0;
 }
 
+/* --- replacing ------------------------------------------------------------------------------ */
+
+#define TEMP_END     ".tmp"
+#define TEMP_SECONDS 3600 /* nobody writes one file for an hour */
+
 /* Write and sync a new file under a temporary name; errors name the file that it is to become. */
 static int write_temp(int dirfd, const char *tmp, const char *path, const void *buf, size_t len,
 	mode_t mode, struct mlr_error *err)
@@ -156,35 +162,82 @@ static int write_temp(int dirfd, const char *tmp, const char *path, const void *
 		return mlr_fail(err, -r, "write '%s': %s", path, strerror(-r));
 	if (fsync(fd) < 0)
 		return mlr_fail_errno(err, "sync '%s'", path);
-	return 0;
+	return take_fd(&fd);
+}
+
+/* The directory of a path, to free(); "." where it names none. */
+static char *dir_of(const char *path)
+{
+	const char *slash = strrchr(path, '/');
+
+	if (!slash)
+		return xstrdup(".");
+	return slash == path ? xstrdup("/") : xasprintf("%.*s", (int)(slash - path), path);
 }
 
 int file_replace(int dirfd, const char *path, const void *buf, size_t len, mode_t mode,
 	struct mlr_error *err)
 {
-	auto_free char *tmp = NULL, *dir = xstrdup(path);
-	char *slash = strrchr(dir, '/');
+	auto_free char *tmp = NULL, *dir = dir_of(path);
+	auto_close int fd = -1; /* until the file has its name: open, it is nobody's left-over */
 	char hex[RANDOM_HEX_SIZE];
 	int r;
 
-	if (slash)
-		slash[slash == dir ? 1 : 0] = '\0';
 	random_hex(hex);
-	tmp = xasprintf("%s.%s.tmp", path, hex);
-	r = write_temp(dirfd, tmp, path, buf, len, mode, err);
+	tmp = xasprintf("%s.%s" TEMP_END, path, hex);
+	r = fd = write_temp(dirfd, tmp, path, buf, len, mode, err);
 	if (r < 0)
 		goto fail;
 	if (renameat(dirfd, tmp, dirfd, path) < 0) {
 		r = mlr_fail_errno(err, "rename '%s' to '%s'", tmp, path);
 		goto fail;
 	}
-	r = file_sync_dir(dirfd, slash ? dir : ".");
+	r = file_sync_dir(dirfd, dir);
 	return r < 0 ? mlr_fail(err, -r, "sync the directory of '%s': %s", path, strerror(-r)) : 0;
 fail:
 	if (r != -EEXIST)
 		unlinkat(dirfd, tmp, 0);
 	return r;
 }
+
+/* Is this a temporary name of file_replace() for that file? */
+static int is_temp_of(const char *name, const char *file)
+{
+	size_t n = strlen(file), hex = RANDOM_HEX_SIZE - 1;
+
+	return strncmp(name, file, n) == 0 && name[n] == '.' &&
+		strspn(name + n + 1, "0123456789abcdef") == hex &&
+		strcmp(name + n + 1 + hex, TEMP_END) == 0;
+}
+
+/*
+ * Was its writer killed? A read lease is only given where nobody has the file open for writing
+ * (fcntl(2)); network file systems give none, and neither is one given on another user's file.
+ */
+static int is_left_over(int dir, const char *name)
+{
+	auto_close int fd = openat(dir, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+	struct stat st;
+
+	if (fd < 0 || fstat(fd, &st) < 0 || !S_ISREG(st.st_mode))
+		return 0;
+	return fcntl(fd, F_SETLEASE, F_RDLCK) == 0 || time(NULL) - st.st_mtime > TEMP_SECONDS;
+}
+
+void file_replace_sweep(int at, const char *path)
+{
+	const char *slash = strrchr(path, '/');
+	auto_free char *dir = dir_of(path);
+	auto_dir DIR *d = file_open_dir(at, dir, 0);
+	struct dirent *e;
+
+	while (d && (e = readdir(d)))
+		if (is_temp_of(e->d_name, slash ? slash + 1 : path) &&
+			is_left_over(dirfd(d), e->d_name))
+			unlinkat(dirfd(d), e->d_name, 0);
+}
+
+/* --- directories ---------------------------------------------------------------------------- */
 
 int file_mkdir_p(int dirfd, const char *path, mode_t mode, struct mlr_error *err)
 {

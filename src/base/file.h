@@ -70,6 +70,15 @@ ssize_t file_read_full(int fd, void *buf, size_t len);
 int file_replace(int dirfd, const char *path, const void *buf, size_t len, mode_t mode,
 	struct mlr_error *err);
 
+/*
+ * Remove what file_replace() of this path left beside it where it was killed: temporary names that nobody
+ * has open for writing, or, where the file system can't tell, to which nobody wrote for an hour. What
+ * can't be removed stays.
+ *
+ *   at  as openat(2)'s directory
+ */
+void file_replace_sweep(int at, const char *path);
+
 /* mkdir -p below dirfd; what exists must be a directory. Returns 0 or -errno. */
 int file_mkdir_p(int dirfd, const char *path, mode_t mode, struct mlr_error *err);
 

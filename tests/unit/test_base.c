@@ -23,6 +23,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <time.h>
 
 static char dir[64];
 static int dirfd_;
@@ -142,6 +143,51 @@ static void a_replaced_file_has_the_new_bytes_and_leaves_no_temporary(void **sta
 	assert_int_equal(mkdir(dir, 0700), 0);
 	close(dirfd_);
 	dirfd_ = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+}
+
+/* A temporary name of "f", last written so many seconds ago. */
+static int left_over(const char *name, int age)
+{
+	const struct timespec t[] = { { .tv_nsec = UTIME_OMIT }, { .tv_sec = time(NULL) - age } };
+	int fd = openat(dirfd_, name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644);
+
+	assert_true(fd >= 0);
+	assert_int_equal(futimens(fd, t), 0);
+	return fd;
+}
+
+static void what_a_kill_left_beside_a_file_is_removed_and_nothing_else(void **state)
+{
+	static const char *const others[] = { "f", "f.tmp", "f.0123456789abcde.tmp",
+		"f.0123456789abcdef.tmp2", "f.0123456789abcdeg.tmp", "g.0123456789abcdef.tmp",
+		"gf.0123456789abcdef.tmp" };
+	const int old = 2 * 3600;
+	int fd, leases;
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_LEN(others); i++)
+		close(left_over(others[i], old));
+	assert_int_equal(symlinkat("f", dirfd_, "f.1111111111111111.tmp"), 0);
+	close(left_over("f.0000000000000001.tmp", old));
+	file_replace_sweep(dirfd_, "f");
+	assert_int_equal(faccessat(dirfd_, "f.0000000000000001.tmp", F_OK, 0), -1);
+
+	/* Just written: the kernel knows whether someone still is at it. */
+	fd = left_over("f.0000000000000002.tmp", 0);
+	file_replace_sweep(dirfd_, "./f");
+	assert_int_equal(faccessat(dirfd_, "f.0000000000000002.tmp", F_OK, 0), 0);
+	close(fd);
+	fd = openat(dirfd_, "f", O_RDONLY | O_CLOEXEC);
+	leases = fcntl(fd, F_SETLEASE, F_RDLCK) == 0;
+	close(fd);
+	file_replace_sweep(dirfd_, "./f");
+	assert_int_equal(faccessat(dirfd_, "f.0000000000000002.tmp", F_OK, 0), leases ? -1 : 0);
+
+	unlinkat(dirfd_, "f.0000000000000002.tmp", 0);
+	assert_int_equal(unlinkat(dirfd_, "f.1111111111111111.tmp", 0), 0);
+	for (size_t i = 0; i < ARRAY_LEN(others); i++)
+		assert_int_equal(unlinkat(dirfd_, others[i], 0), 0);
+	file_replace_sweep(dirfd_, "no/such/f");
 }
 
 /* Another node's or container's process of our pid, or one that was killed. */
@@ -427,6 +473,7 @@ int main(void)
 		cmocka_unit_test(control_characters_are_shown_and_not_sent),
 		cmocka_unit_test(a_line_of_the_log_cannot_steer_the_terminal),
 		cmocka_unit_test(a_replaced_file_has_the_new_bytes_and_leaves_no_temporary),
+		cmocka_unit_test(what_a_kill_left_beside_a_file_is_removed_and_nothing_else),
 		cmocka_unit_test(a_file_that_cannot_be_replaced_is_named_itself),
 		cmocka_unit_test(the_temporary_of_a_process_with_the_same_pid_is_in_nobodys_way),
 		cmocka_unit_test(a_file_larger_than_the_ceiling_is_refused),

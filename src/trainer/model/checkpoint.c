@@ -103,6 +103,7 @@ int checkpoint_write(const char *path, const struct checkpoint *c, struct mlr_er
 	r = safetensors_build(&st, &buf, &len, err);
 	if (r < 0)
 		return mlr_wrap(err, "write checkpoint '%s'", path);
+	file_replace_sweep(AT_FDCWD, path); /* before the disk has to have room for one more */
 	r = file_replace(AT_FDCWD, path, buf, len, 0666, err);
 	return r < 0 ? mlr_wrap(err, "write checkpoint '%s'", path) : 0;
 }
