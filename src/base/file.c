@@ -200,6 +200,21 @@ fail:
 	return r;
 }
 
+int file_put(
+	const char *path, const void *buf, size_t len, mode_t mode, struct mlr_error *err)
+{
+	auto_free char *real = realpath(path, NULL);
+	auto_close int fd = -1;
+	struct stat st;
+	int r;
+
+	if (stat(path, &st) < 0 || S_ISREG(st.st_mode))
+		return file_replace(AT_FDCWD, real ? real : path, buf, len, mode, err);
+	fd = open(path, O_WRONLY | O_NOCTTY | O_CLOEXEC); /* not real: /dev/stdout stays a link */
+	r = fd < 0 ? -errno : file_write_all(fd, buf, len);
+	return r < 0 ? mlr_fail(err, -r, "write '%s': %s", path, strerror(-r)) : 0;
+}
+
 /* Is this a temporary name of file_replace() for that file? */
 static int is_temp_of(const char *name, const char *file)
 {

@@ -11,11 +11,9 @@
 #include "store/facts.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <time.h>
 
 enum { KEY_STORE = 0x1000, KEY_VERBOSE };
@@ -196,26 +194,14 @@ char *cli_formats_text(unsigned formats)
 	return text;
 }
 
-/* Replaced by a file, a device would be lost to all. */
-static int write_through(const char *path, const char *text, struct mlr_error *err)
-{
-	auto_close int fd = open(path, O_WRONLY | O_CLOEXEC | O_NOCTTY);
-	int r = fd < 0 ? -errno : file_write_all(fd, text, strlen(text));
-
-	return r < 0 ? mlr_fail(err, -r, "write '%s': %s", path, strerror(-r)) : 0;
-}
-
 int cli_write_json(const char *path, const json_t *value, size_t flags, struct mlr_error *err)
 {
 	auto_free char *text = json_dumps(value, flags), *whole = NULL;
-	struct stat st;
 
 	if (!text)
 		return mlr_fail(err, ENOMEM, "write '%s': no memory, or a text that is no UTF-8", path);
 	whole = xasprintf("%s\n", text);
-	if (stat(path, &st) == 0 && !S_ISREG(st.st_mode))
-		return write_through(path, whole, err);
-	return file_replace(AT_FDCWD, path, whole, strlen(whole), 0644, err);
+	return file_put(path, whole, strlen(whole), 0644, err);
 }
 
 int cli_print_json(json_t *value)

@@ -67,8 +67,7 @@ char *cli_formats_text(unsigned formats);
 int cli_print_json(json_t *value);
 
 /*
- * Write a value and a newline to a file, whole or not at all (file_replace()); to what is no regular file, a
- * device or a pipe, as it is.
+ * Write a value and a newline to a file, as file_put() does.
  *
  *   flags  of json_dumps()
  */

@@ -6,7 +6,6 @@
 #include "trainer/model/checkpoint.h"
 #include "trainer/model/onnx.h"
 
-#include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -67,7 +66,7 @@ static int run(const struct args *a, struct mlr_error *err)
 	r = onnx_build(c.net, c.params, c.states, &c.norm, c.names, &model, &len, err);
 	if (r < 0)
 		return mlr_wrap(err, "export checkpoint '%s'", a->checkpoint);
-	r = file_replace(AT_FDCWD, a->out, model, len, 0666, err);
+	r = file_put(a->out, model, len, 0666, err);
 	if (r < 0)
 		return mlr_wrap(err, "export checkpoint '%s' to '%s'", a->checkpoint, a->out);
 	printf("%s: network %s, images of %s, %d classes, %zu bytes\n", a->out, c.net->name,

@@ -8,7 +8,6 @@
 #include "trainer/report/report.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -81,28 +80,18 @@ static int check_output(const struct args *a, struct mlr_error *err)
 	return 0;
 }
 
-static int write_to(int fd, const char *name, const char *text, size_t len, struct mlr_error *err)
+static int write_to_stdout(const char *text, size_t len, struct mlr_error *err)
 {
-	int r = file_write_all(fd, text, len);
+	int r = file_write_all(STDOUT_FILENO, text, len);
 
-	return r < 0 ? mlr_fail(err, -r, "write to %s: %s", name, strerror(-r)) : 0;
+	return r < 0 ? mlr_fail(err, -r, "write to stdout: %s", strerror(-r)) : 0;
 }
 
-/* A device or a pipe is written to: a file in its place would be another's trouble. */
 static int put_page(const struct args *a, const char *text, size_t len, struct mlr_error *err)
 {
-	auto_free char *real = realpath(a->output, NULL); /* /dev/stdout stays a link */
-	auto_close int fd = -1;
-	struct stat st;
-
 	if (strcmp(a->output, "-") == 0)
-		return write_to(STDOUT_FILENO, "stdout", text, len, err);
-	if (stat(a->output, &st) < 0 || S_ISREG(st.st_mode) || S_ISDIR(st.st_mode))
-		return file_replace(AT_FDCWD, real ? real : a->output, text, len, 0666, err);
-	fd = open(a->output, O_WRONLY | O_CLOEXEC);
-	if (fd < 0)
-		return mlr_fail_errno(err, "open '%s'", a->output);
-	return write_to(fd, a->output, text, len, err);
+		return write_to_stdout(text, len, err);
+	return file_put(a->output, text, len, 0666, err);
 }
 
 static int run(const struct args *a, struct mlr_error *err)

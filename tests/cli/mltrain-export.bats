@@ -50,6 +50,30 @@ numpy.random.default_rng(1).integers(0, 256, 5 * n, dtype=numpy.uint8).tofile('i
 	same_logits ./every.json 2x17x19 7
 }
 
+@test "mltrain export: a device or a pipe is written to, and a link's target is replaced" {
+	oracle make lenet-5 1x28x28 10 net.safetensors
+	run -0 mltrain export --checkpoint net.safetensors net.onnx
+	mkfifo pipe
+	timeout 20 cat pipe >piped.onnx 3>&- &
+	run -0 mltrain export --checkpoint net.safetensors pipe
+	wait $!
+	[ -p pipe ]
+	cmp piped.onnx net.onnx
+	# a node of the machine's own is not risked: this one does as well where root may make it
+	if [ "$(id -u)" = 0 ] && mknod null c 1 3; then
+		run -0 mltrain export --checkpoint net.safetensors null
+		[ -c null ]
+	fi
+	echo was >target
+	ln -s target link
+	run -0 mltrain export --checkpoint net.safetensors link
+	[ -L link ]
+	cmp target net.onnx
+	mkdir dir
+	run -1 mltrain export --checkpoint net.safetensors dir
+	assert_output --partial "write 'dir': Is a directory"
+}
+
 @test "mltrain export: an export is written as one act, and failing leaves the file as it was" {
 	oracle make lenet-5 1x28x28 10 net.safetensors
 	run -0 mltrain export --checkpoint net.safetensors --format onnx net.onnx
