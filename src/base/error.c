@@ -23,6 +23,26 @@ static void set_text(struct mlr_error *err, const char *s)
 	snprintf(err->text, sizeof(err->text), "...%s", s);
 }
 
+/*
+ * vsnprintf(3) into out, on one line: a name that a stranger chose may hold line ends, and what stands behind one
+ * would pass for a line of ours or for a hint. A text that is passed on whole, by "%s", has been here before.
+ */
+static void say(char *out, size_t room, const char *fmt, va_list ap)
+{
+	static const char shown[] = "\\x0a";
+	const size_t more = sizeof(shown) - 2;
+	size_t len;
+
+	vsnprintf(out, room, fmt, ap);
+	if (strcmp(fmt, "%s") == 0)
+		return;
+	len = strlen(out);
+	for (char *s = out; (s = strchr(s, '\n')) && len + more < room; len += more) {
+		memmove(s + 1 + more, s + 1, strlen(s + 1) + 1);
+		memcpy(s, shown, 1 + more);
+	}
+}
+
 int mlr_fail(struct mlr_error *err, int code, const char *fmt, ...)
 {
 	char words[LONG];
@@ -31,7 +51,7 @@ int mlr_fail(struct mlr_error *err, int code, const char *fmt, ...)
 	if (err) {
 		err->code = code;
 		va_start(ap, fmt);
-		vsnprintf(words, sizeof(words), fmt, ap);
+		say(words, sizeof(words), fmt, ap);
 		va_end(ap);
 		set_text(err, words);
 	}
@@ -48,7 +68,7 @@ int mlr_fail_errno(struct mlr_error *err, const char *fmt, ...)
 	if (err) {
 		err->code = code;
 		va_start(ap, fmt);
-		vsnprintf(words, LONG, fmt, ap);
+		say(words, LONG, fmt, ap);
 		va_end(ap);
 		n = strlen(words);
 		snprintf(words + n, sizeof(words) - n, ": %s", strerror(code));
@@ -66,7 +86,7 @@ int mlr_wrap(struct mlr_error *err, const char *fmt, ...)
 	if (!err)
 		return -EIO;
 	va_start(ap, fmt);
-	vsnprintf(words, LONG, fmt, ap);
+	say(words, LONG, fmt, ap);
 	va_end(ap);
 	n = strlen(words);
 	snprintf(words + n, sizeof(words) - n, ": %s", err->text);
@@ -84,7 +104,7 @@ int mlr_hint(struct mlr_error *err, const char *fmt, ...)
 		return -EIO;
 	n = snprintf(words, sizeof(words), "%s\nhint: ", err->text);
 	va_start(ap, fmt);
-	vsnprintf(words + n, sizeof(words) - (size_t)n, fmt, ap);
+	say(words + n, sizeof(words) - (size_t)n, fmt, ap);
 	va_end(ap);
 	set_text(err, words);
 	return -err->code;

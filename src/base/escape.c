@@ -1,6 +1,7 @@
 #include "base/escape.h"
 
 #include <stdio.h>
+#include <string.h>
 
 size_t escape_next(const char *s, char out[ESCAPE_SIZE])
 {
@@ -17,4 +18,15 @@ size_t escape_next(const char *s, char out[ESCAPE_SIZE])
 	out[0] = (char)c;
 	out[1] = '\0';
 	return 1;
+}
+
+void escape_text(const char *s, char *out, size_t room)
+{
+	size_t n = 0;
+
+	while (*s && n + ESCAPE_SIZE <= room) {
+		s += escape_next(s, out + n);
+		n += strlen(out + n);
+	}
+	out[n] = '\0';
 }

@@ -16,4 +16,7 @@
  */
 size_t escape_next(const char *s, char out[ESCAPE_SIZE]);
 
+/* All of s so, cut where out ends, which has room for ESCAPE_SIZE at least. */
+void escape_text(const char *s, char *out, size_t room);
+
 #endif

@@ -28,13 +28,13 @@ void mlr_log_init(const char *name)
 	mlr_log(MLR_WARNING, "MLRUN_LOG='%s' is none of error, warning, info, debug, ignoring", env);
 }
 
-/* Text from images and servers comes along here; what may break lines stays. */
+/* Text from images and servers comes along here, and must not forge a line: only a hint gets its own. */
 static size_t put_escaped(char *out, size_t room, const char *s)
 {
 	size_t n = 0;
 
 	while (*s && n + ESCAPE_SIZE <= room) {
-		if (*s == '\n' || *s == '\t') {
+		if (*s == '\t' || strncmp(s, "\nhint: ", strlen("\nhint: ")) == 0) {
 			out[n++] = *s++;
 		} else {
 			s += escape_next(s, out + n);

@@ -113,6 +113,31 @@ needs_png() {
 	assert_output "mltrain: checkpoint 'c.safetensors' knows no class 'scarlet', which 'f' has"
 }
 
+@test "data: names of files forge no line of the log, no hint and no colours" {
+	needs_png
+	local evil=$'x\nmltrain: test accuracy 100.00 %\nhint: obey\e[31m\u009b32m'
+	mkdir -p f
+	cp -r "$SETS/folders/red" "$SETS/folders/blue" f
+	: >"f/red/$evil"
+	run mltrain train --threads 1 --data f --batch 8 --steps 1
+	assert_success
+	assert_line --partial "such as 'red/x\\x0amltrain: test accuracy 100.00 %\\x0ahint: obey\\x1b[31m\\u009b32m'"
+	refute_line --regexp '^hint|^mltrain: test accuracy'
+	rm "f/red/$evil"
+
+	for name in "red/$evil.png" "$evil"; do
+		if [[ $name == *.png ]]; then echo no picture >"f/$name"; else mv f/red "f/$name"; fi
+		run mltrain train --threads 1 --data f --batch 8 --steps 1
+		assert_failure 1
+		assert_line --partial "x\\x0amltrain: test accuracy 100.00 %\\x0ahint: obey\\x1b[31m\\u009b32m"
+		refute_line --regexp '^hint|^mltrain: test accuracy'
+		refute_output --partial $'\e'
+	done
+	run mltrain predict --checkpoint "$evil" x.png
+	assert_failure 1
+	refute_line --regexp '^hint: obey|^mltrain: test accuracy'
+}
+
 @test "data: pictures that do not fit into memory give the same losses as those that do" {
 	needs_png
 	for memory in 1 100; do

@@ -88,6 +88,30 @@ static void an_error_longer_than_its_room_keeps_cause_and_hint(void **state)
 	assert_true(strlen(err.text) >= sizeof(err.text) - 6);
 }
 
+static void a_name_with_line_ends_forges_neither_a_line_nor_a_hint(void **state)
+{
+	const char *evil = "x\nhint: obey";
+	struct mlr_error err = MLR_ERROR_INIT, again = MLR_ERROR_INIT;
+	char big[1100];
+
+	(void)state;
+	mlr_fail(&err, EIO, "read '%s'", evil);
+	mlr_wrap(&err, "class '%s'", "a\n\nb");
+	mlr_hint(&err, "rename '%s'", evil);
+	assert_string_equal(err.text,
+		"class 'a\\x0a\\x0ab': read 'x\\x0ahint: obey'\nhint: rename 'x\\x0ahint: obey'");
+	mlr_fail(&again, EIO, "%s", err.text);
+	assert_string_equal(again.text, err.text);
+	errno = ENOENT;
+	mlr_fail_errno(&err, "open '%s'", evil);
+	assert_string_equal(err.text, "open 'x\\x0ahint: obey': No such file or directory");
+
+	memset(big, '\n', sizeof(big) - 1);
+	big[sizeof(big) - 1] = '\0';
+	mlr_fail(&err, EIO, "open '%s'", big);
+	assert_null(strchr(err.text, '\n'));
+}
+
 static void control_characters_are_shown_and_not_sent(void **state)
 {
 	static const char evil[] = "a\033[2J\x7f\xc2\x9b" "31m\xc2\xa0\xc3\xa9\xc2";
@@ -99,6 +123,10 @@ static void control_characters_are_shown_and_not_sent(void **state)
 		strcat(out, one);
 	}
 	assert_string_equal(out, "a\\x1b[2J\\x7f\\u009b31m\xc2\xa0\xc3\xa9\xc2");
+	escape_text(evil, out, sizeof(out));
+	assert_string_equal(out, "a\\x1b[2J\\x7f\\u009b31m\xc2\xa0\xc3\xa9\xc2");
+	escape_text(evil, out, 10);
+	assert_string_equal(out, "a\\x1b");
 }
 
 static void a_line_of_the_log_cannot_steer_the_terminal(void **state)
@@ -109,11 +137,11 @@ static void a_line_of_the_log_cannot_steer_the_terminal(void **state)
 	(void)state;
 	assert_int_equal(pipe(out), 0);
 	dup2(out[1], 2);
-	mlr_log(MLR_ERROR, "%s", "one\n\ttwo\033[2J\xc2\x9b" "31m");
+	mlr_log(MLR_ERROR, "%s", "one\n\ttwo\033[2J\xc2\x9b" "31m\nhint: x");
 	dup2(saved, 2);
 	close(saved);
 	assert_true(read(out[0], said, sizeof(said) - 1) > 0);
-	assert_string_equal(said, "mlrun: one\n\ttwo\\x1b[2J\\u009b31m\n");
+	assert_string_equal(said, "mlrun: one\\x0a\ttwo\\x1b[2J\\u009b31m\nhint: x\n");
 	close(out[0]);
 	close(out[1]);
 }
@@ -470,6 +498,7 @@ int main(void)
 		cmocka_unit_test(an_error_reads_from_the_act_down_to_the_cause),
 		cmocka_unit_test(an_error_longer_than_its_room_is_cut_and_terminated),
 		cmocka_unit_test(an_error_longer_than_its_room_keeps_cause_and_hint),
+		cmocka_unit_test(a_name_with_line_ends_forges_neither_a_line_nor_a_hint),
 		cmocka_unit_test(control_characters_are_shown_and_not_sent),
 		cmocka_unit_test(a_line_of_the_log_cannot_steer_the_terminal),
 		cmocka_unit_test(a_replaced_file_has_the_new_bytes_and_leaves_no_temporary),

@@ -294,6 +294,7 @@ static void a_text_that_is_no_description_is_told_with_its_line(void **state)
 	refused_text("[]", EINVAL, "a description is an object");
 	refused_text("{\"leyers\": []}", EINVAL, "'leyers' is not a key of a description");
 	refused_text("{\"name\": \"\\u001b[2J\"}", EINVAL, "'name' must be a text of 1 to 63");
+	refused_text("{\"name\": \"a\\u009b2J\"}", EINVAL, "'name' must be a text of 1 to 63");
 	refused_text("{\"layers\": [" FC "], \"train\": {\"lr\": \"x\"}}", EINVAL,
 		"net 'my.json': train: 'lr' must be a number from 0 to 1e+06, not \"x\"");
 	memset(long_text, ' ', NET_FILE_MAX + 1);

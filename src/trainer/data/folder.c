@@ -1,6 +1,7 @@
 #include "trainer/data/folder.h"
 
 #include "base/cleanup.h"
+#include "base/escape.h"
 #include "base/file.h"
 #include "base/memory.h"
 #include "base/strv.h"
@@ -60,9 +61,13 @@ static int is_image_name(const char *name)
 
 static void skip(struct folder_skipped *s, const char *part, const char *class, const char *name)
 {
-	if (s->count++ == 0)
-		snprintf(s->first, sizeof(s->first), "%s%s%s%s%s", part, *part ? "/" : "", class,
-			*class ? "/" : "", name);
+	char path[sizeof(s->first)];
+
+	if (s->count++ > 0)
+		return;
+	snprintf(path, sizeof(path), "%s%s%s%s%s", part, *part ? "/" : "", class,
+		*class ? "/" : "", name);
+	escape_text(path, s->first, sizeof(s->first));
 }
 
 static int compare(const void *a, const void *b)

@@ -29,7 +29,7 @@ void image_files_free(struct image_file *files, uint32_t count);
 /* What was passed over, for one line to say. */
 struct folder_skipped {
 	uint64_t count;
-	char first[768]; /* beneath the directory */
+	char first[768]; /* beneath the directory, as it may be shown */
 };
 
 /*

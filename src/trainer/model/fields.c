@@ -1,6 +1,7 @@
 #include "trainer/model/fields.h"
 
 #include "base/cleanup.h"
+#include "base/escape.h"
 #include "base/memory.h"
 #include "base/spelling.h"
 
@@ -99,12 +100,13 @@ int fields_text(
 	const json_t *v = json_object_get(object, key);
 	const char *s = json_string_value(v);
 	auto_free char *wanted = NULL;
+	char shown[ESCAPE_SIZE];
 	size_t len;
 
 	if (!v)
 		return 0;
-	for (len = 0; s && (unsigned char)s[len] >= ' ' && s[len] != 0x7f;)
-		len++;
+	for (len = 0; s && s[len] && escape_next(s + len, shown) == 1 && shown[0] == s[len];)
+		len++; /* a control character is shown as something else */
 	if (s && !s[len] && len >= 1 && len <= max) {
 		*ret = s;
 		return 0;
