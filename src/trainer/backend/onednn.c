@@ -252,20 +252,24 @@ static int set(struct engine *e, enum engine_block which, const float *from, str
 }
 
 /* A hash (FNV-1a) of where each parameter lies: what becomes of 0, 1, 2, … in the blocks' order. */
-static uint64_t hash_layout(struct onednn *o)
+static int hash_layout(struct onednn *o, uint64_t *ret, struct mlr_error *err)
 {
 	size_t params = o->n_params;
-	auto_free float *ramp = xcalloc(params ? params : 1, sizeof(*ramp));
+	auto_free float *ramp = malloc((params ? params : 1) * sizeof(*ramp));
 	const uint32_t *word = (const uint32_t *)o->world.param;
 	uint64_t hash = 0xcbf29ce484222325;
 
+	if (!ramp)
+		return mlr_fail(err, ENOMEM, "%zu bytes of memory for the layout of parameters",
+			params * sizeof(*ramp));
 	for (size_t i = 0; i < params; i++)
 		ramp[i] = (float)(i % (1 << 24));
 	fill_block(o, o->world.param, ramp);
 	for (size_t i = 0; i < o->world.params; i++)
 		hash = (hash ^ word[i]) * 0x100000001b3;
 	memset(o->world.param, 0, o->world.params * sizeof(float));
-	return hash;
+	*ret = hash;
+	return 0;
 }
 
 /* --- opening --------------------------------------------------------------------------------- */
@@ -299,9 +303,7 @@ static int make_engine(struct onednn *o, const struct layer *layers, size_t n,
 		return r;
 	make_parts(o);
 	init_states(o, layers, n);
-	if (o->world.trains)
-		o->engine.layout = hash_layout(o);
-	return 0;
+	return o->world.trains ? hash_layout(o, &o->engine.layout, err) : 0;
 }
 
 static int open_engine(const struct layer *layers, size_t n, const struct engine_config *config,
