@@ -87,6 +87,29 @@ rank_pids() {
 	done
 }
 
+@test "ranks: one that is stopped is named once by one of the others, and training goes on with it" {
+	mpirun -n 3 mltrain train -q --threads 1 --data "$DATA" --validation 100 --batch 12 --epochs 100000 \
+		--log run.jsonl --log-every 1 2>err 3>&- &
+	mpirun=$!
+	wait_lines run.jsonl 6
+	rank_pids $mpirun >pids
+	pid=$(sed -n "s/^1 //p" pids)
+	kill -STOP "$pid"
+	for ((i = 0; i < 600; i++)); do
+		! grep -q "waiting for" err || break
+		sleep 0.05
+	done
+	sleep 3
+	lines=$(wc -l <run.jsonl)
+	kill -CONT "$pid"
+	wait_lines run.jsonl $((lines + 6))
+	kill -TERM $mpirun
+	assert_ends $mpirun 10
+	cat err
+	assert_equal "$(grep "waiting for" err)" \
+		"mltrain: warning: waiting for rank 1 on '$(hostname)' (process $pid), which is stopped (kill -CONT lets it go on)"
+}
+
 @test "ranks: a rank that fails ends all of them, and says why" {
 	# Rank 1 alone has other data
 	cp -r "$DATA" other

@@ -2,6 +2,7 @@
 
 #include "trainer/dist/peers.h"
 
+#include <sched.h>
 #include <signal.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
@@ -29,8 +30,8 @@ static struct peers *meet(int sock, int rank, const char *pid_namespace)
 	return peers_new(all, 2, &self, offered);
 }
 
-/* Without names of PID namespaces they are in the same one. */
-static struct pair start(const char *parents, const char *childs)
+/* Without names of PID namespaces they are in the same one. The child then yields, or sleeps. */
+static struct pair start_child(const char *parents, const char *childs, int yields)
 {
 	struct pair p;
 	char alive = 0;
@@ -47,7 +48,10 @@ static struct pair start(const char *parents, const char *childs)
 		if (write(sock[1], &alive, 1) != 1)
 			_exit(1);
 		for (;;)
-			pause();
+			if (yields)
+				sched_yield();
+			else
+				pause();
 	}
 	p.peers = meet(sock[0], 0, parents);
 	assert_int_equal(read(sock[0], &alive, 1), 1);
@@ -55,6 +59,11 @@ static struct pair start(const char *parents, const char *childs)
 	close(sock[0]);
 	close(sock[1]);
 	return p;
+}
+
+static struct pair start(const char *parents, const char *childs)
+{
+	return start_child(parents, childs, 0);
 }
 
 static void kill_and_look(struct pair *p)
@@ -76,6 +85,45 @@ static void kill_and_look(struct pair *p)
 	assert_non_null(strstr(err.text, expected));
 	assert_non_null(strstr(err.text, "\nhint: "));
 	peers_free(&p->peers);
+}
+
+static void a_rank_that_is_stopped_is_named_once_and_one_that_runs_is_not(void **state)
+{
+	struct pair p = start(NULL, NULL);
+	char words[PEERS_WORDS] = "", expected[64];
+	int status;
+
+	(void)state;
+	assert_int_equal(kill(p.child, SIGSTOP), 0);
+	assert_int_equal(waitpid(p.child, &status, WUNTRACED), p.child);
+	assert_int_equal(peers_late(p.peers, 1000, words), 0); /* it may have been stopped just now */
+	assert_int_equal(peers_late(p.peers, 2000, words), 0);
+	assert_int_equal(peers_late(p.peers, 3000, words), 1);
+	snprintf(expected, sizeof(expected), "(process %d), which is stopped", (int)p.child);
+	assert_int_equal(strncmp(words, "waiting for rank 1 on '", 23), 0);
+	assert_non_null(strstr(words, expected));
+	assert_int_equal(peers_late(p.peers, 9000, words), 0);
+	kill_and_look(&p);
+
+	/* Yielding the CPU, as waiting ranks do, is running. */
+	p = start_child(NULL, NULL, 1);
+	for (int64_t t = 1000; t < 9000; t += 1000)
+		assert_int_equal(peers_late(p.peers, t, words), 0);
+	kill_and_look(&p);
+}
+
+static void a_rank_elsewhere_is_named_where_it_can_be_no_other(void **state)
+{
+	struct pair p = start("pid:[1]", "pid:[2]");
+	char words[PEERS_WORDS] = "", expected[64];
+
+	(void)state;
+	assert_int_equal(peers_late(p.peers, 1000, words), 1);
+	snprintf(expected, sizeof(expected), "(process %d)", (int)p.child);
+	assert_int_equal(strncmp(words, "waiting for rank 1 on '", 23), 0);
+	assert_non_null(strstr(words, expected));
+	assert_int_equal(peers_late(p.peers, 9000, words), 0);
+	kill_and_look(&p);
 }
 
 static void a_rank_of_this_node_that_is_killed_is_seen(void **state)
@@ -147,6 +195,8 @@ static void an_address_of_ones_own_is_not_another_nodes(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(a_rank_that_is_stopped_is_named_once_and_one_that_runs_is_not),
+		cmocka_unit_test(a_rank_elsewhere_is_named_where_it_can_be_no_other),
 		cmocka_unit_test(a_rank_of_this_node_that_is_killed_is_seen),
 		cmocka_unit_test(a_rank_in_another_pid_namespace_that_is_killed_is_seen),
 		cmocka_unit_test(ranks_that_know_no_pid_namespace_are_seen_too),

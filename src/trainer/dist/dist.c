@@ -2,6 +2,7 @@
 
 #include "base/cleanup.h"
 #include "base/hash.h"
+#include "base/log.h"
 #include "base/memory.h"
 
 #include <errno.h>
@@ -142,6 +143,11 @@ static int check(struct dist *d, int expected, struct mlr_error *err)
 		"srun --mpi=pmix it must have been built with PMIx");
 }
 
+static void warn(const char *words)
+{
+	mlr_warning("%s", words);
+}
+
 int dist_open(struct dist **ret, struct mlr_error *err)
 {
 	const struct plugin *p;
@@ -165,6 +171,7 @@ int dist_open(struct dist **ret, struct mlr_error *err)
 		d->ops->close(d);
 		return r;
 	}
+	d->warn = warn;
 	*ret = d;
 	return 0;
 }

@@ -2,6 +2,7 @@
 #include "trainer/dist/mpi_ranks.h"
 
 #include "base/cleanup.h"
+#include "base/clock.h"
 #include "base/memory.h"
 #include "config.h"
 #include "trainer/dist/mpi_node.h"
@@ -15,10 +16,12 @@
 #include <string.h>
 #include <unistd.h>
 
-#define SPINS     1000   /* some 0.1 ms: what takes longer may let others have the CPU */
-#define LOOK_MASK 0xfffu /* turns of waiting between looks at the clock */
-#define GRACE_US  1000000
-#define BYTES_MAX INT_MAX /* MPI counts in int */
+#define SPINS         1000   /* some 0.1 ms: what takes longer may let others have the CPU */
+#define LOOK_MASK     0xfffu /* turns of waiting between looks at the clock */
+#define GRACE_US      1000000
+#define PATIENCE_MS   10000 /* a checkpoint on a slow disk takes seconds */
+#define LATE_EVERY_MS 200
+#define BYTES_MAX     INT_MAX /* MPI counts in int */
 
 int mpi_check(int code, const char *what, struct mlr_error *err)
 {
@@ -31,12 +34,29 @@ int mpi_check(int code, const char *what, struct mlr_error *err)
 	return mlr_fail(err, EIO, "%s over %s: %s", what, "MPI", words);
 }
 
+static void tell_late(struct mpi_ranks *m, int first)
+{
+	int64_t now = mlr_now_ms();
+	char words[PEERS_WORDS];
+
+	if (first)
+		m->late_at_ms = now + PATIENCE_MS;
+	if (now < m->late_at_ms || !m->dist.warn)
+		return;
+	m->late_at_ms = now + LATE_EVERY_MS;
+	if (peers_late(m->peers, now, words))
+		m->dist.warn(words);
+}
+
 int mpi_idle(struct mpi_ranks *m, unsigned *turns, struct mlr_error *err)
 {
 	if (++*turns < SPINS)
 		return 0;
 	sched_yield();
-	if (*turns & LOOK_MASK || peers_look(m->peers, NULL) == 0)
+	if (*turns & LOOK_MASK)
+		return 0;
+	tell_late(m, *turns == LOOK_MASK + 1);
+	if (peers_look(m->peers, NULL) == 0)
 		return 0;
 	usleep(GRACE_US); /* a launcher that ends all tells more of the first than we can */
 	return peers_look(m->peers, err);

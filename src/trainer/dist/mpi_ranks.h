@@ -18,6 +18,7 @@ struct mpi_ranks {
 	struct peers *peers;
 	struct mpi_node *node; /* NULL: ranks of a node share no memory */
 	struct mpi_sums *sums;
+	int64_t late_at_ms; /* when to ask next who is waited for */
 };
 
 /* code is MPI_SUCCESS: 0; else -EIO, "what: " and the words of MPI_Error_string(3). */
@@ -25,7 +26,7 @@ int mpi_check(int code, const char *what, struct mlr_error *err);
 
 /*
  * Something is waited for and not there yet: the CPU is given to others that want it, and now and
- * then the other ranks are looked after.
+ * then the other ranks are looked after. Who is waited for is told after ten seconds (dist.warn).
  *
  *   turns  0 at first; counts the calls
  *

@@ -11,6 +11,7 @@
 #include "trainer/dist/lifeline.h"
 
 #include <stddef.h>
+#include <stdint.h>
 #include <sys/types.h>
 
 /* Where a rank is, as it tells the others. */
@@ -35,6 +36,23 @@ struct peer peer_self(int rank, int *offered);
  */
 struct peers *peers_new(const struct peer *all, int n, const struct peer *self, int offered);
 void peers_free(struct peers **p);
+
+#define PEERS_WORDS 256
+
+/*
+ * For who has waited for long: which rank is the one waited for? Of a rank on this node /proc tells that it does
+ * not run; a rank that waits like this one does run, since waiting yields the CPU and nothing more. Where this
+ * rank is the only one of its node, it is one elsewhere.
+ *
+ * To be asked again and again while the wait lasts: a process must stand still for two seconds, and one that
+ * computes for long is never named.
+ *
+ *   now_ms  by mlr_now_ms()
+ *   words   a sentence that names the rank, its host and process
+ *
+ * Returns 1 once for each such rank, on one of the ranks of its node alone; else 0.
+ */
+int peers_late(struct peers *p, int64_t now_ms, char words[PEERS_WORDS]);
 
 /* Do all live? Returns 0, or -EIO naming one that has ended and its host. Takes microseconds. */
 int peers_look(struct peers *p, struct mlr_error *err);
