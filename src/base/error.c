@@ -24,8 +24,9 @@ static void set_text(struct mlr_error *err, const char *s)
 }
 
 /*
- * vsnprintf(3) into out, on one line: a name that a stranger chose may hold line ends, and what stands behind one
- * would pass for a line of ours or for a hint. A text that is passed on whole, by "%s", has been here before.
+ * vsnprintf(3) into out, on one line: a name that a stranger chose may hold line ends, and what
+ * stands behind one would pass for a line of ours or for a hint. A text that is passed on whole, by
+ * "%s", has been here before.
  */
 static void say(char *out, size_t room, const char *fmt, va_list ap)
 {

@@ -9,7 +9,7 @@
 #ifndef MLR_BASE_ERROR_H
 #define MLR_BASE_ERROR_H
 
-/* Line ends in what formats bring in are shown as "\x0a", but those of a text passed on by "%s" alone. */
+/* Line ends in what formats bring in are shown as "\x0a"; a text passed on by "%s" alone keeps its. */
 struct mlr_error {
 	int code;        /* errno value: the kind of failure; 0 = none */
 	char text[1020]; /* one sentence, lower case, no full stop; a hint may follow after '\n' */

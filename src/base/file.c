@@ -200,8 +200,7 @@ fail:
 	return r;
 }
 
-int file_put(
-	const char *path, const void *buf, size_t len, mode_t mode, struct mlr_error *err)
+int file_put(const char *path, const void *buf, size_t len, mode_t mode, struct mlr_error *err)
 {
 	auto_free char *real = realpath(path, NULL);
 	auto_close int fd = -1;

@@ -71,17 +71,16 @@ int file_replace(int dirfd, const char *path, const void *buf, size_t len, mode_
 	struct mlr_error *err);
 
 /*
- * Write the output that a user named: file_replace() of a regular file, of one that is not there yet, and of what
- * a link leads to; anything else, a device or a pipe, is written to as it is, since replaced by a
- * file it would be lost to all.
+ * Write the output that a user named: file_replace() of a regular file, of one that is not there
+ * yet, and of what a link leads to; anything else, a device or a pipe, is written to as it is,
+ * since replaced by a file it would be lost to all.
  */
-int file_put(
-	const char *path, const void *buf, size_t len, mode_t mode, struct mlr_error *err);
+int file_put(const char *path, const void *buf, size_t len, mode_t mode, struct mlr_error *err);
 
 /*
- * Remove what file_replace() of this path left beside it where it was killed: temporary names that nobody
- * has open for writing, or, where the file system can't tell, to which nobody wrote for an hour. What
- * can't be removed stays.
+ * Remove what file_replace() of this path left beside it where it was killed: temporary names that
+ * nobody has open for writing, or, where the file system can't tell, to which nobody wrote for an
+ * hour. What can't be removed stays.
  *
  *   at  as openat(2)'s directory
  */

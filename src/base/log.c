@@ -28,7 +28,7 @@ void mlr_log_init(const char *name)
 	mlr_log(MLR_WARNING, "MLRUN_LOG='%s' is none of error, warning, info, debug, ignoring", env);
 }
 
-/* Text from images and servers comes along here, and must not forge a line: only a hint gets its own. */
+/* Text from images and servers comes along here and must forge no line: only a hint gets its own. */
 static size_t put_escaped(char *out, size_t room, const char *s)
 {
 	size_t n = 0;

@@ -16,8 +16,8 @@ extern enum mlr_level mlr_log_level;
  * (error, warning, info, debug); an unknown value is told and ignored. */
 void mlr_log_init(const char *program);
 
-/* "mlrun: words" on stderr, in one write(2), control characters in the words escaped, line ends too but that
- * of a hint. */
+/* "mlrun: words" on stderr, in one write(2), control characters in the words escaped, line ends too
+ * but that of a hint. */
 void mlr_log(enum mlr_level level, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 
 /* A failure as an error, and below it the hint that goes with it, if any; escaped as well. */

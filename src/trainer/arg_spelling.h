@@ -1,6 +1,6 @@
 /*
- * Options that a command does not have. Apart from the rest of what options have in common, since mltrain-fetch
- * links no backend.
+ * Options that a command does not have. Apart from the rest of what options have in common, since
+ * mltrain-fetch links no backend.
  */
 #ifndef MLT_ARG_SPELLING_H
 #define MLT_ARG_SPELLING_H

@@ -96,7 +96,8 @@ static void a_rank_that_is_stopped_is_named_once_and_one_that_runs_is_not(void *
 	(void)state;
 	assert_int_equal(kill(p.child, SIGSTOP), 0);
 	assert_int_equal(waitpid(p.child, &status, WUNTRACED), p.child);
-	assert_int_equal(peers_late(p.peers, 1000, words), 0); /* it may have been stopped just now */
+	/* It may have been stopped just now. */
+	assert_int_equal(peers_late(p.peers, 1000, words), 0);
 	assert_int_equal(peers_late(p.peers, 2000, words), 0);
 	assert_int_equal(peers_late(p.peers, 3000, words), 1);
 	snprintf(expected, sizeof(expected), "(process %d), which is stopped", (int)p.child);

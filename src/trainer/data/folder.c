@@ -65,8 +65,8 @@ static void skip(struct folder_skipped *s, const char *part, const char *class, 
 
 	if (s->count++ > 0)
 		return;
-	snprintf(path, sizeof(path), "%s%s%s%s%s", part, *part ? "/" : "", class,
-		*class ? "/" : "", name);
+	snprintf(path, sizeof(path), "%s%s%s%s%s", part, *part ? "/" : "", class, *class ? "/" : "",
+		name);
 	escape_text(path, s->first, sizeof(s->first));
 }
 

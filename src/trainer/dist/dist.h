@@ -20,7 +20,7 @@ struct dist {
 	int local_rank, local_ranks;
 	struct exchange exchange;   /* for engines; ctx is this */
 	const struct dist_ops *ops; /* alone has them too */
-	/* Tells what is odd and does no harm; a plugin has no log of its own. NULL while opening. */
+	/* Tells what is odd and does no harm: a plugin has no log. NULL while opening. */
 	void (*warn)(const char *words);
 };
 

@@ -40,12 +40,12 @@ void peers_free(struct peers **p);
 #define PEERS_WORDS 256
 
 /*
- * For who has waited for long: which rank is the one waited for? Of a rank on this node /proc tells that it does
- * not run; a rank that waits like this one does run, since waiting yields the CPU and nothing more. Where this
- * rank is the only one of its node, it is one elsewhere.
+ * For who has waited for long: which rank is the one waited for? Of a rank on this node /proc tells
+ * that it does not run; a rank that waits like this one does run, since waiting yields the CPU and
+ * nothing more. Where this rank is the only one of its node, it is one elsewhere.
  *
- * To be asked again and again while the wait lasts: a process must stand still for two seconds, and one that
- * computes for long is never named.
+ * To be asked again and again while the wait lasts: a process must stand still for two seconds, and
+ * one that computes for long is never named.
  *
  *   now_ms  by mlr_now_ms()
  *   words   a sentence that names the rank, its host and process

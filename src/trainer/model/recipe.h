@@ -22,7 +22,7 @@ enum schedule_kind {
 #define SCHEDULE_STEPS_MAX 8
 #define RECIPE_BATCH_MAX 65536
 
-/* What is kept for validation where nothing says how many: so many, but a tenth of a small data set. */
+/* What is kept for validation where nothing says how many: so many, of a small data set a tenth. */
 #define RECIPE_VALIDATION_UNSAID UINT32_MAX
 #define RECIPE_VALIDATION        5000
 

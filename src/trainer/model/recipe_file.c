@@ -116,7 +116,8 @@ static int parse_numbers(const json_t *object, struct recipe *ret, struct mlr_er
 		(r = fields_number(object, "lr", 0, 1e6, &ret->lr, err)) < 0 ||
 		(r = fields_number(object, "momentum", 0, 1, &ret->momentum, err)) < 0 ||
 		(r = fields_number(object, "l2", 0, 1e6, &ret->l2, err)) < 0 ||
-		(r = fields_count(object, "validation", 0, RECIPE_VALIDATION_UNSAID - 1, &validation, err)) < 0)
+		(r = fields_count(object, "validation", 0, RECIPE_VALIDATION_UNSAID - 1,
+			 &validation, err)) < 0)
 		return r;
 	ret->epochs = (int)epochs;
 	ret->batch = (int)batch;
