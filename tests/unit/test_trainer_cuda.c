@@ -56,30 +56,6 @@ static struct net *usual_net(void)
 	return chain_net("usual", shape3(1, 12, 12), layers, ARRAY_LEN(layers));
 }
 
-/* Sizes that fit no vector, a stride, rests at the edges, every kind of layer in unusual places. */
-static struct net *odd_net(void)
-{
-	const struct layer layers[] = {
-		{ LAYER_RELU, "in" },
-		{ LAYER_CONV, "a", .outputs = 7, .size = 3, .stride = 1, .pad = 1, .sigma = 0.4f,
-			.bias = 0.1f },
-		{ LAYER_MAXPOOL, "pool_a", .size = 2 },
-		{ LAYER_DROPOUT, "drop_a", .rate = 0.25f },
-		{ LAYER_CONV, "b", .outputs = 18, .size = 5, .stride = 2, .pad = 2, .sigma = 0.2f },
-		{ LAYER_RELU, "relu_b" },
-		{ LAYER_CONV, "c", .outputs = 20, .size = 3, .stride = 1, .pad = 0, .sigma = 0.2f,
-			.decay = 1 },
-		{ LAYER_RELU, "relu_c" },
-		{ LAYER_RELU, "again" },
-		{ LAYER_DENSE, "d", .outputs = 33, .sigma = 0.2f, .bias = 0.1f, .decay = 1 },
-		{ LAYER_DROPOUT, "drop_d", .rate = 0.5f },
-		{ LAYER_RELU, "relu_d" },
-		{ LAYER_DENSE, "e", .outputs = 5, .sigma = 0.3f },
-	};
-
-	return chain_net("odd", shape3(3, 19, 21), layers, ARRAY_LEN(layers));
-}
-
 /* Many classes: the last layer, the loss and their gradients are kernels of their own. */
 static struct net *many_classes_net(void)
 {
@@ -93,59 +69,6 @@ static struct net *many_classes_net(void)
 	};
 
 	return chain_net("many classes", shape3(4, 12, 12), layers, ARRAY_LEN(layers));
-}
-
-/* A residual block with a projection, batch norm on images and rows, every pool, outputs that
- * several layers read, the images added to themselves. */
-static struct net *residual_net(void)
-{
-	enum {
-		TWICE,
-		CONV1,
-		BN1,
-		RELU1,
-		CONV2,
-		BN2,
-		SHORT,
-		SUM,
-		RELU2,
-		AVG,
-		MAX,
-		SUM2,
-		GLOBAL,
-		FC1,
-		BN3,
-		DROP,
-		FC2
-	};
-	const struct layer layers[] = {
-		[TWICE] = { LAYER_ADD, "twice", LAYER_INPUT, LAYER_INPUT },
-		[CONV1] = { LAYER_CONV, "conv1", TWICE, .outputs = 3, .size = 3, .stride = 1,
-			.pad = 1, .sigma = 0.4f, .no_bias = 1 },
-		[BN1] = { LAYER_BATCHNORM, "bn1", CONV1, .epsilon = 1e-3f, .momentum = 0.1f },
-		[RELU1] = { LAYER_RELU, "relu1", BN1 },
-		[CONV2] = { LAYER_CONV, "conv2", RELU1, .outputs = 8, .size = 3, .stride = 2,
-			.pad = 1, .sigma = 0.4f, .no_bias = 1 },
-		[BN2] = { LAYER_BATCHNORM, "bn2", CONV2, .epsilon = 1e-3f, .momentum = 0.1f },
-		[SHORT] = { LAYER_CONV, "short", RELU1, .outputs = 8, .size = 1, .stride = 2,
-			.sigma = 0.4f, .bias = 0.1f },
-		[SUM] = { LAYER_ADD, "sum", BN2, SHORT },
-		[RELU2] = { LAYER_RELU, "relu2", SUM },
-		[AVG] = { LAYER_AVGPOOL, "avg", RELU2, .size = 2, .stride = 1 },
-		[MAX] = { LAYER_MAXPOOL, "max", RELU2, .size = 2, .stride = 1 },
-		[SUM2] = { LAYER_ADD, "sum2", AVG, MAX },
-		[GLOBAL] = { LAYER_GLOBALPOOL, "global", SUM2 },
-		[FC1] = { LAYER_DENSE, "fc1", GLOBAL, .outputs = 7, .sigma = 0.5f, .decay = 0.5f },
-		[BN3] = { LAYER_BATCHNORM, "bn3", FC1, .epsilon = 1e-3f, .momentum = 0.2f },
-		[DROP] = { LAYER_DROPOUT, "drop", BN3, .rate = 0.25f },
-		[FC2] = { LAYER_DENSE, "fc2", DROP, .outputs = 4, .sigma = 0.5f },
-	};
-	struct mlr_error err = MLR_ERROR_INIT;
-	struct net *net = NULL;
-
-	if (net_new("residual", shape3(2, 5, 6), layers, ARRAY_LEN(layers), &net, &err) < 0)
-		fail_msg("%s", err.text);
-	return net;
 }
 
 /* --- engines ---------------------------------------------------------------------------- */
@@ -205,22 +128,15 @@ static struct setup set_up(const struct backend *b, const struct net *net,
 	const struct engine_config *like, int altered)
 {
 	struct engine_config config = *like;
-	struct mlr_error err = MLR_ERROR_INIT;
 	struct setup s = { .net = net, .batch = config.batch };
-	auto_free float *params = xcalloc(net->params, sizeof(float)),
-			*noise = random_floats(17, net->params);
+	auto_free float *params = xcalloc(net->params, sizeof(float));
 
 	for (int c = 0; c < IMAGE_CHANNELS_MAX; c++) {
 		config.norm.mean[c] = 120.0f + (float)c;
 		config.norm.scale[c] = 127.5f;
 	}
 	config.threads = 1;
-	if (b->open(net->layers, net->n, &config, &s.engine, &err) < 0)
-		fail_msg("%s", err.text);
-	net_init_params(net, 1, params);
-	for (size_t i = 0; i < net->params; i++) /* gamma and beta too shall be like no other */
-		params[i] += 0.05f * noise[i];
-	assert_int_equal(engine_set(s.engine, ENGINE_PARAMS, params, NULL), 0);
+	s.engine = made_engine(b, net, &config, params);
 	make_batches(&s, altered);
 	return s;
 }
@@ -257,39 +173,11 @@ static void compare_results(
 	}
 }
 
-static void compare_block(struct setup *got, struct setup *want, enum engine_block which,
-	const char *what, double close)
-{
-	const struct net *net = want->net;
-	auto_free float *a = xcalloc(net->params + net->states, 4),
-			*b = xcalloc(net->params + net->states, 4);
-
-	assert_int_equal(engine_get(got->engine, which, a, NULL), 0);
-	assert_int_equal(engine_get(want->engine, which, b, NULL), 0);
-	for (size_t i = 0; i < net->n; i++) {
-		const struct layer *l = &net->layers[i];
-		size_t at = which == ENGINE_STATES ? l->state_at : l->weight_at;
-		size_t n = which == ENGINE_STATES ? l->states : l->weights;
-		double d = n ? distance(a + at, b + at, n) : 0;
-
-		if (!(d < close))
-			fail_msg("%s of layer %s differ by %g", what, l->name, d);
-		if (which == ENGINE_STATES || !l->biases)
-			continue;
-		/* A bias before batch norm has no gradient but rounding. */
-		d = distance(a + l->bias_at, b + l->bias_at, l->biases);
-		for (size_t k = 0; k < l->biases && !(d < close); k++)
-			if (!(fabsf(a[l->bias_at + k] - b[l->bias_at + k]) < (float)close))
-				fail_msg("%s of layer %s, biases, differ by %g", what, l->name, d);
-	}
-}
-
 static void compare_blocks(struct setup *got, struct setup *want, double close)
 {
-	compare_block(got, want, ENGINE_GRADS, "gradients", 10 * close);
-	compare_block(got, want, ENGINE_VELOCITY, "velocities", 10 * close);
-	compare_block(got, want, ENGINE_PARAMS, "parameters", close);
-	compare_block(got, want, ENGINE_STATES, "statistics", 10 * close);
+	for (enum engine_block k = ENGINE_PARAMS; k <= ENGINE_STATES; k++)
+		compare_block(want->net, got->engine, want->engine, k,
+			k == ENGINE_PARAMS ? close : 10 * close);
 }
 
 static void compare_logits(struct setup *got, struct setup *want, int rows, double close)
@@ -332,7 +220,7 @@ static void compare(struct net *net, int batch, enum dtype dtype, int altered, i
 	take_steps(&got, 0, 1, a);
 	take_steps(&want, 0, 1, b);
 	compare_results(a, b, 1, close);
-	compare_block(&got, &want, ENGINE_GRADS, "gradients", 10 * close);
+	compare_block(net, got.engine, want.engine, ENGINE_GRADS, 10 * close);
 	take_steps(&got, 1, steps - 1, a);
 	take_steps(&want, 1, steps - 1, b);
 	compare_results(a, b, steps - 1, 10 * close);
@@ -348,23 +236,24 @@ static void compare_both_ways(struct net *net, int batch, enum dtype dtype)
 	compare(net, batch, dtype, 1, 1);
 }
 
-#define COMPARISON(name, make, dtype)                         \
-	static void name(void **state)                        \
-	{                                                     \
-		auto_call(net_free) struct net *net = make(); \
-                                                              \
-		(void)state;                                  \
-		compare_both_ways(net, BATCH, dtype);         \
+#define COMPARISON(name, made, dtype)                       \
+	static void name(void **state)                      \
+	{                                                   \
+		auto_call(net_free) struct net *net = made; \
+                                                            \
+		(void)state;                                \
+		compare_both_ways(net, BATCH, dtype);       \
 	}
 
-COMPARISON(cuda_computes_the_steps_of_reference_on_usual_layers, usual_net, DTYPE_F32)
-COMPARISON(cuda_computes_the_steps_of_reference_on_odd_sizes, odd_net, DTYPE_F32)
-COMPARISON(cuda_computes_the_steps_of_reference_on_many_classes, many_classes_net, DTYPE_F32)
-COMPARISON(cuda_computes_the_steps_of_reference_on_a_residual_network, residual_net, DTYPE_F32)
-COMPARISON(in_tf32_steps_are_those_of_reference_within_its_bits, usual_net, DTYPE_TF32)
-COMPARISON(in_bf16_steps_are_those_of_reference_within_its_bits, usual_net, DTYPE_BF16)
+COMPARISON(cuda_computes_the_steps_of_reference_on_usual_layers, usual_net(), DTYPE_F32)
+COMPARISON(cuda_computes_the_steps_of_reference_on_odd_sizes, odd_net(), DTYPE_F32)
+COMPARISON(cuda_computes_the_steps_of_reference_on_many_classes, many_classes_net(), DTYPE_F32)
 COMPARISON(
-	in_bf16_a_residual_network_is_that_of_reference_within_its_bits, residual_net, DTYPE_BF16)
+	cuda_computes_the_steps_of_reference_on_a_residual_network, small_residual_net(), DTYPE_F32)
+COMPARISON(in_tf32_steps_are_those_of_reference_within_its_bits, usual_net(), DTYPE_TF32)
+COMPARISON(in_bf16_steps_are_those_of_reference_within_its_bits, usual_net(), DTYPE_BF16)
+COMPARISON(in_bf16_a_residual_network_is_that_of_reference_within_its_bits, small_residual_net(),
+	DTYPE_BF16)
 
 static void a_run_repeats_bit_by_bit_however_its_steps_are_cut_into_calls(void **state)
 {
@@ -388,7 +277,7 @@ static void a_run_repeats_bit_by_bit_however_its_steps_are_cut_into_calls(void *
 
 static void what_is_set_in_the_gpus_layout_comes_back(void **state)
 {
-	auto_call(net_free) struct net *net = residual_net();
+	auto_call(net_free) struct net *net = small_residual_net();
 	struct engine_config config = { .batch = 2, .dtype = DTYPE_BF16 };
 	struct setup s = set_up(cuda_backend(), net, &config, 0);
 	auto_free float *a = random_floats(1, net->params), *b = xcalloc(net->params, 4);
@@ -488,7 +377,7 @@ static void no_device_and_too_little_memory_are_told_with_a_way_out(void **state
 /* Whichever of an engine's calls is the first to fail: it is told, and nothing is lost. */
 static void every_call_that_fails_is_told_and_nothing_leaks(void **state)
 {
-	auto_call(net_free) struct net *net = residual_net();
+	auto_call(net_free) struct net *net = small_residual_net();
 	struct engine_config config = { .batch = 2, .threads = 1 };
 	size_t left = cuda_fake_left();
 	int failures = 0;
@@ -627,7 +516,7 @@ static void two_ranks_compute_the_steps_of_one(void **state)
 
 static void two_ranks_share_the_statistics_of_batch_norm(void **state)
 {
-	auto_call(net_free) struct net *net = residual_net();
+	auto_call(net_free) struct net *net = small_residual_net();
 
 	(void)state;
 	compare_ranks(net, 0);

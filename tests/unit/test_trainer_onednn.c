@@ -1,10 +1,43 @@
-/* The backend `onednn` against `reference` on networks that are no chains, and on two ranks. */
-#include "trainer_net.h"
+/* The backend `onednn` against `reference`: chains, networks that are none, and two ranks. */
+#include "trainer_engine.h"
 
 #include <errno.h>
 
 /* What onednn may differ by, as || a - b || / || b ||: rounding of sums in another order. */
 #define CLOSE 1e-4
+
+static struct net *reference_net(void)
+{
+	struct net *net = NULL;
+
+	assert_int_equal(net_reference(shape3(1, 28, 28), 10, 0.5f, &net, NULL), 0);
+	return net;
+}
+
+/* Convolutions that winograd.h can do, on images that its tiles of 4x4 do not fill, in every place:
+ * behind and before others like them, with and without a ReLU, pooled and not. */
+static struct net *kernels_of_5_net(void)
+{
+	const struct layer layers[] = {
+		{ LAYER_CONV, "a", .outputs = 16, .size = 5, .stride = 1, .pad = 2, .sigma = 0.2f,
+			.bias = 0.1f },
+		{ LAYER_CONV, "b", .outputs = 48, .size = 5, .stride = 1, .pad = 2, .sigma = 0.1f,
+			.bias = 0.2f, .decay = 1 },
+		{ LAYER_DROPOUT, "drop", .rate = 0.5f },
+		{ LAYER_RELU, "relu_drop" },
+		{ LAYER_MAXPOOL, "pool_drop", .size = 2 },
+		{ LAYER_CONV, "c", .outputs = 32, .size = 5, .stride = 1, .pad = 2, .sigma = 0.05f,
+			.bias = 0.1f },
+		{ LAYER_RELU, "relu_c" },
+		{ LAYER_CONV, "d", .outputs = 16, .size = 5, .stride = 1, .pad = 2,
+			.sigma = 0.05f },
+		{ LAYER_RELU, "relu_d" },
+		{ LAYER_MAXPOOL, "pool", .size = 3 },
+		{ LAYER_DENSE, "e", .outputs = 3, .sigma = 0.1f },
+	};
+
+	return chain_net("kernels-of-5", shape3(2, 13, 10), layers, ARRAY_LEN(layers));
+}
 
 /* Blocks of channels that are full, that are not, and Winograd's. Every kind of layer, outputs that
  * two and three layers read, a layer that reads the images late. */
@@ -73,108 +106,8 @@ static struct net *residual_net(void)
 		[TWICE] = { LAYER_ADD, "twice", DROP2, DROP2 },
 		[FC2] = { LAYER_DENSE, "fc2", TWICE, .outputs = 5, .sigma = 0.5f },
 	};
-	struct mlr_error err = MLR_ERROR_INIT;
-	struct net *net = NULL;
 
-	if (net_new("residual", shape3(3, 7, 7), layers, LAYERS, &net, &err) < 0)
-		fail_msg("%s", err.text);
-	return net;
-}
-
-struct setup {
-	struct net *net;
-	struct engine *engine;
-	float *params;
-	uint16_t labels[64];
-	uint8_t *images;
-	struct batch batch;
-};
-
-static struct engine_config config_of(int batch, int threads, const struct exchange *exchange)
-{
-	struct engine_config c = { .batch = batch, .threads = threads, .exchange = exchange };
-
-	for (int k = 0; k < IMAGE_CHANNELS_MAX; k++)
-		c.norm.mean[k] = c.norm.scale[k] = 127.5f;
-	return c;
-}
-
-/* The images and labels of rank r are those of one rank from r * batch on. */
-static void set_up(struct setup *s, const struct backend *b, struct net *net,
-	const struct engine_config *config)
-{
-	struct mlr_error err = MLR_ERROR_INIT;
-	int batch = config->batch, ranks = config->exchange ? config->exchange->ranks : 1;
-	int rank = config->exchange ? config->exchange->rank : 0;
-	size_t pixels = shape_count(&net->input), n = (size_t)(batch * ranks) * pixels;
-	auto_free float *noise = random_floats(17, net->params);
-	struct rng rng;
-
-	*s = (struct setup){ .net = net };
-	if (b->open(net->layers, net->n, config, &s->engine, &err) < 0)
-		fail_msg("%s", err.text);
-	s->params = xcalloc(net->params, sizeof(float));
-	net_init_params(net, 1, s->params);
-	for (size_t i = 0; i < net->params; i++) /* gamma and beta too shall be like no other */
-		s->params[i] += 0.05f * noise[i];
-	assert_int_equal(engine_set(s->engine, ENGINE_PARAMS, s->params, NULL), 0);
-	s->images = xcalloc(n, 1);
-	rng_init(&rng, 11, RNG_TEST, 0);
-	for (size_t i = 0; i < n; i++)
-		s->images[i] = (uint8_t)rng_below(&rng, 256);
-	for (int i = 0; i < batch; i++)
-		s->labels[i] = (uint16_t)((rank * batch + i) * 7 % net->classes);
-	s->batch = (struct batch){ .rows = batch,
-		.images = s->images + (size_t)(rank * batch) * pixels,
-		.labels = s->labels };
-}
-
-static void tear_down(struct setup *s)
-{
-	engine_close(&s->engine);
-	free(s->params);
-	free(s->images);
-}
-
-static int step_of(struct setup *s, uint64_t number, struct step_result *ret)
-{
-	const struct step step = {
-		.lr = 0.02f, .momentum = 0.9f, .l2 = 0.01f, .seed = 1, .number = number
-	};
-
-	return engine_step(s->engine, &s->batch, &step, 1, ret, NULL);
-}
-
-/* A bias before batch norm changes nothing but for rounding: its gradient is that of no number, so
- * weights are looked at by themselves. */
-static void compare_blocks(struct setup *a, struct setup *b, double close)
-{
-	static const char *const names[] = { "parameters", "velocities", "gradients" };
-	const struct net *net = a->net;
-	auto_free float *x = xcalloc(net->params, 4), *y = xcalloc(net->params, 4);
-
-	for (enum engine_block k = ENGINE_PARAMS; k <= ENGINE_GRADS; k++) {
-		assert_int_equal(engine_get(a->engine, k, x, NULL), 0);
-		assert_int_equal(engine_get(b->engine, k, y, NULL), 0);
-		for (size_t i = 0; i < net->n; i++) {
-			const struct layer *l = &net->layers[i];
-			double d = distance(x + l->weight_at, y + l->weight_at, l->weights);
-
-			if (!(d < close))
-				fail_msg("%s of layer '%s' differ by %g", names[k], l->name, d);
-		}
-		assert_true(distance(x, y, net->params) < close);
-	}
-}
-
-static void compare_states(struct setup *a, struct setup *b, double close)
-{
-	size_t n = a->net->states;
-	auto_free float *x = xcalloc(n, 4), *y = xcalloc(n, 4);
-
-	assert_int_equal(engine_get(a->engine, ENGINE_STATES, x, NULL), 0);
-	assert_int_equal(engine_get(b->engine, ENGINE_STATES, y, NULL), 0);
-	assert_true(distance(x, y, n) < close);
+	return made_net("residual", shape3(3, 7, 7), layers, LAYERS);
 }
 
 static void compare_logits(struct setup *a, struct setup *b, double close)
@@ -188,9 +121,19 @@ static void compare_logits(struct setup *a, struct setup *b, double close)
 		fail_msg("logits differ by %g", distance(x, y, n));
 }
 
-static void compare_steps(int batch, int threads)
+static void compare_blocks(struct setup *got, struct setup *want, double close)
 {
-	auto_call(net_free) struct net *net = residual_net();
+	for (enum engine_block k = ENGINE_PARAMS; k <= ENGINE_GRADS; k++)
+		compare_block(want->net, got->engine, want->engine, k, close);
+}
+
+static void compare_states(struct setup *got, struct setup *want, double close)
+{
+	compare_block(want->net, got->engine, want->engine, ENGINE_STATES, close);
+}
+
+static void compare_steps(struct net *net, int batch, int threads)
+{
 	struct engine_config one = config_of(batch, 1, NULL),
 			     many = config_of(batch, threads, NULL);
 	struct setup r, o;
@@ -211,7 +154,7 @@ static void compare_steps(int batch, int threads)
 		compare_states(&o, &r, CLOSE);
 	}
 	compare_logits(&o, &r, CLOSE);
-	o.batch.rows = r.batch.rows = 2;
+	o.batch.rows = r.batch.rows = (batch + 1) / 2;
 	compare_logits(&o, &r, CLOSE);
 	tear_down(&r);
 	tear_down(&o);
@@ -219,9 +162,81 @@ static void compare_steps(int batch, int threads)
 
 static void onednn_computes_the_steps_of_reference_on_a_residual_network(void **state)
 {
+	auto_call(net_free) struct net *net = residual_net();
+
 	(void)state;
-	compare_steps(6, 1);
-	compare_steps(5, 3);
+	compare_steps(net, 6, 1);
+	compare_steps(net, 5, 3);
+}
+
+static void onednn_computes_the_steps_of_reference_on_the_reference_network(void **state)
+{
+	auto_call(net_free) struct net *net = reference_net();
+
+	(void)state;
+	compare_steps(net, 5, 2);
+}
+
+static void onednn_computes_the_steps_of_reference_on_odd_sizes(void **state)
+{
+	auto_call(net_free) struct net *net = odd_net();
+
+	(void)state;
+	compare_steps(net, 5, 1);
+	compare_steps(net, 6, 3);
+}
+
+static void onednn_computes_the_steps_of_reference_where_kernels_are_5x5(void **state)
+{
+	auto_call(net_free) struct net *net = kernels_of_5_net();
+
+	(void)state;
+	compare_steps(net, 3, 2);
+}
+
+static void onednn_computes_the_steps_of_reference_on_a_small_network(void **state)
+{
+	auto_call(net_free) struct net *net = small_net();
+
+	(void)state;
+	compare_steps(net, 1, 2);
+}
+
+static void onednn_repeats_a_step_bit_by_bit(void **state)
+{
+	auto_call(net_free) struct net *net = reference_net();
+	auto_free float *a = xcalloc(net->params, 4), *b = xcalloc(net->params, 4);
+	const struct engine_config config = config_of(16, 2, NULL);
+
+	(void)state;
+	for (int run = 0; run < 2; run++) {
+		struct step_result got;
+		struct setup s;
+
+		set_up(&s, &backend_onednn, net, &config);
+		for (uint64_t i = 0; i < 4; i++)
+			assert_int_equal(step_of(&s, i, &got), 0);
+		assert_int_equal(engine_get(s.engine, ENGINE_PARAMS, run ? b : a, NULL), 0);
+		tear_down(&s);
+	}
+	assert_memory_equal(a, b, net->params * sizeof(float));
+}
+
+static void what_is_set_in_onednns_layout_comes_back(void **state)
+{
+	auto_call(net_free) struct net *net = odd_net();
+	auto_free float *a = random_floats(1, net->params), *b = xcalloc(net->params, 4);
+	const struct engine_config config = config_of(2, 1, NULL);
+	struct setup s;
+
+	(void)state;
+	set_up(&s, &backend_onednn, net, &config);
+	assert_int_equal(engine_set(s.engine, ENGINE_VELOCITY, a, NULL), 0);
+	assert_int_equal(engine_get(s.engine, ENGINE_VELOCITY, b, NULL), 0);
+	assert_memory_equal(a, b, net->params * sizeof(float));
+	assert_int_equal(engine_get(s.engine, ENGINE_PARAMS, b, NULL), 0);
+	assert_memory_equal(s.params, b, net->params * sizeof(float));
+	tear_down(&s);
 }
 
 static void states_that_are_set_are_predicted_with(void **state)
@@ -245,28 +260,12 @@ static void states_that_are_set_are_predicted_with(void **state)
 
 /* --- ranks ------------------------------------------------------------------------------------ */
 
-struct run {
-	struct setup s;
-	int status;
-	struct step_result result[3];
-};
-
-static void *three_steps(void *ctx)
-{
-	struct run *r = ctx;
-
-	for (uint64_t i = 0; i < 3 && r->status == 0; i++)
-		r->status = step_of(&r->s, i, &r->result[i]);
-	return NULL;
-}
-
 static void two_ranks_compute_what_one_does_with_both_batches(void **state)
 {
 	auto_call(net_free) struct net *net = residual_net();
 	struct engine_config config = config_of(6, 2, NULL);
 	struct pair pair;
 	struct run one = { .status = 0 }, two[2] = { { .status = 0 }, { .status = 0 } };
-	pthread_t thread;
 
 	(void)state;
 	pair_open(&pair);
@@ -277,9 +276,7 @@ static void two_ranks_compute_what_one_does_with_both_batches(void **state)
 		set_up(&two[i].s, &backend_onednn, net, &config);
 	}
 	assert_true(two[0].s.engine->layout == two[1].s.engine->layout);
-	assert_int_equal(pthread_create(&thread, NULL, three_steps, &two[1]), 0);
-	three_steps(&two[0]);
-	pthread_join(thread, NULL);
+	three_steps_each(two);
 	assert_true(two[0].status == 0 && two[1].status == 0);
 	for (int i = 0; i < 3; i++) {
 		double mean = (two[0].result[i].cross_entropy + two[1].result[i].cross_entropy) / 2;
@@ -310,7 +307,6 @@ static void a_rank_that_fails_ends_the_step_with_its_error(void **state)
 	struct pair pair;
 	struct engine_config config;
 	struct run run[2] = { { .status = 0 }, { .status = 0 } };
-	pthread_t thread;
 
 	(void)state;
 	assert_int_equal(net_reference(shape3(1, 8, 8), 3, 0.5f, &net, NULL), 0);
@@ -320,9 +316,7 @@ static void a_rank_that_fails_ends_the_step_with_its_error(void **state)
 		config = config_of(2, 1, &pair.rank[i].exchange);
 		set_up(&run[i].s, &backend_onednn, net, &config);
 	}
-	assert_int_equal(pthread_create(&thread, NULL, three_steps, &run[1]), 0);
-	three_steps(&run[0]);
-	pthread_join(thread, NULL);
+	three_steps_each(run);
 	assert_int_equal(run[0].status, -EIO);
 	assert_int_equal(run[1].status, -EIO);
 	for (int i = 0; i < 2; i++)
@@ -384,10 +378,9 @@ static void predicting_alone_agrees(struct net *net)
 static void predicting_alone_agrees_with_any_number_of_rows(void **state)
 {
 	auto_call(net_free) struct net *folded = folded_net(), *residual = residual_net();
-	auto_call(net_free) struct net *net = NULL;
+	auto_call(net_free) struct net *net = reference_net();
 
 	(void)state;
-	assert_int_equal(net_reference(shape3(1, 28, 28), 10, 0.5f, &net, NULL), 0);
 	predicting_alone_agrees(folded);
 	predicting_alone_agrees(residual);
 	predicting_alone_agrees(net);
@@ -461,12 +454,8 @@ static struct net *bf16_net(void)
 		[DROP] = { LAYER_DROPOUT, "drop", SUM2, .rate = 0.25f },
 		[FC1] = { LAYER_DENSE, "fc1", DROP, .outputs = 5, .sigma = 0.1f, .decay = 1 },
 	};
-	struct mlr_error err = MLR_ERROR_INIT;
-	struct net *net = NULL;
 
-	if (net_new("bf16", shape3(3, 7, 7), layers, LAYERS, &net, &err) < 0)
-		fail_msg("%s", err.text);
-	return net;
+	return made_net("bf16", shape3(3, 7, 7), layers, LAYERS);
 }
 
 static int has_bf16(void)
@@ -509,12 +498,11 @@ static void compare_bf16(struct net *net, int batch)
 static void bf16_computes_the_steps_of_reference_but_for_rounding(void **state)
 {
 	auto_call(net_free) struct net *graph = bf16_net();
-	auto_call(net_free) struct net *net = NULL;
+	auto_call(net_free) struct net *net = reference_net();
 
 	(void)state;
 	if (!has_bf16())
 		return;
-	assert_int_equal(net_reference(shape3(1, 28, 28), 10, 0.5f, &net, NULL), 0);
 	compare_bf16(net, 7);
 	compare_bf16(graph, 12);
 }
@@ -557,6 +545,12 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(onednn_computes_the_steps_of_reference_on_a_residual_network),
+		cmocka_unit_test(onednn_computes_the_steps_of_reference_on_a_small_network),
+		cmocka_unit_test(onednn_computes_the_steps_of_reference_on_odd_sizes),
+		cmocka_unit_test(onednn_computes_the_steps_of_reference_where_kernels_are_5x5),
+		cmocka_unit_test(onednn_computes_the_steps_of_reference_on_the_reference_network),
+		cmocka_unit_test(onednn_repeats_a_step_bit_by_bit),
+		cmocka_unit_test(what_is_set_in_onednns_layout_comes_back),
 		cmocka_unit_test(states_that_are_set_are_predicted_with),
 		cmocka_unit_test(two_ranks_compute_what_one_does_with_both_batches),
 		cmocka_unit_test(a_rank_that_fails_ends_the_step_with_its_error),

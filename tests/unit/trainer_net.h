@@ -1,6 +1,6 @@
 /*
- * Networks in unit tests: chains without saying so in every layer, engines on them, and two ranks
- * in one process.
+ * Networks in unit tests: chains without saying so in every layer, those that several backends are
+ * tried on, engines on them, and two ranks in one process.
  */
 #ifndef TRAINER_NET_H
 #define TRAINER_NET_H
@@ -12,14 +12,24 @@
 
 #include <pthread.h>
 
+/* A network of layers that say what they read. */
+__attribute__((unused)) static struct net *made_net(
+	const char *name, struct shape input, const struct layer *layers, size_t n)
+{
+	struct mlr_error err = MLR_ERROR_INIT;
+	struct net *net = NULL;
+
+	if (net_new(name, input, layers, n, &net, &err) < 0)
+		fail_msg("%s", err.text);
+	return net;
+}
+
 /* A network in which every layer reads the one before it, and a pool without a stride has its size.
  */
 __attribute__((unused)) static struct net *chain_net(
 	const char *name, struct shape input, const struct layer *layers, size_t n)
 {
 	auto_free struct layer *copy = xcalloc(n, sizeof(*copy));
-	struct mlr_error err = MLR_ERROR_INIT;
-	struct net *net = NULL;
 
 	memcpy(copy, layers, n * sizeof(*copy));
 	for (size_t i = 0; i < n; i++) {
@@ -28,9 +38,7 @@ __attribute__((unused)) static struct net *chain_net(
 			!copy[i].stride)
 			copy[i].stride = copy[i].size;
 	}
-	if (net_new(name, input, copy, n, &net, &err) < 0)
-		fail_msg("%s", err.text);
-	return net;
+	return made_net(name, input, copy, n);
 }
 
 /* The reference network in C, as TensorFlow's convolutional.py has it: what the description
@@ -56,6 +64,149 @@ __attribute__((unused)) static int net_reference(
 	for (size_t i = 0; i < ARRAY_LEN(layers); i++)
 		layers[i].from = (int)i - 1;
 	return net_new("convolutional", input, layers, ARRAY_LEN(layers), ret, err);
+}
+
+/* Layers of the reference network at sizes that finite differences can afford. */
+__attribute__((unused)) static struct net *small_net(void)
+{
+	const struct layer layers[] = {
+		{ LAYER_CONV, "conv1", .outputs = 3, .size = 3, .stride = 1, .pad = 1,
+			.sigma = 0.4f, .bias = 0.1f },
+		{ LAYER_RELU, "relu1" },
+		{ LAYER_MAXPOOL, "pool1", .size = 2 },
+		{ LAYER_CONV, "conv2", .outputs = 4, .size = 3, .stride = 1, .pad = 1,
+			.sigma = 0.4f, .bias = 0.1f },
+		{ LAYER_RELU, "relu2" },
+		{ LAYER_DENSE, "fc1", .outputs = 6, .sigma = 0.3f, .bias = 0.1f, .decay = 1 },
+		{ LAYER_DROPOUT, "dropout", .rate = 0.5f },
+		{ LAYER_DENSE, "fc2", .outputs = 4, .sigma = 0.5f },
+	};
+
+	return chain_net("small", shape3(2, 4, 4), layers, ARRAY_LEN(layers));
+}
+
+/* Sizes that fit no vector, a stride, rests at the edges, every kind of layer in unusual places. */
+__attribute__((unused)) static struct net *odd_net(void)
+{
+	const struct layer layers[] = {
+		{ LAYER_RELU, "in" },
+		{ LAYER_CONV, "a", .outputs = 7, .size = 3, .stride = 1, .pad = 1, .sigma = 0.4f,
+			.bias = 0.1f },
+		{ LAYER_MAXPOOL, "pool_a", .size = 2 },
+		{ LAYER_DROPOUT, "drop_a", .rate = 0.25f },
+		{ LAYER_CONV, "b", .outputs = 18, .size = 5, .stride = 2, .pad = 2, .sigma = 0.2f },
+		{ LAYER_RELU, "relu_b" },
+		{ LAYER_CONV, "c", .outputs = 20, .size = 3, .stride = 1, .pad = 0, .sigma = 0.2f,
+			.decay = 1 },
+		{ LAYER_RELU, "relu_c" },
+		{ LAYER_RELU, "again" },
+		{ LAYER_DENSE, "d", .outputs = 33, .sigma = 0.2f, .bias = 0.1f, .decay = 1 },
+		{ LAYER_DROPOUT, "drop_d", .rate = 0.5f },
+		{ LAYER_RELU, "relu_d" },
+		{ LAYER_DENSE, "e", .outputs = 5, .sigma = 0.3f },
+	};
+
+	return chain_net("odd", shape3(3, 19, 21), layers, ARRAY_LEN(layers));
+}
+
+/* A residual block with a projection, batch norm on images and rows, every pool, outputs that
+ * several layers read, the images added to themselves. */
+__attribute__((unused)) static struct net *small_residual_net(void)
+{
+	enum {
+		TWICE,
+		CONV1,
+		BN1,
+		RELU1,
+		CONV2,
+		BN2,
+		SHORT,
+		SUM,
+		RELU2,
+		AVG,
+		MAX,
+		SUM2,
+		GLOBAL,
+		FC1,
+		BN3,
+		DROP,
+		FC2
+	};
+	const struct layer layers[] = {
+		[TWICE] = { LAYER_ADD, "twice", LAYER_INPUT, LAYER_INPUT },
+		[CONV1] = { LAYER_CONV, "conv1", TWICE, .outputs = 3, .size = 3, .stride = 1,
+			.pad = 1, .sigma = 0.4f, .no_bias = 1 },
+		[BN1] = { LAYER_BATCHNORM, "bn1", CONV1, .epsilon = 1e-3f, .momentum = 0.1f },
+		[RELU1] = { LAYER_RELU, "relu1", BN1 },
+		[CONV2] = { LAYER_CONV, "conv2", RELU1, .outputs = 8, .size = 3, .stride = 2,
+			.pad = 1, .sigma = 0.4f, .no_bias = 1 },
+		[BN2] = { LAYER_BATCHNORM, "bn2", CONV2, .epsilon = 1e-3f, .momentum = 0.1f },
+		[SHORT] = { LAYER_CONV, "short", RELU1, .outputs = 8, .size = 1, .stride = 2,
+			.sigma = 0.4f, .bias = 0.1f },
+		[SUM] = { LAYER_ADD, "sum", BN2, SHORT },
+		[RELU2] = { LAYER_RELU, "relu2", SUM },
+		[AVG] = { LAYER_AVGPOOL, "avg", RELU2, .size = 2, .stride = 1 },
+		[MAX] = { LAYER_MAXPOOL, "max", RELU2, .size = 2, .stride = 1 },
+		[SUM2] = { LAYER_ADD, "sum2", AVG, MAX },
+		[GLOBAL] = { LAYER_GLOBALPOOL, "global", SUM2 },
+		[FC1] = { LAYER_DENSE, "fc1", GLOBAL, .outputs = 7, .sigma = 0.5f, .decay = 0.5f },
+		[BN3] = { LAYER_BATCHNORM, "bn3", FC1, .epsilon = 1e-3f, .momentum = 0.2f },
+		[DROP] = { LAYER_DROPOUT, "drop", BN3, .rate = 0.25f },
+		[FC2] = { LAYER_DENSE, "fc2", DROP, .outputs = 4, .sigma = 0.5f },
+	};
+
+	return made_net("residual", shape3(2, 5, 6), layers, ARRAY_LEN(layers));
+}
+
+/* An engine, and the parameters that it begins with in params. */
+__attribute__((unused)) static struct engine *made_engine(const struct backend *b,
+	const struct net *net, const struct engine_config *config, float *params)
+{
+	auto_free float *noise = random_floats(17, net->params);
+	struct mlr_error err = MLR_ERROR_INIT;
+	struct engine *engine = NULL;
+
+	if (b->open(net->layers, net->n, config, &engine, &err) < 0)
+		fail_msg("%s", err.text);
+	net_init_params(net, 1, params);
+	for (size_t i = 0; i < net->params; i++) /* gamma and beta too shall be like no other */
+		params[i] += 0.05f * noise[i];
+	assert_int_equal(engine_set(engine, ENGINE_PARAMS, params, NULL), 0);
+	return engine;
+}
+
+/* What differs in which layer, as || a - b || / || b ||, may be up to close. */
+__attribute__((unused)) static void compare_block(const struct net *net, struct engine *got,
+	struct engine *want, enum engine_block which, double close)
+{
+	static const char *const names[] = { [ENGINE_PARAMS] = "parameters",
+		[ENGINE_VELOCITY] = "velocities",
+		[ENGINE_GRADS] = "gradients",
+		[ENGINE_STATES] = "statistics" };
+	size_t all = which == ENGINE_STATES ? net->states : net->params;
+	auto_free float *a = xcalloc(all, sizeof(*a)), *b = xcalloc(all, sizeof(*b));
+
+	assert_int_equal(engine_get(got, which, a, NULL), 0);
+	assert_int_equal(engine_get(want, which, b, NULL), 0);
+	for (size_t i = 0; i < net->n; i++) {
+		const struct layer *l = &net->layers[i];
+		size_t at = which == ENGINE_STATES ? l->state_at : l->weight_at;
+		size_t n = which == ENGINE_STATES ? l->states : l->weights;
+		double d = n ? distance(a + at, b + at, n) : 0;
+
+		if (!(d <= close))
+			fail_msg("%s of layer '%s' differ by %g", names[which], l->name, d);
+		if (which == ENGINE_STATES || !l->biases)
+			continue;
+		/* A bias before batch norm has no gradient but rounding. */
+		d = distance(a + l->bias_at, b + l->bias_at, l->biases);
+		for (size_t k = 0; k < l->biases && !(d <= close); k++)
+			if (!(fabsf(a[l->bias_at + k] - b[l->bias_at + k]) <= (float)close))
+				fail_msg("%s of layer '%s', biases, differ by %g", names[which],
+					l->name, d);
+	}
+	if (all && !(distance(a, b, all) <= close))
+		fail_msg("%s differ by %g", names[which], distance(a, b, all));
 }
 
 /*
