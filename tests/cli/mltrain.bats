@@ -1,44 +1,14 @@
 #!/usr/bin/env bats
 # mltrain on Debian's Fashion-MNIST, and on a small cut of it where that is enough.
 
-data=/usr/share/datasets/fashion-mnist
+load mltrain.bash
 
 setup_file() {
-    export mltrain="$top_builddir/src/mltrain" SMALL="$BATS_FILE_TMPDIR/small"
-    [ -e "$data" ] || return 0
-    mkdir "$SMALL"
-    cut_idx train-images-idx3-ubyte 16 784 1200
-    cut_idx train-labels-idx1-ubyte 8 1 1200
-    cut_idx t10k-images-idx3-ubyte 16 784 300
-    cut_idx t10k-labels-idx1-ubyte 8 1 300
-}
-
-# cut_idx NAME HEADER-BYTES ITEM-BYTES COUNT: the first items of a file, under a header that says so
-cut_idx() {
-    {
-        zcat "$data/$1.gz" | head -c 4
-        printf "\\x$(printf %02x $(($4 >> 24)))\\x$(printf %02x $(($4 >> 16 & 255)))"
-        printf "\\x$(printf %02x $(($4 >> 8 & 255)))\\x$(printf %02x $(($4 & 255)))"
-        zcat "$data/$1.gz" | tail -c +9 | head -c $(($2 - 8 + $3 * $4))
-    } > "$SMALL/$1"
+    mltrain_setup
 }
 
 setup() {
     cd "$BATS_TEST_TMPDIR"
-}
-
-needs_data() {
-    [ -e "$data" ] || skip "Debian's package dataset-fashion-mnist is not installed"
-}
-
-# Wait until a file has so many lines.
-wait_lines() {
-    for _ in $(seq 600); do
-        [ -e "$1" ] && [ "$(wc -l < "$1")" -ge "$2" ] && return 0
-        sleep 0.05
-    done
-    echo "no $2 lines in $1" >&2
-    return 1
 }
 
 # A checkpoint is whole: the header's length and the last tensor's end give the file's size.
