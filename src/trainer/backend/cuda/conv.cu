@@ -172,11 +172,6 @@ struct choice {
 	int splits;
 };
 
-static int ceil_div(int a, int b)
-{
-	return (a + b - 1) / b;
-}
-
 static int slices_of(enum dtype dtype, int depth)
 {
 	return ceil_div(depth, DEPTH / (int)kernel_size(dtype));
@@ -248,9 +243,25 @@ static bool aligned(const void *p)
 	return (uintptr_t)p % CHUNK == 0;
 }
 
+/* The image that taps are read from is h x w x c; the pixels are those of one of ph x pw. */
+static void set_images(
+	struct product *p, const struct kernel_conv *d, int h, int w, int c, int ph, int pw)
+{
+	p->h = h;
+	p->w = w;
+	p->c = c;
+	p->stride = d->stride;
+	p->pad = d->pad;
+	p->size = d->r;
+	p->by_q = divisor_of(pw);
+	p->by_p = divisor_of(ph);
+	p->by_c = divisor_of(c);
+	p->by_s = divisor_of(d->r);
+}
+
 /* Forward and backward_data: dtypes other than bf16 have one tile. */
 template <enum mode MODE>
-static cudaError_t start_product(
+static cudaError_t start_tiles(
 	const struct product &p, enum dtype dtype, const struct choice &c, bool fast, cudaStream_t stream)
 {
 	if (dtype == DTYPE_F32)
@@ -268,14 +279,27 @@ static cudaError_t start_product(
 	return start<shape_of<bf16, DTYPE_BF16, MODE, 128, 64, 2, true>>(p, stream);
 }
 
+template <enum mode MODE>
+static cudaError_t start_product(struct product p, enum dtype dtype, bool fast,
+	const struct kernel_scratch *scratch, cudaStream_t stream)
+{
+	int near = fast && dtype == DTYPE_BF16 ? conv_near_rows(&p, MODE) : 0;
+	struct choice c = choose_tile(dtype, fast, p.rows, p.columns, p.depth);
+
+	p.splits = c.splits;
+	p.partial = c.splits > 1 ? (float *)scratch->memory : NULL;
+	p.tickets = c.splits > 1 ? scratch->tickets : NULL;
+	if (near)
+		return conv_near(&p, MODE, near, stream);
+	return start_tiles<MODE>(p, dtype, c, fast, stream);
+}
+
 cudaError_t kernel_conv_forward(const struct kernel_conv *d, enum dtype dtype, const void *x,
 	const void *w, const struct kernel_after *after, void *y,
 	const struct kernel_scratch *scratch, cudaStream_t stream)
 {
 	bool fast = d->c % (CHUNK / (int)kernel_size(dtype)) == 0 && aligned(x) && aligned(w);
 	struct product p = {};
-	struct choice c;
-	int near;
 
 	p.a = x;
 	p.b = w;
@@ -285,27 +309,11 @@ cudaError_t kernel_conv_forward(const struct kernel_conv *d, enum dtype dtype, c
 	p.rows = p.pooled ? d->n * (d->p / 2) * (d->q / 2) * 4 : d->n * d->p * d->q;
 	p.columns = d->k;
 	p.depth = d->r * d->r * d->c;
-	p.h = d->h;
-	p.w = d->w;
-	p.c = d->c;
-	p.stride = d->stride;
-	p.pad = d->pad;
-	p.size = d->r;
-	p.by_q = divisor_of(p.pooled ? d->q / 2 : d->q);
-	p.by_p = divisor_of(p.pooled ? d->p / 2 : d->p);
-	p.by_c = divisor_of(d->c);
-	p.by_s = divisor_of(d->r);
+	set_images(&p, d, d->h, d->w, d->c, p.pooled ? d->p / 2 : d->p, p.pooled ? d->q / 2 : d->q);
 	if (p.rows < 1 || (after->rate > 0 && d->p * d->q > 1) || (p.pooled && after->rate > 0))
 		return cudaErrorInvalidValue;
 
-	near = fast && dtype == DTYPE_BF16 ? conv_near_rows(&p, FORWARD) : 0;
-	c = choose_tile(dtype, fast, p.rows, p.columns, p.depth);
-	p.splits = c.splits;
-	p.partial = c.splits > 1 ? (float *)scratch->memory : NULL;
-	p.tickets = c.splits > 1 ? scratch->tickets : NULL;
-	if (near)
-		return conv_near(&p, FORWARD, near, stream);
-	return start_product<FORWARD>(p, dtype, c, fast, stream);
+	return start_product<FORWARD>(p, dtype, fast, scratch, stream);
 }
 
 cudaError_t kernel_conv_backward_data(const struct kernel_conv *d, enum dtype dtype, const void *dy,
@@ -315,8 +323,6 @@ cudaError_t kernel_conv_backward_data(const struct kernel_conv *d, enum dtype dt
 	int v = CHUNK / (int)kernel_size(dtype);
 	bool fast = d->c % v == 0 && d->k % v == 0 && aligned(dy) && aligned(w);
 	struct product p = {};
-	struct choice c;
-	int near;
 
 	p.a = dy;
 	p.b = w;
@@ -325,27 +331,11 @@ cudaError_t kernel_conv_backward_data(const struct kernel_conv *d, enum dtype dt
 	p.rows = d->n * d->h * d->w;
 	p.columns = d->c;
 	p.depth = d->r * d->r * d->k;
-	p.h = d->p;
-	p.w = d->q;
-	p.c = d->k;
-	p.stride = d->stride;
-	p.pad = d->pad;
-	p.size = d->r;
-	p.by_q = divisor_of(d->w);
-	p.by_p = divisor_of(d->h);
-	p.by_c = divisor_of(d->k);
-	p.by_s = divisor_of(d->r);
+	set_images(&p, d, d->p, d->q, d->k, d->h, d->w);
 	if (p.rows < 1)
 		return cudaErrorInvalidValue;
 
-	near = fast && dtype == DTYPE_BF16 ? conv_near_rows(&p, BACKWARD_DATA) : 0;
-	c = choose_tile(dtype, fast, p.rows, p.columns, p.depth);
-	p.splits = c.splits;
-	p.partial = c.splits > 1 ? (float *)scratch->memory : NULL;
-	p.tickets = c.splits > 1 ? scratch->tickets : NULL;
-	if (near)
-		return conv_near(&p, BACKWARD_DATA, near, stream);
-	return start_product<BACKWARD_DATA>(p, dtype, c, fast, stream);
+	return start_product<BACKWARD_DATA>(p, dtype, fast, scratch, stream);
 }
 
 int kernel_conv_splits(const struct kernel_conv *d, enum dtype dtype)
@@ -371,16 +361,7 @@ cudaError_t kernel_conv_backward_weights(const struct kernel_conv *d, enum dtype
 	p.rows = d->k;
 	p.columns = d->r * d->r * d->c;
 	p.depth = d->n * d->p * d->q;
-	p.h = d->h;
-	p.w = d->w;
-	p.c = d->c;
-	p.stride = d->stride;
-	p.pad = d->pad;
-	p.size = d->r;
-	p.by_q = divisor_of(d->q);
-	p.by_p = divisor_of(d->p);
-	p.by_c = divisor_of(d->c);
-	p.by_s = divisor_of(d->r);
+	set_images(&p, d, d->h, d->w, d->c, d->p, d->q);
 	p.splits = splits;
 	p.partial = partial;
 	p.partial_stride = stride;

@@ -8,39 +8,64 @@
 #include "trainer/backend/cuda/device.cuh"
 #include "trainer/tensor/dtype.h"
 
+/* Which row of which of load_matrices()'s four a lane addresses: low, of 2 * third + second. */
+struct matrix_row {
+	int low, second, third;
+};
+
+static __device__ __forceinline__ struct matrix_row matrix_row_of_lane(void)
+{
+	int lane = (int)threadIdx.x % WARP;
+
+	return { lane & 7, lane >> 3 & 1, lane >> 4 };
+}
+
+/* Sixteen depths from k on: a is in registers, b is brought there. */
+template <class S>
+static __device__ __forceinline__ void multiply_loaded(const uint32_t a[S::M][4], const bf16 *b,
+	int k, const struct matrix_row &at, float sum[S::M][S::N][4])
+{
+	uint32_t fb[S::N / 2][4];
+
+#pragma unroll
+	for (int n = 0; n < S::N / 2; n++)
+		if (S::B_ACROSS)
+			load_matrices_across(fb[n],
+				b + (k + at.low + 8 * at.second) * S::B_PITCH + n * 16 +
+					8 * at.third);
+		else
+			load_matrices(fb[n],
+				b + (n * 16 + at.low + 8 * at.third) * S::B_PITCH + k +
+					8 * at.second);
+#pragma unroll
+	for (int m = 0; m < S::M; m++)
+#pragma unroll
+		for (int n = 0; n < S::N; n++)
+			mma_bf16(sum[m][n], a[m], fb[n / 2][2 * (n % 2)],
+				fb[n / 2][2 * (n % 2) + 1]);
+}
+
 template <class S>
 static __device__ __forceinline__ void multiply_bf16(
 	const bf16 *a, const bf16 *b, float sum[S::M][S::N][4])
 {
-	int lane = (int)threadIdx.x % WARP, low = lane & 7, second = lane >> 3 & 1,
-	    third = lane >> 4;
+	struct matrix_row at = matrix_row_of_lane();
 
 #pragma unroll
 	for (int k = 0; k < S::SLICE; k += 16) {
-		uint32_t fa[S::M][4], fb[S::N / 2][4];
+		uint32_t fa[S::M][4];
 
 #pragma unroll
 		for (int m = 0; m < S::M; m++)
 			if (S::A_ACROSS)
 				load_matrices_across(fa[m],
-					a + (k + low + 8 * third) * S::A_PITCH + m * 16 + 8 * second);
+					a + (k + at.low + 8 * at.third) * S::A_PITCH + m * 16 +
+						8 * at.second);
 			else
 				load_matrices(fa[m],
-					a + (m * 16 + low + 8 * second) * S::A_PITCH + k + 8 * third);
-#pragma unroll
-		for (int n = 0; n < S::N / 2; n++)
-			if (S::B_ACROSS)
-				load_matrices_across(fb[n],
-					b + (k + low + 8 * second) * S::B_PITCH + n * 16 + 8 * third);
-			else
-				load_matrices(fb[n],
-					b + (n * 16 + low + 8 * third) * S::B_PITCH + k + 8 * second);
-#pragma unroll
-		for (int m = 0; m < S::M; m++)
-#pragma unroll
-			for (int n = 0; n < S::N; n++)
-				mma_bf16(sum[m][n], fa[m], fb[n / 2][2 * (n % 2)],
-					fb[n / 2][2 * (n % 2) + 1]);
+					a + (m * 16 + at.low + 8 * at.second) * S::A_PITCH + k +
+						8 * at.third);
+		multiply_loaded<S>(fa, b, k, at, sum);
 	}
 }
 

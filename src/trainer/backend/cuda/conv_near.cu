@@ -79,30 +79,16 @@ template <class S>
 static __device__ __forceinline__ void multiply_near(
 	const bf16 *area, const int at[S::M], int offset, const bf16 *b, float sum[S::M][S::N][4])
 {
-	int lane = (int)threadIdx.x % WARP, low = lane & 7, second = lane >> 3 & 1,
-	    third = lane >> 4;
+	struct matrix_row row = matrix_row_of_lane();
 
 #pragma unroll
 	for (int k = 0; k < S::SLICE; k += 16) {
-		uint32_t fa[S::M][4], fb[S::N / 2][4];
+		uint32_t fa[S::M][4];
 
 #pragma unroll
 		for (int m = 0; m < S::M; m++)
 			load_matrices(fa[m], area + at[m] + offset + k);
-#pragma unroll
-		for (int n = 0; n < S::N / 2; n++)
-			if (S::B_ACROSS)
-				load_matrices_across(fb[n],
-					b + (k + low + 8 * second) * S::B_PITCH + n * 16 + 8 * third);
-			else
-				load_matrices(fb[n],
-					b + (n * 16 + low + 8 * third) * S::B_PITCH + k + 8 * second);
-#pragma unroll
-		for (int m = 0; m < S::M; m++)
-#pragma unroll
-			for (int n = 0; n < S::N; n++)
-				mma_bf16(sum[m][n], fa[m], fb[n / 2][2 * (n % 2)],
-					fb[n / 2][2 * (n % 2) + 1]);
+		multiply_loaded<S>(fa, b, k, row, sum);
 	}
 }
 
@@ -173,11 +159,6 @@ template <class S> __global__ void __launch_bounds__(THREADS, 2) conv_near_tile(
 
 /* --- shapes --- */
 
-static int near_ceil(int a, int b)
-{
-	return (a + b - 1) / b;
-}
-
 static int near_columns(const struct product *p)
 {
 	return p->columns > 32 ? 64 : 32;
@@ -186,7 +167,7 @@ static int near_columns(const struct product *p)
 static struct near near_of(const struct product *p, enum mode mode, int rows)
 {
 	int scale = p->pooled ? 2 : 1, out_lines = scale * p->by_p.by, out_width = scale * p->by_q.by;
-	int lines = scale * (near_ceil(rows / (scale * scale), p->by_q.by) + 1);
+	int lines = scale * (ceil_div(rows / (scale * scale), p->by_q.by) + 1);
 	struct near f = {};
 
 	f.p = *p;
@@ -220,7 +201,7 @@ int conv_near_rows(const struct product *p, enum mode mode)
 		return 0;
 	for (int rows = 256; rows >= 128; rows /= 2) {
 		struct near f = near_of(p, mode, rows);
-		long long tiles = (long long)near_ceil(p->rows, rows) * near_ceil(p->columns, columns);
+		long long tiles = (long long)ceil_div(p->rows, rows) * ceil_div(p->columns, columns);
 
 		if (near_bytes(&f, mode, columns) <= NEAR_BYTES &&
 			tiles >= (rows == 256 ? 2 * KERNEL_SM : KERNEL_SM / 2))
@@ -233,7 +214,7 @@ template <class S>
 static cudaError_t start_near(const struct product *p, cudaStream_t stream)
 {
 	struct near f = near_of(p, S::MODE, S::ROWS);
-	dim3 grid((unsigned)near_ceil(p->rows, S::ROWS), (unsigned)near_ceil(p->columns, S::COLUMNS));
+	dim3 grid((unsigned)ceil_div(p->rows, S::ROWS), (unsigned)ceil_div(p->columns, S::COLUMNS));
 
 	return launch(conv_near_tile<S>, grid, THREADS, near_bytes(&f, S::MODE, S::COLUMNS), stream, f);
 }

@@ -7,6 +7,12 @@
 
 #include "trainer/backend/cuda/device.cuh"
 
+/* a / b, rounded up. */
+static inline int ceil_div(int a, int b)
+{
+	return (a + b - 1) / b;
+}
+
 struct divisor {
 	int by;
 	uint32_t multiplier, shift;

@@ -95,4 +95,18 @@ static __device__ __forceinline__ void store_group(
 			store_one(to + i, g.v[i]);
 }
 
+static __device__ __forceinline__ void add_group(struct group *sum, const struct group &g)
+{
+#pragma unroll
+	for (int i = 0; i < GROUP; i++)
+		sum->v[i] += g.v[i];
+}
+
+static __device__ __forceinline__ void divide_group(struct group *g, float by)
+{
+#pragma unroll
+	for (int i = 0; i < GROUP; i++)
+		g->v[i] /= by;
+}
+
 #endif

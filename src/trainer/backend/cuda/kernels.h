@@ -177,7 +177,7 @@ cudaError_t kernel_conv_backward_weights(const struct kernel_conv *d, enum dtype
 cudaError_t kernel_sum(int splits, size_t stride, size_t count, const float *partial, float *sum,
 	cudaStream_t stream);
 
-/* --- the first convolution, straight from bytes (conv_few.cu) --- */
+/* --- the first convolution, straight from bytes (conv_few.cuh) --- */
 
 /*
  * kernel_gather() and kernel_conv_forward() in one: images of 1 to 4 channels, c * r * r <= 128,

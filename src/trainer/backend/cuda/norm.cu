@@ -110,7 +110,7 @@ static struct norm norm_of(const struct kernel_norm *d, const void *x, const voi
 
 	o.d = *d;
 	o.x = x;
-	o.by_groups = divisor_of((d->c + GROUP - 1) / GROUP);
+	o.by_groups = divisor_of(ceil_div(d->c, GROUP));
 	o.aligned = d->c % GROUP == 0 && group_aligned(x) && group_aligned(a) && group_aligned(b);
 	return o;
 }

@@ -49,6 +49,16 @@ static __device__ __forceinline__ size_t y_at(
 		(size_t)s.c;
 }
 
+/* What tap (r, t) of a spot of y's window reads. */
+template <class T>
+static __device__ __forceinline__ struct group load_tap(
+	const struct pooling &p, const void *x, const struct spot &s, int r, int t)
+{
+	return load_group(
+		(const T *)x + x_at(p.d, s, s.i * p.d.stride + r, s.j * p.d.stride + t), s.count,
+		p.aligned);
+}
+
 #define FOR_TURNS(turn, p)                                                     \
 	for (int turn = (int)(blockIdx.x * POOL_THREADS + threadIdx.x); turn < (p).turns; \
 		turn += (int)(gridDim.x * POOL_THREADS))
@@ -65,10 +75,7 @@ __global__ void __launch_bounds__(POOL_THREADS)
 
 		for (int r = 0; r < p.d.size; r++)
 			for (int t = 0; t < p.d.size; t++) {
-				struct group g = load_group(
-					(const T *)x +
-						x_at(p.d, s, s.i * p.d.stride + r, s.j * p.d.stride + t),
-					s.count, p.aligned);
+				struct group g = load_tap<T>(p, x, s, r, t);
 
 #pragma unroll
 				for (int i = 0; i < GROUP; i++)
@@ -157,19 +164,9 @@ __global__ void __launch_bounds__(POOL_THREADS)
 		struct group sum = {};
 
 		for (int r = 0; r < p.d.size; r++)
-			for (int t = 0; t < p.d.size; t++) {
-				struct group g = load_group(
-					(const T *)x +
-						x_at(p.d, s, s.i * p.d.stride + r, s.j * p.d.stride + t),
-					s.count, p.aligned);
-
-#pragma unroll
-				for (int i = 0; i < GROUP; i++)
-					sum.v[i] += g.v[i];
-			}
-#pragma unroll
-		for (int i = 0; i < GROUP; i++)
-			sum.v[i] /= (float)(p.d.size * p.d.size);
+			for (int t = 0; t < p.d.size; t++)
+				add_group(&sum, load_tap<T>(p, x, s, r, t));
+		divide_group(&sum, (float)(p.d.size * p.d.size));
 		store_group((T *)y + y_at(p.d, s, s.i, s.j), sum, s.count, p.aligned);
 	}
 }
@@ -187,17 +184,10 @@ __global__ void __launch_bounds__(POOL_THREADS)
 		windows_of(p.d, s.i, p.d.p, &p0, &p1);
 		windows_of(p.d, s.j, p.d.q, &q0, &q1);
 		for (int a = p0; a < p1; a++)
-			for (int b = q0; b < q1; b++) {
-				struct group g = load_group(
-					(const T *)dy + y_at(p.d, s, a, b), s.count, p.aligned);
-
-#pragma unroll
-				for (int i = 0; i < GROUP; i++)
-					sum.v[i] += g.v[i];
-			}
-#pragma unroll
-		for (int i = 0; i < GROUP; i++)
-			sum.v[i] /= (float)(p.d.size * p.d.size);
+			for (int b = q0; b < q1; b++)
+				add_group(&sum, load_group((const T *)dy + y_at(p.d, s, a, b),
+							s.count, p.aligned));
+		divide_group(&sum, (float)(p.d.size * p.d.size));
 		store_group((T *)dx + x_at(p.d, s, s.i, s.j), sum, s.count, p.aligned);
 	}
 }
@@ -206,7 +196,7 @@ __global__ void __launch_bounds__(POOL_THREADS)
 static struct pooling pooling_of(
 	const struct kernel_pool *d, int h, int w, const void *a, const void *b)
 {
-	int groups = (d->c + GROUP - 1) / GROUP;
+	int groups = ceil_div(d->c, GROUP);
 	long long turns = (long long)d->n * h * w * groups;
 	struct pooling p = {};
 
@@ -286,18 +276,14 @@ __global__ void __launch_bounds__(POOL_THREADS)
 		int count = d.c - c < GROUP ? d.c - c : GROUP;
 		struct group sum = {};
 
-		for (int i = 0; i < d.pixels; i++) {
-			struct group g = load_group((const T *)x +
-					((size_t)n * (size_t)d.pixels + (size_t)i) * (size_t)d.c + c,
-				count, d.aligned);
-
-#pragma unroll
-			for (int k = 0; k < GROUP; k++)
-				sum.v[k] += g.v[k];
-		}
-#pragma unroll
-		for (int k = 0; k < GROUP; k++)
-			sum.v[k] /= (float)d.pixels;
+		for (int i = 0; i < d.pixels; i++)
+			add_group(&sum,
+				load_group((const T *)x +
+						((size_t)n * (size_t)d.pixels + (size_t)i) *
+							(size_t)d.c +
+						c,
+					count, d.aligned));
+		divide_group(&sum, (float)d.pixels);
 		store_group((T *)y + (size_t)n * (size_t)d.c + c, sum, count, d.aligned);
 	}
 }
@@ -317,16 +303,14 @@ __global__ void __launch_bounds__(POOL_THREADS)
 		struct group g =
 			load_group((const T *)dy + n * (size_t)d.c + c, count, d.aligned);
 
-#pragma unroll
-		for (int k = 0; k < GROUP; k++)
-			g.v[k] /= (float)d.pixels;
+		divide_group(&g, (float)d.pixels);
 		store_group((T *)dx + pixel * (size_t)d.c + c, g, count, d.aligned);
 	}
 }
 
 static struct whole whole_of(int n, int pixels, int c, const void *a, const void *b)
 {
-	struct whole d = { n, pixels, c, (c + GROUP - 1) / GROUP,
+	struct whole d = { n, pixels, c, ceil_div(c, GROUP),
 		c % GROUP == 0 && group_aligned(a) && group_aligned(b) };
 
 	return d;
