@@ -4,6 +4,8 @@
 #include <stdint.h>
 #include <cmocka.h>
 
+#include "made_machine.h"
+
 #include "base/cleanup.h"
 #include "base/file.h"
 #include "base/memory.h"
@@ -18,19 +20,6 @@
 /* A machine as systemd makes it: a user's manager has its groups, a login session has not. */
 #define USER "/user.slice/user-7.slice"
 #define APP  USER "/user@7.service/app.slice"
-
-static char root[64];
-
-static void put(const char *name, const char *text)
-{
-	auto_free char *path = xasprintf("%s%s", root, name);
-	char *slash = strrchr(path, '/');
-
-	*slash = '\0';
-	assert_int_equal(file_mkdir_p(AT_FDCWD, path, 0755, NULL), 0);
-	*slash = '/';
-	assert_int_equal(file_replace(AT_FDCWD, path, text, strlen(text), 0644, NULL), 0);
-}
 
 static void group(const char *path, const char *handed_down)
 {
@@ -50,9 +39,8 @@ static void mode(const char *path, mode_t m)
 
 static int make(void **state)
 {
-	(void)state;
-	strcpy(root, "/tmp/mlr-test-cgroup.XXXXXX");
-	assert_non_null(mkdtemp(root));
+	if (make_root(state) < 0)
+		return -1;
 	put("/sys/fs/cgroup/cgroup.controllers", "cpuset cpu io memory pids\n");
 	group("", "cpu memory pids\n");
 	group("/user.slice", "cpu memory pids\n");
@@ -66,12 +54,6 @@ static int make(void **state)
 	mode("/user.slice", 0555);
 	mode(USER, 0555);
 	return 0;
-}
-
-static int unmake(void **state)
-{
-	(void)state;
-	return file_remove_tree(AT_FDCWD, root, NULL);
 }
 
 static void found(unsigned cpus, uint64_t memory, const char *want)
@@ -192,14 +174,14 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(
 			the_nearest_delegated_group_that_hands_the_controllers_down_is_taken, make,
-			unmake),
+			drop_root),
 		cmocka_unit_test_setup_teardown(
-			a_session_without_delegation_is_told_the_way_out, make, unmake),
+			a_session_without_delegation_is_told_the_way_out, make, drop_root),
 		cmocka_unit_test_setup_teardown(
-			a_machine_without_the_controllers_is_told_of, make, unmake),
+			a_machine_without_the_controllers_is_told_of, make, drop_root),
 		cmocka_unit_test_setup_teardown(
 			a_group_gets_the_limits_and_then_the_process_and_old_ones_are_swept, make,
-			unmake),
+			drop_root),
 		cmocka_unit_test(without_limits_no_group_is_looked_for),
 	};
 

@@ -4,11 +4,13 @@
 #include <stdint.h>
 #include <cmocka.h>
 
+#include "elf_file.h"
+#include "made_machine.h"
+
 #include "base/cleanup.h"
 #include "base/file.h"
 #include "base/memory.h"
 #include "doctor/check.h"
-#include "elf_file.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -16,31 +18,6 @@
 #include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
-
-static char root[64];
-
-static int make_root(void **state)
-{
-	(void)state;
-	strcpy(root, "/tmp/mlr-test-doctor.XXXXXX");
-	return mkdtemp(root) ? 0 : -1;
-}
-
-static int drop_root(void **state)
-{
-	(void)state;
-	return file_remove_tree(AT_FDCWD, root, NULL);
-}
-
-/* Give the made-up machine a file. */
-static void put(const char *path, const char *text)
-{
-	auto_free char *full = xasprintf("%s%s", root, path), *dir = xstrdup(full);
-
-	*strrchr(dir, '/') = '\0';
-	assert_int_equal(file_mkdir_p(AT_FDCWD, dir, 0755, NULL), 0);
-	assert_int_equal(file_replace(AT_FDCWD, full, text, strlen(text), 0644, NULL), 0);
-}
 
 static struct doctor_machine machine(void)
 {
@@ -209,8 +186,7 @@ static void a_gpu_needs_driver_and_nodes(void **state)
 	put("/dev/nvidiactl", "");
 	look(check_gpu, &r);
 	tells(&r, "gpu", DOCTOR_PASS, "NVIDIA driver 535.104.05, 2 GPUs", NULL, NULL);
-	auto_free char *path = xasprintf("%s/proc/driver", root);
-	assert_int_equal(file_remove_tree(AT_FDCWD, path, NULL), 0);
+	drop("/proc/driver");
 	look(check_gpu, &r);
 	tells(&r, "gpu", DOCTOR_FAILURE, "2 GPU device nodes, but no driver", NULL,
 		"modprobe nvidia");
@@ -219,9 +195,8 @@ static void a_gpu_needs_driver_and_nodes(void **state)
 /* Add a library of NVIDIA's driver. */
 static void put_library(const char *path)
 {
-	auto_free char *full = xasprintf("%s%s", root, path);
+	auto_free char *full = place(path);
 
-	put(path, "");
 	elf_file_write(full, &(struct elf_file){ .soname = "libcuda.so.1" });
 }
 

@@ -5,8 +5,9 @@
 #include <stdint.h>
 #include <cmocka.h>
 
+#include "made_machine.h"
+
 #include "base/cleanup.h"
-#include "base/file.h"
 #include "base/memory.h"
 #include "gpu/devices.h"
 #include "gpu/node.h"
@@ -18,8 +19,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-static char root[64];
-static struct gpu_machine m;
+static struct gpu_machine m = GPU_MACHINE_INIT;
 
 /* Nodes that a job's cgroup denies; NULL: none. */
 static const char *denied;
@@ -42,56 +42,10 @@ int __wrap_access(const char *path, int mode)
 	return __real_access(path, mode);
 }
 
-static int make_root(void **state)
+static int forget(void **state)
 {
-	(void)state;
-	strcpy(root, "/tmp/mlr-test-gpu.XXXXXX");
-	m = (struct gpu_machine)GPU_MACHINE_INIT;
-	return mkdtemp(root) ? 0 : -1;
-}
-
-static int drop_root(void **state)
-{
-	(void)state;
 	gpu_machine_done(&m);
-	return file_remove_tree(AT_FDCWD, root, NULL);
-}
-
-static void make_parent(const char *full)
-{
-	auto_free char *dir = xstrdup(full);
-
-	*strrchr(dir, '/') = '\0';
-	assert_int_equal(file_mkdir_p(AT_FDCWD, dir, 0755, NULL), 0);
-}
-
-static void put_mode(const char *path, const char *text, mode_t mode)
-{
-	auto_free char *full = xasprintf("%s%s", root, path);
-
-	make_parent(full);
-	assert_int_equal(file_replace(AT_FDCWD, full, text, strlen(text), 0644, NULL), 0);
-	assert_int_equal(chmod(full, mode), 0);
-}
-
-static void put(const char *path, const char *text)
-{
-	put_mode(path, text, 0644);
-}
-
-static void put_link(const char *path, const char *to)
-{
-	auto_free char *full = xasprintf("%s%s", root, path);
-
-	make_parent(full);
-	assert_int_equal(symlink(to, full), 0);
-}
-
-static void drop(const char *path)
-{
-	auto_free char *full = xasprintf("%s%s", root, path);
-
-	assert_int_equal(file_remove_tree(AT_FDCWD, full, NULL), 0);
+	return drop_root(state);
 }
 
 static void put_gpu(const char *bus, unsigned minor, const char *uuid)
@@ -713,7 +667,7 @@ static void vendors_are_counted_apart(void **state)
 	assert_int_equal(m.warnings.n, 0);
 }
 
-#define TEST(f) cmocka_unit_test_setup_teardown(f, make_root, drop_root)
+#define TEST(f) cmocka_unit_test_setup_teardown(f, make_root, forget)
 
 int main(void)
 {

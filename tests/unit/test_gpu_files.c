@@ -4,10 +4,12 @@
 #include <stdint.h>
 #include <cmocka.h>
 
+#include "elf_file.h"
+#include "made_machine.h"
+
 #include "base/cleanup.h"
 #include "base/file.h"
 #include "base/memory.h"
-#include "elf_file.h"
 #include "gpu/files.h"
 #include "gpu/ldcache.h"
 #include "gpu/table.h"
@@ -35,42 +37,11 @@
 	"NVRM version: NVIDIA UNIX x86_64 Kernel Module  535.104.05  Sat Aug 19 01:15:15 UTC 2023\nGCC version: \n"
 #define VERSION "535.104.05"
 
-/* A machine of each test's own. */
-static char root[PATH_MAX];
 static struct gpu_machine m;
-
-static char *at(const char *path)
-{
-	return xasprintf("%s%s", root, path);
-}
-
-static char *with_parent(const char *path)
-{
-	char *full = at(path), *slash = strrchr(full, '/');
-
-	*slash = '\0';
-	assert_int_equal(file_mkdir_p(AT_FDCWD, full, 0755, NULL), 0);
-	*slash = '/';
-	return full;
-}
-
-static void put(const char *path, const char *text)
-{
-	auto_free char *full = with_parent(path);
-
-	assert_int_equal(file_replace(AT_FDCWD, full, text, strlen(text), 0755, NULL), 0);
-}
-
-static void put_link(const char *text, const char *path)
-{
-	auto_free char *full = with_parent(path);
-
-	assert_int_equal(symlink(text, full), 0);
-}
 
 static void put_elf(const char *path, struct elf_file f)
 {
-	auto_free char *full = with_parent(path);
+	auto_free char *full = place(path);
 
 	elf_file_write(full, &f);
 }
@@ -151,22 +122,19 @@ static void assert_version(struct gpu_version v, const char *want)
 
 static int make(void **state)
 {
-	(void)state;
-	strcpy(root, "/tmp/mlr-test-files.XXXXXX");
 	unsetenv("LD_LIBRARY_PATH");
 	unsetenv("CUDA_MPS_PIPE_DIRECTORY");
-	return mkdtemp(root) ? 0 : -1;
+	return make_root(state);
 }
 
 static int remove_all(void **state)
 {
 	char *tree = strstr(root + 1, "/tree");
 
-	(void)state;
 	if (tree)
 		*tree = '\0';
 	gpu_machine_done(&m);
-	return file_remove_tree(AT_FDCWD, root, NULL);
+	return drop_root(state);
 }
 
 static void a_machine_without_a_driver_has_nothing_and_no_warning(void **state)
@@ -314,14 +282,14 @@ static void a_driver_that_no_cache_knows_is_found_in_usr_local_nvidia(void **sta
 static void a_directory_that_only_the_linker_cache_knows_is_found(void **state)
 {
 	auto_call(gpu_ldcache_done) struct gpu_ldcache c = GPU_LDCACHE_INIT;
-	auto_free char *data = NULL, *path = with_parent("/etc/ld.so.cache");
+	auto_free char *data = NULL, *path = place("/etc/ld.so.cache");
 	size_t len;
 
 	(void)state;
 	put("/proc/driver/nvidia/version", KERNEL);
 	put_library("/opt/driver/libcuda.so." VERSION, "libcuda.so.1");
 	put_library("/srv/files/libnvidia-ml.so." VERSION, "libnvidia-ml.so.1");
-	put_link("/srv/files/libnvidia-ml.so." VERSION, "/srv/links/libnvidia-ml.so.1");
+	put_link("/srv/links/libnvidia-ml.so.1", "/srv/files/libnvidia-ml.so." VERSION);
 	gpu_ldcache_add(&c, "libcuda.so.1", "/opt/driver/libcuda.so.1", 64);
 	gpu_ldcache_add(&c, "libnvidia-ml.so.1", "/srv/links/libnvidia-ml.so.1", 64);
 	len = gpu_ldcache_print(&c, &data);
@@ -342,7 +310,7 @@ static void links_of_a_driver_container_lead_within_its_own_root(void **state)
 	put("/proc/driver/nvidia/version", KERNEL);
 	put_library("/run/nvidia/driver/opt/libcuda.so." VERSION, "libcuda.so.1");
 	put_library("/opt/libcuda.so." VERSION, "the wrong one");
-	put_link("/opt/libcuda.so." VERSION, "/run/nvidia/driver" LIB "/libcuda.so." VERSION);
+	put_link("/run/nvidia/driver" LIB "/libcuda.so." VERSION, "/opt/libcuda.so." VERSION);
 	put("/run/nvidia/driver/usr/bin/nvidia-smi", "");
 	look();
 	assert_string_equal(m.driver_root, "/run/nvidia/driver");
@@ -413,7 +381,7 @@ static void wsl_without_nvidias_driver_says_so(void **state)
 static void a_jetson_is_refused_with_the_way_out(void **state)
 {
 	static const char name[] = "nvidia,p3737-0000+p3701-0005\0nvidia,tegra234";
-	auto_free char *full = with_parent("/proc/device-tree/compatible");
+	auto_free char *full = place("/proc/device-tree/compatible");
 
 	(void)state;
 	put("/proc/driver/nvidia/version", KERNEL);
@@ -456,7 +424,7 @@ static void libraries_tell_the_version_where_the_kernels_text_is_hidden(void **s
 	(void)state;
 	put("/dev/nvidiactl", "");
 	put_library(LIB "/libnvidia-ml.so.550.54.15", "libnvidia-ml.so.1");
-	put_link("libnvidia-ml.so.550.54.15", LIB "/libnvidia-ml.so.1");
+	put_link(LIB "/libnvidia-ml.so.1", "libnvidia-ml.so.550.54.15");
 	look_with(0, GPU_CAPABILITIES_ALL);
 	assert_string_equal(m.driver_text, "550.54.15");
 	assert_version(m.cuda, "12.4");
@@ -560,7 +528,7 @@ static void a_needed_name_that_is_a_link_to_another_library_is_followed_once(voi
 	put_elf("/usr/lib64/libcuda.so." VERSION,
 		(struct elf_file){ .soname = "libcuda.so.1", .needed = needed });
 	put_library("/usr/lib64/libnvidia-ml.so." VERSION, "libnvidia-ml.so.1");
-	put_link("libnvidia-ml.so." VERSION, "/usr/lib64/libnvidia-alias.so." VERSION);
+	put_link("/usr/lib64/libnvidia-alias.so." VERSION, "libnvidia-ml.so." VERSION);
 	look();
 	assert_int_equal(get("/usr/lib64/libnvidia-ml.so." VERSION)->caps,
 		GPU_UTILITY | GPU_COMPUTE | GPU_VIDEO);
@@ -576,7 +544,7 @@ static void what_is_no_library_of_this_machines_is_left_out(void **state)
 		(struct elf_file){ .soname = "libcuda.so.1", .machine = EM_S390 });
 	put("/usr/lib64/libnvidia-opencl.so." VERSION, "no library");
 	put_library("/usr/lib64/libnvidia-nvvm.so.1.2", "libnvidia-nvvm.so.4");
-	put_link("libnvidia-nvvm.so.1.2", "/usr/lib64/libnvidia-nvvm.so." VERSION);
+	put_link("/usr/lib64/libnvidia-nvvm.so." VERSION, "libnvidia-nvvm.so.1.2");
 	look();
 	get("/usr/lib64/libnvidia-ml.so." VERSION);
 	assert_int_equal(count("/usr/lib64/"), 1);
@@ -675,7 +643,7 @@ static void a_socket_that_the_caller_cannot_use_counts_as_missing(void **state)
 
 	(void)state;
 	driver_tree("ubuntu");
-	path = at("/run/nvidia-persistenced/socket");
+	path = place("/run/nvidia-persistenced/socket");
 	look();
 	get("/run/nvidia-persistenced/socket");
 	assert_int_equal(chmod(path, 0), 0);
@@ -697,12 +665,12 @@ static void write_to(const char *path, const char *text)
  * lead. */
 static int in_tree(void (*act)(void))
 {
-	auto_free char *map = xasprintf("0 %d 1", (int)getuid()), *real = with_parent("/real/x");
+	auto_free char *map = xasprintf("0 %d 1", (int)getuid()), *real = place("/real/x");
 	int status;
 	pid_t pid;
 
 	*strrchr(real, '/') = '\0';
-	put_link("/real/self", "/proc/self");
+	put_link("/proc/self", "/real/self");
 	pid = fork();
 	assert_true(pid >= 0);
 	if (pid == 0) {

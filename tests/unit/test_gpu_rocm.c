@@ -6,9 +6,9 @@
 #include <cmocka.h>
 
 #include "elf_file.h"
+#include "made_machine.h"
 
 #include "base/cleanup.h"
-#include "base/file.h"
 #include "base/memory.h"
 #include "gpu/rocm.h"
 
@@ -17,33 +17,12 @@
 #include <string.h>
 #include <unistd.h>
 
-static char root[64];
-static struct gpu_machine m;
+static struct gpu_machine m = GPU_MACHINE_INIT;
 
-static int make_root(void **state)
+static int forget(void **state)
 {
-	(void)state;
-	strcpy(root, "/tmp/mlr-test-rocm.XXXXXX");
-	m = (struct gpu_machine)GPU_MACHINE_INIT;
-	return mkdtemp(root) ? 0 : -1;
-}
-
-static int drop_root(void **state)
-{
-	(void)state;
 	gpu_machine_done(&m);
-	return file_remove_tree(AT_FDCWD, root, NULL);
-}
-
-/* Its place on the real machine, with the directory made; to free(). */
-static char *place(const char *path)
-{
-	char *full = xasprintf("%s%s", root, path);
-	auto_free char *dir = xstrdup(full);
-
-	*strrchr(dir, '/') = '\0';
-	assert_int_equal(file_mkdir_p(AT_FDCWD, dir, 0755, NULL), 0);
-	return full;
+	return drop_root(state);
 }
 
 static void put_library(const char *path, const char *soname)
@@ -53,20 +32,6 @@ static void put_library(const char *path, const char *soname)
 	auto_free char *full = place(path);
 
 	elf_file_write(full, &f);
-}
-
-static void put(const char *path, const char *text)
-{
-	auto_free char *full = place(path);
-
-	assert_int_equal(file_replace(AT_FDCWD, full, text, strlen(text), 0755, NULL), 0);
-}
-
-static void put_link(const char *path, const char *to)
-{
-	auto_free char *full = place(path);
-
-	assert_int_equal(symlink(to, full), 0);
 }
 
 static void look(void)
@@ -172,7 +137,7 @@ static void what_is_no_library_is_left_out(void **state)
 	assert_int_equal(m.n_files, 1);
 }
 
-#define TEST(f) cmocka_unit_test_setup_teardown(f, make_root, drop_root)
+#define TEST(f) cmocka_unit_test_setup_teardown(f, make_root, forget)
 
 int main(void)
 {

@@ -4,6 +4,8 @@
 #include <stdint.h>
 #include <cmocka.h>
 
+#include "made_machine.h"
+
 #include "base/cleanup.h"
 #include "base/file.h"
 #include "base/memory.h"
@@ -22,29 +24,10 @@
 #include <time.h>
 #include <unistd.h>
 
-static char root[64];
-
-static int make_root(void **state)
+static int make(void **state)
 {
-	(void)state;
-	strcpy(root, "/tmp/mlr-test-top.XXXXXX");
 	setenv("TZ", "UTC0", 1);
-	return mkdtemp(root) ? 0 : -1;
-}
-
-static int drop_root(void **state)
-{
-	(void)state;
-	return file_remove_tree(AT_FDCWD, root, NULL);
-}
-
-static void put(const char *path, const char *text)
-{
-	auto_free char *full = xasprintf("%s%s", root, path), *dir = xstrdup(full);
-
-	*strrchr(dir, '/') = '\0';
-	assert_int_equal(file_mkdir_p(AT_FDCWD, dir, 0755, NULL), 0);
-	assert_int_equal(file_replace(AT_FDCWD, full, text, strlen(text), 0644, NULL), 0);
+	return make_root(state);
 }
 
 static void put_memory(void)
@@ -537,5 +520,5 @@ int main(void)
 		cmocka_unit_test(a_log_that_cannot_be_written_is_an_error_that_names_it),
 	};
 
-	return cmocka_run_group_tests_name("gpu_top", tests, make_root, drop_root);
+	return cmocka_run_group_tests_name("gpu_top", tests, make, drop_root);
 }
