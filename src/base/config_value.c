@@ -3,6 +3,7 @@
 #include "base/cleanup.h"
 #include "base/home.h"
 #include "base/memory.h"
+#include "base/strv.h"
 
 #include <ctype.h>
 #include <errno.h>
@@ -103,21 +104,19 @@ static char *absolute_path(const char *value, struct mlr_error *err)
 
 static char *absolute_paths(const char *value, struct mlr_error *err)
 {
-	auto_free char *all = xstrdup(""), *copy = xstrdup(value);
+	auto_strv struct strv all = STRV_INIT;
+	auto_free char *copy = xstrdup(value);
 	char *at = NULL;
 
 	for (char *s = strtok_r(copy, ":", &at); s; s = strtok_r(NULL, ":", &at)) {
-		auto_free char *one = absolute_path(s, err);
-		char *longer;
+		char *one = absolute_path(s, err);
 
 		if (!one)
 			return NULL;
-		longer = xasprintf("%s%s%s", all, *all ? ":" : "", one);
-		free(all);
-		all = longer;
+		strv_take(&all, one);
 	}
-	if (*all)
-		return take_ptr(&all);
+	if (all.n > 0)
+		return strv_join(&all, all.n, ":");
 	mlr_fail(err, EINVAL, "'%s' names no directory", value);
 	return NULL;
 }

@@ -66,15 +66,33 @@ char *const *strv_argv(const struct strv *l)
 
 char *strv_join(const struct strv *l, size_t max, const char *sep)
 {
-	char *all = xstrdup("");
+	size_t n = l->n < max ? l->n : max, size = 1;
+	char *all, *at;
 
-	for (size_t i = 0; i < l->n && i < max; i++) {
-		char *longer = xasprintf("%s%s%s", all, i ? sep : "", l->v[i]);
-
-		free(all);
-		all = longer;
-	}
+	for (size_t i = 0; i < n; i++)
+		size += strlen(l->v[i]) + strlen(sep);
+	all = at = xcalloc(size, 1);
+	for (size_t i = 0; i < n; i++)
+		at = stpcpy(stpcpy(at, i ? sep : ""), l->v[i]);
 	return all;
+}
+
+char *strv_join_within(const struct strv *l, size_t bytes, const char *sep)
+{
+	char *all, *more;
+	size_t n = 0;
+
+	for (size_t len = 0; n < l->n; n++) {
+		len += strlen(l->v[n]) + (n ? strlen(sep) : 0);
+		if (len > bytes)
+			break;
+	}
+	all = strv_join(l, n, sep);
+	if (n == l->n)
+		return all;
+	more = xasprintf("%s%s…", all, n ? sep : "");
+	free(all);
+	return more;
 }
 
 static size_t env_find(const struct strv *l, const char *key)

@@ -30,6 +30,8 @@ char *const *strv_argv(const struct strv *l);
 
 /* The first max strings as one text, with sep between them; to free(). */
 char *strv_join(const struct strv *l, size_t max, const char *sep);
+/* The first strings that fit into so many bytes, and "…" for those that do not; to free(). */
+char *strv_join_within(const struct strv *l, size_t bytes, const char *sep);
 
 /*
  * Environment lists hold "KEY=VALUE". Setting replaces in place, so an earlier position is kept

@@ -88,7 +88,7 @@ static int print_table(const struct table *t, int with_store)
 	    format = (int)strlen("FORMAT");
 
 	for (size_t i = 0; i < t->n; i++) {
-		auto_free char *formats = cli_formats_text(t->v[i].formats);
+		auto_free char *formats = store_format_names(t->v[i].formats, ",");
 
 		widen(&format, formats);
 		widen(&wide, t->v[i].image.name);
@@ -98,7 +98,7 @@ static int print_table(const struct table *t, int with_store)
 		"SIZE", format, "FORMAT", with_store ? "PULLED            STORE" : "PULLED");
 	for (size_t i = 0; i < t->n; i++) {
 		const struct store_image *im = &t->v[i].image;
-		auto_free char *formats = cli_formats_text(t->v[i].formats);
+		auto_free char *formats = store_format_names(t->v[i].formats, ",");
 		char size[CLI_SIZE_SIZE], pulled[CLI_TIME_SIZE];
 
 		cli_size(im->size, size);

@@ -51,14 +51,8 @@ static int print_json(const struct running_list *l)
 
 static void print_command(const struct running *r)
 {
-	auto_free char *line = xstrdup("");
+	auto_free char *line = strv_join(&r->command, r->command.n, " ");
 
-	for (size_t i = 0; i < r->command.n && strlen(line) <= COMMAND_WIDTH; i++) {
-		char *more = xasprintf("%s%s%s", line, i ? " " : "", r->command.v[i]);
-
-		free(line);
-		line = more;
-	}
 	if (strlen(line) > COMMAND_WIDTH)
 		strcpy(line + COMMAND_WIDTH - 3, "...");
 	cli_print_safe(line);

@@ -179,21 +179,6 @@ json_t *cli_formats(unsigned formats)
 	return list;
 }
 
-char *cli_formats_text(unsigned formats)
-{
-	char *text = xstrdup("");
-
-	for (unsigned bit = 1; bit < 1u << STORE_FORMATS; bit <<= 1)
-		if (formats & bit) {
-			char *more = xasprintf("%s%s%s", text, *text ? "," : "",
-				store_format_name((enum store_format)bit));
-
-			free(text);
-			text = more;
-		}
-	return text;
-}
-
 int cli_write_json(const char *path, const json_t *value, size_t flags, struct mlr_error *err)
 {
 	auto_free char *text = json_dumps(value, flags), *whole = NULL;

@@ -60,8 +60,6 @@ void cli_print_safe(const char *text);
 
 /* ["layers", "squashfs"], of enum store_format's bits. */
 json_t *cli_formats(unsigned formats);
-/* "layers,squashfs", to free() */
-char *cli_formats_text(unsigned formats);
 
 /* Print a value and a newline on stdout; steals it. Returns 0, or CLI_FAILED. */
 int cli_print_json(json_t *value);

@@ -3,6 +3,7 @@
 #include "base/cleanup.h"
 #include "base/json.h"
 #include "cli/cli.h"
+#include "store/facts.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -177,7 +178,7 @@ static int print_text(const struct picture *p)
 	cli_size(im->size, text);
 	print_line("size", text);
 	if (p->store) {
-		auto_free char *names = cli_formats_text(p->formats);
+		auto_free char *names = store_format_names(p->formats, ",");
 
 		print_line("format", names);
 	}

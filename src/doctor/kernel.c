@@ -3,6 +3,7 @@
 
 #include "base/cleanup.h"
 #include "base/memory.h"
+#include "base/strv.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -70,31 +71,20 @@ static int is_older(int major, int minor, int than_major, int than_minor)
 	return major < than_major || (major == than_major && minor < than_minor);
 }
 
-static char *append(char *list, const char *word)
-{
-	char *longer = xasprintf("%s%s%s", list, *list ? ", " : "", word);
-
-	free(list);
-	return longer;
-}
-
-/* Which calls there are, and which not; both to free(). Returns whether a filter refuses one that
- * this kernel has. */
+/* Which calls there are, and which not. Returns whether a filter refuses one that the kernel has. */
 static int sort_features(
-	const struct doctor_machine *m, int major, int minor, char **has, char **lacks)
+	const struct doctor_machine *m, int major, int minor, struct strv *has, struct strv *lacks)
 {
 	int filtered = 0;
 
-	*has = xstrdup("");
-	*lacks = xstrdup("");
 	for (size_t i = 0; i < ARRAY_LEN(features); i++) {
 		int is_old = is_older(major, minor, features[i].major, features[i].minor);
 
 		if (doctor_is_here(m) ? features[i].try() == 0 : !is_old) {
-			*has = append(*has, features[i].name);
+			strv_add(has, features[i].name);
 			continue;
 		}
-		*lacks = append(*lacks, features[i].name);
+		strv_add(lacks, features[i].name);
 		filtered |= !is_old;
 	}
 	return filtered;
@@ -102,8 +92,8 @@ static int sort_features(
 
 void check_kernel(const struct doctor_machine *m, struct doctor_report *r)
 {
-	auto_free char *release = doctor_text(m, "/proc/sys/kernel/osrelease"), *has = NULL,
-		       *lacks = NULL;
+	auto_free char *release = doctor_text(m, "/proc/sys/kernel/osrelease"), *names = NULL;
+	auto_strv struct strv has = STRV_INIT, lacks = STRV_INIT;
 	int major, minor, filtered;
 	struct doctor_finding *f;
 
@@ -114,11 +104,12 @@ void check_kernel(const struct doctor_machine *m, struct doctor_report *r)
 		return;
 	}
 	filtered = sort_features(m, major, minor, &has, &lacks);
-	if (!*lacks) {
-		doctor_add(r, "kernel", DOCTOR_PASS, "Linux %s: %s", release, has);
+	names = lacks.n ? strv_join(&lacks, lacks.n, ", ") : strv_join(&has, has.n, ", ");
+	if (lacks.n == 0) {
+		doctor_add(r, "kernel", DOCTOR_PASS, "Linux %s: %s", release, names);
 		return;
 	}
-	f = doctor_add(r, "kernel", DOCTOR_WARNING, "Linux %s without %s", release, lacks);
+	f = doctor_add(r, "kernel", DOCTOR_WARNING, "Linux %s without %s", release, names);
 	doctor_because(f, "containers start the older way, more slowly%s",
 		filtered
 			? "; this kernel has the call, so a filter (seccomp) around this process refuses it"

@@ -2,6 +2,7 @@
 
 #include "base/cleanup.h"
 #include "base/memory.h"
+#include "base/strv.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -13,19 +14,18 @@
 
 static int find(const char *text, size_t len, int *ret, struct mlr_error *err)
 {
-	auto_free char *all = xstrdup("");
+	auto_strv struct strv all = STRV_INIT;
+	auto_free char *names = NULL;
 
 	for (const struct plan_limit_word *w = plan_limit_words; w->name; w++) {
 		if (strlen(w->name) == len && strncmp(w->name, text, len) == 0) {
 			*ret = w->resource;
 			return 0;
 		}
-		char *more = xasprintf("%s%s%s", all, *all ? ", " : "", w->name);
-
-		free(all);
-		all = more;
+		strv_add(&all, w->name);
 	}
-	return mlr_fail(err, EINVAL, "'%.*s' is no limit: %s are", (int)len, text, all);
+	names = strv_join(&all, all.n, ", ");
+	return mlr_fail(err, EINVAL, "'%.*s' is no limit: %s are", (int)len, text, names);
 }
 
 /* One number; *s then stands behind it. */

@@ -193,9 +193,9 @@ void gpu_cdi_dir_names(const struct gpu_cdi_dir *d, struct strv *ret, struct str
 /* What there is in place of a device that is not: others of its kind, else all; else what to do. */
 static int not_there(const struct gpu_cdi_dir *d, const char *name, struct mlr_error *err)
 {
-	size_t kind = strcspn(name, "=") + 1, told = 0;
-	auto_strv struct strv all = STRV_INIT;
-	auto_free char *list = xstrdup("");
+	size_t kind = strcspn(name, "=") + 1;
+	auto_strv struct strv all = STRV_INIT, told = STRV_INIT;
+	auto_free char *list = NULL;
 
 	for (size_t i = 0; i < d->n_problems; i++)
 		if (!d->problems[i].kind ||
@@ -204,21 +204,17 @@ static int not_there(const struct gpu_cdi_dir *d, const char *name, struct mlr_e
 			return mlr_fail(err, EPROTO, "it may be in a file that is wrong: %s",
 				d->problems[i].text);
 	gpu_cdi_dir_names(d, &all, NULL);
-	for (int same = 1; same >= 0 && told == 0; same--)
-		for (size_t i = 0; i < all.n && told < 12; i++)
-			if (!same || strncmp(all.v[i], name, kind) == 0) {
-				char *more =
-					xasprintf("%s%s%s", list, told++ ? ", " : "", all.v[i]);
-
-				free(list);
-				list = more;
-			}
+	for (int same = 1; same >= 0 && told.n == 0; same--)
+		for (size_t i = 0; i < all.n && told.n < 12; i++)
+			if (!same || strncmp(all.v[i], name, kind) == 0)
+				strv_add(&told, all.v[i]);
 	mlr_fail(err, ENODEV, "no file in %s and %s tells of it", dirs[0], dirs[1]);
 	if (all.n == 0)
 		return mlr_hint(err,
 			"an administrator can write one: mlrun gpu cdi -o /etc/cdi/nvidia.json");
-	return mlr_hint(
-		err, "there %s %s%s", told == 1 ? "is" : "are", list, told < all.n ? ", …" : "");
+	list = strv_join(&told, told.n, ", ");
+	return mlr_hint(err, "there %s %s%s", told.n == 1 ? "is" : "are", list,
+		told.n < all.n ? ", …" : "");
 }
 
 int gpu_cdi_dir_find(const struct gpu_cdi_dir *d, const char *name,

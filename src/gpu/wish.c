@@ -54,17 +54,12 @@ void gpu_wish_done(struct gpu_wish *w)
 
 char *gpu_capabilities_print(unsigned caps)
 {
-	auto_free char *text = xstrdup("");
+	auto_strv struct strv names = STRV_INIT;
 
 	for (size_t i = 0; i < ARRAY_LEN(capabilities); i++)
-		if (caps & capabilities[i].bit) {
-			char *longer =
-				xasprintf("%s%s%s", text, *text ? "," : "", capabilities[i].name);
-
-			free(text);
-			text = longer;
-		}
-	return take_ptr(&text);
+		if (caps & capabilities[i].bit)
+			strv_add(&names, capabilities[i].name);
+	return strv_join(&names, names.n, ",");
 }
 
 static int is_users(const char *origin)

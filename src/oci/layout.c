@@ -2,6 +2,7 @@
 
 #include "base/cleanup.h"
 #include "base/memory.h"
+#include "base/strv.h"
 #include "oci/json.h"
 #include "oci/ref.h"
 
@@ -40,16 +41,15 @@ static int matches(const struct oci_index_entry *e, const char *which)
 
 static void hint_names(const struct oci_document *index, struct mlr_error *err)
 {
-	char all[400] = "";
-	size_t len = 0;
+	auto_strv struct strv names = STRV_INIT;
+	auto_free char *all = NULL;
 
-	for (size_t i = 0; i < index->n_entries && len < sizeof(all) - 40; i++) {
-		const char *name = index->entries[i].name;
-		int n = name ? snprintf(all + len, sizeof(all) - len, "%s%s", i ? ", " : "", name)
-			     : snprintf(all + len, sizeof(all) - len, "%s@%zu", i ? ", " : "", i);
-
-		len += n > 0 ? (size_t)n : 0;
-	}
+	for (size_t i = 0; i < index->n_entries; i++)
+		if (index->entries[i].name)
+			strv_add(&names, index->entries[i].name);
+		else
+			strv_addf(&names, "@%zu", i);
+	all = strv_join_within(&names, 400, ", ");
 	if (index->n_entries > 0)
 		mlr_hint(err, "there are: %s; name one as oci:DIR:REF or oci-archive:FILE:REF", all);
 }

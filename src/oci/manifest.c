@@ -2,6 +2,7 @@
 
 #include "base/cleanup.h"
 #include "base/memory.h"
+#include "base/strv.h"
 #include "oci/digest.h"
 #include "oci/json.h"
 #include "oci/media.h"
@@ -303,21 +304,17 @@ int oci_document_parse(const char *json, size_t len, const char *content_type,
 
 static char *list_platforms(const struct oci_document *index)
 {
-	char *all = xstrdup("");
+	auto_strv struct strv names = STRV_INIT;
 
 	for (size_t i = 0; i < index->n_entries; i++) {
-		char name[OCI_PLATFORM_SIZE], *longer;
+		char name[OCI_PLATFORM_SIZE];
 
 		if (!index->entries[i].has_platform)
 			continue;
 		oci_platform_print(&index->entries[i].platform, name);
-		longer = xasprintf("%s%s%s", all, *all ? ", " : "", name);
-		free(all);
-		all = longer;
-		if (strlen(all) > 400)
-			break;
+		strv_add(&names, name);
 	}
-	return all;
+	return strv_join_within(&names, 400, ", ");
 }
 
 int oci_index_choose(const struct oci_document *index, const struct oci_platform *want,

@@ -2,6 +2,7 @@
 
 #include "base/cleanup.h"
 #include "base/memory.h"
+#include "base/strv.h"
 #include "oci/json.h"
 #include "oci/manifest.h"
 #include "oci/ref.h"
@@ -78,16 +79,15 @@ int oci_save_parse(const char *json, size_t len, struct oci_save *ret, struct ml
 
 static void hint_images(const struct oci_save *s, struct mlr_error *err)
 {
-	char all[400] = "";
-	size_t len = 0;
+	auto_strv struct strv names = STRV_INIT;
+	auto_free char *all = NULL;
 
-	for (size_t i = 0; i < s->n && len < sizeof(all) - 40; i++) {
-		const char *tag = s->images[i].tags.n ? s->images[i].tags.v[0] : NULL;
-		int n = tag ? snprintf(all + len, sizeof(all) - len, "%s%s", i ? ", " : "", tag)
-			    : snprintf(all + len, sizeof(all) - len, "%s@%zu", i ? ", " : "", i);
-
-		len += n > 0 ? (size_t)n : 0;
-	}
+	for (size_t i = 0; i < s->n; i++)
+		if (s->images[i].tags.n > 0)
+			strv_add(&names, s->images[i].tags.v[0]);
+		else
+			strv_addf(&names, "@%zu", i);
+	all = strv_join_within(&names, 400, ", ");
 	mlr_hint(err, "the archive has: %s; name one as docker-archive:FILE:REF", all);
 }
 

@@ -32,17 +32,10 @@ static int fuse_opens(void)
 
 static char *tell(enum store_format choice, const char *why, unsigned formats)
 {
-	auto_free char *others = xstrdup("");
+	auto_free char *others = store_format_names(formats & ~choice, ", ");
 
-	for (unsigned bit = 1; bit < 1u << STORE_FORMATS; bit <<= 1)
-		if ((formats & bit) && bit != choice) {
-			char *more = xasprintf("%s%s%s", others, *others ? ", " : "; also there: ",
-				store_format_name((enum store_format)bit));
-
-			free(others);
-			others = more;
-		}
-	return xasprintf("format %s%s%s", store_format_name(choice), why, others);
+	return xasprintf("format %s%s%s%s", store_format_name(choice), why,
+		*others ? "; also there: " : "", others);
 }
 
 enum store_format rootfs_choose(struct store *st, unsigned formats, char **told)

@@ -2,6 +2,7 @@
 
 #include "base/cleanup.h"
 #include "base/memory.h"
+#include "base/strv.h"
 #include "oci/digest.h"
 #include "store/json.h"
 #include "store/tree.h"
@@ -81,6 +82,16 @@ const char *store_format_name(enum store_format f)
 		if (f == 1u << i)
 			return format_names[i];
 	return NULL;
+}
+
+char *store_format_names(unsigned formats, const char *sep)
+{
+	auto_strv struct strv names = STRV_INIT;
+
+	for (unsigned i = 0; i < STORE_FORMATS; i++)
+		if (formats & 1u << i)
+			strv_add(&names, format_names[i]);
+	return strv_join(&names, names.n, sep);
 }
 
 unsigned store_format_parse(const char *name)

@@ -26,6 +26,8 @@ struct store_facts {
 
 /* "layers", "dir", "squashfs", as options and JSON spell them. */
 const char *store_format_name(enum store_format f);
+/* The names of several at once, a set of bits, with sep between them; to free(). */
+char *store_format_names(unsigned formats, const char *sep);
 /* The format of a name, or 0. */
 unsigned store_format_parse(const char *name);
 

@@ -2,6 +2,7 @@
 
 #include "base/cleanup.h"
 #include "base/memory.h"
+#include "base/strv.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -62,17 +63,15 @@ double arg_seconds(struct argp_state *state, const char *option, const char *tex
 int arg_word(
 	struct argp_state *state, const char *option, const char *text, const char *const *words)
 {
-	auto_free char *all = xstrdup("");
+	auto_strv struct strv names = STRV_INIT;
+	auto_free char *all = NULL;
 
 	for (int i = 0; words[i]; i++) {
-		char *longer;
-
 		if (strcmp(words[i], text) == 0)
 			return i;
-		longer = xasprintf("%s%s%s", all, i ? ", " : "", words[i]);
-		free(all);
-		all = longer;
+		strv_add(&names, words[i]);
 	}
+	all = strv_join(&names, names.n, ", ");
 	argp_error(state, "--%s '%s' is not one of: %s", option, text, all);
 	return 0;
 }

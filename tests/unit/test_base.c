@@ -491,6 +491,24 @@ static void a_list_is_joined_up_to_so_many(void **state)
 	assert_string_equal(all, "a, b");
 }
 
+static void a_list_is_joined_up_to_so_many_bytes_and_says_that_there_is_more(void **state)
+{
+	auto_strv struct strv l = STRV_INIT;
+	auto_free char *empty = strv_join_within(&l, 0, ", "), *none = NULL, *one = NULL,
+		       *all = NULL;
+
+	(void)state;
+	strv_add(&l, "ab");
+	strv_add(&l, "cd");
+	none = strv_join_within(&l, 1, ", ");
+	one = strv_join_within(&l, 5, ", ");
+	all = strv_join_within(&l, 6, ", ");
+	assert_string_equal(empty, "");
+	assert_string_equal(none, "…");
+	assert_string_equal(one, "ab, …");
+	assert_string_equal(all, "ab, cd");
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -518,6 +536,7 @@ int main(void)
 		cmocka_unit_test(a_path_is_below_by_whole_components),
 		cmocka_unit_test(a_base_is_the_last_component),
 		cmocka_unit_test(a_list_is_joined_up_to_so_many),
+		cmocka_unit_test(a_list_is_joined_up_to_so_many_bytes_and_says_that_there_is_more),
 		cmocka_unit_test(both_hashes_give_the_digests_of_fips_180),
 	};
 
