@@ -4,22 +4,18 @@
 #include "trainer/backend/product.h"
 #include "trainer/backend/window.h"
 #include "trainer/backend/winograd_line.h"
+#include "trainer/backend/winograd_weights.h"
 
 #if defined(__GNUC__) && !defined(__clang__)
 #pragma GCC optimize("O3")
 #endif
 
-#define TILE   4 /* outputs of a tile, down and across */
-#define INPUT  8 /* inputs of a tile, and points */
-#define POINTS (INPUT * INPUT)
-#define KERNEL 5
-#define PAD    2
-#define LANES  WIDE_LANES
+#define PAD   2
+#define LANES WIDE_LANES
 
 #define CHUNK                                                                               \
 	16 /* tiles that are taken through all stages at once, so that they stay in a cache \
 	    */
-#define PRODUCT_ROWS 8 /* rows of a matrix product that are computed at once */
 
 /* A point's matrix begins this many floats behind the end of the one before, so that the 64 rows
  * that a tile is spread over do not fall into one set of the cache. */
@@ -77,16 +73,22 @@ size_t winograd_work(const struct winograd *g, int trains)
 	return each * (size_t)g->threads;
 }
 
-INLINE struct room room_of(const struct winograd *g, float *work, int me, int of)
+/* Behind what threads have for themselves: what they gather of the weights' gradient. */
+INLINE float *sums_of(const struct winograd *g, float *work)
 {
+	return work + room_size(g) * (size_t)g->threads;
+}
+
+INLINE struct room room_of(const struct winograd *g, float *work, int me)
+{
+	float *sums = sums_of(g, work);
 	struct room r;
 
 	r.v = work + room_size(g) * (size_t)me;
 	r.m = r.v + POINTS * point_stride(g->c);
 	r.planes = r.m + POINTS * point_stride(g->k);
-	work += room_size(g) * (size_t)of;
-	r.du = work + winograd_u(g) * (size_t)me;
-	r.db = work + winograd_u(g) * (size_t)of + (size_t)(g->k * me);
+	r.du = sums + winograd_u(g) * (size_t)me;
+	r.db = sums + winograd_u(g) * (size_t)g->threads + (size_t)(g->k * me);
 	return r;
 }
 
@@ -241,7 +243,7 @@ WIDE_512 static void forward_in_thread(void *ctx, int me, int of)
 {
 	const struct call *a = ctx;
 	const struct winograd *g = a->g;
-	struct room r = room_of(g, a->work, me, of);
+	struct room r = room_of(g, a->work, me);
 	size_t tiles = (size_t)a->rows * tiles_of(g);
 	size_t end = parallel_from(tiles, PRODUCT_ROWS, me + 1, of);
 
@@ -419,7 +421,7 @@ WIDE_512 static void backward_in_thread(void *ctx, int me, int of)
 {
 	const struct call *a = ctx;
 	const struct winograd *g = a->g;
-	struct room r = room_of(g, a->work, me, of), kept = r;
+	struct room r = room_of(g, a->work, me), kept = r;
 	size_t t = parallel_from((size_t)g->n, 1, me, of) * tiles_of(g);
 	size_t end = parallel_from((size_t)g->n, 1, me + 1, of) * tiles_of(g);
 
@@ -430,97 +432,6 @@ WIDE_512 static void backward_in_thread(void *ctx, int me, int of)
 		size_t to = t + CHUNK < end ? t + CHUNK : end;
 
 		backward_chunk(a, t, to, &r, &kept);
-	}
-}
-
-/* --- weights ------------------------------------------------------------------------------- */
-
-/* Sixteen columns of one row of the [c][k] matrices: w has 25 of these, u 64. */
-INLINE void weights_lane(const float *w, float *u, size_t matrix)
-{
-	vec16 a[KERNEL * KERNEL], t[INPUT * KERNEL], d[INPUT * INPUT];
-
-	for (int p = 0; p < KERNEL * KERNEL; p++)
-		a[p] = *(const vec16 *)(w + (size_t)p * matrix);
-	for (int s = 0; s < KERNEL; s++)
-		line_weights(a + s, KERNEL, t + s, KERNEL);
-	for (int r = 0; r < INPUT; r++)
-		line_weights(t + r * KERNEL, 1, d + r * INPUT, 1);
-	for (int p = 0; p < POINTS; p++)
-		*(vec16 *)(u + (size_t)p * matrix) = d[p];
-}
-
-INLINE void weights_back_lane(const float *u, float *w, size_t matrix)
-{
-	vec16 d[INPUT * INPUT], t[KERNEL * INPUT], a[KERNEL * KERNEL];
-
-	for (int p = 0; p < POINTS; p++)
-		d[p] = *(const vec16 *)(u + (size_t)p * matrix);
-	for (int s = 0; s < INPUT; s++)
-		line_weights_back(d + s, INPUT, t + s, INPUT);
-	for (int r = 0; r < KERNEL; r++)
-		line_weights_back(t + r * INPUT, 1, a + r * KERNEL, 1);
-	for (int p = 0; p < KERNEL * KERNEL; p++)
-		*(vec16 *)(w + (size_t)p * matrix) = a[p];
-}
-
-struct weights_call {
-	const struct winograd *g;
-	const float *w;
-	float *u, *ut, *work, *dw, *db;
-};
-
-/* ut [64][k][c] of sixteen columns of a row of u [64][c][k]. */
-INLINE void transpose_lane(const struct winograd *g, const float *u, float *ut, size_t at)
-{
-	size_t matrix = (size_t)g->c * (size_t)g->k, c = at / (size_t)g->k, k = at % (size_t)g->k;
-
-	for (size_t p = 0; p < POINTS; p++)
-		for (size_t i = 0; i < LANES; i++)
-			ut[p * matrix + (k + i) * (size_t)g->c + c] = u[p * matrix + at + i];
-}
-
-WIDE_512 static void weights_in_thread(void *ctx, int me, int of)
-{
-	const struct weights_call *a = ctx;
-	size_t matrix = (size_t)a->g->c * (size_t)a->g->k;
-	size_t to = parallel_from(matrix, LANES, me + 1, of);
-
-	for (size_t at = parallel_from(matrix, LANES, me, of); at < to; at += LANES) {
-		weights_lane(a->w + at, a->u + at, matrix);
-		if (a->ut)
-			transpose_lane(a->g, a->u, a->ut, at);
-	}
-}
-
-void winograd_weights(const struct winograd *g, const float *w, float *u, float *ut)
-{
-	struct weights_call a = { .g = g, .w = w, .u = u, .ut = ut };
-
-	parallel_run(weights_in_thread, &a);
-}
-
-/* Add up what threads have gathered. */
-WIDE_512 static void weights_back_in_thread(void *ctx, int me, int of)
-{
-	const struct weights_call *a = ctx;
-	const struct winograd *g = a->g;
-	size_t matrix = (size_t)g->c * (size_t)g->k, to = parallel_from(matrix, LANES, me + 1, of);
-	float *du = room_of(g, a->work, 0, of).du, *db = room_of(g, a->work, 0, of).db;
-
-	for (size_t at = parallel_from(matrix, LANES, me, of); at < to; at += LANES) {
-		for (size_t t = 1; t < (size_t)of; t++)
-			for (size_t p = 0; p < POINTS; p++)
-				*(vec16 *)(du + p * matrix + at) +=
-					*(vec16 *)(du + t * winograd_u(g) + p * matrix + at);
-		weights_back_lane(du + at, a->dw + at, matrix);
-	}
-	for (int k = 0; me == 0 && a->db && k < g->k; k++) {
-		double sum = 0;
-
-		for (int t = 0; t < of; t++)
-			sum += db[t * g->k + k];
-		a->db[k] = (float)sum;
 	}
 }
 
@@ -536,8 +447,7 @@ void winograd_backward(const struct winograd *g, const void *x, const void *y, c
 		.winner = (uint8_t *)winner,
 		.to = dx,
 		.work = work };
-	struct weights_call b = { .g = g, .work = work, .dw = dw, .db = db };
 
 	parallel_run(backward_in_thread, &a);
-	parallel_run(weights_back_in_thread, &b);
+	winograd_weights_back(g, sums_of(g, work), dw, db);
 }

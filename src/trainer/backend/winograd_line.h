@@ -10,6 +10,11 @@
 
 #include "trainer/backend/wide.h"
 
+#define TILE   4 /* outputs of a tile, down and across */
+#define INPUT  8 /* inputs of a tile, and points */
+#define POINTS (INPUT * INPUT)
+#define KERNEL 5
+
 /* t = B'd */
 INLINE void line_input(const vec16 *d, int ds, vec16 *t, int ts)
 {
