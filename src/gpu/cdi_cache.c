@@ -4,7 +4,7 @@
 #include "base/file.h"
 #include "base/machine.h"
 #include "base/memory.h"
-#include "gpu/cdi_hook.h"
+#include "gpu/cdi_links.h"
 #include "gpu/elf.h"
 #include "gpu/ldcache.h"
 

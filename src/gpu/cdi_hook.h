@@ -23,7 +23,4 @@ int gpu_cdi_hook_check(const struct gpu_cdi_hook *h, struct mlr_error *err);
 /* The mounts of all devices are in the plan by then. */
 int gpu_cdi_hook_plan(struct gpu_cdi_job *job, const struct gpu_cdi_hook *h);
 
-/* Is it the name of a library, lib*.so or lib*.so.anything? */
-int gpu_cdi_is_library(const char *name);
-
 #endif
