@@ -5,21 +5,16 @@
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/log.h"
-#include "base/memory.h"
-#include "cli/top.h"
 #include "cli/top_log.h"
 #include "cli/top_screen.h"
+#include "cli/top_source.h"
 #include "cli/top_view.h"
-#include "gpu/amd_sample.h"
-#include "gpu/choice.h"
-#include "gpu/gpu.h"
-#include "gpu/nvml.h"
-#include "gpu/root.h"
 
 #include <errno.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <time.h>
 #include <unistd.h>
@@ -56,22 +51,10 @@ struct args {
 
 enum style { SILENT, PLAIN, SCREEN };
 
-struct samples {
-	struct gpu_sample *v;
-	int n;
-};
-
 struct session {
 	struct args args;
 	enum style style;
-	struct gpu_machine machine;
-	struct gpu_dir dir;
-	char *is_shown;                  /* of each of the machine's GPUs */
-	struct gpu_watch watch;          /* from is -1 where NVIDIA's library tells nothing */
-	struct samples arrived;          /* from it, and not in a picture yet */
-	struct samples nvidia, amd, all; /* of the picture in top; all borrows */
-	struct top_node_watch *node;
-	struct top top;
+	struct top_source source;
 	struct top_screen screen;
 	int log;
 	pid_t script; /* in a job the first process of this one's group; 0: there is none */
@@ -165,72 +148,6 @@ static void catch_signals(sigset_t *while_waiting)
 
 /* --- what is shown ------------------------------------------------------------- */
 
-/* A job that has a part of a GPU calls it by an uuid that only NVIDIA's library knows. */
-static void learn_parts(struct gpu_machine *m)
-{
-	const char *devices = getenv("CUDA_VISIBLE_DEVICES");
-	struct mlr_error err;
-
-	if (devices && strstr(devices, "MIG-") && gpu_nvml_fill(m, &err) < 0)
-		mlr_debug("%s", err.text);
-}
-
-static int choose_gpus(struct session *s, int *is_job, struct mlr_error *err)
-{
-	auto_call(gpu_allocation_done) struct gpu_allocation a = GPU_ALLOCATION_INIT;
-	const struct gpu_machine *m = &s->machine;
-	size_t n = 0;
-	int r;
-
-	learn_parts(&s->machine);
-	r = gpu_allocation_read(environ, m, &a, err);
-	if (r < 0)
-		return r;
-	*is_job = a.is_job;
-	s->is_shown = xcalloc(m->n_gpus + 1, 1);
-	if (s->args.all || (!a.is_job && !a.from)) {
-		memset(s->is_shown, 1, m->n_gpus);
-		return 0;
-	}
-	for (size_t i = 0; i < a.n; i++)
-		s->is_shown[a.order[i]] = 1;
-	for (size_t i = 0; i < m->n_gpus; i++)
-		n += s->is_shown[i] != 0;
-	if (m->n_gpus > 0)
-		s->top.scope = xasprintf("%zu of %zu GPUs%s%s; --all shows all", n, m->n_gpus,
-			a.from ? ": " : " of the job", a.from ? a.from : "");
-	return 0;
-}
-
-static char *driver_text(const struct gpu_machine *m)
-{
-	auto_free char *version = m->driver_text ? xasprintf(" %s", m->driver_text) : xstrdup("");
-	char cuda[GPU_VERSION_TEXT];
-
-	if (m->driver == GPU_DRIVER_NONE)
-		return m->n_gpus > 0 ? xstrdup("AMD") : NULL;
-	return xasprintf("NVIDIA driver%s%s%s%s", version,
-		m->driver == GPU_DRIVER_WSL ? " of Windows (WSL)" : "",
-		gpu_version_is_known(&m->cuda) ? ", CUDA " : "",
-		gpu_version_is_known(&m->cuda) ? gpu_version_print(&m->cuda, cuda) : "");
-}
-
-/* Why GPUs tell nothing: a line of the view, or a warning where there is none. */
-static void set_note(struct session *s, const struct mlr_error *err)
-{
-	char *hint;
-
-	free(s->top.note);
-	s->top.note = xstrdup(err->text);
-	hint = strstr(s->top.note, "\nhint: ");
-	if (hint) {
-		memcpy(hint, "; ", 2);
-		memmove(hint + 2, hint + strlen("\nhint: "), strlen(hint + strlen("\nhint: ")) + 1);
-	}
-	if (s->style == SILENT)
-		mlr_warning("gpu top: %s", s->top.note);
-}
-
 /*
  * What a script has left in the background ends with it: it is the first process of their group.
  * Batch systems that know a job's processes by their parents (Slurm's proctrack/linuxproc) do not
@@ -241,57 +158,34 @@ static int is_gone(pid_t pid)
 	return kill(pid, 0) < 0 && errno == ESRCH;
 }
 
+/* Why GPUs tell nothing is a line of the view, and a warning where there is none. */
+static void tell_note(const struct session *s)
+{
+	if (s->style == SILENT)
+		mlr_warning("gpu top: %s", s->source.top.note);
+}
+
 static int open_session(struct session *s, struct mlr_error *err)
 {
-	const char *root = gpu_root();
-	int is_job = 0, r = gpu_machine_read_gpus(root, &s->machine, err);
+	int r = top_source_open(&s->source, s->args.all, (unsigned)s->args.interval_ms, err);
 
-	if (r == 0)
-		r = choose_gpus(s, &is_job, err);
 	if (r < 0)
 		return r;
-	s->script = is_job && !is_gone(getpgrp()) ? getpgrp() : 0;
+	s->script = s->source.is_job && !is_gone(getpgrp()) ? getpgrp() : 0;
 	if (s->args.log) {
 		s->log = top_log_open(s->args.log, err);
 		if (s->log < 0)
 			return s->log;
 	}
-	gethostname(s->top.host, sizeof(s->top.host) - 1);
-	s->top.driver = driver_text(&s->machine);
-	s->node = top_node_watch_new("/", is_job);
-	gpu_dir_open(root, &s->dir);
-	if (s->machine.refused) {
-		mlr_fail(err, ENOTSUP, "%s", s->machine.refused);
-		set_note(s, err);
-	} else if (s->machine.driver != GPU_DRIVER_NONE &&
-		gpu_watch_open(&s->machine, (unsigned)s->args.interval_ms, &s->watch, err) < 0) {
-		set_note(s, err);
-	}
+	if (s->source.top.note)
+		tell_note(s);
 	return 0;
-}
-
-static void drop_samples(struct samples *l)
-{
-	gpu_samples_free(l->v, l->n);
-	*l = (struct samples){ NULL, 0 };
 }
 
 static void close_session(struct session *s)
 {
 	top_screen_close(&s->screen);
-	gpu_watch_close(&s->watch);
-	top_empty(&s->top);
-	drop_samples(&s->arrived);
-	drop_samples(&s->nvidia);
-	drop_samples(&s->amd);
-	free(s->all.v);
-	free(s->top.driver);
-	free(s->top.scope);
-	free(s->top.note);
-	free(s->is_shown);
-	top_node_watch_free(s->node);
-	gpu_dir_close(&s->dir);
-	gpu_machine_done(&s->machine);
+	top_source_close(&s->source);
 	if (s->log >= 0)
 		close(s->log);
 }
@@ -301,31 +195,8 @@ static void draw(struct session *s)
 	int width, height;
 
 	top_screen_size(&width, &height);
-	auto_free char *text = top_view(&s->top, width, height);
+	auto_free char *text = top_view(&s->source.top, width, height);
 	top_screen_draw(text);
-}
-
-/* A picture of now, as far as it is known. Returns 0 or -errno of the log. */
-static int take_picture(struct session *s, struct mlr_error *err)
-{
-	struct top_node node;
-
-	top_empty(&s->top);
-	drop_samples(&s->nvidia);
-	drop_samples(&s->amd);
-	free(s->all.v);
-	s->nvidia = s->arrived;
-	s->arrived = (struct samples){ NULL, 0 };
-	s->amd.n = gpu_amd_sample(&s->dir, &s->machine, &s->amd.v);
-	s->all.n = s->nvidia.n + s->amd.n;
-	s->all.v = xcalloc((size_t)s->all.n + 1, sizeof(*s->all.v));
-	if (s->nvidia.n)
-		memcpy(s->all.v, s->nvidia.v, (size_t)s->nvidia.n * sizeof(*s->all.v));
-	if (s->amd.n)
-		memcpy(s->all.v + s->nvidia.n, s->amd.v, (size_t)s->amd.n * sizeof(*s->all.v));
-	top_node_next(s->node, &node);
-	top_fill(&s->top, &s->machine, s->is_shown, s->all.v, s->all.n, &node);
-	return s->log >= 0 ? top_log_add(s->log, s->args.log, &s->top, err) : 0;
 }
 
 /* Returns 0, or -1 when nobody can read it. */
@@ -334,7 +205,7 @@ static int show_picture(struct session *s, int is_first)
 	if (s->style == SCREEN) {
 		draw(s);
 	} else if (s->style == PLAIN) {
-		auto_free char *text = top_view(&s->top, PLAIN_WIDTH, 0);
+		auto_free char *text = top_view(&s->source.top, PLAIN_WIDTH, 0);
 
 		if (printf("%s%s", is_first ? "" : "\n", text) < 0 || fflush(stdout) != 0) {
 			cli_stdout_failed(errno);
@@ -370,42 +241,6 @@ static void hear_keys(struct session *s)
 		is_resized = 1; /* any other key draws anew */
 }
 
-/* Windows' GPUs are in no file: the library's first word tells which there are. */
-static void add_windows_gpus(struct session *s, const struct samples *l)
-{
-	struct gpu_machine *m = &s->machine;
-
-	if (m->driver != GPU_DRIVER_WSL || m->n_gpus > 0)
-		return;
-	top_empty(&s->top); /* what is in it lies where the machine's GPUs have lain */
-	for (int i = 0; i < l->n; i++) {
-		struct gpu *g = gpu_machine_add_gpu(m);
-
-		g->bus_id = xstrdup(l->v[i].bus_id);
-		g->index = i;
-	}
-	s->is_shown = xreallocarray(s->is_shown, m->n_gpus + 1, 1);
-	memset(s->is_shown, 1, m->n_gpus);
-}
-
-static void hear_library(struct session *s)
-{
-	struct samples l = { NULL, 0 };
-	struct mlr_error err;
-
-	l.n = gpu_watch_next(&s->watch, &l.v, &err);
-	if (l.n == -EAGAIN)
-		return;
-	if (l.n < 0) {
-		set_note(s, &err);
-		gpu_watch_close(&s->watch);
-		return;
-	}
-	drop_samples(&s->arrived);
-	s->arrived = l;
-	add_windows_gpus(s, &l);
-}
-
 /*
  * Until there is news of the GPUs, though not before a time, or it is later than another.
  *
@@ -415,27 +250,27 @@ static void wait_for_news(
 	struct session *s, long long earliest, long long latest, const sigset_t *signals)
 {
 	for (;;) {
-		int is_watched = s->watch.from >= 0;
-		long long until = s->arrived.v || !is_watched ? earliest : latest,
+		int is_watched = s->source.watch.from >= 0;
+		long long until = s->source.arrived.v || !is_watched ? earliest : latest,
 			  left = until - mlr_now_ms();
 		struct timespec t = { left > 0 ? left / 1000 : 0,
 			left > 0 ? left % 1000 * 1000000 : 0 };
 		struct pollfd in[] = { { .fd = s->screen.is_open ? s->screen.keys : -1,
 					       .events = POLLIN },
-			{ .fd = s->watch.from, .events = POLLIN } };
+			{ .fd = s->source.watch.from, .events = POLLIN } };
 
 		if (left <= 0)
 			return;
 		int n = ppoll(in, ARRAY_LEN(in), &t, signals);
 		if (n > 0 && in[0].revents)
 			hear_keys(s);
-		if (n > 0 && in[1].revents)
-			hear_library(s);
+		if (n > 0 && in[1].revents && top_source_hear(&s->source) < 0)
+			tell_note(s);
 		if (stop_asked)
 			stop_here(s);
 		if (end_asked)
 			return;
-		if (is_resized && s->style == SCREEN && s->top.gpus)
+		if (is_resized && s->style == SCREEN && s->source.top.gpus)
 			draw(s);
 		is_resized = 0;
 	}
@@ -461,12 +296,13 @@ static int run(struct session *s, struct mlr_error *err)
 		wait_for_news(s, earliest, latest, &while_waiting);
 		if (end_asked || (s->script && is_gone(s->script)))
 			break;
-		r = take_picture(s, err);
+		top_source_next(&s->source);
+		r = s->log >= 0 ? top_log_add(s->log, s->args.log, &s->source.top, err) : 0;
 		if (r < 0)
 			return r;
 		if (show_picture(s, done == 0) < 0)
 			return CLI_FAILED;
-		if (s->watch.from >= 0)
+		if (s->source.watch.from >= 0)
 			earliest = 0; /* the library keeps the time */
 		else
 			earliest = earliest + interval > mlr_now_ms() ? earliest + interval : mlr_now_ms();
@@ -488,9 +324,7 @@ int cmd_gpu_top(int argc, char **argv)
 {
 	static const struct argp argp = { .options = options, .parser = parse_option, .doc = doc };
 	auto_call(close_session) struct session s = { .args = { .interval_ms = 2000 },
-		.machine = GPU_MACHINE_INIT,
-		.dir = GPU_DIR_INIT,
-		.watch = GPU_WATCH_INIT,
+		.source = TOP_SOURCE_INIT,
 		.screen = TOP_SCREEN_INIT,
 		.log = -1 };
 	struct mlr_error err = MLR_ERROR_INIT;
