@@ -1,4 +1,4 @@
-# mlrun exec: its options, those of other programs, and mlrun shell.
+# mlrun exec: its options, those of other programs, and mlrun shell; what asks for a list of commands.
 # shellcheck disable=SC2016 # the inner shell expands
 load common
 
@@ -29,6 +29,27 @@ setup() {
 }
 
 # --- files ------------------------------------------------------------------------------------------
+
+@test "options: whoever asks mlrun or a command of commands for help gets the list, whatever the word" {
+	local word group
+
+	for group in "" gpu; do
+		for word in --help -h '-?' help --usage; do
+			# shellcheck disable=SC2086 # no word for mlrun itself
+			run -0 --separate-stderr mlrun $group "$word"
+			assert_line --index 0 "Usage: mlrun ${group:+$group }COMMAND [OPTION...] [ARG...]"
+		done
+		# shellcheck disable=SC2086
+		run -125 --separate-stderr mlrun $group
+		assert_output ""
+		# shellcheck disable=SC2154 # bats sets it
+		[ "${stderr_lines[0]}" = "Usage: mlrun ${group:+$group }COMMAND [OPTION...] [ARG...]" ]
+		# shellcheck disable=SC2086
+		run -125 mlrun $group nope
+		assert_line "mlrun: ${group:+$group: }'nope' is not a command"
+		assert_line "hint: mlrun ${group:+$group }--help lists them"
+	done
+}
 
 @test "options: --mount takes Docker's words for a bind mount" {
 	mkdir -p data && echo hello >data/f
