@@ -5,9 +5,11 @@
 #   ranks_data DIR                  make a data set of small images there
 #   assert_same_losses LOG LOG      of eight steps, in JSON lines
 #   assert_same_tensors FILE FILE   of checkpoints
-#   wait_lines FILE COUNT           wait until a file has so many lines
 #   assert_ends PID SECONDS         a child of this shell; sets $status
 #   assert_gone PID                 within seconds
+#   wait_lines FILE COUNT           of mltrain.bash
+
+. "${BASH_SOURCE[0]%/*}/mltrain.bash"
 
 ranks_setup() {
 	export OMPI_MCA_rmaps_base_oversubscribe=1 PRTE_MCA_rmaps_default_mapping_policy=:oversubscribe
@@ -69,15 +71,6 @@ assert_same_tensors() {
 	    d, s = sum((x - y) ** 2 for x, y in zip(a[k], b[k])), sum(y * y for y in b[k])
 	    assert len(a[k]) == len(b[k]) and d <= 1e-10 * s, (k, (d / s) ** 0.5)
 	END
-}
-
-wait_lines() {
-	for _ in $(seq 600); do
-		[ -e "$1" ] && [ "$(wc -l <"$1")" -ge "$2" ] && return 0
-		sleep 0.05
-	done
-	echo "no $2 lines in $1" >&2
-	return 1
 }
 
 assert_ends() {
