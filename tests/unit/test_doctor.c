@@ -21,7 +21,7 @@
 
 static struct doctor_machine machine(void)
 {
-	return (struct doctor_machine){ .root = root, .timeout_ms = 10000 };
+	return (struct doctor_machine){ .root = root, .timeout_ms = 120000 };
 }
 
 static const struct doctor_finding *find(const struct doctor_report *r, const char *check)
@@ -297,10 +297,10 @@ static void a_look_that_hangs_is_a_finding_and_holds_up_no_other(void **state)
 	(void)state;
 	assert_int_equal(file_mkdir_p(AT_FDCWD, dir, 0755, NULL), 0);
 	assert_int_equal(mkfifo(pipe, 0644), 0); /* whoever opens it waits for ever */
-	m.timeout_ms = 300;
+	m.timeout_ms = 3000; /* the others answer by then on a busy machine, too */
 	doctor_look(&m, &r);
-	assert_in_range(now_ms() - start, 250, 5000);
-	tells(&r, "kernel", DOCTOR_FAILURE, "no answer within 0.3 seconds", "does not answer",
+	assert_in_range(now_ms() - start, 2900, 60000);
+	tells(&r, "kernel", DOCTOR_FAILURE, "no answer within 3.0 seconds", "does not answer",
 		NULL);
 	tells(&r, "overlay", DOCTOR_WARNING, "no overlayfs", NULL, NULL);
 	assert_int_equal(doctor_count(&r, DOCTOR_PASS) + doctor_count(&r, DOCTOR_WARNING) +

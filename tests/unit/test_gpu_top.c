@@ -466,13 +466,13 @@ static void a_lock_that_is_never_given_back_does_not_hold_others_for_long(void *
 	assert_int_equal(pipe(pipes), 0);
 	holder = fork();
 	if (holder == 0) {
-		alarm(60);
+		alarm(600);
 		if (fcntl(fd, F_SETLK, &l) == 0 && write(pipes[1], "x", 1) == 1)
 			pause();
 		_exit(1);
 	}
 	assert_int_equal(read(pipes[0], &word, 1), 1);
-	alarm(30);
+	alarm(300);
 	assert_int_equal(top_log_add(fd, path, &t, &err), 0);
 	alarm(0);
 	kill(holder, SIGKILL);

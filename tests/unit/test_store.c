@@ -928,7 +928,7 @@ static void a_wait_ends_soon_when_it_is_cancelled(void **state)
 	clock_gettime(CLOCK_MONOTONIC, &to);
 	reap(pid, SIGKILL);
 	assert_int_equal(r, -ECANCELED);
-	assert_true(to.tv_sec - from.tv_sec < 2); /* it would have waited for ever */
+	assert_true(to.tv_sec - from.tv_sec < 60); /* it would have waited for ever */
 }
 
 static void rm_waits_for_pulls_to_end(void **state)

@@ -203,7 +203,7 @@ static void a_pipe_in_a_file_s_place_is_refused_at_once(void **state)
 	unlink(in_test_dir("train-labels-idx1-ubyte"));
 	unlink(in_test_dir("train-labels-idx1-ubyte.gz"));
 	assert_int_equal(mkfifo(in_test_dir("train-labels-idx1-ubyte"), 0600), 0);
-	alarm(10); /* a reader that waits would be ended */
+	alarm(300); /* a reader that waits would be ended */
 	assert_int_equal(dataset_load(test_dir, DATASET_ALL, NULL, &d, &err), -EINVAL);
 	alarm(0);
 	assert_non_null(strstr(err.text, "/train-labels-idx1-ubyte' is not a regular file"));

@@ -8,6 +8,7 @@
 #include "trainer/metrics/tflog.h"
 
 #include <errno.h>
+#include <time.h>
 
 /* --- rates ----------------------------------------------------------------------- */
 
@@ -162,15 +163,14 @@ static void a_process_at_work_takes_one_processor(void **state)
 	struct load_before before = { 0 };
 	struct load l;
 	volatile double x = 1;
-	double cpu;
+	clock_t begun = clock();
 
 	(void)state;
 	load_read("", &before, &l);
-	for (cpu = before.process; before.process < cpu + 0.05;) {
-		for (int i = 0; i < 100000; i++)
-			x = x * 1.0000001;
-		load_read("", &before, &l);
-	}
+	/* Long enough for one who stands still for seconds meanwhile to have taken a hundredth. */
+	while (clock() - begun < CLOCKS_PER_SEC / 5)
+		x = x * 1.0000001;
+	load_read("", &before, &l);
 	assert_in_range((uintmax_t)l.cpu_process_percent, 1, 105);
 	assert_true(l.rss > 100000);
 }
@@ -189,18 +189,27 @@ static void count_load(void *ctx, const struct load *l)
 	t->percent = l->gpus ? l->gpu[0].percent : -1;
 }
 
-static void the_sampler_takes_a_last_sample_when_it_ends(void **state)
+/* A sampler that lives for a while, and longer where its thread was late: a sample of a moment is not told. */
+static struct told sampled(int with_gpus)
 {
 	struct told told = { 0 };
-	struct load_sampler *s = load_start(3600, 0, count_load, &told);
 
+	for (useconds_t us = 120000; us < 60000000 && told.n == 0; us *= 2) {
+		struct load_sampler *s = load_start(3600, with_gpus, count_load, &told);
+
+		assert_non_null(s);
+		usleep(us);
+		load_stop(&s);
+		assert_null(s);
+		load_stop(&s);
+	}
+	return told;
+}
+
+static void the_sampler_takes_a_last_sample_when_it_ends(void **state)
+{
 	(void)state;
-	assert_non_null(s);
-	usleep(120000);
-	load_stop(&s);
-	assert_int_equal(told.n, 1);
-	assert_null(s);
-	load_stop(&s);
+	assert_int_equal(sampled(0).n, 1);
 }
 
 static void gpus_are_chosen_as_cuda_chooses_them(void **state)
@@ -256,19 +265,14 @@ static void the_management_library_tells_the_load_of_gpus(void **state)
 static void the_sampler_tells_of_gpus_where_they_are_wanted(void **state)
 {
 	static const char facts[] = "gpu 0000:3b:00.0\nuuid GPU-a\nname NVIDIA H200\nbusy 87 40\n";
-	struct told told = { 0 };
-	struct load_sampler *s;
+	struct told told;
 
 	(void)state;
 	write_file("fake-nvml", facts, strlen(facts));
-	s = load_start(3600, 1, count_load, &told);
-	usleep(120000);
-	load_stop(&s);
+	told = sampled(1);
 	assert_true(told.n == 1 && told.gpus == 1 && told.percent == 87);
-	s = load_start(3600, 0, count_load, &told);
-	usleep(120000);
-	load_stop(&s);
-	assert_true(told.n == 2 && told.gpus == 0);
+	told = sampled(0);
+	assert_true(told.n == 1 && told.gpus == 0);
 }
 
 static void a_library_that_hangs_does_not_keep_a_run_from_ending(void **state)

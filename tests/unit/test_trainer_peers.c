@@ -74,7 +74,7 @@ static void kill_and_look(struct pair *p)
 
 	assert_int_equal(peers_look(p->peers, &err), 0);
 	assert_int_equal(kill(p->child, SIGKILL), 0);
-	for (int i = 0; i < 500 && r == 0; i++) {
+	for (int i = 0; i < 12000 && r == 0; i++) {
 		usleep(10000);
 		r = peers_look(p->peers, &err);
 	}
