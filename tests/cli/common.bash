@@ -31,6 +31,17 @@
 #   python_with PACKAGE[==VERSION]...   sets $PYTHON to one with PyPI's packages, or skips; in a test
 #   store_hold_of PID [HOST]            make a hold of that process in $MLRUN_STORE; prints its name
 #   sha256_of FILE                      "sha256:<hex>"
+#   until_true COMMAND...               wait until it succeeds; after two minutes the test fails
+#   wait_while COMMAND...               the same until it fails
+#   is_state PID STATE                  is the process in this state (ps(1): S, T...)?
+#   is_gone PID                         it has ended; whoever inherits it may let it lie as a zombie
+#   runs PID WORD...                    it executes these words now, which are all of its command line
+#   has_moved PID rchar|wchar BYTES     it has read or written so many bytes (proc(5), io), or has ended
+#   $NAP                                seconds to sleep for, a number that no other test sleeps: for pgrep
+#   ends_early                          in a subshell, before a program that is killed at any moment
+#
+# A process may stand still for seconds at any point, and several files run at once. So no test sleeps for a
+# time and takes for granted what came about meanwhile: it waits for that itself.
 
 bats_require_minimum_version 1.5.0
 bats_load_library bats-support
@@ -128,6 +139,46 @@ common_teardown() {
 
 setup() { common_setup; }
 teardown() { common_teardown; }
+
+# --- waiting --------------------------------------------------------------------
+
+NAP=1000.$$
+
+until_true() {
+	local i
+
+	for ((i = 0; i < 2400; i++)); do
+		"$@" && return
+		sleep 0.05
+	done
+	echo "never: $*"
+	! declare -F screen >/dev/null || screen
+	return 1
+}
+
+is_not() { ! "$@"; }
+wait_while() { until_true is_not "$@"; }
+
+is_state() { [[ $(ps -o state= -p "$1" 2>/dev/null) == "$2" ]]; }
+
+is_gone() { [[ $(ps -o state= -p "$1" 2>/dev/null) == ?(Z) ]]; }
+
+runs() {
+	local pid=$1
+
+	shift
+	printf '%s\0' "$@" | cmp -s - "/proc/$pid/cmdline"
+}
+
+has_moved() {
+	local n
+
+	n=$(sed -n "s/^$2: //p" "/proc/$1/io" 2>/dev/null)
+	[ -z "$n" ] || [ "$n" -ge "$3" ]
+}
+
+# One that is killed in the middle of its own look for leaks leaves a complaint of the sanitizer's behind.
+ends_early() { export ASAN_OPTIONS=$ASAN_OPTIONS:detect_leaks=0; }
 
 sha256_of() { echo "sha256:$(sha256sum <"$1" | cut -d' ' -f1)"; }
 

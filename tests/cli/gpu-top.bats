@@ -45,8 +45,6 @@ facts() {
 # The program below the one of a pid, when it is there.
 child_of() { pgrep -P "$1" -x mlrun-nvml; }
 
-hides() { ! shows "$1"; }
-
 longer_than() { [ "$(wc -l <"$1")" -gt "$2" ]; }
 
 # --- text ----------------------------------------------------------------------
@@ -57,7 +55,7 @@ longer_than() { [ "$(wc -l <"$1")" -gt "$2" ]; }
 	STARTED+=($!)
 	worker=$!
 	facts "process $worker 30000000000" "graphics 999999999 5"
-	until_true grep -qz train "/proc/$worker/cmdline"
+	until_true runs "$worker" "train --lr 0.1" 100
 	run -0 mlrun gpu top --once
 	kill "$worker"
 	assert_line --regexp "^$(uname -n)  .*NVIDIA driver 550.90.07, CUDA 12.4"
@@ -144,7 +142,7 @@ longer_than() { [ "$(wc -l <"$1")" -gt "$2" ]; }
 	bash -c 'exec -a "$(printf "\033[2Jx\nGPU fake")" sleep 100' 3>&- &
 	STARTED+=($!)
 	facts "process $! 1"
-	until_true grep -qz fake "/proc/$!/cmdline"
+	until_true runs $! $'\e[2Jx\nGPU fake' 100
 	run -0 mlrun gpu top --once
 	kill $!
 	assert_line --partial '\x1b[2Jx\x0aGPU fake'
@@ -169,7 +167,7 @@ longer_than() { [ "$(wc -l <"$1")" -gt "$2" ]; }
 	until_true grep -q 87% out
 	kill -STOP "$(child_of $top)"
 	kill -TERM $top
-	until_true is_state $top ''
+	until_true is_gone $top
 	wait $top
 }
 
@@ -341,7 +339,7 @@ longer_than() { [ "$(wc -l <"$1")" -gt "$2" ]; }
 		kill -s "$signal" "$top"
 		wait "$top" || fail "exit status $? after SIG$signal"
 		[ "$(tail -c 1 gpu.csv | xxd -p)" = 0a ]
-		until_true test ! -e "/proc/$below"
+		until_true is_gone "$below"
 	done
 }
 
@@ -366,11 +364,11 @@ longer_than() { [ "$(wc -l <"$1")" -gt "$2" ]; }
 			until grep -qs ",87," gpu.csv; do sleep 0.05; done' 3>&-
 		STARTED+=("$(cat pid)")
 		[ -n "$job" ] || break
-		until_true test ! -e "/proc/$(cat pid)"
+		until_true is_gone "$(cat pid)"
 	done
 	lines=$(wc -l <gpu.csv)
 	until_true longer_than gpu.csv $((lines + 6))
-	[ -e "/proc/$(cat pid)" ] || fail "it has ended without a job"
+	! is_gone "$(cat pid)" || fail "it has ended without a job"
 }
 
 @test "gpu top: when it is killed the program below it ends, and the log's lines are whole" {
@@ -381,7 +379,7 @@ longer_than() { [ "$(wc -l <"$1")" -gt "$2" ]; }
 	below=$(child_of $!)
 	kill -KILL $!
 	wait $! || :
-	until_true test ! -e "/proc/$below"
+	until_true is_gone "$below"
 	[ "$(tail -c 1 gpu.csv | xxd -p)" = 0a ]
 }
 
@@ -432,7 +430,7 @@ longer_than() { [ "$(wc -l <"$1")" -gt "$2" ]; }
 @test "gpu top: text that cannot be written ends it with the reason" {
 	[ -w /dev/full ] || skip "there is no /dev/full"
 	two_gpus
-	run -125 timeout 10 sh -c 'mlrun gpu top --interval 0.1 >/dev/full'
+	run -125 timeout 120 sh -c 'mlrun gpu top --interval 0.1 >/dev/full'
 	assert_output "mlrun: write to stdout: No space left on device"
 }
 
@@ -446,16 +444,16 @@ longer_than() { [ "$(wc -l <"$1")" -gt "$2" ]; }
 	type_line 'echo before; stty -a | md5sum'
 	until_shown '^[0-9a-f]{32}'
 	modes=$(screen | grep -oE '^[0-9a-f]{32}')
-	type_line 'mlrun gpu top --interval 0.2'
+	type_next 'mlrun gpu top --interval 0.2'
 	until_shown '^  0  L40S .* 87%'
-	shows '^ +PID  USER'
+	until_shown '^ +PID  USER'
 	! shows '^before' || fail "the view is not alone"
 	facts "busy 12 0" # the first GPU's last word counts
 	until_shown '^  0  L40S .* 12%'
 	press q
 	until_shown '^before'
 	! shows 'L40S' || fail "the view is still there"
-	type_line 'clear; echo status $?; stty -a | md5sum'
+	type_next 'echo $? >status; clear; echo status $(cat status); stty -a | md5sum'
 	until_shown '^status 0'
 	until_shown "^$modes"
 }
@@ -470,11 +468,11 @@ longer_than() { [ "$(wc -l <"$1")" -gt "$2" ]; }
 	press C-z
 	until_shown 'Stopped +mlrun gpu top'
 	! shows 'L40S' || fail "the view is still there"
-	type_line fg
+	type_next fg
 	until_shown '^  0  L40S .* 87%'
 	press C-c
 	until_shown 'Stopped'
-	type_line 'clear; echo status $?'
+	type_next 'echo $? >status; clear; echo status $(cat status)'
 	until_shown '^status 0'
 }
 
@@ -488,7 +486,7 @@ longer_than() { [ "$(wc -l <"$1")" -gt "$2" ]; }
 	until_shown '^  0  L40S .* 2520 MHz$'
 	term resize-window -t t -x 60 -y 8
 	until_true hides 'PID'
-	shows '^GPU  MODEL'
+	until_shown '^GPU  MODEL'
 	term kill-session -t t
 }
 
@@ -501,7 +499,7 @@ longer_than() { [ "$(wc -l <"$1")" -gt "$2" ]; }
 	type_line 'mlrun gpu top --interval 0.2'
 	until_shown '^  0  L40S +nothing is known now'
 	press q
-	type_line 'echo status $?'
+	type_next 'echo status $?'
 	until_shown '^status 0'
 }
 

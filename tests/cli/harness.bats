@@ -49,11 +49,7 @@ manifest_type() {
 		registry_start
 		echo "$REGISTRY_PID"
 	)
-	for _ in 1 2 3 4 5 6 7 8 9 10; do
-		kill -0 "$pid" 2>/dev/null || return 0
-		sleep 0.1
-	done
-	fail "registry $pid outlived its shell"
+	until_true is_gone "$pid"
 }
 
 @test "harness: a sanitizer's report fails the test" {

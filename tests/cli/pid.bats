@@ -20,32 +20,14 @@ teardown() {
 	common_teardown
 }
 
-state_of() { sed 's/.*) //' "/proc/$1/stat" | cut -c1; }
-
-# until_state PID STATE
-until_state() {
-	local i
-
-	for ((i = 0; i < 100; i++)); do
-		[ "$(state_of "$1")" != "$2" ] || return 0
-		sleep 0.05
-	done
-	fail "process $1 is $(state_of "$1"), not $2"
-}
 
 # start ARGUMENT...: in the background, until it has written "ready" into the file ready; its pid is $PID.
 start() {
-	local i
-
 	rm -f ready
 	mlrun exec "$@" 3>&- &
 	PID=$!
 	PIDS+=("$PID")
-	for ((i = 0; i < 100; i++)); do
-		[ ! -e ready ] || return 0
-		sleep 0.05
-	done
-	fail "the command did not start"
+	until_true test -e ready
 }
 
 # ends_with PID STATUS: as the shell sees it.
@@ -137,13 +119,12 @@ os.execvp("mlrun", ["mlrun", "exec"] + sys.argv[1:])' --init "$IMG" sh -c 'exit 
 	local how inner
 
 	for how in --pid --init; do
-		start "$how" "$IMG" sh -c "sleep 1234 & echo >'$PWD/ready'; exec sleep 1235"
+		start "$how" "$IMG" sh -c "sleep $NAP & echo >'$PWD/ready'; exec sleep ${NAP}1"
 		inner=$(pgrep -P "$PID")
 		kill -KILL "$PID"
 		ends_with "$PID" 137
-		for _ in {1..40}; do [ ! -d "/proc/$inner" ] && break; sleep 0.05; done
-		[ ! -d "/proc/$inner" ]
-		run -1 pgrep -u "$(id -u)" -f 'sleep 123[45]'
+		until_true is_gone "$inner"
+		run -1 pgrep -u "$(id -u)" -x -f "sleep ${NAP}1?"
 	done
 }
 
@@ -151,28 +132,29 @@ os.execvp("mlrun", ["mlrun", "exec"] + sys.argv[1:])' --init "$IMG" sh -c 'exit 
 	local how
 
 	for how in --pid --init; do
-		mlrun exec "$how" "$IMG" sh -c 'sleep 2345 >/dev/null 2>&1 3>&- & exit 0'
-		sleep 0.2
-		run -1 pgrep -u "$(id -u)" -f 'sleep 234[5]'
+		mlrun exec "$how" "$IMG" sh -c "sleep $NAP >/dev/null 2>&1 3>&- & exit 0"
+		wait_while pgrep -u "$(id -u)" -x -f "sleep $NAP"
 	done
 }
 
 @test "pid: --init reaps orphans" {
 	run -0 mlrun exec --init "$IMG" sh -c \
-		'for i in 1 2 3 4 5; do sh -c "sleep 0.1 & exit 0"; done; sleep 0.5; grep -l "^State:.Z" /proc/[0-9]*/status | wc -l'
-	assert_output 0
+		'for i in 1 2 3 4 5; do sh -c "sleep 0.1 & exit 0"; done
+		for i in $(seq 1000); do usleep 50000; grep -qs "^Name:.sleep" /proc/[0-9]*/status || break; done
+		grep -ls "^State:.Z" /proc/[0-9]*/status; echo none else'
+	assert_output "none else"
 }
 
 @test "pid: a command that stops, stops mlrun, and continues with it" {
 	local how
 
 	for how in --pid --init; do
-		start "$how" "$IMG" sh -c "echo >'$PWD/ready'; trap 'exit 9' USR1; while :; do sleep 0.1; done"
-		# The command, whichever process of the container it is.
-		kill -STOP "$(pgrep -u "$(id -u)" -f -n "^sh -c echo >.$PWD/ready")"
-		until_state "$PID" T
+		start "$how" "$IMG" sh -c "trap 'exit 9' USR1; echo >'$PWD/ready'; while :; do sleep 0.1; done"
+		# The command, whichever process of the container it is; not one that it begins just now.
+		kill -STOP "$(pgrep -u "$(id -u)" -f -o "^sh -c trap .* echo >.$PWD/ready")"
+		until_true is_state "$PID" T
 		kill -CONT "$PID"
-		until_state "$PID" S
+		until_true is_state "$PID" S
 		kill -USR1 "$PID"
 		ends_with "$PID" 9
 	done
@@ -185,32 +167,33 @@ os.execvp("mlrun", ["mlrun", "exec"] + sys.argv[1:])' --init "$IMG" sh -c 'exit 
 	mlrun exec --init "$IMG" cat <in >out
 	cmp in out
 	# Nobody else holds the writing end.
-	run -0 timeout 10 sh -c "mlrun exec --init '$IMG' sh -c 'exec >&-; sleep 1; cat /proc/1/comm >&2' | cat"
+	run -0 timeout 120 sh -c "mlrun exec --init '$IMG' sh -c 'exec >&-; sleep 1; cat /proc/1/comm >&2' | cat"
 	assert_output mlrun-init
 }
 
 @test "pid: the processes of mlrun's have no privileges and no descriptors" {
 	local outer
 
-	start --init "$IMG" sh -c "echo >'$PWD/ready'; exec sleep 100"
+	start --init "$IMG" sh -c "echo >'$PWD/ready'; exec sleep $NAP"
 	outer=$PID
+	until_true pgrep -u "$(id -u)" -x -f "sleep $NAP"
 	run -0 grep -E '^(CapEff|NoNewPrivs)' "/proc/$outer/status"
 	assert_line --index 0 --partial 0000000000000000
 	assert_line --index 1 --regexp '1$'
 	# In the container, pid 1 may not be looked into.
-	run -1 mlrun exec --join "$(pgrep -u "$(id -u)" -f -n '^sleep 100$')" ls /proc/1/fd
+	run -1 mlrun exec --join "$(pgrep -u "$(id -u)" -x -f "sleep $NAP")" ls /proc/1/fd
 	assert_output --partial "Permission denied"
 	kill -TERM "$outer"
 }
 
 # python3's pty plays the terminal and the shell with job control.
 at_terminal() {
-	timeout 30 python3 - "$@" <<'END'
-import os, pty, re, select, signal, sys, time
+	timeout 300 python3 - "$@" <<'END'
+import glob, os, pty, select, signal, sys, time
 
 got = b''
 
-def until(fd, text, seconds=10):
+def until(fd, text, seconds=120):
     """What came after an earlier text stays for the next one."""
     global got
     end = time.time() + seconds
@@ -223,6 +206,16 @@ def until(fd, text, seconds=10):
         except OSError:
             sys.exit('the terminal was closed after %r' % got)
     got = got[got.index(text) + len(text):]
+
+def is_run(command):
+    words = command.replace(' ', '\0').encode() + b'\0'
+    for name in glob.glob('/proc/[0-9]*/cmdline'):
+        try:
+            if open(name, 'rb').read() == words:
+                return True
+        except OSError:
+            pass  # it has ended meanwhile
+    return False
 
 def start(argv):
     """A command in a process group of its own in the foreground; the shell is its parent."""
@@ -260,8 +253,9 @@ for step in keys.split(','):
         os.write(fd, arg.encode().decode('unicode_escape').encode('latin1'))
     elif what == 'see':
         until(fd, arg.encode())
-    elif what == 'wait':
-        time.sleep(float(arg))
+    elif what == 'runs':
+        while not is_run(arg):
+            time.sleep(0.05)
 END
 }
 
@@ -270,7 +264,8 @@ END
 
 	for how in --pid --init; do
 		# busybox's sh would catch it, and end with a status, before it has become sleep.
-		at_terminal 'wait:0.3,type:\x03,see:killed by 2.' mlrun exec "$how" "$IMG" sh -c 'echo ready; exec sleep 100'
+		NAP+=1
+		at_terminal "runs:sleep $NAP,type:\\x03,see:killed by 2." mlrun exec "$how" "$IMG" sh -c "echo ready; exec sleep $NAP"
 		at_terminal 'type:\x03,see:got,see:ended with 4.' mlrun exec "$how" "$IMG" \
 			sh -c 'trap "echo got; exit 4" INT; echo ready; while :; do sleep 0.1; done'
 	done

@@ -20,23 +20,13 @@ teardown() {
 	common_teardown
 }
 
-# hold ARGUMENT...: a container in the background, running when this returns; its process is $HELD.
+# hold ARGUMENT...: a container in the background, its command running when this returns; its process is $HELD.
 hold() {
-	local i
-
-	rm -f running
-	mlrun exec "$@" "$IMG" sh -c "echo >'$PWD/running'; exec sleep 1000" 3>&- &
+	NAP+=1 # another container's
+	mlrun exec "$@" "$IMG" sh -c "exec sleep $NAP" 3>&- &
 	HELD=$!
 	PIDS+=("$HELD")
-	for ((i = 0; i < 100; i++)); do
-		[ ! -e running ] || break
-		sleep 0.05
-	done
-	# The shell has become sleep.
-	for ((i = 0; i < 100; i++)); do
-		! pgrep -u "$(id -u)" -f -x 'sleep 1000' >/dev/null || return 0
-		sleep 0.05
-	done
+	until_true pgrep -u "$(id -u)" -f -x "sleep $NAP" >/dev/null
 }
 
 # of PID KEY: from the JSON list.
@@ -46,17 +36,19 @@ of() { mlrun ps --json | jq -r --argjson pid "$1" ".[] | select(.pid == \$pid) |
 	hold
 	run -0 mlrun ps
 	assert_line --index 0 --regexp '^ +PID +PROCESSES .*IMAGE +STARTED +COMMAND$'
-	assert_line --regexp "^ *$HELD +1 .*$IMG +20[0-9-]+ [0-9:]+ +sleep 1000\$"
+	assert_line --regexp "^ *$HELD +1 .*$IMG +20[0-9-]+ [0-9:]+ +sleep $NAP\$"
 	run -0 of "$HELD" 'command | join(" ")'
-	assert_output "sleep 1000"
+	assert_output "sleep $NAP"
 	run -0 of "$HELD" image
 	assert_output "$IMG"
 	run -0 of "$HELD" user
 	assert_output "$(id -un)"
 	run -0 of "$HELD" started
-	assert_output --regexp "^$(date -u +%Y)-"
-	[ $(($(date +%s) - $(date -d "$output" +%s))) -lt 60 ]
+	assert_output --regexp "^20[0-9][0-9]-"
+	[ $(($(date +%s) - $(date -d "$output" +%s))) -lt 600 ]
 }
+
+counts() { [ "$(of "$1" processes)" = "$2" ]; }
 
 @test "ps: processes are counted, joiners and children too" {
 	hold --join-tag "$TAG"
@@ -64,11 +56,9 @@ of() { mlrun ps --json | jq -r --argjson pid "$1" ".[] | select(.pid == \$pid) |
 
 	hold --join-tag "$TAG"
 	mlrun exec --join "$first" sh -c 'sleep 1000 & sleep 1000; :' 3>&- &
-	sleep 0.5
 	PIDS+=("$!")
+	until_true counts "$first" 5
 	mapfile -t -O "${#PIDS[@]}" PIDS < <(pgrep -P "$!")
-	run -0 of "$first" processes
-	assert_output 5
 	run -0 of "$first" shared
 	assert_output true
 }
@@ -83,7 +73,7 @@ of() { mlrun ps --json | jq -r --argjson pid "$1" ".[] | select(.pid == \$pid) |
 	run -0 of "$inner" processes
 	assert_output 1
 	run -0 mlrun exec --join "$inner" sh -c 'cat /proc/2/cmdline | tr "\0" " "'
-	assert_output "sleep 1000 "
+	assert_output "sleep $NAP "
 }
 
 @test "ps: what has ended, and what runs outside, is not listed" {
@@ -102,9 +92,9 @@ of() { mlrun ps --json | jq -r --argjson pid "$1" ".[] | select(.pid == \$pid) |
 	hold
 	mlrun exec --join "$HELD" unshare -Urm sh -c 'mkdir /new && mount -t tmpfs mlrun:evil /new && cd /new && mkdir bin old &&
 		cp /bin/busybox bin/sleep && pivot_root . old && exec /bin/sleep 1001' >evil.log 2>&1 3>&- &
-	PIDS+=("$!")
-	sleep 0.5
-	evil=$(pgrep -u "$(id -u)" -f -x '/bin/sleep 1001') || { cat evil.log; fail "the test made no false container"; }
+	evil=$!
+	PIDS+=("$evil")
+	until_true runs "$evil" /bin/sleep 1001 || { cat evil.log; fail "the test made no false container"; }
 	run -0 grep 'mlrun:evil' "/proc/$evil/mountinfo"
 	run -0 mlrun ps
 	refute_output --partial evil
@@ -113,9 +103,9 @@ of() { mlrun ps --json | jq -r --argjson pid "$1" ".[] | select(.pid == \$pid) |
 }
 
 @test "ps: control characters in arguments do not reach the terminal" {
-	mlrun exec "$IMG" sh -c 'sleep 3; :' $'\e[31mred' $'\xff' 3>&- &
+	mlrun exec "$IMG" sh -c 'while :; do sleep 1; done' $'\e[31mred' $'\xff' 3>&- &
 	PIDS+=("$!")
-	sleep 0.3
+	until_true runs $! sh -c 'while :; do sleep 1; done' $'\e[31mred' $'\xff'
 	run -0 mlrun ps
 	refute_output --partial $'\e'
 	assert_output --partial '\x1b[31mred'

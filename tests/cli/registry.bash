@@ -22,9 +22,10 @@ registry_start() {
 	setpriv --pdeathsig KILL docker-registry serve "$dir/config.yml" \
 		>"$dir/access.log" 2>>"$dir/server.log" </dev/null 3>&- 4>&- &
 	REGISTRY_PID=$!
-	for ((i = 0; i < 100; i++)); do
+	for ((i = 0; i < 1200; i++)); do
 		port=$(sed -n 's/.*listening on 127\.0\.0\.1:\([0-9]*\).*/\1/p' "$dir/server.log")
 		[ -z "$port" ] || break
+		kill -0 "$REGISTRY_PID" 2>/dev/null || break
 		sleep 0.1
 	done
 	if [ -z "$port" ]; then

@@ -32,20 +32,18 @@ screen() { term capture-pane -p -J -t t; }
 # Is a line of the screen like this?
 shows() { screen | grep -qE -- "$1"; }
 
-# until_true COMMAND...: within ten seconds.
-until_true() {
-	local i
-
-	for ((i = 0; i < 200; i++)); do
-		"$@" && return
-		sleep 0.05
-	done
-	echo "never: $*"
-	screen
-	return 1
-}
-
 until_shown() { until_true shows "$1"; }
 
-# Is the process of this pid in this state (ps(1): S, T...)?
-is_state() { [[ $(ps -o state= -p "$1" 2>/dev/null) == "$2" ]]; }
+hides() { ! shows "$1"; }
+
+# Does open_shell's shell wait for a line? What is typed before belongs to the program that has the terminal still.
+is_prompting() { screen | sed '/^ *$/d' | tail -n 1 | grep -q '^outer> *$'; }
+
+# What is typed when the terminal is the shell's again.
+type_next() {
+	until_true is_prompting
+	type_line "$1"
+}
+
+# Has the process's group the terminal?
+has_terminal() { [ "$(ps -o tpgid= -p "$1")" = "$(ps -o pgid= -p "$1")" ]; }

@@ -30,7 +30,7 @@ IN_ROOT="mlrun exec -w / rootfs:root"
 }
 
 @test "terminal: a change of the window's size reaches the command" {
-	open_terminal "$IN_ROOT sh -c 'trap \"stty size\" WINCH; echo ready; for i in \$(seq 1000); do sleep 0.02; done'"
+	open_terminal "$IN_ROOT sh -c 'trap \"stty size\" WINCH; echo ready; for i in \$(seq 10000); do sleep 0.02; done'"
 	until_shown '^ready'
 	term resize-window -t t -x 100 -y 30
 	until_shown '^30 100'
@@ -41,13 +41,13 @@ IN_ROOT="mlrun exec -w / rootfs:root"
 @test "terminal: ^C ends the foreground command of an inner shell, and the shell lives on" {
 	open_terminal "$IN_ROOT env PS1='inner> ' sh -i"
 	until_shown '^inner>'
-	type_line 'sleep 1000'
-	until_true pgrep -u "$(id -u)" -x -f 'sleep 1000'
+	type_line "sleep $NAP"
+	until_true pgrep -u "$(id -u)" -x -f "sleep $NAP"
 	press C-c
 	type_line 'echo status $?'
 	until_shown '^status 130'
-	type_line 'sh -c "trap \"echo got int\" INT; echo wait; sleep 100"'
-	until_shown '^wait'
+	type_line "sh -c 'trap \"echo got int\" INT; sleep ${NAP}1; echo ended'"
+	until_true pgrep -u "$(id -u)" -x -f "sleep ${NAP}1"
 	press C-c
 	until_shown 'got int$'
 }
@@ -58,12 +58,14 @@ IN_ROOT="mlrun exec -w / rootfs:root"
 	run -0 screen
 	refute_output --partial "job control"
 	refute_output --partial "can't access tty"
-	type_line 'sleep 1001'
-	until_true pgrep -u "$(id -u)" -x -f 'sleep 1001'
+	type_line "sleep $NAP"
+	until_true pgrep -u "$(id -u)" -x -f "sleep $NAP"
+	pid=$(pgrep -u "$(id -u)" -x -f "sleep $NAP")
 	press C-z
 	until_shown 'Stopped'
 	type_line 'jobs; fg'
-	until_true is_state "$(pgrep -u "$(id -u)" -x -f 'sleep 1001')" S
+	until_true has_terminal "$pid"
+	until_true is_state "$pid" S
 	press C-c
 	type_line 'echo status $?'
 	until_shown '^status 130'
@@ -72,9 +74,9 @@ IN_ROOT="mlrun exec -w / rootfs:root"
 @test "terminal: ^Z stops a container, fg and bg continue it, ^C ends it" {
 	open_shell
 	until_shown '^outer>'
-	type_line "$IN_ROOT sleep 1002"
-	until_true pgrep -u "$(id -u)" -x -f 'sleep 1002'
-	pid=$(pgrep -u "$(id -u)" -x -f 'sleep 1002')
+	type_line "$IN_ROOT sleep $NAP"
+	until_true pgrep -u "$(id -u)" -x -f "sleep $NAP"
+	pid=$(pgrep -u "$(id -u)" -x -f "sleep $NAP")
 	press C-z
 	until_shown '\[1\]\+ +Stopped +mlrun exec'
 	is_state "$pid" T
@@ -82,21 +84,23 @@ IN_ROOT="mlrun exec -w / rootfs:root"
 	until_true is_state "$pid" S
 	type_line fg
 	until_shown '^mlrun exec'
+	until_true has_terminal "$pid"
 	press C-z
 	until_true is_state "$pid" T
 	type_line fg
+	until_true has_terminal "$pid"
 	until_true is_state "$pid" S
 	press C-c
 	type_line 'echo status $?'
 	until_shown '^status 130'
-	run -1 pgrep -u "$(id -u)" -x -f 'sleep 1002'
+	run -1 pgrep -u "$(id -u)" -x -f "sleep $NAP"
 }
 
 @test "terminal: ^\\ kills a container, and the shell says so" {
 	open_shell
 	until_shown '^outer>'
-	type_line "ulimit -c 0; $IN_ROOT sleep 1003"
-	until_true pgrep -u "$(id -u)" -x -f 'sleep 1003'
+	type_line "ulimit -c 0; $IN_ROOT sleep $NAP"
+	until_true pgrep -u "$(id -u)" -x -f "sleep $NAP"
 	press 'C-\'
 	type_line 'echo status $?'
 	until_shown '^status 131'
@@ -105,12 +109,16 @@ IN_ROOT="mlrun exec -w / rootfs:root"
 @test "terminal: a container in the background that reads or, with tostop, writes is stopped" {
 	open_shell
 	until_shown '^outer>'
-	type_line "set -b; $IN_ROOT cat - - - &"
-	until_true pgrep -u "$(id -u)" -x -f 'cat - - -'
-	until_true is_state "$(pgrep -u "$(id -u)" -x -f 'cat - - -')" T
-	type_line 'kill -9 %1; wait; stty tostop; echo next'
+	type_line "set -b; $IN_ROOT cat - $NAP &"
+	until_true pgrep -u "$(id -u)" -x -f "cat - $NAP"
+	pid=$(pgrep -u "$(id -u)" -x -f "cat - $NAP")
+	until_true is_state "$pid" T
+	kill -KILL "$pid"
+	until_true is_gone "$pid"
+	type_line 'clear; stty tostop; echo next'
 	until_shown '^next'
 	type_line "clear; $IN_ROOT sh -c 'echo written; sleep 0' &"
+	until_true hides '^next'
 	until_shown 'Stopped'
 	run -0 screen
 	refute_line written
@@ -119,7 +127,7 @@ IN_ROOT="mlrun exec -w / rootfs:root"
 }
 
 @test "terminal: when the terminal goes away the command gets a hang-up" {
-	open_terminal "$IN_ROOT sh -c 'trap \"echo hup >$PWD/hup; exit\" HUP; echo ready; for i in \$(seq 1000); do sleep 0.02; done'"
+	open_terminal "$IN_ROOT sh -c 'trap \"echo hup >$PWD/hup; exit\" HUP; echo ready; for i in \$(seq 10000); do sleep 0.02; done'"
 	until_shown '^ready'
 	term kill-session -t t
 	until_true test -s hup
@@ -130,12 +138,12 @@ IN_ROOT="mlrun exec -w / rootfs:root"
 	until_shown '^outer>'
 	type_line "nohup $IN_ROOT sh -c 'echo \$\$ >$PWD/pid; while [ ! -e $PWD/go ]; do sleep 0.05; done; echo ended >$PWD/ended' &"
 	until_true test -s pid
+	server=$(term display-message -p '#{pid}')
 	term kill-server
-	until_true test ! -S "$TMUX_SOCKET" -o ! -e "/proc/$(pgrep -u "$(id -u)" -f "tmux -S $TMUX_SOCKET" || echo none)"
+	until_true is_gone "$server"
 	kill -0 "$(cat pid)"
 	touch go
-	for ((i = 0; i < 200; i++)); do [ ! -s ended ] || break; sleep 0.05; done
-	assert_equal "$(cat ended)" ended
+	until_true test -s ended
 }
 
 @test "terminal: modes that a command sets are the terminal's, and stay as it leaves them" {
