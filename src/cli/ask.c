@@ -47,9 +47,10 @@ static int ask(const char *prompt, int echo, char **ret, struct mlr_error *err)
 	quiet.c_lflag &= ~(tcflag_t)ECHO;
 	for (size_t i = 0; i < ARRAY_LEN(signals); i++)
 		sigaction(signals[i], &woken, &was[i]);
-	file_write_all(tty, prompt, strlen(prompt));
+	/* Whoever sees the question may answer it: the echo is off by then, and nothing is dropped. */
 	if (!echo)
 		tcsetattr(tty, TCSAFLUSH, &quiet);
+	file_write_all(tty, prompt, strlen(prompt));
 	r = read_line(tty, ret, err);
 	if (!echo) {
 		tcsetattr(tty, TCSAFLUSH, &before);

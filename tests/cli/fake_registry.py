@@ -31,6 +31,7 @@ def arguments():
     p.add_argument("--tls", metavar="PEM", help="speak https with this certificate and key")
     p.add_argument("--auth", choices=["bearer", "basic"], help="demand it for everything")
     p.add_argument("--token-uses", type=int, default=0, help="a token is refused after so many requests")
+    p.add_argument("--short-tokens", type=int, default=1 << 30, help="… but only so many tokens are")
     p.add_argument("--token-life", type=int, default=0, help="seconds after which a token is refused; told as expires_in")
     p.add_argument("--user", help="NAME:PASSWORD that the token server, or --auth basic, wants")
     p.add_argument("--refresh-token", help="… or this one, by POST")
@@ -195,7 +196,7 @@ class Registry(Handler):
             State.uses += 1
             if args.token_life and time.monotonic() - State.issued > args.token_life:
                 return False
-            if args.token_uses and State.uses > args.token_uses:
+            if args.token_uses and State.uses > args.token_uses and State.tokens <= args.short_tokens:
                 return False
             return self.headers.get("Authorization") == f"Bearer token-{State.tokens}"
 
