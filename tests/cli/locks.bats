@@ -73,15 +73,15 @@ without_flock() {
 @test "locks: running an image, and pulling one that has not changed, wait for nobody and make only a lease" {
 	needs_ordinary_user
 	mlrun pull -q "$REGISTRY/tiny"
-	sleep 60 3>&- &
+	sleep 600 3>&- &
 	sleeper=$!
 	name=$(store_hold_of $sleeper)
 	mv "$MLRUN_STORE/holds/$name" "$MLRUN_STORE/holds/r-${name#a-}" # somebody is removing
 	rm "$MLRUN_STORE/holds/token"
 	chmod a-w "$MLRUN_STORE"/{,holds,tmp,images,facts,layers,blobs,blobs/sha256}
-	run -0 timeout 10 mlrun exec "$REGISTRY/tiny" sh -c 'echo $TINY'
+	run -0 timeout 120 mlrun exec "$REGISTRY/tiny" sh -c 'echo $TINY'
 	assert_output yes
-	run -0 timeout 10 mlrun pull "$REGISTRY/tiny"
+	run -0 timeout 120 mlrun pull "$REGISTRY/tiny"
 	assert_output --partial "is up to date"
 	assert_equal "$(ls "$MLRUN_STORE/leases" | wc -l)" 1
 	chmod u+w "$MLRUN_STORE"/{,holds,tmp,images,facts,layers,blobs,blobs/sha256}
@@ -144,20 +144,20 @@ node() { (on_node "$@"); }
 
 # Start a pull of big on node a and stop it while it unpacks; its pid is in $producer.
 stop_in_the_middle() {
-	local lock i
-
 	node a mlrun pull --format layers -q "$REGISTRY/tiny" # makes the store
-	on_node a mlrun pull --format layers -q "$REGISTRY/big" 2>"$BATS_TEST_TMPDIR/said" 3>&- &
-	producer=$!
-	for ((i = 0; i < 500; i++)); do
-		lock=$(find "$BATS_TEST_TMPDIR/real/store/tmp" -name '*.lock' -printf x)
-		[ -z "$lock" ] || break
-		sleep 0.01
+	for _ in {1..20}; do
+		on_node a mlrun pull --format layers -q "$REGISTRY/big" 2>"$BATS_TEST_TMPDIR/said" 3>&- &
+		producer=$!
+		until has_lock || is_gone "$producer"; do sleep 0.01; done
+		kill -STOP "$producer" && has_lock && return
+		kill -CONT "$producer" || true # it was faster
+		wait "$producer"
+		node a mlrun rm "$REGISTRY/big"
 	done
-	kill -STOP "$producer"
-	run -0 find "$BATS_TEST_TMPDIR/real/store/tmp" -name '*.lock'
-	assert_output --partial .lock
+	fail "nothing was stopped in the middle"
 }
+
+has_lock() { [ -n "$(find "$BATS_TEST_TMPDIR/real/store/tmp" -name '*.lock')" ]; }
 
 @test "locks: a producer killed on another node is waited out, and its work taken over" {
 	needs_two_nodes
@@ -168,7 +168,7 @@ stop_in_the_middle() {
 	run -0 node b mlrun pull --format layers "$REGISTRY/big"
 	assert_output --regexp "waiting for process [0-9]+ on 'node-a', which is making layer sha256:"
 	assert [ "$SECONDS" -ge 2 ]
-	assert [ "$SECONDS" -lt 30 ]
+	assert [ "$SECONDS" -lt 300 ]
 	assert_equal "$(ls "$BATS_TEST_TMPDIR/real/store/tmp")" ""
 	cmp "$BATS_FILE_TMPDIR/big/data" "$BATS_TEST_TMPDIR"/real/store/layers/*/tree/data
 }
@@ -208,7 +208,7 @@ stop_in_the_middle() {
 
 @test "locks: a remover of another node that beats is waited for" {
 	needs_two_nodes
-	export MLRUN_STALE_SECONDS=2
+	export MLRUN_STALE_SECONDS=5
 	node a mlrun pull --format layers -q "$REGISTRY/tiny"
 	real=$BATS_TEST_TMPDIR/real/store
 	remover=r-0123456789abcdef.node-c.$(cat /proc/sys/kernel/random/boot_id).1.4711.1
@@ -216,10 +216,10 @@ stop_in_the_middle() {
 	for i in 1 2 3 4 5 6 7 8 9 10 11 12; do
 		sleep 0.5
 		echo "$i" >"$real/holds/$remover"
+		[ "$i" != 12 ] || touch last
 	done 3>&- &
-	SECONDS=0
 	run -0 node b mlrun pull --format layers "$REGISTRY/big"
-	assert [ "$SECONDS" -ge 6 ]
+	assert [ -e last ]
 	assert_output --partial "waiting for process 4711 on 'node-c', which is removing images from this store"
 	assert_equal "$(ls "$real/holds")" token
 }

@@ -204,7 +204,7 @@ hint: passwords and tokens go over https alone; its administrator must name a to
 	skip_if_sanitized
 	for kind in headers trailers; do
 		fake --endless "$kind"
-		run -125 bash -c "ulimit -v 4000000; exec timeout 60 mlrun pull '$registry/x'"
+		run -125 bash -c "ulimit -v 4000000; exec timeout 300 mlrun pull '$registry/x'"
 		assert_output --partial "'$registry' sends more than 307200 bytes of headers"
 		assert_nothing_stored
 		fake_stop
@@ -258,10 +258,7 @@ while True:
     for x, y in ((a, b), (b, a)): threading.Thread(target=copy, args=(x, y), daemon=True).start()' \
 		"$address:0" "$registry" >port 2>/dev/null 3>&- 4>&- &
 	forward=$!
-	for ((i = 0; i < 100; i++)); do
-		[ ! -s port ] || break
-		sleep 0.05
-	done
+	until_true test -s port
 	run -125 mlrun pull "$address:$(cat port)/x"
 	assert_output --partial "TLS with '$address:$(cat port)' failed"
 	assert_output --partial "hint: a registry that speaks plain HTTP needs --tls-verify=false"
@@ -271,17 +268,14 @@ while True:
 }
 
 @test "interrupted: Control-C ends a wait at once" {
-	fake --refuse 100 --status 503 --retry-after 60
+	fake --refuse 100 --status 503 --retry-after 110
 	env --default-signal=INT mlrun pull "$registry/x" 2>said &
-	for ((i = 0; i < 500; i++)); do
-		! grep -q 'trying again' said 2>/dev/null || break
-		sleep 0.01
-	done
+	until_true grep -qs 'trying again' said
 	SECONDS=0
 	kill -INT $!
 	status=0
 	wait $! || status=$?
 	assert_equal "$status" 130
-	assert [ $SECONDS -lt 5 ]
+	assert [ $SECONDS -lt 60 ]
 	assert_nothing_stored
 }

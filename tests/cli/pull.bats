@@ -248,7 +248,7 @@ corrupt() {
 	assert_output --partial "hint: is a registry running there"
 	run -125 mlrun pull registry.invalid/tiny
 	assert_output --partial "cannot find the host"
-	assert [ $SECONDS -lt 20 ]
+	assert [ $SECONDS -lt 100 ]
 }
 
 @test "pull: several images; one that fails does not keep the others" {
@@ -281,7 +281,7 @@ corrupt() {
 	MLRUN_STORE=$PWD/whole mlrun pull -q "$REGISTRY/many"
 	trees whole >want
 	for i in 1 2 3 4 5 6 7 8 9 10; do
-		mlrun pull -q "$REGISTRY/many" &
+		(ends_early && exec mlrun pull -q "$REGISTRY/many") &
 		sleep "0.$((RANDOM % 2))$((RANDOM % 10))$((RANDOM % 10))"
 		kill -KILL $! || true
 		wait $! || true
@@ -305,7 +305,7 @@ hold_layer() {
 }
 
 @test "pull: stopped at once while it waits for another process" {
-	hold_layer 60
+	hold_layer 600
 	mlrun pull "$REGISTRY/tiny" 2>said 3>&- &
 	until grep -q "waiting for" said; do sleep 0.1; done
 	kill -TERM $!
@@ -314,11 +314,11 @@ hold_layer() {
 	wait $! || status=$?
 	kill "$holder" 2>/dev/null || true
 	assert_equal "$status" 143
-	assert [ "$SECONDS" -lt 5 ]
+	assert [ "$SECONDS" -lt 100 ]
 }
 
 @test "pull: under nohup it outlives the terminal" {
-	hold_layer 60
+	hold_layer 600
 	nohup mlrun pull "$REGISTRY/tiny" >said 2>&1 3>&- &
 	until grep -q "waiting for" said; do sleep 0.1; done
 	kill -HUP $!
@@ -369,16 +369,16 @@ hint: write --tls-verify=false"
 
 @test "pull: SIGINT and SIGTERM end it with 130 and 143 and nothing is left over" {
 	for signal in INT:130 TERM:143; do
-		rm -rf "$MLRUN_STORE" said
-		# A background job of a script ignores SIGINT, hence env.
-		env --default-signal=INT mlrun pull "$REGISTRY/many" 2>said &
-		for ((i = 0; i < 1000; i++)); do
-			! grep -q pulling said 2>/dev/null || break
-			sleep 0.005
+		for _ in {1..20}; do
+			rm -rf "$MLRUN_STORE" said
+			# A background job of a script ignores SIGINT, hence env.
+			env --default-signal=INT mlrun pull "$REGISTRY/many" 2>said 3>&- &
+			until grep -qs pulling said; do sleep 0.005; done
+			kill -"${signal%:*}" $! || true
+			status=0
+			wait $! || status=$?
+			[ "$status" = 0 ] || break # else it was faster
 		done
-		kill -"${signal%:*}" $!
-		status=0
-		wait $! || status=$?
 		assert_equal "$status" "${signal#*:}"
 		grep -q "mlrun: pull '$REGISTRY/many:latest': interrupted" said
 		run -0 find "$MLRUN_STORE/tmp" -mindepth 1
@@ -501,22 +501,24 @@ hint: write --tls-verify=false"
 	assert_output --partial "is up to date"
 }
 
+is_empty() { [ -z "$(ls "$1")" ]; }
+
 @test "pull: what was pulled is on disk soon after, and nothing tells otherwise" {
 	mlrun pull -q "$REGISTRY/tiny"
-	for _ in {1..200}; do
-		[ -n "$(ls "$MLRUN_STORE/unsynced")" ] || break
-		sleep 0.05
-	done
-	run -0 ls "$MLRUN_STORE/unsynced"
-	refute_output
+	until_true is_empty "$MLRUN_STORE/unsynced"
 }
 
 @test "pull: -q is silent also while it waits for another process" {
-	hold_layer 4
-	SECONDS=0
-	run -0 mlrun pull -q "$REGISTRY/tiny"
-	assert_output ""
-	assert [ "$SECONDS" -ge 3 ] # long enough for the others to say whom they wait for
+	hold_layer 600
+	mlrun pull -q "$REGISTRY/tiny" >quiet 2>&1 3>&- &
+	pids=($!)
+	sleep 1
+	mlrun pull "$REGISTRY/tiny" >said 2>&1 3>&- & # who began later says whom it waits for
+	pids+=($!)
+	until_true grep -q "waiting for" said
+	kill "$holder"
+	for pid in "${pids[@]}"; do wait "$pid"; done
+	assert_equal "$(cat quiet)" ""
 }
 
 @test "pull: a repository that the registry does not have is told as that" {

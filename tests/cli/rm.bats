@@ -14,16 +14,14 @@ skip_without_userns() { unshare -Urpf --mount-proc true || skip "no user namespa
 	skip_without_userns
 	mlrun pull -q "$REGISTRY/tiny"
 	unshare -Urpf --mount-proc "$(command -v mlrun)" exec "$REGISTRY/tiny" \
-		sh -c 'echo started; sleep 2; ls /bin/cp' >said &
+		sh -c 'echo started; until [ -e tried ]; do sleep 0.1; done; ls /bin/cp' >said 3>&- &
 	container=$!
-	for _ in {1..50}; do
-		[ ! -s said ] || break
-		sleep 0.1
-	done
+	until_true test -s said
 	run -125 mlrun rm "$REGISTRY/tiny"
 	assert_output --regexp "was started in by process [0-9]+ on '.*' in another PID namespace at "
 	assert_output --partial "whether it still runs cannot be seen from here"
 	assert_output --partial "hint: run mlrun rm there, or mlrun rm --force"
+	touch tried
 	wait "$container"
 	run -0 cat said
 	assert_output $'started\n/bin/cp'

@@ -91,9 +91,12 @@ $REGISTRY/tiny:latest .*  $PWD/site"
 @test "stores: an older mlrun at work is waited for before the upgrade" {
 	mlrun pull -q "$REGISTRY/tiny"
 	echo 1 >"$MLRUN_STORE/version"
-	flock -F -s "$MLRUN_STORE/lock" sleep 3 3>&- &
-	sleep 0.3
-	run -0 mlrun rm "$REGISTRY/tiny"
-	assert_output --partial "waiting for another process, which is an older mlrun, changing this store"
+	flock -F -s "$MLRUN_STORE/lock" sleep 600 3>&- &
+	older=$!
+	until_true runs "$older" sleep 600
+	mlrun rm "$REGISTRY/tiny" >said 2>&1 3>&- &
+	until_true grep -q "waiting for another process, which is an older mlrun, changing this store" said
+	kill "$older"
+	wait $!
 	assert_equal "$(cat "$MLRUN_STORE/version")" 2
 }
