@@ -114,8 +114,8 @@ offers() {
 	MLRUN_STORE=/no/such run -0 offers "mlrun exec --store $FILE_STORE --write="
 	assert_output kept-one
 	mlrun exec -w / debian sleep 100 3>&- &
-	local pid=$! i
-	for ((i = 0; i < 100; i++)); do mlrun ps | grep -q "^ *$pid " && break; sleep 0.05; done
+	local pid=$!
+	until_true runs "$pid" sleep 100
 	run offers "mlrun exec --join ${pid:0:1}"
 	kill "$pid"
 	assert_success
@@ -140,7 +140,7 @@ offers() {
 }
 
 # A sanitized build's leak checker hangs now and then in a process whose terminal zsh plays.
-zsh_offers() { ASAN_OPTIONS=$ASAN_OPTIONS:detect_leaks=0 timeout 60 zsh -f "$top_srcdir/tests/cli/complete.zsh" "$top_srcdir/completion" "$1"; }
+zsh_offers() { ASAN_OPTIONS=$ASAN_OPTIONS:detect_leaks=0 timeout 300 zsh -f "$top_srcdir/tests/cli/complete.zsh" "$top_srcdir/completion" "$1"; }
 
 @test "completion in zsh: commands, options, values and images" {
 	command -v zsh >/dev/null || skip "zsh is not installed"

@@ -190,7 +190,7 @@ start_with_place() {
 	rm -rf "root/$place"
 	mkdir -p "$(dirname "root/$place")"
 	"$@" "root/$place"
-	try timeout 20 mlrun exec -w / -v ./data:/data -v ./data:/home/v -v ./data/file:/etc/v --tmpfs /home/t \
+	try timeout 300 mlrun exec -w / -v ./data:/data -v ./data:/home/v -v ./data/file:/etc/v --tmpfs /home/t \
 		--mount type=overlay,src=./data,dst=/home/o "rootfs:root" /bin/sh -c \
 		'echo x >/etc/passwd; echo x >/tmp/../etc/hosts; mkdir /home/made; cat '"$OUTSIDE"'/secret'
 	assert [ "$status" -ne 124 ]
@@ -227,12 +227,12 @@ start_with_place() {
 	ln -s "../../../../../../..$OUTSIDE" root/l0
 	for ((i = 1; i < 39; i++)); do ln -s "l$((i - 1))" "root/l$i"; done
 	ln -s l38 root/etc
-	run timeout 20 mlrun exec -w / rootfs:root true
+	run timeout 300 mlrun exec -w / rootfs:root true
 	outside_is_untouched
 	ln -sfn a root/b
 	ln -sfn b root/a
 	ln -sfn a root/etc
-	run -125 timeout 20 mlrun exec -w / rootfs:root true
+	run -125 timeout 300 mlrun exec -w / rootfs:root true
 	assert_output --partial "Too many levels of symbolic links"
 }
 
@@ -377,7 +377,7 @@ no_controls() {
 	cp -r root/bin "root$esc/bin"
 	mlrun exec -w / "rootfs:root$esc" sleep 100 3>&- &
 	pid=$!
-	for ((i = 0; i < 200; i++)); do [ "$(readlink "/proc/$pid/exe")" != /bin/sleep ] || break; sleep 0.05; done
+	until_true runs "$pid" sleep 100
 	try mlrun ps
 	first=$output
 	try mlrun ps --json
@@ -504,7 +504,7 @@ needs_other_ids() {
 	attack_fails
 	inside -- sh -c 'echo >/tmp/'"${BATS_TEST_TMPDIR#/tmp/}"'/up; sleep 100' 3>&- &
 	victim=$!
-	for ((i = 0; i < 200; i++)); do [ ! -e "$BATS_TEST_TMPDIR/up" ] || break; sleep 0.05; done
+	until_true test -e "$BATS_TEST_TMPDIR/up"
 	run inside --fakeroot -- attack process "$victim"
 	kill "$victim"
 	wait "$victim" || :
@@ -533,7 +533,7 @@ needs_other_ids() {
 	cd / # a directory that is mounted would be a reason for another root
 	mlrun exec -w / --join-tag "$tag" "rootfs:$TMPDIR/root" attack spy mlrun "$OUTSIDE/secret" "$BATS_TEST_TMPDIR/go" \
 		>"$TMPDIR/spied" 3>&- &
-	for ((i = 0; i < 200; i++)); do [ ! -s "$TMPDIR/spied" ] || break; sleep 0.05; done
+	until_true test -s "$TMPDIR/spied"
 	for ((i = 0; i < 200; i++)); do mlrun exec -w / --join-tag "$tag" "rootfs:$TMPDIR/root" true; done
 	touch "$BATS_TEST_TMPDIR/go"
 	status=0
@@ -553,11 +553,11 @@ needs_other_ids() {
 	mlrun exec -w / rootfs:root sh -c 'rm -f /etc/passwd /etc/group; mkfifo /etc/passwd /etc/group; echo >"$0/up"; exec sleep 100' \
 		"$BATS_TEST_TMPDIR" 3>&- &
 	pid=$!
-	for ((i = 0; i < 200; i++)); do [ ! -e "$BATS_TEST_TMPDIR/up" ] || break; sleep 0.05; done
+	until_true test -e "$BATS_TEST_TMPDIR/up"
 	export LC_ALL=de_DE.UTF-8 LANG=de_DE.UTF-8
-	try timeout 20 mlrun exec -w / --join "$pid" true
+	try timeout 300 mlrun exec -w / --join "$pid" true
 	first=$status
-	try timeout 20 mlrun exec -w / --join "$pid" no-such-command
+	try timeout 300 mlrun exec -w / --join "$pid" no-such-command
 	kill "$pid"
 	wait "$pid" || :
 	assert_equal "$first" 0
@@ -570,7 +570,7 @@ needs_other_ids() {
 	for target in "$OUTSIDE" "../../../../../..$OUTSIDE" /proc/self/root / ..; do
 		try mlrun exec -w / --write=hostile kept sh -c 'for f in root mnt opt data var srv; do mv /$f /$f.old; ln -s "$0" /$f; done
 			rm -f /etc/passwd /etc/resolv.conf; ln -s "$0/new" /etc/passwd; ln -s "$0/secret" /etc/resolv.conf' "$target"
-		try timeout 20 mlrun exec -w / --write=hostile -v ./data:/data/deep -v ./data:/opt/x --tmpfs /mnt/y kept \
+		try timeout 300 mlrun exec -w / --write=hostile -v ./data:/data/deep -v ./data:/opt/x --tmpfs /mnt/y kept \
 			sh -c "echo x >/data/deep/written; cat $OUTSIDE/secret"
 		refute_output --partial "host's secret"
 		outside_is_untouched
@@ -630,10 +630,10 @@ needs_other_ids() {
 	rm -f root/etc/passwd root/etc/group
 	mkfifo root/etc/passwd root/etc/group
 	export LC_ALL=de_DE.UTF-8 LANG=de_DE.UTF-8
-	run -0 timeout 20 mlrun exec -w / rootfs:root true
-	run -127 timeout 20 mlrun exec -w / rootfs:root no-such-command
-	run -126 timeout 20 mlrun exec -w / rootfs:root /etc
-	run -0 timeout 20 mlrun exec -w / --fakeroot --read-only rootfs:root true
+	run -0 timeout 300 mlrun exec -w / rootfs:root true
+	run -127 timeout 300 mlrun exec -w / rootfs:root no-such-command
+	run -126 timeout 300 mlrun exec -w / rootfs:root /etc
+	run -0 timeout 300 mlrun exec -w / --fakeroot --read-only rootfs:root true
 }
 
 # The servers that have a file below this directory open: other tests have theirs.
@@ -646,6 +646,11 @@ servers_of() {
 	true
 }
 
+has_one_server() {
+	server=$(servers_of "$MLRUN_STORE")
+	[[ $server =~ ^[0-9]+$ ]]
+}
+
 @test "escape: the server of a squashfs image has nothing of the caller's or the image's (CVE-2025-23266)" {
 	needs_squashfs
 	needs_fuse
@@ -656,11 +661,8 @@ servers_of() {
 	mlrun import -q --format=squashfs oci:sq.oci sq
 	SECRET=caller mlrun exec -w / sq sh -c 'exec sleep 100' 9<"$OUTSIDE" 3>&- &
 	pid=$!
-	for ((i = 0; i < 200; i++)); do
-		# Before the command runs, what looks into the image may be there as well.
-		[[ $(readlink "/proc/$pid/exe") == /bin/* ]] && server=$(servers_of "$MLRUN_STORE") && [ -n "$server" ] && break
-		sleep 0.05
-	done
+	until_true runs "$pid" sleep 100
+	until_true has_one_server # what looks into the image before the command runs may be there as well
 	run -0 od -c "/proc/$server/environ"
 	environ=$output
 	cwd=$(readlink "/proc/$server/cwd")
@@ -730,7 +732,7 @@ config_edited() {
 	printf '#!%05000d\n' 1 >root/bin/long
 	chmod 755 root/bin/{own,ping1,ping2,nothing,long}
 	for name in own ping1 nothing long /bin/own; do
-		run timeout 20 mlrun exec -w / rootfs:root "$name"
+		run timeout 300 mlrun exec -w / rootfs:root "$name"
 		assert [ "$status" -eq 126 ]
 	done
 	run mlrun exec -w / rootfs:root ''

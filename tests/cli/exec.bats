@@ -90,15 +90,15 @@ in_tiny() { mlrun exec "$IMG" "$@"; }
 }
 
 @test "exec: mlrun becomes the command: same process, nothing stays behind" {
-	mlrun exec "$IMG" sh -c 'echo $$ >pid; exec sleep 1007' &
-	local pid=$! i
-	for ((i = 0; i < 100; i++)); do [ -s pid ] && break; sleep 0.05; done
+	mlrun exec "$IMG" sh -c "echo \$\$ >pid; exec sleep $NAP" 3>&- &
+	local pid=$!
+	until_true test -s pid
 	[ "$(cat pid)" = "$pid" ]
 	run -1 pgrep -P "$pid"
 	kill -TERM "$pid"
 	wait "$pid" || status=$?
 	[ "$status" -eq 143 ]
-	run -1 pgrep -u "$(id -u)" -f 'sleep 100[7]'
+	run -1 pgrep -u "$(id -u)" -x -f "sleep $NAP"
 }
 
 @test "exec: stdin and stdout pass unchanged" {

@@ -219,9 +219,10 @@ agrees() {
 
 @test "explain: a container that is joined has no mounts to tell of" {
 	needs_ordinary_user
-	mlrun exec -e FROM=first "$IMG" sleep 60 3>&- &
-	local pid=$! i
-	for ((i = 0; i < 100; i++)); do mlrun exec --join "$pid" --explain=json true >plan.json 2>/dev/null && break; sleep 0.05; done
+	mlrun exec -e FROM=first "$IMG" sleep 600 3>&- &
+	local pid=$!
+	until_true runs "$pid" sleep 600
+	mlrun exec --join "$pid" --explain=json true >plan.json
 	assert_equal "$(jq -c '[.confinement.join, .root, .mounts, .files]' plan.json)" "[$pid,null,[],[]]"
 	assert_equal "$(jq -c '.environment[] | select(.key == "FROM") | .origin' plan.json)" '"joined"'
 	# A configuration is no option, so there is nothing to refuse.
@@ -293,17 +294,23 @@ agrees() {
 	assert_output '[["directory",3,"/d"]]'
 }
 
+is_served() {
+	local pid
+
+	for pid in $(pgrep -u "$(id -u)" -x mlrun-squashfus); do
+		[ "$(readlink "/proc/$pid/fd/4")" != "$1" ] || return 0
+	done
+	return 1
+}
+
 @test "explain: nothing that looked into a squashfs image is left behind" {
 	needs_squashfs
 	needs_squashfuse
-	local file pid
+	local file
 
 	file=$(echo "$BATS_FILE_TMPDIR"/squash/squash/*.sqfs)
 	mlrun exec --explain squashfs:"$file" true >/dev/null
-	sleep 0.2
-	for pid in $(pgrep -u "$(id -u)" -x mlrun-squashfus); do
-		[ "$(readlink "/proc/$pid/fd/4")" != "$file" ] || fail "process $pid is left"
-	done
+	wait_while is_served "$file"
 }
 
 @test "explain: variables tell whose value they took the place of" {

@@ -523,7 +523,7 @@ on_machine() {
 	mkdir "$cdi/directory.json"
 	cp "$top_srcdir/tests/fuzz/corpus/cdi/laughs.yaml" "$cdi"
 	one_file '"env":["A=1"]' >"$cdi/a.json"
-	run -0 --separate-stderr timeout 20 mlrun gpu cdi --list
+	run -0 --separate-stderr timeout 300 mlrun gpu cdi --list
 	assert_output test.com/thing=a
 	[[ $stderr == *"pipe.json': it is no regular file"* ]]
 	[[ $stderr == *"large.yaml': it is larger than 4 MiB"* ]]
@@ -686,7 +686,7 @@ in_podman() {
 	# Its writer waits for somebody to open it.
 	(: >"root$LIBS/libpipe.so.1" && touch opened) 3>&- &
 	sleep 0.3
-	run -0 timeout 20 mlrun gpu hook update-ldcache --folder "$LIBS" <state
+	run -0 timeout 300 mlrun gpu hook update-ldcache --folder "$LIBS" <state
 	sleep 0.3
 	[ ! -e opened ]
 	kill $!

@@ -327,9 +327,9 @@ libnvidia-ml.so.1 $OURS/libnvidia-ml.so.1 550"
 
 @test "gpu: --gpu is refused for a container that is there already" {
 	driver_tree ubuntu
-	mlrun exec "$IMG" sleep 60 3>&- &
-	local pid=$! i
-	for ((i = 0; i < 100; i++)); do mlrun exec --join "$pid" true 2>/dev/null && break; sleep 0.05; done
+	mlrun exec "$IMG" sleep 600 3>&- &
+	local pid=$!
+	until_true runs "$pid" sleep 600
 	run -125 mlrun exec --join "$pid" --gpu=all true
 	assert_output --partial "--gpu: the container is there already"
 	MLRUN_GPU=all run -0 mlrun exec --join "$pid" true
@@ -545,11 +545,12 @@ libnvidia-ml.so.1 $OURS/libnvidia-ml.so.1 550"
 
 @test "gpu: ranks with different GPUs share the user namespace and have roots of their own" {
 	driver_tree ubuntu
-	mlrun exec --join-tag=gpus --gpu=0 "$IMG" sh -c 'readlink /proc/self/ns/user; ls /dev | grep "^nvidia[0-9]"; echo >ready; sleep 3' >first &
-	for _ in {1..100}; do [ ! -e ready ] || break; sleep 0.05; done
+	mlrun exec --join-tag=gpus --gpu=0 "$IMG" sh -c 'readlink /proc/self/ns/user; ls /dev | grep "^nvidia[0-9]"; echo >ready; until [ -e joined ]; do sleep 0.1; done' >first 3>&- &
+	until_true test -e ready
 	run -0 mlrun exec --join-tag=gpus --gpu=1 "$IMG" sh -c 'readlink /proc/self/ns/user; ls /dev | grep "^nvidia[0-9]"'
 	assert_line --index 0 "$(head -1 first)"
 	assert_line --index 1 nvidia1
+	touch joined
 	assert_equal "$(tail -1 first)" nvidia0
 	wait
 }

@@ -82,13 +82,13 @@ old() { without $OLD -- "$@"; }
 
 @test "old kernels: a container is joined by its files where processes have no descriptors" {
 	needs_refuse
-	local error i pid
+	local error pid
 
 	for error in ENOSYS EPERM; do # EPERM: a sandbox that is older than the call
 		rm -f up
 		mlrun exec -w "$PWD" rootfs:root sh -c 'echo >up; readlink /proc/self/ns/mnt >ns; exec sleep 100' 3>&- &
 		pid=$!
-		for ((i = 0; i < 200; i++)); do [ ! -s ns ] || break; sleep 0.05; done
+		until_true test -s ns
 		run without pidfd_open=$error -- --join "$pid" readlink /proc/self/ns/mnt
 		kill "$pid"
 		wait "$pid" || true

@@ -251,7 +251,7 @@ setup() {
 }
 
 @test "options: --net=none has a loopback that is up and nothing else" {
-	run -0 mlrun exec --net=none "$IMG" sh -c 'tail -n +3 /proc/net/dev | cut -d: -f1; ls /sys/class/net; ping -c 1 -W 2 127.0.0.1 >/dev/null 2>&1; nc -lp 7777 -e echo yes & sleep 0.3; nc 127.0.0.1 7777'
+	run -0 mlrun exec --net=none "$IMG" sh -c 'tail -n +3 /proc/net/dev | cut -d: -f1; ls /sys/class/net; ping -c 1 -W 2 127.0.0.1 >/dev/null 2>&1; nc -lp 7777 -e echo yes & for i in $(seq 1000); do nc 127.0.0.1 7777 2>/dev/null && break; sleep 0.1; done'
 	assert_output --regexp '^ *lo'$'\n''lo'$'\n''yes$'
 	run -0 mlrun exec --network=host "$IMG" readlink /proc/self/ns/net
 	assert_output "$(readlink /proc/self/ns/net)"
@@ -392,10 +392,9 @@ setup() {
 deaf_registry() {
 	python3 -c 'import socket, time
 s = socket.socket(); s.bind(("127.0.0.1", 0)); s.listen()
-print(s.getsockname()[1], flush=True); time.sleep(60)' >port 3>&- &
+print(s.getsockname()[1], flush=True); time.sleep(600)' >port 3>&- &
 	DEAF=$!
-	local i
-	for ((i = 0; i < 100; i++)); do [ -s port ] && break; sleep 0.05; done
+	until_true test -s port
 	DEAF_IMG=127.0.0.1:$(cat port)/some/image
 }
 
@@ -405,15 +404,13 @@ pulls_left() { pgrep -u "$(id -u)" -f "pull.* -- $DEAF_IMG"; }
 	deaf_registry
 	run timeout --preserve-status -s INT 1 mlrun exec "$DEAF_IMG" true
 	[ "$status" -eq 130 ]
-	run -1 pulls_left
+	wait_while pulls_left
 	mlrun exec "$DEAF_IMG" true 3>&- &
-	local pid=$! i
-	for ((i = 0; i < 100; i++)); do pulls_left >/dev/null && break; sleep 0.05; done
-	pulls_left
+	local pid=$!
+	until_true pulls_left
 	kill -KILL "$pid"
-	for ((i = 0; i < 100; i++)); do pulls_left >/dev/null || break; sleep 0.05; done
+	wait_while pulls_left
 	kill "$DEAF"
-	run -1 pulls_left
 }
 
 @test "architecture: an image for another machine is refused by name" {
@@ -544,8 +541,8 @@ pulls_left() { pgrep -u "$(id -u)" -f "pull.* -- $DEAF_IMG"; }
 @test "shell: --join looks into a container that runs" {
 	tiny_root root
 	mlrun exec -e WHO=first rootfs:root sleep 100 3>&- &
-	local pid=$! i
-	for ((i = 0; i < 100; i++)); do mlrun ps | grep -q "^ *$pid " && break; sleep 0.05; done
+	local pid=$!
+	until_true runs "$pid" sleep 100
 	run bash -c 'echo "echo \$WHO" | SHELL=/bin/sh mlrun shell --join "$0"' "$pid"
 	kill "$pid"
 	assert_success

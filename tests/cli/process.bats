@@ -34,8 +34,8 @@ inside() { mlrun exec -w / rootfs:root "$@"; }
 	local n
 	for n in TERM HUP USR1 USR2 ALRM; do # a shell's background jobs ignore INT and QUIT
 		rm -f ready
-		mlrun exec rootfs:root sh -c "trap 'exit 42' $n; echo >ready; for i in \$(seq 500); do sleep 0.02; done" 3>&- &
-		for ((i = 0; i < 200; i++)); do [ ! -e ready ] || break; sleep 0.02; done
+		mlrun exec rootfs:root sh -c "trap 'exit 42' $n; echo >ready; for i in \$(seq 50000); do sleep 0.02; done" 3>&- &
+		until_true test -e ready
 		kill -$n $!
 		status=0
 		wait $! || status=$?

@@ -43,7 +43,7 @@ load gpu
 	assert_output --partial "closed/no/such.json"
 	assert_equal "$(find closed | wc -l)" 1
 	mkfifo pipe
-	timeout 10 cat pipe >through.json 3>&- &
+	timeout 300 cat pipe >through.json 3>&- &
 	run -0 mlrun profile -o pipe
 	wait $!
 	[ -p pipe ]

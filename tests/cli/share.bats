@@ -31,21 +31,21 @@ tagged() { mlrun exec --join-tag "$TAG" "$@"; }
 # hold NAME MLRUN-EXEC-ARGUMENT...: a process that stays in a container until the test ends; its
 # namespaces come into the file NAME, its pid into $HELD.
 hold() {
-	local name=$1 i
+	local name=$1
 
 	shift
 	mlrun exec "$@" "$IMG" sh -c "$NAMESPACES >'$PWD/$name.new'; mv '$PWD/$name.new' '$PWD/$name'; exec sleep 1000" \
 		>"$name.log" 2>&1 3>&- &
 	HELD=$!
 	PIDS+=("$HELD")
-	for ((i = 0; i < 200; i++)); do
-		[ ! -s "$name" ] || return 0
-		kill -0 "$HELD" 2>/dev/null || break
-		sleep 0.05
-	done
-	cat "$name.log"
-	fail "nothing runs in the container"
+	until_true has_begun "$name"
+	[ -s "$name" ] || { cat "$name.log"; fail "nothing runs in the container"; }
 }
+
+# It runs, or never will.
+has_begun() { [ -s "$1" ] || is_gone "$HELD"; }
+
+lines_are() { [ "$(wc -l <"$1")" -eq "$2" ]; }
 
 needs_foreign_memory() {
 	local scope=/proc/sys/kernel/yama/ptrace_scope
@@ -96,6 +96,7 @@ needs_foreign_memory() {
 	run -0 mlrun exec --join "$HELD" hostname
 	assert_output inner
 	hold pids --join-tag "$TAG.pid" --pid
+	until_true runs "$(pgrep -P "$HELD")" sleep 1000
 	run -0 mlrun exec --join-tag "$TAG.pid" --pid "$IMG" sh -c 'cat /proc/1/cmdline | tr "\0" " "; kill -9 1; echo alive'
 	assert_output "sleep 1000 alive"
 }
@@ -103,10 +104,13 @@ needs_foreign_memory() {
 @test "share: 128 joiners at once are in one user and one mount namespace" {
 	local i
 
+	# The container is there as long as one of them is.
 	for ((i = 0; i < 128; i++)); do
-		tagged "$IMG" sh -c "$NAMESPACES; sleep 3" >>all 2>&1 3>&- &
+		tagged "$IMG" sh -c "$NAMESPACES; until [ -e '$PWD/all-in' ]; do sleep 0.5; done" >>all 2>&1 3>&- &
 		PIDS+=("$!")
 	done
+	until_true lines_are all 128
+	touch all-in
 	for i in "${PIDS[@]}"; do wait "$i"; done
 	[ "$(wc -l <all)" -eq 128 ]
 	run -0 sort -u all
@@ -198,21 +202,21 @@ needs_foreign_memory() {
 	chmod 0111 sleep
 	mlrun exec --join-tag "$TAG" "$IMG" ./sleep 1000 3>&- &
 	PIDS+=("$!")
-	sleep 0.5
+	until_true runs $! ./sleep 1000
 	run -0 tagged "$IMG" sh -c 'readlink /proc/self/ns/mnt'
 	assert_output "$(readlink "/proc/${PIDS[0]}/ns/mnt")"
 }
 
 @test "share: files that name nobody alive are removed by a later start" {
-	local dir
-	dir=/dev/shm/mlrun-$(id -u)
-
-	tagged "$IMG" true
-	run -0 grep -lr . "$dir"
-	mlrun exec --join-tag "$TAG.2" "$IMG" true
-	mlrun exec --join-tag "$TAG.3" "$IMG" true
-	run -0 ls "$dir"
+	# In a /dev/shm that no other test uses meanwhile.
+	run -0 unshare -Urm sh -c 'mount -t tmpfs tmpfs /dev/shm || exit
+		for i in 1 2 3; do
+			mlrun exec --join-tag "$0.$i" "$1" true || exit
+			grep -lr . /dev/shm/mlrun-0 >>seen || exit
+		done
+		ls /dev/shm/mlrun-0' "$TAG" "$IMG"
 	[ "${#lines[@]}" -le 2 ]
+	[ "$(sort -u seen | wc -l)" -eq 3 ]
 }
 
 @test "share: a list that was tampered with leads nobody astray" {
@@ -220,7 +224,8 @@ needs_foreign_memory() {
 	dir=/dev/shm/mlrun-$(id -u)
 
 	hold first --join-tag "$TAG"
-	file=$(grep -l "^$HELD " "$dir"/*)
+	file=$(grep -ls "^$HELD " "$dir"/* || true) # others' files come and go
+	[ -n "$file" ]
 	# The test's own shell as the way in: right pid and start time, but no container.
 	sed -i "s/^[0-9]* [0-9]* /$BASHPID $(sed 's/.*) //' "/proc/$BASHPID/stat" | cut -d' ' -f20) /" "$file"
 	run -0 tagged "$IMG" sh -c "$NAMESPACES"
@@ -275,18 +280,28 @@ with_shm() {
 	assert_output --partial "hint: an administrator can remove them"
 }
 
+# The servers of an image.
+servers_of() {
+	local pid
+
+	for pid in $(pgrep -u "$(id -u)" -x mlrun-squashfus); do
+		[ "$(readlink "/proc/$pid/fd/4")" != "$1" ] || echo "$pid"
+	done
+}
+
 @test "share: joiners of a squashfs image use the first one's server" {
-	local before
+	local server
 
 	needs_fuse
 	command -v mksquashfs >/dev/null || skip "mksquashfs is not installed"
 	mksquashfs "$ROOT" image.sqfs -quiet -no-progress >/dev/null
 	IMG=squashfs:$PWD/image.sqfs
 	hold first --join-tag "$TAG"
-	before=$(pgrep -u "$(id -u)" -c mlrun-squashfu)
+	server=$(servers_of "$PWD/image.sqfs")
+	assert [ -n "$server" ]
 	hold second --join-tag "$TAG"
 	cmp first second
-	assert_equal "$(pgrep -u "$(id -u)" -c mlrun-squashfu)" "$before"
+	assert_equal "$(servers_of "$PWD/image.sqfs")" "$server"
 	# The server stays as long as anybody does.
 	kill -KILL "${PIDS[0]}"
 	run -0 tagged "$IMG" cat /etc/os-release
@@ -373,23 +388,23 @@ with_shm() {
 }
 
 @test "share: a command that joined a PID namespace stops, continues and ends as others do" {
-	local outer i
+	local outer inner
 
 	hold first --pid
-	mlrun exec --join "$(pgrep -P "$HELD")" sleep 3456 3>&- &
+	mlrun exec --join "$(pgrep -P "$HELD")" sleep "$NAP" 3>&- &
 	outer=$!
 	PIDS+=("$outer")
-	for ((i = 0; i < 100; i++)); do pgrep -P "$outer" >/dev/null && break; sleep 0.05; done
-	sleep 0.2
-	kill -STOP "$(pgrep -P "$outer")"
-	for ((i = 0; i < 100; i++)); do grep -q '^State:.T' "/proc/$outer/status" && break; sleep 0.05; done
-	run -0 grep '^State:.T' "/proc/$outer/status"
+	until_true pgrep -P "$outer" -x -f "sleep $NAP"
+	inner=$(pgrep -P "$outer")
+	kill -STOP "$inner"
+	until_true is_state "$outer" T
 	kill -CONT "$outer"
-	for ((i = 0; i < 100; i++)); do grep -q '^State:.S' "/proc/$(pgrep -P "$outer")/status" && break; sleep 0.05; done
-	run -0 grep '^State:.S' "/proc/$(pgrep -P "$outer")/status"
+	until_true is_state "$inner" S
+	until_true is_state "$outer" S
 	kill -TERM "$outer"
-	wait "$outer" || i=$?
-	assert_equal "$i" 143
+	status=0
+	wait "$outer" || status=$?
+	assert_equal "$status" 143
 }
 
 @test "share: --join of what is no container of mlrun's is refused" {
@@ -414,10 +429,10 @@ with_shm() {
 	run -0 runuser -u nobody -- true || skip "there is no user nobody"
 	chmod 0755 "$BATS_RUN_TMPDIR" "$BATS_FILE_TMPDIR"
 	cd /
-	runuser -u nobody -- env HOME=/ "$(command -v mlrun)" exec "$IMG" sleep 1002 3>&- &
+	runuser -u nobody -- env HOME=/ "$(command -v mlrun)" exec "$IMG" sleep "$NAP" 3>&- &
 	PIDS+=("$!")
-	sleep 0.5
-	HELD=$(pgrep -u nobody -x -f 'sleep 1002')
+	until_true pgrep -u nobody -x -f "sleep $NAP"
+	HELD=$(pgrep -u nobody -x -f "sleep $NAP")
 	PIDS+=("$HELD")
 	run -0 mlrun ps
 	assert_line --regexp "^ *$HELD +1 +nobody "

@@ -22,7 +22,7 @@ hash_of_stream() { openssl dgst -sha256 -r | cut -d' ' -f1; }
 	local n=1000000000
 	[ "${sanitizers:-no}" != yes ] || n=50000000
 	bytes "$n" | tee >(hash_of_stream >before) | inside cat | tee >(wc -c >count) | hash_of_stream >after
-	for ((i = 0; i < 200; i++)); do [ ! -s before ] || [ ! -s count ] || break; sleep 0.05; done
+	until_true test -s before -a -s count
 	assert_equal "$(cat after)" "$(cat before)"
 	assert_equal "$(cat count)" "$n"
 }
