@@ -71,7 +71,7 @@ class Handler(BaseHTTPRequestHandler):
         if stall:
             self.wfile.write(body[:stall])
             self.wfile.flush()
-            time.sleep(30)
+            time.sleep(3600)
         self.wfile.write(body[:args.cut] if cut else body)
         if cut:
             self.close_connection = True

@@ -48,7 +48,7 @@ offers() {
 
 @test "completion of mltrain in zsh: commands, options, values and networks" {
 	command -v zsh >/dev/null || skip "zsh is not installed"
-	zsh_offers() { ASAN_OPTIONS=$ASAN_OPTIONS:detect_leaks=0 timeout 60 zsh -f "$top_srcdir/tests/cli/complete.zsh" "$top_srcdir/completion" "$1"; }
+	zsh_offers() { ASAN_OPTIONS=$ASAN_OPTIONS:detect_leaks=0 timeout 300 zsh -f "$top_srcdir/tests/cli/complete.zsh" "$top_srcdir/completion" "$1"; }
 	run -0 zsh_offers "mltrain e"
 	assert_output --regexp 'eval +-- test a checkpoint'
 	assert_output --regexp 'export +-- '

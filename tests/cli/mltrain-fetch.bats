@@ -22,6 +22,7 @@ server_start() {
 	rm -f server.log
 	mkfifo "server.in.$((++servers))" "server.out.$servers"
 	python3 "$top_srcdir/tests/cli/file_server.py" served server.log "$@" <"server.in.$servers" >"server.out.$servers" 3>&- &
+	server_pid=$!
 	exec {server_in}>"server.in.$servers"
 	read -r URL <"server.out.$servers"
 	URL=http://$URL
@@ -100,15 +101,13 @@ assert_listing() {
 	done
 }
 
+has_size() { [ "$(stat -c %s "$1" 2>/dev/null)" = "$2" ]; }
+
 @test "fetch: one that was killed goes on where it ended" {
 	server_start --stall 1500000
 	mltrain fetch "$URL/data.gz" --to dir 3>&- &
 	pid=$!
-	for _ in $(seq 200); do
-		[ "$(stat -c %s dir/.data.gz.part 2>/dev/null || echo 0)" -lt 1500000 ] || break
-		sleep 0.05
-	done
-	assert_equal "$(stat -c %s dir/.data.gz.part)" 1500000
+	until_true has_size dir/.data.gz.part 1500000
 	kill -KILL $pid
 	wait $pid || true
 	assert_listing dir ".data.gz.part .data.gz.part.from .fetch.lock"
@@ -192,14 +191,14 @@ serve_at_once() {
 
 @test "fetch: a server that never comes to the end is not asked for ever" {
 	server_start --cut 1200000 --no-range
-	run timeout 30 mltrain fetch "$URL/data.gz" --to dir
+	run timeout 300 mltrain fetch "$URL/data.gz" --to dir
 	assert_failure 1
 	[ "$(requests)" -le 6 ]
 }
 
 @test "fetch: a password in a URL is told to nobody" {
 	server_start --cut 1000
-	run timeout 30 mltrain fetch "http://me:s3cret@${URL#http://}/data.gz" --to dir
+	run timeout 300 mltrain fetch "http://me:s3cret@${URL#http://}/data.gz" --to dir
 	assert_failure 1
 	assert_output --partial "mltrain: fetch '$URL/data.gz': $URL/data.gz: "
 	refute_output --partial s3cret
@@ -262,7 +261,7 @@ serve_at_once() {
 	server_start
 	url=$URL
 	server_stop
-	sleep 0.3
+	until_true is_gone "$server_pid"
 	run mltrain fetch "$url/data.gz" --to dir
 	assert_failure 1
 	assert_output --partial "mltrain: fetch '$url/data.gz': $url/data.gz: "

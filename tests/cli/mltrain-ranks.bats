@@ -20,7 +20,7 @@ setup() {
 }
 
 # ranks N ARGUMENT...: mltrain on N ranks of one thread each
-ranks() { timeout 120 mpirun -n "$1" mltrain "${@:2}"; }
+ranks() { timeout 600 mpirun -n "$1" mltrain "${@:2}"; }
 
 # rank_pids PID-OF-MPIRUN: a line "RANK PID" for each of its ranks
 rank_pids() {
@@ -35,11 +35,11 @@ rank_pids() {
 	[ -x "$top_builddir/tests/unit/test_trainer_dist" ] || skip "the unit tests are not built"
 	export CMOCKA_MESSAGE_OUTPUT=STDOUT MLTRAIN_PLUGINS=$top_builddir/src
 	for n in 1 2 3 4; do
-		run -0 timeout 120 mpirun -n "$n" "$top_builddir/tests/unit/test_trainer_dist"
+		run -0 timeout 600 mpirun -n "$n" "$top_builddir/tests/unit/test_trainer_dist"
 		assert_equal "$(grep -c 'PASSED' <<<"$output")" "$n"
 	done
 	# and where a node's ranks can share no memory
-	MLTRAIN_NO_SHARED_MEMORY=1 run -0 timeout 120 mpirun -n 3 "$top_builddir/tests/unit/test_trainer_dist"
+	MLTRAIN_NO_SHARED_MEMORY=1 run -0 timeout 600 mpirun -n 3 "$top_builddir/tests/unit/test_trainer_dist"
 	assert_equal "$(grep -c 'PASSED' <<<"$output")" 3
 }
 
@@ -74,13 +74,13 @@ rank_pids() {
 		mpirun -n 3 mltrain train -q --threads 1 --data "$DATA" --validation 100 --batch 12 --epochs 100000 \
 			--log run.jsonl --log-every 1 --checkpoint c.safetensors --checkpoint-every 2 2>err 3>&- &
 		mpirun=$!
-		wait_lines run.jsonl 6
+		until_true has_steps run.jsonl 5
 		rank_pids $mpirun >pids
 		assert_equal "$(wc -l <pids)" 3
 		kill -KILL "$(sed -n "s/^$victim //p" pids)"
-		assert_ends $mpirun 10
+		assert_ends $mpirun
 		[ "$status" != 0 ]
-		for pid in $(cut -d' ' -f2 pids); do assert_gone "$pid"; done
+		for pid in $(cut -d' ' -f2 pids); do until_true is_gone "$pid"; done
 		cat err
 		grep -q "rank $victim" err
 		mltrain eval --checkpoint c.safetensors --data "$DATA"
@@ -91,22 +91,20 @@ rank_pids() {
 	mpirun -n 3 mltrain train -q --threads 1 --data "$DATA" --validation 100 --batch 12 --epochs 100000 \
 		--log run.jsonl --log-every 1 2>err 3>&- &
 	mpirun=$!
-	wait_lines run.jsonl 6
+	until_true has_steps run.jsonl 5
 	rank_pids $mpirun >pids
 	pid=$(sed -n "s/^1 //p" pids)
 	kill -STOP "$pid"
-	for ((i = 0; i < 600; i++)); do
-		! grep -q "waiting for" err || break
-		sleep 0.05
-	done
+	until_true grep -q "which is stopped" err
 	sleep 3
-	lines=$(wc -l <run.jsonl)
+	steps=$(grep -c '"event":"step"' run.jsonl)
 	kill -CONT "$pid"
-	wait_lines run.jsonl $((lines + 6))
+	until_true has_steps run.jsonl $((steps + 6))
 	kill -TERM $mpirun
-	assert_ends $mpirun 10
+	assert_ends $mpirun
 	cat err
-	assert_equal "$(grep "waiting for" err)" \
+	# Beside other work a rank that runs may be late as well.
+	assert_equal "$(grep "which is stopped" err)" \
 		"mltrain: warning: waiting for rank 1 on '$(hostname)' (process $pid), which is stopped (kill -CONT lets it go on)"
 }
 
@@ -114,7 +112,7 @@ rank_pids() {
 	# Rank 1 alone has other data
 	cp -r "$DATA" other
 	head -c 5000 "$DATA/train-images-idx3-ubyte" >other/train-images-idx3-ubyte
-	run timeout 20 mpirun -n 1 mltrain train --threads 1 --data "$DATA" : \
+	run timeout 300 mpirun -n 1 mltrain train --threads 1 --data "$DATA" : \
 		-n 1 mltrain train --threads 1 --data other
 	[ "$status" != 0 ] && [ "$status" != 124 ]
 	assert_output --partial "mltrain: rank 1: "
@@ -123,7 +121,7 @@ rank_pids() {
 
 @test "ranks: options that would have one wait for the others for ever are refused" {
 	for o in "--keep-best b" "--target-accuracy 99" "--checkpoint-every 3 --checkpoint c" "--momentum 0.5" "--log-format tf"; do
-		run timeout 20 mpirun -n 1 mltrain train -q --threads 1 --data "$DATA" --validation 0 --epochs 1 : \
+		run timeout 300 mpirun -n 1 mltrain train -q --threads 1 --data "$DATA" --validation 0 --epochs 1 : \
 			-n 1 mltrain train -q --threads 1 --data "$DATA" --validation 0 --epochs 1 $o
 		[ "$status" != 0 ] && [ "$status" != 124 ]
 		assert_output --partial "ranks differ in options: rank 1"
@@ -131,10 +129,10 @@ rank_pids() {
 }
 
 @test "ranks: what all of them find wrong is said once" {
-	run timeout 20 mpirun -n 3 mltrain train --threads 1 --data /no/such/dir
+	run timeout 300 mpirun -n 3 mltrain train --threads 1 --data /no/such/dir
 	[ "$status" != 0 ] && [ "$status" != 124 ]
 	assert_equal "$(grep -c '/no/such/dir' <<<"$output")" 1
-	run timeout 20 mpirun -n 2 mltrain train --threads 1 --data "$DATA" --validation 100 --batch 15
+	run timeout 300 mpirun -n 2 mltrain train --threads 1 --data "$DATA" --validation 100 --batch 15
 	[ "$status" != 0 ] && [ "$status" != 124 ]
 	assert_equal "$(grep -c 'batch of 15' <<<"$output")" 1
 }

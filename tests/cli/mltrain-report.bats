@@ -96,7 +96,7 @@ needs_browser() {
     done
     cmp own.jsonl "$LOGS/cpu.jsonl"
     mkfifo pipe
-    timeout 20 cat pipe > piped.html 3>&- &
+    timeout 300 cat pipe > piped.html 3>&- &
     $mltrain report cpu.jsonl -o pipe
     wait $!
     [ -p pipe ]

@@ -39,8 +39,8 @@ small_net() {
         $mltrain train $(quick) -q --epochs 40 --log killed.jsonl --log-every 1 \
             --checkpoint c.safetensors --checkpoint-every 7 --resume &
         pid=$!
-        wait_lines killed.jsonl $((lines + 20 + RANDOM % 100))
-        kill -KILL $pid || break
+        wait_lines killed.jsonl $((lines + 20 + RANDOM % 100)) $pid
+        kill -KILL $pid || break # it was faster
         wait $pid || true
         # A last line that was cut by the kill is none.
         sed -i -e '$a\' killed.jsonl
@@ -130,19 +130,19 @@ small_net() {
     small_net
     $mltrain train $(quick) --epochs 1000000 --log log.jsonl --checkpoint c.safetensors 2> err &
     pid=$!
-    wait_lines log.jsonl 3
+    wait_lines log.jsonl 3 $pid
     kill -USR1 $pid
     wait $pid
     grep -q 'stopped by SIGUSR1 after step .*; weights written to c.safetensors' err
 
     $mltrain train $(quick) --epochs 1000000 --log on.jsonl --checkpoint d.safetensors --on-usr1=continue 2> err &
     pid=$!
-    wait_lines on.jsonl 3
+    wait_lines on.jsonl 3 $pid
     kill -USR1 $pid
     sleep 0.5
     kill -0 $pid
     lines=$(wc -l < on.jsonl)
-    wait_lines on.jsonl $((lines + 2))
+    wait_lines on.jsonl $((lines + 2)) $pid
     kill -TERM $pid
     wait $pid
     grep -q 'stopped by SIGTERM' err
@@ -151,7 +151,7 @@ small_net() {
 @test "--max-time ends a run in time, with a checkpoint and status 0" {
     small_net
     SECONDS=0
-    timeout 60 $mltrain train --threads 1 --data "$SMALL" --net ./net.json --validation 1100 --batch 4 \
+    timeout 600 $mltrain train --threads 1 --data "$SMALL" --net ./net.json --validation 1100 --batch 4 \
         --epochs 1000000 --max-time 2s --checkpoint c.safetensors 2> err
     cat err
     grep -q 'stopped by --max-time after step .*; weights written to c.safetensors' err

@@ -27,13 +27,24 @@ needs_data() {
     [ -e "$data" ] || skip "Debian's package dataset-fashion-mnist is not installed"
 }
 
-# Wait until a file has so many lines.
+# wait_lines FILE COUNT PID: until a file has so many lines, or the process that writes them has ended.
 wait_lines() {
-    for _ in $(seq 600); do
+    for _ in $(seq 2400); do
         [ -e "$1" ] && [ "$(wc -l < "$1")" -ge "$2" ] && return 0
+        kill -0 "$3" 2> /dev/null || return 0
         sleep 0.05
     done
     echo "no $2 lines in $1" >&2
+    return 1
+}
+
+# wait_records LOG EVENT COUNT: of the load there are records at any time, so lines alone tell nothing.
+wait_records() {
+    for _ in $(seq 2400); do
+        [[ $(grep -cs "\"event\":\"$2\"" "$1") -ge $3 ]] && return 0
+        sleep 0.05
+    done
+    echo "no $3 records of $2 in $1" >&2
     return 1
 }
 

@@ -72,7 +72,7 @@ assert_whole() {
     $mltrain train --threads 1 --data "$SMALL" --validation 100 --epochs 100000 --log run.jsonl --log-every 1 \
         --checkpoint c.safetensors > out 2> err &
     pid=$!
-    wait_lines run.jsonl 4
+    wait_records run.jsonl step 3
     kill -TERM $pid
     kill -TERM $pid || true # srun and timeout signal the process and its group: it comes twice
     wait $pid
@@ -89,7 +89,7 @@ assert_whole() {
         rm -f run.jsonl
         $mltrain train -q --threads 1 --data "$SMALL" --validation 100 --epochs 100000 --log run.jsonl &
         pid=$!
-        wait_lines run.jsonl 3
+        wait_records run.jsonl step 1
         kill -TERM $pid
         wait $pid
     done
@@ -101,7 +101,7 @@ assert_whole() {
     python3 -c 'import signal, os, sys; signal.signal(signal.SIGINT, signal.SIG_DFL); os.execvp(sys.argv[1], sys.argv[1:])' \
         "$mltrain" train --threads 1 --data "$SMALL" --validation 100 --epochs 100000 --log run.jsonl 2> err &
     pid=$!
-    wait_lines run.jsonl 4
+    wait_records run.jsonl step 3
     kill -INT $pid
     status=0
     wait $pid || status=$?
@@ -114,7 +114,7 @@ assert_whole() {
     (trap '' INT; exec "$mltrain" train --threads 1 --data "$SMALL" --validation 100 --epochs 100000 \
         --log run.jsonl 2> err) &
     pid=$!
-    wait_lines run.jsonl 4
+    wait_records run.jsonl step 3
     kill -INT $pid
     sleep 1
     kill -TERM $pid
@@ -131,14 +131,13 @@ assert_whole() {
         $mltrain train -q --threads 1 --data "$SMALL" --validation 1100 --batch 32 --epochs 100000 \
             --checkpoint c.safetensors --log run.jsonl &
         pid=$!
-        wait_lines run.jsonl 5 # the run, step 1, two epochs and a step record at least
+        wait_records run.jsonl epoch 2 # of three steps; behind the first of them there is a checkpoint
         sleep 0.0$((i * 15))
         kill -KILL $pid
         wait $pid || true
         [ ! -e c.safetensors ] || assert_whole c.safetensors
         : > run.jsonl
     done
-    # The last one was given time for some epochs of three steps.
     assert_whole c.safetensors
     # What a kill within a save left is gone with the next one, not what another process is at.
     : > c.safetensors.0123456789abcdef.tmp
@@ -224,7 +223,7 @@ hint: mltrain train --checkpoint FILE writes one" ]
         $mltrain train -q --threads 1 --data "$SMALL" --validation 1190 --batch 4 --steps 2 --log-every 1 --backend $b \
             --log $b.jsonl --checkpoint $b.safetensors &
         pid=$!
-        wait_lines $b.jsonl 3 # the run and two steps; its evaluation need not be waited for
+        wait_records $b.jsonl step 2 # its evaluation need not be waited for
         kill -TERM $pid || true
         wait $pid
         jq 'select(.event == "step") | .loss' $b.jsonl > $b

@@ -5,11 +5,8 @@
 #   ranks_data DIR                  make a data set of small images there
 #   assert_same_losses LOG LOG      of eight steps, in JSON lines
 #   assert_same_tensors FILE FILE   of checkpoints
-#   assert_ends PID SECONDS         a child of this shell; sets $status
-#   assert_gone PID                 within seconds
-#   wait_lines FILE COUNT           of mltrain.bash
-
-. "${BASH_SOURCE[0]%/*}/mltrain.bash"
+#   has_steps FILE COUNT            does a log have so many records of steps?
+#   assert_ends PID                 a child of this shell ends by itself; sets $status
 
 ranks_setup() {
 	export OMPI_MCA_rmaps_base_oversubscribe=1 PRTE_MCA_rmaps_default_mapping_policy=:oversubscribe
@@ -73,26 +70,10 @@ assert_same_tensors() {
 	END
 }
 
-assert_ends() {
-	for _ in $(seq $(($2 * 20))); do
-		if ! kill -0 "$1" 2>/dev/null; then
-			status=0
-			wait "$1" || status=$?
-			return 0
-		fi
-		sleep 0.05
-	done
-	kill -KILL "$1"
-	echo "process $1 did not end in $2 s" >&2
-	return 1
-}
+has_steps() { [[ $(grep -cs '"event":"step"' "$1") -ge $2 ]]; }
 
-# Whoever inherits a process that has ended may let it lie.
-assert_gone() {
-	for _ in $(seq 100); do
-		case $(sed 's/.*) //' "/proc/$1/stat" 2>/dev/null) in '' | Z*) return 0 ;; esac
-		sleep 0.05
-	done
-	echo "process $1 lives" >&2
-	return 1
+assert_ends() {
+	until_true is_gone "$1" || { kill -KILL "$1"; return 1; }
+	status=0
+	wait "$1" || status=$?
 }
