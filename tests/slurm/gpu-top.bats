@@ -23,16 +23,11 @@ setup() {
 	done >"$(dirname "$library")/fake-nvml"
 }
 
-wait_until_ended() {
-	local i
-
-	for ((i = 0; i < 300; i++)); do
-		case $(scontrol show job "$1" | sed -n 's/.*JobState=\([A-Z_]*\).*/\1/p') in
-		PENDING | CONFIGURING | RUNNING | COMPLETING) sleep 0.2 ;;
-		*) return 0 ;;
-		esac
-	done
-	fail "job $1 did not end in a minute"
+# A controller that is busy may give no answer.
+has_ended() {
+	case $(scontrol show job "$1" | sed -n 's/.*JobState=\([A-Z_]*\).*/\1/p') in
+	'' | PENDING | CONFIGURING | RUNNING | COMPLETING) return 1 ;;
+	esac
 }
 
 @test "slurm: in a step the job's GPUs alone are shown" {
@@ -46,23 +41,20 @@ wait_until_ended() {
 #!/bin/bash
 mlrun gpu top --interval 0.2 --log gpu.csv &
 echo $! >pid
-for ((i = 0; i < 100; i++)); do
-	[ "$(wc -l 2>/dev/null <gpu.csv || echo 0)" -lt 3 ] || break
+for ((i = 0; i < 1000; i++)); do
+	! grep -qs ",50," gpu.csv || break
 	sleep 0.1
 done
 END
 	job=$(sbatch --parsable -p gpuq --gres=gpu:1 -o out job)
-	wait_until_ended "$job"
+	until_true has_ended "$job"
 	run -0 scontrol show job "$job"
 	assert_output --partial "JobState=COMPLETED"
-	for ((i = 0; i < 100; i++)); do
-		[ -e "/proc/$(cat pid)" ] || break
-		sleep 0.1
-	done
-	[ ! -e "/proc/$(cat pid)" ] || fail "it is still there"
+	until_true is_gone "$(cat pid)"
 	assert_equal "$(cat out)" ""
 	assert_equal "$(awk -F, 'NF != 11' gpu.csv)" ""
-	assert_equal "$(tail -n +2 gpu.csv | cut -d, -f3,5 | sort -u)" "0,50"
+	# Of a moment for which the library was too slow, nothing is known.
+	assert_equal "$(tail -n +2 gpu.csv | cut -d, -f3,5 | grep -vx 0, | sort -u)" "0,50"
 }
 
 @test "slurm: nodes write their own lines into one log" {

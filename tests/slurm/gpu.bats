@@ -24,13 +24,13 @@ setup() {
 	cd "$BATS_TEST_TMPDIR" || return
 }
 
-gpuq() { timeout 60 srun --quiet --partition=gpuq "$@"; }
+gpuq() { timeout 300 srun --quiet --partition=gpuq "$@"; }
 
 # Runs a job script to its end; prints its output. Fails when the job does.
 batch() {
 	local r=0
 
-	timeout 90 sbatch --wait --quiet --output=job.out "$@" || r=$?
+	timeout 300 sbatch --wait --quiet --output=job.out "$@" || r=$?
 	cat job.out
 	return $r
 }
@@ -77,9 +77,11 @@ script() { printf '%s\n' '#!/bin/bash' "$@" >job; }
 @test "slurm: a batch script has the job's GPUs, and so have its steps, each its own" {
 	script 'mlrun exec "$IMAGE" sh -c "$TELL"' \
 		'srun mlrun exec "$IMAGE" sh -c "$TELL"' \
-		'srun --exact -n1 --gres=gpu:1 mlrun exec "$IMAGE" sh -c "$TELL; sleep 2" >first &' \
-		'srun --exact -n1 --gres=gpu:1 mlrun exec "$IMAGE" sh -c "$TELL; sleep 2" >second &' \
+		'srun --exact -n1 --gres=gpu:1 mlrun exec "$IMAGE" sh -c "$TELL; cd - >/dev/null; echo >up1; $BOTH" >first &' \
+		'srun --exact -n1 --gres=gpu:1 mlrun exec "$IMAGE" sh -c "$TELL; cd - >/dev/null; echo >up2; $BOTH" >second &' \
 		'wait' 'sort first second'
+	# Each keeps its GPU until the other has its own. $TELL leaves the directory.
+	export BOTH="until [ -e '$PWD/up1' ] && [ -e '$PWD/up2' ]; do sleep 0.1; done"
 	TELL=$TELL run -0 batch --partition=gpuq -n2 --gres=gpu:2 job
 	assert_line --index 0 "rank 0: 0 1 / unset"
 	assert_line "rank 1: 0 1 / unset"
@@ -143,6 +145,9 @@ example() {
 
 @test "docs/gpu.md: two programs side by side" {
 	example 4
+	# A program keeps its GPU until the other has its own.
+	sed -i 's,nvidia-smi -L,sh -c "nvidia-smi -L; echo >up.\\$SLURM_STEP_ID; until [ \\$(ls up.* | wc -l) = 2 ]; do sleep 0.1; done",' job
+	assert_equal "$(grep -c 'echo >up' job)" 2
 	run -0 batch job
 	assert_line --regexp '^GPU 0: .*GPU-c0ffee00'
 	assert_line --regexp '^GPU 0: .*GPU-c0ffee01'

@@ -77,7 +77,8 @@ write_configuration() {
 			SlurmUser=root
 			SlurmdUser=root
 			AuthType=auth/munge
-			AuthInfo=cred_expire=5,socket=$LAB/munge.socket
+			AuthInfo=socket=$LAB/munge.socket
+			MessageTimeout=60
 			CredType=cred/munge
 			SlurmctldPort=6827
 			SlurmdPort=6828
@@ -172,11 +173,11 @@ up() {
 	start_network
 	slurmctld
 	for node in "${NODES[@]}"; do start_node "$node"; done
-	for ((i = 0; i < 150; i++)); do
+	for ((i = 0; i < 1200; i++)); do
 		[ "$(sinfo -h -N -o %T 2>/dev/null | grep -c '^idle$')" != "${#NODES[@]}" ] || return 0
 		sleep 0.1
 	done
-	echo "lab.sh: the nodes did not become idle in 15 s:" >&2
+	echo "lab.sh: the nodes did not become idle in two minutes:" >&2
 	tail -n 20 "$LAB"/*.log >&2
 	return 1
 }

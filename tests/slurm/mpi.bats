@@ -26,33 +26,33 @@ setup() {
 }
 
 @test "mpi: mpirun's ranks share one container and pass large messages" {
-	run -0 timeout 60 mpirun -np 4 mlrun exec "$IMG" large
+	run -0 timeout 300 mpirun -np 4 mlrun exec "$IMG" large
 	assert_output --partial "large messages passed with 4 ranks"
 	refute_output --partial "not available due to different user namespaces"
 	assert_equal "$(user_namespaces) $(mount_namespaces)" "1 1"
 }
 
 @test "mpi: with --mpi=none each rank is alone, and large messages pass as well" {
-	run -0 timeout 60 mpirun -np 3 mlrun exec --mpi=none "$IMG" large
+	run -0 timeout 300 mpirun -np 3 mlrun exec --mpi=none "$IMG" large
 	assert_output --partial "large messages passed with 3 ranks"
 	assert_equal "$(user_namespaces) $(mount_namespaces)" "3 3"
 }
 
 @test "mpi: ranks in different images, or with different mounts, read each other's memory" {
-	run -0 timeout 60 mpirun -np 1 mlrun exec "$IMG" large : -np 1 mlrun exec -v /usr:/mnt/usr "$IMG" large
+	run -0 timeout 300 mpirun -np 1 mlrun exec "$IMG" large : -np 1 mlrun exec -v /usr:/mnt/usr "$IMG" large
 	assert_output --partial "large messages passed with 2 ranks"
 	refute_output --partial "not available due to different user namespaces"
 	assert_equal "$(user_namespaces) $(mount_namespaces)" "1 2"
 }
 
 @test "mpi: ranks with a PID namespace each pass large messages" {
-	run -0 timeout 60 mpirun -np 2 mlrun exec --pid "$IMG" large
+	run -0 timeout 300 mpirun -np 2 mlrun exec --pid "$IMG" large
 	assert_output --partial "large messages passed with 2 ranks"
 }
 
 @test "mpi: srun's ranks share one container and pass large messages" {
 	needs_slurm
-	run -0 timeout 60 srun --quiet --mpi=pmix -N1 -n4 --overcommit mlrun exec "$IMG" large
+	run -0 timeout 300 srun --quiet --mpi=pmix -N1 -n4 --overcommit mlrun exec "$IMG" large
 	assert_output --partial "large messages passed with 4 ranks"
 	refute_output --partial "not available due to different user namespaces"
 	refute_output --partial "PMIX ERROR"
@@ -61,14 +61,14 @@ setup() {
 
 @test "mpi: srun's ranks with --mpi=none pass large messages" {
 	needs_slurm
-	run -0 timeout 60 srun --quiet --mpi=pmix -N1 -n2 --overcommit mlrun exec --mpi=none "$IMG" large
+	run -0 timeout 300 srun --quiet --mpi=pmix -N1 -n2 --overcommit mlrun exec --mpi=none "$IMG" large
 	assert_output --partial "large messages passed with 2 ranks"
 	assert_equal "$(user_namespaces) $(mount_namespaces)" "2 2"
 }
 
 @test "mpi: srun's ranks on two nodes pass large messages, each node has its container" {
 	needs_slurm
-	run -0 timeout 60 srun --quiet --mpi=pmix -N2 -n4 --overcommit mlrun exec "$IMG" large
+	run -0 timeout 300 srun --quiet --mpi=pmix -N2 -n4 --overcommit mlrun exec "$IMG" large
 	assert_output --partial "large messages passed with 4 ranks"
 	refute_output --partial "not available due to different user namespaces"
 	assert_equal "$(user_namespaces) $(mount_namespaces)" "2 2"
@@ -76,7 +76,9 @@ setup() {
 
 @test "mpi: tasks of a step without MPI share one container as well" {
 	needs_slurm
-	run -0 timeout 60 srun --quiet -N1 -n4 --overcommit mlrun exec "$IMG" sh -c \
-		'echo $(readlink /proc/self/ns/user) $(readlink /proc/self/ns/mnt); sleep 1'
+	# The container is there as long as one of them is.
+	run -0 timeout 300 srun --quiet -N1 -n4 --overcommit mlrun exec -v "$BATS_TEST_TMPDIR" "$IMG" sh -c \
+		'echo $(readlink /proc/self/ns/user) $(readlink /proc/self/ns/mnt)
+		echo >"$0/up.$SLURM_PROCID"; until [ $(ls "$0"/up.* | wc -l) = 4 ]; do sleep 0.1; done' "$BATS_TEST_TMPDIR"
 	assert_equal "$(user_namespaces) $(mount_namespaces)" "1 1"
 }
