@@ -10,6 +10,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
+#include <string.h>
 
 static struct {
 	__typeof__(cudnnCreate) *create;
@@ -26,6 +27,7 @@ static struct {
 } dnn;
 
 static cudnnHandle_t handle;
+static cudnnBackendDescriptor_t described; /* a device that is not here, instead of a handle's */
 
 /* What the graphs call their tensors. */
 enum { UID_X = 'x', UID_W = 'w', UID_Y = 'y', UID_B = 'b', UID_SUM = 's', UID_BIASED = 't' };
@@ -62,7 +64,7 @@ static int check(cudnnStatus_t got, const char *call, int line, struct mlr_error
 			return tried_;                            \
 	} while (0)
 
-int conv_dnn_open(struct mlr_error *err)
+static int open_library(struct mlr_error *err)
 {
 	static const struct library_symbol symbols[] = {
 		{ "cudnnCreate", &dnn.create },
@@ -78,10 +80,25 @@ int conv_dnn_open(struct mlr_error *err)
 		{ "cudnnBackendExecute", &dnn.execute },
 	};
 
+	return library_open("libcudnn.so.9", symbols, ARRAY_LEN(symbols), err);
+}
+
+int conv_dnn_open(struct mlr_error *err)
+{
 	if (handle)
 		return 0;
-	TRY(library_open("libcudnn.so.9", symbols, ARRAY_LEN(symbols), err));
+	TRY(open_library(err));
 	DNN_TRY(dnn.create(&handle));
+	return 0;
+}
+
+int conv_dnn_open_described(const char *json, struct mlr_error *err)
+{
+	TRY(open_library(err));
+	DNN_TRY(dnn.desc_create(CUDNN_BACKEND_DEVICEPROP_DESCRIPTOR, &described));
+	DNN_TRY(dnn.set(described, CUDNN_ATTR_DEVICEPROP_JSON_REPRESENTATION, CUDNN_TYPE_CHAR,
+		(int64_t)strlen(json), json));
+	DNN_TRY(dnn.finalize(described));
 	return 0;
 }
 
@@ -254,7 +271,7 @@ static int make_operations(
 	TRY(make_operation(c, x, w, y, &ops[n++], err));
 	from = y;
 	if (s->bias) {
-		TRY(make_tensor(c, UID_B, CUDNN_DATA_FLOAT, 0, 1, s->k, 1, 1, &b, err));
+		TRY(make_tensor(c, UID_B, type, 0, 1, s->k, 1, 1, &b, err));
 		TRY(make_tensor(c, s->relu ? UID_BIASED : UID_Y, s->relu ? CUDNN_DATA_FLOAT : type,
 			s->relu, s->n, s->k, s->p, s->q, &to, err));
 		TRY(make_pointwise(c, CUDNN_POINTWISE_ADD, from, b, to, &ops[n++], err));
@@ -265,6 +282,21 @@ static int make_operations(
 		TRY(make_pointwise(c, CUDNN_POINTWISE_RELU_FWD, from, NULL, to, &ops[n++], err));
 	}
 	return n;
+}
+
+/* Is an engine made by a compiler when it is asked for? That takes seconds of a start. */
+static int is_compiled_late(cudnnBackendDescriptor_t engine)
+{
+	cudnnBackendBehaviorNote_t notes[CUDNN_BEHAVIOR_NOTE_TYPE_COUNT];
+	int64_t n = 0;
+
+	if (dnn.get(engine, CUDNN_ATTR_ENGINE_BEHAVIOR_NOTE, CUDNN_TYPE_BEHAVIOR_NOTE,
+		    CUDNN_BEHAVIOR_NOTE_TYPE_COUNT, &n, notes) != CUDNN_STATUS_SUCCESS)
+		return 1;
+	for (int64_t i = 0; i < n && i < CUDNN_BEHAVIOR_NOTE_TYPE_COUNT; i++)
+		if (notes[i] == CUDNN_BEHAVIOR_NOTE_RUNTIME_COMPILATION)
+			return 1;
+	return 0;
 }
 
 /* May an engine be used? f32 is not to be rounded to fewer bits on the way. */
@@ -280,7 +312,8 @@ static int engine_serves(const struct conv_shape *s, cudnnBackendDescriptor_t co
 	if (dnn.get(config, CUDNN_ATTR_ENGINECFG_ENGINE, CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, &n,
 		    &engine) != CUDNN_STATUS_SUCCESS ||
 		dnn.get(engine, CUDNN_ATTR_ENGINE_NUMERICAL_NOTE, CUDNN_TYPE_NUMERICAL_NOTE,
-			CUDNN_NUMERICAL_NOTE_TYPE_COUNT, &n, notes) != CUDNN_STATUS_SUCCESS)
+			CUDNN_NUMERICAL_NOTE_TYPE_COUNT, &n, notes) != CUDNN_STATUS_SUCCESS ||
+		is_compiled_late(engine))
 		n = serves = 0;
 	for (int64_t i = 0; i < n && i < CUDNN_NUMERICAL_NOTE_TYPE_COUNT; i++) {
 		if (s->deterministic && notes[i] == CUDNN_NUMERICAL_NOTE_NONDETERMINISTIC)
@@ -308,6 +341,9 @@ static int try_config(struct conv_dnn *c, cudnnBackendDescriptor_t config, int64
 		return -ENOTSUP;
 	if (dnn.set(plan, CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG, CUDNN_TYPE_BACKEND_DESCRIPTOR, 1,
 		    &config) == CUDNN_STATUS_SUCCESS &&
+		(!described ||
+			dnn.set(plan, CUDNN_ATTR_EXECUTION_PLAN_DEVICEPROP,
+				CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, &described) == CUDNN_STATUS_SUCCESS) &&
 		dnn.finalize(plan) == CUDNN_STATUS_SUCCESS &&
 		dnn.get(plan, CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE, CUDNN_TYPE_INT64, 1, &n,
 			&workspace) == CUDNN_STATUS_SUCCESS &&
@@ -331,6 +367,8 @@ static int try_mode(struct conv_dnn *c, cudnnBackendDescriptor_t graph, cudnnBac
 	TRY(make(c, CUDNN_BACKEND_ENGINEHEUR_DESCRIPTOR, &heuristic, err));
 	TRY(set_desc(heuristic, CUDNN_ATTR_ENGINEHEUR_OPERATION_GRAPH, graph, err));
 	DNN_TRY(dnn.set(heuristic, CUDNN_ATTR_ENGINEHEUR_MODE, CUDNN_TYPE_HEUR_MODE, 1, &mode));
+	if (described)
+		TRY(set_desc(heuristic, CUDNN_ATTR_ENGINEHEUR_DEVICEPROP, described, err));
 	DNN_TRY(dnn.finalize(heuristic));
 	for (; made < CONFIGS_MAX; made++)
 		if (dnn.desc_create(CUDNN_BACKEND_ENGINECFG_DESCRIPTOR, &configs[made]) !=
@@ -383,7 +421,9 @@ int conv_dnn_new(const struct conv_shape *shape, size_t workspace, int which, st
 	TRY(make(c, CUDNN_BACKEND_OPERATIONGRAPH_DESCRIPTOR, &graph, err));
 	DNN_TRY(dnn.set(
 		graph, CUDNN_ATTR_OPERATIONGRAPH_OPS, CUDNN_TYPE_BACKEND_DESCRIPTOR, n, ops));
-	DNN_TRY(dnn.set(graph, CUDNN_ATTR_OPERATIONGRAPH_HANDLE, CUDNN_TYPE_HANDLE, 1, &handle));
+	if (handle)
+		DNN_TRY(dnn.set(
+			graph, CUDNN_ATTR_OPERATIONGRAPH_HANDLE, CUDNN_TYPE_HANDLE, 1, &handle));
 	DNN_TRY(dnn.finalize(graph));
 	TRY(choose(c, graph, workspace, which, err));
 	*ret = take_ptr(&c);

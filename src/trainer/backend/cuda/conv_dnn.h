@@ -3,7 +3,9 @@
  * its bias and ReLU with it, as one graph that one engine computes.
  * https://docs.nvidia.com/deeplearning/cudnn, "Graph API", "Backend descriptor types"
  *
- * Activations are NHWC, weights KRSC, gradients of weights f32 in both types.
+ * Activations are NHWC, weights KRSC, biases of the activations' type: cuDNN's ready-made engines add
+ * no f32 to bf16. Gradients of weights are f32 in all types; cuDNN 9.19 has no engine for those of
+ * bf16, which our kernels then make.
  */
 #ifndef MLT_BACKEND_CUDA_CONV_DNN_H
 #define MLT_BACKEND_CUDA_CONV_DNN_H
@@ -35,12 +37,20 @@ struct conv_dnn;
 
 /* A process has one handle. Returns 0, -ENOENT when the library is not there, -EIO. */
 int conv_dnn_open(struct mlr_error *err);
+/*
+ * Open it for a device that is not here, for tests: convolutions can be prepared and not run.
+ *
+ *   json   what cuDNN says of a device: CUDNN_ATTR_DEVICEPROP_JSON_REPRESENTATION (cuDNN 9.8)
+ *
+ * Returns 0, -ENOENT when the library is not there, -EIO.
+ */
+int conv_dnn_open_described(const char *json, struct mlr_error *err);
 /* cudnnGetVersion()'s number, 0 when it is not open. */
 size_t conv_dnn_version(void);
 
 /*
  * Prepare one convolution with the first engine that cuDNN's heuristics name (mode A, then B, then
- * fallback; nothing is timed) and that takes no more workspace.
+ * fallback; nothing is timed), that takes no more workspace and need not be compiled first.
  *
  *   which   0; or the which-th engine that can do it, for a search
  *

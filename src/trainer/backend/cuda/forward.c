@@ -73,15 +73,14 @@ static int library_forward(struct cuda *c, int i, int train, struct mlr_error *e
 	const void *x = c->tensor[n->x].y, *w = cuda_weights(c, n);
 	const void *bias = cuda_biases(c, n);
 
-	if (p->dnn[PRODUCT_FORWARD]) {
+	if (bias && c->copy && !c->nodes.tensor[n->y].is_float) /* libraries want it as the output */
+		bias = (const char *)c->copy + 2 * (n->at + n->weights);
+	if (p->dnn[PRODUCT_FORWARD])
 		TRY(conv_dnn_run(p->dnn[PRODUCT_FORWARD], (void *)x, (void *)w, (void *)bias, out,
 			c->workspace, c->stream, err));
-	} else {
-		if (bias && c->copy && !c->nodes.tensor[n->y].is_float)
-			bias = (const char *)c->copy + 2 * (n->at + n->weights);
+	else
 		TRY(gemm_lt_run(p->lt[PRODUCT_FORWARD], x, w, out, (void *)bias, c->workspace,
 			c->stream, err));
-	}
 	if (n->pool)
 		CU_TRY(kernel_maxpool_forward(
 			&n->window, c->dtype, out, y, c->node[i].winners, c->stream));
