@@ -86,7 +86,7 @@ template <class T> static __device__ __host__ __forceinline__ int filter_pitch(i
 	return sizeof(T) == 2 ? depth + 8 : depth + 1;
 }
 
-template <class T> __global__ void __launch_bounds__(FEW_THREADS) few_forward(const struct few f)
+template <class T> __global__ void __launch_bounds__(FEW_THREADS, 3) few_forward(const struct few f)
 {
 	int pitch = filter_pitch<T>(f.depth);
 	T *filters = (T *)(void *)shared_memory();

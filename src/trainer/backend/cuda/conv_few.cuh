@@ -33,7 +33,8 @@ struct few {
 	int band, bands; /* output rows at once, even when pooled; how many make an image */
 	int taps, depth; /* c * r * r, and that rounded up to 16 */
 	int in_w, in_rows; /* of the part in shared memory, border included */
-	struct divisor by_q, by_c, by_in_w, by_s, by_depth;
+	int windows; /* of the gradient of maxima: whole ones of eight channels each */
+	struct divisor by_q, by_half_q, by_c, by_in_w, by_s, by_depth;
 	float *partial;
 	size_t partial_stride;
 };

@@ -34,6 +34,48 @@ static __device__ void bring_gradients(
 	}
 }
 
+/*
+ * The same of the maxima's gradient, eight channels of a window a turn: its four pixels come of one
+ * load each of gradients and winners, where bring_gradients() waits for both at every pixel.
+ */
+template <class T>
+static __device__ void bring_windows(
+	const struct few &f, int n, int p0, int k0, int pixels, int pitch, T *to)
+{
+	const int groups = FEW_K / GROUP;
+	int half_p = f.d.p / 2, half_q = f.d.q / 2, turns = f.band / 2 * half_q * groups;
+
+	for (int e = (int)threadIdx.x; e < turns; e += FEW_THREADS) {
+		int q, p = divide(f.by_half_q, e / groups, &q), channel = k0 + e % groups * GROUP;
+		T *at = to + 2 * (p * f.d.q + q) * pitch + e % groups * GROUP;
+		struct group g = {};
+		unsigned won = 0;
+
+		if (channel < f.d.k && p0 / 2 + p < half_p) {
+			size_t window = ((size_t)n * (size_t)half_p + (size_t)(p0 / 2 + p)) *
+					(size_t)half_q +
+				(size_t)q;
+
+			won = ((const uint16_t *)(const void *)f.winners)
+				[window * (size_t)(f.d.k / GROUP) + (size_t)(channel / GROUP)];
+			g = load_group(
+				(const T *)f.dy + window * (size_t)f.d.k + (size_t)channel, GROUP, true);
+		}
+#pragma unroll
+		for (int place = 0; place < 4; place++) {
+			struct group one;
+
+#pragma unroll
+			for (int i = 0; i < GROUP; i++)
+				one.v[i] = (int)(won >> (2 * i) & 3) == place ? g.v[i] : 0;
+			store_group(
+				at + (place / 2 * f.d.q + place % 2) * pitch, one, GROUP, true);
+		}
+	}
+	for (int e = f.band * f.d.q * FEW_K + (int)threadIdx.x; e < pixels * FEW_K; e += FEW_THREADS)
+		to[e / FEW_K * pitch + e % FEW_K] = T();
+}
+
 /* 32 channels times 32 taps over 16 pixels from m. */
 static __device__ __forceinline__ void multiply_pixels(const bf16 *image, const bf16 *dy, int pitch,
 	const uint16_t *pixel, const int tap[4], int m, float sum[2][4][4])
@@ -154,7 +196,7 @@ static __device__ __host__ __forceinline__ int band_pixels(const struct few &f)
 	return (f.band * f.d.q + 15) / 16 * 16;
 }
 
-template <class T> __global__ void __launch_bounds__(FEW_THREADS) few_weights(const struct few f)
+template <class T> __global__ void __launch_bounds__(FEW_THREADS, 3) few_weights(const struct few f)
 {
 	const int pitch = FEW_K + 8;
 	int pixels = band_pixels(f), k0 = (int)blockIdx.z * FEW_K, tap0 = (int)blockIdx.y * FEW_K;
@@ -178,7 +220,10 @@ template <class T> __global__ void __launch_bounds__(FEW_THREADS) few_weights(co
 
 		__syncthreads();
 		bring_band(f, n, p0, image);
-		bring_gradients(f, n, p0, k0, pixels, pitch, dy);
+		if (f.windows)
+			bring_windows(f, n, p0, k0, pixels, pitch, dy);
+		else
+			bring_gradients(f, n, p0, k0, pixels, pitch, dy);
 		__syncthreads();
 		for (int m = (int)threadIdx.x / WARP * 16; m < pixels; m += FEW_WARPS * 16)
 			multiply_pixels(image, dy, pitch, pixel, tap, m, sum);
@@ -236,7 +281,10 @@ cudaError_t kernel_few_backward_weights(const struct kernel_conv *d, enum dtype 
 	f.from = *from;
 	f.dy = dy;
 	f.winners = winners;
+	f.windows = winners && d->k % GROUP == 0 && d->p % 2 == 0 && d->q % 2 == 0 &&
+		group_aligned(dy) && (uintptr_t)winners % 2 == 0;
 	f.by_q = divisor_of(d->q);
+	f.by_half_q = divisor_of(f.windows ? d->q / 2 : 1);
 	f.partial = partial;
 	f.partial_stride = stride;
 	return dtype == DTYPE_BF16

@@ -34,49 +34,100 @@ cudaError_t kernel_sum(int splits, size_t stride, size_t count, const float *par
 		stride, count, partial, sum);
 }
 
-/* One parameter; returns it as it was. */
-static __device__ __forceinline__ float update(const struct kernel_sgd &d,
-	const struct kernel_part &part, const struct kernel_step &step, size_t i)
+/* A parameter's new value; its velocity is moved. */
+static __device__ __forceinline__ float moved(
+	const struct kernel_step &step, float decay, float p, float g, float *v)
 {
-	float g = sum_parts(part.grad, part.splits, part.stride, i);
-	float p = d.params[part.at + i];
-	float v = step.momentum * d.velocity[part.at + i] + (g + step.l2 * part.decay * p);
-	float now = p - step.lr * v;
+	*v = step.momentum * *v + (g + step.l2 * decay * p);
+	return p - step.lr * *v;
+}
 
-	d.velocity[part.at + i] = v;
-	d.params[part.at + i] = now;
+/* One parameter; returns its square as it was. */
+static __device__ __forceinline__ double update_one(const struct kernel_sgd &d, const struct kernel_part &part,
+	const struct kernel_step &step, size_t i)
+{
+	size_t at = part.at + i;
+	float g = sum_parts(part.grad, part.splits, part.stride, i);
+	float p = d.params[at], v = d.velocity[at], now = moved(step, part.decay, p, g, &v);
+
+	d.velocity[at] = v;
+	d.params[at] = now;
 	if (d.copy)
-		((uint16_t *)d.copy)[part.at + i] = (uint16_t)pack_bf16(now, 0);
-	return p;
+		((uint16_t *)d.copy)[at] = (uint16_t)pack_bf16(now, 0);
+	return (double)p * p;
+}
+
+static __device__ __forceinline__ void add_four(float4 *sum, float4 x)
+{
+	sum->x += x.x;
+	sum->y += x.y;
+	sum->z += x.z;
+	sum->w += x.w;
+}
+
+/* And four neighbours: so many bytes in flight fill the memory's pipes, one parameter's do not. */
+static __device__ __forceinline__ double update_four(const struct kernel_sgd &d, const struct kernel_part &part,
+	const struct kernel_step &step, size_t i)
+{
+	size_t at = part.at + i;
+	float4 p = *(const float4 *)(d.params + at), v = *(const float4 *)(d.velocity + at);
+	float4 g = make_float4(0, 0, 0, 0), now;
+
+#pragma unroll 8 /* the first convolution has 132 parts: their loads must not wait for each other */
+	for (int s = 0; s < part.splits; s++)
+		add_four(&g, *(const float4 *)(part.grad + (size_t)s * part.stride + i));
+	now.x = moved(step, part.decay, p.x, g.x, &v.x);
+	now.y = moved(step, part.decay, p.y, g.y, &v.y);
+	now.z = moved(step, part.decay, p.z, g.z, &v.z);
+	now.w = moved(step, part.decay, p.w, g.w, &v.w);
+	*(float4 *)(d.velocity + at) = v;
+	*(float4 *)(d.params + at) = now;
+	if (d.copy) {
+		uint2 pairs = { pack_bf16(now.x, now.y), pack_bf16(now.z, now.w) };
+
+		*(uint2 *)((uint16_t *)d.copy + at) = pairs;
+	}
+	return (double)p.x * p.x + (double)p.y * p.y + (double)p.z * p.z + (double)p.w * p.w;
+}
+
+/* How many fours of a part can be moved whole. */
+static __device__ __forceinline__ size_t fours_of(
+	const struct kernel_sgd &d, const struct kernel_part &part)
+{
+	uintptr_t places = (uintptr_t)(d.params + part.at) | (uintptr_t)(d.velocity + part.at) |
+		(uintptr_t)part.grad | ((uintptr_t)d.copy + 2 * part.at) << 1;
+
+	return places % 16 || (part.splits > 1 && part.stride % 4) ? 0 : part.count / 4;
 }
 
 /*
- * Every block walks through all parts, so that a small part costs no launch of its own. The last
- * block to end adds the blocks' sums up in their order.
+ * Every block walks through all parts, so that a small part costs no launch of its own; where one
+ * ends, the next begins with the threads that had no turn in it. The last block to end adds the
+ * blocks' sums up in their order.
  */
 __global__ void __launch_bounds__(SGD_THREADS) sgd(const struct kernel_sgd d)
 {
 	double *shared = (double *)(void *)shared_memory();
 	uint32_t now = d.now ? *d.now : 0;
 	struct kernel_step step = d.step[now];
-	size_t stride = (size_t)gridDim.x * SGD_THREADS, before = 0;
+	size_t threads = (size_t)gridDim.x * SGD_THREADS, begin = 0;
+	size_t mine = (size_t)blockIdx.x * SGD_THREADS + threadIdx.x;
 	double sums[2] = {};
 
 	for (int k = 0; k < d.n; k++) {
 		const struct kernel_part part = d.parts[k];
-		/* Where this thread's turn falls in this part, counted over all parts. */
-		size_t turn = (size_t)blockIdx.x * SGD_THREADS + threadIdx.x;
-		size_t i = (turn + stride - before % stride) % stride;
+		size_t fours = fours_of(d, part), turns = fours + part.count - 4 * fours;
+		size_t i = mine >= begin ? mine - begin : mine + threads - begin;
 		double norm2 = 0;
 
-		for (; i < part.count; i += stride) {
-			double p = update(d, part, step, i);
-
-			norm2 += p * p;
-		}
+		for (; i < fours; i += threads)
+			norm2 += update_four(d, part, step, 4 * i);
+		for (; i < turns; i += threads)
+			norm2 += update_one(d, part, step, i + 3 * fours);
 		sums[0] += norm2;
 		sums[1] += (double)(step.l2 * part.decay) * norm2 / 2;
-		before += part.count;
+		begin += turns < threads ? turns : 0; /* a division would take longer than a turn */
+		begin -= begin >= threads ? threads : 0;
 	}
 	if (!reduce_grid<2>(sums, shared, d.partial, d.ticket) || threadIdx.x)
 		return;
