@@ -1,7 +1,8 @@
 /*
- * The backend cuda against `reference`. This file makes two programs: test_trainer_cuda runs the
+ * The backend cuda against `reference`. This file makes three programs: test_trainer_cuda runs the
  * whole engine and our kernels on the CPU (cuda_fake/, cuda_on_cpu/), where everything but NVIDIA's
- * libraries is shown without a GPU; test_trainer_cuda_device runs the plugin on one, and is skipped
+ * libraries is shown without a GPU; test_trainer_cuda_libraries (CUDA_LIBRARIES) has plain loops
+ * stand in for cuDNN and cuBLASLt wherever they can be asked; test_trainer_cuda_device runs the plugin on one, and is skipped
  * where there is none.
  */
 #include "trainer_net.h"
@@ -69,6 +70,33 @@ static struct net *many_classes_net(void)
 	};
 
 	return chain_net("many classes", shape3(4, 12, 12), layers, ARRAY_LEN(layers));
+}
+
+/* What libraries compute of a residual network: channels are multiples of 8, one output is read by
+ * two layers, and convolutions without biases give them the weights' gradients too. */
+static struct net *wide_net(void)
+{
+	enum { STEM, RELU, CONV1, BN, CONV2, SUM, RELU2, GLOBAL, FC1, RELU3, DROP, FC2 };
+	const struct layer layers[] = {
+		[STEM] = { LAYER_CONV, "stem", LAYER_INPUT, .outputs = 8, .size = 3, .stride = 1,
+			.pad = 1, .sigma = 0.4f, .bias = 0.1f },
+		[RELU] = { LAYER_RELU, "relu", STEM },
+		[CONV1] = { LAYER_CONV, "conv1", RELU, .outputs = 16, .size = 3, .stride = 1,
+			.pad = 1, .sigma = 0.2f, .no_bias = 1 },
+		[BN] = { LAYER_BATCHNORM, "bn", CONV1, .epsilon = 1e-3f, .momentum = 0.1f },
+		[CONV2] = { LAYER_CONV, "conv2", BN, .outputs = 8, .size = 3, .stride = 1, .pad = 1,
+			.sigma = 0.2f, .no_bias = 1 },
+		[SUM] = { LAYER_ADD, "sum", CONV2, RELU },
+		[RELU2] = { LAYER_RELU, "relu2", SUM },
+		[GLOBAL] = { LAYER_GLOBALPOOL, "global", RELU2 },
+		[FC1] = { LAYER_DENSE, "fc1", GLOBAL, .outputs = 24, .sigma = 0.5f, .bias = 0.1f,
+			.decay = 0.5f },
+		[RELU3] = { LAYER_RELU, "relu3", FC1 },
+		[DROP] = { LAYER_DROPOUT, "drop", RELU3, .rate = 0.25f },
+		[FC2] = { LAYER_DENSE, "fc2", DROP, .outputs = 40, .sigma = 0.5f },
+	};
+
+	return made_net("wide", shape3(2, 6, 8), layers, ARRAY_LEN(layers));
 }
 
 /* --- engines ---------------------------------------------------------------------------- */
@@ -248,6 +276,8 @@ static void compare_both_ways(struct net *net, int batch, enum dtype dtype)
 COMPARISON(cuda_computes_the_steps_of_reference_on_usual_layers, usual_net(), DTYPE_F32)
 COMPARISON(cuda_computes_the_steps_of_reference_on_odd_sizes, odd_net(), DTYPE_F32)
 COMPARISON(cuda_computes_the_steps_of_reference_on_many_classes, many_classes_net(), DTYPE_F32)
+COMPARISON(cuda_computes_the_steps_of_reference_on_whole_vectors, wide_net(), DTYPE_F32)
+COMPARISON(in_bf16_whole_vectors_are_those_of_reference_within_its_bits, wide_net(), DTYPE_BF16)
 COMPARISON(
 	cuda_computes_the_steps_of_reference_on_a_residual_network, small_residual_net(), DTYPE_F32)
 COMPARISON(in_tf32_steps_are_those_of_reference_within_its_bits, usual_net(), DTYPE_TF32)
@@ -619,7 +649,7 @@ static void choices_are_kept_and_a_damaged_file_of_them_counts_as_none(void **st
 	setenv("XDG_CACHE_HOME", "/nonexistent", 1);
 }
 
-static void tuning_without_libraries_chooses_our_kernels_and_leaves_nothing_behind(void **state)
+static void tuning_leaves_its_choices_and_nothing_else_behind(void **state)
 {
 	auto_call(net_free) struct net *net = usual_net();
 	struct engine_config config = { .batch = BATCH };
@@ -646,6 +676,8 @@ int main(void)
 		cmocka_unit_test(cuda_computes_the_steps_of_reference_on_odd_sizes),
 		cmocka_unit_test(cuda_computes_the_steps_of_reference_on_many_classes),
 		cmocka_unit_test(cuda_computes_the_steps_of_reference_on_a_residual_network),
+		cmocka_unit_test(cuda_computes_the_steps_of_reference_on_whole_vectors),
+		cmocka_unit_test(in_bf16_whole_vectors_are_those_of_reference_within_its_bits),
 		cmocka_unit_test(in_tf32_steps_are_those_of_reference_within_its_bits),
 		cmocka_unit_test(in_bf16_steps_are_those_of_reference_within_its_bits),
 		cmocka_unit_test(in_bf16_a_residual_network_is_that_of_reference_within_its_bits),
@@ -665,12 +697,15 @@ int main(void)
 			choices_are_kept_and_a_damaged_file_of_them_counts_as_none, make_test_dir,
 			drop_test_dir),
 		cmocka_unit_test_setup_teardown(
-			tuning_without_libraries_chooses_our_kernels_and_leaves_nothing_behind,
+			tuning_leaves_its_choices_and_nothing_else_behind,
 			make_test_dir, drop_test_dir),
 #endif
 	};
 
 	setenv("XDG_CACHE_HOME", "/nonexistent", 1); /* what a user has measured is not for tests */
+#ifdef CUDA_LIBRARIES
+	setenv("MLTRAIN_CUDA_PRODUCTS", "library", 1);
+#endif
 #ifdef CUDA_ON_DEVICE
 	if (!cuda_is_likely() && !getenv("MLTRAIN_TEST_GPU")) {
 		printf("1..0 # SKIP there is no driver of NVIDIA's, or mltrain-cuda.so was not built\n");
