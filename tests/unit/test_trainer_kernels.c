@@ -284,11 +284,12 @@ static void a_convolution_that_does_not_fit_is_refused(void **state)
 /* --- the update --- */
 
 /* Three parts of two tensors' worth, with partial sums, two steps after one another. */
-static void check_update(int shift)
+static void check_update(int shift, int splits)
 {
-	enum { N = 3001, SPLITS = 3, STRIDE = 1500 };
+	enum { N = 3001, STRIDE = 1500 };
 	struct rng r;
 	float *p, *v, *g, *want_p, *want_v, *flat = xcalloc(N, sizeof(float));
+	size_t parts_end = (size_t)splits * STRIDE;
 	uint16_t copy_room[N + 1] __attribute__((aligned(16))), *copy = copy_room + shift;
 	uint32_t ticket = 0;
 	kernel_now now = 0;
@@ -297,21 +298,24 @@ static void check_update(int shift)
 		{ .lr = 0.05F, .momentum = 0.9F, .l2 = 0.02F } };
 	struct kernel_result results[2] = { { .wrong = 5 }, { .wrong = 6 } };
 	struct kernel_part parts[3] = { { .at = 1600, .count = N - 1600, .splits = 1 },
-		{ .at = 0, .count = 1300, .splits = SPLITS, .decay = 1, .stride = STRIDE },
+		{ .at = 0, .count = 1300, .splits = splits, .decay = 1, .stride = STRIDE },
 		{ .at = 1300, .count = 300, .splits = 1, .decay = 0.5F } };
 
 	rng_init(&r, 5, RNG_TEST, 0);
 	p = (float *)numbers(&r, DTYPE_F32, N + 1) + shift;
 	v = numbers(&r, DTYPE_F32, N);
-	g = numbers(&r, DTYPE_F32, SPLITS * STRIDE + N);
+	g = numbers(&r, DTYPE_F32, parts_end + N);
 	want_p = stored(DTYPE_F32, p, N);
 	want_v = stored(DTYPE_F32, v, N);
 	parts[1].grad = g;
-	parts[0].grad = g + SPLITS * STRIDE + 1600;
-	parts[2].grad = g + SPLITS * STRIDE + 1300;
-	memcpy(flat, g + SPLITS * STRIDE, N * sizeof(float));
-	for (int i = 0; i < 1300; i++)
-		flat[i] = g[i] + g[STRIDE + i] + g[2 * STRIDE + i];
+	parts[0].grad = g + parts_end + 1600;
+	parts[2].grad = g + parts_end + 1300;
+	memcpy(flat, g + parts_end, N * sizeof(float));
+	for (int i = 0; i < 1300; i++) {
+		flat[i] = 0;
+		for (int k = 0; k < splits; k++)
+			flat[i] += g[k * STRIDE + i];
+	}
 	for (int i = 0; i < 2; i++) {
 		struct kernel_sgd sgd = { parts, 3, N, p, v, copy, steps, results, &now, partial,
 			&ticket };
@@ -347,8 +351,10 @@ static void check_update(int shift)
 static void one_launch_updates_every_part_and_counts_the_step(void **state)
 {
 	(void)state;
-	check_update(0);
-	check_update(1); /* nothing can be moved in fours */
+	check_update(0, 3);
+	check_update(1, 3); /* nothing can be moved in fours */
+	check_update(0, 37); /* lanes share the sums */
+	check_update(1, 37);
 }
 
 /* --- loss --- */

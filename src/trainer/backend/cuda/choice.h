@@ -2,8 +2,8 @@
  * What measurements have shown to be faster, a library or a kernel of our own, kept in a file so
  * that no start searches: $XDG_CACHE_HOME/mlrun/cuda-DEVICE.choices, else below ~/.cache.
  *
- * The file is text: a first line that names the device, the driver, cuDNN's and this program's
- * versions, then a line for each product: what was measured (product_key()), a tab, "own" or
+ * The file is text: a first line that names the device and the versions of the driver and of this
+ * program, then a line for each product: what was measured (product_key()), a tab, "own" or
  * "library". A file with another first line, or one that is damaged, counts as none.
  */
 #ifndef MLT_BACKEND_CUDA_CHOICE_H

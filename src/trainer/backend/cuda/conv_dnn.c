@@ -15,7 +15,6 @@
 static struct {
 	__typeof__(cudnnCreate) *create;
 	__typeof__(cudnnSetStream) *set_stream;
-	__typeof__(cudnnGetVersion) *version;
 	__typeof__(cudnnGetErrorString) *error_string;
 	__typeof__(cudnnGetLastErrorString) *last_error;
 	__typeof__(cudnnBackendCreateDescriptor) *desc_create;
@@ -69,7 +68,6 @@ static int open_library(struct mlr_error *err)
 	static const struct library_symbol symbols[] = {
 		{ "cudnnCreate", &dnn.create },
 		{ "cudnnSetStream", &dnn.set_stream },
-		{ "cudnnGetVersion", &dnn.version },
 		{ "cudnnGetErrorString", &dnn.error_string },
 		{ "cudnnGetLastErrorString", &dnn.last_error },
 		{ "cudnnBackendCreateDescriptor", &dnn.desc_create },
@@ -100,11 +98,6 @@ int conv_dnn_open_described(const char *json, struct mlr_error *err)
 		(int64_t)strlen(json), json));
 	DNN_TRY(dnn.finalize(described));
 	return 0;
-}
-
-size_t conv_dnn_version(void)
-{
-	return handle ? dnn.version() : 0;
 }
 
 void conv_dnn_free(struct conv_dnn **c)

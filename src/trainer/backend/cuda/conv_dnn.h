@@ -45,8 +45,6 @@ int conv_dnn_open(struct mlr_error *err);
  * Returns 0, -ENOENT when the library is not there, -EIO.
  */
 int conv_dnn_open_described(const char *json, struct mlr_error *err);
-/* cudnnGetVersion()'s number, 0 when it is not open. */
-size_t conv_dnn_version(void);
 
 /*
  * Prepare one convolution with the first engine that cuDNN's heuristics name (mode A, then B, then

@@ -7,6 +7,8 @@
 #include "trainer/backend/cuda/reduce.cuh"
 
 #define SGD_THREADS 256
+#define SGD_SPLITS  16 /* from which on lanes share a sum */
+#define SGD_LANES   8
 
 static __device__ __forceinline__ float sum_parts(
 	const float *part, int splits, size_t stride, size_t i)
@@ -43,8 +45,8 @@ static __device__ __forceinline__ float moved(
 }
 
 /* One parameter; returns its square as it was. */
-static __device__ __forceinline__ double update_one(const struct kernel_sgd &d, const struct kernel_part &part,
-	const struct kernel_step &step, size_t i)
+static __device__ __forceinline__ double update_one(const struct kernel_sgd &d,
+	const struct kernel_part &part, const struct kernel_step &step, size_t i)
 {
 	size_t at = part.at + i;
 	float g = sum_parts(part.grad, part.splits, part.stride, i);
@@ -57,25 +59,14 @@ static __device__ __forceinline__ double update_one(const struct kernel_sgd &d, 
 	return (double)p * p;
 }
 
-static __device__ __forceinline__ void add_four(float4 *sum, float4 x)
-{
-	sum->x += x.x;
-	sum->y += x.y;
-	sum->z += x.z;
-	sum->w += x.w;
-}
-
-/* And four neighbours: so many bytes in flight fill the memory's pipes, one parameter's do not. */
-static __device__ __forceinline__ double update_four(const struct kernel_sgd &d, const struct kernel_part &part,
-	const struct kernel_step &step, size_t i)
+/* Four neighbours, whose gradient is g: so many bytes in flight fill the memory's pipes, one
+ * parameter's do not. */
+static __device__ __forceinline__ double update_four(const struct kernel_sgd &d,
+	const struct kernel_part &part, const struct kernel_step &step, size_t i, float4 g)
 {
 	size_t at = part.at + i;
-	float4 p = *(const float4 *)(d.params + at), v = *(const float4 *)(d.velocity + at);
-	float4 g = make_float4(0, 0, 0, 0), now;
+	float4 p = *(const float4 *)(d.params + at), v = *(const float4 *)(d.velocity + at), now;
 
-#pragma unroll 8 /* the first convolution has 132 parts: their loads must not wait for each other */
-	for (int s = 0; s < part.splits; s++)
-		add_four(&g, *(const float4 *)(part.grad + (size_t)s * part.stride + i));
 	now.x = moved(step, part.decay, p.x, g.x, &v.x);
 	now.y = moved(step, part.decay, p.y, g.y, &v.y);
 	now.z = moved(step, part.decay, p.z, g.z, &v.z);
@@ -88,6 +79,47 @@ static __device__ __forceinline__ double update_four(const struct kernel_sgd &d,
 		*(uint2 *)((uint16_t *)d.copy + at) = pairs;
 	}
 	return (double)p.x * p.x + (double)p.y * p.y + (double)p.z * p.z + (double)p.w * p.w;
+}
+
+/* The sum of every so many partial sums of four neighbours, from one on. */
+static __device__ __forceinline__ float4 sum_four(
+	const struct kernel_part &part, size_t i, int from, int step)
+{
+	float4 sum = make_float4(0, 0, 0, 0);
+
+#pragma unroll 4
+	for (int s = from; s < part.splits; s += step) {
+		float4 x = *(const float4 *)(part.grad + (size_t)s * part.stride + i);
+
+		sum.x += x.x;
+		sum.y += x.y;
+		sum.z += x.z;
+		sum.w += x.w;
+	}
+	return sum;
+}
+
+/*
+ * A part of many splits, such as the first convolution's 132 of 832 numbers: SGD_LANES lanes of a
+ * warp share four neighbours, else one thread waits for all of these loads. i counts lanes; whole
+ * warps come here.
+ */
+static __device__ __forceinline__ double update_shared(const struct kernel_sgd &d,
+	const struct kernel_part &part, const struct kernel_step &step, size_t i, size_t fours)
+{
+	int lane = (int)(i % SGD_LANES);
+	bool is = i / SGD_LANES < fours;
+	size_t at = is ? i / SGD_LANES * 4 : 0;
+	float4 g = sum_four(part, at, lane, SGD_LANES);
+
+#pragma unroll
+	for (int by = 1; by < SGD_LANES; by *= 2) {
+		g.x += __shfl_xor_sync(EVERYONE, g.x, by);
+		g.y += __shfl_xor_sync(EVERYONE, g.y, by);
+		g.z += __shfl_xor_sync(EVERYONE, g.z, by);
+		g.w += __shfl_xor_sync(EVERYONE, g.w, by);
+	}
+	return is && lane == 0 ? update_four(d, part, step, at, g) : 0;
 }
 
 /* How many fours of a part can be moved whole. */
@@ -116,14 +148,20 @@ __global__ void __launch_bounds__(SGD_THREADS) sgd(const struct kernel_sgd d)
 
 	for (int k = 0; k < d.n; k++) {
 		const struct kernel_part part = d.parts[k];
-		size_t fours = fours_of(d, part), turns = fours + part.count - 4 * fours;
+		size_t fours = fours_of(d, part), rest = part.count - 4 * fours;
+		bool share = part.splits >= SGD_SPLITS;
+		/* Whole warps, so that lanes stay together; the rest is by one thread a number. */
+		size_t wide = share ? (fours * SGD_LANES + WARP - 1) / WARP * WARP : fours;
+		size_t turns = (wide + rest + WARP - 1) / WARP * WARP;
 		size_t i = mine >= begin ? mine - begin : mine + threads - begin;
 		double norm2 = 0;
 
-		for (; i < fours; i += threads)
-			norm2 += update_four(d, part, step, 4 * i);
-		for (; i < turns; i += threads)
-			norm2 += update_one(d, part, step, i + 3 * fours);
+		for (; i < wide; i += threads)
+			norm2 += share ? update_shared(d, part, step, i, fours)
+				       : update_four(d, part, step, 4 * i,
+						 sum_four(part, 4 * i, 0, 1));
+		for (; i < wide + rest; i += threads)
+			norm2 += update_one(d, part, step, i - wide + 4 * fours);
 		sums[0] += norm2;
 		sums[1] += (double)(step.l2 * part.decay) * norm2 / 2;
 		begin += turns < threads ? turns : 0; /* a division would take longer than a turn */
