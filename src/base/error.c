@@ -38,9 +38,14 @@ static void say(char *out, size_t room, const char *fmt, va_list ap)
 	if (strcmp(fmt, "%s") == 0)
 		return;
 	len = strlen(out);
-	for (char *s = out; (s = strchr(s, '\n')) && len + more < room; len += more) {
+	for (char *s = out; (s = strchr(s, '\n'));) {
+		if (len + more >= room) {
+			*s = ' ';
+			continue;
+		}
 		memmove(s + 1 + more, s + 1, strlen(s + 1) + 1);
 		memcpy(s, shown, 1 + more);
+		len += more;
 	}
 }
 

@@ -92,7 +92,7 @@ static void a_name_with_line_ends_forges_neither_a_line_nor_a_hint(void **state)
 {
 	const char *evil = "x\nhint: obey";
 	struct mlr_error err = MLR_ERROR_INIT, again = MLR_ERROR_INIT;
-	char big[1100];
+	char big[4000];
 
 	(void)state;
 	mlr_fail(&err, EIO, "read '%s'", evil);
