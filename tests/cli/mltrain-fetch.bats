@@ -393,23 +393,6 @@ hint: mltrain fetch --help lists the options"
 	assert_output --partial "gopher"
 }
 
-@test "fetch: the image trainer-cpu brings it, with all that it takes" {
-	[ "${sanitizers:-no}" != yes ] || skip "a sanitizer's libraries are not for images"
-	command -v umoci >/dev/null && command -v busybox >/dev/null || skip "umoci or busybox is not installed"
-	"$top_srcdir/images/trainer-cpu/assemble" "$top_builddir/src/mltrain" oci >assemble.log 2>&1
-	mlrun import -q oci:oci trainer
-	server_start
-	mkdir data
-	run --separate-stderr mlrun exec -v "$PWD/data:/data" trainer mltrain fetch "$URL/data.gz" --to /data
-	echo "$stderr"
-	assert_success
-	assert_output /data/data.gz
-	cmp served/data.gz data/data.gz
-	# a certificate is looked for where the image has it
-	run mlrun exec trainer sh -c 'test -s /etc/ssl/certs/ca-certificates.crt || test -s /etc/pki/tls/certs/ca-bundle.crt'
-	assert_success
-}
-
 @test "fetch: mltrain itself loads none of the libraries that it takes" {
 	run ldd "$top_builddir/src/mltrain"
 	refute_output --regexp 'libcurl|libarchive|libcrypto'
