@@ -28,7 +28,8 @@ static void set_text(struct mlr_error *err, const char *s)
  * stands behind one would pass for a line of ours or for a hint. A text that is passed on whole, by
  * "%s", has been here before.
  */
-static void say(char *out, size_t room, const char *fmt, va_list ap)
+__attribute__((format(printf, 3, 0))) static void say(
+	char *out, size_t room, const char *fmt, va_list ap)
 {
 	static const char shown[] = "\\x0a";
 	const size_t more = sizeof(shown) - 2;
