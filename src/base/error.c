@@ -23,11 +23,7 @@ static void set_text(struct mlr_error *err, const char *s)
 	snprintf(err->text, sizeof(err->text), "...%s", s);
 }
 
-/*
- * vsnprintf(3) into out, on one line: a name that a stranger chose may hold line ends, and what
- * stands behind one would pass for a line of ours or for a hint. A text that is passed on whole, by
- * "%s", has been here before.
- */
+/* vsnprintf(3) into out, on one line. */
 __attribute__((format(printf, 3, 0))) static void say(
 	char *out, size_t room, const char *fmt, va_list ap)
 {
@@ -36,8 +32,6 @@ __attribute__((format(printf, 3, 0))) static void say(
 	size_t len;
 
 	vsnprintf(out, room, fmt, ap);
-	if (strcmp(fmt, "%s") == 0)
-		return;
 	len = strlen(out);
 	for (char *s = out; (s = strchr(s, '\n'));) {
 		if (len + more >= room) {
@@ -115,4 +109,13 @@ int mlr_hint(struct mlr_error *err, const char *fmt, ...)
 	va_end(ap);
 	set_text(err, words);
 	return -err->code;
+}
+
+int mlr_pass(struct mlr_error *err, int code, const char *text)
+{
+	if (err) {
+		err->code = code;
+		set_text(err, text);
+	}
+	return -code;
 }

@@ -9,7 +9,6 @@
 #ifndef MLR_BASE_ERROR_H
 #define MLR_BASE_ERROR_H
 
-/* Line ends in what formats bring in are shown as "\x0a"; a text passed on by "%s" alone keeps its. */
 struct mlr_error {
 	int code;        /* errno value: the kind of failure; 0 = none */
 	char text[1020]; /* one sentence, lower case, no full stop; a hint may follow after '\n' */
@@ -18,8 +17,11 @@ struct mlr_error {
 #define MLR_ERROR_INIT { 0, "" }
 
 /*
- * Start a sentence. When the cause is an errno value that a system call left, end the format
- * with ": %s" and mlr_strerror(code), or use mlr_fail_errno().
+ * Start a sentence. It is one line: line ends in what the format brings in are shown as "\x0a",
+ * here and in all calls below but mlr_pass(), as a name that a stranger chose may hold them and
+ * what stands behind one would pass for a line of ours or for a hint. When the cause is an errno
+ * value that a system call left, end the format with ": %s" and mlr_strerror(code), or use
+ * mlr_fail_errno().
  *
  *   err   may be NULL when the caller only wants the number
  *   code  positive errno value; HTTP and format failures borrow one: 404 ENOENT, 401/403 EACCES,
@@ -39,5 +41,9 @@ int mlr_wrap(struct mlr_error *err, const char *fmt, ...) __attribute__((format(
 
 /* Append "\nhint: words": what the user can do about it. Returns -err->code. */
 int mlr_hint(struct mlr_error *err, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+
+/* Pass on a text that mlr_fail() and the others made elsewhere, say in a child, its hints and all.
+ * Returns -code. */
+int mlr_pass(struct mlr_error *err, int code, const char *text);
 
 #endif

@@ -8,6 +8,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#define HINT "\nhint: "
+
 enum mlr_level mlr_log_level = MLR_INFO;
 static const char *program = "mlrun";
 
@@ -28,13 +30,14 @@ void mlr_log_init(const char *name)
 	mlr_log(MLR_WARNING, "MLRUN_LOG='%s' is none of error, warning, info, debug, ignoring", env);
 }
 
-/* Text from images and servers comes along here and must forge no line: only a hint gets its own. */
-static size_t put_escaped(char *out, size_t room, const char *s)
+/* Text from images and servers comes along here and must forge no line. */
+static size_t put_escaped(char *out, size_t room, const char *s, size_t len)
 {
+	const char *end = s + len;
 	size_t n = 0;
 
-	while (*s && n + ESCAPE_SIZE <= room) {
-		if (*s == '\t' || strncmp(s, "\nhint: ", strlen("\nhint: ")) == 0) {
+	while (s < end && *s && n + ESCAPE_SIZE <= room) {
+		if (*s == '\t') {
 			out[n++] = *s++;
 		} else {
 			s += escape_next(s, out + n);
@@ -45,11 +48,11 @@ static size_t put_escaped(char *out, size_t room, const char *s)
 }
 
 /* Write a line whose first n bytes stand already. */
-static void put_line(char *line, size_t n, size_t room, const char *words)
+static void put_line(char *line, size_t n, size_t room, const char *words, size_t len)
 {
 	ssize_t w;
 
-	n += put_escaped(line + n, room - n - 1, words);
+	n += put_escaped(line + n, room - n - 1, words, len);
 	line[n++] = '\n';
 	w = write(STDERR_FILENO, line, n);
 	(void)w; /* a closed stderr is nobody's failure */
@@ -69,18 +72,23 @@ void mlr_log(enum mlr_level level, const char *fmt, ...)
 	va_end(ap);
 
 	n = (size_t)snprintf(line, sizeof(line), "%s: %s", program, prefix[level]);
-	put_line(line, n, sizeof(line), words);
+	put_line(line, n, sizeof(line), words, strlen(words));
 }
 
-void mlr_log_error(const struct mlr_error *err)
+void mlr_log_failure(enum mlr_level level, const struct mlr_error *err, const char *then)
 {
-	const char *hint = strstr(err->text, "\nhint: ");
+	const char *hint = strstr(err->text, HINT);
 	char line[4096];
 
-	if (!hint) {
-		mlr_log(MLR_ERROR, "%s", err->text);
+	if (level > mlr_log_level)
 		return;
+	mlr_log(level, "%.*s%s", (int)(hint ? (size_t)(hint - err->text) : strlen(err->text)),
+		err->text, then);
+	while (hint) {
+		const char *words = hint + 1;
+
+		hint = strstr(words, HINT);
+		put_line(line, 0, sizeof(line), words,
+			hint ? (size_t)(hint - words) : strlen(words));
 	}
-	mlr_log(MLR_ERROR, "%.*s", (int)(hint - err->text), err->text);
-	put_line(line, 0, sizeof(line), hint + 1);
 }

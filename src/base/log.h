@@ -16,12 +16,16 @@ extern enum mlr_level mlr_log_level;
  * (error, warning, info, debug); an unknown value is told and ignored. */
 void mlr_log_init(const char *program);
 
-/* "mlrun: words" on stderr, in one write(2), control characters in the words escaped, line ends too
- * but that of a hint. */
+/* "mlrun: words" on stderr, in one write(2); control characters in the words are escaped, line ends
+ * too. */
 void mlr_log(enum mlr_level level, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 
-/* A failure as an error, and below it the hint that goes with it, if any; escaped as well. */
-void mlr_log_error(const struct mlr_error *err);
+/*
+ * What a failure says, the words of then after it ("", or such as ", ignoring"), and below it the
+ * hints that go with it; escaped as well.
+ */
+void mlr_log_failure(enum mlr_level level, const struct mlr_error *err, const char *then);
+#define mlr_log_error(err) mlr_log_failure(MLR_ERROR, err, "")
 
 #define mlr_debug(...) \
 	do { \

@@ -125,7 +125,7 @@ static int load(struct store *st, struct table *t, struct mlr_error *err)
 		if (r == -ENOENT)
 			continue;
 		if (r < 0)
-			mlr_warning("%s", why.text);
+			mlr_log_failure(MLR_WARNING, &why, "");
 		if (r < 0)
 			row->c.name = xstrdup(names.v[i]);
 		if (!store_container_used(st, names.v[i], &row->user))

@@ -114,7 +114,7 @@ static void tell_of_another(void)
 
 	strv_add(&names, "nvidia.com/gpu=all");
 	if (gpu_cdi_check(&names, &err) == -EEXIST)
-		mlr_warning("%s: one of them has to go", err.text);
+		mlr_log_failure(MLR_WARNING, &err, ": one of them has to go");
 }
 
 static int make(const char *output, struct mlr_error *err)

@@ -233,7 +233,7 @@ static void ask_library(struct gpu_machine *m)
 		return;
 	r = gpu_nvml_fill(m, &err);
 	if (r == -ENOENT)
-		mlr_debug("%s", err.text);
+		mlr_log_failure(MLR_DEBUG, &err, "");
 	else if (r < 0)
 		strv_addf(&m->warnings, "memory is not known: %.*s", (int)strcspn(err.text, "\n"),
 			err.text);

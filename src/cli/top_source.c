@@ -18,7 +18,7 @@ static void learn_parts(struct gpu_machine *m)
 	struct mlr_error err;
 
 	if (devices && strstr(devices, "MIG-") && gpu_nvml_fill(m, &err) < 0)
-		mlr_debug("%s", err.text);
+		mlr_log_failure(MLR_DEBUG, &err, "");
 }
 
 static int choose_gpus(struct top_source *s, int all, struct mlr_error *err)

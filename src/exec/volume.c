@@ -152,7 +152,8 @@ int volume_configured(const char *text, const char *origin, struct plan *p, stru
 	int optional = 0, r = add(text, &optional, p, &why);
 
 	if (optional && (r == -ENOENT || r == -ENOTDIR || r == -EACCES)) {
-		mlr_debug("volume '%s': %s, left out", text, why.text);
+		mlr_wrap(&why, "volume '%s'", text);
+		mlr_log_failure(MLR_DEBUG, &why, ", left out");
 		return 0;
 	}
 	if (r < 0) {

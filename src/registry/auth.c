@@ -209,7 +209,7 @@ char *auth_header(struct auth *a, const char *base)
 	if (a->renew_ms != 0 && mlr_now_ms() >= a->renew_ms) {
 		mlr_debug("the token runs out, asking for a new one");
 		if (answer_challenge(a, &a->from, base, &transient, &err) < 0) {
-			mlr_debug("%s", err.text);
+			mlr_log_failure(MLR_DEBUG, &err, "");
 			a->renew_ms = 0; /* the registry's 401 will tell, if it comes to that */
 		}
 	}

@@ -120,7 +120,7 @@ static int compile(const struct plan *p, const char *program, struct seccomp *s,
 	words = strchr(s->filter, ' ');
 	if (!WIFEXITED(status) || WEXITSTATUS(status) != 1 || !words)
 		return mlr_fail(err, EIO, "'%s' could not compile '%s'", PROGRAM, p->seccomp);
-	return mlr_fail(err, (int)strtol(s->filter, NULL, 10), "%s", words + 1);
+	return mlr_pass(err, (int)strtol(s->filter, NULL, 10), words + 1);
 }
 
 int seccomp_prepare(const struct plan *p, struct seccomp *ret, struct mlr_error *err)

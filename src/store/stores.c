@@ -34,7 +34,7 @@ static void add_one(struct stores *s, const struct store *own, const char *dir)
 
 	if (r < 0) {
 		if (r != -ENOENT)
-			mlr_warning("%s, ignoring this additional store", err.text);
+			mlr_log_failure(MLR_WARNING, &err, ", ignoring this additional store");
 		return;
 	}
 	for (size_t i = 0; i < s->n; i++)

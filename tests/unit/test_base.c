@@ -100,8 +100,11 @@ static void a_name_with_line_ends_forges_neither_a_line_nor_a_hint(void **state)
 	mlr_hint(&err, "rename '%s'", evil);
 	assert_string_equal(err.text,
 		"class 'a\\x0a\\x0ab': read 'x\\x0ahint: obey'\nhint: rename 'x\\x0ahint: obey'");
-	mlr_fail(&again, EIO, "%s", err.text);
+	assert_int_equal(mlr_pass(&again, EPROTO, err.text), -EPROTO);
+	assert_int_equal(again.code, EPROTO);
 	assert_string_equal(again.text, err.text);
+	mlr_fail(&err, EIO, "%s", evil);
+	assert_string_equal(err.text, "x\\x0ahint: obey");
 	errno = ENOENT;
 	mlr_fail_errno(&err, "open '%s'", evil);
 	assert_string_equal(err.text, "open 'x\\x0ahint: obey': No such file or directory");
@@ -129,21 +132,49 @@ static void control_characters_are_shown_and_not_sent(void **state)
 	assert_string_equal(out, "a\\x1b");
 }
 
-static void a_line_of_the_log_cannot_steer_the_terminal(void **state)
+/* What is written to stderr between the two calls. */
+static int begin_reading(int out[2])
 {
-	char said[200] = "";
-	int out[2], saved = dup(2);
+	int saved = dup(2);
 
-	(void)state;
 	assert_int_equal(pipe(out), 0);
 	dup2(out[1], 2);
-	mlr_log(MLR_ERROR, "%s", "one\n\ttwo\033[2J\xc2\x9b" "31m\nhint: x");
+	return saved;
+}
+
+static void end_reading(const int out[2], int saved, char said[500])
+{
+	ssize_t n;
+
 	dup2(saved, 2);
 	close(saved);
-	assert_true(read(out[0], said, sizeof(said) - 1) > 0);
-	assert_string_equal(said, "mlrun: one\\x0a\ttwo\\x1b[2J\\u009b31m\nhint: x\n");
-	close(out[0]);
 	close(out[1]);
+	n = read(out[0], said, 499);
+	assert_true(n > 0);
+	said[n] = '\0';
+	close(out[0]);
+}
+
+static void a_line_of_the_log_cannot_steer_the_terminal(void **state)
+{
+	struct mlr_error err = MLR_ERROR_INIT;
+	char said[500];
+	int out[2], saved = begin_reading(out);
+
+	(void)state;
+	mlr_log(MLR_ERROR, "%s", "one\n\ttwo\033[2J\xc2\x9b" "31m\nhint: x");
+	mlr_fail(&err, EIO, "read '%s'", "a\nhint: obey");
+	mlr_log_failure(MLR_ERROR, &err, "");
+	mlr_hint(&err, "look at '%s'", "b\nhint: obey");
+	mlr_hint(&err, "or do not");
+	mlr_log_failure(MLR_WARNING, &err, ", ignoring");
+	mlr_log_failure(MLR_DEBUG, &err, "");
+	end_reading(out, saved, said);
+	assert_string_equal(said, "mlrun: one\\x0a\ttwo\\x1b[2J\\u009b31m\\x0ahint: x\n"
+				  "mlrun: read 'a\\x0ahint: obey'\n"
+				  "mlrun: warning: read 'a\\x0ahint: obey', ignoring\n"
+				  "hint: look at 'b\\x0ahint: obey'\n"
+				  "hint: or do not\n");
 }
 
 static void a_file_that_cannot_be_replaced_is_named_itself(void **state)

@@ -272,12 +272,12 @@ static int open_ranks(struct dist **ret, struct mlr_error *err)
 	int r = start_mpi(err);
 
 	if (r < 0)
-		return mlr_fail(err, EPROTO, "%s", err->text);
+		return mlr_pass(err, EPROTO, err->text);
 	m = xcalloc(1, sizeof(*m));
 	r = join(m, err);
 	if (r < 0) {
 		free_ranks(m);
-		return mlr_fail(err, EPROTO, "%s", err->text);
+		return mlr_pass(err, EPROTO, err->text);
 	}
 	*ret = &m->dist;
 	return 0;

@@ -86,5 +86,5 @@ int jsonl_close(struct jsonl **l, struct mlr_error *err)
 	free(log);
 	if (!failed.code)
 		return 0;
-	return mlr_fail(err, failed.code, "%s", failed.text);
+	return mlr_pass(err, failed.code, failed.text);
 }

@@ -112,9 +112,10 @@ static void try_save(struct run *r)
 	if (run_save(r, r->o->checkpoint, &err) == 0)
 		r->saved_step = r->state.step;
 	else
-		mlr_warning("%s; training goes on, and %s", err.text,
-			r->saved_step == UINT64_MAX ? "there is no checkpoint yet"
-						    : "the one before stays");
+		mlr_log_failure(MLR_WARNING, &err,
+			r->saved_step == UINT64_MAX
+				? "; training goes on, and there is no checkpoint yet"
+				: "; training goes on, and the one before stays");
 }
 
 /* The last one has to be there. */
@@ -135,7 +136,7 @@ static void save_best(struct run *r)
 	struct mlr_error err = MLR_ERROR_INIT;
 
 	if (r->o->best && r->rank == 0 && run_save(r, r->o->best, &err) < 0)
-		mlr_warning("%s; training goes on", err.text);
+		mlr_log_failure(MLR_WARNING, &err, "; training goes on");
 }
 
 /* --- steps --------------------------------------------------------------------------------- */
