@@ -142,6 +142,26 @@ node() { (on_node "$@"); }
 	assert_equal "$(ls "$BATS_TEST_TMPDIR/real/store/holds")" token
 }
 
+@test "locks: a name that another process replaces just then is there" {
+	needs_two_nodes
+	node a mlrun pull --format layers -q "$REGISTRY/tiny"
+	on_node b /usr/bin/python3 - "$BATS_TEST_TMPDIR/node-b/store" 3>&- <<-'EOF' &
+		import glob, os, sys
+		name, = glob.glob(sys.argv[1] + "/images/*")
+		new = sys.argv[1] + "/tmp/new"
+		text = open(name).read()
+		while True:
+		    with open(new, "w") as f:
+		        f.write(text)
+		    os.rename(new, name)
+	EOF
+	storm=$!
+	for _ in {1..60}; do
+		run -0 node b mlrun inspect "$REGISTRY/tiny"
+	done
+	kill "$storm"
+}
+
 # Start a pull of big on node a and stop it while it unpacks; its pid is in $producer.
 stop_in_the_middle() {
 	node a mlrun pull --format layers -q "$REGISTRY/tiny" # makes the store
