@@ -70,3 +70,10 @@ int fds_close_range(unsigned first, unsigned last, int flags)
 		return -errno;
 	return close_listed(first, last, flags);
 }
+
+void fds_open_standard(void)
+{
+	for (int fd = 0; fd <= 2; fd++)
+		if (fcntl(fd, F_GETFD) < 0 && open("/dev/null", O_RDWR) < 0)
+			return;
+}

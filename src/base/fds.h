@@ -12,4 +12,10 @@
  */
 int fds_close_range(unsigned first, unsigned last, int flags);
 
+/*
+ * Open /dev/null for each of stdin, stdout and stderr that is closed: a closed one would be given
+ * to the next file that is opened, and messages would go there. The first thing a program does.
+ */
+void fds_open_standard(void);
+
 #endif

@@ -1,6 +1,7 @@
 #include "cli/cli.h"
 
 #include "base/cleanup.h"
+#include "base/fds.h"
 #include "base/log.h"
 #include "base/program.h"
 #include "config.h"
@@ -41,17 +42,7 @@ static void print_version(FILE *out, struct argp_state *state)
 {
 	(void)state;
 	fprintf(out, "mlrun %s %cisal %csquashfs %csquashfuse %cseccomp -cuda -mpi\n",
-		PACKAGE_VERSION, HAS_ISAL, HAS_SQUASHFS, HAS_SQUASHFUSE,
-		HAS_SECCOMP);
-}
-
-/* A closed standard descriptor would be given to the next file that is opened, and messages would
- * go there. */
-static void open_standard_fds(void)
-{
-	for (int fd = 0; fd <= 2; fd++)
-		if (fcntl(fd, F_GETFD) < 0 && open("/dev/null", O_RDWR) < 0)
-			return;
+		PACKAGE_VERSION, HAS_ISAL, HAS_SQUASHFS, HAS_SQUASHFUSE, HAS_SECCOMP);
 }
 
 static int stdout_errno;
@@ -94,7 +85,7 @@ static void seed_json(void)
 
 void cli_init(void)
 {
-	open_standard_fds();
+	fds_open_standard();
 	seed_json();
 	atexit(close_stdout);
 	mlr_log_init("mlrun");

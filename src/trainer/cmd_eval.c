@@ -227,7 +227,7 @@ static int print(const struct args *a, const struct predictor *p, const struct d
 		json_auto_t *record = test_record(e, data, p->from.names, p->from.step);
 
 		if (!record || json_dumpf(record, stdout, JSON_COMPACT | JSON_REAL_PRECISION(9)))
-			return mlr_fail(err, EIO, "write the result");
+			return mlr_fail(err, EIO, "write the result to stdout");
 		putchar('\n');
 	} else {
 		print_accuracy(e->wrong, e->count);
@@ -237,7 +237,7 @@ static int print(const struct args *a, const struct predictor *p, const struct d
 		}
 	}
 	if (fflush(stdout))
-		return mlr_fail_errno(err, "write the result");
+		return mlr_fail_errno(err, "write the result to stdout");
 	return 0;
 }
 

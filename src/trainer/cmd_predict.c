@@ -245,7 +245,7 @@ static int answer(const struct args *a, const struct predictor *p, const char *f
 		json_auto_t *o = answer_json(p, file, logits, share, order, top);
 
 		if (!o || json_dumpf(o, stdout, JSON_COMPACT | JSON_REAL_PRECISION(9)) < 0)
-			return mlr_fail(err, EIO, "write the answer");
+			return mlr_fail(err, EIO, "write the answer to stdout");
 		putchar('\n');
 	} else {
 		answer_text(a, p, file, share, order, top);
@@ -295,7 +295,7 @@ static int run(const struct args *a, struct mlr_error *err)
 	for (int at = 0; at < a->n && r == 0; at += batch)
 		r = predict(a, &p, at, a->n - at < batch ? a->n - at : batch, images, logits, err);
 	if (r == 0 && fflush(stdout))
-		return mlr_fail_errno(err, "write the answer");
+		return mlr_fail_errno(err, "write the answer to stdout");
 	return r;
 }
 

@@ -3,6 +3,7 @@
 
 #include "base/cleanup.h"
 #include "base/escape.h"
+#include "base/fds.h"
 #include "base/log.h"
 #include "base/spelling.h"
 #include "config.h"
@@ -35,9 +36,12 @@ static const struct command {
 	{ "report", cmd_report, "draw the logs of runs as one HTML file" },
 };
 
+static int told; /* that something failed */
+
 int main_fail(const struct mlr_error *err)
 {
 	mlr_log_error(err);
+	told = 1;
 	return EXIT_BROKEN;
 }
 
@@ -118,10 +122,30 @@ static int unknown_command(const char *name)
 	return EXIT_USAGE;
 }
 
+/* An answer that did not arrive is a failure, found out at the latest here, also for what argp
+ * prints. */
+static void close_stdout(void)
+{
+	int failed = ferror(stdout);
+	struct mlr_error err;
+
+	if (fclose(stdout) != 0)
+		mlr_fail_errno(&err, "write to stdout");
+	else if (failed) /* which nobody has the errno of any more */
+		mlr_fail(&err, EIO, "not all of the answer could be written to stdout");
+	else
+		return;
+	if (!told)
+		main_fail(&err);
+	_exit(EXIT_BROKEN);
+}
+
 int main(int argc, char **argv)
 {
+	fds_open_standard();
 	spin_less(argv);
 	mlr_log_init("mltrain");
+	atexit(close_stdout);
 	argp_err_exit_status = EXIT_USAGE;
 	argp_program_version_hook = print_version;
 	setvbuf(stdout, NULL, _IOLBF, 0); /* in a job's log, lines appear when they are said */

@@ -169,6 +169,36 @@ assert_whole() {
     [[ "$output" == *"open log 'no/dir/log': No such file or directory"* ]]
 }
 
+@test "an answer for which there is no room is a failure, whichever command gives it" {
+    needs_data
+    $mltrain train -q --threads 1 --data "$SMALL" --steps 1 --checkpoint c > out
+    image=$SMALL/t10k-images-idx3-ubyte:0
+    for o in "train -q --data $SMALL --steps 1" "train -q --data $SMALL --steps 1 --log-format tf" \
+        "eval --checkpoint c" "eval -q --checkpoint c" "eval --json --checkpoint c" "predict --checkpoint c $image" \
+        "predict --json --checkpoint c $image" "net" "net lenet-5" "net --json lenet-5" "export --checkpoint c c.onnx" \
+        "bench --seconds 0.01 --batch 1 --dtype f32 --only predict" "--help" "--version" "train --help"; do
+        status=0
+        $mltrain $o > /dev/full 2> err || status=$?
+        cat err
+        [ "$status" = 1 ]
+        grep -q "^mltrain: .* to stdout" err
+        [ "$(wc -l < err)" = 1 ]
+    done
+}
+
+@test "train: where a standard stream is closed, what it would get is lost and goes into no other file" {
+    needs_data
+    for closed in 0 1 2; do
+        case $closed in
+        0) $mltrain train --threads 1 --data "$SMALL" --steps 1 --log log --checkpoint c <&- > out ;;
+        1) $mltrain train --threads 1 --data "$SMALL" --steps 1 --log log --checkpoint c >&- ;;
+        2) $mltrain train --threads 1 --data "$SMALL" --steps 1 --log log --checkpoint c > out 2>&- ;;
+        esac
+        [ -z "$(grep -v '^{' log)" ]
+        assert_whole c
+    done
+}
+
 @test "train: wrong options are named and exit 2" {
     for o in "--epochs 0" "--epochs 1x" "--lr fast" "--batch -1" "--dropout 1" "--backend abacus" "--threads 0" "extra"; do
         run $mltrain train --data fashion-mnist $o
