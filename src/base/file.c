@@ -214,6 +214,32 @@ int file_put(const char *path, const void *buf, size_t len, mode_t mode, struct 
 	return r < 0 ? mlr_fail(err, -r, "write '%s': %s", path, strerror(-r)) : 0;
 }
 
+/* The path by which a file that is not there yet would be found; NULL where its directory is not.
+ */
+static char *place_of(const char *path)
+{
+	const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
+	auto_free char *dir = xasprintf("%.*s.", (int)(name - path), path);
+	auto_free char *real = realpath(dir, NULL);
+
+	return real ? xasprintf("%s/%s", real, name) : NULL;
+}
+
+int file_is_same(const char *a, const char *b)
+{
+	auto_free char *a_place = NULL, *b_place = NULL;
+	struct stat a_st, b_st;
+	int a_there = stat(a, &a_st) == 0, b_there = stat(b, &b_st) == 0;
+
+	if (a_there && b_there)
+		return a_st.st_dev == b_st.st_dev && a_st.st_ino == b_st.st_ino;
+	if (a_there != b_there)
+		return 0;
+	a_place = place_of(a);
+	b_place = place_of(b);
+	return strcmp(a_place ? a_place : a, b_place ? b_place : b) == 0;
+}
+
 /* Is this a temporary name of file_replace() for that file? */
 static int is_temp_of(const char *name, const char *file)
 {

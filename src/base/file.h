@@ -19,8 +19,8 @@
  *
  *   flags  open(2)'s; O_CLOEXEC is added
  *
- * Returns the descriptor or -errno. Where there is no openat2(2), before Linux 5.6, base/walk.h does the
- * same; it creates nothing.
+ * Returns the descriptor or -errno. Where there is no openat2(2), before Linux 5.6, base/walk.h
+ * does the same; it creates nothing.
  */
 int file_open_in_root(int dirfd, const char *path, int flags, mode_t mode);
 
@@ -76,6 +76,12 @@ int file_replace(int dirfd, const char *path, const void *buf, size_t len, mode_
  * since replaced by a file it would be lost to all.
  */
 int file_put(const char *path, const void *buf, size_t len, mode_t mode, struct mlr_error *err);
+
+/*
+ * Do two paths name one file, by whatever way they lead to it? One that is not there yet is known
+ * by its directory and its name.
+ */
+int file_is_same(const char *a, const char *b);
 
 /*
  * Remove what file_replace() of this path left beside it where it was killed: temporary names that

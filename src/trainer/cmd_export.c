@@ -6,6 +6,7 @@
 #include "trainer/model/checkpoint.h"
 #include "trainer/model/onnx.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -60,6 +61,9 @@ static int run(const struct args *a, struct mlr_error *err)
 	size_t len;
 	int r;
 
+	if (file_is_same(a->out, a->checkpoint))
+		return mlr_fail(
+			err, EEXIST, "'%s' is the checkpoint itself, not overwriting it", a->out);
 	r = checkpoint_read(a->checkpoint, &c, err);
 	if (r < 0)
 		return r;

@@ -68,13 +68,12 @@ static char *page_of(const struct runs *runs, size_t *len)
 /* A log must not become its own page, whatever name it goes by. */
 static int check_output(const struct args *a, struct mlr_error *err)
 {
-	struct stat out, log;
+	struct stat out;
 
 	if (strcmp(a->output, "-") == 0 || stat(a->output, &out) < 0 || !S_ISREG(out.st_mode))
 		return 0;
 	for (size_t i = 0; i < a->n; i++)
-		if (stat(a->logs[i], &log) == 0 && log.st_dev == out.st_dev &&
-			log.st_ino == out.st_ino)
+		if (file_is_same(a->output, a->logs[i]))
 			return mlr_fail(err, EEXIST, "'%s' is one of the logs, not overwriting it",
 				a->output);
 	return 0;

@@ -1,6 +1,7 @@
 #include "trainer/train_args.h"
 
 #include "base/cleanup.h"
+#include "base/file.h"
 #include "trainer/mltrain.h"
 #include "trainer/recipe_arg.h"
 #include "trainer/train/cpus.h"
@@ -327,7 +328,7 @@ static void check_files(struct argp_state *state, const struct train_args *a)
 	for (size_t i = 0; i < ARRAY_LEN(files); i++)
 		for (size_t k = i + 1; k < ARRAY_LEN(files); k++)
 			if (files[i].file && files[k].file &&
-				strcmp(files[i].file, files[k].file) == 0)
+				file_is_same(files[i].file, files[k].file))
 				argp_error(state,
 					"--%s and --%s are one file, '%s': give each its own",
 					files[i].option, files[k].option, files[i].file);

@@ -90,6 +90,17 @@ numpy.random.default_rng(1).integers(0, 256, 5 * n, dtype=numpy.uint8).tofile('i
 	[ "$(ls)" = "$(printf '%s\n' again.onnx net.onnx net.safetensors torn.safetensors was.onnx)" ]
 }
 
+@test "mltrain export: the checkpoint is not overwritten, by whatever name" {
+	oracle make reference 1x28x28 10 net.safetensors
+	cp net.safetensors before
+	ln -s net.safetensors link
+	for out in net.safetensors "$PWD/net.safetensors" link; do
+		run -1 mltrain export --checkpoint net.safetensors "$out"
+		assert_output "mltrain: '$out' is the checkpoint itself, not overwriting it"
+		cmp net.safetensors before
+	done
+}
+
 @test "mltrain export: wrong options" {
 	run -2 mltrain export net.onnx
 	assert_output --partial 'which weights?'

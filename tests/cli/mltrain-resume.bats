@@ -106,6 +106,21 @@ small_net() {
     done
 }
 
+@test "files that would overwrite each other are, whatever they are called" {
+    mkdir dir
+    for o in "--checkpoint ./x --log x" "--checkpoint dir/../x --keep-best x" "--log x --keep-best $PWD/x"; do
+        run $mltrain train --data x $o
+        [ "$status" = 2 ]
+        [[ "$output" == *" are one file, '"*"x': give each its own"* ]]
+        [ ! -e x ]
+    done
+    echo old > x
+    ln -s x y
+    run $mltrain train --data x --checkpoint x --log y
+    [ "$status" = 2 ]
+    [ "$(cat x)" = old ]
+}
+
 @test "resume: a damaged checkpoint is an error, not a new start" {
     small_net
     train -q --epochs 1 --checkpoint c.safetensors > /dev/null
