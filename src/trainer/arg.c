@@ -76,6 +76,13 @@ int arg_word(
 	return 0;
 }
 
+const char *arg_file(struct argp_state *state, const char *option, const char *text)
+{
+	if (!*text)
+		argp_error(state, "--%s '' names no file", option);
+	return text;
+}
+
 int arg_threads(struct argp_state *state, const char *text)
 {
 	return (int)arg_count(state, "threads", text, 1, 1024);

@@ -26,6 +26,9 @@ double arg_seconds(struct argp_state *state, const char *option, const char *tex
 int arg_word(
 	struct argp_state *state, const char *option, const char *text, const char *const *words);
 
+/* What names a file: not nothing, as an unset variable of a script gives. Returns text. */
+const char *arg_file(struct argp_state *state, const char *option, const char *text);
+
 /* --threads, --backend and --dtype. */
 int arg_threads(struct argp_state *state, const char *text);
 const struct backend *arg_backend(struct argp_state *state, const char *text);

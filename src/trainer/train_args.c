@@ -207,7 +207,7 @@ static error_t parse_metrics(int key, char *arg, struct argp_state *state, struc
 
 	switch (key) {
 	case KEY_LOG:
-		m->log = arg;
+		m->log = arg_file(state, "log", arg);
 		return 0;
 	case KEY_LOG_EVERY:
 		m->log_every = arg_count(state, "log-every", arg, 1, INT64_MAX);
@@ -222,7 +222,7 @@ static error_t parse_metrics(int key, char *arg, struct argp_state *state, struc
 		m->load_every = arg_number(state, "load-every", arg, 0, 86400);
 		return 0;
 	case KEY_TENSORBOARD:
-		m->tensorboard = arg;
+		m->tensorboard = arg_file(state, "tensorboard", arg);
 		return 0;
 	case 'q':
 		m->quiet = 1;
@@ -242,17 +242,17 @@ static error_t parse_lifecycle(int key, char *arg, struct argp_state *state, str
 
 	switch (key) {
 	case KEY_CHECKPOINT:
-		t->checkpoint = arg;
+		t->checkpoint = arg_file(state, "checkpoint", arg);
 		return 0;
 	case KEY_CHECKPOINT_EVERY:
 		parse_every(state, arg, t);
 		return 0;
 	case KEY_KEEP_BEST:
-		t->best = arg;
+		t->best = arg_file(state, "keep-best", arg);
 		return 0;
 	case KEY_RESUME:
 		a->wants_resume = 1;
-		a->resume = arg;
+		a->resume = arg ? arg_file(state, "resume", arg) : NULL;
 		return 0;
 	case KEY_ON_USR1:
 		a->usr1_continues = arg_word(state, "on-usr1", arg, usr1);
@@ -364,10 +364,10 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 
 	switch (key) {
 	case 'd':
-		a->data = arg;
+		a->data = arg_file(state, "data", arg);
 		return 0;
 	case 'n':
-		a->net = arg;
+		a->net = arg_file(state, "net", arg);
 		a->given |= GIVEN_NET;
 		return 0;
 	case KEY_SEED:

@@ -212,6 +212,12 @@ assert_whole() {
         [ "$status" = 2 ]
         [[ "$output" == *"${o#* }"* ]]
     done
+    # as a script gives whose variable is not set
+    for o in checkpoint keep-best resume log tensorboard net data; do
+        run $mltrain train --data fashion-mnist --$o=
+        [ "$status" = 2 ]
+        [[ "$output" == *"--$o '' names no file"* ]]
+    done
     run $mltrain train
     [ "$status" = 2 ]
     [[ "$output" == *"which data set? give --data"* ]]
