@@ -188,6 +188,17 @@ terminal() {
     grep -q "'run.jsonl' line 1: damaged" err
 }
 
+@test "metrics: a file that is no log is left as it is" {
+    needs_data
+    train -q --steps 1 --checkpoint c.safetensors > out
+    cp c.safetensors before
+    run train -q --steps 1 --log c.safetensors
+    echo "$output"
+    [ "$status" = 1 ]
+    [[ "$output" == "mltrain: log 'c.safetensors' is there and begins with no record"* ]]
+    cmp c.safetensors before
+}
+
 @test "metrics: what can't be written is told before training, a full disk at the end" {
     needs_data
     : > file

@@ -17,23 +17,34 @@ struct jsonl {
 	struct mlr_error failed;
 };
 
-/* Does a file end in the middle of a line, as a full disk leaves it? */
-static int ends_cut(int fd, const char *path)
+/*
+ * Look at what is in the file already: is it a log, and does it end in the middle of a line, as a
+ * full disk leaves it?
+ */
+static int look(int fd, const char *path, int *cut, struct mlr_error *err)
 {
 	auto_close int in = -1;
 	struct stat st;
-	char last;
+	char first, last;
 
 	if (fstat(fd, &st) < 0 || !S_ISREG(st.st_mode) || st.st_size == 0)
 		return 0;
 	in = open(path, O_RDONLY | O_CLOEXEC);
-	return in >= 0 && pread(in, &last, 1, st.st_size - 1) == 1 && last != '\n';
+	if (in < 0 || pread(in, &first, 1, 0) != 1 || pread(in, &last, 1, st.st_size - 1) != 1)
+		return 0;
+	if (first != '{') {
+		mlr_fail(err, EEXIST, "log '%s' is there and begins with no record", path);
+		return mlr_hint(err, "records are appended to a log alone: give another name");
+	}
+	*cut = last != '\n';
+	return 0;
 }
 
 int jsonl_open(const char *path, struct jsonl **ret, struct mlr_error *err)
 {
 	auto_close int fd = -1;
 	struct jsonl *l;
+	int cut = 0, r;
 
 	if (path)
 		fd = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
@@ -41,10 +52,13 @@ int jsonl_open(const char *path, struct jsonl **ret, struct mlr_error *err)
 		fd = fcntl(STDOUT_FILENO, F_DUPFD_CLOEXEC, 0);
 	if (fd < 0)
 		return mlr_fail_errno(err, "open log '%s'", path ? path : "stdout");
+	r = path ? look(fd, path, &cut, err) : 0;
+	if (r < 0)
+		return r;
 	l = xcalloc(1, sizeof(*l));
 	l->fd = take_fd(&fd);
 	l->path = path ? xstrdup(path) : NULL;
-	l->cut = path && ends_cut(l->fd, path);
+	l->cut = cut;
 	*ret = l;
 	return 0;
 }
