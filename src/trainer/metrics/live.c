@@ -6,6 +6,7 @@
 #include "base/memory.h"
 
 #include <inttypes.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -48,28 +49,56 @@ static int epochs_of(const struct train_state *s)
 	return (int)((s->steps + s->epoch_steps - 1) / s->epoch_steps);
 }
 
+/* A line that is being put together from words, in so many columns. */
+struct line {
+	int columns, used;
+	char text[256];
+};
+
+/* Words that do not fit whole are left out: "222" of "2229 images/s" would be another number. */
+static void __attribute__((format(printf, 2, 3))) add(struct line *l, const char *fmt, ...)
+{
+	char words[64];
+	const char *gap = l->used ? "  " : "";
+	int room = l->columns - l->used, len;
+	va_list args;
+
+	va_start(args, fmt);
+	len = vsnprintf(words, sizeof(words), fmt, args) + (int)strlen(gap);
+	va_end(args);
+	if (len > room || l->used + len >= (int)sizeof(l->text))
+		return;
+	sprintf(l->text + l->used, "%s%s", gap, words);
+	l->used += len;
+}
+
 /* The most important first, as a narrow window shows the beginning alone. */
-static char *describe(const struct live *l, const struct train_state *s)
+static void describe(const struct live *l, const struct train_state *s, struct line *ret)
 {
 	char batch[16], validation[16], left[32];
 
-	return xasprintf("epoch %d/%d  step %" PRIu64 "/%" PRIu64 "  %s left  %.0f images/s"
-			 "  loss %.3f  batch error %s  validation error %s",
-		s->epoch, epochs_of(s), s->step, s->steps, duration(rate_left(&l->rate, s), left),
-		rate_smooth(&l->rate), s->loss, percent(s->batch_error, batch),
-		percent(s->validation_error, validation));
+	add(ret, "epoch %d/%d", s->epoch, epochs_of(s));
+	add(ret, "step %" PRIu64 "/%" PRIu64, s->step, s->steps);
+	add(ret, "%s left", duration(rate_left(&l->rate, s), left));
+	add(ret, "%.0f images/s", rate_smooth(&l->rate));
+	add(ret, "loss %.3f", s->loss);
+	add(ret, "batch error %s", percent(s->batch_error, batch));
+	add(ret, "validation error %s", percent(s->validation_error, validation));
 }
 
 /*
  * The width is asked for each time, ten times a second, so a window that changes needs no SIGWINCH.
  * The last column stays empty: a cursor that waits behind it may be on the next line already.
  */
-static void draw(struct live *l, const char *line)
+static void draw(struct live *l, const struct train_state *s)
 {
+	struct line line = { .columns = 79 };
 	struct winsize w;
-	int columns = ioctl(STDERR_FILENO, TIOCGWINSZ, &w) == 0 && w.ws_col > 1 ? w.ws_col - 1 : 79;
 
-	fprintf(stderr, "\r%.*s\033[K", columns, line);
+	if (ioctl(STDERR_FILENO, TIOCGWINSZ, &w) == 0 && w.ws_col > 1)
+		line.columns = w.ws_col - 1;
+	describe(l, s, &line);
+	fprintf(stderr, "\r%s\033[K", line.text);
 	fflush(stderr);
 	l->drawn = 1;
 }
@@ -89,9 +118,7 @@ static void stepped(struct live *l, const struct train_state *s, int images)
 	rate_step(&l->rate, s, images);
 	if (!l->terminal || (t - l->drawn_at < REDRAW_S && s->step < s->steps))
 		return;
-	auto_free char *line = describe(l, s);
-
-	draw(l, line);
+	draw(l, s);
 	l->drawn_at = t;
 }
 
