@@ -2,6 +2,7 @@
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/file.h"
+#include "base/home.h"
 #include "base/log.h"
 #include "base/memory.h"
 #include "config.h"
@@ -210,16 +211,17 @@ static void advise(struct mlr_error *err, const char *dir)
 	}
 }
 
-/* Where a named set goes; to free(). */
-static char *set_dir(const struct args *a, const char *name)
+/* Where a named set goes; to free(), or NULL with err set. */
+static char *set_dir(const struct args *a, const char *name, struct mlr_error *err)
 {
-	const char *xdg = getenv("XDG_DATA_HOME"), *home = getenv("HOME");
+	auto_free char *data = NULL;
 
 	if (a->to)
 		return xasprintf("%s/%s", a->to, name);
-	if (xdg && *xdg)
-		return xasprintf("%s/datasets/%s", xdg, name);
-	return xasprintf("%s/.local/share/datasets/%s", home ? home : "", name);
+	data = home_xdg_dir("XDG_DATA_HOME", ".local/share", err);
+	if (!data)
+		mlr_hint(err, "--to DIR says where to");
+	return data ? xasprintf("%s/datasets/%s", data, name) : NULL;
 }
 
 static const char *ca_file(const struct args *a)
@@ -232,7 +234,7 @@ static const char *ca_file(const struct args *a)
 static int fetch_one(const struct args *a, const char *what, struct mlr_error *err)
 {
 	const struct known_set *set = is_url(what) ? NULL : known_set_find(what);
-	auto_free char *dir = set ? set_dir(a, what) : xstrdup(a->to ? a->to : ".");
+	auto_free char *dir = set ? set_dir(a, what, err) : xstrdup(a->to ? a->to : ".");
 	auto_free char *name = set ? NULL : fetch_name(what);
 	auto_free char *mirror = set && a->mirror ? xasprintf("%s/%s", a->mirror, what) : NULL;
 	const char *urls[] = { what, NULL };
@@ -240,6 +242,8 @@ static int fetch_one(const struct args *a, const char *what, struct mlr_error *e
 	struct fetch_options o = { dir, ca_file(a), tell, draw, &t };
 	int r;
 
+	if (!dir)
+		return -err->code;
 	if (set) {
 		r = fetch_set(&o, set, mirror, err);
 	} else if (!name) {

@@ -187,8 +187,17 @@ needs_png() {
 	assert_output --partial "hint: \`mltrain fetch mnist\` brings one where there is the internet"
 	HOME=$PWD run mltrain train --data cifar-10
 	assert_failure 1
-	assert_output --partial "data set 'cifar-10' was not found in /usr/share/datasets/cifar-10, ./cifar-10, "
+	assert_output --partial "data set 'cifar-10' was not found in /usr/share/datasets/cifar-10, ./cifar-10, \
+./data/cifar-10, $PWD/.local/share/datasets/cifar-10 or /usr/local/share/datasets/cifar-10"
 	assert_output --partial "hint: \`mltrain fetch cifar-10\` brings it where there is the internet"
+}
+
+@test "data: without HOME the user's home is that of the user database" {
+	local home
+	home=$(getent passwd "$(id -u)" | cut -d: -f6)
+	[[ $home == /* ]] || skip "this user has no home directory"
+	run -1 env -u HOME -u XDG_DATA_HOME mltrain train --data no-such-set
+	assert_output --partial " ${home%/}/.local/share/datasets/no-such-set or "
 }
 
 @test "data: a directory that can't be read and a file are told as such" {

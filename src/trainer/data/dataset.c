@@ -1,6 +1,7 @@
 #include "trainer/data/dataset.h"
 
 #include "base/cleanup.h"
+#include "base/home.h"
 #include "base/memory.h"
 #include "trainer/data/folder.h"
 #include "trainer/data/format.h"
@@ -30,11 +31,17 @@ static int is_known(const char *name)
 	return 0;
 }
 
+/* Where fetch puts a set by itself; an empty string for a user without a home. */
+static char *in_home(const char *name)
+{
+	auto_free char *data = home_xdg_dir("XDG_DATA_HOME", ".local/share", NULL);
+
+	return data ? xasprintf("%s/datasets/%s", data, name) : xstrdup("");
+}
+
 /* The places where a name is looked for, in order; n beyond the last gives NULL. */
 static char *place(const char *name, int n)
 {
-	const char *xdg = getenv("XDG_DATA_HOME"), *home = getenv("HOME");
-
 	switch (n) {
 	case 0:
 		return xasprintf("/usr/share/datasets/%s", name);
@@ -43,9 +50,7 @@ static char *place(const char *name, int n)
 	case 2:
 		return xasprintf("data/%s", name);
 	case 3:
-		if (xdg && *xdg)
-			return xasprintf("%s/datasets/%s", xdg, name);
-		return xasprintf("%s/.local/share/datasets/%s", home ? home : "", name);
+		return in_home(name);
 	case 4:
 		return xasprintf("/usr/local/share/datasets/%s", name);
 	default:
@@ -55,10 +60,12 @@ static char *place(const char *name, int n)
 
 static int not_found(const char *name, struct mlr_error *err)
 {
+	auto_free char *home = in_home(name);
+
 	mlr_fail(err, ENOENT,
-		"data set '%s' was not found in /usr/share/datasets/%s, ./%s, ./data/%s, "
-		"$XDG_DATA_HOME/datasets/%s or /usr/local/share/datasets/%s",
-		name, name, name, name, name, name);
+		"data set '%s' was not found in /usr/share/datasets/%s, ./%s, ./data/%s, %s%s"
+		"/usr/local/share/datasets/%s",
+		name, name, name, name, home, *home ? " or " : "or ", name);
 	if (is_known(name))
 		return mlr_hint(err, "`mltrain fetch %s` brings it where there is the internet%s",
 			name,
