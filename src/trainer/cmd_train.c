@@ -79,11 +79,13 @@ static int say_interrupted(const struct session *s, const struct train_state *st
 static void say_result(const struct session *s, const struct train_state *state, double total)
 {
 	const struct train_options *o = &s->args.train;
+	/* The latest may have ended early, or have been before this run began. */
+	int epoch = state->epoch > state->epochs_done ? state->epoch : state->epochs_done;
 
 	print_accuracy(state->test_wrong, state->test_images);
 	if (state->reached)
 		mlr_info("--target-accuracy %g %% was reached in epoch %d, at step %" PRIu64,
-			100 * o->target_accuracy, state->epochs_done, state->step);
+			100 * o->target_accuracy, epoch, state->step);
 	printf("training time %.2f s (%" PRIu64 " steps, %.0f images/s)\n", state->step_seconds,
 		state->step,
 		state->step_seconds > 0

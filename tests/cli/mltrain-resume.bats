@@ -183,6 +183,13 @@ small_net() {
     $mltrain eval -q --checkpoint best.safetensors --data "$SMALL"
 }
 
+@test "--target-accuracy names the epoch that --steps cut short" {
+    small_net
+    run train --steps 3 --target-accuracy 1
+    echo "$output"
+    [[ "$output" == *"--target-accuracy 1 % was reached in epoch 1, at step 3"* ]]
+}
+
 @test "a checkpoint for which there is no room: the one before stays, the run goes on, its end says so" {
     small_net
     train -q --epochs 1 --checkpoint c.safetensors > /dev/null
