@@ -215,8 +215,7 @@ static error_t parse_metrics(int key, char *arg, struct argp_state *state, struc
 	case KEY_LOG_FORMAT:
 		if (metrics_format_find(arg, &m->format) < 0)
 			argp_error(state, "--log-format '%s' is not one of: text, tf, json", arg);
-		if (m->format == METRICS_TF)
-			a->train.validate_every = METRICS_TF_EVERY;
+		a->train.validate_every = m->format == METRICS_TF ? METRICS_TF_EVERY : 0;
 		return 0;
 	case KEY_LOAD_EVERY:
 		m->load_every = arg_number(state, "load-every", arg, 0, 86400);

@@ -43,6 +43,13 @@ Validation error: [0-9]+\.[0-9]%\|Test error: [0-9]+\.[0-9]%$"
     done
 }
 
+@test "metrics: of two formats the latter counts, validation included" {
+    needs_data
+    train -q --log-format=tf --log-format=text --steps 1 --log run.jsonl > out
+    grep -q "^test accuracy" out
+    [ -z "$(grep '"event":"validated"' run.jsonl)" ]
+}
+
 @test "metrics: an unknown format is named" {
     run $mltrain train --data x --log-format xml
     [ "$status" = 2 ]
