@@ -122,6 +122,24 @@ static int open_resume(struct session *s, struct mlr_error *err)
 	return 0;
 }
 
+/* Only folders have pictures of any size; those of other sets are as they are. */
+static int check_input(const struct session *s, struct mlr_error *err)
+{
+	const struct dataset *d = &s->data;
+	const struct shape *want = &s->args.input;
+	char input[SHAPE_TEXT_MAX];
+
+	if (want->rank != 3 ||
+		((uint32_t)want->dim[0] == d->channels && (uint32_t)want->dim[1] == d->height &&
+			(uint32_t)want->dim[2] == d->width))
+		return 0;
+	mlr_fail(err, EINVAL, "--input %s: the images of '%s' are of %ux%ux%u",
+		shape_text(want, input), d->dir, d->channels, d->height, d->width);
+	return mlr_hint(err,
+		s->from.net ? "training that goes on keeps the size: leave it out"
+			    : "it is for folders of pictures: leave it out");
+}
+
 static int open_data(struct session *s, struct mlr_error *err)
 {
 	const struct shape *want = s->from.net ? &s->from.net->input : &s->args.input;
@@ -142,7 +160,7 @@ static int open_data(struct session *s, struct mlr_error *err)
 	if (d->height > 65536 || d->width > 65536)
 		return mlr_fail(err, EINVAL, "'%s': images of %ux%u are too large", d->dir,
 			d->height, d->width);
-	return 0;
+	return check_input(s, err);
 }
 
 /* The network of a checkpoint, with another rate of dropout if that is wished. */
@@ -199,7 +217,9 @@ static int open_net(struct session *s, struct mlr_error *err)
 		r = read_recipe(s->from.recipe, &recipe, err);
 	if (r < 0)
 		return r;
-	train_args_apply(a, &recipe);
+	r = train_args_apply(a, &recipe, err);
+	if (r < 0)
+		return r;
 	choose_validation(s, &recipe);
 	a->train.recipe = recipe;
 	return 0;

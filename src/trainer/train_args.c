@@ -6,6 +6,7 @@
 #include "trainer/recipe_arg.h"
 #include "trainer/train/cpus.h"
 
+#include <errno.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -412,7 +413,7 @@ static void scale_lr(const struct train_args *a, int batch, struct recipe *r)
 		r->schedule.warmup = fmin(5, r->epochs / 20.0);
 }
 
-void train_args_apply(const struct train_args *a, struct recipe *r)
+int train_args_apply(const struct train_args *a, struct recipe *r, struct mlr_error *err)
 {
 	const struct recipe *said = &a->train.recipe;
 	int batch = r->batch;
@@ -435,9 +436,18 @@ void train_args_apply(const struct train_args *a, struct recipe *r)
 	}
 	if (a->given & GIVEN_WARMUP)
 		r->schedule.warmup = said->schedule.warmup;
+	if (a->given & GIVEN_WARMUP && said->schedule.warmup > 0 &&
+		r->schedule.kind == SCHEDULE_ONE_CYCLE) {
+		mlr_fail(err, EINVAL,
+			"--warmup %g: the schedule is one-cycle, which climbs by itself",
+			said->schedule.warmup);
+		return mlr_hint(
+			err, "--schedule one-cycle,rise=X says for what share of all steps");
+	}
 	if (a->given & GIVEN_AUGMENT)
 		r->augment = said->augment;
 	if (a->given & GIVEN_VALIDATION)
 		r->validation = said->validation;
 	scale_lr(a, batch, r);
+	return 0;
 }

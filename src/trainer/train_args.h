@@ -55,7 +55,9 @@ void train_args_parse(int argc, char **argv, struct train_args *ret);
  * Put what options said into a recipe. Where they change its batch, the rate follows as --lr-scale
  * says (Goyal et al., "Accurate, Large Minibatch SGD", 2017), and is climbed to over the first
  * twentieth of the epochs, at most five, unless there is a warm-up already.
+ *
+ * Returns 0, or -EINVAL for a warm-up before a schedule that has none.
  */
-void train_args_apply(const struct train_args *a, struct recipe *r);
+int train_args_apply(const struct train_args *a, struct recipe *r, struct mlr_error *err);
 
 #endif

@@ -156,6 +156,12 @@ needs_png() {
 	assert_equal "$(jq -r 'select(.event == "run") | .input' log)" 1x16x20
 }
 
+@test "data: a size that is asked for and can't be had is refused" {
+	run -1 mltrain train --threads 1 --data "$SETS/cifar" --input 1x28x28 --validation 20 --batch 20 --steps 1
+	assert_line "mltrain: --input 1x28x28: the images of '$SETS/cifar' are of 3x32x32"
+	assert_line "hint: it is for folders of pictures: leave it out"
+}
+
 @test "data: a damaged picture is named, in memory and not" {
 	needs_png
 	cp -r "$SETS/folders" f

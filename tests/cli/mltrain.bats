@@ -234,6 +234,17 @@ assert_whole() {
     done
 }
 
+@test "train: a warm-up before a schedule that climbs by itself is refused, not ignored" {
+    needs_data
+    for o in "--schedule one-cycle" "--net mnist-fast"; do
+        run $mltrain train --threads 1 --data "$SMALL" $o --warmup 2 --steps 1
+        echo "$output"
+        [ "$status" = 1 ]
+        [[ "$output" == *"--warmup 2: the schedule is one-cycle, which climbs by itself"* ]]
+    done
+    $mltrain train -q --threads 1 --data "$SMALL" --schedule one-cycle --warmup 0 --steps 1
+}
+
 @test "a checkpoint that is not there has the command named that writes one" {
     touch picture.png
     for o in "eval --checkpoint nope" "predict --checkpoint nope picture.png" "export --checkpoint nope net.onnx"; do
