@@ -155,12 +155,16 @@ static int read_picture(
 {
 	auto_free char *path = NULL;
 	uint64_t number;
+	int r;
 
 	if (strcmp(name, "-") == 0)
 		return read_stdin(want, to, err);
 	if (is_idx_place(name, &path, &number))
 		return read_idx(path, number, want, to, err);
-	return image_read(name, want, to, err);
+	r = image_read(name, want, to, err);
+	if (r == -EPROTO && strstr(name, "-ubyte"))
+		mlr_hint(err, "of an IDX file '%s:0' is the first image", name);
+	return r;
 }
 
 /* --- answers -----------------------------------------------------------------------------------
@@ -253,28 +257,34 @@ static int answer(const struct args *a, const struct predictor *p, const char *f
 	return 0;
 }
 
-/* The pictures first..first+n-1 as one batch. */
+/* The pictures first..first+n-1 as one batch. One that can't be read is told, and left out. */
 static int predict(const struct args *a, const struct predictor *p, int first, int n,
-	uint8_t *images, float *logits, struct mlr_error *err)
+	uint8_t *images, float *logits, int *left_out, struct mlr_error *err)
 {
 	const struct shape *in = &p->from.net->input;
 	const struct image_size want = { (uint32_t)in->dim[0], (uint32_t)in->dim[1],
 		(uint32_t)in->dim[2] };
-	const struct batch batch = { .rows = n, .images = images };
+	auto_free char **files = xcalloc((size_t)n, sizeof(*files));
+	struct batch batch = { .images = images };
 	int r = 0;
 
-	for (int i = 0; i < n && r == 0; i++)
-		r = read_picture(
-			a->files[first + i], &want, images + (size_t)i * shape_count(in), err);
-	if (r == 0)
+	for (int i = 0; i < n; i++) {
+		uint8_t *to = images + (size_t)batch.rows * shape_count(in);
+		struct mlr_error why = MLR_ERROR_INIT;
+
+		if (read_picture(a->files[first + i], &want, to, &why) < 0)
+			*left_out = main_fail(&why);
+		else
+			files[batch.rows++] = a->files[first + i];
+	}
+	if (batch.rows > 0)
 		r = engine_predict(p->engine, &batch, logits, err);
-	for (int i = 0; i < n && r == 0; i++)
-		r = answer(a, p, a->files[first + i],
-			logits + (size_t)i * (size_t)p->from.net->classes, err);
+	for (int i = 0; i < batch.rows && r == 0; i++)
+		r = answer(a, p, files[i], logits + (size_t)i * (size_t)p->from.net->classes, err);
 	return r;
 }
 
-static int run(const struct args *a, struct mlr_error *err)
+static int run(const struct args *a, int *left_out, struct mlr_error *err)
 {
 	auto_call(predictor_done) struct predictor p = PREDICTOR_INIT;
 	auto_free uint8_t *images = NULL;
@@ -293,7 +303,8 @@ static int run(const struct args *a, struct mlr_error *err)
 	images = xcalloc((size_t)batch, shape_count(in));
 	logits = xcalloc((size_t)batch * (size_t)p.from.net->classes, sizeof(*logits));
 	for (int at = 0; at < a->n && r == 0; at += batch)
-		r = predict(a, &p, at, a->n - at < batch ? a->n - at : batch, images, logits, err);
+		r = predict(a, &p, at, a->n - at < batch ? a->n - at : batch, images, logits,
+			left_out, err);
 	if (r == 0 && fflush(stdout))
 		return mlr_fail_errno(err, "write the answer to stdout");
 	return r;
@@ -307,10 +318,11 @@ int cmd_predict(int argc, char **argv)
 		.top = 1 };
 	struct mlr_error err = MLR_ERROR_INIT;
 	char name[] = "mltrain predict";
+	int left_out = 0; /* the exit status */
 
 	argv[0] = name;
 	arg_check_spelling(argv, options);
 	argp_parse(&argp, argc, argv, 0, NULL, &a);
 	a.use.batch = a.n < BATCH_MAX ? a.n : BATCH_MAX;
-	return run(&a, &err) < 0 ? main_fail(&err) : 0;
+	return run(&a, &left_out, &err) < 0 ? main_fail(&err) : left_out;
 }

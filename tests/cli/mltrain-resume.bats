@@ -266,6 +266,16 @@ small_net() {
     run $mltrain predict --checkpoint c.safetensors /no/such.png
     [ "$status" = 1 ]
     [[ "$output" == *"/no/such.png"* ]]
+    run $mltrain predict --checkpoint c.safetensors "$images"
+    [ "$status" = 1 ]
+    [[ "$output" == *"hint: of an IDX file '$images:0' is the first image"* ]]
+    # one that can't be read keeps nobody from the others' answers
+    status=0
+    $mltrain predict --checkpoint c.safetensors "$images:0" /no/such.png "$images:299" > some 2> err || status=$?
+    [ "$status" = 1 ]
+    [ "$(wc -l < some)" = 2 ]
+    [ "$(cat some)" = "$($mltrain predict --checkpoint c.safetensors "$images:0" "$images:299")" ]
+    [ "$(grep -c "^mltrain: image '/no/such.png'" err)" = 1 ]
     case " $($mltrain --version)" in *+png*) ;; *) return 0 ;; esac
     # a mistake's picture gets the guess and the certainty that eval told
     $mltrain eval --checkpoint c.safetensors --data "$SMALL" --json > test
