@@ -11,6 +11,9 @@ setup() {
     cd "$BATS_TEST_TMPDIR"
 }
 
+# The backends of this processor.
+backends() { $mltrain --version | sed 's/.*backends: \([^)]*\)).*/\1/; s/,//g; s/cuda//'; }
+
 # A checkpoint is whole: the header's length and the last tensor's end give the file's size.
 assert_whole() {
     python3 - "$1" <<-'END'
@@ -196,6 +199,19 @@ assert_whole() {
         esac
         [ -z "$(grep -v '^{' log)" ]
         assert_whole c
+    done
+}
+
+@test "train: what does not fit into memory is told, with what to make smaller" {
+    needs_data
+    [ "${sanitizers:-no}" != yes ] || skip "the sanitizers take more of the address space than there is"
+    for b in $(backends); do
+        run bash -c "ulimit -v 800000; exec $mltrain train --threads 1 --data $SMALL --net resnet-8 --validation 100 \
+            --batch 1100 --backend $b"
+        echo "$output"
+        [ "$status" = 1 ]
+        [[ "$output" == *"mltrain: backend $b: there are no "*" bytes of memory"* ]]
+        [[ "$output" == *"hint: try a smaller --batch than 1100"* ]]
     done
 }
 

@@ -145,8 +145,10 @@ static int allocate(struct onednn *o, struct mlr_error *err)
 	size_t bytes = (plan(o, NULL) + HUGE_PAGE - 1) / HUGE_PAGE * HUGE_PAGE;
 
 	o->block = aligned_alloc(HUGE_PAGE, bytes);
-	if (!o->block)
-		return mlr_fail(err, ENOMEM, "%zu bytes of memory", bytes);
+	if (!o->block) {
+		mlr_fail(err, ENOMEM, "there are no %zu bytes of memory", bytes);
+		return mlr_hint(err, "try a smaller --batch than %d", o->engine.batch);
+	}
 	madvise(o->block, bytes, MADV_HUGEPAGE); /* fewer TLB misses where it works */
 	memset(o->block, 0, bytes);
 	o->engine.memory = plan(o, o->block);

@@ -88,9 +88,11 @@ static int allocate(struct reference *r, struct mlr_error *err)
 	r->engine.memory = count * sizeof(float) + sums * sizeof(double);
 	r->block = calloc(count, sizeof(float));
 	r->sums = calloc(sums ? sums : 1, sizeof(double));
-	if (!r->block || !r->sums)
-		return mlr_fail(
-			err, ENOMEM, "backend reference: %zu bytes of memory", r->engine.memory);
+	if (!r->block || !r->sums) {
+		mlr_fail(err, ENOMEM, "backend reference: there are no %zu bytes of memory",
+			r->engine.memory);
+		return mlr_hint(err, "try a smaller --batch than %d", r->engine.batch);
+	}
 	plan(r, r->block);
 	for (size_t i = 0; i < r->n; i++)
 		for (size_t k = r->layers[i].states / 2; k < r->layers[i].states; k++)
