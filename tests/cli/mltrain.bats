@@ -167,6 +167,11 @@ assert_whole() {
     [ "$status" = 1 ]
     [[ "$output" == *"checkpoint 'no/dir/c.safetensors' can't be written"* ]]
     [[ "$output" != *"images to train with"* ]]
+    name=$(printf '%0240d' 0)
+    run $mltrain train --threads 1 --data "$SMALL" --validation 100 --checkpoint "$name"
+    [ "$status" = 1 ]
+    [[ "$output" == *"checkpoint '$name' can't be written"*"File name too long"* ]]
+    [[ "$output" != *"images to train with"* ]]
     run $mltrain train --threads 1 --data "$SMALL" --validation 100 --log no/dir/log
     [ "$status" = 1 ]
     [[ "$output" == *"open log 'no/dir/log': No such file or directory"* ]]

@@ -31,7 +31,8 @@ enum part {
 
 int checkpoint_probe(const char *path, struct mlr_error *err)
 {
-	auto_free char *probe = xasprintf("%s.%ld.probe", path, (long)getpid());
+	/* A name as long as that which file_replace() will give it for a moment. */
+	auto_free char *probe = xasprintf("%s.%016lx.tmp", path, (long)getpid());
 	auto_close int fd = -1;
 	struct stat st;
 
