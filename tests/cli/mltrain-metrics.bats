@@ -209,6 +209,21 @@ terminal() {
     cmp c.safetensors before
 }
 
+@test "metrics: two runs that write one log at the same time are warned" {
+    needs_data
+    $mltrain train --threads 1 --data "$SMALL" --validation 100 -q --epochs 9000 --log run.jsonl > out 2> err 3>&- &
+    first=$!
+    wait_records run.jsonl run 1
+    train -q --steps 1 --log run.jsonl > out2 2> err2
+    kill "$first"
+    wait "$first" || true
+    cat err err2
+    ! grep -q warning err
+    grep -q "^mltrain: warning: another run writes to log 'run.jsonl' meanwhile" err2
+    train -q --steps 1 --log run.jsonl > out3 2> err3
+    [ ! -s err3 ]
+}
+
 @test "metrics: what can't be written is told before training, a full disk at the end" {
     needs_data
     : > file

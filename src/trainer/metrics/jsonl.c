@@ -2,12 +2,14 @@
 
 #include "base/cleanup.h"
 #include "base/file.h"
+#include "base/log.h"
 #include "base/memory.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 
 struct jsonl {
@@ -55,6 +57,11 @@ int jsonl_open(const char *path, struct jsonl **ret, struct mlr_error *err)
 	r = path ? look(fd, path, &cut, err) : 0;
 	if (r < 0)
 		return r;
+	/* Where there are no locks nothing is known, and nothing told. */
+	if (path && flock(fd, LOCK_EX | LOCK_NB) < 0 && errno == EWOULDBLOCK)
+		mlr_warning(
+			"another run writes to log '%s' meanwhile, and no record tells whose it is",
+			path);
 	l = xcalloc(1, sizeof(*l));
 	l->fd = take_fd(&fd);
 	l->path = path ? xstrdup(path) : NULL;

@@ -13,8 +13,9 @@
 
 struct jsonl;
 
-/* Append to a file, made if it is not there; NULL: to stdout. Returns 0, -EEXIST for a file that is
- * none of records, or the errno of open(2). */
+/* Append to a file, made if it is not there; NULL: to stdout. That another run does so at the same
+ * time is warned of, since a reader could not tell their records apart. Returns 0, -EEXIST for a
+ * file that is none of records, or the errno of open(2). */
 int jsonl_open(const char *path, struct jsonl **ret, struct mlr_error *err);
 
 /* Write a record; takes it. A failure is kept for jsonl_close(); NULL is such a failure. */
