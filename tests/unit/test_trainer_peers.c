@@ -2,10 +2,13 @@
 
 #include "trainer/dist/peers.h"
 
+#include <pthread.h>
 #include <sched.h>
 #include <signal.h>
+#include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 /* Two ranks, one of them a child, which meet as those of an MPI program do and watch each other. */
@@ -30,8 +33,34 @@ static struct peers *meet(int sock, int rank, const char *pid_namespace)
 	return peers_new(all, 2, &self, offered);
 }
 
-/* Without names of PID namespaces they are in the same one. The child then yields, or sleeps. */
-static struct pair start_child(const char *parents, const char *childs, int yields)
+/* What the child does, once it is known. */
+enum doing { SLEEPS, YIELDS, COMPUTES };
+
+__attribute__((noreturn)) static void *compute(void *unused)
+{
+	volatile unsigned int n = 0;
+
+	(void)unused;
+	for (;;)
+		n = n * 5 + 1;
+}
+
+/* Compute: in a thread, for which the first one waits. */
+__attribute__((noreturn)) static void live(enum doing doing)
+{
+	pthread_t thread;
+
+	if (doing == COMPUTES && pthread_create(&thread, NULL, compute, NULL) != 0)
+		_exit(1);
+	for (;;)
+		if (doing == YIELDS)
+			sched_yield();
+		else
+			pause();
+}
+
+/* Without names of PID namespaces they are in the same one. */
+static struct pair start_child(const char *parents, const char *childs, enum doing doing)
 {
 	struct pair p;
 	char alive = 0;
@@ -41,17 +70,14 @@ static struct pair start_child(const char *parents, const char *childs, int yiel
 	p.child = fork();
 	assert_true(p.child >= 0);
 	if (p.child == 0) {
+		prctl(PR_SET_PDEATHSIG, SIGKILL); /* a test that fails leaves none behind */
 		/* The child says when it has seen the parent alive, and lives on. */
 		struct peers *peers = meet(sock[1], 1, childs);
 
 		alive = peers_look(peers, NULL) == 0;
 		if (write(sock[1], &alive, 1) != 1)
 			_exit(1);
-		for (;;)
-			if (yields)
-				sched_yield();
-			else
-				pause();
+		live(doing);
 	}
 	p.peers = meet(sock[0], 0, parents);
 	assert_int_equal(read(sock[0], &alive, 1), 1);
@@ -63,7 +89,7 @@ static struct pair start_child(const char *parents, const char *childs, int yiel
 
 static struct pair start(const char *parents, const char *childs)
 {
-	return start_child(parents, childs, 0);
+	return start_child(parents, childs, SLEEPS);
 }
 
 static void kill_and_look(struct pair *p)
@@ -107,9 +133,53 @@ static void a_rank_that_is_stopped_is_named_once_and_one_that_runs_is_not(void *
 	kill_and_look(&p);
 
 	/* Yielding the CPU, as waiting ranks do, is running. */
-	p = start_child(NULL, NULL, 1);
+	p = start_child(NULL, NULL, YIELDS);
 	for (int64_t t = 1000; t < 9000; t += 1000)
 		assert_int_equal(peers_late(p.peers, t, words), 0);
+	kill_and_look(&p);
+}
+
+/* Until a process has had so much CPU time more. */
+static void wait_for_cpu(pid_t pid, long ms)
+{
+	struct timespec t;
+	clockid_t clock;
+	long from, now;
+
+	assert_int_equal(clock_getcpuclockid(pid, &clock), 0);
+	assert_int_equal(clock_gettime(clock, &t), 0);
+	from = t.tv_sec * 1000 + t.tv_nsec / 1000000;
+	do {
+		usleep(10000);
+		assert_int_equal(clock_gettime(clock, &t), 0);
+		now = t.tv_sec * 1000 + t.tv_nsec / 1000000;
+	} while (now - from < ms);
+}
+
+static void a_rank_whose_threads_compute_while_the_first_one_sleeps_is_not_named(void **state)
+{
+	struct pair p = start_child(NULL, NULL, COMPUTES);
+	char words[PEERS_WORDS] = "";
+
+	(void)state;
+	for (int64_t t = 1000; t < 9000; t += 1000) {
+		assert_int_equal(peers_late(p.peers, t, words), 0);
+		wait_for_cpu(p.child, 50);
+	}
+	kill_and_look(&p);
+}
+
+static void a_rank_that_sleeps_is_named(void **state)
+{
+	struct pair p = start(NULL, NULL);
+	char words[PEERS_WORDS] = "";
+
+	(void)state;
+	usleep(100000); /* until it does */
+	assert_int_equal(peers_late(p.peers, 1000, words), 0);
+	assert_int_equal(peers_late(p.peers, 2000, words), 0);
+	assert_int_equal(peers_late(p.peers, 3000, words), 1);
+	assert_non_null(strstr(words, ", which sleeps"));
 	kill_and_look(&p);
 }
 
@@ -197,6 +267,9 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_rank_that_is_stopped_is_named_once_and_one_that_runs_is_not),
+		cmocka_unit_test(
+			a_rank_whose_threads_compute_while_the_first_one_sleeps_is_not_named),
+		cmocka_unit_test(a_rank_that_sleeps_is_named),
 		cmocka_unit_test(a_rank_elsewhere_is_named_where_it_can_be_no_other),
 		cmocka_unit_test(a_rank_of_this_node_that_is_killed_is_seen),
 		cmocka_unit_test(a_rank_in_another_pid_namespace_that_is_killed_is_seen),

@@ -11,14 +11,17 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/syscall.h>
+#include <time.h>
 #include <unistd.h>
 
 #define STANDS_MS 2000 /* a process that reads a file sleeps for milliseconds */
+#define BUSY      100  /* threads that take more than this part of the time compute */
 
 /* How a rank of this node does while it is waited for. */
 struct stand {
 	int is_here;      /* its PID is known: its state can be seen */
 	int64_t since_ms; /* 0: it runs */
+	int64_t cpu_ms;   /* that it had had by then */
 	int told;
 };
 
@@ -120,6 +123,34 @@ static char state_of(pid_t pid)
 	return behind && behind[1] == ' ' && behind[2] ? behind[2] : 'R';
 }
 
+/* CPU time of all its threads, 0 where it is unknown. */
+static int64_t cpu_ms_of(pid_t pid)
+{
+	struct timespec t;
+	clockid_t clock;
+
+	if (clock_getcpuclockid(pid, &clock) != 0 || clock_gettime(clock, &t) < 0)
+		return 0;
+	return (int64_t)t.tv_sec * 1000 + t.tv_nsec / 1000000;
+}
+
+/*
+ * Does a process stand still, and has done so for long? proc(5) tells the state of its first thread
+ * alone, which sleeps too while it waits for others of them that compute.
+ */
+static int stands(struct stand *s, pid_t pid, char state, int64_t now_ms)
+{
+	int64_t cpu_ms = cpu_ms_of(pid);
+
+	if (state == 'R') {
+		s->since_ms = 0;
+	} else if (!s->since_ms || (cpu_ms - s->cpu_ms) * BUSY > now_ms - s->since_ms) {
+		s->since_ms = now_ms;
+		s->cpu_ms = cpu_ms;
+	}
+	return s->since_ms && now_ms - s->since_ms >= STANDS_MS;
+}
+
 static const char *why(char state)
 {
 	switch (state) {
@@ -164,15 +195,12 @@ int peers_late(struct peers *p, int64_t now_ms, char words[PEERS_WORDS])
 		return late_elsewhere(p, words);
 	for (nfds_t i = 0; i < p->n; i++) {
 		struct stand *s = &p->stand[i];
-		char state = s->is_here ? state_of(p->peer[i].pid) : 'R';
+		char state;
 
 		if (!s->is_here)
 			continue;
-		if (state == 'R')
-			s->since_ms = 0;
-		else if (!s->since_ms)
-			s->since_ms = now_ms;
-		if (!s->since_ms || now_ms - s->since_ms < STANDS_MS) {
+		state = state_of(p->peer[i].pid);
+		if (!stands(s, p->peer[i].pid, state, now_ms)) {
 			mine &= p->peer[i].rank > p->rank;
 		} else if (!s->told && found == p->n) {
 			found = i;

@@ -41,8 +41,9 @@ void peers_free(struct peers **p);
 
 /*
  * For who has waited for long: which rank is the one waited for? Of a rank on this node /proc tells
- * that it does not run; a rank that waits like this one does run, since waiting yields the CPU and
- * nothing more. Where this rank is the only one of its node, it is one elsewhere.
+ * that it does not run, nor any of its threads; a rank that waits like this one does run, since
+ * waiting yields the CPU and nothing more. Where this rank is the only one of its node, it is one
+ * elsewhere.
  *
  * To be asked again and again while the wait lasts: a process must stand still for two seconds, and
  * one that computes for long is never named.
