@@ -25,6 +25,13 @@ load common
 	assert_line --partial 'input 3x32x32, 100 classes: '
 }
 
+@test "mltrain: an answer that standard output does not take is an error, told once" {
+	for command in net "net reference" "net lenet-5 --json" --version "net --help"; do
+		run -1 bash -c "mltrain $command 2>&1 >/dev/full"
+		assert_output 'mltrain: not all of the answer could be written to stdout'
+	done
+}
+
 @test "mltrain net --json: the same as an object" {
 	mltrain net lenet-5 --json >net.json
 	run -0 jq -c '[.name, .input, .classes, .parameters, .states, .layers[0].name, .layers[0].output]' net.json
