@@ -65,6 +65,9 @@ static void a_network_that_cannot_be_is_refused_by_its_layer(void **state)
 		DENSE("b", .outputs = 65536));
 	REFUSED("layer 1 needs a name", DENSE("", .outputs = 2));
 	REFUSED("layer 1: its name may hold", DENSE("\033[2J", .outputs = 2));
+	/* Its weights would take the place of what training remembers of "fc". */
+	REFUSED("layer 1: its name begins with 'velocity/'", DENSE("velocity/fc", .outputs = 2),
+		DENSE("fc", .outputs = 2));
 	REFUSED("layer 1 'input': the name is that of the images", DENSE("input", .outputs = 2));
 }
 

@@ -21,6 +21,7 @@
 #define NAME_LETTERS                                                                            \
 	"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-./" /* in files and on \
 										terminals */
+#define VELOCITY "velocity/" /* begins the names of other tensors in checkpoints */
 #define COUNT_LIMIT \
 	((size_t)1 << 30) /* elements of one activation of one image, or of one weight */
 
@@ -48,6 +49,11 @@ static int check_name(const struct layer *layers, size_t i, struct mlr_error *er
 	if (l->name[strspn(l->name, NAME_LETTERS)])
 		return mlr_fail(err, EINVAL,
 			"layer %zu: its name may hold letters, digits, '_', '-', '.' and '/' alone",
+			i + 1);
+	if (strncmp(l->name, VELOCITY, strlen(VELOCITY)) == 0)
+		return mlr_fail(err, EINVAL,
+			"layer %zu: its name begins with '" VELOCITY
+			"', as names of what checkpoints keep for training do",
 			i + 1);
 	if (strcmp(l->name, "input") == 0)
 		return bad(l, i, err, "the name is that of the images");
