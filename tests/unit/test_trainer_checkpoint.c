@@ -86,6 +86,31 @@ static void a_checkpoint_without_velocity_or_names_is_read(void **state)
 	assert_true(got.best_error < 0);
 }
 
+/* As a folder data set may have them: 65535 of them, as long as a directory's name can be. */
+static void a_checkpoint_of_many_classes_with_long_names_is_read(void **state)
+{
+	enum { CLASSES = 65535, LETTERS = 255 };
+	const struct layer layers[] = { { LAYER_DENSE, "fc", .outputs = CLASSES } };
+	auto_call(net_free) struct net *net = chain_net("many", shape3(1, 1, 1), layers, 1);
+	auto_free float *params = random_floats(1, net->params);
+	struct checkpoint c = sample(net, params, params);
+	auto_call(checkpoint_done) struct checkpoint got = CHECKPOINT_INIT;
+	struct mlr_error err;
+	char name[LETTERS + 1];
+
+	(void)state;
+	memset(name, 'x', LETTERS);
+	name[LETTERS] = '\0';
+	c.names = xcalloc(CLASSES, sizeof(*c.names));
+	for (int i = 0; i < CLASSES; i++)
+		c.names[i] = name;
+	assert_int_equal(checkpoint_write(in_test_dir("many"), &c, NULL), 0);
+	free(c.names);
+	if (checkpoint_read(in_test_dir("many"), &got, &err) < 0)
+		fail_msg("%s", err.text);
+	assert_string_equal(got.names[CLASSES - 1], name);
+}
+
 /* --- what is refused --------------------------------------------------------------- */
 
 static void assert_refused(const struct safetensors *st, int code, const char *says)
@@ -253,6 +278,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_checkpoint_brings_back_all_that_was_written),
 		cmocka_unit_test(a_checkpoint_without_velocity_or_names_is_read),
+		cmocka_unit_test(a_checkpoint_of_many_classes_with_long_names_is_read),
 		cmocka_unit_test(a_file_of_the_first_form_is_read),
 		cmocka_unit_test(a_checkpoint_that_does_not_fit_its_network_is_refused_by_tensor),
 		cmocka_unit_test(metadata_that_cannot_be_are_refused_by_their_key),

@@ -343,6 +343,20 @@ static void a_safetensors_header_larger_than_the_file_or_the_ceiling_is_refused(
 	assert_non_null(strstr(err.text, "is larger than"));
 }
 
+static void a_safetensors_header_that_would_not_be_read_is_not_written(void **state)
+{
+	auto_free char *value = xcalloc(1, SAFETENSORS_HEADER_MAX + 1);
+	struct metadata meta = { (char *)"key", memset(value, 'x', SAFETENSORS_HEADER_MAX) };
+	const struct safetensors st = { .meta = &meta, .metas = 1 };
+	struct mlr_error err;
+	char *buf = NULL;
+	size_t len;
+
+	(void)state;
+	assert_int_equal(safetensors_build(&st, &buf, &len, &err), -EFBIG);
+	assert_non_null(strstr(err.text, "are too many for its header"));
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -358,6 +372,7 @@ int main(void)
 		cmocka_unit_test(a_data_set_that_is_not_there_names_the_package),
 		cmocka_unit_test(safetensors_come_back_as_they_were_written),
 		cmocka_unit_test(hostile_safetensors_are_refused_by_name),
+		cmocka_unit_test(a_safetensors_header_that_would_not_be_read_is_not_written),
 		cmocka_unit_test(
 			a_safetensors_header_larger_than_the_file_or_the_ceiling_is_refused),
 	};

@@ -69,6 +69,10 @@ int safetensors_build(const struct safetensors *st, char **ret, size_t *len, str
 	for (size_t i = 0; i < st->n; i++)
 		data += shape_count(&st->tensors[i].shape) * sizeof(float);
 	header = (strlen(text) + 7) / 8 * 8;
+	if (header > SAFETENSORS_HEADER_MAX)
+		return mlr_fail(err, EFBIG,
+			"%zu bytes of names and metadata are too many for its header; %zu are the most",
+			header, SAFETENSORS_HEADER_MAX);
 	buf = malloc(8 + header + data);
 	if (!buf)
 		return mlr_fail(err, ENOMEM, "%zu bytes of memory", 8 + header + data);

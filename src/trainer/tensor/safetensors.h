@@ -15,7 +15,8 @@
 
 #include <stddef.h>
 
-#define SAFETENSORS_HEADER_MAX ((size_t)4 << 20) /* bytes of JSON that are parsed at most */
+/* Bytes of JSON that are parsed at most: 65535 classes' names of 255 letters fit. */
+#define SAFETENSORS_HEADER_MAX ((size_t)32 << 20)
 
 struct tensor {
 	char *name; /* owned when read, borrowed when written */
@@ -45,7 +46,8 @@ struct safetensors {
  *   st         names and metadata keys are unique; all borrowed
  *   ret, len   a buffer to free()
  *
- * Returns 0, -ENOMEM with the byte count.
+ * Returns 0, -EFBIG for a header larger than SAFETENSORS_HEADER_MAX, which nobody could read again,
+ * -ENOMEM with the byte count.
  */
 int safetensors_build(const struct safetensors *st, char **ret, size_t *len, struct mlr_error *err);
 
