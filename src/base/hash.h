@@ -8,6 +8,7 @@
 
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/uio.h>
 
 #define HASH_HEX_SIZE 65 /* 64 lower-case hexadecimal digits and a NUL */
 
@@ -34,6 +35,8 @@ int hash_fd(int fd, int (*stop)(void *ctx), void *ctx, char hex[HASH_HEX_SIZE], 
 /* The same digest of a little, without libcrypto: of bytes, and of a string. */
 void hash_short(const void *buf, size_t len, char hex[HASH_HEX_SIZE]);
 void hash_name(const char *s, char hex[HASH_HEX_SIZE]);
+/* The same of n pieces of memory, one behind the other. */
+void hash_parts(const struct iovec *parts, size_t n, char hex[HASH_HEX_SIZE]);
 
 static inline void hash_cleanup(struct hash **h)
 {

@@ -439,6 +439,9 @@ static void both_hashes_give_the_digests_of_fips_180(void **state)
 	assert_string_equal(hex, abc);
 	hash_name("abc", hex);
 	assert_string_equal(hex, abc);
+	hash_parts(
+		(struct iovec[]){ { (char *)"a", 1 }, { NULL, 0 }, { (char *)"bc", 2 } }, 3, hex);
+	assert_string_equal(hex, abc);
 }
 
 static void expect_clean(const char *path, const char *want)

@@ -3,6 +3,7 @@
 #include "config.h"
 #include "trainer/model/checkpoint.h"
 #include "trainer/train/cpus.h"
+#include "trainer/train/digest.h"
 #include "trainer/train/train.h"
 
 #include <errno.h>
@@ -235,6 +236,20 @@ static void a_data_set_too_small_for_validation_and_a_batch_is_refused(void **st
 		"has 185 training images: too few for 180 of validation and one batch of 16"));
 }
 
+/* What a checkpoint holds of its data set must not change from version to version. */
+static void a_data_set_has_the_same_digest_always(void **state)
+{
+	auto_call(dataset_done) struct dataset data = make_dataset(20, 10, 8, 4);
+	auto_free char *all = dataset_digest(&data), *none = NULL;
+
+	(void)state;
+	assert_string_equal(all, "77e53326c5c895b8");
+	free(data.train.images);
+	data.train.images = NULL;
+	none = dataset_digest(&data);
+	assert_string_equal(none, "ea487a6283ef3447");
+}
+
 /* --- threads --------------------------------------------------------------------- */
 
 static void write_below(const char *path, const char *text)
@@ -293,6 +308,7 @@ int main(void)
 		cmocka_unit_test(a_stopped_run_writes_its_checkpoint_and_is_no_failure),
 		cmocka_unit_test(a_loss_that_is_no_number_ends_training_and_names_the_step),
 		cmocka_unit_test(a_data_set_too_small_for_validation_and_a_batch_is_refused),
+		cmocka_unit_test(a_data_set_has_the_same_digest_always),
 		cmocka_unit_test(threads_are_limited_by_quota_and_slurm),
 	};
 

@@ -4,34 +4,19 @@
 #include "base/hash.h"
 #include "base/memory.h"
 
-#include <string.h>
-
 #define DIGEST_DIGITS 16
-
-static char *put(char *to, const void *from, size_t len)
-{
-	memcpy(to, from, len);
-	return to + len;
-}
 
 char *dataset_digest(const struct dataset *d)
 {
-	const uint32_t sizes[] = { d->channels, d->height, d->width, (uint32_t)d->classes,
-		d->train.count, d->test.count };
+	uint32_t sizes[] = { d->channels, d->height, d->width, (uint32_t)d->classes, d->train.count,
+		d->test.count };
 	size_t image =
 		d->train.images && d->train.count ? (size_t)d->channels * d->height * d->width : 0;
-	size_t train = d->train.count * sizeof(*d->train.labels);
-	size_t test = d->test.count * sizeof(*d->test.labels);
-	auto_free char *all = xcalloc(1, sizeof(sizes) + image + train + test);
-	char hex[HASH_HEX_SIZE], *at = all;
+	const struct iovec parts[] = { { sizes, sizeof(sizes) }, { d->train.images, image },
+		{ d->train.labels, d->train.count * sizeof(*d->train.labels) },
+		{ d->test.labels, d->test.count * sizeof(*d->test.labels) } };
+	char hex[HASH_HEX_SIZE];
 
-	at = put(at, sizes, sizeof(sizes));
-	if (image)
-		at = put(at, d->train.images, image);
-	if (train)
-		at = put(at, d->train.labels, train);
-	if (test)
-		at = put(at, d->test.labels, test);
-	hash_short(all, (size_t)(at - all), hex);
+	hash_parts(parts, ARRAY_LEN(parts), hex);
 	return xasprintf("%.*s", DIGEST_DIGITS, hex);
 }
