@@ -284,24 +284,41 @@ static int predict(const struct args *a, const struct predictor *p, int first, i
 	return r;
 }
 
+/* Can a picture be brought to what the network reads? */
+static int check_input(const struct args *a, const struct shape *in, struct mlr_error *err)
+{
+	char text[SHAPE_TEXT_MAX];
+
+	if ((in->dim[0] == 1 || in->dim[0] == 3) && in->dim[1] <= IMAGE_SIDE_MAX &&
+		in->dim[2] <= IMAGE_SIDE_MAX)
+		return 0;
+	return mlr_fail(err, EINVAL,
+		"checkpoint '%s' reads images of %s; pictures have 1 or 3 channels and at most %d "
+		"pixels in a row or column",
+		a->use.checkpoint, shape_text(in, text), IMAGE_SIDE_MAX);
+}
+
 static int run(const struct args *a, int *left_out, struct mlr_error *err)
 {
 	auto_call(predictor_done) struct predictor p = PREDICTOR_INIT;
 	auto_free uint8_t *images = NULL;
 	auto_free float *logits = NULL;
-	const struct shape *in;
+	size_t one, classes;
 	int r = predictor_open(&a->use, &p, err), batch;
 
 	if (r < 0)
 		return r;
-	in = &p.from.net->input;
-	if (in->dim[0] != 1 && in->dim[0] != 3)
-		return mlr_fail(err, EINVAL,
-			"checkpoint '%s' reads images of %d channels; pictures have 1 or 3",
-			a->use.checkpoint, in->dim[0]);
+	r = check_input(a, &p.from.net->input, err);
+	if (r < 0)
+		return r;
 	batch = p.engine->batch;
-	images = xcalloc((size_t)batch, shape_count(in));
-	logits = xcalloc((size_t)batch * (size_t)p.from.net->classes, sizeof(*logits));
+	one = shape_count(&p.from.net->input);
+	classes = (size_t)p.from.net->classes;
+	images = calloc((size_t)batch, one);
+	logits = calloc((size_t)batch * classes, sizeof(*logits));
+	if (!images || !logits)
+		return mlr_fail(err, ENOMEM, "%zu bytes of memory for %d pictures",
+			(size_t)batch * (one + classes * sizeof(*logits)), batch);
 	for (int at = 0; at < a->n && r == 0; at += batch)
 		r = predict(a, &p, at, a->n - at < batch ? a->n - at : batch, images, logits,
 			left_out, err);

@@ -185,6 +185,25 @@ needs_png() {
 	refute_output --partial $'\e'
 }
 
+@test "predict: a network for larger images than any picture is told so" {
+	python3 - <<-'END'
+	import json, os, struct
+	os.mkdir("tall")
+	for part, n in (("train", 20), ("t10k", 4)):
+	    with open("tall/%s-images-idx3-ubyte" % part, "wb") as f:
+	        f.write(struct.pack(">IIII", 0x803, n, 40000, 1) + bytes(n * 40000))
+	    with open("tall/%s-labels-idx1-ubyte" % part, "wb") as f:
+	        f.write(struct.pack(">II", 0x801, n) + bytes(k % 2 for k in range(n)))
+	with open("tall.json", "w") as f:
+	    json.dump({"layers": [{"kind": "dense", "outputs": "classes"}]}, f)
+	END
+	mltrain train -q --data tall --net ./tall.json --batch 4 --validation 0 --steps 1 --checkpoint tall.st
+	for picture in "$SETS/folders/red/000.png" -; do
+		run -1 mltrain predict --checkpoint tall.st "$picture" <"$SETS/folders/red/000.png"
+		assert_output "mltrain: checkpoint 'tall.st' reads images of 1x40000x1; pictures have 1 or 3 channels and at most 32767 pixels in a row or column"
+	done
+}
+
 @test "data: a directory without a data set is told what was looked for, and how to get one" {
 	mkdir nothing
 	run mltrain train --data ./nothing

@@ -4,9 +4,11 @@
 #include "trainer/model/checkpoint.h"
 #include "trainer/train/cpus.h"
 #include "trainer/train/digest.h"
+#include "trainer/train/evaluate.h"
 #include "trainer/train/train.h"
 
 #include <errno.h>
+#include <limits.h>
 
 /* --- networks ------------------------------------------------------------------ */
 
@@ -236,6 +238,51 @@ static void a_data_set_too_small_for_validation_and_a_batch_is_refused(void **st
 		"has 185 training images: too few for 180 of validation and one batch of 16"));
 }
 
+static void images_too_tall_to_be_altered_are_refused(void **state)
+{
+	const struct layer layers[] = { { LAYER_DENSE, "fc", .outputs = 4, .sigma = 0.1f } };
+	struct image_set images = { 40, xcalloc(40, 40000), xcalloc(40, sizeof(uint16_t)) };
+	auto_call(dataset_done) struct dataset data = { .dir = xstrdup("tall"),
+		.channels = 1,
+		.height = 40000,
+		.width = 1,
+		.classes = 4,
+		.norm = { { 127.5f }, { 255 } },
+		.train = images };
+	auto_call(net_free) struct net *net =
+		chain_net("tall", shape3(1, 40000, 1), layers, ARRAY_LEN(layers));
+	struct train_options o = small_options(&backend_reference);
+	struct curve c = { { 0 } };
+	struct train_state end;
+	struct mlr_error err;
+
+	(void)state;
+	o.steps = 1;
+	assert_int_equal(train_run(&o, net, &data, record, &c, &end, &err), 0);
+	o.recipe.augment.shift = 1;
+	assert_int_equal(train_run(&o, net, &data, record, &c, &end, &err), -EINVAL);
+	assert_non_null(strstr(err.text, "images of 40000x1 are too large to be altered"));
+}
+
+/* A network's classes and batch are a file's to say. */
+static void an_evaluation_that_memory_does_not_hold_is_refused(void **state)
+{
+	auto_call(dataset_done) struct dataset data = make_dataset(10, 10, 4, 4);
+	struct engine engine = { .batch = INT_MAX };
+	const struct evaluation_of what = { .engine = &engine,
+		.data = &data,
+		.set = &data.test,
+		.count = 10,
+		.classes = 65535,
+		.threads = 1 };
+	struct evaluation got;
+	struct mlr_error err;
+
+	(void)state;
+	assert_int_equal(evaluate(&what, &got, &err), -ENOMEM);
+	assert_non_null(strstr(err.text, "562941363224580 bytes of memory for logits"));
+}
+
 /* What a checkpoint holds of its data set must not change from version to version. */
 static void a_data_set_has_the_same_digest_always(void **state)
 {
@@ -308,6 +355,8 @@ int main(void)
 		cmocka_unit_test(a_stopped_run_writes_its_checkpoint_and_is_no_failure),
 		cmocka_unit_test(a_loss_that_is_no_number_ends_training_and_names_the_step),
 		cmocka_unit_test(a_data_set_too_small_for_validation_and_a_batch_is_refused),
+		cmocka_unit_test(images_too_tall_to_be_altered_are_refused),
+		cmocka_unit_test(an_evaluation_that_memory_does_not_hold_is_refused),
 		cmocka_unit_test(a_data_set_has_the_same_digest_always),
 		cmocka_unit_test(threads_are_limited_by_quota_and_slurm),
 	};

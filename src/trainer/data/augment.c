@@ -25,7 +25,7 @@ void augment_draw(const struct augment_policy *p, uint64_t seed, uint64_t epoch,
 {
 	assert(p->shift >= 0 && p->shift <= AUGMENT_SHIFT_MAX);
 	assert(p->cut >= 0 && p->cut <= AUGMENT_CUT_MAX);
-	assert(h > 0 && h <= INT16_MAX && w > 0 && w <= INT16_MAX);
+	assert(h > 0 && h <= AUGMENT_SIDE_MAX && w > 0 && w <= AUGMENT_SIDE_MAX);
 
 	memset(ret, 0, (size_t)n * sizeof(*ret)); /* the padding too: batch_gather() compares it */
 	for (int i = 0; i < n; i++) {

@@ -23,10 +23,11 @@
 
 #define AUGMENT_SHIFT_MAX 127
 #define AUGMENT_CUT_MAX   255
+#define AUGMENT_SIDE_MAX  32767 /* of an image: places in it are 16 bits */
 
 /*
  * Draw for the places first..first+n-1 of an epoch's order, into ret [n]. Images are h x w, at most
- * 32767 each; the policy's numbers are within the ceilings above.
+ * AUGMENT_SIDE_MAX each; the policy's numbers are within the ceilings above.
  */
 void augment_draw(const struct augment_policy *p, uint64_t seed, uint64_t epoch, uint64_t first,
 	int n, int h, int w, struct augment *ret);

@@ -70,12 +70,15 @@ static int predict_range(const struct evaluation_of *what, uint32_t first, uint3
 	const struct loader_options options = {
 		.rows = what->engine->batch, .ahead = 2, .threads = what->threads
 	};
-	auto_free float *logits =
-		xcalloc((size_t)options.rows * (size_t)e->classes, sizeof(*logits));
+	size_t count = (size_t)options.rows * (size_t)e->classes;
+	auto_free float *logits = calloc(count, sizeof(*logits));
 	auto_call(loader_close) struct loader *loader = NULL;
 	struct batch batch;
 	int r;
 
+	if (!logits)
+		return mlr_fail(
+			err, ENOMEM, "%zu bytes of memory for logits", count * sizeof(*logits));
 	r = loader_open(what->set, what->data, &options, &loader, err);
 	if (r < 0)
 		return r;

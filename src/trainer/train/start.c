@@ -47,6 +47,14 @@ static int check(const struct run *r, struct mlr_error *err)
 			d->dir, d->train.count, validation, o->recipe.batch);
 		return mlr_hint(err, "--validation and --batch change these");
 	}
+	if (!augment_is_none(&o->recipe.augment) &&
+		(d->height > AUGMENT_SIDE_MAX || d->width > AUGMENT_SIDE_MAX)) {
+		mlr_fail(err, EINVAL,
+			"'%s': images of %ux%u are too large to be altered; %d pixels in a row or "
+			"column are the most",
+			d->dir, d->height, d->width, AUGMENT_SIDE_MAX);
+		return mlr_hint(err, "--augment none leaves them as they are");
+	}
 	return net_check_batch(net, r->rows, err);
 }
 
