@@ -141,6 +141,14 @@ serve_at_once() {
 	cmp served/data.gz dir/data.gz
 	run cat server.log
 	assert_output --regexp '^GET /data.gz 200 range=bytes=[0-9]+- if-range="[0-9a-f]*"$'
+
+	# and one that has become empty is that, not what the part held
+	rm -r dir
+	leave_part
+	: >served/data.gz
+	serve_at_once
+	mltrain fetch "$URL/data.gz" --to dir
+	cmp served/data.gz dir/data.gz
 }
 
 @test "fetch: a server that knows no If-Range, or sends other bytes than asked for, does no harm" {

@@ -404,6 +404,8 @@ static int request(
 	t.headers = ask_for_rest(&t);
 	curl_easy_setopt(t.curl, CURLOPT_HTTPHEADER, t.headers);
 	c = t.error.code ? CURLE_WRITE_ERROR : curl_easy_perform(t.curl);
+	if (c == CURLE_OK && !t.begun && status_of(&t) == 200)
+		begin(&t); /* an empty file, of which no byte came to say so */
 	ret->have = t.have;
 	ret->came = t.have - t.from;
 	r = judge(&t, c, &ret->again, err);
