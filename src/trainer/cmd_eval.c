@@ -7,7 +7,6 @@
 #include "trainer/data/dataset.h"
 #include "trainer/predictor.h"
 #include "trainer/test_record.h"
-#include "trainer/train/cpus.h"
 #include "trainer/train/evaluate.h"
 
 #include <errno.h>
@@ -23,17 +22,12 @@ struct args {
 	int json, quiet;
 };
 
-enum { KEY_CHECKPOINT = 256, KEY_BACKEND, KEY_DTYPE, KEY_JSON };
+enum { KEY_JSON = PREDICTOR_KEYS };
 
-static const struct argp_option options[] = { { "checkpoint", KEY_CHECKPOINT, "FILE", 0,
-						      "the weights that mltrain train wrote", 1 },
+static const struct argp_option options[] = { PREDICTOR_OPTIONS,
 	{ "data", 'd', "DIR", 0,
 		"the data set: a directory, or a name such as fashion-mnist (that of training)",
 		1 },
-	{ "threads", 't', "N", 0, "that compute (as many as CPUs may be used)", 2 },
-	{ "backend", KEY_BACKEND, "NAME", 0, "one that mltrain --version tells, or auto (auto)",
-		2 },
-	{ "dtype", KEY_DTYPE, "TYPE", 0, "f32, bf16 or tf32 (that of training)", 2 },
 	{ "json", KEY_JSON, NULL, 0, "print one JSON object, the worst mistakes included", 3 },
 	{ "quiet", 'q', NULL, 0, "print the accuracy alone", 3 }, { 0 } };
 
@@ -42,20 +36,8 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 	struct args *a = state->input;
 
 	switch (key) {
-	case KEY_CHECKPOINT:
-		a->use.checkpoint = arg;
-		return 0;
 	case 'd':
 		a->data = arg;
-		return 0;
-	case 't':
-		a->use.threads = arg_threads(state, arg);
-		return 0;
-	case KEY_BACKEND:
-		a->use.backend = arg_backend(state, arg);
-		return 0;
-	case KEY_DTYPE:
-		a->use.dtype = (int)arg_dtype(state, arg);
 		return 0;
 	case KEY_JSON:
 		a->json = 1;
@@ -67,12 +49,8 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 		argp_error(state, "'%s' is not an option; the weights are given with --checkpoint",
 			arg);
 		return 0;
-	case ARGP_KEY_END:
-		if (!a->use.checkpoint)
-			argp_error(state, "which weights? give --checkpoint FILE");
-		return 0;
 	default:
-		return ARGP_ERR_UNKNOWN;
+		return predictor_parse(key, arg, state, &a->use);
 	}
 }
 
@@ -265,9 +243,7 @@ static int run(const struct args *a, struct mlr_error *err)
 
 int cmd_eval(int argc, char **argv)
 {
-	struct args a = { .use = { .backend = backend_find("auto"),
-				  .threads = cpus_available(""),
-				  .dtype = -1 } };
+	struct args a = { .use = predictor_options() };
 	struct mlr_error err = MLR_ERROR_INIT;
 	char name[] = "mltrain eval";
 

@@ -9,7 +9,6 @@
 #include "trainer/data/image.h"
 #include "trainer/data/pixels.h"
 #include "trainer/predictor.h"
-#include "trainer/train/cpus.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -27,14 +26,9 @@ struct args {
 	int n, top, json;
 };
 
-enum { KEY_CHECKPOINT = 256, KEY_BACKEND, KEY_DTYPE, KEY_TOP, KEY_JSON };
+enum { KEY_TOP = PREDICTOR_KEYS, KEY_JSON };
 
-static const struct argp_option options[] = { { "checkpoint", KEY_CHECKPOINT, "FILE", 0,
-						      "the weights that mltrain train wrote", 1 },
-	{ "threads", 't', "N", 0, "that compute (as many as CPUs may be used)", 2 },
-	{ "backend", KEY_BACKEND, "NAME", 0, "one that mltrain --version tells, or auto (auto)",
-		2 },
-	{ "dtype", KEY_DTYPE, "TYPE", 0, "f32, bf16 or tf32 (that of training)", 2 },
+static const struct argp_option options[] = { PREDICTOR_OPTIONS,
 	{ "top", KEY_TOP, "N", 0, "classes that are told of a picture (1)", 3 },
 	{ "json", KEY_JSON, NULL, 0, "print a JSON object a picture, with the logits", 3 }, { 0 } };
 
@@ -43,18 +37,6 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 	struct args *a = state->input;
 
 	switch (key) {
-	case KEY_CHECKPOINT:
-		a->use.checkpoint = arg;
-		return 0;
-	case 't':
-		a->use.threads = arg_threads(state, arg);
-		return 0;
-	case KEY_BACKEND:
-		a->use.backend = arg_backend(state, arg);
-		return 0;
-	case KEY_DTYPE:
-		a->use.dtype = (int)arg_dtype(state, arg);
-		return 0;
 	case KEY_TOP:
 		a->top = (int)arg_count(state, "top", arg, 1, 65536);
 		return 0;
@@ -66,15 +48,14 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 		a->n = state->argc - state->next;
 		return 0;
 	case ARGP_KEY_END:
-		if (!a->use.checkpoint)
-			argp_error(state, "which weights? give --checkpoint FILE");
+		predictor_parse(key, arg, state, &a->use);
 		if (!a->n)
 			argp_error(state,
 				"which pictures? give PNG or JPEG files, FILE:NUMBER for "
 				"an image of an IDX file, or - for standard input");
 		return 0;
 	default:
-		return ARGP_ERR_UNKNOWN;
+		return predictor_parse(key, arg, state, &a->use);
 	}
 }
 
@@ -329,10 +310,7 @@ static int run(const struct args *a, int *left_out, struct mlr_error *err)
 
 int cmd_predict(int argc, char **argv)
 {
-	struct args a = { .use = { .backend = backend_find("auto"),
-				  .threads = cpus_available(""),
-				  .dtype = -1 },
-		.top = 1 };
+	struct args a = { .use = predictor_options(), .top = 1 };
 	struct mlr_error err = MLR_ERROR_INIT;
 	char name[] = "mltrain predict";
 	int left_out = 0; /* the exit status */

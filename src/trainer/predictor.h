@@ -7,6 +7,8 @@
 #include "trainer/backend/backend.h"
 #include "trainer/model/checkpoint.h"
 
+#include <argp.h>
+
 struct predictor_options {
 	const char *checkpoint;
 	const struct backend *backend;
@@ -14,6 +16,27 @@ struct predictor_options {
 	int dtype; /* enum dtype, or -1: the checkpoint's, where the backend has it */
 	int batch; /* 0: that of training, so that the arithmetic is that of its own test */
 };
+
+/* The options, for a command's table and at the end of its parse function; a command's own keys
+ * begin with PREDICTOR_KEYS. */
+enum { PREDICTOR_CHECKPOINT = 256, PREDICTOR_BACKEND, PREDICTOR_DTYPE, PREDICTOR_KEYS };
+
+/* clang-format off */
+#define PREDICTOR_OPTIONS                                                                       \
+	{ "checkpoint", PREDICTOR_CHECKPOINT, "FILE", 0,                                        \
+		"the weights that mltrain train wrote", 1 },                                    \
+	{ "threads", 't', "N", 0, "that compute (as many as CPUs may be used)", 2 },            \
+	{ "backend", PREDICTOR_BACKEND, "NAME", 0,                                              \
+		"one that mltrain --version tells, or auto (auto)", 2 },                        \
+	{ "dtype", PREDICTOR_DTYPE, "TYPE", 0, "f32, bf16 or tf32 (that of training)", 2 }
+/* clang-format on */
+
+/* What they are when not said. */
+struct predictor_options predictor_options(void);
+
+/* As an argp_parser_t: the cases of the options above, and that there is a checkpoint at the end.
+ */
+error_t predictor_parse(int key, char *arg, struct argp_state *state, struct predictor_options *o);
 
 struct predictor {
 	struct checkpoint from;
