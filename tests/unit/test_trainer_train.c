@@ -238,6 +238,25 @@ static void a_data_set_too_small_for_validation_and_a_batch_is_refused(void **st
 		"has 185 training images: too few for 180 of validation and one batch of 16"));
 }
 
+static void a_network_whose_checkpoint_could_not_be_read_is_refused_at_once(void **state)
+{
+	const struct layer layers[] = { { LAYER_DENSE, "fc1", .outputs = 32768 },
+		{ LAYER_DENSE, "fc2", .outputs = 32768 }, { LAYER_DENSE, "fc3", .outputs = 32768 },
+		{ LAYER_DENSE, "fc4", .outputs = 4 } };
+	auto_call(dataset_done) struct dataset data = make_dataset(40, 0, 8, 4);
+	auto_call(net_free) struct net *net =
+		chain_net("large", shape3(1, 8, 8), layers, ARRAY_LEN(layers));
+	struct train_options o = small_options(&backend_reference);
+	struct curve c = { { 0 } };
+	struct train_state end;
+	struct mlr_error err;
+
+	(void)state;
+	o.checkpoint = in_test_dir("large");
+	assert_int_equal(train_run(&o, net, &data, record, &c, &end, &err), -EFBIG);
+	assert_non_null(strstr(err.text, "network 'large' has 2149810180 parameters"));
+}
+
 static void images_too_tall_to_be_altered_are_refused(void **state)
 {
 	const struct layer layers[] = { { LAYER_DENSE, "fc", .outputs = 4, .sigma = 0.1f } };
@@ -355,6 +374,7 @@ int main(void)
 		cmocka_unit_test(a_stopped_run_writes_its_checkpoint_and_is_no_failure),
 		cmocka_unit_test(a_loss_that_is_no_number_ends_training_and_names_the_step),
 		cmocka_unit_test(a_data_set_too_small_for_validation_and_a_batch_is_refused),
+		cmocka_unit_test(a_network_whose_checkpoint_could_not_be_read_is_refused_at_once),
 		cmocka_unit_test(images_too_tall_to_be_altered_are_refused),
 		cmocka_unit_test(an_evaluation_that_memory_does_not_hold_is_refused),
 		cmocka_unit_test(a_data_set_has_the_same_digest_always),

@@ -29,6 +29,18 @@ enum part {
 
 #define NAME_SIZE (LAYER_NAME_MAX + sizeof("velocity/.running_mean"))
 
+int checkpoint_check_size(const struct net *net, struct mlr_error *err)
+{
+	const size_t most = (CHECKPOINT_MAX - SAFETENSORS_HEADER_MAX - 8) / sizeof(float);
+
+	if (2 * net->params + net->states <= most)
+		return 0;
+	return mlr_fail(err, EFBIG,
+		"network '%s' has %zu parameters: its checkpoint would be larger than the %zu "
+		"bytes that are read",
+		net->name, net->params, CHECKPOINT_MAX);
+}
+
 int checkpoint_probe(const char *path, struct mlr_error *err)
 {
 	/* A name as long as that which file_replace() will give it for a moment. */

@@ -56,6 +56,10 @@ struct checkpoint {
 		NULL    \
 	}
 
+/* Can a network's checkpoint be read again, once it is written? Returns 0, or -EFBIG when it would
+ * be larger than CHECKPOINT_MAX. */
+int checkpoint_check_size(const struct net *net, struct mlr_error *err);
+
 /*
  * Refuse now what checkpoint_write() would refuse after hours of training: path is a directory, or
  * its directory is missing or not writable. Leaves nothing behind.

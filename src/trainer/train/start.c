@@ -60,9 +60,9 @@ static int check(const struct run *r, struct mlr_error *err)
 
 static int probe(const struct run *r, struct mlr_error *err)
 {
-	int e = 0;
+	int e = r->o->checkpoint || r->o->best ? checkpoint_check_size(r->net, err) : 0;
 
-	if (r->rank == 0 && r->o->checkpoint)
+	if (e == 0 && r->rank == 0 && r->o->checkpoint)
 		e = checkpoint_probe(r->o->checkpoint, err);
 	if (e == 0 && r->rank == 0 && r->o->best)
 		e = checkpoint_probe(r->o->best, err);
