@@ -322,6 +322,27 @@ static int engine_serves(const struct conv_shape *s, cudnnBackendDescriptor_t co
 	return serves;
 }
 
+/* Name the handle to a plan. cuDNN 9 calls that deprecated and takes it from the graph; versions that
+ * do not refuse plans without. */
+static int set_plan_handle(cudnnBackendDescriptor_t plan)
+{
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wdeprecated-declarations"
+	const cudnnBackendAttributeName_t name = CUDNN_ATTR_EXECUTION_PLAN_HANDLE;
+#pragma GCC diagnostic pop
+
+	return !handle ||
+		dnn.set(plan, name, CUDNN_TYPE_HANDLE, 1, &handle) == CUDNN_STATUS_SUCCESS;
+}
+
+/* Name the device to a plan, where it is described. */
+static int set_plan_device(cudnnBackendDescriptor_t plan)
+{
+	return !described ||
+		dnn.set(plan, CUDNN_ATTR_EXECUTION_PLAN_DEVICEPROP, CUDNN_TYPE_BACKEND_DESCRIPTOR,
+			1, &described) == CUDNN_STATUS_SUCCESS;
+}
+
 /* Make the plan of an engine's configuration. Returns 0 when it is one that serves. */
 static int try_config(struct conv_dnn *c, cudnnBackendDescriptor_t config, int64_t limit)
 {
@@ -332,11 +353,9 @@ static int try_config(struct conv_dnn *c, cudnnBackendDescriptor_t config, int64
 		dnn.desc_create(CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR, &plan) !=
 			CUDNN_STATUS_SUCCESS)
 		return -ENOTSUP;
-	if (dnn.set(plan, CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG, CUDNN_TYPE_BACKEND_DESCRIPTOR, 1,
-		    &config) == CUDNN_STATUS_SUCCESS &&
-		(!described ||
-			dnn.set(plan, CUDNN_ATTR_EXECUTION_PLAN_DEVICEPROP,
-				CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, &described) == CUDNN_STATUS_SUCCESS) &&
+	if (set_plan_handle(plan) && set_plan_device(plan) &&
+		dnn.set(plan, CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG,
+			CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, &config) == CUDNN_STATUS_SUCCESS &&
 		dnn.finalize(plan) == CUDNN_STATUS_SUCCESS &&
 		dnn.get(plan, CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE, CUDNN_TYPE_INT64, 1, &n,
 			&workspace) == CUDNN_STATUS_SUCCESS &&
