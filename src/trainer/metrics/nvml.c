@@ -3,6 +3,7 @@
 #include "base/cleanup.h"
 #include "base/log.h"
 #include "base/memory.h"
+#include "trainer/tensor/driver.h"
 
 #include <dlfcn.h>
 #include <stdlib.h>
@@ -115,12 +116,13 @@ static void find_gpus(struct nvml *n)
 
 struct nvml *nvml_open(void)
 {
-	void *library = dlopen(LIBRARY, RTLD_NOW | RTLD_LOCAL);
+	struct mlr_error err = MLR_ERROR_INIT;
+	void *library = driver_library_open("", LIBRARY, &err);
 	struct nvml *n;
 	int r;
 
 	if (!library) {
-		mlr_debug("GPUs' load is not sampled: %s", dlerror());
+		mlr_debug("GPUs' load is not sampled: %s", err.text);
 		return NULL;
 	}
 	n = xcalloc(1, sizeof(*n));

@@ -1,5 +1,7 @@
 #include "trainer/backend/cuda/device.h"
 
+#include "trainer/tensor/driver.h"
+
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
@@ -17,17 +19,19 @@ int cuda_check(cudaError_t got, const char *call, const char *file, int line, st
 		line);
 }
 
-/* Why there is no device, in words that lead to a way out. */
-static int no_device(cudaError_t got, int driver, struct mlr_error *err)
+/* Why there is no device, in words that lead to a way out; missing: why there is no driver. */
+static int no_device(
+	cudaError_t got, int driver, struct mlr_error *missing, struct mlr_error *err)
 {
 	int runtime = 0;
 
 	cudaRuntimeGetVersion(&runtime);
-	if (got == cudaErrorInsufficientDriver && !driver) /* the runtime's words for none at all */
-		mlr_fail(err, ENODEV, "no GPU: NVIDIA's driver is not installed here");
-	else
-		mlr_fail(err, ENODEV, "no GPU: %s",
-			got == cudaSuccess ? "there is none" : cudaGetErrorString(got));
+	if (got == cudaErrorInsufficientDriver && !driver && missing->code) {
+		mlr_wrap(missing, "no GPU"); /* the runtime's words for none at all */
+		return mlr_fail(err, ENODEV, "%s", missing->text);
+	}
+	mlr_fail(err, ENODEV, "no GPU: %s",
+		got == cudaSuccess ? "there is none" : cudaGetErrorString(got));
 	if (got == cudaErrorInsufficientDriver && driver)
 		return mlr_hint(err,
 			"the driver is for CUDA %d.%d, this mltrain was made with %d.%d",
@@ -40,12 +44,15 @@ int device_take(int local_rank, struct device *ret, struct mlr_error *err)
 	struct cudaDeviceProp prop;
 	struct device d = { 0 };
 	cudaError_t got;
+	struct mlr_error missing = MLR_ERROR_INIT;
 	int count = 0;
 
+	/* CUDA's runtime asks the linker for it alone, in its first call. */
+	driver_library_open("", "libcuda.so.1", &missing);
 	cudaDriverGetVersion(&d.driver);
 	got = cudaGetDeviceCount(&count);
 	if (got != cudaSuccess || count == 0)
-		return no_device(got, d.driver, err);
+		return no_device(got, d.driver, &missing, err);
 	d.ordinal = local_rank % count;
 	CU_TRY(cudaSetDevice(d.ordinal));
 	CU_TRY(cudaGetDeviceProperties(&prop, d.ordinal));

@@ -4,6 +4,7 @@
 #include "base/memory.h"
 #include "trainer/backend/cuda/device.h"
 #include "trainer/backend/cuda/library.h"
+#include "trainer/tensor/driver.h"
 
 #include <errno.h>
 #include <nccl.h>
@@ -44,6 +45,8 @@ static int open_library(struct mlr_error *err)
 		{ "ncclGetErrorString", &lib.error_string },
 	};
 
+	/* It wants the management library, by the linker alone, and does not join without. */
+	driver_library_open("", "libnvidia-ml.so.1", NULL);
 	return library_open("libnccl.so.2", symbols, ARRAY_LEN(symbols), err);
 }
 
