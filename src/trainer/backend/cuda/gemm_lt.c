@@ -10,6 +10,8 @@
 #include <stdint.h>
 #include <stdio.h>
 
+#define ALIGNMENT ((uintptr_t)256) /* of matrices, which is what heuristics take them to have */
+
 static struct {
 	__typeof__(cublasLtCreate) *create;
 	__typeof__(cublasLtGetStatusString) *status_string;
@@ -90,6 +92,16 @@ static cublasLtEpilogue_t epilogue_of(const struct gemm_shape *s)
 	return s->relu ? CUBLASLT_EPILOGUE_RELU : CUBLASLT_EPILOGUE_DEFAULT;
 }
 
+/* An address aligned as the bias will be, which lies right behind c * k weights: heuristics are told
+ * by it what they may count on (cublasLt.h, CUBLASLT_MATMUL_DESC_BIAS_POINTER). */
+static const void *like_the_bias(const struct gemm_shape *s)
+{
+	uintptr_t size = type_of(s, 1) == CUDA_R_16BF ? 2 : 4;
+	uintptr_t before = (uintptr_t)s->c * (uintptr_t)s->k * size, most = before & -before;
+
+	return (const void *)(most < ALIGNMENT ? most : ALIGNMENT);
+}
+
 static int describe(struct gemm_lt *g, struct mlr_error *err)
 {
 	const struct gemm_shape *s = &g->shape;
@@ -97,7 +109,7 @@ static int describe(struct gemm_lt *g, struct mlr_error *err)
 	cublasOperation_t tb = s->what == GEMM_WEIGHTS ? CUBLAS_OP_T : CUBLAS_OP_N;
 	cublasLtEpilogue_t epilogue = epilogue_of(s);
 	cudaDataType_t ctype = type_of(s, 1);
-	const void *aligned = (const void *)(uintptr_t)256;
+	const void *bias = like_the_bias(s);
 
 	LT_TRY(lt.desc_create(&g->desc,
 		s->dtype == DTYPE_TF32 ? CUBLAS_COMPUTE_32F_FAST_TF32 : CUBLAS_COMPUTE_32F,
@@ -108,7 +120,7 @@ static int describe(struct gemm_lt *g, struct mlr_error *err)
 	if (!s->bias)
 		return 0;
 	LT_TRY(lt.desc_set(g->desc, CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE, &ctype, sizeof(ctype)));
-	LT_TRY(lt.desc_set(g->desc, CUBLASLT_MATMUL_DESC_BIAS_POINTER, &aligned, sizeof(aligned)));
+	LT_TRY(lt.desc_set(g->desc, CUBLASLT_MATMUL_DESC_BIAS_POINTER, &bias, sizeof(bias)));
 	return 0;
 }
 

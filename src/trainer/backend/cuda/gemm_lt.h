@@ -42,7 +42,10 @@ int gemm_lt_new(const struct gemm_shape *shape, size_t workspace, struct gemm_lt
 	struct mlr_error *err);
 void gemm_lt_free(struct gemm_lt **g);
 
-/* Put it on the stream. All arrays are on the device, aligned to 16 bytes. */
+/*
+ * Put it on the stream. a, b and c are on the device, aligned to 256 bytes; bias as if it lay c * k
+ * elements of its own behind such an address.
+ */
 int gemm_lt_run(struct gemm_lt *g, const void *a, const void *b, void *c, void *bias,
 	void *workspace, cudaStream_t stream, struct mlr_error *err);
 
