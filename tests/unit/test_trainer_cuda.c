@@ -2,8 +2,8 @@
  * The backend cuda against `reference`. This file makes three programs: test_trainer_cuda runs the
  * whole engine and our kernels on the CPU (cuda_fake/, cuda_on_cpu/), where everything but NVIDIA's
  * libraries is shown without a GPU; test_trainer_cuda_libraries (CUDA_LIBRARIES) has plain loops
- * stand in for cuDNN and cuBLASLt wherever they can be asked; test_trainer_cuda_device runs the plugin on one, and is skipped
- * where there is none.
+ * stand in for cuDNN, cuBLASLt and NCCL wherever they can be asked; test_trainer_cuda_device runs the
+ * plugin on one, and is skipped where there is none.
  */
 #include "trainer_net.h"
 #include "trainer_test.h"
@@ -12,6 +12,7 @@
 
 #include "config.h"
 
+#include <errno.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -23,6 +24,7 @@ static const struct backend *cuda_backend(void)
 }
 #else
 #include "cuda_fake/cuda_runtime_api.h"
+#include "cuda_fake/nccl.h"
 #include "trainer/backend/cuda/choice.h"
 #include "trainer/backend/cuda/plan.h"
 #include "trainer/backend/cuda/plugin_cuda.h"
@@ -464,21 +466,32 @@ static int unlocked_sum(void *ctx, double *x, size_t n, struct mlr_error *err)
 	return r;
 }
 
+static int unlocked_broadcast(void *ctx, void *x, size_t bytes, struct mlr_error *err)
+{
+	int r;
+
+	pthread_mutex_unlock(&device);
+	r = pair_broadcast(ctx, x, bytes, err);
+	pthread_mutex_lock(&device);
+	return r;
+}
+
+/* What two ranks of a node see. */
+enum gpus {
+	GPU_SHARED, /* one GPU, both the same */
+	GPU_TWO,    /* two, both the same */
+	GPU_OWN,    /* one, each another: srun --gpus-per-task=1 */
+};
+
 struct rank {
 	struct setup s;
+	const struct setup *whole;
+	struct engine_config config;
+	const struct net *net;
+	enum gpus gpus;
 	struct step_result got[STEPS];
 	int failed;
 };
-
-static void *run_rank(void *arg)
-{
-	struct rank *r = arg;
-
-	pthread_mutex_lock(&device);
-	r->failed = engine_step(r->s.engine, r->s.batches, r->s.steps, STEPS, r->got, NULL);
-	pthread_mutex_unlock(&device);
-	return NULL;
-}
 
 /* Rank k has rows k * half .. of every batch of the whole. */
 static void split(struct setup *part, const struct setup *whole, int rank)
@@ -494,7 +507,21 @@ static void split(struct setup *part, const struct setup *whole, int rank)
 	}
 }
 
-static void compare_ranks(struct net *net, int takes_device_memory)
+static void *run_rank(void *arg)
+{
+	struct rank *r = arg;
+	int rank = r->config.exchange->rank;
+
+	pthread_mutex_lock(&device);
+	cuda_fake_first_device(r->gpus == GPU_OWN ? rank : 0);
+	r->s = set_up(cuda_backend(), r->net, &r->config, 1);
+	split(&r->s, r->whole, rank);
+	r->failed = engine_step(r->s.engine, r->s.batches, r->s.steps, STEPS, r->got, NULL);
+	pthread_mutex_unlock(&device);
+	return NULL;
+}
+
+static void compare_ranks(struct net *net, enum gpus gpus, int takes_device_memory)
 {
 	struct engine_config config = { .batch = 6 };
 	struct setup one = set_up(&backend_reference, net, &config, 1);
@@ -504,14 +531,16 @@ static void compare_ranks(struct net *net, int takes_device_memory)
 	struct pair pair;
 
 	pair_open(&pair);
-	config.batch = 3;
+	cuda_fake_devices(gpus == GPU_TWO ? 2 : 1);
 	for (int i = 0; i < 2; i++) {
 		pair.rank[i].exchange.wait = unlocked_wait;
 		pair.rank[i].exchange.sum = unlocked_sum;
+		pair.rank[i].exchange.broadcast = unlocked_broadcast;
 		pair.rank[i].exchange.takes_device_memory = takes_device_memory;
-		config.exchange = &pair.rank[i].exchange;
-		ranks[i].s = set_up(cuda_backend(), net, &config, 1);
-		split(&ranks[i].s, &one, i);
+		ranks[i] = (struct rank){ .whole = &one,
+			.config = { .batch = 3, .exchange = &pair.rank[i].exchange },
+			.net = net,
+			.gpus = gpus };
 	}
 	for (int i = 0; i < 2; i++)
 		assert_int_equal(pthread_create(&thread[i], NULL, run_rank, &ranks[i]), 0);
@@ -533,6 +562,7 @@ static void compare_ranks(struct net *net, int takes_device_memory)
 	}
 	tear_down(&one);
 	pair_close(&pair);
+	cuda_fake_devices(1);
 }
 
 static void two_ranks_compute_the_steps_of_one(void **state)
@@ -540,8 +570,8 @@ static void two_ranks_compute_the_steps_of_one(void **state)
 	auto_call(net_free) struct net *net = usual_net();
 
 	(void)state;
-	compare_ranks(net, 0);
-	compare_ranks(net, 1);
+	compare_ranks(net, GPU_SHARED, 0);
+	compare_ranks(net, GPU_SHARED, 1);
 }
 
 static void two_ranks_share_the_statistics_of_batch_norm(void **state)
@@ -549,8 +579,144 @@ static void two_ranks_share_the_statistics_of_batch_norm(void **state)
 	auto_call(net_free) struct net *net = small_residual_net();
 
 	(void)state;
-	compare_ranks(net, 0);
+	compare_ranks(net, GPU_SHARED, 0);
 }
+
+/* --- NCCL ------------------------------------------------------------------------------------ */
+
+#ifdef CUDA_LIBRARIES
+
+static void ranks_with_a_gpu_each_sum_by_nccl_within_their_graphs(void **state)
+{
+	auto_call(net_free) struct net *usual = usual_net(), *residual = small_residual_net();
+	size_t left = cuda_fake_left();
+	int sums, launches;
+
+	(void)state;
+	nccl_fake_lock(&device);
+	sums = nccl_fake_sums();
+	compare_ranks(usual, GPU_SHARED, 0);
+	assert_int_equal(nccl_fake_sums(), sums);
+	for (enum gpus gpus = GPU_TWO; gpus <= GPU_OWN; gpus++) {
+		sums = nccl_fake_sums();
+		launches = cuda_fake_graph_launches();
+		compare_ranks(usual, gpus, 0);
+		assert_true(nccl_fake_sums() >= sums + STEPS);
+		assert_int_equal(cuda_fake_graph_launches() - launches, 2 * 3); /* 1, 8, 1, 1 */
+		compare_ranks(residual, gpus, 0);
+	}
+	assert_int_equal(nccl_fake_open(), 0);
+	assert_int_equal(nccl_fake_aborts(), 0);
+	assert_int_equal(cuda_fake_left(), left);
+}
+
+static int sum_alone(void *ctx, double *x, size_t n, struct mlr_error *err)
+{
+	(void)ctx;
+	(void)x;
+	(void)n;
+	(void)err;
+	return 0;
+}
+
+static int broadcast_alone(void *ctx, void *x, size_t bytes, struct mlr_error *err)
+{
+	(void)ctx;
+	(void)x;
+	(void)bytes;
+	(void)err;
+	return 0;
+}
+
+static int has_ended(void *ctx, unsigned *turns, struct mlr_error *err)
+{
+	(void)ctx;
+	return ++*turns < 3 ? 0 : mlr_fail(err, EIO, "rank 1 on 'node7' (process 9) has ended");
+}
+
+/* The other rank was slow. */
+static int comes_late(void *ctx, unsigned *turns, struct mlr_error *err)
+{
+	(void)ctx;
+	(void)err;
+	if (++*turns == 3)
+		cuda_fake_busy(0);
+	return 0;
+}
+
+static struct setup set_up_alone(struct net *net, struct exchange *x,
+	int (*idle)(void *ctx, unsigned *turns, struct mlr_error *err))
+{
+	struct engine_config config = { .batch = BATCH, .exchange = x };
+
+	*x = (struct exchange){ .ranks = 2,
+		.local_ranks = 2,
+		.sum = sum_alone,
+		.broadcast = broadcast_alone,
+		.idle = idle };
+	nccl_fake_alone(1);
+	return set_up(cuda_backend(), net, &config, 0);
+}
+
+static void lose(struct net *net, int (*idle)(void *, unsigned *, struct mlr_error *),
+	const char *words)
+{
+	struct exchange x;
+	struct setup s = set_up_alone(net, &x, idle);
+	struct step_result got[STEPS];
+	struct mlr_error err = MLR_ERROR_INIT;
+	int aborts = nccl_fake_aborts();
+
+	assert_int_equal(engine_step(s.engine, s.batches, s.steps, STEPS, got, &err), -EIO);
+	if (!strstr(err.text, words))
+		fail_msg("'%s' does not say '%s'", err.text, words);
+	assert_int_equal(nccl_fake_aborts() - aborts, 1);
+	assert_int_equal(nccl_fake_open(), 0);
+	assert_int_equal(engine_step(s.engine, s.batches, s.steps, 1, got, &err), -EIO);
+	assert_non_null(strstr(err.text, "the other ranks are gone"));
+	tear_down(&s);
+}
+
+/* Its sums never come, so that a blocking wait for the stream would last for ever. */
+static void a_rank_that_ends_while_gpus_wait_for_it_is_named(void **state)
+{
+	auto_call(net_free) struct net *usual = usual_net(), *residual = small_residual_net();
+	size_t left = cuda_fake_left();
+
+	(void)state;
+	lose(usual, has_ended, "rank 1 on 'node7' (process 9) has ended");
+	lose(residual, has_ended, "rank 1 on 'node7' (process 9) has ended");
+	assert_int_equal(cuda_fake_left(), left);
+	nccl_fake_alone(0);
+}
+
+static void what_nccl_meets_with_meanwhile_is_told(void **state)
+{
+	auto_call(net_free) struct net *net = usual_net();
+
+	(void)state;
+	nccl_fake_break(ncclRemoteError);
+	lose(net, pair_idle, "NCCL: remote process exited or there was a network error");
+	nccl_fake_break(ncclSuccess);
+	nccl_fake_alone(0);
+}
+
+static void a_rank_that_is_late_is_waited_for(void **state)
+{
+	auto_call(net_free) struct net *net = usual_net();
+	struct exchange x;
+	struct setup s = set_up_alone(net, &x, comes_late);
+	struct step_result got[STEPS];
+
+	(void)state;
+	take_steps(&s, 0, STEPS, got);
+	take_steps(&s, 0, 1, got);
+	nccl_fake_alone(0);
+	tear_down(&s);
+	assert_int_equal(nccl_fake_open(), 0);
+}
+
+#endif
 
 /* --- the memory plan, the file of choices ------------------------------------------------- */
 
@@ -691,6 +857,12 @@ int main(void)
 		cmocka_unit_test(every_call_that_fails_is_told_and_nothing_leaks),
 		cmocka_unit_test(two_ranks_compute_the_steps_of_one),
 		cmocka_unit_test(two_ranks_share_the_statistics_of_batch_norm),
+#ifdef CUDA_LIBRARIES
+		cmocka_unit_test(ranks_with_a_gpu_each_sum_by_nccl_within_their_graphs),
+		cmocka_unit_test(a_rank_that_ends_while_gpus_wait_for_it_is_named),
+		cmocka_unit_test(what_nccl_meets_with_meanwhile_is_told),
+		cmocka_unit_test(a_rank_that_is_late_is_waited_for),
+#endif
 		cmocka_unit_test(arrays_share_bytes_only_when_never_used_together),
 		cmocka_unit_test(the_plan_names_what_memory_is_for),
 		cmocka_unit_test_setup_teardown(

@@ -223,6 +223,7 @@ struct pair_rank {
 	int n;
 	double *sum;
 	size_t sums;
+	void *bytes;
 };
 
 struct pair {
@@ -286,6 +287,29 @@ __attribute__((unused)) static int pair_sum(void *ctx, double *x, size_t n, stru
 	return bad ? mlr_fail(err, EIO, "the ranks sum arrays that do not match") : 0;
 }
 
+__attribute__((unused)) static int pair_broadcast(
+	void *ctx, void *x, size_t bytes, struct mlr_error *err)
+{
+	struct pair_rank *r = ctx;
+	struct pair *p = r->pair;
+
+	(void)err;
+	r->bytes = x;
+	pthread_barrier_wait(&p->barrier);
+	if (r->exchange.rank)
+		memcpy(x, p->rank[0].bytes, bytes);
+	pthread_barrier_wait(&p->barrier);
+	return 0;
+}
+
+__attribute__((unused)) static int pair_idle(void *ctx, unsigned *turns, struct mlr_error *err)
+{
+	(void)ctx;
+	(void)err;
+	++*turns;
+	return 0;
+}
+
 __attribute__((unused)) static void pair_open(struct pair *p)
 {
 	memset(p, 0, sizeof(*p));
@@ -299,6 +323,8 @@ __attribute__((unused)) static void pair_open(struct pair *p)
 			.poll = pair_poll,
 			.wait = pair_wait,
 			.sum = pair_sum,
+			.broadcast = pair_broadcast,
+			.idle = pair_idle,
 			.local_rank = i,
 			.local_ranks = 2 };
 	}

@@ -32,6 +32,14 @@ struct exchange {
 	/* Copy rank 0's bytes to all (NCCL's unique id, a seed). Returns 0 or -EIO. */
 	int (*broadcast)(void *ctx, void *x, size_t bytes, struct mlr_error *err);
 
+	/*
+	 * Something else is waited for that the other ranks take part in, as a GPU's sums, and is
+	 * not there yet: look after them now and then. To be called again and again, turns being
+	 * 0 at first. Who is waited for is told after some seconds. Returns 0, or -EIO naming a
+	 * rank that has ended.
+	 */
+	int (*idle)(void *ctx, unsigned *turns, struct mlr_error *err);
+
 	/* This rank's place among those on its node, and may ready() be given a GPU's memory? */
 	int local_rank, local_ranks;
 	int takes_device_memory;

@@ -50,6 +50,14 @@ static int broadcast(void *ctx, void *x, size_t bytes, struct mlr_error *err)
 	return 0;
 }
 
+static int idle(void *ctx, unsigned *turns, struct mlr_error *err)
+{
+	(void)ctx;
+	(void)turns;
+	(void)err;
+	return 0;
+}
+
 static int gather(struct dist *d, const void *from, size_t bytes, void *to, struct mlr_error *err)
 {
 	(void)d;
@@ -93,6 +101,7 @@ static struct dist *open_alone(void)
 			.wait = wait_for_nobody,
 			.sum = sum,
 			.broadcast = broadcast,
+			.idle = idle,
 			.local_ranks = 1 } };
 	return d;
 }

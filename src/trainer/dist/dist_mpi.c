@@ -135,6 +135,11 @@ static int broadcast(void *ctx, void *x, size_t bytes, struct mlr_error *err)
 		"broadcast", err);
 }
 
+static int idle(void *ctx, unsigned *turns, struct mlr_error *err)
+{
+	return mpi_idle(ctx, turns, err);
+}
+
 static int gather(struct dist *d, const void *from, size_t bytes, void *to, struct mlr_error *err)
 {
 	struct mpi_ranks *m = (struct mpi_ranks *)d;
@@ -261,6 +266,7 @@ static int join(struct mpi_ranks *m, struct mlr_error *err)
 		.wait = wait,
 		.sum = sum,
 		.broadcast = broadcast,
+		.idle = idle,
 		.local_rank = d->local_rank,
 		.local_ranks = d->local_ranks };
 	return 0;

@@ -29,16 +29,19 @@ struct CUevent_st {
 };
 
 static struct {
-	int devices = 1, fails_after = -1, launches;
+	int devices = 1, fails_after = -1, launches, busy;
 	size_t memory = (size_t)-1;
 	bool failed, invalid;
 	cudaStream_t origin; /* of the capture that goes on */
 	CUgraph_st *graph;
 	std::set<cudaStream_t> streams;
 	std::map<void *, size_t> taken;
+	std::set<void *> pinned;
 	size_t events, graphs, used;
 	uint64_t random = 1;
 } fake;
+
+static thread_local int device_of_thread, first_device;
 
 /* Every call counts, and may be the one that is to fail. */
 static cudaError_t call(void)
@@ -80,6 +83,29 @@ static int starts = (cuda_on_cpu_submit = submit, 0);
 void cuda_fake_devices(int count)
 {
 	fake.devices = count;
+}
+
+void cuda_fake_first_device(int number)
+{
+	first_device = number;
+}
+
+int cuda_fake_device(void)
+{
+	return first_device + device_of_thread;
+}
+
+void cuda_fake_busy(int questions)
+{
+	fake.busy = questions;
+}
+
+int cuda_fake_is_device(const void *p, size_t bytes)
+{
+	for (const auto &t : fake.taken)
+		if (p >= t.first && (const char *)p + bytes <= (const char *)t.first + t.second)
+			return !fake.pinned.count(t.first);
+	return 0;
 }
 
 void cuda_fake_memory(size_t bytes)
@@ -133,12 +159,16 @@ cudaError_t cudaGetDeviceCount(int *count)
 
 cudaError_t cudaSetDevice(int device)
 {
-	return device < fake.devices ? call() : cudaErrorInvalidValue;
+	if (device >= fake.devices)
+		return cudaErrorInvalidValue;
+	device_of_thread = device;
+	return call();
 }
 
-cudaError_t cudaGetDeviceProperties(struct cudaDeviceProp *prop, int)
+cudaError_t cudaGetDeviceProperties(struct cudaDeviceProp *prop, int device)
 {
 	memset(prop, 0, sizeof(*prop));
+	prop->uuid.bytes[15] = (char)(first_device + device);
 	strcpy(prop->name, "a GPU made up");
 	prop->major = 9;
 	prop->multiProcessorCount = 132;
@@ -175,6 +205,7 @@ static cudaError_t give(void *p)
 		abort();
 	fake.used -= fake.taken[p];
 	fake.taken.erase(p);
+	fake.pinned.erase(p);
 	free(p);
 	return cudaSuccess;
 }
@@ -197,7 +228,11 @@ cudaError_t cudaMallocHost(void **p, size_t size)
 {
 	cudaError_t got = unsafe();
 
-	return got ? got : take(p, size);
+	if (!got) {
+		take(p, size);
+		fake.pinned.insert(*p);
+	}
+	return got;
 }
 
 cudaError_t cudaFreeHost(void *p)
@@ -235,11 +270,28 @@ cudaError_t cudaStreamDestroy(cudaStream_t stream)
 	return cudaSuccess;
 }
 
+cudaError_t cudaStreamQuery(cudaStream_t stream)
+{
+	if (stream->captured) {
+		fake.invalid = true;
+		return cudaErrorStreamCaptureUnsupported;
+	}
+	CALL();
+	if (!fake.busy)
+		return cudaSuccess;
+	fake.busy -= fake.busy > 0;
+	return cudaErrorNotReady;
+}
+
 cudaError_t cudaStreamSynchronize(cudaStream_t stream)
 {
 	if (stream->captured) {
 		fake.invalid = true;
 		return cudaErrorStreamCaptureUnsupported;
+	}
+	if (fake.busy < 0) {
+		fprintf(stderr, "fake CUDA: a stream that is never done is waited for\n");
+		abort();
 	}
 	return call();
 }

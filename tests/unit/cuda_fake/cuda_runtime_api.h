@@ -22,6 +22,7 @@ typedef enum cudaError {
 	cudaErrorMemoryAllocation = 2,
 	cudaErrorInsufficientDriver = 35,
 	cudaErrorNoDevice = 100,
+	cudaErrorNotReady = 600,
 	cudaErrorLaunchFailure = 719,
 	cudaErrorStreamCaptureUnsupported = 900,
 	cudaErrorStreamCaptureInvalidated = 901,
@@ -33,8 +34,13 @@ typedef struct CUevent_st *cudaEvent_t;
 typedef struct CUgraph_st *cudaGraph_t;
 typedef struct CUgraph_st *cudaGraphExec_t;
 
+typedef struct {
+	char bytes[16];
+} cudaUUID_t;
+
 struct cudaDeviceProp {
 	char name[256];
+	cudaUUID_t uuid;
 	int major, minor, multiProcessorCount, l2CacheSize;
 	size_t totalGlobalMem;
 };
@@ -71,6 +77,7 @@ cudaError_t cudaMemcpyAsync(
 cudaError_t cudaStreamCreateWithFlags(cudaStream_t *stream, unsigned flags);
 cudaError_t cudaStreamDestroy(cudaStream_t stream);
 cudaError_t cudaStreamSynchronize(cudaStream_t stream);
+cudaError_t cudaStreamQuery(cudaStream_t stream);
 cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned flags);
 cudaError_t cudaStreamBeginCapture(cudaStream_t stream, enum cudaStreamCaptureMode mode);
 cudaError_t cudaStreamEndCapture(cudaStream_t stream, cudaGraph_t *graph);
@@ -91,6 +98,8 @@ cudaError_t cudaGraphExecDestroy(cudaGraphExec_t exec);
 
 /* How many GPUs there are (1 at the start), and how much memory each has left (no limit). */
 void cuda_fake_devices(int count);
+/* Another first one of them for this thread, as if $CUDA_VISIBLE_DEVICES began with it. */
+void cuda_fake_first_device(int number);
 void cuda_fake_memory(size_t bytes);
 
 /* Let the call after n others fail with cudaErrorLaunchFailure, and every one after it. n < 0:
@@ -100,6 +109,16 @@ void cuda_fake_fail_after(int n);
 /* Bytes of device and pinned memory, streams, events and graphs that were taken and not given back.
  */
 size_t cuda_fake_left(void);
+
+/* For how many questions streams are still busy; below 0: until this is called again, and who waits
+ * for one by cudaStreamSynchronize() would wait for ever, which aborts. */
+void cuda_fake_busy(int questions);
+
+/* Does device memory that was taken hold these bytes? */
+int cuda_fake_is_device(const void *p, size_t bytes);
+
+/* The device of this thread, as its UUID has it. */
+int cuda_fake_device(void);
 
 /* Graphs that were launched, so far. */
 int cuda_fake_graph_launches(void);

@@ -1,78 +1,24 @@
 /*
- * A machine with cuDNN and cuBLASLt, played by plain loops that are as strict as they are: what cuDNN
- * has no engine for is refused (test_trainer_dnn.c asks the real one), biases are of the output's
- * type, matrices begin at multiples of 256 bytes, and the workspace is written all over. There is no
- * NCCL.
+ * A machine with cuDNN, cuBLASLt and NCCL. cuDNN is played here by plain loops that are as strict as
+ * it is: what it has no engine for is refused (test_trainer_dnn.c asks the real one), biases are of
+ * the output's type, and the workspace is written all over. The others are in cublas_lt.cc and
+ * nccl.cc, with gemm_lt.c and nccl.c in front of them.
  */
-#include "cuda_on_cpu.h"
-#include "trainer/backend/cuda/device.cuh"
+#include "stand_in.h"
 
 extern "C" {
 #include "trainer/backend/cuda/conv_dnn.h"
-#include "trainer/backend/cuda/gemm_lt.h"
-#include "trainer/backend/cuda/nccl.h"
+#include "trainer/backend/cuda/library.h"
 }
 
+#include <cublasLt.h>
 #include <errno.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
+#include <nccl.h>
 #include <vector>
-
-#define WORKSPACE 4096 /* bytes that are written to show who else counts on them */
 
 struct conv_dnn {
 	conv_shape shape;
 };
-
-struct gemm_lt {
-	gemm_shape shape;
-};
-
-static void demand(bool is, const char *what)
-{
-	if (is)
-		return;
-	fprintf(stderr, "fake libraries: %s\n", what);
-	abort();
-}
-
-/* An array of f32 or bf16. */
-struct array {
-	void *at;
-	bool half;
-
-	float operator[](size_t i) const
-	{
-		return half ? to_float(((const bf16 *)at)[i]) : ((const float *)at)[i];
-	}
-	void set(size_t i, float x) const
-	{
-		if (half)
-			((bf16 *)at)[i].bits = (uint16_t)cuda_on_cpu_bf16(x);
-		else
-			((float *)at)[i] = x;
-	}
-};
-
-static void submit(cudaStream_t stream, void *workspace, std::function<void()> run)
-{
-	auto all = [=]() {
-		memset(workspace, 0xff, WORKSPACE);
-		run();
-	};
-
-	demand(workspace != NULL, "no workspace");
-	if (cuda_on_cpu_submit)
-		cuda_on_cpu_submit(stream, all);
-	else
-		all();
-}
-
-static void demand_aligned(const void *p, size_t to, const char *what)
-{
-	demand(p && (uintptr_t)p % to == 0, what);
-}
 
 /* Call visit(x's, w's, y's place) for every product of the convolution. */
 template <class V> static void for_products(const conv_shape &s, V visit)
@@ -118,33 +64,6 @@ static void convolve(const conv_shape &s, array x, array w, array b, array y)
 	}
 }
 
-static void multiply(const gemm_shape &s, array a, array b, array c, array bias)
-{
-	bool weights = s.what == GEMM_WEIGHTS;
-	int rows = weights ? s.k : s.n, columns = s.what == GEMM_FORWARD ? s.k : s.c;
-	int depth = s.what == GEMM_FORWARD ? s.c : weights ? s.n : s.k;
-
-	for (int i = 0; i < rows; i++)
-		for (int j = 0; j < columns; j++) {
-			double sum = 0;
-			float v;
-
-			for (int d = 0; d < depth; d++)
-				sum += s.what == GEMM_FORWARD ? (double)a[i * s.c + d] * b[j * s.c + d]
-					: weights ? (double)b[d * s.k + i] * a[d * s.c + j]
-						  : (double)a[i * s.k + d] * b[d * s.c + j];
-			v = (float)sum + (s.bias && !weights ? bias[(size_t)j] : 0);
-			c.set((size_t)(i * columns + j), s.relu && v < 0 ? 0 : v);
-		}
-	for (int i = 0; s.bias && weights && i < s.k; i++) {
-		double sum = 0;
-
-		for (int d = 0; d < s.n; d++)
-			sum += b[(size_t)(d * s.k + i)];
-		bias.set((size_t)i, (float)sum);
-	}
-}
-
 extern "C" {
 
 int conv_dnn_open(struct mlr_error *)
@@ -152,15 +71,10 @@ int conv_dnn_open(struct mlr_error *)
 	return 0;
 }
 
-int gemm_lt_open(struct mlr_error *)
-{
-	return 0;
-}
-
 int conv_dnn_new(
 	const conv_shape *s, size_t workspace, int, struct conv_dnn **ret, struct mlr_error *err)
 {
-	demand(workspace >= WORKSPACE, "too small a workspace");
+	demand(workspace >= STAND_IN_WORKSPACE, "too small a workspace");
 	demand(s->what == CONV_FORWARD || (!s->bias && !s->relu), "a gradient with a bias or ReLU");
 	if (s->dtype == DTYPE_BF16 && s->what == CONV_WEIGHTS)
 		return mlr_fail(err, ENOTSUP, "no engine for f32 of bf16");
@@ -187,64 +101,54 @@ int conv_dnn_run(struct conv_dnn *c, void *x, void *w, void *b, void *y, void *w
 	demand_aligned(y, 16, "y is not aligned");
 	if (s.bias)
 		demand_aligned(b, 16, "b is not aligned");
-	submit(stream, workspace, [=]() {
+	submit_product(stream, workspace, [=]() {
 		convolve(s, { x, half }, { w, half && s.what != CONV_WEIGHTS }, { b, half },
 			{ y, half });
 	});
 	return 0;
 }
 
-int gemm_lt_new(
-	const gemm_shape *s, size_t workspace, struct gemm_lt **ret, struct mlr_error *)
+/* What stands for a library's functions. */
+#define FUNCTION(name) { #name, (void (*)(void))name }
+static const struct {
+	const char *name;
+	void (*function)(void);
+} functions[] = {
+	FUNCTION(cublasLtCreate),
+	FUNCTION(cublasLtGetStatusString),
+	FUNCTION(cublasLtMatmul),
+	FUNCTION(cublasLtMatmulAlgoGetHeuristic),
+	FUNCTION(cublasLtMatmulDescCreate),
+	FUNCTION(cublasLtMatmulDescDestroy),
+	FUNCTION(cublasLtMatmulDescSetAttribute),
+	FUNCTION(cublasLtMatrixLayoutCreate),
+	FUNCTION(cublasLtMatrixLayoutDestroy),
+	FUNCTION(cublasLtMatmulPreferenceCreate),
+	FUNCTION(cublasLtMatmulPreferenceDestroy),
+	FUNCTION(cublasLtMatmulPreferenceSetAttribute),
+	FUNCTION(ncclGetUniqueId),
+	FUNCTION(ncclCommInitRank),
+	FUNCTION(ncclCommDestroy),
+	FUNCTION(ncclCommAbort),
+	FUNCTION(ncclCommGetAsyncError),
+	FUNCTION(ncclAllReduce),
+	FUNCTION(ncclGetErrorString),
+};
+
+int library_open(
+	const char *soname, const struct library_symbol *symbols, size_t n, struct mlr_error *)
 {
-	demand(workspace >= WORKSPACE, "too small a workspace");
-	demand(s->what == GEMM_FORWARD || !s->relu, "a gradient with ReLU");
-	demand(s->what != GEMM_DATA || !s->bias, "a data gradient with a bias");
-	*ret = new gemm_lt{ *s };
+	demand(strcmp(soname, "libcublasLt.so.13") == 0 || strcmp(soname, "libnccl.so.2") == 0,
+		soname);
+	for (size_t i = 0; i < n; i++) {
+		size_t k = 0;
+
+		while (k < sizeof(functions) / sizeof(*functions) &&
+			strcmp(functions[k].name, symbols[i].name) != 0)
+			k++;
+		demand(k < sizeof(functions) / sizeof(*functions), symbols[i].name);
+		memcpy(symbols[i].at, &functions[k].function, sizeof(functions[k].function));
+	}
 	return 0;
-}
-
-void gemm_lt_free(struct gemm_lt **g)
-{
-	delete *g;
-	*g = NULL;
-}
-
-int gemm_lt_run(struct gemm_lt *g, const void *a, const void *b, void *c, void *bias,
-	void *workspace, cudaStream_t stream, struct mlr_error *)
-{
-	gemm_shape s = g->shape;
-	bool half = s.dtype == DTYPE_BF16, out = half && !s.c_is_f32;
-
-	demand_aligned(a, 256, "a is not aligned");
-	demand_aligned(b, 256, "b is not aligned");
-	demand_aligned(c, 256, "c is not aligned");
-	if (s.bias)
-		demand_aligned(bias, 16, "a bias is not aligned");
-	submit(stream, workspace, [=]() {
-		multiply(s, { (void *)(uintptr_t)a, half }, { (void *)(uintptr_t)b, half },
-			{ c, out }, { bias, out });
-	});
-	return 0;
-}
-
-int nccl_open(const struct exchange *, struct nccl **, struct mlr_error *err)
-{
-	return mlr_fail(err, ENOTSUP, "libnccl.so.2: cannot open shared object file");
-}
-
-void nccl_close(struct nccl **)
-{
-}
-
-int nccl_sum(struct nccl *, const float *, float *, size_t, cudaStream_t, struct mlr_error *)
-{
-	abort();
-}
-
-int nccl_sum_double(
-	struct nccl *, const double *, double *, size_t, cudaStream_t, struct mlr_error *)
-{
-	abort();
 }
 }

@@ -16,9 +16,11 @@ int gemm_lt_open(struct mlr_error *err)
 	return mlr_fail(err, ENOENT, "libcublasLt.so.13: cannot open shared object file");
 }
 
-int nccl_open(const struct exchange *x, struct nccl **ret, struct mlr_error *err)
+int nccl_open(const struct exchange *x, const struct device *device, struct nccl **ret,
+	struct mlr_error *err)
 {
 	(void)x;
+	(void)device;
 	(void)ret;
 	return mlr_fail(err, ENOTSUP, "libnccl.so.2: cannot open shared object file");
 }
@@ -107,6 +109,16 @@ int nccl_sum_double(struct nccl *n, const double *from, double *to, size_t count
 	(void)from;
 	(void)to;
 	(void)count;
+	(void)stream;
+	(void)err;
+	abort();
+}
+
+int nccl_wait(
+	struct nccl *n, const struct exchange *x, cudaStream_t stream, struct mlr_error *err)
+{
+	(void)n;
+	(void)x;
 	(void)stream;
 	(void)err;
 	abort();

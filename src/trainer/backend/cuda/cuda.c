@@ -25,7 +25,7 @@ static void close_engine(struct engine *e)
 	struct cuda *c = cuda_of(e);
 
 	if (c->stream)
-		cudaStreamSynchronize(c->stream);
+		reduce_wait(c, NULL);
 	cuda_graph_drop(c);
 	reduce_close(c);
 	for (int i = 0; c->product && i < c->nodes.n; i++)
@@ -226,7 +226,7 @@ static int some_steps(struct cuda *c, const struct batch *batches, const struct 
 	TRY(cuda_graph_run(c, images, altered, count, err));
 	CU_TRY(cudaMemcpyAsync(c->result_host, c->result, (size_t)count * sizeof(*c->result),
 		cudaMemcpyDeviceToHost, c->stream));
-	CU_TRY(cudaStreamSynchronize(c->stream));
+	TRY(reduce_wait(c, err));
 	for (int i = 0; i < count; i++)
 		ret[i] = (struct step_result){ .cross_entropy = c->result_host[i].cross_entropy,
 			.penalty = c->result_host[i].penalty,
@@ -243,6 +243,8 @@ static int step(struct engine *e, const struct batch *batches, const struct step
 	if (!c->trains)
 		return mlr_fail(
 			err, ENOTSUP, "backend cuda: an engine that predicts takes no step");
+	if (reduce_is_lost(c))
+		return mlr_fail(err, EIO, "backend cuda: the other ranks are gone");
 	TRY(enter(c, err));
 	for (int done = 0; done < n;) {
 		int r = some_steps(c, batches + done, steps + done, n - done, ret + done, err);

@@ -39,6 +39,17 @@ static int no_device(
 	return mlr_hint(err, "nvidia-smi and CUDA_VISIBLE_DEVICES tell which GPUs a process sees");
 }
 
+/* 16 bytes as a number that a double holds (FNV-1a, of which the upper bits are the better ones). */
+static uint64_t id_of(const void *uuid)
+{
+	const unsigned char *p = uuid;
+	uint64_t hash = 0xcbf29ce484222325u;
+
+	for (int i = 0; i < 16; i++)
+		hash = (hash ^ p[i]) * 0x100000001b3u;
+	return hash >> 12;
+}
+
 int device_take(int local_rank, struct device *ret, struct mlr_error *err)
 {
 	struct cudaDeviceProp prop;
@@ -64,6 +75,7 @@ int device_take(int local_rank, struct device *ret, struct mlr_error *err)
 			SM_MIN % 10);
 	}
 	snprintf(d.name, sizeof(d.name), "%.63s", prop.name);
+	d.id = id_of(&prop.uuid);
 	d.processors = prop.multiProcessorCount;
 	d.memory = prop.totalGlobalMem;
 	d.l2 = (size_t)prop.l2CacheSize;

@@ -11,6 +11,7 @@
 
 #include <cuda_runtime_api.h>
 #include <stddef.h>
+#include <stdint.h>
 
 struct device {
 	int ordinal; /* cudaSetDevice()'s */
@@ -18,6 +19,7 @@ struct device {
 	int sm; /* compute capability, 10 * major + minor */
 	int processors;
 	int driver; /* cudaDriverGetVersion()'s */
+	uint64_t id; /* of 52 bits, its UUID's: no other GPU's */
 	size_t memory, l2;
 };
 

@@ -22,13 +22,15 @@ static struct {
 
 struct nccl {
 	ncclComm_t comm;
+	int failed; /* what waits on the device is to be ended there */
 };
 
 static int check(ncclResult_t got, const char *call, int line, struct mlr_error *err)
 {
 	if (got == ncclSuccess)
 		return 0;
-	return mlr_fail(err, EIO, "%s: %s (nccl.c, line %d)", call, lib.error_string(got), line);
+	return mlr_fail(err, EIO, "%s: NCCL: %s (nccl.c, line %d)", call,
+		lib.error_string(got), line);
 }
 
 #define NCCL(call) check((call), #call, __LINE__, err)
@@ -50,16 +52,21 @@ static int open_library(struct mlr_error *err)
 	return library_open("libnccl.so.2", symbols, ARRAY_LEN(symbols), err);
 }
 
-/* Does this rank have a GPU of its own on its node? */
-static int has_own_device(const struct exchange *x, struct mlr_error *err)
+/*
+ * Does this rank have a GPU of its own? Counting does not tell: each of a node's ranks may be shown
+ * one GPU and all of them others (srun --gpus-per-task), or all the same one. Every rank calls it.
+ */
+static int has_own_device(const struct exchange *x, const struct device *d, struct mlr_error *err)
 {
-	int count = 0;
+	auto_free double *all = xcalloc((size_t)x->ranks, sizeof(*all));
+	int r;
 
-	CU_TRY(cudaGetDeviceCount(&count));
-	if (x->local_ranks > count)
-		return mlr_fail(
-			err, ENOTSUP, "%d ranks share %d GPUs of a node", x->local_ranks, count);
-	return 0;
+	all[x->rank] = (double)d->id;
+	r = x->sum(x->ctx, all, (size_t)x->ranks, err);
+	for (int i = 0; i < x->ranks && r == 0; i++)
+		if (i != x->rank && all[i] == (double)d->id)
+			r = mlr_fail(err, ENOTSUP, "ranks %d and %d share a GPU", x->rank, i);
+	return r;
 }
 
 /* Every rank gets the same answer: is one of them not well? */
@@ -74,15 +81,20 @@ static int agree(const struct exchange *x, int mine, struct mlr_error *err)
 	return bad > 0 ? mlr_fail(err, ENOTSUP, "%.0f of the other ranks can't", bad) : 0;
 }
 
-int nccl_open(const struct exchange *x, struct nccl **ret, struct mlr_error *err)
+int nccl_open(const struct exchange *x, const struct device *device, struct nccl **ret,
+	struct mlr_error *err)
 {
+	struct mlr_error shares = MLR_ERROR_INIT;
 	struct nccl *n;
 	ncclUniqueId id;
-	int r;
+	int r, own;
 
 	r = open_library(err);
-	if (r == 0)
-		r = has_own_device(x, err);
+	own = has_own_device(x, device, &shares);
+	if (own < 0 && own != -ENOTSUP)
+		return mlr_fail(err, EIO, "%s", shares.text);
+	if (r == 0 && own < 0)
+		r = mlr_fail(err, ENOTSUP, "%s", shares.text);
 	memset(&id, 0, sizeof(id));
 	if (r == 0 && x->rank == 0)
 		r = NCCL(lib.unique_id(&id));
@@ -106,12 +118,40 @@ void nccl_close(struct nccl **n)
 
 	if (!*n)
 		return;
-	if ((*n)->comm && (lib.async_error((*n)->comm, &broken) != ncclSuccess || broken))
+	if ((*n)->comm && ((*n)->failed ||
+				  lib.async_error((*n)->comm, &broken) != ncclSuccess || broken))
 		lib.abort((*n)->comm);
 	else if ((*n)->comm)
 		lib.destroy((*n)->comm);
 	free(*n);
 	*n = NULL;
+}
+
+/* What NCCL's threads and the other ranks have met with meanwhile. */
+static int look(struct nccl *n, const struct exchange *x, unsigned *turns, struct mlr_error *err)
+{
+	ncclResult_t broken = ncclSuccess;
+
+	TRY(x->idle(x->ctx, turns, err));
+	TRY(NCCL(lib.async_error(n->comm, &broken)));
+	return check(broken, "sum over the ranks", __LINE__, err);
+}
+
+int nccl_wait(
+	struct nccl *n, const struct exchange *x, cudaStream_t stream, struct mlr_error *err)
+{
+	unsigned turns = 0;
+
+	for (;;) {
+		cudaError_t got = cudaStreamQuery(stream);
+		int r = got == cudaErrorNotReady
+			? look(n, x, &turns, err)
+			: cuda_check(got, "cudaStreamQuery", __FILE__, __LINE__, err);
+
+		n->failed = r < 0;
+		if (r < 0 || got == cudaSuccess)
+			return r;
+	}
 }
 
 int nccl_sum(struct nccl *n, const float *from, float *to, size_t count, cudaStream_t stream,

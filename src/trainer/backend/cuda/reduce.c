@@ -18,6 +18,7 @@ struct bucket {
 
 struct reduce {
 	struct nccl *nccl;   /* NULL: by the exchange */
+	int lost;            /* it was by NCCL, and another rank is gone */
 	cudaStream_t stream; /* beside the backward pass; c->stream itself with batch norms */
 	cudaEvent_t made, summed;
 	float *host; /* [elements] pinned, where the exchange takes no device memory */
@@ -25,6 +26,11 @@ struct reduce {
 	int buckets;
 	size_t low, high; /* gradients that wait for company: [low, high) of c->grad */
 };
+
+int reduce_is_lost(const struct cuda *c)
+{
+	return c->reduce && c->reduce->lost;
+}
 
 int reduce_is_on_streams(const struct cuda *c)
 {
@@ -51,7 +57,7 @@ int reduce_open(struct cuda *c, struct mlr_error *err)
 	r = c->reduce = xcalloc(1, sizeof(*r));
 	CU_TRY(cudaEventCreateWithFlags(&r->made, cudaEventDisableTiming));
 	CU_TRY(cudaEventCreateWithFlags(&r->summed, cudaEventDisableTiming));
-	got = nccl_open(c->exchange, &r->nccl, &why);
+	got = nccl_open(c->exchange, &c->device, &r->nccl, &why);
 	if (got == -ENOTSUP && c->exchange->rank == 0)
 		mlr_debug("cuda: gradients are summed by MPI and not by NCCL: %s", why.text);
 	if (got < 0 && got != -ENOTSUP) {
@@ -86,6 +92,22 @@ void reduce_close(struct cuda *c)
 	cudaFreeHost(r->host);
 	free(r);
 	c->reduce = NULL;
+}
+
+int reduce_wait(struct cuda *c, struct mlr_error *err)
+{
+	struct reduce *r = c->reduce;
+	int got;
+
+	if (!r || !r->nccl)
+		return CU(cudaStreamSynchronize(c->stream));
+	got = nccl_wait(r->nccl, c->exchange, c->stream, err);
+	if (got < 0) {
+		cuda_graph_drop(c);
+		nccl_close(&r->nccl);
+		r->lost = 1;
+	}
+	return got;
 }
 
 /* By the exchange, which waits. */

@@ -16,6 +16,13 @@
 int reduce_open(struct cuda *c, struct mlr_error *err);
 void reduce_close(struct cuda *c);
 
+/*
+ * Wait until c->stream has done everything. Where sums on it wait for other ranks these are looked
+ * after meanwhile: when one has ended it is named, and the engine takes no more steps.
+ */
+int reduce_wait(struct cuda *c, struct mlr_error *err);
+int reduce_is_lost(const struct cuda *c);
+
 /* May a step be captured? */
 int reduce_is_on_streams(const struct cuda *c);
 
