@@ -128,22 +128,33 @@ struct head {
 	float *partial, *logits;
 };
 
-/* A row's logits: lane k gets class k's. */
+/* A row's logits: lane k gets class k's. A GROUP of classes at once, whose sums over the warp then
+ * run beside each other and not one after the other. */
 template <class T>
 static __device__ float head_logit(const struct head &h, const float *w, const T *x)
 {
 	int lane = (int)threadIdx.x % WARP;
 	float ret = 0;
 
-	for (int k = 0; k < h.d.classes; k++) {
-		float sum = 0;
+	for (int k0 = 0; k0 < h.d.classes; k0 += GROUP) {
+		float sum[GROUP] = {};
 
-		for (int j = lane; j < h.inputs; j += WARP)
-			sum += to_float(x[j]) * w[k * h.inputs + j];
-		sum = reduce_warp(sum);
-		ret = lane == k ? sum + h.bias[k] : ret;
+		for (int j = lane; j < h.inputs; j += WARP) {
+			float xj = to_float(x[j]);
+
+#pragma unroll
+			for (int k = 0; k < GROUP; k++)
+				if (k0 + k < h.d.classes)
+					sum[k] += xj * w[(k0 + k) * h.inputs + j];
+		}
+#pragma unroll
+		for (int k = 0; k < GROUP; k++) {
+			float all = reduce_warp(sum[k]);
+
+			ret = lane == k0 + k ? all : ret;
+		}
 	}
-	return ret;
+	return lane < h.d.classes ? ret + h.bias[lane] : ret;
 }
 
 /* One row: its loss, its logits' gradient into slope [HEAD_CLASSES], its input's into dx. */
