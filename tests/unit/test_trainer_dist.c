@@ -415,6 +415,17 @@ static void one_that_is_alone_is_not_ended(void **state)
 		dist_fail(d, 1);
 }
 
+/* As GPUs' sums are waited for: long enough to look after the other ranks. */
+static void who_idles_among_ranks_that_live_goes_on(void **state)
+{
+	unsigned turns = 0;
+
+	(void)state;
+	for (int i = 0; i < 10000; i++)
+		assert_int_equal(world->idle(world->ctx, &turns, NULL), 0);
+	assert_int_equal(d->ops->barrier(d, NULL), 0);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -431,6 +442,7 @@ int main(void)
 		cmocka_unit_test(rank_0_tells_all),
 		cmocka_unit_test(rank_0_hears_of_all),
 		cmocka_unit_test(a_rank_that_differs_is_named_to_all),
+		cmocka_unit_test(who_idles_among_ranks_that_live_goes_on),
 		cmocka_unit_test(reference_trains_on_many_ranks_as_on_one),
 		cmocka_unit_test(onednn_trains_on_many_ranks_as_on_one),
 		cmocka_unit_test(one_that_is_alone_is_not_ended),
