@@ -37,3 +37,41 @@ load gpu
 	assert_line --regexp '^FAIL  exec --gpu=all nvidia-smi -L shows the machine.s GPUs'
 	assert_line --regexp '^[0-9]+ passed, [1-9][0-9]* failed, [0-9]+ skipped$'
 }
+
+# trainer_pack: what tests/gpu/trainer runs, made up: a mltrain that says what it is told to, and hangs with --tune
+trainer_pack() {
+	mkdir -p tests/gpu build-gpu/trainer/data
+	cp "$top_srcdir/tests/gpu/trainer" tests/gpu/
+	cat >build-gpu/trainer/mltrain <<-'END'
+		#!/bin/bash
+		[[ "$*" != *--tune* ]] || exec sleep 60
+		[[ "$*" != *--checkpoint* ]] || echo weights >"${@: -1}"
+		echo "test accuracy 99.20 % (error 0.80 %)"
+		echo "training time 0.10 s (40 steps, 700000 images/s)"
+	END
+	printf '#!/bin/sh\necho "mltrain: no GPU" >&2\nexit 1\n' >build-gpu/trainer/test_trainer_cuda_device
+	echo mnist >build-gpu/trainer/data.from
+}
+
+@test "tests/gpu/trainer: each part is told, whatever became of those before, and all of it is in the report" {
+	trainer_pack
+	run -1 env OUT="$PWD/out" PARTS="unit driver rate accuracy target cold deterministic none" tests/gpu/trainer
+	assert_line --regexp '^FAIL  every kind of layer .*status 1'
+	assert_line "pass  the driver is found without LD_LIBRARY_PATH"
+	assert_line "pass  images/s, mltrain, in bf16: 64:700000 256:700000 1024:700000 4096:700000"
+	assert_line "pass  after 10 epochs in bf16: 0.80 % wrong, in 0.10 s"
+	assert_line --regexp '^pass  99 % on five seeds'
+	assert_line "pass  two runs end with the same weights, bit by bit"
+	assert_line "FAIL  there is no part 'none'"
+	assert_line --regexp '^10 passed, 2 failed, 0 skipped, [0-9]+ s$'
+	grep -q '^mltrain: no GPU' out/report.txt
+	grep -q '^10 passed, 2 failed' out/report.txt
+}
+
+@test "tests/gpu/trainer: what hangs ends with the time that there is, and the rest is not tried" {
+	trainer_pack
+	run -1 env OUT="$PWD/out" TIME=3 PARTS="tune cold" timeout 50 tests/gpu/trainer
+	assert_line "FAIL  --tune at batch 64 in bf16"
+	assert_line "FAIL  a cold process"
+	grep -q '^there was no time left for it' out/report.txt
+}
