@@ -400,6 +400,16 @@ static void no_device_and_too_little_memory_are_told_with_a_way_out(void **state
 	assert_int_equal(cuda_backend()->open(net->layers, net->n, &config, &e, &err), -ENODEV);
 	assert_non_null(strstr(err.text, "no CUDA-capable device is detected\nhint: nvidia-smi"));
 	cuda_fake_devices(1);
+	cuda_fake_driver(12040);
+	assert_int_equal(cuda_backend()->open(net->layers, net->n, &config, &e, &err), -ENODEV);
+	assert_non_null(strstr(err.text, "insufficient"));
+	assert_non_null(strstr(
+		err.text, "hint: the driver is for CUDA 12.4, this mltrain was made with 13.0"));
+	cuda_fake_driver(0);
+	assert_int_equal(cuda_backend()->open(net->layers, net->n, &config, &e, &err), -ENODEV);
+	assert_non_null(strstr(err.text, "no GPU: "));
+	assert_non_null(strstr(err.text, "\nhint: "));
+	cuda_fake_driver(13000);
 	cuda_fake_memory(1000);
 	assert_int_equal(cuda_backend()->open(net->layers, net->n, &config, &e, &err), -ENOMEM);
 	assert_non_null(strstr(err.text, "hint: try a smaller --batch than 5"));

@@ -29,7 +29,7 @@ struct CUevent_st {
 };
 
 static struct {
-	int devices = 1, fails_after = -1, launches, busy;
+	int devices = 1, driver = 13000, fails_after = -1, launches, busy;
 	size_t memory = (size_t)-1;
 	bool failed, invalid;
 	cudaStream_t origin; /* of the capture that goes on */
@@ -85,6 +85,11 @@ void cuda_fake_devices(int count)
 	fake.devices = count;
 }
 
+void cuda_fake_driver(int version)
+{
+	fake.driver = version;
+}
+
 void cuda_fake_first_device(int number)
 {
 	first_device = number;
@@ -137,6 +142,8 @@ const char *cudaGetErrorString(cudaError_t error)
 		return "invalid argument";
 	case cudaErrorMemoryAllocation:
 		return "out of memory";
+	case cudaErrorInsufficientDriver:
+		return "CUDA driver version is insufficient for CUDA runtime version";
 	case cudaErrorNoDevice:
 		return "no CUDA-capable device is detected";
 	case cudaErrorLaunchFailure:
@@ -154,6 +161,8 @@ cudaError_t cudaGetLastError(void)
 cudaError_t cudaGetDeviceCount(int *count)
 {
 	*count = fake.devices;
+	if (fake.driver < 13000)
+		return cudaErrorInsufficientDriver;
 	return fake.devices ? cudaSuccess : cudaErrorNoDevice;
 }
 
@@ -178,7 +187,7 @@ cudaError_t cudaGetDeviceProperties(struct cudaDeviceProp *prop, int device)
 
 cudaError_t cudaDriverGetVersion(int *version)
 {
-	*version = 13000;
+	*version = fake.driver;
 	return cudaSuccess;
 }
 

@@ -98,6 +98,8 @@ cudaError_t cudaGraphExecDestroy(cudaGraphExec_t exec);
 
 /* How many GPUs there are (1 at the start), and how much memory each has left (no limit). */
 void cuda_fake_devices(int count);
+/* The driver's version (13000 at the start); 0: there is none. */
+void cuda_fake_driver(int version);
 /* Another first one of them for this thread, as if $CUDA_VISIBLE_DEVICES began with it. */
 void cuda_fake_first_device(int number);
 void cuda_fake_memory(size_t bytes);
