@@ -70,8 +70,9 @@ trainer_pack() {
 
 @test "tests/gpu/trainer: what hangs ends with the time that there is, and the rest is not tried" {
 	trainer_pack
-	run -1 env OUT="$PWD/out" TIME=3 PARTS="tune cold" timeout 50 tests/gpu/trainer
+	run -1 env OUT="$PWD/out" TIME=3 PARTS="tune cold peers" timeout 50 tests/gpu/trainer
 	assert_line "FAIL  --tune at batch 64 in bf16"
 	assert_line "FAIL  a cold process"
+	assert_line "FAIL  PyTorch's and JAX's rates: no time is left"
 	grep -q '^there was no time left for it' out/report.txt
 }
