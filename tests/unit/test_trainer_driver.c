@@ -73,8 +73,8 @@ static void what_is_found_is_there_for_who_asks_the_linker(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup_teardown(
-			a_driver_that_is_nowhere_is_told_with_a_way_out, make_test_dir, drop_test_dir),
+		cmocka_unit_test_setup_teardown(a_driver_that_is_nowhere_is_told_with_a_way_out,
+			make_test_dir, drop_test_dir),
 		cmocka_unit_test_setup_teardown(
 			a_driver_that_cannot_be_loaded_is_named, make_test_dir, drop_test_dir),
 		cmocka_unit_test_setup_teardown(what_is_found_is_there_for_who_asks_the_linker,

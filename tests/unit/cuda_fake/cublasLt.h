@@ -42,9 +42,7 @@ typedef enum {
 	CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE = 26
 } cublasLtMatmulDescAttributes_t;
 
-typedef enum {
-	CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES = 1
-} cublasLtMatmulPreferenceAttributes_t;
+typedef enum { CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES = 1 } cublasLtMatmulPreferenceAttributes_t;
 
 typedef struct cublasLtContext *cublasLtHandle_t;
 typedef struct cublasLtDesc *cublasLtMatmulDesc_t;
@@ -81,8 +79,8 @@ cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t handle, cublasLtM
 	cublasLtMatrixLayout_t a, cublasLtMatrixLayout_t b, cublasLtMatrixLayout_t c,
 	cublasLtMatrixLayout_t d, cublasLtMatmulPreference_t preference, int wanted,
 	cublasLtMatmulHeuristicResult_t *results, int *found);
-cublasStatus_t cublasLtMatmul(cublasLtHandle_t handle, cublasLtMatmulDesc_t desc,
-	const void *alpha, const void *a, cublasLtMatrixLayout_t alayout, const void *b,
+cublasStatus_t cublasLtMatmul(cublasLtHandle_t handle, cublasLtMatmulDesc_t desc, const void *alpha,
+	const void *a, cublasLtMatrixLayout_t alayout, const void *b,
 	cublasLtMatrixLayout_t blayout, const void *beta, const void *c,
 	cublasLtMatrixLayout_t clayout, void *d, cublasLtMatrixLayout_t dlayout,
 	const cublasLtMatmulAlgo_t *algo, void *workspace, size_t workspace_bytes,

@@ -20,8 +20,7 @@ int cuda_check(cudaError_t got, const char *call, const char *file, int line, st
 }
 
 /* Why there is no device, in words that lead to a way out; missing: why there is no driver. */
-static int no_device(
-	cudaError_t got, int driver, struct mlr_error *missing, struct mlr_error *err)
+static int no_device(cudaError_t got, int driver, struct mlr_error *missing, struct mlr_error *err)
 {
 	int runtime = 0;
 
@@ -39,7 +38,8 @@ static int no_device(
 	return mlr_hint(err, "nvidia-smi and CUDA_VISIBLE_DEVICES tell which GPUs a process sees");
 }
 
-/* 16 bytes as a number that a double holds (FNV-1a, of which the upper bits are the better ones). */
+/* 16 bytes as a number that a double holds (FNV-1a, of which the upper bits are the better ones).
+ */
 static uint64_t id_of(const void *uuid)
 {
 	const unsigned char *p = uuid;

@@ -18,7 +18,7 @@ struct device {
 	char name[64];
 	int sm; /* compute capability, 10 * major + minor */
 	int processors;
-	int driver; /* cudaDriverGetVersion()'s */
+	int driver;  /* cudaDriverGetVersion()'s */
 	uint64_t id; /* of 52 bits, its UUID's: no other GPU's */
 	size_t memory, l2;
 };

@@ -92,8 +92,8 @@ static cublasLtEpilogue_t epilogue_of(const struct gemm_shape *s)
 	return s->relu ? CUBLASLT_EPILOGUE_RELU : CUBLASLT_EPILOGUE_DEFAULT;
 }
 
-/* An address aligned as the bias will be, which lies right behind c * k weights: heuristics are told
- * by it what they may count on (cublasLt.h, CUBLASLT_MATMUL_DESC_BIAS_POINTER). */
+/* An address aligned as the bias will be, which lies right behind c * k weights: heuristics are
+ * told by it what they may count on (cublasLt.h, CUBLASLT_MATMUL_DESC_BIAS_POINTER). */
 static const void *like_the_bias(const struct gemm_shape *s)
 {
 	uintptr_t size = type_of(s, 1) == CUDA_R_16BF ? 2 : 4;

@@ -29,8 +29,8 @@ static int check(ncclResult_t got, const char *call, int line, struct mlr_error 
 {
 	if (got == ncclSuccess)
 		return 0;
-	return mlr_fail(err, EIO, "%s: NCCL: %s (nccl.c, line %d)", call,
-		lib.error_string(got), line);
+	return mlr_fail(
+		err, EIO, "%s: NCCL: %s (nccl.c, line %d)", call, lib.error_string(got), line);
 }
 
 #define NCCL(call) check((call), #call, __LINE__, err)
@@ -118,8 +118,8 @@ void nccl_close(struct nccl **n)
 
 	if (!*n)
 		return;
-	if ((*n)->comm && ((*n)->failed ||
-				  lib.async_error((*n)->comm, &broken) != ncclSuccess || broken))
+	if ((*n)->comm &&
+		((*n)->failed || lib.async_error((*n)->comm, &broken) != ncclSuccess || broken))
 		lib.abort((*n)->comm);
 	else if ((*n)->comm)
 		lib.destroy((*n)->comm);
@@ -137,8 +137,7 @@ static int look(struct nccl *n, const struct exchange *x, unsigned *turns, struc
 	return check(broken, "sum over the ranks", __LINE__, err);
 }
 
-int nccl_wait(
-	struct nccl *n, const struct exchange *x, cudaStream_t stream, struct mlr_error *err)
+int nccl_wait(struct nccl *n, const struct exchange *x, cudaStream_t stream, struct mlr_error *err)
 {
 	unsigned turns = 0;
 

@@ -29,8 +29,7 @@ void nccl_close(struct nccl **n);
  * Returns 0, or -EIO naming a rank that has ended, with NCCL's words or CUDA's. Then nothing more
  * comes of the sums on the stream: nccl_close() ends them there.
  */
-int nccl_wait(
-	struct nccl *n, const struct exchange *x, cudaStream_t stream, struct mlr_error *err);
+int nccl_wait(struct nccl *n, const struct exchange *x, cudaStream_t stream, struct mlr_error *err);
 
 /* to [n] = the ranks' sum of from [n]; to may be from. Put on the stream. */
 int nccl_sum(struct nccl *n, const float *from, float *to, size_t count, cudaStream_t stream,
