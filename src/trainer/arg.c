@@ -76,6 +76,16 @@ int arg_word(
 	return 0;
 }
 
+double arg_accuracy(struct argp_state *state, const char *option, const char *text)
+{
+	double percent = arg_number(state, option, text, 0, 100);
+
+	if (percent > 0 && percent < 1)
+		argp_error(state, "--%s %s is less than one per cent: is %g meant?", option, text,
+			100 * percent);
+	return percent / 100;
+}
+
 const char *arg_file(struct argp_state *state, const char *option, const char *text)
 {
 	if (!*text)

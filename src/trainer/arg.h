@@ -26,6 +26,9 @@ double arg_seconds(struct argp_state *state, const char *option, const char *tex
 int arg_word(
 	struct argp_state *state, const char *option, const char *text, const char *const *words);
 
+/* An accuracy in per cent, as a share of 1. */
+double arg_accuracy(struct argp_state *state, const char *option, const char *text);
+
 /* What names a file: not nothing, as an unset variable of a script gives. Returns text. */
 const char *arg_file(struct argp_state *state, const char *option, const char *text);
 

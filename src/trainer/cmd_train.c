@@ -22,6 +22,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 /* What a run stands on, from the options on. */
 struct session {
@@ -102,6 +103,18 @@ static void say_result(const struct session *s, const struct train_state *state,
 /* --- making ready ------------------------------------------------------------------------------
  */
 
+/* A name mistyped must not cost the weights that --checkpoint has. */
+static int check_anew(const struct session *s, struct mlr_error *err)
+{
+	const char *there = s->args.train.checkpoint;
+
+	if (access(there, F_OK) < 0)
+		return 0;
+	mlr_fail(err, EEXIST, "--resume: there is no '%s', and starting anew would replace '%s'",
+		s->args.resume, there);
+	return mlr_hint(err, "--resume alone goes on from '%s'", there);
+}
+
 static int open_resume(struct session *s, struct mlr_error *err)
 {
 	const char *path = s->args.resume;
@@ -112,7 +125,11 @@ static int open_resume(struct session *s, struct mlr_error *err)
 	r = resume_read(path, s->dist, &s->from, err);
 	if (r < 0)
 		return mlr_wrap(err, "--resume");
-	if (s->dist->rank != 0 || s->args.metrics.quiet)
+	if (s->dist->rank != 0)
+		return 0;
+	if (r == 0 && check_anew(s, err) < 0)
+		return -err->code;
+	if (s->args.metrics.quiet)
 		return 0;
 	if (r == 0)
 		mlr_info("--resume: there is no '%s' yet: starting anew", path);

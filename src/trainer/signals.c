@@ -27,8 +27,8 @@ void signals_catch(int usr1_continues)
 	const struct {
 		int sig, flags;
 		void (*handler)(int sig);
-	} caught[] = { { SIGTERM, 0, on_stop }, { SIGINT, (int)SA_RESETHAND, on_stop },
-		{ SIGUSR1, 0, usr1_continues ? on_save : on_stop } };
+	} caught[] = { { SIGTERM, 0, on_stop }, { SIGHUP, 0, on_stop },
+		{ SIGINT, (int)SA_RESETHAND, on_stop }, { SIGUSR1, 0, usr1_continues ? on_save : on_stop } };
 	stack_t stack = { .ss_sp = signal_stack, .ss_size = sizeof(signal_stack) };
 	struct sigaction was, sa = { 0 };
 
@@ -45,5 +45,8 @@ void signals_catch(int usr1_continues)
 
 const char *signals_name(int sig)
 {
-	return sig == SIGTERM ? "SIGTERM" : sig == SIGUSR1 ? "SIGUSR1" : "SIGINT";
+	return sig == SIGTERM ? "SIGTERM"
+		: sig == SIGHUP ? "SIGHUP"
+		: sig == SIGUSR1 ? "SIGUSR1"
+				: "SIGINT";
 }

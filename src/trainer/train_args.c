@@ -258,7 +258,7 @@ static error_t parse_lifecycle(int key, char *arg, struct argp_state *state, str
 		a->usr1_continues = arg_word(state, "on-usr1", arg, usr1);
 		return 0;
 	case KEY_TARGET_ACCURACY:
-		t->target_accuracy = arg_number(state, "target-accuracy", arg, 0, 100) / 100;
+		t->target_accuracy = arg_accuracy(state, "target-accuracy", arg);
 		return 0;
 	case KEY_MAX_TIME:
 		t->max_seconds = arg_seconds(state, "max-time", arg);
@@ -386,8 +386,8 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 }
 
 static const struct argp argp = { options, parse, NULL,
-	"Train a network on a data set and test it. SIGTERM, SIGINT and SIGUSR1 end training after the "
-	"step under way, with a checkpoint." };
+	"Train a network on a data set and test it. SIGTERM, SIGHUP, SIGINT and SIGUSR1 end training "
+	"after the step under way, with a checkpoint." };
 
 void train_args_parse(int argc, char **argv, struct train_args *ret)
 {

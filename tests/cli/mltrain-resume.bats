@@ -65,6 +65,18 @@ small_net() {
     grep -q '^checkpoint c.safetensors$' out
 }
 
+@test "resume: a name mistyped does not replace the checkpoint that is there" {
+    small_net
+    train -q --epochs 1 --checkpoint c.safetensors
+    sum=$(sha256sum c.safetensors)
+    run train --epochs 1 --checkpoint c.safetensors --resume=d.safetensors
+    echo "$output"
+    [ "$status" = 1 ]
+    [[ "$output" == *"--resume: there is no 'd.safetensors', and starting anew would replace 'c.safetensors'"* ]]
+    [[ "$output" == *"hint: --resume alone goes on from 'c.safetensors'"* ]]
+    [ "$(sha256sum c.safetensors)" = "$sum" ]
+}
+
 @test "resume: what no option says is the checkpoint's, what contradicts it is refused" {
     small_net
     train -q --epochs 1 --seed 7 --checkpoint c.safetensors > /dev/null
@@ -163,6 +175,25 @@ small_net() {
     grep -q 'stopped by SIGTERM' err
 }
 
+@test "SIGHUP writes a checkpoint and ends a run, unless nohup ignores it" {
+    small_net
+    $mltrain train $(quick) --epochs 1000000 --log log.jsonl --checkpoint c.safetensors 2> err &
+    pid=$!
+    wait_lines log.jsonl 3 $pid
+    kill -HUP $pid
+    wait $pid
+    grep -q 'stopped by SIGHUP after step .*; weights written to c.safetensors' err
+
+    nohup $mltrain train $(quick) --epochs 1000000 --log on.jsonl --checkpoint d.safetensors 2> err > out &
+    pid=$!
+    wait_lines on.jsonl 3 $pid
+    kill -HUP $pid
+    wait_lines on.jsonl $(($(wc -l < on.jsonl) + 2)) $pid
+    kill -TERM $pid
+    wait $pid
+    grep -q 'stopped by SIGTERM' err
+}
+
 @test "--max-time ends a run in time, with a checkpoint and status 0" {
     small_net
     SECONDS=0
@@ -181,6 +212,13 @@ small_net() {
     [ "$(jq -s '[.[] | select(.event == "epoch")] | last | .validation_error <= 0.7' log.jsonl)" = true ]
     [ "$(jq -s '[.[] | select(.event == "epoch")] | .[:-1] | all(.validation_error > 0.7)' log.jsonl)" = true ]
     $mltrain eval -q --checkpoint best.safetensors --data "$SMALL"
+}
+
+@test "--target-accuracy is in per cent" {
+    run train --epochs 1 --target-accuracy 0.97
+    echo "$output"
+    [ "$status" = 2 ]
+    [[ "$output" == *"--target-accuracy 0.97 is less than one per cent: is 97 meant?"* ]]
 }
 
 @test "--target-accuracy names the epoch that --steps cut short" {

@@ -14,7 +14,12 @@
 /* --- what the ranks agree on --------------------------------------------------------------- */
 
 /* What may end or interrupt training, as one rank sees it; summed, as all do. */
-enum wish { WISH_TERM, WISH_INT, WISH_USR1, WISH_LATE, WISH_SAVE, WISHES };
+enum wish { WISH_TERM, WISH_HUP, WISH_INT, WISH_USR1, WISH_LATE, WISH_SAVE, WISHES };
+
+static const int signal_of[] = { [WISH_TERM] = SIGTERM,
+	[WISH_HUP] = SIGHUP,
+	[WISH_INT] = SIGINT,
+	[WISH_USR1] = SIGUSR1 };
 
 /* Would what takes so long end after the deadline, with a checkpoint behind it? Rank 0's clock
  * counts. */
@@ -39,23 +44,20 @@ static void wish(const struct run *r, double next, double wishes[WISHES])
 {
 	int sig = r->o->stop ? *r->o->stop : 0;
 
-	wishes[WISH_TERM] = sig && sig != SIGINT && sig != SIGUSR1;
-	wishes[WISH_INT] = sig == SIGINT;
-	wishes[WISH_USR1] = sig == SIGUSR1;
+	for (int i = WISH_TERM; i < WISH_LATE; i++)
+		wishes[i] = sig == signal_of[i];
 	wishes[WISH_LATE] = is_late(r, next);
 	wishes[WISH_SAVE] = is_save_due(r);
 }
 
 static void obey(struct run *r, const double wishes[WISHES])
 {
-	static const int signals[] = { SIGTERM, SIGINT, SIGUSR1 };
-
 	if (wishes[WISH_SAVE] > 0)
 		r->save_now = 1;
 	for (int i = WISH_LATE; i >= WISH_TERM; i--)
 		if (wishes[i] > 0) {
 			r->halted = 1;
-			r->state.signal = i < WISH_LATE ? signals[i] : 0;
+			r->state.signal = i < WISH_LATE ? signal_of[i] : 0;
 		}
 }
 
