@@ -122,7 +122,8 @@ struct nvml *nvml_open(void)
 	int r;
 
 	if (!library) {
-		mlr_debug("GPUs' load is not sampled: %s", err.text);
+		mlr_wrap(&err, "GPUs' load is not sampled");
+		mlr_log_failure(MLR_DEBUG, &err, "");
 		return NULL;
 	}
 	n = xcalloc(1, sizeof(*n));
