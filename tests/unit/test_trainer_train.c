@@ -283,6 +283,13 @@ static void images_too_tall_to_be_altered_are_refused(void **state)
 	assert_non_null(strstr(err.text, "images of 40000x1 are too large to be altered"));
 }
 
+/* With the sanitizers, too, memory that there is not is a NULL (asan_interface.h). */
+const char *__asan_default_options(void);
+const char *__asan_default_options(void)
+{
+	return "allocator_may_return_null=1";
+}
+
 /* A network's classes and batch are a file's to say. */
 static void an_evaluation_that_memory_does_not_hold_is_refused(void **state)
 {

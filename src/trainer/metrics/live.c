@@ -66,7 +66,7 @@ static void __attribute__((format(printf, 2, 3))) add(struct line *l, const char
 	va_start(args, fmt);
 	len = vsnprintf(words, sizeof(words), fmt, args) + (int)strlen(gap);
 	va_end(args);
-	if (len > room || l->used + len >= (int)sizeof(l->text))
+	if (len > room || len >= (int)sizeof(words) || l->used + len >= (int)sizeof(l->text))
 		return;
 	sprintf(l->text + l->used, "%s%s", gap, words);
 	l->used += len;

@@ -60,7 +60,8 @@ void *driver_library_open(const char *root, const char *soname, struct mlr_error
 		mlr_fail(err, ELIBACC, "load NVIDIA's driver: %s", why);
 	else
 		mlr_fail(err, ENOENT,
-			"NVIDIA's driver was not found: the linker knows no %s, nor is it in '%s%s' or the other usual directories",
+			"NVIDIA's driver was not found: the linker knows no %s, nor is it in '%s%s' "
+			"or the other usual directories",
 			soname, root, dirs[0]);
 	mlr_hint(err, "name the directory of %s in LD_LIBRARY_PATH", soname);
 	return NULL;
