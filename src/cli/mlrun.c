@@ -49,7 +49,9 @@ static const struct commands commands = {
 int main(int argc, char **argv)
 {
 	cli_init();
-	if (argc > 1 && (strcmp(argv[1], "--version") == 0 || strcmp(argv[1], "version") == 0)) {
+	if (argc > 1 &&
+		(strcmp(argv[1], "--version") == 0 || strcmp(argv[1], "-V") == 0 ||
+			strcmp(argv[1], "version") == 0)) {
 		argp_program_version_hook(stdout, NULL);
 		return 0;
 	}

@@ -93,7 +93,8 @@ static void say_result(const struct session *s, const struct train_state *state,
 			? (double)state->step * o->recipe.batch / state->step_seconds
 			: 0);
 	printf("evaluation time %.2f s\n", state->evaluate_seconds);
-	printf("total time %.2f s\n", total);
+	/* That of the steps goes on from the checkpoint's. */
+	printf("total time %.2f s%s\n", total, s->from.net ? " since it went on" : "");
 	if (o->checkpoint)
 		printf("checkpoint %s\n", o->checkpoint);
 	if (s->args.metrics.log)

@@ -154,7 +154,8 @@ int main(int argc, char **argv)
 		print_help(argc < 2 ? stderr : stdout);
 		return argc < 2 ? EXIT_USAGE : 0;
 	}
-	if (strcmp(argv[1], "--version") == 0 || strcmp(argv[1], "version") == 0) {
+	if (strcmp(argv[1], "--version") == 0 || strcmp(argv[1], "-V") == 0 ||
+		strcmp(argv[1], "version") == 0) {
 		print_version(stdout, NULL);
 		return 0;
 	}

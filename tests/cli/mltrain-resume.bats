@@ -77,6 +77,61 @@ small_net() {
     [ "$(sha256sum c.safetensors)" = "$sum" ]
 }
 
+@test "a run that does not go on from what its files have keeps that beside them, and says so" {
+    small_net
+    train -q --epochs 1 --checkpoint c.safetensors --keep-best best.safetensors
+    [ ! -e c.safetensors~ ] && [ ! -e best.safetensors~ ]
+    cp c.safetensors first
+    cp best.safetensors first-best
+    train --epochs 1 --seed 2 --checkpoint c.safetensors --keep-best best.safetensors > /dev/null 2> err
+    cat err
+    grep -q "'c.safetensors' has an earlier run's weights, which 'c.safetensors~' keeps; --resume would go on from them" err
+    grep -q "'best.safetensors' has an earlier run's weights, which 'best.safetensors~' keeps" err
+    cmp first c.safetensors~
+    cmp first-best best.safetensors~
+    run ! cmp -s first c.safetensors
+    # One that goes on has nothing else's to keep.
+    train --epochs 2 --resume --checkpoint c.safetensors --keep-best best.safetensors > out 2> err
+    run ! grep keeps err
+    cmp first c.safetensors~
+    cmp first-best best.safetensors~
+    grep -qE '^total time [0-9.]+ s since it went on$' out
+    # Nor does one that never begins.
+    run ! train --epochs 1 --checkpoint c.safetensors --data nowhere
+    cmp first c.safetensors~
+    # Of what a run that goes on from another file replaces, too, nothing is lost.
+    cp c.safetensors second
+    train -q --epochs 2 --resume=c.safetensors~ --checkpoint c.safetensors
+    cmp second c.safetensors~
+    ls -A > files
+    run ! grep tmp files
+}
+
+@test "an earlier run's weights are kept where files have one name alone" {
+    [ -x "$top_builddir/tests/fault/refuse" ] || skip "tests/fault/refuse was not built (no libseccomp)"
+    small_net
+    train -q --epochs 1 --checkpoint c.safetensors
+    cp c.safetensors first
+    "$top_builddir/tests/fault/refuse" link=EPERM linkat=EPERM -- $mltrain train $(quick) -q --epochs 1 --seed 2 \
+        --checkpoint c.safetensors
+    cmp first c.safetensors~
+    run ! cmp -s first c.safetensors
+}
+
+@test "an earlier run's weights that cannot be kept are not replaced" {
+    small_net
+    train -q --epochs 1 --checkpoint c.safetensors
+    sum=$(sha256sum c.safetensors)
+    mkdir c.safetensors~
+    run train -q --epochs 1 --checkpoint c.safetensors
+    echo "$output"
+    [ "$status" = 1 ]
+    [[ "$output" == *"keep 'c.safetensors' as 'c.safetensors~': Is a directory"* ]]
+    [[ "$output" == *"hint: --resume goes on from it; or give it another name"* ]]
+    [ "$(sha256sum c.safetensors)" = "$sum" ]
+    rmdir c.safetensors~
+}
+
 @test "resume: what no option says is the checkpoint's, what contradicts it is refused" {
     small_net
     train -q --epochs 1 --seed 7 --checkpoint c.safetensors > /dev/null

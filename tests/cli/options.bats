@@ -51,6 +51,18 @@ setup() {
 	done
 }
 
+@test "options: -V, --version and version tell mlrun's and mltrain's, as a command's own does" {
+	local program words
+
+	for program in mlrun mltrain; do
+		run -0 "$program" --version
+		assert_output --regexp "^$program [0-9]+\.[0-9]+"
+		for words in -V version "$([ $program = mlrun ] && echo images || echo net) -V"; do
+			assert_equal "$($program $words)" "$output"
+		done
+	done
+}
+
 @test "options: --mount takes Docker's words for a bind mount" {
 	mkdir -p data && echo hello >data/f
 	run -0 mlrun exec --mount type=bind,source="$PWD/data",target=/mnt/d "$IMG" sh -c 'cat /mnt/d/f; echo x >/mnt/d/g'

@@ -251,6 +251,16 @@ static size_t count(const char *text, const char *what)
 	return n;
 }
 
+static void a_line_of_one_point_is_a_point(void **state)
+{
+	const double x[] = { 1, 2 }, y[] = { 3, 4 };
+	auto_free char *one = draw(x, y, 1, 0), *two = draw(x, y, 2, 0);
+
+	(void)state;
+	assert_int_equal(count(one, "<circle"), 1);
+	assert_int_equal(count(two, "<circle"), 0);
+}
+
 static void a_line_of_many_points_is_thinned_but_keeps_its_spikes(void **state)
 {
 	const size_t n = 100000;
@@ -352,6 +362,7 @@ int main(void)
 		cmocka_unit_test(only_png_in_base64_is_a_picture),
 		cmocka_unit_test(ticks_are_round_and_within),
 		cmocka_unit_test(smoothing_has_no_bias_at_its_beginning),
+		cmocka_unit_test(a_line_of_one_point_is_a_point),
 		cmocka_unit_test(a_line_of_many_points_is_thinned_but_keeps_its_spikes),
 		cmocka_unit_test(no_numbers_make_a_drawing_without_numbers),
 		cmocka_unit_test(text_cannot_become_markup),

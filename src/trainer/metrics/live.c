@@ -133,6 +133,15 @@ static char *computer(const struct train_state *s)
 		e->device[0] ? e->device : threads, ranks);
 }
 
+static void tell_kept(const char *file)
+{
+	if (file)
+		mlr_info(
+			"'%s' has an earlier run's weights, which '%s~' keeps; --resume would go on "
+			"from them",
+			file, file);
+}
+
 static void started(struct live *l, const struct train_state *s)
 {
 	auto_free char *by = computer(s);
@@ -146,6 +155,8 @@ static void started(struct live *l, const struct train_state *s)
 		1e-6 * (double)s->engine->memory);
 	mlr_info("%u images to train with, %u to validate, %u to test; %" PRIu64 " step%s",
 		s->train_images, s->validation_images, s->test_images, left, left == 1 ? "" : "s");
+	tell_kept(s->kept_checkpoint);
+	tell_kept(s->kept_best);
 }
 
 static void epoch_ended(struct live *l, const struct train_state *s, int images)

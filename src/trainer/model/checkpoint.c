@@ -13,6 +13,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 /* The tensors that a layer may have, and the block that holds their floats. */
 enum block { BLOCK_PARAMS, BLOCK_STATES, BLOCK_VELOCITY, BLOCKS };
@@ -59,6 +60,29 @@ int checkpoint_probe(const char *path, struct mlr_error *err)
 	}
 	unlink(probe);
 	return 0;
+}
+
+int checkpoint_keep(const char *path, struct mlr_error *err)
+{
+	auto_free char *kept = xasprintf("%s~", path), *tmp = xasprintf("%s~.tmp", path);
+	auto_free char *buf = NULL;
+	size_t len;
+	int r;
+
+	if (access(path, F_OK) < 0 || file_is_same(path, kept))
+		return 0;
+	unlink(tmp);
+	if (link(path, tmp) == 0) {
+		if (rename(tmp, kept) == 0)
+			return 1;
+		mlr_fail_errno(err, "keep '%s' as '%s'", path, kept);
+		unlink(tmp);
+		return -err->code;
+	}
+	r = file_read(AT_FDCWD, path, CHECKPOINT_MAX, &buf, &len, err);
+	if (r == 0)
+		r = file_replace(AT_FDCWD, kept, buf, len, 0666, err);
+	return r < 0 ? mlr_wrap(err, "keep '%s'", path) : 1;
 }
 
 /*

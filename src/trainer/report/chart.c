@@ -222,7 +222,7 @@ static void write_line(FILE *f, const struct chart *c, const struct line *l, con
 		command = 'L';
 	}
 	fputs("\"/>\n", f);
-	if (l->style != LINE_POINTS)
+	if (l->style != LINE_POINTS && l->n > 1) /* a line to nowhere would not be seen */
 		return;
 	for (size_t i = 0; i < l->n; i++)
 		if (!y->is_log || c->scale * l->y[i] >= LOG_MIN)

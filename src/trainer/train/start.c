@@ -176,6 +176,32 @@ static int agree(struct run *r, struct mlr_error *err)
 	return e < 0 ? e : dist_agree(o->dist, "the data set", r->digest, strlen(r->digest), err);
 }
 
+/* Sets *ret where there was something to keep. */
+static int keep(const char *path, const char **ret, struct mlr_error *err)
+{
+	int e = checkpoint_keep(path, err);
+
+	if (e < 0)
+		return mlr_hint(err, "--resume goes on from it; or give it another name");
+	*ret = e ? path : NULL;
+	return 0;
+}
+
+/* Whoever forgets --resume must not lose by it what the files to be written have. */
+static int keep_others(struct run *r, struct mlr_error *err)
+{
+	const struct train_options *o = r->o;
+	int e = 0;
+
+	if (r->rank != 0)
+		return 0;
+	if (o->checkpoint && (!o->resume || o->resume_elsewhere))
+		e = keep(o->checkpoint, &r->state.kept_checkpoint, err);
+	if (e == 0 && o->best && !o->resume)
+		e = keep(o->best, &r->state.kept_best, err);
+	return e;
+}
+
 int run_start(struct run *r, struct mlr_error *err)
 {
 	struct dist *d = r->o->dist;
@@ -198,7 +224,7 @@ int run_start(struct run *r, struct mlr_error *err)
 	};
 	e = loader_open(&r->data->train, r->data, &loading, &r->loader, err);
 	r->saved_at = mlr_now();
-	return e;
+	return e < 0 ? e : keep_others(r, err);
 }
 
 void run_done(struct run *r)

@@ -39,6 +39,7 @@ struct train_options {
 	const struct backend *backend;
 	struct dist *dist; /* NULL: alone */
 
+	/* What these two have of a run that this one does not go on from is kept as FILE~. */
 	const char *checkpoint; /* written after every epoch and at the end; NULL: none is */
 	const char *best;       /* likewise when the validation error is the lowest so far */
 	uint64_t save_steps;    /* write it every so many steps too; 0: not */
@@ -82,9 +83,11 @@ struct train_state {
 	int64_t test_wrong;
 	/* Sums of what each took; the first goes on from a checkpoint's. */
 	double step_seconds, evaluate_seconds, checkpoint_seconds;
-	int signal;                    /* TRAIN_INTERRUPTED: the one that did, 0: max_seconds */
-	int reached;                   /* the target accuracy was */
-	const char *saved;             /* TRAIN_SAVED: the file; borrowed */
+	int signal;        /* TRAIN_INTERRUPTED: the one that did, 0: max_seconds */
+	int reached;       /* the target accuracy was */
+	const char *saved; /* TRAIN_SAVED: the file; borrowed */
+	/* TRAIN_STARTED: files whose weights of an earlier run are in FILE~ now; else NULL. */
+	const char *kept_checkpoint, *kept_best;
 	const struct evaluation *test; /* TRAIN_TESTED: all of it; borrowed for the call */
 };
 
