@@ -299,19 +299,23 @@ small_net() {
 
 @test "a disk that is full when a checkpoint is written leaves the one before" {
     small_net
-    [ "$(id -u)" = 0 ] || skip "only root may mount a small file system"
     mkdir disk
-    mount -t tmpfs -o size=64k none disk || skip "tmpfs can't be mounted here"
-    train -q --epochs 1 --checkpoint disk/c.safetensors > /dev/null
-    cp disk/c.safetensors before
-    head -c 1M /dev/zero > disk/rest 2> /dev/null || true
-    run train --epochs 2 --checkpoint disk/c.safetensors --resume
-    cmp before disk/c.safetensors && same=yes || same=no
-    umount disk
+    # Anyone may mount in a user namespace of his own.
+    cat > small-disk <<-'END'
+	set -e
+	mount -t tmpfs -o size=64k none disk
+	"$@" -q --epochs 1 --checkpoint disk/c.safetensors > /dev/null
+	cp disk/c.safetensors before
+	head -c 1M /dev/zero > disk/rest 2> /dev/null || true
+	"$@" --epochs 2 --checkpoint disk/c.safetensors --resume && status=0 || status=$?
+	cp disk/c.safetensors after
+	exit $status
+	END
+    run unshare --user --map-root-user --mount bash small-disk $mltrain train $(quick)
     echo "$output"
     [ "$status" = 1 ]
     [[ "$output" == *"No space left on device; training goes on, and the one before stays"* ]]
-    [ $same = yes ]
+    cmp before after
 }
 
 @test "an option that is mistyped has the nearest one named" {

@@ -147,7 +147,7 @@ assert_whole() {
     exec 9> c.safetensors.fedcba9876543210.tmp
     $mltrain train -q --threads 1 --data "$SMALL" --validation 1100 --batch 32 --steps 3 --checkpoint c.safetensors 9>&-
     exec 9>&-
-    [ "$(echo c.safetensors*)" = "c.safetensors c.safetensors.fedcba9876543210.tmp" ]
+    [ "$(echo c.safetensors*)" = "c.safetensors c.safetensors.fedcba9876543210.tmp c.safetensors~" ]
 }
 
 @test "train: a data set that is not there names the package to install" {

@@ -3,6 +3,7 @@
 #include "base/cleanup.h"
 #include "base/file.h"
 #include "base/memory.h"
+#include "base/random.h"
 #include "config.h"
 #include "trainer/model/checkpoint_meta.h"
 #include "trainer/tensor/safetensors.h"
@@ -64,14 +65,15 @@ int checkpoint_probe(const char *path, struct mlr_error *err)
 
 int checkpoint_keep(const char *path, struct mlr_error *err)
 {
-	auto_free char *kept = xasprintf("%s~", path), *tmp = xasprintf("%s~.tmp", path);
-	auto_free char *buf = NULL;
+	auto_free char *kept = xasprintf("%s~", path), *tmp = NULL, *buf = NULL;
+	char hex[RANDOM_HEX_SIZE];
 	size_t len;
 	int r;
 
 	if (access(path, F_OK) < 0 || file_is_same(path, kept))
 		return 0;
-	unlink(tmp);
+	random_hex(hex);
+	tmp = xasprintf("%s.%s.tmp", path, hex); /* which file_replace_sweep() knows */
 	if (link(path, tmp) == 0) {
 		if (rename(tmp, kept) == 0)
 			return 1;
