@@ -1,51 +1,7 @@
 # mlrun exec: processes that share one container on a node (--join-tag, --mpi, --join).
 # shellcheck disable=SC2016 # the inner shell expands
 load common
-
-setup_file() {
-	export ROOT=$BATS_FILE_TMPDIR/root
-	tiny_root "$ROOT"
-	[ -x "$top_builddir/tests/cli/peek" ] || make -s -C "$top_builddir" tests/cli/peek >&2
-	cp "$top_builddir/tests/cli/peek" "$ROOT/bin"
-}
-
-setup() {
-	common_setup
-	IMG=rootfs:$ROOT
-	TAG=test.$$.$RANDOM
-	PIDS=()
-}
-
-teardown() {
-	local pid
-
-	for pid in "${PIDS[@]}"; do kill -KILL "$pid" 2>/dev/null || true; done
-	common_teardown
-}
-
-# The namespaces of the shell that reads it, "user:[1] mnt:[2]".
-NAMESPACES='echo $(readlink /proc/self/ns/user) $(readlink /proc/self/ns/mnt)'
-
-tagged() { mlrun exec --join-tag "$TAG" "$@"; }
-
-# hold NAME MLRUN-EXEC-ARGUMENT...: a process that stays in a container until the test ends; its
-# namespaces come into the file NAME, its pid into $HELD.
-hold() {
-	local name=$1
-
-	shift
-	mlrun exec "$@" "$IMG" sh -c "$NAMESPACES >'$PWD/$name.new'; mv '$PWD/$name.new' '$PWD/$name'; exec sleep 1000" \
-		>"$name.log" 2>&1 3>&- &
-	HELD=$!
-	PIDS+=("$HELD")
-	until_true has_begun "$name"
-	[ -s "$name" ] || { cat "$name.log"; fail "nothing runs in the container"; }
-}
-
-# It runs, or never will.
-has_begun() { [ -s "$1" ] || is_gone "$HELD"; }
-
-lines_are() { [ "$(wc -l <"$1")" -eq "$2" ]; }
+load share
 
 needs_foreign_memory() {
 	local scope=/proc/sys/kernel/yama/ptrace_scope
@@ -422,35 +378,4 @@ servers_of() {
 	assert_output --partial "-v: the container is there already"
 	run -125 mlrun exec --join 1 true
 	assert_output --partial "process 1"
-}
-
-@test "share: root enters no container of another user's" {
-	[ "$(id -u)" = 0 ] || skip "only root could"
-	run -0 runuser -u nobody -- true || skip "there is no user nobody"
-	chmod 0755 "$BATS_RUN_TMPDIR" "$BATS_FILE_TMPDIR"
-	cd /
-	runuser -u nobody -- env HOME=/ "$(command -v mlrun)" exec "$IMG" sleep "$NAP" 3>&- &
-	PIDS+=("$!")
-	until_true pgrep -u nobody -x -f "sleep $NAP"
-	HELD=$(pgrep -u nobody -x -f "sleep $NAP")
-	PIDS+=("$HELD")
-	run -0 mlrun ps
-	assert_line --regexp "^ *$HELD +1 +nobody "
-	run -125 mlrun exec --join "$HELD" id
-	assert_output --partial "process $HELD may not be looked at: it or its program is another user's"
-}
-
-@test "share: two users do not meet" {
-	local first
-
-	[ "$(id -u)" = 0 ] || skip "only root can be two users"
-	run -0 runuser -u nobody -- true || skip "there is no user nobody"
-	hold first --join-tag "$TAG"
-	first=$(cat first)
-	chmod 0755 "$BATS_RUN_TMPDIR" "$BATS_FILE_TMPDIR"
-	cd /
-	run -0 runuser -u nobody -- env HOME=/ "$(command -v mlrun)" exec --join-tag "$TAG" "$IMG" sh -c "$NAMESPACES"
-	assert_output --regexp '^user:.* mnt:'
-	refute_output --partial "${first% *}"
-	refute_output --partial "${first#* }"
 }

@@ -1,0 +1,39 @@
+#!/usr/bin/env bats
+# mlrun exec: containers that one user's processes share are closed to others, root included.
+# shellcheck disable=SC2016 # the inner shell expands
+load common
+load share
+
+needs_two_users() {
+	[ "$(id -u)" = 0 ] || skip "only root can be two users"
+	run -0 runuser -u nobody -- true || skip "there is no user nobody"
+}
+
+@test "share: root enters no container of another user's" {
+	needs_two_users
+	chmod 0755 "$BATS_RUN_TMPDIR" "$BATS_FILE_TMPDIR"
+	cd /
+	runuser -u nobody -- env HOME=/ "$(command -v mlrun)" exec "$IMG" sleep "$NAP" 3>&- &
+	PIDS+=("$!")
+	until_true pgrep -u nobody -x -f "sleep $NAP"
+	HELD=$(pgrep -u nobody -x -f "sleep $NAP")
+	PIDS+=("$HELD")
+	run -0 mlrun ps
+	assert_line --regexp "^ *$HELD +1 +nobody "
+	run -125 mlrun exec --join "$HELD" id
+	assert_output --partial "process $HELD may not be looked at: it or its program is another user's"
+}
+
+@test "share: two users do not meet" {
+	local first
+
+	needs_two_users
+	hold first --join-tag "$TAG"
+	first=$(cat first)
+	chmod 0755 "$BATS_RUN_TMPDIR" "$BATS_FILE_TMPDIR"
+	cd /
+	run -0 runuser -u nobody -- env HOME=/ "$(command -v mlrun)" exec --join-tag "$TAG" "$IMG" sh -c "$NAMESPACES"
+	assert_output --regexp '^user:.* mnt:'
+	refute_output --partial "${first% *}"
+	refute_output --partial "${first#* }"
+}
