@@ -242,9 +242,11 @@ unpacked_is_as_umoci_has_it() {
 @test "squash exec: without rights on /dev/fuse the error says what can be done" {
 	needs_ordinary_user
 	needs_squashfuse
-	[ ! -w /dev/fuse ] || skip "this user may open /dev/fuse"
 	mlrun pull -q --format=squashfs "$REGISTRY/tiny"
-	run -125 mlrun exec "$REGISTRY/tiny" true
+	[ -e /dev/fuse ] || skip "there is no /dev/fuse"
+	# What only root may open stands in its place.
+	run -125 unshare --user --map-root-user --mount sh -c 'mount --bind /etc/shadow /dev/fuse && exec "$@"' sh \
+		mlrun exec "$REGISTRY/tiny" true
 	assert_output --partial "open /dev/fuse"
 	assert_output --partial "hint: an administrator can"
 	assert_output --partial "mlrun pull --format=dir"
