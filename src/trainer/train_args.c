@@ -2,6 +2,7 @@
 
 #include "base/cleanup.h"
 #include "base/file.h"
+#include "base/memory.h"
 #include "trainer/mltrain.h"
 #include "trainer/recipe_arg.h"
 #include "trainer/train/cpus.h"
@@ -10,6 +11,7 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 enum {
 	KEY_LR = 256,
@@ -317,21 +319,55 @@ static error_t parse_engine(int key, char *arg, struct argp_state *state, struct
 	}
 }
 
+struct named_file {
+	const char *option, *file;
+};
+
+/* Would keeping what a file has, as FILE~ (checkpoint_keep()), replace the other? */
+static int keeping_replaces(const struct named_file *f, const struct named_file *other)
+{
+	auto_free char *kept = xasprintf("%s~", f->file);
+
+	return access(f->file, F_OK) == 0 && file_is_same(kept, other->file) &&
+		!file_is_same(f->file, other->file);
+}
+
 /* What writes a file whole would replace what another has written there. */
+static void check_apart(
+	struct argp_state *state, const struct named_file *a, const struct named_file *b)
+{
+	if (a->file && b->file && file_is_same(a->file, b->file))
+		argp_error(state, "--%s and --%s are one file, '%s': give each its own", a->option,
+			b->option, a->file);
+}
+
+static void check_kept(
+	struct argp_state *state, const struct named_file *whole, const struct named_file *b)
+{
+	if (whole->file && b->file && keeping_replaces(whole, b))
+		argp_error(state,
+			"--%s: '%s' is where what '%s' has now would be kept: move one of them, or "
+			"give --%s another file",
+			b->option, b->file, whole->file, whole->option);
+}
+
 static void check_files(struct argp_state *state, const struct train_args *a)
 {
-	const struct {
-		const char *option, *file;
-	} files[] = { { "checkpoint", a->train.checkpoint }, { "keep-best", a->train.best },
-		{ "log", a->metrics.log } };
+	const struct named_file checkpoint = { "checkpoint", a->train.checkpoint };
+	const struct named_file best = { "keep-best", a->train.best };
+	const struct named_file log = { "log", a->metrics.log };
+	const struct named_file resume = { "resume", a->resume };
 
-	for (size_t i = 0; i < ARRAY_LEN(files); i++)
-		for (size_t k = i + 1; k < ARRAY_LEN(files); k++)
-			if (files[i].file && files[k].file &&
-				file_is_same(files[i].file, files[k].file))
-				argp_error(state,
-					"--%s and --%s are one file, '%s': give each its own",
-					files[i].option, files[k].option, files[i].file);
+	check_apart(state, &checkpoint, &best);
+	check_apart(state, &checkpoint, &log);
+	check_apart(state, &best, &log);
+
+	check_kept(state, &checkpoint, &best);
+	check_kept(state, &checkpoint, &log);
+	check_kept(state, &checkpoint, &resume);
+	check_kept(state, &best, &checkpoint);
+	check_kept(state, &best, &log);
+	check_kept(state, &best, &resume);
 }
 
 static void check_whole(struct argp_state *state, struct train_args *a)

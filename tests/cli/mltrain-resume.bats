@@ -101,10 +101,35 @@ small_net() {
     cmp first c.safetensors~
     # Of what a run that goes on from another file replaces, too, nothing is lost.
     cp c.safetensors second
-    train -q --epochs 2 --resume=c.safetensors~ --checkpoint c.safetensors
+    train -q --epochs 2 --resume=first --checkpoint c.safetensors
     cmp second c.safetensors~
     ls -A > files
     run ! grep tmp files
+}
+
+@test "what is kept of an earlier run replaces nothing that the run is told to use" {
+    small_net
+    train -q --epochs 1 --checkpoint c.safetensors
+    cp c.safetensors first
+    train -q --epochs 1 --seed 2 --checkpoint c.safetensors
+    cp c.safetensors second
+    for o in "--resume=c.safetensors~" "--keep-best ./c.safetensors~" "--log c.safetensors~"; do
+        run train --epochs 2 --checkpoint c.safetensors $o
+        echo "$output"
+        [ "$status" = 2 ]
+        [[ "$output" == *"c.safetensors~' is where what 'c.safetensors' has now would be kept: move one of them, or give --checkpoint another file"* ]]
+        cmp first c.safetensors~
+        cmp second c.safetensors
+    done
+    # The ways out that it names.
+    train -q --epochs 2 --resume=c.safetensors~ --checkpoint d.safetensors
+    mv c.safetensors~ c.safetensors
+    train -q --epochs 2 --resume --checkpoint c.safetensors
+    # Both names are one file, or one of them is none: nothing would be replaced.
+    ln c.safetensors c.safetensors~
+    train -q --epochs 3 --resume --checkpoint c.safetensors
+    mv c.safetensors gone
+    train -q --epochs 3 --resume=c.safetensors~ --checkpoint c.safetensors
 }
 
 @test "an earlier run's weights are kept where files have one name alone" {
