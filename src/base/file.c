@@ -175,16 +175,22 @@ static char *dir_of(const char *path)
 	return slash == path ? xstrdup("/") : xasprintf("%.*s", (int)(slash - path), path);
 }
 
+/* A name for a moment, to free(): file_replace_sweep() knows it. */
+static char *temp_of(const char *path)
+{
+	char hex[RANDOM_HEX_SIZE];
+
+	random_hex(hex);
+	return xasprintf("%s.%s" TEMP_END, path, hex);
+}
+
 int file_replace(int dirfd, const char *path, const void *buf, size_t len, mode_t mode,
 	struct mlr_error *err)
 {
-	auto_free char *tmp = NULL, *dir = dir_of(path);
+	auto_free char *tmp = temp_of(path), *dir = dir_of(path);
 	auto_close int fd = -1; /* until the file has its name: open, it is nobody's left-over */
-	char hex[RANDOM_HEX_SIZE];
 	int r;
 
-	random_hex(hex);
-	tmp = xasprintf("%s.%s" TEMP_END, path, hex);
 	r = fd = write_temp(dirfd, tmp, path, buf, len, mode, err);
 	if (r < 0)
 		goto fail;
@@ -238,6 +244,35 @@ int file_is_same(const char *a, const char *b)
 	a_place = place_of(a);
 	b_place = place_of(b);
 	return strcmp(a_place ? a_place : a, b_place ? b_place : b) == 0;
+}
+
+static int keep_copy(const char *path, const char *kept, size_t max, struct mlr_error *err)
+{
+	auto_free char *buf = NULL;
+	size_t len;
+	int r = file_read(AT_FDCWD, path, max, &buf, &len, err);
+
+	if (r == 0)
+		r = file_replace(AT_FDCWD, kept, buf, len, 0666, err);
+	return r < 0 ? mlr_wrap(err, "keep '%s'", path) : 1;
+}
+
+int file_keep(const char *path, size_t max, struct mlr_error *err)
+{
+	auto_free char *kept = xasprintf("%s~", path), *tmp = temp_of(path), *dir = dir_of(path);
+	int r;
+
+	if (access(path, F_OK) < 0 || file_is_same(path, kept))
+		return 0;
+	if (link(path, tmp) < 0)
+		return keep_copy(path, kept, max, err);
+	if (rename(tmp, kept) < 0) {
+		r = mlr_fail_errno(err, "keep '%s' as '%s'", path, kept);
+		unlink(tmp);
+		return r;
+	}
+	file_sync_dir(AT_FDCWD, dir);
+	return 1;
 }
 
 /* Is this a temporary name of file_replace() for that file? */

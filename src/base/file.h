@@ -71,6 +71,17 @@ int file_replace(int dirfd, const char *path, const void *buf, size_t len, mode_
 	struct mlr_error *err);
 
 /*
+ * Let what is in a file that file_replace() is going to replace be "PATH~", too, from now on; what
+ * was that is gone. Where the file system has no second names (link(2)) it is copied.
+ *
+ *   max   bytes that are copied at most
+ *
+ * Returns 1, 0 when there is no file or it is PATH~ already, -EFBIG, or the errno of link, rename,
+ * open, read or write. PATH is what it was in any case, and so is PATH~ after a failure.
+ */
+int file_keep(const char *path, size_t max, struct mlr_error *err);
+
+/*
  * Write the output that a user named: file_replace() of a regular file, of one that is not there
  * yet, and of what a link leads to; anything else, a device or a pipe, is written to as it is,
  * since replaced by a file it would be lost to all.

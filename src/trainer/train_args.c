@@ -323,7 +323,7 @@ struct named_file {
 	const char *option, *file;
 };
 
-/* Would keeping what a file has, as FILE~ (checkpoint_keep()), replace the other? */
+/* Would keeping what a file has, as FILE~ (file_keep()), replace the other? */
 static int keeping_replaces(const struct named_file *f, const struct named_file *other)
 {
 	auto_free char *kept = xasprintf("%s~", f->file);

@@ -3,7 +3,6 @@
 #include "base/cleanup.h"
 #include "base/file.h"
 #include "base/memory.h"
-#include "base/random.h"
 #include "config.h"
 #include "trainer/model/checkpoint_meta.h"
 #include "trainer/tensor/safetensors.h"
@@ -61,30 +60,6 @@ int checkpoint_probe(const char *path, struct mlr_error *err)
 	}
 	unlink(probe);
 	return 0;
-}
-
-int checkpoint_keep(const char *path, struct mlr_error *err)
-{
-	auto_free char *kept = xasprintf("%s~", path), *tmp = NULL, *buf = NULL;
-	char hex[RANDOM_HEX_SIZE];
-	size_t len;
-	int r;
-
-	if (access(path, F_OK) < 0 || file_is_same(path, kept))
-		return 0;
-	random_hex(hex);
-	tmp = xasprintf("%s.%s.tmp", path, hex); /* which file_replace_sweep() knows */
-	if (link(path, tmp) == 0) {
-		if (rename(tmp, kept) == 0)
-			return 1;
-		mlr_fail_errno(err, "keep '%s' as '%s'", path, kept);
-		unlink(tmp);
-		return -err->code;
-	}
-	r = file_read(AT_FDCWD, path, CHECKPOINT_MAX, &buf, &len, err);
-	if (r == 0)
-		r = file_replace(AT_FDCWD, kept, buf, len, 0666, err);
-	return r < 0 ? mlr_wrap(err, "keep '%s'", path) : 1;
 }
 
 /*

@@ -67,14 +67,6 @@ int checkpoint_check_size(const struct net *net, struct mlr_error *err);
 int checkpoint_probe(const char *path, struct mlr_error *err);
 
 /*
- * Let what is in a file that checkpoint_write() is going to replace have the name "PATH~" from now
- * on, too; what had that name is gone. Where the file system has no second names it gets a copy.
- *
- * Returns 1, 0 when there is nothing to keep, or -errno, and then nothing has changed.
- */
-int checkpoint_keep(const char *path, struct mlr_error *err);
-
-/*
  * Write a checkpoint as one act: after a failure or a kill, the file is what it was before. All of
  * c is borrowed.
  */

@@ -2,6 +2,7 @@
 
 #include "base/cleanup.h"
 #include "base/clock.h"
+#include "base/file.h"
 #include "base/memory.h"
 #include "trainer/model/net_file.h"
 #include "trainer/model/recipe_file.h"
@@ -179,10 +180,13 @@ static int agree(struct run *r, struct mlr_error *err)
 /* Sets *ret where there was something to keep. */
 static int keep(const char *path, const char **ret, struct mlr_error *err)
 {
-	int e = checkpoint_keep(path, err);
+	int e = file_keep(path, CHECKPOINT_MAX, err);
 
 	if (e < 0)
-		return mlr_hint(err, "--resume goes on from it; or give it another name");
+		return mlr_hint(err,
+			"move '%s' away, or go on from it by --resume: a run that starts anew "
+			"would replace it",
+			path);
 	*ret = e ? path : NULL;
 	return 0;
 }
