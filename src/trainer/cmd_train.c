@@ -3,6 +3,7 @@
 
 #include "base/cleanup.h"
 #include "base/clock.h"
+#include "base/file.h"
 #include "base/log.h"
 #include "base/memory.h"
 #include "trainer/data/dataset.h"
@@ -264,7 +265,7 @@ static void follow_checkpoint(struct session *s)
 	if (!s->from.net)
 		return;
 	t->resume = &s->from;
-	t->resume_elsewhere = strcmp(s->args.resume, t->checkpoint) != 0;
+	t->resume_elsewhere = !file_is_same(s->args.resume, t->checkpoint);
 	if (!(s->args.given & GIVEN_SEED))
 		t->seed = s->from.seed;
 	if (!(s->args.given & GIVEN_DTYPE))

@@ -28,7 +28,8 @@ void signals_catch(int usr1_continues)
 		int sig, flags;
 		void (*handler)(int sig);
 	} caught[] = { { SIGTERM, 0, on_stop }, { SIGHUP, 0, on_stop },
-		{ SIGINT, (int)SA_RESETHAND, on_stop }, { SIGUSR1, 0, usr1_continues ? on_save : on_stop } };
+		{ SIGINT, (int)SA_RESETHAND, on_stop },
+		{ SIGUSR1, 0, usr1_continues ? on_save : on_stop } };
 	stack_t stack = { .ss_sp = signal_stack, .ss_size = sizeof(signal_stack) };
 	struct sigaction was, sa = { 0 };
 
@@ -45,8 +46,8 @@ void signals_catch(int usr1_continues)
 
 const char *signals_name(int sig)
 {
-	return sig == SIGTERM ? "SIGTERM"
-		: sig == SIGHUP ? "SIGHUP"
+	return sig == SIGTERM    ? "SIGTERM"
+		: sig == SIGHUP  ? "SIGHUP"
 		: sig == SIGUSR1 ? "SIGUSR1"
-				: "SIGINT";
+				 : "SIGINT";
 }

@@ -10,10 +10,10 @@ extern volatile sig_atomic_t signals_stop; /* the number of the one that came, o
 extern volatile sig_atomic_t signals_save; /* not 0: SIGUSR1 came, and training is to go on */
 
 /*
- * Catch SIGTERM, SIGHUP, SIGINT and SIGUSR1. What the caller ignores, as nohup(1) does SIGHUP, stays
- * ignored. SIGTERM may come more than once for one wish (timeout(1) and srun(1) signal the process
- * and its group), so only a second SIGINT, which a person typed, kills. SIGXFSZ is ignored, so that a checkpoint beyond the
- * limit of file sizes is a failed write, not a death.
+ * Catch SIGTERM, SIGHUP, SIGINT and SIGUSR1. What the caller ignores, as nohup(1) does SIGHUP,
+ * stays ignored. SIGTERM may come more than once for one wish (timeout(1) and srun(1) signal the
+ * process and its group), so only a second SIGINT, which a person typed, kills. SIGXFSZ is ignored,
+ * so that a checkpoint beyond the limit of file sizes is a failed write, not a death.
  *
  *   usr1_continues   SIGUSR1 sets signals_save in place of signals_stop
  */

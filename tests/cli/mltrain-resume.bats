@@ -96,6 +96,8 @@ small_net() {
     cmp first c.safetensors~
     cmp first-best best.safetensors~
     grep -qE '^total time [0-9.]+ s since it went on$' out
+    train -q --epochs 3 --resume=./c.safetensors --checkpoint c.safetensors
+    cmp first c.safetensors~
     # Nor does one that never begins.
     run ! train --epochs 1 --checkpoint c.safetensors --data nowhere
     cmp first c.safetensors~
@@ -152,7 +154,7 @@ small_net() {
     echo "$output"
     [ "$status" = 1 ]
     [[ "$output" == *"keep 'c.safetensors' as 'c.safetensors~': Is a directory"* ]]
-    [[ "$output" == *"hint: --resume goes on from it; or give it another name"* ]]
+    [[ "$output" == *"hint: move 'c.safetensors' away, or go on from it by --resume: a run that starts anew would replace it"* ]]
     [ "$(sha256sum c.safetensors)" = "$sum" ]
     rmdir c.safetensors~
 }

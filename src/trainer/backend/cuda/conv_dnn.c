@@ -322,8 +322,8 @@ static int engine_serves(const struct conv_shape *s, cudnnBackendDescriptor_t co
 	return serves;
 }
 
-/* Name the handle to a plan. cuDNN 9 calls that deprecated and takes it from the graph; versions that
- * do not refuse plans without. */
+/* Name the handle to a plan. cuDNN 9 calls that deprecated and takes it from the graph; versions
+ * that do not refuse plans without. */
 static int set_plan_handle(cudnnBackendDescriptor_t plan)
 {
 #pragma GCC diagnostic push
