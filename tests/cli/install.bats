@@ -3,11 +3,15 @@
 
 load common
 
+# A make of its own, not a part of the one that runs the tests.
+make_install() {
+	env -u MAKEFLAGS -u MAKELEVEL -u MFLAGS -u MAKEOVERRIDES make -s -C "$top_builddir" install \
+		"$@" >make.log 2>&1 || { cat make.log; return 1; }
+}
+
 setup() {
 	common_setup
-	# A make of its own, not a part of the one that runs the tests.
-	env -u MAKEFLAGS -u MAKELEVEL -u MFLAGS -u MAKEOVERRIDES make -s -C "$top_builddir" install \
-		DESTDIR="$TMPDIR/dest" prefix=/opt/mlrun >make.log 2>&1 || { cat make.log; return 1; }
+	make_install DESTDIR="$TMPDIR/dest" prefix=/opt/mlrun
 }
 
 @test "install: programs, man pages and documents are in their places beneath the prefix" {
@@ -16,7 +20,7 @@ setup() {
 	for file in bin/mlrun bin/mltrain libexec/mlrun/mlrun-pull libexec/mlrun/mlrun-account libexec/mlrun/mlrun-nvml libexec/mlrun/mltrain-fetch share/man/man1/mlrun.1 \
 		share/bash-completion/completions/mlrun.bash share/zsh/site-functions/_mlrun \
 		share/bash-completion/completions/mltrain.bash share/zsh/site-functions/_mltrain \
-		share/man/man1/mltrain.1 share/man/man5/mltrain-net.5 share/mlrun/nets/reference.json share/doc/mlrun/LICENSE share/doc/mlrun/README.md; do
+		share/man/man1/mltrain.1 share/man/man5/mltrain-net.5 share/mltrain/nets/reference.json share/doc/mlrun/LICENSE share/doc/mlrun/README.md; do
 		[ -s "dest/opt/mlrun/$file" ] || fail "no $file in $(find dest -type f)"
 	done
 	for file in $(grep -oE 'docs/[a-z-]+\.md' "$top_srcdir/README.md" | sort -u); do
@@ -28,6 +32,19 @@ setup() {
 	fi
 	run -0 find dest -type f -perm /6000
 	assert_output ''
+}
+
+@test "install: below ~/.local it leaves the default store's place alone" {
+	make_install prefix="$HOME/.local"
+	tiny_root root
+	unset MLRUN_STORE
+	export PATH=$HOME/.local/bin:$PATH
+	run -0 --separate-stderr mlrun images --json
+	assert_output '[]'
+	tar -C root -c . | mlrun import - tiny
+	run -0 mlrun exec tiny cat /etc/os-release
+	assert_output 'NAME=tiny'
+	run -0 mltrain net reference
 }
 
 @test "install: a tree that was moved still finds its parts" {

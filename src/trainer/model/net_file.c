@@ -44,9 +44,9 @@ static size_t list_places(char *places[PLACES_MAX])
 	if (slash) {
 		*slash = '\0';
 		places[n++] = xasprintf("%s/nets", self);
-		places[n++] = xasprintf("%s/../share/mlrun/nets", self);
+		places[n++] = xasprintf("%s/../share/mltrain/nets", self);
 	}
-	places[n++] = xstrdup(PKGDATADIR "/nets");
+	places[n++] = xstrdup(NETSDIR);
 	return n;
 }
 
