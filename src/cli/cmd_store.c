@@ -77,6 +77,12 @@ static void tell_removed(void *ctx, const char *path)
 	mlr_info("removed '%s'", path);
 }
 
+static void tell_closed(void *ctx, const char *path)
+{
+	(void)ctx;
+	mlr_info("closed '%s' to other users", path);
+}
+
 static void tell_in_use(void *ctx, const char *path, const char *image, long pid)
 {
 	(void)ctx;
@@ -99,8 +105,8 @@ static void tell_failed(void *ctx, const char *image, const struct mlr_error *er
 static int repair(struct store *st, const struct rootfs_report *report, const struct args *a,
 	struct mlr_error *err)
 {
-	static const struct repair_watch told = { NULL, tell_removed, tell_in_use, tell_fetched,
-		tell_failed };
+	static const struct repair_watch told = { NULL, tell_removed, tell_closed, tell_in_use,
+		tell_fetched, tell_failed };
 	const struct pull_options opt = { .tls_verify = a->registry.tls_verify,
 		.authfile = a->registry.authfile,
 		.config = &a->registry.config,
@@ -111,6 +117,10 @@ static int repair(struct store *st, const struct rootfs_report *report, const st
 
 	return pull_repair(st, report, &opt, &watch, &told, err);
 }
+
+static const char *const verdicts[] = {
+	[ROOTFS_BROKEN] = "broken", [ROOTFS_OPEN] = "open", [ROOTFS_UNKNOWN] = "unknown"
+};
 
 static int print_json(struct store *st, const struct rootfs_report *r, int repaired)
 {
@@ -123,9 +133,9 @@ static int print_json(struct store *st, const struct rootfs_report *r, int repai
 		pull_repair_needed_by(st, f->path, &names);
 		json_array_append_new(findings,
 			json_pack("{s:o, s:s, s:o, s:o, s:o}", "path", mlr_json_text(f->path),
-				"verdict", f->verdict == ROOTFS_BROKEN ? "broken" : "unknown",
-				"why", mlr_json_text(f->why), "files", mlr_json_texts(&f->files),
-				"images", mlr_json_texts(&names)));
+				"verdict", verdicts[f->verdict], "why", mlr_json_text(f->why),
+				"files", mlr_json_texts(&f->files), "images",
+				mlr_json_texts(&names)));
 	}
 	return cli_print_json(json_pack("{s:o, s:b, s:b, s:I, s:o}", "store",
 		mlr_json_text(store_path(st)), "ok", r->n == 0, "repaired", repaired, "checked",
@@ -139,7 +149,9 @@ static void print_text(struct store *st, const struct rootfs_report *r)
 		auto_strv struct strv names = STRV_INIT;
 
 		pull_repair_needed_by(st, f->path, &names);
-		printf("%s: %s", f->path, f->verdict == ROOTFS_BROKEN ? "broken: " : "");
+		printf("%s: %s%s", f->path,
+			f->verdict == ROOTFS_UNKNOWN ? "" : verdicts[f->verdict],
+			f->verdict == ROOTFS_UNKNOWN ? "" : ": ");
 		cli_print_safe(f->why);
 		putchar('\n');
 		for (size_t j = 0; j < f->files.n; j++) {

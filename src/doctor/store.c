@@ -11,6 +11,7 @@
 #include "runtime/probe.h"
 #include "store/place.h"
 #include "store/store.h"
+#include "store/tighten.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -224,6 +225,15 @@ static void look_at_layers(int dir, struct doctor_report *r)
 	doctor_mend(f, DOCTOR_YOU, "export MLRUN_STORE=/a/directory/on/a/local/disk");
 }
 
+static void tell_old(struct doctor_report *r)
+{
+	struct doctor_finding *f = doctor_add(r, "store-format", DOCTOR_WARNING,
+		"an older mlrun made the store, and has not closed its trees to others");
+
+	doctor_because(f, "who may enter it may write where an image's modes let everybody");
+	doctor_mend(f, DOCTOR_YOU, "mlrun prune");
+}
+
 static void look_at_own(const struct doctor_machine *m, struct doctor_report *r)
 {
 	auto_free char *path = NULL, *origin = NULL, *there = NULL;
@@ -252,6 +262,8 @@ static void look_at_own(const struct doctor_machine *m, struct doctor_report *r)
 	doctor_add(r, "store", DOCTOR_PASS, "'%s' (%s) on %s%s", path, origin,
 		type_name((unsigned long)fs.f_type & 0xffffffff, number),
 		is_there ? "" : "; not there yet, mlrun pull makes it");
+	if (is_there && !store_is_tight(st))
+		tell_old(r);
 	look_at_writing(fd, there, r);
 	look_at_room(fd, r);
 	look_at_layers(fd, r);
@@ -279,6 +291,7 @@ static void look_at_additional(struct doctor_report *r)
 		auto_store struct store *st = NULL;
 		struct mlr_error err = MLR_ERROR_INIT;
 		struct doctor_finding *f;
+		const char *hint;
 
 		if (store_open(dirs.v[i], 0, &st, &err) == 0) {
 			doctor_add(
@@ -287,8 +300,11 @@ static void look_at_additional(struct doctor_report *r)
 		}
 		f = doctor_add(r, "additional-store", DOCTOR_WARNING, "%.*s",
 			(int)strcspn(err.text, "\n"), err.text);
+		hint = strstr(err.text, "\nhint: ");
 		doctor_because(f, "it is passed over");
-		doctor_mend(f, DOCTOR_YOU, "mlrun config additional_stores; echo $MLRUN_STORES");
+		doctor_mend(f, DOCTOR_YOU, "%s",
+			hint ? hint + strlen("\nhint: ")
+			     : "mlrun config additional_stores; echo $MLRUN_STORES");
 	}
 }
 

@@ -5,6 +5,7 @@
 #include "base/memory.h"
 #include "export/pack.h"
 #include "layer/path.h"
+#include "store/tree.h"
 
 #include <archive.h>
 #include <archive_entry.h>
@@ -12,6 +13,7 @@
 #include <fcntl.h>
 #include <pthread.h>
 #include <search.h>
+#include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -23,6 +25,9 @@ struct owned {
 
 struct owners {
 	void *root;
+	int tree;            /* where the names of the layer at hand lead */
+	char dir[PATH_MAX];  /* the directory of the member before … */
+	char real[PATH_MAX]; /* … and the same without symlinks */
 };
 
 /* The thread that writes a layer's tar into a pipe. */
@@ -49,6 +54,14 @@ static struct owned *owned_new(const char *path)
 	return e;
 }
 
+const struct owner *owners_find(const struct owners *o, const char *path)
+{
+	auto_free struct owned *key = owned_new(path);
+	struct owned **found = tfind(key, &o->root, by_path);
+
+	return found ? &(*found)->owner : NULL;
+}
+
 static int write_pipe(void *ctx, const void *buf, size_t len, struct mlr_error *err)
 {
 	struct pour *p = ctx;
@@ -69,22 +82,53 @@ static void *pour_main(void *ctx)
 	return NULL;
 }
 
-static void remember(struct owners *o, struct archive_entry *e)
+/* The path without symlinks on the way, as the walk of the trees finds it, to free(); NULL for what
+ * leads nowhere. */
+static char *real_path(struct owners *o, const char *name)
 {
 	char path[PATH_MAX];
+	const char *slash;
+	size_t len;
+	int fd;
+
+	if (!name || layer_path_clean(name, path, NULL) < 0)
+		return NULL;
+	slash = strrchr(path, '/');
+	if (!slash)
+		return xstrdup(path);
+	len = (size_t)(slash - path);
+	if (strncmp(o->dir, path, len) != 0 || o->dir[len]) {
+		snprintf(o->dir, sizeof(o->dir), "%.*s", (int)len, path);
+		fd = layer_path_walk(o->tree, o->dir, NULL, NULL, o->real, NULL);
+		if (fd < 0)
+			strcpy(o->real, o->dir); /* hidden, or not to be entered */
+		else
+			close(fd);
+	}
+	return xasprintf("%s%s%s", o->real, *o->real ? "/" : "", slash + 1);
+}
+
+/* A hard link has what the file has that it is another name of. */
+static void remember(struct owners *o, struct archive_entry *e)
+{
+	auto_free char *path = real_path(o, archive_entry_pathname(e));
+	auto_free char *target = real_path(o, archive_entry_hardlink(e));
+	const struct owner *same = target ? owners_find(o, target) : NULL;
+	struct owner owner = { archive_entry_uid(e), archive_entry_gid(e),
+		archive_entry_perm(e) & 07777 };
 	struct owned *new, **found;
 
-	if (layer_path_clean(archive_entry_pathname(e), path, NULL) < 0 ||
-		archive_entry_hardlink(e))
+	if (!path || (target && !same))
 		return;
+	if (same)
+		owner = *same;
 	new = owned_new(path);
 	found = tsearch(new, &o->root, by_path);
 	if (!found)
 		mlr_oom();
 	if (*found != new)
 		free(new);
-	(*found)->owner = (struct owner){ archive_entry_uid(e), archive_entry_gid(e),
-		archive_entry_perm(e) & 07777 };
+	(*found)->owner = owner;
 }
 
 /* All of the pipe is read, so that the writer comes to its end; what libarchive makes of it was
@@ -111,14 +155,19 @@ static void read_headers(struct owners *o, int fd)
 		;
 }
 
-static int read_layer(struct owners *o, struct store *st, const char *diff_id, const int *cancel,
-	struct mlr_error *err)
+static int read_layer(struct owners *o, struct store *st, const char *diff_id, int flat,
+	const int *cancel, struct mlr_error *err)
 {
+	auto_close int tree = flat < 0 ? store_tree_open(st, STORE_LAYER, diff_id, err) : -1;
 	struct pour p = { .st = st, .diff_id = diff_id, .cancel = cancel, .err = MLR_ERROR_INIT };
 	auto_close int from = -1;
 	pthread_t thread;
 	int ends[2], r;
 
+	o->tree = flat < 0 ? tree : flat;
+	o->dir[0] = o->real[0] = '\0';
+	if (o->tree < 0)
+		return o->tree;
 	if (pipe2(ends, O_CLOEXEC) < 0)
 		return mlr_fail_errno(err, "make a pipe");
 	from = ends[0];
@@ -143,26 +192,18 @@ void owners_free(struct owners *o)
 	free(o);
 }
 
-int owners_read(struct store *st, const struct strv *diff_ids, const int *cancel,
+int owners_read(struct store *st, const struct strv *diff_ids, int flat, const int *cancel,
 	struct owners **ret, struct mlr_error *err)
 {
 	struct owners *o = xcalloc(1, sizeof(*o));
 	int r = 0;
 
 	for (size_t i = 0; r == 0 && i < diff_ids->n; i++)
-		r = read_layer(o, st, diff_ids->v[i], cancel, err);
+		r = read_layer(o, st, diff_ids->v[i], flat, cancel, err);
 	if (r < 0) {
 		owners_free(o);
 		return r;
 	}
 	*ret = o;
 	return 0;
-}
-
-const struct owner *owners_find(const struct owners *o, const char *path)
-{
-	auto_free struct owned *key = owned_new(path);
-	struct owned **found = tfind(key, &o->root, by_path);
-
-	return found ? &(*found)->owner : NULL;
 }

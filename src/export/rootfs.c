@@ -267,7 +267,8 @@ int rootfs_write(struct work *w, struct export_result *ret, struct mlr_error *er
 		return mlr_fail(err, ENOMEM, "out of memory");
 	r = open_top(w, &top, err);
 	if (r == 0)
-		r = owners_read(w->st, &w->config.diff_ids, w->opt->cancel, &k.owners, err);
+		r = owners_read(w->st, &w->config.diff_ids, top.n == 1 ? top.fds[0] : -1,
+			w->opt->cancel, &k.owners, err);
 	if (r < 0)
 		return r;
 	k.links = archive_entry_linkresolver_new();

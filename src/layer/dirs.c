@@ -2,9 +2,13 @@
 
 #include "base/cleanup.h"
 #include "base/file.h"
+#include "base/tighten.h"
+#include "layer/path.h"
+#include "layer/unpack.h"
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <search.h>
 #include <stdlib.h>
 #include <string.h>
@@ -26,6 +30,7 @@ void layer_dirs_done(struct layer_dirs *d)
 	free(d->named);
 	tdestroy(d->implicit, free);
 	tdestroy(d->hiding, free);
+	strv_done(&d->open);
 	memset(d, 0, sizeof(*d));
 }
 
@@ -135,12 +140,33 @@ static int deepest_first(const void *a, const void *b)
 	return r ? r : (x->order > y->order) - (x->order < y->order);
 }
 
-static int apply_one(const struct layer_dir *dir, int root, struct mlr_error *err)
+/* In the tree it is closed to others. The directories above it are still to be closed to its owner.
+ */
+static int note_open(
+	struct layer_dirs *d, const struct layer_dir *dir, int root, struct mlr_error *err)
 {
+	char real[PATH_MAX];
+	int fd;
+
+	if (!(dir->mode & S_IWOTH) || d->open.n == LAYER_OPEN_MAX)
+		return 0;
+	fd = layer_path_walk(root, dir->path, NULL, NULL, real, err);
+	if (fd < 0)
+		return fd;
+	close(fd);
+	strv_addf(&d->open, "%o %s", (unsigned)dir->mode & 01777, *real ? real : ".");
+	return 0;
+}
+
+static int apply_one(
+	struct layer_dirs *d, const struct layer_dir *dir, int root, struct mlr_error *err)
+{
+	mode_t mode = dir->mode & ~TIGHTEN_BITS;
 	struct timespec ts[2] = { dir->mtime, dir->mtime };
 	auto_close int fd = file_open_in_root(
 		root, *dir->path ? dir->path : ".", O_RDONLY | O_DIRECTORY | O_NOFOLLOW, 0);
 	struct stat sb;
+	int r;
 
 	/* Something else may have taken its place since, or the same directory has a second name by
 	 * a symlink, under which it already became unreadable. */
@@ -150,7 +176,10 @@ static int apply_one(const struct layer_dir *dir, int root, struct mlr_error *er
 		return mlr_fail(err, -fd, "open directory '%s': %s", dir->path, strerror(-fd));
 	if (futimens(fd, ts) < 0)
 		return mlr_fail_errno(err, "set the time of directory '%s'", dir->path);
-	if (fstat(fd, &sb) < 0 || ((sb.st_mode & 07777) != dir->mode && fchmod(fd, dir->mode) < 0))
+	r = note_open(d, dir, root, err);
+	if (r < 0)
+		return r;
+	if (fstat(fd, &sb) < 0 || ((sb.st_mode & 07777) != mode && fchmod(fd, mode) < 0))
 		return mlr_fail_errno(err, "set the mode of directory '%s'", dir->path);
 	return 0;
 }
@@ -164,7 +193,7 @@ int layer_dirs_apply(struct layer_dirs *d, int root, struct mlr_error *err)
 
 		if (i + 1 < d->n && strcmp(d->named[i].path, d->named[i + 1].path) == 0)
 			continue; /* named again: the later one counts */
-		r = apply_one(&d->named[i], root, err);
+		r = apply_one(d, &d->named[i], root, err);
 		if (r < 0)
 			return r;
 	}

@@ -16,6 +16,7 @@ struct layer_dirs {
 	struct layer_dir *named; /* in the order of coming */
 	size_t n, room;
 	void *implicit, *hiding; /* tsearch(3) trees of paths */
+	struct strv open;        /* layer_dirs_apply()'s: struct layer_result's */
 	size_t bytes, bytes_max; /* of memory, roughly */
 };
 
@@ -36,7 +37,8 @@ int layer_dirs_hide(struct layer_dirs *d, const char *real, struct mlr_error *er
 void layer_dirs_forget(
 	struct layer_dirs *d, int (*is_gone)(void *ctx, const char *real), void *ctx);
 
-/* Give every named directory its mode and time, the deepest first. Returns 0 or -errno. */
+/* Give every named directory its mode, less what lets others write, and its time, the deepest
+ * first. Returns 0 or -errno. */
 int layer_dirs_apply(struct layer_dirs *d, int root, struct mlr_error *err);
 
 /* Tell, by the path that it was named by, every directory that layer_dirs_apply() will make one

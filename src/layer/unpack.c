@@ -173,6 +173,7 @@ void layer_result_done(struct layer_result *r)
 {
 	strv_done(&r->implicit);
 	strv_done(&r->hiding);
+	strv_done(&r->open);
 	memset(r, 0, sizeof(*r));
 }
 
@@ -193,6 +194,8 @@ int layer_unpack_limited(layer_read_fn read, void *ctx, enum layer_compression c
 	if (r < 0)
 		return r;
 	layer_dirs_list(&u.writer.dirs, &res.implicit, &res.hiding);
+	res.open = u.writer.dirs.open;
+	u.writer.dirs.open = (struct strv)STRV_INIT;
 	*ret = res;
 	return 0;
 }

@@ -8,10 +8,11 @@
  *
  * The tree that comes out is an overlayfs lower layer for mounts with "userxattr": a whiteout is a
  * character device 0:0, an opaque directory carries user.overlay.opaque=y. Owners are the caller's;
- * set-user-ID and set-group-ID bits are dropped; devices are skipped (counted); user.* xattrs kept,
- * but none that means something to overlayfs; modification times restored, on directories too.
- * Within a layer the last member of a name wins, as with tar; an addition wins over a whiteout of
- * the same name whatever their order.
+ * set-user-ID and set-group-ID bits are dropped, and so are those by which others would write to a
+ * tree that they may enter (base/tighten.h; the record has them); devices are skipped (counted);
+ * user.* xattrs kept, but none that means something to overlayfs; modification times restored, on
+ * directories too. Within a layer the last member of a name wins, as with tar; an addition wins
+ * over a whiteout of the same name whatever their order.
  */
 #ifndef MLR_LAYER_UNPACK_H
 #define MLR_LAYER_UNPACK_H
@@ -49,7 +50,12 @@ struct layer_result {
 	/* Sorted paths like "usr/lib", "." for the top: directories that the layer used without
 	 * naming them, made with mode 0755, and those that hold whiteouts. */
 	struct strv implicit, hiding;
+	/* "1777 var/tmp": directories that anybody may write to, with the modes that they are meant
+	 * to have, LAYER_OPEN_MAX at most. In the tree nobody but its owner may. */
+	struct strv open;
 };
+
+#define LAYER_OPEN_MAX 64
 
 #define LAYER_RESULT_INIT \
 	{                 \

@@ -4,6 +4,7 @@
 #include "base/file.h"
 #include "base/log.h"
 #include "base/memory.h"
+#include "base/tighten.h"
 #include "layer/path.h"
 #include "layer/whiteout.h"
 
@@ -130,10 +131,16 @@ static int check_not_top(const char *path, const char *what, struct mlr_error *e
 	return mlr_fail(err, EPROTO, "%s that would replace the top directory", what);
 }
 
+/* The record has the mode that the image means; others than the owner write to no tree. */
+static mode_t tree_mode(const struct layer_member *m)
+{
+	return m->mode & ~TIGHTEN_BITS;
+}
+
 /* What a new file is asked to have: xattrs can only be set on what is writable. */
 static mode_t file_mode(const struct layer_member *m)
 {
-	return (m->mode & 0777) | S_IWUSR;
+	return (tree_mode(m) & 0777) | S_IWUSR;
 }
 
 int layer_writer_file(struct layer_writer *w, const struct layer_member *m, struct mlr_error *err)
@@ -176,13 +183,13 @@ static int set_file_mode(
 	mode_t asked = file_mode(m);
 	struct stat sb;
 
-	if (asked == m->mode && (asked & ~w->parent_gives) == 0)
+	if (asked == tree_mode(m) && (asked & ~w->parent_gives) == 0)
 		return 0;
 	if (fstat(fd, &sb) < 0)
 		return mlr_fail_errno(err, "look at its mode");
 	if ((sb.st_mode & 07777 & ~asked) == 0)
 		w->parent_gives |= sb.st_mode & asked;
-	if ((sb.st_mode & 07777) != m->mode && fchmod(fd, m->mode) < 0)
+	if ((sb.st_mode & 07777) != tree_mode(m) && fchmod(fd, tree_mode(m)) < 0)
 		return mlr_fail_errno(err, "set its mode");
 	return 0;
 }
@@ -230,7 +237,7 @@ static int unimply(struct layer_writer *w, const struct layer_member *m, struct 
 static int make_dir(struct layer_writer *w, const struct layer_member *m, const char *name,
 	struct mlr_error *err)
 {
-	mode_t mode = (m->mode & 0777) | S_IRWXU;
+	mode_t mode = (tree_mode(m) & 0777) | S_IRWXU;
 	struct stat sb;
 	int r;
 
@@ -313,7 +320,7 @@ int layer_writer_fifo(struct layer_writer *w, const struct layer_member *m, stru
 		r = mlr_fail_errno(err, "create fifo");
 	if (r < 0)
 		return r;
-	if (fchmodat(w->parent_fd, name, m->mode, 0) < 0) /* just made, so no symlink */
+	if (fchmodat(w->parent_fd, name, tree_mode(m), 0) < 0) /* just made, so no symlink */
 		return mlr_fail_errno(err, "set its mode");
 	return set_time(w, name, &m->mtime, err);
 }

@@ -33,6 +33,9 @@ void plan_done(struct plan *p)
 	}
 	for (size_t i = 0; i < p->n_remarks; i++)
 		free(p->remarks[i].text);
+	for (size_t i = 0; i < p->n_open; i++)
+		free(p->open[i].path);
+	free(p->open);
 	free(p->mounts);
 	free(p->env);
 	free(p->libraries);
@@ -190,6 +193,20 @@ void plan_mounts_into_image(struct plan *p, size_t first)
 	memcpy(&p->mounts[n], own, n_own * sizeof(*own));
 	free(own);
 	plan_mounts_first(p, n);
+}
+
+void plan_open_add(struct plan *p, const char *path, mode_t mode)
+{
+	p->open = xgrow(p->open, p->n_open, sizeof(*p->open));
+	p->open[p->n_open++] = (struct plan_open){ xstrdup(path), mode };
+}
+
+mode_t plan_open_mode(const struct plan *p, const char *path, mode_t mode)
+{
+	for (size_t i = 0; i < p->n_open; i++)
+		if (strcmp(p->open[i].path, path) == 0)
+			return p->open[i].mode;
+	return mode;
 }
 
 void plan_remark_add(struct plan *p, const char *origin, const char *fmt, ...)

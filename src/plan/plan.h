@@ -102,6 +102,12 @@ struct plan_library {
 	const char *origin;
 };
 
+/* A directory of the image's that its trees show with another mode than it is meant to have. */
+struct plan_open {
+	char *path; /* absolute; "/" for the root */
+	mode_t mode;
+};
+
 /* A decision and its reason, told by --explain alone. */
 struct plan_remark {
 	char *text; /* a sentence */
@@ -110,6 +116,8 @@ struct plan_remark {
 
 struct plan {
 	struct strv lowers; /* host directories of the root, topmost first, absolute */
+	struct plan_open *open;
+	size_t n_open;
 	char *squashfs;     /* a host file that is the root instead, served by FUSE, absolute; NULL */
 	char *root_choice;  /* what the root was chosen from, for people; may be NULL */
 	enum plan_root root;
@@ -181,6 +189,12 @@ void plan_mounts_first(struct plan *p, size_t from);
  * link of the image's leads to no directory of the host's then, in which places to mount on would be made.
  */
 void plan_mounts_into_image(struct plan *p, size_t first);
+
+/* Give a directory of the image's this mode in the container. The path is copied. */
+void plan_open_add(struct plan *p, const char *path, mode_t mode);
+
+/* The mode that a directory shall have: mode, unless an entry says otherwise. */
+mode_t plan_open_mode(const struct plan *p, const char *path, mode_t mode);
 
 /* Tell a decision. */
 void plan_remark_add(struct plan *p, const char *origin, const char *fmt, ...)

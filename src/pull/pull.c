@@ -296,6 +296,7 @@ static int keep_facts(struct pull *p, struct pull_result *ret, struct mlr_error 
 	struct store_facts f = { .config = p->res.config,
 		.covered = p->had.covered,
 		.squash_digest = p->had.squash_digest };
+	auto_strv struct strv open = STRV_INIT;
 	int r = 0;
 
 	for (unsigned bit = 1; bit < 1u << STORE_FORMATS; bit <<= 1)
@@ -305,9 +306,11 @@ static int keep_facts(struct pull *p, struct pull_result *ret, struct mlr_error 
 	if (p->format == STORE_FORMAT_SQUASHFS) {
 		f.formats |= STORE_FORMAT_SQUASHFS;
 		f.squash_digest = p->squash_digest;
+		f.open = p->had.open;
 	} else {
 		r = rootfs_image_stack(
 			p->st, manifest, p->format == STORE_FORMAT_DIR, &f, err);
+		open = f.open;
 	}
 	if (r < 0)
 		return r;

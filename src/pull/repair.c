@@ -9,6 +9,7 @@
 #include "store/lease.h"
 #include "store/parts.h"
 #include "store/removal.h"
+#include "store/tighten.h"
 #include "store/tree.h"
 
 #include <dirent.h>
@@ -136,6 +137,16 @@ static int is_only_a_name(const struct ward *w, const char *path)
 	return 0;
 }
 
+static int close_to_others(
+	struct store *st, const char *path, const struct repair_watch *told, struct mlr_error *err)
+{
+	int r = store_tighten(st, path, err);
+
+	if (r == 0 && told->closed)
+		told->closed(told->ctx, path);
+	return r;
+}
+
 static int remove_findings(const struct ward *w, struct store *st,
 	const struct rootfs_report *report, const struct repair_watch *told, struct strv *gone,
 	struct mlr_error *err)
@@ -146,6 +157,10 @@ static int remove_findings(const struct ward *w, struct store *st,
 	for (size_t i = 0; r == 0 && i < report->n; i++) {
 		const char *path = report->v[i].path;
 
+		if (report->v[i].verdict == ROOTFS_OPEN) {
+			r = close_to_others(st, path, told, err);
+			continue;
+		}
 		if (is_in_use(w, st, path, told) || cannot_come_back(w, path, told))
 			continue;
 		strv_add(gone, path);

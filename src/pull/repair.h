@@ -13,6 +13,8 @@
 struct repair_watch {
 	void *ctx;
 	void (*removed)(void *ctx, const char *path);
+	/* path was closed to other users */
+	void (*closed)(void *ctx, const char *path);
 	/* path stays, as this process runs in an image that needs it */
 	void (*in_use)(void *ctx, const char *path, const char *image, long pid);
 	void (*fetched)(void *ctx, const char *image);
@@ -20,14 +22,14 @@ struct repair_watch {
 };
 
 /*
- * Rename away every finding of the report, and pull the images that need it: by the digests that
- * they had, under the names that they have, from where they came. What no image needs is only
- * removed; what images in use need stays as it is.
+ * Close what others may write to, rename away every other finding of the report, and pull the
+ * images that need it: by the digests that they had, under the names that they have, from where
+ * they came. What no image needs is only removed; what images in use need stays as it is.
  *
  *   opt  as pull_image()'s, but for platform and as
  *
- * Returns 0 when all was attempted, -ECANCELED as opt->cancel says; whether the store is whole now is
- * for rootfs_verify() to say.
+ * Returns 0 when all was attempted, -ECANCELED as opt->cancel says; whether the store is whole now
+ * is for rootfs_verify() to say.
  */
 int pull_repair(struct store *st, const struct rootfs_report *report,
 	const struct pull_options *opt, const struct pull_watch *watch,

@@ -29,6 +29,7 @@ struct committing {
 	char *config;
 	size_t config_len;
 	struct rootfs_upper upper;
+	struct rootfs_modes *modes; /* the image's below */
 	struct oci_layer *layers; /* the new image's; borrowed but for the array */
 	size_t n_layers;
 	struct rootfs_committed result;
@@ -49,6 +50,7 @@ static void committing_done(struct committing *m)
 	store_facts_done(&m->base);
 	oci_document_done(&m->manifest);
 	strv_done(&m->upper.omitted);
+	rootfs_modes_free(m->modes);
 	rootfs_committed_done(&m->result);
 	free(m->layers);
 	free(m->config);
@@ -141,7 +143,10 @@ static int make_layer(struct committing *m, struct mlr_error *err)
 		return mlr_fail(err, -r, "open '%s/%s': %s", store_path(m->st), path, strerror(-r));
 	if (r == 0)
 		return 0;
-	r = rootfs_fill_digest(rootfs_upper_tar, &m->upper, res->diff_id, &res->bytes, err);
+	r = rootfs_modes_read(m->st, &m->base.config.diff_ids, &m->modes, err);
+	m->upper.below = m->modes;
+	if (r == 0)
+		r = rootfs_fill_digest(rootfs_upper_tar, &m->upper, res->diff_id, &res->bytes, err);
 	if (r == 0)
 		r = rootfs_fill(m->st, res->diff_id, rootfs_upper_tar, &m->upper, err);
 	if (r == -EBUSY)

@@ -236,7 +236,7 @@ int rootfs_flatten(
 	if (r == 0)
 		r = apply_all(&l, diff_ids, store_tree_fd(t), err);
 	if (r == 0)
-		r = rootfs_listing_note(t, err);
+		r = rootfs_listing_note(st, t, err);
 	if (r < 0) {
 		store_tree_drop(t);
 		mlr_wrap(err, "make one tree of image %s", manifest);

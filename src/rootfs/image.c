@@ -11,12 +11,14 @@
 #include "rootfs/flatten.h"
 #include "rootfs/stacking.h"
 #include "store/blob.h"
+#include "store/open_dirs.h"
 
 #include <errno.h>
 #include <string.h>
 #include <time.h>
 
-int rootfs_image_stack(struct store *st, const char *manifest, int one_tree, struct store_facts *f,
+/* Make what the layers need beside their trees. */
+static int stack(struct store *st, const char *manifest, int one_tree, struct store_facts *f,
 	struct mlr_error *err)
 {
 	auto_strv struct strv cover = STRV_INIT;
@@ -32,6 +34,14 @@ int rootfs_image_stack(struct store *st, const char *manifest, int one_tree, str
 	f->formats |= STORE_FORMAT_LAYERS;
 	f->covered = r == ROOTFS_COVERED;
 	return f->covered ? rootfs_cover(st, manifest, &f->config.diff_ids, &cover, err) : 0;
+}
+
+int rootfs_image_stack(struct store *st, const char *manifest, int one_tree, struct store_facts *f,
+	struct mlr_error *err)
+{
+	int r = stack(st, manifest, one_tree, f, err);
+
+	return r < 0 ? r : store_open_dirs(st, manifest, f, &f->open, err);
 }
 
 static void digest_of(const char *text, size_t len, char digest[OCI_DIGEST_SIZE])

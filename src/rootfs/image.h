@@ -15,7 +15,7 @@
  * Judge the image's layers (rootfs/stacking.h) and make what they need beside their trees.
  *
  *   one_tree  make one tree of them in any case
- *   f         its config's diff_ids are the layers; gets formats and covered
+ *   f         its config's diff_ids are the layers; gets formats, covered and open, which is empty
  *
  * Returns 0 or -errno.
  */

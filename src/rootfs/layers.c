@@ -6,6 +6,7 @@
 #include "base/memory.h"
 #include "oci/digest.h"
 #include "rootfs/flatten.h"
+#include "store/open_dirs.h"
 #include "store/tree.h"
 
 #include <errno.h>
@@ -53,7 +54,8 @@ static void sum_notes(const struct note *implicit, const struct note *hiding, ch
 
 int rootfs_layer_note(struct store_tree *t, const struct layer_result *r, struct mlr_error *err)
 {
-	auto_call(note_done) struct note implicit = { NULL, 0 }, hiding = { NULL, 0 };
+	auto_call(note_done) struct note implicit = { NULL, 0 }, hiding = { NULL, 0 },
+					 open = { NULL, 0 };
 	char hex[HASH_HEX_SIZE];
 	int e;
 
@@ -63,7 +65,12 @@ int rootfs_layer_note(struct store_tree *t, const struct layer_result *r, struct
 	e = store_tree_note(t, "implicit", implicit.text, implicit.len, err);
 	if (e == 0)
 		e = store_tree_note(t, "hiding", hiding.text, hiding.len, err);
-	return e < 0 ? e : store_tree_note(t, "notes", hex, strlen(hex), err);
+	if (e == 0)
+		e = store_tree_note(t, "notes", hex, strlen(hex), err);
+	if (e < 0 || r->open.n == 0)
+		return e;
+	open.text = note_text(&r->open, &open.len);
+	return store_tree_note(t, STORE_OPEN_NOTE, open.text, open.len, err);
 }
 
 static int read_note(struct store *st, const char *diff_id, const char *name, struct note *ret,

@@ -5,6 +5,8 @@
 #include "base/hash.h"
 #include "base/memory.h"
 #include "base/strv.h"
+#include "base/tighten.h"
+#include "store/tighten.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -17,10 +19,10 @@
 
 #define NOTE "listing"
 
-static int list(int fd, const char *path, struct hash *h);
+static int list(int fd, const char *path, mode_t bits, struct hash *h);
 
 /* All that the author of an image says of a name but its xattrs and bytes. */
-static int list_name(int dir, const char *name, const char *path, struct hash *h)
+static int list_name(int dir, const char *name, const char *path, mode_t bits, struct hash *h)
 {
 	auto_free char *line = NULL;
 	auto_close int below = -1;
@@ -38,7 +40,7 @@ static int list_name(int dir, const char *name, const char *path, struct hash *h
 	}
 	hash_update(h, path, strlen(path) + 1);
 	line = S_ISLNK(sb.st_mode) ? xasprintf("link %s", target)
-				   : xasprintf("%o %lld %lld", (unsigned)sb.st_mode & (S_IFMT | 01777),
+				   : xasprintf("%o %lld %lld", (unsigned)sb.st_mode & bits,
 					     (long long)sb.st_mtim.tv_sec,
 					     S_ISREG(sb.st_mode) ? (long long)sb.st_size : 0);
 	hash_update(h, line, strlen(line) + 1);
@@ -46,11 +48,11 @@ static int list_name(int dir, const char *name, const char *path, struct hash *h
 	if (!S_ISDIR(sb.st_mode) || (sb.st_mode & 0500) != 0500)
 		return 0;
 	below = openat(dir, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-	return below < 0 ? -errno : list(below, path, h);
+	return below < 0 ? -errno : list(below, path, bits, h);
 }
 
 /* Recursion ends where layers do: at LAYER_DEPTH_MAX. */
-static int list(int fd, const char *path, struct hash *h)
+static int list(int fd, const char *path, mode_t bits, struct hash *h)
 {
 	DIR *d = file_open_dir(fd, ".", 0);
 	int r = 0;
@@ -67,25 +69,26 @@ static int list(int fd, const char *path, struct hash *h)
 	for (size_t i = 0; r == 0 && i < names.n; i++) {
 		auto_free char *sub = xasprintf("%s/%s", path, names.v[i]);
 
-		r = list_name(fd, names.v[i], sub, h);
+		r = list_name(fd, names.v[i], sub, bits, h);
 	}
 	return r;
 }
 
-static int digest(int tree, char hex[HASH_HEX_SIZE])
+/* An older mlrun's trees have, and its listings tell of, the bits by which others write. */
+static int digest(const struct store *st, int tree, char hex[HASH_HEX_SIZE])
 {
 	auto_hash struct hash *h = hash_new();
-	int r = list(tree, "", h);
+	int r = list(tree, "", S_IFMT | (store_is_tight(st) ? 01777 & ~TIGHTEN_BITS : 01777), h);
 
 	if (r == 0)
 		hash_final(h, hex);
 	return r;
 }
 
-int rootfs_listing_note(struct store_tree *t, struct mlr_error *err)
+int rootfs_listing_note(const struct store *st, struct store_tree *t, struct mlr_error *err)
 {
 	char hex[HASH_HEX_SIZE];
-	int r = digest(store_tree_fd(t), hex);
+	int r = digest(st, store_tree_fd(t), hex);
 
 	if (r == -EACCES) /* its author shut the top */
 		return 0;
@@ -108,7 +111,7 @@ int rootfs_listing_check(
 	r = file_read(store_fd(st), path, HASH_HEX_SIZE, &was, NULL, err);
 	if (r < 0)
 		return r == -ENOENT ? 0 : r; /* none: made by an older mlrun */
-	r = digest(fd, is);
+	r = digest(st, fd, is);
 	if (r == -EACCES)
 		return 0;
 	if (r < 0)

@@ -1,7 +1,7 @@
 /*
- * A listing: one digest of all names of a tree with their types, modes, times, sizes and link
- * targets. Trees that mlrun makes of layers have it beside them, "listing", as no tar tells what
- * shall be in them.
+ * A listing: one digest of all names of a tree with their types, modes (less what lets others
+ * write), times, sizes and link targets. Trees that mlrun makes of layers have it beside them,
+ * "listing", as no tar tells what shall be in them.
  */
 #ifndef MLR_ROOTFS_LISTING_H
 #define MLR_ROOTFS_LISTING_H
@@ -10,7 +10,7 @@
 #include "store/tree.h"
 
 /* Write it for a tree that is finished, but not published. Returns 0 or -errno. */
-int rootfs_listing_note(struct store_tree *t, struct mlr_error *err);
+int rootfs_listing_note(const struct store *st, struct store_tree *t, struct mlr_error *err);
 
 /*
  * Is a published tree as it was listed?

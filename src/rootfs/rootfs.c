@@ -61,6 +61,18 @@ static int add_squash(struct store *st, const char *manifest, struct plan *p, st
 	return r;
 }
 
+/* "1777 /var/tmp" */
+static void add_open(const struct store_facts *f, struct plan *p)
+{
+	for (size_t i = 0; i < f->open.n; i++) {
+		char *path;
+		unsigned long mode = strtoul(f->open.v[i], &path, 8);
+
+		if (strncmp(path, " /", 2) == 0)
+			plan_open_add(p, path + 1, (mode_t)mode & 01777);
+	}
+}
+
 /* What the root is made of, topmost first. */
 static int add_lowers(struct store *st, const char *manifest, const struct store_facts *f,
 	struct plan *p, struct mlr_error *err)
@@ -70,6 +82,7 @@ static int add_lowers(struct store *st, const char *manifest, const struct store
 
 	if (format == STORE_FORMAT_SQUASHFS)
 		return add_squash(st, manifest, p, err);
+	add_open(f, p);
 	if (format == STORE_FORMAT_DIR)
 		return add_lower(st, STORE_DIR, manifest, p, err);
 	if (f->covered)

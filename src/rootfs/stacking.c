@@ -305,7 +305,7 @@ int rootfs_cover(struct store *st, const char *manifest, const struct strv *diff
 	if (r == 0)
 		r = fill_cover(&l, dirs, store_tree_fd(t), err);
 	if (r == 0)
-		r = rootfs_listing_note(t, err);
+		r = rootfs_listing_note(st, t, err);
 	if (r < 0) {
 		store_tree_drop(t);
 		mlr_wrap(err, "make the cover of image %s", manifest);

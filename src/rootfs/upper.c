@@ -203,6 +203,10 @@ static int put_thing(struct walk *w, int dir, const char *name, const char *path
 	int r = 0;
 
 	archive_entry_copy_stat(e, st);
+	if (w->upper->below)
+		archive_entry_set_perm(e,
+			rootfs_modes_meant(
+				w->upper->below, strcmp(path, "./") == 0 ? "." : path, st));
 	archive_entry_set_pathname(e, path);
 	if (S_ISLNK(st->st_mode))
 		r = set_target(e, dir, name);

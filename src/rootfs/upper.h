@@ -10,9 +10,11 @@
 #include "base/error.h"
 #include "base/strv.h"
 #include "layer/record.h"
+#include "rootfs/modes.h"
 
 struct rootfs_upper {
 	int fd;              /* the directory; the caller's */
+	const struct rootfs_modes *below; /* the image's that it lies on; NULL: none */
 	const int *cancel;   /* read atomically; not 0 ends it with -ECANCELED. May be NULL */
 	struct strv omitted; /* paths of what no layer can hold: sockets, devices, names that begin
 			      * with ".wh."; those of the last call */

@@ -4,6 +4,7 @@
 #include "base/file.h"
 #include "base/hash.h"
 #include "base/memory.h"
+#include "base/tighten.h"
 #include "layer/record.h"
 #include "oci/config.h"
 #include "oci/digest.h"
@@ -14,6 +15,7 @@
 #include "store/blob.h"
 #include "store/facts.h"
 #include "store/image.h"
+#include "store/tighten.h"
 #include "store/tree.h"
 
 #include <dirent.h>
@@ -156,6 +158,47 @@ static int compare_layer(
 	return r == 0 ? rootfs_layer_notes_check(v->st, diff_id, why) : r;
 }
 
+/* --- who may write -------------------------------------------------------- */
+
+#define FILES_MAX 20
+
+struct open_names {
+	struct strv files;
+	uid_t owner; /* the tree's */
+	int foreign;
+};
+
+static void add_open(void *ctx, const char *path, const struct stat *st)
+{
+	struct open_names *o = ctx;
+	int foreign = st->st_uid != o->owner;
+
+	o->foreign |= foreign;
+	if (o->files.n == FILES_MAX)
+		strv_add(&o->files, "…");
+	else if (o->files.n < FILES_MAX && foreign)
+		strv_addf(&o->files, "%s: belongs to user %ld", path, (long)st->st_uid);
+	else if (o->files.n < FILES_MAX)
+		strv_addf(&o->files, "%s: has mode %o", path, (unsigned)st->st_mode & 07777);
+}
+
+/* A tree that is as it should be otherwise. What another user has put there only fetching mends. */
+static void verify_tight(struct verification *v, const char *path)
+{
+	auto_free char *tree = xasprintf("%s/tree", path);
+	struct open_names o = { .owner = 0 };
+	struct stat sb;
+
+	if (!store_is_tight(v->st) || fstatat(store_fd(v->st), tree, &sb, AT_SYMLINK_NOFOLLOW) < 0)
+		return;
+	o.owner = sb.st_uid;
+	if (tighten_find(store_fd(v->st), tree, add_open, &o, NULL) == 0 && o.files.n > 0)
+		find(v, o.foreign ? ROOTFS_BROKEN : ROOTFS_OPEN, path,
+			"others than its owner may write there, or run programs with his rights",
+			&o.files);
+	strv_done(&o.files);
+}
+
 static int verify_layer(struct verification *v, const char *name, struct mlr_error *err)
 {
 	auto_strv struct strv files = STRV_INIT;
@@ -169,6 +212,8 @@ static int verify_layer(struct verification *v, const char *name, struct mlr_err
 		find(v, ROOTFS_UNKNOWN, path, "cannot be verified: made by an older mlrun", NULL);
 	} else if (r < 0) {
 		find_broken(v, path, &why, &files);
+	} else {
+		verify_tight(v, path);
 	}
 	return 0;
 }
@@ -276,6 +321,8 @@ static int verify_dir(struct verification *v, const char *name, struct mlr_error
 		r = rootfs_verify_tree(v->st, manifest, &f.config.diff_ids, &files, &why);
 	if (r < 0)
 		find_broken(v, path, &why, &files);
+	else
+		verify_tight(v, path);
 	return 0;
 }
 
@@ -291,6 +338,8 @@ static int verify_cover(struct verification *v, const char *name, struct mlr_err
 		r = rootfs_verify_cover(v->st, manifest, &why);
 	if (r < 0)
 		find_broken(v, path, &why, NULL);
+	else
+		verify_tight(v, path);
 	return 0;
 }
 

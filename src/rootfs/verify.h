@@ -4,6 +4,7 @@
  *   blobs     their bytes hash to their names
  *   layers    the layer's tar, written again from tree and record (layer/record.h), hashes to the
  *             diff ID; each name of the tree is a member of that tar with its type, mode and target
+ *             (but for bits by which others would write, which no tree has)
  *   trees     of a whole image: each file is one of the layers' (by inode, else by its bytes), and
  *             the names are those that were listed when it was made; covers alike
  *   squashfs  files hash to what was written down when they were made
@@ -21,6 +22,7 @@
 
 enum rootfs_verdict {
 	ROOTFS_BROKEN,
+	ROOTFS_OPEN, /* a tree that is as it should be, but others than its owner may write to it */
 	ROOTFS_UNKNOWN, /* a layer of an older mlrun has no record: nothing can be said of it */
 };
 

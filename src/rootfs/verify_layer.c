@@ -3,6 +3,7 @@
 #include "base/cleanup.h"
 #include "base/file.h"
 #include "base/memory.h"
+#include "base/tighten.h"
 #include "layer/record.h"
 #include "layer/tar.h"
 #include "layer/unpack.h"
@@ -15,6 +16,7 @@
 #include <limits.h>
 #include <pthread.h>
 #include <search.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -165,7 +167,7 @@ static int add(struct comparison *c, const struct layer_member *m, mode_t type)
 		return 0;
 	}
 	s = xcalloc(1, sizeof(*s));
-	*s = (struct said){ real, xstrdup(m->path), c->n++, type, m->mode & 01777, m->mtime,
+	*s = (struct said){ real, xstrdup(m->path), c->n++, type, m->mode & ~TIGHTEN_BITS, m->mtime,
 		type == S_IFLNK ? xstrdup(m->target) : NULL, NULL, { NULL, 0 } };
 	xattr_sums_take(&s->xattrs, m);
 	found = tsearch(s, &c->names, by_path);
@@ -256,10 +258,26 @@ static void wrong(struct comparison *c, const char *path, const char *why)
 		strv_add(c->files, "…");
 }
 
-static int same_time(const struct timespec *a, const struct timespec *b)
+/*
+ * The first and last seconds that file systems keep: what lies beyond is kept as these
+ * (timestamp_truncate() of the kernel's fs/inode.c). ext4's with 128 bytes an inode, of NFS 3, with
+ * 256 bytes, of XFS with bigtime.
+ */
+static int is_end_of_time(time_t t, int last)
 {
-	/* Some file systems keep less than nanoseconds. */
-	return a->tv_sec == b->tv_sec;
+	static const int64_t firsts[] = { INT32_MIN, 0 },
+			     lasts[] = { INT32_MAX, UINT32_MAX, 15032385535, 16299260424 };
+
+	for (size_t i = 0; i < (last ? ARRAY_LEN(lasts) : ARRAY_LEN(firsts)); i++)
+		if (t == (last ? lasts[i] : firsts[i]))
+			return 1;
+	return 0;
+}
+
+/* Some file systems keep less than nanoseconds. */
+static int same_time(const struct timespec *is, const struct timespec *said)
+{
+	return is->tv_sec == said->tv_sec || is_end_of_time(is->tv_sec, is->tv_sec < said->tv_sec);
 }
 
 static int xattrs_differ(int dir, const char *name, const struct said *s)
@@ -287,7 +305,7 @@ static const char *differs(int dir, const char *name, const struct stat *sb, con
 			return "links to something else";
 		return NULL;
 	}
-	if ((sb->st_mode & 01777) != s->mode)
+	if ((sb->st_mode & 07777 & ~TIGHTEN_BITS) != s->mode)
 		return "has another mode";
 	if (s->type == S_IFREG && !same_time(&sb->st_mtim, &s->mtime))
 		return "was changed (its time differs)";

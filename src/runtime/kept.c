@@ -31,7 +31,7 @@ static int make_upper(const struct plan *p, const struct overlay *o, struct mlr_
 	if (mkdirat(o->kept, "upper.new", 0700) < 0)
 		return mlr_fail_errno(err, "make '%s/upper'", p->kept);
 	if (fstat(o->trees.fds[0], &st) < 0 ||
-		fchmodat(o->kept, "upper.new", st.st_mode & 01777, 0) < 0)
+		fchmodat(o->kept, "upper.new", plan_open_mode(p, "/", st.st_mode & 01777), 0) < 0)
 		return mlr_fail_errno(err, "give the root the image's mode");
 
 	const struct timespec times[2] = { st.st_atim, st.st_mtim };

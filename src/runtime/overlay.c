@@ -123,13 +123,13 @@ static int mount_image(const struct plan *p, const struct squash_server *server,
 
 /* The upper layer's top is the container's "/": it gets the image's mode, and its times last of all
  * (upper_fill()). */
-static int make_upper(struct overlay *o, struct mlr_error *err)
+static int make_upper(const struct plan *p, struct overlay *o, struct mlr_error *err)
 {
 	struct stat st;
 
 	if (fstat(o->trees.fds[0], &st) < 0)
 		return mlr_fail_errno(err, "look at the image's root");
-	if (mkdirat(o->scratch, "upper", st.st_mode & 01777) < 0)
+	if (mkdirat(o->scratch, "upper", plan_open_mode(p, "/", st.st_mode & 01777)) < 0)
 		return mlr_fail_errno(err, "make the upper layer in the scratch tmpfs");
 	o->upper = openat(o->scratch, "upper", O_PATH | O_DIRECTORY | O_CLOEXEC);
 	return o->upper < 0 ? mlr_fail_errno(err, "open the upper layer") : 0;
@@ -149,7 +149,7 @@ static int open_all(const struct plan *p, const struct squash_server *server, st
 		r = overlay_mount_scratch(p, o, err);
 	if (r == 0 && p->squashfs)
 		r = mount_image(p, server, o, err);
-	return r < 0 ? r : make_upper(o, err);
+	return r < 0 ? r : make_upper(p, o, err);
 }
 
 int overlay_open(const struct plan *p, const struct squash_server *server, struct overlay *ret,

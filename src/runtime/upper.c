@@ -64,11 +64,13 @@ static int make_dir(struct upper *u, size_t parent, const char *name, struct dir
 {
 	enum stack_kind kind = stack_down(&u->dirs[parent].image, name, &d->image, &d->st);
 	int at = u->dirs[parent].fd;
+	mode_t mode;
 
 	if (kind != STACK_DIR && kind != STACK_ABSENT)
 		return -1;
 	d->from_image = kind == STACK_DIR;
-	if (mkdirat(at, name, d->from_image ? d->st.st_mode & 01777 : 0755) < 0 && errno != EEXIST)
+	mode = d->from_image ? plan_open_mode(u->plan, d->path, d->st.st_mode & 01777) : 0755;
+	if (mkdirat(at, name, mode) < 0 && errno != EEXIST)
 		return -1;
 	return openat(at, name, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 }
@@ -287,6 +289,30 @@ static int put_accounts(struct upper *u, int *done)
 	return 0;
 }
 
+/* Directories of the image's that anybody may write to: overlayfs shows the upper layer's mode.
+ * None is made that the image does not have. */
+static void open_dirs(struct upper *u)
+{
+	const struct plan *p = u->plan;
+
+	for (size_t i = 0; i < p->n_open; i++) {
+		const char *path = p->open[i].path, *slash = path, *name;
+		int is_there = path[1] && !is_covered(u, p->n_mounts, path);
+
+		while (is_there && slash) {
+			slash = strchr(slash + 1, '/');
+
+			auto_free char *part =
+				slash ? xstrndup(path, (size_t)(slash - path)) : xstrdup(path);
+			const struct dir *d = find_parent(u, part, &name);
+
+			is_there = d && stack_look(&d->image, name, NULL, NULL) == STACK_DIR;
+			if (is_there)
+				find_dir(u, part, strlen(part));
+		}
+	}
+}
+
 /* Last, as making things in a directory has changed its times. Best effort: what cannot be set here
  * cannot be copied up either. */
 static void restore_times(const struct upper *u)
@@ -321,6 +347,8 @@ int upper_fill(const struct plan *p, struct source *src, const struct stack *ima
 		if (d)
 			make_place(&u, d, name, 1);
 	}
+	if (r == 0)
+		open_dirs(&u);
 	restore_times(&u);
 	/* These two are the caller's. */
 	u.dirs[top].image.n = 0;

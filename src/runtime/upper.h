@@ -14,7 +14,7 @@
 
 /*
  * Fill it as far as plain directories lead; what lies behind links of the image is left to the
- * overlay. Directories get the image's modes and times.
+ * overlay. Directories get the image's modes and times, and those of plan->open are made.
  *
  *   src       one a mount of the plan; done and fresh are set here
  *   image     the root's trees, the upper layer itself first when it is not new

@@ -193,7 +193,7 @@ static int make(struct store *st, const char *name, const char *image, const cha
 
 	if (r < 0)
 		return r;
-	if (mkdirat(fd, "containers", 0755) < 0 && errno != EEXIST)
+	if (mkdirat(fd, "containers", 0700) < 0 && errno != EEXIST)
 		return mlr_fail_errno(err, "create directory '%s/containers'", store_path(st));
 	r = make_work(st, image, manifest, work, err);
 	dir_path(name, path);

@@ -1,15 +1,19 @@
 #include "store/facts.h"
 
 #include "base/cleanup.h"
+#include "base/log.h"
 #include "base/memory.h"
 #include "base/strv.h"
 #include "oci/digest.h"
 #include "store/json.h"
+#include "store/open_dirs.h"
 #include "store/tree.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 
 static void facts_path(const char *manifest, char path[80])
 {
@@ -57,6 +61,7 @@ static int parse(const json_t *o, struct store_facts *f)
 		return -EPROTO;
 	f->covered = json_is_true(json_object_get(o, "covered"));
 	if (store_json_string(o, "squashfs", &f->squash_digest) < 0 ||
+		store_json_strv(o, "open", &f->open) < 0 ||
 		store_json_string(o, "os", &c->os) < 0 ||
 		store_json_string(o, "architecture", &c->architecture) < 0 ||
 		store_json_string(o, "variant", &c->variant) < 0 ||
@@ -106,6 +111,7 @@ void store_facts_done(struct store_facts *f)
 {
 	oci_config_done(&f->config);
 	free(f->squash_digest);
+	strv_done(&f->open);
 }
 
 int store_facts_get(
@@ -128,29 +134,62 @@ int store_facts_get(
 	return 0;
 }
 
-int store_facts_put(
-	struct store *st, const char *manifest, const struct store_facts *f, struct mlr_error *err)
+static int write_facts(
+	struct store *st, const char *path, const struct store_facts *f, struct mlr_error *err)
 {
 	const struct oci_config *c = &f->config;
-	json_auto_t *o = NULL;
-	char path[80];
-	int r = store_hold(st, err);
-
-	if (r < 0)
-		return r;
-	o = json_pack("{so so so so so so so so so so so sb so}", "os", store_json_from_string(c->os),
-		"architecture", store_json_from_string(c->architecture), "variant",
+	json_auto_t *o = json_pack("{so so so so so so so so so so so sb so so}", "os",
+		store_json_from_string(c->os), "architecture",
+		store_json_from_string(c->architecture), "variant",
 		store_json_from_string(c->variant), "created", store_json_from_string(c->created),
 		"user", store_json_from_string(c->user), "working_dir",
 		store_json_from_string(c->working_dir), "env", store_json_from_strv(&c->env),
 		"entrypoint", store_json_from_strv(&c->entrypoint), "cmd",
 		store_json_from_strv(&c->cmd), "diff_ids", store_json_from_strv(&c->diff_ids),
-		"formats", formats_to_json(f->formats), "covered", f->covered != 0,
-		"squashfs", store_json_from_string(f->squash_digest));
+		"formats", formats_to_json(f->formats), "covered", f->covered != 0, "squashfs",
+		store_json_from_string(f->squash_digest), "open", store_json_from_strv(&f->open));
+
 	if (!o)
-		return mlr_fail(err, ENOMEM, "facts of %s: no memory", manifest);
-	facts_path(manifest, path);
+		return mlr_fail(err, ENOMEM, "'%s': no memory", path);
 	return store_json_write(st, path, o, err);
+}
+
+int store_facts_put(
+	struct store *st, const char *manifest, const struct store_facts *f, struct mlr_error *err)
+{
+	char path[80];
+	int r = store_hold(st, err);
+
+	if (r < 0)
+		return r;
+	facts_path(manifest, path);
+	return write_facts(st, path, f, err);
+}
+
+int store_facts_renew(struct store *st, const char *manifest, struct mlr_error *err)
+{
+	auto_call(store_facts_done) struct store_facts f = STORE_FACTS_INIT;
+	auto_strv struct strv open = STRV_INIT;
+	struct stat sb;
+	char path[80];
+	int r = store_facts_get(st, manifest, &f, err);
+
+	facts_path(manifest, path);
+	if (r == 0)
+		r = store_open_dirs(st, manifest, &f, &open, err);
+	if (r < 0 || open.n == 0)
+		return r;
+	strv_done(&f.open);
+	f.open = open;
+	open = (struct strv)STRV_INIT;
+	if (fstatat(store_fd(st), path, &sb, AT_SYMLINK_NOFOLLOW) < 0)
+		return mlr_fail_errno(err, "look at '%s/%s'", store_path(st), path);
+	r = write_facts(st, path, &f, err);
+	if (r == 0 &&
+		utimensat(store_fd(st), path, (struct timespec[2]){ sb.st_atim, sb.st_mtim }, 0) <
+			0)
+		mlr_debug("store: the time of '%s': %s", path, strerror(errno));
+	return r;
 }
 
 static int is_missing(struct store *st, enum store_tree_kind kind, const char *key, const char *what,

@@ -22,6 +22,7 @@ struct store_facts {
 	unsigned formats;         /* every enum store_format that the store holds it in */
 	int covered;              /* cover/<hex>/tree lies above the layers */
 	char *squash_digest;      /* "sha256:…" of the squashfs file; NULL without one */
+	struct strv open;         /* store/open_dirs.h; trees do not show their modes */
 };
 
 /* "layers", "dir", "squashfs", as options and JSON spell them. */
@@ -31,7 +32,10 @@ char *store_format_names(unsigned formats, const char *sep);
 /* The format of a name, or 0. */
 unsigned store_format_parse(const char *name);
 
-#define STORE_FACTS_INIT { OCI_CONFIG_INIT, 0, 0, NULL }
+#define STORE_FACTS_INIT                               \
+	{                                              \
+		OCI_CONFIG_INIT, 0, 0, NULL, STRV_INIT \
+	}
 
 void store_facts_done(struct store_facts *f);
 
@@ -40,6 +44,9 @@ int store_facts_get(struct store *st, const char *manifest, struct store_facts *
 	struct mlr_error *err);
 int store_facts_put(struct store *st, const char *manifest, const struct store_facts *f,
 	struct mlr_error *err);
+
+/* Facts that an older mlrun wrote: find what they lack. The time of the image's last use stays. */
+int store_facts_renew(struct store *st, const char *manifest, struct mlr_error *err);
 
 /* Is everything there that the image in one of its formats consists of? 1 or 0; where it is not,
  * *missing (may be NULL) gets what lacks, "layer sha256:…", to free(). */

@@ -1,11 +1,16 @@
 #include "store/format.h"
 
 #include "base/cleanup.h"
+#include "base/clock.h"
 #include "base/file.h"
 #include "base/log.h"
 #include "base/memory.h"
+#include "base/path.h"
+#include "base/random.h"
+#include "store/guard.h"
 #include "store/handle.h"
 #include "store/hold.h"
+#include "store/tighten.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -13,6 +18,10 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/file.h>
+#include <sys/stat.h>
+#include <time.h>
+
+#define MAKING_MS 2000 /* how long another process may take to make a store's parts */
 
 static const char *const parts[] = { "blobs", "blobs/sha256", "layers", "cover", "dir", "squash",
 	"facts", "images", "leases", "holds", "tmp", "unsynced", "containers" };
@@ -53,6 +62,11 @@ static int check_empty(const struct store *st, struct mlr_error *err)
 	return r;
 }
 
+static mode_t part_mode(const char *part)
+{
+	return strcmp(part, "containers") == 0 ? 0700 : 0755;
+}
+
 /* All parts, and last the version: a store with a version is a whole store. */
 static int make_parts(struct store *st, struct mlr_error *err)
 {
@@ -60,7 +74,7 @@ static int make_parts(struct store *st, struct mlr_error *err)
 	int r;
 
 	for (size_t i = 0; i < ARRAY_LEN(parts); i++)
-		if (mkdirat(st->fd, parts[i], 0755) < 0 && errno != EEXIST)
+		if (mkdirat(st->fd, parts[i], part_mode(parts[i])) < 0 && errno != EEXIST)
 			return mlr_fail_errno(err, "create directory '%s/%s'", st->path, parts[i]);
 	r = openat(st->fd, "holds/token", O_WRONLY | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0644);
 	if (r < 0)
@@ -76,20 +90,94 @@ static int make_parts(struct store *st, struct mlr_error *err)
 	return 0;
 }
 
+/* Whoever the top directory lets in can read what is in it, whatever the umask is. */
+static int make_shown_parts(struct store *st, struct mlr_error *err)
+{
+	mode_t mask = umask(STORE_UMASK);
+	int r = make_parts(st, err);
+
+	umask(mask);
+	return r;
+}
+
 static int make_new(struct store *st, struct mlr_error *err)
 {
 	int r = check_empty(st, err);
 
-	if (r < 0)
-		return r;
-	return make_parts(st, err);
+	if (r == 0)
+		r = store_guard_close(st, err);
+	return r < 0 ? r : make_shown_parts(st, err);
+}
+
+/* The directory that a path lies in, to free(). */
+static char *parent_of(const char *path)
+{
+	char *dir = path_clean(path), *slash = strrchr(dir, '/');
+
+	slash[slash == dir] = '\0';
+	return dir;
+}
+
+static int make_aside(struct store *aside, const char *path, struct mlr_error *err)
+{
+	int r;
+
+	if (mkdir(aside->path, 0700) < 0)
+		return mlr_fail_errno(err, "create directory '%s'", path);
+	aside->fd = open(aside->path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	if (aside->fd < 0 || fchmod(aside->fd, 0700) < 0)
+		return mlr_fail_errno(err, "create directory '%s'", path);
+	r = make_shown_parts(aside, err);
+	if (r == 0 && rename(aside->path, path) < 0 && errno != EEXIST && errno != ENOTEMPTY)
+		r = mlr_fail_errno(err, "rename '%s' to '%s'", aside->path, path);
+	return r;
+}
+
+int store_format_make(const struct store *st, struct mlr_error *err)
+{
+	auto_free char *dir = parent_of(st->path), *path = path_clean(st->path), *name = NULL;
+	char hex[RANDOM_HEX_SIZE];
+	struct store aside = { .fd = -1 };
+	int r = file_mkdir_p(AT_FDCWD, dir, 0755, err);
+
+	random_hex(hex);
+	aside.path = name = xasprintf("%s.%s", path, hex);
+	if (r == 0)
+		r = make_aside(&aside, path, err);
+	if (aside.fd >= 0)
+		close(aside.fd);
+	file_remove_tree(AT_FDCWD, name, NULL); /* another was first, or it failed */
+	return r < 0 ? mlr_wrap(err, "store '%s'", st->path) : 0;
+}
+
+/* Does somebody else make a store of this directory? */
+static int is_being_made(const struct store *st, int64_t since)
+{
+	const struct timespec nap = { 0, 20 * 1000000 };
+
+	if (faccessat(st->fd, parts[0], F_OK, AT_SYMLINK_NOFOLLOW) < 0 ||
+		mlr_now_ms() - since > MAKING_MS)
+		return 0;
+	nanosleep(&nap, NULL);
+	return 1;
+}
+
+static int open_version(struct store *st, int create)
+{
+	int64_t since = create ? 0 : mlr_now_ms();
+	int fd;
+
+	do
+		fd = openat(st->fd, "version", O_RDONLY | O_CLOEXEC);
+	while (fd < 0 && errno == ENOENT && !create && is_being_made(st, since));
+	return fd;
 }
 
 int store_format_check(struct store *st, int create, struct mlr_error *err)
 {
 	char buf[16] = "", *end;
 	long version;
-	auto_close int fd = openat(st->fd, "version", O_RDONLY | O_CLOEXEC);
+	auto_close int fd = open_version(st, create);
 	ssize_t n;
 
 	if (fd < 0 && errno == ENOENT && create)
@@ -150,27 +238,49 @@ static int wait_for_old(struct store *st, int fd, struct mlr_error *err)
 	return 0;
 }
 
+/* Format 1 is upgraded alone, by its lock; processes of format 2 have a hold each. */
+static int wait_for_older(struct store *st, int *lock, struct mlr_error *err)
+{
+	if (st->format >= 2)
+		return store_wait_for_all(st, "an older mlrun, changing this store", err);
+	*lock = openat(st->fd, "lock", O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0644);
+	if (*lock < 0)
+		return mlr_fail_errno(err, "upgrade store '%s': open its lock", st->path);
+	return wait_for_old(st, *lock, err);
+}
+
+static int upgrade(struct store *st, struct mlr_error *err)
+{
+	int old = st->format, r;
+
+	mlr_debug("store: '%s' gets format %d", st->path, STORE_FORMAT);
+	if (old < 2)
+		empty_tmp(st);
+	r = store_guard_close(st, err);
+	if (r == 0)
+		r = store_tighten_all(st, err);
+	if (r == 0)
+		r = make_parts(st, err);
+	if (r == 0 && old < 2)
+		unlinkat(st->fd, "lock", 0);
+	return r;
+}
+
 int store_upgrade(struct store *st, struct mlr_error *err)
 {
-	auto_close int fd = -1;
+	auto_close int lock = -1;
+	mode_t mask;
 	int r;
 
 	if (st->format >= STORE_FORMAT)
 		return 0;
-	fd = openat(st->fd, "lock", O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0644);
-	if (fd < 0)
-		return mlr_fail_errno(err, "upgrade store '%s': open its lock", st->path);
-	r = wait_for_old(st, fd, err);
-	if (r < 0)
-		return r;
-	r = store_format_check(st, 0, err); /* another may have done it meanwhile */
+	r = wait_for_older(st, &lock, err);
+	if (r == 0)
+		r = store_format_check(st, 0, err); /* another may have done it meanwhile */
 	if (r < 0 || st->format >= STORE_FORMAT)
 		return r;
-	mlr_debug("store: '%s' gets format %d", st->path, STORE_FORMAT);
-	empty_tmp(st);
-	r = make_parts(st, err);
-	if (r < 0)
-		return mlr_wrap(err, "upgrade the store");
-	unlinkat(st->fd, "lock", 0);
-	return 0;
+	mask = umask(STORE_UMASK);
+	r = upgrade(st, err);
+	umask(mask);
+	return r < 0 ? mlr_wrap(err, "upgrade the store") : 0;
 }

@@ -3,6 +3,7 @@
 #include "base/cleanup.h"
 #include "base/file.h"
 #include "base/memory.h"
+#include "store/format.h"
 #include "store/handle.h"
 #include "store/hold_file.h"
 
@@ -14,6 +15,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #define PINS_MAX (16u << 20) /* bytes of digests that a hold may name */
@@ -75,6 +77,28 @@ static int list(struct store *st, char kind, const struct store_hold *own, struc
 	}
 	closedir(d);
 	return 0;
+}
+
+int store_wait_for_all(struct store *st, const char *what, struct mlr_error *err)
+{
+	auto_call(store_wait_done) struct store_wait w = STORE_WAIT_INIT(st, what);
+
+	for (;;) {
+		auto_strv struct strv l = STRV_INIT;
+		const char *other = NULL;
+		int r = list(st, 'a', NULL, &l, err);
+
+		if (r == 0)
+			r = list(st, 'r', NULL, &l, err);
+		for (size_t i = 0; r == 0 && i < l.n && !other; i++)
+			if (store_wait_alive(&w, l.v[i]))
+				other = l.v[i];
+		if (r < 0 || !other)
+			return r;
+		r = store_wait_nap(&w, other, err);
+		if (r < 0)
+			return r;
+	}
 }
 
 /* --- adders --------------------------------------------------------------- */
@@ -155,6 +179,7 @@ int store_hold_set(struct store *st, const struct strv *digests, struct mlr_erro
 
 	if (!st->hold) {
 		r = store_upgrade(st, err);
+		umask(STORE_UMASK);
 		return r < 0 ? r : hold_first(st, digests, err);
 	}
 	if (store_hold_is_lost(st))

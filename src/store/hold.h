@@ -78,6 +78,10 @@ int store_hold_alive(struct store *st, const char *hold, int seconds);
  * -ECANCELED. */
 int store_wait_nap(struct store_wait *w, const char *hold, struct mlr_error *err);
 
+/* Wait until nobody else changes the store; what completes "waiting for another process, which is
+ * …". */
+int store_wait_for_all(struct store *st, const char *what, struct mlr_error *err);
+
 /* --- removers ------------------------------------------------------------- */
 
 /*

@@ -7,6 +7,7 @@
 #include "base/log.h"
 #include "base/memory.h"
 #include "store/format.h"
+#include "store/guard.h"
 #include "store/handle.h"
 #include "store/hold.h"
 #include "store/place.h"
@@ -42,60 +43,54 @@ static char *absolute(char *path, struct mlr_error *err)
 	return xasprintf("%s/%s", cwd, rel);
 }
 
-/* What others may write to, others may fill with trees that we would run. */
-static int check_owner(const struct store *st, struct mlr_error *err)
-{
-	struct stat sb;
-
-	if (fstat(st->fd, &sb) < 0)
-		return mlr_fail_errno(err, "store '%s'", st->path);
-	if (sb.st_uid == geteuid() || !(sb.st_mode & (S_IWGRP | S_IWOTH)))
-		return 0;
-	mlr_fail(err, EACCES, "store '%s' belongs to user %ld and others may write to it (mode %o)",
-		st->path, (long)sb.st_uid, (unsigned)sb.st_mode & 07777);
-	mlr_hint(err, "its owner can chmod go-w it; or choose another with --store or MLRUN_STORE");
-	return -EACCES;
-}
-
 /* Trees would belong to us and the store's owner could not delete them; root may write anywhere. */
-static int check_writer(const struct store *st, struct mlr_error *err)
+static int refuse_writer(const struct store *st, uid_t uid, struct mlr_error *err)
 {
 	auto_call(account_done) struct account account = ACCOUNT_INIT;
 	auto_free char *owner = NULL;
-	struct stat sb;
 
-	if (fstat(st->fd, &sb) < 0)
-		return mlr_fail_errno(err, "store '%s'", st->path);
-	if (sb.st_uid == geteuid())
-		return 0;
-	account_find_user(sb.st_uid, &account);
+	account_find_user(uid, &account);
 	owner = account.user ? xstrdup(account.user)
-			     : xasprintf("#%ld", (long)sb.st_uid); /* as sudo spells it */
+			     : xasprintf("#%ld", (long)uid); /* as sudo spells it */
 	mlr_fail(err, EACCES, "store '%s' belongs to user %s, who alone may add to it", st->path, owner);
 	mlr_hint(err, "sudo -u '%s' mlrun does so; or choose another with --store or MLRUN_STORE",
 		owner);
 	return -EACCES;
 }
 
+/* An older mlrun obeyed the umask: what it left open to a group, the upgrade closes. */
+static int check(struct store *st, int create, struct mlr_error *err)
+{
+	struct stat top;
+	int ours, r = 0;
+
+	if (fstat(st->fd, &top) < 0)
+		return mlr_fail_errno(err, "store '%s'", st->path);
+	ours = top.st_uid == geteuid();
+	if (!ours)
+		r = create ? refuse_writer(st, top.st_uid, err) : store_guard(st, &top, err);
+	if (r == 0)
+		r = store_format_check(st, create, err);
+	if (r < 0 || !ours || (create && st->format < STORE_FORMAT))
+		return r;
+	if (create && fstat(st->fd, &top) < 0) /* made just now, it may have been closed */
+		return mlr_fail_errno(err, "store '%s'", st->path);
+	return store_guard(st, &top, err);
+}
+
 static int open_top(struct store *st, int create, struct mlr_error *err)
 {
-	int r;
-
 	st->fd = open(st->path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	if (st->fd < 0 && errno == ENOENT && create) {
-		r = file_mkdir_p(AT_FDCWD, st->path, 0755, err);
-		if (r < 0) {
-			mlr_wrap(err, "store '%s'", st->path);
+		int r = store_format_make(st, err);
+
+		if (r < 0)
 			return r;
-		}
 		st->fd = open(st->path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	}
 	if (st->fd < 0)
 		return mlr_fail_errno(err, "open store '%s'", st->path);
-	r = check_owner(st, err);
-	if (r == 0 && create)
-		r = check_writer(st, err);
-	return r < 0 ? r : store_format_check(st, create, err);
+	return check(st, create, err);
 }
 
 int store_open(const char *dir, int create, struct store **ret, struct mlr_error *err)

@@ -1,12 +1,13 @@
 /*
  * store: keeps blobs, names and unpacked trees on disk, safe for many processes on many nodes.
  *
- *   version                  the store's format, "2\n"
+ *   version                  the store's format, "3\n"
  *   blobs/sha256/<hex>       manifests and configurations, byte for byte
  *   layers/<hex>/tree        one unpacked layer, named by its diff ID, shared by all that have it
  *   layers/<hex>/implicit    directories that the layer used without naming them, a NUL after each
  *   layers/<hex>/hiding      directories in which it hides names of the layers below, alike
  *   layers/<hex>/notes       a digest of these two
+ *   layers/<hex>/open        directories that anybody is meant to write to (store/open_dirs.h)
  *   cover/<hex>/tree         directories that lie above an image's layers, by its manifest, where
  *                            an overlay of the layers alone would differ from them
  *   dir/<hex>/tree           a whole image as one tree, by its manifest, where overlay can't serve
@@ -14,14 +15,15 @@
  *   squash/<hex>.sqfs        a whole image as one squashfs file, by its manifest
  *   facts/<hex>.json         what exec needs to know of an image, named by its manifest
  *   images/<hex>.json        a reference, named by the sha256 of its canonical spelling
- *   containers/<name>/       what was written in an image and is kept (store/container.h)
+ *   containers/<name>/       what was written in an image and is kept (store/container.h); nobody
+ *                            else may enter
  *   leases/                  who uses what
  *   unsynced/                which trees may not be wholly on disk yet
  *   holds/                   who changes the store, and what he counts on (store/hold.h)
  *   tmp/                     work in progress; each entry names the hold of its maker
  *
- * Everything is published by rename(2): a crash leaves the old state or the new one. A tree that the
- * machine's going down cut short is known by its mark in unsynced/ and counts as not there.
+ * Everything is published by rename(2): a crash leaves the old state or the new one. A tree that
+ * the machine's going down cut short is known by its mark in unsynced/ and counts as not there.
  */
 #ifndef MLR_STORE_STORE_H
 #define MLR_STORE_STORE_H
@@ -40,8 +42,8 @@ struct store;
  *   create  for adding to it: make it when it is not there, refuse that of another user;
  *           otherwise its absence is -ENOENT
  *
- * A store of a newer format, or one whose top directory others than its owner may write to and
- * which is not ours, is refused with the way out.
+ * A store of a newer format, one that others than its owner may write to, and for root one of
+ * another user's is refused with the way out (store/guard.h).
  */
 int store_open(const char *dir, int create, struct store **ret, struct mlr_error *err);
 void store_close(struct store *st);
@@ -53,7 +55,8 @@ const char *store_path(const struct store *st);
 /*
  * Keep what is in the store there until store_close(), so that what the caller found (a layer that
  * need not be fetched) is still there when it publishes a name: rm and prune of other processes
- * wait. Adding to the store does this by itself; call it before the first look when that look
+ * wait. From then on the process's umask is 022, as a store is read by all whom its top directory
+ * lets in. Adding to the store does this by itself; call it before the first look when that look
  * decides what to add.
  *
  * Returns 0; -EROFS and the like for a store that the caller may not write to; -ESTALE when this

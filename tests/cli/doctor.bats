@@ -95,7 +95,7 @@ finding() { jq -r --arg c "$1" ".findings[] | select(.check == \$c) | .$2" <<<"$
 	[[ $(finding fuse what) == *"/dev/fuse is closed to this user (Permission denied, mode 0640"* ]]
 	[[ $(finding fuse fix) == *"chmod 0666 /dev/fuse" ]]
 	mkdir -p "$MLRUN_STORE/squash"
-	echo 2 >"$MLRUN_STORE/version"
+	echo 3 >"$MLRUN_STORE/version"
 	touch "$MLRUN_STORE/squash/aa.sqfs"
 	run -1 broken 'mount --bind /etc/shadow /dev/fuse; exec $mlrun doctor --json'
 	assert_equal "$(finding fuse verdict)" failure
@@ -104,7 +104,7 @@ finding() { jq -r --arg c "$1" ".findings[] | select(.check == \$c) | .$2" <<<"$
 
 @test "doctor: a store on a read-only file system fails" {
 	mkdir -p "$MLRUN_STORE"
-	echo 2 >"$MLRUN_STORE/version"
+	echo 3 >"$MLRUN_STORE/version"
 	run -1 broken 'mount --bind "$MLRUN_STORE" "$MLRUN_STORE" && mount -o remount,bind,ro "$MLRUN_STORE"
 		exec $mlrun doctor --json'
 	assert_equal "$(finding store-write what)" "'$MLRUN_STORE' cannot be written to: Read-only file system"
@@ -114,7 +114,7 @@ finding() { jq -r --arg c "$1" ".findings[] | select(.check == \$c) | .$2" <<<"$
 
 @test "doctor: a store on a file system that is full fails, and one nearly so is a warning" {
 	mkdir -p "$MLRUN_STORE"
-	run -1 broken 'mount -t tmpfs -o size=64k none "$MLRUN_STORE"; echo 2 >"$MLRUN_STORE/version"
+	run -1 broken 'mount -t tmpfs -o size=64k,mode=755 none "$MLRUN_STORE"; echo 3 >"$MLRUN_STORE/version"
 		head -c 99999 /dev/zero >"$MLRUN_STORE/fill" 2>/dev/null; exec $mlrun doctor --json'
 	assert_equal "$(finding store-write verdict)" failure
 	[[ $(finding store-write what) == *": No space left on device" ]]

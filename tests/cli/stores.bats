@@ -82,7 +82,7 @@ $REGISTRY/tiny:latest .*  $PWD/site"
 	image_push_tar own "$BATS_FILE_TMPDIR/tiny.tar"
 	run -0 mlrun pull -q "$REGISTRY/own"
 	assert_output ''
-	assert_equal "$(cat "$MLRUN_STORE/version")" 2
+	assert_equal "$(cat "$MLRUN_STORE/version")" 3
 	assert_equal "$(ls "$MLRUN_STORE/tmp")" ''
 	assert [ ! -e "$MLRUN_STORE/lock" ]
 	run -0 mlrun rm "$REGISTRY/own" "$REGISTRY/tiny"
@@ -98,5 +98,5 @@ $REGISTRY/tiny:latest .*  $PWD/site"
 	until_true grep -q "waiting for another process, which is an older mlrun, changing this store" said
 	kill "$older"
 	wait $!
-	assert_equal "$(cat "$MLRUN_STORE/version")" 2
+	assert_equal "$(cat "$MLRUN_STORE/version")" 3
 }

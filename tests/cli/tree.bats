@@ -18,7 +18,7 @@ teardown_file() {
 list_both() {
 	umoci unpack --rootless --image "$BATS_FILE_TMPDIR/$1:latest" bundle
 	# shellcheck disable=SC2086 # a list of words
-	PATH=$BATS_FILE_TMPDIR/tiny/bin busybox sh "$top_srcdir/tests/cli/list-tree" bundle/rootfs \
+	LIST_TIGHT=yes PATH=$BATS_FILE_TMPDIR/tiny/bin busybox sh "$top_srcdir/tests/cli/list-tree" bundle/rootfs \
 		$MOUNTED >unpacked
 	mlrun pull -q "$REGISTRY/$1"
 	cp "$top_srcdir/tests/cli/list-tree" list-tree

@@ -7,6 +7,7 @@
 #include "base/cleanup.h"
 #include "base/file.h"
 #include "base/hash.h"
+#include "base/tighten.h"
 #include "layer/record.h"
 #include "layer/unpack.h"
 #include "layer/whiteout.h"
@@ -471,11 +472,11 @@ static void fifos_are_made(void **state)
 	tar_member(&t, '6', "run/p", 0622, 77, "", "", 0, 0);
 	accepted(&t);
 	assert_true(S_ISFIFO(look("run/p").st_mode));
-	assert_int_equal(look("run/p").st_mode & 07777, 0622);
+	assert_int_equal(look("run/p").st_mode & 07777, 0600);
 	assert_int_equal(look("run/p").st_mtime, 77);
 }
 
-static void set_id_bits_are_dropped_and_the_sticky_bit_stays(void **state)
+static void bits_that_serve_others_are_dropped_and_the_sticky_bit_stays(void **state)
 {
 	auto_tar struct tar t = { 0 };
 
@@ -484,11 +485,19 @@ static void set_id_bits_are_dropped_and_the_sticky_bit_stays(void **state)
 	tar_member(&t, '0', "sg", 02711, 1, "", "x", 1, 1);
 	tar_dir(&t, "d", 02775, 1);
 	tar_dir(&t, "tmp", 01777, 1);
+	tar_member(&t, '2', "link", 0777, 1, "tmp", "", 0, 0);
+	tar_dir(&t, "link/in", 0777, 1);
+	tar_dir(&t, "shut", 0777, 1);
+	tar_dir(&t, "shut", 0755, 1);
 	accepted(&t);
 	assert_int_equal(look("su").st_mode & 07777, 0755);
 	assert_int_equal(look("sg").st_mode & 07777, 0711);
-	assert_int_equal(look("d").st_mode & 07777, 0775);
-	assert_int_equal(look("tmp").st_mode & 07777, 01777);
+	assert_int_equal(look("d").st_mode & 07777, 0755);
+	assert_int_equal(look("tmp").st_mode & 07777, 01755);
+	assert_int_equal(look("tmp/in").st_mode & 07777, 0755);
+	assert_int_equal(result.open.n, 2);
+	assert_string_equal(result.open.v[0], "777 tmp/in");
+	assert_string_equal(result.open.v[1], "1777 tmp");
 }
 
 static void modes_do_not_depend_on_the_umask(void **state)
@@ -511,10 +520,10 @@ static void modes_do_not_depend_on_the_umask(void **state)
 	umask(old);
 	for (size_t i = 0; i < ARRAY_LEN(modes); i++) {
 		snprintf(name, sizeof(name), "d/%04o.%zu", modes[i], i);
-		assert_int_equal(look(name).st_mode & 07777, modes[i]);
+		assert_int_equal(look(name).st_mode & 07777, modes[i] & ~TIGHTEN_BITS);
 	}
-	assert_int_equal(look("f").st_mode & 07777, 0666);
-	assert_int_equal(look("d").st_mode & 07777, 0777);
+	assert_int_equal(look("f").st_mode & 07777, 0644);
+	assert_int_equal(look("d").st_mode & 07777, 0755);
 	assert_int_equal(look("i").st_mode & 07777, 0755);
 }
 
@@ -1076,7 +1085,7 @@ int main(void)
 		TEST(a_file_as_parent_is_refused),
 		TEST(devices_are_skipped_and_counted),
 		TEST(fifos_are_made),
-		TEST(set_id_bits_are_dropped_and_the_sticky_bit_stays),
+		TEST(bits_that_serve_others_are_dropped_and_the_sticky_bit_stays),
 		TEST(modes_do_not_depend_on_the_umask),
 		TEST(an_unreadable_directory_gets_its_files_and_can_be_removed),
 		TEST(names_are_bytes),

@@ -9,6 +9,7 @@
 #include "base/cleanup.h"
 #include "base/file.h"
 #include "base/memory.h"
+#include "base/tighten.h"
 #include "layer/tar.h"
 #include "rootfs/flatten.h"
 #include "rootfs/squash.h"
@@ -269,7 +270,7 @@ static void same(struct walk *w, const char *path)
 		fstatat(w->b, path, &y, AT_SYMLINK_NOFOLLOW) < 0)
 		fail_msg("look at '%s': %s", path, strerror(errno));
 	if ((x.st_mode & S_IFMT) != (y.st_mode & S_IFMT) ||
-		(!S_ISLNK(x.st_mode) && x.st_mode != y.st_mode))
+		(!S_ISLNK(x.st_mode) && x.st_mode != (y.st_mode & ~TIGHTEN_BITS)))
 		fail_msg("'%s' has mode %o instead of %o", path, y.st_mode, x.st_mode);
 	same_times(w, path, &x, &y);
 	if (S_ISDIR(x.st_mode))

@@ -160,9 +160,9 @@ static void a_store_of_a_newer_format_is_refused(void **state)
 	auto_store struct store *s = NULL;
 
 	(void)state;
-	ok(file_replace(store_fd(st), "version", "3\n", 2, 0644, &err));
+	ok(file_replace(store_fd(st), "version", "4\n", 2, 0644, &err));
 	assert_int_equal(store_open(dir, 1, &s, &err), -ENOTSUP);
-	says("has format 3, this mlrun knows formats up to 2");
+	says("has format 4, this mlrun knows formats up to 3");
 	says("hint: use the newer mlrun");
 	ok(file_replace(store_fd(st), "version", "?", 1, 0644, &err));
 	assert_int_equal(store_open(dir, 1, &s, &err), -EPROTO);

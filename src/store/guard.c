@@ -1,0 +1,113 @@
+#include "store/guard.h"
+
+#include "base/account.h"
+#include "base/cleanup.h"
+#include "base/file.h"
+#include "base/log.h"
+#include "base/memory.h"
+#include "base/strv.h"
+#include "store/handle.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define OTHERS_WRITE (S_IWGRP | S_IWOTH)
+#define OTHERS_ENTER (S_IXGRP | S_IXOTH)
+
+/* In leases/ others may be let write: what they leave there is judged (store/lease.h). */
+static const char *const parts[] = { "layers", "facts", "images", "blobs", "blobs/sha256", "cover",
+	"dir", "squash", "holds", "tmp", "unsynced" };
+
+/* Root of a user namespace is the user who made it. */
+static int is_real_root(void)
+{
+	auto_free char *map = NULL;
+
+	return geteuid() == 0 &&
+		(file_read(AT_FDCWD, "/proc/self/uid_map", 256, &map, NULL, NULL) < 0 ||
+			strtoull(map + strspn(map, " 0"), NULL, 10) == 4294967295u);
+}
+
+static int refuse_root(const struct store *st, uid_t uid, struct mlr_error *err)
+{
+	auto_call(account_done) struct account account = ACCOUNT_INIT;
+	auto_free char *owner = NULL;
+
+	account_find_user(uid, &account);
+	owner = account.user ? xstrdup(account.user)
+			     : xasprintf("#%ld", (long)uid); /* as sudo spells it */
+	mlr_fail(err, EACCES,
+		"store '%s' belongs to user %s, and root runs nothing of another user's", st->path,
+		owner);
+	mlr_hint(err, "sudo -u '%s' mlrun does so; or choose another with --store or MLRUN_STORE",
+		owner);
+	return -EACCES;
+}
+
+static int refuse_open(const struct store *st, const struct stat *top, const struct strv *open,
+	struct mlr_error *err)
+{
+	auto_free char *paths = strv_join(open, open->n, " ");
+
+	if (top->st_uid == geteuid()) {
+		mlr_fail(err, EACCES, "others may write to store '%s'", st->path);
+		return mlr_hint(err, "chmod go-w %s", paths);
+	}
+	mlr_fail(err, EACCES, "store '%s' belongs to user %ld and others may write to it", st->path,
+		(long)top->st_uid);
+	return mlr_hint(err,
+		"its owner can chmod go-w %s; or choose another with --store or MLRUN_STORE",
+		paths);
+}
+
+/* What cannot be closed (a file system that is read-only) nobody but its owner should enter, and
+ * that is told. */
+static void close_containers(const struct store *st)
+{
+	struct stat sb;
+
+	if (fstatat(st->fd, "containers", &sb, AT_SYMLINK_NOFOLLOW) < 0 || !S_ISDIR(sb.st_mode) ||
+		!(sb.st_mode & 077) || sb.st_uid != geteuid())
+		return;
+	if (fchmodat(st->fd, "containers", 0700, 0) < 0)
+		mlr_debug("store: close '%s/containers': %s", st->path, strerror(errno));
+}
+
+int store_guard(struct store *st, const struct stat *top, struct mlr_error *err)
+{
+	auto_strv struct strv open = STRV_INIT;
+	struct stat sb;
+
+	if (top->st_uid != geteuid() && is_real_root())
+		return refuse_root(st, top->st_uid, err);
+	if (top->st_mode & OTHERS_WRITE)
+		strv_addf(&open, "'%s'", st->path);
+	if (top->st_mode & (OTHERS_ENTER | OTHERS_WRITE)) {
+		for (size_t i = 0; i < ARRAY_LEN(parts); i++)
+			if (fstatat(st->fd, parts[i], &sb, AT_SYMLINK_NOFOLLOW) == 0 &&
+				(sb.st_mode & OTHERS_WRITE))
+				strv_addf(&open, "'%s/%s'", st->path, parts[i]);
+		if (top->st_uid == geteuid())
+			close_containers(st);
+	}
+	return open.n ? refuse_open(st, top, &open, err) : 0;
+}
+
+int store_guard_close(struct store *st, struct mlr_error *err)
+{
+	struct stat sb;
+
+	for (size_t i = 0; i <= ARRAY_LEN(parts); i++) {
+		const char *part = i ? parts[i - 1] : ".";
+
+		if (fstatat(st->fd, part, &sb, AT_SYMLINK_NOFOLLOW) == 0 &&
+			(sb.st_mode & OTHERS_WRITE) &&
+			fchmodat(st->fd, part, sb.st_mode & 07777 & ~OTHERS_WRITE, 0) < 0)
+			return mlr_fail_errno(err, "close '%s/%s' to other users", st->path, part);
+	}
+	close_containers(st);
+	return 0;
+}

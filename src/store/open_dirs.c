@@ -1,0 +1,121 @@
+#include "store/open_dirs.h"
+
+#include "base/cleanup.h"
+#include "base/file.h"
+#include "base/memory.h"
+#include "oci/digest.h"
+#include "store/tree.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define NOTE_MAX (64u << 20) /* bytes; more than the writer of layers can remember */
+
+/* Paths or the like beside a layer's tree, a NUL after each; none where there is no such file. */
+static int read_note(struct store *st, const char *diff_id, const char *name, struct strv *ret,
+	struct mlr_error *err)
+{
+	auto_free char *path = xasprintf("layers/%s/%s", oci_digest_hex(diff_id), name);
+	auto_free char *text = NULL;
+	size_t len = 0;
+	int r = file_read(store_fd(st), path, NOTE_MAX, &text, &len, err);
+
+	for (size_t at = 0; r == 0 && at < len; at += strlen(text + at) + 1)
+		strv_add(ret, text + at);
+	return r == -ENOENT ? 0 : r;
+}
+
+/* Does a layer leave a directory of those below it as it is? It does when it has none, or uses it
+ * alone. */
+static int leaves(struct store *st, const char *diff_id, const char *path)
+{
+	auto_strv struct strv implicit = STRV_INIT;
+	auto_free char *full = xasprintf("layers/%s/tree/%s", oci_digest_hex(diff_id), path);
+	struct stat sb;
+
+	if (fstatat(store_fd(st), full, &sb, AT_SYMLINK_NOFOLLOW) < 0)
+		return errno == ENOENT;
+	return S_ISDIR(sb.st_mode) && read_note(st, diff_id, "implicit", &implicit, NULL) == 0 &&
+		strv_has(&implicit, path);
+}
+
+static char *fd_path(int fd)
+{
+	char proc[40], path[PATH_MAX];
+	ssize_t n;
+
+	snprintf(proc, sizeof(proc), "/proc/self/fd/%d", fd);
+	n = readlink(proc, path, sizeof(path) - 1);
+	return n < 0 ? NULL : xstrndup(path, (size_t)n);
+}
+
+static int is_ascii(const char *s)
+{
+	while (*s && (unsigned char)*s < 0x80)
+		s++;
+	return !*s;
+}
+
+static void add(struct store *st, const struct strv *diff_ids, size_t layer, const char *note,
+	struct strv *ret)
+{
+	const char *space = strchr(note, ' '), *path = space ? space + 1 : "";
+	auto_free char *entry = xasprintf(
+		"%.*s /%s", (int)(path - note) - 1, note, strcmp(path, ".") == 0 ? "" : path);
+
+	if (!*path || ret->n == STORE_OPEN_MAX || !is_ascii(path))
+		return;
+	for (size_t i = layer + 1; i < diff_ids->n; i++)
+		if (!leaves(st, diff_ids->v[i], path))
+			return;
+	if (!strv_has(ret, entry))
+		strv_take(ret, take_ptr(&entry));
+}
+
+/* In an image that is kept as one tree alone, links of one layer may lead members of another. */
+static int lead(struct store *st, const char *manifest, struct strv *open, struct mlr_error *err)
+{
+	auto_close int tree = store_tree_open(st, STORE_DIR, manifest, err);
+	auto_strv struct strv led = STRV_INIT;
+
+	if (tree < 0)
+		return tree;
+	for (size_t i = 0; i < open->n; i++) {
+		char *path = strchr(open->v[i], '/'), *name = strrchr(path, '/');
+		auto_free char *dir = xstrndup(path, (size_t)(name - path));
+		auto_close int fd =
+			file_open_in_root(tree, *dir ? dir : "/", O_PATH | O_DIRECTORY, 0);
+		auto_free char *top = fd_path(tree), *real = fd < 0 ? NULL : fd_path(fd);
+
+		if (top && real && strncmp(real, top, strlen(top)) == 0)
+			strv_addf(&led, "%.*s%s%s", (int)(path - open->v[i]), open->v[i],
+				real + strlen(top), name);
+	}
+	strv_done(open);
+	*open = led;
+	led = (struct strv)STRV_INIT;
+	return 0;
+}
+
+int store_open_dirs(struct store *st, const char *manifest, const struct store_facts *f,
+	struct strv *ret, struct mlr_error *err)
+{
+	const struct strv *diff_ids = &f->config.diff_ids;
+	int r = 0;
+
+	for (size_t i = 0; r == 0 && i < diff_ids->n; i++) {
+		auto_strv struct strv notes = STRV_INIT;
+
+		r = read_note(st, diff_ids->v[i], STORE_OPEN_NOTE, &notes, err);
+		for (size_t j = 0; r == 0 && j < notes.n; j++)
+			add(st, diff_ids, i, notes.v[j], ret);
+	}
+	if (r == 0 && (f->formats & STORE_FORMAT_DIR) && !(f->formats & STORE_FORMAT_LAYERS))
+		r = lead(st, manifest, ret, err);
+	return r;
+}
