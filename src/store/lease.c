@@ -4,6 +4,7 @@
 #include "base/file.h"
 #include "base/hash.h"
 #include "base/log.h"
+#include "base/proc.h"
 #include "oci/digest.h"
 #include "store/process.h"
 
@@ -24,14 +25,23 @@
 #define DAY_NAME    48
 #define LEASE_PATH  280 /* "leases/<hex>.<process>" */
 
-/* The name that the leases of a day and job share: ".<day>", ".<day>.<16 hex>". */
+/* What the names of a day begin with, ".<day>-". */
+static int day_prefix(char name[DAY_NAME])
+{
+	return snprintf(name, DAY_NAME, ".%ld-", (long)(time(NULL) / 86400));
+}
+
+/* The name that the leases of a day, user and job share: ".<day>-<uid>", ".<day>-<uid>.<16 hex>".
+ */
 static void day_name(const char *job, char name[DAY_NAME])
 {
 	char hex[HASH_HEX_SIZE] = "";
+	int len = day_prefix(name);
 
 	if (job[0])
 		hash_name(job, hex);
-	snprintf(name, DAY_NAME, ".%ld%s%.16s", (long)(time(NULL) / 86400), job[0] ? "." : "", hex);
+	snprintf(name + len, DAY_NAME - (size_t)len, "%lu%s%.16s", (unsigned long)geteuid(),
+		job[0] ? "." : "", hex);
 }
 
 /* The job in a lease; "" when there is none. */
@@ -48,6 +58,28 @@ static void read_job(int dir, const char *name, char job[STORE_JOB_SIZE])
  * up: it spares what only squeue can tell of. */
 enum ask { ASK_SLURM, ASK_NOBODY };
 
+/* Another user's lease is true of his own processes. */
+static int is_his(pid_t pid, uid_t uid)
+{
+	char path[32], text[2048];
+	unsigned long real, effective;
+	const char *line;
+
+	snprintf(path, sizeof(path), "/proc/%ld/status", (long)pid);
+	if (proc_read(AT_FDCWD, path, text, sizeof(text)) < 0)
+		return 0;
+	line = strstr(text, "\nUid:");
+	return line && sscanf(line, "\nUid:%lu%lu", &real, &effective) == 2 &&
+		(real == uid || effective == uid);
+}
+
+/* How old it is. Another user may have set any time of modification; that of the change is the
+ * kernel's. */
+static time_t age_of(const struct stat *sb)
+{
+	return time(NULL) - (sb->st_uid == geteuid() ? sb->st_mtime : sb->st_ctime);
+}
+
 /* Is the lease still meant? Deletes it when not. Names the job of one that is not seen from here: the
  * others are known by /proc, and each start in a container judges those of all its neighbours. */
 static int judge(struct store *st, int dir, const char *name, const struct store_process *self,
@@ -62,12 +94,14 @@ static int judge(struct store *st, int dir, const char *name, const struct store
 		return 0;
 	memset(ret, 0, sizeof(*ret));
 	alive = store_process_judge(st, &p, self);
+	if (alive > 0 && sb.st_uid != geteuid() && !is_his(p.pid, sb.st_uid))
+		alive = 0;
 	ret->is_seen = alive > 0;
-	if (alive < 0)
+	if (alive < 0 && sb.st_uid == geteuid()) /* anybody can name a job that runs */
 		read_job(dir, name, ret->job);
 	if (alive < 0 && ret->job[0])
 		alive = ask == ASK_SLURM ? store_job_alive(ret->job) : 1;
-	if (alive == 0 || (alive < 0 && time(NULL) - sb.st_mtime >= FOREIGN_SECONDS)) {
+	if (alive == 0 || (alive < 0 && age_of(&sb) >= FOREIGN_SECONDS)) {
 		unlinkat(dir, name, 0);
 		return 0;
 	}
@@ -121,7 +155,7 @@ static void sweep_days(DIR *d)
 	struct dirent *e;
 	struct stat sb;
 
-	day_name("", today);
+	day_prefix(today);
 	rewinddir(d);
 	while ((e = readdir(d)))
 		if (e->d_name[0] == '.' && e->d_name[1] >= '0' && e->d_name[1] <= '9' &&
@@ -147,6 +181,15 @@ static void sweep(struct store *st, enum ask ask)
 		closedir(d);
 }
 
+/* Root may link to what others have put there under the day's name (proc_sys_fs(5),
+ * protected_hardlinks). */
+static int is_ours(int top, const char *path)
+{
+	struct stat sb;
+
+	return geteuid() != 0 || fstatat(top, path, &sb, AT_SYMLINK_NOFOLLOW) < 0 || sb.st_uid == 0;
+}
+
 /*
  * Make the lease's file, as another name of the day's or as a new one. Finding a free inode takes ext4
  * ten times as long as adding a name (150 us here, as recently freed ones are passed over).
@@ -165,10 +208,13 @@ static int put(struct store *st, const char *hex, const struct store_process *se
 	store_job_self(job);
 	day_name(job, name);
 	snprintf(day, sizeof(day), "leases/%s", name);
-	if (linkat(top, day, top, path, 0) == 0)
-		return 0;
-	if (errno == EEXIST)
+	if (linkat(top, day, top, path, 0) == 0) {
+		if (is_ours(top, path))
+			return 0;
+		unlinkat(top, path, 0);
+	} else if (errno == EEXIST) {
 		return -EEXIST;
+	}
 	fd = openat(top, path, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0644);
 	if (fd < 0)
 		return mlr_fail_errno(err, "take a lease in '%s/leases'", store_path(st));

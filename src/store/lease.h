@@ -2,8 +2,11 @@
  * Leases: a running container tells that its image is in use, so that rm leaves it alone.
  * Nobody stays behind to take a lease back; whether it is still meant is judged by /proc:
  * host, boot, PID namespace, pid and the process's start time are the lease's name. Its content is
- * the Slurm job, by which it is judged from other nodes. The leases of one day and job are names of one
- * file, ".<day>", since a new name costs a start less than a new file.
+ * the Slurm job, by which it is judged from other nodes. The leases of one day, user and job are
+ * names of one file, ".<day>-<uid>", since a new name costs a start less than a new file.
+ *
+ * Where others may write to leases/, anybody can make any up: another user's counts as long as the
+ * process that it names runs here and is his, or for the seven days of one that cannot be judged.
  *
  * Taking one also tells the time of an image's last use: that of its facts file, to the hour.
  */
@@ -40,7 +43,7 @@ struct store_lease {
 /* Returns 1 and one such process when the image is in use, one seen running if there is, else 0.
  * Leases whose process on this host and boot has ended are deleted on the way, and those of
  * other hosts and PID namespaces whose Slurm job has; any other of these counts for seven days, as
- * nobody here can see whether it still runs. */
+ * nobody here can see whether it still runs. Another user's job is not asked for. */
 int store_lease_held(struct store *st, const char *manifest, struct store_lease *ret);
 
 /*

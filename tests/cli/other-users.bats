@@ -336,3 +336,46 @@ age_store() {
 	run -0 unshare --map-root-user env MLRUN_STORE="$PWD/theirs/store" mlrun images
 	assert_output --partial open
 }
+
+# --- leases -----------------------------------------------------------------------
+
+# made_up PID [HOST]: what a second user leaves who claims that this process runs in the image.
+made_up() {
+	local stat facts
+
+	stat=$(cat "/proc/$1/stat")
+	facts=$(basename "$MLRUN_STORE"/facts/*.json .json)
+	echo "$MLRUN_STORE/leases/$facts.${2:-$(uname -n)}.$(cat /proc/sys/kernel/random/boot_id).$(
+		stat -Lc %i /proc/self/ns/pid).$1.$(cut -d' ' -f20 <<<"${stat##*) }")"
+}
+
+@test "others: leases that a second user makes up stop no rm; those of his processes do" {
+	local lease pid
+
+	needs_two_users
+	mlrun import -q "$OPEN" open
+	chmod 0755 "$MLRUN_STORE"
+	chmod 1777 "$MLRUN_STORE/leases"
+	# Of a process that is another's, however long it runs: the owner's own, and init.
+	for pid in $$ 1; do
+		as_other touch "$(made_up "$pid")"
+		run -0 mlrun rm open
+		mlrun import -q "$OPEN" open
+	done
+	# Of a host that is not there and a job that runs for ever, to the end of time.
+	lease=$(made_up $$ elsewhere)
+	as_other sh -c 'echo "1.0 -" >"$1" && touch -d 2400-01-01 "$1"' - "$lease"
+	mkdir bin && printf '#!/bin/sh\necho RUNNING\n' >bin/squeue && chmod 0755 bin/squeue
+	PATH=$PWD/bin:$PATH run -125 mlrun rm open
+	assert_output --partial "mlrun rm --force"
+	PATH=$PWD/bin:$PATH run -0 mlrun rm --force open
+	mlrun import -q "$OPEN" open
+	as_other MLRUN_STORES="$MLRUN_STORE" "$(command -v mlrun)" exec open sleep "$NAP" 3>&- &
+	until_true pgrep -u nobody -x -f "sleep $NAP"
+	run -125 mlrun rm open
+	assert_output --partial "in use"
+	run -125 mlrun rm --force open
+	kill "$(pgrep -u nobody -x -f "sleep $NAP")"
+	wait_while pgrep -u nobody -x -f "sleep $NAP"
+	run -0 mlrun rm open
+}

@@ -335,3 +335,18 @@ broken() {
 	run -125 mlrun store verify --tls-verify=perhaps --store "$store"
 	assert_output --partial "'perhaps'"
 }
+
+@test "verify: a time that the file system cannot keep is no damage" {
+	mkdir root
+	echo old >root/old
+	tar --format=pax --owner=0 --group=0 --mtime=@-5000000000 -C root -cf times.tar old
+	echo new >root/new
+	tar --format=pax --owner=0 --group=0 --mtime=@25000000000 -C root -rf times.tar new
+	mlrun import -q times.tar times
+	run -0 mlrun store verify
+	run -0 mlrun export -q times back.tar
+	run -0 mlrun store verify --repair
+	touch -d 2001-01-01 "$MLRUN_STORE/layers/$(sha256sum <times.tar | cut -d" " -f1)/tree/old"
+	run -125 mlrun store verify
+	assert_output --partial "old: was changed (its time differs)"
+}
