@@ -10,6 +10,7 @@
 #include "exec/device.h"
 #include "exec/environment.h"
 #include "exec/join.h"
+#include "exec/masks.h"
 #include "exec/user.h"
 #include "exec/users_mounts.h"
 #include "gpu/cdi.h"
@@ -108,6 +109,10 @@ static int plan_defaults(const struct exec_options *o, struct plan *p, struct ml
 			return r;
 		if (made && kind == PLAN_TMPFS)
 			p->mounts[p->n_mounts - 1].options = xstrdup("mode=1777");
+		/* Before a directory of the host's is there that a link of the image could lead to. */
+		r = strcmp(target, "/sys") == 0 ? masks_plan(p, err) : 0;
+		if (r < 0)
+			return r;
 	}
 	return plan_terminals(p, err);
 }

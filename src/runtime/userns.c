@@ -91,6 +91,19 @@ static int write_maps(const struct plan_identity *id, struct mlr_error *err)
 	return put_file("/proc/self/gid_map", line, err);
 }
 
+/*
+ * In a cgroup namespace of its own a process may mount the host's control groups once more, and root's user
+ * id may write there. A kernel without these namespaces has no such file; in a container of Docker's it is
+ * read-only, and so are the control groups.
+ */
+static int close_cgroups(const struct plan_identity *id, struct mlr_error *err)
+{
+	struct mlr_error why = MLR_ERROR_INIT;
+	int r = id->host_uid == 0 ? put_file("/proc/sys/user/max_cgroup_namespaces", "0", &why) : 0;
+
+	return r == 0 || r == -ENOENT || r == -EROFS ? 0 : mlr_pass(err, why.code, why.text);
+}
+
 /* The last step in both cases: mounts that are made here stay here. */
 static int own_mounts(struct mlr_error *err)
 {
@@ -117,6 +130,9 @@ int userns_enter(const struct plan_identity *id, struct mlr_error *err)
 		runtime_hint_userns("/", err);
 		return r;
 	}
+	r = close_cgroups(id, err);
+	if (r < 0)
+		return r;
 	/* Other processes of this user may not look into the set-up. After the maps: they could not
 	 * be written otherwise. execve(2) resets it. */
 	prctl(PR_SET_DUMPABLE, 0);

@@ -1,0 +1,50 @@
+#include "exec/masks.h"
+
+#include "base/cleanup.h"
+
+#include <sys/stat.h>
+
+static const char *const masked[] = { "/proc/acpi", "/proc/asound", "/proc/kcore", "/proc/keys",
+	"/proc/latency_stats", "/proc/timer_list", "/proc/timer_stats", "/proc/sched_debug",
+	"/proc/scsi", "/sys/firmware", "/sys/devices/virtual/powercap" };
+
+static const char *const readonly[] = { "/proc/bus", "/proc/fs", "/proc/irq", "/proc/sys",
+	"/proc/sysrq-trigger" };
+
+/* Something empty in its place. */
+static int mask(const char *path, struct plan *p, struct mlr_error *err)
+{
+	struct stat st;
+
+	if (stat(path, &st) < 0)
+		return 0;
+	if (S_ISDIR(st.st_mode))
+		return plan_mount_add(p, PLAN_TMPFS, NULL, path, PLAN_READONLY, "default", err);
+	return plan_mount_add(p, PLAN_BIND, "/dev/null", path, 0, "default", err);
+}
+
+/* The host's, also where /proc is the container's own: these show nothing of processes. */
+static int make_readonly(const char *path, struct plan *p, struct mlr_error *err)
+{
+	struct stat st;
+
+	return stat(path, &st) < 0
+		? 0
+		: plan_mount_add(p, PLAN_BIND, path, path, PLAN_READONLY, "default", err);
+}
+
+int masks_plan(struct plan *p, struct mlr_error *err)
+{
+	int r = 0;
+
+	if (p->id.host_uid != 0)
+		return 0;
+	p->mounts[p->n_mounts - 1].flags |= PLAN_READONLY;
+	plan_remark_add(p, "default",
+		"root starts it, whom the kernel lets write without a capability: /sys and parts of /proc are masked or read-only");
+	for (size_t i = 0; r == 0 && i < ARRAY_LEN(masked); i++)
+		r = mask(masked[i], p, err);
+	for (size_t i = 0; r == 0 && i < ARRAY_LEN(readonly); i++)
+		r = make_readonly(readonly[i], p, err);
+	return r;
+}
