@@ -47,6 +47,23 @@ setup() {
 	run -0 mltrain net reference
 }
 
+@test "install: programs lie at random addresses, and their tables of functions are read-only from the start" {
+	local file type n=0
+
+	while read -r file; do
+		type=$(readelf -hW "$file" 2>/dev/null | awk '$1 == "Type:" { print $2 }') || continue
+		[ -n "$type" ] || continue
+		n=$((n + 1))
+		assert_equal "$file $type" "$file DYN"
+		run -0 readelf -lW "$file"
+		assert_output --partial GNU_RELRO
+		refute_output --regexp 'GNU_STACK .* RWE '
+		run -0 readelf -dW "$file"
+		assert_output --partial BIND_NOW
+	done < <(find dest -type f \( -perm -100 -o -name '*.so' \))
+	assert [ "$n" -ge 6 ]
+}
+
 @test "install: a tree that was moved still finds its parts" {
 	mv dest/opt/mlrun moved
 	run -0 moved/bin/mltrain net lenet-5
