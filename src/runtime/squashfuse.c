@@ -16,12 +16,15 @@
  *
  *   --look         no server: answers questions that come by the socket (base/look.h)
  *
+ * It locks itself down before it reads a byte of the image (runtime/squashfuse_confine.h).
+ *
  * The process that is started forks and ends at once: the container's command must not find a child
  * that it did not start. The server ends when the mount does, with the container's last process.
  *
  * Linked statically where the libraries allow it, since a start waits for it: with eight shared
  * libraries it takes a millisecond to come up.
  */
+#include "runtime/squashfuse_confine.h"
 #include "runtime/squashfuse_look.h"
 #include "runtime/squashfuse_ops.h"
 #include "runtime/squashfuse_warm.h"
@@ -29,7 +32,6 @@
 #include "base/cleanup.h"
 
 #include <errno.h>
-#include <linux/landlock.h>
 #include <malloc.h>
 #include <pthread.h>
 #include <sched.h>
@@ -37,7 +39,6 @@
 #include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
@@ -58,27 +59,6 @@ static void ignore_signals(void)
 
 	for (size_t i = 0; i < ARRAY_LEN(all); i++)
 		signal(all[i], SIG_IGN);
-}
-
-/*
- * From here on no file can be opened, whatever a hostile image makes of the code that reads it
- * (landlock(7)). A kernel without it does without.
- */
-static void lock_down(void)
-{
-	struct landlock_ruleset_attr attr = {
-		.handled_access_fs = (LANDLOCK_ACCESS_FS_MAKE_SYM << 1) - 1
-	}; /* the rights of its first version */
-	struct rlimit none = { 0, 0 };
-	int fd;
-
-	prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
-	setrlimit(RLIMIT_CORE, &none);
-	fd = (int)syscall(SYS_landlock_create_ruleset, &attr, sizeof(attr), 0);
-	if (fd >= 0) {
-		syscall(SYS_landlock_restrict_self, fd, 0);
-		close(fd);
-	}
 }
 
 /* Blocks come and go: keep their memory, instead of asking the kernel for zeroed pages each time.
@@ -218,7 +198,6 @@ static int serve(int fuse)
 	snprintf(place, sizeof(place), "/dev/fd/%d", fuse); /* libfuse: it is mounted already */
 	if (!server.ops.session || fuse_session_mount(server.ops.session, place) != 0)
 		return 1;
-	lock_down();
 	atomic_store(&server.started, 1);
 	answer_requests(&server);
 	return 0;
@@ -279,7 +258,7 @@ static int look(void)
 	struct blocks *blocks = NULL;
 
 	setrlimit(RLIMIT_CPU, &cpu);
-	lock_down();
+	confine();
 	if (image_open(IMAGE, 0, 0, &im, &why, &compression) == 0)
 		blocks = blocks_new(im, LOOK_BYTES);
 	look_serve(SOCKET, blocks ? im : NULL, blocks);
@@ -305,6 +284,7 @@ int main(int argc, char **argv)
 	tune_malloc();
 	if (is_look)
 		return look();
+	confine();
 	if (take_image(argv[1], argv[2]) < 0)
 		return 125;
 	start_warming(argv + 4);

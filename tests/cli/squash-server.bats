@@ -315,3 +315,40 @@ needs_closable_fuse() {
 	run -125 timeout 120 mlrun exec --explain --user somebody squashfs:noise.sqfs true
 	assert_output --partial "noise.sqfs' is no squashfs image"
 }
+
+# confinement: of each thread of each server, on one line
+confinement() {
+	local pid task
+
+	for pid in $(servers); do
+		for task in "/proc/$pid/task"/*; do
+			awk '$1 == "NoNewPrivs:" || $1 == "Seccomp:" { printf "%s %s ", $1, $2 } END { print "" }' "$task/status" || :
+		done
+	done
+}
+
+@test "squashfs: every thread of the server is locked down, with a filter of system calls" {
+	local want='NoNewPrivs: 1 Seccomp: 2 '
+
+	needs_fuse
+	[ "${sanitizers:-no}" != yes ] || want='NoNewPrivs: 1 Seccomp: 0 ' # a sanitizer needs more calls than we do
+	start 'cat /large /random /hole /data/* >/dev/null & cat /random /large >/dev/null; wait; : >ready; exec sleep 1000'
+	run -0 confinement
+	kill "$pid"
+	assert [ "${#lines[@]}" -ge 1 ]
+	assert_equal "$(sort -u <<<"$output")" "$want"
+}
+
+@test "squashfs: the server is locked down before it reads a byte of the image or makes a thread" {
+	local log calls
+
+	needs_fuse
+	command -v strace >/dev/null || skip "strace is not installed"
+	[ "${sanitizers:-no}" != yes ] || skip "a sanitizer reads files of its own"
+	strace -ff -o trace -e trace=execve,pread64,read,clone,clone3,landlock_restrict_self,seccomp,prctl \
+		mlrun exec "$IMG" sh -c 'cat /large >/dev/null' || skip "strace may not trace here"
+	log=$(grep -l 'landlock_restrict_self' trace.*)
+	assert_equal "$(wc -w <<<"$log")" 1
+	calls=$(grep -oE '^(prctl\(PR_SET_NO_NEW_PRIVS|landlock_restrict_self|seccomp|pread64\(4|clone3?\()' "$log" | uniq | head -n 4)
+	assert_equal "$calls" $'prctl(PR_SET_NO_NEW_PRIVS\nlandlock_restrict_self\nseccomp\npread64(4'
+}
