@@ -15,6 +15,7 @@
 #include <limits.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 struct args {
@@ -95,6 +96,37 @@ static int own_path(char ret[PATH_MAX], struct mlr_error *err)
 	return 0;
 }
 
+/* Is it root's, and may nobody else change it or what lies in it? */
+static int is_roots(const char *path, struct mlr_error *err)
+{
+	struct stat st;
+
+	if (lstat(path, &st) < 0)
+		return mlr_fail_errno(err, "'%s'", path);
+	if (st.st_uid != 0)
+		return mlr_fail(err, EPERM, "'%s' is user %u's", path, (unsigned)st.st_uid);
+	if ((st.st_mode & 02) || ((st.st_mode & 020) && st.st_gid != 0))
+		return mlr_fail(err, EPERM, "others than root may write to '%s'", path);
+	return 0;
+}
+
+/* Runtimes that root starts run us as root, each time: nobody else may put another program in our place.
+ * The kernel's name of it goes through no links. */
+static int check_hook(const char *self, struct mlr_error *err)
+{
+	auto_free char *path = xstrdup(self);
+	int r = is_roots(path, err);
+
+	for (char *slash; r == 0 && (slash = strrchr(path, '/'));) {
+		*slash = '\0';
+		r = is_roots(*path ? path : "/", err);
+	}
+	if (r == 0)
+		return 0;
+	mlr_wrap(err, "runtimes would run '%s' as root", self);
+	return mlr_hint(err, "install mlrun where only root may write, below /opt or /usr/local, and run that one");
+}
+
 static int write_file(const char *path, json_t *spec, struct mlr_error *err)
 {
 	if (cli_write_json(path, spec, JSON_INDENT(2), err) == 0)
@@ -124,6 +156,8 @@ static int make(const char *output, struct mlr_error *err)
 	char self[PATH_MAX];
 	int r = own_path(self, err);
 
+	if (r == 0 && geteuid() == 0)
+		r = check_hook(self, err);
 	if (r == 0)
 		r = gpu_machine_read(gpu_root(), &m, err);
 	if (r == 0)

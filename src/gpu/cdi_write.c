@@ -20,6 +20,9 @@
 #define VERSION          "0.5.0"
 #define VERSION_FOR_GIDS "0.7.0"
 
+/* An image that keeps a hook busy ends then, and its container does not start. */
+#define HOOK_SECONDS 60
+
 struct writer {
 	const struct gpu_machine *m;
 	char *root; /* of gpu_root(), "" for "/" */
@@ -98,8 +101,8 @@ static json_t *hook(const struct writer *w, const char *name, json_t *args)
 	json_t *all = json_pack("[s, s, s, s]", "mlrun", "gpu", "hook", name);
 	json_array_extend(all, args);
 	json_decref(args);
-	return json_pack("{s:s, s:o, s:o}", "hookName", "createContainer", "path",
-		mlr_json_text(w->hook), "args", all);
+	return json_pack("{s:s, s:o, s:o, s:i}", "hookName", "createContainer", "path",
+		mlr_json_text(w->hook), "args", all, "timeout", HOOK_SECONDS);
 }
 
 /* The same; without arguments there is nothing to do. */

@@ -94,6 +94,7 @@ struct section {
 #endif
 
 #define STRINGS_MAX (32u << 20) /* bytes */
+#define ENTRIES_MAX 200000u /* a Debian with all of its libraries has some 10,000 */
 
 /* A cache's bytes; strings that begin before last_nul end within it. */
 struct bytes {
@@ -399,7 +400,7 @@ static int copy_entry(void *ctx, const struct gpu_ldcache_entry *e)
 	struct reader *r = ctx;
 
 	r->bytes += strlen(e->name) + strlen(e->path);
-	if (r->bytes > STRINGS_MAX)
+	if (r->bytes > STRINGS_MAX || r->c->n == ENTRIES_MAX)
 		return -EPROTO;
 	*add(r->c) = (struct gpu_ldcache_entry){
 		.name = xstrdup(e->name),
@@ -421,6 +422,8 @@ int gpu_ldcache_parse(const void *data, size_t size, struct gpu_ldcache *ret, st
 	if (reader.bytes > STRINGS_MAX)
 		return mlr_fail(err, EPROTO, "linker cache: its strings take more than %u MiB",
 			STRINGS_MAX >> 20);
+	if (r < 0 && c.n == ENTRIES_MAX)
+		return mlr_fail(err, EPROTO, "linker cache: more than %u entries", ENTRIES_MAX);
 	if (r < 0)
 		return r;
 	*ret = c;
@@ -442,12 +445,12 @@ int gpu_ldcache_fits(const struct gpu_ldcache_entry *e, int bits)
 	return e->flags == (bits == 32 ? FLAGS_32 : FLAGS_64);
 }
 
-size_t gpu_ldcache_drop(struct gpu_ldcache *c, const char *name, int bits)
+size_t gpu_ldcache_drop(struct gpu_ldcache *c, const char *marks)
 {
 	size_t kept = 0, n = c->n;
 
 	for (size_t i = 0; i < n; i++) {
-		if (strcmp(c->v[i].name, name) == 0 && gpu_ldcache_fits(&c->v[i], bits))
+		if (marks[i])
 			entry_done(&c->v[i]);
 		else
 			c->v[kept++] = c->v[i];

@@ -44,17 +44,16 @@ int gpu_ldcache_walk(const void *data, size_t size,
 	int (*visit)(void *ctx, const struct gpu_ldcache_entry *e), void *ctx,
 	struct mlr_error *err);
 
-/* Read a cache the same way. Returns 0, or -EPROTO also for one whose strings take more than 32
- * MiB. */
+/* Read a cache the same way. Returns 0, or -EPROTO also for one of more than 200,000 entries, or
+ * whose strings take more than 32 MiB. */
 int gpu_ldcache_parse(
 	const void *data, size_t size, struct gpu_ldcache *ret, struct mlr_error *err);
 
 /* Add an entry at the end; flags are those of libraries of this machine with so many bits. */
 void gpu_ldcache_add(struct gpu_ldcache *c, const char *name, const char *path, int bits);
 
-/* Take out the entries of a name for the same kind of machine as gpu_ldcache_add() would make.
- * Returns how many. */
-size_t gpu_ldcache_drop(struct gpu_ldcache *c, const char *name, int bits);
+/* Take out the entries that are marked: marks has one byte for each, not 0 for these. Returns how many. */
+size_t gpu_ldcache_drop(struct gpu_ldcache *c, const char *marks);
 
 /* Is the entry for programs of this machine with so many bits? */
 int gpu_ldcache_fits(const struct gpu_ldcache_entry *e, int bits);

@@ -134,6 +134,37 @@ nvidia.com/gpu=all"
 	[[ $stderr == *"warning: 'nvidia.com/gpu=all': '/etc/cdi/nvidia.json' and '/etc/cdi/nvidia.yaml' both tell of it: one of them has to go"* ]]
 }
 
+# as_root MLRUN-ARGUMENT...: in a root that is this user's, who is root there, with mlrun in /opt/bin
+as_root() {
+	mkdir -p r/{proc,dev,usr,lib,lib64,machine,opt/bin}
+	cp "$(command -v mlrun)" r/opt/bin
+	# shellcheck disable=SC2016 # the inner shell's
+	unshare -Urm sh -c 'for d in proc dev usr lib lib64; do mount --rbind "/$d" "r/$d" || exit; done
+		mount --rbind "$MLRUN_GPU_ROOT" r/machine && MLRUN_GPU_ROOT=/machine exec chroot r /opt/bin/mlrun "$@"' sh "$@"
+}
+
+@test "gpu cdi: as root it names no program that another user may change, as runtimes run it as root" {
+	run -0 --separate-stderr as_root gpu cdi
+	assert_equal "$(jq -r '[.containerEdits.hooks[].path] | unique | .[]' <<<"$output")" /opt/bin/mlrun
+	chmod o+w r/opt
+	run -125 as_root gpu cdi
+	assert_line --index 0 "mlrun: gpu cdi: runtimes would run '/opt/bin/mlrun' as root: others than root may write to '/opt'"
+	assert_output --partial "hint: install mlrun where only root may write"
+	chmod o-w r/opt
+	chmod g+w r/opt/bin/mlrun
+	run -0 as_root gpu cdi # of root's own group
+	# Root of a user namespace stands for root: all above its own directories is another user's.
+	needs_ordinary_user
+	run -125 unshare -Ur mlrun gpu cdi -o "$cdi/nvidia.json"
+	assert_output --partial "is user 65534's"
+	[ ! -e "$cdi/nvidia.json" ]
+}
+
+@test "gpu cdi: a hook has a time limit, as images may keep it busy" {
+	run -0 --separate-stderr mlrun gpu cdi
+	assert_equal "$(jq -c '[.. | .hooks? // empty | .[].timeout] | unique' <<<"$output")" '[60]'
+}
+
 @test "gpu cdi --list: files that are wrong are told, and stop no other" {
 	nvidia_file >"$cdi/nvidia.yaml"
 	printf 'kind: x.com/y\ndevices: [' >"$cdi/broken.yaml"
@@ -611,6 +642,46 @@ in_podman() {
 	assert_equal "$(stat -c '%i %Y' root/etc/ld.so.cache)" "$before"
 	run -0 mlrun exec -e LD_DEBUG=libs rootfs:root env LD_PRELOAD=libcuda.so.1:libnvidia-ml.so.1 true
 	assert_output --partial "calling init: $LIBS/libnvidia-ml.so.535.104.05"
+}
+
+# made_cache FILE ENTRIES: a linker's cache of entries with names of their own
+made_cache() {
+	python3 - "$@" <<'EOF'
+import struct, sys
+n = int(sys.argv[2])
+strings = b"".join(b"/x/l%06d.so\0" % i for i in range(n))
+start = 48 + 24 * n
+entries = b"".join(struct.pack("<iIIIQ", 0x303, start + 14 * i + 3, start + 14 * i, 0, 0) for i in range(n))
+with open(sys.argv[1], "wb") as f:
+    f.write(b"glibc-ld.so.cache1.1" + struct.pack("<IIB3xI12x", n, len(strings), 2, 0) + entries + strings)
+EOF
+}
+
+# made_libraries DIR COUNT: lib1.so and so on, all one file
+made_libraries() {
+	python3 -c 'import os, sys
+for i in range(1, int(sys.argv[2])):
+    try: os.link(sys.argv[1] + "/lib0.so.1", "%s/lib%d.so" % (sys.argv[1], i))
+    except FileExistsError: pass' "$@"
+}
+
+@test "gpu hook: a large cache and many libraries are merged at once, and too many are refused" {
+	bundle ../root >state
+	mkdir -p root/etc root/libs
+	cp -L "$(ldconfig -p | awk '/libm.so.6/ { print $NF; exit }')" root/libs/lib0.so.1
+	made_libraries root/libs 3000
+	made_cache root/etc/ld.so.cache 200000
+	run -0 timeout 60 mlrun gpu hook update-ldcache --folder /libs <state
+	ldconfig -p -C root/etc/ld.so.cache >listed
+	grep -q 'lib2999.so .*=> /libs/lib2999.so$' listed
+	assert_equal "$(grep -c '=> /x/' listed)" 200000
+	made_cache root/etc/ld.so.cache 300000
+	run -125 mlrun gpu hook update-ldcache --folder /libs <state
+	assert_output --partial "linker cache: more than 200000 entries"
+	made_cache root/etc/ld.so.cache 1
+	made_libraries root/libs 10002
+	run -125 mlrun gpu hook update-ldcache --folder /libs <state
+	assert_output --partial "'/libs' of the image: there are more than 10000 libraries that '/etc/ld.so.cache' does not know"
 }
 
 @test "gpu hook: the image's newer CUDA libraries come before the driver's, at each start" {
