@@ -5,6 +5,7 @@
 #include "base/hash.h"
 #include "base/memory.h"
 #include "base/proc.h"
+#include "runtime/meeting_dir.h"
 
 #include <ctype.h>
 #include <dirent.h>
@@ -19,9 +20,6 @@
 #include <time.h>
 #include <unistd.h>
 
-#define PLACE     "/dev/shm"
-#define PATH_SIZE 48
-#define DIRS_MAX  8
 #define LIST_MAX  (1u << 20) /* bytes of a list */
 #define SWEEP_MAX 16         /* files that one start looks at to remove them */
 #define WAIT_MS   60000      /* for somebody who makes a container */
@@ -119,71 +117,7 @@ long meeting_now_ms(void)
 	return t.tv_sec * 1000 + t.tv_nsec / 1000000;
 }
 
-/* --- the directory and the file ------------------------------------------------------ */
-
-static void dir_path(int i, char path[PATH_SIZE])
-{
-	int n = snprintf(path, PATH_SIZE, PLACE "/mlrun-%u", (unsigned)geteuid());
-
-	if (i > 0)
-		snprintf(path + n, (size_t)(PATH_SIZE - n), ".%d", i);
-}
-
-/* A directory of the user's own, which nobody else may write to. -EPERM: it is another's. */
-static int open_own(const char *path, struct mlr_error *err)
-{
-	auto_close int fd = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-	struct stat st;
-
-	if (fd < 0)
-		return errno == ENOENT ? -ENOENT : -EPERM;
-	if (fstat(fd, &st) < 0 || st.st_uid != geteuid())
-		return -EPERM;
-	if ((st.st_mode & 07777) != 0700) {
-		mlr_fail(err, EACCES,
-			"the directory '%s', where processes that share a container meet, is open to "
-			"others: mode %04o",
-			path, (unsigned)st.st_mode & 07777);
-		return mlr_hint(err, "chmod 0700 '%s'", path);
-	}
-	return take_fd(&fd);
-}
-
-/*
- * Others may make a directory of that name as well, by intent or as a root of their own user
- * namespace. Then the next name is taken. All of a user's processes find the same: an own one that
- * is there goes before a free name.
- */
-static int open_dir(struct mlr_error *err)
-{
-	char path[PATH_SIZE], unused[PATH_SIZE] = "";
-
-	for (int attempt = 0; attempt < DIRS_MAX; attempt++) {
-		unused[0] = '\0';
-		for (int i = 0; i < DIRS_MAX; i++) {
-			dir_path(i, path);
-			int fd = open_own(path, err);
-
-			if (fd >= 0 || fd == -EACCES)
-				return fd;
-			if (fd == -ENOENT && !*unused)
-				strcpy(unused, path);
-		}
-		if (!*unused)
-			break;
-		if (mkdir(unused, 0700) < 0 && errno != EEXIST)
-			return mlr_fail_errno(err,
-				"make the directory '%s', where processes that "
-				"share a container meet",
-				unused);
-	}
-	dir_path(0, path);
-	mlr_fail(err, EPERM,
-		"the directory '%s', where processes that share a container meet, and the %d next "
-		"ones are other users'",
-		path, DIRS_MAX - 1);
-	return mlr_hint(err, "an administrator can remove them: rm -r '%s'*", path);
-}
+/* --- the file ------------------------------------------------------------------------ */
 
 /*
  * One word means one thing only among processes that see the same processes, files and users: hosts
@@ -232,7 +166,7 @@ int meeting_open(const struct container_keys *k, struct meeting *ret, struct mlr
 	auto_call(meeting_done) struct meeting m = MEETING_INIT;
 	int r;
 
-	m.dir = open_dir(err);
+	m.dir = meeting_dir_open(err);
 	if (m.dir < 0)
 		return m.dir;
 	m.proc = open("/proc", O_PATH | O_DIRECTORY | O_CLOEXEC);
@@ -267,7 +201,7 @@ int meeting_lock(struct meeting *m, enum meeting_lock how, struct mlr_error *err
 			mlr_fail(err, ETIMEDOUT,
 				"another process has been making the container for %d s",
 				WAIT_MS / 1000);
-			return mlr_hint(err, "fuser " PLACE "/mlrun-%u*/%s tells which",
+			return mlr_hint(err, "fuser " MEETING_PLACE "/mlrun-%u*/%s tells which",
 				(unsigned)geteuid(), m->name);
 		}
 		meeting_pause_us(pause);

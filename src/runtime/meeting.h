@@ -41,12 +41,11 @@ void meeting_list_done(struct meeting_list *l);
 size_t meeting_entry_parse(const char *text, struct meeting_entry *ret);
 
 /*
- * Find the directory, which is made when it is missing, and the file's name: of the word and of the
+ * Find the directory (runtime/meeting_dir.h), and the file's name: of the word and of the
  * caller's user, mount and PID namespaces, because a word means one thing only where all see the same
  * users, files and processes.
  *
- * Returns 0; -EPERM when all names for the directory are taken by others; -EACCES when it is open to
- * others.
+ * Returns 0; -EACCES when the directory is open to others.
  */
 int meeting_open(const struct container_keys *k, struct meeting *ret, struct mlr_error *err);
 

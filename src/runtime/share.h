@@ -7,8 +7,8 @@
  * other namespaces) share the user namespace alone, each kind with a root of its own: two programs of
  * one MPI job may run in two images, and ranks may have different devices.
  *
- * Meeting place: a file in a directory of the user's own in the node's memory (/dev/shm/mlrun-UID, or
- * mlrun-UID.1 and so on where another has that name; mode 0700), named by the word's hash and the caller's namespaces, locked by flock(2) while somebody makes a
+ * Meeting place: a file in a directory of the user's own in the node's memory (runtime/meeting_dir.h; mode
+ * 0700), named by the word's hash and the caller's namespaces, locked by flock(2) while somebody makes a
  * container: exclusively, until his command is executed (the descriptor is close-on-exec), because only
  * then may others look at him. It lists the processes inside, by pid and start time; whoever of them
  * lives is the door (runtime/door.h), so a first process that dies at any moment leaves the others' way

@@ -37,3 +37,23 @@ needs_two_users() {
 	refute_output --partial "${first% *}"
 	refute_output --partial "${first#* }"
 }
+
+@test "share: directories that another user has made beforehand keep nobody from meeting" {
+	local uid
+
+	needs_two_users
+	chmod 0755 "$BATS_RUN_TMPDIR" "$BATS_FILE_TMPDIR"
+	uid=$(id -u nobody)
+	cd /
+	# shellcheck disable=SC2016 # the inner shells'
+	run -0 unshare -m sh -c 'mount -t tmpfs -o mode=1777 tmpfs /dev/shm || exit
+		for i in "" .1 .2 .3 .4 .5 .6 .7; do mkdir -m 777 "/dev/shm/mlrun-$1$i" || exit; done
+		runuser -u nobody -- env HOME=/ sh -c '\''
+			"$1" exec --join-tag x "$2" sh -c "readlink /proc/self/ns/mnt; touch /dev/shm/in; exec sleep 1000" &
+			until [ -e /dev/shm/in ]; do sleep 0.1; done
+			"$1" exec --join-tag x "$2" readlink /proc/self/ns/mnt
+			kill $!'\'' sh "$2" "$3"' sh "$uid" "$(command -v mlrun)" "$IMG"
+	assert_equal "$(grep -c '^mnt:' <<<"$output")" 2
+	assert_equal "$(grep '^mnt:' <<<"$output" | sort -u | wc -l)" 1
+	assert_equal "$(grep -c 'warning: others have made all of' <<<"$output")" 1
+}

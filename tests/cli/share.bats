@@ -231,9 +231,32 @@ with_shm() {
 	# One that is open to others, and another's.
 	run -0 with_shm 'mkdir /dev/shm/mlrun-0 && mount --rbind /usr /dev/shm/mlrun-0' "$IMG" ls /dev/shm
 	assert_output $'mlrun-0\nmlrun-0.1'
-	run -125 with_shm 'for i in "" .1 .2 .3 .4 .5 .6 .7; do : >/dev/shm/mlrun-0$i; done' "$IMG" true
-	assert_output --partial "'/dev/shm/mlrun-0', where processes that share a container meet, and the 7 next ones"
-	assert_output --partial "hint: an administrator can remove them"
+}
+
+TAKEN='for i in "" .1 .2 .3 .4 .5 .6 .7; do : >/dev/shm/mlrun-0$i; done'
+
+@test "share: where others have taken every name that can be guessed, all meet in one that cannot, and one line says so" {
+	cat >ranks <<-'EOF'
+		for i in 1 2 3 4 5 6 7 8 9 10 11 12; do
+			mlrun exec --join-tag x "$1" sh -c 'readlink /proc/self/ns/mnt >>'"$PWD"'/seen
+				until [ "$(wc -l <'"$PWD"'/seen)" -ge 12 ]; do sleep 0.1; done' 2>>said &
+		done
+		wait
+		mlrun exec --join-tag x "$1" true 2>>said
+	EOF
+	run -0 with_shm "$TAKEN; sh ./ranks '$IMG'" "$IMG" ls /dev/shm
+	assert_equal "$(wc -l <seen)" 12
+	assert_equal "$(sort -u seen | wc -l)" 1
+	assert_equal "$(cat said)" "mlrun: warning: others have made all of '/dev/shm/mlrun-0*', where processes that share a container meet; an administrator should remove them"
+	# Of what was made at once one directory is left, and the link that tells of it.
+	assert_equal "$(grep -cE '^mlrun-0[.@][0-9a-f]{16}$' <<<"$output")" 2
+	refute_output --partial warning
+}
+
+@test "share: a directory that cannot be guessed is made anew when it was removed, and another's links lead nowhere" {
+	run -0 with_shm "$TAKEN; mlrun exec --join-tag x '$IMG' true && rm -r /dev/shm/mlrun-0.*[0-9a-f][0-9a-f][0-9a-f]; ln -s /tmp /dev/shm/mlrun-0@x" \
+		"$IMG" ls /dev/shm
+	assert_equal "$(grep -cE '^mlrun-0[.@][0-9a-f]{16}$' <<<"$output")" 2
 }
 
 # The servers of an image.
