@@ -1,6 +1,7 @@
 #include "base/file.h"
 
 #include "base/cleanup.h"
+#include "base/follow.h"
 #include "base/memory.h"
 #include "base/random.h"
 #include "base/walk.h"
@@ -208,11 +209,13 @@ fail:
 
 int file_put(const char *path, const void *buf, size_t len, mode_t mode, struct mlr_error *err)
 {
-	auto_free char *real = realpath(path, NULL);
+	auto_free char *real = NULL;
 	auto_close int fd = -1;
 	struct stat st;
-	int r;
+	int r = follow_real(path, &real, err);
 
+	if (r < 0)
+		return r;
 	if (stat(path, &st) < 0 || S_ISREG(st.st_mode))
 		return file_replace(AT_FDCWD, real ? real : path, buf, len, mode, err);
 	fd = open(path, O_WRONLY | O_NOCTTY | O_CLOEXEC); /* not real: /dev/stdout stays a link */

@@ -2,6 +2,7 @@
 
 #include "base/cleanup.h"
 #include "base/file.h"
+#include "base/follow.h"
 #include "base/memory.h"
 #include "cli/common.h"
 
@@ -141,9 +142,13 @@ static int begin(int fd, const char *path, struct mlr_error *err)
 
 int top_log_open(const char *path, struct mlr_error *err)
 {
-	auto_close int fd = open(path, O_RDWR | O_APPEND | O_CREAT | O_CLOEXEC | O_NOCTTY, 0666);
-	int r;
+	auto_free char *real = NULL;
+	auto_close int fd = -1;
+	int r = follow_real(path, &real, err);
 
+	if (r < 0)
+		return r;
+	fd = open(path, O_RDWR | O_APPEND | O_CREAT | O_CLOEXEC | O_NOCTTY, 0666);
 	if (fd < 0 && errno == EACCES) /* one that may be written to and not read */
 		fd = open(path, O_WRONLY | O_APPEND | O_CLOEXEC | O_NOCTTY);
 	if (fd < 0)

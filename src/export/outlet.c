@@ -2,6 +2,7 @@
 
 #include "base/cleanup.h"
 #include "base/file.h"
+#include "base/follow.h"
 #include "base/memory.h"
 #include "base/strv.h"
 
@@ -108,32 +109,39 @@ static int open_dir(struct outlet *o, struct mlr_error *err)
 }
 
 /* What is replaced is the file that a symlink (/dev/stdout, for one) leads to, not the link. */
-static void follow(struct outlet *o)
+static int follow(struct outlet *o, struct mlr_error *err)
 {
-	char *real = realpath(o->path, NULL);
+	char *real = NULL;
+	int r = follow_real(o->path, &real, err);
 
-	if (!real)
-		return;
+	if (r < 0 || !real)
+		return r;
 	free(o->path);
 	o->path = real;
+	return 0;
 }
 
 static int open_file(struct outlet *o, struct mlr_error *err)
 {
+	auto_free char *given = NULL;
 	struct stat st;
-	int there = stat(o->path, &st) == 0, r;
+	int there, r;
 
 	if (strcmp(o->path, "-") == 0) {
 		o->fd = fcntl(STDOUT_FILENO, F_DUPFD_CLOEXEC, 3);
 		return o->fd < 0 ? mlr_fail_errno(err, "standard output") : 0;
 	}
+	given = xstrdup(o->path);
+	r = follow(o, err);
+	if (r < 0)
+		return r;
+	there = stat(given, &st) == 0;
 	if (there && S_ISDIR(st.st_mode))
-		return mlr_fail(err, EISDIR, "'%s' is a directory", o->path);
+		return mlr_fail(err, EISDIR, "'%s' is a directory", given);
 	if (there && !S_ISREG(st.st_mode)) {
-		o->fd = open(o->path, O_WRONLY | O_CLOEXEC | O_NOCTTY);
-		return o->fd < 0 ? mlr_fail_errno(err, "open '%s'", o->path) : 0;
+		o->fd = open(given, O_WRONLY | O_CLOEXEC | O_NOCTTY); /* /dev/stdout stays a link */
+		return o->fd < 0 ? mlr_fail_errno(err, "open '%s'", given) : 0;
 	}
-	follow(o);
 	r = open_parent(o, err);
 	if (r < 0)
 		return r;

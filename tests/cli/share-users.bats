@@ -1,5 +1,6 @@
 #!/usr/bin/env bats
-# mlrun exec: containers that one user's processes share are closed to others, root included.
+# Two users on one machine: containers that one's processes share are closed to the other, root included; links
+# of the other's lead nobody's output away.
 # shellcheck disable=SC2016 # the inner shell expands
 load common
 load share
@@ -56,4 +57,31 @@ needs_two_users() {
 	assert_equal "$(grep -c '^mnt:' <<<"$output")" 2
 	assert_equal "$(grep '^mnt:' <<<"$output" | sort -u | wc -l)" 1
 	assert_equal "$(grep -c 'warning: others have made all of' <<<"$output")" 1
+}
+
+@test "export, gpu top: another user's link in a directory for all leads no output away" {
+	local path target=$BATS_TEST_TMPDIR/mine
+
+	needs_two_users
+	layer_tar tiny.tar "$ROOT"
+	mlrun import -q tiny.tar tiny
+	mkdir -m 1777 all
+	echo mine >"$target"
+	ln -s "$target" all/own
+	ln -s "$target" all/link
+	ln -s "$BATS_TEST_TMPDIR" all/dir
+	chown -h nobody all/link all/dir
+	for path in all/link all/dir/mine ./all/../all/link "$PWD/all/dir/new"; do
+		run -125 mlrun export tiny "$path"
+		assert_output --partial "is a link that another user has made where everybody may write: it is not followed"
+		run -125 timeout 60 mlrun gpu top --log="$path" --interval 1
+		assert_output --partial "a link that another user has made"
+	done
+	assert_equal "$(cat "$target")" mine
+	[ ! -e "$BATS_TEST_TMPDIR/new" ]
+	# One's own, and those of the directory's owner.
+	run -0 mlrun export tiny all/own
+	chown nobody all
+	run -0 mlrun export tiny all/link
+	[ -L all/link ]
 }

@@ -1,0 +1,106 @@
+#include "base/follow.h"
+
+#include "base/cleanup.h"
+#include "base/memory.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define LINKS_MAX 40 /* path_resolution(7) */
+
+/* A path on its way: what is known to go through no link, and what is still to be looked at. */
+struct walk {
+	char *done, *rest;
+	int links;
+};
+
+static void walk_done(struct walk *w)
+{
+	free(w->done);
+	free(w->rest);
+}
+
+static void replace(char **s, char *by)
+{
+	free(*s);
+	*s = by;
+}
+
+static int may_follow(
+	const char *dir, const char *path, const struct stat *link, struct mlr_error *err)
+{
+	struct stat st;
+
+	if (stat(dir, &st) < 0 || (st.st_mode & (S_ISVTX | S_IWOTH)) != (S_ISVTX | S_IWOTH) ||
+		link->st_uid == geteuid() || link->st_uid == st.st_uid)
+		return 0;
+	return mlr_fail(err, EACCES,
+		"'%s' is a link that another user has made where everybody may write: it is not followed",
+		path);
+}
+
+/* Returns 1 when it is a link that was put in front of the rest, 0 when it is none, -ENOENT. */
+static int step_link(struct walk *w, const char *path, struct mlr_error *err)
+{
+	char text[PATH_MAX];
+	struct stat st;
+	ssize_t n;
+	int r;
+
+	if (lstat(path, &st) < 0)
+		return -ENOENT;
+	if (!S_ISLNK(st.st_mode))
+		return 0;
+	r = may_follow(*w->done ? w->done : "/", path, &st, err);
+	if (r < 0)
+		return r;
+	n = readlink(path, text, sizeof(text) - 1);
+	if (n < 0 || w->links++ == LINKS_MAX)
+		return -ENOENT;
+	text[n] = '\0';
+	replace(&w->rest, xasprintf("%s/%s", text, w->rest));
+	if (*text == '/')
+		*w->done = '\0';
+	return 1;
+}
+
+/* One component. */
+static int step(struct walk *w, struct mlr_error *err)
+{
+	size_t len = strcspn(w->rest, "/");
+	auto_free char *name = xstrndup(w->rest, len);
+	auto_free char *path = xasprintf("%s/%s", w->done, name);
+	char *slash = strrchr(w->done, '/');
+	int r;
+
+	replace(&w->rest, xstrdup(w->rest + len + strspn(w->rest + len, "/")));
+	if (!*name || strcmp(name, ".") == 0)
+		return 0;
+	if (strcmp(name, "..") == 0) {
+		if (slash)
+			*slash = '\0';
+		return 0;
+	}
+	r = step_link(w, path, err);
+	if (r == 0)
+		replace(&w->done, take_ptr(&path));
+	return r < 0 ? r : 0;
+}
+
+int follow_real(const char *path, char **ret, struct mlr_error *err)
+{
+	auto_free char *cwd = *path == '/' ? NULL : getcwd(NULL, 0);
+	auto_call(walk_done) struct walk w = { .done = xstrdup(""), .rest = NULL };
+	int r = *path == '/' || cwd ? 0 : -ENOENT;
+
+	*ret = NULL;
+	w.rest = xasprintf("%s/%s", cwd ? cwd : "", path);
+	while (r == 0 && *w.rest)
+		r = step(&w, err);
+	if (r == 0)
+		*ret = *w.done ? take_ptr(&w.done) : xstrdup("/");
+	return r == -EACCES ? r : 0;
+}
