@@ -1,6 +1,7 @@
 #include "exec/exec.h"
 
 #include "base/cleanup.h"
+#include "base/file.h"
 #include "base/memory.h"
 #include "base/path.h"
 #include "exec/architecture.h"
@@ -27,6 +28,8 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
+
+#define HOSTS_MAX (16u << 20) /* bytes */
 
 /*
  * What every container has. Host files that a site may not have are optional. Files in the image's
@@ -96,14 +99,28 @@ static enum plan_kind kind_of(const struct exec_options *o, enum plan_kind kind,
 	return kind;
 }
 
+/* The host's with the container's own name, which programs look up to find their address. */
+static int plan_hosts(struct plan *p, struct mlr_error *err)
+{
+	auto_free char *host = NULL, *text = NULL;
+
+	if (file_read(AT_FDCWD, "/etc/hosts", HOSTS_MAX, &host, NULL, NULL) < 0)
+		host = xstrdup("127.0.0.1\tlocalhost\n");
+	text = xasprintf("%s%s127.0.1.1\t%s\n", host, *host && host[strlen(host) - 1] != '\n' ? "\n" : "",
+		p->hostname);
+	return plan_file_add(p, text, strlen(text), "/etc/hosts", "default", err);
+}
+
 static int plan_defaults(const struct exec_options *o, struct plan *p, struct mlr_error *err)
 {
 	for (size_t i = 0; i < ARRAY_LEN(default_mounts); i++) {
 		const char *target = default_mounts[i].target;
 		enum plan_kind kind = kind_of(o, default_mounts[i].kind, target);
 		int made = kind != default_mounts[i].kind;
-		int r = plan_mount_add(p, kind, made ? NULL : default_mounts[i].source, target,
-			made ? 0 : default_mounts[i].flags, "default", err);
+		int r = p->hostname && strcmp(target, "/etc/hosts") == 0
+			? plan_hosts(p, err)
+			: plan_mount_add(p, kind, made ? NULL : default_mounts[i].source, target,
+				  made ? 0 : default_mounts[i].flags, "default", err);
 
 		if (r < 0)
 			return r;
@@ -173,6 +190,15 @@ static int plan_caller_dir(const struct exec_options *o, const char *home, struc
 
 	if (!cwd)
 		return 0;
+	/* As "sudo -u USER" leaves it. */
+	if (access(cwd, X_OK) < 0) {
+		if (!o->workdir)
+			strv_take(&p->notes,
+				xasprintf("you may not enter the working directory '%s', so the command starts "
+					  "in the image's; -w DIR starts it elsewhere",
+					cwd));
+		return 0;
+	}
 	if (place == CALLER_AT_HOME && o->home == EXEC_YES) {
 		*ret = xstrdup(home);
 		return 0;

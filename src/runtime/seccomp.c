@@ -92,10 +92,22 @@ void seccomp_done(struct seccomp *s)
 	*s = (struct seccomp)SECCOMP_INIT;
 }
 
+/* The program has no descriptor of ours: of "/dev/fd/63", a shell's <(...), it gets another name, to free(). */
+static char *name_for(const char *path)
+{
+	static const char *const ours[] = { "/dev/fd/", "/proc/self/fd/" };
+
+	for (size_t i = 0; i < ARRAY_LEN(ours); i++)
+		if (strncmp(path, ours[i], strlen(ours[i])) == 0)
+			return xasprintf("/proc/%ld/fd/%s", (long)getpid(), path + strlen(ours[i]));
+	return xstrdup(path);
+}
+
 static int compile(const struct plan *p, const char *program, struct seccomp *s, struct mlr_error *err)
 {
+	auto_free char *name = name_for(p->seccomp);
 	char caps[24], *words;
-	char *const argv[] = { (char *)PROGRAM, p->seccomp, caps, NULL };
+	char *const argv[] = { (char *)PROGRAM, name, caps, NULL };
 	uint32_t flags;
 	int status;
 	ssize_t n;

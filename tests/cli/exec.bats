@@ -191,6 +191,38 @@ in_tiny() { mlrun exec "$IMG" "$@"; }
 	assert_output --partial "'bogus' is no volume flag"
 }
 
+@test "exec: in a directory that the caller may not enter it starts in the image's, and one line says so" {
+	needs_ordinary_user
+	mkdir -p shut/in
+	cd shut/in
+	chmod 0 .
+	run -0 --separate-stderr mlrun exec "$REGISTRY/tiny" pwd
+	assert_output /root
+	assert_equal "$stderr" "mlrun: you may not enter the working directory '$PWD', so the command starts in the image's; -w DIR starts it elsewhere"
+	run -0 mlrun exec -w /tmp "$REGISTRY/tiny" pwd
+	assert_output /tmp
+	# Below a directory that is shut, outside of what every container has.
+	chmod 755 "$PWD"
+	chmod 0 "${PWD%/*}"
+	run -0 mlrun exec --tmpfs /tmp "$REGISTRY/tiny" pwd
+	assert_line /root
+	chmod 755 "${PWD%/*}"
+}
+
+@test "exec: a host name of the container's own resolves in it" {
+	run -0 mlrun exec --hostname box.lab "$REGISTRY/tiny" sh -c 'hostname; grep -c . /etc/hosts; grep box.lab /etc/hosts'
+	assert_line --index 0 box.lab
+	assert_line --index 1 "$(($(grep -c . /etc/hosts) + 1))"
+	assert_line --index 2 $'127.0.1.1\tbox.lab'
+	run -0 mlrun exec --hostname box --net=none "$REGISTRY/tiny" hostname -i
+	assert_output 127.0.1.1
+	run -0 mlrun exec "$REGISTRY/tiny" cat /etc/hosts
+	assert_output "$(cat /etc/hosts)"
+	echo '127.0.0.9 mine' >mine
+	run -0 mlrun exec --hostname box -v ./mine:/etc/hosts "$REGISTRY/tiny" cat /etc/hosts
+	assert_output '127.0.0.9 mine'
+}
+
 @test "exec: -w starts there and makes the directory" {
 	run -0 mlrun exec -w /new/place "$IMG" pwd
 	assert_output /new/place

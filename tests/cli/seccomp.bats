@@ -38,6 +38,16 @@ rule() { echo '{"defaultAction": "SCMP_ACT_ALLOW", "syscalls": ['"$1"']}'; }
 	assert_success
 }
 
+@test "seccomp: a profile may come from a pipe, as a shell's <(...) gives it" {
+	needs_seccomp
+	run mlrun exec --seccomp <(rule '{"names": ["mkdir", "mkdirat"], "action": "SCMP_ACT_ERRNO"}') rootfs:root mkdir /d
+	assert_failure 1
+	assert_output --partial "Operation not permitted"
+	run mlrun exec --seccomp /dev/stdin rootfs:root mkdir /d < <(rule '{"names": ["mkdir", "mkdirat"], "action": "SCMP_ACT_ERRNO"}')
+	assert_failure 1
+	assert_output --partial "Operation not permitted"
+}
+
 @test "seccomp: a call is judged by its arguments" {
 	needs_seccomp
 	local kill='{"names": ["kill"], "action": "SCMP_ACT_ERRNO", "args": [{"index": 1, "value": 10, "op": "SCMP_CMP_EQ"}]}'
