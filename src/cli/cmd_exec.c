@@ -46,12 +46,15 @@ static int is_spokesman(void)
 	return 1;
 }
 
+/* A start that does what was asked is silent. */
 static void tell_notes(const struct plan *p)
 {
 	int speak = p->notes.n > 0 && is_spokesman();
 
 	for (size_t i = 0; i < p->notes.n; i++)
 		mlr_log(speak ? MLR_INFO : MLR_DEBUG, "%s", p->notes.v[i]);
+	for (size_t i = 0; i < p->n_remarks; i++)
+		mlr_debug("%s", p->remarks[i].text);
 }
 
 /* exec_plan() failed of an image that no store has: its root is what it plans first. */

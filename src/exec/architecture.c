@@ -98,7 +98,7 @@ int architecture_check(const char *root, struct plan *p, struct mlr_error *err)
 	auto_free char *emulator = find_emulator(root, m);
 
 	if (emulator) {
-		strv_addf(&p->notes, "the image is for %s and runs by the emulator '%s'",
+		plan_remark_add(p, "image", "the image is for %s and runs by the emulator '%s'",
 			p->platform, emulator);
 		return 0;
 	}

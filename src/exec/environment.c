@@ -208,22 +208,13 @@ static int is_callers(const struct plan *p, const char *key)
 	return origin && strcmp(origin, "caller") == 0;
 }
 
-/* Where pam_systemd(8) puts it for every session: that it stays outside surprises nobody. */
-static int is_usual(const struct plan *p, const char *name, const char *value)
-{
-	auto_free char *usual = xasprintf("/run/user/%u", (unsigned)p->id.host_uid);
-
-	return strcmp(name, "XDG_RUNTIME_DIR") == 0 && strcmp(value, usual) == 0;
-}
-
 static void drop_unmounted(struct plan *p, const char *name)
 {
 	const char *value = plan_env_get(p, name);
 
-	if (!is_usual(p, name, value))
-		strv_addf(&p->notes,
-			"%s is left out: '%s' is not in the container; -v %s brings it", name,
-			value, value);
+	plan_remark_add(p, "default",
+		"%s is left out: '%s' is not in the container; -v %s brings it", name, value,
+		value);
 	strv_add(&p->dropped, name);
 	plan_env_unset(p, name);
 }

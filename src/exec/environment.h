@@ -23,8 +23,8 @@ int environment_plan_joined(const struct exec_options *o, char *const *caller,
 	const struct strv *joined, struct plan *p, struct mlr_error *err);
 
 /* Leave out the caller's TMPDIR and kin (TMP, TEMP, TEMPDIR, XDG_RUNTIME_DIR) when they name a
- * directory that is not mounted, with a note in the plan but for a session's usual
- * /run/user/UID. After all mounts are in the plan. */
+ * directory that is not mounted, with a remark in the plan. After all mounts are in
+ * the plan. */
 void environment_drop_unmounted(struct plan *p);
 
 #endif

@@ -206,7 +206,7 @@ static int plan_caller_dir(const struct exec_options *o, const char *home, struc
 	if (!plan_covers(p, cwd)) {
 		if (place != CALLER_ELSEWHERE) {
 			if (o->home != EXEC_YES && !o->workdir)
-				strv_add(&p->notes,
+				plan_remark_add(p, "default",
 					"the home directory is not in the container; "
 					"--home brings it, -v DIR a part of it");
 			return 0;

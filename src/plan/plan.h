@@ -108,7 +108,7 @@ struct plan_open {
 	mode_t mode;
 };
 
-/* A decision and its reason, told by --explain alone. */
+/* A decision and its reason, told by --explain and --verbose. */
 struct plan_remark {
 	char *text; /* a sentence */
 	const char *origin;
@@ -154,7 +154,7 @@ struct plan {
 	size_t n_libraries;
 	struct plan_remark *remarks;
 	size_t n_remarks;
-	struct strv notes; /* sentences that the user should read before the command starts */
+	struct strv notes; /* what was asked for and is not so: told before the command starts */
 };
 
 void plan_init(struct plan *p);

@@ -330,7 +330,9 @@ static int mount_root(struct assembly *a, struct mlr_error *err)
 
 	if (r == 0 || !underlay_serves(a->plan, &a->overlay))
 		return r;
-	mlr_info("the image's files cannot be changed, as there can be no overlay here: %s", strerror(-r));
+	if (a->plan->root != PLAN_ROOT_READ_ONLY)
+		mlr_info("the image's files cannot be changed, as there can be no overlay here: %s",
+			strerror(-r));
 	return underlay_mount(&a->overlay, err);
 }
 

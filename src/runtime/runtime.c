@@ -190,6 +190,16 @@ static int exec_in_path(
 		path ? path : "not set");
 }
 
+static int not_found(const struct plan *p, const char *path, struct mlr_error *err)
+{
+	mlr_fail(err, ENOENT, "command '%s' not found in the image", path);
+	if (path[0] == '/' || strcmp(p->workdir_origin, "image") != 0)
+		return -ENOENT;
+	return mlr_hint(err,
+		"the command starts in '%s', the image's directory; -w DIR and --home choose another",
+		p->workdir);
+}
+
 int runtime_exec(const struct plan *p, struct mlr_error *err)
 {
 	auto_strv struct strv env = STRV_INIT;
@@ -210,8 +220,7 @@ int runtime_exec(const struct plan *p, struct mlr_error *err)
 		struct stat st;
 
 		if (stat(argv[0], &st) < 0)
-			return mlr_fail(
-				err, ENOENT, "command '%s' not found in the image", argv[0]);
+			return not_found(p, argv[0], err);
 	}
 	return exec_failed(p, argv[0], errno, err);
 }

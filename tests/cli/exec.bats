@@ -130,12 +130,17 @@ in_tiny() { mlrun exec "$IMG" "$@"; }
 	[ ! -e "$HOME/new" ]
 }
 
-@test "exec: in the bare home directory one line says how to bring it" {
+@test "exec: in the bare home directory the command starts in the image's, and only --explain says so" {
 	cd "$HOME"
 	run -0 --separate-stderr in_tiny pwd
 	assert_output /root
-	[[ $stderr == *"--home brings it"* ]]
+	[ -z "$stderr" ]
+	run -0 mlrun exec --explain "$IMG" true
+	assert_line --partial "the home directory is not in the container; --home brings it, -v DIR a part of it"
 	touch here
+	run -127 in_tiny ./here
+	assert_line --partial "command './here' not found in the image"
+	assert_line "hint: the command starts in '/root', the image's directory; -w DIR and --home choose another"
 	run -0 --separate-stderr mlrun exec --home "$IMG" ls
 	assert_output here
 	[ -z "$stderr" ]

@@ -369,12 +369,13 @@ static void an_image_of_another_architecture_is_refused_unless_it_is_emulated(vo
 	put(dir, "java",
 		"enabled\ninterpreter /usr/bin/java\nflags: F\noffset 0\nmagic cafebabe\n");
 	assert_int_equal(architecture_check(root, &p, &err), -ENOEXEC);
-	assert_int_equal(p.notes.n, 0);
+	assert_int_equal(p.n_remarks, 0);
 
 	emulator(dir, "qemu-it", "enabled", "OCF");
 	assert_int_equal(architecture_check(root, &p, &err), 0);
-	assert_int_equal(p.notes.n, 1);
-	assert_non_null(strstr(p.notes.v[0], "runs by the emulator 'qemu-it'"));
+	assert_int_equal(p.notes.n, 0);
+	assert_int_equal(p.n_remarks, 1);
+	assert_non_null(strstr(p.remarks[0].text, "runs by the emulator 'qemu-it'"));
 	file_remove_tree(AT_FDCWD, root, NULL);
 }
 
