@@ -5,8 +5,12 @@
 #include "cli/docker_options.h"
 
 #include "base/cleanup.h"
+#include "base/config_value.h"
+#include "exec/limit.h"
+#include "oci/platform.h"
 
 #include <string.h>
+#include <sys/statvfs.h>
 
 #define NETWORK   "the container uses the host's network"
 #define ROOTLESS  "mlrun has the caller's rights and no others"
@@ -19,11 +23,52 @@
 #define STREAMS   "the command has the caller's own standard streams and terminal"
 #define BIND      "-v SRC:DST mounts a directory"
 
+/* [[IP:]HOST:]PORT[/PROTOCOL]: a port stays the one that the command opens, on the addresses that
+ * it opens. */
+static int is_published(const char *value)
+{
+	const char *colon = strrchr(value, ':'), *host = value, *port = colon ? colon + 1 : value;
+	size_t len = colon ? (size_t)(colon - value) : 0, digits = strcspn(port, "/");
+
+	for (size_t i = 0; i < len; i++)
+		if (value[i] == ':')
+			host = value + i + 1;
+	len -= len ? (size_t)(host - value) : 0;
+	if (digits == 0 || strspn(port, "0123456789-") != digits)
+		return 0;
+	if (host > value && strncmp(value, "0.0.0.0:", (size_t)(host - value)) != 0 &&
+		strncmp(value, "[::]:", (size_t)(host - value)) != 0)
+		return 0;
+	return len == 0 || (len == digits && strncmp(host, port, len) == 0);
+}
+
+/* The host's, whole. */
+static int is_shared_memory_so_large(const char *value)
+{
+	struct statvfs s;
+	uint64_t want;
+
+	return limit_bytes(value, &want) == 0 && statvfs("/dev/shm", &s) == 0 &&
+		want <= (uint64_t)s.f_blocks * s.f_frsize;
+}
+
+static int is_this_machines(const char *value)
+{
+	struct oci_platform want, host;
+
+	oci_platform_host(&host);
+	return oci_platform_parse(value, &want, NULL) == 0 && oci_platform_match(&want, &host);
+}
+
 static const struct docker_option rows[] = {
 	/* network */
-	{ "publish", 'p', NETWORK ", so a port that the command opens is open already", NULL },
-	{ "publish-all", 'P', NETWORK ", so a port that the command opens is open already", NULL },
-	{ "expose", 0, NETWORK ", so a port that the command opens is open already", NULL },
+	{ "publish", 'p',
+		NETWORK ", so a port that the command opens is open there, under its own number",
+		"have the command open that port; -p 8888:8888 is so already",
+		.is_so = is_published },
+	{ "publish-all", 'P', NETWORK ", so a port that the command opens is open already", NULL,
+		"" },
+	{ "expose", 0, NETWORK ", so a port that the command opens is open already", NULL, "*" },
 	{ "add-host", 0, "the container has the host's /etc/hosts",
 		"-v FILE:/etc/hosts:ro mounts one of your own" },
 	{ "hosts-file", 0, "the container has the host's /etc/hosts",
@@ -32,7 +77,7 @@ static const struct docker_option rows[] = {
 		"-v FILE:/etc/hosts:ro mounts one of your own" },
 	{ "dns*", 0, "the container has the host's /etc/resolv.conf",
 		"-v FILE:/etc/resolv.conf:ro mounts one of your own" },
-	{ "no-hostname", 0, "mlrun writes no /etc/hostname", NULL },
+	{ "no-hostname", 0, "mlrun writes no /etc/hostname", NULL, "" },
 	{ "domainname", 0, "mlrun sets no NIS domain name", "--hostname NAME.DOMAIN" },
 	{ "ip", 0, NETWORK " and its addresses", NULL },
 	{ "ip6", 0, NETWORK " and its addresses", NULL },
@@ -41,7 +86,8 @@ static const struct docker_option rows[] = {
 	{ "net-alias", 0, NETWORK " and its names", NULL },
 	{ "link", 0, NETWORK ", so containers on one host meet at localhost", NULL },
 	{ "link-local-ip", 0, NETWORK " and its addresses", NULL },
-	{ "http-proxy", 0, "the caller's proxy variables are passed on", "--unset-env '*_proxy'" },
+	{ "http-proxy", 0, "the caller's proxy variables are passed on", "--unset-env '*_proxy'",
+		"" },
 
 	/* rights */
 	{ "privileged", 0, ROOTLESS,
@@ -52,16 +98,19 @@ static const struct docker_option rows[] = {
 		"--fakeroot gives those that package managers use" },
 	{ "security-opt", 0,
 		"no_new_privs is always on and no label is needed to mount the caller's own files",
-		"--seccomp FILE forbids system calls" },
+		"--seccomp FILE forbids system calls",
+		"seccomp=unconfined|seccomp:unconfined|apparmor=unconfined|apparmor:unconfined|label=disable|"
+		"label:disable|no-new-privileges|no-new-privileges=true|no-new-privileges:true" },
 	{ "seccomp-policy", 0, "mlrun takes a profile as it is", "--seccomp FILE" },
 	{ "group-add", 0,
 		"the caller's own supplementary groups are in force; others need an administrator",
-		NULL },
+		NULL, "keep-groups" },
 	{ "uidmap", 0, ONE_ID, "--user UID[:GID] or --fakeroot" },
 	{ "gidmap", 0, ONE_ID, "--user UID[:GID] or --fakeroot" },
 	{ "subuidname", 0, ONE_ID, "--user UID[:GID] or --fakeroot" },
 	{ "subgidname", 0, ONE_ID, "--user UID[:GID] or --fakeroot" },
-	{ "userns", 0, ONE_ID, "--fakeroot is podman's default, without it mlrun is its keep-id" },
+	{ "userns", 0, ONE_ID, "--fakeroot is podman's default, without it mlrun is its keep-id",
+		"host|keep-id" },
 	{ "hostuser", 0, "the container knows the caller by name already", NULL },
 	{ "passwd", 0, "the container knows the caller by name already",
 		"-v FILE:/etc/passwd:ro mounts one of your own" },
@@ -74,7 +123,8 @@ static const struct docker_option rows[] = {
 	{ "nvccli", 0, "mlrun needs nothing of NVIDIA's toolkit", "--gpu=all" },
 	{ "rocm", 0, "GPUs come by themselves where image and job have them", "--gpu=all" },
 	{ "sysctl", 0, "the kernel's settings are the host's", NULL },
-	{ "personality", 0, "the execution domain is the caller's", "setarch(8) before mlrun sets it" },
+	{ "personality", 0, "the execution domain is the caller's",
+		"setarch(8) before mlrun sets it" },
 
 	/* limits */
 	{ "cpu-period", 0, BATCH ", but for --cpus and --memory", "--cpus N" },
@@ -91,9 +141,10 @@ static const struct docker_option rows[] = {
 	{ "memory-*", 0, BATCH ", but for --cpus and --memory", "--memory SIZE" },
 	{ "oom-kill-disable", 0, BATCH, NULL },
 	{ "oom-score-adj", 0, BATCH, "choom -n N -- mlrun exec ..." },
-	{ "pids-limit", 0, BATCH, "--ulimit nproc=N counts all processes of yours" },
-	{ "shm-size", 0, "the container has the host's /dev/shm, whole",
-		"--tmpfs /dev/shm:size=SIZE is one of its own" },
+	{ "pids-limit", 0, BATCH, "--ulimit nproc=N counts all processes of yours", "-1" },
+	{ "shm-size", 0, "the container has the host's /dev/shm, whole, and that is no larger",
+		"--tmpfs /dev/shm:size=SIZE is one of its own",
+		.is_so = is_shared_memory_so_large },
 	{ "shm-size-systemd", 0, "the container has the host's /dev/shm, whole",
 		"--tmpfs /dev/shm:size=SIZE is one of its own" },
 	{ "blkio-weight*", 0, BATCH, "ionice(1)" },
@@ -102,7 +153,7 @@ static const struct docker_option rows[] = {
 	{ "storage-opt", 0, "what is written to the root lies in memory", "--tmpfs DST:size=SIZE" },
 	{ "cgroup-conf", 0, "the command stays in the caller's cgroup", NULL },
 	{ "cgroup-parent", 0, "the command stays in the caller's cgroup", NULL },
-	{ "cgroupns", 0, "the command stays in the caller's cgroup and sees it", NULL },
+	{ "cgroupns", 0, "the command stays in the caller's cgroup and sees it", NULL, "host" },
 	{ "cgroups", 0, "the command stays in the caller's cgroup", NULL },
 	{ "rdt-class", 0, BATCH, NULL },
 	{ "umask", 0, "the caller's umask is kept", "umask MODE before mlrun sets it" },
@@ -110,8 +161,11 @@ static const struct docker_option rows[] = {
 	/* life */
 	{ "detach", 'd', NO_DAEMON, "mlrun exec ... &, or a batch job" },
 	{ "detach-keys", 0, NO_DAEMON, "tmux(1) lets a terminal be left" },
-	{ "restart", 0, NO_DAEMON, "a loop, sbatch --requeue, or systemd-run --user starts it again" },
-	{ "name", 0, NO_DAEMON, "--write=NAME keeps what is written under a name" },
+	{ "restart", 0, NO_DAEMON,
+		"a loop, sbatch --requeue, or systemd-run --user starts it again", "no" },
+	{ "name", 0, NO_DAEMON,
+		"--write=NAME keeps what is written under a name; beside --rm it is of no matter",
+		"*", .with_rm = 1 },
 	{ "replace", 0, NO_DAEMON, NULL },
 	{ "cidfile", 0, NO_DAEMON, "the process id is mlrun's own: $! in a shell" },
 	{ "pidfile", 0, NO_DAEMON, "the process id is mlrun's own: $! in a shell" },
@@ -119,40 +173,44 @@ static const struct docker_option rows[] = {
 	{ "stop-signal", 0, NO_DAEMON, "kill(1) sends the command any signal" },
 	{ "stop-timeout", 0, NO_DAEMON, "timeout -k 10 TIME mlrun exec ..." },
 	{ "timeout", 0, NO_DAEMON, "timeout TIME mlrun exec ..." },
-	{ "sig-proxy", 0, "mlrun becomes the command, so signals reach it", NULL },
-	{ "attach", 'a', STREAMS, NULL },
+	{ "sig-proxy", 0, "mlrun becomes the command, so signals reach it", NULL, "" },
+	{ "attach", 'a', STREAMS, NULL, "stdin|stdout|stderr|STDIN|STDOUT|STDERR" },
 	{ "log-driver", 0, STREAMS, "redirect them: mlrun exec ... >FILE 2>&1" },
 	{ "log-opt", 0, STREAMS, "redirect them: mlrun exec ... >FILE 2>&1" },
-	{ "quiet", 'q', "mlrun says nothing when all is well", "MLRUN_LOG=error silences its notes" },
 	{ "health-*", 0, NO_HEALTH, NULL },
-	{ "no-healthcheck", 0, NO_HEALTH ", so there is nothing to switch off", NULL },
+	{ "no-healthcheck", 0, NO_HEALTH ", so there is nothing to switch off", NULL, "" },
 	{ "label", 'l', NO_LABELS, NULL },
 	{ "label-file", 0, NO_LABELS, NULL },
 	{ "annotation", 0, NO_LABELS, NULL },
 	{ "pod", 0, "mlrun has no pods", "--join-tag WORD puts processes into one container" },
-	{ "pod-id-file", 0, "mlrun has no pods", "--join-tag WORD puts processes into one container" },
+	{ "pod-id-file", 0, "mlrun has no pods",
+		"--join-tag WORD puts processes into one container" },
 	{ "requires", 0, NO_DAEMON, NULL },
 	{ "sdnotify", 0, "mlrun becomes the command, which notifies systemd itself", NULL },
-	{ "systemd", 0, "an init system in a container needs cgroups of its own", "--init reaps" },
-	{ "runtime", 0, "mlrun is its own runtime", NULL },
+	{ "systemd", 0, "an init system in a container needs cgroups of its own", "--init reaps",
+		"false" },
+	{ "runtime", 0, "mlrun is its own runtime", NULL, "nvidia|runc|crun" },
 	{ "isolation", 0, "mlrun runs on Linux alone", NULL },
 	{ "init-path", 0, "--init is mlrun's own", "--init" },
 	{ "rmi", 0, "an image stays in the store", "mlrun rm IMAGE" },
 	{ "instance", 0, NO_DAEMON, "--join PID enters a container that runs" },
 
 	/* image */
-	{ "platform", 0, BY_PULL, "mlrun pull --platform OS/ARCH IMAGE" },
+	{ "platform", 0, BY_PULL, "mlrun pull --platform OS/ARCH IMAGE",
+		.is_so = is_this_machines },
 	{ "arch", 0, BY_PULL, "mlrun pull --platform OS/ARCH IMAGE" },
 	{ "os", 0, BY_PULL, "mlrun pull --platform OS/ARCH IMAGE" },
 	{ "variant", 0, BY_PULL, "mlrun pull --platform OS/ARCH/VARIANT IMAGE" },
 	{ "authfile", 0, BY_PULL, "mlrun pull --authfile FILE IMAGE" },
 	{ "creds", 0, BY_PULL, "mlrun login REGISTRY" },
 	{ "tls-verify", 0, BY_PULL, "mlrun pull --tls-verify=BOOL IMAGE" },
-	{ "disable-content-trust", 0, BY_PULL, NULL },
+	{ "disable-content-trust", 0, BY_PULL, NULL, "" },
 	{ "retry*", 0, BY_PULL ", and a broken transfer is taken up again anyway", NULL },
-	{ "rootfs", 0, "a plain directory is an image of its own kind", "rootfs:PATH in IMAGE's place" },
+	{ "rootfs", 0, "a plain directory is an image of its own kind",
+		"rootfs:PATH in IMAGE's place" },
 	{ "image", 0, "the image is an argument", "mlrun exec IMAGE COMMAND" },
-	{ "image-volume", 0, "an image's volumes are part of its root, which can be written to", NULL },
+	{ "image-volume", 0, "an image's volumes are part of its root, which can be written to",
+		NULL },
 
 	/* files */
 	{ "volumes-from", 0, "mlrun has no volumes but directories", BIND },
@@ -166,22 +224,50 @@ static const struct docker_option rows[] = {
 		"-w / --tmpfs /tmp --clearenv --ipc private" },
 	{ "containall", 0, "mlrun brings the working directory and /tmp, not the home directory",
 		"-w / --tmpfs /tmp --clearenv --ipc private --pid" },
-	{ "writable", 0, "the root can be written to and forgets", "--write keeps what is written" },
-	{ "writable-tmpfs", 0, "the root can be written to and forgets, with no option", NULL },
+	{ "writable", 0, "the root can be written to and forgets",
+		"--write keeps what is written" },
+	{ "writable-tmpfs", 0, "the root can be written to and forgets, with no option", NULL, "" },
 	{ "overlay", 0, "the root can be written to and forgets",
 		"--write keeps what is written; -v DIR:DST:O writes to memory over a directory" },
 	{ "pwd", 0, "mlrun calls it as Docker does", "-w DIR" },
 	{ "cd", 0, "mlrun calls it as Docker does", "-w DIR" },
 
 	/* environment */
-	{ "env-host", 0, "the caller's variables are passed on already", NULL },
-	{ "env-merge", 0, "values are taken as they are", "-e K=\"$VALUE\", which your shell puts together" },
+	{ "env-host", 0, "the caller's variables are passed on already", NULL, "" },
+	{ "env-merge", 0, "values are taken as they are",
+		"-e K=\"$VALUE\", which your shell puts together" },
 	{ "unsetenv", 0, "mlrun takes globs as well", "--unset-env GLOB" },
 	{ "unsetenv-all", 0, "mlrun leaves out the caller's variables alone", "--clearenv" },
 	{ "cleanenv", 0, "mlrun keeps the job's own", "--clearenv" },
 	{ "set-env", 0, "mlrun calls it as Docker does", "-e K=V, --env-file FILE" },
-	{ "uts", 0, "the host name is the host's unless one is given", "--hostname NAME" },
+	{ "uts", 0, "the host name is the host's unless one is given", "--hostname NAME", "host" },
 };
+
+int docker_option_takes_value(const struct docker_option *d)
+{
+	return d->is_so || (d->same && *d->same);
+}
+
+static int is_one_of(const char *words, const char *value)
+{
+	size_t len = strlen(value);
+
+	for (const char *s = words; *s; s += strcspn(s, "|"), s += *s == '|')
+		if (strcspn(s, "|") == len && strncmp(s, value, len) == 0)
+			return 1;
+	return 0;
+}
+
+int docker_option_is_so(const struct docker_option *d, const char *value)
+{
+	if (!docker_option_takes_value(d))
+		return d->same && (!value || config_truth(value) == 1);
+	if (!value)
+		return 0;
+	if (d->is_so)
+		return d->is_so(value);
+	return strcmp(d->same, "*") == 0 || is_one_of(d->same, value);
+}
 
 /* A row's name may end with a "*". */
 static int is_called(const struct docker_option *d, const char *name, size_t len)

@@ -53,9 +53,11 @@ static const struct argp_option options[] = {
 	{ "tmpfs", OPT_TMPFS, "DST[:OPTIONS]", 0,
 		"an empty directory in memory (options: size=1g, mode=700, ro, noexec)", 1 },
 	{ "device", OPT_DEVICE, "DEV[:DST]", 0,
-		"bring in a device of the host's, /dev/kvm, or of a vendor's file, nvidia.com/gpu=0", 1 },
+		"bring in a device of the host's, /dev/kvm, or of a vendor's file, nvidia.com/gpu=0",
+		1 },
 	{ "gpu", OPT_GPU, "auto|all|none|LIST", 0,
-		"GPUs: as image and job have them (default), all, none, or by number, UUID or bus id", 1 },
+		"GPUs: as image and job have them (default), all, none, or by number, UUID or bus id",
+		1 },
 	{ "gpus", OPT_GPUS, "all|device=LIST", OPTION_HIDDEN, NULL, 1 },
 	{ "workdir", 'w', "DIR", 0, "start in DIR (default: the caller's working directory)", 1 },
 	{ "home", OPT_HOME, NULL, 0, "mount the home directory", 1 },
@@ -107,6 +109,7 @@ static const struct argp_option options[] = {
 		"run a command in the container of that process; no IMAGE is given", 4 },
 	{ "explain", OPT_EXPLAIN, "json", OPTION_ARG_OPTIONAL,
 		"tell every mount and variable with its origin; run nothing", 4 },
+	{ "quiet", 'q', NULL, OPTION_HIDDEN, NULL, 4 },
 	{ "rm", OPT_RM, NULL, OPTION_HIDDEN, NULL, 4 },
 	{ "interactive", 'i', NULL, OPTION_HIDDEN, NULL, 4 },
 	{ "tty", 't', NULL, OPTION_HIDDEN, NULL, 4 },
@@ -295,8 +298,11 @@ static int *switch_of(struct cli_exec *x, int key)
 static void take_image(struct exec_options *o, char *image, struct argp_state *state)
 {
 	/* Docker's "--pid host" in two words. */
-	if (o->pid && strcmp(image, "host") == 0 && strcmp(state->argv[state->next - 2], "--pid") == 0)
-		argp_error(state, "--pid host is written --pid=host, and is the default");
+	if ((strcmp(image, "host") == 0 || strcmp(image, "private") == 0) &&
+		strcmp(state->argv[state->next - 2], "--pid") == 0) {
+		parse_pid(o, image, state);
+		return;
+	}
 	if (!o->join)
 		o->image = image;
 	o->command = state->argv + state->next - (o->join ? 1 : 0);
@@ -345,6 +351,9 @@ static error_t parse_choice(struct cli_exec *x, int key, char *arg, struct argp_
 		o->write = arg ? arg : "";
 		if (arg && !*arg)
 			argp_error(state, "--write=NAME: the name is empty");
+		return 0;
+	case 'q':
+		cli_be_quiet();
 		return 0;
 	/* As Docker users type them; mlrun leaves nothing behind and hands its terminal on anyway.
 	 */
@@ -406,7 +415,7 @@ void cli_exec_parse(
 		.doc = doc,
 		.children = cli_common_children };
 
-	unknown_option_check(argv, options, cli_common_argp.options);
+	unknown_option_check(&argc, argv, options, cli_common_argp.options);
 	cli_parse(&argp, argc, argv, ARGP_IN_ORDER, ret);
 }
 

@@ -71,7 +71,7 @@ int cli_fetch(const char *image, const char *store, int quiet)
 		strv_addf(&argv, "--store=%s", store);
 	if (mlr_log_level >= MLR_DEBUG)
 		strv_add(&argv, "--verbose");
-	else if (quiet)
+	else if (quiet || mlr_log_level < MLR_INFO)
 		strv_add(&argv, "--quiet");
 	strv_add(&argv, "--");
 	strv_add(&argv, image);

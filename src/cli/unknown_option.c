@@ -4,6 +4,8 @@
 #include "cli/docker_options.h"
 
 #include "base/cleanup.h"
+#include "base/config_value.h"
+#include "base/memory.h"
 #include "base/spelling.h"
 
 #include <errno.h>
@@ -20,6 +22,15 @@ static const struct argp_option argps_own[] = { { "help", '?' }, { "usage", 0 },
 /* The tables to look in, each ending as argp's do. */
 struct known {
 	const struct argp_option *tables[N_TABLES];
+};
+
+/* The way through a command line. */
+struct walk {
+	struct known known;
+	const char *command;
+	int rm; /* --rm was met */
+	const struct docker_option
+		*with_rm; /* one that asks for what is so only beside that, or NULL */
 };
 
 static int is_end(const struct argp_option *o)
@@ -90,73 +101,144 @@ static void tell_docker(const struct docker_option *d, const char *text, struct 
 		mlr_hint(err, "%s", d->hint);
 }
 
-/* Returns whether the option's value is the next argument. */
-static int check_long(const struct known *k, const char *command, const char *name)
+static void refuse_docker(const char *command, const struct docker_option *d, const char *text)
 {
+	struct mlr_error err = MLR_ERROR_INIT;
+
+	tell_docker(d, text, &err);
+	refuse(command, &err);
+}
+
+/* Docker's "--init=true" is "--init"; argp takes no value there. */
+static void check_switch(const char *command, const char *text, char *value)
+{
+	int truth = config_truth(value + 1);
+	struct mlr_error err = MLR_ERROR_INIT;
+
+	if (truth < 0)
+		return;
+	*value = '\0';
+	if (truth)
+		return;
+	mlr_fail(&err, EINVAL, "%s is a switch, and off unless it is given", text);
+	refuse(command, &err);
+}
+
+/* Is this word one of those that the option's value, which may be left out, can be: "private|host"?
+ */
+static int is_its_word(const struct argp_option *o, const char *word)
+{
+	size_t len = word ? strlen(word) : 0;
+	const char *at = len && strchr(o->arg, '|') ? strstr(o->arg, word) : NULL;
+
+	return at && (at == o->arg || at[-1] == '|') && (at[len] == '|' || !at[len]);
+}
+
+/* An option, and the argument after it if that is its value. */
+struct step {
+	int n;    /* how many arguments that is */
+	int kept; /* how many of them argp is to see: none of what is so already */
+};
+
+static struct step check_long(struct walk *w, char **at)
+{
+	const struct known *k = &w->known;
+	char *name = *at + 2;
 	size_t len = strcspn(name, "=");
-	int several = 0;
+	int several = 0, next;
 	const struct argp_option *o = find_name(k, name, len, &several);
 	struct mlr_error err = MLR_ERROR_INIT;
 	const struct docker_option *d;
 	const char *near;
 	char text[80];
 
-	d = o && strlen(o->name) == len ? NULL : docker_option_named(name, len);
-	if (!d && (o || several))
-		return o && o->arg && !(o->flags & OPTION_ARG_OPTIONAL) && !name[len];
-
 	snprintf(text, sizeof(text), "--%.*s", (int)len, name);
+	if (o && strlen(o->name) == len && strcmp(o->name, "rm") == 0)
+		w->rm = 1;
+	d = o && strlen(o->name) == len ? NULL : docker_option_named(name, len);
+	if (!d && (o || several)) {
+		if (o && !o->arg && name[len])
+			check_switch(w->command, text, name + len);
+		if (!o || !o->arg || name[len])
+			return (struct step){ 1, 1 };
+		next = o->flags & OPTION_ARG_OPTIONAL ? is_its_word(o, at[1]) : !!at[1];
+		return (struct step){ 1 + next, 1 + next };
+	}
 	if (d) {
-		tell_docker(d, text, &err);
-		refuse(command, &err);
+		next = docker_option_takes_value(d) && !name[len] && at[1];
+		if (!docker_option_is_so(d, name[len] ? name + len + 1 : next ? at[1] : NULL))
+			refuse_docker(w->command, d, text);
+		if (d->with_rm)
+			w->with_rm = d;
+		return (struct step){ 1 + next, 0 };
 	}
 	near = nearest(k, name, len);
 	mlr_fail(&err, EINVAL, "unknown option '%s'", text);
 	if (near)
-		mlr_hint(&err, "is --%s meant? mlrun %s --help lists the options", near, command);
+		mlr_hint(
+			&err, "is --%s meant? mlrun %s --help lists the options", near, w->command);
 	else
-		mlr_hint(&err, "mlrun %s --help lists the options", command);
-	refuse(command, &err);
+		mlr_hint(&err, "mlrun %s --help lists the options", w->command);
+	refuse(w->command, &err);
 }
 
-/* Returns whether the last letter's value is the next argument. */
-static int check_letters(const struct known *k, const char *command, const char *letters)
+static struct step check_letters(struct walk *w, char **at)
 {
-	for (; *letters; letters++) {
-		const struct argp_option *o = find_letter(k, *letters);
+	for (char *letter = *at + 1; *letter; letter++) {
+		const struct argp_option *o = find_letter(&w->known, *letter);
 		const struct docker_option *d;
 		struct mlr_error err = MLR_ERROR_INIT;
-		char text[3] = { '-', *letters, '\0' };
+		char text[3] = { '-', *letter, '\0' };
 
-		if (o && o->arg)
-			return !(o->flags & OPTION_ARG_OPTIONAL) && !letters[1];
+		if (o && o->arg) {
+			int next = !(o->flags & OPTION_ARG_OPTIONAL) && !letter[1] && at[1];
+
+			return (struct step){ 1 + next, 1 + next };
+		}
 		if (o)
 			continue;
-		d = docker_option_letter(*letters);
-		if (d) {
-			tell_docker(d, text, &err);
-		} else {
+		d = docker_option_letter(*letter);
+		if (!d) {
 			mlr_fail(&err, EINVAL, "unknown option '%s'", text);
-			mlr_hint(&err, "mlrun %s --help lists the options", command);
+			mlr_hint(&err, "mlrun %s --help lists the options", w->command);
+			refuse(w->command, &err);
 		}
-		refuse(command, &err);
+		if (docker_option_takes_value(d)) {
+			int next = !letter[1] && at[1];
+
+			if (!docker_option_is_so(d, letter[1] ? letter + 1 : next ? at[1] : NULL))
+				refuse_docker(w->command, d, text);
+			*letter = '\0'; /* of "-itp PORT" the letters before stay */
+			return (struct step){ 1 + next, (*at)[1] != '\0' };
+		}
+		if (!docker_option_is_so(d, NULL))
+			refuse_docker(w->command, d, text);
+		memmove(letter, letter + 1, strlen(letter));
+		letter--;
 	}
-	return 0;
+	return (struct step){ 1, (*at)[1] != '\0' };
 }
 
 void unknown_option_check(
-	char *const *argv, const struct argp_option *options, const struct argp_option *more)
+	int *argc, char **argv, const struct argp_option *options, const struct argp_option *more)
 {
-	const struct known k = { { options, more, argps_own } };
+	struct walk w = { .known = { { options, more, argps_own } }, .command = argv[0] };
+	char **in = argv + 1, **out = in;
 
-	for (char *const *s = argv + 1; *s; s++) {
-		int takes_next;
+	while (*in && (*in)[0] == '-' && (*in)[1] && strcmp(*in, "--") != 0) {
+		struct step s = (*in)[1] == '-' ? check_long(&w, in) : check_letters(&w, in);
 
-		if ((*s)[0] != '-' || !(*s)[1] || strcmp(*s, "--") == 0)
-			return;
-		takes_next = (*s)[1] == '-' ? check_long(&k, argv[0], *s + 2)
-					    : check_letters(&k, argv[0], *s + 1);
-		if (takes_next && !*++s)
-			return;
+		for (int i = 0; i < s.kept; i++)
+			*out++ = in[i];
+		in += s.n;
+	}
+	while (*in)
+		*out++ = *in++;
+	*out = NULL;
+	*argc = (int)(out - argv);
+	if (w.with_rm && !w.rm) {
+		auto_free char *text = xasprintf("--%s", w.with_rm->name);
+
+		refuse_docker(w.command, w.with_rm, text);
 	}
 }

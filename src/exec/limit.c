@@ -108,7 +108,7 @@ int limit_cpus(const char *text, struct plan *p, struct mlr_error *err)
 	return 0;
 }
 
-int limit_memory(const char *text, struct plan *p, struct mlr_error *err)
+int limit_bytes(const char *text, uint64_t *ret)
 {
 	static const char units[] = "bkmgt";
 	char *end;
@@ -118,11 +118,21 @@ int limit_memory(const char *text, struct plan *p, struct mlr_error *err)
 	/* "4g", "4gb" and "4gib" are the same. */
 	if (end == text || !isfinite(n) || n <= 0 || !unit ||
 		(*end && end[1] && strcasecmp(end + 1, "b") != 0 && strcasecmp(end + 1, "ib") != 0))
-		return mlr_fail(
-			err, EINVAL, "--memory takes a size such as 512m or 4g, not '%s'", text);
+		return -EINVAL;
 	n *= (double)(1ull << (10 * (unit - units)));
 	if (n < 1 || n > 9e18)
-		return mlr_fail(err, EINVAL, "--memory '%s' is no amount that a machine has", text);
-	p->memory = (uint64_t)n;
+		return -ERANGE;
+	*ret = (uint64_t)n;
 	return 0;
+}
+
+int limit_memory(const char *text, struct plan *p, struct mlr_error *err)
+{
+	int r = limit_bytes(text, &p->memory);
+
+	if (r == -ERANGE)
+		return mlr_fail(err, EINVAL, "--memory '%s' is no amount that a machine has", text);
+	return r < 0
+		? mlr_fail(err, EINVAL, "--memory takes a size such as 512m or 4g, not '%s'", text)
+		: 0;
 }

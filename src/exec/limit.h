@@ -18,8 +18,11 @@ int limit_plan(const char *text, struct plan *p, struct mlr_error *err);
 /* --cpus "1.5": into plan->cpus, hundredths of a processor. */
 int limit_cpus(const char *text, struct plan *p, struct mlr_error *err);
 
-/* --memory "4g": into plan->memory, bytes; b, k, m, g and t are powers of 1024, as in
- * docker-run(1). */
+/* "4g" in bytes; b, k, m, g and t are powers of 1024, as in docker-run(1). Returns 0, -EINVAL for
+ * what is no size, or -ERANGE. */
+int limit_bytes(const char *text, uint64_t *ret);
+
+/* --memory "4g": into plan->memory, as above. */
 int limit_memory(const char *text, struct plan *p, struct mlr_error *err);
 
 #endif

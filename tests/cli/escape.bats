@@ -598,7 +598,7 @@ needs_other_ids() {
 		run -125 inside "$option" -- echo ran
 		refute_line ran
 	done
-	for option in "--security-opt seccomp=x" --privileged=false "--cap-add SYS_ADMIN" "--userns host" --apparmor=x; do
+	for option in "--security-opt seccomp=x" --privileged "--cap-add SYS_ADMIN" "--userns auto" --apparmor=x; do
 		# shellcheck disable=SC2086
 		run -125 inside $option -- echo ran
 		refute_line ran
