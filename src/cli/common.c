@@ -7,12 +7,14 @@
 #include "base/log.h"
 #include "base/memory.h"
 #include "cli/cli.h"
+#include "cli/foreign.h"
 #include "oci/digest.h"
 #include "store/facts.h"
 
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
@@ -44,12 +46,30 @@ static error_t parse_option(int key, char *arg, struct argp_state *state)
 const struct argp cli_common_argp = { .options = options, .parser = parse_option };
 const struct argp_child cli_common_children[] = { { &cli_common_argp, 0, NULL, 90 }, { 0 } };
 
+/* An option that a command of the same name has elsewhere, and what is typed instead here. */
+static void refuse_foreign(int argc, char **argv)
+{
+	struct mlr_error err;
+
+	for (int i = 1; i < argc && strcmp(argv[i], "--") != 0; i++) {
+		const char *instead = foreign_option(argv[0], argv[i]);
+
+		if (!instead)
+			continue;
+		mlr_fail(&err, EINVAL, "%s: mlrun has no %.*s", argv[0],
+			argv[i][1] == '-' ? (int)strcspn(argv[i], "=") : 2, argv[i]);
+		mlr_hint(&err, "%s", instead);
+		exit(cli_fail(&err));
+	}
+}
+
 error_t cli_parse(const struct argp *argp, int argc, char **argv, unsigned flags, void *input)
 {
 	auto_free char *name = xasprintf("mlrun %s", argv[0]);
 	char *command = argv[0];
 	error_t r;
 
+	refuse_foreign(argc, argv);
 	argv[0] = name; /* argp's messages begin with it */
 	r = argp_parse(argp, argc, argv, flags, NULL, input);
 	argv[0] = command;

@@ -51,6 +51,99 @@ setup() {
 	done
 }
 
+@test "options: mlrun help COMMAND is the command's own help, and run is listed" {
+	assert_equal "$(mlrun help pull)" "$(mlrun pull --help)"
+	assert_equal "$(mlrun help run)" "$(mlrun run --help)"
+	assert_equal "$(mlrun help gpu list)" "$(mlrun help gpu)"
+	assert_equal "$(mlrun gpu help list)" "$(mlrun gpu list --help)"
+	assert_equal "$(mlrun help --help)" "$(mlrun --help)"
+	run -0 mlrun --help
+	assert_line --regexp '^  run +the same, as Docker'
+	run -125 mlrun help nope
+	assert_line "mlrun: 'nope' is not a command"
+}
+
+@test "options: an option before the command is told to follow it" {
+	run -125 mlrun -v pull "$IMG"
+	assert_line "mlrun: option '-v' stands before the command"
+	assert_line "hint: options follow the command: mlrun pull OPTION...; --verbose tells every step"
+	run -125 mlrun --store x images
+	assert_line "hint: options follow the command: mlrun images OPTION...; --verbose tells every step"
+}
+
+@test "options: a misspelt command names the nearest one" {
+	run -125 mlrun pul x
+	assert_line "mlrun: 'pul' is not a command"
+	assert_line "hint: is pull meant? mlrun --help lists them"
+	run -125 mlrun isnpect x
+	assert_line "hint: is inspect meant? mlrun --help lists them"
+	run -125 mlrun gpu lits
+	assert_line "hint: is gpu list meant? mlrun gpu --help lists them"
+}
+
+@test "options: commands of Docker, podman, Apptainer and Enroot name the counterpart" {
+	local words want
+
+	while IFS='|' read -r words want; do
+		# shellcheck disable=SC2086 # several words
+		run -125 mlrun $words
+		assert_output --partial "$want"
+		refute_output --partial Usage:
+	done <<-'END'
+		save -o x.tar debian:12|hint: mlrun export IMAGE FILE
+		load -i x.tar|hint: mlrun import FILE
+		build -t x .|mlrun commit NAME NEW-IMAGE
+		push x|skopeo copy oci-archive:FILE
+		info|mlrun doctor
+		start x|mlrun exec IMAGE starts one
+		create x|mlrun exec IMAGE starts one
+		restart x|mlrun exec IMAGE starts one
+		stop x|mlrun ps lists them
+		kill x|mlrun ps lists them
+		logs x|redirect it
+		attach x|mlrun shell --join PID
+		cp a b|mlrun exec -v DIR:/mnt
+		top x|mlrun ps lists containers
+		stats|mlrun gpu top
+		history x|mlrun inspect IMAGE
+		search x|mlrun tags NAME
+		list|mlrun images lists the images
+		ls|mlrun images lists the images
+		image ls|mlrun images lists the images
+		image prune|mlrun prune
+		image rm x|mlrun rm IMAGE
+		container ls|mlrun ps
+		container rm x|mlrun containers
+		system prune -a|mlrun prune
+		system df|mlrun images
+		volume create x|volumes are directories
+		network ls|the host's network
+		compose up|there is no daemon
+		sif list x|mlrun exec rootfs:DIR
+		cache clean|mlrun prune
+		remove x|mlrun rm IMAGE
+		login -p secret x|mlrun: login: mlrun has no -p
+		login --password=secret x|--password-stdin
+		images -q|mlrun images --json | jq -r '.[].digest'
+		images -aq|all images are listed anyway
+		ps -a|mlrun containers lists
+		ps -q|--json prints all
+		prune -a|--older-than AGE
+		prune -af|--older-than AGE
+		inspect --format={{.Id}} x|--json prints all
+		pull -a x|mlrun tags IMAGE
+		pull --arch arm64 x|--platform OS/ARCH
+		export -o x y|mlrun export IMAGE FILE
+		import -i x|mlrun import FILE
+	END
+}
+
+@test "options: rmi is rm" {
+	mlrun tag "$IMG" lab/gone:1
+	run -0 mlrun rmi lab/gone:1
+	assert_output "mlrun: removed 'localhost/lab/gone:1'"
+}
+
 @test "options: -V, --version and version tell mlrun's and mltrain's, as a command's own does" {
 	local program words
 
