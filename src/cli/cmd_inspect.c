@@ -35,10 +35,20 @@ static int find(const struct stores *all, const struct inspect_args *a, struct s
 	return r < 0 ? r : check_platform(ret, a, err);
 }
 
+/* Facts know what a start needs; the rest is in the configuration itself. */
+static int load_config(struct store *st, struct picture *p, struct mlr_error *err)
+{
+	auto_free char *text = NULL;
+	size_t len = 0;
+	int r = cli_stored_text(st, p->manifest.config.digest, &text, &len, err);
+
+	return r < 0 ? r : oci_config_parse(text, len, &p->config, err);
+}
+
 static int load(const struct stores *all, const struct inspect_args *a, struct picture *p,
 	struct mlr_error *err)
 {
-	struct store_facts facts = STORE_FACTS_INIT;
+	auto_call(store_facts_done) struct store_facts facts = STORE_FACTS_INIT;
 	struct store *st;
 	int r = find(all, a, &st, &p->image, err);
 
@@ -48,10 +58,8 @@ static int load(const struct stores *all, const struct inspect_args *a, struct p
 		return r;
 	p->store = xstrdup(store_path(st));
 	p->formats = facts.formats;
-	p->config = facts.config;
-	facts.config = (struct oci_config)OCI_CONFIG_INIT;
-	store_facts_done(&facts);
-	return cli_stored_manifest(st, p->image.manifest, &p->manifest, err);
+	r = cli_stored_manifest(st, p->image.manifest, &p->manifest, err);
+	return r < 0 ? r : load_config(st, p, err);
 }
 
 static int print_raw(const struct stores *all, const struct inspect_args *a, struct mlr_error *err)

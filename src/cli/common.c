@@ -260,7 +260,7 @@ int cli_stored_text(
 	hash_name(text, hex);
 	if (strlen(text) != *len || strcmp(hex, oci_digest_hex(digest)) != 0) {
 		mlr_fail(
-			err, EBADMSG, "store '%s': manifest %s is damaged", store_path(st), digest);
+			err, EBADMSG, "store '%s': document %s is damaged", store_path(st), digest);
 		return mlr_hint(err, "pull the image again");
 	}
 	*ret = take_ptr(&text);

@@ -77,7 +77,7 @@ void cli_be_quiet(void);
 /* store_open() of a store that must be there, with the way out when it is not. */
 int cli_open_store(const char *dir, struct store **ret, struct mlr_error *err);
 
-/* A manifest or index in the store, its bytes checked, to free(). Returns as below. */
+/* A manifest, index or configuration in the store, its bytes checked, to free(). Returns as below. */
 int cli_stored_text(
 	struct store *st, const char *digest, char **ret, size_t *len, struct mlr_error *err);
 

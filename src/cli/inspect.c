@@ -109,6 +109,15 @@ static json_t *layers_to_json(const struct picture *p)
 	return list;
 }
 
+static json_t *labels_to_json(const struct strv *labels)
+{
+	json_t *o = json_object();
+
+	for (size_t i = 0; i + 1 < labels->n; i += 2)
+		json_object_set_new(o, labels->v[i], mlr_json_text(labels->v[i + 1]));
+	return o;
+}
+
 static int print_json(const struct picture *p)
 {
 	const struct store_image *im = &p->image;
@@ -117,14 +126,14 @@ static int print_json(const struct picture *p)
 
 	cli_time_utc(im->pulled, pulled);
 	return cli_print_json(json_pack(
-		"{s:s, s:s, s:s?, s:s, s:s, s:o, s:s?, s:s?, s:I, s:o, s:o, s:o, s:o, s:s?, s:s?, s:o, s:o}",
+		"{s:s, s:s, s:s?, s:s, s:s, s:o, s:s?, s:s?, s:I, s:o, s:o, s:o, s:o, s:s?, s:s?, s:o, s:o, s:o}",
 		"name", im->name, "digest", im->manifest, "index", im->index, "config",
 		p->manifest.config.digest, "platform", im->platform, "source",
 		mlr_json_text(im->source), "created", c->created, "pulled",
 		im->pulled ? pulled : NULL, "size", (json_int_t)im->size, "layers",
 		layers_to_json(p), "env", mlr_json_texts(&c->env), "entrypoint",
 		mlr_json_texts(&c->entrypoint), "cmd", mlr_json_texts(&c->cmd), "user", c->user,
-		"working_dir", c->working_dir, "store", mlr_json_text(p->store), "formats",
+		"working_dir", c->working_dir, "labels", labels_to_json(&c->labels), "store", mlr_json_text(p->store), "formats",
 		p->store ? cli_formats(p->formats) : json_null()));
 }
 
@@ -142,6 +151,17 @@ static void print_list(const char *label, const struct strv *l)
 		print_line(i == 0 ? label : "", l->v[i]);
 	if (l->n == 0)
 		print_line(label, "-");
+}
+
+static void print_labels(const struct strv *labels)
+{
+	for (size_t i = 0; i + 1 < labels->n; i += 2) {
+		printf("%-12s", i == 0 ? "labels" : "");
+		cli_print_safe(labels->v[i]);
+		putchar('=');
+		cli_print_safe(labels->v[i + 1]);
+		putchar('\n');
+	}
 }
 
 static void print_layers(const struct oci_document *m)
@@ -188,6 +208,7 @@ static int print_text(const struct picture *p)
 	print_list("cmd", &c->cmd);
 	print_line("user", c->user ? c->user : "-");
 	print_line("workdir", c->working_dir ? c->working_dir : "-");
+	print_labels(&c->labels);
 	return 0;
 }
 

@@ -94,6 +94,24 @@ static int parse_env(json_t *run, struct oci_config *c, struct mlr_error *err)
 	return 0;
 }
 
+/* A value that is no text says nothing to anybody. */
+static int parse_labels(json_t *run, struct oci_config *c, struct mlr_error *err)
+{
+	const char *key;
+	json_t *labels, *v;
+	int r = oci_json_object(run, "Labels", &labels, err);
+
+	if (r < 0)
+		return r;
+	json_object_foreach(labels, key, v) {
+		if (!json_is_string(v))
+			continue;
+		strv_add(&c->labels, key);
+		strv_add(&c->labels, json_string_value(v));
+	}
+	return 0;
+}
+
 static int parse_run(json_t *root, struct oci_config *c, struct mlr_error *err)
 {
 	json_t *run;
@@ -110,6 +128,8 @@ static int parse_run(json_t *root, struct oci_config *c, struct mlr_error *err)
 		r = copy_text(run, "User", &c->user, err);
 	if (r == 0)
 		r = copy_text(run, "WorkingDir", &c->working_dir, err);
+	if (r == 0)
+		r = parse_labels(run, c, err);
 	return r;
 }
 
@@ -124,6 +144,7 @@ void oci_config_done(struct oci_config *c)
 	strv_done(&c->env);
 	strv_done(&c->entrypoint);
 	strv_done(&c->cmd);
+	strv_done(&c->labels);
 	strv_done(&c->diff_ids);
 	*c = (struct oci_config)OCI_CONFIG_INIT;
 }

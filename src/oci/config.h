@@ -15,6 +15,7 @@ struct oci_config {
 	char *user, *working_dir;          /* NULL when the image says nothing */
 	struct strv env;                   /* "KEY=VALUE" */
 	struct strv entrypoint, cmd;
+	struct strv labels;                /* a key and its value in turn */
 	struct strv diff_ids;              /* "sha256:…", lowest layer first, each checked */
 };
 

@@ -40,11 +40,28 @@ push_index() {
 	assert_output '[null,null,null]'
 	diff <(jq -S 'del(.pulled, .store, .formats)' remote.json) <(jq -S 'del(.pulled, .store, .formats)' local.json)
 	run -0 jq -r 'keys_unsorted | join(" ")' local.json
-	assert_output "name digest index config platform source created pulled size layers env entrypoint cmd user working_dir store formats"
+	assert_output "name digest index config platform source created pulled size layers env entrypoint cmd user working_dir labels store formats"
 	run -0 mlrun inspect "docker://$REGISTRY/tiny"
 	assert_line --regexp '^name +127.0.0.1:'
 	refute_line --regexp '^pulled'
 	assert_line --regexp '^layers +sha256:'
+}
+
+@test "inspect: labels are shown, in text and in JSON, from the store and the registry" {
+	image_push_tar -c --config.label -c org.opencontainers.image.version=1.2 -c --config.label -c "maintainer=Jo = A" \
+		labelled "$BATS_FILE_TMPDIR/tiny.tar"
+	mlrun pull -q "$REGISTRY/labelled" "$REGISTRY/tiny"
+	for remote in "" --remote; do
+		# shellcheck disable=SC2086 # no word
+		run -0 mlrun inspect $remote "$REGISTRY/labelled"
+		assert_line --regexp '^labels +[^ ]'
+		assert_line --regexp '^(labels)? +maintainer=Jo = A$'
+		assert_line --regexp '^(labels)? +org.opencontainers.image.version=1.2$'
+		# shellcheck disable=SC2086
+		run -0 mlrun inspect $remote --json "$REGISTRY/labelled"
+		assert_equal "$(jq -cS .labels <<<"$output")" '{"maintainer":"Jo = A","org.opencontainers.image.version":"1.2"}'
+	done
+	assert_equal "$(mlrun inspect --json "$REGISTRY/tiny" | jq -c .labels)" '{}'
 }
 
 @test "pull: a name with a tag and a digest is the digest's, and is found by both" {

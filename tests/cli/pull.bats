@@ -427,7 +427,7 @@ hint: write --tls-verify=false"
 	assert_line --regexp "^user +-$"
 
 	run -0 mlrun inspect --json "$REGISTRY/tiny"
-	assert_equal "$(jq -c keys <<<"$output")" '["cmd","config","created","digest","entrypoint","env","formats","index","layers","name","platform","pulled","size","source","store","user","working_dir"]'
+	assert_equal "$(jq -c keys <<<"$output")" '["cmd","config","created","digest","entrypoint","env","formats","index","labels","layers","name","platform","pulled","size","source","store","user","working_dir"]'
 	assert_equal "$(jq -c '[.env, .entrypoint, .cmd, .user, .working_dir]' <<<"$output")" \
 		'[["PATH=/bin:/usr/bin","TINY=yes"],[],["/bin/sh","-c","echo tiny"],null,"/root"]'
 	assert_equal "$(jq -c '.layers[0] | keys' <<<"$output")" '["diff_id","digest","media_type","size"]'
