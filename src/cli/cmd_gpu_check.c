@@ -22,7 +22,10 @@
 enum { DOES_NOT_WORK = 1 };
 
 static const char *const verdicts[] = {
-	[GPU_OK] = "ok", [GPU_DOUBTFUL] = "doubtful", [GPU_FAILS] = "fails"
+	[GPU_OK] = "ok",
+	[GPU_NOT_NEEDED] = "not needed",
+	[GPU_DOUBTFUL] = "doubtful",
+	[GPU_FAILS] = "fails",
 };
 
 struct args {
@@ -122,14 +125,18 @@ static int print_text(const struct args *a, const struct gpu_report *r)
 	enum gpu_verdict verdict = gpu_report_verdict(r);
 
 	for (size_t i = 0; i < r->n; i++) {
-		printf("%-9s %-13s ", verdicts[r->v[i].verdict], r->v[i].subject);
+		printf("%-10s %-13s ", verdicts[r->v[i].verdict], r->v[i].subject);
 		cli_print_safe(r->v[i].text);
 		putchar('\n');
 		if (r->v[i].mend) {
-			printf("%-23s -> ", "");
+			printf("%-24s -> ", "");
 			cli_print_safe(r->v[i].mend);
 			putchar('\n');
 		}
+	}
+	if (verdict == GPU_NOT_NEEDED) {
+		puts("the image needs no GPU");
+		return 0;
 	}
 	printf("the image %s ", verdict == GPU_FAILS ? "does not work" : "works");
 	if (a->profile) {
@@ -147,7 +154,7 @@ int cmd_gpu_check(int argc, char **argv)
 {
 	static const struct argp argp = { options, parse, "IMAGE",
 		"Tell whether an image would work with this machine's GPUs, and what to do where not.\v"
-		"Nothing is started. The exit status is 0 when the image works, 1 when not, 125 when that "
+		"Nothing is started. The exit status is 0 when the image works or needs no GPU, 1 when not, 125 when that "
 		"cannot be told.",
 		cli_common_children, NULL, NULL };
 	auto_call(gpu_machine_done) struct gpu_machine m = GPU_MACHINE_INIT;

@@ -119,6 +119,14 @@ static char *name_driver(const struct gpu_machine *m)
 		knows_cuda ? gpu_version_print(&m->cuda, cuda) : "");
 }
 
+/* A GPU is asked for by nobody: not by an option, the environment or the image. */
+static int is_unneeded(struct check *k)
+{
+	auto_call(gpu_wish_done) struct gpu_wish w = GPU_WISH_INIT;
+
+	return gpu_wish_read(&k->q, k->p, &w, NULL) == 0 && w.kind == GPU_WISH_NOTHING;
+}
+
 /* Returns 0 where there is nothing more to look at. */
 static int check_driver(struct check *k)
 {
@@ -126,6 +134,11 @@ static int check_driver(struct check *k)
 
 	if (m->refused) {
 		tell(k, GPU_FAILS, "driver", xstrdup(m->refused), NULL);
+		return 0;
+	}
+	if (m->driver == GPU_DRIVER_NONE && !has_amd(m) && is_unneeded(k)) {
+		tell(k, GPU_NOT_NEEDED, "driver",
+			xstrdup("the machine has no driver of a GPU, and the image asks for no GPU"), NULL);
 		return 0;
 	}
 	if (m->driver == GPU_DRIVER_NONE && !has_amd(m)) {

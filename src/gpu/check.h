@@ -5,8 +5,8 @@
 #include "gpu/gpu.h"
 #include "gpu/machine.h"
 
-/* Doubtful: works for most programs, or cannot be known without a start. */
-enum gpu_verdict { GPU_OK, GPU_DOUBTFUL, GPU_FAILS };
+/* Not needed: the image asks for no GPU. Doubtful: works for most programs, or cannot be known without a start. */
+enum gpu_verdict { GPU_OK, GPU_NOT_NEEDED, GPU_DOUBTFUL, GPU_FAILS };
 
 struct gpu_finding {
 	enum gpu_verdict verdict;

@@ -102,6 +102,20 @@ mend() { jq -r --arg s "$1" '.findings[] | select(.subject == $s) | .mend' <<<"$
 	[[ $(finding libc) == "fails: the image's C library is musl"* ]] || fail "$(finding libc)"
 }
 
+@test "gpu check: an image that asks for no GPU needs none where there is none, and that is exit 0" {
+	driver_tree none
+	run -0 mlrun gpu check "$IMAGE"
+	assert_line --regexp '^not needed +driver +the machine has no driver of a GPU, and the image asks for no GPU$'
+	assert_line "the image needs no GPU"
+	run -0 mlrun gpu check --json "$IMAGE"
+	assert_equal "$(jq -r .verdict <<<"$output")" "not needed"
+	run -1 mlrun gpu check --gpu=0 "$IMAGE"
+	NVIDIA_VISIBLE_DEVICES=all run -1 mlrun gpu check "$IMAGE"
+	cuda 12.4.127
+	run -1 mlrun gpu check "$IMAGE"
+	assert_line --regexp '^fails +driver +the machine has no driver of a GPU$'
+}
+
 @test "gpu check: a machine without a driver, Tegra and another's library versions are told of" {
 	driver_tree none
 	run -1 mlrun gpu check --gpu=all "$IMAGE"
