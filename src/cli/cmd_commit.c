@@ -65,7 +65,8 @@ static const struct argp_option options[] = {
 	{ "author", 'a', "NAME", 0, "say who did it", 0 },
 	{ "change", 'c', "INSTRUCTION", 0,
 		"change the configuration: 'ENV K=V', 'LABEL K=V', 'CMD …', 'ENTRYPOINT …', 'WORKDIR DIR', "
-		"'USER NAME'",
+		"'USER NAME', 'EXPOSE PORT', 'VOLUME DIR', 'HEALTHCHECK …', 'STOPSIGNAL NAME', 'SHELL […]', "
+		"'ONBUILD …'",
 		0 },
 	{ "quiet", 'q', 0, 0, "say nothing but errors", 0 },
 	CLI_JSON_OPTION,

@@ -9,6 +9,7 @@
 
 #include <ctype.h>
 #include <errno.h>
+#include <stdlib.h>
 #include <string.h>
 #include <strings.h>
 
@@ -22,6 +23,18 @@ static void set(json_t *obj, const char *key, json_t *value)
 {
 	if (!value || json_object_set_new(obj, key, value) < 0)
 		mlr_oom();
+}
+
+/* A member that is an object or an array, made where it is missing or null. */
+static json_t *need(json_t *obj, const char *key, json_t *(*make)(void))
+{
+	json_t *v = json_object_get(obj, key);
+
+	if (!json_is_object(v) && !json_is_array(v)) {
+		set(obj, key, make());
+		v = json_object_get(obj, key);
+	}
+	return v;
 }
 
 /* --- words ---------------------------------------------------------------- */
@@ -86,6 +99,13 @@ static int each_pair(json_t *run, const char *text, put_fn put, struct mlr_error
 
 /* --- instructions --------------------------------------------------------- */
 
+static int is_instruction(const char *text, const char *word)
+{
+	size_t len = strlen(word);
+
+	return strncasecmp(text, word, len) == 0 && strchr(" \t", text[len]);
+}
+
 static void put_env(json_t *run, const char *key, const char *value)
 {
 	auto_free char *text = xasprintf("%s=%s", key, value);
@@ -110,13 +130,7 @@ static void put_env(json_t *run, const char *key, const char *value)
 
 static void put_label(json_t *run, const char *key, const char *value)
 {
-	json_t *labels = json_object_get(run, "Labels");
-
-	if (!json_is_object(labels)) {
-		set(run, "Labels", json_object());
-		labels = json_object_get(run, "Labels");
-	}
-	set(labels, key, json_string(value));
+	set(need(run, "Labels", json_object), key, json_string(value));
 }
 
 static int do_env(struct derivation *d, const char *text, struct mlr_error *err)
@@ -129,8 +143,8 @@ static int do_label(struct derivation *d, const char *text, struct mlr_error *er
 	return each_pair(d->run, text, put_label, err);
 }
 
-/* ["a", "b"], or a line for a shell. */
-static json_t *command(const char *text)
+/* ["a", "b"]; NULL for what is none. */
+static json_t *words(const char *text)
 {
 	json_t *list = json_loads(text, 0, NULL), *v;
 	size_t i;
@@ -141,20 +155,34 @@ static json_t *command(const char *text)
 	if (json_is_array(list) && i == json_array_size(list))
 		return list;
 	json_decref(list);
-	return json_pack("[s, s, s]", "/bin/sh", "-c", text);
+	return NULL;
+}
+
+/* Words, or a line for the image's shell. */
+static json_t *command(const struct derivation *d, const char *text)
+{
+	json_t *list = words(text), *shell = json_object_get(d->run, "Shell");
+
+	if (list)
+		return list;
+	if (json_array_size(shell) == 0)
+		return json_pack("[s, s, s]", "/bin/sh", "-c", text);
+	list = json_copy(shell);
+	json_array_append_new(list, json_string(text));
+	return list;
 }
 
 static int do_cmd(struct derivation *d, const char *text, struct mlr_error *err)
 {
 	(void)err;
-	set(d->run, "Cmd", command(text));
+	set(d->run, "Cmd", command(d, text));
 	return 0;
 }
 
 static int do_entrypoint(struct derivation *d, const char *text, struct mlr_error *err)
 {
 	(void)err;
-	set(d->run, "Entrypoint", command(text));
+	set(d->run, "Entrypoint", command(d, text));
 	if (!d->has_cmd)
 		json_object_del(d->run, "Cmd");
 	return 0;
@@ -181,6 +209,212 @@ static int do_user(struct derivation *d, const char *text, struct mlr_error *err
 	return 0;
 }
 
+/* A port's number, and what stands behind it; -1 for none. */
+static long port(const char *s, char **end)
+{
+	long n = isdigit((unsigned char)*s) ? strtol(s, end, 10) : -1;
+
+	return n >= 1 && n <= 65535 ? n : -1;
+}
+
+/* "80", "443/udp", "8000-8010/tcp": a member "80/tcp" each. */
+static int expose(json_t *ports, const char *word)
+{
+	static const char *const protocols[] = { "tcp", "udp", "sctp" };
+	const char *protocol = NULL;
+	char *end = NULL;
+	long first = port(word, &end), last = first;
+
+	if (first >= 0 && *end == '-')
+		last = port(end + 1, &end);
+	if (first < 0 || last < first || (*end && *end != '/'))
+		return -EINVAL;
+	for (size_t i = 0; i < ARRAY_LEN(protocols); i++)
+		if (strcasecmp(*end ? end + 1 : "tcp", protocols[i]) == 0)
+			protocol = protocols[i];
+	if (!protocol)
+		return -EINVAL;
+	for (long n = first; n <= last; n++) {
+		auto_free char *key = xasprintf("%ld/%s", n, protocol);
+
+		set(ports, key, json_object());
+	}
+	return 0;
+}
+
+static int do_expose(struct derivation *d, const char *text, struct mlr_error *err)
+{
+	json_t *ports = need(d->run, "ExposedPorts", json_object);
+
+	for (;;) {
+		auto_free char *word = NULL;
+		int r = next_word(&text, &word, err);
+
+		if (r < 0 || !word)
+			return r;
+		if (expose(ports, word) < 0)
+			return mlr_fail(err, EINVAL, "'%s' is no PORT[-PORT][/tcp|udp|sctp]", word);
+	}
+}
+
+static int put_volume(json_t *volumes, const char *path, struct mlr_error *err)
+{
+	if (path[0] != '/')
+		return mlr_fail(err, EINVAL, "'%s' is no absolute path", path);
+	set(volumes, path, json_object());
+	return 0;
+}
+
+static int do_volume(struct derivation *d, const char *text, struct mlr_error *err)
+{
+	json_auto_t *list = words(text);
+	json_t *volumes = need(d->run, "Volumes", json_object), *v;
+	int r = 0;
+	size_t i;
+
+	json_array_foreach (list, i, v) {
+		r = put_volume(volumes, json_string_value(v), err);
+		if (r < 0)
+			return r;
+	}
+	while (!list && r == 0) {
+		auto_free char *word = NULL;
+
+		r = next_word(&text, &word, err);
+		if (r < 0 || !word)
+			return r;
+		r = put_volume(volumes, word, err);
+	}
+	return r;
+}
+
+/* A name or a number, as kill(1) takes them; which names there are differs between systems. */
+static int do_stopsignal(struct derivation *d, const char *text, struct mlr_error *err)
+{
+	size_t digits = strspn(text, "0123456789");
+	const char *name = strncasecmp(text, "SIG", 3) == 0 ? text + 3 : text;
+	int is_number = digits && !text[digits] && atoi(text) >= 1 && atoi(text) <= 64;
+
+	if (!is_number && (!isalpha((unsigned char)*name) ||
+				  name[strspn(name, "ABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789+-")]))
+		return mlr_fail(err, EINVAL, "'%s' is no signal: SIGTERM is, and 15", text);
+	set(d->run, "StopSignal", json_string(text));
+	return 0;
+}
+
+static int do_shell(struct derivation *d, const char *text, struct mlr_error *err)
+{
+	json_t *list = words(text);
+
+	if (json_array_size(list) == 0) {
+		json_decref(list);
+		return mlr_fail(err, EINVAL, "a JSON array is wanted, as in SHELL [\"/bin/bash\", \"-c\"]");
+	}
+	set(d->run, "Shell", list);
+	return 0;
+}
+
+/* What another build from this image begins with; whoever builds it reads the words. */
+static int do_onbuild(struct derivation *d, const char *text, struct mlr_error *err)
+{
+	size_t len = strcspn(text, " \t");
+
+	if (len == strlen(text))
+		return mlr_fail(err, EINVAL, "an instruction is wanted, as in ONBUILD RUN make");
+	if ((len == 7 && strncasecmp(text, "ONBUILD", 7) == 0) || (len == 4 && strncasecmp(text, "FROM", 4) == 0))
+		return mlr_fail(err, EINVAL, "%.*s may not follow ONBUILD", (int)len, text);
+	json_array_append_new(need(d->run, "OnBuild", json_array), json_string(text));
+	return 0;
+}
+
+/* Go's time.ParseDuration() for what is at least 0: "1m30s", "1.5h", "500ms", in nanoseconds; -1 for none. */
+static json_int_t duration(const char *s)
+{
+	static const struct {
+		const char *name;
+		double ns;
+	} units[] = { { "ns", 1 }, { "us", 1e3 }, { "ms", 1e6 }, { "s", 1e9 }, { "m", 60e9 }, { "h", 3600e9 } };
+	double sum = 0;
+
+	if (strcmp(s, "0") == 0)
+		return 0;
+	do {
+		size_t digits = strspn(s, "0123456789."), letters = strspn(s + digits, "nusmh"), i;
+		double n = atof(s);
+
+		for (i = 0; i < ARRAY_LEN(units); i++)
+			if (strlen(units[i].name) == letters &&
+				strncmp(units[i].name, s + digits, letters) == 0)
+				break;
+		if (digits == 0 || i == ARRAY_LEN(units))
+			return -1;
+		sum += n * units[i].ns;
+		s += digits + letters;
+	} while (*s);
+	return sum < 9e18 ? (json_int_t)(sum + 0.5) : -1;
+}
+
+/* "--interval=30s" and so on, of which each is a number of the check's. */
+static int health_option(json_t *check, const char *word, struct mlr_error *err)
+{
+	static const struct {
+		const char *name, *key;
+		json_int_t min; /* but for 0, which is the default's */
+	} known[] = { { "--interval=", "Interval", 1000000 }, { "--timeout=", "Timeout", 1000000 },
+		{ "--start-period=", "StartPeriod", 1000000 }, { "--start-interval=", "StartInterval", 1000000 },
+		{ "--retries=", "Retries", 1 } };
+
+	for (size_t i = 0; i < ARRAY_LEN(known); i++) {
+		size_t len = strlen(known[i].name);
+		const char *value = word + len;
+		json_int_t n;
+
+		if (strncmp(word, known[i].name, len) != 0)
+			continue;
+		n = strcmp(known[i].key, "Retries") != 0                     ? duration(value)
+			: *value && !value[strspn(value, "0123456789")] ? atoi(value)
+									: -1;
+		if (n < 0 || (n > 0 && n < known[i].min))
+			return mlr_fail(err, EINVAL, "'%s': a time such as 30s or 1m30s, or a number of retries, is wanted",
+				word);
+		set(check, known[i].key, json_integer(n));
+		return 0;
+	}
+	return mlr_fail(err, EINVAL, "'%s' is none of --interval=, --timeout=, --start-period=, --start-interval=, "
+				     "--retries=", word);
+}
+
+/* As Docker keeps it (moby's image specification, config.md, "Healthcheck"); OCI has no such member. */
+static int do_healthcheck(struct derivation *d, const char *text, struct mlr_error *err)
+{
+	json_auto_t *check = json_object();
+	json_t *test;
+
+	while (strncmp(text, "--", 2) == 0) {
+		auto_free char *word = NULL;
+		int r = next_word(&text, &word, err);
+
+		if (r == 0)
+			r = health_option(check, word, err);
+		if (r < 0)
+			return r;
+		text += strspn(text, " \t");
+	}
+	if (strcasecmp(text, "NONE") == 0) {
+		set(check, "Test", json_pack("[s]", "NONE"));
+	} else if (is_instruction(text, "CMD") && text[3] && text[3 + strspn(text + 3, " \t")]) {
+		text += 3 + strspn(text + 3, " \t");
+		test = words(text);
+		if (test)
+			json_array_insert_new(test, 0, json_string("CMD"));
+		set(check, "Test", test ? test : json_pack("[s, s]", "CMD-SHELL", text));
+	} else {
+		return mlr_fail(err, EINVAL, "NONE or [OPTION...] CMD COMMAND is wanted");
+	}
+	set(d->run, "Healthcheck", take_ptr(&check));
+	return 0;
+}
+
 static const struct {
 	const char *word;
 	int (*run)(struct derivation *d, const char *text, struct mlr_error *err);
@@ -191,14 +425,13 @@ static const struct {
 	{ "ENTRYPOINT", do_entrypoint },
 	{ "WORKDIR", do_workdir },
 	{ "USER", do_user },
+	{ "EXPOSE", do_expose },
+	{ "VOLUME", do_volume },
+	{ "HEALTHCHECK", do_healthcheck },
+	{ "STOPSIGNAL", do_stopsignal },
+	{ "SHELL", do_shell },
+	{ "ONBUILD", do_onbuild },
 };
-
-static int is_instruction(const char *text, const char *word)
-{
-	size_t len = strlen(word);
-
-	return strncasecmp(text, word, len) == 0 && strchr(" \t", text[len]);
-}
 
 static int change(struct derivation *d, const char *text, struct mlr_error *err)
 {
@@ -219,7 +452,8 @@ static int change(struct derivation *d, const char *text, struct mlr_error *err)
 		return instructions[i].run(d, rest, err);
 	}
 	return mlr_fail(err, EINVAL,
-		"no instruction that can be changed: ENV, LABEL, CMD, ENTRYPOINT, WORKDIR and USER are");
+		"no instruction that can be changed: ENV, LABEL, CMD, ENTRYPOINT, WORKDIR, USER, EXPOSE, VOLUME, "
+		"HEALTHCHECK, STOPSIGNAL, SHELL and ONBUILD are");
 }
 
 static int change_all(json_t *run, const struct strv *changes, struct mlr_error *err)
@@ -238,18 +472,6 @@ static int change_all(json_t *run, const struct strv *changes, struct mlr_error 
 }
 
 /* --- the document --------------------------------------------------------- */
-
-/* A member that is an object or an array, made where it is missing or null. */
-static json_t *need(json_t *obj, const char *key, json_t *(*make)(void))
-{
-	json_t *v = json_object_get(obj, key);
-
-	if (!json_is_object(v) && !json_is_array(v)) {
-		set(obj, key, make());
-		v = json_object_get(obj, key);
-	}
-	return v;
-}
 
 static int add_text(json_t *o, const char *key, const char *text, struct mlr_error *err)
 {

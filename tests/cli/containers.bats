@@ -476,6 +476,28 @@ line" | cksum'
 	assert_output changed
 }
 
+@test "commit: ports, volumes, signals, health, shells and triggers are kept as Docker keeps them" {
+	keep touch /x
+	mlrun commit -q -c 'EXPOSE 80 53/UDP 8000-8002/tcp' -c 'VOLUME /data "/a b"' -c 'VOLUME ["/v", "/w"]' -c 'STOPSIGNAL SIGUSR1' \
+		-c 'HEALTHCHECK --interval=1m30s --timeout=500ms --start-period=0 --retries=3 CMD curl -f http://localhost/' \
+		-c 'SHELL ["/bin/sh", "-ec"]' -c 'ONBUILD RUN make' -c 'onbuild COPY . /src' -c 'CMD false; echo too far' c mine
+	mlrun export localhost/mine mine.oci 2>&3
+	skopeo inspect --config oci-archive:mine.oci >config
+	run -0 jq -cS '.config | [.ExposedPorts, .Volumes, .StopSignal, .Cmd]' config
+	assert_output '[{"53/udp":{},"80/tcp":{},"8000/tcp":{},"8001/tcp":{},"8002/tcp":{}},{"/a b":{},"/data":{},"/v":{},"/w":{}},"SIGUSR1",["/bin/sh","-ec","false; echo too far"]]'
+	# What OCI has not is in the document itself, and in Docker's form of it.
+	skopeo inspect --raw --config oci-archive:mine.oci >config
+	run -0 jq -cS '.config | [.Healthcheck, .Shell, .OnBuild]' config
+	assert_output '[{"Interval":90000000000,"Retries":3,"StartPeriod":0,"Test":["CMD-SHELL","curl -f http://localhost/"],"Timeout":500000000},["/bin/sh","-ec"],["RUN make","COPY . /src"]]'
+	cd /
+	run -1 mlrun exec localhost/mine
+	assert_output ""
+	mlrun commit -q -c 'HEALTHCHECK CMD ["/bin/check", "-q"]' c two
+	mlrun commit -q -c 'HEALTHCHECK NONE' c three
+	assert_equal "$(mlrun export -q localhost/two "$TMPDIR/2" && skopeo inspect --raw --config "oci-archive:$TMPDIR/2" | jq -c .config.Healthcheck)" '{"Test":["CMD","/bin/check","-q"]}'
+	assert_equal "$(mlrun export -q localhost/three "$TMPDIR/3" && skopeo inspect --raw --config "oci-archive:$TMPDIR/3" | jq -c .config.Healthcheck)" '{"Test":["NONE"]}'
+}
+
 @test "commit: an entrypoint drops the image's command, a line goes to a shell" {
 	mlrun exec --write=d "$REGISTRY/other" /x 2>&3 >/dev/null
 	mlrun commit -q -c 'ENTRYPOINT ["/bin/echo", "new"]' d mine
@@ -492,7 +514,10 @@ line" | cksum'
 @test "commit: a change that is none is refused before anything is done" {
 	keep touch /x
 	layers=$(ls "$MLRUN_STORE/layers")
-	for change in 'RUN true' ENV 'ENV A' 'ENV =x' 'ENV A=1 B' 'ENV A="1' 'LABEL' 'USER a b' 'CMD' nonsense; do
+	for change in 'EXPOSE 0' 'EXPOSE 80/icmp' 'EXPOSE 90-80' 'EXPOSE http' 'EXPOSE 70000' 'VOLUME data' 'VOLUME ["data"]' \
+		'STOPSIGNAL sig term' 'STOPSIGNAL 65' 'HEALTHCHECK' 'HEALTHCHECK CMD' 'HEALTHCHECK true' \
+		'HEALTHCHECK --interval=3 CMD x' 'HEALTHCHECK --retries=x CMD x' 'HEALTHCHECK --often CMD x' 'SHELL /bin/bash' \
+		'SHELL []' 'ONBUILD' 'ONBUILD make' 'ONBUILD FROM x' 'ONBUILD ONBUILD RUN x' 'RUN true' ENV 'ENV A' 'ENV =x' 'ENV A=1 B' 'ENV A="1' 'LABEL' 'USER a b' 'CMD' nonsense; do
 		run -125 mlrun commit -c "$change" c mine
 		assert_output --partial "change '$change'"
 	done
