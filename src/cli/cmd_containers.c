@@ -261,8 +261,9 @@ int cmd_containers(int argc, char **argv)
 	cli_parse(&argp, argc, argv, 0, &a);
 	r = cli_open_store(a.common.store, &st, &err);
 	if (!a.verb || strcmp(a.verb, "list") == 0) {
-		/* Who never made one has none, and that is no failure. */
-		if (r < 0 && (r != -ENOENT || a.common.store))
+		if (r == -ENOENT && !a.common.store)
+			r = cli_store_may_come(&err);
+		if (r < 0)
 			return cli_fail(&err);
 		return list(st, a.json);
 	}

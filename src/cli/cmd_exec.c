@@ -26,6 +26,8 @@ static int enter_and_exec(struct plan *p, int (*become)(struct plan *p, struct m
 		return cli_fail(&err);
 	}
 	r = become ? become(p, &err) : runtime_exec(p, &err);
+	if (r == -ENOENT && p->argv.v[0][0] == '-')
+		mlr_hint(&err, "options stand before IMAGE: mlrun exec %s ... IMAGE COMMAND", p->argv.v[0]);
 	mlr_wrap(&err, "exec '%s'", p->image);
 	cli_fail(&err);
 	return r == -ENOENT ? CLI_NOT_FOUND : CLI_NOT_EXECUTABLE;
@@ -69,6 +71,10 @@ static int fetch(const struct exec_options *o)
 	struct mlr_error err = MLR_ERROR_INIT;
 	int speak = is_spokesman();
 
+	if (cli_refuse_file(o->image, &err) < 0) {
+		mlr_wrap(&err, "exec '%s'", o->image);
+		return cli_fail(&err);
+	}
 	if (exec_check(o, &err) < 0)
 		return cli_fail(&err);
 	if (o->pull != EXEC_PULL_ALWAYS)

@@ -122,8 +122,9 @@ int cmd_images(int argc, char **argv)
 	r = stores_open(a.common.store, NULL, &all, &err);
 	if (r == -ENOENT)
 		cli_hint_no_store(&err);
-	/* Who never pulled has no images, and that is no failure. */
-	if (r < 0 && (r != -ENOENT || a.common.store))
+	if (r == -ENOENT && !a.common.store)
+		r = cli_store_may_come(&err);
+	if (r < 0)
 		return cli_fail(&err);
 	for (size_t i = 0; i < all.n; i++)
 		if (add_store(&t, all.v[i], &err) < 0)

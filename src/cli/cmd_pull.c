@@ -12,6 +12,7 @@
 #include "base/log.h"
 #include "base/memory.h"
 #include "base/strv.h"
+#include "config.h"
 #include "oci/platform.h"
 #include "oci/name.h"
 #include "pull/pull.h"
@@ -129,10 +130,23 @@ static const struct argp argp = {
 	.children = cli_registry_children,
 };
 
+/* That is found out now rather than in a job; other nodes may be able to. */
+static void tell_fuse(void)
+{
+#if HAVE_SQUASHFUSE
+	if (access("/dev/fuse", R_OK | W_OK) < 0)
+		mlr_info("exec cannot start it on this machine: /dev/fuse: %s; --format=layers or dir does without",
+			strerror(errno));
+#else
+	mlr_info("this mlrun was built without libsquashfuse and cannot start it; --format=layers or dir does without");
+#endif
+}
+
 static void tell(const struct pull_result *r, double seconds)
 {
 	char size[CLI_SIZE_SIZE];
 
+	cli_tell_replaced(r->image.name, r->replaced);
 	cli_size(r->image.size, size);
 	if (r->store)
 		mlr_info("'%s' is up to date in store '%s': %s, %s", r->image.name, r->store,
@@ -142,6 +156,8 @@ static void tell(const struct pull_result *r, double seconds)
 	else
 		mlr_info("pulled '%s': %s, %s in %.2f s%s", r->image.name, r->image.manifest, size,
 			seconds, r->formats == STORE_FORMAT_SQUASHFS ? ", as squashfs" : "");
+	if (r->formats == STORE_FORMAT_SQUASHFS)
+		tell_fuse();
 }
 
 static int print_json(const struct pull_result *r, double seconds)
@@ -194,6 +210,8 @@ static int check_args(const struct args *a, struct mlr_error *err)
 		auto_call(oci_name_done) struct oci_name name = OCI_NAME_INIT;
 		int r = oci_name_parse(a->images.v[i], &name, err);
 
+		if (r == 0)
+			r = cli_refuse_file(a->images.v[i], err);
 		if (r < 0)
 			return r;
 	}
@@ -298,6 +316,10 @@ static int parse_file(const char *text, struct oci_name *ret, struct mlr_error *
 			return oci_name_parse(text, ret, err);
 	if (strncmp(text, "docker://", 9) == 0)
 		return mlr_fail(err, EINVAL, "'%.200s' is not a file: mlrun pull brings it", text);
+	if (strcmp(text, "-") != 0 && access(text, F_OK) < 0 && oci_name_parse(text, ret, NULL) == 0) {
+		mlr_fail_errno(err, "import '%.200s'", text);
+		return mlr_hint(err, "mlrun pull %s brings an image of that name from its registry", text);
+	}
 	ret->transport = OCI_ANY_FILE;
 	ret->path = xstrdup(text);
 	return 0;

@@ -60,6 +60,7 @@ static int tag(struct store *st, const struct args *a, struct mlr_error *err)
 	auto_call(oci_name_done) struct oci_name image = OCI_NAME_INIT;
 	auto_call(oci_ref_done) struct oci_ref name = OCI_REF_INIT;
 	auto_call(store_image_done) struct store_image im = STORE_IMAGE_INIT;
+	auto_free char *was = NULL;
 	int r = oci_name_parse(a->image, &image, err);
 
 	if (r == 0)
@@ -74,9 +75,12 @@ static int tag(struct store *st, const struct args *a, struct mlr_error *err)
 		im.source = take_ptr(&im.name); /* where it is to be had again */
 	free(im.name);
 	im.name = oci_ref_canonical(&name);
+	was = store_image_other(st, &im);
 	r = store_image_put(st, &im, err);
-	if (r == 0)
-		mlr_info("'%s' is %s now", im.name, im.manifest);
+	if (r < 0)
+		return r;
+	cli_tell_replaced(im.name, was);
+	mlr_info("'%s' is %s now", im.name, im.manifest);
 	return r;
 }
 

@@ -1,6 +1,7 @@
 #include "cli/common.h"
 
 #include "base/cleanup.h"
+#include "base/config.h"
 #include "base/escape.h"
 #include "base/file.h"
 #include "base/hash.h"
@@ -9,14 +10,18 @@
 #include "cli/cli.h"
 #include "cli/foreign.h"
 #include "oci/digest.h"
+#include "oci/name.h"
 #include "store/facts.h"
+#include "store/place.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
 
 enum { KEY_STORE = 0x1000, KEY_VERBOSE };
 
@@ -229,6 +234,36 @@ int cli_print_json(json_t *value)
 void cli_hint_no_store(struct mlr_error *err)
 {
 	mlr_hint(err, "mlrun pull makes it; --store or MLRUN_STORE names another place");
+}
+
+int cli_store_may_come(struct mlr_error *err)
+{
+	auto_call(config_done) struct config c = CONFIG_INIT;
+	auto_free char *path = NULL, *near = NULL;
+	int r = config_load(&c, err);
+
+	if (r == 0)
+		r = store_place(&c, &path, NULL, err);
+	if (r < 0)
+		return r;
+	near = store_place_nearest(path);
+	if (faccessat(AT_FDCWD, near, W_OK | X_OK, AT_EACCESS) == 0)
+		return 0;
+	mlr_fail_errno(err, "store '%s' is not there and cannot be made in '%s'", path, near);
+	return mlr_hint(err, "--store or MLRUN_STORE names another place");
+}
+
+int cli_refuse_file(const char *image, struct mlr_error *err)
+{
+	if (!oci_name_ends_as_file(image) || access(image, F_OK) < 0)
+		return 0;
+	return oci_name_refuse_path(image, err);
+}
+
+void cli_tell_replaced(const char *name, const char *was)
+{
+	if (was)
+		mlr_info("'%s' was the name of another image until now, %.19s…", name, was);
 }
 
 void cli_be_quiet(void)

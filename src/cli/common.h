@@ -84,6 +84,16 @@ int cli_stored_text(
 /* The way out when there is no store. */
 void cli_hint_no_store(struct mlr_error *err);
 
+/* Of a store that is not there: who never pulled has nothing, and that is no failure, where one could be made.
+ * Returns 0, or -EACCES and the like. */
+int cli_store_may_come(struct mlr_error *err);
+
+/* Tell that a name stood for another image, was; NULL: it did not. */
+void cli_tell_replaced(const char *name, const char *was);
+
+/* Refuse what would be looked for in a registry and is a file here, "x.sif". Returns 0 or -EINVAL. */
+int cli_refuse_file(const char *image, struct mlr_error *err);
+
 /* The manifest of a stored image, its bytes checked. Returns 0, -ENOENT, -EBADMSG, -EPROTO. */
 int cli_stored_manifest(struct store *st, const char *digest, struct oci_document *ret,
 	struct mlr_error *err);

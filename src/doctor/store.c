@@ -62,6 +62,18 @@ static const char *type_name(unsigned long type, char buf[24])
 	return buf;
 }
 
+/* A sentence with its way out, as a finding. */
+static void tell_error(struct doctor_report *r, const struct mlr_error *err, const char *origin)
+{
+	const char *hint = strstr(err->text, "\nhint: ");
+	struct doctor_finding *f = doctor_add(
+		r, "store", DOCTOR_FAILURE, "%.*s", (int)strcspn(err->text, "\n"), err->text);
+
+	doctor_because(f, "no image can be found or pulled (the place is %s's)", origin);
+	doctor_mend(f, DOCTOR_YOU, "%s",
+		hint ? hint + strlen("\nhint: ") : "export MLRUN_STORE=/some/directory");
+}
+
 /* Where it is and who says so. Returns 0, or -1 and it is told. */
 static int find_place(
 	const struct doctor_machine *m, struct doctor_report *r, char **path, char **origin)
@@ -79,38 +91,14 @@ static int find_place(
 		c = (struct config)CONFIG_INIT;
 	if (store_place(&c, path, origin, &err) == 0)
 		return 0;
+	if (err.code == EINVAL) {
+		tell_error(r, &err, "MLRUN_STORE");
+		return -1;
+	}
 	doctor_because(doctor_add(r, "store", DOCTOR_FAILURE, "no place for the store"),
 		"this user has no home directory");
 	doctor_mend(&r->v[r->n - 1], DOCTOR_YOU, "export MLRUN_STORE=/some/directory");
 	return -1;
-}
-
-/* The directory itself or the nearest above it that is there, to free(). */
-static char *nearest(const char *path)
-{
-	auto_free char *cwd = path[0] == '/' ? xstrdup("") : getcwd(NULL, 0);
-	auto_free char *absolute = xasprintf("%s/%s", cwd ? cwd : "", path);
-	char *dir = path_clean(absolute);
-	struct stat sb;
-
-	while (dir[1] && stat(dir, &sb) < 0 && (errno == ENOENT || errno == ENOTDIR)) {
-		char *slash = strrchr(dir, '/');
-
-		slash[slash == dir] = '\0';
-	}
-	return dir;
-}
-
-/* A sentence with its way out, as a finding. */
-static void tell_error(struct doctor_report *r, const struct mlr_error *err, const char *origin)
-{
-	const char *hint = strstr(err->text, "\nhint: ");
-	struct doctor_finding *f = doctor_add(
-		r, "store", DOCTOR_FAILURE, "%.*s", (int)strcspn(err->text, "\n"), err->text);
-
-	doctor_because(f, "no image can be found or pulled (the place is %s's)", origin);
-	doctor_mend(f, DOCTOR_YOU, "%s",
-		hint ? hint + strlen("\nhint: ") : "export MLRUN_STORE=/some/directory");
 }
 
 static void look_at_room(int fd, struct doctor_report *r)
@@ -247,7 +235,7 @@ static void look_at_own(const struct doctor_machine *m, struct doctor_report *r)
 	if (find_place(m, r, &path, &origin) < 0)
 		return;
 	code = store_open(path, 0, &st, &err);
-	there = nearest(path);
+	there = store_place_nearest(path);
 	is_there = code == 0;
 	if (code < 0 && code != -ENOENT) {
 		tell_error(r, &err, origin);

@@ -80,16 +80,17 @@ static int parse_flags(const char *s, enum plan_kind *kind, unsigned *flags, int
 	}
 }
 
-static int source_missing(const char *source, struct mlr_error *err)
+/* What is only to be read would be of no use empty. */
+static int source_missing(const char *source, int is_read, struct mlr_error *err)
 {
 	int r = mlr_fail_errno(err, "source '%s'", source);
 
-	if (err->code == ENOENT)
-		mlr_hint(err,
-			strchr(source, '/')
-				? "make it first: mkdir -p '%s'"
-				: "mlrun has no named volumes; write ./%s for a directory here",
-			source);
+	if (err->code != ENOENT)
+		return r;
+	if (!strchr(source, '/'))
+		mlr_hint(err, "mlrun has no named volumes; write ./%s for a directory here", source);
+	else if (!is_read)
+		mlr_hint(err, "make it first: mkdir -p '%s'", source);
 	return r;
 }
 
@@ -110,7 +111,7 @@ int volume_add(enum plan_kind kind, const char *source, const char *target, unsi
 	struct stat st;
 
 	if (!real)
-		return source_missing(source, err);
+		return source_missing(source, kind == PLAN_OVERLAY || (flags & PLAN_READONLY), err);
 	if (kind == PLAN_OVERLAY && (stat(real, &st) < 0 || !S_ISDIR(st.st_mode)))
 		return mlr_fail(err, ENOTDIR,
 			"source '%s' is no directory, which an overlay is made of", source);

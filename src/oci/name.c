@@ -49,11 +49,56 @@ static int parse_place(
 	return 0;
 }
 
+enum ending { END_NONE, END_SIF, END_SQUASHFS, END_TAR };
+
+static enum ending ending_of(const char *text)
+{
+	static const struct {
+		const char *ending;
+		enum ending kind;
+	} known[] = { { ".sif", END_SIF }, { ".simg", END_SIF }, { ".sqsh", END_SQUASHFS },
+		{ ".sqfs", END_SQUASHFS }, { ".squashfs", END_SQUASHFS }, { ".tar", END_TAR },
+		{ ".tar.gz", END_TAR }, { ".tgz", END_TAR }, { ".tar.xz", END_TAR }, { ".tar.zst", END_TAR } };
+	size_t len = strlen(text);
+
+	for (size_t i = 0; i < ARRAY_LEN(known); i++) {
+		size_t n = strlen(known[i].ending);
+
+		if (len > n && strcasecmp(text + len - n, known[i].ending) == 0)
+			return known[i].kind;
+	}
+	return END_NONE;
+}
+
+int oci_name_ends_as_file(const char *text)
+{
+	return ending_of(text) != END_NONE;
+}
+
+int oci_name_refuse_path(const char *text, struct mlr_error *err)
+{
+	mlr_fail(err, EINVAL, "'%.200s' is a path, not an image's name", text);
+	switch (ending_of(text)) {
+	case END_SIF:
+		return mlr_hint(err, OCI_NAME_SIF, text);
+	case END_SQUASHFS:
+		return mlr_hint(err, "mlrun exec squashfs:%s runs it as it is", text);
+	case END_TAR:
+		return mlr_hint(err, "mlrun import %s NAME brings it into the store; then mlrun exec NAME", text);
+	default:
+		return mlr_hint(err,
+			"rootfs:%s is the image that is a plain directory, oci:%s one that is an OCI layout", text, text);
+	}
+}
+
 int oci_name_parse(const char *text, struct oci_name *ret, struct mlr_error *err)
 {
 	for (size_t t = OCI_LAYOUT; t <= OCI_DOCKER_ARCHIVE; t++)
 		if (strncmp(text, prefixes[t], strlen(prefixes[t])) == 0)
 			return parse_place(text, (enum oci_transport)t, ret, err);
+	/* No name begins so. */
+	if (text[strspn(text, ".~")] == '/')
+		return oci_name_refuse_path(text, err);
 	return oci_ref_parse(text, &ret->ref, err);
 }
 

@@ -122,6 +122,17 @@ static int by_name(const void *a, const void *b)
 	return r ? r : x->number < y->number ? -1 : 1;
 }
 
+static int damaged(const struct files *f, struct archive *a, struct mlr_error *err)
+{
+	const char *why = archive_error_string(a);
+
+	mlr_fail(err, EPROTO, "read the archive: %s", why ? why : "it is damaged");
+	if (f->n > 0)
+		return -EPROTO;
+	return mlr_hint(err,
+		"an image's archive or a tar of a root directory is wanted; mlrun exec -v brings a file into a container");
+}
+
 static int read_members(
 	struct files *f, struct archive *a, const struct plain_options *opt, struct mlr_error *err)
 {
@@ -135,10 +146,9 @@ static int read_members(
 		if (opt->cancelled && opt->cancelled(opt->cancelled_ctx))
 			return mlr_fail(err, ECANCELED, "interrupted");
 	}
-	if (r != ARCHIVE_EOF)
-		return mlr_fail(err, EPROTO, "read the archive: %s",
-			archive_error_string(a) ? archive_error_string(a) : "it is damaged");
-	return 0;
+	if (r == ARCHIVE_EOF)
+		return 0;
+	return damaged(f, a, err);
 }
 
 static void archive_cleanup(struct archive **a)
@@ -157,7 +167,7 @@ static int index_archive(struct files *f, const struct plain_options *opt, struc
 		return mlr_fail_errno(err, "seek in the archive");
 	archive_read_support_format_tar(a);
 	if (archive_read_open_fd(a, f->fd, 64 << 10) != ARCHIVE_OK)
-		return mlr_fail(err, EPROTO, "read the archive: %s", archive_error_string(a));
+		return damaged(f, a, err);
 	r = read_members(f, a, opt, err);
 	if (r == 0 && f->n > 0)
 		qsort(f->v, f->n, sizeof(*f->v), by_name);

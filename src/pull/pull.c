@@ -49,6 +49,7 @@ void pull_result_done(struct pull_result *r)
 {
 	store_image_done(&r->image);
 	free(r->store);
+	free(r->replaced);
 	*r = (struct pull_result)PULL_RESULT_INIT;
 }
 
@@ -329,6 +330,9 @@ static int keep_name(struct pull *p, struct pull_result *ret, struct mlr_error *
 	im->source = store_image_source(p->what);
 	im->size = p->res.layers.size;
 	im->pulled = time(NULL);
+	/* A registry's tag goes to another image by itself. */
+	if (p->what->transport != OCI_REGISTRY)
+		ret->replaced = store_image_other(p->st, im);
 	return store_image_put(p->st, im, err);
 }
 

@@ -80,6 +80,7 @@ struct pull_result {
 	struct store_image image;
 	unsigned formats;        /* that the store holds it in now, see store/facts.h */
 	char *store;             /* the additional one that has it; NULL: st */
+	char *replaced;          /* the manifest that a name for an image from files stood for; or NULL */
 	int up_to_date;          /* the store had the name at this digest: nothing was fetched */
 	size_t layers;           /* 0 when up to date */
 	size_t layers_fetched;

@@ -73,12 +73,17 @@ static int open_rootfs(int fd, const struct oci_name *name, const struct source_
 	return bundle_rootfs(fd, opt->want, opt->plain, ret, err);
 }
 
-/* No kind of tar, and better known by its name. */
-static int refuse_squashfs(int fd, const struct oci_name *name, struct mlr_error *err)
+/* No kinds of tar, and better known by their names. SIF: sylabs/sif, docs, "Global header". */
+static int refuse_others(int fd, const struct oci_name *name, struct mlr_error *err)
 {
-	char magic[4];
+	char magic[32 + 9] = "";
+	ssize_t n = pread(fd, magic, sizeof(magic), 0);
 
-	if (pread(fd, magic, sizeof(magic), 0) != sizeof(magic) || memcmp(magic, "hsqs", 4) != 0)
+	if (n == sizeof(magic) && memcmp(magic + 32, "SIF_MAGIC", 9) == 0) {
+		mlr_fail(err, ENOTSUP, "'%s' is an image of Apptainer's, a SIF file", name->path);
+		return mlr_hint(err, OCI_NAME_SIF, name->path);
+	}
+	if (n < 4 || memcmp(magic, "hsqs", 4) != 0)
 		return 0;
 	mlr_fail(err, ENOTSUP, "'%s' is a squashfs image", name->path);
 	return mlr_hint(err, "mlrun exec squashfs:%s runs it as it is", name->path);
@@ -100,7 +105,7 @@ static int open_plain(int fd, const struct oci_name *name, const struct source_f
 	struct bundle b = { NULL, name->which, opt->want, opt->plain };
 	enum oci_transport kind = name->transport;
 	struct stat st;
-	int r = refuse_squashfs(fd, name, err);
+	int r = refuse_others(fd, name, err);
 
 	if (r == 0)
 		r = files_open_fd(fd, opt->plain, &files, err);

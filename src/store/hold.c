@@ -152,13 +152,22 @@ static int wait_for_removers(
 	}
 }
 
+/* Where nothing can be changed, the name of the file that could not be made tells a user nothing. */
+static int cannot_change(struct store *st, int r, struct mlr_error *err)
+{
+	if (r != -EACCES && r != -EROFS && r != -EPERM)
+		return r;
+	mlr_fail(err, -r, "store '%s' cannot be written to: %s", store_path(st), strerror(-r));
+	return mlr_hint(err, "--store or MLRUN_STORE names one of your own");
+}
+
 static int hold_first(struct store *st, const struct strv *digests, struct mlr_error *err)
 {
 	struct store_hold *h;
 	int r = hold_file_new(st, 'a', &h, err);
 
 	if (r < 0)
-		return r;
+		return cannot_change(st, r, err);
 	r = hold_file_put(h, digests, err);
 	if (r == 0)
 		r = wait_for_removers(h, digests, err);
@@ -167,7 +176,7 @@ static int hold_first(struct store *st, const struct strv *digests, struct mlr_e
 	if (r < 0) {
 		unlinkat(store_fd(st), h->path, 0);
 		hold_file_free(h);
-		return r;
+		return cannot_change(st, r, err);
 	}
 	st->hold = h;
 	return 0;
@@ -236,7 +245,7 @@ static int become_remover(struct store_hold *h, struct mlr_error *err)
 	for (;;) {
 		r = take_token(h, &w, other, err);
 		if (r < 0)
-			return r;
+			return cannot_change(h->st, r, err);
 		if (r == 1) {
 			r = find_remover(h->st, h, &w, other, err);
 			if (r == 0 && !other[0])

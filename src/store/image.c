@@ -5,6 +5,7 @@
 #include "base/hash.h"
 #include "base/memory.h"
 #include "base/path.h"
+#include "base/spelling.h"
 #include "oci/digest.h"
 #include "store/facts.h"
 #include "store/hold.h"
@@ -170,6 +171,45 @@ static int find_digest(
 	return r;
 }
 
+/* "debian:12" of "docker.io/library/debian:12", as it is typed. */
+static const char *typed(const char *name)
+{
+	static const char library[] = "library/";
+	const char *slash = strchr(name, '/');
+
+	name = slash ? slash + 1 : name;
+	return strncmp(name, library, strlen(library)) == 0 ? name + strlen(library) : name;
+}
+
+/* Another tag of the same repository, else what is spelled most like it. */
+static void hint_near(struct store *st, const struct oci_ref *ref, struct mlr_error *err)
+{
+	auto_free char *name = oci_ref_canonical(ref);
+	const char *want = typed(name);
+	size_t n = 0, repository = strcspn(want, ":@");
+	struct spelling s = spelling_of(want, strlen(want));
+	struct store_image *v = NULL;
+	const char *near = NULL;
+
+	if (store_image_list(st, &v, &n, NULL) < 0)
+		n = 0;
+	for (size_t i = 0; i < n; i++) {
+		const char *is = typed(v[i].name);
+
+		if (!near && strcspn(is, ":@") == repository && strncmp(is, want, repository) == 0)
+			near = v[i].name;
+		spelling_try(&s, is);
+	}
+	for (size_t i = 0; i < n && !near && s.near; i++)
+		if (typed(v[i].name) == s.near)
+			near = v[i].name;
+	if (near)
+		mlr_hint(err, "is '%s' meant? mlrun images lists what is there", near);
+	else
+		mlr_hint(err, "mlrun images lists what is there");
+	store_images_free(v, n);
+}
+
 static int find_exactly(
 	struct store *st, const struct oci_ref *ref, struct store_image *ret, struct mlr_error *err)
 {
@@ -184,7 +224,7 @@ static int find_exactly(
 		r = find_digest(st, ref, ret, &first);
 	if (r == -ENOENT) {
 		mlr_fail(err, ENOENT, "image '%s' is not in store '%s'", name, store_path(st));
-		mlr_hint(err, "mlrun pull brings it; mlrun images lists what is there");
+		hint_near(st, ref, err);
 	} else if (r < 0 && err) {
 		*err = first;
 	}
@@ -296,6 +336,17 @@ int store_image_check(struct store *st, const struct store_image *im, struct mlr
 			return mlr_fail(err, ENOENT, "%s is not in the store", missing);
 	}
 	return 0;
+}
+
+char *store_image_other(struct store *st, const struct store_image *im)
+{
+	auto_call(store_image_done) struct store_image was = STORE_IMAGE_INIT;
+	char path[STORE_IMAGE_PATH];
+
+	store_image_path(im->name, path);
+	if (store_image_load(st, path, &was, NULL) < 0 || strcmp(was.manifest, im->manifest) == 0)
+		return NULL;
+	return take_ptr(&was.manifest);
 }
 
 int store_image_put(struct store *st, const struct store_image *im, struct mlr_error *err)

@@ -51,6 +51,9 @@ int store_image_check(struct store *st, const struct store_image *im, struct mlr
 /* Make or replace a name; facts, blobs and trees of its manifest must already be there. */
 int store_image_put(struct store *st, const struct store_image *im, struct mlr_error *err);
 
+/* The manifest that an image's name stands for so far, to free(); NULL when that is its own, or none. */
+char *store_image_other(struct store *st, const struct store_image *im);
+
 /* Every name, sorted. *ret is an array of *n to be freed with store_images_free(). */
 int store_image_list(struct store *st, struct store_image **ret, size_t *n, struct mlr_error *err);
 void store_images_free(struct store_image *v, size_t n);

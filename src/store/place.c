@@ -3,9 +3,13 @@
 #include "base/cleanup.h"
 #include "base/home.h"
 #include "base/memory.h"
+#include "base/path.h"
 
 #include <errno.h>
 #include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 static void told_by(char **origin, char *take)
 {
@@ -21,6 +25,11 @@ int store_place(const struct config *c, char **ret, char **origin, struct mlr_er
 	const struct config_value *v = config_get(c, "", "store");
 	auto_free char *data = NULL;
 
+	/* It would be another one in every directory. */
+	if (dir && *dir && dir[0] != '/') {
+		mlr_fail(err, EINVAL, "MLRUN_STORE='%s': an absolute path is wanted", dir);
+		return mlr_hint(err, "--store takes a relative one");
+	}
 	if (dir && *dir) {
 		*ret = xstrdup(dir);
 		told_by(origin, xstrdup("MLRUN_STORE"));
@@ -40,4 +49,19 @@ int store_place(const struct config *c, char **ret, char **origin, struct mlr_er
 	*ret = xasprintf("%s/mlrun", data);
 	told_by(origin, xstrdup(xdg && xdg[0] == '/' ? "XDG_DATA_HOME" : "default"));
 	return 0;
+}
+
+char *store_place_nearest(const char *path)
+{
+	auto_free char *cwd = path[0] == '/' ? xstrdup("") : getcwd(NULL, 0);
+	auto_free char *absolute = xasprintf("%s/%s", cwd ? cwd : "", path);
+	char *dir = path_clean(absolute);
+	struct stat sb;
+
+	while (dir[1] && stat(dir, &sb) < 0 && (errno == ENOENT || errno == ENOTDIR)) {
+		char *slash = strrchr(dir, '/');
+
+		slash[slash == dir] = '\0';
+	}
+	return dir;
 }

@@ -17,4 +17,7 @@
  */
 int store_place(const struct config *c, char **ret, char **origin, struct mlr_error *err);
 
+/* A store's directory itself, or the nearest above it that is there, absolute, to free(). */
+char *store_place_nearest(const char *path);
+
 #endif

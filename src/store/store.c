@@ -85,7 +85,7 @@ static int open_top(struct store *st, int create, struct mlr_error *err)
 		int r = store_format_make(st, err);
 
 		if (r < 0)
-			return r;
+			return mlr_hint(err, "--store or MLRUN_STORE names another place");
 		st->fd = open(st->path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	}
 	if (st->fd < 0)

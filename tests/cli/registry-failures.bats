@@ -49,7 +49,7 @@ hint: the credentials are those in 'auth.json'; mlrun login $registry replaces t
 	fake
 	run -125 mlrun pull "$registry/x:nosuch"
 	assert_output "mlrun: pull '$registry/x:nosuch': '$registry' has no tag 'nosuch' in 'x'
-hint: check the spelling of the name and the tag; a registry other than Docker Hub stands before the first '/'"
+hint: mlrun tags $registry/x lists the tags that there are"
 }
 
 # --- too many requests --------------------------------------------------------

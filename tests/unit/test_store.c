@@ -257,7 +257,7 @@ static void a_named_image_is_found_with_all_that_was_said_of_it(void **state)
 	(void)state;
 	assert_int_equal(find("debian:12", &im), -ENOENT);
 	says("image 'docker.io/library/debian:12' is not in store");
-	says("hint: mlrun pull");
+	says("hint: mlrun images lists");
 	make_image("debian:12", MANIFEST_A, MANIFEST_B, LAYER_1, LAYER_2);
 	ok(find("docker.io/library/debian:12", &im));
 	assert_string_equal(im.name, "docker.io/library/debian:12");
