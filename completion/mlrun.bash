@@ -28,12 +28,20 @@ _mlrun_images() {
 		s/ .*//
 		p
 		s/:latest$//p
+		s|^localhost/||p
 		s|^docker\.io/library/||p
-		t
 		s|^docker\.io/||p'
 }
 
 _mlrun_containers() { "$mlrun" containers "${store[@]}" 2>/dev/null | sed '1d; s/ .*//'; }
+
+# "store", "exec.gpu": as mlrun config takes them.
+_mlrun_settings() {
+	"$mlrun" config 2>/dev/null | awk '
+		/^\[/ { section = $0; gsub(/[][]/, "", section); gsub(/ /, ".", section); section = section "."; next }
+		{ sub(/^# /, "") }
+		NF { print section $1 }'
+}
 
 # What a value of an option may be: words on stdout, and a kind of names as the status: 1 files, 2 directories,
 # 0 these words alone.
@@ -46,7 +54,14 @@ _mlrun_values() {
 	--gpu) echo auto all none ;;
 	--join) "$mlrun" ps 2>/dev/null | awk 'NR == 1 { for (i = 1; i <= NF; i++) if ($i == "PID") at = i; next } { print $at }' ;;
 	--write) _mlrun_containers ;;
-	--format) echo auto layers dir squashfs ;;
+	--format)
+		case $command in
+		export) echo oci-archive oci docker-archive tar ;;
+		*) echo auto layers dir squashfs ;;
+		esac
+		;;
+	--compression) echo gzip zstd none ;;
+	--change) echo {CMD,ENTRYPOINT,ENV,EXPOSE,HEALTHCHECK,LABEL,ONBUILD,SHELL,STOPSIGNAL,USER,VOLUME,WORKDIR} ;;
 	--tls-verify) echo true false ;;
 	--mount) echo type=bind,src= type=tmpfs,dst= type=overlay,src= ;;
 	--ulimit) echo {as,core,cpu,data,fsize,locks,memlock,msgqueue,nice,nofile,nproc,rss,rtprio,rttime,sigpending,stack}= ;;
@@ -113,6 +128,8 @@ _mlrun_complete_argument() {
 	containers:0) mapfile -t COMPREPLY < <(compgen -W "list rm unlock" -- "$cur") ;;
 	containers:*) mapfile -t COMPREPLY < <(compgen -W "$(_mlrun_containers)" -- "$cur") ;;
 	gpu:0) mapfile -t COMPREPLY < <(compgen -W "$(_mlrun_commands "$mlrun" gpu)" -- "$cur") ;;
+	config:0) mapfile -t COMPREPLY < <(compgen -W "$(_mlrun_settings)" -- "$cur") ;;
+	help:0) mapfile -t COMPREPLY < <(compgen -W "$(_mlrun_commands "$mlrun")" -- "$cur") ;;
 	store:0) mapfile -t COMPREPLY < <(compgen -W "verify" -- "$cur") ;;
 	exec:* | run:* | shell:* | export:* | import:*) compopt -o default 2>/dev/null ;;
 	esac

@@ -31,6 +31,10 @@ offers() {
 @test "completion in bash: commands" {
 	run -0 offers "mlrun ex"
 	assert_output $'exec\nexport'
+	run -0 offers "mlrun ru"
+	assert_output run
+	run -0 offers "mlrun help ex"
+	assert_output $'exec\nexport'
 	run -0 offers "mlrun "
 	assert_line pull
 	assert_line shell
@@ -66,6 +70,34 @@ offers() {
 	assert_output /dev/null
 }
 
+@test "completion in bash: a value's words are those of the command" {
+	run -0 offers "mlrun export --format="
+	assert_output $'docker-archive\noci\noci-archive\ntar'
+	run -0 offers "mlrun pull --format="
+	assert_output $'auto\ndir\nlayers\nsquashfs'
+	for word in $(offers "mlrun export --format="); do
+		mlrun export -q --format="$word" debian "out-$word"
+	done
+	for word in $(offers "mlrun export --compression="); do
+		mlrun export -q --compression="$word" debian "out-$word"
+	done
+}
+
+@test "completion in bash: keys of the configuration" {
+	run -0 offers "mlrun config exec.g"
+	assert_output exec.gpu
+	run -0 offers "mlrun config st"
+	assert_output store
+	mkdir -p "$HOME/.config/mlrun"
+	printf '[registry docker.io]\nmirror = example.org\n' >"$HOME/.config/mlrun/mlrun.conf"
+	run -0 offers "mlrun config registry.docker.io.mi"
+	assert_output registry.docker.io.mirror
+	for key in $(offers "mlrun config "); do
+		run mlrun config "$key"
+		[ "$status" -le 1 ] || fail "$key: $output"
+	done
+}
+
 @test "completion in bash: values of options" {
 	run -0 offers "mlrun exec --pull "
 	assert_output $'always\nmissing\nnever'
@@ -87,6 +119,8 @@ offers() {
 	run -0 offers "mlrun exec -v /a:/b deb"
 	assert_line debian
 	[ "${#lines[@]}" -ge 1 ]
+	run -0 offers "mlrun exec de" # localhost/debian:12 as well
+	assert_output $'debian\ndebian:12'
 	run -0 offers "mlrun exec --pull never docker.io/lib"
 	assert_line docker.io/library/debian
 	run -0 offers "mlrun exec ${REGISTRY%:*}:"
@@ -152,6 +186,10 @@ zsh_offers() { ASAN_OPTIONS=$ASAN_OPTIONS:detect_leaks=0 timeout 300 zsh -f "$to
 	assert_output --regexp '\-\-mount +-- '
 	run -0 zsh_offers "mlrun exec --pull="
 	assert_output --regexp 'always +missing +never'
+	run -0 zsh_offers "mlrun export --format="
+	assert_output --regexp 'docker-archive +oci +oci-archive +tar'
+	run -0 zsh_offers "mlrun config exec.g"
+	assert_output --partial exec.gpu
 	run -0 zsh_offers "mlrun exec --net h"
 	assert_output --partial host
 	run -0 zsh_offers "mlrun exec -v $PWD/data"
