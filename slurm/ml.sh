@@ -3,8 +3,10 @@
 #
 #   mlrun pull IMAGE                       once, on a login node
 #   IMAGE=... EPOCHS=5 sbatch slurm/ml.sh
-#   IMAGE=... sbatch --partition=gpuq --gres=gpu:1 slurm/ml.sh     on a GPU: mltrain of an image that
-#                                          is built for CUDA takes it, others leave it idle
+#   IMAGE=... sbatch --gres=gpu:1 slurm/ml.sh     on a GPU: mltrain of an image that is built for CUDA
+#                                          takes it, others leave it idle
+#
+# The partition is the cluster's default; sbatch --partition=NAME or $SBATCH_PARTITION is another.
 #
 # What can be set in the environment, and what holds otherwise:
 #   IMAGE   mlrun/trainer-cpu                  the image; it has to be in the store ($MLRUN_STORE)
@@ -19,7 +21,6 @@
 # writes its checkpoint and ends.
 #
 #SBATCH --job-name=ml
-#SBATCH --partition=workq
 #SBATCH --nodes=1
 #SBATCH --ntasks=1
 #SBATCH --cpus-per-task=2
@@ -28,6 +29,12 @@
 #SBATCH --output=ml-%j.out
 
 set -eu
+
+# srun would tell it once a node, after the job has waited and begun its work.
+if ! command -v mlrun >/dev/null; then
+	echo "ml.sh: mlrun is not on PATH ($PATH): load its module, or export PATH, before sbatch" >&2
+	exit 127
+fi
 
 image=${IMAGE:-mlrun/trainer-cpu}
 data=${DATA:-/usr/share/datasets/fashion-mnist}

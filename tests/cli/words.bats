@@ -183,3 +183,13 @@ setup() {
 	run -0 mlrun pull --format=layers "$REGISTRY/tiny"
 	refute_output --partial "cannot start it"
 }
+
+@test "words: slurm/ml.sh tells that mlrun is not on PATH before it starts anything" {
+	mkdir bin
+	printf '#!/bin/sh\necho started >>"%s/started"\n' "$PWD" >bin/srun
+	chmod +x bin/srun
+	SLURM_SUBMIT_DIR=$PWD SLURM_JOB_ID=1 PATH=$PWD/bin run -127 /bin/bash "$top_srcdir/slurm/ml.sh"
+	assert_output "ml.sh: mlrun is not on PATH ($PWD/bin): load its module, or export PATH, before sbatch"
+	[ ! -e started ]
+	run -1 grep -n 'SBATCH --partition' "$top_srcdir/slurm/ml.sh"
+}
