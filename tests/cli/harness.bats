@@ -58,3 +58,13 @@ manifest_type() {
 	assert_output --partial heap-use-after-free
 	rm "$(sanitizer_reports).123"
 }
+
+@test "harness: git ignores every program of a build in the sources" {
+	cd "$top_srcdir"
+	git rev-parse --git-dir >/dev/null 2>&1 || skip "no git repository"
+	run -0 bash -c "sed -n 's/^[a-z]*_PROGRAMS +*= *//p' src/*/Makefile.inc tests/Makefile.inc | tr ' ' '\n' | grep / | sort -u"
+	[ "${#lines[@]}" -gt 50 ]
+	for program in "${lines[@]}"; do
+		git check-ignore -q "$program" || fail "$program is not ignored"
+	done
+}
