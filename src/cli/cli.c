@@ -41,7 +41,7 @@
 static void print_version(FILE *out, struct argp_state *state)
 {
 	(void)state;
-	fprintf(out, "mlrun %s %cisal %csquashfs %csquashfuse %cseccomp -cuda -mpi\n",
+	fprintf(out, "mlrun %s %cisal %csquashfs %csquashfuse %cseccomp\n",
 		PACKAGE_VERSION, HAS_ISAL, HAS_SQUASHFS, HAS_SQUASHFUSE, HAS_SECCOMP);
 }
 
@@ -90,6 +90,7 @@ void cli_init(void)
 	atexit(close_stdout);
 	mlr_log_init("mlrun");
 	argp_err_exit_status = CLI_FAILED;
+	argp_program_bug_address = PACKAGE_BUGREPORT;
 	argp_program_version_hook = print_version;
 }
 

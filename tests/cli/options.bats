@@ -156,6 +156,13 @@ setup() {
 	done
 }
 
+@test "options: the version tells parts that this program has, and no other's" {
+	run -0 mlrun --version
+	assert_output --regexp '^mlrun [0-9.]+ [+-]isal [+-]squashfs [+-]squashfuse [+-]seccomp$'
+	run -0 mlrun pull --help
+	assert_line "Report bugs to the issue tracker of this project."
+}
+
 @test "options: --mount takes Docker's words for a bind mount" {
 	mkdir -p data && echo hello >data/f
 	run -0 mlrun exec --mount type=bind,source="$PWD/data",target=/mnt/d "$IMG" sh -c 'cat /mnt/d/f; echo x >/mnt/d/g'
