@@ -1,6 +1,91 @@
 #include "oci/json.h"
 
+#include "base/cleanup.h"
+#include "base/memory.h"
+
 #include <errno.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define DIGITS "0123456789"
+
+/* RFC 8259, 6. */
+static int is_number(const char *s)
+{
+	size_t n;
+
+	s += *s == '-';
+	n = *s == '0' ? 1 : strspn(s, DIGITS);
+	s += n;
+	if (n > 0 && *s == '.') {
+		n = strspn(++s, DIGITS);
+		s += n;
+	}
+	if (n > 0 && (*s == 'e' || *s == 'E')) {
+		s++;
+		s += *s == '+' || *s == '-';
+		n = strspn(s, DIGITS);
+		s += n;
+	}
+	return n > 0 && !*s;
+}
+
+/* Is it a number that neither a long long nor a double holds, which jansson takes? */
+static int overflows(const char *word)
+{
+	if (!is_number(word))
+		return 0;
+	if (strpbrk(word, ".eE"))
+		return isinf(strtod(word, NULL));
+	errno = 0;
+	strtoll(word, NULL, 10);
+	return errno == ERANGE;
+}
+
+/*
+ * A copy of a text of JSON in which numbers that are too large are strings, of *ret_len bytes, to
+ * free(). They may stand where nobody reads them; whoever wants a number there says that this is
+ * none.
+ */
+static char *quote_overflows(const char *text, size_t len, size_t *ret_len)
+{
+	char *out = xmalloc(len + len / 2 + 2), *to = out; /* the shortest is 1e309 */
+	int in_string = 0;
+
+	for (const char *s = text, *end = text + len; s < end;) {
+		size_t n = 0;
+
+		while (!in_string && s + n < end && s[n] && strchr("+-.eE" DIGITS, s[n]))
+			n++;
+		if (n > 0) {
+			auto_free char *word = xstrndup(s, n);
+
+			to += sprintf(to, overflows(word) ? "\"%s\"" : "%s", word);
+			s += n;
+			continue;
+		}
+		if (in_string && *s == '\\' && s + 1 < end)
+			*to++ = *s++;
+		else if (*s == '"')
+			in_string = !in_string;
+		*to++ = *s++;
+	}
+	*ret_len = (size_t)(to - out);
+	return out;
+}
+
+static json_t *parse(const char *text, size_t len, json_error_t *why)
+{
+	json_t *root = json_loadb(text, len, JSON_REJECT_DUPLICATES, why);
+	auto_free char *quoted = NULL;
+
+	if (root || json_error_code(why) != json_error_numeric_overflow)
+		return root;
+	quoted = quote_overflows(text, len, &len);
+	return json_loadb(quoted, len, JSON_REJECT_DUPLICATES, why);
+}
 
 static int load(const char *text, size_t len, size_t max, json_type type, json_t **ret,
 	struct mlr_error *err)
@@ -12,7 +97,7 @@ static int load(const char *text, size_t len, size_t max, json_type type, json_t
 		return mlr_fail(
 			err, EFBIG, "a JSON document of %zu bytes; the limit is %zu", len, max);
 
-	root = json_loadb(text, len, JSON_REJECT_DUPLICATES, &why);
+	root = parse(text, len, &why);
 	if (!root)
 		return mlr_fail(err, EPROTO, "not JSON: line %d: %s", why.line, why.text);
 	if (json_typeof(root) != type) {

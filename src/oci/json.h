@@ -15,7 +15,8 @@
 #define OCI_SIZE_MAX ((uint64_t)1 << 42) /* 4 TiB: beyond any image; sums fit in 64 bits */
 
 /* Parse one object; a key that stands twice is refused, since readers disagree on which one counts.
- * Returns 0, -EPROTO with the place, or -EFBIG beyond max bytes. */
+ * A number that neither 64 bits nor a double hold becomes a string of its digits. Returns 0,
+ * -EPROTO with the place, or -EFBIG beyond max bytes. */
 int oci_json_load(const char *text, size_t len, size_t max, json_t **ret, struct mlr_error *err);
 /* The same for a document that is an array. */
 int oci_json_load_array(

@@ -187,6 +187,29 @@ static void a_key_that_stands_twice_is_refused(void **state)
 		NULL, EPROTO, "duplicate");
 }
 
+static void numbers_beyond_64_bits_are_nobodys_concern_where_nobody_reads_them(void **state)
+{
+	static const char odd[] =
+		"{\"schemaVersion\":2,\"x\":18446744073709551616,\"y\":[-9223372036854775809,1e400,\"\\\"1e400\"],"
+		"\"config\":" OCI_CONFIG
+		",\"layers\":[{\"mediaType\":\"application/vnd.oci.image.layer.v1.tar\",\"digest\":\"" D1
+		"\",\"size\":4398046511104,\"z\":99999999999999999999}]}";
+	auto_call(oci_document_done) struct oci_document d = OCI_DOCUMENT_INIT;
+	struct mlr_error err = MLR_ERROR_INIT;
+
+	(void)state;
+	if (oci_document_parse(odd, strlen(odd), OCI_M, NULL, &d, &err) < 0)
+		fail_msg("%s", err.text);
+	assert_int_equal(d.layers[0].blob.size, 4398046511104);
+	refused(MANIFEST("{\"mediaType\":\"x\",\"digest\":\"" D1
+			 "\",\"size\":18446744073709551716}"),
+		OCI_M, NULL, EPROTO, "\"size\" is not a whole number");
+	refused("{\"schemaVersion\":2,\"x\":18446744073709551616,,}", OCI_M, NULL, EPROTO,
+		"not JSON: line 1");
+	refused("{\"schemaVersion\":2,\"x\":018446744073709551616}", OCI_M, NULL, EPROTO,
+		"not JSON: line 1");
+}
+
 static void malformed_documents_are_told_where(void **state)
 {
 	(void)state;
@@ -481,6 +504,8 @@ int main(void)
 		cmocka_unit_test(artifacts_that_are_no_images_are_called_by_their_names),
 		cmocka_unit_test(other_places_for_the_bytes_are_not_looked_at),
 		cmocka_unit_test(a_key_that_stands_twice_is_refused),
+		cmocka_unit_test(
+			numbers_beyond_64_bits_are_nobodys_concern_where_nobody_reads_them),
 		cmocka_unit_test(malformed_documents_are_told_where),
 		cmocka_unit_test(a_document_beyond_4_mib_is_not_looked_at),
 		cmocka_unit_test(more_layers_than_linux_mounts_are_refused),
