@@ -193,7 +193,8 @@ static int split_name(const char *name, struct oci_ref *ref, struct mlr_error *e
 	return 0;
 }
 
-/* An image id is not a name: Docker would look for library/<64 digits>. */
+/* An image id by itself is not a name (distribution/reference, normalize.go, ParseNormalizedNamed);
+ * with a tag or a digest it is library/<64 digits>. */
 static int looks_like_id(const char *name)
 {
 	return strlen(name) == 64 && strspn(name, "0123456789abcdef") == 64;
@@ -204,6 +205,9 @@ static int parse(char *text, struct oci_ref *ref, struct mlr_error *err)
 	char *at = strchr(text, '@'), *slash, *colon;
 	int r;
 
+	if (looks_like_id(text))
+		return mlr_fail(
+			err, EINVAL, "64 hexadecimal digits are an image's id, not its name");
 	if (at) {
 		*at = '\0';
 		r = oci_digest_check(at + 1, err);
@@ -226,9 +230,6 @@ static int parse(char *text, struct oci_ref *ref, struct mlr_error *err)
 
 	if (*text == '\0')
 		return mlr_fail(err, EINVAL, "the name is empty");
-	if (looks_like_id(text))
-		return mlr_fail(
-			err, EINVAL, "64 hexadecimal digits are an image's id, not its name");
 	r = split_name(text, ref, err);
 	if (r < 0)
 		return r;

@@ -39,6 +39,8 @@ static const struct {
 	{ "debian@" DIGEST, "docker.io", "library/debian", NULL, DIGEST },
 	{ "debian:12@" DIGEST, "docker.io", "library/debian", "12", DIGEST },
 	{ "127.0.0.1:5000/x@" DIGEST, "127.0.0.1:5000", "x", NULL, DIGEST },
+	{ HEX ":tag", "docker.io", "library/" HEX, "tag", NULL },
+	{ HEX "@" DIGEST, "docker.io", "library/" HEX, NULL, DIGEST },
 	{ "docker.io/" HEX, "docker.io", "library/" HEX, "latest", NULL },
 	{ "x:_A.b-C", "docker.io", "library/x", "_A.b-C", NULL },
 };
