@@ -207,7 +207,7 @@ int endpoint_try(
 {
 	struct mlr_error first = MLR_ERROR_INIT;
 	const char *base = e->bases[get(&e->at)];
-	int ret;
+	int ret, transient, unreached;
 
 	if (e->broken.code) {
 		*err = e->broken;
@@ -221,9 +221,13 @@ int endpoint_try(
 		mlr_debug("'%s' does not speak %.*s, trying the other", e->name,
 			(int)strcspn(base, ":"), base);
 		base = e->bases[1];
+		transient = x->transient;
+		unreached = x->unreached;
 		ret = try_with_auth(e, q, base, x, err);
 		if (ret < 0 && (x->unreached || x->other_protocol)) {
 			*err = first;
+			x->transient = transient;
+			x->unreached = unreached;
 			return -first.code;
 		}
 	}

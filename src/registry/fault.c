@@ -60,6 +60,13 @@ static int fail_certificate(const struct fault *f, const char *host, struct mlr_
 	}
 }
 
+/* Did the connection break within the handshake, rather than the handshake fail? The codes are the
+ * same. */
+static int is_broken(const char *words)
+{
+	return strstr(words, strerror(ECONNRESET)) || strstr(words, "SSL_ERROR_SYSCALL");
+}
+
 static int fail_handshake(const struct fault *f, const char *host, struct mlr_error *err)
 {
 	mlr_fail(err, EPROTO, "TLS with '%s' failed: %s", host, f->words);
@@ -92,6 +99,12 @@ static int fail_connect(
 	curl_easy_getinfo(f->curl, CURLINFO_OS_ERRNO, &code);
 	if (code <= 0)
 		code = ECONNREFUSED;
+	/* It was taken, and reset before libcurl looked. */
+	if (code == ECONNRESET && !is_proxy(f, host, proxy)) {
+		x->other_protocol = 1;
+		return mlr_fail(err, ECONNRESET, "the connection to '%s' broke: %s", host,
+			strerror(ECONNRESET));
+	}
 	x->unreached = 1;
 	if (is_proxy(f, host, proxy)) {
 		mlr_fail(err, (int)code, "cannot connect to the proxy '%s': %s", proxy,
@@ -181,7 +194,7 @@ int fault_fail(const struct fault *f, struct http_exchange *x, struct mlr_error 
 			"login node; behind a proxy set https_proxy");
 	case CURLE_SSL_CONNECT_ERROR:
 		x->other_protocol = 1;
-		x->transient = 0;
+		x->transient = is_broken(g.words);
 		return fail_handshake(&g, host, err);
 	case CURLE_PEER_FAILED_VERIFICATION:
 	case CURLE_SSL_ISSUER_ERROR:

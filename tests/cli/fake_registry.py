@@ -14,7 +14,9 @@ import base64
 import hashlib
 import json
 import os
+import socket
 import ssl
+import struct
 import sys
 import threading
 import time
@@ -69,6 +71,7 @@ def arguments():
     p.add_argument("--retry-after", help="sent with --status")
     p.add_argument("--content-type", default=MANIFEST, help="of manifests")
     p.add_argument("--digest", help="Docker-Content-Digest of manifests")
+    p.add_argument("--resets", type=int, default=0, help="the registry takes so many connections and resets them")
     p.add_argument("--tail", type=int, default=0, help="append so many bytes to each layer")
     return p.parse_args()
 
@@ -348,6 +351,20 @@ def address(server):
 
 
 class Server(ThreadingHTTPServer):
+    resets = 0
+
+    # An RST, which goes out at once when there is nothing to linger for.
+    def verify_request(self, request, client_address):
+        if self.resets == 0:
+            return True
+        self.resets -= 1
+        plain = socket.socket(fileno=request.detach())
+        plain.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        plain.close()
+        with open(args.log, "a") as log:
+            log.write("reset\n")
+        return False
+
     def handle_error(self, request, client_address):
         pass  # clients that break off are what this is for
 
@@ -369,6 +386,7 @@ def serve(host, handler, pem=None, demand=ssl.CERT_REQUIRED):
 
 args = arguments()
 registry, auth, storage = serve("127.0.0.1", Registry, args.tls), serve("127.0.0.1", Auth), serve("127.0.0.2", Storage, args.storage_tls, ssl.CERT_OPTIONAL)
+registry.resets = args.resets
 names = [address(registry), address(auth), address(storage)]
 if args.proxy:
     names.append(address(serve("127.0.0.1", Proxy)))

@@ -45,6 +45,19 @@ hint: a wrong name, or one that 'ann' may not pull? Check the spelling, ask its 
 hint: the credentials are those in 'auth.json'; mlrun login $registry replaces them"
 }
 
+@test "transfer: a first connection that is taken and reset is tried again, whatever is spoken" {
+	fake --resets 1
+	run -0 mlrun pull "$registry/x"
+	assert_pulled
+	assert_equal "$(grep -c reset "$log")" 1
+	certificate cert
+	rm -r "$MLRUN_STORE"
+	fake --tls cert.pem --resets 3
+	run -0 mlrun pull --tls-verify=false "$registry/x"
+	assert_pulled
+	assert_equal "$(grep -c reset "$log")" 3
+}
+
 @test "missing: a tag that is not there" {
 	fake
 	run -125 mlrun pull "$registry/x:nosuch"
