@@ -53,6 +53,39 @@ int file_open_beneath(int dirfd, const char *path, int flags)
 	return open_resolved(dirfd, path, flags, 0, WALK_BENEATH);
 }
 
+int file_open_readable(int dir, const char *name, const struct stat *st, int *lent)
+{
+	mode_t need = S_ISDIR(st->st_mode) ? S_IRUSR | S_IXUSR : S_IRUSR;
+	auto_close int place = openat(dir, name, O_PATH | O_NOFOLLOW | O_CLOEXEC);
+	char path[32];
+	struct stat sb;
+	int fd;
+
+	*lent = 0;
+	if (place < 0 || fstat(place, &sb) < 0)
+		return -errno;
+	if (sb.st_ino != st->st_ino || sb.st_dev != st->st_dev ||
+		(sb.st_mode & S_IFMT) != (st->st_mode & S_IFMT))
+		return -ESTALE;
+	snprintf(path, sizeof(path), "/proc/self/fd/%d", place);
+	*lent = (st->st_mode & need) != need && st->st_uid == geteuid() &&
+		chmod(path, (st->st_mode & 07777) | need) == 0;
+	fd = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
+	if (fd < 0)
+		return -errno;
+	/* A file stays readable by its descriptor, so that nobody who kills us finds it so. */
+	if (*lent && S_ISREG(st->st_mode)) {
+		file_take_back(fd, st);
+		*lent = 0;
+	}
+	return fd;
+}
+
+void file_take_back(int fd, const struct stat *st)
+{
+	fchmod(fd, st->st_mode & 07777);
+}
+
 DIR *file_open_dir(int dirfd, const char *path, int flags)
 {
 	auto_close int fd = openat(dirfd, path, O_RDONLY | O_DIRECTORY | O_CLOEXEC | flags);

@@ -31,6 +31,24 @@ int file_open_in_root(int dirfd, const char *path, int flags, mode_t mode);
 int file_open_beneath(int dirfd, const char *path, int flags);
 
 /*
+ * Open a regular file or directory to be read, even one that its owner may not read (/etc/shadow of
+ * mode 0000): it is given the bits that it lacks where it belongs to this user. A file has them for
+ * the moment of opening, a directory until file_take_back(), as what is in it is opened by name.
+ *
+ * Others may change what is there meanwhile: mode and descriptor are those of one inode, which st
+ * was taken of.
+ *
+ *   name  in dir; a link is not followed
+ *   lent  set to whether file_take_back() has something to do
+ *
+ * Returns the descriptor or -errno, -ESTALE for another thing than st tells of.
+ */
+int file_open_readable(int dir, const char *name, const struct stat *st, int *lent);
+
+/* Give a directory of file_open_readable() the mode again that st tells of. */
+void file_take_back(int fd, const struct stat *st);
+
+/*
  * opendir(3) of a directory beneath another; "." lists dirfd itself, from its beginning.
  *
  *   flags  0, or O_NOFOLLOW

@@ -4,6 +4,7 @@
 #include "base/memory.h"
 #include "export/layers.h"
 #include "export/outlet.h"
+#include "export/pack.h"
 #include "export/rootfs.h"
 #include "oci/ref.h"
 #include "store/blob.h"
@@ -73,7 +74,10 @@ static int load(struct work *w, struct mlr_error *err)
 		return mlr_fail(err, EPROTO, "the manifest has %zu layers, the configuration %zu",
 			w->manifest.n_layers, w->config.diff_ids.n);
 	w->name = settle_name(w);
-	return w->opt->keep_blobs ? 0 : check_layers(w, err);
+	if (w->opt->keep_blobs)
+		return 0;
+	r = check_layers(w, err);
+	return r < 0 ? r : pack_check(w->st, &w->config.diff_ids, err);
 }
 
 static int write_out(struct work *w, struct export_result *ret, struct mlr_error *err)

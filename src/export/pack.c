@@ -164,16 +164,54 @@ static int open_record(struct store *st, const char *diff_id, struct mlr_error *
 	return mlr_hint(err, "mlrun rm the image and pull it again with --format=layers");
 }
 
+static int open_layer(
+	struct store *st, const char *diff_id, int *record, int *tree, struct mlr_error *err)
+{
+	*record = open_record(st, diff_id, err);
+	if (*record < 0)
+		return *record;
+	*tree = store_tree_open(st, STORE_LAYER, diff_id, err);
+	return *tree;
+}
+
+static int is_own(const struct store *st)
+{
+	struct stat sb;
+
+	return fstat(store_fd(st), &sb) == 0 && sb.st_uid == geteuid();
+}
+
+static int fail_layer(const struct store *st, int r, const char *diff_id, struct mlr_error *err)
+{
+	mlr_wrap(err, "layer %s", diff_id);
+	if (r == -EACCES && !is_own(st))
+		mlr_hint(
+			err, "it belongs to another user: pull the image into a store of your own");
+	return r;
+}
+
+int pack_check(struct store *st, const struct strv *diff_ids, struct mlr_error *err)
+{
+	for (size_t i = 0; i < diff_ids->n && !is_own(st); i++) {
+		auto_close int tree = -1, record = -1;
+		int r = open_layer(st, diff_ids->v[i], &record, &tree, err);
+
+		if (r >= 0)
+			r = layer_rebuild_check(record, tree, err);
+		if (r < 0)
+			return fail_layer(st, r, diff_ids->v[i], err);
+	}
+	return 0;
+}
+
 int pack_rebuild(struct store *st, const char *diff_id, layer_write_fn write, void *ctx,
 	struct mlr_error *err)
 {
 	auto_close int tree = -1, record = -1;
 	char is[8 + HASH_HEX_SIZE];
 	uint64_t bytes;
-	int r = record = open_record(st, diff_id, err);
+	int r = open_layer(st, diff_id, &record, &tree, err);
 
-	if (r >= 0)
-		r = tree = store_tree_open(st, STORE_LAYER, diff_id, err);
 	if (r < 0)
 		return r;
 	r = layer_rebuild(record, tree, write, ctx, is, &bytes, err);
@@ -183,7 +221,7 @@ int pack_rebuild(struct store *st, const char *diff_id, layer_write_fn write, vo
 		mlr_wrap(err, "layer %s", diff_id);
 		return mlr_hint(err, "mlrun store verify --repair fetches it again");
 	}
-	return r < 0 ? mlr_wrap(err, "layer %s", diff_id) : 0;
+	return r < 0 ? fail_layer(st, r, diff_id, err) : 0;
 }
 
 static int store_temp(struct store *st, struct mlr_error *err)

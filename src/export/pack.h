@@ -6,6 +6,7 @@
 #define MLR_EXPORT_PACK_H
 
 #include "base/error.h"
+#include "base/strv.h"
 #include "export/export.h"
 #include "layer/record.h"
 #include "oci/digest.h"
@@ -24,6 +25,11 @@ struct pack {
 	}
 
 void pack_done(struct pack *p);
+
+/* Could pack_rebuild() read these layers? Always so in a store of this user's; else every file is
+ * opened, so that a failure comes before anything was written. Returns 0 or a failure that names
+ * it. */
+int pack_check(struct store *st, const struct strv *diff_ids, struct mlr_error *err);
 
 /*
  * Write a layer's tar again and hand it out. What comes has the diff ID, or the result is -EBADMSG.

@@ -23,36 +23,53 @@ struct walk {
 	struct owners *owners;
 	struct archive_entry_linkresolver *links;
 	char *buf;
+	int is_rehearsal; /* see what cannot be read, and write nothing */
+};
+
+/* A directory of one tree. */
+struct branch {
+	int fd, lent; /* file_open_readable()'s */
+	struct stat st;
 };
 
 /* One directory: where the trees that take part have it, topmost first. */
 struct place {
-	int *fds;
+	struct branch *v;
 	size_t n;
 	char *path; /* "" for the top */
 };
 
 static void place_done(struct place *p)
 {
-	for (size_t i = 0; i < p->n; i++)
-		close(p->fds[i]);
-	free(p->fds);
+	for (size_t i = 0; i < p->n; i++) {
+		if (p->v[i].lent)
+			file_take_back(p->v[i].fd, &p->v[i].st);
+		close(p->v[i].fd);
+	}
+	free(p->v);
 	free(p->path);
 }
 
-static int fail(const struct place *p, const char *name, const char *act, struct mlr_error *err)
+static int fail(
+	const struct place *p, const char *name, const char *act, int code, struct mlr_error *err)
 {
-	return mlr_fail_errno(err, "%s '%s/%s'", act, p->path, name);
+	const char *slash = *p->path ? "/" : "";
+
+	mlr_fail(err, code, "%s '/%s%s%s': %s", act, p->path, slash, name, strerror(code));
+	if (code == EACCES)
+		mlr_hint(
+			err, "it belongs to another user: pull the image into a store of your own");
+	return -code;
 }
 
 static int list_names(const struct place *p, struct strv *ret, struct mlr_error *err)
 {
 	for (size_t i = 0; i < p->n; i++) {
-		DIR *d = file_open_dir(p->fds[i], ".", 0);
+		DIR *d = file_open_dir(p->v[i].fd, ".", 0);
 		struct dirent *e;
 
 		if (!d)
-			return fail(p, "", "list", err);
+			return fail(p, "", "list", errno, err);
 		while ((e = readdir(d)))
 			if (strcmp(e->d_name, ".") != 0 && strcmp(e->d_name, "..") != 0)
 				strv_add(ret, e->d_name);
@@ -126,6 +143,29 @@ static int put_entry(
 	return size ? put_data(k, fd, path, size, err) : 0;
 }
 
+/* What its author shut is opened all the same; trees do not change, so the short way comes first.
+ */
+static int open_thing(int dir_fd, const char *name, const struct stat *st, int *lent)
+{
+	int fd = openat(dir_fd, name, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
+
+	*lent = 0;
+	return fd < 0 && errno == EACCES ? file_open_readable(dir_fd, name, st, lent)
+					 : (fd < 0 ? -errno : fd);
+}
+
+/* What is this user's and readable by its mode will be; a directory is opened to be walked. */
+static int rehearse(int dir_fd, const char *name, const struct stat *st)
+{
+	auto_close int fd = -1;
+	int lent;
+
+	if (!S_ISREG(st->st_mode) || ((st->st_mode & S_IRUSR) && st->st_uid == geteuid()))
+		return 0;
+	fd = open_thing(dir_fd, name, st, &lent);
+	return fd < 0 ? fd : 0;
+}
+
 static int put_thing(struct walk *k, const struct place *p, int dir_fd, const char *name,
 	const struct stat *st, struct mlr_error *err)
 {
@@ -134,14 +174,18 @@ static int put_thing(struct walk *k, const struct place *p, int dir_fd, const ch
 	struct archive_entry *e;
 	char target[PATH_MAX];
 	ssize_t n;
-	int r = 0;
+	int r = 0, lent = 0;
 
 	if (S_ISSOCK(st->st_mode) || S_ISCHR(st->st_mode) || S_ISBLK(st->st_mode))
 		return 0;
+	if (k->is_rehearsal) {
+		r = rehearse(dir_fd, name, st);
+		return r < 0 ? fail(p, name, "open", -r, err) : 0;
+	}
 	if (S_ISREG(st->st_mode) || S_ISDIR(st->st_mode)) {
-		fd = openat(dir_fd, name, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
+		fd = open_thing(dir_fd, name, st, &lent);
 		if (fd < 0)
-			return fail(p, name, "open", err);
+			return fail(p, name, "open", -fd, err);
 	}
 	e = archive_entry_new();
 	if (!e)
@@ -151,7 +195,7 @@ static int put_thing(struct walk *k, const struct place *p, int dir_fd, const ch
 	if (S_ISLNK(st->st_mode)) {
 		n = readlinkat(dir_fd, name, target, sizeof(target) - 1);
 		if (n < 0)
-			r = fail(p, name, "read link", err);
+			r = fail(p, name, "read link", errno, err);
 		else
 			target[n] = '\0';
 		archive_entry_set_symlink(e, n < 0 ? "" : target);
@@ -159,6 +203,8 @@ static int put_thing(struct walk *k, const struct place *p, int dir_fd, const ch
 	if (r == 0)
 		r = put_entry(k, e, path, fd, err);
 	archive_entry_free(e);
+	if (lent)
+		file_take_back(fd, st);
 	return r;
 }
 
@@ -167,23 +213,22 @@ static int open_below(const struct place *p, const char *name, size_t from, stru
 	struct mlr_error *err)
 {
 	ret->path = xasprintf("%s%s%s", p->path, *p->path ? "/" : "", name);
-	ret->fds = xcalloc(p->n, sizeof(*ret->fds));
+	ret->v = xcalloc(p->n, sizeof(*ret->v));
 	for (size_t i = from; i < p->n; i++) {
-		struct stat st;
-		int fd;
+		struct branch *b = &ret->v[ret->n];
 
-		if (fstatat(p->fds[i], name, &st, AT_SYMLINK_NOFOLLOW) < 0) {
+		if (fstatat(p->v[i].fd, name, &b->st, AT_SYMLINK_NOFOLLOW) < 0) {
 			if (errno == ENOENT)
 				continue;
-			return fail(p, name, "stat", err);
+			return fail(p, name, "look at", errno, err);
 		}
-		if (!S_ISDIR(st.st_mode))
+		if (!S_ISDIR(b->st.st_mode))
 			break;
-		fd = openat(p->fds[i], name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-		if (fd < 0)
-			return fail(p, name, "open", err);
-		ret->fds[ret->n++] = fd;
-		if (layer_opaque_is(fd))
+		b->fd = file_open_readable(p->v[i].fd, name, &b->st, &b->lent);
+		if (b->fd < 0)
+			return fail(p, name, "open", -b->fd, err);
+		ret->n++;
+		if (layer_opaque_is(b->fd))
 			break;
 	}
 	return 0;
@@ -198,12 +243,12 @@ static int put_name(struct walk *k, const struct place *p, const char *name, str
 	size_t i = 0;
 	int r;
 
-	while (fstatat(p->fds[i], name, &st, AT_SYMLINK_NOFOLLOW) < 0)
+	while (fstatat(p->v[i].fd, name, &st, AT_SYMLINK_NOFOLLOW) < 0)
 		if (errno != ENOENT || ++i == p->n)
-			return fail(p, name, "stat", err);
+			return fail(p, name, "look at", errno, err);
 	if (layer_whiteout_is(&st))
 		return 0;
-	r = put_thing(k, p, p->fds[i], name, &st, err);
+	r = put_thing(k, p, p->v[i].fd, name, &st, err);
 	if (r < 0 || !S_ISDIR(st.st_mode))
 		return r;
 	r = open_below(p, name, i, &below, err);
@@ -245,13 +290,17 @@ static int open_top(struct work *w, struct place *ret, struct mlr_error *err)
 		return mlr_hint(err, "pull it again with --format=layers");
 	}
 	ret->path = xstrdup("");
-	ret->fds = xcalloc(p.lowers.n, sizeof(*ret->fds));
+	ret->v = xcalloc(p.lowers.n, sizeof(*ret->v));
 	for (size_t i = 0; i < p.lowers.n; i++) {
-		int fd = open(p.lowers.v[i], O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+		struct branch *b = &ret->v[i];
 
-		if (fd < 0)
-			return mlr_fail_errno(err, "open '%s'", p.lowers.v[i]);
-		ret->fds[ret->n++] = fd;
+		if (stat(p.lowers.v[i], &b->st) < 0)
+			return mlr_fail_errno(err, "look at '%s'", p.lowers.v[i]);
+		b->fd = file_open_readable(AT_FDCWD, p.lowers.v[i], &b->st, &b->lent);
+		if (b->fd < 0)
+			return mlr_fail(
+				err, -b->fd, "open '%s': %s", p.lowers.v[i], strerror(-b->fd));
+		ret->n++;
 	}
 	return 0;
 }
@@ -267,7 +316,7 @@ int rootfs_write(struct work *w, struct export_result *ret, struct mlr_error *er
 		return mlr_fail(err, ENOMEM, "out of memory");
 	r = open_top(w, &top, err);
 	if (r == 0)
-		r = owners_read(w->st, &w->config.diff_ids, top.n == 1 ? top.fds[0] : -1,
+		r = owners_read(w->st, &w->config.diff_ids, top.n == 1 ? top.v[0].fd : -1,
 			w->opt->cancel, &k.owners, err);
 	if (r < 0)
 		return r;
@@ -275,7 +324,11 @@ int rootfs_write(struct work *w, struct export_result *ret, struct mlr_error *er
 	if (!k.links)
 		mlr_oom();
 	archive_entry_linkresolver_set_strategy(k.links, archive_format(outlet_archive(w->out)));
-	r = walk(&k, &top, err);
+	k.is_rehearsal = 1;
+	r = walk(&k, &top, err); /* what fails here has not half a tar on standard output */
+	k.is_rehearsal = 0;
+	if (r == 0)
+		r = walk(&k, &top, err);
 	archive_entry_linkresolver_free(k.links);
 	owners_free(k.owners);
 	ret->layers = w->config.diff_ids.n;

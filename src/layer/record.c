@@ -299,3 +299,32 @@ int layer_rebuild(int record_fd, int tree_fd, layer_write_fn write, void *ctx,
 	*bytes = b.bytes;
 	return 0;
 }
+
+int layer_rebuild_check(int record_fd, int tree_fd, struct mlr_error *err)
+{
+	auto_call(rebuilding_done) struct rebuilding b = { .tree = tree_fd };
+	struct record_stretch s = { .kind = 0 };
+	int e = record_reader_init(&b.main, record_fd, err);
+
+	if (e == 0)
+		e = survey(&b, err);
+	if (e == 0)
+		e = record_take_magic(&b.main, err);
+	while (e == 0) {
+		e = record_next(&b.main, &s, err);
+		if (e < 0 || s.kind == 'E')
+			break;
+		if (s.kind != 'F') {
+			e = record_pass_over(&b.main, s.size, err);
+			continue;
+		}
+		if (!find_kept(&b, s.path)) {
+			auto_close int fd = open_file(&b, &s, err);
+
+			if (fd < 0)
+				return fd;
+		}
+		b.files++;
+	}
+	return e;
+}

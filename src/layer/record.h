@@ -51,4 +51,11 @@ typedef int (*layer_write_fn)(void *ctx, const void *buf, size_t len, struct mlr
 int layer_rebuild(int record_fd, int tree_fd, layer_write_fn write, void *ctx,
 	char diff_id[8 + HASH_HEX_SIZE], uint64_t *bytes, struct mlr_error *err);
 
+/*
+ * Can layer_rebuild() read all that it will want? Every file is opened, none is read.
+ *
+ * Returns 0, or layer_rebuild()'s failure to open one.
+ */
+int layer_rebuild_check(int record_fd, int tree_fd, struct mlr_error *err);
+
 #endif

@@ -2,7 +2,6 @@
 
 #include "base/cleanup.h"
 #include "base/file.h"
-#include "base/log.h"
 #include "base/memory.h"
 #include "layer/entry.h"
 #include "layer/unpack.h"
@@ -75,41 +74,6 @@ static int list_names(int dir, const char *path, struct strv *ret, struct mlr_er
 	closedir(d);
 	strv_sort(ret);
 	return 0;
-}
-
-/*
- * What its owner may not read can have been made by a fake root. It is given the bits it lacks until
- * take_back(); *lent tells whether it was.
- *
- * The container may be running, and make a link out of what was looked at: so mode and descriptor
- * are those of one inode, which was seen to be no link. Returns a descriptor or -errno, -ESTALE for
- * another thing than st tells of.
- */
-static int open_readable(int dir, const char *name, const struct stat *st, int *lent)
-{
-	mode_t need = S_ISDIR(st->st_mode) ? S_IRUSR | S_IXUSR : S_IRUSR;
-	auto_close int place = openat(dir, name, O_PATH | O_NOFOLLOW | O_CLOEXEC);
-	char path[32];
-	struct stat sb;
-	int fd;
-
-	*lent = 0;
-	if (place < 0 || fstat(place, &sb) < 0)
-		return -errno;
-	if (sb.st_ino != st->st_ino || sb.st_dev != st->st_dev ||
-		(sb.st_mode & S_IFMT) != (st->st_mode & S_IFMT))
-		return -ESTALE;
-	snprintf(path, sizeof(path), "/proc/self/fd/%d", place);
-	*lent = (st->st_mode & need) != need && st->st_uid == geteuid() &&
-		chmod(path, (st->st_mode & 07777) | need) == 0;
-	fd = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
-	return fd < 0 ? -errno : fd;
-}
-
-static void take_back(int fd, const struct stat *st)
-{
-	if (fd >= 0 && fchmod(fd, st->st_mode & 07777) < 0)
-		mlr_debug("put back the mode of a file: %s", strerror(errno));
 }
 
 static int put_data(struct walk *w, int fd, const char *path, uint64_t size, struct mlr_error *err)
@@ -240,22 +204,17 @@ static int put_name(struct walk *w, int dir, const char *name, const char *paren
 		return 0;
 	}
 	if (S_ISREG(st.st_mode) || S_ISDIR(st.st_mode)) {
-		fd = open_readable(dir, name, &st, &lent);
+		fd = file_open_readable(dir, name, &st, &lent); /* a fake root may have shut it */
 		if (fd == -ESTALE || fd == -ENOENT)
 			return has_changed(path, err);
 		if (fd < 0)
 			return mlr_fail(err, -fd, "open '/%s': %s", path, strerror(-fd));
-		/* A file stays readable by its descriptor, so that nobody who kills us finds it so. */
-		if (lent && S_ISREG(st.st_mode)) {
-			take_back(fd, &st);
-			lent = 0;
-		}
 	}
 	r = put_thing(w, dir, name, path, fd, &st, err);
 	if (r == 0 && S_ISDIR(st.st_mode))
 		r = walk(w, fd, path, depth + 1, err);
 	if (lent)
-		take_back(fd, &st);
+		file_take_back(fd, &st);
 	return r;
 }
 

@@ -19,6 +19,11 @@ setup_file() {
 	image_config lay --config.env PATH=/bin --config.env TINY=yes --config.cmd /bin/sh
 }
 
+teardown() {
+	[ -z "${MLRUN_STORES:-}" ] || unshare -U --map-auto --map-root-user chown -R 0:0 "$MLRUN_STORES"
+	common_teardown
+}
+
 bring() { mlrun import -q "$BATS_FILE_TMPDIR/lay" "${1:-app}"; }
 
 diff_ids() { mlrun inspect --json "$1" | jq -c '[.layers[].diff_id]'; }
@@ -143,6 +148,95 @@ check_same() {
 	mlrun import -q r.tar flat
 	run -0 mlrun exec flat /bin/cat /deep/high
 	assert_output high
+}
+
+# closed_tar OUT: what distributions of Red Hat's have (/etc/shadow), and what else an owner may shut himself out of.
+closed_tar() {
+	python3 - "$1" <<-'EOF'
+		import io, sys, tarfile
+		with tarfile.open(sys.argv[1], "w") as t:
+		    def add(name, mode, data=None, link=None):
+		        m = tarfile.TarInfo(name)
+		        m.mode, m.uid, m.gid, m.mtime = mode, 5, 6, 1700000000
+		        if link:
+		            m.type, m.linkname = tarfile.LNKTYPE, link
+		        elif data is None:
+		            m.type = tarfile.DIRTYPE
+		        else:
+		            m.size = len(data)
+		        t.addfile(m, io.BytesIO(data) if data else None)
+		    add("etc", 0o755)
+		    add("etc/shadow", 0, b"root:*\n")
+		    add("etc/alias", 0, link="etc/shadow")
+		    add("etc/large", 0, b"x" * 300000)
+		    add("etc/writeonly", 0o200, b"w\n")
+		    for mode in (0, 0o111, 0o200, 0o300, 0o400, 0o500):
+		        add("dir%03o" % mode, mode)
+		        add("dir%03o/file" % mode, 0o644, b"%o\n" % mode)
+		        add("dir%03o/below" % mode, mode)
+		        add("dir%03o/below/closed" % mode, 0, b"closed\n")
+		    add("zero", 0)
+	EOF
+}
+
+listed() { tar --numeric-owner --full-time -tvf "$1" | sed 's,/$,,; s,^h,-,; s, link to .*,,' | awk '{ $3 = ""; print }' | sort; }
+
+@test "export: what its owner may not read is exported, in every format, and stays closed" {
+	closed_tar closed.tar
+	mlrun import -q closed.tar closed
+	modes() { find "$MLRUN_STORE"/layers/*/tree -printf '%P %m\n' 2>/dev/null | sort; }
+	before=$(modes)
+	run -0 mlrun export -q --format tar closed root.tar
+	assert_output ''
+	diff <(listed closed.tar) <(listed root.tar)
+	for f in etc/shadow etc/large etc/writeonly dir000/file dir000/below/closed dir111/below/closed dir300/file dir400/file; do
+		name=$f
+		[ "$f" != etc/shadow ] || name=etc/alias # the first of the two has the bytes
+		cmp <(tar -xOf closed.tar "$f") <(tar -xOf root.tar "$name")
+	done
+	for format in oci-archive docker-archive oci; do
+		run -0 mlrun export -q --format "$format" closed "$format"
+		assert_output ''
+		mlrun import -q "$format" "back:$format"
+		assert_equal "$(diff_ids "back:$format")" "[\"$(sha256_of closed.tar)\"]"
+	done
+	assert_equal "$(modes)" "$before"
+	run -0 mlrun store verify
+}
+
+@test "export: of another user's store what cannot be read is named before the first byte" {
+	needs_ordinary_user
+	unshare -U --map-auto --map-root-user true 2>/dev/null || skip "no subordinate ids"
+	closed_tar closed.tar
+	mlrun import -q closed.tar closed
+	mkdir -p private/root && chmod 700 private/root
+	layer_tar private.tar private
+	mlrun import -q private.tar private
+	echo secret >private/root/file && chmod 600 private/root/file
+	layer_tar file.tar private
+	mlrun import -q file.tar file
+	tar -C private --owner=0 --group=0 --mode=0 --transform=s,root/file,shadow, -cf shadow.tar root/file
+	mlrun import -q shadow.tar shadow
+	chmod 755 "$MLRUN_STORE"
+	unshare -U --map-auto --map-root-user chown -R 1:1 "$MLRUN_STORE"
+	export MLRUN_STORES=$MLRUN_STORE MLRUN_STORE=$PWD/own
+	for image in closed private; do
+		rc=0
+		mlrun export --format tar "$image" - >out 2>said || rc=$?
+		assert_equal "$rc $(stat -c %s out)" "125 0"
+	done
+	run -0 cat said
+	assert_line "mlrun: export 'localhost/private:latest': open '/root': Permission denied"
+	assert_line --regexp '^hint: it belongs to another user: '
+	for format in tar oci-archive docker-archive; do
+		rc=0
+		mlrun export --format "$format" file - >out 2>said || rc=$?
+		assert_equal "$rc $(stat -c %s out)" "125 0"
+		run -0 cat said
+		assert_output --regexp "layer sha256:[0-9a-f]{64}: read 'root/file' of the layer's tree: Permission denied"
+		assert_line --regexp '^hint: it belongs to another user: '
+	done
+	run -0 mlrun export -q shadow - # the record has what nobody may read
 }
 
 @test "export: names of any bytes, long ones, big xattrs and sparse files are kept" {
