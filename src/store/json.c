@@ -1,18 +1,23 @@
 #include "store/json.h"
 
 #include "base/cleanup.h"
+#include "base/clock.h"
 #include "base/file.h"
 #include "base/memory.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <time.h>
 
 /*
- * Where libfuse keeps paths (bindfs, sshfs), a file that is replaced is not there for a moment: while
- * bindfs replaced one without a pause, a look missed it in 83 of 1000, a second in one, a third in none.
+ * Where libfuse keeps paths (bindfs, sshfs), a file that is replaced is not there for a moment,
+ * while its directory lists it: when bindfs replaced one without a pause, a look missed it in 83 of
+ * 1000. On a busy machine that moment is as long as the server is kept waiting.
  */
-#define LOOKS 4
+#define WAIT_MS 10000
+#define NAP_MS  1
 
 /* jansson gives NULL only for lack of memory or for text that is no UTF-8. */
 static json_t *need(json_t *j)
@@ -31,16 +36,46 @@ int store_json_bad(struct store *st, const char *path, const char *why, struct m
 	return -EPROTO;
 }
 
+static int is_listed(struct store *st, const char *path)
+{
+	const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
+	auto_free char *dir = slash ? xstrndup(path, (size_t)(slash - path)) : xstrdup(".");
+	auto_dir DIR *d = file_open_dir(store_fd(st), dir, 0);
+	struct dirent *e;
+
+	while (d && (e = readdir(d)))
+		if (strcmp(e->d_name, name) == 0)
+			return 1;
+	return 0;
+}
+
+/* See WAIT_MS. */
+static int read_text(
+	struct store *st, const char *path, char **text, size_t *len, struct mlr_error *err)
+{
+	const struct timespec nap = { 0, NAP_MS * 1000000L };
+	int64_t until = 0;
+	int r;
+
+	while ((r = file_read(store_fd(st), path, STORE_JSON_MAX, text, len, err)) == -ENOENT &&
+		is_listed(st, path)) {
+		if (until == 0)
+			until = mlr_now_ms() + WAIT_MS;
+		else if (mlr_now_ms() > until)
+			break;
+		nanosleep(&nap, NULL);
+	}
+	return r;
+}
+
 int store_json_read(struct store *st, const char *path, json_t **ret, struct mlr_error *err)
 {
 	auto_free char *text = NULL;
 	json_auto_t *o = NULL;
 	json_error_t je;
 	size_t len;
-	int r = -ENOENT;
+	int r = read_text(st, path, &text, &len, err);
 
-	for (int i = 0; r == -ENOENT && i < LOOKS; i++)
-		r = file_read(store_fd(st), path, STORE_JSON_MAX, &text, &len, err);
 	if (r < 0) {
 		mlr_wrap(err, "store '%s'", store_path(st));
 		return r;
@@ -55,8 +90,9 @@ int store_json_read(struct store *st, const char *path, json_t **ret, struct mlr
 }
 
 /*
- * Is the file there with this text, from another process perhaps that has yet to sync the directory? A
- * new time and that sync are enough then: see LOOKS why none is replaced without need.
+ * Is the file there with this text, from another process perhaps that has yet to sync the
+ * directory? A new time and that sync are enough then: see WAIT_MS why none is replaced without
+ * need.
  */
 static int renew(struct store *st, const char *path, const char *text)
 {

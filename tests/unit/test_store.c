@@ -341,6 +341,36 @@ static void facts_that_are_there_are_dated_anew_not_replaced(void **state)
 	assert_int_not_equal(after.st_ino, before.st_ino);
 }
 
+/* A name that is listed and cannot be opened: a link that leads nowhere until the target comes. */
+static void *put_back(void *store)
+{
+	const struct timespec later = { 0, 300000000 };
+	int fd = store_fd(store);
+
+	nanosleep(&later, NULL);
+	assert_int_equal(renameat(fd, "facts/away", fd, "facts/there"), 0);
+	return NULL;
+}
+
+static void a_document_that_is_being_replaced_is_waited_for(void **state)
+{
+	auto_call(store_facts_done) struct store_facts f = STORE_FACTS_INIT;
+	char path[100];
+	pthread_t thread;
+
+	(void)state;
+	make_image("a:1", MANIFEST_A, NULL, LAYER_1, LAYER_2);
+	snprintf(path, sizeof(path), "facts/%s.json", oci_digest_hex(MANIFEST_A));
+	assert_int_equal(renameat(store_fd(st), path, store_fd(st), "facts/away"), 0);
+	assert_int_equal(symlinkat("there", store_fd(st), path), 0);
+	assert_int_equal(pthread_create(&thread, NULL, put_back, st), 0);
+	ok(store_facts_get(st, MANIFEST_A, &f, &err));
+	pthread_join(thread, NULL);
+
+	assert_int_equal(unlinkat(store_fd(st), path, 0), 0);
+	assert_int_equal(store_facts_get(st, MANIFEST_A, &f, &err), -ENOENT);
+}
+
 static void facts_of_the_first_version_are_understood(void **state)
 {
 	static const char *const old[] = { "{\"os\":\"l\",\"architecture\":\"a\",\"one_tree\":false}",
@@ -1322,6 +1352,7 @@ int main(void)
 		TEST(a_digest_finds_the_image_by_its_manifest_or_index),
 		TEST(a_name_for_an_image_that_is_not_whole_is_refused),
 		TEST(facts_that_are_there_are_dated_anew_not_replaced),
+		TEST(a_document_that_is_being_replaced_is_waited_for),
 		TEST(facts_of_the_first_version_are_understood),
 		TEST(a_squashfs_file_is_published_at_once_and_removed_with_its_image),
 		TEST(images_are_listed_in_order_of_their_names),
