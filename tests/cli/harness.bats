@@ -52,6 +52,35 @@ manifest_type() {
 	until_true is_gone "$pid"
 }
 
+# run_bats SECONDS FILE: as make check does, in a bats of its own.
+run_bats() {
+	env -i PATH="${PATH//"$BATS_LIBEXEC:"/}" TMPDIR="$TMPDIR" BATS_SILENCE="$1" "$top_srcdir/tests/cli/run-bats" "$2"
+}
+
+@test "harness: a file of which nothing comes any more is ended, and the test is named" {
+	local test=@test
+
+	cat >hangs.bats <<-EOT
+		$test "goes well" { true; }
+		$test "hangs, it's sad" { sleep $NAP; }
+		$test "never comes" { true; }
+	EOT
+	run -1 run_bats 5 hangs.bats
+	assert_line "ok 1 goes well"
+	assert_line "not ok 2 hangs, it's sad # time limit: nothing came for 5 s"
+	refute_line --partial "never comes"
+	wait_while pgrep -f "^sleep $NAP"
+	echo "setup_file() { sleep $NAP; }" >>hangs.bats
+	run -1 run_bats 5 hangs.bats
+	assert_line "not ok 0 setup_file of hangs.bats # time limit: nothing came for 5 s"
+}
+
+@test "harness: a file that gets on is not ended" {
+	for i in 1 2 3; do echo "@""test \"test $i\" { sleep 4; }"; done >slow.bats
+	run -0 run_bats 10 slow.bats
+	assert_output "$(printf "%s\n" 1..3 "ok 1 test 1" "ok 2 test 2" "ok 3 test 3")"
+}
+
 @test "harness: a sanitizer's report fails the test" {
 	echo "ERROR: AddressSanitizer: heap-use-after-free" >"$(sanitizer_reports).123"
 	run -1 common_teardown
