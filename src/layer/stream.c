@@ -45,7 +45,7 @@ struct layer_stream {
 	const uint8_t *in;
 	size_t in_len;
 	int input_ended;
-	uint64_t bytes_in, bytes_out;
+	uint64_t bytes_out;
 };
 
 static int read_input(struct layer_stream *s, uint8_t *buf, size_t len, size_t *got)
@@ -62,7 +62,6 @@ static int read_input(struct layer_stream *s, uint8_t *buf, size_t len, size_t *
 		return (int)n;
 	}
 	s->input_ended = n == 0;
-	s->bytes_in += (uint64_t)n;
 	*got = (size_t)n;
 	return 0;
 }
@@ -115,10 +114,6 @@ static int fill(struct layer_stream *s, uint8_t *out, size_t *len)
 	if (s->bytes_out > s->limits.bytes)
 		return mlr_fail(&s->err, EFBIG, "larger than the %llu bytes allowed",
 			(unsigned long long)s->limits.bytes);
-	if (s->bytes_out > s->limits.ratio_from && s->bytes_out / s->limits.ratio > s->bytes_in)
-		return mlr_fail(&s->err, EFBIG,
-			"%llu bytes inflate to more than %llu times as many",
-			(unsigned long long)s->bytes_in, (unsigned long long)s->limits.ratio);
 	return 0;
 }
 

@@ -8,6 +8,10 @@
 #include <limits.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/statvfs.h>
+#include <unistd.h>
+
+#define LARGE (16u << 20) /* bytes of a file that are worth a look at the free space */
 
 /* One layer being unpacked, and the file of it at hand. */
 struct unpacking {
@@ -37,11 +41,29 @@ static int record_file(struct unpacking *u, const struct layer_member *m, struct
 	return u->raw ? 0 : layer_recorder_file(u->recorder, real, m->size, err);
 }
 
+/* A file that cannot fit is refused before it has filled the disk. Holes need no room. */
+static int check_room(
+	const struct unpacking *u, const struct layer_member *m, struct mlr_error *err)
+{
+	struct statvfs fs;
+	uint64_t room;
+
+	if (m->size < LARGE || !m->verbatim || fstatvfs(u->writer.root, &fs) < 0)
+		return 0;
+	room = (uint64_t)(geteuid() ? fs.f_bavail : fs.f_bfree) * fs.f_frsize;
+	if (m->size <= room)
+		return 0;
+	return mlr_fail(err, ENOSPC, "%llu MB, and the file system has %llu MB left",
+		(unsigned long long)m->size / 1000000, (unsigned long long)room / 1000000);
+}
+
 static int on_file(void *ctx, const struct layer_member *m, struct mlr_error *err)
 {
 	struct unpacking *u = ctx;
-	int fd = layer_writer_file(&u->writer, m, err);
+	int fd = check_room(u, m, err);
 
+	if (fd == 0)
+		fd = layer_writer_file(&u->writer, m, err);
 	if (fd < 0)
 		return fd;
 	u->fd = fd;

@@ -10,10 +10,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* What may come out: the limits of struct layer_limits (layer/unpack.h). */
-#define PLAIN_BYTES_MAX  (1ull << 40)
-#define PLAIN_RATIO_MAX  256
-#define PLAIN_RATIO_FROM (1ull << 30)
+/* What may come out: that of struct layer_limits (layer/unpack.h). */
+#define PLAIN_BYTES_MAX (1ull << 40)
 
 struct plain_options {
 	int tmp_fd; /* a directory for the unnamed temporary file; -1: $TMPDIR, else /tmp */

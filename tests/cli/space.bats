@@ -62,3 +62,44 @@ layers_asked_for() { registry_requests '^GET .*/blobs/' | wc -l; }
 	FAULT_QUOTA=0:3000000:500:400 run -0 mlrun pull --format layers "$REGISTRY/big"
 	assert_output --partial "the quota of user of '$MLRUN_STORE' has room for 100 more files"
 }
+
+# zeros_tar OUT BYTES NAME...: files of so many zeros each
+zeros_tar() {
+	local out=$1 bytes=$2 name
+
+	shift 2
+	mkdir zeros
+	for name; do truncate -s "$bytes" "zeros/$name"; done
+	tar -C zeros -cf "$out" .
+	rm -r zeros
+}
+
+@test "space: a file that is larger than what is free is refused before it fills the disk" {
+	needs_small
+	zeros_tar large.tar 64000000 a
+	image_push_tar large large.tar
+	# shellcheck disable=SC2016
+	run -125 small size=50m sh -c 'mlrun pull --format layers --store small/store "$0"; status=$?; find small/store/layers small/store/tmp small/store/images -mindepth 1; exit $status' "$REGISTRY/large"
+	assert_line --regexp "^mlrun: pull '.*': no room in store '$PWD/small/store': layer sha256:.*: '(\./)?a': 64 MB, and the file system has [45][0-9] MB left"
+	assert_line "hint: mlrun prune or mlrun rm frees space; --store or MLRUN_STORE names another place"
+	refute_line --partial small/store/
+}
+
+@test "space: a disk that is full half-way leaves the store as it was" {
+	needs_small
+	zeros_tar many.tar 10000000 {1..20}
+	image_push_tar many many.tar
+	image_tiny tiny
+	# shellcheck disable=SC2016
+	run -125 small size=150m sh -c '
+		mlrun pull -q --format layers --store small/store "$1" || exit 1
+		find small/store -not -path "*/unsynced/*" | sort >before
+		mlrun pull --format layers --store small/store "$2"; status=$?
+		find small/store -not -path "*/unsynced/*" | sort | diff before - >&2
+		mlrun exec --store small/store "$1" sh -c "echo \$TINY"
+		exit $status' sh "$REGISTRY/tiny" "$REGISTRY/many"
+	assert_output --partial "no room in store '$PWD/small/store': layer sha256:"
+	assert_output --regexp "write at byte [0-9]+: No space left on device"
+	assert_line yes
+	refute_line --regexp '^[<>]'
+}

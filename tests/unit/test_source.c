@@ -165,16 +165,16 @@ static int zeros(uint64_t size)
 	return fd;
 }
 
-static void a_compressed_archive_that_is_a_bomb_is_refused(void **state)
+static void a_gigabyte_of_zeros_comes_out_whole(void **state)
 {
-	auto_close int fd = zeros(PLAIN_RATIO_FROM + (8u << 20));
+	const uint64_t size = (1ull << 30) + (8u << 20);
+	auto_close int fd = zeros(size);
 	struct mlr_error err = MLR_ERROR_INIT;
 	uint64_t got = 0;
 
 	(void)state;
-	assert_int_equal(plain_stream(fd, 0, (uint64_t)lseek(fd, 0, SEEK_END), &options, count, &got, &err), -EFBIG);
-	assert_non_null(strstr(err.text, "more than 256 times its size"));
-	assert_true(got <= PLAIN_RATIO_FROM + (1u << 20));
+	assert_int_equal(plain_stream(fd, 0, (uint64_t)lseek(fd, 0, SEEK_END), &options, count, &got, &err), 0);
+	assert_true(got == size);
 }
 
 static int yes(void *ctx)
@@ -243,7 +243,7 @@ int main(void)
 		cmocka_unit_test(what_a_file_says_becomes_a_name),
 		cmocka_unit_test(a_local_name_is_what_was_typed_without_a_registry),
 		cmocka_unit_test(malformed_lists_of_saved_images_are_refused),
-		cmocka_unit_test(a_compressed_archive_that_is_a_bomb_is_refused),
+		cmocka_unit_test(a_gigabyte_of_zeros_comes_out_whole),
 		cmocka_unit_test(decompressing_can_be_cancelled),
 		cmocka_unit_test(an_archive_with_too_many_members_or_names_is_refused),
 	};
