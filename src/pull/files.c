@@ -23,7 +23,7 @@ struct member {
 
 struct files {
 	int fd; /* the directory, or the plain archive */
-	int is_dir;
+	int is_dir, is_cut; /* is_cut: the archive has no mark at its end */
 	struct member *v; /* n of them, by name, for an archive */
 	size_t n, names;
 };
@@ -127,24 +127,44 @@ static int damaged(const struct files *f, struct archive *a, struct mlr_error *e
 	const char *why = archive_error_string(a);
 
 	mlr_fail(err, EPROTO, "read the archive: %s", why ? why : "it is damaged");
-	if (f->n > 0)
+	if (!f || f->n > 0)
 		return -EPROTO;
 	return mlr_hint(err,
 		"an image's archive or a tar of a root directory is wanted; mlrun exec -v brings a file into a container");
 }
 
-static int read_members(
-	struct files *f, struct archive *a, const struct plain_options *opt, struct mlr_error *err)
+/*
+ * libarchive's next header, of any but the first member. An archive ends by two blocks of zeros
+ * (POSIX, pax), and every writer writes them; GNU tar makes do with one, so does this. libarchive
+ * makes do with none: then it stands where the last member ended.
+ */
+static int next_header(struct archive *a, struct archive_entry **e, int *is_cut)
+{
+	int r = archive_read_data_skip(a);
+	int64_t end = archive_filter_bytes(a, 0);
+
+	if (r != ARCHIVE_OK && r != ARCHIVE_WARN)
+		return r;
+	r = archive_read_next_header(a, e);
+	*is_cut = r == ARCHIVE_EOF && archive_filter_bytes(a, 0) == end;
+	return r;
+}
+
+/* One member after the other; f may be NULL: only the end matters. */
+static int read_members(struct files *f, struct archive *a, const struct plain_options *opt,
+	int *is_cut, struct mlr_error *err)
 {
 	struct archive_entry *e;
-	int r;
+	int r = archive_read_next_header(a, &e);
 
-	while ((r = archive_read_next_header(a, &e)) == ARCHIVE_OK || r == ARCHIVE_WARN) {
-		r = add(f, a, e, err);
+	*is_cut = r == ARCHIVE_EOF && archive_filter_bytes(a, 0) == 0;
+	while (r == ARCHIVE_OK || r == ARCHIVE_WARN) {
+		r = f ? add(f, a, e, err) : 0;
 		if (r < 0)
 			return r;
 		if (opt->cancelled && opt->cancelled(opt->cancelled_ctx))
 			return mlr_fail(err, ECANCELED, "interrupted");
+		r = next_header(a, &e, is_cut);
 	}
 	if (r == ARCHIVE_EOF)
 		return 0;
@@ -156,22 +176,32 @@ static void archive_cleanup(struct archive **a)
 	archive_read_free(*a);
 }
 
-static int index_archive(struct files *f, const struct plain_options *opt, struct mlr_error *err)
+static int read_archive(struct files *f, int fd, const struct plain_options *opt, int *is_cut,
+	struct mlr_error *err)
 {
 	auto_call(archive_cleanup) struct archive *a = archive_read_new();
-	int r;
 
 	if (!a)
 		return mlr_fail(err, ENOMEM, "read the archive: out of memory");
-	if (lseek(f->fd, 0, SEEK_SET) < 0)
+	if (lseek(fd, 0, SEEK_SET) < 0)
 		return mlr_fail_errno(err, "seek in the archive");
 	archive_read_support_format_tar(a);
-	if (archive_read_open_fd(a, f->fd, 64 << 10) != ARCHIVE_OK)
+	if (archive_read_open_fd(a, fd, 64 << 10) != ARCHIVE_OK)
 		return damaged(f, a, err);
-	r = read_members(f, a, opt, err);
-	if (r == 0 && f->n > 0)
-		qsort(f->v, f->n, sizeof(*f->v), by_name);
-	return r;
+	return read_members(f, a, opt, is_cut, err);
+}
+
+int files_check_end(int fd, const struct plain_options *opt, struct mlr_error *err)
+{
+	int is_cut, r = read_archive(NULL, fd, opt, &is_cut, err);
+
+	if (r < 0 || !is_cut)
+		return r;
+	mlr_fail(err, EPROTO,
+		"the tar is cut short: no end-of-archive mark follows its last member");
+	return mlr_hint(err,
+		"copy it again; where its writer left the mark out, "
+		"head -c 1024 /dev/zero >>FILE adds it");
 }
 
 int files_open_fd(
@@ -192,9 +222,11 @@ int files_open_fd(
 	} else {
 		f->fd = r = plain_open(fd, opt, err);
 		if (r >= 0)
-			r = index_archive(f, opt, err);
+			r = read_archive(f, f->fd, opt, &f->is_cut, err);
 		if (r < 0)
 			return r;
+		if (f->n > 0)
+			qsort(f->v, f->n, sizeof(*f->v), by_name);
 	}
 	*ret = take_ptr(&f);
 	return 0;
@@ -229,7 +261,8 @@ static int find_member(
 		m = lookup(f, m->target);
 	}
 	if (!m)
-		return mlr_fail(err, ENOENT, "no file '%s' in the archive", name);
+		return mlr_fail(err, ENOENT, "no file '%s' in the archive%s", name,
+			f->is_cut ? ", which is cut short" : "");
 	if (fstat(f->fd, &st) < 0)
 		return mlr_fail_errno(err, "stat the archive");
 	if (m->offset > (uint64_t)st.st_size || m->size > (uint64_t)st.st_size - m->offset)

@@ -39,6 +39,10 @@ int files_open_fd(
 	int fd, const struct plain_options *opt, struct files **ret, struct mlr_error *err);
 void files_free(struct files *f);
 
+/* Does the mark of its end follow a plain tar's last member? One that was cut between two members
+ * has none. Returns 0, -EPROTO with a way out, or as above. */
+int files_check_end(int fd, const struct plain_options *opt, struct mlr_error *err);
+
 /* Returns 0, -ENOENT, or -EPROTO for what is no regular file. */
 int files_find(struct files *f, const char *name, struct files_part *ret, struct mlr_error *err);
 

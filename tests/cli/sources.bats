@@ -427,6 +427,61 @@ catches_term() {
 		((0x$(sed -n 's/^SigCgt:\t//p' "/proc/$1/status") & 1 << 14))
 }
 
+# cut_tar IN OUT MEMBERS: the first members alone, without an end; at_end TAR BLOCKS: zero blocks added
+cut_tar() {
+	python3 - "$@" <<-'END'
+		import sys, tarfile
+		with tarfile.open(sys.argv[1]) as t:
+		    m = t.getmembers()[int(sys.argv[3]) - 1]
+		    end = m.offset_data + (m.size + 511) // 512 * 512 if m.isreg() else m.offset_data
+		open(sys.argv[2], "wb").write(open(sys.argv[1], "rb").read()[:end])
+	END
+}
+
+at_end() { head -c $((512 * $2)) /dev/zero >>"$1"; }
+
+@test "import: a tar that was cut between two members is no image" {
+	here one.tar docker.tar plain.tar
+	cut_tar one.tar cut.tar 5
+	tar -tf cut.tar # nobody else minds
+	gzip -k cut.tar
+	zstd -q cut.tar
+	xz -k cut.tar
+	for f in cut.tar cut.tar.gz cut.tar.zst cut.tar.xz; do
+		run -125 mlrun import "$f" x
+		assert_line "mlrun: import '$f': the tar is cut short: no end-of-archive mark follows its last member"
+		assert_line --regexp '^hint: .*head -c 1024 /dev/zero >>FILE'
+		run -125 mlrun import - x <"$f"
+		assert_output --partial "the tar is cut short"
+	done
+	run -0 mlrun images --json
+	assert_output '[]'
+	# As an end that is cut itself, as GNU tar's, and as a tar of nothing.
+	at_end cut.tar 1
+	run -0 mlrun import cut.tar x
+	at_end cut.tar 1
+	run -0 mlrun import cut.tar y
+	tar -cf none.tar -T /dev/null
+	run -0 mlrun import none.tar z
+}
+
+@test "import: an archive that was cut between two members is whole if it has what the image names" {
+	here docker.tar plain.tar
+	n=$(tar -tf docker.tar | wc -l)
+	cut_tar docker.tar cut.tar "$n"
+	run -0 mlrun import cut.tar all
+	cut_tar docker.tar cut.tar 1
+	run -125 mlrun import cut.tar x
+	assert_output --partial "cut short"
+	run -125 mlrun pull docker-archive:cut.tar
+	assert_output --partial "manifest.json"
+	mkdir lay && tar -C lay -xf plain.tar
+	tar -C lay -cf whole.tar oci-layout index.json blobs
+	cut_tar whole.tar cut.tar 2
+	run -125 mlrun pull oci-archive:cut.tar
+	assert_output --partial "in the archive, which is cut short"
+}
+
 @test "import: from a terminal nothing is read, and an idle pipe does not hold up a signal" {
 	run -125 script -qec "mlrun import - x" /dev/null
 	assert_output --partial "an archive is nothing that is typed"
