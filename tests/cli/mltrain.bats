@@ -28,18 +28,20 @@ assert_whole() {
 	END
 }
 
-@test "train: an epoch of Fashion-MNIST reaches the accuracy of other trainers and logs JSON lines" {
+# Of three seeds 350 steps, 40 % of an epoch, left 16.4 to 16.6 % of the test images wrong. One thread: on a busy machine two
+# would wait for each other most of the time.
+@test "train: 350 steps of Fashion-MNIST reach their accuracy, and JSON lines are logged" {
     needs_data
-    case " $($mltrain --version)" in *onednn*) ;; *) skip "without oneDNN an epoch takes too long" ;; esac
-    $mltrain train --data fashion-mnist --epochs 1 --log run.jsonl --checkpoint c.safetensors > out 2> err
+    case " $($mltrain --version)" in *onednn*) ;; *) skip "without oneDNN so many steps take too long" ;; esac
+    $mltrain train --threads 1 --data fashion-mnist --steps 350 --log run.jsonl --log-every 5 --checkpoint c.safetensors > out 2> err
     cat out err
     grep -Eq '^test accuracy [0-9]+\.[0-9][0-9] % \(error [0-9]+\.[0-9][0-9] %\)$' out
     grep -q '^training time ' out
     grep -q '^checkpoint c.safetensors$' out
     [ "$(jq -r 'select(.event == "run") | .parameters' run.jsonl)" = 1663370 ]
     [ "$(jq -s '[.[] | select(.event == "step")] | length > 50' run.jsonl)" = true ]
-    [ "$(jq -r 'select(.event == "epoch") | .validation_error < 0.16' run.jsonl)" = true ]
-    [ "$(jq -r 'select(.event == "end") | .test_error < 0.16' run.jsonl)" = true ]
+    [ "$(jq -r 'select(.event == "epoch") | .validation_error < 0.18' run.jsonl)" = true ]
+    [ "$(jq -r 'select(.event == "end") | .test_error < 0.18' run.jsonl)" = true ]
     assert_whole c.safetensors
 
     # eval says what train said
