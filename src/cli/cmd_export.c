@@ -18,7 +18,9 @@ struct args {
 	struct cli_common common;
 	const char *image, *path;
 	struct export_options export;
-	int compression_given, quiet, json;
+	int format_given, compression_given, quiet, json;
+	struct oci_name place; /* what path was taken from, where it has a prefix */
+	struct mlr_error err;  /* what is wrong with it */
 };
 
 enum { KEY_FORMAT = CLI_KEYS, KEY_COMPRESSION, KEY_KEEP_BLOBS, KEY_NAME };
@@ -63,6 +65,56 @@ static size_t look_up(const char *const *words, size_t n, const char *arg, const
 	return i;
 }
 
+/* What skopeo and its kin take as a place, and what does the same. */
+static const struct {
+	const char *prefix, *does;
+} places[] = {
+	{ "squashfs:", "mlrun pull --format=squashfs keeps an image in the store as one file" },
+	{ "docker:", "skopeo copy oci-archive:FILE docker://… pushes what mlrun export wrote" },
+	{ "docker-daemon:", "mlrun export --format=docker-archive IMAGE - | docker load" },
+	{ "containers-storage:", "mlrun export IMAGE - | podman load" },
+	{ "dir:", "oci:DIRECTORY is a directory, a file named so is ./dir:…" },
+};
+
+static int refuse_place(const char *path, struct mlr_error *err)
+{
+	for (size_t i = 0; i < ARRAY_LEN(places); i++) {
+		if (strncmp(path, places[i].prefix, strlen(places[i].prefix)) != 0)
+			continue;
+		mlr_fail(err, ENOTSUP, "export to '%s': mlrun writes none of '%s'", path,
+			places[i].prefix);
+		return mlr_hint(err, "%s", places[i].does);
+	}
+	return 0;
+}
+
+/* "oci-archive:FILE:REF" and its kin say format, file and name in one word. */
+static int settle_place(struct args *a, struct mlr_error *err)
+{
+	static const enum export_format formats_of[] = { [OCI_LAYOUT] = EXPORT_OCI,
+		[OCI_ARCHIVE] = EXPORT_OCI_ARCHIVE,
+		[OCI_DOCKER_ARCHIVE] = EXPORT_DOCKER_ARCHIVE };
+	enum export_format format;
+	int r = refuse_place(a->path, err);
+
+	if (r == 0)
+		r = oci_place_parse(a->path, &a->place, err);
+	if (r < 0 || a->place.transport == OCI_REGISTRY)
+		return r;
+	format = formats_of[a->place.transport];
+	if (a->format_given && a->export.format != format)
+		return mlr_fail(err, EINVAL, "'%s' and --format=%s exclude each other", a->path,
+			formats[a->export.format]);
+	if (a->place.which && a->export.name)
+		return mlr_fail(
+			err, EINVAL, "'%s' names the image already: --name is too much", a->path);
+	a->export.format = format;
+	if (a->place.which)
+		a->export.name = a->place.which;
+	a->path = a->place.path;
+	return 0;
+}
+
 static void check_args(const struct args *a, struct argp_state *state)
 {
 	if (!a->path)
@@ -91,6 +143,7 @@ static error_t parse_option(int key, char *arg, struct argp_state *state)
 	case KEY_FORMAT:
 		a->export.format = (enum export_format)look_up(
 			formats, ARRAY_LEN(formats), arg, "format", state);
+		a->format_given = 1;
 		return 0;
 	case KEY_COMPRESSION:
 		a->export.compression = (enum export_compression)look_up(
@@ -119,6 +172,8 @@ static error_t parse_option(int key, char *arg, struct argp_state *state)
 			a->image = arg;
 		return 0;
 	case ARGP_KEY_END:
+		if (a->path && settle_place(a, &a->err) < 0)
+			return 0;
 		check_args(a, state);
 		return 0;
 	default:
@@ -130,7 +185,9 @@ static const struct argp argp = {
 	.options = options,
 	.parser = parse_option,
 	.args_doc = "IMAGE FILE",
-	.doc = "Write an image from the store into FILE, - for standard output.\vThe layers are written "
+	.doc = "Write an image from the store into FILE, - for standard output. oci-archive:FILE, "
+	       "docker-archive:FILE and oci:DIRECTORY say the format as well, and :NAME behind them "
+	       "the name.\vThe layers are written "
 	       "again bit for bit; compressed anew, they give the image another digest, while its "
 	       "configuration (Docker's image ID) stays.",
 	.children = cli_common_children,
@@ -178,14 +235,22 @@ static int run(const struct args *a, const struct stores *all, struct mlr_error 
 	return a->json ? print_json(a, &im, &result) : 0;
 }
 
+static void args_done(struct args *a)
+{
+	oci_name_done(&a->place);
+}
+
 int cmd_export(int argc, char **argv)
 {
 	auto_call(stores_close) struct stores all = STORES_INIT;
-	struct args a = { .export = { .cancel = &cli_stop_signal } };
+	auto_call(args_done) struct args a = { .export = { .cancel = &cli_stop_signal },
+		.place = OCI_NAME_INIT };
 	struct mlr_error err = MLR_ERROR_INIT;
 	int status, r;
 
 	cli_parse(&argp, argc, argv, 0, &a);
+	if (a.err.code)
+		return cli_fail(&a.err);
 	if (strcmp(a.path, "-") == 0 && isatty(STDOUT_FILENO)) {
 		mlr_fail(&err, EINVAL, "an archive is nothing for a terminal");
 		mlr_hint(&err, "redirect it, or name a file");

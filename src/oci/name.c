@@ -91,11 +91,20 @@ int oci_name_refuse_path(const char *text, struct mlr_error *err)
 	}
 }
 
-int oci_name_parse(const char *text, struct oci_name *ret, struct mlr_error *err)
+int oci_place_parse(const char *text, struct oci_name *ret, struct mlr_error *err)
 {
 	for (size_t t = OCI_LAYOUT; t <= OCI_DOCKER_ARCHIVE; t++)
 		if (strncmp(text, prefixes[t], strlen(prefixes[t])) == 0)
 			return parse_place(text, (enum oci_transport)t, ret, err);
+	return 0;
+}
+
+int oci_name_parse(const char *text, struct oci_name *ret, struct mlr_error *err)
+{
+	int r = oci_place_parse(text, ret, err);
+
+	if (r < 0 || ret->transport != OCI_REGISTRY)
+		return r;
 	/* No name begins so. */
 	if (text[strspn(text, ".~")] == '/')
 		return oci_name_refuse_path(text, err);

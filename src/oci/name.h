@@ -43,6 +43,11 @@ int oci_name_refuse_path(const char *text, struct mlr_error *err);
 
 /* Returns 0, or -EINVAL with what is wrong and what a right name looks like. */
 int oci_name_parse(const char *text, struct oci_name *ret, struct mlr_error *err);
+
+/* The same of a place on disk alone: what has no such prefix leaves *ret as it was, OCI_NAME_INIT.
+ */
+int oci_place_parse(const char *text, struct oci_name *ret, struct mlr_error *err);
+
 void oci_name_done(struct oci_name *n);
 
 /* "docker.io/library/debian:12", "oci:DIR:REF", a bare path. To free(). */

@@ -22,9 +22,9 @@ struct member {
 };
 
 struct files {
-	int fd; /* the directory, or the plain archive */
+	int fd;             /* the directory, or the plain archive */
 	int is_dir, is_cut; /* is_cut: the archive has no mark at its end */
-	struct member *v; /* n of them, by name, for an archive */
+	struct member *v;   /* n of them, by name, for an archive */
 	size_t n, names;
 };
 

@@ -305,6 +305,39 @@ listed() { tar --numeric-owner --full-time -tvf "$1" | sed 's,/$,,; s,^h,-,; s, 
 	assert_equal "$(key name)" quay.io/x/y:2
 }
 
+@test "export: a place is written as skopeo has it" {
+	bring
+	for place in oci-archive:a.tar docker-archive:b.tar oci:c; do
+		run -0 mlrun export --json app "$place"
+		assert_equal "$(key format) $(key file)" "${place%:*} ${place#*:}"
+		skopeo inspect "$place" >/dev/null
+	done
+	mlrun export -q app oci-archive:d.tar:quay.io/x/y:2
+	run -0 mlrun import --json d.tar
+	assert_equal "$(key name)" quay.io/x/y:2
+	mlrun export -q app oci:e:1.0
+	skopeo inspect oci:e:1.0 >/dev/null
+	mlrun export -q app docker-archive:f.tar:team/app:3
+	assert_equal "$(tar -xOf f.tar manifest.json | jq -c '.[0].RepoTags')" '["team/app:3"]'
+	mlrun export -q --format oci-archive app oci-archive:- | cmp - a.tar
+	mlrun export -q app ./oci:g # a file of that name
+	cmp a.tar oci:g
+
+	run -125 mlrun export --format tar app oci-archive:x
+	assert_output --partial "'oci-archive:x' and --format=tar exclude each other"
+	run -125 mlrun export --name y app oci-archive:x:z
+	assert_output --partial "names the image already"
+	run -125 mlrun export app oci:
+	assert_line "hint: write oci:DIRECTORY[:REF]"
+	run -125 mlrun export app oci:-
+	for place in squashfs:x dir:x docker://r/x docker-daemon:x containers-storage:x; do
+		run -125 mlrun export app "$place"
+		assert_line "mlrun: export to '$place': mlrun writes none of '${place%%:*}:'"
+		assert_line --partial "hint: "
+	done
+	assert_equal "$(echo *x* oci:)" '*x* oci:'
+}
+
 @test "export: a full disk, a wrong place and a closed pipe are errors with a sentence" {
 	bring
 	run -125 mlrun export app /dev/full
