@@ -75,7 +75,7 @@ static void *worker_main(void *ctx)
 
 		set_state(c, i, PULL_RUNNING);
 		for (int tries = 0;; tries++) {
-			r = layer_bring(w->st, w->source, &w->layers[i], w->diff_ids[i],
+			r = layer_bring(w->st, w->source, &w->layers[i], w->parts, w->diff_ids[i],
 				&w->shown[i].received, &devices, &err);
 			if (r >= 0 || tries >= pull_source_distrust(w->source, r))
 				break;
@@ -105,7 +105,9 @@ static int by_size_descending(const void *a, const void *b, void *layers)
 static int seen_before(const struct crew_work *w, size_t i)
 {
 	for (size_t j = 0; j < i; j++)
-		if (strcmp(w->diff_ids[i], w->diff_ids[j]) == 0)
+		if (strcmp(w->diff_ids[i], w->diff_ids[j]) == 0 &&
+			(!(w->parts & LAYER_BLOB) ||
+				strcmp(w->layers[i].blob.digest, w->layers[j].blob.digest) == 0))
 			return 1;
 	return 0;
 }

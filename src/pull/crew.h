@@ -18,11 +18,12 @@ struct crew_work {
 	char *const *diff_ids;          /* one a layer */
 	struct pull_layer *shown;       /* one a layer; waiting ones are brought */
 	size_t n;
+	unsigned parts;                 /* enum layer_parts (pull/layer.h) */
 	int *stop;                      /* set to 1 at the first failure: makes source give up */
 };
 
 /*
- * Bring every layer whose state is PULL_WAITING. A diff ID that stands twice is brought once.
+ * Bring every layer whose state is PULL_WAITING. What stands twice is brought once.
  *
  * Returns when all threads have ended: 0, -ECANCELED once *cancel is set, or the first failure.
  */

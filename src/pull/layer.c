@@ -5,6 +5,7 @@
 #include "layer/unpack.h"
 #include "pull/queue.h"
 #include "rootfs/flatten.h"
+#include "store/spool.h"
 #include "store/tree.h"
 
 #include <errno.h>
@@ -86,7 +87,26 @@ static void tree_cleanup(struct store_tree **t)
 	store_tree_drop(*t);
 }
 
-int layer_bring(struct store *st, struct pull_source *source, const struct oci_layer *layer,
+static int count(void *ctx, const void *buf, size_t len, struct mlr_error *err)
+{
+	(void)buf;
+	(void)err;
+	__atomic_add_fetch((uint64_t *)ctx, len, __ATOMIC_RELAXED);
+	return 0;
+}
+
+/* The source keeps what passes through it. Returns as layer_bring(). */
+static int bring_blob(struct store *st, struct pull_source *source, const struct oci_layer *layer,
+	uint64_t *received, struct mlr_error *err)
+{
+	const struct oci_descriptor *blob = &layer->blob;
+
+	if (store_blob_is_kept(st, blob->digest, blob->size))
+		return 1;
+	return source->ops->stream(source, blob->digest, blob->size, count, received, err);
+}
+
+static int bring_tree(struct store *st, struct pull_source *source, const struct oci_layer *layer,
 	const char *diff_id, uint64_t *received, uint64_t *devices, struct mlr_error *err)
 {
 	auto_call(layer_result_done) struct layer_result result = LAYER_RESULT_INIT;
@@ -114,4 +134,14 @@ int layer_bring(struct store *st, struct pull_source *source, const struct oci_l
 	if (r == 0)
 		*devices = result.devices_skipped;
 	return r;
+}
+
+int layer_bring(struct store *st, struct pull_source *source, const struct oci_layer *layer,
+	unsigned parts, const char *diff_id, uint64_t *received, uint64_t *devices,
+	struct mlr_error *err)
+{
+	int r = parts & LAYER_TREE ? bring_tree(st, source, layer, diff_id, received, devices, err)
+				   : 1;
+
+	return r == 1 && (parts & LAYER_BLOB) ? bring_blob(st, source, layer, received, err) : r;
 }

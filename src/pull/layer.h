@@ -15,15 +15,20 @@
  * Before any queue_get(). */
 enum layer_compression layer_compression_of(struct queue *q, const struct oci_layer *layer);
 
+/* What there shall be of a layer. */
+enum layer_parts { LAYER_TREE = 1, LAYER_BLOB = 2 };
+
 /*
- *   diff_id   what the uncompressed tar must hash to; the tree's name in the store
- *   received  compressed bytes so far, written atomically
- *   devices   how many device members were left out; set on success
+ *   parts     enum layer_parts; a source that keeps what passes (source.h) keeps a tree's blob as
+ * well diff_id   what the uncompressed tar must hash to; the tree's name in the store received
+ * compressed bytes so far, written atomically devices   how many device members were left out; set
+ * on success
  *
- * Returns 0; 1 when the store has the tree by now; -EBADMSG for other bytes than named, and what
+ * Returns 0; 1 when the store has the parts by now; -EBADMSG for other bytes than named, and what
  * the source, layer_unpack() and store_tree_begin() return.
  */
 int layer_bring(struct store *st, struct pull_source *source, const struct oci_layer *layer,
-	const char *diff_id, uint64_t *received, uint64_t *devices, struct mlr_error *err);
+	unsigned parts, const char *diff_id, uint64_t *received, uint64_t *devices,
+	struct mlr_error *err);
 
 #endif

@@ -6,6 +6,7 @@
 #include "oci/platform.h"
 #include "pull/crew.h"
 #include "pull/format.h"
+#include "pull/layer.h"
 #include "pull/resolve.h"
 #include "pull/source.h"
 #include "pull/space.h"
@@ -14,6 +15,7 @@
 #include "rootfs/image.h"
 #include "store/blob.h"
 #include "store/facts.h"
+#include "store/spool.h"
 #include "store/stores.h"
 #include "store/tree.h"
 
@@ -137,7 +139,8 @@ static int note_source(struct pull *p, struct store_image *im, struct mlr_error 
 static int is_up_to_date(
 	struct pull *p, struct store *st, struct pull_result *ret, struct mlr_error *err)
 {
-	const struct stored_want want = { &p->ref, p->name, &p->want, p->opt->format };
+	const struct stored_want want = { &p->ref, p->name, &p->want, p->opt->format,
+		p->opt->keep_blobs };
 	auto_call(store_image_done) struct store_image im = STORE_IMAGE_INIT;
 	char digest[OCI_DIGEST_SIZE];
 	int r;
@@ -198,6 +201,21 @@ static int hold_parts(struct pull *p, struct mlr_error *err)
 	return store_hold_only(p->st, &digests, err);
 }
 
+/* The compressed layer, if it is to be kept. */
+static int has_blob(const struct pull *p, size_t i)
+{
+	const struct oci_descriptor *blob = &p->res.layers.layers[i].blob;
+
+	return !p->opt->keep_blobs || store_blob_is_kept(p->st, blob->digest, blob->size);
+}
+
+/* A squashfs file needs what is in the store as well, but not from the source. */
+static int is_here(const struct pull *p, size_t i)
+{
+	return p->format != STORE_FORMAT_SQUASHFS && has_blob(p, i) &&
+		store_tree_exists(p->st, STORE_LAYER, p->res.config.diff_ids.v[i]);
+}
+
 static void show_layers(struct pull *p)
 {
 	const struct oci_document *m = &p->res.layers;
@@ -208,11 +226,7 @@ static void show_layers(struct pull *p)
 
 		l->digest = m->layers[i].blob.digest;
 		l->size = m->layers[i].blob.size;
-		/* A squashfs file needs what is in the store as well, but not from the source. */
-		l->state = p->format != STORE_FORMAT_SQUASHFS &&
-				store_tree_exists(p->st, STORE_LAYER, p->res.config.diff_ids.v[i])
-			? PULL_PRESENT
-			: PULL_WAITING;
+		l->state = is_here(p, i) ? PULL_PRESENT : PULL_WAITING;
 	}
 	if (p->watch->begin)
 		p->watch->begin(p->watch->ctx, p->name, p->shown, m->n_layers);
@@ -247,6 +261,10 @@ static int bring_squash(struct pull *p, struct mlr_error *err)
 	/* What the file held when it was made: damage since then must not become its digest. */
 	if (r == 1 && p->had.squash_digest)
 		snprintf(p->squash_digest, sizeof(p->squash_digest), "%s", p->had.squash_digest);
+	/* A file that was there has brought no blob. */
+	for (size_t i = 0; r >= 0 && i < w.n; i++)
+		if (!has_blob(p, i))
+			p->shown[i].state = PULL_WAITING;
 	return r < 0 ? r : 0;
 }
 
@@ -258,13 +276,15 @@ static int bring_layers(struct pull *p, struct pull_result *ret, struct mlr_erro
 		.diff_ids = p->res.config.diff_ids.v,
 		.shown = p->shown,
 		.n = p->res.layers.n_layers,
+		.parts = (p->format == STORE_FORMAT_SQUASHFS ? 0 : LAYER_TREE) |
+			(p->opt->keep_blobs ? LAYER_BLOB : 0),
 		.stop = &p->stop };
 	int r = check_space(p, err);
 
-	if (r == 0)
-		r = p->format == STORE_FORMAT_SQUASHFS
-			? bring_squash(p, err)
-			: crew_run(&w, p->opt->jobs, p->watch, p->opt->cancel, err);
+	if (r == 0 && p->format == STORE_FORMAT_SQUASHFS)
+		r = bring_squash(p, err);
+	if (r == 0 && w.parts)
+		r = crew_run(&w, p->opt->jobs, p->watch, p->opt->cancel, err);
 	if (r < 0)
 		return r;
 	ret->layers = w.n;

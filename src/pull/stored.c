@@ -4,12 +4,25 @@
 #include "oci/manifest.h"
 #include "store/blob.h"
 #include "store/facts.h"
+#include "store/spool.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-/* Can the manifest and the configuration be read, and do they hash right? */
-static int has_documents(struct store *st, const struct store_image *im)
+static int has_blobs(struct store *st, const struct oci_document *manifest)
+{
+	size_t i = 0;
+
+	while (i < manifest->n_layers &&
+		store_blob_is_kept(
+			st, manifest->layers[i].blob.digest, manifest->layers[i].blob.size))
+		i++;
+	return i == manifest->n_layers;
+}
+
+/* Can the manifest and the configuration be read, and do they hash right? The layers' blobs, where
+ * they are wanted, are only looked for. */
+static int has_documents(struct store *st, const struct store_image *im, int blobs)
 {
 	auto_call(oci_document_done) struct oci_document manifest = OCI_DOCUMENT_INIT;
 	auto_free char *text = NULL, *config = NULL, *index = NULL;
@@ -19,7 +32,8 @@ static int has_documents(struct store *st, const struct store_image *im)
 		return 0;
 	return store_blob_get(st, im->manifest, &text, &len, NULL) == 0 &&
 		oci_document_parse(text, len, NULL, NULL, &manifest, NULL) == 0 &&
-		store_blob_get(st, manifest.config.digest, &config, NULL, NULL) == 0;
+		store_blob_get(st, manifest.config.digest, &config, NULL, NULL) == 0 &&
+		(!blobs || has_blobs(st, &manifest));
 }
 
 /* Does the store have an image in a format, or in one that serves for it? Where overlay would show
@@ -39,15 +53,15 @@ static int has_format(struct store *st, const char *manifest, const struct store
 }
 
 /* Are the documents, the facts and what the wanted format consists of still there? */
-static int is_whole(
-	struct store *st, const struct store_image *im, unsigned format, unsigned *formats)
+static int is_whole(struct store *st, const struct store_image *im, const struct stored_want *want,
+	unsigned *formats)
 {
 	auto_call(store_facts_done) struct store_facts f = STORE_FACTS_INIT;
 
-	if (!has_documents(st, im) || store_facts_get(st, im->manifest, &f, NULL) < 0)
+	if (!has_documents(st, im, want->blobs) || store_facts_get(st, im->manifest, &f, NULL) < 0)
 		return 0;
 	*formats = f.formats;
-	return has_format(st, im->manifest, &f, format);
+	return has_format(st, im->manifest, &f, want->format);
 }
 
 int stored_find(struct store *st, const struct stored_want *want, struct store_image *ret,
@@ -59,8 +73,7 @@ int stored_find(struct store *st, const struct stored_want *want, struct store_i
 	if (store_image_find(st, want->ref, &im, NULL) < 0 || strcmp(im.name, want->name) != 0)
 		return 0;
 	if (oci_platform_parse(im.platform, &have, NULL) < 0 ||
-		!oci_platform_match(want->platform, &have) ||
-		!is_whole(st, &im, want->format, formats))
+		!oci_platform_match(want->platform, &have) || !is_whole(st, &im, want, formats))
 		return 0;
 	*ret = im;
 	im = (struct store_image)STORE_IMAGE_INIT;

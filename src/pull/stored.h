@@ -14,6 +14,7 @@ struct stored_want {
 	const char *name; /* the same, canonical */
 	const struct oci_platform *platform;
 	unsigned format; /* an enum store_format; 0: any */
+	int blobs;       /* the compressed layers, too */
 };
 
 /*

@@ -155,6 +155,13 @@ int store_blob_open(struct store *st, const char *digest, uint64_t size)
 	return take_fd(&fd);
 }
 
+int store_blob_is_kept(struct store *st, const char *digest, uint64_t size)
+{
+	auto_close int fd = store_blob_open(st, digest, size);
+
+	return fd >= 0;
+}
+
 void store_blob_drop(struct store *st, const char *digest)
 {
 	auto_free char *path = xasprintf("blobs/sha256/%.64s", oci_digest_hex(digest));

@@ -40,6 +40,9 @@ void store_spool_leave(struct store_spool *s);
 /* A kept blob of this size, open for reading; its bytes are for the caller to hash. -ENOENT. */
 int store_blob_open(struct store *st, const char *digest, uint64_t size);
 
+/* 1 where store_blob_open() would open it, else 0. */
+int store_blob_is_kept(struct store *st, const char *digest, uint64_t size);
+
 /* A blob whose bytes were wrong. */
 void store_blob_drop(struct store *st, const char *digest);
 

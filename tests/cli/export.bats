@@ -411,6 +411,48 @@ listed() { tar --numeric-owner --full-time -tvf "$1" | sed 's,/$,,; s,^h,-,; s, 
 	refute_output --partial "out.tar"
 }
 
+@test "export: blobs that were not kept come by the pull that is advised, the layers being there or not" {
+	local lay=oci:$BATS_FILE_TMPDIR/lay
+
+	blobs() { ls "$MLRUN_STORE/blobs/sha256" | wc -l; }
+	for format in layers dir squashfs; do
+		[ "$format" != squashfs ] || has_squashfs || continue
+		export MLRUN_STORE=$PWD/$format
+		mlrun pull -q --format "$format" "$lay"
+		run -125 mlrun export --keep-blobs lay x
+		assert_line --regexp '^hint: pull it with --keep-blobs; '
+		assert_equal "$(blobs)" 2
+		run -0 mlrun pull --format "$format" --keep-blobs "$lay"
+		assert_output --partial "mlrun: pulled "
+		run -0 mlrun export --json --keep-blobs lay "$format.tar"
+		assert_equal "$(key digest)" "$(jq -r '.manifests[0].digest' "$BATS_FILE_TMPDIR/lay/index.json")"
+		assert_equal "$(blobs)" 4 # two layers, one of them twice
+		run -0 mlrun pull --format "$format" --keep-blobs "$lay"
+		assert_output --partial "is up to date"
+		run -0 mlrun pull --format "$format" "$lay"
+		assert_output --partial "is up to date"
+	done
+	# One of them alone is missing, and the trees are another image's.
+	export MLRUN_STORE=$PWD/layers
+	mlrun rm -q lay && mlrun import -q layers.tar other && mlrun rm -q other
+	cmp layers.tar dir.tar
+	mlrun import -q "$BATS_FILE_TMPDIR/lay" other
+	run -0 mlrun pull --keep-blobs "$lay"
+	run -0 mlrun export -q --keep-blobs lay again.tar
+	rm "$(find "$MLRUN_STORE/blobs/sha256" -size +100k)"
+	run -0 mlrun pull --json --keep-blobs "$lay"
+	assert_equal "$(key layers_fetched)" 1
+	run -0 mlrun store verify
+	# In a store of others' the layers are, and the blobs come into one's own.
+	export MLRUN_STORES=$PWD/dir MLRUN_STORE=$PWD/own
+	rm "$(find dir/blobs/sha256 -size +100k)"
+	run -0 mlrun pull "$lay"
+	assert_output --partial "is up to date"
+	run -0 mlrun pull --keep-blobs "$lay"
+	run -0 mlrun export -q --keep-blobs lay own.tar
+	unset MLRUN_STORES
+}
+
 @test "export: --keep-blobs needs blobs that were kept" {
 	bring
 	run -125 mlrun export --keep-blobs app x
