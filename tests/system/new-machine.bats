@@ -1,0 +1,157 @@
+#!/usr/bin/env bats
+# The first commands on a new machine and in a new account: an empty Debian 12 with git, sudo and users, whose packages
+# come from where this machine takes its own. What is typed there stands in the README. The tests follow each other.
+# shellcheck disable=SC2016 # the inner shell expands
+
+load ../cli/common
+
+# in_machine [-t] USER SCRIPT: SCRIPT in a login shell of USER's on the new machine.
+in_machine() {
+	local -a options=()
+
+	if [ "$1" = -t ]; then options+=("$1"); shift; fi
+	"$top_srcdir/tests/system/enter" "${options[@]}" "$MACHINE" "$1" bash -eu -o pipefail -c "$2" </dev/null
+}
+
+# readme_commands SECTION N: the Nth block of commands in that section of the README.
+readme_commands() {
+	awk -v title="## $1" -v block="$2" '
+		/^## / { inside = $0 == title }
+		inside && /^    / { if (!last) n++; if (n == block) print substr($0, 5) }
+		inside { last = /^    / }' "$top_srcdir/README.md"
+}
+
+# packages_of WORD: what quickstart's table lists for the demo in the rows whose purpose has WORD.
+packages_of() {
+	sed -n '/^package_table()/,/^}/p' "$top_srcdir/quickstart" |
+		awk -F '|' -v word="$1" '$1 ~ /demo/ && index($2, word) { print $3 }'
+}
+
+make_machine() {
+	local -a sources
+
+	mapfile -t sources < <(find /etc/apt/sources.list* -name '*.list' -o -name '*.sources')
+	MACHINE=$(mktemp -d /var/tmp/mlrun-machine.XXXXXX)
+	export MACHINE
+	chmod 755 "$MACHINE"
+	mmdebstrap --quiet --variant=minbase --include=git,sudo,ca-certificates,ccache bookworm "$MACHINE" "${sources[@]}" >&2
+	image_push_tar -c --config.cmd -c bash library/debian:12 <(tar -C "$MACHINE" --exclude=./dev -c .)
+
+	rm -rf "$MACHINE"/etc/apt/{sources.list,sources.list.d,apt.conf.d}
+	cp -a /etc/apt/. "$MACHINE/etc/apt"
+	cp -L /etc/resolv.conf /etc/hosts "$MACHINE/etc"
+	# A compiler's work is done once only, though several builds follow. One thread trains: two would wait for each
+	# other where other tests compute.
+	install -d -m 1777 "$MACHINE"/var/cache{,/ccache}
+	printf '%s\n' 'PATH=/usr/lib/ccache:$PATH' 'export PATH CCACHE_DIR=/var/cache/ccache CCACHE_UMASK=000' \
+		'export CCACHE_BASEDIR=/ CCACHE_NOHASHDIR=1 OMP_NUM_THREADS=1' >"$MACHINE/etc/profile.d/ccache.sh"
+	in_machine root '
+		useradd -m -s /bin/bash ada
+		useradd -m -s /bin/bash grace
+		echo "ada ALL=(ALL) NOPASSWD: ALL" >/etc/sudoers.d/ada
+		mkdir /datasets && echo 1 >/datasets/a-picture'
+	git -c safe.directory='*' -C "$REPOSITORY" bundle create -q "$MACHINE/srv/mlrun" HEAD
+}
+
+# Image mine:1, in the archive that `docker save mine:1` would write.
+docker_stand_in() {
+	skopeo --insecure-policy copy -q --src-no-creds --src-tls-verify=false \
+		"docker://$REGISTRY/library/debian:12" "docker-archive:$MACHINE/srv/mine.tar:mine:1"
+	printf '%s\n' '#!/bin/sh' '[ "$*" = "save mine:1" ] && exec cat /srv/mine.tar' >"$MACHINE/usr/local/bin/docker"
+	chmod 755 "$MACHINE/usr/local/bin/docker"
+}
+
+setup_file() {
+	# A checkout whose copy is tested is named by who made the copy.
+	export REPOSITORY=${CHECK_REPOSITORY:-$top_srcdir}
+
+	if [ "$(id -u)" != 0 ]; then
+		skip_file "needs root, to make a root directory of Debian's"
+	elif ! command -v mmdebstrap >/dev/null; then
+		skip_file "mmdebstrap is not installed"
+	elif ! grep -q '^VERSION_CODENAME=bookworm' /etc/os-release; then
+		skip_file "this machine's package sources are not Debian 12's"
+	elif ! git -c safe.directory='*' -C "$REPOSITORY" rev-parse -q --verify HEAD >/dev/null; then
+		skip_file "no git checkout to clone"
+	else
+		registry_start
+		make_machine
+	fi
+}
+
+teardown_file() {
+	registry_stop
+	[ -z "${MACHINE:-}" ] || rm -rf "$MACHINE"
+}
+
+# What a command left in the home directory, but for its clone.
+left_in_home() { in_machine "$1" 'find . -mindepth 1 -not -name ".bash*" -not -name .profile -not -path "./mlrun*" -not -name .cache'; }
+
+trains_a_network() {
+	assert_output --regexp 'Fashion-MNIST, 3 epochs on [0-9]+ cores: test accuracy 8[5-9]\.'
+}
+
+@test "new machine: README's demo, by a user with sudo, installs packages and trains a network" {
+	run -0 in_machine ada "git clone -q /srv/mlrun mlrun && cd mlrun && $(readme_commands 'Two commands' 1 | grep demo)"
+	assert_line '==> packages to install'
+	trains_a_network
+	run -0 left_in_home ada
+	assert_output ''
+}
+
+@test "new machine: README's demo, by root" {
+	run -0 in_machine root "git clone -q /srv/mlrun mlrun && cd mlrun && $(readme_commands 'Two commands' 1 | grep demo)"
+	assert_line '==> packages: all there'
+	trains_a_network
+	run -0 in_machine root 'find /var/lib/containers /run/containers -mindepth 1 2>/dev/null || true'
+	assert_output ''
+}
+
+@test "new account: README's Install and First steps, word for word" {
+	docker_stand_in
+	in_machine grace "
+		mkdir -p .config/mlrun
+		printf '[registry docker.io]\nmirror = $REGISTRY\n' >.config/mlrun/mlrun.conf
+		git clone -q /srv/mlrun mlrun"
+	run -0 in_machine grace "cd mlrun
+		$(readme_commands Install 1)
+		cd
+		set -x
+		$(readme_commands 'First steps' 1)"
+	assert_line 'VERSION_CODENAME=bookworm'
+	assert_line 'a-picture'
+	refute_output --partial 'mlrun: warning'
+	run -0 in_machine grace '
+		mlrun images --json
+		stat -c "%a %n" .local/share/mlrun
+		ls .local/share'
+	assert_output --partial 'mine:1'
+	refute_output --partial 'debian:12'
+}
+
+# without PACKAGE...: a build where these packages are missing that runs a container and trains a step.
+without() {
+	run -0 in_machine -t ada "
+		sudo dpkg -r --force-depends $* >/dev/null
+		mkdir build && cd build
+		../mlrun/configure -q --enable-werror >&2
+		make -s -j$(nproc) >make.log 2>&1 || { cat make.log; exit 1; }
+		export PATH=\$PWD/src:\$PATH
+		export MLRUN_STORE=/var/cache/store # not on the overlay, which keeps no whiteouts
+		mlrun pull -q $REGISTRY/library/debian:12
+		mlrun exec $REGISTRY/library/debian:12 cat /etc/os-release
+		mltrain bench --only train --batch 16 --dtype f32 --seconds 0.1"
+	assert_line 'VERSION_CODENAME=bookworm'
+	assert_output --regexp 'train +f32 +16 '
+}
+
+@test "new machine: it builds and runs without each optional group of packages, and without all" {
+	local what
+
+	for what in 'twice as fast gunzip' 'squashfs file' 'seccomp profiles' "oneDNN" 'pictures that mltrain'; do
+		# shellcheck disable=SC2046
+		without $(packages_of "$what")
+	done
+	# shellcheck disable=SC2046
+	without $(packages_of '(optional)')
+}
