@@ -30,6 +30,7 @@ struct upper {
 	struct dir *dirs;
 	size_t n;
 	int scratch;
+	int only_images; /* no directory is made that the image does not have */
 	int empty; /* the scratch has an empty file of this name */
 	struct mlr_error *err;
 };
@@ -66,7 +67,7 @@ static int make_dir(struct upper *u, size_t parent, const char *name, struct dir
 	int at = u->dirs[parent].fd;
 	mode_t mode;
 
-	if (kind != STACK_DIR && kind != STACK_ABSENT)
+	if (kind != STACK_DIR && (kind != STACK_ABSENT || u->only_images))
 		return -1;
 	d->from_image = kind == STACK_DIR;
 	mode = d->from_image ? plan_open_mode(u->plan, d->path, d->st.st_mode & 01777) : 0755;
@@ -295,21 +296,21 @@ static void open_dirs(struct upper *u)
 {
 	const struct plan *p = u->plan;
 
+	u->only_images = 1;
 	for (size_t i = 0; i < p->n_open; i++) {
-		const char *path = p->open[i].path, *slash = path, *name;
-		int is_there = path[1] && !is_covered(u, p->n_mounts, path);
+		const char *path = p->open[i].path, *name;
+		const struct dir *d = path[1] && !is_covered(u, p->n_mounts, path)
+			? find_parent(u, path, &name)
+			: NULL;
+		struct stat st;
 
-		while (is_there && slash) {
-			slash = strchr(slash + 1, '/');
+		if (!d || stack_look(&d->image, name, NULL, &st) != STACK_DIR ||
+			mkdirat(d->fd, name, p->open[i].mode) < 0)
+			continue;
 
-			auto_free char *part =
-				slash ? xstrndup(path, (size_t)(slash - path)) : xstrdup(path);
-			const struct dir *d = find_parent(u, part, &name);
+		const struct timespec times[2] = { st.st_atim, st.st_mtim };
 
-			is_there = d && stack_look(&d->image, name, NULL, NULL) == STACK_DIR;
-			if (is_there)
-				find_dir(u, part, strlen(part));
-		}
+		utimensat(d->fd, name, times, AT_SYMLINK_NOFOLLOW);
 	}
 }
 
