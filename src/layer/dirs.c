@@ -161,7 +161,9 @@ static int note_open(
 static int apply_one(
 	struct layer_dirs *d, const struct layer_dir *dir, int root, struct mlr_error *err)
 {
-	mode_t mode = dir->mode & ~TIGHTEN_BITS;
+	/* Without these its owner could neither read the layer nor make a container of it. */
+	const mode_t least = *dir->path ? 0 : S_IRUSR | S_IXUSR;
+	mode_t mode = (dir->mode & ~TIGHTEN_BITS) | least;
 	struct timespec ts[2] = { dir->mtime, dir->mtime };
 	auto_close int fd = file_open_in_root(
 		root, *dir->path ? dir->path : ".", O_RDONLY | O_DIRECTORY | O_NOFOLLOW, 0);
@@ -205,7 +207,9 @@ int layer_dirs_each_closed(const struct layer_dirs *d,
 	struct mlr_error *err)
 {
 	for (size_t i = 0; i < d->n; i++) {
-		int r = d->named[i].mode & S_IXUSR ? 0 : fn(ctx, d->named[i].path, err);
+		const struct layer_dir *dir = &d->named[i];
+		int is_open = !*dir->path || (dir->mode & S_IXUSR);
+		int r = is_open ? 0 : fn(ctx, dir->path, err);
 
 		if (r < 0)
 			return r;

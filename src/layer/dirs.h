@@ -38,7 +38,7 @@ void layer_dirs_forget(
 	struct layer_dirs *d, int (*is_gone)(void *ctx, const char *real), void *ctx);
 
 /* Give every named directory its mode, less what lets others write, and its time, the deepest
- * first. Returns 0 or -errno. */
+ * first. The top stays open to its owner. Returns 0 or -errno. */
 int layer_dirs_apply(struct layer_dirs *d, int root, struct mlr_error *err);
 
 /* Tell, by the path that it was named by, every directory that layer_dirs_apply() will make one

@@ -143,3 +143,19 @@ assert_nothing_stored() {
 	assert [ "$(stat -c %s "$record")" -lt 1000 ]
 	zstd -qdc "$record" | grep -qa 'd/noise'
 }
+
+@test "layers: one whose top directory is closed to its owner is kept, used and imported again" {
+	tiny_root closed
+	tar -C closed --owner=0 --group=0 --no-recursion --mode=0 -cf closed.tar .
+	tar -C closed --owner=0 --group=0 -rf closed.tar bin etc
+	mlrun import -q closed.tar one
+	mlrun import -q closed.tar two
+	run -0 mlrun store verify
+	run -0 mlrun exec two /bin/echo hello
+	assert_line hello
+	mlrun export -q one back.tar
+	MLRUN_STORE=$PWD/back mlrun import -q back.tar three
+	assert [ -d "back/layers/$(sha256sum <closed.tar | cut -d' ' -f1)" ]
+	run -0 mlrun rm one two
+	mlrun import -q closed.tar one
+}
