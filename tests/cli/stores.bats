@@ -100,3 +100,21 @@ $REGISTRY/tiny:latest .*  $PWD/site"
 	wait $!
 	assert_equal "$(cat "$MLRUN_STORE/version")" 3
 }
+
+@test "stores: nobody sees a store that is being made without its version" {
+	local i said
+
+	for i in $(seq 20); do
+		mlrun import -q --store "new$i" "$BATS_FILE_TMPDIR/tiny.tar" tiny 3>&- &
+		while said=$(mlrun images --store "new$i" 2>&1); [ ! -e "new$i/version" ]; do
+			[[ $said != *"no file 'version'"* ]] || fail "$said"
+		done
+		wait $!
+	done
+	run -0 find . -maxdepth 1 -name 'new*.*'
+	assert_output ""
+	# In a directory that is there already, the version comes last.
+	mkdir -p there/blobs
+	(sleep 0.5 && mkdir there/{images,layers,facts} && echo 3 >there/version) 3>&- &
+	run -0 mlrun images --store there
+}
