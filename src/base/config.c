@@ -27,7 +27,7 @@ static const struct config_key keys[] = {
 	{ "exec", "volume", CONFIG_VOLUME, 1, NULL, NULL },
 	{ "exec", "env", CONFIG_VARIABLE, 1, NULL, NULL },
 	{ "exec", "unset_env", CONFIG_TEXT, 1, NULL, NULL },
-	{ "exec", "gpu", CONFIG_TEXT, 0, "MLRUN_GPU", "auto" },
+	{ "exec", "gpu", CONFIG_GPU, 0, "MLRUN_GPU", "auto" },
 	{ "exec", "home", CONFIG_TRUTH, 0, "MLRUN_HOME", "false" },
 	{ "exec", "mpi", CONFIG_MPI, 0, "MLRUN_MPI", "auto" },
 	{ "exec", "pull", CONFIG_PULL, 0, "MLRUN_PULL", "missing" },
@@ -110,6 +110,15 @@ static const char *find_close(const char *line, size_t len)
 	return NULL;
 }
 
+/* "HOST", "HOST:PORT" or an IPv6 address in brackets: what stands before the first '/' of an image's name. */
+static int is_host(const char *s, size_t n)
+{
+	static const char letters[] =
+		"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789.-_:[]";
+
+	return n > 0 && strspn(s, letters) >= n;
+}
+
 /* "[exec]" or "[registry HOST]", blanks aside; libinih would cut names of sections at 49 bytes. */
 static void begin_section(struct parse *p, const char *line, size_t len)
 {
@@ -130,7 +139,7 @@ static void begin_section(struct parse *p, const char *line, size_t len)
 	host_n = strcspn(host, " \t");
 	if (n == 4 && strncasecmp(word, "exec", n) == 0 && !*host)
 		p->section = xstrdup("exec");
-	else if (n == strlen(REGISTRY) && strncasecmp(word, REGISTRY, n) == 0 && *host &&
+	else if (n == strlen(REGISTRY) && strncasecmp(word, REGISTRY, n) == 0 && is_host(host, host_n) &&
 		!host[host_n + strspn(host + host_n, " \t")])
 		p->section = xasprintf(REGISTRY " %.*s", (int)host_n, host);
 	else

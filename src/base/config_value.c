@@ -180,6 +180,39 @@ static char *host_name(const char *value, struct mlr_error *err)
 	return NULL;
 }
 
+/* Has it the form of one of the names of docs/gpu.md: a number, a UUID, a place on the bus, a CDI device? */
+static int is_gpu_name(const char *s, size_t n)
+{
+	static const char letters[] =
+		"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789.:-_/=";
+
+	if (n == 0 || strspn(s, letters) < n)
+		return 0;
+	return isdigit((unsigned char)*s) || strncasecmp(s, "GPU-", 4) == 0 || strncasecmp(s, "MIG-", 4) == 0 ||
+		memchr(s, ':', n) || (memchr(s, '/', n) && memchr(s, '=', n)) ||
+		(n == 3 && memcmp(s, "all", n) == 0) || (n == 4 && memcmp(s, "auto", n) == 0) ||
+		(n == 4 && memcmp(s, "none", n) == 0);
+}
+
+static char *gpus(const char *value, struct mlr_error *err)
+{
+	for (const char *s = value;; s++) {
+		size_t blanks = strspn(s, " \t"), len = strcspn(s + blanks, ","), n = len;
+
+		while (n > 0 && strchr(" \t", s[blanks + n - 1]))
+			n--;
+		if (n > 0 && !is_gpu_name(s + blanks, n)) {
+			mlr_fail(err, EINVAL,
+				"'%.*s' is no GPU: auto, all, none, or numbers, UUIDs and places on the bus with a ',' between them are",
+				(int)n, s + blanks);
+			return NULL;
+		}
+		s += blanks + len;
+		if (!*s)
+			return xstrdup(value);
+	}
+}
+
 /* One of some words; list tells them to people. */
 static char *word_of(
 	const char *const *words, const char *list, const char *value, struct mlr_error *err)
@@ -215,6 +248,8 @@ char *config_judge(enum config_kind kind, const char *value, struct mlr_error *e
 		return word_of(mpi, "auto, none", value, err);
 	case CONFIG_PULL:
 		return word_of(pull, "missing, always, never", value, err);
+	case CONFIG_GPU:
+		return gpus(value, err);
 	case CONFIG_TEXT:
 		break;
 	}

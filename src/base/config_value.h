@@ -14,6 +14,7 @@ enum config_kind {
 			    "optional" one that has a variable which is not set stays as it is */
 	CONFIG_VARIABLE, /* K=V, or K: the caller's */
 	CONFIG_TEXT,
+	CONFIG_GPU,  /* auto, all, none, or names of GPUs with a ',' between them (docs/gpu.md) */
 	CONFIG_MPI,  /* auto, none */
 	CONFIG_PULL, /* missing, always, never */
 };

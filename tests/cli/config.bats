@@ -169,3 +169,27 @@ env = S=1" mlrun config --json
 	MLRUN_PULL=sometimes run -125 mlrun config pull
 	assert_output --partial "environment variable MLRUN_PULL: 'sometimes' is none of missing, always, never"
 }
+
+@test "config: GPUs that are none, and registries that no name can have, are told with file and line" {
+	local value
+
+	for value in 'frob x' frob '0 1' '0,frob' '$(id)'; do
+		printf '[exec]\ngpu = %s\n' "$value" >"$CONF"
+		run -125 mlrun config
+		assert_output --partial "mlrun.conf:2: "
+		assert_output --partial "is no GPU: auto, all, none, or numbers"
+	done
+	for value in auto all none 0 '0, 1' GPU-8932f937 0000:3b:00.0 af:00.0 0:1 MIG-GPU-8932f937/1/0 nvidia.com/gpu=0; do
+		printf '[exec]\ngpu = %s\n' "$value" >"$CONF"
+		run -0 mlrun config
+	done
+	for value in bad/name 'https://registry.lab' 'two hosts' 'user@host'; do
+		printf '[registry %s]\ntimeout = 3\n' "$value" >"$CONF"
+		run -125 mlrun config
+		assert_output --partial "mlrun.conf:1: section 'registry $value' is none of mlrun's"
+	done
+	for value in docker.io registry.lab:5000 '[::1]:5000' a_b; do
+		printf '[registry %s]\ntimeout = 3\n' "$value" >"$CONF"
+		run -0 mlrun config
+	done
+}
