@@ -115,20 +115,25 @@ static int has_libraries(const struct gpu_machine *m)
 
 /* As after an update without a reboot, or where a package of the driver's is not installed:
  * programs will find devices and nothing to use them with. */
-static void tell_lack_of_libraries(const struct decision *d)
+static int tell_lack_of_libraries(const struct decision *d, struct mlr_error *err)
 {
 	const struct gpu_machine *m = &d->machine;
+	const char *why = m->warnings.n ? m->warnings.v[0] : "none is found on this machine";
 
 	/* Any driver has some for these; for the others there may be none. */
 	if (!(d->wish.caps & (GPU_COMPUTE | GPU_UTILITY)))
-		return;
+		return 0;
+	if (!has_libraries(m) && d->wish.must) {
+		mlr_fail(err, ENODEV, "%s: the GPUs' driver has no libraries here: %s", d->wish.who, why);
+		return mlr_hint(err, "MLRUN_GPU=all instead of it brings the GPUs without them");
+	}
 	if (!has_libraries(m))
 		strv_addf(&d->plan->notes,
-			"GPUs are brought in without their driver's libraries: %s",
-			m->warnings.n ? m->warnings.v[0] : "none is found on this machine");
+			"GPUs are brought in without their driver's libraries: %s", why);
 	else if ((d->wish.caps & GPU_COMPUTE) && strv_has(&m->missing, "libcuda.so"))
 		strv_add(&d->plan->notes,
 			"CUDA programs will find no GPU: the driver here comes without libcuda.so");
+	return 0;
 }
 
 static void tell(const struct decision *d, const struct strv *remarks)
@@ -195,7 +200,9 @@ static int choose(struct decision *d, struct mlr_error *err)
 		return r;
 	tell_choice(d);
 	if (d->choice.n > 0 && d->machine.driver == GPU_DRIVER_NVIDIA)
-		tell_lack_of_libraries(d);
+		r = tell_lack_of_libraries(d, err);
+	if (r < 0)
+		return r;
 	if (d->choice.n > 0 || d->machine.driver == GPU_DRIVER_WSL ||
 		(d->machine.driver == GPU_DRIVER_NVIDIA && d->wish.kind == GPU_WISH_DRIVER))
 		return 1;

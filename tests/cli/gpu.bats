@@ -54,7 +54,11 @@ golden() {
 @test "gpu: driver 390, before GLVND" { golden ancient ancient --gpu=all; }
 @test "gpu: two different GPUs on a workstation" { golden workstation workstation --gpu=all; }
 @test "gpu: NixOS" { golden nixos nixos --gpu=all; }
-@test "gpu: libraries that are not the module's" { golden mismatch mismatch --gpu=all; }
+@test "gpu: libraries that are not the module's" {
+	MLRUN_GPU=all golden mismatch mismatch
+	run -125 mlrun exec --explain --gpu=all rootfs:"$FILE_ROOT" true
+	assert_output --partial "--gpu=all: the GPUs' driver has no libraries here: the kernel runs the NVIDIA driver 550.54.15, but"
+}
 @test "gpu: AMD's GPUs" { golden amd amd --gpu=all; }
 @test "gpu: both vendors'" { golden amd-nvidia amd-nvidia --gpu=all; }
 
@@ -75,8 +79,13 @@ golden() {
 
 @test "gpu: who starts with devices and without their libraries reads it" {
 	driver_tree mismatch
-	run -0 mlrun exec --gpu=all rootfs:"$FILE_ROOT" true
+	MLRUN_GPU=all run -0 mlrun exec rootfs:"$FILE_ROOT" true
 	assert_output --partial "GPUs are brought in without their driver's libraries: the kernel runs the NVIDIA driver 550.54.15, but"
+	# What was named and cannot be had is an error.
+	run -125 mlrun exec --gpu=all rootfs:"$FILE_ROOT" true
+	assert_output --partial "--gpu=all: the GPUs' driver has no libraries here: the kernel runs the NVIDIA driver 550.54.15, but"
+	assert_output --partial "hint: MLRUN_GPU=all instead of it brings the GPUs without them"
+	run -125 mlrun exec -e NVIDIA_VISIBLE_DEVICES=0 rootfs:"$FILE_ROOT" true
 	driver_tree ubuntu
 	run -0 mlrun exec --gpu=all rootfs:"$FILE_ROOT" true
 	assert_output ""
