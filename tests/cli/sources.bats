@@ -544,3 +544,24 @@ at_end() { head -c $((512 * $2)) /dev/zero >>"$1"; }
 	run -125 mlrun import
 	assert_output --partial "a file is missing"
 }
+
+@test "import: a link to a name that no system call takes is refused in the same words by every format" {
+	local format said=
+
+	python3 - <<-'EOF'
+		import tarfile
+		for name, size in ("long", 200000), ("most", 4095):
+		    with tarfile.open(name + ".tar", "w", format=tarfile.PAX_FORMAT) as t:
+		        link = tarfile.TarInfo("link")
+		        link.type, link.linkname = tarfile.SYMTYPE, "a" * size
+		        t.addfile(link)
+	EOF
+	for format in layers dir squashfs; do
+		[ "$format" != squashfs ] || has_squashfs || continue
+		run -125 mlrun import --format="$format" long.tar "long-$format"
+		assert_output --partial "a symlink to a name of 200000 bytes, where 4095 are the most"
+		assert_equal "${said:-${output//long-$format/}}" "${output//long-$format/}"
+		said=${output//long-$format/}
+		mlrun import -q --format="$format" most.tar "most-$format"
+	done
+}
