@@ -10,6 +10,21 @@
 #define FRAGMENTS_A_BLOCK (8192 / sizeof(struct squashfs_fragment_entry))
 #define STEP_BLOCKS       4096        /* of a file whose inode is stepped over */
 #define EXPECT_MAX        (64u << 20) /* bytes of metadata that are read ahead */
+#define METADATA_MIN      3 /* bytes of a block of metadata: its header, and something compressed */
+#define METADATA_ENTRIES  (8192 / sizeof(sqfs_blocklist_entry))
+
+/* Lists of blocks stand in the inode table, which is as long as the file has room for at most. libsquashfuse
+ * asks for memory by the size that an inode says its file has. */
+static uint64_t list_blocks_max(const sqfs *fs, int fd)
+{
+	const struct squashfs_super_block *sb = &fs->sb;
+	off_t size = lseek(fd, 0, SEEK_END);
+	uint64_t table = sb->directory_table_start > sb->inode_table_start
+		? sb->directory_table_start - sb->inode_table_start
+		: 0;
+
+	return (size >= 0 && table > (uint64_t)size ? (uint64_t)size : table) / METADATA_MIN + 1;
+}
 
 /* More room than libsquashfuse gives itself. What cannot be had stays as it was. */
 static void grow(sqfs_cache *cache, size_t blocks)
@@ -51,6 +66,7 @@ int image_open(int fd, uid_t uid, gid_t gid, struct image **ret, const char **wh
 					       : "a damaged squashfs image";
 		if (r == SQFS_BADCOMP)
 			*compression = compression_name(&im->fs);
+		sqfs_table_destroy(&im->fs.xattr_table); /* as in image_close() */
 		return -EPROTO;
 	}
 	if (im->fs.sb.block_size < 4096 || im->fs.sb.block_size > 1u << 20 ||
@@ -59,6 +75,7 @@ int image_open(int fd, uid_t uid, gid_t gid, struct image **ret, const char **wh
 		sqfs_destroy(&im->fs);
 		return -EPROTO;
 	}
+	im->list_blocks_max = list_blocks_max(&im->fs, fd);
 	im->has_xattrs = im->fs.sb.xattr_id_table_start != (uint64_t)SQUASHFS_INVALID_BLK;
 	grow(&im->fs.md_cache, META_BLOCKS);
 	*ret = take_ptr(&im);
@@ -268,7 +285,8 @@ static int fill_chunk(struct image *im, sqfs_inode *inode, struct chunk *c)
 {
 	sqfs_blocklist bl;
 
-	if (sqfs_blockidx_blocklist(
+	if (inode->xtra.reg.file_size / im->fs.sb.block_size / METADATA_ENTRIES > im->list_blocks_max ||
+		sqfs_blockidx_blocklist(
 		    &im->fs, inode, &bl, (sqfs_off_t)(c->first * im->fs.sb.block_size)) != SQFS_OK)
 		return -EIO;
 	/* It may stop short of the first. */
