@@ -78,7 +78,7 @@ static void make_machine(const struct pair *is, struct gpu_machine *m)
 /* The findings of one subject, "verdict: text" each on a line, to free(). */
 static char *findings(const struct pair *is, const char *subject)
 {
-	static const char *const verdicts[] = { "ok", "doubtful", "fails" };
+	static const char *const verdicts[] = { "ok", "not needed", "doubtful", "fails" };
 	auto_call(gpu_machine_done) struct gpu_machine m = GPU_MACHINE_INIT;
 	auto_call(gpu_report_done) struct gpu_report r = GPU_REPORT_INIT;
 	auto_call(plan_done) struct plan p;
