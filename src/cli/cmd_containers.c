@@ -28,10 +28,10 @@ static error_t parse_argument(struct args *a, char *arg, struct argp_state *stat
 		strv_add(&a->names, arg);
 	else if (strcmp(arg, "rm") == 0 || strcmp(arg, "unlock") == 0)
 		a->verb = arg;
-	else if (strcmp(arg, "list") != 0)
+	else if (strcmp(arg, "list") != 0 && strcmp(arg, "ls") != 0)
 		argp_error(state, "'%s': list, rm and unlock are what can be done", arg);
 	else
-		a->verb = arg;
+		a->verb = "list";
 	return 0;
 }
 

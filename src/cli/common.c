@@ -72,9 +72,12 @@ error_t cli_parse(const struct argp *argp, int argc, char **argv, unsigned flags
 {
 	auto_free char *name = xasprintf("mlrun %s", argv[0]);
 	char *command = argv[0];
+	static char help[] = "--help";
 	error_t r;
 
 	refuse_foreign(argc, argv);
+	if (argc == 2 && strcmp(argv[1], "-h") == 0)
+		argv[1] = help;
 	argv[0] = name; /* argp's messages begin with it */
 	r = argp_parse(argp, argc, argv, flags, NULL, input);
 	argv[0] = command;

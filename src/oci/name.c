@@ -91,6 +91,30 @@ int oci_name_refuse_path(const char *text, struct mlr_error *err)
 	}
 }
 
+/* Places of Docker's, podman's, Enroot's and Apptainer's that mlrun does not look into. */
+static int refuse_transport(const char *text, struct mlr_error *err)
+{
+	static const char *const daemons[] = { "docker-daemon:", "containers-storage:",
+		"dockerd://", "podman://" },
+				 *const libraries[] = { "library://", "shub://", "oras://" };
+
+	for (size_t i = 0; i < ARRAY_LEN(daemons); i++)
+		if (strncmp(text, daemons[i], strlen(daemons[i])) == 0) {
+			mlr_fail(err, EINVAL,
+				"'%.200s': mlrun does not look into stores of other programs",
+				text);
+			return mlr_hint(
+				err, "docker save IMAGE | mlrun import -, and podman save alike");
+		}
+	for (size_t i = 0; i < ARRAY_LEN(libraries); i++)
+		if (strncmp(text, libraries[i], strlen(libraries[i])) == 0) {
+			mlr_fail(err, EINVAL, "'%.200s' holds an image of Apptainer's, a SIF file",
+				text);
+			return mlr_hint(err, OCI_NAME_SIF, text);
+		}
+	return 0;
+}
+
 int oci_place_parse(const char *text, struct oci_name *ret, struct mlr_error *err)
 {
 	for (size_t t = OCI_LAYOUT; t <= OCI_DOCKER_ARCHIVE; t++)
@@ -108,6 +132,8 @@ int oci_name_parse(const char *text, struct oci_name *ret, struct mlr_error *err
 	/* No name begins so. */
 	if (text[strspn(text, ".~")] == '/')
 		return oci_name_refuse_path(text, err);
+	if (refuse_transport(text, err) < 0)
+		return -EINVAL;
 	return oci_ref_parse(text, &ret->ref, err);
 }
 

@@ -75,7 +75,9 @@ static int fail_missing(const struct answer_to *to, const char *code, struct mlr
 		return mlr_hint(err,
 			"a part of the image is missing there: its owner must push it again");
 	if (strcmp(code, "MANIFEST_UNKNOWN") == 0)
-		return mlr_hint(err, "mlrun tags %s/%s lists the tags that there are", to->registry, to->repository);
+		return mlr_hint(err,
+			"check the spelling of the name; mlrun tags %s/%s lists the tags that there are",
+			to->registry, to->repository);
 	return mlr_hint(err,
 		"check the spelling of the name and the tag; a registry other than Docker Hub "
 		"stands before the first '/'");

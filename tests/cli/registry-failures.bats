@@ -62,7 +62,7 @@ hint: the credentials are those in 'auth.json'; mlrun login $registry replaces t
 	fake
 	run -125 mlrun pull "$registry/x:nosuch"
 	assert_output "mlrun: pull '$registry/x:nosuch': '$registry' has no tag 'nosuch' in 'x'
-hint: mlrun tags $registry/x lists the tags that there are"
+hint: check the spelling of the name; mlrun tags $registry/x lists the tags that there are"
 }
 
 # --- too many requests --------------------------------------------------------

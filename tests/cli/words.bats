@@ -60,6 +60,28 @@ setup() {
 	assert_output --partial "has no"
 }
 
+@test "words: transports of other programs are told what to type instead" {
+	for name in docker-daemon:x containers-storage:x dockerd://x podman://x; do
+		run -125 mlrun pull "$name"
+		assert_line "hint: docker save IMAGE | mlrun import -, and podman save alike"
+	done
+	for name in library://alpine shub://a/b oras://r/x:1; do
+		run -125 mlrun exec "$name" true
+		assert_line "hint: apptainer build --sandbox DIR $name, then mlrun exec rootfs:DIR"
+	done
+	# These are names.
+	run -125 mlrun exec --pull=never podman:1 true
+	assert_output --partial "not in the store"
+}
+
+@test "words: -h is help, and containers ls the list" {
+	for command in pull images containers inspect "gpu list"; do
+		# shellcheck disable=SC2086 # several words
+		assert_equal "$(mlrun $command -h)" "$(mlrun $command --help)"
+	done
+	assert_equal "$(mlrun containers ls)" "$(mlrun containers list)"
+}
+
 @test "words: what is no archive of an image is told what import takes" {
 	echo 'print(1)' >train.py
 	run -125 mlrun import train.py
@@ -94,7 +116,7 @@ setup() {
 
 @test "words: a tag that the registry has not names mlrun tags, a platform those that there are" {
 	run -125 mlrun pull "$REGISTRY/tiny:lastest"
-	assert_line "hint: mlrun tags $REGISTRY/tiny lists the tags that there are"
+	assert_line "hint: check the spelling of the name; mlrun tags $REGISTRY/tiny lists the tags that there are"
 	run -0 mlrun tags "$REGISTRY/tiny"
 	assert_output latest
 	[ "$(uname -m)" != s390x ] || skip "the foreign image is this machine's"
