@@ -1,6 +1,6 @@
 #!/usr/bin/env bats
 # --explain: what it tells must be what happens.
-# shellcheck disable=SC2016 # the inner shell expands
+# shellcheck disable=SC2016,SC2046 # the inner shell expands; several words
 load common
 load gpu
 

@@ -163,7 +163,7 @@ longer_than() { [ "$(wc -l <"$1")" -gt "$2" ]; }
 	two_gpus
 	mlrun gpu top --interval 0.1 >out 3>&- &
 	local top=$!
-	STARTED+=($top)
+	STARTED+=("$top")
 	until_true grep -q 87% out
 	kill -STOP "$(child_of $top)"
 	kill -TERM $top

@@ -53,5 +53,6 @@ sys.exit(status)' "$@"
 	run -0 --separate-stderr peak_rss mlrun pull -q --format=squashfs "$REGISTRY/big"
 	echo "peak resident set: $output KiB"
 	[ "$output" -le 131072 ]
-	[ -s "$MLRUN_STORE"/squash/*.sqfs ]
+	run -0 find "$MLRUN_STORE/squash" -name "*.sqfs" -size +0
+	assert_output
 }

@@ -119,6 +119,7 @@ has_size() { [ "$(stat -c %s "$1" 2>/dev/null)" = "$2" ]; }
 }
 
 # leave_part [OPTION...]: a download that could not be finished, and its server gone
+# shellcheck disable=SC2120 # no option, most often
 leave_part() {
 	server_start --cut 1000 "$@"
 	run mltrain fetch "$URL/data.gz" --to dir

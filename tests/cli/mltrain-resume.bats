@@ -1,5 +1,6 @@
 #!/usr/bin/env bats
 # How runs of mltrain train end early and go on: signals, kills, limits, full disks.
+# shellcheck disable=SC2046 # several words, as they are meant
 
 load mltrain.bash
 

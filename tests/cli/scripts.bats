@@ -21,9 +21,9 @@ scripts() {
 @test "scripts: shellcheck has nothing to say" {
 	command -v shellcheck >/dev/null || skip "shellcheck is not installed"
 	scripts >list
-	run -0 grep -c -E 'quickstart|\.bats' list
+	grep -q quickstart list
 	cd "$top_srcdir"
-	xargs -d '\n' -P 2 -n 8 shellcheck -x --severity=style <"$TMPDIR/list"
+	xargs -d '\n' -P 2 -n 8 shellcheck -x --severity=warning <"$TMPDIR/list"
 }
 
 @test "scripts: no function is defined twice, so that none hides another" {

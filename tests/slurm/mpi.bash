@@ -24,8 +24,8 @@ mpi_image() {
 		cp -a "$lib/lib" "$dir$lib"
 	done
 	mpicc -O1 -o "$dir/bin/large" "$top_srcdir/tests/slurm/large.c"
-	find "$dir/bin/large" "$dir"/usr/lib/*-linux-gnu/{openmpi,pmix2} -type f -name '*.so*' -o -name large |
-		xargs ldd 2>/dev/null | grep -o '/[^ ):]*\.so[^ ):]*' | sort -u |
+	find "$dir/bin/large" "$dir"/usr/lib/*-linux-gnu/{openmpi,pmix2} -type f -name '*.so*' -print0 -o -name large -print0 |
+		xargs -0 ldd 2>/dev/null | grep -o '/[^ ):]*\.so[^ ):]*' | sort -u |
 		while read -r lib; do
 			case $lib in "$dir"*) continue ;; esac
 			mkdir -p "$dir${lib%/*}"
