@@ -2,6 +2,7 @@
 
 #include "base/cleanup.h"
 #include "base/file.h"
+#include "base/log.h"
 #include "base/tighten.h"
 #include "layer/path.h"
 #include "layer/unpack.h"
@@ -30,6 +31,7 @@ void layer_dirs_done(struct layer_dirs *d)
 	free(d->named);
 	tdestroy(d->implicit, free);
 	tdestroy(d->hiding, free);
+	tdestroy(d->made, free);
 	strv_done(&d->open);
 	memset(d, 0, sizeof(*d));
 }
@@ -126,6 +128,16 @@ static void drop(void **set, const char *real)
 void layer_dirs_unimply(struct layer_dirs *d, const char *real)
 {
 	drop(&d->implicit, *real ? real : ".");
+}
+
+int layer_dirs_make(struct layer_dirs *d, const char *real, struct mlr_error *err)
+{
+	return add(d, &d->made, real, err);
+}
+
+void layer_dirs_unmake(struct layer_dirs *d, const char *real)
+{
+	drop(&d->made, *real ? real : ".");
 }
 
 static int deepest_first(const void *a, const void *b)
@@ -227,6 +239,22 @@ void layer_dirs_list(const struct layer_dirs *d, struct strv *implicit, struct s
 {
 	twalk_r(d->implicit, collect, implicit);
 	twalk_r(d->hiding, collect, hiding);
+}
+
+/* Something else may have taken a directory's place since. */
+void layer_dirs_age_made(const struct layer_dirs *d, int root)
+{
+	const struct timespec ts[2] = { { 0, 0 }, { 0, 0 } };
+	auto_strv struct strv made = STRV_INIT;
+
+	twalk_r(d->made, collect, &made);
+	for (size_t i = 0; i < made.n; i++) {
+		auto_close int fd =
+			file_open_beneath(root, made.v[i], O_RDONLY | O_DIRECTORY | O_NOFOLLOW);
+
+		if (fd >= 0 && futimens(fd, ts) < 0)
+			mlr_debug("layer: time of '%s': %s", made.v[i], strerror(errno));
+	}
 }
 
 static void drop_gone(void **set, const struct strv *paths,

@@ -16,6 +16,7 @@ struct layer_dirs {
 	struct layer_dir *named; /* in the order of coming */
 	size_t n, room;
 	void *implicit, *hiding; /* tsearch(3) trees of paths */
+	void *made;              /* alike */
 	struct strv open;        /* layer_dirs_apply()'s: struct layer_result's */
 	size_t bytes, bytes_max; /* of memory, roughly */
 };
@@ -29,6 +30,13 @@ int layer_dirs_name(struct layer_dirs *d, const char *path, mode_t mode,
 /* It was made without having been named, or is known after all; by its path without symlinks. */
 int layer_dirs_imply(struct layer_dirs *d, const char *real, struct mlr_error *err);
 void layer_dirs_unimply(struct layer_dirs *d, const char *real);
+
+/* It was made without having been named, or is named after all; alike. */
+int layer_dirs_make(struct layer_dirs *d, const char *real, struct mlr_error *err);
+void layer_dirs_unmake(struct layer_dirs *d, const char *real);
+
+/* Give those that were made and never named the time 0, in the place of that of the unpacking. */
+void layer_dirs_age_made(const struct layer_dirs *d, int root);
 
 /* It holds a whiteout. */
 int layer_dirs_hide(struct layer_dirs *d, const char *real, struct mlr_error *err);

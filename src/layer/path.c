@@ -155,7 +155,7 @@ static int make_dir(struct walk *w, const char *name, int whiteout, struct mlr_e
 	r = go_down(w, name);
 	if (r < 0)
 		return mlr_fail(err, -r, "open directory '%s': %s", name, strerror(-r));
-	return whiteout ? 0 : w->made(w->ctx, w->real, err);
+	return w->made(w->ctx, w->real, whiteout, err);
 }
 
 static int step(struct walk *w, const char *name, struct mlr_error *err)

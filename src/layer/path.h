@@ -17,15 +17,16 @@
  */
 int layer_path_clean(const char *name, char ret[PATH_MAX], struct mlr_error *err);
 
-/* Told of each directory that was made, by its path without symlinks; non-zero ends the walk. */
-typedef int (*layer_made_fn)(void *ctx, const char *real, struct mlr_error *err);
+/* Told of each directory that was made, by its path without symlinks, and whether it is opaque;
+ * non-zero ends the walk. */
+typedef int (*layer_made_fn)(void *ctx, const char *real, int opaque, struct mlr_error *err);
 
 /*
  * Walk from root to a directory, following symlinks as if root were "/".
  *
  *   path  cleaned
  *   made  NULL: a missing directory is -ENOENT. Else missing ones are made, mode 0755, also where a
- *         symlink points to nothing; a whiteout in the way becomes an opaque directory, untold
+ *         symlink points to nothing; a whiteout in the way becomes an opaque directory
  *   real  the path without symlinks, "" for root; may be NULL
  *
  * Returns an O_PATH descriptor, or -ENOENT, -ENOTDIR, -ELOOP, -ENAMETOOLONG.

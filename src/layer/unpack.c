@@ -183,6 +183,8 @@ static int unpack(struct unpacking *u, layer_read_fn read, void *ctx, enum layer
 	/* The top, too, is used without having been named, until it is. */
 	r = layer_dirs_imply(&u->writer.dirs, "", err);
 	if (r == 0)
+		r = layer_dirs_make(&u->writer.dirs, "", err);
+	if (r == 0)
 		r = layer_tar_read(read, ctx, comp, limits, &told, u, res, err);
 	if (r == 0)
 		r = layer_writer_finish(&u->writer, err);

@@ -48,7 +48,7 @@ struct layer_result {
 	uint64_t entries;                /* tar members */
 	uint64_t devices_skipped;
 	/* Sorted paths like "usr/lib", "." for the top: directories that the layer used without
-	 * naming them, made with mode 0755, and those that hold whiteouts. */
+	 * naming them, made with mode 0755 and time 0, and those that hold whiteouts. */
 	struct strv implicit, hiding;
 	/* "1777 var/tmp": directories that anybody may write to, with the modes that they are meant
 	 * to have, LAYER_OPEN_MAX at most. In the tree nobody but its owner may. */

@@ -32,11 +32,12 @@ void layer_writer_done(struct layer_writer *w)
 	layer_dirs_done(&w->dirs);
 }
 
-static int imply(void *ctx, const char *real, struct mlr_error *err)
+static int imply(void *ctx, const char *real, int opaque, struct mlr_error *err)
 {
 	struct layer_writer *w = ctx;
+	int r = layer_dirs_make(&w->dirs, real, err);
 
-	return layer_dirs_imply(&w->dirs, real, err);
+	return r < 0 || opaque ? r : layer_dirs_imply(&w->dirs, real, err);
 }
 
 /* Open a directory by one system call, which is the rule; what is missing is made by walking, and
@@ -217,8 +218,10 @@ int layer_writer_real_path(
 	return n < PATH_MAX ? 0 : -ENAMETOOLONG;
 }
 
-/* A directory that is named now may have been used before, under whatever path. */
-static int unimply(struct layer_writer *w, const struct layer_member *m, struct mlr_error *err)
+/* A directory that is named now, or hides all below it, may have been used before, under whatever
+ * path. */
+static int unimply(
+	struct layer_writer *w, const struct layer_member *m, int is_named, struct mlr_error *err)
 {
 	char real[PATH_MAX];
 
@@ -226,6 +229,8 @@ static int unimply(struct layer_writer *w, const struct layer_member *m, struct 
 	if (layer_writer_real_path(w, m, real) < 0)
 		return mlr_fail(err, ENAMETOOLONG, "a path longer than %d bytes", PATH_MAX - 1);
 	layer_dirs_unimply(&w->dirs, real);
+	if (is_named)
+		layer_dirs_unmake(&w->dirs, real);
 	return 0;
 }
 
@@ -242,13 +247,13 @@ static int make_dir(struct layer_writer *w, const struct layer_member *m, const 
 	int r;
 
 	if (mkdirat(w->parent_fd, name, mode) == 0)
-		return w->made_way ? unimply(w, m, err) : 0;
+		return w->made_way ? unimply(w, m, 1, err) : 0;
 	if (errno != EEXIST)
 		return mlr_fail_errno(err, "create directory");
 	if (fstatat(w->parent_fd, name, &sb, AT_SYMLINK_NOFOLLOW) < 0)
 		return mlr_fail_errno(err, "look at what is there");
 	if (S_ISDIR(sb.st_mode))
-		return unimply(w, m, err);
+		return unimply(w, m, 1, err);
 
 	r = make_way(w, name, err);
 	if (r < 0)
@@ -256,7 +261,7 @@ static int make_dir(struct layer_writer *w, const struct layer_member *m, const 
 	if (mkdirat(w->parent_fd, name, mode) < 0)
 		return mlr_fail_errno(err, "create directory");
 	r = layer_opaque_set(w->parent_fd, name, err);
-	return r < 0 ? r : unimply(w, m, err);
+	return r < 0 ? r : unimply(w, m, 1, err);
 }
 
 int layer_writer_dir(struct layer_writer *w, const struct layer_member *m, struct mlr_error *err)
@@ -274,6 +279,7 @@ int layer_writer_dir(struct layer_writer *w, const struct layer_member *m, struc
 		dir = w->parent_fd;
 	} else {
 		layer_dirs_unimply(&w->dirs, "");
+		layer_dirs_unmake(&w->dirs, "");
 	}
 	r = layer_dirs_name(&w->dirs, m->path, m->mode, &m->mtime, err);
 	if (r < 0)
@@ -416,7 +422,7 @@ int layer_writer_whiteout(struct layer_writer *w, const char *path, struct mlr_e
 	r = layer_opaque_set(w->parent_fd, name, err);
 	if (r < 0)
 		return r;
-	return unimply(w, &(struct layer_member){ .path = path }, err);
+	return unimply(w, &(struct layer_member){ .path = path }, 0, err);
 }
 
 int layer_writer_opaque(struct layer_writer *w, const char *path, struct mlr_error *err)
@@ -486,6 +492,7 @@ int layer_writer_finish(struct layer_writer *w, struct mlr_error *err)
 		if (r < 0)
 			return r;
 	}
+	layer_dirs_age_made(&w->dirs, w->root);
 	if (w->recorder) {
 		int r = layer_dirs_each_closed(&w->dirs, keep_unreachable, w, err);
 

@@ -76,20 +76,25 @@ static int make_dir(int parent, const char *name, struct mlr_error *err)
 	return 0;
 }
 
-static int ignore_made(void *ctx, const char *real, struct mlr_error *err)
+static int note_made(void *ctx, const char *real, int opaque, struct mlr_error *err)
 {
-	(void)ctx;
-	(void)real;
+	(void)opaque;
 	(void)err;
+	strv_add(ctx, real);
 	return 0;
 }
 
-/* A directory without a name of its own at a symlink's place: its files go where the link leads. */
+/* A directory without a name of its own at a symlink's place: its files go where the link leads.
+ * What is made for that has the time of what no layer names. */
 static int follow(
 	const struct applying *a, const char *path, struct stat *before, struct mlr_error *err)
 {
-	auto_close int at = layer_path_walk(a->root, path, ignore_made, NULL, NULL, err);
+	const struct timespec ts[2] = { { 0, 0 }, { 0, 0 } };
+	auto_strv struct strv made = STRV_INIT;
+	auto_close int at = layer_path_walk(a->root, path, note_made, &made, NULL, err);
 
+	for (size_t i = 0; i < made.n; i++)
+		utimensat(a->root, made.v[i], ts, AT_SYMLINK_NOFOLLOW);
 	return at < 0 ? at : open_dir(at, ".", S_IRWXU, before, err);
 }
 

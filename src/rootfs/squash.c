@@ -152,7 +152,7 @@ int rootfs_squash_layer(struct squash *s, struct mlr_error *err)
 	s->current = s->n_layers++;
 	s->ordinal = 0;
 	s->over = NULL;
-	return changes_init(current(s), s->names, s->mtime, err);
+	return changes_init(current(s), s->names, 0, err);
 }
 
 /* --- which data are hidden ---------------------------------------------------- */
@@ -440,7 +440,7 @@ static void collect_lacking(struct squash *s, const struct names_node *dir)
 
 int rootfs_squash_apply(struct squash *s, struct mlr_error *err)
 {
-	s->top = names_top(s->names, s->mtime, err);
+	s->top = names_top(s->names, 0, err);
 	if (!s->top)
 		return failed(err);
 	for (size_t i = s->n_layers; i-- > 0;) {

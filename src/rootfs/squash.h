@@ -32,7 +32,8 @@ int rootfs_squash_available(void);
 /*
  *   fd      an empty file to write to, which is read as well; stays the caller's
  *   layers  how many there will be
- *   mtime   of the file system and of directories that no layer names, seconds since 1970
+ *   mtime   of the file system, seconds since 1970; directories that no layer names have 0, as in
+ * trees
  */
 int rootfs_squash_new(
 	int fd, size_t layers, int64_t mtime, struct squash **ret, struct mlr_error *err);
