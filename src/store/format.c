@@ -55,7 +55,8 @@ static int check_empty(const struct store *st, struct mlr_error *err)
 			r = mlr_fail(err, ENOTEMPTY,
 				"'%s' is not a store of images and not empty ('%.100s')", st->path,
 				e->d_name);
-			mlr_hint(err, "name an empty or a new directory");
+			mlr_hint(err,
+				"move that away, or name another directory with --store or MLRUN_STORE");
 		}
 	}
 	closedir(d);
@@ -179,12 +180,17 @@ int store_format_check(struct store *st, int create, struct mlr_error *err)
 	long version;
 	auto_close int fd = open_version(st, create);
 	ssize_t n;
+	int r;
 
 	if (fd < 0 && errno == ENOENT && create)
 		return make_new(st, err);
-	if (fd < 0 && errno == ENOENT)
-		return mlr_fail(err, ENOENT,
-			"'%s' is not a store of images: it has no file 'version'", st->path);
+	if (fd < 0 && errno == ENOENT) {
+		r = check_empty(st, err);
+		return r < 0 ? r
+			     : mlr_fail(err, ENOENT,
+				       "'%s' is not a store of images: it has no file 'version'",
+				       st->path);
+	}
 	if (fd < 0)
 		return mlr_fail_errno(err, "open '%s/version'", st->path);
 

@@ -118,3 +118,19 @@ $REGISTRY/tiny:latest .*  $PWD/site"
 	(sleep 0.5 && mkdir there/{images,layers,facts} && echo 3 >there/version) 3>&- &
 	run -0 mlrun images --store there
 }
+
+@test "stores: a directory that holds other things is no empty store: images, inspect, exec and doctor say so" {
+	local command
+
+	unset MLRUN_STORE
+	mkdir -p "$HOME/.local/share/mlrun/nets"
+	for command in images "inspect x" "exec --pull=never x true" "rm x"; do
+		# shellcheck disable=SC2086
+		run -125 mlrun $command
+		assert_output --partial "'$HOME/.local/share/mlrun' is not a store of images and not empty ('nets')"
+		assert_output --partial "hint: move that away, or name another directory"
+	done
+	run mlrun doctor
+	assert_output --partial "not empty ('nets')"
+	assert_output --regexp '[1-9][0-9]* failure'
+}
