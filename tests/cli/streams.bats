@@ -95,7 +95,8 @@ hash_of_stream() { openssl dgst -sha256 -r | cut -d' ' -f1; }
 	cd "$HOME"
 	run -0 --separate-stderr mlrun exec "rootfs:$TMPDIR/root" echo output
 	assert_output output
-	assert [ -n "$stderr" ]
+	assert_equal "$stderr" ''
 	run -0 --separate-stderr mlrun exec --verbose "rootfs:$TMPDIR/root" echo output
 	assert_output output
+	assert [ -n "$stderr" ]
 }

@@ -422,7 +422,7 @@ static const struct evil evils[] = {
 	EVIL(link_to_a_directory, EPROTO, "which is no file"),
 	EVIL(link_to_a_whiteout, EPROTO, "which is no file"),
 	EVIL(symlink_exchanged_for_a_directory_between_members, 0, "target/outside"),
-	EVIL(symlink_as_long_as_a_path, ENAMETOOLONG, ""),
+	EVIL(symlink_as_long_as_a_path, EPROTO, "where 4095 are the most"),
 	EVIL(mode_of_a_symlinked_directory, 0, "s"),
 	EVIL(whiteout_of_the_parent, EPROTO, "a whiteout of no name"),
 	EVIL(whiteout_through_a_symlink, 0, "target"),

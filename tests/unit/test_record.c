@@ -211,7 +211,7 @@ static void a_top_directory_that_nobody_may_search_comes_back(void **state)
 	tar_dir(&t, "./", 0600, 5);
 	tar_end(&t);
 	comes_back(&t);
-	assert_true(record_has("behind it, too"));
+	assert_false(record_has("behind it, too")); /* the tree's own top is open to its owner */
 }
 
 /* Big ones out of order, which are looked up in the record instead of being remembered. */
