@@ -110,7 +110,8 @@ static const char *find_close(const char *line, size_t len)
 	return NULL;
 }
 
-/* "HOST", "HOST:PORT" or an IPv6 address in brackets: what stands before the first '/' of an image's name. */
+/* "HOST", "HOST:PORT" or an IPv6 address in brackets: what stands before the first '/' of an
+ * image's name. */
 static int is_host(const char *s, size_t n)
 {
 	static const char letters[] =
@@ -139,8 +140,8 @@ static void begin_section(struct parse *p, const char *line, size_t len)
 	host_n = strcspn(host, " \t");
 	if (n == 4 && strncasecmp(word, "exec", n) == 0 && !*host)
 		p->section = xstrdup("exec");
-	else if (n == strlen(REGISTRY) && strncasecmp(word, REGISTRY, n) == 0 && is_host(host, host_n) &&
-		!host[host_n + strspn(host + host_n, " \t")])
+	else if (n == strlen(REGISTRY) && strncasecmp(word, REGISTRY, n) == 0 &&
+		is_host(host, host_n) && !host[host_n + strspn(host + host_n, " \t")])
 		p->section = xasprintf(REGISTRY " %.*s", (int)host_n, host);
 	else
 		fail_at(p,

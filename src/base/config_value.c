@@ -180,7 +180,8 @@ static char *host_name(const char *value, struct mlr_error *err)
 	return NULL;
 }
 
-/* Has it the form of one of the names of docs/gpu.md: a number, a UUID, a place on the bus, a CDI device? */
+/* Has it the form of one of the names of docs/gpu.md: a number, a UUID, a place on the bus, a CDI
+ * device? */
 static int is_gpu_name(const char *s, size_t n)
 {
 	static const char letters[] =
@@ -188,10 +189,10 @@ static int is_gpu_name(const char *s, size_t n)
 
 	if (n == 0 || strspn(s, letters) < n)
 		return 0;
-	return isdigit((unsigned char)*s) || strncasecmp(s, "GPU-", 4) == 0 || strncasecmp(s, "MIG-", 4) == 0 ||
-		memchr(s, ':', n) || (memchr(s, '/', n) && memchr(s, '=', n)) ||
-		(n == 3 && memcmp(s, "all", n) == 0) || (n == 4 && memcmp(s, "auto", n) == 0) ||
-		(n == 4 && memcmp(s, "none", n) == 0);
+	return isdigit((unsigned char)*s) || strncasecmp(s, "GPU-", 4) == 0 ||
+		strncasecmp(s, "MIG-", 4) == 0 || memchr(s, ':', n) ||
+		(memchr(s, '/', n) && memchr(s, '=', n)) || (n == 3 && memcmp(s, "all", n) == 0) ||
+		(n == 4 && memcmp(s, "auto", n) == 0) || (n == 4 && memcmp(s, "none", n) == 0);
 }
 
 static char *gpus(const char *value, struct mlr_error *err)

@@ -102,7 +102,8 @@ int file_keep(const char *path, size_t max, struct mlr_error *err);
 /*
  * Write the output that a user named: file_replace() of a regular file, of one that is not there
  * yet, and of what a link leads to; anything else, a device or a pipe, is written to as it is,
- * since replaced by a file it would be lost to all. -EACCES for another user's link (base/follow.h).
+ * since replaced by a file it would be lost to all. -EACCES for another user's link
+ * (base/follow.h).
  */
 int file_put(const char *path, const void *buf, size_t len, mode_t mode, struct mlr_error *err);
 

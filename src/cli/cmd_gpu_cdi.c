@@ -110,8 +110,8 @@ static int is_roots(const char *path, struct mlr_error *err)
 	return 0;
 }
 
-/* Runtimes that root starts run us as root, each time: nobody else may put another program in our place.
- * The kernel's name of it goes through no links. */
+/* Runtimes that root starts run us as root, each time: nobody else may put another program in our
+ * place. The kernel's name of it goes through no links. */
 static int check_hook(const char *self, struct mlr_error *err)
 {
 	auto_free char *path = xstrdup(self);
@@ -124,7 +124,8 @@ static int check_hook(const char *self, struct mlr_error *err)
 	if (r == 0)
 		return 0;
 	mlr_wrap(err, "runtimes would run '%s' as root", self);
-	return mlr_hint(err, "install mlrun where only root may write, below /opt or /usr/local, and run that one");
+	return mlr_hint(err,
+		"install mlrun where only root may write, below /opt or /usr/local, and run that one");
 }
 
 static int write_file(const char *path, json_t *spec, struct mlr_error *err)

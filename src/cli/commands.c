@@ -76,7 +76,8 @@ static int refuse_word(const struct commands *c, const char *word, const char *n
 	if (instead)
 		mlr_hint(&err, "%s", instead);
 	else if (s.near)
-		mlr_hint(&err, "is %s%s%s meant? mlrun %s%s--help lists them", group, gap, s.near, group, gap);
+		mlr_hint(&err, "is %s%s%s meant? mlrun %s%s--help lists them", group, gap, s.near,
+			group, gap);
 	else
 		mlr_hint(&err, "mlrun %s%s--help lists them", group, gap);
 	return cli_fail(&err);

@@ -5,23 +5,27 @@
 
 #include <string.h>
 
-#define NEW_ONE "a container is a process: mlrun exec IMAGE starts one, --write=NAME keeps what it writes for the next"
-#define RUNS    "a container is a process: mlrun ps lists them with their PIDs, kill(1) and wait(1) do the rest"
-#define OUTPUT  "the command's output is mlrun's own: redirect it, mlrun exec ... >FILE 2>&1"
-#define IMAGES  "mlrun images lists the images"
-#define UNUSED  "mlrun prune removes what no image needs, --older-than 30d also images that were not used for so long"
+#define NEW_ONE \
+	"a container is a process: mlrun exec IMAGE starts one, --write=NAME keeps what it writes for the next"
+#define RUNS \
+	"a container is a process: mlrun ps lists them with their PIDs, kill(1) and wait(1) do the rest"
+#define OUTPUT "the command's output is mlrun's own: redirect it, mlrun exec ... >FILE 2>&1"
+#define IMAGES "mlrun images lists the images"
+#define UNUSED \
+	"mlrun prune removes what no image needs, --older-than 30d also images that were not used for so long"
 #define VOLUMES "volumes are directories: mlrun exec -v DIR:/PATH IMAGE ..."
 #define NETWORK "a container uses the host's network: there is none to make"
 #define FILES   "mlrun exec -v DIR:/mnt IMAGE cp ... copies from and to a directory of the host"
-#define BUILD                                                                                       \
+#define BUILD                                                                                                       \
 	"mlrun exec --write=NAME IMAGE COMMAND changes an image, mlrun commit NAME NEW-IMAGE keeps that; one that " \
 	"was built elsewhere comes by docker save IMAGE | mlrun import -"
 #define PUSH    "mlrun export IMAGE FILE, then skopeo copy oci-archive:FILE docker://NAME"
 #define SIF     "apptainer build --sandbox DIR FILE.sif, then mlrun exec rootfs:DIR"
 #define HISTORY "mlrun inspect IMAGE shows the layers"
 #define SYSTEM  "mlrun doctor looks at the machine, mlrun config shows the settings"
-#define ENDED   "a container that has ended leaves nothing; mlrun containers lists what exec --write keeps"
-#define JSON    "--json prints all, for jq(1)"
+#define ENDED \
+	"a container that has ended leaves nothing; mlrun containers lists what exec --write keeps"
+#define JSON "--json prints all, for jq(1)"
 
 /* Words are separated by "|". */
 struct row {
@@ -36,16 +40,19 @@ static const struct row rows[] = {
 	{ NULL, "build|buildx|builder|image build|dockerd|bundle", BUILD },
 	{ NULL, "push|image push", PUSH },
 	{ NULL, "info|system info|events|system", SYSTEM },
-	{ NULL, "start|restart|create|container create|container start|container restart|instance|batch", NEW_ONE },
+	{ NULL, "start|restart|create|container create|container start|container restart|instance|batch",
+		NEW_ONE },
 	{ NULL, "stop|kill|wait|pause|unpause|container stop|container kill|container wait", RUNS },
 	{ NULL, "logs|container logs", OUTPUT },
-	{ NULL, "attach|container attach|enter", "mlrun shell --join PID enters a container that runs; mlrun ps lists them" },
+	{ NULL, "attach|container attach|enter",
+		"mlrun shell --join PID enters a container that runs; mlrun ps lists them" },
 	{ NULL, "top|stats|container top|container stats",
 		"mlrun ps lists containers with their PIDs, for top(1); mlrun gpu top shows GPUs and processors" },
 	{ NULL, "cp|copy|container cp", FILES },
 	{ NULL, "diff|container diff", "mlrun commit makes an image of what exec --write keeps" },
 	{ NULL, "history|image history", HISTORY },
-	{ NULL, "search", "mlrun tags NAME lists the tags of an image; names are searched on the registry's web page" },
+	{ NULL, "search",
+		"mlrun tags NAME lists the tags of an image; names are searched on the registry's web page" },
 	{ NULL, "rename|untag", "mlrun tag IMAGE NEW-NAME, then mlrun rm OLD-NAME" },
 	{ NULL, "port|network", NETWORK },
 	{ NULL, "volume|overlay|mount|umount|unmount", VOLUMES },
@@ -56,12 +63,15 @@ static const struct row rows[] = {
 	{ NULL, "image tag", "mlrun tag IMAGE NAME" },
 	{ NULL, "image inspect", "mlrun inspect IMAGE" },
 	{ NULL, "image", IMAGES "; mlrun pull, inspect, tag and rm take their names" },
-	{ NULL, "container ls|container list|container ps", "mlrun ps lists the containers that run" },
+	{ NULL, "container ls|container list|container ps",
+		"mlrun ps lists the containers that run" },
 	{ NULL, "container rm|container prune", ENDED },
 	{ NULL, "container run|container exec", "mlrun run IMAGE COMMAND" },
-	{ NULL, "container inspect", "mlrun exec --explain IMAGE tells all of a container before it starts" },
+	{ NULL, "container inspect",
+		"mlrun exec --explain IMAGE tells all of a container before it starts" },
 	{ NULL, "container commit", "mlrun commit NAME IMAGE" },
-	{ NULL, "container", "mlrun ps lists the containers that run, mlrun containers what exec --write keeps" },
+	{ NULL, "container",
+		"mlrun ps lists the containers that run, mlrun containers what exec --write keeps" },
 	{ NULL, "compose|swarm|stack|service|pod|play|kube|generate|oci",
 		"there is no daemon: a shell script or a batch job starts several, --join-tag WORD puts them into one container" },
 	{ NULL, "manifest|digest", "mlrun inspect --remote IMAGE; --raw prints the manifest" },
@@ -80,21 +90,27 @@ static const struct row rows[] = {
 	{ "ps", "-a|--all|-l|--latest|-n|--last", ENDED },
 	{ "ps", "-q|--quiet|-f|--filter|--format|--no-trunc|-s|--size", JSON },
 	{ "inspect", "-f|--format|-t|--type|-s|--size|-l|--latest", JSON },
-	{ "prune", "-a|--all|--volumes", "--older-than AGE removes images that were not used for so long; mlrun rm IMAGE this one" },
+	{ "prune", "-a|--all|--volumes",
+		"--older-than AGE removes images that were not used for so long; mlrun rm IMAGE this one" },
 	{ "prune", "-f|--force", "prune asks no questions; --dry-run tells what would go" },
 	{ "prune", "--filter", "--older-than 24h" },
-	{ "rm", "-a|--all|-v|--volumes|-l|--link|-i|--ignore", "mlrun rm IMAGE...; mlrun prune --older-than AGE" },
+	{ "rm", "-a|--all|-v|--volumes|-l|--link|-i|--ignore",
+		"mlrun rm IMAGE...; mlrun prune --older-than AGE" },
 	{ "pull", "-a|--all-tags", "mlrun tags IMAGE lists them, and pull takes several names" },
 	{ "pull", "--arch|--os|--variant", "--platform OS/ARCH[/VARIANT]" },
 	{ "pull", "--creds|--username|--password|--docker-login", "mlrun login REGISTRY" },
-	{ "pull", "--policy|-F|--force", "pull always asks the registry, and fetches what the store lacks" },
-	{ "pull", "-o|--output|--dir", "an image goes into the store; mlrun export IMAGE FILE writes it out" },
+	{ "pull", "--policy|-F|--force",
+		"pull always asks the registry, and fetches what the store lacks" },
+	{ "pull", "-o|--output|--dir",
+		"an image goes into the store; mlrun export IMAGE FILE writes it out" },
 	{ "pull", "--disable-content-trust|--disable-cache", "leave it out" },
 	{ "export", "-o|--output", "mlrun export IMAGE FILE" },
 	{ "import", "-i|--input", "mlrun import FILE; - is standard input" },
 	{ "import", "-n|--name|-t|--tag", "mlrun import FILE NAME" },
-	{ "import", "-c|--change|-m|--message", "mlrun exec --write and mlrun commit --change change an image" },
-	{ "commit", "-p|--pause|--squash|-f|--format|--include-volumes", "leave it out: no process runs in what is committed" },
+	{ "import", "-c|--change|-m|--message",
+		"mlrun exec --write and mlrun commit --change change an image" },
+	{ "commit", "-p|--pause|--squash|-f|--format|--include-volumes",
+		"leave it out: no process runs in what is committed" },
 	{ "commit", "-t|--tag", "mlrun commit NAME IMAGE" },
 };
 

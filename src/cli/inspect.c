@@ -133,7 +133,8 @@ static int print_json(const struct picture *p)
 		im->pulled ? pulled : NULL, "size", (json_int_t)im->size, "layers",
 		layers_to_json(p), "env", mlr_json_texts(&c->env), "entrypoint",
 		mlr_json_texts(&c->entrypoint), "cmd", mlr_json_texts(&c->cmd), "user", c->user,
-		"working_dir", c->working_dir, "labels", labels_to_json(&c->labels), "store", mlr_json_text(p->store), "formats",
+		"working_dir", c->working_dir, "labels", labels_to_json(&c->labels), "store",
+		mlr_json_text(p->store), "formats",
 		p->store ? cli_formats(p->formats) : json_null()));
 }
 

@@ -14,8 +14,8 @@
  *   folders  absolute; what is no directory is skipped
  *
  * Returns the number of entries added, 0 with *ret NULL when there is nothing to add, and else
- * bytes to free(); -EPROTO for a cache that is none, or too large; -EFBIG where more than 10,000 libraries
- * would have to be read.
+ * bytes to free(); -EPROTO for a cache that is none, or too large; -EFBIG where more than 10,000
+ * libraries would have to be read.
  */
 int gpu_cdi_cache_merge(const struct gpu_image *image, const struct strv *folders, char **ret,
 	size_t *size, struct mlr_error *err);

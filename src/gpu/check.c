@@ -138,7 +138,8 @@ static int check_driver(struct check *k)
 	}
 	if (m->driver == GPU_DRIVER_NONE && !has_amd(m) && is_unneeded(k)) {
 		tell(k, GPU_NOT_NEEDED, "driver",
-			xstrdup("the machine has no driver of a GPU, and the image asks for no GPU"), NULL);
+			xstrdup("the machine has no driver of a GPU, and the image asks for no GPU"),
+			NULL);
 		return 0;
 	}
 	if (m->driver == GPU_DRIVER_NONE && !has_amd(m)) {

@@ -5,7 +5,8 @@
 #include "gpu/gpu.h"
 #include "gpu/machine.h"
 
-/* Not needed: the image asks for no GPU. Doubtful: works for most programs, or cannot be known without a start. */
+/* Not needed: the image asks for no GPU. Doubtful: works for most programs, or cannot be known
+ * without a start. */
 enum gpu_verdict { GPU_OK, GPU_NOT_NEEDED, GPU_DOUBTFUL, GPU_FAILS };
 
 struct gpu_finding {

@@ -124,7 +124,8 @@ static int tell_lack_of_libraries(const struct decision *d, struct mlr_error *er
 	if (!(d->wish.caps & (GPU_COMPUTE | GPU_UTILITY)))
 		return 0;
 	if (!has_libraries(m) && d->wish.must) {
-		mlr_fail(err, ENODEV, "%s: the GPUs' driver has no libraries here: %s", d->wish.who, why);
+		mlr_fail(err, ENODEV, "%s: the GPUs' driver has no libraries here: %s", d->wish.who,
+			why);
 		return mlr_hint(err, "MLRUN_GPU=all instead of it brings the GPUs without them");
 	}
 	if (!has_libraries(m))

@@ -52,7 +52,8 @@ int gpu_ldcache_parse(
 /* Add an entry at the end; flags are those of libraries of this machine with so many bits. */
 void gpu_ldcache_add(struct gpu_ldcache *c, const char *name, const char *path, int bits);
 
-/* Take out the entries that are marked: marks has one byte for each, not 0 for these. Returns how many. */
+/* Take out the entries that are marked: marks has one byte for each, not 0 for these. Returns how
+ * many. */
 size_t gpu_ldcache_drop(struct gpu_ldcache *c, const char *marks);
 
 /* Is the entry for programs of this machine with so many bits? */

@@ -294,7 +294,8 @@ static int read_member(
 	case AE_IFLNK:
 		m->target = archive_entry_symlink(e);
 		if (m->target && strlen(m->target) >= PATH_MAX)
-			return mlr_fail(err, EPROTO, "a symlink to a name of %zu bytes, where %d are the most",
+			return mlr_fail(err, EPROTO,
+				"a symlink to a name of %zu bytes, where %d are the most",
 				strlen(m->target), PATH_MAX - 1);
 		return r->sink->symlink(r->ctx, m, err);
 	case AE_IFIFO:

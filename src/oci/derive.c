@@ -295,8 +295,9 @@ static int do_stopsignal(struct derivation *d, const char *text, struct mlr_erro
 	const char *name = strncasecmp(text, "SIG", 3) == 0 ? text + 3 : text;
 	int is_number = digits && !text[digits] && atoi(text) >= 1 && atoi(text) <= 64;
 
-	if (!is_number && (!isalpha((unsigned char)*name) ||
-				  name[strspn(name, "ABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789+-")]))
+	if (!is_number &&
+		(!isalpha((unsigned char)*name) ||
+			name[strspn(name, "ABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789+-")]))
 		return mlr_fail(err, EINVAL, "'%s' is no signal: SIGTERM is, and 15", text);
 	set(d->run, "StopSignal", json_string(text));
 	return 0;
@@ -308,7 +309,8 @@ static int do_shell(struct derivation *d, const char *text, struct mlr_error *er
 
 	if (json_array_size(list) == 0) {
 		json_decref(list);
-		return mlr_fail(err, EINVAL, "a JSON array is wanted, as in SHELL [\"/bin/bash\", \"-c\"]");
+		return mlr_fail(
+			err, EINVAL, "a JSON array is wanted, as in SHELL [\"/bin/bash\", \"-c\"]");
 	}
 	set(d->run, "Shell", list);
 	return 0;
@@ -321,19 +323,22 @@ static int do_onbuild(struct derivation *d, const char *text, struct mlr_error *
 
 	if (len == strlen(text))
 		return mlr_fail(err, EINVAL, "an instruction is wanted, as in ONBUILD RUN make");
-	if ((len == 7 && strncasecmp(text, "ONBUILD", 7) == 0) || (len == 4 && strncasecmp(text, "FROM", 4) == 0))
+	if ((len == 7 && strncasecmp(text, "ONBUILD", 7) == 0) ||
+		(len == 4 && strncasecmp(text, "FROM", 4) == 0))
 		return mlr_fail(err, EINVAL, "%.*s may not follow ONBUILD", (int)len, text);
 	json_array_append_new(need(d->run, "OnBuild", json_array), json_string(text));
 	return 0;
 }
 
-/* Go's time.ParseDuration() for what is at least 0: "1m30s", "1.5h", "500ms", in nanoseconds; -1 for none. */
+/* Go's time.ParseDuration() for what is at least 0: "1m30s", "1.5h", "500ms", in nanoseconds; -1
+ * for none. */
 static json_int_t duration(const char *s)
 {
 	static const struct {
 		const char *name;
 		double ns;
-	} units[] = { { "ns", 1 }, { "us", 1e3 }, { "ms", 1e6 }, { "s", 1e9 }, { "m", 60e9 }, { "h", 3600e9 } };
+	} units[] = { { "ns", 1 }, { "us", 1e3 }, { "ms", 1e6 }, { "s", 1e9 }, { "m", 60e9 },
+		{ "h", 3600e9 } };
 	double sum = 0;
 
 	if (strcmp(s, "0") == 0)
@@ -361,8 +366,8 @@ static int health_option(json_t *check, const char *word, struct mlr_error *err)
 		const char *name, *key;
 		json_int_t min; /* but for 0, which is the default's */
 	} known[] = { { "--interval=", "Interval", 1000000 }, { "--timeout=", "Timeout", 1000000 },
-		{ "--start-period=", "StartPeriod", 1000000 }, { "--start-interval=", "StartInterval", 1000000 },
-		{ "--retries=", "Retries", 1 } };
+		{ "--start-period=", "StartPeriod", 1000000 },
+		{ "--start-interval=", "StartInterval", 1000000 }, { "--retries=", "Retries", 1 } };
 
 	for (size_t i = 0; i < ARRAY_LEN(known); i++) {
 		size_t len = strlen(known[i].name);
@@ -371,20 +376,24 @@ static int health_option(json_t *check, const char *word, struct mlr_error *err)
 
 		if (strncmp(word, known[i].name, len) != 0)
 			continue;
-		n = strcmp(known[i].key, "Retries") != 0                     ? duration(value)
+		n = strcmp(known[i].key, "Retries") != 0                ? duration(value)
 			: *value && !value[strspn(value, "0123456789")] ? atoi(value)
 									: -1;
 		if (n < 0 || (n > 0 && n < known[i].min))
-			return mlr_fail(err, EINVAL, "'%s': a time such as 30s or 1m30s, or a number of retries, is wanted",
+			return mlr_fail(err, EINVAL,
+				"'%s': a time such as 30s or 1m30s, or a number of retries, is wanted",
 				word);
 		set(check, known[i].key, json_integer(n));
 		return 0;
 	}
-	return mlr_fail(err, EINVAL, "'%s' is none of --interval=, --timeout=, --start-period=, --start-interval=, "
-				     "--retries=", word);
+	return mlr_fail(err, EINVAL,
+		"'%s' is none of --interval=, --timeout=, --start-period=, --start-interval=, "
+		"--retries=",
+		word);
 }
 
-/* As Docker keeps it (moby's image specification, config.md, "Healthcheck"); OCI has no such member. */
+/* As Docker keeps it (moby's image specification, config.md, "Healthcheck"); OCI has no such
+ * member. */
 static int do_healthcheck(struct derivation *d, const char *text, struct mlr_error *err)
 {
 	json_auto_t *check = json_object();

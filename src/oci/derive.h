@@ -24,9 +24,10 @@ struct oci_derive {
  *   ret   the new one, without a final NUL counted, to free()
  *
  * Changes are done in their order: ENV K=V… or ENV K V, LABEL alike, CMD and ENTRYPOINT as a JSON
- * array or a line for the image's Shell, else /bin/sh -c, WORKDIR, USER, EXPOSE, VOLUME, HEALTHCHECK, STOPSIGNAL,
- * SHELL, ONBUILD; the last, HEALTHCHECK and SHELL become members that Docker has and OCI has not. As in a Dockerfile an ENTRYPOINT drops the Cmd
- * that the image had, unless a CMD stands among the changes.
+ * array or a line for the image's Shell, else /bin/sh -c, WORKDIR, USER, EXPOSE, VOLUME,
+ * HEALTHCHECK, STOPSIGNAL, SHELL, ONBUILD; the last, HEALTHCHECK and SHELL become members that
+ * Docker has and OCI has not. As in a Dockerfile an ENTRYPOINT drops the Cmd that the image had,
+ * unless a CMD stands among the changes.
  *
  * Returns 0; -EINVAL naming the change that is none; what oci_config_parse() says of the document.
  */

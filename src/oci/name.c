@@ -58,7 +58,8 @@ static enum ending ending_of(const char *text)
 		enum ending kind;
 	} known[] = { { ".sif", END_SIF }, { ".simg", END_SIF }, { ".sqsh", END_SQUASHFS },
 		{ ".sqfs", END_SQUASHFS }, { ".squashfs", END_SQUASHFS }, { ".tar", END_TAR },
-		{ ".tar.gz", END_TAR }, { ".tgz", END_TAR }, { ".tar.xz", END_TAR }, { ".tar.zst", END_TAR } };
+		{ ".tar.gz", END_TAR }, { ".tgz", END_TAR }, { ".tar.xz", END_TAR },
+		{ ".tar.zst", END_TAR } };
 	size_t len = strlen(text);
 
 	for (size_t i = 0; i < ARRAY_LEN(known); i++) {
@@ -84,10 +85,13 @@ int oci_name_refuse_path(const char *text, struct mlr_error *err)
 	case END_SQUASHFS:
 		return mlr_hint(err, "mlrun exec squashfs:%s runs it as it is", text);
 	case END_TAR:
-		return mlr_hint(err, "mlrun import %s NAME brings it into the store; then mlrun exec NAME", text);
+		return mlr_hint(err,
+			"mlrun import %s NAME brings it into the store; then mlrun exec NAME",
+			text);
 	default:
 		return mlr_hint(err,
-			"rootfs:%s is the image that is a plain directory, oci:%s one that is an OCI layout", text, text);
+			"rootfs:%s is the image that is a plain directory, oci:%s one that is an OCI layout",
+			text, text);
 	}
 }
 

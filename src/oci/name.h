@@ -35,10 +35,12 @@ struct oci_name {
 /* How an image of Apptainer's becomes one, of its path. */
 #define OCI_NAME_SIF "apptainer build --sandbox DIR %s, then mlrun exec rootfs:DIR"
 
-/* Does a word end as files do that hold images: ".tar", ".sif", ".sqsh" and their like? Names may, too. */
+/* Does a word end as files do that hold images: ".tar", ".sif", ".sqsh" and their like? Names may,
+ * too. */
 int oci_name_ends_as_file(const char *text);
 
-/* Refuse a path that stands where a name is expected, with what to write in its place. Returns -EINVAL. */
+/* Refuse a path that stands where a name is expected, with what to write in its place. Returns
+ * -EINVAL. */
 int oci_name_refuse_path(const char *text, struct mlr_error *err);
 
 /* Returns 0, or -EINVAL with what is wrong and what a right name looks like. */

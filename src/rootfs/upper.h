@@ -13,7 +13,7 @@
 #include "rootfs/modes.h"
 
 struct rootfs_upper {
-	int fd;              /* the directory; the caller's */
+	int fd;                           /* the directory; the caller's */
 	const struct rootfs_modes *below; /* the image's that it lies on; NULL: none */
 	const int *cancel;   /* read atomically; not 0 ends it with -ECANCELED. May be NULL */
 	struct strv omitted; /* paths of what no layer can hold: sockets, devices, names that begin

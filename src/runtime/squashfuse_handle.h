@@ -31,7 +31,7 @@ struct image {
 	uid_t uid;
 	gid_t gid;
 	int has_xattrs;
-	uint64_t list_blocks_max; /* blocks of metadata that a file's list of blocks may take */
+	uint64_t list_blocks_max;   /* blocks of metadata that a file's list of blocks may take */
 	char name[IMAGE_NAME_ROOM]; /* the one that is being read; used while the lock is held */
 	struct chunk chunks[CHUNKS];
 };

@@ -13,8 +13,8 @@
 #define METADATA_MIN      3 /* bytes of a block of metadata: its header, and something compressed */
 #define METADATA_ENTRIES  (8192 / sizeof(sqfs_blocklist_entry))
 
-/* Lists of blocks stand in the inode table, which is as long as the file has room for at most. libsquashfuse
- * asks for memory by the size that an inode says its file has. */
+/* Lists of blocks stand in the inode table, which is as long as the file has room for at most.
+ * libsquashfuse asks for memory by the size that an inode says its file has. */
 static uint64_t list_blocks_max(const sqfs *fs, int fd)
 {
 	const struct squashfs_super_block *sb = &fs->sb;
@@ -285,9 +285,10 @@ static int fill_chunk(struct image *im, sqfs_inode *inode, struct chunk *c)
 {
 	sqfs_blocklist bl;
 
-	if (inode->xtra.reg.file_size / im->fs.sb.block_size / METADATA_ENTRIES > im->list_blocks_max ||
-		sqfs_blockidx_blocklist(
-		    &im->fs, inode, &bl, (sqfs_off_t)(c->first * im->fs.sb.block_size)) != SQFS_OK)
+	if (inode->xtra.reg.file_size / im->fs.sb.block_size / METADATA_ENTRIES >
+			im->list_blocks_max ||
+		sqfs_blockidx_blocklist(&im->fs, inode, &bl,
+			(sqfs_off_t)(c->first * im->fs.sb.block_size)) != SQFS_OK)
 		return -EIO;
 	/* It may stop short of the first. */
 	for (c->n = 0; c->n < CHUNK_BLOCKS && bl.remain > 0;) {

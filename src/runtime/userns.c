@@ -92,9 +92,9 @@ static int write_maps(const struct plan_identity *id, struct mlr_error *err)
 }
 
 /*
- * In a cgroup namespace of its own a process may mount the host's control groups once more, and root's user
- * id may write there. A kernel without these namespaces has no such file; in a container of Docker's it is
- * read-only, and so are the control groups.
+ * In a cgroup namespace of its own a process may mount the host's control groups once more, and
+ * root's user id may write there. A kernel without these namespaces has no such file; in a
+ * container of Docker's it is read-only, and so are the control groups.
  */
 static int close_cgroups(const struct plan_identity *id, struct mlr_error *err)
 {

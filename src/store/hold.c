@@ -152,7 +152,8 @@ static int wait_for_removers(
 	}
 }
 
-/* Where nothing can be changed, the name of the file that could not be made tells a user nothing. */
+/* Where nothing can be changed, the name of the file that could not be made tells a user nothing.
+ */
 static int cannot_change(struct store *st, int r, struct mlr_error *err)
 {
 	if (r != -EACCES && r != -EROFS && r != -EPERM)
