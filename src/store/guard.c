@@ -31,7 +31,7 @@ static int is_real_root(void)
 			strtoull(map + strspn(map, " 0"), NULL, 10) == 4294967295u);
 }
 
-static int refuse_root(const struct store *st, uid_t uid, struct mlr_error *err)
+int store_refuse_user(const struct store *st, uid_t uid, const char *why, struct mlr_error *err)
 {
 	auto_call(account_done) struct account account = ACCOUNT_INIT;
 	auto_free char *owner = NULL;
@@ -39,9 +39,7 @@ static int refuse_root(const struct store *st, uid_t uid, struct mlr_error *err)
 	account_find_user(uid, &account);
 	owner = account.user ? xstrdup(account.user)
 			     : xasprintf("#%ld", (long)uid); /* as sudo spells it */
-	mlr_fail(err, EACCES,
-		"store '%s' belongs to user %s, and root runs nothing of another user's", st->path,
-		owner);
+	mlr_fail(err, EACCES, "store '%s' belongs to user %s, %s", st->path, owner, why);
 	mlr_hint(err, "sudo -u '%s' mlrun does so; or choose another with --store or MLRUN_STORE",
 		owner);
 	return -EACCES;
@@ -82,7 +80,8 @@ int store_guard(struct store *st, const struct stat *top, struct mlr_error *err)
 	struct stat sb;
 
 	if (top->st_uid != geteuid() && is_real_root())
-		return refuse_root(st, top->st_uid, err);
+		return store_refuse_user(
+			st, top->st_uid, "and root runs nothing of another user's", err);
 	if (top->st_mode & OTHERS_WRITE)
 		strv_addf(&open, "'%s'", st->path);
 	if (top->st_mode & (OTHERS_ENTER | OTHERS_WRITE)) {

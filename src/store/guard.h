@@ -21,6 +21,9 @@
  */
 int store_guard(struct store *st, const struct stat *top, struct mlr_error *err);
 
+/* Refuse another user's store. Returns -EACCES with who it is; why goes on from there. */
+int store_refuse_user(const struct store *st, uid_t uid, const char *why, struct mlr_error *err);
+
 /* Close a store of ours to writers: its top and its parts. Returns 0 or -errno. */
 int store_guard_close(struct store *st, struct mlr_error *err);
 

@@ -1,6 +1,5 @@
 #include "store/store.h"
 
-#include "base/account.h"
 #include "base/cleanup.h"
 #include "base/config.h"
 #include "base/file.h"
@@ -43,21 +42,6 @@ static char *absolute(char *path, struct mlr_error *err)
 	return xasprintf("%s/%s", cwd, rel);
 }
 
-/* Trees would belong to us and the store's owner could not delete them; root may write anywhere. */
-static int refuse_writer(const struct store *st, uid_t uid, struct mlr_error *err)
-{
-	auto_call(account_done) struct account account = ACCOUNT_INIT;
-	auto_free char *owner = NULL;
-
-	account_find_user(uid, &account);
-	owner = account.user ? xstrdup(account.user)
-			     : xasprintf("#%ld", (long)uid); /* as sudo spells it */
-	mlr_fail(err, EACCES, "store '%s' belongs to user %s, who alone may add to it", st->path, owner);
-	mlr_hint(err, "sudo -u '%s' mlrun does so; or choose another with --store or MLRUN_STORE",
-		owner);
-	return -EACCES;
-}
-
 /* An older mlrun obeyed the umask: what it left open to a group, the upgrade closes. */
 static int check(struct store *st, int create, struct mlr_error *err)
 {
@@ -68,7 +52,9 @@ static int check(struct store *st, int create, struct mlr_error *err)
 		return mlr_fail_errno(err, "store '%s'", st->path);
 	ours = top.st_uid == geteuid();
 	if (!ours)
-		r = create ? refuse_writer(st, top.st_uid, err) : store_guard(st, &top, err);
+		/* Trees would belong to us, and the store's owner could not delete them. */
+		r = create ? store_refuse_user(st, top.st_uid, "who alone may add to it", err)
+			   : store_guard(st, &top, err);
 	if (r == 0)
 		r = store_format_check(st, create, err);
 	if (r < 0 || !ours || (create && st->format < STORE_FORMAT))
