@@ -62,7 +62,7 @@ setup() {
 
 @test "account: a static mlrun is at another address each time" {
 	command -v readelf >/dev/null || skip "no readelf"
-	run -0 readelf -Wlh "$top_builddir/src/mlrun"
+	run -0 readelf -Wlh "$top_builddir/bin/mlrun"
 	[[ $output != *INTERP* ]] || skip "it is linked as usual"
 	assert_output --regexp 'Type: +DYN'
 }

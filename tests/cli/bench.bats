@@ -86,7 +86,7 @@ exec_document() {
 @test "bench: bench/exec measures, counts failures and leaves nothing behind" {
 	needs_ordinary_user
 	cc --version >/dev/null || skip "no C compiler"
-	MLRUN=$top_builddir/src/mlrun run "$top_srcdir/bench/exec" --only overlay,host,mlrun,bubblewrap --at-once 4 \
+	MLRUN=$top_builddir/bin/mlrun run "$top_srcdir/bench/exec" --only overlay,host,mlrun,bubblewrap --at-once 4 \
 		--rounds 2 --save starts.json 3
 	assert [ "$status" -le 1 ] # bars need a quiet machine
 	assert_line --regexp '^\| floor: overlay of 6, .* \| 1\.00 \| .* \| 0/3 \|$'

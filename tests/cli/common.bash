@@ -57,7 +57,7 @@ export top_srcdir top_builddir
 # What a user may have set must not change what the tests see.
 unset "${!MLRUN_@}" "${!XDG_@}" "${!SLURM_@}" REGISTRY_AUTH_FILE DOCKER_CONFIG CDPATH
 unset http_proxy https_proxy all_proxy no_proxy HTTP_PROXY HTTPS_PROXY ALL_PROXY NO_PROXY
-export LC_ALL=C.UTF-8 PATH="$top_builddir/src:$PATH:/usr/sbin:/sbin"
+export LC_ALL=C.UTF-8 PATH="$top_builddir/bin:$PATH:/usr/sbin:/sbin"
 
 # A sanitizer's report fails the test that caused it, whatever the test expected.
 sanitizer_reports() { echo "${BATS_TEST_TMPDIR:-$BATS_FILE_TMPDIR}/sanitizer"; }
@@ -182,7 +182,7 @@ ends_early() { export ASAN_OPTIONS=$ASAN_OPTIONS:detect_leaks=0; }
 
 sha256_of() { echo "sha256:$(sha256sum <"$1" | cut -d' ' -f1)"; }
 
-# As src/store/hold.h and process.h name it.
+# As src/mlrun/store/hold.h and process.h name it.
 store_hold_of() {
 	local stat start name
 

@@ -88,7 +88,7 @@ finding() { jq -r --arg c "$1" ".findings[] | select(.check == \$c) | .$2" <<<"$
 @test "doctor: a /dev/fuse that is closed is a warning, and a failure where an image needs it" {
 	needs_ordinary_user
 	[ -e /dev/fuse ] || skip "there is no /dev/fuse"
-	[ -x "$top_builddir/src/mlrun-squashfuse" ] || skip "mlrun was built without libsquashfuse"
+	[ -x "$top_builddir/bin/mlrun-squashfuse" ] || skip "mlrun was built without libsquashfuse"
 	# Another user's file in its place, which nobody may open.
 	run -0 broken 'mount --bind /etc/shadow /dev/fuse; exec $mlrun doctor --json'
 	assert_equal "$(finding fuse verdict)" warning

@@ -168,7 +168,7 @@ image() {
 	touch "$BATS_TEST_TMPDIR/go"
 	wait
 	refute_output --partial "$OUTSIDE"
-	refute_output --partial "$top_builddir/src/mlrun"
+	refute_output --partial "$top_builddir/bin/mlrun"
 	refute_output --partial opened
 	cmp "$(command -v mlrun)" "$OUTSIDE/mlrun"
 	rm "$OUTSIDE/mlrun"

@@ -7,7 +7,7 @@ load gpu
 @test "tests/gpu/run: all but kernels passes on a made-up machine" {
 	needs_ordinary_user
 	skip_if_sanitized
-	run -0 env MLRUN="$top_builddir/src/mlrun" OUT="$PWD/out" "$top_srcdir/tests/gpu/run" --tree hgx
+	run -0 env MLRUN="$top_builddir/bin/mlrun" OUT="$PWD/out" "$top_srcdir/tests/gpu/run" --tree hgx
 	assert_line --regexp '^[0-9]+ passed, 0 failed, [0-9]+ skipped$'
 	refute_line --regexp '^FAIL'
 	assert_line "pass  exec --gpu=all nvidia-smi -L shows the machine's GPUs"
@@ -18,7 +18,7 @@ load gpu
 @test "tests/gpu/run: a machine that shows no GPU is told, and the rest is tried all the same" {
 	needs_ordinary_user
 	skip_if_sanitized
-	run -1 env MLRUN="$top_builddir/src/mlrun" OUT="$PWD/out" "$top_srcdir/tests/gpu/run" --tree none
+	run -1 env MLRUN="$top_builddir/bin/mlrun" OUT="$PWD/out" "$top_srcdir/tests/gpu/run" --tree none
 	assert_line "FAIL  this machine has GPUs of NVIDIA's"
 	assert_line "pass  mlrun exec runs a command, without GPUs"
 	assert_line --regexp '^[0-9]+ passed, [1-9][0-9]* failed, [0-9]+ skipped$'
@@ -30,7 +30,7 @@ load gpu
 	mkdir bin
 	cat >bin/mlrun <<-END
 		#!/bin/bash
-		exec "$top_builddir/src/mlrun" "\${@/#--gpu=all/--gpu=none}"
+		exec "$top_builddir/bin/mlrun" "\${@/#--gpu=all/--gpu=none}"
 	END
 	chmod +x bin/mlrun
 	run -1 env MLRUN="$PWD/bin/mlrun" OUT="$PWD/out" "$top_srcdir/tests/gpu/run" --tree usr-local-nvidia

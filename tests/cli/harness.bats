@@ -91,7 +91,8 @@ run_bats() {
 @test "harness: git ignores every program of a build in the sources" {
 	cd "$top_srcdir"
 	git rev-parse --git-dir >/dev/null 2>&1 || skip "no git repository"
-	run -0 bash -c "sed -n 's/^[a-z]*_PROGRAMS +*= *//p' src/*/Makefile.inc tests/Makefile.inc | tr ' ' '\n' | grep / | sort -u"
+	run -0 bash -c "find src tests -name Makefile.inc -exec cat {} + | sed ':a;/\\\\$/{N;s/\\\\\\n//;ba}' |
+		sed -nE 's/^[A-Za-z_]*(_PROGRAMS|UNIT_TESTS|FUZZ_TARGETS) \+?= //p' | tr ' \t' '\n' | grep / | sort -u"
 	[ "${#lines[@]}" -gt 50 ]
 	for program in "${lines[@]}"; do
 		git check-ignore -q "$program" || fail "$program is not ignored"

@@ -26,7 +26,7 @@ setup() {
 	for file in $(grep -oE 'docs/[a-z-]+\.md' "$top_srcdir/README.md" | sort -u); do
 		[ -s "dest/opt/mlrun/share/doc/mlrun/${file#docs/}" ] || fail "no $file, which the README names"
 	done
-	if [ -e "$top_builddir/src/mltrain-mpi.so" ]; then
+	if [ -e "$top_builddir/bin/mltrain-mpi.so" ]; then
 		run -0 find dest/opt/mlrun -path '*/mlrun/mltrain-mpi.so' -size +0
 		assert_output
 	fi
@@ -72,7 +72,7 @@ setup() {
 	assert_output --partial 'IMAGE'
 	run -0 moved/bin/mltrain fetch --help
 	assert_output --partial 'mnist'
-	if [ -e "$top_builddir/src/mltrain-mpi.so" ]; then
+	if [ -e "$top_builddir/bin/mltrain-mpi.so" ]; then
 		run -0 moved/bin/mltrain --version
 		assert_output --partial '+mpi'
 		find moved -name mltrain-mpi.so -delete

@@ -12,7 +12,7 @@ load common
 }
 
 @test "man: example digests have 64 digits" {
-	for digest in $(grep -rhoE 'sha256:[0-9a-f]+' "$top_srcdir"/src/*/*.[1-8]); do
+	for digest in $(grep -rhoE 'sha256:[0-9a-f]+' "$top_srcdir"/src/*/cli/*.[1-8]); do
 		assert_equal "${#digest}" 71
 	done
 }
@@ -20,7 +20,7 @@ load common
 # The page of a command: its own, or that of mlrun itself for those without one.
 page_of() {
 	case $1 in run) set -- exec ;; logout) set -- login ;; esac
-	[ -e "$top_srcdir/src/cli/mlrun-$1.1" ] && echo "$top_srcdir/src/cli/mlrun-$1.1" || echo "$top_srcdir/src/cli/mlrun.1"
+	[ -e "$top_srcdir/src/mlrun/cli/mlrun-$1.1" ] && echo "$top_srcdir/src/mlrun/cli/mlrun-$1.1" || echo "$top_srcdir/src/mlrun/cli/mlrun.1"
 }
 
 @test "man: every option that a command's --help lists is in its page" {
@@ -32,12 +32,12 @@ page_of() {
 		mlrun gpu --help | awk '/^  [a-z]/ { print "gpu", $1 }')
 	for command in "${commands[@]}"; do
 		page=$(page_of "${command%% *}")
-		[ "$command" != shell ] || page="$page $top_srcdir/src/cli/mlrun-exec.1"
+		[ "$command" != shell ] || page="$page $top_srcdir/src/mlrun/cli/mlrun-exec.1"
 		# shellcheck disable=SC2086 # words
 		for option in $(mlrun $command --help | grep -oE -- '^ +(-., )?--[a-z-]+' | grep -oE -- '--[a-z-]+'); do
 			case $option in --help | --usage | --version) continue ;; esac
 			# mlrun(1) has what all commands have.
-			case $option in --store | --verbose) page="$page $top_srcdir/src/cli/mlrun.1" ;; esac
+			case $option in --store | --verbose) page="$page $top_srcdir/src/mlrun/cli/mlrun.1" ;; esac
 			# shellcheck disable=SC2086 # pages
 			grep -qE "Fl .*${option#-}( |\$)" <(cat $page | sed 's/ Ns/ /g; s/,/ /g') ||
 				fail "mlrun $command $option is not in ${page##*/}"
@@ -46,18 +46,18 @@ page_of() {
 }
 
 @test "man: mlrun(1) has every command, environment variable, exit status and page" {
-	local word page=$top_srcdir/src/cli/mlrun.1
+	local word page=$top_srcdir/src/mlrun/cli/mlrun.1
 
 	for word in $(mlrun --help | awk '/^  [a-z]/ { print $1 }'); do
 		grep -qE "^\.It Cm (.* )?$word( |\$)" "$page" || fail "no command $word"
 	done
-	for word in $(grep -rhoE '"MLRUN_[A-Z_]+"' "$top_srcdir"/src/*/*.c | tr -d '"' | sort -u); do
+	for word in $(grep -rhoE --include='*.c' '"MLRUN_[A-Z_]+"' "$top_srcdir"/src/{base,mlrun} | tr -d '"' | sort -u); do
 		grep -qE "^\.It Ev (.* )?$word( |\$)" "$page" || fail "no variable $word"
 	done
 	for word in 125 126 127; do
 		grep -qE "^\.It $word\$" "$page" || fail "no exit status $word"
 	done
-	for word in "$top_srcdir"/src/cli/mlrun-*.1; do
+	for word in "$top_srcdir"/src/mlrun/cli/mlrun-*.1; do
 		word=${word##*/}
 		grep -qE "^\.Xr ${word%.1} 1 ,\$" <(sed '1,/^\.Sh SEE ALSO/d' "$page") || fail "no ${word%.1}(1)"
 	done

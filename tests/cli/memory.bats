@@ -4,7 +4,7 @@ load common
 setup_file() {
 	local i layers='' ids='' sep='' config
 
-	if grep -q __asan_init "$top_builddir/src/mlrun-pull"; then
+	if grep -q __asan_init "$top_builddir/bin/mlrun-pull"; then
 		skip_file "a sanitized build, which keeps freed memory"
 		return
 	fi

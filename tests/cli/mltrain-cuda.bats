@@ -2,7 +2,7 @@
 # mltrain's backend for GPUs, as it behaves on machines without one.
 
 setup_file() {
-    export mltrain="$top_builddir/src/mltrain" plugin="$top_builddir/src/mltrain-cuda.so" DATA="$BATS_FILE_TMPDIR/data"
+    export mltrain="$top_builddir/bin/mltrain" plugin="$top_builddir/bin/mltrain-cuda.so" DATA="$BATS_FILE_TMPDIR/data"
     mkdir "$DATA"
     for part in train t10k; do
         { printf '\0\0\x08\x03\0\0\0\x40\0\0\0\x0c\0\0\0\x0c'; head -c 9216 /dev/zero; } > "$DATA/$part-images-idx3-ubyte"

@@ -3,7 +3,7 @@
 
 load common
 
-oracle() { MLTRAIN_NETS="$top_srcdir/src/trainer/nets" "$top_builddir/tests/cli/net-oracle" "$@"; }
+oracle() { MLTRAIN_NETS="$top_srcdir/src/mltrain/nets" "$top_builddir/tests/cli/net-oracle" "$@"; }
 
 # same_logits NET CxHxW CLASSES: a model of that network gives the logits of the backend reference.
 same_logits() {

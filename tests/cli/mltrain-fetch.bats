@@ -403,6 +403,6 @@ hint: mltrain fetch --help lists the options"
 }
 
 @test "fetch: mltrain itself loads none of the libraries that it takes" {
-	run ldd "$top_builddir/src/mltrain"
+	run ldd "$top_builddir/bin/mltrain"
 	refute_output --regexp 'libcurl|libarchive|libcrypto'
 }

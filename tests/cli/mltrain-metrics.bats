@@ -39,7 +39,7 @@ Validation error: [0-9]+\.[0-9]%\|Test error: [0-9]+\.[0-9]%$"
     # Steps, epochs and the end have the same keys, and those that the manual documents.
     jq -s -e '[.[] | select(.event == "step" or .event == "epoch" or .event == "end") | keys] | unique | length == 1' out
     for key in $(jq -r 'keys[]' out | sort -u | grep -vx event); do
-        MANROFFOPT='' mandoc -T utf8 "$top_srcdir/src/trainer/mltrain.1" | col -b | grep -qw -- "$key" || { echo "$key is not in the manual"; false; }
+        MANROFFOPT='' mandoc -T utf8 "$top_srcdir/src/mltrain/cli/mltrain.1" | col -b | grep -qw -- "$key" || { echo "$key is not in the manual"; false; }
     done
 }
 

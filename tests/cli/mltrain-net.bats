@@ -92,7 +92,7 @@ load common
 }
 
 @test "mltrain net: the example of mltrain-net(5) is a network" {
-	sed -n '/^\.Bd -literal/,/^\.Ed/p' "$top_srcdir/src/trainer/mltrain-net.5" | sed '1d;$d' >page.json
+	sed -n '/^\.Bd -literal/,/^\.Ed/p' "$top_srcdir/src/mltrain/cli/mltrain-net.5" | sed '1d;$d' >page.json
 	run -0 mltrain net page.json
 	assert_line --partial 'one residual block'
 	assert_line --partial 'half a cosine'

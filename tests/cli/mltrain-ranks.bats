@@ -5,11 +5,11 @@ load common
 load ranks
 
 setup_file() {
-	[ -e "$top_builddir/src/mltrain-mpi.so" ] || { skip_file "built without Open MPI"; return; }
+	[ -e "$top_builddir/bin/mltrain-mpi.so" ] || { skip_file "built without Open MPI"; return; }
 	command -v mpirun >/dev/null || { skip_file "mpirun is not installed"; return; }
 	[ "$(id -u)" != 0 ] || { skip_file "mpirun is for ordinary users"; return; }
 	export DATA=$BATS_FILE_TMPDIR/data BACKENDS=reference
-	case $("$top_builddir/src/mltrain" --version) in *onednn*) BACKENDS="onednn reference" ;; esac
+	case $("$top_builddir/bin/mltrain" --version) in *onednn*) BACKENDS="onednn reference" ;; esac
 	ranks_data "$DATA"
 }
 
@@ -33,7 +33,7 @@ rank_pids() {
 
 @test "ranks: one to four of them sum, tell and train as one does" {
 	[ -x "$top_builddir/tests/unit/test_trainer_dist" ] || skip "the unit tests are not built"
-	export CMOCKA_MESSAGE_OUTPUT=STDOUT MLTRAIN_PLUGINS=$top_builddir/src
+	export CMOCKA_MESSAGE_OUTPUT=STDOUT MLTRAIN_PLUGINS=$top_builddir/bin
 	for n in 1 2 3 4; do
 		run -0 timeout 600 mpirun -n "$n" "$top_builddir/tests/unit/test_trainer_dist"
 		assert_equal "$(grep -c 'PASSED' <<<"$output")" "$n"

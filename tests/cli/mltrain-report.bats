@@ -5,7 +5,7 @@
 bats_require_minimum_version 1.5.0
 
 setup_file() {
-    export mltrain="$top_builddir/src/mltrain" made="$top_srcdir/tests/cli/made_log.py" LOGS="$BATS_FILE_TMPDIR"
+    export mltrain="$top_builddir/bin/mltrain" made="$top_srcdir/tests/cli/made_log.py" LOGS="$BATS_FILE_TMPDIR"
     export PYTHONPATH="$top_srcdir/tests/cli" PYTHONDONTWRITEBYTECODE=1
     "$made" > "$LOGS/cpu.jsonl"
     "$made" --gpu --speed 380000 --seed 2 > "$LOGS/gpu.jsonl"

@@ -14,7 +14,7 @@ cut_idx() {
 
 # Set $mltrain, and make $SMALL: 1200 images to train with and 300 to test.
 mltrain_setup() {
-    export mltrain="$top_builddir/src/mltrain" SMALL="$BATS_FILE_TMPDIR/small"
+    export mltrain="$top_builddir/bin/mltrain" SMALL="$BATS_FILE_TMPDIR/small"
     [ -e "$data" ] || return 0
     mkdir "$SMALL"
     cut_idx train-images-idx3-ubyte 16 784 1200

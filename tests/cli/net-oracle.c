@@ -10,10 +10,10 @@
 #include "base/cleanup.h"
 #include "base/file.h"
 #include "base/memory.h"
-#include "trainer/backend/backend.h"
-#include "trainer/model/checkpoint.h"
-#include "trainer/model/net_file.h"
-#include "trainer/tensor/rng.h"
+#include "backend/backend.h"
+#include "model/checkpoint.h"
+#include "model/net_file.h"
+#include "tensor/rng.h"
 
 #include <fcntl.h>
 #include <stdio.h>

@@ -168,6 +168,6 @@ inside() { mlrun exec -w / "$@" sh -c "$ATTACKS"; }
 		mount --bind /dev/null /proc/keys && exec mlrun exec -w / "$@"' sh "rootfs:$ROOT" sh -c "$ATTACKS"
 	all_fail
 	run -0 mlrun exec -w / --user=1000 -v "$ROOT" -v "$top_builddir" "${HOST_PROGRAMS[@]}" "rootfs:$ROOT" \
-		"$top_builddir/src/mlrun" exec --user=0 -w / "rootfs:$ROOT" sh -c "$ATTACKS"
+		"$top_builddir/bin/mlrun" exec --user=0 -w / "rootfs:$ROOT" sh -c "$ATTACKS"
 	all_fail
 }

@@ -1,7 +1,7 @@
 /*
  * Fuzz target: one checkpoint. What is accepted has every float of its network.
  */
-#include "trainer/model/checkpoint.h"
+#include "model/checkpoint.h"
 
 #include <stdint.h>
 #include <stdlib.h>

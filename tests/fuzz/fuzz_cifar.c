@@ -1,6 +1,6 @@
 /* Fuzz target: one file of CIFAR's, read as either of its two kinds, behind what is there already.
  */
-#include "trainer/data/cifar.h"
+#include "data/cifar.h"
 
 #include <stdlib.h>
 #include <string.h>

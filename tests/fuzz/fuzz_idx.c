@@ -1,7 +1,7 @@
 /*
  * Fuzz target: one IDX file, plain or compressed, read as labels and as images.
  */
-#include "trainer/data/idx.h"
+#include "data/idx.h"
 
 #include <stdlib.h>
 #include <sys/mman.h>

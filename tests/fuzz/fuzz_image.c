@@ -2,7 +2,7 @@
  * Fuzz target: a picture, probed, and read larger, smaller, grey and coloured. Ceilings are low
  * here, so that a header cannot make a run slow.
  */
-#include "trainer/data/image.h"
+#include "data/image.h"
 
 #include <stdlib.h>
 

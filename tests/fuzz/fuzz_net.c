@@ -3,7 +3,7 @@
  * again, which must give the same network; its recipe gives rates that are numbers.
  */
 #include "base/cleanup.h"
-#include "trainer/model/net_file.h"
+#include "model/net_file.h"
 
 #include <math.h>
 #include <stdint.h>

@@ -1,7 +1,7 @@
 /*
  * Fuzz target: one log of training runs, as `mltrain report` reads and draws it.
  */
-#include "trainer/report/report.h"
+#include "report/report.h"
 
 #include <stdint.h>
 #include <stdlib.h>

@@ -1,7 +1,7 @@
 /*
  * Fuzz target: one safetensors file. What is accepted is read to its last byte and written again.
  */
-#include "trainer/tensor/safetensors.h"
+#include "tensor/safetensors.h"
 
 #include <stdint.h>
 #include <stdlib.h>

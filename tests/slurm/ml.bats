@@ -15,7 +15,7 @@ setup_file() {
 	fi
 
 	registry_start
-	"$top_srcdir/images/trainer-cpu/assemble" "$top_builddir/src/mltrain" "$BATS_FILE_TMPDIR/oci"
+	"$top_srcdir/images/trainer-cpu/assemble" "$top_builddir/bin/mltrain" "$BATS_FILE_TMPDIR/oci"
 	image_push "$BATS_FILE_TMPDIR/oci" mlrun/trainer-cpu
 	export IMAGE=$REGISTRY/mlrun/trainer-cpu
 	MLRUN_STORE=$BATS_FILE_TMPDIR/store HOME=$BATS_FILE_TMPDIR mlrun pull -q "$IMAGE"

@@ -8,7 +8,7 @@ load mpi
 
 setup_file() {
 	[ -n "$TEST_SLURM_CONF" ] || { skip_file "no Slurm cluster here; root starts one by tests/slurm/lab.sh run"; return; }
-	[ -e "$top_builddir/src/mltrain-mpi.so" ] || { skip_file "built without Open MPI"; return; }
+	[ -e "$top_builddir/bin/mltrain-mpi.so" ] || { skip_file "built without Open MPI"; return; }
 	[ "$(id -u)" != 0 ] || { skip_file "ranks are for ordinary users"; return; }
 	export DATA=$BATS_FILE_TMPDIR/data
 	ranks_data "$DATA"
@@ -70,9 +70,9 @@ pmix() { timeout 300 srun --quiet --mpi=pmix --overcommit "$@"; }
 @test "mltrain: srun's ranks train in containers as one does outside" {
 	root=$BATS_FILE_TMPDIR/root
 	mpi_image "$root"
-	cp "$top_builddir"/src/mltrain{,-mpi.so} "$root/bin"
-	cp -r --no-preserve=mode "$top_srcdir/src/trainer/nets" "$root"
-	ldd "$top_builddir"/src/mltrain{,-mpi.so} | grep -o '/[^ ):]*\.so[^ ):]*' | sort -u | while read -r lib; do
+	cp "$top_builddir"/bin/mltrain{,-mpi.so} "$root/bin"
+	cp -r --no-preserve=mode "$top_srcdir/src/mltrain/nets" "$root"
+	ldd "$top_builddir"/bin/mltrain{,-mpi.so} | grep -o '/[^ ):]*\.so[^ ):]*' | sort -u | while read -r lib; do
 		case $lib in "$top_builddir"*) continue ;; esac
 		mkdir -p "$root${lib%/*}"
 		[ -e "$root$lib" ] || cp -L "$lib" "$root$lib"

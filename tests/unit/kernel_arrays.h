@@ -6,8 +6,8 @@
 #define KERNEL_ARRAYS_H
 
 #include "cuda_on_cpu/cuda_on_cpu.h"
-#include "trainer/backend/cuda/kernels.h"
-#include "trainer/tensor/rng.h"
+#include "backend/cuda/kernels.h"
+#include "tensor/rng.h"
 
 #define DTYPES 3
 extern const enum dtype dtypes[DTYPES];

@@ -247,7 +247,7 @@ char *__wrap_program_path(const char *name)
 	const char *top = getenv("top_builddir");
 
 	started++;
-	return program ? xstrdup(program) : xasprintf("%s/src/%s", top ? top : ".", name);
+	return program ? xstrdup(program) : xasprintf("%s/bin/%s", top ? top : ".", name);
 }
 
 /* As where a hostile image takes all the time that it may have: once. */

@@ -1,8 +1,8 @@
 /* The operations of the backend `reference`, and a step of a network that is a chain. */
 #include "trainer_engine.h"
 
-#include "trainer/backend/ops.h"
-#include "trainer/tensor/philox.h"
+#include "backend/ops.h"
+#include "tensor/philox.h"
 
 struct conv {
 	struct op_conv d;

@@ -1,8 +1,8 @@
 #include "trainer_net.h"
 
-#include "trainer/model/checkpoint.h"
-#include "trainer/model/checkpoint_meta.h"
-#include "trainer/tensor/safetensors.h"
+#include "model/checkpoint.h"
+#include "model/checkpoint_meta.h"
+#include "tensor/safetensors.h"
 
 #include <errno.h>
 

@@ -8,7 +8,7 @@
 #include "trainer_net.h"
 #include "trainer_test.h"
 
-#include "trainer/backend/cuda_load.h"
+#include "backend/cuda_load.h"
 
 #include "config.h"
 
@@ -25,9 +25,9 @@ static const struct backend *cuda_backend(void)
 #else
 #include "cuda_fake/cuda_runtime_api.h"
 #include "cuda_fake/nccl.h"
-#include "trainer/backend/cuda/choice.h"
-#include "trainer/backend/cuda/plan.h"
-#include "trainer/backend/cuda/plugin_cuda.h"
+#include "backend/cuda/choice.h"
+#include "backend/cuda/plan.h"
+#include "backend/cuda/plugin_cuda.h"
 #define BATCH 5
 extern const struct cuda_plugin mltrain_cuda;
 

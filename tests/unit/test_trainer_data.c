@@ -1,7 +1,7 @@
 #include "trainer_test.h"
 
-#include "trainer/data/idx.h"
-#include "trainer/tensor/safetensors.h"
+#include "data/idx.h"
+#include "tensor/safetensors.h"
 
 #include <errno.h>
 #include <zlib.h>

@@ -1,6 +1,6 @@
 #include "trainer_net.h"
 
-#include "trainer/dist/dist.h"
+#include "dist/dist.h"
 
 /*
  * What ranks do together. By itself this program is one rank, alone; tests/cli/mltrain-ranks.bats
@@ -14,7 +14,7 @@ static int join_ranks(void **state)
 
 	(void)state;
 	if (getenv("OMPI_COMM_WORLD_SIZE"))
-		setenv("MLTRAIN_PLUGINS", "src", 0);
+		setenv("MLTRAIN_PLUGINS", "bin", 0);
 	if (dist_open(&d, &err) < 0) {
 		print_error("%s\n", err.text);
 		return -1;

@@ -1,5 +1,5 @@
 /* NVIDIA's driver where the linker does not look for it. */
-#include "trainer/tensor/driver.h"
+#include "tensor/driver.h"
 #include "trainer_test.h"
 
 #include <dlfcn.h>

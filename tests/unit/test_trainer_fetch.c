@@ -1,9 +1,9 @@
 #include "trainer_test.h"
 
 #include "base/strv.h"
-#include "trainer/data/fetch.h"
-#include "trainer/data/sums.h"
-#include "trainer/data/unpack.h"
+#include "data/fetch.h"
+#include "data/sums.h"
+#include "data/unpack.h"
 
 #include <archive.h>
 #include <archive_entry.h>

@@ -1,7 +1,7 @@
 /* The backend `reference` on networks that are no chains, and on many ranks. */
 #include "trainer_engine.h"
 
-#include "trainer/backend/ops.h"
+#include "backend/ops.h"
 
 #include <errno.h>
 

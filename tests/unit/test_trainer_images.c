@@ -1,8 +1,8 @@
 #include "trainer_test.h"
 
 #include "config.h"
-#include "trainer/data/exif.h"
-#include "trainer/data/image.h"
+#include "data/exif.h"
+#include "data/image.h"
 
 #include <errno.h>
 #include <sys/resource.h>

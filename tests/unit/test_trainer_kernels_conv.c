@@ -4,7 +4,7 @@
  */
 #include "base/memory.h"
 #include "kernel_arrays.h"
-#include "trainer/backend/ops.h"
+#include "backend/ops.h"
 
 #include <math.h>
 #include <setjmp.h>

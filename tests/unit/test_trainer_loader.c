@@ -1,7 +1,7 @@
 #include "trainer_test.h"
 
-#include "trainer/data/augment.h"
-#include "trainer/data/loader.h"
+#include "data/augment.h"
+#include "data/loader.h"
 
 #include <errno.h>
 

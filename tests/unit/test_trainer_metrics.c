@@ -1,11 +1,11 @@
 #include "trainer_test.h"
 
-#include "trainer/metrics/load.h"
-#include "trainer/metrics/nvml.h"
-#include "trainer/metrics/rate.h"
-#include "trainer/metrics/records.h"
-#include "trainer/metrics/tfevents.h"
-#include "trainer/metrics/tflog.h"
+#include "metrics/load.h"
+#include "metrics/nvml.h"
+#include "metrics/rate.h"
+#include "metrics/records.h"
+#include "metrics/tfevents.h"
+#include "metrics/tflog.h"
 
 #include <errno.h>
 #include <time.h>

@@ -1,9 +1,9 @@
 /* Networks: what is inferred and refused, and their descriptions. */
 #include "trainer_net.h"
 
-#include "trainer/model/net_file.h"
-#include "trainer/model/recipe.h"
-#include "trainer/model/recipe_file.h"
+#include "model/net_file.h"
+#include "model/recipe.h"
+#include "model/recipe_file.h"
 
 #include <errno.h>
 

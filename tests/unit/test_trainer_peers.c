@@ -1,6 +1,6 @@
 #include "trainer_test.h"
 
-#include "trainer/dist/peers.h"
+#include "dist/peers.h"
 
 #include <pthread.h>
 #include <sched.h>

@@ -1,12 +1,12 @@
 #include "trainer_test.h"
 
-#include "trainer/report/chart.h"
-#include "trainer/report/curves.h"
-#include "trainer/report/html.h"
-#include "trainer/report/matrix.h"
-#include "trainer/report/report.h"
-#include "trainer/report/runs.h"
-#include "trainer/report/test_record.h"
+#include "report/chart.h"
+#include "report/curves.h"
+#include "report/html.h"
+#include "report/matrix.h"
+#include "report/report.h"
+#include "report/runs.h"
+#include "report/test_record.h"
 
 #include <errno.h>
 

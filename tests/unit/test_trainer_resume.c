@@ -1,9 +1,9 @@
 #include "trainer_test.h"
 
 #include "config.h"
-#include "trainer/model/checkpoint.h"
-#include "trainer/model/net_file.h"
-#include "trainer/train/train.h"
+#include "model/checkpoint.h"
+#include "model/net_file.h"
+#include "train/train.h"
 
 #include <errno.h>
 #include <signal.h>

@@ -2,8 +2,8 @@
 
 #include "base/log.h"
 #include "config.h"
-#include "trainer/data/cifar.h"
-#include "trainer/data/loader.h"
+#include "data/cifar.h"
+#include "data/loader.h"
 
 #include <errno.h>
 #include <sys/stat.h>

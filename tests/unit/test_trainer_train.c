@@ -1,11 +1,11 @@
 #include "trainer_net.h"
 
 #include "config.h"
-#include "trainer/model/checkpoint.h"
-#include "trainer/train/cpus.h"
-#include "trainer/train/digest.h"
-#include "trainer/train/evaluate.h"
-#include "trainer/train/train.h"
+#include "model/checkpoint.h"
+#include "train/cpus.h"
+#include "train/digest.h"
+#include "train/evaluate.h"
+#include "train/train.h"
 
 #include <errno.h>
 #include <limits.h>

@@ -7,8 +7,8 @@
 
 #include "trainer_test.h"
 
-#include "trainer/backend/backend.h"
-#include "trainer/model/net.h"
+#include "backend/backend.h"
+#include "model/net.h"
 
 #include <pthread.h>
 

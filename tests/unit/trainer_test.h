@@ -13,8 +13,8 @@
 #include "base/cleanup.h"
 #include "base/file.h"
 #include "base/memory.h"
-#include "trainer/data/dataset.h"
-#include "trainer/tensor/rng.h"
+#include "data/dataset.h"
+#include "tensor/rng.h"
 
 #include <fcntl.h>
 #include <math.h>

@@ -7,8 +7,8 @@
 #include "stand_in.h"
 
 extern "C" {
-#include "trainer/backend/cuda/conv_dnn.h"
-#include "trainer/backend/cuda/library.h"
+#include "backend/cuda/conv_dnn.h"
+#include "backend/cuda/library.h"
 }
 
 #include <cublasLt.h>

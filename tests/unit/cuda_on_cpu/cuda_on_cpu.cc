@@ -1,5 +1,5 @@
 #include "cuda_on_cpu.h"
-#include "trainer/backend/cuda/device.cuh"
+#include "backend/cuda/device.cuh"
 
 #include <stdio.h>
 #include <stdlib.h>

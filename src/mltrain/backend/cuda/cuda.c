@@ -1,0 +1,289 @@
+/* The plugin mltrain-cuda.so: the backend's table, and engines from their opening to their end. */
+#include "backend/cuda/choice.h"
+#include "backend/cuda/engine.h"
+#include "backend/cuda/plugin_cuda.h"
+#include "backend/cuda/reduce.h"
+#include "backend/cuda/tune.h"
+
+#include "base/cleanup.h"
+#include "base/log.h"
+#include "base/memory.h"
+#include "config.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define LAYOUT     0x63756461 /* of gradients: no CPU's */
+#define FORK_BATCH 1024       /* up to which a step's kernels leave much of a GPU idle */
+
+static const struct backend backend;
+
+static void close_engine(struct engine *e)
+{
+	struct cuda *c = cuda_of(e);
+
+	if (c->stream)
+		reduce_wait(c, NULL);
+	cuda_graph_drop(c);
+	reduce_close(c);
+	for (int i = 0; c->product && i < c->nodes.n; i++)
+		product_done(&c->product[i]);
+	free(c->product);
+	cuda_memory_give(c);
+	free(c->written);
+	nodes_done(&c->nodes);
+	if (c->fork)
+		cudaEventDestroy(c->fork);
+	if (c->join)
+		cudaEventDestroy(c->join);
+	if (c->side)
+		cudaStreamDestroy(c->side);
+	if (c->stream)
+		cudaStreamDestroy(c->stream);
+	free(c);
+}
+
+static void fill_in(
+	struct cuda *c, const struct layer *layers, size_t n, const struct engine_config *config)
+{
+	c->engine = (struct engine){ .backend = &backend,
+		.batch = config->batch,
+		.dtype = config->dtype,
+		.layout = LAYOUT };
+	c->layers = layers;
+	c->layer_count = n;
+	c->dtype = config->dtype;
+	c->trains = config->use == ENGINE_TRAINS;
+	c->deterministic = config->deterministic;
+	c->norm = config->norm;
+	c->exchange = config->exchange;
+	c->ranks = config->exchange ? config->exchange->ranks : 1;
+	c->first =
+		config->exchange ? (uint64_t)config->exchange->rank * (uint64_t)config->batch : 0;
+	c->pixels = shape_count(&layers[0].in);
+	c->classes = layers[n - 1].out.dim[0];
+	for (size_t i = 0; i < n; i++) {
+		c->params += layers[i].weights + layers[i].biases;
+		c->states += layers[i].states;
+	}
+}
+
+static int open_streams(struct cuda *c, struct mlr_error *err)
+{
+	/* With ranks, gradients that batch norm makes share buckets with those of weights: these
+	 * are then made on one stream. */
+	c->forks = c->trains && c->engine.batch <= FORK_BATCH && !(c->ranks > 1 && c->nodes.norms);
+	CU_TRY(cudaStreamCreateWithFlags(&c->stream, cudaStreamNonBlocking));
+	if (!c->forks)
+		return 0;
+	CU_TRY(cudaStreamCreateWithFlags(&c->side, cudaStreamNonBlocking));
+	CU_TRY(cudaEventCreateWithFlags(&c->fork, cudaEventDisableTiming));
+	CU_TRY(cudaEventCreateWithFlags(&c->join, cudaEventDisableTiming));
+	return 0;
+}
+
+/* Can the last layer, the loss and that layer's backward pass be one kernel? */
+static int has_head(const struct cuda *c)
+{
+	const struct node *last = &c->nodes.node[c->nodes.n - 1];
+
+	return c->trains && last->kind == LAYER_DENSE && c->nodes.tensor[last->x].needs &&
+		kernel_head_fits(last->conv.k, last->conv.c);
+}
+
+/* A library's workspace is one: two streams can't use it at the same time. */
+static int uses_libraries(const struct cuda *c)
+{
+	for (int i = 0; i < c->nodes.n; i++)
+		for (int k = 0; k < PRODUCTS; k++)
+			if (!product_is_own(&c->product[i], (enum product_what)k))
+				return 1;
+	return 0;
+}
+
+static int choose_products(struct cuda *c, struct mlr_error *err)
+{
+	struct product_limits limits = { c->dtype, c->trains, c->deterministic, WORKSPACE_MAX };
+
+	choice_load(&c->device);
+	if (tune_is_asked())
+		TRY(tune_nodes(&c->nodes, &limits, c->stream, err));
+	c->product = xcalloc((size_t)c->nodes.n, sizeof(*c->product));
+	for (int i = 0; i < c->nodes.n; i++) {
+		const struct node *n = &c->nodes.node[i];
+		struct product_limits mine = limits;
+
+		if (n->kind != LAYER_CONV && n->kind != LAYER_DENSE)
+			continue;
+		if (c->head && i == c->nodes.n - 1)
+			mine.trains = 0; /* its gradients are the head's */
+		product_choose(n, &mine, c->nodes.tensor[n->y].is_float, &c->product[i]);
+	}
+	if (uses_libraries(c))
+		c->forks = 0;
+	return 0;
+}
+
+static int start(struct cuda *c, struct mlr_error *err)
+{
+	TRY(device_take(c->exchange ? c->exchange->local_rank : 0, &c->device, err));
+	snprintf(c->engine.device, sizeof(c->engine.device), "%s", c->device.name);
+	TRY(nodes_make(c->layers, c->layer_count, c->engine.batch, c->dtype, &c->nodes, err));
+	TRY(open_streams(c, err));
+	c->head = has_head(c);
+	TRY(choose_products(c, err));
+	TRY(cuda_memory_take(c, err));
+	c->written = xcalloc((size_t)c->nodes.tensors, 1);
+	c->engine.steps_at_once = c->slots;
+	TRY(reduce_open(c, err));
+	return c->trains ? cuda_parts_set(c, err) : 0;
+}
+
+static int set_states(struct cuda *c, struct mlr_error *err)
+{
+	auto_free float *states = xcalloc(c->states + 1, sizeof(*states));
+
+	for (size_t i = 0; i < c->layer_count; i++) {
+		const struct layer *l = &c->layers[i];
+
+		for (size_t k = l->states / 2; k < l->states; k++)
+			states[l->state_at + k] = 1; /* variances; the means are 0 */
+	}
+	return c->states ? cuda_params_set(c, ENGINE_STATES, states, err) : 0;
+}
+
+static int open_engine(const struct layer *layers, size_t n, const struct engine_config *config,
+	struct engine **ret, struct mlr_error *err)
+{
+	struct cuda *c = xcalloc(1, sizeof(*c));
+	int r;
+
+	mlr_log_init("mltrain"); /* the plugin has a copy of base/log.c to itself */
+	fill_in(c, layers, n, config);
+	r = start(c, err);
+	if (r == 0)
+		r = set_states(c, err);
+	if (r < 0) {
+		close_engine(&c->engine);
+		return r;
+	}
+	*ret = &c->engine;
+	return 0;
+}
+
+/* CUDA's device is each thread's own, and an engine may be called by any. */
+static int enter(struct cuda *c, struct mlr_error *err)
+{
+	return CU(cudaSetDevice(c->device.ordinal));
+}
+
+static int get(struct engine *e, enum engine_block which, float *to, struct mlr_error *err)
+{
+	TRY(enter(cuda_of(e), err));
+	return cuda_params_get(cuda_of(e), which, to, err);
+}
+
+static int set(struct engine *e, enum engine_block which, const float *from, struct mlr_error *err)
+{
+	TRY(enter(cuda_of(e), err));
+	return cuda_params_set(cuda_of(e), which, from, err);
+}
+
+static int hold(struct engine *e, const uint8_t *images, size_t count, struct mlr_error *err)
+{
+	TRY(enter(cuda_of(e), err));
+	return cuda_hold(cuda_of(e), images, count, err);
+}
+
+static int predict(
+	struct engine *e, const struct batch *batch, float *logits, struct mlr_error *err)
+{
+	struct cuda *c = cuda_of(e);
+	const uint8_t *images;
+	int altered, r;
+
+	TRY(enter(c, err));
+	r = cuda_upload(c, batch, NULL, 1, &images, &altered, err);
+	if (r < 0)
+		return r;
+	TRY(cuda_graph_run(c, images, altered, 0, err));
+	CU_TRY(cudaStreamSynchronize(c->stream));
+	memcpy(logits, c->logits_host, (size_t)batch->rows * (size_t)c->classes * sizeof(*logits));
+	return 0;
+}
+
+/* Up to so many steps as are uploaded at once. Returns how many. */
+static int some_steps(struct cuda *c, const struct batch *batches, const struct step *steps, int n,
+	struct step_result *ret, struct mlr_error *err)
+{
+	const uint8_t *images;
+	int altered, count = cuda_upload(c, batches, steps, n, &images, &altered, err);
+
+	if (count < 0)
+		return count;
+	TRY(cuda_graph_run(c, images, altered, count, err));
+	CU_TRY(cudaMemcpyAsync(c->result_host, c->result, (size_t)count * sizeof(*c->result),
+		cudaMemcpyDeviceToHost, c->stream));
+	TRY(reduce_wait(c, err));
+	for (int i = 0; i < count; i++)
+		ret[i] = (struct step_result){ .cross_entropy = c->result_host[i].cross_entropy,
+			.penalty = c->result_host[i].penalty,
+			.norm2 = c->result_host[i].norm2,
+			.wrong = c->result_host[i].wrong };
+	return count;
+}
+
+static int step(struct engine *e, const struct batch *batches, const struct step *steps, int n,
+	struct step_result *ret, struct mlr_error *err)
+{
+	struct cuda *c = cuda_of(e);
+
+	if (!c->trains)
+		return mlr_fail(
+			err, ENOTSUP, "backend cuda: an engine that predicts takes no step");
+	if (reduce_is_lost(c))
+		return mlr_fail(err, EIO, "backend cuda: the other ranks are gone");
+	TRY(enter(c, err));
+	for (int done = 0; done < n;) {
+		int r = some_steps(c, batches + done, steps + done, n - done, ret + done, err);
+
+		if (r < 0)
+			return r;
+		done += r;
+	}
+	return 0;
+}
+
+static int ceiling(struct engine *e, struct engine_ceiling *ret, struct mlr_error *err)
+{
+	TRY(enter(cuda_of(e), err));
+	return cuda_ceiling(cuda_of(e), ret, err);
+}
+
+static char *plan(const struct engine *e)
+{
+	const struct cuda *c = (const struct cuda *)e;
+
+	return plan_text(&c->plan);
+}
+
+static const struct backend backend = {
+	.name = "cuda",
+	.about = "NVIDIA's GPUs",
+	.open = open_engine,
+	.close = close_engine,
+	.get = get,
+	.set = set,
+	.hold = hold,
+	.predict = predict,
+	.step = step,
+	.plan = plan,
+	.ceiling = ceiling,
+};
+
+__attribute__((visibility("default"))) const struct cuda_plugin mltrain_cuda = {
+	.plugin = { PACKAGE_VERSION },
+	.backend = &backend,
+};

@@ -1,0 +1,197 @@
+/*
+ * The engine's parts, shared by the files that make them work: memory.c lays it out, params.c
+ * converts parameters, upload.c brings batches, forward.c and backward.c put a step's kernels on a
+ * stream, reduce.c sums over ranks, graph.c replays all that, cuda.c is the backend's table.
+ */
+#ifndef MLT_BACKEND_CUDA_ENGINE_H
+#define MLT_BACKEND_CUDA_ENGINE_H
+
+#include "backend/backend.h"
+#include "backend/cuda/device.h"
+#include "backend/cuda/kernels.h"
+#include "backend/cuda/node.h"
+#include "backend/cuda/plan.h"
+#include "backend/cuda/product.h"
+
+#include <cuda_runtime_api.h>
+
+struct reduce;
+
+/* Arrays of a tensor, on the device. */
+struct tensor_memory {
+	void *y, *dy;
+};
+
+/* Arrays of a node; those it does not need are NULL. */
+struct node_memory {
+	uint8_t *winners; /* of a maximum; 2 bits each where a convolution took it in */
+	void *full;       /* before a maximum that was taken in: a library's output, the gradient */
+	void *temp;       /* a gradient that will be added to another */
+	void *scratch;    /* kernel_conv_scratch()'s */
+	float *partial;   /* [splits][stride]: gradients of its parameters */
+	int splits;
+	size_t stride;
+	double *norm_partial, *local, *sums; /* batch norm: local is this rank's */
+	float *saved;
+};
+
+enum { TICKET_LOSS = KERNEL_TICKETS, TICKET_SGD, TICKET_NORM, TICKETS };
+
+#define GRAPHS_MAX 16
+#define HELD_MAX   8
+
+/* A captured call, and what it was captured for. */
+struct graph {
+	cudaGraphExec_t exec;
+	const uint8_t *images;
+	int augment, steps; /* steps: 0 predicts */
+};
+
+/* Images that lie on the device. */
+struct held {
+	const uint8_t *host;
+	uint8_t *device;
+	size_t count;
+};
+
+/* What changes from call to call, copied to the device as one: the host's pinned side and the
+ * device's. `now` comes first, so that every copy starts the count anew. */
+struct upload {
+	kernel_now *now;
+	struct kernel_step *step; /* [slots] */
+	uint32_t *index;          /* [slots][batch] */
+	uint16_t *labels;         /* [slots][batch] */
+	struct augment *augment;  /* [slots][batch] */
+};
+
+struct cuda {
+	struct engine engine; /* first, so that one pointer serves both */
+	const struct layer *layers;
+	size_t layer_count, params, states; /* floats of the canonical blocks */
+	enum dtype dtype;
+	int trains, deterministic;
+	struct image_norm norm;
+	const struct exchange *exchange; /* NULL: alone */
+	int ranks;
+	uint64_t first; /* this rank's first row in the batch of all */
+	size_t pixels;  /* bytes of an image */
+	int classes;
+
+	struct device device;
+	struct nodes nodes;
+	struct product *product; /* [nodes.n]: how each convolution and dense layer is computed */
+	int head;                /* the last layer, the loss and its gradient are one kernel */
+	cudaStream_t stream, side;
+	cudaEvent_t fork, join;
+	int forks; /* gradients of weights go beside those of data, on `side` */
+
+	struct plan plan;
+	void *block;
+	struct tensor_memory *tensor; /* [nodes.tensors] */
+	struct node_memory *node;     /* [nodes.n] */
+	char *written;                /* [nodes.tensors] has this step begun its gradient? */
+	float *param, *velocity, *grad, *state;
+	void *copy;                /* the parameters as bf16 */
+	struct kernel_part *parts; /* what kernel_sgd() reads */
+	int part_count;
+	struct kernel_result *result; /* [slots] */
+	double *loss_partial, *sgd_partial;
+	uint32_t *tickets; /* KERNEL_TICKETS, then a TICKET_… each */
+	void *workspace;   /* the libraries' */
+	size_t workspace_bytes;
+
+	int slots; /* steps that are uploaded at once */
+	struct upload host, there;
+	void *upload_host, *upload_there;
+	size_t upload_plain, upload_bytes; /* without and with alterations */
+	struct kernel_result *result_host; /* [slots], pinned */
+	float *logits_host;                /* [batch][classes], pinned */
+
+	struct held held[HELD_MAX];
+	int held_count;
+	uint8_t *staged_host, *staged; /* batches from elsewhere; NULL until there is one */
+	int staged_slots;
+
+	struct graph graph[GRAPHS_MAX];
+	int graphs, graphs_off; /* graphs_off: calls of this engine can not be captured */
+	int warm[2];            /* has it predicted, has it trained? */
+	struct reduce *reduce;
+};
+
+static inline struct cuda *cuda_of(struct engine *e)
+{
+	return (struct cuda *)e;
+}
+
+/* --- memory.c --- */
+
+/* Plan all arrays and take them. Returns 0, -ENOMEM with the bytes, -EIO. */
+int cuda_memory_take(struct cuda *c, struct mlr_error *err);
+void cuda_memory_give(struct cuda *c);
+
+/* --- params.c --- */
+
+/* Copy a block between the canonical layout on the host and the device's. */
+int cuda_params_get(struct cuda *c, enum engine_block which, float *to, struct mlr_error *err);
+int cuda_params_set(
+	struct cuda *c, enum engine_block which, const float *from, struct mlr_error *err);
+
+/* --- upload.c --- */
+
+int cuda_hold(struct cuda *c, const uint8_t *images, size_t count, struct mlr_error *err);
+
+/*
+ * Bring n batches and what their steps need (NULL: they are predicted) to the device.
+ *
+ *   images   gets the device's images, which the uploaded places are counted in
+ *   altered  gets whether there are alterations
+ *
+ * Returns how many of them were taken, at least 1, or a negative errno.
+ */
+int cuda_upload(struct cuda *c, const struct batch *batches, const struct step *steps, int n,
+	const uint8_t **images, int *altered, struct mlr_error *err);
+
+/* --- forward.c, backward.c: put kernels on the streams --- */
+
+struct kernel_source cuda_source(const struct cuda *c, const uint8_t *images, int altered);
+/* train: 0 predicts. The last layer is left to cuda_backward() where that is c->head. */
+int cuda_forward(
+	struct cuda *c, const struct kernel_source *from, int train, struct mlr_error *err);
+/* What kernels want to know of a batch norm, and of the dropout of a layer (the node's own or one
+ * that it took in). */
+struct kernel_norm cuda_norm(const struct cuda *c, const struct node *n);
+struct kernel_dropout cuda_dropout(const struct cuda *c, const struct node *n, int layer);
+/* Everything from the loss to the update. */
+int cuda_backward(struct cuda *c, const struct kernel_source *from, struct mlr_error *err);
+
+/* Elements of a tensor, for the whole batch. */
+static inline size_t cuda_count(const struct cuda *c, int tensor)
+{
+	return (size_t)c->engine.batch * c->nodes.tensor[tensor].count;
+}
+
+/* Write the parts that the update reads, for all steps to come. */
+int cuda_parts_set(struct cuda *c, struct mlr_error *err);
+
+/* --- graph.c --- */
+
+/* Do n uploaded steps, or with n = 0 predict. */
+int cuda_graph_run(
+	struct cuda *c, const uint8_t *images, int altered, int n, struct mlr_error *err);
+void cuda_graph_drop(struct cuda *c);
+
+/* The weights that a node's kernels multiply with, and its biases, f32. */
+static inline const void *cuda_weights(const struct cuda *c, const struct node *n)
+{
+	return c->copy ? (const char *)c->copy + n->at * 2 : (const char *)(c->param + n->at);
+}
+
+static inline const float *cuda_biases(const struct cuda *c, const struct node *n)
+{
+	return n->biases ? c->param + n->at + n->weights : NULL;
+}
+
+/* What cuBLASLt and a copy make of the device (backend.h). */
+int cuda_ceiling(struct cuda *c, struct engine_ceiling *ret, struct mlr_error *err);
+
+#endif

@@ -1,0 +1,302 @@
+#include "backend/cuda/engine.h"
+
+#include "base/cleanup.h"
+#include "base/memory.h"
+
+#include <errno.h>
+#include <string.h>
+
+#define SLOTS_MAX   64
+#define SLOTS_BATCH 16384 /* images that a call brings at most, but for one batch */
+
+/* An array that was asked for, and who wants to know where it lies. */
+struct wish {
+	void *at; /* of a pointer */
+	size_t id;
+};
+
+struct arranging {
+	struct cuda *c;
+	struct wish *wishes;
+	size_t n;
+	int end; /* the last operation */
+};
+
+/*
+ * Operations in the order of time: the gathering of images is 0, node i forward i + 1, the loss n +
+ * 1, node i backward 2n + 1 - i, the update 2n + 2.
+ */
+static int forward_of(int node)
+{
+	return node + 1;
+}
+
+static int backward_of(const struct arranging *a, int node)
+{
+	return 2 * a->c->nodes.n + 1 - node;
+}
+
+static void want(struct arranging *a, void *at, const char *what, size_t bytes, int from, int to)
+{
+	a->wishes = xgrow(a->wishes, a->n, sizeof(*a->wishes));
+	a->wishes[a->n++] = (struct wish){ at, plan_take(&a->c->plan, what, bytes, from, to) };
+}
+
+static void want_always(struct arranging *a, void *at, const char *what, size_t bytes)
+{
+	want(a, at, what, bytes, 0, a->end);
+}
+
+static void want_tensors(struct arranging *a)
+{
+	struct cuda *c = a->c;
+	size_t batch = (size_t)c->engine.batch;
+
+	for (int i = 0; i < c->nodes.tensors; i++) {
+		const struct tensor_use *t = &c->nodes.tensor[i];
+		size_t bytes = batch * t->count * (t->is_float ? 4 : kernel_size(c->dtype));
+		int from = t->producer < 0 ? 0 : forward_of(t->producer);
+		int to = t->last < 0 ? c->nodes.n + 1 : forward_of(t->last);
+
+		if (i == NODE_INPUT && !c->nodes.gather)
+			continue;
+		if (c->trains)
+			to = c->forks || t->producer < 0 ? a->end : backward_of(a, t->producer);
+		want(a, &c->tensor[i].y, "activations", bytes, from, to);
+		if (!c->trains || !t->needs)
+			continue;
+		want(a, &c->tensor[i].dy, "gradients of them",
+			batch * t->count * kernel_size(c->dtype),
+			t->last < 0 ? c->nodes.n + 1 : backward_of(a, t->last),
+			c->forks ? a->end : backward_of(a, t->producer));
+	}
+}
+
+/* Elements of a convolution's output before the maximum that was taken in. */
+static size_t full_count(const struct cuda *c, const struct node *n)
+{
+	return (size_t)c->engine.batch * (size_t)n->conv.p * (size_t)n->conv.q * (size_t)n->conv.k;
+}
+
+static void want_pooling(struct arranging *a, int i)
+{
+	struct cuda *c = a->c;
+	const struct node *n = &c->nodes.node[i];
+	const struct tensor_use *y = &c->nodes.tensor[n->y];
+	int library = !product_is_own(&c->product[i], PRODUCT_FORWARD);
+	size_t outputs = (size_t)c->engine.batch * (size_t)y->h * (size_t)y->w;
+	int last = c->trains ? backward_of(a, i) : forward_of(i);
+
+	if (c->forks)
+		last = a->end;
+	if (n->kind == LAYER_MAXPOOL || (n->pool && library))
+		want(a, &c->node[i].winners, "winners of maxima", outputs * (size_t)y->c,
+			forward_of(i), last);
+	else if (n->pool)
+		want(a, &c->node[i].winners, "winners of maxima",
+			outputs * kernel_winner_bytes(y->c), forward_of(i), last);
+	if (n->pool && library)
+		want(a, &c->node[i].full, "before maxima", full_count(c, n) * kernel_size(c->dtype),
+			forward_of(i), last);
+	else if (n->pool && c->trains && !n->few)
+		want(a, &c->node[i].full, "before maxima", full_count(c, n) * kernel_size(c->dtype),
+			backward_of(a, i), last);
+}
+
+static void want_product(struct arranging *a, int i)
+{
+	struct cuda *c = a->c;
+	const struct node *n = &c->nodes.node[i];
+	struct node_memory *m = &c->node[i];
+	int own = product_is_own(&c->product[i], PRODUCT_WEIGHTS);
+
+	want(a, &m->scratch, "scratch", kernel_conv_scratch(&n->conv, c->dtype), forward_of(i),
+		c->trains ? backward_of(a, i) : forward_of(i));
+	want_pooling(a, i);
+	if (!c->trains)
+		return;
+	m->stride = (n->weights + n->biases + 63) / 64 * 64;
+	if (c->head && i == c->nodes.n - 1)
+		m->splits = kernel_head_splits(c->engine.batch);
+	else if (n->few)
+		m->splits = kernel_few_splits(&n->conv, c->dtype);
+	else
+		m->splits = own ? kernel_conv_splits(&n->conv, c->dtype) : 1;
+	want_always(a, &m->partial, "gradients of parameters",
+		(size_t)m->splits * m->stride * sizeof(float));
+}
+
+static void want_norm(struct arranging *a, int i)
+{
+	struct cuda *c = a->c;
+	const struct node *n = &c->nodes.node[i];
+	struct node_memory *m = &c->node[i];
+	int channels = c->nodes.tensor[n->x].c, last = c->forks ? a->end : backward_of(a, i);
+	struct kernel_norm shape = { .rows = (size_t)c->engine.batch * (size_t)n->pixels,
+		.c = channels };
+	size_t pair = 2 * (size_t)channels;
+
+	if (!c->trains)
+		return;
+	want(a, &m->norm_partial, "scratch",
+		(size_t)kernel_norm_splits(&shape) * pair * sizeof(double), forward_of(i), last);
+	want(a, &m->local, "statistics", pair * sizeof(double), forward_of(i), last);
+	m->sums = NULL;
+	if (c->ranks > 1)
+		want(a, &m->sums, "statistics", pair * sizeof(double), forward_of(i), last);
+	want(a, &m->saved, "statistics", pair * sizeof(float), forward_of(i), last);
+	m->splits = 1;
+	m->stride = pair;
+	want_always(a, &m->partial, "gradients of parameters", pair * sizeof(float));
+}
+
+static void want_nodes(struct arranging *a)
+{
+	struct cuda *c = a->c;
+
+	for (int i = 0; i < c->nodes.n; i++) {
+		const struct node *n = &c->nodes.node[i];
+		size_t in = (size_t)c->engine.batch * c->nodes.tensor[n->x].count;
+
+		if (n->kind == LAYER_CONV || n->kind == LAYER_DENSE)
+			want_product(a, i);
+		else if (n->kind == LAYER_BATCHNORM)
+			want_norm(a, i);
+		else if (n->kind == LAYER_MAXPOOL)
+			want_pooling(a, i);
+		/* Whoever adds to another's gradient first makes his own; batch norm makes one even
+		 * where nobody wants it. */
+		if (c->trains && (c->nodes.tensor[n->x].readers > 1 || n->kind == LAYER_BATCHNORM))
+			want(a, &c->node[i].temp, "scratch", in * kernel_size(c->dtype),
+				backward_of(a, i), c->forks ? a->end : backward_of(a, i));
+	}
+}
+
+static void want_upload(struct arranging *a)
+{
+	struct cuda *c = a->c;
+	size_t rows = (size_t)c->slots * (size_t)c->engine.batch;
+
+	c->upload_plain = PLAN_ALIGN + (size_t)c->slots * sizeof(struct kernel_step) +
+		rows * (sizeof(uint32_t) + sizeof(uint16_t));
+	c->upload_plain = (c->upload_plain + PLAN_ALIGN - 1) / PLAN_ALIGN * PLAN_ALIGN;
+	c->upload_bytes = c->upload_plain + rows * sizeof(struct augment);
+	want_always(a, &c->upload_there, "places and labels", c->upload_bytes);
+	want_always(a, &c->result, "results", (size_t)c->slots * sizeof(*c->result));
+}
+
+static struct upload upload_at(const struct cuda *c, void *block)
+{
+	size_t rows = (size_t)c->slots * (size_t)c->engine.batch;
+	char *p = block;
+	struct upload u;
+
+	u.now = block;
+	p += PLAN_ALIGN;
+	u.step = (struct kernel_step *)p;
+	p += (size_t)c->slots * sizeof(struct kernel_step);
+	u.index = (uint32_t *)p;
+	p += rows * sizeof(uint32_t);
+	u.labels = (uint16_t *)p;
+	u.augment = (struct augment *)((char *)block + c->upload_plain);
+	return u;
+}
+
+static void want_parameters(struct arranging *a)
+{
+	struct cuda *c = a->c;
+	size_t bytes = (c->nodes.elements + 64) * sizeof(float);
+
+	want_always(a, &c->param, "parameters", bytes);
+	if (c->dtype == DTYPE_BF16)
+		want_always(a, &c->copy, "parameters as bf16", bytes / 2);
+	want_always(a, &c->state, "statistics", (c->states + 1) * sizeof(float));
+	want_always(a, &c->tickets, "scratch", TICKETS * sizeof(uint32_t));
+	if (c->workspace_bytes)
+		want_always(a, &c->workspace, "libraries' workspace", c->workspace_bytes);
+	if (!c->trains)
+		return;
+	want_always(a, &c->velocity, "velocities", bytes);
+	want_always(a, &c->grad, "gradients of parameters", bytes);
+	want_always(a, &c->parts, "scratch", (size_t)c->nodes.n * sizeof(struct kernel_part));
+	want_always(a, &c->loss_partial, "scratch", 2 * KERNEL_LOSS_BLOCKS * sizeof(double));
+	want_always(a, &c->sgd_partial, "scratch", 2 * KERNEL_SGD_BLOCKS * sizeof(double));
+}
+
+/* Only a product that a library computes needs a workspace. */
+static size_t workspace_of(const struct cuda *c)
+{
+	for (int i = 0; i < c->nodes.n; i++)
+		for (int k = 0; k < PRODUCTS; k++)
+			if (!product_is_own(&c->product[i], (enum product_what)k))
+				return WORKSPACE_MAX;
+	return 0;
+}
+
+static int take_block(struct cuda *c, struct mlr_error *err)
+{
+	cudaError_t got = cudaMalloc(&c->block, c->plan.bytes);
+
+	if (got == cudaErrorMemoryAllocation) {
+		cudaGetLastError(); /* it would be every later call's answer */
+		mlr_fail(err, ENOMEM, "backend cuda: %zu bytes of the GPU's memory, of %zu",
+			c->plan.bytes, c->device.memory);
+		return mlr_hint(err, "try a smaller --batch than %d", c->engine.batch);
+	}
+	TRY(CU(got));
+	CU_TRY(cudaMemsetAsync(c->block, 0, c->plan.bytes, c->stream));
+	return 0;
+}
+
+int cuda_memory_take(struct cuda *c, struct mlr_error *err)
+{
+	struct arranging a = { c, NULL, 0, 2 * c->nodes.n + 2 };
+	size_t batch = (size_t)c->engine.batch;
+	int r;
+
+	c->slots = SLOTS_BATCH / c->engine.batch;
+	c->slots = c->slots < 1 ? 1 : c->slots > SLOTS_MAX ? SLOTS_MAX : c->slots;
+	if (!c->trains)
+		c->slots = 1;
+	c->workspace_bytes = workspace_of(c);
+	c->tensor = xcalloc((size_t)c->nodes.tensors, sizeof(*c->tensor));
+	c->node = xcalloc((size_t)c->nodes.n, sizeof(*c->node));
+	want_parameters(&a);
+	want_upload(&a);
+	want_tensors(&a);
+	want_nodes(&a);
+	plan_place(&c->plan);
+	r = take_block(c, err);
+	for (size_t i = 0; i < a.n && r == 0; i++) {
+		void *p = plan_at(&c->plan, c->block, a.wishes[i].id);
+
+		memcpy(a.wishes[i].at, &p, sizeof(p));
+	}
+	free(a.wishes);
+	if (r < 0)
+		return r;
+	c->engine.memory = c->plan.bytes;
+	CU_TRY(cudaMallocHost(&c->upload_host, c->upload_bytes));
+	CU_TRY(cudaMallocHost((void **)&c->result_host, (size_t)c->slots * sizeof(*c->result)));
+	CU_TRY(cudaMallocHost(
+		(void **)&c->logits_host, batch * (size_t)c->classes * sizeof(float)));
+	memset(c->upload_host, 0, c->upload_bytes);
+	c->host = upload_at(c, c->upload_host);
+	c->there = upload_at(c, c->upload_there);
+	return 0;
+}
+
+void cuda_memory_give(struct cuda *c)
+{
+	for (int i = 0; i < c->held_count; i++)
+		cudaFree(c->held[i].device);
+	cudaFree(c->staged);
+	cudaFreeHost(c->staged_host);
+	cudaFreeHost(c->upload_host);
+	cudaFreeHost(c->result_host);
+	cudaFreeHost(c->logits_host);
+	cudaFree(c->block);
+	plan_done(&c->plan);
+	free(c->tensor);
+	free(c->node);
+}

@@ -1,0 +1,65 @@
+/*
+ * What a GPU runs of a network: nodes, each a layer together with those behind it that its kernel
+ * does on the way (ReLU, dropout, 2x2 maxima), and the tensors between them.
+ *
+ * A layer is taken into the node before it when nothing else reads what lies between.
+ */
+#ifndef MLT_BACKEND_CUDA_NODE_H
+#define MLT_BACKEND_CUDA_NODE_H
+
+#include "base/error.h"
+#include "backend/cuda/kernels.h"
+#include "backend/layer.h"
+
+#define NODE_INPUT 0 /* the tensor of the network's images */
+
+struct tensor_use {
+	int h, w, c;
+	size_t count;    /* elements an image */
+	int producer;    /* node; -1: the images */
+	int first, last; /* nodes that read it; -1: none */
+	int readers;
+	int is_float; /* logits are f32 whatever the dtype */
+	int needs;    /* its gradient is wanted: something before it has parameters */
+	int masked;   /* its one reader's backward pass does that of its producer's ReLU and dropout
+		       */
+};
+
+struct node {
+	enum layer_kind kind;
+	const struct layer *layer;
+	int index;                 /* the layer's */
+	int relu, pool;            /* taken in */
+	int dropout;               /* the layer's index that was taken in; -1: none */
+	float rate;                /* of that, or of a dropout layer itself */
+	int x, with, y;            /* tensors; with: LAYER_ADD's, else -1 */
+	struct kernel_conv conv;   /* convolutions and dense layers, n images */
+	struct kernel_pool window; /* pooling, taken in or not */
+	int pixels;                /* of x: h * w */
+	int few;                   /* the first convolution, straight from bytes */
+	size_t at; /* parameters: where they lie on the device, in elements: the weights,
+		      right behind them the biases */
+	size_t weights, biases;
+	size_t state_at; /* batch norm: floats among the states */
+};
+
+struct nodes {
+	struct node *node; /* [n], owned */
+	int n;
+	struct tensor_use *tensor; /* [tensors], owned; 0 is the images */
+	int tensors;
+	size_t elements; /* of all parameters on the device, with the gaps between them */
+	int gather;      /* images are needed as numbers, not only as bytes */
+	int norms;       /* batch norms */
+};
+
+/*
+ * Make nodes of layers[n] for batches of `batch` images. They borrow the layers.
+ *
+ * Returns 0, or -ENOTSUP with the layer that no kernel does.
+ */
+int nodes_make(const struct layer *layers, size_t n, int batch, enum dtype dtype, struct nodes *ret,
+	struct mlr_error *err);
+void nodes_done(struct nodes *n);
+
+#endif

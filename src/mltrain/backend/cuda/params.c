@@ -1,0 +1,159 @@
+#include "backend/cuda/engine.h"
+
+#include "base/cleanup.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* How a node's weights are turned: [k][c][s] is [k][s][c] on the device. */
+struct turn {
+	size_t k, c, s;
+};
+
+static struct turn turn_of(const struct node *n)
+{
+	const struct layer *l = n->layer;
+	size_t c = (size_t)l->in.dim[0];
+
+	if (l->kind == LAYER_BATCHNORM)
+		return (struct turn){ 1, n->weights, 1 };
+	if (l->kind == LAYER_CONV)
+		return (struct turn){ (size_t)l->outputs, c, (size_t)l->size * (size_t)l->size };
+	return (struct turn){ (size_t)l->outputs, c, shape_count(&l->in) / c };
+}
+
+static void to_device_order(const struct turn *t, const float *from, float *to)
+{
+	for (size_t k = 0; k < t->k; k++)
+		for (size_t c = 0; c < t->c; c++)
+			for (size_t s = 0; s < t->s; s++)
+				to[(k * t->s + s) * t->c + c] = from[(k * t->c + c) * t->s + s];
+}
+
+static void from_device_order(const struct turn *t, const float *from, float *to)
+{
+	for (size_t k = 0; k < t->k; k++)
+		for (size_t c = 0; c < t->c; c++)
+			for (size_t s = 0; s < t->s; s++)
+				to[(k * t->c + c) * t->s + s] = from[(k * t->s + s) * t->c + c];
+}
+
+static void each_to_device_order(const struct cuda *c, const float *from, float *to)
+{
+	for (int i = 0; i < c->nodes.n; i++) {
+		const struct node *n = &c->nodes.node[i];
+		struct turn t;
+
+		if (!n->weights)
+			continue;
+		t = turn_of(n);
+		to_device_order(&t, from + n->layer->weight_at, to + n->at);
+		memcpy(to + n->at + n->weights, from + n->layer->bias_at,
+			n->biases * sizeof(float));
+	}
+}
+
+static void each_from_device_order(const struct cuda *c, const float *from, float *to)
+{
+	for (int i = 0; i < c->nodes.n; i++) {
+		const struct node *n = &c->nodes.node[i];
+		struct turn t;
+
+		if (!n->weights)
+			continue;
+		t = turn_of(n);
+		from_device_order(&t, from + n->at, to + n->layer->weight_at);
+		memcpy(to + n->layer->bias_at, from + n->at + n->weights,
+			n->biases * sizeof(float));
+	}
+}
+
+/* The gradients of the latest step lie in parts; with several ranks their sum is there already. */
+static int sum_gradients(struct cuda *c, struct mlr_error *err)
+{
+	for (int i = 0; i < c->nodes.n && c->ranks == 1; i++) {
+		const struct node *n = &c->nodes.node[i];
+		const struct node_memory *m = &c->node[i];
+
+		if (n->weights)
+			CU_TRY(kernel_sum(m->splits, m->stride, n->weights + n->biases, m->partial,
+				c->grad + n->at, c->stream));
+	}
+	CU_TRY(cudaStreamSynchronize(c->stream));
+	return 0;
+}
+
+/* The device's block; NULL when this engine has none. */
+static float *block_of(const struct cuda *c, enum engine_block which)
+{
+	switch (which) {
+	case ENGINE_PARAMS:
+		return c->param;
+	case ENGINE_VELOCITY:
+		return c->velocity;
+	case ENGINE_GRADS:
+		return c->grad;
+	case ENGINE_STATES:
+		return c->state;
+	}
+	return NULL;
+}
+
+static int refuse(enum engine_block which, struct mlr_error *err)
+{
+	return mlr_fail(err, ENOTSUP, "backend cuda: an engine that predicts has no %s",
+		which == ENGINE_VELOCITY ? "velocities" : "gradients");
+}
+
+int cuda_params_get(struct cuda *c, enum engine_block which, float *to, struct mlr_error *err)
+{
+	const float *block = block_of(c, which);
+	auto_free float *turned = NULL;
+	size_t bytes = c->nodes.elements * sizeof(float);
+
+	if (!block)
+		return refuse(which, err);
+	if (which == ENGINE_STATES) {
+		CU_TRY(cudaMemcpyAsync(
+			to, block, c->states * sizeof(float), cudaMemcpyDeviceToHost, c->stream));
+		CU_TRY(cudaStreamSynchronize(c->stream));
+		return 0;
+	}
+	turned = malloc(bytes + 1);
+	if (!turned)
+		return mlr_fail(err, ENOMEM, "%zu bytes of memory for parameters", bytes);
+	if (which == ENGINE_GRADS)
+		TRY(sum_gradients(c, err));
+	CU_TRY(cudaMemcpyAsync(turned, block, bytes, cudaMemcpyDeviceToHost, c->stream));
+	CU_TRY(cudaStreamSynchronize(c->stream));
+	each_from_device_order(c, turned, to);
+	return 0;
+}
+
+int cuda_params_set(
+	struct cuda *c, enum engine_block which, const float *from, struct mlr_error *err)
+{
+	float *block = which == ENGINE_GRADS ? NULL : block_of(c, which);
+	auto_free float *turned = NULL;
+	size_t bytes = c->nodes.elements * sizeof(float);
+
+	if (!block)
+		return refuse(which, err);
+	if (which == ENGINE_STATES) {
+		CU_TRY(cudaMemcpyAsync(
+			block, from, c->states * sizeof(float), cudaMemcpyHostToDevice, c->stream));
+		CU_TRY(cudaStreamSynchronize(c->stream));
+		return 0;
+	}
+	turned = calloc(c->nodes.elements + 1, sizeof(float));
+	if (!turned)
+		return mlr_fail(err, ENOMEM, "%zu bytes of memory for parameters", bytes);
+	each_to_device_order(c, from, turned);
+	CU_TRY(cudaMemcpyAsync(block, turned, bytes, cudaMemcpyHostToDevice, c->stream));
+	if (which == ENGINE_PARAMS && c->copy)
+		CU_TRY(kernel_from_float(
+			c->nodes.elements, c->dtype, c->param, c->copy, c->stream));
+	CU_TRY(cudaStreamSynchronize(c->stream));
+	return 0;
+}

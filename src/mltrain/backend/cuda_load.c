@@ -1,0 +1,66 @@
+/*
+ * The backend `cuda` as mltrain sees it: the plugin mltrain-cuda.so, loaded when an engine is
+ * opened; and `auto`, which computes on a GPU where one is there and works.
+ */
+#include "backend/cuda_load.h"
+
+#include "base/log.h"
+#include "backend/cuda/plugin_cuda.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+int cuda_is_likely(void)
+{
+	char *path;
+
+	/* NVIDIA's driver makes the first, Windows' subsystem for Linux has the second. */
+	if (access("/dev/nvidiactl", F_OK) < 0 && access("/dev/dxg", F_OK) < 0)
+		return 0;
+	path = plugin_path("cuda");
+	free(path);
+	return path != NULL;
+}
+
+static int open_cuda(const struct layer *layers, size_t n, const struct engine_config *config,
+	struct engine **ret, struct mlr_error *err)
+{
+	const struct plugin *plugin;
+	int r;
+
+	/* Kernels are loaded as they are launched: a start takes half a second less. */
+	setenv("CUDA_MODULE_LOADING", "LAZY", 0);
+	r = plugin_open("cuda", &plugin, err);
+	if (r < 0)
+		return r;
+	return ((const struct cuda_plugin *)plugin)->backend->open(layers, n, config, ret, err);
+}
+
+static int open_auto(const struct layer *layers, size_t n, const struct engine_config *config,
+	struct engine **ret, struct mlr_error *err)
+{
+	struct mlr_error why = MLR_ERROR_INIT;
+	char *hint;
+
+	if (open_cuda(layers, n, config, ret, &why) == 0)
+		return 0;
+	hint = strchr(why.text, '\n');
+	if (hint)
+		*hint = '\0';
+	mlr_info("not on a GPU: %s", why.text);
+	return backend_of_cpu()->open(layers, n, config, ret, err);
+}
+
+/* An engine's own table, the plugin's or a CPU's, has the rest. */
+const struct backend backend_cuda = {
+	.name = "cuda",
+	.about = "NVIDIA's GPUs",
+	.open = open_cuda,
+};
+
+const struct backend backend_auto = {
+	.name = "auto",
+	.about = "a GPU where there is one, else the CPU",
+	.open = open_auto,
+};

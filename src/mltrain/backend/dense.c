@@ -1,0 +1,130 @@
+#include "backend/dense.h"
+
+#include "backend/parallel.h"
+#include "backend/wide.h"
+
+#if defined(__GNUC__) && !defined(__clang__)
+#pragma GCC optimize("O3")
+#endif
+
+#define LANES WIDE_LANES
+#define PANEL (2 * LANES) /* outputs that are computed at once; their weights lie together */
+#define ROWS  8           /* rows likewise */
+
+/* Elements of a row, the padding of channels included. */
+INLINE size_t inputs(const struct dense *g)
+{
+	return kernel_image_count(&g->x) / (size_t)g->x.n;
+}
+
+INLINE size_t panels(const struct dense *g)
+{
+	return (size_t)(g->outputs + PANEL - 1) / PANEL;
+}
+
+size_t dense_packed(const struct dense *g)
+{
+	return panels(g) * PANEL * inputs(g);
+}
+
+/* packed [panels][inputs][PANEL]; what stands for padding is zero. */
+void dense_pack(const struct dense *g, const float *weights, float *packed)
+{
+	const struct kernel_image *x = &g->x;
+	size_t pixels = (size_t)(x->h * x->w), b = (size_t)x->block;
+
+	memset(packed, 0, dense_packed(g) * sizeof(float));
+	for (size_t o = 0; o < (size_t)g->outputs; o++)
+		for (size_t c = 0; c < (size_t)x->c; c++)
+			for (size_t p = 0; p < pixels; p++) {
+				size_t k = (c / b * pixels + p) * b + c % b;
+
+				packed[(o / PANEL * inputs(g) + k) * PANEL + o % PANEL] =
+					*weights++;
+			}
+}
+
+struct call {
+	const struct dense *g;
+	const float *x, *packed, *bias;
+	float *y;
+	int rows, relu;
+};
+
+/* Sums over inputs from..to-1, `apart` of them side by side: a sum must wait for itself. */
+INLINE void sum_inputs(const float *x, const float *w, size_t n, size_t from, size_t to, int rows,
+	int apart, vec16 sum[ROWS][2])
+{
+	vec16 part[ROWS][2];
+
+	for (int i = 0; i < rows * apart; i++)
+		part[i][0] = part[i][1] = (vec16){ 0 };
+	for (size_t k = from; k < to; k += (size_t)apart)
+		for (int a = 0; a < apart; a++) {
+			const float *v = w + (k + (size_t)a) * PANEL;
+
+			for (int r = 0; r < rows; r++) {
+				float f = x[(size_t)r * n + k + (size_t)a];
+
+				part[a * rows + r][0] += *(const vec16 *)v * f;
+				part[a * rows + r][1] += *(const vec16 *)(v + LANES) * f;
+			}
+		}
+	for (int i = 0; i < rows * apart; i++) {
+		sum[i % rows][0] += part[i][0];
+		sum[i % rows][1] += part[i][1];
+	}
+}
+
+/* So many rows from one on, of one panel. */
+INLINE void block(const struct call *c, size_t row, size_t panel, int rows)
+{
+	const struct dense *g = c->g;
+	size_t n = inputs(g), even = n / (size_t)(ROWS / rows) * (size_t)(ROWS / rows);
+	const float *x = c->x + row * n, *w = c->packed + panel * n * PANEL;
+	int from = (int)panel * PANEL;
+	vec16 sum[ROWS][2] = { { { 0 } } };
+
+	sum_inputs(x, w, n, 0, even, rows, ROWS / rows, sum);
+	sum_inputs(x, w, n, even, n, rows, 1, sum);
+	for (int r = 0; r < rows; r++)
+		for (int i = 0; i < PANEL && from + i < g->outputs; i++) {
+			float v = sum[r][i / LANES][i % LANES];
+
+			v += c->bias ? c->bias[from + i] : 0;
+			c->y[(row + (size_t)r) * (size_t)g->outputs + (size_t)(from + i)] =
+				c->relu && v < 0 ? 0 : v;
+		}
+}
+
+/* Threads share blocks of rows of panels; a panel's weights stay in the cache meanwhile. */
+WIDE_512 static void forward_in_thread(void *ctx, int me, int of)
+{
+	const struct call *c = ctx;
+	size_t down = ((size_t)c->rows + ROWS - 1) / ROWS, n = down * panels(c->g);
+	size_t to = parallel_from(n, 1, me + 1, of);
+
+	for (size_t i = parallel_from(n, 1, me, of); i < to; i++) {
+		size_t row = i % down * ROWS, end = row + ROWS;
+
+		if (end <= (size_t)c->rows) {
+			block(c, row, i / down, ROWS);
+			continue;
+		}
+		for (end = (size_t)c->rows; row + 4 <= end; row += 4)
+			block(c, row, i / down, 4);
+		for (; row < end; row++)
+			block(c, row, i / down, 1);
+	}
+}
+
+void dense_forward(const struct dense *g, int rows, const float *x, const float *packed,
+	const float *bias, int relu, float *y)
+{
+	struct call c = { g, x, packed, bias, y, rows, relu };
+
+	if (rows <= ROWS && panels(g) == 1)
+		forward_in_thread(&c, 0, 1);
+	else
+		parallel_run(forward_in_thread, &c);
+}

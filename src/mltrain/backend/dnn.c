@@ -1,0 +1,398 @@
+#include "backend/dnn.h"
+
+#include "base/cleanup.h"
+#include "base/log.h"
+#include "backend/parallel.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#if DNNL_VERSION_MAJOR != 2
+#error "dnn.c speaks oneDNN 2.x (Debian 12: libdnnl-dev); configure --with-onednn=no leaves it out"
+#endif
+
+static int failed(dnnl_status_t status, const char *what, struct mlr_error *err)
+{
+	if (status == dnnl_out_of_memory)
+		return mlr_fail(err, ENOMEM, "oneDNN: %s: no memory", what);
+	if (status == dnnl_unimplemented)
+		return mlr_fail(err, ENOTSUP,
+			"oneDNN: %s: not implemented for these sizes on this CPU", what);
+	return mlr_fail(err, EINVAL, "oneDNN: %s: wrong arguments", what);
+}
+
+int dnn_init(struct dnn *d, int threads, struct mlr_error *err)
+{
+	dnnl_status_t s;
+
+	*d = (struct dnn){ NULL, NULL };
+	parallel_init(threads);
+	s = dnnl_engine_create(&d->engine, dnnl_cpu, 0);
+	if (s != dnnl_success)
+		return failed(s, "make a CPU engine", err);
+	s = dnnl_stream_create(&d->stream, d->engine, dnnl_stream_default_flags);
+	return s == dnnl_success ? 0 : failed(s, "make a stream", err);
+}
+
+void dnn_done(struct dnn *d)
+{
+	if (d->stream)
+		dnnl_stream_destroy(d->stream);
+	if (d->engine)
+		dnnl_engine_destroy(d->engine);
+	*d = (struct dnn){ NULL, NULL };
+}
+
+/* The value of an instruction set holds the bits of those that it contains. */
+int dnn_has_bf16(void)
+{
+	return (dnnl_get_effective_cpu_isa() & dnnl_cpu_isa_avx512_core_bf16) ==
+		dnnl_cpu_isa_avx512_core_bf16;
+}
+
+static struct dnn_format format(int rank, const int *dims, dnnl_format_tag_t tag)
+{
+	struct dnn_format f;
+	dnnl_dims_t d = { 0 };
+
+	for (int i = 0; i < rank; i++)
+		d[i] = dims[i];
+	memset(&f, 0, sizeof(f));
+	/* Sizes were checked with the network, so this can't fail. */
+	if (dnnl_memory_desc_init_by_tag(&f.md, rank, d, dnnl_f32, tag) != dnnl_success)
+		abort();
+	return f;
+}
+
+struct dnn_format dnn_format_plain(int rank, const int *dims)
+{
+	static const dnnl_format_tag_t tags[] = { dnnl_a, dnnl_ab, dnnl_abc, dnnl_abcd };
+
+	return format(rank, dims, tags[rank - 1]);
+}
+
+struct dnn_format dnn_format_any(int rank, const int *dims)
+{
+	return format(rank, dims, dnnl_format_tag_any);
+}
+
+struct dnn_format dnn_format_hwio(const int *dims)
+{
+	return format(4, dims, dnnl_hwio);
+}
+
+struct dnn_format dnn_format_by_16(const int *dims)
+{
+	return format(4, dims, dnnl_nChw16c);
+}
+
+struct dnn_format dnn_format_typed(struct dnn_format f, int bf16)
+{
+	f.md.data_type = bf16 ? dnnl_bf16 : dnnl_f32;
+	return f;
+}
+
+size_t dnn_format_size(const struct dnn_format *f)
+{
+	return dnnl_memory_desc_get_size(&f->md);
+}
+
+int dnn_format_same(const struct dnn_format *a, const struct dnn_format *b)
+{
+	return dnnl_memory_desc_equal(&a->md, &b->md);
+}
+
+/* The formats of activations that loops of ours understand, and their blocks; 0: all channels. */
+static const struct {
+	dnnl_format_tag_t tag;
+	int block;
+} known_formats[] = { { dnnl_nChw16c, 16 }, { dnnl_nChw8c, 8 }, { dnnl_nhwc, 0 },
+	{ dnnl_nchw, 1 } };
+
+/* The index of an activation's format among those, or -1. */
+static int known_format(const struct dnn_format *f)
+{
+	int dims[] = { (int)f->md.dims[0], (int)f->md.dims[1], (int)f->md.dims[2],
+		(int)f->md.dims[3] };
+
+	for (int i = 0; f->md.ndims == 4 && i < (int)ARRAY_LEN(known_formats); i++) {
+		struct dnn_format g = format(4, dims, known_formats[i].tag);
+
+		g.md.data_type = f->md.data_type;
+		if (dnn_format_same(f, &g))
+			return i;
+	}
+	return -1;
+}
+
+int dnn_format_block(const struct dnn_format *f)
+{
+	int i = known_format(f);
+
+	if (i < 0)
+		return 0;
+	return known_formats[i].block ? known_formats[i].block : (int)f->md.dims[1];
+}
+
+struct dnn_format dnn_format_like(const struct dnn_format *f, const int *dims)
+{
+	struct dnn_format g = format(4, dims, known_formats[known_format(f)].tag);
+
+	g.md.data_type = f->md.data_type;
+	return g;
+}
+
+void dnn_op_done(struct dnn_op *op)
+{
+	for (int i = 0; i < op->n; i++)
+		dnnl_memory_destroy(op->args[i].memory);
+	if (op->prim)
+		dnnl_primitive_destroy(op->prim);
+	if (op->desc)
+		dnnl_primitive_desc_destroy(op->desc);
+	memset(op, 0, sizeof(*op));
+}
+
+static void attr_cleanup(dnnl_primitive_attr_t *a)
+{
+	if (*a)
+		dnnl_primitive_attr_destroy(*a);
+}
+
+static void post_ops_cleanup(dnnl_post_ops_t *p)
+{
+	if (*p)
+		dnnl_post_ops_destroy(*p);
+}
+
+const char *dnn_op_name(const struct dnn_op *op)
+{
+	const char *name = "-";
+
+	if (op->desc)
+		dnnl_primitive_desc_query(op->desc, dnnl_query_impl_info_str, 0, &name);
+	return name;
+}
+
+static void iterator_cleanup(dnnl_primitive_desc_iterator_t *i)
+{
+	if (*i)
+		dnnl_primitive_desc_iterator_destroy(*i);
+}
+
+/* The first implementation whose name does not begin with `avoid` (NULL: the first of all). */
+static dnnl_status_t choose(struct dnn *d, const void *op_desc, dnnl_primitive_attr_t attr,
+	const struct dnn_op *forward, const char *avoid, struct dnn_op *op)
+{
+	auto_call(iterator_cleanup) dnnl_primitive_desc_iterator_t i = NULL;
+	dnnl_status_t s = dnnl_primitive_desc_iterator_create(
+		&i, op_desc, attr, d->engine, forward ? forward->desc : NULL);
+
+	while (s == dnnl_success) {
+		op->desc = dnnl_primitive_desc_iterator_fetch(i);
+		if (!op->desc)
+			return dnnl_out_of_memory;
+		if (!avoid || strncmp(dnn_op_name(op), avoid, strlen(avoid)) != 0)
+			return dnnl_success;
+		dnnl_primitive_desc_destroy(op->desc);
+		op->desc = NULL;
+		s = dnnl_primitive_desc_iterator_next(i);
+	}
+	return s == dnnl_iterator_ends ? dnnl_unimplemented : s;
+}
+
+/* Scratch memory is ours, so that it is part of the engine's plan. */
+static int make(struct dnn *d, const void *op_desc, int relu, const struct dnn_op *forward,
+	const char *avoid, const char *what, struct dnn_op *op, struct mlr_error *err)
+{
+	auto_call(attr_cleanup) dnnl_primitive_attr_t attr = NULL;
+	auto_call(post_ops_cleanup) dnnl_post_ops_t post = NULL;
+	dnnl_status_t s;
+
+	if ((s = dnnl_primitive_attr_create(&attr)) != dnnl_success ||
+		(s = dnnl_primitive_attr_set_scratchpad_mode(attr, dnnl_scratchpad_mode_user)) !=
+			dnnl_success)
+		return failed(s, what, err);
+	if (relu &&
+		((s = dnnl_post_ops_create(&post)) != dnnl_success ||
+			(s = dnnl_post_ops_append_eltwise(post, 1, dnnl_eltwise_relu, 0, 0)) !=
+				dnnl_success ||
+			(s = dnnl_primitive_attr_set_post_ops(attr, post)) != dnnl_success))
+		return failed(s, what, err);
+	s = choose(d, op_desc, attr, forward, avoid, op);
+	if (s == dnnl_success)
+		s = dnnl_primitive_create(&op->prim, op->desc);
+	if (s == dnnl_success)
+		return 0;
+	dnn_op_done(op);
+	return failed(s, what, err);
+}
+
+/* A bias that there is not has no dimensions. */
+static const dnnl_memory_desc_t *bias_of(const struct dnn_layer *l)
+{
+	return l->bias.md.ndims ? &l->bias.md : NULL;
+}
+
+int dnn_forward(struct dnn *d, const struct dnn_layer *l, struct dnn_op *op, struct mlr_error *err)
+{
+	dnnl_dims_t stride = { l->stride, l->stride }, pad = { l->pad, l->pad };
+	dnnl_convolution_desc_t conv;
+	dnnl_inner_product_desc_t dense;
+	dnnl_prop_kind_t kind = l->predicts ? dnnl_forward_inference : dnnl_forward_training;
+	dnnl_status_t s;
+
+	if (l->is_conv)
+		s = dnnl_convolution_forward_desc_init(&conv, kind, dnnl_convolution_direct,
+			&l->src.md, &l->weights.md, bias_of(l), &l->dst.md, stride, pad, pad);
+	else
+		s = dnnl_inner_product_forward_desc_init(
+			&dense, kind, &l->src.md, &l->weights.md, bias_of(l), &l->dst.md);
+	if (s != dnnl_success)
+		return failed(s, "describe a forward pass", err);
+	return make(d, l->is_conv ? (void *)&conv : (void *)&dense, l->relu, NULL, NULL,
+		"forward pass", op, err);
+}
+
+int dnn_backward_data(struct dnn *d, const struct dnn_layer *l, const struct dnn_op *forward,
+	struct dnn_op *op, struct mlr_error *err)
+{
+	dnnl_dims_t stride = { l->stride, l->stride }, pad = { l->pad, l->pad };
+	dnnl_convolution_desc_t conv;
+	dnnl_inner_product_desc_t dense;
+	dnnl_status_t s;
+
+	if (l->is_conv)
+		s = dnnl_convolution_backward_data_desc_init(&conv, dnnl_convolution_direct,
+			&l->src.md, &l->weights.md, &l->dst.md, stride, pad, pad);
+	else
+		s = dnnl_inner_product_backward_data_desc_init(
+			&dense, &l->src.md, &l->weights.md, &l->dst.md);
+	if (s != dnnl_success)
+		return failed(s, "describe a backward pass to data", err);
+	return make(d, l->is_conv ? (void *)&conv : (void *)&dense, 0, forward, NULL,
+		"backward pass to data", op, err);
+}
+
+/* oneDNN 2.6's code for bf16 reads beyond its arrays where a strided, padded kernel has room for
+ * one output only: the gradients are garbage. Its general code does these few pixels. */
+static int goes_astray(const struct dnn_layer *l)
+{
+	return l->is_conv && l->src.md.data_type == dnnl_bf16 && l->stride > 1 && l->pad > 0 &&
+		(l->dst.md.dims[2] == 1 || l->dst.md.dims[3] == 1);
+}
+
+int dnn_backward_weights(struct dnn *d, const struct dnn_layer *l, const struct dnn_op *forward,
+	struct dnn_op *op, struct mlr_error *err)
+{
+	const char *avoid = goes_astray(l) ? "jit_bf16" : NULL;
+	dnnl_dims_t stride = { l->stride, l->stride }, pad = { l->pad, l->pad };
+	dnnl_convolution_desc_t conv;
+	dnnl_inner_product_desc_t dense;
+	dnnl_status_t s;
+
+	if (l->is_conv)
+		s = dnnl_convolution_backward_weights_desc_init(&conv, dnnl_convolution_direct,
+			&l->src.md, &l->weights.md, bias_of(l), &l->dst.md, stride, pad, pad);
+	else
+		s = dnnl_inner_product_backward_weights_desc_init(
+			&dense, &l->src.md, &l->weights.md, bias_of(l), &l->dst.md);
+	if (s != dnnl_success)
+		return failed(s, "describe a backward pass to weights", err);
+	return make(d, l->is_conv ? (void *)&conv : (void *)&dense, 0, forward, avoid,
+		"backward pass to weights", op, err);
+}
+
+int dnn_square(struct dnn *d, int n, int bf16, struct dnn_op *op, struct mlr_error *err)
+{
+	int dims[] = { n, n };
+	struct dnn_format a = dnn_format_typed(dnn_format_plain(2, dims), bf16);
+	struct dnn_format b = dnn_format_typed(dnn_format_any(2, dims), bf16);
+	struct dnn_format c = dnn_format_plain(2, dims);
+	dnnl_matmul_desc_t desc;
+	dnnl_status_t s = dnnl_matmul_desc_init(&desc, &a.md, &b.md, NULL, &c.md);
+
+	if (s != dnnl_success)
+		return failed(s, "describe a square matrix product", err);
+	return make(d, &desc, 0, NULL, NULL, "square matrix product", op, err);
+}
+
+int dnn_reorder(struct dnn *d, const struct dnn_format *from, const struct dnn_format *to,
+	struct dnn_op *op, struct mlr_error *err)
+{
+	auto_call(attr_cleanup) dnnl_primitive_attr_t attr = NULL;
+	dnnl_status_t s;
+	int r;
+
+	if ((s = dnnl_primitive_attr_create(&attr)) != dnnl_success ||
+		(s = dnnl_primitive_attr_set_scratchpad_mode(attr, dnnl_scratchpad_mode_user)) !=
+			dnnl_success ||
+		(s = dnnl_reorder_primitive_desc_create(&op->desc, &from->md, d->engine, &to->md,
+			 d->engine, attr)) != dnnl_success ||
+		(s = dnnl_primitive_create(&op->prim, op->desc)) != dnnl_success) {
+		dnn_op_done(op);
+		return failed(s, "reorder", err);
+	}
+	r = dnn_op_bind(d, op, DNNL_ARG_FROM, NULL, err);
+	return r < 0 ? r : dnn_op_bind(d, op, DNNL_ARG_TO, NULL, err);
+}
+
+struct dnn_format dnn_op_format(const struct dnn_op *op, int arg)
+{
+	const dnnl_memory_desc_t *md =
+		dnnl_primitive_desc_query_md(op->desc, dnnl_query_exec_arg_md, arg);
+	struct dnn_format f;
+
+	memset(&f, 0, sizeof(f));
+	if (md)
+		f.md = *md;
+	return f;
+}
+
+size_t dnn_op_scratch(const struct dnn_op *op)
+{
+	struct dnn_format f;
+
+	if (!op->desc)
+		return 0;
+	f = dnn_op_format(op, DNNL_ARG_SCRATCHPAD);
+	return dnn_format_size(&f);
+}
+
+int dnn_op_bind(struct dnn *d, struct dnn_op *op, int arg, void *data, struct mlr_error *err)
+{
+	struct dnn_format f = dnn_op_format(op, arg);
+	dnnl_memory_t m;
+	dnnl_status_t s;
+
+	if (op->n == DNN_ARGS_MAX)
+		abort();
+	s = dnnl_memory_create(&m, &f.md, d->engine, data);
+	if (s != dnnl_success)
+		return failed(s, "bind memory", err);
+	op->args[op->n++] = (dnnl_exec_arg_t){ arg, m };
+	return 0;
+}
+
+void dnn_op_point(struct dnn_op *op, int arg, const void *data)
+{
+	for (int i = 0; i < op->n; i++)
+		if (op->args[i].arg == arg)
+			dnnl_memory_set_data_handle(op->args[i].memory, (void *)data);
+}
+
+void dnn_op_run(struct dnn *d, struct dnn_op *op)
+{
+	dnnl_status_t s;
+
+	if (!op->prim)
+		return;
+	s = dnnl_primitive_execute(op->prim, d->stream, op->n, op->args);
+	if (s == dnnl_success)
+		s = dnnl_stream_wait(d->stream);
+	if (s == dnnl_success)
+		return;
+	mlr_log(MLR_ERROR, "oneDNN: %s failed with status %d", dnn_op_name(op), (int)s);
+	abort();
+}

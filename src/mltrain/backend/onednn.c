@@ -1,0 +1,500 @@
+/*
+ * The backend `onednn`: convolutions and dense layers by oneDNN, the rest by loops of ours. Where a
+ * convolution can be done by winograd.h or imageconv.h, that is faster than oneDNN's.
+ *
+ * Parameters, their velocity and their gradients are three blocks of the same layout, so that the
+ * update is one pass. All memory is one block, planned when the engine is made.
+ */
+#include "backend/backend.h"
+
+#include "base/cleanup.h"
+#include "base/memory.h"
+#include "backend/kernels.h"
+#include "backend/onednn_ceiling.h"
+#include "backend/onednn_graph.h"
+#include "backend/ops.h"
+#include "backend/parallel.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#define HUGE_PAGE ((size_t)2 << 20)
+#define BUCKET    ((size_t)1 << 20) /* floats of gradients that are worth telling the ranks of */
+
+struct onednn {
+	struct engine engine; /* first, so that one pointer serves both */
+	struct node_world world;
+	struct graph graph;
+	size_t n_params, n_states;
+	size_t shared;             /* bytes that nodes use one after the other */
+	float *canonical, *folded; /* of an engine that only predicts */
+	struct image_norm norm;
+	struct kernel_sgd_part *parts; /* [n_parts], owned */
+	size_t n_parts;
+	void *block; /* owned */
+};
+
+static struct onednn *own(struct engine *e)
+{
+	return (struct onednn *)e;
+}
+
+/* The number of threads belongs to the thread that calls, which need not be the one that opened. */
+static struct onednn *enter(struct engine *e)
+{
+	parallel_init(e->threads);
+	return own(e);
+}
+
+static void close_engine(struct engine *e)
+{
+	struct onednn *o = own(e);
+
+	graph_done(&o->graph);
+	dnn_done(&o->world.dnn);
+	free(o->block);
+	free(o->parts);
+	free(o);
+}
+
+/* --- memory ---------------------------------------------------------------------------------- */
+
+/* Floats of the largest layer that has batch norm behind as part of it. */
+static size_t largest_fold(const struct onednn *o)
+{
+	size_t most = 0;
+
+	for (size_t i = 0; i < o->graph.n; i++) {
+		const struct node *d = &o->graph.nodes[i];
+
+		if (d->norm_behind && d->layer->weights + d->biases > most)
+			most = d->layer->weights + d->biases;
+	}
+	return most;
+}
+
+/* Share out the block, or with NULL only count its bytes. */
+static size_t plan(struct onednn *o, void *block)
+{
+	struct node_world *w = &o->world;
+	struct plan p = { block, 0 };
+	size_t scratch = 0, spare = 0;
+	size_t image = (size_t)w->batch * shape_count(&o->graph.nodes[0].layer->in);
+
+	w->param = plan_take(&p, w->params * sizeof(float));
+	if (w->trains) {
+		w->velocity = plan_take(&p, w->params * sizeof(float));
+		w->grad = plan_take(&p, w->params * sizeof(float));
+	} else {
+		o->canonical = plan_take(&p, o->n_params * sizeof(float));
+		o->folded = plan_take(&p, largest_fold(o) * sizeof(float));
+	}
+	w->states = plan_take(&p, o->n_states * sizeof(float));
+	w->pixels = plan_take(&p, image * sizeof(float));
+	w->input = w->pixels;
+	if (w->bf16 && w->input_is_read)
+		w->input = plan_take(&p, image * sizeof(uint16_t));
+	for (size_t i = 0; i < o->graph.n; i++) {
+		size_t before = p.used;
+
+		node_plan(&o->graph.nodes[i], w, &p);
+		o->graph.nodes[i].bytes = p.used - before;
+		if (node_scratch(&o->graph.nodes[i]) > scratch)
+			scratch = node_scratch(&o->graph.nodes[i]);
+		if (node_spare(&o->graph.nodes[i]) > spare)
+			spare = node_spare(&o->graph.nodes[i]);
+	}
+	w->scratch = plan_take(&p, scratch);
+	w->spare = plan_take(&p, spare);
+	o->shared = scratch + spare;
+	return p.used;
+}
+
+/* A line a node, and what they share. */
+static char *plan_text(const struct engine *e)
+{
+	const struct onednn *o = (const struct onednn *)e;
+	const struct node_world *w = &o->world;
+	size_t each = w->params * sizeof(float), len;
+	char *text = NULL;
+	FILE *f = open_memstream(&text, &len);
+
+	if (!f)
+		return NULL;
+	fprintf(f, "%10zu KiB  parameters%s\n", each * (w->trains ? 3 : 1) / 1024,
+		w->trains ? ", their velocities and gradients" : "");
+	for (size_t i = 0; i < o->graph.n; i++) {
+		const struct node *d = &o->graph.nodes[i];
+
+		fprintf(f, "%10zu KiB  %s (%s%s%s%s)\n", d->bytes / 1024, d->layer->name,
+			d->kind->name, d->norm_behind ? ", batch norm" : "",
+			d->relu && d->layer->kind != LAYER_RELU ? ", ReLU" : "",
+			d->pool ? ", pooling" : "");
+	}
+	fprintf(f, "%10zu KiB  to work in, one layer after the other\n", o->shared / 1024);
+	fprintf(f, "%10zu KiB  in all\n", e->memory / 1024);
+	fclose(f);
+	return text;
+}
+
+static int allocate(struct onednn *o, struct mlr_error *err)
+{
+	size_t bytes = (plan(o, NULL) + HUGE_PAGE - 1) / HUGE_PAGE * HUGE_PAGE;
+
+	o->block = aligned_alloc(HUGE_PAGE, bytes);
+	if (!o->block) {
+		mlr_fail(err, ENOMEM, "there are no %zu bytes of memory", bytes);
+		return mlr_hint(err, "try a smaller --batch than %d", o->engine.batch);
+	}
+	madvise(o->block, bytes, MADV_HUGEPAGE); /* fewer TLB misses where it works */
+	memset(o->block, 0, bytes);
+	o->engine.memory = plan(o, o->block);
+	for (size_t i = 0; i < o->graph.n; i++) {
+		int r = node_bind(&o->graph.nodes[i], &o->world, err);
+
+		if (r < 0)
+			return r;
+	}
+	return 0;
+}
+
+/* --- parameters ------------------------------------------------------------------------------ */
+
+static void make_parts(struct onednn *o)
+{
+	o->parts = xcalloc(o->graph.n, sizeof(*o->parts));
+	for (size_t i = 0; i < o->graph.n; i++)
+		if (o->graph.nodes[i].count)
+			o->parts[o->n_parts++] = (struct kernel_sgd_part){ o->graph.nodes[i].at,
+				o->graph.nodes[i].count };
+}
+
+static void init_states(struct onednn *o, const struct layer *layers, size_t n)
+{
+	for (size_t i = 0; i < n; i++)
+		for (size_t k = layers[i].states / 2; k < layers[i].states; k++)
+			o->world.states[layers[i].state_at + k] = 1;
+}
+
+/* NULL where there is no such block. */
+static float *block_of(struct onednn *o, enum engine_block which)
+{
+	const struct node_world *w = &o->world;
+
+	return which == ENGINE_PARAMS ? w->param : which == ENGINE_VELOCITY ? w->velocity : w->grad;
+}
+
+static int no_block(struct mlr_error *err)
+{
+	return mlr_fail(
+		err, EINVAL, "backend onednn: an engine that only predicts has no gradients");
+}
+
+static int get(struct engine *e, enum engine_block which, float *to, struct mlr_error *err)
+{
+	struct onednn *o = enter(e);
+
+	if (which == ENGINE_STATES) {
+		memcpy(to, o->world.states, o->n_states * sizeof(float));
+		return 0;
+	}
+	if (!block_of(o, which))
+		return no_block(err);
+	if (!o->world.trains) {
+		memcpy(to, o->canonical, o->n_params * sizeof(float));
+		return 0;
+	}
+	for (size_t i = 0; i < o->graph.n; i++)
+		node_get(&o->graph.nodes[i], &o->world, block_of(o, which), to);
+	return 0;
+}
+
+static void renew(struct onednn *o)
+{
+	for (size_t i = 0; i < o->graph.n; i++)
+		node_renew(&o->graph.nodes[i], &o->world);
+}
+
+/* Fill a block from a canonical one, whose batch norms may be parts of other nodes. */
+static void fill_block(struct onednn *o, float *block, const float *from)
+{
+	for (size_t i = 0; i < o->graph.n; i++) {
+		struct node *d = &o->graph.nodes[i];
+		const float *weights = from + d->layer->weight_at, *bias = from + d->layer->bias_at;
+
+		if (d->norm_behind) {
+			weights = o->folded;
+			bias = o->folded + d->layer->weights;
+			node_fold(
+				d, from, o->world.states, o->folded, o->folded + d->layer->weights);
+		}
+		node_set(d, &o->world, block, weights, bias);
+	}
+}
+
+static int set(struct engine *e, enum engine_block which, const float *from, struct mlr_error *err)
+{
+	struct onednn *o = enter(e);
+
+	if (which != ENGINE_STATES && !block_of(o, which))
+		return no_block(err);
+	if (which == ENGINE_STATES)
+		memcpy(o->world.states, from, o->n_states * sizeof(float));
+	else if (!o->world.trains)
+		memcpy(o->canonical, from, o->n_params * sizeof(float));
+	else
+		fill_block(o, block_of(o, which), from);
+	if (!o->world.trains)
+		fill_block(o, o->world.param, o->canonical);
+	renew(o);
+	return 0;
+}
+
+/* A hash (FNV-1a) of where each parameter lies: what becomes of 0, 1, 2, … in the blocks' order. */
+static int hash_layout(struct onednn *o, uint64_t *ret, struct mlr_error *err)
+{
+	size_t params = o->n_params;
+	auto_free float *ramp = malloc((params ? params : 1) * sizeof(*ramp));
+	const uint32_t *word = (const uint32_t *)o->world.param;
+	uint64_t hash = 0xcbf29ce484222325;
+
+	if (!ramp)
+		return mlr_fail(err, ENOMEM, "%zu bytes of memory for the layout of parameters",
+			params * sizeof(*ramp));
+	for (size_t i = 0; i < params; i++)
+		ramp[i] = (float)(i % (1 << 24));
+	fill_block(o, o->world.param, ramp);
+	for (size_t i = 0; i < o->world.params; i++)
+		hash = (hash ^ word[i]) * 0x100000001b3;
+	memset(o->world.param, 0, o->world.params * sizeof(float));
+	*ret = hash;
+	return 0;
+}
+
+/* --- opening --------------------------------------------------------------------------------- */
+
+static int check_dtype(enum dtype dtype, struct mlr_error *err)
+{
+	if (dtype == DTYPE_F32 || (dtype == DTYPE_BF16 && dnn_has_bf16()))
+		return 0;
+	mlr_fail(err, ENOTSUP, "%s is not possible on this CPU", dtype_name(dtype));
+	return mlr_hint(err,
+		dtype == DTYPE_BF16
+			? "bf16 needs a CPU with AVX512_BF16 or AMX; f32 works on all"
+			: "tf32 is for NVIDIA's GPUs; f32 and, on newer CPUs, bf16 work here");
+}
+
+static int make_engine(struct onednn *o, const struct layer *layers, size_t n,
+	const struct engine_config *config, struct mlr_error *err)
+{
+	int r;
+
+	if ((r = check_dtype(config->dtype, err)) < 0 ||
+		(r = dnn_init(&o->world.dnn, o->engine.threads, err)) < 0 ||
+		(r = graph_make(&o->graph, &o->world, layers, n, err)) < 0)
+		return r;
+	for (size_t i = 0; i < n; i++) {
+		o->n_params += layers[i].weights + layers[i].biases;
+		o->n_states += layers[i].states;
+	}
+	r = allocate(o, err);
+	if (r < 0)
+		return r;
+	make_parts(o);
+	init_states(o, layers, n);
+	return o->world.trains ? hash_layout(o, &o->engine.layout, err) : 0;
+}
+
+static int open_engine(const struct layer *layers, size_t n, const struct engine_config *config,
+	struct engine **ret, struct mlr_error *err)
+{
+	struct onednn *o = xcalloc(1, sizeof(*o));
+	int threads = config->threads < KERNELS_THREADS_MAX ? config->threads : KERNELS_THREADS_MAX;
+	int r;
+
+	o->engine = (struct engine){ .backend = &backend_onednn,
+		.batch = config->batch,
+		.threads = threads,
+		.dtype = config->dtype,
+		.steps_at_once = 1 };
+	o->norm = config->norm;
+	o->world.trains = config->use == ENGINE_TRAINS;
+	o->world.exchange = config->exchange;
+	o->world.ranks = config->exchange ? config->exchange->ranks : 1;
+	o->world.batch = config->batch;
+	o->world.threads = threads;
+	o->world.bf16 = config->dtype == DTYPE_BF16;
+	r = make_engine(o, layers, n, config, err);
+	if (r < 0) {
+		close_engine(&o->engine);
+		return mlr_wrap(err, "backend onednn");
+	}
+	*ret = &o->engine;
+	return 0;
+}
+
+/* --- computing ------------------------------------------------------------------------------- */
+
+struct gather {
+	struct onednn *o;
+	const struct batch *batch;
+};
+
+static void gather_in_thread(void *ctx, int me, int of)
+{
+	struct gather *g = ctx;
+	struct onednn *o = g->o;
+	const struct shape *in = &o->graph.nodes[0].layer->in;
+	size_t rows = (size_t)g->batch->rows, n = shape_count(in);
+	int to = (int)parallel_from(rows, 1, me + 1, of);
+
+	for (int i = (int)parallel_from(rows, 1, me, of); i < to; i++) {
+		batch_gather(g->batch, in->dim[0], in->dim[1], in->dim[2], &o->norm, i, i + 1,
+			o->world.pixels);
+		if (o->world.input != o->world.pixels)
+			kernel_to_bf16(n, o->world.pixels + (size_t)i * n,
+				(uint16_t *)o->world.input + (size_t)i * n);
+	}
+}
+
+static void fill(struct onednn *o, const struct batch *b)
+{
+	struct gather g = { o, b };
+
+	if (b->rows == 1)
+		gather_in_thread(&g, 0, 1);
+	else
+		parallel_run(gather_in_thread, &g);
+}
+
+static int forward(struct onednn *o, const struct step *s, struct mlr_error *err)
+{
+	for (size_t i = 0; i < o->graph.n; i++) {
+		int r = node_forward(&o->graph.nodes[i], &o->world, s, err);
+
+		if (r < 0)
+			return r;
+	}
+	return 0;
+}
+
+/* The primitives are made for whole batches; rows beyond the batch's are nobody's. */
+static int predict(struct engine *e, const struct batch *b, float *logits, struct mlr_error *err)
+{
+	struct onednn *o = enter(e);
+	const struct node *last = &o->graph.nodes[o->graph.n - 1];
+	int r;
+
+	o->world.rows = b->rows;
+	fill(o, b);
+	r = forward(o, NULL, err);
+	if (r < 0)
+		return r;
+	memcpy(logits, last->y, (size_t)b->rows * shape_count(&last->layer->out) * sizeof(float));
+	return 0;
+}
+
+/* The gradients behind node d are final, those up to *end were told before: tell the ranks when
+ * that is a bucketful, or all. */
+static void tell_ready(struct onednn *o, const struct node *d, size_t *end)
+{
+	const struct exchange *x = o->world.exchange;
+
+	if (!x)
+		return;
+	if (d->count && (d->at == 0 || *end - d->at >= BUCKET)) {
+		x->ready(x->ctx, o->world.grad + d->at, *end - d->at);
+		*end = d->at;
+	}
+	x->poll(x->ctx);
+}
+
+static int backward(struct onednn *o, struct mlr_error *err)
+{
+	const struct exchange *x = o->world.exchange;
+	size_t end = o->world.params;
+
+	for (size_t i = o->graph.n; i-- > 0;) {
+		int r = node_backward(&o->graph.nodes[i], &o->world, err);
+
+		if (r < 0)
+			return r;
+		tell_ready(o, &o->graph.nodes[i], &end);
+	}
+	return x ? x->wait(x->ctx, err) : 0;
+}
+
+static void update(struct onednn *o, const struct step *s, struct step_result *ret)
+{
+	const struct node_world *w = &o->world;
+	size_t k = 0;
+
+	for (size_t i = 0; i < o->graph.n; i++)
+		if (o->graph.nodes[i].count)
+			o->parts[k++].l2 = o->graph.nodes[i].layer->decay * s->l2;
+	kernel_sgd(o->parts, o->n_parts, w->param, w->velocity, w->grad, s->lr, s->momentum,
+		&ret->penalty, &ret->norm2);
+	renew(o);
+}
+
+/* The loss is the mean over all ranks' rows. */
+static void loss(struct onednn *o, const struct batch *b, struct step_result *ret)
+{
+	struct node *last = &o->graph.nodes[o->graph.n - 1];
+	float *dy = last->dy;
+	int classes = last->layer->out.dim[0];
+
+	ret->cross_entropy = op_softmax_loss(b->rows, classes, last->y, b->labels, dy, &ret->wrong);
+	for (int i = 0; o->world.ranks > 1 && i < b->rows * classes; i++)
+		dy[i] /= (float)o->world.ranks;
+}
+
+static int one_step(struct onednn *o, const struct batch *b, const struct step *s,
+	struct step_result *ret, struct mlr_error *err)
+{
+	int r;
+
+	o->world.rows = b->rows;
+	fill(o, b);
+	r = forward(o, s, err);
+	if (r < 0)
+		return r;
+	loss(o, b, ret);
+	r = backward(o, err);
+	if (r < 0)
+		return r;
+	update(o, s, ret);
+	return 0;
+}
+
+static int step(struct engine *e, const struct batch *batches, const struct step *steps, int n,
+	struct step_result *ret, struct mlr_error *err)
+{
+	struct onednn *o = enter(e);
+
+	if (!o->world.trains)
+		return mlr_fail(err, EINVAL, "backend onednn: this engine only predicts");
+	for (int i = 0; i < n; i++) {
+		int r = one_step(o, &batches[i], &steps[i], &ret[i], err);
+
+		if (r < 0)
+			return r;
+	}
+	return 0;
+}
+
+const struct backend backend_onednn = {
+	.name = "onednn",
+	.about = "oneDNN on all cores",
+	.open = open_engine,
+	.close = close_engine,
+	.get = get,
+	.set = set,
+	.predict = predict,
+	.step = step,
+	.plan = plan_text,
+	.ceiling = onednn_ceiling,
+};

@@ -1,0 +1,89 @@
+#include "backend/onednn_ceiling.h"
+
+#include "base/cleanup.h"
+#include "base/clock.h"
+#include "backend/dnn.h"
+
+#include <errno.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define SIDE  2048 /* of the matrices: beyond caches, some 30 ms of a core */
+#define TIMES 2
+#define ALIGN 64
+
+enum { PARTS = 4 };
+
+struct product {
+	struct dnn dnn;
+	struct dnn_op op;
+	void *memory[PARTS];
+};
+
+static void product_done(struct product *p)
+{
+	dnn_op_done(&p->op);
+	for (int i = 0; i < PARTS; i++)
+		free(p->memory[i]);
+	dnn_done(&p->dnn);
+}
+
+/* Values differ from each other and from 0, as those of a network do; 0x3c00 to 0x3dff is the upper
+ * half of floats and all of a bf16 in [0.007, 0.13). */
+static void fill(uint16_t *x, size_t count)
+{
+	uint32_t state = 1;
+
+	for (size_t i = 0; i < count; i++) {
+		state = state * 1664525 + 1013904223; /* Numerical Recipes' generator */
+		x[i] = (uint16_t)(0x3c00 | (state >> 23));
+	}
+}
+
+static int give(struct product *p, int part, int arg, size_t size, struct mlr_error *err)
+{
+	size_t rounded = (size + ALIGN - 1) / ALIGN * ALIGN;
+
+	if (size == 0)
+		return 0;
+	p->memory[part] = aligned_alloc(ALIGN, rounded);
+	if (!p->memory[part])
+		return mlr_fail(err, ENOMEM, "no memory for a matrix of %zu bytes", rounded);
+	fill(p->memory[part], rounded / sizeof(uint16_t));
+	return dnn_op_bind(&p->dnn, &p->op, arg, p->memory[part], err);
+}
+
+static int prepare(struct product *p, const struct engine *e, struct mlr_error *err)
+{
+	static const int args[] = { DNNL_ARG_SRC, DNNL_ARG_WEIGHTS, DNNL_ARG_DST };
+	int r = dnn_init(&p->dnn, e->threads, err);
+
+	if (r == 0)
+		r = dnn_square(&p->dnn, SIDE, e->dtype == DTYPE_BF16, &p->op, err);
+	for (int i = 0; r == 0 && i < (int)ARRAY_LEN(args); i++) {
+		struct dnn_format f = dnn_op_format(&p->op, args[i]);
+
+		r = give(p, i, args[i], dnn_format_size(&f), err);
+	}
+	if (r == 0)
+		r = give(p, PARTS - 1, DNNL_ARG_SCRATCHPAD, dnn_op_scratch(&p->op), err);
+	return r;
+}
+
+int onednn_ceiling(struct engine *e, struct engine_ceiling *ret, struct mlr_error *err)
+{
+	auto_call(product_done) struct product p = { .op = { 0 } };
+	double start;
+	int r = prepare(&p, e, err);
+
+	if (r < 0)
+		return r;
+	dnn_op_run(&p.dnn, &p.op);
+	start = mlr_now();
+	for (int i = 0; i < TIMES; i++)
+		dnn_op_run(&p.dnn, &p.op);
+	*ret = (struct engine_ceiling){ .flops = 2.0 * SIDE * SIDE * SIDE,
+		.flops_seconds = (mlr_now() - start) / TIMES };
+	return 0;
+}

@@ -1,0 +1,207 @@
+/*
+ * One node of the backend `onednn`: a layer with what behind it is part of it (onednn_graph.h).
+ * What computes it is a kind of node: oneDNN's primitives, or loops of ours.
+ *
+ * It is made in three acts: node_make() settles operations and formats, node_plan() its memory,
+ * node_bind() joins the two. oneDNN chooses the formats; an activation keeps its format from node
+ * to node, and a reorder is made only where two disagree.
+ *
+ * Several nodes may read one. Their gradients add up: the last of them, first on the way back,
+ * writes; the others compute theirs aside and add it.
+ */
+#ifndef MLT_BACKEND_ONEDNN_NODE_H
+#define MLT_BACKEND_ONEDNN_NODE_H
+
+#include "backend/backend.h"
+#include "backend/dense.h"
+#include "backend/dnn.h"
+#include "backend/imageconv.h"
+#include "backend/kernels.h"
+#include "backend/norm.h"
+#include "backend/pooling.h"
+#include "backend/winograd.h"
+
+/* What all nodes of an engine share. */
+struct node_world {
+	struct dnn dnn;
+	int batch, threads;
+	int rows; /* of the batch at hand: what is beyond is nobody's */
+	int trains;
+	int bf16;                        /* activations, and weights where oneDNN reads them */
+	const struct exchange *exchange; /* NULL: alone */
+	int ranks;
+	float *pixels; /* the images, row-major */
+	void *input;   /* the same; in bf16 a copy, if there is who reads it */
+	int input_is_read;
+	size_t params; /* floats in each block, padding included; nodes add theirs */
+	float *param, *velocity, *grad; /* three blocks of one layout */
+	float *states;                  /* canonical */
+	void *scratch;                  /* as large as the largest node_scratch() */
+	void *spare; /* as large as the largest gradient that is computed aside */
+};
+
+struct node;
+struct plan;
+
+/* What a kind of node does. Only what is needed is there. */
+struct node_kind {
+	const char *name; /* for people: who computes it */
+	int (*make)(struct node *d, struct node_world *w, struct mlr_error *err);
+	void (*plan)(struct node *d, const struct node_world *w, struct plan *p);
+	size_t (*scratch)(const struct node *d); /* bytes */
+	int (*bind)(struct node *d, struct node_world *w, struct mlr_error *err);
+	int (*forward)(struct node *d, struct node_world *w, const struct step *step,
+		struct mlr_error *err);
+	int (*backward)(struct node *d, struct node_world *w, struct mlr_error *err);
+	/* Parameters have changed: renew copies of them. */
+	void (*renew)(struct node *d, struct node_world *w);
+	int lets_relu_pass; /* backward takes dy as it comes, before the ReLU behind */
+	int adds_itself;    /* backward adds to gradients where the node says so */
+	int pools;          /* it does the max-pooling behind, which d->pool is then */
+};
+
+/* A convolution or dense layer by oneDNN's primitives. What is empty is not needed. */
+struct node_layer {
+	struct dnn_format src; /* what forward reads */
+	struct dnn_op forward, to_data, to_weights;
+	struct dnn_op in_to_src, dsrc_to_din;      /* where the node before has another format */
+	struct dnn_op param_to_weights;            /* where forward reads other weights */
+	struct dnn_op weights_to_data, dw_to_grad; /* where a direction wants other weights */
+	struct dnn_op dy_to_dst;                   /* where backward reads another gradient */
+	void *src_copy, *dsrc, *weights, *data_weights, *dst;
+	float *dw;
+};
+
+/* A convolution by winograd.h. */
+struct node_wino {
+	struct winograd sizes;
+	float *u, *ut;
+};
+
+struct node {
+	const struct layer *layer;
+	const struct layer
+		*norm_behind;     /* batch norm that is part of it when predicting, or NULL */
+	const struct layer *pool; /* the max-pooling behind that is part of it, or NULL */
+	const struct shape *out;  /* of y */
+	const struct node_kind *kind;
+	size_t index;         /* the layer's place in the network: names its dropout stream */
+	struct node *from[2]; /* whose output it reads; NULL: the images */
+	int inputs;           /* 1, or 2 of a sum */
+	int adds[2]; /* that input's gradient is added to what another reader has written */
+	int readers;
+	int relu;     /* its output went through a ReLU: its own, or it is one */
+	int learns;   /* its output's gradient is wanted */
+	int pooled;   /* its only reader is a pooling node, which turns y into dy in place */
+	size_t bytes; /* of memory of its own */
+	int last;     /* its output is the logits: floats */
+
+	struct dnn_format format;  /* of y and dy */
+	struct kernel_image image; /* the same for loops of ours; block is 0 where it is none */
+	void *y, *dy;
+
+	/* Layers with parameters. */
+	struct dnn_format weights; /* in the blocks */
+	size_t biases;             /* 0: none */
+	size_t at, bias_at, count; /* floats: where in the blocks, and how many to the next */
+	struct dnn_op plain_to_weights, weights_to_plain;
+
+	struct node_layer ops;
+	struct node_wino wino;
+	struct dense dense;
+	float *packed;
+	struct imageconv images;
+	uint8_t *winner; /* of a convolution that pools */
+	struct pooling pooling;
+	struct kernel_dropout dropout;
+	struct norm norm;
+	struct dnn_op with_to_from, from_to_with; /* a sum of two formats, and back */
+	void *with_copy;
+};
+
+/*
+ * Make a node's operations and take its place in the parameter blocks. The caller has set layer,
+ * norm_behind, pool (which node_make() clears where the node can't do it), index, from, inputs,
+ * readers, relu, learns and last. Returns 0, -ENOTSUP, -ENOMEM, naming the layer.
+ */
+int node_make(struct node *d, struct node_world *w, struct mlr_error *err);
+void node_done(struct node *d);
+
+/* Bytes of scratch memory that its operations need, and of a gradient that it computes aside. */
+size_t node_scratch(const struct node *d);
+size_t node_spare(const struct node *d);
+
+/* Hand out bytes of a block, or with a NULL block only count them. */
+struct plan {
+	char *block;
+	size_t used;
+};
+
+void *plan_take(struct plan *p, size_t bytes);
+
+/* Take a node's memory. */
+void node_plan(struct node *d, const struct node_world *w, struct plan *p);
+
+/* Tell the operations where memory is. */
+int node_bind(struct node *d, struct node_world *w, struct mlr_error *err);
+
+/*
+ * y of what it reads; step is NULL when predicting. And what dy makes of the parameters' gradients
+ * and those of what it reads. Return 0, or -EIO when another rank failed.
+ */
+int node_forward(
+	struct node *d, struct node_world *w, const struct step *step, struct mlr_error *err);
+int node_backward(struct node *d, struct node_world *w, struct mlr_error *err);
+
+/* Copy one of the blocks' part out to a canonical parameter block, or in from canonical weights and
+ * biases. */
+void node_get(struct node *d, struct node_world *w, const float *block, float *params);
+void node_set(struct node *d, struct node_world *w, float *block, const float *weights,
+	const float *bias);
+
+/* Weights and biases of a node with batch norm behind, as if that were part of the layer. */
+void node_fold(const struct node *d, const float *params, const float *states, float *weights,
+	float *bias);
+
+/* Parameters have changed. */
+void node_renew(struct node *d, struct node_world *w);
+
+/* --- for the kinds of nodes ------------------------------------------------------------------ */
+
+extern const struct node_kind node_kind_layer, node_kind_wino, node_kind_image, node_kind_dense,
+	node_kind_relu, node_kind_pool, node_kind_global, node_kind_dropout, node_kind_norm,
+	node_kind_sum;
+
+/* A batch, row-major. */
+struct dnn_format node_plain_format(const struct node_world *w, const struct shape *s);
+
+/* A shape of one image as that of a batch; returns the rank. */
+int node_batch_dims(int batch, const struct shape *s, int dims[4]);
+
+/* The dimensions of a layer's weights as oneDNN sees them: a dense layer behind an image reads it
+ * as an image, in any format, which saves the flattening. Returns the rank. */
+int node_weight_dims(const struct layer *l, int dims[4]);
+
+/* What it reads, its format, and where that one's gradient is to be written: NULL when nobody wants
+ * it. */
+void *node_x(const struct node *d, const struct node_world *w, int input);
+struct dnn_format node_in(const struct node *d, const struct node_world *w, int input);
+void *node_dx(const struct node *d, const struct node_world *w, int input);
+
+/* Elements of y, padding included; and of the rows at hand alone. */
+size_t node_count(const struct node *d);
+size_t node_rows(const struct node *d, const struct node_world *w);
+
+/* Make a reorder where two formats differ; say where its ends are, if there is one. */
+int node_reorder(struct node_world *w, const struct dnn_format *from, const struct dnn_format *to,
+	struct dnn_op *op, struct mlr_error *err);
+void node_point(struct dnn_op *op, const void *from, void *to);
+
+/* Memory for what a reorder writes in that format, or NULL where there is no reorder. */
+void *plan_take_if(struct plan *p, const struct dnn_op *op, const struct dnn_format *f);
+
+/* Bind an operation's arguments and its scratch memory; arguments without data are left out. */
+int node_bind_op(struct node_world *w, struct dnn_op *op, const int *args, void *const *data, int n,
+	struct mlr_error *err);
+
+#endif

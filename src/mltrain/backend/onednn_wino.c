@@ -1,0 +1,81 @@
+/*
+ * Convolutions by winograd.h, with the ReLU and the pooling behind them.
+ */
+#include "backend/onednn_node.h"
+
+#include "base/log.h"
+
+static int make(struct node *d, struct node_world *w, struct mlr_error *err)
+{
+	const struct layer *l = d->layer;
+	struct winograd *g = &d->wino.sizes;
+	int dims[4] = { 0 };
+
+	(void)err;
+	winograd_fits(g, w->batch, l->in.dim[0], l->outputs, l->in.dim[1], l->in.dim[2], l->size,
+		l->stride, l->pad, w->threads);
+	g->pool = d->pool != NULL;
+	g->bf16 = w->bf16;
+	node_batch_dims(w->batch, d->out, dims);
+	d->format = dnn_format_typed(dnn_format_by_16(dims), w->bf16);
+	node_weight_dims(l, dims);
+	d->weights = dnn_format_hwio(dims);
+	mlr_debug("layer '%s': Winograd%s", l->name, g->pool ? ", pooled" : "");
+	return 0;
+}
+
+static void plan(struct node *d, const struct node_world *w, struct plan *p)
+{
+	struct node_wino *n = &d->wino;
+
+	(void)w;
+	n->u = plan_take(p, winograd_u(&n->sizes) * sizeof(float));
+	if (d->learns && d->from[0]->learns)
+		n->ut = plan_take(p, winograd_u(&n->sizes) * sizeof(float));
+	if (d->learns && n->sizes.pool)
+		d->winner = plan_take(p, kernel_image_count(&d->image));
+}
+
+static size_t scratch(const struct node *d)
+{
+	return winograd_work(&d->wino.sizes, d->learns) * sizeof(float);
+}
+
+static int forward(
+	struct node *d, struct node_world *w, const struct step *step, struct mlr_error *err)
+{
+	struct node_wino *n = &d->wino;
+	const float *bias = !d->biases ? NULL : w->param + d->bias_at;
+
+	(void)err;
+	winograd_forward(&n->sizes, w->rows, node_x(d, w, 0), n->u, bias, d->relu, d->y,
+		step ? d->winner : NULL, w->scratch);
+	return 0;
+}
+
+static int backward(struct node *d, struct node_world *w, struct mlr_error *err)
+{
+	struct node_wino *n = &d->wino;
+	float *db = !d->biases ? NULL : w->grad + d->bias_at;
+	const void *y = d->relu && !d->pooled ? d->y : NULL;
+
+	(void)err;
+	winograd_backward(&n->sizes, node_x(d, w, 0), y, d->dy, d->winner, n->ut, w->grad + d->at,
+		db, node_dx(d, w, 0), w->scratch);
+	return 0;
+}
+
+static void renew(struct node *d, struct node_world *w)
+{
+	winograd_weights(&d->wino.sizes, w->param + d->at, d->wino.u, d->wino.ut);
+}
+
+const struct node_kind node_kind_wino = { .name = "Winograd",
+	.make = make,
+	.plan = plan,
+	.scratch = scratch,
+	.forward = forward,
+	.backward = backward,
+	.renew = renew,
+	.lets_relu_pass = 1,
+	.pools = 1 };

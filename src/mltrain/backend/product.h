@@ -1,0 +1,65 @@
+/*
+ * Small matrix products for loops that keep their matrices in a core's cache: to be inlined into
+ * functions that have 32 registers of 16 floats (WIDE_512).
+ */
+#ifndef MLT_BACKEND_PRODUCT_H
+#define MLT_BACKEND_PRODUCT_H
+
+#include "backend/wide.h"
+
+#define PRODUCT_ROWS 8 /* rows of C that are computed at once */
+
+/*
+ * C = A B, or C += A B, of m x k and k x n: m a multiple of PRODUCT_ROWS, n of 16.
+ *
+ *   across, down   floats from a row of A to the next, and from a column to the next
+ */
+struct product {
+	const float *a, *b;
+	float *c;
+	size_t across, down;
+	int m, n, k;
+};
+
+INLINE void product_block(const struct product *p, int i, int j, int vectors, int add)
+{
+	vec16 sum[PRODUCT_ROWS][2];
+	const float *a = p->a + (size_t)i * p->across, *b = p->b + j;
+	float *c = p->c + (size_t)i * (size_t)p->n + (size_t)j;
+
+	for (int r = 0; r < PRODUCT_ROWS; r++)
+		for (int v = 0; v < vectors; v++)
+			sum[r][v] = add ? *(vec16 *)(c + r * p->n + v * WIDE_LANES) : (vec16){ 0 };
+	for (int k = 0; k < p->k; k++) {
+		vec16 b0 = *(const vec16 *)b, b1 = { 0 };
+
+		if (vectors == 2)
+			b1 = *(const vec16 *)(b + WIDE_LANES);
+		for (int r = 0; r < PRODUCT_ROWS; r++) {
+			float x = a[(size_t)r * p->across];
+
+			sum[r][0] += b0 * x;
+			if (vectors == 2)
+				sum[r][1] += b1 * x;
+		}
+		a += p->down;
+		b += p->n;
+	}
+	for (int r = 0; r < PRODUCT_ROWS; r++)
+		for (int v = 0; v < vectors; v++)
+			*(vec16 *)(c + r * p->n + v * WIDE_LANES) = sum[r][v];
+}
+
+INLINE void product(const struct product *p, int add)
+{
+	for (int i = 0; i < p->m; i += PRODUCT_ROWS) {
+		int j = 0;
+
+		for (; j + 2 * WIDE_LANES <= p->n; j += 2 * WIDE_LANES)
+			product_block(p, i, j, 2, add);
+		if (j < p->n)
+			product_block(p, i, j, 1, add);
+	}
+}
+
+#endif

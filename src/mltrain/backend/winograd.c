@@ -1,0 +1,453 @@
+#include "backend/winograd.h"
+
+#include "backend/parallel.h"
+#include "backend/product.h"
+#include "backend/window.h"
+#include "backend/winograd_line.h"
+#include "backend/winograd_weights.h"
+
+#if defined(__GNUC__) && !defined(__clang__)
+#pragma GCC optimize("O3")
+#endif
+
+#define PAD   2
+#define LANES WIDE_LANES
+
+#define CHUNK                                                                               \
+	16 /* tiles that are taken through all stages at once, so that they stay in a cache \
+	    */
+
+/* A point's matrix begins this many floats behind the end of the one before, so that the 64 rows
+ * that a tile is spread over do not fall into one set of the cache. */
+#define SKEW (LANES * 5)
+
+int winograd_fits(struct winograd *g, int n, int c, int k, int h, int w, int size, int stride,
+	int pad, int threads)
+{
+	if (size != KERNEL || stride != 1 || pad != PAD || c % LANES || k % LANES)
+		return 0;
+	*g = (struct winograd){ .n = n, .c = c, .k = k, .h = h, .w = w, .threads = threads };
+	g->tiles_down = (h + TILE - 1) / TILE;
+	g->tiles_across = (w + TILE - 1) / TILE;
+	return 1;
+}
+
+INLINE size_t tiles_of(const struct winograd *g)
+{
+	return (size_t)g->tiles_down * (size_t)g->tiles_across;
+}
+
+/* Floats from one point's matrix of a chunk to the next. */
+INLINE size_t point_stride(int channels)
+{
+	return (size_t)(CHUNK * channels) + SKEW;
+}
+
+/* Sixteen channels of an image with its border. */
+INLINE size_t padded(const struct winograd *g)
+{
+	return (size_t)((g->tiles_down + 1) * TILE) * (size_t)((g->tiles_across + 1) * TILE) *
+		LANES;
+}
+
+/* What each thread has for itself. */
+struct room {
+	float *v, *m, *planes, *du, *db;
+};
+
+static size_t room_size(const struct winograd *g)
+{
+	return POINTS * (point_stride(g->c) + point_stride(g->k)) +
+		(size_t)(g->c / LANES + 1) * padded(g);
+}
+
+size_t winograd_u(const struct winograd *g)
+{
+	return (size_t)POINTS * (size_t)g->c * (size_t)g->k;
+}
+
+size_t winograd_work(const struct winograd *g, int trains)
+{
+	size_t each = room_size(g) + (trains ? winograd_u(g) + (size_t)g->k : 0);
+
+	return each * (size_t)g->threads;
+}
+
+/* Behind what threads have for themselves: what they gather of the weights' gradient. */
+INLINE float *sums_of(const struct winograd *g, float *work)
+{
+	return work + room_size(g) * (size_t)g->threads;
+}
+
+INLINE struct room room_of(const struct winograd *g, float *work, int me)
+{
+	float *sums = sums_of(g, work);
+	struct room r;
+
+	r.v = work + room_size(g) * (size_t)me;
+	r.m = r.v + POINTS * point_stride(g->c);
+	r.planes = r.m + POINTS * point_stride(g->k);
+	r.du = sums + winograd_u(g) * (size_t)me;
+	r.db = sums + winograd_u(g) * (size_t)g->threads + (size_t)(g->k * me);
+	return r;
+}
+
+/* --- tiles --------------------------------------------------------------------------------- */
+
+struct call {
+	const struct winograd *g;
+	const void *x, *y, *dy;
+	const float *u, *bias;
+	uint8_t *winner;
+	void *to;
+	float *work;
+	int relu, rows;
+};
+
+/* Sixteen channels of an image; and their element of a pixel. */
+INLINE size_t plane_at(int image, int channels, int block, int h, int w)
+{
+	return (((size_t)image * (size_t)(channels / LANES) + (size_t)block) * (size_t)h) *
+		(size_t)w * LANES;
+}
+
+INLINE size_t pixel_at(size_t plane, int w, int y, int x)
+{
+	return plane + (size_t)(y * w + x) * LANES;
+}
+
+/* An image's 16 channels as floats, with zeros around. */
+INLINE void pad_plane(const struct winograd *g, const void *x, size_t plane, float *to)
+{
+	int across = (g->tiles_across + 1) * TILE;
+
+	memset(to, 0, padded(g) * sizeof(float));
+	for (int i = 0; i < g->h; i++)
+		for (int j = 0; j < g->w; j++)
+			wide_load((vec16 *)(to + ((i + PAD) * across + j + PAD) * LANES), x,
+				pixel_at(plane, g->w, i, j), g->bf16);
+}
+
+INLINE void input_tile(const struct winograd *g, const float *plane, int tile, float *v)
+{
+	int across = (g->tiles_across + 1) * TILE;
+	const float *from = plane +
+		((tile / g->tiles_across) * TILE * across + tile % g->tiles_across * TILE) * LANES;
+	vec16 t[POINTS], d[POINTS];
+
+	for (int s = 0; s < INPUT; s++)
+		line_input((const vec16 *)(from + s * LANES), across, t + s, INPUT);
+	for (int r = 0; r < INPUT; r++)
+		line_input(t + r * INPUT, 1, d + r * INPUT, 1);
+	for (int p = 0; p < POINTS; p++)
+		*(vec16 *)(v + (size_t)p * point_stride(g->c)) = d[p];
+}
+
+/* V of tiles from..to-1, counted over all images. */
+INLINE void input_chunk(const struct call *a, size_t from, size_t to, const struct room *r)
+{
+	const struct winograd *g = a->g;
+
+	for (int b = 0; b < g->c / LANES; b++) {
+		int image = -1;
+
+		for (size_t t = from; t < to; t++) {
+			int n = (int)(t / tiles_of(g));
+
+			if (n != image)
+				pad_plane(g, a->x, plane_at(n, g->c, b, g->h, g->w), r->planes);
+			image = n;
+			input_tile(g, r->planes, (int)(t % tiles_of(g)),
+				r->v + (t - from) * (size_t)g->c + (size_t)(b * LANES));
+		}
+	}
+}
+
+INLINE void store_pooled(const struct call *a, const vec16 *y, int n, int b, int i, int j)
+{
+	const struct winograd *g = a->g;
+	int h = g->h / 2, w = g->w / 2;
+	size_t plane = plane_at(n, g->k, b, h, w);
+
+	for (int r = 0; r < 2; r++)
+		for (int s = 0; s < 2; s++) {
+			int down = 2 * i + r, across = 2 * j + s;
+			vec16 best;
+			mask16 winner;
+
+			if (down >= h || across >= w)
+				continue;
+			window_forward(y + 2 * r * TILE + 2 * s, TILE, a->relu, &best, &winner);
+			wide_store(a->to, pixel_at(plane, w, down, across), &best, g->bf16);
+			if (a->winner)
+				winner_store(a->winner + pixel_at(plane, w, down, across), &winner);
+		}
+}
+
+INLINE void store_tile(const struct call *a, vec16 *y, int n, int b, int i, int j)
+{
+	const struct winograd *g = a->g;
+	size_t plane = plane_at(n, g->k, b, g->h, g->w);
+
+	for (int r = 0; r < TILE && i * TILE + r < g->h; r++)
+		for (int s = 0; s < TILE && j * TILE + s < g->w; s++) {
+			vec16 v = y[r * TILE + s];
+
+			if (a->relu)
+				v = (vec16)((mask16)v & ~(mask16)(v < 0));
+			wide_store(a->to, pixel_at(plane, g->w, i * TILE + r, j * TILE + s), &v,
+				g->bf16);
+		}
+}
+
+INLINE void output_tile(const struct call *a, size_t tile, int b, const float *m)
+{
+	const struct winograd *g = a->g;
+	vec16 t[TILE * INPUT], y[TILE * TILE];
+	int n = (int)(tile / tiles_of(g)), at = (int)(tile % tiles_of(g));
+	int stride = (int)point_stride(g->k) / LANES;
+
+	for (int s = 0; s < INPUT; s++)
+		line_output((const vec16 *)(m + (size_t)(s * LANES) * (size_t)stride),
+			INPUT * stride, t + s, INPUT);
+	for (int r = 0; r < TILE; r++)
+		line_output(t + r * INPUT, 1, y + r * TILE, 1);
+	for (int i = 0; a->bias && i < TILE * TILE; i++)
+		y[i] += *(const vec16 *)(a->bias + b * LANES);
+	if (g->pool)
+		store_pooled(a, y, n, b, at / g->tiles_across, at % g->tiles_across);
+	else
+		store_tile(a, y, n, b, at / g->tiles_across, at % g->tiles_across);
+}
+
+INLINE void forward_chunk(const struct call *a, size_t from, size_t to, const struct room *r)
+{
+	const struct winograd *g = a->g;
+	int rows = (int)((to - from + PRODUCT_ROWS - 1) / PRODUCT_ROWS * PRODUCT_ROWS);
+
+	input_chunk(a, from, to, r);
+	for (int p = 0; p < POINTS; p++) {
+		struct product m = { r->v + (size_t)p * point_stride(g->c),
+			a->u + (size_t)(p * g->c) * (size_t)g->k,
+			r->m + (size_t)p * point_stride(g->k), (size_t)g->c, 1, rows, g->k, g->c };
+
+		product(&m, 0);
+	}
+	for (size_t t = from; t < to; t++)
+		for (int b = 0; b < g->k / LANES; b++)
+			output_tile(
+				a, t, b, r->m + (t - from) * (size_t)g->k + (size_t)(b * LANES));
+}
+
+WIDE_512 static void forward_in_thread(void *ctx, int me, int of)
+{
+	const struct call *a = ctx;
+	const struct winograd *g = a->g;
+	struct room r = room_of(g, a->work, me);
+	size_t tiles = (size_t)a->rows * tiles_of(g);
+	size_t end = parallel_from(tiles, PRODUCT_ROWS, me + 1, of);
+
+	for (size_t t = parallel_from(tiles, PRODUCT_ROWS, me, of); t < end; t += CHUNK) {
+		size_t to = t + CHUNK < end ? t + CHUNK : end;
+
+		forward_chunk(a, t, to, &r);
+	}
+}
+
+void winograd_forward(const struct winograd *g, int rows, const void *x, const float *u,
+	const float *bias, int relu, void *y, uint8_t *winner, float *work)
+{
+	struct call a = { .g = g,
+		.rows = rows,
+		.x = x,
+		.u = u,
+		.bias = bias,
+		.relu = relu,
+		.to = y,
+		.winner = winner,
+		.work = work };
+
+	parallel_run(forward_in_thread, &a);
+}
+
+/* --- backward ------------------------------------------------------------------------------ */
+
+/* What a tile's outputs get of a pooled gradient. */
+INLINE void load_pooled(const struct call *a, int n, int b, int i, int j, vec16 *y)
+{
+	const struct winograd *g = a->g;
+	int h = g->h / 2, w = g->w / 2;
+	size_t plane = plane_at(n, g->k, b, h, w);
+
+	for (int r = 0; r < 2; r++)
+		for (int s = 0; s < 2; s++) {
+			int down = 2 * i + r, across = 2 * j + s;
+			vec16 dy = { 0 };
+			mask16 winner = { 0 };
+
+			if (down < h && across < w) {
+				size_t at = pixel_at(plane, w, down, across);
+
+				wide_load(&dy, a->dy, at, g->bf16);
+				winner_load(&winner, a->winner + at);
+			}
+			window_backward(&dy, &winner, y + 2 * r * TILE + 2 * s, TILE);
+		}
+}
+
+INLINE void load_tile(const struct call *a, int n, int b, int i, int j, vec16 *y)
+{
+	const struct winograd *g = a->g;
+	size_t plane = plane_at(n, g->k, b, g->h, g->w);
+
+	for (int r = 0; r < TILE; r++)
+		for (int s = 0; s < TILE; s++) {
+			int down = i * TILE + r, across = j * TILE + s;
+			size_t at = pixel_at(plane, g->w, down, across);
+			vec16 v = { 0 }, was;
+
+			if (down < g->h && across < g->w) {
+				wide_load(&v, a->dy, at, g->bf16);
+				if (a->y) {
+					wide_load(&was, a->y, at, g->bf16);
+					v = (vec16)((mask16)v & (mask16)(was > 0));
+				}
+			}
+			y[r * TILE + s] = v;
+		}
+}
+
+INLINE void output_back_tile(const struct call *a, size_t tile, int b, float *m, float *db)
+{
+	const struct winograd *g = a->g;
+	vec16 y[TILE * TILE], t[INPUT * TILE], d[POINTS], sum = { 0 };
+	int n = (int)(tile / tiles_of(g)), at = (int)(tile % tiles_of(g));
+
+	if (g->pool)
+		load_pooled(a, n, b, at / g->tiles_across, at % g->tiles_across, y);
+	else
+		load_tile(a, n, b, at / g->tiles_across, at % g->tiles_across, y);
+	for (int i = 0; i < TILE * TILE; i++)
+		sum += y[i];
+	*(vec16 *)(db + b * LANES) += sum;
+	for (int s = 0; s < TILE; s++)
+		line_output_back(y + s, TILE, t + s, TILE);
+	for (int r = 0; r < INPUT; r++)
+		line_output_back(t + r * TILE, 1, d + r * INPUT, 1);
+	for (int p = 0; p < POINTS; p++)
+		*(vec16 *)(m + (size_t)p * point_stride(g->k)) = d[p];
+}
+
+/* Neighbouring tiles share inputs, so their gradients add up. */
+INLINE void input_back_tile(const struct winograd *g, const float *v, int tile, float *plane)
+{
+	int across = (g->tiles_across + 1) * TILE, stride = (int)point_stride(g->c) / LANES;
+	float *to = plane +
+		((tile / g->tiles_across) * TILE * across + tile % g->tiles_across * TILE) * LANES;
+	vec16 t[POINTS], d[INPUT];
+
+	for (int s = 0; s < INPUT; s++)
+		line_input_back((const vec16 *)(v + (size_t)(s * LANES) * (size_t)stride),
+			INPUT * stride, t + s, INPUT);
+	for (int r = 0; r < INPUT; r++) {
+		line_input_back(t + r * INPUT, 1, d, 1);
+		for (int s = 0; s < INPUT; s++)
+			*(vec16 *)(to + (r * across + s) * LANES) += d[s];
+	}
+}
+
+INLINE void store_plane(const struct winograd *g, const float *from, void *dx, size_t plane)
+{
+	int across = (g->tiles_across + 1) * TILE;
+
+	for (int i = 0; i < g->h; i++)
+		for (int j = 0; j < g->w; j++)
+			wide_store(dx, pixel_at(plane, g->w, i, j),
+				(const vec16 *)(from + ((i + PAD) * across + j + PAD) * LANES),
+				g->bf16);
+}
+
+/* dx of a chunk's dV. A plane is gathered over its image's tiles, in whatever chunks they are. */
+INLINE void input_back_chunk(const struct call *a, size_t from, size_t to, const struct room *r)
+{
+	const struct winograd *g = a->g;
+
+	for (int b = 0; b < g->c / LANES; b++) {
+		float *plane = r->planes + (size_t)b * padded(g);
+
+		for (size_t t = from; t < to; t++) {
+			size_t tile = t % tiles_of(g);
+
+			if (tile == 0)
+				memset(plane, 0, padded(g) * sizeof(float));
+			input_back_tile(g, r->v + (t - from) * (size_t)g->c + (size_t)(b * LANES),
+				(int)tile, plane);
+			if (tile == tiles_of(g) - 1)
+				store_plane(g, plane, a->to,
+					plane_at((int)(t / tiles_of(g)), g->c, b, g->h, g->w));
+		}
+	}
+}
+
+/* dM, then dU += V' dM, then dV = dM U' in V's place, then dx. */
+INLINE void backward_chunk(
+	const struct call *a, size_t from, size_t to, const struct room *r, const struct room *kept)
+{
+	const struct winograd *g = a->g;
+	int rows = (int)((to - from + PRODUCT_ROWS - 1) / PRODUCT_ROWS * PRODUCT_ROWS);
+
+	input_chunk(a, from, to, kept);
+	for (size_t t = from; t < to; t++)
+		for (int b = 0; b < g->k / LANES; b++)
+			output_back_tile(a, t, b,
+				r->m + (t - from) * (size_t)g->k + (size_t)(b * LANES), r->db);
+	for (int p = 0; p < POINTS; p++) {
+		float *m = r->m + (size_t)p * point_stride(g->k);
+		float *v = r->v + (size_t)p * point_stride(g->c);
+		struct product du = { v, m, r->du + (size_t)(p * g->c) * (size_t)g->k, 1,
+			(size_t)g->c, g->c, g->k, (int)(to - from) };
+		struct product dv = { m, a->u + (size_t)(p * g->c) * (size_t)g->k, v, (size_t)g->k,
+			1, rows, g->c, g->k };
+
+		product(&du, 1);
+		if (a->to)
+			product(&dv, 0);
+	}
+	if (a->to)
+		input_back_chunk(a, from, to, r);
+}
+
+WIDE_512 static void backward_in_thread(void *ctx, int me, int of)
+{
+	const struct call *a = ctx;
+	const struct winograd *g = a->g;
+	struct room r = room_of(g, a->work, me), kept = r;
+	size_t t = parallel_from((size_t)g->n, 1, me, of) * tiles_of(g);
+	size_t end = parallel_from((size_t)g->n, 1, me + 1, of) * tiles_of(g);
+
+	kept.planes = r.planes + (size_t)(g->c / LANES) * padded(g);
+	memset(r.du, 0, winograd_u(g) * sizeof(float));
+	memset(r.db, 0, (size_t)g->k * sizeof(float));
+	for (; t < end; t += CHUNK) {
+		size_t to = t + CHUNK < end ? t + CHUNK : end;
+
+		backward_chunk(a, t, to, &r, &kept);
+	}
+}
+
+void winograd_backward(const struct winograd *g, const void *x, const void *y, const void *dy,
+	const uint8_t *winner, const float *ut, float *dw, float *db, void *dx, float *work)
+{
+	struct call a = { .g = g,
+		.rows = g->n,
+		.x = x,
+		.y = y,
+		.dy = dy,
+		.u = ut,
+		.winner = (uint8_t *)winner,
+		.to = dx,
+		.work = work };
+
+	parallel_run(backward_in_thread, &a);
+	winograd_weights_back(g, sums_of(g, work), dw, db);
+}

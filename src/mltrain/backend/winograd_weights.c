@@ -1,0 +1,105 @@
+#include "backend/winograd_weights.h"
+
+#include "backend/parallel.h"
+#include "backend/winograd_line.h"
+
+#if defined(__GNUC__) && !defined(__clang__)
+#pragma GCC optimize("O3")
+#endif
+
+#define LANES WIDE_LANES
+
+/* Sixteen columns of one row of the [c][k] matrices: w has 25 of these, u 64. */
+INLINE void weights_lane(const float *w, float *u, size_t matrix)
+{
+	vec16 a[KERNEL * KERNEL], t[INPUT * KERNEL], d[INPUT * INPUT];
+
+	for (int p = 0; p < KERNEL * KERNEL; p++)
+		a[p] = *(const vec16 *)(w + (size_t)p * matrix);
+	for (int s = 0; s < KERNEL; s++)
+		line_weights(a + s, KERNEL, t + s, KERNEL);
+	for (int r = 0; r < INPUT; r++)
+		line_weights(t + r * KERNEL, 1, d + r * INPUT, 1);
+	for (int p = 0; p < POINTS; p++)
+		*(vec16 *)(u + (size_t)p * matrix) = d[p];
+}
+
+INLINE void weights_back_lane(const float *u, float *w, size_t matrix)
+{
+	vec16 d[INPUT * INPUT], t[KERNEL * INPUT], a[KERNEL * KERNEL];
+
+	for (int p = 0; p < POINTS; p++)
+		d[p] = *(const vec16 *)(u + (size_t)p * matrix);
+	for (int s = 0; s < INPUT; s++)
+		line_weights_back(d + s, INPUT, t + s, INPUT);
+	for (int r = 0; r < KERNEL; r++)
+		line_weights_back(t + r * INPUT, 1, a + r * KERNEL, 1);
+	for (int p = 0; p < KERNEL * KERNEL; p++)
+		*(vec16 *)(w + (size_t)p * matrix) = a[p];
+}
+
+struct weights_call {
+	const struct winograd *g;
+	const float *w;
+	float *u, *ut, *sums, *dw, *db;
+};
+
+/* ut [64][k][c] of sixteen columns of a row of u [64][c][k]. */
+INLINE void transpose_lane(const struct winograd *g, const float *u, float *ut, size_t at)
+{
+	size_t matrix = (size_t)g->c * (size_t)g->k, c = at / (size_t)g->k, k = at % (size_t)g->k;
+
+	for (size_t p = 0; p < POINTS; p++)
+		for (size_t i = 0; i < LANES; i++)
+			ut[p * matrix + (k + i) * (size_t)g->c + c] = u[p * matrix + at + i];
+}
+
+WIDE_512 static void weights_in_thread(void *ctx, int me, int of)
+{
+	const struct weights_call *a = ctx;
+	size_t matrix = (size_t)a->g->c * (size_t)a->g->k;
+	size_t to = parallel_from(matrix, LANES, me + 1, of);
+
+	for (size_t at = parallel_from(matrix, LANES, me, of); at < to; at += LANES) {
+		weights_lane(a->w + at, a->u + at, matrix);
+		if (a->ut)
+			transpose_lane(a->g, a->u, a->ut, at);
+	}
+}
+
+void winograd_weights(const struct winograd *g, const float *w, float *u, float *ut)
+{
+	struct weights_call a = { .g = g, .w = w, .u = u, .ut = ut };
+
+	parallel_run(weights_in_thread, &a);
+}
+
+WIDE_512 static void weights_back_in_thread(void *ctx, int me, int of)
+{
+	const struct weights_call *a = ctx;
+	const struct winograd *g = a->g;
+	size_t matrix = (size_t)g->c * (size_t)g->k, to = parallel_from(matrix, LANES, me + 1, of);
+	float *du = a->sums, *db = a->sums + winograd_u(g) * (size_t)g->threads;
+
+	for (size_t at = parallel_from(matrix, LANES, me, of); at < to; at += LANES) {
+		for (size_t t = 1; t < (size_t)of; t++)
+			for (size_t p = 0; p < POINTS; p++)
+				*(vec16 *)(du + p * matrix + at) +=
+					*(vec16 *)(du + t * winograd_u(g) + p * matrix + at);
+		weights_back_lane(du + at, a->dw + at, matrix);
+	}
+	for (int k = 0; me == 0 && a->db && k < g->k; k++) {
+		double sum = 0;
+
+		for (int t = 0; t < of; t++)
+			sum += db[t * g->k + k];
+		a->db[k] = (float)sum;
+	}
+}
+
+void winograd_weights_back(const struct winograd *g, float *sums, float *dw, float *db)
+{
+	struct weights_call a = { .g = g, .sums = sums, .dw = dw, .db = db };
+
+	parallel_run(weights_back_in_thread, &a);
+}

@@ -1,0 +1,259 @@
+/* mltrain bench: rates of training and predicting, beside what the machine could do at most. */
+#include "cli/mltrain.h"
+
+#include "base/cleanup.h"
+#include "base/memory.h"
+#include "cli/bench_rows.h"
+#include "model/net_file.h"
+#include "train/cpus.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define BATCHES_MAX 32
+#define DTYPES_MAX  3
+#define SEED        1
+
+struct args {
+	const char *net;
+	const struct backend *backend;
+	enum dtype dtypes[DTYPES_MAX];
+	size_t n_dtypes;
+	int batches[BATCHES_MAX];
+	size_t n_batches;
+	int threads;
+	double seconds;
+	int only; /* enum engine_use, or -1: both */
+	int json, verbose;
+};
+
+enum { KEY_NET = 256, KEY_BACKEND, KEY_DTYPE, KEY_SECONDS, KEY_ONLY, KEY_JSON };
+
+static const struct argp_option options[] = { { "net", KEY_NET, "NAME|FILE", 0,
+						      "the network's description (reference)", 1 },
+	{ "backend", KEY_BACKEND, "NAME", 0, "one that mltrain --version tells, or auto (auto)",
+		1 },
+	{ "dtype", KEY_DTYPE, "TYPE[,TYPE...]", 0, "f32, bf16 or tf32 (f32,bf16)", 1 },
+	{ "batch", 'b', "N[,N...]", 0, "images a step (1,16,64,512)", 1 },
+	{ "threads", 't', "N", 0, "that compute (as many as CPUs may be used)", 1 },
+	{ "seconds", KEY_SECONDS, "S", 0, "of measuring for each row (1)", 1 },
+	{ "only", KEY_ONLY, "USE", 0, "train or predict (both)", 1 },
+	{ "json", KEY_JSON, NULL, 0, "print an object in place of the table", 2 },
+	{ "verbose", 'v', NULL, 0, "print each engine's plan of memory too", 2 }, { 0 } };
+
+static void parse_dtypes(struct argp_state *state, char *text, struct args *a)
+{
+	char *rest = text, *word;
+
+	a->n_dtypes = 0;
+	while ((word = strsep(&rest, ","))) {
+		enum dtype d = arg_dtype(state, word);
+
+		for (size_t i = 0; i < a->n_dtypes; i++)
+			if (a->dtypes[i] == d)
+				argp_error(state, "--dtype names %s twice", dtype_name(d));
+		a->dtypes[a->n_dtypes++] = d;
+	}
+}
+
+static void parse_batches(struct argp_state *state, char *text, struct args *a)
+{
+	char *rest = text, *word;
+
+	a->n_batches = 0;
+	while ((word = strsep(&rest, ","))) {
+		if (a->n_batches == BATCHES_MAX)
+			argp_error(state, "--batch names more than %d sizes", BATCHES_MAX);
+		a->batches[a->n_batches++] = (int)arg_count(state, "batch", word, 1, 1 << 24);
+	}
+}
+
+static error_t parse(int key, char *arg, struct argp_state *state)
+{
+	static const char *const uses[] = {
+		[ENGINE_TRAINS] = "train", [ENGINE_PREDICTS] = "predict", NULL
+	};
+	struct args *a = state->input;
+
+	switch (key) {
+	case KEY_NET:
+		a->net = arg;
+		return 0;
+	case KEY_BACKEND:
+		a->backend = arg_backend(state, arg);
+		return 0;
+	case KEY_DTYPE:
+		parse_dtypes(state, arg, a);
+		return 0;
+	case 'b':
+		parse_batches(state, arg, a);
+		return 0;
+	case 't':
+		a->threads = arg_threads(state, arg);
+		return 0;
+	case KEY_SECONDS:
+		a->seconds = arg_number(state, "seconds", arg, 0.01, 3600);
+		return 0;
+	case KEY_ONLY:
+		a->only = arg_word(state, "only", arg, uses);
+		return 0;
+	case KEY_JSON:
+		a->json = 1;
+		return 0;
+	case 'v':
+		a->verbose = 1;
+		return 0;
+	case ARGP_KEY_ARG:
+		argp_error(state, "'%s' is not an option; a network is given with --net", arg);
+		return 0;
+	default:
+		return ARGP_ERR_UNKNOWN;
+	}
+}
+
+static const struct argp argp = { options, parse, NULL,
+	"Measure how many images a second this machine trains on and predicts, by batch size and "
+	"dtype, beside what it could do at most: the matrix products of the backend's library, and "
+	"copies of memory, measured in the same run. Images are made up." };
+
+/* The first line of an error: a row has room for no hint. */
+static char *reason(const struct mlr_error *err)
+{
+	return xstrndup(err->text, strcspn(err->text, "\n"));
+}
+
+static struct throughput_wish wish_of(
+	const struct args *a, const struct net *net, enum engine_use use, enum dtype d, int batch)
+{
+	return (struct throughput_wish){ net, a->backend, use, d, batch, a->threads, a->seconds,
+		SEED };
+}
+
+/* Fill in one dtype's limits, and what the first engine that opens tells of the machine. */
+static void measure_ceiling(
+	const struct args *a, struct bench_result *result, struct bench_ceiling *c)
+{
+	struct throughput_wish w = wish_of(a, result->net, ENGINE_TRAINS, c->dtype, 1);
+	auto_call(engine_close) struct engine *e = NULL;
+	struct mlr_error err = MLR_ERROR_INIT;
+	int r = throughput_open(&w, &e, &err);
+
+	if (e && !result->backend[0]) {
+		snprintf(result->backend, sizeof(result->backend), "%s", e->backend->name);
+		snprintf(result->device, sizeof(result->device), "%s", e->device);
+		result->threads = e->threads;
+	}
+	if (r == 0)
+		r = roofline_measure(e, &c->roofline, &err);
+	if (r < 0)
+		c->error = reason(&err);
+}
+
+static void measure_row(const struct args *a, const struct bench_result *result,
+	const struct bench_ceiling *c, struct bench_row *row)
+{
+	struct throughput_wish w = wish_of(a, result->net, row->use, row->dtype, row->batch);
+	struct mlr_error err = MLR_ERROR_INIT;
+	double least;
+
+	if (throughput_measure(&w, &row->got, &err) < 0) {
+		row->error = reason(&err);
+		return;
+	}
+	row->images = row->batch / row->got.step.median;
+	row->flops = throughput_flops(&w) / row->got.step.median;
+	if (c->error)
+		return;
+	row->bound =
+		roofline_seconds(&c->roofline, throughput_flops(&w), throughput_bytes(&w), &least);
+	row->share = least / row->got.step.median;
+}
+
+static void measure_ceilings(const struct args *a, struct bench_result *result)
+{
+	result->ceilings = xcalloc(a->n_dtypes, sizeof(*result->ceilings));
+	for (size_t i = 0; i < a->n_dtypes; i++) {
+		struct bench_ceiling *c = &result->ceilings[result->n_ceilings++];
+
+		c->dtype = a->dtypes[i];
+		measure_ceiling(a, result, c);
+	}
+	if (!result->backend[0])
+		snprintf(result->backend, sizeof(result->backend), "%s", a->backend->name);
+}
+
+/* Returns how many rows were measured. */
+static size_t measure_rows(const struct args *a, struct bench_result *result)
+{
+	size_t dtypes = result->n_ceilings, of_a_use = dtypes * a->n_batches;
+	size_t n = a->only < 0 ? 2 * of_a_use : of_a_use;
+	size_t measured = 0;
+
+	result->rows = xcalloc(n, sizeof(*result->rows));
+	for (size_t i = 0; i < n; i++) {
+		struct bench_row *row = &result->rows[result->n_rows++];
+		const struct bench_ceiling *c = &result->ceilings[i / a->n_batches % dtypes];
+
+		row->use = i < of_a_use ? ENGINE_TRAINS : ENGINE_PREDICTS;
+		if (a->only >= 0)
+			row->use = (enum engine_use)a->only;
+		row->dtype = c->dtype;
+		row->batch = a->batches[i % a->n_batches];
+		measure_row(a, result, c, row);
+		measured += !row->error;
+		if (!a->json)
+			bench_print_row(row);
+		if (!a->json && a->verbose)
+			bench_print_plan(row);
+	}
+	return measured;
+}
+
+static int run(const struct args *a, struct mlr_error *err)
+{
+	/* Where neither says what the images are: MNIST's. */
+	const struct net_wish wish = { { 3, { 1, 28, 28, 1 } }, 10, -1,
+		NET_ASSUMED_INPUT | NET_ASSUMED_CLASSES };
+	auto_call(net_free) struct net *net = NULL;
+	auto_call(bench_result_done) struct bench_result result = { .seconds = a->seconds,
+		.seed = SEED };
+	size_t measured;
+	int r = net_read(a->net, &wish, &net, NULL, err);
+
+	if (r < 0)
+		return r;
+	result.net = net;
+	measure_ceilings(a, &result);
+	if (!a->json)
+		bench_print_head(&result);
+	measured = measure_rows(a, &result);
+	if (a->json)
+		bench_print_json(&result);
+	if (!measured)
+		return mlr_fail(
+			err, ENOTSUP, "bench: nothing could be measured: %s", result.rows[0].error);
+	return 0;
+}
+
+int cmd_bench(int argc, char **argv)
+{
+	struct args a = { .net = "reference",
+		.backend = backend_find("auto"),
+		.dtypes = { DTYPE_F32, DTYPE_BF16 },
+		.n_dtypes = 2,
+		.batches = { 1, 16, 64, 512 },
+		.n_batches = 4,
+		.only = -1,
+		.seconds = 1 };
+	struct mlr_error err = MLR_ERROR_INIT;
+	char name[] = "mltrain bench";
+
+	argv[0] = name;
+	arg_check_spelling(argv, options);
+	argp_parse(&argp, argc, argv, 0, NULL, &a);
+	if (!a.threads)
+		a.threads = cpus_available("");
+	return run(&a, &err) < 0 ? main_fail(&err) : 0;
+}

@@ -1,0 +1,91 @@
+/* mltrain export: a checkpoint as a file that other programs run. */
+#include "cli/mltrain.h"
+
+#include "base/cleanup.h"
+#include "base/file.h"
+#include "model/checkpoint.h"
+#include "model/onnx.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+struct args {
+	const char *checkpoint, *out;
+};
+
+enum { KEY_CHECKPOINT = 256, KEY_FORMAT };
+
+static const struct argp_option options[] = { { "checkpoint", KEY_CHECKPOINT, "FILE", 0,
+						      "the weights that mltrain train wrote", 1 },
+	{ "format", KEY_FORMAT, "FORMAT", 0, "onnx, which is the only one", 1 }, { 0 } };
+
+static error_t parse(int key, char *arg, struct argp_state *state)
+{
+	struct args *a = state->input;
+
+	switch (key) {
+	case KEY_CHECKPOINT:
+		a->checkpoint = arg;
+		return 0;
+	case KEY_FORMAT:
+		if (strcmp(arg, "onnx") != 0)
+			argp_error(state, "--format '%s' is not one of: onnx", arg);
+		return 0;
+	case ARGP_KEY_ARG:
+		if (a->out)
+			argp_error(state, "'%s' is one file too many", arg);
+		a->out = arg;
+		return 0;
+	case ARGP_KEY_END:
+		if (!a->checkpoint)
+			argp_error(state, "which weights? give --checkpoint FILE");
+		if (!a->out)
+			argp_error(
+				state, "where to? name the file to write, for instance net.onnx");
+		return 0;
+	default:
+		return ARGP_ERR_UNKNOWN;
+	}
+}
+
+static const struct argp argp = { options, parse, "OUT.onnx",
+	"Write a checkpoint's network as ONNX, for ONNX Runtime and its like: the input is pixels "
+	"from 0 to 255, the outputs are logits and probabilities." };
+
+static int run(const struct args *a, struct mlr_error *err)
+{
+	auto_call(checkpoint_done) struct checkpoint c = CHECKPOINT_INIT;
+	auto_free char *model = NULL;
+	char input[SHAPE_TEXT_MAX];
+	size_t len;
+	int r;
+
+	if (file_is_same(a->out, a->checkpoint))
+		return mlr_fail(
+			err, EEXIST, "'%s' is the checkpoint itself, not overwriting it", a->out);
+	r = checkpoint_read(a->checkpoint, &c, err);
+	if (r < 0)
+		return r;
+	r = onnx_build(c.net, c.params, c.states, &c.norm, c.names, &model, &len, err);
+	if (r < 0)
+		return mlr_wrap(err, "export checkpoint '%s'", a->checkpoint);
+	r = file_put(a->out, model, len, 0666, err);
+	if (r < 0)
+		return mlr_wrap(err, "export checkpoint '%s' to '%s'", a->checkpoint, a->out);
+	printf("%s: network %s, images of %s, %d classes, %zu bytes\n", a->out, c.net->name,
+		shape_text(&c.net->input, input), c.net->classes, len);
+	return 0;
+}
+
+int cmd_export(int argc, char **argv)
+{
+	struct args a = { NULL };
+	struct mlr_error err = MLR_ERROR_INIT;
+	char name[] = "mltrain export";
+
+	argv[0] = name;
+	arg_check_spelling(argv, options);
+	argp_parse(&argp, argc, argv, 0, NULL, &a);
+	return run(&a, &err) < 0 ? main_fail(&err) : 0;
+}

@@ -1,0 +1,351 @@
+/* mltrain train: from a data set to a tested network. */
+#include "cli/mltrain.h"
+
+#include "base/cleanup.h"
+#include "base/clock.h"
+#include "base/file.h"
+#include "base/log.h"
+#include "base/memory.h"
+#include "data/dataset.h"
+#include "metrics/metrics.h"
+#include "model/net_file.h"
+#include "model/recipe_file.h"
+#include "cli/signals.h"
+#include "cli/test_record.h"
+#include "train/cpus.h"
+#include "train/resume.h"
+#include "train/train.h"
+#include "cli/train_args.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+/* What a run stands on, from the options on. */
+struct session {
+	struct train_args args;
+	struct dist *dist;
+	struct checkpoint from; /* to go on from; .net NULL: from the start */
+	struct dataset data;
+	struct net *net;
+	struct metrics *metrics; /* rank 0's */
+};
+
+static void session_done(struct session *s)
+{
+	checkpoint_done(&s->from);
+	dataset_done(&s->data);
+	net_free(&s->net);
+	dist_close(&s->dist);
+}
+
+/* --- what is told ----------------------------------------------------------------------------- */
+
+static void tell_plan(const struct engine *e)
+{
+	auto_free char *plan = e->backend->plan ? e->backend->plan(e) : NULL;
+
+	if (plan)
+		fprintf(stderr, "%s%s", plan, *plan && plan[strlen(plan) - 1] == '\n' ? "" : "\n");
+	else
+		mlr_info("memory: %.1f MB", 1e-6 * (double)e->memory);
+}
+
+static void tell(void *ctx, const struct train_state *state)
+{
+	struct session *s = ctx;
+
+	if (state->test && (s->args.metrics.log || s->args.metrics.format == METRICS_JSON))
+		metrics_put(s->metrics, test_record(state->test, &s->data, NULL, state->step));
+	metrics_tell(s->metrics, state, &s->args.train, &s->data);
+	if (state->moment == TRAIN_STARTED && s->args.verbose)
+		tell_plan(state->engine);
+}
+
+/* Returns the exit status. */
+static int say_interrupted(const struct session *s, const struct train_state *state)
+{
+	const char *file = s->args.train.checkpoint;
+
+	mlr_info("stopped by %s after step %" PRIu64 " (epoch %d)%s%s",
+		state->signal ? signals_name(state->signal) : "--max-time", state->step,
+		state->epoch, file ? "; weights written to " : "; no --checkpoint was given",
+		file ? file : "");
+	return state->signal == SIGINT ? 128 + SIGINT : 0;
+}
+
+static void say_result(const struct session *s, const struct train_state *state, double total)
+{
+	const struct train_options *o = &s->args.train;
+	/* The latest may have ended early, or have been before this run began. */
+	int epoch = state->epoch > state->epochs_done ? state->epoch : state->epochs_done;
+
+	print_accuracy(state->test_wrong, state->test_images);
+	if (state->reached)
+		mlr_info("--target-accuracy %g %% was reached in epoch %d, at step %" PRIu64,
+			100 * o->target_accuracy, epoch, state->step);
+	printf("training time %.2f s (%" PRIu64 " steps, %.0f images/s)\n", state->step_seconds,
+		state->step,
+		state->step_seconds > 0
+			? (double)state->step * o->recipe.batch / state->step_seconds
+			: 0);
+	printf("evaluation time %.2f s\n", state->evaluate_seconds);
+	/* That of the steps goes on from the checkpoint's. */
+	printf("total time %.2f s%s\n", total, s->from.net ? " since it went on" : "");
+	if (o->checkpoint)
+		printf("checkpoint %s\n", o->checkpoint);
+	if (s->args.metrics.log)
+		printf("log %s\n", s->args.metrics.log);
+}
+
+/* --- making ready ------------------------------------------------------------------------------
+ */
+
+/* A name mistyped must not cost the weights that --checkpoint has. */
+static int check_anew(const struct session *s, struct mlr_error *err)
+{
+	const char *there = s->args.train.checkpoint;
+
+	if (access(there, F_OK) < 0)
+		return 0;
+	mlr_fail(err, EEXIST, "--resume: there is no '%s', and starting anew would replace '%s'",
+		s->args.resume, there);
+	return mlr_hint(err, "--resume alone goes on from '%s'", there);
+}
+
+static int open_resume(struct session *s, struct mlr_error *err)
+{
+	const char *path = s->args.resume;
+	int r;
+
+	if (!s->args.wants_resume)
+		return 0;
+	r = resume_read(path, s->dist, &s->from, err);
+	if (r < 0)
+		return mlr_wrap(err, "--resume");
+	if (s->dist->rank != 0)
+		return 0;
+	if (r == 0 && check_anew(s, err) < 0)
+		return -err->code;
+	if (s->args.metrics.quiet)
+		return 0;
+	if (r == 0)
+		mlr_info("--resume: there is no '%s' yet: starting anew", path);
+	else
+		mlr_info("going on from '%s': step %" PRIu64 ", %d epoch%s done", path,
+			s->from.step, s->from.epochs_done, s->from.epochs_done == 1 ? "" : "s");
+	return 0;
+}
+
+/* Only folders have pictures of any size; those of other sets are as they are. */
+static int check_input(const struct session *s, struct mlr_error *err)
+{
+	const struct dataset *d = &s->data;
+	const struct shape *want = &s->args.input;
+	char input[SHAPE_TEXT_MAX];
+
+	if (want->rank != 3 ||
+		((uint32_t)want->dim[0] == d->channels && (uint32_t)want->dim[1] == d->height &&
+			(uint32_t)want->dim[2] == d->width))
+		return 0;
+	mlr_fail(err, EINVAL, "--input %s: the images of '%s' are of %ux%ux%u",
+		shape_text(want, input), d->dir, d->channels, d->height, d->width);
+	return mlr_hint(err,
+		s->from.net ? "training that goes on keeps the size: leave it out"
+			    : "it is for folders of pictures: leave it out");
+}
+
+static int open_data(struct session *s, struct mlr_error *err)
+{
+	const struct shape *want = s->from.net ? &s->from.net->input : &s->args.input;
+	struct dataset_wish wish = {
+		.memory_max = s->args.data_memory, .seed = 1, .threads = s->args.train.threads
+	};
+	struct dataset *d = &s->data;
+	int r;
+
+	if (want->rank == 3) {
+		wish.channels = (uint32_t)want->dim[0];
+		wish.height = (uint32_t)want->dim[1];
+		wish.width = (uint32_t)want->dim[2];
+	}
+	r = dataset_load(s->args.data, DATASET_ALL, &wish, d, err);
+	if (r < 0)
+		return r;
+	if (d->height > 65536 || d->width > 65536)
+		return mlr_fail(err, EINVAL, "'%s': images of %ux%u are too large", d->dir,
+			d->height, d->width);
+	return check_input(s, err);
+}
+
+/* The network of a checkpoint, with another rate of dropout if that is wished. */
+static int copy_net(const struct net *from, const struct net_wish *wish, struct net **ret,
+	struct mlr_error *err)
+{
+	const struct net_wish dropout = { .dropout = wish->dropout };
+	auto_free char *text = net_text(from);
+
+	return net_parse(text, strlen(text), "checkpoint", &dropout, ret, NULL, err);
+}
+
+static int read_recipe(const char *text, struct recipe *ret, struct mlr_error *err)
+{
+	json_error_t why;
+	json_auto_t *o = text ? json_loads(text, JSON_REJECT_DUPLICATES, &why) : NULL;
+	int r;
+
+	if (!text)
+		return mlr_fail(err, EPROTO, "the checkpoint to go on from has no recipe");
+	if (!o)
+		return mlr_fail(err, EPROTO, "the checkpoint's recipe is not JSON: %s", why.text);
+	r = recipe_parse(o, ret, err);
+	return r < 0 ? mlr_wrap(err, "the checkpoint's recipe") : 0;
+}
+
+/* A small data set has less to spare than the usual number. */
+static void choose_validation(const struct session *s, struct recipe *r)
+{
+	uint32_t images = s->data.train.count, chosen = recipe_validation(r, images);
+
+	if (chosen != r->validation && chosen < RECIPE_VALIDATION && s->dist->rank == 0 &&
+		!s->args.metrics.quiet)
+		mlr_info("%u of %u training images are kept for validation, a tenth; --validation "
+			 "says another number",
+			chosen, images);
+	r->validation = chosen;
+}
+
+/* The description's network and recipe, with what the checkpoint and the options say instead. */
+static int open_net(struct session *s, struct mlr_error *err)
+{
+	struct train_args *a = &s->args;
+	struct net_wish wish = { .classes = s->data.classes, .dropout = a->dropout };
+	struct recipe recipe = RECIPE_INIT;
+	int r;
+
+	wish.input = shape3((int)s->data.channels, (int)s->data.height, (int)s->data.width);
+	if (s->from.net && !(a->given & GIVEN_NET))
+		r = copy_net(s->from.net, &wish, &s->net, err);
+	else
+		r = net_read(a->net, &wish, &s->net, &recipe, err);
+	if (r == 0 && s->from.net && s->from.velocity)
+		r = read_recipe(s->from.recipe, &recipe, err);
+	if (r < 0)
+		return r;
+	r = train_args_apply(a, &recipe, err);
+	if (r < 0)
+		return r;
+	choose_validation(s, &recipe);
+	a->train.recipe = recipe;
+	return 0;
+}
+
+/* How bytes enter, where nothing says otherwise as the data set has it. */
+static int normalize(struct session *s, struct mlr_error *err)
+{
+	const struct train_args *a = &s->args;
+
+	if (s->from.net && !(a->given & GIVEN_NORMALIZE))
+		s->data.norm = s->from.norm;
+	else if (a->normalize == NORMALIZE_DATASET)
+		return dataset_measure(
+			&s->data, a->train.recipe.validation, a->train.threads, &s->data.norm, err);
+	return 0;
+}
+
+/* What no option says is as it was. */
+static void follow_checkpoint(struct session *s)
+{
+	struct train_options *t = &s->args.train;
+
+	if (!s->from.net)
+		return;
+	t->resume = &s->from;
+	t->resume_elsewhere = !file_is_same(s->args.resume, t->checkpoint);
+	if (!(s->args.given & GIVEN_SEED))
+		t->seed = s->from.seed;
+	if (!(s->args.given & GIVEN_DTYPE))
+		t->dtype = s->from.dtype;
+}
+
+/* Everything between the options and the verdict. */
+static int run(struct session *s, struct train_state *state, struct mlr_error *err)
+{
+	struct train_options *t = &s->args.train;
+	int r;
+
+	t->dist = s->dist;
+	t->stop = &signals_stop;
+	t->save = &signals_save;
+	if ((r = open_resume(s, err)) < 0 || (r = open_data(s, err)) < 0 ||
+		(r = open_net(s, err)) < 0 || (r = normalize(s, err)) < 0)
+		return r;
+	follow_checkpoint(s);
+	signals_catch(s->args.usr1_continues);
+	return train_run(t, s->net, &s->data, tell, s, state, err);
+}
+
+/* --- the end ------------------------------------------------------------------------------------
+ */
+
+/* Tell why, and end the other ranks with this one. */
+static int fail(struct session *s, struct mlr_error *err)
+{
+	/* What all ranks find wrong is rank 0's to say; it ends the others meanwhile. */
+	if (s->dist && s->dist->rank != 0) {
+		dist_let_rank_0(s->dist);
+		mlr_wrap(err, "rank %d", s->dist->rank);
+	}
+	main_fail(err);
+	if (s->dist)
+		dist_fail(s->dist, EXIT_BROKEN);
+	return EXIT_BROKEN;
+}
+
+/* Returns the exit status. */
+static int end(struct session *s, const struct train_state *state, double started)
+{
+	if (s->dist->rank != 0)
+		return state->moment == TRAIN_INTERRUPTED && state->signal == SIGINT ? 128 + SIGINT
+										     : 0;
+	if (state->moment == TRAIN_INTERRUPTED)
+		return say_interrupted(s, state);
+	if (s->args.metrics.format == METRICS_TEXT)
+		say_result(s, state, mlr_now() - started);
+	return 0;
+}
+
+int cmd_train(int argc, char **argv)
+{
+	auto_call(session_done) struct session s = { .data = DATASET_INIT };
+	struct mlr_error err = MLR_ERROR_INIT, log_err = MLR_ERROR_INIT;
+	struct train_state state = { 0 };
+	char name[] = "mltrain train";
+	double started = mlr_now();
+	int r;
+
+	argv[0] = name;
+	train_args_parse(argc, argv, &s.args);
+	s.args.train.started = started;
+	if (dist_open(&s.dist, &err) < 0)
+		return main_fail(&err);
+	if (!(s.args.given & GIVEN_THREADS) &&
+		cpus_share(s.dist, "", &s.args.train.threads, &err) < 0)
+		return fail(&s, &err);
+	if (s.dist->rank == 0 && metrics_open(&s.args.metrics, &s.metrics, &err) < 0)
+		return fail(&s, &err);
+
+	r = run(&s, &state, &err);
+	if (r < 0 && s.metrics)
+		metrics_fail(s.metrics, &err);
+	if (metrics_close(&s.metrics, &log_err) < 0)
+		main_fail(&log_err);
+	if (r < 0)
+		return fail(&s, &err);
+	r = end(&s, &state, started);
+	return log_err.code ? EXIT_BROKEN : r;
+}

@@ -1,0 +1,292 @@
+/* mltrain fetch: data sets from the internet. */
+#include "base/cleanup.h"
+#include "base/clock.h"
+#include "base/file.h"
+#include "base/home.h"
+#include "base/log.h"
+#include "base/memory.h"
+#include "config.h"
+#include "data/fetch.h"
+#include "data/sums.h"
+#include "cli/mltrain.h"
+
+#include <argp.h>
+#include <ctype.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+struct args {
+	const char *to, *sha256, *cacert, *mirror;
+	char digest[HASH_HEX_SIZE];
+	int quiet, n;
+	char **what; /* [n] */
+};
+
+/* What is told while it goes on. */
+struct telling {
+	const char *dir;
+	int quiet, live; /* live: progress is drawn on a terminal */
+	int drawn;
+	int64_t next_ms;
+};
+
+enum { KEY_TO = 256, KEY_SHA256, KEY_CACERT, KEY_MIRROR };
+
+static const struct argp_option options[] = {
+	{ "to", KEY_TO, "DIR", 0,
+		"where to: a set goes into a directory of its name in DIR, a URL's file into DIR "
+		"itself (~/.local/share/datasets; for URLs the current directory)" },
+	{ "sha256", KEY_SHA256, "HEX", 0, "what the one URL's file must be" },
+	{ "mirror", KEY_MIRROR, "URL", 0,
+		"look for the files of a set at URL/NAME first, as in URL/mnist/train-images-idx3-ubyte.gz" },
+	{ "cacert", KEY_CACERT, "FILE", 0,
+		"CA certificates to trust, PEM ($CURL_CA_BUNDLE, $SSL_CERT_FILE)" },
+	{ "quiet", 'q', NULL, 0, "say only what goes wrong" }, { 0 }
+};
+
+static void take_digest(struct argp_state *state, struct args *a, const char *arg)
+{
+	size_t n = strlen(arg);
+
+	for (size_t i = 0; i < n && i < sizeof(a->digest) - 1; i++)
+		a->digest[i] = (char)tolower((unsigned char)arg[i]);
+	if (n != sizeof(a->digest) - 1 || !sums_is_digest(a->digest))
+		argp_error(state, "--sha256 '%s' is not 64 hexadecimal digits", arg);
+	a->sha256 = a->digest;
+}
+
+static int is_url(const char *what)
+{
+	return strstr(what, "://") != NULL;
+}
+
+static void check(struct argp_state *state, const struct args *a)
+{
+	if (!a->n)
+		argp_error(state, "which data set? one of %s, or a URL", known_set_names());
+	if (a->sha256 && (a->n != 1 || !is_url(a->what[0])))
+		argp_error(state, "--sha256 goes with a single URL");
+	for (int i = 0; i < a->n; i++)
+		if (!is_url(a->what[i]) && !known_set_find(a->what[i]))
+			argp_error(state, "'%s' is neither a URL nor one of %s", a->what[i],
+				known_set_names());
+}
+
+static error_t parse(int key, char *arg, struct argp_state *state)
+{
+	struct args *a = state->input;
+
+	switch (key) {
+	case KEY_TO:
+		a->to = arg;
+		return 0;
+	case KEY_SHA256:
+		take_digest(state, a, arg);
+		return 0;
+	case KEY_CACERT:
+		a->cacert = arg;
+		return 0;
+	case KEY_MIRROR:
+		a->mirror = arg;
+		return 0;
+	case 'q':
+		a->quiet = 1;
+		return 0;
+	case ARGP_KEY_ARGS:
+		a->what = state->argv + state->next;
+		a->n = state->argc - state->next;
+		return 0;
+	case ARGP_KEY_END:
+		check(state, a);
+		return 0;
+	default:
+		return ARGP_ERR_UNKNOWN;
+	}
+}
+
+static const struct argp argp = { options, parse, "NAME|URL...",
+	"Fetch data sets: mnist, fashion-mnist, cifar-10 or cifar-100, which --data then finds by name, or "
+	"files by URL. What was cut goes on where it ended; a file appears whole and checked by its "
+	"sha256, or not at all." };
+
+static void print_version(FILE *out, struct argp_state *state)
+{
+	(void)state;
+	fprintf(out, "mltrain %s\n", PACKAGE_VERSION);
+}
+
+static void draw(void *ctx, const char *name, uint64_t done, uint64_t total)
+{
+	struct telling *t = ctx;
+
+	if (!t->live || t->quiet || mlr_now_ms() < t->next_ms)
+		return;
+	t->next_ms = mlr_now_ms() + 200;
+	t->drawn = 1;
+	if (total)
+		fprintf(stderr, "\r\033[K%s: %.1f of %.1f MB (%d %%)", name, (double)done / 1e6,
+			(double)total / 1e6, (int)(100 * (double)done / (double)total));
+	else
+		fprintf(stderr, "\r\033[K%s: %.1f MB", name, (double)done / 1e6);
+}
+
+static void clear(struct telling *t)
+{
+	if (t->drawn)
+		fputs("\r\033[K", stderr);
+	t->drawn = 0;
+}
+
+static void tell(void *ctx, enum fetch_moment moment, const char *name, const char *text)
+{
+	struct telling *t = ctx;
+
+	clear(t);
+	if (t->quiet && moment != FETCH_FAILED && moment != FETCH_RECORDED)
+		return;
+	switch (moment) {
+	case FETCH_WAITS:
+		mlr_info("another fetch is at work in '%s'; waiting for its end", t->dir);
+		break;
+	case FETCH_THERE:
+		mlr_info("'%s/%s' is there already", t->dir, name);
+		break;
+	case FETCH_OTHER:
+		mlr_info("'%s/%s' is there with the sha256 %s; fetching it anew", t->dir, name,
+			text);
+		break;
+	case FETCH_FAILED:
+		mlr_warning("%s; trying the next place", text);
+		break;
+	case FETCH_DONE:
+		mlr_info("'%s/%s' is there, its sha256 as expected", t->dir, name);
+		break;
+	case FETCH_RECORDED:
+		mlr_info(
+			"'%s/%s' is there; nothing is known to compare its sha256 %s with, which is "
+			"written down in '%s/%s'",
+			t->dir, name, text, t->dir, SUMS_FILE);
+		break;
+	case FETCH_UNPACKED:
+		mlr_info("unpacked '%s' in '%s'", name, t->dir);
+		break;
+	}
+}
+
+static int fail(const struct mlr_error *err)
+{
+	mlr_log_error(err);
+	return EXIT_BROKEN;
+}
+
+/* What a user can do about a failure. */
+static void advise(struct mlr_error *err, const char *dir)
+{
+	switch (err->code) {
+	case EHOSTUNREACH:
+	case ECONNREFUSED:
+		mlr_hint(err,
+			"where this machine has no internet, fetch on one that has and copy the directory "
+			"here ('%s'), or set https_proxy",
+			dir);
+		break;
+	case ECONNRESET:
+	case ETIMEDOUT:
+		mlr_hint(err, "the same command again goes on where this one ended");
+		break;
+	case EPERM:
+		mlr_hint(err, "--cacert FILE trusts another certificate authority");
+		break;
+	case EBADMSG:
+		mlr_hint(err,
+			"the file on the server has changed, or something between here and there "
+			"changes it");
+		break;
+	default:
+		break;
+	}
+}
+
+/* Where a named set goes; to free(), or NULL with err set. */
+static char *set_dir(const struct args *a, const char *name, struct mlr_error *err)
+{
+	auto_free char *data = NULL;
+
+	if (a->to)
+		return xasprintf("%s/%s", a->to, name);
+	data = home_xdg_dir("XDG_DATA_HOME", ".local/share", err);
+	if (!data)
+		mlr_hint(err, "--to DIR says where to");
+	return data ? xasprintf("%s/datasets/%s", data, name) : NULL;
+}
+
+static const char *ca_file(const struct args *a)
+{
+	const char *bundle = getenv("CURL_CA_BUNDLE"), *file = getenv("SSL_CERT_FILE");
+
+	return a->cacert ? a->cacert : bundle && *bundle ? bundle : file && *file ? file : NULL;
+}
+
+static int fetch_one(const struct args *a, const char *what, struct mlr_error *err)
+{
+	const struct known_set *set = is_url(what) ? NULL : known_set_find(what);
+	auto_free char *dir = set ? set_dir(a, what, err) : xstrdup(a->to ? a->to : ".");
+	auto_free char *name = set ? NULL : fetch_name(what);
+	auto_free char *mirror = set && a->mirror ? xasprintf("%s/%s", a->mirror, what) : NULL;
+	const char *urls[] = { what, NULL };
+	struct telling t = { dir, a->quiet, isatty(STDERR_FILENO) };
+	struct fetch_options o = { dir, ca_file(a), tell, draw, &t };
+	int r;
+
+	if (!dir)
+		return -err->code;
+	if (set) {
+		r = fetch_set(&o, set, mirror, err);
+	} else if (!name) {
+		auto_free char *shown = download_shown(what);
+
+		mlr_fail(err, EINVAL, "the end of '%s' is no name for a file", shown);
+		return mlr_hint(err, "it has to be a URL such as https://host/dir/file.gz");
+	} else {
+		r = fetch_file(&o, urls, name, a->sha256, err);
+	}
+	clear(&t);
+	if (r < 0)
+		advise(err, dir);
+	else if (set && !a->quiet)
+		printf("%s\n", dir);
+	else if (!a->quiet)
+		printf("%s/%s\n", dir, name);
+	return r;
+}
+
+int main(int argc, char **argv)
+{
+	struct args a = { 0 };
+	struct mlr_error err = MLR_ERROR_INIT;
+	char name[] = "mltrain fetch";
+
+	mlr_log_init("mltrain");
+	argp_err_exit_status = EXIT_USAGE;
+	argp_program_version_hook = print_version;
+	if (argc)
+		argv[0] = name;
+	arg_check_spelling(argv, options);
+	argp_parse(&argp, argc, argv, 0, NULL, &a);
+	for (int i = 0; i < a.n; i++)
+		if (fetch_one(&a, a.what[i], &err) < 0) {
+			auto_free char *shown = download_shown(a.what[i]);
+
+			mlr_wrap(&err, "fetch '%s'", shown);
+			return fail(&err);
+		}
+	if (fflush(stdout) != 0 || ferror(stdout)) {
+		mlr_fail_errno(&err, "write standard output");
+		return fail(&err);
+	}
+	return 0;
+}

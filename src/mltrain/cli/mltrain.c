@@ -1,0 +1,166 @@
+/* mltrain's main: finds the command's row and calls it. */
+#include "cli/mltrain.h"
+
+#include "base/cleanup.h"
+#include "base/escape.h"
+#include "base/fds.h"
+#include "base/log.h"
+#include "base/spelling.h"
+#include "config.h"
+#include "backend/backend.h"
+#include "data/image.h"
+#include "tensor/plugin.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define SPIN_COUNT "5000" /* some 0.1 ms */
+
+static const struct command {
+	const char *name;
+	int (*run)(int argc, char **argv);
+	const char *help;
+} commands[] = {
+	{ "train", cmd_train, "train a network on a data set and test it" },
+	{ "eval", cmd_eval, "test a checkpoint on a data set" },
+	{ "bench", cmd_bench, "measure rates beside what this machine could do" },
+	{ "fetch", cmd_fetch, "bring data sets from the internet" },
+	{ "export", cmd_export, "write a checkpoint's network as ONNX" },
+	{ "net", cmd_net, "show what a network's description says" },
+	{ "predict", cmd_predict, "tell what pictures show" },
+	{ "report", cmd_report, "draw the logs of runs as one HTML file" },
+};
+
+static int told; /* that something failed */
+
+int main_fail(const struct mlr_error *err)
+{
+	mlr_log_error(err);
+	told = 1;
+	return EXIT_BROKEN;
+}
+
+void print_shown(const char *name)
+{
+	char shown[ESCAPE_SIZE];
+
+	while (*name) {
+		name += escape_next(name, shown);
+		fputs(shown, stdout);
+	}
+}
+
+void print_accuracy(int64_t wrong, uint32_t count)
+{
+	double error = 100.0 * (double)wrong / count;
+
+	printf("test accuracy %.2f %% (error %.2f %%)\n", 100 - error, error);
+}
+
+static char there(const char *plugin)
+{
+	auto_free char *path = plugin_path(plugin);
+
+	return path ? '+' : '-';
+}
+
+static void print_version(FILE *out, struct argp_state *state)
+{
+	(void)state;
+	fprintf(out, "mltrain %s (backends: %s) %cmpi %s\n", PACKAGE_VERSION, backend_names(),
+		there("mpi"), image_formats());
+}
+
+static void print_help(FILE *out)
+{
+	fprintf(out,
+		"Usage: mltrain COMMAND [OPTION...]\n"
+		"Train a convolutional network to classify images.\n\n");
+	for (size_t i = 0; i < ARRAY_LEN(commands); i++)
+		fprintf(out, "  %-8s %s\n", commands[i].name, commands[i].help);
+	fprintf(out,
+		"\n`mltrain COMMAND --help` tells a command's options, mltrain(1) the rest.\n"
+		"`mltrain --version` tells the version and the backends.\n");
+}
+
+/*
+ * libgomp's threads spin for milliseconds at the end of every loop, which on a machine that others
+ * use too takes the cores from the thread that is waited for: five times slower beside a load of 8
+ * on two cores. It reads how long to spin when it is loaded (libgomp manual, GOMP_SPINCOUNT), so
+ * this program starts once more with less, unless the user has chosen.
+ */
+static void spin_less(char **argv)
+{
+	auto_free char *self = NULL;
+
+	if (getenv("GOMP_SPINCOUNT") || getenv("OMP_WAIT_POLICY"))
+		return;
+	self = realpath("/proc/self/exe", NULL);
+	if (!self || setenv("GOMP_SPINCOUNT", SPIN_COUNT, 1) < 0)
+		return;
+	execv(self, argv); /* what fails here changes nothing but the speed */
+}
+
+static int unknown_command(const char *name)
+{
+	struct mlr_error err = MLR_ERROR_INIT;
+	struct spelling s = spelling_of(name, strlen(name));
+
+	for (size_t i = 0; i < ARRAY_LEN(commands); i++)
+		spelling_try(&s, commands[i].name);
+	mlr_fail(&err, EINVAL, "'%s' is not a command", name);
+	if (s.near)
+		mlr_hint(&err, "is %s meant? mltrain --help lists them", s.near);
+	else
+		mlr_hint(&err, "mltrain --help lists them");
+	main_fail(&err);
+	return EXIT_USAGE;
+}
+
+/* An answer that did not arrive is a failure, found out at the latest here, also for what argp
+ * prints. */
+static void close_stdout(void)
+{
+	int failed = ferror(stdout);
+	struct mlr_error err;
+
+	if (fclose(stdout) != 0)
+		mlr_fail_errno(&err, "write to stdout");
+	else if (failed) /* which nobody has the errno of any more */
+		mlr_fail(&err, EIO, "not all of the answer could be written to stdout");
+	else
+		return;
+	if (!told)
+		main_fail(&err);
+	_exit(EXIT_BROKEN);
+}
+
+int main(int argc, char **argv)
+{
+	fds_open_standard();
+	spin_less(argv);
+	mlr_log_init("mltrain");
+	atexit(close_stdout);
+	argp_err_exit_status = EXIT_USAGE;
+	argp_program_version_hook = print_version;
+	setvbuf(stdout, NULL, _IOLBF, 0); /* in a job's log, lines appear when they are said */
+	if (argc < 2 || strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "help") == 0 ||
+		strcmp(argv[1], "-h") == 0) {
+		print_help(argc < 2 ? stderr : stdout);
+		return argc < 2 ? EXIT_USAGE : 0;
+	}
+	if (strcmp(argv[1], "--version") == 0 || strcmp(argv[1], "-V") == 0 ||
+		strcmp(argv[1], "version") == 0) {
+		print_version(stdout, NULL);
+		return 0;
+	}
+	for (size_t i = 0; i < ARRAY_LEN(commands); i++)
+		if (strcmp(argv[1], commands[i].name) == 0)
+			return commands[i].run(argc - 1, argv + 1);
+	return unknown_command(argv[1]);
+}

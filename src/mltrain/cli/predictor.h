@@ -1,0 +1,58 @@
+/*
+ * A checkpoint made ready to predict with: what eval and predict have in common.
+ */
+#ifndef MLT_PREDICTOR_H
+#define MLT_PREDICTOR_H
+
+#include "backend/backend.h"
+#include "model/checkpoint.h"
+
+#include <argp.h>
+
+struct predictor_options {
+	const char *checkpoint;
+	const struct backend *backend;
+	int threads;
+	int dtype; /* enum dtype, or -1: the checkpoint's, where the backend has it */
+	int batch; /* 0: that of training, so that the arithmetic is that of its own test */
+};
+
+/* The options, for a command's table and at the end of its parse function; a command's own keys
+ * begin with PREDICTOR_KEYS. */
+enum { PREDICTOR_CHECKPOINT = 256, PREDICTOR_BACKEND, PREDICTOR_DTYPE, PREDICTOR_KEYS };
+
+/* clang-format off */
+#define PREDICTOR_OPTIONS                                                                       \
+	{ "checkpoint", PREDICTOR_CHECKPOINT, "FILE", 0,                                        \
+		"the weights that mltrain train wrote", 1 },                                    \
+	{ "threads", 't', "N", 0, "that compute (as many as CPUs may be used)", 2 },            \
+	{ "backend", PREDICTOR_BACKEND, "NAME", 0,                                              \
+		"one that mltrain --version tells, or auto (auto)", 2 },                        \
+	{ "dtype", PREDICTOR_DTYPE, "TYPE", 0, "f32, bf16 or tf32 (that of training)", 2 }
+/* clang-format on */
+
+/* What they are when not said. */
+struct predictor_options predictor_options(void);
+
+/* As an argp_parser_t: the cases of the options above, and that there is a checkpoint at the end.
+ */
+error_t predictor_parse(int key, char *arg, struct argp_state *state, struct predictor_options *o);
+
+struct predictor {
+	struct checkpoint from;
+	struct engine *engine;
+};
+
+#define PREDICTOR_INIT                \
+	{                             \
+		CHECKPOINT_INIT, NULL \
+	}
+
+/* Returns 0, or what checkpoint_read() and the backend's open() give. */
+int predictor_open(const struct predictor_options *o, struct predictor *ret, struct mlr_error *err);
+void predictor_done(struct predictor *p);
+
+/* The name of a class of the network: its own, or its number in buf. */
+const char *predictor_class(const struct predictor *p, int class, char buf[12]);
+
+#endif

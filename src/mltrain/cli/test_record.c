@@ -1,0 +1,89 @@
+#include "cli/test_record.h"
+
+#include "base/cleanup.h"
+#include "base/json.h"
+#include "base/memory.h"
+#include "data/loader.h"
+#include "cli/picture.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+static json_t *name_list(const struct evaluation *e, const struct dataset *data, char *const *names)
+{
+	json_t *list = json_array();
+	char buf[12];
+
+	for (int i = 0; i < e->classes; i++)
+		json_array_append_new(
+			list, mlr_json_text(names ? names[i] : dataset_class(data, i, buf)));
+	return list;
+}
+
+static json_t *confusion(const struct evaluation *e)
+{
+	json_t *rows;
+
+	if (!e->confusion)
+		return json_null();
+	rows = json_array();
+	for (int i = 0; i < e->classes; i++) {
+		json_t *row = json_array();
+
+		for (int k = 0; k < e->classes; k++)
+			json_array_append_new(row,
+				json_integer(
+					e->confusion[(size_t)i * (size_t)e->classes + (size_t)k]));
+		json_array_append_new(rows, row);
+	}
+	return rows;
+}
+
+/* The picture of one test image, null where there can be none. */
+static json_t *picture(const struct dataset *data, uint32_t index)
+{
+	const struct loader_options options = { .rows = 1, .ahead = 1, .threads = 1 };
+	auto_call(loader_close) struct loader *loader = NULL;
+	size_t bytes = (size_t)data->channels * data->height * data->width;
+	auto_free char *png = NULL;
+	struct batch batch;
+
+	if (loader_open(&data->test, data, &options, &loader, NULL) < 0)
+		return json_null();
+	loader_start_range(loader, index, 1);
+	if (loader_take(loader, 1, &batch, NULL) != 1)
+		return json_null();
+	png = picture_png(batch.images + (batch.index ? batch.index[0] * bytes : 0), data->channels,
+		data->height, data->width);
+	return png ? json_string(png) : json_null();
+}
+
+static json_t *mistakes(const struct evaluation *e, const struct dataset *data)
+{
+	json_t *list = json_array();
+
+	for (int i = 0; i < e->mistaken; i++) {
+		const struct mistake *m = &e->mistakes[i];
+
+		json_array_append_new(list,
+			json_pack("{s:I, s:i, s:i, s:f, s:o}", "index", (json_int_t)m->index,
+				"label", m->label, "guess", m->guess, "probability",
+				(double)m->probability, "png", picture(data, m->index)));
+	}
+	return list;
+}
+
+json_t *test_record(
+	const struct evaluation *e, const struct dataset *data, char *const *names, uint64_t step)
+{
+	double error = e->count ? (double)e->wrong / e->count : 0;
+
+	return json_pack("{s:s, s:I, s:o, s:I, s:I, s:f, s:f, s:o, s:o, s:o, s:o}", "event", "test",
+		"step", (json_int_t)step, "data", mlr_json_text(data->dir), "images",
+		(json_int_t)e->count, "wrong", (json_int_t)e->wrong, "error", error, "accuracy",
+		1 - error, "cross_entropy",
+		isfinite(e->cross_entropy) ? json_real(e->cross_entropy) : json_null(), "names",
+		name_list(e, data, names), "confusion", confusion(e), "mistakes",
+		mistakes(e, data));
+}

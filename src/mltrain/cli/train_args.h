@@ -1,0 +1,63 @@
+/*
+ * The options of mltrain train. What an option says wins over what the checkpoint to go on from
+ * says, and that over the network's description.
+ */
+#ifndef MLT_TRAIN_ARGS_H
+#define MLT_TRAIN_ARGS_H
+
+#include "metrics/metrics.h"
+#include "model/recipe.h"
+#include "train/train.h"
+
+/* What options may say of a recipe: bits of train_args.given. */
+enum given {
+	GIVEN_EPOCHS = 1 << 0,
+	GIVEN_BATCH = 1 << 1,
+	GIVEN_LR = 1 << 2,
+	GIVEN_MOMENTUM = 1 << 3,
+	GIVEN_L2 = 1 << 4,
+	GIVEN_SCHEDULE = 1 << 5,
+	GIVEN_WARMUP = 1 << 6,
+	GIVEN_AUGMENT = 1 << 7,
+	GIVEN_VALIDATION = 1 << 8,
+	GIVEN_SEED = 1 << 9,
+	GIVEN_DTYPE = 1 << 10,
+	GIVEN_BACKEND = 1 << 11,
+	GIVEN_NET = 1 << 12,
+	GIVEN_NORMALIZE = 1 << 13,
+	GIVEN_THREADS = 1 << 14,
+};
+
+enum lr_scale { LR_SCALE_NONE, LR_SCALE_LINEAR, LR_SCALE_SQRT };
+
+enum normalize { NORMALIZE_FIXED, NORMALIZE_DATASET };
+
+struct train_args {
+	struct train_options train; /* its recipe holds what options said: see given */
+	struct metrics_options metrics;
+	unsigned given;
+	const char *data, *net;
+	struct shape input; /* of --input; rank 0: not given */
+	size_t data_memory; /* bytes; 0: not given */
+	double dropout;     /* < 0: not given */
+	enum lr_scale lr_scale;
+	enum normalize normalize;
+	int wants_resume;
+	const char *resume; /* its file */
+	int usr1_continues;
+	int verbose;
+};
+
+/* Read the command line; what is wrong ends the program. */
+void train_args_parse(int argc, char **argv, struct train_args *ret);
+
+/*
+ * Put what options said into a recipe. Where they change its batch, the rate follows as --lr-scale
+ * says (Goyal et al., "Accurate, Large Minibatch SGD", 2017), and is climbed to over the first
+ * twentieth of the epochs, at most five, unless there is a warm-up already.
+ *
+ * Returns 0, or -EINVAL for a warm-up before a schedule that has none.
+ */
+int train_args_apply(const struct train_args *a, struct recipe *r, struct mlr_error *err);
+
+#endif

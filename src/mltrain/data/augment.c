@@ -1,0 +1,47 @@
+#include "data/augment.h"
+
+#include "tensor/philox.h"
+
+#include <assert.h>
+#include <string.h>
+
+#define PURPOSE 0xa0000000u
+
+static struct philox draw(uint64_t seed, uint64_t epoch, uint64_t place)
+{
+	struct philox c = { { (uint32_t)place, PURPOSE + (uint32_t)(place >> 32), (uint32_t)epoch,
+		(uint32_t)(epoch >> 32) } };
+
+	return philox(c, (uint32_t)seed, (uint32_t)(seed >> 32));
+}
+
+static int below(uint32_t word, int n)
+{
+	return (int)((uint64_t)word * (uint64_t)n >> 32);
+}
+
+void augment_draw(const struct augment_policy *p, uint64_t seed, uint64_t epoch, uint64_t first,
+	int n, int h, int w, struct augment *ret)
+{
+	assert(p->shift >= 0 && p->shift <= AUGMENT_SHIFT_MAX);
+	assert(p->cut >= 0 && p->cut <= AUGMENT_CUT_MAX);
+	assert(h > 0 && h <= AUGMENT_SIDE_MAX && w > 0 && w <= AUGMENT_SIDE_MAX);
+
+	memset(ret, 0, (size_t)n * sizeof(*ret)); /* the padding too: batch_gather() compares it */
+	for (int i = 0; i < n; i++) {
+		struct philox r = draw(seed, epoch, first + (uint64_t)i);
+		struct augment *a = &ret[i];
+
+		if (p->shift) {
+			a->down = (int8_t)(below(r.word[0], 2 * p->shift + 1) - p->shift);
+			a->right = (int8_t)(below(r.word[1], 2 * p->shift + 1) - p->shift);
+		}
+		if (p->flip)
+			a->flip = r.word[3] & 1;
+		if (p->cut) {
+			a->cut = (uint8_t)p->cut;
+			a->cut_y = (int16_t)(below(r.word[2], h) - p->cut / 2);
+			a->cut_x = (int16_t)(below(r.word[3], w) - p->cut / 2);
+		}
+	}
+}

@@ -1,0 +1,35 @@
+/*
+ * CIFAR-10 and CIFAR-100 in their binary version (https://www.cs.toronto.edu/~kriz/cifar.html):
+ * records of a label and an image one after the other, nothing before, between or behind them.
+ *
+ *   CIFAR-10    label (0..9), 3072 bytes
+ *   CIFAR-100   coarse label (0..19), fine label (0..99), 3072 bytes; the fine label is used
+ *
+ * An image is 32 rows of 32 in red, then in green, then in blue.
+ */
+#ifndef MLT_DATA_CIFAR_H
+#define MLT_DATA_CIFAR_H
+
+#include "data/dataset.h"
+
+#define CIFAR_SIDE      32
+#define CIFAR_BYTES     ((size_t)3 * CIFAR_SIDE * CIFAR_SIDE)
+#define CIFAR_FILE_MAX  ((size_t)4 << 30) /* bytes: what is larger is refused */
+#define CIFAR_NAMES_MAX ((size_t)64 << 10)
+
+enum cifar_kind { CIFAR_10, CIFAR_100 };
+
+/*
+ * Read a file's records and put them behind those that set has.
+ *
+ *   fd     a regular file, read from where it stands; path is for errors
+ *   set    of images in memory, or zeros
+ *
+ * Returns 0, or -EPROTO for a file that is empty, ends within a record or has a label that is none
+ * (both say at which image), -EFBIG above CIFAR_FILE_MAX, -EINVAL for what is no regular file,
+ * -ENOMEM, -EIO. On failure set is as it was.
+ */
+int cifar_read_fd(int fd, const char *path, enum cifar_kind kind, struct image_set *set,
+	struct mlr_error *err);
+
+#endif

@@ -1,0 +1,232 @@
+#include "data/dataset.h"
+
+#include "base/cleanup.h"
+#include "base/home.h"
+#include "base/memory.h"
+#include "data/folder.h"
+#include "data/format.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+static int is_dir(const char *path)
+{
+	struct stat st;
+
+	return stat(path, &st) == 0 && S_ISDIR(st.st_mode);
+}
+
+/* The names that `mltrain fetch` knows as well. */
+static int is_known(const char *name)
+{
+	static const char *const known[] = { "mnist", "fashion-mnist", "cifar-10", "cifar-100" };
+
+	for (size_t i = 0; i < ARRAY_LEN(known); i++)
+		if (strcmp(name, known[i]) == 0)
+			return 1;
+	return 0;
+}
+
+/* Where fetch puts a set by itself; an empty string for a user without a home. */
+static char *in_home(const char *name)
+{
+	auto_free char *data = home_xdg_dir("XDG_DATA_HOME", ".local/share", NULL);
+
+	return data ? xasprintf("%s/datasets/%s", data, name) : xstrdup("");
+}
+
+/* The places where a name is looked for, in order; n beyond the last gives NULL. */
+static char *place(const char *name, int n)
+{
+	switch (n) {
+	case 0:
+		return xasprintf("/usr/share/datasets/%s", name);
+	case 1:
+		return xstrdup(name);
+	case 2:
+		return xasprintf("data/%s", name);
+	case 3:
+		return in_home(name);
+	case 4:
+		return xasprintf("/usr/local/share/datasets/%s", name);
+	default:
+		return NULL;
+	}
+}
+
+static int not_found(const char *name, struct mlr_error *err)
+{
+	auto_free char *home = in_home(name);
+
+	mlr_fail(err, ENOENT,
+		"data set '%s' was not found in /usr/share/datasets/%s, ./%s, ./data/%s, %s%s"
+		"/usr/local/share/datasets/%s",
+		name, name, name, name, home, *home ? " or " : "or ", name);
+	if (is_known(name))
+		return mlr_hint(err, "`mltrain fetch %s` brings it where there is the internet%s",
+			name,
+			strcmp(name, "fashion-mnist") == 0
+				? ", apt-get install dataset-fashion-mnist on Debian"
+				: "; --data takes the directory that holds its files, too");
+	return mlr_hint(err,
+		"give --data the directory that holds its files; `mltrain fetch mnist` brings that one "
+		"where there is the internet, Debian's package dataset-fashion-mnist brings --data "
+		"fashion-mnist");
+}
+
+static int not_a_directory(const char *name, struct mlr_error *err)
+{
+	mlr_fail(err, ENOTDIR, "data set '%s' is a file", name);
+	return mlr_hint(err, "--data takes the directory that holds the data set's files");
+}
+
+/*
+ * Find the directory that --data means: a directory's path as it is; a bare name that is none
+ * ("mnist", "fashion-mnist", "cifar-10", "cifar-100", …) is looked for in Debian's place
+ * /usr/share/datasets/NAME, then in
+ * ./NAME, ./data/NAME, $XDG_DATA_HOME/datasets/NAME and /usr/local/share/datasets/NAME. Those
+ * four names always go that way, so that a stray file of that name is no surprise.
+ *
+ * Returns 0 and a string to free(), -ENOENT with the places and the package to install, or
+ * -ENOTDIR for a file.
+ */
+static int find_dir(const char *name, char **ret, struct mlr_error *err)
+{
+	int bare = !strchr(name, '/');
+	struct stat st;
+
+	if (!bare || (!is_known(name) && is_dir(name))) {
+		if (is_dir(name)) {
+			*ret = xstrdup(name);
+			return 0;
+		}
+		if (stat(name, &st) == 0)
+			return not_a_directory(name, err);
+		mlr_fail(err, ENOENT, "data directory '%s' is not there", name);
+		return mlr_hint(
+			err, "Debian's package dataset-fashion-mnist brings --data fashion-mnist");
+	}
+	for (int n = 0;; n++) {
+		auto_free char *p = place(name, n);
+
+		if (!p)
+			return !is_known(name) && stat(name, &st) == 0 ? not_a_directory(name, err)
+								       : not_found(name, err);
+		if (is_dir(p)) {
+			*ret = take_ptr(&p);
+			return 0;
+		}
+	}
+}
+
+int format_has_file(const char *dir, const char *name)
+{
+	auto_free char *path = xasprintf("%s/%s", dir, name);
+	struct stat st;
+
+	return stat(path, &st) == 0 && S_ISREG(st.st_mode);
+}
+
+/* Folders last: they are known by anything that is named like a picture. */
+static const struct format *const formats[] = { &format_idx, &format_cifar_10, &format_cifar_100,
+	&format_folders };
+
+/* As the archives of CIFAR unpack. */
+static const char *const below[] = { "cifar-10-batches-bin", "cifar-100-binary" };
+
+static const struct format *format_of(const char *dir)
+{
+	for (size_t i = 0; i < ARRAY_LEN(formats); i++)
+		if (formats[i]->is_there(dir))
+			return formats[i];
+	return NULL;
+}
+
+/* The format of d->dir, which may become a directory below it. */
+static const struct format *detect(struct dataset *d)
+{
+	const struct format *here = format_of(d->dir);
+
+	if (here && here != &format_folders)
+		return here;
+	for (size_t i = 0; i < ARRAY_LEN(below); i++) {
+		auto_free char *sub = xasprintf("%s/%s", d->dir, below[i]);
+
+		if (is_dir(sub) && format_of(sub)) {
+			free(d->dir);
+			d->dir = take_ptr(&sub);
+			return format_of(d->dir);
+		}
+	}
+	return here;
+}
+
+static int not_detected(const char *dir, struct mlr_error *err)
+{
+	mlr_fail(err, ENOENT,
+		"'%s' holds no data set that is known; looked for were: %s; %s; %s; %s", dir,
+		formats[0]->looks_for, formats[1]->looks_for, formats[2]->looks_for,
+		formats[3]->looks_for);
+	return mlr_hint(err,
+		"`mltrain fetch mnist` brings one where there is the internet, Debian's package "
+		"dataset-fashion-mnist brings --data fashion-mnist");
+}
+
+int dataset_load(const char *name, enum dataset_part part, const struct dataset_wish *wish,
+	struct dataset *ret, struct mlr_error *err)
+{
+	static const struct dataset_wish none;
+	auto_call(dataset_done) struct dataset d = DATASET_INIT;
+	const struct format *format;
+	int r;
+
+	r = find_dir(name, &d.dir, err);
+	if (r < 0)
+		return r;
+	format = detect(&d);
+	if (!format && access(d.dir, R_OK | X_OK) < 0)
+		return mlr_fail_errno(err, "read data directory '%s'", d.dir);
+	if (!format)
+		return not_detected(d.dir, err);
+	r = format->read(&d, part, wish ? wish : &none, err);
+	if (r < 0)
+		return r;
+
+	for (int c = 0; c < IMAGE_CHANNELS_MAX; c++) {
+		d.norm.mean[c] = 127.5f;
+		d.norm.scale[c] = 255;
+	}
+	*ret = d;
+	d = (struct dataset)DATASET_INIT;
+	return 0;
+}
+
+const char *dataset_class(const struct dataset *d, int label, char buf[12])
+{
+	if (d->names && label < d->classes)
+		return d->names[label];
+	snprintf(buf, 12, "%d", label);
+	return buf;
+}
+
+static void set_done(struct image_set *set)
+{
+	free(set->images);
+	free(set->labels);
+	image_files_free(set->files, set->count);
+}
+
+void dataset_done(struct dataset *d)
+{
+	free(d->dir);
+	for (int i = 0; d->names && i < d->classes; i++)
+		free(d->names[i]);
+	free(d->names);
+	set_done(&d->train);
+	set_done(&d->test);
+	*d = (struct dataset)DATASET_INIT;
+}

@@ -1,0 +1,272 @@
+#include "data/fetch.h"
+
+#include "base/cleanup.h"
+#include "base/file.h"
+#include "base/memory.h"
+#include "data/sums.h"
+#include "data/unpack.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+
+#define LOCK_FILE ".fetch.lock"
+
+struct fetching {
+	const struct fetch_options *o;
+	const char *name;
+	int dirfd, lock;
+	int known;                /* somebody says what the digest should be … */
+	char want[HASH_HEX_SIZE]; /* … which is this */
+};
+
+static void fetching_done(struct fetching *f)
+{
+	if (f->lock >= 0)
+		close(f->lock);
+	if (f->dirfd >= 0)
+		close(f->dirfd);
+}
+
+static void tell(const struct fetching *f, enum fetch_moment moment, const char *text)
+{
+	if (f->o->tell)
+		f->o->tell(f->o->ctx, moment, f->name, text);
+}
+
+/* The lock stays where it is: who removes one may remove another's. */
+static int open_dir(struct fetching *f, struct mlr_error *err)
+{
+	int r = file_mkdir_p(AT_FDCWD, f->o->dir, 0755, err);
+
+	if (r < 0)
+		return r;
+	f->dirfd = open(f->o->dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	if (f->dirfd < 0)
+		return mlr_fail_errno(err, "open directory '%s'", f->o->dir);
+	f->lock = openat(f->dirfd, LOCK_FILE, O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0644);
+	if (f->lock < 0)
+		return mlr_fail_errno(err, "make '%s/%s'", f->o->dir, LOCK_FILE);
+	if (flock(f->lock, LOCK_EX | LOCK_NB) == 0)
+		return 0;
+	if (errno == EWOULDBLOCK)
+		tell(f, FETCH_WAITS, NULL);
+	while (flock(f->lock, LOCK_EX) < 0)
+		if (errno != EINTR)
+			return mlr_fail_errno(err, "lock '%s/%s'", f->o->dir, LOCK_FILE);
+	return 0;
+}
+
+/* The digest of a file. Returns 1, 0 when there is none, or -errno. */
+static int hash_file(
+	const struct fetching *f, const char *name, char hex[HASH_HEX_SIZE], struct mlr_error *err)
+{
+	auto_close int fd = openat(f->dirfd, name, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+	struct stat st;
+	int r;
+
+	if (fd < 0 && errno == ENOENT)
+		return 0;
+	if (fd < 0 || fstat(fd, &st) < 0)
+		return mlr_fail_errno(err, "open '%s/%s'", f->o->dir, name);
+	if (!S_ISREG(st.st_mode))
+		return mlr_fail(
+			err, EEXIST, "'%s/%s' is there and no regular file", f->o->dir, name);
+	r = hash_fd(fd, NULL, NULL, hex, NULL);
+	if (r < 0) {
+		errno = -r;
+		return mlr_fail_errno(err, "read '%s/%s'", f->o->dir, name);
+	}
+	return 1;
+}
+
+/* Is it there already, and right? Returns 1, 0 or -errno. */
+static int is_there(const struct fetching *f, struct mlr_error *err)
+{
+	char hex[HASH_HEX_SIZE];
+	int r = hash_file(f, f->name, hex, err);
+
+	if (r <= 0)
+		return r;
+	if (f->known && strcmp(hex, f->want) == 0) {
+		tell(f, FETCH_THERE, hex);
+		return 1;
+	}
+	tell(f, FETCH_OTHER, hex);
+	return 0;
+}
+
+/* Are all files there that the archive held, as they were written down then? */
+static int is_unpacked(
+	const struct fetching *f, const struct archive_files *archive, struct mlr_error *err)
+{
+	char want[HASH_HEX_SIZE], hex[HASH_HEX_SIZE];
+	int r = sums_find(f->dirfd, archive->archive, want, err);
+
+	if (r <= 0 || (f->known && strcmp(want, f->want) != 0))
+		return r < 0 ? r : 0;
+	for (int i = 0; i < ARCHIVE_FILES_MAX && archive->files[i]; i++) {
+		r = sums_find(f->dirfd, archive->files[i], want, err);
+		if (r > 0)
+			r = hash_file(f, archive->files[i], hex, err);
+		if (r <= 0)
+			return r;
+		if (strcmp(hex, want) != 0)
+			return 0;
+	}
+	tell(f, FETCH_THERE, f->want);
+	return 1;
+}
+
+/* One URL: download, check, and put in place. */
+static int try_url(
+	const struct fetching *f, const char *url, char hex[HASH_HEX_SIZE], struct mlr_error *err)
+{
+	auto_free char *part = download_part(f->name), *shown = download_shown(url);
+	struct download d = { f->dirfd, f->name, f->o->cacert, f->o->progress, f->o->ctx,
+		f->o->stall_s, f->o->pause_ms };
+	int r;
+
+	r = download(&d, url, err);
+	if (r < 0)
+		return r;
+	r = hash_file(f, part, hex, err);
+	if (r <= 0)
+		return r < 0 ? r : mlr_fail(err, ENOENT, "'%s/%s' is gone", f->o->dir, part);
+	if (f->known && strcmp(hex, f->want) != 0) {
+		download_drop(f->dirfd, f->name);
+		return mlr_fail(err, EBADMSG, "%s: its sha256 is %s where %s was expected", shown,
+			hex, f->want);
+	}
+	if (renameat(f->dirfd, part, f->dirfd, f->name) < 0)
+		return mlr_fail_errno(err, "rename to '%s/%s'", f->o->dir, f->name);
+	download_drop(f->dirfd, f->name);
+	if (fsync(f->dirfd) < 0)
+		return mlr_fail_errno(err, "write directory '%s'", f->o->dir);
+	return 0;
+}
+
+static int try_urls(const struct fetching *f, const char *const *urls, char hex[HASH_HEX_SIZE],
+	struct mlr_error *err)
+{
+	struct mlr_error last = MLR_ERROR_INIT;
+	int r = mlr_fail(&last, EINVAL, "no URL to fetch '%s' from", f->name);
+
+	for (; *urls; urls++) {
+		r = try_url(f, *urls, hex, &last);
+		if (r == 0 || r == -ENOSPC)
+			break;
+		if (urls[1])
+			tell(f, FETCH_FAILED, last.text);
+	}
+	if (r < 0 && err)
+		*err = last;
+	return r;
+}
+
+static int unpack(
+	const struct fetching *f, const struct archive_files *archive, struct mlr_error *err)
+{
+	char hex[HASH_HEX_SIZE];
+	int r = archive_unpack(f->dirfd, f->name, archive, err);
+
+	for (int i = 0; r == 0 && i < ARCHIVE_FILES_MAX && archive->files[i]; i++) {
+		r = hash_file(f, archive->files[i], hex, err);
+		if (r > 0)
+			r = sums_put(f->dirfd, archive->files[i], hex, err);
+	}
+	if (r < 0)
+		return r;
+	unlinkat(f->dirfd, f->name, 0);
+	tell(f, FETCH_UNPACKED, archive->dir);
+	return 0;
+}
+
+/* What the digest should be: as the caller says, or as was written down before. */
+static int expect(struct fetching *f, const char *sha256, struct mlr_error *err)
+{
+	if (!sha256) {
+		f->known = sums_find(f->dirfd, f->name, f->want, err);
+		return f->known < 0 ? f->known : 0;
+	}
+	f->known = 1;
+	snprintf(f->want, sizeof(f->want), "%s", sha256);
+	return 0;
+}
+
+int fetch_file(const struct fetch_options *o, const char *const *urls, const char *name,
+	const char *sha256, struct mlr_error *err)
+{
+	auto_call(fetching_done) struct fetching f = { o, name, -1, -1 };
+	const struct archive_files *archive = archive_files_find(name);
+	char hex[HASH_HEX_SIZE];
+	int r;
+
+	r = open_dir(&f, err);
+	if (r < 0)
+		return r;
+	r = expect(&f, sha256, err);
+	if (r < 0)
+		return r;
+	r = archive ? is_unpacked(&f, archive, err) : 0;
+	if (r != 0)
+		return r < 0 ? r : 0;
+	r = is_there(&f, err);
+	if (r < 0)
+		return r;
+	if (r == 0) {
+		r = try_urls(&f, urls, hex, err);
+		if (r < 0)
+			return r;
+		tell(&f, f.known ? FETCH_DONE : FETCH_RECORDED, hex);
+		r = sums_put(f.dirfd, name, hex, err);
+		if (r < 0)
+			return r;
+	}
+	return archive ? unpack(&f, archive, err) : 0;
+}
+
+int fetch_set(const struct fetch_options *o, const struct known_set *set, const char *mirror,
+	struct mlr_error *err)
+{
+	for (int i = 0; i < KNOWN_FILES_MAX && set->files[i].name; i++) {
+		char *urls[KNOWN_MIRRORS_MAX + 2] = { NULL };
+		int n = 0, r;
+
+		if (mirror)
+			urls[n++] = xasprintf("%s/%s", mirror, set->files[i].name);
+		for (int k = 0; k < KNOWN_MIRRORS_MAX && set->mirrors[k]; k++)
+			urls[n++] = xasprintf("%s/%s", set->mirrors[k], set->files[i].name);
+		r = fetch_file(o, (const char *const *)urls, set->files[i].name,
+			set->files[i].sha256, err);
+		while (n > 0)
+			free(urls[--n]);
+		if (r < 0)
+			return r;
+	}
+	return 0;
+}
+
+char *fetch_name(const char *url)
+{
+	const char *path = strstr(url, "://"), *from, *end;
+	auto_free char *name = NULL;
+
+	path = path ? path + 3 : url;
+	end = path + strcspn(path, "?#");
+	for (from = end; from > path && from[-1] != '/'; from--)
+		;
+	if (from == path || from == end) /* a host alone, or a directory */
+		return NULL;
+	name = xstrndup(from, (size_t)(end - from));
+	if (name[0] == '.' || strchr(name, '%') || strcmp(name, SUMS_FILE) == 0 ||
+		strlen(name) > 200)
+		return NULL;
+	for (const char *c = name; *c; c++)
+		if ((unsigned char)*c <= ' ' || *c == 0x7f || *c == '\\')
+			return NULL;
+	return take_ptr(&name);
+}

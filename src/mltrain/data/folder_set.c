@@ -1,0 +1,281 @@
+/* A data set of folders of pictures: which of them are for what, and in memory or not. */
+#include "data/format.h"
+
+#include "base/cleanup.h"
+#include "base/hash.h"
+#include "base/log.h"
+#include "base/memory.h"
+#include "data/decode.h"
+#include "data/folder.h"
+#include "tensor/rng.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define MEMORY_MAX ((size_t)2 << 30)
+#define TEST_SHARE 0.2
+
+/* Where the two parts are; test NULL: a share of train. */
+struct layout {
+	const char *train, *test;
+};
+
+static int find_layout(const char *dir, struct layout *ret, struct mlr_error *err)
+{
+	static const char *const parts[] = { "train", "test", "val" };
+	int has[ARRAY_LEN(parts)];
+
+	for (size_t i = 0; i < ARRAY_LEN(parts); i++) {
+		has[i] = folder_has(dir, parts[i], err);
+		if (has[i] < 0)
+			return has[i];
+	}
+	*ret = (struct layout){ "", NULL };
+	if (has[0])
+		*ret = (struct layout){ "train", has[1] ? "test" : has[2] ? "val" : NULL };
+	return 0;
+}
+
+/* A directory in the test part that the training part has not would be a class never learnt. */
+static int check_test_classes(const struct dataset *d, const struct layout *at,
+	struct folder_skipped *skipped, struct mlr_error *err)
+{
+	char **names = NULL;
+	int n = 0, r;
+
+	r = folder_classes(d->dir, at->test, &names, &n, skipped, err);
+	for (int i = 0, k = 0; r == 0 && i < n; i++) {
+		while (k < d->classes && strcmp(d->names[k], names[i]) < 0)
+			k++;
+		if (k == d->classes || strcmp(d->names[k], names[i]) != 0)
+			r = mlr_fail(err, EPROTO, "'%s/%s' has the class '%s' but '%s/%s' has not",
+				d->dir, at->test, names[i], d->dir, at->train);
+	}
+	for (int i = 0; i < n; i++)
+		free(names[i]);
+	free(names);
+	return r;
+}
+
+/* --- the share for testing ----------------------------------------------------- */
+
+struct drawn {
+	char hash[HASH_HEX_SIZE];
+	uint32_t file;
+};
+
+static int compare(const void *a, const void *b)
+{
+	return strcmp(((const struct drawn *)a)->hash, ((const struct drawn *)b)->hash);
+}
+
+/* The name of a file with its class, wherever these lie. */
+static const char *below_part(const char *path, const char *part)
+{
+	return *part ? path + strlen(part) + 1 : path;
+}
+
+/* Mark the share of the files from..to-1, which are one class. */
+static void mark_share(const struct image_set *all, const char *part, uint32_t from, uint32_t to,
+	double share, uint8_t *for_test)
+{
+	uint32_t n = to - from, take = (uint32_t)llround(share * n);
+	auto_free struct drawn *draw = xcalloc(n + 1, sizeof(*draw));
+
+	if (take == n && take)
+		take--;
+	for (uint32_t i = 0; i < n; i++) {
+		hash_name(below_part(all->files[from + i].path, part), draw[i].hash);
+		draw[i].file = from + i;
+	}
+	qsort(draw, n, sizeof(*draw), compare);
+	for (uint32_t i = 0; i < take; i++)
+		for_test[draw[i].file] = 1;
+}
+
+/* Move what is marked from one set into another. */
+static void move_marked(struct image_set *from, const uint8_t *marked, struct image_set *to)
+{
+	uint32_t keep = 0;
+
+	to->files = xcalloc(from->count + 1, sizeof(*to->files));
+	to->labels = xcalloc(from->count + 1, sizeof(*to->labels));
+	for (uint32_t i = 0; i < from->count; i++) {
+		struct image_set *s = marked[i] ? to : from;
+		uint32_t k = marked[i] ? to->count++ : keep++;
+
+		s->labels[k] = from->labels[i];
+		s->files[k] = from->files[i];
+	}
+	from->count = keep;
+}
+
+static void split(struct dataset *d, const char *part, double share)
+{
+	auto_free uint8_t *for_test = xcalloc(d->train.count + 1, 1);
+
+	for (uint32_t from = 0, to; from < d->train.count; from = to) {
+		for (to = from;
+			to < d->train.count && d->train.labels[to] == d->train.labels[from];)
+			to++;
+		mark_share(&d->train, part, from, to, share, for_test);
+	}
+	move_marked(&d->train, for_test, &d->test);
+}
+
+/* Files come class after class; those kept for validation are to be of all. */
+static void mix(struct image_set *set, uint64_t seed)
+{
+	struct rng rng;
+
+	rng_init(&rng, seed, RNG_SPLIT, 0);
+	for (uint32_t i = set->count; i > 1; i--) {
+		uint32_t j = rng_below(&rng, i);
+		struct image_file file = set->files[i - 1];
+		uint16_t label = set->labels[i - 1];
+
+		set->files[i - 1] = set->files[j];
+		set->labels[i - 1] = set->labels[j];
+		set->files[j] = file;
+		set->labels[j] = label;
+	}
+}
+
+/* --- the pictures ------------------------------------------------------------ */
+
+static int walk(struct dataset *d, const char *part, struct image_set *set,
+	struct folder_skipped *skipped, struct mlr_error *err)
+{
+	for (int c = 0; c < d->classes; c++) {
+		uint32_t was = set->count;
+		int r = folder_class(d->dir, part, d->names[c], c, set, skipped, err);
+
+		if (r < 0)
+			return r;
+		if (set->count == was && set == &d->train)
+			return mlr_fail(err, EPROTO,
+				"'%s%s%s/%s' has no images (.png, .jpg, .jpeg)", d->dir,
+				*part ? "/" : "", part, d->names[c]);
+	}
+	return 0;
+}
+
+static int choose_size(struct dataset *d, const struct dataset_wish *wish,
+	const struct image_set *first, struct mlr_error *err)
+{
+	auto_free char *path = xasprintf("%s/%s", d->dir, first->files[0].path);
+	struct image_size size = { wish->channels, wish->height, wish->width };
+	int r;
+
+	if (!size.channels || !size.height || !size.width) {
+		r = image_probe(path, &size, err);
+		if (r < 0)
+			return r;
+	}
+	d->channels = wish->channels ? wish->channels : size.channels;
+	d->height = wish->height ? wish->height : size.height;
+	d->width = wish->width ? wish->width : size.width;
+	if (d->channels != 1 && d->channels != 3)
+		return mlr_fail(err, EINVAL,
+			"images of %u channels were asked for; pictures have 1 (grey) or 3",
+			d->channels);
+	if (d->height > IMAGE_SIDE_MAX || d->width > IMAGE_SIDE_MAX ||
+		(size_t)d->height * d->width > IMAGE_PIXELS_MAX)
+		return mlr_fail(err, EFBIG, "images of %ux%u were asked for, which are too large",
+			d->height, d->width);
+	return 0;
+}
+
+/* Decode a set into memory, where it fits into what is left of that. */
+static int decode_set(
+	struct dataset *d, struct image_set *set, int threads, size_t *left, struct mlr_error *err)
+{
+	struct image_size size = { d->channels, d->height, d->width };
+	size_t one = image_size_bytes(&size), bytes = one * set->count;
+	int r;
+
+	if (set->count > *left / one || !set->count)
+		return 0;
+	set->images = malloc(bytes);
+	if (!set->images)
+		return mlr_fail(
+			err, ENOMEM, "%zu bytes of memory for the images of '%s'", bytes, d->dir);
+	*left -= bytes;
+	r = decode_files(d->dir, set->files, set->count, &size, threads, set->images, err);
+	if (r < 0)
+		return r;
+	image_files_free(set->files, set->count);
+	set->files = NULL;
+	return 0;
+}
+
+static int walk_parts(struct dataset *d, enum dataset_part part, const struct layout *at,
+	double share, struct folder_skipped *skipped, struct mlr_error *err)
+{
+	int r = folder_classes(d->dir, at->train, &d->names, &d->classes, skipped, err);
+
+	if (r == 0 && at->test)
+		r = check_test_classes(d, at, skipped, err);
+	if (r == 0 && (part == DATASET_ALL || !at->test))
+		r = walk(d, at->train, &d->train, skipped, err);
+	if (r == 0 && at->test)
+		r = walk(d, at->test, &d->test, skipped, err);
+	if (r < 0)
+		return r;
+	if (!at->test)
+		split(d, at->train, share);
+	if (!d->test.count)
+		return mlr_fail(
+			err, EPROTO, "'%s' has too few images to keep some for testing", d->dir);
+	return 0;
+}
+
+static void drop(struct image_set *set)
+{
+	image_files_free(set->files, set->count);
+	free(set->labels);
+	*set = (struct image_set){ 0 };
+}
+
+static int read_dir(struct dataset *d, enum dataset_part part, const struct dataset_wish *wish,
+	struct mlr_error *err)
+{
+	double share = wish->test_share > 0 && wish->test_share < 1 ? wish->test_share : TEST_SHARE;
+	size_t left = wish->memory_max ? wish->memory_max : MEMORY_MAX;
+	struct folder_skipped skipped = { 0, "" };
+	struct layout at;
+	int r;
+
+	d->format = "folders";
+	r = find_layout(d->dir, &at, err);
+	if (r < 0)
+		return r;
+	r = walk_parts(d, part, &at, share, &skipped, err);
+	if (r < 0)
+		return r;
+	if (skipped.count)
+		mlr_warning("'%s': skipped what is no PNG or JPEG: %llu, such as '%s'", d->dir,
+			(unsigned long long)skipped.count, skipped.first);
+	r = choose_size(d, wish, d->train.count ? &d->train : &d->test, err);
+	if (r < 0)
+		return r;
+	if (part == DATASET_TEST)
+		drop(&d->train);
+	mix(&d->train, wish->seed);
+	r = decode_set(d, &d->train, wish->threads, &left, err);
+	if (r < 0)
+		return r;
+	return decode_set(d, &d->test, wish->threads, &left, err);
+}
+
+static int is_there(const char *dir)
+{
+	return folder_has(dir, "train", NULL) != 0 || folder_looks_like_one(dir);
+}
+
+const struct format format_folders = {
+	"folders of PNG and JPEG (train/CLASS/IMAGE and test/CLASS/IMAGE, or CLASS/IMAGE)",
+	is_there, read_dir
+};

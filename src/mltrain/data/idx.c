@@ -1,0 +1,171 @@
+#include "data/idx.h"
+
+#include "base/cleanup.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <zlib.h>
+
+static void gz_cleanup(gzFile *f)
+{
+	if (*f)
+		gzclose(*f);
+}
+
+/* gzread(3) until len bytes or the end; *got tells how many. */
+static int read_full(
+	gzFile f, const char *path, void *buf, size_t len, size_t *got, struct mlr_error *err)
+{
+	*got = 0;
+	while (*got < len) {
+		size_t want = len - *got < (1u << 30) ? len - *got : 1u << 30;
+		int n = gzread(f, (char *)buf + *got, (unsigned)want);
+
+		if (n < 0) {
+			int code;
+			const char *what = gzerror(f, &code);
+
+			if (code == Z_ERRNO)
+				return mlr_fail_errno(err, "read '%s'", path);
+			return mlr_fail(
+				err, EPROTO, "read '%s': damaged gzip data: %s", path, what);
+		}
+		if (n == 0)
+			break;
+		*got += (size_t)n;
+	}
+	return 0;
+}
+
+static int read_header(gzFile f, const char *path, int rank, struct idx *x, struct mlr_error *err)
+{
+	uint8_t h[4 + 4 * IDX_RANK_MAX];
+	size_t got, len = 4 + 4 * (size_t)rank;
+	int r;
+
+	r = read_full(f, path, h, 4, &got, err);
+	if (r < 0)
+		return r;
+	if (got < 4 || h[0] || h[1])
+		return mlr_fail(err, EPROTO, "'%s' is not an IDX file", path);
+	if (h[2] != 0x08)
+		return mlr_fail(err, EPROTO,
+			"'%s': IDX elements of type 0x%02x; only unsigned bytes (0x08) are read",
+			path, h[2]);
+	if (h[3] != rank)
+		return mlr_fail(err, EPROTO, "'%s' has %d dimensions where %d were expected%s",
+			path, h[3], rank,
+			h[3] == 1           ? " (labels in place of images?)"
+				: rank == 1 ? " (images in place of labels?)"
+					    : "");
+	r = read_full(f, path, h + 4, len - 4, &got, err);
+	if (r < 0)
+		return r;
+	if (got < len - 4)
+		return mlr_fail(err, EPROTO, "'%s' ends within its header", path);
+
+	x->rank = rank;
+	x->count = 1;
+	for (int i = 0; i < rank; i++) {
+		const uint8_t *p = h + 4 + 4 * i;
+
+		x->dim[i] =
+			(uint32_t)p[0] << 24 | (uint32_t)p[1] << 16 | (uint32_t)p[2] << 8 | p[3];
+		if (x->dim[i] == 0)
+			return mlr_fail(err, EPROTO, "'%s': dimension %d is 0", path, i + 1);
+		if (__builtin_mul_overflow(x->count, x->dim[i], &x->count) ||
+			x->count > IDX_BYTES_MAX)
+			return mlr_fail(err, EFBIG, "'%s' says it holds more than %zu bytes", path,
+				IDX_BYTES_MAX);
+	}
+	return 0;
+}
+
+/* Room for what the header promises is taken as the bytes arrive, doubling. */
+static int read_data(gzFile f, const char *path, struct idx *x, struct mlr_error *err)
+{
+	auto_free uint8_t *data = NULL;
+	size_t size = 0, have = 0, got;
+	uint8_t more;
+	int code, r;
+
+	while (have < x->count) {
+		size_t want = size ? 2 * size : 1 << 20;
+		uint8_t *p;
+
+		if (want > x->count)
+			want = x->count;
+		p = realloc(data, want);
+		if (!p)
+			return mlr_fail(err, ENOMEM, "read '%s': %zu bytes of memory", path, want);
+		data = p;
+		size = want;
+		r = read_full(f, path, data + have, size - have, &got, err);
+		if (r < 0)
+			return r;
+		have += got;
+		if (have < size)
+			return mlr_fail(err, EPROTO,
+				"'%s' is truncated: %zu bytes of data where its header says %zu",
+				path, have, x->count);
+	}
+	r = read_full(f, path, &more, 1, &got, err);
+	if (r < 0)
+		return r;
+	if (got)
+		return mlr_fail(err, EPROTO,
+			"'%s' goes on after the %zu bytes of data that its header says", path,
+			x->count);
+	gzerror(f, &code);
+	if (code == Z_BUF_ERROR)
+		return mlr_fail(
+			err, EPROTO, "'%s' is truncated: its gzip trailer is missing", path);
+	x->data = take_ptr(&data);
+	return 0;
+}
+
+int idx_read_fd(int fd, const char *path, int rank, struct idx *ret, struct mlr_error *err)
+{
+	auto_close int own = fcntl(fd, F_DUPFD_CLOEXEC, 3);
+	auto_call(gz_cleanup) gzFile f = NULL;
+	struct idx x = IDX_INIT;
+	int r;
+
+	if (own < 0)
+		return mlr_fail_errno(err, "read '%s'", path);
+	f = gzdopen(own, "rb");
+	if (!f)
+		return mlr_fail(err, ENOMEM, "read '%s': no memory for zlib", path);
+	take_fd(&own); /* gzclose() closes it */
+	gzbuffer(f, 1 << 18);
+
+	r = read_header(f, path, rank, &x, err);
+	if (r < 0)
+		return r;
+	r = read_data(f, path, &x, err);
+	if (r < 0)
+		return r;
+	*ret = x;
+	return 0;
+}
+
+int idx_read(const char *path, int rank, struct idx *ret, struct mlr_error *err)
+{
+	auto_close int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+	struct stat st;
+
+	if (fd < 0 || fstat(fd, &st) < 0)
+		return mlr_fail_errno(err, "open '%s'", path);
+	if (!S_ISREG(st.st_mode))
+		return mlr_fail(err, EINVAL, "'%s' is not a regular file", path);
+	return idx_read_fd(fd, path, rank, ret, err);
+}
+
+void idx_done(struct idx *x)
+{
+	free(x->data);
+	*x = (struct idx)IDX_INIT;
+}

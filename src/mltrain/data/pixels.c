@@ -1,0 +1,224 @@
+#include "data/pixels.h"
+
+#include "base/cleanup.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+void pixels_done(struct pixels *p)
+{
+	free(p->data);
+	p->data = NULL;
+}
+
+int pixels_check(uint64_t height, uint64_t width, struct mlr_error *err)
+{
+	if (!height || !width)
+		return mlr_fail(err, EPROTO, "it has no pixels");
+	if (height > IMAGE_SIDE_MAX || width > IMAGE_SIDE_MAX || height * width > IMAGE_PIXELS_MAX)
+		return mlr_fail(err, EFBIG,
+			"%llux%llu pixels are more than %zu, or than %d in a row or column",
+			(unsigned long long)height, (unsigned long long)width, IMAGE_PIXELS_MAX,
+			IMAGE_SIDE_MAX);
+	return 0;
+}
+
+/* --- scaling ----------------------------------------------------------------- */
+
+/* Which source pixels make one of the result's, along one side. */
+struct tap {
+	uint32_t first, n;
+	float *weight; /* [n] */
+};
+
+struct taps {
+	struct tap *tap; /* [count] */
+	float *weights;
+};
+
+static void taps_done(struct taps *t)
+{
+	free(t->tap);
+	free(t->weights);
+}
+
+/* The mean of [a, b): the pixels at its ends count as far as they lie within. */
+static void average(struct tap *t, double a, double b, uint32_t from)
+{
+	t->first = (uint32_t)a;
+	t->n = 0;
+	for (uint32_t i = t->first; i < from && (double)i < b; i++) {
+		double low = i > a ? i : a, high = i + 1.0 < b ? i + 1.0 : b;
+
+		t->weight[t->n++] = (float)((high - low) / (b - a));
+	}
+}
+
+/* Between the two pixels whose centres lie around [a, b)'s. */
+static void interpolate(struct tap *t, double a, double b, uint32_t from)
+{
+	double centre = (a + b) / 2 - 0.5, low = floor(centre);
+	float f = (float)(centre - low);
+
+	t->first = low < 0 ? 0 : (uint32_t)low;
+	t->n = low < 0 || t->first + 1 >= from ? 1 : 2;
+	t->weight[0] = t->n == 1 ? 1 : 1 - f;
+	t->weight[1] = f;
+}
+
+/* The part [at, at + len) of a side of `from` pixels becomes one of `to`. */
+static int make_taps(
+	struct taps *t, uint32_t from, double at, double len, uint32_t to, struct mlr_error *err)
+{
+	size_t most = (size_t)(len / to) + 3;
+
+	t->tap = calloc(to, sizeof(*t->tap));
+	t->weights = calloc((size_t)to * most, sizeof(*t->weights));
+	if (!t->tap || !t->weights)
+		return mlr_fail(err, ENOMEM, "%zu bytes of memory for scaling",
+			(size_t)to * (sizeof(*t->tap) + most * sizeof(float)));
+	if (len == to)
+		at = floor(at);
+	for (uint32_t j = 0; j < to; j++) {
+		double a = at + j * len / to, b = at + (j + 1) * len / to;
+
+		t->tap[j].weight = t->weights + j * most;
+		if (len >= to)
+			average(&t->tap[j], a, b, from);
+		else
+			interpolate(&t->tap[j], a, b, from);
+	}
+	return 0;
+}
+
+/* One row of p, scaled, into [width][channels]. */
+static void fit_row(
+	const struct pixels *p, uint32_t y, const struct tap *taps, uint32_t width, float *to)
+{
+	uint32_t c = p->size.channels;
+	const uint8_t *row = p->data + (size_t)y * p->size.width * c;
+
+	for (uint32_t x = 0; x < width; x++)
+		for (uint32_t k = 0; k < c; k++) {
+			const uint8_t *from = row + (size_t)taps[x].first * c + k;
+			float sum = 0;
+
+			for (uint32_t i = 0; i < taps[x].n; i++)
+				sum += taps[x].weight[i] * from[(size_t)i * c];
+			to[(size_t)x * c + k] = sum;
+		}
+}
+
+/* Rows [n] of floats, weighed, into bytes. */
+static void fit_column(const struct tap *t, const float *rows, size_t n, uint8_t *to)
+{
+	for (size_t x = 0; x < n; x++) {
+		float sum = 0.5f;
+
+		for (uint32_t i = 0; i < t->n; i++)
+			sum += t->weight[i] * rows[i * n + x];
+		to[x] = sum >= 255 ? 255 : (uint8_t)sum;
+	}
+}
+
+/* Horizontally first, only the rows that count, then vertically. */
+static int scale(const struct pixels *p, const struct tap *down, const struct tap *across,
+	struct pixels *ret, struct mlr_error *err)
+{
+	uint32_t h = ret->size.height, w = ret->size.width, c = p->size.channels;
+	uint32_t top = down[0].first, end = down[h - 1].first + down[h - 1].n;
+	size_t n = (size_t)w * c, bytes = (end - top) * n * sizeof(float);
+	auto_free float *rows = malloc(bytes);
+
+	if (!rows)
+		return mlr_fail(err, ENOMEM, "%zu bytes of memory for scaling", bytes);
+	for (uint32_t y = top; y < end; y++)
+		fit_row(p, y, across, w, rows + (y - top) * n);
+	for (uint32_t y = 0; y < h; y++)
+		fit_column(&down[y], rows + (down[y].first - top) * n, n, ret->data + y * n);
+	return 0;
+}
+
+int pixels_fit(const struct pixels *p, uint32_t height, uint32_t width, struct pixels *ret,
+	struct mlr_error *err)
+{
+	auto_call(taps_done) struct taps down = { NULL, NULL }, across = { NULL, NULL };
+	auto_call(pixels_done) struct pixels q = { { p->size.channels, height, width },
+		p->orientation, NULL };
+	double h = p->size.height, w = p->size.width, part_h = h, part_w = w;
+	size_t bytes = (size_t)height * width * p->size.channels;
+	int r;
+
+	if (w * height > h * width)
+		part_w = h * width / height;
+	else
+		part_h = w * height / width;
+	q.data = malloc(bytes);
+	if (!q.data)
+		return mlr_fail(err, ENOMEM, "%zu bytes of memory for an image", bytes);
+	r = make_taps(&down, p->size.height, (h - part_h) / 2, part_h, height, err);
+	if (r < 0)
+		return r;
+	r = make_taps(&across, p->size.width, (w - part_w) / 2, part_w, width, err);
+	if (r < 0)
+		return r;
+	r = scale(p, down.tap, across.tap, &q, err);
+	if (r < 0)
+		return r;
+	*ret = q;
+	q.data = NULL;
+	return 0;
+}
+
+/* --- turning ----------------------------------------------------------------- */
+
+/* Where the pixel that is shown at (y, x) lies (CIPA DC-008, "Orientation"). */
+static const uint8_t *lies_at(const struct pixels *p, uint32_t y, uint32_t x)
+{
+	uint32_t h = p->size.height, w = p->size.width, from_y = y, from_x = x;
+
+	if (pixels_lie_across(p->orientation)) {
+		from_y = x;
+		from_x = y;
+	}
+	switch (p->orientation) {
+	case 2:
+	case 8:
+		from_x = w - 1 - from_x;
+		break;
+	case 3:
+	case 7:
+		from_x = w - 1 - from_x;
+		from_y = h - 1 - from_y;
+		break;
+	case 4:
+	case 6:
+		from_y = h - 1 - from_y;
+		break;
+	default:
+		break;
+	}
+	return p->data + ((size_t)from_y * w + from_x) * p->size.channels;
+}
+
+void pixels_to_planes(const struct pixels *p, const struct image_size *want, uint8_t *ret)
+{
+	size_t plane = (size_t)want->height * want->width, i = 0;
+
+	for (uint32_t y = 0; y < want->height; y++)
+		for (uint32_t x = 0; x < want->width; x++, i++) {
+			const uint8_t *v = lies_at(p, y, x);
+
+			if (want->channels == p->size.channels)
+				for (uint32_t c = 0; c < want->channels; c++)
+					ret[c * plane + i] = v[c];
+			else if (want->channels == 1)
+				ret[i] = (uint8_t)((299 * v[0] + 587 * v[1] + 114 * v[2] + 500) /
+					1000);
+			else
+				for (uint32_t c = 0; c < 3; c++)
+					ret[c * plane + i] = v[0];
+		}
+}

@@ -1,0 +1,294 @@
+/* The plugin mltrain-mpi.so: ranks of an MPI program (MPI 3.1; made with Open MPI 4.1). */
+#include "dist/mpi_ranks.h"
+
+#include "base/cleanup.h"
+#include "base/clock.h"
+#include "base/memory.h"
+#include "config.h"
+#include "dist/mpi_node.h"
+#include "dist/mpi_sums.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <mpi-ext.h>
+#include <sched.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define SPINS         1000   /* some 0.1 ms: what takes longer may let others have the CPU */
+#define LOOK_MASK     0xfffu /* turns of waiting between looks at the clock */
+#define GRACE_US      1000000
+#define PATIENCE_MS   10000 /* a checkpoint on a slow disk takes seconds */
+#define LATE_EVERY_MS 200
+#define BYTES_MAX     INT_MAX /* MPI counts in int */
+
+int mpi_check(int code, const char *what, struct mlr_error *err)
+{
+	char words[MPI_MAX_ERROR_STRING] = "unknown error";
+	int n;
+
+	if (code == MPI_SUCCESS)
+		return 0;
+	MPI_Error_string(code, words, &n);
+	return mlr_fail(err, EIO, "%s over %s: %s", what, "MPI", words);
+}
+
+static void tell_late(struct mpi_ranks *m, int first)
+{
+	int64_t now = mlr_now_ms();
+	char words[PEERS_WORDS];
+
+	if (first)
+		m->late_at_ms = now + PATIENCE_MS;
+	if (now < m->late_at_ms || !m->dist.warn)
+		return;
+	m->late_at_ms = now + LATE_EVERY_MS;
+	if (peers_late(m->peers, now, words))
+		m->dist.warn(words);
+}
+
+int mpi_idle(struct mpi_ranks *m, unsigned *turns, struct mlr_error *err)
+{
+	if (++*turns < SPINS)
+		return 0;
+	sched_yield();
+	if (*turns & LOOK_MASK)
+		return 0;
+	tell_late(m, *turns == LOOK_MASK + 1);
+	if (peers_look(m->peers, NULL) == 0)
+		return 0;
+	usleep(GRACE_US); /* a launcher that ends all tells more of the first than we can */
+	return peers_look(m->peers, err);
+}
+
+int mpi_complete(
+	struct mpi_ranks *m, int n, MPI_Request *requests, const char *what, struct mlr_error *err)
+{
+	unsigned turns = 0;
+	int done = 0, r;
+
+	for (;;) {
+		r = mpi_check(MPI_Testall(n, requests, &done, MPI_STATUSES_IGNORE), what, err);
+		if (r < 0 || done)
+			return r;
+		r = mpi_idle(m, &turns, err);
+		if (r < 0)
+			return mlr_wrap(err, "%s", what);
+	}
+}
+
+static int complete_one(struct mpi_ranks *m, int code, MPI_Request *request, const char *what,
+	struct mlr_error *err)
+{
+	int r = mpi_check(code, what, err);
+
+	return r < 0 ? r : mpi_complete(m, 1, request, what, err);
+}
+
+static int too_many(const char *what, size_t n, struct mlr_error *err)
+{
+	return mlr_fail(err, EIO, "%s: %zu at once are more than MPI counts", what, n);
+}
+
+static void ready(void *ctx, float *part, size_t count)
+{
+	struct mpi_ranks *m = ctx;
+
+	mpi_sums_ready(m->sums, part, count);
+}
+
+static void poll(void *ctx)
+{
+	struct mpi_ranks *m = ctx;
+
+	mpi_sums_poll(m->sums);
+}
+
+static int wait(void *ctx, struct mlr_error *err)
+{
+	struct mpi_ranks *m = ctx;
+
+	return mpi_sums_wait(m->sums, err);
+}
+
+static int sum(void *ctx, double *x, size_t n, struct mlr_error *err)
+{
+	struct mpi_ranks *m = ctx;
+	MPI_Request request;
+
+	if (n > BYTES_MAX)
+		return too_many("sum", n, err);
+	return complete_one(m,
+		MPI_Iallreduce(MPI_IN_PLACE, x, (int)n, MPI_DOUBLE, MPI_SUM, m->all, &request),
+		&request, "sum", err);
+}
+
+static int broadcast(void *ctx, void *x, size_t bytes, struct mlr_error *err)
+{
+	struct mpi_ranks *m = ctx;
+	MPI_Request request;
+
+	if (bytes > BYTES_MAX)
+		return too_many("broadcast bytes", bytes, err);
+	return complete_one(m, MPI_Ibcast(x, (int)bytes, MPI_BYTE, 0, m->all, &request), &request,
+		"broadcast", err);
+}
+
+static int idle(void *ctx, unsigned *turns, struct mlr_error *err)
+{
+	return mpi_idle(ctx, turns, err);
+}
+
+static int gather(struct dist *d, const void *from, size_t bytes, void *to, struct mlr_error *err)
+{
+	struct mpi_ranks *m = (struct mpi_ranks *)d;
+	MPI_Request request;
+
+	if (bytes > BYTES_MAX)
+		return too_many("gather bytes", bytes, err);
+	return complete_one(m,
+		MPI_Igather(
+			from, (int)bytes, MPI_BYTE, to, (int)bytes, MPI_BYTE, 0, m->all, &request),
+		&request, "gather", err);
+}
+
+static int barrier(struct dist *d, struct mlr_error *err)
+{
+	struct mpi_ranks *m = (struct mpi_ranks *)d;
+	MPI_Request request;
+
+	return complete_one(
+		m, MPI_Ibarrier(m->all, &request), &request, "wait for the others", err);
+}
+
+static void free_ranks(struct mpi_ranks *m)
+{
+	mpi_sums_free(&m->sums);
+	mpi_node_free(&m->node);
+	peers_free(&m->peers);
+	free(m);
+}
+
+static void close_ranks(struct dist *d)
+{
+	struct mpi_ranks *m = (struct mpi_ranks *)d;
+
+	mpi_node_free(&m->node);
+	MPI_Comm_free(&m->all);
+	MPI_Finalize();
+	free_ranks(m);
+}
+
+static void abort_ranks(struct dist *d, int status)
+{
+	(void)d;
+	MPI_Abort(MPI_COMM_WORLD, status);
+	_exit(status); /* should a launcher not have done it */
+}
+
+static const struct dist_ops ops = { gather, barrier, close_ranks, abort_ranks };
+
+/* What Open MPI says of this machine's devices is no news to who trains on it; those who have
+ * something to find out set these themselves. */
+static void be_quiet(void)
+{
+	static const char *const settings[][2] = {
+		{ "OMPI_MCA_btl_base_warn_component_unused", "0" },
+		{ "OMPI_MCA_mca_base_component_show_load_errors", "0" },
+	};
+
+	for (size_t i = 0; i < ARRAY_LEN(settings); i++)
+		setenv(settings[i][0], settings[i][1], 0);
+}
+
+/* Only the thread that trains calls MPI; others compute (MPI 3.1, 12.4.3). */
+static int start_mpi(struct mlr_error *err)
+{
+	int level, r;
+
+	be_quiet();
+	r = mpi_check(MPI_Init_thread(NULL, NULL, MPI_THREAD_FUNNELED, &level), "start", err);
+	if (r == 0 && level < MPI_THREAD_FUNNELED)
+		r = mlr_fail(err, EIO, "MPI was built without support for threads");
+	if (r < 0)
+		return r;
+	MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
+	return 0;
+}
+
+/* Who is where: by one gather of all, so that every rank can watch its neighbours. */
+static int meet(struct mpi_ranks *m, struct mlr_error *err)
+{
+	int r, offered;
+	struct peer self = peer_self(m->dist.rank, &offered);
+	auto_free struct peer *all = xcalloc((size_t)m->dist.ranks, sizeof(*all));
+	MPI_Comm node;
+
+	r = mpi_check(
+		MPI_Allgather(&self, sizeof(self), MPI_BYTE, all, sizeof(self), MPI_BYTE, m->all),
+		"meet the other ranks", err);
+	if (r < 0)
+		return r;
+	m->peers = peers_new(all, m->dist.ranks, &self, offered);
+	r = mpi_check(MPI_Comm_split_type(m->all, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &node),
+		"find the ranks of this node", err);
+	if (r < 0)
+		return r;
+	MPI_Comm_rank(node, &m->dist.local_rank);
+	MPI_Comm_size(node, &m->dist.local_ranks);
+	r = mpi_node_new(m, node, &m->node, err);
+	MPI_Comm_free(&node);
+	return r;
+}
+
+static int join(struct mpi_ranks *m, struct mlr_error *err)
+{
+	struct dist *d = &m->dist;
+	int r;
+
+	r = mpi_check(MPI_Comm_dup(MPI_COMM_WORLD, &m->all), "copy the communicator", err);
+	if (r < 0)
+		return r;
+	MPI_Comm_rank(m->all, &d->rank);
+	MPI_Comm_size(m->all, &d->ranks);
+	r = meet(m, err);
+	if (r < 0)
+		return r;
+	m->sums = mpi_sums_new(m);
+	d->name = "mpi";
+	d->ops = &ops;
+	d->exchange = (struct exchange){ .rank = d->rank,
+		.ranks = d->ranks,
+		.ctx = m,
+		.ready = ready,
+		.poll = poll,
+		.wait = wait,
+		.sum = sum,
+		.broadcast = broadcast,
+		.idle = idle,
+		.local_rank = d->local_rank,
+		.local_ranks = d->local_ranks };
+	return 0;
+}
+
+static int open_ranks(struct dist **ret, struct mlr_error *err)
+{
+	struct mpi_ranks *m;
+	int r = start_mpi(err);
+
+	if (r < 0)
+		return mlr_pass(err, EPROTO, err->text);
+	m = xcalloc(1, sizeof(*m));
+	r = join(m, err);
+	if (r < 0) {
+		free_ranks(m);
+		return mlr_pass(err, EPROTO, err->text);
+	}
+	*ret = &m->dist;
+	return 0;
+}
+
+__attribute__((visibility("default"))) extern const struct dist_plugin mltrain_mpi;
+
+const struct dist_plugin mltrain_mpi = { .plugin = { PACKAGE_VERSION }, .open = open_ranks };

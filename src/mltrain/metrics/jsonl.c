@@ -1,0 +1,111 @@
+#include "metrics/jsonl.h"
+
+#include "base/cleanup.h"
+#include "base/file.h"
+#include "base/log.h"
+#include "base/memory.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+
+struct jsonl {
+	int fd;
+	char *path; /* NULL: stdout */
+	int cut;    /* the latest record was not written wholly */
+	struct mlr_error failed;
+};
+
+/*
+ * Look at what is in the file already: is it a log, and does it end in the middle of a line, as a
+ * full disk leaves it?
+ */
+static int look(int fd, const char *path, int *cut, struct mlr_error *err)
+{
+	auto_close int in = -1;
+	struct stat st;
+	char first, last;
+
+	if (fstat(fd, &st) < 0 || !S_ISREG(st.st_mode) || st.st_size == 0)
+		return 0;
+	in = open(path, O_RDONLY | O_CLOEXEC);
+	if (in < 0 || pread(in, &first, 1, 0) != 1 || pread(in, &last, 1, st.st_size - 1) != 1)
+		return 0;
+	if (first != '{') {
+		mlr_fail(err, EEXIST, "log '%s' is there and begins with no record", path);
+		return mlr_hint(err, "records are appended to a log alone: give another name");
+	}
+	*cut = last != '\n';
+	return 0;
+}
+
+int jsonl_open(const char *path, struct jsonl **ret, struct mlr_error *err)
+{
+	auto_close int fd = -1;
+	struct jsonl *l;
+	int cut = 0, r;
+
+	if (path)
+		fd = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
+	else
+		fd = fcntl(STDOUT_FILENO, F_DUPFD_CLOEXEC, 0);
+	if (fd < 0)
+		return mlr_fail_errno(err, "open log '%s'", path ? path : "stdout");
+	r = path ? look(fd, path, &cut, err) : 0;
+	if (r < 0)
+		return r;
+	/* Where there are no locks nothing is known, and nothing told. */
+	if (path && flock(fd, LOCK_EX | LOCK_NB) < 0 && errno == EWOULDBLOCK)
+		mlr_warning(
+			"another run writes to log '%s' meanwhile, and no record tells whose it is",
+			path);
+	l = xcalloc(1, sizeof(*l));
+	l->fd = take_fd(&fd);
+	l->path = path ? xstrdup(path) : NULL;
+	l->cut = cut;
+	*ret = l;
+	return 0;
+}
+
+static void fail(struct jsonl *l, int code)
+{
+	if (l->failed.code)
+		return;
+	if (l->path)
+		mlr_fail(&l->failed, code, "write log '%s': %s", l->path, strerror(code));
+	else
+		mlr_fail(&l->failed, code, "write to stdout: %s", strerror(code));
+}
+
+void jsonl_put(struct jsonl *l, json_t *record)
+{
+	auto_free char *text =
+		record ? json_dumps(record, JSON_COMPACT | JSON_REAL_PRECISION(10)) : NULL;
+	auto_free char *line = text ? xasprintf("%s%s\n", l->cut ? "\n" : "", text) : NULL;
+	int r = line ? file_write_all(l->fd, line, strlen(line)) : -EINVAL;
+
+	json_decref(record);
+	l->cut = r < 0;
+	if (r < 0)
+		fail(l, -r);
+}
+
+int jsonl_close(struct jsonl **l, struct mlr_error *err)
+{
+	struct jsonl *log = take_ptr(l);
+	struct mlr_error failed = MLR_ERROR_INIT;
+
+	if (!log)
+		return 0;
+	if (close(log->fd) < 0)
+		fail(log, errno);
+	failed = log->failed;
+	free(log->path);
+	free(log);
+	if (!failed.code)
+		return 0;
+	return mlr_pass(err, failed.code, failed.text);
+}

@@ -1,0 +1,193 @@
+#include "metrics/live.h"
+
+#include "base/cleanup.h"
+#include "base/clock.h"
+#include "base/log.h"
+#include "base/memory.h"
+
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+#define REDRAW_S 0.1
+
+void live_init(struct live *l)
+{
+	const char *term = getenv("TERM");
+
+	*l = (struct live){ 0 };
+	l->terminal = isatty(STDERR_FILENO) && term && strcmp(term, "dumb") != 0;
+}
+
+/* "4.7 %", or "-" for what is not known yet. */
+static char *percent(double share, char buf[16])
+{
+	if (share < 0)
+		strcpy(buf, "-");
+	else
+		snprintf(buf, 16, "%.1f %%", 100 * share);
+	return buf;
+}
+
+static char *duration(double s, char buf[32])
+{
+	long t = (long)(s + 0.5);
+
+	if (t >= 3600)
+		snprintf(buf, 32, "%ld:%02ld:%02ld", t / 3600, t / 60 % 60, t % 60);
+	else
+		snprintf(buf, 32, "%ld:%02ld", t / 60, t % 60);
+	return buf;
+}
+
+static int epochs_of(const struct train_state *s)
+{
+	return (int)((s->steps + s->epoch_steps - 1) / s->epoch_steps);
+}
+
+/* A line that is being put together from words, in so many columns. */
+struct line {
+	int columns, used;
+	char text[256];
+};
+
+/* Words that do not fit whole are left out: "222" of "2229 images/s" would be another number. */
+static void __attribute__((format(printf, 2, 3))) add(struct line *l, const char *fmt, ...)
+{
+	char words[64];
+	const char *gap = l->used ? "  " : "";
+	int room = l->columns - l->used, len;
+	va_list args;
+
+	va_start(args, fmt);
+	len = vsnprintf(words, sizeof(words), fmt, args) + (int)strlen(gap);
+	va_end(args);
+	if (len > room || len >= (int)sizeof(words) || l->used + len >= (int)sizeof(l->text))
+		return;
+	sprintf(l->text + l->used, "%s%s", gap, words);
+	l->used += len;
+}
+
+/* The most important first, as a narrow window shows the beginning alone. */
+static void describe(const struct live *l, const struct train_state *s, struct line *ret)
+{
+	char batch[16], validation[16], left[32];
+
+	add(ret, "epoch %d/%d", s->epoch, epochs_of(s));
+	add(ret, "step %" PRIu64 "/%" PRIu64, s->step, s->steps);
+	add(ret, "%s left", duration(rate_left(&l->rate, s), left));
+	add(ret, "%.0f images/s", rate_smooth(&l->rate));
+	add(ret, "loss %.3f", s->loss);
+	add(ret, "batch error %s", percent(s->batch_error, batch));
+	add(ret, "validation error %s", percent(s->validation_error, validation));
+}
+
+/*
+ * The width is asked for each time, ten times a second, so a window that changes needs no SIGWINCH.
+ * The last column stays empty: a cursor that waits behind it may be on the next line already.
+ */
+static void draw(struct live *l, const struct train_state *s)
+{
+	struct line line = { .columns = 79 };
+	struct winsize w;
+
+	if (ioctl(STDERR_FILENO, TIOCGWINSZ, &w) == 0 && w.ws_col > 1)
+		line.columns = w.ws_col - 1;
+	describe(l, s, &line);
+	fprintf(stderr, "\r%s\033[K", line.text);
+	fflush(stderr);
+	l->drawn = 1;
+}
+
+void live_clear(struct live *l)
+{
+	if (l->drawn)
+		fputs("\r\033[K", stderr);
+	fflush(stderr);
+	l->drawn = 0;
+}
+
+static void stepped(struct live *l, const struct train_state *s, int images)
+{
+	double t = mlr_now();
+
+	rate_step(&l->rate, s, images);
+	if (!l->terminal || (t - l->drawn_at < REDRAW_S && s->step < s->steps))
+		return;
+	draw(l, s);
+	l->drawn_at = t;
+}
+
+/* "cuda (bf16) on NVIDIA H200, 4 ranks", "onednn (f32) on 2 threads". */
+static char *computer(const struct train_state *s)
+{
+	const struct engine *e = s->engine;
+	auto_free char *threads = xasprintf("%d thread%s", e->threads, e->threads == 1 ? "" : "s");
+	auto_free char *ranks = s->ranks > 1 ? xasprintf(", %d ranks", s->ranks) : xstrdup("");
+
+	return xasprintf("%s (%s) on %s%s", e->backend->name, dtype_name(e->dtype),
+		e->device[0] ? e->device : threads, ranks);
+}
+
+static void tell_kept(const char *file)
+{
+	if (file)
+		mlr_info(
+			"'%s' has an earlier run's weights, which '%s~' keeps; --resume would go on "
+			"from them",
+			file, file);
+}
+
+static void started(struct live *l, const struct train_state *s)
+{
+	auto_free char *by = computer(s);
+	/* A run that goes on may have made more steps than --steps says now. */
+	uint64_t left = s->steps > s->step ? s->steps - s->step : 0;
+	char input[SHAPE_TEXT_MAX];
+
+	rate_start(&l->rate, s);
+	mlr_info("network '%s': input %s, %zu layers, %zu parameters; backend %s, %.1f MB",
+		s->net->name, shape_text(&s->net->input, input), s->net->n, s->net->params, by,
+		1e-6 * (double)s->engine->memory);
+	mlr_info("%u images to train with, %u to validate, %u to test; %" PRIu64 " step%s",
+		s->train_images, s->validation_images, s->test_images, left, left == 1 ? "" : "s");
+	tell_kept(s->kept_checkpoint);
+	tell_kept(s->kept_best);
+}
+
+static void epoch_ended(struct live *l, const struct train_state *s, int images)
+{
+	char validation[16], left[32];
+
+	live_clear(l);
+	mlr_info("epoch %d ended at step %" PRIu64 "/%" PRIu64
+		 ": loss %.3f, validation error %s, %.0f images/s, %s left",
+		s->epoch, s->step, s->steps, s->loss, percent(s->validation_error, validation),
+		rate_mean(&l->rate, s, images), duration(rate_left(&l->rate, s), left));
+}
+
+void live_tell(struct live *l, const struct train_state *s, int images)
+{
+	switch (s->moment) {
+	case TRAIN_STARTED:
+		started(l, s);
+		break;
+	case TRAIN_STEPPED:
+		stepped(l, s, images);
+		break;
+	case TRAIN_EPOCH_ENDED:
+		epoch_ended(l, s, images);
+		break;
+	case TRAIN_VALIDATED:
+	case TRAIN_SAVED:
+		break;
+	case TRAIN_INTERRUPTED:
+	case TRAIN_TESTED:
+		live_clear(l);
+		break;
+	}
+}

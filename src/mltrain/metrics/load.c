@@ -1,0 +1,181 @@
+#include "metrics/load.h"
+
+#include "base/cleanup.h"
+#include "base/file.h"
+#include "base/log.h"
+#include "base/memory.h"
+#include "metrics/nvml.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+
+#define SHORT_S 0.05 /* a last sample over less says nothing */
+#define HANG_S  1
+
+struct load_sampler {
+	pthread_t thread;
+	pthread_mutex_t lock;
+	pthread_cond_t wake;
+	double every;
+	int with_gpus, stop, abandoned;
+	load_tell tell;
+	void *ctx;
+};
+
+static double clock_seconds(clockid_t clock)
+{
+	struct timespec t = { 0 };
+
+	clock_gettime(clock, &t);
+	return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+/* proc(5), /proc/stat: "cpu  user nice system idle iowait irq softirq steal guest guest_nice". */
+static int node_times(const char *root, unsigned long long *busy, unsigned long long *all)
+{
+	auto_free char *path = xasprintf("%s/proc/stat", root), *text = NULL;
+	unsigned long long v[8] = { 0 };
+
+	if (file_read(AT_FDCWD, path, 1 << 22, &text, NULL, NULL) < 0 ||
+		sscanf(text, "cpu %llu %llu %llu %llu %llu %llu %llu %llu", &v[0], &v[1], &v[2],
+			&v[3], &v[4], &v[5], &v[6], &v[7]) < 4)
+		return -1;
+	*all = 0;
+	for (size_t i = 0; i < ARRAY_LEN(v); i++) /* a guest's time is in user's */
+		*all += v[i];
+	*busy = *all - v[3] - v[4];
+	return 0;
+}
+
+static uint64_t resident(const char *root)
+{
+	auto_free char *path = xasprintf("%s/proc/self/statm", root), *text = NULL;
+	unsigned long long size, pages;
+
+	if (file_read(AT_FDCWD, path, 4096, &text, NULL, NULL) < 0 ||
+		sscanf(text, "%llu %llu", &size, &pages) != 2)
+		return 0;
+	return pages * (uint64_t)sysconf(_SC_PAGESIZE);
+}
+
+void load_read(const char *root, struct load_before *before, struct load *ret)
+{
+	struct load_before now = { .seconds = clock_seconds(CLOCK_MONOTONIC),
+		.process = clock_seconds(CLOCK_PROCESS_CPUTIME_ID) };
+	double spent = now.seconds - before->seconds;
+
+	*ret = (struct load){ .cpu_process_percent = -1, .cpu_node_percent = -1 };
+	if (before->seconds > 0 && spent > 0)
+		ret->cpu_process_percent = 100 * (now.process - before->process) / spent;
+	if (node_times(root, &now.busy, &now.all) == 0 && before->all && now.all > before->all &&
+		now.busy >= before->busy)
+		ret->cpu_node_percent =
+			100 * (double)(now.busy - before->busy) / (double)(now.all - before->all);
+	ret->rss = resident(root);
+	*before = now;
+}
+
+/* Wait until it is time or the end. Returns not 0 at the end. */
+static int wait_stop(struct load_sampler *s)
+{
+	struct timespec until;
+	double at = clock_seconds(CLOCK_MONOTONIC) + s->every;
+	int r = 0;
+
+	until.tv_sec = (time_t)at;
+	until.tv_nsec = (long)(1e9 * (at - (double)until.tv_sec));
+	pthread_mutex_lock(&s->lock);
+	while (!s->stop && r != ETIMEDOUT)
+		r = pthread_cond_timedwait(&s->wake, &s->lock, &until);
+	r = s->stop;
+	pthread_mutex_unlock(&s->lock);
+	return r;
+}
+
+static void take(struct load_sampler *s, const struct nvml *nvml, struct load_before *before)
+{
+	struct load load;
+
+	load_read("", before, &load);
+	load.gpus = nvml_read(nvml, load.gpu, LOAD_GPUS_MAX);
+	pthread_mutex_lock(&s->lock);
+	if (!s->abandoned)
+		s->tell(s->ctx, &load);
+	pthread_mutex_unlock(&s->lock);
+}
+
+static void *sample(void *arg)
+{
+	struct load_sampler *s = arg;
+	struct load_before before = { 0 };
+	struct nvml *nvml = NULL;
+	struct load first;
+
+	load_read("", &before, &first);
+	if (s->with_gpus)
+		nvml = nvml_open();
+	while (!wait_stop(s))
+		take(s, nvml, &before);
+	if (clock_seconds(CLOCK_MONOTONIC) - before.seconds >= SHORT_S)
+		take(s, nvml, &before);
+	nvml_close(&nvml);
+	return NULL;
+}
+
+struct load_sampler *load_start(double every, int with_gpus, load_tell tell, void *ctx)
+{
+	struct load_sampler *s = xcalloc(1, sizeof(*s));
+	pthread_condattr_t clock;
+	sigset_t all, was;
+	int r;
+
+	*s = (struct load_sampler){
+		.every = every, .with_gpus = with_gpus, .tell = tell, .ctx = ctx
+	};
+	pthread_mutex_init(&s->lock, NULL);
+	pthread_condattr_init(&clock);
+	pthread_condattr_setclock(&clock, CLOCK_MONOTONIC);
+	pthread_cond_init(&s->wake, &clock);
+	pthread_condattr_destroy(&clock);
+	sigfillset(&all);
+	pthread_sigmask(SIG_BLOCK, &all, &was);
+	r = pthread_create(&s->thread, NULL, sample, s);
+	pthread_sigmask(SIG_SETMASK, &was, NULL);
+	if (r == 0)
+		return s;
+	mlr_debug("the load is not sampled: %s", strerror(r));
+	pthread_cond_destroy(&s->wake);
+	pthread_mutex_destroy(&s->lock);
+	free(s);
+	return NULL;
+}
+
+void load_stop(struct load_sampler **sampler)
+{
+	struct load_sampler *s = take_ptr(sampler);
+	struct timespec until;
+
+	if (!s)
+		return;
+	pthread_mutex_lock(&s->lock);
+	s->stop = 1;
+	pthread_cond_signal(&s->wake);
+	pthread_mutex_unlock(&s->lock);
+	clock_gettime(CLOCK_REALTIME, &until);
+	until.tv_sec += HANG_S;
+	if (pthread_timedjoin_np(s->thread, NULL, &until) != 0) {
+		pthread_mutex_lock(&s->lock);
+		s->abandoned = 1; /* it may still use what is here, which therefore stays */
+		pthread_mutex_unlock(&s->lock);
+		pthread_detach(s->thread);
+		return;
+	}
+	pthread_cond_destroy(&s->wake);
+	pthread_mutex_destroy(&s->lock);
+	free(s);
+}

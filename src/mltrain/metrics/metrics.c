@@ -1,0 +1,207 @@
+#include "metrics/metrics.h"
+
+#include "base/cleanup.h"
+#include "base/clock.h"
+#include "base/json.h"
+#include "base/memory.h"
+#include "metrics/jsonl.h"
+#include "metrics/live.h"
+#include "metrics/load.h"
+#include "metrics/records.h"
+#include "metrics/tfevents.h"
+#include "metrics/tflog.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct metrics {
+	const struct metrics_options *o;
+	int64_t began_ms;
+	struct live live;
+	struct tflog tflog;
+	struct jsonl *log, *out; /* the file and stdout; each may be NULL */
+	struct load_sampler *sampler;
+	struct rate rate;
+	struct tfevents *events; /* may be NULL */
+	/* The sampler's thread tells the load while the training thread tells the rest. */
+	pthread_mutex_t lock;
+	uint64_t step;
+};
+
+int metrics_format_find(const char *name, enum metrics_format *ret)
+{
+	static const char *const names[] = { "text", "tf", "json" };
+
+	for (size_t i = 0; i < ARRAY_LEN(names); i++)
+		if (strcmp(name, names[i]) == 0) {
+			*ret = (enum metrics_format)i;
+			return 0;
+		}
+	return -ENOENT;
+}
+
+int metrics_open(const struct metrics_options *o, struct metrics **ret, struct mlr_error *err)
+{
+	struct metrics *m = xcalloc(1, sizeof(*m));
+	struct mlr_error ignored;
+	int r = 0;
+
+	m->o = o;
+	m->began_ms = mlr_now_ms();
+	m->tflog.to = stdout;
+	pthread_mutex_init(&m->lock, NULL);
+	live_init(&m->live);
+	if (o->log)
+		r = jsonl_open(o->log, &m->log, err);
+	if (r == 0 && o->format == METRICS_JSON)
+		r = jsonl_open(NULL, &m->out, err);
+	if (r == 0 && o->tensorboard)
+		r = tfevents_open(o->tensorboard, &m->events, err);
+	if (r < 0) {
+		metrics_close(&m, &ignored);
+		return r;
+	}
+	*ret = m;
+	return 0;
+}
+
+static double seconds(const struct metrics *m)
+{
+	return 1e-3 * (double)(mlr_now_ms() - m->began_ms);
+}
+
+/* With the lock held. Takes the record, and adds when it was. */
+static void put(struct metrics *m, json_t *record)
+{
+	if (record)
+		json_object_set_new(record, "seconds", json_real(seconds(m)));
+	if (m->out)
+		jsonl_put(m->out, json_incref(record));
+	if (m->log)
+		jsonl_put(m->log, json_incref(record));
+	json_decref(record);
+}
+
+static void tell_load(void *ctx, const struct load *load)
+{
+	struct metrics *m = ctx;
+
+	pthread_mutex_lock(&m->lock);
+	put(m, record_load(load, m->step));
+	if (m->events)
+		tfevents_load(m->events, load, m->step);
+	pthread_mutex_unlock(&m->lock);
+}
+
+static int is_due(const struct metrics *m, const struct train_state *s)
+{
+	return s->step == 1 || s->step % m->o->log_every == 0 || s->step == s->steps;
+}
+
+static void tell_records(struct metrics *m, const struct train_state *s,
+	const struct train_options *o, const struct dataset *data)
+{
+	double rate = rate_mean(&m->rate, s, record_images(o));
+
+	switch (s->moment) {
+	case TRAIN_STARTED:
+		put(m, record_run(s, o, data));
+		break;
+	case TRAIN_STEPPED:
+		if (is_due(m, s))
+			put(m, record_state("step", s, rate));
+		break;
+	case TRAIN_VALIDATED:
+		put(m, record_state("validated", s, rate));
+		break;
+	case TRAIN_EPOCH_ENDED:
+		put(m, record_state("epoch", s, rate));
+		break;
+	case TRAIN_SAVED:
+		put(m, record_state("saved", s, rate));
+		break;
+	case TRAIN_INTERRUPTED:
+		put(m, record_state("interrupted", s, rate));
+		break;
+	case TRAIN_TESTED:
+		put(m, record_state("end", s, rate));
+		break;
+	}
+}
+
+static void tell_events(struct metrics *m, const struct train_state *s,
+	const struct train_options *o, const struct dataset *data)
+{
+	if (s->moment == TRAIN_STARTED) {
+		json_t *run = record_run(s, o, data);
+
+		tfevents_start(m->events, run, s->step);
+		json_decref(run);
+	} else if (s->moment != TRAIN_STEPPED || is_due(m, s)) {
+		tfevents_tell(m->events, s, rate_smooth(&m->rate));
+	}
+}
+
+void metrics_tell(struct metrics *m, const struct train_state *s, const struct train_options *o,
+	const struct dataset *data)
+{
+	int images = record_images(o);
+	int ends = s->moment == TRAIN_INTERRUPTED || s->moment == TRAIN_TESTED;
+
+	if (ends) /* before the last record is written */
+		load_stop(&m->sampler);
+	pthread_mutex_lock(&m->lock);
+	m->step = s->step;
+	if (s->moment == TRAIN_STARTED)
+		rate_start(&m->rate, s);
+	else if (s->moment == TRAIN_STEPPED)
+		rate_step(&m->rate, s, images);
+	if (m->log || m->out)
+		tell_records(m, s, o, data);
+	if (m->events)
+		tell_events(m, s, o, data);
+	pthread_mutex_unlock(&m->lock);
+
+	if (m->o->format == METRICS_TF)
+		tflog_tell(&m->tflog, s, images);
+	else if (!m->o->quiet)
+		live_tell(&m->live, s, images);
+	if (s->moment == TRAIN_STARTED && m->o->load_every > 0 && (m->log || m->out || m->events))
+		m->sampler =
+			load_start(m->o->load_every, s->engine->device[0] != '\0', tell_load, m);
+}
+
+void metrics_put(struct metrics *m, json_t *record)
+{
+	pthread_mutex_lock(&m->lock);
+	put(m, record);
+	pthread_mutex_unlock(&m->lock);
+}
+
+void metrics_fail(struct metrics *m, const struct mlr_error *why)
+{
+	load_stop(&m->sampler);
+	live_clear(&m->live);
+	metrics_put(
+		m, json_pack("{s:s, s:o}", "event", "failed", "error", mlr_json_text(why->text)));
+}
+
+int metrics_close(struct metrics **metrics, struct mlr_error *err)
+{
+	struct metrics *m = take_ptr(metrics);
+	struct mlr_error others = MLR_ERROR_INIT;
+	int r = 0;
+
+	if (!m)
+		return 0;
+	load_stop(&m->sampler);
+	live_clear(&m->live);
+	r = jsonl_close(&m->log, err);
+	r = r < 0 ? (jsonl_close(&m->out, &others), r) : jsonl_close(&m->out, err);
+	r = r < 0 ? (tfevents_close(&m->events, &others), r) : tfevents_close(&m->events, err);
+	pthread_mutex_destroy(&m->lock);
+	free(m);
+	return r;
+}

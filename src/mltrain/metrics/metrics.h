@@ -1,0 +1,69 @@
+/*
+ * metrics: what a run says of itself while it goes on. train_run() prints nothing; it tells
+ * `struct train_state`, and the sinks here make of it what a person sees (live.h), the tutorial's
+ * lines (tflog.h), JSON lines (jsonl.h) and TensorBoard's files (tfevents.h), with the load of the
+ * machine (load.h) sampled beside.
+ *
+ * `struct metrics` is the set of sinks that one run has. Only the rank that prints has one.
+ */
+#ifndef MLT_METRICS_METRICS_H
+#define MLT_METRICS_METRICS_H
+
+#include "base/error.h"
+#include "data/dataset.h"
+#include "train/train.h"
+
+#include <jansson.h>
+
+enum metrics_format {
+	METRICS_TEXT, /* a live line on stderr; the result is the caller's to print */
+	METRICS_TF,   /* the tutorial's lines on stdout, its "Test error" included */
+	METRICS_JSON, /* the records of the log on stdout */
+};
+
+/* The steps from one block of the tutorial's lines to the next; train_options has them validated.
+ */
+#define METRICS_TF_EVERY 100
+
+struct metrics_options {
+	enum metrics_format format;
+	int quiet;               /* no live line */
+	const char *log;         /* JSON lines are appended to it; NULL: none */
+	uint64_t log_every;      /* steps between two step records and scalars, > 0 */
+	double load_every;       /* seconds between two samples of the load; 0: none is taken */
+	const char *tensorboard; /* a directory for event files; NULL: none */
+};
+
+#define METRICS_OPTIONS_INIT                      \
+	{                                         \
+		.log_every = 10, .load_every = 2, \
+	}
+
+/* "text", "tf", "json". Returns 0 or -ENOENT. */
+int metrics_format_find(const char *name, enum metrics_format *ret);
+
+struct metrics;
+
+/*
+ * Open the sinks: files are made here, so that what can't be written is known before training.
+ *
+ *   o   borrowed until metrics_close()
+ *
+ * Returns 0, or the errno of what can't be opened, by name.
+ */
+int metrics_open(const struct metrics_options *o, struct metrics **ret, struct mlr_error *err);
+
+/* Tell every sink of a moment. From one thread. A failure to write is kept for metrics_close(). */
+void metrics_tell(struct metrics *m, const struct train_state *s, const struct train_options *o,
+	const struct dataset *data);
+
+/* Write a record of the caller's own, an object with "event", as a JSON line; takes it. */
+void metrics_put(struct metrics *m, json_t *record);
+
+/* The run failed: {"event": "failed", "error": …}. The live line is taken away. */
+void metrics_fail(struct metrics *m, const struct mlr_error *why);
+
+/* Close and free; NULL is fine. Returns 0, or the first failure to write since it was opened. */
+int metrics_close(struct metrics **m, struct mlr_error *err);
+
+#endif

@@ -1,0 +1,50 @@
+/*
+ * TensorBoard's event files: records framed as TFRecord (a length and two masked CRC-32C;
+ * TensorFlow's core/lib/io/record_writer.cc), each an Event of core/util/event.proto in protobuf's
+ * wire format.
+ *
+ * A file belongs to one process: DIR/events.out.tfevents.<time>.<host>.<pid>. A run that is resumed
+ * makes another beside it, and says at which step it begins, so that TensorBoard drops what the
+ * earlier one had told of later steps.
+ *
+ *   train/loss train/cross_entropy train/batch_error train/lr train/images_per_second
+ *   validation/error test/error
+ *   load/cpu_process_percent load/cpu_node_percent load/rss_bytes
+ *   load/gpu0_percent load/gpu0_memory_bytes load/gpu0_power_watts load/gpu0_temperature_celsius
+ *   hparams (text)
+ */
+#ifndef MLT_METRICS_TFEVENTS_H
+#define MLT_METRICS_TFEVENTS_H
+
+#include "base/error.h"
+#include "metrics/load.h"
+#include "train/train.h"
+
+#include <jansson.h>
+#include <stddef.h>
+
+struct tfevents;
+
+/* Make the directory where it is missing, and a file in it. Returns 0, or the errno by name. */
+int tfevents_open(const char *dir, struct tfevents **ret, struct mlr_error *err);
+
+/* The run begins, after so many steps: what it is (records.h), as a table of text. */
+void tfevents_start(struct tfevents *t, const json_t *run, uint64_t step);
+
+/*
+ * The scalars of a moment. What is written reaches the file after a few seconds at most, at the end
+ * of an epoch and with the end. A failure is kept for tfevents_close().
+ *
+ *   rate   images a second
+ */
+void tfevents_tell(struct tfevents *t, const struct train_state *s, double rate);
+
+void tfevents_load(struct tfevents *t, const struct load *l, uint64_t step);
+
+/* Close and free; NULL is fine. Returns 0, or the first failure to write since it was opened. */
+int tfevents_close(struct tfevents **t, struct mlr_error *err);
+
+/* CRC-32C (Castagnoli; RFC 3720, B.4) of some bytes. */
+uint32_t tfevents_crc32c(const void *bytes, size_t n);
+
+#endif

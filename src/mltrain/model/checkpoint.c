@@ -1,0 +1,255 @@
+#include "model/checkpoint.h"
+
+#include "base/cleanup.h"
+#include "base/file.h"
+#include "base/memory.h"
+#include "config.h"
+#include "model/checkpoint_meta.h"
+#include "tensor/safetensors.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+/* The tensors that a layer may have, and the block that holds their floats. */
+enum block { BLOCK_PARAMS, BLOCK_STATES, BLOCK_VELOCITY, BLOCKS };
+
+enum part {
+	PART_WEIGHT,
+	PART_BIAS,
+	PART_MEAN,
+	PART_VARIANCE,
+	PART_WEIGHT_VELOCITY,
+	PART_BIAS_VELOCITY,
+	PARTS
+};
+
+#define NAME_SIZE (LAYER_NAME_MAX + sizeof("velocity/.running_mean"))
+
+int checkpoint_check_size(const struct net *net, struct mlr_error *err)
+{
+	const size_t most = (CHECKPOINT_MAX - SAFETENSORS_HEADER_MAX - 8) / sizeof(float);
+
+	if (2 * net->params + net->states <= most)
+		return 0;
+	return mlr_fail(err, EFBIG,
+		"network '%s' has %zu parameters: its checkpoint would be larger than the %zu "
+		"bytes that are read",
+		net->name, net->params, CHECKPOINT_MAX);
+}
+
+int checkpoint_probe(const char *path, struct mlr_error *err)
+{
+	/* A name as long as that which file_replace() will give it for a moment. */
+	auto_free char *probe = xasprintf("%s.%016lx.tmp", path, (long)getpid());
+	auto_close int fd = -1;
+	struct stat st;
+
+	if (stat(path, &st) == 0 && !S_ISREG(st.st_mode))
+		return mlr_fail(err, EINVAL, "checkpoint '%s' is %s, not a file", path,
+			S_ISDIR(st.st_mode) ? "a directory" : "something special");
+	fd = open(probe, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+	if (fd < 0) {
+		mlr_fail_errno(
+			err, "checkpoint '%s' can't be written: create a file beside it", path);
+		return mlr_hint(err, "give a path in a directory that exists and is yours");
+	}
+	unlink(probe);
+	return 0;
+}
+
+/*
+ * Describe one tensor of a layer, its name kept in name [NAME_SIZE]. A block that is NULL gives a
+ * tensor that has a shape only. Returns 0 when the layer has no such tensor.
+ */
+static int part_of(const struct layer *l, enum part part, float *const blocks[BLOCKS], char *name,
+	struct tensor *ret)
+{
+	static const struct {
+		const char *before, *behind;
+		enum block block;
+	} parts[PARTS] = {
+		[PART_WEIGHT] = { "", "weight", BLOCK_PARAMS },
+		[PART_BIAS] = { "", "bias", BLOCK_PARAMS },
+		[PART_MEAN] = { "", "running_mean", BLOCK_STATES },
+		[PART_VARIANCE] = { "", "running_var", BLOCK_STATES },
+		[PART_WEIGHT_VELOCITY] = { "velocity/", "weight", BLOCK_VELOCITY },
+		[PART_BIAS_VELOCITY] = { "velocity/", "bias", BLOCK_VELOCITY },
+	};
+	float *block = blocks[parts[part].block];
+	int is_bias = part == PART_BIAS || part == PART_BIAS_VELOCITY;
+	int is_state = part == PART_MEAN || part == PART_VARIANCE;
+	size_t count = is_state ? l->states / 2 : is_bias ? l->biases : l->weights;
+	size_t at = is_state ? l->state_at + (part == PART_VARIANCE ? count : 0)
+		: is_bias    ? l->bias_at
+			     : l->weight_at;
+
+	if (!count)
+		return 0;
+	snprintf(name, NAME_SIZE, "%s%s.%s", parts[part].before, l->name, parts[part].behind);
+	*ret = (struct tensor){ name,
+		is_state || is_bias ? shape1((int)count) : layer_weight_shape(l),
+		block ? block + at : NULL };
+	return 1;
+}
+
+int checkpoint_write(const char *path, const struct checkpoint *c, struct mlr_error *err)
+{
+	float *const blocks[BLOCKS] = { c->params, c->states, c->velocity };
+	size_t parts = c->net->n * (c->velocity ? PARTS : PART_WEIGHT_VELOCITY);
+	auto_free struct tensor *tensors = xcalloc(parts, sizeof(*tensors));
+	auto_free char *names = xcalloc(parts, NAME_SIZE), *buf = NULL;
+	auto_call(checkpoint_meta_done) struct checkpoint_meta meta = { 0 };
+	struct safetensors st = { .tensors = tensors };
+	size_t len;
+	int r;
+
+	for (size_t i = 0; i < parts; i++)
+		st.n += (size_t)part_of(&c->net->layers[i % c->net->n], (enum part)(i / c->net->n),
+			blocks, names + i * NAME_SIZE, &tensors[st.n]);
+	checkpoint_meta_make(c, &meta);
+	st.meta = meta.entries;
+	st.metas = meta.n;
+	r = safetensors_build(&st, &buf, &len, err);
+	if (r < 0)
+		return mlr_wrap(err, "write checkpoint '%s'", path);
+	file_replace_sweep(AT_FDCWD, path); /* before the disk has to have room for one more */
+	r = file_replace(AT_FDCWD, path, buf, len, 0666, err);
+	return r < 0 ? mlr_wrap(err, "write checkpoint '%s'", path) : 0;
+}
+
+/* Strangers' numbers are checked here, where a message can name the tensor. */
+static int check_numbers(const struct tensor *got, enum part part, struct mlr_error *err)
+{
+	for (size_t i = 0; i < shape_count(&got->shape); i++) {
+		float v;
+
+		memcpy(&v, (const char *)got->data + i * sizeof(v), sizeof(v));
+		if (!isfinite(v) || (part == PART_VARIANCE && v < 0))
+			return mlr_fail(
+				err, EPROTO, "tensor '%s' has %g at %zu", got->name, (double)v, i);
+	}
+	return 0;
+}
+
+static int load_tensor(const struct safetensors *st, const struct tensor *want, enum part part,
+	struct mlr_error *err)
+{
+	const struct tensor *got = safetensors_find(st, want->name);
+	char a[SHAPE_TEXT_MAX], b[SHAPE_TEXT_MAX];
+
+	if (!got)
+		return mlr_fail(err, EPROTO, "tensor '%s' is missing", want->name);
+	if (memcmp(&got->shape, &want->shape, sizeof(got->shape)) != 0)
+		return mlr_fail(err, EPROTO, "tensor '%s' is %s where the network needs %s",
+			want->name, shape_text(&got->shape, a), shape_text(&want->shape, b));
+	if (!want->data)
+		return check_numbers(got, part, err);
+	memcpy((void *)want->data, got->data, shape_count(&got->shape) * sizeof(float));
+	return 0;
+}
+
+/* Copy every tensor into the blocks, or without blocks only check that they are there. */
+static int load_tensors(const struct safetensors *st, const struct net *net, int velocity,
+	float *const blocks[BLOCKS], struct mlr_error *err)
+{
+	size_t parts = velocity ? PARTS : PART_WEIGHT_VELOCITY, found = 0;
+
+	for (size_t i = 0; i < net->n * parts; i++) {
+		enum part part = (enum part)(i / net->n);
+		char name[NAME_SIZE];
+		struct tensor t;
+		int r;
+
+		if (!part_of(&net->layers[i % net->n], part, blocks, name, &t))
+			continue;
+		r = load_tensor(st, &t, part, err);
+		if (r < 0)
+			return r;
+		found++;
+	}
+	if (st->n > found)
+		return mlr_fail(err, EPROTO, "it holds %zu tensors where network '%s' has %zu",
+			st->n, net->name, found);
+	return 0;
+}
+
+static float *block_new(size_t floats)
+{
+	return malloc((floats ? floats : 1) * sizeof(float));
+}
+
+static int load_blocks(const struct safetensors *st, struct checkpoint *c, struct mlr_error *err)
+{
+	float *none[BLOCKS] = { NULL }, *blocks[BLOCKS];
+	int velocity = 0, r;
+
+	for (size_t i = 0; i < st->n && !velocity; i++)
+		velocity = strncmp(st->tensors[i].name, "velocity/", strlen("velocity/")) == 0;
+	/* Checked first: only what the file really holds gets memory. */
+	r = load_tensors(st, c->net, velocity, none, err);
+	if (r < 0)
+		return r;
+	c->params = block_new(c->net->params);
+	c->states = block_new(c->net->states);
+	c->velocity = velocity ? block_new(c->net->params) : NULL;
+	if (!c->params || !c->states || (velocity && !c->velocity))
+		return mlr_fail(err, ENOMEM, "%zu bytes of memory",
+			(2 * c->net->params + c->net->states) * sizeof(float));
+	blocks[BLOCK_PARAMS] = c->params;
+	blocks[BLOCK_STATES] = c->states;
+	blocks[BLOCK_VELOCITY] = c->velocity;
+	return load_tensors(st, c->net, velocity, blocks, err);
+}
+
+int checkpoint_parse(const char *buf, size_t len, struct checkpoint *ret, struct mlr_error *err)
+{
+	auto_call(safetensors_done) struct safetensors st = SAFETENSORS_INIT;
+	auto_call(checkpoint_done) struct checkpoint c = CHECKPOINT_INIT;
+	int r;
+
+	if ((r = safetensors_parse(buf, len, &st, err)) < 0 ||
+		(r = checkpoint_meta_read(&st, &c, err)) < 0 || (r = load_blocks(&st, &c, err)) < 0)
+		return r;
+	*ret = c;
+	c = (struct checkpoint)CHECKPOINT_INIT;
+	return 0;
+}
+
+int checkpoint_read(const char *path, struct checkpoint *ret, struct mlr_error *err)
+{
+	auto_free char *buf = NULL;
+	size_t len;
+	int r;
+
+	r = file_read(AT_FDCWD, path, CHECKPOINT_MAX, &buf, &len, err);
+	if (r < 0)
+		mlr_wrap(err, "checkpoint");
+	if (r == -ENOENT)
+		mlr_hint(err, "mltrain train --checkpoint FILE writes one");
+	if (r < 0)
+		return r;
+	r = checkpoint_parse(buf, len, ret, err);
+	return r < 0 ? mlr_wrap(err, "checkpoint '%s'", path) : 0;
+}
+
+void checkpoint_done(struct checkpoint *c)
+{
+	for (int i = 0; c->names && i < c->net->classes; i++)
+		free(c->names[i]);
+	free(c->names);
+	net_free(&c->net);
+	free(c->params);
+	free(c->velocity);
+	free(c->states);
+	free(c->backend);
+	free(c->data);
+	free(c->version);
+	free(c->digest);
+	free(c->recipe);
+	*c = (struct checkpoint)CHECKPOINT_INIT;
+}

@@ -1,0 +1,88 @@
+/*
+ * A checkpoint: a network's parameters as a safetensors file that other programs read too. Tensors
+ * are called LAYER.weight and LAYER.bias and have PyTorch's shapes; a dense layer behind an image
+ * reads it flattened channel by channel, as torch.flatten() does. Batch norm adds
+ * LAYER.running_mean and LAYER.running_var. What training needs to go on is in tensors called
+ * velocity/LAYER.weight …. What else is needed stands in the metadata, all as strings:
+ *
+ *   net       its description (net_file.h)
+ *   norm      {"mean": [127.5], "scale": [255]}
+ *   classes   ["T-shirt", …] or []
+ *   data      directory of the data set
+ *   backend   that trained
+ *   version   of mltrain
+ *   recipe    JSON: how it was trained (recipe.h)
+ *   state     JSON: epochs_done, step, seed, batch, ranks, threads, dtype,
+ *             best_error, seconds, digest
+ *
+ * Files of mltrain's first form (net "convolutional", input "1x28x28", mean, scale, epoch, …) are
+ * read too.
+ */
+#ifndef MLT_MODEL_CHECKPOINT_H
+#define MLT_MODEL_CHECKPOINT_H
+
+#include "base/error.h"
+#include "model/net.h"
+#include "tensor/batch.h"
+#include "tensor/dtype.h"
+
+#include <stdint.h>
+
+#define CHECKPOINT_MAX ((size_t)8 << 30) /* bytes of a file that is read */
+
+struct checkpoint {
+	struct net *net;
+	float *params;   /* [net->params] */
+	float *velocity; /* [net->params]; NULL: the file can't be gone on with */
+	float *states;   /* [net->states] */
+	struct image_norm norm;
+	char **names; /* [net->classes], or NULL */
+	char *backend, *data, *version;
+	char *digest; /* of the data set (train.h), or NULL */
+
+	/* Where training stood. */
+	int epochs_done;
+	int batch;          /* of all ranks */
+	int ranks, threads; /* threads of one rank */
+	enum dtype dtype;
+	uint64_t step, seed;
+	double best_error; /* the best validation error so far; negative: none */
+	double seconds;    /* of training so far */
+	char *recipe;      /* JSON of what decides the rest of training, or NULL */
+};
+
+#define CHECKPOINT_INIT \
+	{               \
+		NULL    \
+	}
+
+/* Can a network's checkpoint be read again, once it is written? Returns 0, or -EFBIG when it would
+ * be larger than CHECKPOINT_MAX. */
+int checkpoint_check_size(const struct net *net, struct mlr_error *err);
+
+/*
+ * Refuse now what checkpoint_write() would refuse after hours of training: path is a directory, or
+ * its directory is missing or not writable. Leaves nothing behind.
+ */
+int checkpoint_probe(const char *path, struct mlr_error *err);
+
+/*
+ * Write a checkpoint as one act: after a failure or a kill, the file is what it was before. All of
+ * c is borrowed.
+ */
+int checkpoint_write(const char *path, const struct checkpoint *c, struct mlr_error *err);
+
+/*
+ * Read a checkpoint; ret is to be checkpoint_done() afterwards.
+ *
+ * Returns 0, or -ENOENT and kin, -EPROTO when damaged or when tensors are missing, superfluous or
+ * of another shape than the network's (named), -ENOMEM. Errors name the file.
+ */
+int checkpoint_read(const char *path, struct checkpoint *ret, struct mlr_error *err);
+
+/* The same of a file's bytes. */
+int checkpoint_parse(const char *buf, size_t len, struct checkpoint *ret, struct mlr_error *err);
+
+void checkpoint_done(struct checkpoint *c);
+
+#endif

@@ -1,0 +1,361 @@
+#include "model/checkpoint_meta.h"
+
+#include "base/cleanup.h"
+#include "base/memory.h"
+#include "config.h"
+#include "model/net_file.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <jansson.h>
+#include <limits.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define TEXT_OPTIONS (JSON_COMPACT | JSON_REAL_PRECISION(17))
+
+/* --- making ------------------------------------------------------------------- */
+
+/* Takes the value; a NULL one is left out. */
+static void add_take(struct checkpoint_meta *m, const char *key, char *value)
+{
+	if (value)
+		m->entries[m->n++] = (struct metadata){ (char *)key, value };
+}
+
+static void add(struct checkpoint_meta *m, const char *key, const char *value)
+{
+	add_take(m, key, value ? xstrdup(value) : NULL);
+}
+
+/* Takes the value. */
+static char *text_of(json_t *value)
+{
+	char *text = json_dumps(value, TEXT_OPTIONS);
+
+	json_decref(value);
+	return text;
+}
+
+static json_t *floats(const float *v, int n)
+{
+	json_t *a = json_array();
+
+	for (int i = 0; i < n; i++)
+		json_array_append_new(a, json_real((double)v[i]));
+	return a;
+}
+
+static char *names_text(const struct checkpoint *c)
+{
+	json_t *a = json_array();
+
+	for (int i = 0; c->names && i < c->net->classes; i++) {
+		json_t *name = json_string(c->names[i]);
+
+		/* A directory's name need not be UTF-8; then the number says more than nothing. */
+		json_array_append_new(a, name ? name : json_sprintf("%d", i));
+	}
+	return text_of(a);
+}
+
+static char *state_text(const struct checkpoint *c)
+{
+	json_t *state = json_pack("{s:i, s:I, s:I, s:i, s:i, s:i, s:s, s:f}", "epochs_done",
+		c->epochs_done, "step", (json_int_t)c->step, "seed", (json_int_t)c->seed, "batch",
+		c->batch, "ranks", c->ranks, "threads", c->threads, "dtype", dtype_name(c->dtype),
+		"seconds", c->seconds);
+
+	json_object_set_new(
+		state, "best_error", c->best_error < 0 ? json_null() : json_real(c->best_error));
+	if (c->digest)
+		json_object_set_new(state, "digest", json_string(c->digest));
+	return text_of(state);
+}
+
+void checkpoint_meta_make(const struct checkpoint *c, struct checkpoint_meta *ret)
+{
+	int channels = c->net->input.dim[0];
+	struct checkpoint_meta m = { .n = 0 };
+
+	add_take(&m, "net", net_text(c->net));
+	add_take(&m, "norm",
+		text_of(json_pack("{s:o, s:o}", "mean", floats(c->norm.mean, channels), "scale",
+			floats(c->norm.scale, channels))));
+	add_take(&m, "classes", names_text(c));
+	add_take(&m, "state", state_text(c));
+	add(&m, "recipe", c->recipe);
+	add(&m, "backend", c->backend);
+	add(&m, "data", c->data);
+	add(&m, "version", PACKAGE_VERSION);
+	*ret = m;
+}
+
+void checkpoint_meta_done(struct checkpoint_meta *m)
+{
+	for (size_t i = 0; i < m->n; i++)
+		free(m->entries[i].value);
+	m->n = 0;
+}
+
+/* --- reading ------------------------------------------------------------------ */
+
+/* A value in a message: strangers choose it, so it is cut. */
+#define SHOWN "%.40s"
+
+/* Parse a metadata value that is JSON of the wanted type. */
+static int parse(const struct safetensors *st, const char *key, json_type type, json_t **ret,
+	struct mlr_error *err)
+{
+	const char *text = safetensors_meta(st, key);
+	json_error_t why;
+
+	if (!text)
+		return mlr_fail(err, EPROTO, "its metadata lack '%s': it is not mltrain's", key);
+	*ret = json_loads(text, JSON_REJECT_DUPLICATES, &why);
+	if (!*ret)
+		return mlr_fail(err, EPROTO, "its metadata's '%s' is not JSON: %s (byte %d)", key,
+			why.text, why.position);
+	if (json_typeof(*ret) != type)
+		return mlr_fail(err, EPROTO, "its metadata's '%s' is not %s", key,
+			type == JSON_ARRAY ? "an array" : "an object");
+	return 0;
+}
+
+static int bad_number(const char *key, struct mlr_error *err)
+{
+	return mlr_fail(err, EPROTO, "its metadata have no possible number for '%s'", key);
+}
+
+static int whole(const json_t *object, const char *key, json_int_t min, json_int_t max,
+	json_int_t *ret, struct mlr_error *err)
+{
+	json_t *v = json_object_get(object, key);
+
+	if (!json_is_integer(v) || json_integer_value(v) < min || json_integer_value(v) > max)
+		return bad_number(key, err);
+	*ret = json_integer_value(v);
+	return 0;
+}
+
+static int read_state(const json_t *state, struct checkpoint *c, struct mlr_error *err)
+{
+	const json_t *dtype = json_object_get(state, "dtype");
+	const json_t *best = json_object_get(state, "best_error");
+	const json_t *seconds = json_object_get(state, "seconds");
+	const json_t *digest = json_object_get(state, "digest");
+	json_int_t epochs, batch, ranks, threads, step, seed;
+	int found = json_is_string(dtype) ? dtype_find(json_string_value(dtype)) : -1, r;
+
+	if ((r = whole(state, "epochs_done", 0, 1000000000, &epochs, err)) < 0 ||
+		(r = whole(state, "step", 0, INT64_MAX, &step, err)) < 0 ||
+		(r = whole(state, "seed", 0, INT64_MAX, &seed, err)) < 0 ||
+		(r = whole(state, "batch", 1, INT_MAX, &batch, err)) < 0 ||
+		(r = whole(state, "ranks", 1, INT_MAX, &ranks, err)) < 0 ||
+		(r = whole(state, "threads", 0, INT_MAX, &threads, err)) < 0)
+		return r;
+	if (found < 0)
+		return mlr_fail(err, EPROTO, "its metadata have no known 'dtype'");
+	if (!json_is_number(seconds) || !(json_number_value(seconds) >= 0))
+		return bad_number("seconds", err);
+	if (!json_is_null(best) &&
+		!(json_is_number(best) && json_number_value(best) >= 0 &&
+			json_number_value(best) <= 1))
+		return bad_number("best_error", err);
+	c->epochs_done = (int)epochs;
+	c->batch = (int)batch;
+	c->ranks = (int)ranks;
+	c->threads = (int)threads;
+	c->step = (uint64_t)step;
+	c->seed = (uint64_t)seed;
+	c->dtype = (enum dtype)found;
+	c->seconds = json_number_value(seconds);
+	c->best_error = json_is_null(best) ? -1 : json_number_value(best);
+	c->digest = json_is_string(digest) ? xstrdup(json_string_value(digest)) : NULL;
+	return 0;
+}
+
+static int read_norm(const json_t *norm, struct checkpoint *c, struct mlr_error *err)
+{
+	const json_t *mean = json_object_get(norm, "mean"), *scale = json_object_get(norm, "scale");
+	size_t channels = (size_t)c->net->input.dim[0];
+
+	if (channels > IMAGE_CHANNELS_MAX)
+		return mlr_fail(err, EPROTO, "its network reads images of %zu channels; at most %d",
+			channels, IMAGE_CHANNELS_MAX);
+	if (json_array_size(mean) != channels || json_array_size(scale) != channels)
+		return mlr_fail(err, EPROTO,
+			"its metadata's 'norm' has no mean and scale of each of %zu channels",
+			channels);
+	for (size_t i = 0; i < channels; i++) {
+		double m = json_number_value(json_array_get(mean, i));
+		double s = json_number_value(json_array_get(scale, i));
+
+		if (!isfinite((float)m) || !isfinite((float)s) || fabs(s) < 1e-6)
+			return bad_number("norm", err);
+		c->norm.mean[i] = (float)m;
+		c->norm.scale[i] = (float)s;
+	}
+	return 0;
+}
+
+static int read_names(const json_t *names, struct checkpoint *c, struct mlr_error *err)
+{
+	size_t n = json_array_size(names);
+
+	if (n != 0 && n != (size_t)c->net->classes)
+		return mlr_fail(err, EPROTO,
+			"its metadata name %zu classes where the network has %d", n,
+			c->net->classes);
+	for (size_t i = 0; i < n; i++)
+		if (!json_is_string(json_array_get(names, i)))
+			return mlr_fail(
+				err, EPROTO, "its metadata's 'classes' are not all strings");
+	if (n == 0)
+		return 0;
+	c->names = xcalloc(n, sizeof(*c->names));
+	for (size_t i = 0; i < n; i++)
+		c->names[i] = xstrdup(json_string_value(json_array_get(names, i)));
+	return 0;
+}
+
+/* A number of the first form, which stands in a metadata value of its own. */
+static int number(const struct safetensors *st, const char *key, uint64_t max, uint64_t *ret,
+	struct mlr_error *err)
+{
+	const char *s = safetensors_meta(st, key);
+	char *end;
+	uint64_t v;
+
+	if (!s)
+		return mlr_fail(err, EPROTO, "its metadata lack '%s': it is not mltrain's", key);
+	errno = 0;
+	v = strtoull(s, &end, 10);
+	if (*s < '0' || *s > '9' || *end || errno || v > max)
+		return mlr_fail(err, EPROTO,
+			"its metadata say '" SHOWN "' for '%s', which is no number up to %" PRIu64,
+			s, key, max);
+	*ret = v;
+	return 0;
+}
+
+static int read_first_form(
+	const struct safetensors *st, struct checkpoint *c, struct mlr_error *err)
+{
+	const char *mean = safetensors_meta(st, "mean"), *scale = safetensors_meta(st, "scale");
+	uint64_t epoch, batch;
+	int r;
+
+	if ((r = number(st, "epoch", 1000000000, &epoch, err)) < 0 ||
+		(r = number(st, "batch", 1000000, &batch, err)) < 0 ||
+		(r = number(st, "step", INT64_MAX, &c->step, err)) < 0 ||
+		(r = number(st, "seed", INT64_MAX, &c->seed, err)) < 0)
+		return r;
+	if (batch == 0)
+		return mlr_fail(err, EPROTO, "its metadata say '0' for 'batch'");
+	if (!mean || strcmp(mean, "127.5") != 0 || !scale || strcmp(scale, "255") != 0)
+		return mlr_fail(
+			err, EPROTO, "its metadata's 'mean' and 'scale' are not 127.5 and 255");
+	c->epochs_done = (int)epoch;
+	c->batch = (int)batch;
+	c->ranks = 1;
+	c->best_error = -1;
+	for (int i = 0; i < IMAGE_CHANNELS_MAX; i++) {
+		c->norm.mean[i] = 127.5f;
+		c->norm.scale[i] = 255;
+	}
+	return 0;
+}
+
+static int read_second_form(
+	const struct safetensors *st, struct checkpoint *c, struct mlr_error *err)
+{
+	json_auto_t *norm = NULL, *names = NULL, *state = NULL;
+	int r;
+
+	if ((r = parse(st, "norm", JSON_OBJECT, &norm, err)) < 0 ||
+		(r = read_norm(norm, c, err)) < 0 ||
+		(r = parse(st, "classes", JSON_ARRAY, &names, err)) < 0 ||
+		(r = read_names(names, c, err)) < 0 ||
+		(r = parse(st, "state", JSON_OBJECT, &state, err)) < 0)
+		return r;
+	return read_state(state, c, err);
+}
+
+/* The one network of the first form, whose file said its name alone. */
+static const char first_net[] =
+	"{\"name\":\"convolutional\",\"layers\":["
+	"{\"kind\":\"conv\",\"name\":\"conv1\",\"outputs\":32,\"size\":5,\"pad\":\"same\"},"
+	"{\"kind\":\"relu\",\"name\":\"relu1\"},"
+	"{\"kind\":\"maxpool\",\"name\":\"pool1\",\"size\":2},"
+	"{\"kind\":\"conv\",\"name\":\"conv2\",\"outputs\":64,\"size\":5,\"pad\":\"same\"},"
+	"{\"kind\":\"relu\",\"name\":\"relu2\"},"
+	"{\"kind\":\"maxpool\",\"name\":\"pool2\",\"size\":2},"
+	"{\"kind\":\"dense\",\"name\":\"fc1\",\"outputs\":512,\"decay\":1},"
+	"{\"kind\":\"relu\",\"name\":\"relu3\"},"
+	"{\"kind\":\"dropout\",\"name\":\"dropout\",\"rate\":0.5},"
+	"{\"kind\":\"dense\",\"name\":\"fc2\",\"outputs\":\"classes\",\"decay\":1}]}";
+
+/* It is made for the input that the metadata say and the classes of the last layer's tensor. */
+static int make_first_net(const struct safetensors *st, struct net **ret, struct mlr_error *err)
+{
+	const char *name = safetensors_meta(st, "net"), *input = safetensors_meta(st, "input");
+	const struct tensor *last = safetensors_find(st, "fc2.bias");
+	struct net_wish wish = { .input = { 3, { 0, 0, 0, 1 } }, .dropout = -1 };
+	int *dim = wish.input.dim, used = 0;
+
+	if (strcmp(name, "convolutional") != 0)
+		return mlr_fail(err, ENOTSUP,
+			"its network '" SHOWN "' is neither a description nor 'convolutional'",
+			name);
+	if (!input)
+		return mlr_fail(err, EPROTO, "its metadata lack 'input': it is not mltrain's");
+	if (sscanf(input, "%5dx%5dx%5d%n", &dim[0], &dim[1], &dim[2], &used) != 3 || input[used] ||
+		dim[0] < 1 || dim[1] < 1 || dim[2] < 1)
+		return mlr_fail(err, EPROTO,
+			"its metadata say '" SHOWN "' for 'input', which is no CxHxW", input);
+	if (!last || last->shape.rank != 1)
+		return mlr_fail(err, EPROTO, "tensor 'fc2.bias' is missing or is not a row");
+	wish.classes = last->shape.dim[0];
+	return net_parse(first_net, strlen(first_net), "first form", &wish, ret, NULL, err);
+}
+
+static int make_net(const struct safetensors *st, struct net **ret, struct mlr_error *err)
+{
+	const char *text = safetensors_meta(st, "net");
+
+	if (!text)
+		return mlr_fail(err, EPROTO, "its metadata lack 'net': it is not mltrain's");
+	if (*text != '{')
+		return make_first_net(st, ret, err);
+	if (strlen(text) > NET_FILE_MAX)
+		return mlr_fail(err, EPROTO, "its network's description has %zu bytes; at most %zu",
+			strlen(text), NET_FILE_MAX);
+	return net_parse(text, strlen(text), "metadata", NULL, ret, NULL, err);
+}
+
+static char *copy(const struct safetensors *st, const char *key)
+{
+	const char *value = safetensors_meta(st, key);
+
+	return value ? xstrdup(value) : NULL;
+}
+
+int checkpoint_meta_read(const struct safetensors *st, struct checkpoint *c, struct mlr_error *err)
+{
+	int r = make_net(st, &c->net, err);
+
+	if (r < 0)
+		return r;
+	r = safetensors_meta(st, "state") ? read_second_form(st, c, err)
+					  : read_first_form(st, c, err);
+	if (r < 0)
+		return r;
+	c->backend = copy(st, "backend");
+	c->data = copy(st, "data");
+	c->version = copy(st, "version");
+	c->recipe = copy(st, "recipe");
+	return 0;
+}

@@ -1,0 +1,308 @@
+#include "model/net_file.h"
+
+#include "base/cleanup.h"
+#include "base/file.h"
+#include "base/json.h"
+#include "base/memory.h"
+#include "base/strv.h"
+#include "model/fields.h"
+#include "model/layer_file.h"
+#include "model/recipe_file.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <jansson.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define SUFFIX     ".json"
+#define PLACES_MAX 4
+
+/* --- finding ---------------------------------------------------------------------- */
+
+static int is_path(const char *name)
+{
+	size_t len = strlen(name), end = strlen(SUFFIX);
+
+	return strchr(name, '/') || (len > end && strcmp(name + len - end, SUFFIX) == 0);
+}
+
+/* The directories that may hold what mltrain brought; n of them, each to free(). */
+static size_t list_places(char *places[PLACES_MAX])
+{
+	const char *env = getenv("MLTRAIN_NETS");
+	auto_free char *self = realpath("/proc/self/exe", NULL);
+	char *slash = self ? strrchr(self, '/') : NULL;
+	size_t n = 0;
+
+	if (env && *env)
+		places[n++] = xstrdup(env);
+	if (slash) {
+		*slash = '\0';
+		places[n++] = xasprintf("%s/nets", self);
+		places[n++] = xasprintf("%s/../share/mltrain/nets", self);
+	}
+	places[n++] = xstrdup(NETSDIR);
+	return n;
+}
+
+/* The names of a directory's descriptions. */
+static void list_names(const char *dir, struct strv *names)
+{
+	auto_dir DIR *d = opendir(dir);
+	struct dirent *entry;
+
+	while (d && (entry = readdir(d))) {
+		size_t len = strlen(entry->d_name), end = strlen(SUFFIX);
+		auto_free char *name = NULL;
+
+		if (len <= end || strcmp(entry->d_name + len - end, SUFFIX) != 0)
+			continue;
+		name = xstrndup(entry->d_name, len - end);
+		if (!strv_has(names, name))
+			strv_add(names, name);
+	}
+}
+
+static void drop_places(char *places[PLACES_MAX], size_t n)
+{
+	for (size_t i = 0; i < n; i++)
+		free(places[i]);
+}
+
+struct strv net_file_names(void)
+{
+	struct strv names = STRV_INIT;
+	char *places[PLACES_MAX];
+	size_t n = list_places(places);
+
+	for (size_t i = 0; i < n; i++)
+		list_names(places[i], &names);
+	drop_places(places, n);
+	strv_sort(&names);
+	return names;
+}
+
+static int not_found(const char *name, struct mlr_error *err)
+{
+	auto_strv struct strv names = net_file_names();
+	auto_free char *list = strv_join(&names, names.n, ", ");
+
+	mlr_fail(err, ENOENT, "net '%s' is not one that mltrain brought: %s", name,
+		names.n ? list : "there is none, $MLTRAIN_NETS may say where they are");
+	return mlr_hint(
+		err, "a description of your own is given by its path: ./%s%s", name, SUFFIX);
+}
+
+int net_file_find(const char *name, char **ret, struct mlr_error *err)
+{
+	char *places[PLACES_MAX], *found = NULL;
+	size_t n;
+
+	if (is_path(name)) {
+		*ret = xstrdup(name);
+		return 0;
+	}
+	n = list_places(places);
+	for (size_t i = 0; i < n && !found; i++) {
+		auto_free char *path = xasprintf("%s/%s%s", places[i], name, SUFFIX);
+
+		if (access(path, R_OK) == 0)
+			found = take_ptr(&path);
+	}
+	drop_places(places, n);
+	if (!found)
+		return not_found(name, err);
+	*ret = found;
+	return 0;
+}
+
+/* --- reading ---------------------------------------------------------------------- */
+
+static void free_json(json_t **j)
+{
+	json_decref(*j);
+}
+
+/* The name of a description that says none: that of its file. */
+static void name_of_path(const char *path, char name[NET_NAME_MAX])
+{
+	const char *slash = strrchr(path, '/'), *base = slash ? slash + 1 : path;
+	size_t len = strlen(base), end = strlen(SUFFIX);
+	json_t *text;
+
+	if (len > end && strcmp(base + len - end, SUFFIX) == 0)
+		len -= end;
+	snprintf(name, NET_NAME_MAX, "%.*s", (int)(len < NET_NAME_MAX ? len : NET_NAME_MAX - 1),
+		base);
+	text = json_string(name);
+	if (!text || !*name) /* a name that is no UTF-8 would not be taken by those who read it */
+		strcpy(name, "net");
+	json_decref(text);
+}
+
+/* "input": what is said must be what the images are, what is not said is theirs. */
+static int parse_input(
+	const json_t *root, const struct net_wish *wish, struct shape *ret, struct mlr_error *err)
+{
+	static const char *const keys[] = { "channels", "height", "width" };
+	const json_t *object = NULL;
+	int r = fields_object(root, "input", &object, err);
+
+	*ret = shape3(0, 0, 0);
+	if (r < 0 ||
+		(object && (r = fields_known(object, keys, ARRAY_LEN(keys), "'input'", err)) < 0))
+		return r;
+	for (int i = 0; i < 3; i++) {
+		int known = wish->input.rank == 3 ? wish->input.dim[i] : 0;
+		long long v = known;
+
+		r = object ? fields_count(object, keys[i], 1, 65536, &v, err) : 0;
+		if (r < 0)
+			return mlr_wrap(err, "input");
+		if (known && v != known && !(wish->assumed & NET_ASSUMED_INPUT)) {
+			mlr_fail(err, EINVAL, "input: '%s' is %lld, but the images have %d",
+				keys[i], v, known);
+			return mlr_hint(err,
+				"without '%s' the description takes what the data set has",
+				keys[i]);
+		}
+		if (v == 0) {
+			mlr_fail(err, EINVAL, "input: '%s' is not said, and no images are known",
+				keys[i]);
+			return mlr_hint(err, "give the data set, or --input CHANNELSxHEIGHTxWIDTH");
+		}
+		ret->dim[i] = (int)v;
+	}
+	return 0;
+}
+
+static int make_layers(const json_t *array, const struct layer_wish *wish, struct layer *layers,
+	enum layer_init *inits, size_t n, struct mlr_error *err)
+{
+	struct layer_names names = { { 0 } };
+
+	for (size_t i = 0; i < n; i++) {
+		int r = layer_parse(array, i, wish, &names, layers, &inits[i], err);
+
+		if (r < 0)
+			return r;
+	}
+	return 0;
+}
+
+static int make_net(const char *name, const struct shape *input, const json_t *array,
+	const struct net_wish *wish, struct net **ret, struct mlr_error *err)
+{
+	const struct layer_wish layer_wish = { wish->classes, wish->dropout };
+	size_t n = json_array_size(array);
+	auto_free struct layer *layers = xcalloc(n, sizeof(*layers));
+	auto_free enum layer_init *inits = xcalloc(n, sizeof(*inits));
+	auto_call(net_free) struct net *net = NULL;
+	int r;
+
+	if ((r = make_layers(array, &layer_wish, layers, inits, n, err)) < 0 ||
+		(r = net_new(name, *input, layers, n, &net, err)) < 0)
+		return r;
+	for (size_t i = 0; i < n; i++)
+		net->layers[i].sigma = layer_init_sigma(&net->layers[i], inits[i]);
+	if (wish->classes > net->classes && !(wish->assumed & NET_ASSUMED_CLASSES)) {
+		mlr_fail(err, EINVAL, "its last layer has %d units where %d classes are told apart",
+			net->classes, wish->classes);
+		return mlr_hint(err, "\"outputs\": \"classes\" takes as many as there are");
+	}
+	*ret = take_ptr(&net);
+	return 0;
+}
+
+static int parse_root(const json_t *root, const char *path, const struct net_wish *w,
+	struct net **ret, struct recipe *recipe, struct mlr_error *err)
+{
+	static const char *const keys[] = { "name", "about", "input", "layers", "train" };
+	const struct net_wish wish = w ? *w : (struct net_wish){ .dropout = -1 };
+	const json_t *layers = json_object_get(root, "layers"), *train = NULL;
+	const char *said = NULL, *about = NULL;
+	struct recipe got = RECIPE_INIT;
+	char name[NET_NAME_MAX];
+	struct shape input;
+	int r;
+
+	if (!json_is_object(root))
+		return mlr_fail(err, EINVAL, "a description is an object, {...}");
+	name_of_path(path, name);
+	if ((r = fields_known(root, keys, ARRAY_LEN(keys), "a description", err)) < 0 ||
+		(r = fields_text(root, "name", sizeof(name) - 1, &said, err)) < 0 ||
+		(r = fields_text(root, "about", NET_ABOUT_MAX - 1, &about, err)) < 0 ||
+		(r = fields_object(root, "train", &train, err)) < 0 ||
+		(r = parse_input(root, &wish, &input, err)) < 0)
+		return r;
+	if (said)
+		snprintf(name, sizeof(name), "%s", said);
+	if (!json_array_size(layers) || json_array_size(layers) > NET_LAYERS_MAX)
+		return mlr_fail(
+			err, EINVAL, "'layers' must be an array of 1 to %d layers", NET_LAYERS_MAX);
+	if (train && (r = recipe_parse(train, &got, err)) < 0)
+		return r;
+	r = make_net(name, &input, layers, &wish, ret, err);
+	if (r < 0)
+		return r;
+	snprintf((*ret)->about, sizeof((*ret)->about), "%s", about ? about : "");
+	if (recipe)
+		*recipe = got;
+	return 0;
+}
+
+int net_parse(const char *text, size_t len, const char *path, const struct net_wish *wish,
+	struct net **ret, struct recipe *recipe, struct mlr_error *err)
+{
+	auto_call(free_json) json_t *root = NULL;
+	json_error_t why;
+
+	if (len > NET_FILE_MAX)
+		return mlr_fail(err, EFBIG, "net '%s': more than %zu bytes", path, NET_FILE_MAX);
+	root = json_loadb(text, len, JSON_REJECT_DUPLICATES, &why);
+	if (!root)
+		return mlr_fail(err, EPROTO, "net '%s': line %d, column %d: %s", path, why.line,
+			why.column, why.text);
+	if (parse_root(root, path, wish, ret, recipe, err) < 0)
+		return mlr_wrap(err, "net '%s'", path);
+	return 0;
+}
+
+int net_read(const char *name, const struct net_wish *wish, struct net **ret, struct recipe *recipe,
+	struct mlr_error *err)
+{
+	auto_free char *path = NULL, *text = NULL;
+	size_t len;
+	int r = net_file_find(name, &path, err);
+
+	if (r < 0)
+		return r;
+	r = file_read(AT_FDCWD, path, NET_FILE_MAX, &text, &len, err);
+	if (r < 0)
+		return mlr_wrap(err, "net '%s'", name);
+	return net_parse(text, len, path, wish, ret, recipe, err);
+}
+
+char *net_text(const struct net *net)
+{
+	json_t *layers = json_array();
+	auto_call(free_json) json_t *root = NULL;
+	char *text;
+
+	for (size_t i = 0; i < net->n; i++)
+		json_array_append_new(layers, layer_json(net->layers, i));
+	root = json_pack("{s:o, s:{s:i, s:i, s:i}, s:o}", "name", mlr_json_text(net->name), "input",
+		"channels", net->input.dim[0], "height", net->input.dim[1], "width",
+		net->input.dim[2], "layers", layers);
+	if (root && net->about[0])
+		json_object_set_new(root, "about", mlr_json_text(net->about));
+	text = root ? json_dumps(root, JSON_COMPACT | JSON_REAL_PRECISION(15)) : NULL;
+	if (!text)
+		mlr_oom();
+	return text;
+}

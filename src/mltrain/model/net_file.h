@@ -1,0 +1,85 @@
+/*
+ * Networks as JSON. A description is an object:
+ *
+ *   {
+ *     "name": "lenet-5",
+ *     "about": "LeCun et al., 1998, with ReLU and maxima",
+ *     "input": {"channels": 1, "height": 28, "width": 28},
+ *     "layers": [
+ *       {"kind": "conv", "name": "conv1", "outputs": 6, "size": 5, "pad": "same",
+ *        "init": {"normal": 0.1}, "bias": 0.1},
+ *       {"kind": "relu"},
+ *       {"kind": "maxpool", "size": 2},
+ *       …
+ *       {"kind": "add", "name": "sum1", "with": "relu1"},
+ *       {"kind": "dense", "name": "fc2", "outputs": "classes", "decay": 1}
+ *     ],
+ *     "train": {"epochs": 10, "batch": 64, "lr": 0.01, "momentum": 0.9, "l2": 5e-4,
+ *               "schedule": {"kind": "exponential", "decay": 0.95},
+ *               "augment": {"shift": 2, "flip": true, "cutout": 8}, "validation": 1000}
+ *   }
+ *
+ * A layer reads the one before it unless "from" names another ("input": the images). Names may be
+ * left out where nothing refers to them (then "relu3": kind and number). "outputs": "classes" is
+ * the data set's number of classes; "input" may be left out or lack keys: then the data set's are
+ * taken. "init" is {"normal": sigma}, "he" (sigma = sqrt(2 / fan-in)), "xavier" (sqrt(2 / (fan-in +
+ * fan-out))) or "zero"; he is the default. A key that is not known is an error that names it and
+ * the nearest known one. mltrain-net(5) tells all keys.
+ */
+#ifndef MLT_MODEL_NET_FILE_H
+#define MLT_MODEL_NET_FILE_H
+
+#include "base/error.h"
+#include "base/strv.h"
+#include "model/net.h"
+#include "model/recipe.h"
+
+#define NET_FILE_MAX ((size_t)1 << 20) /* bytes of a description that are read at most */
+
+/* What is only a default, for where a description says nothing; one that says something else than
+ * what is wished is refused otherwise. */
+enum { NET_ASSUMED_INPUT = 1, NET_ASSUMED_CLASSES = 2 };
+
+/* What a description may leave to the data set. */
+struct net_wish {
+	struct shape input; /* rank 0: not known */
+	int classes;        /* 0: not known */
+	double dropout; /* the rate of every dropout layer in place of the description's; < 0: its
+			   own */
+	unsigned int assumed; /* the flags above */
+};
+
+/*
+ * Find a description: a path (with a '/' or ending in .json) as it is; a bare name ("reference",
+ * "lenet-5", "resnet-8") among those that mltrain brought: $MLTRAIN_NETS, nets/ beside the source
+ * in a build tree, else the installed directory. Returns 0 and a string to free(), or -ENOENT
+ * naming what there is.
+ */
+int net_file_find(const char *name, char **ret, struct mlr_error *err);
+
+/* The names of all that mltrain brought, sorted; to strv_done(). */
+struct strv net_file_names(void);
+
+/*
+ * Make a network of a description's text.
+ *
+ *   path     for errors: "net 'my.json': layer 3 'conv2': …", with the line for what is not JSON
+ *   wish     may be NULL
+ *   recipe   set to the description's, RECIPE_INIT's where it says nothing; may be NULL
+ *
+ * Returns 0, -EINVAL, -EPROTO for what is not JSON.
+ */
+int net_parse(const char *text, size_t len, const char *path, const struct net_wish *wish,
+	struct net **ret, struct recipe *recipe, struct mlr_error *err);
+
+/* net_file_find(), read, net_parse(). */
+int net_read(const char *name, const struct net_wish *wish, struct net **ret, struct recipe *recipe,
+	struct mlr_error *err);
+
+/*
+ * The description of a network with every size said, to free(): what net_parse() makes the same
+ * network of. Goes into checkpoints, so that they stand for themselves.
+ */
+char *net_text(const struct net *net);
+
+#endif

@@ -1,0 +1,38 @@
+/*
+ * A trained network as ONNX (github.com/onnx/onnx, docs/IR.md and Operators.md; opset 17, IR
+ * version 8), for ONNX Runtime and its like. Predicts only: batch norm uses the running statistics,
+ * dropout is left out.
+ *
+ *   input           float [N][c][h][w], pixels' bytes as numbers from 0 to 255:
+ *                   the normalisation is part of the model
+ *   logits          float [N][classes]
+ *   probabilities   float [N][classes], their softmax
+ *
+ * Nodes and weights have the layers' names, as in checkpoints: "conv1.weight".
+ */
+#ifndef MLT_MODEL_ONNX_H
+#define MLT_MODEL_ONNX_H
+
+#include "base/error.h"
+#include "model/net.h"
+#include "tensor/batch.h"
+
+#include <stddef.h>
+
+#define ONNX_FILE_MAX ((size_t)2147483647) /* bytes: protocol buffers have no larger message */
+
+/*
+ * Make a model's bytes.
+ *
+ *   params   [net->params]
+ *   states   [net->states]
+ *   classes  the names of the classes [net->classes], or NULL; go into the metadata as a JSON array
+ *   ret, len a buffer to free()
+ *
+ * Returns 0, -ENOMEM, -EFBIG.
+ */
+int onnx_build(const struct net *net, const float *params, const float *states,
+	const struct image_norm *norm, char *const *classes, char **ret, size_t *len,
+	struct mlr_error *err);
+
+#endif

@@ -1,0 +1,59 @@
+/*
+ * How a network is trained: what its description's "train" object says, and what options override.
+ * The defaults are those of the reference network (TensorFlow's convolutional.py).
+ */
+#ifndef MLT_MODEL_RECIPE_H
+#define MLT_MODEL_RECIPE_H
+
+#include "tensor/batch.h"
+
+#include <stdint.h>
+
+enum schedule_kind {
+	SCHEDULE_CONSTANT,
+	SCHEDULE_EXPONENTIAL, /* lr * decay^epoch, the same rate throughout an epoch */
+	SCHEDULE_STEPS,       /* lr * decay^(how many of at[] have passed), at in epochs */
+	SCHEDULE_COSINE, /* from lr to final * lr along half a cosine (Loshchilov and Hutter, 2017)
+			  */
+	SCHEDULE_ONE_CYCLE, /* linear from start * lr up to lr over a share `rise` of all steps,
+			       then linear down to final * lr (Smith and Topin, 2018) */
+};
+
+#define SCHEDULE_STEPS_MAX 8
+#define RECIPE_BATCH_MAX 65536
+
+/* What is kept for validation where nothing says how many: so many, of a small data set a tenth. */
+#define RECIPE_VALIDATION_UNSAID UINT32_MAX
+#define RECIPE_VALIDATION        5000
+
+struct schedule {
+	enum schedule_kind kind;
+	double decay, start, final, rise;
+	double at[SCHEDULE_STEPS_MAX];
+	int ats;
+	double warmup; /* epochs in which the rate climbs linearly from 0, before any kind but
+			  one-cycle */
+};
+
+struct recipe {
+	int epochs, batch; /* batch: of all ranks together */
+	double lr, momentum, l2;
+	struct schedule schedule;
+	struct augment_policy augment;
+	uint32_t validation; /* training images kept for validation, or RECIPE_VALIDATION_UNSAID */
+};
+
+#define RECIPE_INIT                                                         \
+	{                                                                   \
+		.epochs = 10, .batch = 64, .lr = 0.01, .momentum = 0.9,     \
+		.l2 = 5e-4, .validation = RECIPE_VALIDATION_UNSAID,         \
+		.schedule = { .kind = SCHEDULE_EXPONENTIAL, .decay = 0.95 } \
+	}
+
+/* How many of so many training images are kept for validation. */
+uint32_t recipe_validation(const struct recipe *r, uint32_t images);
+
+/* The rate of a step, counted from 0 over the whole run of `steps`. */
+double recipe_lr(const struct recipe *r, uint64_t step, uint64_t epoch_steps, uint64_t steps);
+
+#endif

@@ -1,0 +1,22 @@
+/* What a network gets wrong, as HTML: the confusion matrix and the worst mistakes. */
+#ifndef MLT_REPORT_MATRIX_H
+#define MLT_REPORT_MATRIX_H
+
+#include "report/runs.h"
+
+#include <stdio.h>
+
+/*
+ * The matrix as a table with numbers and an error a class up to MATRIX_NUMBERS_MAX classes, as a
+ * picture up to MATRIX_PICTURE_MAX, and then the pairs that are confused most.
+ */
+#define MATRIX_NUMBERS_MAX 24
+#define MATRIX_PICTURE_MAX 200
+#define MATRIX_PAIRS       15
+
+void matrix_write(FILE *f, const struct test *t);
+
+/* Nothing where there are none. */
+void mistakes_write(FILE *f, const struct test *t);
+
+#endif

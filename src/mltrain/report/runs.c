@@ -1,0 +1,481 @@
+#include "report/runs.h"
+
+#include "base/cleanup.h"
+#include "base/file.h"
+#include "base/json.h"
+#include "base/memory.h"
+#include "report/test_record.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <jansson.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define NOTES_MAX 20
+
+static void curve_done(struct curve *c)
+{
+	free(c->step);
+	free(c->time);
+	free(c->y);
+}
+
+static void run_done(struct run *r)
+{
+	struct curve *curves[] = { &r->loss, &r->cross_entropy, &r->batch_error,
+		&r->validation_error, &r->lr, &r->rate, &r->cpu_process, &r->cpu_node, &r->rss };
+
+	for (size_t i = 0; i < ARRAY_LEN(curves); i++)
+		curve_done(curves[i]);
+	for (int i = 0; i < r->n_gpus; i++) {
+		curve_done(&r->gpus[i].percent);
+		curve_done(&r->gpus[i].memory);
+		curve_done(&r->gpus[i].power);
+		curve_done(&r->gpus[i].temperature);
+		free(r->gpus[i].name);
+	}
+	for (size_t i = 0; i < r->n_facts; i++) {
+		free(r->facts[i].key);
+		free(r->facts[i].value);
+	}
+	free(r->facts);
+	free(r->label);
+	free(r->path);
+	free(r->error);
+	test_done(&r->test);
+}
+
+void runs_done(struct runs *r)
+{
+	for (size_t i = 0; i < r->n; i++)
+		run_done(&r->v[i]);
+	for (size_t i = 0; i < r->n_notes; i++)
+		free(r->notes[i]);
+	free(r->v);
+	free(r->notes);
+	*r = (struct runs)RUNS_INIT;
+}
+
+const char *run_fact(const struct run *r, const char *key)
+{
+	for (size_t i = 0; i < r->n_facts; i++)
+		if (strcmp(r->facts[i].key, key) == 0)
+			return r->facts[i].value;
+	return NULL;
+}
+
+/* --- a reader of one log ---------------------------------------------------------- */
+
+struct reader {
+	struct runs *to;
+	const char *path;
+	size_t line, damaged;
+	struct run *run; /* the one under way, in to->v; NULL before the first */
+	size_t before;   /* runs of other logs */
+};
+
+/* A copy of text that may hold any byte, as UTF-8, cut to what is shown. */
+static char *copy_text(const char *s)
+{
+	json_t *text = mlr_json_text(s);
+	size_t n = strlen(json_string_value(text));
+	char *copy;
+
+	if (n > RUNS_TEXT_MAX)
+		for (n = RUNS_TEXT_MAX; n > 0 && (json_string_value(text)[n] & 0xc0) == 0x80; n--)
+			;
+	copy = xstrndup(json_string_value(text), n);
+	json_decref(text);
+	return copy;
+}
+
+static void note(struct reader *r, const char *what)
+{
+	struct runs *to = r->to;
+
+	if (r->damaged++ >= NOTES_MAX)
+		return;
+	auto_free char *text = xasprintf("'%s' line %zu: %s, skipped", r->path, r->line, what);
+
+	to->notes = xgrow(to->notes, to->n_notes, sizeof(*to->notes));
+	to->notes[to->n_notes++] = copy_text(text);
+}
+
+/* A number that can be drawn, or NAN. */
+static double number(const json_t *record, const char *key)
+{
+	double v = json_number_value(json_object_get(record, key));
+
+	if (!json_is_number(json_object_get(record, key)) || !isfinite(v) || fabs(v) > 1e30)
+		return NAN;
+	return v;
+}
+
+/* Not negative, or NAN. */
+static double amount(const json_t *record, const char *key)
+{
+	double v = number(record, key);
+
+	return v >= 0 ? v : NAN;
+}
+
+/* Keep what was known where nothing is told. */
+static void update(double *to, double v)
+{
+	if (!isnan(v))
+		*to = v;
+}
+
+static void curve_add(struct curve *c, double step, double time, double y)
+{
+	if (isnan(step) || isnan(y) || c->n >= RUNS_POINTS_MAX)
+		return;
+	if (c->n && step < c->step[c->n - 1])
+		return; /* curves go to the right */
+	if (c->n)       /* likewise; of NAN and a number the number */
+		time = fmax(time, c->time[c->n - 1]);
+	c->step = xgrow(c->step, c->n, sizeof(double));
+	c->time = xgrow(c->time, c->n, sizeof(double));
+	c->y = xgrow(c->y, c->n, sizeof(double));
+	c->step[c->n] = step;
+	c->time[c->n] = isnan(time) ? 0 : time;
+	c->y[c->n++] = y;
+}
+
+static void curve_cut(struct curve *c, double step)
+{
+	while (c->n && c->step[c->n - 1] > step)
+		c->n--;
+}
+
+/* --- records ------------------------------------------------------------------------- */
+
+/* "runs/gpu.jsonl" is "gpu"; a second run of it "gpu (2)". */
+static char *label_of(const struct reader *r)
+{
+	const char *slash = strrchr(r->path, '/'), *base = slash ? slash + 1 : r->path;
+	const char *dot = strrchr(base, '.');
+	size_t nth = r->to->n - r->before + 1;
+	auto_free char *stem =
+		xstrndup(base, dot && dot > base ? (size_t)(dot - base) : strlen(base));
+	auto_free char *label = nth > 1 ? xasprintf("%s (%zu)", stem, nth) : xstrdup(stem);
+
+	return copy_text(label);
+}
+
+static int run_new(struct reader *r, struct mlr_error *err)
+{
+	struct runs *to = r->to;
+	struct run *run;
+
+	if (to->n >= RUNS_MAX)
+		return mlr_fail(err, E2BIG, "'%s' line %zu: more than %d runs in one report",
+			r->path, r->line, RUNS_MAX);
+	to->v = xgrow(to->v, to->n, sizeof(*to->v));
+	run = &to->v[to->n];
+	*run = (struct run){ .label = label_of(r), .path = copy_text(r->path) };
+	run->step = run->steps = run->epochs_done = run->batch = run->test_error = NAN;
+	run->images_per_second = run->load_s = run->train_s = run->evaluate_s = NAN;
+	run->checkpoint_s = run->total_s = run->rate_step = NAN;
+	to->n++;
+	r->run = run;
+	return 0;
+}
+
+/* "exponential" as it is, 0.95 as JSON has it, an object as "kind exponential, decay 0.95". */
+static char *value_text(const json_t *v)
+{
+	auto_free char *text = NULL;
+	const char *key;
+	json_t *inner;
+
+	if (json_is_string(v))
+		return copy_text(json_string_value(v));
+	if (!json_is_object(v)) {
+		text = json_dumps(v, JSON_ENCODE_ANY | JSON_REAL_PRECISION(10));
+		return copy_text(text ? text : "");
+	}
+	text = xstrdup("");
+	json_object_foreach ((json_t *)v, key, inner) {
+		auto_free char *dumped =
+			json_dumps(inner, JSON_ENCODE_ANY | JSON_REAL_PRECISION(10));
+		auto_free char *before = take_ptr(&text);
+		const char *word = json_is_string(inner) ? json_string_value(inner) : dumped;
+
+		text = xasprintf("%s%s%s %s", before, *before ? ", " : "", key, word ? word : "");
+		if (strlen(text) > RUNS_TEXT_MAX)
+			break;
+	}
+	return copy_text(text);
+}
+
+static void set_fact(struct run *run, const char *key, const json_t *v)
+{
+	char *value = value_text(v);
+
+	for (size_t i = 0; i < run->n_facts; i++)
+		if (strcmp(run->facts[i].key, key) == 0) {
+			free(run->facts[i].value);
+			run->facts[i].value = value;
+			return;
+		}
+	if (run->n_facts >= RUNS_FACTS_MAX) {
+		free(value);
+		return;
+	}
+	run->facts = xgrow(run->facts, run->n_facts, sizeof(*run->facts));
+	run->facts[run->n_facts].key = copy_text(key);
+	run->facts[run->n_facts++].value = value;
+}
+
+/* The facts of an object within the record, as "recipe", stand beside the record's own. */
+static void set_facts(struct run *run, const json_t *record, int depth)
+{
+	const char *key;
+	json_t *v;
+
+	json_object_foreach ((json_t *)record, key, v) {
+		if (json_is_null(v) || strcmp(key, "event") == 0 || strcmp(key, "seconds") == 0 ||
+			strcmp(key, "step") == 0)
+			continue;
+		if (json_is_object(v) && depth == 0)
+			set_facts(run, v, 1);
+		else
+			set_fact(run, key, v);
+	}
+}
+
+static void resume(struct run *run, double step)
+{
+	struct curve *curves[] = { &run->loss, &run->cross_entropy, &run->batch_error,
+		&run->validation_error, &run->lr, &run->rate, &run->cpu_process, &run->cpu_node,
+		&run->rss };
+
+	for (size_t i = 0; i < ARRAY_LEN(curves); i++)
+		curve_cut(curves[i], step);
+	for (int i = 0; i < run->n_gpus; i++) {
+		curve_cut(&run->gpus[i].percent, step);
+		curve_cut(&run->gpus[i].memory, step);
+		curve_cut(&run->gpus[i].power, step);
+		curve_cut(&run->gpus[i].temperature, step);
+	}
+	run->offset_s = isnan(run->total_s) ? 0 : run->total_s;
+	run->rate_step = NAN;
+	run->outcome = RUN_CUT;
+	free(take_ptr(&run->error));
+}
+
+static int read_run(struct reader *r, const json_t *record, struct mlr_error *err)
+{
+	double step = amount(record, "step");
+	int e;
+
+	if (r->run && step > 0)
+		resume(r->run, step);
+	else {
+		e = run_new(r, err);
+		if (e < 0)
+			return e;
+		update(&r->run->load_s, amount(record, "seconds"));
+	}
+	set_facts(r->run, record, 0);
+	update(&r->run->batch, amount(record, "batch"));
+	update(&r->run->steps, amount(record, "steps"));
+	return 0;
+}
+
+/* Images a second between two step records, which the mean over the run would blur. */
+static void read_rate(struct run *run, double step, double time, double train_s)
+{
+	if (!isnan(run->rate_step) && step > run->rate_step && train_s > run->rate_seconds &&
+		!isnan(run->batch))
+		curve_add(&run->rate, step, time,
+			(step - run->rate_step) * run->batch / (train_s - run->rate_seconds));
+	if (isnan(train_s) || isnan(step))
+		return;
+	run->rate_step = step;
+	run->rate_seconds = train_s;
+}
+
+static void read_state(struct run *run, const char *event, const json_t *record)
+{
+	double step = amount(record, "step"), t = amount(record, "seconds") + run->offset_s;
+
+	update(&run->step, step);
+	update(&run->epochs_done, amount(record, "epochs_done"));
+	update(&run->test_error, amount(record, "test_error"));
+	update(&run->images_per_second, amount(record, "images_per_second"));
+	update(&run->train_s, amount(record, "train_seconds"));
+	update(&run->evaluate_s, amount(record, "evaluate_seconds"));
+	update(&run->checkpoint_s, amount(record, "checkpoint_seconds"));
+	if (strcmp(event, "step") == 0) {
+		curve_add(&run->loss, step, t, number(record, "loss"));
+		curve_add(&run->cross_entropy, step, t, number(record, "cross_entropy"));
+		curve_add(&run->batch_error, step, t, amount(record, "batch_error"));
+		curve_add(&run->lr, step, t, amount(record, "lr"));
+		read_rate(run, step, t, amount(record, "train_seconds"));
+	} else if (strcmp(event, "epoch") == 0 || strcmp(event, "validated") == 0) {
+		curve_add(&run->validation_error, step, t, amount(record, "validation_error"));
+	} else if (strcmp(event, "interrupted") == 0) {
+		run->outcome = RUN_INTERRUPTED;
+	} else if (strcmp(event, "end") == 0) {
+		run->outcome = RUN_ENDED;
+	}
+}
+
+static struct run_gpu *find_gpu(struct run *run, const json_t *record)
+{
+	double index = amount(record, "index");
+	const char *name = json_string_value(json_object_get(record, "name"));
+
+	if (isnan(index) || index > 1e6)
+		return NULL;
+	for (int i = 0; i < run->n_gpus; i++)
+		if (run->gpus[i].index == (int)index)
+			return &run->gpus[i];
+	if (run->n_gpus == RUNS_GPUS_MAX)
+		return NULL;
+	run->gpus[run->n_gpus].index = (int)index;
+	run->gpus[run->n_gpus].name = copy_text(name ? name : "");
+	return &run->gpus[run->n_gpus++];
+}
+
+static void read_load(struct run *run, const json_t *record)
+{
+	double step = amount(record, "step"), t = amount(record, "seconds") + run->offset_s;
+	json_t *g;
+	size_t i;
+
+	curve_add(&run->cpu_process, step, t, amount(record, "cpu_process_percent"));
+	curve_add(&run->cpu_node, step, t, amount(record, "cpu_node_percent"));
+	curve_add(&run->rss, step, t, amount(record, "rss_bytes"));
+	json_array_foreach (json_object_get(record, "gpus"), i, g) {
+		struct run_gpu *gpu = find_gpu(run, g);
+
+		if (!gpu)
+			continue;
+		curve_add(&gpu->percent, step, t, amount(g, "percent"));
+		curve_add(&gpu->memory, step, t, amount(g, "memory_bytes"));
+		curve_add(&gpu->power, step, t, amount(g, "power_watts"));
+		curve_add(&gpu->temperature, step, t, amount(g, "temperature_celsius"));
+	}
+}
+
+static void read_failure(struct run *run, const json_t *record)
+{
+	const char *why = json_string_value(json_object_get(record, "error"));
+
+	run->outcome = RUN_FAILED;
+	free(run->error);
+	run->error = copy_text(why ? why : "");
+}
+
+static int is_state(const char *event)
+{
+	static const char *const events[] = { "step", "validated", "epoch", "saved", "interrupted",
+		"end" };
+
+	for (size_t i = 0; i < ARRAY_LEN(events); i++)
+		if (strcmp(event, events[i]) == 0)
+			return 1;
+	return 0;
+}
+
+static int read_record(struct reader *r, const json_t *record, struct mlr_error *err)
+{
+	const char *event = json_string_value(json_object_get(record, "event"));
+	int known, e;
+
+	if (!event) {
+		note(r, "not a record of a run");
+		return 0;
+	}
+	if (strcmp(event, "run") == 0) {
+		e = read_run(r, record, err);
+		if (e < 0)
+			return e;
+		update(&r->run->total_s, amount(record, "seconds") + r->run->offset_s);
+		return 0;
+	}
+	known = is_state(event) || strcmp(event, "load") == 0 || strcmp(event, "failed") == 0 ||
+		strcmp(event, "test") == 0;
+	if (!known)
+		return 0;
+	if (!r->run && (e = run_new(r, err)) < 0) /* the log's beginning is lost */
+		return e;
+	update(&r->run->total_s, amount(record, "seconds") + r->run->offset_s);
+	if (is_state(event))
+		read_state(r->run, event, record);
+	else if (strcmp(event, "load") == 0)
+		read_load(r->run, record);
+	else if (strcmp(event, "failed") == 0)
+		read_failure(r->run, record);
+	else if (test_read(record, &r->run->test) < 0)
+		note(r, "a record of a test that does not fit together");
+	return 0;
+}
+
+static int read_line(
+	struct reader *r, const char *line, size_t len, int whole, struct mlr_error *err)
+{
+	json_error_t why;
+	json_t *record;
+	int e = 0;
+
+	r->line++;
+	if (!len)
+		return 0;
+	if (len > RUNS_LINE_MAX) {
+		note(r, "longer than any record");
+		return 0;
+	}
+	record = json_loadb(line, len, 0, &why);
+	if (json_is_object(record))
+		e = read_record(r, record, err);
+	else
+		note(r, whole ? "damaged, no JSON object" : "cut off in the middle");
+	json_decref(record);
+	return e;
+}
+
+int runs_parse(
+	struct runs *ret, const char *text, size_t len, const char *path, struct mlr_error *err)
+{
+	struct reader r = { .to = ret, .path = path, .before = ret->n };
+	const char *end = text + len;
+	int e;
+
+	while (text < end) {
+		const char *newline = memchr(text, '\n', (size_t)(end - text));
+		const char *stop = newline ? newline : end;
+
+		e = read_line(&r, text, (size_t)(stop - text), newline != NULL, err);
+		if (e < 0)
+			return e;
+		text = stop + 1;
+	}
+	if (r.damaged > NOTES_MAX) {
+		ret->notes = xgrow(ret->notes, ret->n_notes, sizeof(*ret->notes));
+		auto_free char *more =
+			xasprintf("'%s': %zu lines more are damaged", path, r.damaged - NOTES_MAX);
+		ret->notes[ret->n_notes++] = copy_text(more);
+	}
+	if (ret->n > r.before)
+		return 0;
+	mlr_fail(err, EPROTO, "'%s' has no record of a run", path);
+	return mlr_hint(err, "a log is what `mltrain train --log FILE` writes");
+}
+
+int runs_read(struct runs *ret, const char *path, struct mlr_error *err)
+{
+	auto_free char *text = NULL;
+	size_t len;
+	int e;
+
+	e = file_read(AT_FDCWD, path, RUNS_LOG_MAX, &text, &len, err);
+	if (e < 0)
+		return e;
+	return runs_parse(ret, text, len, path, err);
+}

@@ -1,0 +1,387 @@
+#include "report/tables.h"
+
+#include "base/cleanup.h"
+#include "base/memory.h"
+#include "base/strv.h"
+#include "report/html.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define EPOCHS_MAX 1000 /* rows */
+
+static double best_validation(const struct run *r)
+{
+	double best = NAN;
+
+	for (size_t i = 0; i < r->validation_error.n; i++)
+		best = fmin(best, r->validation_error.y[i]); /* of NAN and a number the number */
+	return best;
+}
+
+char *tables_outcome(const struct run *r)
+{
+	char step[48];
+
+	html_count(r->step, step);
+	switch (r->outcome) {
+	case RUN_ENDED:
+		return xasprintf("reached its end at step %s", step);
+	case RUN_INTERRUPTED:
+		return xasprintf("was interrupted by a signal at step %s", step);
+	case RUN_FAILED:
+		if (!(r->step >= 1)) /* NAN where nothing was trained */
+			return xasprintf("failed before its first step: %s",
+				r->error ? r->error : "");
+		return xasprintf("failed after step %s: %s", step, r->error ? r->error : "");
+	default:
+		return xasprintf("goes on, or was killed; the log ends at step %s", step);
+	}
+}
+
+static void tile(FILE *f, const char *name, const char *value, const char *more, const char *class)
+{
+	html_format(f, "<div class=\"tile %s\"><dt>%s</dt><dd>%s", class, name, value);
+	if (more)
+		html_format(f, " <small>%s</small>", more);
+	fputs("</dd></div>\n", f);
+}
+
+void tables_result(FILE *f, const struct run *r)
+{
+	char a[48], b[48];
+	auto_free char *accuracy = NULL, *best = NULL, *steps = NULL, *total = NULL;
+
+	fputs("<dl class=\"tiles\">\n", f);
+	if (!isnan(r->test_error)) {
+		accuracy = xasprintf("accuracy %s", html_percent(1 - r->test_error, 2, b));
+		tile(f, "Test error", html_percent(r->test_error, 2, a), accuracy, "main");
+	}
+	if (r->validation_error.n) {
+		best = xasprintf("best %s", html_percent(best_validation(r), 2, b));
+		tile(f, "Validation error",
+			html_percent(r->validation_error.y[r->validation_error.n - 1], 2, a), best,
+			"");
+	}
+	tile(f, "Speed", html_count(r->images_per_second, a), "images/s", "");
+	total = xasprintf("of %s in all", html_duration(r->total_s, b));
+	tile(f, "Training", html_duration(r->train_s, a), total, "");
+	steps = xasprintf("of %s", html_count(r->steps, b));
+	tile(f, "Steps", html_count(r->step, a), steps, "");
+	fputs("</dl>\n", f);
+}
+
+/* --- several runs ---------------------------------------------------------------------- */
+
+/* What a row shows of a run: a text, and what it is to the first run's in a word. */
+typedef void cell_fn(const struct run *r, const struct run *first, char a[64], char b[64]);
+
+static void cell_test(const struct run *r, const struct run *first, char a[64], char b[64])
+{
+	(void)first;
+	(void)b;
+	html_percent(r->test_error, 2, a);
+}
+
+static void cell_validation(const struct run *r, const struct run *first, char a[64], char b[64])
+{
+	(void)first;
+	(void)b;
+	html_percent(best_validation(r), 2, a);
+}
+
+/* How many times, or the how-manieth part of, what the first run has. */
+static void ratio(double of, double to, char b[64])
+{
+	double x = of / to, y = x < 1 ? 1 / x : x;
+
+	if (isfinite(y) && x > 0)
+		snprintf(b, 64,
+			y < 9.95           ? "%s%.2f"
+				: y < 99.5 ? "%s%.1f"
+					   : "%s%.0f",
+			x < 1 ? "÷" : "×", y);
+}
+
+static void cell_speed(const struct run *r, const struct run *first, char a[64], char b[64])
+{
+	html_count(r->images_per_second, a);
+	ratio(r->images_per_second, first->images_per_second, b);
+}
+
+static void cell_training(const struct run *r, const struct run *first, char a[64], char b[64])
+{
+	html_duration(r->train_s, a);
+	ratio(r->train_s, first->train_s, b);
+}
+
+static void cell_total(const struct run *r, const struct run *first, char a[64], char b[64])
+{
+	html_duration(r->total_s, a);
+	ratio(r->total_s, first->total_s, b);
+}
+
+static void cell_step(const struct run *r, const struct run *first, char a[64], char b[64])
+{
+	char steps[48];
+
+	(void)first;
+	html_count(r->step, a);
+	snprintf(b, 64, "of %s", html_count(r->steps, steps));
+}
+
+static void result_row(FILE *f, const struct runs *runs, const char *name, cell_fn *cell)
+{
+	html_format(f, "<tr><th scope=\"row\">%s</th>", name);
+	for (size_t i = 0; i < runs->n; i++) {
+		char a[64] = "", b[64] = "";
+
+		cell(&runs->v[i], &runs->v[0], a, b);
+		if (i == 0 && strncmp(b, "×", strlen("×")) == 0)
+			b[0] = '\0'; /* itself */
+		html_format(f, "<td class=\"num\">%s <small>%s</small></td>", a, b);
+	}
+	fputs("</tr>\n", f);
+}
+
+static void head(FILE *f, const struct runs *runs, const char *first)
+{
+	html_format(f, "<thead><tr><th scope=\"col\">%s</th>", first);
+	for (size_t i = 0; i < runs->n; i++) {
+		fprintf(f, "<th scope=\"col\"><span class=\"dot c%zu\"></span>", i % 8);
+		html_format(f, "%s</th>", runs->v[i].label);
+	}
+	fputs("</tr></thead>\n", f);
+}
+
+/* The keys of all runs, in the order in which they come. */
+static void keys_of(const struct runs *runs, struct strv *keys)
+{
+	for (size_t i = 0; i < runs->n; i++)
+		for (size_t k = 0; k < runs->v[i].n_facts; k++)
+			if (!strv_has(keys, runs->v[i].facts[k].key))
+				strv_add(keys, runs->v[i].facts[k].key);
+}
+
+static int differs(const struct runs *runs, const char *key)
+{
+	const char *first = run_fact(&runs->v[0], key);
+
+	for (size_t i = 1; i < runs->n; i++) {
+		const char *other = run_fact(&runs->v[i], key);
+
+		if (!first != !other || (first && strcmp(first, other) != 0))
+			return 1;
+	}
+	return 0;
+}
+
+/* "train_images" is "train images" to people. */
+static void write_key(FILE *f, const char *key)
+{
+	auto_free char *words = xstrdup(key);
+
+	for (char *p = words; *p; p++)
+		if (*p == '_')
+			*p = ' ';
+	html_text(f, words);
+}
+
+static void fact_row(FILE *f, const struct runs *runs, const char *key)
+{
+	fputs("<tr><th scope=\"row\">", f);
+	write_key(f, key);
+	fputs("</th>", f);
+	for (size_t i = 0; i < runs->n; i++) {
+		const char *v = run_fact(&runs->v[i], key);
+
+		html_format(f, "<td>%s</td>", v ? v : "–");
+	}
+	fputs("</tr>\n", f);
+}
+
+void tables_differences(FILE *f, const struct runs *runs)
+{
+	auto_strv struct strv keys = STRV_INIT;
+
+	fputs("<section aria-labelledby=\"h-diff\"><h2 id=\"h-diff\">Side by side</h2>\n"
+	      "<div class=\"scroll\" tabindex=\"0\" role=\"region\" aria-labelledby=\"h-diff\">"
+	      "<table id=\"differences\">\n",
+		f);
+	head(f, runs, "");
+	fputs("<tbody>\n", f);
+	result_row(f, runs, "test error", cell_test);
+	result_row(f, runs, "best validation error", cell_validation);
+	result_row(f, runs, "images/s", cell_speed);
+	result_row(f, runs, "training time", cell_training);
+	result_row(f, runs, "time in all", cell_total);
+	result_row(f, runs, "steps", cell_step);
+	fputs("</tbody><tbody>\n", f);
+	keys_of(runs, &keys);
+	for (size_t i = 0; i < keys.n; i++)
+		if (strcmp(keys.v[i], "time") != 0 && differs(runs, keys.v[i]))
+			fact_row(f, runs, keys.v[i]);
+	fputs("</tbody></table></div>\n", f);
+	html_format(f, "<p class=\"about\">× and ÷ compare with %s, the first.</p>\n<ul>\n",
+		runs->v[0].label);
+	for (size_t i = 0; i < runs->n; i++) {
+		auto_free char *outcome = tables_outcome(&runs->v[i]);
+
+		html_format(f, "<li><b>%s</b> %s.</li>\n", runs->v[i].label, outcome);
+	}
+	fputs("</ul></section>\n", f);
+}
+
+/* --- timings ------------------------------------------------------------------------------ */
+
+static void timing_row(FILE *f, const struct run *r)
+{
+	const struct {
+		const char *name;
+		double s;
+	} parts[] = { { "load", r->load_s }, { "train", r->train_s }, { "evaluate", r->evaluate_s },
+		{ "checkpoint", r->checkpoint_s } };
+	double rest = r->total_s, sum = 0;
+	char text[32];
+
+	html_format(f,
+		"<tr><th scope=\"row\">%s</th><td class=\"bar\"><div class=\"stack\" "
+		"aria-hidden=\"true\">",
+		r->label);
+	for (size_t i = 0; i < ARRAY_LEN(parts); i++)
+		sum += isnan(parts[i].s) ? 0 : parts[i].s;
+	rest = isnan(rest) || rest < sum ? 0 : rest - sum;
+	for (size_t i = 0; i < ARRAY_LEN(parts); i++)
+		if (parts[i].s > 0)
+			fprintf(f, "<span class=\"part%zu\" style=\"flex-grow:%.6g\"></span>", i,
+				parts[i].s / (sum + rest));
+	if (rest > 0)
+		fprintf(f, "<span class=\"part4\" style=\"flex-grow:%.6g\"></span>",
+			rest / (sum + rest));
+	fputs("</div></td>", f);
+	for (size_t i = 0; i < ARRAY_LEN(parts); i++)
+		html_format(f, "<td class=\"num\">%s</td>", html_duration(parts[i].s, text));
+	html_format(f, "<td class=\"num\">%s</td>", html_duration(rest, text));
+	html_format(f, "<td class=\"num\"><b>%s</b></td></tr>\n", html_duration(r->total_s, text));
+}
+
+void tables_timings(FILE *f, const struct runs *runs)
+{
+	static const char *const names[] = { "loading", "training", "evaluating", "checkpoints",
+		"the rest" };
+
+	fputs("<section aria-labelledby=\"h-time\"><h2 id=\"h-time\">Where the time went</h2>\n"
+	      "<div class=\"scroll\" tabindex=\"0\" role=\"region\" aria-labelledby=\"h-time\">"
+	      "<table id=\"timings\"><thead><tr><th scope=\"col\">run</th><td></td>",
+		f);
+	for (size_t i = 0; i < ARRAY_LEN(names); i++)
+		fprintf(f,
+			"<th scope=\"col\" class=\"num\"><span class=\"dot part%zu\"></span>%s</th>",
+			i, names[i]);
+	fputs("<th scope=\"col\" class=\"num\">all</th></tr></thead><tbody>\n", f);
+	for (size_t i = 0; i < runs->n; i++)
+		timing_row(f, &runs->v[i]);
+	fputs("</tbody></table></div></section>\n", f);
+}
+
+/* --- epochs --------------------------------------------------------------------------------- */
+
+/* The value of a curve at a step or just before. */
+static double value_at(const struct curve *c, double step)
+{
+	size_t lo = 0, hi = c->n;
+
+	while (lo < hi) {
+		size_t mid = (lo + hi) / 2;
+
+		if (c->step[mid] <= step)
+			lo = mid + 1;
+		else
+			hi = mid;
+	}
+	return lo ? c->y[lo - 1] : NAN;
+}
+
+static void number_text(double v, char buf[32])
+{
+	if (isnan(v))
+		strcpy(buf, "–");
+	else
+		snprintf(buf, 32, "%.4g", v);
+}
+
+static void run_epochs(FILE *f, const struct run *r)
+{
+	const struct curve *v = &r->validation_error;
+
+	html_format(f,
+		"<table><caption>%s</caption><thead><tr><th scope=\"col\" class=\"num\">step"
+		"</th><th scope=\"col\" class=\"num\">time</th><th scope=\"col\" "
+		"class=\"num\">loss</th><th scope=\"col\" class=\"num\">learning rate</th>"
+		"<th scope=\"col\" class=\"num\">validation error</th></tr></thead><tbody>\n",
+		r->label);
+	for (size_t i = 0; i < v->n && i < EPOCHS_MAX; i++) {
+		char step[48], time[32], loss[32], lr[32], error[32];
+
+		number_text(value_at(&r->loss, v->step[i]), loss);
+		number_text(value_at(&r->lr, v->step[i]), lr);
+		html_format(f,
+			"<tr><td class=\"num\">%s</td><td class=\"num\">%s</td>"
+			"<td class=\"num\">%s</td><td class=\"num\">%s</td>"
+			"<td class=\"num\">%s</td></tr>\n",
+			html_count(v->step[i], step), html_duration(v->time[i], time), loss, lr,
+			html_percent(v->y[i], 2, error));
+	}
+	fputs("</tbody></table>\n", f);
+	if (v->n > EPOCHS_MAX)
+		fprintf(f, "<p class=\"about\">The first %d of %zu.</p>\n", EPOCHS_MAX, v->n);
+}
+
+void tables_epochs(FILE *f, const struct runs *runs)
+{
+	size_t n = 0;
+
+	for (size_t i = 0; i < runs->n; i++)
+		n += runs->v[i].validation_error.n;
+	if (!n)
+		return;
+	fputs("<section aria-labelledby=\"h-epochs\"><h2 id=\"h-epochs\">Validations</h2>\n"
+	      "<details><summary>As numbers</summary><div class=\"scroll side\" tabindex=\"0\" "
+	      "role=\"region\" aria-labelledby=\"h-epochs\">\n",
+		f);
+	for (size_t i = 0; i < runs->n; i++)
+		run_epochs(f, &runs->v[i]);
+	fputs("</div></details></section>\n", f);
+}
+
+static void run_facts(FILE *f, const struct run *r)
+{
+	fputs("<dl id=\"facts\">\n", f);
+	for (size_t i = 0; i < r->n_facts; i++) {
+		fputs("<div><dt>", f);
+		write_key(f, r->facts[i].key);
+		html_format(f, "</dt><dd>%s</dd></div>\n", r->facts[i].value);
+	}
+	fputs("</dl></section>\n", f);
+}
+
+void tables_facts(FILE *f, const struct runs *runs)
+{
+	auto_strv struct strv keys = STRV_INIT;
+
+	fputs("<section aria-labelledby=\"h-facts\"><h2 id=\"h-facts\">What was given</h2>\n", f);
+	if (runs->n == 1) {
+		run_facts(f, &runs->v[0]);
+		return;
+	}
+	fputs("<div class=\"scroll\" tabindex=\"0\" role=\"region\" aria-labelledby=\"h-facts\">"
+	      "<table id=\"facts\">\n",
+		f);
+	head(f, runs, "");
+	fputs("<tbody>\n", f);
+	keys_of(runs, &keys);
+	for (size_t i = 0; i < keys.n; i++)
+		fact_row(f, runs, keys.v[i]);
+	fputs("</tbody></table></div></section>\n", f);
+}

@@ -1,0 +1,28 @@
+/* The parts of a page that are words and numbers: results, differences, timings, epochs, recipes.
+ */
+#ifndef MLT_REPORT_TABLES_H
+#define MLT_REPORT_TABLES_H
+
+#include "report/runs.h"
+
+#include <stdio.h>
+
+/* What came out of one run, large. */
+void tables_result(FILE *f, const struct run *r);
+
+/* Several runs side by side: results, and what they were given that differs. */
+void tables_differences(FILE *f, const struct runs *runs);
+
+/* Where the time went, a bar and a table for each run. */
+void tables_timings(FILE *f, const struct runs *runs);
+
+/* What each epoch gave. */
+void tables_epochs(FILE *f, const struct runs *runs);
+
+/* All that the runs were given. */
+void tables_facts(FILE *f, const struct runs *runs);
+
+/* "reached its end", "was interrupted at step 30", …, to free(). */
+char *tables_outcome(const struct run *r);
+
+#endif

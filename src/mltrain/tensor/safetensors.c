@@ -1,0 +1,292 @@
+#include "tensor/safetensors.h"
+
+#include "base/cleanup.h"
+#include "base/memory.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <jansson.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+_Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "safetensors data is little-endian");
+
+/* A tensor's name in a message: strangers choose it, so it is cut and made printable. */
+struct shown {
+	char text[80];
+};
+
+static struct shown show(const char *name)
+{
+	struct shown s;
+	size_t n = 0;
+
+	for (; name[n] && n < sizeof(s.text) - 1; n++)
+		s.text[n] = name[n] >= 0x20 && name[n] < 0x7f ? name[n] : '?';
+	s.text[n] = '\0';
+	return s;
+}
+
+static json_t *header_of(const struct safetensors *st)
+{
+	json_t *root = json_object();
+	size_t at = 0;
+
+	if (st->metas) {
+		json_t *meta = json_object();
+
+		for (size_t i = 0; i < st->metas; i++)
+			json_object_set_new(meta, st->meta[i].key, json_string(st->meta[i].value));
+		json_object_set_new(root, "__metadata__", meta);
+	}
+	for (size_t i = 0; i < st->n; i++) {
+		const struct tensor *t = &st->tensors[i];
+		size_t end = at + shape_count(&t->shape) * sizeof(float);
+		json_t *dims = json_array();
+
+		for (int k = 0; k < t->shape.rank; k++)
+			json_array_append_new(dims, json_integer(t->shape.dim[k]));
+		json_object_set_new(root, t->name,
+			json_pack("{s:s, s:o, s:[I, I]}", "dtype", "F32", "shape", dims,
+				"data_offsets", (json_int_t)at, (json_int_t)end));
+		at = end;
+	}
+	return root;
+}
+
+int safetensors_build(const struct safetensors *st, char **ret, size_t *len, struct mlr_error *err)
+{
+	json_auto_t *root = header_of(st);
+	auto_free char *text = json_dumps(root, JSON_COMPACT);
+	size_t header, data = 0, at;
+	uint64_t head64;
+	char *buf;
+
+	if (!text)
+		return mlr_fail(err, EINVAL, "safetensors header: a name is not UTF-8");
+	for (size_t i = 0; i < st->n; i++)
+		data += shape_count(&st->tensors[i].shape) * sizeof(float);
+	header = (strlen(text) + 7) / 8 * 8;
+	if (header > SAFETENSORS_HEADER_MAX)
+		return mlr_fail(err, EFBIG,
+			"%zu bytes of names and metadata are too many for its header; %zu are the most",
+			header, SAFETENSORS_HEADER_MAX);
+	buf = malloc(8 + header + data);
+	if (!buf)
+		return mlr_fail(err, ENOMEM, "%zu bytes of memory", 8 + header + data);
+
+	head64 = header;
+	memcpy(buf, &head64, 8);
+	memset(buf + 8, ' ', header); /* the format pads with spaces */
+	memcpy(buf + 8, text, strlen(text));
+	at = 8 + header;
+	for (size_t i = 0; i < st->n; i++) {
+		size_t size = shape_count(&st->tensors[i].shape) * sizeof(float);
+
+		memcpy(buf + at, st->tensors[i].data, size);
+		at += size;
+	}
+	*ret = buf;
+	*len = at;
+	return 0;
+}
+
+static int parse_metadata(json_t *value, struct safetensors *st, struct mlr_error *err)
+{
+	const char *key;
+	json_t *v;
+
+	if (!json_is_object(value))
+		return mlr_fail(err, EPROTO, "__metadata__ is not an object");
+	st->meta = xcalloc(json_object_size(value) + 1, sizeof(*st->meta));
+	json_object_foreach (value, key, v) {
+		if (!json_is_string(v))
+			return mlr_fail(
+				err, EPROTO, "__metadata__ '%s' is not a string", show(key).text);
+		st->meta[st->metas].key = xstrdup(key);
+		st->meta[st->metas++].value = xstrdup(json_string_value(v));
+	}
+	return 0;
+}
+
+static int parse_shape(
+	const char *name, json_t *dims, struct shape *ret, size_t *count, struct mlr_error *err)
+{
+	struct shape s = { 0, { 1, 1, 1, 1 } };
+
+	if (!json_is_array(dims))
+		return mlr_fail(err, EPROTO, "tensor '%s' has no shape", show(name).text);
+	if (json_array_size(dims) > SHAPE_RANK_MAX)
+		return mlr_fail(err, ENOTSUP, "tensor '%s' has %zu dimensions; at most %d are read",
+			show(name).text, json_array_size(dims), SHAPE_RANK_MAX);
+	*count = 1;
+	for (s.rank = 0; s.rank < (int)json_array_size(dims); s.rank++) {
+		json_t *d = json_array_get(dims, (size_t)s.rank);
+		json_int_t v = json_is_integer(d) ? json_integer_value(d) : 0;
+
+		if (v < 1 || v > INT_MAX || __builtin_mul_overflow(*count, (size_t)v, count) ||
+			*count > SIZE_MAX / sizeof(float))
+			return mlr_fail(err, EPROTO, "tensor '%s': dimension %d is not possible",
+				show(name).text, s.rank + 1);
+		s.dim[s.rank] = (int)v;
+	}
+	*ret = s;
+	return 0;
+}
+
+/* Check one tensor's entry; data is where the file's tensor bytes begin. */
+static int parse_tensor(const char *name, json_t *entry, const char *data, size_t size,
+	struct tensor *ret, struct mlr_error *err)
+{
+	json_t *dtype = json_object_get(entry, "dtype");
+	json_t *offsets = json_object_get(entry, "data_offsets");
+	json_t *from = json_array_get(offsets, 0), *to = json_array_get(offsets, 1);
+	json_int_t a, b;
+	size_t count = 0;
+	int r;
+
+	if (!json_is_string(dtype))
+		return mlr_fail(err, EPROTO, "tensor '%s' has no dtype", show(name).text);
+	if (strcmp(json_string_value(dtype), "F32") != 0)
+		return mlr_fail(err, ENOTSUP, "tensor '%s' is of type %s; only F32 is read",
+			show(name).text, show(json_string_value(dtype)).text);
+	r = parse_shape(name, json_object_get(entry, "shape"), &ret->shape, &count, err);
+	if (r < 0)
+		return r;
+	if (json_array_size(offsets) != 2 || !json_is_integer(from) || !json_is_integer(to))
+		return mlr_fail(
+			err, EPROTO, "tensor '%s' has no pair of data_offsets", show(name).text);
+	a = json_integer_value(from);
+	b = json_integer_value(to);
+	if (a < 0 || b < a || (uint64_t)b > size)
+		return mlr_fail(err, EPROTO,
+			"tensor '%s': data_offsets [%" PRId64 ", %" PRId64
+			"] lie outside the %zu bytes of data",
+			show(name).text, (int64_t)a, (int64_t)b, size);
+	if ((size_t)(b - a) != count * sizeof(float))
+		return mlr_fail(err, EPROTO,
+			"tensor '%s': its shape needs %zu bytes but its data_offsets hold %" PRId64,
+			show(name).text, count * sizeof(float), (int64_t)(b - a));
+	ret->name = xstrdup(name);
+	ret->data = data + a;
+	return 0;
+}
+
+static int by_data(const void *a, const void *b)
+{
+	const char *x = ((const struct tensor *)a)->data, *y = ((const struct tensor *)b)->data;
+
+	return (x > y) - (x < y);
+}
+
+/* Every byte of data belongs to one tensor: none twice, none to nobody. */
+static int check_cover(struct safetensors *st, const char *data, size_t size, struct mlr_error *err)
+{
+	const char *at = data;
+
+	qsort(st->tensors, st->n, sizeof(*st->tensors), by_data);
+	for (size_t i = 0; i < st->n; i++) {
+		const struct tensor *t = &st->tensors[i];
+
+		if ((const char *)t->data < at)
+			return mlr_fail(err, EPROTO, "tensors '%s' and '%s' overlap",
+				show(st->tensors[i - 1].name).text, show(t->name).text);
+		if ((const char *)t->data > at)
+			return mlr_fail(err, EPROTO,
+				"%zu bytes before tensor '%s' belong to no tensor",
+				(size_t)((const char *)t->data - at), show(t->name).text);
+		at += shape_count(&t->shape) * sizeof(float);
+	}
+	if (at != data + size)
+		return mlr_fail(err, EPROTO, "the last %zu bytes belong to no tensor",
+			(size_t)(data + size - at));
+	return 0;
+}
+
+static int parse_header(
+	json_t *root, const char *data, size_t size, struct safetensors *st, struct mlr_error *err)
+{
+	const char *key;
+	json_t *value;
+	int r;
+
+	st->tensors = xcalloc(json_object_size(root) + 1, sizeof(*st->tensors));
+	json_object_foreach (root, key, value) {
+		if (strcmp(key, "__metadata__") == 0)
+			r = parse_metadata(value, st, err);
+		else
+			r = parse_tensor(key, value, data, size, &st->tensors[st->n], err);
+		if (r < 0)
+			return r;
+		if (strcmp(key, "__metadata__") != 0)
+			st->n++;
+	}
+	return check_cover(st, data, size, err);
+}
+
+int safetensors_parse(const char *buf, size_t len, struct safetensors *ret, struct mlr_error *err)
+{
+	auto_call(safetensors_done) struct safetensors st = SAFETENSORS_INIT;
+	json_auto_t *root = NULL;
+	json_error_t why;
+	uint64_t header;
+	int r;
+
+	if (len < 8)
+		return mlr_fail(err, EPROTO, "not a safetensors file: %zu bytes are too few", len);
+	memcpy(&header, buf, 8);
+	if (header > len - 8)
+		return mlr_fail(err, EPROTO,
+			"not a safetensors file, or truncated: a header of %" PRIu64
+			" bytes in a file of %zu",
+			header, len);
+	if (header > SAFETENSORS_HEADER_MAX)
+		return mlr_fail(err, EPROTO,
+			"its header of %" PRIu64 " bytes is larger than the %zu that are read",
+			header, SAFETENSORS_HEADER_MAX);
+	if (header == 0 || buf[8] != '{')
+		return mlr_fail(
+			err, EPROTO, "not a safetensors file: its header is not a JSON object");
+	root = json_loadb(buf + 8, header, JSON_REJECT_DUPLICATES, &why);
+	if (!root)
+		return mlr_fail(err, EPROTO, "its header is not JSON: %s (byte %d)", why.text,
+			why.position);
+
+	r = parse_header(root, buf + 8 + header, len - 8 - header, &st, err);
+	if (r < 0)
+		return r;
+	*ret = st;
+	st = (struct safetensors)SAFETENSORS_INIT;
+	return 0;
+}
+
+void safetensors_done(struct safetensors *st)
+{
+	for (size_t i = 0; i < st->n; i++)
+		free(st->tensors[i].name);
+	for (size_t i = 0; i < st->metas; i++) {
+		free(st->meta[i].key);
+		free(st->meta[i].value);
+	}
+	free(st->tensors);
+	free(st->meta);
+	*st = (struct safetensors)SAFETENSORS_INIT;
+}
+
+const struct tensor *safetensors_find(const struct safetensors *st, const char *name)
+{
+	for (size_t i = 0; i < st->n; i++)
+		if (strcmp(st->tensors[i].name, name) == 0)
+			return &st->tensors[i];
+	return NULL;
+}
+
+const char *safetensors_meta(const struct safetensors *st, const char *key)
+{
+	for (size_t i = 0; i < st->metas; i++)
+		if (strcmp(st->meta[i].key, key) == 0)
+			return st->meta[i].value;
+	return NULL;
+}

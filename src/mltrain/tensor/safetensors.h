@@ -1,0 +1,74 @@
+/*
+ * Safetensors files (https://huggingface.co/docs/safetensors, section "Format"): a little-endian
+ * 64-bit header length, a JSON header, then the tensors' bytes, row-major and little-endian:
+ *
+ *   {"__metadata__":{"k":"v"},"conv1.weight":{"dtype":"F32","shape":[32,1,5,5],"data_offsets":[0,3200]},…}
+ *
+ * Only F32 is spoken here. Reading is strict, since checkpoints come from strangers: every byte of
+ * data must belong to exactly one tensor, as the format demands.
+ */
+#ifndef MLT_TENSOR_SAFETENSORS_H
+#define MLT_TENSOR_SAFETENSORS_H
+
+#include "base/error.h"
+#include "tensor/shape.h"
+
+#include <stddef.h>
+
+/* Bytes of JSON that are parsed at most: 65535 classes' names of 255 letters fit. */
+#define SAFETENSORS_HEADER_MAX ((size_t)32 << 20)
+
+struct tensor {
+	char *name; /* owned when read, borrowed when written */
+	struct shape shape;
+	const void *data; /* shape_count() floats, possibly not aligned: memcpy() them; borrowed */
+};
+
+struct metadata {
+	char *key, *value;
+};
+
+struct safetensors {
+	struct tensor *tensors; /* [n], in the order of their data */
+	size_t n;
+	struct metadata *meta; /* [metas] */
+	size_t metas;
+};
+
+#define SAFETENSORS_INIT         \
+	{                        \
+		NULL, 0, NULL, 0 \
+	}
+
+/*
+ * Make the bytes of a file. The data begins at a multiple of 8.
+ *
+ *   st         names and metadata keys are unique; all borrowed
+ *   ret, len   a buffer to free()
+ *
+ * Returns 0, -EFBIG for a header larger than SAFETENSORS_HEADER_MAX, which nobody could read again,
+ * -ENOMEM with the byte count.
+ */
+int safetensors_build(const struct safetensors *st, char **ret, size_t *len, struct mlr_error *err);
+
+/*
+ * Read a file's bytes.
+ *
+ *   buf   [len]; the tensors' data points into it
+ *   ret   to safetensors_done() after success
+ *
+ * Returns 0, -EPROTO for what breaks the format (too short, header larger than the file or than
+ * SAFETENSORS_HEADER_MAX, not JSON, a key twice, sizes that disagree with shapes, offsets outside,
+ * overlapping or leaving holes), -ENOTSUP for a tensor that is not F32 or has more than
+ * SHAPE_RANK_MAX dimensions. Errors name the tensor.
+ */
+int safetensors_parse(const char *buf, size_t len, struct safetensors *ret, struct mlr_error *err);
+
+/* Free what safetensors_parse() made; a zeroed struct is fine. */
+void safetensors_done(struct safetensors *st);
+
+/* The tensor or metadata value of that name, or NULL. */
+const struct tensor *safetensors_find(const struct safetensors *st, const char *name);
+const char *safetensors_meta(const struct safetensors *st, const char *key);
+
+#endif

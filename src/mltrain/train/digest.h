@@ -1,0 +1,12 @@
+/*
+ * What tells one data set from another without reading all of its bytes.
+ */
+#ifndef MLT_TRAIN_DIGEST_H
+#define MLT_TRAIN_DIGEST_H
+
+#include "data/dataset.h"
+
+/* A digest of a data set's counts, sizes, labels and first image, as hexadecimal text to free(). */
+char *dataset_digest(const struct dataset *d);
+
+#endif

@@ -1,0 +1,219 @@
+#include "train/run.h"
+
+#include "base/cleanup.h"
+#include "base/clock.h"
+#include "base/memory.h"
+#include "model/recipe_file.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* --- writing ------------------------------------------------------------------------------- */
+
+/* The names of the network's classes, which may be more than the data set's; NULL: it has none. */
+static char **class_names(const struct run *r)
+{
+	char **names, buf[12];
+
+	if (!r->data->names)
+		return NULL;
+	names = xcalloc((size_t)r->net->classes, sizeof(*names));
+	for (int i = 0; i < r->net->classes; i++)
+		names[i] = xstrdup(dataset_class(r->data, i, buf));
+	return names;
+}
+
+static void free_names(char **names, int n)
+{
+	for (int i = 0; names && i < n; i++)
+		free(names[i]);
+	free(names);
+}
+
+static int read_engine(struct run *r, struct mlr_error *err)
+{
+	int e = engine_get(r->engine, ENGINE_PARAMS, r->params, err);
+
+	if (e == 0)
+		e = engine_get(r->engine, ENGINE_VELOCITY, r->velocity, err);
+	if (e == 0 && r->net->states)
+		e = engine_get(r->engine, ENGINE_STATES, r->states, err);
+	return e;
+}
+
+int run_save(struct run *r, const char *path, struct mlr_error *err)
+{
+	const struct train_options *o = r->o;
+	struct train_state *s = &r->state;
+	json_auto_t *recipe = recipe_json(&o->recipe);
+	auto_free char *text = json_dumps(recipe, JSON_COMPACT | JSON_REAL_PRECISION(17));
+	struct checkpoint c = { .net = (struct net *)r->net,
+		.params = r->params,
+		.velocity = r->velocity,
+		.states = r->states,
+		.norm = r->data->norm,
+		.names = class_names(r),
+		.backend = (char *)r->engine->backend->name,
+		.data = r->data->dir,
+		.digest = r->digest,
+		.epochs_done = s->epochs_done,
+		.batch = o->recipe.batch,
+		.ranks = r->ranks,
+		.threads = o->threads,
+		.dtype = o->dtype,
+		.step = s->step,
+		.seed = o->seed,
+		.best_error = s->best_error,
+		.seconds = s->step_seconds,
+		.recipe = text };
+	double t = mlr_now();
+	int e = read_engine(r, err);
+
+	if (e == 0)
+		e = checkpoint_write(path, &c, err);
+	free_names(c.names, r->net->classes);
+	t = mlr_now() - t;
+	s->checkpoint_seconds += t;
+	r->slowest_save = fmax(r->slowest_save, t);
+	if (e < 0)
+		return e;
+	s->saved = path;
+	run_tell(r, TRAIN_SAVED);
+	return 0;
+}
+
+/* --- going on ------------------------------------------------------------------------------ */
+
+static int contradicts(struct mlr_error *err, const char *what, const char *now, const char *then)
+{
+	mlr_fail(err, EINVAL, "the checkpoint to go on from has %s %s, but this run has %s", what,
+		then, now);
+	return mlr_hint(err,
+		"leave the option out, or start anew: without --resume and with another --checkpoint");
+}
+
+static int contradicts_number(struct mlr_error *err, const char *what, uint64_t now, uint64_t then)
+{
+	auto_free char *a = xasprintf("%" PRIu64, now), *b = xasprintf("%" PRIu64, then);
+
+	return contradicts(err, what, a, b);
+}
+
+/* Are two layers the same but for the dropout's rate, which may change between two runs? */
+static int same_layer(const struct layer *a, const struct layer *b)
+{
+	return a->kind == b->kind && strcmp(a->name, b->name) == 0 && a->from == b->from &&
+		a->with == b->with && a->outputs == b->outputs && a->size == b->size &&
+		a->stride == b->stride && a->pad == b->pad && a->no_bias == b->no_bias &&
+		a->epsilon == b->epsilon && a->momentum == b->momentum && a->decay == b->decay &&
+		memcmp(&a->in, &b->in, sizeof(a->in)) == 0 &&
+		memcmp(&a->out, &b->out, sizeof(a->out)) == 0;
+}
+
+static int check_net(const struct net *now, const struct net *then, struct mlr_error *err)
+{
+	for (size_t i = 0; i < now->n && i < then->n; i++)
+		if (!same_layer(&now->layers[i], &then->layers[i])) {
+			mlr_fail(err, EINVAL,
+				"the checkpoint to go on from is of another network: its layer %zu '%s' "
+				"is not as this run's '%s'",
+				i + 1, then->layers[i].name, now->layers[i].name);
+			return mlr_hint(
+				err, "give the --net that it was trained with, or leave --net out");
+		}
+	if (now->n == then->n)
+		return 0;
+	mlr_fail(err, EINVAL,
+		"the checkpoint to go on from is of another network: it has %zu layers, this run's %zu",
+		then->n, now->n);
+	return mlr_hint(err, "give the --net that it was trained with, or leave --net out");
+}
+
+static int check_data(const struct run *r, const struct checkpoint *c, struct mlr_error *err)
+{
+	size_t channels = (size_t)r->net->input.dim[0] * sizeof(float);
+
+	if (c->digest && strcmp(c->digest, r->digest) != 0) {
+		mlr_fail(err, EINVAL,
+			"the checkpoint to go on from was trained with other data ('%s', digest %s) "
+			"than '%s' (digest %s)",
+			c->data ? c->data : "?", c->digest, r->data->dir, r->digest);
+		return mlr_hint(err, "give the --data that it was trained with");
+	}
+	if (memcmp(c->norm.mean, r->data->norm.mean, channels) != 0 ||
+		memcmp(c->norm.scale, r->data->norm.scale, channels) != 0) {
+		mlr_fail(err, EINVAL,
+			"the checkpoint to go on from normalises images otherwise than this run");
+		return mlr_hint(err, "give the --normalize that it was trained with");
+	}
+	return 0;
+}
+
+/* How many images validation keeps decides which are trained with. */
+static int check_validation(const struct run *r, const struct checkpoint *c, struct mlr_error *err)
+{
+	json_auto_t *text = c->recipe ? json_loads(c->recipe, 0, NULL) : NULL;
+	struct recipe then = r->o->recipe;
+	int e = text ? recipe_parse(text, &then, err) : 0;
+
+	if (e < 0)
+		return mlr_wrap(err, "the checkpoint's recipe");
+	if (then.validation == r->o->recipe.validation)
+		return 0;
+	return contradicts_number(
+		err, "validation images", r->o->recipe.validation, then.validation);
+}
+
+static int check_checkpoint(const struct run *r, const struct checkpoint *c, struct mlr_error *err)
+{
+	uint64_t epoch_steps = r->state.epoch_steps, done = (uint64_t)c->epochs_done;
+	int e;
+
+	if (!c->velocity) {
+		mlr_fail(err, EINVAL,
+			"the checkpoint to go on from has no momentum: it is of mltrain's first form");
+		return mlr_hint(err, "start anew with another --checkpoint");
+	}
+	e = check_net(r->net, c->net, err);
+	if (e < 0)
+		return e;
+	if (c->seed != r->o->seed)
+		return contradicts_number(err, "seed", r->o->seed, c->seed);
+	if (c->batch != r->o->recipe.batch)
+		return contradicts_number(
+			err, "batch", (uint64_t)r->o->recipe.batch, (uint64_t)c->batch);
+	if ((e = check_validation(r, c, err)) < 0 || (e = check_data(r, c, err)) < 0)
+		return e;
+	if (c->step < done * epoch_steps || c->step > (done + 1) * epoch_steps)
+		return mlr_fail(err, EINVAL,
+			"the checkpoint to go on from stands at step %" PRIu64
+			" after %d epochs, which are of %" PRIu64 " steps here",
+			c->step, c->epochs_done, epoch_steps);
+	return 0;
+}
+
+int run_restore(struct run *r, struct mlr_error *err)
+{
+	const struct checkpoint *c = r->o->resume;
+	struct train_state *s = &r->state;
+	int e = check_checkpoint(r, c, err);
+
+	if (e == 0)
+		e = engine_set(r->engine, ENGINE_PARAMS, c->params, err);
+	if (e == 0)
+		e = engine_set(r->engine, ENGINE_VELOCITY, c->velocity, err);
+	if (e == 0 && r->net->states)
+		e = engine_set(r->engine, ENGINE_STATES, c->states, err);
+	if (e < 0)
+		return e;
+	s->step = s->first_step = c->step;
+	s->epochs_done = s->epoch = c->epochs_done;
+	s->best_error = c->best_error;
+	s->step_seconds = c->seconds;
+	if (!r->o->resume_elsewhere)
+		r->saved_step = c->step;
+	return 0;
+}

@@ -1,0 +1,255 @@
+#include "train/run.h"
+
+#include "base/cleanup.h"
+#include "base/clock.h"
+#include "base/file.h"
+#include "base/memory.h"
+#include "model/net_file.h"
+#include "model/recipe_file.h"
+#include "train/digest.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+static int check_ranks(const struct run *r, struct mlr_error *err)
+{
+	int batch = r->o->recipe.batch, up = (batch + r->ranks - 1) / r->ranks * r->ranks;
+
+	if (batch % r->ranks == 0)
+		return 0;
+	mlr_fail(err, EINVAL, "a batch of %d can't be divided among %d ranks", batch, r->ranks);
+	return mlr_hint(err, "--batch is that of all ranks together: try %d", up);
+}
+
+static int check(const struct run *r, struct mlr_error *err)
+{
+	const struct train_options *o = r->o;
+	const struct net *net = r->net;
+	const struct dataset *d = r->data;
+	uint32_t validation = o->recipe.validation;
+	char input[SHAPE_TEXT_MAX];
+
+	if (net->input.dim[0] != (int)d->channels || net->input.dim[1] != (int)d->height ||
+		net->input.dim[2] != (int)d->width)
+		return mlr_fail(err, EINVAL,
+			"network '%s' reads images of %s but '%s' has %ux%ux%u", net->name,
+			shape_text(&net->input, input), d->dir, d->channels, d->height, d->width);
+	if (net->classes < d->classes)
+		return mlr_fail(err, EINVAL,
+			"network '%s' tells %d classes apart but '%s' has a label %d", net->name,
+			net->classes, d->dir, d->classes - 1);
+	if (d->train.count <= validation ||
+		d->train.count - validation < (uint32_t)o->recipe.batch) {
+		mlr_fail(err, EINVAL,
+			"'%s' has %u training images: too few for %u of validation and one batch of %d",
+			d->dir, d->train.count, validation, o->recipe.batch);
+		return mlr_hint(err, "--validation and --batch change these");
+	}
+	if (!augment_is_none(&o->recipe.augment) &&
+		(d->height > AUGMENT_SIDE_MAX || d->width > AUGMENT_SIDE_MAX)) {
+		mlr_fail(err, EINVAL,
+			"'%s': images of %ux%u are too large to be altered; %d pixels in a row or "
+			"column are the most",
+			d->dir, d->height, d->width, AUGMENT_SIDE_MAX);
+		return mlr_hint(err, "--augment none leaves them as they are");
+	}
+	return net_check_batch(net, r->rows, err);
+}
+
+static int probe(const struct run *r, struct mlr_error *err)
+{
+	int e = r->o->checkpoint || r->o->best ? checkpoint_check_size(r->net, err) : 0;
+
+	if (e == 0 && r->rank == 0 && r->o->checkpoint)
+		e = checkpoint_probe(r->o->checkpoint, err);
+	if (e == 0 && r->rank == 0 && r->o->best)
+		e = checkpoint_probe(r->o->best, err);
+	return e;
+}
+
+static int open_engine(struct run *r, struct mlr_error *err)
+{
+	const struct engine_config config = { .batch = r->rows,
+		.threads = r->o->threads,
+		.dtype = r->o->dtype,
+		.use = ENGINE_TRAINS,
+		.deterministic = r->o->deterministic,
+		.norm = r->data->norm,
+		.exchange = r->exchange };
+	const struct backend *b = r->o->backend;
+	int e = b->open(r->net->layers, r->net->n, &config, &r->engine, err);
+
+	if (e == 0 && r->data->train.images)
+		e = engine_hold(r->engine, r->data->train.images, r->data->train.count, err);
+	if (e == 0 && r->data->test.images)
+		e = engine_hold(r->engine, r->data->test.images, r->data->test.count, err);
+	if (e == 0 && r->exchange)
+		e = dist_agree(r->o->dist, "the layout of gradients", &r->engine->layout,
+			sizeof(r->engine->layout), err);
+	return e;
+}
+
+static void init_state(struct run *r)
+{
+	const struct train_options *o = r->o;
+	struct train_state *s = &r->state;
+
+	s->net = r->net;
+	s->engine = r->engine;
+	s->ranks = r->ranks;
+	s->validation_images = o->recipe.validation;
+	s->train_images = r->data->train.count - o->recipe.validation;
+	s->test_images = r->data->test.count;
+	s->epoch_steps = s->train_images / (uint32_t)o->recipe.batch;
+	r->schedule_steps = s->steps = s->epoch_steps * (uint64_t)o->recipe.epochs;
+	if (o->steps && o->steps < s->steps)
+		s->steps = o->steps;
+	s->batch_error = s->validation_error = s->best_error = s->test_error = -1;
+	s->loss = s->cross_entropy = NAN;
+	s->test_wrong = -1;
+	s->lr = o->recipe.lr;
+	r->saved_step = UINT64_MAX;
+}
+
+static int allocate(struct run *r, struct mlr_error *err)
+{
+	size_t params = r->net->params, images = r->state.train_images;
+	size_t states = r->net->states ? r->net->states : 1;
+
+	r->at_once = r->engine->steps_at_once > 0 ? r->engine->steps_at_once : 1;
+	if (r->exchange && !r->data->train.images)
+		r->at_once = 1; /* ranks may decode at different speeds but must take alike */
+	r->batches = xcalloc((size_t)r->at_once, sizeof(*r->batches));
+	r->steps = xcalloc((size_t)r->at_once, sizeof(*r->steps));
+	r->results = xcalloc((size_t)r->at_once, sizeof(*r->results));
+	r->sums = xcalloc(2 * (size_t)r->at_once + 8, sizeof(*r->sums));
+	r->params = malloc(params * sizeof(float));
+	r->velocity = calloc(params, sizeof(float));
+	r->states = malloc(states * sizeof(float));
+	r->order = calloc(images, sizeof(*r->order));
+	if (!augment_is_none(&r->o->recipe.augment)) {
+		r->augment = calloc(images, sizeof(*r->augment));
+		if (!r->augment)
+			return mlr_fail(err, ENOMEM, "%zu bytes of memory for alterations",
+				images * sizeof(*r->augment));
+	}
+	if (!r->params || !r->velocity || !r->states || !r->order)
+		return mlr_fail(err, ENOMEM, "%zu bytes of memory for parameters",
+			(2 * params + states) * sizeof(float) + images * sizeof(*r->order));
+	return 0;
+}
+
+static int fill_engine(struct run *r, struct mlr_error *err)
+{
+	int e;
+
+	if (r->o->resume)
+		return run_restore(r, err);
+	net_init_params(r->net, r->o->seed, r->params);
+	net_init_states(r->net, r->states);
+	e = engine_set(r->engine, ENGINE_PARAMS, r->params, err);
+	if (e == 0 && r->net->states)
+		e = engine_set(r->engine, ENGINE_STATES, r->states, err);
+	return e;
+}
+
+/* What ranks that train together have to have in common: all that decides what they compute and
+ * when they wait for one another. */
+static int agree(struct run *r, struct mlr_error *err)
+{
+	const struct train_options *o = r->o;
+	json_auto_t *json = recipe_json(&o->recipe);
+	auto_free char *recipe = json_dumps(json, JSON_COMPACT | JSON_REAL_PRECISION(17));
+	auto_free char *net = net_text(r->net), *text = NULL;
+	int e;
+
+	if (!r->exchange)
+		return 0;
+	text = xasprintf("%s %s %s %d %d %.17g %d %" PRIu64 " %" PRIu64 " %" PRIu64 " %" PRIu64
+			 " %" PRIu64,
+		net, recipe, o->backend->name, (int)o->dtype, o->deterministic, o->target_accuracy,
+		o->best != NULL, o->save_steps, o->validate_every, o->steps, o->seed,
+		o->resume ? o->resume->step : 0);
+	e = dist_agree(o->dist, "options", text, strlen(text), err);
+	return e < 0 ? e : dist_agree(o->dist, "the data set", r->digest, strlen(r->digest), err);
+}
+
+/* Sets *ret where there was something to keep. */
+static int keep(const char *path, const char **ret, struct mlr_error *err)
+{
+	int e = file_keep(path, CHECKPOINT_MAX, err);
+
+	if (e < 0)
+		return mlr_hint(err,
+			"move '%s' away, or go on from it by --resume: a run that starts anew "
+			"would replace it",
+			path);
+	*ret = e ? path : NULL;
+	return 0;
+}
+
+/* Whoever forgets --resume must not lose by it what the files to be written have. */
+static int keep_others(struct run *r, struct mlr_error *err)
+{
+	const struct train_options *o = r->o;
+	int e = 0;
+
+	if (r->rank != 0)
+		return 0;
+	if (o->checkpoint && (!o->resume || o->resume_elsewhere))
+		e = keep(o->checkpoint, &r->state.kept_checkpoint, err);
+	if (e == 0 && o->best && !o->resume)
+		e = keep(o->best, &r->state.kept_best, err);
+	return e;
+}
+
+int run_start(struct run *r, struct mlr_error *err)
+{
+	struct dist *d = r->o->dist;
+	struct loader_options loading;
+	int e;
+
+	r->rank = d ? d->rank : 0;
+	r->ranks = d ? d->ranks : 1;
+	r->exchange = r->ranks > 1 ? &d->exchange : NULL;
+	r->rows = r->o->recipe.batch / r->ranks;
+	r->digest = dataset_digest(r->data);
+	if ((e = agree(r, err)) < 0 || (e = check_ranks(r, err)) < 0 || (e = check(r, err)) < 0 ||
+		(e = probe(r, err)) < 0 || (e = open_engine(r, err)) < 0)
+		return e;
+	init_state(r);
+	if ((e = allocate(r, err)) < 0 || (e = fill_engine(r, err)) < 0)
+		return e;
+	loading = (struct loader_options){
+		.rows = r->rows, .ahead = 2 * r->at_once, .threads = r->o->threads
+	};
+	e = loader_open(&r->data->train, r->data, &loading, &r->loader, err);
+	r->saved_at = mlr_now();
+	return e < 0 ? e : keep_others(r, err);
+}
+
+void run_done(struct run *r)
+{
+	loader_close(&r->loader);
+	engine_close(&r->engine);
+	free(r->digest);
+	free(r->params);
+	free(r->velocity);
+	free(r->states);
+	free(r->order);
+	free(r->augment);
+	free(r->batches);
+	free(r->steps);
+	free(r->results);
+	free(r->sums);
+}
+
+void run_tell(struct run *r, enum train_moment moment)
+{
+	r->state.moment = moment;
+	if (r->tell && r->rank == 0)
+		r->tell(r->ctx, &r->state);
+}

@@ -1,0 +1,447 @@
+#include "train/train.h"
+
+#include "base/cleanup.h"
+#include "base/clock.h"
+#include "base/log.h"
+#include "tensor/rng.h"
+#include "train/run.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <math.h>
+#include <signal.h>
+
+/* --- what the ranks agree on --------------------------------------------------------------- */
+
+/* What may end or interrupt training, as one rank sees it; summed, as all do. */
+enum wish { WISH_TERM, WISH_HUP, WISH_INT, WISH_USR1, WISH_LATE, WISH_SAVE, WISHES };
+
+static const int signal_of[] = { [WISH_TERM] = SIGTERM,
+	[WISH_HUP] = SIGHUP,
+	[WISH_INT] = SIGINT,
+	[WISH_USR1] = SIGUSR1 };
+
+/* Would what takes so long end after the deadline, with a checkpoint behind it? Rank 0's clock
+ * counts. */
+static int is_late(const struct run *r, double seconds)
+{
+	const struct train_options *o = r->o;
+
+	return r->rank == 0 && o->max_seconds > 0 &&
+		mlr_now() + seconds + 1.5 * r->slowest_save > o->started + o->max_seconds;
+}
+
+static int is_save_due(const struct run *r)
+{
+	const struct train_options *o = r->o;
+
+	return (o->save && *o->save) ||
+		(r->rank == 0 && o->save_seconds > 0 && mlr_now() - r->saved_at >= o->save_seconds);
+}
+
+/* next: seconds that what comes next takes at most. */
+static void wish(const struct run *r, double next, double wishes[WISHES])
+{
+	int sig = r->o->stop ? *r->o->stop : 0;
+
+	for (int i = WISH_TERM; i < WISH_LATE; i++)
+		wishes[i] = sig == signal_of[i];
+	wishes[WISH_LATE] = is_late(r, next);
+	wishes[WISH_SAVE] = is_save_due(r);
+}
+
+static void obey(struct run *r, const double wishes[WISHES])
+{
+	if (wishes[WISH_SAVE] > 0)
+		r->save_now = 1;
+	for (int i = WISH_LATE; i >= WISH_TERM; i--)
+		if (wishes[i] > 0) {
+			r->halted = 1;
+			r->state.signal = i < WISH_LATE ? signal_of[i] : 0;
+		}
+}
+
+/* Agree on the wishes now, before something that takes long. */
+static int ask(struct run *r, double next, struct mlr_error *err)
+{
+	double wishes[WISHES];
+	int e = 0;
+
+	wish(r, next, wishes);
+	if (r->exchange)
+		e = r->exchange->sum(r->exchange->ctx, wishes, WISHES, err);
+	if (e == 0)
+		obey(r, wishes);
+	return e;
+}
+
+/* The results of a call become those of all ranks, and their wishes go along. */
+static int reduce(struct run *r, int n, struct mlr_error *err)
+{
+	double *x = r->sums;
+	int e = 0;
+
+	for (int i = 0; i < n; i++) {
+		x[2 * i] = r->results[i].cross_entropy / r->ranks;
+		x[2 * i + 1] = r->results[i].wrong;
+	}
+	wish(r, r->slowest_call, x + 2 * n);
+	if (r->exchange)
+		e = r->exchange->sum(r->exchange->ctx, x, 2 * (size_t)n + WISHES, err);
+	if (e < 0)
+		return e;
+	for (int i = 0; i < n; i++) {
+		r->results[i].cross_entropy = x[2 * i];
+		r->results[i].wrong = (int)x[2 * i + 1];
+	}
+	obey(r, x + 2 * n);
+	return 0;
+}
+
+/* --- saving -------------------------------------------------------------------------------- */
+
+/* A failure is told and lived with: the one before stays. */
+static void try_save(struct run *r)
+{
+	struct mlr_error err = MLR_ERROR_INIT;
+
+	r->save_now = 0;
+	if (r->o->save)
+		*r->o->save = 0;
+	r->saved_at = mlr_now();
+	if (!r->o->checkpoint || r->rank != 0)
+		return;
+	if (run_save(r, r->o->checkpoint, &err) == 0)
+		r->saved_step = r->state.step;
+	else
+		mlr_log_failure(MLR_WARNING, &err,
+			r->saved_step == UINT64_MAX
+				? "; training goes on, and there is no checkpoint yet"
+				: "; training goes on, and the one before stays");
+}
+
+/* The last one has to be there. */
+static int save_last(struct run *r, struct mlr_error *err)
+{
+	int e;
+
+	if (!r->o->checkpoint || r->rank != 0 || r->saved_step == r->state.step)
+		return 0;
+	e = run_save(r, r->o->checkpoint, err);
+	if (e < 0)
+		mlr_wrap(err, "at the end, step %" PRIu64, r->state.step);
+	return e;
+}
+
+static void save_best(struct run *r)
+{
+	struct mlr_error err = MLR_ERROR_INIT;
+
+	if (r->o->best && r->rank == 0 && run_save(r, r->o->best, &err) < 0)
+		mlr_log_failure(MLR_WARNING, &err, "; training goes on");
+}
+
+/* --- steps --------------------------------------------------------------------------------- */
+
+static int check_result(const struct run *r, const struct step_result *got, struct mlr_error *err)
+{
+	const struct train_state *s = &r->state;
+
+	if (isfinite(s->loss) && isfinite(got->norm2))
+		return 0;
+	mlr_fail(err, EDOM, "training diverged: the %s at step %" PRIu64 " (epoch %d)",
+		isfinite(s->loss)        ? "weights are no numbers"
+			: isnan(s->loss) ? "loss is nan"
+					 : "loss is infinite",
+		s->step, s->epoch);
+	return mlr_hint(err, "try a smaller --lr than %g", r->o->recipe.lr);
+}
+
+/* Tell of one step's result, or say that training has diverged. */
+static int tell_step(struct run *r, int i, struct mlr_error *err)
+{
+	const struct step_result *got = &r->results[i];
+	struct train_state *s = &r->state;
+	int e;
+
+	s->lr = recipe_lr(&r->o->recipe, s->step, s->epoch_steps, r->schedule_steps);
+	s->step++;
+	s->cross_entropy = got->cross_entropy;
+	s->loss = got->cross_entropy + got->penalty;
+	s->batch_error = (double)got->wrong / r->o->recipe.batch;
+	e = check_result(r, got, err);
+	if (e == 0)
+		run_tell(r, TRAIN_STEPPED);
+	return e;
+}
+
+/* How many steps until one after which something else happens; at most `most`. */
+static int steps_until(const struct run *r, uint64_t end, uint64_t most)
+{
+	const struct train_options *o = r->o;
+	uint64_t step = r->state.step, n = end - step;
+
+	if (o->save_steps && o->save_steps - step % o->save_steps < n)
+		n = o->save_steps - step % o->save_steps;
+	if (o->validate_every) {
+		uint64_t every = o->validate_every;
+		uint64_t left = (1 % every + every - step % every) % every;
+
+		left = left ? left : every;
+		n = left < n ? left : n;
+	}
+	return (int)(n < most ? n : most);
+}
+
+/* Compute some steps, up to the one with number `end` at most. */
+static int some_steps(struct run *r, uint64_t end, struct mlr_error *err)
+{
+	const struct recipe *recipe = &r->o->recipe;
+	struct train_state *s = &r->state;
+	int n = steps_until(r, end, (uint64_t)r->at_once), e;
+	double t = mlr_now();
+
+	n = loader_take(r->loader, n, r->batches, err);
+	if (n < 0)
+		return n;
+	if (n == 0)
+		return mlr_fail(err, EIO, "no batch for step %" PRIu64, s->step + 1);
+	for (int i = 0; i < n; i++) {
+		uint64_t number = s->step + (uint64_t)i;
+
+		r->steps[i] = (struct step){ (float)recipe_lr(recipe, number, s->epoch_steps,
+						     r->schedule_steps),
+			(float)recipe->momentum, (float)recipe->l2, r->o->seed, number };
+	}
+	e = engine_step(r->engine, r->batches, r->steps, n, r->results, err);
+	if (e < 0)
+		return e;
+	t = mlr_now() - t;
+	s->step_seconds += t;
+	r->slowest_call = fmax(r->slowest_call, t);
+	e = reduce(r, n, err);
+	for (int i = 0; i < n && e == 0; i++)
+		e = tell_step(r, i, err);
+	if (e == 0 && !r->exchange) /* nobody needs to agree: what came meanwhile counts */
+		e = ask(r, r->slowest_call, err);
+	return e;
+}
+
+/* Shuffle, draw the alterations, and have the loader begin where training stands. */
+static void begin_epoch(struct run *r)
+{
+	const struct train_options *o = r->o;
+	struct train_state *s = &r->state;
+	uint64_t done = s->step - (uint64_t)s->epochs_done * s->epoch_steps;
+	size_t batch = (size_t)o->recipe.batch;
+	size_t at = done * batch + (size_t)r->rank * (size_t)r->rows;
+	struct rng rng;
+
+	s->epoch = s->epochs_done + 1;
+	rng_init(&rng, o->seed, RNG_SHUFFLE, (uint64_t)s->epoch);
+	rng_shuffle(&rng, r->order, s->train_images);
+	for (uint32_t i = 0; i < s->train_images; i++)
+		r->order[i] += s->validation_images;
+	if (r->augment)
+		augment_draw(&o->recipe.augment, o->seed, (uint64_t)s->epoch, 0,
+			(int)s->train_images, (int)r->data->height, (int)r->data->width,
+			r->augment);
+	if (done < s->epoch_steps)
+		loader_start(r->loader, r->order + at, r->augment ? r->augment + at : NULL, batch,
+			s->epoch_steps - done);
+}
+
+/* --- evaluation ---------------------------------------------------------------------------- */
+
+/* Test the first images of a set; a stop ends it early and is remembered. */
+static int test(struct run *r, const struct image_set *set, uint32_t count, int details,
+	struct evaluation *ret, struct mlr_error *err)
+{
+	struct train_state *s = &r->state;
+	const struct evaluation_of what = { .engine = r->engine,
+		.data = r->data,
+		.set = set,
+		.count = count,
+		.classes = r->net->classes,
+		.threads = r->o->threads,
+		.details = details,
+		.dist = r->exchange ? r->o->dist : NULL,
+		.stop = r->o->stop };
+	uint64_t steps = s->step - s->first_step;
+	double step = steps ? s->step_seconds / (double)s->step : 0, t;
+	int e;
+
+	/* Predicting an image takes less time than training with it. */
+	e = ask(r, step * count / r->o->recipe.batch, err);
+	if (e < 0 || r->halted)
+		return e;
+	t = mlr_now();
+	e = evaluate(&what, ret, err);
+	s->evaluate_seconds += mlr_now() - t;
+	if (e != -EINTR)
+		return e;
+	e = ask(r, 0, err);
+	r->halted = 1;
+	return e;
+}
+
+/* The share that is wrong; stays as it was when there are no images or training is to stop. */
+static int error_of(struct run *r, const struct image_set *set, uint32_t count, double *error,
+	struct mlr_error *err)
+{
+	auto_call(evaluation_done) struct evaluation got = EVALUATION_INIT;
+	int e;
+
+	if (!count)
+		return 0;
+	e = test(r, set, count, 0, &got, err);
+	if (e == 0 && !r->halted)
+		*error = (double)got.wrong / count;
+	return e;
+}
+
+static int validate(struct run *r, struct mlr_error *err)
+{
+	struct train_state *s = &r->state;
+
+	return error_of(r, &r->data->train, s->validation_images, &s->validation_error, err);
+}
+
+/* Without validation images the test images decide when the target is reached. */
+static int measure(struct run *r, double *error, struct mlr_error *err)
+{
+	struct train_state *s = &r->state;
+	int e = validate(r, err);
+
+	*error = s->validation_error;
+	if (e < 0 || r->halted || s->validation_images ||
+		(r->o->target_accuracy <= 0 && !r->o->best))
+		return e;
+	e = error_of(r, &r->data->test, s->test_images, &s->test_error, err);
+	*error = s->test_error;
+	return e;
+}
+
+/* --- the loop ------------------------------------------------------------------------------ */
+
+/* What may come between two calls of engine_step(). */
+static int between_steps(struct run *r, struct mlr_error *err)
+{
+	const struct train_options *o = r->o;
+	struct train_state *s = &r->state;
+	int e;
+
+	if (!r->halted && o->validate_every &&
+		s->step % o->validate_every == 1 % o->validate_every) {
+		e = validate(r, err);
+		if (e < 0)
+			return e;
+		if (!r->halted)
+			run_tell(r, TRAIN_VALIDATED);
+	}
+	if (!r->halted && (r->save_now || (o->save_steps && s->step % o->save_steps == 0)))
+		try_save(r);
+	return 0;
+}
+
+static int end_epoch(struct run *r, int whole, struct mlr_error *err)
+{
+	struct train_state *s = &r->state;
+	double error = -1;
+	int e = measure(r, &error, err), better;
+
+	if (e < 0 || r->halted)
+		return e;
+	s->epochs_done += whole;
+	better = error >= 0 && (s->best_error < 0 || error < s->best_error);
+	if (better)
+		s->best_error = error;
+	run_tell(r, TRAIN_EPOCH_ENDED);
+	try_save(r);
+	if (better)
+		save_best(r);
+	s->reached = error >= 0 && r->o->target_accuracy > 0 && 1 - error >= r->o->target_accuracy;
+	return 0;
+}
+
+static int one_epoch(struct run *r, struct mlr_error *err)
+{
+	struct train_state *s = &r->state;
+	uint64_t whole, end;
+	int e;
+
+	begin_epoch(r);
+	whole = (uint64_t)s->epoch * s->epoch_steps;
+	end = whole < s->steps ? whole : s->steps;
+	while (s->step < end && !r->halted) {
+		e = some_steps(r, end, err);
+		if (e == 0)
+			e = between_steps(r, err);
+		if (e < 0)
+			return e;
+	}
+	return r->halted ? 0 : end_epoch(r, s->step == whole, err);
+}
+
+/* Is there anything left of an epoch to train or to validate? */
+static int is_over(const struct run *r)
+{
+	const struct train_state *s = &r->state;
+
+	return r->halted || s->reached || s->epochs_done >= r->o->recipe.epochs ||
+		(s->step >= s->steps && s->step != ((uint64_t)s->epochs_done + 1) * s->epoch_steps);
+}
+
+static int finish(struct run *r, struct mlr_error *err)
+{
+	auto_call(evaluation_done) struct evaluation got = EVALUATION_INIT;
+	struct train_state *s = &r->state;
+	int e = 0;
+
+	if (!r->halted)
+		e = test(r, &r->data->test, s->test_images, 1, &got, err);
+	if (e == 0)
+		e = save_last(r, err);
+	if (e < 0)
+		return e;
+	if (r->halted) {
+		run_tell(r, TRAIN_INTERRUPTED);
+		return 0;
+	}
+	s->test_wrong = got.wrong;
+	s->test_error = got.count ? (double)got.wrong / got.count : -1;
+	s->test = &got;
+	run_tell(r, TRAIN_TESTED);
+	s->test = NULL;
+	return 0;
+}
+
+static int loop(struct run *r, struct mlr_error *err)
+{
+	struct train_state *s = &r->state;
+	int e;
+
+	s->reached = s->best_error >= 0 && r->o->target_accuracy > 0 &&
+		1 - s->best_error >= r->o->target_accuracy;
+	run_tell(r, TRAIN_STARTED);
+	e = ask(r, 0, err);
+	while (e == 0 && !is_over(r))
+		e = one_epoch(r, err);
+	return e < 0 ? e : finish(r, err);
+}
+
+int train_run(const struct train_options *o, const struct net *net, const struct dataset *data,
+	train_tell callback, void *ctx, struct train_state *ret, struct mlr_error *err)
+{
+	auto_call(run_done) struct run r = { o, net, data, callback, ctx };
+	int e;
+
+	e = run_start(&r, err);
+	if (e == 0)
+		e = loop(&r, err);
+	if (e < 0)
+		return e;
+	*ret = r.state;
+	ret->engine = NULL; /* it ends here */
+	return 0;
+}

@@ -1,0 +1,29 @@
+#!/usr/bin/env bats
+# Which room of src/ uses which: docs/architecture.md, Makefile.am's MLRUN_ROOMS and MLTRAIN_ROOMS.
+load common
+
+@test "rooms: no include and no symbol turns back" {
+	command -v nm >/dev/null || skip "no nm"
+	run -0 --separate-stderr "$top_srcdir/tests/cli/rooms" "$top_srcdir" "$top_builddir"
+	[ "${#lines[@]}" -gt 50 ]
+	assert_line --regexp '^mlrun/rootfs mlrun/store [1-9][0-9]* [1-9][0-9]*$'
+	refute_line --regexp '^base '
+}
+
+@test "rooms: an include and a symbol that turn back are told" {
+	command -v nm >/dev/null || skip "no nm"
+	mkdir -p tree/src build
+	cp -r "$top_srcdir/Makefile.am" tree/
+	cp -r "$top_srcdir"/src/{base,mlrun,mltrain} tree/src/
+	chmod -R u+w tree
+	echo '#include "pull/pull.h"' >>tree/src/mlrun/store/blob.c
+	echo '#include "mlrun/store/blob.h"' >>tree/src/mltrain/data/idx.c
+	run -1 --separate-stderr "$top_srcdir/tests/cli/rooms" tree
+	assert_equal "$stderr" 'src/mlrun/store/blob.c: includes "pull/pull.h", but mlrun/store may not use mlrun/pull
+src/mltrain/data/idx.c: includes "mlrun/store/blob.h", but mltrain/data may not use mlrun/store'
+
+	# In an order where plan comes before all that use it, their symbols turn back, too.
+	sed -i 's, src/mlrun/plan/libplan.a,,; s,^MLRUN_ROOMS =,& src/mlrun/plan/libplan.a,' tree/Makefile.am
+	run -1 --separate-stderr "$top_srcdir/tests/cli/rooms" tree "$top_builddir"
+	[[ $stderr == *"device.o: uses plan_mount_add(), but mlrun/exec may not use mlrun/plan"* ]]
+}
