@@ -97,8 +97,8 @@ static void kill_children(void)
 		fclose(f);
 }
 
-/* What has been left behind comes to us, the subreaper. Its CPU time; how it ends does not count.
- */
+/* What has been left behind comes to us, the subreaper. Its CPU time; how it ends does not
+ * count. */
 static double wait_for_rest(void)
 {
 	double cpu = 0, end = now_ms() + PATIENCE_MS;

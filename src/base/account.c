@@ -11,7 +11,7 @@
 #include <string.h>
 
 #define PROGRAM    "mlrun-account"
-#define ANSWER_MAX 8192 /* bytes: three lines, one of them a path */
+#define ANSWER_MAX 8192        /* bytes: three lines, one of them a path */
 #define FILE_MAX   (64u << 20) /* bytes of /etc/passwd: half a million users */
 
 void account_done(struct account *a)
@@ -35,8 +35,8 @@ static char *next_line(char **text)
 	return line;
 }
 
-/* Is a line "name:password:id:…" that of an id? "+name" and "-name" are of the old compat service, no
- * names. */
+/* Is a line "name:password:id:…" that of an id? "+name" and "-name" are of the old compat service,
+ * no names. */
 static int is_of(const char *line, unsigned long id)
 {
 	const char *s = strchr(line, ':');
@@ -51,8 +51,8 @@ static int is_of(const char *line, unsigned long id)
 }
 
 /*
- * The line of an id, cut into its fields. fgetpwent(3) would do but asks for the file's position at every
- * line.
+ * The line of an id, cut into its fields. fgetpwent(3) would do but asks for the file's position at
+ * every line.
  *
  * Returns how many fields there are; 0: nobody has this id.
  */
@@ -100,8 +100,7 @@ static void read_group(const char *path, gid_t gid, struct account *ret)
 		ret->group = xstrdup(field[0]);
 }
 
-void account_read(
-	const char *passwd, uid_t uid, const char *group, gid_t gid, struct account *ret)
+void account_read(const char *passwd, uid_t uid, const char *group, gid_t gid, struct account *ret)
 {
 	*ret = (struct account)ACCOUNT_INIT;
 	read_passwd(passwd, uid, ret);

@@ -21,12 +21,12 @@
 #define auto_close    auto_call(mlr_cleanup_close)
 
 /* The variable's value, leaving NULL behind, typed as the variable. */
-#define take_ptr(p) \
-	({ \
-		__typeof__(p) take_from_ = (p); \
+#define take_ptr(p)                                           \
+	({                                                    \
+		__typeof__(p) take_from_ = (p);               \
 		__typeof__(*take_from_) taken_ = *take_from_; \
-		*take_from_ = NULL; \
-		taken_; \
+		*take_from_ = NULL;                           \
+		taken_;                                       \
 	})
 
 static inline void mlr_cleanup_free(void *p)

@@ -255,8 +255,8 @@ int config_parse(
 	return parse_text(ret, text, len, file, 0, err);
 }
 
-/* What others may write to could name registries and stores of theirs. /dev/null is no such file.
- */
+/* What others may write to could name registries and stores of theirs. /dev/null is no such
+ * file. */
 static int check_owner(int fd, const char *path, int is_sites, struct mlr_error *err)
 {
 	struct stat sb;

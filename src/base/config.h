@@ -48,7 +48,10 @@ struct config {
 	size_t n;
 };
 
-#define CONFIG_INIT { NULL, 0 }
+#define CONFIG_INIT     \
+	{               \
+		NULL, 0 \
+	}
 
 /* A setting that there is. */
 struct config_key {
@@ -63,8 +66,8 @@ struct config_key {
 /* All of them, *n. */
 const struct config_key *config_keys(size_t *n);
 
-/* Read what is there. Returns 0 (no file at all is fine, nor one of the user's in a directory that may
- * not be looked into: that is warned of), -EPROTO, -EACCES and the like. */
+/* Read what is there. Returns 0 (no file at all is fine, nor one of the user's in a directory that
+ * may not be looked into: that is warned of), -EPROTO, -EACCES and the like. */
 int config_load(struct config *ret, struct mlr_error *err);
 void config_done(struct config *c);
 
@@ -73,8 +76,8 @@ void config_files(struct strv *ret);
 
 /* The text of one file, added to ret; file is its name for messages. What config_load() does for
  * each, apart. Returns 0 or -EPROTO; ret then holds what came before, to config_done(). */
-int config_parse(struct config *ret, const char *text, size_t len, const char *file,
-	struct mlr_error *err);
+int config_parse(
+	struct config *ret, const char *text, size_t len, const char *file, struct mlr_error *err);
 
 /* The value that wins, or NULL. Letter case does not matter in a section's name. */
 const struct config_value *config_get(const struct config *c, const char *section, const char *key);
@@ -86,8 +89,8 @@ void config_list(const struct config *c, const char *section, const char *key, s
 const char *config_origin(const struct config_value *v);
 
 /*
- * The one word that holds for a setting which is no list: its environment variable's, the files', or
- * the standard one.
+ * The one word that holds for a setting which is no list: its environment variable's, the files',
+ * or the standard one.
  *
  *   c       may be NULL: no files
  *   ret     to free(); NULL when there is none

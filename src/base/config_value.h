@@ -19,8 +19,8 @@ enum config_kind {
 	CONFIG_PULL, /* missing, always, never */
 };
 
-/* The value as struct config_value keeps it, to free(); or NULL with err, which names no setting.
- */
+/* The value as struct config_value keeps it, to free(); or NULL with err, which names no
+ * setting. */
 char *config_judge(enum config_kind kind, const char *value, struct mlr_error *err);
 
 /* "true", "yes", "on", "1": 1; "false", "no", "off", "0": 0; in any case of letters. Else -1. */

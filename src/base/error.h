@@ -14,7 +14,10 @@ struct mlr_error {
 	char text[1020]; /* one sentence, lower case, no full stop; a hint may follow after '\n' */
 };
 
-#define MLR_ERROR_INIT { 0, "" }
+#define MLR_ERROR_INIT \
+	{              \
+		0, ""  \
+	}
 
 /*
  * Start a sentence. It is one line: line ends in what the format brings in are shown as "\x0a",

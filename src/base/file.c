@@ -256,8 +256,8 @@ int file_put(const char *path, const void *buf, size_t len, mode_t mode, struct 
 	return r < 0 ? mlr_fail(err, -r, "write '%s': %s", path, strerror(-r)) : 0;
 }
 
-/* The path by which a file that is not there yet would be found; NULL where its directory is not.
- */
+/* The path by which a file that is not there yet would be found; NULL where its directory is
+ * not. */
 static char *place_of(const char *path)
 {
 	const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;

@@ -27,7 +27,8 @@ void mlr_log_init(const char *name)
 			return;
 		}
 	}
-	mlr_log(MLR_WARNING, "MLRUN_LOG='%s' is none of error, warning, info, debug, ignoring", env);
+	mlr_log(MLR_WARNING, "MLRUN_LOG='%s' is none of error, warning, info, debug, ignoring",
+		env);
 }
 
 /* Text from images and servers comes along here and must forge no line. */

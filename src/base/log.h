@@ -1,6 +1,7 @@
 /*
  * Saying things on stderr. Lower rooms log at debug only (what is odd but harmless may be a
- * warning); cli/ and the mains say the rest. stdout belongs to answers and to the contained program.
+ * warning); cli/ and the mains say the rest. stdout belongs to answers and to the contained
+ * program.
  */
 #ifndef MLR_BASE_LOG_H
 #define MLR_BASE_LOG_H
@@ -27,9 +28,9 @@ void mlr_log(enum mlr_level level, const char *fmt, ...) __attribute__((format(p
 void mlr_log_failure(enum mlr_level level, const struct mlr_error *err, const char *then);
 #define mlr_log_error(err) mlr_log_failure(MLR_ERROR, err, "")
 
-#define mlr_debug(...) \
-	do { \
-		if (mlr_log_level >= MLR_DEBUG) \
+#define mlr_debug(...)                                   \
+	do {                                             \
+		if (mlr_log_level >= MLR_DEBUG)          \
 			mlr_log(MLR_DEBUG, __VA_ARGS__); \
 	} while (0)
 #define mlr_warning(...) mlr_log(MLR_WARNING, __VA_ARGS__)

@@ -8,11 +8,11 @@
 #include <limits.h>
 #include <stdint.h>
 
-#define LOOK_FILE_MAX  (128u << 20) /* bytes of a file; the largest libraries have less */
+#define LOOK_FILE_MAX (128u << 20) /* bytes of a file; the largest libraries have less */
 #ifndef LOOK_WHOLE_MAX
 #define LOOK_WHOLE_MAX (512u << 10) /* bytes of an ELF file that LOOK_ABOUT has as a whole */
 #endif
-#define LOOK_NAMES_MAX (8u << 20)   /* bytes of the names in a directory */
+#define LOOK_NAMES_MAX (8u << 20) /* bytes of the names in a directory */
 
 enum look_what {
 	LOOK_FILE,   /* a regular file's bytes */

@@ -1,6 +1,6 @@
 /*
- * Processes as proc(5) shows them, by the directory of a process or of all: what is asked stays the same
- * wherever the caller's root is by then.
+ * Processes as proc(5) shows them, by the directory of a process or of all: what is asked stays the
+ * same wherever the caller's root is by then.
  */
 #ifndef MLR_BASE_PROC_H
 #define MLR_BASE_PROC_H
@@ -11,8 +11,9 @@
 /* What /proc/PID/stat says of a process. */
 struct proc_stat {
 	pid_t pid;
-	char state;               /* 'R', 'S', 'T' for stopped... */
-	unsigned long long start; /* clock ticks from boot to its start: with it a pid is used once */
+	char state; /* 'R', 'S', 'T' for stopped... */
+	unsigned long long
+		start; /* clock ticks from boot to its start: with it a pid is used once */
 };
 
 /*
@@ -26,7 +27,8 @@ int proc_stat_read(int dir, const char *name, struct proc_stat *ret);
 /* The same of a text "pid (name) state ppid ...", with which any byte may be in the name. */
 int proc_stat_parse(const char *text, struct proc_stat *ret);
 
-/* A small file of /proc, NUL-terminated, cut where buf ends. Returns 0 or -errno; -EIO when empty. */
+/* A small file of /proc, NUL-terminated, cut where buf ends. Returns 0 or -errno; -EIO when
+ * empty. */
 int proc_read(int dir, const char *name, char *buf, size_t size);
 
 #endif

@@ -30,8 +30,7 @@ char *program_path(const char *name)
 	return xasprintf("%s/%s", PKGLIBEXECDIR, name);
 }
 
-int program_start(
-	const char *path, char *const *argv, char *const *envp, int *out, pid_t *pid)
+int program_start(const char *path, char *const *argv, char *const *envp, int *out, pid_t *pid)
 {
 	auto_close int from = -1, to = -1;
 	posix_spawn_file_actions_t actions;

@@ -31,18 +31,17 @@ ssize_t program_ask(const char *path, char *const *argv, char *buf, size_t size,
  *
  * Returns 0, or -errno of posix_spawn(3) or pipe(2).
  */
-int program_start(
-	const char *path, char *const *argv, char *const *envp, int *out, pid_t *pid);
+int program_start(const char *path, char *const *argv, char *const *envp, int *out, pid_t *pid);
 
 /*
- * Start a program of ours that answers on a socket. It has its arguments, an empty environment, the socket as
- * descriptor 3, a file as 4, /dev/null below these, and nothing else of ours: a session of its own, so that
- * no terminal's signals reach it, the directory "/", no signal blocked.
+ * Start a program of ours that answers on a socket. It has its arguments, an empty environment, the
+ * socket as descriptor 3, a file as 4, /dev/null below these, and nothing else of ours: a session
+ * of its own, so that no terminal's signals reach it, the directory "/", no signal blocked.
  *
  *   pid  to be waited for by the caller
  *
- * posix_spawn(3) shares our memory until the program's own is there, where fork(2) would copy the page tables.
- * Returns 0, or -errno of posix_spawn(3) or fcntl(2).
+ * posix_spawn(3) shares our memory until the program's own is there, where fork(2) would copy the
+ * page tables. Returns 0, or -errno of posix_spawn(3) or fcntl(2).
  */
 int program_serve(const char *path, char *const *argv, int sock, int file, pid_t *pid);
 

@@ -12,8 +12,11 @@ struct strv {
 	size_t n;
 };
 
-#define STRV_INIT  { NULL, 0 }
-#define auto_strv  __attribute__((cleanup(strv_done)))
+#define STRV_INIT       \
+	{               \
+		NULL, 0 \
+	}
+#define auto_strv __attribute__((cleanup(strv_done)))
 
 void strv_done(struct strv *l);
 /* Append a copy of s. */

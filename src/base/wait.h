@@ -1,6 +1,6 @@
 /*
- * Waiting with an end, by a clock that only goes forward: setting the time of day neither ends a wait
- * nor makes it longer.
+ * Waiting with an end, by a clock that only goes forward: setting the time of day neither ends a
+ * wait nor makes it longer.
  */
 #ifndef MLR_BASE_WAIT_H
 #define MLR_BASE_WAIT_H

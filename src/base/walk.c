@@ -14,8 +14,8 @@
 
 #define LINKS_MAX 40 /* path_resolution(7) */
 
-/* The directories from the top to where the walk is, so that ".." needs no look at the disk, on which
- * somebody may move directories about. */
+/* The directories from the top to where the walk is, so that ".." needs no look at the disk, on
+ * which somebody may move directories about. */
 struct walk {
 	int *fds;
 	size_t n;
@@ -43,7 +43,8 @@ static void pop_to(struct walk *w, size_t n)
 		close(w->fds[--w->n]);
 }
 
-/* Take the next component off, NULL at the end; last: nothing but slashes follows, and is_dir: some do. */
+/* Take the next component off, NULL at the end; last: nothing but slashes follows, and is_dir: some
+ * do. */
 static char *next(struct walk *w, int *last, int *is_dir)
 {
 	const char *s = w->rest + strspn(w->rest, "/");

@@ -1,6 +1,6 @@
 /*
- * Paths that cannot leave a directory, for kernels without openat2(2) (before Linux 5.6) and sandboxes
- * that refuse it: one component after the other, each opened without following links.
+ * Paths that cannot leave a directory, for kernels without openat2(2) (before Linux 5.6) and
+ * sandboxes that refuse it: one component after the other, each opened without following links.
  */
 #ifndef MLR_BASE_WALK_H
 #define MLR_BASE_WALK_H
@@ -11,8 +11,8 @@ enum walk_how {
 };
 
 /*
- * As file_open_in_root() or file_open_beneath(), which call it. Nothing is created. Links of procfs's
- * kind, which lead to where no path does, are -ELOOP.
+ * As file_open_in_root() or file_open_beneath(), which call it. Nothing is created. Links of
+ * procfs's kind, which lead to where no path does, are -ELOOP.
  *
  * Returns a descriptor or -errno.
  */

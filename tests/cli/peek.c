@@ -1,6 +1,6 @@
 /*
- * For tests: does one process see another's memory, as ranks of an MPI program do? Linked statically, to
- * run in any image.
+ * For tests: does one process see another's memory, as ranks of an MPI program do? Linked
+ * statically, to run in any image.
  *
  *   peek show WORD       print "PID ADDRESS" of a word in memory; end with standard input
  *   peek read PID ADDRESS   print the word there, by process_vm_readv(2)

@@ -1,7 +1,7 @@
 /*
- * refuse NAME=ERRNO... -- COMMAND ARG...: run a command whose system calls of these names fail so, as on
- * an older kernel ("openat2=ENOSYS") or in a sandbox. Unlike a preloaded library this also reaches a
- * program that is linked statically.
+ * refuse NAME=ERRNO... -- COMMAND ARG...: run a command whose system calls of these names fail so,
+ * as on an older kernel ("openat2=ENOSYS") or in a sandbox. Unlike a preloaded library this also
+ * reaches a program that is linked statically.
  */
 #include <errno.h>
 #include <seccomp.h>
@@ -28,7 +28,8 @@ static void refuse(scmp_filter_ctx ctx, char *word)
 
 	if (code == 0 || nr == __NR_SCMP_ERROR ||
 		seccomp_rule_add(ctx, SCMP_ACT_ERRNO((uint32_t)code), nr, 0) < 0) {
-		fprintf(stderr, "refuse: %s=%s: no system call or no error\n", name, word ? word : "");
+		fprintf(stderr, "refuse: %s=%s: no system call or no error\n", name,
+			word ? word : "");
 		exit(2);
 	}
 }

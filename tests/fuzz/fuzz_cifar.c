@@ -1,5 +1,5 @@
-/* Fuzz target: one file of CIFAR's, read as either of its two kinds, behind what is there already.
- */
+/* Fuzz target: one file of CIFAR's, read as either of its two kinds, behind what is there
+ * already. */
 #include "data/cifar.h"
 
 #include <stdlib.h>

@@ -19,7 +19,8 @@ static void check_index(const char *json, size_t len)
 	struct mlr_error err = MLR_ERROR_INIT;
 	struct oci_platform host;
 
-	if (oci_document_parse(json, len, "application/vnd.oci.image.index.v1+json", NULL, &d, &err) < 0)
+	if (oci_document_parse(
+		    json, len, "application/vnd.oci.image.index.v1+json", NULL, &d, &err) < 0)
 		return;
 	oci_platform_host(&host);
 	for (size_t i = 0; i < sizeof(which) / sizeof(*which); i++) {

@@ -1,5 +1,5 @@
-/* Recorded machines. One that is read is printed and read again as the same; a refusal has words.
- */
+/* Recorded machines. One that is read is printed and read again as the same; a refusal has
+ * words. */
 #include "base/error.h"
 #include "gpu/profile.h"
 

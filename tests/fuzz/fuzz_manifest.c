@@ -44,11 +44,14 @@ static void check_document(const char *json, size_t len, uint8_t choice)
 /* What mlrun commit makes of it is a configuration again, unless it is refused. */
 static void check_derived(const char *json, size_t len, size_t layers)
 {
-	static char env[] = "ENV A=1", entry[] = "ENTRYPOINT a b", dir[] = "WORKDIR x", label[] = "LABEL l 1";
+	static char env[] = "ENV A=1", entry[] = "ENTRYPOINT a b", dir[] = "WORKDIR x",
+		    label[] = "LABEL l 1";
 	char *v[] = { env, entry, dir, label, NULL };
 	const struct strv changes = { v, 4 };
 	const struct oci_derive d = { .diff_id = "sha256:" ZEROS ZEROS ZEROS ZEROS,
-		.created = "2026-01-01T00:00:00Z", .created_by = "fuzz", .changes = &changes };
+		.created = "2026-01-01T00:00:00Z",
+		.created_by = "fuzz",
+		.changes = &changes };
 	struct oci_config c = OCI_CONFIG_INIT;
 	struct mlr_error err = MLR_ERROR_INIT;
 	char *text = NULL;

@@ -16,15 +16,21 @@ static void look_up(const char *text, const char *name, unsigned id)
 	char *f[7];
 	auto_free char *line = user_find_line(text, name, id, f);
 
-	if (line && (!f[0] || !f[2] || (name ? strcmp(f[0], name) != 0 : strtoul(f[2], NULL, 10) != id)))
+	if (line &&
+		(!f[0] || !f[2] ||
+			(name ? strcmp(f[0], name) != 0 : strtoul(f[2], NULL, 10) != id)))
 		abort();
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	auto_free char *text = xstrndup((const char *)data, size);
-	struct plan_identity id = { .uid = 1000, .gid = 100, .name = (char *)"jo",
-		.group = (char *)"users", .home = (char *)"/home/jo", .shell = (char *)"/bin/sh" };
+	struct plan_identity id = { .uid = 1000,
+		.gid = 100,
+		.name = (char *)"jo",
+		.group = (char *)"users",
+		.home = (char *)"/home/jo",
+		.shell = (char *)"/bin/sh" };
 	auto_free char *passwd = accounts_passwd(text, &id), *group = accounts_group(text, &id);
 	char *f[7];
 

@@ -1,7 +1,7 @@
 /*
  * Any bytes as a layer's record, as a stranger's store may hold: as they are, and as what a zstd
- * frame holds. Rebuilding must end, must read nothing outside the tree, and must write as many bytes
- * as it says.
+ * frame holds. Rebuilding must end, must read nothing outside the tree, and must write as many
+ * bytes as it says.
  */
 #include "base/cleanup.h"
 #include "base/file.h"

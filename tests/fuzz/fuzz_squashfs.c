@@ -114,8 +114,10 @@ static void ask(struct walk *w, const char *path)
 	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0)
 		return;
 	strcpy(q.path, path);
-	for (q.what = LOOK_FILE; q.what <= LOOK_ITSELF; q.what++) /* few enough for a socket to hold */
-		send(pair[0], &q, offsetof(struct look_request, path) + strlen(path) + 1, MSG_DONTWAIT);
+	for (q.what = LOOK_FILE; q.what <= LOOK_ITSELF;
+		q.what++) /* few enough for a socket to hold */
+		send(pair[0], &q, offsetof(struct look_request, path) + strlen(path) + 1,
+			MSG_DONTWAIT);
 	shutdown(pair[0], SHUT_WR);
 	look_serve(pair[1], w->image, w->blocks);
 	close(pair[0]);

@@ -1,5 +1,5 @@
-/* A kernel whose result is checked: saxpy [N]. Linked with the CUDA runtime's static library, so that an
- * image needs the driver's libcuda.so.1 alone. */
+/* A kernel whose result is checked: saxpy [N]. Linked with the CUDA runtime's static library, so
+ * that an image needs the driver's libcuda.so.1 alone. */
 #include <cstdio>
 #include <cstdlib>
 #include <vector>
@@ -47,6 +47,7 @@ int main(int argc, char **argv)
 	for (size_t i = 0; i < n; i++)
 		wrong += y[i] != A * (float)(i % 1000) + 1.0f;
 	printf("saxpy: %s: %zu of %zu right on device 0 of %d, %s (CUDA %d.%d)\n",
-		wrong ? "wrong" : "ok", n - wrong, n, devices, prop.name, driver / 1000, driver % 1000 / 10);
+		wrong ? "wrong" : "ok", n - wrong, n, devices, prop.name, driver / 1000,
+		driver % 1000 / 10);
 	return wrong != 0;
 }

@@ -1,7 +1,7 @@
 /*
- * For tests: messages large enough for Open MPI's shared-memory transport to read the other rank's memory
- * instead of copying (btl/vader's single-copy mechanism). Every rank prints its namespaces; rank 0 prints
- * "large messages passed" when all data came right.
+ * For tests: messages large enough for Open MPI's shared-memory transport to read the other rank's
+ * memory instead of copying (btl/vader's single-copy mechanism). Every rank prints its namespaces;
+ * rank 0 prints "large messages passed" when all data came right.
  */
 #include <mpi.h>
 #include <stdio.h>
@@ -48,7 +48,8 @@ int main(int argc, char **argv)
 	wrong = !out || !in || exchange(rank, size, out, in);
 	MPI_Allreduce(&wrong, &all, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
 	if (rank == 0)
-		printf("%s with %d ranks\n", all ? "large messages came wrong" : "large messages passed", size);
+		printf("%s with %d ranks\n",
+			all ? "large messages came wrong" : "large messages passed", size);
 	MPI_Finalize();
 	return all != 0;
 }

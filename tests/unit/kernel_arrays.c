@@ -85,14 +85,15 @@ float *pixels_first(const float *x, size_t n, size_t c, size_t pixels)
 	return planes(x, n, pixels, c);
 }
 
-void assert_close(const char *what, enum dtype dtype, const void *got, const float *want,
-	size_t n, double terms)
+void assert_close(const char *what, enum dtype dtype, const void *got, const float *want, size_t n,
+	double terms)
 {
 	double loose = dtype == DTYPE_F32 ? 2e-6 : dtype == DTYPE_TF32 ? 1.5e-3 : 1e-5;
 	double relative = dtype == DTYPE_BF16 ? 1.0 / 256 : 1e-5;
 
 	for (size_t i = 0; i < n; i++) {
-		double g = value(dtype, got, i), bound = loose * sqrt(terms) + relative * fabs(want[i]);
+		double g = value(dtype, got, i),
+		       bound = loose * sqrt(terms) + relative * fabs(want[i]);
 
 		if (!(fabs(g - want[i]) <= bound))
 			fail_msg("%s, %s: element %zu of %zu is %g, want %g within %g", what,

@@ -15,7 +15,8 @@ extern const enum dtype dtypes[DTYPES];
 /* n numbers between -1 and 1 that the dtype can hold; some are exactly 0. To free(). */
 float *numbers(struct rng *r, enum dtype dtype, size_t n);
 
-/* An array in "device" memory, exactly as large as it must be, so that AddressSanitizer sees more. */
+/* An array in "device" memory, exactly as large as it must be, so that AddressSanitizer sees
+ * more. */
 void *stored(enum dtype dtype, const float *x, size_t n);
 
 /* Room for n numbers, filled with NaN. */

@@ -83,8 +83,8 @@ static void an_error_longer_than_its_room_keeps_cause_and_hint(void **state)
 	mlr_hint(&err, "mlrun rm frees space");
 	mlr_wrap(&err, "pull 'demo:1'");
 	assert_memory_equal(err.text, "...\xc3\xa9", 5); /* no half character */
-	assert_non_null(strstr(err.text,
-		"\xc3\xa9': No space left on device\nhint: mlrun rm frees space"));
+	assert_non_null(
+		strstr(err.text, "\xc3\xa9': No space left on device\nhint: mlrun rm frees space"));
 	assert_true(strlen(err.text) >= sizeof(err.text) - 6);
 }
 
@@ -117,7 +117,8 @@ static void a_name_with_line_ends_forges_neither_a_line_nor_a_hint(void **state)
 
 static void control_characters_are_shown_and_not_sent(void **state)
 {
-	static const char evil[] = "a\033[2J\x7f\xc2\x9b" "31m\xc2\xa0\xc3\xa9\xc2";
+	static const char evil[] = "a\033[2J\x7f\xc2\x9b"
+				   "31m\xc2\xa0\xc3\xa9\xc2";
 	char out[100] = "", one[ESCAPE_SIZE];
 
 	(void)state;
@@ -162,7 +163,9 @@ static void a_line_of_the_log_cannot_steer_the_terminal(void **state)
 	int out[2], saved = begin_reading(out);
 
 	(void)state;
-	mlr_log(MLR_ERROR, "%s", "one\n\ttwo\033[2J\xc2\x9b" "31m\nhint: x");
+	mlr_log(MLR_ERROR, "%s",
+		"one\n\ttwo\033[2J\xc2\x9b"
+		"31m\nhint: x");
 	mlr_fail(&err, EIO, "read '%s'", "a\nhint: obey");
 	mlr_log_failure(MLR_ERROR, &err, "");
 	mlr_hint(&err, "look at '%s'", "b\nhint: obey");
@@ -170,11 +173,12 @@ static void a_line_of_the_log_cannot_steer_the_terminal(void **state)
 	mlr_log_failure(MLR_WARNING, &err, ", ignoring");
 	mlr_log_failure(MLR_DEBUG, &err, "");
 	end_reading(out, saved, said);
-	assert_string_equal(said, "mlrun: one\\x0a\ttwo\\x1b[2J\\u009b31m\\x0ahint: x\n"
-				  "mlrun: read 'a\\x0ahint: obey'\n"
-				  "mlrun: warning: read 'a\\x0ahint: obey', ignoring\n"
-				  "hint: look at 'b\\x0ahint: obey'\n"
-				  "hint: or do not\n");
+	assert_string_equal(said,
+		"mlrun: one\\x0a\ttwo\\x1b[2J\\u009b31m\\x0ahint: x\n"
+		"mlrun: read 'a\\x0ahint: obey'\n"
+		"mlrun: warning: read 'a\\x0ahint: obey', ignoring\n"
+		"hint: look at 'b\\x0ahint: obey'\n"
+		"hint: or do not\n");
 }
 
 static void a_file_that_cannot_be_replaced_is_named_itself(void **state)
@@ -293,11 +297,14 @@ static void a_user_and_his_group_are_found_by_number(void **state)
 	struct account a;
 
 	(void)state;
-	assert_int_equal(file_replace(dirfd_, "passwd",
-		"root:x:0:0:root:/root:/bin/sh\n+nis::1000:::\n#ann:x:1000:1::/:/\nshort:x\n"
-		"late:x:01000x:1::/bad:/\nann:x:1000:100:Ann:/home/ann:/bin/zsh\nbob:x:1000:1::/b:/", 151,
-		0644, NULL), 0);
-	assert_int_equal(file_replace(dirfd_, "group", "users:x:100:\nlast:x:7", 21, 0644, NULL), 0);
+	assert_int_equal(
+		file_replace(dirfd_, "passwd",
+			"root:x:0:0:root:/root:/bin/sh\n+nis::1000:::\n#ann:x:1000:1::/:/\nshort:x\n"
+			"late:x:01000x:1::/bad:/\nann:x:1000:100:Ann:/home/ann:/bin/zsh\nbob:x:1000:1::/b:/",
+			151, 0644, NULL),
+		0);
+	assert_int_equal(
+		file_replace(dirfd_, "group", "users:x:100:\nlast:x:7", 21, 0644, NULL), 0);
 	assert_int_equal(fchdir(dirfd_), 0);
 	account_read("passwd", 1000, "group", 100, &a);
 	assert_string_equal(a.user, "ann");
@@ -328,12 +335,12 @@ static long found(int fd)
 static void walking_finds_what_the_kernel_finds(void **state)
 {
 	static const char *const paths[] = { "/", ".", "..", "a", "a/", "/a/b/", "a/b/f", "a/b/f/",
-		"a/../a/b/../b/./f", "../../a/b/f", "up/f", "up/../../../../f", "abs/f", "abs", "abs/",
-		"loop", "loop/f", "dangling", "dangling/x", "a/no", "a/b/f/x", "chain", "chain/", "",
-		"a//b///f", "out/etc/passwd", "linkdir/../f" };
-	static const char *const links[][2] = { { "up", "a/b/" }, { "abs", "/a/b" }, { "loop", "loop" },
-		{ "dangling", "nowhere" }, { "chain", "abs" }, { "out", "../../../.." },
-		{ "linkdir", "a/b" } };
+		"a/../a/b/../b/./f", "../../a/b/f", "up/f", "up/../../../../f", "abs/f", "abs",
+		"abs/", "loop", "loop/f", "dangling", "dangling/x", "a/no", "a/b/f/x", "chain",
+		"chain/", "", "a//b///f", "out/etc/passwd", "linkdir/../f" };
+	static const char *const links[][2] = { { "up", "a/b/" }, { "abs", "/a/b" },
+		{ "loop", "loop" }, { "dangling", "nowhere" }, { "chain", "abs" },
+		{ "out", "../../../.." }, { "linkdir", "a/b" } };
 	static const int flags[] = { O_PATH, O_PATH | O_NOFOLLOW, O_RDONLY, O_RDONLY | O_NOFOLLOW,
 		O_PATH | O_DIRECTORY };
 
@@ -349,7 +356,8 @@ static void walking_finds_what_the_kernel_finds(void **state)
 			     got = found(walk_open(dirfd_, paths[i], flags[k], WALK_IN_ROOT));
 
 			if (want != got)
-				fail_msg("'%s' %o: %ld, not %ld", paths[i], (unsigned)flags[k], got, want);
+				fail_msg("'%s' %o: %ld, not %ld", paths[i], (unsigned)flags[k], got,
+					want);
 			want = found(file_open_beneath(dirfd_, paths[i], flags[k]));
 			got = found(walk_open(dirfd_, paths[i], flags[k], WALK_BENEATH));
 			if (want != got)

@@ -129,8 +129,8 @@ int __wrap_mkdir(const char *path, mode_t m)
 
 static void holds(const char *name, const char *want)
 {
-	auto_free char *path = xasprintf(
-		"%s/sys/fs/cgroup" APP "/mlrun-%d/%s", root, (int)getpid(), name);
+	auto_free char *path =
+		xasprintf("%s/sys/fs/cgroup" APP "/mlrun-%d/%s", root, (int)getpid(), name);
 	auto_free char *text = NULL;
 
 	assert_int_equal(file_read(AT_FDCWD, path, 100, &text, NULL, NULL), 0);
@@ -143,8 +143,7 @@ static void a_group_gets_the_limits_and_then_the_process_and_old_ones_are_swept(
 	struct mlr_error err = MLR_ERROR_INIT;
 	/* Above the largest pid there can be; and one that lives. */
 	auto_free char *old = xasprintf("%s/sys/fs/cgroup" APP "/mlrun-4194305", root);
-	auto_free char *used = xasprintf(
-		"%s/sys/fs/cgroup" APP "/mlrun-%d", root, (int)getppid());
+	auto_free char *used = xasprintf("%s/sys/fs/cgroup" APP "/mlrun-%d", root, (int)getppid());
 	struct stat st;
 
 	(void)state;

@@ -205,8 +205,7 @@ static void what_is_wrong_is_told_with_file_and_line(void **state)
 	} cases[] = {
 		{ "\nstor = /a\n", "f:2: mlrun knows no setting 'stor'" },
 		{ "insecure = true\n", "f:1: 'insecure' belongs under a [registry HOST]" },
-		{ "[registry a]\nstore = /a\n",
-			"f:2: 'store' stands above the first section" },
+		{ "[registry a]\nstore = /a\n", "f:2: 'store' stands above the first section" },
 		{ "[registries a]\n",
 			"f:1: section 'registries a' is none of mlrun's: only [exec] and [registry HOST] are" },
 		{ "[registry]\n",

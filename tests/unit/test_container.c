@@ -26,8 +26,13 @@ static void make_plan(struct plan *p)
 	p->image = xstrdup("debian:12");
 	p->share = xstrdup("slurm 7.0");
 	p->workdir = xstrdup("/work");
-	p->id = (struct plan_identity){ .uid = 1000, .host_uid = 1000, .gid = 100, .host_gid = 100,
-		.name = xstrdup("ann"), .group = xstrdup("users"), .home = xstrdup("/home/ann"),
+	p->id = (struct plan_identity){ .uid = 1000,
+		.host_uid = 1000,
+		.gid = 100,
+		.host_gid = 100,
+		.name = xstrdup("ann"),
+		.group = xstrdup("users"),
+		.home = xstrdup("/home/ann"),
 		.shell = xstrdup("/bin/sh") };
 	strv_add(&p->lowers, "/store/layers/1/tree");
 	strv_add(&p->lowers, "/store/layers/2/tree");
@@ -204,7 +209,8 @@ static void escapes_of_the_kernel_are_undone(void **state)
 
 static void other_roots_are_none_of_ours(void **state)
 {
-	static const char *const sources[] = { "overlay", "mlrun", "mlrun@", "mlrun@abc:x", "mlruns:x",
+	static const char *const sources[] = { "overlay", "mlrun", "mlrun@", "mlrun@abc:x",
+		"mlruns:x",
 		"mlrun@0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdeg:x", "" };
 	struct container c;
 
@@ -265,7 +271,8 @@ static void an_entry_is_a_pid_a_start_time_and_a_key(void **state)
 
 static void a_process_is_read_whatever_its_name(void **state)
 {
-	static const char line[] = "77 (a) R 1) ((\n) S 1 77 77 0 -1 4194560 1 2 3 4 5 6 7 8 20 0 1 0 4242 9 9";
+	static const char line[] =
+		"77 (a) R 1) ((\n) S 1 77 77 0 -1 4194560 1 2 3 4 5 6 7 8 20 0 1 0 4242 9 9";
 	struct proc_stat st;
 
 	(void)state;
@@ -290,7 +297,8 @@ static pid_t start_in_namespaces(int *end)
 	pid = fork();
 	if (pid == 0) {
 		close(wait[1]);
-		if (unshare(CLONE_NEWUSER | CLONE_NEWNS | CLONE_NEWUTS) < 0 || write(ready[1], "", 1) != 1)
+		if (unshare(CLONE_NEWUSER | CLONE_NEWNS | CLONE_NEWUTS) < 0 ||
+			write(ready[1], "", 1) != 1)
 			_exit(1);
 		_exit(read(wait[0], &byte, 1) < 0);
 	}

@@ -42,11 +42,11 @@ static void the_longest_namespace_wins(void **state)
 		{ "ghcr.io", "x", "w" },
 		{ "gcr.io", "x", NULL },
 	};
-	auto_call(authfile_cleanup) struct authfile *f =
-		parse("{\"auths\":{\"quay.io\":{\"auth\":\"dTox\"},\"quay.io/org\":{\"auth\":\"djoy\"},"
-		      "\"quay.io/org/repo\":{\"auth\":\"dzoz\"},"
-		      "\"https://index.docker.io/v1/\":{\"auth\":\"djoy\"},"
-		      "\"http://ghcr.io/v2/\":{\"auth\":\"dzoz\"},\"gcr.io\":{}}}");
+	auto_call(authfile_cleanup) struct authfile *f = parse(
+		"{\"auths\":{\"quay.io\":{\"auth\":\"dTox\"},\"quay.io/org\":{\"auth\":\"djoy\"},"
+		"\"quay.io/org/repo\":{\"auth\":\"dzoz\"},"
+		"\"https://index.docker.io/v1/\":{\"auth\":\"djoy\"},"
+		"\"http://ghcr.io/v2/\":{\"auth\":\"dzoz\"},\"gcr.io\":{}}}");
 
 	(void)state;
 	for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
@@ -67,7 +67,8 @@ static void passwords_may_hold_what_they_like(void **state)
 	for (size_t i = 0; i < ARRAY_LEN(passwords); i++) {
 		auto_call(authfile_cleanup) struct authfile *f = parse(""), *again = NULL;
 		auto_call(credential_done) struct credential found = CREDENTIAL_INIT;
-		const struct credential c = { .user = (char *)"me", .password = (char *)passwords[i] };
+		const struct credential c = { .user = (char *)"me",
+			.password = (char *)passwords[i] };
 		char *text;
 
 		authfile_set(f, "quay.io/a", &c);
@@ -97,9 +98,9 @@ static void an_entry_goes_however_it_is_spelt(void **state)
 
 static void helpers_are_named_for_one_registry_or_for_all(void **state)
 {
-	auto_call(authfile_cleanup) struct authfile *f =
-		parse("{\"credHelpers\":{\"quay.io\":\"one\",\"https://index.docker.io/v1/\":\"hub\"},"
-		      "\"credsStore\":\"all\"}");
+	auto_call(authfile_cleanup) struct authfile *f = parse(
+		"{\"credHelpers\":{\"quay.io\":\"one\",\"https://index.docker.io/v1/\":\"hub\"},"
+		"\"credsStore\":\"all\"}");
 	auto_call(authfile_cleanup) struct authfile *none = parse("{}");
 	int is_default;
 
@@ -114,9 +115,11 @@ static void helpers_are_named_for_one_registry_or_for_all(void **state)
 
 static void malformed_entries_are_refused(void **state)
 {
-	static const char *const cases[] = { "{\"auths\":{\"a\":7}}", "{\"auths\":{\"a\":{\"auth\":7}}}",
-		"{\"auths\":{\"a\":{\"auth\":\"dTo\"}}}", "{\"auths\":{\"a\":{\"auth\":\"####\"}}}",
-		"{\"auths\":{\"a\":{\"auth\":\"====\"}}}", "{\"auths\":{\"a\":{\"auth\":\"dXV1\"}}}",
+	static const char *const cases[] = { "{\"auths\":{\"a\":7}}",
+		"{\"auths\":{\"a\":{\"auth\":7}}}", "{\"auths\":{\"a\":{\"auth\":\"dTo\"}}}",
+		"{\"auths\":{\"a\":{\"auth\":\"####\"}}}",
+		"{\"auths\":{\"a\":{\"auth\":\"====\"}}}",
+		"{\"auths\":{\"a\":{\"auth\":\"dXV1\"}}}",
 		"{\"auths\":{\"a\":{\"auth\":\"Ojox\"}}}", "{\"auths\":7}" };
 
 	(void)state;
@@ -158,11 +161,14 @@ static void a_token_lives_as_long_as_its_server_says(void **state)
 		"{\"token\":\"t\",\"expires_in\":300,\"issued_at\":\"%s.25Z\"}", when);
 	assert_in_range(life(text), 195, 200);
 	/* Two clocks that differ, in both directions. */
-	assert_int_equal(life("{\"token\":\"t\",\"expires_in\":300,\"issued_at\":\"2001-01-01T00:00:00Z\"}"),
+	assert_int_equal(
+		life("{\"token\":\"t\",\"expires_in\":300,\"issued_at\":\"2001-01-01T00:00:00Z\"}"),
 		300);
-	assert_int_equal(life("{\"token\":\"t\",\"expires_in\":300,\"issued_at\":\"2091-01-01T00:00:00Z\"}"),
+	assert_int_equal(
+		life("{\"token\":\"t\",\"expires_in\":300,\"issued_at\":\"2091-01-01T00:00:00Z\"}"),
 		300);
-	assert_int_equal(life("{\"token\":\"t\",\"expires_in\":300,\"issued_at\":\"yesterday\"}"), 300);
+	assert_int_equal(
+		life("{\"token\":\"t\",\"expires_in\":300,\"issued_at\":\"yesterday\"}"), 300);
 }
 
 static void a_token_that_would_end_its_header_is_refused(void **state)

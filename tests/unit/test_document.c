@@ -22,21 +22,24 @@
 #define DOCKER_M "application/vnd.docker.distribution.manifest.v2+json"
 #define DOCKER_I "application/vnd.docker.distribution.manifest.list.v2+json"
 
-#define OCI_CONFIG  "{\"mediaType\":\"application/vnd.oci.image.config.v1+json\",\"digest\":\"" D0 "\",\"size\":7}"
-#define LAYER(type) "{\"mediaType\":\"" type "\",\"digest\":\"" D1 "\",\"size\":100}"
-#define GZIP_LAYER  LAYER("application/vnd.oci.image.layer.v1.tar+gzip")
+#define OCI_CONFIG                                                                     \
+	"{\"mediaType\":\"application/vnd.oci.image.config.v1+json\",\"digest\":\"" D0 \
+	"\",\"size\":7}"
+#define LAYER(type)      "{\"mediaType\":\"" type "\",\"digest\":\"" D1 "\",\"size\":100}"
+#define GZIP_LAYER       LAYER("application/vnd.oci.image.layer.v1.tar+gzip")
 #define MANIFEST(layers) "{\"schemaVersion\":2,\"config\":" OCI_CONFIG ",\"layers\":[" layers "]}"
 #define ENTRY(platform) \
 	"{\"mediaType\":\"" OCI_M "\",\"digest\":\"" D1 "\",\"size\":5,\"platform\":{" platform "}}"
 #define INDEX(entries) "{\"schemaVersion\":2,\"manifests\":[" entries "]}"
 
-static int parse(const char *json, const char *served, const char *announced, struct oci_document *d,
-	struct mlr_error *err)
+static int parse(const char *json, const char *served, const char *announced,
+	struct oci_document *d, struct mlr_error *err)
 {
 	return oci_document_parse(json, strlen(json), served, announced, d, err);
 }
 
-static void refused(const char *json, const char *served, const char *announced, int code, const char *why)
+static void refused(
+	const char *json, const char *served, const char *announced, int code, const char *why)
 {
 	struct oci_document d = OCI_DOCUMENT_INIT;
 	struct mlr_error err = MLR_ERROR_INIT;
@@ -55,9 +58,11 @@ static void an_oci_manifest_gives_its_layers_lowest_first(void **state)
 	struct mlr_error err = MLR_ERROR_INIT;
 
 	(void)state;
-	assert_int_equal(parse(MANIFEST(GZIP_LAYER ",{\"mediaType\":\"application/vnd.oci.image.layer.v1.tar\","
-						   "\"digest\":\"" D2 "\",\"size\":23}"),
-				 OCI_M "; charset=utf-8", NULL, &d, &err), 0);
+	assert_int_equal(parse(MANIFEST(GZIP_LAYER
+				       ",{\"mediaType\":\"application/vnd.oci.image.layer.v1.tar\","
+				       "\"digest\":\"" D2 "\",\"size\":23}"),
+				 OCI_M "; charset=utf-8", NULL, &d, &err),
+		0);
 	assert_int_equal(d.kind, OCI_MANIFEST);
 	assert_string_equal(d.media_type, OCI_M);
 	assert_string_equal(d.config.digest, D0);
@@ -93,9 +98,11 @@ static void layers_say_how_they_are_compressed(void **state)
 
 static void dockers_schema_2_is_the_same_under_other_names(void **state)
 {
-	static const char json[] = "{\"schemaVersion\":2,\"mediaType\":\"" DOCKER_M "\",\"config\":{\"mediaType\":"
-		"\"application/vnd.docker.container.image.v1+json\",\"digest\":\"" D0 "\",\"size\":7},\"layers\":["
-		LAYER("application/vnd.docker.image.rootfs.diff.tar.gzip") "]}";
+	static const char json[] =
+		"{\"schemaVersion\":2,\"mediaType\":\"" DOCKER_M "\",\"config\":{\"mediaType\":"
+		"\"application/vnd.docker.container.image.v1+json\",\"digest\":\"" D0
+		"\",\"size\":7},\"layers\":[" LAYER(
+			"application/vnd.docker.image.rootfs.diff.tar.gzip") "]}";
 	struct oci_document d = OCI_DOCUMENT_INIT;
 
 	(void)state;
@@ -113,31 +120,37 @@ static void dockers_schema_2_is_the_same_under_other_names(void **state)
 static void a_document_is_what_everyone_says_it_is(void **state)
 {
 	(void)state;
-	refused("{\"schemaVersion\":2,\"mediaType\":\"" OCI_M "\",\"config\":" OCI_CONFIG ",\"layers\":[]}", OCI_I,
-		NULL, EPROTO, "served as '" OCI_I "' but says that it is '" OCI_M "'");
-	refused(MANIFEST(GZIP_LAYER), OCI_M, OCI_I, EPROTO, "announced as '" OCI_I "' but is '" OCI_M "'");
+	refused("{\"schemaVersion\":2,\"mediaType\":\"" OCI_M "\",\"config\":" OCI_CONFIG
+		",\"layers\":[]}",
+		OCI_I, NULL, EPROTO, "served as '" OCI_I "' but says that it is '" OCI_M "'");
+	refused(MANIFEST(GZIP_LAYER), OCI_M, OCI_I, EPROTO,
+		"announced as '" OCI_I "' but is '" OCI_M "'");
 	refused(MANIFEST(GZIP_LAYER), OCI_I, NULL, EPROTO, "the contents are not those of");
 	refused(INDEX(""), OCI_M, NULL, EPROTO, "the contents are not those of");
-	refused("{\"schemaVersion\":2,\"config\":" OCI_CONFIG ",\"layers\":[],\"manifests\":[]}", OCI_M, NULL,
-		EPROTO, "a manifest and an index at once");
+	refused("{\"schemaVersion\":2,\"config\":" OCI_CONFIG ",\"layers\":[],\"manifests\":[]}",
+		OCI_M, NULL, EPROTO, "a manifest and an index at once");
 	refused("{\"schemaVersion\":2,\"layers\":[],\"manifests\":[]}", OCI_I, NULL, EPROTO,
 		"a manifest and an index at once");
-	refused("{\"schemaVersion\":2,\"schemaVersion\":2}", OCI_M, NULL, EPROTO, "not JSON: line 1: duplicate");
+	refused("{\"schemaVersion\":2,\"schemaVersion\":2}", OCI_M, NULL, EPROTO,
+		"not JSON: line 1: duplicate");
 	refused(MANIFEST(""), "text/html", NULL, ENOTSUP, "'text/html' is neither");
 }
 
 static void what_cannot_be_unpacked_is_refused_by_name(void **state)
 {
 	(void)state;
-	refused("{\"schemaVersion\":1,\"name\":\"x\",\"fsLayers\":[]}", NULL, NULL, ENOTSUP, "Docker's schema 1");
+	refused("{\"schemaVersion\":1,\"name\":\"x\",\"fsLayers\":[]}", NULL, NULL, ENOTSUP,
+		"Docker's schema 1");
 	refused("{\"schemaVersion\":2,\"config\":" OCI_CONFIG ",\"layers\":[]}",
-		"application/vnd.docker.distribution.manifest.v1+prettyjws", NULL, ENOTSUP, "Docker's schema 1");
-	refused(MANIFEST(LAYER("application/vnd.docker.image.rootfs.foreign.diff.tar.gzip")), OCI_M, NULL, ENOTSUP,
-		"layer 1: foreign layers");
-	refused(MANIFEST(GZIP_LAYER "," LAYER("application/vnd.oci.image.layer.nondistributable.v1.tar")), OCI_M,
-		NULL, ENOTSUP, "layer 2: foreign layers");
-	refused(MANIFEST(LAYER("application/vnd.oci.image.layer.v1.tar+gzip+encrypted")), OCI_M, NULL, ENOTSUP,
-		"layer 1: encrypted layers");
+		"application/vnd.docker.distribution.manifest.v1+prettyjws", NULL, ENOTSUP,
+		"Docker's schema 1");
+	refused(MANIFEST(LAYER("application/vnd.docker.image.rootfs.foreign.diff.tar.gzip")), OCI_M,
+		NULL, ENOTSUP, "layer 1: foreign layers");
+	refused(MANIFEST(GZIP_LAYER
+			"," LAYER("application/vnd.oci.image.layer.nondistributable.v1.tar")),
+		OCI_M, NULL, ENOTSUP, "layer 2: foreign layers");
+	refused(MANIFEST(LAYER("application/vnd.oci.image.layer.v1.tar+gzip+encrypted")), OCI_M,
+		NULL, ENOTSUP, "layer 1: encrypted layers");
 	refused(MANIFEST(LAYER("application/vnd.wasm.content.layer.v1+wasm")), OCI_M, NULL, ENOTSUP,
 		"layers of media type 'application/vnd.wasm.content.layer.v1+wasm'");
 	refused("{\"schemaVersion\":2,\"layers\":[],\"config\":{\"mediaType\":\"application/vnd.cncf.helm.config.v1"
@@ -145,23 +158,28 @@ static void what_cannot_be_unpacked_is_refused_by_name(void **state)
 		OCI_M, NULL, ENOTSUP, "this is a Helm chart, not a container image");
 }
 
-#define ARTIFACT(config, more) \
-	"{\"schemaVersion\":2," more "\"layers\":[],\"config\":{\"mediaType\":\"" config "\",\"digest\":\"" D0 \
-	"\",\"size\":2}}"
+#define ARTIFACT(config, more)                                                           \
+	"{\"schemaVersion\":2," more "\"layers\":[],\"config\":{\"mediaType\":\"" config \
+	"\",\"digest\":\"" D0 "\",\"size\":2}}"
 
 static void artifacts_that_are_no_images_are_called_by_their_names(void **state)
 {
 	(void)state;
-	refused(ARTIFACT("application/vnd.oci.empty.v1+json", "\"artifactType\":\"application/vnd.dev.cosign.x\","),
+	refused(ARTIFACT("application/vnd.oci.empty.v1+json",
+			"\"artifactType\":\"application/vnd.dev.cosign.x\","),
 		OCI_M, NULL, ENOTSUP, "this is a signature, not a container image (it is of type");
 	refused(ARTIFACT("application/vnd.oci.empty.v1+json", ""), OCI_M, NULL, ENOTSUP,
 		"this is an artifact without a configuration");
-	refused(ARTIFACT("application/vnd.sylabs.sif.config.v1+json", ""), OCI_M, NULL, ENOTSUP, "Singularity image");
-	refused(ARTIFACT("application/vnd.unknown.config.v1+json", ""), OCI_M, NULL, ENOTSUP, "pushed by ORAS");
+	refused(ARTIFACT("application/vnd.sylabs.sif.config.v1+json", ""), OCI_M, NULL, ENOTSUP,
+		"Singularity image");
+	refused(ARTIFACT("application/vnd.unknown.config.v1+json", ""), OCI_M, NULL, ENOTSUP,
+		"pushed by ORAS");
 	refused(ARTIFACT("text/x-odd", ""), OCI_M, NULL, ENOTSUP,
 		"this is something else, not a container image (its configuration is 'text/x-odd')");
-	refused(ARTIFACT("text/x-odd", "\"artifactType\":7,"), OCI_M, NULL, EPROTO, "\"artifactType\" is not a string");
-	refused("{\"schemaVersion\":2,\"blobs\":[]}", "application/vnd.oci.artifact.manifest.v1+json", NULL, ENOTSUP,
+	refused(ARTIFACT("text/x-odd", "\"artifactType\":7,"), OCI_M, NULL, EPROTO,
+		"\"artifactType\" is not a string");
+	refused("{\"schemaVersion\":2,\"blobs\":[]}",
+		"application/vnd.oci.artifact.manifest.v1+json", NULL, ENOTSUP,
 		"this is an artifact, not a container image");
 }
 
@@ -171,9 +189,12 @@ static void other_places_for_the_bytes_are_not_looked_at(void **state)
 	struct mlr_error err = MLR_ERROR_INIT;
 
 	(void)state;
-	assert_int_equal(parse(MANIFEST("{\"mediaType\":\"application/vnd.oci.image.layer.v1.tar\",\"digest\":\"" D2
-					"\",\"size\":23,\"urls\":[\"http://127.0.0.1/\"],\"data\":\"aGVsbG8=\"}"),
-				 OCI_M, NULL, &d, &err), 0);
+	assert_int_equal(
+		parse(MANIFEST(
+			      "{\"mediaType\":\"application/vnd.oci.image.layer.v1.tar\",\"digest\":\"" D2
+			      "\",\"size\":23,\"urls\":[\"http://127.0.0.1/\"],\"data\":\"aGVsbG8=\"}"),
+			OCI_M, NULL, &d, &err),
+		0);
 	assert_string_equal(d.layers[0].blob.digest, D2);
 	assert_int_equal(d.layers[0].blob.size, 23);
 	oci_document_done(&d);
@@ -182,9 +203,11 @@ static void other_places_for_the_bytes_are_not_looked_at(void **state)
 static void a_key_that_stands_twice_is_refused(void **state)
 {
 	(void)state;
-	refused("{\"schemaVersion\":2,\"schemaVersion\":2,\"manifests\":[]}", OCI_I, NULL, EPROTO, "duplicate");
-	refused(INDEX("{\"mediaType\":\"" OCI_M "\",\"digest\":\"" D1 "\",\"digest\":\"" D2 "\",\"size\":5}"), OCI_I,
-		NULL, EPROTO, "duplicate");
+	refused("{\"schemaVersion\":2,\"schemaVersion\":2,\"manifests\":[]}", OCI_I, NULL, EPROTO,
+		"duplicate");
+	refused(INDEX("{\"mediaType\":\"" OCI_M "\",\"digest\":\"" D1 "\",\"digest\":\"" D2
+		      "\",\"size\":5}"),
+		OCI_I, NULL, EPROTO, "duplicate");
 }
 
 static void numbers_beyond_64_bits_are_nobodys_concern_where_nobody_reads_them(void **state)
@@ -218,24 +241,27 @@ static void malformed_documents_are_told_where(void **state)
 	refused("{}", OCI_M, NULL, EPROTO, "\"schemaVersion\" is not 2");
 	refused("{\"schemaVersion\":\"2\"}", OCI_M, NULL, EPROTO, "\"schemaVersion\" is not 2");
 	refused("{\"schemaVersion\":2}", OCI_M, NULL, EPROTO, "a manifest without \"config\"");
-	refused("{\"schemaVersion\":2,\"config\":" OCI_CONFIG "}", OCI_M, NULL, EPROTO, "without \"layers\"");
+	refused("{\"schemaVersion\":2,\"config\":" OCI_CONFIG "}", OCI_M, NULL, EPROTO,
+		"without \"layers\"");
 	refused("{\"schemaVersion\":2}", OCI_I, NULL, EPROTO, "an index without \"manifests\"");
 	refused(MANIFEST("7"), OCI_M, NULL, EPROTO, "layer 1 is not an object");
-	refused(MANIFEST("{\"digest\":\"" D1 "\",\"size\":1}"), OCI_M, NULL, EPROTO, "without \"mediaType\"");
-	refused(MANIFEST("{\"mediaType\":\"x\",\"digest\":\"sha256:../../x\",\"size\":1}"), OCI_M, NULL, EPROTO,
-		"'sha256:../../x' is no digest");
-	refused(MANIFEST("{\"mediaType\":\"x\",\"digest\":\"sha512:00\",\"size\":1}"), OCI_M, NULL, ENOTSUP,
-		"only sha256");
-	refused(MANIFEST("{\"mediaType\":\"x\",\"digest\":\"" D1 "\",\"size\":-1}"), OCI_M, NULL, EPROTO,
-		"\"size\" is -1");
-	refused(MANIFEST("{\"mediaType\":\"x\",\"digest\":\"" D1 "\",\"size\":9223372036854775807}"), OCI_M, NULL,
-		EPROTO, "which no size is");
-	refused(MANIFEST("{\"mediaType\":\"x\",\"digest\":\"" D1 "\",\"size\":1.5}"), OCI_M, NULL, EPROTO,
-		"\"size\" is not a whole number");
+	refused(MANIFEST("{\"digest\":\"" D1 "\",\"size\":1}"), OCI_M, NULL, EPROTO,
+		"without \"mediaType\"");
+	refused(MANIFEST("{\"mediaType\":\"x\",\"digest\":\"sha256:../../x\",\"size\":1}"), OCI_M,
+		NULL, EPROTO, "'sha256:../../x' is no digest");
+	refused(MANIFEST("{\"mediaType\":\"x\",\"digest\":\"sha512:00\",\"size\":1}"), OCI_M, NULL,
+		ENOTSUP, "only sha256");
+	refused(MANIFEST("{\"mediaType\":\"x\",\"digest\":\"" D1 "\",\"size\":-1}"), OCI_M, NULL,
+		EPROTO, "\"size\" is -1");
+	refused(MANIFEST(
+			"{\"mediaType\":\"x\",\"digest\":\"" D1 "\",\"size\":9223372036854775807}"),
+		OCI_M, NULL, EPROTO, "which no size is");
+	refused(MANIFEST("{\"mediaType\":\"x\",\"digest\":\"" D1 "\",\"size\":1.5}"), OCI_M, NULL,
+		EPROTO, "\"size\" is not a whole number");
 	refused(MANIFEST("{\"mediaType\":\"x\",\"digest\":\"" D1 "\"}"), OCI_M, NULL, EPROTO,
 		"\"size\" is missing");
-	refused(MANIFEST("{\"mediaType\":\"a\\nb\",\"digest\":\"" D1 "\",\"size\":1}"), OCI_M, NULL, EPROTO,
-		"holds control characters");
+	refused(MANIFEST("{\"mediaType\":\"a\\nb\",\"digest\":\"" D1 "\",\"size\":1}"), OCI_M, NULL,
+		EPROTO, "holds control characters");
 	refused(INDEX("{}"), OCI_I, NULL, EPROTO, "index entry 1");
 }
 
@@ -263,14 +289,15 @@ static void more_layers_than_linux_mounts_are_refused(void **state)
 		free(layers);
 		layers = more;
 	}
-	auto_free char *json = xasprintf("{\"schemaVersion\":2,\"config\":" OCI_CONFIG ",\"layers\":[%s]}", layers);
+	auto_free char *json = xasprintf(
+		"{\"schemaVersion\":2,\"config\":" OCI_CONFIG ",\"layers\":[%s]}", layers);
 
 	free(layers);
 	refused(json, OCI_M, NULL, ENOTSUP, "501 layers, the limit is 500");
 }
 
-static const struct oci_index_entry *choose(struct oci_document *d, const char *json, const char *platform,
-	struct mlr_error *err)
+static const struct oci_index_entry *choose(
+	struct oci_document *d, const char *json, const char *platform, struct mlr_error *err)
 {
 	const struct oci_index_entry *e = NULL;
 	struct oci_platform want;
@@ -283,11 +310,8 @@ static const struct oci_index_entry *choose(struct oci_document *d, const char *
 static void an_index_is_searched_for_the_platform(void **state)
 {
 	static const char json[] = INDEX(
-		ENTRY("\"os\":\"windows\",\"architecture\":\"amd64\"") "," ENTRY(
-			"\"os\":\"linux\",\"architecture\":\"arm\",\"variant\":\"v6\"") "," ENTRY(
-			"\"os\":\"linux\",\"architecture\":\"arm\",\"variant\":\"v7\"") "," ENTRY(
-			"\"os\":\"linux\",\"architecture\":\"arm64\",\"variant\":\"v8\"") "," ENTRY(
-			"\"os\":\"linux\",\"architecture\":\"amd64\""));
+		ENTRY("\"os\":\"windows\",\"architecture\":\"amd64\"") "," ENTRY("\"os\":\"linux\",\"architecture\":\"arm\",\"variant\":\"v6\"") "," ENTRY("\"os\":\"linux\",\"architecture\":\"arm\",\"variant\":\"v7\"") "," ENTRY(
+			"\"os\":\"linux\",\"architecture\":\"arm64\",\"variant\":\"v8\"") "," ENTRY("\"os\":\"linux\",\"architecture\":\"amd64\""));
 	static const struct {
 		const char *want;
 		int entry;
@@ -319,8 +343,10 @@ static void an_absent_platform_is_told_with_those_that_exist(void **state)
 	struct mlr_error err = MLR_ERROR_INIT;
 
 	(void)state;
-	assert_null(choose(&d, INDEX(ENTRY("\"os\":\"linux\",\"architecture\":\"arm\",\"variant\":\"v7\"") "," ENTRY(
-				"\"os\":\"linux\",\"architecture\":\"s390x\"")), "linux/arm/v6", &err));
+	assert_null(choose(&d,
+		INDEX(ENTRY("\"os\":\"linux\",\"architecture\":\"arm\",\"variant\":\"v7\"") "," ENTRY(
+			"\"os\":\"linux\",\"architecture\":\"s390x\"")),
+		"linux/arm/v6", &err));
 	assert_string_equal(err.text,
 		"the image does not exist for linux/arm/v6; it does for: linux/arm/v7, linux/s390x");
 	oci_document_done(&d);
@@ -332,12 +358,16 @@ static void attestations_and_strange_entries_are_passed_over(void **state)
 	struct mlr_error err = MLR_ERROR_INIT;
 
 	(void)state;
-	assert_null(choose(&d, INDEX(
-		ENTRY("\"os\":\"unknown\",\"architecture\":\"unknown\"") ","
-		"{\"mediaType\":\"" OCI_M "\",\"digest\":\"" D1 "\",\"size\":5,"
-		"\"platform\":{\"os\":\"linux\",\"architecture\":\"amd64\"},"
-		"\"annotations\":{\"vnd.docker.reference.type\":\"attestation-manifest\"}},"
-		"{\"mediaType\":\"application/vnd.example.signature\",\"digest\":\"" D1 "\",\"size\":5}"),
+	assert_null(choose(&d,
+		INDEX(ENTRY(
+			"\"os\":\"unknown\",\"architecture\":\"unknown\"") ","
+									   "{\"mediaType\":\"" OCI_M
+									   "\",\"digest\":\"" D1
+									   "\",\"size\":5,"
+									   "\"platform\":{\"os\":\"linux\",\"architecture\":\"amd64\"},"
+									   "\"annotations\":{\"vnd.docker.reference.type\":\"attestation-manifest\"}},"
+									   "{\"mediaType\":\"application/vnd.example.signature\",\"digest\":\"" D1
+									   "\",\"size\":5}"),
 		"linux/amd64", &err));
 	assert_int_equal(d.n_entries, 0);
 	assert_non_null(strstr(err.text, "it does for: nothing"));
@@ -346,12 +376,15 @@ static void attestations_and_strange_entries_are_passed_over(void **state)
 
 static void an_entry_without_a_platform_is_the_last_resort(void **state)
 {
-	static const char nested[] = "{\"mediaType\":\"" OCI_I "\",\"digest\":\"" D2 "\",\"size\":5}";
+	static const char nested[] =
+		"{\"mediaType\":\"" OCI_I "\",\"digest\":\"" D2 "\",\"size\":5}";
 	struct oci_document d = OCI_DOCUMENT_INIT;
 	struct mlr_error err = MLR_ERROR_INIT;
 	const struct oci_index_entry *e;
-	auto_free char *both = xasprintf("{\"schemaVersion\":2,\"manifests\":[%s," ENTRY(
-		"\"os\":\"linux\",\"architecture\":\"amd64\"") "]}", nested);
+	auto_free char *both =
+		xasprintf("{\"schemaVersion\":2,\"manifests\":[%s," ENTRY(
+				  "\"os\":\"linux\",\"architecture\":\"amd64\"") "]}",
+			nested);
 
 	(void)state;
 	e = choose(&d, both, "linux/amd64", &err);
@@ -376,8 +409,8 @@ static void platforms_are_read_and_printed(void **state)
 		{ "linux/armel", "linux/arm/v6" },
 		{ "windows/amd64", "windows/amd64" },
 	};
-	static const char *const bad[] = { "", "linux", "linux/", "/amd64", "linux/a/b/c", "linux/amd 64",
-		"Linux/AMD64", "linux/averyveryverylongarchitecture" };
+	static const char *const bad[] = { "", "linux", "linux/", "/amd64", "linux/a/b/c",
+		"linux/amd 64", "Linux/AMD64", "linux/averyveryverylongarchitecture" };
 	struct oci_platform p;
 
 	(void)state;
@@ -392,7 +425,8 @@ static void platforms_are_read_and_printed(void **state)
 		struct mlr_error err = MLR_ERROR_INIT;
 
 		assert_int_equal(oci_platform_parse(bad[i], &p, &err), -EINVAL);
-		assert_non_null(strstr(err.text, "is not a platform\nhint: a platform is OS/ARCH[/VARIANT]"));
+		assert_non_null(strstr(
+			err.text, "is not a platform\nhint: a platform is OS/ARCH[/VARIANT]"));
 	}
 	oci_platform_host(&p);
 	assert_string_equal(p.os, "linux");
@@ -414,10 +448,10 @@ static void an_older_variant_runs_on_a_newer_machine_only(void **state)
 	assert_int_equal(oci_platform_match(&v8, &odd), 0);
 }
 
-#define FULL_CONFIG \
+#define FULL_CONFIG                                                                                             \
 	"{\"os\":\"linux\",\"architecture\":\"arm64\",\"variant\":\"v8\",\"created\":\"2024-01-01T00:00:00Z\"," \
-	"\"config\":{\"Env\":[\"PATH=/bin\",\"A=1\",\"PATH=/usr/bin\",\"odd\",\"=x\",\"E=\"]," \
-	"\"Entrypoint\":[\"/init\",\"a b\"],\"Cmd\":null,\"User\":\"\",\"WorkingDir\":\"/w\"}," \
+	"\"config\":{\"Env\":[\"PATH=/bin\",\"A=1\",\"PATH=/usr/bin\",\"odd\",\"=x\",\"E=\"],"                  \
+	"\"Entrypoint\":[\"/init\",\"a b\"],\"Cmd\":null,\"User\":\"\",\"WorkingDir\":\"/w\"},"                 \
 	"\"rootfs\":{\"type\":\"layers\",\"diff_ids\":[\"" D1 "\",\"" D2 "\"]}}"
 
 static void a_configuration_gives_what_exec_needs(void **state)
@@ -446,7 +480,8 @@ static void a_configuration_gives_what_exec_needs(void **state)
 
 static void a_configuration_without_a_config_object_is_fine(void **state)
 {
-	static const char json[] = "{\"os\":\"linux\",\"architecture\":\"amd64\",\"config\":null,\"rootfs\":{\"type\":"
+	static const char json[] =
+		"{\"os\":\"linux\",\"architecture\":\"amd64\",\"config\":null,\"rootfs\":{\"type\":"
 		"\"layers\",\"diff_ids\":[]}}";
 	struct oci_config c = OCI_CONFIG_INIT;
 
@@ -464,11 +499,13 @@ static void hostile_configurations_are_refused(void **state)
 		const char *why;
 	} cases[] = {
 		{ "{}", EPROTO, "\"os\" is missing" },
-		{ "{\"os\":\"linux\",\"architecture\":\"\"}", EPROTO, "\"architecture\" is missing" },
+		{ "{\"os\":\"linux\",\"architecture\":\"\"}", EPROTO,
+			"\"architecture\" is missing" },
 		{ "{\"os\":7}", EPROTO, "\"os\" is not a string" },
-		{ "{\"os\":\"linux\",\"architecture\":\"amd64\"}", EPROTO, "\"rootfs\" is missing" },
-		{ "{\"os\":\"linux\",\"architecture\":\"amd64\",\"rootfs\":{\"type\":\"squash\"}}", ENOTSUP,
-			"of type 'squash'" },
+		{ "{\"os\":\"linux\",\"architecture\":\"amd64\"}", EPROTO,
+			"\"rootfs\" is missing" },
+		{ "{\"os\":\"linux\",\"architecture\":\"amd64\",\"rootfs\":{\"type\":\"squash\"}}",
+			ENOTSUP, "of type 'squash'" },
 		{ "{\"os\":\"linux\",\"architecture\":\"amd64\",\"rootfs\":{\"type\":\"layers\",\"diff_ids\":[\"../"
 		  "../x\"]}}",
 			EPROTO, "diff_ids, entry 1: '../../x' is not a digest" },
@@ -487,7 +524,8 @@ static void hostile_configurations_are_refused(void **state)
 		struct mlr_error err = MLR_ERROR_INIT;
 		struct oci_config c = OCI_CONFIG_INIT;
 
-		assert_int_equal(oci_config_parse(cases[i].json, strlen(cases[i].json), &c, &err), -cases[i].code);
+		assert_int_equal(oci_config_parse(cases[i].json, strlen(cases[i].json), &c, &err),
+			-cases[i].code);
 		if (!strstr(err.text, cases[i].why))
 			fail_msg("'%s' does not say: %s", err.text, cases[i].why);
 	}

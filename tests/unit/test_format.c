@@ -58,11 +58,11 @@ static void where_overlays_marks_cannot_be_made_squashfs_it_is(void **state)
 		STORE_FORMAT_SQUASHFS);
 	assert_int_equal(judge(EXT4, (struct format_probe){ 1, 1, 1, 0 }, "layer of overlayfs"),
 		STORE_FORMAT_SQUASHFS);
-	assert_int_equal(judge(EXT4, (struct format_probe){ 1, 1, 0, 1 }, NULL),
-		STORE_FORMAT_LAYERS);
+	assert_int_equal(
+		judge(EXT4, (struct format_probe){ 1, 1, 0, 1 }, NULL), STORE_FORMAT_LAYERS);
 	/* Who may have no user namespaces here may run the image elsewhere. */
-	assert_int_equal(judge(EXT4, (struct format_probe){ 1, 1, 1, -1 }, NULL),
-		STORE_FORMAT_LAYERS);
+	assert_int_equal(
+		judge(EXT4, (struct format_probe){ 1, 1, 1, -1 }, NULL), STORE_FORMAT_LAYERS);
 }
 
 static void without_libsquashfs_layers_are_made_everywhere(void **state)

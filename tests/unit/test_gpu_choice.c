@@ -287,8 +287,10 @@ static void what_is_wanted_without_a_job_is_what_the_user_can_open(void **state)
 		{ CLOSED, NULL, "0", NULL, -EACCES, "", NULL, "of 2 here 2 cannot" },
 		{ CLOSED, NULL, NULL, "all", 0, "", NULL,
 			"NOTE no GPU is in the container: '/dev/nvidia0' is for group " },
-		{ DENIED, NULL, NULL, "all", 0, "", NULL, "no GPU can be opened: the job's cgroup denies" },
-		{ ASLEEP, NULL, NULL, "all", 0, "0", NULL, "it has no device node; nvidia-modprobe" },
+		{ DENIED, NULL, NULL, "all", 0, "", NULL,
+			"no GPU can be opened: the job's cgroup denies" },
+		{ ASLEEP, NULL, NULL, "all", 0, "0", NULL,
+			"it has no device node; nvidia-modprobe" },
 		{ NONE, NULL, NULL, "all", 0, "", NULL, "this machine has no GPU" },
 		{ NONE, NULL, "all", NULL, -ENODEV, "", NULL,
 			"--gpu=all: this machine has no GPU\nhint: --gpu=auto" },
@@ -431,7 +433,8 @@ static void slurms_variables_count_where_cuda_visible_devices_is_not_set(void **
 		{ FOUR, JOB ";SLURM_STEP_GPUS=7", NULL, NULL, 0, "", NULL,
 			"NOTE no GPU is in the container: SLURM_STEP_GPUS=7: this machine has no" },
 		{ FOUR, JOB ";" CVD "9,1", NULL, NULL, 0, "", NULL,
-			"NOTE no GPU is in the container: " CVD "9,1: '9' is no GPU that can be opened" },
+			"NOTE no GPU is in the container: " CVD
+			"9,1: '9' is no GPU that can be opened" },
 		/* Both: the narrower wins, and what contradicts it is told. */
 		{ FOUR, JOB ";SLURM_JOB_GPUS=2,3;" CVD "3", NULL, NULL, 0, "3", NULL,
 			"within " CVD "3" },

@@ -607,7 +607,9 @@ static void what_no_wanted_capability_brings_is_not_looked_for(void **state)
 	driver_tree("workstation");
 	look_with(1, GPU_UTILITY);
 	assert_true(count("libnvidia-ml.so") == 1 && count("nvidia-smi") == 1);
-	assert_int_equal(count("libcuda") + count("libGLX") + count("i386") + count("xorg") + count(".json"), 0);
+	assert_int_equal(
+		count("libcuda") + count("libGLX") + count("i386") + count("xorg") + count(".json"),
+		0);
 	assert_int_equal(count("nvidia-cuda-mps-server"), 0);
 	assert_true(count("gsp_") > 0); /* each capability brings firmware */
 	for (size_t i = 0; i < m.missing.n; i++)

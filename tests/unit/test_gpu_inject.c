@@ -91,7 +91,8 @@ static void add_mig(unsigned gi)
 	part = &g->mig[g->n_mig++];
 	*part = (struct gpu_mig){ .gi = gi, .ci = 0 };
 	part->gi_access = xasprintf("/proc/driver/nvidia/capabilities/gpu0/mig/gi%u/access", gi);
-	part->ci_access = xasprintf("/proc/driver/nvidia/capabilities/gpu0/mig/gi%u/ci0/access", gi);
+	part->ci_access =
+		xasprintf("/proc/driver/nvidia/capabilities/gpu0/mig/gi%u/ci0/access", gi);
 	part->gi_node.path = xasprintf("/dev/nvidia-caps/nvidia-cap%u", gi * 10);
 	part->ci_node.path = xasprintf("/dev/nvidia-caps/nvidia-cap%u", gi * 10 + 1);
 }
@@ -104,20 +105,26 @@ static void make_files(void)
 	add_library(GPU_UTILITY, LIB "libnvidia-ml.so." V, "libnvidia-ml.so.1", NULL);
 	add_library(GPU_VIDEO, LIB "libnvcuvid.so." V, "libnvcuvid.so.1", NULL);
 	add_library(GPU_VIDEO, LIB "vdpau/libvdpau_nvidia.so." V, "libvdpau_nvidia.so.1", NULL);
-	add_library(GPU_GRAPHICS | GPU_DISPLAY, LIB "libGLX_nvidia.so." V, "libGLX_nvidia.so.0", "libGLX_indirect.so.0");
-	add_library(GPU_GRAPHICS | GPU_DISPLAY, LIB "libnvidia-glcore.so." V, "libnvidia-glcore.so." V, NULL);
-	add_library(GPU_COMPUTE | GPU_VIDEO | GPU_GRAPHICS | GPU_DISPLAY, LIB "libnvidia-allocator.so." V,
-		"libnvidia-allocator.so.1", NULL);
+	add_library(GPU_GRAPHICS | GPU_DISPLAY, LIB "libGLX_nvidia.so." V, "libGLX_nvidia.so.0",
+		"libGLX_indirect.so.0");
+	add_library(GPU_GRAPHICS | GPU_DISPLAY, LIB "libnvidia-glcore.so." V,
+		"libnvidia-glcore.so." V, NULL);
+	add_library(GPU_COMPUTE | GPU_VIDEO | GPU_GRAPHICS | GPU_DISPLAY,
+		LIB "libnvidia-allocator.so." V, "libnvidia-allocator.so.1", NULL);
 	add_library(GPU_NGX, LIB "libnvidia-ngx.so." V, "libnvidia-ngx.so.1", NULL);
-	f = add_file(GPU_LIBRARY, GPU_COMPUTE | GPU_VIDEO, "/usr/lib/i386-linux-gnu/libcuda.so." V, NULL);
+	f = add_file(GPU_LIBRARY, GPU_COMPUTE | GPU_VIDEO, "/usr/lib/i386-linux-gnu/libcuda.so." V,
+		NULL);
 	f->bits = 32;
 	f->soname = xstrdup("libcuda.so.1");
 	add_file(GPU_PROGRAM, GPU_UTILITY, "/opt/bin/nvidia-smi", "/usr/bin/nvidia-smi");
-	add_file(GPU_PROGRAM, GPU_COMPUTE, "/usr/bin/nvidia-cuda-mps-server", "/usr/bin/nvidia-cuda-mps-server");
+	add_file(GPU_PROGRAM, GPU_COMPUTE, "/usr/bin/nvidia-cuda-mps-server",
+		"/usr/bin/nvidia-cuda-mps-server");
 	add_file(GPU_FIRMWARE, 0, "/lib/firmware/nvidia/" V "/gsp_ga10x.bin",
 		"/lib/firmware/nvidia/" V "/gsp_ga10x.bin");
-	add_file(GPU_SOCKET, GPU_UTILITY, "/run/nvidia-persistenced/socket", "/run/nvidia-persistenced/socket");
-	add_file(GPU_DATA, GPU_GRAPHICS | GPU_DISPLAY, "/usr/share/glvnd/egl_vendor.d/10_nvidia.json",
+	add_file(GPU_SOCKET, GPU_UTILITY, "/run/nvidia-persistenced/socket",
+		"/run/nvidia-persistenced/socket");
+	add_file(GPU_DATA, GPU_GRAPHICS | GPU_DISPLAY,
+		"/usr/share/glvnd/egl_vendor.d/10_nvidia.json",
 		"/usr/share/glvnd/egl_vendor.d/10_nvidia.json");
 	add_file(GPU_DATA, GPU_DISPLAY, "/usr/lib/xorg/libglxserver_nvidia.so." V,
 		"/usr/lib/xorg/libglxserver_nvidia.so." V);
@@ -127,18 +134,20 @@ static void make_files(void)
 
 static int make(void **state)
 {
-	static const char *const controls[] = { "/dev/nvidiactl", "/dev/nvidia-uvm", "/dev/nvidia-uvm-tools",
-		"/dev/nvidia-modeset" };
+	static const char *const controls[] = { "/dev/nvidiactl", "/dev/nvidia-uvm",
+		"/dev/nvidia-uvm-tools", "/dev/nvidia-modeset" };
 	static const char *const fabric[] = { "/dev/nvidia-fs0", "/dev/infiniband/uverbs0",
 		"/dev/infiniband/rdma_cm", "/dev/nvidia-nvswitchctl", "/dev/gdrdrv",
-		"/dev/nvidia-caps-imex-channels/channel0", "/dev/nvidia-caps-imex-channels/channel1" };
+		"/dev/nvidia-caps-imex-channels/channel0",
+		"/dev/nvidia-caps-imex-channels/channel1" };
 
 	(void)state;
 	has_proc = 0;
 	image_dir_make(host);
 	image_dir_make(root);
 	setenv("MLRUN_GPU_ROOT", host, 1);
-	image_dir_put(host, "/proc/driver/nvidia/params", "ResmanDebugLevel: 1\nModifyDeviceFiles: 1\nX: 1\n");
+	image_dir_put(host, "/proc/driver/nvidia/params",
+		"ResmanDebugLevel: 1\nModifyDeviceFiles: 1\nX: 1\n");
 	image_dir_put(host, "/proc/driver/nvidia/version", "NVRM version: " V "\n");
 	plan_init(&p);
 	m = (struct gpu_machine)GPU_MACHINE_INIT;
@@ -239,9 +248,9 @@ static void is_found(const char *name, int bits, const char *path)
 	fail_msg("%s is not found", name);
 }
 
-#define NODE (PLAN_READONLY | PLAN_NOSUID | PLAN_NOEXEC)
+#define NODE       (PLAN_READONLY | PLAN_NOSUID | PLAN_NOEXEC)
 #define FILE_FLAGS (PLAN_READONLY | PLAN_NOSUID | PLAN_NODEV)
-#define PROC (PLAN_READONLY | PLAN_NOSUID | PLAN_NODEV | PLAN_NOEXEC)
+#define PROC       (PLAN_READONLY | PLAN_NOSUID | PLAN_NODEV | PLAN_NOEXEC)
 
 static void the_chosen_gpus_and_the_controls_of_their_capabilities_come_in(void **state)
 {
@@ -264,14 +273,14 @@ static const struct {
 	int uvm, modeset, drm, libcuda, libml, cuvid, glx, ngx, smi, mps, socket, egl, x, profile;
 } table[] = {
 	/*                u  m  d  cu ml vid gl ngx smi mps so egl x  prof */
-	{ GPU_UTILITY,    0, 0, 0, 0, 1, 0,  0, 0,  1,  0,  1, 0,  0, 0 },
-	{ GPU_COMPUTE,    1, 0, 0, 1, 0, 0,  0, 0,  0,  1,  0, 0,  0, 0 },
-	{ GPU_VIDEO,      1, 0, 0, 1, 0, 1,  0, 0,  0,  0,  0, 0,  0, 0 },
-	{ GPU_GRAPHICS,   0, 0, 1, 0, 0, 0,  1, 0,  0,  0,  0, 1,  0, 1 },
-	{ GPU_DISPLAY,    0, 1, 1, 0, 0, 0,  1, 0,  0,  0,  0, 1,  1, 1 },
-	{ GPU_NGX,        0, 0, 0, 0, 0, 0,  0, 1,  0,  0,  0, 0,  0, 0 },
-	{ GPU_COMPAT32,   0, 0, 0, 0, 0, 0,  0, 0,  0,  0,  0, 0,  0, 0 },
-	{ 0,              0, 0, 0, 0, 0, 0,  0, 0,  0,  0,  0, 0,  0, 0 },
+	{ GPU_UTILITY, 0, 0, 0, 0, 1, 0, 0, 0, 1, 0, 1, 0, 0, 0 },
+	{ GPU_COMPUTE, 1, 0, 0, 1, 0, 0, 0, 0, 0, 1, 0, 0, 0, 0 },
+	{ GPU_VIDEO, 1, 0, 0, 1, 0, 1, 0, 0, 0, 0, 0, 0, 0, 0 },
+	{ GPU_GRAPHICS, 0, 0, 1, 0, 0, 0, 1, 0, 0, 0, 0, 1, 0, 1 },
+	{ GPU_DISPLAY, 0, 1, 1, 0, 0, 0, 1, 0, 0, 0, 0, 1, 1, 1 },
+	{ GPU_NGX, 0, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0 },
+	{ GPU_COMPAT32, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0 },
+	{ 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0 },
 	{ GPU_CAPABILITIES_ALL, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1 },
 };
 
@@ -304,7 +313,8 @@ static void each_capability_brings_its_own_and_no_more(void **state)
 		check(i, "/run/nvidia-persistenced/socket", table[i].socket);
 		check(i, "/usr/share/glvnd/egl_vendor.d/10_nvidia.json", table[i].egl);
 		check(i, "/usr/lib/xorg/libglxserver_nvidia.so", table[i].x);
-		check(i, "/etc/nvidia/nvidia-application-profiles-rc.d/10-container.conf", table[i].profile);
+		check(i, "/etc/nvidia/nvidia-application-profiles-rc.d/10-container.conf",
+			table[i].profile);
 		check(i, GPU_LIB32_DIR "/libcuda.so." V, table[i].caps == GPU_CAPABILITIES_ALL);
 		drop(state);
 		make(state);
@@ -321,7 +331,8 @@ static void libraries_lie_in_our_directory_with_their_links_and_it_is_sealed(voi
 	is_bound(GPU_LIB_DIR "/libcuda.so." V, LIB "libcuda.so." V, FILE_FLAGS);
 	is_link(GPU_LIB_DIR "/libcuda.so.1", "libcuda.so." V);
 	is_link(GPU_LIB_DIR "/libcuda.so", "libcuda.so.1");
-	is_bound(GPU_LIB_DIR "/libvdpau_nvidia.so." V, LIB "vdpau/libvdpau_nvidia.so." V, FILE_FLAGS);
+	is_bound(GPU_LIB_DIR "/libvdpau_nvidia.so." V, LIB "vdpau/libvdpau_nvidia.so." V,
+		FILE_FLAGS);
 	is_link(GPU_LIB_DIR "/libGLX_nvidia.so.0", "libGLX_nvidia.so." V);
 	is_link(GPU_LIB_DIR "/libGLX_indirect.so.0", "libGLX_nvidia.so." V);
 	is_found("libcuda.so.1", 64, GPU_LIB_DIR "/libcuda.so.1");
@@ -330,9 +341,11 @@ static void libraries_lie_in_our_directory_with_their_links_and_it_is_sealed(voi
 	is_found("libcuda.so.1", 32, GPU_LIB32_DIR "/libcuda.so.1");
 	is_link("/usr/lib/xorg/libglxserver_nvidia.so", "libglxserver_nvidia.so." V);
 	for (size_t i = 0, sealed = 0; i < p.n_mounts; i++) {
-		int inside = strncmp(p.mounts[i].target, GPU_LIB_DIR "/", strlen(GPU_LIB_DIR "/")) == 0;
+		int inside =
+			strncmp(p.mounts[i].target, GPU_LIB_DIR "/", strlen(GPU_LIB_DIR "/")) == 0;
 
-		sealed |= p.mounts[i].kind == PLAN_SEAL && strcmp(p.mounts[i].target, GPU_LIB_DIR) == 0;
+		sealed |= p.mounts[i].kind == PLAN_SEAL &&
+			strcmp(p.mounts[i].target, GPU_LIB_DIR) == 0;
 		assert_false(sealed && inside); /* what comes later could not be made any more */
 		if (i + 1 == p.n_mounts)
 			assert_true(sealed);
@@ -381,7 +394,8 @@ static void proc_shows_the_chosen_alone_and_forbids_to_make_nodes(void **state)
 	assert_string_equal(f->text, "ResmanDebugLevel: 1\nModifyDeviceFiles: 0\nX: 1\n");
 	assert_int_equal(at("/proc/driver/nvidia/version")->kind, PLAN_FILE);
 	is_absent("/proc/driver/nvidia/registry"); /* this machine has none */
-	is_bound("/proc/driver/nvidia/gpus/0000:3b:00.0", "/proc/driver/nvidia/gpus/0000:3b:00.0", PROC);
+	is_bound("/proc/driver/nvidia/gpus/0000:3b:00.0", "/proc/driver/nvidia/gpus/0000:3b:00.0",
+		PROC);
 	is_absent("/proc/driver/nvidia/gpus/0000:5e:00.0");
 }
 
@@ -472,7 +486,8 @@ static void extras_bring_the_nodes_of_the_fabric(void **state)
 	is_bound("/etc/cufile.json", "/etc/cufile.json", FILE_FLAGS);
 	is_absent("/run/udev"); /* this machine has none */
 	is_absent("/dev/nvidia-nvswitchctl");
-	is_bound("/dev/nvidia-caps-imex-channels/channel1", "/dev/nvidia-caps-imex-channels/channel1", NODE);
+	is_bound("/dev/nvidia-caps-imex-channels/channel1",
+		"/dev/nvidia-caps-imex-channels/channel1", NODE);
 	is_absent("/dev/nvidia-caps-imex-channels/channel0");
 	is_absent("/dev/nvidia-caps-imex-channels/channel7");
 	assert_true(p.n_remarks > 0);
@@ -508,8 +523,9 @@ static void the_profile_names_the_chosen_by_their_minor_numbers(void **state)
 	choose(0, -1);
 	choose(1, -1);
 	inject();
-	assert_non_null(strstr(at("/etc/nvidia/nvidia-application-profiles-rc.d/10-container.conf")->text,
-		"\"EGLVisibleDGPUDevices\", 0x9]"));
+	assert_non_null(
+		strstr(at("/etc/nvidia/nvidia-application-profiles-rc.d/10-container.conf")->text,
+			"\"EGLVisibleDGPUDevices\", 0x9]"));
 }
 
 static void a_variable_counts_as_the_container_does_unless_the_user_gave_one(void **state)
@@ -539,7 +555,8 @@ static void a_variable_counts_as_the_container_does_unless_the_user_gave_one(voi
 static void amds_bring_their_nodes_and_libraries_only_where_the_image_has_none(void **state)
 {
 	for (int has_rocm = 0; has_rocm < 2; has_rocm++) {
-		struct gpu_file *f = add_file(GPU_LIBRARY, GPU_COMPUTE, "/opt/rocm-6.1/lib/libhsa-runtime64.so.1.13", NULL);
+		struct gpu_file *f = add_file(GPU_LIBRARY, GPU_COMPUTE,
+			"/opt/rocm-6.1/lib/libhsa-runtime64.so.1.13", NULL);
 
 		f->vendor = GPU_AMD;
 		f->soname = xstrdup("libhsa-runtime64.so.1");
@@ -584,12 +601,15 @@ static void a_driver_of_its_own_root_is_inside_where_it_thinks_it_is(void **stat
 	(void)state;
 	free(m.driver_root);
 	m.driver_root = xstrdup("/run/nvidia/driver");
-	add_library(GPU_UTILITY, "/run/nvidia/driver/usr/lib64/libnvidia-cfg.so." V, "libnvidia-cfg.so.1", NULL);
+	add_library(GPU_UTILITY, "/run/nvidia/driver/usr/lib64/libnvidia-cfg.so." V,
+		"libnvidia-cfg.so.1", NULL);
 	add_file(GPU_PROGRAM, GPU_UTILITY, "/run/nvidia/driver/usr/bin/nvidia-debugdump", NULL);
 	choose(0, -1);
 	inject();
-	is_bound(GPU_LIB_DIR "/libnvidia-cfg.so." V, "/run/nvidia/driver/usr/lib64/libnvidia-cfg.so." V, FILE_FLAGS);
-	is_bound("/usr/bin/nvidia-debugdump", "/run/nvidia/driver/usr/bin/nvidia-debugdump", FILE_FLAGS);
+	is_bound(GPU_LIB_DIR "/libnvidia-cfg.so." V,
+		"/run/nvidia/driver/usr/lib64/libnvidia-cfg.so." V, FILE_FLAGS);
+	is_bound("/usr/bin/nvidia-debugdump", "/run/nvidia/driver/usr/bin/nvidia-debugdump",
+		FILE_FLAGS);
 }
 
 static void a_soname_that_is_no_name_makes_no_link(void **state)
@@ -605,8 +625,9 @@ static void a_soname_that_is_no_name_makes_no_link(void **state)
 
 static void windows_files_lie_where_windows_has_them(void **state)
 {
-	struct gpu_file *f = add_file(GPU_LIBRARY, GPU_COMPUTE, "/usr/lib/wsl/drivers/nv.inf/libcuda.so.1.1",
-		"/usr/lib/wsl/drivers/nv.inf/libcuda.so.1.1");
+	struct gpu_file *f =
+		add_file(GPU_LIBRARY, GPU_COMPUTE, "/usr/lib/wsl/drivers/nv.inf/libcuda.so.1.1",
+			"/usr/lib/wsl/drivers/nv.inf/libcuda.so.1.1");
 
 	(void)state;
 	f->soname = xstrdup("libcuda.so.1.1");
@@ -614,8 +635,8 @@ static void windows_files_lie_where_windows_has_them(void **state)
 	add_node(&m.nodes, &m.n_nodes, "/dev/dxg");
 	inject();
 	is_bound("/dev/dxg", "/dev/dxg", NODE);
-	is_bound("/usr/lib/wsl/drivers/nv.inf/libcuda.so.1.1", "/usr/lib/wsl/drivers/nv.inf/libcuda.so.1.1",
-		FILE_FLAGS);
+	is_bound("/usr/lib/wsl/drivers/nv.inf/libcuda.so.1.1",
+		"/usr/lib/wsl/drivers/nv.inf/libcuda.so.1.1", FILE_FLAGS);
 	is_link(GPU_LIB_DIR "/libcuda.so.1.1", "/usr/lib/wsl/drivers/nv.inf/libcuda.so.1.1");
 	is_absent("/proc/driver/nvidia/params");
 }

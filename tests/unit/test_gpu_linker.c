@@ -334,7 +334,8 @@ static void files_that_need_only_be_there_are_not_opened(void **state)
 	assert_int_equal(gpu_link(&image, &p, NULL), 0);
 	assert_int_equal(opened.n, 1);
 	assert_string_equal(opened.v[0], CACHE);
-	assert_string_equal(variable(), GPU_LIB_DIR ":" GPU_LIB32_DIR ":/opt/vendor:/usr/local/old");
+	assert_string_equal(
+		variable(), GPU_LIB_DIR ":" GPU_LIB32_DIR ":/opt/vendor:/usr/local/old");
 	strv_done(&opened);
 }
 

@@ -136,7 +136,7 @@ static void check_keys(json_t *whole, json_t *object)
 	const char *key;
 	json_t *value;
 
-	json_object_foreach (copy, key, value) {
+	json_object_foreach(copy, key, value) {
 		auto_call(gpu_machine_done) struct gpu_machine m = GPU_MACHINE_INIT;
 		auto_free char *missing = xasprintf("'%s' is missing", key),
 			       *kind = xasprintf("'%s' is not ", key);

@@ -120,8 +120,10 @@ static void blanks_part_alternatives_and_commas_conditions(void **state)
 	check_rows(rows, ARRAY_LEN(rows), &f);
 }
 
-/* NVIDIA_REQUIRE_CUDA of nvidia/cuda:12.4.1 shortened: forward compatibility is for data centres' GPUs. */
-static void the_requirement_of_a_cuda_image_holds_for_drivers_that_its_compat_package_serves(void **state)
+/* NVIDIA_REQUIRE_CUDA of nvidia/cuda:12.4.1 shortened: forward compatibility is for data centres'
+ * GPUs. */
+static void the_requirement_of_a_cuda_image_holds_for_drivers_that_its_compat_package_serves(
+	void **state)
 {
 	static const char image[] =
 		"cuda>=12.4 brand=tesla,driver>=470,driver<471 brand=unknown,driver>=470,driver<471 "
@@ -134,8 +136,12 @@ static void the_requirement_of_a_cuda_image_holds_for_drivers_that_its_compat_pa
 		const char *brand;
 		int r;
 	} rows[] = {
-		{ 535, 2, "Tesla", 1 }, { 535, 2, "GeForceRTX", 0 }, { 535, 2, "Unknown", 1 },
-		{ 530, 1, "Tesla", 0 }, { 525, 0, "Tesla", 1 }, { 550, 4, "GeForce", 1 },
+		{ 535, 2, "Tesla", 1 },
+		{ 535, 2, "GeForceRTX", 0 },
+		{ 535, 2, "Unknown", 1 },
+		{ 530, 1, "Tesla", 0 },
+		{ 525, 0, "Tesla", 1 },
+		{ 550, 4, "GeForce", 1 },
 	};
 
 	(void)state;

@@ -809,12 +809,13 @@ static void several_gzip_members_and_padding_are_one_stream(void **state)
 	assert_int_equal(result.bytes, t.n);
 }
 
-/* A member a file, a table of contents, and a footer that has nothing but an extra field (containerd,
- * stargz-snapshotter, docs/estargz.md). */
+/* A member a file, a table of contents, and a footer that has nothing but an extra field
+ * (containerd, stargz-snapshotter, docs/estargz.md). */
 static void an_estargz_layer_is_a_gzip_layer(void **state)
 {
-	static const unsigned char footer[] = "\x1f\x8b\x08\x04\0\0\0\0\0\xff\x1a\0SG\x16\0"
-					      "00000000000002c0STARGZ\1\0\0\xff\xff\0\0\0\0\0\0\0\0";
+	static const unsigned char footer[] =
+		"\x1f\x8b\x08\x04\0\0\0\0\0\xff\x1a\0SG\x16\0"
+		"00000000000002c0STARGZ\1\0\0\xff\xff\0\0\0\0\0\0\0\0";
 	const size_t chunks[] = { 0, 1, 100 };
 
 	(void)state;

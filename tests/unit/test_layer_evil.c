@@ -21,9 +21,9 @@
 #include <sys/stat.h>
 
 /*
- * Archives that only an adversary or a broken tool writes. Each is unpacked into outer/tree; nothing
- * else in outer may change, what was unpacked must come back from its record, and the tree must be
- * removable. Common cases, one by one: test_layer.c.
+ * Archives that only an adversary or a broken tool writes. Each is unpacked into outer/tree;
+ * nothing else in outer may change, what was unpacked must come back from its record, and the tree
+ * must be removable. Common cases, one by one: test_layer.c.
  */
 struct evil {
 	const char *name;
@@ -392,7 +392,10 @@ static void kind_of_member_unknown(struct tar *t)
 }
 
 static const struct evil evils[] = {
-#define EVIL(f, code, words) { #f, f, code, words }
+#define EVIL(f, code, words)       \
+	{                          \
+#f, f, code, words \
+	}
 	EVIL(size_negative, EPROTO, ""),
 	EVIL(size_of_exabytes, EPROTO, "overflow"),
 	EVIL(size_beyond_64_bits, EPROTO, "overflow"),
@@ -593,7 +596,8 @@ static ssize_t zeros(void *ctx, void *buf, size_t len, struct mlr_error *err)
 	return (ssize_t)len;
 }
 
-/* A zstd frame of a few kilobytes holds gigabytes of zeros: what says so of itself fills no disk. */
+/* A zstd frame of a few kilobytes holds gigabytes of zeros: what says so of itself fills no
+ * disk. */
 static void a_file_larger_than_the_disk_is_refused_before_its_first_byte(void **state)
 {
 	struct layer_limits l = LAYER_LIMITS_DEFAULT;
@@ -613,8 +617,8 @@ static void a_file_larger_than_the_disk_is_refused_before_its_first_byte(void **
 	tar_zstd(&t, 1, 0);
 	assert_true(t.n < 100000);
 	place_make(&p);
-	assert_int_equal(layer_unpack_limited(tar_read, &t, LAYER_ZSTD, p.tree, -1, &l, &result,
-				 &err),
+	assert_int_equal(
+		layer_unpack_limited(tar_read, &t, LAYER_ZSTD, p.tree, -1, &l, &result, &err),
 		-ENOSPC);
 	assert_non_null(strstr(err.text, "'f': 549755 MB, and the file system has "));
 	assert_int_equal(faccessat(p.tree, "f", F_OK, 0), -1);

@@ -39,7 +39,8 @@ static void a_process_outside_of_steps_is_none(void **state)
 static void a_step_of_one_task_is_none_unless_it_has_a_pmi(void **state)
 {
 	(void)state;
-	expect_step(ENV(V("SLURM_JOB_ID=7"), V("SLURM_STEP_ID=0"), V("SLURM_STEP_NUM_TASKS=1")), NULL);
+	expect_step(
+		ENV(V("SLURM_JOB_ID=7"), V("SLURM_STEP_ID=0"), V("SLURM_STEP_NUM_TASKS=1")), NULL);
 	expect_step(ENV(V("SLURM_JOB_ID=7"), V("SLURM_STEP_ID=0"), V("SLURM_STEP_NUM_TASKS=1"),
 			    V("PMI_RANK=0")),
 		"slurm 7.0");
@@ -62,7 +63,8 @@ static void mpirun_in_a_step_counts_more_than_the_step(void **state)
 			    V("PMIX_NAMESPACE=1234"), V("PMIX_RANK=3"),
 			    V("OMPI_MCA_ess_base_jobid=1234"), V("OMPI_COMM_WORLD_RANK=3")),
 		"pmix 1234");
-	expect_step(ENV(V("OMPI_MCA_ess_base_jobid=1234"), V("OMPI_COMM_WORLD_RANK=3")), "ompi 1234");
+	expect_step(
+		ENV(V("OMPI_MCA_ess_base_jobid=1234"), V("OMPI_COMM_WORLD_RANK=3")), "ompi 1234");
 }
 
 static void hydra_ranks_are_known_by_the_proxy_at_the_other_end(void **state)

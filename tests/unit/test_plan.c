@@ -159,13 +159,13 @@ static void mounts_lie_where_links_lead_and_hide_what_was_mounted_before(void **
 	struct plan_context c = { .look = look_at_a_made_up_image };
 	struct plan_place *v;
 
-	plan_mount_add(p, PLAN_COPY, "/etc/passwd", "/link", 0, "default", NULL);        /* 0 */
-	plan_mount_add(p, PLAN_BIND, "/etc", "/link", 0, "default", NULL);               /* 1 */
+	plan_mount_add(p, PLAN_COPY, "/etc/passwd", "/link", 0, "default", NULL);          /* 0 */
+	plan_mount_add(p, PLAN_BIND, "/etc", "/link", 0, "default", NULL);                 /* 1 */
 	plan_mount_add(p, PLAN_BIND, "/etc/passwd", "/data/real/passwd", 0, "user", NULL); /* 2 */
-	plan_mount_add(p, PLAN_TMPFS, NULL, "/data", 0, "user", NULL);                   /* 3 */
-	plan_mount_add(p, PLAN_SYMLINK, "x", "/data/a/b", 0, "default", NULL);           /* 4 */
-	plan_mount_add(p, PLAN_SYMLINK, "y", "/data/a", 0, "default", NULL);             /* 5 */
-	plan_mount_add(p, PLAN_BIND, "/no/such", "/none", PLAN_OPTIONAL, "user", NULL);  /* 6 */
+	plan_mount_add(p, PLAN_TMPFS, NULL, "/data", 0, "user", NULL);                     /* 3 */
+	plan_mount_add(p, PLAN_SYMLINK, "x", "/data/a/b", 0, "default", NULL);             /* 4 */
+	plan_mount_add(p, PLAN_SYMLINK, "y", "/data/a", 0, "default", NULL);               /* 5 */
+	plan_mount_add(p, PLAN_BIND, "/no/such", "/none", PLAN_OPTIONAL, "user", NULL);    /* 6 */
 	v = plan_places(p, &c);
 	assert_int_equal(v[0].seen.there, PLAN_THERE_LINK);
 	assert_string_equal(v[1].seen.path, "/data/real");
@@ -212,7 +212,8 @@ static void a_printed_plan_names_origins_and_escapes_control_characters(void **s
 	strv_add(&p->argv, "true");
 	plan_print(p, &c, f);
 	fclose(f);
-	assert_non_null(strstr(text, "user     bind     /host -> /data ro   (over the image's directory of 3 entries)\n"));
+	assert_non_null(strstr(text,
+		"user     bind     /host -> /data ro   (over the image's directory of 3 entries)\n"));
 	assert_non_null(strstr(text, "image    A=\\x1b[2J\\u009b   (instead of caller's '1')\n"));
 	assert_null(strchr(text, '\033'));
 }

@@ -260,8 +260,8 @@ static void a_record_does_not_grow_without_bounds(void **state)
 		tar_file(&links, "l", "replaced");
 	}
 	tar_end(&links);
-	assert_int_equal(layer_unpack(tar_read, &links, LAYER_PLAIN, tree, record, &result, &err),
-		-EFBIG);
+	assert_int_equal(
+		layer_unpack(tar_read, &links, LAYER_PLAIN, tree, record, &result, &err), -EFBIG);
 	assert_non_null(strstr(err.text, "more bytes of replaced files than the layer has"));
 }
 
@@ -297,19 +297,20 @@ static void archives_of_gnu_tar_in_every_format_come_back(void **state)
 	(void)state;
 	for (size_t i = 0; i < ARRAY_LEN(kinds); i++) {
 		auto_tar struct tar t = { .chunk = 4096 };
-		auto_free char *cmd = xasprintf(
-			"cd '%s' && mkdir -p in/d && cd in && for i in 1 2 3 4 5 6 7 8 9; do "
-			"head -c ${i}71234 /dev/urandom >d/$i; done && echo a >a && ln -f a b && "
-			"ln -sf a c && truncate -s 3000000 hole && printf end >>hole && "
-			"printf start | dd of=hole conv=notrunc status=none && "
-			"printf x | dd of=hole bs=100000 seek=7 conv=notrunc status=none && "
-			"truncate -s 5000000 allhole && printf solid >solid && "
-			"L=$(printf %%090d 7) && case '%s' in v7*) ;; ustar*) L=$L/$L ;; "
-			"*) L=$L/$L/$L ;; esac && mkdir -p $(dirname $L) && echo long >$L.f && "
-			"tar --format=%s -cf ../out.tar . 2>../log",
-			outer, kinds[i], kinds[i]),
-			       *path = xasprintf("%s/out.tar", outer),
-			       *shell = xasprintf("bash -c \"$CMD\"");
+		auto_free char *
+			cmd = xasprintf(
+			       "cd '%s' && mkdir -p in/d && cd in && for i in 1 2 3 4 5 6 7 8 9; do "
+			       "head -c ${i}71234 /dev/urandom >d/$i; done && echo a >a && ln -f a b && "
+			       "ln -sf a c && truncate -s 3000000 hole && printf end >>hole && "
+			       "printf start | dd of=hole conv=notrunc status=none && "
+			       "printf x | dd of=hole bs=100000 seek=7 conv=notrunc status=none && "
+			       "truncate -s 5000000 allhole && printf solid >solid && "
+			       "L=$(printf %%090d 7) && case '%s' in v7*) ;; ustar*) L=$L/$L ;; "
+			       "*) L=$L/$L/$L ;; esac && mkdir -p $(dirname $L) && echo long >$L.f && "
+			       "tar --format=%s -cf ../out.tar . 2>../log",
+			       outer, kinds[i], kinds[i]),
+		       *path = xasprintf("%s/out.tar", outer),
+		       *shell = xasprintf("bash -c \"$CMD\"");
 		char *bytes;
 		size_t n;
 

@@ -52,7 +52,8 @@ static const struct {
 	{ "docker://", "the name is empty" },
 	{ ":tag", "the name is empty" },
 	{ "@" DIGEST, "the name is empty" },
-	{ "Debian", "repository names are lower case: 'library/Debian' should perhaps be 'library/debian'" },
+	{ "Debian",
+		"repository names are lower case: 'library/Debian' should perhaps be 'library/debian'" },
 	{ "docker/Docker", "'docker/Docker' should perhaps be 'docker/docker'" },
 	{ "Foo/bar", "repository names are lower case" },
 	{ "https://github.com/docker/docker", "a name has no 'https://' before it" },
@@ -89,7 +90,9 @@ static const struct {
 	{ "x:-dash", "'-dash' is not a tag" },
 	{ "x:a b", "no spaces" },
 	{ "x\n", "no spaces" },
-	{ "d\xc3\xa9" "bian", "no characters beyond ASCII" },
+	{ "d\xc3\xa9"
+	  "bian",
+		"no characters beyond ASCII" },
 	{ "x:a:b", "is not a part of a repository name" },
 	{ "x@", "'' is not a digest" },
 	{ "x@sha256:abc", "has not 64 lower-case hexadecimal digits" },
@@ -191,10 +194,10 @@ static void lengths_have_limits(void **state)
 
 static void loopback_registries_are_known_by_their_address(void **state)
 {
-	static const char *const yes[] = { "localhost", "LOCALHOST:1", "127.0.0.1", "127.255.3.4:5000", "[::1]",
-		"[::1]:5000" };
-	static const char *const no[] = { "docker.io", "128.0.0.1", "localhost.example.com", "10.0.0.1:5000",
-		"[::2]:5000", "127.0.0.1.example.com", "127" };
+	static const char *const yes[] = { "localhost", "LOCALHOST:1", "127.0.0.1",
+		"127.255.3.4:5000", "[::1]", "[::1]:5000" };
+	static const char *const no[] = { "docker.io", "128.0.0.1", "localhost.example.com",
+		"10.0.0.1:5000", "[::2]:5000", "127.0.0.1.example.com", "127" };
 
 	(void)state;
 	for (size_t i = 0; i < ARRAY_LEN(yes); i++)

@@ -34,17 +34,22 @@ static void challenges_are_read_whatever_their_spelling(void **state)
 		  "library/x:pull\"",
 			CHALLENGE_BEARER, "https://auth.docker.io/token", "registry.docker.io",
 			"repository:library/x:pull" },
-		{ "bearer  REALM = \"https://a/\" , scope=\"a b,c\"", CHALLENGE_BEARER, "https://a/", NULL, "a b,c" },
-		{ "Bearer realm=https://a/t?x=y,service=s", CHALLENGE_BEARER, "https://a/t?x=y", "s", NULL },
+		{ "bearer  REALM = \"https://a/\" , scope=\"a b,c\"", CHALLENGE_BEARER,
+			"https://a/", NULL, "a b,c" },
+		{ "Bearer realm=https://a/t?x=y,service=s", CHALLENGE_BEARER, "https://a/t?x=y",
+			"s", NULL },
 		{ "Bearer realm=\"a\\\"b\\\\c\"", CHALLENGE_BEARER, "a\"b\\c", NULL, NULL },
-		{ "Bearer realm=\"first\",realm=\"second\"", CHALLENGE_BEARER, "first", NULL, NULL },
-		{ "Basic realm=\"x\", Bearer realm=\"y\",error=\"invalid_token\"", CHALLENGE_BEARER, "y", NULL, NULL },
+		{ "Bearer realm=\"first\",realm=\"second\"", CHALLENGE_BEARER, "first", NULL,
+			NULL },
+		{ "Basic realm=\"x\", Bearer realm=\"y\",error=\"invalid_token\"", CHALLENGE_BEARER,
+			"y", NULL, NULL },
 		{ "Bearer realm=\"y\", Basic realm=\"x\"", CHALLENGE_BEARER, "y", NULL, NULL },
 		{ "Negotiate YWJj==, Bearer realm=\"y\"", CHALLENGE_BEARER, "y", NULL, NULL },
 		{ "Negotiate, Basic realm=\"x\"", CHALLENGE_BASIC, "x", NULL, NULL },
 		{ "Basic", CHALLENGE_BASIC, NULL, NULL, NULL },
 		{ "Bearer", CHALLENGE_OTHER, NULL, NULL, NULL },
-		{ "Bearer realm=", CHALLENGE_OTHER, NULL, NULL, NULL }, /* a token68, RFC 9110, 11.2 */
+		{ "Bearer realm=", CHALLENGE_OTHER, NULL, NULL,
+			NULL }, /* a token68, RFC 9110, 11.2 */
 		{ "Bearer service=\"s\"", CHALLENGE_OTHER, NULL, NULL, NULL },
 		{ "Digest realm=\"x\"", CHALLENGE_OTHER, NULL, NULL, NULL },
 		{ "", CHALLENGE_OTHER, NULL, NULL, NULL },
@@ -68,9 +73,9 @@ static void challenges_are_read_whatever_their_spelling(void **state)
 
 static void malformed_challenges_are_refused(void **state)
 {
-	static const char *const cases[] = { "=", "realm=\"x\"", "Bearer realm=\"open", "Bearer realm=\"a\\",
-		"Bearer realm=\"a\"b", "Bearer x=y, realm=", "\"Bearer\"", "Bearer realm=\"a\nb\"",
-		"Bearer realm=\"a\" service" };
+	static const char *const cases[] = { "=", "realm=\"x\"", "Bearer realm=\"open",
+		"Bearer realm=\"a\\", "Bearer realm=\"a\"b", "Bearer x=y, realm=", "\"Bearer\"",
+		"Bearer realm=\"a\nb\"", "Bearer realm=\"a\" service" };
 
 	(void)state;
 	for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
@@ -87,16 +92,27 @@ static void redirects_lead_to_https_or_stay_where_they_are(void **state)
 {
 	(void)state;
 	assert_int_equal(url_check_redirect("https://cdn.example/x", "https://r.example", NULL), 0);
-	assert_int_equal(url_check_redirect("http://cdn.example/x", "https://r.example", NULL), -EACCES);
-	assert_int_equal(url_check_redirect("http://r.example/x", "https://r.example", NULL), -EACCES);
-	assert_int_equal(url_check_redirect("http://127.0.0.1/x", "https://r.example", NULL), -EACCES);
-	assert_int_equal(url_check_redirect("http://127.0.0.2:9/x", "http://localhost:5000", NULL), 0);
-	assert_int_equal(url_check_redirect("http://r.example/x", "http://127.0.0.1:5000", NULL), -EACCES);
-	assert_int_equal(url_check_redirect("http://10.0.0.1:5000/x", "http://10.0.0.1:5000", NULL), 0);
-	assert_int_equal(url_check_redirect("http://10.0.0.1:80/x", "http://10.0.0.1:5000", NULL), -EACCES);
-	assert_int_equal(url_check_redirect("file:///etc/passwd", "http://127.0.0.1:5000", NULL), -EPROTO);
-	assert_int_equal(url_check_redirect("gopher://127.0.0.1/x", "http://127.0.0.1:5000", NULL), -EACCES);
-	assert_int_equal(url_check_redirect("https://user:secret@cdn.example/x", "https://r.example", NULL), -EPROTO);
+	assert_int_equal(
+		url_check_redirect("http://cdn.example/x", "https://r.example", NULL), -EACCES);
+	assert_int_equal(
+		url_check_redirect("http://r.example/x", "https://r.example", NULL), -EACCES);
+	assert_int_equal(
+		url_check_redirect("http://127.0.0.1/x", "https://r.example", NULL), -EACCES);
+	assert_int_equal(
+		url_check_redirect("http://127.0.0.2:9/x", "http://localhost:5000", NULL), 0);
+	assert_int_equal(
+		url_check_redirect("http://r.example/x", "http://127.0.0.1:5000", NULL), -EACCES);
+	assert_int_equal(
+		url_check_redirect("http://10.0.0.1:5000/x", "http://10.0.0.1:5000", NULL), 0);
+	assert_int_equal(
+		url_check_redirect("http://10.0.0.1:80/x", "http://10.0.0.1:5000", NULL), -EACCES);
+	assert_int_equal(
+		url_check_redirect("file:///etc/passwd", "http://127.0.0.1:5000", NULL), -EPROTO);
+	assert_int_equal(
+		url_check_redirect("gopher://127.0.0.1/x", "http://127.0.0.1:5000", NULL), -EACCES);
+	assert_int_equal(
+		url_check_redirect("https://user:secret@cdn.example/x", "https://r.example", NULL),
+		-EPROTO);
 	assert_int_equal(url_check_redirect("", "https://r.example", NULL), -EPROTO);
 }
 
@@ -105,11 +121,17 @@ static void token_servers_are_https_unless_all_is_on_loopback(void **state)
 	struct mlr_error err = MLR_ERROR_INIT;
 
 	(void)state;
-	assert_int_equal(url_check_realm("https://auth.example/token", "https://r.example", NULL), 0);
-	assert_int_equal(url_check_realm("http://127.0.0.1:5001/token", "http://127.0.0.1:5000", NULL), 0);
-	assert_int_equal(url_check_realm("http://127.0.0.1:5001/token", "https://r.example", NULL), -EACCES);
-	assert_int_equal(url_check_realm("http://10.0.0.1/token", "http://10.0.0.1", NULL), -EACCES);
-	assert_int_equal(url_check_realm("http://auth.example/token", "http://127.0.0.1:5000", &err), -EACCES);
+	assert_int_equal(
+		url_check_realm("https://auth.example/token", "https://r.example", NULL), 0);
+	assert_int_equal(
+		url_check_realm("http://127.0.0.1:5001/token", "http://127.0.0.1:5000", NULL), 0);
+	assert_int_equal(
+		url_check_realm("http://127.0.0.1:5001/token", "https://r.example", NULL), -EACCES);
+	assert_int_equal(
+		url_check_realm("http://10.0.0.1/token", "http://10.0.0.1", NULL), -EACCES);
+	assert_int_equal(
+		url_check_realm("http://auth.example/token", "http://127.0.0.1:5000", &err),
+		-EACCES);
 	assert_string_equal(err.text,
 		"refused the registry's token server: 'http://auth.example/token' is not https\n"
 		"hint: passwords and tokens go over https alone; its administrator must name a token "
@@ -120,7 +142,8 @@ static void a_site_is_a_host_or_hosts_below_one_registrable_domain(void **state)
 {
 	(void)state;
 	assert_true(url_same_site("https://registry-1.docker.io", "https://auth.docker.io/token"));
-	assert_true(url_same_site("https://Registry.Example.CO.UK:5000", "https://auth.example.co.uk"));
+	assert_true(
+		url_same_site("https://Registry.Example.CO.UK:5000", "https://auth.example.co.uk"));
 	assert_true(url_same_site("https://registry:5000", "https://registry/token"));
 	assert_true(url_same_site("http://10.0.0.1:5000", "http://10.0.0.1/token"));
 	assert_false(url_same_site("https://a.co.uk", "https://b.co.uk"));
@@ -147,7 +170,8 @@ static void an_origin_is_scheme_host_and_port(void **state)
 
 static void query_parameters_are_encoded(void **state)
 {
-	auto_free char *url = url_add_query("https://a/token?x=1", "scope", "repository:a/b:pull &c=d");
+	auto_free char *url =
+		url_add_query("https://a/token?x=1", "scope", "repository:a/b:pull &c=d");
 
 	(void)state;
 	assert_string_equal(url, "https://a/token?x=1&scope=repository%3aa%2fb%3apull+%26c%3dd");

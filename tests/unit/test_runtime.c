@@ -38,8 +38,13 @@ static int drop_dir(void **state)
 
 static struct plan_identity ann(void)
 {
-	return (struct plan_identity){ .uid = 1000, .gid = 100, .host_uid = 1000, .host_gid = 100,
-		.name = (char *)"ann", .group = (char *)"users", .home = (char *)"/home/ann",
+	return (struct plan_identity){ .uid = 1000,
+		.gid = 100,
+		.host_uid = 1000,
+		.host_gid = 100,
+		.name = (char *)"ann",
+		.group = (char *)"users",
+		.home = (char *)"/home/ann",
 		.shell = (char *)"/bin/sh" };
 }
 
@@ -49,12 +54,14 @@ static void passwd_names_the_caller_and_drops_lines_of_his_id_or_name(void **sta
 	auto_free char *got = accounts_passwd("root:x:0:0:root:/root:/bin/sh\n"
 					      "ubuntu:x:1000:1000::/home/ubuntu:/bin/bash\n"
 					      "ann:x:77:77::/:/bin/false\n"
-					      "anna:x:10:10::/:/bin/false", &id);
+					      "anna:x:10:10::/:/bin/false",
+		&id);
 
 	(void)state;
-	assert_string_equal(got, "ann:x:1000:100:ann:/home/ann:/bin/sh\n"
-				 "root:x:0:0:root:/root:/bin/sh\n"
-				 "anna:x:10:10::/:/bin/false\n");
+	assert_string_equal(got,
+		"ann:x:1000:100:ann:/home/ann:/bin/sh\n"
+		"root:x:0:0:root:/root:/bin/sh\n"
+		"anna:x:10:10::/:/bin/false\n");
 }
 
 static void passwd_of_an_image_without_one_holds_the_caller(void **state)

@@ -157,7 +157,8 @@ static int zeros(uint64_t size)
 		ZSTD_inBuffer i = { in, n, 0 };
 		ZSTD_outBuffer o = { out, 1 << 20, 0 };
 
-		left = ZSTD_compressStream2(z, &o, &i, done + n == size ? ZSTD_e_end : ZSTD_e_continue);
+		left = ZSTD_compressStream2(
+			z, &o, &i, done + n == size ? ZSTD_e_end : ZSTD_e_continue);
 		assert_int_equal(file_write_all(fd, out, o.pos), 0);
 		done += i.pos;
 	}
@@ -173,7 +174,9 @@ static void a_gigabyte_of_zeros_comes_out_whole(void **state)
 	uint64_t got = 0;
 
 	(void)state;
-	assert_int_equal(plain_stream(fd, 0, (uint64_t)lseek(fd, 0, SEEK_END), &options, count, &got, &err), 0);
+	assert_int_equal(
+		plain_stream(fd, 0, (uint64_t)lseek(fd, 0, SEEK_END), &options, count, &got, &err),
+		0);
 	assert_true(got == size);
 }
 

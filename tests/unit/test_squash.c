@@ -33,7 +33,7 @@
 static char dir[PATH_MAX];
 static struct store *st;
 static struct strv layers;
-static struct tar tars[LAYERS]; /* lowest first */
+static struct tar tars[LAYERS];   /* lowest first */
 static size_t n_tars, read_again; /* layers that had to be read a second time */
 static int dangling;              /* symlinks may lead to nothing */
 static struct mlr_error err;
@@ -221,7 +221,8 @@ static void same_target(const struct walk *w, const char *path)
  * Where a symlink leads to what is not there, flattening makes it, and changes the time of the
  * directory it is made in, which may have been named.
  */
-static void same_times(const struct walk *w, const char *path, const struct stat *x, const struct stat *y)
+static void same_times(
+	const struct walk *w, const char *path, const struct stat *x, const struct stat *y)
 {
 	if (x->st_mtime >= w->begun && dangling)
 		return;
@@ -553,7 +554,8 @@ static void blocks_and_fragments_of_every_size_come_back(void **state)
 			char name[32];
 
 			snprintf(name, sizeof(name), "f%zu.%d", sizes[i], k);
-			tar_member(&t, '0', name, 0644, 5, "", data + k * 500000, sizes[i], sizes[i]);
+			tar_member(
+				&t, '0', name, 0644, 5, "", data + k * 500000, sizes[i], sizes[i]);
 		}
 	layer(&t);
 	close(check());
@@ -743,12 +745,14 @@ static void some_path(char buf[64], const char *below)
 }
 
 /*
- * A layer has either symlinks, which come first and stay, or all its members below the place of one.
- * Otherwise it would depend on the order of its members what it makes, which unpacking does not keep.
+ * A layer has either symlinks, which come first and stay, or all its members below the place of
+ * one. Otherwise it would depend on the order of its members what it makes, which unpacking does
+ * not keep.
  */
 static void some_symlinks(struct tar *t)
 {
-	static const char *const targets[] = { "a", "../b", "/c/a", ".", "c/dd", "/", "none/x", "m" };
+	static const char *const targets[] = { "a", "../b", "/c/a", ".", "c/dd", "/", "none/x",
+		"m" };
 
 	for (const char *name = "l"; name; name = *name == 'l' ? "m" : NULL)
 		if (pick(2))

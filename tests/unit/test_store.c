@@ -373,8 +373,10 @@ static void a_document_that_is_being_replaced_is_waited_for(void **state)
 
 static void facts_of_the_first_version_are_understood(void **state)
 {
-	static const char *const old[] = { "{\"os\":\"l\",\"architecture\":\"a\",\"one_tree\":false}",
-		"{\"os\":\"l\",\"architecture\":\"a\",\"one_tree\":true}" };
+	static const char *const old[] = {
+		"{\"os\":\"l\",\"architecture\":\"a\",\"one_tree\":false}",
+		"{\"os\":\"l\",\"architecture\":\"a\",\"one_tree\":true}"
+	};
 	char path[100];
 
 	(void)state;
@@ -414,7 +416,10 @@ static void a_squashfs_file_is_published_at_once_and_removed_with_its_image(void
 	make_squash(MANIFEST_A);
 	assert_true(store_facts_whole(st, MANIFEST_A, &f, STORE_FORMAT_SQUASHFS, NULL));
 	assert_int_equal(store_tree_begin(st, STORE_SQUASH, MANIFEST_A, &t, &err), 1);
-	assert_string_equal(path, "squash/" "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa" ".sqfs");
+	assert_string_equal(path,
+		"squash/"
+		"aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa"
+		".sqfs");
 	ok(file_read(store_fd(st), path, 100, &text, NULL, &err));
 	assert_string_equal(text, "hsqs");
 	ok(remove_image("debian:12"));
@@ -557,8 +562,8 @@ static void an_image_in_use_is_not_removed_until_its_user_ends(void **state)
 	assert_int_equal(l.pid, pid);
 	assert_true(l.here && l.is_running);
 	assert_int_equal(remove_image("a:1"), -EBUSY);
-	words = xasprintf(
-		"image 'docker.io/library/a:1' is in use by process %ld on '%s'", (long)pid, l.host);
+	words = xasprintf("image 'docker.io/library/a:1' is in use by process %ld on '%s'",
+		(long)pid, l.host);
 	says(words);
 	assert_int_equal(remove_by_force("a:1"), -EBUSY);
 	says(words);
@@ -1115,8 +1120,7 @@ static void a_lock_of_a_dead_holder_is_broken_and_one_that_lives_is_kept(void **
 	fake_hold('a', NULL, 999999999, name);
 	ok(mkdirat(store_fd(st), "tmp/x.lock", 0755));
 	snprintf(owner, sizeof(owner), "fedcba9876543210 %s", name);
-	ok(file_replace(
-		store_fd(st), "tmp/x.lock/owner", owner, strlen(owner), 0644, &err));
+	ok(file_replace(store_fd(st), "tmp/x.lock/owner", owner, strlen(owner), 0644, &err));
 	ok(store_lock_take(st, "tmp/x.lock", "working", &l, &err));
 	ok(file_read(store_fd(st), "tmp/x.lock/owner", 1000, &text, NULL, &err));
 	assert_non_null(strstr(text, store_hold_name(st)));
@@ -1137,8 +1141,8 @@ static void a_lock_that_was_broken_and_taken_is_not_released_by_its_old_holder(v
 	(void)state;
 	ok(store_hold(st, &err));
 	ok(store_lock_take(st, "tmp/x.lock", "working", &l, &err));
-	ok(file_replace(store_fd(st), "tmp/x.lock/owner", "fedcba9876543210 a-another", 26, 0644,
-		&err));
+	ok(file_replace(
+		store_fd(st), "tmp/x.lock/owner", "fedcba9876543210 a-another", 26, 0644, &err));
 	store_lock_release(l);
 	ok(file_read(store_fd(st), "tmp/x.lock/owner", 1000, &text, NULL, &err));
 	assert_string_equal(text, "fedcba9876543210 a-another");
@@ -1247,8 +1251,8 @@ static void publish_and_crash(const char *key)
 	ok(store_tree_publish(t, &err));
 	store_settle(st);
 	from = xasprintf("%s/unsynced", store_path(st));
-	to = xasprintf("%s/layers-%s.00000000-0000-0000-0000-000000000000", from,
-		oci_digest_hex(key));
+	to = xasprintf(
+		"%s/layers-%s.00000000-0000-0000-0000-000000000000", from, oci_digest_hex(key));
 	close(open(to, O_WRONLY | O_CREAT, 0644));
 	free(from);
 	free(to);

@@ -100,8 +100,8 @@ static void a_dense_layer_has_the_gradients_of_finite_differences(void **state)
 	free(c.b);
 }
 
-/* Values that stay on their side of 0 and keep their order under steps of EPSILON, but not sorted.
- */
+/* Values that stay on their side of 0 and keep their order under steps of EPSILON, but not
+ * sorted. */
 static float *spread_floats(size_t n)
 {
 	float *v = xcalloc(n, sizeof(*v));

@@ -2,8 +2,8 @@
  * The backend cuda against `reference`. This file makes three programs: test_trainer_cuda runs the
  * whole engine and our kernels on the CPU (cuda_fake/, cuda_on_cpu/), where everything but NVIDIA's
  * libraries is shown without a GPU; test_trainer_cuda_libraries (CUDA_LIBRARIES) has plain loops
- * stand in for cuDNN, cuBLASLt and NCCL wherever they can be asked; test_trainer_cuda_device runs the
- * plugin on one, and is skipped where there is none.
+ * stand in for cuDNN, cuBLASLt and NCCL wherever they can be asked; test_trainer_cuda_device runs
+ * the plugin on one, and is skipped where there is none.
  */
 #include "trainer_net.h"
 #include "trainer_test.h"
@@ -226,8 +226,8 @@ static void compare_logits(struct setup *got, struct setup *want, int rows, doub
 		fail_msg("logits of %d rows differ by %g", rows, d);
 }
 
-/* What is allowed to differ, relatively: rounding in another order; TF32 has 10 bits, bf16 has 8.
- */
+/* What is allowed to differ, relatively: rounding in another order; TF32 has 10 bits, bf16 has
+ * 8. */
 static double close_of(enum dtype dtype)
 {
 	return dtype == DTYPE_F32 ? 1e-4 : dtype == DTYPE_TF32 ? 4e-3 : 4e-2;
@@ -668,8 +668,8 @@ static struct setup set_up_alone(struct net *net, struct exchange *x,
 	return set_up(cuda_backend(), net, &config, 0);
 }
 
-static void lose(struct net *net, int (*idle)(void *, unsigned *, struct mlr_error *),
-	const char *words)
+static void lose(
+	struct net *net, int (*idle)(void *, unsigned *, struct mlr_error *), const char *words)
 {
 	struct exchange x;
 	struct setup s = set_up_alone(net, &x, idle);
@@ -878,8 +878,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(
 			choices_are_kept_and_a_damaged_file_of_them_counts_as_none, make_test_dir,
 			drop_test_dir),
-		cmocka_unit_test_setup_teardown(
-			tuning_leaves_its_choices_and_nothing_else_behind,
+		cmocka_unit_test_setup_teardown(tuning_leaves_its_choices_and_nothing_else_behind,
 			make_test_dir, drop_test_dir),
 #endif
 	};

@@ -31,8 +31,8 @@ static int leave_ranks(void **state)
 
 #define world (&d->exchange)
 
-/* A small whole number, so that sums of it are exact; another one for every rank, step and place.
- */
+/* A small whole number, so that sums of it are exact; another one for every rank, step and
+ * place. */
 static float value(int rank, int step, size_t i)
 {
 	return (float)((rank + 1) * (int)(i % 1021 + 1) + step);

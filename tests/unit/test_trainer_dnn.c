@@ -1,6 +1,6 @@
 /*
- * What cuDNN itself says of our graphs: the library, where it is installed, prepares each for an H200
- * that need not be here. Nothing is run.
+ * What cuDNN itself says of our graphs: the library, where it is installed, prepares each for an
+ * H200 that need not be here. Nothing is run.
  */
 #include "backend/cuda/conv_dnn.h"
 #include "trainer_test.h"
@@ -68,7 +68,8 @@ static void gradients_of_weights_have_engines_where_they_are_of_the_activations_
 	(void)state;
 	assert_int_equal(prepared(fused, CONV_WEIGHTS, DTYPE_TF32, 0), 0);
 	assert_int_equal(prepared(plain, CONV_WEIGHTS, DTYPE_F32, 1), 0);
-	/* Else our kernels make them; once a version of cuDNN has one, conv_dnn.h is to be changed. */
+	/* Else our kernels make them; once a version of cuDNN has one, conv_dnn.h is to be
+	 * changed. */
 	assert_int_equal(prepared(plain, CONV_WEIGHTS, DTYPE_BF16, 0), -ENOTSUP);
 }
 
@@ -87,8 +88,10 @@ static void engines_can_be_counted_through_until_none_is_left(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(every_forward_and_data_graph_has_an_engine_that_is_not_compiled_first),
-		cmocka_unit_test(gradients_of_weights_have_engines_where_they_are_of_the_activations_type),
+		cmocka_unit_test(
+			every_forward_and_data_graph_has_an_engine_that_is_not_compiled_first),
+		cmocka_unit_test(
+			gradients_of_weights_have_engines_where_they_are_of_the_activations_type),
 		cmocka_unit_test(engines_can_be_counted_through_until_none_is_left),
 	};
 	struct mlr_error err = MLR_ERROR_INIT;

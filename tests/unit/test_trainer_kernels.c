@@ -43,8 +43,13 @@ static struct images *images_new(int c, int h, int w, int altered)
 	s->augment[ROWS] = (struct augment){ .down = -2, .right = 3, .flip = 1 };
 	s->augment[ROWS + 1] = (struct augment){ .down = 1, .cut = 4, .cut_y = -2, .cut_x = 3 };
 	s->now = 1;
-	s->source = (struct kernel_source){ .images = s->bytes, .index = s->index, .now = &s->now,
-		.rows = ROWS, .c = c, .h = h, .w = w,
+	s->source = (struct kernel_source){ .images = s->bytes,
+		.index = s->index,
+		.now = &s->now,
+		.rows = ROWS,
+		.c = c,
+		.h = h,
+		.w = w,
 		.norm = { { 127.5F, 100, 3, 50 }, { 255, 64, 2, 10 } } };
 	if (altered) {
 		s->source.augment = s->augment;
@@ -111,12 +116,14 @@ static const struct few_case fews[] = {
 static struct kernel_conv few_conv(const struct few_case *f)
 {
 	return (struct kernel_conv){ ROWS, f->c, f->h, f->w, f->k, f->r, f->stride, f->pad,
-		(f->h + 2 * f->pad - f->r) / f->stride + 1, (f->w + 2 * f->pad - f->r) / f->stride + 1 };
+		(f->h + 2 * f->pad - f->r) / f->stride + 1,
+		(f->w + 2 * f->pad - f->r) / f->stride + 1 };
 }
 
 static struct op_conv op_of(const struct kernel_conv *d)
 {
-	return (struct op_conv){ d->n, d->c, d->h, d->w, d->k, d->r, d->stride, d->pad, d->p, d->q };
+	return (struct op_conv){ d->n, d->c, d->h, d->w, d->k, d->r, d->stride, d->pad, d->p,
+		d->q };
 }
 
 /* The normalised images as the dtype keeps them. */
@@ -165,8 +172,7 @@ static void check_few_forward(const struct few_case *f, enum dtype dtype, int po
 		size_t k = i % (size_t)f->k, m = i / (size_t)f->k;
 		int got = winners[m * kernel_winner_bytes(f->k) + k / 4] >> (2 * (k % 4)) & 3;
 
-		assert_int_equal(
-			got, place[(m / pixels * (size_t)f->k + k) * pixels + m % pixels]);
+		assert_int_equal(got, place[(m / pixels * (size_t)f->k + k) * pixels + m % pixels]);
 	}
 	free(w);
 	free(wp);
@@ -202,7 +208,8 @@ static uint8_t *draw_winners(struct rng *r, size_t n, size_t pixels, int k, uint
 			uint32_t place = rng_below(r, 4);
 
 			ret[m * bytes + c / 4] |= (uint8_t)(place << (2 * (c % 4)));
-			planes_of[(m / pixels * (size_t)k + c) * pixels + m % pixels] = (uint8_t)place;
+			planes_of[(m / pixels * (size_t)k + c) * pixels + m % pixels] =
+				(uint8_t)place;
 		}
 	return ret;
 }
@@ -276,8 +283,7 @@ static void a_convolution_that_does_not_fit_is_refused(void **state)
 	(void)state;
 	assert_false(kernel_few_fits(&wide, DTYPE_F32));
 	assert_false(kernel_few_fits(&many, DTYPE_BF16));
-	assert_int_equal(
-		kernel_few_forward(&many, DTYPE_BF16, &source, NULL, &after, NULL, NULL),
+	assert_int_equal(kernel_few_forward(&many, DTYPE_BF16, &source, NULL, &after, NULL, NULL),
 		cudaErrorInvalidValue);
 }
 
@@ -352,7 +358,7 @@ static void one_launch_updates_every_part_and_counts_the_step(void **state)
 {
 	(void)state;
 	check_update(0, 3);
-	check_update(1, 3); /* nothing can be moved in fours */
+	check_update(1, 3);  /* nothing can be moved in fours */
 	check_update(0, 37); /* lanes share the sums */
 	check_update(1, 37);
 }
@@ -370,8 +376,8 @@ static struct kernel_loss loss_of(int classes, uint16_t *labels, struct kernel_r
 	rng_init(&r, 6, RNG_TEST, 0);
 	for (int i = 0; i < 2 * LOSS_ROWS; i++)
 		labels[i] = (uint16_t)rng_below(&r, (uint32_t)classes);
-	return (struct kernel_loss){ LOSS_ROWS, classes, 2.0 * LOSS_ROWS, labels, now, result, partial,
-		ticket };
+	return (struct kernel_loss){ LOSS_ROWS, classes, 2.0 * LOSS_ROWS, labels, now, result,
+		partial, ticket };
 }
 
 static void check_loss(int classes, enum dtype dtype)
@@ -438,8 +444,7 @@ static void head_loops(int classes, const float *x, const float *w, const float 
 	for (int i = 0; i < LOSS_ROWS * classes; i++)
 		want->slope[i] /= 2; /* two ranks */
 	op_dense_backward_data(&d, want->slope, w, want->dx);
-	op_dense_backward_weights(
-		&d, x, want->slope, want->grads, want->grads + classes * INPUTS);
+	op_dense_backward_weights(&d, x, want->slope, want->grads, want->grads + classes * INPUTS);
 	for (int i = 0; i < LOSS_ROWS * INPUTS; i++)
 		want->dx[i] = x[i] > 0 ? 2 * want->dx[i] : 0;
 }
@@ -467,8 +472,8 @@ static void check_head(int classes, enum dtype dtype, int splits)
 	xd = stored(dtype, x, LOSS_ROWS * INPUTS);
 	before.relu_of = xd;
 	head_loops(classes, x, w, b, labels + LOSS_ROWS, want);
-	assert_int_equal(kernel_head(&d, dtype, INPUTS, xd, w, b, &before, dx, splits, stride, parts,
-				 logits, NULL),
+	assert_int_equal(kernel_head(&d, dtype, INPUTS, xd, w, b, &before, dx, splits, stride,
+				 parts, logits, NULL),
 		0);
 	assert_int_equal(kernel_sum(splits, stride, count, parts, grads, NULL), 0);
 	assert_floats("head's logits", DTYPE_F32, logits, want->logits,

@@ -19,10 +19,10 @@ struct conv_case {
 	struct kernel_conv d;
 };
 
-#define CONV(n, c, h, w, k, r, stride, pad)                              \
-	{                                                                \
+#define CONV(n, c, h, w, k, r, stride, pad)                                    \
+	{                                                                      \
 		n, c, h, w, k, r, stride, pad, (h + 2 * pad - r) / stride + 1, \
-			(w + 2 * pad - r) / stride + 1                   \
+			(w + 2 * pad - r) / stride + 1                         \
 	}
 
 static const struct conv_case convs[] = {
@@ -52,7 +52,8 @@ struct arrays {
 
 static struct op_conv op_of(const struct kernel_conv *d)
 {
-	return (struct op_conv){ d->n, d->c, d->h, d->w, d->k, d->r, d->stride, d->pad, d->p, d->q };
+	return (struct op_conv){ d->n, d->c, d->h, d->w, d->k, d->r, d->stride, d->pad, d->p,
+		d->q };
 }
 
 static void make_arrays(const struct kernel_conv *d, enum dtype dtype, struct arrays *a)
@@ -191,8 +192,8 @@ static void gradients_of_weights_and_biases_are_the_loops(void **state)
 	(void)state;
 	for (size_t i = 0; i < CONVS; i++)
 		for (size_t t = 0; t < 3; t++) {
-			check_backward_weights(&convs[i], dtypes[t],
-				kernel_conv_splits(&convs[i].d, dtypes[t]));
+			check_backward_weights(
+				&convs[i], dtypes[t], kernel_conv_splits(&convs[i].d, dtypes[t]));
 			check_backward_weights(&convs[i], dtypes[t], 3);
 		}
 }
@@ -206,12 +207,15 @@ static void check_winners(const struct kernel_conv *d, enum dtype dtype, const f
 
 	for (int m = 0; m < d->n * p * q; m++)
 		for (int k = 0; k < d->k; k++) {
-			int place = winners[(size_t)m * bytes + (size_t)(k / 4)] >> (2 * (k % 4)) & 3;
-			int n = m / (p * q), i = m / q % p * 2 + place / 2, j = m % q * 2 + place % 2;
+			int place =
+				winners[(size_t)m * bytes + (size_t)(k / 4)] >> (2 * (k % 4)) & 3;
+			int n = m / (p * q), i = m / q % p * 2 + place / 2,
+			    j = m % q * 2 + place % 2;
 			float at = yp[((n * d->k + k) * d->p + i) * d->q + j];
 
-			assert_close("the winner", dtype, (const char *)y + (size_t)(m * d->k + k) *
-				kernel_size(dtype), &at, 1, d->c * d->r * d->r);
+			assert_close("the winner", dtype,
+				(const char *)y + (size_t)(m * d->k + k) * kernel_size(dtype), &at,
+				1, d->c * d->r * d->r);
 		}
 }
 
@@ -294,8 +298,7 @@ static void convolutions_whose_images_stay_in_shared_memory_are_the_loops(void *
 		check_backward_data(c, DTYPE_BF16, 0);
 		check_forward(c, DTYPE_BF16);
 		/* 64 columns at most: the tiles are as many as rows fill. */
-		assert_int_equal(
-			cuda_on_cpu_blocks(), (d->n * d->p * d->q + tile - 1) / tile);
+		assert_int_equal(cuda_on_cpu_blocks(), (d->n * d->p * d->q + tile - 1) / tile);
 		cuda_on_cpu_multiprocessors = 132;
 	}
 }
@@ -304,9 +307,12 @@ static void convolutions_whose_images_stay_in_shared_memory_are_the_loops(void *
 static void dropout_fused_to_a_dense_layer_draws_the_named_numbers(void **state)
 {
 	struct kernel_conv d = kernel_dense(9, 24, 30);
-	struct kernel_step steps[2] = { { .seed = 1 }, { .seed = 7, .number = (uint64_t)5 << 32 | 3 } };
+	struct kernel_step steps[2] = { { .seed = 1 },
+		{ .seed = 7, .number = (uint64_t)5 << 32 | 3 } };
 	kernel_now now = 1;
-	struct kernel_after after = { .rate = 0.4F, .layer = 6, .first = 18, .step = steps, .now = &now };
+	struct kernel_after after = {
+		.rate = 0.4F, .layer = 6, .first = 18, .step = steps, .now = &now
+	};
 	float *mask = xcalloc(10 * 30, sizeof(float));
 
 	(void)state;
@@ -321,7 +327,8 @@ static void dropout_fused_to_a_dense_layer_draws_the_named_numbers(void **state)
 		after.bias = a.b;
 		op_dropout(a.ys, a.yp, mask + 18 * 30 % 4, a.yp);
 		assert_int_equal(
-			kernel_conv_forward(&d, dtypes[t], a.xd, a.wd, &after, y, &a.scratch, NULL), 0);
+			kernel_conv_forward(&d, dtypes[t], a.xd, a.wd, &after, y, &a.scratch, NULL),
+			0);
 		assert_close("dropout", dtypes[t], y, a.yp, a.ys, 60);
 		free(y);
 		free_arrays(&a);

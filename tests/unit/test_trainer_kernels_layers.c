@@ -93,9 +93,7 @@ static void dropout_draws_the_numbers_that_are_named_by_step_layer_and_row(void 
 /* --- pooling --- */
 
 static const struct kernel_pool pools[] = {
-	{ 2, 16, 8, 6, 2, 2, 4, 3 },
-	{ 2, 5, 7, 9, 2, 2, 3, 4 },
-	{ 1, 8, 9, 9, 3, 3, 3, 3 },
+	{ 2, 16, 8, 6, 2, 2, 4, 3 }, { 2, 5, 7, 9, 2, 2, 3, 4 }, { 1, 8, 9, 9, 3, 3, 3, 3 },
 	{ 2, 12, 9, 8, 3, 2, 4, 3 }, /* windows that overlap */
 	{ 1, 3, 9, 8, 2, 3, 3, 3 },  /* windows apart */
 };
@@ -103,8 +101,8 @@ static const struct kernel_pool pools[] = {
 #define POOLS (sizeof(pools) / sizeof(pools[0]))
 
 /* Windows in NHWC: y and what each window's place won, or the mean. */
-static void pool_loops(const struct kernel_pool *d, const float *x, float *y, uint8_t *winner,
-	int mean)
+static void pool_loops(
+	const struct kernel_pool *d, const float *x, float *y, uint8_t *winner, int mean)
 {
 	for (int m = 0; m < d->n * d->p * d->q * d->c; m++) {
 		int c = m % d->c, q = m / d->c % d->q, p = m / d->c / d->q % d->p;
@@ -126,8 +124,8 @@ static void pool_loops(const struct kernel_pool *d, const float *x, float *y, ui
 	}
 }
 
-static void pool_gradient_loops(const struct kernel_pool *d, const float *dy, const uint8_t *winner,
-	float *dx, int mean)
+static void pool_gradient_loops(
+	const struct kernel_pool *d, const float *dy, const uint8_t *winner, float *dx, int mean)
 {
 	memset(dx, 0, sizeof(float) * (size_t)(d->n * d->h * d->w * d->c));
 	for (int m = 0; m < d->n * d->p * d->q * d->c; m++) {
@@ -202,7 +200,8 @@ static void gradients_go_back_to_winners_of_two_bits(void **state)
 	for (size_t i = 0; i < 2 * DTYPES; i++) {
 		const struct kernel_pool *d = &pools[i % 2];
 		enum dtype dtype = dtypes[i / 2];
-		size_t xs = (size_t)(d->n * d->h * d->w * d->c), ys = (size_t)(d->n * d->p * d->q * d->c);
+		size_t xs = (size_t)(d->n * d->h * d->w * d->c),
+		       ys = (size_t)(d->n * d->p * d->q * d->c);
 		size_t bytes = kernel_winner_bytes(d->c);
 		uint8_t *winner = xcalloc(ys, 1), *bits = xcalloc(ys / (size_t)d->c, bytes);
 		float *dy = numbers(&r, dtype, ys), *dx = xcalloc(xs, sizeof(float));
@@ -212,7 +211,8 @@ static void gradients_go_back_to_winners_of_two_bits(void **state)
 			size_t c = m % (size_t)d->c;
 
 			winner[m] = (uint8_t)rng_below(&r, 4);
-			bits[m / (size_t)d->c * bytes + c / 4] |= (uint8_t)(winner[m] << (2 * (c % 4)));
+			bits[m / (size_t)d->c * bytes + c / 4] |=
+				(uint8_t)(winner[m] << (2 * (c % 4)));
 		}
 		pool_gradient_loops(d, dy, winner, dx, 0);
 		assert_int_equal(kernel_unpool(d, dtype, dyd, bits, dxd, NULL), 0);
@@ -247,7 +247,8 @@ static void means_of_whole_channels_are_the_loops(void **state)
 			y[at] += x[m] / PIXELS;
 			dx[m] = dy[at] / PIXELS;
 		}
-		assert_int_equal(kernel_globalpool_forward(N, PIXELS, (int)c, dtype, xd, yd, NULL), 0);
+		assert_int_equal(
+			kernel_globalpool_forward(N, PIXELS, (int)c, dtype, xd, yd, NULL), 0);
 		assert_int_equal(
 			kernel_globalpool_backward(N, PIXELS, (int)c, dtype, dyd, dxd, NULL), 0);
 		assert_close("means", dtype, yd, y, N * c, 1);
@@ -282,8 +283,8 @@ static void norm_loops(const struct kernel_norm *d, int c, const float *x, const
 		variance += pow(x[i * step + (size_t)c] - mean, 2) / (double)n;
 	scale = 1 / sqrt(variance + (double)d->epsilon);
 	w->running[c] = (float)(0.9 * w->running[c] + 0.1 * mean);
-	w->running[d->c + c] = (float)(0.9 * w->running[d->c + c] +
-		0.1 * variance * (double)n / (double)(n - 1));
+	w->running[d->c + c] =
+		(float)(0.9 * w->running[d->c + c] + 0.1 * variance * (double)n / (double)(n - 1));
 	for (size_t i = 0; i < n; i++) {
 		size_t at = i * step + (size_t)c;
 		double y = gamma[c] * (x[at] - mean) * scale + beta[c];
@@ -320,10 +321,10 @@ static void sum_ranks(const struct kernel_norm *d, enum dtype dtype, const char 
 		size_t from = rank ? d->rows / 2 : 0;
 
 		half.rows = rank ? d->rows - d->rows / 2 : d->rows / 2;
-		assert_int_equal(kernel_norm_sums(&half, dtype, x + from * c * size,
-					 dy ? dy + from * c * size : NULL,
-					 y ? y + from * c * size : NULL, saved, partial, part, &ticket,
-					 NULL),
+		assert_int_equal(
+			kernel_norm_sums(&half, dtype, x + from * c * size,
+				dy ? dy + from * c * size : NULL, y ? y + from * c * size : NULL,
+				saved, partial, part, &ticket, NULL),
 			0);
 		assert_int_equal(ticket, 0);
 		for (size_t i = 0; i < 2 * c; i++)
@@ -362,8 +363,8 @@ static void check_norm(enum dtype dtype, size_t rows, int channels, int relu)
 	assert_close("norm", dtype, y, w.y, n, 4);
 	assert_floats("running statistics", DTYPE_F32, running, w.running, 2 * c, 1);
 	sum_ranks(&d, dtype, xd, dyd, y, saved, sums);
-	assert_int_equal(kernel_norm_backward(&d, dtype, xd, dyd, y, sums, sums, gamma, saved, dgamma,
-				 dbeta, dx, NULL),
+	assert_int_equal(kernel_norm_backward(&d, dtype, xd, dyd, y, sums, sums, gamma, saved,
+				 dgamma, dbeta, dx, NULL),
 		0);
 	assert_close("norm's gradient", dtype, dx, w.dx, n, 16);
 	assert_floats("gamma's gradient", DTYPE_F32, dgamma, w.dgamma, c, (double)rows);

@@ -189,7 +189,8 @@ static void count_load(void *ctx, const struct load *l)
 	t->percent = l->gpus ? l->gpu[0].percent : -1;
 }
 
-/* A sampler that lives for a while, and longer where its thread was late: a sample of a moment is not told. */
+/* A sampler that lives for a while, and longer where its thread was late: a sample of a moment is
+ * not told. */
 static struct told sampled(int with_gpus)
 {
 	struct told told = { 0 };

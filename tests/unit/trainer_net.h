@@ -24,8 +24,8 @@ __attribute__((unused)) static struct net *made_net(
 	return net;
 }
 
-/* A network in which every layer reads the one before it, and a pool without a stride has its size.
- */
+/* A network in which every layer reads the one before it, and a pool without a stride has its
+ * size. */
 __attribute__((unused)) static struct net *chain_net(
 	const char *name, struct shape input, const struct layer *layers, size_t n)
 {

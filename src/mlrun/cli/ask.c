@@ -47,7 +47,8 @@ static int ask(const char *prompt, int echo, char **ret, struct mlr_error *err)
 	quiet.c_lflag &= ~(tcflag_t)ECHO;
 	for (size_t i = 0; i < ARRAY_LEN(signals); i++)
 		sigaction(signals[i], &woken, &was[i]);
-	/* Whoever sees the question may answer it: the echo is off by then, and nothing is dropped. */
+	/* Whoever sees the question may answer it: the echo is off by then, and nothing is
+	 * dropped. */
 	if (!echo)
 		tcsetattr(tty, TCSAFLUSH, &quiet);
 	file_write_all(tty, prompt, strlen(prompt));

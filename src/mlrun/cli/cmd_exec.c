@@ -27,7 +27,8 @@ static int enter_and_exec(struct plan *p, int (*become)(struct plan *p, struct m
 	}
 	r = become ? become(p, &err) : runtime_exec(p, &err);
 	if (r == -ENOENT && p->argv.v[0][0] == '-')
-		mlr_hint(&err, "options stand before IMAGE: mlrun exec %s ... IMAGE COMMAND", p->argv.v[0]);
+		mlr_hint(&err, "options stand before IMAGE: mlrun exec %s ... IMAGE COMMAND",
+			p->argv.v[0]);
 	mlr_wrap(&err, "exec '%s'", p->image);
 	cli_fail(&err);
 	return r == -ENOENT ? CLI_NOT_FOUND : CLI_NOT_EXECUTABLE;
@@ -87,8 +88,8 @@ static int fetch(const struct exec_options *o)
 static int make_plan(const struct cli_exec *x, struct plan *p)
 {
 	const struct exec_options *o = &x->exec;
-	int may_fetch = !x->explain && !o->join && o->pull != EXEC_PULL_NEVER &&
-		cli_fetch_can(o->image);
+	int may_fetch =
+		!x->explain && !o->join && o->pull != EXEC_PULL_NEVER && cli_fetch_can(o->image);
 	struct mlr_error err = MLR_ERROR_INIT;
 	int r, status = 0;
 

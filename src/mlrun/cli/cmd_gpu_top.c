@@ -305,7 +305,8 @@ static int run(struct session *s, struct mlr_error *err)
 		if (s->source.watch.from >= 0)
 			earliest = 0; /* the library keeps the time */
 		else
-			earliest = earliest + interval > mlr_now_ms() ? earliest + interval : mlr_now_ms();
+			earliest = earliest + interval > mlr_now_ms() ? earliest + interval
+								      : mlr_now_ms();
 		latest = mlr_now_ms() + interval + GRACE_MS;
 	}
 	return 0;

@@ -39,7 +39,8 @@ static const struct argp_option options[] = {
 	{ "platform", KEY_PLATFORM, "OS/ARCH[/VARIANT]", 0,
 		"which of an image's variants; default: this machine's", 1 },
 	{ "jobs", KEY_JOBS, "N", 0, "layers at once; default: 3", 1 },
-	{ "keep-blobs", KEY_KEEP_BLOBS, 0, 0, "keep the compressed layers in the store as well", 1 },
+	{ "keep-blobs", KEY_KEEP_BLOBS, 0, 0, "keep the compressed layers in the store as well",
+		1 },
 	{ "spool", KEY_SPOOL, "SIZE", 0,
 		"a later pull goes on with half a layer of at least this size; never: with none; default: 1GiB",
 		1 },
@@ -135,10 +136,12 @@ static void tell_fuse(void)
 {
 #if HAVE_SQUASHFUSE
 	if (access("/dev/fuse", R_OK | W_OK) < 0)
-		mlr_info("exec cannot start it on this machine: /dev/fuse: %s; --format=layers or dir does without",
+		mlr_info(
+			"exec cannot start it on this machine: /dev/fuse: %s; --format=layers or dir does without",
 			strerror(errno));
 #else
-	mlr_info("this mlrun was built without libsquashfuse and cannot start it; --format=layers or dir does without");
+	mlr_info(
+		"this mlrun was built without libsquashfuse and cannot start it; --format=layers or dir does without");
 #endif
 }
 
@@ -316,9 +319,11 @@ static int parse_file(const char *text, struct oci_name *ret, struct mlr_error *
 			return oci_name_parse(text, ret, err);
 	if (strncmp(text, "docker://", 9) == 0)
 		return mlr_fail(err, EINVAL, "'%.200s' is not a file: mlrun pull brings it", text);
-	if (strcmp(text, "-") != 0 && access(text, F_OK) < 0 && oci_name_parse(text, ret, NULL) == 0) {
+	if (strcmp(text, "-") != 0 && access(text, F_OK) < 0 &&
+		oci_name_parse(text, ret, NULL) == 0) {
 		mlr_fail_errno(err, "import '%.200s'", text);
-		return mlr_hint(err, "mlrun pull %s brings an image of that name from its registry", text);
+		return mlr_hint(
+			err, "mlrun pull %s brings an image of that name from its registry", text);
 	}
 	ret->transport = OCI_ANY_FILE;
 	ret->path = xstrdup(text);

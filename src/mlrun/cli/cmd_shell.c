@@ -39,8 +39,8 @@ static char *prompt_for(const char *shell, const char *name)
 	return xasprintf("[%s] ${PWD} $ ", name);
 }
 
-/* A prompt of the image's, of the configuration's or of -e stays. Debian's bash sets its own over any, and shows
- * debian_chroot in it. */
+/* A prompt of the image's, of the configuration's or of -e stays. Debian's bash sets its own over
+ * any, and shows debian_chroot in it. */
 static void set_prompt(struct plan *p, const char *shell)
 {
 	static const char *const no_matter[] = { "caller", "joined", "default" };

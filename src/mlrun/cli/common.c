@@ -27,7 +27,8 @@ enum { KEY_STORE = 0x1000, KEY_VERBOSE };
 
 static const struct argp_option options[] = {
 	{ "store", KEY_STORE, "DIR", 0,
-		"the store; default: $MLRUN_STORE, else that of mlrun.conf, else ~/.local/share/mlrun", 90 },
+		"the store; default: $MLRUN_STORE, else that of mlrun.conf, else ~/.local/share/mlrun",
+		90 },
 	{ "verbose", KEY_VERBOSE, 0, 0, "tell every step on stderr", 90 },
 	{ 0 },
 };
@@ -136,8 +137,8 @@ static int64_t parse_quantity(const char *s, const struct unit *units)
 
 int64_t cli_parse_age(const char *s)
 {
-	static const struct unit units[] = { { "s", 1 }, { "m", 60 }, { "h", 3600 },
-		{ "d", 86400 }, { "w", 7 * 86400 }, { NULL, 0 } };
+	static const struct unit units[] = { { "s", 1 }, { "m", 60 }, { "h", 3600 }, { "d", 86400 },
+		{ "w", 7 * 86400 }, { NULL, 0 } };
 
 	return parse_quantity(s, units);
 }
@@ -212,7 +213,8 @@ int cli_write_json(const char *path, const json_t *value, size_t flags, struct m
 	auto_free char *text = json_dumps(value, flags), *whole = NULL;
 
 	if (!text)
-		return mlr_fail(err, ENOMEM, "write '%s': no memory, or a text that is no UTF-8", path);
+		return mlr_fail(
+			err, ENOMEM, "write '%s': no memory, or a text that is no UTF-8", path);
 	whole = xasprintf("%s\n", text);
 	return file_put(path, whole, strlen(whole), 0644, err);
 }
@@ -305,8 +307,8 @@ int cli_stored_text(
 	return 0;
 }
 
-int cli_stored_manifest(struct store *st, const char *digest, struct oci_document *ret,
-	struct mlr_error *err)
+int cli_stored_manifest(
+	struct store *st, const char *digest, struct oci_document *ret, struct mlr_error *err)
 {
 	auto_free char *text = NULL;
 	size_t len;

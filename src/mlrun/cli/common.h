@@ -26,9 +26,13 @@ extern const struct argp_child cli_common_children[];
 
 /* The key of --json, which every command that has it spells alike. */
 enum { CLI_JSON = 0x100, CLI_KEYS };
-#define CLI_JSON_OPTION { "json", CLI_JSON, 0, 0, "print JSON; the man page lists its keys", 0 }
+#define CLI_JSON_OPTION                                                              \
+	{                                                                            \
+		"json", CLI_JSON, 0, 0, "print JSON; the man page lists its keys", 0 \
+	}
 
-/* The arguments of a command that lists something: --json, --store and --verbose, and nothing else. */
+/* The arguments of a command that lists something: --json, --store and --verbose, and nothing
+ * else. */
 struct cli_listing {
 	struct cli_common common;
 	int json;
@@ -77,25 +81,27 @@ void cli_be_quiet(void);
 /* store_open() of a store that must be there, with the way out when it is not. */
 int cli_open_store(const char *dir, struct store **ret, struct mlr_error *err);
 
-/* A manifest, index or configuration in the store, its bytes checked, to free(). Returns as below. */
+/* A manifest, index or configuration in the store, its bytes checked, to free(). Returns as
+ * below. */
 int cli_stored_text(
 	struct store *st, const char *digest, char **ret, size_t *len, struct mlr_error *err);
 
 /* The way out when there is no store. */
 void cli_hint_no_store(struct mlr_error *err);
 
-/* Of a store that is not there: who never pulled has nothing, and that is no failure, where one could be made.
- * Returns 0, or -EACCES and the like. */
+/* Of a store that is not there: who never pulled has nothing, and that is no failure, where one
+ * could be made. Returns 0, or -EACCES and the like. */
 int cli_store_may_come(struct mlr_error *err);
 
 /* Tell that a name stood for another image, was; NULL: it did not. */
 void cli_tell_replaced(const char *name, const char *was);
 
-/* Refuse what would be looked for in a registry and is a file here, "x.sif". Returns 0 or -EINVAL. */
+/* Refuse what would be looked for in a registry and is a file here, "x.sif". Returns 0 or
+ * -EINVAL. */
 int cli_refuse_file(const char *image, struct mlr_error *err);
 
 /* The manifest of a stored image, its bytes checked. Returns 0, -ENOENT, -EBADMSG, -EPROTO. */
-int cli_stored_manifest(struct store *st, const char *digest, struct oci_document *ret,
-	struct mlr_error *err);
+int cli_stored_manifest(
+	struct store *st, const char *digest, struct oci_document *ret, struct mlr_error *err);
 
 #endif

@@ -195,7 +195,8 @@ static void parse_gpus(struct cli_exec *x, const char *arg, struct argp_state *s
 	if (n == 0 || s[n + strspn(s + n, "\"'")] || memchr(s, '=', n)) {
 		argp_error(state,
 			"--gpus '%s': nothing but a list can be given; -e NVIDIA_DRIVER_CAPABILITIES=... says what of "
-			"the driver comes", arg);
+			"the driver comes",
+			arg);
 		return;
 	}
 	free(x->gpus);
@@ -355,8 +356,8 @@ static error_t parse_choice(struct cli_exec *x, int key, char *arg, struct argp_
 	case 'q':
 		cli_be_quiet();
 		return 0;
-	/* As Docker users type them; mlrun leaves nothing behind and hands its terminal on anyway.
-	 */
+	/* As Docker users type them; mlrun leaves nothing behind and hands its terminal on
+	 * anyway. */
 	case OPT_RM:
 	case 'i':
 	case 't':

@@ -20,7 +20,10 @@ struct inspect_args {
 	struct oci_platform want; /* platform, parsed */
 };
 
-#define INSPECT_ARGS_INIT { .registry = CLI_REGISTRY_INIT }
+#define INSPECT_ARGS_INIT                     \
+	{                                     \
+		.registry = CLI_REGISTRY_INIT \
+	}
 
 void inspect_args_done(struct inspect_args *a);
 

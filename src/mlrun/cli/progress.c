@@ -21,10 +21,10 @@
 /* What was last known of a layer. */
 struct seen {
 	enum pull_state state;
-	double started;   /* seconds */
-	double asked;     /* when received was last looked at */
+	double started; /* seconds */
+	double asked;   /* when received was last looked at */
 	uint64_t received;
-	double rate;      /* bytes a second, smoothed */
+	double rate; /* bytes a second, smoothed */
 };
 
 struct progress {

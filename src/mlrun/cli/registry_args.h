@@ -16,7 +16,10 @@ struct cli_registry {
 	struct config config;
 };
 
-#define CLI_REGISTRY_INIT { 1, 0, NULL, CONFIG_INIT }
+#define CLI_REGISTRY_INIT               \
+	{                               \
+		1, 0, NULL, CONFIG_INIT \
+	}
 
 /* An argp children list: of the options above, whose input is the struct, then of those of
  * cli/common.h, whose input is a struct cli_common. */

@@ -1,6 +1,6 @@
 /*
- * What `mlrun gpu top` shows, as data: collected by top.c of what top_source.c looks at, made text by
- * top_view.c and top_log.c, put on a terminal by top_screen.c.
+ * What `mlrun gpu top` shows, as data: collected by top.c of what top_source.c looks at, made text
+ * by top_view.c and top_log.c, put on a terminal by top_screen.c.
  */
 #ifndef MLR_CLI_TOP_H
 #define MLR_CLI_TOP_H

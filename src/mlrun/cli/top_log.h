@@ -6,9 +6,9 @@
 #include "cli/top.h"
 
 /*
- * Open a file to append to, and give it a header when it is empty; one that begins with another line is refused. Several processes, on several
- * nodes too, may write to one file: each writes whole lines at its end under a lock (fcntl(2)),
- * which NFS and Lustre have.
+ * Open a file to append to, and give it a header when it is empty; one that begins with another
+ * line is refused. Several processes, on several nodes too, may write to one file: each writes
+ * whole lines at its end under a lock (fcntl(2)), which NFS and Lustre have.
  *
  * Returns a descriptor, -EEXIST for a file that is no log, or another -errno.
  */

@@ -53,8 +53,8 @@ static char *next_line(char **text)
 
 /* --- processors ------------------------------------------------------------ */
 
-/* "cpu0 user nice system idle iowait irq softirq steal guest ..." (proc_stat(5)): guest is in user.
- */
+/* "cpu0 user nice system idle iowait irq softirq steal guest ..." (proc_stat(5)): guest is in
+ * user. */
 static int read_ticks(const char *line, struct ticks *ret)
 {
 	struct ticks t = { 0, 0 };

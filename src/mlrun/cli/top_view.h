@@ -7,8 +7,8 @@
 /*
  * Lines that end with '\n', each of at most width columns, without control characters.
  *
- *   height  of lines at most, 0: as many as there are; processes are what is left out first, then the
- *           line of cores, so that there is room for GPUs
+ *   height  of lines at most, 0: as many as there are; processes are what is left out first, then
+ * the line of cores, so that there is room for GPUs
  *
  * To free().
  */

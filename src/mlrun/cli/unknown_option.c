@@ -124,8 +124,8 @@ static void check_switch(const char *command, const char *text, char *value)
 	refuse(command, &err);
 }
 
-/* Is this word one of those that the option's value, which may be left out, can be: "private|host"?
- */
+/* Is this word one of those that the option's value, which may be left out, can be:
+ * "private|host"? */
 static int is_its_word(const struct argp_option *o, const char *word)
 {
 	size_t len = word ? strlen(word) : 0;

@@ -43,7 +43,7 @@ static size_t count_secrets(json_t *file)
 	const char *key;
 	size_t n = 0;
 
-	json_object_foreach (json_object_get(file, "auths"), key, entry)
+	json_object_foreach(json_object_get(file, "auths"), key, entry)
 		n += json_object_get(entry, "auth") || json_object_get(entry, "identitytoken") ||
 			json_object_get(entry, "password");
 	return n;
@@ -78,7 +78,7 @@ static void look_at_helpers(
 
 	if (all && *all)
 		look_at_helper(m, path, NULL, all, r);
-	json_object_foreach (json_object_get(file, "credHelpers"), registry, helper)
+	json_object_foreach(json_object_get(file, "credHelpers"), registry, helper)
 		if (json_is_string(helper) && *json_string_value(helper))
 			look_at_helper(m, path, registry, json_string_value(helper), r);
 }

@@ -71,7 +71,8 @@ static int is_older(int major, int minor, int than_major, int than_minor)
 	return major < than_major || (major == than_major && minor < than_minor);
 }
 
-/* Which calls there are, and which not. Returns whether a filter refuses one that the kernel has. */
+/* Which calls there are, and which not. Returns whether a filter refuses one that the kernel
+ * has. */
 static int sort_features(
 	const struct doctor_machine *m, int major, int minor, struct strv *has, struct strv *lacks)
 {

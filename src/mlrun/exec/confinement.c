@@ -81,7 +81,8 @@ static int plan_cap_drop(const char *text, struct plan *p, struct mlr_error *err
 
 		if (bits == 0)
 			return mlr_fail(err, EINVAL,
-				"--cap-drop '%s' is no capability: capabilities(7) lists them", name);
+				"--cap-drop '%s' is no capability: capabilities(7) lists them",
+				name);
 		p->caps_dropped |= bits;
 	}
 	return 0;

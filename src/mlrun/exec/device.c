@@ -96,7 +96,8 @@ static int add(const char *text, struct plan *p, struct mlr_error *err)
 	if (gpu_cdi_is_name(text))
 		return 0;
 	if (source[0] != '/') {
-		mlr_fail(err, EINVAL, "an absolute path of a device is wanted, /dev/..., or VENDOR/CLASS=NAME");
+		mlr_fail(err, EINVAL,
+			"an absolute path of a device is wanted, /dev/..., or VENDOR/CLASS=NAME");
 		return mlr_hint(err, "mlrun gpu cdi --list prints the names that this machine has");
 	}
 	/* "/dev/x:rwm" is short for "/dev/x:/dev/x:rwm", as in docker-run(1). */

@@ -12,8 +12,8 @@
  * A name of CDI's is left to gpu_cdi_plan().
  *
  * Returns 0; -ENOENT; -ENODEV for a file that is no device or lies where devices do not work;
- * -EACCES where the caller may not open it, naming the group that may; -ENOTSUP for less than rwm: who may
- * do what with a node is decided by its mode.
+ * -EACCES where the caller may not open it, naming the group that may; -ENOTSUP for less than rwm:
+ * who may do what with a node is decided by its mode.
  */
 int device_plan(const char *text, struct plan *p, struct mlr_error *err);
 

@@ -131,8 +131,8 @@ static void add_defaults(struct plan *p)
 	add_default(p, "PYTHONNOUSERSITE", "1", "default");
 }
 
-static int add_options(const struct exec_options *o, char *const *caller, struct plan *p,
-	struct mlr_error *err)
+static int add_options(
+	const struct exec_options *o, char *const *caller, struct plan *p, struct mlr_error *err)
 {
 	int r;
 
@@ -232,7 +232,8 @@ static int is_there(const struct plan *p, const char *path)
 
 void environment_drop_unmounted(struct plan *p)
 {
-	static const char *const names[] = { "TMPDIR", "TMP", "TEMP", "TEMPDIR", "XDG_RUNTIME_DIR" };
+	static const char *const names[] = { "TMPDIR", "TMP", "TEMP", "TEMPDIR",
+		"XDG_RUNTIME_DIR" };
 
 	for (size_t i = 0; i < ARRAY_LEN(names); i++) {
 		const char *value = is_callers(p, names[i]) ? plan_env_get(p, names[i]) : NULL;

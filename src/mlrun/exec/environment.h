@@ -17,8 +17,8 @@
 int environment_plan(const struct exec_options *o, char *const *caller, const struct strv *image,
 	struct plan *p, struct mlr_error *err);
 
-/* The same for a container that is there already: that process's variables, then the options'. Origin
- * "joined". */
+/* The same for a container that is there already: that process's variables, then the options'.
+ * Origin "joined". */
 int environment_plan_joined(const struct exec_options *o, char *const *caller,
 	const struct strv *joined, struct plan *p, struct mlr_error *err);
 

@@ -106,8 +106,8 @@ static int plan_hosts(struct plan *p, struct mlr_error *err)
 
 	if (file_read(AT_FDCWD, "/etc/hosts", HOSTS_MAX, &host, NULL, NULL) < 0)
 		host = xstrdup("127.0.0.1\tlocalhost\n");
-	text = xasprintf("%s%s127.0.1.1\t%s\n", host, *host && host[strlen(host) - 1] != '\n' ? "\n" : "",
-		p->hostname);
+	text = xasprintf("%s%s127.0.1.1\t%s\n", host,
+		*host && host[strlen(host) - 1] != '\n' ? "\n" : "", p->hostname);
 	return plan_file_add(p, text, strlen(text), "/etc/hosts", "default", err);
 }
 
@@ -126,7 +126,8 @@ static int plan_defaults(const struct exec_options *o, struct plan *p, struct ml
 			return r;
 		if (made && kind == PLAN_TMPFS)
 			p->mounts[p->n_mounts - 1].options = xstrdup("mode=1777");
-		/* Before a directory of the host's is there that a link of the image could lead to. */
+		/* Before a directory of the host's is there that a link of the image could lead
+		 * to. */
 		r = strcmp(target, "/sys") == 0 ? masks_plan(p, err) : 0;
 		if (r < 0)
 			return r;
@@ -158,8 +159,8 @@ static int home_fits(const struct plan *p, const char *home)
  * same path where that can be. The image's own /root serves root, and a user of the image's has the
  * home directory there, unless the root is read-only.
  */
-static int plan_home(const struct exec_options *o, const char *home, int image_home,
-	struct plan *p, struct mlr_error *err)
+static int plan_home(const struct exec_options *o, const char *home, int image_home, struct plan *p,
+	struct mlr_error *err)
 {
 	if (o->home == EXEC_YES) {
 		if (!home)
@@ -167,8 +168,8 @@ static int plan_home(const struct exec_options *o, const char *home, int image_h
 				"--home: neither HOME nor the user database names a home directory");
 		free(p->id.home);
 		p->id.home = xstrdup(home);
-		return plan_mount_add(p, PLAN_BIND, home, home, 0,
-			o->home_origin ? o->home_origin : "user", err);
+		return plan_mount_add(
+			p, PLAN_BIND, home, home, 0, o->home_origin ? o->home_origin : "user", err);
 	}
 	if ((p->id.uid == 0 || image_home) && !o->read_only)
 		return 0;
@@ -194,8 +195,9 @@ static int plan_caller_dir(const struct exec_options *o, const char *home, struc
 	if (access(cwd, X_OK) < 0) {
 		if (!o->workdir)
 			strv_take(&p->notes,
-				xasprintf("you may not enter the working directory '%s', so the command starts "
-					  "in the image's; -w DIR starts it elsewhere",
+				xasprintf(
+					"you may not enter the working directory '%s', so the command starts "
+					"in the image's; -w DIR starts it elsewhere",
 					cwd));
 		return 0;
 	}
@@ -305,8 +307,8 @@ static void plan_pmi_fd(struct plan *p)
 		plan_keep_fd(p, (int)fd);
 }
 
-/* Which processes this one shall be in one container with. A PID namespace ends with its first process,
- * so nobody is put into one unasked. */
+/* Which processes this one shall be in one container with. A PID namespace ends with its first
+ * process, so nobody is put into one unasked. */
 static void plan_share(const struct exec_options *o, struct plan *p)
 {
 	if (o->join_tag)
@@ -353,22 +355,24 @@ static int list_in_image(void *ctx, const char *path, struct strv *ret)
 	return rootfs_list(ctx, path, ret);
 }
 
-/* Does --device name the GPUs? They would be brought in twice else, and those that were not meant too. */
+/* Does --device name the GPUs? They would be brought in twice else, and those that were not meant
+ * too. */
 static int are_gpus_named(const struct exec_options *o, const struct strv *cdi, struct plan *p)
 {
 	if (o->gpu && (!o->gpu_origin || strcmp(o->gpu_origin, "user") == 0))
 		return 0;
 	for (size_t i = 0; i < cdi->n; i++)
 		if (gpu_cdi_is_gpu(cdi->v[i])) {
-			plan_remark_add(p, "cdi", "--device %s says which GPUs there are; --gpu adds to them",
+			plan_remark_add(p, "cdi",
+				"--device %s says which GPUs there are; --gpu adds to them",
 				cdi->v[i]);
 			return 1;
 		}
 	return 0;
 }
 
-static int plan_gpus(const struct exec_options *o, const struct strv *env, const struct gpu_image *image,
-	struct plan *p, struct mlr_error *err)
+static int plan_gpus(const struct exec_options *o, const struct strv *env,
+	const struct gpu_image *image, struct plan *p, struct mlr_error *err)
 {
 	const struct gpu_request q = { .word = o->gpu,
 		.origin = o->gpu_origin,
@@ -457,8 +461,9 @@ static int plan_image(
 
 	p->root = o->read_only ? PLAN_ROOT_READ_ONLY : PLAN_ROOT_MEMORY;
 	caller_identity(p, o->fakeroot);
-	r = o->write ? rootfs_kept_plan(o->store, o->config, o->image, o->write, lease, p, &facts, err)
-		     : rootfs_plan(o->store, o->config, o->image, lease, p, &facts, err);
+	r = o->write
+		? rootfs_kept_plan(o->store, o->config, o->image, o->write, lease, p, &facts, err)
+		: rootfs_plan(o->store, o->config, o->image, lease, p, &facts, err);
 	if (r == 0)
 		r = architecture_check("/", p, err);
 	return r < 0 ? r : plan_rest(o, &facts.config, p, err);

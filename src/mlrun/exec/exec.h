@@ -41,22 +41,24 @@ struct exec_options {
 	const char *gpu;        /* --gpu: "auto", "all", "none", a list; NULL: nobody has said */
 	const char *gpu_origin; /* who has set it; NULL: the user, by an option */
 	const char *hostname, *seccomp, *cpus, *memory; /* or NULL */
-	const char *write;    /* --write: NULL no, "" a name of mlrun's choice, else the container's */
+	const char *write; /* --write: NULL no, "" a name of mlrun's choice, else the container's */
 	const char *join_tag; /* --join-tag, or NULL */
 	pid_t join;           /* --join PID, or 0; image is NULL then */
 	enum exec_mpi mpi;
 	enum exec_pull pull;
 	enum exec_switch home;
-	const char *home_origin;     /* who has set it; NULL: the user, by an option */
-	const struct config *config; /* its [exec] volumes and variables are the container's; or NULL */
+	const char *home_origin; /* who has set it; NULL: the user, by an option */
+	const struct config
+		*config; /* its [exec] volumes and variables are the container's; or NULL */
 	int clearenv, read_only, fakeroot;
-	int pid, init, ipc, no_network; /* namespaces of its own: --pid, --init, --ipc=private, --net=none */
+	int pid, init, ipc,
+		no_network; /* namespaces of its own: --pid, --init, --ipc=private, --net=none */
 };
 
 /*
- * Let the configuration and the environment variables MLRUN_GPU, MLRUN_HOME, MLRUN_MPI and MLRUN_PULL say what no
- * option has said. c stays the caller's and must outlive o. Returns 0, or -EINVAL for a variable that
- * is set to what it may not.
+ * Let the configuration and the environment variables MLRUN_GPU, MLRUN_HOME, MLRUN_MPI and
+ * MLRUN_PULL say what no option has said. c stays the caller's and must outlive o. Returns 0, or
+ * -EINVAL for a variable that is set to what it may not.
  */
 int exec_defaults(const struct config *c, struct exec_options *o, struct mlr_error *err);
 
@@ -66,9 +68,9 @@ int exec_defaults(const struct config *c, struct exec_options *o, struct mlr_err
  */
 int exec_plan(const struct exec_options *o, int lease, struct plan *p, struct mlr_error *err);
 
-/* Mounts, limits, descriptors and words that are wrong whatever the image is: to be told before it is
- * fetched for an hour. What can be read but once, as a pipe given to --env-file, is left to exec_plan(),
- * which it returns as. */
+/* Mounts, limits, descriptors and words that are wrong whatever the image is: to be told before it
+ * is fetched for an hour. What can be read but once, as a pipe given to --env-file, is left to
+ * exec_plan(), which it returns as. */
 int exec_check(const struct exec_options *o, struct mlr_error *err);
 
 #endif

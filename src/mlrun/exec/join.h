@@ -11,7 +11,8 @@
  * environment as it was when it started, changed by --env-file, -e and --unset-env.
  *
  * Returns 0; -ESRCH; -EPERM for a process that may not be looked at; -EINVAL for one that is in no
- * container of mlrun's, for a missing command, and for options that would change what the container is.
+ * container of mlrun's, for a missing command, and for options that would change what the container
+ * is.
  */
 int join_plan(const struct exec_options *o, struct plan *p, struct mlr_error *err);
 

@@ -59,8 +59,8 @@ int volume_flag(const char *word, size_t len, unsigned *flags, struct mlr_error 
 }
 
 /* optional: set where a configuration says so; NULL: that is no flag. */
-static int parse_flags(const char *s, enum plan_kind *kind, unsigned *flags, int *optional,
-	struct mlr_error *err)
+static int parse_flags(
+	const char *s, enum plan_kind *kind, unsigned *flags, int *optional, struct mlr_error *err)
 {
 	static const char word[] = "optional";
 
@@ -88,7 +88,8 @@ static int source_missing(const char *source, int is_read, struct mlr_error *err
 	if (err->code != ENOENT)
 		return r;
 	if (!strchr(source, '/'))
-		mlr_hint(err, "mlrun has no named volumes; write ./%s for a directory here", source);
+		mlr_hint(
+			err, "mlrun has no named volumes; write ./%s for a directory here", source);
 	else if (!is_read)
 		mlr_hint(err, "make it first: mkdir -p '%s'", source);
 	return r;

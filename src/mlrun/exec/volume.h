@@ -9,17 +9,17 @@
 
 /*
  * Add one -v to the plan. SRC may be relative; it must exist. DST is SRC's absolute name unless
- * given. FLAGS, separated by commas: ro, rw, nosuid, nodev, noexec; O for writing to memory over the
- * directory (podman's letter); and accepted without effect, because mlrun mounts so anyway or has no
- * use for them: z, Z, exec, suid, dev, rbind, bind, rprivate, private, rslave, slave, cached,
- * delegated, consistent. What is asked for by shared, rshared and U cannot be had: -ENOTSUP.
+ * given. FLAGS, separated by commas: ro, rw, nosuid, nodev, noexec; O for writing to memory over
+ * the directory (podman's letter); and accepted without effect, because mlrun mounts so anyway or
+ * has no use for them: z, Z, exec, suid, dev, rbind, bind, rprivate, private, rslave, slave,
+ * cached, delegated, consistent. What is asked for by shared, rshared and U cannot be had:
+ * -ENOTSUP.
  */
 int volume_plan(const char *text, struct plan *p, struct mlr_error *err);
 
 /* The same of a configuration: of another origin (a literal), and with one more flag, "optional": a
  * source that is not there or cannot be reached is left out. */
-int volume_configured(
-	const char *text, const char *origin, struct plan *p, struct mlr_error *err);
+int volume_configured(const char *text, const char *origin, struct plan *p, struct mlr_error *err);
 
 /* One of those flags (len bytes of it), but O: adds to *flags. Returns 0, -EINVAL for what is none,
  * -ENOTSUP. */

@@ -330,8 +330,8 @@ int outlet_put_fd(struct outlet *o, const char *name, int fd, uint64_t size, str
 static int sync_dirs(const struct outlet *o, struct mlr_error *err)
 {
 	for (size_t i = 0; o->kind == OUTLET_DIR && i < o->dirs.n; i++) {
-		auto_close int fd =
-			openat(o->fd, o->dirs.v[i], O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+		auto_close int fd = openat(
+			o->fd, o->dirs.v[i], O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 
 		if (fd < 0 || fsync(fd) < 0)
 			return mlr_fail_errno(err, "sync '%s/%s'", o->path, o->dirs.v[i]);

@@ -144,8 +144,8 @@ static int put_entry(
 	return size ? put_data(k, fd, path, size, err) : 0;
 }
 
-/* What its author shut is opened all the same; trees do not change, so the short way comes first.
- */
+/* What its author shut is opened all the same; trees do not change, so the short way comes
+ * first. */
 static int open_thing(int dir_fd, const char *name, const struct stat *st, int *lent)
 {
 	int fd = openat(dir_fd, name, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);

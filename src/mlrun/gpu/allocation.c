@@ -287,7 +287,8 @@ static const char *read_slurm(char *const *env, const struct gpu_machine *m, enu
  * alone. */
 static int is_step_without(char *const *env)
 {
-	const char *step = strv_env_get(env, "SLURM_STEP_ID"), *gpus = strv_env_get(env, "SLURM_STEP_GPUS"),
+	const char *step = strv_env_get(env, "SLURM_STEP_ID"),
+		   *gpus = strv_env_get(env, "SLURM_STEP_GPUS"),
 		   *jobs = strv_env_get(env, "SLURM_JOB_GPUS");
 
 	return step && *step && jobs && *jobs && !gpus;
@@ -384,8 +385,8 @@ static void read_amd(
 	char *const *env, const struct gpu_machine *m, struct list *l, struct gpu_allocation *a)
 {
 	auto_call(list_done) struct list outer = { NULL, 0 };
-	const char *rocr = strv_env_get(env, "ROCR_VISIBLE_DEVICES"), *hip = strv_env_get(env, "HIP_VISIBLE_DEVICES"),
-		   *name = "HIP_VISIBLE_DEVICES";
+	const char *rocr = strv_env_get(env, "ROCR_VISIBLE_DEVICES"),
+		   *hip = strv_env_get(env, "HIP_VISIBLE_DEVICES"), *name = "HIP_VISIBLE_DEVICES";
 
 	if (!rocr && !hip && !has_vendor(m, GPU_NVIDIA)) {
 		name = "CUDA_VISIBLE_DEVICES";

@@ -95,8 +95,8 @@ int gpu_cdi_check(const struct strv *names, struct mlr_error *err)
 	return find_steps(&d, names, &steps, err);
 }
 
-/* Links come first, which the linker's cache is to know of; what the image has that is newer, last.
- */
+/* Links come first, which the linker's cache is to know of; what the image has that is newer,
+ * last. */
 static int hook_turn(const struct gpu_cdi_hook *h)
 {
 	if (strv_has(&h->args, "create-symlinks") || strv_has(&h->args, "create-soname-symlinks"))

@@ -1,6 +1,6 @@
 /*
- * The links that hooks of CDI files ask for, and what the linker finds in the folders of the mounts:
- * libraries, and links to them.
+ * The links that hooks of CDI files ask for, and what the linker finds in the folders of the
+ * mounts: libraries, and links to them.
  */
 #ifndef MLR_GPU_CDI_LINKS_H
 #define MLR_GPU_CDI_LINKS_H

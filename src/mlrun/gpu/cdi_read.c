@@ -55,7 +55,7 @@ static int read_fields(struct cdi_reader *r, const json_t *j, const struct cdi_f
 	const char *key;
 	json_t *item;
 
-	json_object_foreach ((json_t *)j, key, item) {
+	json_object_foreach((json_t *)j, key, item) {
 		const struct cdi_field *f = find(fields, key);
 		uint64_t bit = f ? (uint64_t)1 << (f - fields) : 0;
 		int err;
@@ -99,7 +99,7 @@ int cdi_read_list(struct cdi_reader *r, const json_t *j,
 
 	if (!json_is_array(j))
 		return cdi_read_type(r, "a list", j);
-	json_array_foreach ((json_t *)j, i, item) {
+	json_array_foreach((json_t *)j, i, item) {
 		int err = read(r, item, to);
 
 		if (err < 0)

@@ -310,7 +310,7 @@ static int read_annotations(struct cdi_reader *r, const json_t *j, void *to)
 	(void)to;
 	if (!json_is_object(j))
 		return cdi_read_type(r, "an object", j);
-	json_object_foreach ((json_t *)j, key, item) {
+	json_object_foreach((json_t *)j, key, item) {
 		if (!json_is_string(item))
 			return cdi_read_wrong(r, "'%s': a text is wanted", key);
 		need(r->ctx, V_060);

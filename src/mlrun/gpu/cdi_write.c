@@ -15,8 +15,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Names of devices begin with digits; hostPath (SPEC.md, released versions). Group ids need more.
- */
+/* Names of devices begin with digits; hostPath (SPEC.md, released versions). Group ids need
+ * more. */
 #define VERSION          "0.5.0"
 #define VERSION_FOR_GIDS "0.7.0"
 
@@ -54,7 +54,7 @@ static void add_node(struct writer *w, json_t *nodes, const struct gpu_node *n)
 
 	if (!n->path || n->error == ENOENT || n->error == ENXIO)
 		return;
-	json_array_foreach (nodes, i, j)
+	json_array_foreach(nodes, i, j)
 		if (strcmp(json_string_value(json_object_get(j, "path")), n->path) == 0)
 			return;
 	j = json_pack("{s:o}", "path", mlr_json_text(n->path));

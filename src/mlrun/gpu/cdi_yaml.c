@@ -240,7 +240,7 @@ static int merge(struct reader *r, const yaml_event_t *at, json_t *map, const js
 			: 0;
 	if (!json_is_array(from))
 		return wrong(r, at, "what is merged by '<<' is no mapping");
-	json_array_foreach ((json_t *)from, i, item) {
+	json_array_foreach((json_t *)from, i, item) {
 		int err = json_is_object(item)
 			? merge(r, at, map, item)
 			: wrong(r, at, "what is merged by '<<' is no mapping");

@@ -12,14 +12,17 @@ struct gpu_allocation {
 	size_t *order; /* of machine->gpus, n of them, in the order in which the job counts them */
 	int *mig;      /* the part of each, an index into gpu->mig; -1: the whole */
 	size_t n;
-	int by_uuid;   /* its list names uuids, which are good inside as well */
+	int by_uuid; /* its list names uuids, which are good inside as well */
 	/* Sentences: what does not count and why, variables that contradict each other. */
 	struct strv remarks;
 	/* The first of these about a GPU that the job names and this user cannot have; NULL. */
 	char *lost;
 };
 
-#define GPU_ALLOCATION_INIT { 0 }
+#define GPU_ALLOCATION_INIT \
+	{                   \
+		0           \
+	}
 
 void gpu_allocation_done(struct gpu_allocation *a);
 
@@ -61,7 +64,10 @@ struct gpu_choice {
 	char *cuda_visible, *rocr_visible;
 };
 
-#define GPU_CHOICE_INIT { NULL, 0, STRV_INIT, STRV_INIT, NULL, NULL }
+#define GPU_CHOICE_INIT                                   \
+	{                                                 \
+		NULL, 0, STRV_INIT, STRV_INIT, NULL, NULL \
+	}
 
 void gpu_choice_done(struct gpu_choice *c);
 

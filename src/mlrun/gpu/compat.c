@@ -72,7 +72,7 @@ static int read_claim(const char *text, unsigned major, struct claim *ret)
 	if (cuda)
 		gpu_version_parse(cuda, &ret->cuda);
 	ret->has_drivers = json_array_size(drivers) > 0;
-	json_array_foreach (drivers, i, v)
+	json_array_foreach(drivers, i, v)
 		ret->names_driver |= json_integer_value(v) == (json_int_t)major;
 	json_decref(root);
 	return is_object ? 0 : -EPROTO;

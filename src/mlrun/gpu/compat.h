@@ -7,14 +7,17 @@
 #include "gpu/machine.h"
 
 struct gpu_compat {
-	int use;             /* take its libraries in place of the driver's */
-	char *dir;           /* inside, "/usr/local/cuda/compat"; NULL: the image has none */
-	char *version;       /* "550.54.15" of libcuda.so.550.54.15 */
+	int use;               /* take its libraries in place of the driver's */
+	char *dir;             /* inside, "/usr/local/cuda/compat"; NULL: the image has none */
+	char *version;         /* "550.54.15" of libcuda.so.550.54.15 */
 	struct strv libraries; /* file names in dir, "libcuda.so.550.54.15" */
-	char *why;           /* the decision, in a sentence */
+	char *why;             /* the decision, in a sentence */
 };
 
-#define GPU_COMPAT_INIT { 0 }
+#define GPU_COMPAT_INIT \
+	{               \
+		0       \
+	}
 
 void gpu_compat_done(struct gpu_compat *c);
 
@@ -23,9 +26,10 @@ void gpu_compat_expect(const struct gpu_image *image);
 
 /*
  * Decide by the ELF note .note.cuda.fwd_compatibility of libcuda.so (NVIDIA container toolkit,
- * internal/discover/compat_libs.go), else by the major versions. With several libcuda.so.*.* nothing is used.
- * Returns 0; what cannot be read is a decision against.
+ * internal/discover/compat_libs.go), else by the major versions. With several libcuda.so.*.*
+ * nothing is used. Returns 0; what cannot be read is a decision against.
  */
-int gpu_compat_read(const struct gpu_image *image, const struct gpu_machine *m, struct gpu_compat *ret);
+int gpu_compat_read(
+	const struct gpu_image *image, const struct gpu_machine *m, struct gpu_compat *ret);
 
 #endif

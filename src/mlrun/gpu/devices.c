@@ -170,8 +170,8 @@ static void add_gpu(const struct gpu_dir *d, const char *name, const struct majo
 	gpu_mig_find(d, majors->known ? majors->caps : GPU_MIG_ANY_CAPS, g, &m->warnings);
 }
 
-/* Where procfs hides the GPUs, as in some containers, their nodes still tell that they are there.
- */
+/* Where procfs hides the GPUs, as in some containers, their nodes still tell that they are
+ * there. */
 static void add_bare_nodes(const struct gpu_dir *d, const struct strv *dev,
 	const struct majors *majors, struct gpu_machine *m)
 {

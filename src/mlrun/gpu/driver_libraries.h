@@ -6,8 +6,8 @@
 #include "gpu/places.h"
 
 /*
- * Add what table.h names and one of these capabilities brings to m->files, each real file once, for 64
- * bits and with GPU_COMPAT32 for 32; what lacks, to m->missing.
+ * Add what table.h names and one of these capabilities brings to m->files, each real file once, for
+ * 64 bits and with GPU_COMPAT32 for 32; what lacks, to m->missing.
  *
  * Of each row the first place counts that has a fit file: its real name ends in the driver's
  * version (or it has one of its own), it is a library of this machine's kind. What a taken library

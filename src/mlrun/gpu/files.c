@@ -215,8 +215,8 @@ static void find_sockets(struct gpu_machine *m, const struct root *roots, size_t
 	}
 }
 
-/* The directory of CUDA's multi-process service, whose server somebody has started on the machine.
- */
+/* The directory of CUDA's multi-process service, whose server somebody has started on the
+ * machine. */
 static void find_mps(struct gpu_machine *m, const struct gpu_dir *machine)
 {
 	const char *dir = getenv("CUDA_MPS_PIPE_DIRECTORY"),

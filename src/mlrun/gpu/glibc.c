@@ -66,8 +66,8 @@ static void find(const struct gpu_image *image, struct gpu_image_libc *ret, int 
 
 	uname(&u);
 	machine = machine_of(image, &u);
-	/* First: what the directories of other distributions hold may be of the wrong number of bits
-	 * there. */
+	/* First: what the directories of other distributions hold may be of the wrong number of
+	 * bits there. */
 	r = look(image, multiarch_libc(machine), GPU_LIBC_GLIBC, ret, fd);
 	if (r < 0 && r != -ENOTSUP)
 		r = look(image, xasprintf("/lib/ld-musl-%s.so.1", machine), GPU_LIBC_MUSL, ret, fd);

@@ -177,7 +177,8 @@ static int inject(const struct gpu_injection *i, struct mlr_error *err)
 	if (r < 0)
 		return r;
 	plan_mounts_into_image(i->plan, first);
-	/* Last: it leads through /lib, a link in most images, behind which each mount takes longer. */
+	/* Last: it leads through /lib, a link in most images, behind which each mount takes
+	 * longer. */
 	return add_files(i, GPU_FIRMWARE, err);
 }
 

@@ -73,8 +73,8 @@ struct section {
 #define HWCAP_EXTENSION (1ull << 62)
 #define HWCAP_INDEX     0xffffffffull
 
-/* What elf/cache.c calls flags: a library of libc6, and of which of a machine's kinds of programs.
- */
+/* What elf/cache.c calls flags: a library of libc6, and of which of a machine's kinds of
+ * programs. */
 #define FLAG_LIBC6 0x0003
 #if defined(__x86_64__)
 #define FLAGS_64 (FLAG_LIBC6 | 0x0300)
@@ -94,7 +94,7 @@ struct section {
 #endif
 
 #define STRINGS_MAX (32u << 20) /* bytes */
-#define ENTRIES_MAX 200000u /* a Debian with all of its libraries has some 10,000 */
+#define ENTRIES_MAX 200000u     /* a Debian with all of its libraries has some 10,000 */
 
 /* A cache's bytes; strings that begin before last_nul end within it. */
 struct bytes {
@@ -232,7 +232,8 @@ static struct sorted *sort_entries(const struct gpu_ldcache *c)
 	if (first < c->n)
 		qsort(&v[first], c->n - first, sizeof(*v), compare_sorted);
 	for (size_t k = 0; k < c->n; k++)
-		all[k] = j >= c->n || (i < first && compare_sorted(&v[i], &v[j]) < 0) ? v[i++] : v[j++];
+		all[k] = j >= c->n || (i < first && compare_sorted(&v[i], &v[j]) < 0) ? v[i++]
+										      : v[j++];
 	return all;
 }
 
@@ -382,8 +383,8 @@ int gpu_ldcache_walk(const void *data, size_t size,
 			.hwcap = f.hwcap,
 			.hwcaps = (char *)hwcaps_name(&b, f.hwcap),
 		};
-		/* An index without a name behind it is no subdirectory that ld.so would look into.
-		 */
+		/* An index without a name behind it is no subdirectory that ld.so would look
+		 * into. */
 		if (e.name && e.path && (e.hwcaps || !has_hwcaps(e.hwcap)))
 			r = visit(ctx, &e);
 	}

@@ -174,8 +174,8 @@ static int fill(struct shelf *s, int with_amds, struct mlr_error *err)
 	return plan_mount_add(s->i->plan, PLAN_SEAL, NULL, s->dir, 0, "gpu", err);
 }
 
-/* ROCm's libraries fit the programs that were built with them: the image's own are never replaced.
- */
+/* ROCm's libraries fit the programs that were built with them: the image's own are never
+ * replaced. */
 static int image_lacks_rocm(const struct gpu_injection *i)
 {
 	auto_strv struct strv names = STRV_INIT;

@@ -13,24 +13,29 @@ struct gpu_image_libc {
 	char *path;                 /* "/lib/x86_64-linux-gnu/libc.so.6"; NULL */
 };
 
-#define GPU_IMAGE_LIBC_INIT { GPU_LIBC_UNKNOWN, { { 0 } }, NULL }
+#define GPU_IMAGE_LIBC_INIT                       \
+	{                                         \
+		GPU_LIBC_UNKNOWN, { { 0 } }, NULL \
+	}
 
 void gpu_image_libc_done(struct gpu_image_libc *l);
 
-/* Tell the image what its C library's version and gpu_link() will be read of; expect is not NULL. */
+/* Tell the image what its C library's version and gpu_link() will be read of; expect is not
+ * NULL. */
 void gpu_link_expect(const struct gpu_image *image);
 
-/* Look at the usual places of /lib, /lib64, /usr/lib and /usr/lib64. UNKNOWN: the image cannot be looked into. */
+/* Look at the usual places of /lib, /lib64, /usr/lib and /usr/lib64. UNKNOWN: the image cannot be
+ * looked into. */
 void gpu_image_libc_read(const struct gpu_image *image, struct gpu_image_libc *ret);
 
 /*
- * Names of files that need a newer glibc than the image has, "libcuda.so.580.65.06 (GLIBC_2.38)"; nothing when that is
- * not known.
+ * Names of files that need a newer glibc than the image has, "libcuda.so.580.65.06 (GLIBC_2.38)";
+ * nothing when that is not known.
  *
  *   caps  whose libraries and programs are meant, enum gpu_capability
  *   p     only those that this plan binds; NULL: all
  */
-void gpu_glibc_check(const struct gpu_machine *m, unsigned caps, const struct gpu_image_libc *l, const struct plan *p,
-	struct strv *ret);
+void gpu_glibc_check(const struct gpu_machine *m, unsigned caps, const struct gpu_image_libc *l,
+	const struct plan *p, struct strv *ret);
 
 #endif

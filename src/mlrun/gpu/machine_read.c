@@ -10,8 +10,8 @@
 #include <string.h>
 #include <sys/utsname.h>
 
-static int read_machine(
-	const char *root, int with_files, unsigned caps, struct gpu_machine *ret, struct mlr_error *err)
+static int read_machine(const char *root, int with_files, unsigned caps, struct gpu_machine *ret,
+	struct mlr_error *err)
 {
 	auto_call(gpu_dir_close) struct gpu_dir d = GPU_DIR_INIT;
 	auto_call(gpu_machine_done) struct gpu_machine m = GPU_MACHINE_INIT;

@@ -31,8 +31,8 @@ int gpu_node_look(const struct gpu_dir *d, const struct gpu_node_want *w, struct
 void gpu_node_find(const struct gpu_dir *d, const struct gpu_node_want *w, struct gpu_node **v,
 	size_t *n, struct strv *warnings);
 
-/* Fill in g->drm: /dev/dri/card1 and renderD129 of what a device's directory in /sys has in drm/.
- */
+/* Fill in g->drm: /dev/dri/card1 and renderD129 of what a device's directory in /sys has in
+ * drm/. */
 void gpu_node_find_drm(
 	const struct gpu_dir *d, const char *device_dir, struct gpu *g, struct strv *warnings);
 

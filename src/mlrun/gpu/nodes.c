@@ -50,8 +50,8 @@ static int add_node(const struct gpu_injection *i, const struct gpu_node *n, str
 	return gpu_injection_bind(i, n->path, gpu_injection_inside(i, n->path), NODE_FLAGS, err);
 }
 
-/* On the host CUDA has them made by nvidia-modprobe, which is setuid root and cannot help in here.
- */
+/* On the host CUDA has them made by nvidia-modprobe, which is setuid root and cannot help in
+ * here. */
 static void note_lack(const struct gpu_injection *i, const char *path, const struct gpu_node *n)
 {
 	auto_free char *why = NULL;
@@ -59,7 +59,8 @@ static void note_lack(const struct gpu_injection *i, const char *path, const str
 	if (i->choice->n == 0 || i->machine->driver != GPU_DRIVER_NVIDIA || (n && n->error == 0))
 		return;
 	why = n ? gpu_node_why(n)
-		: xasprintf("'%s' is not there; as root, nvidia-modprobe -c0 -u makes such nodes", path);
+		: xasprintf("'%s' is not there; as root, nvidia-modprobe -c0 -u makes such nodes",
+			  path);
 	strv_addf(&i->plan->notes, "CUDA finds no GPU in the container: %s", why);
 }
 

@@ -219,8 +219,8 @@ int gpu_watch_next(struct gpu_watch *w, struct gpu_sample **ret, struct mlr_erro
 	return r;
 }
 
-/* Nobody waits for it in the driver, where it cannot be killed: it is gone or will be, by its pipe.
- */
+/* Nobody waits for it in the driver, where it cannot be killed: it is gone or will be, by its
+ * pipe. */
 void gpu_watch_close(struct gpu_watch *w)
 {
 	if (w->from >= 0)

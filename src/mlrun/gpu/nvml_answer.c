@@ -73,7 +73,7 @@ static void fill_parts(struct gpu *g, const json_t *parts)
 	const json_t *part;
 	size_t k;
 
-	json_array_foreach ((json_t *)parts, k, part)
+	json_array_foreach((json_t *)parts, k, part)
 		for (size_t i = 0; i < g->n_mig; i++)
 			if (g->mig[i].gi == count_of(part, "gi") &&
 				g->mig[i].ci == count_of(part, "ci"))
@@ -116,7 +116,7 @@ int gpu_nvml_read_query(const char *text, struct gpu_machine *m, struct mlr_erro
 		return r;
 	if (!gpu_version_is_known(&m->cuda) && cuda)
 		gpu_version_parse(cuda, &m->cuda);
-	json_array_foreach (json_object_get(o, "gpus"), i, item) {
+	json_array_foreach(json_object_get(o, "gpus"), i, item) {
 		const char *bus_id = text_of(item, "bus_id"), *why = text_of(item, "error");
 		struct gpu *g = find_gpu(m, bus_id);
 
@@ -136,7 +136,7 @@ static void read_processes(const json_t *list, struct gpu_sample *s)
 	size_t i;
 
 	s->processes = xcalloc(json_array_size(list) + 1, sizeof(*s->processes));
-	json_array_foreach ((json_t *)list, i, item) {
+	json_array_foreach((json_t *)list, i, item) {
 		int pid = small_count_of(item, "pid");
 
 		if (pid > 0)
@@ -174,7 +174,7 @@ int gpu_nvml_read_samples(const char *text, struct gpu_sample **ret, struct mlr_
 	if (r < 0)
 		return r;
 	*ret = xcalloc(json_array_size(gpus) + 1, sizeof(**ret));
-	json_array_foreach ((json_t *)gpus, i, item)
+	json_array_foreach((json_t *)gpus, i, item)
 		read_sample(item, &(*ret)[i]);
 	return (int)json_array_size(gpus);
 }

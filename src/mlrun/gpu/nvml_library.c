@@ -11,7 +11,13 @@ struct symbol {
 	const char *names[3];
 };
 
-#define SYMBOL(field, ...) { offsetof(struct nvml, field), { __VA_ARGS__ } }
+#define SYMBOL(field, ...)                    \
+	{                                     \
+		offsetof(struct nvml, field), \
+		{                             \
+			__VA_ARGS__           \
+		}                             \
+	}
 
 /* The newest name first: older ones count or fill in less. */
 static const struct symbol symbols[] = {
@@ -42,9 +48,11 @@ static const struct symbol symbols[] = {
 	SYMBOL(compute, "nvmlDeviceGetComputeRunningProcesses_v3",
 		"nvmlDeviceGetComputeRunningProcesses_v2", "nvmlDeviceGetComputeRunningProcesses"),
 	SYMBOL(graphics, "nvmlDeviceGetGraphicsRunningProcesses_v3",
-		"nvmlDeviceGetGraphicsRunningProcesses_v2", "nvmlDeviceGetGraphicsRunningProcesses"),
+		"nvmlDeviceGetGraphicsRunningProcesses_v2",
+		"nvmlDeviceGetGraphicsRunningProcesses"),
 	SYMBOL(mps, "nvmlDeviceGetMPSComputeRunningProcesses_v3",
-		"nvmlDeviceGetMPSComputeRunningProcesses_v2", "nvmlDeviceGetMPSComputeRunningProcesses"),
+		"nvmlDeviceGetMPSComputeRunningProcesses_v2",
+		"nvmlDeviceGetMPSComputeRunningProcesses"),
 };
 
 /* By the numbers of nvmlBrandType_t (13.0). */

@@ -105,8 +105,8 @@ struct nvml {
 #define NVML_CALL(n, function, ...) \
 	((n)->function ? (n)->function(__VA_ARGS__) : NVML_FUNCTION_NOT_FOUND)
 
-/* Load the library at a path, which is not started yet. Returns 0, or -1 with dlerror(3)'s words.
- */
+/* Load the library at a path, which is not started yet. Returns 0, or -1 with dlerror(3)'s
+ * words. */
 int nvml_load(const char *path, struct nvml *ret, const char **why);
 
 /*

@@ -81,7 +81,8 @@ char *gpu_dir_path(const struct gpu_dir *d, int fd)
 }
 
 /*
- * A path without links is known without asking /proc, which takes longer than all else here. Most are such.
+ * A path without links is known without asking /proc, which takes longer than all else here. Most
+ * are such.
  */
 static int open_without_links(const struct gpu_dir *d, const char *path)
 {

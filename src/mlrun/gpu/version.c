@@ -50,6 +50,7 @@ const char *gpu_version_print(const struct gpu_version *v, char text[GPU_VERSION
 	while (n > 2 && v->part[n - 1] == 0)
 		n--;
 	for (size_t i = 0; i < n; i++)
-		at += (size_t)snprintf(text + at, GPU_VERSION_TEXT - at, "%s%u", i ? "." : "", v->part[i]);
+		at += (size_t)snprintf(
+			text + at, GPU_VERSION_TEXT - at, "%s%u", i ? "." : "", v->part[i]);
 	return text;
 }

@@ -182,8 +182,8 @@ static char *carried(const struct gpu_request *q)
 	return NULL;
 }
 
-/* CUDA's images were made so until 9.0 (nvidia-container-toolkit, internal/config/image: IsLegacy).
- */
+/* CUDA's images were made so until 9.0 (nvidia-container-toolkit, internal/config/image:
+ * IsLegacy). */
 static const char *first_kind(const struct gpu_request *q)
 {
 	char *const *env = strv_argv(q->image_env);

@@ -53,7 +53,10 @@ struct gpu_wish {
 	struct strv remarks; /* sentences: what was not obeyed and why, who won over whom */
 };
 
-#define GPU_WISH_INIT { .kind = GPU_WISH_NOTHING }
+#define GPU_WISH_INIT                    \
+	{                                \
+		.kind = GPU_WISH_NOTHING \
+	}
 
 /* Capabilities with which the libraries of compute and graphics come, and nodes that are theirs. */
 #define GPU_CAPS_COMPUTE  (GPU_COMPUTE | GPU_VIDEO)

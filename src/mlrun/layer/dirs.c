@@ -152,8 +152,8 @@ static int deepest_first(const void *a, const void *b)
 	return r ? r : (x->order > y->order) - (x->order < y->order);
 }
 
-/* In the tree it is closed to others. The directories above it are still to be closed to its owner.
- */
+/* In the tree it is closed to others. The directories above it are still to be closed to its
+ * owner. */
 static int note_open(
 	struct layer_dirs *d, const struct layer_dir *dir, int root, struct mlr_error *err)
 {
@@ -265,8 +265,7 @@ static void drop_gone(void **set, const struct strv *paths,
 			drop(set, paths->v[i]);
 }
 
-void layer_dirs_forget(
-	struct layer_dirs *d, int (*is_gone)(void *ctx, const char *real), void *ctx)
+void layer_dirs_forget(struct layer_dirs *d, int (*is_gone)(void *ctx, const char *real), void *ctx)
 {
 	auto_strv struct strv implicit = STRV_INIT, hiding = STRV_INIT;
 

@@ -1,5 +1,5 @@
-/* What a layer's tar says of its members, from its record alone (layer/record.h): no file is read.
- */
+/* What a layer's tar says of its members, from its record alone (layer/record.h): no file is
+ * read. */
 #ifndef MLR_LAYER_HEADERS_H
 #define MLR_LAYER_HEADERS_H
 

@@ -1,7 +1,7 @@
 /*
- * A layer's tar as a stream: a thread reads and inflates into a few buffers, another hashes them, and
- * the caller uses them meanwhile, so that several cores have work. Memory is bounded by the buffers,
- * about 5 MiB.
+ * A layer's tar as a stream: a thread reads and inflates into a few buffers, another hashes them,
+ * and the caller uses them meanwhile, so that several cores have work. Memory is bounded by the
+ * buffers, about 5 MiB.
  */
 #ifndef MLR_LAYER_STREAM_H
 #define MLR_LAYER_STREAM_H

@@ -67,9 +67,9 @@ void layer_result_done(struct layer_result *r);
 /*
  * What a layer may ask for; beyond it, it is a bomb. How well it compresses tells nothing: a file
  * of zeros is one that peers take, and what bounds it is the disk. A file that is larger than the
- * file system's free space is refused before its first byte, so that one file alone fills no disk. Paths
- * are at most 4095 bytes and LAYER_DEPTH_MAX names deep; one name is at most what the file system
- * takes (255 bytes).
+ * file system's free space is refused before its first byte, so that one file alone fills no disk.
+ * Paths are at most 4095 bytes and LAYER_DEPTH_MAX names deep; one name is at most what the file
+ * system takes (255 bytes).
  */
 struct layer_limits {
 	uint64_t entries;  /* tar members */
@@ -77,8 +77,9 @@ struct layer_limits {
 	size_t dir_memory; /* bytes to remember directories with, about 100 for each */
 };
 
-#define LAYER_DEPTH_MAX  256
-#define LAYER_HEADER_MAX (4u << 20) /* bytes of one member's headers, a sparse file's map included */
+#define LAYER_DEPTH_MAX 256
+#define LAYER_HEADER_MAX \
+	(4u << 20) /* bytes of one member's headers, a sparse file's map included */
 /* 8 million members, 1 TiB, 32 MiB. */
 #define LAYER_LIMITS_DEFAULT                    \
 	{                                       \

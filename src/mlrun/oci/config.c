@@ -103,7 +103,7 @@ static int parse_labels(json_t *run, struct oci_config *c, struct mlr_error *err
 
 	if (r < 0)
 		return r;
-	json_object_foreach (labels, key, v) {
+	json_object_foreach(labels, key, v) {
 		if (!json_is_string(v))
 			continue;
 		strv_add(&c->labels, key);

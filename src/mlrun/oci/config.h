@@ -15,11 +15,14 @@ struct oci_config {
 	char *user, *working_dir;          /* NULL when the image says nothing */
 	struct strv env;                   /* "KEY=VALUE" */
 	struct strv entrypoint, cmd;
-	struct strv labels;                /* a key and its value in turn */
-	struct strv diff_ids;              /* "sha256:…", lowest layer first, each checked */
+	struct strv labels;   /* a key and its value in turn */
+	struct strv diff_ids; /* "sha256:…", lowest layer first, each checked */
 };
 
-#define OCI_CONFIG_INIT { 0 }
+#define OCI_CONFIG_INIT \
+	{               \
+		0       \
+	}
 
 /* Parse a configuration document of len bytes. Returns 0, -EPROTO for a malformed document,
  * -ENOTSUP for another rootfs type than "layers" or a digest we do not speak. */

@@ -116,7 +116,7 @@ static void put_env(json_t *run, const char *key, const char *value)
 		set(run, "Env", json_array());
 		env = json_object_get(run, "Env");
 	}
-	json_array_foreach (env, i, v) {
+	json_array_foreach(env, i, v) {
 		const char *s = json_string_value(v);
 
 		if (s && strncmp(s, text, strlen(key) + 1) == 0)
@@ -149,7 +149,7 @@ static json_t *words(const char *text)
 	json_t *list = json_loads(text, 0, NULL), *v;
 	size_t i;
 
-	json_array_foreach (list, i, v)
+	json_array_foreach(list, i, v)
 		if (!json_is_string(v))
 			break;
 	if (json_is_array(list) && i == json_array_size(list))
@@ -272,7 +272,7 @@ static int do_volume(struct derivation *d, const char *text, struct mlr_error *e
 	int r = 0;
 	size_t i;
 
-	json_array_foreach (list, i, v) {
+	json_array_foreach(list, i, v) {
 		r = put_volume(volumes, json_string_value(v), err);
 		if (r < 0)
 			return r;
@@ -499,7 +499,7 @@ static int fill_history(json_t *history, size_t layers)
 	json_t *v;
 	size_t i, told = 0;
 
-	json_array_foreach (history, i, v)
+	json_array_foreach(history, i, v)
 		told += !json_is_true(json_object_get(v, "empty_layer"));
 	for (; told < layers; told++)
 		if (json_array_append_new(

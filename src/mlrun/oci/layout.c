@@ -51,7 +51,8 @@ static void hint_names(const struct oci_document *index, struct mlr_error *err)
 			strv_addf(&names, "@%zu", i);
 	all = strv_join_within(&names, 400, ", ");
 	if (index->n_entries > 0)
-		mlr_hint(err, "there are: %s; name one as oci:DIR:REF or oci-archive:FILE:REF", all);
+		mlr_hint(
+			err, "there are: %s; name one as oci:DIR:REF or oci-archive:FILE:REF", all);
 }
 
 static const struct oci_index_entry *numbered(const struct oci_document *index, const char *which)

@@ -254,8 +254,8 @@ static int settle_type(json_t *root, const char *header, const char *descriptor,
 	if (!type)
 		type = descriptor;
 	if (!type)
-		type = has_entries ? "application/vnd.oci.image.index.v1+json" :
-				     "application/vnd.oci.image.manifest.v1+json";
+		type = has_entries ? "application/vnd.oci.image.index.v1+json"
+				   : "application/vnd.oci.image.manifest.v1+json";
 
 	r = oci_media_kind(type, &d->kind, err);
 	if (r < 0)

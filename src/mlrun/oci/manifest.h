@@ -2,8 +2,8 @@
  * Manifests and indexes (OCI image-spec, manifest.md and image-index.md; Docker's "Image Manifest
  * Version 2, Schema 2" and its manifest list are the same documents under other media types).
  *
- * Of a descriptor only type, digest, size, platform and annotations count: `urls` would lead to other
- * hosts (CVE-2020-15157), and bytes in `data` are fetched by their digest like all others.
+ * Of a descriptor only type, digest, size, platform and annotations count: `urls` would lead to
+ * other hosts (CVE-2020-15157), and bytes in `data` are fetched by their digest like all others.
  *
  * Documents come from strangers. What a document is must be said alike by everyone who says it: the
  * Content-Type, the descriptor that led to it, its own mediaType and its contents (CVE-2021-41190).
@@ -21,9 +21,9 @@
 #define OCI_LAYERS_MAX   500        /* Linux mounts no more lower directories in one overlay */
 
 /* What a registry is asked for: all four types; it hides what is not named. */
-#define OCI_ACCEPT_MANIFESTS \
-	"application/vnd.oci.image.manifest.v1+json, " \
-	"application/vnd.oci.image.index.v1+json, " \
+#define OCI_ACCEPT_MANIFESTS                                     \
+	"application/vnd.oci.image.manifest.v1+json, "           \
+	"application/vnd.oci.image.index.v1+json, "              \
 	"application/vnd.docker.distribution.manifest.v2+json, " \
 	"application/vnd.docker.distribution.manifest.list.v2+json"
 
@@ -47,8 +47,8 @@ struct oci_index_entry {
 	enum oci_kind kind;
 	int has_platform;
 	struct oci_platform platform;
-	/* What a layout's index.json calls it: the whole name where it has one, else the same as tag; or
-	 * NULL. And org.opencontainers.image.ref.name as it stands, or NULL. */
+	/* What a layout's index.json calls it: the whole name where it has one, else the same as
+	 * tag; or NULL. And org.opencontainers.image.ref.name as it stands, or NULL. */
 	char *name, *tag;
 };
 
@@ -60,14 +60,17 @@ struct oci_document {
 	struct oci_descriptor config;
 	struct oci_layer *layers; /* lowest first */
 	size_t n_layers;
-	uint64_t size;            /* of all layers, compressed */
+	uint64_t size; /* of all layers, compressed */
 
 	/* OCI_INDEX: what may be images; attestations and unknown media types are left out */
 	struct oci_index_entry *entries;
 	size_t n_entries;
 };
 
-#define OCI_DOCUMENT_INIT { 0 }
+#define OCI_DOCUMENT_INIT \
+	{                 \
+		0         \
+	}
 
 /*
  * Parse a manifest or an index.

@@ -13,12 +13,15 @@
 struct oci_ref {
 	char *registry;   /* "docker.io", "127.0.0.1:5000", "[::1]:5000"; never NULL */
 	char *repository; /* "library/debian"; never NULL */
-	char *tag;        /* NULL only when a digest stands alone; "latest" when neither was given */
-	char *digest;     /* "sha256:<64 hex>" or NULL */
+	char *tag;    /* NULL only when a digest stands alone; "latest" when neither was given */
+	char *digest; /* "sha256:<64 hex>" or NULL */
 	char *short_name; /* "debian", "team/app": as written where no registry was, else NULL */
 };
 
-#define OCI_REF_INIT { NULL, NULL, NULL, NULL, NULL }
+#define OCI_REF_INIT                         \
+	{                                    \
+		NULL, NULL, NULL, NULL, NULL \
+	}
 
 /* Returns 0, or -EINVAL with what is wrong, where, and what a right name looks like. */
 int oci_ref_parse(const char *text, struct oci_ref *ret, struct mlr_error *err);
@@ -27,7 +30,8 @@ int oci_ref_parse(const char *text, struct oci_ref *ret, struct mlr_error *err);
  * store's own, "localhost/…". */
 int oci_ref_parse_local(const char *text, struct oci_ref *ret, struct mlr_error *err);
 
-/* Where no registry was written, make the reference that of the store's own image, "localhost/…". */
+/* Where no registry was written, make the reference that of the store's own image,
+ * "localhost/…". */
 void oci_ref_make_local(struct oci_ref *ref);
 void oci_ref_done(struct oci_ref *ref);
 void oci_ref_copy(const struct oci_ref *from, struct oci_ref *ret);

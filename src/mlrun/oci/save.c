@@ -67,7 +67,7 @@ int oci_save_parse(const char *json, size_t len, struct oci_save *ret, struct ml
 		return mlr_fail(err, EPROTO, "%zu images; 1 to %d are expected",
 			json_array_size(root), IMAGES_MAX);
 	s.images = xcalloc(json_array_size(root), sizeof(*s.images));
-	json_array_foreach (root, i, v) {
+	json_array_foreach(root, i, v) {
 		r = parse_image(v, &s.images[s.n++], err);
 		if (r < 0)
 			return mlr_wrap(err, "image %zu", i + 1);

@@ -22,16 +22,17 @@ static void add_seen(json_t *o, const struct plan_seen *s)
 static json_t *mount_of(const struct plan_mount *m, const struct plan_place *v)
 {
 	json_t *hides = json_array(),
-	       *o = json_pack("{s:s, s:s, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:b, s:o}",
+	       *o = json_pack(
+		       "{s:s, s:s, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:b, s:o}",
 		       "origin", m->origin, "kind", plan_kind_name(m->kind), "source",
 		       mlr_json_text(m->source), "target", mlr_json_text(m->target), "path",
 		       mlr_json_text(v->seen.path ? v->seen.path : m->target), "options",
 		       mlr_json_text(m->options), "size",
 		       m->kind == PLAN_FILE ? json_integer((json_int_t)m->text_size) : json_null(),
-		       "readonly", flag(m, PLAN_READONLY), "nosuid",
-		       flag(m, PLAN_NOSUID), "nodev", flag(m, PLAN_NODEV), "noexec",
-		       flag(m, PLAN_NOEXEC), "optional", flag(m, PLAN_OPTIONAL), "left_out",
-		       v->left_out, "on", mlr_json_text(v->on ? v->on->target : NULL));
+		       "readonly", flag(m, PLAN_READONLY), "nosuid", flag(m, PLAN_NOSUID), "nodev",
+		       flag(m, PLAN_NODEV), "noexec", flag(m, PLAN_NOEXEC), "optional",
+		       flag(m, PLAN_OPTIONAL), "left_out", v->left_out, "on",
+		       mlr_json_text(v->on ? v->on->target : NULL));
 
 	for (size_t i = 0; i < v->n_hides; i++)
 		json_array_append_new(hides,
@@ -78,8 +79,9 @@ static json_t *libraries_of(const struct plan *p)
 		const struct plan_library *l = &p->libraries[i];
 
 		json_array_append_new(list,
-			json_pack("{s:s, s:o, s:o, s:i}", "origin", l->origin, "name", mlr_json_text(l->name),
-				"path", mlr_json_text(l->path), "bits", l->bits));
+			json_pack("{s:s, s:o, s:o, s:i}", "origin", l->origin, "name",
+				mlr_json_text(l->name), "path", mlr_json_text(l->path), "bits",
+				l->bits));
 	}
 	return list;
 }
@@ -212,6 +214,7 @@ json_t *plan_json(const struct plan *p, const struct plan_context *c)
 		identity_of(&p->id), "confinement", confinement_of(p, c), "directory", "path",
 		mlr_json_text(p->workdir), "origin", mlr_json_text(p->workdir_origin), "command",
 		"argv", mlr_json_texts(&p->argv), "origin", mlr_json_text(p->argv_origin), "mounts",
-		mounts_of(p, c), "files", files_of(c), "libraries", libraries_of(p), "environment", env_of(p), "left_out",
-		mlr_json_texts(&p->dropped), "notes", mlr_json_texts(&p->notes), "remarks", remarks_of(p));
+		mounts_of(p, c), "files", files_of(c), "libraries", libraries_of(p), "environment",
+		env_of(p), "left_out", mlr_json_texts(&p->dropped), "notes",
+		mlr_json_texts(&p->notes), "remarks", remarks_of(p));
 }

@@ -26,13 +26,15 @@ enum plan_kind {
 	PLAN_COPY,    /* a copy of a host file, put in the place of whatever the image has there */
 	PLAN_SYMLINK, /* source is the link's text; an existing thing stays */
 	PLAN_DEVPTS,  /* pseudo-terminals of the container's own (devpts, newinstance) */
-	PLAN_OVERLAY, /* a host directory that can be written to in memory; the host's stays as it is */
+	PLAN_OVERLAY, /* a host directory that can be written to in memory; the host's stays as it
+			 is */
 	PLAN_PROC,    /* procfs of the container's own PID namespace */
 	PLAN_SYSFS,   /* sysfs of the container's own network namespace */
 	PLAN_MQUEUE,  /* POSIX message queues of the container's own IPC namespace */
-	PLAN_FILE,    /* a file of mlrun's making, text, put in the place of whatever the image has there */
-	PLAN_SEAL,    /* what an earlier entry mounted at the target, which has flags, can be written to no
-			 more */
+	PLAN_FILE,    /* a file of mlrun's making, text, put in the place of whatever the image has
+			 there */
+	PLAN_SEAL, /* what an earlier entry mounted at the target, which has flags, can be written
+		      to no more */
 };
 
 enum plan_flag {
@@ -40,18 +42,19 @@ enum plan_flag {
 	PLAN_NOSUID = 1 << 1,
 	PLAN_NODEV = 1 << 2,
 	PLAN_NOEXEC = 1 << 3,
-	PLAN_OPTIONAL = 1 << 4, /* a source that is not there is no failure, nor is a place that cannot be
-				 * made, as the root is read-only (runtime/underlay.h) or behind a link of an
-				 * image of another user's */
-	PLAN_REPLACE = 1 << 5,  /* PLAN_SYMLINK: in the place of whatever the image has there but a directory */
+	PLAN_OPTIONAL = 1 << 4, /* a source that is not there is no failure, nor is a place that
+				 * cannot be made, as the root is read-only (runtime/underlay.h) or
+				 * behind a link of an image of another user's */
+	PLAN_REPLACE = 1 << 5,  /* PLAN_SYMLINK: in the place of whatever the image has there but a
+				   directory */
 };
 
 struct plan_mount {
 	enum plan_kind kind;
 	char *source;  /* absolute host path; a symlink's text; NULL where the kernel makes it */
 	char *target;  /* absolute path inside, resolved there as if / were the image */
-	char *options; /* PLAN_TMPFS: "size=1g,mode=1777", tmpfs(5)'s words: it is a tmpfs of its own
-			  then, and a directory of the scratch when NULL; else NULL */
+	char *options; /* PLAN_TMPFS: "size=1g,mode=1777", tmpfs(5)'s words: it is a tmpfs of its
+			  own then, and a directory of the scratch when NULL; else NULL */
 	char *text;    /* PLAN_FILE: its bytes, text_size of them; else NULL */
 	size_t text_size;
 	unsigned flags;
@@ -96,7 +99,8 @@ struct plan_limit {
 
 /* A shared library that the plan brings in and that the linker shall find (ld.so(8)). */
 struct plan_library {
-	char *name; /* what programs ask for, its DT_SONAME or another link's name: "libcuda.so.1" */
+	char *name; /* what programs ask for, its DT_SONAME or another link's name: "libcuda.so.1"
+		     */
 	char *path; /* where that is inside: "/usr/local/nvidia/lib64/libcuda.so.1" */
 	int bits;   /* 64 or 32 */
 	const char *origin;
@@ -118,10 +122,10 @@ struct plan {
 	struct strv lowers; /* host directories of the root, topmost first, absolute */
 	struct plan_open *open;
 	size_t n_open;
-	char *squashfs;     /* a host file that is the root instead, served by FUSE, absolute; NULL */
-	char *root_choice;  /* what the root was chosen from, for people; may be NULL */
+	char *squashfs; /* a host file that is the root instead, served by FUSE, absolute; NULL */
+	char *root_choice; /* what the root was chosen from, for people; may be NULL */
 	enum plan_root root;
-	char *kept;         /* PLAN_ROOT_KEPT: a host directory with "upper" and "work", absolute */
+	char *kept; /* PLAN_ROOT_KEPT: a host directory with "upper" and "work", absolute */
 	struct plan_identity id;
 	struct plan_mount *mounts; /* made true in this order */
 	size_t n_mounts;
@@ -132,24 +136,25 @@ struct plan {
 	const char *argv_origin;
 	char *workdir; /* absolute, inside; made when it is not there */
 	const char *workdir_origin;
-	int *keep_fds;     /* descriptors above 2 that the command inherits */
+	int *keep_fds; /* descriptors above 2 that the command inherits */
 	size_t n_keep_fds;
-	unsigned namespaces;      /* enum plan_namespace */
-	int init;                 /* the PID namespace's first process is one of ours, which reaps */
-	char *hostname;           /* with PLAN_NS_UTS; else NULL */
-	char *seccomp;            /* file of an OCI seccomp profile, to be obeyed beside ours; NULL */
-	uint64_t caps_dropped;    /* bit n: capability n is not left to a fake root */
+	unsigned namespaces;   /* enum plan_namespace */
+	int init;              /* the PID namespace's first process is one of ours, which reaps */
+	char *hostname;        /* with PLAN_NS_UTS; else NULL */
+	char *seccomp;         /* file of an OCI seccomp profile, to be obeyed beside ours; NULL */
+	uint64_t caps_dropped; /* bit n: capability n is not left to a fake root */
 	struct plan_limit *limits;
 	size_t n_limits;
-	unsigned cpus;   /* a cgroup's share of the processors' time, hundredths of one; 0: no cgroup */
+	unsigned cpus; /* a cgroup's share of the processors' time, hundredths of one; 0: no cgroup
+			*/
 	uint64_t memory; /* a cgroup's memory, bytes; 0: no cgroup */
-	char *share;    /* processes of this user on this node that give the same word are in one
-			 * container, the first one's; NULL: a container of its own */
-	pid_t join;     /* enter this process's container as it is; 0: no. Then root and mounts are
-			 * not looked at. */
-	char *platform;    /* the image's "linux/amd64", for messages; may be NULL */
-	char *image;       /* its name, for messages */
-	char *image_user;  /* the image's User, which is not obeyed; may be NULL */
+	char *share;     /* processes of this user on this node that give the same word are in one
+			  * container, the first one's; NULL: a container of its own */
+	pid_t join;      /* enter this process's container as it is; 0: no. Then root and mounts are
+			  * not looked at. */
+	char *platform;  /* the image's "linux/amd64", for messages; may be NULL */
+	char *image;     /* its name, for messages */
+	char *image_user; /* the image's User, which is not obeyed; may be NULL */
 	struct plan_library *libraries;
 	size_t n_libraries;
 	struct plan_remark *remarks;
@@ -169,8 +174,8 @@ int plan_mount_add(struct plan *p, enum plan_kind kind, const char *source, cons
 int plan_file_add(struct plan *p, const char *text, size_t size, const char *target,
 	const char *origin, struct mlr_error *err);
 
-/* Sort the entries from number first on: a directory is mounted before what lies in it, in whatever order
- * they were asked for, as Docker does; else their order stays. */
+/* Sort the entries from number first on: a directory is mounted before what lies in it, in whatever
+ * order they were asked for, as Docker does; else their order stays. */
 void plan_mounts_sort(struct plan *p, size_t first);
 
 /* Does an entry of this kind hide what the image and earlier entries have below its target? */
@@ -180,13 +185,14 @@ int plan_kind_covers(enum plan_kind kind);
 void plan_library_add(
 	struct plan *p, const char *name, const char *path, int bits, const char *origin);
 
-/* Let the entries from this one on stand before all others: what lies in the image's own directories is put
- * there while no link of the image can lead to a directory of the host's. */
+/* Let the entries from this one on stand before all others: what lies in the image's own
+ * directories is put there while no link of the image can lead to a directory of the host's. */
 void plan_mounts_first(struct plan *p, size_t from);
 
 /*
- * The same for those from first on that lie in the image's own directories, below none of the earlier ones: a
- * link of the image's leads to no directory of the host's then, in which places to mount on would be made.
+ * The same for those from first on that lie in the image's own directories, below none of the
+ * earlier ones: a link of the image's leads to no directory of the host's then, in which places to
+ * mount on would be made.
  */
 void plan_mounts_into_image(struct plan *p, size_t first);
 

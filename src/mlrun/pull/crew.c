@@ -185,8 +185,7 @@ void crew_tell_devices(uint64_t n, const struct pull_watch *watch)
 	words = xasprintf(
 		"%llu device%s of the image %s left out, as an ordinary user can make none; "
 		"containers have a /dev of their own",
-		(unsigned long long)n, n == 1 ? "" : "s",
-		n == 1 ? "is" : "are");
+		(unsigned long long)n, n == 1 ? "" : "s", n == 1 ? "is" : "are");
 	watch->notice(watch->ctx, words);
 }
 

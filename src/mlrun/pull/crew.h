@@ -18,8 +18,8 @@ struct crew_work {
 	char *const *diff_ids;          /* one a layer */
 	struct pull_layer *shown;       /* one a layer; waiting ones are brought */
 	size_t n;
-	unsigned parts;                 /* enum layer_parts (pull/layer.h) */
-	int *stop;                      /* set to 1 at the first failure: makes source give up */
+	unsigned parts; /* enum layer_parts (pull/layer.h) */
+	int *stop;      /* set to 1 at the first failure: makes source give up */
 };
 
 /*

@@ -47,7 +47,8 @@ static int count_and_put(void *ctx, const void *buf, size_t len, struct mlr_erro
 	return queue_put(f->flows[f->at].queue, buf, len, err);
 }
 
-/* Write a layer's tar from what the store has. Returns 1, 0 when that is not all there, or -errno. */
+/* Write a layer's tar from what the store has. Returns 1, 0 when that is not all there, or
+ * -errno. */
 static int rebuild(struct feed *f, struct mlr_error *err)
 {
 	const char *diff_id = f->v[f->at].diff_id;
@@ -70,7 +71,8 @@ static int rebuild(struct feed *f, struct mlr_error *err)
 		r = mlr_fail(err, EBADMSG, "its files give a layer of digest %s", got);
 	if (r < 0) {
 		mlr_wrap(err, "write it from the store");
-		return r == -EPIPE ? r : mlr_hint(err, "mlrun store verify --repair mends the store");
+		return r == -EPIPE ? r
+				   : mlr_hint(err, "mlrun store verify --repair mends the store");
 	}
 	return 1;
 }
@@ -82,8 +84,7 @@ static int bring(struct feed *f, struct mlr_error *err)
 
 	if (r != 0)
 		return r < 0 ? r : 0;
-	return f->source->ops->stream(
-		f->source, blob->digest, blob->size, count_and_put, f, err);
+	return f->source->ops->stream(f->source, blob->digest, blob->size, count_and_put, f, err);
 }
 
 /* Wait until the layer may have a queue. Returns 0 when no more is wanted. */

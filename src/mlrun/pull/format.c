@@ -131,7 +131,8 @@ int format_choose(struct store *st, format_probe_fn probe, enum store_format *re
 	}
 	*ret = format_judge((unsigned long)fs.f_type, &p, rootfs_squash_available(), &why);
 	if (why)
-		mlr_debug("format %s for store '%s': %s", store_format_name(*ret), store_path(st), why);
+		mlr_debug("format %s for store '%s': %s", store_format_name(*ret), store_path(st),
+			why);
 	if (why && !known)
 		*told = xasprintf(*ret == STORE_FORMAT_SQUASHFS
 				? "store '%s' keeps images as one squashfs file each: %s"

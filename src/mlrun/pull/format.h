@@ -30,8 +30,8 @@ enum store_format format_judge(
 	unsigned long fs_type, const struct format_probe *p, int can_write, const char **why);
 
 /*
- * Judge a store. What was found out is kept in its "probe.json" and asked again when that is deleted
- * or the store has come to lie on another file system.
+ * Judge a store. What was found out is kept in its "probe.json" and asked again when that is
+ * deleted or the store has come to lie on another file system.
  *
  *   told  gets a sentence for the user when the judgement is a new one and not the usual one; to
  *         free(), NULL otherwise

@@ -11,8 +11,8 @@
 #include "pull/source.h"
 #include "store/store.h"
 
-/* How a layer's bytes are compressed, by their beginning; an empty blob is what its media type says.
- * Before any queue_get(). */
+/* How a layer's bytes are compressed, by their beginning; an empty blob is what its media type
+ * says. Before any queue_get(). */
 enum layer_compression layer_compression_of(struct queue *q, const struct oci_layer *layer);
 
 /* What there shall be of a layer. */

@@ -241,8 +241,8 @@ static int check_space(struct pull *p, struct mlr_error *err)
 	for (size_t i = 0; i < p->res.layers.n_layers; i++)
 		if (p->shown[i].state == PULL_WAITING)
 			need += p->shown[i].size;
-	return space_check(
-		p->st, need, (files ? 3 : 2) + (p->opt->keep_blobs != 0), files, p->watch->notice, p->watch->ctx, err);
+	return space_check(p->st, need, (files ? 3 : 2) + (p->opt->keep_blobs != 0), files,
+		p->watch->notice, p->watch->ctx, err);
 }
 
 static int bring_squash(struct pull *p, struct mlr_error *err)
@@ -329,8 +329,7 @@ static int keep_facts(struct pull *p, struct pull_result *ret, struct mlr_error 
 		f.squash_digest = p->squash_digest;
 		f.open = p->had.open;
 	} else {
-		r = rootfs_image_stack(
-			p->st, manifest, p->format == STORE_FORMAT_DIR, &f, err);
+		r = rootfs_image_stack(p->st, manifest, p->format == STORE_FORMAT_DIR, &f, err);
 		open = f.open;
 	}
 	if (r < 0)
@@ -419,14 +418,19 @@ static int run(struct pull *p, struct pull_result *ret, struct mlr_error *err)
 static void tell_full(const struct pull *p, struct mlr_error *err)
 {
 	mlr_wrap(err, "no room in store '%s'", store_path(p->st));
-	mlr_hint(err, "mlrun prune or mlrun rm frees space; --store or MLRUN_STORE names another place");
+	mlr_hint(err,
+		"mlrun prune or mlrun rm frees space; --store or MLRUN_STORE names another place");
 }
 
 int pull_image(struct store *st, const struct oci_name *what, const struct pull_options *opt,
 	const struct pull_watch *watch, struct pull_result *ret, struct mlr_error *err)
 {
-	auto_call(pull_done) struct pull p = { .st = st, .what = what, .opt = opt,
-		.watch = watch, .told = oci_name_print(what), .plain = { .tmp_fd = -1 } };
+	auto_call(pull_done) struct pull p = { .st = st,
+		.what = what,
+		.opt = opt,
+		.watch = watch,
+		.told = oci_name_print(what),
+		.plain = { .tmp_fd = -1 } };
 	auto_call(pull_result_done) struct pull_result result = PULL_RESULT_INIT;
 	int r;
 
@@ -461,8 +465,11 @@ void pull_sight_done(struct pull_sight *s)
 int pull_look(const struct oci_name *what, const struct pull_options *opt,
 	const struct pull_watch *watch, struct pull_sight *ret, struct mlr_error *err)
 {
-	auto_call(pull_done) struct pull p = { .what = what, .opt = opt, .watch = watch,
-		.told = oci_name_print(what), .plain = { .tmp_fd = -1 } };
+	auto_call(pull_done) struct pull p = { .what = what,
+		.opt = opt,
+		.watch = watch,
+		.told = oci_name_print(what),
+		.plain = { .tmp_fd = -1 } };
 	int r = parse_platform(&p, err);
 
 	if (r == 0)

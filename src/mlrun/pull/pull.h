@@ -3,8 +3,8 @@
  *
  * A layer is one pipeline and touches the disk once: registry stream, sha256 of the compressed
  * bytes, a bounded queue, inflate, sha256 of the tar, files. A tree is published when the size,
- * both digests and the archive were right; the image's name comes last. A pull that is stopped anywhere
- * leaves whole layers, which the next one finds.
+ * both digests and the archive were right; the image's name comes last. A pull that is stopped
+ * anywhere leaves whole layers, which the next one finds.
  */
 #ifndef MLR_PULL_PULL_H
 #define MLR_PULL_PULL_H
@@ -20,8 +20,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define PULL_JOBS     3  /* layers at once, unless asked otherwise */
-#define PULL_JOBS_MAX 32
+#define PULL_JOBS       3 /* layers at once, unless asked otherwise */
+#define PULL_JOBS_MAX   32
 #define PULL_SPOOL_FROM (1ull << 30)
 
 enum pull_state {
@@ -66,28 +66,31 @@ struct pull_options {
 	int tls_verify;       /* as registry_options, and so the next two */
 	const char *authfile;
 	const struct config *config;
-	int jobs;             /* layers at once, 1 to PULL_JOBS_MAX */
-	unsigned format;      /* an enum store_format; 0: what suits the store's file system */
-	format_probe_fn probe; /* asked when format is 0 */
+	int jobs;                 /* layers at once, 1 to PULL_JOBS_MAX */
+	unsigned format;          /* an enum store_format; 0: what suits the store's file system */
+	format_probe_fn probe;    /* asked when format is 0 */
 	const struct oci_ref *as; /* what the store shall call it; NULL: its own name */
-	int keep_blobs;       /* keep the compressed layers in the store */
-	uint64_t spool_from;  /* layers of so many bytes can be gone on with by a later process; 0:
-			       * PULL_SPOOL_FROM, UINT64_MAX: none */
-	const int *cancel;    /* read atomically; not 0 ends it with -ECANCELED. May be NULL */
+	int keep_blobs;           /* keep the compressed layers in the store */
+	uint64_t spool_from; /* layers of so many bytes can be gone on with by a later process; 0:
+			      * PULL_SPOOL_FROM, UINT64_MAX: none */
+	const int *cancel;   /* read atomically; not 0 ends it with -ECANCELED. May be NULL */
 };
 
 struct pull_result {
 	struct store_image image;
-	unsigned formats;        /* that the store holds it in now, see store/facts.h */
-	char *store;             /* the additional one that has it; NULL: st */
-	char *replaced;          /* the manifest that a name for an image from files stood for; or NULL */
-	int up_to_date;          /* the store had the name at this digest: nothing was fetched */
-	size_t layers;           /* 0 when up to date */
+	unsigned formats; /* that the store holds it in now, see store/facts.h */
+	char *store;      /* the additional one that has it; NULL: st */
+	char *replaced;   /* the manifest that a name for an image from files stood for; or NULL */
+	int up_to_date;   /* the store had the name at this digest: nothing was fetched */
+	size_t layers;    /* 0 when up to date */
 	size_t layers_fetched;
-	uint64_t bytes_fetched;  /* of layers, compressed */
+	uint64_t bytes_fetched; /* of layers, compressed */
 };
 
-#define PULL_RESULT_INIT { .image = STORE_IMAGE_INIT }
+#define PULL_RESULT_INIT                  \
+	{                                 \
+		.image = STORE_IMAGE_INIT \
+	}
 
 void pull_result_done(struct pull_result *r);
 
@@ -105,12 +108,15 @@ int pull_image(struct store *st, const struct oci_name *what, const struct pull_
 
 /* An image where it lies. */
 struct pull_sight {
-	char *name;          /* what the store would call it */
-	char *source;        /* as struct store_image's */
+	char *name;   /* what the store would call it */
+	char *source; /* as struct store_image's */
 	struct resolved res;
 };
 
-#define PULL_SIGHT_INIT { 0 }
+#define PULL_SIGHT_INIT \
+	{               \
+		0       \
+	}
 
 void pull_sight_done(struct pull_sight *s);
 

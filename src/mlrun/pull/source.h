@@ -47,8 +47,8 @@ struct pull_source {
 /* Freeing NULL is fine. */
 void pull_source_free(struct pull_source *s);
 
-/* After a layer failed with that errno: how often is it worth to bring it again, because the bytes may
- * have been a mirror's? */
+/* After a layer failed with that errno: how often is it worth to bring it again, because the bytes
+ * may have been a mirror's? */
 int pull_source_distrust(struct pull_source *s, int r);
 
 /* An image in a registry, wanted by its digest where the reference has one, else by its tag. */
@@ -62,8 +62,8 @@ struct source_files_options {
 };
 
 /*
- * An image in files; of OCI_ANY_FILE what is there tells the kind: a layout, an archive of one, what
- * docker save writes, else a tar of a root directory. The path "-" is standard input.
+ * An image in files; of OCI_ANY_FILE what is there tells the kind: a layout, an archive of one,
+ * what docker save writes, else a tar of a root directory. The path "-" is standard input.
  *
  *   stored  what the image is called in the store (oci_name_stored()), to oci_ref_done()
  */

@@ -169,11 +169,9 @@ static void layout_free(struct pull_source *s)
 	free(l);
 }
 
-static const struct pull_source_ops ops = { .head = head,
-	.manifest = manifest,
-	.blob = blob,
-	.stream = stream,
-	.free = layout_free };
+static const struct pull_source_ops ops = {
+	.head = head, .manifest = manifest, .blob = blob, .stream = stream, .free = layout_free
+};
 
 static int read_index(struct files *f, char **ret, size_t *len, struct mlr_error *err)
 {

@@ -123,11 +123,9 @@ static void made_cleanup(struct source_made **m)
 		made_free(&(*m)->source);
 }
 
-static const struct pull_source_ops ops = { .head = head,
-	.manifest = manifest,
-	.blob = blob,
-	.stream = stream,
-	.free = made_free };
+static const struct pull_source_ops ops = {
+	.head = head, .manifest = manifest, .blob = blob, .stream = stream, .free = made_free
+};
 
 static struct source_made *made_new(const struct plain_options *plain, size_t layers)
 {

@@ -74,7 +74,8 @@ static int feed_layers(struct squashing *s, int again, struct mlr_error *err)
 			continue;
 		__atomic_store_n(&w->shown[i].received, 0, __ATOMIC_RELAXED);
 		from_top[n] = k;
-		v[n++] = (struct feed_layer){ &w->layers[i], w->diff_ids[i], &w->shown[i].received };
+		v[n++] =
+			(struct feed_layer){ &w->layers[i], w->diff_ids[i], &w->shown[i].received };
 	}
 	if (n > 0)
 		r = feed_new(w->st, w->source, v, n, &feed, err);
@@ -122,8 +123,7 @@ static int hash_file(int fd, char digest[8 + HASH_HEX_SIZE], struct mlr_error *e
 
 static int fill(struct squashing *s, int fd, struct mlr_error *err)
 {
-	int r = rootfs_squash_new(
-		fd, s->work->n, seconds_of(s->work->created), &s->squash, err);
+	int r = rootfs_squash_new(fd, s->work->n, seconds_of(s->work->created), &s->squash, err);
 
 	if (r < 0)
 		return r;

@@ -26,8 +26,8 @@ struct squash_work {
 
 /*
  * Make squash/<manifest>.sqfs. The next layer is fetched while one is being written, in a bounded
- * queue; one whose tree the store has is written from that and not fetched. Both digests of each are
- * checked.
+ * queue; one whose tree the store has is written from that and not fetched. Both digests of each
+ * are checked.
  *
  *   digest  "sha256:<hex>" of the file
  *

@@ -38,8 +38,8 @@ static int has_documents(struct store *st, const struct store_image *im, int blo
 
 /* Does the store have an image in a format, or in one that serves for it? Where overlay would show
  * layers wrongly, an image asked for as layers is one tree. */
-static int has_format(struct store *st, const char *manifest, const struct store_facts *f,
-	unsigned format)
+static int has_format(
+	struct store *st, const char *manifest, const struct store_facts *f, unsigned format)
 {
 	unsigned serving = format ? format : ~0u;
 

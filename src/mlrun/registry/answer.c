@@ -9,8 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Registries have "errors"; token servers "details" (Docker Hub's) or "error_description" (OAuth2).
- */
+/* Registries have "errors"; token servers "details" (Docker Hub's) or "error_description"
+ * (OAuth2). */
 void answer_problem(const struct http_exchange *x, char code[ANSWER_CODE_SIZE],
 	char message[ANSWER_MESSAGE_SIZE])
 {
@@ -72,8 +72,8 @@ static int fail_missing(const struct answer_to *to, const char *code, struct mlr
 		mlr_fail(err, ENOENT, "'%s' has no %s in '%s'", to->registry, to->what,
 			to->repository);
 	if (strncmp(to->what, "blob ", 5) == 0)
-		return mlr_hint(err,
-			"a part of the image is missing there: its owner must push it again");
+		return mlr_hint(
+			err, "a part of the image is missing there: its owner must push it again");
 	if (strcmp(code, "MANIFEST_UNKNOWN") == 0)
 		return mlr_hint(err,
 			"check the spelling of the name; mlrun tags %s/%s lists the tags that there are",

@@ -145,7 +145,7 @@ static int find_spelt(
 	json_t *entry;
 	int r = 0;
 
-	json_object_foreach (auths, key, entry) {
+	json_object_foreach(auths, key, entry) {
 		auto_free char *name = normalize(key);
 
 		if (r == 0 && strcmp(name, registry) == 0)

@@ -14,7 +14,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#define AGAIN_TIMES 3           /* a server that ignores Range may send the whole so many times, */
+#define AGAIN_TIMES 3 /* a server that ignores Range may send the whole so many times, */
 #define HEAD_BUFFER (256u << 10)
 #define AGAIN_FREE  (64u << 20) /* and so many bytes of a small blob */
 

@@ -13,7 +13,10 @@ struct buffer {
 	size_t len, max, room;
 };
 
-#define BUFFER_INIT(ceiling) { NULL, 0, (ceiling), 0 }
+#define BUFFER_INIT(ceiling)          \
+	{                             \
+		NULL, 0, (ceiling), 0 \
+	}
 
 /* An http_sink_fn and a registry_sink_fn: appends. Returns 0, -EFBIG at the ceiling, -ENOMEM. */
 int buffer_put(void *buffer, const void *bytes, size_t len, struct mlr_error *err);

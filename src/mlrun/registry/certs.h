@@ -19,7 +19,10 @@ struct certs {
 	char *user_dir;                 /* where the user may put more, for messages; or NULL */
 };
 
-#define CERTS_INIT { NULL, NULL, NULL, NULL }
+#define CERTS_INIT                     \
+	{                              \
+		NULL, NULL, NULL, NULL \
+	}
 
 /*
  *   host    "quay.io", "registry.lab:5000"

@@ -18,7 +18,10 @@ struct challenge {
 	char *scope;   /* NULL when absent */
 };
 
-#define CHALLENGE_INIT { CHALLENGE_OTHER, NULL, NULL, NULL }
+#define CHALLENGE_INIT                            \
+	{                                         \
+		CHALLENGE_OTHER, NULL, NULL, NULL \
+	}
 
 /*
  * Parse a header's value. A value may hold several challenges, separated by commas as their

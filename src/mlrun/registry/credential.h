@@ -25,7 +25,10 @@ struct credential {
 	char *origin;         /* where it was found, for messages */
 };
 
-#define CREDENTIAL_INIT { NULL, NULL, NULL, NULL }
+#define CREDENTIAL_INIT                \
+	{                              \
+		NULL, NULL, NULL, NULL \
+	}
 
 /* Overwrites the secrets before they are freed. */
 void credential_done(struct credential *c);

@@ -160,8 +160,8 @@ static long proxy_status(const struct fault *f)
 static int fail_proxy(long status, const char *host, struct http_exchange *x, struct mlr_error *err)
 {
 	x->transient = status >= 500;
-	mlr_fail(err, ECONNREFUSED,
-		"the proxy will not connect to '%s': HTTP status %ld", host, status);
+	mlr_fail(err, ECONNREFUSED, "the proxy will not connect to '%s': HTTP status %ld", host,
+		status);
 	return mlr_hint(err,
 		status == 407 ? "it wants a password: https_proxy=http://USER:PASSWORD@PROXY:PORT"
 			      : "ask its administrator for that host, or name it in no_proxy");

@@ -20,7 +20,9 @@
 
 #define ANSWER_MAX (64u << 10) /* bytes */
 #define TIME_MS    60000
-#define PIPE_SIZE  (1 << 20) /* a secret of 64 KiB, each byte of it escaped, and what is around it */
+#define PIPE_SIZE                                                                                  \
+	(1 << 20)            /* a secret of 64 KiB, each byte of it escaped, and what is around it \
+			      */
 #define TOKEN_USER "<token>" /* the protocol's user name for an identity token */
 
 extern char **environ;
@@ -112,8 +114,8 @@ static int wait_end(pid_t pid, int64_t end, int *status, struct mlr_error *err)
 
 	while ((got = waitpid(pid, status, WNOHANG)) == 0 || (got < 0 && errno == EINTR)) {
 		if (mlr_now_ms() > end)
-			return mlr_fail(err, ETIMEDOUT, "it does not end within %d s",
-				TIME_MS / 1000);
+			return mlr_fail(
+				err, ETIMEDOUT, "it does not end within %d s", TIME_MS / 1000);
 		nanosleep(&nap, NULL);
 	}
 	/* Where SIGCHLD is ignored it is gone without a status: then its answer alone counts. */

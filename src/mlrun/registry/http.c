@@ -21,12 +21,12 @@
 #define BUFFER_SIZE   (512 * 1024) /* bytes libcurl reads at once */
 #define REDIRECTS_MAX 5
 #define PROBLEM_MAX   16384
-#define REST_MAX      (1u << 20) /* bytes of a problem that are read and not kept */
+#define REST_MAX      (1u << 20)   /* bytes of a problem that are read and not kept */
 #define HEADERS_MAX   (300u << 10) /* bytes; libcurl's own limit leaves out what follows a body */
-#define PACE_BYTES    1024 /* within the timeout: less is as bad as nothing */
-#define CA_MAX        (8 << 20) /* bytes of a file of CA certificates */
-#define IDLE_MAX      32        /* handles kept */
-#define CONNECTIONS   2L        /* that a handle keeps open: the registry's and its storage's */
+#define PACE_BYTES    1024         /* within the timeout: less is as bad as nothing */
+#define CA_MAX        (8 << 20)    /* bytes of a file of CA certificates */
+#define IDLE_MAX      32           /* handles kept */
+#define CONNECTIONS   2L           /* that a handle keeps open: the registry's and its storage's */
 
 struct http {
 	struct http_options opt;
@@ -52,7 +52,7 @@ struct transfer {
 	int answered;  /* a status came that is not merely "go on" */
 	int stalled, late, cancelled;
 	size_t problem_len, rest_len; /* kept, and not kept */
-	int sink_result; /* the sink's failure or another of ours, told in *sink_err */
+	int sink_result;              /* the sink's failure or another of ours, told in *sink_err */
 	struct mlr_error *sink_err;
 	char words[CURL_ERROR_SIZE];
 };

@@ -81,5 +81,4 @@ void http_exchange_done(struct http_exchange *x);
 /* Sleep, ended by cancel. Returns 0 or -ECANCELED. */
 int http_sleep(struct http *h, int64_t ms, struct mlr_error *err);
 
-
 #endif

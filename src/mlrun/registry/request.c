@@ -103,8 +103,7 @@ int registry_distrust(struct registry *r)
 			continue;
 		n++;
 		if (!__atomic_exchange_n(&e->down, 1, __ATOMIC_ACQ_REL))
-			mlr_debug(
-				"the mirror '%s' served wrong bytes and is passed over", e->name);
+			mlr_debug("the mirror '%s' served wrong bytes and is passed over", e->name);
 	}
 	return n;
 }

@@ -7,7 +7,7 @@
 
 #include <stdint.h>
 
-#define RETRY_TRIES      6      /* in a row without progress */
+#define RETRY_TRIES      6 /* in a row without progress */
 #define RETRY_FIRST_MS   500
 #define RETRY_LONGEST_MS 120000 /* a server that asks for more is told to the user instead */
 
@@ -17,7 +17,10 @@ struct retry {
 	uint64_t mark; /* bytes that had arrived when tries was last reset */
 };
 
-#define RETRY_INIT { RETRY_TRIES, 0, 0 }
+#define RETRY_INIT                \
+	{                         \
+		RETRY_TRIES, 0, 0 \
+	}
 
 /*
  * A try failed in a way that may pass.

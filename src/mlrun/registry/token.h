@@ -19,13 +19,16 @@ struct token {
 	int64_t life_s; /* from now on */
 };
 
-#define TOKEN_INIT { NULL, 0 }
+#define TOKEN_INIT      \
+	{               \
+		NULL, 0 \
+	}
 
 void token_done(struct token *t);
 
 struct token_request {
 	struct http *http;
-	const char *registry;       /* as the user knows it, for messages */
+	const char *registry;                /* as the user knows it, for messages */
 	const char *base;                    /* the registry's URL */
 	const char *realm;                   /* the token server's, judged already */
 	const char *service, *scope;         /* or NULL */

@@ -106,8 +106,9 @@ int url_check_realm(const char *url, const char *base, struct mlr_error *err)
 
 	if (r < 0) {
 		mlr_wrap(err, "refused the registry's token server");
-		mlr_hint(err, "passwords and tokens go over https alone; its administrator must "
-			      "name a token server that is");
+		mlr_hint(err,
+			"passwords and tokens go over https alone; its administrator must "
+			"name a token server that is");
 	}
 	return r;
 }

@@ -225,8 +225,8 @@ static size_t length_at(const struct blocks *b, uint64_t offset)
 static int submit_at(struct blocks *b, uint64_t at, const char *buf, struct mlr_error *err)
 {
 	b->data->blocks[at / b->size] = PENDING;
-	return submit(b, b->data, buf, length_at(b, at),
-		b->data->raw ? SQFS_BLK_DONT_COMPRESS : 0, err);
+	return submit(
+		b, b->data, buf, length_at(b, at), b->data->raw ? SQFS_BLK_DONT_COMPRESS : 0, err);
 }
 
 /* Go on to offset: what is in between is a hole, whole blocks of which are not even submitted. */
@@ -285,7 +285,8 @@ static int append(struct blocks *b, const char *buf, size_t len, struct mlr_erro
 	return 0;
 }
 
-int blocks_data(struct blocks *b, const void *buf, size_t len, uint64_t offset, struct mlr_error *err)
+int blocks_data(
+	struct blocks *b, const void *buf, size_t len, uint64_t offset, struct mlr_error *err)
 {
 	struct names_data *data = b->data;
 	int r;

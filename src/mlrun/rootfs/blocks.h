@@ -1,6 +1,6 @@
 /*
- * The data part of a squashfs image: files cut into blocks, blocks compressed by several threads and
- * written in the order of coming, the files that are smaller than a block packed together
+ * The data part of a squashfs image: files cut into blocks, blocks compressed by several threads
+ * and written in the order of coming, the files that are smaller than a block packed together
  * ("fragments"). So the bytes do not depend on the number of threads.
  *
  * libsquashfs's block processor compresses; what it would do beyond that (a list of blocks a file,
@@ -29,7 +29,8 @@ void blocks_free(struct blocks *b);
  * data->raw says whether to store whole blocks as they are; the rest is filled in by the time
  * blocks_finish() has returned. */
 int blocks_begin(struct blocks *b, struct names_data *data, uint64_t size, struct mlr_error *err);
-int blocks_data(struct blocks *b, const void *buf, size_t len, uint64_t offset, struct mlr_error *err);
+int blocks_data(
+	struct blocks *b, const void *buf, size_t len, uint64_t offset, struct mlr_error *err);
 int blocks_end(struct blocks *b, struct mlr_error *err);
 
 /* After the last file: wait until all is written. */

@@ -135,7 +135,8 @@ static struct names_node *find_target(struct changes *c, const char *target, str
 	if (names_walk(c->t, c->top, dir, 0, 0, &at, NULL) == 0)
 		n = names_find(c->t, at, name, strlen(name));
 	if (!n) {
-		mlr_fail(err, EPROTO, "hard link to '%.300s', which this layer does not have", target);
+		mlr_fail(err, EPROTO, "hard link to '%.300s', which this layer does not have",
+			target);
 		return NULL;
 	}
 	if (names_kind(n) == NAMES_DIR || names_kind(n) == NAMES_WHITEOUT) {
@@ -164,7 +165,8 @@ int changes_link(struct changes *c, const char *path, const char *target, struct
 		return 0; /* to itself, or made before */
 	for (const struct names_node *d = n; there && d; d = d->parent)
 		if (d == there)
-			return mlr_fail(err, EPROTO, "hard link to '%.300s', which it replaces", target);
+			return mlr_fail(
+				err, EPROTO, "hard link to '%.300s', which it replaces", target);
 	return changes_put(c, path, n->inode, NULL, err);
 }
 
@@ -243,8 +245,8 @@ static void settle(struct names *t, struct names_node *dir)
 static int apply_dir(struct changes *c, struct names_node *from, struct names_node *to,
 	struct names_node *result, struct mlr_error *err);
 
-static void take(struct changes *c, struct names_node *n, struct names_node *there,
-	struct names_node *to)
+static void take(
+	struct changes *c, struct names_node *n, struct names_node *there, struct names_node *to)
 {
 	if (there)
 		names_remove(c->t, there);
@@ -265,7 +267,8 @@ static int apply_subdir(struct changes *c, struct names_node *n, struct names_no
 		return r;
 	}
 	if (there && names_kind(there) == NAMES_SYMLINK && n->implied) {
-		/* Without a name of its own at a symlink's place: its files go where the link leads. */
+		/* Without a name of its own at a symlink's place: its files go where the link
+		 * leads. */
 		auto_free char *path = path_of(n);
 		struct names_node *at;
 

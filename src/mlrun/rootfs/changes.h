@@ -26,8 +26,8 @@ void changes_done(struct changes *c);
 /*
  * Give a path ("" is the top, cleaned) this inode; whatever else has the name makes way.
  *
- * ret may be NULL. Returns 0; -EPROTO for a member that would replace the top directory; names_walk()'s
- * errors.
+ * ret may be NULL. Returns 0; -EPROTO for a member that would replace the top directory;
+ * names_walk()'s errors.
  */
 int changes_put(struct changes *c, const char *path, struct names_inode *inode,
 	struct names_node **ret, struct mlr_error *err);

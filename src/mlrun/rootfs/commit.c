@@ -30,7 +30,7 @@ struct committing {
 	size_t config_len;
 	struct rootfs_upper upper;
 	struct rootfs_modes *modes; /* the image's below */
-	struct oci_layer *layers; /* the new image's; borrowed but for the array */
+	struct oci_layer *layers;   /* the new image's; borrowed but for the array */
 	size_t n_layers;
 	struct rootfs_committed result;
 };
@@ -69,8 +69,7 @@ static int take_container(struct committing *m, struct mlr_error *err)
 	int made, r = store_hold(m->st, err);
 
 	if (r == 0)
-		r = store_container_open(
-			m->st, m->opt->container, NULL, NULL, &m->c, &made, err);
+		r = store_container_open(m->st, m->opt->container, NULL, NULL, &m->c, &made, err);
 	if (r == 0)
 		m->result.is_running = store_container_is_joined(m->st, m->c.name);
 	return r;

@@ -25,7 +25,7 @@ int rootfs_layer_note(struct store_tree *t, const struct layer_result *r, struct
  * of the layers' files where the file system allows, so that a flattened image costs directories
  * only. Already there: 0 at once.
  */
-int rootfs_flatten(struct store *st, const char *manifest, const struct strv *diff_ids,
-	struct mlr_error *err);
+int rootfs_flatten(
+	struct store *st, const char *manifest, const struct strv *diff_ids, struct mlr_error *err);
 
 #endif

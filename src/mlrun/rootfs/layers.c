@@ -42,7 +42,8 @@ static char *note_text(const struct strv *l, size_t *ret)
 }
 
 /* No name is a '\1' alone after a NUL, so the two texts cannot be cut otherwise. */
-static void sum_notes(const struct note *implicit, const struct note *hiding, char hex[HASH_HEX_SIZE])
+static void sum_notes(
+	const struct note *implicit, const struct note *hiding, char hex[HASH_HEX_SIZE])
 {
 	auto_hash struct hash *h = hash_new();
 
@@ -83,7 +84,8 @@ static int read_note(struct store *st, const char *diff_id, const char *name, st
 
 int rootfs_layer_notes_check(struct store *st, const char *diff_id, struct mlr_error *err)
 {
-	auto_call(note_done) struct note implicit = { NULL, 0 }, hiding = { NULL, 0 }, sum = { NULL, 0 };
+	auto_call(note_done) struct note implicit = { NULL, 0 }, hiding = { NULL, 0 },
+					 sum = { NULL, 0 };
 	char hex[HASH_HEX_SIZE];
 	int r = read_note(st, diff_id, "notes", &sum, err);
 

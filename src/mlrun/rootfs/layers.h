@@ -21,15 +21,18 @@ struct rootfs_layers {
 	size_t n;
 };
 
-#define ROOTFS_LAYERS_INIT { NULL, 0 }
+#define ROOTFS_LAYERS_INIT \
+	{                  \
+		NULL, 0    \
+	}
 
 /* Open them all. Returns 0, or -ENOENT naming the one that the store lacks. */
 int rootfs_layers_open(struct store *st, const struct strv *diff_ids, struct rootfs_layers *ret,
 	struct mlr_error *err);
 void rootfs_layers_done(struct rootfs_layers *l);
 
-/* Is what was noted beside a layer's tree as it was written? Returns 0, also for a layer of an older
- * mlrun, which has no digest of it; -EBADMSG. */
+/* Is what was noted beside a layer's tree as it was written? Returns 0, also for a layer of an
+ * older mlrun, which has no digest of it; -EBADMSG. */
 int rootfs_layer_notes_check(struct store *st, const char *diff_id, struct mlr_error *err);
 
 /* Did the layer use this directory without naming it? path as in its tree, "." for the top. */

@@ -15,8 +15,8 @@ int rootfs_listing_note(const struct store *st, struct store_tree *t, struct mlr
 /*
  * Is a published tree as it was listed?
  *
- * Returns 0, also where there is no telling: it has no listing, or a directory cannot be read by this
- * user; -EBADMSG when not.
+ * Returns 0, also where there is no telling: it has no listing, or a directory cannot be read by
+ * this user; -EBADMSG when not.
  */
 int rootfs_listing_check(
 	struct store *st, enum store_tree_kind kind, const char *key, struct mlr_error *err);

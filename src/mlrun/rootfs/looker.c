@@ -142,8 +142,8 @@ static ssize_t receive(struct look_answer *ret, int *fd)
 	return n < 0 ? -errno : n;
 }
 
-/* A hostile image may have taken that process over: what it sends is looked at as the image's own.
- */
+/* A hostile image may have taken that process over: what it sends is looked at as the image's
+ * own. */
 static int check(struct look_answer *a, enum look_what what, int fd)
 {
 	int brings = what == LOOK_FILE || what == LOOK_ABOUT || what == LOOK_NAMES, seals;

@@ -151,8 +151,8 @@ static void unlink_child(struct names_node *n)
 	*(n->next ? &n->next->prev : &dir->last) = n->prev;
 }
 
-struct names_inode *names_inode(struct names *t, enum names_kind kind, unsigned mode, int64_t mtime,
-	struct mlr_error *err)
+struct names_inode *names_inode(
+	struct names *t, enum names_kind kind, unsigned mode, int64_t mtime, struct mlr_error *err)
 {
 	struct names_inode *i = names_alloc(t, sizeof(*i), err);
 
@@ -267,8 +267,8 @@ static int follow(struct walk *w, const char *target)
 	return 0;
 }
 
-static int make_dir(
-	struct walk *w, const char *name, size_t len, struct names_node *whiteout, struct mlr_error *err)
+static int make_dir(struct walk *w, const char *name, size_t len, struct names_node *whiteout,
+	struct mlr_error *err)
 {
 	struct names_inode *inode = names_inode(w->t, NAMES_DIR, 0755, w->mtime, err);
 	struct names_node *n;
@@ -338,8 +338,7 @@ int names_walk(struct names *t, struct names_node *top, const char *path, int ma
 			return -why.code;
 		}
 		if (r < 0)
-			return mlr_fail(
-				err, -r, "directory '%.200s': %s", name, strerror(-r));
+			return mlr_fail(err, -r, "directory '%.200s': %s", name, strerror(-r));
 	}
 	*ret = w.cur;
 	return 0;

@@ -1,8 +1,8 @@
 /*
  * A tree of names in memory: what an image's files are called and what they are, without their
- * data. The changes of each layer are gathered in a tree of their own (rootfs/changes.h) and applied
- * in order at the end (rootfs/apply.h). Nothing is freed before the whole; a file costs about 160
- * bytes and its name.
+ * data. The changes of each layer are gathered in a tree of their own (rootfs/changes.h) and
+ * applied in order at the end (rootfs/apply.h). Nothing is freed before the whole; a file costs
+ * about 160 bytes and its name.
  */
 #ifndef MLR_ROOTFS_NAMES_H
 #define MLR_ROOTFS_NAMES_H
@@ -29,7 +29,7 @@ struct names_data {
 /* What hard links share. */
 struct names_inode {
 	enum names_kind kind : 8;
-	unsigned mode : 16; /* permission bits and the sticky bit */
+	unsigned mode : 16;   /* permission bits and the sticky bit */
 	unsigned skipped : 1; /* a file whose data were passed over: what layer, what file of it */
 	uint32_t layer, ordinal;
 	int64_t mtime;
@@ -65,8 +65,8 @@ void *names_alloc(struct names *t, size_t size, struct mlr_error *err);
 struct names_node *names_top(struct names *t, int64_t mtime, struct mlr_error *err);
 
 /* An inode: -EFBIG or -ENOMEM make it NULL. */
-struct names_inode *names_inode(struct names *t, enum names_kind kind, unsigned mode, int64_t mtime,
-	struct mlr_error *err);
+struct names_inode *names_inode(
+	struct names *t, enum names_kind kind, unsigned mode, int64_t mtime, struct mlr_error *err);
 
 enum names_kind names_kind(const struct names_node *n);
 

@@ -55,7 +55,8 @@ struct squash {
 	size_t n_above;
 	enum { CLEAR, COVERED, UNSURE } over_is;
 
-	/* Files whose data were passed over though they are needed, in order of layer and ordinal. */
+	/* Files whose data were passed over though they are needed, in order of layer and
+	 * ordinal. */
 	struct names_inode **lacking;
 	size_t n_lacking, room_lacking;
 	int again; /* a layer is being read for those */
@@ -77,8 +78,8 @@ static int start_file(struct squash *s, struct mlr_error *err)
 	if (r == SQFS_ERROR_UNSUPPORTED)
 		return mlr_fail(err, ENOTSUP, "this libsquashfs was built without zstd");
 	if (r == 0)
-		r = sqfs_super_init(&s->super, BLOCK_SIZE,
-			squash_table_time(s->mtime), SQFS_COMP_ZSTD);
+		r = sqfs_super_init(
+			&s->super, BLOCK_SIZE, squash_table_time(s->mtime), SQFS_COMP_ZSTD);
 	if (r == 0)
 		r = sqfs_super_write(&s->super, &s->file.base);
 	if (r == 0)
@@ -175,10 +176,10 @@ static void narrow(struct squash *s, const struct names_node *dir)
 }
 
 /*
- * Find what the layers above have over a directory. Nothing is certain below one that this layer has
- * not named (so far): it may lead elsewhere, by a symlink of a layer below. All others are where
- * their path says, and so is what a layer above has at that path, whether it named it or not: it
- * meets real directories.
+ * Find what the layers above have over a directory. Nothing is certain below one that this layer
+ * has not named (so far): it may lead elsewhere, by a symlink of a layer below. All others are
+ * where their path says, and so is what a layer above has at that path, whether it named it or not:
+ * it meets real directories.
  */
 static void look_above(struct squash *s, const struct names_node *dir)
 {
@@ -259,13 +260,14 @@ static int by_place(const void *a, const void *b)
 }
 
 /*
- * What every start reads is stored as it is: the loader, the C library, the usual shells. To decompress
- * it would take longer than all else that a start from a squashfs file does (2 MB at 0.7 GB/s).
+ * What every start reads is stored as it is: the loader, the C library, the usual shells. To
+ * decompress it would take longer than all else that a start from a squashfs file does (2 MB at 0.7
+ * GB/s).
  */
 static int is_for_every_start(const struct layer_member *m)
 {
-	static const char *const names[] = { "ld-linux*.so*", "ld-2.*.so", "ld-musl-*.so*", "ld64.so*",
-		"libc.so.6", "libc-2.*.so", "busybox", "bash", "dash",
+	static const char *const names[] = { "ld-linux*.so*", "ld-2.*.so", "ld-musl-*.so*",
+		"ld64.so*", "libc.so.6", "libc-2.*.so", "busybox", "bash", "dash",
 		"\\[" /* busybox, too: the first of its names where they are hard links */ };
 	const char *slash = strrchr(m->path, '/'), *name = slash ? slash + 1 : m->path;
 
@@ -432,7 +434,8 @@ static void collect_lacking(struct squash *s, const struct names_node *dir)
 			continue; /* hard links may come twice, which does no harm */
 		if (s->n_lacking == s->room_lacking) {
 			s->room_lacking = s->room_lacking ? 2 * s->room_lacking : 64;
-			s->lacking = xreallocarray(s->lacking, s->room_lacking, sizeof(*s->lacking));
+			s->lacking =
+				xreallocarray(s->lacking, s->room_lacking, sizeof(*s->lacking));
 		}
 		s->lacking[s->n_lacking++] = n->inode;
 	}
@@ -452,7 +455,8 @@ int rootfs_squash_apply(struct squash *s, struct mlr_error *err)
 	collect_lacking(s, s->top);
 	if (s->n_lacking)
 		qsort(s->lacking, s->n_lacking, sizeof(*s->lacking), by_place);
-	mlr_debug("squashfs: %llu bytes of files kept, %llu passed over, %zu files of those lacking",
+	mlr_debug(
+		"squashfs: %llu bytes of files kept, %llu passed over, %zu files of those lacking",
 		(unsigned long long)s->taken, (unsigned long long)s->passed_over, s->n_lacking);
 	return 0;
 }
@@ -487,6 +491,6 @@ int rootfs_squash_finish(struct squash *s, struct mlr_error *err)
 	r = blocks_finish(s->blocks, err);
 	if (r < 0)
 		return r;
-	return squash_table_write(&s->file, s->compressor, &s->super, s->fragments, s->xattrs, s->top,
-		err);
+	return squash_table_write(
+		&s->file, s->compressor, &s->super, s->fragments, s->xattrs, s->top, err);
 }

@@ -1,10 +1,11 @@
 /*
- * A whole image as one squashfs file, written straight from its layers' streams, no tree in between.
+ * A whole image as one squashfs file, written straight from its layers' streams, no tree in
+ * between.
  *
  * Layers come top first, so that data which a layer above hides are never written; what applying
  * them in order makes of their names (image-spec, layer.md) is decided at the end, by the names
- * alone, which are kept in memory. Where a name that is hidden has hard links that are not, its data
- * were passed over though they are needed: then that layer must be read a second time.
+ * alone, which are kept in memory. Where a name that is hidden has hard links that are not, its
+ * data were passed over though they are needed: then that layer must be read a second time.
  *
  *   rootfs_squash_new()
  *   for every layer, the topmost first: rootfs_squash_layer(), its members into the sink

@@ -13,7 +13,7 @@ struct squash_file {
 	sqfs_file_t base; /* first: libsquashfs knows it by this */
 	int fd;           /* borrowed */
 	sqfs_u64 size;
-	int error;        /* errno of the first failure, or 0 */
+	int error; /* errno of the first failure, or 0 */
 };
 
 void squash_file_init(struct squash_file *f, int fd);

@@ -15,7 +15,8 @@ int rootfs_squash_new(
 	(void)layers;
 	(void)mtime;
 	(void)ret;
-	mlr_fail(err, ENOTSUP, "this mlrun was built without libsquashfs and can write no squashfs image");
+	mlr_fail(err, ENOTSUP,
+		"this mlrun was built without libsquashfs and can write no squashfs image");
 	return mlr_hint(err, "--format=dir keeps the image as one tree of files");
 }
 

@@ -40,7 +40,8 @@ static void table_done(struct table *t)
 
 static int by_name(const void *a, const void *b)
 {
-	const struct names_node *x = *(struct names_node *const *)a, *y = *(struct names_node *const *)b;
+	const struct names_node *x = *(struct names_node *const *)a,
+				*y = *(struct names_node *const *)b;
 
 	return strcmp(x->name, y->name);
 }
@@ -97,7 +98,8 @@ static mode_t mode_of(const struct names_inode *i)
 	return types[i->kind] | i->mode;
 }
 
-static void fill_base(const struct table *t, const struct names_inode *from, sqfs_inode_generic_t *to)
+static void fill_base(
+	const struct table *t, const struct names_inode *from, sqfs_inode_generic_t *to)
 {
 	to->base.mode = (sqfs_u16)mode_of(from);
 	if (from->kind == NAMES_SYMLINK)
@@ -284,5 +286,6 @@ int squash_table_write(struct squash_file *file, sqfs_compressor_t *compressor, 
 		r = sqfs_super_write(super, &file->base);
 	if (r == 0)
 		r = pad(file);
-	return r == 0 ? 0 : squash_file_fail(file, r, "write the image's inodes and directories", err);
+	return r == 0 ? 0
+		      : squash_file_fail(file, r, "write the image's inodes and directories", err);
 }

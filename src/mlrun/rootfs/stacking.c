@@ -95,9 +95,10 @@ static int look_below(
 }
 
 /*
- * The layer that gives a directory its mode and time where layers are applied: of the n in at (topmost
- * first, of look_below()) the topmost that named it, or one further down where the lowest of them only
- * hides what was in the directory before. Returns the topmost where nobody named it, or -errno.
+ * The layer that gives a directory its mode and time where layers are applied: of the n in at
+ * (topmost first, of look_below()) the topmost that named it, or one further down where the lowest
+ * of them only hides what was in the directory before. Returns the topmost where nobody named it,
+ * or -errno.
  */
 static ssize_t find_namer(const struct rootfs_layers *l, const char *path, size_t *at, size_t n)
 {
@@ -205,7 +206,8 @@ static void with_parents(const struct strv *paths, struct strv *ret)
 			strv_add(ret, all.v[i]);
 }
 
-/* Which directories the cover has: of those named, and of those above them, what the image shows. */
+/* Which directories the cover has: of those named, and of those above them, what the image
+ * shows. */
 static int choose_cover(
 	const struct rootfs_layers *l, const struct strv *paths, size_t *at, struct strv *cover)
 {
@@ -237,8 +239,8 @@ static int judge(const struct rootfs_layers *l, size_t *at, struct strv *cover)
 	return all == ROOTFS_COVERED ? choose_cover(l, &paths, at, cover) : all;
 }
 
-int rootfs_stacking(struct store *st, const struct strv *diff_ids, struct strv *cover,
-	struct mlr_error *err)
+int rootfs_stacking(
+	struct store *st, const struct strv *diff_ids, struct strv *cover, struct mlr_error *err)
 {
 	auto_call(rootfs_layers_done) struct rootfs_layers l = ROOTFS_LAYERS_INIT;
 	auto_free size_t *at = xcalloc(diff_ids->n, sizeof(*at));
@@ -265,8 +267,7 @@ static int finish_dir(const struct rootfs_layers *l, const char *path, size_t *a
 	namer = r < 0 ? r : find_namer(l, path, at, n);
 	if (namer < 0)
 		return mlr_fail(err, (int)-namer, "look at '%s': %s", path, strerror((int)-namer));
-	from = openat(l->v[namer].fd, path,
-		O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	from = openat(l->v[namer].fd, path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 	to = openat(root, path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 	if (from < 0 || to < 0 || fstat(from, &sb) < 0)
 		return mlr_fail_errno(err, "open directory '%s'", path);
@@ -277,8 +278,8 @@ static int finish_dir(const struct rootfs_layers *l, const char *path, size_t *a
 	return 0;
 }
 
-static int fill_cover(const struct rootfs_layers *l, const struct strv *dirs, int root,
-	struct mlr_error *err)
+static int fill_cover(
+	const struct rootfs_layers *l, const struct strv *dirs, int root, struct mlr_error *err)
 {
 	auto_free size_t *at = xcalloc(l->n, sizeof(*at));
 	int r = 0;

@@ -71,8 +71,8 @@ static void find(struct verification *v, enum rootfs_verdict verdict, const char
 }
 
 /* files: those that differ, or NULL. */
-static void find_broken(struct verification *v, const char *path, const struct mlr_error *why,
-	struct strv *files)
+static void find_broken(
+	struct verification *v, const char *path, const struct mlr_error *why, struct strv *files)
 {
 	const char *hint = strstr(why->text, "\nhint: ");
 	auto_free char *text =

@@ -30,7 +30,7 @@ struct said {
 	char *path;    /* in the tree */
 	char *spelled; /* in the tar: the way may lead through links */
 	size_t at;     /* it is the at-th member */
-	mode_t type; /* S_IFREG, …; 0 for a hard link, which is as its target */
+	mode_t type;   /* S_IFREG, …; 0 for a hard link, which is as its target */
 	mode_t mode;
 	struct timespec mtime;
 	char *target; /* of a symlink */
@@ -52,11 +52,11 @@ struct way {
 struct comparison {
 	int record_fd, tree_fd;
 	struct strv *files;
-	void *names;                /* tsearch(3) tree of struct said */
-	size_t n;                   /* members so far */
-	struct way *ways;           /* n_ways of them */
+	void *names;      /* tsearch(3) tree of struct said */
+	size_t n;         /* members so far */
+	struct way *ways; /* n_ways of them */
 	size_t n_ways, room_ways;
-	int rerouted;               /* a link on the way of a member came later, or left its place */
+	int rerouted; /* a link on the way of a member came later, or left its place */
 	int to_reader, from_writer; /* the tar, between two threads */
 	struct mlr_error rebuild_err;
 	int rebuild;
@@ -411,14 +411,14 @@ static void check_there(const void *node, VISIT visit, int depth)
 /* 1, also of what cannot be read; 0. */
 static int is_opaque(const struct comparison *c, const char *dir)
 {
-	auto_close int fd = file_open_in_root(
-		c->tree_fd, *dir ? dir : ".", O_RDONLY | O_DIRECTORY, 0);
+	auto_close int fd =
+		file_open_in_root(c->tree_fd, *dir ? dir : ".", O_RDONLY | O_DIRECTORY, 0);
 
 	return fd < 0 || layer_opaque_is(fd);
 }
 
-/* What a layer hides of those below: a whiteout, or something else of its name; a directory of it is
- * opaque. In an opaque directory no whiteouts are needed. */
+/* What a layer hides of those below: a whiteout, or something else of its name; a directory of it
+ * is opaque. In an opaque directory no whiteouts are needed. */
 static void check_hiding(struct comparison *c, const struct way *w)
 {
 	auto_free char *real = w->what == WHITEOUT ? real_path(c->tree_fd, w->path) : NULL;
@@ -530,8 +530,11 @@ int rootfs_verify_layer(
 	const char *diff_id, int record_fd, int tree_fd, struct strv *files, struct mlr_error *err)
 {
 	auto_call(layer_result_done) struct layer_result result = LAYER_RESULT_INIT;
-	struct comparison c = { .record_fd = record_fd, .tree_fd = tree_fd, .files = files,
-		.to_reader = -1, .from_writer = -1 };
+	struct comparison c = { .record_fd = record_fd,
+		.tree_fd = tree_fd,
+		.files = files,
+		.to_reader = -1,
+		.from_writer = -1 };
 	int r = read_tar(&c, &result, err);
 
 	if (r == 0)

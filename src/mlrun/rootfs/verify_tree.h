@@ -10,8 +10,8 @@
 
 /*
  * Is every file of dir/<manifest>/tree one of the layers'? By inode, as flattening makes hard
- * links, else by the bytes of the topmost layer that has the name. Are its names as they were listed
- * when it was made (rootfs/listing.h)?
+ * links, else by the bytes of the topmost layer that has the name. Are its names as they were
+ * listed when it was made (rootfs/listing.h)?
  *
  *   files  gets the names that are wrong, not more than a few
  *

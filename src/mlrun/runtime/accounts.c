@@ -78,8 +78,8 @@ char *accounts_group(const char *old, const struct plan_identity *id)
 		xasprintf("%s:x:%u:\n", id->group, (unsigned)id->gid), old, id->group, id->gid);
 }
 
-/* The text of an image's file; NULL when it is none that can be read as text. It was opened so that a
- * fifo does not block. */
+/* The text of an image's file; NULL when it is none that can be read as text. It was opened so that
+ * a fifo does not block. */
 static char *read_text(int fd)
 {
 	auto_free char *buf = NULL;
@@ -114,10 +114,11 @@ char *accounts_read(int dir, const char *name)
 
 int accounts_is_directory(const char *path, struct mlr_error *err)
 {
-	mlr_fail(err, EISDIR, "'%s' in the image is a directory, a file of users or groups is wanted",
-		path);
-	return mlr_hint(err, "a build that mounts a file which is not there makes such an image: "
-			     "remove the directory and build it again");
+	mlr_fail(err, EISDIR,
+		"'%s' in the image is a directory, a file of users or groups is wanted", path);
+	return mlr_hint(err,
+		"a build that mounts a file which is not there makes such an image: "
+		"remove the directory and build it again");
 }
 
 int accounts_write(int root, const struct plan_identity *id, struct mlr_error *err)

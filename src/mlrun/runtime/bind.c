@@ -72,8 +72,8 @@ int bind_take(int dirfd, const char *path, unsigned flags)
 	int r;
 
 	probe();
-	/* Recursive always: what is locked below a mount may not be uncovered, so the kernel refuses
-	 * to clone /dev or /proc alone. */
+	/* Recursive always: what is locked below a mount may not be uncovered, so the kernel
+	 * refuses to clone /dev or /proc alone. */
 	if (!no_open_tree)
 		fd = open_tree(dirfd, path, OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC | AT_RECURSIVE);
 	if (fd < 0 && !no_open_tree && !is_lacking(errno))
@@ -108,7 +108,8 @@ static void unescape(char *s)
 	*to = '\0';
 }
 
-/* Those of a user namespace's parents are locked: setting others must repeat them (mount(2), EPERM). */
+/* Those of a user namespace's parents are locked: setting others must repeat them (mount(2),
+ * EPERM). */
 static unsigned long parse_flags(char *options)
 {
 	static const struct {
@@ -144,8 +145,9 @@ static int parse_line(char *s, struct line *ret)
 
 static int remount(const struct line *l, unsigned long flags)
 {
-	return mount(NULL, l->point, NULL, MS_REMOUNT | MS_BIND | l->flags | flags, NULL) < 0 ? -errno
-											       : 0;
+	return mount(NULL, l->point, NULL, MS_REMOUNT | MS_BIND | l->flags | flags, NULL) < 0
+		? -errno
+		: 0;
 }
 
 /* Set the flags of the mount that a place has got, and of those below it. */
@@ -184,8 +186,9 @@ static int put_old(int mounted, int target, unsigned flags)
 
 int bind_put(int mounted, int target, unsigned flags)
 {
-	if (!no_open_tree && move_mount(mounted, "", target, "",
-				     MOVE_MOUNT_F_EMPTY_PATH | MOVE_MOUNT_T_EMPTY_PATH) < 0)
+	if (!no_open_tree &&
+		move_mount(mounted, "", target, "",
+			MOVE_MOUNT_F_EMPTY_PATH | MOVE_MOUNT_T_EMPTY_PATH) < 0)
 		return -errno;
 	return no_open_tree || no_setattr ? put_old(mounted, target, flags) : 0;
 }

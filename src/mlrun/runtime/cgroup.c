@@ -131,8 +131,8 @@ int cgroup_find(const char *root, const struct plan *p, char **ret, struct mlr_e
 		      : refuse(ENOTSUP, "none above this process hands the controllers down", err);
 }
 
-/* Groups whose first process has ended, as its pid in the name tells: one that is just being made is
- * empty, too. rmdir(2) leaves those in which others still run. */
+/* Groups whose first process has ended, as its pid in the name tells: one that is just being made
+ * is empty, too. rmdir(2) leaves those in which others still run. */
 static void sweep(const char *parent)
 {
 	auto_dir DIR *dir = opendir(parent);

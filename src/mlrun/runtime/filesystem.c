@@ -20,8 +20,8 @@ static const struct simple {
 	const char *hint; /* when the kernel refuses */
 } simple[] = {
 	[PLAN_TMPFS] = { "tmpfs", 0, NULL, NULL },
-	[PLAN_DEVPTS] = { "devpts", MS_NOSUID | MS_NOEXEC,
-		"newinstance,ptmxmode=0666,mode=0620", NULL },
+	[PLAN_DEVPTS] = { "devpts", MS_NOSUID | MS_NOEXEC, "newinstance,ptmxmode=0666,mode=0620",
+		NULL },
 	[PLAN_PROC] = { "proc", MS_NOSUID | MS_NODEV | MS_NOEXEC, NULL,
 		"something is mounted over parts of the host's /proc, as in a container of Docker's; "
 		"the kernel then gives out no other /proc: --pid cannot be had here" },
@@ -73,8 +73,8 @@ static int mount_overlay(const struct plan_mount *m, size_t i, int source, int s
 	const char *target, struct mlr_error *err)
 {
 	auto_free char *options = xasprintf(
-		"lowerdir=%d,upperdir=%d/overlay%zu/upper,workdir=%d/overlay%zu/work,userxattr", source,
-		scratch, i, scratch, i);
+		"lowerdir=%d,upperdir=%d/overlay%zu/upper,workdir=%d/overlay%zu/work,userxattr",
+		source, scratch, i, scratch, i);
 	int r = make_upper(source, scratch, i, err);
 
 	if (r < 0)
@@ -86,7 +86,8 @@ static int mount_overlay(const struct plan_mount *m, size_t i, int source, int s
 		return 0;
 	r = mlr_fail(err, errno, "mount an overlay on it: %s", strerror(errno));
 	if (r == -EINVAL || r == -EOPNOTSUPP)
-		mlr_hint(err, "its file system cannot be an overlay's lower layer; -v mounts it as it is");
+		mlr_hint(err,
+			"its file system cannot be an overlay's lower layer; -v mounts it as it is");
 	else if (r == -EPERM)
 		mlr_hint(err, "overlay mounts of ordinary users need Linux 5.11");
 	return r;

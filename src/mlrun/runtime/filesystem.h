@@ -1,5 +1,5 @@
-/* File systems of the container's own: the plan's mounts that are made of nothing of the host's, or of
- * a directory of it that must not change. */
+/* File systems of the container's own: the plan's mounts that are made of nothing of the host's, or
+ * of a directory of it that must not change. */
 #ifndef MLR_RUNTIME_FILESYSTEM_H
 #define MLR_RUNTIME_FILESYSTEM_H
 
@@ -8,8 +8,8 @@
 #include "runtime/source.h"
 
 /*
- * Mount one: PLAN_TMPFS with options, PLAN_DEVPTS, PLAN_OVERLAY, PLAN_PROC, PLAN_SYSFS, PLAN_MQUEUE.
- * Changes the working directory.
+ * Mount one: PLAN_TMPFS with options, PLAN_DEVPTS, PLAN_OVERLAY, PLAN_PROC, PLAN_SYSFS,
+ * PLAN_MQUEUE. Changes the working directory.
  *
  *   s        what sources_open() found
  *   scratch  directory of a tmpfs; what is written to an overlay goes to "overlay<i>" there

@@ -32,8 +32,10 @@ void limits_raise(const struct plan *p, struct rlimit *old)
 int limits_hint(const struct plan *p, int r, struct mlr_error *err)
 {
 	if (r == -EMFILE)
-		mlr_hint(err, "the hard limit of open files is too low, ulimit -Hn tells it: "
-			"%ju are enough for this container", (uintmax_t)files_needed(p));
+		mlr_hint(err,
+			"the hard limit of open files is too low, ulimit -Hn tells it: "
+			"%ju are enough for this container",
+			(uintmax_t)files_needed(p));
 	return r;
 }
 
@@ -54,7 +56,8 @@ static int limit_failed(const struct plan_limit *l, const struct rlimit *now, st
 	value_text(l->soft, soft);
 	value_text(l->hard, hard);
 	value_text(now->rlim_max, most);
-	mlr_fail(err, code, "set the limit %s to %s:%s: %s", name ? name : "?", soft, hard, strerror(code));
+	mlr_fail(err, code, "set the limit %s to %s:%s: %s", name ? name : "?", soft, hard,
+		strerror(code));
 	if (code == EPERM)
 		mlr_hint(err, "the hard limit is %s, and only an administrator may raise it", most);
 	return -code;

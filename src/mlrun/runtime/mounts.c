@@ -1,7 +1,7 @@
 /*
  * The order matters. Host sources are taken first, as descriptors, because the overlay's scratch
- * tmpfs then covers a host directory. What can be made in the upper layer is made before the overlay
- * is there. Targets are resolved inside the root.
+ * tmpfs then covers a host directory. What can be made in the upper layer is made before the
+ * overlay is there. Targets are resolved inside the root.
  */
 #include "runtime/mounts.h"
 
@@ -36,7 +36,8 @@ struct assembly {
 	struct source *sources; /* one a plan entry */
 	struct overlay overlay;
 	int has_accounts; /* passwd and group are in place */
-	int linked; /* something may be mounted elsewhere than its target's path says: behind a link */
+	int linked; /* something may be mounted elsewhere than its target's path says: behind a link
+		     */
 };
 
 static void assembly_done(struct assembly *a)
@@ -46,11 +47,12 @@ static void assembly_done(struct assembly *a)
 }
 
 /*
- * May a place be found by its path from the root? Each directory on the way to a fresh one is one of ours,
- * which holds no links that could lead elsewhere and which nobody else sees; the kernel would follow those
- * to the host. To a directory of the root's there is no way, and move_mount(2) does not follow a link that
- * is there instead: a directory cannot be mounted on it. A path serves no more once a link has led a mount
- * aside: what is ours may then be mounted elsewhere, or be covered.
+ * May a place be found by its path from the root? Each directory on the way to a fresh one is one
+ * of ours, which holds no links that could lead elsewhere and which nobody else sees; the kernel
+ * would follow those to the host. To a directory of the root's there is no way, and move_mount(2)
+ * does not follow a link that is there instead: a directory cannot be mounted on it. A path serves
+ * no more once a link has led a mount aside: what is ours may then be mounted elsewhere, or be
+ * covered.
  */
 static int is_fresh(const struct assembly *a, size_t i)
 {
@@ -90,7 +92,8 @@ static int place_tmpfs(struct assembly *a, size_t i, struct mlr_error *err)
 	snprintf(name, sizeof(name), "tmpfs%zu", i);
 	fd = bind_take(a->overlay.scratch, name, a->plan->mounts[i].flags);
 	if (fd < 0)
-		return mlr_fail(err, -fd, "clone a directory of the scratch tmpfs: %s", strerror(-fd));
+		return mlr_fail(
+			err, -fd, "clone a directory of the scratch tmpfs: %s", strerror(-fd));
 	return move_to(a, i, fd, err);
 }
 
@@ -113,7 +116,8 @@ static int place_symlink(struct assembly *a, size_t i, struct mlr_error *err)
 	if (dir < 0)
 		return dir;
 	target_times_save(&times, dir);
-	if (m->flags & PLAN_REPLACE && unlinkat(dir, name, 0) < 0 && errno != ENOENT && errno != EISDIR)
+	if (m->flags & PLAN_REPLACE && unlinkat(dir, name, 0) < 0 && errno != ENOENT &&
+		errno != EISDIR)
 		return mlr_fail_errno(err, "replace '%s' in the container", m->target);
 	if (symlinkat(m->source, dir, name) < 0 && errno != EEXIST)
 		return mlr_fail_errno(err, "make the link '%s' in the container", m->target);
@@ -228,8 +232,7 @@ static int make_point(struct assembly *a, size_t i, struct mlr_error *err)
 		return target_replace(a->overlay.root, m->target, m->text, m->text_size, err);
 	if (m->kind == PLAN_SEAL)
 		return 0;
-	fd = target_open(
-		a->overlay.root, m->target, a->sources[i].is_dir, &a->linked, err);
+	fd = target_open(a->overlay.root, m->target, a->sources[i].is_dir, &a->linked, err);
 	return fd < 0 ? fd : 0;
 }
 
@@ -346,8 +349,8 @@ static int build(struct assembly *a, struct mlr_error *err)
 	r = overlay_open(a->plan, a->server, &a->overlay, err);
 	if (r < 0)
 		return r;
-	r = upper_fill(a->plan, a->sources, &a->overlay.trees, a->overlay.upper,
-		a->overlay.scratch, &a->has_accounts, err);
+	r = upper_fill(a->plan, a->sources, &a->overlay.trees, a->overlay.upper, a->overlay.scratch,
+		&a->has_accounts, err);
 	if (r < 0)
 		return r;
 	r = mount_root(a, err);
@@ -362,7 +365,9 @@ static int build(struct assembly *a, struct mlr_error *err)
 
 int mounts_enter(const struct plan *p, const struct squash_server *server, struct mlr_error *err)
 {
-	auto_call(assembly_done) struct assembly a = { .plan = p, .server = server, .overlay = OVERLAY_INIT };
+	auto_call(assembly_done) struct assembly a = {
+		.plan = p, .server = server, .overlay = OVERLAY_INIT
+	};
 	mode_t mask = umask(0); /* each mode is meant as it is said */
 	int r = build(&a, err);
 

@@ -15,8 +15,8 @@
  */
 int mounts_enter(const struct plan *p, const struct squash_server *server, struct mlr_error *err);
 
-/* Start in the plan's working directory in a root that was made already, which is "/"; it is made there
- * when it is missing. */
+/* Start in the plan's working directory in a root that was made already, which is "/"; it is made
+ * there when it is missing. */
 int mounts_enter_workdir(const struct plan *p, struct mlr_error *err);
 
 #endif

@@ -1,7 +1,7 @@
 /*
  * The overlay's directories are named by their paths where these fit into the page that mount(2)
- * takes, since the kernel walks a path several times as fast as /proc/self/fd. Else they are named by
- * descriptors, from there as the working directory: "lowerdir=7:8:9,upperdir=12/upper". The
+ * takes, since the kernel walks a path several times as fast as /proc/self/fd. Else they are named
+ * by descriptors, from there as the working directory: "lowerdir=7:8:9,upperdir=12/upper". The
  * descriptors are of this mount namespace, as overlayfs asks.
  */
 #include "runtime/overlay.h"
@@ -171,7 +171,8 @@ int overlay_mount_root(const struct plan *p, struct overlay *o, const char *opti
 	char root[24];
 
 	snprintf(root, sizeof(root), "%d/root", o->scratch);
-	if ((mkdirat(o->scratch, "root", 0755) < 0 && errno != EEXIST) || chdir("/proc/self/fd") < 0 ||
+	if ((mkdirat(o->scratch, "root", 0755) < 0 && errno != EEXIST) ||
+		chdir("/proc/self/fd") < 0 ||
 		mount(mark, root, "overlay", MS_NOSUID | MS_NODEV, options) < 0)
 		return -errno;
 	o->root = openat(o->scratch, "root", O_PATH | O_DIRECTORY | O_CLOEXEC);
@@ -214,7 +215,8 @@ static int overlay_failed(const struct plan *p, int code, struct mlr_error *err)
 /* NULL when the trees are not the plan's alone, or cannot be named by paths. */
 static char *path_options(const struct plan *p, const struct overlay *o)
 {
-	size_t len = sizeof("lowerdir=,upperdir=/upper,workdir=/work,userxattr") + 2 * strlen(o->place);
+	size_t len =
+		sizeof("lowerdir=,upperdir=/upper,workdir=/work,userxattr") + 2 * strlen(o->place);
 	char *options, *at;
 
 	if (p->squashfs || p->root == PLAN_ROOT_KEPT || covers_tree(p, o->place))

@@ -9,9 +9,9 @@
 
 /* Descriptors are O_PATH, -1 for none. */
 struct overlay {
-	int scratch;        /* top of a tmpfs that covers /tmp of the mount namespace, or another directory
-			       of the host's, and holds what is written, in "upper" and "work" */
-	int upper;          /* its "upper" */
+	int scratch; /* top of a tmpfs that covers /tmp of the mount namespace, or another directory
+			of the host's, and holds what is written, in "upper" and "work" */
+	int upper;   /* its "upper" */
 	struct stack trees; /* the plan's lower trees, or the one that its squashfs file is */
 	const char *place;  /* the path that the scratch is mounted on, a literal */
 	int root;           /* top of the overlay */
@@ -20,11 +20,14 @@ struct overlay {
 	int kept_is_lower;  /* its "upper" is the first of the trees: it was there */
 };
 
-#define OVERLAY_INIT { -1, -1, STACK_INIT, NULL, -1, 0, -1, 0 }
+#define OVERLAY_INIT                                   \
+	{                                              \
+		-1, -1, STACK_INIT, NULL, -1, 0, -1, 0 \
+	}
 
 /*
- * Open the trees and mount the scratch; the upper layer is empty but has the mode of the image's top.
- * With PLAN_ROOT_KEPT what plan->kept holds is the topmost tree; runtime/kept.h does the rest.
+ * Open the trees and mount the scratch; the upper layer is empty but has the mode of the image's
+ * top. With PLAN_ROOT_KEPT what plan->kept holds is the topmost tree; runtime/kept.h does the rest.
  *
  *   server  squash_start()'s, where the plan has a squashfs file
  */
@@ -40,8 +43,8 @@ void overlay_done(struct overlay *o);
 int overlay_mount_scratch(const struct plan *p, struct overlay *o, struct mlr_error *err);
 
 /*
- * Mount an overlay on the scratch's "root" and open it. Names in the options count from /proc/self/fd:
- * "lowerdir=7:8,upperdir=12/upper"; the working directory is there afterwards.
+ * Mount an overlay on the scratch's "root" and open it. Names in the options count from
+ * /proc/self/fd: "lowerdir=7:8,upperdir=12/upper"; the working directory is there afterwards.
  *
  *   p  what its source tells (runtime/container.h); NULL: nothing
  *

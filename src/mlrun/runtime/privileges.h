@@ -8,8 +8,8 @@
 #include <stdint.h>
 
 /* No new privileges for ever (prctl(2), PR_SET_NO_NEW_PRIVS), an empty ambient set, and no
- * capability but those a fake root needs over its one id, less plan->caps_dropped. Fatal when it can't be done: never
- * skipped. */
+ * capability but those a fake root needs over its one id, less plan->caps_dropped. Fatal when it
+ * can't be done: never skipped. */
 int privileges_drop(const struct plan *p, struct mlr_error *err);
 
 /* The capabilities that privileges_drop() leaves: bit n is number n. */

@@ -32,7 +32,8 @@ static int make_file(int dir, const char *path)
 /* Two layers: the upper one hides "gone" and all that the lower one has in "opaque". */
 static int make_trees(int dir, struct runtime_probe *p, struct mlr_error *err)
 {
-	static const char *const dirs[] = { "lower", "lower/opaque", "upper", "upper/opaque", "mnt" };
+	static const char *const dirs[] = { "lower", "lower/opaque", "upper", "upper/opaque",
+		"mnt" };
 	static const char *const files[] = { "lower/kept", "lower/gone", "lower/opaque/hidden" };
 	auto_close int opaque = -1;
 
@@ -55,8 +56,9 @@ static int make_trees(int dir, struct runtime_probe *p, struct mlr_error *err)
 /* In namespaces of its own. */
 static int try_overlay(int dir)
 {
-	struct plan_identity id = { .uid = geteuid(), .host_uid = geteuid(), .gid = getegid(),
-		.host_gid = getegid() };
+	struct plan_identity id = {
+		.uid = geteuid(), .host_uid = geteuid(), .gid = getegid(), .host_gid = getegid()
+	};
 	struct mlr_error err;
 
 	/* The directory first: the descriptor is of a mount that stays behind, where nothing can be
@@ -109,8 +111,8 @@ int runtime_probe(int dir_fd, struct runtime_probe *ret, struct mlr_error *err)
 	file_remove_tree(dir_fd, name, NULL);
 	if (r < 0)
 		return r;
-	mlr_debug("probe: whiteouts %d, xattrs %d, hard links %d, overlay %d", p.whiteouts, p.xattrs,
-		p.hard_links, p.overlay);
+	mlr_debug("probe: whiteouts %d, xattrs %d, hard links %d, overlay %d", p.whiteouts,
+		p.xattrs, p.hard_links, p.overlay);
 	*ret = p;
 	return 0;
 }

@@ -106,13 +106,15 @@ static int parse_action(
 	const struct word *w = find_word(actions, ARRAY_LEN(actions), name);
 
 	if (name && strcmp(name, "SCMP_ACT_NOTIFY") == 0)
-		return mlr_fail(l->err, ENOTSUP, "%s: SCMP_ACT_NOTIFY needs a supervisor, which mlrun has not",
-			where);
+		return mlr_fail(l->err, ENOTSUP,
+			"%s: SCMP_ACT_NOTIFY needs a supervisor, which mlrun has not", where);
 	if (!name)
 		return wrong(l, where, "an action is missing");
 	if (!w)
-		return mlr_fail(l->err, EPROTO, "%s: '%.60s' is no action: SCMP_ACT_ALLOW, SCMP_ACT_ERRNO "
-			"and so on are", where, name);
+		return mlr_fail(l->err, EPROTO,
+			"%s: '%.60s' is no action: SCMP_ACT_ALLOW, SCMP_ACT_ERRNO "
+			"and so on are",
+			where, name);
 	*ret = w->value;
 	if (w->value == SCMP_ACT_ERRNO(EPERM))
 		*ret = SCMP_ACT_ERRNO(code);
@@ -127,10 +129,12 @@ static int add_arch(struct load *l, const char *name, const char *where)
 	int r;
 
 	if (!w)
-		return mlr_fail(l->err, EPROTO, "%s: '%.60s' is no architecture: SCMP_ARCH_X86_64 and so on are",
-			where, name ? name : "");
+		return mlr_fail(l->err, EPROTO,
+			"%s: '%.60s' is no architecture: SCMP_ARCH_X86_64 and so on are", where,
+			name ? name : "");
 	r = seccomp_arch_add(l->ctx, w->value);
-	if (r == -EDOM || r == -EINVAL) /* of the other byte order: no program of its kind runs here */
+	if (r == -EDOM ||
+		r == -EINVAL) /* of the other byte order: no program of its kind runs here */
 		return 0;
 	return r < 0 && r != -EEXIST
 		? mlr_fail(l->err, -r, "%s: architecture '%s': %s", where, name, strerror(-r))
@@ -144,7 +148,7 @@ static int add_archs(struct load *l, const json_t *list, const char *where)
 
 	if (!is_list(list))
 		return wrong(l, where, "is no list");
-	json_array_foreach (list, i, v) {
+	json_array_foreach(list, i, v) {
 		int r = add_arch(l, json_string_value(v), where);
 
 		if (r < 0)
@@ -161,7 +165,7 @@ static int add_arch_map(struct load *l, const json_t *map)
 
 	if (!is_list(map))
 		return wrong(l, "archMap", "is no list");
-	json_array_foreach (map, i, v) {
+	json_array_foreach(map, i, v) {
 		const struct word *w = find_word(
 			architectures, ARRAY_LEN(architectures), string_of(v, "architecture"));
 		int r;
@@ -182,7 +186,7 @@ static int has_arch(const json_t *list, const char *arch)
 	size_t i;
 	json_t *v;
 
-	json_array_foreach (list, i, v)
+	json_array_foreach(list, i, v)
 		if (json_is_string(v) && strcmp(json_string_value(v), arch) == 0)
 			return 1;
 	return 0;
@@ -194,7 +198,7 @@ static size_t count_caps(const json_t *list, uint64_t caps)
 	size_t i, n = 0;
 	json_t *v;
 
-	json_array_foreach (list, i, v)
+	json_array_foreach(list, i, v)
 		n += json_is_string(v) && (capability_bits(json_string_value(v)) & caps) != 0;
 	return n;
 }
@@ -212,9 +216,11 @@ static int is_kernel(const char *text, const int kernel[2])
 /* Does a rule count here? 1 or 0; moby's setupSeccomp(). */
 static int is_meant(struct load *l, const json_t *rule, const char *where)
 {
-	const json_t *in = json_object_get(rule, "includes"), *out = json_object_get(rule, "excludes");
+	const json_t *in = json_object_get(rule, "includes"),
+		     *out = json_object_get(rule, "excludes");
 	const json_t *archs = json_object_get(in, "arches");
-	const char *kernel_in = string_of(in, "minKernel"), *kernel_out = string_of(out, "minKernel");
+	const char *kernel_in = string_of(in, "minKernel"),
+		   *kernel_out = string_of(out, "minKernel");
 	const json_t *with = json_object_get(in, "caps"), *without = json_object_get(out, "caps");
 	int new_in = kernel_in ? is_kernel(kernel_in, l->on->kernel) : 1,
 	    new_out = kernel_out ? is_kernel(kernel_out, l->on->kernel) : 0;
@@ -234,7 +240,8 @@ static int parse_value(const json_t *o, const char *key, scmp_datum_t *ret)
 	*ret = 0;
 	if (!v)
 		return 0;
-	if (json_is_real(v) && json_real_value(v) >= 0 && json_real_value(v) < 1.8446744073709552e19)
+	if (json_is_real(v) && json_real_value(v) >= 0 &&
+		json_real_value(v) < 1.8446744073709552e19)
 		*ret = (scmp_datum_t)json_real_value(v); /* beyond jansson's signed integers */
 	else if (json_is_integer(v))
 		*ret = (scmp_datum_t)json_integer_value(v);
@@ -243,8 +250,7 @@ static int parse_value(const json_t *o, const char *key, scmp_datum_t *ret)
 	return 0;
 }
 
-static int parse_arg(
-	struct load *l, const json_t *o, const char *where, struct scmp_arg_cmp *ret)
+static int parse_arg(struct load *l, const json_t *o, const char *where, struct scmp_arg_cmp *ret)
 {
 	const json_t *index = json_object_get(o, "index");
 	const char *name = string_of(o, "op");
@@ -254,8 +260,9 @@ static int parse_arg(
 		json_integer_value(index) >= ARGS_MAX)
 		return wrong(l, where, "an argument's index is no number from 0 to 5");
 	if (!w)
-		return mlr_fail(l->err, EPROTO, "%s: '%.60s' is no operator: SCMP_CMP_EQ and so on are",
-			where, name ? name : "");
+		return mlr_fail(l->err, EPROTO,
+			"%s: '%.60s' is no operator: SCMP_CMP_EQ and so on are", where,
+			name ? name : "");
 	ret->arg = (unsigned)json_integer_value(index);
 	ret->op = (enum scmp_compare)w->value;
 	if (parse_value(o, "value", &ret->datum_a) < 0 ||
@@ -309,7 +316,7 @@ static int add_names(struct load *l, const json_t *rule, uint32_t action,
 		return add_name(l, name, action, args, n, where);
 	if (json_array_size(names) == 0)
 		return wrong(l, where, "names no system call");
-	json_array_foreach (names, i, v) {
+	json_array_foreach(names, i, v) {
 		int r = add_name(l, v, action, args, n, where);
 
 		if (r < 0)
@@ -336,7 +343,7 @@ static int add_syscalls(struct load *l, const json_t *rule, const char *where)
 		return r;
 	if (!is_list(list) || json_array_size(list) > ARGS_MAX)
 		return wrong(l, where, "args is no list of at most 6");
-	json_array_foreach (list, i, v) {
+	json_array_foreach(list, i, v) {
 		r = parse_arg(l, v, where, &args[i]);
 		if (r < 0)
 			return r;
@@ -356,7 +363,7 @@ static int add_all(struct load *l, const json_t *o)
 
 	if (!is_list(list))
 		return wrong(l, "syscalls", "is no list");
-	json_array_foreach (list, i, v) {
+	json_array_foreach(list, i, v) {
 		char where[40];
 		int r;
 
@@ -375,18 +382,21 @@ static int set_flags(struct load *l, const json_t *o)
 	json_t *v;
 
 	if (string_of(o, "listenerPath"))
-		return mlr_fail(l->err, ENOTSUP, "listenerPath: mlrun has no supervisor for a listener");
+		return mlr_fail(
+			l->err, ENOTSUP, "listenerPath: mlrun has no supervisor for a listener");
 	if (!is_list(list))
 		return wrong(l, "flags", "is no list");
-	json_array_foreach (list, i, v) {
+	json_array_foreach(list, i, v) {
 		const char *name = json_string_value(v);
 		int r = 0;
 
 		if (name && strcmp(name, "SECCOMP_FILTER_FLAG_LOG") == 0)
 			r = seccomp_attr_set(l->ctx, SCMP_FLTATR_CTL_LOG, 1);
-		else if (!name || (strcmp(name, "SECCOMP_FILTER_FLAG_SPEC_ALLOW") != 0 &&
-					  strcmp(name, "SECCOMP_FILTER_FLAG_TSYNC") != 0))
-			return mlr_fail(l->err, ENOTSUP, "flags: '%.60s' is unknown", name ? name : "");
+		else if (!name ||
+			(strcmp(name, "SECCOMP_FILTER_FLAG_SPEC_ALLOW") != 0 &&
+				strcmp(name, "SECCOMP_FILTER_FLAG_TSYNC") != 0))
+			return mlr_fail(
+				l->err, ENOTSUP, "flags: '%.60s' is unknown", name ? name : "");
 		if (r < 0)
 			return mlr_fail(l->err, ENOTSUP, "flags: '%s': %s", name, strerror(-r));
 	}
@@ -398,7 +408,8 @@ static int load(struct load *l, const json_t *o)
 	int code, r = parse_errno(l, o, "the default", "defaultErrnoRet", "defaultErrno", &code);
 
 	if (r == 0)
-		r = parse_action(l, string_of(o, "defaultAction"), code, "defaultAction", &l->fallback);
+		r = parse_action(
+			l, string_of(o, "defaultAction"), code, "defaultAction", &l->fallback);
 	if (r < 0)
 		return r;
 	l->ctx = seccomp_init(l->fallback);
@@ -439,8 +450,8 @@ void profile_for_here(struct profile_for *ret)
 	static const struct {
 		uint32_t arch;
 		const char *name;
-	} names[] = { { SCMP_ARCH_X86_64, "amd64" }, { SCMP_ARCH_X86, "386" }, { SCMP_ARCH_X32, "x32" },
-		{ SCMP_ARCH_AARCH64, "arm64" }, { SCMP_ARCH_ARM, "arm" },
+	} names[] = { { SCMP_ARCH_X86_64, "amd64" }, { SCMP_ARCH_X86, "386" },
+		{ SCMP_ARCH_X32, "x32" }, { SCMP_ARCH_AARCH64, "arm64" }, { SCMP_ARCH_ARM, "arm" },
 		{ SCMP_ARCH_PPC64LE, "ppc64le" }, { SCMP_ARCH_S390X, "s390x" },
 		{ SCMP_ARCH_RISCV64, "riscv64" } };
 	struct utsname u;

@@ -1,7 +1,7 @@
 /*
- * Seccomp profiles: OCI runtime-spec config-linux.md "Seccomp", and what Docker's and podman's files
- * have besides (moby, profiles/seccomp; containers-common, seccomp.json): archMap, includes, excludes,
- * names of errors. Compiled by libseccomp; linked into mlrun-seccomp alone.
+ * Seccomp profiles: OCI runtime-spec config-linux.md "Seccomp", and what Docker's and podman's
+ * files have besides (moby, profiles/seccomp; containers-common, seccomp.json): archMap, includes,
+ * excludes, names of errors. Compiled by libseccomp; linked into mlrun-seccomp alone.
  */
 #ifndef MLR_RUNTIME_PROFILE_H
 #define MLR_RUNTIME_PROFILE_H
@@ -30,8 +30,8 @@ void profile_for_here(struct profile_for *ret);
  * Names of system calls that libseccomp does not know are passed over, as runc does: kernels and
  * libraries are of different age.
  *
- * Returns 0; -EPROTO for a profile that is wrong, naming the member; -ENOTSUP for one that asks for what
- * cannot be done here: a listener, an architecture of a foreign kind.
+ * Returns 0; -EPROTO for a profile that is wrong, naming the member; -ENOTSUP for one that asks for
+ * what cannot be done here: a listener, an architecture of a foreign kind.
  */
 int profile_load(const char *text, size_t len, const struct profile_for *f, scmp_filter_ctx *ret,
 	struct mlr_error *err);

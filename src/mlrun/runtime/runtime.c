@@ -46,7 +46,8 @@ static int make(const struct plan *p, const struct share *share, int proc, struc
 }
 
 /* Enter the container that is there already, if there is one. */
-static int enter_or_make(const struct plan *p, struct share *share, int *made, struct mlr_error *err)
+static int enter_or_make(
+	const struct plan *p, struct share *share, int *made, struct mlr_error *err)
 {
 	auto_close int proc = -1;
 	int r;

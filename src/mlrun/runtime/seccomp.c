@@ -1,9 +1,9 @@
 /*
- * The filter that everybody gets is written here by hand: it is the same for all, and 15 instructions,
- * whereas libseccomp takes 55 us to make one and 70 us to be loaded. System calls other than ioctl(2) are
- * let through by number alone, which the kernel finds out once and then asks the filter no more
- * (Linux 5.11, kernel/seccomp.c "action cache"). It finds it out by running the filter for each number of
- * each ABI, so nearly all are let through by the third instruction.
+ * The filter that everybody gets is written here by hand: it is the same for all, and 15
+ * instructions, whereas libseccomp takes 55 us to make one and 70 us to be loaded. System calls
+ * other than ioctl(2) are let through by number alone, which the kernel finds out once and then
+ * asks the filter no more (Linux 5.11, kernel/seccomp.c "action cache"). It finds it out by running
+ * the filter for each number of each ABI, so nearly all are let through by the third instruction.
  */
 #include "runtime/seccomp.h"
 
@@ -31,8 +31,8 @@
 #define PROGRAM    "mlrun-seccomp"
 #define ANSWER_MAX (BPF_MAXINSNS * sizeof(struct sock_filter) + sizeof(uint32_t))
 
-/* The kernel's other ABIs have numbers of their own: the 32-bit one of its own kind of machine, and on
- * x86 x32, whose bit marks them (arch/x86/entry/syscalls/syscall_64.tbl). */
+/* The kernel's other ABIs have numbers of their own: the 32-bit one of its own kind of machine, and
+ * on x86 x32, whose bit marks them (arch/x86/entry/syscalls/syscall_64.tbl). */
 #define X32_BIT     0
 #define X32_IOCTL   SYS_ioctl
 #define OTHER_IOCTL 54
@@ -92,7 +92,8 @@ void seccomp_done(struct seccomp *s)
 	*s = (struct seccomp)SECCOMP_INIT;
 }
 
-/* The program has no descriptor of ours: of "/dev/fd/63", a shell's <(...), it gets another name, to free(). */
+/* The program has no descriptor of ours: of "/dev/fd/63", a shell's <(...), it gets another name,
+ * to free(). */
 static char *name_for(const char *path)
 {
 	static const char *const ours[] = { "/dev/fd/", "/proc/self/fd/" };
@@ -103,7 +104,8 @@ static char *name_for(const char *path)
 	return xstrdup(path);
 }
 
-static int compile(const struct plan *p, const char *program, struct seccomp *s, struct mlr_error *err)
+static int compile(
+	const struct plan *p, const char *program, struct seccomp *s, struct mlr_error *err)
 {
 	auto_free char *name = name_for(p->seccomp);
 	char caps[24], *words;
@@ -146,7 +148,8 @@ int seccomp_prepare(const struct plan *p, struct seccomp *ret, struct mlr_error 
 	program = program_path(PROGRAM);
 	if (access(program, X_OK) < 0) {
 		mlr_fail(err, ENOTSUP, "--seccomp: this mlrun was built without libseccomp");
-		return mlr_hint(err, "build it with libseccomp-dev installed, or leave --seccomp out");
+		return mlr_hint(
+			err, "build it with libseccomp-dev installed, or leave --seccomp out");
 	}
 	r = compile(p, program, &s, err);
 	if (r < 0)
@@ -162,8 +165,8 @@ static int install(
 	const struct sock_fprog prog = { .len = (unsigned short)(size / sizeof(*filter)),
 		.filter = (struct sock_filter *)filter };
 
-	/* No barrier against speculation: before Linux 5.16 a filter would slow the program down, and
-	 * this one guards no secret in its own memory. */
+	/* No barrier against speculation: before Linux 5.16 a filter would slow the program down,
+	 * and this one guards no secret in its own memory. */
 	if (syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, flags | SECCOMP_FILTER_FLAG_SPEC_ALLOW,
 		    &prog) == 0 ||
 		(errno == EINVAL &&

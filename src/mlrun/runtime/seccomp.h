@@ -14,17 +14,21 @@ struct seccomp {
 	unsigned flags; /* SECCOMP_FILTER_FLAG_..., seccomp(2) */
 };
 
-#define SECCOMP_INIT { NULL, 0, 0 }
+#define SECCOMP_INIT       \
+	{                  \
+		NULL, 0, 0 \
+	}
 void seccomp_done(struct seccomp *s);
 
 /*
- * Read and compile the profile of plan->seccomp, an OCI profile (runtime-spec config-linux.md "Seccomp")
- * or Docker's or podman's form of it. Before the namespaces are entered, so that it may lie anywhere on
- * the host; by a program of its own, mlrun-seccomp, so that who has no profile does not pay for it.
- * Nothing to do without one.
+ * Read and compile the profile of plan->seccomp, an OCI profile (runtime-spec config-linux.md
+ * "Seccomp") or Docker's or podman's form of it. Before the namespaces are entered, so that it may
+ * lie anywhere on the host; by a program of its own, mlrun-seccomp, so that who has no profile does
+ * not pay for it. Nothing to do without one.
  *
- * Returns 0; -EPROTO for a profile that is wrong, naming where; -ENOTSUP for one that asks for what this
- * build or kernel cannot do: never skipped; -E2BIG for one that makes too long a filter; -ENOENT and the like for the file.
+ * Returns 0; -EPROTO for a profile that is wrong, naming where; -ENOTSUP for one that asks for what
+ * this build or kernel cannot do: never skipped; -E2BIG for one that makes too long a filter;
+ * -ENOENT and the like for the file.
  */
 int seccomp_prepare(const struct plan *p, struct seccomp *ret, struct mlr_error *err);
 
@@ -34,7 +38,8 @@ int seccomp_prepare(const struct plan *p, struct seccomp *ret, struct mlr_error 
  *   ioctl TIOCSTI, TIOCLINUX   -EPERM: typing into the caller's terminal (CVE-2017-5226), on every
  *                              ABI that the kernel offers
  *
- * and what the profile says. no_new_privs must be set; last of all, as the profile may forbid anything.
+ * and what the profile says. no_new_privs must be set; last of all, as the profile may forbid
+ * anything.
  */
 int seccomp_apply(const struct seccomp *s, struct mlr_error *err);
 

@@ -14,8 +14,8 @@
 #define LIST_LONG    500   /* lines; from here on the dead are taken out */
 #define DOOR_WAIT_MS 10000 /* for a process that has yet to execute its command */
 
-/* Is what the list says of a process true? Whoever lies there would lead us into a root of his own.
- */
+/* Is what the list says of a process true? Whoever lies there would lead us into a root of his
+ * own. */
 static int check(const struct share *s, const struct meeting_entry *e, int inside)
 {
 	auto_call(container_done) struct container c = CONTAINER_INIT;

@@ -1,6 +1,6 @@
 /*
- * Mounts travel by descriptor from here to their targets: nothing can be swapped between look-up and
- * use (CVE-2021-30465), and what the container's own mounts cover can still be brought in.
+ * Mounts travel by descriptor from here to their targets: nothing can be swapped between look-up
+ * and use (CVE-2021-30465), and what the container's own mounts cover can still be brought in.
  */
 #include "runtime/source.h"
 
@@ -17,7 +17,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define COPY_MAX (16 << 20) /* bytes of a host file that PLAN_COPY copies: /etc/hosts of a large cluster */
+#define COPY_MAX \
+	(16 << 20) /* bytes of a host file that PLAN_COPY copies: /etc/hosts of a large cluster */
 
 static int is_missing(int code)
 {

@@ -20,8 +20,8 @@
 
 #define PROGRAM "mlrun-squashfuse"
 
-/* The server itself forks once more, while we go on, and what we have started ends: we wait for that when we
- * hear of the image. */
+/* The server itself forks once more, while we go on, and what we have started ends: we wait for
+ * that when we hear of the image. */
 static int start_server(
 	const struct plan *p, int image, int sock, int on_cpu, struct mlr_error *err)
 {

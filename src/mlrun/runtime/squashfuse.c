@@ -47,9 +47,11 @@
 #define IMAGE       4
 #define THREADS_MAX 16
 #define CACHE_BYTES (16u << 20)
-#define LOOK_BYTES  (1u << 20) /* too few for large pages, which take longer to clear than to fill */
-#define LINGER_US   5000
-#define LOOK_CPU_S  20 /* a hostile image has no more of our time */
+#define LOOK_BYTES                                                                     \
+	(1u << 20) /* too few for large pages, which take longer to clear than to fill \
+		    */
+#define LINGER_US  5000
+#define LOOK_CPU_S 20 /* a hostile image has no more of our time */
 
 /* A signal to the job is for the command, which may need its files to end well. */
 static void ignore_signals(void)
@@ -61,8 +63,8 @@ static void ignore_signals(void)
 		signal(all[i], SIG_IGN);
 }
 
-/* Blocks come and go: keep their memory, instead of asking the kernel for zeroed pages each time.
- */
+/* Blocks come and go: keep their memory, instead of asking the kernel for zeroed pages each
+ * time. */
 static void tune_malloc(void)
 {
 	mallopt(M_MMAP_THRESHOLD, 8 << 20);

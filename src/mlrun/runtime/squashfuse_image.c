@@ -37,8 +37,8 @@ static void grow(sqfs_cache *cache, size_t blocks)
 	*cache = bigger;
 }
 
-/* Squashfs's numbers of compressions; libsquashfuse names those alone that it has been built with.
- */
+/* Squashfs's numbers of compressions; libsquashfuse names those alone that it has been built
+ * with. */
 static const char *compression_name(const sqfs *fs)
 {
 	static const char *const names[] = { "none", "gzip", "lzma", "lzo", "xz", "lz4", "zstd" };

@@ -14,9 +14,9 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#define PIECES        32
-#define HEAD          4096 /* bytes of an ELF file's beginning, with its program headers mostly */
-#define NOTE_SECTION  (64u << 10) /* bytes of a section that is a note by its name alone */
+#define PIECES       32
+#define HEAD         4096 /* bytes of an ELF file's beginning, with its program headers mostly */
+#define NOTE_SECTION (64u << 10) /* bytes of a section that is a note by its name alone */
 
 static int put(int fd, const char *data, size_t size, off_t at)
 {
@@ -115,7 +115,7 @@ static int is_named_note(const struct copy *c, const Elf64_Shdr *s, const Elf64_
 	return s->sh_type == SHT_PROGBITS && s->sh_size <= NOTE_SECTION &&
 		s->sh_name < names->sh_size && names->sh_offset < c->size &&
 		pread(c->fd, name, sizeof(name), (off_t)(names->sh_offset + s->sh_name)) ==
-			sizeof(name) &&
+		sizeof(name) &&
 		memcmp(name, ".note.", sizeof(name)) == 0;
 }
 

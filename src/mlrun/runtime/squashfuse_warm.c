@@ -91,8 +91,7 @@ static void put_known(const struct ops *o, const struct timespec *until)
 	pthread_mutex_lock(&warm.lock);
 	while ((t = next_known()) || (until && r == 0 && !all_put())) {
 		if (!t) {
-			r = pthread_cond_clockwait(
-				&warm.known, &warm.lock, CLOCK_MONOTONIC, until);
+			r = pthread_cond_clockwait(&warm.known, &warm.lock, CLOCK_MONOTONIC, until);
 			continue;
 		}
 		t->is_put = 1;
@@ -187,8 +186,7 @@ static void warm_program(const struct ops *o, const struct stat *st, int depth)
 }
 
 /* The first file of that name in a directory of PATH. */
-static int search(
-	struct image *im, const char *command, const char *path, struct image_place *ret)
+static int search(struct image *im, const char *command, const char *path, struct image_place *ret)
 {
 	char file[PATH_MAX];
 

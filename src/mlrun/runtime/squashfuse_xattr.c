@@ -23,7 +23,8 @@ static int open_xattrs(struct image *im, uint64_t ino, sqfs_xattr *x)
 	}
 	if (inode.xattr >= im->fs.xattr_info.xattr_ids ||
 		!image_is_inside(im, im->fs.xattr_table.blocks[inode.xattr / XATTRS_A_BLOCK],
-			(inode.xattr % XATTRS_A_BLOCK + 1) * sizeof(struct squashfs_xattr_id) - 1) ||
+			(inode.xattr % XATTRS_A_BLOCK + 1) * sizeof(struct squashfs_xattr_id) -
+				1) ||
 		sqfs_xattr_open(&im->fs, &inode, x) != SQFS_OK)
 		return -EIO;
 	return x->remain == 0 || image_is_inside(im, (uint64_t)x->c_next.block, x->c_next.offset)

@@ -16,7 +16,10 @@ struct stack {
 	size_t n;
 };
 
-#define STACK_INIT { NULL, 0 }
+#define STACK_INIT      \
+	{               \
+		NULL, 0 \
+	}
 void stack_done(struct stack *s);
 
 /* Append a directory; fd is the stack's then. */

@@ -53,8 +53,8 @@ static int is_for_group(const struct signalfd_siginfo *s)
 			s->ssi_signo == SIGHUP);
 }
 
-/* Descriptors of the caller's that stayed open would keep pipes from ending. keep is sorted here.
- */
+/* Descriptors of the caller's that stayed open would keep pipes from ending. keep is sorted
+ * here. */
 static void close_all_but(int *keep, size_t n)
 {
 	unsigned next = 0;
@@ -368,8 +368,8 @@ int supervise_fork(int proc, struct mlr_error *err)
 	return 0;
 }
 
-/* --- pid 1 --------------------------------------------------------------------------------------
- */
+/* --- pid 1
+ * -------------------------------------------------------------------------------------- */
 
 struct inside {
 	pid_t command;

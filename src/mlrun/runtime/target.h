@@ -20,7 +20,10 @@ struct target_times {
 	struct timespec at[2]; /* of access, of modification: utimensat(2)'s order */
 };
 
-#define TARGET_TIMES_INIT { .dir = -1 }
+#define TARGET_TIMES_INIT \
+	{                 \
+		.dir = -1 \
+	}
 
 void target_times_save(struct target_times *t, int dir);
 void target_times_restore(const struct target_times *t);

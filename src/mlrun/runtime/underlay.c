@@ -29,8 +29,8 @@ static int copy_link(int tree, int upper, const char *name, struct mlr_error *er
 	return 0;
 }
 
-/* As bind_take(), of what has no link by now: whoever else may write to a plain directory that is an
- * image might have put one there since it was looked at. */
+/* As bind_take(), of what has no link by now: whoever else may write to a plain directory that is
+ * an image might have put one there since it was looked at. */
 static int take(int tree, const char *name, int is_dir)
 {
 	auto_close int fd = openat(tree, name, O_PATH | O_NOFOLLOW | O_CLOEXEC);

@@ -1,8 +1,9 @@
 /*
- * A root where overlayfs cannot be had: kernels that refuse it to users (before Linux 5.11), file systems
- * that may not be a lower layer, a container in a container in a container. The image's tree is brought
- * in piece by piece, read-only: a directory in which something is to be mounted that the image has no
- * place for is one of the scratch tmpfs, and what the image has in it is bound into it.
+ * A root where overlayfs cannot be had: kernels that refuse it to users (before Linux 5.11), file
+ * systems that may not be a lower layer, a container in a container in a container. The image's
+ * tree is brought in piece by piece, read-only: a directory in which something is to be mounted
+ * that the image has no place for is one of the scratch tmpfs, and what the image has in it is
+ * bound into it.
  */
 #ifndef MLR_RUNTIME_UNDERLAY_H
 #define MLR_RUNTIME_UNDERLAY_H

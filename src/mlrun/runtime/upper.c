@@ -31,7 +31,7 @@ struct upper {
 	size_t n;
 	int scratch;
 	int only_images; /* no directory is made that the image does not have */
-	int empty; /* the scratch has an empty file of this name */
+	int empty;       /* the scratch has an empty file of this name */
 	struct mlr_error *err;
 };
 
@@ -176,7 +176,8 @@ static int make_tmpfs(struct upper *u, size_t i)
 	return add_tmpfs(u, i, u->scratch, name);
 }
 
-/* Is a new directory in the upper layer as good as one that is mounted? Both are empty, and in memory. */
+/* Is a new directory in the upper layer as good as one that is mounted? Both are empty, and in
+ * memory. */
 static int needs_no_mount(const struct upper *u, size_t i)
 {
 	return u->plan->mounts[i].kind == PLAN_TMPFS && !u->plan->mounts[i].options &&
@@ -184,7 +185,8 @@ static int needs_no_mount(const struct upper *u, size_t i)
 		u->plan->root == PLAN_ROOT_MEMORY;
 }
 
-/* A file of ours in the place of whatever is there but a directory. Returns 1 when it is in place. */
+/* A file of ours in the place of whatever is there but a directory. Returns 1 when it is in
+ * place. */
 static int put_file(const struct dir *d, const char *name, const void *buf, size_t len)
 {
 	auto_close int fd = -1;
@@ -193,7 +195,8 @@ static int put_file(const struct dir *d, const char *name, const void *buf, size
 		return 0;
 	fd = openat(d->fd, name, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0644);
 	if (fd < 0 && errno == EEXIST && unlinkat(d->fd, name, 0) == 0)
-		fd = openat(d->fd, name, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0644);
+		fd = openat(
+			d->fd, name, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0644);
 	return fd >= 0 && file_write_all(fd, buf, len) == 0;
 }
 
@@ -212,7 +215,8 @@ static int put_copy(struct upper *u, size_t i, const struct dir *d, const char *
 static void put_link(struct upper *u, size_t i, const struct dir *d, const char *name)
 {
 	enum stack_kind kind = stack_look(&d->image, name, NULL, NULL);
-	int replace = u->plan->mounts[i].flags & PLAN_REPLACE && kind != STACK_DIR && kind != STACK_UNKNOWN;
+	int replace = u->plan->mounts[i].flags & PLAN_REPLACE && kind != STACK_DIR &&
+		kind != STACK_UNKNOWN;
 
 	if (kind == STACK_ABSENT || replace)
 		u->src[i].done = symlinkat(u->plan->mounts[i].source, d->fd, name) == 0;
@@ -247,8 +251,8 @@ static int fill_one(struct upper *u, size_t i)
 }
 
 /* The image's file, when it is one. Returns 0, or -1 when the overlay must tell. */
-static int read_account(const struct dir *d, const char *path, const char *name, char **ret,
-	struct mlr_error *err)
+static int read_account(
+	const struct dir *d, const char *path, const char *name, char **ret, struct mlr_error *err)
 {
 	size_t at = 0;
 
@@ -330,7 +334,9 @@ static void restore_times(const struct upper *u)
 int upper_fill(const struct plan *p, struct source *src, const struct stack *image, int upper,
 	int scratch, int *accounts, struct mlr_error *err)
 {
-	auto_call(upper_done) struct upper u = { .plan = p, .src = src, .scratch = scratch, .err = err };
+	auto_call(upper_done) struct upper u = {
+		.plan = p, .src = src, .scratch = scratch, .err = err
+	};
 	size_t top = add_dir(&u, "", 0);
 	const char *name;
 	int r;

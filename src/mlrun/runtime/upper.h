@@ -1,7 +1,7 @@
 /*
  * The overlay's upper layer, filled before the overlay is mounted: places to mount at, files of the
- * host's, passwd and group. What overlayfs makes itself takes it several times as long, and it cannot
- * copy up a directory of another user or group, for whom this user namespace has no id (an
+ * host's, passwd and group. What overlayfs makes itself takes it several times as long, and it
+ * cannot copy up a directory of another user or group, for whom this user namespace has no id (an
  * administrator's image, a group changed by newgrp): one that is already there is merged.
  */
 #ifndef MLR_RUNTIME_UPPER_H

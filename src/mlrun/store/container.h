@@ -47,8 +47,8 @@ int store_container_name_check(const char *name, struct mlr_error *err);
  *                    find it
  *   made             gets 1 when it was made now, else 0
  *
- * Returns 0; -ENOENT when it is only to be found; -EBUSY while another node uses it, or may; -ENOSPC
- * and the like, each with the way out.
+ * Returns 0; -ENOENT when it is only to be found; -EBUSY while another node uses it, or may;
+ * -ENOSPC and the like, each with the way out.
  */
 int store_container_open(struct store *st, const char *name, const char *image,
 	const char *manifest, struct store_container *ret, int *made, struct mlr_error *err);

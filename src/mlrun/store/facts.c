@@ -38,7 +38,8 @@ static int parse_formats(const json_t *o, unsigned *ret)
 	json_array_foreach(list, i, name) {
 		if (!json_is_string(name))
 			return -EPROTO;
-		*ret |= store_format_parse(json_string_value(name)); /* others are a newer version's */
+		*ret |= store_format_parse(
+			json_string_value(name)); /* others are a newer version's */
 	}
 	return 0;
 }
@@ -192,8 +193,8 @@ int store_facts_renew(struct store *st, const char *manifest, struct mlr_error *
 	return r;
 }
 
-static int is_missing(struct store *st, enum store_tree_kind kind, const char *key, const char *what,
-	char **missing)
+static int is_missing(struct store *st, enum store_tree_kind kind, const char *key,
+	const char *what, char **missing)
 {
 	if (store_tree_exists(st, kind, key))
 		return 0;

@@ -40,10 +40,10 @@ unsigned store_format_parse(const char *name);
 void store_facts_done(struct store_facts *f);
 
 /* manifest is "sha256:…". Returns 0, -ENOENT, -EPROTO for a file that is not one of ours. */
-int store_facts_get(struct store *st, const char *manifest, struct store_facts *ret,
-	struct mlr_error *err);
-int store_facts_put(struct store *st, const char *manifest, const struct store_facts *f,
-	struct mlr_error *err);
+int store_facts_get(
+	struct store *st, const char *manifest, struct store_facts *ret, struct mlr_error *err);
+int store_facts_put(
+	struct store *st, const char *manifest, const struct store_facts *f, struct mlr_error *err);
 
 /* Facts that an older mlrun wrote: find what they lack. The time of the image's last use stays. */
 int store_facts_renew(struct store *st, const char *manifest, struct mlr_error *err);

@@ -152,8 +152,8 @@ static int wait_for_removers(
 	}
 }
 
-/* Where nothing can be changed, the name of the file that could not be made tells a user nothing.
- */
+/* Where nothing can be changed, the name of the file that could not be made tells a user
+ * nothing. */
 static int cannot_change(struct store *st, int r, struct mlr_error *err)
 {
 	if (r != -EACCES && r != -EROFS && r != -EPERM)
@@ -234,8 +234,8 @@ static int take_token(
 	return 0;
 }
 
-/* Two tokens can come to be when two processes miss one at once; who sees another remover yields.
- */
+/* Two tokens can come to be when two processes miss one at once; who sees another remover
+ * yields. */
 static int become_remover(struct store_hold *h, struct mlr_error *err)
 {
 	auto_call(store_wait_done) struct store_wait w =

@@ -16,9 +16,9 @@
  * Removers exclude each other by a token, a file that each renames to its own name and back; it is
  * never made anew, so that removing works on a file system without a free inode.
  *
- *   holds/a-<16 hex>.<process>   an adder: a line with the counter, then "*" or a digest (hex) a line
- *   holds/r-<16 hex>.<process>   the remover: a line with the counter
- *   holds/token                  nobody is removing
+ *   holds/a-<16 hex>.<process>   an adder: a line with the counter, then "*" or a digest (hex) a
+ * line holds/r-<16 hex>.<process>   the remover: a line with the counter holds/token nobody is
+ * removing
  */
 #ifndef MLR_STORE_HOLD_H
 #define MLR_STORE_HOLD_H

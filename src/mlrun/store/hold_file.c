@@ -123,8 +123,8 @@ static char *pins_text(const struct strv *digests)
 	return text;
 }
 
-/* The file appears whole, also in the place of an earlier one: a remover may read it at any time.
- */
+/* The file appears whole, also in the place of an earlier one: a remover may read it at any
+ * time. */
 int hold_file_put(struct store_hold *h, const struct strv *digests, struct mlr_error *err)
 {
 	auto_free char *text = pins_text(digests);

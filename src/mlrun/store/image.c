@@ -260,8 +260,8 @@ char *store_image_source(const struct oci_name *name)
 		joined = xasprintf("%s/%s", cwd ? cwd : "", name->path);
 		real = path_clean(joined);
 	}
-	return xasprintf("%s%s%s%s", oci_transport_prefix(name->transport), real ? real : name->path,
-		name->which ? ":" : "", name->which ? name->which : "");
+	return xasprintf("%s%s%s%s", oci_transport_prefix(name->transport),
+		real ? real : name->path, name->which ? ":" : "", name->which ? name->which : "");
 }
 
 /* Without REF the only image from that place will do. */
@@ -299,16 +299,16 @@ static int find_source(struct store *st, const struct oci_name *name, const char
 		r = mlr_fail(err, EINVAL, "%zu images came from '%s': which one?", found, source);
 		mlr_hint(err, "mlrun images lists their names");
 	} else {
-		r = mlr_fail(err, ENOENT, "no image from '%s' is in store '%s'", source,
-			store_path(st));
+		r = mlr_fail(
+			err, ENOENT, "no image from '%s' is in store '%s'", source, store_path(st));
 		mlr_hint(err, "mlrun pull %s", source);
 	}
 	store_images_free(v, n);
 	return r;
 }
 
-int store_image_find_name(
-	struct store *st, const struct oci_name *name, struct store_image *ret, struct mlr_error *err)
+int store_image_find_name(struct store *st, const struct oci_name *name, struct store_image *ret,
+	struct mlr_error *err)
 {
 	auto_free char *source = NULL;
 
@@ -362,10 +362,11 @@ int store_image_put(struct store *st, const struct store_image *im, struct mlr_e
 		mlr_wrap(err, "name image '%s'", im->name);
 		return r;
 	}
-	o = json_pack("{so so so so sI sI so}", "name", store_json_from_string(im->name), "manifest",
-		store_json_from_string(im->manifest), "index", store_json_from_string(im->index),
-		"platform", store_json_from_string(im->platform), "size", (json_int_t)im->size,
-		"pulled", (json_int_t)im->pulled, "source", store_json_from_string(im->source));
+	o = json_pack("{so so so so sI sI so}", "name", store_json_from_string(im->name),
+		"manifest", store_json_from_string(im->manifest), "index",
+		store_json_from_string(im->index), "platform", store_json_from_string(im->platform),
+		"size", (json_int_t)im->size, "pulled", (json_int_t)im->pulled, "source",
+		store_json_from_string(im->source));
 	if (!o)
 		return mlr_fail(err, ENOMEM, "name image '%s': no memory", im->name);
 	store_image_path(im->name, path);

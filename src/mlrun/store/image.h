@@ -23,7 +23,10 @@ struct store_image {
 			 * mlrun commit's; NULL: a registry */
 };
 
-#define STORE_IMAGE_INIT { 0 }
+#define STORE_IMAGE_INIT \
+	{                \
+		0        \
+	}
 
 void store_image_done(struct store_image *im);
 
@@ -42,8 +45,8 @@ int store_image_find_name(struct store *st, const struct oci_name *name, struct 
 char *store_image_source(const struct oci_name *name);
 
 /* What one file "images/<hex>.json" says. Returns 0, -ENOENT, -EPROTO for one that is not ours. */
-int store_image_load(struct store *st, const char *path, struct store_image *ret,
-	struct mlr_error *err);
+int store_image_load(
+	struct store *st, const char *path, struct store_image *ret, struct mlr_error *err);
 
 /* Are the facts there, and every tree that they name? Returns 0, or -ENOENT naming what is not. */
 int store_image_check(struct store *st, const struct store_image *im, struct mlr_error *err);
@@ -51,7 +54,8 @@ int store_image_check(struct store *st, const struct store_image *im, struct mlr
 /* Make or replace a name; facts, blobs and trees of its manifest must already be there. */
 int store_image_put(struct store *st, const struct store_image *im, struct mlr_error *err);
 
-/* The manifest that an image's name stands for so far, to free(); NULL when that is its own, or none. */
+/* The manifest that an image's name stands for so far, to free(); NULL when that is its own, or
+ * none. */
 char *store_image_other(struct store *st, const struct store_image *im);
 
 /* Every name, sorted. *ret is an array of *n to be freed with store_images_free(). */

@@ -141,7 +141,7 @@ int store_json_strv(const json_t *o, const char *key, struct strv *ret)
 		return 0;
 	if (!json_is_array(a))
 		return -EPROTO;
-	json_array_foreach (a, i, v) {
+	json_array_foreach(a, i, v) {
 		if (!json_is_string(v))
 			return -EPROTO;
 		strv_add(ret, json_string_value(v));

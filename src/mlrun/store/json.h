@@ -15,7 +15,8 @@
 /* Read an object. Returns 0, -ENOENT, or -EPROTO naming file, line and the way out. */
 int store_json_read(struct store *st, const char *path, json_t **ret, struct mlr_error *err);
 
-/* Replace the file at path, a directory's and a name, by o; one that says so already is only dated anew. */
+/* Replace the file at path, a directory's and a name, by o; one that says so already is only dated
+ * anew. */
 int store_json_write(struct store *st, const char *path, const json_t *o, struct mlr_error *err);
 
 /* "path is not one of mlrun's files: why", -EPROTO, with the way out. */

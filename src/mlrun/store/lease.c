@@ -31,8 +31,8 @@ static int day_prefix(char name[DAY_NAME])
 	return snprintf(name, DAY_NAME, ".%ld-", (long)(time(NULL) / 86400));
 }
 
-/* The name that the leases of a day, user and job share: ".<day>-<uid>", ".<day>-<uid>.<16 hex>".
- */
+/* The name that the leases of a day, user and job share: ".<day>-<uid>", ".<day>-<uid>.<16
+ * hex>". */
 static void day_name(const char *job, char name[DAY_NAME])
 {
 	char hex[HASH_HEX_SIZE] = "";
@@ -54,8 +54,8 @@ static void read_job(int dir, const char *name, char job[STORE_JOB_SIZE])
 	job[strcspn(job, "\n")] = '\0';
 }
 
-/* May squeue be asked? It takes up to seconds a job, which no start of a container may merely to clean
- * up: it spares what only squeue can tell of. */
+/* May squeue be asked? It takes up to seconds a job, which no start of a container may merely to
+ * clean up: it spares what only squeue can tell of. */
 enum ask { ASK_SLURM, ASK_NOBODY };
 
 /* Another user's lease is true of his own processes. */
@@ -80,8 +80,9 @@ static time_t age_of(const struct stat *sb)
 	return time(NULL) - (sb->st_uid == geteuid() ? sb->st_mtime : sb->st_ctime);
 }
 
-/* Is the lease still meant? Deletes it when not. Names the job of one that is not seen from here: the
- * others are known by /proc, and each start in a container judges those of all its neighbours. */
+/* Is the lease still meant? Deletes it when not. Names the job of one that is not seen from here:
+ * the others are known by /proc, and each start in a container judges those of all its neighbours.
+ */
 static int judge(struct store *st, int dir, const char *name, const struct store_process *self,
 	enum ask ask, struct store_lease *ret)
 {
@@ -191,8 +192,8 @@ static int is_ours(int top, const char *path)
 }
 
 /*
- * Make the lease's file, as another name of the day's or as a new one. Finding a free inode takes ext4
- * ten times as long as adding a name (150 us here, as recently freed ones are passed over).
+ * Make the lease's file, as another name of the day's or as a new one. Finding a free inode takes
+ * ext4 ten times as long as adding a name (150 us here, as recently freed ones are passed over).
  *
  * Returns 0; -EEXIST when this very process has it already; -errno.
  */
@@ -345,8 +346,9 @@ static void drop(struct store *st, const char *key, int also_seen)
 
 	if (d && store_process_self(&self) == 0)
 		while ((name = next(d, oci_digest_hex(key))))
-			if (also_seen || (judge(st, dirfd(d), name, &self, ASK_SLURM, &one) &&
-						 !one.is_running))
+			if (also_seen ||
+				(judge(st, dirfd(d), name, &self, ASK_SLURM, &one) &&
+					!one.is_running))
 				unlinkat(dirfd(d), name, 0);
 	if (d)
 		closedir(d);

@@ -47,8 +47,8 @@ struct store_lease {
 int store_lease_held(struct store *st, const char *manifest, struct store_lease *ret);
 
 /*
- * Leases on what is no image: a container (store/container.h). The key is "sha256:<hex>" of whatever
- * names it. Here a lease that cannot be written is a failure.
+ * Leases on what is no image: a container (store/container.h). The key is "sha256:<hex>" of
+ * whatever names it. Here a lease that cannot be written is a failure.
  */
 int store_lease_take_key(struct store *st, const char *key, struct mlr_error *err);
 void store_lease_return_key(struct store *st, const char *key);

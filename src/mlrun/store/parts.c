@@ -42,7 +42,7 @@ static void add_blobs(struct store *st, const char *manifest, struct strv *paths
 	if (store_json_read(st, path, &o, NULL) < 0)
 		return;
 	add_descriptor(paths, json_object_get(o, "config"));
-	json_array_foreach (json_object_get(o, "layers"), i, layer)
+	json_array_foreach(json_object_get(o, "layers"), i, layer)
 		add_descriptor(paths, layer);
 }
 

@@ -32,8 +32,8 @@ int store_process_boot(char boot[STORE_BOOT_SIZE])
 	return 0;
 }
 
-/* The inode of this process's PID namespace, which the link names (namespaces(7)); following it takes
- * the kernel three times as long. 0 when there is none. */
+/* The inode of this process's PID namespace, which the link names (namespaces(7)); following it
+ * takes the kernel three times as long. 0 when there is none. */
 static unsigned long long own_pid_ns(void)
 {
 	char text[32];

@@ -16,14 +16,14 @@
 struct store_process {
 	char host[STORE_HOST_SIZE]; /* fit for a file name: '/' and control characters replaced */
 	char boot[STORE_BOOT_SIZE]; /* /proc/sys/kernel/random/boot_id */
-	unsigned long long pid_ns; /* inode of its PID namespace; 0: /proc shows another one */
+	unsigned long long pid_ns;  /* inode of its PID namespace; 0: /proc shows another one */
 	pid_t pid;
 	unsigned long long start; /* clock ticks from boot to its start (proc(5), stat, field 22) */
 };
 
 /*
- * "<host>.<boot>.<pid namespace>.<pid>.<start>", for file names, and back. The host may hold dots, so the rest is
- * read from the end. Parsing returns 0 or -EINVAL.
+ * "<host>.<boot>.<pid namespace>.<pid>.<start>", for file names, and back. The host may hold dots,
+ * so the rest is read from the end. Parsing returns 0 or -EINVAL.
  */
 #define STORE_PROCESS_NAME 180
 void store_process_name(const struct store_process *p, char name[STORE_PROCESS_NAME]);

@@ -84,8 +84,8 @@ static int load(struct pruning *p, struct mlr_error *err)
 	return 0;
 }
 
-/* "quay.io/org/name" of a canonical name: a tag's ':' and a digest's '@' stand after the last '/'.
- */
+/* "quay.io/org/name" of a canonical name: a tag's ':' and a digest's '@' stand after the last
+ * '/'. */
 static size_t repository_length(const char *name)
 {
 	const char *slash = strrchr(name, '/');
@@ -186,8 +186,7 @@ static int choose_by_size(struct pruning *p, struct store_prune_result *ret, str
 	for (size_t i = 0; i < p->n && s.sum > (uint64_t)p->opt->max_size; i++) {
 		struct candidate *c = &p->v[i];
 
-		if (c->goes || c->is_protected ||
-			store_parts_in_use(p->st, c->image.manifest))
+		if (c->goes || c->is_protected || store_parts_in_use(p->st, c->image.manifest))
 			continue;
 		c->goes = 1;
 		count_image(p, &s, c, -1);

@@ -89,8 +89,8 @@ void store_sweep(struct store *st);
 int store_has_work(struct store *st);
 
 /*
- * Have what was added written to disk, by a process that stays behind until that is done; in a batch
- * job, wait for it. To be called after the last addition.
+ * Have what was added written to disk, by a process that stays behind until that is done; in a
+ * batch job, wait for it. To be called after the last addition.
  */
 void store_settle(struct store *st);
 

@@ -79,7 +79,8 @@ int stores_open_additional(const struct store *own, struct stores *ret, struct m
 }
 
 /* The user's own, which need not be there: then *ret stays NULL, and err says so. */
-static int open_own(const char *dir, const struct config *c, struct store **ret, struct mlr_error *err)
+static int open_own(
+	const char *dir, const struct config *c, struct store **ret, struct mlr_error *err)
 {
 	auto_free char *place = NULL;
 	int r = dir ? 0 : store_place(c, &place, NULL, err);
@@ -111,8 +112,7 @@ static int open_all(
 	return 0;
 }
 
-int stores_open(
-	const char *dir, const struct config *c, struct stores *ret, struct mlr_error *err)
+int stores_open(const char *dir, const struct config *c, struct stores *ret, struct mlr_error *err)
 {
 	auto_call(config_done) struct config read = CONFIG_INIT;
 	int r = c ? 0 : config_load(&read, err);

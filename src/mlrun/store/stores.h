@@ -36,8 +36,7 @@ struct stores {
  * An additional store that is not there is passed over; one that cannot be opened is so with a
  * warning. Returns 0; -ENOENT when not even one is there; or what store_open() says of the own.
  */
-int stores_open(
-	const char *dir, const struct config *c, struct stores *ret, struct mlr_error *err);
+int stores_open(const char *dir, const struct config *c, struct stores *ret, struct mlr_error *err);
 
 /* The additional ones alone, but for one that is own. Returns 0 or what the configuration says. */
 int stores_open_additional(const struct store *own, struct stores *ret, struct mlr_error *err);

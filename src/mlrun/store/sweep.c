@@ -39,8 +39,8 @@ static void remove_entry(int dir, const char *name)
  * "hold.a-<hex>.<process>", a hold that is about to appear in holds/, "container.<n>.<process>", a
  * container that is about to in containers/, and "probe.<n>.<process>", a look at the file system's
  * abilities: nobody's when the process has ended, or, out of sight, after so long. */
-static void sweep_process(struct store *st, int dir, const char *name, int seconds,
-	const struct store_process *self)
+static void sweep_process(
+	struct store *st, int dir, const char *name, int seconds, const struct store_process *self)
 {
 	const char *dot = strchr(strchr(name, '.') + 1, '.');
 	struct store_process p;

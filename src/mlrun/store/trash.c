@@ -5,8 +5,7 @@
 #include <errno.h>
 #include <stdio.h>
 
-int store_trash(
-	struct store *st, const char *path, char to[STORE_WORK_PATH], struct mlr_error *err)
+int store_trash(struct store *st, const char *path, char to[STORE_WORK_PATH], struct mlr_error *err)
 {
 	int fd = store_fd(st), r = store_work_path("trash", to, err);
 

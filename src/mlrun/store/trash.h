@@ -9,8 +9,8 @@
 #include "store/process.h"
 #include "store/store.h"
 
-/* Rename a path below the top away. Returns 0 and the new name, "tmp/trash.<n>.<process>"; -ENOENT when
- * there is nothing. */
+/* Rename a path below the top away. Returns 0 and the new name, "tmp/trash.<n>.<process>"; -ENOENT
+ * when there is nothing. */
 int store_trash(
 	struct store *st, const char *path, char to[STORE_WORK_PATH], struct mlr_error *err);
 

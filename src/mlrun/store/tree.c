@@ -130,8 +130,8 @@ static int remove_stale(const struct store_tree *t, struct mlr_error *err)
 
 static int make_file(struct store_tree *t, struct mlr_error *err)
 {
-	t->tree_fd = openat(store_fd(t->st), t->work,
-		O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0644);
+	t->tree_fd = openat(
+		store_fd(t->st), t->work, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0644);
 	if (t->tree_fd < 0)
 		return mlr_fail_errno(err, "create '%s/%s'", store_path(t->st), t->work);
 	return 0;
@@ -281,8 +281,8 @@ int store_tree_note(
 }
 
 /*
- * One syncfs(2) instead of an fsync(2) a file: it also writes what others have in memory, but a tree
- * has thousands of files and each fsync waits for the journal.
+ * One syncfs(2) instead of an fsync(2) a file: it also writes what others have in memory, but a
+ * tree has thousands of files and each fsync waits for the journal.
  */
 static int make_lasting(const struct store_tree *t)
 {

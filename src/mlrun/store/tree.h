@@ -1,6 +1,7 @@
 /*
- * Trees: unpacked layers and whole images, the latter also as one squashfs file. A tree is made under tmp/ by one producer at a time and
- * appears under its final name complete, synced, by one rename.
+ * Trees: unpacked layers and whole images, the latter also as one squashfs file. A tree is made
+ * under tmp/ by one producer at a time and appears under its final name complete, synced, by one
+ * rename.
  */
 #ifndef MLR_STORE_TREE_H
 #define MLR_STORE_TREE_H
@@ -11,9 +12,9 @@
 #include <stddef.h>
 
 enum store_tree_kind {
-	STORE_LAYER, /* key: a layer's diff ID */
-	STORE_DIR,   /* key: an image's manifest digest */
-	STORE_COVER, /* alike: directories to lie above the layers' (rootfs/stacking.h) */
+	STORE_LAYER,  /* key: a layer's diff ID */
+	STORE_DIR,    /* key: an image's manifest digest */
+	STORE_COVER,  /* alike: directories to lie above the layers' (rootfs/stacking.h) */
 	STORE_SQUASH, /* alike, and the "tree" is a file, squash/<hex>.sqfs */
 };
 
@@ -38,15 +39,15 @@ int store_tree_begin(struct store *st, enum store_tree_kind kind, const char *ke
 int store_tree_fd(const struct store_tree *t);
 
 /* Put a small file beside the tree (not inside), e.g. "implicit". Not for STORE_SQUASH. */
-int store_tree_note(struct store_tree *t, const char *name, const void *buf, size_t len,
-	struct mlr_error *err);
+int store_tree_note(
+	struct store_tree *t, const char *name, const void *buf, size_t len, struct mlr_error *err);
 
 /* The same to be written bit by bit: returns a descriptor for writing, the caller's. */
 int store_tree_note_open(struct store_tree *t, const char *name, struct mlr_error *err);
 
 /*
- * Rename into place; frees t whatever the result. On disk it is after store_settle(), except on file
- * systems that several nodes may share: there it is synced first.
+ * Rename into place; frees t whatever the result. On disk it is after store_settle(), except on
+ * file systems that several nodes may share: there it is synced first.
  */
 int store_tree_publish(struct store_tree *t, struct mlr_error *err);
 
@@ -54,15 +55,15 @@ int store_tree_publish(struct store_tree *t, struct mlr_error *err);
 void store_tree_drop(struct store_tree *t);
 
 /* Open a finished tree's directory, or the file. Returns the descriptor or -ENOENT. */
-int store_tree_open(struct store *st, enum store_tree_kind kind, const char *key,
-	struct mlr_error *err);
+int store_tree_open(
+	struct store *st, enum store_tree_kind kind, const char *key, struct mlr_error *err);
 
 /*
- * A tree that is there may be one of which the machine went down before it was on disk. Returns 0, or
- * -EUCLEAN with the way out.
+ * A tree that is there may be one of which the machine went down before it was on disk. Returns 0,
+ * or -EUCLEAN with the way out.
  */
-int store_tree_check(struct store *st, enum store_tree_kind kind, const char *key,
-	struct mlr_error *err);
+int store_tree_check(
+	struct store *st, enum store_tree_kind kind, const char *key, struct mlr_error *err);
 
 /* A finished tree's path relative to the store's top, "layers/<hex>/tree", "squash/<hex>.sqfs". To
  * free(). */

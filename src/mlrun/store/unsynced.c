@@ -36,8 +36,8 @@ static unsigned long fs_type(struct store *st)
 
 int unsynced_allowed(struct store *st)
 {
-	static const unsigned long local[] = { EXT4_SUPER_MAGIC, XFS_SUPER_MAGIC,
-		BTRFS_SUPER_MAGIC, F2FS_SUPER_MAGIC, ZFS_SUPER_MAGIC, TMPFS_MAGIC };
+	static const unsigned long local[] = { EXT4_SUPER_MAGIC, XFS_SUPER_MAGIC, BTRFS_SUPER_MAGIC,
+		F2FS_SUPER_MAGIC, ZFS_SUPER_MAGIC, TMPFS_MAGIC };
 	unsigned long type = fs_type(st);
 
 	for (size_t i = 0; i < ARRAY_LEN(local); i++)
@@ -94,16 +94,17 @@ static void collect(struct store *st, enum whose whose, const char *of, struct s
 			break;
 		if ((strncmp(dot + 1, boot, strlen(boot)) == 0) != (whose == THIS_BOOT))
 			continue;
-		if (!of || (strncmp(e->d_name, of, (size_t)(dot - e->d_name)) == 0 &&
-				   of[dot - e->d_name] == '\0'))
+		if (!of ||
+			(strncmp(e->d_name, of, (size_t)(dot - e->d_name)) == 0 &&
+				of[dot - e->d_name] == '\0'))
 			strv_addf(ret, "unsynced/%s", e->d_name);
 	}
 	if (d)
 		closedir(d);
 }
 
-/* Has the directory any entry, "." and ".." aside? Each start of a container asks, and readdir(3) would
- * take it twice as long. 1 when that cannot be told. */
+/* Has the directory any entry, "." and ".." aside? Each start of a container asks, and readdir(3)
+ * would take it twice as long. 1 when that cannot be told. */
 static int has_marks(struct store *st)
 {
 	_Alignas(struct dirent64) char buf[512];
@@ -169,8 +170,8 @@ void unsynced_sweep(struct store *st)
 	}
 }
 
-/* Wait for the disk, then take the marks back. Only calls that a child of a program with threads may
- * make. */
+/* Wait for the disk, then take the marks back. Only calls that a child of a program with threads
+ * may make. */
 static void sync_and_unmark(int fd, const struct strv *marks)
 {
 	if (syncfs(fd) < 0)

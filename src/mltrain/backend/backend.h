@@ -121,7 +121,8 @@ struct backend {
 
 	/*
 	 * Measure, once, what the library that this backend computes with makes of this machine;
-	 * allocates and frees. Returns 0, -ENOTSUP and kin when it can't. NULL: there is no library.
+	 * allocates and frees. Returns 0, -ENOTSUP and kin when it can't. NULL: there is no
+	 * library.
 	 */
 	int (*ceiling)(struct engine *e, struct engine_ceiling *ret, struct mlr_error *err);
 };

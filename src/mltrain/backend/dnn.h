@@ -42,8 +42,8 @@ struct dnn_format dnn_format_hwio(const int *dims);
 /* An activation [n][c][h][w] lying as [n][c/16][h][w][16]. */
 struct dnn_format dnn_format_by_16(const int *dims);
 
-/* The format of an activation [n][c][h][w] for other dimensions; its block must be known (below).
- */
+/* The format of an activation [n][c][h][w] for other dimensions; its block must be known
+ * (below). */
 struct dnn_format dnn_format_like(const struct dnn_format *f, const int *dims);
 
 /* Bytes, padding included. */
@@ -113,8 +113,8 @@ int dnn_op_bind(struct dnn *d, struct dnn_op *op, int arg, void *data, struct ml
 /* Let a bound argument's memory be elsewhere. */
 void dnn_op_point(struct dnn_op *op, int arg, const void *data);
 
-/* Run it and wait. It cannot fail but by a mistake of ours, which aborts. An empty op does nothing.
- */
+/* Run it and wait. It cannot fail but by a mistake of ours, which aborts. An empty op does
+ * nothing. */
 void dnn_op_run(struct dnn *d, struct dnn_op *op);
 
 #endif

@@ -14,4 +14,3 @@ struct spread spread_of(double *v, int n)
 	qsort(v, (size_t)n, sizeof(*v), compare);
 	return (struct spread){ n % 2 ? v[n / 2] : (v[n / 2 - 1] + v[n / 2]) / 2, v[0], v[n - 1] };
 }
-

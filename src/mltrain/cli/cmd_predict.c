@@ -63,8 +63,8 @@ static const struct argp argp = { options, parse, "FILE...",
 	"Tell which class a network takes each picture for, and how certain it is. A picture of another "
 	"size than the network's is scaled and cut in the middle." };
 
-/* --- pictures ----------------------------------------------------------------------------------
- */
+/* --- pictures
+ * ---------------------------------------------------------------------------------- */
 
 static int read_stdin(const struct image_size *want, uint8_t *to, struct mlr_error *err)
 {
@@ -148,8 +148,8 @@ static int read_picture(
 	return r;
 }
 
-/* --- answers -----------------------------------------------------------------------------------
- */
+/* --- answers
+ * ----------------------------------------------------------------------------------- */
 
 /* Softmax, without overflow. */
 static void probabilities(const float *logits, int n, double *ret)

@@ -102,8 +102,8 @@ static void say_result(const struct session *s, const struct train_state *state,
 		printf("log %s\n", s->args.metrics.log);
 }
 
-/* --- making ready ------------------------------------------------------------------------------
- */
+/* --- making ready
+ * ------------------------------------------------------------------------------ */
 
 /* A name mistyped must not cost the weights that --checkpoint has. */
 static int check_anew(const struct session *s, struct mlr_error *err)
@@ -289,8 +289,8 @@ static int run(struct session *s, struct train_state *state, struct mlr_error *e
 	return train_run(t, s->net, &s->data, tell, s, state, err);
 }
 
-/* --- the end ------------------------------------------------------------------------------------
- */
+/* --- the end
+ * ------------------------------------------------------------------------------------ */
 
 /* Tell why, and end the other ranks with this one. */
 static int fail(struct session *s, struct mlr_error *err)

@@ -34,8 +34,8 @@ enum { PREDICTOR_CHECKPOINT = 256, PREDICTOR_BACKEND, PREDICTOR_DTYPE, PREDICTOR
 /* What they are when not said. */
 struct predictor_options predictor_options(void);
 
-/* As an argp_parser_t: the cases of the options above, and that there is a checkpoint at the end.
- */
+/* As an argp_parser_t: the cases of the options above, and that there is a checkpoint at the
+ * end. */
 error_t predictor_parse(int key, char *arg, struct argp_state *state, struct predictor_options *o);
 
 struct predictor {

@@ -48,8 +48,8 @@ int pixels_read_jpeg(const void *bytes, size_t len, const struct image_size *wan
 int pixels_fit(const struct pixels *p, uint32_t height, uint32_t width, struct pixels *ret,
 	struct mlr_error *err);
 
-/* Turn as the orientation says, into planes, grey or colour as wanted: want has p's size, turned.
- */
+/* Turn as the orientation says, into planes, grey or colour as wanted: want has p's size,
+ * turned. */
 void pixels_to_planes(const struct pixels *p, const struct image_size *want, uint8_t *ret);
 
 #endif

@@ -13,8 +13,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* PNG, 5.3 "Chunk layout": length, type, data, CRC; 5.4: a capital letter begins what is critical.
- */
+/* PNG, 5.3 "Chunk layout": length, type, data, CRC; 5.4: a capital letter begins what is
+ * critical. */
 #define SIGNATURE 8
 #define AROUND    12
 

@@ -21,8 +21,8 @@ enum metrics_format {
 	METRICS_JSON, /* the records of the log on stdout */
 };
 
-/* The steps from one block of the tutorial's lines to the next; train_options has them validated.
- */
+/* The steps from one block of the tutorial's lines to the next; train_options has them
+ * validated. */
 #define METRICS_TF_EVERY 100
 
 struct metrics_options {

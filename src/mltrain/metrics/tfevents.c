@@ -222,8 +222,8 @@ int tfevents_open(const char *dir, struct tfevents **ret, struct mlr_error *err)
 	return 0;
 }
 
-/* A table in Markdown, which TensorBoard renders; cells are code, so that names stay as they are.
- */
+/* A table in Markdown, which TensorBoard renders; cells are code, so that names stay as they
+ * are. */
 static char *table_of(const json_t *run)
 {
 	char *text = NULL;
@@ -235,7 +235,7 @@ static char *table_of(const json_t *run)
 	if (!f)
 		return xstrdup("");
 	fputs("| key | value |\n|---|---|\n", f);
-	json_object_foreach ((json_t *)run, key, v) {
+	json_object_foreach((json_t *)run, key, v) {
 		auto_free char *dumped = json_dumps(v, JSON_ENCODE_ANY | JSON_REAL_PRECISION(10));
 
 		if (json_is_null(v))

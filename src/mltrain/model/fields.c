@@ -34,7 +34,7 @@ int fields_known(const json_t *object, const char *const *keys, size_t n, const 
 	const char *key;
 	json_t *value;
 
-	json_object_foreach ((json_t *)object, key, value) {
+	json_object_foreach((json_t *)object, key, value) {
 		struct spelling s = spelling_of(key, strlen(key));
 		size_t i = 0;
 

@@ -263,7 +263,7 @@ static int is_given(const json_t *array, const char *name)
 	const json_t *o;
 	size_t k;
 
-	json_array_foreach ((json_t *)array, k, o) {
+	json_array_foreach((json_t *)array, k, o) {
 		const char *s = json_string_value(json_object_get(o, "name"));
 
 		if (s && strcmp(s, name) == 0)

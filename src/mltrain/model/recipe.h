@@ -20,7 +20,7 @@ enum schedule_kind {
 };
 
 #define SCHEDULE_STEPS_MAX 8
-#define RECIPE_BATCH_MAX 65536
+#define RECIPE_BATCH_MAX   65536
 
 /* What is kept for validation where nothing says how many: so many, of a small data set a tenth. */
 #define RECIPE_VALIDATION_UNSAID UINT32_MAX
@@ -43,11 +43,13 @@ struct recipe {
 	uint32_t validation; /* training images kept for validation, or RECIPE_VALIDATION_UNSAID */
 };
 
-#define RECIPE_INIT                                                         \
-	{                                                                   \
-		.epochs = 10, .batch = 64, .lr = 0.01, .momentum = 0.9,     \
-		.l2 = 5e-4, .validation = RECIPE_VALIDATION_UNSAID,         \
-		.schedule = { .kind = SCHEDULE_EXPONENTIAL, .decay = 0.95 } \
+#define RECIPE_INIT                                                                 \
+	{                                                                           \
+		.epochs = 10, .batch = 64, .lr = 0.01, .momentum = 0.9, .l2 = 5e-4, \
+		.validation = RECIPE_VALIDATION_UNSAID, .schedule = {               \
+			.kind = SCHEDULE_EXPONENTIAL,                               \
+			.decay = 0.95                                               \
+		}                                                                   \
 	}
 
 /* How many of so many training images are kept for validation. */

@@ -9,8 +9,8 @@
 
 #define KEYS_MAX 5
 
-/* In the order of enum schedule_kind: each kind's word, its keys and what they are when not said.
- */
+/* In the order of enum schedule_kind: each kind's word, its keys and what they are when not
+ * said. */
 static const struct kind {
 	const char *name;
 	const char *keys[KEYS_MAX];

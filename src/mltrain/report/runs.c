@@ -198,7 +198,7 @@ static char *value_text(const json_t *v)
 		return copy_text(text ? text : "");
 	}
 	text = xstrdup("");
-	json_object_foreach ((json_t *)v, key, inner) {
+	json_object_foreach((json_t *)v, key, inner) {
 		auto_free char *dumped =
 			json_dumps(inner, JSON_ENCODE_ANY | JSON_REAL_PRECISION(10));
 		auto_free char *before = take_ptr(&text);
@@ -236,7 +236,7 @@ static void set_facts(struct run *run, const json_t *record, int depth)
 	const char *key;
 	json_t *v;
 
-	json_object_foreach ((json_t *)record, key, v) {
+	json_object_foreach((json_t *)record, key, v) {
 		if (json_is_null(v) || strcmp(key, "event") == 0 || strcmp(key, "seconds") == 0 ||
 			strcmp(key, "step") == 0)
 			continue;
@@ -351,7 +351,7 @@ static void read_load(struct run *run, const json_t *record)
 	curve_add(&run->cpu_process, step, t, amount(record, "cpu_process_percent"));
 	curve_add(&run->cpu_node, step, t, amount(record, "cpu_node_percent"));
 	curve_add(&run->rss, step, t, amount(record, "rss_bytes"));
-	json_array_foreach (json_object_get(record, "gpus"), i, g) {
+	json_array_foreach(json_object_get(record, "gpus"), i, g) {
 		struct run_gpu *gpu = find_gpu(run, g);
 
 		if (!gpu)

@@ -32,8 +32,8 @@ char *tables_outcome(const struct run *r)
 		return xasprintf("was interrupted by a signal at step %s", step);
 	case RUN_FAILED:
 		if (!(r->step >= 1)) /* NAN where nothing was trained */
-			return xasprintf("failed before its first step: %s",
-				r->error ? r->error : "");
+			return xasprintf(
+				"failed before its first step: %s", r->error ? r->error : "");
 		return xasprintf("failed after step %s: %s", step, r->error ? r->error : "");
 	default:
 		return xasprintf("goes on, or was killed; the log ends at step %s", step);

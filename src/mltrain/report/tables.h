@@ -1,5 +1,5 @@
-/* The parts of a page that are words and numbers: results, differences, timings, epochs, recipes.
- */
+/* The parts of a page that are words and numbers: results, differences, timings, epochs,
+ * recipes. */
 #ifndef MLT_REPORT_TABLES_H
 #define MLT_REPORT_TABLES_H
 

@@ -101,7 +101,7 @@ static int parse_metadata(json_t *value, struct safetensors *st, struct mlr_erro
 	if (!json_is_object(value))
 		return mlr_fail(err, EPROTO, "__metadata__ is not an object");
 	st->meta = xcalloc(json_object_size(value) + 1, sizeof(*st->meta));
-	json_object_foreach (value, key, v) {
+	json_object_foreach(value, key, v) {
 		if (!json_is_string(v))
 			return mlr_fail(
 				err, EPROTO, "__metadata__ '%s' is not a string", show(key).text);
@@ -213,7 +213,7 @@ static int parse_header(
 	int r;
 
 	st->tensors = xcalloc(json_object_size(root) + 1, sizeof(*st->tensors));
-	json_object_foreach (root, key, value) {
+	json_object_foreach(root, key, value) {
 		if (strcmp(key, "__metadata__") == 0)
 			r = parse_metadata(value, st, err);
 		else

@@ -32,13 +32,13 @@ struct run {
 	struct step_result *results;
 	double *sums; /* what the ranks tell one another after a call */
 
-	uint64_t saved_step;  /* of what the checkpoint's file holds; UINT64_MAX: nothing of this run */
-	double saved_at;      /* when it was written or tried, or when training began */
-	double slowest_call;  /* of engine_step(), s */
-	double slowest_save;  /* s */
+	uint64_t saved_step; /* of what the checkpoint's file holds; UINT64_MAX: nothing of this run
+			      */
+	double saved_at;     /* when it was written or tried, or when training began */
+	double slowest_call; /* of engine_step(), s */
+	double slowest_save; /* s */
 	int halted, save_now; /* as the ranks agreed */
 };
-
 
 /* Check the options against the data, make the engine and everything else. r is to be run_done()
  * afterwards, after a failure too. */

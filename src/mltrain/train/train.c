@@ -16,10 +16,9 @@
 /* What may end or interrupt training, as one rank sees it; summed, as all do. */
 enum wish { WISH_TERM, WISH_HUP, WISH_INT, WISH_USR1, WISH_LATE, WISH_SAVE, WISHES };
 
-static const int signal_of[] = { [WISH_TERM] = SIGTERM,
-	[WISH_HUP] = SIGHUP,
-	[WISH_INT] = SIGINT,
-	[WISH_USR1] = SIGUSR1 };
+static const int signal_of[] = {
+	[WISH_TERM] = SIGTERM, [WISH_HUP] = SIGHUP, [WISH_INT] = SIGINT, [WISH_USR1] = SIGUSR1
+};
 
 /* Would what takes so long end after the deadline, with a checkpoint behind it? Rank 0's clock
  * counts. */

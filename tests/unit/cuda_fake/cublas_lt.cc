@@ -63,9 +63,8 @@ cublasStatus_t cublasLtMatmulDescCreate(
 	cublasLtMatmulDesc_t *desc, cublasComputeType_t compute, cudaDataType_t scale)
 {
 	demand(scale == CUDA_R_32F, "a scale of another type than f32");
-	*desc = new cublasLtDesc{
-		compute, CUBLAS_OP_N, CUBLAS_OP_N, CUBLASLT_EPILOGUE_DEFAULT, -1, NULL
-	};
+	*desc = new cublasLtDesc{ compute, CUBLAS_OP_N, CUBLAS_OP_N, CUBLASLT_EPILOGUE_DEFAULT, -1,
+		NULL };
 	return CUBLAS_STATUS_SUCCESS;
 }
 
@@ -136,8 +135,9 @@ cublasStatus_t cublasLtMatmulPreferenceSetAttribute(cublasLtMatmulPreference_t p
 
 static bool has_bias(const cublasLtDesc *d)
 {
-	return (d->epilogue & (CUBLASLT_EPILOGUE_BIAS | CUBLASLT_EPILOGUE_BGRADA |
-				      CUBLASLT_EPILOGUE_BGRADB)) != 0;
+	return (d->epilogue &
+		       (CUBLASLT_EPILOGUE_BIAS | CUBLASLT_EPILOGUE_BGRADA |
+			       CUBLASLT_EPILOGUE_BGRADB)) != 0;
 }
 
 /* Sizes that fit, and types among those that cuBLAS's table for cublasLtMatmul() has. */
@@ -211,10 +211,11 @@ static void multiply(const cublasLtDesc &desc, const factor &a, const factor &b,
 }
 
 cublasStatus_t cublasLtMatmul(cublasLtHandle_t, cublasLtMatmulDesc_t desc, const void *alpha,
-	const void *a, cublasLtMatrixLayout_t alayout, const void *b, cublasLtMatrixLayout_t blayout,
-	const void *beta, const void *c, cublasLtMatrixLayout_t clayout, void *d,
-	cublasLtMatrixLayout_t dlayout, const cublasLtMatmulAlgo_t *algo, void *workspace,
-	size_t workspace_bytes, cudaStream_t stream)
+	const void *a, cublasLtMatrixLayout_t alayout, const void *b,
+	cublasLtMatrixLayout_t blayout, const void *beta, const void *c,
+	cublasLtMatrixLayout_t clayout, void *d, cublasLtMatrixLayout_t dlayout,
+	const cublasLtMatmulAlgo_t *algo, void *workspace, size_t workspace_bytes,
+	cudaStream_t stream)
 {
 	factor fa = { { (void *)(uintptr_t)a, alayout->type == CUDA_R_16BF }, *alayout,
 		desc->ta == CUBLAS_OP_T };

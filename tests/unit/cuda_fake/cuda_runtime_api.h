@@ -108,8 +108,8 @@ void cuda_fake_memory(size_t bytes);
  * none. */
 void cuda_fake_fail_after(int n);
 
-/* Bytes of device and pinned memory, streams, events and graphs that were taken and not given back.
- */
+/* Bytes of device and pinned memory, streams, events and graphs that were taken and not given
+ * back. */
 size_t cuda_fake_left(void);
 
 /* For how many questions streams are still busy; below 0: until this is called again, and who waits

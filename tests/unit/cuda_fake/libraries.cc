@@ -1,7 +1,7 @@
 /*
- * A machine with cuDNN, cuBLASLt and NCCL. cuDNN is played here by plain loops that are as strict as
- * it is: what it has no engine for is refused (test_trainer_dnn.c asks the real one), biases are of
- * the output's type, and the workspace is written all over. The others are in cublas_lt.cc and
+ * A machine with cuDNN, cuBLASLt and NCCL. cuDNN is played here by plain loops that are as strict
+ * as it is: what it has no engine for is refused (test_trainer_dnn.c asks the real one), biases are
+ * of the output's type, and the workspace is written all over. The others are in cublas_lt.cc and
  * nccl.cc, with gemm_lt.c and nccl.c in front of them.
  */
 #include "stand_in.h"
@@ -35,10 +35,13 @@ template <class V> static void for_products(const conv_shape &s, V visit)
 							continue;
 						for (int c = 0; c < s.c; c++)
 							visit((size_t)((n * s.h + i) * s.w + j) *
-									(size_t)s.c + c,
-								(size_t)(k * s.r * s.r + t) * s.c + c,
+										(size_t)s.c +
+									c,
+								(size_t)(k * s.r * s.r + t) * s.c +
+									c,
 								(size_t)((n * s.p + p) * s.q + q) *
-									(size_t)s.k + k);
+										(size_t)s.k +
+									k);
 					}
 }
 
@@ -59,7 +62,9 @@ static void convolve(const conv_shape &s, array x, array w, array b, array y)
 	for (size_t i = 0; i < sum.size(); i++) {
 		float v = (float)sum[i] + (s.bias ? b[i % (size_t)s.k] : 0);
 
-		(s.what == CONV_FORWARD ? y : s.what == CONV_DATA ? x : w)
+		(s.what == CONV_FORWARD               ? y
+				: s.what == CONV_DATA ? x
+						      : w)
 			.set(i, s.relu && v < 0 ? 0 : v);
 	}
 }
@@ -109,7 +114,10 @@ int conv_dnn_run(struct conv_dnn *c, void *x, void *w, void *b, void *y, void *w
 }
 
 /* What stands for a library's functions. */
-#define FUNCTION(name) { #name, (void (*)(void))name }
+#define FUNCTION(name)                      \
+	{                                   \
+#name, (void (*)(void))name \
+	}
 static const struct {
 	const char *name;
 	void (*function)(void);

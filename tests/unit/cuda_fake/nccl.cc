@@ -225,7 +225,8 @@ ncclResult_t ncclAllReduce(const void *from, void *to, size_t count, ncclDataTyp
 	demand(type == ncclFloat || type == ncclDouble, "a sum of a type that is not played");
 	demand(cuda_fake_is_device(from, bytes) && cuda_fake_is_device(to, bytes),
 		"a sum of memory that is not the device's");
-	demand(cuda_fake_device() == comm->device, "a sum on another device than the communicator's");
+	demand(cuda_fake_device() == comm->device,
+		"a sum on another device than the communicator's");
 	cuda_on_cpu_submit(stream, [=]() {
 		(void)captured;
 		meet(all, rank, mine);

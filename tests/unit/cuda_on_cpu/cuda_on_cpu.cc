@@ -176,7 +176,8 @@ static void give_way(enum state because)
 
 	cpu.fibers[me].state = because;
 	if (because == AT_WARP_BARRIER) {
-		unsigned at = me - me % WARP, end = at + WARP < cpu.threads ? at + WARP : cpu.threads;
+		unsigned at = me - me % WARP,
+			 end = at + WARP < cpu.threads ? at + WARP : cpu.threads;
 
 		if (all_wait(at, end, AT_WARP_BARRIER))
 			release(at, end, AT_WARP_BARRIER);

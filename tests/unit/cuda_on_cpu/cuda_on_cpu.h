@@ -41,8 +41,8 @@ unsigned cuda_on_cpu_blocks(void);
 extern void (*cuda_on_cpu_submit)(cudaStream_t stream, std::function<void()> launch);
 
 /* Run a grid now: body is called once by each thread. */
-void cuda_on_cpu_run(const unsigned grid[3], unsigned threads, size_t bytes,
-	const std::function<void()> &body);
+void cuda_on_cpu_run(
+	const unsigned grid[3], unsigned threads, size_t bytes, const std::function<void()> &body);
 #endif
 
 #endif

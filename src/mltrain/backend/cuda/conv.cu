@@ -33,7 +33,8 @@ template <class S>
 static __device__ bool add_parts(const struct product &p, float sum[S::M][S::N][4])
 {
 	const size_t each = S::M * S::N * 4;
-	size_t tile = blockIdx.x + (size_t)gridDim.x * blockIdx.y, tiles = (size_t)gridDim.x * gridDim.y;
+	size_t tile = blockIdx.x + (size_t)gridDim.x * blockIdx.y,
+	       tiles = (size_t)gridDim.x * gridDim.y;
 	float *mine = p.partial + (blockIdx.z * tiles + tile) * each * THREADS + threadIdx.x;
 	volatile unsigned *last = (volatile unsigned *)(void *)shared_memory();
 	float *flat = &sum[0][0][0];
@@ -114,9 +115,11 @@ static __device__ __forceinline__ void store(
 			int r = row + 16 * m, c = column + 8 * n;
 
 			if constexpr (S::MODE == FORWARD)
-				store_after(&p.after, (T *)p.to, p.rows, p.columns, r, c, sum[m][n]);
+				store_after(
+					&p.after, (T *)p.to, p.rows, p.columns, r, c, sum[m][n]);
 			else if constexpr (S::MODE == BACKWARD_DATA)
-				store_before(&p.before, (T *)p.to, p.rows, p.columns, r, c, sum[m][n]);
+				store_before(
+					&p.before, (T *)p.to, p.rows, p.columns, r, c, sum[m][n]);
 			else
 				store_part(p, r, c, sum[m][n]);
 		}
@@ -131,7 +134,8 @@ template <class S> __global__ void __launch_bounds__(THREADS) conv_tile(const st
 	int to = (int)((long long)slices * ((int)blockIdx.z + 1) / p.splits);
 	int row0 = (int)blockIdx.x * S::ROWS, column0 = (int)blockIdx.y * S::COLUMNS;
 	int warp = (int)threadIdx.x / WARP;
-	int row = warp / S::WARP_COLUMNS * (16 * S::M), column = warp % S::WARP_COLUMNS * (8 * S::N);
+	int row = warp / S::WARP_COLUMNS * (16 * S::M),
+	    column = warp % S::WARP_COLUMNS * (8 * S::N);
 	bool sums_bias = S::MODE == BACKWARD_WEIGHTS && p.bias && blockIdx.y == 0;
 	float sum[S::M][S::N][4] = {}, bias = 0;
 	struct places<S> at;
@@ -139,7 +143,8 @@ template <class S> __global__ void __launch_bounds__(THREADS) conv_tile(const st
 	find_places<S>(p, row0, column0, &at);
 	for (int i = 0; i < STAGES - 1; i++) {
 		if (from + i < to)
-			fill<S>(p, at, row0, column0, from + i, a + i * S::A_SIZE, b + i * S::B_SIZE);
+			fill<S>(p, at, row0, column0, from + i, a + i * S::A_SIZE,
+				b + i * S::B_SIZE);
 		copy_commit();
 	}
 	for (int slice = from, stage = 0; slice < to; slice++) {
@@ -155,7 +160,8 @@ template <class S> __global__ void __launch_bounds__(THREADS) conv_tile(const st
 		multiply<S>(sa + row * (S::A_ACROSS ? 1 : S::A_PITCH),
 			sb + column * (S::B_ACROSS ? 1 : S::B_PITCH), sum);
 		if (sums_bias)
-			for (int k = (int)threadIdx.x / S::ROWS; k < S::SLICE; k += THREADS / S::ROWS)
+			for (int k = (int)threadIdx.x / S::ROWS; k < S::SLICE;
+				k += THREADS / S::ROWS)
 				bias += to_float(sa[k * S::A_PITCH + (int)threadIdx.x % S::ROWS]);
 		stage = (stage + 1) % STAGES;
 	}
@@ -206,7 +212,8 @@ static size_t scratch_of(enum dtype dtype, int rows, int columns, int depth)
 
 	for (int fast = 0; fast < 2; fast++) {
 		struct choice c = choose_tile(dtype, fast, rows, columns, depth);
-		size_t tiles = (size_t)ceil_div(rows, c.rows) * (size_t)ceil_div(columns, c.columns);
+		size_t tiles =
+			(size_t)ceil_div(rows, c.rows) * (size_t)ceil_div(columns, c.columns);
 		size_t bytes = tiles * (size_t)(c.splits * c.rows * c.columns) * sizeof(float);
 
 		if (c.splits > 1 && bytes > most)
@@ -261,15 +268,16 @@ static void set_images(
 
 /* Forward and backward_data: dtypes other than bf16 have one tile. */
 template <enum mode MODE>
-static cudaError_t start_tiles(
-	const struct product &p, enum dtype dtype, const struct choice &c, bool fast, cudaStream_t stream)
+static cudaError_t start_tiles(const struct product &p, enum dtype dtype, const struct choice &c,
+	bool fast, cudaStream_t stream)
 {
 	if (dtype == DTYPE_F32)
 		return fast ? start<shape_of<float, DTYPE_F32, MODE, 128, 64, 2, true>>(p, stream)
 			    : start<shape_of<float, DTYPE_F32, MODE, 128, 64, 2, false>>(p, stream);
 	if (dtype == DTYPE_TF32)
-		return fast ? start<shape_of<float, DTYPE_TF32, MODE, 128, 64, 2, true>>(p, stream)
-			    : start<shape_of<float, DTYPE_TF32, MODE, 128, 64, 2, false>>(p, stream);
+		return fast
+			? start<shape_of<float, DTYPE_TF32, MODE, 128, 64, 2, true>>(p, stream)
+			: start<shape_of<float, DTYPE_TF32, MODE, 128, 64, 2, false>>(p, stream);
 	if (!fast)
 		return start<shape_of<bf16, DTYPE_BF16, MODE, 64, 32, 2, false>>(p, stream);
 	if (c.rows == 64)
@@ -369,8 +377,8 @@ cudaError_t kernel_conv_backward_weights(const struct kernel_conv *d, enum dtype
 	if (p.depth < 1 || splits < 1)
 		return cudaErrorInvalidValue;
 
-#define WEIGHTS(T, MATH)                                                                         \
-	(fast ? start<shape_of<T, MATH, BACKWARD_WEIGHTS, 64, 160, 2, true>>(p, stream)          \
+#define WEIGHTS(T, MATH)                                                                \
+	(fast ? start<shape_of<T, MATH, BACKWARD_WEIGHTS, 64, 160, 2, true>>(p, stream) \
 	      : start<shape_of<T, MATH, BACKWARD_WEIGHTS, 64, 160, 2, false>>(p, stream))
 	if (dtype == DTYPE_F32)
 		return WEIGHTS(float, DTYPE_F32);

@@ -3,9 +3,9 @@
  * its bias and ReLU with it, as one graph that one engine computes.
  * https://docs.nvidia.com/deeplearning/cudnn, "Graph API", "Backend descriptor types"
  *
- * Activations are NHWC, weights KRSC, biases of the activations' type: cuDNN's ready-made engines add
- * no f32 to bf16. Gradients of weights are f32 in all types; cuDNN 9.19 has no engine for those of
- * bf16, which our kernels then make.
+ * Activations are NHWC, weights KRSC, biases of the activations' type: cuDNN's ready-made engines
+ * add no f32 to bf16. Gradients of weights are f32 in all types; cuDNN 9.19 has no engine for those
+ * of bf16, which our kernels then make.
  */
 #ifndef MLT_BACKEND_CUDA_CONV_DNN_H
 #define MLT_BACKEND_CUDA_CONV_DNN_H

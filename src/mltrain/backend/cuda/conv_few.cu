@@ -53,7 +53,8 @@ static __device__ __forceinline__ void multiply_few(const struct few &f, const b
 		for (int n = 0; n < 2; n++) {
 			uint32_t fb[4];
 
-			load_matrices(fb, filters + (n * 16 + low + 8 * third) * pitch + k + 8 * second);
+			load_matrices(
+				fb, filters + (n * 16 + low + 8 * third) * pitch + k + 8 * second);
 			mma_bf16(sum[2 * n], fa, fb[0], fb[1]);
 			mma_bf16(sum[2 * n + 1], fa, fb[2], fb[3]);
 		}
@@ -104,7 +105,8 @@ template <class T> __global__ void __launch_bounds__(FEW_THREADS, 3) few_forward
 	bring_band(f, n, p0, image);
 	__syncthreads();
 	for (int m = (int)threadIdx.x / WARP * 16; m < count; m += FEW_WARPS * 16) {
-		int a = band_pixel(f, m + lane / 4, count), b = band_pixel(f, m + lane / 4 + 8, count);
+		int a = band_pixel(f, m + lane / 4, count),
+		    b = band_pixel(f, m + lane / 4 + 8, count);
 		float sum[4][4] = {};
 
 		multiply_few(f, image, a, b, offset, filters, pitch, sum);
@@ -209,5 +211,6 @@ cudaError_t kernel_few_forward(const struct kernel_conv *d, enum dtype dtype,
 	grid = dim3((unsigned)(d->n * f.bands), (unsigned)ceil_div(d->k, FEW_K));
 	return dtype == DTYPE_BF16
 		? launch(few_forward<bf16>, grid, FEW_THREADS, forward_bytes(&f, dtype), stream, f)
-		: launch(few_forward<float>, grid, FEW_THREADS, forward_bytes(&f, dtype), stream, f);
+		: launch(few_forward<float>, grid, FEW_THREADS, forward_bytes(&f, dtype), stream,
+			  f);
 }

@@ -30,10 +30,10 @@ struct few {
 	const uint8_t *winners;
 	struct after after;
 	int pooled;
-	int band, bands; /* output rows at once, even when pooled; how many make an image */
-	int taps, depth; /* c * r * r, and that rounded up to 16 */
+	int band, bands;   /* output rows at once, even when pooled; how many make an image */
+	int taps, depth;   /* c * r * r, and that rounded up to 16 */
 	int in_w, in_rows; /* of the part in shared memory, border included */
-	int windows; /* of the gradient of maxima: whole ones of eight channels each */
+	int windows;       /* of the gradient of maxima: whole ones of eight channels each */
 	struct divisor by_q, by_half_q, by_c, by_in_w, by_s, by_depth;
 	float *partial;
 	size_t partial_stride;
@@ -61,8 +61,7 @@ int few_cut(struct few *f, few_bytes *bytes, enum dtype dtype, int want);
 /* --- a band in shared memory --- */
 
 /* What output rows [p0, p0 + band) read of image n, with its border. */
-template <class T>
-static __device__ void bring_band(const struct few &f, int n, int p0, T *to)
+template <class T> static __device__ void bring_band(const struct few &f, int n, int p0, T *to)
 {
 	struct source_image image = source_row(f.from, n);
 	int spots = f.in_rows * f.in_w;
@@ -72,7 +71,8 @@ static __device__ void bring_band(const struct few &f, int n, int p0, T *to)
 
 		j -= f.d.pad;
 		for (int c = 0; c < f.d.c; c++) {
-			bool inside = (unsigned)i < (unsigned)f.d.h && (unsigned)j < (unsigned)f.d.w;
+			bool inside =
+				(unsigned)i < (unsigned)f.d.h && (unsigned)j < (unsigned)f.d.w;
 
 			store_one(to + e * f.d.c + c,
 				inside ? source_value(f.from, image, c, i, j) : 0.0f);

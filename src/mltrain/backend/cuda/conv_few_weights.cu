@@ -1,4 +1,5 @@
-/* Convolutions of images of few channels (conv_few.cuh): the gradient of their weights and biases. */
+/* Convolutions of images of few channels (conv_few.cuh): the gradient of their weights and
+ * biases. */
 #include "backend/cuda/kernels.h"
 
 #include "backend/cuda/conv_few.cuh"
@@ -16,11 +17,13 @@ static __device__ void bring_gradients(
 		T v = T();
 
 		if (channel < f.d.k && p < f.d.p && p < p0 + f.band) {
-			size_t at = ((size_t)n * (size_t)f.d.p + (size_t)p) * (size_t)f.d.q + (size_t)q;
+			size_t at =
+				((size_t)n * (size_t)f.d.p + (size_t)p) * (size_t)f.d.q + (size_t)q;
 			bool won = true;
 
 			if (f.winners) {
-				at = ((size_t)n * (size_t)half_p + (size_t)(p / 2)) * (size_t)half_q +
+				at = ((size_t)n * (size_t)half_p + (size_t)(p / 2)) *
+						(size_t)half_q +
 					(size_t)(q / 2);
 				won = p / 2 < half_p && q / 2 < half_q &&
 					(f.winners[at * (size_t)bytes + (size_t)(channel / 4)] >>
@@ -56,10 +59,11 @@ static __device__ void bring_windows(
 					(size_t)half_q +
 				(size_t)q;
 
-			won = ((const uint16_t *)(const void *)f.winners)
-				[window * (size_t)(f.d.k / GROUP) + (size_t)(channel / GROUP)];
-			g = load_group(
-				(const T *)f.dy + window * (size_t)f.d.k + (size_t)channel, GROUP, true);
+			won = ((const uint16_t *)(const void *)
+					f.winners)[window * (size_t)(f.d.k / GROUP) +
+				(size_t)(channel / GROUP)];
+			g = load_group((const T *)f.dy + window * (size_t)f.d.k + (size_t)channel,
+				GROUP, true);
 		}
 #pragma unroll
 		for (int place = 0; place < 4; place++) {
@@ -68,11 +72,11 @@ static __device__ void bring_windows(
 #pragma unroll
 			for (int i = 0; i < GROUP; i++)
 				one.v[i] = (int)(won >> (2 * i) & 3) == place ? g.v[i] : 0;
-			store_group(
-				at + (place / 2 * f.d.q + place % 2) * pitch, one, GROUP, true);
+			store_group(at + (place / 2 * f.d.q + place % 2) * pitch, one, GROUP, true);
 		}
 	}
-	for (int e = f.band * f.d.q * FEW_K + (int)threadIdx.x; e < pixels * FEW_K; e += FEW_THREADS)
+	for (int e = f.band * f.d.q * FEW_K + (int)threadIdx.x; e < pixels * FEW_K;
+		e += FEW_THREADS)
 		to[e / FEW_K * pitch + e % FEW_K] = T();
 }
 
@@ -88,7 +92,8 @@ static __device__ __forceinline__ void multiply_pixels(const bf16 *image, const 
 
 #pragma unroll
 	for (int i = 0; i < 2; i++)
-		load_matrices_across(fa[i], dy + (m + low + 8 * third) * pitch + i * 16 + 8 * second);
+		load_matrices_across(
+			fa[i], dy + (m + low + 8 * third) * pitch + i * 16 + 8 * second);
 #pragma unroll
 	for (int n = 0; n < 4; n++) {
 		uint32_t b0 = pair_of(at[0] + tap[n], at[1] + tap[n]);
@@ -148,7 +153,8 @@ static __device__ __forceinline__ void lane_taps(const struct few &f, int tap0, 
 static __device__ void store_few(
 	const struct few &f, int k0, int tap0, const float sum[2][4][4], float *share)
 {
-	int warp = (int)threadIdx.x / WARP, lane = (int)threadIdx.x % WARP, g = lane / 4, t = lane % 4;
+	int warp = (int)threadIdx.x / WARP, lane = (int)threadIdx.x % WARP, g = lane / 4,
+	    t = lane % 4;
 	float *to = f.partial + blockIdx.x * f.partial_stride;
 	const int size = FEW_K * FEW_K, each = size / FEW_THREADS;
 	float total[each] = {};
@@ -168,7 +174,8 @@ static __device__ void store_few(
 				total[i] += share[w * size + i * FEW_THREADS + (int)threadIdx.x];
 	}
 	for (int i = 0; i < each; i++) {
-		int e = i * FEW_THREADS + (int)threadIdx.x, k = k0 + e / FEW_K, tap = tap0 + e % FEW_K;
+		int e = i * FEW_THREADS + (int)threadIdx.x, k = k0 + e / FEW_K,
+		    tap = tap0 + e % FEW_K;
 
 		if (k < f.d.k && tap < f.taps)
 			to[(size_t)k * (size_t)f.taps + (size_t)tap] = total[i];
@@ -186,8 +193,8 @@ static __device__ void store_few_bias(const struct few &f, int k0, float bias, f
 		return;
 	for (int i = k + FEW_K; i < FEW_THREADS; i += FEW_K)
 		bias += share[i];
-	f.partial[blockIdx.x * f.partial_stride + (size_t)f.d.k * (size_t)f.taps + (size_t)(k0 + k)] =
-		bias;
+	f.partial[blockIdx.x * f.partial_stride + (size_t)f.d.k * (size_t)f.taps +
+		(size_t)(k0 + k)] = bias;
 }
 
 /* Pixels of a band, rounded up to whole products. */
@@ -287,7 +294,8 @@ cudaError_t kernel_few_backward_weights(const struct kernel_conv *d, enum dtype 
 	f.by_half_q = divisor_of(f.windows ? d->q / 2 : 1);
 	f.partial = partial;
 	f.partial_stride = stride;
-	return dtype == DTYPE_BF16
-		? launch(few_weights<bf16>, grid, FEW_THREADS, few_weights_bytes(&f, dtype), stream, f)
-		: launch(few_weights<float>, grid, FEW_THREADS, few_weights_bytes(&f, dtype), stream, f);
+	return dtype == DTYPE_BF16 ? launch(few_weights<bf16>, grid, FEW_THREADS,
+					     few_weights_bytes(&f, dtype), stream, f)
+				   : launch(few_weights<float>, grid, FEW_THREADS,
+					     few_weights_bytes(&f, dtype), stream, f);
 }

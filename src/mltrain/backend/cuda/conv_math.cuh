@@ -69,14 +69,12 @@ static __device__ __forceinline__ void multiply_bf16(
 	}
 }
 
-template <class S>
-static __device__ __forceinline__ float a_at(const float *a, int row, int k)
+template <class S> static __device__ __forceinline__ float a_at(const float *a, int row, int k)
 {
 	return S::A_ACROSS ? a[k * S::A_PITCH + row] : a[row * S::A_PITCH + k];
 }
 
-template <class S>
-static __device__ __forceinline__ float b_at(const float *b, int k, int column)
+template <class S> static __device__ __forceinline__ float b_at(const float *b, int k, int column)
 {
 	return S::B_ACROSS ? b[k * S::B_PITCH + column] : b[column * S::B_PITCH + k];
 }
@@ -95,8 +93,8 @@ static __device__ __forceinline__ void multiply_tf32(
 		for (int m = 0; m < S::M; m++)
 #pragma unroll
 			for (int e = 0; e < 4; e++)
-				fa[m][e] = round_tf32(a_at<S>(
-					a, m * 16 + g + 8 * (e % 2), k + t + 4 * (e / 2)));
+				fa[m][e] = round_tf32(
+					a_at<S>(a, m * 16 + g + 8 * (e % 2), k + t + 4 * (e / 2)));
 #pragma unroll
 		for (int n = 0; n < S::N; n++) {
 			uint32_t b0 = round_tf32(b_at<S>(b, k + t, n * 8 + g));
@@ -126,7 +124,8 @@ static __device__ __forceinline__ void multiply_f32(
 		}
 #pragma unroll
 		for (int n = 0; n < S::N; n++) {
-			float b0 = b_at<S>(b, k, n * 8 + 2 * t), b1 = b_at<S>(b, k, n * 8 + 2 * t + 1);
+			float b0 = b_at<S>(b, k, n * 8 + 2 * t),
+			      b1 = b_at<S>(b, k, n * 8 + 2 * t + 1);
 
 #pragma unroll
 			for (int m = 0; m < S::M; m++) {

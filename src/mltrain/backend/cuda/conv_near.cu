@@ -1,11 +1,12 @@
 /*
- * Convolutions of stride 1 in bf16, forward and backward_data: a block brings the part of the images
- * that all taps of its rows read into shared memory once, and ldmatrix reads each tap from there, at
- * an offset. conv.cu writes every tap into shared memory anew, which takes longer than the products.
+ * Convolutions of stride 1 in bf16, forward and backward_data: a block brings the part of the
+ * images that all taps of its rows read into shared memory once, and ldmatrix reads each tap from
+ * there, at an offset. conv.cu writes every tap into shared memory anew, which takes longer than
+ * the products.
  *
  * The images lie in shared memory as one column of padded images: line v = n * lines + y, where an
- * image has `lines` = its output lines + size - 1. Output line p meets tap r at line p + r (the taps
- * of backward_data count backwards). Weights pass by in slices of one tap and 32 channels.
+ * image has `lines` = its output lines + size - 1. Output line p meets tap r at line p + r (the
+ * taps of backward_data count backwards). Weights pass by in slices of one tap and 32 channels.
  */
 #include "backend/cuda/conv_near.cuh"
 
@@ -15,10 +16,10 @@
 
 struct near {
 	struct product p;
-	int before;            /* lines and columns of border before an image */
-	int pixel, line;       /* pitches in elements */
-	int lines, width;      /* of a padded image */
-	int area;              /* lines that a block can hold */
+	int before;       /* lines and columns of border before an image */
+	int pixel, line;  /* pitches in elements */
+	int lines, width; /* of a padded image */
+	int area;         /* lines that a block can hold */
 	struct divisor by_chunks, by_width, by_lines, by_slices;
 };
 
@@ -55,7 +56,8 @@ static __device__ __forceinline__ void bring_lines(
 			chunk * 8;
 		bool inside = (unsigned)i < (unsigned)f.p.h && (unsigned)j < (unsigned)f.p.w;
 
-		copy_16(to + v * f.line + column * f.pixel + chunk * 8, inside ? from : NULL, f.p.a);
+		copy_16(to + v * f.line + column * f.pixel + chunk * 8, inside ? from : NULL,
+			f.p.a);
 	}
 }
 
@@ -150,7 +152,8 @@ template <class S> __global__ void __launch_bounds__(THREADS, 2) conv_near_tile(
 		if (ahead < slices)
 			fill_slice<S>(f, column0, ahead, b + free * S::B_SIZE);
 		copy_commit();
-		multiply_near<S>(area, at, slice_offset<S::MODE>(f, slice), b + stage * S::B_SIZE, sum);
+		multiply_near<S>(
+			area, at, slice_offset<S::MODE>(f, slice), b + stage * S::B_SIZE, sum);
 		stage = (stage + 1) % STAGES;
 	}
 	copy_wait<0>();
@@ -166,7 +169,8 @@ static int near_columns(const struct product *p)
 
 static struct near near_of(const struct product *p, enum mode mode, int rows)
 {
-	int scale = p->pooled ? 2 : 1, out_lines = scale * p->by_p.by, out_width = scale * p->by_q.by;
+	int scale = p->pooled ? 2 : 1, out_lines = scale * p->by_p.by,
+	    out_width = scale * p->by_q.by;
 	int lines = scale * (ceil_div(rows / (scale * scale), p->by_q.by) + 1);
 	struct near f = {};
 
@@ -201,7 +205,8 @@ int conv_near_rows(const struct product *p, enum mode mode)
 		return 0;
 	for (int rows = 256; rows >= 128; rows /= 2) {
 		struct near f = near_of(p, mode, rows);
-		long long tiles = (long long)ceil_div(p->rows, rows) * ceil_div(p->columns, columns);
+		long long tiles =
+			(long long)ceil_div(p->rows, rows) * ceil_div(p->columns, columns);
 
 		if (near_bytes(&f, mode, columns) <= NEAR_BYTES &&
 			tiles >= (rows == 256 ? 2 * KERNEL_SM : KERNEL_SM / 2))
@@ -210,13 +215,13 @@ int conv_near_rows(const struct product *p, enum mode mode)
 	return 0;
 }
 
-template <class S>
-static cudaError_t start_near(const struct product *p, cudaStream_t stream)
+template <class S> static cudaError_t start_near(const struct product *p, cudaStream_t stream)
 {
 	struct near f = near_of(p, S::MODE, S::ROWS);
 	dim3 grid((unsigned)ceil_div(p->rows, S::ROWS), (unsigned)ceil_div(p->columns, S::COLUMNS));
 
-	return launch(conv_near_tile<S>, grid, THREADS, near_bytes(&f, S::MODE, S::COLUMNS), stream, f);
+	return launch(
+		conv_near_tile<S>, grid, THREADS, near_bytes(&f, S::MODE, S::COLUMNS), stream, f);
 }
 
 template <enum mode MODE>
@@ -231,8 +236,7 @@ static cudaError_t start_near_mode(const struct product *p, int rows, cudaStream
 		: start_near<shape_of<bf16, DTYPE_BF16, MODE, 128, 32, 4, true>>(p, stream);
 }
 
-cudaError_t conv_near(
-	const struct product *p, enum mode mode, int rows, cudaStream_t stream)
+cudaError_t conv_near(const struct product *p, enum mode mode, int rows, cudaStream_t stream)
 {
 	return mode == FORWARD ? start_near_mode<FORWARD>(p, rows, stream)
 			       : start_near_mode<BACKWARD_DATA>(p, rows, stream);

@@ -10,7 +10,6 @@
 int conv_near_rows(const struct product *p, enum mode mode);
 
 /* Start it with tiles of so many rows. */
-cudaError_t conv_near(
-	const struct product *p, enum mode mode, int rows, cudaStream_t stream);
+cudaError_t conv_near(const struct product *p, enum mode mode, int rows, cudaStream_t stream);
 
 #endif

@@ -1,6 +1,6 @@
 /*
- * Where the operands of conv.cu's products come from, and how they lie in shared memory: the shape of
- * a tile and the functions that fill a slice of it.
+ * Where the operands of conv.cu's products come from, and how they lie in shared memory: the shape
+ * of a tile and the functions that fill a slice of it.
  */
 #ifndef MLT_BACKEND_CUDA_CONV_OPERANDS_CUH
 #define MLT_BACKEND_CUDA_CONV_OPERANDS_CUH
@@ -9,10 +9,10 @@
 #include "backend/cuda/divide.cuh"
 #include "backend/cuda/tile.cuh"
 
-#define THREADS    128
-#define STAGES     3
-#define CHUNK      16 /* bytes of one copy */
-#define DEPTH      64 /* bytes of a slice along depth */
+#define THREADS 128
+#define STAGES  3
+#define CHUNK   16 /* bytes of one copy */
+#define DEPTH   64 /* bytes of a slice along depth */
 
 enum mode { FORWARD, BACKWARD_DATA, BACKWARD_WEIGHTS };
 
@@ -99,7 +99,8 @@ static __device__ __forceinline__ void fetch(T *to, const void *safe, AT at)
 
 /* --- tiles --- */
 
-template <class TYPE, enum dtype MATH_, enum mode MODE_, int ROWS_, int COLUMNS_, int WARP_ROWS_, bool FAST_>
+template <class TYPE, enum dtype MATH_, enum mode MODE_, int ROWS_, int COLUMNS_, int WARP_ROWS_,
+	bool FAST_>
 struct shape_of {
 	typedef TYPE T;
 	static constexpr bool FAST = FAST_;
@@ -125,7 +126,7 @@ struct shape_of {
 
 /* What a thread keeps about the operands' places between slices. */
 template <class S> struct places {
-	struct pixel row[S::A_ACROSS ? 1 : S::A_EACH]; /* of A along */
+	struct pixel row[S::A_ACROSS ? 1 : S::A_EACH];        /* of A along */
 	int tap[S::MODE == BACKWARD_WEIGHTS ? S::B_EACH : 1]; /* r << 16 | s of B's columns */
 	int channel[S::MODE == BACKWARD_WEIGHTS ? S::B_EACH : 1];
 };
@@ -146,8 +147,8 @@ static __device__ __forceinline__ void find_places(
 	if constexpr (!S::A_ACROSS)
 #pragma unroll
 		for (int i = 0; i < S::A_EACH; i++)
-			at->row[i] = pixel_of<S::MODE>(p,
-				row0 + thread / S::ALONG + i * (THREADS / S::ALONG), p.rows);
+			at->row[i] = pixel_of<S::MODE>(
+				p, row0 + thread / S::ALONG + i * (THREADS / S::ALONG), p.rows);
 	if constexpr (S::MODE == BACKWARD_WEIGHTS && S::FAST)
 #pragma unroll
 		for (int i = 0; i < S::B_EACH; i++) {

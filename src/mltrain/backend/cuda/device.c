@@ -38,8 +38,8 @@ static int no_device(cudaError_t got, int driver, struct mlr_error *missing, str
 	return mlr_hint(err, "nvidia-smi and CUDA_VISIBLE_DEVICES tell which GPUs a process sees");
 }
 
-/* 16 bytes as a number that a double holds (FNV-1a, of which the upper bits are the better ones).
- */
+/* 16 bytes as a number that a double holds (FNV-1a, of which the upper bits are the better
+ * ones). */
 static uint64_t id_of(const void *uuid)
 {
 	const unsigned char *p = uuid;

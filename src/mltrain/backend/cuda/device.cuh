@@ -1,7 +1,7 @@
 /*
  * What the kernels need of the machine: bf16, copies into shared memory, tensor cores (PTX ISA 8,
- * sections "cp.async", "ldmatrix", "mma.sync"), launches. Tests run the same kernels on the CPU with
- * another file of this name.
+ * sections "cp.async", "ldmatrix", "mma.sync"), launches. Tests run the same kernels on the CPU
+ * with another file of this name.
  */
 #ifndef MLT_BACKEND_CUDA_DEVICE_CUH
 #define MLT_BACKEND_CUDA_DEVICE_CUH
@@ -14,7 +14,7 @@
 #define KERNEL_SM 132 /* multiprocessors of an H100 or H200: what grids are sized for */
 
 #define SHARED_PLAIN (48 * 1024) /* bytes that a launch gets without asking */
-#define OUT_OF_LINE __noinline__
+#define OUT_OF_LINE  __noinline__
 
 /* The upper half of a float (IEEE 754 binary32). */
 struct bf16 {
@@ -68,12 +68,12 @@ static __device__ __forceinline__ void copy_16(void *shared, const void *from, c
 	int bytes = from ? 16 : 0;
 
 	asm volatile("cp.async.ca.shared.global [%0], [%1], 16, %2;" ::"r"(shared_address(shared)),
-		"l"(from ? from : safe), "r"(bytes)
-		: "memory");
+		     "l"(from ? from : safe), "r"(bytes)
+		     : "memory");
 }
 
-/* Close a group of copies; wait until at most so many of this thread's latest groups are under way.
- */
+/* Close a group of copies; wait until at most so many of this thread's latest groups are under
+ * way. */
 static __device__ __forceinline__ void copy_commit(void)
 {
 	asm volatile("cp.async.commit_group;" ::: "memory");

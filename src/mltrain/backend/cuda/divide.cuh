@@ -26,7 +26,8 @@ static inline struct divisor divisor_of(int by)
 	while (log < 31 && (1u << log) < (uint32_t)by)
 		log++;
 	if (by > 1) {
-		d.multiplier = (uint32_t)((((uint64_t)1 << (31 + log)) + (uint64_t)by - 1) / (uint64_t)by);
+		d.multiplier =
+			(uint32_t)((((uint64_t)1 << (31 + log)) + (uint64_t)by - 1) / (uint64_t)by);
 		d.shift = (uint32_t)(log - 1);
 	}
 	return d;

@@ -13,7 +13,7 @@
 #define ELEMENT_THREADS 256
 
 /* A launch of a kernel that is a template over the numbers' type, with grid, threads and so on. */
-#define LAUNCH_TYPED(dtype, KERNEL, ...)                                      \
+#define LAUNCH_TYPED(dtype, KERNEL, ...)                                    \
 	((dtype) == DTYPE_BF16 ? launch_elements(KERNEL<bf16>, __VA_ARGS__) \
 			       : launch_elements(KERNEL<float>, __VA_ARGS__))
 
@@ -23,7 +23,8 @@ static cudaError_t launch_elements(
 {
 	if (!elements)
 		return cudaSuccess;
-	return launch(kernel, blocks_of(elements, ELEMENT_THREADS), ELEMENT_THREADS, 0, stream, args...);
+	return launch(
+		kernel, blocks_of(elements, ELEMENT_THREADS), ELEMENT_THREADS, 0, stream, args...);
 }
 
 static __device__ __forceinline__ size_t first_element(void)
@@ -147,8 +148,8 @@ cudaError_t kernel_relu_forward(
 		dtype, relu_forward, groups_of(n), stream, operands_make(n, x, NULL, y));
 }
 
-cudaError_t kernel_relu_backward(size_t n, enum dtype dtype, const void *y, const void *dy,
-	void *dx, cudaStream_t stream)
+cudaError_t kernel_relu_backward(
+	size_t n, enum dtype dtype, const void *y, const void *dy, void *dx, cudaStream_t stream)
 {
 	return LAUNCH_TYPED(
 		dtype, relu_backward, groups_of(n), stream, operands_make(n, y, dy, dx));
@@ -216,8 +217,8 @@ __global__ void __launch_bounds__(ELEMENT_THREADS)
 		uint32_t word = place < 2 ? (place ? p.word[1] : p.word[0])
 					  : (place == 2 ? p.word[2] : p.word[3]);
 
-		store_one((T *)y + e,
-			word < d.threshold ? 0 : to_float(((const T *)x)[e]) * d.keep);
+		store_one(
+			(T *)y + e, word < d.threshold ? 0 : to_float(((const T *)x)[e]) * d.keep);
 	}
 }
 

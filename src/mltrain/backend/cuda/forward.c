@@ -73,7 +73,8 @@ static int library_forward(struct cuda *c, int i, int train, struct mlr_error *e
 	const void *x = c->tensor[n->x].y, *w = cuda_weights(c, n);
 	const void *bias = cuda_biases(c, n);
 
-	if (bias && c->copy && !c->nodes.tensor[n->y].is_float) /* libraries want it as the output */
+	if (bias && c->copy &&
+		!c->nodes.tensor[n->y].is_float) /* libraries want it as the output */
 		bias = (const char *)c->copy + 2 * (n->at + n->weights);
 	if (p->dnn[PRODUCT_FORWARD])
 		TRY(conv_dnn_run(p->dnn[PRODUCT_FORWARD], (void *)x, (void *)w, (void *)bias, out,

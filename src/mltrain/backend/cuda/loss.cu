@@ -23,8 +23,7 @@ struct row_loss {
 };
 
 /* The loss of a row whose logit k is at(k); every lane gets the same. */
-template <class AT>
-static __device__ struct row_loss lose_row(int classes, int label, AT at)
+template <class AT> static __device__ struct row_loss lose_row(int classes, int label, AT at)
 {
 	int lane = (int)threadIdx.x % WARP, best = classes, nan = 0;
 	struct row_loss ret = { -INFINITY, 0, false };
@@ -57,8 +56,7 @@ static __device__ struct row_loss lose_row(int classes, int label, AT at)
 	return ret;
 }
 
-static __device__ __forceinline__ double cross_entropy(
-	const struct row_loss &l, float logit)
+static __device__ __forceinline__ double cross_entropy(const struct row_loss &l, float logit)
 {
 	return log(l.sum) + (double)l.top - (double)logit;
 }
@@ -87,8 +85,7 @@ __global__ void __launch_bounds__(LOSS_THREADS)
 		row += step) {
 		const float *x = logits + (size_t)row * (size_t)d.classes;
 		int label = labels[row];
-		struct row_loss l =
-			lose_row(d.classes, label, [&](int k) { return x[k]; });
+		struct row_loss l = lose_row(d.classes, label, [&](int k) { return x[k]; });
 
 		for (int k = lane; dx && k < d.classes; k += WARP)
 			store_one((T *)dx + (size_t)row * (size_t)d.classes + k,
@@ -112,7 +109,8 @@ cudaError_t kernel_loss(const struct kernel_loss *d, enum dtype dtype, const flo
 	blocks = blocks > KERNEL_LOSS_BLOCKS ? KERNEL_LOSS_BLOCKS : blocks;
 	return dtype == DTYPE_BF16
 		? launch(loss<bf16>, blocks, LOSS_THREADS, REDUCE_BYTES(2), stream, *d, logits, dx)
-		: launch(loss<float>, blocks, LOSS_THREADS, REDUCE_BYTES(2), stream, *d, logits, dx);
+		: launch(loss<float>, blocks, LOSS_THREADS, REDUCE_BYTES(2), stream, *d, logits,
+			  dx);
 }
 
 /* --- the head --- */
@@ -159,12 +157,13 @@ static __device__ float head_logit(const struct head &h, const float *w, const T
 
 /* One row: its loss, its logits' gradient into slope [HEAD_CLASSES], its input's into dx. */
 template <class T>
-static __device__ void head_row(const struct head &h, const float *w, int row, float *slope,
-	double sums[2])
+static __device__ void head_row(
+	const struct head &h, const float *w, int row, float *slope, double sums[2])
 {
 	const T *x = (const T *)h.x + (size_t)row * (size_t)h.inputs;
 	size_t now = h.d.now ? *h.d.now : 0;
-	int lane = (int)threadIdx.x % WARP, label = h.d.labels[now * (size_t)h.d.rows + (size_t)row];
+	int lane = (int)threadIdx.x % WARP,
+	    label = h.d.labels[now * (size_t)h.d.rows + (size_t)row];
 	float logit = head_logit(h, w, x), of_label = __shfl_sync(EVERYONE, logit, label % WARP);
 	struct row_loss l = lose_row(h.d.classes, label, [&](int) { return logit; });
 
@@ -194,7 +193,8 @@ static __device__ __forceinline__ void add_to(float *to, bool first, float x)
 	*to = first ? x : *to + x;
 }
 
-/* The block's part of the gradient of weights and biases: rows from row0, on top of those before. */
+/* The block's part of the gradient of weights and biases: rows from row0, on top of those
+ * before. */
 template <class T>
 static __device__ void head_weights(
 	const struct head &h, int row0, int rows, bool first, const float *slopes)
@@ -206,8 +206,9 @@ static __device__ void head_weights(
 			float sum[GROUP] = {};
 
 			for (int r = 0; r < rows; r++) {
-				float x = to_float(((const T *)
-						h.x)[(size_t)(row0 + r) * (size_t)h.inputs + (size_t)j]);
+				float x = to_float(
+					((const T *)h.x)[(size_t)(row0 + r) * (size_t)h.inputs +
+						(size_t)j]);
 
 #pragma unroll
 				for (int k = 0; k < GROUP; k++)
@@ -216,7 +217,8 @@ static __device__ void head_weights(
 #pragma unroll
 			for (int k = 0; k < GROUP; k++)
 				if (k0 + k < h.d.classes)
-					add_to(to + (size_t)(k0 + k) * (size_t)h.inputs + j, first, sum[k]);
+					add_to(to + (size_t)(k0 + k) * (size_t)h.inputs + j, first,
+						sum[k]);
 		}
 	if ((int)threadIdx.x < h.d.classes) {
 		float sum = 0;
@@ -231,7 +233,8 @@ static __device__ void head_weights(
 static size_t head_bytes(int classes, int inputs)
 {
 	return REDUCE_BYTES(2) + sizeof(double) +
-		((size_t)HEAD_ROWS * HEAD_CLASSES + (size_t)classes * (size_t)inputs) * sizeof(float);
+		((size_t)HEAD_ROWS * HEAD_CLASSES + (size_t)classes * (size_t)inputs) *
+		sizeof(float);
 }
 
 template <class T> __global__ void __launch_bounds__(LOSS_THREADS) head(const struct head h)
@@ -277,8 +280,8 @@ cudaError_t kernel_head(const struct kernel_loss *d, enum dtype dtype, int input
 	const float *w, const float *bias, const struct kernel_before *before, void *dx, int splits,
 	size_t stride, float *partial, float *logits, cudaStream_t stream)
 {
-	struct head h = { *d, inputs, (d->rows + splits - 1) / splits, x, w, bias, *before, dx, stride,
-		partial, logits };
+	struct head h = { *d, inputs, (d->rows + splits - 1) / splits, x, w, bias, *before, dx,
+		stride, partial, logits };
 	size_t bytes = head_bytes(d->classes, inputs);
 
 	if (d->rows < 1 || !kernel_head_fits(d->classes, inputs) || splits < 1 ||

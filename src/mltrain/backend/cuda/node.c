@@ -8,7 +8,7 @@
 #include <string.h>
 
 #define PARAMS_ALIGN 128 /* elements: 256 bytes as bf16, which cuBLASLt takes matrices to have */
-#define WINDOW_MAX   15 /* kernel_maxpool_forward()'s */
+#define WINDOW_MAX   15  /* kernel_maxpool_forward()'s */
 
 struct making {
 	const struct layer *layers;

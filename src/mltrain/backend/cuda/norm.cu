@@ -74,10 +74,12 @@ template <class T> __global__ void __launch_bounds__(NORM_THREADS) norm_sums(con
 	volatile unsigned *last = (volatile unsigned *)(void *)(share + 2 * NORM_THREADS);
 	int channel = (int)threadIdx.x % NORM_CHANNELS;
 	int c = (int)blockIdx.y * NORM_CHANNELS + channel;
-	size_t from = o.d.rows * blockIdx.x / gridDim.x, to = o.d.rows * (blockIdx.x + 1) / gridDim.x;
+	size_t from = o.d.rows * blockIdx.x / gridDim.x,
+	       to = o.d.rows * (blockIdx.x + 1) / gridDim.x;
 	double sum[2] = {};
 
-	for (size_t row = from + threadIdx.x / NORM_CHANNELS; c < o.d.c && row < to; row += NORM_ROWS)
+	for (size_t row = from + threadIdx.x / NORM_CHANNELS; c < o.d.c && row < to;
+		row += NORM_ROWS)
 		add_element<T>(o, row * (size_t)o.d.c + (size_t)c, c, sum);
 	share[threadIdx.x] = sum[0];
 	share[NORM_THREADS + threadIdx.x] = sum[1];
@@ -89,8 +91,8 @@ template <class T> __global__ void __launch_bounds__(NORM_THREADS) norm_sums(con
 		for (int r = 0; r < NORM_ROWS; r++)
 			total += share[which * NORM_THREADS + r * NORM_CHANNELS + channel];
 		if (c < o.d.c)
-			o.partial[((size_t)blockIdx.x * 2 + (size_t)which) * (size_t)o.d.c + (size_t)c] =
-				total;
+			o.partial[((size_t)blockIdx.x * 2 + (size_t)which) * (size_t)o.d.c +
+				(size_t)c] = total;
 		__threadfence();
 	}
 	__syncthreads();
@@ -130,15 +132,14 @@ cudaError_t kernel_norm_sums(const struct kernel_norm *d, enum dtype dtype, cons
 	o.partial = partial;
 	o.sums = sums;
 	o.ticket = ticket;
-	return dtype == DTYPE_BF16
-		? launch(norm_sums<bf16>, grid, NORM_THREADS, bytes, stream, o)
-		: launch(norm_sums<float>, grid, NORM_THREADS, bytes, stream, o);
+	return dtype == DTYPE_BF16 ? launch(norm_sums<bf16>, grid, NORM_THREADS, bytes, stream, o)
+				   : launch(norm_sums<float>, grid, NORM_THREADS, bytes, stream, o);
 }
 
 /* --- what a channel's statistics are --- */
 
-__global__ void __launch_bounds__(NORM_THREADS)
-	norm_statistics(const struct kernel_norm d, const double *sums, float *saved, float *running)
+__global__ void __launch_bounds__(NORM_THREADS) norm_statistics(
+	const struct kernel_norm d, const double *sums, float *saved, float *running)
 {
 	int step = (int)(gridDim.x * NORM_THREADS);
 
@@ -184,7 +185,8 @@ __global__ void __launch_bounds__(NORM_THREADS) norm_apply(const struct norm o, 
 			scale = statistics[o.d.c + c + i];
 			if (is_variance)
 				scale = 1 / sqrtf(scale + o.d.epsilon);
-			g.v[i] = gamma[c + i] * ((g.v[i] - statistics[c + i]) * scale) + beta[c + i];
+			g.v[i] =
+				gamma[c + i] * ((g.v[i] - statistics[c + i]) * scale) + beta[c + i];
 			if (o.d.relu)
 				g.v[i] = g.v[i] < 0 ? 0 : g.v[i];
 		}
@@ -202,8 +204,8 @@ static cudaError_t apply(const struct kernel_norm *d, enum dtype dtype, const vo
 	if (turns > INT32_MAX)
 		return cudaErrorInvalidValue;
 	return dtype == DTYPE_BF16
-		? launch(norm_apply<bf16>, blocks_of(turns, NORM_THREADS), NORM_THREADS, 0, stream, o,
-			  is_variance, statistics, gamma, beta, y)
+		? launch(norm_apply<bf16>, blocks_of(turns, NORM_THREADS), NORM_THREADS, 0, stream,
+			  o, is_variance, statistics, gamma, beta, y)
 		: launch(norm_apply<float>, blocks_of(turns, NORM_THREADS), NORM_THREADS, 0, stream,
 			  o, is_variance, statistics, gamma, beta, y);
 }
@@ -212,8 +214,8 @@ cudaError_t kernel_norm_forward(const struct kernel_norm *d, enum dtype dtype, c
 	const double *sums, const float *gamma, const float *beta, float *saved, float *running,
 	void *y, cudaStream_t stream)
 {
-	cudaError_t r = launch(norm_statistics, blocks_of((size_t)d->c, NORM_THREADS), NORM_THREADS, 0,
-		stream, *d, sums, saved, running);
+	cudaError_t r = launch(norm_statistics, blocks_of((size_t)d->c, NORM_THREADS), NORM_THREADS,
+		0, stream, *d, sums, saved, running);
 
 	return r != cudaSuccess ? r : apply(d, dtype, x, false, saved, gamma, beta, y, stream);
 }
@@ -277,8 +279,8 @@ cudaError_t kernel_norm_backward(const struct kernel_norm *d, enum dtype dtype, 
 	if (turns > INT32_MAX)
 		return cudaErrorInvalidValue;
 	return dtype == DTYPE_BF16
-		? launch(norm_backward<bf16>, blocks_of(turns, NORM_THREADS), NORM_THREADS, 0, stream,
-			  o, local, gamma, dgamma, dbeta, dx)
-		: launch(norm_backward<float>, blocks_of(turns, NORM_THREADS), NORM_THREADS, 0, stream,
-			  o, local, gamma, dgamma, dbeta, dx);
+		? launch(norm_backward<bf16>, blocks_of(turns, NORM_THREADS), NORM_THREADS, 0,
+			  stream, o, local, gamma, dgamma, dbeta, dx)
+		: launch(norm_backward<float>, blocks_of(turns, NORM_THREADS), NORM_THREADS, 0,
+			  stream, o, local, gamma, dgamma, dbeta, dx);
 }

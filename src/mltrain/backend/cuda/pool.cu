@@ -1,6 +1,6 @@
 /*
- * Pooling: each output, and each gradient of an input, is gathered by one thread, so that nothing is
- * added to by two. A turn is eight channels of a pixel.
+ * Pooling: each output, and each gradient of an input, is gathered by one thread, so that nothing
+ * is added to by two. A turn is eight channels of a pixel.
  */
 #include "backend/cuda/kernels.h"
 
@@ -13,7 +13,7 @@
 
 struct pooling {
 	struct kernel_pool d;
-	int groups; /* of channels */
+	int groups;                           /* of channels */
 	struct divisor by_groups, by_w, by_h; /* of what turns are counted in: y or x */
 	int turns;
 	bool aligned;
@@ -54,12 +54,11 @@ template <class T>
 static __device__ __forceinline__ struct group load_tap(
 	const struct pooling &p, const void *x, const struct spot &s, int r, int t)
 {
-	return load_group(
-		(const T *)x + x_at(p.d, s, s.i * p.d.stride + r, s.j * p.d.stride + t), s.count,
-		p.aligned);
+	return load_group((const T *)x + x_at(p.d, s, s.i * p.d.stride + r, s.j * p.d.stride + t),
+		s.count, p.aligned);
 }
 
-#define FOR_TURNS(turn, p)                                                     \
+#define FOR_TURNS(turn, p)                                                                \
 	for (int turn = (int)(blockIdx.x * POOL_THREADS + threadIdx.x); turn < (p).turns; \
 		turn += (int)(gridDim.x * POOL_THREADS))
 
@@ -117,7 +116,8 @@ __global__ void __launch_bounds__(POOL_THREADS)
 			for (int b = q0; b < q1; b++) {
 				size_t at = y_at(p.d, s, a, b);
 				struct group g = load_group((const T *)dy + at, s.count, p.aligned);
-				int place = (s.i - a * p.d.stride) * p.d.size + s.j - b * p.d.stride;
+				int place =
+					(s.i - a * p.d.stride) * p.d.size + s.j - b * p.d.stride;
 
 #pragma unroll
 				for (int i = 0; i < GROUP; i++)
@@ -139,10 +139,11 @@ __global__ void __launch_bounds__(POOL_THREADS)
 		struct group g = {};
 
 		if (a < p.d.p && b < p.d.q) {
-			size_t at = ((size_t)s.n * (size_t)p.d.p + (size_t)a) * (size_t)p.d.q + (size_t)b;
+			size_t at = ((size_t)s.n * (size_t)p.d.p + (size_t)a) * (size_t)p.d.q +
+				(size_t)b;
 			/* p.groups groups of 8 channels, 2 bytes each: kernel_winner_bytes(). */
-			unsigned won = ((const uint16_t *)(const void *)winners)
-				[at * (size_t)p.groups + (size_t)(s.c / GROUP)];
+			unsigned won = ((const uint16_t *)(const void *)
+					winners)[at * (size_t)p.groups + (size_t)(s.c / GROUP)];
 
 			g = load_group((const T *)dy + y_at(p.d, s, a, b), s.count, p.aligned);
 #pragma unroll
@@ -185,8 +186,9 @@ __global__ void __launch_bounds__(POOL_THREADS)
 		windows_of(p.d, s.j, p.d.q, &q0, &q1);
 		for (int a = p0; a < p1; a++)
 			for (int b = q0; b < q1; b++)
-				add_group(&sum, load_group((const T *)dy + y_at(p.d, s, a, b),
-							s.count, p.aligned));
+				add_group(&sum,
+					load_group((const T *)dy + y_at(p.d, s, a, b), s.count,
+						p.aligned));
 		divide_group(&sum, (float)(p.d.size * p.d.size));
 		store_group((T *)dx + x_at(p.d, s, s.i, s.j), sum, s.count, p.aligned);
 	}
@@ -220,22 +222,22 @@ static cudaError_t launch_pool(
 		args...);
 }
 
-#define POOL_TYPED(dtype, KERNEL, ...)                                    \
+#define POOL_TYPED(dtype, KERNEL, ...)                                  \
 	((dtype) == DTYPE_BF16 ? launch_pool(KERNEL<bf16>, __VA_ARGS__) \
 			       : launch_pool(KERNEL<float>, __VA_ARGS__))
 
 cudaError_t kernel_maxpool_forward(const struct kernel_pool *d, enum dtype dtype, const void *x,
 	void *y, uint8_t *winner, cudaStream_t stream)
 {
-	return POOL_TYPED(dtype, maxpool_forward, pooling_of(d, d->p, d->q, x, y), stream, x, y,
-		winner);
+	return POOL_TYPED(
+		dtype, maxpool_forward, pooling_of(d, d->p, d->q, x, y), stream, x, y, winner);
 }
 
 cudaError_t kernel_maxpool_backward(const struct kernel_pool *d, enum dtype dtype, const void *dy,
 	const uint8_t *winner, void *dx, cudaStream_t stream)
 {
-	return POOL_TYPED(dtype, maxpool_backward, pooling_of(d, d->h, d->w, dy, dx), stream, dy,
-		winner, dx);
+	return POOL_TYPED(
+		dtype, maxpool_backward, pooling_of(d, d->h, d->w, dy, dx), stream, dy, winner, dx);
 }
 
 cudaError_t kernel_unpool(const struct kernel_pool *d, enum dtype dtype, const void *dy,
@@ -243,11 +245,12 @@ cudaError_t kernel_unpool(const struct kernel_pool *d, enum dtype dtype, const v
 {
 	if (d->size != 2 || d->stride != 2)
 		return cudaErrorInvalidValue;
-	return POOL_TYPED(dtype, unpool, pooling_of(d, d->h, d->w, dy, dx), stream, dy, winners, dx);
+	return POOL_TYPED(
+		dtype, unpool, pooling_of(d, d->h, d->w, dy, dx), stream, dy, winners, dx);
 }
 
-cudaError_t kernel_avgpool_forward(const struct kernel_pool *d, enum dtype dtype, const void *x,
-	void *y, cudaStream_t stream)
+cudaError_t kernel_avgpool_forward(
+	const struct kernel_pool *d, enum dtype dtype, const void *x, void *y, cudaStream_t stream)
 {
 	return POOL_TYPED(dtype, avgpool_forward, pooling_of(d, d->p, d->q, x, y), stream, x, y);
 }
@@ -255,7 +258,8 @@ cudaError_t kernel_avgpool_forward(const struct kernel_pool *d, enum dtype dtype
 cudaError_t kernel_avgpool_backward(const struct kernel_pool *d, enum dtype dtype, const void *dy,
 	void *dx, cudaStream_t stream)
 {
-	return POOL_TYPED(dtype, avgpool_backward, pooling_of(d, d->h, d->w, dy, dx), stream, dy, dx);
+	return POOL_TYPED(
+		dtype, avgpool_backward, pooling_of(d, d->h, d->w, dy, dx), stream, dy, dx);
 }
 
 /* --- the mean of a whole channel --- */
@@ -271,7 +275,8 @@ __global__ void __launch_bounds__(POOL_THREADS)
 {
 	int turns = d.n * d.groups, step = (int)(gridDim.x * POOL_THREADS);
 
-	for (int turn = (int)(blockIdx.x * POOL_THREADS + threadIdx.x); turn < turns; turn += step) {
+	for (int turn = (int)(blockIdx.x * POOL_THREADS + threadIdx.x); turn < turns;
+		turn += step) {
 		int n = turn / d.groups, c = turn % d.groups * GROUP;
 		int count = d.c - c < GROUP ? d.c - c : GROUP;
 		struct group sum = {};
@@ -300,8 +305,7 @@ __global__ void __launch_bounds__(POOL_THREADS)
 		size_t pixel = turn / (size_t)d.groups, n = pixel / (size_t)d.pixels;
 		int c = (int)(turn % (size_t)d.groups) * GROUP;
 		int count = d.c - c < GROUP ? d.c - c : GROUP;
-		struct group g =
-			load_group((const T *)dy + n * (size_t)d.c + c, count, d.aligned);
+		struct group g = load_group((const T *)dy + n * (size_t)d.c + c, count, d.aligned);
 
 		divide_group(&g, (float)d.pixels);
 		store_group((T *)dx + pixel * (size_t)d.c + c, g, count, d.aligned);
@@ -316,8 +320,8 @@ static struct whole whole_of(int n, int pixels, int c, const void *a, const void
 	return d;
 }
 
-cudaError_t kernel_globalpool_forward(int n, int pixels, int c, enum dtype dtype, const void *x,
-	void *y, cudaStream_t stream)
+cudaError_t kernel_globalpool_forward(
+	int n, int pixels, int c, enum dtype dtype, const void *x, void *y, cudaStream_t stream)
 {
 	struct whole d = whole_of(n, pixels, c, x, y);
 	unsigned blocks = blocks_of((size_t)n * (size_t)d.groups, POOL_THREADS);
@@ -327,8 +331,8 @@ cudaError_t kernel_globalpool_forward(int n, int pixels, int c, enum dtype dtype
 		: launch(globalpool_forward<float>, blocks, POOL_THREADS, 0, stream, d, x, y);
 }
 
-cudaError_t kernel_globalpool_backward(int n, int pixels, int c, enum dtype dtype, const void *dy,
-	void *dx, cudaStream_t stream)
+cudaError_t kernel_globalpool_backward(
+	int n, int pixels, int c, enum dtype dtype, const void *dy, void *dx, cudaStream_t stream)
 {
 	struct whole d = whole_of(n, pixels, c, dy, dx);
 	unsigned blocks = blocks_of((size_t)n * (size_t)pixels * (size_t)d.groups, POOL_THREADS);

@@ -64,8 +64,8 @@ int reduce_open(struct cuda *c, struct mlr_error *err)
 		*err = why;
 		return got;
 	}
-	/* A communicator's sums must be in one order on all ranks, which two streams do not give.
-	 */
+	/* A communicator's sums must be in one order on all ranks, which two streams do not
+	 * give. */
 	if (c->nodes.norms || !r->nccl)
 		r->stream = c->stream;
 	else

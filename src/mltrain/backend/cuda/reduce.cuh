@@ -7,14 +7,16 @@
 #include "backend/cuda/device.cuh"
 
 /* Shared memory that sums of N doubles need. */
-#define REDUCE_BYTES(N) (((N) * WARP + 1) * sizeof(double))
+#define REDUCE_BYTES(N) (((N)*WARP + 1) * sizeof(double))
 
 /* Enough blocks for n elements, one a thread; at most eight for each multiprocessor. */
 static inline unsigned blocks_of(size_t n, unsigned threads)
 {
 	size_t blocks = (n + threads - 1) / threads;
 
-	return (unsigned)(blocks < 1 ? 1 : blocks > (size_t)(8 * KERNEL_SM) ? (size_t)(8 * KERNEL_SM) : blocks);
+	return (unsigned)(blocks < 1                       ? 1
+			: blocks > (size_t)(8 * KERNEL_SM) ? (size_t)(8 * KERNEL_SM)
+							   : blocks);
 }
 
 template <class T> static __device__ __forceinline__ T reduce_warp(T x)

@@ -11,8 +11,8 @@
 
 #include "backend/cuda/engine.h"
 
-/* Agree with the other ranks on how. With one rank there is nothing to do, and c->reduce is NULL.
- */
+/* Agree with the other ranks on how. With one rank there is nothing to do, and c->reduce is
+ * NULL. */
 int reduce_open(struct cuda *c, struct mlr_error *err);
 void reduce_close(struct cuda *c);
 

@@ -157,9 +157,9 @@ __global__ void __launch_bounds__(SGD_THREADS) sgd(const struct kernel_sgd d)
 		double norm2 = 0;
 
 		for (; i < wide; i += threads)
-			norm2 += share ? update_shared(d, part, step, i, fours)
-				       : update_four(d, part, step, 4 * i,
-						 sum_four(part, 4 * i, 0, 1));
+			norm2 += share
+				? update_shared(d, part, step, i, fours)
+				: update_four(d, part, step, 4 * i, sum_four(part, 4 * i, 0, 1));
 		for (; i < wide + rest; i += threads)
 			norm2 += update_one(d, part, step, i - wide + 4 * fours);
 		sums[0] += norm2;

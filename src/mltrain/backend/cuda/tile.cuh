@@ -57,8 +57,8 @@ static __device__ OUT_OF_LINE float drop_unit(
 	struct philox p =
 		philox_dropout(step->seed, step->number, a->is.layer, (uint32_t)(element >> 2));
 	uint32_t place = (uint32_t)element & 3;
-	uint32_t word = place < 2 ? (place ? p.word[1] : p.word[0])
-				  : (place == 2 ? p.word[2] : p.word[3]);
+	uint32_t word =
+		place < 2 ? (place ? p.word[1] : p.word[0]) : (place == 2 ? p.word[2] : p.word[3]);
 
 	return word < a->threshold ? 0 : x * a->keep;
 }
@@ -109,12 +109,12 @@ static __device__ __forceinline__ float greatest_of_window(const float v[4], int
 }
 
 /*
- * 2x2 maxima of a 16x8 tile, rows 4i .. 4i + 3 being a window; v as mma.sync lays it out. Every lane
- * of the warp calls it.
+ * 2x2 maxima of a 16x8 tile, rows 4i .. 4i + 3 being a window; v as mma.sync lays it out. Every
+ * lane of the warp calls it.
  */
 template <class T>
-static __device__ __forceinline__ void store_pooled(const struct after *a, T *y, int rows,
-	int columns, int row, int column, const float v[4])
+static __device__ __forceinline__ void store_pooled(
+	const struct after *a, T *y, int rows, int columns, int row, int column, const float v[4])
 {
 	int lane = (int)threadIdx.x % WARP, r = lane >> 2 & 3, t = lane % 4, place;
 	int c = column + 2 * t + r % 2, window = (row + 8 * (r / 2)) / 4 + (lane >> 4);
@@ -135,12 +135,12 @@ static __device__ __forceinline__ void store_pooled(const struct after *a, T *y,
 }
 
 /*
- * Store the 16x8 tile d at (row, column) of y [rows][columns] after what `a` says. Every lane of the
- * warp calls it.
+ * Store the 16x8 tile d at (row, column) of y [rows][columns] after what `a` says. Every lane of
+ * the warp calls it.
  */
 template <class T>
-static __device__ __forceinline__ void store_after(const struct after *a, T *y, int rows,
-	int columns, int row, int column, const float d[4])
+static __device__ __forceinline__ void store_after(
+	const struct after *a, T *y, int rows, int columns, int row, int column, const float d[4])
 {
 	int g = (int)threadIdx.x % WARP / 4, c = column + 2 * ((int)threadIdx.x % 4);
 	float v[4] = { d[0], d[1], d[2], d[3] };
