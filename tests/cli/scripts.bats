@@ -8,7 +8,7 @@ scripts() {
 	(
 		cd "$top_srcdir"
 		find . -name .git -prune -o -path './build*' -prune -o -path './autom4te.cache' -prune \
-			-o -path './mlrun-*' -prune -o -type f -size -200k -print | while read -r file; do
+			-o -path './mlrun-*' -prune -o -path './_*' -prune -o -type f -size -200k -print | while read -r file; do
 			case $file in
 			./configure | */_mlrun | */_mltrain) ;; # made by autoconf; zsh, which shellcheck does not know
 			*.bats | *.bash | *.sh) echo "$file" ;;

@@ -13,9 +13,7 @@ with_profile() {
 	run mlrun exec --seccomp profile.json rootfs:root "$@"
 }
 
-needs_seccomp() {
-	[[ $(mlrun --version) == *" +seccomp "* ]] || skip "mlrun was built without libseccomp"
-}
+needs_seccomp() { needs_part seccomp libseccomp; }
 
 rule() { echo '{"defaultAction": "SCMP_ACT_ALLOW", "syscalls": ['"$1"']}'; }
 

@@ -6,7 +6,7 @@
 #include <ucontext.h>
 #include <vector>
 
-#ifdef __SANITIZE_ADDRESS__
+#ifdef MLR_SANITIZED
 #include <sanitizer/common_interface_defs.h>
 #endif
 
@@ -87,7 +87,7 @@ static void arrange(unsigned *to, unsigned n)
 
 static void entered(void *fake)
 {
-#ifdef __SANITIZE_ADDRESS__
+#ifdef MLR_SANITIZED
 	const void *stack;
 	size_t bytes;
 
@@ -104,7 +104,7 @@ static void entered(void *fake)
 /* From one context to another; returns when somebody comes back. */
 static void change(ucontext_t *from, void **fake, ucontext_t *to, const void *stack, size_t bytes)
 {
-#ifdef __SANITIZE_ADDRESS__
+#ifdef MLR_SANITIZED
 	__sanitizer_start_switch_fiber(fake, stack, bytes);
 #else
 	(void)stack;
