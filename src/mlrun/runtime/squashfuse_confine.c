@@ -33,7 +33,7 @@
 #define ARCH AUDIT_ARCH_RISCV64
 #endif
 
-#if defined(ARCH) && !defined(__SANITIZE_ADDRESS__)
+#if defined(ARCH) && !defined(MLR_SANITIZED)
 #define LOAD(member)   BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, member))
 #define RETURN(action) BPF_STMT(BPF_RET | BPF_K, (action))
 #define ALLOW(call)    BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_##call, 0, 1), RETURN(SECCOMP_RET_ALLOW)

@@ -16,14 +16,10 @@
 
 /* The sanitizers' runtime is not ready when the loader picks. The two compilers name widths their
  * own ways. */
-#if !defined(__x86_64__) || defined(__SANITIZE_ADDRESS__)
+#if !defined(__x86_64__) || defined(MLR_SANITIZED)
 #define WIDE
 #elif defined(__clang__)
-#if __has_feature(address_sanitizer)
-#define WIDE
-#else
 #define WIDE __attribute__((target_clones("avx512f", "avx2", "default")))
-#endif
 #else
 #define WIDE __attribute__((target_clones("arch=x86-64-v4", "arch=x86-64-v3", "default")))
 #endif

@@ -50,14 +50,14 @@ static __device__ __forceinline__ void bring_lines(
 		int v = divide(f.by_width, divide(f.by_chunks, e, &chunk), &column);
 		int n = divide(f.by_lines, first + v, &y);
 		int i = y - f.before, j = column - f.before;
-		const bf16 *from = (const bf16 *)f.p.a +
+		size_t from =
 			(((size_t)n * (size_t)f.p.h + (size_t)i) * (size_t)f.p.w + (size_t)j) *
 				(size_t)f.p.c +
-			chunk * 8;
+			(size_t)(chunk * 8);
 		bool inside = (unsigned)i < (unsigned)f.p.h && (unsigned)j < (unsigned)f.p.w;
 
-		copy_16(to + v * f.line + column * f.pixel + chunk * 8, inside ? from : NULL,
-			f.p.a);
+		copy_16(to + v * f.line + column * f.pixel + chunk * 8,
+			inside ? (const bf16 *)f.p.a + from : NULL, f.p.a);
 	}
 }
 
