@@ -1,9 +1,9 @@
 /* Images as strangers make them, read as the FUSE server reads them. */
 #include "base/cleanup.h"
-#include "base/look.h"
-#include "runtime/squashfuse_blocks.h"
-#include "runtime/squashfuse_look.h"
-#include "runtime/squashfuse_path.h"
+#include "squashfs/look.h"
+#include "squashfs/server_blocks.h"
+#include "squashfs/server_look.h"
+#include "squashfs/server_path.h"
 
 #include <stddef.h>
 #include <stdint.h>
@@ -104,7 +104,7 @@ static void resolve(struct image *im)
 			abort();
 }
 
-/* All questions that rootfs/looker.c asks, as mlrun-squashfuse --look answers them; libraries are
+/* All questions that squashfs/looker.c asks, as mlrun-squashfuse --look answers them; libraries are
  * taken in parts here whatever their size (tests/fuzz/Makefile.inc). */
 static void ask(struct walk *w, const char *path)
 {

@@ -8,7 +8,7 @@
 #include "base/file.h"
 #include "base/memory.h"
 #include "pull/format.h"
-#include "rootfs/squash.h"
+#include "squashfs/writer.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -111,7 +111,7 @@ static void what_was_tried_is_recorded_until_the_record_goes(void **state)
 	assert_int_equal(format_choose(st, probe, &f, &told, &err), 0);
 	assert_int_equal(asked, 1);
 	assert_int_equal(
-		f, rootfs_squash_available() ? STORE_FORMAT_SQUASHFS : STORE_FORMAT_LAYERS);
+		f, squashfs_writer_available() ? STORE_FORMAT_SQUASHFS : STORE_FORMAT_LAYERS);
 	assert_non_null(strstr(told, "no whiteouts"));
 	free(take_ptr(&told));
 

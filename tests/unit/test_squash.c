@@ -12,7 +12,7 @@
 #include "base/tighten.h"
 #include "layer/tar.h"
 #include "rootfs/flatten.h"
-#include "rootfs/squash.h"
+#include "squashfs/writer.h"
 #include "store/tree.h"
 #include "tar.h"
 
@@ -105,41 +105,41 @@ static void layer(struct tar *t)
 	memset(t, 0, sizeof(*t));
 }
 
-static int read_into(struct squash *s, struct tar *t)
+static int read_into(struct squashfs_writer *s, struct tar *t)
 {
 	struct layer_result res = LAYER_RESULT_INIT;
 
 	t->at = 0;
 	return layer_tar_read(
-		tar_read, t, LAYER_PLAIN, &limits, &rootfs_squash_sink, s, &res, &err);
+		tar_read, t, LAYER_PLAIN, &limits, &squashfs_writer_sink, s, &res, &err);
 }
 
-static void rootfs_squash_free_p(struct squash **s)
+static void squashfs_writer_free_p(struct squashfs_writer **s)
 {
-	rootfs_squash_free(*s);
+	squashfs_writer_free(*s);
 }
 
 static int squash(int fd)
 {
-	auto_call(rootfs_squash_free_p) struct squash *s = NULL;
-	int r = rootfs_squash_new(fd, n_tars, CREATED, &s, &err);
+	auto_call(squashfs_writer_free_p) struct squashfs_writer *s = NULL;
+	int r = squashfs_writer_new(fd, n_tars, CREATED, &s, &err);
 
 	for (size_t i = n_tars; r == 0 && i-- > 0;) {
-		r = rootfs_squash_layer(s, &err);
+		r = squashfs_writer_layer(s, &err);
 		if (r == 0)
 			r = read_into(s, &tars[i]);
 	}
 	if (r == 0)
-		r = rootfs_squash_apply(s, &err);
+		r = squashfs_writer_apply(s, &err);
 	for (size_t i = 0; r == 0 && i < n_tars; i++) {
-		if (!rootfs_squash_lacks(s, i))
+		if (!squashfs_writer_lacks(s, i))
 			continue;
 		read_again++;
-		r = rootfs_squash_layer_again(s, i, &err);
+		r = squashfs_writer_layer_again(s, i, &err);
 		if (r == 0)
 			r = read_into(s, &tars[n_tars - 1 - i]);
 	}
-	return r == 0 ? rootfs_squash_finish(s, &err) : r;
+	return r == 0 ? squashfs_writer_finish(s, &err) : r;
 }
 
 static int new_image(const char *name)
@@ -801,11 +801,11 @@ static void some_layer(int links)
 		some_member(&t, below);
 	tar_end(&t);
 	if (unpack(&t) < 0) {
-		auto_call(rootfs_squash_free_p) struct squash *s = NULL;
+		auto_call(squashfs_writer_free_p) struct squashfs_writer *s = NULL;
 		auto_close int fd = new_image("bad");
 
-		ok(rootfs_squash_new(fd, 1, CREATED, &s, &err));
-		ok(rootfs_squash_layer(s, &err));
+		ok(squashfs_writer_new(fd, 1, CREATED, &s, &err));
+		ok(squashfs_writer_layer(s, &err));
 		assert_true(read_into(s, &t) < 0);
 		tar_done(&t);
 		return;
@@ -865,7 +865,7 @@ int main(void)
 		TEST(random_layers_with_symlinks_do_so_too),
 	};
 
-	if (!rootfs_squash_available() || system("unsquashfs -v >/dev/null 2>&1") == 127 << 8) {
+	if (!squashfs_writer_available() || system("unsquashfs -v >/dev/null 2>&1") == 127 << 8) {
 		puts("1..0 # SKIP libsquashfs or unsquashfs is not there");
 		return 77;
 	}

@@ -4,7 +4,7 @@
 #include "base/file.h"
 #include "base/log.h"
 #include "base/memory.h"
-#include "rootfs/squash.h"
+#include "squashfs/writer.h"
 #include "store/json.h"
 #include "store/process.h"
 
@@ -129,7 +129,7 @@ int format_choose(struct store *st, format_probe_fn probe, enum store_format *re
 		if (r < 0)
 			return r;
 	}
-	*ret = format_judge((unsigned long)fs.f_type, &p, rootfs_squash_available(), &why);
+	*ret = format_judge((unsigned long)fs.f_type, &p, squashfs_writer_available(), &why);
 	if (why)
 		mlr_debug("format %s for store '%s': %s", store_format_name(*ret), store_path(st),
 			why);

@@ -5,7 +5,7 @@
 #include "base/wait.h"
 #include "pull/crew.h"
 #include "pull/feed.h"
-#include "rootfs/squash.h"
+#include "squashfs/writer.h"
 #include "store/tree.h"
 
 #include <errno.h>
@@ -21,7 +21,7 @@
 /* The work, done by a thread, and what the calling thread sees of it. */
 struct squashing {
 	struct squash_work *work;
-	struct squash *squash;
+	struct squashfs_writer *squash;
 	char *digest;
 	uint64_t devices; /* left out */
 	int result;
@@ -70,7 +70,7 @@ static int feed_layers(struct squashing *s, int again, struct mlr_error *err)
 	for (size_t k = 0; k < w->n; k++) {
 		size_t i = w->n - 1 - k;
 
-		if (again && !rootfs_squash_lacks(s->squash, k))
+		if (again && !squashfs_writer_lacks(s->squash, k))
 			continue;
 		__atomic_store_n(&w->shown[i].received, 0, __ATOMIC_RELAXED);
 		from_top[n] = k;
@@ -81,10 +81,10 @@ static int feed_layers(struct squashing *s, int again, struct mlr_error *err)
 		r = feed_new(w->st, w->source, v, n, &feed, err);
 	for (size_t k = 0; k < n && r == 0; k++) {
 		set_state(s, w->n - 1 - from_top[k], PULL_RUNNING);
-		r = again ? rootfs_squash_layer_again(s->squash, from_top[k], err)
-			  : rootfs_squash_layer(s->squash, err);
+		r = again ? squashfs_writer_layer_again(s->squash, from_top[k], err)
+			  : squashfs_writer_layer(s->squash, err);
 		if (r == 0)
-			r = feed_next(feed, &rootfs_squash_sink, s->squash, &devices, err);
+			r = feed_next(feed, &squashfs_writer_sink, s->squash, &devices, err);
 		if (r == 0)
 			set_state(s, w->n - 1 - from_top[k], PULL_DONE);
 	}
@@ -123,18 +123,18 @@ static int hash_file(int fd, char digest[8 + HASH_HEX_SIZE], struct mlr_error *e
 
 static int fill(struct squashing *s, int fd, struct mlr_error *err)
 {
-	int r = rootfs_squash_new(fd, s->work->n, seconds_of(s->work->created), &s->squash, err);
+	int r = squashfs_writer_new(fd, s->work->n, seconds_of(s->work->created), &s->squash, err);
 
 	if (r < 0)
 		return r;
 	r = feed_layers(s, 0, err);
 	if (r == 0)
-		r = rootfs_squash_apply(s->squash, err);
+		r = squashfs_writer_apply(s->squash, err);
 	if (r == 0)
 		r = feed_layers(s, 1, err);
 	if (r == 0)
-		r = rootfs_squash_finish(s->squash, err);
-	rootfs_squash_free(s->squash);
+		r = squashfs_writer_finish(s->squash, err);
+	squashfs_writer_free(s->squash);
 	return r == 0 ? hash_file(fd, s->digest, err) : r;
 }
 

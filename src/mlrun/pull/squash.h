@@ -1,6 +1,6 @@
 /*
  * An image as one squashfs file: its layers one after another, the topmost first, into
- * rootfs/squash.h. For this room's other files.
+ * squashfs/writer.h. For this room's other files.
  */
 #ifndef MLR_PULL_SQUASH_H
 #define MLR_PULL_SQUASH_H

@@ -6,7 +6,7 @@
 #include "base/path.h"
 #include "base/strv.h"
 #include "layer/whiteout.h"
-#include "rootfs/looker.h"
+#include "squashfs/looker.h"
 
 #include <dirent.h>
 #include <errno.h>

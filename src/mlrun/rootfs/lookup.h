@@ -21,7 +21,7 @@ int rootfs_lookup(const struct plan *p, const char *path, struct mlr_error *err)
 
 /*
  * Open a regular file found so for reading. Out of a squashfs file, which is asked for it
- * (rootfs/looker.h), a copy in memory; of a large ELF file only what describes it is in that, as
+ * (squashfs/looker.h), a copy in memory; of a large ELF file only what describes it is in that, as
  * libelf asks for it, and zeros elsewhere, for a library of 100 MB takes a second to decompress
  * (LOOK_ABOUT).
  *

@@ -1,7 +1,7 @@
 /*
- * A squashfs file as a directory, for one container: a FUSE server of ours (runtime/squashfuse.c),
- * never the kernel's squashfs, which an ordinary user may not have and a stranger's image may
- * crash.
+ * A squashfs file as a directory, for one container: a FUSE server of ours
+ * (squashfs/mlrun-squashfuse.c), never the kernel's squashfs, which an ordinary user may not have
+ * and a stranger's image may crash.
  */
 #ifndef MLR_RUNTIME_SQUASH_H
 #define MLR_RUNTIME_SQUASH_H

@@ -1,0 +1,266 @@
+#include "squashfs/looker.h"
+
+#include "base/cleanup.h"
+#include "base/memory.h"
+#include "base/program.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#define PROGRAM   "mlrun-squashfuse"
+#define WAIT_S    30 /* for an answer */
+#define SEALED    (F_SEAL_SHRINK | F_SEAL_WRITE)
+#define AHEAD_MAX 8
+
+/* A question that is sent before it is asked. */
+struct ahead {
+	enum look_what what;
+	char *path;                 /* NULL: it was asked meanwhile */
+	struct look_answer *answer; /* NULL: it has not come */
+	int fd, r;                  /* that come with it */
+};
+
+static struct {
+	char *file;    /* that is looked into */
+	int sock;      /* to the process that answers, one question after the other */
+	pid_t starter; /* what has started it, and ends at once; 0: that is reaped */
+	struct ahead ahead[AHEAD_MAX];
+	size_t n_ahead, n_come; /* answers come in the order of the questions */
+	char *failed;           /* a file that is looked into no more: nobody answered */
+} looker = { .sock = -1 };
+
+static void reap(void)
+{
+	while (looker.starter > 0 && waitpid(looker.starter, NULL, 0) < 0 && errno == EINTR)
+		;
+	looker.starter = 0;
+}
+
+static void ahead_done(struct ahead *a)
+{
+	if (a->fd >= 0)
+		close(a->fd);
+	free(a->path);
+	free(a->answer);
+	*a = (struct ahead){ .fd = -1 };
+}
+
+static void stop(void)
+{
+	reap();
+	for (size_t i = 0; i < looker.n_ahead; i++)
+		ahead_done(&looker.ahead[i]);
+	looker.n_ahead = looker.n_come = 0;
+	if (looker.sock >= 0)
+		close(looker.sock);
+	free(looker.file);
+	looker.file = NULL;
+	looker.sock = -1;
+}
+
+/* Each further question would have its time anew, which a hostile image could use up. */
+static void give_up(void)
+{
+	auto_free char *file = take_ptr(&looker.file);
+
+	stop();
+	free(looker.failed);
+	looker.failed = take_ptr(&file);
+}
+
+void looker_done(void)
+{
+	stop();
+	free(looker.failed);
+	looker.failed = NULL;
+}
+
+/* Descriptors 3 and 4 are what the program's own header says. What is started forks and ends. */
+static int start(const char *file)
+{
+	auto_close int image = open(file, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+	auto_free char *path = program_path(PROGRAM);
+	char *const argv[] = { (char *)PROGRAM, (char *)"--look", NULL };
+	auto_close int mine = -1, its = -1;
+	struct timeval wait = { .tv_sec = WAIT_S };
+	struct stat st;
+	pid_t pid;
+	int pair[2], r;
+
+	if (image < 0 || fstat(image, &st) < 0)
+		return -errno;
+	if (!S_ISREG(st.st_mode) && !S_ISBLK(st.st_mode))
+		return -EINVAL;
+	if (access(path, X_OK) < 0)
+		return -ENOTSUP;
+	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0)
+		return -errno;
+	mine = pair[0];
+	its = pair[1];
+	if (setsockopt(mine, SOL_SOCKET, SO_RCVTIMEO, &wait, sizeof(wait)) < 0)
+		return -errno;
+	r = program_serve(path, argv, its, image, &pid);
+	if (r < 0)
+		return r;
+	looker.starter = pid;
+	looker.file = xstrdup(file);
+	looker.sock = take_fd(&mine);
+	return 0;
+}
+
+/* The answer and the descriptor that comes with it, or -1. Returns its length or -errno. */
+static ssize_t receive(struct look_answer *ret, int *fd)
+{
+	union {
+		struct cmsghdr align;
+		char buf[CMSG_SPACE(sizeof(int))];
+	} control;
+	struct iovec iov = { ret, sizeof(*ret) };
+	struct msghdr m = { .msg_iov = &iov,
+		.msg_iovlen = 1,
+		.msg_control = control.buf,
+		.msg_controllen = sizeof(control.buf) };
+	struct cmsghdr *c;
+	ssize_t n;
+
+	*fd = -1;
+	do
+		n = recvmsg(looker.sock, &m, MSG_CMSG_CLOEXEC);
+	while (n < 0 && errno == EINTR);
+	c = n > 0 ? CMSG_FIRSTHDR(&m) : NULL;
+	if (c && c->cmsg_level == SOL_SOCKET && c->cmsg_type == SCM_RIGHTS)
+		memcpy(fd, CMSG_DATA(c), sizeof(*fd));
+	return n < 0 ? -errno : n;
+}
+
+/* A hostile image may have taken that process over: what it sends is looked at as the image's
+ * own. */
+static int check(struct look_answer *a, enum look_what what, int fd)
+{
+	int brings = what == LOOK_FILE || what == LOOK_ABOUT || what == LOOK_NAMES, seals;
+	struct stat st;
+
+	if (a->code > 0)
+		return -EIO;
+	a->path[sizeof(a->path) - 1] = a->target[sizeof(a->target) - 1] = '\0';
+	if (a->code < 0 || !brings)
+		return a->code;
+	seals = fd < 0 ? -1 : fcntl(fd, F_GET_SEALS);
+	if (seals < 0 || (seals & SEALED) != SEALED || fstat(fd, &st) < 0 || !S_ISREG(st.st_mode))
+		return -EIO;
+	return 0;
+}
+
+static int send_question(enum look_what what, const char *path, int flags)
+{
+	struct look_request q = { .what = what };
+	size_t len = strlen(path);
+
+	if (len >= sizeof(q.path))
+		return -ENAMETOOLONG;
+	memcpy(q.path, path, len + 1);
+	return send(looker.sock, &q, offsetof(struct look_request, path) + len + 1,
+		       MSG_NOSIGNAL | flags) < 0
+		? -EIO
+		: 0;
+}
+
+/* The next answer. What ends before it is answered, or takes too long, is asked no more. */
+static int hear(enum look_what what, struct look_answer *ret, int *fd)
+{
+	auto_close int got = -1;
+	int r;
+
+	if (receive(ret, &got) != (ssize_t)sizeof(*ret)) {
+		give_up();
+		return -EIO;
+	}
+	r = check(ret, what, got);
+	if (r == 0 && fd)
+		*fd = take_fd(&got);
+	return r;
+}
+
+/* The answers to the first n questions that were sent ahead. */
+static int hear_ahead(size_t n)
+{
+	while (looker.n_come < n) {
+		struct ahead *a = &looker.ahead[looker.n_come];
+		auto_free struct look_answer *answer = xmalloc(sizeof(*answer));
+		int fd = -1, r = hear(a->what, answer, &fd);
+
+		if (looker.sock < 0)
+			return r;
+		a->answer = take_ptr(&answer);
+		a->fd = fd;
+		a->r = r;
+		looker.n_come++;
+	}
+	return 0;
+}
+
+static struct ahead *find_ahead(enum look_what what, const char *path)
+{
+	for (size_t i = 0; i < looker.n_ahead; i++) {
+		struct ahead *a = &looker.ahead[i];
+
+		if (a->path && a->what == what && strcmp(a->path, path) == 0)
+			return a;
+	}
+	return NULL;
+}
+
+static int start_for(const char *file)
+{
+	if (looker.sock >= 0 && strcmp(looker.file, file) == 0)
+		return 0;
+	if (looker.failed && strcmp(looker.failed, file) == 0)
+		return -EIO;
+	stop();
+	return start(file);
+}
+
+void looker_expect(const char *file, enum look_what what, const char *path)
+{
+	if (start_for(file) < 0 || looker.n_ahead == AHEAD_MAX ||
+		send_question(what, path, MSG_DONTWAIT) < 0)
+		return;
+	looker.ahead[looker.n_ahead++] =
+		(struct ahead){ .what = what, .path = xstrdup(path), .fd = -1 };
+}
+
+int looker_ask(
+	const char *file, enum look_what what, const char *path, struct look_answer *ret, int *fd)
+{
+	struct ahead *a;
+	int r = start_for(file);
+
+	if (r < 0)
+		return r;
+	reap();
+	a = find_ahead(what, path);
+	r = hear_ahead(a ? (size_t)(a - looker.ahead) + 1 : looker.n_ahead);
+	if (r < 0)
+		return r;
+	if (a) {
+		*ret = *a->answer;
+		r = a->r;
+		if (r == 0 && fd)
+			*fd = take_fd(&a->fd);
+		ahead_done(a);
+		return r;
+	}
+	r = send_question(what, path, 0);
+	if (r == -EIO)
+		give_up();
+	return r < 0 ? r : hear(what, ret, fd);
+}

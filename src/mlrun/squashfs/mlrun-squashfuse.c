@@ -1,0 +1,296 @@
+/*
+ * mlrun-squashfuse: serves one squashfs image to one container. Started by runtime/squash.c outside
+ * the container's namespaces, with nothing of the caller's but
+ *
+ *   3  a socket: we send a byte 0, or what is wrong with the image; the descriptor of /dev/fuse
+ *      comes, mounted, and nothing when the container could not be made; its end says that the
+ *      container is made
+ *   4  the image
+ *
+ *   mlrun-squashfuse UID GID CPU [COMMAND PATH]
+ *   mlrun-squashfuse --look
+ *
+ *   UID, GID       whom files are said to belong to
+ *   CPU            where the container is made; we answer there until it is
+ *   COMMAND, PATH  what will be run, and its PATH: likely to be read soon
+ *
+ *   --look         no server: answers questions that come by the socket (squashfs/look.h)
+ *
+ * It locks itself down before it reads a byte of the image (squashfs/server_confine.h).
+ *
+ * The process that is started forks and ends at once: the container's command must not find a child
+ * that it did not start. The server ends when the mount does, with the container's last process.
+ *
+ * Linked statically where the libraries allow it, since a start waits for it: with eight shared
+ * libraries it takes a millisecond to come up.
+ */
+#include "squashfs/server_confine.h"
+#include "squashfs/server_look.h"
+#include "squashfs/server_ops.h"
+#include "squashfs/server_warm.h"
+
+#include "base/cleanup.h"
+
+#include <errno.h>
+#include <malloc.h>
+#include <pthread.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+
+#define SOCKET      3
+#define IMAGE       4
+#define THREADS_MAX 16
+#define CACHE_BYTES (16u << 20)
+#define LOOK_BYTES                                                                     \
+	(1u << 20) /* too few for large pages, which take longer to clear than to fill \
+		    */
+#define LINGER_US  5000
+#define LOOK_CPU_S 20 /* a hostile image has no more of our time */
+
+/* A signal to the job is for the command, which may need its files to end well. */
+static void ignore_signals(void)
+{
+	static const int all[] = { SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGPIPE, SIGUSR1, SIGUSR2,
+		SIGALRM, SIGTSTP, SIGTTIN, SIGTTOU, SIGXCPU };
+
+	for (size_t i = 0; i < ARRAY_LEN(all); i++)
+		signal(all[i], SIG_IGN);
+}
+
+/* Blocks come and go: keep their memory, instead of asking the kernel for zeroed pages each
+ * time. */
+static void tune_malloc(void)
+{
+	mallopt(M_MMAP_THRESHOLD, 8 << 20);
+	mallopt(M_TRIM_THRESHOLD, CACHE_BYTES);
+	mallopt(M_ARENA_MAX, 1);
+	mallopt(M_TOP_PAD, 1 << 20);
+}
+
+/* The descriptor that the other side sends, or -1. */
+static int receive(void)
+{
+	union {
+		struct cmsghdr align;
+		char buf[CMSG_SPACE(sizeof(int))];
+	} control;
+	char byte;
+	struct iovec iov = { &byte, 1 };
+	struct msghdr m = { .msg_iov = &iov,
+		.msg_iovlen = 1,
+		.msg_control = control.buf,
+		.msg_controllen = sizeof(control.buf) };
+	struct cmsghdr *c;
+	ssize_t n;
+	int fd;
+
+	do
+		n = recvmsg(SOCKET, &m, MSG_CMSG_CLOEXEC);
+	while (n < 0 && errno == EINTR);
+	c = n > 0 ? CMSG_FIRSTHDR(&m) : NULL;
+	if (!c || c->cmsg_level != SOL_SOCKET || c->cmsg_type != SCM_RIGHTS)
+		return -1;
+	memcpy(&fd, CMSG_DATA(c), sizeof(fd));
+	return fd;
+}
+
+/* --- threads ------------------------------------------------------------------------ */
+
+static struct {
+	struct ops ops;
+	atomic_int idle, started;
+	cpu_set_t cpus;       /* all that we may use */
+	atomic_int is_pinned; /* the first thread, to the CPU where the container is being made */
+} server;
+
+static int thread_count(void)
+{
+	int n = sched_getaffinity(0, sizeof(server.cpus), &server.cpus) == 0
+		? CPU_COUNT(&server.cpus)
+		: 1;
+
+	return n < 2 ? 2 : n > THREADS_MAX ? THREADS_MAX : n;
+}
+
+static int is_idle(void)
+{
+	return atomic_load(&server.idle) > 0;
+}
+
+static void *answer_requests(void *arg);
+
+static void pin(const char *cpu)
+{
+	int n = atoi(cpu);
+	cpu_set_t one;
+
+	if (n < 0 || n >= CPU_SETSIZE || !CPU_ISSET(n, &server.cpus))
+		return;
+	CPU_ZERO(&one);
+	CPU_SET(n, &one);
+	atomic_store(&server.is_pinned, sched_setaffinity(0, sizeof(one), &one) == 0);
+}
+
+/* In the first thread: has the other side closed the socket? */
+static void unpin_when_made(void)
+{
+	char byte;
+
+	if (recv(SOCKET, &byte, 1, MSG_DONTWAIT) < 0 && (errno == EAGAIN || errno == EINTR))
+		return;
+	sched_setaffinity(0, sizeof(server.cpus), &server.cpus);
+	atomic_store(&server.is_pinned, 0);
+}
+
+/* One more thread when all are at work. */
+static void grow_when_busy(void)
+{
+	pthread_t thread;
+	int n = atomic_load(&server.started);
+
+	if (atomic_load(&server.is_pinned) || is_idle() || n >= server.ops.threads)
+		return;
+	if (!atomic_compare_exchange_strong(&server.started, &n, n + 1))
+		return;
+	if (pthread_create(&thread, NULL, answer_requests, NULL) == 0)
+		pthread_detach(thread);
+	else
+		atomic_fetch_sub(&server.started, 1);
+}
+
+/* Until there is no mount any more. */
+static void *answer_requests(void *arg)
+{
+	struct fuse_buf buf = { 0 };
+
+	while (!fuse_session_exited(server.ops.session)) {
+		int n;
+
+		atomic_fetch_add(&server.idle, 1);
+		n = fuse_session_receive_buf(server.ops.session, &buf);
+		atomic_fetch_sub(&server.idle, 1);
+		if (n == -EINTR)
+			continue;
+		if (n <= 0)
+			break;
+		if (atomic_load(&server.is_pinned) && arg == &server)
+			unpin_when_made();
+		grow_when_busy();
+		fuse_session_process_buf(server.ops.session, &buf);
+	}
+	/* The mount goes when the last process of the container ends: let it, before what we have
+	 * is given back on the same CPU. */
+	usleep(LINGER_US);
+	_exit(0);
+}
+
+static int serve(int fuse)
+{
+	char *argv[] = { (char *)"mlrun-squashfuse", NULL };
+	struct fuse_args args = FUSE_ARGS_INIT(1, argv);
+	char place[32];
+
+	server.ops.session = fuse_session_new(&args, &ops_table, sizeof(ops_table), &server.ops);
+	snprintf(place, sizeof(place), "/dev/fd/%d", fuse); /* libfuse: it is mounted already */
+	if (!server.ops.session || fuse_session_mount(server.ops.session, place) != 0)
+		return 1;
+	atomic_store(&server.started, 1);
+	answer_requests(&server);
+	return 0;
+}
+
+/* Look at the image. Returns 0 with what is needed to serve it, or tells what is wrong with it. */
+static int take_image(const char *uid, const char *gid)
+{
+	const char *why = "", *compression = NULL;
+	char text[200] = "";
+	struct ops *o = &server.ops;
+
+	if (image_open(IMAGE, (uid_t)strtoul(uid, NULL, 10), (gid_t)strtoul(gid, NULL, 10),
+		    &o->image, &why, &compression) < 0) {
+		if (compression)
+			snprintf(text, sizeof(text),
+				"compressed with %s, which this mlrun's libsquashfuse cannot read",
+				compression);
+		else
+			snprintf(text, sizeof(text), "%s", why);
+	} else if (!(o->blocks = blocks_new(o->image, CACHE_BYTES))) {
+		snprintf(text, sizeof(text), "no memory");
+	}
+	o->threads = thread_count();
+	o->idle = is_idle;
+	if (send(SOCKET, text, strlen(text) + 1, MSG_NOSIGNAL) < 0 || *text)
+		return -1;
+	return 0;
+}
+
+/* argv: COMMAND PATH NULL */
+static void *warm(void *argv)
+{
+	char *const *a = argv;
+
+	/* After those that answer: where no CPU is idle, nothing is gained by a guess. */
+	setpriority(PRIO_PROCESS, (id_t)syscall(SYS_gettid), 10);
+	image_expect_metadata(server.ops.image);
+	if (a[0] && a[1])
+		warm_command(&server.ops, a[0], a[1]);
+	return NULL;
+}
+
+static void start_warming(char **argv)
+{
+	pthread_t thread;
+
+	if (pthread_create(&thread, NULL, warm, argv) == 0)
+		pthread_detach(thread);
+}
+
+/* Every question is answered, also of a file that is no image. */
+static int look(void)
+{
+	struct rlimit cpu = { LOOK_CPU_S, LOOK_CPU_S };
+	const char *why, *compression;
+	struct image *im = NULL;
+	struct blocks *blocks = NULL;
+
+	setrlimit(RLIMIT_CPU, &cpu);
+	confine();
+	if (image_open(IMAGE, 0, 0, &im, &why, &compression) == 0)
+		blocks = blocks_new(im, LOOK_BYTES);
+	look_serve(SOCKET, blocks ? im : NULL, blocks);
+	blocks_free(blocks);
+	image_close(im);
+	return 0;
+}
+
+int main(int argc, char **argv)
+{
+	int is_look = argc == 2 && strcmp(argv[1], "--look") == 0;
+	pid_t pid;
+	int fuse;
+
+	if (argc != 4 && argc != 6 && !is_look) {
+		fprintf(stderr, "mlrun: this program is a part of mlrun: type mlrun exec IMAGE\n");
+		return 125;
+	}
+	pid = fork();
+	if (pid != 0)
+		_exit(pid < 0 ? 125 : 0);
+	ignore_signals();
+	tune_malloc();
+	if (is_look)
+		return look();
+	confine();
+	if (take_image(argv[1], argv[2]) < 0)
+		return 125;
+	start_warming(argv + 4);
+	pin(argv[3]);
+	fuse = receive();
+	return fuse < 0 ? 0 : serve(fuse);
+}

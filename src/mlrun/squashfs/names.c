@@ -1,0 +1,349 @@
+#include "squashfs/names.h"
+
+#include "base/cleanup.h"
+#include "base/memory.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+
+#define CHUNK_SIZE (256u << 10)
+#define LINKS_MAX  40   /* as the kernel's (path_resolution(7)) */
+#define DEPTH_MAX  2048 /* a path of PATH_MAX bytes has no more names */
+
+struct chunk {
+	struct chunk *next;
+	size_t used, size;
+	char bytes[] __attribute__((aligned(16)));
+};
+
+/* Names are found by a hash table over all directories, keyed by directory and name. */
+struct squashfs_names {
+	struct chunk *chunks;
+	size_t memory, memory_max;
+	struct squashfs_names_node **buckets;
+	size_t n_buckets, n_nodes; /* a power of two */
+	uint64_t seed;             /* strangers choose the names */
+};
+
+struct squashfs_names *squashfs_names_new(size_t memory)
+{
+	struct squashfs_names *t = xcalloc(1, sizeof(*t));
+
+	t->memory_max = memory;
+	t->n_buckets = 1024;
+	t->buckets = xcalloc(t->n_buckets, sizeof(*t->buckets));
+	if (getrandom(&t->seed, sizeof(t->seed), GRND_NONBLOCK) < 0)
+		t->seed = (uint64_t)(uintptr_t)t;
+	return t;
+}
+
+void squashfs_names_free(struct squashfs_names *t)
+{
+	if (!t)
+		return;
+	while (t->chunks) {
+		struct chunk *next = t->chunks->next;
+
+		free(t->chunks);
+		t->chunks = next;
+	}
+	free(t->buckets);
+	free(t);
+}
+
+void *squashfs_names_alloc(struct squashfs_names *t, size_t size, struct mlr_error *err)
+{
+	struct chunk *c = t->chunks;
+	void *p;
+
+	size = (size + 7) & ~(size_t)7;
+	if (!c || c->size - c->used < size) {
+		size_t room = size > CHUNK_SIZE ? size : CHUNK_SIZE;
+
+		if (room > t->memory_max - t->memory) {
+			mlr_fail(err, EFBIG, "more files than %zu MiB of memory can describe",
+				t->memory_max >> 20);
+			return NULL;
+		}
+		c = calloc(1, sizeof(*c) + room);
+		if (!c) {
+			mlr_fail(err, ENOMEM, "no memory for %zu bytes of file names", room);
+			return NULL;
+		}
+		c->size = room;
+		c->next = t->chunks;
+		t->chunks = c;
+		t->memory += room;
+	}
+	p = c->bytes + c->used;
+	c->used += size;
+	return p;
+}
+
+static size_t bucket_of(const struct squashfs_names *t, const struct squashfs_names_node *dir,
+	const char *name, size_t len)
+{
+	uint64_t h = t->seed ^ (uint64_t)(uintptr_t)dir;
+
+	for (size_t i = 0; i < len; i++) /* FNV-1a, from a start that nobody knows */
+		h = (h ^ (unsigned char)name[i]) * 0x100000001b3u;
+	h ^= h >> 32;
+	return (size_t)((h * 0x9e3779b97f4a7c15u) >> 20) & (t->n_buckets - 1);
+}
+
+static void link_hash(struct squashfs_names *t, struct squashfs_names_node *n)
+{
+	size_t i = bucket_of(t, n->parent, n->name, n->len);
+
+	n->chain = t->buckets[i];
+	t->buckets[i] = n;
+}
+
+static void unlink_hash(struct squashfs_names *t, struct squashfs_names_node *n)
+{
+	struct squashfs_names_node **p = &t->buckets[bucket_of(t, n->parent, n->name, n->len)];
+
+	while (*p != n)
+		p = &(*p)->chain;
+	*p = n->chain;
+}
+
+/* Twice the buckets; without memory for them the chains just get longer. */
+static void grow(struct squashfs_names *t)
+{
+	struct squashfs_names_node **old = t->buckets, **v = calloc(2 * t->n_buckets, sizeof(*v));
+	size_t n = t->n_buckets;
+
+	if (!v)
+		return;
+	t->buckets = v;
+	t->n_buckets = 2 * n;
+	for (size_t i = 0; i < n; i++)
+		while (old[i]) {
+			struct squashfs_names_node *node = old[i];
+
+			old[i] = node->chain;
+			link_hash(t, node);
+		}
+	free(old);
+}
+
+static void link_child(struct squashfs_names_node *dir, struct squashfs_names_node *n)
+{
+	n->parent = dir;
+	n->next = NULL;
+	n->prev = dir->last;
+	if (dir->last)
+		dir->last->next = n;
+	else
+		dir->child = n;
+	dir->last = n;
+}
+
+static void unlink_child(struct squashfs_names_node *n)
+{
+	struct squashfs_names_node *dir = n->parent;
+
+	*(n->prev ? &n->prev->next : &dir->child) = n->next;
+	*(n->next ? &n->next->prev : &dir->last) = n->prev;
+}
+
+struct squashfs_names_inode *squashfs_names_inode(struct squashfs_names *t,
+	enum squashfs_names_kind kind, unsigned mode, int64_t mtime, struct mlr_error *err)
+{
+	struct squashfs_names_inode *i = squashfs_names_alloc(t, sizeof(*i), err);
+
+	if (!i)
+		return NULL;
+	i->kind = kind;
+	i->mode = mode & 07777;
+	i->mtime = mtime;
+	i->xattr = NAMES_NO_XATTR;
+	return i;
+}
+
+struct squashfs_names_node *squashfs_names_top(
+	struct squashfs_names *t, int64_t mtime, struct mlr_error *err)
+{
+	struct squashfs_names_node *n = squashfs_names_alloc(t, sizeof(*n) + 1, err);
+
+	if (!n)
+		return NULL;
+	n->implied = 1;
+	n->inode = squashfs_names_inode(t, NAMES_DIR, 0755, mtime, err);
+	return n->inode ? n : NULL;
+}
+
+enum squashfs_names_kind squashfs_names_kind(const struct squashfs_names_node *n)
+{
+	return n->inode ? n->inode->kind : NAMES_WHITEOUT;
+}
+
+struct squashfs_names_node *squashfs_names_find(const struct squashfs_names *t,
+	const struct squashfs_names_node *dir, const char *name, size_t len)
+{
+	struct squashfs_names_node *n = t->buckets[bucket_of(t, dir, name, len)];
+
+	while (n && !(n->parent == dir && n->len == len && memcmp(n->name, name, len) == 0))
+		n = n->chain;
+	return n;
+}
+
+struct squashfs_names_node *squashfs_names_add(struct squashfs_names *t,
+	struct squashfs_names_node *dir, const char *name, size_t len,
+	struct squashfs_names_inode *inode, struct mlr_error *err)
+{
+	struct squashfs_names_node *n;
+
+	if (len > NAME_MAX) {
+		mlr_fail(err, ENAMETOOLONG, "a name longer than %d bytes", NAME_MAX);
+		return NULL;
+	}
+	n = squashfs_names_alloc(t, sizeof(*n) + len + 1, err);
+	if (!n)
+		return NULL;
+	n->inode = inode;
+	n->len = (uint8_t)len;
+	memcpy(n->name, name, len);
+	link_child(dir, n);
+	link_hash(t, n);
+	if (++t->n_nodes > t->n_buckets)
+		grow(t);
+	return n;
+}
+
+/* What lies below stays in the hash table, out of reach: nobody will ask for its parent again. */
+void squashfs_names_remove(struct squashfs_names *t, struct squashfs_names_node *n)
+{
+	unlink_hash(t, n);
+	unlink_child(n);
+}
+
+void squashfs_names_move(
+	struct squashfs_names *t, struct squashfs_names_node *n, struct squashfs_names_node *to)
+{
+	squashfs_names_remove(t, n);
+	link_child(to, n);
+	link_hash(t, n);
+}
+
+/* A walk under way: at cur, with rest still to go. */
+struct walk {
+	struct squashfs_names *t;
+	struct squashfs_names_node *top, *cur;
+	char rest[PATH_MAX];
+	int links, depth, make;
+	int64_t mtime;
+};
+
+/* Cut the first name off rest, into name. Returns its length, 0 when there is none. */
+static size_t next_name(struct walk *w, char name[PATH_MAX])
+{
+	char *s = w->rest + strspn(w->rest, "/");
+	size_t len = strcspn(s, "/");
+
+	memcpy(name, s, len);
+	name[len] = '\0';
+	memmove(w->rest, s + len, strlen(s + len) + 1);
+	return len;
+}
+
+/* Put a symlink's target before what is left to go. */
+static int follow(struct walk *w, const char *target)
+{
+	size_t n = strlen(target), left = strlen(w->rest);
+
+	if (++w->links > LINKS_MAX)
+		return -ELOOP;
+	if (n + 1 + left + 1 > PATH_MAX)
+		return -ENAMETOOLONG;
+	memmove(w->rest + n + 1, w->rest, left + 1);
+	memcpy(w->rest, target, n);
+	w->rest[n] = '/';
+	if (target[0] == '/') {
+		w->cur = w->top;
+		w->depth = 0;
+	}
+	return 0;
+}
+
+static int make_dir(struct walk *w, const char *name, size_t len,
+	struct squashfs_names_node *whiteout, struct mlr_error *err)
+{
+	struct squashfs_names_inode *inode =
+		squashfs_names_inode(w->t, NAMES_DIR, 0755, w->mtime, err);
+	struct squashfs_names_node *n;
+
+	if (!inode)
+		return -ENOMEM;
+	if (whiteout)
+		squashfs_names_remove(w->t, whiteout);
+	n = squashfs_names_add(w->t, w->cur, name, len, inode, err);
+	if (!n)
+		return -ENOMEM;
+	n->implied = !whiteout;
+	n->opaque = whiteout != NULL;
+	w->cur = n;
+	w->depth++;
+	return 0;
+}
+
+static int go_up(struct walk *w)
+{
+	if (w->cur != w->top) { /* ".." in "/" is "/" */
+		w->cur = w->cur->parent;
+		w->depth--;
+	}
+	return 0;
+}
+
+static int step(struct walk *w, const char *name, size_t len, struct mlr_error *err)
+{
+	struct squashfs_names_node *n;
+
+	if (strcmp(name, ".") == 0)
+		return 0;
+	if (strcmp(name, "..") == 0)
+		return go_up(w);
+	if (len > NAME_MAX || w->depth >= DEPTH_MAX)
+		return -ENAMETOOLONG;
+	n = squashfs_names_find(w->t, w->cur, name, len);
+	if (!n || squashfs_names_kind(n) == NAMES_WHITEOUT)
+		return w->make ? make_dir(w, name, len, n, err) : -ENOENT;
+	if (squashfs_names_kind(n) == NAMES_SYMLINK)
+		return follow(w, n->inode->target);
+	if (squashfs_names_kind(n) != NAMES_DIR)
+		return -ENOTDIR;
+	w->cur = n;
+	w->depth++;
+	return 0;
+}
+
+int squashfs_names_walk(struct squashfs_names *t, struct squashfs_names_node *top, const char *path,
+	int make, int64_t mtime, struct squashfs_names_node **ret, struct mlr_error *err)
+{
+	struct walk w = { .t = t, .top = top, .cur = top, .make = make, .mtime = mtime };
+	struct mlr_error why = MLR_ERROR_INIT;
+	char name[PATH_MAX];
+	size_t len;
+
+	if (strlen(path) >= sizeof(w.rest))
+		return mlr_fail(err, ENAMETOOLONG, "a path longer than %d bytes", PATH_MAX - 1);
+	strcpy(w.rest, path);
+	while ((len = next_name(&w, name)) > 0) {
+		int r = step(&w, name, len, &why);
+
+		if (r < 0 && why.code) { /* no memory: told already */
+			if (err)
+				*err = why;
+			return -why.code;
+		}
+		if (r < 0)
+			return mlr_fail(err, -r, "directory '%.200s': %s", name, strerror(-r));
+	}
+	*ret = w.cur;
+	return 0;
+}

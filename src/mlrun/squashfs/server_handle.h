@@ -1,0 +1,59 @@
+/*
+ * An image's handle as the files that read it see it: server_image.c and server_xattr.c.
+ */
+#ifndef MLR_SQUASHFS_SERVER_HANDLE_H
+#define MLR_SQUASHFS_SERVER_HANDLE_H
+
+#include "base/cleanup.h"
+#include "squashfs/server_image.h"
+
+#include <pthread.h>
+#include <squashfuse/squashfuse.h>
+
+/* What an image may say that a name has: libsquashfuse trusts it. */
+#define IMAGE_NAME_ROOM (65536 + 64)
+
+/* Where 64 blocks of a file lie, as the way there is a walk through the sizes of all before it. */
+#define CHUNK_BLOCKS 64
+#define CHUNKS       64
+
+struct chunk {
+	uint64_t ino;   /* 0: unused */
+	uint64_t first; /* number of the first block */
+	size_t n;
+	uint64_t pos[CHUNK_BLOCKS];
+	uint32_t header[CHUNK_BLOCKS];
+};
+
+struct image {
+	pthread_mutex_t lock;
+	sqfs fs;
+	uid_t uid;
+	gid_t gid;
+	int has_xattrs;
+	uint64_t list_blocks_max;   /* blocks of metadata that a file's list of blocks may take */
+	char name[IMAGE_NAME_ROOM]; /* the one that is being read; used while the lock is held */
+	struct chunk chunks[CHUNKS];
+};
+
+/* For auto_call. */
+static inline void image_unlock(pthread_mutex_t **lock)
+{
+	pthread_mutex_unlock(*lock);
+}
+
+/* Hold the lock until the end of the block. */
+#define HOLD(im)                                                      \
+	auto_call(image_unlock) pthread_mutex_t *held_ = &(im)->lock; \
+	pthread_mutex_lock(held_)
+
+/*
+ * Does a place in the metadata lie within its block? libsquashfuse does not ask, and reads what
+ * lies behind. The lock must be held.
+ */
+int image_is_inside(struct image *im, uint64_t pos, size_t offset);
+
+/* An inode by FUSE's number. Returns 0 or -EIO. The lock must be held. */
+int image_find(struct image *im, uint64_t ino, sqfs_inode *ret);
+
+#endif

@@ -1,0 +1,23 @@
+/*
+ * FUSE's operations on an image. For mlrun-squashfuse's own files.
+ */
+#ifndef MLR_SQUASHFS_SERVER_OPS_H
+#define MLR_SQUASHFS_SERVER_OPS_H
+
+#define FUSE_USE_VERSION 312
+#include <fuse3/fuse_lowlevel.h>
+
+#include "squashfs/server_blocks.h"
+
+/* The user data of a session whose operations are these. */
+struct ops {
+	struct fuse_session *session;
+	struct image *image;
+	struct blocks *blocks;
+	int threads;       /* that may answer at once */
+	int (*idle)(void); /* is there a thread that waits for a request? */
+};
+
+extern const struct fuse_lowlevel_ops ops_table;
+
+#endif

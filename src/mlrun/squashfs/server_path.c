@@ -1,0 +1,115 @@
+#include "squashfs/server_path.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#define LINKS_MAX 40 /* as the kernel's own limit, path_resolution(7) */
+#define DEPTH_MAX 64
+
+/* A path that is being walked. */
+struct walk {
+	struct image *im;
+	struct image_place *at;
+	uint64_t dirs[DEPTH_MAX];
+	size_t ends[DEPTH_MAX]; /* how much of at->path is each directory's */
+	size_t depth;           /* of dirs[], whose last is where we are */
+	int links;
+	char todo[2 * PATH_MAX];
+};
+
+/* The place is the directory that we are in. */
+static void stay(struct walk *w)
+{
+	w->at->st = (struct stat){ .st_ino = w->dirs[w->depth - 1], .st_mode = S_IFDIR };
+	w->at->path[w->ends[w->depth - 1]] = '\0';
+}
+
+/* Put a link's target before what is left to walk. */
+static int follow(struct walk *w, uint64_t link, const char *rest)
+{
+	char target[PATH_MAX], left[PATH_MAX];
+	int r = ++w->links > LINKS_MAX ? -ELOOP : image_readlink(w->im, link, target);
+
+	if (r < 0)
+		return r;
+	if ((size_t)snprintf(left, sizeof(left), "%s", rest) >= sizeof(left))
+		return -ENAMETOOLONG;
+	if (target[0] == '/')
+		w->depth = 1;
+	stay(w);
+	snprintf(w->todo, sizeof(w->todo), "%s/%s", target, left);
+	return 0;
+}
+
+/* Note where a name of the directory that we are in lies, and what is left behind it. */
+static int note(struct walk *w, const char *name, const char *rest)
+{
+	size_t end = w->ends[w->depth - 1];
+	int n = snprintf(w->at->path + end, sizeof(w->at->path) - end, "/%s%s%s", name,
+		*rest ? "/" : "", rest);
+
+	return (size_t)n < sizeof(w->at->path) - end ? 0 : -ENAMETOOLONG;
+}
+
+/* One name further. */
+static int step(struct walk *w, const char *name, const char *rest, enum image_follow last)
+{
+	struct image_place *at = w->at;
+	int r;
+
+	if (strcmp(name, ".") == 0)
+		return 0;
+	if (strcmp(name, "..") == 0) {
+		w->depth -= w->depth > 1;
+		stay(w);
+		return 0;
+	}
+	at->dir = w->dirs[w->depth - 1];
+	r = note(w, name, rest);
+	if (r == 0)
+		r = image_lookup(w->im, at->dir, name, &at->st);
+	if (r < 0)
+		return r;
+	if (S_ISLNK(at->st.st_mode) && (*rest || last == IMAGE_FOLLOW))
+		return follow(w, at->st.st_ino, rest);
+	if (!S_ISDIR(at->st.st_mode))
+		return *rest ? -ENOENT : 0;
+	if (w->depth == DEPTH_MAX)
+		return -ENAMETOOLONG;
+	r = note(w, name, "");
+	w->dirs[w->depth] = at->st.st_ino;
+	w->ends[w->depth++] = strlen(at->path);
+	return r;
+}
+
+int image_resolve(
+	struct image *im, const char *path, enum image_follow last, struct image_place *ret)
+{
+	struct walk w = { .im = im, .at = ret, .dirs = { IMAGE_ROOT }, .depth = 1 };
+	char *s = w.todo;
+
+	if ((size_t)snprintf(w.todo, sizeof(w.todo), "%s", path) >= PATH_MAX)
+		return -ENAMETOOLONG;
+	ret->dir = IMAGE_ROOT;
+	stay(&w);
+	while (*(s += strspn(s, "/"))) {
+		size_t len = strcspn(s, "/");
+		char name[NAME_MAX + 1];
+		int links = w.links, r;
+
+		if (len > NAME_MAX)
+			return -ENAMETOOLONG;
+		memcpy(name, s, len);
+		name[len] = '\0';
+		s += len;
+		r = step(&w, name, s + strspn(s, "/"), last);
+		if (r < 0)
+			return r;
+		if (w.links > links)
+			s = w.todo;
+	}
+	if (!*ret->path)
+		strcpy(ret->path, "/");
+	return 0;
+}

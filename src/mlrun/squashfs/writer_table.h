@@ -1,0 +1,24 @@
+/*
+ * The second half of a squashfs image: inodes, directories and tables, after the data. For
+ * squashfs/writer.c.
+ */
+#ifndef MLR_SQUASHFS_WRITER_TABLE_H
+#define MLR_SQUASHFS_WRITER_TABLE_H
+
+#include "base/error.h"
+#include "squashfs/names.h"
+#include "squashfs/writer_file.h"
+
+#include <sqfs/frag_table.h>
+#include <sqfs/super.h>
+#include <sqfs/xattr_writer.h>
+
+/* Seconds since 1970 as far as the format can tell them: 0 to 2^32 - 1. */
+uint32_t squashfs_table_time(int64_t seconds);
+
+/* Write all but the data, and the super block again. The nodes' order and inodes are changed. */
+int squashfs_table_write(struct squashfs_file *file, sqfs_compressor_t *compressor,
+	sqfs_super_t *super, sqfs_frag_table_t *fragments, sqfs_xattr_writer_t *xattrs,
+	struct squashfs_names_node *top, struct mlr_error *err);
+
+#endif
