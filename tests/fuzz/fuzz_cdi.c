@@ -1,7 +1,7 @@
 /* CDI files, as JSON and as YAML. What is taken is whole. */
 #include "base/cleanup.h"
-#include "gpu/cdi_spec.h"
-#include "gpu/cdi_yaml.h"
+#include "cdi/spec.h"
+#include "cdi/yaml.h"
 
 #include <stdint.h>
 #include <stdlib.h>
@@ -9,7 +9,7 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-static void check_edits(const struct gpu_cdi_edits *e)
+static void check_edits(const struct cdi_edits *e)
 {
 	for (size_t i = 0; i < e->env.n; i++)
 		if (!strchr(e->env.v[i], '='))
@@ -27,13 +27,13 @@ static void check_edits(const struct gpu_cdi_edits *e)
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-	auto_call(gpu_cdi_spec_done) struct gpu_cdi_spec s = GPU_CDI_SPEC_INIT;
+	auto_call(cdi_spec_done) struct cdi_spec s = GPU_CDI_SPEC_INIT;
 	struct mlr_error err = MLR_ERROR_INIT;
 	json_auto_t *value = NULL;
 
-	if (gpu_cdi_yaml_load((const char *)data, size, &value, &err) < 0 && !*err.text)
+	if (cdi_yaml_load((const char *)data, size, &value, &err) < 0 && !*err.text)
 		abort();
-	if (gpu_cdi_spec_parse((const char *)data, size, &s, &err) < 0) {
+	if (cdi_spec_parse((const char *)data, size, &s, &err) < 0) {
 		if (!*err.text)
 			abort();
 		return 0;
@@ -42,7 +42,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		abort();
 	check_edits(&s.edits);
 	for (size_t i = 0; i < s.n_devices; i++) {
-		if (!gpu_cdi_is_device(s.devices[i].name))
+		if (!cdi_is_device(s.devices[i].name))
 			abort();
 		check_edits(&s.devices[i].edits);
 	}

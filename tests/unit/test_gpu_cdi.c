@@ -1,7 +1,7 @@
 #include "base/cleanup.h"
 #include "base/memory.h"
-#include "gpu/cdi_spec.h"
-#include "gpu/cdi_yaml.h"
+#include "cdi/spec.h"
+#include "cdi/yaml.h"
 
 #include <errno.h>
 #include <setjmp.h>
@@ -18,7 +18,7 @@ static json_t *yaml(const char *text)
 	struct mlr_error err = MLR_ERROR_INIT;
 	json_t *v = NULL;
 
-	if (gpu_cdi_yaml_load(text, strlen(text), &v, &err) < 0)
+	if (cdi_yaml_load(text, strlen(text), &v, &err) < 0)
 		fail_msg("%s", err.text);
 	return v;
 }
@@ -37,7 +37,7 @@ static void yaml_fails(const char *text, const char *why)
 	struct mlr_error err = MLR_ERROR_INIT;
 	json_t *v = NULL;
 
-	assert_int_equal(gpu_cdi_yaml_load(text, strlen(text), &v, &err), -EPROTO);
+	assert_int_equal(cdi_yaml_load(text, strlen(text), &v, &err), -EPROTO);
 	assert_null(v);
 	if (!strstr(err.text, why))
 		fail_msg("'%s' does not tell of '%s'", err.text, why);
@@ -92,20 +92,20 @@ static void yaml_that_is_wrong_is_refused_with_its_line(void **state)
 	yaml_fails(text, "more values than a CDI file can have");
 }
 
-static void spec_reads(const char *text, struct gpu_cdi_spec *s)
+static void spec_reads(const char *text, struct cdi_spec *s)
 {
 	struct mlr_error err = MLR_ERROR_INIT;
 
-	if (gpu_cdi_spec_parse(text, strlen(text), s, &err) < 0)
+	if (cdi_spec_parse(text, strlen(text), s, &err) < 0)
 		fail_msg("%s", err.text);
 }
 
 static void spec_fails(const char *text, int code, const char *why)
 {
-	struct gpu_cdi_spec s = GPU_CDI_SPEC_INIT;
+	struct cdi_spec s = GPU_CDI_SPEC_INIT;
 	struct mlr_error err = MLR_ERROR_INIT;
 
-	assert_int_equal(gpu_cdi_spec_parse(text, strlen(text), &s, &err), -code);
+	assert_int_equal(cdi_spec_parse(text, strlen(text), &s, &err), -code);
 	if (!strstr(err.text, why))
 		fail_msg("'%s' does not tell of '%s'", err.text, why);
 }
@@ -127,8 +127,8 @@ static void every_field_of_a_file_is_read(void **state)
 		"    netDevices:\n    - {hostInterfaceName: eth0, name: net0}\n"
 		"    intelRdt: {closID: c, schemata: [s], enableMonitoring: true}\n"
 		"containerEdits:\n  env: [Z=9]\n";
-	auto_call(gpu_cdi_spec_done) struct gpu_cdi_spec s = GPU_CDI_SPEC_INIT;
-	const struct gpu_cdi_edits *e;
+	auto_call(cdi_spec_done) struct cdi_spec s = GPU_CDI_SPEC_INIT;
+	const struct cdi_edits *e;
 
 	(void)state;
 	spec_reads(text, &s);
@@ -249,7 +249,7 @@ static void a_version_that_is_enough_is_taken(void **state)
 
 	(void)state;
 	for (size_t i = 0; i < ARRAY_LEN(texts); i++) {
-		auto_call(gpu_cdi_spec_done) struct gpu_cdi_spec s = GPU_CDI_SPEC_INIT;
+		auto_call(cdi_spec_done) struct cdi_spec s = GPU_CDI_SPEC_INIT;
 
 		spec_reads(texts[i], &s);
 	}
@@ -257,12 +257,12 @@ static void a_version_that_is_enough_is_taken(void **state)
 
 static void a_file_beyond_four_mebibytes_is_not_read(void **state)
 {
-	struct gpu_cdi_spec s = GPU_CDI_SPEC_INIT;
+	struct cdi_spec s = GPU_CDI_SPEC_INIT;
 	auto_free char *big = xmalloc(GPU_CDI_FILE_MAX + 1);
 
 	(void)state;
 	memset(big, ' ', GPU_CDI_FILE_MAX + 1);
-	assert_int_equal(gpu_cdi_spec_parse(big, GPU_CDI_FILE_MAX + 1, &s, NULL), -EFBIG);
+	assert_int_equal(cdi_spec_parse(big, GPU_CDI_FILE_MAX + 1, &s, NULL), -EFBIG);
 }
 
 int main(void)

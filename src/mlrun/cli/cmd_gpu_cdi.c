@@ -7,7 +7,7 @@
 #include "base/json.h"
 #include "base/log.h"
 #include "base/memory.h"
-#include "gpu/cdi.h"
+#include "cdi/cdi.h"
 #include "gpu/gpu.h"
 #include "gpu/machine.h"
 
@@ -74,7 +74,7 @@ static int list_devices(int as_json)
 {
 	auto_strv struct strv names = STRV_INIT, problems = STRV_INIT;
 
-	gpu_cdi_list(&names, &problems);
+	cdi_list(&names, &problems);
 	if (as_json)
 		return cli_print_json(json_pack("{s:o, s:o}", "devices", mlr_json_texts(&names),
 			"problems", mlr_json_texts(&problems)));
@@ -146,7 +146,7 @@ static void tell_of_another(void)
 	struct mlr_error err = MLR_ERROR_INIT;
 
 	strv_add(&names, "nvidia.com/gpu=all");
-	if (gpu_cdi_check(&names, &err) == -EEXIST)
+	if (cdi_check(&names, &err) == -EEXIST)
 		mlr_log_failure(MLR_WARNING, &err, ": one of them has to go");
 }
 
@@ -162,7 +162,7 @@ static int make(const char *output, struct mlr_error *err)
 	if (r == 0)
 		r = gpu_machine_read(gpu_root(), &m, err);
 	if (r == 0)
-		r = gpu_cdi_spec(&m, self, &spec, err);
+		r = cdi_spec(&m, self, &spec, err);
 	if (r < 0)
 		return r;
 	for (size_t i = 0; i < m.warnings.n; i++)

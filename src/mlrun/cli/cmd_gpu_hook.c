@@ -11,7 +11,7 @@
 #include "base/file.h"
 #include "base/memory.h"
 #include "base/path.h"
-#include "gpu/cdi_cache.h"
+#include "cdi/cache.h"
 #include "gpu/compat.h"
 #include "gpu/driver.h"
 #include "gpu/linker.h"
@@ -136,7 +136,7 @@ static int add_to_cache(
 {
 	auto_free char *bytes = NULL;
 	size_t size = 0;
-	int r = gpu_cdi_cache_merge(image, folders, &bytes, &size, err);
+	int r = cdi_cache_merge(image, folders, &bytes, &size, err);
 
 	return r <= 0 ? r : hook_root_put(root, "/etc/ld.so.cache", bytes, size, err);
 }

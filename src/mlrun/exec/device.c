@@ -3,7 +3,7 @@
 #include "base/account.h"
 #include "base/cleanup.h"
 #include "base/memory.h"
-#include "gpu/cdi.h"
+#include "cdi/cdi.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -93,7 +93,7 @@ static int add(const char *text, struct plan *p, struct mlr_error *err)
 	auto_free char *target = NULL;
 	int r;
 
-	if (gpu_cdi_is_name(text))
+	if (cdi_is_name(text))
 		return 0;
 	if (source[0] != '/') {
 		mlr_fail(err, EINVAL,
@@ -116,7 +116,7 @@ static int add(const char *text, struct plan *p, struct mlr_error *err)
 void device_cdi_names(const struct strv *texts, struct strv *ret)
 {
 	for (size_t i = 0; i < texts->n; i++)
-		if (gpu_cdi_is_name(texts->v[i]) && !strv_has(ret, texts->v[i]))
+		if (cdi_is_name(texts->v[i]) && !strv_has(ret, texts->v[i]))
 			strv_add(ret, texts->v[i]);
 }
 

@@ -9,7 +9,7 @@
 /*
  * Add one --device to the plan: a device node of the host's, or a directory of them (/dev/dri).
  *
- * A name of CDI's is left to gpu_cdi_plan().
+ * A name of CDI's is left to cdi_plan().
  *
  * Returns 0; -ENOENT; -ENODEV for a file that is no device or lies where devices do not work;
  * -EACCES where the caller may not open it, naming the group that may; -ENOTSUP for less than rwm:

@@ -14,7 +14,7 @@
 #include "exec/masks.h"
 #include "exec/user.h"
 #include "exec/users_mounts.h"
-#include "gpu/cdi.h"
+#include "cdi/cdi.h"
 #include "gpu/gpu.h"
 #include "mpi/step.h"
 #include "rootfs/kept.h"
@@ -362,7 +362,7 @@ static int are_gpus_named(const struct exec_options *o, const struct strv *cdi, 
 	if (o->gpu && (!o->gpu_origin || strcmp(o->gpu_origin, "user") == 0))
 		return 0;
 	for (size_t i = 0; i < cdi->n; i++)
-		if (gpu_cdi_is_gpu(cdi->v[i])) {
+		if (cdi_is_gpu(cdi->v[i])) {
 			plan_remark_add(p, "cdi",
 				"--device %s says which GPUs there are; --gpu adds to them",
 				cdi->v[i]);
@@ -378,7 +378,8 @@ static int plan_gpus(const struct exec_options *o, const struct strv *env,
 		.origin = o->gpu_origin,
 		.caller = environ,
 		.image_env = env,
-		.image = image };
+		.image = image,
+		.plan_cdi = cdi_plan };
 	auto_strv struct strv cdi = STRV_INIT;
 	int r;
 
@@ -386,7 +387,7 @@ static int plan_gpus(const struct exec_options *o, const struct strv *env,
 	r = are_gpus_named(o, &cdi, p) ? 0 : gpu_plan(&q, p, err);
 	if (r < 0)
 		return r;
-	r = gpu_cdi_plan(&cdi, image, p, err);
+	r = cdi_plan(&cdi, image, p, err);
 	return r < 0 ? (mlr_wrap(err, "--device"), r) : 0;
 }
 
@@ -482,7 +483,7 @@ static int check_cdi(const struct exec_options *o, struct mlr_error *err)
 	int r;
 
 	device_cdi_names(&o->devices, &cdi);
-	r = gpu_cdi_check(&cdi, err);
+	r = cdi_check(&cdi, err);
 	return r < 0 ? (mlr_wrap(err, "--device"), r) : 0;
 }
 

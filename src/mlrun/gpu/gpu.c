@@ -2,7 +2,6 @@
 
 #include "base/cleanup.h"
 #include "base/memory.h"
-#include "gpu/cdi.h"
 #include "gpu/choice.h"
 #include "gpu/compat.h"
 #include "gpu/inject.h"
@@ -244,7 +243,7 @@ static int can_have_cdi(const struct decision *d, struct mlr_error *err)
 	auto_call(plan_done) struct plan trial;
 
 	plan_init(&trial);
-	return gpu_cdi_plan(&d->wish.cdi, d->request->image, &trial, err) == 0;
+	return d->request->plan_cdi(&d->wish.cdi, d->request->image, &trial, err) == 0;
 }
 
 /* Devices that a vendor's file describes. */
@@ -260,7 +259,7 @@ static int add_cdi(const struct decision *d, struct mlr_error *err)
 			(int)strcspn(why.text, "\n"), why.text);
 		return 0;
 	}
-	r = gpu_cdi_plan(&d->wish.cdi, d->request->image, d->plan, err);
+	r = d->request->plan_cdi(&d->wish.cdi, d->request->image, d->plan, err);
 	return r < 0 ? mlr_wrap(err, "%s", d->wish.who) : 0;
 }
 

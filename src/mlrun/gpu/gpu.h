@@ -40,6 +40,10 @@ struct gpu_request {
 	char *const *caller; /* environ(7): the job's allocation is told there */
 	const struct strv *image_env; /* the image's Env */
 	const struct gpu_image *image;
+	/* Adds devices that the wish names as a CDI file does, "vendor/class=device": cdi_plan().
+	 */
+	int (*plan_cdi)(const struct strv *names, const struct gpu_image *image, struct plan *p,
+		struct mlr_error *err);
 };
 
 /*

@@ -33,7 +33,7 @@ struct gpu_wish {
 	enum gpu_wish_kind kind;
 	/* GPU_WISH_LIST: "0", "GPU-…", "0000:3b:00.0", "0:1", "MIG-…", each once. */
 	struct strv devices;
-	/* Names among them for gpu_cdi_plan(); those of nvidia.com/gpu are in devices, without that
+	/* Names among them for cdi_plan(); those of nvidia.com/gpu are in devices, without that
 	 * word. */
 	struct strv cdi;
 	int must;  /* --gpu or -e named it: what cannot be had is an error and no remark */

@@ -1,9 +1,9 @@
-#include "gpu/cdi_edits.h"
+#include "cdi/edits.h"
 
 #include "base/cleanup.h"
 #include "base/memory.h"
 #include "base/path.h"
-#include "gpu/cdi_hook.h"
+#include "cdi/hook.h"
 #include "gpu/node.h"
 
 #include <errno.h>
@@ -14,7 +14,7 @@
 #include <sys/sysmacros.h>
 #include <unistd.h>
 
-int gpu_cdi_is_planned(
+int cdi_is_planned(
 	const struct plan *p, enum plan_kind kind, const char *source, const char *target)
 {
 	for (size_t i = 0; i < p->n_mounts; i++) {
@@ -28,7 +28,7 @@ int gpu_cdi_is_planned(
 	return 0;
 }
 
-int gpu_cdi_edits_check(const struct gpu_cdi_edits *e, struct mlr_error *err)
+int cdi_edits_check(const struct cdi_edits *e, struct mlr_error *err)
 {
 	if (e->net_devices.n)
 		return mlr_fail(err, ENOTSUP,
@@ -38,7 +38,7 @@ int gpu_cdi_edits_check(const struct gpu_cdi_edits *e, struct mlr_error *err)
 		return mlr_fail(err, ENOTSUP,
 			"it sets intelRdt, shares of caches and memory, which only root can");
 	for (size_t i = 0; i < e->n_hooks; i++) {
-		int r = gpu_cdi_hook_check(&e->hooks[i], err);
+		int r = cdi_hook_check(&e->hooks[i], err);
 
 		if (r < 0)
 			return r;
@@ -46,7 +46,7 @@ int gpu_cdi_edits_check(const struct gpu_cdi_edits *e, struct mlr_error *err)
 	return 0;
 }
 
-static void set_variable(struct gpu_cdi_job *job, const char *text)
+static void set_variable(struct cdi_job *job, const char *text)
 {
 	const char *value = strchr(text, '=') + 1;
 	auto_free char *key = xstrndup(text, (size_t)(value - 1 - text));
@@ -66,7 +66,7 @@ static void set_variable(struct gpu_cdi_job *job, const char *text)
 
 /* A host's file below gpu_root(), whose links are followed there, as a path of this machine; NULL:
  * it is not there. */
-static char *host_path(const struct gpu_cdi_job *job, const char *path, struct stat *st)
+static char *host_path(const struct cdi_job *job, const char *path, struct stat *st)
 {
 	auto_free char *inside = *path == '/' ? gpu_dir_resolve(&job->root, path, st) : NULL;
 
@@ -76,7 +76,7 @@ static char *host_path(const struct gpu_cdi_job *job, const char *path, struct s
 	return *job->root_path ? xasprintf("%s%s", job->root_path, inside) : xstrdup(path);
 }
 
-static int not_there(struct gpu_cdi_job *job, const char *path)
+static int not_there(struct cdi_job *job, const char *path)
 {
 	if (*path != '/')
 		return mlr_fail(job->err, EPROTO, "'%s' is no absolute path", path);
@@ -85,8 +85,8 @@ static int not_there(struct gpu_cdi_job *job, const char *path)
 		"a file of an earlier driver may be left: `mlrun gpu cdi` or the vendor's tool writes a new one");
 }
 
-static int check_numbers(struct gpu_cdi_job *job, const struct gpu_cdi_node *n, const char *path,
-	const struct stat *st)
+static int check_numbers(
+	struct cdi_job *job, const struct cdi_node *n, const char *path, const struct stat *st)
 {
 	unsigned major = major(st->st_rdev), minor = minor(st->st_rdev);
 	int64_t want_minor = n->minor < 0 ? 0 : n->minor;
@@ -104,8 +104,8 @@ static int check_numbers(struct gpu_cdi_job *job, const struct gpu_cdi_node *n, 
 }
 
 /* In a tree any device may stand for a node, and a regular file (root.h). */
-static int check_node(struct gpu_cdi_job *job, const struct gpu_cdi_node *n, const char *path,
-	const struct stat *st)
+static int check_node(
+	struct cdi_job *job, const struct cdi_node *n, const char *path, const struct stat *st)
 {
 	char type = n->type ? n->type[0] : '\0';
 	int fits;
@@ -129,8 +129,8 @@ static int check_node(struct gpu_cdi_job *job, const struct gpu_cdi_node *n, con
 }
 
 /* What the file wants of a node and what is the host's to say. */
-static void remark_node(struct gpu_cdi_job *job, const struct gpu_cdi_node *n, const char *path,
-	const struct stat *st)
+static void remark_node(
+	struct cdi_job *job, const struct cdi_node *n, const char *path, const struct stat *st)
 {
 	if (n->file_mode >= 0 && (n->file_mode & 0777) != (int64_t)(st->st_mode & 0777))
 		plan_remark_add(job->p, "cdi",
@@ -169,8 +169,7 @@ static int access_error(const char *source)
 	return errno == EPERM ? EPERM : EACCES;
 }
 
-static int add_node(
-	struct gpu_cdi_job *job, const struct gpu_cdi_node *n, int *code, struct stat *st)
+static int add_node(struct cdi_job *job, const struct cdi_node *n, int *code, struct stat *st)
 {
 	const char *path = n->host_path ? n->host_path : n->path;
 	auto_free char *source = host_path(job, path, st);
@@ -182,7 +181,7 @@ static int add_node(
 	if (r < 0)
 		return r;
 	*code = access_error(source);
-	if (gpu_cdi_is_planned(job->p, PLAN_BIND, source, n->path))
+	if (cdi_is_planned(job->p, PLAN_BIND, source, n->path))
 		return 0;
 	remark_node(job, n, path, st);
 	if (*code) {
@@ -201,7 +200,7 @@ static int is_gpu(const char *path)
 
 /* A device none of whose nodes can be opened is none; of several some may be for others, as a
  * display's. */
-static int add_nodes(struct gpu_cdi_job *job, const struct gpu_cdi_edits *e)
+static int add_nodes(struct cdi_job *job, const struct cdi_edits *e)
 {
 	size_t n[2] = { 0, 0 }, closed[2] = { 0, 0 };
 	auto_free char *why = NULL;
@@ -272,8 +271,8 @@ static int is_tmpfs_option(const char *word)
 }
 
 /* ret: what is tmpfs's own, joined by commas. */
-static int read_options(struct gpu_cdi_job *job, const struct gpu_cdi_mount *m, int is_tmpfs,
-	unsigned *flags, char **ret)
+static int read_options(
+	struct cdi_job *job, const struct cdi_mount *m, int is_tmpfs, unsigned *flags, char **ret)
 {
 	*ret = xstrdup("mode=1777");
 	for (size_t i = 0; i < m->options.n; i++) {
@@ -297,13 +296,13 @@ static int read_options(struct gpu_cdi_job *job, const struct gpu_cdi_mount *m, 
 	return 0;
 }
 
-static int is_bind(const struct gpu_cdi_mount *m)
+static int is_bind(const struct cdi_mount *m)
 {
 	return !m->type || strcmp(m->type, "bind") == 0 || strcmp(m->type, "none") == 0 ||
 		strv_has(&m->options, "bind") || strv_has(&m->options, "rbind");
 }
 
-static int add_mount(struct gpu_cdi_job *job, const struct gpu_cdi_mount *m)
+static int add_mount(struct cdi_job *job, const struct cdi_mount *m)
 {
 	int bind = is_bind(m), r;
 	auto_free char *source = NULL, *text = NULL;
@@ -320,7 +319,7 @@ static int add_mount(struct gpu_cdi_job *job, const struct gpu_cdi_mount *m)
 	source = bind ? host_path(job, m->host_path, &st) : NULL;
 	if (bind && !source)
 		return not_there(job, m->host_path);
-	if (gpu_cdi_is_planned(job->p, bind ? PLAN_BIND : PLAN_TMPFS, source, m->container_path))
+	if (cdi_is_planned(job->p, bind ? PLAN_BIND : PLAN_TMPFS, source, m->container_path))
 		return 0;
 	r = plan_mount_add(job->p, bind ? PLAN_BIND : PLAN_TMPFS, source, m->container_path, flags,
 		"cdi", job->err);
@@ -344,7 +343,7 @@ static int is_member(gid_t gid)
 	return found;
 }
 
-int gpu_cdi_edits_plan(struct gpu_cdi_job *job, const struct gpu_cdi_edits *e, const char *what)
+int cdi_edits_plan(struct cdi_job *job, const struct cdi_edits *e, const char *what)
 {
 	int r;
 

@@ -1,4 +1,4 @@
-#include "gpu/cdi_links.h"
+#include "cdi/links.h"
 
 #include "base/cleanup.h"
 #include "base/memory.h"
@@ -11,7 +11,7 @@
 #include <sys/stat.h>
 
 /* internal/discover/ldconfig.go */
-int gpu_cdi_is_library(const char *name)
+int cdi_is_library(const char *name)
 {
 	const char *so = strstr(name, ".so");
 
@@ -37,7 +37,7 @@ static const struct plan_mount *top_at(const struct plan *p, const char *path)
 }
 
 /* Nothing is made in a directory of the host's: what is there counts. */
-static int is_on_host(struct gpu_cdi_job *job, const struct plan_mount *on, const char *path)
+static int is_on_host(struct cdi_job *job, const struct plan_mount *on, const char *path)
 {
 	auto_free char *host =
 		on && on->source ? xasprintf("%s%s", on->source, path + strlen(on->target)) : NULL;
@@ -52,19 +52,19 @@ static int is_on_host(struct gpu_cdi_job *job, const struct plan_mount *on, cons
 	return 1;
 }
 
-int gpu_cdi_link_add(struct gpu_cdi_job *job, const char *text, const char *where)
+int cdi_link_add(struct cdi_job *job, const char *text, const char *where)
 {
 	auto_free char *absolute = xasprintf("/%s", where), *path = path_clean(absolute);
 
 	strv_add(&job->links, path);
 	strv_add(&job->links, text);
 	if (is_on_host(job, top_at(job->p, path), path) ||
-		gpu_cdi_is_planned(job->p, PLAN_SYMLINK, text, path))
+		cdi_is_planned(job->p, PLAN_SYMLINK, text, path))
 		return 0;
 	return plan_mount_add(job->p, PLAN_SYMLINK, text, path, PLAN_REPLACE, "cdi", job->err);
 }
 
-static int has_link(const struct gpu_cdi_job *job, const char *path)
+static int has_link(const struct cdi_job *job, const char *path)
 {
 	for (size_t i = 0; i < job->links.n; i += 2)
 		if (strcmp(job->links.v[i], path) == 0)
@@ -78,11 +78,11 @@ static int is_library_in(const struct plan_mount *m, const char *folder)
 	auto_free char *dir = dir_of(m->target);
 
 	return m->kind == PLAN_BIND && strcmp(m->origin, "cdi") == 0 && strcmp(dir, folder) == 0 &&
-		gpu_cdi_is_library(path_base(m->target));
+		cdi_is_library(path_base(m->target));
 }
 
 /* The link by which a library's SONAME leads to it, as ldconfig(8) makes it. */
-static int add_soname_link(struct gpu_cdi_job *job, const struct plan_mount *m)
+static int add_soname_link(struct cdi_job *job, const struct plan_mount *m)
 {
 	auto_call(gpu_elf_done) struct gpu_elf elf = GPU_ELF_INIT;
 	auto_close int fd = open(m->source, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
@@ -94,10 +94,10 @@ static int add_soname_link(struct gpu_cdi_job *job, const struct plan_mount *m)
 		strcmp(elf.soname, name) == 0)
 		return 0;
 	path = xasprintf("%s/%s", dir, elf.soname);
-	return has_link(job, path) ? 0 : gpu_cdi_link_add(job, name, path);
+	return has_link(job, path) ? 0 : cdi_link_add(job, name, path);
 }
 
-int gpu_cdi_soname_links_add(struct gpu_cdi_job *job, const char *folder)
+int cdi_soname_links_add(struct cdi_job *job, const char *folder)
 {
 	int r = 0;
 
@@ -108,7 +108,7 @@ int gpu_cdi_soname_links_add(struct gpu_cdi_job *job, const char *folder)
 }
 
 /* Let the linker find a host's library that is mounted at path. */
-static void add_library(struct gpu_cdi_job *job, const char *source, const char *path)
+static void add_library(struct cdi_job *job, const char *source, const char *path)
 {
 	auto_call(gpu_elf_done) struct gpu_elf elf = GPU_ELF_INIT;
 	auto_close int fd = open(source, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
@@ -119,8 +119,7 @@ static void add_library(struct gpu_cdi_job *job, const char *source, const char 
 }
 
 /* A whole directory is mounted. */
-static void add_libraries_below(
-	struct gpu_cdi_job *job, const struct plan_mount *m, const char *folder)
+static void add_libraries_below(struct cdi_job *job, const struct plan_mount *m, const char *folder)
 {
 	auto_free char *host = xasprintf("%s%s", m->source, folder + strlen(m->target));
 	auto_call(gpu_dir_close) struct gpu_dir dir = GPU_DIR_INIT;
@@ -132,13 +131,13 @@ static void add_libraries_below(
 		auto_free char *source = xasprintf("%s/%s", host, names.v[i]);
 		auto_free char *path = xasprintf("%s/%s", folder, names.v[i]);
 
-		if (gpu_cdi_is_library(names.v[i]))
+		if (cdi_is_library(names.v[i]))
 			add_library(job, source, path);
 	}
 }
 
 /* A link's end: a library of the plan's, by the links that hooks made; NULL. */
-static const struct plan_library *follow(const struct gpu_cdi_job *job, const char *from)
+static const struct plan_library *follow(const struct cdi_job *job, const char *from)
 {
 	auto_free char *path = xstrdup(from);
 
@@ -164,7 +163,7 @@ static const struct plan_library *follow(const struct gpu_cdi_job *job, const ch
 	return NULL;
 }
 
-static void add_links(struct gpu_cdi_job *job, const char *folder)
+static void add_links(struct cdi_job *job, const char *folder)
 {
 	for (size_t i = 0; i < job->links.n; i += 2) {
 		auto_free char *dir = dir_of(job->links.v[i]);
@@ -180,7 +179,7 @@ static void add_links(struct gpu_cdi_job *job, const char *folder)
 	}
 }
 
-void gpu_cdi_libraries_add(struct gpu_cdi_job *job, const char *folder)
+void cdi_libraries_add(struct cdi_job *job, const char *folder)
 {
 	for (size_t i = 0; i < job->p->n_mounts; i++) {
 		const struct plan_mount *m = &job->p->mounts[i];

@@ -1,9 +1,9 @@
-#include "gpu/cdi_hook.h"
+#include "cdi/hook.h"
 
 #include "base/cleanup.h"
 #include "base/memory.h"
 #include "base/path.h"
-#include "gpu/cdi_links.h"
+#include "cdi/links.h"
 #include "gpu/compat.h"
 #include "gpu/elf.h"
 #include "gpu/files.h"
@@ -22,11 +22,11 @@
 struct known {
 	const char *name;
 	const char *options[5];
-	int (*plan)(struct gpu_cdi_job *job, const struct known *k, const struct gpu_cdi_hook *h);
+	int (*plan)(struct cdi_job *job, const struct known *k, const struct cdi_hook *h);
 };
 
 /* The number of the argument that names the hook; 0: it is none of those that are known. */
-static size_t find_name(const struct gpu_cdi_hook *h)
+static size_t find_name(const struct cdi_hook *h)
 {
 	static const struct {
 		const char *program;
@@ -69,7 +69,7 @@ static const char *option(const char *arg, const char *name)
 }
 
 /* The values of an option, which commas part too. */
-static void values(const struct gpu_cdi_hook *h, const char *name, struct strv *ret)
+static void values(const struct cdi_hook *h, const char *name, struct strv *ret)
 {
 	for (size_t i = find_name(h) + 1; i < h->args.n; i++) {
 		const char *at = option(h->args.v[i], name), *end;
@@ -85,8 +85,7 @@ static void values(const struct gpu_cdi_hook *h, const char *name, struct strv *
 	}
 }
 
-static int create_symlinks(
-	struct gpu_cdi_job *job, const struct known *k, const struct gpu_cdi_hook *h)
+static int create_symlinks(struct cdi_job *job, const struct known *k, const struct cdi_hook *h)
 {
 	auto_strv struct strv links = STRV_INIT;
 	int r = 0;
@@ -100,14 +99,14 @@ static int create_symlinks(
 				"hook create-symlinks: '%s' is not of the form TEXT::PATH",
 				links.v[i]);
 		*colons = '\0';
-		r = gpu_cdi_link_add(job, links.v[i], colons + 2);
+		r = cdi_link_add(job, links.v[i], colons + 2);
 	}
 	return r;
 }
 
 /* Its folders, without needless parts. */
-static int folders_of(struct gpu_cdi_job *job, const struct known *k, const struct gpu_cdi_hook *h,
-	struct strv *ret)
+static int folders_of(
+	struct cdi_job *job, const struct known *k, const struct cdi_hook *h, struct strv *ret)
 {
 	auto_strv struct strv folders = STRV_INIT;
 
@@ -123,29 +122,27 @@ static int folders_of(struct gpu_cdi_job *job, const struct known *k, const stru
 	return 0;
 }
 
-static int create_soname_links(
-	struct gpu_cdi_job *job, const struct known *k, const struct gpu_cdi_hook *h)
+static int create_soname_links(struct cdi_job *job, const struct known *k, const struct cdi_hook *h)
 {
 	auto_strv struct strv folders = STRV_INIT;
 	int r = folders_of(job, k, h, &folders);
 
 	for (size_t i = 0; r == 0 && i < folders.n; i++)
-		r = gpu_cdi_soname_links_add(job, folders.v[i]);
+		r = cdi_soname_links_add(job, folders.v[i]);
 	return r;
 }
 
-static int update_ldcache(
-	struct gpu_cdi_job *job, const struct known *k, const struct gpu_cdi_hook *h)
+static int update_ldcache(struct cdi_job *job, const struct known *k, const struct cdi_hook *h)
 {
 	auto_strv struct strv folders = STRV_INIT;
 	int r = folders_of(job, k, h, &folders);
 
 	for (size_t i = 0; r == 0 && i < folders.n; i++)
-		gpu_cdi_libraries_add(job, folders.v[i]);
+		cdi_libraries_add(job, folders.v[i]);
 	return r;
 }
 
-static void version_option(const struct gpu_cdi_hook *h, const char *name, struct gpu_version *ret)
+static void version_option(const struct cdi_hook *h, const char *name, struct gpu_version *ret)
 {
 	auto_strv struct strv v = STRV_INIT;
 
@@ -156,7 +153,7 @@ static void version_option(const struct gpu_cdi_hook *h, const char *name, struc
 
 /* A newer library of the image's in the place of the driver's, also behind links to it that
  * programs open. */
-static void add_compat_library(struct gpu_cdi_job *job, const char *dir, const char *name)
+static void add_compat_library(struct cdi_job *job, const char *dir, const char *name)
 {
 	auto_free char *path = xasprintf("%s/%s", dir, name);
 	auto_call(gpu_elf_done) struct gpu_elf elf = GPU_ELF_INIT;
@@ -172,8 +169,7 @@ static void add_compat_library(struct gpu_cdi_job *job, const char *dir, const c
 			plan_library_add(job->p, path_base(job->links.v[i]), path, elf.bits, "cdi");
 }
 
-static int enable_cuda_compat(
-	struct gpu_cdi_job *job, const struct known *k, const struct gpu_cdi_hook *h)
+static int enable_cuda_compat(struct cdi_job *job, const struct known *k, const struct cdi_hook *h)
 {
 	auto_call(gpu_machine_done) struct gpu_machine m = GPU_MACHINE_INIT;
 	auto_call(gpu_compat_done) struct gpu_compat c = GPU_COMPAT_INIT;
@@ -205,7 +201,7 @@ static int enable_cuda_compat(
 }
 
 /* The other files of the driver's in /proc stay: the directory is made anew around them. */
-static int put_params(struct gpu_cdi_job *job, const char *text)
+static int put_params(struct cdi_job *job, const char *text)
 {
 	auto_strv struct strv names = STRV_INIT;
 	/* A machine for which a tree stands may have no such directory, and nobody makes one in
@@ -228,7 +224,7 @@ static int put_params(struct gpu_cdi_job *job, const char *text)
 }
 
 /* The driver's libraries would make nodes with mknod(2), and complain that they may not. */
-static int keep_nodes(struct gpu_cdi_job *job, const struct known *k, const struct gpu_cdi_hook *h)
+static int keep_nodes(struct cdi_job *job, const struct known *k, const struct cdi_hook *h)
 {
 	static const char wanted[] = "ModifyDeviceFiles: 1";
 	auto_free char *text = gpu_dir_read(&job->root, PROC_DIR "/params");
@@ -237,14 +233,13 @@ static int keep_nodes(struct gpu_cdi_job *job, const struct known *k, const stru
 	(void)k;
 	(void)h;
 	if (!at || (at > text && at[-1] != '\n') ||
-		gpu_cdi_is_planned(job->p, PLAN_FILE, NULL, PROC_DIR "/params"))
+		cdi_is_planned(job->p, PLAN_FILE, NULL, PROC_DIR "/params"))
 		return 0;
 	at[sizeof(wanted) - 2] = '0';
 	return put_params(job, text);
 }
 
-static int write_profile(
-	struct gpu_cdi_job *job, const struct known *k, const struct gpu_cdi_hook *h)
+static int write_profile(struct cdi_job *job, const struct known *k, const struct cdi_hook *h)
 {
 	auto_free char *text = NULL;
 	uint64_t mask = 0;
@@ -262,7 +257,7 @@ static int write_profile(
 			strcmp(m->origin, "cdi") == 0)
 			mask |= (uint64_t)1 << minor;
 	}
-	if (!mask || gpu_cdi_is_planned(job->p, PLAN_FILE, NULL, PROFILE))
+	if (!mask || cdi_is_planned(job->p, PLAN_FILE, NULL, PROFILE))
 		return 0;
 	text = xasprintf(
 		"{\"profiles\":[{\"name\":\"_container_\",\"settings\":[\"EGLVisibleDGPUDevices\",0x%llx]}],"
@@ -271,7 +266,7 @@ static int write_profile(
 	return plan_file_add(job->p, text, strlen(text), PROFILE, "cdi", job->err);
 }
 
-static int leave_modes(struct gpu_cdi_job *job, const struct known *k, const struct gpu_cdi_hook *h)
+static int leave_modes(struct cdi_job *job, const struct known *k, const struct cdi_hook *h)
 {
 	(void)k;
 	(void)h;
@@ -293,7 +288,7 @@ static const struct known known[] = {
 	{ "chmod", { "mode", "path", "container-spec" }, leave_modes },
 };
 
-static const struct known *find(const struct gpu_cdi_hook *h)
+static const struct known *find(const struct cdi_hook *h)
 {
 	size_t at = find_name(h);
 
@@ -304,7 +299,7 @@ static const struct known *find(const struct gpu_cdi_hook *h)
 }
 
 /* An option that means something which is not done here would be missed without a word. */
-static int check_options(const struct gpu_cdi_hook *h, const struct known *k, struct mlr_error *err)
+static int check_options(const struct cdi_hook *h, const struct known *k, struct mlr_error *err)
 {
 	for (size_t i = find_name(h) + 1; i < h->args.n; i++) {
 		const char *value = NULL;
@@ -320,7 +315,7 @@ static int check_options(const struct gpu_cdi_hook *h, const struct known *k, st
 	return 0;
 }
 
-int gpu_cdi_hook_check(const struct gpu_cdi_hook *h, struct mlr_error *err)
+int cdi_hook_check(const struct cdi_hook *h, struct mlr_error *err)
 {
 	const struct known *k = find(h);
 	auto_free char *words = xstrdup("");
@@ -339,7 +334,7 @@ int gpu_cdi_hook_check(const struct gpu_cdi_hook *h, struct mlr_error *err)
 		"NVIDIA's own hooks are known by their names; ask the vendor for a file without");
 }
 
-int gpu_cdi_hook_plan(struct gpu_cdi_job *job, const struct gpu_cdi_hook *h)
+int cdi_hook_plan(struct cdi_job *job, const struct cdi_hook *h)
 {
 	const struct known *k = find(h);
 

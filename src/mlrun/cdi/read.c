@@ -1,8 +1,8 @@
-#include "gpu/cdi_read.h"
+#include "cdi/read.h"
 
 #include "base/cleanup.h"
 #include "base/memory.h"
-#include "gpu/cdi_yaml.h"
+#include "cdi/yaml.h"
 
 #include <errno.h>
 #include <stdarg.h>
@@ -205,10 +205,10 @@ int cdi_read_load(const char *text, size_t size, json_t **ret, struct mlr_error 
 	if (blank == size)
 		return mlr_fail(err, EPROTO, "there is nothing in it");
 	if (text[blank] != '{')
-		return gpu_cdi_yaml_load(text, size, ret, err);
+		return cdi_yaml_load(text, size, ret, err);
 	*ret = json_loadb(text, size, JSON_REJECT_DUPLICATES, &where);
 	/* YAML may begin so too: "{kind: ...}". */
-	if (*ret || gpu_cdi_yaml_load(text, size, ret, NULL) == 0)
+	if (*ret || cdi_yaml_load(text, size, ret, NULL) == 0)
 		return 0;
 	return mlr_fail(err, EPROTO, "line %d: %s", where.line, where.text);
 }

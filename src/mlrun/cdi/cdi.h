@@ -3,8 +3,8 @@
  * (github.com/cncf-tags/container-device-interface, SPEC.md 1.1.0). Files: /etc/cdi and
  * /var/run/cdi, *.json and *.yaml; hostile input.
  */
-#ifndef MLR_GPU_CDI_H
-#define MLR_GPU_CDI_H
+#ifndef MLR_CDI_CDI_H
+#define MLR_CDI_CDI_H
 
 #include "gpu/gpu.h"
 #include "gpu/machine.h"
@@ -15,15 +15,15 @@
 struct gpu_machine;
 
 /* Is it a qualified name, "nvidia.com/gpu=0"? */
-int gpu_cdi_is_name(const char *text);
+int cdi_is_name(const char *text);
 
 /* Does such a name stand for GPUs, so that --gpu need bring none: of class "gpu", or any of
  * nvidia.com's? */
-int gpu_cdi_is_gpu(const char *name);
+int cdi_is_gpu(const char *name);
 
 /* Are there such devices, and can a user's container have what their files say? Returns as
- * gpu_cdi_plan(), which looks at nodes and mounts as well. */
-int gpu_cdi_check(const struct strv *names, struct mlr_error *err);
+ * cdi_plan(), which looks at nodes and mounts as well. */
+int cdi_check(const struct strv *names, struct mlr_error *err);
 
 /*
  * Add devices' edits, and once those of each file that has one: variables, nodes (bound from the
@@ -44,12 +44,12 @@ int gpu_cdi_check(const struct strv *names, struct mlr_error *err);
  * ordinary user's container cannot have (other hooks, netDevices, …). The plan is to be thrown away
  * then.
  */
-int gpu_cdi_plan(const struct strv *names, const struct gpu_image *image, struct plan *p,
+int cdi_plan(const struct strv *names, const struct gpu_image *image, struct plan *p,
 	struct mlr_error *err);
 
 /* All qualified names, sorted. Files that are wrong, and two that have the same, are named in
  * problems. */
-void gpu_cdi_list(struct strv *ret, struct strv *problems);
+void cdi_list(struct strv *ret, struct strv *problems);
 
 /*
  * This machine as a CDI specification of kind "nvidia.com/gpu", with a device a GPU and MIG part
@@ -61,7 +61,6 @@ void gpu_cdi_list(struct strv *ret, struct strv *problems);
  * Returns -ENODEV on a machine that has no GPU of NVIDIA's which can be opened; -ENOTSUP on one
  * that is refused.
  */
-int gpu_cdi_spec(
-	const struct gpu_machine *m, const char *hook, json_t **ret, struct mlr_error *err);
+int cdi_spec(const struct gpu_machine *m, const char *hook, json_t **ret, struct mlr_error *err);
 
 #endif

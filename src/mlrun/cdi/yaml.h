@@ -3,8 +3,8 @@
  * scalars are null, booleans and numbers by YAML 1.1's rules, quoted ones strings; keys are
  * strings; "<<" merges.
  */
-#ifndef MLR_GPU_CDI_YAML_H
-#define MLR_GPU_CDI_YAML_H
+#ifndef MLR_CDI_YAML_H
+#define MLR_CDI_YAML_H
 
 #include "base/error.h"
 
@@ -21,6 +21,6 @@
  * Returns 0 and a value to json_decref(); -EPROTO naming the line, also for a key that stands
  * twice, a second document, a tag of somebody's own, text with a NUL; -ENOMEM.
  */
-int gpu_cdi_yaml_load(const char *text, size_t size, json_t **ret, struct mlr_error *err);
+int cdi_yaml_load(const char *text, size_t size, json_t **ret, struct mlr_error *err);
 
 #endif

@@ -1,4 +1,4 @@
-#include "gpu/cdi_dir.h"
+#include "cdi/dir.h"
 
 #include "base/cleanup.h"
 #include "base/file.h"
@@ -16,17 +16,17 @@
 /* By their priority, the least first (SPEC.md leaves it to pkg/cdi, spec-dirs_unix.go). */
 static const char *const dirs[] = { "/etc/cdi", "/var/run/cdi" };
 
-void gpu_cdi_dir_done(struct gpu_cdi_dir *d)
+void cdi_dir_done(struct cdi_dir *d)
 {
 	for (size_t i = 0; i < d->n; i++)
-		gpu_cdi_spec_done(&d->v[i]);
+		cdi_spec_done(&d->v[i]);
 	for (size_t i = 0; i < d->n_problems; i++) {
 		free(d->problems[i].text);
 		free(d->problems[i].kind);
 	}
 	free(d->v);
 	free(d->problems);
-	*d = (struct gpu_cdi_dir)GPU_CDI_DIR_INIT;
+	*d = (struct cdi_dir)GPU_CDI_DIR_INIT;
 }
 
 /* "kind" and what is behind it, in whatever form: for a file that is wrong, only to know whether it
@@ -41,28 +41,26 @@ static char *guess_kind(const char *text)
 	at += strlen("kind");
 	at += strspn(at, "\"': \t");
 	n = strcspn(at, "\"', \t\r\n}");
-	return gpu_cdi_is_kind(at, n) ? xstrndup(at, n) : NULL;
+	return cdi_is_kind(at, n) ? xstrndup(at, n) : NULL;
 }
 
 /* What a file has in the place of a name may be long, and the file's own is to be seen. */
-static void add_problem(
-	struct gpu_cdi_dir *d, const char *file, const char *text, const char *bytes)
+static void add_problem(struct cdi_dir *d, const char *file, const char *text, const char *bytes)
 {
 	size_t len = strlen(text);
 	char *words = len > MAX_WORDS ? xasprintf("'%s': ...%s", file, text + len - MAX_WORDS)
 				      : xasprintf("'%s': %s", file, text);
 
 	d->problems = xgrow(d->problems, d->n_problems, sizeof(*d->problems));
-	d->problems[d->n_problems++] = (struct gpu_cdi_problem){ words, guess_kind(bytes) };
+	d->problems[d->n_problems++] = (struct cdi_problem){ words, guess_kind(bytes) };
 }
 
-static void read_one(
-	struct gpu_cdi_dir *d, const struct gpu_dir *root, const char *file, int priority)
+static void read_one(struct cdi_dir *d, const struct gpu_dir *root, const char *file, int priority)
 {
 	auto_close int fd = gpu_dir_open_file(root, file);
 	struct mlr_error err = MLR_ERROR_INIT;
 	auto_free char *text = NULL;
-	struct gpu_cdi_spec s = GPU_CDI_SPEC_INIT;
+	struct cdi_spec s = GPU_CDI_SPEC_INIT;
 	struct stat st;
 	ssize_t n;
 
@@ -83,7 +81,7 @@ static void read_one(
 		return;
 	}
 	text[n] = '\0';
-	if (gpu_cdi_spec_parse(text, (size_t)n, &s, &err) < 0) {
+	if (cdi_spec_parse(text, (size_t)n, &s, &err) < 0) {
 		add_problem(d, file, err.text, text);
 		return;
 	}
@@ -100,7 +98,7 @@ static int is_spec_name(const char *name)
 	return dot && (strcmp(dot, ".json") == 0 || strcmp(dot, ".yaml") == 0);
 }
 
-static void read_dir(struct gpu_cdi_dir *ret, const struct gpu_dir *root, int priority)
+static void read_dir(struct cdi_dir *ret, const struct gpu_dir *root, int priority)
 {
 	auto_strv struct strv names = STRV_INIT;
 	const char *dir = dirs[priority];
@@ -126,7 +124,7 @@ static void read_dir(struct gpu_cdi_dir *ret, const struct gpu_dir *root, int pr
 	}
 }
 
-void gpu_cdi_dir_read(struct gpu_cdi_dir *ret)
+void cdi_dir_read(struct cdi_dir *ret)
 {
 	auto_call(gpu_dir_close) struct gpu_dir root = GPU_DIR_INIT;
 
@@ -136,7 +134,7 @@ void gpu_cdi_dir_read(struct gpu_cdi_dir *ret)
 		read_dir(ret, &root, (int)i);
 }
 
-static const struct gpu_cdi_device *device_of(const struct gpu_cdi_spec *s, const char *name)
+static const struct cdi_device *device_of(const struct cdi_spec *s, const char *name)
 {
 	size_t kind = strlen(s->kind);
 
@@ -162,7 +160,7 @@ static int by_name(const void *a, const void *b)
 	return r ? r : y->priority - x->priority;
 }
 
-void gpu_cdi_dir_names(const struct gpu_cdi_dir *d, struct strv *ret, struct strv *twice)
+void cdi_dir_names(const struct cdi_dir *d, struct strv *ret, struct strv *twice)
 {
 	struct place *v = NULL;
 	size_t n = 0;
@@ -191,7 +189,7 @@ void gpu_cdi_dir_names(const struct gpu_cdi_dir *d, struct strv *ret, struct str
 }
 
 /* What there is in place of a device that is not: others of its kind, else all; else what to do. */
-static int not_there(const struct gpu_cdi_dir *d, const char *name, struct mlr_error *err)
+static int not_there(const struct cdi_dir *d, const char *name, struct mlr_error *err)
 {
 	size_t kind = strcspn(name, "=") + 1;
 	auto_strv struct strv all = STRV_INIT, told = STRV_INIT;
@@ -203,7 +201,7 @@ static int not_there(const struct gpu_cdi_dir *d, const char *name, struct mlr_e
 				strncmp(d->problems[i].kind, name, kind - 1) == 0))
 			return mlr_fail(err, EPROTO, "it may be in a file that is wrong: %s",
 				d->problems[i].text);
-	gpu_cdi_dir_names(d, &all, NULL);
+	cdi_dir_names(d, &all, NULL);
 	for (int same = 1; same >= 0 && told.n == 0; same--)
 		for (size_t i = 0; i < all.n && told.n < 12; i++)
 			if (!same || strncmp(all.v[i], name, kind) == 0)
@@ -217,15 +215,14 @@ static int not_there(const struct gpu_cdi_dir *d, const char *name, struct mlr_e
 		told.n < all.n ? ", …" : "");
 }
 
-int gpu_cdi_dir_find(const struct gpu_cdi_dir *d, const char *name,
-	const struct gpu_cdi_spec **spec, const struct gpu_cdi_device **device,
-	struct mlr_error *err)
+int cdi_dir_find(const struct cdi_dir *d, const char *name, const struct cdi_spec **spec,
+	const struct cdi_device **device, struct mlr_error *err)
 {
-	const struct gpu_cdi_spec *found = NULL, *other = NULL;
-	const struct gpu_cdi_device *which = NULL;
+	const struct cdi_spec *found = NULL, *other = NULL;
+	const struct cdi_device *which = NULL;
 
 	for (size_t i = 0; i < d->n; i++) {
-		const struct gpu_cdi_device *here = device_of(&d->v[i], name);
+		const struct cdi_device *here = device_of(&d->v[i], name);
 
 		if (!here || (found && d->v[i].priority < found->priority))
 			continue;

@@ -1,20 +1,20 @@
-#include "gpu/cdi_spec.h"
+#include "cdi/spec.h"
 
 #include "base/cleanup.h"
 #include "base/memory.h"
-#include "gpu/cdi_read.h"
+#include "cdi/read.h"
 
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
-/* By their time; gpu_cdi_spec.needs counts in it. */
+/* By their time; cdi_spec.needs counts in it. */
 static const char *const versions[] = { "0.3.0", "0.4.0", "0.5.0", "0.6.0", "0.7.0", "0.8.0",
 	"1.0.0", "1.1.0" };
 
 enum { V_030, V_040, V_050, V_060, V_070, V_110 = 7 };
 
-static void edits_done(struct gpu_cdi_edits *e)
+static void edits_done(struct cdi_edits *e)
 {
 	for (size_t i = 0; i < e->n_nodes; i++) {
 		free(e->nodes[i].path);
@@ -42,7 +42,7 @@ static void edits_done(struct gpu_cdi_edits *e)
 	strv_done(&e->net_devices);
 }
 
-void gpu_cdi_spec_done(struct gpu_cdi_spec *s)
+void cdi_spec_done(struct cdi_spec *s)
 {
 	for (size_t i = 0; i < s->n_devices; i++) {
 		free(s->devices[i].name);
@@ -53,7 +53,7 @@ void gpu_cdi_spec_done(struct gpu_cdi_spec *s)
 	free(s->file);
 	free(s->version);
 	free(s->kind);
-	*s = (struct gpu_cdi_spec)GPU_CDI_SPEC_INIT;
+	*s = (struct cdi_spec)GPU_CDI_SPEC_INIT;
 }
 
 static int is_letter(char c)
@@ -77,7 +77,7 @@ static int is_name(const char *s, size_t len, const char *others, int digit_firs
 	return is_letter(s[len - 1]) || is_digit(s[len - 1]);
 }
 
-int gpu_cdi_is_kind(const char *text, size_t len)
+int cdi_is_kind(const char *text, size_t len)
 {
 	const char *slash = memchr(text, '/', len);
 	size_t vendor = slash ? (size_t)(slash - text) : 0;
@@ -86,12 +86,12 @@ int gpu_cdi_is_kind(const char *text, size_t len)
 		is_name(slash + 1, len - vendor - 1, "_-.", 0);
 }
 
-int gpu_cdi_is_device(const char *text)
+int cdi_is_device(const char *text)
 {
 	return is_name(text, strlen(text), "_-.:", 1);
 }
 
-static void need(struct gpu_cdi_spec *s, unsigned version)
+static void need(struct cdi_spec *s, unsigned version)
 {
 	if (version > s->needs)
 		s->needs = version;
@@ -99,7 +99,7 @@ static void need(struct gpu_cdi_spec *s, unsigned version)
 
 static int read_env(struct cdi_reader *r, const json_t *j, void *to)
 {
-	struct gpu_cdi_edits *e = to;
+	struct cdi_edits *e = to;
 	int err = cdi_read_texts(r, j, &e->env);
 
 	for (size_t i = 0; err == 0 && i < e->env.n; i++)
@@ -111,26 +111,24 @@ static int read_env(struct cdi_reader *r, const json_t *j, void *to)
 static int read_node(struct cdi_reader *r, const json_t *j, void *to)
 {
 	static const struct cdi_field fields[] = {
-		{ "path", cdi_read_text, offsetof(struct gpu_cdi_node, path), 1 },
-		{ "hostPath", cdi_read_text, offsetof(struct gpu_cdi_node, host_path), 0 },
-		{ "type", cdi_read_text, offsetof(struct gpu_cdi_node, type), 0 },
-		{ "major", cdi_read_int64, offsetof(struct gpu_cdi_node, major), 0 },
-		{ "minor", cdi_read_int64, offsetof(struct gpu_cdi_node, minor), 0 },
-		{ "fileMode", cdi_read_uint32, offsetof(struct gpu_cdi_node, file_mode), 0 },
-		{ "permissions", cdi_read_text, offsetof(struct gpu_cdi_node, permissions), 0 },
-		{ "uid", cdi_read_uint32, offsetof(struct gpu_cdi_node, uid), 0 },
-		{ "gid", cdi_read_uint32, offsetof(struct gpu_cdi_node, gid), 0 },
+		{ "path", cdi_read_text, offsetof(struct cdi_node, path), 1 },
+		{ "hostPath", cdi_read_text, offsetof(struct cdi_node, host_path), 0 },
+		{ "type", cdi_read_text, offsetof(struct cdi_node, type), 0 },
+		{ "major", cdi_read_int64, offsetof(struct cdi_node, major), 0 },
+		{ "minor", cdi_read_int64, offsetof(struct cdi_node, minor), 0 },
+		{ "fileMode", cdi_read_uint32, offsetof(struct cdi_node, file_mode), 0 },
+		{ "permissions", cdi_read_text, offsetof(struct cdi_node, permissions), 0 },
+		{ "uid", cdi_read_uint32, offsetof(struct cdi_node, uid), 0 },
+		{ "gid", cdi_read_uint32, offsetof(struct cdi_node, gid), 0 },
 		{ NULL, NULL, 0, 0 },
 	};
-	struct gpu_cdi_edits *e = to;
-	struct gpu_cdi_node *n;
+	struct cdi_edits *e = to;
+	struct cdi_node *n;
 	int err;
 
 	e->nodes = xgrow(e->nodes, e->n_nodes, sizeof(*e->nodes));
 	n = &e->nodes[e->n_nodes++];
-	*n = (struct gpu_cdi_node){
-		.major = -1, .minor = -1, .file_mode = -1, .uid = -1, .gid = -1
-	};
+	*n = (struct cdi_node){ .major = -1, .minor = -1, .file_mode = -1, .uid = -1, .gid = -1 };
 	err = cdi_read_object(r, j, fields, n);
 	if (err < 0)
 		return err;
@@ -147,20 +145,19 @@ static int read_node(struct cdi_reader *r, const json_t *j, void *to)
 static int read_mount(struct cdi_reader *r, const json_t *j, void *to)
 {
 	static const struct cdi_field fields[] = {
-		{ "hostPath", cdi_read_text, offsetof(struct gpu_cdi_mount, host_path), 1 },
-		{ "containerPath", cdi_read_text, offsetof(struct gpu_cdi_mount, container_path),
-			1 },
-		{ "type", cdi_read_text, offsetof(struct gpu_cdi_mount, type), 0 },
-		{ "options", cdi_read_texts_field, offsetof(struct gpu_cdi_mount, options), 0 },
+		{ "hostPath", cdi_read_text, offsetof(struct cdi_mount, host_path), 1 },
+		{ "containerPath", cdi_read_text, offsetof(struct cdi_mount, container_path), 1 },
+		{ "type", cdi_read_text, offsetof(struct cdi_mount, type), 0 },
+		{ "options", cdi_read_texts_field, offsetof(struct cdi_mount, options), 0 },
 		{ NULL, NULL, 0, 0 },
 	};
-	struct gpu_cdi_edits *e = to;
-	struct gpu_cdi_mount *m;
+	struct cdi_edits *e = to;
+	struct cdi_mount *m;
 	int err;
 
 	e->mounts = xgrow(e->mounts, e->n_mounts, sizeof(*e->mounts));
 	m = &e->mounts[e->n_mounts++];
-	*m = (struct gpu_cdi_mount){ .options = STRV_INIT };
+	*m = (struct cdi_mount){ .options = STRV_INIT };
 	err = cdi_read_object(r, j, fields, m);
 	if (err == 0 && m->type)
 		need(r->ctx, V_040);
@@ -172,20 +169,20 @@ static int read_hook(struct cdi_reader *r, const json_t *j, void *to)
 	static const char *const names[] = { "prestart", "createRuntime", "createContainer",
 		"startContainer", "poststart", "poststop" };
 	static const struct cdi_field fields[] = {
-		{ "hookName", cdi_read_text, offsetof(struct gpu_cdi_hook, name), 1 },
-		{ "path", cdi_read_text, offsetof(struct gpu_cdi_hook, path), 1 },
-		{ "args", cdi_read_texts_field, offsetof(struct gpu_cdi_hook, args), 0 },
-		{ "env", cdi_read_texts_field, offsetof(struct gpu_cdi_hook, env), 0 },
-		{ "timeout", cdi_read_int64, offsetof(struct gpu_cdi_hook, timeout), 0 },
+		{ "hookName", cdi_read_text, offsetof(struct cdi_hook, name), 1 },
+		{ "path", cdi_read_text, offsetof(struct cdi_hook, path), 1 },
+		{ "args", cdi_read_texts_field, offsetof(struct cdi_hook, args), 0 },
+		{ "env", cdi_read_texts_field, offsetof(struct cdi_hook, env), 0 },
+		{ "timeout", cdi_read_int64, offsetof(struct cdi_hook, timeout), 0 },
 		{ NULL, NULL, 0, 0 },
 	};
-	struct gpu_cdi_edits *e = to;
-	struct gpu_cdi_hook *h;
+	struct cdi_edits *e = to;
+	struct cdi_hook *h;
 	int err;
 
 	e->hooks = xgrow(e->hooks, e->n_hooks, sizeof(*e->hooks));
 	h = &e->hooks[e->n_hooks++];
-	*h = (struct gpu_cdi_hook){ .timeout = -1 };
+	*h = (struct cdi_hook){ .timeout = -1 };
 	err = cdi_read_object(r, j, fields, h);
 	if (err < 0)
 		return err;
@@ -197,7 +194,7 @@ static int read_hook(struct cdi_reader *r, const json_t *j, void *to)
 
 static int read_gid(struct cdi_reader *r, const json_t *j, void *to)
 {
-	struct gpu_cdi_edits *e = to;
+	struct cdi_edits *e = to;
 	int64_t gid = -1;
 	int err = cdi_read_uint32(r, j, &gid);
 
@@ -219,7 +216,7 @@ static int read_net_device(struct cdi_reader *r, const json_t *j, void *to)
 		{ "name", cdi_read_text, offsetof(struct names, inside), 1 },
 		{ NULL, NULL, 0, 0 },
 	};
-	struct gpu_cdi_edits *e = to;
+	struct cdi_edits *e = to;
 	int err = cdi_read_object(r, j, fields, &names);
 
 	if (err == 0)
@@ -273,7 +270,7 @@ static int read_rdt(struct cdi_reader *r, const json_t *j, void *to)
 		{ "enableMBM", cdi_read_bool, offsetof(struct rdt, mbm), 0 },
 		{ NULL, NULL, 0, 0 },
 	};
-	struct gpu_cdi_edits *e = to;
+	struct cdi_edits *e = to;
 	int err = cdi_read_object(r, j, fields, &rdt);
 
 	e->has_rdt = 1;
@@ -318,15 +315,15 @@ static int read_annotations(struct cdi_reader *r, const json_t *j, void *to)
 	return 0;
 }
 
-static int is_empty(const struct gpu_cdi_edits *e)
+static int is_empty(const struct cdi_edits *e)
 {
 	return !e->env.n && !e->n_nodes && !e->n_mounts && !e->n_hooks && !e->n_gids &&
 		!e->net_devices.n && !e->has_rdt;
 }
 
-static int check_device(struct cdi_reader *r, const struct gpu_cdi_device *d)
+static int check_device(struct cdi_reader *r, const struct cdi_device *d)
 {
-	if (!gpu_cdi_is_device(d->name))
+	if (!cdi_is_device(d->name))
 		return cdi_read_wrong(r, "'%s' is no name for a device", d->name);
 	if (is_empty(&d->edits))
 		return cdi_read_wrong(r, "device '%s' has nothing in containerEdits", d->name);
@@ -336,13 +333,13 @@ static int check_device(struct cdi_reader *r, const struct gpu_cdi_device *d)
 static int read_device(struct cdi_reader *r, const json_t *j, void *to)
 {
 	static const struct cdi_field fields[] = {
-		{ "name", cdi_read_text, offsetof(struct gpu_cdi_device, name), 1 },
+		{ "name", cdi_read_text, offsetof(struct cdi_device, name), 1 },
 		{ "annotations", read_annotations, 0, 0 },
-		{ "containerEdits", read_edits, offsetof(struct gpu_cdi_device, edits), 0 },
+		{ "containerEdits", read_edits, offsetof(struct cdi_device, edits), 0 },
 		{ NULL, NULL, 0, 0 },
 	};
-	struct gpu_cdi_spec *s = to;
-	struct gpu_cdi_device *d;
+	struct cdi_spec *s = to;
+	struct cdi_device *d;
 	int err;
 
 	s->devices = xgrow(s->devices, s->n_devices, sizeof(*s->devices));
@@ -361,15 +358,15 @@ static int read_device(struct cdi_reader *r, const json_t *j, void *to)
 /* By name, and the same ones as they stand in the file. */
 static int by_name(const void *a, const void *b)
 {
-	const struct gpu_cdi_device *const *x = a, *const *y = b;
+	const struct cdi_device *const *x = a, *const *y = b;
 	int r = strcmp((*x)->name, (*y)->name);
 
 	return r ? r : (*x > *y) - (*x < *y);
 }
 
-static int check_names(struct cdi_reader *r, const struct gpu_cdi_spec *s)
+static int check_names(struct cdi_reader *r, const struct cdi_spec *s)
 {
-	const struct gpu_cdi_device **v = xcalloc(s->n_devices + 1, sizeof(*v));
+	const struct cdi_device **v = xcalloc(s->n_devices + 1, sizeof(*v));
 	int err = 0;
 
 	for (size_t i = 0; i < s->n_devices; i++)
@@ -390,7 +387,7 @@ static int read_devices(struct cdi_reader *r, const json_t *j, void *to)
 	return err < 0 ? err : check_names(r, to);
 }
 
-static int check_version(struct cdi_reader *r, const struct gpu_cdi_spec *s)
+static int check_version(struct cdi_reader *r, const struct cdi_spec *s)
 {
 	const char *text = s->version + (s->version[0] == 'v');
 	size_t i = 0;
@@ -407,21 +404,21 @@ static int check_version(struct cdi_reader *r, const struct gpu_cdi_spec *s)
 	return 0;
 }
 
-static int read_spec(struct cdi_reader *r, const json_t *j, struct gpu_cdi_spec *s)
+static int read_spec(struct cdi_reader *r, const json_t *j, struct cdi_spec *s)
 {
 	static const struct cdi_field fields[] = {
-		{ "cdiVersion", cdi_read_text, offsetof(struct gpu_cdi_spec, version), 1 },
-		{ "kind", cdi_read_text, offsetof(struct gpu_cdi_spec, kind), 1 },
+		{ "cdiVersion", cdi_read_text, offsetof(struct cdi_spec, version), 1 },
+		{ "kind", cdi_read_text, offsetof(struct cdi_spec, kind), 1 },
 		{ "annotations", read_annotations, 0, 0 },
 		{ "devices", read_devices, 0, 1 },
-		{ "containerEdits", read_edits, offsetof(struct gpu_cdi_spec, edits), 0 },
+		{ "containerEdits", read_edits, offsetof(struct cdi_spec, edits), 0 },
 		{ NULL, NULL, 0, 0 },
 	};
 	int err = cdi_read_object(r, j, fields, s);
 
 	if (err < 0)
 		return err;
-	if (!gpu_cdi_is_kind(s->kind, strlen(s->kind)))
+	if (!cdi_is_kind(s->kind, strlen(s->kind)))
 		return cdi_read_wrong(r, "kind: '%s' is not of the form VENDOR/CLASS", s->kind);
 	if (strchr(strchr(s->kind, '/'), '.'))
 		need(s, V_060);
@@ -430,10 +427,9 @@ static int read_spec(struct cdi_reader *r, const json_t *j, struct gpu_cdi_spec 
 	return check_version(r, s);
 }
 
-int gpu_cdi_spec_parse(
-	const char *text, size_t size, struct gpu_cdi_spec *ret, struct mlr_error *err)
+int cdi_spec_parse(const char *text, size_t size, struct cdi_spec *ret, struct mlr_error *err)
 {
-	auto_call(gpu_cdi_spec_done) struct gpu_cdi_spec s = GPU_CDI_SPEC_INIT;
+	auto_call(cdi_spec_done) struct cdi_spec s = GPU_CDI_SPEC_INIT;
 	struct cdi_reader r = { .err = err, .ctx = &s };
 	json_auto_t *j = NULL;
 	int e;
@@ -446,6 +442,6 @@ int gpu_cdi_spec_parse(
 	if (e < 0)
 		return e;
 	*ret = s;
-	s = (struct gpu_cdi_spec)GPU_CDI_SPEC_INIT;
+	s = (struct cdi_spec)GPU_CDI_SPEC_INIT;
 	return 0;
 }

@@ -1,7 +1,7 @@
 /* Objects of a CDI file by tables of their fields; what is wrong is named by its key. For
- * gpu/cdi_spec.c. */
-#ifndef MLR_GPU_CDI_READ_H
-#define MLR_GPU_CDI_READ_H
+ * cdi/spec.c. */
+#ifndef MLR_CDI_READ_H
+#define MLR_CDI_READ_H
 
 #include "base/error.h"
 #include "base/strv.h"

@@ -1,7 +1,7 @@
 /* The linker's cache of an image into which other runtimes have mounted a driver: `mlrun gpu hook
  * update-ldcache`. */
-#ifndef MLR_GPU_CDI_CACHE_H
-#define MLR_GPU_CDI_CACHE_H
+#ifndef MLR_CDI_CACHE_H
+#define MLR_CDI_CACHE_H
 
 #include "base/strv.h"
 #include "gpu/gpu.h"
@@ -17,7 +17,7 @@
  * bytes to free(); -EPROTO for a cache that is none, or too large; -EFBIG where more than 10,000
  * libraries would have to be read.
  */
-int gpu_cdi_cache_merge(const struct gpu_image *image, const struct strv *folders, char **ret,
+int cdi_cache_merge(const struct gpu_image *image, const struct strv *folders, char **ret,
 	size_t *size, struct mlr_error *err);
 
 #endif

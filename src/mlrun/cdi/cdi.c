@@ -1,11 +1,11 @@
-#include "gpu/cdi.h"
+#include "cdi/cdi.h"
 
 #include "base/cleanup.h"
 #include "base/memory.h"
 #include "base/path.h"
-#include "gpu/cdi_dir.h"
-#include "gpu/cdi_edits.h"
-#include "gpu/cdi_hook.h"
+#include "cdi/dir.h"
+#include "cdi/edits.h"
+#include "cdi/hook.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -13,7 +13,7 @@
 
 /* Edits of one call, in their order: a file's own before those of its first device. */
 struct step {
-	const struct gpu_cdi_edits *edits;
+	const struct cdi_edits *edits;
 	char *what; /* whose they are, for people */
 };
 
@@ -29,29 +29,28 @@ static void steps_done(struct steps *s)
 	free(s->v);
 }
 
-static void job_done(struct gpu_cdi_job *job)
+static void job_done(struct cdi_job *job)
 {
 	gpu_dir_close(&job->root);
 	free(job->root_path);
 	strv_done(&job->links);
 }
 
-int gpu_cdi_is_name(const char *text)
+int cdi_is_name(const char *text)
 {
 	const char *equals = strchr(text, '=');
 
-	return equals && gpu_cdi_is_kind(text, (size_t)(equals - text)) &&
-		gpu_cdi_is_device(equals + 1);
+	return equals && cdi_is_kind(text, (size_t)(equals - text)) && cdi_is_device(equals + 1);
 }
 
-int gpu_cdi_is_gpu(const char *name)
+int cdi_is_gpu(const char *name)
 {
 	const char *slash = strchr(name, '/');
 
 	return slash && (strncmp(slash, "/gpu=", 5) == 0 || strncmp(name, "nvidia.com/", 11) == 0);
 }
 
-static void add_step(struct steps *s, const struct gpu_cdi_edits *e, char *what)
+static void add_step(struct steps *s, const struct cdi_edits *e, char *what)
 {
 	for (size_t i = 0; i < s->n; i++)
 		if (s->v[i].edits == e) {
@@ -62,13 +61,13 @@ static void add_step(struct steps *s, const struct gpu_cdi_edits *e, char *what)
 	s->v[s->n++] = (struct step){ e, what };
 }
 
-static int find_steps(const struct gpu_cdi_dir *d, const struct strv *names, struct steps *ret,
-	struct mlr_error *err)
+static int find_steps(
+	const struct cdi_dir *d, const struct strv *names, struct steps *ret, struct mlr_error *err)
 {
 	for (size_t i = 0; i < names->n; i++) {
-		const struct gpu_cdi_spec *s;
-		const struct gpu_cdi_device *device;
-		int r = gpu_cdi_dir_find(d, names->v[i], &s, &device, err);
+		const struct cdi_spec *s;
+		const struct cdi_device *device;
+		int r = cdi_dir_find(d, names->v[i], &s, &device, err);
 
 		if (r < 0)
 			return mlr_wrap(err, "'%s'", names->v[i]), r;
@@ -76,7 +75,7 @@ static int find_steps(const struct gpu_cdi_dir *d, const struct strv *names, str
 		add_step(ret, &device->edits, xasprintf("'%s': device '%s'", s->file, names->v[i]));
 	}
 	for (size_t i = 0; i < ret->n; i++) {
-		int r = gpu_cdi_edits_check(ret->v[i].edits, err);
+		int r = cdi_edits_check(ret->v[i].edits, err);
 
 		if (r < 0)
 			return mlr_wrap(err, "%s", ret->v[i].what), r;
@@ -84,35 +83,35 @@ static int find_steps(const struct gpu_cdi_dir *d, const struct strv *names, str
 	return 0;
 }
 
-int gpu_cdi_check(const struct strv *names, struct mlr_error *err)
+int cdi_check(const struct strv *names, struct mlr_error *err)
 {
-	auto_call(gpu_cdi_dir_done) struct gpu_cdi_dir d = GPU_CDI_DIR_INIT;
+	auto_call(cdi_dir_done) struct cdi_dir d = GPU_CDI_DIR_INIT;
 	auto_call(steps_done) struct steps steps = { NULL, 0 };
 
 	if (names->n == 0)
 		return 0;
-	gpu_cdi_dir_read(&d);
+	cdi_dir_read(&d);
 	return find_steps(&d, names, &steps, err);
 }
 
 /* Links come first, which the linker's cache is to know of; what the image has that is newer,
  * last. */
-static int hook_turn(const struct gpu_cdi_hook *h)
+static int hook_turn(const struct cdi_hook *h)
 {
 	if (strv_has(&h->args, "create-symlinks") || strv_has(&h->args, "create-soname-symlinks"))
 		return 0;
 	return strv_has(&h->args, "enable-cuda-compat") ? 2 : 1;
 }
 
-static int plan_hooks(struct gpu_cdi_job *job, const struct steps *steps)
+static int plan_hooks(struct cdi_job *job, const struct steps *steps)
 {
 	for (int turn = 0; turn < 3; turn++)
 		for (size_t i = 0; i < steps->n; i++) {
-			const struct gpu_cdi_edits *e = steps->v[i].edits;
+			const struct cdi_edits *e = steps->v[i].edits;
 
 			for (size_t k = 0; k < e->n_hooks; k++) {
 				int r = hook_turn(&e->hooks[k]) == turn
-					? gpu_cdi_hook_plan(job, &e->hooks[k])
+					? cdi_hook_plan(job, &e->hooks[k])
 					: 0;
 
 				if (r < 0)
@@ -122,13 +121,13 @@ static int plan_hooks(struct gpu_cdi_job *job, const struct steps *steps)
 	return 0;
 }
 
-static int plan_steps(struct gpu_cdi_job *job, const struct steps *steps)
+static int plan_steps(struct cdi_job *job, const struct steps *steps)
 {
 	size_t first = job->p->n_mounts;
 	int r = 0;
 
 	for (size_t i = 0; r == 0 && i < steps->n; i++) {
-		r = gpu_cdi_edits_plan(job, steps->v[i].edits, steps->v[i].what);
+		r = cdi_edits_plan(job, steps->v[i].edits, steps->v[i].what);
 		if (r < 0)
 			return mlr_wrap(job->err, "%s", steps->v[i].what), r;
 	}
@@ -145,7 +144,7 @@ static int has_some(const struct strv *names, const char *vendor)
 	size_t len = strlen(vendor);
 
 	for (size_t i = 0; i < names->n; i++)
-		if (strncmp(names->v[i], vendor, len) == 0 && gpu_cdi_is_gpu(names->v[i]) &&
+		if (strncmp(names->v[i], vendor, len) == 0 && cdi_is_gpu(names->v[i]) &&
 			strcmp(strchr(names->v[i], '='), "=all") != 0)
 			return 1;
 	return 0;
@@ -188,19 +187,19 @@ static void drop_numbers(const struct strv *names, struct plan *p)
 	}
 }
 
-int gpu_cdi_plan(const struct strv *names, const struct gpu_image *image, struct plan *p,
+int cdi_plan(const struct strv *names, const struct gpu_image *image, struct plan *p,
 	struct mlr_error *err)
 {
-	auto_call(gpu_cdi_dir_done) struct gpu_cdi_dir d = GPU_CDI_DIR_INIT;
+	auto_call(cdi_dir_done) struct cdi_dir d = GPU_CDI_DIR_INIT;
 	auto_call(steps_done) struct steps steps = { NULL, 0 };
-	auto_call(job_done) struct gpu_cdi_job job = {
+	auto_call(job_done) struct cdi_job job = {
 		.root = GPU_DIR_INIT, .image = image, .p = p, .err = err
 	};
 	int r;
 
 	if (names->n == 0)
 		return 0;
-	gpu_cdi_dir_read(&d);
+	cdi_dir_read(&d);
 	r = find_steps(&d, names, &steps, err);
 	if (r < 0)
 		return r;
@@ -220,25 +219,25 @@ int gpu_cdi_plan(const struct strv *names, const struct gpu_image *image, struct
 }
 
 /* Files that tell of the same tell of many: one of them will do. */
-static void add_twice(const struct gpu_cdi_dir *d, const struct strv *twice, struct strv *problems)
+static void add_twice(const struct cdi_dir *d, const struct strv *twice, struct strv *problems)
 {
-	const struct gpu_cdi_spec *spec;
-	const struct gpu_cdi_device *device;
+	const struct cdi_spec *spec;
+	const struct cdi_device *device;
 	struct mlr_error err = MLR_ERROR_INIT;
 	auto_free char *others =
 		twice->n > 1 ? xasprintf(" and %zu more", twice->n - 1) : xstrdup("");
 
-	if (twice->n && gpu_cdi_dir_find(d, twice->v[0], &spec, &device, &err) < 0)
+	if (twice->n && cdi_dir_find(d, twice->v[0], &spec, &device, &err) < 0)
 		strv_take(problems, xasprintf("'%s'%s: %s", twice->v[0], others, err.text));
 }
 
-void gpu_cdi_list(struct strv *ret, struct strv *problems)
+void cdi_list(struct strv *ret, struct strv *problems)
 {
-	auto_call(gpu_cdi_dir_done) struct gpu_cdi_dir d = GPU_CDI_DIR_INIT;
+	auto_call(cdi_dir_done) struct cdi_dir d = GPU_CDI_DIR_INIT;
 	auto_strv struct strv twice = STRV_INIT;
 
-	gpu_cdi_dir_read(&d);
-	gpu_cdi_dir_names(&d, ret, &twice);
+	cdi_dir_read(&d);
+	cdi_dir_names(&d, ret, &twice);
 	for (size_t i = 0; i < d.n_problems; i++)
 		strv_add(problems, d.problems[i].text);
 	add_twice(&d, &twice, problems);

@@ -12,15 +12,15 @@
  *   update-application-profile             EGL sees the devices that are there
  *   chmod                                  nothing: modes are as they are
  */
-#ifndef MLR_GPU_CDI_HOOK_H
-#define MLR_GPU_CDI_HOOK_H
+#ifndef MLR_CDI_HOOK_H
+#define MLR_CDI_HOOK_H
 
-#include "gpu/cdi_edits.h"
+#include "cdi/edits.h"
 
 /* Returns 0 or -ENOTSUP, naming the hook. */
-int gpu_cdi_hook_check(const struct gpu_cdi_hook *h, struct mlr_error *err);
+int cdi_hook_check(const struct cdi_hook *h, struct mlr_error *err);
 
 /* The mounts of all devices are in the plan by then. */
-int gpu_cdi_hook_plan(struct gpu_cdi_job *job, const struct gpu_cdi_hook *h);
+int cdi_hook_plan(struct cdi_job *job, const struct cdi_hook *h);
 
 #endif

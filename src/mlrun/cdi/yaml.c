@@ -1,4 +1,4 @@
-#include "gpu/cdi_yaml.h"
+#include "cdi/yaml.h"
 
 #include "base/cleanup.h"
 #include "base/memory.h"
@@ -385,7 +385,7 @@ static int document(struct reader *r, json_t **ret)
 	return err;
 }
 
-int gpu_cdi_yaml_load(const char *text, size_t size, json_t **ret, struct mlr_error *err)
+int cdi_yaml_load(const char *text, size_t size, json_t **ret, struct mlr_error *err)
 {
 	auto_call(reader_done) struct reader r = { .err = err };
 	json_auto_t *v = NULL;

@@ -1,20 +1,20 @@
 /* The CDI files of a machine: /etc/cdi, then /var/run/cdi, whose devices are before those of the
  * same name. */
-#ifndef MLR_GPU_CDI_DIR_H
-#define MLR_GPU_CDI_DIR_H
+#ifndef MLR_CDI_DIR_H
+#define MLR_CDI_DIR_H
 
-#include "gpu/cdi_spec.h"
+#include "cdi/spec.h"
 
 /* A file that could not be read. */
-struct gpu_cdi_problem {
+struct cdi_problem {
 	char *text; /* "'/etc/cdi/x.yaml': line 3: …" */
 	char *kind; /* what its text says of its kind, found as well as it can be; NULL: nothing */
 };
 
-struct gpu_cdi_dir {
-	struct gpu_cdi_spec *v;
+struct cdi_dir {
+	struct cdi_spec *v;
 	size_t n;
-	struct gpu_cdi_problem *problems;
+	struct cdi_problem *problems;
 	size_t n_problems;
 };
 
@@ -23,11 +23,11 @@ struct gpu_cdi_dir {
 		NULL, 0, NULL, 0 \
 	}
 
-void gpu_cdi_dir_done(struct gpu_cdi_dir *d);
+void cdi_dir_done(struct cdi_dir *d);
 
 /* Read all of them, below gpu_root(), in one directory the first 1000. Directories that are not
  * there are empty; a file that is wrong is a problem and stops no other. */
-void gpu_cdi_dir_read(struct gpu_cdi_dir *ret);
+void cdi_dir_read(struct cdi_dir *ret);
 
 /*
  * Find a device.
@@ -37,12 +37,11 @@ void gpu_cdi_dir_read(struct gpu_cdi_dir *ret);
  * Returns 0 and both; -ENODEV when no file has it, naming those that do have some; -EEXIST when two
  * files of one directory have it, naming both; -EPROTO when it may be in a file that is wrong.
  */
-int gpu_cdi_dir_find(const struct gpu_cdi_dir *d, const char *name,
-	const struct gpu_cdi_spec **spec, const struct gpu_cdi_device **device,
-	struct mlr_error *err);
+int cdi_dir_find(const struct cdi_dir *d, const char *name, const struct cdi_spec **spec,
+	const struct cdi_device **device, struct mlr_error *err);
 
 /* All names that can be found, sorted; in twice, which may be NULL, those that two files of one
  * directory have. */
-void gpu_cdi_dir_names(const struct gpu_cdi_dir *d, struct strv *ret, struct strv *twice);
+void cdi_dir_names(const struct cdi_dir *d, struct strv *ret, struct strv *twice);
 
 #endif

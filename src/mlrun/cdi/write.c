@@ -3,7 +3,7 @@
  * places, and hooks that make links and the linker's cache, which are ours (`mlrun gpu hook`).
  * Podman runs them in the container's user namespace, Docker as root.
  */
-#include "gpu/cdi.h"
+#include "cdi/cdi.h"
 
 #include "base/cleanup.h"
 #include "base/json.h"
@@ -291,7 +291,7 @@ static json_t *spec(struct writer *w)
 		devices, "containerEdits", edits);
 }
 
-int gpu_cdi_spec(const struct gpu_machine *m, const char *hook, json_t **ret, struct mlr_error *err)
+int cdi_spec(const struct gpu_machine *m, const char *hook, json_t **ret, struct mlr_error *err)
 {
 	auto_free char *root = realpath(gpu_root(), NULL);
 	struct writer w = { .m = m, .hook = hook };

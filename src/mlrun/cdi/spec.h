@@ -2,8 +2,8 @@
  * One CDI file, read strictly (github.com/cncf-tags/container-device-interface, SPEC.md and
  * specs-go/config.go, versions 0.3.0 to 1.1.0). Its bytes may be anything.
  */
-#ifndef MLR_GPU_CDI_SPEC_H
-#define MLR_GPU_CDI_SPEC_H
+#ifndef MLR_CDI_SPEC_H
+#define MLR_CDI_SPEC_H
 
 #include "base/error.h"
 #include "base/strv.h"
@@ -14,7 +14,7 @@
 #define GPU_CDI_FILE_MAX (4u << 20) /* bytes */
 
 /* Texts are NULL and numbers -1 where the file says nothing; lists are empty. */
-struct gpu_cdi_node {
+struct cdi_node {
 	char *path;      /* inside */
 	char *host_path; /* NULL: the same */
 	char *type;      /* "c", "u", "b", "p" */
@@ -22,25 +22,25 @@ struct gpu_cdi_node {
 	char *permissions;
 };
 
-struct gpu_cdi_mount {
+struct cdi_mount {
 	char *host_path, *container_path, *type;
 	struct strv options;
 };
 
-struct gpu_cdi_hook {
+struct cdi_hook {
 	char *name; /* "createContainer" */
 	char *path;
 	struct strv args, env;
 	int64_t timeout;
 };
 
-struct gpu_cdi_edits {
+struct cdi_edits {
 	struct strv env; /* "KEY=VALUE" */
-	struct gpu_cdi_node *nodes;
+	struct cdi_node *nodes;
 	size_t n_nodes;
-	struct gpu_cdi_mount *mounts;
+	struct cdi_mount *mounts;
 	size_t n_mounts;
-	struct gpu_cdi_hook *hooks;
+	struct cdi_hook *hooks;
 	size_t n_hooks;
 	int64_t *gids;
 	size_t n_gids;
@@ -48,19 +48,19 @@ struct gpu_cdi_edits {
 	int has_rdt;             /* intelRdt */
 };
 
-struct gpu_cdi_device {
+struct cdi_device {
 	char *name; /* "0" */
-	struct gpu_cdi_edits edits;
+	struct cdi_edits edits;
 };
 
-struct gpu_cdi_spec {
+struct cdi_spec {
 	char *file;   /* where it was read, for messages */
 	int priority; /* of its directory: the greater wins */
 	char *version, *kind;
-	struct gpu_cdi_device *devices;
+	struct cdi_device *devices;
 	size_t n_devices;
-	struct gpu_cdi_edits edits; /* made when any of the devices is asked for */
-	unsigned needs;             /* the place in the list of versions that what it says needs */
+	struct cdi_edits edits; /* made when any of the devices is asked for */
+	unsigned needs;         /* the place in the list of versions that what it says needs */
 };
 
 #define GPU_CDI_SPEC_INIT \
@@ -68,12 +68,12 @@ struct gpu_cdi_spec {
 		0         \
 	}
 
-void gpu_cdi_spec_done(struct gpu_cdi_spec *s);
+void cdi_spec_done(struct cdi_spec *s);
 
 /* May it be the name of a kind, "nvidia.com/gpu", or of a device, "0", "GPU-…", "0:1"? len bytes of
  * text. */
-int gpu_cdi_is_kind(const char *text, size_t len);
-int gpu_cdi_is_device(const char *text);
+int cdi_is_kind(const char *text, size_t len);
+int cdi_is_device(const char *text);
 
 /*
  * Read a file's text, JSON or YAML, whichever it is. Keys are found whatever the size of their
@@ -82,7 +82,6 @@ int gpu_cdi_is_device(const char *text);
  *
  * Returns 0; -EPROTO naming device and key; -EFBIG; -ENOTSUP for a version that is not known.
  */
-int gpu_cdi_spec_parse(
-	const char *text, size_t size, struct gpu_cdi_spec *ret, struct mlr_error *err);
+int cdi_spec_parse(const char *text, size_t size, struct cdi_spec *ret, struct mlr_error *err);
 
 #endif

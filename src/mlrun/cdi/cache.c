@@ -1,10 +1,10 @@
-#include "gpu/cdi_cache.h"
+#include "cdi/cache.h"
 
 #include "base/cleanup.h"
 #include "base/file.h"
 #include "base/machine.h"
 #include "base/memory.h"
-#include "gpu/cdi_links.h"
+#include "cdi/links.h"
 #include "gpu/elf.h"
 #include "gpu/ldcache.h"
 
@@ -192,7 +192,7 @@ static int add_file(struct merge *m, const char *folder, const char *file, const
 	auto_call(gpu_elf_done) struct gpu_elf elf = GPU_ELF_INIT;
 	auto_close int fd = -1;
 
-	if (!gpu_cdi_is_library(file) || is_known(m, path))
+	if (!cdi_is_library(file) || is_known(m, path))
 		return 0;
 	if (m->n_read++ == FILES_MAX)
 		return mlr_fail(err, EFBIG,
@@ -229,7 +229,7 @@ static int add_folder(struct merge *m, const char *folder, struct mlr_error *err
 	return added;
 }
 
-int gpu_cdi_cache_merge(const struct gpu_image *image, const struct strv *folders, char **ret,
+int cdi_cache_merge(const struct gpu_image *image, const struct strv *folders, char **ret,
 	size_t *size, struct mlr_error *err)
 {
 	auto_call(merge_done) struct merge m = { .image = image, .c = GPU_LDCACHE_INIT };
