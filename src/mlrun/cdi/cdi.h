@@ -27,7 +27,7 @@ int cdi_check(const struct strv *names, struct mlr_error *err);
 
 /*
  * Add devices' edits, and once those of each file that has one: variables, nodes (bound from the
- * host's), mounts, and what NVIDIA's known hooks would do (cdi_hook.h). Nothing is executed.
+ * host's), mounts, and what NVIDIA's known hooks would do (hook.h). Nothing is executed.
  * Entries' origin is "cdi". To be called when the plan has its default mounts and its environment,
  * and before the user's own mounts; a variable that the user, his or the site's configuration has
  * set stays.
