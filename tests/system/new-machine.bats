@@ -137,7 +137,7 @@ without() {
 		mkdir build && cd build
 		../mlrun/configure -q --enable-werror >&2
 		make -s -j$(nproc) >make.log 2>&1 || { cat make.log; exit 1; }
-		export PATH=\$PWD/src:\$PATH
+		export PATH=\$PWD/bin:\$PATH
 		export MLRUN_STORE=/var/cache/store # not on the overlay, which keeps no whiteouts
 		mlrun pull -q $REGISTRY/library/debian:12
 		mlrun exec $REGISTRY/library/debian:12 cat /etc/os-release
