@@ -144,9 +144,7 @@ static void begin_section(struct parse *p, const char *line, size_t len)
 		is_host(host, host_n) && !host[host_n + strspn(host + host_n, " \t")])
 		p->section = xasprintf(REGISTRY " %.*s", (int)host_n, host);
 	else
-		fail_at(p,
-			"section '%.60s' is none of mlrun's: only [exec] and [registry HOST] are",
-			name);
+		fail_at(p, "unknown section '%.60s': use [exec] or [registry HOST]", name);
 }
 
 /*
@@ -172,7 +170,7 @@ static char *next_line(char *buf, int size, void *ctx)
 		len--;
 	}
 	if (memchr(line, '\0', len)) {
-		fail_at(p, "a NUL byte: this is no text file");
+		fail_at(p, "a NUL byte: not a text file");
 		return NULL;
 	}
 	if (len > 0 && *line == '[') {

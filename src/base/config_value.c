@@ -156,7 +156,7 @@ static char *environment_variable(const char *value, struct mlr_error *err)
 
 	if (n > 0 && strcspn(value, " \t") >= n)
 		return xstrdup(value);
-	mlr_fail(err, EINVAL, "'%s' is no variable: K=V or K is", value);
+	mlr_fail(err, EINVAL, "invalid variable '%s': use K=V or K", value);
 	return NULL;
 }
 
@@ -204,7 +204,7 @@ static char *gpus(const char *value, struct mlr_error *err)
 			n--;
 		if (n > 0 && !is_gpu_name(s + blanks, n)) {
 			mlr_fail(err, EINVAL,
-				"'%.*s' is no GPU: auto, all, none, or numbers, UUIDs and places on the bus with a ',' between them are",
+				"invalid GPU list '%.*s': use auto, all, none, or indices, UUIDs and PCI addresses separated by ','",
 				(int)n, s + blanks);
 			return NULL;
 		}
@@ -221,7 +221,7 @@ static char *word_of(
 	for (; *words; words++)
 		if (strcmp(*words, value) == 0)
 			return xstrdup(value);
-	mlr_fail(err, EINVAL, "'%s' is none of %s", value, list);
+	mlr_fail(err, EINVAL, "'%s' is invalid: use one of %s", value, list);
 	return NULL;
 }
 

@@ -6,7 +6,7 @@
 
 #include <jansson.h>
 
-/* A string, null of NULL. Of text that is no UTF-8, which JSON cannot hold (names of files may be
+/* A string, null of NULL. Of text that is not UTF-8, which JSON cannot hold (names of files may be
  * so), each byte is taken for a character of Latin-1. NULL only for lack of memory. */
 json_t *mlr_json_text(const char *s);
 

@@ -27,8 +27,7 @@ void mlr_log_init(const char *name)
 			return;
 		}
 	}
-	mlr_log(MLR_WARNING, "MLRUN_LOG='%s' is none of error, warning, info, debug, ignoring",
-		env);
+	mlr_log(MLR_WARNING, "ignoring MLRUN_LOG='%s': use error, warning, info or debug", env);
 }
 
 /* Text from images and servers comes along here and must forge no line. */

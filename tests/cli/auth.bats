@@ -91,7 +91,7 @@ hint: a wrong user name or password? Many registries want an access token in pla
 	web=127.0.0.1:$(sed -n 's/.* port \([0-9]*\) .*/\1/p' web)
 	run -125 mlrun login -u ann --password-stdin "$web" <<<secret
 	kill $!
-	assert_output "mlrun: login '$web': '$web' is no registry: it has no /v2/
+	assert_output "mlrun: login '$web': '$web' is not a registry: it has no /v2/
 hint: check the name; a registry's is often not its web site's"
 }
 

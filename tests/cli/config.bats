@@ -61,7 +61,7 @@ volume = $BATS_TEST_TMPDIR/site:/a" mlrun exec --explain -w / "$IMG" true
 	assert_output --partial "volume '/no/such:/x:optional': source '/no/such': No such file or directory"
 	printf '[exec]\nvolume = %s:/x:bogus\n' "$PWD" >"$CONF"
 	run -125 mlrun exec "$IMG" true
-	assert_output --partial "$CONF:2: volume '$PWD:/x:bogus': 'bogus' is no volume flag"
+	assert_output --partial "$CONF:2: volume '$PWD:/x:bogus': invalid volume flag 'bogus'"
 }
 
 @test "config: variables come after the image's and before the user's" {
@@ -167,7 +167,7 @@ env = S=1" mlrun config --json
 	run -125 mlrun config --json pull
 	assert_output --partial "--json prints all settings, a KEY one value"
 	MLRUN_PULL=sometimes run -125 mlrun config pull
-	assert_output --partial "environment variable MLRUN_PULL: 'sometimes' is none of missing, always, never"
+	assert_output --partial "environment variable MLRUN_PULL: 'sometimes' is invalid: use one of missing, always, never"
 }
 
 @test "config: GPUs that are none, and registries that no name can have, are told with file and line" {
@@ -177,7 +177,7 @@ env = S=1" mlrun config --json
 		printf '[exec]\ngpu = %s\n' "$value" >"$CONF"
 		run -125 mlrun config
 		assert_output --partial "mlrun.conf:2: "
-		assert_output --partial "is no GPU: auto, all, none, or numbers"
+		assert_output --partial "use auto, all, none, or indices"
 	done
 	for value in auto all none 0 '0, 1' GPU-8932f937 0000:3b:00.0 af:00.0 0:1 MIG-GPU-8932f937/1/0 nvidia.com/gpu=0; do
 		printf '[exec]\ngpu = %s\n' "$value" >"$CONF"
@@ -186,7 +186,7 @@ env = S=1" mlrun config --json
 	for value in bad/name 'https://registry.lab' 'two hosts' 'user@host'; do
 		printf '[registry %s]\ntimeout = 3\n' "$value" >"$CONF"
 		run -125 mlrun config
-		assert_output --partial "mlrun.conf:1: section 'registry $value' is none of mlrun's"
+		assert_output --partial "mlrun.conf:1: unknown section 'registry $value'"
 	done
 	for value in docker.io registry.lab:5000 '[::1]:5000' a_b; do
 		printf '[registry %s]\ntimeout = 3\n' "$value" >"$CONF"

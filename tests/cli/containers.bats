@@ -105,7 +105,7 @@ reads_it() { ls -l "/proc/$1/fd" 2>/dev/null | grep -q 'upper/large$'; }
 	assert_output --partial "--write and --read-only exclude each other"
 	for name in ../x .x -x . .. a/b 'a b' ä "$(printf '%0200d' 1)"; do
 		run -125 mlrun exec "--write=$name" "$IMG" true
-		assert_output --partial "is no name for a container"
+		assert_output --partial "invalid container name"
 	done
 	run -125 mlrun exec --write= "$IMG" true
 	assert_output --partial "the name is empty"

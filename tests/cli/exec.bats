@@ -193,7 +193,7 @@ in_tiny() { mlrun exec "$IMG" "$@"; }
 	run -125 mlrun exec -v /etc/passwd:/etc "$IMG" true
 	assert_output --partial "'/etc' in the image is a directory"
 	run -125 mlrun exec -v /etc:/x:bogus "$IMG" true
-	assert_output --partial "'bogus' is no volume flag"
+	assert_output --partial "invalid volume flag 'bogus'"
 }
 
 @test "exec: in a directory that the caller may not enter it starts in the image's, and one line says so" {

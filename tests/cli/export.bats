@@ -380,7 +380,7 @@ listed() { tar --numeric-owner --full-time -tvf "$1" | sed 's,/$,,; s,^h,-,; s, 
 	run -125 mlrun export --verbose --format oci app full
 	assert_output --partial "'full' is there and is not empty"
 	run -125 mlrun export --format oci app link
-	assert_output --partial "'link' is there and is no directory"
+	assert_output --partial "'link' exists and is not a directory"
 	run -0 find . -name '.*.mlrun-*'
 	assert_output ''
 }

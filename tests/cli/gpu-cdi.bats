@@ -187,7 +187,7 @@ as_root() {
 	[[ $stderr == *"'/etc/cdi': there are more than 1000 files, and the others are not read"* ]]
 	rm "$cdi"/0[5-9]*.json
 	run -0 --separate-stderr mlrun gpu cdi --list
-	[[ $stderr == *"'/etc/cdi/broken.yaml': ...x"*"x' is no key of CDI's"* ]]
+	[[ $stderr == *"'/etc/cdi/broken.yaml': "*"unknown key '...x"*"x'"* ]]
 }
 
 @test "exec --device: NVIDIA's own file brings nodes, libraries, links and variables" {
@@ -370,7 +370,7 @@ libnvidia-ml.so.535.104.05"
 
 @test "exec --device: a device that no file has is an error with those that there are" {
 	run -125 mlrun exec --device nvidia.com/gpu=0 "$image" true
-	assert_output --partial "--device: 'nvidia.com/gpu=0': no file in /etc/cdi and /var/run/cdi tells of it"
+	assert_output --partial "--device: 'nvidia.com/gpu=0': no file in /etc/cdi and /var/run/cdi describes it"
 	assert_output --partial "mlrun gpu cdi -o /etc/cdi/nvidia.json"
 	nvidia_file >"$cdi/nvidia.yaml"
 	run -125 mlrun exec --device nvidia.com/gpu=7 "$image" true
@@ -381,7 +381,7 @@ libnvidia-ml.so.535.104.05"
 
 @test "exec --device: a name is wrong before an image is fetched for it" {
 	run -125 mlrun exec --device nvidia.com/gpu=0 127.0.0.1:1/no/such:image true
-	assert_output --partial "tells of it"
+	assert_output --partial "describes it"
 	refute_output --partial "connect"
 }
 
@@ -414,7 +414,7 @@ libnvidia-ml.so.535.104.05"
 	nvidia_file | sed 's/deviceNodes/devicenods/' >"$cdi/nvidia.yaml"
 	one_file '"env":["A=1"]' >"$cdi/a.json"
 	run -125 mlrun exec --device nvidia.com/gpu=0 "$image" true
-	assert_output --partial "it may be in a file that is wrong: '/etc/cdi/nvidia.yaml': devices: [0]: '0': containerEdits: 'devicenods' is no key of CDI's"
+	assert_output --partial "it may be in a file that is wrong: '/etc/cdi/nvidia.yaml': devices: [0]: '0': containerEdits: unknown key 'devicenods'"
 	run -0 mlrun exec --device test.com/thing=a "$image" sh -c 'echo $A'
 	assert_output 1
 }
@@ -478,10 +478,10 @@ libnvidia-ml.so.535.104.05"
 	assert_output --partial "mlrun gpu cdi"
 	one_file '"deviceNodes":[{"path":"/dev/dri"}]' >"$cdi/a.json"
 	run -125 mlrun exec --device test.com/thing=a "$image" true
-	assert_output --partial "'/dev/dri' is no character device"
+	assert_output --partial "'/dev/dri' is not a character device"
 	one_file '"deviceNodes":[{"path":"dev/x"}]' >"$cdi/a.json"
 	run -125 mlrun exec --device test.com/thing=a "$image" true
-	assert_output --partial "'dev/x' is no absolute path"
+	assert_output --partial "'dev/x' is not an absolute path"
 }
 
 # on_machine COMMAND: with this machine itself in place of a made-up one, and an empty /var/run/cdi.
@@ -503,10 +503,10 @@ on_machine() {
 	assert_output --partial "the device '/dev/null' is 1:3, and the file says 1:5"
 	one_file '"deviceNodes":[{"path":"/dev/null","type":"b"}]' >a.json
 	run -125 on_machine "cp a.json /run/cdi && mlrun exec --device test.com/thing=a $image true"
-	assert_output --partial "'/dev/null' is no block device"
+	assert_output --partial "'/dev/null' is not a block device"
 	one_file '"deviceNodes":[{"path":"/etc/hostname"}]' >a.json
 	run -125 on_machine "cp a.json /run/cdi && mlrun exec --device test.com/thing=a $image true"
-	assert_output --partial "'/etc/hostname' is no character device"
+	assert_output --partial "'/etc/hostname' is not a character device"
 }
 
 @test "exec --device: a device none of whose nodes can be opened is an error, one of several is told" {
@@ -556,7 +556,7 @@ on_machine() {
 	one_file '"env":["A=1"]' >"$cdi/a.json"
 	run -0 --separate-stderr timeout 300 mlrun gpu cdi --list
 	assert_output test.com/thing=a
-	[[ $stderr == *"pipe.json': it is no regular file"* ]]
+	[[ $stderr == *"pipe.json': not a regular file"* ]]
 	[[ $stderr == *"large.yaml': it is larger than 4 MiB"* ]]
 	[[ $stderr == *"laughs.yaml': line 6: more values than a CDI file can have"* ]]
 }
@@ -703,7 +703,7 @@ for i in range(1, int(sys.argv[2])):
 	run -0 ldconfig -p -C root/etc/ld.so.cache
 	assert_line --regexp "libcuda.so.1 .*=> $LIBS/libcuda.so.535.104.05\$"
 	run -125 mlrun gpu hook enable-cuda-compat --host-driver-version new <state
-	assert_output --partial "'new' is no version of a driver"
+	assert_output --partial "invalid driver version 'new'"
 }
 
 @test "gpu hook: an image of musl gets its list of directories" {
@@ -782,7 +782,7 @@ for i in range(1, int(sys.argv[2])):
 @test "gpu hook: what is no state of a container is refused" {
 	for state in "" "{}" '{"bundle":"/tmp"}' '{"ociVersion":"1","id":"x","bundle":"tmp"}' "rubbish"; do
 		run -125 mlrun gpu hook create-symlinks --link a::/b <<<"$state"
-		assert_output --partial "the state of a container is wanted"
+		assert_output --partial "expected a container's state"
 	done
 	bundle / >state
 	run -125 mlrun gpu hook create-symlinks --link a::/b <state

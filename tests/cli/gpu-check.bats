@@ -242,5 +242,5 @@ mend() { jq -r --arg s "$1" '.findings[] | select(.subject == $s) | .mend' <<<"$
 	run -125 mlrun gpu check rootfs:nowhere
 	assert_output --partial "gpu check 'rootfs:nowhere'"
 	run -125 mlrun gpu check
-	assert_output --partial "an image is wanted"
+	assert_output --partial "expected an image"
 }

@@ -64,7 +64,7 @@ rows() { sed -n '/^<!-- rows/,/^<!-- end of rows/s/^| \([`–].*\)/\1/p' "$top_s
 	assert_line --partial "--gpu=2: '2' is not one of the job's GPUs (CUDA_VISIBLE_DEVICES=0,1)"
 	assert_line --regexp '^hint: CUDA_VISIBLE_DEVICES=0,1: 0 \(NVIDIA A40, GPU-c0ffee00-[^)]*\), 1 \('
 	run -125 mlrun exec --gpu=7 "$REGISTRY/says-all" true
-	assert_line --partial "'7' is no GPU of this machine"
+	assert_line --partial "this machine has no GPU '7'"
 }
 
 @test "gpu: a job without GPUs starts without, unless --gpu asks for one" {
@@ -116,7 +116,7 @@ rows() { sed -n '/^<!-- rows/,/^<!-- end of rows/s/^| \([`–].*\)/\1/p' "$top_s
 	run -0 mlrun exec --gpu=1 "$REGISTRY/says-all" sh -c 'echo /dev/nvidia[0-9]*'
 	assert_output "/dev/nvidia2"
 	run -125 mlrun exec --gpu=2 "$REGISTRY/says-all" true
-	assert_output --partial "'2' is no GPU that can be opened: of 3 here 1 cannot"
+	assert_output --partial "GPU '2' cannot be opened: of 3 here 1 cannot"
 	chmod 666 "$MLRUN_GPU_ROOT/dev/nvidia0"
 }
 
@@ -131,7 +131,7 @@ rows() { sed -n '/^<!-- rows/,/^<!-- end of rows/s/^| \([`–].*\)/\1/p' "$top_s
 	assert_output --regexp '^/dev/nvidia0 nvidia-cap[0-9]+ nvidia-cap[0-9]+ unset$'
 	[ "$output" != "$all" ]
 	run -125 mlrun exec --gpu=0:9 "$REGISTRY/says-all" true
-	assert_output --partial "'0:9' is no GPU of this machine"
+	assert_output --partial "this machine has no GPU '0:9'"
 	assert_output --partial "0:1 (MIG-GPU-"
 }
 
@@ -164,7 +164,7 @@ rows() { sed -n '/^<!-- rows/,/^<!-- end of rows/s/^| \([`–].*\)/\1/p' "$top_s
 	assert_output "."
 	MLRUN_GPU=9 run -0 mlrun exec "$REGISTRY/says-void" sh -c "$tell"
 	assert_line "."
-	assert_line --partial "no GPU is in the container: MLRUN_GPU=9: '9' is no GPU of this machine"
+	assert_line --partial "no GPU is in the container: MLRUN_GPU=9: this machine has no GPU '9'"
 	driver_tree none
 	MLRUN_GPU=all run -0 mlrun exec "$REGISTRY/says-void" sh -c "$tell"
 	assert_output "."
@@ -207,7 +207,7 @@ nvml() {
 		sh -c 'echo $CUDA_VISIBLE_DEVICES'
 	assert_output "$third,$first"
 	run -125 mlrun exec --gpu=MIG-44444444 "$REGISTRY/says-all" true
-	assert_output --partial "'MIG-44444444' is no GPU of this machine"
+	assert_output --partial "this machine has no GPU 'MIG-44444444'"
 	assert_output --partial "0:0 ($first)"
 }
 
@@ -239,5 +239,5 @@ nvml() {
 	run -0 mlrun exec -e 'NVIDIA_REQUIRE_CUDA=cuda>=99.1' -e NVIDIA_DISABLE_REQUIRE=1 "$REGISTRY/says-all" true
 	run -0 mlrun exec -e 'NVIDIA_REQUIRE_CUDA=cuda>=99.1 driver>=535' "$REGISTRY/says-all" true
 	run -125 mlrun exec -e 'NVIDIA_REQUIRE_CUDA=cuda' "$REGISTRY/says-all" true
-	assert_line --partial "NVIDIA_REQUIRE_CUDA: 'cuda' is no condition"
+	assert_line --partial "NVIDIA_REQUIRE_CUDA: invalid condition 'cuda'"
 }

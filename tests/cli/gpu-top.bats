@@ -418,7 +418,7 @@ longer_than() { [ "$(wc -l <"$1")" -gt "$2" ]; }
 	printf 'import torch\nprint(1)\n' >train.py
 	cp train.py before.py
 	run -125 mlrun gpu top --once --log train.py
-	assert_output --partial "'train.py' is no log of mlrun gpu top"
+	assert_output --partial "'train.py' is not a log of mlrun gpu top"
 	cmp train.py before.py
 	printf 'time,host,g' >gpu.csv
 	run -0 mlrun gpu top --once --log gpu.csv

@@ -65,7 +65,7 @@ needs_png() {
 		--checkpoint c.safetensors >out 2>err
 	cat err
 	assert_equal "$(head -n 1 out)" "test accuracy 100.00 % (error 0.00 %)"
-	grep -q "'f': skipped what is no PNG or JPEG: 2, such as '" err
+	grep -q "'f': skipped 2 files that are not PNG or JPEG, such as '" err
 	run --separate-stderr mltrain eval -q --checkpoint c.safetensors --data f
 	assert_output "$(head -n 1 out)"
 }

@@ -388,7 +388,7 @@ make_cifar() {
 	for url in http://127.0.0.1 http://127.0.0.1/ http://127.0.0.1/a/.. http://127.0.0.1/%2e%2e http://127.0.0.1/SHA256SUMS; do
 		run mltrain fetch "$url"
 		assert_failure 1
-		assert_output --partial "the end of '$url' is no name for a file"
+		assert_output --partial "the end of '$url' is not a file name"
 	done
 	run mltrain fetch --bogus
 	assert_failure 2

@@ -179,7 +179,7 @@ rank_pids() {
 	echo 'const char *mltrain_mpi[] = { "0.0.1", 0 };' | cc -shared -fPIC -x c - -o plugins/mltrain-mpi.so
 	alone_yes_many_no "belongs to mltrain 0.0.1"
 	echo 'int nothing;' | cc -shared -fPIC -x c - -o plugins/mltrain-mpi.so
-	alone_yes_many_no "is no plugin of mltrain"
+	alone_yes_many_no "is not a plugin of mltrain"
 	echo text >plugins/mltrain-mpi.so
 	alone_yes_many_no "load plugin '"
 }

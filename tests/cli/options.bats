@@ -66,9 +66,9 @@ setup() {
 @test "options: an option before the command is told to follow it" {
 	run -125 mlrun -v pull "$IMG"
 	assert_line "mlrun: option '-v' stands before the command"
-	assert_line "hint: options follow the command: mlrun pull OPTION...; --verbose tells every step"
+	assert_line "hint: options follow the command: mlrun pull OPTION...; --verbose shows every step"
 	run -125 mlrun --store x images
-	assert_line "hint: options follow the command: mlrun images OPTION...; --verbose tells every step"
+	assert_line "hint: options follow the command: mlrun images OPTION...; --verbose shows every step"
 }
 
 @test "options: a misspelt command names the nearest one" {
@@ -232,7 +232,7 @@ setup() {
 	run -0 mlrun exec --device /dev/zero:/dev/nought:rw "$IMG" sh -c 'head -c 3 /dev/nought | wc -c'
 	assert_output 3
 	run -125 mlrun exec --device no-such.com/gpu=all "$IMG" true
-	assert_output --partial "tells of it"
+	assert_output --partial "describes it"
 	needs_ordinary_user
 	for node in /dev/kmsg /dev/mem /dev/fuse /dev/vda; do
 		{ [ -b "$node" ] || [ -c "$node" ]; } && [ ! -r "$node" ] && [ ! -w "$node" ] && break
@@ -307,7 +307,7 @@ setup() {
 	run -125 mlrun exec --user 1:no-group "$IMG" true
 	assert_output --partial "knows no group 'no-group'"
 	run -125 mlrun exec --user : "$IMG" true
-	assert_output --partial "UID[:GID] is wanted"
+	assert_output --partial "expected UID[:GID]"
 	run -125 mlrun exec --user 5 --fakeroot "$IMG" true
 	assert_output --partial "give one of the two"
 }
@@ -326,7 +326,7 @@ setup() {
 	run -0 mlrun exec --ulimit nofile=100:200 --ulimit core=0 "$IMG" sh -c 'ulimit -Sn; ulimit -Hn; ulimit -c'
 	assert_output $'100\n200\n0'
 	run -125 mlrun exec --ulimit files=1 "$IMG" true
-	assert_output --partial "--ulimit 'files=1': 'files' is no limit: as, core"
+	assert_output --partial "--ulimit 'files=1': unknown limit 'files': use as, core"
 	needs_ordinary_user
 	hard=$(ulimit -Hn)
 	[ "$hard" != unlimited ] || skip "nofile is not limited here"
@@ -347,7 +347,7 @@ setup() {
 	run -0 mlrun exec --fakeroot --cap-drop chown,CAP_KILL "$IMG" sh -c 'echo $((0x$(grep CapEff /proc/self/status | cut -f2) & 0x21))'
 	assert_output 0
 	run -125 mlrun exec --cap-drop NO_SUCH "$IMG" true
-	assert_output --partial "--cap-drop 'NO_SUCH' is no capability"
+	assert_output --partial "--cap-drop: unknown capability 'NO_SUCH'"
 }
 
 @test "options: --hostname is seen inside and nowhere else" {
@@ -356,7 +356,7 @@ setup() {
 	assert_output node-7.example
 	[ "$(uname -n)" = "$before" ]
 	run -125 mlrun exec --hostname 'no good' "$IMG" true
-	assert_output --partial "--hostname 'no good': 1 to 64 letters"
+	assert_output --partial "--hostname 'no good': expected 1 to 64 letters"
 }
 
 @test "options: --net=none has a loopback that is up and nothing else" {
@@ -394,7 +394,7 @@ setup() {
 	run -125 bash -c 'exec 3<&- ; mlrun exec --preserve-fds 1 "$0" true' "$IMG"
 	assert_output --partial "--preserve-fds 1: descriptor 3 is not open"
 	run -125 mlrun exec --preserve-fd a "$IMG" true
-	assert_output --partial "numbers are wanted"
+	assert_output --partial "expected numbers"
 }
 
 @test "options: --cpus and --memory are obeyed in a cgroup of the user's own, or refused with the way out" {
@@ -427,7 +427,7 @@ setup() {
 	assert_equal "$(registry_requests | wc -l)" "$before"
 }
 
-@test "pull first: of many ranks one tells of it, and all have the image" {
+@test "pull first: of many ranks one describes it, and all have the image" {
 	export MLRUN_STORE=$BATS_TEST_TMPDIR/new
 	local i
 	for i in 0 1 2 3; do
@@ -482,11 +482,11 @@ setup() {
 	run -125 mlrun exec -v /no/such/dir "$IMG" true
 	assert_output --partial "source '/no/such/dir'"
 	run -125 mlrun exec --ulimit files=1 "$IMG" true
-	assert_output --partial "'files' is no limit"
+	assert_output --partial "unknown limit 'files'"
 	run -125 mlrun exec --write=a/b "$IMG" true
-	assert_output --partial "exec '$IMG': 'a/b' is no name for a container"
+	assert_output --partial "exec '$IMG': invalid container name 'a/b'"
 	run -125 mlrun exec -w relative "$IMG" true
-	assert_output --partial "exec '$IMG': -w 'relative': an absolute path inside the container is wanted"
+	assert_output --partial "exec '$IMG': -w 'relative': expected an absolute path inside the container"
 	run -125 mlrun exec --fakeroot --user 5 "$IMG" true
 	assert_output --partial "exec '$IMG': --fakeroot is --user 0"
 	mkdir -p "$HOME/.config/mlrun"

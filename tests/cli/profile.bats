@@ -67,7 +67,7 @@ load gpu
 	assert_output --partial "'newer.json': this profile has format 2, this mlrun knows 1"
 	echo '{}' >other.json
 	run -125 mlrun gpu check --profile other.json rootfs:image
-	assert_output --partial "'other.json': this is no machine's profile"
+	assert_output --partial "'other.json': not a machine's profile"
 	assert_output --partial "hint: mlrun profile -o FILE writes one"
 	echo '{' >broken.json
 	run -125 mlrun gpu check --profile broken.json rootfs:image

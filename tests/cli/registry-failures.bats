@@ -140,7 +140,7 @@ time.sleep(600)' >port 3>&- 4>&- &
 @test "proxy: one that is not there is told as such" {
 	https_proxy=http://127.0.0.1:1 run -125 mlrun pull registry.invalid/x
 	assert_output "mlrun: pull 'registry.invalid/x:latest': cannot connect to the proxy '127.0.0.1:1': Connection refused
-hint: the proxy is what https_proxy or http_proxy says; no_proxy names hosts that need none"
+hint: https_proxy or http_proxy sets the proxy; no_proxy names hosts that need none"
 	https_proxy=http://proxy.invalid:1 run -125 mlrun pull registry.invalid/x
 	assert_output --partial "mlrun: pull 'registry.invalid/x:latest': cannot find the proxy: "
 }
@@ -149,7 +149,7 @@ hint: the proxy is what https_proxy or http_proxy says; no_proxy names hosts tha
 	for url in 'http://ann:sec ret@127.0.0.1:1' 'gopher://ann:sec%20ret@127.0.0.1:1'; do
 		https_proxy=$url run -125 mlrun pull --verbose registry.invalid/x
 		assert_output --partial "mlrun: pull 'registry.invalid/x:latest': the proxy's address is malformed
-hint: the proxy is what https_proxy or http_proxy says: http://USER:PASSWORD@PROXY:PORT"
+hint: https_proxy or http_proxy sets the proxy: http://USER:PASSWORD@PROXY:PORT"
 		refute_output --partial sec
 	done
 }

@@ -336,7 +336,7 @@ servers_of() {
 	run -0 mlrun exec --join "$HELD" -w /tmp pwd
 	assert_output /tmp
 	run -125 mlrun exec --join "$HELD" -w relative pwd
-	assert_output --partial "-w 'relative': an absolute path inside the container is wanted"
+	assert_output --partial "-w 'relative': expected an absolute path inside the container"
 	run -7 mlrun exec --join "$HELD" sh -c 'exit 7'
 	run -127 mlrun exec --join "$HELD" no-such-command
 }

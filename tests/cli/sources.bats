@@ -137,7 +137,7 @@ blob_path() { echo "$1/blobs/sha256/${2#sha256:}"; }
 	assert_output --partial "nothing follows the last ':'"
 	here lay plain.tar
 	run -125 mlrun pull oci:plain.tar
-	assert_output --partial "'plain.tar' is no directory"
+	assert_output --partial "'plain.tar' is not a directory"
 	run -125 mlrun pull oci-archive:lay
 	assert_output --partial "'lay' is a directory"
 	echo '{"imageLayoutVersion": "2.0.0"}' >lay/oci-layout
@@ -531,7 +531,7 @@ at_end() { head -c $((512 * $2)) /dev/zero >>"$1"; }
 	assert_output --partial "mlrun pull brings it"
 	run -125 mlrun import /dev/null x
 	run -125 mlrun import x.sqfs x@sha256:0000000000000000000000000000000000000000000000000000000000000000
-	assert_output --partial "a digest is no name to give"
+	assert_output --partial "an image cannot be given a digest as its name"
 	run -125 mlrun import x.sqfs a b
 	run -125 mlrun import
 }

@@ -313,7 +313,7 @@ needs_closable_fuse() {
 @test "squash server: a file that is no image is told of, not waited for" {
 	head -c 100000 /dev/urandom >noise.sqfs
 	run -125 timeout 120 mlrun exec --explain --user somebody squashfs:noise.sqfs true
-	assert_output --partial "noise.sqfs' is no squashfs image"
+	assert_output --partial "noise.sqfs' is not a squashfs image"
 }
 
 # confinement: of each thread of each server, on one line

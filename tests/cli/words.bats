@@ -85,7 +85,7 @@ setup() {
 @test "words: what is no archive of an image is told what import takes" {
 	echo 'print(1)' >train.py
 	run -125 mlrun import train.py
-	assert_line "hint: an image's archive or a tar of a root directory is wanted; mlrun exec -v brings a file into a container"
+	assert_line "hint: expected an image's archive or a tar of a root directory; mlrun exec -v brings a file into a container"
 	head -c 32 /dev/zero >x.sif
 	printf 'SIF_MAGIC\0001\0' >>x.sif
 	run -125 mlrun import x.sif
@@ -145,7 +145,7 @@ setup() {
 		# shellcheck disable=SC2086 # several words
 		MLRUN_STORE=rel run mlrun $command
 		[ "$status" -ne 0 ]
-		assert_output --partial "MLRUN_STORE='rel': an absolute path is wanted"
+		assert_output --partial "MLRUN_STORE='rel': expected an absolute path"
 	done
 	[ ! -e rel ]
 	for command in images containers; do

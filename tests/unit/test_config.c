@@ -194,7 +194,7 @@ static void an_environment_variable_wins_over_the_files_and_must_be_right(void *
 	setenv("MLRUN_PULL", "sometimes", 1);
 	assert_int_equal(config_word(&c, "exec", "pull", &word, &origin, &err), -EINVAL);
 	assert_string_equal(err.text,
-		"environment variable MLRUN_PULL: 'sometimes' is none of missing, always, never");
+		"environment variable MLRUN_PULL: 'sometimes' is invalid: use one of missing, always, never");
 	unsetenv("MLRUN_PULL");
 }
 
@@ -207,13 +207,13 @@ static void what_is_wrong_is_told_with_file_and_line(void **state)
 		{ "insecure = true\n", "f:1: 'insecure' belongs under a [registry HOST]" },
 		{ "[registry a]\nstore = /a\n", "f:2: 'store' stands above the first section" },
 		{ "[registries a]\n",
-			"f:1: section 'registries a' is none of mlrun's: only [exec] and [registry HOST] are" },
+			"f:1: unknown section 'registries a': use [exec] or [registry HOST]" },
 		{ "[registry]\n",
-			"f:1: section 'registry' is none of mlrun's: only [exec] and [registry HOST] are" },
+			"f:1: unknown section 'registry': use [exec] or [registry HOST]" },
 		{ "[          a]\n",
-			"f:1: section '          a' is none of mlrun's: only [exec] and [registry HOST] are" },
+			"f:1: unknown section '          a': use [exec] or [registry HOST]" },
 		{ "[registry a b]\n",
-			"f:1: section 'registry a b' is none of mlrun's: only [exec] and [registry HOST] are" },
+			"f:1: unknown section 'registry a b': use [exec] or [registry HOST]" },
 		{ "[registry a\n", "f:1: a section's name ends with ']'" },
 		{ "store = /a\nnonsense\nstore = b\n",
 			"f:2: neither 'KEY = VALUE' nor a [section]" },
@@ -236,18 +236,19 @@ static void what_is_wrong_is_told_with_file_and_line(void **state)
 			"f:2: '1m' is not a number of seconds from 1 to 3600" },
 		{ "[exec]\nstore = /a\n", "f:2: 'store' stands above the first section" },
 		{ "[exec x]\nhome = true\n",
-			"f:1: section 'exec x' is none of mlrun's: only [exec] and [registry HOST] are" },
+			"f:1: unknown section 'exec x': use [exec] or [registry HOST]" },
 		{ "home = true\n", "f:1: 'home' belongs under [exec]" },
 		{ "[exec]\ntimeout = 3\n", "f:2: 'timeout' belongs under a [registry HOST]" },
 		{ "[exec]\nhome = maybe\n", "f:2: 'maybe' is neither true nor false" },
-		{ "[exec]\nmpi = host\n", "f:2: 'host' is none of auto, none" },
-		{ "[exec]\npull = Always\n", "f:2: 'Always' is none of missing, always, never" },
+		{ "[exec]\nmpi = host\n", "f:2: 'host' is invalid: use one of auto, none" },
+		{ "[exec]\npull = Always\n",
+			"f:2: 'Always' is invalid: use one of missing, always, never" },
 		{ "[exec]\nvolume = data:/data\n", "f:2: 'data' is not an absolute path" },
 		{ "[exec]\nvolume = /data:data\n", "f:2: 'data' is not an absolute path" },
 		{ "[exec]\nvolume = /$MLR_NOT_SET:/d:ro\n",
 			"f:2: the environment variable MLR_NOT_SET is not set" },
-		{ "[exec]\nenv = =x\n", "f:2: '=x' is no variable: K=V or K is" },
-		{ "[exec]\nenv = A B=x\n", "f:2: 'A B=x' is no variable: K=V or K is" },
+		{ "[exec]\nenv = =x\n", "f:2: invalid variable '=x': use K=V or K" },
+		{ "[exec]\nenv = A B=x\n", "f:2: invalid variable 'A B=x': use K=V or K" },
 	};
 
 	(void)state;
@@ -273,7 +274,7 @@ static void long_lines_and_binary_files_are_refused(void **state)
 	assert_string_equal(
 		err.text, "f:2: longer than 198 bytes; a list may be given as several lines");
 	assert_int_equal(config_parse(&c, "store = /a\0b\n", 13, "f", &err), -EPROTO);
-	assert_string_equal(err.text, "f:1: a NUL byte: this is no text file");
+	assert_string_equal(err.text, "f:1: a NUL byte: not a text file");
 }
 
 static void the_users_file_is_found_and_must_be_the_users(void **state)

@@ -248,7 +248,7 @@ static void malformed_documents_are_told_where(void **state)
 	refused(MANIFEST("{\"digest\":\"" D1 "\",\"size\":1}"), OCI_M, NULL, EPROTO,
 		"without \"mediaType\"");
 	refused(MANIFEST("{\"mediaType\":\"x\",\"digest\":\"sha256:../../x\",\"size\":1}"), OCI_M,
-		NULL, EPROTO, "'sha256:../../x' is no digest");
+		NULL, EPROTO, "'sha256:../../x' is not a digest");
 	refused(MANIFEST("{\"mediaType\":\"x\",\"digest\":\"sha512:00\",\"size\":1}"), OCI_M, NULL,
 		ENOTSUP, "only sha256");
 	refused(MANIFEST("{\"mediaType\":\"x\",\"digest\":\"" D1 "\",\"size\":-1}"), OCI_M, NULL,

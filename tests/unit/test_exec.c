@@ -123,7 +123,7 @@ static void a_bad_line_of_an_env_file_is_named_with_its_number(void **state)
 	plan_init(&p);
 	p.id.home = strdup("/home/ann");
 	assert_int_equal(environment_plan(&o, caller, &none, &p, &err), -EINVAL);
-	assert_non_null(strstr(err.text, "line 2: '=x' is no variable"));
+	assert_non_null(strstr(err.text, "line 2: invalid variable '=x'"));
 	strv_done(&o.env_files);
 	unlink(name);
 }
@@ -160,7 +160,7 @@ static void a_wrong_volume_is_refused_with_the_reason(void **state)
 	(void)state;
 	refuse("/no/such/place:/x", "hint: make it first: mkdir -p '/no/such/place'");
 	refuse("data:/x", "write ./data for a directory here");
-	refuse("/etc:/x:rw,huh", "'huh' is no volume flag");
+	refuse("/etc:/x:rw,huh", "invalid volume flag 'huh'");
 	refuse("/etc:x", "'x' is not an absolute path");
 	refuse("/etc:/", "is the root");
 	refuse(":/x", "with neither empty");

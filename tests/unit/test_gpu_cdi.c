@@ -80,7 +80,7 @@ static void yaml_that_is_wrong_is_refused_with_its_line(void **state)
 	yaml_fails("a: !!python/object x\n", "line 1: a tag");
 	yaml_fails("a: \"x\\0y\"\n", "NUL");
 	yaml_fails("a: [1, 2\nb: c", "line 2");
-	yaml_fails("[a]: 1\n", "a key that is no text");
+	yaml_fails("[a]: 1\n", "a key that is not a string");
 	yaml_fails("a: \xff\xfe\n", "line 1");
 	yaml_fails("", "there is nothing in it");
 	memset(deep, '[', 100);
@@ -168,14 +168,14 @@ static void what_is_wrong_in_a_file_is_named_by_its_key(void **state)
 		const char *text, *why;
 		int code;
 	} cases[] = {
-		{ "[]", "an object is wanted, and there is a list", EPROTO },
+		{ "[]", "expected an object, found a list", EPROTO },
 		{ "{", "line 1", EPROTO },
 		{ " ", "there is nothing in it", EPROTO },
 		{ "{\"kind\":\"v.com/c\",\"devices\":[" DEVICE(ENV) "]}",
 			"cdiVersion: it is missing", EPROTO },
 		{ FILE_OF("2.0.0", DEVICE(ENV)),
-			"'2.0.0' is none of those that are known, 0.3.0 to 1.1.0", ENOTSUP },
-		{ FILE_OF("0.2.0", DEVICE(ENV)), "none of those", ENOTSUP },
+			"version '2.0.0' is not supported: use 0.3.0 to 1.1.0", ENOTSUP },
+		{ FILE_OF("0.2.0", DEVICE(ENV)), "version '0.2.0' is not supported", ENOTSUP },
 		{ FILE_OF("0.5.0", ""), "devices: there is none", EPROTO },
 		{ FILE_OF("0.5.0", DEVICE("")), "device 'a' has nothing in containerEdits",
 			EPROTO },
@@ -187,29 +187,29 @@ static void what_is_wrong_in_a_file_is_named_by_its_key(void **state)
 				      "}}," DEVICE(ENV)),
 			"devices: [2]: the name 'a' stands twice", EPROTO },
 		{ FILE_OF("0.5.0", DEVICE("\"evn\":[]")),
-			"devices: [0]: 'a': containerEdits: 'evn' is no key of CDI's", EPROTO },
+			"devices: [0]: 'a': containerEdits: unknown key 'evn'", EPROTO },
 		{ FILE_OF("0.5.0", DEVICE("\"env\":[\"A\"]")),
 			"env: 'A' is not of the form NAME=VALUE", EPROTO },
-		{ FILE_OF("0.5.0", DEVICE("\"env\":\"A=1\"")),
-			"env: a list is wanted, and there is a text", EPROTO },
-		{ FILE_OF("0.5.0", DEVICE("\"env\":[[1]]")), "env: [0]: a text is wanted", EPROTO },
+		{ FILE_OF("0.5.0", DEVICE("\"env\":\"A=1\"")), "env: expected a list, found a text",
+			EPROTO },
+		{ FILE_OF("0.5.0", DEVICE("\"env\":[[1]]")), "env: [0]: expected a text", EPROTO },
 		{ FILE_OF("0.5.0", DEVICE("\"deviceNodes\":[{}]")),
 			"deviceNodes: [0]: path: it is missing", EPROTO },
 		{ FILE_OF("0.5.0", DEVICE("\"deviceNodes\":[{\"path\":\"\"}]")),
 			"path: it is empty", EPROTO },
 		{ FILE_OF("0.5.0", DEVICE("\"deviceNodes\":[{\"path\":\"/x\",\"type\":\"q\"}]")),
-			"type: 'q'", EPROTO },
+			"type: invalid type 'q'", EPROTO },
 		{ FILE_OF("0.5.0",
 			  DEVICE("\"deviceNodes\":[{\"path\":\"/x\",\"permissions\":\"x\"}]")),
 			"permissions: 'x'", EPROTO },
 		{ FILE_OF("0.5.0", DEVICE("\"deviceNodes\":[{\"path\":\"/x\",\"major\":\"195\"}]")),
-			"major: a whole number is wanted", EPROTO },
+			"major: expected a whole number", EPROTO },
 		{ FILE_OF("0.5.0", DEVICE("\"deviceNodes\":[{\"path\":\"/x\",\"major\":-1}]")),
 			"major: -1 is not between", EPROTO },
 		{ FILE_OF("0.5.0", DEVICE("\"mounts\":[{\"hostPath\":\"/x\"}]")),
 			"containerPath: it is missing", EPROTO },
 		{ FILE_OF("0.5.0", DEVICE("\"hooks\":[{\"hookName\":\"x\",\"path\":\"/x\"}]")),
-			"hookName: 'x' is no hook", EPROTO },
+			"hookName: unknown hook 'x'", EPROTO },
 		{ FILE_OF("0.4.0", "{\"name\":\"0\",\"containerEdits\":{" ENV "}}"),
 			"it is 0.4.0, and what the file says needs 0.5.0", EPROTO },
 		{ FILE_OF("0.4.0",
@@ -227,7 +227,7 @@ static void what_is_wrong_in_a_file_is_named_by_its_key(void **state)
 		{ "{\"cdiVersion\":\"0.5.0\",\"kind\":\"vendor\",\"devices\":[" DEVICE(ENV) "]}",
 			"kind: 'vendor'", EPROTO },
 		{ FILE_OF("0.5.0", "{\"name\":\"a b\",\"containerEdits\":{" ENV "}}"),
-			"'a b' is no name", EPROTO },
+			"invalid device name 'a b'", EPROTO },
 		{ FILE_OF("0.5.0", DEVICE(ENV "," ENV)), "duplicate", EPROTO },
 		{ FILE_OF("0.5.0", DEVICE(ENV ",\"ENV\":[]")), "the key 'env' stands twice",
 			EPROTO },

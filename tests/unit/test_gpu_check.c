@@ -256,7 +256,7 @@ static void a_platform_is_judged_by_the_machine_s_processors(void **state)
 		{ "linux/amd64", "", "fails" },
 		{ "linux/amd64", "i", "fails" },
 		{ "linux/amd64", NULL, "doubtful" },
-		{ NULL, "x86_64", "ok: the image tells none\n" },
+		{ NULL, "x86_64", "ok: the image names none\n" },
 	};
 
 	(void)state;

@@ -342,7 +342,7 @@ static void parts_are_found_with_their_nodes(void **state)
 	look();
 	assert_int_equal(m.gpus[1].n_mig, 2);
 	assert_null(m.gpus[1].mig[1].ci_node.path);
-	warns("tells the device of this part of a GPU");
+	warns("names the device of this part of a GPU");
 }
 
 static void a_kernel_without_caps_has_parts_without_nodes(void **state)

@@ -229,7 +229,7 @@ static void the_gpu_option_wins_over_every_variable(void **state)
 			"the configuration's gpu = none" },
 		{ { .word = "1", .origin = "caller" }, 0, GPU_WISH_LIST, "1", "MLRUN_GPU=1" },
 		{ { .word = "nvidia.com/gpu=1" }, 0, GPU_WISH_LIST, "1", NULL },
-		{ { .word = "" }, -EINVAL, 0, NULL, "auto, all, none or a list of GPUs is wanted" },
+		{ { .word = "" }, -EINVAL, 0, NULL, "expected auto, all, none or a list of GPUs" },
 		{ { .word = "," }, -EINVAL, 0, NULL, NULL },
 		{ { .word = "all,0" }, -EINVAL, 0, NULL, "'all' is a word that stands alone" },
 		{ { .word = "0,none" }, -EINVAL, 0, NULL, "'none'" },
@@ -345,8 +345,8 @@ static void capabilities_are_the_default_all_or_those_that_are_named(void **stat
 		{ { .image = "CUDA_VERSION=9.0;" REQ }, 0, DEFAULT_CAPS, NULL },
 		{ { .image = VIS "all;" CAPS "compute,cuda" }, -EINVAL, 0,
 			"the image's " CAPS
-			"compute,cuda: 'cuda' is no capability of the driver: all, "
-			"compute,compat32,graphics,utility,video,display,ngx are" },
+			"compute,cuda: unknown driver capability 'cuda': use all, "
+			"compute,compat32,graphics,utility,video,display,ngx" },
 		{ { .image = VIS "all;" CAPS "Compute" }, -EINVAL, 0, "hint" },
 		/* Nobody who wants no GPU is bothered. */
 		{ { .image = VIS "void;" CAPS "cuda" }, 0, 0, NULL },
@@ -388,7 +388,7 @@ static void requirements_are_gathered_unless_they_are_disabled(void **state)
 		{ { .image = "CUDA_VERSION=10.1" }, "CUDA_VERSION=cuda>=10.1", NULL },
 		{ { .image = "CUDA_VERSION=8.0.61;NVIDIA_REQUIRE_Z=arch>=3" },
 			"CUDA_VERSION=cuda>=8.0 NVIDIA_REQUIRE_Z=arch>=3", NULL },
-		{ { .image = "CUDA_VERSION=8" }, "", "CUDA_VERSION=8 is no version" },
+		{ { .image = "CUDA_VERSION=8" }, "", "CUDA_VERSION=8 is not a version" },
 		{ { .image = "CUDA_VERSION=new" }, "", "requires nothing" },
 		{ { .image = VIS "all;CUDA_VERSION=9.0;" REQ }, REQ, NULL },
 		/* Go's words for true, and no others. */
@@ -443,7 +443,7 @@ static void imex_channels_are_numbers_and_all_is_left_out(void **state)
 		{ "1048576", -EINVAL, "", "a number up to 1048575" },
 		{ "99999999999999999999", -EINVAL, "", NULL },
 		{ "channel", -EINVAL, "", NULL },
-		{ "-1", -EINVAL, "", "'-1' is no channel" },
+		{ "-1", -EINVAL, "", "invalid channel '-1'" },
 		{ "channel-1", -EINVAL, "", NULL },
 		{ "3x", -EINVAL, "", NULL },
 		{ "/../x", -EINVAL, "", NULL },

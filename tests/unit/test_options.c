@@ -117,7 +117,7 @@ static void a_wrong_mount_is_refused_with_the_reason(void **state)
 {
 	(void)state;
 	refuse(mount_spec_plan, "type=volume,src=a,dst=/b", ENOTSUP, "mlrun has no named volumes");
-	refuse(mount_spec_plan, "type=huh,dst=/b", EINVAL, "bind, tmpfs, overlay are");
+	refuse(mount_spec_plan, "type=huh,dst=/b", EINVAL, "use bind, tmpfs or overlay");
 	refuse(mount_spec_plan, "type=bind,src=/usr", EINVAL, "destination=DST is missing");
 	refuse(mount_spec_plan, "type=bind,dst=/b", EINVAL, "source=SRC is missing");
 	refuse(mount_spec_plan, "type=tmpfs,src=/usr,dst=/b", EINVAL, "a tmpfs has no source");
@@ -125,7 +125,8 @@ static void a_wrong_mount_is_refused_with_the_reason(void **state)
 		"size takes a size such as 512m, 2g or 50%, not 'lots'");
 	refuse(mount_spec_plan, "type=bind,src=/usr,dst=/b,tmpfs-size=1m", EINVAL,
 		"'tmpfs-size' is for type=tmpfs, not for type=bind");
-	refuse(mount_spec_plan, "type=bind,src=/usr,dst=/b,huh=1", EINVAL, "'huh' is no field");
+	refuse(mount_spec_plan, "type=bind,src=/usr,dst=/b,huh=1", EINVAL,
+		"invalid mount field 'huh'");
 	refuse(mount_spec_plan, "type=bind,src=/usr,dst=/b,ro=perhaps", EINVAL, "not 'perhaps'");
 	refuse(mount_spec_plan, "type=bind,src=/usr,dst=/b,bind-propagation=rshared", ENOTSUP,
 		"cannot reach the host without root");
@@ -133,11 +134,12 @@ static void a_wrong_mount_is_refused_with_the_reason(void **state)
 		"with what is mounted below it");
 	refuse(mount_spec_plan, "type=bind,src=/no/such,dst=/b", ENOENT, "hint: make it first");
 	refuse(mount_spec_plan, "type=bind,src=/usr,dst=b", EINVAL, "not an absolute path");
-	refuse(mount_spec_plan, "type=overlay,src=/etc/passwd,dst=/b", ENOTDIR, "is no directory");
+	refuse(mount_spec_plan, "type=overlay,src=/etc/passwd,dst=/b", ENOTDIR,
+		"is not a directory");
 	refuse(mount_spec_plan, "type=overlay,src=/usr,dst=/b,ro", EINVAL,
 		"hint: type=bind,readonly");
 	refuse(mount_spec_plan, "type=bind,\"src=/usr,dst=/b", EINVAL, "is not closed");
-	refuse(mount_spec_plan, "\"type=bind\"x,src=/usr,dst=/b", EINVAL, "a comma is wanted");
+	refuse(mount_spec_plan, "\"type=bind\"x,src=/usr,dst=/b", EINVAL, "expected a comma");
 	refuse(mount_spec_plan, "type=bind,,src=/usr,dst=/b", EINVAL, "'' wants a value");
 }
 
@@ -151,7 +153,7 @@ static void a_wrong_tmpfs_is_refused_with_the_reason(void **state)
 	refuse(tmpfs_plan, "/x:size=99999999999999999g", EINVAL, "a size such as");
 	refuse(tmpfs_plan, "/x:mode=999", EINVAL, "an octal mode");
 	refuse(tmpfs_plan, "/x:mode=77777", EINVAL, "an octal mode");
-	refuse(tmpfs_plan, "/x:uid=0", EINVAL, "'uid=0' is no option of a tmpfs");
+	refuse(tmpfs_plan, "/x:uid=0", EINVAL, "invalid tmpfs option 'uid=0'");
 	auto_call(plan_done) struct plan p, q;
 	assert_string_equal(plan_one(tmpfs_plan, "/x:size=4000000000g", &p)->options,
 		"mode=1777,size=4000000000g");
@@ -185,11 +187,11 @@ static void a_device_is_a_node_that_the_caller_may_open(void **state)
 	assert_string_equal(plan_one(device_plan, "/dev/zero", &q)->target, "/dev/zero");
 	assert_string_equal(plan_one(device_plan, "/dev/zero:rw", &r)->target, "/dev/zero");
 	refuse(device_plan, "/dev/null:/x:r", ENOTSUP, "the node's own mode");
-	refuse(device_plan, "/dev/null:/x:rx", EINVAL, "'rx' is no access");
+	refuse(device_plan, "/dev/null:/x:rx", EINVAL, "invalid access 'rx'");
 	refuse(device_plan, "/dev/no-such", ENOENT, "hint: ls /dev");
 	refuse(device_plan, "/etc/passwd", ENODEV, "hint: -v mounts files");
 	refuse(device_plan, "nvidia.com/gpu", EINVAL, "hint: mlrun gpu cdi --list");
-	refuse(device_plan, "null", EINVAL, "an absolute path");
+	refuse(device_plan, "null", EINVAL, "expected a device's absolute path");
 }
 
 static void a_device_may_have_colons_in_its_name(void **state)
@@ -258,9 +260,9 @@ static void a_limit_has_a_soft_and_a_hard_side(void **state)
 		assert_true(p.limits[2].soft == RLIM_INFINITY);
 	}
 	refuse(limit_plan, "nofile", EINVAL, "NAME=SOFT[:HARD]");
-	refuse(limit_plan, "files=1", EINVAL, "'files' is no limit: as, core");
-	refuse(limit_plan, "nofile=lots", EINVAL, "'lots' is no number");
-	refuse(limit_plan, "nofile=1:", EINVAL, "'' is no number");
+	refuse(limit_plan, "files=1", EINVAL, "unknown limit 'files': use as, core");
+	refuse(limit_plan, "nofile=lots", EINVAL, "invalid limit 'lots'");
+	refuse(limit_plan, "nofile=1:", EINVAL, "invalid limit ''");
 	refuse(limit_plan, "nofile=1k", EINVAL, "'k' after the number");
 	refuse(limit_plan, "nofile=2:1", EINVAL, "soft limit is above");
 	assert_int_equal(getrlimit(RLIMIT_NOFILE, &own), 0);

@@ -356,7 +356,7 @@ static void a_tree_that_was_tampered_with_is_told(void **state)
 	unlinkat(tree, "d/f", 0);
 	assert_int_equal(mkfifoat(tree, "d/f", 0600), 0);
 	assert_int_equal(rebuild(&again), -EBADMSG);
-	assert_non_null(strstr(err.text, "no regular file any more"));
+	assert_non_null(strstr(err.text, "no longer a regular file"));
 	unlinkat(tree, "d/f", 0);
 	unlinkat(tree, "d", AT_REMOVEDIR);
 	assert_int_equal(symlinkat("/etc", tree, "d"), 0);
@@ -384,7 +384,7 @@ static void records_that_are_none_are_refused(void **state)
 		const char *words;
 	} cases[] = {
 #define RECORD(s) LAYER_RECORD_MAGIC s, sizeof(LAYER_RECORD_MAGIC s) - 1
-		{ "NOTHING\n\0\0", 10, EPROTO, "this is no layer's record" },
+		{ "NOTHING\n\0\0", 10, EPROTO, "not a layer's record" },
 		{ RECORD(""), EPROTO, "ends too early" },
 		{ RECORD("R\3ab"), EPROTO, "ends too early" },
 		{ RECORD("R\3abcE\4"), EPROTO, "makes 3 bytes, and says 4" },

@@ -66,7 +66,7 @@ static void read_one(struct cdi_dir *d, const struct gpu_dir *root, const char *
 
 	if (fd < 0 || fstat(fd, &st) < 0) {
 		add_problem(d, file,
-			fd == -ENODEV ? "it is no regular file" : strerror(fd < 0 ? -fd : errno),
+			fd == -ENODEV ? "not a regular file" : strerror(fd < 0 ? -fd : errno),
 			NULL);
 		return;
 	}
@@ -206,7 +206,7 @@ static int not_there(const struct cdi_dir *d, const char *name, struct mlr_error
 		for (size_t i = 0; i < all.n && told.n < 12; i++)
 			if (!same || strncmp(all.v[i], name, kind) == 0)
 				strv_add(&told, all.v[i]);
-	mlr_fail(err, ENODEV, "no file in %s and %s tells of it", dirs[0], dirs[1]);
+	mlr_fail(err, ENODEV, "no file in %s and %s describes it", dirs[0], dirs[1]);
 	if (all.n == 0)
 		return mlr_hint(err,
 			"an administrator can write one: mlrun gpu cdi -o /etc/cdi/nvidia.json");

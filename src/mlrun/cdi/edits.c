@@ -79,7 +79,7 @@ static char *host_path(const struct cdi_job *job, const char *path, struct stat 
 static int not_there(struct cdi_job *job, const char *path)
 {
 	if (*path != '/')
-		return mlr_fail(job->err, EPROTO, "'%s' is no absolute path", path);
+		return mlr_fail(job->err, EPROTO, "'%s' is not an absolute path", path);
 	mlr_fail(job->err, ENOENT, "'%s' is not on this machine", path);
 	return mlr_hint(job->err,
 		"a file of an earlier driver may be left: `mlrun gpu cdi` or the vendor's tool writes a new one");
@@ -121,7 +121,7 @@ static int check_node(
 	else
 		fits = S_ISCHR(st->st_mode) || S_ISBLK(st->st_mode) || S_ISFIFO(st->st_mode);
 	if (!fits)
-		return mlr_fail(job->err, ENODEV, "'%s' is no %s", path,
+		return mlr_fail(job->err, ENODEV, "'%s' is not a %s", path,
 			type == 'b'           ? "block device"
 				: type == 'p' ? "pipe"
 					      : "character device");

@@ -115,7 +115,7 @@ static int folders_of(
 		char *folder = path_clean(folders.v[i]);
 
 		if (!folder)
-			return mlr_fail(job->err, EPROTO, "hook %s: '%s' is no absolute path",
+			return mlr_fail(job->err, EPROTO, "hook %s: '%s' is not an absolute path",
 				k->name, folders.v[i]);
 		strv_take(ret, folder);
 	}

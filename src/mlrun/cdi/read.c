@@ -33,7 +33,7 @@ int cdi_read_type(struct cdi_reader *r, const char *wanted, const json_t *is)
 		[JSON_FALSE] = "false",
 		[JSON_NULL] = "null" };
 
-	return cdi_read_wrong(r, "%s is wanted, and there is %s", wanted, names[json_typeof(is)]);
+	return cdi_read_wrong(r, "expected %s, found %s", wanted, names[json_typeof(is)]);
 }
 
 static const struct cdi_field *find(const struct cdi_field *fields, const char *key)
@@ -61,7 +61,7 @@ static int read_fields(struct cdi_reader *r, const json_t *j, const struct cdi_f
 		int err;
 
 		if (!f)
-			return cdi_read_wrong(r, "'%s' is no key of CDI's", key);
+			return cdi_read_wrong(r, "unknown key '%s'", key);
 		if (*seen & bit)
 			return cdi_read_wrong(r, "the key '%s' stands twice", f->key);
 		*seen |= bit;

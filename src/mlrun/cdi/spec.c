@@ -133,7 +133,7 @@ static int read_node(struct cdi_reader *r, const json_t *j, void *to)
 	if (err < 0)
 		return err;
 	if (n->type && (strlen(n->type) != 1 || !strchr("bcup", n->type[0])))
-		return cdi_read_wrong(r, "type: '%s' is none of b, c, u and p", n->type);
+		return cdi_read_wrong(r, "type: invalid type '%s': use b, c, u or p", n->type);
 	if (n->permissions && strcmp(n->permissions, "none") != 0 &&
 		n->permissions[strspn(n->permissions, "rwm")])
 		return cdi_read_wrong(r, "permissions: '%s' is not of r, w and m", n->permissions);
@@ -189,7 +189,7 @@ static int read_hook(struct cdi_reader *r, const json_t *j, void *to)
 	for (size_t i = 0; i < ARRAY_LEN(names); i++)
 		if (strcmp(h->name, names[i]) == 0)
 			return 0;
-	return cdi_read_wrong(r, "hookName: '%s' is no hook of containers", h->name);
+	return cdi_read_wrong(r, "hookName: unknown hook '%s'", h->name);
 }
 
 static int read_gid(struct cdi_reader *r, const json_t *j, void *to)
@@ -309,7 +309,7 @@ static int read_annotations(struct cdi_reader *r, const json_t *j, void *to)
 		return cdi_read_type(r, "an object", j);
 	json_object_foreach((json_t *)j, key, item) {
 		if (!json_is_string(item))
-			return cdi_read_wrong(r, "'%s': a text is wanted", key);
+			return cdi_read_wrong(r, "'%s': expected a string", key);
 		need(r->ctx, V_060);
 	}
 	return 0;
@@ -324,7 +324,7 @@ static int is_empty(const struct cdi_edits *e)
 static int check_device(struct cdi_reader *r, const struct cdi_device *d)
 {
 	if (!cdi_is_device(d->name))
-		return cdi_read_wrong(r, "'%s' is no name for a device", d->name);
+		return cdi_read_wrong(r, "invalid device name '%s'", d->name);
 	if (is_empty(&d->edits))
 		return cdi_read_wrong(r, "device '%s' has nothing in containerEdits", d->name);
 	return 0;
@@ -396,7 +396,7 @@ static int check_version(struct cdi_reader *r, const struct cdi_spec *s)
 		i++;
 	if (i == ARRAY_LEN(versions))
 		return mlr_fail(r->err, ENOTSUP,
-			"cdiVersion: '%s' is none of those that are known, %s to %s", s->version,
+			"cdiVersion: version '%s' is not supported: use %s to %s", s->version,
 			versions[0], versions[ARRAY_LEN(versions) - 1]);
 	if (i < s->needs)
 		return cdi_read_wrong(r, "cdiVersion: it is %s, and what the file says needs %s",

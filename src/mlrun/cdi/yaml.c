@@ -54,7 +54,7 @@ static int next(struct reader *r, yaml_event_t *e)
 		(r->parser.problem_mark.line ? r->parser.problem_mark.line
 					     : r->parser.context_mark.line) +
 			1,
-		r->parser.problem ? r->parser.problem : "this is no YAML");
+		r->parser.problem ? r->parser.problem : "not YAML");
 }
 
 /* Count a value, and those that it brings along. */
@@ -182,7 +182,7 @@ static int scalar(struct reader *r, const yaml_event_t *e, json_t **ret)
 	if (!v)
 		v = json_stringn(s, n);
 	if (!v)
-		return wrong(r, e, "text that is no UTF-8");
+		return wrong(r, e, "text that is not UTF-8");
 	*ret = v;
 	return 0;
 }
@@ -223,7 +223,7 @@ static int put(struct reader *r, const yaml_event_t *key, json_t *map, json_t *i
 			key->start_mark.line + 1, name);
 	}
 	if (json_object_set_new(map, name, item) < 0)
-		return wrong(r, key, "a key that is no UTF-8");
+		return wrong(r, key, "a key that is not UTF-8");
 	return 0;
 }
 
@@ -239,11 +239,10 @@ static int merge(struct reader *r, const yaml_event_t *at, json_t *map, const js
 			? mlr_fail(r->err, ENOMEM, "read YAML: %s", strerror(ENOMEM))
 			: 0;
 	if (!json_is_array(from))
-		return wrong(r, at, "what is merged by '<<' is no mapping");
+		return wrong(r, at, "'<<' merges what is not a mapping");
 	json_array_foreach((json_t *)from, i, item) {
-		int err = json_is_object(item)
-			? merge(r, at, map, item)
-			: wrong(r, at, "what is merged by '<<' is no mapping");
+		int err = json_is_object(item) ? merge(r, at, map, item)
+					       : wrong(r, at, "'<<' merges what is not a mapping");
 
 		if (err < 0)
 			return err;
@@ -259,7 +258,7 @@ static int pair(
 	int err;
 
 	if (key->type != YAML_SCALAR_EVENT || key->data.scalar.anchor)
-		return wrong(r, key, "a key that is no text");
+		return wrong(r, key, "a key that is not a string");
 	if (memchr(key->data.scalar.value, '\0', key->data.scalar.length))
 		return wrong(r, key, "text with a NUL in it");
 	err = next(r, &e);
@@ -350,7 +349,7 @@ static int value(struct reader *r, const yaml_event_t *e, unsigned depth, json_t
 	case YAML_ALIAS_EVENT:
 		return alias(r, e, ret);
 	default:
-		return wrong(r, e, "a value is wanted");
+		return wrong(r, e, "expected a value");
 	}
 	if (err == 0 && anchor)
 		err = remember(r, e, anchor, *ret, r->values - before);
@@ -370,7 +369,7 @@ static int expect(struct reader *r, yaml_event_type_t type, const char *what)
 static int document(struct reader *r, json_t **ret)
 {
 	auto_call(yaml_event_delete) yaml_event_t e = { YAML_NO_EVENT };
-	int err = expect(r, YAML_STREAM_START_EVENT, "this is no YAML");
+	int err = expect(r, YAML_STREAM_START_EVENT, "not YAML");
 
 	if (err == 0)
 		err = expect(r, YAML_DOCUMENT_START_EVENT, "there is nothing in it");

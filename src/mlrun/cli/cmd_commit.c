@@ -135,8 +135,7 @@ static int name_image(const char *text, char **ret, struct mlr_error *err)
 	if (r < 0)
 		return r;
 	if (ref.digest) {
-		mlr_fail(err, EINVAL, "'%s': a digest is what an image is, not a name to give it",
-			text);
+		mlr_fail(err, EINVAL, "'%s': an image cannot be given a digest as its name", text);
 		return mlr_hint(err, "leave out what begins with '@'");
 	}
 	*ret = oci_ref_canonical(&ref);

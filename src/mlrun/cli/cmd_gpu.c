@@ -15,7 +15,7 @@ static const struct commands commands = {
 	.group = "gpu",
 	.before = "Usage: mlrun gpu COMMAND [OPTION...] [ARG...]\n"
 		  "Look at this machine's GPUs and their driver.\n\n",
-	.after = "\n`mlrun gpu COMMAND --help` tells a command's options; mlrun-gpu(1) the rest.\n"
+	.after = "\n`mlrun gpu COMMAND --help` lists a command's options; mlrun-gpu(1) the rest.\n"
 		 "Containers get GPUs by `mlrun exec --gpu`.\n",
 	.rows = rows,
 	.n = ARRAY_LEN(rows),

@@ -63,12 +63,12 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 		break;
 	case ARGP_KEY_ARG:
 		if (a->image)
-			argp_error(state, "one image is wanted, and '%s' is another", arg);
+			argp_error(state, "expected one image, and '%s' is another", arg);
 		a->image = arg;
 		break;
 	case ARGP_KEY_END:
 		if (!a->image)
-			argp_error(state, "an image is wanted");
+			argp_error(state, "expected an image");
 		break;
 	default:
 		return ARGP_ERR_UNKNOWN;

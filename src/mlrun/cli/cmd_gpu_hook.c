@@ -150,7 +150,8 @@ static int update_ldcache(int root, const struct args *a, struct mlr_error *err)
 
 	for (size_t i = 0; i < a->folders.n; i++)
 		if (a->folders.v[i][0] != '/')
-			return mlr_fail(err, EINVAL, "'%s' is no absolute path", a->folders.v[i]);
+			return mlr_fail(
+				err, EINVAL, "'%s' is not an absolute path", a->folders.v[i]);
 	gpu_image_libc_read(&image, &libc);
 	return libc.kind == GPU_LIBC_MUSL ? add_to_musl(root, &image, a, err)
 					  : add_to_cache(root, &image, &a->folders, err);
@@ -171,7 +172,7 @@ static int enable_compat(int root, const struct args *a, struct mlr_error *err)
 
 	if (!a->driver || !gpu_driver_is_version(a->driver))
 		return mlr_fail(
-			err, EINVAL, "'%s' is no version of a driver", a->driver ? a->driver : "");
+			err, EINVAL, "invalid driver version '%s'", a->driver ? a->driver : "");
 	gpu_driver_set_version(&m, a->driver);
 	gpu_image_libc_read(&image, &libc);
 	gpu_compat_read(&image, &m, &c);
@@ -342,6 +343,6 @@ int cmd_gpu_hook(int argc, char **argv)
 			return run_hook(&hooks[i], argc - 1, argv + 1);
 	mlr_fail(&err, EINVAL,
 		"gpu hook: create-symlinks, update-ldcache, enable-cuda-compat or "
-		"disable-device-node-modification is wanted");
+		"expected disable-device-node-modification");
 	return cli_fail(&err);
 }

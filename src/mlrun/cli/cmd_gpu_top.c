@@ -38,7 +38,7 @@ static const struct argp_option options[] = {
 	{ "count", 'n', "N", 0, "end after so many samples", 1 },
 	{ "once", KEY_ONCE, 0, 0, "print one sample as text", 1 },
 	{ "log", KEY_LOG, "FILE", 0,
-		"append each sample to a file as CSV; the man page tells the columns", 1 },
+		"append each sample to a file as CSV; the man page lists the columns", 1 },
 	{ "all", KEY_ALL, 0, 0, "in a job: also the GPUs that are not the job's", 1 },
 	{ 0 },
 };

@@ -342,7 +342,8 @@ static int run_import(struct args *a)
 		(a->as && oci_ref_parse_local(a->as, &as, &err) < 0))
 		return cli_fail(&err);
 	if (as.digest) {
-		mlr_fail(&err, EINVAL, "'%s': a digest is no name to give", a->as);
+		mlr_fail(
+			&err, EINVAL, "'%s': an image cannot be given a digest as its name", a->as);
 		return cli_fail(&err);
 	}
 	if (store_open(a->common.store, 1, &st, &err) < 0)

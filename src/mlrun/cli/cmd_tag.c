@@ -51,7 +51,7 @@ static int parse_name(const char *text, struct oci_ref *ret, struct mlr_error *e
 
 	if (r < 0 || !ret->digest)
 		return r;
-	mlr_fail(err, EINVAL, "'%s': a digest is what an image is, not a name to give it", text);
+	mlr_fail(err, EINVAL, "'%s': an image cannot be given a digest as its name", text);
 	return mlr_hint(err, "leave out what begins with '@'");
 }
 

@@ -58,7 +58,7 @@ static int refuse_option(const struct commands *c, char **argv)
 	mlr_fail(&err, EINVAL, "option '%s' stands before the command", argv[1]);
 	for (char **s = argv + 2; *s && !row; s++)
 		row = find(c, *s);
-	mlr_hint(&err, "options follow the command: mlrun %s OPTION...; --verbose tells every step",
+	mlr_hint(&err, "options follow the command: mlrun %s OPTION...; --verbose shows every step",
 		row ? row->name : "COMMAND");
 	return cli_fail(&err);
 }

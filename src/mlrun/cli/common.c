@@ -214,7 +214,7 @@ int cli_write_json(const char *path, const json_t *value, size_t flags, struct m
 
 	if (!text)
 		return mlr_fail(
-			err, ENOMEM, "write '%s': no memory, or a text that is no UTF-8", path);
+			err, ENOMEM, "write '%s': no memory, or a text that is not UTF-8", path);
 	whole = xasprintf("%s\n", text);
 	return file_put(path, whole, strlen(whole), 0644, err);
 }
@@ -226,7 +226,7 @@ int cli_print_json(json_t *value)
 
 	json_decref(value);
 	if (!text) {
-		mlr_fail(&err, ENOMEM, "print JSON: no memory, or a text that is no UTF-8");
+		mlr_fail(&err, ENOMEM, "print JSON: no memory, or a text that is not UTF-8");
 		return cli_fail(&err);
 	}
 	if (puts(text) < 0 || fflush(stdout) != 0) {

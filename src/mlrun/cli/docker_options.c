@@ -16,7 +16,7 @@
 #define ROOTLESS  "mlrun has the caller's rights and no others"
 #define ONE_ID    "a container of mlrun's knows one uid and one gid, the caller's"
 #define BATCH     "mlrun leaves limits of processes to the batch system"
-#define NO_DAEMON "there is no daemon: mlrun becomes the command, and when it ends nothing is left"
+#define NO_DAEMON "there is no daemon: mlrun becomes the command and leaves nothing behind"
 #define BY_PULL   "this is decided when the image is pulled"
 #define NO_HEALTH "there is no daemon to watch over the command's health"
 #define NO_LABELS "a container of mlrun's has no record that could carry labels"
@@ -120,7 +120,7 @@ static const struct docker_option rows[] = {
 		"-v FILE:/etc/group:ro mounts one of your own" },
 	{ "device-cgroup-rule", 0, ROOTLESS, "--device DEV brings a device that you may open" },
 	{ "nv", 0, "GPUs come by themselves where image and job have them", "--gpu=all" },
-	{ "nvccli", 0, "mlrun needs nothing of NVIDIA's toolkit", "--gpu=all" },
+	{ "nvccli", 0, "mlrun does not use NVIDIA's toolkit", "--gpu=all" },
 	{ "rocm", 0, "GPUs come by themselves where image and job have them", "--gpu=all" },
 	{ "sysctl", 0, "the kernel's settings are the host's", NULL },
 	{ "personality", 0, "the execution domain is the caller's",

@@ -45,8 +45,7 @@ static int open_bundle(struct mlr_error *err)
 	int fd;
 
 	if (!bundle || *bundle != '/' || !text_of(state, "ociVersion") || !text_of(state, "id")) {
-		mlr_fail(err, EINVAL,
-			"the state of a container is wanted on standard input, and this is none");
+		mlr_fail(err, EINVAL, "expected a container's state on standard input");
 		return mlr_hint(err, "container runtimes run this command; see mlrun-gpu(1), cdi");
 	}
 	fd = open(bundle, O_PATH | O_DIRECTORY | O_CLOEXEC);

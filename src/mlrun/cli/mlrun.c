@@ -41,8 +41,8 @@ static const struct commands commands = {
 		"Usage: mlrun COMMAND [OPTION...] [ARG...]\n"
 		"Run container images on an HPC node or a workstation, without root and without a "
 		"daemon.\n\n",
-	.after = "\n`mlrun COMMAND --help` tells a command's options; mlrun(1), mlrun-pull(1) and\n"
-		 "mlrun-exec(1) the rest. `mlrun --version` tells the version.\n",
+	.after = "\n`mlrun COMMAND --help` lists a command's options; mlrun(1), mlrun-pull(1) and\n"
+		 "mlrun-exec(1) the rest. `mlrun --version` prints the version.\n",
 	.rows = rows,
 	.n = ARRAY_LEN(rows),
 };

@@ -111,7 +111,8 @@ int top_log_add(int fd, const char *path, const struct top *t, struct mlr_error 
 
 static int no_log(const char *path, struct mlr_error *err)
 {
-	mlr_fail(err, EEXIST, "'%s' is no log of mlrun gpu top: it begins with another line", path);
+	mlr_fail(err, EEXIST, "'%s' is not a log of mlrun gpu top: it begins with another line",
+		path);
 	return mlr_hint(
 		err, "samples are appended to a log alone: give a file that is not there yet");
 }

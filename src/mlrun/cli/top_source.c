@@ -121,7 +121,7 @@ void top_source_close(struct top_source *s)
 	gpu_machine_done(&s->machine);
 }
 
-/* Windows' GPUs are in no file: the library's first word tells which there are. */
+/* Windows' GPUs are in no file: the library's first word shows which there are. */
 static void add_windows_gpus(struct top_source *s, const struct top_samples *l)
 {
 	struct gpu_machine *m = &s->machine;

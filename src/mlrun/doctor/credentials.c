@@ -1,4 +1,4 @@
-/* The files that credentials for registries lie in; registry/credential.h tells which those are. */
+/* The files that credentials for registries lie in; registry/credential.h shows which those are. */
 #include "doctor/check.h"
 
 #include "base/cleanup.h"

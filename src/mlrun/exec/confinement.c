@@ -32,7 +32,7 @@ static int keep_listed(const char *text, struct plan *p, struct mlr_error *err)
 
 		if (end == s || (*end && *end != ',') || fd < 0 || fd > INT_MAX)
 			return mlr_fail(err, EINVAL,
-				"--preserve-fd '%s': numbers are wanted, FD[,FD]...", text);
+				"--preserve-fd '%s': expected numbers, FD[,FD]...", text);
 		r = keep("--preserve-fd", text, fd, p, err);
 		if (r < 0 || !*end)
 			return r;
@@ -62,7 +62,7 @@ static int plan_hostname(const char *name, struct plan *p, struct mlr_error *err
 		strspn(name, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789.-") !=
 			len)
 		return mlr_fail(err, EINVAL,
-			"--hostname '%s': 1 to 64 letters, digits, '.' and '-' are wanted", name);
+			"--hostname '%s': expected 1 to 64 letters, digits, '.' and '-'", name);
 	p->hostname = xstrdup(name);
 	p->namespaces |= PLAN_NS_UTS;
 	return 0;
@@ -75,13 +75,13 @@ static int plan_cap_drop(const char *text, struct plan *p, struct mlr_error *err
 	char *save = NULL, *name = strtok_r(list, ",", &save);
 
 	if (!name)
-		return mlr_fail(err, EINVAL, "--cap-drop: a name is wanted, or ALL");
+		return mlr_fail(err, EINVAL, "--cap-drop: expected a capability's name or ALL");
 	for (; name; name = strtok_r(NULL, ",", &save)) {
 		uint64_t bits = capability_bits(name);
 
 		if (bits == 0)
 			return mlr_fail(err, EINVAL,
-				"--cap-drop '%s' is no capability: capabilities(7) lists them",
+				"--cap-drop: unknown capability '%s': capabilities(7) lists them",
 				name);
 		p->caps_dropped |= bits;
 	}

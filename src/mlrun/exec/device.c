@@ -46,7 +46,7 @@ static int check_node(const char *path, struct mlr_error *err)
 	if (S_ISDIR(st.st_mode))
 		return 0;
 	if (!S_ISCHR(st.st_mode) && !S_ISBLK(st.st_mode)) {
-		mlr_fail(err, ENODEV, "'%s' is no device", path);
+		mlr_fail(err, ENODEV, "'%s' is not a device", path);
 		return mlr_hint(err, "-v mounts files and directories");
 	}
 	if (statvfs(path, &fs) == 0 && (fs.f_flag & ST_NODEV))
@@ -62,7 +62,7 @@ static int check_node(const char *path, struct mlr_error *err)
 static int check_access(const char *perms, struct mlr_error *err)
 {
 	if (!*perms || perms[strspn(perms, "rwm")] || strlen(perms) > 3)
-		return mlr_fail(err, EINVAL, "'%s' is no access: rwm is", perms);
+		return mlr_fail(err, EINVAL, "invalid access '%s': use r, w and m", perms);
 	if (!strchr(perms, 'r') || !strchr(perms, 'w'))
 		return mlr_fail(err, ENOTSUP,
 			"'%s' cannot be had: the node's own mode says who may read and write it",
@@ -97,7 +97,7 @@ static int add(const char *text, struct plan *p, struct mlr_error *err)
 		return 0;
 	if (source[0] != '/') {
 		mlr_fail(err, EINVAL,
-			"an absolute path of a device is wanted, /dev/..., or VENDOR/CLASS=NAME");
+			"expected a device's absolute path, /dev/..., or VENDOR/CLASS=NAME");
 		return mlr_hint(err, "mlrun gpu cdi --list prints the names that this machine has");
 	}
 	/* "/dev/x:rwm" is short for "/dev/x:/dev/x:rwm", as in docker-run(1). */

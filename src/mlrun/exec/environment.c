@@ -70,7 +70,7 @@ static int add_text(const char *text, char *const *caller, struct plan *p, const
 	const char *value = eq ? eq + 1 : strv_env_get(caller, key);
 
 	if (!*key || strpbrk(key, " \t"))
-		return mlr_fail(err, EINVAL, "'%s' is no variable: K=V or K is", text);
+		return mlr_fail(err, EINVAL, "invalid variable '%s': use K=V or K", text);
 	if (value)
 		plan_env_set(p, key, value, origin);
 	return 0;

@@ -439,7 +439,7 @@ static int check_options(const struct exec_options *o, struct mlr_error *err)
 
 	if (o->workdir && !workdir)
 		return mlr_fail(err, EINVAL,
-			"-w '%s': an absolute path inside the container is wanted", o->workdir);
+			"-w '%s': expected an absolute path inside the container", o->workdir);
 	if (o->fakeroot && o->user)
 		return mlr_fail(err, EINVAL, "--fakeroot is --user 0: give one of the two");
 	if (o->write && o->read_only)

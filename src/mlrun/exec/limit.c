@@ -25,7 +25,7 @@ static int find(const char *text, size_t len, int *ret, struct mlr_error *err)
 		strv_add(&all, w->name);
 	}
 	names = strv_join(&all, all.n, ", ");
-	return mlr_fail(err, EINVAL, "'%.*s' is no limit: %s are", (int)len, text, names);
+	return mlr_fail(err, EINVAL, "unknown limit '%.*s': use %s", (int)len, text, names);
 }
 
 /* One number; *s then stands behind it. */
@@ -42,7 +42,8 @@ static int take_number(const char **s, rlim_t *ret, struct mlr_error *err)
 		errno = 0;
 		*ret = strtoull(text, &end, 10);
 		if (*text < '0' || *text > '9' || errno != 0)
-			return mlr_fail(err, EINVAL, "'%s' is no number nor unlimited", text);
+			return mlr_fail(
+				err, EINVAL, "invalid limit '%s': use a number or unlimited", text);
 		*s = end;
 	}
 	return 0;
@@ -67,7 +68,7 @@ static int add(const char *text, struct plan *p, struct mlr_error *err)
 	int resource = 0, r;
 
 	if (!text[len])
-		return mlr_fail(err, EINVAL, "NAME=SOFT[:HARD] is wanted");
+		return mlr_fail(err, EINVAL, "expected NAME=SOFT[:HARD]");
 	r = find(text, len, &resource, err);
 	if (r == 0)
 		r = take_number(&s, &soft, err);
@@ -131,7 +132,8 @@ int limit_memory(const char *text, struct plan *p, struct mlr_error *err)
 	int r = limit_bytes(text, &p->memory);
 
 	if (r == -ERANGE)
-		return mlr_fail(err, EINVAL, "--memory '%s' is no amount that a machine has", text);
+		return mlr_fail(err, EINVAL,
+			"--memory '%s' is not an amount of memory that a machine has", text);
 	return r < 0
 		? mlr_fail(err, EINVAL, "--memory takes a size such as 512m or 4g, not '%s'", text)
 		: 0;

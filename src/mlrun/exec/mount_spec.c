@@ -40,7 +40,7 @@ static char *take_field(const char **s, struct mlr_error *err)
 	}
 	if (*in != '"' || (in[1] && in[1] != ',')) {
 		mlr_fail(err, EINVAL,
-			*in == '"' ? "a comma is wanted after '\"'" : "a '\"' is not closed");
+			*in == '"' ? "expected a comma after '\"'" : "a '\"' is not closed");
 		free(field);
 		return NULL;
 	}
@@ -85,7 +85,7 @@ static int set_type(struct mount_spec *m, const char *value, struct mlr_error *e
 		{ "devpts", "the container has a /dev/pts already", NULL },
 		{ "ramfs", "the kernel gives it to root alone", "type=tmpfs" },
 		{ "npipe", "that is of Windows", NULL },
-		{ "cluster", "mlrun is no orchestrator", NULL },
+		{ "cluster", "mlrun is not an orchestrator", NULL },
 		{ "glob", "mlrun mounts one path at a time", "your shell can write a -v for each" },
 	};
 
@@ -99,7 +99,7 @@ static int set_type(struct mount_spec *m, const char *value, struct mlr_error *e
 		mlr_fail(err, ENOTSUP, "type '%s' cannot be had: %s", value, others[i].why);
 		return others[i].hint ? mlr_hint(err, "%s", others[i].hint) : -ENOTSUP;
 	}
-	return mlr_fail(err, EINVAL, "'%s' is no type: bind, tmpfs, overlay are", value);
+	return mlr_fail(err, EINVAL, "invalid mount type '%s': use bind, tmpfs or overlay", value);
 }
 
 static int set_tmpfs(
@@ -164,8 +164,8 @@ static int set_field(struct mount_spec *m, char *field, struct mlr_error *err)
 		return set_bind(m, field, value, err);
 	else if (strcasecmp(field, "relabel") != 0 && strcasecmp(field, "consistency") != 0)
 		return mlr_fail(err, EINVAL,
-			"'%s' is no field of a mount: type, source, destination, readonly, nosuid, "
-			"nodev, noexec, tmpfs-size, tmpfs-mode, bind-propagation, bind-recursive are",
+			"invalid mount field '%s': use type, source, destination, readonly, nosuid, "
+			"nodev, noexec, tmpfs-size, tmpfs-mode, bind-propagation or bind-recursive",
 			field);
 	return 0;
 }

@@ -105,8 +105,8 @@ static int parse_options(char *s, struct strv *options, unsigned *flags, struct 
 			r = volume_flag(word, strlen(word), flags, err);
 			if (r == -EINVAL)
 				mlr_fail(err, EINVAL,
-					"'%s' is no option of a tmpfs: size=, mode=, nr_inodes=, ro, "
-					"noexec, nosuid, nodev are",
+					"invalid tmpfs option '%s': use size=, mode=, nr_inodes=, ro, "
+					"noexec, nosuid or nodev",
 					word);
 		}
 		if (r < 0)

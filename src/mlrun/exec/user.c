@@ -128,7 +128,7 @@ static int change(const char *text, struct plan *p, int *image_home, struct mlr_
 	int r;
 
 	if (!*user || (colon && !colon[1]))
-		return mlr_fail(err, EINVAL, "UID[:GID] is wanted, with neither empty");
+		return mlr_fail(err, EINVAL, "expected UID[:GID], with neither empty");
 	r = set_user(user, p, image_home, err);
 	if (r == 0 && colon)
 		r = set_group(colon + 1, p, err);

@@ -55,7 +55,8 @@ int volume_flag(const char *word, size_t len, unsigned *flags, struct mlr_error 
 		return 0;
 	}
 	return mlr_fail(err, EINVAL,
-		"'%.*s' is no volume flag: ro, rw, nosuid, nodev, noexec, O are", (int)len, word);
+		"invalid volume flag '%.*s': use ro, rw, nosuid, nodev, noexec or O", (int)len,
+		word);
 }
 
 /* optional: set where a configuration says so; NULL: that is no flag. */
@@ -115,7 +116,7 @@ int volume_add(enum plan_kind kind, const char *source, const char *target, unsi
 		return source_missing(source, kind == PLAN_OVERLAY || (flags & PLAN_READONLY), err);
 	if (kind == PLAN_OVERLAY && (stat(real, &st) < 0 || !S_ISDIR(st.st_mode)))
 		return mlr_fail(err, ENOTDIR,
-			"source '%s' is no directory, which an overlay is made of", source);
+			"source '%s' is not a directory, which an overlay is made of", source);
 	return plan_mount_add(p, kind, real, target ? target : same, flags, "user", err);
 }
 
@@ -136,7 +137,7 @@ static int add(const char *text, int *optional, struct plan *p, struct mlr_error
 			return r;
 	}
 	if (!*source || (target && !*target))
-		return mlr_fail(err, EINVAL, "SRC[:DST[:FLAGS]] is wanted, with neither empty");
+		return mlr_fail(err, EINVAL, "expected SRC[:DST[:FLAGS]], with neither empty");
 	return volume_add(kind, source, target, flags, p, err);
 }
 

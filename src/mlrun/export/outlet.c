@@ -85,7 +85,7 @@ static int check_dir(const struct outlet *o, struct mlr_error *err)
 	if (!d && errno == ENOENT)
 		return 0;
 	if (!d && (errno == ENOTDIR || errno == ELOOP))
-		return mlr_fail(err, EEXIST, "'%s' is there and is no directory", o->path);
+		return mlr_fail(err, EEXIST, "'%s' exists and is not a directory", o->path);
 	if (!d)
 		return mlr_fail_errno(err, "open '%s'", o->path);
 	while (readdir(d))

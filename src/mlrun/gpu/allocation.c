@@ -124,8 +124,8 @@ static void remark_cut(
 	auto_free char *text = gpu_variable_print(key, value);
 
 	strv_addf(&a->remarks,
-		"%s: '%s' is no GPU that can be opened here; it and what follows do not count",
-		text, item);
+		"%s: GPU '%s' cannot be opened here; mlrun ignores it and those after it", text,
+		item);
 	keep_lost(a);
 }
 
@@ -278,7 +278,7 @@ static const char *read_slurm(char *const *env, const struct gpu_machine *m, enu
 			return keys[i];
 		l->n = before;
 		text = gpu_variable_print(keys[i], value);
-		strv_addf(&a->remarks, "%s is no list of numbers and does not count", text);
+		strv_addf(&a->remarks, "ignoring %s: not a list of numbers", text);
 	}
 	return NULL;
 }
@@ -313,7 +313,7 @@ static void read_batch_system(char *const *env, const struct gpu_machine *m, enu
 	add_openable(m, vendor, l);
 	if (a->is_job)
 		strv_add(&a->remarks,
-			"no variable tells which GPUs are the job's: all that can be opened are");
+			"no variable says which GPUs are the job's: mlrun takes all that it can open");
 }
 
 /* The narrower variable has won; is it of this job at all? */

@@ -78,7 +78,7 @@ static void check_platform(struct check *k)
 	const char *processors = k->m->processors;
 
 	if (!m)
-		tell(k, GPU_OK, "platform", xstrdup("the image tells none"), NULL);
+		tell(k, GPU_OK, "platform", xstrdup("the image names none"), NULL);
 	else if (!processors)
 		tell(k, GPU_DOUBTFUL, "platform",
 			xasprintf(
@@ -174,7 +174,7 @@ static int check_wish(struct check *k)
 	}
 	tell(k, GPU_DOUBTFUL, "devices",
 		xstrdup("the image asks for no GPU and would be given none"),
-		xstrdup("mlrun exec --gpu=all, which the rest is told for"));
+		xstrdup("mlrun exec --gpu=all, which the rest assumes"));
 	k->q.word = "all";
 	k->q.origin = NULL;
 	gpu_wish_done(&k->w);
@@ -242,7 +242,7 @@ static void check_devices(struct check *k)
 			xasprintf("no GPU would be in the container%s%s",
 				k->c.remarks.n ? ": " : "",
 				k->c.remarks.n ? k->c.remarks.v[0] : ""),
-			xstrdup("mlrun gpu list tells which there are and who may use them"));
+			xstrdup("mlrun gpu list shows which there are and who may use them"));
 	else
 		tell(k, GPU_OK, "devices", name_chosen(k), NULL);
 	if (k->c.n > 0)

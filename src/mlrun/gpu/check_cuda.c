@@ -159,7 +159,7 @@ struct gpu_finding gpu_cuda_check(
 
 	if (!how)
 		return finding(GPU_OK,
-			xstrdup("the image tells no CUDA version: neither CUDA_VERSION nor a libcudart of its own "
+			xstrdup("the image names no CUDA version: neither CUDA_VERSION nor a libcudart of its own "
 				"in the usual places"),
 			NULL);
 	gpu_version_print(&cuda, has);
@@ -174,7 +174,7 @@ struct gpu_finding gpu_cuda_check(
 			xasprintf(
 				"the image has CUDA %s (%s); which one the driver serves is not known",
 				has, how),
-			xstrdup("nvidia-smi tells it as \"CUDA Version\""));
+			xstrdup("nvidia-smi shows it as \"CUDA Version\""));
 	if (q->image)
 		gpu_compat_read(q->image, m, &compat);
 	if (compat.use)

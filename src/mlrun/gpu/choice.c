@@ -106,7 +106,7 @@ static int refuse_unknown(struct choosing *s, const char *item, int r, struct ml
 	if (r == -ENOTUNIQ)
 		return refuse(s, ENODEV, hint, err,
 			xasprintf("'%s' is the beginning of more than one uuid", item));
-	return refuse(s, ENODEV, hint, err, xasprintf("'%s' is no GPU of this machine", item));
+	return refuse(s, ENODEV, hint, err, xasprintf("this machine has no GPU '%s'", item));
 }
 
 /* A number above those that can be opened is one that this user cannot name: say why. */
@@ -124,7 +124,7 @@ static int refuse_closed(struct choosing *s, const char *item, struct mlr_error 
 	}
 	hint = xasprintf("here are: %s; numbers count these alone", have);
 	return refuse(s, EACCES, hint, err,
-		xasprintf("'%s' is no GPU that can be opened: of %zu here %zu cannot (%s)", item,
+		xasprintf("GPU '%s' cannot be opened: of %zu here %zu cannot (%s)", item,
 			s->m->n_gpus, closed, why ? why : "for an unknown reason"));
 }
 

@@ -66,7 +66,7 @@ static int ends_in_version(const char *name, const char *version)
 static int read_library(int fd, int bits, const char *path, struct gpu_elf *e)
 {
 	if (gpu_elf_read(fd, e) < 0) {
-		mlr_debug("'%s' is no ELF library, ignoring", path);
+		mlr_debug("'%s' is not an ELF library, ignoring", path);
 		return 0;
 	}
 	return e->bits == bits && e->machine == (bits == 32 ? MACHINE_32 : MACHINE_64);

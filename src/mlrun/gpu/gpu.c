@@ -83,8 +83,8 @@ static void ask_nvml(struct decision *d)
 	struct mlr_error err = MLR_ERROR_INIT;
 
 	if (gpu_nvml_fill(&d->machine, &err) < 0)
-		plan_remark_add(
-			d->plan, "gpu", "NVIDIA's management library tells nothing: %s", err.text);
+		plan_remark_add(d->plan, "gpu", "NVIDIA's management library does not answer: %s",
+			err.text);
 }
 
 static void tell_machine(const struct decision *d)
@@ -159,8 +159,7 @@ static void tell_wish(const struct decision *d)
 static void tell_choice(const struct decision *d)
 {
 	if (d->allocation.from)
-		plan_remark_add(
-			d->plan, "gpu", "the job's GPUs are told by %s", d->allocation.from);
+		plan_remark_add(d->plan, "gpu", "the job's GPUs come from %s", d->allocation.from);
 	tell(d, &d->allocation.remarks);
 	tell(d, &d->choice.remarks);
 	for (size_t i = 0; i < d->choice.notes.n; i++)
@@ -211,8 +210,7 @@ static int choose(struct decision *d, struct mlr_error *err)
 			err, ENODEV, "%s: there is no GPU here that this job may use", d->wish.who);
 		return mlr_hint(err, "mlrun gpu list shows what is here and who may use it");
 	}
-	plan_remark_add(
-		d->plan, "gpu", "no GPU is brought in: none is there that this job may use");
+	plan_remark_add(d->plan, "gpu", "no GPU is brought in: this job may use none");
 	return 0;
 }
 

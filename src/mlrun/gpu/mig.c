@@ -88,7 +88,7 @@ static void find_node(struct search *s, const char *access, const char *name, st
 	}
 	if (minor < 0) {
 		strv_addf(s->warnings,
-			"neither '%s' nor '%s' tells the device of this part of a GPU", access,
+			"neither '%s' nor '%s' names the device of this part of a GPU", access,
 			MINORS);
 		return;
 	}

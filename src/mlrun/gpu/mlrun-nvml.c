@@ -69,15 +69,15 @@ static const struct failure {
 		"the driver was updated while its old kernel module is in use: reboot, or unload and load the "
 		"module nvidia" },
 	{ NVML_DRIVER_NOT_LOADED, "the driver's kernel module is not loaded",
-		"as root: modprobe nvidia; dmesg | grep -i nvrm tells why it does not load" },
+		"as root: modprobe nvidia; dmesg | grep -i nvrm shows why it does not load" },
 	{ NVML_NO_PERMISSION, "the GPUs may not be opened",
 		"ls -l /dev/nvidia* shows for whom they are; in a job ask for one: srun --gres=gpu:1" },
 	{ NVML_OPERATING_SYSTEM, "the GPUs may not be opened",
 		"the job's control group keeps them from you: ask for one, srun --gres=gpu:1" },
 	{ NVML_GPU_IS_LOST, "a GPU does not answer any more",
-		"dmesg | grep -i xid tells why; the node needs a reboot" },
+		"dmesg | grep -i xid shows why; the node needs a reboot" },
 	{ NVML_RESET_REQUIRED, "a GPU needs a reset",
-		"dmesg | grep -i xid tells why; as root: nvidia-smi -r" },
+		"dmesg | grep -i xid shows why; as root: nvidia-smi -r" },
 };
 
 /* Returns the exit status. */

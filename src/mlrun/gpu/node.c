@@ -158,7 +158,7 @@ static char *why_closed(const struct gpu_node *n)
 	case CLOSED_IN_SPITE:
 		return xasprintf(
 			"a security module denies '%s', whose mode %04o lets everybody in: "
-			"dmesg | grep -i denied tells which",
+			"dmesg | grep -i denied shows which",
 			n->path, (unsigned)n->mode);
 	case CLOSED_TO_ALL:
 		return xasprintf("'%s' is for %s alone (mode %04o); an administrator opens it: %s",
@@ -190,7 +190,7 @@ char *gpu_node_why(const struct gpu_node *n)
 		return why_lacking(n);
 	case ENXIO:
 		return xasprintf(
-			"behind '%s' (%u:%u) is no driver of GPUs", n->path, n->major, n->minor);
+			"behind '%s' (%u:%u) is not a GPU driver", n->path, n->major, n->minor);
 	default:
 		return why_closed(n);
 	}

@@ -124,7 +124,7 @@ int gpu_nvml_read_query(const char *text, struct gpu_machine *m, struct mlr_erro
 			fill_gpu(g, item);
 		if (why)
 			strv_addf(&m->warnings,
-				"GPU %s is broken: %s; dmesg | grep -i xid tells why",
+				"GPU %s is broken: %s; dmesg | grep -i xid shows why",
 				bus_id ? bus_id : "without a bus id", why);
 	}
 	return 0;

@@ -428,7 +428,7 @@ static int read_profile(const json_t *j, struct gpu_machine *ret, struct mlr_err
 
 	/* What later formats have beside these two is not known. */
 	if (!json_is_integer(format) || !json_object_get(j, "mlrun")) {
-		mlr_fail(err, EPROTO, "this is no machine's profile");
+		mlr_fail(err, EPROTO, "not a machine's profile");
 		return mlr_hint(err, "mlrun profile -o FILE writes one");
 	}
 	if (json_integer_value(format) != GPU_PROFILE_FORMAT) {

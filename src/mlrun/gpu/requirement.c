@@ -60,7 +60,7 @@ static size_t count(struct span s, size_t from, const char *set, int in_set)
 
 static int no_condition(struct span s, const char *why, struct mlr_error *err)
 {
-	return mlr_fail(err, EINVAL, "'%.*s' is no condition: %s", shown(s), s.at, why);
+	return mlr_fail(err, EINVAL, "invalid condition '%.*s': %s", shown(s), s.at, why);
 }
 
 static int parse(struct span s, struct condition *ret, struct mlr_error *err)
@@ -72,7 +72,7 @@ static int parse(struct span s, struct condition *ret, struct mlr_error *err)
 		(strlen(operators[op]) != len || memcmp(s.at + name, operators[op], len) != 0))
 		op++;
 	if (name == 0 || op == ARRAY_LEN(operators) || name + len == s.len)
-		return no_condition(s, "PROPERTY=VALUE is, or with != < <= > >=", err);
+		return no_condition(s, "use PROPERTY=VALUE, or with != < <= > >=", err);
 	ret->property = (struct span){ s.at, name };
 	ret->value = (struct span){ s.at + name + len, s.len - name - len };
 	ret->op = (enum operator)op;
@@ -116,7 +116,7 @@ static int judge_version(struct span s, const struct condition *c, const struct 
 	struct gpu_version want;
 
 	if (gpu_version_parse(text, &want) < 0)
-		return no_condition(s, "its value is no version", err);
+		return no_condition(s, "its value is not a version", err);
 	if (!gpu_version_is_known(have))
 		return UNKNOWN;
 	return compare(gpu_version_compare(have, &want), c->op);

@@ -122,7 +122,7 @@ static int read_word(const struct gpu_request *q, struct gpu_wish *w, struct mlr
 	gpu_variable_items(q->word, &items);
 	if (items.n == 0)
 		return mlr_fail(
-			err, EINVAL, "%s: auto, all, none or a list of GPUs is wanted", w->who);
+			err, EINVAL, "%s: expected auto, all, none or a list of GPUs", w->who);
 	for (size_t i = 0; i < ARRAY_LEN(alone); i++)
 		if (items.n > 1 && strv_has(&items, alone[i]))
 			return mlr_fail(err, EINVAL, "%s: '%s' is a word that stands alone", w->who,
@@ -150,7 +150,7 @@ static void read_visible(const struct gpu_variable *v, struct gpu_wish *w)
 	w->must = is_users(v->origin);
 	gpu_variable_items(v->value, &items);
 	if (items.n == 0 || strv_has(&items, "void"))
-		strv_addf(&w->remarks, "%s: no GPU is wanted; --gpu=all brings them", w->who);
+		strv_addf(&w->remarks, "%s: it asks for no GPU; --gpu=all brings them", w->who);
 	else if (items.n == 1 && strcmp(items.v[0], "none") == 0)
 		w->kind = GPU_WISH_DRIVER;
 	else
@@ -211,7 +211,7 @@ static void read_nothing(const struct gpu_request *q, struct gpu_wish *w)
 		w->kind = GPU_WISH_NOTHING;
 		w->who = xstrdup("--gpu=auto");
 		strv_add(&w->remarks,
-			"no GPU is wanted: there is neither a job nor NVIDIA_VISIBLE_DEVICES, and the "
+			"nothing asks for a GPU: there is neither a job nor NVIDIA_VISIBLE_DEVICES, and the "
 			"image carries no CUDA; --gpu=all brings them");
 	}
 }
@@ -291,7 +291,7 @@ static int read_capabilities(const struct gpu_request *q, const struct plan *p, 
 			continue;
 		auto_free char *known = gpu_capabilities_print(GPU_CAPABILITIES_ALL);
 
-		mlr_fail(err, EINVAL, "%s: '%s' is no capability of the driver: all, %s are",
+		mlr_fail(err, EINVAL, "%s: unknown driver capability '%s': use all, %s",
 			w->caps_who, names.v[i], known);
 		return mlr_hint(err, "-e NVIDIA_DRIVER_CAPABILITIES=all says it otherwise");
 	}
@@ -333,7 +333,7 @@ static int read_imex(const struct gpu_request *q, const struct plan *p, struct g
 				owner);
 		else
 			return mlr_fail(err, EINVAL,
-				"%s: '%s' is no channel: a number up to %u is, or channel and a number",
+				"%s: invalid channel '%s': use a number up to %u, or channel and a number",
 				owner, items.v[i], IMEX_MAX);
 	}
 	return 0;
@@ -403,7 +403,8 @@ static void require_version(const char *version, struct gpu_wish *w)
 			version);
 	else
 		strv_addf(&w->remarks,
-			"the image's CUDA_VERSION=%s is no version and requires nothing", version);
+			"the image's CUDA_VERSION=%s is not a version and requires nothing",
+			version);
 }
 
 static void read_requirements(const struct gpu_request *q, const struct plan *p, struct gpu_wish *w)

@@ -219,7 +219,7 @@ static int open_file(
 		return mlr_fail_errno(err, "look at '%s' of the layer's tree", s->path);
 	if (!S_ISREG(sb.st_mode))
 		return mlr_fail(err, EBADMSG,
-			"'%s' of the layer's tree is no regular file any more", s->path);
+			"'%s' of the layer's tree is no longer a regular file", s->path);
 	if ((uint64_t)sb.st_size != s->size)
 		return mlr_fail(err, EBADMSG, "'%s' of the layer's tree has %llu bytes, not %llu",
 			s->path, (unsigned long long)sb.st_size, (unsigned long long)s->size);

@@ -189,7 +189,7 @@ int record_take_magic(struct record_reader *r, struct mlr_error *err)
 	int e = record_take(r, magic, sizeof(magic), err);
 
 	if (e == 0 && memcmp(magic, LAYER_RECORD_MAGIC, sizeof(magic)) != 0)
-		e = mlr_fail(err, EPROTO, "this is no layer's record");
+		e = mlr_fail(err, EPROTO, "not a layer's record");
 	return e;
 }
 

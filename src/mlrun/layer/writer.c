@@ -350,7 +350,7 @@ static int find_target(struct layer_writer *w, const char *target, const char **
 		return mlr_fail(
 			err, EPROTO, "hard link to '%s', which this layer does not have", target);
 	if (S_ISDIR(sb->st_mode) || layer_whiteout_is(sb))
-		return mlr_fail(err, EPROTO, "hard link to '%s', which is no file", target);
+		return mlr_fail(err, EPROTO, "hard link to '%s', which is not a file", target);
 	return take_fd(&fd);
 }
 

@@ -204,7 +204,7 @@ static int do_workdir(struct derivation *d, const char *text, struct mlr_error *
 static int do_user(struct derivation *d, const char *text, struct mlr_error *err)
 {
 	if (strpbrk(text, " \t"))
-		return mlr_fail(err, EINVAL, "'%s' is no USER[:GROUP]", text);
+		return mlr_fail(err, EINVAL, "invalid user '%s': use USER[:GROUP]", text);
 	set(d->run, "User", json_string(text));
 	return 0;
 }
@@ -253,14 +253,15 @@ static int do_expose(struct derivation *d, const char *text, struct mlr_error *e
 		if (r < 0 || !word)
 			return r;
 		if (expose(ports, word) < 0)
-			return mlr_fail(err, EINVAL, "'%s' is no PORT[-PORT][/tcp|udp|sctp]", word);
+			return mlr_fail(err, EINVAL,
+				"invalid port '%s': use PORT[-PORT][/tcp|udp|sctp]", word);
 	}
 }
 
 static int put_volume(json_t *volumes, const char *path, struct mlr_error *err)
 {
 	if (path[0] != '/')
-		return mlr_fail(err, EINVAL, "'%s' is no absolute path", path);
+		return mlr_fail(err, EINVAL, "'%s' is not an absolute path", path);
 	set(volumes, path, json_object());
 	return 0;
 }
@@ -298,7 +299,8 @@ static int do_stopsignal(struct derivation *d, const char *text, struct mlr_erro
 	if (!is_number &&
 		(!isalpha((unsigned char)*name) ||
 			name[strspn(name, "ABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789+-")]))
-		return mlr_fail(err, EINVAL, "'%s' is no signal: SIGTERM is, and 15", text);
+		return mlr_fail(err, EINVAL,
+			"unknown signal '%s': use a name, SIGTERM, or a number, 15", text);
 	set(d->run, "StopSignal", json_string(text));
 	return 0;
 }
@@ -310,7 +312,7 @@ static int do_shell(struct derivation *d, const char *text, struct mlr_error *er
 	if (json_array_size(list) == 0) {
 		json_decref(list);
 		return mlr_fail(
-			err, EINVAL, "a JSON array is wanted, as in SHELL [\"/bin/bash\", \"-c\"]");
+			err, EINVAL, "expected a JSON array, as in SHELL [\"/bin/bash\", \"-c\"]");
 	}
 	set(d->run, "Shell", list);
 	return 0;
@@ -322,7 +324,7 @@ static int do_onbuild(struct derivation *d, const char *text, struct mlr_error *
 	size_t len = strcspn(text, " \t");
 
 	if (len == strlen(text))
-		return mlr_fail(err, EINVAL, "an instruction is wanted, as in ONBUILD RUN make");
+		return mlr_fail(err, EINVAL, "expected an instruction, as in ONBUILD RUN make");
 	if ((len == 7 && strncasecmp(text, "ONBUILD", 7) == 0) ||
 		(len == 4 && strncasecmp(text, "FROM", 4) == 0))
 		return mlr_fail(err, EINVAL, "%.*s may not follow ONBUILD", (int)len, text);
@@ -381,13 +383,13 @@ static int health_option(json_t *check, const char *word, struct mlr_error *err)
 									: -1;
 		if (n < 0 || (n > 0 && n < known[i].min))
 			return mlr_fail(err, EINVAL,
-				"'%s': a time such as 30s or 1m30s, or a number of retries, is wanted",
+				"'%s': expected a time such as 30s or 1m30s, or a number of retries",
 				word);
 		set(check, known[i].key, json_integer(n));
 		return 0;
 	}
 	return mlr_fail(err, EINVAL,
-		"'%s' is none of --interval=, --timeout=, --start-period=, --start-interval=, "
+		"unknown option '%s': use --interval=, --timeout=, --start-period=, --start-interval=, "
 		"--retries=",
 		word);
 }
@@ -418,7 +420,7 @@ static int do_healthcheck(struct derivation *d, const char *text, struct mlr_err
 			json_array_insert_new(test, 0, json_string("CMD"));
 		set(check, "Test", test ? test : json_pack("[s, s]", "CMD-SHELL", text));
 	} else {
-		return mlr_fail(err, EINVAL, "NONE or [OPTION...] CMD COMMAND is wanted");
+		return mlr_fail(err, EINVAL, "expected NONE or [OPTION...] CMD COMMAND");
 	}
 	set(d->run, "Healthcheck", take_ptr(&check));
 	return 0;
@@ -515,7 +517,7 @@ static int add_history(
 	int r;
 
 	if (fill_history(history, layers) < 0 || json_array_append_new(history, o) < 0)
-		return mlr_fail(err, EPROTO, "\"history\" is no array");
+		return mlr_fail(err, EPROTO, "\"history\" is not an array");
 	r = add_text(o, "created", d->created, err);
 	if (r == 0)
 		r = add_text(o, "created_by", d->created_by, err);

@@ -29,7 +29,8 @@ static int parse_descriptor(json_t *obj, struct oci_descriptor *ret, struct mlr_
 
 	r = oci_digest_check(digest, err);
 	if (r < 0)
-		return r == -ENOTSUP ? r : mlr_fail(err, EPROTO, "'%.100s' is no digest", digest);
+		return r == -ENOTSUP ? r
+				     : mlr_fail(err, EPROTO, "'%.100s' is not a digest", digest);
 	r = oci_json_size(obj, "size", &ret->size, err);
 	if (r < 0)
 		return r;

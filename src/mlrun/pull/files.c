@@ -130,7 +130,7 @@ static int damaged(const struct files *f, struct archive *a, struct mlr_error *e
 	if (!f || f->n > 0)
 		return -EPROTO;
 	return mlr_hint(err,
-		"an image's archive or a tar of a root directory is wanted; mlrun exec -v brings a file into a container");
+		"expected an image's archive or a tar of a root directory; mlrun exec -v brings a file into a container");
 }
 
 /*

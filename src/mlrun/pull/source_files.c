@@ -63,7 +63,7 @@ static int open_rootfs(int fd, const struct oci_name *name, const struct source_
 	struct stat st;
 
 	if (fstat(fd, &st) == 0 && S_ISDIR(st.st_mode)) {
-		mlr_fail(err, ENOTSUP, "'%s' is no OCI layout", name->path);
+		mlr_fail(err, ENOTSUP, "'%s' is not an OCI layout", name->path);
 		return mlr_hint(err,
 			"mlrun exec rootfs:%s runs in a plain directory; tar -C %s -c . | mlrun "
 			"import - NAME makes an image of it",

@@ -63,7 +63,7 @@ int answer_refused(const struct answer_to *to, struct mlr_error *err)
 static int fail_missing(const struct answer_to *to, const char *code, struct mlr_error *err)
 {
 	if (!*to->repository) {
-		mlr_fail(err, ENOENT, "'%s' is no registry: it has no /v2/", to->registry);
+		mlr_fail(err, ENOENT, "'%s' is not a registry: it has no /v2/", to->registry);
 		return mlr_hint(err, "check the name; a registry's is often not its web site's");
 	}
 	if (strcmp(code, "NAME_UNKNOWN") == 0)

@@ -110,7 +110,7 @@ static int fail_connect(
 		mlr_fail(err, (int)code, "cannot connect to the proxy '%s': %s", proxy,
 			strerror((int)code));
 		return mlr_hint(err,
-			"the proxy is what https_proxy or http_proxy says; no_proxy names hosts that "
+			"https_proxy or http_proxy sets the proxy; no_proxy names hosts that "
 			"need none");
 	}
 	mlr_fail(err, (int)code, "cannot connect to '%s': %s", host, strerror((int)code));
@@ -129,7 +129,7 @@ static int fail_name(
 	x->unreached = 1;
 	if (f->code == CURLE_COULDNT_RESOLVE_PROXY) {
 		mlr_fail(err, EHOSTUNREACH, "cannot find the proxy: %s", f->words);
-		return mlr_hint(err, "the proxy is what https_proxy or http_proxy says");
+		return mlr_hint(err, "https_proxy or http_proxy sets the proxy");
 	}
 	mlr_fail(err, EHOSTUNREACH, "cannot find the host '%s': %s", host, f->words);
 	return mlr_hint(err,
@@ -144,7 +144,7 @@ static int fail_proxy_address(struct http_exchange *x, struct mlr_error *err)
 	x->transient = 0;
 	mlr_fail(err, EINVAL, "the proxy's address is malformed");
 	return mlr_hint(err,
-		"the proxy is what https_proxy or http_proxy says: http://USER:PASSWORD@PROXY:PORT, "
+		"https_proxy or http_proxy sets the proxy: http://USER:PASSWORD@PROXY:PORT, "
 		"other characters than letters and digits in a password as %%XX");
 }
 
@@ -204,7 +204,7 @@ int fault_fail(const struct fault *f, struct http_exchange *x, struct mlr_error 
 	case CURLE_SSL_CACERT_BADFILE:
 		x->transient = 0;
 		return mlr_fail(
-			err, EINVAL, "a certificate file on this machine is no good: %s", g.words);
+			err, EINVAL, "a certificate file on this machine is unusable: %s", g.words);
 	case CURLE_UNSUPPORTED_PROTOCOL: /* HTTP/0.9: bytes that are no HTTP */
 	case CURLE_WEIRD_SERVER_REPLY:
 		x->other_protocol = 1;

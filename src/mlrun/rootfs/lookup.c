@@ -346,7 +346,7 @@ static int fail_to_ask(const struct plan *p, const char *path, int r, struct mlr
 		return mlr_fail(err, ENOTSUP,
 			"'%s' in the image: this mlrun cannot look into squashfs files", path);
 	if (r == -EPROTO)
-		return mlr_fail(err, EPROTO, "'%s' is no squashfs image", p->squashfs);
+		return mlr_fail(err, EPROTO, "'%s' is not a squashfs image", p->squashfs);
 	return mlr_fail(err, -r, "'%s' in the image: %s", path, strerror(-r));
 }
 
@@ -369,7 +369,7 @@ static int open_file(
 		return place;
 	/* A fifo would block, a device do anything. */
 	if (fstat(place, &st) < 0 || !S_ISREG(st.st_mode))
-		return mlr_fail(err, ENOENT, "'%s' in the image is no regular file", path);
+		return mlr_fail(err, ENOENT, "'%s' in the image is not a regular file", path);
 	snprintf(self, sizeof(self), "/proc/self/fd/%d", place);
 	fd = open(self, O_RDONLY | O_CLOEXEC);
 	return fd < 0 ? mlr_fail_errno(err, "open '%s' in the image", path) : fd;

@@ -115,7 +115,7 @@ char *accounts_read(int dir, const char *name)
 int accounts_is_directory(const char *path, struct mlr_error *err)
 {
 	mlr_fail(err, EISDIR,
-		"'%s' in the image is a directory, a file of users or groups is wanted", path);
+		"'%s' in the image is a directory; expected a file of users or groups", path);
 	return mlr_hint(err,
 		"a build that mounts a file which is not there makes such an image: "
 		"remove the directory and build it again");

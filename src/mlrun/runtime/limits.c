@@ -33,7 +33,7 @@ int limits_hint(const struct plan *p, int r, struct mlr_error *err)
 {
 	if (r == -EMFILE)
 		mlr_hint(err,
-			"the hard limit of open files is too low, ulimit -Hn tells it: "
+			"the hard limit of open files is too low, ulimit -Hn shows it: "
 			"%ju are enough for this container",
 			(uintmax_t)files_needed(p));
 	return r;

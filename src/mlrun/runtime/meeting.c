@@ -201,7 +201,7 @@ int meeting_lock(struct meeting *m, enum meeting_lock how, struct mlr_error *err
 			mlr_fail(err, ETIMEDOUT,
 				"another process has been making the container for %d s",
 				WAIT_MS / 1000);
-			return mlr_hint(err, "fuser " MEETING_PLACE "/mlrun-%u*/%s tells which",
+			return mlr_hint(err, "fuser " MEETING_PLACE "/mlrun-%u*/%s shows which",
 				(unsigned)geteuid(), m->name);
 		}
 		meeting_pause_us(pause);

@@ -83,7 +83,7 @@ static int parse_errno(struct load *l, const json_t *o, const char *where, const
 	if (number && !json_is_null(number)) {
 		if (!json_is_integer(number) || json_integer_value(number) < 0 ||
 			json_integer_value(number) > 4095)
-			return wrong(l, where, "the error is no number from 0 to 4095");
+			return wrong(l, where, "the error is not a number from 0 to 4095");
 		*ret = (int)json_integer_value(number);
 		return 0;
 	}
@@ -112,8 +112,8 @@ static int parse_action(
 		return wrong(l, where, "an action is missing");
 	if (!w)
 		return mlr_fail(l->err, EPROTO,
-			"%s: '%.60s' is no action: SCMP_ACT_ALLOW, SCMP_ACT_ERRNO "
-			"and so on are",
+			"%s: unknown action '%.60s': use SCMP_ACT_ALLOW, SCMP_ACT_ERRNO "
+			"and so on",
 			where, name);
 	*ret = w->value;
 	if (w->value == SCMP_ACT_ERRNO(EPERM))
@@ -130,7 +130,7 @@ static int add_arch(struct load *l, const char *name, const char *where)
 
 	if (!w)
 		return mlr_fail(l->err, EPROTO,
-			"%s: '%.60s' is no architecture: SCMP_ARCH_X86_64 and so on are", where,
+			"%s: unknown architecture '%.60s': use SCMP_ARCH_X86_64 and so on", where,
 			name ? name : "");
 	r = seccomp_arch_add(l->ctx, w->value);
 	if (r == -EDOM ||
@@ -147,7 +147,7 @@ static int add_archs(struct load *l, const json_t *list, const char *where)
 	json_t *v;
 
 	if (!is_list(list))
-		return wrong(l, where, "is no list");
+		return wrong(l, where, "is not a list");
 	json_array_foreach(list, i, v) {
 		int r = add_arch(l, json_string_value(v), where);
 
@@ -164,7 +164,7 @@ static int add_arch_map(struct load *l, const json_t *map)
 	json_t *v;
 
 	if (!is_list(map))
-		return wrong(l, "archMap", "is no list");
+		return wrong(l, "archMap", "is not a list");
 	json_array_foreach(map, i, v) {
 		const struct word *w = find_word(
 			architectures, ARRAY_LEN(architectures), string_of(v, "architecture"));
@@ -226,7 +226,7 @@ static int is_meant(struct load *l, const json_t *rule, const char *where)
 	    new_out = kernel_out ? is_kernel(kernel_out, l->on->kernel) : 0;
 
 	if (new_in < 0 || new_out < 0)
-		return wrong(l, where, "minKernel is no version such as 4.8");
+		return wrong(l, where, "minKernel is not a version such as 4.8");
 	return (json_array_size(archs) == 0 || has_arch(archs, l->on->arch)) &&
 		!has_arch(json_object_get(out, "arches"), l->on->arch) &&
 		count_caps(with, l->on->caps) == json_array_size(with) &&
@@ -258,16 +258,16 @@ static int parse_arg(struct load *l, const json_t *o, const char *where, struct 
 
 	if (!json_is_integer(index) || json_integer_value(index) < 0 ||
 		json_integer_value(index) >= ARGS_MAX)
-		return wrong(l, where, "an argument's index is no number from 0 to 5");
+		return wrong(l, where, "an argument's index is not a number from 0 to 5");
 	if (!w)
 		return mlr_fail(l->err, EPROTO,
-			"%s: '%.60s' is no operator: SCMP_CMP_EQ and so on are", where,
+			"%s: unknown operator '%.60s': use SCMP_CMP_EQ and so on", where,
 			name ? name : "");
 	ret->arg = (unsigned)json_integer_value(index);
 	ret->op = (enum scmp_compare)w->value;
 	if (parse_value(o, "value", &ret->datum_a) < 0 ||
 		parse_value(o, "valueTwo", &ret->datum_b) < 0)
-		return wrong(l, where, "an argument's value is no number");
+		return wrong(l, where, "an argument's value is not a number");
 	return 0;
 }
 
@@ -299,7 +299,7 @@ static int add_name(struct load *l, const json_t *name, uint32_t action,
 	int nr = json_is_string(name) ? seccomp_syscall_resolve_name(json_string_value(name)) : 0;
 
 	if (!json_is_string(name))
-		return wrong(l, where, "the name of a system call is no string");
+		return wrong(l, where, "the name of a system call is not a string");
 	return nr == __NR_SCMP_ERROR ? 0 : add_rule(l, action, nr, args, n, where);
 }
 
@@ -335,14 +335,14 @@ static int add_syscalls(struct load *l, const json_t *rule, const char *where)
 	json_t *v;
 
 	if (!json_is_object(rule))
-		return wrong(l, where, "is no object");
+		return wrong(l, where, "is not an object");
 	r = parse_errno(l, rule, where, "errnoRet", "errno", &code);
 	if (r == 0)
 		r = parse_action(l, string_of(rule, "action"), code, where, &action);
 	if (r < 0)
 		return r;
 	if (!is_list(list) || json_array_size(list) > ARGS_MAX)
-		return wrong(l, where, "args is no list of at most 6");
+		return wrong(l, where, "args is not a list of at most 6");
 	json_array_foreach(list, i, v) {
 		r = parse_arg(l, v, where, &args[i]);
 		if (r < 0)
@@ -362,7 +362,7 @@ static int add_all(struct load *l, const json_t *o)
 	json_t *v;
 
 	if (!is_list(list))
-		return wrong(l, "syscalls", "is no list");
+		return wrong(l, "syscalls", "is not a list");
 	json_array_foreach(list, i, v) {
 		char where[40];
 		int r;
@@ -385,7 +385,7 @@ static int set_flags(struct load *l, const json_t *o)
 		return mlr_fail(
 			l->err, ENOTSUP, "listenerPath: mlrun has no supervisor for a listener");
 	if (!is_list(list))
-		return wrong(l, "flags", "is no list");
+		return wrong(l, "flags", "is not a list");
 	json_array_foreach(list, i, v) {
 		const char *name = json_string_value(v);
 		int r = 0;
@@ -434,7 +434,7 @@ int profile_load(const char *text, size_t len, const struct profile_for *f, scmp
 	if (!o)
 		return mlr_fail(err, EPROTO, "line %d: %s", je.line, je.text);
 	if (!json_is_object(o))
-		return mlr_fail(err, EPROTO, "is no JSON object");
+		return mlr_fail(err, EPROTO, "is not a JSON object");
 	r = load(&l, o);
 	if (r < 0) {
 		if (l.ctx)

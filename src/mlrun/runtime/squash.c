@@ -78,7 +78,7 @@ int squash_start(const struct plan *p, struct squash_server *ret, struct mlr_err
 	if (image < 0 || fstat(image, &st) < 0)
 		return mlr_fail_errno(err, "open the image's file '%s'", p->squashfs);
 	if (!S_ISREG(st.st_mode) && !S_ISBLK(st.st_mode))
-		return mlr_fail(err, EINVAL, "the image's file '%s' is no file", p->squashfs);
+		return mlr_fail(err, EINVAL, "the image's file '%s' is not a file", p->squashfs);
 	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0)
 		return mlr_fail_errno(err, "make a socket pair");
 	mine = pair[0];

@@ -144,7 +144,7 @@ static struct squashfs_names_node *find_target(
 		return NULL;
 	}
 	if (squashfs_names_kind(n) == NAMES_DIR || squashfs_names_kind(n) == NAMES_WHITEOUT) {
-		mlr_fail(err, EPROTO, "hard link to '%.300s', which is no file", target);
+		mlr_fail(err, EPROTO, "hard link to '%.300s', which is not a file", target);
 		return NULL;
 	}
 	return n;

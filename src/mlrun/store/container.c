@@ -39,7 +39,7 @@ int store_container_name_check(const char *name, struct mlr_error *err)
 		strspn(name, chars + 3) > 0)
 		return 0;
 	return mlr_fail(err, EINVAL,
-		"'%.200s' is no name for a container: letters, digits, '_', '.' and '-' are, a letter "
+		"invalid container name '%.200s': use letters, digits, '_', '.' and '-', a letter "
 		"or a digit first, at most %d",
 		name, STORE_CONTAINER_NAME_MAX);
 }

@@ -81,7 +81,7 @@ int store_guard(struct store *st, const struct stat *top, struct mlr_error *err)
 
 	if (top->st_uid != geteuid() && is_real_root())
 		return store_refuse_user(
-			st, top->st_uid, "and root runs nothing of another user's", err);
+			st, top->st_uid, "and root runs no image of another user's", err);
 	if (top->st_mode & OTHERS_WRITE)
 		strv_addf(&open, "'%s'", st->path);
 	if (top->st_mode & (OTHERS_ENTER | OTHERS_WRITE)) {

@@ -19,7 +19,7 @@
 #define WAIT_MS 10000
 #define NAP_MS  1
 
-/* jansson gives NULL only for lack of memory or for text that is no UTF-8. */
+/* jansson gives NULL only for lack of memory or for text that is not UTF-8. */
 static json_t *need(json_t *j)
 {
 	if (!j) {

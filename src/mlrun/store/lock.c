@@ -96,7 +96,7 @@ static int wait_and_rename(
 				err, "rename '%s' to '%s/%s'", dir, store_path(l->st), l->path);
 		r = read_owner(l->st, l->path, owner);
 		if (r == -EPROTO) /* nothing of ours */
-			return mlr_fail(err, EPROTO, "'%s/%s' is no lock of mlrun's",
+			return mlr_fail(err, EPROTO, "'%s/%s' is not a lock of mlrun's",
 				store_path(l->st), l->path);
 		if (r == 0 && !store_wait_alive(&w, owner + 17)) {
 			mlr_debug("store: '%s' is broken: its holder ended", l->path);

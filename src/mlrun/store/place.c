@@ -27,7 +27,7 @@ int store_place(const struct config *c, char **ret, char **origin, struct mlr_er
 
 	/* It would be another one in every directory. */
 	if (dir && *dir && dir[0] != '/') {
-		mlr_fail(err, EINVAL, "MLRUN_STORE='%s': an absolute path is wanted", dir);
+		mlr_fail(err, EINVAL, "MLRUN_STORE='%s': expected an absolute path", dir);
 		return mlr_hint(err, "--store takes a relative one");
 	}
 	if (dir && *dir) {

@@ -129,7 +129,7 @@ struct backend {
 
 /*
  * The backend of that name; "auto" takes the fastest that works here. Returns NULL when there is
- * none; backend_names() tells which there are: "onednn, reference".
+ * none; backend_names() shows which there are: "onednn, reference".
  */
 const struct backend *backend_find(const char *name);
 const char *backend_names(void);

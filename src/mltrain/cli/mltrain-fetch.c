@@ -249,7 +249,7 @@ static int fetch_one(const struct args *a, const char *what, struct mlr_error *e
 	} else if (!name) {
 		auto_free char *shown = download_shown(what);
 
-		mlr_fail(err, EINVAL, "the end of '%s' is no name for a file", shown);
+		mlr_fail(err, EINVAL, "the end of '%s' is not a file name", shown);
 		return mlr_hint(err, "it has to be a URL such as https://host/dir/file.gz");
 	} else {
 		r = fetch_file(&o, urls, name, a->sha256, err);

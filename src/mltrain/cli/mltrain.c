@@ -84,7 +84,7 @@ static void print_help(FILE *out)
 	for (size_t i = 0; i < ARRAY_LEN(commands); i++)
 		fprintf(out, "  %-8s %s\n", commands[i].name, commands[i].help);
 	fprintf(out,
-		"\n`mltrain COMMAND --help` tells a command's options, mltrain(1) the rest.\n"
+		"\n`mltrain COMMAND --help` lists a command's options, mltrain(1) the rest.\n"
 		"`mltrain --version` tells the version and the backends.\n");
 }
 

@@ -256,8 +256,8 @@ static int read_dir(struct dataset *d, enum dataset_part part, const struct data
 	if (r < 0)
 		return r;
 	if (skipped.count)
-		mlr_warning("'%s': skipped what is no PNG or JPEG: %llu, such as '%s'", d->dir,
-			(unsigned long long)skipped.count, skipped.first);
+		mlr_warning("'%s': skipped %llu files that are not PNG or JPEG, such as '%s'",
+			d->dir, (unsigned long long)skipped.count, skipped.first);
 	r = choose_size(d, wish, d->train.count ? &d->train : &d->test, err);
 	if (r < 0)
 		return r;

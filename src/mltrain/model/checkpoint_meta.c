@@ -315,7 +315,7 @@ static int make_first_net(const struct safetensors *st, struct net **ret, struct
 	if (sscanf(input, "%5dx%5dx%5d%n", &dim[0], &dim[1], &dim[2], &used) != 3 || input[used] ||
 		dim[0] < 1 || dim[1] < 1 || dim[2] < 1)
 		return mlr_fail(err, EPROTO,
-			"its metadata say '" SHOWN "' for 'input', which is no CxHxW", input);
+			"its metadata say '" SHOWN "' for 'input', which is not CxHxW", input);
 	if (!last || last->shape.rank != 1)
 		return mlr_fail(err, EPROTO, "tensor 'fc2.bias' is missing or is not a row");
 	wish.classes = last->shape.dim[0];

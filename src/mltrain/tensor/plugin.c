@@ -95,7 +95,8 @@ int plugin_open(const char *name, const struct plugin **ret, struct mlr_error *e
 		return not_loaded(name, path, dlerror(), err);
 	p = dlsym(so, symbol);
 	if (!p || !p->version) {
-		mlr_fail(err, EPROTO, "'%s' is no plugin of mltrain: it has no %s", path, symbol);
+		mlr_fail(
+			err, EPROTO, "'%s' is not a plugin of mltrain: it has no %s", path, symbol);
 		return mlr_hint(err, "install mltrain again");
 	}
 	if (strcmp(p->version, PACKAGE_VERSION) != 0) {
