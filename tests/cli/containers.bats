@@ -524,7 +524,7 @@ line" | cksum'
 	assert_equal "$(ls "$MLRUN_STORE/layers")" "$layers"
 	run -125 mlrun commit c 'Bad Name'
 	run -125 mlrun commit c "mine@$(manifest_of "$IMG")"
-	assert_output --partial "a digest is what an image is"
+	assert_output --partial "an image cannot be given a digest"
 }
 
 @test "commit: nothing written is an image without a new layer" {

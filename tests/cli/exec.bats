@@ -235,7 +235,7 @@ in_tiny() { mlrun exec "$IMG" "$@"; }
 	assert_output --partial "working directory: '/etc/passwd' in the image: Not a directory"
 	assert_output --partial "hint: -w DIR"
 	run -125 mlrun exec -w relative "$IMG" pwd
-	assert_output --partial "-w 'relative': an absolute path"
+	assert_output --partial "-w 'relative': expected an absolute path"
 }
 
 @test "exec: standard devices work and no others are there" {

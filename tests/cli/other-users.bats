@@ -328,7 +328,7 @@ age_store() {
 		assert_output --partial "hint: sudo -u 'nobody' mlrun does so; or choose another with --store or MLRUN_STORE"
 	done
 	MLRUN_STORES=$PWD/theirs/store run -125 mlrun exec --pull=never open true
-	assert_output --partial "root runs nothing of another user's, ignoring this additional store"
+	assert_output --partial "root runs no image of another user's, ignoring this additional store"
 	MLRUN_STORE=$PWD/theirs/store run mlrun doctor
 	assert_output --partial "belongs to user nobody"
 	# Root of a user namespace is its maker, who may choose.

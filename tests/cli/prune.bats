@@ -179,7 +179,7 @@ stop_container() {
 	run -0 mlrun exec mine:1 sh -c 'echo $TINY'
 	assert_output yes
 	run -125 mlrun tag mine:1 "other@sha256:$(printf %064d 1)"
-	assert_output --partial "a digest is what an image is"
+	assert_output --partial "an image cannot be given a digest"
 	run -125 mlrun tag nosuch other
 	assert_output --partial "mlrun: tag 'nosuch': image 'docker.io/library/nosuch:latest' is not in store"
 	run -125 mlrun tag mine:1
