@@ -187,7 +187,7 @@ as_root() {
 	[[ $stderr == *"'/etc/cdi': there are more than 1000 files, and the others are not read"* ]]
 	rm "$cdi"/0[5-9]*.json
 	run -0 --separate-stderr mlrun gpu cdi --list
-	[[ $stderr == *"'/etc/cdi/broken.yaml': "*"unknown key '...x"*"x'"* ]]
+	[[ $stderr == *"'/etc/cdi/broken.yaml': unknown key 'xxx"*"x'"* ]]
 }
 
 @test "exec --device: NVIDIA's own file brings nodes, libraries, links and variables" {

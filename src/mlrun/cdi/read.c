@@ -61,7 +61,7 @@ static int read_fields(struct cdi_reader *r, const json_t *j, const struct cdi_f
 		int err;
 
 		if (!f)
-			return cdi_read_wrong(r, "unknown key '%s'", key);
+			return cdi_read_wrong(r, "unknown key '%.100s'", key);
 		if (*seen & bit)
 			return cdi_read_wrong(r, "the key '%s' stands twice", f->key);
 		*seen |= bit;

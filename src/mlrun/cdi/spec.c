@@ -133,7 +133,7 @@ static int read_node(struct cdi_reader *r, const json_t *j, void *to)
 	if (err < 0)
 		return err;
 	if (n->type && (strlen(n->type) != 1 || !strchr("bcup", n->type[0])))
-		return cdi_read_wrong(r, "type: invalid type '%s': use b, c, u or p", n->type);
+		return cdi_read_wrong(r, "type: invalid type '%.100s': use b, c, u or p", n->type);
 	if (n->permissions && strcmp(n->permissions, "none") != 0 &&
 		n->permissions[strspn(n->permissions, "rwm")])
 		return cdi_read_wrong(r, "permissions: '%s' is not of r, w and m", n->permissions);
@@ -189,7 +189,7 @@ static int read_hook(struct cdi_reader *r, const json_t *j, void *to)
 	for (size_t i = 0; i < ARRAY_LEN(names); i++)
 		if (strcmp(h->name, names[i]) == 0)
 			return 0;
-	return cdi_read_wrong(r, "hookName: unknown hook '%s'", h->name);
+	return cdi_read_wrong(r, "hookName: unknown hook '%.100s'", h->name);
 }
 
 static int read_gid(struct cdi_reader *r, const json_t *j, void *to)
@@ -324,7 +324,7 @@ static int is_empty(const struct cdi_edits *e)
 static int check_device(struct cdi_reader *r, const struct cdi_device *d)
 {
 	if (!cdi_is_device(d->name))
-		return cdi_read_wrong(r, "invalid device name '%s'", d->name);
+		return cdi_read_wrong(r, "invalid device name '%.100s'", d->name);
 	if (is_empty(&d->edits))
 		return cdi_read_wrong(r, "device '%s' has nothing in containerEdits", d->name);
 	return 0;
@@ -396,7 +396,7 @@ static int check_version(struct cdi_reader *r, const struct cdi_spec *s)
 		i++;
 	if (i == ARRAY_LEN(versions))
 		return mlr_fail(r->err, ENOTSUP,
-			"cdiVersion: version '%s' is not supported: use %s to %s", s->version,
+			"cdiVersion: version '%.100s' is not supported: use %s to %s", s->version,
 			versions[0], versions[ARRAY_LEN(versions) - 1]);
 	if (i < s->needs)
 		return cdi_read_wrong(r, "cdiVersion: it is %s, and what the file says needs %s",
