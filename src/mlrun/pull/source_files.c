@@ -50,7 +50,7 @@ static int open_path(const struct oci_name *name, struct stat *st, struct mlr_er
 			? name->transport == OCI_ARCHIVE || name->transport == OCI_DOCKER_ARCHIVE
 			: name->transport == OCI_LAYOUT) {
 		mlr_fail(err, S_ISDIR(st->st_mode) ? EISDIR : ENOTDIR, "'%s' is %s directory",
-			name->path, S_ISDIR(st->st_mode) ? "a" : "no");
+			name->path, S_ISDIR(st->st_mode) ? "a" : "not a");
 		return mlr_hint(err, "oci:DIRECTORY, oci-archive:FILE, docker-archive:FILE");
 	}
 	return take_fd(&fd);
