@@ -36,18 +36,14 @@ show_job() {
 
 job_state() { scontrol show job "$1" | sed -n 's/.*JobState=\([A-Z_]*\).*/\1/p'; }
 
+# As long as Slurm lets it run: two threads on two busy CPUs take minutes.
 wait_until_ended() {
-	local i
-
-	for ((i = 0; i < 600; i++)); do
+	while :; do
 		case $(job_state "$1") in # a controller that is busy may give no answer
 		'' | PENDING | CONFIGURING | RUNNING | COMPLETING) sleep 0.5 ;;
 		*) return 0 ;;
 		esac
 	done
-	echo "job $1 did not end in five minutes"
-	show_job "$1"
-	return 1
 }
 
 @test "slurm: sbatch slurm/ml.sh ends COMPLETED with the test accuracy in its output" {
