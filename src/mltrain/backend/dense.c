@@ -1,7 +1,7 @@
 #include "backend/dense.h"
 
 #include "backend/parallel.h"
-#include "backend/wide.h"
+#include "tensor/wide.h"
 
 #if defined(__GNUC__) && !defined(__clang__)
 #pragma GCC optimize("O3")

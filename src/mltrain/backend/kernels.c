@@ -1,7 +1,7 @@
 #include "backend/kernels.h"
 
 #include "backend/parallel.h"
-#include "backend/wide.h"
+#include "tensor/wide.h"
 #include "tensor/philox.h"
 
 #include <string.h>

@@ -1,7 +1,7 @@
 #include "backend/norm.h"
 
 #include "backend/parallel.h"
-#include "backend/wide.h"
+#include "tensor/wide.h"
 
 #include <math.h>
 

@@ -1,7 +1,7 @@
 #include "backend/onednn_node.h"
 
 #include "base/cleanup.h"
-#include "backend/wide.h"
+#include "tensor/wide.h"
 
 #include <errno.h>
 #include <string.h>

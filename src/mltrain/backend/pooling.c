@@ -1,7 +1,7 @@
 #include "backend/pooling.h"
 
 #include "backend/parallel.h"
-#include "backend/wide.h"
+#include "tensor/wide.h"
 
 /* At -O2 gcc 12 leaves most of these loops scalar. */
 #if defined(__GNUC__) && !defined(__clang__)

@@ -5,7 +5,7 @@
 #ifndef MLT_BACKEND_PRODUCT_H
 #define MLT_BACKEND_PRODUCT_H
 
-#include "backend/wide.h"
+#include "tensor/wide.h"
 
 #define PRODUCT_ROWS 8 /* rows of C that are computed at once */
 

@@ -6,7 +6,7 @@
 #ifndef MLT_BACKEND_WINDOW_H
 #define MLT_BACKEND_WINDOW_H
 
-#include "backend/wide.h"
+#include "tensor/wide.h"
 
 #define WINDOW_DEAD 4 /* in place of a winner: the ReLU let nothing pass */
 

@@ -8,7 +8,7 @@
 #ifndef MLT_BACKEND_WINOGRAD_LINE_H
 #define MLT_BACKEND_WINOGRAD_LINE_H
 
-#include "backend/wide.h"
+#include "tensor/wide.h"
 
 #define TILE   4 /* outputs of a tile, down and across */
 #define INPUT  8 /* inputs of a tile, and points */

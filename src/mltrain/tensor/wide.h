@@ -7,8 +7,8 @@
  * Numerics Definition", 2018). Loops compute with floats either way: they read and write through
  * wide_load() and wide_store(), whose last argument is constant where it matters.
  */
-#ifndef MLT_BACKEND_WIDE_H
-#define MLT_BACKEND_WIDE_H
+#ifndef MLT_TENSOR_WIDE_H
+#define MLT_TENSOR_WIDE_H
 
 #include <stddef.h>
 #include <stdint.h>
