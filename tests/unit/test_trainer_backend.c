@@ -2,6 +2,7 @@
 #include "trainer_engine.h"
 
 #include "backend/ops.h"
+#include "optimiser/optimiser.h"
 #include "tensor/philox.h"
 
 struct conv {
@@ -254,10 +255,17 @@ static void philox_gives_its_authors_numbers(void **state)
 static void sgd_follows_its_formula(void **state)
 {
 	float p[1] = { 2 }, v[1] = { 3 }, g[1] = { 5 };
+	struct optimiser_step s = {
+		.param = p, .state = { v }, .grad = g, .lr = 0.1f, .momentum = 0.5f
+	};
 
 	(void)state;
 	/* v = 0.5 * 3 + (5 + 0.25 * 2) = 7; p = 2 - 0.1 * 7 */
-	assert_true(op_sgd(1, p, v, g, 0.1f, 0.5f, 0.25f) == 4);
+	assert_true(optimisers[OPTIMISER_SGD].plain(&s, 0, 1, 0.25f) == 4);
+	assert_true(v[0] == 7 && fabsf(p[0] - 1.3f) < 1e-6f);
+	p[0] = 2;
+	v[0] = 3;
+	assert_true(optimisers[OPTIMISER_SGD].wide(&s, 0, 1, 0.25f) == 4);
 	assert_true(v[0] == 7 && fabsf(p[0] - 1.3f) < 1e-6f);
 }
 

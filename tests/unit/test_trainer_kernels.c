@@ -5,6 +5,7 @@
 #include "base/memory.h"
 #include "kernel_arrays.h"
 #include "backend/ops.h"
+#include "optimiser/optimiser.h"
 
 #include <math.h>
 #include <setjmp.h>
@@ -325,14 +326,18 @@ static void check_update(int shift, int splits)
 	for (int i = 0; i < 2; i++) {
 		struct kernel_sgd sgd = { parts, 3, N, p, v, copy, steps, results, &now, partial,
 			&ticket };
+		struct optimiser_step want = { .param = want_p,
+			.state = { want_v },
+			.grad = flat,
+			.lr = steps[i].lr,
+			.momentum = steps[i].momentum };
 		float l2 = steps[i].l2;
 		double norm2 = 0, penalty = 0;
 
 		assert_int_equal(kernel_sgd(&sgd, NULL), 0);
 		for (int k = 0; k < 3; k++) {
 			size_t at = parts[k].at;
-			double sum = op_sgd(parts[k].count, want_p + at, want_v + at, flat + at,
-				steps[i].lr, steps[i].momentum, l2 * parts[k].decay);
+			double sum = sgd_plain(&want, at, parts[k].count, l2 * parts[k].decay);
 
 			norm2 += sum;
 			penalty += (double)(l2 * parts[k].decay) * sum / 2;

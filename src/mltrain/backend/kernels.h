@@ -63,20 +63,4 @@ void kernel_dropout_draw(const struct kernel_dropout *d, uint64_t seed, uint64_t
 /* y = x / (1 - rate) where kept, else 0: forward, and the gradient alike. y may be x. */
 void kernel_dropout_apply(const struct kernel_dropout *d, const void *x, void *y);
 
-/* A stretch of parameters that are updated alike. */
-struct kernel_sgd_part {
-	size_t at, count;
-	float l2;
-};
-
-/*
- * Momentum SGD over one block in one pass: g + l2 * p; v = momentum * v + that; p -= lr * v.
- *
- *   parts     [n], in order, without overlap
- *   penalty   the sum over parts of l2 * (sum of squares before) / 2
- *   norm2     the sum of squares before
- */
-void kernel_sgd(const struct kernel_sgd_part *parts, size_t n, float *p, float *v, const float *g,
-	float lr, float momentum, double *penalty, double *norm2);
-
 #endif

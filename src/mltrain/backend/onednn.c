@@ -14,6 +14,8 @@
 #include "backend/onednn_graph.h"
 #include "backend/ops.h"
 #include "backend/parallel.h"
+#include "optimiser/optimiser.h"
+#include "tensor/wide.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -32,7 +34,7 @@ struct onednn {
 	size_t shared;             /* bytes that nodes use one after the other */
 	float *canonical, *folded; /* of an engine that only predicts */
 	struct image_norm norm;
-	struct kernel_sgd_part *parts; /* [n_parts], owned */
+	struct optimiser_part *parts; /* [n_parts], owned */
 	size_t n_parts;
 	void *block; /* owned */
 };
@@ -168,7 +170,7 @@ static void make_parts(struct onednn *o)
 	o->parts = xcalloc(o->graph.n, sizeof(*o->parts));
 	for (size_t i = 0; i < o->graph.n; i++)
 		if (o->graph.nodes[i].count)
-			o->parts[o->n_parts++] = (struct kernel_sgd_part){ o->graph.nodes[i].at,
+			o->parts[o->n_parts++] = (struct optimiser_part){ o->graph.nodes[i].at,
 				o->graph.nodes[i].count };
 }
 
@@ -427,16 +429,45 @@ static int backward(struct onednn *o, struct mlr_error *err)
 	return x ? x->wait(x->ctx, err) : 0;
 }
 
+struct update_call {
+	struct optimiser_step step;
+	size_t total;
+	double penalty[KERNELS_THREADS_MAX], norm2[KERNELS_THREADS_MAX];
+};
+
+/* The shares are cut through the whole block, whatever parts they fall into. */
+static void update_in_thread(void *ctx, int me, int of)
+{
+	struct update_call *c = ctx;
+
+	optimiser_run(optimisers[OPTIMISER_SGD].wide, &c->step,
+		parallel_from(c->total, WIDE_LANES, me, of),
+		parallel_from(c->total, WIDE_LANES, me + 1, of), &c->penalty[me], &c->norm2[me]);
+}
+
 static void update(struct onednn *o, const struct step *s, struct step_result *ret)
 {
 	const struct node_world *w = &o->world;
+	struct update_call c = { .step = { .parts = o->parts,
+					 .n = o->n_parts,
+					 .param = w->param,
+					 .state = { w->velocity },
+					 .grad = w->grad,
+					 .lr = s->lr,
+					 .momentum = s->momentum } };
 	size_t k = 0;
 
 	for (size_t i = 0; i < o->graph.n; i++)
 		if (o->graph.nodes[i].count)
 			o->parts[k++].l2 = o->graph.nodes[i].layer->decay * s->l2;
-	kernel_sgd(o->parts, o->n_parts, w->param, w->velocity, w->grad, s->lr, s->momentum,
-		&ret->penalty, &ret->norm2);
+	for (k = 0; k < o->n_parts; k++)
+		c.total = o->parts[k].at + o->parts[k].count;
+	parallel_run(update_in_thread, &c);
+	ret->penalty = ret->norm2 = 0;
+	for (int i = 0; i < KERNELS_THREADS_MAX; i++) {
+		ret->penalty += c.penalty[i];
+		ret->norm2 += c.norm2[i];
+	}
 	renew(o);
 }
 

@@ -427,15 +427,3 @@ double op_softmax_loss(
 	}
 	return loss / n;
 }
-
-double op_sgd(size_t n, float *p, float *v, const float *g, float lr, float momentum, float l2)
-{
-	double norm2 = 0;
-
-	for (size_t i = 0; i < n; i++) {
-		norm2 += (double)p[i] * p[i];
-		v[i] = momentum * v[i] + (g[i] + l2 * p[i]);
-		p[i] -= lr * v[i];
-	}
-	return norm2;
-}

@@ -116,10 +116,4 @@ double op_softmax_loss(
 /* The index of the highest of n logits, the first of equals; -1 when one is NaN. */
 int op_argmax(int n, const float *x);
 
-/*
- * Momentum SGD over n parameters: g += l2 * p; v = momentum * v + g; p -= lr * v, g left as it was.
- * Returns the sum of squares of p before.
- */
-double op_sgd(size_t n, float *p, float *v, const float *g, float lr, float momentum, float l2);
-
 #endif

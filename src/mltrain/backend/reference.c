@@ -7,6 +7,7 @@
 #include "base/cleanup.h"
 #include "base/memory.h"
 #include "backend/ops.h"
+#include "optimiser/optimiser.h"
 
 #include <errno.h>
 #include <string.h>
@@ -226,21 +227,24 @@ static int backward(struct reference *r, struct mlr_error *err)
 
 static void update(struct reference *r, const struct step *s, struct step_result *ret)
 {
-	ret->penalty = ret->norm2 = 0;
+	auto_free struct optimiser_part *parts = xcalloc(r->n, sizeof(*parts));
+	struct optimiser_step step = { .parts = parts,
+		.param = r->param,
+		.state = { r->velocity },
+		.grad = r->grad,
+		.lr = s->lr,
+		.momentum = s->momentum };
+
 	for (size_t i = 0; i < r->n; i++) {
 		const struct layer *l = &r->layers[i];
-		size_t at = l->weight_at,
-		       count = l->weights + l->biases; /* the bias lies behind the weight */
-		float l2 = l->decay * s->l2;
-		double norm2;
+		size_t count = l->weights + l->biases; /* the bias lies behind the weight */
 
-		if (!count)
-			continue;
-		norm2 = op_sgd(count, r->param + at, r->velocity + at, r->grad + at, s->lr,
-			s->momentum, l2);
-		ret->norm2 += norm2;
-		ret->penalty += l2 * norm2 / 2;
+		if (count)
+			parts[step.n++] =
+				(struct optimiser_part){ l->weight_at, count, l->decay * s->l2 };
 	}
+	optimiser_run(
+		optimisers[OPTIMISER_SGD].plain, &step, 0, r->params, &ret->penalty, &ret->norm2);
 }
 
 static int one_step(struct reference *r, const struct batch *b, const struct step *s,

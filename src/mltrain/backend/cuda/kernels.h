@@ -376,8 +376,9 @@ struct kernel_part {
 #define KERNEL_SGD_BLOCKS 528
 
 /*
- * op_sgd() over all parts in one launch: g = sum of partial sums + l2 * decay * p; v = momentum * v
- * + g; p -= lr * v. Writes norm2 and penalty into result[now], then adds one to *now.
+ * sgd_plain() over all parts in one launch: g = sum of partial sums + l2 * decay * p;
+ * v = momentum * v + g; p -= lr * v. Writes norm2 and penalty into result[now], then adds one to
+ * *now.
  *
  *   parts     [n] in device memory, n <= KERNEL_PARTS_MAX
  *   copy      params as bf16, written anew; NULL: none

@@ -1,0 +1,24 @@
+#include "optimiser/optimiser.h"
+
+const struct optimiser optimisers[OPTIMISERS] = {
+	[OPTIMISER_SGD] = { "sgd", 1, sgd_plain, sgd_wide },
+};
+
+void optimiser_run(optimiser_update update, const struct optimiser_step *s, size_t from, size_t to,
+	double *penalty, double *norm2)
+{
+	*penalty = *norm2 = 0;
+	for (size_t i = 0; i < s->n; i++) {
+		const struct optimiser_part *part = &s->parts[i];
+		size_t at = part->at > from ? part->at : from, end = part->at + part->count;
+		double sum;
+
+		end = end < to ? end : to;
+		if (at >= end)
+			continue;
+
+		sum = update(s, at, end - at, part->l2);
+		*norm2 += sum;
+		*penalty += part->l2 * sum / 2;
+	}
+}
