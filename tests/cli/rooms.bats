@@ -27,3 +27,22 @@ src/mltrain/data/idx.c: includes "mlrun/store/blob.h", but mltrain/data may not 
 	run -1 --separate-stderr "$top_srcdir/tests/cli/rooms" tree "$top_builddir"
 	[[ $stderr == *"device.o: uses plan_mount_add(), but mlrun/exec may not use mlrun/plan"* ]]
 }
+
+@test "rooms: a public name that tells neither its room nor its file is told" {
+	command -v nm >/dev/null || skip "no nm"
+	mkdir -p tree/src
+	cp -r "$top_srcdir/Makefile.am" tree/
+	cp -r "$top_srcdir"/src/{base,mlrun,mltrain} tree/src/
+	chmod -R u+w tree
+
+	# pull/layer.c without its room's word would speak as if it were the room layer.
+	mkdir build
+	(cd "$top_builddir" && find src -name 'lib*.a' -exec cp --parents -t "$OLDPWD/build" {} +)
+	mkdir one
+	(cd one && ar x ../build/src/mlrun/pull/libpull.a)
+	objcopy --redefine-sym pull_layer_bring=layer_bring one/*layer.o
+	rm build/src/mlrun/pull/libpull.a
+	ar rc build/src/mlrun/pull/libpull.a one/*.o
+	run -1 --separate-stderr "$top_srcdir/tests/cli/rooms" tree build
+	assert_equal "$stderr" "src/mlrun/pull: layer_bring() of layer begins neither with 'pull' nor with a noun of its file"
+}

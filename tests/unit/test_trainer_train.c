@@ -313,13 +313,13 @@ static void an_evaluation_that_memory_does_not_hold_is_refused(void **state)
 static void a_data_set_has_the_same_digest_always(void **state)
 {
 	auto_call(dataset_done) struct dataset data = make_dataset(20, 10, 8, 4);
-	auto_free char *all = dataset_digest(&data), *none = NULL;
+	auto_free char *all = digest_dataset(&data), *none = NULL;
 
 	(void)state;
 	assert_string_equal(all, "77e53326c5c895b8");
 	free(data.train.images);
 	data.train.images = NULL;
-	none = dataset_digest(&data);
+	none = digest_dataset(&data);
 	assert_string_equal(none, "ea487a6283ef3447");
 }
 

@@ -86,7 +86,7 @@ static int write_out(struct work *w, struct export_result *ret, struct mlr_error
 	case EXPORT_DOCKER_ARCHIVE:
 		return layers_write_docker(w, ret, err);
 	case EXPORT_TAR:
-		return rootfs_write(w, ret, err);
+		return export_rootfs_write(w, ret, err);
 	default:
 		return layers_write_oci(w, ret, err);
 	}

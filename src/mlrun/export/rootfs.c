@@ -306,7 +306,7 @@ static int open_top(struct work *w, struct place *ret, struct mlr_error *err)
 	return 0;
 }
 
-int rootfs_write(struct work *w, struct export_result *ret, struct mlr_error *err)
+int export_rootfs_write(struct work *w, struct export_result *ret, struct mlr_error *err)
 {
 	auto_call(place_done) struct place top = { 0 };
 	auto_free char *buf = malloc(CHUNK);

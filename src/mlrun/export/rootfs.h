@@ -6,6 +6,6 @@
 
 #include "export/layers.h"
 
-int rootfs_write(struct work *w, struct export_result *ret, struct mlr_error *err);
+int export_rootfs_write(struct work *w, struct export_result *ret, struct mlr_error *err);
 
 #endif

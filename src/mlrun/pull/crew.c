@@ -75,8 +75,8 @@ static void *worker_main(void *ctx)
 
 		set_state(c, i, PULL_RUNNING);
 		for (int tries = 0;; tries++) {
-			r = layer_bring(w->st, w->source, &w->layers[i], w->parts, w->diff_ids[i],
-				&w->shown[i].received, &devices, &err);
+			r = pull_layer_bring(w->st, w->source, &w->layers[i], w->parts,
+				w->diff_ids[i], &w->shown[i].received, &devices, &err);
 			if (r >= 0 || tries >= pull_source_distrust(w->source, r))
 				break;
 			__atomic_store_n(&w->shown[i].received, 0, __ATOMIC_RELAXED);

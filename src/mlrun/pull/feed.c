@@ -201,7 +201,7 @@ static int read_layer(struct feed *f, size_t i, const struct layer_sink *sink, v
 		*err = w->err;
 		return w->result;
 	}
-	r = layer_tar_read(queue_get, w->queue, layer_compression_of(w->queue, l->layer), &limits,
+	r = layer_tar_read(queue_get, w->queue, pull_layer_compression(w->queue, l->layer), &limits,
 		sink, sink_ctx, &res, err);
 	queue_leave(w->queue);
 	wait_for(f, &f->ended, i);

@@ -30,7 +30,7 @@ static int count_and_put(void *ctx, const void *buf, size_t len, struct mlr_erro
 	return queue_put(d->queue, buf, len, err);
 }
 
-enum layer_compression layer_compression_of(struct queue *q, const struct oci_layer *layer)
+enum layer_compression pull_layer_compression(struct queue *q, const struct oci_layer *layer)
 {
 	unsigned char magic[LAYER_MAGIC_SIZE];
 	size_t n = queue_peek(q, magic, sizeof(magic));
@@ -68,7 +68,7 @@ static int stream(struct download *d, struct store_tree *tree, struct layer_resu
 	r = pthread_create(&thread, NULL, download_main, d);
 	if (r != 0)
 		return mlr_fail(err, r, "start a thread: %s", strerror(r));
-	r = layer_unpack(queue_get, d->queue, layer_compression_of(d->queue, d->layer),
+	r = layer_unpack(queue_get, d->queue, pull_layer_compression(d->queue, d->layer),
 		store_tree_fd(tree), record, result, err);
 	queue_leave(d->queue);
 	pthread_join(thread, NULL);
@@ -95,7 +95,7 @@ static int count(void *ctx, const void *buf, size_t len, struct mlr_error *err)
 	return 0;
 }
 
-/* The source keeps what passes through it. Returns as layer_bring(). */
+/* The source keeps what passes through it. Returns as pull_layer_bring(). */
 static int bring_blob(struct store *st, struct pull_source *source, const struct oci_layer *layer,
 	uint64_t *received, struct mlr_error *err)
 {
@@ -136,7 +136,7 @@ static int bring_tree(struct store *st, struct pull_source *source, const struct
 	return r;
 }
 
-int layer_bring(struct store *st, struct pull_source *source, const struct oci_layer *layer,
+int pull_layer_bring(struct store *st, struct pull_source *source, const struct oci_layer *layer,
 	unsigned parts, const char *diff_id, uint64_t *received, uint64_t *devices,
 	struct mlr_error *err)
 {

@@ -13,7 +13,7 @@
 
 /* How a layer's bytes are compressed, by their beginning; an empty blob is what its media type
  * says. Before any queue_get(). */
-enum layer_compression layer_compression_of(struct queue *q, const struct oci_layer *layer);
+enum layer_compression pull_layer_compression(struct queue *q, const struct oci_layer *layer);
 
 /* What there shall be of a layer. */
 enum layer_parts { LAYER_TREE = 1, LAYER_BLOB = 2 };
@@ -27,7 +27,7 @@ enum layer_parts { LAYER_TREE = 1, LAYER_BLOB = 2 };
  * Returns 0; 1 when the store has the parts by now; -EBADMSG for other bytes than named, and what
  * the source, layer_unpack() and store_tree_begin() return.
  */
-int layer_bring(struct store *st, struct pull_source *source, const struct oci_layer *layer,
+int pull_layer_bring(struct store *st, struct pull_source *source, const struct oci_layer *layer,
 	unsigned parts, const char *diff_id, uint64_t *received, uint64_t *devices,
 	struct mlr_error *err);
 

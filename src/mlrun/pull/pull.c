@@ -58,7 +58,7 @@ void pull_result_done(struct pull_result *r)
 static void pull_done(struct pull *p)
 {
 	pull_source_free(p->source);
-	resolved_done(&p->res);
+	resolve_done(&p->res);
 	store_facts_done(&p->had);
 	oci_ref_done(&p->ref);
 	free(p->shown);
@@ -458,7 +458,7 @@ void pull_sight_done(struct pull_sight *s)
 {
 	free(s->name);
 	free(s->source);
-	resolved_done(&s->res);
+	resolve_done(&s->res);
 	*s = (struct pull_sight)PULL_SIGHT_INIT;
 }
 

@@ -10,7 +10,7 @@
 
 #define DEPTH_MAX 3 /* indexes within indexes; the specification allows them, nobody needs more */
 
-void resolved_done(struct resolved *r)
+void resolve_done(struct resolved *r)
 {
 	registry_document_done(&r->index);
 	registry_document_done(&r->manifest);
@@ -125,7 +125,7 @@ static int get_config(struct pull_source *source, const struct oci_platform *wan
 int resolve(struct pull_source *source, const struct oci_platform *want, struct resolved *ret,
 	struct mlr_error *err)
 {
-	auto_call(resolved_done) struct resolved res = RESOLVED_INIT;
+	auto_call(resolve_done) struct resolved res = RESOLVED_INIT;
 	int r;
 
 	if (strcmp(want->os, "linux") != 0)

@@ -24,7 +24,7 @@ struct resolved {
 		0     \
 	}
 
-void resolved_done(struct resolved *r);
+void resolve_done(struct resolved *r);
 
 /*
  * Returns 0; -ENOENT when an index has nothing for the platform; -ENOTSUP when the image is for

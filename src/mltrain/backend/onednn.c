@@ -86,19 +86,19 @@ static size_t plan(struct onednn *o, void *block)
 	size_t scratch = 0, spare = 0;
 	size_t image = (size_t)w->batch * shape_count(&o->graph.nodes[0].layer->in);
 
-	w->param = plan_take(&p, w->params * sizeof(float));
+	w->param = node_plan_take(&p, w->params * sizeof(float));
 	if (w->trains) {
-		w->velocity = plan_take(&p, w->params * sizeof(float));
-		w->grad = plan_take(&p, w->params * sizeof(float));
+		w->velocity = node_plan_take(&p, w->params * sizeof(float));
+		w->grad = node_plan_take(&p, w->params * sizeof(float));
 	} else {
-		o->canonical = plan_take(&p, o->n_params * sizeof(float));
-		o->folded = plan_take(&p, largest_fold(o) * sizeof(float));
+		o->canonical = node_plan_take(&p, o->n_params * sizeof(float));
+		o->folded = node_plan_take(&p, largest_fold(o) * sizeof(float));
 	}
-	w->states = plan_take(&p, o->n_states * sizeof(float));
-	w->pixels = plan_take(&p, image * sizeof(float));
+	w->states = node_plan_take(&p, o->n_states * sizeof(float));
+	w->pixels = node_plan_take(&p, image * sizeof(float));
 	w->input = w->pixels;
 	if (w->bf16 && w->input_is_read)
-		w->input = plan_take(&p, image * sizeof(uint16_t));
+		w->input = node_plan_take(&p, image * sizeof(uint16_t));
 	for (size_t i = 0; i < o->graph.n; i++) {
 		size_t before = p.used;
 
@@ -109,8 +109,8 @@ static size_t plan(struct onednn *o, void *block)
 		if (node_spare(&o->graph.nodes[i]) > spare)
 			spare = node_spare(&o->graph.nodes[i]);
 	}
-	w->scratch = plan_take(&p, scratch);
-	w->spare = plan_take(&p, spare);
+	w->scratch = node_plan_take(&p, scratch);
+	w->spare = node_plan_take(&p, spare);
 	o->shared = scratch + spare;
 	return p.used;
 }

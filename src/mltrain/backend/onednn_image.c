@@ -26,7 +26,7 @@ static void plan(struct node *d, const struct node_world *w, struct plan *p)
 {
 	(void)w;
 	if (d->learns)
-		d->winner = plan_take(p, kernel_image_count(&d->image));
+		d->winner = node_plan_take(p, kernel_image_count(&d->image));
 }
 
 static size_t scratch(const struct node *d)

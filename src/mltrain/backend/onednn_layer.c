@@ -146,18 +146,18 @@ static void plan(struct node *d, const struct node_world *w, struct plan *p)
 	struct node_layer *o = &d->ops;
 	struct dnn_format f = dnn_op_format(&o->forward, DNNL_ARG_WEIGHTS);
 
-	o->src_copy = plan_take_if(p, &o->in_to_src, &o->src);
-	o->dsrc = plan_take_if(p, &o->dsrc_to_din, &o->src);
-	o->weights = plan_take_if(p, &o->param_to_weights, &f);
+	o->src_copy = node_plan_take_if(p, &o->in_to_src, &o->src);
+	o->dsrc = node_plan_take_if(p, &o->dsrc_to_din, &o->src);
+	o->weights = node_plan_take_if(p, &o->param_to_weights, &f);
 	f = dnn_format_typed(d->format, w->bf16);
-	o->dst = plan_take_if(p, &o->dy_to_dst, &f);
+	o->dst = node_plan_take_if(p, &o->dy_to_dst, &f);
 	if (!d->learns)
 		return;
 	f = dnn_op_format(&o->to_weights, DNNL_ARG_DIFF_WEIGHTS);
-	o->dw = plan_take_if(p, &o->dw_to_grad, &f);
+	o->dw = node_plan_take_if(p, &o->dw_to_grad, &f);
 	if (o->weights_to_data.n) {
 		f = dnn_op_format(&o->to_data, DNNL_ARG_WEIGHTS);
-		o->data_weights = plan_take(p, dnn_format_size(&f));
+		o->data_weights = node_plan_take(p, dnn_format_size(&f));
 	}
 }
 

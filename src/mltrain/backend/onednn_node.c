@@ -81,7 +81,7 @@ void node_point(struct dnn_op *op, const void *from, void *to)
 	dnn_op_point(op, DNNL_ARG_TO, to);
 }
 
-void *plan_take(struct plan *p, size_t bytes)
+void *node_plan_take(struct plan *p, size_t bytes)
 {
 	size_t at = p->used;
 
@@ -89,9 +89,9 @@ void *plan_take(struct plan *p, size_t bytes)
 	return p->block ? p->block + at : NULL;
 }
 
-void *plan_take_if(struct plan *p, const struct dnn_op *op, const struct dnn_format *f)
+void *node_plan_take_if(struct plan *p, const struct dnn_op *op, const struct dnn_format *f)
 {
-	return op->n ? plan_take(p, dnn_format_size(f)) : NULL;
+	return op->n ? node_plan_take(p, dnn_format_size(f)) : NULL;
 }
 
 int node_bind_op(struct node_world *w, struct dnn_op *op, const int *args, void *const *data, int n,
@@ -233,8 +233,10 @@ size_t node_spare(const struct node *d)
 void node_plan(struct node *d, const struct node_world *w, struct plan *p)
 {
 	if (w->trains || d->layer->kind != LAYER_DROPOUT)
-		d->y = plan_take(p, dnn_format_size(&d->format));
-	d->dy = d->pooled ? d->y : d->learns ? plan_take(p, dnn_format_size(&d->format)) : NULL;
+		d->y = node_plan_take(p, dnn_format_size(&d->format));
+	d->dy = d->pooled   ? d->y
+		: d->learns ? node_plan_take(p, dnn_format_size(&d->format))
+			    : NULL;
 	if (d->kind->plan)
 		d->kind->plan(d, w, p);
 }

@@ -137,7 +137,7 @@ struct plan {
 	size_t used;
 };
 
-void *plan_take(struct plan *p, size_t bytes);
+void *node_plan_take(struct plan *p, size_t bytes);
 
 /* Take a node's memory. */
 void node_plan(struct node *d, const struct node_world *w, struct plan *p);
@@ -198,7 +198,7 @@ int node_reorder(struct node_world *w, const struct dnn_format *from, const stru
 void node_point(struct dnn_op *op, const void *from, void *to);
 
 /* Memory for what a reorder writes in that format, or NULL where there is no reorder. */
-void *plan_take_if(struct plan *p, const struct dnn_op *op, const struct dnn_format *f);
+void *node_plan_take_if(struct plan *p, const struct dnn_op *op, const struct dnn_format *f);
 
 /* Bind an operation's arguments and its scratch memory; arguments without data are left out. */
 int node_bind_op(struct node_world *w, struct dnn_op *op, const int *args, void *const *data, int n,

@@ -142,7 +142,7 @@ static void dropout_plan(struct node *d, const struct node_world *w, struct plan
 	}
 	d->dropout.image = d->image;
 	d->dropout.rate = d->layer->rate;
-	d->dropout.bits = plan_take(p, (count + 15) / 16 * sizeof(*d->dropout.bits));
+	d->dropout.bits = node_plan_take(p, (count + 15) / 16 * sizeof(*d->dropout.bits));
 }
 
 static int dropout_forward(
@@ -198,12 +198,12 @@ static void norm_plan(struct node *d, const struct node_world *w, struct plan *p
 	l->relu = d->relu;
 	l->epsilon = d->layer->epsilon;
 	n = norm_channels(l);
-	l->mean = plan_take(p, n * sizeof(float));
-	l->inverse = plan_take(p, n * sizeof(float));
-	l->scale = plan_take(p, n * sizeof(float));
-	l->shift = plan_take(p, n * sizeof(float));
-	l->sums = plan_take(p, 2 * n * sizeof(double));
-	l->partial = plan_take(p, (size_t)w->threads * 2 * n * sizeof(double));
+	l->mean = node_plan_take(p, n * sizeof(float));
+	l->inverse = node_plan_take(p, n * sizeof(float));
+	l->scale = node_plan_take(p, n * sizeof(float));
+	l->shift = node_plan_take(p, n * sizeof(float));
+	l->sums = node_plan_take(p, 2 * n * sizeof(double));
+	l->partial = node_plan_take(p, (size_t)w->threads * 2 * n * sizeof(double));
 }
 
 static int sum_over_ranks(struct node_world *w, const struct norm *l, struct mlr_error *err)
@@ -281,7 +281,7 @@ static int sum_make(struct node *d, struct node_world *w, struct mlr_error *err)
 static void sum_plan(struct node *d, const struct node_world *w, struct plan *p)
 {
 	(void)w;
-	d->with_copy = plan_take_if(p, &d->with_to_from, &d->format);
+	d->with_copy = node_plan_take_if(p, &d->with_to_from, &d->format);
 }
 
 static int sum_bind(struct node *d, struct node_world *w, struct mlr_error *err)

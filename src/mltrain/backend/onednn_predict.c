@@ -31,7 +31,7 @@ static int make(struct node *d, struct node_world *w, struct mlr_error *err)
 static void plan(struct node *d, const struct node_world *w, struct plan *p)
 {
 	(void)w;
-	d->packed = plan_take(p, dense_packed(&d->dense) * sizeof(float));
+	d->packed = node_plan_take(p, dense_packed(&d->dense) * sizeof(float));
 }
 
 static int forward(

@@ -29,11 +29,11 @@ static void plan(struct node *d, const struct node_world *w, struct plan *p)
 	struct node_wino *n = &d->wino;
 
 	(void)w;
-	n->u = plan_take(p, winograd_u(&n->sizes) * sizeof(float));
+	n->u = node_plan_take(p, winograd_u(&n->sizes) * sizeof(float));
 	if (d->learns && d->from[0]->learns)
-		n->ut = plan_take(p, winograd_u(&n->sizes) * sizeof(float));
+		n->ut = node_plan_take(p, winograd_u(&n->sizes) * sizeof(float));
 	if (d->learns && n->sizes.pool)
-		d->winner = plan_take(p, kernel_image_count(&d->image));
+		d->winner = node_plan_take(p, kernel_image_count(&d->image));
 }
 
 static size_t scratch(const struct node *d)

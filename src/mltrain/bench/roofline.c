@@ -27,8 +27,8 @@ int roofline_measure(struct engine *e, struct roofline *ret, struct mlr_error *e
 		if (r < 0)
 			return r;
 	}
-	*ret = (struct roofline){ e->backend->ceiling != NULL, spread_of(product, ROUNDS),
-		spread_of(copy, ROUNDS) };
+	*ret = (struct roofline){ e->backend->ceiling != NULL, rounds_spread(product, ROUNDS),
+		rounds_spread(copy, ROUNDS) };
 	return 0;
 }
 

@@ -9,7 +9,7 @@ static int compare(const void *a, const void *b)
 	return (*x > *y) - (*x < *y);
 }
 
-struct spread spread_of(double *v, int n)
+struct spread rounds_spread(double *v, int n)
 {
 	qsort(v, (size_t)n, sizeof(*v), compare);
 	return (struct spread){ n % 2 ? v[n / 2] : (v[n / 2 - 1] + v[n / 2]) / 2, v[0], v[n - 1] };

@@ -14,6 +14,6 @@ struct spread {
 };
 
 /* Sorts v [n], n > 0. */
-struct spread spread_of(double *v, int n);
+struct spread rounds_spread(double *v, int n);
 
 #endif

@@ -191,7 +191,7 @@ int throughput_measure(
 	}
 	if (r < 0)
 		return r;
-	*ret = (struct throughput){ .step = spread_of(step, ROUNDS),
+	*ret = (struct throughput){ .step = rounds_spread(step, ROUNDS),
 		.steps = n * (uint64_t)b.steps,
 		.memory = b.engine->memory };
 	if (b.engine->backend->plan)

@@ -223,7 +223,7 @@ static int run(const struct args *a, struct mlr_error *err)
 {
 	auto_call(dataset_done) struct dataset data = DATASET_INIT;
 	auto_call(predictor_done) struct predictor p = PREDICTOR_INIT;
-	auto_call(evaluation_done) struct evaluation e = EVALUATION_INIT;
+	auto_call(evaluate_done) struct evaluation e = EVALUATION_INIT;
 	struct evaluation_of what;
 	int r;
 

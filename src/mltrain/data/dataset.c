@@ -217,7 +217,7 @@ static void set_done(struct image_set *set)
 {
 	free(set->images);
 	free(set->labels);
-	image_files_free(set->files, set->count);
+	folder_files_free(set->files, set->count);
 }
 
 void dataset_done(struct dataset *d)

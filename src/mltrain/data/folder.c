@@ -17,7 +17,7 @@
 
 enum kind { A_FILE, A_DIRECTORY, A_LINK_TO_ONE, NEITHER };
 
-void image_files_free(struct image_file *files, uint32_t count)
+void folder_files_free(struct image_file *files, uint32_t count)
 {
 	for (uint32_t i = 0; files && i < count; i++)
 		free(files[i].path);

@@ -24,7 +24,7 @@ struct image_file {
 };
 
 /* NULL is fine. */
-void image_files_free(struct image_file *files, uint32_t count);
+void folder_files_free(struct image_file *files, uint32_t count);
 
 /* What was passed over, for one line to say. */
 struct folder_skipped {

@@ -206,7 +206,7 @@ static int decode_set(
 	r = decode_files(d->dir, set->files, set->count, &size, threads, set->images, err);
 	if (r < 0)
 		return r;
-	image_files_free(set->files, set->count);
+	folder_files_free(set->files, set->count);
 	set->files = NULL;
 	return 0;
 }
@@ -234,7 +234,7 @@ static int walk_parts(struct dataset *d, enum dataset_part part, const struct la
 
 static void drop(struct image_set *set)
 {
-	image_files_free(set->files, set->count);
+	folder_files_free(set->files, set->count);
 	free(set->labels);
 	*set = (struct image_set){ 0 };
 }

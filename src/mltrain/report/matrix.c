@@ -161,7 +161,7 @@ void matrix_write(FILE *f, const struct test *t)
 	fputs("</div>\n", f);
 }
 
-void mistakes_write(FILE *f, const struct test *t)
+void matrix_mistakes_write(FILE *f, const struct test *t)
 {
 	if (!t->n_mistakes)
 		return;

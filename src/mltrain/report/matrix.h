@@ -17,6 +17,6 @@
 void matrix_write(FILE *f, const struct test *t);
 
 /* Nothing where there are none. */
-void mistakes_write(FILE *f, const struct test *t);
+void matrix_mistakes_write(FILE *f, const struct test *t);
 
 #endif

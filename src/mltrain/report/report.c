@@ -153,7 +153,7 @@ static void write_tests(FILE *f, const struct runs *runs)
 			html_format(f, "%s</summary>\n", r->label);
 		}
 		matrix_write(f, &r->test);
-		mistakes_write(f, &r->test);
+		matrix_mistakes_write(f, &r->test);
 		if (runs->n > 1)
 			fputs("</details>\n", f);
 	}

@@ -6,7 +6,7 @@
 
 #define DIGEST_DIGITS 16
 
-char *dataset_digest(const struct dataset *d)
+char *digest_dataset(const struct dataset *d)
 {
 	uint32_t sizes[] = { d->channels, d->height, d->width, (uint32_t)d->classes, d->train.count,
 		d->test.count };

@@ -7,6 +7,6 @@
 #include "data/dataset.h"
 
 /* A digest of a data set's counts, sizes, labels and first image, as hexadecimal text to free(). */
-char *dataset_digest(const struct dataset *d);
+char *digest_dataset(const struct dataset *d);
 
 #endif

@@ -145,7 +145,7 @@ static int gather_mistakes(
 
 int evaluate(const struct evaluation_of *what, struct evaluation *ret, struct mlr_error *err)
 {
-	auto_call(evaluation_done) struct evaluation e = { .classes = what->classes };
+	auto_call(evaluate_done) struct evaluation e = { .classes = what->classes };
 	uint64_t rank = what->dist ? (uint64_t)what->dist->rank : 0;
 	uint64_t ranks = what->dist ? (uint64_t)what->dist->ranks : 1;
 	int r;
@@ -171,7 +171,7 @@ int evaluate(const struct evaluation_of *what, struct evaluation *ret, struct ml
 	return 0;
 }
 
-void evaluation_done(struct evaluation *e)
+void evaluate_done(struct evaluation *e)
 {
 	free(e->confusion);
 	*e = (struct evaluation)EVALUATION_INIT;

@@ -52,11 +52,11 @@ struct evaluation_of {
 /*
  * Predict and count. With several ranks all call this alike, and the mistakes are rank 0's to know.
  *
- *   ret   to evaluation_done() after success
+ *   ret   to evaluate_done() after success
  *
  * Returns 0, -EINTR when any rank was stopped, or what engine_predict() and loader_take() give.
  */
 int evaluate(const struct evaluation_of *what, struct evaluation *ret, struct mlr_error *err);
-void evaluation_done(struct evaluation *e);
+void evaluate_done(struct evaluation *e);
 
 #endif

@@ -216,7 +216,7 @@ int run_start(struct run *r, struct mlr_error *err)
 	r->ranks = d ? d->ranks : 1;
 	r->exchange = r->ranks > 1 ? &d->exchange : NULL;
 	r->rows = r->o->recipe.batch / r->ranks;
-	r->digest = dataset_digest(r->data);
+	r->digest = digest_dataset(r->data);
 	if ((e = agree(r, err)) < 0 || (e = check_ranks(r, err)) < 0 || (e = check(r, err)) < 0 ||
 		(e = probe(r, err)) < 0 || (e = open_engine(r, err)) < 0)
 		return e;

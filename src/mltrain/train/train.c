@@ -288,7 +288,7 @@ static int test(struct run *r, const struct image_set *set, uint32_t count, int 
 static int error_of(struct run *r, const struct image_set *set, uint32_t count, double *error,
 	struct mlr_error *err)
 {
-	auto_call(evaluation_done) struct evaluation got = EVALUATION_INIT;
+	auto_call(evaluate_done) struct evaluation got = EVALUATION_INIT;
 	int e;
 
 	if (!count)
@@ -393,7 +393,7 @@ static int is_over(const struct run *r)
 
 static int finish(struct run *r, struct mlr_error *err)
 {
-	auto_call(evaluation_done) struct evaluation got = EVALUATION_INIT;
+	auto_call(evaluate_done) struct evaluation got = EVALUATION_INIT;
 	struct train_state *s = &r->state;
 	int e = 0;
 
