@@ -130,13 +130,14 @@ trains_a_network() {
 	refute_output --partial 'debian:12'
 }
 
-# without PACKAGE...: a build where these packages are missing that runs a container and trains a step.
+# without PACKAGE...: a build where these packages are missing, without a warning, that runs a container and trains a
+# step. The compiler's options are those of the demo, whose cache serves here.
 without() {
 	run -0 in_machine -t ada "
 		sudo dpkg -r --force-depends $* >/dev/null
-		mkdir build && cd build
-		../mlrun/configure -q --enable-werror >&2
-		make -s -j$(nproc) >make.log 2>&1 || { cat make.log; exit 1; }
+		mkdir mlrun/build && cd mlrun/build
+		../configure -q >&2
+		{ make -s -j$(nproc) >make.log 2>&1 && ! grep -q warning: make.log; } || { cat make.log; exit 1; }
 		export PATH=\$PWD/bin:\$PATH
 		export MLRUN_STORE=/var/cache/store # not on the overlay, which keeps no whiteouts
 		mlrun pull -q $REGISTRY/library/debian:12

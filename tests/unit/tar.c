@@ -17,7 +17,10 @@ void tar_done(struct tar *t)
 
 void tar_bytes(struct tar *t, const void *p, size_t len)
 {
-	t->p = xreallocarray(t->p, t->n + len, 1);
+	while (t->room < t->n + len) {
+		t->room = t->room ? 2 * t->room : 4096;
+		t->p = xreallocarray(t->p, t->room, 1);
+	}
 	memcpy(t->p + t->n, p, len);
 	t->n += len;
 }
