@@ -12,7 +12,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#define ACCOUNTS_MAX (4u << 20) /* bytes of an image's passwd or group that are looked at */
+#define ACCOUNTS_MAX (4u << 20) /* bytes: larger passwd or group files are not read */
 
 /* Does this line "name:password:id:…" (len bytes) belong to name or id? */
 static int line_is(const char *line, size_t len, const char *name, unsigned id, int by_name)
@@ -41,7 +41,7 @@ static int has_id(const char *text, unsigned id)
 	return 0;
 }
 
-/* mine, then the old lines that are not the caller's. Frees mine. */
+/* Put the caller's line in front of the old lines that are not the caller's. Frees mine. */
 static char *merge(char *mine, const char *old, const char *name, unsigned id)
 {
 	size_t room = strlen(mine) + (old ? strlen(old) : 0) + 2;
@@ -78,8 +78,8 @@ char *accounts_group(const char *old, const struct plan_identity *id)
 		xasprintf("%s:x:%u:\n", id->group, (unsigned)id->gid), old, id->group, id->gid);
 }
 
-/* The text of an image's file; NULL when it is none that can be read as text. It was opened so that
- * a fifo does not block. */
+/* The text of an image's file, or NULL if it is not a readable text file. The caller has opened it
+ * so that a fifo does not block. */
 static char *read_text(int fd)
 {
 	auto_free char *buf = NULL;

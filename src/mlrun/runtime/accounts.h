@@ -1,4 +1,4 @@
-/* /etc/passwd and /etc/group that know the caller. */
+/* /etc/passwd and /etc/group with an entry for the caller. */
 #ifndef MLR_RUNTIME_ACCOUNTS_H
 #define MLR_RUNTIME_ACCOUNTS_H
 
@@ -6,17 +6,18 @@
 #include "plan/plan.h"
 
 /*
- * The image's file with one line for the caller put first and the image's lines of the same id or
- * name left out; an inner uid 0 keeps the image's own line for root. Pure text to text.
+ * Put an entry for the caller first and drop the image's entries with the same id or name. If the
+ * inner uid is 0, the image's own entry for root stays. Works on text alone.
  *
  *   old   the image's file, or NULL
  *
- * Returns the new text, to free(), or NULL when the old one serves as it is.
+ * Returns the new text, to free(), or NULL if the old text needs no change.
  */
 char *accounts_passwd(const char *old, const struct plan_identity *id);
 char *accounts_group(const char *old, const struct plan_identity *id);
 
-/* An image's file in an open directory, as text to free(); NULL when it cannot be had. */
+/* Read an image's file in an open directory. Returns its text, to free(), or NULL if the file
+ * cannot be read. */
 char *accounts_read(int dir, const char *name);
 
 /* Fail with -EISDIR: the image's file is a directory. */

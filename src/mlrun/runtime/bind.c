@@ -16,7 +16,7 @@
 
 #define MOUNTINFO_MAX (16u << 20) /* bytes */
 
-/* What this kernel lacks, found out at the first refusal. */
+/* What this kernel lacks, learnt at the first refusal. */
 static int no_open_tree, no_setattr;
 
 static int is_lacking(int code)
@@ -37,7 +37,7 @@ static uint64_t new_flags(unsigned flags)
 		(flags & PLAN_NOEXEC ? MOUNT_ATTR_NOEXEC : 0);
 }
 
-/* Set on a clone that nobody sees yet. Left to bind_put() where that cannot be. */
+/* Set the flags of a clone that is not attached yet. If that fails, bind_put() sets them. */
 static int set_flags(int fd, unsigned flags)
 {
 	struct mount_attr attr = { .attr_set = new_flags(flags) };
@@ -50,7 +50,7 @@ static int set_flags(int fd, unsigned flags)
 	return no_setattr ? 0 : -errno;
 }
 
-/* What open_tree(2) makes can be put nowhere without move_mount(2), so both or none. */
+/* Only move_mount(2) can attach what open_tree(2) clones, so use both or neither. */
 static void probe(void)
 {
 	static int done;
@@ -72,8 +72,8 @@ int bind_take(int dirfd, const char *path, unsigned flags)
 	int r;
 
 	probe();
-	/* Recursive always: what is locked below a mount may not be uncovered, so the kernel
-	 * refuses to clone /dev or /proc alone. */
+	/* Always recursive: what is locked below a mount must stay covered, so the kernel refuses
+	 * to clone /dev or /proc alone. */
 	if (!no_open_tree)
 		fd = open_tree(dirfd, path, OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC | AT_RECURSIVE);
 	if (fd < 0 && !no_open_tree && !is_lacking(errno))
@@ -87,10 +87,10 @@ int bind_take(int dirfd, const char *path, unsigned flags)
 	return r < 0 ? r : take_fd(&fd);
 }
 
-/* One line of proc_pid_mountinfo(5): "36 35 98:0 /root /point options…", blanks as "\040". */
+/* One line of proc_pid_mountinfo(5): "36 35 98:0 /root /point options…", spaces as "\040". */
 struct line {
 	char *point;
-	unsigned long flags; /* MS_… that it has */
+	unsigned long flags; /* its MS_… flags */
 };
 
 static void unescape(char *s)
@@ -108,8 +108,8 @@ static void unescape(char *s)
 	*to = '\0';
 }
 
-/* Those of a user namespace's parents are locked: setting others must repeat them (mount(2),
- * EPERM). */
+/* Flags inherited from a parent user namespace are locked: a remount must repeat them, or mount(2)
+ * fails with EPERM. */
 static unsigned long parse_flags(char *options)
 {
 	static const struct {
@@ -150,7 +150,7 @@ static int remount(const struct line *l, unsigned long flags)
 		: 0;
 }
 
-/* Set the flags of the mount that a place has got, and of those below it. */
+/* Set the flags of the mount at a place and of the mounts below it. */
 static int set_mounted(const char *place, unsigned long flags, int below)
 {
 	auto_free char *text = NULL;

@@ -41,7 +41,7 @@ static int has_word(const char *list, const char *word)
 	return 0;
 }
 
-/* The first wanted controller that a list lacks, or NULL. */
+/* The first controller that the plan needs and a list lacks, or NULL. */
 static const char *lacks(const char *list, const struct plan *p)
 {
 	if (p->cpus && !has_word(list, "cpu"))
@@ -53,7 +53,7 @@ static int may_make_child(const char *dir)
 {
 	auto_free char *procs = xasprintf("%s/cgroup.procs", dir);
 
-	/* Moving a process needs the right to write here, the nearest group above both. */
+	/* Moving a process takes write access here, to the nearest ancestor of both groups. */
 	return access(dir, W_OK) == 0 && access(procs, W_OK) == 0;
 }
 
@@ -78,7 +78,7 @@ static char *own_group(const char *root)
 	return NULL;
 }
 
-/* Where the unified hierarchy is mounted, beside those of version 1 or alone; *known gets its
+/* Find the mount point of the unified hierarchy, alone or beside version 1's; *known gets its
  * controllers. */
 static char *find_top(const char *root, char **known)
 {
@@ -112,7 +112,7 @@ int cgroup_find(const char *root, const struct plan *p, char **ret, struct mlr_e
 
 		return refuse(ENOTSUP, why, err);
 	}
-	/* From the group above one's own on: one that holds processes hands nothing down. */
+	/* Start at the parent: a group that holds processes cannot delegate controllers. */
 	for (char *slash; (slash = strrchr(group, '/')) != NULL;) {
 		*slash = '\0';
 		auto_free char *dir = xasprintf("%s%s", top, group);
@@ -131,8 +131,8 @@ int cgroup_find(const char *root, const struct plan *p, char **ret, struct mlr_e
 		      : refuse(ENOTSUP, "none above this process hands the controllers down", err);
 }
 
-/* Groups whose first process has ended, as its pid in the name tells: one that is just being made
- * is empty, too. rmdir(2) leaves those in which others still run. */
+/* Remove groups whose first process has ended; the group's name holds its pid. Emptiness is not
+ * enough, since a group that is being made is empty, too. rmdir(2) fails if processes remain. */
 static void sweep(const char *parent)
 {
 	auto_dir DIR *dir = opendir(parent);

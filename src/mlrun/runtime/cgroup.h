@@ -1,4 +1,4 @@
-/* A control group of the command's own, where the user may make one. */
+/* A control group for the command, where the user may make one. */
 #ifndef MLR_RUNTIME_CGROUP_H
 #define MLR_RUNTIME_CGROUP_H
 
@@ -6,21 +6,23 @@
 #include "plan/plan.h"
 
 /*
- * Give the calling process the plan's cpus and memory (nothing to do when both are 0): a child of
- * the nearest control group above its own that has the controllers handed down and may be written
- * to (kernel, Documentation/admin-guide/cgroup-v2.rst, "Delegation"), as systemd makes for a user's
- * session. Before the namespaces are entered. Nobody stays behind to remove it: those whose last
- * process has ended are swept by the next.
+ * Put the calling process into a new control group with the plan's cpus and memory limits. Does
+ * nothing if both are 0. Call it before the namespaces are entered.
+ *
+ * The new group is a child of the nearest ancestor group that delegates the controllers and that
+ * the user may write to (kernel, Documentation/admin-guide/cgroup-v2.rst, "Delegation"), such as
+ * the one systemd makes for a user's session. No process stays to remove the group: a later call
+ * removes the groups whose processes have ended.
  *
  *   root  "/" but for tests
  *
- * Returns 0; -ENOTSUP where the machine has no unified hierarchy or hands a controller to nobody;
- * -EACCES where it hands them to others; both with the way out.
+ * Returns 0; -ENOTSUP if the machine has no unified hierarchy or delegates a controller to no user;
+ * -EACCES if it delegates them to other users. Both come with a hint.
  */
 int cgroup_enter(const char *root, const struct plan *p, struct mlr_error *err);
 
-/* The group above, an absolute path below root to free(): what cgroup_enter() would make the child
- * in. For tests. */
+/* The absolute path below root, to free(), of the group in which cgroup_enter() would make a child.
+ * For tests. */
 int cgroup_find(const char *root, const struct plan *p, char **ret, struct mlr_error *err);
 
 #endif

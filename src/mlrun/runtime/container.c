@@ -28,15 +28,14 @@ static void key_of(const char *text, size_t size, char key[CONTAINER_KEY_SIZE])
 	key[CONTAINER_KEY_SIZE - 1] = '\0';
 }
 
-/* The caller's terminal differs between ranks that a launcher gave one each; the first one's
- * serves. */
+/* A launcher may give each rank its own terminal; the ranks then share the first one's. */
 static int is_terminal(const struct plan_mount *m)
 {
 	return strcmp(m->origin, "default") == 0 && strcmp(m->target, "/dev/console") == 0;
 }
 
-/* All that makes a container what it is, as one line a thing. Names may hold anything, so that each
- * string is told with its length. */
+/* Describe all that defines a container, one line a thing. Names may contain any byte, so each
+ * string is preceded by its length. */
 static char *describe(const struct plan *p, size_t *size)
 {
 	char *text = NULL;
@@ -113,7 +112,7 @@ void container_done(struct container *c)
 	*c = (struct container)CONTAINER_INIT;
 }
 
-/* The nth field of a line, counted from 0, where fields are parted by one space; NULL. */
+/* The nth field, counted from 0, of a line whose fields are separated by one space; or NULL. */
 static const char *field(const char *line, int n)
 {
 	while (line && n-- > 0) {
@@ -129,7 +128,7 @@ static int is_octal(const char *s)
 		s[2] <= '7';
 }
 
-/* A field as it was before the kernel wrote spaces, newlines and backslashes as "\040". */
+/* Undo the kernel's escapes in a field: spaces, newlines and backslashes appear as "\040". */
 static char *unescape(const char *s)
 {
 	size_t len = strcspn(s, " \n");
@@ -190,7 +189,7 @@ int container_parse(const char *mountinfo, struct container *ret)
 {
 	const char *root = NULL;
 
-	/* What was mounted last on "/" is what the process sees. */
+	/* The process sees the last mount on "/". */
 	for (const char *line = mountinfo; line && *line;) {
 		const char *target = field(line, 4);
 
@@ -202,7 +201,7 @@ int container_parse(const char *mountinfo, struct container *ret)
 	return root ? parse_root(root, ret) : -ENOENT;
 }
 
-/* Is the parent of this process's user namespace the caller's own? And whose is it? */
+/* Is the parent of this process's user namespace the caller's own? Also get its owner. */
 static int is_child_namespace(int proc, const char *name, uid_t *owner)
 {
 	auto_close int ns = openat(proc, name, O_RDONLY | O_CLOEXEC), parent = -1;
@@ -211,7 +210,7 @@ static int is_child_namespace(int proc, const char *name, uid_t *owner)
 	if (ns < 0)
 		return -errno;
 	parent = ioctl(ns, NS_GET_PARENT);
-	if (parent < 0) /* the first namespace of all, or one that is not below ours */
+	if (parent < 0) /* the initial namespace, or one that is not below ours */
 		return 0;
 	if (ioctl(ns, NS_GET_OWNER_UID, owner) < 0 || fstat(parent, &of_parent) < 0 ||
 		fstatat(proc, "self/ns/user", &own, 0) < 0)
@@ -238,7 +237,7 @@ int container_look(int proc, pid_t pid, struct container *ret)
 	}
 	if (r == -EPERM)
 		r = -EACCES;
-	/* A process that has ended has no mounts any more: EINVAL, and soon no directory. */
+	/* A process that is ending has no mounts: EINVAL, and soon no directory. */
 	if (r == -EINVAL)
 		r = -ESRCH;
 	if (r < 0) {

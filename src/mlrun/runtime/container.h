@@ -1,13 +1,13 @@
 /*
- * Containers as the kernel shows them. There is no record of our own: the source of a container's
- * root mount, in /proc/PID/mountinfo, tells that mlrun made it and of what.
+ * Containers as the kernel shows them; mlrun keeps no record of its own. The source of a
+ * container's root mount, in /proc/PID/mountinfo, shows that mlrun made it and from which image.
  *
  *   mlrun:IMAGE          a container of its own
  *   mlrun@KEYS:IMAGE     one that others may enter (plan->share)
  *
- * A process inside cannot change it. What it could do is to make a user namespace of its own, in
- * there, and a mount that bears any name; so a container counts only with a user namespace that is
- * a child of the caller's.
+ * A process inside cannot change this source. It could make a user namespace of its own there,
+ * though, and a mount with any name. A container therefore counts only if its user namespace is a
+ * child of the caller's.
  */
 #ifndef MLR_RUNTIME_CONTAINER_H
 #define MLR_RUNTIME_CONTAINER_H
@@ -21,10 +21,10 @@
 #define CONTAINER_KEY_SIZE 33 /* 32 hexadecimal digits and a NUL */
 
 /*
- * Of a plan with a word to share by:
+ * The keys of a plan that shares a container:
  *
- *   word    who may read each other's memory: one word, one mapping of ids
- *   inside  who can be in one container: also one root, the same mounts and namespaces
+ *   word    who may read each other's memory: the same sharing word and the same id mapping
+ *   inside  who can be in one container: also the same root, mounts and namespaces
  */
 struct container_keys {
 	char word[CONTAINER_KEY_SIZE], inside[CONTAINER_KEY_SIZE];
@@ -32,15 +32,15 @@ struct container_keys {
 
 void container_keys(const struct plan *p, struct container_keys *ret);
 
-/* The source for the root's mount, at most 255 bytes (the kernel's limit in fsconfig(2)), to
- * free(). */
+/* The source of the root's mount, to free(); at most 255 bytes (the kernel's limit in
+ * fsconfig(2)). */
 char *container_mark(const struct plan *p);
 
 struct container {
-	uint64_t id; /* the same for all processes in it, of no other that runs now */
-	uid_t owner; /* who made its user namespace; container_parse() cannot tell */
-	char *image; /* as the user named it; cut when long */
-	struct container_keys keys; /* empty where it is nobody's to enter */
+	uint64_t id; /* the same for all its processes, and unique among running containers */
+	uid_t owner; /* of its user namespace; container_parse() does not set it */
+	char *image; /* as the user named it, perhaps cut short */
+	struct container_keys keys; /* empty if nobody may enter it */
 };
 
 #define CONTAINER_INIT \
@@ -50,30 +50,29 @@ struct container {
 void container_done(struct container *c);
 
 /*
- * Find the mark in a text of proc_pid_mountinfo(5). Returns 0, or -ENOENT when the root is no mount
- * of mlrun's.
+ * Find mlrun's mark in a text of proc_pid_mountinfo(5). Returns 0, or -ENOENT if mlrun did not
+ * mount the root.
  */
 int container_parse(const char *mountinfo, struct container *ret);
 
 /*
- * The container that a process is in.
+ * Find the container that a process is in.
  *
  *   proc  a descriptor of /proc
  *
- * Returns 0; -ENOENT: in none of mlrun's, or in one made in another container; -ESRCH: no such
- * process; -EACCES: it may not be looked at: it is another user's, or runs another user's program
- * that may not be read.
+ * Returns 0; -ENOENT if it is in no container of mlrun's, or in one made inside another container;
+ * -ESRCH if there is no such process; -EACCES if the caller may not inspect it, because it is
+ * another user's or runs a program that its user may not read.
  */
 int container_look(int proc, pid_t pid, struct container *ret);
 
 /*
- * Is it another user's? Nobody enters such a one, root least of all: a command of a stranger's
- * image would have root's rights on what the stranger has mounted there.
+ * Does the container belong to another user? Nobody may enter such a container, root least of all:
+ * a command of the other user's image would have root's rights on everything mounted there.
  */
 int container_is_foreign(const struct container *c);
 
-/* Say why there is none, after container_look(). Returns -EINVAL for -ENOENT, -EPERM for
- * -EACCES. */
+/* Explain a failure of container_look(). Returns -EINVAL for -ENOENT and -EPERM for -EACCES. */
 int container_refuse(pid_t pid, int r, struct mlr_error *err);
 
 #endif

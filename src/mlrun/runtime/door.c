@@ -14,8 +14,8 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-/* In the order in which they must be entered one by one: the first gives the rights for the others,
- * and after the last /proc is another. */
+/* The order of one-by-one entry: the first gives the rights to enter the others, and the last
+ * changes /proc. */
 static const struct {
 	int flag;
 	const char *name;
@@ -69,7 +69,7 @@ int door_differs(const struct door *d)
 
 		snprintf(name, sizeof(name), "self/ns/%s", kinds[i].name);
 		if (fstatat(d->proc, name, &own, 0) < 0)
-			continue; /* the kernel was built without */
+			continue; /* not in this kernel */
 		snprintf(name, sizeof(name), "%ld/ns/%s", (long)d->pid, kinds[i].name);
 		if (fstatat(d->proc, name, &its, 0) < 0)
 			return errno == ENOENT || errno == ESRCH ? -ESRCH : -EACCES;
@@ -86,8 +86,8 @@ static void close_all(int (*fds)[ARRAY_LEN(kinds)])
 			close((*fds)[i]);
 }
 
-/* Before Linux 5.8: each by its file. Halfway in there is no way back, so that is an error of its
- * own. */
+/* Before Linux 5.8: enter each by its file. A failure halfway cannot be undone, so it has an error
+ * of its own. */
 static int enter_each(const struct door *d, int namespaces)
 {
 	auto_call(close_all) int fds[ARRAY_LEN(kinds)];

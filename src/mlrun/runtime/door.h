@@ -1,4 +1,4 @@
-/* A living process as the way into its namespaces (setns(2)). */
+/* A door: a living process through which its namespaces can be entered (setns(2)). */
 #ifndef MLR_RUNTIME_DOOR_H
 #define MLR_RUNTIME_DOOR_H
 
@@ -8,7 +8,7 @@
 
 struct door {
 	int proc;  /* /proc; the caller's */
-	int pidfd; /* -1: there is none (before Linux 5.3, or in a sandbox) */
+	int pidfd; /* -1 if the kernel has none (before Linux 5.3, or in a sandbox) */
 	pid_t pid;
 	unsigned long long start;
 };
@@ -23,27 +23,27 @@ struct door {
  *
  *   proc  a descriptor of /proc; must stay open as long as the door
  *
- * Returns 0, or -ESRCH when it does not live (any more).
+ * Returns 0, or -ESRCH if the process has ended.
  */
 int door_open(int proc, pid_t pid, struct door *ret);
 
-/* Does it live still? So that what /proc said of its pid was said of it. */
+/* Is the process still alive? If so, what /proc said of its pid was about this process. */
 int door_lives(const struct door *d);
 
-/* The namespaces, as CLONE_NEW... bits, that the process has others of than the caller. -EACCES
- * when it may not be looked at. */
+/* The namespaces, as CLONE_NEW... bits, in which the process differs from the caller. -EACCES if
+ * the caller may not inspect it. */
 int door_differs(const struct door *d);
 
 /*
- * Enter these of its namespaces; with CLONE_NEWNS its root becomes "/" and the working directory,
- * with CLONE_NEWPID children will be in it. All in one call where the kernel can (Linux 5.8).
+ * Enter these namespaces of the process. With CLONE_NEWNS its root becomes "/" and the working
+ * directory; with CLONE_NEWPID the caller's children will be in its PID namespace. One call where
+ * the kernel can (Linux 5.8).
  *
- * The caller stops being dumpable, so that no process in there may look into it (execve(2) ends
- * that).
+ * The caller stops being dumpable until execve(2), so that no process inside may inspect it.
  *
- * Returns 0; -ESRCH when the process has ended; -EPERM when it may not be looked at (ptrace(2)): it
- * has yet to execute its command, or runs another user's program that may not be read. After these
- * two the caller is where he was, and as dumpable as he was.
+ * Returns 0; -ESRCH if the process has ended; -EPERM if the caller may not inspect it (ptrace(2)):
+ * it has not yet executed its command, or runs a program that its user may not read. After these
+ * two errors the caller's namespaces and dumpability are unchanged.
  */
 int door_enter(const struct door *d, int namespaces, struct mlr_error *err);
 

@@ -12,12 +12,12 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* Of the kinds that are mounted by type alone. */
+/* Kinds that are mounted by type alone. */
 static const struct simple {
 	const char *type;
 	unsigned long flags;
 	const char *options;
-	const char *hint; /* when the kernel refuses */
+	const char *hint; /* for when the kernel refuses */
 } simple[] = {
 	[PLAN_TMPFS] = { "tmpfs", 0, NULL, NULL },
 	[PLAN_DEVPTS] = { "devpts", MS_NOSUID | MS_NOEXEC, "newinstance,ptmxmode=0666,mode=0620",
@@ -46,7 +46,7 @@ static int mount_simple(const struct plan_mount *m, const char *target, struct m
 	return r;
 }
 
-/* The directories of the upper layer; its top shows as the host's directory does. */
+/* Make the upper layer's directories; its top gets the host directory's attributes. */
 static int make_upper(int source, int scratch, size_t i, struct mlr_error *err)
 {
 	char name[32], upper[48], work[48];
@@ -68,7 +68,7 @@ static int make_upper(int source, int scratch, size_t i, struct mlr_error *err)
 	return 0;
 }
 
-/* Names count from /proc/self/fd, as in runtime/overlay.c. */
+/* Paths are relative to /proc/self/fd, as in runtime/overlay.c. */
 static int mount_overlay(const struct plan_mount *m, size_t i, int source, int scratch,
 	const char *target, struct mlr_error *err)
 {

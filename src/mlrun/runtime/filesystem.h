@@ -1,5 +1,5 @@
-/* File systems of the container's own: the plan's mounts that are made of nothing of the host's, or
- * of a directory of it that must not change. */
+/* File systems made for the container: the plan's mounts with no source on the host, and overlays
+ * over a host directory that must not change. */
 #ifndef MLR_RUNTIME_FILESYSTEM_H
 #define MLR_RUNTIME_FILESYSTEM_H
 
@@ -13,9 +13,9 @@
  *
  *   s        what sources_open() found
  *   scratch  directory of a tmpfs; what is written to an overlay goes to "overlay<i>" there
- *   target   the place, a path that goes through no links of the image's
+ *   target   where to mount; a path that contains no links of the image
  *
- * Returns 0 or -errno, with the way out where there is one.
+ * Returns 0 or -errno, with a hint where there is one.
  */
 int filesystem_mount(const struct plan_mount *m, size_t i, const struct source *s, int scratch,
 	const char *target, struct mlr_error *err);

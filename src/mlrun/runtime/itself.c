@@ -30,7 +30,7 @@ static char *interpreter(int fd)
 	return xstrndup(name, strcspn(name, " \t\n"));
 }
 
-/* Does the path have a name for it, or is it one of /proc's links, which lead out of every root? */
+/* Does the path use one of /proc's magic links, which lead out of any root (openat2(2))? */
 static int is_magic(const char *path)
 {
 	struct open_how how = { .flags = O_PATH | O_CLOEXEC, .resolve = RESOLVE_NO_MAGICLINKS };
@@ -39,7 +39,7 @@ static int is_magic(const char *path)
 	return fd < 0;
 }
 
-/* Not ENOENT, which says that there is no such command. */
+/* ENOENT would mean that there is no such command. */
 static int unknown(struct mlr_error *err)
 {
 	mlr_fail(err, ENXIO, "look at mlrun's own program, '/proc/self/exe': %s", strerror(errno));
@@ -55,7 +55,7 @@ int itself_refuse(const char *path, struct mlr_error *err)
 		auto_close int fd = open(name, O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
 		char *next;
 
-		/* A program that may be executed and not be read, such as mlrun of mode 0711. */
+		/* A program that may be executed but not read, such as mlrun with mode 0711. */
 		if ((fd >= 0 ? fstat(fd, &st) : stat(name, &st)) < 0)
 			return 0;
 		if (stat("/proc/self/exe", &mine) < 0)

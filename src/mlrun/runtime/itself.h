@@ -1,7 +1,6 @@
 /*
- * The host's mlrun must not run as a program of the container: it would bring a descriptor of its
- * own file, by which a hostile image that is loaded with it could overwrite the host's
- * (CVE-2019-5736).
+ * Guards against CVE-2019-5736: the host's mlrun must not run as a program of the container. A
+ * hostile image could load code into it that opens mlrun's own file and overwrites it on the host.
  */
 #ifndef MLR_RUNTIME_ITSELF_H
 #define MLR_RUNTIME_ITSELF_H
@@ -9,10 +8,10 @@
 #include "base/error.h"
 
 /*
- * Refuse to execute the calling program's own file by a link such as /proc/self/exe, or a script
- * that names it so as interpreter, be it through other scripts (execve(2) follows five). Called
- * inside the container. A file that cannot be read is left to execve(2), and so is mlrun where the
- * user has mounted it.
+ * Refuse to execute the calling program's own file through a link such as /proc/self/exe, or a
+ * script whose interpreter is such a link, also through other scripts (execve(2) follows five).
+ * Call it inside the container. Files that cannot be read are left to execve(2), and so is an mlrun
+ * that the user has mounted.
  *
  * Returns 0, or -EPERM.
  */

@@ -17,7 +17,7 @@
 
 #define BUSY_WAIT_US 1000000
 
-/* The upper layer's top is the container's "/". It appears with its attributes. */
+/* The upper layer's top is the container's "/", so it appears with its attributes in one step. */
 static int make_upper(const struct plan *p, const struct overlay *o, struct mlr_error *err)
 {
 	struct stat st;
@@ -54,8 +54,8 @@ static int make_places(const struct plan *p, const struct overlay *o, struct mlr
 	return 0;
 }
 
-/* "lowerdir=8/upper:4:5…,upperdir=9/upper,workdir=…": the container's own layer is not below
- * itself. */
+/* "lowerdir=8/upper:4:5…,upperdir=9/upper,workdir=…". The lower layers leave out the container's
+ * own layer. */
 static char *mount_options(const struct overlay *o, int work, const char *rest)
 {
 	char *s = xmalloc(o->trees.n * 12 + strlen(rest) + 128),
@@ -67,7 +67,7 @@ static char *mount_options(const struct overlay *o, int work, const char *rest)
 	return s;
 }
 
-/* From /proc/self/fd, where overlay_mount_root() has left the working directory. */
+/* Unmount from /proc/self/fd, where overlay_mount_root() has left the working directory. */
 static int unmount(struct overlay *o)
 {
 	char root[24];
@@ -79,10 +79,10 @@ static int unmount(struct overlay *o)
 }
 
 /*
- * Two overlays with one upper layer lead to undefined behaviour, and by itself the kernel only
- * warns of it. With index=on it refuses; then it looks at the work directory, which is on another
- * file system here, so that this never mounts (Documentation/filesystems/overlayfs.rst, "Sharing
- * and copying layers").
+ * Is the upper layer in use? Two overlays with one upper layer lead to undefined behaviour, and by
+ * default the kernel only warns. With index=on it refuses; it checks the work directory afterwards,
+ * which is on another file system here, so this never mounts
+ * (Documentation/filesystems/overlayfs.rst, "Sharing and copying layers").
  */
 static int is_busy(struct overlay *o)
 {
@@ -94,7 +94,7 @@ static int is_busy(struct overlay *o)
 	return r == -EBUSY;
 }
 
-/* The kernel takes an overlay off some time after its last process was waited for. */
+/* Wait a little: the kernel unmounts an overlay some time after its last process was reaped. */
 static int stays_busy(struct overlay *o)
 {
 	for (long us = 200, waited = 0;; waited += us, us = us < 20000 ? us * 2 : us) {
@@ -149,7 +149,7 @@ int kept_mount(const struct plan *p, struct overlay *o, struct mlr_error *err)
 	return r < 0 ? mount_failed(p, -r, err) : 0;
 }
 
-/* In a process of its own, since it changes namespaces. Returns 1 when it is, else 0. */
+/* In a child process, since it changes namespaces. Returns 1 if the layer is in use, else 0. */
 static int look(const char *dir)
 {
 	const struct plan_identity id = {

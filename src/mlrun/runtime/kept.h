@@ -1,6 +1,4 @@
-/*
- * A root whose upper layer is kept: a named container's (store/container.h).
- */
+/* A root whose upper layer is kept, for named containers (store/container.h). */
 #ifndef MLR_RUNTIME_KEPT_H
 #define MLR_RUNTIME_KEPT_H
 
@@ -9,19 +7,19 @@
 #include "runtime/overlay.h"
 
 /*
- * Mount the overlay again, with what was made in memory as its topmost lower layer and plan->kept's
- * directory "upper" on top. That appears, with the attributes that the image's top has, when it is
- * not there yet.
+ * Mount the overlay again, with what was made in memory as its topmost lower layer and the
+ * directory "upper" of plan->kept on top. If "upper" is missing, it is made with the attributes of
+ * the image's top.
  *
- * Nothing may be mounted on the overlay, and no descriptor but o->root be open in it.
+ * Nothing may be mounted on the overlay, and only o->root may be open in it.
  *
- * Returns 0; -EBUSY when the upper layer is in another overlay of this machine (the kernel knows,
- * in whatever namespaces that is); -EINVAL and the like where its file system cannot have one.
+ * Returns 0; -EBUSY if another overlay of this machine uses the upper layer (the kernel sees this
+ * across namespaces); -EINVAL and the like if its file system cannot hold one.
  */
 int kept_mount(const struct plan *p, struct overlay *o, struct mlr_error *err);
 
-/* Is "upper" of this directory of a container's in an overlay of this machine? 0 also where that
- * cannot be told, as user namespaces are forbidden. */
+/* Does an overlay of this machine use "upper" of this container's directory? Also returns 0 if user
+ * namespaces are forbidden and it cannot find out. */
 int kept_is_mounted(const char *dir);
 
 #endif

@@ -7,7 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* A descriptor a tree and mount, and some in passing. */
+/* A descriptor for each tree and mount, and some for short use. */
 static rlim_t files_needed(const struct plan *p)
 {
 	return p->lowers.n + p->n_mounts + 64;
@@ -67,7 +67,7 @@ int limits_set(const struct plan *p, const struct rlimit *old, struct mlr_error 
 {
 	struct rlimit now;
 
-	/* The soft limit back: the hard one was not touched. */
+	/* Restore the soft limit; the hard one has not changed. */
 	if (old->rlim_cur < files_needed(p) && setrlimit(RLIMIT_NOFILE, old) < 0)
 		return mlr_fail_errno(err, "give the limit of open files back");
 	for (size_t i = 0; i < p->n_limits; i++) {

@@ -1,4 +1,4 @@
-/* Resource limits: the command's, and room for our own descriptors until then. */
+/* Resource limits: the command's, and a higher file limit for mlrun until then. */
 #ifndef MLR_RUNTIME_LIMITS_H
 #define MLR_RUNTIME_LIMITS_H
 
@@ -7,15 +7,15 @@
 
 #include <sys/resource.h>
 
-/* Let this process open the files that this plan takes, should the caller's soft limit be too low;
- * old gets what he had. Never fails: with too few, opening does. */
+/* Raise the soft limit of open files if this plan needs more; old gets the caller's limits. Never
+ * fails: if the limit stays too low, a later open fails. */
 void limits_raise(const struct plan *p, struct rlimit *old);
 
-/* Add to an error of opening, -EMFILE, how many this plan takes. Returns r. */
+/* Add to an -EMFILE error how many open files this plan needs. Returns r. */
 int limits_hint(const struct plan *p, int r, struct mlr_error *err);
 
-/* The command's own: the caller's number of files again, and what the plan says. Fails with -EPERM
- * for a limit above the hard one, which it names. */
+/* Set the command's limits: the caller's number of open files again, and the plan's. Fails with
+ * -EPERM for a limit above the hard one, and names it. */
 int limits_set(const struct plan *p, const struct rlimit *old, struct mlr_error *err);
 
 #endif

@@ -21,8 +21,8 @@
 #include <unistd.h>
 
 #define LIST_MAX  (1u << 20) /* bytes of a list */
-#define SWEEP_MAX 16         /* files that one start looks at to remove them */
-#define WAIT_MS   60000      /* for somebody who makes a container */
+#define SWEEP_MAX 16         /* files that one start examines for removal */
+#define WAIT_MS   60000      /* for the process that makes the container */
 
 void meeting_list_done(struct meeting_list *l)
 {
@@ -120,8 +120,9 @@ long meeting_now_ms(void)
 /* --- the file ------------------------------------------------------------------------ */
 
 /*
- * One word means one thing only among processes that see the same processes, files and users: hosts
- * of several PID namespaces may share /dev/shm. The PID namespace comes last, for meeting_sweep().
+ * The word means one thing only among processes that see the same processes, files and users, and
+ * hosts with several PID namespaces may share /dev/shm. The PID namespace comes last in the name,
+ * for meeting_sweep().
  */
 static int name_of(int proc, const struct container_keys *k, char name[MEETING_NAME_SIZE],
 	struct mlr_error *err)
@@ -153,7 +154,7 @@ static int open_file(int dir, const char *name, int flags)
 	return take_fd(&fd);
 }
 
-/* A lock on a file that was removed meanwhile keeps nobody away. Returns 1 when it is had. */
+/* Lock the file. Returns 1 if it is locked; a file that was removed meanwhile does not count. */
 static int locked(int fd, int how)
 {
 	struct stat st;
@@ -180,8 +181,8 @@ int meeting_open(const struct container_keys *k, struct meeting *ret, struct mlr
 	return 0;
 }
 
-/* The wait has an end, and is one of many short ones, since a timer would have to be the caller's
- * own: alarms outlive execve(2). */
+/* Wait by polling, with a time limit: a timer would be the caller's own, as alarms survive
+ * execve(2). */
 int meeting_lock(struct meeting *m, enum meeting_lock how, struct mlr_error *err)
 {
 	long end = meeting_now_ms() + WAIT_MS, pause = 100;
@@ -244,7 +245,7 @@ int meeting_add(const struct meeting *m, const char *inside, struct mlr_error *e
 	return 0;
 }
 
-/* Of this PID namespace, in which pids can be judged. */
+/* Only files of this PID namespace, whose pids can be checked. */
 void meeting_sweep(const struct meeting *m)
 {
 	auto_dir DIR *d = file_open_dir(m->dir, ".", 0);

@@ -1,7 +1,7 @@
 /*
- * The place where processes that share a container find each other: a file in a directory of the
- * user's own in the node's memory, a line for each process. It is only a hint, since every process
- * of the user can write to it, one in a container too.
+ * Where processes that share a container find each other: a file with a line for each process, in a
+ * private directory in the node's memory. The file is only a hint, since any process of the user
+ * can write to it, even one in a container.
  */
 #ifndef MLR_RUNTIME_MEETING_H
 #define MLR_RUNTIME_MEETING_H
@@ -16,7 +16,7 @@
 struct meeting {
 	int proc; /* the host's /proc */
 	int dir;
-	int file; /* locked; -1: not yet */
+	int file; /* locked; -1 until it is */
 	char name[MEETING_NAME_SIZE];
 };
 
@@ -28,7 +28,7 @@ struct meeting {
 /* One line, "PID START KEY\n". */
 struct meeting_entry {
 	long pid;
-	unsigned long long start; /* clock ticks from boot: with it a pid is used once */
+	unsigned long long start; /* clock ticks since boot; pid and start identify a process */
 	char inside[CONTAINER_KEY_SIZE];
 };
 
@@ -43,43 +43,43 @@ struct meeting_list {
 	}
 void meeting_list_done(struct meeting_list *l);
 
-/* Parse the first line. Returns its length with the newline, or 0 for what is none. */
+/* Parse the first line. Returns its length with the newline, or 0 if it is malformed. */
 size_t meeting_entry_parse(const char *text, struct meeting_entry *ret);
 
 /*
- * Find the directory (runtime/meeting_dir.h), and the file's name: of the word and of the
- * caller's user, mount and PID namespaces, because a word means one thing only where all see the
- * same users, files and processes.
+ * Find the directory (runtime/meeting_dir.h) and choose the file's name. The name is made from the
+ * word and the caller's user, mount and PID namespaces, because a word means one thing only among
+ * processes that see the same users, files and processes.
  *
- * Returns 0; -EACCES when the directory is open to others.
+ * Returns 0; -EACCES if others may enter the directory.
  */
 int meeting_open(const struct container_keys *k, struct meeting *ret, struct mlr_error *err);
 
 enum meeting_lock { MEETING_SHARED, MEETING_ALONE };
 
 /*
- * Open the file, which is made when it is missing, and lock it (flock(2)); a lock that is held is
- * given back first. The descriptor is close-on-exec, so that execve(2) unlocks. Returns 0, or
- * -ETIMEDOUT when somebody has kept the lock for a minute.
+ * Open the file, making it if it is missing, and lock it (flock(2)). A lock already held is
+ * released first. The descriptor is close-on-exec, so execve(2) unlocks it. Returns 0, or
+ * -ETIMEDOUT if another process has kept the lock for a minute.
  */
 int meeting_lock(struct meeting *m, enum meeting_lock how, struct mlr_error *err);
 
-/* The lines, some of which may be of processes that have ended. What is no line ends the list. */
+/* Read the lines; their processes may have ended. A malformed line ends the list. */
 int meeting_read(const struct meeting *m, struct meeting_list *ret, struct mlr_error *err);
 
-/* Locked alone: leave only the lines of those who live. */
+/* Remove the lines of processes that have ended. Needs MEETING_ALONE. */
 int meeting_drop_dead(const struct meeting *m, const struct meeting_list *l, struct mlr_error *err);
 
-/* Add the calling process, by the pid that the host's /proc gives it. */
+/* Add the calling process, by its pid in the host's /proc. */
 int meeting_add(const struct meeting *m, const char *inside, struct mlr_error *err);
 
-/* Remove some other files that name nobody alive. */
+/* Remove some other files that list no living process. */
 void meeting_sweep(const struct meeting *m);
 
-/* Let go; the file stays, for others are named there. */
+/* Unlock and close; the file stays, as it lists other processes. */
 void meeting_done(struct meeting *m);
 
-/* Milliseconds of a clock that only goes forward, and a short sleep, for waits with an end. */
+/* A monotonic clock in milliseconds and a short sleep, for waits with a time limit. */
 long meeting_now_ms(void);
 void meeting_pause_us(long us);
 

@@ -1,9 +1,8 @@
 /*
- * A name that can be guessed can be taken, so the last resort has a random one, "mlrun-UID.RANDOM".
- * Processes that start at once may make several: each then puts a link "mlrun-UID@RANDOM" beside
- * it, and the oldest link of the user's wins, whose time nobody changes. What is made in a
- * directory gets its time under the directory's lock, so that nothing older appears later, once the
- * clock of file times has moved on.
+ * Other users can take a guessable name, so the last resort is a random one, "mlrun-UID.RANDOM".
+ * Processes that start at once may make several: each puts a link "mlrun-UID@RANDOM" beside its
+ * directory, and the user's oldest link wins. Nobody changes a link's time. Links are made under
+ * the directory's lock, so no older link can appear once the file-time clock has advanced.
  */
 #include "runtime/meeting_dir.h"
 
@@ -27,7 +26,7 @@
 #define NAMES_MAX 8
 #define NAME_SIZE 64
 #define SETTLE_MS 20  /* two ticks of the slowest kernel's clock */
-#define ROUNDS    200 /* of looking at the links: four seconds */
+#define ROUNDS    200 /* looks at the links: four seconds in all */
 
 /* "mlrun-1000", "mlrun-1000.1" */
 static void plain_name(int i, char name[NAME_SIZE])
@@ -38,7 +37,8 @@ static void plain_name(int i, char name[NAME_SIZE])
 		snprintf(name + n, (size_t)(NAME_SIZE - n), ".%d", i);
 }
 
-/* A directory of the user's own, which nobody else may write to. -EPERM: it is another's. */
+/* Open a directory that the user owns and nobody else may write to. -EPERM if another user owns
+ * it. */
 static int open_own(int place, const char *name, struct mlr_error *err)
 {
 	auto_close int fd = openat(place, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
@@ -58,9 +58,9 @@ static int open_own(int place, const char *name, struct mlr_error *err)
 	return take_fd(&fd);
 }
 
-/* Others may make a directory of that name as well, by intent or as a root of their own user
- * namespace. Then the next name is taken. An own one that is there goes before a free name. -EPERM:
- * all are taken. */
+/* Another user may have made a directory of that name, by intent or as root of its own user
+ * namespace; then try the next name. An existing directory of our own comes before a free name.
+ * -EPERM if all names are taken. */
 static int open_plain(int place, struct mlr_error *err)
 {
 	char name[NAME_SIZE], unused[NAME_SIZE];
@@ -104,7 +104,7 @@ static int is_older(const struct link *a, const struct link *b)
 	return strcmp(a->name, b->name) < 0;
 }
 
-/* The oldest link of the user's. */
+/* The user's oldest link. */
 static int find_link(int place, struct link *ret, struct mlr_error *err)
 {
 	auto_dir DIR *d = file_open_dir(place, ".", 0);
@@ -161,7 +161,7 @@ static void remove_dir(int place, const char *link)
 	unlinkat(place, dir, AT_REMOVEDIR);
 }
 
-/* May another one of the same time still appear? */
+/* Can no link with the same time appear any more? */
 static int is_settled(const struct link *l)
 {
 	struct timespec now;

@@ -1,4 +1,4 @@
-/* The directory of the user's own in the node's memory, in which processes that share a container
+/* The user's private directory in the node's memory, where processes that share a container
  * meet. */
 #ifndef MLR_RUNTIME_MEETING_DIR_H
 #define MLR_RUNTIME_MEETING_DIR_H
@@ -8,11 +8,11 @@
 #define MEETING_PLACE "/dev/shm"
 
 /*
- * Find it, or make it where it is missing: mlrun-UID, or mlrun-UID.1 and so on where others have
- * made something of that name; where they have taken all of these, one that no one can guess, which
- * is warned of when it is made. All of a user's processes find the same.
+ * Find the directory, or make it: mlrun-UID, or mlrun-UID.1 and so on if other users have taken the
+ * name. If they have taken all of these, it gets a random name, and a warning says so when it is
+ * made. All processes of a user find the same directory.
  *
- * Returns a descriptor, or -EACCES when it is open to others.
+ * Returns a descriptor, or -EACCES if others may enter it.
  */
 int meeting_dir_open(struct mlr_error *err);
 

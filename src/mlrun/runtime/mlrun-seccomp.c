@@ -1,10 +1,10 @@
 /*
- * mlrun-seccomp FILE CAPS: compile a seccomp profile into a filter, struct sock_filter by struct
- * sock_filter on stdout, and last, as a uint32_t, the flags of seccomp(2) that it asks for; after a
- * failure, status 1, its errno and the words are there instead.
- * runtime/seccomp.c runs it, so that mlrun itself neither links nor loads libseccomp.
+ * mlrun-seccomp FILE CAPS: compile a seccomp profile into a filter. It writes the filter to stdout
+ * as an array of struct sock_filter, followed by the flags for seccomp(2) as a uint32_t. On failure
+ * it exits with 1 and writes the errno and the error message instead. runtime/seccomp.c runs it, so
+ * mlrun itself does not load libseccomp.
  *
- *   CAPS  hexadecimal: bit n: the command has capability n
+ *   CAPS  hexadecimal; bit n is set if the command has capability n
  */
 #include "base/cleanup.h"
 #include "base/file.h"

@@ -1,7 +1,7 @@
 /*
- * The order matters. Host sources are taken first, as descriptors, because the overlay's scratch
- * tmpfs then covers a host directory. What can be made in the upper layer is made before the
- * overlay is there. Targets are resolved inside the root.
+ * The order matters. Host sources are opened first, because the overlay's scratch tmpfs then covers
+ * a host directory. What can be made in the upper layer is made before the overlay is mounted.
+ * Targets are resolved inside the root.
  */
 #include "runtime/mounts.h"
 
@@ -33,11 +33,10 @@
 struct assembly {
 	const struct plan *plan;
 	const struct squash_server *server;
-	struct source *sources; /* one a plan entry */
+	struct source *sources; /* one for each plan entry */
 	struct overlay overlay;
 	int has_accounts; /* passwd and group are in place */
-	int linked; /* something may be mounted elsewhere than its target's path says: behind a link
-		     */
+	int linked;       /* a link may have led some mount away from its target's path */
 };
 
 static void assembly_done(struct assembly *a)
@@ -47,12 +46,11 @@ static void assembly_done(struct assembly *a)
 }
 
 /*
- * May a place be found by its path from the root? Each directory on the way to a fresh one is one
- * of ours, which holds no links that could lead elsewhere and which nobody else sees; the kernel
- * would follow those to the host. To a directory of the root's there is no way, and move_mount(2)
- * does not follow a link that is there instead: a directory cannot be mounted on it. A path serves
- * no more once a link has led a mount aside: what is ours may then be mounted elsewhere, or be
- * covered.
+ * Can this target be mounted by its path from the root? Directories on the way to a fresh place are
+ * ours: nobody else sees them, and they hold no links that the kernel would follow to the host. The
+ * last component is safe as well, since move_mount(2) does not follow a link there and cannot mount
+ * a directory on one. Once a link has led a mount astray, paths are no longer safe: our directories
+ * may be mounted elsewhere or covered.
  */
 static int is_fresh(const struct assembly *a, size_t i)
 {
@@ -66,7 +64,7 @@ static int is_of_root(const struct assembly *a, size_t i)
 	return a->sources[i].is_dir && !a->linked && strrchr(target, '/') == target;
 }
 
-/* Mount something that was cloned, by descriptors. */
+/* Attach a cloned mount by descriptors. */
 static int move_to(struct assembly *a, size_t i, int mount, struct mlr_error *err)
 {
 	const struct plan_mount *m = &a->plan->mounts[i];
@@ -83,7 +81,7 @@ static int move_to(struct assembly *a, size_t i, int mount, struct mlr_error *er
 	return r < 0 ? mlr_fail(err, -r, "mount: %s", strerror(-r)) : 0;
 }
 
-/* The directory of the scratch tmpfs that upper_fill() made: cheaper than a tmpfs of its own. */
+/* Use the scratch tmpfs's directory that upper_fill() made: cheaper than another tmpfs. */
 static int place_tmpfs(struct assembly *a, size_t i, struct mlr_error *err)
 {
 	auto_close int fd = -1;
@@ -174,12 +172,12 @@ static int place(struct assembly *a, size_t i, struct mlr_error *err)
 		r = move_to(a, i, a->sources[i].fd, err);
 		break;
 	case PLAN_COPY:
-		if (a->plan->root == PLAN_ROOT_KEPT) /* keep_apart() did it */
+		if (a->plan->root == PLAN_ROOT_KEPT) /* done by keep_apart() */
 			return 0;
 		r = place_copy(a, i, err);
 		break;
 	case PLAN_SYMLINK:
-		/* keep_apart() did it, as it did the next */
+		/* done by keep_apart(), as is the next */
 		if (m->flags & PLAN_REPLACE && a->plan->root == PLAN_ROOT_KEPT &&
 			!is_hidden(a->plan, i, m->target))
 			return 0;
@@ -204,7 +202,7 @@ static int place(struct assembly *a, size_t i, struct mlr_error *err)
 		r = place_filesystem(a, i, err);
 		break;
 	}
-	/* EACCES: behind a link of an image whose directories are another user's, as a site's. */
+	/* EACCES: behind a link in an image whose directories another user owns, as a site's. */
 	if ((r == -EROFS || r == -EACCES) && (m->flags & PLAN_OPTIONAL)) {
 		mlr_debug("nothing can be mounted on '%s', left out", m->target);
 		if (err)
@@ -237,8 +235,8 @@ static int make_point(struct assembly *a, size_t i, struct mlr_error *err)
 }
 
 /*
- * What is kept shall be what the container's processes wrote: the places to mount on, and the files
- * that mlrun itself puts into the image, are made in memory beforehand and lie below it.
+ * The kept layer shall hold only what the container's processes write. Mount points, and files that
+ * mlrun puts into the image, are therefore made in memory beforehand, in a layer below it.
  */
 static int keep_apart(struct assembly *a, struct mlr_error *err)
 {
@@ -254,7 +252,7 @@ static int keep_apart(struct assembly *a, struct mlr_error *err)
 		r = target_mkdir(a->overlay.root, p->workdir, err);
 		if (r < 0)
 			return mlr_wrap(err, "working directory");
-		close(r); /* nothing may be open in it */
+		close(r); /* nothing may be open in the overlay */
 		r = 0;
 	}
 	return r < 0 ? r : kept_mount(p, &a->overlay, err);
@@ -267,7 +265,7 @@ static int put_accounts(struct assembly *a, struct mlr_error *err)
 
 static int place_all(struct assembly *a, struct mlr_error *err)
 {
-	/* First, while no link of the image can lead to a host directory. */
+	/* Must come first, while no link of the image can lead to a host directory. */
 	int r = put_accounts(a, err);
 
 	if (r == 0 && a->plan->root == PLAN_ROOT_KEPT)
@@ -284,7 +282,7 @@ static int seal_root(struct assembly *a, struct mlr_error *err)
 
 	if (a->plan->root != PLAN_ROOT_READ_ONLY)
 		return 0;
-	/* The overlay alone: what is mounted on it has flags of its own. */
+	/* Only the overlay: mounts on it have flags of their own. */
 	r = bind_seal(a->overlay.root);
 	return r < 0 ? mlr_fail(err, -r, "make the root read-only: %s", strerror(-r)) : 0;
 }
@@ -293,8 +291,8 @@ static int pivot(struct assembly *a, struct mlr_error *err)
 {
 	if (fchdir(a->overlay.root) < 0)
 		return mlr_fail_errno(err, "enter the new root");
-	/* pivot_root(2), "pivot_root(".", ".")": the old root comes to lie on the new one and is
-	 * taken off. */
+	/* pivot_root(2), "pivot_root(".", ".")": this stacks the old root on the new one; then it
+	 * is unmounted. */
 	if (syscall(SYS_pivot_root, ".", ".") < 0)
 		return mlr_fail_errno(err, "pivot to the new root");
 	if (umount2(".", MNT_DETACH) < 0)
@@ -326,7 +324,7 @@ static int make_workdir(int root, const char *dir, struct mlr_error *err)
 	return 0;
 }
 
-/* An overlay; where there can be none and one tree is all, that tree. */
+/* Mount an overlay or, if that is impossible and the root is one tree, the tree itself. */
 static int mount_root(struct assembly *a, struct mlr_error *err)
 {
 	int r = overlay_mount(a->plan, &a->overlay, err);
@@ -368,7 +366,7 @@ int mounts_enter(const struct plan *p, const struct squash_server *server, struc
 	auto_call(assembly_done) struct assembly a = {
 		.plan = p, .server = server, .overlay = OVERLAY_INIT
 	};
-	mode_t mask = umask(0); /* each mode is meant as it is said */
+	mode_t mask = umask(0); /* modes are used exactly as given */
 	int r = build(&a, err);
 
 	if (r == 0)

@@ -1,8 +1,8 @@
 /*
- * The overlay's directories are named by their paths where these fit into the page that mount(2)
- * takes, since the kernel walks a path several times as fast as /proc/self/fd. Else they are named
- * by descriptors, from there as the working directory: "lowerdir=7:8:9,upperdir=12/upper". The
- * descriptors are of this mount namespace, as overlayfs asks.
+ * Options name the overlay's directories by path if they fit into the page that mount(2) takes,
+ * since the kernel resolves a path several times as fast as /proc/self/fd. Otherwise they are
+ * descriptor numbers relative to /proc/self/fd as the working directory:
+ * "lowerdir=7:8:9,upperdir=12/upper". overlayfs needs descriptors of this mount namespace.
  */
 #include "runtime/overlay.h"
 
@@ -32,7 +32,8 @@ static int covers_tree(const struct plan *p, const char *place)
 	return 0;
 }
 
-/* Where the scratch is mounted: a directory that every host has, best one that holds no tree. */
+/* Choose where to mount the scratch: a directory that every host has, preferably one that holds no
+ * tree. */
 static const char *choose_place(const struct plan *p)
 {
 	static const char *const places[] = { "/tmp", "/var/tmp", "/run", "/mnt" };
@@ -82,7 +83,7 @@ static int open_trees(const struct plan *p, struct overlay *o, struct mlr_error 
 	return 0;
 }
 
-/* What a named container has; nothing at first. */
+/* Open a named container's kept layer; it is empty at first. */
 static int open_kept(const struct plan *p, struct overlay *o, struct mlr_error *err)
 {
 	int fd;
@@ -101,7 +102,7 @@ static int open_kept(const struct plan *p, struct overlay *o, struct mlr_error *
 	return 0;
 }
 
-/* A squashfs file becomes the lower tree. */
+/* Mount a squashfs file as the lower tree. */
 static int mount_image(const struct plan *p, const struct squash_server *server, struct overlay *o,
 	struct mlr_error *err)
 {
@@ -121,8 +122,8 @@ static int mount_image(const struct plan *p, const struct squash_server *server,
 	return squash_wait(p, server, err);
 }
 
-/* The upper layer's top is the container's "/": it gets the image's mode, and its times last of all
- * (upper_fill()). */
+/* The upper layer's top is the container's "/". It gets the image's mode here; upper_fill() sets
+ * its times last. */
 static int make_upper(const struct plan *p, struct overlay *o, struct mlr_error *err)
 {
 	struct stat st;
@@ -212,7 +213,7 @@ static int overlay_failed(const struct plan *p, int code, struct mlr_error *err)
 	return -code;
 }
 
-/* NULL when the trees are not the plan's alone, or cannot be named by paths. */
+/* NULL if there are trees besides the plan's, or if paths cannot name them. */
 static char *path_options(const struct plan *p, const struct overlay *o)
 {
 	size_t len =
@@ -236,8 +237,8 @@ static char *path_options(const struct plan *p, const struct overlay *o)
 	return options;
 }
 
-/* On top of the scratch itself. Returns 1 when it is mounted; what fails is tried, and told, by
- * descriptors. */
+/* Mount over the scratch itself. Returns 1 if it is mounted; otherwise the caller retries with
+ * descriptors, which reports the error. */
 static int mount_by_paths(const struct plan *p, struct overlay *o)
 {
 	auto_free char *options = path_options(p, o);

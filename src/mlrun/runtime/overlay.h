@@ -1,4 +1,4 @@
-/* The container's root: the image's trees, and memory to write to on top of them. */
+/* The container's root: the image's trees with writable memory on top. */
 #ifndef MLR_RUNTIME_OVERLAY_H
 #define MLR_RUNTIME_OVERLAY_H
 
@@ -7,17 +7,17 @@
 #include "runtime/squash.h"
 #include "runtime/stack.h"
 
-/* Descriptors are O_PATH, -1 for none. */
+/* Descriptors are O_PATH, or -1. */
 struct overlay {
 	int scratch; /* top of a tmpfs that covers /tmp of the mount namespace, or another directory
 			of the host's, and holds what is written, in "upper" and "work" */
 	int upper;   /* its "upper" */
-	struct stack trees; /* the plan's lower trees, or the one that its squashfs file is */
-	const char *place;  /* the path that the scratch is mounted on, a literal */
+	struct stack trees; /* the plan's lower trees, or the mounted squashfs file */
+	const char *place;  /* where the scratch is mounted; a literal */
 	int root;           /* top of the overlay */
-	int covers_scratch; /* it is mounted on place as well, above the scratch */
+	int covers_scratch; /* the overlay is mounted on place as well, above the scratch */
 	int kept;           /* plan->kept */
-	int kept_is_lower;  /* its "upper" is the first of the trees: it was there */
+	int kept_is_lower;  /* its "upper" existed and is the first of the trees */
 };
 
 #define OVERLAY_INIT                                   \
@@ -26,10 +26,11 @@ struct overlay {
 	}
 
 /*
- * Open the trees and mount the scratch; the upper layer is empty but has the mode of the image's
- * top. With PLAN_ROOT_KEPT what plan->kept holds is the topmost tree; runtime/kept.h does the rest.
+ * Open the trees and mount the scratch. The upper layer is empty and has the mode of the image's
+ * top. With PLAN_ROOT_KEPT the contents of plan->kept are the topmost tree; runtime/kept.h does the
+ * rest.
  *
- *   server  squash_start()'s, where the plan has a squashfs file
+ *   server  from squash_start(), if the plan has a squashfs file
  */
 int overlay_open(const struct plan *p, const struct squash_server *server, struct overlay *ret,
 	struct mlr_error *err);
@@ -39,16 +40,16 @@ int overlay_mount(const struct plan *p, struct overlay *o, struct mlr_error *err
 
 void overlay_done(struct overlay *o);
 
-/* The scratch, with an empty directory "work". p as below: what an underlay's root shows. */
+/* Mount the scratch, with an empty directory "work". p as below, for an underlay's root. */
 int overlay_mount_scratch(const struct plan *p, struct overlay *o, struct mlr_error *err);
 
 /*
- * Mount an overlay on the scratch's "root" and open it. Names in the options count from
- * /proc/self/fd: "lowerdir=7:8,upperdir=12/upper"; the working directory is there afterwards.
+ * Mount an overlay on the scratch's "root" and open it. Paths in the options are relative to
+ * /proc/self/fd, "lowerdir=7:8,upperdir=12/upper"; the working directory is there afterwards.
  *
- *   p  what its source tells (runtime/container.h); NULL: nothing
+ *   p  the plan that the mount's source describes (runtime/container.h), or NULL
  *
- * Returns 0 or -errno, without a word.
+ * Returns 0 or -errno without a message.
  */
 int overlay_mount_root(const struct plan *p, struct overlay *o, const char *options);
 

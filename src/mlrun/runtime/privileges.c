@@ -12,8 +12,8 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-/* What package managers and installers use, as Docker's default set has it (moby,
- * oci/caps/defaults.go); all of it reaches only as far as the one mapped id does. */
+/* What package managers and installers use, from Docker's default set (moby, oci/caps/defaults.go);
+ * they apply only to the one mapped id. */
 #define FAKEROOT_CAPS                                                                              \
 	(1ull << CAP_CHOWN | 1ull << CAP_DAC_OVERRIDE | 1ull << CAP_FOWNER | 1ull << CAP_FSETID |  \
 		1ull << CAP_KILL | 1ull << CAP_SETGID | 1ull << CAP_SETUID | 1ull << CAP_SETPCAP | \
@@ -30,7 +30,7 @@ int privileges_drop(const struct plan *p, struct mlr_error *err)
 	struct __user_cap_data_struct data[2] = { 0 };
 	uint64_t keep = privileges_kept(p);
 
-	/* One after the other, up to the kernel's last: no call empties the set as a whole. */
+	/* Drop one by one, up to the kernel's last: no call empties the whole set. */
 	for (int cap = 0; cap < 64; cap++) {
 		if (keep >> cap & 1 || prctl(PR_CAPBSET_DROP, cap, 0, 0, 0) == 0)
 			continue;

@@ -1,4 +1,4 @@
-/* What the command may not have: capabilities, descriptors. */
+/* Takes from the command what it must not have: capabilities and descriptors. */
 #ifndef MLR_RUNTIME_PRIVILEGES_H
 #define MLR_RUNTIME_PRIVILEGES_H
 
@@ -7,12 +7,12 @@
 
 #include <stdint.h>
 
-/* No new privileges for ever (prctl(2), PR_SET_NO_NEW_PRIVS), an empty ambient set, and no
- * capability but those a fake root needs over its one id, less plan->caps_dropped. Fatal when it
- * can't be done: never skipped. */
+/* Set no_new_privs (prctl(2), PR_SET_NO_NEW_PRIVS), empty the ambient set, and drop all
+ * capabilities but those that a fake root needs over its one id, less plan->caps_dropped. A failure
+ * is fatal, never ignored. */
 int privileges_drop(const struct plan *p, struct mlr_error *err);
 
-/* The capabilities that privileges_drop() leaves: bit n is number n. */
+/* The capabilities that privileges_drop() leaves; bit n is capability n. */
 uint64_t privileges_kept(const struct plan *p);
 
 /* Let execve(2) close every descriptor above 2 but plan->keep_fds. */

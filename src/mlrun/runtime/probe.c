@@ -29,7 +29,7 @@ static int make_file(int dir, const char *path)
 	return 0;
 }
 
-/* Two layers: the upper one hides "gone" and all that the lower one has in "opaque". */
+/* Make two layers: the upper one hides "gone" and everything in the lower one's "opaque". */
 static int make_trees(int dir, struct runtime_probe *p, struct mlr_error *err)
 {
 	static const char *const dirs[] = { "lower", "lower/opaque", "upper", "upper/opaque",
@@ -53,7 +53,7 @@ static int make_trees(int dir, struct runtime_probe *p, struct mlr_error *err)
 	return 0;
 }
 
-/* In namespaces of its own. */
+/* In its own namespaces. */
 static int try_overlay(int dir)
 {
 	struct plan_identity id = {
@@ -61,8 +61,8 @@ static int try_overlay(int dir)
 	};
 	struct mlr_error err;
 
-	/* The directory first: the descriptor is of a mount that stays behind, where nothing can be
-	 * mounted, whereas the working directory comes along. */
+	/* Change the directory first: it moves into the new mount namespace with the process, but
+	 * the descriptor stays in the old one, where nothing can be mounted. */
 	if (fchdir(dir) < 0 || userns_enter(&id, &err) < 0 ||
 		mount("tmpfs", "mnt", "tmpfs", MS_NOSUID | MS_NODEV, "mode=0755") < 0)
 		return OVERLAY_UNKNOWN;

@@ -61,7 +61,7 @@ static int wrong(struct load *l, const char *where, const char *what)
 	return mlr_fail(l->err, EPROTO, "%s: %s", where, what);
 }
 
-/* A member's string; NULL when it is not there or of another type. */
+/* A member's string; NULL if it is missing or of another type. */
 static const char *string_of(const json_t *o, const char *key)
 {
 	return json_string_value(json_object_get(o, key));
@@ -133,8 +133,7 @@ static int add_arch(struct load *l, const char *name, const char *where)
 			"%s: unknown architecture '%.60s': use SCMP_ARCH_X86_64 and so on", where,
 			name ? name : "");
 	r = seccomp_arch_add(l->ctx, w->value);
-	if (r == -EDOM ||
-		r == -EINVAL) /* of the other byte order: no program of its kind runs here */
+	if (r == -EDOM || r == -EINVAL) /* other byte order: no such program runs here */
 		return 0;
 	return r < 0 && r != -EEXIST
 		? mlr_fail(l->err, -r, "%s: architecture '%s': %s", where, name, strerror(-r))
@@ -157,7 +156,7 @@ static int add_archs(struct load *l, const json_t *list, const char *where)
 	return 0;
 }
 
-/* Docker's: the sub-architectures of this machine's. */
+/* Docker's form: add the sub-architectures of this machine's. */
 static int add_arch_map(struct load *l, const json_t *map)
 {
 	size_t i;
@@ -192,7 +191,7 @@ static int has_arch(const json_t *list, const char *arch)
 	return 0;
 }
 
-/* How many of these capabilities the command has; one of a later kernel is one that it has not. */
+/* How many of these capabilities does the command have? Unknown ones count as missing. */
 static size_t count_caps(const json_t *list, uint64_t caps)
 {
 	size_t i, n = 0;
@@ -203,7 +202,7 @@ static size_t count_caps(const json_t *list, uint64_t caps)
 	return n;
 }
 
-/* Is the kernel as new as "4.8"? -1 for what is no version. */
+/* Is the kernel at least version "4.8"? -1 if that is malformed. */
 static int is_kernel(const char *text, const int kernel[2])
 {
 	int major, minor;
@@ -213,7 +212,7 @@ static int is_kernel(const char *text, const int kernel[2])
 	return kernel[0] > major || (kernel[0] == major && kernel[1] >= minor);
 }
 
-/* Does a rule count here? 1 or 0; moby's setupSeccomp(). */
+/* Does a rule apply here? 1 or 0, as in moby's setupSeccomp(). */
 static int is_meant(struct load *l, const json_t *rule, const char *where)
 {
 	const json_t *in = json_object_get(rule, "includes"),
@@ -242,7 +241,8 @@ static int parse_value(const json_t *o, const char *key, scmp_datum_t *ret)
 		return 0;
 	if (json_is_real(v) && json_real_value(v) >= 0 &&
 		json_real_value(v) < 1.8446744073709552e19)
-		*ret = (scmp_datum_t)json_real_value(v); /* beyond jansson's signed integers */
+		*ret = (scmp_datum_t)json_real_value(
+			v); /* too large for jansson's signed integers */
 	else if (json_is_integer(v))
 		*ret = (scmp_datum_t)json_integer_value(v);
 	else
@@ -271,7 +271,8 @@ static int parse_arg(struct load *l, const json_t *o, const char *where, struct 
 	return 0;
 }
 
-/* Conditions on one argument are alternatives, on several all must hold (runc's matchCall()). */
+/* Conditions on one argument are alternatives; conditions on several must all hold (runc's
+ * matchCall()). */
 static int add_rule(struct load *l, uint32_t action, int nr, const struct scmp_arg_cmp *args,
 	unsigned n, const char *where)
 {
@@ -349,7 +350,7 @@ static int add_syscalls(struct load *l, const json_t *rule, const char *where)
 			return r;
 	}
 	r = is_meant(l, rule, where);
-	/* libseccomp takes no rule that does what is done anyway. */
+	/* libseccomp rejects a rule whose action is the default. */
 	return r <= 0 || action == l->fallback
 		? r
 		: add_names(l, rule, action, args, (unsigned)json_array_size(list), where);

@@ -17,7 +17,7 @@
 
 #define COMMAND_MAX (4u << 20) /* bytes of arguments */
 
-/* A mount namespace that was looked at, and which of the list's containers it is, or -1. */
+/* A mount namespace already seen, and its container's index in the list, or -1. */
 struct seen {
 	ino_t ns;
 	long container;
@@ -25,7 +25,7 @@ struct seen {
 
 struct search {
 	int proc;
-	struct stat self; /* mlrun's own program */
+	struct stat self; /* mlrun's own program file */
 	ino_t ns;         /* the caller's mount namespace */
 	struct seen *seen;
 	size_t n_seen;
@@ -60,7 +60,7 @@ static int stat_of(const struct search *s, const char *pid, const char *what, st
 	return fstatat(s->proc, name, ret, 0);
 }
 
-/* A new mount namespace: of a container known by its root, of a new one, or of none. */
+/* Examine a new mount namespace: its container may be known by its root, new, or none. */
 static long look_at(struct search *s, pid_t pid)
 {
 	struct running r = { .processes = 0 };
@@ -107,8 +107,7 @@ static void add_process(struct search *s, const char *name)
 		stat_of(s, name, "ns/mnt", &ns) < 0 || ns.st_ino == s->ns ||
 		proc_stat_read(s->proc, path, &st) < 0)
 		return;
-	/* One that waits outside, a first process of ours, or one that has yet to become the
-	 * command. */
+	/* A supervisor, an init of ours, or a process that has not executed its command yet. */
 	if (stat_of(s, name, "exe", &exe) == 0 && exe.st_ino == s->self.st_ino &&
 		exe.st_dev == s->self.st_dev)
 		return;

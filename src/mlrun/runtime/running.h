@@ -1,4 +1,4 @@
-/* The containers that run on this node: found in /proc, for there is no record of our own. */
+/* The containers that run on this node, found in /proc; mlrun keeps no record. */
 #ifndef MLR_RUNTIME_RUNNING_H
 #define MLR_RUNTIME_RUNNING_H
 
@@ -11,10 +11,10 @@
 
 struct running {
 	struct container container;
-	pid_t pid; /* its oldest process, as seen from here; mlrun's own do not count */
+	pid_t pid; /* its oldest process, in the caller's PID namespace; not mlrun's own */
 	size_t processes;
-	int64_t started;     /* that process; seconds since the epoch */
-	struct strv command; /* its arguments; empty where it hides them */
+	int64_t started;     /* when that process started, in seconds since the epoch */
+	struct strv command; /* its arguments; empty if it hides them */
 };
 
 struct running_list {
@@ -29,8 +29,8 @@ struct running_list {
 void running_list_done(struct running_list *l);
 
 /*
- * Find the caller's containers; root finds everybody's. Other users' processes, and those that may
- * not be looked at, are passed over. Returns 0, or -errno when /proc cannot be read.
+ * Find the caller's containers; root finds all users'. Skips other users' processes and those that
+ * the caller may not inspect. Returns 0, or -errno if /proc cannot be read.
  */
 int running_find(struct running_list *ret, struct mlr_error *err);
 

@@ -22,7 +22,7 @@
 #include <sys/utsname.h>
 #include <unistd.h>
 
-/* Make the container: namespaces, then, in the process that will live there, the root. */
+/* Make the container: its namespaces, then its root, in the process that will run there. */
 static int make(const struct plan *p, const struct share *share, int proc, struct mlr_error *err)
 {
 	auto_call(squash_done) struct squash_server server = SQUASH_SERVER_INIT;
@@ -45,14 +45,14 @@ static int make(const struct plan *p, const struct share *share, int proc, struc
 	return r;
 }
 
-/* Enter the container that is there already, if there is one. */
+/* Enter the existing container, if there is one; else make it. */
 static int enter_or_make(
 	const struct plan *p, struct share *share, int *made, struct mlr_error *err)
 {
 	auto_close int proc = -1;
 	int r;
 
-	/* The host's, which will show the process that waits outside its child. */
+	/* The host's /proc, which shows the waiting supervisor its child. */
 	if (p->join || (p->namespaces & PLAN_NS_PID)) {
 		proc = open("/proc", O_PATH | O_DIRECTORY | O_CLOEXEC);
 		if (proc < 0)
@@ -106,7 +106,7 @@ int runtime_enter(const struct plan *p, struct mlr_error *err)
 	return r < 0 ? r : seccomp_apply(&seccomp, err);
 }
 
-/* The machine that a program is made for, as its ELF header says; NULL for what is none. */
+/* The machine that a program is built for, from its ELF header; NULL if it is not an ELF file. */
 static const struct machine *machine_of(const char *path)
 {
 	unsigned char head[MACHINE_ELF_HEAD];
@@ -137,13 +137,13 @@ static int cannot_execute(const struct plan *p, const char *path, struct mlr_err
 		p->platform, u.machine);
 }
 
-/* execve(2) failed on a file that is there: say why, as far as the errno tells. */
+/* execve(2) failed on an existing file: explain the errno as far as possible. */
 static int exec_failed(const struct plan *p, const char *path, int code, struct mlr_error *err)
 {
 	struct stat st;
 
 	if (code == ENOENT && stat(path, &st) == 0)
-		/* Not ENOENT, which says that there is no such command. */
+		/* ENOENT would mean that there is no such command. */
 		return mlr_fail(err, ENOEXEC,
 			"'%s' is in the image, but the interpreter it names (its '#!' line or ELF loader) is not",
 			path);
@@ -154,7 +154,7 @@ static int exec_failed(const struct plan *p, const char *path, int code, struct 
 	return mlr_fail(err, code, "'%s': %s", path, strerror(code));
 }
 
-/* Errors that say "not here, look on", as execvp(3) takes them. */
+/* Errors after which execvp(3) tries the next directory. */
 static int look_on(int code)
 {
 	return code == ENOENT || code == ENOTDIR || code == EACCES || code == ENAMETOOLONG;

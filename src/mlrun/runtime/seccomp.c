@@ -1,9 +1,9 @@
 /*
- * The filter that everybody gets is written here by hand: it is the same for all, and 15
- * instructions, whereas libseccomp takes 55 us to make one and 70 us to be loaded. System calls
- * other than ioctl(2) are let through by number alone, which the kernel finds out once and then
- * asks the filter no more (Linux 5.11, kernel/seccomp.c "action cache"). It finds it out by running
- * the filter for each number of each ABI, so nearly all are let through by the third instruction.
+ * The filter that every command gets is written by hand: it has only 15 instructions, whereas
+ * libseccomp takes 70 us to load and 55 us to make one. It allows system calls other than ioctl(2)
+ * by number alone. The kernel detects that when it loads the filter, by running it for each number
+ * of each ABI, and no longer calls the filter for them (Linux 5.11, kernel/seccomp.c "action
+ * cache"). Most numbers are therefore allowed by the third instruction.
  */
 #include "runtime/seccomp.h"
 
@@ -31,8 +31,8 @@
 #define PROGRAM    "mlrun-seccomp"
 #define ANSWER_MAX (BPF_MAXINSNS * sizeof(struct sock_filter) + sizeof(uint32_t))
 
-/* The kernel's other ABIs have numbers of their own: the 32-bit one of its own kind of machine, and
- * on x86 x32, whose bit marks them (arch/x86/entry/syscalls/syscall_64.tbl). */
+/* The kernel's other ABIs have their own numbers: the 32-bit one has another architecture value,
+ * and x86's x32 is marked by a bit (arch/x86/entry/syscalls/syscall_64.tbl). */
 #define X32_BIT     0
 #define X32_IOCTL   SYS_ioctl
 #define OTHER_IOCTL 54
@@ -49,7 +49,7 @@
 #elif defined(__s390x__)
 #define OTHER_ARCH AUDIT_ARCH_S390
 #else
-#define OTHER_ARCH 0 /* none, or with the same numbers */
+#define OTHER_ARCH 0 /* no other ABI, or one with the same numbers */
 #endif
 
 #if __BYTE_ORDER == __LITTLE_ENDIAN
@@ -64,9 +64,9 @@
 #define IF_ANY(bits, then, els) BPF_JUMP(BPF_JMP | BPF_JSET | BPF_K, (bits), (then), (els))
 #define RETURN(action)          BPF_STMT(BPF_RET | BPF_K, (action))
 
-/* The second number of a jump says how many instructions are passed over if it is another value. */
+/* The second number of a jump says how many instructions to skip if the value differs. */
 static const struct sock_filter terminal[] = {
-	/* a bit that ioctl's number has in no ABI */
+	/* a bit that is not set in ioctl's number in any ABI */
 	LOAD(offsetof(struct seccomp_data, nr)),
 	IF_ANY(~(0u | SYS_ioctl | X32_IOCTL | OTHER_IOCTL | X32_BIT), 11, 0),
 	LOAD(offsetof(struct seccomp_data, arch)),
@@ -78,7 +78,7 @@ static const struct sock_filter terminal[] = {
 	/* another ABI */
 	LOAD(offsetof(struct seccomp_data, nr)),
 	IF(OTHER_IOCTL, 0, 3),
-	/* ioctl: the kernel looks at the lower half of the request alone */
+	/* ioctl: the kernel uses only the lower half of the request */
 	LOAD(offsetof(struct seccomp_data, args[1]) + LOW_HALF),
 	IF(TIOCSTI, 2, 0),
 	IF(TIOCLINUX, 1, 0),
@@ -92,8 +92,8 @@ void seccomp_done(struct seccomp *s)
 	*s = (struct seccomp)SECCOMP_INIT;
 }
 
-/* The program has no descriptor of ours: of "/dev/fd/63", a shell's <(...), it gets another name,
- * to free(). */
+/* A path that mlrun-seccomp can open, to free(). It inherits none of our descriptors, so
+ * "/dev/fd/63" of a shell's <(...) gets another name. */
 static char *name_for(const char *path)
 {
 	static const char *const ours[] = { "/dev/fd/", "/proc/self/fd/" };
@@ -165,8 +165,8 @@ static int install(
 	const struct sock_fprog prog = { .len = (unsigned short)(size / sizeof(*filter)),
 		.filter = (struct sock_filter *)filter };
 
-	/* No barrier against speculation: before Linux 5.16 a filter would slow the program down,
-	 * and this one guards no secret in its own memory. */
+	/* No mitigation of speculation: before Linux 5.16 it would be on by default and slow the
+	 * program down, and this filter protects no secret in the program's memory. */
 	if (syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, flags | SECCOMP_FILTER_FLAG_SPEC_ALLOW,
 		    &prog) == 0 ||
 		(errno == EINVAL &&

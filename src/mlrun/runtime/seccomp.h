@@ -1,4 +1,4 @@
-/* System calls that the command may not make. */
+/* Forbids system calls to the command. */
 #ifndef MLR_RUNTIME_SECCOMP_H
 #define MLR_RUNTIME_SECCOMP_H
 
@@ -21,24 +21,24 @@ struct seccomp {
 void seccomp_done(struct seccomp *s);
 
 /*
- * Read and compile the profile of plan->seccomp, an OCI profile (runtime-spec config-linux.md
- * "Seccomp") or Docker's or podman's form of it. Before the namespaces are entered, so that it may
- * lie anywhere on the host; by a program of its own, mlrun-seccomp, so that who has no profile does
- * not pay for it. Nothing to do without one.
+ * Read and compile the profile plan->seccomp: an OCI profile (runtime-spec config-linux.md
+ * "Seccomp"), or Docker's or podman's form of it. Does nothing without one. Call it before the
+ * namespaces are entered, so that the file may lie anywhere on the host. A separate program,
+ * mlrun-seccomp, compiles it, so that a start without a profile does not load libseccomp.
  *
- * Returns 0; -EPROTO for a profile that is wrong, naming where; -ENOTSUP for one that asks for what
- * this build or kernel cannot do: never skipped; -E2BIG for one that makes too long a filter;
- * -ENOENT and the like for the file.
+ * Returns 0; -EPROTO if the profile is wrong, naming the place; -ENOTSUP if it needs what this
+ * build or kernel lacks, which is never skipped; -E2BIG if its filter is too long; -ENOENT and the
+ * like for the file.
  */
 int seccomp_prepare(const struct plan *p, struct seccomp *ret, struct mlr_error *err);
 
 /*
- * Forbid for ever (seccomp(2)), to the process and its children:
+ * Forbid for good (seccomp(2)), to the process and its children:
  *
  *   ioctl TIOCSTI, TIOCLINUX   -EPERM: typing into the caller's terminal (CVE-2017-5226), on every
  *                              ABI that the kernel offers
  *
- * and what the profile says. no_new_privs must be set; last of all, as the profile may forbid
+ * and what the profile forbids. no_new_privs must be set. Call it last, as the profile may forbid
  * anything.
  */
 int seccomp_apply(const struct seccomp *s, struct mlr_error *err);

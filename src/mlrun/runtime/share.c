@@ -11,11 +11,10 @@
 #include <string.h>
 #include <unistd.h>
 
-#define LIST_LONG    500   /* lines; from here on the dead are taken out */
-#define DOOR_WAIT_MS 10000 /* for a process that has yet to execute its command */
+#define LIST_LONG    500   /* lines; longer lists lose their dead processes */
+#define DOOR_WAIT_MS 10000 /* for a process that has not executed its command yet */
 
-/* Is what the list says of a process true? Whoever lies there would lead us into a root of his
- * own. */
+/* Is the list's entry for a process true? A false one could lead us into a forged root. */
 static int check(const struct share *s, const struct meeting_entry *e, int inside)
 {
 	auto_call(container_done) struct container c = CONTAINER_INIT;
@@ -29,7 +28,7 @@ static int check(const struct share *s, const struct meeting_entry *e, int insid
 	return 0;
 }
 
-/* Returns 0: entered; -EPERM: alive, but shut; anything else: no door. */
+/* Returns 0 if entered; -EPERM if the process is alive but cannot be entered; else an error. */
 static int try_door(const struct share *s, const struct meeting_entry *e, int namespaces)
 {
 	auto_call(door_close) struct door d = DOOR_INIT;
@@ -49,12 +48,12 @@ static int try_door(const struct share *s, const struct meeting_entry *e, int na
 }
 
 /*
- * Enter through the first process that lets us. One that has yet to execute its command is shut for
- * some microseconds, and waited for.
+ * Enter through the first process that allows it. A process that has not executed its command yet
+ * refuses for some microseconds; wait for it.
  *
- *   inside  enter the container; else only the user namespace, whichever container one is in
+ *   inside  enter the container; else only the user namespace, whatever container it is in
  *
- * Returns 1 when entered, 0 when nobody is there.
+ * Returns 1 if entered, 0 if no process is there.
  */
 static int enter_list(const struct share *s, const struct meeting_list *l, int inside,
 	int namespaces, struct mlr_error *err)
@@ -87,8 +86,8 @@ static int enter_list(const struct share *s, const struct meeting_list *l, int i
 	}
 }
 
-/* Under the lock: enter the container; with the exclusive one, if nobody is in it, the others' user
- * namespace. */
+/* Under the lock, enter the container. With an exclusive lock and nobody in the container, enter
+ * the others' user namespace. */
 static int try_enter(const struct plan *p, struct share *s, int exclusive, struct mlr_error *err)
 {
 	auto_call(meeting_list_done) struct meeting_list l = MEETING_LIST_INIT;
@@ -121,7 +120,7 @@ static int enter(const struct plan *p, struct share *s, struct mlr_error *err)
 
 	container_keys(p, &s->keys);
 	r = meeting_open(&s->keys, &s->meeting, err);
-	/* Those who find the container there do not wait for each other. */
+	/* A shared lock first: processes that find the container do not wait for each other. */
 	if (r == 0)
 		r = meeting_lock(&s->meeting, MEETING_SHARED, err);
 	if (r == 0)
@@ -168,7 +167,7 @@ int share_open(struct share *s, struct mlr_error *err)
 		return 0;
 	r = meeting_add(&s->meeting, s->keys.inside, err);
 	if (r == 0 && s->made)
-		s->meeting.file = -1; /* execve(2) closes and so unlocks it */
+		s->meeting.file = -1; /* execve(2) closes and unlocks it */
 	share_done(s);
 	return r;
 }

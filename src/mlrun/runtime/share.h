@@ -1,23 +1,22 @@
 /*
- * One container for several processes of a user on a node: the first that says plan->share makes
- * it, the others enter its user and mount namespaces. So ranks of one job read each other's memory
- * (process_vm_readv(2) wants one user namespace) and see one root.
+ * One container for several processes of a user on a node: the first process with a given
+ * plan->share makes it, and the others enter its user and mount namespaces. The ranks of a job can
+ * then read each other's memory (process_vm_readv(2) requires one user namespace) and see one root.
  *
- * Processes that say the same word but differ in what their containers are (image, mounts,
- * read-only, other namespaces) share the user namespace alone, each kind with a root of its own:
- * two programs of one MPI job may run in two images, and ranks may have different devices.
+ * Processes with the same word whose containers differ (image, mounts, read-only, other namespaces)
+ * share only the user namespace, and each kind has its own root. Two programs of one MPI job may
+ * therefore run in two images, and ranks may have different devices.
  *
- * Meeting place: a file in a directory of the user's own in the node's memory
- * (runtime/meeting_dir.h; mode 0700), named by the word's hash and the caller's namespaces, locked
- * by flock(2) while somebody makes a container: exclusively, until his command is executed (the
- * descriptor is close-on-exec), because only then may others look at him. It lists the processes
- * inside, by pid and start time; whoever of them lives is the door (runtime/door.h), so a first
- * process that dies at any moment leaves the others' way open. When none lives the next comer is
- * the first again. Nobody stays behind; files that name nobody alive are removed by those who make
- * a container later.
+ * They meet at a file in a private directory in the node's memory (runtime/meeting_dir.h; mode
+ * 0700). Its name is made from the word's hash and the caller's namespaces. A process that makes a
+ * container locks it exclusively (flock(2)) until it executes its command, because only then may
+ * others inspect it; the descriptor is close-on-exec. The file lists the processes inside by pid
+ * and start time, and a newcomer joins through any of them that is alive (runtime/door.h). The
+ * first process may therefore end at any time. If none is alive, the newcomer is the first again.
+ * No process stays behind; later makers of containers remove files that list no living process.
  *
- * The file can be written to by any process of the user, also by one in a container, so it is only
- * a hint: the door's own root mount must bear the keys that this plan has (runtime/container.h).
+ * Any process of the user can write to the file, even one in a container. It is therefore only a
+ * hint: the root mount of the process joined must bear this plan's keys (runtime/container.h).
  */
 #ifndef MLR_RUNTIME_SHARE_H
 #define MLR_RUNTIME_SHARE_H
@@ -29,8 +28,8 @@
 
 struct share {
 	struct meeting meeting; /* locked */
-	int made;               /* this process makes a container */
-	int in_user_namespace;  /* it does so in the user namespace of others, which it is in */
+	int made;               /* this process makes the container */
+	int in_user_namespace;  /* in the others' user namespace, which it has entered */
 	struct container_keys keys;
 };
 
@@ -40,30 +39,29 @@ struct share {
 	}
 
 enum share_entered {
-	SHARE_NOBODY,      /* nobody is there: make the container */
-	SHARE_ENTERED,     /* its namespaces are the process's, its root is "/" */
-	SHARE_ENTERED_PID, /* also its PID namespace, in which children will be */
+	SHARE_NOBODY,      /* no process is there: make the container */
+	SHARE_ENTERED,     /* the process is in its namespaces, with its root as "/" */
+	SHARE_ENTERED_PID, /* the process's children will also be in its PID namespace */
 };
 
 /*
- * Enter the container of plan->share if it is there, else keep the others waiting until
- * share_open() or share_done(). Without plan->share nothing is done.
+ * Enter the container of plan->share if it exists; otherwise lock out the others until share_open()
+ * or share_done(). Does nothing without plan->share.
  *
- * Returns enum share_entered or -errno: -EPERM when no directory can be the user's own or when
- * nobody can enter through those who are in the container, -ETIMEDOUT when somebody has kept the
- * lock for a minute.
+ * Returns enum share_entered or -errno: -EPERM if the user can have no private directory, or if no
+ * process inside lets others in; -ETIMEDOUT if another process has kept the lock for a minute.
  */
 int share_enter(const struct plan *p, struct share *ret, struct mlr_error *err);
 
-/* In the process that will be the command, its privileges dropped: let others in through it, once
- * it has executed the command. */
+/* Let others join through this process once it has executed its command. Call it in the process
+ * that becomes the command, after it has dropped its privileges. */
 int share_open(struct share *s, struct mlr_error *err);
 
 void share_done(struct share *s);
 
-/* Enter the container of a process (--join): every namespace that differs from ours. Only a
- * process of the same user, in a container that mlrun made. Returns enum share_entered, -ESRCH,
- * -EPERM, -EINVAL. */
+/* Enter the container of a process (--join): every namespace that differs from the caller's. The
+ * process must belong to the same user and be in a container that mlrun made. Returns enum
+ * share_entered, -ESRCH, -EPERM, -EINVAL. */
 int share_join(pid_t pid, struct mlr_error *err);
 
 #endif

@@ -1,6 +1,6 @@
 /*
- * Mounts travel by descriptor from here to their targets: nothing can be swapped between look-up
- * and use (CVE-2021-30465), and what the container's own mounts cover can still be brought in.
+ * Mounts travel to their targets as descriptors: nothing can be swapped between check and use
+ * (CVE-2021-30465), and the container's own mounts may cover the sources.
  */
 #include "runtime/source.h"
 
@@ -39,7 +39,7 @@ static int open_one(const struct plan_mount *m)
 				     : O_PATH | O_DIRECTORY | O_CLOEXEC);
 	if (fd < 0 || fstat(fd, &st) < 0)
 		return -errno;
-	/* /dev/null, or a directory, that somebody has put in a file's place. */
+	/* Something else than a file: /dev/null or a directory in its place. */
 	return m->kind == PLAN_COPY && !S_ISREG(st.st_mode) ? -ENODEV : take_fd(&fd);
 }
 

@@ -1,4 +1,4 @@
-/* What of the host a plan's mounts are made of, taken before the host goes out of sight. */
+/* The host's parts of a plan's mounts, opened before the host's tree is out of reach. */
 #ifndef MLR_RUNTIME_SOURCE_H
 #define MLR_RUNTIME_SOURCE_H
 
@@ -9,18 +9,19 @@
 
 /* One of a plan's mounts on its way into the container. */
 struct source {
-	int fd;     /* a cloned mount, or an open file or directory; -1: there is none */
-	int is_dir; /* of what is mounted */
-	int absent; /* an optional source that is not there: nothing to do */
-	int done;   /* it is in place: nothing more to do */
-	int fresh;  /* the place to mount at was made by us, of the right kind */
+	int fd;     /* a cloned mount, or an open file or directory; or -1 */
+	int is_dir; /* the source is a directory */
+	int absent; /* an optional source that does not exist: skip it */
+	int done;   /* already in place */
+	int fresh;  /* mlrun made the place to mount at, of the right kind */
 };
 
-/* Open those of a whole plan; one a mount, in its order, to sources_close() with their number. */
+/* Open the sources of a whole plan: an array with one for each mount, in order. Pass it and its
+ * length to sources_close(). */
 int sources_open(const struct plan *p, struct source **ret, struct mlr_error *err);
 void sources_close(struct source *s, size_t n);
 
-/* The bytes of a PLAN_COPY, to free(). Returns their number or -errno. */
+/* Read the bytes of a PLAN_COPY, to free(). Returns their number or -errno. */
 ssize_t source_read(
 	const struct source *s, const struct plan_mount *m, char **ret, struct mlr_error *err);
 

@@ -20,8 +20,7 @@
 
 #define PROGRAM "mlrun-squashfuse"
 
-/* The server itself forks once more, while we go on, and what we have started ends: we wait for
- * that when we hear of the image. */
+/* Start the server through a child that forks it and ends. squash_wait() reaps that child. */
 static int start_server(
 	const struct plan *p, int image, int sock, int on_cpu, struct mlr_error *err)
 {
@@ -47,14 +46,15 @@ static int start_server(
 	return pid;
 }
 
-/* What we have started ends at once. ECHILD: it is no child any more, or SIGCHLD is ignored. */
+/* Reap the child, which ends at once. ECHILD: another process is its parent, or SIGCHLD is
+ * ignored. */
 static void reap(pid_t pid)
 {
 	while (waitpid(pid, NULL, 0) < 0 && errno == EINTR)
 		;
 }
 
-/* Not to be had on one CPU: no harm. */
+/* Best effort: pinning only saves time. */
 static void pin(struct squash_server *server, int cpu)
 {
 	cpu_set_t one;
@@ -87,7 +87,7 @@ int squash_start(const struct plan *p, struct squash_server *ret, struct mlr_err
 	if (r < 0)
 		return r;
 	if (p->namespaces & PLAN_NS_PID)
-		/* A process that stays behind goes between, which reaps its own child alone. */
+		/* Reap it now: a supervisor will fork, and reaps only its own child. */
 		reap(r);
 	else
 		pin(ret, cpu);
@@ -102,8 +102,8 @@ int squash_wait(const struct plan *p, const struct squash_server *server, struct
 	int resets = 0;
 	ssize_t n;
 
-	/* A server that has refused the image ends with our /dev/fuse unread. That is told first,
-	 * then what it has sent. */
+	/* A server that refused the image ends before it reads /dev/fuse. The socket reports that
+	 * first, and its message afterwards. */
 	do
 		n = recv(server->sock, text, sizeof(text) - 1, 0);
 	while (n < 0 && (errno == EINTR || (errno == ECONNRESET && resets++ == 0)));
@@ -133,13 +133,13 @@ static int hand_over(int sock, int fuse, struct mlr_error *err)
 	c->cmsg_type = SCM_RIGHTS;
 	c->cmsg_len = CMSG_LEN(sizeof(int));
 	memcpy(CMSG_DATA(c), &fuse, sizeof(int));
-	/* A server that has refused the image and ended: squash_wait() hears why. */
+	/* The server refused the image and ended: squash_wait() gets the reason. */
 	if (sendmsg(sock, &m, MSG_NOSIGNAL) < 0 && errno != EPIPE && errno != ECONNRESET)
 		return mlr_fail_errno(err, "hand /dev/fuse to the image's server");
 	return 0;
 }
 
-/* How to run the image without FUSE. */
+/* Add a hint on how to run the image without FUSE. */
 static void hint_at_trees(const struct plan *p, const char *admin, struct mlr_error *err)
 {
 	if (strncmp(p->image, "squashfs:", 9) == 0)
@@ -154,7 +154,7 @@ static void hint_at_trees(const struct plan *p, const char *admin, struct mlr_er
 			admin, p->image);
 }
 
-/* FUSE wants the device to be opened in the user namespace that mounts. */
+/* Open /dev/fuse in the user namespace that mounts, as FUSE requires. */
 static int open_fuse(const struct plan *p, struct mlr_error *err)
 {
 	int fd = open("/dev/fuse", O_RDWR | O_CLOEXEC), code = errno;
@@ -190,8 +190,8 @@ int squash_mount(const struct plan *p, const struct squash_server *server, const
 	return hand_over(server->sock, fuse, err);
 }
 
-/* Look up a program and the loader that it names, and have its first page. Returns 0 when there is
- * no such file. */
+/* Look up a program and the loader it names, and read its first page. Returns 0 if there is no such
+ * file. */
 static int look_at(const char *path)
 {
 	char head[ELF_HEAD], loader[PATH_MAX];

@@ -1,7 +1,7 @@
 /*
- * A squashfs file as a directory, for one container: a FUSE server of ours
- * (squashfs/mlrun-squashfuse.c), never the kernel's squashfs, which an ordinary user may not have
- * and a stranger's image may crash.
+ * Mounts a squashfs file as a directory for one container, with our own FUSE server
+ * (squashfs/mlrun-squashfuse.c). The kernel's squashfs is not used: an ordinary user may not mount
+ * it, and a hostile image may crash it.
  */
 #ifndef MLR_RUNTIME_SQUASH_H
 #define MLR_RUNTIME_SQUASH_H
@@ -12,10 +12,10 @@
 #include <sched.h>
 
 struct squash_server {
-	int sock;       /* to it */
-	pid_t pid;      /* what we have started, which starts the server and ends */
-	int is_pinned;  /* to one CPU, until squash_done() */
-	cpu_set_t cpus; /* ours before that */
+	int sock;       /* to the server */
+	pid_t pid;      /* our child, which starts the server and ends */
+	int is_pinned;  /* the process is kept on one CPU until squash_done() */
+	cpu_set_t cpus; /* the process's CPUs before that */
 };
 
 #define SQUASH_SERVER_INIT \
@@ -24,37 +24,36 @@ struct squash_server {
 	}
 
 /*
- * Start the server of plan->squashfs, outside the namespaces to come. It is nobody's child, holds
- * none of our descriptors, and ends when the other end of the socket or the mount does. It comes up
- * while we go on.
+ * Start the server of plan->squashfs, outside the namespaces to come. It is not our child, inherits
+ * no descriptors, and ends when the socket's other end or the mount goes away. This returns while
+ * the server is still starting.
  *
- * Until squash_done() the process stays on the CPU where it is, and the server answers there: what
- * is asked while a container is made takes a microsecond to answer, whereas another CPU, which
- * sleeps, takes tens to wake up.
+ * Until squash_done() this process stays on its current CPU, and the server answers there: a
+ * request then takes a microsecond, whereas waking another CPU takes tens.
  *
- * Returns 0; -ENOENT and the like for the file; -ENOSYS when there is no such program.
+ * Returns 0; -ENOENT and the like for the file; -ENOSYS if the server's program is missing.
  */
 int squash_start(const struct plan *p, struct squash_server *ret, struct mlr_error *err);
 
 /*
- * In the new namespaces, mount the image on a directory. Nothing may look into it before
+ * Mount the image on a directory, in the new namespaces. Nothing may access it before
  * squash_wait().
  *
- * Returns 0; -EACCES and the like for /dev/fuse, with the way out.
+ * Returns 0; -EACCES and the like for /dev/fuse, with a hint.
  */
 int squash_mount(const struct plan *p, const struct squash_server *server, const char *dir,
 	struct mlr_error *err);
 
-/* Wait for the server to be at work. Returns 0; -EPROTO for a file that is no image. */
+/* Wait until the server is ready. Returns 0; -EPROTO if the file is not a squashfs image. */
 int squash_wait(const struct plan *p, const struct squash_server *server, struct mlr_error *err);
 
 /*
- * In the container, look at what execve(2) and the loader will look at, while it costs little to
- * ask. What is not there is not told.
+ * Look up, in the container, what execve(2) and the loader will open, while requests are cheap.
+ * Missing files are not reported.
  */
 void squash_look_at_command(const struct plan *p);
 
-/* The container is made: use all CPUs again. */
+/* Use all CPUs again, once the container is made. */
 void squash_done(struct squash_server *server);
 
 #endif

@@ -1,7 +1,7 @@
 /*
- * The rules of the kernel's Documentation/filesystems/overlayfs.rst: the topmost tree that has a
- * name decides; directories of a name are merged down to the first thing that is none, or to an
- * opaque one; a whiteout is a character device 0:0.
+ * The rules of the kernel's Documentation/filesystems/overlayfs.rst: the topmost tree with a name
+ * decides; directories merge down to the first non-directory or opaque directory; a whiteout is a
+ * character device 0:0.
  */
 #include "runtime/stack.h"
 
@@ -34,8 +34,8 @@ static enum stack_kind kind_of(const struct stat *st)
 {
 	if (S_ISDIR(st->st_mode))
 		return STACK_DIR;
-	if (S_ISREG(st->st_mode)) /* an empty one may be a whiteout as well, by its xattrs
-				     (Linux 6.7) */
+	if (S_ISREG(st->st_mode)) /* an empty file may be a whiteout, marked by xattrs (Linux 6.7)
+				   */
 		return st->st_size > 0 ? STACK_FILE : STACK_UNKNOWN;
 	if (S_ISCHR(st->st_mode) && st->st_rdev == makedev(0, 0))
 		return STACK_ABSENT;

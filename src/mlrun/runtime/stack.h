@@ -1,6 +1,6 @@
 /*
- * Directories of stacked trees, looked at as overlayfs(5) will show them, before the overlay is
- * mounted: a look costs a tenth of one through the overlay.
+ * Looks into stacked trees as overlayfs(5) would show them, before the overlay is mounted. A look
+ * costs a tenth of one through the overlay.
  */
 #ifndef MLR_RUNTIME_STACK_H
 #define MLR_RUNTIME_STACK_H
@@ -10,7 +10,7 @@
 #include <stddef.h>
 #include <sys/stat.h>
 
-/* The directories of one name that overlayfs merges, topmost first. None: the name is not there. */
+/* The directories of one name that overlayfs merges, topmost first; empty if the name is absent. */
 struct stack {
 	int *fds; /* O_PATH; n of them */
 	size_t n;
@@ -22,7 +22,7 @@ struct stack {
 	}
 void stack_done(struct stack *s);
 
-/* Append a directory; fd is the stack's then. */
+/* Append a directory; the stack then owns fd. */
 void stack_take(struct stack *s, int fd);
 
 enum stack_kind {
@@ -30,17 +30,18 @@ enum stack_kind {
 	STACK_DIR,
 	STACK_FILE,
 	STACK_OTHER,   /* a link, a fifo… */
-	STACK_UNKNOWN, /* only the overlay can tell */
+	STACK_UNKNOWN, /* only the overlay can decide */
 };
 
 /*
- * What is there under a name?
+ * Look up a name.
  *
- *   at  the tree's index in s, unless absent or unknown; st what it is there; both may be NULL
+ *   at  gets the tree's index in s, unless absent or unknown; may be NULL
+ *   st  gets its attributes there; may be NULL
  */
 enum stack_kind stack_look(const struct stack *s, const char *name, size_t *at, struct stat *st);
 
-/* The same, and of a directory the stack: ret, to stack_done(). */
+/* Look up a name and, if it is a directory, get its stack: ret, to stack_done(). */
 enum stack_kind stack_down(
 	const struct stack *s, const char *name, struct stack *ret, struct stat *st);
 

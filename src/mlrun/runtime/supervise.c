@@ -21,7 +21,7 @@
 #include <termios.h>
 #include <unistd.h>
 
-/* What pid 1 of ours tells the process outside, which cannot see the command itself. */
+/* What our pid 1 reports to the supervisor outside, which cannot see the command itself. */
 struct report {
 	char what; /* 'T': the command has stopped, 'K': it was killed */
 	char sig;
@@ -33,8 +33,8 @@ static int report_to = -1;
 struct outside {
 	pid_t child;
 	int proc, reports, tty, signals;
-	pid_t group; /* ours, if it had the terminal at the start; else 0 */
-	int ends_by; /* the signal that shall have killed the child, where another had to; or 0 */
+	pid_t group; /* our process group if it had the terminal at the start; else 0 */
+	int ends_by; /* the signal to end by, if another one had to kill the child; or 0 */
 };
 
 /* --- what both supervisors do -------------------------------------------------------------- */
@@ -44,7 +44,8 @@ static int is_job_signal(int sig)
 	return sig == SIGTSTP || sig == SIGTTIN || sig == SIGTTOU;
 }
 
-/* Did the terminal send it, to all of the foreground group? A timer's or a limit's is for one. */
+/* Did the terminal send it to the whole foreground group? A timer or a limit signals one
+ * process. */
 static int is_for_group(const struct signalfd_siginfo *s)
 {
 	return s->ssi_code == SI_KERNEL &&
@@ -53,8 +54,7 @@ static int is_for_group(const struct signalfd_siginfo *s)
 			s->ssi_signo == SIGHUP);
 }
 
-/* Descriptors of the caller's that stayed open would keep pipes from ending. keep is sorted
- * here. */
+/* Descriptors left open would keep the caller's pipes from ending. Sorts keep. */
 static void close_all_but(int *keep, size_t n)
 {
 	unsigned next = 0;
@@ -76,14 +76,14 @@ static void close_all_but(int *keep, size_t n)
 	fds_close_range(next, ~0u, 0);
 }
 
-/* What a fork between two supervising processes saves and the child gets back. */
+/* Signal settings that a supervisor changes and its child restores. */
 struct dispositions {
 	sigset_t mask;
 	struct sigaction child;
 };
 
-/* From here on no signal is lost, and no child ends without a word, as those of one who ignores
- * SIGCHLD do. */
+/* Block signals so that none is lost, and reset SIGCHLD: if it is ignored, children end without a
+ * status. */
 static void hold_signals(struct dispositions *old)
 {
 	struct sigaction usual = { .sa_handler = SIG_DFL };
@@ -128,11 +128,11 @@ static uint64_t mask_of(const char *status, const char *name)
 	return s ? strtoull(s + strlen(name), NULL, 16) : 0;
 }
 
-/* Would a signal do nothing to this process though its default is to end or stop it, since it is
- * the first of its namespace? One that it blocks is kept for it. */
+/* Does the kernel withhold this signal from the child because it is its namespace's first process
+ * and the default action would end or stop it? A blocked signal stays pending instead. */
 static int is_withheld(const struct outside *o, int sig)
 {
-	char name[40], status[32768]; /* a user may be in many groups */
+	char name[40], status[32768]; /* long: a user may be in many groups */
 	const char *pids;
 	uint64_t bit = 1ull << (sig - 1);
 
@@ -173,8 +173,8 @@ static void suffer(int sig)
 	sigprocmask(SIG_SETMASK, &old, NULL);
 }
 
-/* Stop as the child did, until somebody continues us; in an orphaned process group nobody stops for
- * the terminal's sake. */
+/* Stop as the child did, until something continues us. In an orphaned process group the kernel does
+ * not stop processes for the terminal's signals. */
 static void stop_too(const struct outside *o, int sig)
 {
 	suffer(sig);
@@ -186,8 +186,8 @@ __attribute__((noreturn)) static void end_as(const struct outside *o, int code, 
 {
 	static const struct rlimit no_core = { 0, 0 };
 
-	/* A shell that ran in there had the terminal, and could not give it back: it knew no number
-	 * for our group. */
+	/* A shell inside took the terminal and could not give it back, since our process group has
+	 * no number in its namespace. */
 	if (o->group) {
 		pid_t now = tcgetpgrp(o->tty);
 
@@ -203,7 +203,7 @@ __attribute__((noreturn)) static void end_as(const struct outside *o, int code, 
 	_exit(128 + status);
 }
 
-/* The next report, if there is one; the end of them closes the pipe: the command was executed. */
+/* Read the next report. The pipe closes when the command is executed. */
 static int next_report(struct outside *o, struct report *ret)
 {
 	struct pollfd p = { .fd = o->reports, .events = POLLIN };
@@ -227,7 +227,7 @@ static void take_report(struct outside *o)
 		return;
 	}
 	stop_too(o, r.sig);
-	kill(o->child, SIGCONT); /* pid 1, which did not stop, continues the command */
+	kill(o->child, SIGCONT); /* pid 1 did not stop and continues the command */
 }
 
 static void look_at_child(struct outside *o)
@@ -248,7 +248,7 @@ static void look_at_child(struct outside *o)
 	}
 }
 
-/* The namespace's first process does not get the signal: do what it would have done. */
+/* The namespace's first process does not get the signal: perform the default action for it. */
 static void act_for_child(struct outside *o, int sig)
 {
 	if (sig == SIGCHLD || sig == SIGCONT || sig == SIGURG || sig == SIGWINCH)
@@ -276,7 +276,7 @@ static void hand_on(struct outside *o, const struct signalfd_siginfo *s)
 		return;
 	}
 	withheld = is_withheld(o, sig);
-	/* A session's leader alone is told that the terminal is gone. */
+	/* The kernel tells only the session's leader that the terminal is gone. */
 	if (!is_for_group(s) || (sig == SIGHUP && getsid(0) == getpid()))
 		kill(o->child, sig);
 	if (withheld)
@@ -294,8 +294,8 @@ static void find_terminal(struct outside *o)
 
 __attribute__((noreturn)) static void watch(struct outside *o)
 {
-	/* The working directory would keep a host's mount busy; the root comes along by
-	 * pivot_root(2). */
+	/* Leave the working directory, which would keep a host mount busy. Our root changes with
+	 * the child's pivot_root(2). */
 	if (drop_privileges() < 0 || chdir("/") < 0)
 		_exit(125);
 	find_terminal(o);
@@ -310,7 +310,7 @@ __attribute__((noreturn)) static void watch(struct outside *o)
 
 		if (poll(p, 2, -1) < 0)
 			continue;
-		/* What pid 1 reports comes before its end. */
+		/* Read pid 1's last report before its exit status. */
 		if (p[1].revents)
 			take_report(o);
 		else if (read(o->signals, &s, sizeof(s)) == sizeof(s))
@@ -318,7 +318,7 @@ __attribute__((noreturn)) static void watch(struct outside *o)
 	}
 }
 
-/* Is nobody left who reads from this pipe? */
+/* Has this pipe lost its last reader? */
 static int is_deserted(int pipe_end)
 {
 	struct pollfd p = { .fd = pipe_end };
@@ -361,7 +361,7 @@ int supervise_fork(int proc, struct mlr_error *err)
 	}
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
 	close(take_fd(&from));
-	if (is_deserted(to)) /* the parent has ended before that call */
+	if (is_deserted(to)) /* the parent ended before prctl(2) */
 		_exit(125);
 	report_to = take_fd(&to);
 	release_signals(&old);
@@ -381,7 +381,7 @@ static void tell(const struct inside *in, char what, int sig)
 	struct report r = { what, (char)sig };
 
 	if (in->reports >= 0 && write(in->reports, &r, sizeof(r)) < 0)
-		_exit(125); /* the process outside has ended, and we shall be killed */
+		_exit(125); /* the supervisor has ended; we are about to be killed */
 }
 
 static void reap(struct inside *in)

@@ -12,7 +12,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define MAX_LINKS 40 /* as the kernel's own limit, path_resolution(7) */
+#define MAX_LINKS 40 /* the kernel's own limit, path_resolution(7) */
 
 static int make_place(int root, const char *path, int is_dir, int links, struct mlr_error *err);
 
@@ -36,7 +36,7 @@ static int open_parent(
 	return make_place(root, dir, 1, links, err);
 }
 
-/* What a dangling link points at, as a path inside the root; dir is the link's directory, with its
+/* The target of a dangling link, as a path inside the root; dir is the link's directory, with its
  * slash. */
 static char *link_destination(int parent, const char *name, const char *dir, size_t dir_len)
 {
@@ -83,7 +83,7 @@ static int make_place(int root, const char *path, int is_dir, int links, struct 
 
 	r = create_at(parent, last, is_dir);
 	if (r == -EEXIST) {
-		/* A link that leads to nothing: make what it names, inside the root. */
+		/* A dangling link: make its target, inside the root. */
 		auto_free char *to = link_destination(parent, last, path, (size_t)(name - path));
 
 		if (!to || links >= MAX_LINKS)
@@ -164,7 +164,7 @@ void target_times_save(struct target_times *t, int dir)
 	t->dir = dir;
 }
 
-/* A time that can't be put back is no reason to start nothing. */
+/* Best effort: times are no reason to fail. */
 void target_times_restore(const struct target_times *t)
 {
 	if (t->dir >= 0 && utimensat(t->dir, ".", t->at, 0) < 0)

@@ -29,8 +29,8 @@ static int copy_link(int tree, int upper, const char *name, struct mlr_error *er
 	return 0;
 }
 
-/* As bind_take(), of what has no link by now: whoever else may write to a plain directory that is
- * an image might have put one there since it was looked at. */
+/* Like bind_take(), but refuses links: another user with write access to an image directory may
+ * have put one there since it was checked. */
 static int take(int tree, const char *name, int is_dir)
 {
 	auto_close int fd = openat(tree, name, O_PATH | O_NOFOLLOW | O_CLOEXEC);
@@ -45,7 +45,7 @@ static int take(int tree, const char *name, int is_dir)
 	return bind_take(AT_FDCWD, path, PLAN_READONLY | PLAN_NOSUID | PLAN_NODEV);
 }
 
-/* Bind what the image has onto a place of its kind. */
+/* Bind an entry of the image onto a place of its kind. */
 static int bind(int tree, int upper, const char *name, int is_dir, struct mlr_error *err)
 {
 	auto_close int place = -1, from = -1;
@@ -61,7 +61,7 @@ static int bind(int tree, int upper, const char *name, int is_dir, struct mlr_er
 	return r < 0 ? mlr_fail(err, -r, "bind the image's '%s': %s", name, strerror(-r)) : 0;
 }
 
-/* Both have a directory of this name: it is filled up. */
+/* Both have a directory of this name: fill ours. */
 static int descend(int tree, int upper, const char *name, struct mlr_error *err)
 {
 	auto_close int from = openat(tree, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
@@ -81,7 +81,7 @@ static int fill_one(int tree, int upper, const char *name, struct mlr_error *err
 	if (fstatat(upper, name, &ours, AT_SYMLINK_NOFOLLOW) == 0)
 		return S_ISDIR(image.st_mode) && S_ISDIR(ours.st_mode)
 			? descend(tree, upper, name, err)
-			: 0; /* ours takes its place */
+			: 0; /* ours takes precedence */
 	if (S_ISLNK(image.st_mode))
 		return copy_link(tree, upper, name, err);
 	return bind(tree, upper, name, S_ISDIR(image.st_mode), err);
@@ -115,7 +115,7 @@ int underlay_serves(const struct plan *p, const struct overlay *o)
 	return o->trees.n == 1 && p->root != PLAN_ROOT_KEPT;
 }
 
-/* It must be a mount to become "/", and the mount that is filled. */
+/* Make it a mount, so that it can become "/". */
 static int make_root(struct overlay *o, struct mlr_error *err)
 {
 	char from[40], to[40];

@@ -14,13 +14,13 @@
 #include <string.h>
 #include <unistd.h>
 
-/* A directory that leads to something. */
+/* A directory on the way to a target. */
 struct dir {
 	char *path; /* "" is the root, "/etc" */
 	struct stack image;
-	int fd;         /* ours, O_PATH; -1: not for us, the overlay decides */
-	int from_image; /* the image has it: st counts */
-	int covered;    /* something is mounted on it: no more to be found */
+	int fd;         /* in the upper layer, O_PATH; -1: left to the overlay */
+	int from_image; /* the image has it, and st is set */
+	int covered;    /* something is mounted on it: look no further */
 	struct stat st;
 };
 
@@ -30,7 +30,7 @@ struct upper {
 	struct dir *dirs;
 	size_t n;
 	int scratch;
-	int only_images; /* no directory is made that the image does not have */
+	int only_images; /* make only directories that the image has */
 	int empty;       /* the scratch has an empty file of this name */
 	struct mlr_error *err;
 };
@@ -46,7 +46,7 @@ static void upper_done(struct upper *u)
 	free(u->dirs);
 }
 
-/* The index of a new one, which has nothing yet. */
+/* Add an empty entry and return its index. */
 static size_t add_dir(struct upper *u, const char *path, size_t len)
 {
 	u->dirs = xgrow(u->dirs, u->n, sizeof(*u->dirs));
@@ -76,7 +76,7 @@ static int make_dir(struct upper *u, size_t parent, const char *name, struct dir
 	return openat(at, name, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 }
 
-/* Find a directory by the first len bytes of a clean path, or make it ours. */
+/* Find a directory by the first len bytes of a clean path, or make it in the upper layer. */
 static size_t find_dir(struct upper *u, const char *path, size_t len)
 {
 	size_t up, parent, i;
@@ -98,7 +98,8 @@ static size_t find_dir(struct upper *u, const char *path, size_t len)
 	return i;
 }
 
-/* The directory that a target lies in, or NULL when that is not for us; name is its last part. */
+/* The directory that a target lies in, or NULL if it is left to the overlay; name gets the last
+ * component. */
 static const struct dir *find_parent(struct upper *u, const char *target, const char **name)
 {
 	size_t up = parent_length(target, strlen(target)), i = find_dir(u, target, up);
@@ -107,7 +108,8 @@ static const struct dir *find_parent(struct upper *u, const char *target, const 
 	return u->dirs[i].fd >= 0 ? &u->dirs[i] : NULL;
 }
 
-/* Would it lie in something that an earlier entry mounts: the host's, or nothing of the image's? */
+/* Would an earlier mount cover this target? A tmpfs of ours covers itself alone: upper_fill() makes
+ * what lies in it. */
 static int is_covered(const struct upper *u, size_t i, const char *target)
 {
 	while (i-- > 0) {
@@ -121,8 +123,8 @@ static int is_covered(const struct upper *u, size_t i, const char *target)
 	return 0;
 }
 
-/* The lowest tree has the directories that every image has. Should another hide one of them, it is
- * made when something is mounted on it. */
+/* The lowest tree has the directories that every image has. If a higher tree hides one, it is made
+ * when something is mounted on it. */
 static int lowest_has(const struct dir *d, const char *name)
 {
 	struct stat st;
@@ -132,7 +134,7 @@ static int lowest_has(const struct dir *d, const char *name)
 		S_ISDIR(st.st_mode);
 }
 
-/* An empty file to mount on: all of them are one, as a name costs less than a file. */
+/* Make an empty file to mount on. All are links to one file, as a link costs less than a file. */
 static int make_file(struct upper *u, const struct dir *d, const char *name)
 {
 	if (u->empty && linkat(u->scratch, "empty", d->fd, name, 0) == 0)
@@ -143,7 +145,7 @@ static int make_file(struct upper *u, const struct dir *d, const char *name)
 	return 0;
 }
 
-/* A place to mount at, unless the image has one. Returns whether there was none. */
+/* Make a mount point, unless the image has one. Returns whether it was missing. */
 static int make_place(struct upper *u, const struct dir *d, const char *name, int is_dir)
 {
 	if ((is_dir && lowest_has(d, name)) ||
@@ -152,7 +154,7 @@ static int make_place(struct upper *u, const struct dir *d, const char *name, in
 	return (is_dir ? mkdirat(d->fd, name, 0755) : make_file(u, d, name)) == 0;
 }
 
-/* An empty directory in memory: what later entries want in it is made in it. */
+/* Add an empty directory in memory, in which later entries are made. */
 static int add_tmpfs(struct upper *u, size_t i, int at, const char *name)
 {
 	const char *target = u->plan->mounts[i].target;
@@ -165,7 +167,7 @@ static int add_tmpfs(struct upper *u, size_t i, int at, const char *name)
 	return u->dirs[d].fd < 0 ? mlr_fail_errno(u->err, "open a directory in memory") : 0;
 }
 
-/* A directory of the scratch, to be mounted on its target. */
+/* Make a directory in the scratch, to be mounted on its target. */
 static int make_tmpfs(struct upper *u, size_t i)
 {
 	char name[32];
@@ -176,8 +178,7 @@ static int make_tmpfs(struct upper *u, size_t i)
 	return add_tmpfs(u, i, u->scratch, name);
 }
 
-/* Is a new directory in the upper layer as good as one that is mounted? Both are empty, and in
- * memory. */
+/* Can a new directory in the upper layer replace this mount? Both are empty, and in memory. */
 static int needs_no_mount(const struct upper *u, size_t i)
 {
 	return u->plan->mounts[i].kind == PLAN_TMPFS && !u->plan->mounts[i].options &&
@@ -185,8 +186,7 @@ static int needs_no_mount(const struct upper *u, size_t i)
 		u->plan->root == PLAN_ROOT_MEMORY;
 }
 
-/* A file of ours in the place of whatever is there but a directory. Returns 1 when it is in
- * place. */
+/* Put our file in place of anything but a directory. Returns 1 if it is in place. */
 static int put_file(const struct dir *d, const char *name, const void *buf, size_t len)
 {
 	auto_close int fd = -1;
@@ -250,7 +250,7 @@ static int fill_one(struct upper *u, size_t i)
 	return m->kind == PLAN_TMPFS && !m->options ? make_tmpfs(u, i) : 0;
 }
 
-/* The image's file, when it is one. Returns 0, or -1 when the overlay must tell. */
+/* Read the image's file, if it is one. Returns 0, or -1 if it is left to the overlay. */
 static int read_account(
 	const struct dir *d, const char *path, const char *name, char **ret, struct mlr_error *err)
 {
@@ -294,8 +294,7 @@ static int put_accounts(struct upper *u, int *done)
 	return 0;
 }
 
-/* Directories of the image's that anybody may write to: overlayfs shows the upper layer's mode.
- * None is made that the image does not have. */
+/* Make directories of plan->open that the image has; overlayfs shows the upper layer's mode. */
 static void open_dirs(struct upper *u)
 {
 	const struct plan *p = u->plan;
@@ -318,7 +317,7 @@ static void open_dirs(struct upper *u)
 	}
 }
 
-/* Last, as making things in a directory has changed its times. Best effort: what cannot be set here
+/* Runs last, since making entries changes a directory's times. Best effort: what cannot be set here
  * cannot be copied up either. */
 static void restore_times(const struct upper *u)
 {
@@ -357,7 +356,7 @@ int upper_fill(const struct plan *p, struct source *src, const struct stack *ima
 	if (r == 0)
 		open_dirs(&u);
 	restore_times(&u);
-	/* These two are the caller's. */
+	/* The caller owns these two. */
 	u.dirs[top].image.n = 0;
 	u.dirs[top].fd = -1;
 	return r;

@@ -1,8 +1,8 @@
 /*
- * The overlay's upper layer, filled before the overlay is mounted: places to mount at, files of the
- * host's, passwd and group. What overlayfs makes itself takes it several times as long, and it
- * cannot copy up a directory of another user or group, for whom this user namespace has no id (an
- * administrator's image, a group changed by newgrp): one that is already there is merged.
+ * Fills the overlay's upper layer before the overlay is mounted: mount points, host files, passwd
+ * and group. Through overlayfs this takes several times as long. Also, overlayfs merges existing
+ * directories, but cannot copy up one whose user or group has no id in this user namespace (an
+ * administrator's image, a group changed by newgrp).
  */
 #ifndef MLR_RUNTIME_UPPER_H
 #define MLR_RUNTIME_UPPER_H
@@ -13,16 +13,17 @@
 #include "runtime/stack.h"
 
 /*
- * Fill it as far as plain directories lead; what lies behind links of the image is left to the
- * overlay. Directories get the image's modes and times, and those of plan->open are made.
+ * Fill the upper layer, as far as plain directories lead; what lies behind links of the image is
+ * left to the overlay. Directories get the image's modes and times. Makes the directories of
+ * plan->open.
  *
- *   src       one a mount of the plan; done and fresh are set here
- *   image     the root's trees, the upper layer itself first when it is not new
+ *   src       one for each mount of the plan; sets done and fresh
+ *   image     the root's trees, the upper layer itself first if it is not new
  *   upper     its directory
  *   scratch   directory of a tmpfs: "tmpfs<i>" is made there for each PLAN_TMPFS without options
  *   accounts  set to 1 when passwd and group are in place
  *
- * Returns 0; -EISDIR when the image's /etc/passwd or group is a directory; -errno.
+ * Returns 0; -EISDIR if the image's /etc/passwd or group is a directory; -errno.
  */
 int upper_fill(const struct plan *p, struct source *src, const struct stack *image, int upper,
 	int scratch, int *accounts, struct mlr_error *err);

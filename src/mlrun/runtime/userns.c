@@ -17,7 +17,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-/* The first number in a sysctl's file below root, or -1. */
+/* Read the first number in a sysctl's file below root, or -1. */
 static long read_sysctl(const char *root, const char *name)
 {
 	auto_free char *path = xasprintf("%s/proc/sys/%s", root, name);
@@ -78,7 +78,7 @@ static int write_maps(const struct plan_identity *id, struct mlr_error *err)
 	char line[64];
 	int r;
 
-	/* An unprivileged gid map needs setgroups(2) denied first (user_namespaces(7));
+	/* An unprivileged gid map requires setgroups(2) to be denied first (user_namespaces(7));
 	 * supplementary groups stay in force, unmapped. */
 	r = put_file("/proc/self/setgroups", "deny", err);
 	if (r < 0)
@@ -92,9 +92,9 @@ static int write_maps(const struct plan_identity *id, struct mlr_error *err)
 }
 
 /*
- * In a cgroup namespace of its own a process may mount the host's control groups once more, and
- * root's user id may write there. A kernel without these namespaces has no such file; in a
- * container of Docker's it is read-only, and so are the control groups.
+ * For root, forbid cgroup namespaces: in one of its own, a process may mount the host's control
+ * groups again, where root's user id may write. Kernels without these namespaces lack the file. In
+ * Docker's containers it is read-only, as are the control groups.
  */
 static int close_cgroups(const struct plan_identity *id, struct mlr_error *err)
 {
@@ -104,7 +104,7 @@ static int close_cgroups(const struct plan_identity *id, struct mlr_error *err)
 	return r == 0 || r == -ENOENT || r == -EROFS ? 0 : mlr_pass(err, why.code, why.text);
 }
 
-/* The last step in both cases: mounts that are made here stay here. */
+/* The last step in both cases: mounts made here must not propagate. */
 static int own_mounts(struct mlr_error *err)
 {
 	if (mount("none", "/", NULL, MS_REC | MS_SLAVE, NULL) < 0) {
@@ -133,8 +133,8 @@ int userns_enter(const struct plan_identity *id, struct mlr_error *err)
 	r = close_cgroups(id, err);
 	if (r < 0)
 		return r;
-	/* Other processes of this user may not look into the set-up. After the maps: they could not
-	 * be written otherwise. execve(2) resets it. */
+	/* Other processes of this user must not inspect the set-up. This comes after the maps,
+	 * which could not be written otherwise. execve(2) resets it. */
 	prctl(PR_SET_DUMPABLE, 0);
 	return own_mounts(err);
 }
@@ -158,7 +158,7 @@ int userns_clone_flags(unsigned namespaces)
 		(namespaces & PLAN_NS_UTS ? CLONE_NEWUTS : 0);
 }
 
-/* A new network namespace has loopback, and it is down. */
+/* Bring up loopback: a new network namespace starts with it down. */
 static int loopback_up(struct mlr_error *err)
 {
 	auto_close int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
