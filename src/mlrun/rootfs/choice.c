@@ -9,7 +9,7 @@
 
 #define TREES (STORE_FORMAT_DIR | STORE_FORMAT_LAYERS)
 
-/* Has a pull found out that overlayfs takes no tree of this file system? */
+/* Has a pull found that overlayfs rejects trees on this file system? */
 static int overlay_fails(struct store *st)
 {
 	json_auto_t *o = NULL;
@@ -22,7 +22,7 @@ static int overlay_fails(struct store *st)
 		overlay == 0 && fstatfs(store_fd(st), &fs) == 0 && type == (json_int_t)fs.f_type;
 }
 
-/* Not access(2), which knows nothing of devices that a mount or a cgroup forbids. */
+/* Open the device: access(2) does not see that a mount or a cgroup forbids it. */
 static int fuse_opens(void)
 {
 	auto_close int fd = open("/dev/fuse", O_RDWR | O_CLOEXEC);

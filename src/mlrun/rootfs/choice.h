@@ -1,6 +1,4 @@
-/*
- * Which of the formats that an image is kept in its root is made of.
- */
+/* Chooses the format to make an image's root from. */
 #ifndef MLR_ROOTFS_CHOICE_H
 #define MLR_ROOTFS_CHOICE_H
 
@@ -8,12 +6,13 @@
 #include "store/store.h"
 
 /*
- * Trees before the squashfs file: they start and read faster, and who has both has asked for the
- * trees besides. The file before the trees where the store's "probe.json" says that its file system
- * cannot be a layer of overlayfs, unless FUSE is closed to this user.
+ * Choose among the formats in which the store keeps an image. Trees come before the squashfs file:
+ * they start and read faster, and a store with both has them because the user asked for trees, too.
+ * The squashfs file comes first if the store's "probe.json" says that its file system cannot be a
+ * layer of overlayfs, unless this user cannot open FUSE.
  *
  *   formats  bits of enum store_format, at least one
- *   told     the choice for people, to free()
+ *   told     the choice in words, to free()
  */
 enum store_format rootfs_choose(struct store *st, unsigned formats, char **told);
 

@@ -23,14 +23,14 @@ struct committing {
 	struct store *st;
 	const struct rootfs_commit *opt;
 	struct store_container c;
-	struct store *base_st; /* where the image below is; borrowed */
+	struct store *base_st; /* the store that has the image below; borrowed */
 	struct store_facts base;
 	struct oci_document manifest;
 	char *config;
 	size_t config_len;
 	struct rootfs_upper upper;
-	struct rootfs_modes *modes; /* the image's below */
-	struct oci_layer *layers;   /* the new image's; borrowed but for the array */
+	struct rootfs_modes *modes; /* the modes of the image below */
+	struct oci_layer *layers;   /* the new image's; contents borrowed */
 	size_t n_layers;
 	struct rootfs_committed result;
 };
@@ -63,7 +63,7 @@ static int is_cancelled(void *ctx)
 	return m->opt->cancel && __atomic_load_n(m->opt->cancel, __ATOMIC_RELAXED);
 }
 
-/* From here on nobody removes it, nor what the store has. */
+/* Protect the container and the store's contents from removal. */
 static int take_container(struct committing *m, struct mlr_error *err)
 {
 	int made, r = store_hold(m->st, err);
@@ -75,7 +75,7 @@ static int take_container(struct committing *m, struct mlr_error *err)
 	return r;
 }
 
-/* Documents of the image below. */
+/* Read the documents of the image below. */
 static int load_base(struct committing *m, const struct stores *others, struct mlr_error *err)
 {
 	const struct store_container *c = &m->c;
@@ -126,7 +126,7 @@ static int bring_base(struct committing *m, struct mlr_error *err)
 	return 0;
 }
 
-/* A container that nobody has written to, or never started, has no layer. */
+/* A container that was never started or written to gets no layer. */
 static int make_layer(struct committing *m, struct mlr_error *err)
 {
 	auto_free char *path = xasprintf("containers/%s/upper", m->c.name);
@@ -209,7 +209,7 @@ static int put_image(struct committing *m, struct mlr_error *err)
 	return rootfs_image_put(m->st, m->opt->image, &im, &m->result.image, err);
 }
 
-/* What is wrong with the changes is told before anything is done. */
+/* Check the changes before anything is done. */
 static int try_changes(const struct committing *m, struct mlr_error *err)
 {
 	auto_free char *config = NULL;

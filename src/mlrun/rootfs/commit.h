@@ -1,6 +1,4 @@
-/*
- * Commit: an image of a container, the one that it was made of and a layer more.
- */
+/* Commit: makes an image from a container: its image and one more layer. */
 #ifndef MLR_ROOTFS_COMMIT_H
 #define MLR_ROOTFS_COMMIT_H
 
@@ -15,15 +13,15 @@
 
 struct rootfs_commit {
 	const char *container;
-	const char *image;            /* the new one's canonical name */
+	const char *image;            /* the new image's canonical name */
 	const char *message, *author; /* or NULL */
 	const struct strv *changes;   /* oci/derive.h's */
-	const int *cancel; /* read atomically; not 0 ends it with -ECANCELED. May be NULL */
+	const int *cancel; /* read atomically; not 0 stops the work with -ECANCELED. May be NULL */
 };
 
 struct rootfs_committed {
 	struct store_image image;
-	char diff_id[OCI_DIGEST_SIZE]; /* of the new layer; "" when nothing was written */
+	char diff_id[OCI_DIGEST_SIZE]; /* of the new layer; "" if nothing was written */
 	uint64_t bytes;                /* of its tar */
 	struct strv omitted;           /* paths that no layer can hold */
 	int is_running;                /* a process of this host uses the container */
@@ -37,15 +35,17 @@ struct rootfs_committed {
 void rootfs_committed_done(struct rootfs_committed *c);
 
 /*
+ * Make the image.
+ *
  *   st      the user's own store, opened for adding; layers that it lacks are copied into it
- *   others  additional stores, where the image that the container is made of may be
+ *   others  additional stores, which may hold the container's image
  *
- * The container stays as it is, and on the image that it was made of. A layer that is published
- * stays after a failure; the name comes last.
+ * The container stays as it is, on its old image. A published layer stays even after a later
+ * failure; the name is set last.
  *
- * Returns 0; -ENOENT for no such container, or when its image's layers are not in a store, -ENXIO
- * when the image is not; -EBUSY when another node uses it, or when files change while they are
- * read; -EINVAL for a change that is none; -ENOSPC and the like.
+ * Returns 0; -ENOENT if there is no such container, or if no store has its image's layers; -ENXIO
+ * if no store has its image; -EBUSY if another node uses it or files change while they are read;
+ * -EINVAL for an invalid change; -ENOSPC and the like.
  */
 int rootfs_commit(struct store *st, const struct stores *others, const struct rootfs_commit *opt,
 	struct rootfs_committed *ret, struct mlr_error *err);

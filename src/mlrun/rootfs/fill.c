@@ -47,7 +47,7 @@ int rootfs_fill_digest(rootfs_tar_fn tar, void *ctx, char diff_id[OCI_DIGEST_SIZ
 	return 0;
 }
 
-/* The tar goes through a pipe, whose ends are two threads. */
+/* The tar goes through a pipe from one thread to another. */
 struct flow {
 	rootfs_tar_fn tar;
 	void *ctx;
@@ -73,7 +73,7 @@ static void *flow_main(void *ctx)
 	return NULL;
 }
 
-/* All signals are for other threads; that of a pipe without a reader is an errno here. */
+/* The thread blocks all signals; SIGPIPE becomes an errno. */
 static int flow_start(struct flow *f, pthread_t *thread, struct mlr_error *err)
 {
 	sigset_t all, was;
@@ -105,11 +105,12 @@ static int flow_open(struct flow *f, struct mlr_error *err)
 		return mlr_fail_errno(err, "make a pipe");
 	f->out = ends[0];
 	f->in = ends[1];
-	fcntl(f->in, F_SETPIPE_SZ, PIPE_SIZE); /* less will do */
+	fcntl(f->in, F_SETPIPE_SZ, PIPE_SIZE); /* best effort */
 	return 0;
 }
 
-/* Where both ends fail, the reader's failure is the cause if the writer only tells that it left. */
+/* If both ends fail, report the reader's failure if the writer failed only because the reader
+ * left. */
 static int unpack(
 	struct flow *f, struct store_tree *tree, struct layer_result *ret, struct mlr_error *err)
 {

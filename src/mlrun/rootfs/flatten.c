@@ -23,11 +23,11 @@ struct applying {
 	int root;
 };
 
-/* A directory on both sides. */
+/* A directory that exists in the layer and in the tree. */
 struct pair {
 	int from, to;     /* open for reading */
 	const char *path; /* in the layer, "" for the top */
-	int fresh;        /* the one in the tree was made just now */
+	int fresh;        /* the tree's directory was made just now */
 };
 
 /* The next name but "." and "..". */
@@ -54,7 +54,8 @@ static int empty(int fd, struct mlr_error *err)
 	return r;
 }
 
-/* Open a directory that its owner may have shut himself out of, with at least these rights. */
+/* Open a directory with at least these rights, even if its owner has removed his own
+ * permissions. */
 static int open_dir(
 	int parent, const char *name, mode_t need, struct stat *before, struct mlr_error *err)
 {
@@ -84,8 +85,8 @@ static int note_made(void *ctx, const char *real, int opaque, struct mlr_error *
 	return 0;
 }
 
-/* A directory without a name of its own at a symlink's place: its files go where the link leads.
- * What is made for that has the time of what no layer names. */
+/* The layer uses a directory, without naming it, where the tree has a symlink: its files go to the
+ * link's target. Directories made for that get the time of unnamed ones. */
 static int follow(
 	const struct applying *a, const char *path, struct stat *before, struct mlr_error *err)
 {
@@ -98,7 +99,8 @@ static int follow(
 	return at < 0 ? at : open_dir(at, ".", S_IRWXU, before, err);
 }
 
-/* Open or make the tree's directory that the layer's is applied to. before tells what it was. */
+/* Open or make the tree's directory that the layer's directory is applied to. before gets its
+ * former attributes. */
 static int open_to(const struct applying *a, int to, const char *name, const char *path,
 	struct stat *before, int *fresh, struct mlr_error *err)
 {
@@ -125,7 +127,8 @@ static int open_to(const struct applying *a, int to, const char *name, const cha
 	return r < 0 ? r : open_dir(to, name, S_IRWXU, before, err);
 }
 
-/* Mode and time: the layer's where it named the directory or nobody had it, else as they were. */
+/* Set mode and time: the layer's if it named the directory or the directory is new, else the old
+ * ones. */
 static int finish_dir(const struct applying *a, const struct pair *p, const struct stat *from,
 	const struct stat *before, struct mlr_error *err)
 {
@@ -163,7 +166,7 @@ static int apply_subdir(
 	if (r == 0)
 		r = finish_dir(a, &sub, &from_sb, &before, err);
 	if ((from_sb.st_mode & (S_IRUSR | S_IXUSR)) != (S_IRUSR | S_IXUSR))
-		fchmod(from, from_sb.st_mode & 07777); /* the layer's tree stays as it was */
+		fchmod(from, from_sb.st_mode & 07777); /* restore the layer's */
 	return r;
 }
 
@@ -181,7 +184,7 @@ static int apply_name(
 	return rootfs_place(p->from, p->to, name, err);
 }
 
-/* Recursion ends where layers do: at LAYER_DEPTH_MAX. */
+/* The recursion is at most LAYER_DEPTH_MAX deep, as layers are. */
 static int apply_dir(const struct applying *a, const struct pair *p, struct mlr_error *err)
 {
 	auto_dir DIR *d = NULL;

@@ -17,7 +17,7 @@
 #include <string.h>
 #include <time.h>
 
-/* Make what the layers need beside their trees. */
+/* Make the extra trees that the layers need. */
 static int stack(struct store *st, const char *manifest, int one_tree, struct store_facts *f,
 	struct mlr_error *err)
 {
@@ -50,10 +50,10 @@ static void digest_of(const char *text, size_t len, char digest[OCI_DIGEST_SIZE]
 	hash_buffer(text, len, digest + 7);
 }
 
-/* In OCI's words, whichever the layers were named in. */
+/* The OCI media type, even if the layers were named by other types. */
 static const char *media_type(const struct oci_layer *l, const char *diff_id)
 {
-	/* One that is called by its diff ID was never compressed, whatever its type says. */
+	/* A layer named by its diff ID is not compressed, whatever its type says. */
 	if (l->compression == OCI_PLAIN || strcmp(l->blob.digest, diff_id) == 0)
 		return "application/vnd.oci.image.layer.v1.tar";
 	return l->compression == OCI_ZSTD ? "application/vnd.oci.image.layer.v1.tar+zstd"

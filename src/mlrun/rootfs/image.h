@@ -1,6 +1,6 @@
 /*
- * An image made of layers that the store has: what pull does when the last layer is there, and what
- * commit does with documents of its own making.
+ * Makes an image from layers in the store: pull does so after the last layer, and commit with
+ * documents of its own.
  */
 #ifndef MLR_ROOTFS_IMAGE_H
 #define MLR_ROOTFS_IMAGE_H
@@ -12,9 +12,9 @@
 #include "store/store.h"
 
 /*
- * Judge the image's layers (rootfs/stacking.h) and make what they need beside their trees.
+ * Check how the image's layers stack (rootfs/stacking.h) and make the extra trees they need.
  *
- *   one_tree  make one tree of them in any case
+ *   one_tree  flatten the image in any case
  *   f         its config's diff_ids are the layers; gets formats, covered and open, which is empty
  *
  * Returns 0 or -errno.
@@ -26,11 +26,13 @@ struct rootfs_image {
 	const char *config;             /* the configuration, text; its layers are in the store */
 	const struct oci_layer *layers; /* n of them, lowest first */
 	size_t n;
-	const char *source; /* store_image's, or NULL */
+	const char *source; /* as in store_image, or NULL */
 	int one_tree;
 };
 
-/* Give it a manifest and a name, the latter replacing any image's. store_hold() came before.
+/*
+ * Store a manifest for the image and give it a name, which may belong to another image so far. Call
+ * store_hold() first.
  *
  *   ret  to store_image_done()
  */

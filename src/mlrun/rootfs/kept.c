@@ -14,16 +14,16 @@
 #include <string.h>
 #include <sys/stat.h>
 
-/* What is asked for, and what was found. */
+/* What the user asked for, and what was found. */
 struct kept {
 	const char *text; /* the image as the user wrote it */
 	struct oci_name image;
 	struct stores all;
-	struct store *made_own;     /* where there was none */
-	struct store *own;          /* the user's; NULL when there is none */
-	struct store_image found;   /* what the image's name stands for now; name NULL: nothing */
+	struct store *made_own;     /* a store made for a user without one */
+	struct store *own;          /* the user's; NULL if there is none */
+	struct store_image found;   /* the image that its name means now; name is NULL if none */
 	char *name;                 /* the container's */
-	struct store_container was; /* what it is already; name NULL: nothing */
+	struct store_container was; /* the container's record; name is NULL if there is none */
 };
 
 static void kept_done(struct kept *k)
@@ -90,7 +90,8 @@ static int open_stores(
 	return r;
 }
 
-/* The image's name may be gone while the container stays; then it must be said. */
+/* Choose the container's name. If the image's name is gone while its container remains, the user
+ * must give it. */
 static int settle_name(struct kept *k, const char *name, struct mlr_error *err)
 {
 	auto_call(oci_ref_done) struct oci_ref ref = OCI_REF_INIT;
@@ -111,7 +112,7 @@ static int settle_name(struct kept *k, const char *name, struct mlr_error *err)
 	return r;
 }
 
-/* Did the user write the name that the container's image had? */
+/* Did the user write the container's image name? */
 static int names_it(const struct kept *k)
 {
 	auto_call(oci_ref_done) struct oci_ref local = OCI_REF_INIT;
@@ -128,7 +129,7 @@ static int names_it(const struct kept *k)
 	return strcmp(plain, k->was.image) == 0 || strcmp(own, k->was.image) == 0;
 }
 
-/* A container that is there goes on with its own image. */
+/* An existing container continues with its own image. */
 static int check_image(const struct kept *k, struct plan *p, struct mlr_error *err)
 {
 	int same = k->found.name && strcmp(k->found.manifest, k->was.manifest) == 0;
@@ -205,7 +206,7 @@ int rootfs_kept_image(const struct stores *all, const char *name, const char *im
 	return is_gone(name, image, manifest, err);
 }
 
-/* The root below what is kept. */
+/* Plan the image below the kept layer. */
 static int plan_image(struct kept *k, const char *image, const char *manifest, int use,
 	struct plan *p, struct store_facts *ret, struct mlr_error *err)
 {
@@ -222,7 +223,7 @@ static int plan_share(struct kept *k, struct plan *p, struct mlr_error *err)
 
 	if (fstat(store_fd(k->own), &st) < 0)
 		return mlr_fail_errno(err, "store '%s'", store_path(k->own));
-	/* The store may be reached by several paths. */
+	/* Identify the container by inode: several paths may lead to the store. */
 	free(p->share);
 	p->share = xasprintf("container %llu:%llu %s", (unsigned long long)st.st_dev,
 		(unsigned long long)st.st_ino, k->name);
@@ -238,7 +239,7 @@ static int open_container(struct kept *k, const char *image, const char *manifes
 
 	if (r < 0)
 		return r;
-	if (strcmp(c.manifest, manifest) != 0) { /* it was removed and made again meanwhile */
+	if (strcmp(c.manifest, manifest) != 0) { /* remade meanwhile */
 		mlr_fail(err, EEXIST, "container '%s' is made of image '%s' since just now",
 			k->name, c.image);
 		return mlr_hint(err, "start again");
@@ -272,7 +273,7 @@ int rootfs_kept_plan(const char *store_dir, const struct config *c, const char *
 		return r;
 	of = k.was.name ? k.was.image : k.found.name;
 	manifest = k.was.name ? k.was.manifest : k.found.manifest;
-	/* The image's lease comes before the container that needs it. */
+	/* Lease the image before the container is made, which needs it. */
 	r = plan_image(&k, of, manifest, use, p, ret, err);
 	if (r == 0 && use)
 		r = open_container(&k, of, manifest, p, err);

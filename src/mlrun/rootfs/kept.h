@@ -1,6 +1,6 @@
 /*
- * A container whose root keeps what is written: the image that it was made of, and its own
- * directory on top (store/container.h).
+ * A container that keeps what is written to its root: its image with the container's own directory
+ * on top (store/container.h).
  */
 #ifndef MLR_ROOTFS_KEPT_H
 #define MLR_ROOTFS_KEPT_H
@@ -14,42 +14,41 @@
 /*
  * rootfs_plan() for --write.
  *
- *   image  as a user wrote it. It must be the one that the container was made of, by its name or
- *          its manifest; the container keeps its manifest when the name has gone over to another
- *   name   the container's, or "": rootfs_kept_name() of the image
- *   use    make the container when it is not there, and say in the store that this process uses it
- *          and its image; else only look
+ *   image  as the user wrote it; must be the image that the container was made from, by its name or
+ *          its manifest. The container keeps its manifest if the name moves to another image
+ *   name   the container's, or "" for rootfs_kept_name() of the image
+ *   use    make the container if it is missing, and record that this process uses it and its image;
+ *          otherwise only look
  *   p      also gets root, kept, share and a note on which container it is
  *
- * Returns 0; -ENOENT for an image that is not in the store, -ENXIO for a container's; -EEXIST for a
- * container of another image; -EBUSY for one that another node uses; -ENOTSUP for a plain directory
- * or file, which has no manifest to come back to.
+ * Returns 0; -ENOENT if the image is not in the store; -ENXIO if the container's image is not;
+ * -EEXIST if the container has another image; -EBUSY if another node uses it; -ENOTSUP for a plain
+ * directory or file, which has no manifest to return to.
  */
 int rootfs_kept_plan(const char *store_dir, const struct config *c, const char *image,
 	const char *name, int use, struct plan *p, struct store_facts *ret, struct mlr_error *err);
 
-/* What a container of an image is called when nobody says: "debian-12" for
- * docker.io/library/debian:12, "debian" for the tag latest, "debian-0123456789ab" for a digest. To
- * free(). */
+/* The default name for a container of an image, to free(): "debian-12" for
+ * docker.io/library/debian:12, "debian" for the tag latest, "debian-0123456789ab" for a digest. */
 char *rootfs_kept_name(const struct oci_ref *ref);
 
 /*
- * Hint how to have an image again: by its digest, since its name may have gone to another.
+ * Add a hint on how to get an image again: by digest, since its name may have moved to another.
  *
- *   options  of mlrun pull or import, each with a blank behind it
+ *   options  of mlrun pull or import, each followed by a space
  *
- * Returns as mlr_hint().
+ * Returns what mlr_hint() returns.
  */
 int rootfs_kept_hint(
 	const char *image, const char *manifest, const char *options, struct mlr_error *err);
 
 /*
- * Find what a container is made of in one of these stores, with a name or without.
+ * Find the image of a container in one of these stores, by its manifest; its name may be gone.
  *
- *   name, image, manifest  as its record says
- *   st                     stays theirs
+ *   name, image, manifest  from the container's record
+ *   st                     belongs to all
  *
- * Returns 0, or -ENXIO with the way to have it again.
+ * Returns 0, or -ENXIO with a hint on how to get the image again.
  */
 int rootfs_kept_image(const struct stores *all, const char *name, const char *image,
 	const char *manifest, struct store **st, struct store_facts *ret, struct mlr_error *err);

@@ -13,7 +13,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#define NOTE_MAX (64u << 20) /* bytes; more than layer_unpack() can remember */
+#define NOTE_MAX (64u << 20) /* bytes; more than layer_unpack() remembers */
 
 struct note {
 	char *text; /* a NUL after each path */
@@ -41,7 +41,8 @@ static char *note_text(const struct strv *l, size_t *ret)
 	return buf;
 }
 
-/* No name is a '\1' alone after a NUL, so the two texts cannot be cut otherwise. */
+/* Hash both notes as one text. The name '\1' between them occurs in neither, so the texts cannot be
+ * split in another way. */
 static void sum_notes(
 	const struct note *implicit, const struct note *hiding, char hex[HASH_HEX_SIZE])
 {

@@ -1,6 +1,4 @@
-/*
- * The layer trees of one image, opened, with what their tars said that a tree does not show.
- */
+/* The layer trees of one image, opened, with facts from their tars that a tree does not show. */
 #ifndef MLR_ROOTFS_LAYERS_H
 #define MLR_ROOTFS_LAYERS_H
 
@@ -26,16 +24,16 @@ struct rootfs_layers {
 		NULL, 0    \
 	}
 
-/* Open them all. Returns 0, or -ENOENT naming the one that the store lacks. */
+/* Open all layers. Returns 0, or -ENOENT naming the layer that the store lacks. */
 int rootfs_layers_open(struct store *st, const struct strv *diff_ids, struct rootfs_layers *ret,
 	struct mlr_error *err);
 void rootfs_layers_done(struct rootfs_layers *l);
 
-/* Is what was noted beside a layer's tree as it was written? Returns 0, also for a layer of an
- * older mlrun, which has no digest of it; -EBADMSG. */
+/* Are the notes beside a layer's tree unchanged? Returns 0, also for a layer of an older mlrun,
+ * which has no digest of them; -EBADMSG. */
 int rootfs_layer_notes_check(struct store *st, const char *diff_id, struct mlr_error *err);
 
-/* Did the layer use this directory without naming it? path as in its tree, "." for the top. */
+/* Did the layer use this directory without naming it? path is as in its tree, "." for the top. */
 int rootfs_layer_implies(const struct rootfs_layer *l, const char *path);
 
 #endif

@@ -21,7 +21,7 @@
 
 static int list(int fd, const char *path, mode_t bits, struct hash *h);
 
-/* All that the author of an image says of a name but its xattrs and bytes. */
+/* Hash one name, with all that the image's author sets but xattrs and contents. */
 static int list_name(int dir, const char *name, const char *path, mode_t bits, struct hash *h)
 {
 	auto_free char *line = NULL;
@@ -44,14 +44,14 @@ static int list_name(int dir, const char *name, const char *path, mode_t bits, s
 					     (long long)sb.st_mtim.tv_sec,
 					     S_ISREG(sb.st_mode) ? (long long)sb.st_size : 0);
 	hash_update(h, line, strlen(line) + 1);
-	/* What its author shut is for nobody to see, not even for root. */
+	/* Skip directories that the image's author made unreadable, even for root. */
 	if (!S_ISDIR(sb.st_mode) || (sb.st_mode & 0500) != 0500)
 		return 0;
 	below = openat(dir, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 	return below < 0 ? -errno : list(below, path, bits, h);
 }
 
-/* Recursion ends where layers do: at LAYER_DEPTH_MAX. */
+/* The recursion is at most LAYER_DEPTH_MAX deep, as layers are. */
 static int list(int fd, const char *path, mode_t bits, struct hash *h)
 {
 	DIR *d = file_open_dir(fd, ".", 0);
@@ -74,7 +74,7 @@ static int list(int fd, const char *path, mode_t bits, struct hash *h)
 	return r;
 }
 
-/* An older mlrun's trees have, and its listings tell of, the bits by which others write. */
+/* In an older mlrun's store, trees and listings include write permission for others. */
 static int digest(const struct store *st, int tree, char hex[HASH_HEX_SIZE])
 {
 	auto_hash struct hash *h = hash_new();
@@ -90,7 +90,7 @@ int rootfs_listing_note(const struct store *st, struct store_tree *t, struct mlr
 	char hex[HASH_HEX_SIZE];
 	int r = digest(st, store_tree_fd(t), hex);
 
-	if (r == -EACCES) /* its author shut the top */
+	if (r == -EACCES) /* the top is unreadable */
 		return 0;
 	if (r < 0)
 		return mlr_fail(err, -r, "list the tree: %s", strerror(-r));
@@ -110,7 +110,7 @@ int rootfs_listing_check(
 	path = xasprintf("%.*s/" NOTE, (int)(strrchr(tree, '/') - tree), tree);
 	r = file_read(store_fd(st), path, HASH_HEX_SIZE, &was, NULL, err);
 	if (r < 0)
-		return r == -ENOENT ? 0 : r; /* none: made by an older mlrun */
+		return r == -ENOENT ? 0 : r; /* no listing: made by an older mlrun */
 	r = digest(st, fd, is);
 	if (r == -EACCES)
 		return 0;

@@ -1,7 +1,7 @@
 /*
- * A listing: one digest of all names of a tree with their types, modes (less what lets others
- * write), times, sizes and link targets. Trees that mlrun makes of layers have it beside them,
- * "listing", as no tar tells what shall be in them.
+ * A listing: one digest of all names in a tree with their types, modes (without write permission
+ * for others), times, sizes and link targets. mlrun keeps one as "listing" beside each tree that it
+ * makes from layers, since no tar describes a flattened tree.
  */
 #ifndef MLR_ROOTFS_LISTING_H
 #define MLR_ROOTFS_LISTING_H
@@ -9,14 +9,14 @@
 #include "base/error.h"
 #include "store/tree.h"
 
-/* Write it for a tree that is finished, but not published. Returns 0 or -errno. */
+/* Write the listing for a finished tree that is not published yet. Returns 0 or -errno. */
 int rootfs_listing_note(const struct store *st, struct store_tree *t, struct mlr_error *err);
 
 /*
- * Is a published tree as it was listed?
+ * Does a published tree match its listing?
  *
- * Returns 0, also where there is no telling: it has no listing, or a directory cannot be read by
- * this user; -EBADMSG when not.
+ * Returns 0, also if it has no listing or this user cannot read a directory; -EBADMSG if it
+ * differs.
  */
 int rootfs_listing_check(
 	struct store *st, enum store_tree_kind kind, const char *key, struct mlr_error *err);

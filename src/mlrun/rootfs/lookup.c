@@ -18,9 +18,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define MAX_LINKS 40 /* as the kernel's own limit, path_resolution(7) */
+#define MAX_LINKS 40 /* the kernel's own limit, path_resolution(7) */
 
-/* One directory as the overlay merges it, or one file: the trees that have it, topmost first. */
+/* One file, or one directory as the overlay merges it: the trees that have it, topmost first. */
 struct merged {
 	int *fds; /* O_PATH */
 	size_t n;
@@ -46,7 +46,7 @@ static int open_root(const struct plan *p, struct merged *ret, struct mlr_error 
 		auto_free char *upper = xasprintf("%s/upper", p->kept);
 		int fd = open(upper, O_PATH | O_DIRECTORY | O_CLOEXEC);
 
-		if (fd >= 0) /* not there before the container's first start */
+		if (fd >= 0) /* missing before the container's first start */
 			merged_take(ret, fd);
 	}
 	for (size_t i = 0; i < p->lowers.n; i++) {
@@ -59,7 +59,7 @@ static int open_root(const struct plan *p, struct merged *ret, struct mlr_error 
 	return 0;
 }
 
-/* Nobody may look into a directory: then it hides nothing that this user could see. */
+/* An unreadable directory counts as not opaque: it hides nothing that this user could see. */
 static int is_opaque(int parent, const char *name)
 {
 	auto_close int fd = openat(parent, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
@@ -67,7 +67,7 @@ static int is_opaque(int parent, const char *name)
 	return fd >= 0 && layer_opaque_is(fd);
 }
 
-/* What the merged directory has of this name. Returns 0 with nothing in ret when it has none. */
+/* Look up a name in the merged directory. Returns 0 with ret empty if it is absent. */
 static int step(const struct merged *dir, const char *name, struct merged *ret, struct stat *st)
 {
 	for (size_t i = 0; i < dir->n; i++) {
@@ -92,8 +92,8 @@ static int step(const struct merged *dir, const char *name, struct merged *ret, 
 	return 0;
 }
 
-/* The path that remains when the link fd, found in the directory done (which ends with a slash), is
- * followed before rest. To free(). */
+/* The path to continue with when the link fd is followed before rest, to free(). The link lies in
+ * the directory done, which ends with a slash. */
 static char *follow(int fd, const char *done, size_t done_len, const char *rest)
 {
 	char text[PATH_MAX];
@@ -109,9 +109,9 @@ static char *follow(int fd, const char *done, size_t done_len, const char *rest)
 
 /* Where a path leads. */
 struct found {
-	struct merged at; /* nothing: the image has no such thing */
+	struct merged at; /* empty: the image has no such thing */
 	struct stat st;
-	char *path; /* the place without links */
+	char *path; /* its path without links */
 };
 
 static void found_done(struct found *f)
@@ -120,7 +120,7 @@ static void found_done(struct found *f)
 	free(f->path);
 }
 
-/* A path on its way, after some links. */
+/* The state of a path's resolution. */
 struct walk {
 	const struct plan *p;
 	int follow, links;
@@ -128,7 +128,7 @@ struct walk {
 
 static int find(struct walk *w, const char *path, struct found *ret, struct mlr_error *err);
 
-/* One component of a clean path after the other; a link begins anew with what it says. */
+/* Walk one component of a clean path after the other; a link starts over with its target. */
 static int walk(struct walk *w, const char *path, struct found *ret, struct mlr_error *err)
 {
 	for (const char *s = path; *s;) {
@@ -165,7 +165,7 @@ static int walk(struct walk *w, const char *path, struct found *ret, struct mlr_
 	return 0;
 }
 
-/* ".." takes back what the text has before it, be that a link or not. */
+/* ".." removes the component before it in the text, whether it is a link or not. */
 static int find(struct walk *w, const char *path, struct found *ret, struct mlr_error *err)
 {
 	auto_free char *clean = path_clean(path);
@@ -197,14 +197,14 @@ static int by_name(const void *a, const void *b)
 	return strcmp(*(char *const *)a, *(char *const *)b);
 }
 
-/* known is sorted: an image may have any number of names in a directory. */
+/* known is sorted, as a directory of an image may have very many names. */
 static int is_known(const struct strv *known, const char *name)
 {
 	return known->n > 0 && bsearch(&name, known->v, known->n, sizeof(*known->v), by_name);
 }
 
-/* Add the names of one tree that no tree above it has or hides; seen gets all that it says of
- * names. */
+/* Append the names of one tree that the trees above it neither have nor hide; seen gets all the
+ * names and whiteouts of this tree. */
 static void add_new(int fd, const struct strv *known, struct strv *seen, struct strv *ret)
 {
 	auto_dir DIR *d = file_open_dir(fd, ".", 0);
@@ -249,7 +249,7 @@ static size_t count_entries(const struct merged *dir)
 	return names.n;
 }
 
-/* What a squashfs file is asked has a clean path, as the one that is walked here. */
+/* Ask about a path in a squashfs file; it gets a clean path, as the walk here does. */
 static int ask(const struct plan *p, enum look_what what, const char *path, struct look_answer *ret,
 	int *fd)
 {
@@ -339,7 +339,7 @@ void rootfs_look_done(void)
 	looker_done();
 }
 
-/* An error of ours for what went wrong in a squashfs file. */
+/* Turn a failure in a squashfs file into a message. */
 static int fail_to_ask(const struct plan *p, const char *path, int r, struct mlr_error *err)
 {
 	if (r == -ENOTSUP)
@@ -367,7 +367,7 @@ static int open_file(
 
 	if (place < 0)
 		return place;
-	/* A fifo would block, a device do anything. */
+	/* Opening a fifo would block; opening a device could have any effect. */
 	if (fstat(place, &st) < 0 || !S_ISREG(st.st_mode))
 		return mlr_fail(err, ENOENT, "'%s' in the image is not a regular file", path);
 	snprintf(self, sizeof(self), "/proc/self/fd/%d", place);

@@ -1,4 +1,4 @@
-/* Looking into an image's root without mounting it. */
+/* Looks into an image's root without mounting it. */
 #ifndef MLR_ROOTFS_LOOKUP_H
 #define MLR_ROOTFS_LOOKUP_H
 
@@ -10,56 +10,56 @@
 
 /*
  * Open a file as the overlay of plan->lowers would show it: whiteouts and opaque directories hide
- * what is below them, links are followed inside.
+ * what is below them, and links are followed inside the image.
  *
  *   path  absolute
  *
- * Returns an O_PATH descriptor; -ENOENT when the image has no such thing; -ENOTSUP for a squashfs
- * file, whose things are no files; -ELOOP.
+ * Returns an O_PATH descriptor; -ENOENT if the image has no such file; -ENOTSUP for a squashfs
+ * file, whose contents cannot be opened this way; -ELOOP.
  */
 int rootfs_lookup(const struct plan *p, const char *path, struct mlr_error *err);
 
 /*
- * Open a regular file found so for reading. Out of a squashfs file, which is asked for it
- * (squashfs/looker.h), a copy in memory; of a large ELF file only what describes it is in that, as
- * libelf asks for it, and zeros elsewhere, for a library of 100 MB takes a second to decompress
- * (LOOK_ABOUT).
+ * Look up a regular file in the same way and open it for reading. From a squashfs file, this gives
+ * a copy in memory (squashfs/looker.h). Of a large ELF file the copy holds only the parts that
+ * libelf reads to describe it, and zeros elsewhere (LOOK_ABOUT), because a library of 100 MB takes
+ * a second to decompress.
  *
- * Returns an O_RDONLY descriptor; -ENOENT, also for what is no regular file; -ELOOP; -EACCES;
- * -EFBIG for more than 128 MiB in a squashfs file; -ENOTSUP for a squashfs file where mlrun was
- * built without libsquashfuse; -EPROTO for one that is none.
+ * Returns an O_RDONLY descriptor; -ENOENT, also if it is not a regular file; -ELOOP; -EACCES;
+ * -EFBIG for more than 128 MiB in a squashfs file; -ENOTSUP for a squashfs file if mlrun was built
+ * without libsquashfuse; -EPROTO if the file is not a squashfs image.
  */
 int rootfs_open(const struct plan *p, const char *path);
 
-/* Add the names in a directory, in no order, without "." and "..". Returns 0, or as above,
- * -ENOTDIR. */
+/* Append the names in a directory, unsorted, without "." and "..". Returns 0, or an error as above,
+ * or -ENOTDIR. */
 int rootfs_list(const struct plan *p, const char *path, struct strv *ret);
 
 /*
- * Is there a regular file, found so? Returns 0, or as rootfs_open(). Of a squashfs file nothing is
- * decompressed for it.
+ * Is there a regular file at a path? Returns 0, or an error as rootfs_open(). Decompresses nothing
+ * in a squashfs file.
  */
 int rootfs_has(const struct plan *p, const char *path);
 
-/* Say that rootfs_open() or rootfs_list() will be called, perhaps: a squashfs file is looked into
- * beside what the caller does until then. */
+/* Prefetch hints: rootfs_open() or rootfs_list() may be called soon. A squashfs file is then read
+ * in the background. */
 void rootfs_expect_open(const struct plan *p, const char *path);
 void rootfs_expect_list(const struct plan *p, const char *path);
 
-/* Nothing more will be looked at: what had been started for it ends. */
+/* End the background look-ups; no more calls will follow. */
 void rootfs_look_done(void);
 
-/* The text of a regular file found so, of at most max bytes, to free(). Returns as rootfs_open(),
+/* Read a regular file of at most max bytes as text, to free(). Returns as rootfs_open(), or
  * -EFBIG. */
 int rootfs_read(
 	const struct plan *p, const char *path, size_t max, char **ret, struct mlr_error *err);
 
 /*
- * What --explain tells of a path (plan/explain.h): nothing changes and nothing is mounted.
+ * Describe a path for --explain (plan/explain.h). Changes and mounts nothing.
  *
  *   follow_last  follow a link at its end
- *   ret          zeroed; stays PLAN_THERE_UNKNOWN where this user may not look, and for a squashfs
- * file that is none or that mlrun cannot read
+ *   ret          zeroed; stays PLAN_THERE_UNKNOWN if this user may not look, or if the squashfs
+ * file is invalid or cannot be read by this mlrun
  */
 void rootfs_look(const struct plan *p, const char *path, int follow_last, struct plan_seen *ret);
 

@@ -18,7 +18,8 @@
 
 #define OTHERS_WRITE (S_IWGRP | S_IWOTH)
 
-/* What the topmost layer that says a mode of a path with such bits, or had said one, says. */
+/* The mode that the topmost layer gives a path, if that layer or a lower one gave it write
+ * permission for others. */
 struct meant {
 	size_t layer;
 	mode_t mode;
@@ -29,7 +30,7 @@ struct rootfs_modes {
 	struct rootfs_layers layers;
 	void *paths; /* tsearch(3) tree of struct meant */
 
-	size_t reading; /* the layer at hand, and the directory of the member before: */
+	size_t reading; /* the current layer, and the directory of the previous member: */
 	char dir[PATH_MAX], real[PATH_MAX];
 };
 
@@ -69,8 +70,8 @@ static void modes_cleanup(struct rootfs_modes **m)
 	rootfs_modes_free(*m);
 }
 
-/* The name in the tree that a member's path leads to, links of its layer followed on the way, to
- * free(); NULL where there is nothing. */
+/* The name in the tree that a member's path leads to, following the layer's links, to free(); NULL
+ * if it leads nowhere. */
 static char *real_path(struct rootfs_modes *m, const char *name)
 {
 	char path[PATH_MAX];
@@ -146,7 +147,7 @@ int rootfs_modes_read(struct store *st, const struct strv *diff_ids, struct root
 	return r;
 }
 
-/* Is it that layer's thing that the image shows? Those above may use a directory. */
+/* Does the image show that layer's entry? Layers above may use a directory. */
 static int is_shown(const struct rootfs_modes *m, const struct meant *said, const struct stat *st)
 {
 	struct stat sb;

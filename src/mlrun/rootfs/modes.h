@@ -1,6 +1,6 @@
 /*
- * The modes that an image means, where its trees show less: without the bits that let others write
- * (base/tighten.h).
+ * The modes that an image specifies, where its trees show less: trees are made without write
+ * permission for others (base/tighten.h).
  */
 #ifndef MLR_ROOTFS_MODES_H
 #define MLR_ROOTFS_MODES_H
@@ -13,15 +13,16 @@
 
 struct rootfs_modes;
 
-/* What the layers say, lowest first. A layer of an older mlrun, without a record, says nothing. */
+/* Read the modes from the layers' records, lowest first. Layers of an older mlrun have no record
+ * and are skipped. */
 int rootfs_modes_read(struct store *st, const struct strv *diff_ids, struct rootfs_modes **ret,
 	struct mlr_error *err);
 void rootfs_modes_free(struct rootfs_modes *m);
 
 /*
- * The mode of a thing of an upper layer: what the image means where the image has it, of the same
- * type and with the mode that the tree shows, so that nobody has changed that; else its own. Set-ID
- * bits are its own.
+ * The mode for an entry of an upper layer. If the image has an entry of the same type there, and
+ * its mode in the tree is unchanged, the image's specified mode; else the entry's own. Set-ID bits
+ * are always the entry's own.
  *
  *   path  "var/tmp", without symlinks; "." for the top
  */

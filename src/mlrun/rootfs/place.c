@@ -33,7 +33,7 @@ void rootfs_place_xattrs(int from, int to)
 	}
 }
 
-/* Copy the bytes of [at, end) that are not a hole's. */
+/* Copy the file's data and skip its holes. */
 static int copy_data(int from, int to, off_t size)
 {
 	off_t at = 0, end;
@@ -43,7 +43,7 @@ static int copy_data(int from, int to, off_t size)
 		if (end < 0 || lseek(to, at, SEEK_SET) < 0)
 			return -errno;
 		while (at < end) {
-			/* Not copy_file_range(2), which stays within one file system. */
+			/* copy_file_range(2) does not cross file systems. */
 			ssize_t n = sendfile(to, from, &at, (size_t)(end - at));
 
 			if (n <= 0)
@@ -112,7 +112,7 @@ static int copy(int from_dir, int to_dir, const char *name)
 		return copy_symlink(from_dir, to_dir, name, &sb);
 	if (S_ISFIFO(sb.st_mode))
 		return copy_fifo(to_dir, name, &sb);
-	return -EINVAL; /* layer trees hold nothing else */
+	return -EINVAL; /* layer trees hold no other types */
 }
 
 int rootfs_place(int from_dir, int to_dir, const char *name, struct mlr_error *err)
@@ -125,7 +125,8 @@ int rootfs_place(int from_dir, int to_dir, const char *name, struct mlr_error *e
 			return r;
 		r = linkat(from_dir, name, to_dir, name, 0) < 0 ? -errno : 0;
 	}
-	/* No links across directories (BeeGFS), too many (ext4: 65000), or none at all. */
+	/* No links across directories (BeeGFS), too many links (ext4: 65000), or no links at
+	 * all. */
 	if (r == -EXDEV || r == -EPERM || r == -EMLINK || r == -EOPNOTSUPP)
 		r = copy(from_dir, to_dir, name);
 	return r < 0 ? mlr_fail(err, -r, "link or copy '%s': %s", name, strerror(-r)) : 0;

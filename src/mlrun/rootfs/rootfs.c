@@ -28,7 +28,7 @@ static int plan_directory(const char *path, struct plan *p, struct mlr_error *er
 	return 0;
 }
 
-/* A squashfs file of anybody's making. */
+/* Plan a squashfs file that any user may have made. */
 static int plan_file(const char *path, struct plan *p, struct mlr_error *err)
 {
 	p->squashfs = realpath(path, NULL);
@@ -44,8 +44,8 @@ static int add_lower(struct store *st, enum store_tree_kind kind, const char *ke
 
 	if (r < 0)
 		return r;
-	/* An image may have one layer twice; overlayfs does not take a directory twice, and the
-	 * topmost hides the other. */
+	/* An image may have one layer twice, but overlayfs rejects a directory that is given twice.
+	 * The topmost hides the other. */
 	if (!strv_has(&p->lowers, path))
 		strv_take(&p->lowers, take_ptr(&path));
 	return 0;
@@ -73,7 +73,7 @@ static void add_open(const struct store_facts *f, struct plan *p)
 	}
 }
 
-/* What the root is made of, topmost first. */
+/* Add the trees of the root, topmost first. */
 static int add_lowers(struct store *st, const char *manifest, const struct store_facts *f,
 	struct plan *p, struct mlr_error *err)
 {
@@ -100,7 +100,7 @@ int rootfs_plan_stored(struct store *st, const char *manifest, int lease, struct
 	char text[OCI_PLATFORM_SIZE];
 	int r = 0;
 
-	/* The lease first: what is leased stays while the facts are read. */
+	/* Take the lease first, so that nothing is removed while the facts are read. */
 	if (lease)
 		r = store_lease_take(st, manifest, err);
 	if (r == 0)

@@ -11,7 +11,7 @@
 #include "store/stores.h"
 
 /*
- * Find an image and say in the plan what its root is made of.
+ * Find an image and describe its root in the plan.
  *
  *   store_dir  --store's value, or NULL for the default store
  *   c          the configuration, which names stores; NULL: it is read
@@ -21,17 +21,17 @@
  *   ret        the image's facts (empty for a plain directory or file), to store_facts_done()
  *   lease      take a lease on the image for the calling process
  *
- * Returns 0, -ENOENT with how to get the image, or what the store says.
+ * Returns 0, -ENOENT with a hint on how to get the image, or the store's error.
  */
 int rootfs_plan(const char *store_dir, const struct config *c, const char *image, int lease,
 	struct plan *p, struct store_facts *ret, struct mlr_error *err);
 
-/* The same for a manifest of this store: what it is made of, without a name. For this room's other
- * files, as is the next. */
+/* The same for a manifest in this store, without a name. This and the next are for this room's
+ * other files. */
 int rootfs_plan_stored(struct store *st, const char *manifest, int lease, struct plan *p,
 	struct store_facts *ret, struct mlr_error *err);
 
-/* "not in the store …", with how to get the image: -ENOENT. */
+/* Fail with -ENOENT, "not in the store …", and a hint on how to get the image. */
 int rootfs_not_here(const struct stores *all, const char *image, struct mlr_error *err);
 
 #endif

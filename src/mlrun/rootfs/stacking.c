@@ -15,10 +15,10 @@
 #include <string.h>
 #include <sys/stat.h>
 
-/* What the layers below one have at a path. */
+/* What the layers below a given one have at a path. */
 enum below { NOTHING, DIRECTORY, OTHER };
 
-/* 1, 0 or -errno. */
+/* Returns 1, 0 or -errno. */
 static int is_opaque(const struct rootfs_layer *l, const char *path)
 {
 	auto_close int fd = openat(l->fd, path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
@@ -26,7 +26,8 @@ static int is_opaque(const struct rootfs_layer *l, const char *path)
 	return fd < 0 ? -errno : layer_opaque_is(fd);
 }
 
-/* Does the layer itself cut a path off from the layers below, by an opaque directory above it? */
+/* Does the layer itself hide the lower layers' entries at a path, by an opaque directory above
+ * it? */
 static int is_cut_off(const struct rootfs_layer *l, const char *path)
 {
 	char part[PATH_MAX];
@@ -40,7 +41,7 @@ static int is_cut_off(const struct rootfs_layer *l, const char *path)
 }
 
 /*
- * One name further down: of the n layers in at (topmost first) keep those whose directory overlayfs
+ * Go down one name: of the n layers in at (topmost first) keep those whose directories overlayfs
  * merges there. Returns what the topmost one has.
  */
 static int narrow(const struct rootfs_layers *l, const char *path, size_t *at, size_t *n)
@@ -73,8 +74,7 @@ static int narrow(const struct rootfs_layers *l, const char *path, size_t *at, s
 	return kept ? DIRECTORY : NOTHING;
 }
 
-/* What the layers below top have at path; at gets the layers whose directories are merged, *n of
- * them. */
+/* What the layers below top have at path; at gets the *n layers whose directories are merged. */
 static int look_below(
 	const struct rootfs_layers *l, size_t top, const char *path, size_t *at, size_t *n)
 {
@@ -95,10 +95,10 @@ static int look_below(
 }
 
 /*
- * The layer that gives a directory its mode and time where layers are applied: of the n in at
- * (topmost first, of look_below()) the topmost that named it, or one further down where the lowest
- * of them only hides what was in the directory before. Returns the topmost where nobody named it,
- * or -errno.
+ * The layer that gives a directory its mode and time when layers are applied: of the n in at
+ * (topmost first, from look_below()) the topmost that named it; or a lower one, if the lowest of
+ * them only hides the directory's former contents. Returns the topmost if no layer named it, or
+ * -errno.
  */
 static ssize_t find_namer(const struct rootfs_layers *l, const char *path, size_t *at, size_t n)
 {
@@ -118,7 +118,8 @@ static ssize_t find_namer(const struct rootfs_layers *l, const char *path, size_
 	}
 }
 
-/* A directory that a layer only used: what overlayfs shows of it otherwise than it was below. */
+/* Judge a directory that a layer used without naming it: does overlayfs show another mode or time
+ * than the layers below? */
 static int judge_implicit(const struct rootfs_layers *l, size_t top, const char *path, size_t *at)
 {
 	struct stat mine, theirs;
@@ -135,7 +136,7 @@ static int judge_implicit(const struct rootfs_layers *l, size_t top, const char 
 	if (from < 0)
 		return (int)from;
 	if (rootfs_layer_implies(&l->v[from], path))
-		return ROOTFS_AS_IS; /* nobody ever named it */
+		return ROOTFS_AS_IS; /* no layer ever named it */
 	if (fstatat(l->v[top].fd, path, &mine, AT_SYMLINK_NOFOLLOW) < 0 ||
 		fstatat(l->v[from].fd, path, &theirs, AT_SYMLINK_NOFOLLOW) < 0)
 		return -errno;
@@ -145,8 +146,8 @@ static int judge_implicit(const struct rootfs_layers *l, size_t top, const char 
 		: ROOTFS_AS_IS;
 }
 
-/* Whiteouts in a directory with nothing below: overlayfs lists their names, as it merges nothing
- * there. */
+/* Judge whiteouts in a directory that no lower layer has: overlayfs merges nothing there, so it
+ * lists their names. */
 static int judge_hiding(const struct rootfs_layers *l, size_t top, const char *path, size_t *at)
 {
 	size_t n;
@@ -161,7 +162,7 @@ static int judge_hiding(const struct rootfs_layers *l, size_t top, const char *p
 	return r != DIRECTORY || n == 0 ? ROOTFS_COVERED : ROOTFS_AS_IS;
 }
 
-/* The worse of two judgements; a path that is to be covered is remembered. */
+/* Combine two judgements into the worse one; remember a path that needs a cover. */
 static int add_judgement(int so_far, int more, const char *path, struct strv *cover)
 {
 	if (more == ROOTFS_COVERED)
@@ -172,7 +173,7 @@ static int add_judgement(int so_far, int more, const char *path, struct strv *co
 static int judge_layer(const struct rootfs_layers *l, size_t top, size_t *at, struct strv *cover)
 {
 	const struct rootfs_layer *layer = &l->v[top];
-	/* overlayfs merges the tops whatever they say */
+	/* overlayfs always merges the tops */
 	int r = top > 0 ? layer_opaque_is(layer->fd) : 0;
 
 	if (r > 0)
@@ -180,7 +181,7 @@ static int judge_layer(const struct rootfs_layers *l, size_t top, size_t *at, st
 	for (size_t i = 0; r >= 0 && r < ROOTFS_FLAT && top > 0 && i < layer->implicit.n; i++) {
 		const char *path = layer->implicit.v[i];
 
-		if (strcmp(path, ".") != 0) /* the root's is the container's own */
+		if (strcmp(path, ".") != 0) /* the root's own are the container's */
 			r = add_judgement(r, judge_implicit(l, top, path, at), path, cover);
 	}
 	for (size_t i = 0; r >= 0 && r < ROOTFS_FLAT && i < layer->hiding.n; i++)
@@ -189,7 +190,7 @@ static int judge_layer(const struct rootfs_layers *l, size_t top, size_t *at, st
 	return r;
 }
 
-/* The paths and every directory above them, each once, parents first. */
+/* The paths and all their parent directories, each once, parents first. */
 static void with_parents(const struct strv *paths, struct strv *ret)
 {
 	auto_strv struct strv all = STRV_INIT;
@@ -206,8 +207,7 @@ static void with_parents(const struct strv *paths, struct strv *ret)
 			strv_add(ret, all.v[i]);
 }
 
-/* Which directories the cover has: of those named, and of those above them, what the image
- * shows. */
+/* Choose the cover's directories: those of the paths and their parents that the image shows. */
 static int choose_cover(
 	const struct rootfs_layers *l, const struct strv *paths, size_t *at, struct strv *cover)
 {
@@ -249,7 +249,7 @@ int rootfs_stacking(
 	if (r < 0)
 		return r;
 	r = judge(&l, at, cover);
-	if (r == -EACCES) /* only flattening looks into unreadable directories */
+	if (r == -EACCES) /* flattening can read them */
 		return ROOTFS_FLAT;
 	return r < 0 ? mlr_fail(err, -r, "look into the layers: %s", strerror(-r)) : r;
 }
@@ -287,7 +287,7 @@ static int fill_cover(
 	for (size_t i = 0; i < dirs->n; i++)
 		if (mkdirat(root, dirs->v[i], 0700) < 0)
 			return mlr_fail_errno(err, "create directory '%s'", dirs->v[i]);
-	/* Children before parents: a directory's time changes with its entries. */
+	/* Children before parents, since making entries changes a directory's time. */
 	for (size_t i = dirs->n; r == 0 && i-- > 0;)
 		r = finish_dir(l, dirs->v[i], at, root, err);
 	return r;

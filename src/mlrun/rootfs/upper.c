@@ -27,13 +27,12 @@ struct walk {
 
 	layer_write_fn write;
 	void *to;
-	struct mlr_error why; /* of a write that failed */
-	int failed;           /* -errno of it */
-	int ended;            /* what comes is no part of the tar */
+	struct mlr_error why; /* the error of a failed write */
+	int failed;           /* its -errno */
+	int ended;            /* ignore further output: it is no part of the tar */
 };
 
-/* Libarchive never hears of a failure, since it leaks the memory of an archive that cannot be
- * written to. */
+/* Always report success to libarchive: it leaks an archive's memory if writing fails. */
 static la_ssize_t drain(struct archive *a, void *ctx, const void *buf, size_t len)
 {
 	struct walk *w = ctx;
@@ -44,7 +43,7 @@ static la_ssize_t drain(struct archive *a, void *ctx, const void *buf, size_t le
 	return (la_ssize_t)len;
 }
 
-/* After each call of libarchive's, with what it returned. */
+/* Call it after each call of libarchive's, with its result. */
 static int check(const struct walk *w, int r, struct mlr_error *err)
 {
 	const char *why = archive_error_string(w->tar);
@@ -101,7 +100,7 @@ static int put_data(struct walk *w, int fd, const char *path, uint64_t size, str
 	return 0;
 }
 
-/* fd is the file or directory, -1 for other things. */
+/* fd is the file or directory, or -1 for other types. */
 static int put_entry(
 	struct walk *w, struct archive_entry *e, const char *path, int fd, struct mlr_error *err)
 {
@@ -131,7 +130,7 @@ static struct archive_entry *entry_new(void)
 	return e;
 }
 
-/* "a/.wh.b": a mark that has a name and nothing else. */
+/* "a/.wh.b": a whiteout, which consists of a name alone. */
 static int put_mark(struct walk *w, const char *dir, const char *name, struct mlr_error *err)
 {
 	auto_free char *path = xasprintf("%s%s.wh.%s", dir, *dir ? "/" : "", name);
@@ -238,7 +237,7 @@ static int walk(struct walk *w, int dir, const char *path, unsigned depth, struc
 	return r;
 }
 
-/* The top is a member too, or the layer would not say what its mode and time are. */
+/* Include the top: only a member can specify its mode and time. */
 static int put_all(struct walk *w, struct mlr_error *err)
 {
 	struct stat st;
@@ -260,8 +259,8 @@ static int start(struct walk *w, struct mlr_error *err)
 	return check(w, archive_write_open(w->tar, w, NULL, drain, NULL), err);
 }
 
-/* Names that are UTF-8 are such in pax's headers too, whatever the caller's locale is; in any other
- * libarchive calls them binary, and others warn of that. */
+/* Use a UTF-8 locale, in which libarchive writes UTF-8 names to pax headers. In others it marks
+ * them as binary, and other programs warn. */
 static locale_t speak_utf8(locale_t *was)
 {
 	locale_t l = newlocale(LC_CTYPE_MASK, "C.UTF-8", (locale_t)0);

@@ -53,7 +53,7 @@ static void begin(struct verification *v, const char *path)
 		v->opt->tick(v->opt->ctx, path);
 }
 
-/* What was removed meanwhile is no finding. files: emptied. */
+/* Add a finding, unless the path was removed meanwhile. Empties files. */
 static void find(struct verification *v, enum rootfs_verdict verdict, const char *path,
 	const char *why, struct strv *files)
 {
@@ -70,7 +70,7 @@ static void find(struct verification *v, enum rootfs_verdict verdict, const char
 	r->n++;
 }
 
-/* files: those that differ, or NULL. */
+/* files: the names that differ, or NULL. */
 static void find_broken(
 	struct verification *v, const char *path, const struct mlr_error *why, struct strv *files)
 {
@@ -81,14 +81,14 @@ static void find_broken(
 	find(v, ROOTFS_BROKEN, path, text, files);
 }
 
-/* Names below a directory that are 64 hexadecimal digits and this ending. */
+/* List the names below a directory that consist of 64 hexadecimal digits and this ending. */
 static int list(struct verification *v, const char *dir, const char *end, struct strv *ret,
 	struct mlr_error *err)
 {
 	DIR *d = file_open_dir(store_fd(v->st), dir, 0);
 	struct dirent *e;
 
-	if (!d && errno == ENOENT) /* a store of an older format */
+	if (!d && errno == ENOENT) /* missing in a store of an older format */
 		return 0;
 	if (!d)
 		return mlr_fail_errno(err, "open '%s/%s'", store_path(v->st), dir);
@@ -164,7 +164,7 @@ static int compare_layer(
 
 struct open_names {
 	struct strv files;
-	uid_t owner; /* the tree's */
+	uid_t owner; /* the owner of the tree */
 	int foreign;
 };
 
@@ -182,7 +182,8 @@ static void add_open(void *ctx, const char *path, const struct stat *st)
 		strv_addf(&o->files, "%s: has mode %o", path, (unsigned)st->st_mode & 07777);
 }
 
-/* A tree that is as it should be otherwise. What another user has put there only fetching mends. */
+/* Check the write permissions of an otherwise correct tree. If another user has put something
+ * there, only pulling again repairs it. */
 static void verify_tight(struct verification *v, const char *path)
 {
 	auto_free char *tree = xasprintf("%s/tree", path);
@@ -278,7 +279,7 @@ static int verify_facts(struct verification *v, const char *name, struct mlr_err
 	return 0;
 }
 
-/* An index that is named must be there; manifest and configuration are looked at with the facts. */
+/* A named index must exist; manifest and configuration are examined with the facts. */
 static int whole_image(
 	struct verification *v, const char *path, struct store_image *im, struct mlr_error *why)
 {
@@ -316,7 +317,7 @@ static int verify_dir(struct verification *v, const char *name, struct mlr_error
 
 	(void)err;
 	if (r == 0 && store_facts_get(v->st, manifest, &f, NULL) < 0)
-		return 0; /* nobody's; prune removes it */
+		return 0; /* belongs to no image; prune removes it */
 	if (r == 0)
 		r = rootfs_verify_tree(v->st, manifest, &f.config.diff_ids, &files, &why);
 	if (r < 0)
@@ -353,7 +354,7 @@ static int verify_squash(struct verification *v, const char *name, struct mlr_er
 	int r = store_tree_check(v->st, STORE_SQUASH, manifest, &why);
 
 	if (store_facts_get(v->st, manifest, &f, NULL) < 0 || !f.squash_digest)
-		return 0; /* nobody's; prune removes it */
+		return 0; /* belongs to no image; prune removes it */
 	if (r == 0)
 		r = hash_file(v, path, hex, &why);
 	if (r == -ECANCELED)

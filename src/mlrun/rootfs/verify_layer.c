@@ -23,27 +23,27 @@
 #include <unistd.h>
 
 #define PIPE_BYTES (1 << 20)
-#define FILES_MAX  20 /* so many wrong names tell enough */
+#define FILES_MAX  20 /* wrong names that are reported */
 
-/* What the tar says of one name; a name may have several, of which the last made the tree. */
+/* What the tar says of one name; the last member of a name made the tree's entry. */
 struct said {
 	char *path;    /* in the tree */
-	char *spelled; /* in the tar: the way may lead through links */
-	size_t at;     /* it is the at-th member */
-	mode_t type;   /* S_IFREG, …; 0 for a hard link, which is as its target */
+	char *spelled; /* in the tar; may lead through links */
+	size_t at;     /* the member's index */
+	mode_t type;   /* S_IFREG, …; 0 for a hard link, whose type is its target's */
 	mode_t mode;
 	struct timespec mtime;
-	char *target; /* of a symlink */
+	char *target; /* a symlink's */
 	struct said *earlier;
 	struct xattr_sums xattrs;
 };
 
-/* Members that are no names of the tree. */
+/* Members that are not names of the tree. */
 struct way {
 	char *path;
 	size_t at;
 	enum {
-		LOST, /* its way leads nowhere now */
+		LOST, /* its path leads nowhere now */
 		WHITEOUT,
 		OPAQUE
 	} what;
@@ -56,8 +56,8 @@ struct comparison {
 	size_t n;         /* members so far */
 	struct way *ways; /* n_ways of them */
 	size_t n_ways, room_ways;
-	int rerouted; /* a link on the way of a member came later, or left its place */
-	int to_reader, from_writer; /* the tar, between two threads */
+	int rerouted; /* a link on a member's path was made or replaced after that member */
+	int to_reader, from_writer; /* pipes for the tar, between two threads */
 	struct mlr_error rebuild_err;
 	int rebuild;
 };
@@ -116,8 +116,8 @@ static void said_free(void *p)
 	}
 }
 
-/* The name in the tree that a member's path leads to: links of the layer on the way are followed.
- * NULL where there is nothing. */
+/* The name in the tree that a member's path leads to, following the layer's links. NULL if it leads
+ * nowhere. */
 static char *real_path(int tree_fd, const char *path)
 {
 	char proc[40], top[PATH_MAX], dir[PATH_MAX];
@@ -177,7 +177,7 @@ static int add(struct comparison *c, const struct layer_member *m, mode_t type)
 	}
 	if (*found != s) {
 		s->earlier = *found;
-		*found = s; /* the same key: the search tree stays in order */
+		*found = s; /* same key, so the search tree stays sorted */
 	}
 	return 0;
 }
@@ -259,9 +259,9 @@ static void wrong(struct comparison *c, const char *path, const char *why)
 }
 
 /*
- * The first and last seconds that file systems keep: what lies beyond is kept as these
- * (timestamp_truncate() of the kernel's fs/inode.c). ext4's with 128 bytes an inode, of NFS 3, with
- * 256 bytes, of XFS with bigtime.
+ * Is this the first or last second that some file system stores? The kernel clamps times beyond
+ * (timestamp_truncate() in fs/inode.c). The limits are of ext4 with 128-byte inodes, NFS 3, ext4
+ * with 256-byte inodes, and XFS with bigtime.
  */
 static int is_end_of_time(time_t t, int last)
 {
@@ -274,7 +274,7 @@ static int is_end_of_time(time_t t, int last)
 	return 0;
 }
 
-/* Some file systems keep less than nanoseconds. */
+/* Compare times; some file systems store less than nanoseconds. */
 static int same_time(const struct timespec *is, const struct timespec *said)
 {
 	return is->tv_sec == said->tv_sec || is_end_of_time(is->tv_sec, is->tv_sec < said->tv_sec);
@@ -288,7 +288,7 @@ static int xattrs_differ(int dir, const char *name, const struct said *s)
 	return fd >= 0 && xattr_sums_differ(&s->xattrs, fd);
 }
 
-/* What differs from this member; NULL: nothing. */
+/* How the entry differs from this member; NULL if it does not. */
 static const char *differs(int dir, const char *name, const struct stat *sb, const struct said *s)
 {
 	char target[PATH_MAX];
@@ -314,8 +314,8 @@ static const char *differs(int dir, const char *name, const struct stat *sb, con
 	return NULL;
 }
 
-/* One name of the tree: right if it is as any member of that name says, since hard links and
- * replaced members give what others said. */
+/* Check one name of the tree. It is right if it matches any member of that name, since hard links
+ * and replaced members leave attributes of others. */
 static void check_name(
 	struct comparison *c, int dir, const char *name, const char *path, const struct stat *sb)
 {
@@ -338,7 +338,7 @@ static void check_name(
 		if (!why)
 			why = w;
 	}
-	/* Another name of a file has the mode and time that came last to any of them. */
+	/* With hard links, the last member of any name of the file sets mode and time. */
 	if (sb->st_nlink == 1 || S_ISDIR(sb->st_mode) || S_ISLNK(sb->st_mode))
 		wrong(c, path, why);
 }
@@ -356,11 +356,11 @@ static void check_entry(struct comparison *c, int dir, const char *name, const c
 	if (!S_ISDIR(sb.st_mode))
 		return;
 	fd = openat(dir, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-	if (fd >= 0) /* the image's author may have shut it */
+	if (fd >= 0) /* fails if the image's author made it unreadable */
 		check_dir(c, fd, path);
 }
 
-/* Recursion ends where layers do: at LAYER_DEPTH_MAX. */
+/* The recursion is at most LAYER_DEPTH_MAX deep, as layers are. */
 static void check_dir(struct comparison *c, int fd, const char *path)
 {
 	DIR *d = file_open_dir(fd, ".", 0);
@@ -378,7 +378,7 @@ static void check_dir(struct comparison *c, int fd, const char *path)
 		closedir(d);
 }
 
-/* Was a directory above it replaced within the layer? Then it may have gone with the old one. */
+/* Did the layer replace a directory above it? Then it may have been removed with that directory. */
 static int parent_changed(struct comparison *c, const char *path)
 {
 	for (const char *slash = strchr(path, '/'); slash; slash = strchr(slash + 1, '/')) {
@@ -391,7 +391,8 @@ static int parent_changed(struct comparison *c, const char *path)
 	return 0;
 }
 
-/* Symlinks and fifos have no data that the tar could lack. */
+/* Check that each member is in the tree. Writing the tar again does not notice a missing symlink or
+ * fifo, as these have no data. */
 static struct comparison *walking; /* twalk(3) has no context; guarded by walk_lock */
 static pthread_mutex_t walk_lock = PTHREAD_MUTEX_INITIALIZER;
 
@@ -408,7 +409,7 @@ static void check_there(const void *node, VISIT visit, int depth)
 		wrong(walking, s->path, "is missing");
 }
 
-/* 1, also of what cannot be read; 0. */
+/* 1, also if it cannot be read; else 0. */
 static int is_opaque(const struct comparison *c, const char *dir)
 {
 	auto_close int fd =
@@ -417,8 +418,9 @@ static int is_opaque(const struct comparison *c, const char *dir)
 	return fd < 0 || layer_opaque_is(fd);
 }
 
-/* What a layer hides of those below: a whiteout, or something else of its name; a directory of it
- * is opaque. In an opaque directory no whiteouts are needed. */
+/* Check that a mark of the layer still hides what the layers below have: there must be a whiteout
+ * or something else of that name, and a directory there must be opaque. An opaque parent needs no
+ * whiteouts. */
 static void check_hiding(struct comparison *c, const struct way *w)
 {
 	auto_free char *real = w->what == WHITEOUT ? real_path(c->tree_fd, w->path) : NULL;
@@ -441,7 +443,8 @@ static void check_hiding(struct comparison *c, const struct way *w)
 		wrong(c, w->path, "shows what the layers below have there");
 }
 
-/* Is there a link on the way of a member, the at-th, that was not there yet or was another? */
+/* Does the path of the at-th member lead through a link that was missing or different at that
+ * point? */
 static int is_rerouted(struct comparison *c, const char *path, size_t at)
 {
 	for (const char *slash = strchr(path, '/'); slash; slash = strchr(slash + 1, '/')) {
@@ -474,8 +477,8 @@ static void walk(struct comparison *c, void (*fn)(const void *node, VISIT visit,
 	pthread_mutex_unlock(&walk_lock);
 }
 
-/* Where the way of a member is not known any more, the names tell nothing; the digest tells of all
- * files' bytes even then. */
+/* Check the names, unless a member's former path is unknown: then names prove nothing. The digest
+ * covers the files' bytes in any case. */
 static void check_names(struct comparison *c)
 {
 	check_dir(c, c->tree_fd, "");
@@ -496,7 +499,7 @@ static void check_names(struct comparison *c)
 
 /* --- both ----------------------------------------------------------------- */
 
-/* Where both ends fail, the writer's failure is the cause. */
+/* If both ends fail, report the writer's failure. */
 static int read_tar(struct comparison *c, struct layer_result *result, struct mlr_error *err)
 {
 	const struct layer_limits limits = LAYER_LIMITS_DEFAULT;
@@ -516,7 +519,7 @@ static int read_tar(struct comparison *c, struct layer_result *result, struct ml
 		return mlr_fail(err, r, "start a thread: %s", strerror(r));
 	}
 	r = layer_tar_read(get, c, LAYER_PLAIN, &limits, &listener, c, result, err);
-	close(take_fd(&in)); /* a writer that still writes gets EPIPE */
+	close(take_fd(&in)); /* the writer gets EPIPE if it still writes */
 	pthread_join(thread, NULL);
 	if (c->rebuild < 0 && c->rebuild != -EPIPE) {
 		if (err)

@@ -23,7 +23,7 @@ struct inode {
 };
 
 struct inodes {
-	struct inode *v; /* n of them, sorted once all are there */
+	struct inode *v; /* n of them, sorted once complete */
 	size_t n, room;
 };
 
@@ -33,11 +33,11 @@ struct tree_check {
 	struct strv *files;
 };
 
-/* What to do with each name of a tree but "." and "..", directories after what is in them. */
+/* Called for each name of a tree but "." and "..", for directories after their contents. */
 typedef void (*visit_fn)(
 	void *ctx, int dir, const char *name, const char *path, const struct stat *sb);
 
-/* Recursion ends where layers do: at LAYER_DEPTH_MAX. What the author shut is passed over. */
+/* The recursion is at most LAYER_DEPTH_MAX deep, as layers are. Skips unreadable directories. */
 static void walk(int fd, const char *path, visit_fn visit, void *ctx)
 {
 	DIR *d = file_open_dir(fd, ".", 0);
@@ -101,8 +101,8 @@ static int same_bytes(int a, int b)
 	}
 }
 
-/* The same bytes as those of the topmost layer that has a file of this name? A link of a layer on
- * the way leads elsewhere, so other layers may do as well. */
+/* Does the file have the bytes of a layer's file of this name? The topmost layer comes first, but
+ * links on the path may lead elsewhere in it, so any layer counts. */
 static int is_some_layers(const struct tree_check *t, int dir, const char *name, const char *path)
 {
 	for (size_t i = t->layers.n; i-- > 0;) {
@@ -112,7 +112,7 @@ static int is_some_layers(const struct tree_check *t, int dir, const char *name,
 			openat(dir, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
 
 		if (ours < 0)
-			return errno == EACCES; /* its author shut it */
+			return errno == EACCES; /* unreadable by its author's mode */
 		if (theirs >= 0 && same_bytes(theirs, ours))
 			return 1;
 	}

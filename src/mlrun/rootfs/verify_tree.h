@@ -1,6 +1,4 @@
-/*
- * The part of rootfs/verify.h that looks at trees of whole images; for that file alone.
- */
+/* The part of rootfs/verify.h for trees of whole images; only for verify.c. */
 #ifndef MLR_ROOTFS_VERIFY_TREE_H
 #define MLR_ROOTFS_VERIFY_TREE_H
 
@@ -9,18 +7,19 @@
 #include "store/store.h"
 
 /*
- * Is every file of dir/<manifest>/tree one of the layers'? By inode, as flattening makes hard
- * links, else by the bytes of the topmost layer that has the name. Are its names as they were
- * listed when it was made (rootfs/listing.h)?
+ * Does every file of dir/<manifest>/tree belong to one of the layers? Compares inodes, since
+ * flattening makes hard links, and else the bytes of the topmost layer's file of that name. Do its
+ * names match the listing made with it (rootfs/listing.h)?
  *
- *   files  gets the names that are wrong, not more than a few
+ *   files  gets the first few wrong names
  *
- * Returns 0, or -EBADMSG; -errno when it could not be looked at.
+ * Returns 0, or -EBADMSG; -errno if it could not be examined.
  */
 int rootfs_verify_tree(struct store *st, const char *manifest, const struct strv *diff_ids,
 	struct strv *files, struct mlr_error *err);
 
-/* Are there only directories in cover/<manifest>/tree, and as they were listed? Returns alike. */
+/* Does cover/<manifest>/tree hold only directories, and do they match the listing? Returns as
+ * above. */
 int rootfs_verify_cover(struct store *st, const char *manifest, struct mlr_error *err);
 
 #endif

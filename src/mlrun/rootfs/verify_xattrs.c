@@ -24,7 +24,7 @@ static uint64_t sum_of(const void *p, size_t len)
 	return strtoull(hex, NULL, 16);
 }
 
-/* The last one of a name counts, as the unpacker sets them in order. */
+/* The last value of a name counts, as the unpacker sets them in order. */
 void xattr_sums_take(struct xattr_sums *s, const struct layer_member *m)
 {
 	if (m->n_xattrs == 0)

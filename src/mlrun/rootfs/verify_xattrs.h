@@ -1,6 +1,5 @@
 /*
- * Extended attributes of a layer's files, as its tar says and as its tree has them. For
- * verify_layer.c.
+ * Compares extended attributes of a layer's files, in its tar and in its tree. For verify_layer.c.
  */
 #ifndef MLR_ROOTFS_VERIFY_XATTRS_H
 #define MLR_ROOTFS_VERIFY_XATTRS_H
@@ -9,7 +8,7 @@
 
 #include <stddef.h>
 
-/* What a member said: a digest a name and value, since these may be long. */
+/* A member's xattrs: one digest for each name and value, since these may be long. */
 struct xattr_sums {
 	struct xattr_sum *v;
 	size_t n;
@@ -19,8 +18,8 @@ void xattr_sums_take(struct xattr_sums *s, const struct layer_member *m);
 void xattr_sums_done(struct xattr_sums *s);
 
 /*
- * Has the file other ones? Those that the file system would not keep may lack; so what is wrong is
- * another value, and one that the tar does not name. Overlayfs's own do not count.
+ * Do the file's xattrs differ? A missing one does not count, as the file system may have refused
+ * it; a different value or an extra name does. Ignores overlayfs's own.
  */
 int xattr_sums_differ(const struct xattr_sums *s, int fd);
 
