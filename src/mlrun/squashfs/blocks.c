@@ -13,27 +13,27 @@
 #include <string.h>
 
 #define WORKERS_MAX 16
-#define STORED_RAW  (1u << 24)  /* in a block's size: it is not compressed */
-#define PENDING     0xffffffffu /* in a file's list: the block is on its way */
+#define STORED_RAW  (1u << 24)  /* in a block's size: not compressed */
+#define PENDING     0xffffffffu /* in a file's list: the block is not written yet */
 #define NO_FRAGMENT 0xffffffffu
 
 struct squashfs_blocks {
-	sqfs_block_writer_t writer; /* first: libsquashfs knows us by this */
+	sqfs_block_writer_t writer; /* must be first: libsquashfs has a pointer to it */
 	struct squashfs_file *file;
 	sqfs_frag_table_t *fragments;
 	sqfs_block_processor_t *processor;
 	struct squashfs_names *names;
-	size_t size; /* of a block */
+	size_t size; /* a block's */
 
 	struct squashfs_names_data *data; /* the file being written, */
-	uint64_t at;                      /* up to which byte, */
+	uint64_t at;                      /* written up to this byte, */
 	char *block;                      /* and its bytes since the last whole block */
 	char *packed;                     /* small files, one after another */
 	size_t n_packed;
-	uint32_t packed_index, packed_done; /* fragments: begun, and written */
+	uint32_t packed_index, packed_done; /* fragments: the current one, and the written ones */
 	int has_packed;
-	int finished, given_up; /* all is written; nothing more shall be */
-	int broken;             /* compressing failed: waiting for blocks would be for ever */
+	int finished, given_up; /* finished: all is written; given_up: discard the rest */
+	int broken;             /* compressing failed: a wait for blocks would never end */
 };
 
 static int cpus(void)
@@ -44,8 +44,8 @@ static int cpus(void)
 	return n > WORKERS_MAX ? WORKERS_MAX : n;
 }
 
-/* Called in the order in which blocks were submitted, by the thread that submits. user is the
- * file that a block belongs to, NULL for packed ones. */
+/* Called in the order in which blocks were submitted, in the submitting thread. user is the block's
+ * file, or NULL for packed blocks. */
 static int write_block(sqfs_block_writer_t *w, void *user, sqfs_u32 size, sqfs_u32 checksum,
 	sqfs_u32 flags, const sqfs_u8 *buf, sqfs_u64 *location)
 {
@@ -79,7 +79,7 @@ static int write_block(sqfs_block_writer_t *w, void *user, sqfs_u32 size, sqfs_u
 static sqfs_u64 block_count(const sqfs_block_writer_t *w)
 {
 	(void)w;
-	return 0; /* for statistics that nobody asks for */
+	return 0; /* statistics, which are not used */
 }
 
 static void writer_destroy(sqfs_object_t *o)
@@ -134,7 +134,7 @@ void squashfs_blocks_free(struct squashfs_blocks *b)
 	if (!b)
 		return;
 	if (b->processor && !b->finished && !b->broken) {
-		/* libsquashfs does not free blocks that are on their way. */
+		/* libsquashfs does not free blocks still in work. */
 		b->given_up = 1;
 		sqfs_block_processor_finish(b->processor);
 	}
@@ -166,7 +166,7 @@ static int flush_packed(struct squashfs_blocks *b, struct mlr_error *err)
 	return submit(b, NULL, b->packed, n, SQFS_BLK_IGNORE_SPARSE, err);
 }
 
-/* A small file's place among the packed ones. Its bytes follow. */
+/* Reserve a small file's place in the packed block. Its bytes follow. */
 static int begin_packed(
 	struct squashfs_blocks *b, struct squashfs_names_data *data, struct mlr_error *err)
 {
@@ -216,7 +216,7 @@ int squashfs_blocks_begin(struct squashfs_blocks *b, struct squashfs_names_data 
 	return 0;
 }
 
-/* The length of the file's block that holds this byte. */
+/* The length of the file's block that holds this offset. */
 static size_t length_at(const struct squashfs_blocks *b, uint64_t offset)
 {
 	uint64_t left = b->data->size - offset / b->size * b->size;
@@ -224,7 +224,7 @@ static size_t length_at(const struct squashfs_blocks *b, uint64_t offset)
 	return left < b->size ? (size_t)left : b->size;
 }
 
-/* The whole block at b->at is in buf. */
+/* Submit the whole block at b->at, which is in buf. */
 static int submit_at(struct squashfs_blocks *b, uint64_t at, const char *buf, struct mlr_error *err)
 {
 	b->data->blocks[at / b->size] = PENDING;
@@ -232,7 +232,7 @@ static int submit_at(struct squashfs_blocks *b, uint64_t at, const char *buf, st
 		b, b->data, buf, length_at(b, at), b->data->raw ? SQFS_BLK_DONT_COMPRESS : 0, err);
 }
 
-/* Go on to offset: what is in between is a hole, whole blocks of which are not even submitted. */
+/* Advance to offset: the gap is a hole, whose whole blocks are not even submitted. */
 static int skip_to(struct squashfs_blocks *b, uint64_t offset, struct mlr_error *err)
 {
 	uint64_t begin = b->at / b->size * b->size;
@@ -272,7 +272,7 @@ static int append(struct squashfs_blocks *b, const char *buf, size_t len, struct
 		const char *from = buf;
 		int r;
 
-		if (n < whole) { /* else no copy is needed */
+		if (n < whole) { /* a whole block needs no copy */
 			memcpy(b->block + have, buf, n);
 			from = b->block;
 		}

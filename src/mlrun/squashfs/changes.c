@@ -47,7 +47,7 @@ int squashfs_changes_enter(
 	return r;
 }
 
-/* What has a name makes way. A kept parent may have led through it. */
+/* Remove an existing name. The cached parent may have led through it. */
 static void make_way(struct squashfs_changes *c, struct squashfs_names_node *there)
 {
 	squashfs_names_remove(c->t, there);
@@ -80,8 +80,8 @@ int squashfs_changes_put(struct squashfs_changes *c, const char *path,
 }
 
 /*
- * A new directory. What was there and is none, whiteouts included, stood for the removal of a
- * directory that the layers below may have, so the new one is opaque.
+ * Make a directory. If it replaces something else, also a whiteout, the new directory is opaque:
+ * the old entry stood for the removal of a directory that the layers below may have.
  */
 static int put_dir(struct squashfs_changes *c, const char *path, struct squashfs_names_node **ret,
 	struct mlr_error *err)
@@ -128,7 +128,7 @@ int squashfs_changes_dir(struct squashfs_changes *c, const char *path, unsigned 
 	return 0;
 }
 
-/* A link's target, a file of this layer. NULL with err set where it has none such. */
+/* A link's target, a file of this layer. NULL with err set if there is none. */
 static struct squashfs_names_node *find_target(
 	struct squashfs_changes *c, const char *target, struct mlr_error *err)
 {
@@ -167,7 +167,7 @@ int squashfs_changes_link(
 		return -EPROTO;
 	there = squashfs_names_find(c->t, c->parent, name, strlen(name));
 	if (there && there->inode == n->inode)
-		return 0; /* to itself, or made before */
+		return 0; /* a link to itself, or made before */
 	for (const struct squashfs_names_node *d = n; there && d; d = d->parent)
 		if (d == there)
 			return mlr_fail(
@@ -194,8 +194,8 @@ int squashfs_changes_whiteout(struct squashfs_changes *c, const char *path, stru
 		return n ? 0 : err ? -err->code : -ENOMEM;
 	}
 	if (squashfs_names_kind(n) == NAMES_DIR) {
-		/* A directory that this layer adds, and nothing of the one below. What this layer
-		 * adds of other kinds hides what was below as it is. */
+		/* The layer adds this directory, so nothing below it is merged in. Entries of other
+		 * kinds hide the lower ones anyway. */
 		n->opaque = 1;
 		n->implied = 0;
 	}
@@ -213,7 +213,7 @@ int squashfs_changes_opaque(struct squashfs_changes *c, const char *path, struct
 	return 0;
 }
 
-/* The layer's path of one of its directories. */
+/* The path of one of the layer's directories. */
 static char *path_of(const struct squashfs_names_node *n)
 {
 	size_t len = 0;
@@ -232,7 +232,8 @@ static char *path_of(const struct squashfs_names_node *n)
 	return s;
 }
 
-/* What has come into the result whole keeps no marks. Recursion ends where layers do. */
+/* Clear the marks of a subtree that moved into the result as a whole. The recursion is as deep as
+ * the layer's paths at most. */
 static void settle(struct squashfs_names *t, struct squashfs_names_node *dir)
 {
 	struct squashfs_names_node *next;
@@ -273,8 +274,8 @@ static int apply_subdir(struct squashfs_changes *c, struct squashfs_names_node *
 		return r;
 	}
 	if (there && squashfs_names_kind(there) == NAMES_SYMLINK && n->implied) {
-		/* Without a name of its own at a symlink's place: its files go where the link
-		 * leads. */
+		/* The layer uses a directory, without naming it, where the result has a symlink:
+		 * its files go to the link's target. */
 		auto_free char *path = path_of(n);
 		struct squashfs_names_node *at;
 

@@ -21,21 +21,21 @@
 #define SEALED    (F_SEAL_SHRINK | F_SEAL_WRITE)
 #define AHEAD_MAX 8
 
-/* A question that is sent before it is asked. */
+/* A request that was sent ahead of looker_ask(). */
 struct ahead {
 	enum look_what what;
-	char *path;                 /* NULL: it was asked meanwhile */
-	struct look_answer *answer; /* NULL: it has not come */
-	int fd, r;                  /* that come with it */
+	char *path;                 /* NULL once looker_ask() has taken it */
+	struct look_answer *answer; /* NULL until it arrives */
+	int fd, r;                  /* the answer's descriptor and result */
 };
 
 static struct {
-	char *file;    /* that is looked into */
-	int sock;      /* to the process that answers, one question after the other */
-	pid_t starter; /* what has started it, and ends at once; 0: that is reaped */
+	char *file;    /* the file looked into */
+	int sock;      /* to the answering process; it answers in order */
+	pid_t starter; /* our child that started the process, or 0 once reaped */
 	struct ahead ahead[AHEAD_MAX];
-	size_t n_ahead, n_come; /* answers come in the order of the questions */
-	char *failed;           /* a file that is looked into no more: nobody answered */
+	size_t n_ahead, n_come; /* requests sent ahead, and answers received; in order */
+	char *failed;           /* the last file without an answer; it is not asked again */
 } looker = { .sock = -1 };
 
 static void reap(void)
@@ -67,7 +67,7 @@ static void stop(void)
 	looker.sock = -1;
 }
 
-/* Each further question would have its time anew, which a hostile image could use up. */
+/* Ask no more: each further request could use up the timeout again, by a hostile image. */
 static void give_up(void)
 {
 	auto_free char *file = take_ptr(&looker.file);
@@ -84,7 +84,7 @@ void looker_done(void)
 	looker.failed = NULL;
 }
 
-/* Descriptors 3 and 4 are what the program's own header says. What is started forks and ends. */
+/* Start the program with descriptors 3 and 4, as its source file says. The child forks and ends. */
 static int start(const char *file)
 {
 	auto_close int image = open(file, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
@@ -117,7 +117,7 @@ static int start(const char *file)
 	return 0;
 }
 
-/* The answer and the descriptor that comes with it, or -1. Returns its length or -errno. */
+/* Receive an answer and its descriptor, or -1. Returns its length or -errno. */
 static ssize_t receive(struct look_answer *ret, int *fd)
 {
 	union {
@@ -142,8 +142,8 @@ static ssize_t receive(struct look_answer *ret, int *fd)
 	return n < 0 ? -errno : n;
 }
 
-/* A hostile image may have taken that process over: what it sends is looked at as the image's
- * own. */
+/* Check an answer like the image's own data: a hostile image may control the process that sends
+ * it. */
 static int check(struct look_answer *a, enum look_what what, int fd)
 {
 	int brings = what == LOOK_FILE || what == LOOK_ABOUT || what == LOOK_NAMES, seals;
@@ -174,7 +174,7 @@ static int send_question(enum look_what what, const char *path, int flags)
 		: 0;
 }
 
-/* The next answer. What ends before it is answered, or takes too long, is asked no more. */
+/* Receive the next answer. A process that ends or times out is not asked again. */
 static int hear(enum look_what what, struct look_answer *ret, int *fd)
 {
 	auto_close int got = -1;
@@ -190,7 +190,7 @@ static int hear(enum look_what what, struct look_answer *ret, int *fd)
 	return r;
 }
 
-/* The answers to the first n questions that were sent ahead. */
+/* Receive the answers to the first n requests that were sent ahead. */
 static int hear_ahead(size_t n)
 {
 	while (looker.n_come < n) {

@@ -1,9 +1,9 @@
 /*
- * Looking into a squashfs file without mounting it: asked of mlrun-squashfuse, which may open
- * nothing itself. One process answers all questions about a file; it is nobody's child and ends
- * with looker_done(), with this process, or when that becomes another program.
+ * Looks into a squashfs file without mounting it, by asking mlrun-squashfuse, which cannot open any
+ * file itself. One process answers all requests about a file. It is not our child, and ends with
+ * looker_done(), with this process, or when this process executes another program.
  *
- * Not for several threads at once.
+ * Not thread-safe.
  */
 #ifndef MLR_SQUASHFS_LOOKER_H
 #define MLR_SQUASHFS_LOOKER_H
@@ -11,29 +11,29 @@
 #include "squashfs/look.h"
 
 /*
- * Say what will be asked, perhaps: it is looked for meanwhile. At most 8 of these are heeded for a
- * file. What fails is told when it is asked.
+ * A prefetch hint: looker_ask() may be called with these arguments, so look already. A file can
+ * have 8 hints at most; the rest are ignored. Errors are reported by looker_ask().
  */
 void looker_expect(const char *file, enum look_what what, const char *path);
 
 /*
- * Ask.
+ * Look up a path in a squashfs file.
  *
  *   file  the squashfs file
  *   path  absolute
  *   ret   the answer
  *   fd    LOOK_FILE, LOOK_ABOUT, LOOK_NAMES: a sealed file in memory, the caller's to close; else
- * -1. May be NULL for others
+ *         -1. May be NULL for others
  *
- * Returns 0; -ENOENT, -ELOOP, -ENAMETOOLONG, -EFBIG, -ENOTDIR of the path, with which *ret is
- * filled in as well; -EPROTO for a file that is no squashfs image; -ENOTSUP where mlrun was built
- * without libsquashfuse; -EIO where nobody answers, and from then on for this file; others where it
- * cannot be asked.
+ * Returns 0; -ENOENT, -ELOOP, -ENAMETOOLONG, -EFBIG, -ENOTDIR for the path, with *ret set as well;
+ * -EPROTO if the file is not a squashfs image; -ENOTSUP if mlrun was built without libsquashfuse;
+ * -EIO if the process does not answer, and from then on for this file; other errors of starting or
+ * asking it.
  */
 int looker_ask(
 	const char *file, enum look_what what, const char *path, struct look_answer *ret, int *fd);
 
-/* No more questions are to come. */
+/* End the process: no more requests will follow. */
 void looker_done(void);
 
 #endif

@@ -1,28 +1,28 @@
 /*
- * mlrun-squashfuse: serves one squashfs image to one container. Started by runtime/squash.c outside
- * the container's namespaces, with nothing of the caller's but
+ * mlrun-squashfuse: serves one squashfs image to one container. runtime/squash.c starts it outside
+ * the container's namespaces, with only two of the caller's descriptors:
  *
- *   3  a socket: we send a byte 0, or what is wrong with the image; the descriptor of /dev/fuse
- *      comes, mounted, and nothing when the container could not be made; its end says that the
- *      container is made
+ *   3  a socket. The server sends a byte 0, or an error message about the image. It receives the
+ *      descriptor of the mounted /dev/fuse, or nothing if the container could not be made. The
+ *      other end closes when the container is made
  *   4  the image
  *
  *   mlrun-squashfuse UID GID CPU [COMMAND PATH]
  *   mlrun-squashfuse --look
  *
- *   UID, GID       whom files are said to belong to
- *   CPU            where the container is made; we answer there until it is
- *   COMMAND, PATH  what will be run, and its PATH: likely to be read soon
+ *   UID, GID       the owner of all files
+ *   CPU            where the container is made; the server stays there until it is
+ *   COMMAND, PATH  what will run, and its PATH: likely to be read soon
  *
- *   --look         no server: answers questions that come by the socket (squashfs/look.h)
+ *   --look         instead of serving, answer requests from the socket (squashfs/look.h)
  *
- * It locks itself down before it reads a byte of the image (squashfs/server_confine.h).
+ * It confines itself before it reads a byte of the image (squashfs/server_confine.h).
  *
- * The process that is started forks and ends at once: the container's command must not find a child
+ * The started process forks and ends at once, because the container's command must not have a child
  * that it did not start. The server ends when the mount does, with the container's last process.
  *
- * Linked statically where the libraries allow it, since a start waits for it: with eight shared
- * libraries it takes a millisecond to come up.
+ * It is linked statically where the libraries allow it, since a start waits for it: loading eight
+ * shared libraries takes a millisecond.
  */
 #include "squashfs/server_confine.h"
 #include "squashfs/server_look.h"
@@ -47,13 +47,12 @@
 #define IMAGE       4
 #define THREADS_MAX 16
 #define CACHE_BYTES (16u << 20)
-#define LOOK_BYTES                                                                     \
-	(1u << 20) /* too few for large pages, which take longer to clear than to fill \
-		    */
+/* Less than a large page, which takes longer to clear than to fill. */
+#define LOOK_BYTES (1u << 20)
 #define LINGER_US  5000
-#define LOOK_CPU_S 20 /* a hostile image has no more of our time */
+#define LOOK_CPU_S 20 /* limits what a hostile image can use up */
 
-/* A signal to the job is for the command, which may need its files to end well. */
+/* Ignore signals to the job: the command may need its files in order to end cleanly. */
 static void ignore_signals(void)
 {
 	static const int all[] = { SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGPIPE, SIGUSR1, SIGUSR2,
@@ -63,7 +62,7 @@ static void ignore_signals(void)
 		signal(all[i], SIG_IGN);
 }
 
-/* Blocks come and go: keep their memory, instead of asking the kernel for zeroed pages each
+/* Keep freed memory: blocks come and go, and new pages would have to be zeroed by the kernel each
  * time. */
 static void tune_malloc(void)
 {
@@ -73,7 +72,7 @@ static void tune_malloc(void)
 	mallopt(M_TOP_PAD, 1 << 20);
 }
 
-/* The descriptor that the other side sends, or -1. */
+/* Receive the other side's descriptor, or -1. */
 static int receive(void)
 {
 	union {
@@ -105,8 +104,8 @@ static int receive(void)
 static struct {
 	struct ops ops;
 	atomic_int idle, started;
-	cpu_set_t cpus;       /* all that we may use */
-	atomic_int is_pinned; /* the first thread, to the CPU where the container is being made */
+	cpu_set_t cpus;       /* all CPUs that we may use */
+	atomic_int is_pinned; /* the first thread stays on the CPU where the container is made */
 } server;
 
 static int thread_count(void)
@@ -137,7 +136,7 @@ static void pin(const char *cpu)
 	atomic_store(&server.is_pinned, sched_setaffinity(0, sizeof(one), &one) == 0);
 }
 
-/* In the first thread: has the other side closed the socket? */
+/* In the first thread: unpin it once the other side has closed the socket. */
 static void unpin_when_made(void)
 {
 	char byte;
@@ -148,7 +147,7 @@ static void unpin_when_made(void)
 	atomic_store(&server.is_pinned, 0);
 }
 
-/* One more thread when all are at work. */
+/* Start one more thread if all are busy. */
 static void grow_when_busy(void)
 {
 	pthread_t thread;
@@ -164,7 +163,7 @@ static void grow_when_busy(void)
 		atomic_fetch_sub(&server.started, 1);
 }
 
-/* Until there is no mount any more. */
+/* Answer requests until the mount is gone. */
 static void *answer_requests(void *arg)
 {
 	struct fuse_buf buf = { 0 };
@@ -184,8 +183,8 @@ static void *answer_requests(void *arg)
 		grow_when_busy();
 		fuse_session_process_buf(server.ops.session, &buf);
 	}
-	/* The mount goes when the last process of the container ends: let it, before what we have
-	 * is given back on the same CPU. */
+	/* The mount goes when the container's last process ends. Let that finish first: freeing our
+	 * memory would delay it on the same CPU. */
 	usleep(LINGER_US);
 	_exit(0);
 }
@@ -197,7 +196,7 @@ static int serve(int fuse)
 	char place[32];
 
 	server.ops.session = fuse_session_new(&args, &ops_table, sizeof(ops_table), &server.ops);
-	snprintf(place, sizeof(place), "/dev/fd/%d", fuse); /* libfuse: it is mounted already */
+	snprintf(place, sizeof(place), "/dev/fd/%d", fuse); /* tells libfuse that it is mounted */
 	if (!server.ops.session || fuse_session_mount(server.ops.session, place) != 0)
 		return 1;
 	atomic_store(&server.started, 1);
@@ -205,7 +204,7 @@ static int serve(int fuse)
 	return 0;
 }
 
-/* Look at the image. Returns 0 with what is needed to serve it, or tells what is wrong with it. */
+/* Open the image. Returns 0 if it can be served, or sends an error message. */
 static int take_image(const char *uid, const char *gid)
 {
 	const char *why = "", *compression = NULL;
@@ -235,7 +234,8 @@ static void *warm(void *argv)
 {
 	char *const *a = argv;
 
-	/* After those that answer: where no CPU is idle, nothing is gained by a guess. */
+	/* Lower the priority below the answering threads': on a busy machine a guess gains
+	 * nothing. */
 	setpriority(PRIO_PROCESS, (id_t)syscall(SYS_gettid), 10);
 	image_expect_metadata(server.ops.image);
 	if (a[0] && a[1])
@@ -251,7 +251,7 @@ static void start_warming(char **argv)
 		pthread_detach(thread);
 }
 
-/* Every question is answered, also of a file that is no image. */
+/* Answer every request, also if the file is not a squashfs image. */
 static int look(void)
 {
 	struct rlimit cpu = { LOOK_CPU_S, LOOK_CPU_S };

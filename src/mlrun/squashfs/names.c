@@ -10,7 +10,7 @@
 #include <sys/random.h>
 
 #define CHUNK_SIZE (256u << 10)
-#define LINKS_MAX  40   /* as the kernel's (path_resolution(7)) */
+#define LINKS_MAX  40   /* the kernel's own limit, path_resolution(7) */
 #define DEPTH_MAX  2048 /* a path of PATH_MAX bytes has no more names */
 
 struct chunk {
@@ -19,13 +19,13 @@ struct chunk {
 	char bytes[] __attribute__((aligned(16)));
 };
 
-/* Names are found by a hash table over all directories, keyed by directory and name. */
+/* Names are in one hash table for all directories, keyed by directory and name. */
 struct squashfs_names {
 	struct chunk *chunks;
 	size_t memory, memory_max;
 	struct squashfs_names_node **buckets;
 	size_t n_buckets, n_nodes; /* a power of two */
-	uint64_t seed;             /* strangers choose the names */
+	uint64_t seed;             /* random, since strangers choose the names */
 };
 
 struct squashfs_names *squashfs_names_new(size_t memory)
@@ -88,7 +88,7 @@ static size_t bucket_of(const struct squashfs_names *t, const struct squashfs_na
 {
 	uint64_t h = t->seed ^ (uint64_t)(uintptr_t)dir;
 
-	for (size_t i = 0; i < len; i++) /* FNV-1a, from a start that nobody knows */
+	for (size_t i = 0; i < len; i++) /* FNV-1a with a secret start */
 		h = (h ^ (unsigned char)name[i]) * 0x100000001b3u;
 	h ^= h >> 32;
 	return (size_t)((h * 0x9e3779b97f4a7c15u) >> 20) & (t->n_buckets - 1);
@@ -111,7 +111,7 @@ static void unlink_hash(struct squashfs_names *t, struct squashfs_names_node *n)
 	*p = n->chain;
 }
 
-/* Twice the buckets; without memory for them the chains just get longer. */
+/* Double the buckets. Without memory for that, the chains grow longer. */
 static void grow(struct squashfs_names *t)
 {
 	struct squashfs_names_node **old = t->buckets, **v = calloc(2 * t->n_buckets, sizeof(*v));
@@ -215,7 +215,7 @@ struct squashfs_names_node *squashfs_names_add(struct squashfs_names *t,
 	return n;
 }
 
-/* What lies below stays in the hash table, out of reach: nobody will ask for its parent again. */
+/* The nodes below stay in the hash table, but unreachable: nothing looks up their parent again. */
 void squashfs_names_remove(struct squashfs_names *t, struct squashfs_names_node *n)
 {
 	unlink_hash(t, n);
@@ -230,7 +230,7 @@ void squashfs_names_move(
 	link_hash(t, n);
 }
 
-/* A walk under way: at cur, with rest still to go. */
+/* The state of a walk: at cur, with rest to go. */
 struct walk {
 	struct squashfs_names *t;
 	struct squashfs_names_node *top, *cur;
@@ -239,7 +239,7 @@ struct walk {
 	int64_t mtime;
 };
 
-/* Cut the first name off rest, into name. Returns its length, 0 when there is none. */
+/* Cut the first name off rest, into name. Returns its length, or 0 if there is none. */
 static size_t next_name(struct walk *w, char name[PATH_MAX])
 {
 	char *s = w->rest + strspn(w->rest, "/");
@@ -251,7 +251,7 @@ static size_t next_name(struct walk *w, char name[PATH_MAX])
 	return len;
 }
 
-/* Put a symlink's target before what is left to go. */
+/* Put a symlink's target in front of the rest. */
 static int follow(struct walk *w, const char *target)
 {
 	size_t n = strlen(target), left = strlen(w->rest);
@@ -336,7 +336,7 @@ int squashfs_names_walk(struct squashfs_names *t, struct squashfs_names_node *to
 	while ((len = next_name(&w, name)) > 0) {
 		int r = step(&w, name, len, &why);
 
-		if (r < 0 && why.code) { /* no memory: told already */
+		if (r < 0 && why.code) { /* no memory: reported already */
 			if (err)
 				*err = why;
 			return -why.code;

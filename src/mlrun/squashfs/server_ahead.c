@@ -5,30 +5,30 @@
 #include <errno.h>
 #include <pthread.h>
 
-#define READERS       64           /* files whose reading is watched */
+#define READERS       64           /* files whose reads are tracked */
 #define DEPTH_MAX     8            /* blocks of a file decompressed ahead */
-#define SLACK         (256u << 10) /* bytes; the kernel sends several requests at once, in any order */
-#define FILES_MAX     64           /* small files put into the kernel's cache at a time */
-#define STRANGERS_MAX 8            /* of them in a row that the kernel does not know */
+#define SLACK         (256u << 10) /* bytes; the kernel sends requests out of order */
+#define FILES_MAX     64           /* small files put into the kernel's cache at once */
+#define STRANGERS_MAX 8 /* stop after so many in a row that the kernel has not looked up */
 
-/* A file that is read, or the image's small files, one after the other. */
+/* A file being read, or the image's small files as one sequence. */
 struct reader {
 	uint64_t ino;
 	uint64_t next;
-	unsigned run; /* how often in a row what was next was read */
+	unsigned run; /* how many reads in a row were sequential */
 };
 
 static struct {
 	pthread_mutex_t lock;
 	struct reader files[READERS];
-	struct reader small; /* next: the inode after the last one that was read or put */
+	struct reader small; /* next: the inode after the last one read or put */
 
-	/* One thread at a time puts something into the kernel's cache, as it may have to wait there
-	 * for a page whose reader waits for another thread's answer. */
+	/* One thread at a time fills the kernel's cache: it may have to wait for a page that is
+	 * locked by a reader, which waits for another thread's answer. */
 	pthread_mutex_t putting;
 } seen = { .lock = PTHREAD_MUTEX_INITIALIZER, .putting = PTHREAD_MUTEX_INITIALIZER };
 
-/* Returns 0, or -ENOENT for a file that the kernel has not looked up, and the like. */
+/* Returns 0, or -ENOENT if the kernel has not looked up the file, and the like. */
 static int put(const struct ops *o, uint64_t ino, uint64_t offset, const char *data, size_t size)
 {
 	struct fuse_bufvec buf = FUSE_BUFVEC_INIT(size);
@@ -39,7 +39,7 @@ static int put(const struct ops *o, uint64_t ino, uint64_t offset, const char *d
 
 /* --- blocks ------------------------------------------------------------------------- */
 
-/* What a block has before and after the piece that was read, which lies at offset in the file. */
+/* Put a block's bytes before and after the requested piece, which is at offset in the file. */
 static void put_rest(const struct ops *o, uint64_t ino, uint64_t offset,
 	const struct image_piece *p, int is_last)
 {
@@ -80,7 +80,7 @@ static void expect_blocks(const struct ops *o, uint64_t ino, uint64_t end)
 	struct image_piece p[DEPTH_MAX];
 	ssize_t n = image_pieces(o->image, ino, end, depth * image_block_size(o->image), p, depth);
 
-	/* One: others are for the threads that answer the next requests. */
+	/* Only one: the others are for the threads that answer the next requests. */
 	for (ssize_t i = 0; i < n && o->idle(); i++)
 		if ((p[i].header != 0 || p[i].fragment) && blocks_expect(o->blocks, &p[i]))
 			return;
@@ -88,7 +88,7 @@ static void expect_blocks(const struct ops *o, uint64_t ino, uint64_t end)
 
 /* --- small files -------------------------------------------------------------------- */
 
-/* Put up to n small files that follow one in the image, and remember where the next is. */
+/* Put up to n small files that follow ino in the image, and remember where the next is. */
 static void put_files(const struct ops *o, uint64_t ino, size_t n)
 {
 	struct image_piece p;
@@ -110,14 +110,14 @@ static void put_files(const struct ops *o, uint64_t ino, size_t n)
 	}
 }
 
-/* How many files to put after one, which was read: none, unless it follows those before it. */
+/* How many files to put after ino was read: none unless it continues a sequence. */
 static size_t note_small(uint64_t ino)
 {
 	struct reader *r = &seen.small;
 	size_t n;
 
 	pthread_mutex_lock(&seen.lock);
-	/* Links and directories lie between. */
+	/* Links and directories are in between. */
 	r->run = ino > r->next && ino - r->next < 1024 ? r->run + 1 : 0;
 	r->next = ino;
 	n = r->run < 2 ? 0 : r->run < 5 ? 2u << r->run : FILES_MAX;

@@ -14,13 +14,13 @@
 enum state { EMPTY, LOADING, READY, FAILED };
 
 struct entry {
-	struct block block; /* first: what callers have a pointer to */
+	struct block block; /* must be first: callers have a pointer to it */
 	uint64_t pos;
 	uint32_t header;
 	enum state state;
 	int users;
 	int error;
-	int is_extra;            /* beyond the slots: lives as long as it has users */
+	int is_extra;            /* beyond the slots: freed with its last user */
 	LIST_ENTRY(entry) chain; /* unless EMPTY */
 	TAILQ_ENTRY(entry) age;  /* while it has no users */
 };
@@ -30,7 +30,7 @@ struct blocks {
 	pthread_mutex_t lock;
 	pthread_cond_t loaded;
 	LIST_HEAD(, entry) buckets[BUCKETS];
-	TAILQ_HEAD(, entry) idle; /* those without users, the longest unused first */
+	TAILQ_HEAD(, entry) idle; /* entries without users, least recently used first */
 	char *memory;
 	size_t n;
 	struct entry slots[];
@@ -43,7 +43,7 @@ struct blocks *blocks_new(const struct image *im, size_t max)
 
 	if (!b)
 		return NULL;
-	/* One mapping, which the kernel fills as it is used, if it can by large pages. */
+	/* One mapping, populated on use, with large pages if possible. */
 	b->memory = mmap(NULL, n * block, PROT_READ | PROT_WRITE,
 		MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 	if (b->memory == MAP_FAILED) {
@@ -90,7 +90,7 @@ static struct entry *look_up(struct blocks *b, const struct image_piece *p)
 	return NULL;
 }
 
-/* Room for a block, with one user. */
+/* Get an entry for a block, with one user. */
 static struct entry *take_room(struct blocks *b)
 {
 	struct entry *e = TAILQ_FIRST(&b->idle);
@@ -111,7 +111,7 @@ static struct entry *take_room(struct blocks *b)
 	return e;
 }
 
-/* A block has one user less. One that failed is tried again by whoever asks next. */
+/* Drop one user of a block. If reading it failed, the next user retries. */
 static void release(struct blocks *b, struct entry *e)
 {
 	if (--e->users > 0)
@@ -128,7 +128,7 @@ static void release(struct blocks *b, struct entry *e)
 		TAILQ_INSERT_TAIL(&b->idle, e, age);
 }
 
-/* Read a block that is not there. The lock is not held while that takes its time. */
+/* Read a block that is not cached. Drops the lock meanwhile. */
 static struct entry *load(struct blocks *b, const struct image_piece *p)
 {
 	struct entry *e = take_room(b);
@@ -168,7 +168,7 @@ int blocks_get(struct blocks *b, const struct image_piece *p, const struct block
 			pthread_cond_wait(&b->loaded, &b->lock);
 	}
 	r = !e ? -ENOMEM : e->error;
-	/* A damaged image: the block has less than the file is said to have of it. */
+	/* A damaged image: the block is shorter than the file's part of it. */
 	if (r == 0 && (uint64_t)p->from + p->len > e->block.size)
 		r = -EIO;
 	if (r == 0)

@@ -1,9 +1,9 @@
 /*
- * The filter is a list of system calls, written by hand as in runtime/seccomp.c: libseccomp would
- * take longer than all else that a start waits for. What is not on it fails and does not kill,
- * since a C library may try more than it needs.
+ * The filter is a hand-written list of system calls, as in runtime/seccomp.c: libseccomp would take
+ * longer than everything else that a start waits for. Other calls fail instead of killing the
+ * process, since a C library may try calls that it can do without.
  *
- * Sanitizers' builds have no filter: they open files and start a process that looks for leaks.
+ * Builds with sanitizers have no filter: they open files and start a process that looks for leaks.
  */
 #include "squashfs/server_confine.h"
 
@@ -39,8 +39,8 @@
 #define ALLOW(call)    BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_##call, 0, 1), RETURN(SECCOMP_RET_ALLOW)
 #define REFUSE(code)   RETURN(SECCOMP_RET_ERRNO | (code))
 
-/* The second number of a jump says how many instructions are passed over if it is another value.
- * All of these machines have the lower half of an argument first. */
+/* The second number of a jump says how many instructions to skip if the value differs. All these
+ * machines store the lower half of an argument first. */
 #define ALLOW_IF(call, arg, bits, then, otherwise)                              \
 	BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_##call, 0, 4), LOAD(args[arg]), \
 		BPF_JUMP(BPF_JMP | BPF_JSET | BPF_K, (bits), 0, 1), then, otherwise
@@ -64,7 +64,7 @@ static const struct sock_filter allowed[] = {
 	ALLOW(recvmsg),
 	ALLOW(sendto),
 	ALLOW(sendmsg),
-	/* memory, which holds no code */
+	/* memory, but not executable */
 	ALLOW_IF(mmap, 2, PROT_EXEC, REFUSE(EPERM), RETURN(SECCOMP_RET_ALLOW)),
 	ALLOW_IF(mprotect, 2, PROT_EXEC, REFUSE(EPERM), RETURN(SECCOMP_RET_ALLOW)),
 	ALLOW(munmap),
@@ -75,7 +75,8 @@ static const struct sock_filter allowed[] = {
 	ALLOW(memfd_create),
 	ALLOW(ftruncate),
 	ALLOW(pwrite64),
-	/* threads, and no processes; glibc tries clone3(2) first, whose flags nobody can look at */
+	/* threads, but no processes; glibc tries clone3(2) first, whose flags a filter cannot
+	 * read */
 	ALLOW_IF(clone, 0, CLONE_THREAD, RETURN(SECCOMP_RET_ALLOW), REFUSE(EPERM)),
 	BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_clone3, 0, 1),
 	REFUSE(ENOSYS),
@@ -117,7 +118,7 @@ static void open_no_files(void)
 {
 	struct landlock_ruleset_attr attr = {
 		.handled_access_fs = (LANDLOCK_ACCESS_FS_MAKE_SYM << 1) - 1
-	}; /* the rights of its first version */
+	}; /* the rights of Landlock's first version */
 	auto_close int fd = (int)syscall(SYS_landlock_create_ruleset, &attr, sizeof(attr), 0);
 
 	if (fd >= 0)

@@ -1,6 +1,4 @@
-/*
- * An image's handle as the files that read it see it: server_image.c and server_xattr.c.
- */
+/* An image's handle, shared by the files that read it: server_image.c and server_xattr.c. */
 #ifndef MLR_SQUASHFS_SERVER_HANDLE_H
 #define MLR_SQUASHFS_SERVER_HANDLE_H
 
@@ -10,10 +8,11 @@
 #include <pthread.h>
 #include <squashfuse/squashfuse.h>
 
-/* What an image may say that a name has: libsquashfuse trusts it. */
+/* The longest name that an image can claim: libsquashfuse does not check it. */
 #define IMAGE_NAME_ROOM (65536 + 64)
 
-/* Where 64 blocks of a file lie, as the way there is a walk through the sizes of all before it. */
+/* The positions of 64 blocks of a file. To find one, the sizes of all earlier blocks must be added
+ * up. */
 #define CHUNK_BLOCKS 64
 #define CHUNKS       64
 
@@ -31,8 +30,9 @@ struct image {
 	uid_t uid;
 	gid_t gid;
 	int has_xattrs;
-	uint64_t list_blocks_max;   /* blocks of metadata that a file's list of blocks may take */
-	char name[IMAGE_NAME_ROOM]; /* the one that is being read; used while the lock is held */
+	uint64_t list_blocks_max; /* the most metadata blocks that a file's list of blocks may take
+				   */
+	char name[IMAGE_NAME_ROOM]; /* the name being read; protected by the lock */
 	struct chunk chunks[CHUNKS];
 };
 
@@ -48,12 +48,12 @@ static inline void image_unlock(pthread_mutex_t **lock)
 	pthread_mutex_lock(held_)
 
 /*
- * Does a place in the metadata lie within its block? libsquashfuse does not ask, and reads what
- * lies behind. The lock must be held.
+ * Is an offset within its metadata block? libsquashfuse does not check, and would read beyond it.
+ * The lock must be held.
  */
 int image_is_inside(struct image *im, uint64_t pos, size_t offset);
 
-/* An inode by FUSE's number. Returns 0 or -EIO. The lock must be held. */
+/* Get an inode by FUSE's number. Returns 0 or -EIO. The lock must be held. */
 int image_find(struct image *im, uint64_t ino, sqfs_inode *ret);
 
 #endif

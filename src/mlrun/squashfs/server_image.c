@@ -5,16 +5,16 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define META_BLOCKS       128 /* of 8 KiB; libsquashfuse's own 8 are few for a tree of directories */
-#define EMPTY_DIR         3   /* the size that the format gives an empty directory */
+#define META_BLOCKS       128 /* of 8 KiB; libsquashfuse's own 8 are too few for a deep tree */
+#define EMPTY_DIR         3   /* the format's size of an empty directory */
 #define FRAGMENTS_A_BLOCK (8192 / sizeof(struct squashfs_fragment_entry))
-#define STEP_BLOCKS       4096        /* of a file whose inode is stepped over */
-#define EXPECT_MAX        (64u << 20) /* bytes of metadata that are read ahead */
-#define METADATA_MIN      3 /* bytes of a block of metadata: its header, and something compressed */
+#define STEP_BLOCKS       4096        /* at most, of a file whose inode is skipped */
+#define EXPECT_MAX        (64u << 20) /* bytes of metadata to read ahead */
+#define METADATA_MIN      3 /* bytes: a metadata block's header and some compressed data */
 #define METADATA_ENTRIES  (8192 / sizeof(sqfs_blocklist_entry))
 
-/* Lists of blocks stand in the inode table, which is as long as the file has room for at most.
- * libsquashfuse asks for memory by the size that an inode says its file has. */
+/* The longest possible list of blocks: lists are part of the inode table, which fits into the file.
+ * libsquashfuse allocates memory by the file size that an inode claims. */
 static uint64_t list_blocks_max(const sqfs *fs, int fd)
 {
 	const struct squashfs_super_block *sb = &fs->sb;
@@ -26,7 +26,7 @@ static uint64_t list_blocks_max(const sqfs *fs, int fd)
 	return (size >= 0 && table > (uint64_t)size ? (uint64_t)size : table) / METADATA_MIN + 1;
 }
 
-/* More room than libsquashfuse gives itself. What cannot be had stays as it was. */
+/* Enlarge a cache of libsquashfuse's. Keeps the old one if that fails. */
 static void grow(sqfs_cache *cache, size_t blocks)
 {
 	sqfs_cache bigger;
@@ -37,7 +37,7 @@ static void grow(sqfs_cache *cache, size_t blocks)
 	*cache = bigger;
 }
 
-/* Squashfs's numbers of compressions; libsquashfuse names those alone that it has been built
+/* The name of a squashfs compression number; libsquashfuse knows only those that it was built
  * with. */
 static const char *compression_name(const sqfs *fs)
 {
@@ -107,7 +107,7 @@ void image_expect_metadata(const struct image *im)
 			POSIX_FADV_WILLNEED);
 }
 
-/* FUSE's root is 1; no inode of an image lies where 1 or 2 would say, as an inode has 16 bytes. */
+/* FUSE's root is 1. No image has an inode at position 1 or 2, since an inode takes 16 bytes. */
 static sqfs_inode_id id_of(const sqfs *fs, uint64_t ino)
 {
 	return ino == IMAGE_ROOT ? fs->sb.root_inode : ino == 2 ? 0 : ino;
@@ -224,7 +224,7 @@ int image_readlink(struct image *im, uint64_t ino, char ret[PATH_MAX])
 	return 0;
 }
 
-/* Offsets: 0 is ".", 1 is "..", then 2 more than libsquashfuse's own. Returns 0 when each() did. */
+/* Offsets: 0 is ".", 1 is "..", then libsquashfuse's own plus 2. Returns 0 if each() did. */
 static int list_dots(off_t *offset, image_each *each, void *arg)
 {
 	static const char *const dots[] = { ".", ".." };
@@ -290,7 +290,7 @@ static int fill_chunk(struct image *im, sqfs_inode *inode, struct chunk *c)
 		sqfs_blockidx_blocklist(&im->fs, inode, &bl,
 			(sqfs_off_t)(c->first * im->fs.sb.block_size)) != SQFS_OK)
 		return -EIO;
-	/* It may stop short of the first. */
+	/* It may stop before the first one. */
 	for (c->n = 0; c->n < CHUNK_BLOCKS && bl.remain > 0;) {
 		if (sqfs_blocklist_next(&bl) != SQFS_OK)
 			return -EIO;
@@ -331,7 +331,7 @@ static int fragment_place(struct image *im, uint32_t number, struct image_piece 
 
 	if (number >= im->fs.sb.fragments)
 		return -ENOENT;
-	/* Its last byte: a damaged block may be as short as one. */
+	/* Check the last byte: a damaged block may hold only one. */
 	if (!image_is_inside(im, im->fs.frag_table.blocks[number / FRAGMENTS_A_BLOCK],
 		    (number % FRAGMENTS_A_BLOCK + 1) * sizeof(f) - 1) ||
 		sqfs_frag_entry(&im->fs, &f, number) != SQFS_OK)
@@ -342,8 +342,8 @@ static int fragment_place(struct image *im, uint32_t number, struct image_piece 
 	return 0;
 }
 
-/* The block of a file that holds the byte at offset, and how much of it is the file's from there.
- * The lock must be held. */
+/* Find the file's block at offset, and how much of the file follows in it. The lock must be
+ * held. */
 static int piece_at(
 	struct image *im, sqfs_inode *inode, uint64_t ino, uint64_t offset, struct image_piece *ret)
 {
@@ -390,7 +390,7 @@ ssize_t image_pieces(struct image *im, uint64_t ino, uint64_t offset, size_t siz
 	return (ssize_t)used;
 }
 
-/* Step over what the inode table has of an inode beyond its fixed part. The lock must be held. */
+/* Skip the variable part of an inode in the inode table. The lock must be held. */
 static int step_over(struct image *im, sqfs_inode *inode)
 {
 	size_t rest;

@@ -15,7 +15,7 @@
 #include <unistd.h>
 
 #define PIECES       32
-#define HEAD         4096 /* bytes of an ELF file's beginning, with its program headers mostly */
+#define HEAD         4096        /* bytes of an ELF file's start, mostly with its program headers */
 #define NOTE_SECTION (64u << 10) /* bytes of a section that is a note by its name alone */
 
 static int put(int fd, const char *data, size_t size, off_t at)
@@ -34,7 +34,7 @@ static int put(int fd, const char *data, size_t size, off_t at)
 	return 0;
 }
 
-/* Who gets it may map it: it will neither change nor shrink. */
+/* Seal a file so that its receiver may map it: it can neither change nor shrink. */
 static int seal(int fd)
 {
 	int seals = F_SEAL_SEAL | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE;
@@ -51,16 +51,16 @@ static int open_memory(size_t size)
 	return take_fd(&fd);
 }
 
-/* A file of the image on its way into memory. */
+/* A file of the image being copied to memory. */
 struct copy {
 	struct image *im;
 	struct blocks *blocks;
 	uint64_t ino, size;
-	uint64_t left; /* bytes that may be copied still */
+	uint64_t left; /* bytes that may still be copied */
 	int fd;
 };
 
-/* Some pieces that begin at a place. Returns how many bytes they are. */
+/* Copy pieces from an offset on. Returns their bytes. */
 static ssize_t copy_pieces(const struct copy *c, uint64_t at, uint64_t size)
 {
 	struct image_piece p[PIECES];
@@ -72,7 +72,7 @@ static ssize_t copy_pieces(const struct copy *c, uint64_t at, uint64_t size)
 		const struct block *b;
 		int r = 0;
 
-		if (p[i].header != 0 || p[i].fragment) { /* else a hole */
+		if (p[i].header != 0 || p[i].fragment) { /* otherwise a hole */
 			r = blocks_get(c->blocks, &p[i], &b);
 			if (r < 0)
 				return r;
@@ -86,7 +86,7 @@ static ssize_t copy_pieces(const struct copy *c, uint64_t at, uint64_t size)
 	return done > 0 ? done : -EIO;
 }
 
-/* What lies beyond the file's end is left out. */
+/* Copy a range, cut at the file's end. */
 static int copy_range(struct copy *c, uint64_t at, uint64_t size)
 {
 	if (at >= c->size)
@@ -107,7 +107,7 @@ static int copy_range(struct copy *c, uint64_t at, uint64_t size)
 	return 0;
 }
 
-/* Is it called a note? Tools that add one to a library may give it another type. */
+/* Is the section called a note? Tools that add one to a library may use another type. */
 static int is_named_note(const struct copy *c, const Elf64_Shdr *s, const Elf64_Shdr *names)
 {
 	char name[6];
@@ -129,7 +129,7 @@ static int copy_section(struct copy *c, const Elf64_Shdr *s, const Elf64_Shdr *n
 	return 0;
 }
 
-/* Returns 1 when that was done, 0 for what is no ELF file of this kind. */
+/* Returns 1 if it was copied, 0 if it is not an ELF file of this kind. */
 static int copy_elf(struct copy *c)
 {
 	auto_free Elf64_Shdr *sections = NULL;
@@ -183,7 +183,7 @@ static int look_file(struct image *im, struct blocks *blocks, const struct stat 
 	return r < 0 ? r : take_fd(&fd);
 }
 
-/* Names on their way into a file; fd is -1 where they are only counted. */
+/* Names being written to a file; if fd is -1, they are only counted. */
 struct names {
 	int fd;
 	off_t size;
@@ -222,7 +222,7 @@ static int look_names(struct image *im, const struct stat *st)
 	return r < 0 ? r : take_fd(&fd);
 }
 
-/* Links and directories tell more than what they are. */
+/* Add what is particular to links and directories. */
 static int look_closer(struct image *im, const struct stat *st, struct look_answer *ret)
 {
 	struct names l = { .fd = -1 };
@@ -312,7 +312,7 @@ void look_serve(int sock, struct image *im, struct blocks *blocks)
 		r = answer(im, blocks, &q, &a);
 		a.code = r < 0 ? r : 0;
 		if (r > 0)
-			fd = r; /* 0 to 4 are taken */
+			fd = r; /* never 0: 0 to 4 are in use */
 		if (send_answer(sock, &a, fd) < 0)
 			return;
 	}

@@ -39,7 +39,7 @@ static void fill_entry(struct fuse_entry_param *e, const struct stat *st)
 
 static void op_lookup(fuse_req_t req, fuse_ino_t parent, const char *name)
 {
-	struct fuse_entry_param e = { .entry_timeout = FOREVER }; /* that it is not there, too */
+	struct fuse_entry_param e = { .entry_timeout = FOREVER }; /* cache negative look-ups, too */
 	struct stat st;
 	int r = image_lookup(ops_of(req)->image, parent, name, &st);
 
@@ -57,7 +57,7 @@ static void op_forget(fuse_req_t req, fuse_ino_t ino, uint64_t n)
 {
 	(void)ino;
 	(void)n;
-	fuse_reply_none(req); /* nothing is remembered of inodes */
+	fuse_reply_none(req); /* there is no state to drop */
 }
 
 static void op_getattr(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi)
@@ -83,7 +83,7 @@ static void op_readlink(fuse_req_t req, fuse_ino_t ino)
 		fuse_reply_err(req, -r);
 }
 
-/* "Not needed": the kernel then opens without asking, and keeps what it has read. */
+/* Fail as "not needed": the kernel then opens files without asking, and keeps its cache. */
 static void op_open(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi)
 {
 	(void)ino;
@@ -93,14 +93,14 @@ static void op_open(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi)
 
 /* --- reading files ------------------------------------------------------------------ */
 
-/* One request's blocks while they are sent off. */
+/* One request's blocks while the reply is sent. */
 struct answer {
 	struct blocks *blocks;
 	struct image_piece *pieces;
 	const struct block **used;
 	struct iovec *iov;
 	size_t n, block_size;
-	char *zeros; /* where there is a hole */
+	char *zeros; /* if there is a hole */
 };
 
 static void answer_done(struct answer *a)
@@ -132,7 +132,7 @@ static int gather_piece(struct answer *a, size_t i)
 	return r;
 }
 
-/* Returns 0 with all of the bytes at hand, or -errno. */
+/* Get all blocks of a range. Returns 0 or -errno. */
 static int gather(const struct ops *o, fuse_ino_t ino, size_t size, off_t offset, struct answer *a)
 {
 	size_t room = size / a->block_size + 3;
@@ -172,15 +172,15 @@ static void op_read(
 
 /* --- directories -------------------------------------------------------------------- */
 
-/* A directory's names on their way into a buffer. */
+/* A directory's names being written to a buffer. */
 struct listing {
 	fuse_req_t req;
 	char *buf;
 	size_t size, used;
-	int plus; /* with the attributes of each */
+	int plus; /* with attributes */
 };
 
-/* Returns 0 when there is no more room. */
+/* Returns 0 if the buffer is full. */
 static int list_name(void *arg, const char *name, const struct stat *st, off_t next)
 {
 	struct listing *l = arg;
@@ -192,7 +192,7 @@ static int list_name(void *arg, const char *name, const struct stat *st, off_t n
 
 		fill_entry(&e, st);
 		if (name[0] == '.' && (!name[1] || (name[1] == '.' && !name[2])))
-			e.ino = 0; /* not looked up */
+			e.ino = 0; /* do not look it up */
 		n = fuse_add_direntry_plus(l->req, at, room, name, &e, next);
 	} else {
 		n = fuse_add_direntry(l->req, at, room, name, st, next);
@@ -240,7 +240,7 @@ static void op_statfs(fuse_req_t req, fuse_ino_t ino)
 
 /* --- extended attributes ------------------------------------------------------------ */
 
-/* "ENOSYS" for an image without any: the kernel does not ask again. */
+/* -ENOSYS for an image without any xattrs: the kernel does not ask again. */
 static void reply_value(fuse_req_t req, const char *buf, ssize_t n, size_t size)
 {
 	if (n < 0)

@@ -9,13 +9,13 @@
 
 #include "squashfs/server_blocks.h"
 
-/* The user data of a session whose operations are these. */
+/* The operations' context, a session's user data. */
 struct ops {
 	struct fuse_session *session;
 	struct image *image;
 	struct blocks *blocks;
-	int threads;       /* that may answer at once */
-	int (*idle)(void); /* is there a thread that waits for a request? */
+	int threads;       /* threads that may answer at once */
+	int (*idle)(void); /* does a thread wait for a request? */
 };
 
 extern const struct fuse_lowlevel_ops ops_table;

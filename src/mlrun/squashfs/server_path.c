@@ -4,28 +4,28 @@
 #include <stdio.h>
 #include <string.h>
 
-#define LINKS_MAX 40 /* as the kernel's own limit, path_resolution(7) */
+#define LINKS_MAX 40 /* the kernel's own limit, path_resolution(7) */
 #define DEPTH_MAX 64
 
-/* A path that is being walked. */
+/* The state of a path's resolution. */
 struct walk {
 	struct image *im;
 	struct image_place *at;
 	uint64_t dirs[DEPTH_MAX];
-	size_t ends[DEPTH_MAX]; /* how much of at->path is each directory's */
-	size_t depth;           /* of dirs[], whose last is where we are */
+	size_t ends[DEPTH_MAX]; /* the length of at->path up to each directory */
+	size_t depth;           /* of dirs[], whose last is the current one */
 	int links;
 	char todo[2 * PATH_MAX];
 };
 
-/* The place is the directory that we are in. */
+/* Set the place to the current directory. */
 static void stay(struct walk *w)
 {
 	w->at->st = (struct stat){ .st_ino = w->dirs[w->depth - 1], .st_mode = S_IFDIR };
 	w->at->path[w->ends[w->depth - 1]] = '\0';
 }
 
-/* Put a link's target before what is left to walk. */
+/* Put a link's target in front of the rest. */
 static int follow(struct walk *w, uint64_t link, const char *rest)
 {
 	char target[PATH_MAX], left[PATH_MAX];
@@ -42,7 +42,7 @@ static int follow(struct walk *w, uint64_t link, const char *rest)
 	return 0;
 }
 
-/* Note where a name of the directory that we are in lies, and what is left behind it. */
+/* Set the place to a name of the current directory, with the rest after it. */
 static int note(struct walk *w, const char *name, const char *rest)
 {
 	size_t end = w->ends[w->depth - 1];
@@ -52,7 +52,7 @@ static int note(struct walk *w, const char *name, const char *rest)
 	return (size_t)n < sizeof(w->at->path) - end ? 0 : -ENAMETOOLONG;
 }
 
-/* One name further. */
+/* Resolve one component. */
 static int step(struct walk *w, const char *name, const char *rest, enum image_follow last)
 {
 	struct image_place *at = w->at;

@@ -11,18 +11,18 @@
 #include <string.h>
 #include <time.h>
 
-#define FILE_MAX    (2u << 20) /* bytes of a file; what is larger is not read whole */
+#define FILE_MAX    (2u << 20) /* bytes of a file; larger files are not read whole */
 #define PIECES      16
 #define TARGETS_MAX 16
-#define WAIT_MS     500 /* for the kernel to look up what is at hand */
+#define WAIT_MS     500 /* how long to wait for the kernel's look-ups */
 #define SCRIPT_MAX  2   /* a script's interpreter may be a script */
 
 /* --- files -------------------------------------------------------------------------- */
 
-/* The files that are at hand. */
+/* The prefetched files. */
 struct target {
 	uint64_t ino, size;
-	int is_known; /* to the kernel */
+	int is_known; /* the kernel has looked it up */
 	int is_put;
 };
 
@@ -33,7 +33,7 @@ static struct {
 	size_t n;
 } warm = { .lock = PTHREAD_MUTEX_INITIALIZER, .known = PTHREAD_COND_INITIALIZER };
 
-/* Do something with each block of a file. */
+/* Call act() for each block of a file. */
 static void each_block(const struct ops *o, uint64_t ino, uint64_t size,
 	void (*act)(
 		const struct ops *o, uint64_t ino, uint64_t offset, const struct image_piece *p))
@@ -65,7 +65,7 @@ static void put(const struct ops *o, uint64_t ino, uint64_t offset, const struct
 	ahead_put(o, ino, offset, p);
 }
 
-/* One that the kernel knows and has not got. */
+/* The next file that the kernel has looked up and not received. */
 static struct target *next_known(void)
 {
 	for (size_t i = 0; i < warm.n; i++)
@@ -82,7 +82,7 @@ static int all_put(void)
 	return 1;
 }
 
-/* Put what the kernel knows; until a time, wait for what it does not know yet. */
+/* Put the files that the kernel has looked up; wait for the others until a given time. */
 static void put_known(const struct ops *o, const struct timespec *until)
 {
 	struct target *t;
@@ -134,7 +134,7 @@ static void warm_path(const struct ops *o, const char *path)
 		warm_file(o, &at.st);
 }
 
-/* The loader, and the C library beside it. Most have it there. */
+/* Prefetch the loader, and the C library, which is usually beside it. */
 static void warm_loader(const struct ops *o, const char *path)
 {
 	struct image_place at;
@@ -147,7 +147,7 @@ static void warm_loader(const struct ops *o, const char *path)
 		warm_file(o, &libc);
 }
 
-/* The interpreter that a script names in its first line. Returns 0 when it names none. */
+/* The interpreter in a script's first line. Returns 0 if there is none. */
 static int script_interpreter(const char *data, size_t size, char ret[PATH_MAX])
 {
 	size_t at = 2, n = 0;
@@ -185,7 +185,7 @@ static void warm_program(const struct ops *o, const struct stat *st, int depth)
 		warm_loader(o, path);
 }
 
-/* The first file of that name in a directory of PATH. */
+/* Find the first file of that name in PATH. */
 static int search(struct image *im, const char *command, const char *path, struct image_place *ret)
 {
 	char file[PATH_MAX];

@@ -10,7 +10,7 @@ static int is_shown(const char *name)
 	return strncmp(name, "user.", 5) == 0 && strncmp(name, "user.overlay.", 13) != 0;
 }
 
-/* The lock must be held. x->remain is 0 for an inode without any. */
+/* The lock must be held. x->remain is 0 for an inode without xattrs. */
 static int open_xattrs(struct image *im, uint64_t ino, sqfs_xattr *x)
 {
 	sqfs_inode inode;
@@ -32,7 +32,8 @@ static int open_xattrs(struct image *im, uint64_t ino, sqfs_xattr *x)
 		: -EIO;
 }
 
-/* The next one's name, into im->name. libsquashfuse's own search trusts the length of a name. */
+/* Read the next xattr's name into im->name. libsquashfuse's own search does not check a name's
+ * length. */
 static int next_xattr(struct image *im, sqfs_xattr *x)
 {
 	size_t n;

@@ -20,13 +20,13 @@
 #include <string.h>
 
 /*
- * A block is what the kernel asks of a FUSE server at once; twice as large ones save 3 %. zstd's
- * fastest level: a whole pull takes 0.9 s of CPU with it and 1.25 s with level 3, which saves 4 to
- * 7 % (mlrun pull of 63 MB gzip, and of 114,000 files).
+ * A block has the size of the kernel's largest FUSE request; blocks of twice the size save 3 %.
+ * zstd's fastest level: a whole pull takes 0.9 s of CPU with it and 1.25 s with level 3, which
+ * saves 4 to 7 % (mlrun pull of 63 MB gzip, and of 114,000 files).
  */
 #define BLOCK_SIZE   (128u << 10)
 #define LEVEL        1
-#define RAW_MAX      (4u << 20) /* bytes of a file that is stored as it is */
+#define RAW_MAX      (4u << 20) /* bytes of a file that may be stored uncompressed */
 #define NAMES_MEMORY ((size_t)1 << 30)
 
 struct squashfs_writer {
@@ -41,25 +41,24 @@ struct squashfs_writer {
 
 	struct squashfs_changes *layers; /* the topmost first */
 	size_t n_layers, max_layers;
-	struct squashfs_names_node *top; /* of the whole, once applied */
+	struct squashfs_names_node *top; /* of the whole image, once applied */
 
-	/* The layer that is being read. */
+	/* The layer being read. */
 	size_t current;
-	uint32_t ordinal;                   /* regular files of it so far */
-	struct squashfs_names_data *taking; /* data() go here; NULL: they are passed over */
+	uint32_t ordinal;                   /* regular files read so far */
+	struct squashfs_names_data *taking; /* data() writes here; NULL: data is skipped */
 	uint64_t passed_over, taken;
 
-	/* Which directories of the layers above lie over one of this layer's. */
+	/* The upper layers' directories that lie over a directory of this layer. */
 	const struct squashfs_names_node *over;
 	const struct squashfs_names_node **above;
 	size_t n_above;
 	enum { CLEAR, COVERED, UNSURE } over_is;
 
-	/* Files whose data were passed over though they are needed, in order of layer and
-	 * ordinal. */
+	/* Files whose data was skipped but is needed, in order of layer and ordinal. */
 	struct squashfs_names_inode **lacking;
 	size_t n_lacking, room_lacking;
-	int again; /* a layer is being read for those */
+	int again; /* the layer is read again for them */
 };
 
 int squashfs_writer_available(void)
@@ -129,7 +128,7 @@ void squashfs_writer_free(struct squashfs_writer *s)
 {
 	if (!s)
 		return;
-	squashfs_blocks_free(s->blocks); /* its threads use all else */
+	squashfs_blocks_free(s->blocks); /* first: its threads use the rest */
 	sqfs_destroy(s->xattrs);
 	sqfs_destroy(s->fragments);
 	sqfs_destroy(s->compressor);
@@ -159,7 +158,7 @@ int squashfs_writer_layer(struct squashfs_writer *s, struct mlr_error *err)
 
 /* --- which data are hidden ---------------------------------------------------- */
 
-/* One directory further down: keep those of the layers above that have it, too. */
+/* Go down one directory: keep the upper layers that have it, too. */
 static void narrow(struct squashfs_writer *s, const struct squashfs_names_node *dir)
 {
 	size_t kept = 0;
@@ -178,10 +177,9 @@ static void narrow(struct squashfs_writer *s, const struct squashfs_names_node *
 }
 
 /*
- * Find what the layers above have over a directory. Nothing is certain below one that this layer
- * has not named (so far): it may lead elsewhere, by a symlink of a layer below. All others are
- * where their path says, and so is what a layer above has at that path, whether it named it or not:
- * it meets real directories.
+ * Find the upper layers' directories over one of this layer's. Below a directory that this layer
+ * has not named (so far) nothing is certain: a lower layer's symlink may lead it elsewhere. All
+ * others are where their paths say, and so is what an upper layer has at such a path, named or not.
  */
 static void look_above(struct squashfs_writer *s, const struct squashfs_names_node *dir)
 {
@@ -202,7 +200,7 @@ static void look_above(struct squashfs_writer *s, const struct squashfs_names_no
 		narrow(s, dir);
 }
 
-/* Will no name that a layer above leaves visible be this one? */
+/* Is this entry certainly hidden, whatever names the upper layers leave visible? */
 static int is_hidden(struct squashfs_writer *s, const struct squashfs_names_node *n)
 {
 	if (s->over != n->parent) {
@@ -263,15 +261,15 @@ static int by_place(const void *a, const void *b)
 }
 
 /*
- * What every start reads is stored as it is: the loader, the C library, the usual shells. To
- * decompress it would take longer than all else that a start from a squashfs file does (2 MB at 0.7
- * GB/s).
+ * Store uncompressed what every start reads: the loader, the C library, the usual shells.
+ * Decompressing them (2 MB at 0.7 GB/s) would take longer than everything else in a start from a
+ * squashfs file.
  */
 static int is_for_every_start(const struct layer_member *m)
 {
 	static const char *const names[] = { "ld-linux*.so*", "ld-2.*.so", "ld-musl-*.so*",
 		"ld64.so*", "libc.so.6", "libc-2.*.so", "busybox", "bash", "dash",
-		"\\[" /* busybox, too: the first of its names where they are hard links */ };
+		"\\[" /* busybox, too: the first of its hard-linked names */ };
 	const char *slash = strrchr(m->path, '/'), *name = slash ? slash + 1 : m->path;
 
 	for (size_t i = 0; m->size <= RAW_MAX && i < ARRAY_LEN(names); i++)
@@ -280,7 +278,7 @@ static int is_for_every_start(const struct layer_member *m)
 	return 0;
 }
 
-/* A file of a layer that is read again: is it one of those that lack their data? */
+/* A file of a layer that is read again: does it lack its data? */
 static int on_file_again(struct squashfs_writer *s, struct mlr_error *err)
 {
 	uint32_t ordinal = s->ordinal++;
@@ -358,7 +356,7 @@ static int on_dir(void *ctx, const struct layer_member *m, struct mlr_error *err
 	r = put_xattrs(s, m, &xattr, err);
 	if (r < 0)
 		return r;
-	s->over = NULL; /* it may be named only now */
+	s->over = NULL; /* this may be its first mention */
 	return squashfs_changes_dir(current(s), m->path, m->mode, m->mtime.tv_sec, xattr, err);
 }
 
@@ -434,7 +432,7 @@ static void collect_lacking(struct squashfs_writer *s, const struct squashfs_nam
 		if (squashfs_names_kind(n) == NAMES_DIR)
 			collect_lacking(s, n);
 		if (squashfs_names_kind(n) != NAMES_FILE || !n->inode->skipped)
-			continue; /* hard links may come twice, which does no harm */
+			continue; /* hard links may appear twice, which is harmless */
 		if (s->n_lacking == s->room_lacking) {
 			s->room_lacking = s->room_lacking ? 2 * s->room_lacking : 64;
 			s->lacking =

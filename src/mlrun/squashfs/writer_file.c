@@ -7,7 +7,7 @@
 
 static void file_destroy(sqfs_object_t *o)
 {
-	(void)o; /* its owner's */
+	(void)o; /* the descriptor belongs to its owner */
 }
 
 static int failed(struct squashfs_file *f, int code)

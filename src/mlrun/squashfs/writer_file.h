@@ -1,6 +1,6 @@
 /*
- * The file that a squashfs image is written to, as libsquashfs wants to see one. The errno of what
- * failed is kept: libsquashfs itself knows but "I/O error".
+ * The file that a squashfs image is written to, as a libsquashfs file. Keeps the errno of a
+ * failure, for which libsquashfs says only "I/O error".
  */
 #ifndef MLR_SQUASHFS_WRITER_FILE_H
 #define MLR_SQUASHFS_WRITER_FILE_H
@@ -10,7 +10,7 @@
 #include <sqfs/io.h>
 
 struct squashfs_file {
-	sqfs_file_t base; /* first: libsquashfs knows it by this */
+	sqfs_file_t base; /* must be first: libsquashfs has a pointer to it */
 	int fd;           /* borrowed */
 	sqfs_u64 size;
 	int error; /* errno of the first failure, or 0 */
@@ -18,7 +18,7 @@ struct squashfs_file {
 
 void squashfs_file_init(struct squashfs_file *f, int fd);
 
-/* Tell what libsquashfs failed with, an SQFS_ERROR, while doing something to f. Returns -errno. */
+/* Report an SQFS_ERROR that libsquashfs returned while doing something to f. Returns -errno. */
 int squashfs_file_fail(
 	const struct squashfs_file *f, int code, const char *doing, struct mlr_error *err);
 

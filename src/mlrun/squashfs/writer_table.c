@@ -14,7 +14,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#define PADDING 4096 /* loop devices want whole pages */
+#define PADDING 4096 /* loop devices need whole pages */
 
 struct table {
 	struct squashfs_file *file;
@@ -46,7 +46,7 @@ static int by_name(const void *a, const void *b)
 	return strcmp(x->name, y->name);
 }
 
-/* Directories list their names in the order of bytes. */
+/* Directories list their names in byte order. */
 static void sort_children(struct squashfs_names_node *dir)
 {
 	auto_free struct squashfs_names_node **v = NULL;
@@ -69,8 +69,8 @@ static void sort_children(struct squashfs_names_node *dir)
 	dir->last = v[n - 1];
 }
 
-/* Count names and number inodes, a directory's names in a row. A directory is linked by its name,
- * its "." and every ".." below it. */
+/* Count names and number inodes, consecutively within a directory. A directory's links are its
+ * name, its "." and every ".." below it. */
 static void number(struct table *t, struct squashfs_names_node *dir)
 {
 	sort_children(dir);
@@ -121,7 +121,7 @@ static void fill_file(const struct squashfs_names_inode *from, sqfs_inode_generi
 	to->data.file_ext.fragment_idx = d->fragment;
 	to->data.file_ext.fragment_offset = d->offset;
 	to->data.file_ext.xattr_idx = from->xattr;
-	sqfs_inode_make_basic(to); /* where that holds all of it */
+	sqfs_inode_make_basic(to); /* if that can hold it */
 }
 
 static int fill_other(const struct squashfs_names_inode *from, sqfs_inode_generic_t *to)
@@ -149,8 +149,8 @@ static int write_inode(
 	return sqfs_meta_writer_write_inode(t->inodes, inode);
 }
 
-/* The list of a file's blocks follows its inode. It is put there apart from the rest, because
- * libsquashfs takes as much stack as it is long. */
+/* Write the list of a file's blocks, which follows its inode. libsquashfs would take as much stack
+ * as the list is long. */
 static int write_blocks(const struct table *t, const struct squashfs_names_data *d)
 {
 	sqfs_u32 le[256];
@@ -202,7 +202,8 @@ static int write_dir_inode(const struct table *t, struct squashfs_names_node *di
 	return r;
 }
 
-/* The directories below, then this one's other inodes in a row, its list of names, its inode. */
+/* Write the directories below, then this one's other inodes in a row, its list of names, its
+ * inode. */
 static int write_dir(const struct table *t, struct squashfs_names_node *dir, uint32_t parent)
 {
 	int r = 0;
@@ -213,7 +214,7 @@ static int write_dir(const struct table *t, struct squashfs_names_node *dir, uin
 	for (struct squashfs_names_node *c = dir->child; c && r == 0; c = c->next)
 		if (squashfs_names_kind(c) != NAMES_DIR && c->inode->nlink) {
 			r = write_leaf(t, c->inode);
-			c->inode->nlink = 0; /* written, whatever other names it has */
+			c->inode->nlink = 0; /* written, however many names it has */
 		}
 	if (r == 0)
 		r = sqfs_dir_writer_begin(t->dirs, 0);

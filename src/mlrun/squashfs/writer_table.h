@@ -1,5 +1,5 @@
 /*
- * The second half of a squashfs image: inodes, directories and tables, after the data. For
+ * Writes the second half of a squashfs image, after the data: inodes, directories and tables. For
  * squashfs/writer.c.
  */
 #ifndef MLR_SQUASHFS_WRITER_TABLE_H
@@ -13,10 +13,10 @@
 #include <sqfs/super.h>
 #include <sqfs/xattr_writer.h>
 
-/* Seconds since 1970 as far as the format can tell them: 0 to 2^32 - 1. */
+/* Clamp seconds since 1970 to the format's range, 0 to 2^32 - 1. */
 uint32_t squashfs_table_time(int64_t seconds);
 
-/* Write all but the data, and the super block again. The nodes' order and inodes are changed. */
+/* Write all but the data, and the super block again. Changes the nodes' order and inodes. */
 int squashfs_table_write(struct squashfs_file *file, sqfs_compressor_t *compressor,
 	sqfs_super_t *super, sqfs_frag_table_t *fragments, sqfs_xattr_writer_t *xattrs,
 	struct squashfs_names_node *top, struct mlr_error *err);
