@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Registries have "errors"; token servers "details" (Docker Hub's) or "error_description"
+/* Registries use "errors"; token servers use "details" (Docker Hub) or "error_description"
  * (OAuth2). */
 void answer_problem(const struct http_exchange *x, char code[ANSWER_CODE_SIZE],
 	char message[ANSWER_MESSAGE_SIZE])
@@ -83,7 +83,7 @@ static int fail_missing(const struct answer_to *to, const char *code, struct mlr
 		"stands before the first '/'");
 }
 
-/* "; 0 of 100 pulls left in 6 h" of "100;w=21600" and "0;w=21600" (Docker Hub's headers). */
+/* "; 0 of 100 pulls left in 6 h" from "100;w=21600" and "0;w=21600" (Docker Hub's headers). */
 static void describe_quota(const struct http_exchange *x, char ret[80])
 {
 	const char *window = x->quota_left ? strstr(x->quota_left, ";w=") : NULL;
@@ -108,7 +108,7 @@ static int fail_busy(struct http_exchange *x, const struct answer_to *to, const 
 	char quota[80];
 
 	describe_quota(x, quota);
-	/* An allowance that is spent comes back in hours. */
+	/* An exhausted quota takes hours to come back, so do not retry. */
 	if (x->quota_left && strtol(x->quota_left, NULL, 10) == 0 && x->retry_after < 0)
 		x->transient = 0;
 	mlr_fail(err, EBUSY, "'%s' says: too many requests%s%s%s", to->registry,
@@ -128,7 +128,7 @@ static int fail_refused(struct http_exchange *x, const struct answer_to *to, con
 	struct mlr_error *err)
 {
 	mlr_fail(err, EACCES, "HTTP status %d%s%s", x->status, *message ? ": " : "", message);
-	/* Signed addresses, which redirects lead to, run out; new ones are made. */
+	/* Redirects lead to signed URLs, which expire; a retry gets a new one. */
 	x->transient = x->redirected;
 	if (x->redirected)
 		return mlr_wrap(err, "%s: the registry's storage refuses it", to->what);

@@ -15,21 +15,20 @@
 #include <pthread.h>
 #include <string.h>
 
-#define MARGIN_MS 10000 /* before its end a token is replaced, or a third of its life */
+#define MARGIN_MS 10000 /* replace a token so long before its end, or after 2/3 of its life */
 
 struct auth {
-	pthread_mutex_t lock; /* held while a token is fetched, so that several threads fetch one */
+	pthread_mutex_t lock; /* held while a token is fetched, so that threads share one */
 	struct http *http;
 	char *registry, *repository, *authfile;
-	struct strv
-		token_servers; /* hosts that may see the credentials, beside those of the site */
+	struct strv token_servers; /* other hosts that may get the credentials */
 	int64_t total_ms;
-	int looked_up; /* for credentials */
-	int has;       /* some */
+	int looked_up; /* credentials were looked up */
+	int has;       /* and found */
 	struct credential cred;
 	char *header;
-	int64_t renew_ms;      /* when to replace header unasked; 0: never */
-	struct challenge from; /* what header answers */
+	int64_t renew_ms;      /* when to replace the header; 0: never */
+	struct challenge from; /* the challenge that header answers */
 };
 
 struct auth *auth_new(const struct auth_options *opt)
@@ -88,7 +87,7 @@ static int look_up(struct auth *a, struct mlr_error *err)
 		return 0;
 	r = credential_find(a->authfile, a->registry, a->repository, &a->cred, err);
 	if (r == -EACCES) {
-		err->code = EPERM; /* it was not the registry that refused */
+		err->code = EPERM; /* the refusal is not the registry's */
 		return -EPERM;
 	}
 	if (r < 0)
@@ -105,7 +104,7 @@ static void keep_header(struct auth *a, char *header, int64_t renew_ms)
 	a->renew_ms = renew_ms;
 }
 
-/* May a token server be told the credentials? Whom we would tell them is who can misuse them. */
+/* May a token server get the credentials? It could misuse them. */
 static int check_trust(
 	const struct auth *a, const char *realm, const char *base, struct mlr_error *err)
 {
@@ -182,7 +181,7 @@ static int answer_challenge(struct auth *a, const struct challenge *c, const cha
 	return mlr_fail(err, EACCES, "the registry refuses access and offers no way to ask for it");
 }
 
-/* Parse the challenge, answer it, and keep it for the token's end. */
+/* Parse the challenge, answer it, and keep it for when the token expires. */
 static int fetch(
 	struct auth *a, const char *text, const char *base, int *transient, struct mlr_error *err)
 {
@@ -210,7 +209,7 @@ char *auth_header(struct auth *a, const char *base)
 		mlr_debug("the token runs out, asking for a new one");
 		if (answer_challenge(a, &a->from, base, &transient, &err) < 0) {
 			mlr_log_failure(MLR_DEBUG, &err, "");
-			a->renew_ms = 0; /* the registry's 401 will tell, if it comes to that */
+			a->renew_ms = 0; /* if it matters, the registry's 401 will show it */
 		}
 	}
 	copy = a->header ? xstrdup(a->header) : NULL;

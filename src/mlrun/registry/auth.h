@@ -1,13 +1,12 @@
 /*
- * How one registry is asked so that it answers (RFC 9110, 11; distribution-spec's token
- * authentication, RFC 6749 for refresh tokens): nothing, a password ("Basic"), or a token
- * ("Bearer") that a token server gives, to us by our credentials or to anyone. For this room's
- * other files.
+ * Authenticates to one registry (RFC 9110, 11; distribution-spec's token authentication, RFC 6749
+ * for refresh tokens): with nothing, a password ("Basic"), or a token ("Bearer") from a token
+ * server, with our credentials or anonymously. For this room's other files.
  *
- * Credentials are looked for when a registry refuses, not before, and are told to that registry, or
- * to a token server of its own site (libpsl) or one that mlrun.conf names. A token is replaced a
- * while before it runs out. Any thread may call; several that were refused at once get one new
- * token.
+ * Credentials are looked up only after the registry refuses a request. They are sent only to that
+ * registry, or to a token server of the same site (libpsl) or one that mlrun.conf names. A token is
+ * replaced some time before it expires. Thread-safe; threads that are refused at the same time
+ * share one new token.
  */
 #ifndef MLR_REGISTRY_AUTH_H
 #define MLR_REGISTRY_AUTH_H
@@ -20,41 +19,40 @@
 struct auth;
 
 struct auth_options {
-	struct http *http;           /* the caller's, as long as the result */
-	const char *registry;        /* whose credentials, "docker.io" */
-	const char *repository;      /* there; "" for none */
+	struct http *http;           /* the caller's; must outlive the result */
+	const char *registry;        /* the registry of the credentials, "docker.io" */
+	const char *repository;      /* on that registry; "" for none */
 	const char *authfile;        /* --authfile, or NULL */
 	const struct config *config; /* or NULL */
-	int64_t total_ms;            /* for the token server's answer */
+	int64_t total_ms;            /* limit for the token server's response */
 };
 
 struct auth *auth_new(const struct auth_options *opt);
 void auth_free(struct auth *a);
 
-/* Use these and look for none: a login that is being tried. */
+/* Use these credentials and look up none: for a login attempt. */
 void auth_set(struct auth *a, const struct credential *c);
 
 /*
- * The Authorization header for the next request, NULL when none was asked for yet; to be given to
- * credential_free_secret(). A failure to replace a token in time is none: the old one is given.
+ * The Authorization header for the next request, to credential_free_secret(); NULL if the registry
+ * has not asked for one yet. If replacing an expiring token fails, returns the old header.
  */
 char *auth_header(struct auth *a, const char *base);
 
 /*
- * Get another header because a registry refused a request.
+ * Get another header after the registry refused a request.
  *
- *   refused    the header that was sent, or NULL; 0 at once when another thread has replaced it
- *   challenge  WWW-Authenticate, or NULL
- *   base       the registry's URL, by which the token server's is judged
- *   transient  set to 1 when trying again may help
+ *   refused    the header that was sent, or NULL; returns 0 at once if another thread has replaced
+ * it challenge  WWW-Authenticate, or NULL base       the registry's URL, against which the token
+ * server's is checked transient  set to 1 if a retry may help
  *
- * Returns 0; -EACCES when there is no way in; -EPERM for a credentials file that we may not read or
- * others may; -EPROTO; http_perform()'s and credential_find()'s errors.
+ * Returns 0; -EACCES if no other credentials are left; -EPERM if we may not read a credentials file
+ * or other users may; -EPROTO; http_perform()'s and credential_find()'s errors.
  */
 int auth_renew(struct auth *a, const char *refused, const char *challenge, const char *base,
 	int *transient, struct mlr_error *err);
 
-/* The user whose credentials are in use, NULL: nobody's. To free(). */
+/* The user whose credentials are in use, to free(), or NULL. */
 char *auth_user(struct auth *a);
 
 #endif

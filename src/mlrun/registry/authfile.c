@@ -47,7 +47,7 @@ const char *authfile_docker_key(const char *registry)
 	return strcmp(registry, "docker.io") == 0 ? DOCKER_KEY : registry;
 }
 
-/* A key that is a URL stands for its host; Docker Hub has three names. To free(). */
+/* The host of a key that may be a URL; Docker Hub has three names. To free(). */
 static char *normalize(const char *key)
 {
 	static const char *const hub[] = { "index.docker.io", "registry-1.docker.io" };
@@ -65,7 +65,7 @@ static char *normalize(const char *key)
 	return take_ptr(&name);
 }
 
-/* Undo base64 (RFC 4648, 4). To be given to credential_free_secret(); NULL when it is none. */
+/* Decode base64 (RFC 4648, 4). To credential_free_secret(); NULL if it is malformed. */
 static char *decode(const char *text)
 {
 	size_t n = strlen(text), pad = 0;
@@ -137,7 +137,7 @@ static int find_key(json_t *auths, const char *key, struct credential *ret, stru
 	return r;
 }
 
-/* The registry under a spelling of Docker's. */
+/* Find the registry in one of Docker's spellings. */
 static int find_spelt(
 	json_t *auths, const char *registry, struct credential *ret, struct mlr_error *err)
 {

@@ -14,18 +14,18 @@
 #include <string.h>
 #include <unistd.h>
 
-#define AGAIN_TIMES 3 /* a server that ignores Range may send the whole so many times, */
+#define AGAIN_TIMES 3 /* a server that ignores Range may resend this many times, */
 #define HEAD_BUFFER (256u << 10)
-#define AGAIN_FREE  (64u << 20) /* and so many bytes of a small blob */
+#define AGAIN_FREE  (64u << 20) /* and for a small blob this many bytes */
 
-/* A blob on its way. */
+/* The state of a blob's download. */
 struct stream {
 	const char *digest;
 	uint64_t size, received;
-	uint64_t skip;  /* bytes of this response that came before */
-	uint64_t again; /* bytes skipped so far, in all */
-	int no_range;   /* the server misunderstands Range: begin at the beginning */
-	int begun;      /* this response's headers were judged */
+	uint64_t skip;  /* bytes of this response that we already have */
+	uint64_t again; /* bytes skipped so far, in total */
+	int no_range;   /* the server mishandles Range: start from the beginning */
+	int begun;      /* this response's headers are checked */
 	int fatal;      /* the caller's sink failed */
 	struct http_exchange *x;
 	struct hash *hash;
@@ -42,7 +42,7 @@ static void begin_stream(void *ctx, struct http_exchange *x)
 	s->begun = 0;
 }
 
-/* 416 (RFC 9110, 15.5.17), or other bytes than those asked for: do without Range from now on. */
+/* Stop using Range, after 416 (RFC 9110, 15.5.17) or a response with another range. */
 static int give_up_range(struct stream *s, struct mlr_error *err)
 {
 	int first_time = !s->no_range;
@@ -54,8 +54,8 @@ static int give_up_range(struct stream *s, struct mlr_error *err)
 		s->received);
 }
 
-/* A body that ends with the connection may have been cut: then the rest is asked for, unless the
- * registry itself said that there is no more. */
+/* A body that ends when the connection closes may be truncated: request the rest, unless the
+ * registry itself has said that this was all. */
 static int end_stream(void *ctx, struct http_exchange *x, struct mlr_error *err)
 {
 	struct stream *s = ctx;
@@ -70,7 +70,7 @@ static int end_stream(void *ctx, struct http_exchange *x, struct mlr_error *err)
 		s->digest, s->received, s->size);
 }
 
-/* Where in the blob does this response begin? */
+/* Find the offset in the blob at which this response begins. */
 static int judge_response(struct stream *s, struct mlr_error *err)
 {
 	const struct http_exchange *x = s->x;
@@ -132,7 +132,7 @@ static int finish_stream(struct stream *s, struct mlr_error *err)
 	return 0;
 }
 
-/* What an earlier process brought. */
+/* Use what an earlier process downloaded. */
 static int put_head(struct stream *s, int head, struct mlr_error *err)
 {
 	auto_free char *buf = xmalloc(HEAD_BUFFER);

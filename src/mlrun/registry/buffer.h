@@ -1,6 +1,4 @@
-/*
- * A small document from the network in memory, with a ceiling. For this room's other files.
- */
+/* A size-limited buffer for a small document from the network. For this room's other files. */
 #ifndef MLR_REGISTRY_BUFFER_H
 #define MLR_REGISTRY_BUFFER_H
 
@@ -18,7 +16,8 @@ struct buffer {
 		NULL, 0, (ceiling), 0 \
 	}
 
-/* An http_sink_fn and a registry_sink_fn: appends. Returns 0, -EFBIG at the ceiling, -ENOMEM. */
+/* An http_sink_fn and a registry_sink_fn that appends. Returns 0, -EFBIG beyond the limit,
+ * -ENOMEM. */
 int buffer_put(void *buffer, const void *bytes, size_t len, struct mlr_error *err);
 void buffer_done(struct buffer *b);
 

@@ -72,7 +72,7 @@ static int add_file(struct certs *c, const char *dir, const char *name, struct m
 	return 0;
 }
 
-/* Returns 1 when the directory is there, 0 when it is not. */
+/* Returns 1 if the directory exists, else 0. */
 static int add_dir(struct certs *c, const char *dir, struct mlr_error *err)
 {
 	struct dirent **names;
@@ -138,7 +138,7 @@ int certs_load(
 	auto_call(certs_done) struct certs c = CERTS_INIT;
 	int r = 0;
 
-	/* Nothing of theirs leads out of the directories. */
+	/* The host must not lead out of the directories. */
 	if (strchr(host, '/') || *host == '.')
 		return mlr_fail(err, EINVAL, "'%s' is not a host", host);
 	if (config)

@@ -18,7 +18,8 @@ static const char *skip(const char *s, const char *set)
 	return s + strspn(s, set);
 }
 
-/* A quoted string without its quotes and backslashes. Returns what follows it, or NULL. */
+/* Read a quoted string without its quotes and backslashes. Returns the rest of the text, or
+ * NULL. */
 static const char *read_quoted(const char *s, char **ret)
 {
 	auto_free char *out = xmalloc(strlen(s));
@@ -42,14 +43,14 @@ static const char *read_value(const char *s, char **ret)
 
 	if (*s == '"')
 		return read_quoted(s, ret);
-	n = strspn(s, TOKEN ":/?="); /* unquoted URLs are against the grammar, and met */
+	n = strspn(s, TOKEN ":/?="); /* some servers send unquoted URLs, against the grammar */
 	if (n == 0)
 		return NULL;
 	*ret = xstrndup(s, n);
 	return s + n;
 }
 
-/* The scheme's token68, if that is what follows it, as in "Negotiate YWJj==". */
+/* Skip the scheme's token68, if there is one, as in "Negotiate YWJj==". */
 static const char *skip_token68(const char *s)
 {
 	const char *end = skip(skip(s, TOKEN68), "=");
@@ -77,7 +78,7 @@ static char **slot_of(struct challenge *c, const char *s, size_t n)
 	return NULL;
 }
 
-/* One "name=value"; the first of a name counts. Returns what follows it, or NULL. */
+/* Read one "name=value"; the first of a name counts. Returns the rest of the text, or NULL. */
 static const char *read_param(const char *name, size_t n, const char *equals, struct challenge *c)
 {
 	auto_free char *value = NULL;

@@ -1,19 +1,19 @@
 /*
- * The WWW-Authenticate header (RFC 9110, 11.6.1): how a registry wants to be asked
- * (distribution-spec's token authentication, RFC 6750 for "Bearer").
+ * Parses the WWW-Authenticate header (RFC 9110, 11.6.1), which says how to authenticate to a
+ * registry (distribution-spec's token authentication, RFC 6750 for "Bearer").
  */
 #ifndef MLR_REGISTRY_CHALLENGE_H
 #define MLR_REGISTRY_CHALLENGE_H
 
 #include "base/error.h"
 
-#define CHALLENGE_MAX 8192 /* bytes of header that are looked at */
+#define CHALLENGE_MAX 8192 /* bytes of header to parse at most */
 
 enum challenge_scheme { CHALLENGE_OTHER, CHALLENGE_BASIC, CHALLENGE_BEARER };
 
 struct challenge {
 	enum challenge_scheme scheme;
-	char *realm;   /* of Bearer: the token server's URL, not yet judged, never NULL */
+	char *realm;   /* of Bearer: the token server's URL, not yet checked, never NULL */
 	char *service; /* NULL when absent */
 	char *scope;   /* NULL when absent */
 };
@@ -24,8 +24,8 @@ struct challenge {
 	}
 
 /*
- * Parse a header's value. A value may hold several challenges, separated by commas as their
- * parameters are; the first Bearer with a realm wins, then Basic.
+ * Parse a header's value. It may hold several challenges, separated by commas like their
+ * parameters; the first Bearer with a realm wins, then Basic.
  *
  * Returns 0 or -EPROTO.
  */

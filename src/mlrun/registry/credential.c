@@ -36,7 +36,7 @@ void credential_done(struct credential *c)
 	*c = (struct credential)CREDENTIAL_INIT;
 }
 
-/* The one file that the user named, or NULL. */
+/* The single file that the user named, or NULL. */
 static const char *named_file(const char *authfile)
 {
 	const char *env = getenv("REGISTRY_AUTH_FILE");
@@ -46,7 +46,7 @@ static const char *named_file(const char *authfile)
 	return env && *env ? env : NULL;
 }
 
-/* podman's own file; that of the session where there is one. */
+/* podman's files, the session's first if there is a session. */
 static void own_files(struct strv *ret)
 {
 	const char *runtime = getenv("XDG_RUNTIME_DIR");
@@ -70,7 +70,7 @@ static char *docker_file(void)
 	return home ? xasprintf("%s/.docker/config.json", home) : NULL;
 }
 
-/* *is_open: others than the owner may read it. Returns 1, 0 when there is no such file, -errno. */
+/* *is_open: other users may read it. Returns 1, 0 if there is no such file, or -errno. */
 static int read_file(const char *path, struct authfile **ret, int *is_open, struct mlr_error *err)
 {
 	auto_close int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
@@ -97,8 +97,8 @@ static int read_file(const char *path, struct authfile **ret, int *is_open, stru
 	return r < 0 ? r : 1;
 }
 
-/* A helper that is there for every registry may be a relic of another machine, where the file was
- * made; one for this registry is meant. */
+/* Ask a helper. A missing helper for all registries may be left over from the machine where the
+ * file was made, and is skipped; a missing helper for this registry is an error. */
 static int ask_helper(const struct authfile *f, const char *path, const char *registry,
 	struct credential *ret, struct mlr_error *err)
 {
@@ -177,7 +177,7 @@ int credential_find(const char *authfile, const char *registry, const char *repo
 	return r;
 }
 
-/* The file to change: what it is a link to, since a link is the user's way to keep it elsewhere. */
+/* Resolve symlinks, so that the link stays and its target is changed. */
 static char *resolve(const char *path)
 {
 	char *real = realpath(path, NULL);
@@ -185,7 +185,7 @@ static char *resolve(const char *path)
 	return real ? real : xstrdup(path);
 }
 
-/* The directory that a file is in, to free(). */
+/* The directory of a file, to free(). */
 static char *dir_of(const char *path)
 {
 	const char *slash = strrchr(path, '/');
@@ -196,9 +196,9 @@ static char *dir_of(const char *path)
 }
 
 /*
- * Two that read a file, change it and replace it at once would lose what one of them wrote: so one
- * waits for the other. The lock is on the directory, since the file is replaced; where there are no
- * such locks (NFS), or none comes free, there is none. Returns what to close, or -1.
+ * Lock a file against lost updates. The lock is on the directory, since the file is replaced. Goes
+ * on without a lock if locks are unsupported (NFS) or it times out. Returns a descriptor to close,
+ * or -1.
  */
 static int lock_file(const char *path)
 {
@@ -241,7 +241,7 @@ static char *registry_of(const char *key)
 	return xstrndup(key, strcspn(key, "/"));
 }
 
-/* Put it into the file, whose lock is held, or into the helper that the file names. */
+/* Store into the file, whose lock is held, or into the helper that the file names. */
 static int store_in(const char *path, const char *key, const struct credential *c, char **where,
 	struct mlr_error *err)
 {
@@ -291,7 +291,7 @@ int credential_store(const char *authfile, const char *key, const struct credent
 	return store_in(path, key, c, where, err);
 }
 
-/* Returns 1 when something went, 0 when there was nothing. */
+/* Returns 1 if something was removed, else 0. */
 static int erase_in(const char *path, const char *key, char **where, struct mlr_error *err)
 {
 	auto_call(authfile_cleanup) struct authfile *f = NULL;
@@ -319,7 +319,8 @@ static int erase_in(const char *path, const char *key, char **where, struct mlr_
 	return 1;
 }
 
-/* Nothing of ours: does Docker know the registry? Its file is Docker's to change. */
+/* We have no credentials to remove. Say so if Docker's file has some, which only Docker may
+ * change. */
 static int tell_none(const char *key, struct mlr_error *err)
 {
 	auto_call(credential_done) struct credential c = CREDENTIAL_INIT;

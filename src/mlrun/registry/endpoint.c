@@ -14,10 +14,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define TIMEOUT_S         30 /* without a byte: the connection counts as broken */
+#define TIMEOUT_S         30 /* without a byte, until the connection counts as broken */
 #define CONNECT_MS        20000
 #define MIRROR_CONNECT_MS 5000
-#define TOTAL_TIMES       4 /* a document may take so many times the timeout */
+#define TOTAL_TIMES       4 /* the limit for a document, in timeouts */
 
 static int get(const int *flag)
 {
@@ -51,7 +51,7 @@ static int timeout_ms(const struct registry_options *opt, const char *host)
 	return 1000 * (v ? atoi(v->value) : TIMEOUT_S);
 }
 
-/* A registry on this machine mostly speaks plain HTTP; any other must be allowed to. */
+/* A registry on this machine usually speaks plain HTTP; any other needs permission to. */
 static void set_bases(struct endpoint *e, const char *name, int insecure)
 {
 	const char *host = strcmp(name, "docker.io") == 0 ? "registry-1.docker.io" : name;
@@ -163,7 +163,7 @@ static int send(struct endpoint *e, const struct request *q, const char *url, co
 	return ret;
 }
 
-/* Send it once with what is at hand, and once more with what a refusal asks for. */
+/* Send it once with the present header and, if refused, once more with a new one. */
 static int try_with_auth(struct endpoint *e, const struct request *q, const char *base,
 	struct http_exchange *x, struct mlr_error *err)
 {
@@ -187,8 +187,8 @@ static int try_with_auth(struct endpoint *e, const struct request *q, const char
 }
 
 /*
- * Has the peer shown that it speaks the other scheme? A TLS server tells a plain request off with
- * 400; a plain one breaks the handshake; another port than the default may not even be open.
+ * Has the peer shown that it speaks the other scheme? A TLS server answers a plain request with
+ * 400; a plain server breaks the handshake; a port other than the default may not even be open.
  */
 static int wrong_scheme(
 	const struct endpoint *e, const char *base, const struct http_exchange *x, int ret)
@@ -200,8 +200,8 @@ static int wrong_scheme(
 	return x->other_protocol || x->unreached;
 }
 
-/* Try the schemes in their order until one gets an answer. The first one's failure is the one told,
- * unless the second shows that it was understood. */
+/* Try the schemes in order until one gets a response. Report the first one's failure, unless the
+ * second one shows that the peer understood it. */
 int endpoint_try(
 	struct endpoint *e, const struct request *q, struct http_exchange *x, struct mlr_error *err)
 {

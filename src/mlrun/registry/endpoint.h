@@ -1,6 +1,6 @@
 /*
- * One host that a repository can be had from: the registry itself, or a mirror of it. It knows its
- * scheme once something answered, its certificates, and what it is told of us. For request.c.
+ * One host that serves a repository: the registry itself or a mirror. Holds its certificates and
+ * credentials and, once it has responded, its scheme. For request.c.
  */
 #ifndef MLR_REGISTRY_ENDPOINT_H
 #define MLR_REGISTRY_ENDPOINT_H
@@ -14,34 +14,34 @@ struct request;
 
 struct endpoint {
 	char *name;       /* "docker.io", "cache.example:5000" */
-	char *repository; /* there: "library/debian", "dockerhub/library/debian" */
+	char *repository; /* on that host: "library/debian", "dockerhub/library/debian" */
 	int is_mirror;
 	struct http *http;
 	struct auth *auth;
-	char *bases[2];   /* "https://registry-1.docker.io", and the other scheme where it may be
-			     tried */
-	int at;           /* which of them is in use; atomic */
-	int settled;      /* some response came by it; atomic */
-	int down;         /* it failed and is passed over; atomic */
+	char *bases[2];   /* "https://registry-1.docker.io", and the other scheme if it may be tried
+			   */
+	int at;           /* index of the base in use; atomic */
+	int settled;      /* a response arrived through it; atomic */
+	int down;         /* it failed and is skipped; atomic */
 	int served;       /* atomic */
-	int64_t total_ms; /* for a document */
-	struct mlr_error broken; /* why it cannot be used at all: its settings are wrong */
+	int64_t total_ms; /* limit for a document */
+	struct mlr_error broken; /* the settings' error, which makes it unusable */
 };
 
 /*
- *   host        "quay.io", "127.0.0.1:5000"
- *   repository  there
+ * host        "quay.io", "127.0.0.1:5000"
+ *   repository  on that host
  */
 struct endpoint *endpoint_new(const char *host, const char *repository, int is_mirror,
 	const struct registry_options *opt);
 void endpoint_free(struct endpoint *e);
 
-/* Send a request once: with what the endpoint wants to be told, and by the scheme that it speaks.
- * Returns as http_perform() and auth_renew(); a response of any status is success. */
+/* Send a request once, authenticated and by the scheme that the endpoint speaks. Returns as
+ * http_perform() and auth_renew(); a response of any status is success. */
 int endpoint_try(struct endpoint *e, const struct request *q, struct http_exchange *x,
 	struct mlr_error *err);
 
-/* A response that is a failure, as a sentence. Returns as answer_fail(). */
+/* Report a failed response. Returns as answer_fail(). */
 int endpoint_fail(struct endpoint *e, const struct request *q, struct http_exchange *x,
 	struct mlr_error *err);
 

@@ -39,7 +39,7 @@ static int fail_unknown_ca(const struct fault *f, const char *host, struct mlr_e
 		"with --tls-verify=false");
 }
 
-/* Which of a certificate's checks failed (openssl-verification-options(1)). */
+/* Which certificate check failed (openssl-verification-options(1))? */
 static int fail_certificate(const struct fault *f, const char *host, struct mlr_error *err)
 {
 	long why = X509_V_OK;
@@ -51,7 +51,7 @@ static int fail_certificate(const struct fault *f, const char *host, struct mlr_
 	case X509_V_ERR_CERT_NOT_YET_VALID:
 		return fail_expired(host, 1, err);
 	case X509_V_OK:
-	case X509_V_ERR_UNSPECIFIED: /* libcurl looks at the name before it asks for the chain */
+	case X509_V_ERR_UNSPECIFIED: /* libcurl checks the name before it gets the chain */
 		mlr_fail(err, EPERM, "the certificate of '%s' is made out to another name: %s",
 			host, f->words);
 		return mlr_hint(err, "ask for the registry by the name in its certificate");
@@ -60,8 +60,8 @@ static int fail_certificate(const struct fault *f, const char *host, struct mlr_
 	}
 }
 
-/* Did the connection break within the handshake, rather than the handshake fail? The codes are the
- * same. */
+/* Did the connection break during the handshake, or did the handshake itself fail? Both have the
+ * same codes. */
 static int is_broken(const char *words)
 {
 	return strstr(words, strerror(ECONNRESET)) || strstr(words, "SSL_ERROR_SYSCALL");
@@ -73,7 +73,7 @@ static int fail_handshake(const struct fault *f, const char *host, struct mlr_er
 	return mlr_hint(err, "a registry that speaks plain HTTP needs --tls-verify=false");
 }
 
-/* The address in "Failed to connect to HOST port N …" is a proxy's when it is not the URL's. */
+/* The address in "Failed to connect to HOST port N …" is a proxy's if it is not the URL's. */
 static int is_proxy(const struct fault *f, const char *host, char proxy[256])
 {
 	const char *at = strstr(f->words, "connect to "), *end;
@@ -85,7 +85,7 @@ static int is_proxy(const struct fault *f, const char *host, char proxy[256])
 	if (n == 0 || n >= 200)
 		return 0;
 	snprintf(proxy, 256, "%.*s:%d", (int)n, at, atoi(end + strlen(" port ")));
-	/* '[' begins an IPv6 address in URLs, not in libcurl's words. */
+	/* URLs put an IPv6 address in '[…]'; libcurl's message does not. */
 	host += *host == '[';
 	return strncasecmp(host, at, n) != 0;
 }
@@ -99,7 +99,7 @@ static int fail_connect(
 	curl_easy_getinfo(f->curl, CURLINFO_OS_ERRNO, &code);
 	if (code <= 0)
 		code = ECONNREFUSED;
-	/* It was taken, and reset before libcurl looked. */
+	/* The connection was accepted, and reset before libcurl noticed. */
 	if (code == ECONNRESET && !is_proxy(f, host, proxy)) {
 		x->other_protocol = 1;
 		return mlr_fail(err, ECONNRESET, "the connection to '%s' broke: %s", host,
@@ -137,7 +137,7 @@ static int fail_name(
 		"out, pull on a login node; behind a proxy set https_proxy");
 }
 
-/* Libcurl's words hold the whole address, with the password that may be in it. */
+/* libcurl's message would show the whole address, perhaps with a password. */
 static int fail_proxy_address(struct http_exchange *x, struct mlr_error *err)
 {
 	x->unreached = 1;
@@ -148,7 +148,7 @@ static int fail_proxy_address(struct http_exchange *x, struct mlr_error *err)
 		"other characters than letters and digits in a password as %%XX");
 }
 
-/* A proxy's answer to CONNECT that was not 200, or 0. */
+/* A proxy's status for CONNECT if it was not 200, or 0. */
 static long proxy_status(const struct fault *f)
 {
 	long status = 0;
@@ -205,7 +205,7 @@ int fault_fail(const struct fault *f, struct http_exchange *x, struct mlr_error 
 		x->transient = 0;
 		return mlr_fail(
 			err, EINVAL, "a certificate file on this machine is unusable: %s", g.words);
-	case CURLE_UNSUPPORTED_PROTOCOL: /* HTTP/0.9: bytes that are no HTTP */
+	case CURLE_UNSUPPORTED_PROTOCOL: /* HTTP/0.9: the bytes are not HTTP */
 	case CURLE_WEIRD_SERVER_REPLY:
 		x->other_protocol = 1;
 		x->transient = 0;

@@ -1,7 +1,7 @@
 /*
- * Why an exchange came to nothing: libcurl's result as a sentence that tells one cause from another
- * (no such host, nobody listening, a proxy, each kind of bad certificate, a broken line), and the
- * way out. docs/pull-failures.md lists them. For http.c.
+ * Turns libcurl's result into a sentence that distinguishes the causes (unknown host, refused
+ * connection, a proxy, each kind of bad certificate, a broken connection), with a hint.
+ * docs/pull-failures.md lists them. For http.c.
  */
 #ifndef MLR_REGISTRY_FAULT_H
 #define MLR_REGISTRY_FAULT_H
@@ -14,8 +14,8 @@
 struct fault {
 	CURL *curl; /* after the failure */
 	CURLcode code;
-	const char *words;      /* libcurl's own, "" when it has none */
-	const char *url;        /* that was asked */
+	const char *words;      /* libcurl's own message, or "" */
+	const char *url;        /* the requested URL */
 	const char *certs_hint; /* http_options' */
 };
 

@@ -8,9 +8,9 @@
 #include <string.h>
 #include <strings.h>
 
-#define LIST_MAX 8192 /* bytes of one header's lines together */
+#define LIST_MAX 8192 /* bytes of one header's lines in total */
 
-/* The value of a header line when it is the one named, to free(). */
+/* The value of a header line if it has this name, to free(). */
 static char *value_of(const char *line, size_t len, const char *name)
 {
 	size_t n = strlen(name);
@@ -95,7 +95,7 @@ int header_take(struct http_exchange *x, const char *line, size_t len)
 	if (range) {
 		unsigned long long first;
 
-		/* Anything else leaves UINT64_MAX, which no request asks for. */
+		/* Anything else leaves UINT64_MAX, which no request uses. */
 		x->first = sscanf(range, "bytes %llu-", &first) == 1 ? first : UINT64_MAX;
 	}
 	return 0;

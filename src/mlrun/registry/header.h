@@ -1,6 +1,4 @@
-/*
- * What a response's header lines tell an exchange. For http.c.
- */
+/* Parses a response's header lines for an exchange. For http.c. */
 #ifndef MLR_REGISTRY_HEADER_H
 #define MLR_REGISTRY_HEADER_H
 
@@ -8,11 +6,11 @@
 
 #include <stddef.h>
 
-/* Take one line as it came, "\r\n" included. Returns 1 for a status line: then x is as after
- * header_forget(), but for its status. */
+/* Parse one line as received, with "\r\n". Returns 1 for a status line; it resets x as
+ * header_forget() does and sets its status. */
 int header_take(struct http_exchange *x, const char *line, size_t len);
 
-/* Forget the response that x holds. */
+/* Reset what x holds of a response. */
 void header_forget(struct http_exchange *x);
 
 #endif

@@ -20,14 +20,13 @@
 
 #define ANSWER_MAX (64u << 10) /* bytes */
 #define TIME_MS    60000
-#define PIPE_SIZE                                                                                  \
-	(1 << 20)            /* a secret of 64 KiB, each byte of it escaped, and what is around it \
-			      */
+/* For a secret of 64 KiB with each byte escaped, and the rest of the JSON. */
+#define PIPE_SIZE  (1 << 20)
 #define TOKEN_USER "<token>" /* the protocol's user name for an identity token */
 
 extern char **environ;
 
-/* A helper's name becomes a part of a program's: no way out of the PATH. */
+/* The name becomes part of a program's name: it must not lead out of the PATH. */
 static int check_name(const char *name, struct mlr_error *err)
 {
 	size_t n =
@@ -38,8 +37,8 @@ static int check_name(const char *name, struct mlr_error *err)
 	return mlr_fail(err, EPROTO, "'%s' is not a credential helper's name", name);
 }
 
-/* The program's full name, or NULL: posix_spawnp() fails alike for a directory of the PATH that we
- * may not enter and for a program that we may not run. To free(). */
+/* The program's full path, to free(), or NULL. posix_spawnp() alone cannot distinguish an
+ * inaccessible directory of the PATH from a program that we may not run. */
 static char *find_program(const char *program)
 {
 	auto_free char *path = xstrdup(getenv("PATH") ? getenv("PATH") : "/usr/bin:/bin");
@@ -79,7 +78,7 @@ static int start(const char *program, const char *action, int in, int out, pid_t
 	return -r;
 }
 
-/* All that it says until it closes its output or its time is up. */
+/* Read its output until it closes it or time runs out. */
 static int read_answer(int fd, int64_t end, struct buffer *b, struct mlr_error *err)
 {
 	char buf[4096];
@@ -106,7 +105,7 @@ static int read_answer(int fd, int64_t end, struct buffer *b, struct mlr_error *
 	}
 }
 
-/* Its end, which may come long after that of its output. */
+/* Wait for it to end, which may be long after it closed its output. */
 static int wait_end(pid_t pid, int64_t end, int *status, struct mlr_error *err)
 {
 	const struct timespec nap = { 0, 10000000 };
@@ -118,7 +117,7 @@ static int wait_end(pid_t pid, int64_t end, int *status, struct mlr_error *err)
 				err, ETIMEDOUT, "it does not end within %d s", TIME_MS / 1000);
 		nanosleep(&nap, NULL);
 	}
-	/* Where SIGCHLD is ignored it is gone without a status: then its answer alone counts. */
+	/* If SIGCHLD is ignored, its status is lost, and only its output counts. */
 	return got < 0 && errno != ECHILD ? mlr_fail_errno(err, "wait for its end") : 0;
 }
 
@@ -129,14 +128,15 @@ static void kill_and_reap(pid_t pid)
 		;
 }
 
-/* Give it its input, and take its answer and its status. */
+/* Send its input; get its output and status. */
 static int converse(pid_t pid, int *to, int from, const char *input, struct buffer *b, int *status,
 	struct mlr_error *err)
 {
 	int64_t end = mlr_now_ms() + TIME_MS;
 	int r;
 
-	/* Small enough for the pipe; one that reads nothing is judged by its status. */
+	/* The input fits into the pipe. If the helper does not read it, its status shows whether it
+	 * failed. */
 	fcntl(*to, F_SETPIPE_SZ, PIPE_SIZE);
 	file_write_all(*to, input, strlen(input));
 	close(take_fd(to));
@@ -148,7 +148,7 @@ static int converse(pid_t pid, int *to, int from, const char *input, struct buff
 	return r;
 }
 
-/* What it writes when it fails is a sentence for people. */
+/* On failure its output is an error message for people. */
 static int judge(int status, struct buffer *b, struct mlr_error *err)
 {
 	if (WIFEXITED(status) && WEXITSTATUS(status) == 0)

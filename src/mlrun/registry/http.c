@@ -18,41 +18,41 @@
 #include <string.h>
 #include <time.h>
 
-#define BUFFER_SIZE   (512 * 1024) /* bytes libcurl reads at once */
+#define BUFFER_SIZE   (512 * 1024) /* bytes that libcurl reads at once */
 #define REDIRECTS_MAX 5
 #define PROBLEM_MAX   16384
-#define REST_MAX      (1u << 20)   /* bytes of a problem that are read and not kept */
-#define HEADERS_MAX   (300u << 10) /* bytes; libcurl's own limit leaves out what follows a body */
-#define PACE_BYTES    1024         /* within the timeout: less is as bad as nothing */
+#define REST_MAX      (1u << 20)   /* bytes of an error body that are read but not kept */
+#define HEADERS_MAX   (300u << 10) /* bytes; libcurl's own limit ignores headers after a body */
+#define PACE_BYTES    1024         /* within the timeout: a slower transfer counts as stalled */
 #define CA_MAX        (8 << 20)    /* bytes of a file of CA certificates */
-#define IDLE_MAX      32           /* handles kept */
-#define CONNECTIONS   2L           /* that a handle keeps open: the registry's and its storage's */
+#define IDLE_MAX      32           /* handles kept for reuse */
+#define CONNECTIONS   2L           /* per handle: to the registry and to its storage */
 
 struct http {
 	struct http_options opt;
 	char *ca_file; /* NULL: libcurl's own */
-	char *ca_blob; /* what is in force with opt's ca, PEM; NULL: without one */
+	char *ca_blob; /* the CA certificates in use with opt's ca, PEM; NULL if there is none */
 	char *client_cert, *client_key, *certs_hint;
 	pthread_mutex_t lock;
 	CURL *idle[IDLE_MAX];
 	size_t n_idle;
 };
 
-/* What the callbacks of one request share. */
+/* The state shared by one request's callbacks. */
 struct transfer {
 	struct http *http;
 	struct http_exchange *x;
 	const char *url;
-	int64_t alive_ms; /* when PACE_BYTES had last arrived */
-	int64_t last_ms;  /* when anything had */
-	int64_t end_ms;   /* when it must be over, 0: never */
+	int64_t alive_ms; /* when the last PACE_BYTES had arrived */
+	int64_t last_ms;  /* when the last byte had */
+	int64_t end_ms;   /* the time limit, 0: none */
 	size_t paced;     /* bytes since alive_ms */
 	size_t header_len;
-	int connected; /* until then libcurl's own limit holds */
-	int answered;  /* a status came that is not merely "go on" */
+	int connected; /* before that, libcurl's own time limit applies */
+	int answered;  /* a final status arrived, not a 1xx */
 	int stalled, late, cancelled;
-	size_t problem_len, rest_len; /* kept, and not kept */
-	int sink_result;              /* the sink's failure or another of ours, told in *sink_err */
+	size_t problem_len, rest_len; /* bytes kept, and bytes dropped */
+	int sink_result;              /* the sink's error or one of ours, described in *sink_err */
 	struct mlr_error *sink_err;
 	char words[CURL_ERROR_SIZE];
 };
@@ -76,7 +76,7 @@ int http_sleep(struct http *h, int64_t ms, struct mlr_error *err)
 	return 0;
 }
 
-/* Borrow a handle; its settings are those of a new one, its connections stay open. */
+/* Borrow a handle: its settings are reset, its connections stay open. */
 static CURL *take_handle(struct http *h)
 {
 	CURL *c = NULL;
@@ -104,7 +104,7 @@ static void give_handle(struct http *h, CURL *c)
 	curl_easy_cleanup(c);
 }
 
-/* Bytes that trickle must not hold us for ever, where there is no other end. */
+/* A slow trickle of bytes must not hold us for ever if there is no time limit. */
 static void note_arrival(struct transfer *t, size_t len)
 {
 	t->last_ms = mlr_now_ms();
@@ -136,7 +136,7 @@ static size_t on_header(char *line, size_t one, size_t len, void *ctx)
 	if (!header_take(t->x, line, len))
 		return len;
 	t->problem_len = t->rest_len = 0;
-	/* Who had to think has begun to answer, once. */
+	/* The start of the response counts as progress, once. */
 	if (!t->answered && t->x->status >= 200) {
 		t->answered = 1;
 		t->alive_ms = t->last_ms;
@@ -144,7 +144,7 @@ static size_t on_header(char *line, size_t one, size_t len, void *ctx)
 	return len;
 }
 
-/* A redirect counts only when its body has been read to its end. */
+/* A redirect counts only once its body has been read completely. */
 static size_t keep_problem(struct transfer *t, const char *buf, size_t len)
 {
 	size_t n = PROBLEM_MAX - t->problem_len < len ? PROBLEM_MAX - t->problem_len : len;
@@ -154,7 +154,7 @@ static size_t keep_problem(struct transfer *t, const char *buf, size_t len)
 	memcpy(t->x->problem + t->problem_len, buf, n);
 	t->problem_len += n;
 	t->rest_len += len - n;
-	return t->rest_len <= REST_MAX ? len : 0; /* which ends the transfer: more is not wanted */
+	return t->rest_len <= REST_MAX ? len : 0; /* ends the transfer: we need no more */
 }
 
 static size_t on_body(char *buf, size_t one, size_t len, void *ctx)
@@ -170,7 +170,7 @@ static size_t on_body(char *buf, size_t one, size_t len, void *ctx)
 	before = t->last_ms;
 	r = t->x->sink(t->x->sink_ctx, buf, len, t->sink_err);
 	t->last_ms = mlr_now_ms();
-	t->alive_ms += t->last_ms - before; /* a sink that took its time is no stall */
+	t->alive_ms += t->last_ms - before; /* time spent in the sink is not a stall */
 	if (r < 0) {
 		t->sink_result = r;
 		return CURL_WRITEFUNC_ERROR;
@@ -208,7 +208,7 @@ static int on_progress(
 	return t->cancelled || t->stalled || t->late;
 }
 
-/* Whom to trust, and who we are; the latter is for the registry alone. */
+/* Set the CA certificates to trust and, only for the registry, our own certificate. */
 static void set_tls(CURL *c, const struct http *h, int is_registry)
 {
 	struct curl_blob blob = { h->ca_blob, h->ca_blob ? strlen(h->ca_blob) : 0,
@@ -224,12 +224,12 @@ static void set_tls(CURL *c, const struct http *h, int is_registry)
 		curl_easy_setopt(c, CURLOPT_SSL_VERIFYPEER, 0L);
 		curl_easy_setopt(c, CURLOPT_SSL_VERIFYHOST, 0L);
 	}
-	/* The handle may have been to the registry before. */
+	/* The handle may have been used for the registry before. */
 	curl_easy_setopt(c, CURLOPT_SSLCERT, is_registry ? h->client_cert : NULL);
 	curl_easy_setopt(c, CURLOPT_SSLKEY, is_registry ? h->client_key : NULL);
 }
 
-/* Connections to this machine never go through a proxy, as in Go's and so in every peer's world. */
+/* Connections to this machine bypass proxies, as in Go and therefore in similar programs. */
 static void set_connection(CURL *c, const struct http *h, const char *url)
 {
 	curl_easy_setopt(c, CURLOPT_URL, url);
@@ -283,7 +283,7 @@ static struct curl_slist *make_headers(const struct http_exchange *x, int with_a
 	return list;
 }
 
-/* Say what libcurl's result means. */
+/* Report libcurl's result. */
 static int fail(CURL *c, CURLcode code, struct transfer *t, const char *url, struct mlr_error *err)
 {
 	const struct fault f = { c, code, t->words, url, t->http->certs_hint };
@@ -299,14 +299,14 @@ static int fail(CURL *c, CURLcode code, struct transfer *t, const char *url, str
 		return mlr_fail(err, ETIMEDOUT, "'%s' sent less than %d bytes in %d s", host,
 			PACE_BYTES, t->http->opt.stall_ms / 1000);
 	if (t->late) {
-		t->x->transient = 0; /* it had its time */
+		t->x->transient = 0; /* the time limit is used up */
 		return mlr_fail(err, ETIMEDOUT, "'%s' took more than %lld s for a small answer",
 			host, (long long)t->x->total_ms / 1000);
 	}
 	return fault_fail(&f, t->x, err);
 }
 
-/* One request and its response; *next is where a redirect leads, or NULL. */
+/* Send one request and get its response; *next is a redirect's target, or NULL. */
 static int request(struct http *h, CURL *c, struct http_exchange *x, const char *url, char **next,
 	struct mlr_error *err)
 {
@@ -328,7 +328,7 @@ static int request(struct http *h, CURL *c, struct http_exchange *x, const char 
 	else
 		curl_easy_setopt(c, CURLOPT_NOBODY, (long)x->head);
 	curl_easy_setopt(c, CURLOPT_HTTPHEADER, headers);
-	/* What follows the '?' may be a signature that opens the blob to anyone. */
+	/* Log no query: it may be a signature that gives anyone access to the blob. */
 	mlr_debug("%s %.*s%s",
 		x->post           ? "POST"
 			: x->head ? "HEAD"
@@ -338,7 +338,7 @@ static int request(struct http *h, CURL *c, struct http_exchange *x, const char 
 	curl_slist_free_all(headers);
 	if (t.sink_result < 0)
 		return t.sink_result;
-	/* An error page that is too long to read has done its duty. */
+	/* An error page too long to read completely is no error of its own. */
 	if (code == CURLE_WRITE_ERROR && t.rest_len > REST_MAX)
 		code = CURLE_OK;
 	if (code != CURLE_OK)
@@ -405,8 +405,8 @@ static char *copy(const char *s)
 	return s && *s ? xstrdup(s) : NULL;
 }
 
-/* The certificates that are good everywhere, and opt's. Without the former a registry's redirects
- * to the rest of the world would be refused. */
+/* The system's certificates together with opt's. Without the former, a registry's redirects to
+ * other hosts would be refused. */
 static char *join_ca(const char *usual, const char *ca)
 {
 	const char *path = usual ? usual : curl_version_info(CURLVERSION_NOW)->cainfo;

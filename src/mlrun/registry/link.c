@@ -5,7 +5,7 @@
 #include <string.h>
 #include <strings.h>
 
-/* The end of the parameters that follow a '>': a comma outside of quotes, or the end. */
+/* The end of the parameters after '>': a comma outside quotes, or the end. */
 static const char *end_of_params(const char *s)
 {
 	int quoted = 0;

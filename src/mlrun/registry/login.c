@@ -8,7 +8,7 @@
 #include <errno.h>
 #include <string.h>
 
-/* Whatever "/v2/" says beside its status is of no interest. */
+/* Only the status of "/v2/" matters. */
 static int ignore(void *ctx, const void *buf, size_t len, struct mlr_error *err)
 {
 	(void)ctx;

@@ -13,7 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* "cache.example:5000/dockerhub" is a host and what stands before the repository there. */
+/* "cache.example:5000/dockerhub" is a host and a prefix for the repository. */
 static struct endpoint *new_mirror(
 	const char *mirror, const char *repository, const struct registry_options *opt)
 {
@@ -65,12 +65,12 @@ void registry_document_done(struct registry_document *d)
 	*d = (struct registry_document)REGISTRY_DOCUMENT_INIT;
 }
 
-/* A manifest on its way. */
+/* The state of a manifest's download. */
 struct fetch {
 	const char *reference; /* tag or digest */
 	const char *what;
 	struct buffer b;
-	char digest[OCI_DIGEST_SIZE]; /* of the bytes */
+	char digest[OCI_DIGEST_SIZE]; /* of the bytes received */
 };
 
 static void begin_fetch(void *ctx, struct http_exchange *x)

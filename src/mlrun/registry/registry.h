@@ -2,21 +2,20 @@
  * registry: speaks the OCI distribution protocol (github.com/opencontainers/distribution-spec,
  * spec.md, "Pull"): tokens, manifests, blob streams. Never sees the store.
  *
- * Scheme: https, certificates checked. A registry on a loopback address is asked in plain HTTP
- * first and by https when it does not speak that. Without tls_verify (or with insecure = true in
- * mlrun.conf), https without checks comes first and plain HTTP when there is no TLS. What worked
- * first is kept. Certificates: SSL_CERT_FILE, mlrun.conf, registry/certs.h.
+ * Scheme: https with checked certificates. For a registry on a loopback address, plain HTTP first
+ * and then https. Without tls_verify (or with insecure = true in mlrun.conf), https without checks
+ * first and then plain HTTP. The scheme that works is kept. Certificates: SSL_CERT_FILE,
+ * mlrun.conf, registry/certs.h.
  *
- * Trust: redirects and token servers must be https (between loopback addresses http will do);
- * passwords and tokens never go to another host than the registry, but passwords to token servers
- * of its site (registry/auth.h). Proxies are libcurl's environment variables, but loopback
- * addresses are always reached directly.
+ * Trust: redirects and token servers must use https (http is allowed between loopback addresses).
+ * Passwords and tokens go only to the registry, passwords also to token servers of its site
+ * (registry/auth.h). libcurl's environment variables set proxies; loopback addresses bypass them.
  *
- * Failures that may pass (429, 5xx, broken and stalled connections) are tried again with growing
- * delays, Retry-After honoured; a blob goes on at the byte it had reached. Mirrors that mlrun.conf
- * names are asked first and passed over when they fail.
+ * Transient failures (429, 5xx, broken and stalled connections) are retried with growing delays or
+ * after Retry-After; a blob continues at the byte it had reached. The mirrors in mlrun.conf are
+ * tried first and skipped if they fail.
  *
- * Any thread may call.
+ * Thread-safe.
  */
 #ifndef MLR_REGISTRY_REGISTRY_H
 #define MLR_REGISTRY_REGISTRY_H
@@ -31,23 +30,23 @@
 #include <stdint.h>
 
 struct registry_options {
-	int tls_verify;       /* 1: as above; 0: no certificate is checked and plain HTTP will do */
-	const char *authfile; /* --authfile: whose credentials alone count; NULL: as
+	int tls_verify;       /* 1: as above; 0: check no certificates and allow plain HTTP */
+	const char *authfile; /* --authfile: use only its credentials; NULL: as
 			       * registry/credential.h says. Borrowed */
 	const struct config *config; /* mlrun.conf, or NULL. Borrowed */
 
-	/* Asked often, from any thread: not 0 ends every call with -ECANCELED. May be NULL. */
+	/* Called often, from any thread: non-zero ends every call with -ECANCELED. May be NULL. */
 	int (*cancelled)(void *ctx);
 	void *cancelled_ctx;
 
-	/* Told before a wait of some seconds, from any thread. May be NULL. */
+	/* Called before a wait of some seconds, from any thread. May be NULL. */
 	void (*notice)(void *ctx, const char *words);
 	void *notice_ctx;
 };
 
 struct registry; /* one repository on one registry */
 
-/* No connection is made yet. docker.io is reached as registry-1.docker.io. */
+/* Open no connection yet. docker.io is reached as registry-1.docker.io. */
 struct registry *registry_new(const struct oci_ref *ref, const struct registry_options *opt);
 void registry_free(struct registry *r);
 
@@ -66,33 +65,33 @@ struct registry_document {
 void registry_document_done(struct registry_document *d);
 
 /*
- * The digest that a tag stands for, by HEAD.
+ * Get a tag's digest, by HEAD.
  *
- *   digest  "" when the registry does not say
+ *   digest  "" if the registry does not say
  *
- * Returns 0; -ENOENT, -EACCES (wrong name or private), -EBUSY (429 for too long), or the network's
- * errors: -EHOSTUNREACH, -ECONNREFUSED, -ETIMEDOUT, -ECONNRESET, -EPERM (certificate), -EPROTO.
+ * Returns 0; -ENOENT, -EACCES (wrong name or private), -EBUSY (429 for too long), or a network
+ * error: -EHOSTUNREACH, -ECONNREFUSED, -ETIMEDOUT, -ECONNRESET, -EPERM (certificate), -EPROTO.
  */
 int registry_manifest_head(
 	struct registry *r, const char *tag, char digest[OCI_DIGEST_SIZE], struct mlr_error *err);
 
 /*
- * A manifest or index by tag or digest, at most OCI_DOCUMENT_MAX bytes. Asked for by digest, the
- * bytes have it. Returns as above, and -EBADMSG, -EFBIG.
+ * Get a manifest or index by tag or digest, at most OCI_DOCUMENT_MAX bytes. If reference is a
+ * digest, the bytes are checked against it. Returns as above, and -EBADMSG, -EFBIG.
  */
 int registry_manifest_get(struct registry *r, const char *reference, struct registry_document *ret,
 	struct mlr_error *err);
 
-/* A blob of at most OCI_DOCUMENT_MAX bytes, checked as below. */
+/* Get a blob of at most OCI_DOCUMENT_MAX bytes, checked as below. */
 int registry_blob_get(
 	struct registry *r, const char *digest, uint64_t size, char **ret, struct mlr_error *err);
 
-/* Takes the next bytes; may block. Returns 0, or -errno with err set to end the stream with it. */
+/* Receives the next bytes; may block. Returns 0, or -errno with err set to end the stream. */
 typedef int (*registry_sink_fn)(void *ctx, const void *buf, size_t len, struct mlr_error *err);
 
 /*
- * A blob, piece by piece, in bounded memory. The sink sees bytes before they are checked: only a
- * result of 0 says that exactly `size` bytes came and that they hash to `digest`.
+ * Stream a blob in bounded memory. The sink gets bytes before they are checked: only a result of 0
+ * means that exactly `size` bytes came and that they hash to `digest`.
  *
  * Returns 0; -EBADMSG for other bytes or another length; the sink's error; errors as above.
  */
@@ -100,29 +99,29 @@ int registry_blob_stream(struct registry *r, const char *digest, uint64_t size,
 	registry_sink_fn sink, void *ctx, struct mlr_error *err);
 
 /*
- * The same where an earlier process has brought the beginning.
+ * The same, continuing an earlier process's download.
  *
- *   head  open for reading; what is in it (at most `size` bytes are looked at) comes first to hash
- *         and sink, and only the rest is asked for
+ *   head  open for reading; its contents (at most `size` bytes) go to hash and sink first, and only
+ *         the rest is requested
  */
 int registry_blob_resume(struct registry *r, const char *digest, uint64_t size, int head,
 	registry_sink_fn sink, void *ctx, struct mlr_error *err);
 
 /*
- * After bytes that were not those named: drop the mirrors that have served any. Returns how many
- * mirrors have: so often another attempt may find other bytes.
+ * After a wrong digest, drop the mirrors that have served data. Returns their number: this many
+ * more attempts may get other bytes.
  */
 int registry_distrust(struct registry *r);
 
-/* All tags of the repository, from the registry itself, as it orders them. Returns as above. */
+/* List all tags of the repository, from the registry itself, in its order. Returns as above. */
 int registry_tags(struct registry *r, struct strv *ret, struct mlr_error *err);
 
 /*
- * Are a user name and a password good there? The reference's repository is to be "".
+ * Check a user name and a password. The reference's repository must be "".
  *
- *   asked  0 when the registry asked for neither: then nothing is known
+ *   asked  0 if the registry asked for neither, so that they were not checked
  *
- * Returns 0; -EACCES when they are not; errors as above.
+ * Returns 0; -EACCES if they are wrong; errors as above.
  */
 int registry_login(struct registry *r, const char *user, const char *password, int *asked,
 	struct mlr_error *err);

@@ -10,8 +10,8 @@
 #include <string.h>
 #include <unistd.h>
 
-#define NOTICE_MIN_MS 3000 /* shorter waits are nobody's concern */
-#define MIRROR_TRIES  3    /* the next host is there to be asked */
+#define NOTICE_MIN_MS 3000 /* shorter waits are not announced */
+#define MIRROR_TRIES  3    /* few, as the next host can be tried */
 #define MIRROR_WAIT_S 5
 
 static void tell_wait(struct registry *r, int64_t ms, const struct mlr_error *err)
@@ -26,18 +26,18 @@ static void tell_wait(struct registry *r, int64_t ms, const struct mlr_error *er
 		mlr_debug("%s", words);
 }
 
-/* Did all bytes come before the connection broke? */
+/* Had all bytes arrived before the connection broke? */
 static int is_whole(const struct request *q, const struct http_exchange *x)
 {
 	return q->received && *q->received == q->size && x->transient &&
 		(x->status == 200 || x->status == 206);
 }
 
-/* How long to wait before the next try at this host, or -1. */
+/* The delay before the next try at this host, or -1. */
 static int64_t next_try(const struct endpoint *e, const struct request *q,
 	const struct http_exchange *x, int reached, struct retry *retry)
 {
-	/* A registry that never answered is more likely misspelt than restarting. */
+	/* A registry that never responded is more likely misspelt than restarting. */
 	if (!x->transient || (x->unreached && (!reached || e->is_mirror)))
 		return -1;
 	if (e->is_mirror && x->retry_after > MIRROR_WAIT_S)
@@ -46,7 +46,7 @@ static int64_t next_try(const struct endpoint *e, const struct request *q,
 		(unsigned)(mlr_now_ms() ^ getpid()));
 }
 
-/* Ask one host until it answers or is given up. */
+/* Try one host until it responds or the tries are used up. */
 static int run_at(struct registry *r, struct endpoint *e, const struct request *q,
 	struct http_exchange *x, struct mlr_error *err)
 {
@@ -83,7 +83,7 @@ static void tell_served(struct endpoint *e)
 		mlr_debug("the mirror '%s' serves '%s'", e->name, e->repository);
 }
 
-/* What a mirror lacks now it may have later; one that fails otherwise is not asked again. */
+/* A mirror without the blob may have other blobs; one that fails otherwise is not tried again. */
 static void pass_over(struct endpoint *e, int ret, const struct mlr_error *err)
 {
 	mlr_debug("the mirror '%s' is passed over: %.*s", e->name, (int)strcspn(err->text, "\n"),

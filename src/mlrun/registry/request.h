@@ -1,6 +1,6 @@
 /*
- * One question to a registry, asked until it is answered: again after what may pass, and of the
- * next host when a mirror fails. For this room's other files.
+ * One request to a registry, repeated until it succeeds: after transient failures, and at the next
+ * host if a mirror fails. For this room's other files.
  */
 #ifndef MLR_REGISTRY_REQUEST_H
 #define MLR_REGISTRY_REQUEST_H
@@ -26,17 +26,17 @@ struct request {
 	int is_root;      /* "/v2/" itself instead */
 	int head, want_manifest;
 	int no_mirrors;
-	/* Before each try, and after an answered one, which may still be called a failure. */
+	/* begin: before each try. end: after a response, which it may still reject. */
 	void (*begin)(void *ctx, struct http_exchange *x);
 	int (*end)(void *ctx, struct http_exchange *x, struct mlr_error *err);
 	http_sink_fn sink;
 	void *ctx;
-	const uint64_t *received; /* bytes of size so far, where the sink counts them; else NULL */
+	const uint64_t *received; /* bytes of size so far, if the sink counts them; else NULL */
 	uint64_t size;
-	const int *fatal; /* not 0 after a failure that is our own and no host's; or NULL */
+	const int *fatal; /* non-zero after a failure of our own instead of a host's; or NULL */
 };
 
-/* Returns 0 with a status of 200 or 206 in x; -errno as registry.h says. */
+/* Returns 0 with status 200 or 206 in x; -errno as in registry.h. */
 int request_run(struct registry *r, const struct request *q, struct http_exchange *x,
 	struct mlr_error *err);
 

@@ -1,6 +1,6 @@
 #include "registry/retry.h"
 
-#define PROGRESS_MIN (1u << 20) /* bytes; one that trickles and breaks must not hold us forever */
+#define PROGRESS_MIN (1u << 20) /* bytes; less could be trickle from a server that hangs */
 
 int64_t retry_delay(struct retry *r, uint64_t received, int64_t retry_after_s, unsigned chance)
 {
@@ -13,7 +13,7 @@ int64_t retry_delay(struct retry *r, uint64_t received, int64_t retry_after_s, u
 	if (++r->tries >= r->limit)
 		return -1;
 
-	/* Many nodes that failed together must not come back together. */
+	/* Many nodes that failed together must not retry together. */
 	ms = (int64_t)RETRY_FIRST_MS << (r->tries - 1);
 	ms += (int64_t)(chance % (unsigned)(ms / 2));
 	if (retry_after_s >= 0 && retry_after_s * 1000 > ms)

@@ -1,6 +1,6 @@
 /*
- * Whether and when to try again: exponential delays with some chance in them, the server's own
- * Retry-After before ours, a fresh start after every MiB that arrived.
+ * Decides whether and when to retry: exponential delays with jitter, the server's Retry-After if
+ * given, and a fresh start after every MiB of progress.
  */
 #ifndef MLR_REGISTRY_RETRY_H
 #define MLR_REGISTRY_RETRY_H
@@ -9,12 +9,12 @@
 
 #define RETRY_TRIES      6 /* in a row without progress */
 #define RETRY_FIRST_MS   500
-#define RETRY_LONGEST_MS 120000 /* a server that asks for more is told to the user instead */
+#define RETRY_LONGEST_MS 120000 /* longer delays that a server asks for are errors */
 
 struct retry {
 	int limit; /* RETRY_TRIES or fewer */
 	int tries;
-	uint64_t mark; /* bytes that had arrived when tries was last reset */
+	uint64_t mark; /* bytes received when tries was last reset */
 };
 
 #define RETRY_INIT                \
@@ -23,10 +23,10 @@ struct retry {
 	}
 
 /*
- * A try failed in a way that may pass.
+ * After a transient failure:
  *
- *   received       bytes that have arrived so far, in all tries together
- *   retry_after_s  what the server asks for, -1 when nothing
+ *   received       bytes received so far, in all tries
+ *   retry_after_s  the server's Retry-After, -1 if none
  *   chance         any number
  *
  * Returns the milliseconds to wait before the next try, or -1 to give up.

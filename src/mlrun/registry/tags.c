@@ -10,12 +10,12 @@
 #include <errno.h>
 #include <string.h>
 
-#define PAGE      1000       /* tags asked for at once; registries give fewer as they like */
-#define PAGE_MAX  (8u << 20) /* bytes of one answer */
+#define PAGE      1000       /* tags requested at once; registries may send fewer */
+#define PAGE_MAX  (8u << 20) /* bytes of one response */
 #define PAGES_MAX 10000
-#define ALL_MAX   (32u << 20) /* bytes of all answers together */
+#define ALL_MAX   (32u << 20) /* bytes of all responses */
 
-/* One page of the list (distribution-spec, "Content Discovery"); *query is the next one's. */
+/* One page of the list (distribution-spec, "Content Discovery"); *query gets the next one's. */
 struct page {
 	struct buffer b;
 	char *next;

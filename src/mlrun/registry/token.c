@@ -13,9 +13,9 @@
 #include <string.h>
 #include <time.h>
 
-#define ANSWER_MAX (256u << 10) /* bytes; tokens of large sites reach some 10 KiB */
+#define ANSWER_MAX (256u << 10) /* bytes; large sites have tokens of some 10 KiB */
 #define LIFE_MAX_S (24 * 3600)
-#define LIFE_MIN_S 10 /* less is left when the two clocks differ */
+#define LIFE_MIN_S 10 /* a shorter rest means that the clocks differ */
 
 void token_done(struct token *t)
 {
@@ -36,7 +36,7 @@ char *token_basic(const struct credential *c)
 	return ret;
 }
 
-/* The token becomes part of a header: nothing in it may end one. */
+/* The token becomes part of a header: it must not contain the header's end. */
 static int check_token(const char *token)
 {
 	if (*token == '\0')
@@ -47,7 +47,7 @@ static int check_token(const char *token)
 	return 1;
 }
 
-/* What is left of a life that began at issued_at (RFC 3339, in UTC as all servers write it). */
+/* The rest of a life that began at issued_at (RFC 3339, in UTC as all servers write it). */
 static int64_t life_left(int64_t life, const char *issued_at)
 {
 	struct tm tm = { 0 };
@@ -80,7 +80,7 @@ int token_parse(const char *text, size_t len, struct token *ret, struct mlr_erro
 		token = access_token;
 	if (!token || !check_token(token))
 		return mlr_fail(err, EPROTO, "the answer holds no token");
-	seconds = json_number_value(json_object_get(root, "expires_in")); /* 0 for what is none */
+	seconds = json_number_value(json_object_get(root, "expires_in")); /* or 0 */
 	life = seconds < 1 ? TOKEN_LIFE_S : seconds > LIFE_MAX_S ? LIFE_MAX_S : (int64_t)seconds;
 	ret->life_s = life_left(life, issued_at);
 	ret->text = xstrdup(token);
@@ -143,7 +143,7 @@ static int fail_refused(
 static int judge(const struct token_request *q, const struct http_exchange *x,
 	const struct buffer *b, struct token *ret, int *transient, struct mlr_error *err)
 {
-	/* RFC 6749, 5.2: a refresh token that is no good is a bad request. */
+	/* RFC 6749, 5.2: an invalid refresh token is a bad request. */
 	if (x->status == 401 || x->status == 403 || (x->status == 400 && q->credential))
 		return fail_refused(q, x, err);
 	if (x->status != 200) {

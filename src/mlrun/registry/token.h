@@ -1,6 +1,6 @@
 /*
- * Asking a token server (github.com/distribution/distribution, docs/spec/auth: token.md and
- * oauth.md): GET for anyone and with a password, POST with a refresh token. For auth.c.
+ * Gets tokens from a token server (github.com/distribution/distribution, docs/spec/auth: token.md
+ * and oauth.md): GET anonymously or with a password, POST with a refresh token. For auth.c.
  */
 #ifndef MLR_REGISTRY_TOKEN_H
 #define MLR_REGISTRY_TOKEN_H
@@ -12,10 +12,10 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define TOKEN_LIFE_S 60 /* of a token that does not say */
+#define TOKEN_LIFE_S 60 /* of a token without a given life */
 
 struct token {
-	char *text;     /* fit for a header */
+	char *text;     /* valid in a header */
 	int64_t life_s; /* from now on */
 };
 
@@ -30,20 +30,21 @@ struct token_request {
 	struct http *http;
 	const char *registry;                /* as the user knows it, for messages */
 	const char *base;                    /* the registry's URL */
-	const char *realm;                   /* the token server's, judged already */
+	const char *realm;                   /* the token server's, already checked */
 	const char *service, *scope;         /* or NULL */
 	const struct credential *credential; /* or NULL */
 	int64_t total_ms;
 };
 
-/* Returns 0; -EACCES when it refuses; -EPROTO; http_perform()'s errors. *transient as there. */
+/* Returns 0; -EACCES if the server refuses; -EPROTO; http_perform()'s errors. *transient as
+ * there. */
 int token_fetch(
 	const struct token_request *q, struct token *ret, int *transient, struct mlr_error *err);
 
-/* The server's JSON. Returns 0 or -EPROTO. */
+/* Parse the server's JSON. Returns 0 or -EPROTO. */
 int token_parse(const char *text, size_t len, struct token *ret, struct mlr_error *err);
 
-/* "Basic …" of a user and a password. To be given to credential_free_secret(). */
+/* "Basic …" for a user and a password. To credential_free_secret(). */
 char *token_basic(const struct credential *c);
 
 #endif

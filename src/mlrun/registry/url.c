@@ -14,7 +14,7 @@
 #define TOLD_MAX 200 /* characters of a URL in a message */
 
 struct parts {
-	char *scheme, *host, *port; /* port filled in by the scheme where absent */
+	char *scheme, *host, *port; /* port defaults to the scheme's */
 };
 
 static void parts_done(struct parts *p)
@@ -73,7 +73,7 @@ static int check(
 	const char *url, const char *base, int same_origin_is_enough, struct mlr_error *err)
 {
 	auto_call(parts_done) struct parts p = { 0 };
-	/* What follows the '?' may be a signature. */
+	/* The query may be a signature. */
 	size_t n = strcspn(url, "?");
 	int told = n < TOLD_MAX ? (int)n : TOLD_MAX;
 
@@ -120,7 +120,7 @@ char *url_host(const char *url)
 	return split(url, &p) ? xstrdup(p.host) : xstrdup(url);
 }
 
-/* An address has no domain, and a name of one label is its own. */
+/* An address has no domain; a single label is its own. */
 static const char *registrable(const char *host)
 {
 	const psl_ctx_t *list = psl_builtin();
