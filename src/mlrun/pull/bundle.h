@@ -1,8 +1,8 @@
 /*
- * Images in files: the kinds of sources that stand on files.h. For this room's other files.
+ * Images in files: the kinds of sources that use files.h. For this room's other files.
  *
- * Every maker takes the files on success, which then go with the source, and tells what the image
- * is called there (to free(), NULL for nothing).
+ * On success each function takes over the files and frees them with the source. *said gets the
+ * image's name in the file, to free(), or NULL.
  */
 #ifndef MLR_PULL_BUNDLE_H
 #define MLR_PULL_BUNDLE_H
@@ -19,21 +19,21 @@ struct bundle {
 	const struct plain_options *plain; /* outlives the source */
 };
 
-/* An OCI layout. Returns 0, -ENOENT, -EINVAL, -EPROTO and so on, as oci_layout_choose(). */
+/* An OCI layout. Returns 0, or -ENOENT, -EINVAL, -EPROTO and so on, as oci_layout_choose(). */
 int bundle_layout(struct bundle *b, struct pull_source **ret, char **said, struct mlr_error *err);
 
-/* What docker save writes. */
+/* An archive from docker save. */
 int bundle_docker(struct bundle *b, struct pull_source **ret, char **said, struct mlr_error *err);
 
-/* A tar of a root directory: an image of one layer without a configuration of its own. fd stays
- * the caller's. */
+/* A tar of a root directory: an image of one layer without a configuration of its own. fd stays the
+ * caller's. */
 int bundle_rootfs(int fd, const struct oci_platform *platform, const struct plain_options *plain,
 	struct pull_source **ret, struct mlr_error *err);
 
 /* "sha256:<hex>" of a buffer. */
 void bundle_digest(const void *buf, size_t len, char digest[OCI_DIGEST_SIZE]);
 
-/* Do these bytes have the digest, and so many are they? 0 or -EBADMSG. */
+/* Check a buffer's length and digest. Returns 0 or -EBADMSG. */
 int bundle_check(const char *digest, const void *buf, size_t len, struct mlr_error *err);
 
 #endif

@@ -14,11 +14,11 @@
 
 struct crew {
 	struct crew_work *work;
-	pthread_mutex_t lock; /* guards all below but devices */
+	pthread_mutex_t lock; /* guards the members below, except devices */
 	pthread_cond_t changed;
-	size_t *order; /* indices of waiting layers, biggest first */
+	size_t *order; /* indices of waiting layers, largest first */
 	size_t n_order, next;
-	size_t changes, running; /* state changes so far; threads that have not ended */
+	size_t changes, running; /* state changes so far; running threads */
 	uint64_t devices;        /* left out */
 	int result;              /* the first failure */
 	struct mlr_error err;
@@ -50,7 +50,7 @@ static void fail(struct crew *c, size_t i, int result, struct mlr_error *err)
 	__atomic_store_n(c->work->stop, 1, __ATOMIC_RELAXED);
 }
 
-/* The next layer to bring, or n when there is none. */
+/* The next layer to fetch, or n if there is none. */
 static size_t take_next(struct crew *c)
 {
 	size_t i = c->work->n;
@@ -128,7 +128,7 @@ static void make_order(struct crew *c)
 	qsort_r(c->order, c->n_order, sizeof(*c->order), by_size_descending, (void *)w->layers);
 }
 
-/* Let the watcher see every change, and look after the user's wish to stop. */
+/* Report every change to the watcher, and check for cancellation. */
 static void attend(struct crew *c, const struct pull_watch *watch, const int *cancel)
 {
 	size_t seen = 0;
@@ -170,12 +170,12 @@ static size_t start(struct crew *c, pthread_t *threads, size_t jobs)
 		if (n == 0)
 			c->result = mlr_fail(&c->err, r, "start a thread: %s", strerror(r));
 		pthread_mutex_unlock(&c->lock);
-		break; /* fewer threads than asked for bring the layers as well */
+		break; /* fewer threads than requested suffice */
 	}
 	return n;
 }
 
-/* Nothing is lost by it, but who misses /dev/fuse in a container should know. */
+/* The loss is harmless, but explains a missing /dev/fuse in a container. */
 void crew_tell_devices(uint64_t n, const struct pull_watch *watch)
 {
 	auto_free char *words = NULL;

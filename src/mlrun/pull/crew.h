@@ -1,5 +1,5 @@
 /*
- * The threads that bring an image's layers, several at once, the biggest first. For this room's
+ * The threads that fetch an image's layers, several at once, the largest first. For this room's
  * other files.
  */
 #ifndef MLR_PULL_CREW_H
@@ -15,22 +15,22 @@ struct crew_work {
 	struct store *st;
 	struct pull_source *source;
 	const struct oci_layer *layers; /* n of them */
-	char *const *diff_ids;          /* one a layer */
-	struct pull_layer *shown;       /* one a layer; waiting ones are brought */
+	char *const *diff_ids;          /* one for each layer */
+	struct pull_layer *shown;       /* one for each layer; fetches those that wait */
 	size_t n;
 	unsigned parts; /* enum layer_parts (pull/layer.h) */
-	int *stop;      /* set to 1 at the first failure: makes source give up */
+	int *stop;      /* set to 1 at the first failure, so that source gives up */
 };
 
 /*
- * Bring every layer whose state is PULL_WAITING. What stands twice is brought once.
+ * Fetch every layer whose state is PULL_WAITING. A layer that appears twice is fetched once.
  *
  * Returns when all threads have ended: 0, -ECANCELED once *cancel is set, or the first failure.
  */
 int crew_run(struct crew_work *w, int jobs, const struct pull_watch *watch, const int *cancel,
 	struct mlr_error *err);
 
-/* Tell how many device members of an image's layers were left out, if any. */
+/* Report how many device members of an image's layers were left out, if any. */
 void crew_tell_devices(uint64_t n, const struct pull_watch *watch);
 
 #endif

@@ -13,12 +13,12 @@
 #include <pthread.h>
 #include <string.h>
 
-#define AHEAD 2 /* queues at once: of the layer being read, and of the next */
+#define AHEAD 2 /* queues at once: the current layer's and the next one's */
 
-/* One layer on its way. */
+/* The state of one layer. */
 struct flow {
-	struct queue *queue; /* while it is needed */
-	int result;          /* of fetching, once that has ended */
+	struct queue *queue; /* NULL when not needed */
+	int result;          /* the fetch's, once it has ended */
 	struct mlr_error err;
 };
 
@@ -32,11 +32,11 @@ struct feed {
 	int has_thread;
 	pthread_mutex_t lock; /* guards the next four */
 	pthread_cond_t changed;
-	size_t begun, ended, read; /* layers whose queue is there; is full; was read */
+	size_t begun, ended, read; /* how many layers' queues were made; were filled; were read */
 	int stop;
 
-	struct flow *flows; /* one a layer */
-	size_t at;          /* of the thread: which layer */
+	struct flow *flows; /* one for each layer */
+	size_t at;          /* the thread's layer */
 };
 
 static int count_and_put(void *ctx, const void *buf, size_t len, struct mlr_error *err)
@@ -47,8 +47,7 @@ static int count_and_put(void *ctx, const void *buf, size_t len, struct mlr_erro
 	return queue_put(f->flows[f->at].queue, buf, len, err);
 }
 
-/* Write a layer's tar from what the store has. Returns 1, 0 when that is not all there, or
- * -errno. */
+/* Write a layer's tar from the store. Returns 1, 0 if the store lacks a part, or -errno. */
 static int rebuild(struct feed *f, struct mlr_error *err)
 {
 	const char *diff_id = f->v[f->at].diff_id;
@@ -62,7 +61,7 @@ static int rebuild(struct feed *f, struct mlr_error *err)
 		return 0;
 	record = openat(store_fd(f->st), path, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
 	if (record < 0)
-		return 0; /* an older version's layer has none */
+		return 0; /* a layer of an older mlrun has none */
 	tree = store_tree_open(f->st, STORE_LAYER, diff_id, err);
 	if (tree < 0)
 		return tree;
@@ -87,7 +86,7 @@ static int bring(struct feed *f, struct mlr_error *err)
 	return f->source->ops->stream(f->source, blob->digest, blob->size, count_and_put, f, err);
 }
 
-/* Wait until the layer may have a queue. Returns 0 when no more is wanted. */
+/* Wait until the layer may have a queue. Returns 0 if the reader has stopped. */
 static int wait_turn(struct feed *f)
 {
 	int go;
@@ -100,7 +99,7 @@ static int wait_turn(struct feed *f)
 	return go;
 }
 
-/* Returns whether more is wanted. */
+/* Advance a counter. Returns 0 if the reader has stopped. */
 static int step(struct feed *f, size_t *counter)
 {
 	int go;
@@ -113,7 +112,8 @@ static int step(struct feed *f, size_t *counter)
 	return go;
 }
 
-/* A queue ends only when the digest was judged: the reader must not take wrong bytes for all. */
+/* A queue ends only after the digest is checked, so the reader never takes wrong bytes for a whole
+ * layer. */
 static void *feed_main(void *ctx)
 {
 	struct feed *f = ctx;
@@ -122,7 +122,7 @@ static void *feed_main(void *ctx)
 		struct flow *w = &f->flows[f->at];
 
 		w->result = queue_new(&w->queue, &w->err);
-		if (!step(f, &f->begun)) /* else feed_free() knows the queue and leaves it */
+		if (!step(f, &f->begun)) /* otherwise feed_free() knows the queue and leaves it */
 			break;
 		if (w->result == 0) {
 			w->result = bring(f, &w->err);
@@ -179,7 +179,7 @@ void feed_free(struct feed *f)
 	free(f);
 }
 
-/* Wait until a counter is above the layer's index. */
+/* Wait until a counter exceeds the layer's index. */
 static void wait_for(struct feed *f, const size_t *counter, size_t i)
 {
 	pthread_mutex_lock(&f->lock);
@@ -205,8 +205,8 @@ static int read_layer(struct feed *f, size_t i, const struct layer_sink *sink, v
 		sink, sink_ctx, &res, err);
 	queue_leave(w->queue);
 	wait_for(f, &f->ended, i);
-	/* Where both ends fail, the source's failure is the cause, unless it only tells that the
-	 * reader has left. */
+	/* If both ends fail, report the source's failure, unless it only says that the reader has
+	 * stopped. */
 	if (w->result < 0 && w->result != -EPIPE) {
 		*err = w->err;
 		return w->result;

@@ -1,7 +1,7 @@
 /*
- * Layers' bytes one layer after another, for who needs them in order: a thread fetches, up to one
- * layer ahead, in bounded memory. A layer that the store has unpacked is rebuilt from its tree and
- * record (layer/record.h) instead. For this room's other files.
+ * Delivers layers one after another to a reader that needs them in order. A thread fetches up to
+ * one layer ahead, in bounded memory. A layer that the store has unpacked is rebuilt from its tree
+ * and record (layer/record.h) instead of fetched. For this room's other files.
  */
 #ifndef MLR_PULL_FEED_H
 #define MLR_PULL_FEED_H
@@ -27,7 +27,7 @@ struct feed;
 int feed_new(struct store *st, struct pull_source *source, const struct feed_layer *v, size_t n,
 	struct feed **ret, struct mlr_error *err);
 
-/* Stop, waiting for the thread, whatever is under way. NULL is fine. */
+/* Stop whatever is in progress and wait for the thread. NULL is fine. */
 void feed_free(struct feed *f);
 
 /*
@@ -36,7 +36,7 @@ void feed_free(struct feed *f);
  *
  *   devices  grows by the device members that were left out
  *
- * Returns 0, -EBADMSG for other bytes than named, and what the source and layer_tar_read() return.
+ * Returns 0, -EBADMSG for wrong bytes, and errors of the source and layer_tar_read().
  */
 int feed_next(struct feed *f, const struct layer_sink *sink, void *sink_ctx, uint64_t *devices,
 	struct mlr_error *err);

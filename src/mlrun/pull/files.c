@@ -12,19 +12,19 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#define LINKS_MAX 8 /* docker's links are one step long */
+#define LINKS_MAX 8 /* docker's links take one step */
 
 struct member {
 	char *name;   /* cleaned */
-	char *target; /* cleaned, of a link; else NULL */
+	char *target; /* cleaned, for a link; else NULL */
 	uint64_t offset, size;
-	size_t number; /* in the archive: the last of a name wins, as with tar */
+	size_t number; /* its index in the archive: the last of a name wins, as with tar */
 };
 
 struct files {
 	int fd;             /* the directory, or the plain archive */
-	int is_dir, is_cut; /* is_cut: the archive has no mark at its end */
-	struct member *v;   /* n of them, by name, for an archive */
+	int is_dir, is_cut; /* is_cut: the archive lacks its end mark */
+	struct member *v;   /* an archive's members, n of them, sorted by name */
 	size_t n, names;
 };
 
@@ -49,8 +49,8 @@ void files_free(struct files *f)
 	free(f);
 }
 
-/* A path relative to a directory in the archive ("" for its top) without "." and ".."; NULL for one
- * that leaves it. To free(). */
+/* A path relative to a directory in the archive ("" for its top) without "." and ".."; NULL if it
+ * leads outside. To free(). */
 static char *clean(const char *dir, const char *path)
 {
 	auto_free char *whole = *path == '/' ? xstrdup(path) : xasprintf("%s/%s", dir, path);
@@ -87,7 +87,7 @@ static char *clean_link(const char *name, const char *target)
 	return clean(dir, target);
 }
 
-/* Remember a member that may be asked for: a plain file, or a link to one. */
+/* Remember a member that may be needed: a plain file, or a link to one. */
 static int add(struct files *f, struct archive *a, struct archive_entry *e, struct mlr_error *err)
 {
 	const char *path = archive_entry_pathname(e), *hard = archive_entry_hardlink(e),
@@ -134,9 +134,9 @@ static int damaged(const struct files *f, struct archive *a, struct mlr_error *e
 }
 
 /*
- * libarchive's next header, of any but the first member. An archive ends by two blocks of zeros
- * (POSIX, pax), and every writer writes them; GNU tar makes do with one, so does this. libarchive
- * makes do with none: then it stands where the last member ended.
+ * libarchive's next header, after the first member. An archive ends with two blocks of zeros
+ * (POSIX, pax), and all writers write them. GNU tar accepts one, as this does. libarchive accepts
+ * none: then its position is the last member's end.
  */
 static int next_header(struct archive *a, struct archive_entry **e, int *is_cut)
 {
@@ -150,7 +150,7 @@ static int next_header(struct archive *a, struct archive_entry **e, int *is_cut)
 	return r;
 }
 
-/* One member after the other; f may be NULL: only the end matters. */
+/* Read all members; if f is NULL, only look for the end mark. */
 static int read_members(struct files *f, struct archive *a, const struct plain_options *opt,
 	int *is_cut, struct mlr_error *err)
 {
@@ -275,7 +275,7 @@ static int find_member(
 	return 0;
 }
 
-/* Not to wait for a writer of what turns out to be a fifo. */
+/* Open without waiting, in case it is a fifo. */
 static int find_file(
 	struct files *f, const char *name, struct files_part *ret, struct mlr_error *err)
 {

@@ -54,14 +54,14 @@ enum store_format format_judge(
 	return *why && can_write ? STORE_FORMAT_SQUASHFS : STORE_FORMAT_LAYERS;
 }
 
-/* What was found out before, of this very file system. */
+/* Read the earlier results, if they are of this very file system. */
 static int recall(struct store *st, unsigned long fs_type, struct format_probe *ret)
 {
 	json_auto_t *o = NULL;
 	int overlay;
 	json_int_t type;
 
-	/* Damaged or of another version: it is written anew. */
+	/* If it is damaged or of another version, it is rewritten. */
 	if (store_json_read(st, PROBE_FILE, &o, NULL) < 0 ||
 		json_unpack(o, "{s:I, s:b, s:b, s:b, s:i}", "fs_type", &type, "whiteouts",
 			&ret->whiteouts, "xattrs", &ret->xattrs, "hard_links", &ret->hard_links,
@@ -79,10 +79,11 @@ static void record(struct store *st, unsigned long fs_type, const struct format_
 		"overlay", p->overlay);
 
 	if (!o || store_json_write(st, PROBE_FILE, o, &err) < 0)
-		mlr_debug("probe: not recorded: %s", err.text); /* it is only asked again */
+		mlr_debug("probe: not recorded: %s", err.text); /* try again next time */
 }
 
-/* Try in a directory that tells whose it is, so that what a killed process leaves can be swept. */
+/* Probe in a directory that names its process, so that a killed process's directory can be
+ * swept. */
 static int try_out(
 	struct store *st, format_probe_fn probe, struct format_probe *ret, struct mlr_error *err)
 {

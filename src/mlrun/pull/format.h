@@ -1,7 +1,7 @@
 /*
- * In which format an image is kept when nobody says. A file system that many nodes share is better
- * off with one big file than with 100,000 small ones; anywhere else unpacked layers are shared by
- * images and start fastest, if that file system lets an ordinary user have what overlayfs needs.
+ * Chooses the format for an image when the user does not. A file system shared by many nodes
+ * handles one large file better than 100,000 small ones. On others, unpacked layers are shared by
+ * images and start fastest, if an ordinary user can have what overlayfs needs there.
  */
 #ifndef MLR_PULL_FORMAT_H
 #define MLR_PULL_FORMAT_H
@@ -10,31 +10,31 @@
 #include "store/facts.h"
 #include "store/store.h"
 
-/* What the store's file system can do for this user; runtime/probe.h tells. */
+/* What the store's file system lets this user do (runtime/probe.h). */
 struct format_probe {
 	int whiteouts, xattrs, hard_links;
-	int overlay; /* -1: nobody knows */
+	int overlay; /* -1 if unknown */
 };
 
-/* Whoever may mount and fork finds out, in an empty place below dir_fd. Returns 0 or -errno. */
+/* Find out, in an empty directory below dir_fd; needs to mount and fork. Returns 0 or -errno. */
 typedef int (*format_probe_fn)(int dir_fd, struct format_probe *ret, struct mlr_error *err);
 
 /*
- * The judgement.
+ * Choose a format.
  *
  *   fs_type    statfs(2)'s
- *   can_write  squashfs files can be written
- *   why        why it is not what one expects ("it lies on nfs"), or NULL; a literal
+ *   can_write  mlrun can write squashfs files
+ *   why        why it is not the usual format ("it lies on nfs"), or NULL; a literal
  */
 enum store_format format_judge(
 	unsigned long fs_type, const struct format_probe *p, int can_write, const char **why);
 
 /*
- * Judge a store. What was found out is kept in its "probe.json" and asked again when that is
- * deleted or the store has come to lie on another file system.
+ * Choose a format for a store. Keeps the probe's results in the store's "probe.json" and probes
+ * again if that is deleted or the store has moved to another file system.
  *
- *   told  gets a sentence for the user when the judgement is a new one and not the usual one; to
- *         free(), NULL otherwise
+ *   told  gets a sentence for the user if the choice is new and not the usual one; to free(), NULL
+ *         otherwise
  */
 int format_choose(struct store *st, format_probe_fn probe, enum store_format *ret, char **told,
 	struct mlr_error *err);

@@ -12,7 +12,7 @@
 #include <pthread.h>
 #include <string.h>
 
-/* The thread that reads from the source, and what it shares with the one that writes files. */
+/* What the thread that reads from the source shares with the one that writes files. */
 struct download {
 	struct pull_source *source;
 	const struct oci_layer *layer;
@@ -42,7 +42,8 @@ enum layer_compression pull_layer_compression(struct queue *q, const struct oci_
 	return layer_sniff(magic, n);
 }
 
-/* The queue ends only when the digest was judged: the reader must not take wrong bytes for all. */
+/* The queue ends only after the digest is checked, so the reader never takes wrong bytes for a
+ * whole layer. */
 static void *download_main(void *ctx)
 {
 	struct download *d = ctx;
@@ -54,8 +55,8 @@ static void *download_main(void *ctx)
 	return NULL;
 }
 
-/* Run the pipeline. Where both ends fail, the source's failure is the cause, unless it only tells
- * that the reader has left. */
+/* Run the pipeline. If both ends fail, report the source's failure, unless it only says that the
+ * reader has stopped. */
 static int stream(struct download *d, struct store_tree *tree, struct layer_result *result,
 	struct mlr_error *err)
 {
@@ -95,7 +96,7 @@ static int count(void *ctx, const void *buf, size_t len, struct mlr_error *err)
 	return 0;
 }
 
-/* The source keeps what passes through it. Returns as pull_layer_bring(). */
+/* Fetch a blob; the source keeps it. Returns as pull_layer_bring(). */
 static int bring_blob(struct store *st, struct pull_source *source, const struct oci_layer *layer,
 	uint64_t *received, struct mlr_error *err)
 {

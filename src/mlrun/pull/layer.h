@@ -1,6 +1,4 @@
-/*
- * One layer: from its source to a published tree. For this room's other files.
- */
+/* Brings one layer from its source to a published tree. For this room's other files. */
 #ifndef MLR_PULL_LAYER_H
 #define MLR_PULL_LAYER_H
 
@@ -11,21 +9,23 @@
 #include "pull/source.h"
 #include "store/store.h"
 
-/* How a layer's bytes are compressed, by their beginning; an empty blob is what its media type
- * says. Before any queue_get(). */
+/* How a layer's bytes are compressed, from their first bytes; for an empty blob, from its media
+ * type. Call it before any queue_get(). */
 enum layer_compression pull_layer_compression(struct queue *q, const struct oci_layer *layer);
 
-/* What there shall be of a layer. */
+/* The parts of a layer to make. */
 enum layer_parts { LAYER_TREE = 1, LAYER_BLOB = 2 };
 
 /*
- *   parts     enum layer_parts; a source that keeps what passes (source.h) keeps a tree's blob as
- * well diff_id   what the uncompressed tar must hash to; the tree's name in the store received
- * compressed bytes so far, written atomically devices   how many device members were left out; set
- * on success
+ * Bring one layer.
  *
- * Returns 0; 1 when the store has the parts by now; -EBADMSG for other bytes than named, and what
- * the source, layer_unpack() and store_tree_begin() return.
+ *   parts     enum layer_parts; a source that keeps blobs (source.h) keeps a tree's blob as well
+ *   diff_id   what the uncompressed tar must hash to; the tree's name in the store
+ *   received  compressed bytes so far, written atomically
+ *   devices   how many device members were left out; set on success
+ *
+ * Returns 0; 1 if the store has the parts already; -EBADMSG for wrong bytes; errors of the source,
+ * layer_unpack() and store_tree_begin().
  */
 int pull_layer_bring(struct store *st, struct pull_source *source, const struct oci_layer *layer,
 	unsigned parts, const char *diff_id, uint64_t *received, uint64_t *devices,

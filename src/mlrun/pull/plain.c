@@ -17,13 +17,13 @@
 #define CHUNK   (256u << 10)
 #define TICK_MS 100
 
-/* Compressed bytes on their way: from a stretch of a file, or in order from a pipe. */
+/* A source of compressed bytes: a range of a file, or a pipe read in order. */
 struct input {
 	int fd;
 	int in_order;
-	uint64_t offset, left; /* not looked at where in_order */
+	uint64_t offset, left; /* unused with in_order */
 	const struct plain_options *opt;
-	unsigned char head[8]; /* what was read of a pipe to look at it */
+	unsigned char head[8]; /* the first bytes of a pipe, read to detect its type */
 	size_t head_len;
 	char buf[CHUNK];
 };
@@ -33,7 +33,7 @@ static int is_cancelled(const struct input *in)
 	return in->opt->cancelled && in->opt->cancelled(in->opt->cancelled_ctx);
 }
 
-/* read(2) of a pipe that may be silent for long. */
+/* read(2) of a pipe that may stay silent for long. */
 static ssize_t read_pipe(const struct input *in, void *buf, size_t len)
 {
 	struct pollfd p = { in->fd, POLLIN, 0 };
@@ -132,7 +132,7 @@ static void archive_cleanup(struct archive **a)
 	archive_read_free(*a);
 }
 
-/* Filters by name: "all" would start programs that are not expected to be there. */
+/* Enable filters by name: "all" would start external programs. */
 static int open_filters(struct archive *a, struct input *in, struct mlr_error *err)
 {
 	struct archive_entry *e;
@@ -176,7 +176,7 @@ static int run(struct input *in, plain_sink_fn sink, void *ctx, struct mlr_error
 	return r;
 }
 
-/* Bytes that are not compressed need no filter. */
+/* Copy bytes that are not compressed. */
 static int copy(struct input *in, plain_sink_fn sink, void *ctx, struct mlr_error *err)
 {
 	uint64_t out = 0;
@@ -198,7 +198,7 @@ static int copy(struct input *in, plain_sink_fn sink, void *ctx, struct mlr_erro
 	}
 }
 
-/* The first bytes, which stay to be read. */
+/* Peek at the first bytes. */
 static int look(struct input *in, struct mlr_error *err)
 {
 	size_t n = 0;

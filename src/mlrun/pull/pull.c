@@ -32,19 +32,19 @@ struct pull {
 	const struct oci_name *what;
 	const struct pull_options *opt;
 	const struct pull_watch *watch;
-	struct oci_ref ref; /* what the store calls it */
+	struct oci_ref ref; /* its name in the store */
 	char *name;         /* the same, canonical */
-	char *told;         /* what messages call it */
+	char *told;         /* its name in messages */
 	struct oci_platform want;
 	struct plain_options plain;
 	struct source_files_options files;
 	struct pull_source *source;
 	struct resolved res;
 	struct pull_layer *shown;
-	enum store_format format; /* to be made */
-	struct store_facts had;   /* the image's until now; empty when it is new */
+	enum store_format format; /* to make */
+	struct store_facts had;   /* the image's so far; empty if it is new */
 	char squash_digest[8 + HASH_HEX_SIZE];
-	int stop; /* atomic: a layer failed, or the user wants an end */
+	int stop; /* atomic: a layer failed, or the user cancelled */
 };
 
 void pull_result_done(struct pull_result *r)
@@ -89,7 +89,7 @@ static int open_registry(struct pull *p, struct mlr_error *err)
 	return pull_source_registry(&p->what->ref, &o, &p->source, err);
 }
 
-/* What has to be decompressed lies in the store meanwhile, the one place where room is expected. */
+/* Decompress into the store's file system, the one place where room is expected. */
 static int open_files(struct pull *p, struct mlr_error *err)
 {
 	p->plain.cancelled = is_cancelled;
@@ -101,7 +101,7 @@ static int open_files(struct pull *p, struct mlr_error *err)
 	return pull_source_files(p->what, &p->files, &p->source, &p->ref, err);
 }
 
-/* Open the source and settle the name. */
+/* Open the source and choose the name. */
 static int open_source(struct pull *p, struct mlr_error *err)
 {
 	int r;
@@ -115,7 +115,7 @@ static int open_source(struct pull *p, struct mlr_error *err)
 	} else if (p->what->transport == OCI_REGISTRY) {
 		oci_ref_copy(&p->what->ref, &p->ref);
 	}
-	/* From here on it means that image alone, not also a local one of the same short name. */
+	/* From here on the name means that image only, not a local one with the same short name. */
 	free(take_ptr(&p->ref.short_name));
 	p->name = oci_ref_canonical(&p->ref);
 	p->source = pull_source_spool(p->st, p->source,
@@ -123,7 +123,7 @@ static int open_source(struct pull *p, struct mlr_error *err)
 	return 0;
 }
 
-/* The same image may now be asked for by another file's name. */
+/* Update the source if the same image came from another file this time. */
 static int note_source(struct pull *p, struct store_image *im, struct mlr_error *err)
 {
 	auto_free char *source = store_image_source(p->what);
@@ -135,7 +135,7 @@ static int note_source(struct pull *p, struct store_image *im, struct mlr_error 
 	return store_image_put(p->st, im, err);
 }
 
-/* Returns 1 when a store has what the reference stands for now, else 0 or -errno. */
+/* Returns 1 if a store has what the reference means now, else 0 or -errno. */
 static int is_up_to_date(
 	struct pull *p, struct store *st, struct pull_result *ret, struct mlr_error *err)
 {
@@ -158,7 +158,7 @@ static int is_up_to_date(
 	return 1;
 }
 
-/* The same in the user's own store, where what the image came from is noted. */
+/* The same for the user's own store; notes where the image came from. */
 static int is_kept_here(struct pull *p, struct pull_result *ret, struct mlr_error *err)
 {
 	int r = is_up_to_date(p, p->st, ret, err), noted;
@@ -169,8 +169,8 @@ static int is_kept_here(struct pull *p, struct pull_result *ret, struct mlr_erro
 	return noted < 0 ? noted : 1;
 }
 
-/* The same in a store that others keep for everybody. Layers of other images are not borrowed from
- * there (store/stores.h). */
+/* The same for a shared store. Layers of other images are not borrowed from there
+ * (store/stores.h). */
 static int is_kept_elsewhere(struct pull *p, struct pull_result *ret, struct mlr_error *err)
 {
 	auto_call(stores_close) struct stores others = STORES_INIT;
@@ -184,7 +184,7 @@ static int is_kept_elsewhere(struct pull *p, struct pull_result *ret, struct mlr
 	return r;
 }
 
-/* From here on nobody removes what we find or bring; the rest of the store is not our concern. */
+/* Protect from removal what we find or bring, and nothing else in the store. */
 static int hold_parts(struct pull *p, struct mlr_error *err)
 {
 	const struct resolved *res = &p->res;
@@ -201,7 +201,7 @@ static int hold_parts(struct pull *p, struct mlr_error *err)
 	return store_hold_only(p->st, &digests, err);
 }
 
-/* The compressed layer, if it is to be kept. */
+/* Does the store have the compressed layer, if it is to be kept? */
 static int has_blob(const struct pull *p, size_t i)
 {
 	const struct oci_descriptor *blob = &p->res.layers.layers[i].blob;
@@ -209,7 +209,7 @@ static int has_blob(const struct pull *p, size_t i)
 	return !p->opt->keep_blobs || store_blob_is_kept(p->st, blob->digest, blob->size);
 }
 
-/* A squashfs file needs what is in the store as well, but not from the source. */
+/* Need not be fetched? A squashfs file reads layers in the store from there. */
 static int is_here(const struct pull *p, size_t i)
 {
 	return p->format != STORE_FORMAT_SQUASHFS && has_blob(p, i) &&
@@ -232,7 +232,7 @@ static void show_layers(struct pull *p)
 		p->watch->begin(p->watch->ctx, p->name, p->shown, m->n_layers);
 }
 
-/* Unpacked layers take up more than compressed ones: what does not even fit so is hopeless. */
+/* Unpacked layers are larger than compressed ones: refuse if not even those fit. */
 static int check_space(struct pull *p, struct mlr_error *err)
 {
 	int files = p->format != STORE_FORMAT_SQUASHFS;
@@ -258,10 +258,10 @@ static int bring_squash(struct pull *p, struct mlr_error *err)
 		.stop = &p->stop };
 	int r = squash_bring(&w, p->watch, p->opt->cancel, p->squash_digest, err);
 
-	/* What the file held when it was made: damage since then must not become its digest. */
+	/* Keep the digest from when the file was made: later damage must not become part of it. */
 	if (r == 1 && p->had.squash_digest)
 		snprintf(p->squash_digest, sizeof(p->squash_digest), "%s", p->had.squash_digest);
-	/* A file that was there has brought no blob. */
+	/* A file that already existed has brought no blobs. */
 	for (size_t i = 0; r >= 0 && i < w.n; i++)
 		if (!has_blob(p, i))
 			p->shown[i].state = PULL_WAITING;
@@ -309,11 +309,11 @@ static int keep_documents(struct pull *p, struct mlr_error *err)
 	return r;
 }
 
-/* What exec will read: the new format, and those that the store had before. */
+/* Record what exec will read: the new format, and those that the store had before. */
 static int keep_facts(struct pull *p, struct pull_result *ret, struct mlr_error *err)
 {
 	const char *manifest = p->res.manifest.digest;
-	/* A loan: the configuration stays p's. */
+	/* f.config only borrows p's configuration. */
 	struct store_facts f = { .config = p->res.config,
 		.covered = p->had.covered,
 		.squash_digest = p->had.squash_digest };
@@ -349,7 +349,7 @@ static int keep_name(struct pull *p, struct pull_result *ret, struct mlr_error *
 	im->source = store_image_source(p->what);
 	im->size = p->res.layers.size;
 	im->pulled = time(NULL);
-	/* A registry's tag goes to another image by itself. */
+	/* For a registry's tag, moving to another image is normal. */
 	if (p->what->transport != OCI_REGISTRY)
 		ret->replaced = store_image_other(p->st, im);
 	return store_image_put(p->st, im, err);
@@ -363,7 +363,7 @@ static int parse_platform(struct pull *p, struct mlr_error *err)
 	return 0;
 }
 
-/* What is to be made, and what is there already. */
+/* Find out what to make and what exists already. */
 static int choose_format(struct pull *p, struct mlr_error *err)
 {
 	auto_free char *told = NULL;
@@ -414,7 +414,7 @@ static int run(struct pull *p, struct pull_result *ret, struct mlr_error *err)
 	return r;
 }
 
-/* Which place is full, and the way out. */
+/* Say which place is full, with a hint. */
 static void tell_full(const struct pull *p, struct mlr_error *err)
 {
 	mlr_wrap(err, "no room in store '%s'", store_path(p->st));
@@ -446,7 +446,7 @@ int pull_image(struct store *st, const struct oci_name *what, const struct pull_
 			p.told);
 		return r;
 	}
-	/* After the work; where there was none, an unchanged image costs one request and a look. */
+	/* Sweep after work; if there was none, an unchanged image costs one request and a look. */
 	if (!result.up_to_date || store_has_work(st))
 		store_sweep(st);
 	*ret = result;

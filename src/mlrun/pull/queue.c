@@ -8,15 +8,15 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A ring. Each thread copies without the lock: between head and tail the bytes are the reader's
- * alone, the rest of the ring is the writer's alone. */
+/* A ring buffer. Each thread copies without the lock: the bytes between head and tail belong to the
+ * reader, and the rest to the writer. */
 struct queue {
 	pthread_mutex_t lock;
 	pthread_cond_t changed;
 	char *ring;
-	uint64_t head, tail; /* bytes ever taken and ever put */
+	uint64_t head, tail; /* total bytes read and written */
 	int ended, left;
-	int result; /* of the writer, once ended */
+	int result; /* the writer's, once ended */
 	struct mlr_error err;
 };
 
@@ -45,7 +45,7 @@ void queue_free(struct queue *q)
 	free(q);
 }
 
-/* The piece of the ring that starts at a position, no longer than len, in one run. */
+/* The contiguous part of the ring from a position on, of at most len bytes. */
 static size_t run_at(uint64_t at, size_t len)
 {
 	size_t left = QUEUE_BYTES - (size_t)(at % QUEUE_BYTES);
@@ -53,7 +53,7 @@ static size_t run_at(uint64_t at, size_t len)
 	return len < left ? len : left;
 }
 
-/* Wait for room. Returns its size, or 0 when the reader has left. */
+/* Wait for room. Returns its size, or 0 if the reader has left. */
 static size_t wait_room(struct queue *q)
 {
 	size_t room;
@@ -66,7 +66,7 @@ static size_t wait_room(struct queue *q)
 	return room;
 }
 
-/* Wait until there are `want` bytes, or the end. Returns how many there are. */
+/* Wait for `want` bytes or the end. Returns how many there are. */
 static size_t wait_bytes(struct queue *q, size_t want)
 {
 	size_t there;

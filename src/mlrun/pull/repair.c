@@ -18,7 +18,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* An image whose own file can be read, and all paths that it needs, its own file among them. */
+/* An image whose own file is readable, and all paths that it needs, including that file. */
 struct patient {
 	struct store_image image;
 	struct strv parts;
@@ -38,7 +38,7 @@ static void ward_done(struct ward *w)
 	free(w->v);
 }
 
-/* Damaged facts do not tell the layers, but they are themselves among the findings. */
+/* Damaged facts do not name the layers, but are findings themselves. */
 static void admit(struct ward *w, struct store *st, const char *path)
 {
 	struct store_image im = STORE_IMAGE_INIT;
@@ -79,7 +79,7 @@ void pull_repair_needed_by(struct store *st, const char *path, struct strv *name
 			strv_add(names, w.v[i].image.name);
 }
 
-/* A container would lose files that are as they should be. */
+/* The container would lose intact files. */
 static int is_in_use(
 	const struct ward *w, struct store *st, const char *path, const struct repair_watch *told)
 {
@@ -97,13 +97,13 @@ static int is_in_use(
 	return 0;
 }
 
-/* Of mlrun commit: nothing can bring back what is taken away. */
+/* Was it made by mlrun commit? Then nothing can fetch it again. */
 static int is_made_here(const struct store_image *im)
 {
 	return im->source && strncmp(im->source, "container:", 10) == 0;
 }
 
-/* Who finds it broken should at least keep what is left of it. */
+/* Keep what is left of a broken image that cannot be fetched. */
 static int cannot_come_back(const struct ward *w, const char *path, const struct repair_watch *told)
 {
 	const struct patient *p = NULL;
@@ -128,7 +128,7 @@ static int cannot_come_back(const struct ward *w, const char *path, const struct
 	return 1;
 }
 
-/* An image's own file that is whole only names what is missing: pulling puts that back. */
+/* An intact image file only names what is missing: pulling restores that. */
 static int is_only_a_name(const struct ward *w, const char *path)
 {
 	for (size_t i = 0; i < w->n; i++)
@@ -175,8 +175,8 @@ static int remove_findings(const struct ward *w, struct store *st,
 	return r < 0 ? r : e;
 }
 
-/* Where an image came from: files, or a repository (another one's, for a name given by tag), there
- * at the digest that it had. */
+/* Find an image's source: files, or a repository (another one, if the name was given by tag) at the
+ * old digest. */
 static int origin(const struct store_image *im, struct oci_name *ret, struct mlr_error *err)
 {
 	auto_call(oci_name_done) struct oci_name from = OCI_NAME_INIT;
@@ -196,7 +196,7 @@ static int origin(const struct store_image *im, struct oci_name *ret, struct mlr
 	return oci_name_parse(text, ret, err);
 }
 
-/* In which formats an image is to be fetched: those that lost something, else those that it has. */
+/* The formats to fetch: those that lost something, else all that it has. */
 static unsigned formats_of(struct store *st, const struct patient *p, const struct strv *gone)
 {
 	static const struct {

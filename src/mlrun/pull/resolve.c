@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define DEPTH_MAX 3 /* indexes within indexes; the specification allows them, nobody needs more */
+#define DEPTH_MAX 3 /* nested indexes; the specification allows them, but they are rare */
 
 void resolve_done(struct resolved *r)
 {
@@ -20,7 +20,7 @@ void resolve_done(struct resolved *r)
 	*r = (struct resolved)RESOLVED_INIT;
 }
 
-/* Follow one entry of the index in *doc; then *doc and *parsed are what it leads to. */
+/* Follow one entry of the index in *doc; *doc and *parsed become its target. */
 static int descend(struct pull_source *source, const struct oci_platform *want,
 	struct registry_document *doc, struct oci_document *parsed, struct resolved *res,
 	struct mlr_error *err)
@@ -49,7 +49,7 @@ static int descend(struct pull_source *source, const struct oci_platform *want,
 		oci_platform_print(&e->platform, res->platform);
 	oci_document_done(parsed);
 	*parsed = next_parsed;
-	/* The outermost index is what the tag stands for; inner ones are only on the way. */
+	/* The tag refers to the outermost index; inner ones are only steps. */
 	if (!res->index.data)
 		res->index = *doc;
 	else
@@ -81,7 +81,7 @@ static int get_manifest(struct pull_source *source, const struct oci_platform *w
 	return 0;
 }
 
-/* Variants are left to the index: configurations often omit them. */
+/* Ignore variants, which configurations often omit; the index has chosen one. */
 static int check_platform(
 	struct resolved *res, const struct oci_platform *want, struct mlr_error *err)
 {

@@ -1,6 +1,4 @@
-/*
- * What a reference stands for: index, manifest and configuration, fetched and checked.
- */
+/* Resolves a reference: fetches and checks index, manifest and configuration. */
 #ifndef MLR_PULL_RESOLVE_H
 #define MLR_PULL_RESOLVE_H
 
@@ -11,7 +9,7 @@
 #include "pull/source.h"
 
 struct resolved {
-	struct registry_document index; /* data NULL: the reference names a manifest */
+	struct registry_document index; /* data is NULL if the reference names a manifest */
 	struct registry_document manifest;
 	struct oci_document layers; /* the manifest, parsed: a layer for each diff ID */
 	char *config_json;
@@ -27,8 +25,8 @@ struct resolved {
 void resolve_done(struct resolved *r);
 
 /*
- * Returns 0; -ENOENT when an index has nothing for the platform; -ENOTSUP when the image is for
- * another one, or not for Linux; -EPROTO, -EBADMSG, and the source's errors.
+ * Returns 0; -ENOENT if an index has nothing for the platform; -ENOTSUP if the image is for another
+ * platform or not for Linux; -EPROTO, -EBADMSG, and the source's errors.
  */
 int resolve(struct pull_source *source, const struct oci_platform *want, struct resolved *ret,
 	struct mlr_error *err);

@@ -1,4 +1,4 @@
-/* Opens the files that a name says an image lies in, and finds out what they are. */
+/* Opens the files that a name refers to, and detects their kind. */
 #include "pull/source.h"
 
 #include "base/cleanup.h"
@@ -56,7 +56,7 @@ static int open_path(const struct oci_name *name, struct stat *st, struct mlr_er
 	return take_fd(&fd);
 }
 
-/* What is neither kind of image: a root directory's tar. */
+/* Anything else: a tar of a root directory. */
 static int open_rootfs(int fd, const struct oci_name *name, const struct source_files_options *opt,
 	struct pull_source **ret, struct mlr_error *err)
 {
@@ -73,7 +73,7 @@ static int open_rootfs(int fd, const struct oci_name *name, const struct source_
 	return bundle_rootfs(fd, opt->want, opt->plain, ret, err);
 }
 
-/* No kinds of tar, and better known by their names. SIF: sylabs/sif, docs, "Global header". */
+/* Refuse other formats, and name them. SIF: sylabs/sif, docs, "Global header". */
 static int refuse_others(int fd, const struct oci_name *name, struct mlr_error *err)
 {
 	char magic[32 + 9] = "";
@@ -96,8 +96,8 @@ static int open_kind(enum oci_transport kind, struct bundle *b, struct pull_sour
 					  : bundle_layout(b, ret, said, err);
 }
 
-/* fd holds plain bytes or is a directory. A root directory's tar may have more members than an
- * archive of an image, or be no tar at all, which the unpacking will tell. */
+/* fd holds decompressed bytes or is a directory. A root directory's tar may have more members than
+ * an archive of an image; if it is not a tar, unpacking fails. */
 static int open_plain(int fd, const struct oci_name *name, const struct source_files_options *opt,
 	struct pull_source **ret, char **said, struct mlr_error *err)
 {

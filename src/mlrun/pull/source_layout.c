@@ -18,8 +18,8 @@ struct source_layout {
 	struct pull_source source;
 	struct files *files;
 	const struct plain_options *plain;
-	struct registry_document index; /* index.json, where it is itself what is wanted */
-	char digest[OCI_DIGEST_SIZE];   /* else the wanted document, of a type and a size */
+	struct registry_document index; /* index.json, if it is the requested document itself */
+	char digest[OCI_DIGEST_SIZE];   /* else the requested document's digest, type and size */
 	char *media_type;
 	uint64_t size;
 };
@@ -45,7 +45,7 @@ static char *blob_name(const char *digest)
 	return xasprintf("blobs/sha256/%s", oci_digest_hex(digest));
 }
 
-/* A descriptor that a layout has no bytes for is the layout's fault, not the user's. */
+/* A blob that the layout lacks is the layout's fault, not the user's. */
 static int read_blob(
 	struct source_layout *l, const char *digest, char **ret, size_t *len, struct mlr_error *err)
 {
@@ -190,7 +190,7 @@ static int read_index(struct files *f, char **ret, size_t *len, struct mlr_error
 	return files_read(f, "index.json", OCI_DOCUMENT_MAX, ret, len, err);
 }
 
-/* index.json as it stands is the image's index, or one of its entries is the image. */
+/* Choose: index.json itself is the image's index, or one of its entries is the image. */
 static int settle(struct source_layout *l, struct bundle *b, char **text, size_t len, char **said,
 	struct mlr_error *err)
 {

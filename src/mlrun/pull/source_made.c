@@ -1,4 +1,4 @@
-/* Images whose manifest is made here, because the file has none: docker save's, and a plain tar. */
+/* Images without a manifest in the file, for which one is made: docker save's, and a plain tar. */
 #include "pull/bundle.h"
 
 #include "base/cleanup.h"
@@ -18,7 +18,7 @@
 
 struct made_layer {
 	struct files_part part;
-	char digest[OCI_DIGEST_SIZE]; /* of the plain tar: the diff ID */
+	char digest[OCI_DIGEST_SIZE]; /* the plain tar's diff ID */
 };
 
 struct source_made {
@@ -63,7 +63,7 @@ static int blob(
 	return 0;
 }
 
-/* A layer on its way out. */
+/* The state of a layer's output. */
 struct outflow {
 	struct hash *hash;
 	uint64_t bytes;
@@ -137,7 +137,7 @@ static struct source_made *made_new(const struct plain_options *plain, size_t la
 	return m;
 }
 
-/* A layer's plain size: what is stored says it, unless it is compressed. */
+/* A layer's plain size, known unless the layer is compressed. */
 static int measure(const struct files_part *p, const struct plain_options *plain,
 	unsigned long long *ret, struct mlr_error *err)
 {
@@ -185,8 +185,8 @@ static int take_layers(struct source_made *m, struct files *f, const struct oci_
 	return 0;
 }
 
-/* The file's name is the configuration's digest, "<hex>.json" or "blobs/sha256/<hex>": then it must
- * be right. */
+/* If the file's name is the configuration's digest, "<hex>.json" or "blobs/sha256/<hex>", check
+ * it. */
 static int check_config_name(const struct source_made *m, const char *path, struct mlr_error *err)
 {
 	const char *base = strrchr(path, '/');
@@ -249,12 +249,12 @@ int bundle_docker(struct bundle *b, struct pull_source **ret, char **said, struc
 	if (r < 0)
 		return r;
 	*said = tag ? xstrdup(tag) : NULL;
-	files_free(take_ptr(&b->files)); /* the layers have descriptors of their own */
+	files_free(take_ptr(&b->files)); /* the layers have their own descriptors */
 	*ret = &m->source;
 	return 0;
 }
 
-/* What the image of a plain tar knows of itself. */
+/* The configuration of a plain tar's image. */
 static char *make_config(const struct oci_platform *p, const char *diff_id)
 {
 	return xasprintf("{\"architecture\":\"%s\",\"os\":\"%s\",%s%s%s\"config\":{},"
@@ -276,7 +276,7 @@ static int take_tar(struct source_made *m, int fd, struct strv *diff_ids, unsign
 	if (l->part.fd < 0)
 		return l->part.fd;
 	m->n = 1;
-	r = files_check_end(l->part.fd, m->plain, err); /* no digest would tell */
+	r = files_check_end(l->part.fd, m->plain, err); /* no digest would show a cut */
 	if (r < 0)
 		return r;
 	end = lseek(l->part.fd, 0, SEEK_END);

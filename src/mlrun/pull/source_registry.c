@@ -9,7 +9,7 @@
 struct source_registry {
 	struct pull_source source;
 	struct registry *reg;
-	char *name; /* tag or digest: what is wanted */
+	char *name; /* the requested tag or digest */
 	int is_digest;
 };
 

@@ -1,4 +1,4 @@
-/* A source that keeps compressed layers while they pass: pull_source_spool() of pull/source.h. */
+/* Keeps compressed layers while they stream: pull_source_spool() of pull/source.h. */
 #include "pull/source.h"
 
 #include "base/cleanup.h"
@@ -20,10 +20,10 @@ struct source_spool {
 	struct store *st;
 	uint64_t from;
 	int keep;
-	int was_bad; /* atomic: what was kept had wrong bytes, and is gone */
+	int was_bad; /* atomic: a kept blob had wrong bytes and was removed */
 };
 
-/* The bytes on their way: what the spool lacks goes there as well. */
+/* A stream's state: bytes that the spool lacks are added to it. */
 struct passing {
 	struct store_spool *spool;
 	uint64_t at; /* of the blob */
@@ -59,8 +59,8 @@ static int fetch(struct source_spool *s, const char *digest, uint64_t size, stru
 	return ops->resume(s->inner, digest, size, store_spool_fd(p->spool), pass, p, err);
 }
 
-/* Wrong bytes go, if the spool had any of them from before it alone may be to blame; what a broken
- * transfer brought stays for the next. */
+/* Remove wrong bytes; if part of them came from an earlier spool, that part may be to blame. What a
+ * broken transfer left is kept for the next pull. */
 static int stream_spooled(struct source_spool *s, const char *digest, uint64_t size,
 	registry_sink_fn sink, void *ctx, struct mlr_error *err)
 {
@@ -83,7 +83,7 @@ static int stream_spooled(struct source_spool *s, const char *digest, uint64_t s
 	return r;
 }
 
-/* A blob that an earlier pull kept. */
+/* Stream a blob that an earlier pull kept. */
 static int stream_kept(struct source_spool *s, int fd, const char *digest, registry_sink_fn sink,
 	void *ctx, struct mlr_error *err)
 {
@@ -148,7 +148,7 @@ static int blob(
 	return inner->ops->blob(inner, digest, size, ret, err);
 }
 
-/* Bytes that lay here and were bad are worth another try, whatever the source is. */
+/* If kept bytes were wrong, a retry helps, whatever the source is. */
 static int distrust(struct pull_source *source)
 {
 	struct source_spool *s = (struct source_spool *)source;

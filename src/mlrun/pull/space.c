@@ -17,13 +17,13 @@
 
 /*
  * Compressed bytes for each file, directory or link of an image. A Debian base system has one for
- * every 10,500 bytes of its gzip, that and Python, NumPy, PyTorch one for every 12,800.
+ * every 10,500 bytes of its gzip; with Python, NumPy and PyTorch, one for every 12,800.
  */
 #define BYTES_PER_INODE 12000
 
 #define MB(bytes) ((unsigned long long)(bytes) / 1000000)
 
-/* What is left below a limit; 0 is none. */
+/* What is left below a limit; 0 means no limit. */
 static uint64_t left(uint64_t limit, uint64_t used)
 {
 	if (limit == 0)
@@ -31,11 +31,12 @@ static uint64_t left(uint64_t limit, uint64_t used)
 	return limit > used ? limit - used : 0;
 }
 
-/* Only hard limits refuse: above a soft one there is time. No quota, no answer, no limit. */
+/* Only hard limits refuse: a soft one may be exceeded for some time. If there is no quota or no
+ * answer, there is no limit. */
 static void ask_quota(int fd, int type, id_t id, const char *whose, struct space_room *room)
 {
 	struct dqblk q;
-	/* QCMD() of glibc shifts a signed number out of its range. */
+	/* glibc's QCMD() shifts a signed number out of its range. */
 	unsigned cmd = (unsigned)Q_GETQUOTA << SUBCMDSHIFT | ((unsigned)type & SUBCMDMASK);
 	uint64_t bytes, inodes;
 
@@ -64,10 +65,10 @@ int space_room(int fd, struct space_room *ret, struct mlr_error *err)
 	if (fstatvfs(fd, &fs) < 0 || fstat(fd, &sb) < 0)
 		return mlr_fail_errno(err, "ask for the free space");
 	room.bytes = (uint64_t)fs.f_bavail * fs.f_frsize;
-	if (fs.f_files != 0) /* else it makes them as they are needed */
+	if (fs.f_files != 0) /* otherwise it creates inodes on demand */
 		room.inodes = fs.f_favail;
 	ask_quota(fd, USRQUOTA, geteuid(), "quota of user", &room);
-	/* In a set-group-ID directory all files get its group. */
+	/* Files in a set-group-ID directory get its group. */
 	ask_quota(fd, GRPQUOTA, (sb.st_mode & S_ISGID) ? sb.st_gid : getegid(), "quota of group",
 		&room);
 	*ret = room;

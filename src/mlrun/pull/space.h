@@ -1,6 +1,4 @@
-/*
- * Room: does what is to be fetched fit? Asked before the first byte. For this room's other files.
- */
+/* Checks whether what is to be fetched fits, before fetching it. For this room's other files. */
 #ifndef MLR_PULL_SPACE_H
 #define MLR_PULL_SPACE_H
 
@@ -9,25 +7,25 @@
 
 #include <stdint.h>
 
-/* What the caller may still use, by the file system's free space (statvfs(3)) and by the quotas of
+/* What the caller may still use, by the file system's free space (statvfs(3)) and the quotas of
  * user and group (quotactl(2)), whichever is less. */
 struct space_room {
 	uint64_t bytes, inodes;
 	const char *bytes_by, *inodes_by; /* "file system", "quota of user", "quota of group" */
 };
 
-/* Quotas that the kernel does not know of (NFS, Lustre) are not asked. Returns 0 or -errno. */
+/* Ignores quotas that the kernel does not know (NFS, Lustre). Returns 0 or -errno. */
 int space_room(int fd, struct space_room *ret, struct mlr_error *err);
 
 /*
- * Judge a pull.
+ * Check the room for a pull.
  *
  *   compressed  bytes of the layers to fetch
- *   times       how many times that it takes to be comfortable: 3 for unpacked trees
+ *   times       how many times as much is comfortable: 3 for unpacked trees
  *   files       whether it becomes files, or one squashfs file
- *   notice      told what may not suffice; may be NULL
+ *   notice      called if the room may not suffice; may be NULL
  *
- * Returns 0, or -ENOSPC (-EDQUOT for a quota) when the compressed bytes alone do not fit.
+ * Returns 0, or -ENOSPC (-EDQUOT for a quota) if not even the compressed bytes fit.
  */
 int space_check(struct store *st, uint64_t compressed, unsigned times, int files,
 	void (*notice)(void *ctx, const char *words), void *ctx, struct mlr_error *err);

@@ -18,7 +18,7 @@
 
 #define TICK_MS 100
 
-/* The work, done by a thread, and what the calling thread sees of it. */
+/* The state that the working thread shares with the calling one. */
 struct squashing {
 	struct squash_work *work;
 	struct squashfs_writer *squash;
@@ -54,8 +54,8 @@ static void feed_cleanup(struct feed **f)
 }
 
 /*
- * Feed layers to the image: all, or those that it lacks data of. The image counts its layers from
- * the topmost, the manifest from the lowest.
+ * Feed layers to the writer: all, or those whose data it lacks. The writer counts layers from the
+ * topmost, the manifest from the lowest.
  */
 static int feed_layers(struct squashing *s, int again, struct mlr_error *err)
 {
@@ -90,7 +90,7 @@ static int feed_layers(struct squashing *s, int again, struct mlr_error *err)
 	}
 	if (!again)
 		s->devices = devices;
-	if (r < 0) /* what is being fetched ahead shall end, too */
+	if (r < 0) /* also ends the fetch ahead */
 		__atomic_store_n(w->stop, 1, __ATOMIC_RELAXED);
 	return r;
 }
@@ -138,7 +138,7 @@ static int fill(struct squashing *s, int fd, struct mlr_error *err)
 	return r == 0 ? hash_file(fd, s->digest, err) : r;
 }
 
-/* It is there: made with another name, or by another process. Returns 1. */
+/* The file exists: made under another name or by another process. Returns 1. */
 static int take_existing(struct squashing *s, struct mlr_error *err)
 {
 	auto_close int fd = store_tree_open(s->work->st, STORE_SQUASH, s->work->manifest, err);
@@ -166,7 +166,7 @@ static int make_once(struct squashing *s, struct mlr_error *err)
 	return store_tree_publish(t, err);
 }
 
-/* Once more where the bytes may have been a mirror's. */
+/* Retry if the bytes may have been a mirror's. */
 static int make(struct squashing *s, struct mlr_error *err)
 {
 	for (int tries = 0;; tries++) {
@@ -187,7 +187,7 @@ static void *squashing_main(void *ctx)
 	return NULL;
 }
 
-/* Let the watcher see every change, and look after the user's wish to stop. */
+/* Report every change to the watcher, and check for cancellation. */
 static void attend(struct squashing *s, const struct pull_watch *watch, const int *cancel)
 {
 	size_t seen = 0;

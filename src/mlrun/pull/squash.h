@@ -1,6 +1,6 @@
 /*
- * An image as one squashfs file: its layers one after another, the topmost first, into
- * squashfs/writer.h. For this room's other files.
+ * Makes an image's squashfs file: feeds its layers, the topmost first, to squashfs/writer.h. For
+ * this room's other files.
  */
 #ifndef MLR_PULL_SQUASH_H
 #define MLR_PULL_SQUASH_H
@@ -16,23 +16,23 @@ struct squash_work {
 	struct store *st;
 	struct pull_source *source;
 	const struct oci_layer *layers; /* n of them, lowest first */
-	char *const *diff_ids;          /* one a layer */
-	struct pull_layer *shown;       /* one a layer */
+	char *const *diff_ids;          /* one for each layer */
+	struct pull_layer *shown;       /* one for each layer */
 	size_t n;
-	const char *manifest; /* names the file */
+	const char *manifest; /* the file's name */
 	const char *created;  /* the image's, RFC 3339; may be NULL */
-	int *stop;            /* set to 1 at the first failure: makes source give up */
+	int *stop;            /* set to 1 at the first failure, so that source gives up */
 };
 
 /*
- * Make squash/<manifest>.sqfs. The next layer is fetched while one is being written, in a bounded
- * queue; one whose tree the store has is written from that and not fetched. Both digests of each
- * are checked.
+ * Make squash/<manifest>.sqfs. The next layer is fetched while one is written, through a bounded
+ * queue. A layer whose tree the store has is read from that instead. Both digests of each are
+ * checked.
  *
  *   digest  "sha256:<hex>" of the file
  *
- * Returns when all threads have ended: 0; 1 when it was there by now, digest is then that of the
- * bytes on disk; -ECANCELED once *cancel is set; or the failure.
+ * Returns when all threads have ended: 0; 1 if the file exists already, and digest is then that of
+ * the bytes on disk; -ECANCELED once *cancel is set; or the failure.
  */
 int squash_bring(struct squash_work *w, const struct pull_watch *watch, const int *cancel,
 	char digest[8 + HASH_HEX_SIZE], struct mlr_error *err);

@@ -20,8 +20,8 @@ static int has_blobs(struct store *st, const struct oci_document *manifest)
 	return i == manifest->n_layers;
 }
 
-/* Can the manifest and the configuration be read, and do they hash right? The layers' blobs, where
- * they are wanted, are only looked for. */
+/* Are manifest and configuration readable, with correct digests? For the layers' blobs only their
+ * existence is checked. */
 static int has_documents(struct store *st, const struct store_image *im, int blobs)
 {
 	auto_call(oci_document_done) struct oci_document manifest = OCI_DOCUMENT_INIT;
@@ -36,8 +36,8 @@ static int has_documents(struct store *st, const struct store_image *im, int blo
 		(!blobs || has_blobs(st, &manifest));
 }
 
-/* Does the store have an image in a format, or in one that serves for it? Where overlay would show
- * layers wrongly, an image asked for as layers is one tree. */
+/* Does the store have an image in a format, or in one that replaces it? If an overlay would show
+ * the layers wrongly, one tree replaces them. */
 static int has_format(
 	struct store *st, const char *manifest, const struct store_facts *f, unsigned format)
 {
@@ -52,7 +52,7 @@ static int has_format(
 	return 0;
 }
 
-/* Are the documents, the facts and what the wanted format consists of still there? */
+/* Do the documents, the facts and the format's parts still exist? */
 static int is_whole(struct store *st, const struct store_image *im, const struct stored_want *want,
 	unsigned *formats)
 {

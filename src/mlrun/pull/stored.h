@@ -1,6 +1,4 @@
-/*
- * What a store has under a name already, and whether it is still good. For pull.c.
- */
+/* Finds what a store already has under a name, and checks it. For pull.c. */
 #ifndef MLR_PULL_STORED_H
 #define MLR_PULL_STORED_H
 
@@ -11,17 +9,17 @@
 
 struct stored_want {
 	const struct oci_ref *ref;
-	const char *name; /* the same, canonical */
+	const char *name; /* the canonical name */
 	const struct oci_platform *platform;
 	unsigned format; /* an enum store_format; 0: any */
 	int blobs;       /* the compressed layers, too */
 };
 
 /*
- * Returns 1 when the store has an image under the very name, of that platform, and its documents,
- * facts and what the format consists of are there; else 0.
+ * Returns 1 if the store has an image under exactly this name, for the platform, with its
+ * documents, its facts and the format's parts; else 0.
  *
- *   formats  that it is kept in
+ *   formats  the formats that the store has it in
  */
 int stored_find(struct store *st, const struct stored_want *want, struct store_image *ret,
 	unsigned *formats);
