@@ -26,8 +26,8 @@ static void work_done(struct work *w)
 	free(w->name);
 }
 
-/* What the image is called there: a digest would be wrong for what is compressed anew, and a name
- * that has nothing but a digest is none without it. */
+/* The image's name in the file. It gets no digest, which recompression may change; a name with
+ * nothing but a digest is left out. */
 static char *settle_name(const struct work *w)
 {
 	auto_call(oci_ref_done) struct oci_ref ref = OCI_REF_INIT;
@@ -39,7 +39,7 @@ static char *settle_name(const struct work *w)
 	return xasprintf("%s/%s:%s", ref.registry, ref.repository, ref.tag);
 }
 
-/* Trees and records of the layers are what everything is made of. */
+/* Check that the store has the layers' trees and records. */
 static int check_layers(struct work *w, struct mlr_error *err)
 {
 	auto_call(store_facts_done) struct store_facts f = STORE_FACTS_INIT;
@@ -97,7 +97,7 @@ int export_image(struct store *st, const struct store_image *im, const char *pat
 {
 	auto_call(work_done) struct work w = { .st = st, .image = im, .opt = opt };
 	struct export_result result = { "", "", 0 };
-	int r = store_lease_take(st, im->manifest, err); /* rm leaves it alone meanwhile */
+	int r = store_lease_take(st, im->manifest, err); /* so that rm leaves it alone */
 
 	if (r == 0)
 		r = load(&w, err);

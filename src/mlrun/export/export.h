@@ -2,10 +2,10 @@
  * export: writes a stored image out - as an OCI layout, an archive of one, what docker load reads,
  * or a tar of its root directory.
  *
- * Layers are written again bit for bit from their trees and records, and their diff IDs are
- * checked; so the configuration, and with it what Docker calls the image's ID, stays the same.
- * Compressed bytes are made anew unless they were kept, and then the manifest's digest changes. The
- * same image gives the same bytes every time.
+ * Layers are rebuilt bit for bit from their trees and records, and their diff IDs are checked; so
+ * the configuration, and with it what Docker calls the image's ID, stays the same. Layers are
+ * compressed anew unless the store kept the blobs, and then the manifest's digest changes. The same
+ * image always gives the same bytes.
  */
 #ifndef MLR_EXPORT_EXPORT_H
 #define MLR_EXPORT_EXPORT_H
@@ -19,7 +19,7 @@ enum export_format {
 	EXPORT_OCI_ARCHIVE,
 	EXPORT_OCI,            /* a directory */
 	EXPORT_DOCKER_ARCHIVE, /* its layers are never compressed */
-	EXPORT_TAR,            /* the root directory, without a word of the configuration */
+	EXPORT_TAR,            /* the root directory, without the configuration */
 };
 
 enum export_compression { EXPORT_GZIP, EXPORT_ZSTD, EXPORT_PLAIN };
@@ -27,24 +27,25 @@ enum export_compression { EXPORT_GZIP, EXPORT_ZSTD, EXPORT_PLAIN };
 struct export_options {
 	enum export_format format;
 	enum export_compression compression;
-	int keep_blobs; /* the original blobs and manifest; refused when the store did not keep them
-			 */
-	const char *name;  /* to be written into it; NULL: the image's own */
-	const int *cancel; /* read atomically; not 0 ends it with -ECANCELED. May be NULL */
+	int keep_blobs;   /* write the original blobs and manifest; fails if the store lacks them */
+	const char *name; /* to write into it; NULL: the image's own */
+	const int *cancel; /* read atomically; not 0 stops the work with -ECANCELED. May be NULL */
 };
 
 struct export_result {
-	char digest[OCI_DIGEST_SIZE]; /* of the manifest there; "" where the format has none */
-	char config[OCI_DIGEST_SIZE]; /* of the configuration; "" alike */
+	char digest[OCI_DIGEST_SIZE]; /* of the written manifest; "" if the format has none */
+	char config[OCI_DIGEST_SIZE]; /* of the configuration; "" likewise */
 	size_t layers;
 };
 
 /*
- *   path  what is made; "-" is standard output
+ * Write an image.
  *
- * Returns 0; -ENOENT when the store lacks a layer's tree, record or kept blob; -EBADMSG when a
- * layer is not what its diff ID says; -EEXIST for a directory that is not empty; -ENOSPC and the
- * like. After a failure what was at path before is there still.
+ *   path  what to make; "-" is standard output
+ *
+ * Returns 0; -ENOENT if the store lacks a layer's tree, record or kept blob; -EBADMSG if a layer
+ * does not match its diff ID; -EEXIST for a directory that is not empty; -ENOSPC and the like.
+ * After a failure, path is unchanged.
  */
 int export_image(struct store *st, const struct store_image *im, const char *path,
 	const struct export_options *opt, struct export_result *ret, struct mlr_error *err);

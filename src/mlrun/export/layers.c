@@ -41,7 +41,7 @@ static int put_layer(
 	return r;
 }
 
-/* The layer before i that is the same, or i. An image may have one layer twice. */
+/* The first layer equal to layer i, or i itself. An image may have one layer twice. */
 static size_t first_like(const struct work *w, size_t i)
 {
 	const struct strv *ids = &w->config.diff_ids;
@@ -96,7 +96,7 @@ static int put_layers(struct work *w, struct oci_descriptor *d, struct mlr_error
 	return r;
 }
 
-/* The manifest goes out as it came, or as one of the new layers. */
+/* Write the original manifest, or one of the new layers. */
 static int put_manifest(struct work *w, const struct oci_descriptor *layers,
 	struct oci_descriptor *ret, struct mlr_error *err)
 {

@@ -1,6 +1,4 @@
-/*
- * The formats that keep an image's layers apart. For this room's other files.
- */
+/* Writes the formats that keep an image's layers apart. For this room's other files. */
 #ifndef MLR_EXPORT_LAYERS_H
 #define MLR_EXPORT_LAYERS_H
 
@@ -9,7 +7,7 @@
 #include "oci/config.h"
 #include "oci/manifest.h"
 
-/* What is to be written: the stored image and its documents. */
+/* The input: the stored image and its documents. */
 struct work {
 	struct store *st;
 	const struct store_image *image;

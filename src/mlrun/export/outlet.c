@@ -21,15 +21,15 @@
 struct outlet {
 	enum outlet_kind kind;
 	char *path;
-	int parent_fd;     /* of the directory that path is in; -1 where nothing is renamed */
-	char *work, *name; /* in there: the temporary name, and the final one */
+	int parent_fd;     /* the path's parent directory; -1 if nothing is renamed */
+	char *work, *name; /* in the parent: the temporary name, and the final one */
 	int fd;            /* the archive's file or the directory */
 	struct archive *tar;
 	int write_errno, is_given_up;
-	struct strv dirs; /* below the top, that were made, with their slash */
+	struct strv dirs; /* made below the top, with their slash */
 };
 
-/* Split a path into a directory, opened, and a name in it. */
+/* Split a path into its parent directory, opened, and a name. */
 static int open_parent(struct outlet *o, struct mlr_error *err)
 {
 	auto_free char *copy = xstrdup(o->path);
@@ -48,8 +48,8 @@ static int open_parent(struct outlet *o, struct mlr_error *err)
 	return 0;
 }
 
-/* Make the file or directory that is renamed at last. An export that was killed may have left its
- * own, under a process id that is ours by now. Returns the file's descriptor, 0 for a directory. */
+/* Make the temporary file or directory. A killed export with the same process id may have left its
+ * own. Returns the file's descriptor, 0 for a directory. */
 static int make_work(struct outlet *o, struct mlr_error *err)
 {
 	static const int flags = O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC;
@@ -76,7 +76,7 @@ static int fail_not_empty(const struct outlet *o, struct mlr_error *err)
 	return mlr_hint(err, "name a directory that is not there yet");
 }
 
-/* Is what is there an empty directory? Better said before an hour of work than after it. */
+/* Is the existing directory empty? Checked before an hour of work instead of after it. */
 static int check_dir(const struct outlet *o, struct mlr_error *err)
 {
 	DIR *d = file_open_dir(o->parent_fd, o->name, O_NOFOLLOW);
@@ -108,7 +108,7 @@ static int open_dir(struct outlet *o, struct mlr_error *err)
 	return o->fd < 0 ? mlr_fail_errno(err, "open what was created beside '%s'", o->path) : 0;
 }
 
-/* What is replaced is the file that a symlink (/dev/stdout, for one) leads to, not the link. */
+/* Replace a symlink's target (/dev/stdout, for one), not the link. */
 static int follow(struct outlet *o, struct mlr_error *err)
 {
 	char *real = NULL;
@@ -152,8 +152,8 @@ static int open_file(struct outlet *o, struct mlr_error *err)
 	return 0;
 }
 
-/* Libarchive never hears of a failure, since it leaks the memory of an archive that cannot be
- * written to; and the end of an unfinished one, which would make it look whole, goes nowhere. */
+/* Always report success to libarchive: it leaks an archive's memory if writing fails. Drop the end
+ * of an unfinished archive, which would make it look complete. */
 static la_ssize_t drain(struct archive *a, void *ctx, const void *buf, size_t len)
 {
 	struct outlet *o = ctx;
@@ -177,7 +177,7 @@ int outlet_check(struct outlet *o, int r, struct mlr_error *err)
 	return 0;
 }
 
-/* Names beyond ASCII and sizes beyond 8 GiB need pax; what does not is plain ustar. */
+/* Names beyond ASCII and sizes beyond 8 GiB need pax headers; other members are plain ustar. */
 static int start_tar(struct outlet *o, struct mlr_error *err)
 {
 	o->tar = archive_write_new();
@@ -223,14 +223,14 @@ static int tar_member(
 	archive_entry_set_filetype(e, type);
 	archive_entry_set_perm(e, type == AE_IFDIR ? 0755 : 0644);
 	archive_entry_set_size(e, (la_int64_t)size);
-	archive_entry_set_mtime(e, 0, 0); /* the same image makes the same file */
+	archive_entry_set_mtime(e, 0, 0); /* so that the same image gives the same file */
 	r = archive_write_header(o->tar, e);
 	archive_entry_free(e);
 	return outlet_check(o, r, err);
 }
 
-/* Directories come as members before what is in them: skopeo makes others root's, which fails for
- * anyone else. */
+/* Directories are members, before their contents: skopeo makes missing ones as root's, which fails
+ * for other users. */
 static int tar_header(struct outlet *o, const char *name, uint64_t size, struct mlr_error *err)
 {
 	for (const char *slash = strchr(name, '/'); slash; slash = strchr(slash + 1, '/')) {
@@ -326,7 +326,7 @@ int outlet_put_fd(struct outlet *o, const char *name, int fd, uint64_t size, str
 	return r < 0 || to < 0 ? (r < 0 ? r : 0) : sync_file(o, name, to, err);
 }
 
-/* The directories made below the top, so that the names in them last. */
+/* Sync the directories made below the top, so that their names last. */
 static int sync_dirs(const struct outlet *o, struct mlr_error *err)
 {
 	for (size_t i = 0; o->kind == OUTLET_DIR && i < o->dirs.n; i++) {

@@ -17,7 +17,7 @@
 #include <string.h>
 #include <unistd.h>
 
-/* A binary tree of these (tsearch(3)), by path. */
+/* An entry of a binary tree (tsearch(3)), by path. */
 struct owned {
 	struct owner owner;
 	char path[];
@@ -25,8 +25,8 @@ struct owned {
 
 struct owners {
 	void *root;
-	int tree;            /* where the names of the layer at hand lead */
-	char dir[PATH_MAX];  /* the directory of the member before … */
+	int tree;            /* in which the current layer's paths are resolved */
+	char dir[PATH_MAX];  /* the previous member's directory … */
 	char real[PATH_MAX]; /* … and the same without symlinks */
 };
 
@@ -82,8 +82,8 @@ static void *pour_main(void *ctx)
 	return NULL;
 }
 
-/* The path without symlinks on the way, as the walk of the trees finds it, to free(); NULL for what
- * leads nowhere. */
+/* The path with symlinks resolved, as the walk of the trees finds it, to free(); NULL if it leads
+ * nowhere. */
 static char *real_path(struct owners *o, const char *name)
 {
 	char path[PATH_MAX];
@@ -101,14 +101,14 @@ static char *real_path(struct owners *o, const char *name)
 		snprintf(o->dir, sizeof(o->dir), "%.*s", (int)len, path);
 		fd = layer_path_walk(o->tree, o->dir, NULL, NULL, o->real, NULL);
 		if (fd < 0)
-			strcpy(o->real, o->dir); /* hidden, or not to be entered */
+			strcpy(o->real, o->dir); /* hidden, or not searchable */
 		else
 			close(fd);
 	}
 	return xasprintf("%s%s%s", o->real, *o->real ? "/" : "", slash + 1);
 }
 
-/* A hard link has what the file has that it is another name of. */
+/* A hard link has the attributes of its file. */
 static void remember(struct owners *o, struct archive_entry *e)
 {
 	auto_free char *path = real_path(o, archive_entry_pathname(e));
@@ -131,8 +131,8 @@ static void remember(struct owners *o, struct archive_entry *e)
 	(*found)->owner = owner;
 }
 
-/* All of the pipe is read, so that the writer comes to its end; what libarchive makes of it was
- * judged when the layer was unpacked. */
+/* Read the pipe to its end, so that the writer finishes. Errors were reported when the layer was
+ * unpacked. */
 static void read_headers(struct owners *o, int fd)
 {
 	struct archive *a = archive_read_new();

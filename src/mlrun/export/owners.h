@@ -1,6 +1,6 @@
 /*
- * Who owns an image's files, and their modes with the bits that no tree has: what its layers' tars
- * say and unpacked trees can't hold. For this room's other files.
+ * Finds the owners and full modes of an image's files, which unpacked trees cannot hold, in its
+ * layers' tars. For this room's other files.
  */
 #ifndef MLR_EXPORT_OWNERS_H
 #define MLR_EXPORT_OWNERS_H
@@ -25,13 +25,13 @@ struct owners;
  *   flat  the tree of the whole image, where links of one layer lead members of another; -1: the
  *         trees of the layers
  *
- * Returns 0, or what pack_rebuild() returns.
+ * Returns 0, or pack_rebuild()'s errors.
  */
 int owners_read(struct store *st, const struct strv *diff_ids, int flat, const int *cancel,
 	struct owners **ret, struct mlr_error *err);
 void owners_free(struct owners *o);
 
-/* What the topmost layer that names a path, which has no symlinks on its way, says; or NULL. */
+/* What the topmost layer with this path says, or NULL. path has no symlinks. */
 const struct owner *owners_find(const struct owners *o, const char *path);
 
 #endif

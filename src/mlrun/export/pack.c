@@ -20,7 +20,7 @@
 #include <zlib.h>
 #include <zstd.h>
 
-#define GZIP_LEVEL 6 /* zlib's default, as docker push and podman push have it */
+#define GZIP_LEVEL 6 /* zlib's default, as docker push and podman push use it */
 #define ZSTD_LEVEL 3
 #define CHUNK      (256u << 10)
 
@@ -63,7 +63,7 @@ static int run_gzip(struct press *p, const void *buf, size_t len, int flush, str
 	do {
 		p->gzip.next_out = p->out;
 		p->gzip.avail_out = sizeof(p->out);
-		deflate(&p->gzip, flush); /* fails only for a state that is not this one's */
+		deflate(&p->gzip, flush); /* cannot fail with a valid state */
 		r = keep(p, p->out, sizeof(p->out) - p->gzip.avail_out, err);
 	} while (r == 0 && p->gzip.avail_out == 0);
 	return r;
@@ -229,7 +229,7 @@ static int store_temp(struct store *st, struct mlr_error *err)
 	auto_close int dir = openat(store_fd(st), "tmp", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	int fd = dir < 0 ? -1 : temp_open(dir, NULL);
 
-	return fd >= 0 ? fd : temp_open(-1, err); /* a site's store may not be ours to write to */
+	return fd >= 0 ? fd : temp_open(-1, err); /* a site's store may be read-only for us */
 }
 
 int pack_layer(struct store *st, const char *diff_id, enum export_compression how,

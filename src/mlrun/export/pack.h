@@ -1,6 +1,6 @@
 /*
- * A stored layer as a blob again: its tar bit for bit (layer/record.h), compressed anew, in a
- * temporary file. For this room's other files.
+ * Makes a blob of a stored layer: rebuilds its tar bit for bit (layer/record.h) and compresses it,
+ * in a temporary file. For this room's other files.
  */
 #ifndef MLR_EXPORT_PACK_H
 #define MLR_EXPORT_PACK_H
@@ -26,24 +26,25 @@ struct pack {
 
 void pack_done(struct pack *p);
 
-/* Could pack_rebuild() read these layers? Always so in a store of this user's; else every file is
- * opened, so that a failure comes before anything was written. Returns 0 or a failure that names
- * it. */
+/* Can pack_rebuild() read these layers? In a store of this user's it always can; else every file is
+ * opened, so that a failure comes before anything is written. Returns 0 or a failure that names the
+ * file. */
 int pack_check(struct store *st, const struct strv *diff_ids, struct mlr_error *err);
 
 /*
- * Write a layer's tar again and hand it out. What comes has the diff ID, or the result is -EBADMSG.
+ * Rebuild a layer's tar and pass it to write. Its bytes match the diff ID, or the result is
+ * -EBADMSG.
  *
- * Returns 0; -ENOENT when the store has no tree or no record of the layer; write's error.
+ * Returns 0; -ENOENT if the store has no tree or record of the layer; write's error.
  */
 int pack_rebuild(struct store *st, const char *diff_id, layer_write_fn write, void *ctx,
 	struct mlr_error *err);
 
-/* The layer, compressed. The same layer gives the same bytes. Returns as above, and -ENOSPC. */
+/* Compress a layer. The same layer gives the same bytes. Returns as above, and -ENOSPC. */
 int pack_layer(struct store *st, const char *diff_id, enum export_compression how,
 	const int *cancel, struct pack *ret, struct mlr_error *err);
 
-/* A layer's blob that the store kept. Returns 0, -ENOENT, -EBADMSG. */
+/* Get a layer's blob that the store kept. Returns 0, -ENOENT, -EBADMSG. */
 int pack_kept(struct store *st, const struct oci_descriptor *blob, struct pack *ret,
 	struct mlr_error *err);
 

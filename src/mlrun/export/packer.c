@@ -26,14 +26,14 @@ struct packer {
 	const int *cancel;
 	pthread_t threads[THREADS_MAX];
 	size_t n_threads;
-	int stop;             /* atomic: ends the threads' layers as well */
-	pthread_mutex_t lock; /* guards all below */
+	int stop;             /* atomic: stops the threads in their layers as well */
+	pthread_mutex_t lock; /* guards the members below */
 	pthread_cond_t changed;
-	size_t next, out;      /* to be taken by a thread; to be handed out */
-	struct packed *layers; /* one a diff ID */
+	size_t next, out;      /* the next to pack; the next to return */
+	struct packed *layers; /* one for each diff ID */
 };
 
-/* The next layer to pack, or n when there is none; waits while enough lie about. */
+/* The next layer to pack, or n if there is none; waits while enough packed layers wait. */
 static size_t take_next(struct packer *p)
 {
 	size_t i;

@@ -18,13 +18,13 @@
 
 #define CHUNK LAYER_ENTRY_BUFFER
 
-/* The image's trees walked as overlayfs would show them. */
+/* A walk of the image's trees as overlayfs would show them. */
 struct walk {
 	struct work *w;
 	struct owners *owners;
 	struct archive_entry_linkresolver *links;
 	char *buf;
-	int is_rehearsal; /* see what cannot be read, and write nothing */
+	int is_rehearsal; /* find what cannot be read, and write nothing */
 };
 
 /* A directory of one tree. */
@@ -33,7 +33,7 @@ struct branch {
 	struct stat st;
 };
 
-/* One directory: where the trees that take part have it, topmost first. */
+/* One directory: the trees that have it, topmost first. */
 struct place {
 	struct branch *v;
 	size_t n;
@@ -84,7 +84,7 @@ static int by_name(const void *a, const void *b)
 	return strcmp(*(char *const *)a, *(char *const *)b);
 }
 
-/* Files belong to root unless a layer says otherwise: in the trees they are all the caller's. */
+/* Files belong to root unless a layer says otherwise: in the trees all belong to the caller. */
 static void set_owner(const struct walk *k, struct archive_entry *e, const char *path)
 {
 	const struct owner *o = owners_find(k->owners, path);
@@ -121,7 +121,7 @@ static int put_data(struct walk *k, int fd, const char *path, uint64_t size, str
 	return 0;
 }
 
-/* fd is the file or directory, -1 for other things. */
+/* fd is the file or directory, or -1 for other types. */
 static int put_entry(
 	struct walk *k, struct archive_entry *e, const char *path, int fd, struct mlr_error *err)
 {
@@ -144,8 +144,8 @@ static int put_entry(
 	return size ? put_data(k, fd, path, size, err) : 0;
 }
 
-/* What its author shut is opened all the same; trees do not change, so the short way comes
- * first. */
+/* Open an entry even if the image's author made it unreadable. Trees do not change, so first try
+ * without changing the mode. */
 static int open_thing(int dir_fd, const char *name, const struct stat *st, int *lent)
 {
 	int fd = openat(dir_fd, name, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
@@ -155,7 +155,8 @@ static int open_thing(int dir_fd, const char *name, const struct stat *st, int *
 					 : (fd < 0 ? -errno : fd);
 }
 
-/* What is this user's and readable by its mode will be; a directory is opened to be walked. */
+/* An entry that is this user's and readable by its mode needs no test; a directory is opened to
+ * walk it. */
 static int rehearse(int dir_fd, const char *name, const struct stat *st)
 {
 	auto_close int fd = -1;
@@ -209,7 +210,7 @@ static int put_thing(struct walk *k, const struct place *p, int dir_fd, const ch
 	return r;
 }
 
-/* The directories of one name that show through each other, from tree `from` on. */
+/* Open the directories of one name that show through each other, from tree `from` on. */
 static int open_below(const struct place *p, const char *name, size_t from, struct place *ret,
 	struct mlr_error *err)
 {
@@ -256,7 +257,7 @@ static int put_name(struct walk *k, const struct place *p, const char *name, str
 	return r < 0 ? r : walk(k, &below, err);
 }
 
-/* As deep as the trees are: LAYER_DEPTH_MAX at most. */
+/* The recursion is at most LAYER_DEPTH_MAX deep, as the trees are. */
 static int walk(struct walk *k, const struct place *p, struct mlr_error *err)
 {
 	auto_strv struct strv names = STRV_INIT;
@@ -275,7 +276,7 @@ static int walk(struct walk *k, const struct place *p, struct mlr_error *err)
 	return r;
 }
 
-/* Where the image's trees lie, as exec would mount them. */
+/* Open the image's trees, as exec would mount them. */
 static int open_top(struct work *w, struct place *ret, struct mlr_error *err)
 {
 	auto_call(plan_done) struct plan p;
@@ -326,8 +327,8 @@ int export_rootfs_write(struct work *w, struct export_result *ret, struct mlr_er
 	if (!k.links)
 		mlr_oom();
 	archive_entry_linkresolver_set_strategy(k.links, archive_format(outlet_archive(w->out)));
-	/* What fails now has not half a tar on standard output. In a store of one's own nothing
-	 * does: what is shut there can be opened, unless it cannot be written to. */
+	/* Find failures before half a tar is on standard output. In the user's own store nothing
+	 * fails: unreadable entries can be opened, unless the store is read-only. */
 	k.is_rehearsal = 1;
 	if (fstat(store_fd(w->st), &sb) < 0 || sb.st_uid != geteuid() ||
 		faccessat(store_fd(w->st), ".", W_OK, AT_EACCESS) < 0)
