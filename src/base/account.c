@@ -22,7 +22,7 @@ void account_done(struct account *a)
 	*a = (struct account)ACCOUNT_INIT;
 }
 
-/* The next line of a text, without its end; NULL when there is none. */
+/* The next line of a text, without its newline; NULL at the end. */
 static char *next_line(char **text)
 {
 	char *line = *text, *end = strchr(line, '\n');
@@ -35,8 +35,8 @@ static char *next_line(char **text)
 	return line;
 }
 
-/* Is a line "name:password:id:…" that of an id? "+name" and "-name" are of the old compat service,
- * no names. */
+/* Does a line "name:password:id:…" belong to an id? "+name" and "-name" belong to the old compat
+ * service. */
 static int is_of(const char *line, unsigned long id)
 {
 	const char *s = strchr(line, ':');
@@ -51,10 +51,9 @@ static int is_of(const char *line, unsigned long id)
 }
 
 /*
- * The line of an id, cut into its fields. fgetpwent(3) would do but asks for the file's position at
- * every line.
+ * Find an id's line and cut it into fields. fgetpwent(3) would do, but seeks at every line.
  *
- * Returns how many fields there are; 0: nobody has this id.
+ * Returns the number of fields; 0 if the id is unknown.
  */
 static size_t find_line(char *text, unsigned long id, char **field, size_t max)
 {
@@ -70,7 +69,7 @@ static size_t find_line(char *text, unsigned long id, char **field, size_t max)
 	return 0;
 }
 
-/* NULL when it cannot be read. */
+/* NULL if it cannot be read. */
 static char *read_file(const char *path)
 {
 	char *text = NULL;
@@ -107,7 +106,7 @@ void account_read(const char *passwd, uid_t uid, const char *group, gid_t gid, s
 	read_group(group, gid, ret);
 }
 
-/* A line of the answer; an empty one is nobody. */
+/* Take a line of the answer; an empty one means unknown. */
 static char *take_line(char **text)
 {
 	char *line = strsep(text, "\n");

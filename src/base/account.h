@@ -1,9 +1,9 @@
 /*
  * Names of the host's users and groups.
  *
- * /etc/passwd and /etc/group are read here; who is not there (LDAP, SSSD, systemd-homed) is asked
- * of the C library by a program of ours, mlrun-account. So mlrun itself may be linked statically,
- * which halves the time until its main(), and loads no module of the name service switch.
+ * /etc/passwd and /etc/group are read here. Names that are not in them (LDAP, SSSD, systemd-homed)
+ * come from the C library, through a program of ours, mlrun-account. mlrun itself can therefore be
+ * linked statically, which halves the time until its main(), and loads no name service modules.
  */
 #ifndef MLR_BASE_ACCOUNT_H
 #define MLR_BASE_ACCOUNT_H
@@ -11,8 +11,8 @@
 #include <sys/types.h>
 
 struct account {
-	char *user, *home; /* of the uid; NULL: nobody knows it */
-	char *group;       /* of the gid, alike */
+	char *user, *home; /* of the uid; NULL if unknown */
+	char *group;       /* of the gid; NULL if unknown */
 };
 
 #define ACCOUNT_INIT \
@@ -21,16 +21,16 @@ struct account {
 	}
 void account_done(struct account *a);
 
-/* Look both ids up. Never fails: what cannot be found is NULL. */
+/* Look both ids up. Never fails: what is unknown is NULL. */
 void account_find(uid_t uid, gid_t gid, struct account *ret);
 
-/* The same of one user alone. */
+/* The same for a user alone. */
 void account_find_user(uid_t uid, struct account *ret);
 
 /*
- * Look up in files of passwd(5)'s and group(5)'s form instead, and nowhere else. For tests.
+ * Look only in files in the form of passwd(5) and group(5). For tests.
  *
- *   passwd, group  paths, or NULL to leave that out
+ *   passwd, group  paths, or NULL to skip one
  */
 void account_read(const char *passwd, uid_t uid, const char *group, gid_t gid, struct account *ret);
 

@@ -1,11 +1,11 @@
 /*
- * Ownership: what a scope acquires is given back on every way out of it.
+ * Ownership: a scope releases what it acquired on every way out.
  *
  *   auto_free char *s = NULL;             free(s) at the end of the scope
  *   auto_close int fd = -1;               close(fd) unless negative
  *   auto_call(thing_done) struct thing t = THING_INIT;
  *
- * Initialise where declared, declare in the order of acquiring: undoing runs in reverse.
+ * Initialise where declared, and declare in the order of acquiring: releasing runs in reverse.
  * Giving away is visible: *ret = take_ptr(&s); return take_fd(&fd).
  */
 #ifndef MLR_BASE_CLEANUP_H
@@ -20,7 +20,7 @@
 #define auto_free     auto_call(mlr_cleanup_free)
 #define auto_close    auto_call(mlr_cleanup_close)
 
-/* The variable's value, leaving NULL behind, typed as the variable. */
+/* Return the variable's value and leave NULL in it; has the variable's type. */
 #define take_ptr(p)                                           \
 	({                                                    \
 		__typeof__(p) take_from_ = (p);               \
@@ -51,7 +51,7 @@ static inline int take_fd(int *fd)
 	return v;
 }
 
-/* Elements in an array (not a pointer). */
+/* The number of elements in an array (not a pointer). */
 #define ARRAY_LEN(a) (sizeof(a) / sizeof((a)[0]))
 
 #endif

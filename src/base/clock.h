@@ -1,13 +1,13 @@
-/* Time that goes by, whatever the calendar is set to. */
+/* A clock that the time of day does not affect. */
 #ifndef MLR_BASE_CLOCK_H
 #define MLR_BASE_CLOCK_H
 
 #include <stdint.h>
 
-/* Milliseconds since some moment before the machine's programs began (CLOCK_MONOTONIC). */
+/* Milliseconds since some moment at or before boot (CLOCK_MONOTONIC). */
 int64_t mlr_now_ms(void);
 
-/* The same in seconds, as finely as the clock goes. */
+/* The same in seconds, at the clock's full resolution. */
 double mlr_now(void);
 
 #endif

@@ -20,7 +20,7 @@
 #define REGISTRY   "registry"
 #define SITES_FILE SYSCONFDIR "/mlrun/mlrun.conf"
 
-/* Every key there is, in the order of mlrun.conf(5). */
+/* All keys, in the order of mlrun.conf(5). */
 static const struct config_key keys[] = {
 	{ "", "store", CONFIG_PATH, 0, "MLRUN_STORE", NULL },
 	{ "", "additional_stores", CONFIG_PATHS, 1, "MLRUN_STORES", NULL },
@@ -40,13 +40,13 @@ static const struct config_key keys[] = {
 	{ REGISTRY, "client_key", CONFIG_PATH, 0, NULL, NULL },
 };
 
-/* One file on its way through libinih, which gets a line at a time. */
+/* The state of parsing one file; libinih gets a line at a time. */
 struct parse {
 	struct config *c;
 	const char *file, *text, *end;
 	int line, is_sites;
-	int failed;  /* told in *err */
-	int pending; /* the last line is not empty, and take_value() has not seen it */
+	int failed;  /* described in *err */
+	int pending; /* the last line is not empty, and take_value() has not got it */
 	char *section;
 	struct mlr_error *err;
 };
@@ -64,10 +64,10 @@ static int fail_at(struct parse *p, const char *fmt, ...)
 	if (!p->failed)
 		mlr_fail(p->err, EPROTO, "%s:%d: %s", p->file, p->line, words);
 	p->failed = 1;
-	return 0; /* libinih's word for failure */
+	return 0; /* means failure to libinih */
 }
 
-/* Is a section's name, as struct config_value has it, of this kind of section? */
+/* Does a section's name, as in struct config_value, belong to this kind of section? */
 static int is_of(const char *section, const char *kind)
 {
 	size_t n = strlen(kind);
@@ -84,7 +84,7 @@ static const struct config_key *find_key(const char *section, const char *key)
 	return NULL;
 }
 
-/* The section that a key belongs to, or NULL for one that is in none. */
+/* The section that a key belongs to, or NULL for an unknown key. */
 static const char *section_of(const char *key)
 {
 	for (size_t i = 0; i < ARRAY_LEN(keys); i++)
@@ -93,8 +93,8 @@ static const char *section_of(const char *key)
 	return NULL;
 }
 
-/* The ']' at a section's end, or NULL: nothing but a comment may follow it. Those around an IPv6
- * address are within. */
+/* The ']' at a section's end, or NULL. Only a comment may follow it. Brackets around an IPv6
+ * address come before it. */
 static const char *find_close(const char *line, size_t len)
 {
 	const char *end = line + len;
@@ -110,8 +110,8 @@ static const char *find_close(const char *line, size_t len)
 	return NULL;
 }
 
-/* "HOST", "HOST:PORT" or an IPv6 address in brackets: what stands before the first '/' of an
- * image's name. */
+/* "HOST", "HOST:PORT" or an IPv6 address in brackets: the part of an image's name before the first
+ * '/'. */
 static int is_host(const char *s, size_t n)
 {
 	static const char letters[] =
@@ -120,7 +120,8 @@ static int is_host(const char *s, size_t n)
 	return n > 0 && strspn(s, letters) >= n;
 }
 
-/* "[exec]" or "[registry HOST]", blanks aside; libinih would cut names of sections at 49 bytes. */
+/* Parse "[exec]" or "[registry HOST]", ignoring spaces; libinih would cut section names at 49
+ * bytes. */
 static void begin_section(struct parse *p, const char *line, size_t len)
 {
 	const char *close = find_close(line, len), *word, *host;
@@ -148,8 +149,8 @@ static void begin_section(struct parse *p, const char *line, size_t len)
 }
 
 /*
- * The next line, for libinih: without blanks before it, which would make it a continuation of the
- * line above, and never cut in two, which libinih would do in silence.
+ * Give libinih the next line: without leading spaces, which would make it a continuation of the
+ * line above, and never cut in two, which libinih would do silently.
  */
 static char *next_line(char *buf, int size, void *ctx)
 {
@@ -253,8 +254,8 @@ int config_parse(
 	return parse_text(ret, text, len, file, 0, err);
 }
 
-/* What others may write to could name registries and stores of theirs. /dev/null is no such
- * file. */
+/* A file that other users may write to could name their registries and stores. /dev/null is
+ * safe. */
 static int check_owner(int fd, const char *path, int is_sites, struct mlr_error *err)
 {
 	struct stat sb;
@@ -278,7 +279,7 @@ static int check_owner(int fd, const char *path, int is_sites, struct mlr_error 
 static int read_file(
 	struct config *c, const char *path, int is_sites, int must, struct mlr_error *err)
 {
-	static int told; /* a command may load more than once */
+	static int told; /* a command may load the files more than once */
 	auto_close int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY);
 	auto_free char *text = NULL;
 	ssize_t n;
@@ -286,7 +287,7 @@ static int read_file(
 
 	if (fd < 0 && (errno == ENOENT || errno == ENOTDIR) && !must)
 		return 0;
-	/* A home directory may be another user's, as with "su" and HOME kept. */
+	/* A home directory may be another user's, as after "su" without "-". */
 	if (fd < 0 && errno == EACCES && !is_sites && !must) {
 		if (!__atomic_exchange_n(&told, 1, __ATOMIC_RELAXED))
 			mlr_warning("configuration: %s: %s, ignoring", path, strerror(errno));
@@ -306,7 +307,7 @@ static int read_file(
 	return parse_text(c, text, (size_t)n, path, is_sites, err);
 }
 
-/* $MLRUN_CONFIG where it is set. */
+/* $MLRUN_CONFIG, if set. */
 static const char *named_file(void)
 {
 	const char *named = getenv("MLRUN_CONFIG");
@@ -314,7 +315,7 @@ static const char *named_file(void)
 	return named && *named ? named : NULL;
 }
 
-/* NULL: nobody is at home. */
+/* NULL if there is no home directory */
 static char *users_file(void)
 {
 	auto_free char *dir = home_xdg_dir("XDG_CONFIG_HOME", ".config", NULL);

@@ -12,7 +12,7 @@
 
 #define SECONDS_MAX 3600
 
-/* The environment variable that "NAME…" or "{NAME}…" begins with; *s moves behind it. */
+/* The value of the environment variable at "NAME…" or "{NAME}…"; *s moves past it. */
 static const char *variable(const char **s, struct mlr_error *err)
 {
 	int braces = **s == '{';
@@ -33,7 +33,7 @@ static const char *variable(const char **s, struct mlr_error *err)
 	return value;
 }
 
-/* A file's name with its variables replaced, or NULL. */
+/* A path with its variables replaced, or NULL. */
 static char *expand(const char *s, struct mlr_error *err)
 {
 	auto_free char *out = xstrdup("");
@@ -131,7 +131,7 @@ static int has_flag(const char *flags, const char *flag)
 	return 0;
 }
 
-/* Part by part, as a variable's value may hold a ':'. */
+/* Expand part by part, since a variable's value may contain ':'. */
 static char *volume(const char *value, struct mlr_error *err)
 {
 	auto_free char *copy = xstrdup(value), *source = NULL, *target = NULL;
@@ -180,8 +180,7 @@ static char *host_name(const char *value, struct mlr_error *err)
 	return NULL;
 }
 
-/* Has it the form of one of the names of docs/gpu.md: a number, a UUID, a place on the bus, a CDI
- * device? */
+/* Has it the form of a GPU name of docs/gpu.md: an index, a UUID, a PCI address, a CDI device? */
 static int is_gpu_name(const char *s, size_t n)
 {
 	static const char letters[] =
@@ -214,7 +213,7 @@ static char *gpus(const char *value, struct mlr_error *err)
 	}
 }
 
-/* One of some words; list tells them to people. */
+/* Accept one of some words; list shows them in the error. */
 static char *word_of(
 	const char *const *words, const char *list, const char *value, struct mlr_error *err)
 {

@@ -7,7 +7,7 @@
 
 #define LONG 5200 /* a path (PATH_MAX) and words */
 
-/* What is said last, the cause and the hint, must stay: too long a text loses its front. */
+/* Cut a text that is too long at its front: the cause and the hint are at its end. */
 static void set_text(struct mlr_error *err, const char *s)
 {
 	size_t n = strlen(s), room = sizeof(err->text) - 1;
@@ -17,7 +17,7 @@ static void set_text(struct mlr_error *err, const char *s)
 		return;
 	}
 	s += n - (room - 3);
-	/* Not the rest of a UTF-8 character, nor dots that tell of an earlier cut. */
+	/* Do not start within a UTF-8 character or at the dots of an earlier cut. */
 	while (((unsigned char)*s & 0xc0) == 0x80 || *s == '.')
 		s++;
 	snprintf(err->text, sizeof(err->text), "...%s", s);

@@ -1,8 +1,9 @@
 /*
  * base: the words every room speaks - errors, cleanup, memory, files, logging. Knows no containers.
  *
- * This header: how a failure travels. Whoever first knows starts a sentence with mlr_fail();
- * whoever knows more puts words before it with mlr_wrap(); only cli/ and the mains print it:
+ * This header: how errors are reported. The function that detects a failure starts a sentence with
+ * mlr_fail(); callers that know more put words before it with mlr_wrap(); only cli/ and the mains
+ * print it:
  *
  *   mlrun: pull 'demo:1': layer sha256:ab…: short read: Connection reset by peer
  */
@@ -20,13 +21,12 @@ struct mlr_error {
 	}
 
 /*
- * Start a sentence. It is one line: line ends in what the format brings in are shown as "\x0a",
- * here and in all calls below but mlr_pass(), as a name that a stranger chose may hold them and
- * what stands behind one would pass for a line of ours or for a hint. When the cause is an errno
- * value that a system call left, end the format with ": %s" and mlr_strerror(code), or use
- * mlr_fail_errno().
+ * Start a sentence. It is one line: newlines in the arguments appear as "\x0a", here and in all
+ * calls below but mlr_pass(). Otherwise a name that a stranger chose could forge a line of ours, or
+ * a hint. If the cause is an errno value that a system call left, end the format with ": %s" and
+ * mlr_strerror(code), or use mlr_fail_errno().
  *
- *   err   may be NULL when the caller only wants the number
+ *   err   may be NULL if the caller only needs the number
  *   code  positive errno value; HTTP and format failures borrow one: 404 ENOENT, 401/403 EACCES,
  *         bad digest EBADMSG, malformed EPROTO, unknown media type ENOTSUP
  *
@@ -35,17 +35,18 @@ struct mlr_error {
 int mlr_fail(struct mlr_error *err, int code, const char *fmt, ...)
 	__attribute__((format(printf, 3, 4)));
 
-/* The same with ": strerror(errno)" put after the words; returns -errno. */
+/* The same with ": strerror(errno)" appended; returns -errno. */
 int mlr_fail_errno(struct mlr_error *err, const char *fmt, ...)
 	__attribute__((format(printf, 2, 3)));
 
-/* Put "words: " before what is there; returns -err->code. Too long a text loses its front. */
+/* Put "words: " before the text; returns -err->code. If the text gets too long, its front is
+ * cut. */
 int mlr_wrap(struct mlr_error *err, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 
-/* Append "\nhint: words": what the user can do about it. Returns -err->code. */
+/* Append "\nhint: words", which says what the user can do. Returns -err->code. */
 int mlr_hint(struct mlr_error *err, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 
-/* Pass on a text that mlr_fail() and the others made elsewhere, say in a child, its hints and all.
+/* Pass on a text that was made elsewhere with these functions, such as in a child, including hints.
  * Returns -code. */
 int mlr_pass(struct mlr_error *err, int code, const char *text);
 

@@ -28,7 +28,7 @@ static void close_one(unsigned fd, int flags)
 		close((int)fd);
 }
 
-/* The number that a name of /proc/self/fd is; those are written without signs and leading zeros. */
+/* The number in a name of /proc/self/fd, which has no sign and no leading zeros. */
 static int number_of(const char *s, unsigned *ret)
 {
 	unsigned n = 0;

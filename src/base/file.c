@@ -20,7 +20,7 @@
 
 static int open_resolved(int dirfd, const char *path, int flags, mode_t mode, enum walk_how how)
 {
-	static int none; /* no openat2(2) here */
+	static int none; /* this kernel has no openat2(2) */
 	const struct open_how h = {
 		.flags = (uint64_t)(flags | O_CLOEXEC),
 		.mode = (flags & (O_CREAT | O_TMPFILE)) ? mode : 0,
@@ -31,11 +31,11 @@ static int open_resolved(int dirfd, const char *path, int flags, mode_t mode, en
 
 	if (__atomic_load_n(&none, __ATOMIC_RELAXED))
 		return walk_open(dirfd, path, flags, how);
-	/* The kernel answers EAGAIN when a rename raced with ".."; it asks us to try again. */
+	/* The kernel returns EAGAIN if a rename raced with "..": try again. */
 	do
 		fd = syscall(SYS_openat2, dirfd, path, &h, sizeof(h));
 	while (fd < 0 && (errno == EAGAIN || errno == EINTR));
-	/* EPERM: older sandboxes know it not and say so; opening has EACCES for what it may not. */
+	/* Older sandboxes refuse unknown calls with EPERM; missing permission gives EACCES. */
 	if (fd < 0 && (errno == ENOSYS || errno == EPERM)) {
 		__atomic_store_n(&none, errno == ENOSYS, __ATOMIC_RELAXED);
 		return walk_open(dirfd, path, flags, how);
@@ -73,7 +73,8 @@ int file_open_readable(int dir, const char *name, const struct stat *st, int *le
 	fd = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
 	if (fd < 0)
 		return -errno;
-	/* A file stays readable by its descriptor, so that nobody who kills us finds it so. */
+	/* Restore a file's mode at once, as the descriptor stays readable: a kill leaves it
+	 * unchanged. */
 	if (*lent && S_ISREG(st->st_mode)) {
 		file_take_back(fd, st);
 		*lent = 0;
@@ -146,7 +147,7 @@ int file_read(
 		ssize_t n;
 
 		if (size > max)
-			size = max + 1; /* one byte more than allowed shows that it is too large */
+			size = max + 1; /* one byte beyond the limit detects a larger file */
 		more = realloc(buf, size + 1);
 		if (!more)
 			return mlr_fail(err, ENOMEM, "read '%s': %zu bytes of memory", path, size);
@@ -180,9 +181,9 @@ int file_sync_dir(int dirfd, const char *path)
 /* --- replacing ------------------------------------------------------------------------------ */
 
 #define TEMP_END     ".tmp"
-#define TEMP_SECONDS 3600 /* nobody writes one file for an hour */
+#define TEMP_SECONDS 3600 /* no write of one file takes an hour */
 
-/* Write and sync a new file under a temporary name; errors name the file that it is to become. */
+/* Write and sync a new file under a temporary name; errors name the final file. */
 static int write_temp(int dirfd, const char *tmp, const char *path, const void *buf, size_t len,
 	mode_t mode, struct mlr_error *err)
 {
@@ -199,7 +200,7 @@ static int write_temp(int dirfd, const char *tmp, const char *path, const void *
 	return take_fd(&fd);
 }
 
-/* The directory of a path, to free(); "." where it names none. */
+/* The directory of a path, to free(); "." if the path has none. */
 static char *dir_of(const char *path)
 {
 	const char *slash = strrchr(path, '/');
@@ -209,7 +210,7 @@ static char *dir_of(const char *path)
 	return slash == path ? xstrdup("/") : xasprintf("%.*s", (int)(slash - path), path);
 }
 
-/* A name for a moment, to free(): file_replace_sweep() knows it. */
+/* A temporary name, to free(); file_replace_sweep() recognises it. */
 static char *temp_of(const char *path)
 {
 	char hex[RANDOM_HEX_SIZE];
@@ -222,7 +223,7 @@ int file_replace(int dirfd, const char *path, const void *buf, size_t len, mode_
 	struct mlr_error *err)
 {
 	auto_free char *tmp = temp_of(path), *dir = dir_of(path);
-	auto_close int fd = -1; /* until the file has its name: open, it is nobody's left-over */
+	auto_close int fd = -1; /* stays open until the rename, so that a sweep spares the file */
 	int r;
 
 	r = fd = write_temp(dirfd, tmp, path, buf, len, mode, err);
@@ -256,8 +257,7 @@ int file_put(const char *path, const void *buf, size_t len, mode_t mode, struct 
 	return r < 0 ? mlr_fail(err, -r, "write '%s': %s", path, strerror(-r)) : 0;
 }
 
-/* The path by which a file that is not there yet would be found; NULL where its directory is
- * not. */
+/* The path that a new file would have; NULL if its directory does not exist. */
 static char *place_of(const char *path)
 {
 	const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
@@ -322,8 +322,8 @@ static int is_temp_of(const char *name, const char *file)
 }
 
 /*
- * Was its writer killed? A read lease is only given where nobody has the file open for writing
- * (fcntl(2)); network file systems give none, and neither is one given on another user's file.
+ * Is its writer gone? A read lease is granted only if no process has the file open for writing
+ * (fcntl(2)). Network file systems grant none, and another user's files get none.
  */
 static int is_left_over(int dir, const char *name)
 {
@@ -364,7 +364,7 @@ int file_mkdir_p(int dirfd, const char *path, mode_t mode, struct mlr_error *err
 		if (mkdirat(dirfd, p, mode) < 0) {
 			int code = errno;
 
-			/* A read-only or foreign parent that is already there is fine. */
+			/* A parent that exists may be read-only or another user's. */
 			if (fstatat(dirfd, p, &st, 0) < 0)
 				return mlr_fail(
 					err, code, "create directory '%s': %s", p, strerror(code));
@@ -397,7 +397,7 @@ static int remove_at(int dirfd, const char *name, const char *path, struct mlr_e
 		fd = openat(dirfd, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 	if (fd < 0)
 		return mlr_fail_errno(err, "remove '%s'", path);
-	fchmod(fd, 0700); /* a read-only directory would keep its entries; a failure shows below */
+	fchmod(fd, 0700); /* so that its entries can be removed; a failure shows below */
 	r = remove_below(fd, path, err);
 	if (r < 0)
 		return r;

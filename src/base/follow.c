@@ -11,7 +11,7 @@
 
 #define LINKS_MAX 40 /* path_resolution(7) */
 
-/* A path on its way: what is known to go through no link, and what is still to be looked at. */
+/* The state of a path's resolution: done has no links, and rest is still to resolve. */
 struct walk {
 	char *done, *rest;
 	int links;
@@ -42,7 +42,7 @@ static int may_follow(
 		path);
 }
 
-/* Returns 1 when it is a link that was put in front of the rest, 0 when it is none, -ENOENT. */
+/* Returns 1 if it is a link, whose target is put in front of the rest; 0 if not; -ENOENT. */
 static int step_link(struct walk *w, const char *path, struct mlr_error *err)
 {
 	char text[PATH_MAX];
@@ -67,7 +67,7 @@ static int step_link(struct walk *w, const char *path, struct mlr_error *err)
 	return 1;
 }
 
-/* One component. */
+/* Resolve one component. */
 static int step(struct walk *w, struct mlr_error *err)
 {
 	size_t len = strcspn(w->rest, "/");

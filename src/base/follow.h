@@ -1,16 +1,16 @@
-/* Links that lead to where something is to be written. */
+/* Follows links safely to where something will be written. */
 #ifndef MLR_BASE_FOLLOW_H
 #define MLR_BASE_FOLLOW_H
 
 #include "base/error.h"
 
 /*
- * As realpath(3), but no link is followed that another user has put into a directory where
- * everybody may write (sticky, as /tmp), unless the directory is that user's: what sysctl
- * fs.protected_symlinks forbids (proc_sys_fs(5)), where it is off as well and for a file that is
+ * As realpath(3), but refuses links that another user has put into a sticky, world-writable
+ * directory such as /tmp, unless the directory belongs to that user. This is the rule of sysctl
+ * fs.protected_symlinks (proc_sys_fs(5)), applied even if it is off, and to files that are
  * replaced.
  *
- * Returns 0 with the path to free(), or NULL where nothing is there; -EACCES for such a link.
+ * Returns 0 with the path to free(), or NULL if nothing is there; -EACCES for such a link.
  */
 int follow_real(const char *path, char **ret, struct mlr_error *err);
 

@@ -8,13 +8,13 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#define HASH_STEP (256u << 10) /* bytes that are read at once */
+#define HASH_STEP (256u << 10) /* bytes read at once */
 
 struct hash {
 	EVP_MD_CTX *ctx;
 };
 
-/* libcrypto's digest calls fail only for lack of memory or a provider that is missing. */
+/* libcrypto's digest calls fail only without memory or without a provider. */
 static void must(int ok)
 {
 	if (!ok) {

@@ -1,7 +1,7 @@
 /*
- * SHA-256 (FIPS 180-4), twice: streams through libcrypto, which uses the CPU's own instructions,
- * and short strings through libmd. Loading libcrypto takes longer than starting a container, so a
- * program that only looks names up must not link it; each pair of functions has its own object.
+ * SHA-256 (FIPS 180-4), twice: streams use libcrypto, which has CPU-specific code, and short
+ * strings use libmd. Loading libcrypto takes longer than starting a container, so a program that
+ * only looks up names must not link it; each pair of functions has its own object.
  */
 #ifndef MLR_BASE_HASH_H
 #define MLR_BASE_HASH_H
@@ -12,30 +12,30 @@
 
 #define HASH_HEX_SIZE 65 /* 64 lower-case hexadecimal digits and a NUL */
 
-/* A running hash; hash_new() never fails, hash_free(NULL) is fine. */
+/* A running hash. hash_new() never fails; hash_free(NULL) is fine. */
 struct hash;
 struct hash *hash_new(void);
 void hash_free(struct hash *h);
 void hash_update(struct hash *h, const void *buf, size_t len);
-/* The digest of all so far, in hex. Ends the stream: only hash_free() may follow. */
+/* The digest of all bytes so far, in hex. Only hash_free() may follow. */
 void hash_final(struct hash *h, char hex[HASH_HEX_SIZE]);
-/* One buffer at once. */
+/* Hash one buffer. */
 void hash_buffer(const void *buf, size_t len, char hex[HASH_HEX_SIZE]);
 
 /*
- * A whole file from its beginning, by pread(2).
+ * Hash a whole file, by pread(2).
  *
- *   stop   asked now and then when it is not NULL; not 0 ends it
- *   bytes  how many there are; may be NULL
+ *   stop   called now and then unless NULL; non-zero stops the hashing
+ *   bytes  gets the file's size; may be NULL
  *
- * Returns 0, -ECANCELED, or -errno of the reading.
+ * Returns 0, -ECANCELED, or -errno of reading.
  */
 int hash_fd(int fd, int (*stop)(void *ctx), void *ctx, char hex[HASH_HEX_SIZE], uint64_t *bytes);
 
-/* The same digest of a little, without libcrypto: of bytes, and of a string. */
+/* The same digest for short inputs, without libcrypto: of bytes, and of a string. */
 void hash_short(const void *buf, size_t len, char hex[HASH_HEX_SIZE]);
 void hash_name(const char *s, char hex[HASH_HEX_SIZE]);
-/* The same of n pieces of memory, one behind the other. */
+/* The same for n pieces of memory, one after another. */
 void hash_parts(const struct iovec *parts, size_t n, char hex[HASH_HEX_SIZE]);
 
 static inline void hash_cleanup(struct hash **h)

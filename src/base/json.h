@@ -1,4 +1,4 @@
-/* Text in JSON that is printed. */
+/* Makes JSON strings for output. */
 #ifndef MLR_BASE_JSON_H
 #define MLR_BASE_JSON_H
 
@@ -6,8 +6,8 @@
 
 #include <jansson.h>
 
-/* A string, null of NULL. Of text that is not UTF-8, which JSON cannot hold (names of files may be
- * so), each byte is taken for a character of Latin-1. NULL only for lack of memory. */
+/* A JSON string, or null for NULL. JSON cannot hold text that is not UTF-8, such as some file
+ * names; its bytes are taken as Latin-1. Returns NULL only without memory. */
 json_t *mlr_json_text(const char *s);
 
 /* An array of such strings. */

@@ -30,7 +30,7 @@ void mlr_log_init(const char *name)
 	mlr_log(MLR_WARNING, "ignoring MLRUN_LOG='%s': use error, warning, info or debug", env);
 }
 
-/* Text from images and servers comes along here and must forge no line. */
+/* Text from images and servers must not forge lines. */
 static size_t put_escaped(char *out, size_t room, const char *s, size_t len)
 {
 	const char *end = s + len;
@@ -47,7 +47,7 @@ static size_t put_escaped(char *out, size_t room, const char *s, size_t len)
 	return n;
 }
 
-/* Write a line whose first n bytes stand already. */
+/* Write a line whose first n bytes are already set. */
 static void put_line(char *line, size_t n, size_t room, const char *words, size_t len)
 {
 	ssize_t w;
@@ -55,7 +55,7 @@ static void put_line(char *line, size_t n, size_t room, const char *words, size_
 	n += put_escaped(line + n, room - n - 1, words, len);
 	line[n++] = '\n';
 	w = write(STDERR_FILENO, line, n);
-	(void)w; /* a closed stderr is nobody's failure */
+	(void)w; /* failing to write to stderr is no error */
 }
 
 void mlr_log(enum mlr_level level, const char *fmt, ...)

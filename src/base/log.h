@@ -1,7 +1,6 @@
 /*
- * Saying things on stderr. Lower rooms log at debug only (what is odd but harmless may be a
- * warning); cli/ and the mains say the rest. stdout belongs to answers and to the contained
- * program.
+ * Messages on stderr. Lower rooms log at debug only (what is odd but harmless may be a warning);
+ * cli/ and the mains log the rest. stdout belongs to answers and to the contained program.
  */
 #ifndef MLR_BASE_LOG_H
 #define MLR_BASE_LOG_H
@@ -10,20 +9,19 @@
 
 enum mlr_level { MLR_ERROR, MLR_WARNING, MLR_INFO, MLR_DEBUG };
 
-/* What is said: this level and those before it. MLR_INFO at start. */
+/* Messages of this level and more severe ones are printed. MLR_INFO at start. */
 extern enum mlr_level mlr_log_level;
 
-/* Set the program's name that stands before every line, and the level from $MLRUN_LOG
- * (error, warning, info, debug); an unknown value is told and ignored. */
+/* Set the program's name, which begins every line, and the level from $MLRUN_LOG (error, warning,
+ * info, debug); an unknown value gives a warning. */
 void mlr_log_init(const char *program);
 
-/* "mlrun: words" on stderr, in one write(2); control characters in the words are escaped, line ends
- * too. */
+/* Print "mlrun: words" on stderr, in one write(2). Escapes control characters, also newlines. */
 void mlr_log(enum mlr_level level, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 
 /*
- * What a failure says, the words of then after it ("", or such as ", ignoring"), and below it the
- * hints that go with it; escaped as well.
+ * Print a failure followed by then ("", or such as ", ignoring"), and its hints below; escaped as
+ * well.
  */
 void mlr_log_failure(enum mlr_level level, const struct mlr_error *err, const char *then);
 #define mlr_log_error(err) mlr_log_failure(MLR_ERROR, err, "")

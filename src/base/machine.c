@@ -68,7 +68,7 @@ int machine_runs(const char *processors, const struct machine *m)
 			if (strcmp(natives[i].uname, processors) == 0 &&
 				strcmp(natives[i].archs[j], m->arch) == 0)
 				return 1;
-	/* i686, armv7l, mips64: their names begin with their family's. */
+	/* i686, armv7l, mips64: names that begin with the family's. */
 	if (processors[0] == 'i' && processors[1] && strcmp(processors + 2, "86") == 0)
 		return strcmp(m->arch, "386") == 0;
 	if (strncmp(processors, "arm", 3) == 0)
@@ -80,6 +80,6 @@ int machine_is_native(const struct machine *m)
 {
 	struct utsname u;
 
-	uname(&u); /* fails only for a bad address */
+	uname(&u); /* fails only for an invalid address */
 	return machine_runs(u.machine, m);
 }

@@ -1,6 +1,6 @@
 /*
- * mlrun-account UID GID: the user's name, his home directory and the group's name, a line each, as
- * the name service switch knows them; an empty line for what nobody knows. base/account.c runs it.
+ * mlrun-account UID GID: print the user's name, the user's home directory and the group's name, one
+ * a line, as the name service switch knows them; an empty line if unknown. base/account.c runs it.
  */
 #include <grp.h>
 #include <pwd.h>

@@ -15,14 +15,14 @@ int proc_read(int dir, const char *name, char *buf, size_t size)
 
 	if (fd < 0)
 		return -errno;
-	n = read(fd, buf, size - 1); /* these files come whole in one read */
+	n = read(fd, buf, size - 1); /* one read gets these files completely */
 	if (n <= 0)
 		return n < 0 ? -errno : -EIO;
 	buf[n] = '\0';
 	return 0;
 }
 
-/* Fields are counted after the last ')'. */
+/* Count fields from the last ')'. */
 int proc_stat_parse(const char *text, struct proc_stat *ret)
 {
 	const char *s = strrchr(text, ')');

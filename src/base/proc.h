@@ -1,6 +1,6 @@
 /*
- * Processes as proc(5) shows them, by the directory of a process or of all: what is asked stays the
- * same wherever the caller's root is by then.
+ * Reads about processes from proc(5). Takes a descriptor of /proc or /proc/PID, which stays valid
+ * when the caller's root changes.
  */
 #ifndef MLR_BASE_PROC_H
 #define MLR_BASE_PROC_H
@@ -8,27 +8,27 @@
 #include <stddef.h>
 #include <sys/types.h>
 
-/* What /proc/PID/stat says of a process. */
+/* The contents of /proc/PID/stat. */
 struct proc_stat {
 	pid_t pid;
 	char state; /* 'R', 'S', 'T' for stopped... */
 	unsigned long long
-		start; /* clock ticks from boot to its start: with it a pid is used once */
+		start; /* start time in ticks since boot; pid and start identify a process */
 };
 
 /*
- * Look at "PID/stat" or "self/stat" below a /proc directory (AT_FDCWD where name is absolute).
+ * Read "PID/stat" or "self/stat" below a /proc directory (AT_FDCWD if name is absolute).
  *
- * Returns 0; -ENOENT or -ESRCH when there is no such process, or it has ended and nobody waited for
- * it yet; -EIO for a text that is none.
+ * Returns 0; -ENOENT or -ESRCH if there is no such process, or it has ended and waits to be reaped;
+ * -EIO for a malformed text.
  */
 int proc_stat_read(int dir, const char *name, struct proc_stat *ret);
 
-/* The same of a text "pid (name) state ppid ...", with which any byte may be in the name. */
+/* Parse a text "pid (name) state ppid ..."; the name may contain any byte. */
 int proc_stat_parse(const char *text, struct proc_stat *ret);
 
-/* A small file of /proc, NUL-terminated, cut where buf ends. Returns 0 or -errno; -EIO when
- * empty. */
+/* Read a small file of /proc, NUL-terminated, cut at the end of buf. Returns 0 or -errno; -EIO if
+ * it is empty. */
 int proc_read(int dir, const char *name, char *buf, size_t size);
 
 #endif

@@ -50,7 +50,7 @@ int program_start(const char *path, char *const *argv, char *const *envp, int *o
 	return -r;
 }
 
-/* from is closed before its end is waited for: one that has more to say ends by SIGPIPE. */
+/* Close from before waiting: a helper that writes more ends by SIGPIPE. */
 static ssize_t hear(pid_t pid, int from, char *buf, size_t size, int *status)
 {
 	ssize_t n = file_read_full(from, buf, size);
@@ -62,7 +62,7 @@ static ssize_t hear(pid_t pid, int from, char *buf, size_t size, int *status)
 	return n;
 }
 
-/* SIGCHLD may have come to us ignored: then there would be no status to ask for. */
+/* We may have inherited an ignored SIGCHLD, which would lose the status. */
 ssize_t program_ask(const char *path, char *const *argv, char *buf, size_t size, int *status)
 {
 	char *const envp[] = { NULL };
@@ -81,7 +81,7 @@ ssize_t program_ask(const char *path, char *const *argv, char *buf, size_t size,
 
 int program_serve(const char *path, char *const *argv, int sock, int file, pid_t *pid)
 {
-	/* Out of the way of 0 to 4, where they and others go. */
+	/* Keep clear of 0 to 4, which are the targets. */
 	auto_close int high_sock = fcntl(sock, F_DUPFD_CLOEXEC, 10);
 	auto_close int high_file = fcntl(file, F_DUPFD_CLOEXEC, 10);
 	char *const envp[] = { NULL };

@@ -7,7 +7,7 @@ static size_t min(size_t a, size_t b)
 	return a < b ? a : b;
 }
 
-/* Changes of one letter (two neighbours that change places are one) that make a word another. */
+/* The number of letters to change between two words; swapping neighbours counts once. */
 static size_t distance(const char *a, size_t len, const char *b)
 {
 	enum { MAX = 32 };

@@ -1,5 +1,5 @@
 /*
- * Which of the known words was meant by one that is not known: for hints.
+ * Finds the known word that a misspelt one is closest to, for hints.
  *
  *   struct spelling s = spelling_of(word, strlen(word));
  *   for (each known word)
@@ -15,8 +15,8 @@ struct spelling {
 	const char *word; /* borrowed */
 	size_t len;
 	size_t best;
-	const char *near; /* the known word that is spelled most like it, the first of equals; NULL
-			     when none is near. Borrowed from spelling_try() */
+	const char *near; /* the closest known word, the first of equals; NULL if none is close.
+			   * Borrowed from spelling_try() */
 };
 
 struct spelling spelling_of(const char *word, size_t len);

@@ -17,7 +17,7 @@ void strv_done(struct strv *l)
 
 void strv_take(struct strv *l, char *s)
 {
-	/* The array doubles: it has room for a power of two, the final NULL included. */
+	/* The array doubles: its size is a power of two, including the final NULL. */
 	if (!l->v || ((l->n + 1) & l->n) == 0)
 		l->v = xreallocarray(l->v, 2 * (l->n + 1), sizeof(*l->v));
 	l->v[l->n++] = s;

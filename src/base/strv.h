@@ -1,6 +1,6 @@
 /*
- * Lists of strings: an array that ends with NULL, as argv and environ do, and its length.
- * A zeroed struct is an empty list whose v is NULL; strv_done() frees strings and array.
+ * Lists of strings: an array that ends with NULL, like argv and environ, and its length. A zeroed
+ * struct is an empty list whose v is NULL; strv_done() frees strings and array.
  */
 #ifndef MLR_BASE_STRV_H
 #define MLR_BASE_STRV_H
@@ -8,7 +8,7 @@
 #include <stddef.h>
 
 struct strv {
-	char **v; /* n strings and a final NULL, owned; NULL while nothing was ever added */
+	char **v; /* n strings and a final NULL, owned; NULL before the first */
 	size_t n;
 };
 
@@ -21,27 +21,27 @@ struct strv {
 void strv_done(struct strv *l);
 /* Append a copy of s. */
 void strv_add(struct strv *l, const char *s);
-/* Append s itself, which the list then owns. */
+/* Append s itself; the list then owns it. */
 void strv_take(struct strv *l, char *s);
 void strv_addf(struct strv *l, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
-/* Is s among them? */
+/* Does the list contain s? */
 int strv_has(const struct strv *l, const char *s);
-/* By bytes, as strcmp(3) orders them. */
+/* Sort by bytes, as strcmp(3). */
 void strv_sort(struct strv *l);
 /* The array itself, never NULL, for execve(2) and printing: an empty list gives {NULL}. */
 char *const *strv_argv(const struct strv *l);
 
-/* The first max strings as one text, with sep between them; to free(). */
+/* Join the first max strings with sep between them; to free(). */
 char *strv_join(const struct strv *l, size_t max, const char *sep);
-/* The first strings that fit into so many bytes, and "…" for those that do not; to free(). */
+/* Join the first strings that fit into so many bytes, and "…" if some do not; to free(). */
 char *strv_join_within(const struct strv *l, size_t bytes, const char *sep);
 
 /*
- * Environment lists hold "KEY=VALUE". Setting replaces in place, so an earlier position is kept
- * and no key stands twice.
+ * For lists of "KEY=VALUE". Setting a key replaces it in place, so it keeps its position and
+ * appears once.
  */
 void strv_env_set(struct strv *l, const char *key, const char *value);
-/* The value in a list as environ(7) is, which may be NULL; NULL: the key is not there. */
+/* A key's value in a list like environ(7), which may be NULL; NULL if the key is missing. */
 const char *strv_env_get(char *const *env, const char *key);
 
 #endif

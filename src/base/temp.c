@@ -7,7 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-/* Where the file system has no unnamed files (NFS, Lustre), one whose name goes at once. */
+/* If the file system has no unnamed files (NFS, Lustre), make one and remove its name at once. */
 static int open_below(int dir_fd)
 {
 	int fd = openat(dir_fd, ".", O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);

@@ -1,6 +1,4 @@
-/*
- * Unnamed temporary files: they go with their descriptor, however the process ends.
- */
+/* Unnamed temporary files: they vanish with their descriptor, however the process ends. */
 #ifndef MLR_BASE_TEMP_H
 #define MLR_BASE_TEMP_H
 

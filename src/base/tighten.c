@@ -20,7 +20,7 @@ struct walk {
 
 #define PLACE_PATH 32
 
-/* One inode was looked at, and is changed or read, whatever others make of its name meanwhile. */
+/* Name the inode that was checked, whatever its path means by now. */
 static void place_path(int place, char path[PLACE_PATH])
 {
 	snprintf(path, PLACE_PATH, "/proc/self/fd/%d", place);
@@ -58,7 +58,7 @@ static int look(const struct walk *w, int place, const char *path, const struct 
 
 static int walk(const struct walk *w, int dir, const char *path, struct mlr_error *err);
 
-/* The bits that reading takes are lent to a directory of the owner's. */
+/* Enter a directory; if it is the owner's, it gets the permissions to be read meanwhile. */
 static int enter(const struct walk *w, int place, const char *path, const struct stat *st,
 	struct mlr_error *err)
 {
@@ -90,7 +90,7 @@ static int visit(
 	return r == 0 && S_ISDIR(st.st_mode) ? enter(w, place, path, &st, err) : r;
 }
 
-/* As deep as file_remove_tree() goes. */
+/* The recursion is as deep as file_remove_tree()'s. */
 static int walk(const struct walk *w, int dir, const char *path, struct mlr_error *err)
 {
 	auto_dir DIR *d = file_open_dir(dir, ".", 0);

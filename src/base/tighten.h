@@ -1,6 +1,6 @@
 /*
- * Trees that others may enter but not change: nothing in them serves anybody but their owner to
- * write to, or runs with his rights.
+ * Keeps trees safe that other users may enter: takes away write permission for others, and set-ID
+ * bits.
  */
 #ifndef MLR_BASE_TIGHTEN_H
 #define MLR_BASE_TIGHTEN_H
@@ -9,11 +9,11 @@
 
 #include <sys/stat.h>
 
-/* What no file, directory or fifo of such a tree has. */
+/* Mode bits that no file, directory or fifo of such a tree has. */
 #define TIGHTEN_BITS (S_ISUID | S_ISGID | S_IWGRP | S_IWOTH)
 
 /*
- * Takes a name that has some of these bits, or another owner than the tree.
+ * Receives a name that has some of these bits, or another owner than the tree.
  *
  *   path  in the tree, "." for its top
  *   st    what it was before
@@ -21,16 +21,17 @@
 typedef void (*tighten_fn)(void *ctx, const char *path, const struct stat *st);
 
 /*
- * Find all such names of a tree, a directory before what is in it. What this user may not read is
- * passed over.
+ * Find all such names of a tree, directories before their contents. Skips what this user may not
+ * read.
  *
- *   dirfd, tree  its top, as openat(2) takes it
+ *   dirfd, tree  its top, as in openat(2)
  */
 int tighten_find(int dirfd, const char *tree, tighten_fn found, void *ctx, struct mlr_error *err);
 
 /*
- * Take the bits off all that belongs to the tree's owner, who calls; directories that he may not
- * read are made readable for the while. To be done again where it was cut short. found may be NULL.
+ * Clear the bits of everything that belongs to the tree's owner, who is the caller. Directories
+ * that are unreadable are made readable meanwhile. Repeat it if it was interrupted. found may be
+ * NULL.
  *
  * Returns 0 or -errno.
  */

@@ -1,6 +1,6 @@
 /*
- * Waiting with an end, by a clock that only goes forward: setting the time of day neither ends a
- * wait nor makes it longer.
+ * Waits with a time limit on a monotonic clock: setting the time of day neither ends a wait nor
+ * prolongs it.
  */
 #ifndef MLR_BASE_WAIT_H
 #define MLR_BASE_WAIT_H

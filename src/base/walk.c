@@ -14,12 +14,12 @@
 
 #define LINKS_MAX 40 /* path_resolution(7) */
 
-/* The directories from the top to where the walk is, so that ".." needs no look at the disk, on
- * which somebody may move directories about. */
+/* The directories from the top to the current one, so that ".." does not use the disk, where other
+ * processes may move directories. */
 struct walk {
 	int *fds;
 	size_t n;
-	char *rest; /* what is still to go */
+	char *rest; /* still to resolve */
 	int links;
 };
 
@@ -43,8 +43,8 @@ static void pop_to(struct walk *w, size_t n)
 		close(w->fds[--w->n]);
 }
 
-/* Take the next component off, NULL at the end; last: nothing but slashes follows, and is_dir: some
- * do. */
+/* Take the next component off, or NULL at the end. last: only slashes follow; is_dir: there are
+ * some. */
 static char *next(struct walk *w, int *last, int *is_dir)
 {
 	const char *s = w->rest + strspn(w->rest, "/");
@@ -59,7 +59,7 @@ static char *next(struct walk *w, int *last, int *is_dir)
 	return name;
 }
 
-/* The link's text goes before what is left. */
+/* Put the link's target in front of the rest. */
 static int follow(struct walk *w, int link, int is_dir, enum walk_how how)
 {
 	auto_free char *old = w->rest;
@@ -91,7 +91,7 @@ static int is_link(int fd)
 	return fstat(fd, &st) == 0 && S_ISLNK(st.st_mode);
 }
 
-/* Open what the walk has come to, in its last directory. The name was no link a moment ago. */
+/* Open the last component, in its directory. It was not a link when it was checked. */
 static int open_last(const struct walk *w, const char *name, int flags, int is_dir)
 {
 	auto_close int fd = openat(w->fds[w->n - 1], name,
@@ -104,7 +104,7 @@ static int open_last(const struct walk *w, const char *name, int flags, int is_d
 	return take_fd(&fd);
 }
 
-/* One component. Returns 1 when *ret is the end, 0 when there is more, or -errno. */
+/* Resolve one component. Returns 1 if *ret is the end, 0 if there is more, or -errno. */
 static int step(struct walk *w, int flags, enum walk_how how, int *ret)
 {
 	int last, is_dir;

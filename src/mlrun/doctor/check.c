@@ -10,7 +10,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#define TEXT_MAX 65536 /* bytes of a file of /proc that is read */
+#define TEXT_MAX 65536 /* bytes read of a file of /proc */
 
 struct doctor_finding *doctor_add(struct doctor_report *r, const char *check,
 	enum doctor_verdict verdict, const char *fmt, ...)

@@ -1,6 +1,6 @@
 /*
- * What the checks of this room share. A check looks at one subject and adds its findings; it runs
- * in a process of its own, so it may change that (namespaces, limits), wait and even crash.
+ * What this room's checks share. Each check examines one subject and adds its findings. It runs in
+ * its own process, so it may change namespaces and limits, block, and even crash.
  */
 #ifndef MLR_DOCTOR_CHECK_H
 #define MLR_DOCTOR_CHECK_H
@@ -22,7 +22,7 @@ void check_gpu(const struct doctor_machine *m, struct doctor_report *r);
 void check_mpi(const struct doctor_machine *m, struct doctor_report *r);
 void check_slurm(const struct doctor_machine *m, struct doctor_report *r);
 
-/* Add a finding; it is the report's, and good until the next is added. */
+/* Add a finding. The report owns it; the pointer is valid until the next one is added. */
 struct doctor_finding *doctor_add(struct doctor_report *r, const char *check,
 	enum doctor_verdict verdict, const char *fmt, ...) __attribute__((format(printf, 4, 5)));
 void doctor_because(struct doctor_finding *f, const char *fmt, ...)
@@ -30,11 +30,11 @@ void doctor_because(struct doctor_finding *f, const char *fmt, ...)
 void doctor_mend(struct doctor_finding *f, enum doctor_who who, const char *fmt, ...)
 	__attribute__((format(printf, 3, 4)));
 
-/* Is it this machine, so that things can be tried? */
+/* Is the report about this machine, so that checks can try things? */
 int doctor_is_here(const struct doctor_machine *m);
 
-/* A path of the machine, to free(); the text of a small file of it, without its last newline, to
- * free(), or NULL; the number that such a file begins with, or -1. */
+/* A path of the machine, to free(); the text of a small file there, without its last newline, to
+ * free(), or NULL; the number at such a file's start, or -1. */
 char *doctor_path(const struct doctor_machine *m, const char *path);
 char *doctor_text(const struct doctor_machine *m, const char *path);
 long doctor_number(const struct doctor_machine *m, const char *path);
@@ -45,7 +45,7 @@ int doctor_has_filesystem(const struct doctor_machine *m, const char *name);
 /* A program on PATH of the machine, to free(), or NULL. */
 char *doctor_program(const struct doctor_machine *m, const char *name);
 
-/* Does a seccomp filter weigh on this process (a container around it, mostly)? */
+/* Is this process under a seccomp filter (usually of a container around it)? */
 int doctor_is_filtered(const struct doctor_machine *m);
 
 #endif

@@ -1,9 +1,9 @@
-/* The time of day, which certificates are judged by. */
+/* Checks the time of day, which certificates depend on. */
 #include "doctor/check.h"
 
 #include <time.h>
 
-#define YEAR_MIN 2026 /* no mlrun is older */
+#define YEAR_MIN 2026 /* mlrun's first year */
 #define YEAR_MAX 2100
 
 void check_clock(const struct doctor_machine *m, struct doctor_report *r)

@@ -1,4 +1,4 @@
-/* The files that credentials for registries lie in; registry/credential.h shows which those are. */
+/* Checks the files with registry credentials (registry/credential.h lists them). */
 #include "doctor/check.h"
 
 #include "base/cleanup.h"
@@ -13,7 +13,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#define FILE_MAX (1u << 20) /* bytes, as registry/authfile.h has it */
+#define FILE_MAX (1u << 20) /* bytes, as in registry/authfile.h */
 
 static void name_files(struct strv *ret)
 {
@@ -36,7 +36,7 @@ static void name_files(struct strv *ret)
 		strv_addf(ret, "%s/.docker/config.json", home);
 }
 
-/* How many secrets lie in it themselves, not with a helper. */
+/* Count the secrets in the file itself, not in a helper. */
 static size_t count_secrets(json_t *file)
 {
 	json_t *entry;
@@ -49,8 +49,8 @@ static size_t count_secrets(json_t *file)
 	return n;
 }
 
-/* A helper that all registries' secrets are with may be a relic of another machine, and is passed
- * over then; one that is named for a registry is asked for it. */
+/* Check a helper. One for all registries may be left over from another machine, and is then
+ * ignored; one for a single registry is needed. */
 static void look_at_helper(const struct doctor_machine *m, const char *path, const char *registry,
 	const char *helper, struct doctor_report *r)
 {
@@ -101,7 +101,7 @@ static void tell_garbled(const char *path, int line, struct doctor_report *r)
 	doctor_mend(f, DOCTOR_YOU, "mv '%s' '%s.broken' && mlrun login REGISTRY", path, path);
 }
 
-/* The text is not kept: what it holds is no finding's business. Returns 0, or -1 and it is told. */
+/* Read the file. No finding shows its contents. Returns 0, or -1 after adding a finding. */
 static int read_secrets(
 	const struct doctor_machine *m, const char *path, size_t *ret, struct doctor_report *r)
 {
@@ -127,7 +127,7 @@ static int read_secrets(
 	return 0;
 }
 
-/* Returns 1 when there is such a file. */
+/* Returns 1 if there is such a file. */
 static int look_at_file(const struct doctor_machine *m, const char *path, struct doctor_report *r)
 {
 	struct doctor_finding *f;

@@ -1,10 +1,10 @@
 /*
- * The checks run side by side, each in a child that sends what it found through a pipe:
+ * Runs the checks in parallel, each in a child that sends its findings through a pipe:
  *
  *   'P' | 'W' | 'F', '-' | 'y' | 'a', check NUL what NUL cause NUL fix NUL    a finding
  *   'E'                                                                         the end
  *
- * A child that hangs in the kernel cannot be killed, so nobody waits for one.
+ * A child that hangs in the kernel cannot be killed, so the parent waits for none.
  */
 #include "doctor/doctor.h"
 
@@ -24,7 +24,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#define ANSWER_MAX 65536 /* bytes of a check's findings */
+#define ANSWER_MAX 65536 /* bytes of one check's findings */
 
 static const char verdicts[] = "PWF", whos[] = "-ya";
 
@@ -48,7 +48,7 @@ static const struct {
 
 struct child {
 	pid_t pid;
-	int fd; /* of the pipe; -1: ended */
+	int fd; /* of the pipe; -1 once ended */
 	char answer[ANSWER_MAX];
 	size_t len;
 };
@@ -83,9 +83,9 @@ static void start(const struct doctor_machine *m, doctor_check look, struct chil
 		return;
 	c->pid = fork();
 	if (c->pid == 0) {
-		setpgid(0, 0); /* so that its children go with it */
+		setpgid(0, 0); /* so that its children are killed with it */
 		if (mlr_log_level < MLR_DEBUG)
-			mlr_log_level = MLR_ERROR; /* what is odd is a finding */
+			mlr_log_level = MLR_ERROR; /* no warnings: they become findings */
 		look(m, &r);
 		send_report(fds[1], &r);
 		_exit(0);
@@ -112,7 +112,7 @@ static void take_bytes(struct child *c)
 	waitpid(c->pid, NULL, WNOHANG);
 }
 
-/* Until all have ended or the time is over. */
+/* Read until all have ended or time runs out. */
 static void listen_to(struct child *v, size_t n, long end)
 {
 	for (;;) {
@@ -132,7 +132,8 @@ static void listen_to(struct child *v, size_t n, long end)
 	}
 }
 
-/* The string at *s, to free(), NULL when it is empty; *s moves behind it. -1: it does not end. */
+/* Take the string at *s, to free(), NULL if it is empty; *s moves past it. -1 if it is
+ * unterminated. */
 static int take_string(const char **s, const char *end, char **ret)
 {
 	size_t n = strnlen(*s, (size_t)(end - *s));
@@ -144,7 +145,7 @@ static int take_string(const char **s, const char *end, char **ret)
 	return 0;
 }
 
-/* Returns 0 when the answer is whole. What came before the break is kept. */
+/* Returns 0 if the answer is complete. Keeps the findings before a break. */
 static int take_answer(const struct child *c, struct doctor_report *r)
 {
 	const char *s = c->answer, *end = s + c->len;

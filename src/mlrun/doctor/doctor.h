@@ -1,10 +1,10 @@
 /*
- * doctor: looks whether a machine, a user's set-up and a store serve mlrun, and knows the command
- * that mends what does not.
+ * doctor: looks whether a machine, a user's set-up and a store serve mlrun, and suggests the
+ * command that repairs what does not.
  *
- * Nothing is changed but for small files that are made and removed while something is tried out
- * (writing to the store, an overlay). What can be tried is tried: an unshare(2), a mount, an open;
- * settings are read to tell why it failed.
+ * It changes nothing except small files that it makes and removes to try something (writing to the
+ * store, an overlay). It tries what can be tried: an unshare(2), a mount, an open. It reads
+ * settings only to explain a failure.
  */
 #ifndef MLR_DOCTOR_DOCTOR_H
 #define MLR_DOCTOR_DOCTOR_H
@@ -13,25 +13,24 @@
 
 enum doctor_verdict {
 	DOCTOR_PASS,
-	DOCTOR_WARNING, /* mlrun works, but for a part of it, or slower */
-	DOCTOR_FAILURE, /* mlrun does not work, or not as it is set up */
+	DOCTOR_WARNING, /* mlrun works, but slower or not completely */
+	DOCTOR_FAILURE, /* mlrun does not work, or not as configured */
 };
 
-/* Who can mend it. */
+/* Who can fix it. */
 enum doctor_who { DOCTOR_NOBODY, DOCTOR_YOU, DOCTOR_ADMINISTRATOR };
 
 struct doctor_finding {
-	char *check; /* what was looked at: "fuse"; the words of checks are listed in
-			mlrun-doctor(1) */
+	char *check; /* the check's name: "fuse"; mlrun-doctor(1) lists them */
 	enum doctor_verdict verdict;
-	char *what;  /* what is so, a sentence */
-	char *cause; /* why, or what follows of it; NULL where the sentence says it all */
+	char *what;  /* what was found, in a sentence */
+	char *cause; /* the cause or the consequence; NULL if what says it all */
 	enum doctor_who who;
-	char *fix; /* commands for a shell, one or more lines; NULL with DOCTOR_NOBODY */
+	char *fix; /* shell commands, one or more lines; NULL with DOCTOR_NOBODY */
 };
 
 struct doctor_report {
-	struct doctor_finding *v; /* n of them, in the order of looking */
+	struct doctor_finding *v; /* n of them, in the order of the checks */
 	size_t n;
 };
 
@@ -42,11 +41,11 @@ struct doctor_report {
 void doctor_report_done(struct doctor_report *r);
 
 struct doctor_machine {
-	const char *root;  /* "" for this machine; else a directory that has another's /proc, /sys,
-			      /dev, /etc: then nothing is tried out, only read */
+	const char *root;  /* "" for this machine; else a directory with another machine's /proc,
+			    * /sys, /dev, /etc, which are only read: nothing is tried */
 	const char *store; /* --store's value, or NULL */
-	int timeout_ms; /* for all checks together, which run side by side: one that has no answer
-			   by then, as of a file server that is gone, is told as such */
+	int timeout_ms; /* for all checks together, which run in parallel; a check without a result
+			 * by then, perhaps because of a dead file server, is reported */
 };
 
 #define DOCTOR_MACHINE_INIT     \
@@ -54,10 +53,11 @@ struct doctor_machine {
 		"", NULL, 10000 \
 	}
 
-/* Look. Adds to ret; never fails, as not being able to look is a finding. */
+/* Run all checks and add their findings to ret. Never fails: a check that cannot run is a
+ * finding. */
 void doctor_look(const struct doctor_machine *m, struct doctor_report *ret);
 
-/* How many have this verdict. */
+/* The number of findings with this verdict. */
 size_t doctor_count(const struct doctor_report *r, enum doctor_verdict verdict);
 
 #endif

@@ -1,4 +1,4 @@
-/* FUSE, which squashfs images are served by. */
+/* Checks FUSE, which serves squashfs images. */
 #include "doctor/check.h"
 
 #include "base/cleanup.h"
@@ -15,7 +15,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* How many of the store's images can be run in no other way; 0 where there is no telling. */
+/* The number of the store's images that need FUSE; 0 if unknown. */
 static int count_squashfs(const struct doctor_machine *m)
 {
 	auto_store struct store *st = NULL;

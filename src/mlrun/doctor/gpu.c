@@ -1,4 +1,4 @@
-/* GPUs and their driver, as the room gpu sees them. */
+/* Checks GPUs and their driver, through the room gpu. */
 #include "doctor/check.h"
 
 #include "base/cleanup.h"
@@ -14,7 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* /dev/nvidia0 and so on, which are there without a driver, too. */
+/* Count /dev/nvidia0 and so on, which may exist without a driver. */
 static int count_nodes(const char *root)
 {
 	auto_free char *path = xasprintf("%s/dev", root);
@@ -31,7 +31,7 @@ static int count_nodes(const char *root)
 
 struct count {
 	size_t all, usable, denied, lacking;
-	const struct gpu *closed; /* the first that its mode closes */
+	const struct gpu *closed; /* the first whose mode denies access */
 };
 
 static struct count count_gpus(const struct gpu_machine *m, enum gpu_vendor vendor)
@@ -76,7 +76,7 @@ static void tell_closed(const struct gpu_node *n, const char *what, struct docto
 		"echo 'options nvidia NVreg_DeviceFileMode=0666' >/etc/modprobe.d/nvidia-mode.conf; srun --gres=gpu:1 in a job");
 }
 
-/* Returns whether all is well, so that what is odd is worth telling. */
+/* Returns whether all is well, so that warnings are worth adding. */
 static int look_at_nvidia(const struct gpu_machine *m, struct doctor_report *r)
 {
 	auto_free char *driver = xasprintf("NVIDIA driver %s",
@@ -153,7 +153,8 @@ static void look_without_driver(const char *root, struct doctor_report *r)
 	doctor_mend(f, DOCTOR_ADMINISTRATOR, "modprobe nvidia && dmesg | grep -i nvrm");
 }
 
-/* A sentence of the machine's, with its command, "...: as root, nvidia-modprobe -c0 -u", apart. */
+/* Add a warning of the machine's and split off its command, as in "...: as root, nvidia-modprobe
+ * -c0 -u". */
 static void tell_warning(const char *text, struct doctor_report *r)
 {
 	static const char word[] = "as root, ";
@@ -168,7 +169,7 @@ static void tell_warning(const char *text, struct doctor_report *r)
 		doctor_mend(f, DOCTOR_ADMINISTRATOR, "%s", at + strlen(word));
 }
 
-/* Nodes are all that there is of it: no word of the kernel's, no library. */
+/* Are device nodes all there is: no kernel driver and no library? */
 static int is_unheard_of(const struct gpu_machine *m)
 {
 	return m->driver == GPU_DRIVER_NVIDIA && !m->driver_text;
@@ -198,7 +199,7 @@ void check_gpu(const struct doctor_machine *m, struct doctor_report *r)
 	if (gpus.driver == GPU_DRIVER_NVIDIA && !is_unheard_of(&gpus))
 		well = look_at_nvidia(&gpus, r);
 	well = look_at_amd(&gpus, r) && well && !is_unheard_of(&gpus);
-	/* A failure says the same in its own words. */
+	/* A failure has said the same already. */
 	for (size_t i = 0; well && i < gpus.warnings.n; i++)
 		tell_warning(gpus.warnings.v[i], r);
 	if (r->n == before)

@@ -1,4 +1,4 @@
-/* mlrun's own programs and settings. */
+/* Checks mlrun's own programs and settings. */
 #include "doctor/check.h"
 
 #include "base/cleanup.h"

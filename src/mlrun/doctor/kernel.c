@@ -1,4 +1,4 @@
-/* The kernel's version and the system calls that mlrun stands on. */
+/* Checks the kernel's version and the system calls that mlrun uses. */
 #include "doctor/check.h"
 
 #include "base/cleanup.h"
@@ -15,7 +15,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-/* 0, or the errno of a call that this kernel, or a filter before it, does not answer. */
+/* Returns 0, or the errno with which this kernel or a filter refuses a call. */
 static int refused(long r)
 {
 	return r < 0 && (errno == ENOSYS || errno == EPERM || errno == EINVAL) ? errno : 0;
@@ -40,7 +40,7 @@ static int try_open_tree(void)
 	return refused(fd);
 }
 
-/* With a struct that is too small, which is refused before the caller's rights are asked for. */
+/* Passes a struct that is too small: the kernel refuses it before it checks the caller's rights. */
 static int try_mount_setattr(void)
 {
 	struct mount_attr attr = { 0 };
@@ -54,10 +54,10 @@ static int try_close_range(void)
 	return refused(close_range(~0u, ~0u, CLOSE_RANGE_CLOEXEC));
 }
 
-/* Where there is none of these, mlrun goes an older way: none is wanted of necessity. */
+/* mlrun can do without any of these, in an older way. */
 static const struct {
 	const char *name;
-	int major, minor; /* the first kernel that has it */
+	int major, minor; /* the first kernel with it */
 	int (*try)(void);
 } features[] = {
 	{ "openat2", 5, 6, try_openat2 },
@@ -71,8 +71,8 @@ static int is_older(int major, int minor, int than_major, int than_minor)
 	return major < than_major || (major == than_major && minor < than_minor);
 }
 
-/* Which calls there are, and which not. Returns whether a filter refuses one that the kernel
- * has. */
+/* Sort the calls into those that work and those that do not. Returns whether a filter refuses one
+ * that the kernel has. */
 static int sort_features(
 	const struct doctor_machine *m, int major, int minor, struct strv *has, struct strv *lacks)
 {

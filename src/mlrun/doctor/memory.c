@@ -1,4 +1,4 @@
-/* Directories for passing data: TMPDIR and /dev/shm. */
+/* Checks the directories for passing data: TMPDIR and /dev/shm. */
 #include "doctor/check.h"
 
 #include "base/cleanup.h"
@@ -11,8 +11,9 @@
 #include <unistd.h>
 
 #define MB 1000000ull
-#define SHM_SIZE_MIN \
-	(512 * MB) /* Docker's 64 MB are the known trap; a data loader's worker takes 50 */
+#define SHM_SIZE_MIN                                                                               \
+	(512 * MB) /* more than Docker's 64 MB, which are too few: a data loader's worker takes 50 \
+		    */
 #define SHM_LEFT_MIN (64 * MB)
 #define TMP_LEFT_MIN (100 * MB)
 

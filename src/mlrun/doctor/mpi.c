@@ -1,4 +1,4 @@
-/* MPI's launchers, and whether ranks may read each other's memory. */
+/* Checks MPI's launchers, and whether ranks may read each other's memory. */
 #include "doctor/check.h"
 
 #include "base/cleanup.h"

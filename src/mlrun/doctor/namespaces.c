@@ -1,4 +1,4 @@
-/* User namespaces, and what can be mounted in one: tmpfs and overlay. */
+/* Checks user namespaces, and what can be mounted in one: tmpfs and overlay. */
 #include "doctor/check.h"
 
 #include "base/cleanup.h"
@@ -18,7 +18,7 @@
 
 #define SYSCTL "/proc/sys/"
 
-/* Settings that forbid it: the value that does, and the one that allows. */
+/* Settings that forbid user namespaces: the value that does, and the one that allows them. */
 static const struct {
 	const char *name; /* as sysctl(8) spells it */
 	long forbids, allows;
@@ -38,7 +38,7 @@ static long sysctl_value(const struct doctor_machine *m, const char *name)
 	return doctor_number(m, path);
 }
 
-/* Ubuntu 23.10 and later: a program without a profile gets user namespaces without any rights. */
+/* Ubuntu 23.10 and later: a program without a profile gets user namespaces without rights. */
 static void blame_apparmor(struct doctor_finding *f)
 {
 	auto_free char *self = realpath("/proc/self/exe", NULL);
@@ -59,7 +59,7 @@ static void blame_apparmor(struct doctor_finding *f)
 		dir, dir, PKGLIBEXECDIR);
 }
 
-/* Name the setting that is to blame. Returns 1, or 0 when none is. */
+/* Name the setting that is to blame. Returns 1, or 0 if none is. */
 static int blame_setting(const struct doctor_machine *m, struct doctor_finding *f)
 {
 	for (size_t i = 0; i < ARRAY_LEN(sysctls); i++) {
@@ -108,7 +108,7 @@ static void cut_hint(struct mlr_error *err)
 	err->text[strcspn(err->text, "\n")] = '\0';
 }
 
-/* A fresh tmpfs as the working directory. Where it lies does not matter. Returns 0 or errno. */
+/* Mount a new tmpfs and enter it; the place does not matter. Returns 0 or errno. */
 static int enter_tmpfs(void)
 {
 	static const char *const places[] = { "/tmp", "/var/tmp", "/run", "/mnt" };
@@ -125,7 +125,7 @@ static int enter_tmpfs(void)
 	return chdir(place) < 0 ? errno : 0;
 }
 
-/* Returns 0 and is in namespaces of its own then. */
+/* Returns 0 once in its own namespaces. */
 static int enter(const struct doctor_machine *m, struct doctor_report *r)
 {
 	const struct plan_identity id = {
@@ -150,7 +150,7 @@ static int enter(const struct doctor_machine *m, struct doctor_report *r)
 	return -1;
 }
 
-/* In the fresh tmpfs. Returns 0 or errno. */
+/* Runs in the new tmpfs. Returns 0 or errno. */
 static int try_overlay(void)
 {
 	static const char *const dirs[] = { "lower", "lower2", "upper", "work", "root" };
@@ -164,7 +164,7 @@ static int try_overlay(void)
 		: 0;
 }
 
-/* runtime/underlay.h does without, for one tree. */
+/* For a single tree, runtime/underlay.h needs no overlay. */
 static struct doctor_finding *add_no_overlay(struct doctor_report *r, const char *what)
 {
 	struct doctor_finding *f = doctor_add(r, "overlay", DOCTOR_WARNING, "%s", what);
@@ -196,7 +196,7 @@ static void look_at_overlay(const struct doctor_machine *m, struct doctor_report
 		doctor_mend(f, DOCTOR_ADMINISTRATOR, "boot Linux 5.11 or newer");
 }
 
-/* The upper layer's directories are marked by an attribute where they hide the image's. */
+/* An attribute marks the upper layer's directories that hide the image's. */
 static void look_at_attributes(struct doctor_report *r)
 {
 	struct doctor_finding *f;
@@ -215,7 +215,7 @@ static void look_at_attributes(struct doctor_report *r)
 	doctor_mend(f, DOCTOR_ADMINISTRATOR, "boot Linux 6.6 or newer, with CONFIG_TMPFS_XATTR=y");
 }
 
-/* Of another machine's files: what they forbid. */
+/* Find what another machine's settings forbid. */
 static void read_settings(const struct doctor_machine *m, struct doctor_report *r)
 {
 	struct doctor_finding f = { 0 }, *told;

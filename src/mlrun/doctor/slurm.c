@@ -1,4 +1,4 @@
-/* Slurm's commands, the job around us, and the plugins of srun. */
+/* Checks Slurm's commands, the job around us, and srun's plugins. */
 #include "doctor/check.h"
 
 #include "base/cleanup.h"
@@ -13,12 +13,12 @@
 #define ANSWER_SIZE 4096
 
 /*
- * Run srun with one argument that makes it start nothing. Where it finds no slurm.conf it asks the
- * DNS for a server, so it gets a second.
+ * Run srun with an argument that makes it start nothing. Without a slurm.conf it asks the DNS for a
+ * server, so it gets a second.
  *
- *   answer  what it says first, on either stream
+ *   answer  the start of its output, on either stream
  *
- * Returns its exit status, 124 when the second was over, -1 when it could not be run.
+ * Returns its exit status, 124 if the second was over, -1 if it could not be run.
  */
 static int ask(const char *srun, const char *argument, char answer[ANSWER_SIZE])
 {
@@ -40,8 +40,8 @@ static int ask(const char *srun, const char *argument, char answer[ANSWER_SIZE])
 	return WIFEXITED(r) ? WEXITSTATUS(r) : -1;
 }
 
-/* The ways in which ranks of an MPI program find each other: Open MPI knows PMIx, MPICH and Intel
- * MPI PMI-2 as well. */
+/* Check how ranks of an MPI program find each other: Open MPI uses PMIx, MPICH and Intel MPI PMI-2
+ * as well. */
 static void look_at_pmi(const char *srun, struct doctor_report *r)
 {
 	char answer[ANSWER_SIZE];

@@ -1,4 +1,4 @@
-/* The store: where it is, whether it can be read and written to, how much room it has. */
+/* Checks the store: where it is, whether it can be read and written to, how much room it has. */
 #include "doctor/check.h"
 
 #include "base/cleanup.h"
@@ -25,11 +25,11 @@
 #include <unistd.h>
 
 #define MB         1000000ull
-#define BYTES_FEW  (1000 * MB) /* less than most images of machine learning */
+#define BYTES_FEW  (1000 * MB) /* less than most machine learning images */
 #define INODES_FEW 20000       /* a Python base image has 10,000 files */
-#define SKEW_MAX   60          /* seconds; holds are judged by beats, five seconds apart */
+#define SKEW_MAX   60          /* seconds; a hold is renewed every five seconds */
 
-/* As statfs(2) numbers them: linux/magic.h, and the vendors' own sources for those of servers. */
+/* File system types in statfs(2): linux/magic.h, and the vendors' own sources for network ones. */
 static const struct {
 	unsigned long type;
 	const char *name;
@@ -62,7 +62,7 @@ static const char *type_name(unsigned long type, char buf[24])
 	return buf;
 }
 
-/* A sentence with its way out, as a finding. */
+/* Turn an error with its hint into a finding. */
 static void tell_error(struct doctor_report *r, const struct mlr_error *err, const char *origin)
 {
 	const char *hint = strstr(err->text, "\nhint: ");
@@ -74,7 +74,7 @@ static void tell_error(struct doctor_report *r, const struct mlr_error *err, con
 		hint ? hint + strlen("\nhint: ") : "export MLRUN_STORE=/some/directory");
 }
 
-/* Where it is and who says so. Returns 0, or -1 and it is told. */
+/* Find the store's path and what sets it. Returns 0, or -1 after adding a finding. */
 static int find_place(
 	const struct doctor_machine *m, struct doctor_report *r, char **path, char **origin)
 {
@@ -86,7 +86,7 @@ static int find_place(
 		*origin = xstrdup("--store");
 		return 0;
 	}
-	/* A configuration that cannot be read is another check's finding. */
+	/* Another check reports an unreadable configuration. */
 	if (config_load(&c, NULL) < 0)
 		c = (struct config)CONFIG_INIT;
 	if (store_place(&c, path, origin, &err) == 0)
@@ -164,7 +164,7 @@ static void tell_unwritable(struct doctor_report *r, const char *dir, int code)
 		doctor_mend(f, DOCTOR_YOU, "export MLRUN_STORE=/some/directory/of/yours");
 }
 
-/* Make a file and remove it: what access(2) says of servers is not to be trusted. */
+/* Make a file and remove it: access(2) is unreliable on network file systems. */
 static void look_at_writing(int dir, const char *name, struct doctor_report *r)
 {
 	char file[32];
@@ -184,14 +184,14 @@ static void look_at_writing(int dir, const char *name, struct doctor_report *r)
 	unlinkat(dir, file, 0);
 }
 
-/* What images can be kept as there; runtime/probe.h tries it. */
+/* Find the formats that the store can hold; runtime/probe.h tries them. */
 static void look_at_layers(int dir, struct doctor_report *r)
 {
 	struct runtime_probe p;
 	struct doctor_finding *f;
 
 	if (runtime_probe(dir, &p, NULL) < 0)
-		return; /* not writable, which is told */
+		return; /* not writable, which is reported */
 	if (p.whiteouts && p.xattrs && p.overlay == 1) {
 		doctor_add(r, "store-layers", DOCTOR_PASS,
 			"the store's file system serves as an overlay's layers");
@@ -257,14 +257,14 @@ static void look_at_own(const struct doctor_machine *m, struct doctor_report *r)
 	look_at_layers(fd, r);
 }
 
-/* stores_open_additional() passes over what is wrong with these; here it is told. */
+/* stores_open_additional() skips faulty stores; here they are reported. */
 static void look_at_additional(struct doctor_report *r)
 {
 	auto_call(config_done) struct config c = CONFIG_INIT;
 	auto_strv struct strv lists = STRV_INIT, dirs = STRV_INIT;
 	const char *env = getenv("MLRUN_STORES");
 
-	/* A configuration that cannot be read is another check's finding. */
+	/* Another check reports an unreadable configuration. */
 	if (env)
 		strv_add(&lists, env);
 	else if (config_load(&c, NULL) == 0)
