@@ -1,6 +1,6 @@
 /* An image's linker cache: what is printed of it must be read as the same again. */
 #include "base/cleanup.h"
-#include "gpu/ldcache.h"
+#include "gpu/inject/ldcache.h"
 
 #include <stdint.h>
 #include <stdlib.h>

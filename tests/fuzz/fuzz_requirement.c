@@ -1,10 +1,10 @@
 /* What images and callers say of GPUs: requirements, names, lists. */
 #include "base/cleanup.h"
 #include "base/memory.h"
-#include "gpu/choice.h"
-#include "gpu/name.h"
-#include "gpu/requirement.h"
-#include "gpu/wish.h"
+#include "gpu/choice/choice.h"
+#include "gpu/choice/name.h"
+#include "gpu/choice/requirement.h"
+#include "gpu/choice/wish.h"
 
 #include <errno.h>
 #include <stdint.h>

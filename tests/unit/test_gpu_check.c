@@ -8,8 +8,8 @@
 #include "base/cleanup.h"
 #include "base/memory.h"
 #include "elf_file.h"
-#include "gpu/check.h"
-#include "gpu/driver.h"
+#include "gpu/check/check.h"
+#include "gpu/nvidia/driver.h"
 #include "image_dir.h"
 
 #include <errno.h>

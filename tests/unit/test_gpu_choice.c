@@ -6,8 +6,8 @@
 
 #include "base/cleanup.h"
 #include "base/memory.h"
-#include "gpu/choice.h"
-#include "gpu/name.h"
+#include "gpu/choice/choice.h"
+#include "gpu/choice/name.h"
 
 #include <errno.h>
 #include <stdio.h>

@@ -8,7 +8,7 @@
 #include "base/cleanup.h"
 #include "base/memory.h"
 #include "elf_file.h"
-#include "gpu/compat.h"
+#include "gpu/inject/compat.h"
 #include "image_dir.h"
 
 #include <stdio.h>

@@ -9,7 +9,7 @@
 
 #include "base/cleanup.h"
 #include "base/memory.h"
-#include "gpu/devices.h"
+#include "gpu/nvidia/devices.h"
 #include "gpu/node.h"
 
 #include <errno.h>

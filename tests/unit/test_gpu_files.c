@@ -10,9 +10,9 @@
 #include "base/cleanup.h"
 #include "base/file.h"
 #include "base/memory.h"
-#include "gpu/files.h"
-#include "gpu/ldcache.h"
-#include "gpu/table.h"
+#include "gpu/nvidia/files.h"
+#include "gpu/inject/ldcache.h"
+#include "gpu/nvidia/table.h"
 
 #include <elf.h>
 #include <errno.h>

@@ -7,8 +7,8 @@
 
 #include "base/cleanup.h"
 #include "base/memory.h"
-#include "gpu/inject.h"
-#include "gpu/injection.h"
+#include "gpu/inject/inject.h"
+#include "gpu/inject/injection.h"
 #include "image_dir.h"
 
 #include <errno.h>

@@ -7,7 +7,7 @@
 #include "base/cleanup.h"
 #include "base/file.h"
 #include "base/memory.h"
-#include "gpu/ldcache.h"
+#include "gpu/inject/ldcache.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -9,10 +9,10 @@
 #include "base/file.h"
 #include "base/memory.h"
 #include "elf_file.h"
-#include "gpu/compat.h"
-#include "gpu/inject.h"
-#include "gpu/ldcache.h"
-#include "gpu/linker.h"
+#include "gpu/inject/compat.h"
+#include "gpu/inject/inject.h"
+#include "gpu/inject/ldcache.h"
+#include "gpu/inject/linker.h"
 #include "image_dir.h"
 
 #include <errno.h>

@@ -6,8 +6,8 @@
 
 #include "base/cleanup.h"
 #include "base/memory.h"
-#include "gpu/nvml.h"
-#include "gpu/nvml_answer.h"
+#include "gpu/nvidia/nvml.h"
+#include "gpu/nvidia/nvml_answer.h"
 
 #include <errno.h>
 #include <string.h>

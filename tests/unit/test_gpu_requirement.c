@@ -6,9 +6,9 @@
 
 #include "base/cleanup.h"
 #include "base/memory.h"
-#include "gpu/choice.h"
-#include "gpu/requirement.h"
-#include "gpu/wish.h"
+#include "gpu/choice/choice.h"
+#include "gpu/choice/requirement.h"
+#include "gpu/choice/wish.h"
 
 #include <errno.h>
 #include <stdio.h>

@@ -12,7 +12,7 @@
 #include "cli/top_log.h"
 #include "cli/top_node.h"
 #include "cli/top_view.h"
-#include "gpu/amd_sample.h"
+#include "gpu/amd/amd_sample.h"
 
 #include <errno.h>
 #include <fcntl.h>

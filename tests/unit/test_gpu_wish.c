@@ -6,7 +6,7 @@
 
 #include "base/cleanup.h"
 #include "base/memory.h"
-#include "gpu/wish.h"
+#include "gpu/choice/wish.h"
 
 #include <errno.h>
 #include <stdio.h>

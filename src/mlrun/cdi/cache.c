@@ -6,7 +6,7 @@
 #include "base/memory.h"
 #include "cdi/links.h"
 #include "gpu/elf.h"
-#include "gpu/ldcache.h"
+#include "gpu/inject/ldcache.h"
 
 #include <errno.h>
 #include <stdlib.h>

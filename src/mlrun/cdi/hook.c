@@ -4,9 +4,9 @@
 #include "base/memory.h"
 #include "base/path.h"
 #include "cdi/links.h"
-#include "gpu/compat.h"
+#include "gpu/inject/compat.h"
 #include "gpu/elf.h"
-#include "gpu/files.h"
+#include "gpu/nvidia/files.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -12,9 +12,9 @@
 #include "base/memory.h"
 #include "base/path.h"
 #include "cdi/cache.h"
-#include "gpu/compat.h"
-#include "gpu/driver.h"
-#include "gpu/linker.h"
+#include "gpu/inject/compat.h"
+#include "gpu/nvidia/driver.h"
+#include "gpu/inject/linker.h"
 #include "plan/plan.h"
 #include "runtime/bind.h"
 

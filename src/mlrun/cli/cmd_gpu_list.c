@@ -9,7 +9,7 @@
 #include "gpu/gpu.h"
 #include "gpu/machine.h"
 #include "gpu/node.h"
-#include "gpu/nvml.h"
+#include "gpu/nvidia/nvml.h"
 
 #include <errno.h>
 #include <stdio.h>

@@ -11,8 +11,8 @@
 #include "doctor/doctor.h"
 #include "gpu/elf.h"
 #include "gpu/gpu.h"
-#include "gpu/ldcache.h"
-#include "gpu/nvml.h"
+#include "gpu/inject/ldcache.h"
+#include "gpu/nvidia/nvml.h"
 #include "gpu/profile.h"
 #include "gpu/root.h"
 

@@ -7,7 +7,7 @@
 
 #include "cli/top_node.h"
 #include "gpu/machine.h"
-#include "gpu/nvml.h"
+#include "gpu/nvidia/nvml.h"
 
 #include <stdint.h>
 

@@ -3,8 +3,8 @@
 #include "base/cleanup.h"
 #include "base/log.h"
 #include "base/memory.h"
-#include "gpu/amd_sample.h"
-#include "gpu/choice.h"
+#include "gpu/amd/amd_sample.h"
+#include "gpu/choice/choice.h"
 
 #include <errno.h>
 #include <stdlib.h>

@@ -7,7 +7,7 @@
 
 #include "cli/top.h"
 #include "gpu/gpu.h"
-#include "gpu/nvml.h"
+#include "gpu/nvidia/nvml.h"
 #include "gpu/root.h"
 
 struct top_samples {

@@ -2,15 +2,15 @@
 
 #include "base/cleanup.h"
 #include "base/memory.h"
-#include "gpu/choice.h"
-#include "gpu/compat.h"
-#include "gpu/inject.h"
-#include "gpu/injection.h"
-#include "gpu/linker.h"
+#include "gpu/choice/choice.h"
+#include "gpu/inject/compat.h"
+#include "gpu/inject/inject.h"
+#include "gpu/inject/injection.h"
+#include "gpu/inject/linker.h"
 #include "gpu/machine.h"
-#include "gpu/nvml.h"
-#include "gpu/requirement.h"
-#include "gpu/wish.h"
+#include "gpu/nvidia/nvml.h"
+#include "gpu/choice/requirement.h"
+#include "gpu/choice/wish.h"
 
 #include <errno.h>
 #include <stdlib.h>

@@ -3,8 +3,8 @@
 
 #include "base/cleanup.h"
 #include "base/memory.h"
-#include "gpu/devices.h"
-#include "gpu/files.h"
+#include "gpu/nvidia/devices.h"
+#include "gpu/nvidia/files.h"
 #include "gpu/root.h"
 
 #include <string.h>

@@ -1,0 +1,433 @@
+#include "gpu/choice/choice.h"
+
+#include "base/cleanup.h"
+#include "base/memory.h"
+#include "gpu/choice/name.h"
+#include "gpu/choice/variable.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+#define NUMBER_MAX 4096 /* no machine has so many GPUs */
+
+void gpu_allocation_done(struct gpu_allocation *a)
+{
+	free(a->from);
+	free(a->order);
+	free(a->mig);
+	free(a->lost);
+	strv_done(&a->remarks);
+	*a = (struct gpu_allocation)GPU_ALLOCATION_INIT;
+}
+
+int gpu_allocation_is_job(char *const *env)
+{
+	static const char *const names[] = { "SLURM_JOB_ID", "PBS_JOBID", "LSB_JOBID",
+		"FLUX_JOB_ID" };
+
+	for (size_t i = 0; i < ARRAY_LEN(names); i++) {
+		const char *value = strv_env_get(env, names[i]);
+
+		if (value && *value)
+			return 1;
+	}
+	return 0;
+}
+
+/* A list of GPUs as one variable gives it. */
+struct list {
+	struct gpu_chosen *v;
+	size_t n;
+};
+
+static void list_done(struct list *l)
+{
+	free(l->v);
+}
+
+static int has_gpu(const struct list *l, size_t gpu)
+{
+	for (size_t i = 0; i < l->n; i++)
+		if (l->v[i].gpu == gpu)
+			return 1;
+	return 0;
+}
+
+static void add(struct list *l, struct gpu_chosen c)
+{
+	for (size_t i = 0; i < l->n; i++)
+		if (l->v[i].gpu == c.gpu && l->v[i].mig == c.mig)
+			return;
+	l->v = xgrow(l->v, l->n, sizeof(*l->v));
+	l->v[l->n++] = c;
+}
+
+static void add_openable(const struct gpu_machine *m, enum gpu_vendor vendor, struct list *l)
+{
+	for (size_t i = 0; i < m->n_gpus; i++)
+		if (m->gpus[i].vendor == vendor && m->gpus[i].index >= 0)
+			add(l, (struct gpu_chosen){ i, -1 });
+}
+
+static int has_vendor(const struct gpu_machine *m, enum gpu_vendor vendor)
+{
+	for (size_t i = 0; i < m->n_gpus; i++)
+		if (m->gpus[i].vendor == vendor)
+			return 1;
+	return 0;
+}
+
+static void add_from(struct gpu_allocation *a, const char *key, const char *value)
+{
+	auto_free char *one = gpu_variable_print(key, value);
+	char *longer = a->from ? xasprintf("%s, %s", a->from, one) : xstrdup(one);
+
+	free(a->from);
+	a->from = longer;
+}
+
+static char *trimmed(const char *at, size_t len)
+{
+	for (; len && isblank((unsigned char)*at); at++)
+		len--;
+	while (len && isblank((unsigned char)at[len - 1]))
+		len--;
+	return xstrndup(at, len);
+}
+
+/* An item of a list as CUDA and ROCm read it. Returns 0 or -ENODEV. */
+static int find_visible(const struct gpu_machine *m, enum gpu_vendor vendor, const char *item,
+	struct gpu_chosen *ret)
+{
+	/* Neither knows bus ids, nor parts by number. */
+	if (!gpu_name_is_uuid(item) && item[strspn(item, "0123456789")])
+		return -ENODEV;
+	if (gpu_name_find(m, vendor, item, ret) < 0 || m->gpus[ret->gpu].vendor != vendor ||
+		m->gpus[ret->gpu].index < 0)
+		return -ENODEV;
+	return 0;
+}
+
+/* What is kept as lost is the remark that was made last. */
+static void keep_lost(struct gpu_allocation *a)
+{
+	if (!a->lost)
+		a->lost = xstrdup(a->remarks.v[a->remarks.n - 1]);
+}
+
+static void remark_cut(
+	const char *key, const char *value, const char *item, struct gpu_allocation *a)
+{
+	auto_free char *text = gpu_variable_print(key, value);
+
+	strv_addf(&a->remarks,
+		"%s: GPU '%s' cannot be opened here; mlrun ignores it and those after it", text,
+		item);
+	keep_lost(a);
+}
+
+/* Words that mean none, from there on. */
+static int ends_list(const char *item)
+{
+	return strcmp(item, "-1") == 0 || strcasecmp(item, "NoDevFiles") == 0;
+}
+
+/* CUDA_VISIBLE_DEVICES or ROCR_VISIBLE_DEVICES, up to what is not there. */
+static void read_visible(const struct gpu_machine *m, enum gpu_vendor vendor, const char *key,
+	const char *value, struct list *l, struct gpu_allocation *a)
+{
+	for (const char *at = value; *value; at++) {
+		size_t len = strcspn(at, ",");
+		auto_free char *item = trimmed(at, len);
+		struct gpu_chosen c;
+
+		if (ends_list(item))
+			return;
+		if (find_visible(m, vendor, item, &c) < 0) {
+			remark_cut(key, value, item, a);
+			return;
+		}
+		a->by_uuid |= gpu_name_is_uuid(item);
+		add(l, c);
+		at += len;
+		if (!*at)
+			return;
+	}
+}
+
+/* HIP_VISIBLE_DEVICES counts what ROCR_VISIBLE_DEVICES has left (ROCm documentation, "GPU isolation
+ * techniques"). */
+static void read_within(const struct gpu_machine *m, const char *key, const char *value,
+	const struct list *outer, struct list *l, struct gpu_allocation *a)
+{
+	for (const char *at = value; *value; at++) {
+		size_t len = strcspn(at, ",");
+		auto_free char *item = trimmed(at, len);
+		unsigned long number = NUMBER_MAX;
+		struct gpu_chosen c;
+
+		if (ends_list(item))
+			return;
+		if (*item && strlen(item) <= 4 && !item[strspn(item, "0123456789")])
+			number = strtoul(item, NULL, 10);
+		if (number < outer->n)
+			add(l, outer->v[number]);
+		else if (gpu_name_is_uuid(item) && find_visible(m, GPU_AMD, item, &c) == 0 &&
+			has_gpu(outer, c.gpu))
+			add(l, c);
+		else {
+			remark_cut(key, value, item, a);
+			return;
+		}
+		at += len;
+		if (!*at)
+			return;
+	}
+}
+
+/* Slurm numbers a GPU by the digits at the end of its File= in gres.conf(5): /dev/nvidia<minor>.
+ * AMD's files are /dev/dri/renderD128 and on, and are counted. */
+static int find_global(const struct gpu_machine *m, enum gpu_vendor vendor, unsigned long number,
+	struct gpu_chosen *ret)
+{
+	unsigned long count = 0;
+
+	for (size_t i = 0; i < m->n_gpus; i++) {
+		const struct gpu *g = &m->gpus[i];
+
+		if (g->vendor != vendor)
+			continue;
+		if (vendor == GPU_NVIDIA ? g->minor == number
+					 : (count == number || g->minor == number)) {
+			*ret = (struct gpu_chosen){ i, -1 };
+			return 0;
+		}
+		count++;
+	}
+	return -ENODEV;
+}
+
+static void add_global(const struct gpu_machine *m, enum gpu_vendor vendor, const char *text,
+	unsigned long number, struct list *l, struct gpu_allocation *a)
+{
+	struct gpu_chosen c;
+	auto_free char *obstacle = NULL;
+
+	if (find_global(m, vendor, number, &c) < 0) {
+		strv_addf(&a->remarks, "%s: this machine has no GPU number %lu", text, number);
+		keep_lost(a);
+		return;
+	}
+	obstacle = gpu_name_obstacle(m, c);
+	if (!obstacle) {
+		add(l, c);
+		return;
+	}
+	strv_addf(&a->remarks, "%s: number %lu does not count: %s", text, number, obstacle);
+	keep_lost(a);
+}
+
+/* "0,2-3". Returns 0, or -EINVAL for what is no such list, or one of more numbers than there can
+ * be. */
+static int read_global(const struct gpu_machine *m, enum gpu_vendor vendor, const char *key,
+	const char *value, struct list *l, struct gpu_allocation *a)
+{
+	auto_free char *text = gpu_variable_print(key, value);
+	unsigned long n = 0;
+
+	for (const char *at = value;;) {
+		char *end;
+		unsigned long from, to;
+
+		if (!isdigit((unsigned char)*at))
+			return -EINVAL;
+		from = to = strtoul(at, &end, 10);
+		if (*end == '-' && isdigit((unsigned char)end[1]))
+			to = strtoul(end + 1, &end, 10);
+		if (from > to || to > NUMBER_MAX || (*end && *end != ','))
+			return -EINVAL;
+		n += to - from + 1;
+		if (n > NUMBER_MAX)
+			return -EINVAL;
+		for (; from <= to; from++)
+			add_global(m, vendor, text, from, l, a);
+		if (!*end)
+			return 0;
+		at = end + 1;
+	}
+}
+
+/* What Slurm says: of the step, else of the job. Returns the variable's name, or NULL without one
+ * that can be read. */
+static const char *read_slurm(char *const *env, const struct gpu_machine *m, enum gpu_vendor vendor,
+	struct list *l, struct gpu_allocation *a)
+{
+	static const char *const keys[] = { "SLURM_STEP_GPUS", "SLURM_JOB_GPUS" };
+
+	for (size_t i = 0; i < ARRAY_LEN(keys); i++) {
+		const char *value = strv_env_get(env, keys[i]);
+		auto_free char *text = NULL;
+		size_t before = l->n;
+
+		if (!value || !*value)
+			continue;
+		if (read_global(m, vendor, keys[i], value, l, a) == 0)
+			return keys[i];
+		l->n = before;
+		text = gpu_variable_print(keys[i], value);
+		strv_addf(&a->remarks, "ignoring %s: not a list of numbers", text);
+	}
+	return NULL;
+}
+
+/* A step that has no GPUs (srun --gres=none) inherits the batch script's SLURM_JOB_GPUS, and that
+ * alone. */
+static int is_step_without(char *const *env)
+{
+	const char *step = strv_env_get(env, "SLURM_STEP_ID"),
+		   *gpus = strv_env_get(env, "SLURM_STEP_GPUS"),
+		   *jobs = strv_env_get(env, "SLURM_JOB_GPUS");
+
+	return step && *step && jobs && *jobs && !gpus;
+}
+
+/* Where no variable of the vendor's own says anything. */
+static void read_batch_system(char *const *env, const struct gpu_machine *m, enum gpu_vendor vendor,
+	struct list *l, struct gpu_allocation *a)
+{
+	const char *key;
+
+	if (is_step_without(env)) {
+		free(a->from);
+		a->from = xstrdup("a step of Slurm's without SLURM_STEP_GPUS");
+		return;
+	}
+	key = read_slurm(env, m, vendor, l, a);
+	if (key) {
+		add_from(a, key, strv_env_get(env, key));
+		return;
+	}
+	add_openable(m, vendor, l);
+	if (a->is_job)
+		strv_add(&a->remarks,
+			"no variable says which GPUs are the job's: mlrun takes all that it can open");
+}
+
+/* The narrower variable has won; is it of this job at all? */
+static void cross_check(char *const *env, const struct gpu_machine *m, const char *visible,
+	const struct list *l, struct gpu_allocation *a)
+{
+	auto_call(gpu_allocation_done) struct gpu_allocation unused = GPU_ALLOCATION_INIT;
+	auto_call(list_done) struct list jobs = { NULL, 0 };
+	const char *key = read_slurm(env, m, GPU_NVIDIA, &jobs, &unused);
+
+	for (size_t i = 0; key && i < l->n; i++) {
+		auto_free char *name = NULL;
+
+		if (l->v[i].mig >= 0 || has_gpu(&jobs, l->v[i].gpu))
+			continue;
+		name = gpu_name_print(m, l->v[i]);
+		strv_addf(&a->remarks,
+			"CUDA_VISIBLE_DEVICES=%s and %s=%s contradict each other about %s; the first counts",
+			visible, key, strv_env_get(env, key), name);
+	}
+}
+
+static int models_differ(const struct gpu_machine *m)
+{
+	const char *first = NULL;
+
+	for (size_t i = 0; i < m->n_gpus; i++) {
+		const struct gpu *g = &m->gpus[i];
+
+		if (g->vendor != GPU_NVIDIA || g->index < 0 || !g->model)
+			continue;
+		if (first && strcmp(first, g->model) != 0)
+			return 1;
+		first = g->model;
+	}
+	return 0;
+}
+
+static void remark_order(char *const *env, const struct gpu_machine *m, const char *visible,
+	struct gpu_allocation *a)
+{
+	const char *order = strv_env_get(env, "CUDA_DEVICE_ORDER");
+
+	if ((order && strcmp(order, "PCI_BUS_ID") == 0) || a->by_uuid || !models_differ(m))
+		return;
+	strv_addf(&a->remarks,
+		"CUDA_VISIBLE_DEVICES=%s is counted by bus id; CUDA counts the fastest first among GPUs of "
+		"different models unless CUDA_DEVICE_ORDER is PCI_BUS_ID",
+		visible);
+}
+
+static void read_nvidia(
+	char *const *env, const struct gpu_machine *m, struct list *l, struct gpu_allocation *a)
+{
+	const char *visible = strv_env_get(env, "CUDA_VISIBLE_DEVICES");
+
+	if (!visible) {
+		read_batch_system(env, m, GPU_NVIDIA, l, a);
+		return;
+	}
+	read_visible(m, GPU_NVIDIA, "CUDA_VISIBLE_DEVICES", visible, l, a);
+	add_from(a, "CUDA_VISIBLE_DEVICES", visible);
+	cross_check(env, m, visible, l, a);
+	if (l->n)
+		remark_order(env, m, visible, a);
+}
+
+static void read_amd(
+	char *const *env, const struct gpu_machine *m, struct list *l, struct gpu_allocation *a)
+{
+	auto_call(list_done) struct list outer = { NULL, 0 };
+	const char *rocr = strv_env_get(env, "ROCR_VISIBLE_DEVICES"),
+		   *hip = strv_env_get(env, "HIP_VISIBLE_DEVICES"), *name = "HIP_VISIBLE_DEVICES";
+
+	if (!rocr && !hip && !has_vendor(m, GPU_NVIDIA)) {
+		name = "CUDA_VISIBLE_DEVICES";
+		hip = strv_env_get(env, name);
+	}
+	if (rocr) {
+		read_visible(m, GPU_AMD, "ROCR_VISIBLE_DEVICES", rocr, &outer, a);
+		add_from(a, "ROCR_VISIBLE_DEVICES", rocr);
+	} else if (!hip && !has_vendor(m, GPU_NVIDIA)) {
+		read_batch_system(env, m, GPU_AMD, &outer, a);
+	} else {
+		add_openable(m, GPU_AMD, &outer);
+	}
+	if (hip) {
+		read_within(m, name, hip, &outer, l, a);
+		add_from(a, name, hip);
+		return;
+	}
+	for (size_t i = 0; i < outer.n; i++)
+		add(l, outer.v[i]);
+}
+
+int gpu_allocation_read(char *const *env, const struct gpu_machine *m, struct gpu_allocation *ret,
+	struct mlr_error *err)
+{
+	struct gpu_allocation a = GPU_ALLOCATION_INIT;
+	auto_call(list_done) struct list l = { NULL, 0 };
+
+	(void)err;
+	a.is_job = gpu_allocation_is_job(env);
+	if (has_vendor(m, GPU_NVIDIA))
+		read_nvidia(env, m, &l, &a);
+	if (has_vendor(m, GPU_AMD))
+		read_amd(env, m, &l, &a);
+	a.n = l.n;
+	a.order = xcalloc(l.n + 1, sizeof(*a.order));
+	a.mig = xcalloc(l.n + 1, sizeof(*a.mig));
+	for (size_t i = 0; i < l.n; i++) {
+		a.order[i] = l.v[i].gpu;
+		a.mig[i] = l.v[i].mig;
+	}
+	*ret = a;
+	return 0;
+}

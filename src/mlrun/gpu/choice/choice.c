@@ -1,0 +1,439 @@
+#include "gpu/choice/choice.h"
+
+#include "base/cleanup.h"
+#include "base/memory.h"
+#include "gpu/choice/name.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+void gpu_choice_done(struct gpu_choice *c)
+{
+	free(c->v);
+	free(c->cuda_visible);
+	free(c->rocr_visible);
+	strv_done(&c->remarks);
+	strv_done(&c->notes);
+	*c = (struct gpu_choice)GPU_CHOICE_INIT;
+}
+
+/* What is chosen from, while it is. */
+struct choosing {
+	const struct gpu_wish *w;
+	const struct gpu_machine *m;
+	const struct gpu_allocation *a;
+	/* What w->devices are: n_items that are here and the job's. */
+	struct gpu_chosen *items;
+	size_t n_items;
+	char *refused; /* the remark about the first that was refused; NULL */
+	struct gpu_choice *c;
+};
+
+static enum gpu_vendor counted_vendor(const struct gpu_machine *m)
+{
+	for (size_t i = 0; i < m->n_gpus; i++)
+		if (m->gpus[i].vendor == GPU_NVIDIA)
+			return GPU_NVIDIA;
+	return GPU_AMD;
+}
+
+static void add(struct gpu_choice *c, size_t gpu, int mig)
+{
+	for (size_t i = 0; i < c->n; i++)
+		if (c->v[i].gpu == gpu && c->v[i].mig == mig)
+			return;
+	c->v = xgrow(c->v, c->n, sizeof(*c->v));
+	c->v[c->n++] = (struct gpu_chosen){ gpu, mig };
+}
+
+/* Does the job have it, or a part of it? */
+static int is_jobs(const struct gpu_allocation *a, struct gpu_chosen c)
+{
+	for (size_t i = 0; i < a->n; i++)
+		if (a->order[i] == c.gpu && (c.mig < 0 || a->mig[i] < 0 || a->mig[i] == c.mig))
+			return 1;
+	return 0;
+}
+
+static char *list_jobs(const struct choosing *s)
+{
+	char *text = NULL;
+
+	for (size_t i = 0; i < s->a->n; i++) {
+		auto_free char *one =
+			gpu_name_print(s->m, (struct gpu_chosen){ s->a->order[i], s->a->mig[i] });
+		char *longer = text ? xasprintf("%s, %s", text, one) : xstrdup(one);
+
+		free(text);
+		text = longer;
+	}
+	return text ? text : xstrdup("none");
+}
+
+/* Whose GPUs those of the allocation are, for messages. */
+static const char *from(const struct choosing *s)
+{
+	return s->a->from ? s->a->from : "this user's GPUs";
+}
+
+/* What cannot be had: an error where --gpu has named it, else told by --explain. */
+static int refuse(struct choosing *s, int code, const char *hint, struct mlr_error *err, char *why)
+{
+	auto_free char *text = why;
+
+	if (!s->w->must) {
+		strv_addf(&s->c->remarks, "%s: %s", s->w->who, text);
+		if (!s->refused)
+			s->refused = xstrdup(s->c->remarks.v[s->c->remarks.n - 1]);
+		return 0;
+	}
+	mlr_fail(err, code, "%s: %s", s->w->who, text);
+	return hint ? mlr_hint(err, "%s", hint) : -code;
+}
+
+static int refuse_unknown(struct choosing *s, const char *item, int r, struct mlr_error *err)
+{
+	auto_free char *have = gpu_name_list(s->m), *hint = xasprintf("here are: %s", have);
+
+	if (s->m->driver == GPU_DRIVER_WSL && s->m->n_gpus == 0)
+		return refuse(s, ENODEV, "--gpu=all", err,
+			xasprintf("'%s': on WSL a container has all GPUs or none", item));
+	if (s->m->n_gpus == 0)
+		return refuse(s, ENODEV, "--gpu=auto takes those that there are", err,
+			xasprintf("'%s': this machine has no GPU", item));
+	if (r == -ENOTUNIQ)
+		return refuse(s, ENODEV, hint, err,
+			xasprintf("'%s' is the beginning of more than one uuid", item));
+	return refuse(s, ENODEV, hint, err, xasprintf("this machine has no GPU '%s'", item));
+}
+
+/* A number above those that can be opened is one that this user cannot name: say why. */
+static int refuse_closed(struct choosing *s, const char *item, struct mlr_error *err)
+{
+	auto_free char *have = gpu_name_list(s->m), *why = NULL, *hint = NULL;
+	size_t closed = 0;
+
+	for (size_t i = 0; i < s->m->n_gpus; i++) {
+		if (s->m->gpus[i].index >= 0)
+			continue;
+		closed++;
+		if (!why)
+			why = gpu_name_obstacle(s->m, (struct gpu_chosen){ i, -1 });
+	}
+	hint = xasprintf("here are: %s; numbers count these alone", have);
+	return refuse(s, EACCES, hint, err,
+		xasprintf("GPU '%s' cannot be opened: of %zu here %zu cannot (%s)", item,
+			s->m->n_gpus, closed, why ? why : "for an unknown reason"));
+}
+
+/* Is it a number that only GPUs that cannot be opened would have? */
+static int is_closed_number(const struct choosing *s, const char *item)
+{
+	size_t total = 0, closed = 0;
+
+	if (!*item || item[strspn(item, "0123456789")] || strlen(item) > 4)
+		return 0;
+	for (size_t i = 0; i < s->m->n_gpus; i++) {
+		if (s->m->gpus[i].vendor != counted_vendor(s->m))
+			continue;
+		total++;
+		closed += s->m->gpus[i].index < 0;
+	}
+	return closed && strtoul(item, NULL, 10) < total;
+}
+
+static int refuse_not_jobs(struct choosing *s, const char *item, struct mlr_error *err)
+{
+	auto_free char *jobs = list_jobs(s);
+	auto_free char *hint =
+		xasprintf("%s: %s; leave --gpu out, or ask for more GPUs when the job is submitted",
+			from(s), jobs);
+
+	if (s->a->is_job)
+		return refuse(s, EACCES, hint, err,
+			xasprintf("'%s' is not one of the job's GPUs (%s)", item, from(s)));
+	free(hint);
+	hint = xasprintf("%s: %s", from(s), jobs);
+	return refuse(s, EACCES, hint, err, xasprintf("'%s' is not of %s", item, from(s)));
+}
+
+static int resolve(struct choosing *s, const char *item, struct mlr_error *err)
+{
+	struct gpu_chosen c;
+	auto_free char *obstacle = NULL;
+	int r = gpu_name_find(s->m, counted_vendor(s->m), item, &c);
+
+	if (r < 0)
+		return r == -ENODEV && is_closed_number(s, item) ? refuse_closed(s, item, err)
+								 : refuse_unknown(s, item, r, err);
+	obstacle = gpu_name_obstacle(s->m, c);
+	if (obstacle)
+		return refuse(s, EACCES, NULL, err, xasprintf("'%s': %s", item, obstacle));
+	if (!is_jobs(s->a, c))
+		return refuse_not_jobs(s, item, err);
+	s->items = xgrow(s->items, s->n_items, sizeof(*s->items));
+	s->items[s->n_items++] = c;
+	return 0;
+}
+
+/* What of one of the job's is wanted: the whole of it, or parts. */
+static void take(struct choosing *s, size_t gpu, int mig)
+{
+	for (size_t i = 0; i < s->n_items; i++)
+		if (s->items[i].gpu == gpu && (s->items[i].mig < 0 || s->items[i].mig == mig)) {
+			add(s->c, gpu, mig);
+			return;
+		}
+	for (size_t part = 0; mig < 0 && part < s->m->gpus[gpu].n_mig; part++)
+		for (size_t i = 0; i < s->n_items; i++)
+			if (s->items[i].gpu == gpu && s->items[i].mig == (int)part)
+				add(s->c, gpu, (int)part);
+}
+
+static int choose_list(struct choosing *s, struct mlr_error *err)
+{
+	for (size_t i = 0; i < s->w->devices.n; i++) {
+		int r = resolve(s, s->w->devices.v[i], err);
+
+		if (r < 0)
+			return r;
+	}
+	for (size_t i = 0; i < s->a->n; i++)
+		take(s, s->a->order[i], s->a->mig[i]);
+	return 0;
+}
+
+/* Nothing is left of all. */
+static int refuse_all(struct choosing *s, struct mlr_error *err)
+{
+	const char *hint = NULL;
+	auto_free char *why = NULL;
+
+	if (s->m->driver == GPU_DRIVER_WSL && s->m->n_gpus == 0)
+		return 0;
+	if (s->m->n_gpus == 0)
+		return refuse(s, ENODEV, "--gpu=auto takes those that there are", err,
+			xstrdup("this machine has no GPU"));
+	for (size_t i = 0; i < s->m->n_gpus; i++) {
+		if (s->m->gpus[i].index >= 0)
+			return refuse(s, EACCES, NULL, err,
+				xasprintf("%s has no GPU (%s)",
+					s->a->is_job ? "the job" : "the caller", from(s)));
+		if (!why)
+			why = gpu_name_obstacle(s->m, (struct gpu_chosen){ i, -1 });
+		if (s->m->gpus[i].vendor == GPU_NVIDIA && s->m->gpus[i].node.error == ENOENT)
+			hint = "root makes the nodes: nvidia-modprobe -u -c 0, or nvidia-smi";
+	}
+	return refuse(s, EACCES, hint, err, xasprintf("no GPU can be opened: %s", why));
+}
+
+static int choose_all(struct choosing *s, struct mlr_error *err)
+{
+	for (size_t i = 0; i < s->a->n; i++)
+		add(s->c, s->a->order[i], s->a->mig[i]);
+	return s->c->n ? 0 : refuse_all(s, err);
+}
+
+static int is_chosen(const struct gpu_choice *c, size_t gpu)
+{
+	for (size_t i = 0; i < c->n; i++)
+		if (c->v[i].gpu == gpu)
+			return 1;
+	return 0;
+}
+
+static void remark_left_out(struct choosing *s)
+{
+	for (size_t i = 0; i < s->m->n_gpus; i++) {
+		struct gpu_chosen g = { i, -1 };
+		auto_free char *name = NULL, *obstacle = NULL;
+
+		if (is_chosen(s->c, i))
+			continue;
+		name = gpu_name_print(s->m, g);
+		obstacle = gpu_name_obstacle(s->m, g);
+		if (obstacle)
+			strv_addf(&s->c->remarks, "GPU %s is left out: %s", name, obstacle);
+		else if (!is_jobs(s->a, g))
+			strv_addf(&s->c->remarks, "GPU %s is left out: not of %s", name, from(s));
+		else
+			strv_addf(&s->c->remarks, "GPU %s is left out: not of %s", name, s->w->who);
+	}
+}
+
+static void remark_chosen(struct choosing *s)
+{
+	for (size_t i = 0; i < s->c->n; i++) {
+		auto_free char *name = gpu_name_print(s->m, s->c->v[i]);
+
+		strv_addf(&s->c->remarks, "GPU %s is chosen: %s%s%s", name, s->w->who,
+			s->a->from ? ", within " : "", s->a->from ? s->a->from : "");
+	}
+}
+
+/* Why none can be opened, to free(); NULL when one can be, or when that is the job's own doing. */
+static char *common_obstacle(const struct gpu_machine *m)
+{
+	for (size_t i = 0; i < m->n_gpus; i++)
+		if (m->gpus[i].index >= 0 || m->gpus[i].node.error == EPERM)
+			return NULL;
+	return gpu_name_obstacle(m, (struct gpu_chosen){ 0, -1 });
+}
+
+/* Somebody who counts on GPUs starts without any although there are some. */
+static void note_nothing(struct choosing *s)
+{
+	auto_free char *why = s->c->n || s->m->n_gpus == 0 ? NULL : common_obstacle(s->m);
+
+	if (s->c->n || s->m->n_gpus == 0)
+		return;
+	if (why)
+		strv_addf(&s->c->notes, "no GPU is in the container: %s", why);
+	else if (s->a->n == 0 && s->a->lost)
+		strv_addf(&s->c->notes, "no GPU is in the container: %s", s->a->lost);
+	else if (s->w->devices.n && s->refused)
+		strv_addf(&s->c->notes, "no GPU is in the container: %s", s->refused);
+}
+
+static int compare(const void *a, const void *b)
+{
+	const struct gpu_chosen *x = a, *y = b;
+
+	if (x->gpu != y->gpu)
+		return x->gpu < y->gpu ? -1 : 1;
+	return x->mig - y->mig;
+}
+
+/* The place of a GPU among the chosen ones of its vendor, as the container counts them. */
+static size_t rank(const struct choosing *s, size_t gpu)
+{
+	size_t n = 0;
+
+	for (size_t i = 0; i < gpu; i++)
+		n += s->m->gpus[i].vendor == s->m->gpus[gpu].vendor && is_chosen(s->c, i);
+	return n;
+}
+
+static int models_differ(const struct choosing *s)
+{
+	const char *first = NULL;
+
+	for (size_t i = 0; i < s->c->n; i++) {
+		const char *model = s->m->gpus[s->c->v[i].gpu].model;
+
+		if (first && model && strcmp(first, model) != 0)
+			return 1;
+		first = model ? model : first;
+	}
+	return 0;
+}
+
+/* NULL when the container counts them in this order anyway. */
+static char *print_visible(const struct choosing *s, enum gpu_vendor vendor)
+{
+	const struct gpu_chosen *last = NULL;
+	auto_free char *text = NULL;
+	int is_ordered = 1, by_uuid = s->a->by_uuid || models_differ(s);
+
+	for (size_t i = 0; i < s->c->n; i++) {
+		const struct gpu_chosen *one = &s->c->v[i];
+		auto_free char *name = NULL;
+		char *longer;
+
+		if (s->m->gpus[one->gpu].vendor != vendor)
+			continue;
+		if (last && compare(last, one) > 0)
+			is_ordered = 0;
+		last = one;
+		if (by_uuid || one->mig >= 0)
+			name = gpu_name_uuid(s->m, *one);
+		if (!name)
+			name = xasprintf("%zu", rank(s, one->gpu));
+		longer = text ? xasprintf("%s,%s", text, name) : xstrdup(name);
+		free(text);
+		text = longer;
+	}
+	return is_ordered ? NULL : take_ptr(&text);
+}
+
+static int choose(struct choosing *s, struct mlr_error *err)
+{
+	int r = 0;
+
+	if (s->w->kind == GPU_WISH_ALL)
+		r = choose_all(s, err);
+	else if (s->w->kind == GPU_WISH_LIST)
+		r = choose_list(s, err);
+	if (r < 0 || s->w->kind == GPU_WISH_NOTHING || s->w->kind == GPU_WISH_DRIVER)
+		return r;
+	remark_chosen(s);
+	remark_left_out(s);
+	note_nothing(s);
+	s->c->cuda_visible = print_visible(s, GPU_NVIDIA);
+	s->c->rocr_visible = print_visible(s, GPU_AMD);
+	return 0;
+}
+
+int gpu_choose(const struct gpu_wish *w, const struct gpu_machine *m,
+	const struct gpu_allocation *a, struct gpu_choice *ret, struct mlr_error *err)
+{
+	auto_call(gpu_choice_done) struct gpu_choice c = GPU_CHOICE_INIT;
+	struct choosing s = { .w = w, .m = m, .a = a, .c = &c };
+	int r = choose(&s, err);
+
+	free(s.items);
+	free(s.refused);
+	if (r < 0)
+		return r;
+	*ret = c;
+	c = (struct gpu_choice)GPU_CHOICE_INIT;
+	return 0;
+}
+
+/* Is there anything whose uuid is not known? */
+static int has_unknown(const struct gpu_machine *m)
+{
+	for (size_t i = 0; i < m->n_gpus; i++) {
+		if (m->gpus[i].vendor != GPU_NVIDIA)
+			continue;
+		if (!m->gpus[i].uuid)
+			return 1;
+		for (size_t k = 0; k < m->gpus[i].n_mig; k++)
+			if (!m->gpus[i].mig[k].uuid)
+				return 1;
+	}
+	return 0;
+}
+
+static int is_unknown(const struct gpu_machine *m, const char *item)
+{
+	struct gpu_chosen c;
+
+	return gpu_name_is_uuid(item) && gpu_name_find(m, GPU_NVIDIA, item, &c) == -ENODEV;
+}
+
+int gpu_choice_needs_nvml(const struct gpu_wish *w, char *const *env, const struct gpu_machine *m)
+{
+	static const char key[] = "CUDA_VISIBLE_DEVICES=";
+
+	if (!has_unknown(m))
+		return 0;
+	for (size_t i = 0; i < w->devices.n; i++)
+		if (is_unknown(m, w->devices.v[i]))
+			return 1;
+	for (; env && *env; env++) {
+		if (strncmp(*env, key, strlen(key)) != 0)
+			continue;
+		for (const char *at = *env + strlen(key); *at; at += strspn(at, ", \t")) {
+			size_t len = strcspn(at, ", \t");
+			auto_free char *item = xstrndup(at, len);
+
+			if (is_unknown(m, item))
+				return 1;
+			at += len;
+		}
+	}
+	return 0;
+}

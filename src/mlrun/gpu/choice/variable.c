@@ -1,0 +1,63 @@
+#include "gpu/choice/variable.h"
+
+#include "base/cleanup.h"
+#include "base/memory.h"
+
+#include <ctype.h>
+#include <string.h>
+
+#define SHOWN_MAX 200 /* bytes of a value that messages repeat */
+
+struct gpu_variable gpu_variable_get(
+	const struct gpu_request *q, const struct plan *p, const char *key)
+{
+	struct gpu_variable v = { key, plan_env_get(p, key), plan_env_origin(p, key) };
+	const char *callers = strv_env_get(q->caller, key);
+
+	/* --clearenv leaves the caller's out. */
+	if (v.value && strcmp(v.origin, "image") == 0 && callers && !strv_has(&p->dropped, key)) {
+		v.value = callers;
+		v.origin = "caller";
+	}
+	return v;
+}
+
+char *gpu_variable_print(const char *key, const char *value)
+{
+	return xasprintf("%s=%.*s%s", key, SHOWN_MAX, value, strlen(value) > SHOWN_MAX ? "…" : "");
+}
+
+char *gpu_variable_who(const struct gpu_variable *v)
+{
+	static const struct {
+		const char *origin, *words;
+	} owners[] = {
+		{ "user", "-e " },
+		{ "site", "the site's " },
+		{ "config", "the configuration's " },
+		{ "caller", "the caller's " },
+		{ "image", "the image's " },
+	};
+
+	auto_free char *text = gpu_variable_print(v->key, v->value);
+
+	for (size_t i = 0; i < ARRAY_LEN(owners); i++)
+		if (strcmp(v->origin, owners[i].origin) == 0)
+			return xasprintf("%s%s", owners[i].words, text);
+	return take_ptr(&text);
+}
+
+void gpu_variable_items(const char *text, struct strv *ret)
+{
+	for (const char *at = text;; at++) {
+		size_t len = strcspn(at, ","), from = strspn(at, " \t");
+
+		while (len > from && isblank((unsigned char)at[len - 1]))
+			len--;
+		if (len > from)
+			strv_take(ret, xstrndup(at + from, len - from));
+		at += strcspn(at, ",");
+		if (!*at)
+			return;
+	}
+}

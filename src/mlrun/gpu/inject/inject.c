@@ -1,0 +1,201 @@
+#include "gpu/inject/inject.h"
+
+#include "base/cleanup.h"
+#include "base/memory.h"
+#include "base/path.h"
+#include "gpu/inject/injection.h"
+
+#include <inttypes.h>
+#include <stdint.h>
+#include <string.h>
+#include <unistd.h>
+
+#define PROFILE_DIR "/etc/nvidia/nvidia-application-profiles-rc.d"
+#define X_SERVER    "libglxserver_nvidia.so"
+
+/* Programs, configuration and firmware cannot be changed; sockets are written to. Only the driver
+ * itself loads firmware, which it mostly has done. */
+static unsigned flags_of(enum gpu_file_kind kind)
+{
+	unsigned firmware = kind == GPU_FIRMWARE ? PLAN_OPTIONAL : 0;
+
+	return kind == GPU_SOCKET ? PLAN_NOSUID | PLAN_NODEV | PLAN_NOEXEC
+				  : PLAN_READONLY | PLAN_NOSUID | PLAN_NODEV | firmware;
+}
+
+/* The X server loads its module by a name without a version: a link to the file beside it. */
+static int is_x_link(const struct gpu_file *f, const char *target)
+{
+	return strcmp(path_base(target), X_SERVER) == 0 &&
+		strncmp(path_base(f->path), X_SERVER ".", strlen(X_SERVER ".")) == 0;
+}
+
+static int add_file(const struct gpu_injection *i, const struct gpu_file *f, struct mlr_error *err)
+{
+	const char *target = f->target ? f->target : gpu_injection_inside(i, f->path);
+
+	/* A directory of sockets in /tmp is there with /tmp. */
+	if (f->kind == GPU_SOCKET && strcmp(gpu_root(), "/") == 0 && strcmp(target, f->path) == 0 &&
+		plan_covers(i->plan, target))
+		return 0;
+	if (is_x_link(f, target))
+		return plan_mount_add(
+			i->plan, PLAN_SYMLINK, path_base(f->path), target, 0, "gpu", err);
+	return gpu_injection_bind(i, f->path, target, flags_of(f->kind), err);
+}
+
+static int add_files(const struct gpu_injection *i, enum gpu_file_kind kind, struct mlr_error *err)
+{
+	int r = 0;
+
+	for (size_t k = 0; r == 0 && k < i->machine->n_files; k++)
+		if (i->machine->files[k].kind == kind &&
+			gpu_injection_takes(i, &i->machine->files[k]))
+			r = add_file(i, &i->machine->files[k], err);
+	return r;
+}
+
+/* What GPUDirect Storage looks at besides its nodes. */
+static int add_storage(const struct gpu_injection *i, struct mlr_error *err)
+{
+	static const char *const paths[] = { "/run/udev", "/etc/cufile.json" };
+	int r = 0;
+
+	if (!(i->wish->extras & GPU_EXTRA_GDS) || i->choice->n == 0)
+		return 0;
+	for (size_t k = 0; r == 0 && k < ARRAY_LEN(paths); k++) {
+		const char *root = gpu_root();
+		auto_free char *source = xasprintf("%s%s", strcmp(root, "/") ? root : "", paths[k]);
+
+		if (access(source, R_OK) == 0)
+			r = gpu_injection_bind(i, paths[k], paths[k],
+				PLAN_READONLY | PLAN_NOSUID | PLAN_NODEV, err);
+	}
+	return r;
+}
+
+/*
+ * A profile for every program, which tells EGL the GPUs that are the container's
+ * (libnvidia-container, src/nvc_mount.c, update_app_profile). The mask counts minor numbers.
+ */
+static int add_profile(const struct gpu_injection *i, struct mlr_error *err)
+{
+	auto_free char *text = NULL;
+	uint64_t mask = 0;
+	int r;
+
+	for (size_t k = 0; k < i->choice->n; k++) {
+		const struct gpu *g = &i->machine->gpus[i->choice->v[k].gpu];
+
+		if (g->vendor == GPU_NVIDIA && g->minor < 64)
+			mask |= UINT64_C(1) << g->minor;
+	}
+	if (!mask || !gpu_injection_wants(i, GPU_GRAPHICS | GPU_DISPLAY))
+		return 0;
+	text = xasprintf("{\"profiles\": [{\"name\": \"_container_\", \"settings\": "
+			 "[\"EGLVisibleDGPUDevices\", 0x%" PRIx64 "]}], "
+			 "\"rules\": [{\"pattern\": [], \"profile\": \"_container_\"}]}\n",
+		mask);
+	r = plan_mount_add(i->plan, PLAN_TMPFS, NULL, PROFILE_DIR,
+		PLAN_NOSUID | PLAN_NODEV | PLAN_NOEXEC, "gpu", err);
+	if (r == 0)
+		r = plan_file_add(
+			i->plan, text, strlen(text), PROFILE_DIR "/10-container.conf", "gpu", err);
+	return r < 0 ? r : plan_mount_add(i->plan, PLAN_SEAL, NULL, PROFILE_DIR, 0, "gpu", err);
+}
+
+static int is_own(const char *origin)
+{
+	return origin &&
+		(strcmp(origin, "user") == 0 || strcmp(origin, "site") == 0 ||
+			strcmp(origin, "config") == 0);
+}
+
+static void forget(struct plan *p, const char *name)
+{
+	const char *origin = plan_env_origin(p, name);
+
+	if (!origin || strcmp(origin, "caller") != 0)
+		return;
+	plan_env_unset(p, name);
+	strv_add(&p->dropped, name);
+}
+
+/* What the caller's value counts is not what the container counts. */
+static void set_visible(struct plan *p, const char *name, const char *value)
+{
+	if (is_own(plan_env_origin(p, name)))
+		plan_remark_add(p, "gpu", "%s is left as it was set", name);
+	else if (value)
+		plan_env_set(p, name, value, "gpu");
+	else
+		forget(p, name);
+}
+
+static void set_variables(const struct gpu_injection *i)
+{
+	struct plan *p = i->plan;
+
+	if (gpu_injection_has(i, GPU_NVIDIA))
+		set_visible(p, "CUDA_VISIBLE_DEVICES", i->choice->cuda_visible);
+	if (!gpu_injection_has(i, GPU_AMD))
+		return;
+	set_visible(p, "ROCR_VISIBLE_DEVICES", i->choice->rocr_visible);
+	/* These count among the ones that the variable above leaves. */
+	forget(p, "HIP_VISIBLE_DEVICES");
+	forget(p, "GPU_DEVICE_ORDINAL");
+	if (!gpu_injection_has(i, GPU_NVIDIA))
+		forget(p, "CUDA_VISIBLE_DEVICES");
+}
+
+/* Of the driver's version, and of the image's that is used in its place. */
+static void tell_compat(const struct gpu_injection *i)
+{
+	if (i->compat->why)
+		plan_remark_add(i->plan, "gpu", "%s", i->compat->why);
+}
+
+static int inject(const struct gpu_injection *i, struct mlr_error *err)
+{
+	size_t first = i->plan->n_mounts;
+	int r = gpu_nodes_plan(i, err);
+
+	if (r == 0)
+		r = gpu_procfs_plan(i, err);
+	if (r == 0)
+		r = gpu_libraries_plan(i, err);
+	if (r == 0)
+		r = add_files(i, GPU_PROGRAM, err);
+	if (r == 0)
+		r = add_files(i, GPU_DATA, err);
+	if (r == 0)
+		r = add_profile(i, err);
+	if (r == 0)
+		r = add_storage(i, err);
+	if (r == 0)
+		r = add_files(i, GPU_SOCKET, err);
+	if (r < 0)
+		return r;
+	plan_mounts_into_image(i->plan, first);
+	/* Last: it leads through /lib, a link in most images, behind which each mount takes
+	 * longer. */
+	return add_files(i, GPU_FIRMWARE, err);
+}
+
+int gpu_inject(const struct gpu_machine *m, const struct gpu_wish *w, const struct gpu_choice *c,
+	const struct gpu_image *image, struct plan *p, struct mlr_error *err)
+{
+	auto_call(gpu_compat_done) struct gpu_compat compat = GPU_COMPAT_INIT;
+	const struct gpu_injection i = { m, w, c, image, &compat, p, p->n_mounts };
+	int r = 0;
+
+	if (gpu_injection_has(&i, GPU_NVIDIA) && gpu_injection_wants(&i, GPU_COMPUTE | GPU_VIDEO))
+		r = gpu_compat_read(image, m, &compat);
+	if (r < 0)
+		return mlr_fail(err, -r, "forward compatibility: %s", strerror(-r));
+	tell_compat(&i);
+	r = inject(&i, err);
+	if (r == 0)
+		set_variables(&i);
+	return r;
+}

@@ -1,0 +1,204 @@
+/*
+ * The driver's libraries, in directories of our own: each under its name, with the links by which
+ * programs ask for it (libnvidia-container, src/nvc_mount.c, symlink_library;
+ * nvidia-container-toolkit, internal/discover/symlinks.go). With forward compatibility the image's
+ * own newer ones stand there as links, in place of the driver's of the same names.
+ */
+#include "gpu/inject/injection.h"
+
+#include "base/cleanup.h"
+#include "base/memory.h"
+#include "base/path.h"
+#include "gpu/inject/inject.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/utsname.h>
+
+#define FILE_FLAGS (PLAN_READONLY | PLAN_NOSUID | PLAN_NODEV)
+#define DIR_FLAGS  (PLAN_NOSUID | PLAN_NODEV)
+#define ALLOCATOR  "libnvidia-allocator.so.1"
+#define GBM_LINK   "gbm/nvidia-drm_gbm.so"
+
+/* One of the two directories. */
+struct shelf {
+	const struct gpu_injection *i;
+	const char *dir;
+	int bits;
+	int is_made;
+	struct strv names; /* what is in it */
+};
+
+static void shelf_done(struct shelf *s)
+{
+	strv_done(&s->names);
+}
+
+/* A name that can stand in a directory: what a library says of itself may be anything. */
+static int is_name(const char *s)
+{
+	return *s && !strchr(s, '/') && strcmp(s, ".") != 0 && strcmp(s, "..") != 0;
+}
+
+static int make(struct shelf *s, struct mlr_error *err)
+{
+	if (s->is_made)
+		return 0;
+	s->is_made = 1;
+	return plan_mount_add(s->i->plan, PLAN_TMPFS, NULL, s->dir, DIR_FLAGS, "gpu", err);
+}
+
+static void let_find(struct shelf *s, const char *name)
+{
+	auto_free char *path = xasprintf("%s/%s", s->dir, name);
+
+	plan_library_add(s->i->plan, name, path, s->bits, "gpu");
+}
+
+/* A link that the linker finds, unless there is something of this name already. */
+static int add_link(struct shelf *s, const char *name, const char *to, struct mlr_error *err)
+{
+	auto_free char *path = xasprintf("%s/%s", s->dir, name);
+	int r;
+
+	if (!is_name(name) || strcmp(name, to) == 0 || strv_has(&s->names, name))
+		return 0;
+	r = make(s, err);
+	if (r < 0)
+		return r;
+	strv_add(&s->names, name);
+	let_find(s, name);
+	return plan_mount_add(s->i->plan, PLAN_SYMLINK, to, path, 0, "gpu", err);
+}
+
+static int add_links(
+	struct shelf *s, const struct gpu_file *f, const char *to, struct mlr_error *err)
+{
+	const char *base = path_base(f->path);
+	const char *soname = f->soname && is_name(f->soname) ? f->soname : base;
+	int r = add_link(s, soname, to, err);
+
+	if (r < 0 || !f->dev_link)
+		return r;
+	/* "libcuda.so" leads to libcuda.so.1, another library's name to the file itself. */
+	if (strv_has(&s->names, soname) && strncmp(soname, f->dev_link, strlen(f->dev_link)) == 0)
+		to = soname;
+	return add_link(s, f->dev_link, to, err);
+}
+
+/* Is it, by a name of its own, one of those that the image brings itself? */
+static int is_replaced(const struct shelf *s, const struct gpu_file *f)
+{
+	return strv_has(&s->names, path_base(f->path)) ||
+		(f->soname && strv_has(&s->names, f->soname));
+}
+
+static int add_library(struct shelf *s, const struct gpu_file *f, struct mlr_error *err)
+{
+	const char *base = path_base(f->path);
+	auto_free char *target = f->target ? xstrdup(f->target) : xasprintf("%s/%s", s->dir, base);
+	int r;
+
+	if (is_replaced(s, f))
+		return 0;
+	r = f->target ? 0 : make(s, err);
+	if (r == 0)
+		r = gpu_injection_bind(s->i, f->path, target, FILE_FLAGS, err);
+	if (r < 0)
+		return r;
+	if (f->target) /* one that must lie where it is on the host is found by a link */
+		return add_links(s, f, target, err);
+	strv_add(&s->names, base);
+	/* As ldconfig(8) has it: the first of its libcuda.so.… is what Python's ctypes takes. */
+	if (!f->soname || strcmp(f->soname, base) == 0 || !is_name(f->soname))
+		let_find(s, base);
+	return add_links(s, f, base, err);
+}
+
+/* libcuda is found by its SONAME alone, as the host's is. */
+static int add_compat(struct shelf *s, struct mlr_error *err)
+{
+	const struct gpu_compat *c = s->i->compat;
+	int r = 0;
+
+	for (size_t k = 0; r == 0 && k < c->libraries.n; k++) {
+		const char *name = c->libraries.v[k];
+		auto_free char *to = xasprintf("%s/%s", c->dir, name);
+		int is_driver =
+			strncmp(name, "libcuda.so.", 11) == 0 && strcmp(name + 11, c->version) == 0;
+
+		r = add_link(s, is_driver ? "libcuda.so.1" : name, to, err);
+	}
+	return r;
+}
+
+/* Where Mesa's libgbm has its drivers: the distribution's directory of libraries. */
+static int add_gbm(const struct shelf *s, struct mlr_error *err)
+{
+	auto_strv struct strv unused = STRV_INIT;
+	auto_free char *multiarch = NULL, *target = NULL, *to = NULL;
+	struct utsname u;
+
+	if (s->bits != 64 || !strv_has(&s->names, ALLOCATOR) ||
+		!gpu_injection_wants(s->i, GPU_GRAPHICS | GPU_DISPLAY))
+		return 0;
+	uname(&u);
+	multiarch = xasprintf("/usr/lib/%s-linux-gnu", u.machine);
+	if (s->i->image->list(s->i->image->ctx, multiarch, &unused) < 0)
+		target = xstrdup("/usr/lib64/" GBM_LINK);
+	else
+		target = xasprintf("%s/" GBM_LINK, multiarch);
+	to = xasprintf("%s/" ALLOCATOR, s->dir);
+	return plan_mount_add(s->i->plan, PLAN_SYMLINK, to, target, 0, "gpu", err);
+}
+
+static int fill(struct shelf *s, int with_amds, struct mlr_error *err)
+{
+	const struct gpu_machine *m = s->i->machine;
+	int r = 0;
+
+	if (s->bits == 64 && s->i->compat->use)
+		r = add_compat(s, err);
+	for (size_t k = 0; r == 0 && k < m->n_files; k++) {
+		const struct gpu_file *f = &m->files[k];
+
+		if (f->kind == GPU_LIBRARY && (f->bits == 32 ? 32 : 64) == s->bits &&
+			(with_amds || f->vendor != GPU_AMD) && gpu_injection_takes(s->i, f))
+			r = add_library(s, f, err);
+	}
+	if (r == 0)
+		r = add_gbm(s, err);
+	if (r < 0 || !s->is_made)
+		return r;
+	return plan_mount_add(s->i->plan, PLAN_SEAL, NULL, s->dir, 0, "gpu", err);
+}
+
+/* ROCm's libraries fit the programs that were built with them: the image's own are never
+ * replaced. */
+static int image_lacks_rocm(const struct gpu_injection *i)
+{
+	auto_strv struct strv names = STRV_INIT;
+	int r;
+
+	if (!gpu_injection_has(i, GPU_AMD))
+		return 0;
+	r = i->image->list(i->image->ctx, "/opt", &names);
+	for (size_t k = 0; r == 0 && k < names.n; k++)
+		if (strncmp(names.v[k], "rocm", 4) == 0)
+			return 0;
+	if (r < 0 && r != -ENOENT)
+		plan_remark_add(i->plan, "gpu",
+			"the host's ROCm libraries are left out: whether the image has its own cannot be told");
+	return r == 0 || r == -ENOENT;
+}
+
+int gpu_libraries_plan(const struct gpu_injection *i, struct mlr_error *err)
+{
+	auto_call(shelf_done) struct shelf wide = { .i = i, .dir = GPU_LIB_DIR, .bits = 64 };
+	auto_call(shelf_done) struct shelf narrow = { .i = i, .dir = GPU_LIB32_DIR, .bits = 32 };
+	int with_amds = image_lacks_rocm(i);
+	int r = fill(&wide, with_amds, err);
+
+	return r < 0 ? r : fill(&narrow, with_amds, err);
+}

@@ -1,0 +1,193 @@
+/*
+ * Device nodes and the links to them (libnvidia-container, src/nvc_mount.c;
+ * nvidia-container-toolkit, internal/platform-support/dgpu). They are bound read-only, which keeps
+ * their modes as they are; what is read from and written to a device is not concerned.
+ */
+#include "gpu/inject/injection.h"
+
+#include "base/cleanup.h"
+#include "base/memory.h"
+#include "base/path.h"
+#include "gpu/node.h"
+
+#include <errno.h>
+#include <string.h>
+
+#define NODE_FLAGS (PLAN_READONLY | PLAN_NOSUID | PLAN_NOEXEC)
+#define IMEX_NODE  "/dev/nvidia-caps-imex-channels/channel"
+
+/* Nodes of the driver's as a whole, and the capabilities that bring them; 0: each does. */
+static const struct {
+	const char *path;
+	unsigned caps;
+	int is_needed; /* CUDA finds no GPU without */
+} controls[] = {
+	{ "/dev/nvidiactl", 0, 1 },
+	{ "/dev/nvidia-uvm", GPU_COMPUTE | GPU_VIDEO, 1 },
+	{ "/dev/nvidia-uvm-tools", GPU_COMPUTE | GPU_VIDEO, 0 },
+	{ "/dev/nvidia-modeset", GPU_DISPLAY, 0 },
+	{ "/dev/dxg", 0, 0 },
+};
+
+/* What NVIDIA_GDS=enabled and so on bring. */
+static const struct {
+	enum gpu_extra extra;
+	const char *variable;
+	const char *nodes[2]; /* beginnings of their paths */
+} extras[] = {
+	{ GPU_EXTRA_GDS, "NVIDIA_GDS", { "/dev/nvidia-fs" } },
+	{ GPU_EXTRA_MOFED, "NVIDIA_MOFED",
+		{ "/dev/infiniband/uverbs", "/dev/infiniband/rdma_cm" } },
+	{ GPU_EXTRA_NVSWITCH, "NVIDIA_NVSWITCH", { "/dev/nvidia-nvswitch" } },
+	{ GPU_EXTRA_GDRCOPY, "NVIDIA_GDRCOPY", { "/dev/gdrdrv" } },
+};
+
+static int add_node(const struct gpu_injection *i, const struct gpu_node *n, struct mlr_error *err)
+{
+	/* One that lacks, or another device's, was told of when the machine was looked at. */
+	if (!n->path || n->error == ENOENT || n->error == ENXIO)
+		return 0;
+	return gpu_injection_bind(i, n->path, gpu_injection_inside(i, n->path), NODE_FLAGS, err);
+}
+
+/* On the host CUDA has them made by nvidia-modprobe, which is setuid root and cannot help in
+ * here. */
+static void note_lack(const struct gpu_injection *i, const char *path, const struct gpu_node *n)
+{
+	auto_free char *why = NULL;
+
+	if (i->choice->n == 0 || i->machine->driver != GPU_DRIVER_NVIDIA || (n && n->error == 0))
+		return;
+	why = n ? gpu_node_why(n)
+		: xasprintf("'%s' is not there; as root, nvidia-modprobe -c0 -u makes such nodes",
+			  path);
+	strv_addf(&i->plan->notes, "CUDA finds no GPU in the container: %s", why);
+}
+
+static int add_controls(const struct gpu_injection *i, struct mlr_error *err)
+{
+	int r = 0;
+
+	for (size_t k = 0; r == 0 && k < ARRAY_LEN(controls); k++) {
+		const struct gpu_node *n = gpu_machine_node(i->machine, controls[k].path);
+
+		if (controls[k].caps && !gpu_injection_wants(i, controls[k].caps))
+			continue;
+		if (controls[k].is_needed)
+			note_lack(i, controls[k].path, n);
+		if (n)
+			r = add_node(i, n, err);
+	}
+	return r;
+}
+
+/* As udev(7) names it: /dev/dri/by-path/pci-0000:3b:00.0-card. */
+static int add_by_path(
+	const struct gpu_injection *i, const struct gpu *g, const char *node, struct mlr_error *err)
+{
+	const char *name = path_base(node);
+	const char *what = strncmp(name, "card", 4) == 0 ? "card"
+		: strncmp(name, "renderD", 7) == 0       ? "render"
+							 : NULL;
+	auto_free char *text = xasprintf("../%s", name);
+	auto_free char *link = xasprintf("/dev/dri/by-path/pci-%s-%s", g->bus_id, what ? what : "");
+
+	return what ? plan_mount_add(i->plan, PLAN_SYMLINK, text, link, 0, "gpu", err) : 0;
+}
+
+static int add_drm(const struct gpu_injection *i, const struct gpu *g, struct mlr_error *err)
+{
+	int r = 0;
+
+	for (size_t k = 0; r == 0 && k < g->n_drm; k++) {
+		r = add_node(i, &g->drm[k], err);
+		if (r == 0 && g->drm[k].path)
+			r = add_by_path(i, g, g->drm[k].path, err);
+	}
+	return r;
+}
+
+static int add_mig(const struct gpu_injection *i, const struct gpu_mig *part, struct mlr_error *err)
+{
+	int r = i->machine->has_caps ? add_node(i, &part->gi_node, err) : 0;
+
+	return r == 0 && i->machine->has_caps ? add_node(i, &part->ci_node, err) : r;
+}
+
+static int add_gpu(const struct gpu_injection *i, const struct gpu_chosen *c, struct mlr_error *err)
+{
+	const struct gpu *g = &i->machine->gpus[c->gpu];
+	int r = add_node(i, &g->node, err);
+
+	for (size_t k = 0; r == 0 && k < g->n_mig; k++)
+		if (c->mig < 0 || (size_t)c->mig == k)
+			r = add_mig(i, &g->mig[k], err);
+	if (r == 0 && (g->vendor == GPU_AMD || gpu_injection_wants(i, GPU_GRAPHICS | GPU_DISPLAY)))
+		r = add_drm(i, g, err);
+	return r;
+}
+
+static int is_of(const char *path, const char *const nodes[2])
+{
+	for (size_t k = 0; k < 2; k++)
+		if (nodes[k] && strncmp(path, nodes[k], strlen(nodes[k])) == 0)
+			return 1;
+	return 0;
+}
+
+static int add_extras(const struct gpu_injection *i, struct mlr_error *err)
+{
+	const struct gpu_machine *m = i->machine;
+	int r = 0;
+
+	for (size_t e = 0; r == 0 && e < ARRAY_LEN(extras); e++) {
+		size_t n = 0;
+
+		if (!(i->wish->extras & extras[e].extra))
+			continue;
+		for (size_t k = 0; r == 0 && k < m->n_fabric; k++)
+			if (is_of(m->fabric[k].path, extras[e].nodes)) {
+				r = add_node(i, &m->fabric[k], err);
+				n++;
+			}
+		if (n == 0)
+			plan_remark_add(i->plan, "gpu",
+				"%s=enabled brings nothing: this machine has no %s*",
+				extras[e].variable, extras[e].nodes[0]);
+	}
+	return r;
+}
+
+static int add_imex(const struct gpu_injection *i, struct mlr_error *err)
+{
+	int r = 0;
+
+	for (size_t k = 0; r == 0 && k < i->wish->imex.n; k++) {
+		auto_free char *path = xasprintf(IMEX_NODE "%s", i->wish->imex.v[k]);
+		const struct gpu_node *n = gpu_machine_node(i->machine, path);
+
+		if (n)
+			r = add_node(i, n, err);
+		else
+			plan_remark_add(i->plan, "gpu",
+				"IMEX channel %s is not there: this machine has no '%s'",
+				i->wish->imex.v[k], path);
+	}
+	return r;
+}
+
+int gpu_nodes_plan(const struct gpu_injection *i, struct mlr_error *err)
+{
+	const struct gpu_node *kfd = gpu_machine_node(i->machine, "/dev/kfd");
+	int r = 0;
+
+	if (gpu_injection_has(i, GPU_NVIDIA))
+		r = add_controls(i, err);
+	if (r == 0 && kfd && gpu_injection_has(i, GPU_AMD))
+		r = add_node(i, kfd, err);
+	for (size_t k = 0; r == 0 && k < i->choice->n; k++)
+		r = add_gpu(i, &i->choice->v[k], err);
+	if (r == 0 && i->choice->n > 0)
+		r = add_extras(i, err);
+	return r == 0 && i->choice->n > 0 ? add_imex(i, err) : r;
+}

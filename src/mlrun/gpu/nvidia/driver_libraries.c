@@ -1,0 +1,439 @@
+#include "gpu/nvidia/driver_libraries.h"
+
+#include "base/cleanup.h"
+#include "base/log.h"
+#include "base/memory.h"
+#include "base/path.h"
+#include "gpu/elf.h"
+#include "gpu/nvidia/table.h"
+
+#include <elf.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define WSL_LIB   "/usr/lib/wsl/lib"
+#define WSL_STORE "/usr/lib/wsl/drivers"
+
+#if defined(__x86_64__)
+#define MACHINE_64 EM_X86_64
+#define MACHINE_32 EM_386
+#elif defined(__aarch64__)
+#define MACHINE_64 EM_AARCH64
+#define MACHINE_32 EM_ARM
+#elif defined(__powerpc64__)
+#define MACHINE_64 EM_PPC64
+#define MACHINE_32 EM_PPC
+#else
+#define MACHINE_64 EM_NONE
+#define MACHINE_32 EM_NONE
+#endif
+
+/* The search for one number of bits. needed[i] is what m->files[first + i] needs. */
+struct search {
+	const struct gpu_places *places;
+	struct gpu_machine *m;
+	int bits;
+	size_t first;
+	struct strv *needed;
+	size_t n_needed;
+	int changed; /* a file was added, or one's capabilities grew */
+};
+
+static void search_done(struct search *s)
+{
+	for (size_t i = 0; i < s->n_needed; i++)
+		strv_done(&s->needed[i]);
+	free(s->needed);
+}
+
+static int starts_with(const char *s, const char *with)
+{
+	return strncmp(s, with, strlen(with)) == 0;
+}
+
+/* "libcuda.so.535.104.05" ends in ".535.104.05". */
+static int ends_in_version(const char *name, const char *version)
+{
+	size_t len = strlen(name), v = strlen(version);
+
+	return len > v + 1 && name[len - v - 1] == '.' && strcmp(name + len - v, version) == 0;
+}
+
+/* A library of this machine's kind. */
+static int read_library(int fd, int bits, const char *path, struct gpu_elf *e)
+{
+	if (gpu_elf_read(fd, e) < 0) {
+		mlr_debug("'%s' is not an ELF library, ignoring", path);
+		return 0;
+	}
+	return e->bits == bits && e->machine == (bits == 32 ? MACHINE_32 : MACHINE_64);
+}
+
+/* Mesa's and GLVND's need neither. */
+static int needs_drivers_core(const struct gpu_elf *e)
+{
+	for (size_t i = 0; i < e->needed.n; i++)
+		if (starts_with(e->needed.v[i], "libnvidia-glcore.so") ||
+			starts_with(e->needed.v[i], "libnvidia-eglcore.so"))
+			return 1;
+	return 0;
+}
+
+/* The other libnvidia-tls of a driver is for kernels before 2.3.99. */
+static int is_new_tls(int fd)
+{
+	static const struct gpu_version since = { { 2, 3, 99 } };
+	struct gpu_version abi = gpu_elf_abi(fd);
+
+	return gpu_version_compare(&abi, &since) >= 0;
+}
+
+static int obeys(enum gpu_library_rule rule, int fd, const char *path, const struct gpu_elf *e,
+	const char *version)
+{
+	if (rule != GPU_BY_NAME && !ends_in_version(path, version))
+		return 0;
+	return rule == GPU_NEW_TLS     ? is_new_tls(fd)
+		: rule == GPU_NO_GLVND ? needs_drivers_core(e)
+				       : 1;
+}
+
+static struct gpu_file *find_path(struct gpu_machine *m, const char *path)
+{
+	for (size_t i = 0; i < m->n_files; i++)
+		if (m->files[i].kind == GPU_LIBRARY && strcmp(m->files[i].path, path) == 0)
+			return &m->files[i];
+	return NULL;
+}
+
+/* "libnvidia-ml.so" of "libnvidia-ml.so.535.104.05", to free(); NULL: the name has nothing behind
+ * that. */
+static char *without_numbers(const char *name)
+{
+	const char *end = strstr(name, ".so.");
+
+	return end ? xstrndup(name, (size_t)(end + 3 - name)) : NULL;
+}
+
+/* Is a name in a place a link to this library? Most have none, or one to its SONAME, and that is
+ * cheap to see. */
+static int leads_to(const struct search *s, const struct gpu_place *at, const char *link,
+	const char *real, const char *soname)
+{
+	auto_free char *path = NULL, *end = NULL;
+	char text[PATH_MAX];
+	ssize_t n = readlinkat(at->fd, link, text, sizeof(text) - 1);
+
+	if (n < 0)
+		return 0;
+	text[n] = '\0';
+	if (strcmp(text, path_base(real)) == 0 || (soname && strcmp(text, soname) == 0))
+		return 1;
+	path = xasprintf("%s/%s", at->path, link);
+	end = gpu_dir_resolve(&s->places->dir, path, NULL);
+	return end && strcmp(end, real) == 0;
+}
+
+/*
+ * The name without numbers by which programs open a library, where the machine has it as a link to
+ * this one (CDI: internal/discover/symlinks.go), or where it is to be on any machine.
+ */
+static char *dev_link_of(const struct search *s, const char *real, const char *soname)
+{
+	const char *always = gpu_table_link(path_base(real));
+	auto_free char *plain = without_numbers(path_base(real));
+
+	if (always)
+		return xstrdup(always);
+	/* Debian has the links in one directory and the files in another. */
+	for (size_t i = 0; plain && i < s->places->n; i++)
+		if (s->places->v[i].bits == s->bits &&
+			leads_to(s, &s->places->v[i], plain, real, soname))
+			return take_ptr(&plain);
+	return NULL;
+}
+
+static void bring_by(struct search *s, struct gpu_file *f, unsigned caps)
+{
+	s->changed |= (f->caps & caps) != caps;
+	f->caps |= caps;
+}
+
+/* Put a library among the files. path is without links and below the root; e's strings become the
+ * file's. */
+static struct gpu_file *add(
+	struct gpu_machine *m, const char *root, const char *path, unsigned caps, struct gpu_elf *e)
+{
+	struct gpu_file *f = gpu_machine_add_file(m);
+
+	f->kind = GPU_LIBRARY;
+	f->caps = caps;
+	f->path = xasprintf("%s%s", root, path);
+	f->bits = e->bits;
+	f->soname = take_ptr(&e->soname);
+	f->glibc = e->glibc;
+	return f;
+}
+
+/* Take "name" of a place when it obeys its rule. Returns whether it did, also when it is there
+ * already. */
+static int take(struct search *s, const struct gpu_place *at, const char *name, unsigned caps,
+	enum gpu_library_rule rule)
+{
+	auto_free char *path = NULL, *full = NULL;
+	auto_close int fd = gpu_place_open(s->places, at, name, &path);
+	auto_call(gpu_elf_done) struct gpu_elf e = GPU_ELF_INIT;
+	struct gpu_file *f;
+
+	if (fd < 0 || !read_library(fd, s->bits, path, &e) ||
+		!obeys(rule, fd, path, &e, s->m->driver_text))
+		return 0;
+	full = xasprintf("%s%s", s->places->root, path);
+	f = find_path(s->m, full);
+	if (f) {
+		bring_by(s, f, caps);
+		return 1;
+	}
+	s->changed = 1;
+	f = add(s->m, s->places->root, path, caps, &e);
+	f->dev_link = dev_link_of(s, path, f->soname);
+	s->needed = xgrow(s->needed, s->n_needed, sizeof(*s->needed));
+	s->needed[s->n_needed++] = e.needed;
+	e.needed = (struct strv)STRV_INIT;
+	return 1;
+}
+
+/* From the first of the places that has it. */
+static int take_row(struct search *s, const struct gpu_library_row *row)
+{
+	auto_free char *name = row->rule == GPU_BY_NAME
+		? xstrdup(row->name)
+		: xasprintf("%s.%s", row->name, s->m->driver_text);
+	auto_free char *below = row->below ? xasprintf("%s/%s", row->below, name) : NULL;
+
+	for (size_t i = 0; i < s->places->n; i++) {
+		const struct gpu_place *at = &s->places->v[i];
+
+		if (at->bits == s->bits &&
+			(take(s, at, name, row->caps, row->rule) ||
+				(below && take(s, at, below, row->caps, row->rule))))
+			return 1;
+	}
+	return 0;
+}
+
+/* A taken library by the name under which others need it. */
+static struct gpu_file *find_needed(struct search *s, const char *name)
+{
+	for (size_t i = s->first; i < s->m->n_files; i++) {
+		struct gpu_file *f = &s->m->files[i];
+
+		if (strcmp(path_base(f->path), name) == 0 ||
+			(f->soname && strcmp(f->soname, name) == 0))
+			return f;
+	}
+	return NULL;
+}
+
+/* The row of a library by a name under which others need it: that of "libcuda.so" by
+ * "libcuda.so.1". libGL and its kin are needed of GLVND. */
+static const struct gpu_library_row *row_of(const char *name)
+{
+	for (const struct gpu_library_row *row = gpu_libraries; row->name; row++) {
+		size_t len = strlen(row->name);
+
+		if (row->rule != GPU_NO_GLVND && strncmp(name, row->name, len) == 0 &&
+			(!name[len] || name[len] == '.'))
+			return row;
+	}
+	return NULL;
+}
+
+/* Take a needed library of the driver that nobody asked for by itself. */
+static void take_needed(struct search *s, const char *name, unsigned caps)
+{
+	const struct gpu_library_row *known = row_of(name);
+	struct gpu_library_row row = { name, caps, GPU_BY_NAME, NULL };
+
+	if (known) {
+		row = *known;
+		row.caps |= caps;
+	} else if (strchr(name, '/') || !ends_in_version(name, s->m->driver_text)) {
+		return;
+	}
+	take_row(s, &row);
+}
+
+/* Let what a library needs of the driver come with all that brings the library. */
+static void follow(struct search *s, size_t i)
+{
+	/* Taking one grows the array of lists and that of files: both are looked up anew. */
+	for (size_t k = 0; k < s->needed[i].n; k++) {
+		const char *name = s->needed[i].v[k];
+		unsigned caps = s->m->files[s->first + i].caps;
+		struct gpu_file *f = find_needed(s, name);
+
+		if (f)
+			bring_by(s, f, caps);
+		else
+			take_needed(s, name, caps);
+	}
+}
+
+/* Ends: files are on disk and capabilities are few, and nothing is ever taken back. */
+static void follow_all(struct search *s)
+{
+	do {
+		s->changed = 0;
+		for (size_t i = 0; i < s->n_needed; i++)
+			follow(s, i);
+	} while (s->changed);
+}
+
+static int has_bits(const struct gpu_places *p, int bits)
+{
+	for (size_t i = 0; i < p->n; i++)
+		if (p->v[i].bits == bits)
+			return 1;
+	return 0;
+}
+
+static int is_glvnd(const struct search *s)
+{
+	for (size_t i = s->first; i < s->m->n_files; i++)
+		if (starts_with(path_base(s->m->files[i].path), "libGLX_nvidia.so"))
+			return 1;
+	return 0;
+}
+
+static void find_for(const struct gpu_places *p, int bits, unsigned caps, struct gpu_machine *m)
+{
+	auto_call(search_done) struct search s = {
+		.places = p, .m = m, .bits = bits, .first = m->n_files
+	};
+
+	if (!has_bits(p, bits))
+		return;
+	for (const struct gpu_library_row *row = gpu_libraries; row->name; row++) {
+		if (!(row->caps & caps))
+			continue;
+		/* The rows of GLVND's own names stand behind that of libGLX_nvidia. */
+		if (row->rule == GPU_NO_GLVND && is_glvnd(&s))
+			continue;
+		if (!take_row(&s, row) && bits == 64 && row->rule != GPU_NO_GLVND)
+			strv_add(&m->missing, row->name);
+	}
+	follow_all(&s);
+}
+
+void gpu_driver_libraries_find(const struct gpu_places *p, unsigned caps, struct gpu_machine *m)
+{
+	find_for(p, 64, caps, m);
+	if (caps & GPU_COMPAT32)
+		find_for(p, 32, caps, m);
+}
+
+/* Is there one already that a program would find by either name? */
+static int is_known(const struct gpu_machine *m, const char *base, const char *soname)
+{
+	for (size_t i = 0; i < m->n_files; i++) {
+		const struct gpu_file *f = &m->files[i];
+
+		if (f->kind == GPU_LIBRARY &&
+			(strcmp(path_base(f->path), base) == 0 ||
+				(f->soname &&
+					(strcmp(f->soname, base) == 0 ||
+						(soname && strcmp(f->soname, soname) == 0)))))
+			return 1;
+	}
+	return 0;
+}
+
+/* One of the store's. Those that /usr/lib/wsl/lib has too are loaded by the ones there, by their
+ * path. */
+static void add_stored(const struct gpu_dir *d, const char *path, struct gpu_machine *m)
+{
+	auto_close int fd = gpu_dir_open_file(d, path);
+	auto_call(gpu_elf_done) struct gpu_elf e = GPU_ELF_INIT;
+	struct gpu_file *f;
+
+	if (fd < 0)
+		return;
+	if (gpu_elf_read(fd, &e) == 0 && !is_known(m, path_base(path), e.soname)) {
+		f = add(m, "", path, 0, &e);
+	} else {
+		f = gpu_machine_add_file(m);
+		f->kind = GPU_DATA;
+		f->path = xstrdup(path);
+	}
+	f->target = xstrdup(path);
+}
+
+/* Libraries, and nvcubins.bin with code for GPUs; the rest is Windows'. Returns whether CUDA is
+ * there. */
+static int add_store(const struct gpu_dir *d, const char *dir, struct gpu_machine *m)
+{
+	auto_free char *cuda = xasprintf("%s/libcuda.so.1.1", dir),
+		       *real = gpu_dir_resolve(d, cuda, NULL);
+	auto_strv struct strv names = STRV_INIT;
+
+	if (!real || gpu_dir_list(d, dir, &names) < 0)
+		return 0;
+	for (size_t i = 0; i < names.n; i++) {
+		const char *name = names.v[i];
+		auto_free char *path = xasprintf("%s/%s", dir, name);
+
+		if ((starts_with(name, "lib") && strstr(name, ".so")) ||
+			strcmp(name, "nvcubins.bin") == 0)
+			add_stored(d, path, m);
+	}
+	return 1;
+}
+
+static void add_wsl_library(
+	const struct gpu_dir *d, const struct gpu_library_row *row, struct gpu_machine *m)
+{
+	auto_free char *path = xasprintf("%s/%s", WSL_LIB, row->name), *real = NULL;
+	auto_close int fd = gpu_dir_open_file(d, path);
+	auto_call(gpu_elf_done) struct gpu_elf e = GPU_ELF_INIT;
+	struct gpu_file *f;
+
+	real = fd < 0 ? NULL : gpu_dir_path(d, fd);
+	if (!real || !read_library(fd, 64, path, &e)) {
+		strv_add(&m->missing, row->name);
+		return;
+	}
+	if (find_path(m, real))
+		return;
+	f = add(m, "", real, row->caps, &e);
+	/* Copies stand for links there. */
+	f->dev_link = gpu_table_link(row->name) ? xstrdup(gpu_table_link(row->name))
+						: without_numbers(row->name);
+}
+
+void gpu_wsl_libraries_find(const struct gpu_dir *d, unsigned caps, struct gpu_machine *m)
+{
+	auto_strv struct strv names = STRV_INIT;
+	int found = 0;
+
+	for (const struct gpu_library_row *row = gpu_wsl_libraries; row->name; row++)
+		if (row->caps == 0 || (row->caps & caps))
+			add_wsl_library(d, row, m);
+	/* A directory a driver's package: nv_dispi.inf_amd64_…, on notebooks nvlti.inf_…,
+	 * nvmdi.inf_…. */
+	gpu_dir_list(d, WSL_STORE, &names);
+	for (size_t i = 0; i < names.n; i++) {
+		auto_free char *dir = xasprintf("%s/%s", WSL_STORE, names.v[i]);
+
+		if (starts_with(names.v[i], "nv"))
+			found += add_store(d, dir, m);
+	}
+	if (!found)
+		strv_addf(&m->warnings,
+			"WSL has no NVIDIA driver in '%s' (no nv*.inf_* with libcuda.so.1.1); install "
+			"Windows' driver and restart WSL by 'wsl --shutdown'",
+			WSL_STORE);
+}

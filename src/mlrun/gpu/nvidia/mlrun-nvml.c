@@ -1,0 +1,461 @@
+/*
+ * Asks NVIDIA's management library, in one of two ways:
+ *
+ *   mlrun-nvml LIBRARY query           what it knows of the GPUs, a JSON object
+ *   mlrun-nvml LIBRARY watch INTERVAL  what they do, such an object a line every so many
+ *                                      milliseconds, until nobody reads or its parent is gone
+ *
+ * LIBRARY is the path of libnvidia-ml.so.1. Keys are always there, null when the library does not
+ * tell. A failure is one line, {"error": ..., "hint": ...}, and exit status 1. gpu/nvidia/nvml.c
+ * runs it: a program of its own, as mlrun is linked statically and cannot load libraries, and as
+ * NVML may hang or die with a broken GPU.
+ */
+#include "gpu/nvidia/nvml_library.h"
+
+#include "base/cleanup.h"
+#include "base/clock.h"
+#include "base/json.h"
+#include "base/memory.h"
+
+#include <errno.h>
+#include <jansson.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <unistd.h>
+
+#define MIG_MAX 64 /* parts of a GPU; there are 7 at most in 2024 */
+
+/* A GPU as NVML counts it. */
+struct device {
+	nvml_device handle;
+	int error; /* why there is no handle, else NVML_SUCCESS */
+	char bus_id[32];
+};
+
+struct devices {
+	struct device *v;
+	unsigned n;
+};
+
+/* --- saying ---------------------------------------------------------------- */
+
+/* A line; steals the value. Returns 0, or -1 when nobody reads any more. */
+static int put(json_t *value)
+{
+	int r = json_dumpf(value, stdout, JSON_COMPACT);
+
+	json_decref(value);
+	return r < 0 || putchar('\n') == EOF || fflush(stdout) != 0 ? -1 : 0;
+}
+
+static const char *words(const struct nvml *n, int code)
+{
+	const char *text = n->error_string ? n->error_string(code) : NULL;
+
+	return text ? text : "an error without a name";
+}
+
+/* What users meet, in more words than NVML has for it. */
+static const struct failure {
+	int code;
+	const char *what, *hint;
+} failures[] = {
+	{ NVML_VERSION_MISMATCH,
+		"the driver's libraries and its kernel module are of different versions",
+		"the driver was updated while its old kernel module is in use: reboot, or unload and load the "
+		"module nvidia" },
+	{ NVML_DRIVER_NOT_LOADED, "the driver's kernel module is not loaded",
+		"as root: modprobe nvidia; dmesg | grep -i nvrm shows why it does not load" },
+	{ NVML_NO_PERMISSION, "the GPUs may not be opened",
+		"ls -l /dev/nvidia* shows for whom they are; in a job ask for one: srun --gres=gpu:1" },
+	{ NVML_OPERATING_SYSTEM, "the GPUs may not be opened",
+		"the job's control group keeps them from you: ask for one, srun --gres=gpu:1" },
+	{ NVML_GPU_IS_LOST, "a GPU does not answer any more",
+		"dmesg | grep -i xid shows why; the node needs a reboot" },
+	{ NVML_RESET_REQUIRED, "a GPU needs a reset",
+		"dmesg | grep -i xid shows why; as root: nvidia-smi -r" },
+};
+
+/* Returns the exit status. */
+static int fail(const char *what, const char *why, const char *hint)
+{
+	auto_free char *text = xasprintf("%s: %s", what, why);
+
+	put(json_pack("{s:o, s:o}", "error", mlr_json_text(text), "hint", mlr_json_text(hint)));
+	return 1;
+}
+
+static int fail_code(const struct nvml *n, const char *library, int code)
+{
+	auto_free char *what = xasprintf("'%s'", library);
+
+	for (size_t i = 0; i < ARRAY_LEN(failures); i++)
+		if (failures[i].code == code) {
+			auto_free char *why =
+				xasprintf("%s (%s)", failures[i].what, words(n, code));
+
+			return fail(what, why, failures[i].hint);
+		}
+	return fail(what, words(n, code), NULL);
+}
+
+/* --- what is asked ----------------------------------------------------------- */
+
+static json_t *number(int r, unsigned long long value)
+{
+	return r == NVML_SUCCESS ? json_integer((json_int_t)value) : json_null();
+}
+
+static json_t *text_of(int r, char *text, size_t size)
+{
+	text[size - 1] = '\0';
+	return mlr_json_text(r == NVML_SUCCESS ? text : NULL);
+}
+
+static void open_device(const struct nvml *n, unsigned index, struct device *d)
+{
+	struct nvml_pci pci = { .domain = 0 };
+
+	d->error = n->handle(index, &d->handle);
+	if (d->error == NVML_SUCCESS)
+		d->error = n->pci(d->handle, &pci);
+	if (d->error == NVML_SUCCESS) /* as /sys/bus/pci spells it */
+		snprintf(d->bus_id, sizeof(d->bus_id), "%04x:%02x:%02x.0", pci.domain, pci.bus,
+			pci.device);
+}
+
+static int open_devices(const struct nvml *n, struct devices *ret)
+{
+	int r = n->count(&ret->n);
+
+	if (r != NVML_SUCCESS)
+		return r;
+	if (ret->n > 1024)
+		return NVML_NOT_SUPPORTED;
+	ret->v = xcalloc(ret->n ? ret->n : 1, sizeof(*ret->v));
+	for (unsigned i = 0; i < ret->n; i++)
+		open_device(n, i, &ret->v[i]);
+	return 0;
+}
+
+/* A GPU that the job may not use has no handle, and is nothing to speak of. */
+static int is_ours(const struct device *d)
+{
+	return d->error != NVML_NO_PERMISSION && d->error != NVML_OPERATING_SYSTEM;
+}
+
+static json_t *trouble(const struct nvml *n, int code)
+{
+	int is_broken = code == NVML_GPU_IS_LOST || code == NVML_RESET_REQUIRED;
+
+	return mlr_json_text(is_broken ? words(n, code) : NULL);
+}
+
+static json_t *broken_device(const struct nvml *n, const struct device *d)
+{
+	return json_pack("{s:n, s:o}", "bus_id", "error", mlr_json_text(words(n, d->error)));
+}
+
+/* Handles of a GPU's MIG devices. Returns how many. */
+static unsigned mig_handles(const struct nvml *n, nvml_device gpu, nvml_device ret[MIG_MAX])
+{
+	unsigned current = 0, pending = 0, most = 0, found = 0;
+
+	if (NVML_CALL(n, mig_mode, gpu, &current, &pending) != NVML_SUCCESS || !current ||
+		NVML_CALL(n, mig_count, gpu, &most) != NVML_SUCCESS)
+		return 0;
+	for (unsigned i = 0; i < most && found < MIG_MAX; i++)
+		if (NVML_CALL(n, mig_handle, gpu, i, &ret[found]) == NVML_SUCCESS)
+			found++;
+	return found;
+}
+
+static json_t *ask_mig(const struct nvml *n, nvml_device gpu)
+{
+	nvml_device handles[MIG_MAX];
+	unsigned count = mig_handles(n, gpu, handles);
+	json_t *list = json_array();
+
+	for (unsigned i = 0; i < count; i++) {
+		unsigned gi = 0, ci = 0;
+		char uuid[96] = "";
+		json_t *part = json_object();
+		int r = NVML_CALL(n, uuid, handles[i], uuid, sizeof(uuid));
+
+		json_object_set_new(part, "uuid", text_of(r, uuid, sizeof(uuid)));
+		r = NVML_CALL(n, gpu_instance, handles[i], &gi);
+		json_object_set_new(part, "gi", number(r, gi));
+		r = NVML_CALL(n, compute_instance, handles[i], &ci);
+		json_object_set_new(part, "ci", number(r, ci));
+		json_array_append_new(list, part);
+	}
+	return list;
+}
+
+static int ask_memory(
+	const struct nvml *n, nvml_device gpu, unsigned long long *used, unsigned long long *total)
+{
+	struct nvml_memory_v2 new = { .version = NVML_MEMORY_V2 };
+	struct nvml_memory old = { 0 };
+	int r = NVML_CALL(n, memory_v2, gpu, &new);
+
+	if (r == NVML_SUCCESS) {
+		*used = new.used;
+		*total = new.total;
+		return r;
+	}
+	r = NVML_CALL(n, memory, gpu, &old);
+	*used = old.used;
+	*total = old.total;
+	return r;
+}
+
+static json_t *ask_capability(const struct nvml *n, nvml_device gpu)
+{
+	int major = 0, minor = 0;
+	char text[32];
+	int r = NVML_CALL(n, capability, gpu, &major, &minor);
+
+	snprintf(text, sizeof(text), "%d.%d", major, minor);
+	return text_of(r, text, sizeof(text));
+}
+
+static json_t *ask_device(const struct nvml *n, const struct device *d)
+{
+	unsigned long long used, total = 0;
+	unsigned current = 0, pending = 0;
+	char uuid[96] = "", name[96] = "";
+	int brand = 0, lost, r;
+	json_t *o = json_object();
+
+	json_object_set_new(o, "bus_id", json_string(d->bus_id));
+	lost = NVML_CALL(n, uuid, d->handle, uuid, sizeof(uuid));
+	json_object_set_new(o, "uuid", text_of(lost, uuid, sizeof(uuid)));
+	r = NVML_CALL(n, name, d->handle, name, sizeof(name));
+	json_object_set_new(o, "name", text_of(r, name, sizeof(name)));
+	r = NVML_CALL(n, brand, d->handle, &brand);
+	json_object_set_new(
+		o, "brand", mlr_json_text(r == NVML_SUCCESS ? nvml_brand_name(brand) : NULL));
+	json_object_set_new(o, "arch", ask_capability(n, d->handle));
+	r = ask_memory(n, d->handle, &used, &total);
+	json_object_set_new(o, "memory", number(r, total));
+	r = NVML_CALL(n, mig_mode, d->handle, &current, &pending);
+	json_object_set_new(o, "mig", r == NVML_SUCCESS ? json_boolean(current) : json_null());
+	json_object_set_new(o, "parts", ask_mig(n, d->handle));
+	json_object_set_new(o, "error", trouble(n, lost));
+	return o;
+}
+
+static json_t *ask_all(const struct nvml *n, const struct devices *all)
+{
+	char driver[96] = "", cuda[32];
+	int version = 0, r = NVML_CALL(n, driver_version, driver, sizeof(driver));
+	json_t *o = json_object(), *gpus = json_array();
+
+	json_object_set_new(o, "driver", text_of(r, driver, sizeof(driver)));
+	r = NVML_CALL(n, cuda_version, &version);
+	snprintf(cuda, sizeof(cuda), "%d.%d", version / 1000, version % 1000 / 10);
+	json_object_set_new(o, "cuda", text_of(r, cuda, sizeof(cuda)));
+	for (unsigned i = 0; i < all->n; i++) {
+		const struct device *d = &all->v[i];
+
+		if (d->error == NVML_SUCCESS)
+			json_array_append_new(gpus, ask_device(n, d));
+		else if (is_ours(d))
+			json_array_append_new(gpus, broken_device(n, d));
+	}
+	json_object_set_new(o, "gpus", gpus);
+	return o;
+}
+
+/* --- what they do ---------------------------------------------------------- */
+
+struct processes {
+	struct nvml_process *v;
+	size_t n;
+};
+
+static void add_processes(struct processes *all, nvml_processes_fn *f, nvml_device gpu)
+{
+	auto_free struct nvml_process *v = NULL;
+	size_t n = nvml_processes(f, gpu, &v);
+
+	if (n == 0)
+		return;
+	all->v = xreallocarray(all->v, all->n + n, sizeof(*all->v));
+	memcpy(all->v + all->n, v, n * sizeof(*v));
+	all->n += n;
+}
+
+static int is_known(const struct nvml_process *p)
+{
+	return p->memory >> 63 == 0;
+}
+
+/* By number, and of one that is told several times the most memory first. */
+static int by_pid(const void *a, const void *b)
+{
+	const struct nvml_process *x = a, *y = b;
+
+	if (x->pid != y->pid)
+		return x->pid < y->pid ? -1 : 1;
+	if (is_known(x) != is_known(y))
+		return is_known(x) ? -1 : 1;
+	return (x->memory < y->memory) - (x->memory > y->memory);
+}
+
+/* Each process once. A GPU in parts tells an ordinary user of its parts alone. */
+static json_t *sample_processes(const struct nvml *n, nvml_device gpu)
+{
+	nvml_processes_fn *const kinds[] = { n->compute, n->graphics, n->mps };
+	nvml_device handles[MIG_MAX + 1] = { gpu };
+	unsigned count = 1 + mig_handles(n, gpu, handles + 1);
+	struct processes all = { NULL, 0 };
+	json_t *list = json_array();
+
+	for (unsigned i = 0; i < count; i++)
+		for (size_t k = 0; k < ARRAY_LEN(kinds); k++)
+			add_processes(&all, kinds[k], handles[i]);
+	if (all.n > 0)
+		qsort(all.v, all.n, sizeof(*all.v), by_pid);
+	for (size_t i = 0; i < all.n; i++) {
+		const struct nvml_process *p = &all.v[i];
+
+		if (i > 0 && p->pid == p[-1].pid)
+			continue;
+		json_array_append_new(list,
+			json_pack("{s:I, s:o}", "pid", (json_int_t)p->pid, "memory",
+				is_known(p) ? json_integer((json_int_t)p->memory) : json_null()));
+	}
+	free(all.v);
+	return list;
+}
+
+static json_t *watts(int r, unsigned milliwatts)
+{
+	return r == NVML_SUCCESS ? json_real(milliwatts / 1000.0) : json_null();
+}
+
+static json_t *sample_device(const struct nvml *n, const struct device *d)
+{
+	struct nvml_utilization busy = { 0, 0 };
+	unsigned long long used = 0, total = 0;
+	unsigned value = 0;
+	json_t *o = json_object();
+	int r = NVML_CALL(n, utilization, d->handle, &busy), lost = r;
+
+	json_object_set_new(o, "bus_id", json_string(d->bus_id));
+	json_object_set_new(o, "busy", number(r, busy.gpu));
+	json_object_set_new(o, "memory_busy", number(r, busy.memory));
+	r = ask_memory(n, d->handle, &used, &total);
+	lost = lost == NVML_GPU_IS_LOST ? lost : r;
+	json_object_set_new(o, "memory_used", number(r, used));
+	json_object_set_new(o, "memory_total", number(r, total));
+	r = NVML_CALL(n, power, d->handle, &value);
+	json_object_set_new(o, "power", watts(r, value));
+	r = NVML_CALL(n, power_limit, d->handle, &value);
+	json_object_set_new(o, "power_limit", watts(r, value));
+	r = NVML_CALL(n, temperature, d->handle, NVML_TEMPERATURE_GPU, &value);
+	json_object_set_new(o, "temperature", number(r, value));
+	r = NVML_CALL(n, clock, d->handle, NVML_CLOCK_SM, &value);
+	json_object_set_new(o, "clock", number(r, value));
+	json_object_set_new(o, "processes", sample_processes(n, d->handle));
+	json_object_set_new(o, "error", trouble(n, lost));
+	return o;
+}
+
+static json_t *sample_all(const struct nvml *n, const struct devices *all)
+{
+	json_t *gpus = json_array();
+
+	for (unsigned i = 0; i < all->n; i++)
+		if (all->v[i].error == NVML_SUCCESS)
+			json_array_append_new(gpus, sample_device(n, &all->v[i]));
+	return json_pack("{s:o}", "gpus", gpus);
+}
+
+/* Returns 0 at that time, -1 when nobody reads any more. */
+static int wait_until(long long when)
+{
+	struct pollfd out = { .fd = STDOUT_FILENO };
+
+	for (;;) {
+		long long left = when - mlr_now_ms();
+
+		if (left <= 0)
+			return 0;
+		if (poll(&out, 1, (int)left) > 0 && out.revents & (POLLERR | POLLHUP | POLLNVAL))
+			return -1;
+	}
+}
+
+static void watch(const struct nvml *n, const struct devices *all, long interval_ms)
+{
+	long long next = mlr_now_ms();
+
+	while (put(sample_all(n, all)) == 0) {
+		next += interval_ms;
+		if (next < mlr_now_ms()) /* the library is slower than that */
+			next = mlr_now_ms();
+		if (wait_until(next) < 0)
+			return;
+	}
+}
+
+/* --- the program ------------------------------------------------------------- */
+
+static int run(const char *library, const struct nvml *n, long interval_ms)
+{
+	struct devices all = { NULL, 0 };
+	int status = 0, r = n->init();
+
+	if (r != NVML_SUCCESS)
+		return fail_code(n, library, r);
+	r = open_devices(n, &all);
+	if (r != NVML_SUCCESS)
+		status = fail_code(n, library, r);
+	else if (interval_ms > 0)
+		watch(n, &all, interval_ms);
+	else
+		status = put(ask_all(n, &all)) == 0 ? 0 : 1;
+	free(all.v);
+	NVML_CALL(n, shutdown);
+	return status;
+}
+
+/* Its reader kills it once the answer is there. LeakSanitizer, killed as it looks for leaks at the
+ * end, would say so on standard error (asan_interface.h). */
+const char *__asan_default_options(void);
+const char *__asan_default_options(void)
+{
+	return "detect_leaks=0";
+}
+
+int main(int argc, char **argv)
+{
+	int is_query = argc == 3 && strcmp(argv[2], "query") == 0;
+	int is_watch = argc == 4 && strcmp(argv[2], "watch") == 0;
+	long interval_ms = is_watch ? strtol(argv[3], NULL, 10) : 0;
+	struct nvml n = { NULL };
+	const char *why;
+
+	if (!is_query && (!is_watch || interval_ms < 1 || interval_ms > 86400000)) {
+		fprintf(stderr, "Usage: mlrun-nvml LIBRARY query | LIBRARY watch MILLISECONDS\n");
+		return 2;
+	}
+	/* It ends with who has started it, by that signal or by the pipe, and not before: signals
+	 * that a terminal or a batch system sends to all would look like a failure of the library's
+	 * there. */
+	signal(SIGINT, SIG_IGN);
+	signal(SIGTERM, SIG_IGN);
+	signal(SIGHUP, SIG_IGN);
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	if (nvml_load(argv[1], &n, &why) < 0)
+		return fail("load NVIDIA's management library", why,
+			"nvidia-smi uses it as well: does that run?");
+	return run(argv[1], &n, interval_ms);
+}
