@@ -9,9 +9,8 @@
 #include "base/cleanup.h"
 #include "base/file.h"
 #include "base/memory.h"
-#include "cli/top_log.h"
 #include "cli/top_node.h"
-#include "cli/top_view.h"
+#include "cli/top.h"
 #include "gpu/amd/amd_sample.h"
 
 #include <errno.h>
@@ -303,11 +302,6 @@ static void the_view_keeps_to_its_size(void **state)
 	assert_non_null(strstr(text, "python"));
 	assert_non_null(strstr(text, "2 more\n"));
 	assert_null(strstr(text, "./b"));
-
-	/* On a low terminal the GPUs come before the picture of each core. */
-	auto_free char *low = top_view(&t, 80, 6);
-	assert_non_null(strstr(low, "\n  1  "));
-	assert_null(strstr(low, "cores  "));
 }
 
 static void the_busiest_of_neighbours_is_shown_where_cores_are_many(void **state)

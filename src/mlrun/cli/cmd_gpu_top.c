@@ -5,10 +5,7 @@
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/log.h"
-#include "cli/top_log.h"
-#include "cli/top_screen.h"
 #include "cli/top_source.h"
-#include "cli/top_view.h"
 
 #include <errno.h>
 #include <poll.h>
@@ -16,6 +13,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
+#include <termios.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -24,6 +23,11 @@
 #define WAKING_MS   10000 /* and to wake all GPUs, for a log */
 #define PATIENCE_MS 60000 /* the same when so many samples were asked for */
 #define PLAIN_WIDTH 120
+
+/* Sequences of ECMA-48, which every terminal of today has. */
+#define HOME       "\033[H"
+#define CLEAR_LINE "\033[K" /* from here on */
+#define CLEAR_REST "\033[J" /* and all lines below */
 
 static const char doc[] =
 	"Show what this machine's GPUs and processors do, again and again; in a job, its own GPUs. q or "
@@ -55,7 +59,8 @@ struct session {
 	struct args args;
 	enum style style;
 	struct top_source source;
-	struct top_screen screen;
+	int keys;              /* the terminal that keys come from; -1: none */
+	struct termios before; /* how it was */
 	int log;
 	pid_t script; /* in a job the first process of this one's group; 0: there is none */
 };
@@ -115,22 +120,18 @@ static error_t parse_option(int key, char *arg, struct argp_state *state)
 
 /* --- signals ----------------------------------------------------------------- */
 
-static volatile sig_atomic_t end_asked, stop_asked, is_resized;
+static volatile sig_atomic_t end_asked;
 
 static void note_signal(int sig)
 {
-	if (sig == SIGWINCH)
-		is_resized = 1;
-	else if (sig == SIGTSTP)
-		stop_asked = 1;
-	else
-		end_asked = 1;
+	(void)sig;
+	end_asked = 1;
 }
 
 /* They come while ppoll(2) waits and at no other time; what the caller ignores stays ignored. */
 static void catch_signals(sigset_t *while_waiting)
 {
-	static const int caught[] = { SIGINT, SIGTERM, SIGHUP, SIGTSTP, SIGWINCH };
+	static const int caught[] = { SIGINT, SIGTERM, SIGHUP };
 	struct sigaction a = { .sa_handler = note_signal }, was;
 	sigset_t blocked;
 
@@ -144,6 +145,40 @@ static void catch_signals(sigset_t *while_waiting)
 	sigprocmask(SIG_BLOCK, &blocked, while_waiting);
 	for (size_t i = 0; i < ARRAY_LEN(caught); i++)
 		sigdelset(while_waiting, caught[i]);
+}
+
+/* --- keys ---------------------------------------------------------------------- */
+
+/* Keys without Enter and without an echo, also after ^Z and fg; ^C and ^Z stay signals. */
+static void open_keys(struct session *s)
+{
+	struct termios raw;
+
+	if (s->keys < 0 && isatty(STDIN_FILENO) && tcgetattr(STDIN_FILENO, &s->before) == 0)
+		s->keys = STDIN_FILENO;
+	if (s->keys < 0)
+		return;
+	raw = s->before;
+	raw.c_lflag &= ~(tcflag_t)(ICANON | ECHO);
+	tcsetattr(s->keys, TCSADRAIN, &raw);
+}
+
+static void close_keys(struct session *s)
+{
+	if (s->keys >= 0)
+		tcsetattr(s->keys, TCSADRAIN, &s->before);
+	s->keys = -1;
+}
+
+static void hear_keys(struct session *s)
+{
+	char keys[64];
+	ssize_t n = read(s->keys, keys, sizeof(keys));
+
+	if (n <= 0)
+		close_keys(s);
+	else if (memchr(keys, 'q', (size_t)n))
+		end_asked = 1;
 }
 
 /* --- what is shown ------------------------------------------------------------- */
@@ -184,62 +219,46 @@ static int open_session(struct session *s, struct mlr_error *err)
 
 static void close_session(struct session *s)
 {
-	top_screen_close(&s->screen);
+	close_keys(s);
 	top_source_close(&s->source);
 	if (s->log >= 0)
 		close(s->log);
 }
 
-static void draw(struct session *s)
+/* In place of the picture before. */
+static void draw(const struct top *t)
 {
-	int width, height;
+	struct winsize w;
+	int is_known = ioctl(STDOUT_FILENO, TIOCGWINSZ, &w) == 0 && w.ws_col > 0 && w.ws_row > 1;
+	auto_free char *text =
+		top_view(t, is_known ? w.ws_col : 80, (is_known ? w.ws_row : 24) - 1);
 
-	top_screen_size(&width, &height);
-	auto_free char *text = top_view(&s->source.top, width, height);
-	top_screen_draw(text);
+	fputs(HOME, stdout);
+	for (const char *line = text, *end; *line; line = end + 1) {
+		end = strchr(line, '\n');
+		printf(CLEAR_LINE "%.*s\n", (int)(end - line), line);
+	}
+	fputs(CLEAR_REST, stdout);
 }
 
 /* Returns 0, or -1 when nobody can read it. */
 static int show_picture(struct session *s, int is_first)
 {
 	if (s->style == SCREEN) {
-		draw(s);
+		open_keys(s);
+		draw(&s->source.top);
 	} else if (s->style == PLAIN) {
 		auto_free char *text = top_view(&s->source.top, PLAIN_WIDTH, 0);
 
-		if (printf("%s%s", is_first ? "" : "\n", text) < 0 || fflush(stdout) != 0) {
-			cli_stdout_failed(errno);
-			return -1;
-		}
+		printf("%s%s", is_first ? "" : "\n", text);
 	}
-	return 0;
+	if (fflush(stdout) == 0 && !ferror(stdout))
+		return 0;
+	cli_stdout_failed(errno);
+	return -1;
 }
 
 /* --- waiting ------------------------------------------------------------------- */
-
-/* The terminal as it was while this is stopped. */
-static void stop_here(struct session *s)
-{
-	stop_asked = 0;
-	top_screen_close(&s->screen);
-	raise(SIGSTOP);
-	if (s->style == SCREEN)
-		top_screen_open(&s->screen);
-	is_resized = 1;
-}
-
-static void hear_keys(struct session *s)
-{
-	char keys[64];
-	ssize_t n = read(s->screen.keys, keys, sizeof(keys));
-
-	if (n <= 0)
-		s->screen.keys = -1;
-	else if (memchr(keys, 'q', (size_t)n) || memchr(keys, 'Q', (size_t)n))
-		end_asked = 1;
-	else
-		is_resized = 1; /* any other key draws anew */
-}
 
 /*
  * Until there is news of the GPUs, though not before a time, or it is later than another.
@@ -255,8 +274,7 @@ static void wait_for_news(
 			  left = until - mlr_now_ms();
 		struct timespec t = { left > 0 ? left / 1000 : 0,
 			left > 0 ? left % 1000 * 1000000 : 0 };
-		struct pollfd in[] = { { .fd = s->screen.is_open ? s->screen.keys : -1,
-					       .events = POLLIN },
+		struct pollfd in[] = { { .fd = s->keys, .events = POLLIN },
 			{ .fd = s->source.watch.from, .events = POLLIN } };
 
 		if (left <= 0)
@@ -266,13 +284,8 @@ static void wait_for_news(
 			hear_keys(s);
 		if (n > 0 && in[1].revents && top_source_hear(&s->source) < 0)
 			tell_note(s);
-		if (stop_asked)
-			stop_here(s);
 		if (end_asked)
 			return;
-		if (is_resized && s->style == SCREEN && s->source.top.gpus)
-			draw(s);
-		is_resized = 0;
 	}
 }
 
@@ -289,7 +302,7 @@ static int run(struct session *s, struct mlr_error *err)
 		latest = began + WAKING_MS;
 	catch_signals(&while_waiting);
 	if (s->style == SCREEN)
-		top_screen_open(&s->screen);
+		open_keys(s);
 	for (long done = 0; s->args.count == 0 || done < s->args.count; done++) {
 		int r;
 
@@ -316,7 +329,7 @@ static enum style choose_style(const struct args *a)
 {
 	const char *term = getenv("TERM");
 
-	if (top_screen_is_ours())
+	if (isatty(STDOUT_FILENO) && tcgetpgrp(STDOUT_FILENO) == getpgrp())
 		return a->once || !term || strcmp(term, "dumb") == 0 ? PLAIN : SCREEN;
 	return a->log ? SILENT : PLAIN;
 }
@@ -324,21 +337,20 @@ static enum style choose_style(const struct args *a)
 int cmd_gpu_top(int argc, char **argv)
 {
 	static const struct argp argp = { .options = options, .parser = parse_option, .doc = doc };
-	auto_call(close_session) struct session s = { .args = { .interval_ms = 2000 },
-		.source = TOP_SOURCE_INIT,
-		.screen = TOP_SCREEN_INIT,
-		.log = -1 };
+	auto_call(close_session) struct session s = {
+		.args = { .interval_ms = 2000 }, .source = TOP_SOURCE_INIT, .keys = -1, .log = -1
+	};
 	struct mlr_error err = MLR_ERROR_INIT;
 	int r;
 
 	cli_parse(&argp, argc, argv, 0, &s.args);
 	s.style = choose_style(&s.args);
+	setvbuf(stdout, NULL, _IOFBF, 1 << 16); /* a picture is one write(2), else it flickers */
 	r = open_session(&s, &err);
 	if (r == 0)
 		r = run(&s, &err);
 	if (r >= 0)
 		return r;
-	top_screen_close(&s.screen);
 	mlr_wrap(&err, "gpu top");
 	return cli_fail(&err);
 }

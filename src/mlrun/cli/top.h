@@ -1,10 +1,11 @@
 /*
  * What `mlrun gpu top` shows, as data: collected by top.c of what top_source.c looks at, made text
- * by top_view.c and top_log.c, put on a terminal by top_screen.c.
+ * by top_view.c and top_log.c.
  */
 #ifndef MLR_CLI_TOP_H
 #define MLR_CLI_TOP_H
 
+#include "base/error.h"
 #include "cli/top_node.h"
 #include "gpu/machine.h"
 #include "gpu/nvidia/nvml.h"
@@ -51,5 +52,31 @@ void top_fill(struct top *ret, const struct gpu_machine *m, const char *is_shown
 
 /* Free what top_fill() made; driver, scope and note stay. */
 void top_empty(struct top *t);
+
+/*
+ * Lines that end with '\n', each of at most width columns, without control characters.
+ *
+ *   height  of lines at most, 0: as many as there are; processes are what is left out first
+ *
+ * To free().
+ */
+char *top_view(const struct top *t, int width, int height);
+
+/*
+ * Open a file to append samples to as CSV (RFC 4180), and give it a header when it is empty; one
+ * that begins with another line is refused. Several processes, on several nodes too, may write to
+ * one file: each writes whole lines at its end under a lock (fcntl(2)), which NFS and Lustre have.
+ *
+ * Returns a descriptor, -EEXIST for a file that is no log, or another -errno.
+ */
+int top_log_open(const char *path, struct mlr_error *err);
+
+/* Append a line a GPU, or one without a GPU where there is none. Returns 0 or -errno. */
+int top_log_add(int fd, const char *path, const struct top *t, struct mlr_error *err);
+
+/* Those lines, to free(). For tests. */
+char *top_log_lines(const struct top *t);
+
+extern const char top_log_header[];
 
 #endif

@@ -1,4 +1,4 @@
-#include "cli/top_log.h"
+#include "cli/top.h"
 
 #include "base/cleanup.h"
 #include "base/file.h"

@@ -1,4 +1,4 @@
-#include "cli/top_view.h"
+#include "cli/top.h"
 
 #include "base/cleanup.h"
 #include "base/escape.h"
@@ -19,7 +19,6 @@
 struct page {
 	FILE *out;
 	int width, left; /* lines that may still come */
-	int is_low;      /* there is no room for all GPUs with everything else */
 };
 
 /* A line, control characters made harmless and cut where the terminal ends; a UTF-8 character is a
@@ -130,8 +129,7 @@ static void put_node(struct page *p, const struct top_node *n)
 
 	put(p, "CPU     %s %s  %zu core%s, load %.2f", bar(n->busy, picture),
 		percent_text(n->busy, busy), n->n_cores, n->n_cores == 1 ? "" : "s", n->load);
-	if (!p->is_low)
-		put_cores(p, n);
+	put_cores(p, n);
 	put(p, "memory  %s %s  %s", bar(full, picture), percent_text(full, busy),
 		share(n->memory_used, n->memory_total, memory));
 	if (!n->job)
@@ -205,8 +203,7 @@ static void put_gpus(struct page *p, const struct top *t)
 
 	if (t->n_gpus == 0)
 		return;
-	if (!p->is_low)
-		put(p, "%s", "");
+	put(p, "%s", "");
 	put(p, "GPU  %-*s  %-17s  %-20s  %-11s  %5s%s", model_width, "MODEL", "BUSY", "MEMORY",
 		"POWER", "TEMP", p->width >= FIXED + 14 + CLOCK ? "     CLOCK" : "");
 	for (size_t i = 0; i < t->n_gpus; i++)
@@ -246,8 +243,7 @@ static void put_processes(struct page *p, const struct top *t)
 char *top_view(const struct top *t, int width, int height)
 {
 	struct page p = { .width = width < NARROW ? NARROW : width,
-		.left = height > 0 ? height : 1 << 20,
-		.is_low = height > 0 && (size_t)height < 6 + t->n_gpus };
+		.left = height > 0 ? height : 1 << 20 };
 	char when[CLI_TIME_SIZE], *text = NULL;
 	struct tm tm;
 	size_t size;
