@@ -11,7 +11,8 @@
 #include "base/file.h"
 #include "base/memory.h"
 #include "base/path.h"
-#include "cdi/cache.h"
+#include "cdi/links.h"
+#include "gpu/elf.h"
 #include "gpu/inject/compat.h"
 #include "gpu/nvidia/driver.h"
 #include "gpu/inject/linker.h"
@@ -29,7 +30,6 @@
 #include <sys/utsname.h>
 #include <unistd.h>
 
-#define MUSL_MAX   (64u << 10) /* bytes */
 #define PARAMS_MAX (64u << 10)
 
 struct args {
@@ -96,90 +96,99 @@ static int create_symlinks(int root, const struct args *a, struct mlr_error *err
 	return 0;
 }
 
-/* --- update-ldcache --------------------------------------------------------- */
+/* --- update-ldcache, enable-cuda-compat -------------------------------------- */
 
-/* musl has no cache, but a list of directories (ldso/dynlink.c). */
-static int add_to_musl(
-	int root, const struct gpu_image *image, const struct args *a, struct mlr_error *err)
+/* By the name that ldconfig(8) would find it by: its SONAME, or that of a link "libcuda.so". */
+static void add_library(const struct gpu_image *image, const char *path, struct plan *p)
 {
-	auto_free char *path = NULL, *text = xstrdup(""), *old = xcalloc(1, MUSL_MAX + 2);
-	auto_close int fd = -1;
-	struct utsname u;
-	ssize_t n;
+	auto_call(gpu_elf_done) struct gpu_elf elf = GPU_ELF_INIT;
+	auto_close int fd = image->open(image->ctx, path);
+	const char *name = path_base(path);
+	size_t len = strlen(name);
 
-	uname(&u);
-	path = xasprintf("/etc/ld-musl-%s.path", u.machine);
-	fd = image->open(image->ctx, path);
-	n = fd < 0 ? 0 : file_read_full(fd, old, MUSL_MAX + 1);
-	if (n > (ssize_t)MUSL_MAX)
-		return mlr_fail(err, EFBIG, "'%s' of the image is larger than %u KiB", path,
-			MUSL_MAX >> 10);
-	if (n <= 0)
-		strcpy(old, "/lib\n/usr/local/lib\n/usr/lib\n");
-	for (size_t i = 0; i < a->folders.n; i++) {
-		char *more = xasprintf("%s%s\n", text, a->folders.v[i]);
-
-		free(text);
-		text = more;
-	}
-	if (strncmp(old, text, strlen(text)) == 0)
-		return 0;
-
-	auto_free char *whole = xasprintf("%s%s", text, old);
-
-	return hook_root_put(root, path, whole, strlen(whole), err);
+	if (fd < 0 || gpu_elf_read(fd, &elf) < 0)
+		return;
+	if (elf.soname && !strchr(elf.soname, '/') && strcmp(name + len - 3, ".so") != 0)
+		name = elf.soname;
+	plan_library_add(p, name, path, elf.bits, "cdi");
 }
 
-/* Let the linker's cache of the root know of directories. */
-static int add_to_cache(
-	int root, const struct gpu_image *image, const struct strv *folders, struct mlr_error *err)
+/* The libraries that a runtime has mounted in a folder, and the links to them; the image's own are
+ * in its cache already. The path that is added last counts for a name: that of a link. */
+static void add_folder(int root, const struct gpu_image *image, const char *folder, struct plan *p)
 {
-	auto_free char *bytes = NULL;
-	size_t size = 0;
-	int r = cdi_cache_merge(image, folders, &bytes, &size, err);
+	auto_strv struct strv names = STRV_INIT;
 
-	return r <= 0 ? r : hook_root_put(root, "/etc/ld.so.cache", bytes, size, err);
+	if (image->list(image->ctx, folder, &names) < 0)
+		return;
+	strv_sort(&names);
+	for (size_t i = names.n; i-- > 0;) {
+		auto_free char *path = xasprintf("%s/%s", folder, names.v[i]);
+
+		if (cdi_is_library(names.v[i]) && hook_root_is_mounted(root, path))
+			add_library(image, path, p);
+	}
+}
+
+/* What makes the linker find the plan's libraries, as mlrun's own containers have it. */
+static int put_linker_files(
+	int root, const struct gpu_image *image, struct plan *p, struct mlr_error *err)
+{
+	auto_call(gpu_image_libc_done) struct gpu_image_libc libc = GPU_IMAGE_LIBC_INIT;
+	auto_free char *because = NULL;
+	int r;
+
+	gpu_libc_find(image, &libc);
+	if (p->n_libraries == 0 || (libc.kind != GPU_LIBC_GLIBC && libc.kind != GPU_LIBC_MUSL))
+		return 0;
+	r = gpu_link_files(image, libc.kind, p, &because, err);
+	if (because)
+		return mlr_fail(err, EPROTO, "%s", because);
+	for (size_t i = 0; r == 0 && i < p->n_mounts; i++)
+		r = hook_root_put(
+			root, p->mounts[i].target, p->mounts[i].text, p->mounts[i].text_size, err);
+	return r;
 }
 
 static int update_ldcache(int root, const struct args *a, struct mlr_error *err)
 {
-	auto_call(gpu_image_libc_done) struct gpu_image_libc libc = GPU_IMAGE_LIBC_INIT;
 	const struct gpu_image image = {
 		.open = hook_root_open_file, .list = hook_root_list, .ctx = &root
 	};
+	auto_call(plan_done) struct plan p;
 
-	for (size_t i = 0; i < a->folders.n; i++)
+	plan_init(&p);
+	for (size_t i = 0; i < a->folders.n; i++) {
 		if (a->folders.v[i][0] != '/')
 			return mlr_fail(
 				err, EINVAL, "'%s' is not an absolute path", a->folders.v[i]);
-	gpu_image_libc_read(&image, &libc);
-	return libc.kind == GPU_LIBC_MUSL ? add_to_musl(root, &image, a, err)
-					  : add_to_cache(root, &image, &a->folders, err);
+		add_folder(root, &image, a->folders.v[i], &p);
+	}
+	return put_linker_files(root, &image, &p, err);
 }
-
-/* --- enable-cuda-compat ----------------------------------------------------- */
 
 /* After update-ldcache: the image's own newer libraries come in the place of the driver's. */
 static int enable_compat(int root, const struct args *a, struct mlr_error *err)
 {
 	auto_call(gpu_machine_done) struct gpu_machine m = GPU_MACHINE_INIT;
 	auto_call(gpu_compat_done) struct gpu_compat c = GPU_COMPAT_INIT;
-	auto_call(gpu_image_libc_done) struct gpu_image_libc libc = GPU_IMAGE_LIBC_INIT;
 	const struct gpu_image image = {
 		.open = hook_root_open_file, .list = hook_root_list, .ctx = &root
 	};
-	auto_strv struct strv folders = STRV_INIT;
+	auto_call(plan_done) struct plan p;
 
+	plan_init(&p);
 	if (!a->driver || !gpu_driver_is_version(a->driver))
 		return mlr_fail(
 			err, EINVAL, "invalid driver version '%s'", a->driver ? a->driver : "");
 	gpu_driver_set_version(&m, a->driver);
-	gpu_image_libc_read(&image, &libc);
 	gpu_compat_read(&image, &m, &c);
-	if (!c.use || libc.kind == GPU_LIBC_MUSL)
-		return 0;
-	strv_add(&folders, c.dir);
-	return add_to_cache(root, &image, &folders, err);
+	for (size_t i = 0; c.use && i < c.libraries.n; i++) {
+		auto_free char *path = xasprintf("%s/%s", c.dir, c.libraries.v[i]);
+
+		add_library(&image, path, &p);
+	}
+	return put_linker_files(root, &image, &p, err);
 }
 
 /* --- disable-device-node-modification -------------------------------------- */

@@ -156,6 +156,15 @@ int hook_root_place(int root, const char *path, const char **name, struct mlr_er
 	return check_place(root, dir, path, err) < 0 ? -err->code : take_fd(&dir);
 }
 
+int hook_root_is_mounted(int root, const char *path)
+{
+	auto_free char *parent = xstrndup(path, (size_t)(strrchr(path, '/') - path));
+	auto_close int dir = file_open_in_root(root, *parent ? parent : "/", O_PATH, 0),
+		       file = file_open_in_root(root, path, O_PATH, 0);
+
+	return dir >= 0 && file >= 0 && !same_mount(dir, file);
+}
+
 /* An image may have nodes of the machine's devices, and opening some of them does something: they
  * are looked at first. */
 int hook_root_open_file(void *ctx, const char *path)

@@ -35,6 +35,9 @@ int hook_root_place(int root, const char *path, const char **name, struct mlr_er
 int hook_root_put(
 	int root, const char *path, const char *bytes, size_t size, struct mlr_error *err);
 
+/* Is it a mount of its own, in a directory of another mount? Links are followed. */
+int hook_root_is_mounted(int root, const char *path);
+
 /* For struct gpu_image (gpu/gpu.h), ctx being the root's descriptor, int *. What is no regular file
  * is -ENOENT. */
 int hook_root_open_file(void *ctx, const char *path);

@@ -5,7 +5,6 @@
 #include "base/memory.h"
 #include "base/path.h"
 #include "gpu/elf.h"
-#include "gpu/inject/libc.h"
 
 #include <errno.h>
 #include <stdlib.h>

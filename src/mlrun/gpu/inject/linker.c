@@ -11,7 +11,6 @@
 #include "base/memory.h"
 #include "base/path.h"
 #include "gpu/inject/ldcache.h"
-#include "gpu/inject/libc.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -119,32 +118,21 @@ static int is_ours(
 static void drop_stale(struct plan *p, struct gpu_ldcache *c)
 {
 	const struct plan_library **v = sorted(p);
-	auto_free char *told = xstrdup("");
-	size_t kept = 0, dropped = 0;
+	auto_free char *marks = xcalloc(c->n + 1, 1), *told = NULL;
+	auto_strv struct strv paths = STRV_INIT;
 
-	for (size_t i = 0; i < c->n; i++) {
-		struct gpu_ldcache_entry *e = &c->v[i];
-
-		if (!is_ours(p, v, e)) {
-			c->v[kept++] = *e;
-			continue;
+	for (size_t i = 0; i < c->n; i++)
+		if (is_ours(p, v, &c->v[i])) {
+			marks[i] = 1;
+			strv_addf(&paths, "'%s'", c->v[i].path);
 		}
-		if (dropped++ < TOLD_MAX) {
-			char *longer = xasprintf("%s%s'%s'", told, *told ? ", " : "", e->path);
-
-			free(told);
-			told = longer;
-		}
-		free(e->name);
-		free(e->path);
-		free(e->hwcaps);
-	}
-	c->n = kept;
 	free(v);
-	if (dropped > 0)
+	gpu_ldcache_drop(c, marks);
+	told = strv_join(&paths, TOLD_MAX, ", ");
+	if (paths.n > 0)
 		plan_remark_add(p, "gpu",
-			"%zu of the image's own driver librar%s not found any more: %s%s", dropped,
-			dropped == 1 ? "y is" : "ies are", told, dropped > TOLD_MAX ? "…" : "");
+			"%zu of the image's own driver librar%s not found any more: %s%s", paths.n,
+			paths.n == 1 ? "y is" : "ies are", told, paths.n > TOLD_MAX ? "…" : "");
 }
 
 static int read_text(
@@ -209,16 +197,16 @@ static int is_kept(const struct plan *p, const char *path)
 	return own && lstat(own, &st) == 0;
 }
 
-static int link_glibc(const struct gpu_image *image, struct plan *p, struct mlr_error *err)
+static int link_glibc(
+	const struct gpu_image *image, struct plan *p, char **because, struct mlr_error *err)
 {
 	auto_call(gpu_ldcache_done) struct gpu_ldcache c = GPU_LDCACHE_INIT;
 	struct mlr_error why = MLR_ERROR_INIT;
-	auto_free char *bytes = NULL, *because = NULL;
+	auto_free char *bytes = NULL;
 	size_t size;
 
 	if (read_cache(image, &c, &why) < 0) {
-		because = xasprintf("the image's '" CACHE "' cannot be read: %s", why.text);
-		by_variable(p, because);
+		*because = xasprintf("the image's '" CACHE "' cannot be read: %s", why.text);
 		return 0;
 	}
 	drop_stale(p, &c);
@@ -227,13 +215,14 @@ static int link_glibc(const struct gpu_image *image, struct plan *p, struct mlr_
 			&c, p->libraries[i].name, p->libraries[i].path, p->libraries[i].bits);
 	size = gpu_ldcache_print(&c, &bytes);
 	if (is_kept(p, CACHE))
-		by_variable(p, "the container has a linker cache of its own");
+		*because = xstrdup("the container has a linker cache of its own");
 	else if (is_covered(p, CACHE))
-		by_variable(p, "a mount covers '" CACHE "'");
+		*because = xstrdup("a mount covers '" CACHE "'");
 	return add_files(p, image, bytes, size, err);
 }
 
-static int link_musl(const struct gpu_image *image, struct plan *p, struct mlr_error *err)
+static int link_musl(
+	const struct gpu_image *image, struct plan *p, char **because, struct mlr_error *err)
 {
 	auto_free char *path = NULL, *old = NULL, *text = NULL, *dirs = directories(p, '\n');
 	size_t unused = 0, first = p->n_mounts;
@@ -243,12 +232,18 @@ static int link_musl(const struct gpu_image *image, struct plan *p, struct mlr_e
 	uname(&u);
 	path = xasprintf("/etc/ld-musl-%s.path", u.machine);
 	r = read_text(image, path, MUSL_MAX, &old, &unused);
-	text = xasprintf("%s%s", dirs, r == 0 ? old : MUSL_DIRS);
+	if (r < 0 && r != -ENOENT) {
+		*because = xasprintf("the image's '%s' cannot be read: %s", path, strerror(-r));
+		return 0;
+	}
+	text = r == 0 && strncmp(old, dirs, strlen(dirs)) == 0
+		? xstrdup(old)
+		: xasprintf("%s%s", dirs, r == 0 ? old : MUSL_DIRS);
 	strv_add(&p->notes,
 		"the image's C library is musl, and the GPU driver's libraries need glibc: what loads them fails "
 		"without gcompat (apk add gcompat); an image with glibc has no such trouble");
 	if (is_kept(p, path) || is_covered(p, path))
-		by_variable(p, "the container's list of directories is not the image's");
+		*because = xstrdup("the container's list of directories is not the image's");
 	r = plan_file_add(p, text, strlen(text), path, "gpu", err);
 	plan_mounts_first(p, first);
 	return r;
@@ -316,9 +311,29 @@ void gpu_link_expect(const struct gpu_image *image)
 	image->expect(image->ctx, GPU_LOOK_LIST, CONF_DIR);
 }
 
+int gpu_link_files(const struct gpu_image *image, enum gpu_libc libc, struct plan *p,
+	char **because, struct mlr_error *err)
+{
+	switch (libc) {
+	case GPU_LIBC_GLIBC:
+		return link_glibc(image, p, because, err);
+	case GPU_LIBC_MUSL:
+		return link_musl(image, p, because, err);
+	case GPU_LIBC_NONE:
+		*because = xstrdup("the image has no C library whose linker could have a cache");
+		return 0;
+	case GPU_LIBC_UNKNOWN:
+		break;
+	}
+	*because = xstrdup("the image cannot be looked into, so its linker's cache is not known");
+	return 0;
+}
+
 int gpu_link(const struct gpu_image *image, struct plan *p, struct mlr_error *err)
 {
 	auto_call(gpu_image_libc_done) struct gpu_image_libc l = GPU_IMAGE_LIBC_INIT;
+	auto_free char *because = NULL;
+	int r;
 
 	if (p->n_libraries == 0)
 		return 0;
@@ -326,17 +341,8 @@ int gpu_link(const struct gpu_image *image, struct plan *p, struct mlr_error *er
 	gpu_libc_find(image, &l);
 	if (l.path && has_driver(p))
 		mend_variable(image, p);
-	switch (l.kind) {
-	case GPU_LIBC_GLIBC:
-		return link_glibc(image, p, err);
-	case GPU_LIBC_MUSL:
-		return link_musl(image, p, err);
-	case GPU_LIBC_NONE:
-		by_variable(p, "the image has no C library whose linker could have a cache");
-		return 0;
-	case GPU_LIBC_UNKNOWN:
-		break;
-	}
-	by_variable(p, "the image cannot be looked into, so its linker's cache is not known");
-	return 0;
+	r = gpu_link_files(image, l.kind, p, &because, err);
+	if (because)
+		by_variable(p, because);
+	return r;
 }

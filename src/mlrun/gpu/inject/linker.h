@@ -24,6 +24,26 @@ void gpu_image_libc_done(struct gpu_image_libc *l);
  * NULL. */
 void gpu_link_expect(const struct gpu_image *image);
 
+/*
+ * The part of gpu_link() that is files: the image's linker cache with the plan's libraries, or
+ * musl's list of directories.
+ *
+ *   because  gets why that does not do, to free(); is left alone where it does
+ *
+ * Returns 0 or -errno.
+ */
+int gpu_link_files(const struct gpu_image *image, enum gpu_libc libc, struct plan *p,
+	char **because, struct mlr_error *err);
+
+/* Is there such a regular file? Returns 0 or -errno. */
+int gpu_image_has(const struct gpu_image *image, const char *path);
+
+/* Tell the image that the likeliest of its C libraries will be read; expect is not NULL. */
+void gpu_libc_expect(const struct gpu_image *image);
+
+/* Sets kind and, where there is one, path; the version stays unknown. */
+void gpu_libc_find(const struct gpu_image *image, struct gpu_image_libc *ret);
+
 /* Look at the usual places of /lib, /lib64, /usr/lib and /usr/lib64. UNKNOWN: the image cannot be
  * looked into. */
 void gpu_image_libc_read(const struct gpu_image *image, struct gpu_image_libc *ret);
