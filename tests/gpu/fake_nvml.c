@@ -10,7 +10,7 @@
  *   mig GI CI UUID          handle CODE       error CODE (of all that is asked of this GPU)
  *
  * With OLD_DRIVER it has the functions of 2019 alone. Layouts are nvml.h's, declared once more:
- * those of gpu/nvml_library.h are what is tested.
+ * those of base/nvml.h are what is tested.
  */
 #include <dlfcn.h>
 #include <limits.h>

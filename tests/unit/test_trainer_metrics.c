@@ -235,7 +235,7 @@ static void the_management_library_tells_the_load_of_gpus(void **state)
 		"3000000000\nbusy 87 40\npower 412500 700000\ntemperature 51\n"
 		"gpu 0000:3c:00.0\nuuid GPU-b\nname NVIDIA H200\nbusy 5 1\n";
 	struct load_gpu gpus[LOAD_GPUS_MAX];
-	struct nvml *n;
+	struct nvml_watch *n;
 
 	(void)state;
 	if (!getenv("FAKE_NVML"))

@@ -97,7 +97,7 @@ static int wait_stop(struct load_sampler *s)
 	return r;
 }
 
-static void take(struct load_sampler *s, const struct nvml *nvml, struct load_before *before)
+static void take(struct load_sampler *s, const struct nvml_watch *nvml, struct load_before *before)
 {
 	struct load load;
 
@@ -113,7 +113,7 @@ static void *sample(void *arg)
 {
 	struct load_sampler *s = arg;
 	struct load_before before = { 0 };
-	struct nvml *nvml = NULL;
+	struct nvml_watch *nvml = NULL;
 	struct load first;
 
 	load_read("", &before, &first);

@@ -10,13 +10,13 @@
  * runs it: a program of its own, as mlrun is linked statically and cannot load libraries, and as
  * NVML may hang or die with a broken GPU.
  */
-#include "gpu/nvidia/nvml_library.h"
-
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/json.h"
 #include "base/memory.h"
+#include "base/nvml.h"
 
+#include <dlfcn.h>
 #include <errno.h>
 #include <jansson.h>
 #include <poll.h>
@@ -441,7 +441,7 @@ int main(int argc, char **argv)
 	int is_watch = argc == 4 && strcmp(argv[2], "watch") == 0;
 	long interval_ms = is_watch ? strtol(argv[3], NULL, 10) : 0;
 	struct nvml n = { NULL };
-	const char *why;
+	void *library;
 
 	if (!is_query && (!is_watch || interval_ms < 1 || interval_ms > 86400000)) {
 		fprintf(stderr, "Usage: mlrun-nvml LIBRARY query | LIBRARY watch MILLISECONDS\n");
@@ -454,8 +454,11 @@ int main(int argc, char **argv)
 	signal(SIGTERM, SIG_IGN);
 	signal(SIGHUP, SIG_IGN);
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
-	if (nvml_load(argv[1], &n, &why) < 0)
-		return fail("load NVIDIA's management library", why,
+	library = dlopen(argv[1], RTLD_NOW | RTLD_LOCAL);
+	if (!library || nvml_load(library, &n) < 0)
+		return fail("load NVIDIA's management library",
+			library ? "it lacks functions that every version has, as nvmlInit"
+				: dlerror(),
 			"nvidia-smi uses it as well: does that run?");
 	return run(argv[1], &n, interval_ms);
 }

@@ -1,4 +1,4 @@
-#include "gpu/nvidia/nvml_library.h"
+#include "base/nvml.h"
 
 #include "base/cleanup.h"
 #include "base/memory.h"
@@ -65,14 +65,8 @@ const char *nvml_brand_name(int brand)
 	return brand >= 0 && (size_t)brand < ARRAY_LEN(brands) ? brands[brand] : "Unknown";
 }
 
-int nvml_load(const char *path, struct nvml *ret, const char **why)
+int nvml_load(void *library, struct nvml *ret)
 {
-	void *library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
-
-	if (!library) {
-		*why = dlerror();
-		return -1;
-	}
 	*ret = (struct nvml){ NULL };
 	for (size_t i = 0; i < ARRAY_LEN(symbols); i++) {
 		void *f = NULL;
@@ -82,10 +76,7 @@ int nvml_load(const char *path, struct nvml *ret, const char **why)
 			f = dlsym(library, symbols[i].names[k]);
 		memcpy((char *)ret + symbols[i].at, &f, sizeof(f));
 	}
-	if (ret->init && ret->count && ret->handle && ret->pci)
-		return 0;
-	*why = "it lacks functions that every version has, as nvmlInit";
-	return -1;
+	return ret->init && ret->count && ret->handle && ret->pci ? 0 : -1;
 }
 
 /*

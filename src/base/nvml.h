@@ -1,11 +1,11 @@
 /*
- * NVIDIA's management library as programs see it: the part of its ABI that mlrun-nvml uses,
- * declared here because nvml.h comes with the CUDA toolkit and not with the driver (NVML API
+ * NVIDIA's management library as programs see it: the part of its ABI that mlrun-nvml and mltrain
+ * use, declared here because nvml.h comes with the CUDA toolkit and not with the driver (NVML API
  * Reference; the names and layouts below are those of nvml.h 11.0 to 13.0, and of 10.1 where a
  * "_v1" is told).
  */
-#ifndef MLR_GPU_NVML_LIBRARY_H
-#define MLR_GPU_NVML_LIBRARY_H
+#ifndef MLR_BASE_NVML_H
+#define MLR_BASE_NVML_H
 
 #include <stddef.h>
 
@@ -60,7 +60,7 @@ _Static_assert(sizeof(struct nvml_memory_v2) == 40, "nvmlMemory_v2_t");
 /*
  * The head that nvmlProcessInfo_v1_t (16 bytes), _v2_t (24) and the one of the first drivers of
  * branch 535 (32) have in common. Which one a function of the name …_v2 or …_v3 fills in depends on
- * the driver, not on the name: nvml_library.c finds it out.
+ * the driver, not on the name: nvml.c finds it out.
  */
 struct nvml_process {
 	unsigned pid;
@@ -105,9 +105,9 @@ struct nvml {
 #define NVML_CALL(n, function, ...) \
 	((n)->function ? (n)->function(__VA_ARGS__) : NVML_FUNCTION_NOT_FOUND)
 
-/* Load the library at a path, which is not started yet. Returns 0, or -1 with dlerror(3)'s
- * words. */
-int nvml_load(const char *path, struct nvml *ret, const char **why);
+/* The functions of a library that dlopen(3) has loaded, which is not started yet. Returns 0, or -1
+ * when it lacks some that every version has. */
+int nvml_load(void *library, struct nvml *ret);
 
 /*
  * The processes on a GPU by one of the functions: none where that is not told.
