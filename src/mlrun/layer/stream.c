@@ -2,7 +2,7 @@
 
 #include "base/cleanup.h"
 #include "base/memory.h"
-#include "layer/inflate.h"
+#include "layer/codec.h"
 
 #include <errno.h>
 #include <pthread.h>

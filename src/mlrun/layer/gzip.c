@@ -1,4 +1,4 @@
-#include "layer/inflate.h"
+#include "layer/codec.h"
 
 #include "base/memory.h"
 #include "config.h"

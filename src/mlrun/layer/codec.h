@@ -5,8 +5,8 @@
  *
  * After the last member, gzip may have zero bytes as padding; anything else there is refused.
  */
-#ifndef MLR_LAYER_INFLATE_H
-#define MLR_LAYER_INFLATE_H
+#ifndef MLR_LAYER_CODEC_H
+#define MLR_LAYER_CODEC_H
 
 #include "base/error.h"
 
