@@ -105,7 +105,7 @@ static void rebuild(int record, int tree, const struct layer_result *res)
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	static const struct layer_limits limits = { 2000, 16 << 20, 1 << 20 };
-	enum layer_compression comp = layer_sniff(data, size);
+	enum oci_compression comp = layer_sniff(data, size);
 	struct layer_result res = LAYER_RESULT_INIT;
 	struct mlr_error err = MLR_ERROR_INIT;
 	struct input in = { data, size };

@@ -67,7 +67,7 @@ static void layer(struct tar *t)
 	snprintf(id, sizeof(id), "sha256:%064zu", layers.n + 1);
 	tar_end(t);
 	assert_int_equal(store_tree_begin(st, STORE_LAYER, id, &work, &err), 0);
-	ok(layer_unpack(tar_read, t, LAYER_PLAIN, store_tree_fd(work), -1, &res, &err));
+	ok(layer_unpack(tar_read, t, OCI_PLAIN, store_tree_fd(work), -1, &res, &err));
 	ok(rootfs_layer_note(work, &res, &err));
 	ok(store_tree_publish(work, &err));
 	layer_result_done(&res);

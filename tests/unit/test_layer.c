@@ -94,7 +94,7 @@ static void rebuilds(int record)
 	assert_string_equal(diff_id, result.diff_id);
 }
 
-static int unpack_as(struct tar *t, enum layer_compression comp)
+static int unpack_as(struct tar *t, enum oci_compression comp)
 {
 	auto_close int record = memfd_create("record", MFD_CLOEXEC);
 	int r;
@@ -109,7 +109,7 @@ static int unpack_as(struct tar *t, enum layer_compression comp)
 static int unpack(struct tar *t)
 {
 	tar_end(t);
-	return unpack_as(t, LAYER_PLAIN);
+	return unpack_as(t, OCI_PLAIN);
 }
 
 static void accepted(struct tar *t)
@@ -204,7 +204,7 @@ static void the_diff_id_covers_what_follows_the_end_mark(void **state)
 	tar_file(&t, "f", "x");
 	tar_end(&t);
 	tar_bytes(&t, "trailing", 8);
-	assert_int_equal(unpack_as(&t, LAYER_PLAIN), 0);
+	assert_int_equal(unpack_as(&t, OCI_PLAIN), 0);
 	hash_buffer(t.p, t.n, hex);
 	assert_string_equal(result.diff_id + 7, hex);
 	assert_memory_equal(result.diff_id, "sha256:", 7);
@@ -219,7 +219,7 @@ static void a_stream_that_comes_in_single_bytes_is_the_same(void **state)
 	tar_file(&t, "d/f", "text");
 	tar_end(&t);
 	tar_gzip(&t);
-	assert_int_equal(unpack_as(&t, LAYER_GZIP), 0);
+	assert_int_equal(unpack_as(&t, OCI_GZIP), 0);
 	holds("d/f", "text");
 }
 
@@ -228,12 +228,12 @@ static void an_empty_layer_is_a_layer(void **state)
 	auto_tar struct tar t = { 0 };
 
 	(void)state;
-	assert_int_equal(unpack_as(&t, LAYER_PLAIN), 0);
+	assert_int_equal(unpack_as(&t, OCI_PLAIN), 0);
 	assert_string_equal(result.diff_id,
 		"sha256:e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855");
 	tar_end(&t);
 	layer_result_done(&result);
-	assert_int_equal(unpack_as(&t, LAYER_PLAIN), 0);
+	assert_int_equal(unpack_as(&t, OCI_PLAIN), 0);
 	assert_int_equal(result.entries, 0);
 }
 
@@ -803,7 +803,7 @@ static void several_gzip_members_and_padding_are_one_stream(void **state)
 		tar_bytes(&all, part.p, part.n);
 	}
 	tar_bytes(&all, "\0\0\0\0\0\0\0", 7);
-	assert_int_equal(unpack_as(&all, LAYER_GZIP), 0);
+	assert_int_equal(unpack_as(&all, OCI_GZIP), 0);
 	holds("a", "1");
 	holds("b", "2");
 	assert_int_equal(result.bytes, t.n);
@@ -834,7 +834,7 @@ static void an_estargz_layer_is_a_gzip_layer(void **state)
 			tar_bytes(&all, part.p, part.n);
 		}
 		tar_bytes(&all, footer, sizeof(footer) - 1);
-		assert_int_equal(unpack_as(&all, LAYER_GZIP), 0);
+		assert_int_equal(unpack_as(&all, OCI_GZIP), 0);
 		assert_int_equal(result.bytes, bytes);
 		holds("b", "{}");
 		layer_result_done(&result);
@@ -868,13 +868,13 @@ static void broken_gzip_is_refused(void **state)
 			t.p[0] ^= 0xff;
 		else if (cases[i].flip >= 0)
 			t.p[t.n - (size_t)cases[i].flip] ^= 0xff;
-		assert_int_equal(unpack_as(&t, LAYER_GZIP), -EBADMSG);
+		assert_int_equal(unpack_as(&t, OCI_GZIP), -EBADMSG);
 		if (!strstr(err.text, cases[i].words))
 			fail_msg("'%s' does not say '%s'", err.text, cases[i].words);
 	}
 	auto_tar struct tar none = { 0 };
 
-	assert_int_equal(unpack_as(&none, LAYER_GZIP), -EBADMSG);
+	assert_int_equal(unpack_as(&none, OCI_GZIP), -EBADMSG);
 }
 
 /* What zstd:chunked and pzstd write: many frames, and tables in frames to be skipped. */
@@ -900,8 +900,8 @@ static void several_zstd_frames_and_skippable_ones_are_one_stream(void **state)
 			tar_bytes(&all, part.p, part.n);
 			tar_zstd_skippable(&all, "table of contents", 17);
 		}
-		assert_int_equal(layer_sniff(all.p, all.n), LAYER_ZSTD);
-		assert_int_equal(unpack_as(&all, LAYER_ZSTD), 0);
+		assert_int_equal(layer_sniff(all.p, all.n), OCI_ZSTD);
+		assert_int_equal(unpack_as(&all, OCI_ZSTD), 0);
 		holds("a", "1");
 		holds("b", "2");
 		assert_int_equal(result.bytes, t.n);
@@ -938,13 +938,13 @@ static void broken_zstd_is_refused(void **state)
 			t.p[0] ^= 0xff;
 		else if (cases[i].flip >= 0)
 			t.p[t.n - (size_t)cases[i].flip] ^= 0xff;
-		assert_int_equal(unpack_as(&t, LAYER_ZSTD), -EBADMSG);
+		assert_int_equal(unpack_as(&t, OCI_ZSTD), -EBADMSG);
 		if (!strstr(err.text, cases[i].words))
 			fail_msg("'%s' does not say '%s'", err.text, cases[i].words);
 	}
 	auto_tar struct tar none = { 0 };
 
-	assert_int_equal(unpack_as(&none, LAYER_ZSTD), -EBADMSG);
+	assert_int_equal(unpack_as(&none, OCI_ZSTD), -EBADMSG);
 }
 
 static void a_zstd_window_beyond_the_limit_is_refused(void **state)
@@ -956,22 +956,22 @@ static void a_zstd_window_beyond_the_limit_is_refused(void **state)
 	tar_end(&most);
 	tar_bytes(&more, most.p, most.n);
 	tar_zstd(&most, 1, 27);
-	assert_int_equal(unpack_as(&most, LAYER_ZSTD), 0);
+	assert_int_equal(unpack_as(&most, OCI_ZSTD), 0);
 	holds("f", "x");
 	tar_zstd(&more, 1, 28);
-	assert_int_equal(unpack_as(&more, LAYER_ZSTD), -EFBIG);
+	assert_int_equal(unpack_as(&more, OCI_ZSTD), -EFBIG);
 	assert_non_null(strstr(err.text, "window larger than the 128 MiB allowed"));
 }
 
 static void the_kind_of_compression_is_told_by_the_first_bytes(void **state)
 {
 	(void)state;
-	assert_int_equal(layer_sniff("\x1f\x8b\x08\x00", 4), LAYER_GZIP);
-	assert_int_equal(layer_sniff("\x28\xb5\x2f\xfd", 4), LAYER_ZSTD);
-	assert_int_equal(layer_sniff("\x5f\x2a\x4d\x18", 4), LAYER_ZSTD);
-	assert_int_equal(layer_sniff("\x28\xb5\x2f\xfd", 3), LAYER_PLAIN);
-	assert_int_equal(layer_sniff("file", 4), LAYER_PLAIN);
-	assert_int_equal(layer_sniff("", 0), LAYER_PLAIN);
+	assert_int_equal(layer_sniff("\x1f\x8b\x08\x00", 4), OCI_GZIP);
+	assert_int_equal(layer_sniff("\x28\xb5\x2f\xfd", 4), OCI_ZSTD);
+	assert_int_equal(layer_sniff("\x5f\x2a\x4d\x18", 4), OCI_ZSTD);
+	assert_int_equal(layer_sniff("\x28\xb5\x2f\xfd", 3), OCI_PLAIN);
+	assert_int_equal(layer_sniff("file", 4), OCI_PLAIN);
+	assert_int_equal(layer_sniff("", 0), OCI_PLAIN);
 }
 
 static void broken_tars_are_refused(void **state)
@@ -981,13 +981,13 @@ static void broken_tars_are_refused(void **state)
 	(void)state;
 	tar_file(&cut, "f", "a text of some length");
 	cut.n -= 505;
-	assert_int_equal(unpack_as(&cut, LAYER_PLAIN), -EPROTO);
+	assert_int_equal(unpack_as(&cut, OCI_PLAIN), -EPROTO);
 
 	tar_file(&sum, "e", "x");
 	tar_file(&sum, "f", "x");
 	sum.p[1024] ^= 1;
 	tar_end(&sum);
-	assert_int_equal(unpack_as(&sum, LAYER_PLAIN), -EPROTO);
+	assert_int_equal(unpack_as(&sum, OCI_PLAIN), -EPROTO);
 
 	tar_member(
 		&huge, '0', "f", 0644, 1, "", "x", 1, 077777777777ull); /* 8 GiB that do not come */
@@ -1014,11 +1014,11 @@ static void a_read_that_fails_is_what_the_error_tells(void **state)
 	(void)state;
 	tar_member(&t, '0', "f", 0644, 1, "", "x", 1, 5000);
 	assert_int_equal(
-		layer_unpack(failing_read, &t, LAYER_PLAIN, tree, -1, &result, &err), -ECONNRESET);
+		layer_unpack(failing_read, &t, OCI_PLAIN, tree, -1, &result, &err), -ECONNRESET);
 	assert_string_equal(err.text, "short read: Connection reset by peer");
 }
 
-static int limited(struct tar *t, enum layer_compression comp, struct layer_limits limits)
+static int limited(struct tar *t, enum oci_compression comp, struct layer_limits limits)
 {
 	t->at = 0;
 	return layer_unpack_limited(tar_read, t, comp, tree, -1, &limits, &result, &err);
@@ -1040,11 +1040,11 @@ static void bombs_are_refused_at_their_limit(void **state)
 	tar_end(&many);
 	l = normal;
 	l.entries = 10;
-	assert_int_equal(limited(&many, LAYER_PLAIN, l), -EFBIG);
+	assert_int_equal(limited(&many, OCI_PLAIN, l), -EFBIG);
 	assert_non_null(strstr(err.text, "more than the 10 members allowed"));
 	l = normal;
 	l.dir_memory = 500;
-	assert_int_equal(limited(&many, LAYER_PLAIN, l), -EFBIG);
+	assert_int_equal(limited(&many, OCI_PLAIN, l), -EFBIG);
 	assert_non_null(strstr(err.text, "more directories than"));
 
 	tar_member(&big, '0', "f", 0644, 1, "", zeros, 8 << 20, 8 << 20);
@@ -1052,9 +1052,9 @@ static void bombs_are_refused_at_their_limit(void **state)
 	free(zeros);
 	l = normal;
 	l.bytes = 1 << 20;
-	assert_int_equal(limited(&big, LAYER_PLAIN, l), -EFBIG);
+	assert_int_equal(limited(&big, OCI_PLAIN, l), -EFBIG);
 	tar_gzip(&big);
-	assert_int_equal(limited(&big, LAYER_GZIP, normal), 0);
+	assert_int_equal(limited(&big, OCI_GZIP, normal), 0);
 }
 
 #define TEST(f) cmocka_unit_test_setup_teardown(f, setup, teardown)

@@ -529,7 +529,7 @@ static void try(const struct evil *e)
 	e->make(&t);
 	tar_end(&t);
 	place_make(&p);
-	r = layer_unpack(tar_read, &t, LAYER_PLAIN, p.tree, record, &result, &err);
+	r = layer_unpack(tar_read, &t, OCI_PLAIN, p.tree, record, &result, &err);
 	if (r != -e->code || (r < 0 && !strstr(err.text, e->words)))
 		fail_msg("%s: %d, '%s', not %d and '%s'", e->name, r, err.text, -e->code, e->words);
 	if (r == 0 && fstatat(p.tree, e->words, &sb, AT_SYMLINK_NOFOLLOW) < 0)
@@ -572,7 +572,7 @@ static void an_archive_cut_at_any_place_is_refused_or_whole(void **state)
 
 		cut.n = n;
 		place_make(&p);
-		r = layer_unpack(tar_read, &cut, LAYER_PLAIN, p.tree, record, &result, &err);
+		r = layer_unpack(tar_read, &cut, OCI_PLAIN, p.tree, record, &result, &err);
 		if (r == 0)
 			check_record(&e, record, p.tree, &result);
 		else
@@ -618,7 +618,7 @@ static void a_file_larger_than_the_disk_is_refused_before_its_first_byte(void **
 	assert_true(t.n < 100000);
 	place_make(&p);
 	assert_int_equal(
-		layer_unpack_limited(tar_read, &t, LAYER_ZSTD, p.tree, -1, &l, &result, &err),
+		layer_unpack_limited(tar_read, &t, OCI_ZSTD, p.tree, -1, &l, &result, &err),
 		-ENOSPC);
 	assert_non_null(strstr(err.text, "'f': 549755 MB, and the file system has "));
 	assert_int_equal(faccessat(p.tree, "f", F_OK, 0), -1);

@@ -73,7 +73,7 @@ static void comes_back(struct tar *t)
 	auto_tar struct tar again = { 0 };
 
 	t->at = 0;
-	if (layer_unpack(tar_read, t, LAYER_PLAIN, tree, record, &result, &err) < 0)
+	if (layer_unpack(tar_read, t, OCI_PLAIN, tree, record, &result, &err) < 0)
 		fail_msg("%s", err.text);
 	if (rebuild(&again) < 0)
 		fail_msg("%s", err.text);
@@ -261,7 +261,7 @@ static void a_record_does_not_grow_without_bounds(void **state)
 	}
 	tar_end(&links);
 	assert_int_equal(
-		layer_unpack(tar_read, &links, LAYER_PLAIN, tree, record, &result, &err), -EFBIG);
+		layer_unpack(tar_read, &links, OCI_PLAIN, tree, record, &result, &err), -EFBIG);
 	assert_non_null(strstr(err.text, "more bytes of replaced files than the layer has"));
 }
 

@@ -83,7 +83,7 @@ static int unpack(struct tar *t)
 	snprintf(id, sizeof(id), "sha256:%064zu", layers.n + 1);
 	assert_int_equal(store_tree_begin(st, STORE_LAYER, id, &work, &err), 0);
 	t->at = 0;
-	r = layer_unpack(tar_read, t, LAYER_PLAIN, store_tree_fd(work), -1, &res, &err);
+	r = layer_unpack(tar_read, t, OCI_PLAIN, store_tree_fd(work), -1, &res, &err);
 	if (r < 0) {
 		store_tree_drop(work);
 		return r;
@@ -111,7 +111,7 @@ static int read_into(struct squashfs_writer *s, struct tar *t)
 
 	t->at = 0;
 	return layer_tar_read(
-		tar_read, t, LAYER_PLAIN, &limits, &squashfs_writer_sink, s, &res, &err);
+		tar_read, t, OCI_PLAIN, &limits, &squashfs_writer_sink, s, &res, &err);
 }
 
 static void squashfs_writer_free_p(struct squashfs_writer **s)

@@ -47,22 +47,16 @@ static const char *const formats[] = {
 	[EXPORT_DOCKER_ARCHIVE] = "docker-archive",
 	[EXPORT_TAR] = "tar",
 };
-static const char *const compressions[] = {
-	[EXPORT_GZIP] = "gzip",
-	[EXPORT_ZSTD] = "zstd",
-	[EXPORT_PLAIN] = "none",
-};
 
-static size_t look_up(const char *const *words, size_t n, const char *arg, const char *option,
-	struct argp_state *state)
+static enum export_format look_up_format(const char *arg, struct argp_state *state)
 {
 	size_t i = 0;
 
-	while (i < n && strcmp(words[i], arg) != 0)
+	while (i < ARRAY_LEN(formats) && strcmp(formats[i], arg) != 0)
 		i++;
-	if (i == n)
-		argp_error(state, "--%s does not know '%s'", option, arg);
-	return i;
+	if (i == ARRAY_LEN(formats))
+		argp_error(state, "--format does not know '%s'", arg);
+	return (enum export_format)i;
 }
 
 /* What skopeo and its kin take as a place, and what does the same. */
@@ -123,7 +117,7 @@ static void check_args(const struct args *a, struct argp_state *state)
 		argp_error(state, "a directory cannot be written to standard output");
 	if (a->export.format > EXPORT_OCI &&
 		(a->export.keep_blobs ||
-			(a->compression_given && a->export.compression != EXPORT_PLAIN)))
+			(a->compression_given && a->export.compression != OCI_PLAIN)))
 		argp_error(
 			state, "--format=%s has no compressed layers", formats[a->export.format]);
 	if (a->export.keep_blobs && a->compression_given)
@@ -141,13 +135,12 @@ static error_t parse_option(int key, char *arg, struct argp_state *state)
 		state->child_inputs[0] = &a->common;
 		return 0;
 	case KEY_FORMAT:
-		a->export.format = (enum export_format)look_up(
-			formats, ARRAY_LEN(formats), arg, "format", state);
+		a->export.format = look_up_format(arg, state);
 		a->format_given = 1;
 		return 0;
 	case KEY_COMPRESSION:
-		a->export.compression = (enum export_compression)look_up(
-			compressions, ARRAY_LEN(compressions), arg, "compression", state);
+		if (oci_compression_parse(arg, &a->export.compression) < 0)
+			argp_error(state, "--compression does not know '%s'", arg);
 		a->compression_given = 1;
 		return 0;
 	case KEY_KEEP_BLOBS:
@@ -243,7 +236,8 @@ static void args_done(struct args *a)
 int cmd_export(int argc, char **argv)
 {
 	auto_call(stores_close) struct stores all = STORES_INIT;
-	auto_call(args_done) struct args a = { .export = { .cancel = &cli_stop_signal },
+	auto_call(args_done) struct args a = { .export = { .compression = OCI_GZIP,
+						       .cancel = &cli_stop_signal },
 		.place = OCI_NAME_INIT };
 	struct mlr_error err = MLR_ERROR_INIT;
 	int status, r;

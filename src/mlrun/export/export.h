@@ -11,6 +11,7 @@
 #define MLR_EXPORT_EXPORT_H
 
 #include "base/error.h"
+#include "oci/compression.h"
 #include "oci/digest.h"
 #include "store/image.h"
 #include "store/store.h"
@@ -22,11 +23,9 @@ enum export_format {
 	EXPORT_TAR,            /* the root directory, without the configuration */
 };
 
-enum export_compression { EXPORT_GZIP, EXPORT_ZSTD, EXPORT_PLAIN };
-
 struct export_options {
 	enum export_format format;
-	enum export_compression compression;
+	enum oci_compression compression;
 	int keep_blobs;   /* write the original blobs and manifest; fails if the store lacks them */
 	const char *name; /* to write into it; NULL: the image's own */
 	const int *cancel; /* read atomically; not 0 stops the work with -ECANCELED. May be NULL */

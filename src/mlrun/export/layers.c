@@ -9,12 +9,6 @@
 #include <errno.h>
 #include <string.h>
 
-static const char *const media_types[] = {
-	[EXPORT_GZIP] = "application/vnd.oci.image.layer.v1.tar+gzip",
-	[EXPORT_ZSTD] = "application/vnd.oci.image.layer.v1.tar+zstd",
-	[EXPORT_PLAIN] = "application/vnd.oci.image.layer.v1.tar",
-};
-
 static void digest_of(const void *buf, size_t len, char digest[OCI_DIGEST_SIZE])
 {
 	memcpy(digest, "sha256:", 7);
@@ -36,7 +30,7 @@ static int put_layer(
 	int r = outlet_put_fd(w->out, name, p->fd, p->size, err);
 
 	ret->digest = xstrdup(p->digest);
-	ret->media_type = xstrdup(media_types[w->opt->compression]);
+	ret->media_type = xstrdup(oci_compression_type(w->opt->compression));
 	ret->size = p->size;
 	return r;
 }
@@ -164,7 +158,7 @@ int layers_write_oci(struct work *w, struct export_result *ret, struct mlr_error
 static int put_docker_layer(struct work *w, size_t i, const char *name, struct mlr_error *err)
 {
 	auto_call(pack_done) struct pack p = PACK_INIT;
-	int r = pack_layer(w->st, w->config.diff_ids.v[i], EXPORT_PLAIN, w->opt->cancel, &p, err);
+	int r = pack_layer(w->st, w->config.diff_ids.v[i], OCI_PLAIN, w->opt->cancel, &p, err);
 
 	return r < 0 ? r : outlet_put_fd(w->out, name, p.fd, p.size, err);
 }

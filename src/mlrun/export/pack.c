@@ -5,6 +5,7 @@
 #include "base/hash.h"
 #include "base/memory.h"
 #include "base/temp.h"
+#include "layer/codec.h"
 #include "layer/record.h"
 #include "oci/digest.h"
 #include "oci/manifest.h"
@@ -17,23 +18,16 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <zlib.h>
-#include <zstd.h>
 
-#define GZIP_LEVEL 6 /* zlib's default, as docker push and podman push use it */
-#define ZSTD_LEVEL 3
-#define CHUNK      (256u << 10)
+#define CHUNK (256u << 10) /* between two looks at cancel */
 
 /* Tar bytes in, compressed bytes to the file. */
 struct press {
-	enum export_compression how;
+	struct layer_deflate *deflate; /* NULL: plain */
 	const int *cancel;
 	int fd;
 	struct hash *hash;
 	uint64_t size;
-	z_stream gzip;
-	ZSTD_CCtx *zstd;
-	unsigned char out[CHUNK];
 };
 
 void pack_done(struct pack *p)
@@ -43,8 +37,9 @@ void pack_done(struct pack *p)
 	*p = (struct pack)PACK_INIT;
 }
 
-static int keep(struct press *p, const void *buf, size_t len, struct mlr_error *err)
+static int keep(void *ctx, const void *buf, size_t len, struct mlr_error *err)
 {
+	struct press *p = ctx;
 	int r = file_write_all(p->fd, buf, len);
 
 	if (r < 0)
@@ -52,39 +47,6 @@ static int keep(struct press *p, const void *buf, size_t len, struct mlr_error *
 	hash_update(p->hash, buf, len);
 	p->size += len;
 	return 0;
-}
-
-static int run_gzip(struct press *p, const void *buf, size_t len, int flush, struct mlr_error *err)
-{
-	int r;
-
-	p->gzip.next_in = (Bytef *)buf;
-	p->gzip.avail_in = (uInt)len;
-	do {
-		p->gzip.next_out = p->out;
-		p->gzip.avail_out = sizeof(p->out);
-		deflate(&p->gzip, flush); /* cannot fail with a valid state */
-		r = keep(p, p->out, sizeof(p->out) - p->gzip.avail_out, err);
-	} while (r == 0 && p->gzip.avail_out == 0);
-	return r;
-}
-
-static int run_zstd(
-	struct press *p, const void *buf, size_t len, ZSTD_EndDirective end, struct mlr_error *err)
-{
-	ZSTD_inBuffer in = { buf, len, 0 };
-	size_t left;
-	int r;
-
-	do {
-		ZSTD_outBuffer out = { p->out, sizeof(p->out), 0 };
-
-		left = ZSTD_compressStream2(p->zstd, &out, &in, end);
-		if (ZSTD_isError(left))
-			return mlr_fail(err, EIO, "compress: %s", ZSTD_getErrorName(left));
-		r = keep(p, p->out, out.pos, err);
-	} while (r == 0 && (end == ZSTD_e_end ? left > 0 : in.pos < in.size));
-	return r;
 }
 
 static int put(void *ctx, const void *buf, size_t len, struct mlr_error *err)
@@ -96,9 +58,8 @@ static int put(void *ctx, const void *buf, size_t len, struct mlr_error *err)
 	for (size_t done = 0; done < len;) {
 		size_t n = len - done < CHUNK ? len - done : CHUNK;
 		const char *at = (const char *)buf + done;
-		int r = p->how == EXPORT_GZIP   ? run_gzip(p, at, n, Z_NO_FLUSH, err)
-			: p->how == EXPORT_ZSTD ? run_zstd(p, at, n, ZSTD_e_continue, err)
-						: keep(p, at, n, err);
+		int r = p->deflate ? layer_deflate_run(p->deflate, at, n, 0, keep, p, err)
+				   : keep(p, at, n, err);
 
 		if (r < 0)
 			return r;
@@ -109,16 +70,12 @@ static int put(void *ctx, const void *buf, size_t len, struct mlr_error *err)
 
 static int end(struct press *p, struct mlr_error *err)
 {
-	return p->how == EXPORT_GZIP    ? run_gzip(p, "", 0, Z_FINISH, err)
-		: p->how == EXPORT_ZSTD ? run_zstd(p, "", 0, ZSTD_e_end, err)
-					: 0;
+	return p->deflate ? layer_deflate_run(p->deflate, "", 0, 1, keep, p, err) : 0;
 }
 
 static void press_free(struct press *p)
 {
-	if (p->how == EXPORT_GZIP)
-		deflateEnd(&p->gzip);
-	ZSTD_freeCCtx(p->zstd);
+	layer_deflate_free(p->deflate);
 	hash_free(p->hash);
 	free(p);
 }
@@ -129,26 +86,14 @@ static void press_cleanup(struct press **p)
 		press_free(*p);
 }
 
-/* A gzip header without a name and a time; a zstd frame with a checksum. */
-static struct press *press_new(enum export_compression how, int fd, const int *cancel)
+static struct press *press_new(enum oci_compression how, int fd, const int *cancel)
 {
 	struct press *p = xcalloc(1, sizeof(*p));
 
-	p->how = how;
+	p->deflate = layer_codec(how) ? layer_codec(how)->deflate() : NULL;
 	p->cancel = cancel;
 	p->fd = fd;
 	p->hash = hash_new();
-	if (how == EXPORT_GZIP &&
-		deflateInit2(&p->gzip, GZIP_LEVEL, Z_DEFLATED, 15 + 16, 8, Z_DEFAULT_STRATEGY) !=
-			Z_OK)
-		mlr_oom();
-	if (how != EXPORT_ZSTD)
-		return p;
-	p->zstd = ZSTD_createCCtx();
-	if (!p->zstd)
-		mlr_oom();
-	ZSTD_CCtx_setParameter(p->zstd, ZSTD_c_compressionLevel, ZSTD_LEVEL);
-	ZSTD_CCtx_setParameter(p->zstd, ZSTD_c_checksumFlag, 1);
 	return p;
 }
 
@@ -232,8 +177,8 @@ static int store_temp(struct store *st, struct mlr_error *err)
 	return fd >= 0 ? fd : temp_open(-1, err); /* a site's store may be read-only for us */
 }
 
-int pack_layer(struct store *st, const char *diff_id, enum export_compression how,
-	const int *cancel, struct pack *ret, struct mlr_error *err)
+int pack_layer(struct store *st, const char *diff_id, enum oci_compression how, const int *cancel,
+	struct pack *ret, struct mlr_error *err)
 {
 	auto_close int fd = store_temp(st, err);
 	auto_call(press_cleanup) struct press *p = NULL;

@@ -41,8 +41,8 @@ int pack_rebuild(struct store *st, const char *diff_id, layer_write_fn write, vo
 	struct mlr_error *err);
 
 /* Compress a layer. The same layer gives the same bytes. Returns as above, and -ENOSPC. */
-int pack_layer(struct store *st, const char *diff_id, enum export_compression how,
-	const int *cancel, struct pack *ret, struct mlr_error *err);
+int pack_layer(struct store *st, const char *diff_id, enum oci_compression how, const int *cancel,
+	struct pack *ret, struct mlr_error *err);
 
 /* Get a layer's blob that the store kept. Returns 0, -ENOENT, -EBADMSG. */
 int pack_kept(struct store *st, const struct oci_descriptor *blob, struct pack *ret,

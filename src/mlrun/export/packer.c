@@ -22,7 +22,7 @@ struct packed {
 struct packer {
 	struct store *st;
 	const struct strv *diff_ids;
-	enum export_compression how;
+	enum oci_compression how;
 	const int *cancel;
 	pthread_t threads[THREADS_MAX];
 	size_t n_threads;
@@ -76,7 +76,7 @@ static size_t count_threads(size_t layers)
 	return n < layers ? n : layers;
 }
 
-int packer_new(struct store *st, const struct strv *diff_ids, enum export_compression how,
+int packer_new(struct store *st, const struct strv *diff_ids, enum oci_compression how,
 	const int *cancel, struct packer **ret, struct mlr_error *err)
 {
 	struct packer *p = xcalloc(1, sizeof(*p));

@@ -13,7 +13,7 @@ struct packer;
 /* Start with these layers; diff_ids and cancel stay the caller's and outlive the packer. At most
  * twice as many packed layers wait as there are threads. Returns 0, or -EAGAIN if no thread can be
  * started. */
-int packer_new(struct store *st, const struct strv *diff_ids, enum export_compression how,
+int packer_new(struct store *st, const struct strv *diff_ids, enum oci_compression how,
 	const int *cancel, struct packer **ret, struct mlr_error *err);
 
 /* Get the next layer, as from pack_layer(). */

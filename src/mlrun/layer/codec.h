@@ -1,21 +1,27 @@
 /*
- * Decompress a stream as it comes: gzip (RFC 1952) by ISA-L or zlib, zstd (RFC 8878) by libzstd,
- * each of any number of members or frames, so that eStargz and zstd:chunked, which are made of many
- * and carry tables of contents, are read like any other.
+ * Decompresses and compresses layers: a file for each row of oci/compression.h.
  *
- * After the last member, gzip may have zero bytes as padding; anything else there is refused.
+ * Streams may consist of any number of members (gzip, RFC 1952) or frames (zstd, RFC 8878), so
+ * eStargz and zstd:chunked, which are made of many and carry tables of contents, are read like any
+ * other. After the last member, gzip may have zero bytes as padding; anything else is an error.
  */
 #ifndef MLR_LAYER_CODEC_H
 #define MLR_LAYER_CODEC_H
 
 #include "base/error.h"
+#include "oci/compression.h"
 
 #include <stddef.h>
 #include <stdint.h>
 
-/* The largest zstd window that a layer may ask for, as a power of two: 128 MiB, what the zstd
- * program takes too unless told otherwise. */
+/* The largest zstd window that a layer may ask for, as a power of two: 128 MiB, the default of the
+ * zstd program, too. */
 #define LAYER_ZSTD_WINDOW_LOG 27
+
+#define LAYER_MAGIC_SIZE 4
+
+/* Takes the next bytes. Returns 0, or -errno with err set to end it. */
+typedef int (*layer_write_fn)(void *ctx, const void *buf, size_t len, struct mlr_error *err);
 
 struct layer_inflate;
 
@@ -30,9 +36,6 @@ struct layer_inflate_ops {
 struct layer_inflate {
 	const struct layer_inflate_ops *ops;
 };
-
-struct layer_inflate *layer_inflate_gzip(void);
-struct layer_inflate *layer_inflate_zstd(void);
 
 /*
  * Inflate until the input is used up or the output is full; all four variables move along. After it
@@ -58,5 +61,57 @@ static inline void layer_inflate_free(struct layer_inflate *z)
 	if (z)
 		z->ops->free(z);
 }
+
+struct layer_deflate;
+
+struct layer_deflate_ops {
+	int (*run)(struct layer_deflate *z, const void *buf, size_t len, int end,
+		layer_write_fn write, void *ctx, struct mlr_error *err);
+	void (*free)(struct layer_deflate *z);
+};
+
+/* A compressor begins with this. */
+struct layer_deflate {
+	const struct layer_deflate_ops *ops;
+};
+
+/*
+ * Compress the next bytes; what comes out goes to write. The same bytes in the same pieces give the
+ * same result, without a name or a time.
+ *
+ *   end  not 0: these bytes, perhaps none, are the last
+ *
+ * Returns 0, -EIO, or write's error.
+ */
+static inline int layer_deflate_run(struct layer_deflate *z, const void *buf, size_t len, int end,
+	layer_write_fn write, void *ctx, struct mlr_error *err)
+{
+	return z->ops->run(z, buf, len, end, write, ctx, err);
+}
+
+static inline void layer_deflate_free(struct layer_deflate *z)
+{
+	if (z)
+		z->ops->free(z);
+}
+
+struct layer_codec {
+	int (*is_magic)(const unsigned char *b, size_t n); /* does a stream begin so? */
+	struct layer_inflate *(*inflate)(void);
+	struct layer_deflate *(*deflate)(void);
+};
+
+#define ROW(ID, name) extern const struct layer_codec layer_##name;
+OCI_COMPRESSIONS(ROW)
+#undef ROW
+
+/* NULL for OCI_PLAIN. */
+const struct layer_codec *layer_codec(enum oci_compression c);
+
+/*
+ * Tell by its first bytes (LAYER_MAGIC_SIZE, unless it is shorter) how a stream is compressed. Many
+ * images in use are mislabelled, and Docker and containerd go by the bytes as well.
+ */
+enum oci_compression layer_sniff(const void *magic, size_t n);
 
 #endif

@@ -5,6 +5,10 @@
 
 #include <errno.h>
 #include <stdlib.h>
+#include <zlib.h>
+
+#define LEVEL 6 /* zlib's default, as docker push and podman push use it */
+#define CHUNK (256u << 10)
 
 /* A backend inflates one member: run() returns 1 at the member's end, 0 before, -1 for bad data. */
 #if HAVE_ISAL
@@ -51,8 +55,6 @@ static int member_run(
 }
 
 #else
-
-#include <zlib.h>
 
 struct member {
 	z_stream s;
@@ -174,7 +176,7 @@ static void gzip_free(struct layer_inflate *base)
 	free(z);
 }
 
-struct layer_inflate *layer_inflate_gzip(void)
+static struct layer_inflate *inflate_new(void)
 {
 	static const struct layer_inflate_ops ops = { gzip_run, gzip_end, gzip_free };
 	struct gzip *z = xcalloc(1, sizeof(*z));
@@ -183,3 +185,56 @@ struct layer_inflate *layer_inflate_gzip(void)
 	member_init(&z->member);
 	return &z->base;
 }
+
+struct packer {
+	struct layer_deflate base;
+	z_stream s;
+	unsigned char out[CHUNK];
+};
+
+static int packer_run(struct layer_deflate *base, const void *buf, size_t len, int end,
+	layer_write_fn write, void *ctx, struct mlr_error *err)
+{
+	struct packer *p = (struct packer *)base;
+	int r;
+
+	p->s.next_in = (Bytef *)buf;
+	p->s.avail_in = (uInt)len;
+	do {
+		p->s.next_out = p->out;
+		p->s.avail_out = sizeof(p->out);
+		deflate(&p->s, end ? Z_FINISH : Z_NO_FLUSH); /* cannot fail with a valid state */
+		r = write(ctx, p->out, sizeof(p->out) - p->s.avail_out, err);
+	} while (r == 0 && p->s.avail_out == 0);
+	return r;
+}
+
+static void packer_free(struct layer_deflate *base)
+{
+	struct packer *p = (struct packer *)base;
+
+	deflateEnd(&p->s);
+	free(p);
+}
+
+/* The header has no name and no time. */
+static struct layer_deflate *deflate_new(void)
+{
+	static const struct layer_deflate_ops ops = { packer_run, packer_free };
+	struct packer *p = xcalloc(1, sizeof(*p));
+
+	p->base.ops = &ops;
+	if (deflateInit2(&p->s, LEVEL, Z_DEFLATED, 15 + 16, 8, Z_DEFAULT_STRATEGY) != Z_OK) {
+		mlr_oom();
+		abort();
+	}
+	return &p->base;
+}
+
+/* RFC 1952, 2.3.1 */
+static int is_magic(const unsigned char *b, size_t n)
+{
+	return n >= 2 && b[0] == 0x1f && b[1] == 0x8b;
+}
+
+const struct layer_codec layer_gzip = { is_magic, inflate_new, deflate_new };

@@ -24,15 +24,13 @@
 
 #include "base/error.h"
 #include "base/hash.h"
+#include "layer/codec.h"
 
 #include <stddef.h>
 #include <stdint.h>
 
 #define LAYER_RECORD_NAME  "meta.zst" /* beside the tree */
 #define LAYER_RECORD_MAGIC "MLRLAYER1\n"
-
-/* Takes the next bytes of the tar. Returns 0, or -errno with err set to end it. */
-typedef int (*layer_write_fn)(void *ctx, const void *buf, size_t len, struct mlr_error *err);
 
 /*
  * Write a layer's tar again.

@@ -224,21 +224,7 @@ static void stream_free(struct layer_stream *s)
 	free(s);
 }
 
-/* zstd also has frames to be skipped, which may come first (RFC 8878, 3.1.2). */
-enum layer_compression layer_sniff(const void *magic, size_t n)
-{
-	const unsigned char *b = magic;
-
-	if (n >= 2 && b[0] == 0x1f && b[1] == 0x8b)
-		return LAYER_GZIP;
-	if (n >= 4 && b[0] == 0x28 && b[1] == 0xb5 && b[2] == 0x2f && b[3] == 0xfd)
-		return LAYER_ZSTD;
-	if (n >= 4 && (b[0] & 0xf0) == 0x50 && b[1] == 0x2a && b[2] == 0x4d && b[3] == 0x18)
-		return LAYER_ZSTD;
-	return LAYER_PLAIN;
-}
-
-int layer_stream_open(layer_read_fn read, void *ctx, enum layer_compression comp,
+int layer_stream_open(layer_read_fn read, void *ctx, enum oci_compression comp,
 	const struct layer_limits *limits, struct layer_stream **ret, struct mlr_error *err)
 {
 	struct layer_stream *s = xcalloc(1, sizeof(*s));
@@ -247,9 +233,7 @@ int layer_stream_open(layer_read_fn read, void *ctx, enum layer_compression comp
 	s->read = read;
 	s->ctx = ctx;
 	s->limits = *limits;
-	s->inflate = comp == LAYER_GZIP ? layer_inflate_gzip()
-		: comp == LAYER_ZSTD    ? layer_inflate_zstd()
-					: NULL;
+	s->inflate = layer_codec(comp) ? layer_codec(comp)->inflate() : NULL;
 	s->hash = hash_new();
 	pthread_mutex_init(&s->mutex, NULL);
 	pthread_cond_init(&s->changed, NULL);

@@ -11,7 +11,7 @@
 struct layer_stream;
 
 /* Start reading. Returns 0, -EAGAIN when no thread can be had, -ENOMEM. */
-int layer_stream_open(layer_read_fn read, void *ctx, enum layer_compression comp,
+int layer_stream_open(layer_read_fn read, void *ctx, enum oci_compression comp,
 	const struct layer_limits *limits, struct layer_stream **ret, struct mlr_error *err);
 
 /*

@@ -408,7 +408,7 @@ static int read_all(struct reading *r, struct mlr_error *err)
 	return 0;
 }
 
-int layer_tar_read(layer_read_fn read, void *read_ctx, enum layer_compression comp,
+int layer_tar_read(layer_read_fn read, void *read_ctx, enum oci_compression comp,
 	const struct layer_limits *limits, const struct layer_sink *sink, void *sink_ctx,
 	struct layer_result *ret, struct mlr_error *err)
 {

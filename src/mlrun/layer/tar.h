@@ -64,7 +64,7 @@ struct layer_sink {
  *
  * Returns 0, what layer_unpack() says of streams, archives and limits, or a sink's failure.
  */
-int layer_tar_read(layer_read_fn read, void *read_ctx, enum layer_compression comp,
+int layer_tar_read(layer_read_fn read, void *read_ctx, enum oci_compression comp,
 	const struct layer_limits *limits, const struct layer_sink *sink, void *sink_ctx,
 	struct layer_result *ret, struct mlr_error *err);
 

@@ -172,7 +172,7 @@ static const struct layer_sink sink = {
 };
 
 /* The members, then what is known only after the last. */
-static int unpack(struct unpacking *u, layer_read_fn read, void *ctx, enum layer_compression comp,
+static int unpack(struct unpacking *u, layer_read_fn read, void *ctx, enum oci_compression comp,
 	const struct layer_limits *limits, struct layer_result *res, struct mlr_error *err)
 {
 	struct layer_sink told = sink;
@@ -201,7 +201,7 @@ void layer_result_done(struct layer_result *r)
 	memset(r, 0, sizeof(*r));
 }
 
-int layer_unpack_limited(layer_read_fn read, void *ctx, enum layer_compression comp, int tree_fd,
+int layer_unpack_limited(layer_read_fn read, void *ctx, enum oci_compression comp, int tree_fd,
 	int record_fd, const struct layer_limits *limits, struct layer_result *ret,
 	struct mlr_error *err)
 {
@@ -224,7 +224,7 @@ int layer_unpack_limited(layer_read_fn read, void *ctx, enum layer_compression c
 	return 0;
 }
 
-int layer_unpack(layer_read_fn read, void *ctx, enum layer_compression comp, int tree_fd,
+int layer_unpack(layer_read_fn read, void *ctx, enum oci_compression comp, int tree_fd,
 	int record_fd, struct layer_result *ret, struct mlr_error *err)
 {
 	static const struct layer_limits limits = LAYER_LIMITS_DEFAULT;

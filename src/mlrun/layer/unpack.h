@@ -20,20 +20,11 @@
 #include "base/error.h"
 #include "base/hash.h"
 #include "base/strv.h"
+#include "oci/compression.h"
 
 #include <stddef.h>
 #include <stdint.h>
 #include <sys/types.h>
-
-enum layer_compression { LAYER_PLAIN, LAYER_GZIP, LAYER_ZSTD };
-
-/*
- * How a stream that begins with these bytes (LAYER_MAGIC_SIZE of them, unless it is shorter) is
- * compressed (RFC 1952, 2.3.1; RFC 8878, 3.1.1). Many images in use are mislabelled, and Docker and
- * containerd go by the bytes as well.
- */
-enum layer_compression layer_sniff(const void *magic, size_t n);
-#define LAYER_MAGIC_SIZE 4
 
 /*
  * Where the compressed bytes come from. Fill buf with 1..len bytes; 0 at the end; -errno with err
@@ -98,9 +89,9 @@ struct layer_limits {
  * -ELOOP, -ENOTDIR and the like for archives that try to leave the tree, -ENOSPC, -EDQUOT from the
  * file system, -EFBIG past a limit. Afterwards the tree may hold part of the layer: drop it.
  */
-int layer_unpack(layer_read_fn read, void *ctx, enum layer_compression comp, int tree_fd,
+int layer_unpack(layer_read_fn read, void *ctx, enum oci_compression comp, int tree_fd,
 	int record_fd, struct layer_result *ret, struct mlr_error *err);
-int layer_unpack_limited(layer_read_fn read, void *ctx, enum layer_compression comp, int tree_fd,
+int layer_unpack_limited(layer_read_fn read, void *ctx, enum oci_compression comp, int tree_fd,
 	int record_fd, const struct layer_limits *limits, struct layer_result *ret,
 	struct mlr_error *err);
 

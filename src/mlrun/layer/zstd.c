@@ -7,6 +7,9 @@
 #include <zstd.h>
 #include <zstd_errors.h>
 
+#define LEVEL 3
+#define CHUNK (256u << 10)
+
 struct zstd {
 	struct layer_inflate base;
 	ZSTD_DCtx *ctx;
@@ -77,7 +80,7 @@ static void zstd_free(struct layer_inflate *base)
 	free(z);
 }
 
-struct layer_inflate *layer_inflate_zstd(void)
+static struct layer_inflate *inflate_new(void)
 {
 	static const struct layer_inflate_ops ops = { zstd_run, zstd_end, zstd_free };
 	struct zstd *z = xcalloc(1, sizeof(*z));
@@ -91,3 +94,63 @@ struct layer_inflate *layer_inflate_zstd(void)
 	ZSTD_DCtx_setParameter(z->ctx, ZSTD_d_windowLogMax, LAYER_ZSTD_WINDOW_LOG);
 	return &z->base;
 }
+
+struct packer {
+	struct layer_deflate base;
+	ZSTD_CCtx *ctx;
+	unsigned char out[CHUNK];
+};
+
+static int packer_run(struct layer_deflate *base, const void *buf, size_t len, int end,
+	layer_write_fn write, void *ctx, struct mlr_error *err)
+{
+	struct packer *p = (struct packer *)base;
+	ZSTD_inBuffer in = { buf, len, 0 };
+	size_t left;
+	int r;
+
+	do {
+		ZSTD_outBuffer out = { p->out, sizeof(p->out), 0 };
+
+		left = ZSTD_compressStream2(p->ctx, &out, &in, end ? ZSTD_e_end : ZSTD_e_continue);
+		if (ZSTD_isError(left))
+			return mlr_fail(err, EIO, "compress: %s", ZSTD_getErrorName(left));
+		r = write(ctx, p->out, out.pos, err);
+	} while (r == 0 && (end ? left > 0 : in.pos < in.size));
+	return r;
+}
+
+static void packer_free(struct layer_deflate *base)
+{
+	struct packer *p = (struct packer *)base;
+
+	ZSTD_freeCCtx(p->ctx);
+	free(p);
+}
+
+/* Each frame has a checksum. */
+static struct layer_deflate *deflate_new(void)
+{
+	static const struct layer_deflate_ops ops = { packer_run, packer_free };
+	struct packer *p = xcalloc(1, sizeof(*p));
+
+	p->base.ops = &ops;
+	p->ctx = ZSTD_createCCtx();
+	if (!p->ctx) {
+		mlr_oom();
+		abort();
+	}
+	ZSTD_CCtx_setParameter(p->ctx, ZSTD_c_compressionLevel, LEVEL);
+	ZSTD_CCtx_setParameter(p->ctx, ZSTD_c_checksumFlag, 1);
+	return &p->base;
+}
+
+/* RFC 8878, 3.1.1; a frame to be skipped may come first (3.1.2). */
+static int is_magic(const unsigned char *b, size_t n)
+{
+	return n >= 4 &&
+		((b[0] == 0x28 && b[1] == 0xb5 && b[2] == 0x2f && b[3] == 0xfd) ||
+			((b[0] & 0xf0) == 0x50 && b[1] == 0x2a && b[2] == 0x4d && b[3] == 0x18));
+}
+
+const struct layer_codec layer_zstd = { is_magic, inflate_new, deflate_new };

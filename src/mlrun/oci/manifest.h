@@ -12,6 +12,7 @@
 #define MLR_OCI_MANIFEST_H
 
 #include "base/error.h"
+#include "oci/compression.h"
 #include "oci/platform.h"
 
 #include <stddef.h>
@@ -34,8 +35,6 @@ struct oci_descriptor {
 	char *media_type; /* never NULL */
 	uint64_t size;    /* bytes */
 };
-
-enum oci_compression { OCI_PLAIN, OCI_GZIP, OCI_ZSTD };
 
 struct oci_layer {
 	struct oci_descriptor blob;

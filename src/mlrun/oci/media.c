@@ -16,18 +16,6 @@ static const struct {
 	{ "application/vnd.docker.distribution.manifest.list.v2+json", OCI_INDEX },
 };
 
-static const struct {
-	const char *type;
-	enum oci_compression compression;
-} layers[] = {
-	{ "application/vnd.oci.image.layer.v1.tar", OCI_PLAIN },
-	{ "application/vnd.oci.image.layer.v1.tar+gzip", OCI_GZIP },
-	{ "application/vnd.oci.image.layer.v1.tar+zstd", OCI_ZSTD },
-	{ "application/vnd.docker.image.rootfs.diff.tar", OCI_PLAIN },
-	{ "application/vnd.docker.image.rootfs.diff.tar.gzip", OCI_GZIP },
-	{ "application/vnd.docker.image.rootfs.diff.tar.zstd", OCI_ZSTD },
-};
-
 const char *oci_media_artifact(const char *type)
 {
 	static const struct {
@@ -76,12 +64,8 @@ int oci_media_kind(const char *type, enum oci_kind *ret, struct mlr_error *err)
 
 int oci_media_layer(const char *type, enum oci_compression *ret, struct mlr_error *err)
 {
-	for (size_t i = 0; i < ARRAY_LEN(layers); i++) {
-		if (strcmp(type, layers[i].type) == 0) {
-			*ret = layers[i].compression;
-			return 0;
-		}
-	}
+	if (oci_compression_of_type(type, ret) == 0)
+		return 0;
 	if (strstr(type, "encrypted"))
 		return mlr_fail(
 			err, ENOTSUP, "encrypted layers ('%.100s') are not supported", type);

@@ -1,6 +1,7 @@
 #include "pull/layer.h"
 
 #include "base/cleanup.h"
+#include "layer/codec.h"
 #include "layer/record.h"
 #include "layer/unpack.h"
 #include "pull/queue.h"
@@ -30,16 +31,12 @@ static int count_and_put(void *ctx, const void *buf, size_t len, struct mlr_erro
 	return queue_put(d->queue, buf, len, err);
 }
 
-enum layer_compression pull_layer_compression(struct queue *q, const struct oci_layer *layer)
+enum oci_compression pull_layer_compression(struct queue *q, const struct oci_layer *layer)
 {
 	unsigned char magic[LAYER_MAGIC_SIZE];
 	size_t n = queue_peek(q, magic, sizeof(magic));
 
-	if (n == 0 && layer->compression == OCI_GZIP)
-		return LAYER_GZIP;
-	if (n == 0 && layer->compression == OCI_ZSTD)
-		return LAYER_ZSTD;
-	return layer_sniff(magic, n);
+	return n == 0 ? layer->compression : layer_sniff(magic, n);
 }
 
 /* The queue ends only after the digest is checked, so the reader never takes wrong bytes for a

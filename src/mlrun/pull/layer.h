@@ -11,7 +11,7 @@
 
 /* How a layer's bytes are compressed, from their first bytes; for an empty blob, from its media
  * type. Call it before any queue_get(). */
-enum layer_compression pull_layer_compression(struct queue *q, const struct oci_layer *layer);
+enum oci_compression pull_layer_compression(struct queue *q, const struct oci_layer *layer);
 
 /* The parts of a layer to make. */
 enum layer_parts { LAYER_TREE = 1, LAYER_BLOB = 2 };

@@ -157,7 +157,6 @@ static int make_layer(struct committing *m, struct mlr_error *err)
 
 static void list_layers(struct committing *m)
 {
-	static char plain[] = "application/vnd.oci.image.layer.v1.tar";
 	size_t n = m->manifest.n_layers;
 
 	m->layers = xcalloc(n + 1, sizeof(*m->layers));
@@ -166,7 +165,8 @@ static void list_layers(struct committing *m)
 	m->n_layers = n;
 	if (!*m->result.diff_id)
 		return;
-	m->layers[n].blob = (struct oci_descriptor){ m->result.diff_id, plain, m->result.bytes };
+	m->layers[n].blob = (struct oci_descriptor){ m->result.diff_id,
+		(char *)oci_compression_type(OCI_PLAIN), m->result.bytes };
 	m->layers[n].compression = OCI_PLAIN;
 	m->n_layers = n + 1;
 }

@@ -126,7 +126,7 @@ static int unpack(
 		close(f->out);
 		return r;
 	}
-	r = layer_unpack(get, f, LAYER_PLAIN, store_tree_fd(tree), record, ret, err);
+	r = layer_unpack(get, f, OCI_PLAIN, store_tree_fd(tree), record, ret, err);
 	close(f->out);
 	pthread_join(thread, NULL);
 	if (f->result < 0 && f->result != -EPIPE) {

@@ -54,10 +54,9 @@ static void digest_of(const char *text, size_t len, char digest[OCI_DIGEST_SIZE]
 static const char *media_type(const struct oci_layer *l, const char *diff_id)
 {
 	/* A layer named by its diff ID is not compressed, whatever its type says. */
-	if (l->compression == OCI_PLAIN || strcmp(l->blob.digest, diff_id) == 0)
-		return "application/vnd.oci.image.layer.v1.tar";
-	return l->compression == OCI_ZSTD ? "application/vnd.oci.image.layer.v1.tar+zstd"
-					  : "application/vnd.oci.image.layer.v1.tar+gzip";
+	int is_plain = strcmp(l->blob.digest, diff_id) == 0;
+
+	return oci_compression_type(is_plain ? OCI_PLAIN : l->compression);
 }
 
 static char *make_manifest(const struct rootfs_image *im, const struct oci_config *c)

@@ -518,7 +518,7 @@ static int read_tar(struct comparison *c, struct layer_result *result, struct ml
 		close(ends[1]);
 		return mlr_fail(err, r, "start a thread: %s", strerror(r));
 	}
-	r = layer_tar_read(get, c, LAYER_PLAIN, &limits, &listener, c, result, err);
+	r = layer_tar_read(get, c, OCI_PLAIN, &limits, &listener, c, result, err);
 	close(take_fd(&in)); /* the writer gets EPIPE if it still writes */
 	pthread_join(thread, NULL);
 	if (c->rebuild < 0 && c->rebuild != -EPIPE) {
