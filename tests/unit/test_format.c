@@ -23,8 +23,9 @@ static const struct format_probe all = { 1, 1, 1, 1 };
 
 static enum store_format judge(unsigned long type, struct format_probe p, const char *expected)
 {
-	const char *why = "unset";
-	enum store_format f = format_judge(type, &p, 1, &why);
+	struct filesystem fs = filesystem_of_type(type);
+	auto_free char *why = NULL;
+	enum store_format f = format_judge(&fs, &p, 1, &why);
 
 	if (expected)
 		assert_non_null(strstr(why, expected));
@@ -67,10 +68,11 @@ static void where_overlays_marks_cannot_be_made_squashfs_it_is(void **state)
 
 static void without_libsquashfs_layers_are_made_everywhere(void **state)
 {
-	const char *why;
+	struct filesystem fs = filesystem_of_type(NFS);
+	auto_free char *why = NULL;
 
 	(void)state;
-	assert_int_equal(format_judge(NFS, &all, 0, &why), STORE_FORMAT_LAYERS);
+	assert_int_equal(format_judge(&fs, &all, 0, &why), STORE_FORMAT_LAYERS);
 	assert_string_equal(why, "it lies on nfs");
 }
 

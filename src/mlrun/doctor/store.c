@@ -4,6 +4,7 @@
 #include "base/cleanup.h"
 #include "base/config.h"
 #include "base/error.h"
+#include "base/filesystem.h"
 #include "base/memory.h"
 #include "base/path.h"
 #include "base/strv.h"
@@ -15,12 +16,10 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <linux/magic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <sys/vfs.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -28,39 +27,6 @@
 #define BYTES_FEW  (1000 * MB) /* less than most machine learning images */
 #define INODES_FEW 20000       /* a Python base image has 10,000 files */
 #define SKEW_MAX   60          /* seconds; a hold is renewed every five seconds */
-
-/* File system types in statfs(2): linux/magic.h, and the vendors' own sources for network ones. */
-static const struct {
-	unsigned long type;
-	const char *name;
-	int of_servers;
-} types[] = {
-	{ EXT4_SUPER_MAGIC, "ext4", 0 },
-	{ 0x58465342, "xfs", 0 },
-	{ BTRFS_SUPER_MAGIC, "btrfs", 0 },
-	{ F2FS_SUPER_MAGIC, "f2fs", 0 },
-	{ 0x2fc12fc1, "zfs", 0 },
-	{ TMPFS_MAGIC, "tmpfs", 0 },
-	{ OVERLAYFS_SUPER_MAGIC, "overlay", 0 },
-	{ NFS_SUPER_MAGIC, "nfs", 1 },
-	{ 0xff534d42, "cifs", 1 },
-	{ 0xfe534d42, "smb2", 1 },
-	{ 0x0bd00bd0, "lustre", 1 },
-	{ 0x47504653, "gpfs", 1 },
-	{ 0x19830326, "beegfs", 1 },
-	{ CEPH_SUPER_MAGIC, "ceph", 1 },
-	{ FUSE_SUPER_MAGIC, "fuse", 1 },
-	{ 0x01021997, "9p", 1 },
-};
-
-static const char *type_name(unsigned long type, char buf[24])
-{
-	for (size_t i = 0; i < ARRAY_LEN(types); i++)
-		if (types[i].type == type)
-			return types[i].name;
-	snprintf(buf, 24, "file system %#lx", type);
-	return buf;
-}
 
 /* Turn an error with its hint into a finding. */
 static void tell_error(struct doctor_report *r, const struct mlr_error *err, const char *origin)
@@ -228,8 +194,8 @@ static void look_at_own(const struct doctor_machine *m, struct doctor_report *r)
 	auto_store struct store *st = NULL;
 	auto_close int fd = -1;
 	struct mlr_error err = MLR_ERROR_INIT;
-	struct statfs fs;
-	char number[24];
+	struct filesystem fs;
+	char number[32];
 	int code, is_there;
 
 	if (find_place(m, r, &path, &origin) < 0)
@@ -242,14 +208,14 @@ static void look_at_own(const struct doctor_machine *m, struct doctor_report *r)
 		return;
 	}
 	fd = open(there, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	if (fd < 0 || fstatfs(fd, &fs) < 0) {
+	if (fd < 0 || filesystem_read(fd, &fs) < 0) {
 		mlr_fail_errno(&err, "open directory '%s'", there);
 		tell_error(r, &err, origin);
 		return;
 	}
+	snprintf(number, sizeof(number), "file system %#lx", fs.type);
 	doctor_add(r, "store", DOCTOR_PASS, "'%s' (%s) on %s%s", path, origin,
-		type_name((unsigned long)fs.f_type & 0xffffffff, number),
-		is_there ? "" : "; not there yet, mlrun pull makes it");
+		fs.name ? fs.name : number, is_there ? "" : "; not there yet, mlrun pull makes it");
 	if (is_there && !store_is_tight(st))
 		tell_old(r);
 	look_at_writing(fd, there, r);

@@ -2,6 +2,7 @@
 
 #include "base/cleanup.h"
 #include "base/file.h"
+#include "base/filesystem.h"
 #include "base/log.h"
 #include "base/memory.h"
 #include "squashfs/writer.h"
@@ -11,46 +12,26 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <string.h>
-#include <sys/vfs.h>
 
 #define PROBE_FILE "probe.json"
 
-/* File systems of servers (statfs(2), linux/magic.h, and the vendors' own sources). */
-static const struct {
-	unsigned long type;
-	const char *why;
-} shared[] = {
-	{ 0x6969, "it lies on nfs" },
-	{ 0x0bd00bd0, "it lies on lustre" },
-	{ 0x47504653, "it lies on gpfs" },
-	{ 0x19830326, "it lies on beegfs" },
-	{ 0x00c36400, "it lies on ceph" },
-	{ 0x65735546, "it lies on a FUSE file system" },
-	{ 0x517b, "it lies on smb" },
-	{ 0xfe534d42, "it lies on smb" },
-	{ 0xff534d42, "it lies on cifs" },
-	{ 0x01021997, "it lies on 9p" },
-	{ 0x5346414f, "it lies on afs" },
-	{ 0x6b414653, "it lies on afs" },
-	{ 0xaad7aaea, "it lies on panfs" },
-	{ 0x20030528, "it lies on orangefs" },
-	{ 0x01161970, "it lies on gfs2" },
-	{ 0x19800202, "it lies on wekafs" },
-};
+static char *why_not_layers(const struct filesystem *fs, const struct format_probe *p)
+{
+	if (fs->quirks & FILESYSTEM_SERVERS)
+		return xasprintf("it lies on %s", fs->name);
+	if (!p->whiteouts)
+		return xstrdup("its file system allows no whiteouts (character devices 0:0)");
+	if (!p->xattrs)
+		return xstrdup("its file system keeps no user extended attributes");
+	if (p->overlay == 0)
+		return xstrdup("its file system cannot be a layer of overlayfs");
+	return NULL;
+}
 
 enum store_format format_judge(
-	unsigned long fs_type, const struct format_probe *p, int can_write, const char **why)
+	const struct filesystem *fs, const struct format_probe *p, int can_write, char **why)
 {
-	*why = NULL;
-	for (size_t i = 0; i < ARRAY_LEN(shared) && !*why; i++)
-		if (shared[i].type == fs_type)
-			*why = shared[i].why;
-	if (!*why && !p->whiteouts)
-		*why = "its file system allows no whiteouts (character devices 0:0)";
-	if (!*why && !p->xattrs)
-		*why = "its file system keeps no user extended attributes";
-	if (!*why && p->overlay == 0)
-		*why = "its file system cannot be a layer of overlayfs";
+	*why = why_not_layers(fs, p);
 	return *why && can_write ? STORE_FORMAT_SQUASHFS : STORE_FORMAT_LAYERS;
 }
 
@@ -116,21 +97,23 @@ static int find_out(struct store *st, format_probe_fn probe, unsigned long fs_ty
 int format_choose(struct store *st, format_probe_fn probe, enum store_format *ret, char **told,
 	struct mlr_error *err)
 {
+	auto_free char *why = NULL;
 	struct format_probe p = { 0 };
-	const char *why;
-	struct statfs fs;
+	struct filesystem fs;
 	int known, r;
 
 	*told = NULL;
-	if (fstatfs(store_fd(st), &fs) < 0)
-		return mlr_fail_errno(err, "ask for the file system of '%s'", store_path(st));
-	known = recall(st, (unsigned long)fs.f_type, &p);
+	r = filesystem_read(store_fd(st), &fs);
+	if (r < 0)
+		return mlr_fail(err, -r, "ask for the file system of '%s': %s", store_path(st),
+			strerror(-r));
+	known = recall(st, fs.type, &p);
 	if (!known) {
-		r = find_out(st, probe, (unsigned long)fs.f_type, &p, err);
+		r = find_out(st, probe, fs.type, &p, err);
 		if (r < 0)
 			return r;
 	}
-	*ret = format_judge((unsigned long)fs.f_type, &p, squashfs_writer_available(), &why);
+	*ret = format_judge(&fs, &p, squashfs_writer_available(), &why);
 	if (why)
 		mlr_debug("format %s for store '%s': %s", store_format_name(*ret), store_path(st),
 			why);

@@ -7,6 +7,7 @@
 #define MLR_PULL_FORMAT_H
 
 #include "base/error.h"
+#include "base/filesystem.h"
 #include "store/facts.h"
 #include "store/store.h"
 
@@ -22,12 +23,11 @@ typedef int (*format_probe_fn)(int dir_fd, struct format_probe *ret, struct mlr_
 /*
  * Choose a format.
  *
- *   fs_type    statfs(2)'s
  *   can_write  mlrun can write squashfs files
- *   why        why it is not the usual format ("it lies on nfs"), or NULL; a literal
+ *   why        why it is not the usual format ("it lies on nfs"), or NULL; to free()
  */
 enum store_format format_judge(
-	unsigned long fs_type, const struct format_probe *p, int can_write, const char **why);
+	const struct filesystem *fs, const struct format_probe *p, int can_write, char **why);
 
 /*
  * Choose a format for a store. Keeps the probe's results in the store's "probe.json" and probes

@@ -3,6 +3,7 @@
 #include "base/cleanup.h"
 #include "base/fds.h"
 #include "base/file.h"
+#include "base/filesystem.h"
 #include "base/log.h"
 #include "base/memory.h"
 #include "base/random.h"
@@ -14,36 +15,22 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <linux/magic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/vfs.h>
 #include <unistd.h>
 
-#ifndef XFS_SUPER_MAGIC
-#define XFS_SUPER_MAGIC 0x58465342
-#endif
-#define ZFS_SUPER_MAGIC 0x2fc12fc1 /* not Linux's own */
-
-/* As statfs(2) counts them; 0 when it cannot tell. */
-static unsigned long fs_type(struct store *st)
+static unsigned quirks(struct store *st)
 {
-	struct statfs fs;
+	struct filesystem fs;
 
-	return fstatfs(store_fd(st), &fs) < 0 ? 0 : (unsigned long)fs.f_type;
+	filesystem_read(store_fd(st), &fs);
+	return fs.quirks;
 }
 
 int unsynced_allowed(struct store *st)
 {
-	static const unsigned long local[] = { EXT4_SUPER_MAGIC, XFS_SUPER_MAGIC, BTRFS_SUPER_MAGIC,
-		F2FS_SUPER_MAGIC, ZFS_SUPER_MAGIC, TMPFS_MAGIC };
-	unsigned long type = fs_type(st);
-
-	for (size_t i = 0; i < ARRAY_LEN(local); i++)
-		if (type == local[i])
-			return 1;
-	return 0;
+	return (quirks(st) & FILESYSTEM_LOCAL) != 0;
 }
 
 /* The part of a mark's name before its boot: "layers-<hex>" of "layers/<hex>". */
@@ -71,8 +58,8 @@ int unsynced_mark(struct store *st, const char *path)
 	fd = openat(store_fd(st), name, O_WRONLY | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0644);
 	if (fd < 0)
 		return -errno;
-	/* Syncing one directory, btrfs may write that alone: the tree's and not the mark's. */
-	return fs_type(st) == BTRFS_SUPER_MAGIC ? file_sync_dir(store_fd(st), "unsynced") : 0;
+	/* Else the tree's directory could be written, and not the mark's. */
+	return quirks(st) & FILESYSTEM_SYNCS_ALONE ? file_sync_dir(store_fd(st), "unsynced") : 0;
 }
 
 /* Which marks to collect. */

@@ -1,0 +1,30 @@
+/*
+ * File systems: their types, and what mlrun has to know about each. A new file system, and a quirk
+ * of one, is a row of filesystem.c.
+ */
+#ifndef MLR_BASE_FILESYSTEM_H
+#define MLR_BASE_FILESYSTEM_H
+
+enum filesystem_quirk {
+	/* Servers keep the files, for many nodes: one large file is read faster than many small
+	 * ones. */
+	FILESYSTEM_SERVERS = 1,
+	/* This machine's disks or memory keep the files, and keep the order of metadata in a crash:
+	 * no other node reads what is not written back yet. */
+	FILESYSTEM_LOCAL = 2,
+	/* fsync(2) of a directory may write that alone, and not what was changed before it. */
+	FILESYSTEM_SYNCS_ALONE = 4,
+};
+
+struct filesystem {
+	unsigned long type; /* statfs(2)'s */
+	const char *name;   /* "nfs"; NULL if it has no row */
+	unsigned quirks;    /* enum filesystem_quirk; 0 if it has no row */
+};
+
+struct filesystem filesystem_of_type(unsigned long type);
+
+/* Returns 0, or -errno: *ret then is of type 0. */
+int filesystem_read(int fd, struct filesystem *ret);
+
+#endif
