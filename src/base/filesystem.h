@@ -22,6 +22,16 @@ struct filesystem {
 	unsigned quirks;    /* enum filesystem_quirk; 0 if it has no row */
 };
 
+/* What a user can do on a file system, found by trial (runtime/probe.h), as servers, mount options
+ * and kernels differ for one type. */
+struct filesystem_probe {
+	int whiteouts; /* character devices 0:0 can be made */
+	int xattrs;    /* user.* extended attributes can be set */
+	int hard_links;
+	int overlay; /* an overlay of directories on it, mounted as exec does, shows what it should;
+		      * -1 if unknown, as this user may not make user namespaces here */
+};
+
 struct filesystem filesystem_of_type(unsigned long type);
 
 /* Returns 0, or -errno: *ret then is of type 0. */

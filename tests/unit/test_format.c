@@ -19,9 +19,9 @@
 #define EXT4 0xef53
 #define NFS  0x6969
 
-static const struct format_probe all = { 1, 1, 1, 1 };
+static const struct filesystem_probe all = { 1, 1, 1, 1 };
 
-static enum store_format judge(unsigned long type, struct format_probe p, const char *expected)
+static enum store_format judge(unsigned long type, struct filesystem_probe p, const char *expected)
 {
 	struct filesystem fs = filesystem_of_type(type);
 	auto_free char *why = NULL;
@@ -53,17 +53,17 @@ static void what_servers_keep_gets_squashfs(void **state)
 static void where_overlays_marks_cannot_be_made_squashfs_it_is(void **state)
 {
 	(void)state;
-	assert_int_equal(judge(EXT4, (struct format_probe){ 0, 1, 1, 1 }, "no whiteouts"),
+	assert_int_equal(judge(EXT4, (struct filesystem_probe){ 0, 1, 1, 1 }, "no whiteouts"),
 		STORE_FORMAT_SQUASHFS);
-	assert_int_equal(judge(EXT4, (struct format_probe){ 1, 0, 1, 1 }, "no user extended"),
+	assert_int_equal(judge(EXT4, (struct filesystem_probe){ 1, 0, 1, 1 }, "no user extended"),
 		STORE_FORMAT_SQUASHFS);
-	assert_int_equal(judge(EXT4, (struct format_probe){ 1, 1, 1, 0 }, "layer of overlayfs"),
+	assert_int_equal(judge(EXT4, (struct filesystem_probe){ 1, 1, 1, 0 }, "layer of overlayfs"),
 		STORE_FORMAT_SQUASHFS);
 	assert_int_equal(
-		judge(EXT4, (struct format_probe){ 1, 1, 0, 1 }, NULL), STORE_FORMAT_LAYERS);
+		judge(EXT4, (struct filesystem_probe){ 1, 1, 0, 1 }, NULL), STORE_FORMAT_LAYERS);
 	/* Who may have no user namespaces here may run the image elsewhere. */
 	assert_int_equal(
-		judge(EXT4, (struct format_probe){ 1, 1, 1, -1 }, NULL), STORE_FORMAT_LAYERS);
+		judge(EXT4, (struct filesystem_probe){ 1, 1, 1, -1 }, NULL), STORE_FORMAT_LAYERS);
 }
 
 static void without_libsquashfs_layers_are_made_everywhere(void **state)
@@ -77,16 +77,16 @@ static void without_libsquashfs_layers_are_made_everywhere(void **state)
 }
 
 static int asked;
-static struct format_probe answer;
+static struct filesystem_probe answer;
 
-static int probe(int dir_fd, struct format_probe *ret, struct mlr_error *err)
+static int probe(int dir_fd, struct filesystem_probe *ret, struct mlr_error *err)
 {
 	asked++;
 	*ret = answer;
 	return dir_fd >= 0 ? 0 : mlr_fail(err, EBADF, "no directory");
 }
 
-static int probe_fails(int dir_fd, struct format_probe *ret, struct mlr_error *err)
+static int probe_fails(int dir_fd, struct filesystem_probe *ret, struct mlr_error *err)
 {
 	(void)dir_fd;
 	(void)ret;
@@ -109,7 +109,7 @@ static void what_was_tried_is_recorded_until_the_record_goes(void **state)
 	assert_int_equal(format_choose(st, probe_fails, &f, &told, &err), -EROFS);
 	assert_non_null(strstr(err.text, dir));
 
-	answer = (struct format_probe){ 0, 1, 1, 1 };
+	answer = (struct filesystem_probe){ 0, 1, 1, 1 };
 	assert_int_equal(format_choose(st, probe, &f, &told, &err), 0);
 	assert_int_equal(asked, 1);
 	assert_int_equal(

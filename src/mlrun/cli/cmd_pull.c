@@ -1,7 +1,6 @@
 /* mlrun pull, and mlrun import, which is a pull from a file. */
 #include "cli/cli.h"
 #include "cli/common.h"
-#include "cli/probe.h"
 #include "cli/progress.h"
 #include "cli/registry_args.h"
 #include "cli/stop.h"
@@ -16,6 +15,7 @@
 #include "oci/platform.h"
 #include "oci/name.h"
 #include "pull/pull.h"
+#include "runtime/probe.h"
 #include "store/facts.h"
 #include "store/store.h"
 
@@ -262,7 +262,7 @@ static int run(struct args *a)
 int cmd_pull(int argc, char **argv)
 {
 	struct args a = { .registry = CLI_REGISTRY_INIT,
-		.pull = { .jobs = PULL_JOBS, .probe = cli_probe, .cancel = &cli_stop_signal } };
+		.pull = { .jobs = PULL_JOBS, .probe = runtime_probe, .cancel = &cli_stop_signal } };
 	int status;
 
 	cli_parse(&argp, argc, argv, 0, &a);
@@ -358,7 +358,7 @@ static int run_import(struct args *a)
 int cmd_import(int argc, char **argv)
 {
 	struct args a = { .registry = CLI_REGISTRY_INIT,
-		.pull = { .jobs = PULL_JOBS, .probe = cli_probe, .cancel = &cli_stop_signal } };
+		.pull = { .jobs = PULL_JOBS, .probe = runtime_probe, .cancel = &cli_stop_signal } };
 	int status;
 
 	cli_parse(&import_argp, argc, argv, 0, &a);

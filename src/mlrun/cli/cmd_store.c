@@ -1,6 +1,5 @@
 #include "cli/cli.h"
 #include "cli/common.h"
-#include "cli/probe.h"
 #include "cli/registry_args.h"
 #include "cli/stop.h"
 
@@ -10,6 +9,7 @@
 #include "pull/pull.h"
 #include "pull/repair.h"
 #include "rootfs/verify.h"
+#include "runtime/probe.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -111,7 +111,7 @@ static int repair(struct store *st, const struct rootfs_report *report, const st
 		.authfile = a->registry.authfile,
 		.config = &a->registry.config,
 		.jobs = PULL_JOBS,
-		.probe = cli_probe,
+		.probe = runtime_probe,
 		.cancel = &cli_stop_signal };
 	const struct pull_watch watch = { 0 };
 

@@ -153,7 +153,7 @@ static void look_at_writing(int dir, const char *name, struct doctor_report *r)
 /* Find the formats that the store can hold; runtime/probe.h tries them. */
 static void look_at_layers(int dir, struct doctor_report *r)
 {
-	struct runtime_probe p;
+	struct filesystem_probe p;
 	struct doctor_finding *f;
 
 	if (runtime_probe(dir, &p, NULL) < 0)

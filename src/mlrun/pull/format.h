@@ -11,14 +11,8 @@
 #include "store/facts.h"
 #include "store/store.h"
 
-/* What the store's file system lets this user do (runtime/probe.h). */
-struct format_probe {
-	int whiteouts, xattrs, hard_links;
-	int overlay; /* -1 if unknown */
-};
-
-/* Find out, in an empty directory below dir_fd; needs to mount and fork. Returns 0 or -errno. */
-typedef int (*format_probe_fn)(int dir_fd, struct format_probe *ret, struct mlr_error *err);
+/* runtime_probe(), which mounts and is therefore of another room. */
+typedef int (*format_probe_fn)(int dir_fd, struct filesystem_probe *ret, struct mlr_error *err);
 
 /*
  * Choose a format.
@@ -27,11 +21,11 @@ typedef int (*format_probe_fn)(int dir_fd, struct format_probe *ret, struct mlr_
  *   why        why it is not the usual format ("it lies on nfs"), or NULL; to free()
  */
 enum store_format format_judge(
-	const struct filesystem *fs, const struct format_probe *p, int can_write, char **why);
+	const struct filesystem *fs, const struct filesystem_probe *p, int can_write, char **why);
 
 /*
- * Choose a format for a store. Keeps the probe's results in the store's "probe.json" and probes
- * again if that is deleted or the store has moved to another file system.
+ * Choose a format for a store. Probes it unless the store keeps the results of an earlier probe
+ * (store/probe.h).
  *
  *   told  gets a sentence for the user if the choice is new and not the usual one; to free(), NULL
  *         otherwise

@@ -2,24 +2,18 @@
 
 #include "base/cleanup.h"
 #include "base/memory.h"
-#include "store/json.h"
+#include "store/probe.h"
 
 #include <fcntl.h>
-#include <sys/vfs.h>
 
 #define TREES (STORE_FORMAT_DIR | STORE_FORMAT_LAYERS)
 
 /* Has a pull found that overlayfs rejects trees on this file system? */
 static int overlay_fails(struct store *st)
 {
-	json_auto_t *o = NULL;
-	json_int_t type;
-	struct statfs fs;
-	int overlay;
+	struct filesystem_probe p;
 
-	return store_json_read(st, "probe.json", &o, NULL) == 0 &&
-		json_unpack(o, "{s:I, s:i}", "fs_type", &type, "overlay", &overlay) == 0 &&
-		overlay == 0 && fstatfs(store_fd(st), &fs) == 0 && type == (json_int_t)fs.f_type;
+	return store_probe_get(st, &p) == 0 && p.overlay == 0;
 }
 
 /* Open the device: access(2) does not see that a mount or a cgroup forbids it. */

@@ -30,7 +30,7 @@ static int make_file(int dir, const char *path)
 }
 
 /* Make two layers: the upper one hides "gone" and everything in the lower one's "opaque". */
-static int make_trees(int dir, struct runtime_probe *p, struct mlr_error *err)
+static int make_trees(int dir, struct filesystem_probe *p, struct mlr_error *err)
 {
 	static const char *const dirs[] = { "lower", "lower/opaque", "upper", "upper/opaque",
 		"mnt" };
@@ -93,9 +93,9 @@ static int ask_child(int dir)
 	return WEXITSTATUS(status) == OVERLAY_RIGHT;
 }
 
-int runtime_probe(int dir_fd, struct runtime_probe *ret, struct mlr_error *err)
+int runtime_probe(int dir_fd, struct filesystem_probe *ret, struct mlr_error *err)
 {
-	struct runtime_probe p = { 0 };
+	struct filesystem_probe p = { 0 };
 	auto_close int dir = -1;
 	char hex[RANDOM_HEX_SIZE], name[32];
 	int r;
