@@ -15,7 +15,7 @@
 struct tar {
 	unsigned char *p;
 	size_t n, room, at; /* n bytes of room; at: how far tar_read() is */
-	size_t chunk; /* tar_read() gives at most so many bytes; 0: all */
+	size_t chunk;       /* tar_read() gives at most so many bytes; 0: all */
 };
 
 void tar_done(struct tar *t);
