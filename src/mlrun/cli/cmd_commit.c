@@ -1,6 +1,7 @@
 /* mlrun commit: an image of what exec --write kept. */
 #include "cli/cli.h"
 #include "cli/common.h"
+#include "cli/options.h"
 #include "cli/stop.h"
 
 #include "base/cleanup.h"
@@ -23,62 +24,28 @@ struct args {
 	int json;
 };
 
-static error_t parse_option(int key, char *arg, struct argp_state *state)
-{
-	struct args *a = state->input;
-
-	switch (key) {
-	case ARGP_KEY_INIT:
-		state->child_inputs[0] = &a->common;
-		return 0;
-	case 'm':
-		a->message = arg;
-		return 0;
-	case 'a':
-		a->author = arg;
-		return 0;
-	case 'c':
-		strv_add(&a->changes, arg);
-		return 0;
-	case 'q':
-		cli_be_quiet();
-		return 0;
-	case CLI_JSON:
-		a->json = 1;
-		return 0;
-	case ARGP_KEY_ARG:
-		if (a->image)
-			argp_error(state, "a container and one image name are expected");
-		*(a->container ? &a->image : &a->container) = arg;
-		return 0;
-	case ARGP_KEY_END:
-		if (!a->image)
-			argp_error(state, "a container and the new image's name are expected");
-		return 0;
-	default:
-		return ARGP_ERR_UNKNOWN;
-	}
-}
-
-static const struct argp_option options[] = {
-	{ "message", 'm', "TEXT", 0, "say in the image's history what was done", 0 },
-	{ "author", 'a', "NAME", 0, "say who did it", 0 },
+static const struct cli_option options[] = {
+	{ "message", 'm', "TEXT", 0, "say in the image's history what was done", 0,
+		CLI_TO(struct args, message) },
+	{ "author", 'a', "NAME", 0, "say who did it", 0, CLI_TO(struct args, author) },
 	{ "change", 'c', "INSTRUCTION", 0,
 		"change the configuration: 'ENV K=V', 'LABEL K=V', 'CMD …', 'ENTRYPOINT …', 'WORKDIR DIR', "
 		"'USER NAME', 'EXPOSE PORT', 'VOLUME DIR', 'HEALTHCHECK …', 'STOPSIGNAL NAME', 'SHELL […]', "
 		"'ONBUILD …'",
-		0 },
-	{ "quiet", 'q', 0, 0, "say nothing but errors", 0 },
-	CLI_JSON_OPTION,
+		0, CLI_TO(struct args, changes) },
+	CLI_OPTION_QUIET(0),
+	CLI_OPTION_JSON(struct args),
 	{ 0 },
 };
-static const struct argp argp = {
+static const struct cli_syntax syntax = {
 	.options = options,
-	.parser = parse_option,
 	.args_doc = "CONTAINER IMAGE",
 	.doc = "Make an image of what was written in a container of exec --write. The container stays as it "
 	       "is.",
-	.children = cli_common_children,
+	.operands = { CLI_TO(struct args, container), CLI_TO(struct args, image) },
+	.needed = 2,
+	.missing = "a container and the new image's name are expected",
+	.surplus = "a container and one image name are expected",
 };
 
 static int print_json(const struct rootfs_committed *c)
@@ -174,7 +141,7 @@ int cmd_commit(int argc, char **argv)
 	struct args a = { 0 };
 	int status;
 
-	cli_parse(&argp, argc, argv, 0, &a);
+	cli_options_parse(argc, argv, &syntax, &a);
 	if (cli_open_store(a.common.store, &st, &err) < 0)
 		return cli_fail(&err);
 	cli_stop_catch();

@@ -1,6 +1,7 @@
 /* mlrun config: what holds, and who says so. */
 #include "cli/cli.h"
 #include "cli/common.h"
+#include "cli/options.h"
 
 #include "base/cleanup.h"
 #include "base/config.h"
@@ -21,35 +22,24 @@ struct args {
 	int json;
 };
 
-static error_t parse_option(int key, char *arg, struct argp_state *state)
+static void check(void *args, struct argp_state *state)
 {
-	struct args *a = state->input;
+	const struct args *a = args;
 
-	switch (key) {
-	case CLI_JSON:
-		a->json = 1;
-		return 0;
-	case ARGP_KEY_ARG:
-		if (a->key)
-			argp_error(state, "one KEY at most is expected");
-		a->key = arg;
-		return 0;
-	case ARGP_KEY_END:
-		if (a->key && a->json)
-			argp_error(state, "--json prints all settings, a KEY one value");
-		return 0;
-	default:
-		return ARGP_ERR_UNKNOWN;
-	}
+	if (a->key && a->json)
+		argp_error(state, "--json prints all settings, a KEY one value");
 }
 
-static const struct argp_option options[] = { CLI_JSON_OPTION, { 0 } };
-static const struct argp argp = {
+static const struct cli_option options[] = { CLI_OPTION_JSON(struct args), { 0 } };
+static const struct cli_syntax syntax = {
 	.options = options,
-	.parser = parse_option,
 	.args_doc = "[KEY]",
 	.doc = "Print the settings that hold, each with the file and line, the environment variable or the default that it comes from; or the value of one.\v"
 	       "KEY is store, exec.pull, registry.HOST.mirror and so on. The exit status is 1 for one that is not set.",
+	.no_store = 1,
+	.operands = { CLI_TO(struct args, key) },
+	.surplus = "one KEY at most is expected",
+	.check = check,
 };
 
 /* One value of a setting. */
@@ -316,7 +306,7 @@ int cmd_config(int argc, char **argv)
 	struct mlr_error err = MLR_ERROR_INIT;
 	struct args a = { 0 };
 
-	cli_parse(&argp, argc, argv, 0, &a);
+	cli_options_parse(argc, argv, &syntax, &a);
 	if (config_load(&c, &err) < 0 || collect(&c, &s, &err) < 0)
 		return cli_fail(&err);
 	if (a.key)

@@ -1,6 +1,7 @@
 /* mlrun containers: what exec --write has kept, listed and removed. */
 #include "cli/cli.h"
 #include "cli/common.h"
+#include "cli/options.h"
 
 #include "base/cleanup.h"
 #include "base/json.h"
@@ -22,8 +23,10 @@ struct args {
 	int force, json;
 };
 
-static error_t parse_argument(struct args *a, char *arg, struct argp_state *state)
+static void parse_argument(void *args, char *arg, struct argp_state *state)
 {
+	struct args *a = args;
+
 	if (a->verb)
 		strv_add(&a->names, arg);
 	else if (strcmp(arg, "rm") == 0 || strcmp(arg, "unlock") == 0)
@@ -32,11 +35,11 @@ static error_t parse_argument(struct args *a, char *arg, struct argp_state *stat
 		argp_error(state, "'%s': list, rm and unlock are what can be done", arg);
 	else
 		a->verb = "list";
-	return 0;
 }
 
-static void check_arguments(const struct args *a, struct argp_state *state)
+static void check_arguments(void *args, struct argp_state *state)
 {
+	const struct args *a = args;
 	int lists = !a->verb || strcmp(a->verb, "list") == 0;
 
 	if (lists && a->names.n)
@@ -49,42 +52,19 @@ static void check_arguments(const struct args *a, struct argp_state *state)
 		argp_error(state, "--force is for rm");
 }
 
-static error_t parse_option(int key, char *arg, struct argp_state *state)
-{
-	struct args *a = state->input;
-
-	switch (key) {
-	case ARGP_KEY_INIT:
-		state->child_inputs[0] = &a->common;
-		return 0;
-	case 'f':
-		a->force = 1;
-		return 0;
-	case CLI_JSON:
-		a->json = 1;
-		return 0;
-	case ARGP_KEY_ARG:
-		return parse_argument(a, arg, state);
-	case ARGP_KEY_END:
-		check_arguments(a, state);
-		return 0;
-	default:
-		return ARGP_ERR_UNKNOWN;
-	}
-}
-
-static const struct argp_option options[] = {
+static const struct cli_option options[] = {
 	{ "force", 'f', 0, 0,
-		"rm: also one that was started in on another host or in another PID namespace", 0 },
-	CLI_JSON_OPTION,
+		"rm: also one that was started in on another host or in another PID namespace", 0,
+		CLI_TO(struct args, force) },
+	CLI_OPTION_JSON(struct args),
 	{ 0 },
 };
-static const struct argp argp = {
+static const struct cli_syntax syntax = {
 	.options = options,
-	.parser = parse_option,
 	.args_doc = "[list]\nrm NAME...\nunlock NAME...",
 	.doc = "List the containers that exec --write keeps, or remove them with what was written in them.",
-	.children = cli_common_children,
+	.operands = { CLI_TO_CALL(parse_argument) },
+	.check = check_arguments,
 };
 
 /* --- list ----------------------------------------------------------------- */
@@ -258,7 +238,7 @@ int cmd_containers(int argc, char **argv)
 	struct args a = { 0 };
 	int r, status = 0;
 
-	cli_parse(&argp, argc, argv, 0, &a);
+	cli_options_parse(argc, argv, &syntax, &a);
 	r = cli_open_store(a.common.store, &st, &err);
 	if (!a.verb || strcmp(a.verb, "list") == 0) {
 		if (r == -ENOENT && !a.common.store)

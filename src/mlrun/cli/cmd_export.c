@@ -1,6 +1,7 @@
 /* mlrun export: an image from the store into a file. */
 #include "cli/cli.h"
 #include "cli/common.h"
+#include "cli/options.h"
 #include "cli/stop.h"
 
 #include "base/cleanup.h"
@@ -18,27 +19,9 @@ struct args {
 	struct cli_common common;
 	const char *image, *path;
 	struct export_options export;
-	int format_given, compression_given, quiet, json;
+	int format_given, compression_given, json;
 	struct oci_name place; /* what path was taken from, where it has a prefix */
 	struct mlr_error err;  /* what is wrong with it */
-};
-
-enum { KEY_FORMAT = CLI_KEYS, KEY_COMPRESSION, KEY_KEEP_BLOBS, KEY_NAME };
-
-static const struct argp_option options[] = {
-	{ "format", KEY_FORMAT, "FORMAT", 0,
-		"oci-archive (default), oci (a directory), docker-archive, or tar (the root "
-		"directory alone)",
-		1 },
-	{ "compression", KEY_COMPRESSION, "HOW", 0, "of the layers: gzip (default), zstd or none",
-		1 },
-	{ "keep-blobs", KEY_KEEP_BLOBS, 0, 0,
-		"the original compressed layers and manifest, so that the digest stays", 1 },
-	{ "name", KEY_NAME, "NAME", 0, "what the image is called in there; default: its own name",
-		1 },
-	{ "quiet", 'q', 0, 0, "say nothing but errors", 2 },
-	CLI_JSON_OPTION,
-	{ 0 },
 };
 
 static const char *const formats[] = {
@@ -48,15 +31,26 @@ static const char *const formats[] = {
 	[EXPORT_TAR] = "tar",
 };
 
-static enum export_format look_up_format(const char *arg, struct argp_state *state)
+static void parse_format(void *args, char *arg, struct argp_state *state)
 {
+	struct args *a = args;
 	size_t i = 0;
 
 	while (i < ARRAY_LEN(formats) && strcmp(formats[i], arg) != 0)
 		i++;
 	if (i == ARRAY_LEN(formats))
 		argp_error(state, "--format does not know '%s'", arg);
-	return (enum export_format)i;
+	a->export.format = (enum export_format)i;
+	a->format_given = 1;
+}
+
+static void parse_compression(void *args, char *arg, struct argp_state *state)
+{
+	struct args *a = args;
+
+	if (oci_compression_parse(arg, &a->export.compression) < 0)
+		argp_error(state, "--compression does not know '%s'", arg);
+	a->compression_given = 1;
 }
 
 /* What skopeo and its kin take as a place, and what does the same. */
@@ -109,10 +103,12 @@ static int settle_place(struct args *a, struct mlr_error *err)
 	return 0;
 }
 
-static void check_args(const struct args *a, struct argp_state *state)
+static void check_args(void *args, struct argp_state *state)
 {
-	if (!a->path)
-		argp_error(state, "an image and a file are expected");
+	struct args *a = args;
+
+	if (settle_place(a, &a->err) < 0)
+		return;
 	if (a->export.format == EXPORT_OCI && strcmp(a->path, "-") == 0)
 		argp_error(state, "a directory cannot be written to standard output");
 	if (a->export.format > EXPORT_OCI &&
@@ -126,64 +122,35 @@ static void check_args(const struct args *a, struct argp_state *state)
 		argp_error(state, "--json and an image do not both fit on standard output");
 }
 
-static error_t parse_option(int key, char *arg, struct argp_state *state)
-{
-	struct args *a = state->input;
-
-	switch (key) {
-	case ARGP_KEY_INIT:
-		state->child_inputs[0] = &a->common;
-		return 0;
-	case KEY_FORMAT:
-		a->export.format = look_up_format(arg, state);
-		a->format_given = 1;
-		return 0;
-	case KEY_COMPRESSION:
-		if (oci_compression_parse(arg, &a->export.compression) < 0)
-			argp_error(state, "--compression does not know '%s'", arg);
-		a->compression_given = 1;
-		return 0;
-	case KEY_KEEP_BLOBS:
-		a->export.keep_blobs = 1;
-		return 0;
-	case KEY_NAME:
-		a->export.name = arg;
-		return 0;
-	case 'q':
-		a->quiet = 1;
-		cli_be_quiet();
-		return 0;
-	case CLI_JSON:
-		a->json = 1;
-		return 0;
-	case ARGP_KEY_ARG:
-		if (a->path)
-			argp_error(state, "an image and a file are expected, and no more");
-		if (a->image)
-			a->path = arg;
-		else
-			a->image = arg;
-		return 0;
-	case ARGP_KEY_END:
-		if (a->path && settle_place(a, &a->err) < 0)
-			return 0;
-		check_args(a, state);
-		return 0;
-	default:
-		return ARGP_ERR_UNKNOWN;
-	}
-}
-
-static const struct argp argp = {
+static const struct cli_option options[] = {
+	{ "format", 0, "FORMAT", 0,
+		"oci-archive (default), oci (a directory), docker-archive, or tar (the root "
+		"directory alone)",
+		1, CLI_TO_CALL(parse_format) },
+	{ "compression", 0, "HOW", 0, "of the layers: gzip (default), zstd or none", 1,
+		CLI_TO_CALL(parse_compression) },
+	{ "keep-blobs", 0, 0, 0,
+		"the original compressed layers and manifest, so that the digest stays", 1,
+		CLI_TO(struct args, export.keep_blobs) },
+	{ "name", 0, "NAME", 0, "what the image is called in there; default: its own name", 1,
+		CLI_TO(struct args, export.name) },
+	CLI_OPTION_QUIET(2),
+	CLI_OPTION_JSON(struct args),
+	{ 0 },
+};
+static const struct cli_syntax syntax = {
 	.options = options,
-	.parser = parse_option,
 	.args_doc = "IMAGE FILE",
 	.doc = "Write an image from the store into FILE, - for standard output. oci-archive:FILE, "
 	       "docker-archive:FILE and oci:DIRECTORY say the format as well, and :NAME behind them "
 	       "the name.\vThe layers are written "
 	       "again bit for bit; compressed anew, they give the image another digest, while its "
 	       "configuration (Docker's image ID) stays.",
-	.children = cli_common_children,
+	.operands = { CLI_TO(struct args, image), CLI_TO(struct args, path) },
+	.needed = 2,
+	.missing = "an image and a file are expected",
+	.surplus = "an image and a file are expected, and no more",
+	.check = check_args,
 };
 
 static int print_json(
@@ -199,7 +166,7 @@ static void tell(const struct args *a, const struct store_image *im, const struc
 {
 	const char *to = strcmp(a->path, "-") == 0 ? "standard output" : a->path;
 
-	if (a->quiet)
+	if (a->common.quiet)
 		return;
 	if (!*r->digest)
 		mlr_info("exported '%s' to '%s'", im->name, to);
@@ -242,7 +209,7 @@ int cmd_export(int argc, char **argv)
 	struct mlr_error err = MLR_ERROR_INIT;
 	int status, r;
 
-	cli_parse(&argp, argc, argv, 0, &a);
+	cli_options_parse(argc, argv, &syntax, &a);
 	if (a.err.code)
 		return cli_fail(&a.err);
 	if (strcmp(a.path, "-") == 0 && isatty(STDOUT_FILENO)) {

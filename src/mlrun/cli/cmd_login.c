@@ -2,6 +2,7 @@
 #include "cli/ask.h"
 #include "cli/cli.h"
 #include "cli/common.h"
+#include "cli/options.h"
 #include "cli/registry_args.h"
 
 #include "base/cleanup.h"
@@ -27,58 +28,28 @@ struct args {
 	int password_stdin;
 };
 
-enum { KEY_PASSWORD_STDIN = CLI_KEYS };
-
-static const struct argp_option login_options[] = {
-	{ "username", 'u', "USER", 0, "who you are; asked for when it is not said", 1 },
-	{ "password-stdin", KEY_PASSWORD_STDIN, 0, 0,
-		"read the password, or a token, from standard input", 1 },
+static const struct cli_option login_options[] = {
+	{ "username", 'u', "USER", 0, "who you are; asked for when it is not said", 1,
+		CLI_TO(struct args, user) },
+	{ "password-stdin", 0, 0, 0, "read the password, or a token, from standard input", 1,
+		CLI_TO(struct args, password_stdin) },
 	{ 0 },
 };
 
-static const struct argp_option logout_options[] = { { 0 } };
+#define SYNTAX                                                               \
+	.args_doc = "REGISTRY", .registry = offsetof(struct args, registry), \
+	.operands = { CLI_TO(struct args, name) }, .needed = 1,              \
+	.missing = "a registry is missing; Docker Hub is docker.io",         \
+	.surplus = "one registry at a time"
 
-static error_t parse_option(int key, char *arg, struct argp_state *state)
-{
-	struct args *a = state->input;
-
-	switch (key) {
-	case ARGP_KEY_INIT:
-		state->child_inputs[0] = &a->registry;
-		state->child_inputs[1] = &a->common;
-		return 0;
-	case 'u':
-		a->user = arg;
-		return 0;
-	case KEY_PASSWORD_STDIN:
-		a->password_stdin = 1;
-		return 0;
-	case ARGP_KEY_ARG:
-		if (a->name)
-			argp_error(state, "one registry at a time");
-		a->name = arg;
-		return 0;
-	case ARGP_KEY_NO_ARGS:
-		argp_error(state, "a registry is missing; Docker Hub is docker.io");
-		return 0;
-	default:
-		return ARGP_ERR_UNKNOWN;
-	}
-}
-
-static const struct argp login_argp = {
+static const struct cli_syntax login_syntax = {
+	SYNTAX,
 	.options = login_options,
-	.parser = parse_option,
-	.args_doc = "REGISTRY",
 	.doc = "Try a user name and a password at a registry, and keep them for pulls.",
-	.children = cli_registry_children,
 };
-static const struct argp logout_argp = {
-	.options = logout_options,
-	.parser = parse_option,
-	.args_doc = "REGISTRY",
+static const struct cli_syntax logout_syntax = {
+	SYNTAX,
 	.doc = "Forget the user name and the password for a registry.",
-	.children = cli_registry_children,
 };
 
 /*
@@ -214,14 +185,14 @@ static int logout(struct args *a, struct mlr_error *err)
 	return r;
 }
 
-static int run(const struct argp *argp, int (*act)(struct args *a, struct mlr_error *err), int argc,
-	char **argv)
+static int run(const struct cli_syntax *syntax, int (*act)(struct args *a, struct mlr_error *err),
+	int argc, char **argv)
 {
 	struct args a = { .registry = CLI_REGISTRY_INIT };
 	struct mlr_error err = MLR_ERROR_INIT;
 	int status = 0;
 
-	cli_parse(argp, argc, argv, 0, &a);
+	cli_options_parse(argc, argv, syntax, &a);
 	if (act(&a, &err) < 0) {
 		mlr_wrap(&err, "%s '%s'", argv[0], a.name);
 		status = cli_fail(&err);
@@ -232,10 +203,10 @@ static int run(const struct argp *argp, int (*act)(struct args *a, struct mlr_er
 
 int cmd_login(int argc, char **argv)
 {
-	return run(&login_argp, login, argc, argv);
+	return run(&login_syntax, login, argc, argv);
 }
 
 int cmd_logout(int argc, char **argv)
 {
-	return run(&logout_argp, logout, argc, argv);
+	return run(&logout_syntax, logout, argc, argv);
 }

@@ -1,6 +1,7 @@
 /* mlrun profile: records this machine, to be asked about where it is not. */
 #include "cli/cli.h"
 #include "cli/common.h"
+#include "cli/options.h"
 #include "cli/findings.h"
 
 #include "base/cleanup.h"
@@ -25,39 +26,19 @@
 
 struct args {
 	struct cli_common common;
-	const char *out; /* NULL: standard output */
+	const char *out; /* NULL or "-": standard output */
 };
 
-static error_t parse_option(int key, char *arg, struct argp_state *state)
-{
-	struct args *a = state->input;
-
-	switch (key) {
-	case ARGP_KEY_INIT:
-		state->child_inputs[0] = &a->common;
-		return 0;
-	case 'o':
-		a->out = strcmp(arg, "-") == 0 ? NULL : arg;
-		return 0;
-	case ARGP_KEY_ARG:
-		argp_error(state, "no argument is expected");
-		return 0;
-	default:
-		return ARGP_ERR_UNKNOWN;
-	}
-}
-
-static const struct argp_option options[] = {
+static const struct cli_option options[] = {
 	{ "output", 'o', "FILE", 0, "write it there, whole or not at all; default: standard output",
-		0 },
+		0, CLI_TO(struct args, out) },
 	{ 0 },
 };
-static const struct argp argp = {
+static const struct cli_syntax syntax = {
 	.options = options,
-	.parser = parse_option,
 	.doc = "Record this machine as JSON: GPUs and their driver, what MPI finds, what doctor finds.\v"
 	       "`mlrun gpu check --profile FILE` looks at it elsewhere, as on a login node.",
-	.children = cli_common_children,
+	.surplus = "no argument is expected",
 };
 
 /* --- libraries ------------------------------------------------------------ */
@@ -208,12 +189,12 @@ int cmd_profile(int argc, char **argv)
 	json_t *j = NULL;
 	int r;
 
-	cli_parse(&argp, argc, argv, 0, &a);
+	cli_options_parse(argc, argv, &syntax, &a);
 	if (record(&a, &j, &err) < 0) {
 		mlr_wrap(&err, "profile");
 		return cli_fail(&err);
 	}
-	if (!a.out)
+	if (!a.out || strcmp(a.out, "-") == 0)
 		return cli_print_json(j);
 	r = cli_write_json(a.out, j, JSON_ENSURE_ASCII | JSON_INDENT(1), &err);
 	json_decref(j);

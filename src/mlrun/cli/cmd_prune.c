@@ -1,5 +1,6 @@
 #include "cli/cli.h"
 #include "cli/common.h"
+#include "cli/options.h"
 
 #include "base/cleanup.h"
 #include "base/json.h"
@@ -17,88 +18,54 @@ struct args {
 	int json;
 };
 
-enum { KEY_KEEP_LAST = CLI_KEYS, KEY_OLDER_THAN, KEY_MAX_SIZE, KEY_DRY_RUN };
+static void parse_age(void *args, char *arg, struct argp_state *state)
+{
+	struct args *a = args;
 
-static const struct argp_option options[] = {
-	{ "keep-last", KEY_KEEP_LAST, "N", 0,
+	a->prune.older_than = cli_parse_age(arg);
+	if (a->prune.older_than < 0)
+		argp_error(state, "--older-than takes an age such as 90m, 12h, 30d or 8w, not '%s'",
+			arg);
+}
+
+static void parse_size(void *args, char *arg, struct argp_state *state)
+{
+	struct args *a = args;
+
+	a->prune.max_size = cli_parse_size(arg);
+	if (a->prune.max_size < 0)
+		argp_error(state, "--max-size takes a size such as 500MB, 100G or 2TiB, not '%s'",
+			arg);
+}
+
+static void parse_count(void *args, char *arg, struct argp_state *state)
+{
+	struct args *a = args;
+
+	a->prune.keep_last = (int)cli_options_number(arg, 0, INT_MAX);
+	if (a->prune.keep_last < 0)
+		argp_error(state, "--keep-last takes a number, not '%s'", arg);
+}
+
+static const struct cli_option options[] = {
+	{ "keep-last", 0, "N", 0,
 		"the N last used images of each repository stay; without the next two all others go",
-		1 },
-	{ "older-than", KEY_OLDER_THAN, "AGE", 0,
-		"images not used for so long go: 90m, 12h, 30d, 8w", 1 },
-	{ "max-size", KEY_MAX_SIZE, "SIZE", 0,
-		"the longest unused go until the store is no larger: 500MB, 100G, 2TiB", 1 },
-	{ "dry-run", KEY_DRY_RUN, 0, 0, "remove nothing, only tell what would go", 2 },
-	CLI_JSON_OPTION,
+		1, CLI_TO_CALL(parse_count) },
+	{ "older-than", 0, "AGE", 0, "images not used for so long go: 90m, 12h, 30d, 8w", 1,
+		CLI_TO_CALL(parse_age) },
+	{ "max-size", 0, "SIZE", 0,
+		"the longest unused go until the store is no larger: 500MB, 100G, 2TiB", 1,
+		CLI_TO_CALL(parse_size) },
+	{ "dry-run", 0, 0, 0, "remove nothing, only tell what would go", 2,
+		CLI_TO(struct args, prune.dry_run) },
+	CLI_OPTION_JSON(struct args),
 	{ 0 },
 };
-
-static int64_t parse_age(const char *s, struct argp_state *state)
-{
-	int64_t age = cli_parse_age(s);
-
-	if (age < 0)
-		argp_error(state, "--older-than takes an age such as 90m, 12h, 30d or 8w, not '%s'",
-			s);
-	return age;
-}
-
-static int64_t parse_size(const char *s, struct argp_state *state)
-{
-	int64_t size = cli_parse_size(s);
-
-	if (size < 0)
-		argp_error(
-			state, "--max-size takes a size such as 500MB, 100G or 2TiB, not '%s'", s);
-	return size;
-}
-
-static int parse_count(const char *s, struct argp_state *state)
-{
-	char *end;
-	long n = strtol(s, &end, 10);
-
-	if (end == s || *end || n < 0 || n > INT_MAX)
-		argp_error(state, "--keep-last takes a number, not '%s'", s);
-	return (int)n;
-}
-
-static error_t parse_option(int key, char *arg, struct argp_state *state)
-{
-	struct args *a = state->input;
-
-	switch (key) {
-	case ARGP_KEY_INIT:
-		state->child_inputs[0] = &a->common;
-		return 0;
-	case KEY_KEEP_LAST:
-		a->prune.keep_last = parse_count(arg, state);
-		return 0;
-	case KEY_OLDER_THAN:
-		a->prune.older_than = parse_age(arg, state);
-		return 0;
-	case KEY_MAX_SIZE:
-		a->prune.max_size = parse_size(arg, state);
-		return 0;
-	case KEY_DRY_RUN:
-		a->prune.dry_run = 1;
-		return 0;
-	case CLI_JSON:
-		a->json = 1;
-		return 0;
-	case ARGP_KEY_ARG:
-		argp_error(state, "no argument is expected; mlrun rm removes images by name");
-		return 0;
-	default:
-		return ARGP_ERR_UNKNOWN;
-	}
-}
-
-static const struct argp argp = {
+static const struct cli_syntax syntax = {
 	.options = options,
-	.parser = parse_option,
 	.doc = "Remove images that were not used for long, and what no image needs. Without options no "
 	       "image goes, only what interrupted pulls and deferred removals have left.",
-	.children = cli_common_children,
+	.surplus = "no argument is expected; mlrun rm removes images by name",
 };
 
 static int print_json(const struct store_prune_result *r, int dry_run)
@@ -152,7 +119,7 @@ int cmd_prune(int argc, char **argv)
 	struct mlr_error err = MLR_ERROR_INIT;
 	struct args a = { .prune = STORE_PRUNE_OPTIONS_INIT };
 
-	cli_parse(&argp, argc, argv, 0, &a);
+	cli_options_parse(argc, argv, &syntax, &a);
 	if (cli_open_store(a.common.store, &st, &err) < 0)
 		return cli_fail(&err);
 	if (store_prune(st, &a.prune, &result, &err) < 0) {

@@ -2,6 +2,7 @@
 #include "cli/cli.h"
 #include "cli/common.h"
 #include "cli/progress.h"
+#include "cli/options.h"
 #include "cli/registry_args.h"
 #include "cli/stop.h"
 
@@ -27,53 +28,35 @@
 struct args {
 	struct cli_common common;
 	struct strv images;
-	const char *as; /* import's NAME, or NULL */
+	const char *file, *as; /* import's FILE and NAME; the latter may be NULL */
 	struct pull_options pull;
-	int json, quiet;
+	int json;
 	struct cli_registry registry;
 };
 
-enum { KEY_PLATFORM = CLI_KEYS, KEY_JOBS, KEY_FORMAT, KEY_KEEP_BLOBS, KEY_SPOOL };
-
-static const struct argp_option options[] = {
-	{ "platform", KEY_PLATFORM, "OS/ARCH[/VARIANT]", 0,
-		"which of an image's variants; default: this machine's", 1 },
-	{ "jobs", KEY_JOBS, "N", 0, "layers at once; default: 3", 1 },
-	{ "keep-blobs", KEY_KEEP_BLOBS, 0, 0, "keep the compressed layers in the store as well",
-		1 },
-	{ "spool", KEY_SPOOL, "SIZE", 0,
-		"a later pull goes on with half a layer of at least this size; never: with none; default: 1GiB",
-		1 },
-	{ "format", KEY_FORMAT, "FORMAT", 0,
-		"how the store keeps the image: layers, dir, squashfs; default: auto, which is squashfs "
-		"on a network file system and layers elsewhere",
-		1 },
-	{ "quiet", 'q', 0, 0, "say nothing but errors", 2 },
-	CLI_JSON_OPTION,
-	{ 0 },
-};
-
-static void parse_jobs(struct args *a, const char *arg, struct argp_state *state)
+static void parse_jobs(void *args, char *arg, struct argp_state *state)
 {
-	char *end;
-	long n = strtol(arg, &end, 10);
+	struct args *a = args;
 
-	if (end == arg || *end != '\0' || n < 1 || n > PULL_JOBS_MAX)
+	a->pull.jobs = (int)cli_options_number(arg, 1, PULL_JOBS_MAX);
+	if (a->pull.jobs < 0)
 		argp_error(
 			state, "--jobs takes a number from 1 to %d, not '%s'", PULL_JOBS_MAX, arg);
-	a->pull.jobs = (int)n;
 }
 
-static void parse_format(struct args *a, const char *arg, struct argp_state *state)
+static void parse_format(void *args, char *arg, struct argp_state *state)
 {
+	struct args *a = args;
+
 	a->pull.format = store_format_parse(arg);
 	if (!a->pull.format && strcmp(arg, "auto") != 0)
 		argp_error(state, "--format takes auto, layers, dir or squashfs, not '%s'", arg);
 }
 
-static void parse_spool(struct args *a, const char *arg, struct argp_state *state)
+static void parse_spool(void *args, char *arg, struct argp_state *state)
 {
 	int64_t size = strcmp(arg, "never") == 0 ? INT64_MAX : cli_parse_size(arg);
+	struct args *a = args;
 
 	if (size < 0)
 		argp_error(state, "--spool takes a size such as 500MB or 2GiB, or never, not '%s'",
@@ -81,54 +64,32 @@ static void parse_spool(struct args *a, const char *arg, struct argp_state *stat
 	a->pull.spool_from = size == 0 ? 1 : (uint64_t)size;
 }
 
-static error_t parse_option(int key, char *arg, struct argp_state *state)
-{
-	struct args *a = state->input;
-
-	switch (key) {
-	case ARGP_KEY_INIT:
-		state->child_inputs[0] = &a->registry;
-		state->child_inputs[1] = &a->common;
-		return 0;
-	case KEY_PLATFORM:
-		a->pull.platform = arg;
-		return 0;
-	case KEY_FORMAT:
-		parse_format(a, arg, state);
-		return 0;
-	case KEY_KEEP_BLOBS:
-		a->pull.keep_blobs = 1;
-		return 0;
-	case KEY_SPOOL:
-		parse_spool(a, arg, state);
-		return 0;
-	case KEY_JOBS:
-		parse_jobs(a, arg, state);
-		return 0;
-	case 'q':
-		a->quiet = 1;
-		cli_be_quiet();
-		return 0;
-	case CLI_JSON:
-		a->json = 1;
-		return 0;
-	case ARGP_KEY_ARG:
-		strv_add(&a->images, arg);
-		return 0;
-	case ARGP_KEY_NO_ARGS:
-		argp_error(state, "an image is missing");
-		return 0;
-	default:
-		return ARGP_ERR_UNKNOWN;
-	}
-}
-
-static const struct argp argp = {
+static const struct cli_option options[] = {
+	{ "platform", 0, "OS/ARCH[/VARIANT]", 0,
+		"which of an image's variants; default: this machine's", 1,
+		CLI_TO(struct args, pull.platform) },
+	{ "jobs", 0, "N", 0, "layers at once; default: 3", 1, CLI_TO_CALL(parse_jobs) },
+	{ "keep-blobs", 0, 0, 0, "keep the compressed layers in the store as well", 1,
+		CLI_TO(struct args, pull.keep_blobs) },
+	{ "spool", 0, "SIZE", 0,
+		"a later pull goes on with half a layer of at least this size; never: with none; default: 1GiB",
+		1, CLI_TO_CALL(parse_spool) },
+	{ "format", 0, "FORMAT", 0,
+		"how the store keeps the image: layers, dir, squashfs; default: auto, which is squashfs "
+		"on a network file system and layers elsewhere",
+		1, CLI_TO_CALL(parse_format) },
+	CLI_OPTION_QUIET(2),
+	CLI_OPTION_JSON(struct args),
+	{ 0 },
+};
+static const struct cli_syntax syntax = {
 	.options = options,
-	.parser = parse_option,
 	.args_doc = "IMAGE...",
 	.doc = "Bring images from their registries into the store.",
-	.children = cli_registry_children,
+	.registry = offsetof(struct args, registry),
+	.operands = { CLI_TO(struct args, images) },
+	.needed = 1,
+	.missing = "an image is missing",
 };
 
 /* That is found out now rather than in a job; other nodes may be able to. */
@@ -179,7 +140,7 @@ static int print_json(const struct pull_result *r, double seconds)
 
 static enum progress_style style_of(const struct args *a)
 {
-	if (a->quiet)
+	if (a->common.quiet)
 		return PROGRESS_NONE;
 	/* A transcript and a redrawn display do not mix. */
 	return isatty(STDERR_FILENO) && mlr_log_level < MLR_DEBUG ? PROGRESS_TERMINAL
@@ -199,7 +160,7 @@ static int pull_one(struct store *st, const struct oci_name *name, const struct 
 	progress_free(progress);
 	if (r < 0)
 		return cli_fail(&err);
-	if (!a->quiet)
+	if (!a->common.quiet)
 		tell(&result, mlr_now() - start);
 	return a->json ? print_json(&result, mlr_now() - start) : 0;
 }
@@ -265,7 +226,7 @@ int cmd_pull(int argc, char **argv)
 		.pull = { .jobs = PULL_JOBS, .probe = runtime_probe, .cancel = &cli_stop_signal } };
 	int status;
 
-	cli_parse(&argp, argc, argv, 0, &a);
+	cli_options_parse(argc, argv, &syntax, &a);
 	status = run(&a);
 	strv_done(&a.images);
 	cli_registry_done(&a.registry);
@@ -274,39 +235,16 @@ int cmd_pull(int argc, char **argv)
 
 /* --- import: a pull from a file that may be given a name -------------------------------------- */
 
-static error_t parse_import(int key, char *arg, struct argp_state *state)
-{
-	struct args *a = state->input;
-
-	switch (key) {
-	case ARGP_KEY_INIT: /* no registry is asked */
-		state->child_inputs[0] = &a->common;
-		return 0;
-	case ARGP_KEY_NO_ARGS:
-		argp_error(state, "a file is missing");
-		return 0;
-	case ARGP_KEY_ARG:
-		break;
-	default:
-		return parse_option(key, arg, state);
-	}
-	if (a->images.n == 0)
-		strv_add(&a->images, arg);
-	else if (!a->as)
-		a->as = arg;
-	else
-		argp_error(state, "a file and a name are expected, and no more");
-	return 0;
-}
-
-static const struct argp import_argp = {
+static const struct cli_syntax import_syntax = {
 	.options = options,
-	.parser = parse_import,
 	.args_doc = "FILE [NAME]",
 	.doc = "Bring an image from a file or a directory into the store.\vFILE is an OCI layout or an "
 	       "archive of one, what docker save writes, or a tar of a root directory, compressed or "
 	       "not; - is standard input. Without NAME the image is called what FILE says.",
-	.children = cli_common_children,
+	.operands = { CLI_TO(struct args, file), CLI_TO(struct args, as) },
+	.needed = 1,
+	.missing = "a file is missing",
+	.surplus = "a file and a name are expected, and no more",
 };
 
 /* FILE may have a prefix that says what it is; a registry's image is not imported. */
@@ -338,7 +276,7 @@ static int run_import(struct args *a)
 	struct mlr_error err = MLR_ERROR_INIT;
 	int status;
 
-	if (parse_file(a->images.v[0], &name, &err) < 0 ||
+	if (parse_file(a->file, &name, &err) < 0 ||
 		(a->as && oci_ref_parse_local(a->as, &as, &err) < 0))
 		return cli_fail(&err);
 	if (as.digest) {
@@ -361,9 +299,8 @@ int cmd_import(int argc, char **argv)
 		.pull = { .jobs = PULL_JOBS, .probe = runtime_probe, .cancel = &cli_stop_signal } };
 	int status;
 
-	cli_parse(&import_argp, argc, argv, 0, &a);
+	cli_options_parse(argc, argv, &import_syntax, &a);
 	status = run_import(&a);
-	strv_done(&a.images);
 	cli_registry_done(&a.registry);
 	return status;
 }

@@ -1,5 +1,6 @@
 #include "cli/cli.h"
 #include "cli/common.h"
+#include "cli/options.h"
 
 #include "base/cleanup.h"
 #include "base/log.h"
@@ -10,55 +11,34 @@
 struct args {
 	struct cli_common common;
 	struct strv images;
-	enum store_remove_how how;
+	int force, defer;
 };
 
-enum { KEY_DEFER = CLI_KEYS };
-
-static error_t parse_option(int key, char *arg, struct argp_state *state)
+static void check(void *args, struct argp_state *state)
 {
-	struct args *a = state->input;
+	const struct args *a = args;
 
-	switch (key) {
-	case ARGP_KEY_INIT:
-		state->child_inputs[0] = &a->common;
-		return 0;
-	case 'f':
-		if (a->how == STORE_REMOVE_DEFER)
-			argp_error(state, "--force and --defer exclude each other");
-		a->how = STORE_REMOVE_FORCE;
-		return 0;
-	case KEY_DEFER:
-		if (a->how == STORE_REMOVE_FORCE)
-			argp_error(state, "--force and --defer exclude each other");
-		a->how = STORE_REMOVE_DEFER;
-		return 0;
-	case ARGP_KEY_ARG:
-		strv_add(&a->images, arg);
-		return 0;
-	case ARGP_KEY_NO_ARGS:
-		argp_error(state, "an image is missing");
-		return 0;
-	default:
-		return ARGP_ERR_UNKNOWN;
-	}
+	if (a->force && a->defer)
+		argp_error(state, "--force and --defer exclude each other");
 }
 
-static const struct argp_option options[] = {
+static const struct cli_option options[] = {
 	{ "force", 'f', 0, 0,
-		"also an image that was started in on another host or in another PID namespace",
-		0 },
-	{ "defer", KEY_DEFER, 0, 0,
+		"also an image that was started in on another host or in another PID namespace", 0,
+		CLI_TO(struct args, force) },
+	{ "defer", 0, 0, 0,
 		"of an image in use remove the name now; its files go with the next rm or prune after that",
-		0 },
+		0, CLI_TO(struct args, defer) },
 	{ 0 },
 };
-static const struct argp argp = {
+static const struct cli_syntax syntax = {
 	.options = options,
-	.parser = parse_option,
 	.args_doc = "IMAGE...",
 	.doc = "Remove images from the store, and what no other image needs.",
-	.children = cli_common_children,
+	.operands = { CLI_TO(struct args, images) },
+	.needed = 1,
+	.missing = "an image is missing",
+	.check = check,
 };
 
 /* An image from files goes by the name that it has in the store. */
@@ -106,13 +86,15 @@ int cmd_rm(int argc, char **argv)
 	auto_store struct store *st = NULL;
 	struct mlr_error err = MLR_ERROR_INIT;
 	struct args a = { 0 };
+	enum store_remove_how how;
 	int status = 0;
 
-	cli_parse(&argp, argc, argv, 0, &a);
+	cli_options_parse(argc, argv, &syntax, &a);
+	how = a.force ? STORE_REMOVE_FORCE : a.defer ? STORE_REMOVE_DEFER : STORE_REMOVE_UNUSED;
 	if (cli_open_store(a.common.store, &st, &err) < 0)
 		status = cli_fail(&err);
 	for (size_t i = 0; st && i < a.images.n; i++)
-		if (remove_one(st, a.images.v[i], a.how) != 0)
+		if (remove_one(st, a.images.v[i], how) != 0)
 			status = CLI_FAILED;
 	strv_done(&a.images);
 	return status;

@@ -1,5 +1,6 @@
 #include "cli/cli.h"
 #include "cli/common.h"
+#include "cli/options.h"
 #include "cli/registry_args.h"
 #include "cli/stop.h"
 
@@ -22,47 +23,29 @@ struct args {
 	int repair, json;
 };
 
-enum { KEY_REPAIR = CLI_KEYS };
-
-static error_t parse_option(int key, char *arg, struct argp_state *state)
+static void parse_verb(void *args, char *arg, struct argp_state *state)
 {
-	struct args *a = state->input;
+	struct args *a = args;
 
-	switch (key) {
-	case ARGP_KEY_INIT:
-		state->child_inputs[0] = &a->registry;
-		state->child_inputs[1] = &a->common;
-		return 0;
-	case KEY_REPAIR:
-		a->repair = 1;
-		return 0;
-	case CLI_JSON:
-		a->json = 1;
-		return 0;
-	case ARGP_KEY_ARG:
-		if (a->verb || strcmp(arg, "verify") != 0)
-			argp_error(state, "'%s': verify is the only thing to do with a store", arg);
-		a->verb = arg;
-		return 0;
-	case ARGP_KEY_NO_ARGS:
-		argp_error(state, "what to do with the store is missing: verify");
-		return 0;
-	default:
-		return ARGP_ERR_UNKNOWN;
-	}
+	if (a->verb || strcmp(arg, "verify") != 0)
+		argp_error(state, "'%s': verify is the only thing to do with a store", arg);
+	a->verb = arg;
 }
 
-static const struct argp_option options[] = {
-	{ "repair", KEY_REPAIR, 0, 0, "take away what is broken and fetch it again", 0 },
-	CLI_JSON_OPTION,
+static const struct cli_option options[] = {
+	{ "repair", 0, 0, 0, "take away what is broken and fetch it again", 0,
+		CLI_TO(struct args, repair) },
+	CLI_OPTION_JSON(struct args),
 	{ 0 },
 };
-static const struct argp argp = {
+static const struct cli_syntax syntax = {
 	.options = options,
-	.parser = parse_option,
 	.args_doc = "verify",
 	.doc = "Look whether the store still holds what was put into it: everything is read and hashed again.",
-	.children = cli_registry_children,
+	.registry = offsetof(struct args, registry),
+	.operands = { CLI_TO_CALL(parse_verb) },
+	.needed = 1,
+	.missing = "what to do with the store is missing: verify",
 };
 
 static void tell_path(void *ctx, const char *path)
@@ -212,7 +195,7 @@ int cmd_store(int argc, char **argv)
 	struct args a = { .registry = CLI_REGISTRY_INIT };
 	int r;
 
-	cli_parse(&argp, argc, argv, 0, &a);
+	cli_options_parse(argc, argv, &syntax, &a);
 	if (cli_registry_load(&a.registry, NULL, &err) < 0 ||
 		cli_open_store(a.common.store, &st, &err) < 0)
 		return cli_fail(&err);

@@ -1,5 +1,6 @@
 #include "cli/cli.h"
 #include "cli/common.h"
+#include "cli/options.h"
 
 #include "base/cleanup.h"
 #include "base/log.h"
@@ -13,36 +14,13 @@ struct args {
 	const char *image, *name;
 };
 
-static error_t parse_option(int key, char *arg, struct argp_state *state)
-{
-	struct args *a = state->input;
-
-	switch (key) {
-	case ARGP_KEY_INIT:
-		state->child_inputs[0] = &a->common;
-		return 0;
-	case ARGP_KEY_ARG:
-		if (a->name)
-			argp_error(state, "an image and one new name are expected");
-		if (a->image)
-			a->name = arg;
-		else
-			a->image = arg;
-		return 0;
-	case ARGP_KEY_END:
-		if (!a->name)
-			argp_error(state, "an image and its new name are expected");
-		return 0;
-	default:
-		return ARGP_ERR_UNKNOWN;
-	}
-}
-
-static const struct argp argp = {
-	.parser = parse_option,
+static const struct cli_syntax syntax = {
 	.args_doc = "IMAGE NAME",
 	.doc = "Give an image in the store another name. One that another image has goes over to this.",
-	.children = cli_common_children,
+	.operands = { CLI_TO(struct args, image), CLI_TO(struct args, name) },
+	.needed = 2,
+	.missing = "an image and its new name are expected",
+	.surplus = "an image and one new name are expected",
 };
 
 static int parse_name(const char *text, struct oci_ref *ret, struct mlr_error *err)
@@ -90,7 +68,7 @@ int cmd_tag(int argc, char **argv)
 	struct mlr_error err = MLR_ERROR_INIT;
 	struct args a = { 0 };
 
-	cli_parse(&argp, argc, argv, 0, &a);
+	cli_options_parse(argc, argv, &syntax, &a);
 	if (cli_open_store(a.common.store, &st, &err) < 0)
 		return cli_fail(&err);
 	if (tag(st, &a, &err) < 0) {

@@ -1,6 +1,7 @@
 /* mlrun tags. */
 #include "cli/cli.h"
 #include "cli/common.h"
+#include "cli/options.h"
 #include "cli/registry_args.h"
 
 #include "base/cleanup.h"
@@ -21,42 +22,16 @@ struct args {
 	int json;
 };
 
-static const struct argp_option options[] = {
-	CLI_JSON_OPTION,
-	{ 0 },
-};
-
-static error_t parse_option(int key, char *arg, struct argp_state *state)
-{
-	struct args *a = state->input;
-
-	switch (key) {
-	case ARGP_KEY_INIT:
-		state->child_inputs[0] = &a->registry;
-		state->child_inputs[1] = &a->common;
-		return 0;
-	case CLI_JSON:
-		a->json = 1;
-		return 0;
-	case ARGP_KEY_ARG:
-		if (a->name)
-			argp_error(state, "one name at a time");
-		a->name = arg;
-		return 0;
-	case ARGP_KEY_NO_ARGS:
-		argp_error(state, "a name is missing");
-		return 0;
-	default:
-		return ARGP_ERR_UNKNOWN;
-	}
-}
-
-static const struct argp argp = {
+static const struct cli_option options[] = { CLI_OPTION_JSON(struct args), { 0 } };
+static const struct cli_syntax syntax = {
 	.options = options,
-	.parser = parse_option,
 	.args_doc = "NAME",
 	.doc = "List the tags that a registry has of an image.",
-	.children = cli_registry_children,
+	.registry = offsetof(struct args, registry),
+	.operands = { CLI_TO(struct args, name) },
+	.needed = 1,
+	.missing = "a name is missing",
+	.surplus = "one name at a time",
 };
 
 /* As people count: 2.9 before 2.10. */
@@ -101,7 +76,7 @@ int cmd_tags(int argc, char **argv)
 	struct mlr_error err = MLR_ERROR_INIT;
 	int status;
 
-	cli_parse(&argp, argc, argv, 0, &a);
+	cli_options_parse(argc, argv, &syntax, &a);
 	if (list(&a, &ref, &tags, &err) < 0) {
 		mlr_wrap(&err, "tags '%s'", a.name);
 		status = cli_fail(&err);

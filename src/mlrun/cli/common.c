@@ -85,37 +85,6 @@ error_t cli_parse(const struct argp *argp, int argc, char **argv, unsigned flags
 	return r;
 }
 
-static error_t parse_listing(int key, char *arg, struct argp_state *state)
-{
-	struct cli_listing *a = state->input;
-
-	(void)arg;
-	switch (key) {
-	case ARGP_KEY_INIT:
-		state->child_inputs[0] = &a->common;
-		return 0;
-	case CLI_JSON:
-		a->json = 1;
-		return 0;
-	case ARGP_KEY_ARG:
-		argp_error(state, "no argument is expected");
-		return 0;
-	default:
-		return ARGP_ERR_UNKNOWN;
-	}
-}
-
-void cli_parse_listing(int argc, char **argv, const char *doc, struct cli_listing *ret)
-{
-	static const struct argp_option json[] = { CLI_JSON_OPTION, { 0 } };
-	const struct argp argp = { .options = json,
-		.parser = parse_listing,
-		.doc = doc,
-		.children = cli_common_children };
-
-	cli_parse(&argp, argc, argv, 0, ret);
-}
-
 struct unit {
 	const char *name;
 	int64_t factor;

@@ -17,6 +17,7 @@
 /* --store and --verbose, as an argp child whose input is this struct. */
 struct cli_common {
 	const char *store; /* --store, or NULL */
+	int quiet;         /* -q, where a command has that */
 };
 
 extern const struct argp cli_common_argp;

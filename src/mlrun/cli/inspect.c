@@ -3,70 +3,44 @@
 #include "base/cleanup.h"
 #include "base/json.h"
 #include "cli/cli.h"
+#include "cli/options.h"
 #include "store/facts.h"
 
 #include <stdio.h>
 #include <string.h>
 
-enum { KEY_PLATFORM = CLI_KEYS, KEY_RAW, KEY_REMOTE };
-
-static const struct argp_option options[] = {
-	{ "remote", KEY_REMOTE, 0, 0,
-		"look in the registry, or at the files, rather than in the store", 1 },
-	{ "platform", KEY_PLATFORM, "OS/ARCH[/VARIANT]", 0,
-		"which of an image's variants; default: this machine's", 1 },
-	{ "raw", KEY_RAW, 0, 0,
+static const struct cli_option options[] = {
+	{ "remote", 0, 0, 0, "look in the registry, or at the files, rather than in the store", 1,
+		CLI_TO(struct inspect_args, remote) },
+	{ "platform", 0, "OS/ARCH[/VARIANT]", 0,
+		"which of an image's variants; default: this machine's", 1,
+		CLI_TO(struct inspect_args, platform) },
+	{ "raw", 0, 0, 0,
 		"print the manifest as it stands; the index where there is one, unless --platform is given",
-		2 },
-	CLI_JSON_OPTION,
+		2, CLI_TO(struct inspect_args, raw) },
+	CLI_OPTION_JSON(struct inspect_args),
 	{ 0 },
 };
 
-static error_t parse_option(int key, char *arg, struct argp_state *state)
+static void check(void *args, struct argp_state *state)
 {
-	struct inspect_args *a = state->input;
+	const struct inspect_args *a = args;
 
-	switch (key) {
-	case ARGP_KEY_INIT:
-		state->child_inputs[0] = &a->registry;
-		state->child_inputs[1] = &a->common;
-		return 0;
-	case CLI_JSON:
-		a->json = 1;
-		return 0;
-	case KEY_RAW:
-		a->raw = 1;
-		return 0;
-	case KEY_REMOTE:
-		a->remote = 1;
-		return 0;
-	case KEY_PLATFORM:
-		a->platform = arg;
-		return 0;
-	case ARGP_KEY_ARG:
-		if (a->image)
-			argp_error(state, "one image at a time");
-		a->image = arg;
-		return 0;
-	case ARGP_KEY_NO_ARGS:
-		argp_error(state, "an image is missing");
-		return 0;
-	case ARGP_KEY_END:
-		if (a->raw && a->json)
-			argp_error(state, "--raw and --json are two outputs");
-		return 0;
-	default:
-		return ARGP_ERR_UNKNOWN;
-	}
+	if (a->raw && a->json)
+		argp_error(state, "--raw and --json are two outputs");
 }
 
-static const struct argp argp = {
+static const struct cli_syntax syntax = {
 	.options = options,
-	.parser = parse_option,
 	.args_doc = "IMAGE",
 	.doc = "Show what an image in the store is, or with --remote or the prefix docker:// one that is "
 	       "still in its registry.",
-	.children = cli_registry_children,
+	.registry = offsetof(struct inspect_args, registry),
+	.operands = { CLI_TO(struct inspect_args, image) },
+	.needed = 1,
+	.missing = "an image is missing",
+	.surplus = "one image at a time",
+	.check = check,
 };
 
 void inspect_args_done(struct inspect_args *a)
@@ -76,7 +50,7 @@ void inspect_args_done(struct inspect_args *a)
 
 int inspect_parse(int argc, char **argv, struct inspect_args *ret, struct mlr_error *err)
 {
-	cli_parse(&argp, argc, argv, 0, ret);
+	cli_options_parse(argc, argv, &syntax, ret);
 	if (strncmp(ret->image, "docker://", 9) == 0)
 		ret->remote = 1;
 	if (ret->platform)

@@ -1,0 +1,96 @@
+/*
+ * A command's arguments as a table: a row of --help for each option, and the field of the command's
+ * struct that takes its value. argp(3) does the reading.
+ */
+#ifndef MLR_CLI_OPTIONS_H
+#define MLR_CLI_OPTIONS_H
+
+#include "base/strv.h"
+#include "cli/common.h"
+
+#include <argp.h>
+#include <stddef.h>
+
+enum cli_target_kind { CLI_NOWHERE, CLI_SET, CLI_WORD, CLI_LIST, CLI_CALL };
+
+/* Where a value goes: to a field of the command's struct, or to a function. */
+struct cli_target {
+	enum cli_target_kind kind;
+	int value; /* CLI_SET: what the field becomes */
+	size_t at; /* the field's offset */
+	/* CLI_CALL: gets the command's struct; a wrong value goes to argp_error(). */
+	void (*call)(void *args, char *arg, struct argp_state *state);
+};
+
+/* A field of a struct: an int is set to a value (1), a string is the last one given, a struct strv
+ * is a list of all. */
+#define CLI_TO_VALUE(type, field, v)                                            \
+	{                                                                       \
+		.kind = _Generic(((type *)0)->field,                          \
+			int: CLI_SET,                                         \
+			unsigned: CLI_SET,                                    \
+			const char *: CLI_WORD,                               \
+			struct strv: CLI_LIST),                               \
+		.at = offsetof(type, field), .value = v \
+	}
+#define CLI_TO(type, field) CLI_TO_VALUE(type, field, 1)
+#define CLI_TO_CALL(function)                      \
+	{                                          \
+		.kind = CLI_CALL, .call = function \
+	}
+
+/* The members but the last are those of struct argp_option. A row without a name or letter is a
+ * heading; an alias has the target of the row before it. */
+struct cli_option {
+	const char *name;
+	char letter;     /* or 0 */
+	const char *arg; /* NULL: it takes none */
+	int flags;       /* OPTION_HIDDEN and the like */
+	const char *doc;
+	int group;
+	struct cli_target to;
+};
+
+/* The row of --json, which sets the int of that name. */
+#define CLI_OPTION_JSON(type)                                                                     \
+	{                                                                                         \
+		"json", 0, 0, 0, "print JSON; the man page lists its keys", 0, CLI_TO(type, json) \
+	}
+
+/* The row of -q, in this group of --help. */
+#define CLI_OPTION_QUIET(group)                                      \
+	{                                                            \
+		"quiet", 'q', 0, 0, "say nothing but errors", group, \
+			CLI_TO_CALL(cli_options_be_quiet)            \
+	}
+void cli_options_be_quiet(void *args, char *arg, struct argp_state *state);
+
+/* What a command takes. Its struct begins with a struct cli_common. */
+struct cli_syntax {
+	const struct cli_option *options; /* the last is zeroed; NULL: only those that all share */
+	const char *args_doc, *doc;       /* argp's */
+	size_t registry;                  /* offset of a struct cli_registry; 0: it has none */
+	int no_store;                     /* it takes no --store, nor --verbose */
+	int in_order;                     /* options end at the first argument that is none */
+
+	/* What is not an option, in this order; a first one that is a list or a function takes
+	 * all. */
+	struct cli_target operands[2];
+	size_t needed;       /* so many must be there, or: */
+	const char *missing; /* message */
+	const char *surplus; /* message for one too many */
+
+	/* The end of a command line: options that contradict each other. NULL: nothing to do. */
+	void (*check)(void *args, struct argp_state *state);
+
+	/* A look at the command line and its options before it is read; NULL: none. */
+	void (*look)(int *argc, char **argv, const struct argp_option *options);
+};
+
+/* Fill a command's struct from its command line, or end the program with a message. */
+void cli_options_parse(int argc, char **argv, const struct cli_syntax *syntax, void *args);
+
+/* A whole number from min to max, or -1. */
+long cli_options_number(const char *text, long min, long max);
+
+#endif
