@@ -13,7 +13,6 @@ struct cli_exec {
 	struct cli_common common; /* --store and --verbose */
 	struct exec_options exec; /* strings are argv's */
 	enum cli_explain explain;
-	char *gpus;           /* exec.gpu, when it was told in Docker's words */
 	int command_optional; /* set before parsing: --join needs no command */
 };
 

@@ -1,6 +1,7 @@
 #include "cli/unknown_option.h"
 
 #include "cli/cli.h"
+#include "cli/common.h"
 #include "cli/docker_options.h"
 
 #include "base/cleanup.h"
@@ -219,10 +220,10 @@ static struct step check_letters(struct walk *w, char **at)
 	return (struct step){ 1, (*at)[1] != '\0' };
 }
 
-void unknown_option_check(
-	int *argc, char **argv, const struct argp_option *options, const struct argp_option *more)
+void unknown_option_check(int *argc, char **argv, const struct argp_option *options)
 {
-	struct walk w = { .known = { { options, more, argps_own } }, .command = argv[0] };
+	struct walk w = { .known = { { options, cli_common_argp.options, argps_own } },
+		.command = argv[0] };
 	char **in = argv + 1, **out = in;
 
 	while (*in && (*in)[0] == '-' && (*in)[1] && strcmp(*in, "--") != 0) {

@@ -13,10 +13,10 @@
  * told and exits with CLI_FAILED; what getopt_long(3) takes passes, its abbreviations too. Those
  * that ask for what is so already are taken out, and "--init=true" becomes "--init".
  *
- *   argc, argv     argv[0] is the command
- *   options, more  two tables of what there is; argp's own --help, --usage and --version are known
+ *   argc, argv  argv[0] is the command
+ *   options     the command's own; --store, --verbose and argp's --help, --usage and --version are
+ *               known
  */
-void unknown_option_check(
-	int *argc, char **argv, const struct argp_option *options, const struct argp_option *more);
+void unknown_option_check(int *argc, char **argv, const struct argp_option *options);
 
 #endif
