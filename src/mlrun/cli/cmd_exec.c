@@ -60,13 +60,7 @@ static void tell_notes(const struct plan *p)
 		mlr_debug("%s", p->remarks[i].text);
 }
 
-/* exec_plan() failed of an image that no store has: its root is what it plans first. */
-static int is_missing(int r, const struct plan *p)
-{
-	return r == -ENOENT && p->lowers.n == 0 && !p->squashfs;
-}
-
-/* Returns 0, or the exit status. */
+/* For struct exec_options. */
 static int fetch(const struct exec_options *o)
 {
 	struct mlr_error err = MLR_ERROR_INIT;
@@ -76,39 +70,10 @@ static int fetch(const struct exec_options *o)
 		mlr_wrap(&err, "exec '%s'", o->image);
 		return cli_fail(&err);
 	}
-	if (exec_check(o, &err) < 0)
-		return cli_fail(&err);
 	if (o->pull != EXEC_PULL_ALWAYS)
 		mlr_log(speak ? MLR_INFO : MLR_DEBUG, "'%s' is not in the store and is pulled",
 			o->image);
 	return cli_fetch(o->image, o->store, !speak);
-}
-
-/* Returns 0, or the exit status. */
-static int make_plan(const struct cli_exec *x, struct plan *p)
-{
-	const struct exec_options *o = &x->exec;
-	int may_fetch =
-		!x->explain && !o->join && o->pull != EXEC_PULL_NEVER && cli_fetch_can(o->image);
-	struct mlr_error err = MLR_ERROR_INIT;
-	int r, status = 0;
-
-	if (may_fetch && o->pull == EXEC_PULL_ALWAYS) {
-		may_fetch = 0;
-		status = fetch(o);
-		if (status != 0)
-			return status;
-	}
-	r = exec_plan(o, !x->explain, p, &err);
-	if (may_fetch && is_missing(r, p)) {
-		status = fetch(o);
-		if (status != 0)
-			return status;
-		plan_done(p);
-		err = (struct mlr_error)MLR_ERROR_INIT;
-		r = exec_plan(o, 1, p, &err);
-	}
-	return r < 0 ? cli_fail(&err) : 0;
 }
 
 int cli_exec_run(struct cli_exec *x, int (*become)(struct plan *p, struct mlr_error *err))
@@ -116,12 +81,17 @@ int cli_exec_run(struct cli_exec *x, int (*become)(struct plan *p, struct mlr_er
 	auto_call(config_done) struct config config = CONFIG_INIT;
 	auto_call(plan_done) struct plan p;
 	struct mlr_error err = MLR_ERROR_INIT;
+	struct exec_options *o = &x->exec;
 	int status;
 
 	plan_init(&p);
-	if (config_load(&config, &err) < 0 || exec_defaults(&config, &x->exec, &err) < 0)
+	if (config_load(&config, &err) < 0 || exec_defaults(&config, o, &err) < 0)
 		return cli_fail(&err);
-	status = make_plan(x, &p);
+	if (!x->explain && !o->join && o->pull != EXEC_PULL_NEVER && cli_fetch_can(o->image))
+		o->fetch = fetch;
+	status = exec_plan(o, !x->explain, &p, &err);
+	if (status < 0)
+		status = cli_fail(&err);
 	if (status == 0 && x->explain)
 		status = cli_explain_print(&p, x->explain);
 	rootfs_look_done();

@@ -391,8 +391,20 @@ static int plan_gpus(const struct exec_options *o, const struct strv *env,
 	return r < 0 ? (mlr_wrap(err, "--device"), r) : 0;
 }
 
-static int plan_rest(const struct exec_options *o, const struct oci_config *c, struct plan *p,
-	struct mlr_error *err)
+/* What configuration and options mount. They are read before the image is looked for: what is wrong
+ * in them is told before an image is fetched for an hour. */
+struct asked_mounts {
+	struct plan configured, users; /* nothing but mounts */
+};
+
+static void asked_mounts_done(struct asked_mounts *m)
+{
+	plan_done(&m->configured);
+	plan_done(&m->users);
+}
+
+static int plan_rest(const struct exec_options *o, const struct oci_config *c,
+	struct asked_mounts *m, struct plan *p, struct mlr_error *err)
 {
 	auto_free char *home = caller_home();
 	const struct gpu_image image = { .open = open_in_image,
@@ -405,8 +417,6 @@ static int plan_rest(const struct exec_options *o, const struct oci_config *c, s
 	if (o->user)
 		r = user_plan(o->user, p, &image_home, err);
 	if (r == 0)
-		r = confinement_plan(o, p, err);
-	if (r == 0)
 		r = plan_defaults(o, p, err);
 	if (r == 0)
 		r = plan_home(o, home, image_home, p, err);
@@ -416,14 +426,14 @@ static int plan_rest(const struct exec_options *o, const struct oci_config *c, s
 	r = environment_plan(o, environ, &c->env, p, err);
 	if (r == 0)
 		r = plan_gpus(o, &c->env, &image, p, err);
-	if (r == 0)
-		r = defaults_volumes(o->config, p, err);
-	if (r == 0)
-		r = plan_workdir(o, c, home, p, err);
-	if (r == 0)
-		r = users_mounts_plan(o, p, err);
-	if (r == 0)
-		r = plan_caller_dir_again(p, err);
+	if (r < 0)
+		return r;
+	plan_mounts_move(&m->configured, p);
+	r = plan_workdir(o, c, home, p, err);
+	if (r < 0)
+		return r;
+	plan_mounts_move(&m->users, p);
+	r = plan_caller_dir_again(p, err);
 	if (r < 0)
 		return r;
 	environment_drop_unmounted(p);
@@ -454,29 +464,6 @@ static int check_options(const struct exec_options *o, struct mlr_error *err)
 	return o->write && *o->write ? store_container_name_check(o->write, err) : 0;
 }
 
-static int plan_image(
-	const struct exec_options *o, int lease, struct plan *p, struct mlr_error *err)
-{
-	auto_call(store_facts_done) struct store_facts facts = STORE_FACTS_INIT;
-	int r;
-
-	p->root = o->read_only ? PLAN_ROOT_READ_ONLY : PLAN_ROOT_MEMORY;
-	caller_identity(p, o->fakeroot);
-	r = o->write
-		? rootfs_kept_plan(o->store, o->config, o->image, o->write, lease, p, &facts, err)
-		: rootfs_plan(o->store, o->config, o->image, lease, p, &facts, err);
-	if (r == 0)
-		r = architecture_check("/", p, err);
-	return r < 0 ? r : plan_rest(o, &facts.config, p, err);
-}
-
-static int plan_joined(const struct exec_options *o, struct plan *p, struct mlr_error *err)
-{
-	int r = join_plan(o, p, err);
-
-	return r < 0 ? r : confinement_plan(o, p, err);
-}
-
 static int check_cdi(const struct exec_options *o, struct mlr_error *err)
 {
 	auto_strv struct strv cdi = STRV_INIT;
@@ -487,24 +474,65 @@ static int check_cdi(const struct exec_options *o, struct mlr_error *err)
 	return r < 0 ? (mlr_wrap(err, "--device"), r) : 0;
 }
 
-int exec_check(const struct exec_options *o, struct mlr_error *err)
+static int fetch_image(const struct exec_options *o, struct mlr_error *err)
 {
-	auto_call(plan_done) struct plan p;
+	int r = check_cdi(o, err);
+
+	return r < 0 ? r : o->fetch(o);
+}
+
+static int plan_root(const struct exec_options *o, int lease, struct plan *p,
+	struct store_facts *facts, struct mlr_error *err)
+{
+	return o->write
+		? rootfs_kept_plan(o->store, o->config, o->image, o->write, lease, p, facts, err)
+		: rootfs_plan(o->store, o->config, o->image, lease, p, facts, err);
+}
+
+/* The image's root; one that no store has is fetched. */
+static int find_root(const struct exec_options *o, int lease, struct plan *p,
+	struct store_facts *facts, struct mlr_error *err)
+{
+	int always = o->fetch && o->pull == EXEC_PULL_ALWAYS;
+	int r = always ? fetch_image(o, err) : 0;
+
+	if (r == 0)
+		r = plan_root(o, lease, p, facts, err);
+	if (r != -ENOENT || always || !o->fetch)
+		return r;
+	r = fetch_image(o, err);
+	if (r != 0)
+		return r;
+	free(p->image);
+	return plan_root(o, lease, p, facts, err);
+}
+
+static int plan_image(
+	const struct exec_options *o, int lease, struct plan *p, struct mlr_error *err)
+{
+	auto_call(store_facts_done) struct store_facts facts = STORE_FACTS_INIT;
+	auto_call(asked_mounts_done) struct asked_mounts m = { 0 };
 	int r;
 
-	plan_init(&p);
-	r = check_options(o, err);
+	p->root = o->read_only ? PLAN_ROOT_READ_ONLY : PLAN_ROOT_MEMORY;
+	caller_identity(p, o->fakeroot);
+	r = confinement_plan(o, p, err);
 	if (r == 0)
-		r = confinement_fds(o, &p, err);
+		r = defaults_volumes(o->config, &m.configured, err);
 	if (r == 0)
-		r = confinement_plan(o, &p, err);
+		r = users_mounts_plan(o, &m.users, err);
 	if (r == 0)
-		r = defaults_volumes(o->config, &p, err);
+		r = find_root(o, lease, p, &facts, err);
 	if (r == 0)
-		r = users_mounts_plan(o, &p, err);
-	if (r == 0)
-		r = check_cdi(o, err);
-	return r < 0 ? mlr_wrap(err, "exec '%s'", o->image) : 0;
+		r = architecture_check("/", p, err);
+	return r != 0 ? r : plan_rest(o, &facts.config, &m, p, err);
+}
+
+static int plan_joined(const struct exec_options *o, struct plan *p, struct mlr_error *err)
+{
+	int r = join_plan(o, p, err);
+
+	return r < 0 ? r : confinement_plan(o, p, err);
 }
 
 int exec_plan(const struct exec_options *o, int lease, struct plan *p, struct mlr_error *err)
@@ -516,8 +544,8 @@ int exec_plan(const struct exec_options *o, int lease, struct plan *p, struct ml
 		r = confinement_fds(o, p, err);
 	if (r == 0)
 		r = o->join ? plan_joined(o, p, err) : plan_image(o, lease, p, err);
-	if (r == 0)
-		return 0;
+	if (r >= 0)
+		return r;
 	return o->join ? mlr_wrap(err, "exec --join %ld", (long)o->join)
 		       : mlr_wrap(err, "exec '%s'", o->image);
 }

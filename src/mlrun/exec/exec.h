@@ -53,6 +53,9 @@ struct exec_options {
 	int clearenv, read_only, fakeroot;
 	int pid, init, ipc,
 		no_network; /* namespaces of its own: --pid, --init, --ipc=private, --net=none */
+	/* Brings an image into the store: one that is missing, or any with EXEC_PULL_ALWAYS.
+	 * Returns 0 or an exit status, having told why. NULL: nothing is fetched. */
+	int (*fetch)(const struct exec_options *o);
 };
 
 /*
@@ -64,13 +67,11 @@ int exec_defaults(const struct config *c, struct exec_options *o, struct mlr_err
 
 /*
  * Turn options, image, caller and defaults into a plan. Reads; changes nothing but, with lease set,
- * the store's record that this process uses the image.
+ * the store's record that this process uses the image. Options that are wrong whatever the image is
+ * are told before it is fetched.
+ *
+ * Returns 0, a negative errno, or the exit status of a fetch that failed.
  */
 int exec_plan(const struct exec_options *o, int lease, struct plan *p, struct mlr_error *err);
-
-/* Mounts, limits, descriptors and words that are wrong whatever the image is: to be told before it
- * is fetched for an hour. What can be read but once, as a pipe given to --env-file, is left to
- * exec_plan(), which it returns as. */
-int exec_check(const struct exec_options *o, struct mlr_error *err);
 
 #endif

@@ -139,6 +139,15 @@ void plan_mounts_sort(struct plan *p, size_t first)
 	}
 }
 
+void plan_mounts_move(struct plan *from, struct plan *to)
+{
+	for (size_t i = 0; i < from->n_mounts; i++) {
+		to->mounts = xgrow(to->mounts, to->n_mounts, sizeof(*to->mounts));
+		to->mounts[to->n_mounts++] = from->mounts[i];
+	}
+	from->n_mounts = 0;
+}
+
 int plan_kind_covers(enum plan_kind kind)
 {
 	return kind != PLAN_COPY && kind != PLAN_SYMLINK && kind != PLAN_FILE && kind != PLAN_SEAL;

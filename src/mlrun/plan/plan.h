@@ -178,6 +178,9 @@ int plan_file_add(struct plan *p, const char *text, size_t size, const char *tar
  * order they were asked for, as Docker does; else their order stays. */
 void plan_mounts_sort(struct plan *p, size_t first);
 
+/* Move all entries of one plan behind those of another. */
+void plan_mounts_move(struct plan *from, struct plan *to);
+
 /* Does an entry of this kind hide what the image and earlier entries have below its target? */
 int plan_kind_covers(enum plan_kind kind);
 
