@@ -420,7 +420,7 @@ void config_list(const struct config *c, const char *section, const char *key, s
 }
 
 int config_word(const struct config *c, const char *section, const char *key, char **ret,
-	const char **origin, struct mlr_error *err)
+	int *is_sites, struct mlr_error *err)
 {
 	const struct config_key *k = find_key(section, key);
 	const char *env = k->variable ? getenv(k->variable) : NULL;
@@ -428,11 +428,11 @@ int config_word(const struct config *c, const char *section, const char *key, ch
 
 	if (env && *env) {
 		*ret = config_judge(k->kind, env, err);
-		*origin = "config";
+		*is_sites = 0;
 		return *ret ? 0 : mlr_wrap(err, "environment variable %s", k->variable);
 	}
 	v = c ? config_get(c, section, key) : NULL;
-	*origin = v ? config_origin(v) : "default";
+	*is_sites = v && v->is_sites;
 	*ret = v ? xstrdup(v->value) : k->standard ? xstrdup(k->standard) : NULL;
 	return 0;
 }

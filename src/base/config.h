@@ -87,20 +87,20 @@ const struct config_value *config_get(const struct config *c, const char *sectio
 /* All values of a list, in order; ':' separates directories. */
 void config_list(const struct config *c, const char *section, const char *key, struct strv *ret);
 
-/* Where a value comes from, spelled as in struct plan: "site" or "config". */
+/* Where a value comes from, for people: "site" or "config". */
 const char *config_origin(const struct config_value *v);
 
 /*
  * The value in force of a setting that is not a list: from its environment variable, the files, or
  * the default.
  *
- *   c       may be NULL: no files
- *   ret     to free(); NULL if there is none
- *   origin  "config" (the environment variable too), "site", "default"
+ *   c         may be NULL: no files
+ *   ret       to free(); NULL if there is none
+ *   is_sites  does the site's file say it?
  *
  * Returns 0, or -EINVAL for an invalid value of the environment variable.
  */
 int config_word(const struct config *c, const char *section, const char *key, char **ret,
-	const char **origin, struct mlr_error *err);
+	int *is_sites, struct mlr_error *err);
 
 #endif

@@ -94,8 +94,9 @@ static void check_wish(const struct gpu_machine *m, const char *text)
 	const struct gpu_request q = { .caller = env, .image_env = &image };
 
 	plan_init(&p);
-	plan_env_set(&p, "NVIDIA_VISIBLE_DEVICES", text, "image");
-	plan_env_set(&p, "NVIDIA_DRIVER_CAPABILITIES", strchr(text, ',') ? text : "all", "image");
+	plan_env_set(&p, "NVIDIA_VISIBLE_DEVICES", text, PLAN_FROM_IMAGE);
+	plan_env_set(&p, "NVIDIA_DRIVER_CAPABILITIES", strchr(text, ',') ? text : "all",
+		PLAN_FROM_IMAGE);
 	if (gpu_wish_read(&q, &p, &w, NULL) < 0)
 		return;
 	gpu_allocation_read(env, m, &a, NULL);

@@ -173,26 +173,26 @@ static void an_environment_variable_wins_over_the_files_and_must_be_right(void *
 {
 	auto_call(config_done) struct config c = CONFIG_INIT;
 	struct mlr_error err = MLR_ERROR_INIT;
-	const char *origin = NULL;
+	int is_sites = -1;
 	char *word = NULL;
 
 	(void)state;
 	parse("[exec]\npull = never\n", &c);
 	unsetenv("MLRUN_PULL");
-	assert_int_equal(config_word(NULL, "exec", "pull", &word, &origin, &err), 0);
+	assert_int_equal(config_word(NULL, "exec", "pull", &word, &is_sites, &err), 0);
 	assert_string_equal(word, "missing");
-	assert_string_equal(origin, "default");
+	assert_int_equal(is_sites, 0);
 	free(word);
-	assert_int_equal(config_word(&c, "exec", "pull", &word, &origin, &err), 0);
+	assert_int_equal(config_word(&c, "exec", "pull", &word, &is_sites, &err), 0);
 	assert_string_equal(word, "never");
-	assert_string_equal(origin, "config");
+	assert_int_equal(is_sites, 0);
 	free(word);
 	setenv("MLRUN_PULL", "always", 1);
-	assert_int_equal(config_word(&c, "exec", "pull", &word, &origin, &err), 0);
+	assert_int_equal(config_word(&c, "exec", "pull", &word, &is_sites, &err), 0);
 	assert_string_equal(word, "always");
 	free(word);
 	setenv("MLRUN_PULL", "sometimes", 1);
-	assert_int_equal(config_word(&c, "exec", "pull", &word, &origin, &err), -EINVAL);
+	assert_int_equal(config_word(&c, "exec", "pull", &word, &is_sites, &err), -EINVAL);
 	assert_string_equal(err.text,
 		"environment variable MLRUN_PULL: 'sometimes' is invalid: use one of missing, always, never");
 	unsetenv("MLRUN_PULL");

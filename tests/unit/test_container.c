@@ -36,7 +36,8 @@ static void make_plan(struct plan *p)
 		.shell = xstrdup("/bin/sh") };
 	strv_add(&p->lowers, "/store/layers/1/tree");
 	strv_add(&p->lowers, "/store/layers/2/tree");
-	assert_int_equal(plan_mount_add(p, PLAN_BIND, "/tmp", "/tmp", 0, "default", NULL), 0);
+	assert_int_equal(
+		plan_mount_add(p, PLAN_BIND, "/tmp", "/tmp", 0, PLAN_FROM_DEFAULT, NULL), 0);
 }
 
 /* Do two plans have the same keys? */
@@ -59,11 +60,12 @@ static void what_the_command_is_does_not_part_containers(void **state)
 	make_plan(&q);
 	compare(&p, &q, 1, 1);
 	strv_add(&q.argv, "train");
-	plan_env_set(&q, "A", "b", "user");
+	plan_env_set(&q, "A", "b", PLAN_FROM_USER);
 	free(q.workdir);
 	q.workdir = xstrdup("/elsewhere");
 	/* Ranks have terminals of their own from some launchers. */
-	plan_mount_add(&q, PLAN_BIND, "/dev/pts/7", "/dev/console", PLAN_OPTIONAL, "default", NULL);
+	plan_mount_add(&q, PLAN_BIND, "/dev/pts/7", "/dev/console", PLAN_OPTIONAL,
+		PLAN_FROM_DEFAULT, NULL);
 	compare(&p, &q, 1, 1);
 }
 
@@ -80,7 +82,7 @@ static void what_the_container_is_parts_them_but_not_their_memory(void **state)
 			strv_add(&q.lowers, "/store/layers/3/tree");
 			break;
 		case 1:
-			plan_mount_add(&q, PLAN_BIND, "/data", "/data", 0, "user", NULL);
+			plan_mount_add(&q, PLAN_BIND, "/data", "/data", 0, PLAN_FROM_USER, NULL);
 			break;
 		case 2:
 			q.mounts[0].flags = PLAN_READONLY;
@@ -126,8 +128,8 @@ static void names_do_not_run_into_each_other(void **state)
 	(void)state;
 	make_plan(&p);
 	make_plan(&q);
-	plan_mount_add(&p, PLAN_BIND, "/a", "/b 2:/c", 0, "user", NULL);
-	plan_mount_add(&q, PLAN_BIND, "/a 2:/b", "/c", 0, "user", NULL);
+	plan_mount_add(&p, PLAN_BIND, "/a", "/b 2:/c", 0, PLAN_FROM_USER, NULL);
+	plan_mount_add(&q, PLAN_BIND, "/a 2:/b", "/c", 0, PLAN_FROM_USER, NULL);
 	compare(&p, &q, 1, 0);
 }
 
@@ -140,13 +142,13 @@ static void what_stands_behind_a_nul_counts(void **state)
 	make_plan(&p);
 	make_plan(&q);
 	make_plan(&r);
-	plan_file_add(&p, "a\0b", 3, "/etc/ld.so.cache", "gpu", NULL);
-	plan_file_add(&q, "a\0c", 3, "/etc/ld.so.cache", "gpu", NULL);
+	plan_file_add(&p, "a\0b", 3, "/etc/ld.so.cache", PLAN_FROM_GPU, NULL);
+	plan_file_add(&q, "a\0c", 3, "/etc/ld.so.cache", PLAN_FROM_GPU, NULL);
 	compare(&p, &q, 1, 0);
-	plan_file_add(&r, "a\0b", 3, "/etc/ld.so.cache", "gpu", NULL);
+	plan_file_add(&r, "a\0b", 3, "/etc/ld.so.cache", PLAN_FROM_GPU, NULL);
 	compare(&p, &r, 1, 1);
-	plan_mount_add(&p, PLAN_BIND, "/dev/nvidia0", "/dev/nvidia0", 0, "gpu", NULL);
-	plan_mount_add(&r, PLAN_BIND, "/dev/nvidia1", "/dev/nvidia1", 0, "gpu", NULL);
+	plan_mount_add(&p, PLAN_BIND, "/dev/nvidia0", "/dev/nvidia0", 0, PLAN_FROM_GPU, NULL);
+	plan_mount_add(&r, PLAN_BIND, "/dev/nvidia1", "/dev/nvidia1", 0, PLAN_FROM_GPU, NULL);
 	compare(&p, &r, 1, 0);
 }
 

@@ -98,7 +98,7 @@ static void a_temporary_directory_that_is_not_mounted_is_not_named_inside(void *
 
 	(void)state;
 	plan_it(&o, &none, &p);
-	plan_mount_add(&p, PLAN_BIND, "/scratch", "/scratch", 0, "user", NULL);
+	plan_mount_add(&p, PLAN_BIND, "/scratch", "/scratch", 0, PLAN_FROM_USER, NULL);
 	environment_drop_unmounted(&p);
 	assert_string_equal(plan_env_get(&p, "TMPDIR"), "/scratch/7");
 	p.mounts[0].target[1] = 'X';

@@ -223,7 +223,7 @@ static void check_row(const struct row *row, size_t number)
 	split(row->env, &env);
 	if (row->image) {
 		strv_addf(&image, "NVIDIA_VISIBLE_DEVICES=%s", row->image);
-		plan_env_set(&p, "NVIDIA_VISIBLE_DEVICES", row->image, "image");
+		plan_env_set(&p, "NVIDIA_VISIBLE_DEVICES", row->image, PLAN_FROM_IMAGE);
 	}
 	q.caller = strv_argv(&env);
 	r = gpu_wish_read(&q, &p, &w, &err);

@@ -201,7 +201,7 @@ static const struct plan_mount *at(const char *target)
 	const struct plan_mount *found = NULL;
 
 	for (size_t i = 0; i < p.n_mounts; i++) {
-		assert_string_equal(p.mounts[i].origin, "gpu");
+		assert_int_equal(p.mounts[i].origin, PLAN_FROM_GPU);
 		if (strcmp(p.mounts[i].target, target) == 0 && p.mounts[i].kind != PLAN_SEAL) {
 			assert_null(found); /* nothing is put twice to one place */
 			found = &p.mounts[i];
@@ -530,7 +530,7 @@ static void the_profile_names_the_chosen_by_their_minor_numbers(void **state)
 
 static void a_variable_counts_as_the_container_does_unless_the_user_gave_one(void **state)
 {
-	plan_env_set(&p, "CUDA_VISIBLE_DEVICES", "3", "caller");
+	plan_env_set(&p, "CUDA_VISIBLE_DEVICES", "3", PLAN_FROM_CALLER);
 	c.cuda_visible = xstrdup("0");
 	choose(1, -1);
 	inject();
@@ -538,14 +538,14 @@ static void a_variable_counts_as_the_container_does_unless_the_user_gave_one(voi
 	assert_string_equal(plan_env_origin(&p, "CUDA_VISIBLE_DEVICES"), "gpu");
 	drop(state);
 	make(state);
-	plan_env_set(&p, "CUDA_VISIBLE_DEVICES", "3", "caller");
+	plan_env_set(&p, "CUDA_VISIBLE_DEVICES", "3", PLAN_FROM_CALLER);
 	choose(1, -1);
 	inject();
 	assert_null(plan_env_get(&p, "CUDA_VISIBLE_DEVICES"));
 	assert_true(strv_has(&p.dropped, "CUDA_VISIBLE_DEVICES"));
 	drop(state);
 	make(state);
-	plan_env_set(&p, "CUDA_VISIBLE_DEVICES", "1", "user");
+	plan_env_set(&p, "CUDA_VISIBLE_DEVICES", "1", PLAN_FROM_USER);
 	c.cuda_visible = xstrdup("0");
 	choose(1, -1);
 	inject();
@@ -563,8 +563,8 @@ static void amds_bring_their_nodes_and_libraries_only_where_the_image_has_none(v
 		add_node(&m.nodes, &m.n_nodes, "/dev/kfd");
 		add_gpu(GPU_AMD, 5, "0000:83:00.0");
 		c.rocr_visible = xstrdup("0");
-		plan_env_set(&p, "HIP_VISIBLE_DEVICES", "1", "caller");
-		plan_env_set(&p, "CUDA_VISIBLE_DEVICES", "1", "caller");
+		plan_env_set(&p, "HIP_VISIBLE_DEVICES", "1", PLAN_FROM_CALLER);
+		plan_env_set(&p, "CUDA_VISIBLE_DEVICES", "1", PLAN_FROM_CALLER);
 		if (has_rocm)
 			image_dir_mkdir(root, "/opt/rocm-5.7");
 		choose(2, -1);

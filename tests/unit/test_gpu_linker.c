@@ -37,10 +37,10 @@ static int make(void **state)
 	uname(&machine);
 	image_dir_make(root);
 	plan_init(&p);
-	plan_mount_add(&p, PLAN_TMPFS, NULL, GPU_LIB_DIR, PLAN_NODEV, "gpu", NULL);
-	plan_library_add(&p, "libcuda.so.1", GPU_LIB_DIR "/libcuda.so.1", 64, "gpu");
-	plan_library_add(&p, "libcuda.so.1", GPU_LIB32_DIR "/libcuda.so.1", 32, "gpu");
-	plan_library_add(&p, "libvendor.so.2", "/opt/vendor/libvendor.so.2", 64, "cdi");
+	plan_mount_add(&p, PLAN_TMPFS, NULL, GPU_LIB_DIR, PLAN_NODEV, PLAN_FROM_GPU, NULL);
+	plan_library_add(&p, "libcuda.so.1", GPU_LIB_DIR "/libcuda.so.1", 64, PLAN_FROM_GPU);
+	plan_library_add(&p, "libcuda.so.1", GPU_LIB32_DIR "/libcuda.so.1", 32, PLAN_FROM_GPU);
+	plan_library_add(&p, "libvendor.so.2", "/opt/vendor/libvendor.so.2", 64, PLAN_FROM_CDI);
 	return 0;
 }
 
@@ -180,7 +180,7 @@ static void a_cache_that_is_none_is_left_as_it_is(void **state)
 	(void)state;
 	put_libc();
 	image_dir_put(root, CACHE, "no cache");
-	plan_env_set(&p, "LD_LIBRARY_PATH", "/opt/x", "image");
+	plan_env_set(&p, "LD_LIBRARY_PATH", "/opt/x", PLAN_FROM_IMAGE);
 	link_in(root);
 	assert_null(file_at(CACHE));
 	assert_string_equal(variable(), GPU_LIB_DIR ":" GPU_LIB32_DIR ":/opt/vendor:/opt/x");
@@ -228,7 +228,7 @@ static void a_mount_over_etc_leaves_the_variable(void **state)
 {
 	(void)state;
 	put_libc();
-	plan_mount_add(&p, PLAN_BIND, "/home/me/etc", "/etc", 0, "user", NULL);
+	plan_mount_add(&p, PLAN_BIND, "/home/me/etc", "/etc", 0, PLAN_FROM_USER, NULL);
 	link_in(root);
 	assert_string_equal(p.mounts[0].target, CACHE); /* before the mount, so not on the host */
 	assert_string_equal(variable(), GPU_LIB_DIR ":" GPU_LIB32_DIR ":/opt/vendor");
@@ -252,7 +252,8 @@ static void a_variable_that_leads_to_a_stale_driver_leads_to_ours_first(void **s
 	(void)state;
 	put_libc();
 	image_dir_put(root, "/usr/local/cuda/compat/libcuda.so.1", "");
-	plan_env_set(&p, "LD_LIBRARY_PATH", "/opt/x:/usr/local/cuda/compat:" GPU_LIB_DIR, "image");
+	plan_env_set(&p, "LD_LIBRARY_PATH", "/opt/x:/usr/local/cuda/compat:" GPU_LIB_DIR,
+		PLAN_FROM_IMAGE);
 	link_in(root);
 	assert_string_equal(variable(),
 		GPU_LIB_DIR ":" GPU_LIB32_DIR
@@ -261,11 +262,12 @@ static void a_variable_that_leads_to_a_stale_driver_leads_to_ours_first(void **s
 	make(state);
 	put_libc();
 	image_dir_put(root, "/usr/local/cuda/compat/libcuda.so.1", "");
-	plan_env_set(&p, "LD_LIBRARY_PATH", GPU_LIB_DIR "/:/usr/local/cuda/compat", "image");
+	plan_env_set(
+		&p, "LD_LIBRARY_PATH", GPU_LIB_DIR "/:/usr/local/cuda/compat", PLAN_FROM_IMAGE);
 	link_in(root);
 	assert_string_equal(variable(), GPU_LIB_DIR "/:/usr/local/cuda/compat");
 	/* Ours ends in the same words, and is another. */
-	plan_env_set(&p, "LD_LIBRARY_PATH", "/lib:/usr/local/cuda/compat", "image");
+	plan_env_set(&p, "LD_LIBRARY_PATH", "/lib:/usr/local/cuda/compat", PLAN_FROM_IMAGE);
 	link_in(root);
 	assert_non_null(strstr(variable(), GPU_LIB_DIR ":"));
 }
@@ -274,7 +276,7 @@ static void libraries_that_a_mount_covers_are_told_to_the_user(void **state)
 {
 	(void)state;
 	put_libc();
-	plan_mount_add(&p, PLAN_BIND, "/usr/local", "/usr/local", 0, "user", NULL);
+	plan_mount_add(&p, PLAN_BIND, "/usr/local", "/usr/local", 0, PLAN_FROM_USER, NULL);
 	link_in(root);
 	assert_int_equal(p.notes.n, 1);
 	assert_non_null(strstr(p.notes.v[0], "'/usr/local'"));
@@ -330,7 +332,7 @@ static void files_that_need_only_be_there_are_not_opened(void **state)
 	put_libc();
 	put_cache(&c);
 	image_dir_put(root, "/usr/local/old/libcuda.so.1", "");
-	plan_env_set(&p, "LD_LIBRARY_PATH", "/usr/local/old", "image");
+	plan_env_set(&p, "LD_LIBRARY_PATH", "/usr/local/old", PLAN_FROM_IMAGE);
 	assert_int_equal(gpu_link(&image, &p, NULL), 0);
 	assert_int_equal(opened.n, 1);
 	assert_string_equal(opened.v[0], CACHE);

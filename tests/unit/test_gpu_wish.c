@@ -17,7 +17,8 @@
 /* A wish is read from these, each a list "K=V;K=V" or NULL. */
 struct given {
 	const char *image, *caller, *user; /* user: -e */
-	const char *word, *origin;         /* --gpu */
+	const char *word;                  /* --gpu */
+	enum plan_origin origin;           /* its */
 	const char *directory;             /* that the image has */
 	int clearenv;
 };
@@ -32,7 +33,7 @@ static void split(const char *text, struct strv *ret)
 	}
 }
 
-static void set(struct plan *p, const char *text, const char *origin)
+static void set(struct plan *p, const char *text, enum plan_origin origin)
 {
 	const char *eq = strchr(text, '=');
 	auto_free char *key = xstrndup(text, (size_t)(eq - text));
@@ -64,12 +65,12 @@ static int read_given(const struct given *g, struct gpu_wish *ret, struct mlr_er
 		if (g->clearenv)
 			strv_take(&p.dropped, xstrndup(caller.v[i], strcspn(caller.v[i], "=")));
 		else
-			set(&p, caller.v[i], "caller");
+			set(&p, caller.v[i], PLAN_FROM_CALLER);
 	}
 	for (size_t i = 0; i < image.n; i++)
-		set(&p, image.v[i], "image");
+		set(&p, image.v[i], PLAN_FROM_IMAGE);
 	for (size_t i = 0; i < user.n; i++)
-		set(&p, user.v[i], "user");
+		set(&p, user.v[i], PLAN_FROM_USER);
 	q.caller = strv_argv(&caller);
 	return gpu_wish_read(&q, &p, ret, err);
 }
@@ -223,11 +224,12 @@ static void the_gpu_option_wins_over_every_variable(void **state)
 			"--gpu=none wins over -e " VIS "all" },
 		{ { .word = "none", .caller = "SLURM_JOB_ID=1" }, 0, GPU_WISH_NOTHING, NULL, NULL },
 		{ { .word = "auto", .image = VIS "1" }, 0, GPU_WISH_LIST, "1", NULL },
-		{ { .word = "all", .origin = "site" }, 0, GPU_WISH_ALL, NULL,
+		{ { .word = "all", .origin = PLAN_FROM_SITE }, 0, GPU_WISH_ALL, NULL,
 			"the site's gpu = all" },
-		{ { .word = "none", .origin = "config" }, 0, GPU_WISH_NOTHING, NULL,
+		{ { .word = "none", .origin = PLAN_FROM_CONFIG }, 0, GPU_WISH_NOTHING, NULL,
 			"the configuration's gpu = none" },
-		{ { .word = "1", .origin = "caller" }, 0, GPU_WISH_LIST, "1", "MLRUN_GPU=1" },
+		{ { .word = "1", .origin = PLAN_FROM_CALLER }, 0, GPU_WISH_LIST, "1",
+			"MLRUN_GPU=1" },
 		{ { .word = "nvidia.com/gpu=1" }, 0, GPU_WISH_LIST, "1", NULL },
 		{ { .word = "" }, -EINVAL, 0, NULL, "expected auto, all, none or a list of GPUs" },
 		{ { .word = "," }, -EINVAL, 0, NULL, NULL },
@@ -243,15 +245,16 @@ static void the_gpu_option_wins_over_every_variable(void **state)
 static void a_setting_is_below_what_the_user_says_for_this_container(void **state)
 {
 	static const struct row rows[] = {
-		{ { .word = "all", .origin = "site", .user = VIS "1" }, 0, GPU_WISH_LIST, "1",
-			"-e " VIS "1 wins over the site's gpu = all" },
-		{ { .word = "none", .origin = "config", .user = VIS "all" }, 0, GPU_WISH_ALL, NULL,
+		{ { .word = "all", .origin = PLAN_FROM_SITE, .user = VIS "1" }, 0, GPU_WISH_LIST,
+			"1", "-e " VIS "1 wins over the site's gpu = all" },
+		{ { .word = "none", .origin = PLAN_FROM_CONFIG, .user = VIS "all" }, 0,
+			GPU_WISH_ALL, NULL, NULL },
+		{ { .word = "2", .origin = PLAN_FROM_CALLER, .user = VIS "void" }, 0,
+			GPU_WISH_NOTHING, NULL, "wins over MLRUN_GPU=2" },
+		{ { .word = "all", .origin = PLAN_FROM_SITE, .caller = VIS "1" }, 0, GPU_WISH_ALL,
+			NULL, "wins over the caller's" },
+		{ { .word = "2", .origin = PLAN_FROM_USER, .user = VIS "1" }, 0, GPU_WISH_LIST, "2",
 			NULL },
-		{ { .word = "2", .origin = "caller", .user = VIS "void" }, 0, GPU_WISH_NOTHING,
-			NULL, "wins over MLRUN_GPU=2" },
-		{ { .word = "all", .origin = "site", .caller = VIS "1" }, 0, GPU_WISH_ALL, NULL,
-			"wins over the caller's" },
-		{ { .word = "2", .origin = "user", .user = VIS "1" }, 0, GPU_WISH_LIST, "2", NULL },
 	};
 
 	(void)state;
@@ -266,10 +269,10 @@ static void only_what_the_user_named_must_be_had(void **state)
 	} rows[] = {
 		{ { .word = "0" }, 1 },
 		{ { .word = "all" }, 1 },
-		{ { .word = "0", .origin = "user" }, 1 },
-		{ { .word = "all", .origin = "site" }, 0 },
-		{ { .word = "0", .origin = "config" }, 0 },
-		{ { .word = "0", .origin = "caller" }, 0 },
+		{ { .word = "0", .origin = PLAN_FROM_USER }, 1 },
+		{ { .word = "all", .origin = PLAN_FROM_SITE }, 0 },
+		{ { .word = "0", .origin = PLAN_FROM_CONFIG }, 0 },
+		{ { .word = "0", .origin = PLAN_FROM_CALLER }, 0 },
 		{ { .user = VIS "0" }, 1 },
 		{ { .caller = VIS "0" }, 0 },
 		{ { .image = VIS "0" }, 0 },

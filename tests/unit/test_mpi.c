@@ -126,7 +126,7 @@ static void directories_of_the_pmi_server_are_brought_but_no_system_ones(void **
 		&p);
 	assert_int_equal(p.n_mounts, 1);
 	assert_string_equal(p.mounts[0].source, dir);
-	assert_string_equal(p.mounts[0].origin, "mpi");
+	assert_int_equal(p.mounts[0].origin, PLAN_FROM_MPI);
 	/* Mounted once. */
 	mpi_plan(ENV(V("PMIX_RANK=0"), env), &p);
 	assert_int_equal(p.n_mounts, 1);

@@ -20,8 +20,8 @@ static int make(void **state)
 	plan_init(p);
 	p->image = xstrdup("demo:1");
 	p->workdir = xstrdup("/w");
-	p->workdir_origin = "user";
-	p->argv_origin = "user";
+	p->workdir_origin = PLAN_FROM_USER;
+	p->argv_origin = PLAN_FROM_USER;
 	*state = p;
 	return 0;
 }
@@ -38,14 +38,14 @@ static void a_later_variable_wins_and_remembers_what_it_shadows(void **state)
 	struct plan *p = *state;
 	auto_strv struct strv l = STRV_INIT;
 
-	plan_env_set(p, "A", "caller's", "caller");
-	plan_env_set(p, "B", "2", "caller");
-	plan_env_set(p, "A", "image's", "image");
+	plan_env_set(p, "A", "caller's", PLAN_FROM_CALLER);
+	plan_env_set(p, "B", "2", PLAN_FROM_CALLER);
+	plan_env_set(p, "A", "image's", PLAN_FROM_IMAGE);
 	plan_env_list(p, &l);
 	assert_int_equal(l.n, 2);
 	assert_string_equal(l.v[0], "A=image's");
 	assert_string_equal(p->env[0].shadowed, "caller's");
-	assert_string_equal(p->env[0].shadowed_by, "caller");
+	assert_int_equal(p->env[0].shadowed_by, PLAN_FROM_CALLER);
 	plan_env_unset(p, "A");
 	assert_null(plan_env_get(p, "A"));
 	assert_string_equal(plan_env_get(p, "B"), "2");
@@ -59,7 +59,7 @@ static void each_of_many_variables_is_found_and_taken_away(void **state)
 	for (int i = 0; i < 600; i++) {
 		snprintf(key, sizeof(key), "SLURM_%d", i % 300);
 		snprintf(value, sizeof(value), "%d", i);
-		plan_env_set(p, key, value, "caller");
+		plan_env_set(p, key, value, PLAN_FROM_CALLER);
 	}
 	assert_int_equal(p->n_env, 300);
 	for (int i = 0; i < 300; i += 2) {
@@ -81,27 +81,30 @@ static void a_mount_on_the_root_or_a_relative_path_is_refused(void **state)
 {
 	struct mlr_error err;
 
-	assert_int_equal(plan_mount_add(*state, PLAN_BIND, "/x", "/", 0, "user", &err), -EINVAL);
 	assert_int_equal(
-		plan_mount_add(*state, PLAN_BIND, "/x", "//./..", 0, "user", &err), -EINVAL);
-	assert_int_equal(plan_mount_add(*state, PLAN_BIND, "/x", "rel", 0, "user", &err), -EINVAL);
+		plan_mount_add(*state, PLAN_BIND, "/x", "/", 0, PLAN_FROM_USER, &err), -EINVAL);
+	assert_int_equal(plan_mount_add(*state, PLAN_BIND, "/x", "//./..", 0, PLAN_FROM_USER, &err),
+		-EINVAL);
+	assert_int_equal(
+		plan_mount_add(*state, PLAN_BIND, "/x", "rel", 0, PLAN_FROM_USER, &err), -EINVAL);
 	assert_non_null(strstr(err.text, "'rel' is not an absolute path"));
-	assert_int_equal(plan_mount_add(*state, PLAN_BIND, "/x", "/.hidden", 0, "user", &err), 0);
+	assert_int_equal(
+		plan_mount_add(*state, PLAN_BIND, "/x", "/.hidden", 0, PLAN_FROM_USER, &err), 0);
 }
 
 static void the_topmost_mount_over_whole_path_components_counts(void **state)
 {
 	struct plan *p = *state;
 
-	plan_mount_add(p, PLAN_BIND, "/host", "/data", 0, "user", NULL);
-	plan_mount_add(p, PLAN_TMPFS, NULL, "/scratch", 0, "user", NULL);
+	plan_mount_add(p, PLAN_BIND, "/host", "/data", 0, PLAN_FROM_USER, NULL);
+	plan_mount_add(p, PLAN_TMPFS, NULL, "/scratch", 0, PLAN_FROM_USER, NULL);
 	assert_true(plan_covers(p, "/data"));
 	assert_true(plan_covers(p, "/data/x"));
 	assert_false(plan_covers(p, "/database"));
 	assert_false(plan_covers(p, "/scratch"));
-	plan_mount_add(p, PLAN_TMPFS, NULL, "/data/home", 0, "user", NULL);
+	plan_mount_add(p, PLAN_TMPFS, NULL, "/data/home", 0, PLAN_FROM_USER, NULL);
 	assert_false(plan_covers(p, "/data/home/x"));
-	plan_mount_add(p, PLAN_BIND, "/host", "/data/home/x", 0, "user", NULL);
+	plan_mount_add(p, PLAN_BIND, "/host", "/data/home/x", 0, PLAN_FROM_USER, NULL);
 	assert_true(plan_covers(p, "/data/home/x"));
 }
 
@@ -110,11 +113,11 @@ static void what_is_put_first_keeps_its_order_and_that_of_the_others(void **stat
 	static const char *const order[] = { "/c", "/d", "/a", "/b" };
 	struct plan *p = *state;
 
-	plan_mount_add(p, PLAN_BIND, "/x", "/a", 0, "user", NULL);
-	plan_mount_add(p, PLAN_BIND, "/x", "/b", 0, "user", NULL);
+	plan_mount_add(p, PLAN_BIND, "/x", "/a", 0, PLAN_FROM_USER, NULL);
+	plan_mount_add(p, PLAN_BIND, "/x", "/b", 0, PLAN_FROM_USER, NULL);
 	plan_mounts_first(p, 2); /* none */
-	plan_file_add(p, "c\0c", 3, "/c", "gpu", NULL);
-	plan_file_add(p, "", 0, "/d", "gpu", NULL);
+	plan_file_add(p, "c\0c", 3, "/c", PLAN_FROM_GPU, NULL);
+	plan_file_add(p, "", 0, "/d", PLAN_FROM_GPU, NULL);
 	plan_mounts_first(p, 2);
 	for (size_t i = 0; i < 4; i++)
 		assert_string_equal(p->mounts[i].target, order[i]);
@@ -128,12 +131,12 @@ static void a_later_library_of_one_name_and_bits_wins(void **state)
 {
 	struct plan *p = *state;
 
-	plan_library_add(p, "libcuda.so.1", "/a/libcuda.so.1", 64, "gpu");
-	plan_library_add(p, "libcuda.so.1", "/b/libcuda.so.1", 32, "gpu");
-	plan_library_add(p, "libcuda.so.1", "/c/libcuda.so.1", 64, "cdi");
+	plan_library_add(p, "libcuda.so.1", "/a/libcuda.so.1", 64, PLAN_FROM_GPU);
+	plan_library_add(p, "libcuda.so.1", "/b/libcuda.so.1", 32, PLAN_FROM_GPU);
+	plan_library_add(p, "libcuda.so.1", "/c/libcuda.so.1", 64, PLAN_FROM_CDI);
 	assert_int_equal(p->n_libraries, 2);
 	assert_string_equal(p->libraries[0].path, "/c/libcuda.so.1");
-	assert_string_equal(p->libraries[0].origin, "cdi");
+	assert_int_equal(p->libraries[0].origin, PLAN_FROM_CDI);
 	assert_string_equal(p->libraries[1].path, "/b/libcuda.so.1");
 }
 
@@ -159,13 +162,15 @@ static void mounts_lie_where_links_lead_and_hide_what_was_mounted_before(void **
 	struct plan_context c = { .look = look_at_a_made_up_image };
 	struct plan_place *v;
 
-	plan_mount_add(p, PLAN_COPY, "/etc/passwd", "/link", 0, "default", NULL);          /* 0 */
-	plan_mount_add(p, PLAN_BIND, "/etc", "/link", 0, "default", NULL);                 /* 1 */
-	plan_mount_add(p, PLAN_BIND, "/etc/passwd", "/data/real/passwd", 0, "user", NULL); /* 2 */
-	plan_mount_add(p, PLAN_TMPFS, NULL, "/data", 0, "user", NULL);                     /* 3 */
-	plan_mount_add(p, PLAN_SYMLINK, "x", "/data/a/b", 0, "default", NULL);             /* 4 */
-	plan_mount_add(p, PLAN_SYMLINK, "y", "/data/a", 0, "default", NULL);               /* 5 */
-	plan_mount_add(p, PLAN_BIND, "/no/such", "/none", PLAN_OPTIONAL, "user", NULL);    /* 6 */
+	plan_mount_add(p, PLAN_COPY, "/etc/passwd", "/link", 0, PLAN_FROM_DEFAULT, NULL); /* 0 */
+	plan_mount_add(p, PLAN_BIND, "/etc", "/link", 0, PLAN_FROM_DEFAULT, NULL);        /* 1 */
+	plan_mount_add(
+		p, PLAN_BIND, "/etc/passwd", "/data/real/passwd", 0, PLAN_FROM_USER, NULL); /* 2 */
+	plan_mount_add(p, PLAN_TMPFS, NULL, "/data", 0, PLAN_FROM_USER, NULL);              /* 3 */
+	plan_mount_add(p, PLAN_SYMLINK, "x", "/data/a/b", 0, PLAN_FROM_DEFAULT, NULL);      /* 4 */
+	plan_mount_add(p, PLAN_SYMLINK, "y", "/data/a", 0, PLAN_FROM_DEFAULT, NULL);        /* 5 */
+	plan_mount_add(
+		p, PLAN_BIND, "/no/such", "/none", PLAN_OPTIONAL, PLAN_FROM_USER, NULL); /* 6 */
 	v = plan_places(p, &c);
 	assert_int_equal(v[0].seen.there, PLAN_THERE_LINK);
 	assert_string_equal(v[1].seen.path, "/data/real");
@@ -191,7 +196,7 @@ static void text_that_is_no_utf8_is_shown_in_json_nevertheless(void **state)
 	struct plan_context c = { .look = look_at_a_made_up_image };
 	json_auto_t *o = NULL;
 
-	plan_env_set(p, "A", "\xe9", "caller");
+	plan_env_set(p, "A", "\xe9", PLAN_FROM_CALLER);
 	o = plan_json(p, &c);
 	assert_string_equal(json_string_value(json_object_get(
 				    json_array_get(json_object_get(o, "environment"), 0), "value")),
@@ -206,9 +211,9 @@ static void a_printed_plan_names_origins_and_escapes_control_characters(void **s
 	FILE *f = open_memstream(&text, &len);
 	struct plan_context c = { .look = look_at_a_made_up_image };
 
-	plan_mount_add(p, PLAN_BIND, "/host", "/data", PLAN_READONLY, "user", NULL);
-	plan_env_set(p, "A", "1", "caller");
-	plan_env_set(p, "A", "\033[2J\xc2\x9b", "image");
+	plan_mount_add(p, PLAN_BIND, "/host", "/data", PLAN_READONLY, PLAN_FROM_USER, NULL);
+	plan_env_set(p, "A", "1", PLAN_FROM_CALLER);
+	plan_env_set(p, "A", "\033[2J\xc2\x9b", PLAN_FROM_IMAGE);
 	strv_add(&p->argv, "true");
 	plan_print(p, &c, f);
 	fclose(f);

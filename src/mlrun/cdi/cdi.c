@@ -177,11 +177,12 @@ static void drop_numbers(const struct strv *names, struct plan *p)
 	for (size_t i = 0; i < ARRAY_LEN(counts); i++) {
 		const char *value = plan_env_get(p, counts[i].variable);
 
-		if (!value || strcmp(plan_env_origin(p, counts[i].variable), "caller") != 0 ||
+		if (!value || plan_env_origin(p, counts[i].variable) != PLAN_FROM_CALLER ||
 			value[strspn(value, "0123456789,. ")] ||
 			!has_some(names, counts[i].vendor) || has_all(names, counts[i].vendor))
 			continue;
-		plan_remark_add(p, "cdi", "%s=%s is left out: its numbers count the machine's GPUs",
+		plan_remark_add(p, PLAN_FROM_CDI,
+			"%s=%s is left out: its numbers count the machine's GPUs",
 			counts[i].variable, value);
 		plan_env_unset(p, counts[i].variable);
 	}
@@ -210,10 +211,10 @@ int cdi_plan(const struct strv *names, const struct gpu_image *image, struct pla
 	if (!job.root_path)
 		return mlr_fail_errno(err, "'%s'", gpu_root());
 	for (size_t i = 0; i < steps.n; i++)
-		plan_remark_add(p, "cdi", "edits of %s", steps.v[i].what);
+		plan_remark_add(p, PLAN_FROM_CDI, "edits of %s", steps.v[i].what);
 	for (size_t i = 0; i < d.n_problems; i++)
-		plan_remark_add(
-			p, "cdi", "a file that is wrong is left out: %s", d.problems[i].text);
+		plan_remark_add(p, PLAN_FROM_CDI, "a file that is wrong is left out: %s",
+			d.problems[i].text);
 	drop_numbers(names, p);
 	return plan_steps(&job, &steps);
 }

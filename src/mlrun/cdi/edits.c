@@ -20,7 +20,7 @@ int cdi_is_planned(
 	for (size_t i = 0; i < p->n_mounts; i++) {
 		const struct plan_mount *m = &p->mounts[i];
 
-		if (m->kind == kind && strcmp(m->origin, "cdi") == 0 &&
+		if (m->kind == kind && m->origin == PLAN_FROM_CDI &&
 			strcmp(m->target, target) == 0 &&
 			(!source || (m->source && strcmp(m->source, source) == 0)))
 			return 1;
@@ -50,18 +50,17 @@ static void set_variable(struct cdi_job *job, const char *text)
 {
 	const char *value = strchr(text, '=') + 1;
 	auto_free char *key = xstrndup(text, (size_t)(value - 1 - text));
-	const char *origin = plan_env_origin(job->p, key), *now = plan_env_get(job->p, key);
+	enum plan_origin origin = plan_env_origin(job->p, key);
+	const char *now = plan_env_get(job->p, key);
 
-	if (now && strcmp(now, value) == 0 && strcmp(origin, "cdi") == 0)
+	if (now && strcmp(now, value) == 0 && origin == PLAN_FROM_CDI)
 		return;
-	if (origin &&
-		(strcmp(origin, "user") == 0 || strcmp(origin, "config") == 0 ||
-			strcmp(origin, "site") == 0)) {
-		plan_remark_add(job->p, "cdi",
+	if (plan_origin_is_asked(origin)) {
+		plan_remark_add(job->p, PLAN_FROM_CDI,
 			"%s stays as it was set: the file's '%s' is left out", key, text);
 		return;
 	}
-	plan_env_set(job->p, key, value, "cdi");
+	plan_env_set(job->p, key, value, PLAN_FROM_CDI);
 }
 
 /* A host's file below gpu_root(), whose links are followed there, as a path of this machine; NULL:
@@ -133,16 +132,16 @@ static void remark_node(
 	struct cdi_job *job, const struct cdi_node *n, const char *path, const struct stat *st)
 {
 	if (n->file_mode >= 0 && (n->file_mode & 0777) != (int64_t)(st->st_mode & 0777))
-		plan_remark_add(job->p, "cdi",
+		plan_remark_add(job->p, PLAN_FROM_CDI,
 			"'%s' keeps its mode %04o: the file's %04o would need root", path,
 			(unsigned)st->st_mode & 0777, (unsigned)n->file_mode & 0777);
 	if ((n->uid >= 0 && n->uid != (int64_t)st->st_uid) ||
 		(n->gid >= 0 && n->gid != (int64_t)st->st_gid))
-		plan_remark_add(job->p, "cdi",
+		plan_remark_add(job->p, PLAN_FROM_CDI,
 			"'%s' keeps its owner %u:%u: the file's would need root", path,
 			(unsigned)st->st_uid, (unsigned)st->st_gid);
 	if (n->permissions && !(strchr(n->permissions, 'r') && strchr(n->permissions, 'w')))
-		plan_remark_add(job->p, "cdi",
+		plan_remark_add(job->p, PLAN_FROM_CDI,
 			"'%s' can be read and written as its mode says: the file's '%s' would need root",
 			path, n->permissions);
 }
@@ -187,9 +186,9 @@ static int add_node(struct cdi_job *job, const struct cdi_node *n, int *code, st
 	if (*code) {
 		auto_free char *why = why_not(path, st, *code);
 
-		plan_remark_add(job->p, "cdi", "%s", why);
+		plan_remark_add(job->p, PLAN_FROM_CDI, "%s", why);
 	}
-	return plan_mount_add(job->p, PLAN_BIND, source, n->path, 0, "cdi", job->err);
+	return plan_mount_add(job->p, PLAN_BIND, source, n->path, 0, PLAN_FROM_CDI, job->err);
 }
 
 /* A GPU of NVIDIA's itself, beside which a device may have nodes of its graphics. */
@@ -322,7 +321,7 @@ static int add_mount(struct cdi_job *job, const struct cdi_mount *m)
 	if (cdi_is_planned(job->p, bind ? PLAN_BIND : PLAN_TMPFS, source, m->container_path))
 		return 0;
 	r = plan_mount_add(job->p, bind ? PLAN_BIND : PLAN_TMPFS, source, m->container_path, flags,
-		"cdi", job->err);
+		PLAN_FROM_CDI, job->err);
 	if (r == 0 && !bind)
 		job->p->mounts[job->p->n_mounts - 1].options = take_ptr(&text);
 	return r;
@@ -354,7 +353,7 @@ int cdi_edits_plan(struct cdi_job *job, const struct cdi_edits *e, const char *w
 		r = add_mount(job, &e->mounts[i]);
 	for (size_t i = 0; r == 0 && i < e->n_gids; i++)
 		if (e->gids[i] != 0 && !is_member((gid_t)e->gids[i]))
-			plan_remark_add(job->p, "cdi",
+			plan_remark_add(job->p, PLAN_FROM_CDI,
 				"%s wants group %lld, which you are not in and which a user's container cannot add",
 				what, (long long)e->gids[i]);
 	return r;

@@ -163,10 +163,11 @@ static void add_compat_library(struct cdi_job *job, const char *dir, const char 
 	if (fd < 0 || gpu_elf_read(fd, &elf) < 0)
 		return;
 	soname = elf.soname ? elf.soname : name;
-	plan_library_add(job->p, soname, path, elf.bits, "cdi");
+	plan_library_add(job->p, soname, path, elf.bits, PLAN_FROM_CDI);
 	for (size_t i = 0; i < job->links.n; i += 2)
 		if (strcmp(job->links.v[i + 1], soname) == 0)
-			plan_library_add(job->p, path_base(job->links.v[i]), path, elf.bits, "cdi");
+			plan_library_add(
+				job->p, path_base(job->links.v[i]), path, elf.bits, PLAN_FROM_CDI);
 }
 
 static int enable_cuda_compat(struct cdi_job *job, const struct known *k, const struct cdi_hook *h)
@@ -183,7 +184,7 @@ static int enable_cuda_compat(struct cdi_job *job, const struct known *k, const 
 		(!gpu_version_is_known(&m.driver_version) && !gpu_version_is_known(&m.cuda)))
 		return 0;
 	if (dirs.n && strcmp(dirs.v[0], "/usr/local/cuda/compat") != 0) {
-		plan_remark_add(job->p, "cdi",
+		plan_remark_add(job->p, PLAN_FROM_CDI,
 			"CUDA's newer libraries in '%s' of the image are left alone", dirs.v[0]);
 		return 0;
 	}
@@ -194,7 +195,7 @@ static int enable_cuda_compat(struct cdi_job *job, const struct known *k, const 
 	if (gpu_compat_read(job->image, &m, &c) < 0)
 		return 0;
 	if (c.why)
-		plan_remark_add(job->p, "cdi", "%s", c.why);
+		plan_remark_add(job->p, PLAN_FROM_CDI, "%s", c.why);
 	for (size_t i = 0; c.use && i < c.libraries.n; i++)
 		add_compat_library(job, c.dir, c.libraries.v[i]);
 	return 0;
@@ -208,7 +209,7 @@ static int put_params(struct cdi_job *job, const char *text)
 	 * /proc. */
 	const char *at = access(PROC_DIR, F_OK) == 0 ? PROC_DIR : "/proc/driver";
 	int r = plan_mount_add(job->p, PLAN_TMPFS, NULL, at, PLAN_NOSUID | PLAN_NODEV | PLAN_NOEXEC,
-		"cdi", job->err);
+		PLAN_FROM_CDI, job->err);
 
 	gpu_dir_list(&job->root, PROC_DIR, &names);
 	for (size_t i = 0; r == 0 && i < names.n; i++) {
@@ -216,11 +217,13 @@ static int put_params(struct cdi_job *job, const char *text)
 		auto_free char *source = xasprintf("%s%s", job->root_path, target);
 
 		if (strcmp(names.v[i], "params") != 0)
-			r = plan_mount_add(job->p, PLAN_BIND, source, target, 0, "cdi", job->err);
+			r = plan_mount_add(
+				job->p, PLAN_BIND, source, target, 0, PLAN_FROM_CDI, job->err);
 	}
 	if (r == 0)
-		r = plan_file_add(job->p, text, strlen(text), PROC_DIR "/params", "cdi", job->err);
-	return r < 0 ? r : plan_mount_add(job->p, PLAN_SEAL, NULL, at, 0, "cdi", job->err);
+		r = plan_file_add(
+			job->p, text, strlen(text), PROC_DIR "/params", PLAN_FROM_CDI, job->err);
+	return r < 0 ? r : plan_mount_add(job->p, PLAN_SEAL, NULL, at, 0, PLAN_FROM_CDI, job->err);
 }
 
 /* The driver's libraries would make nodes with mknod(2), and complain that they may not. */
@@ -254,7 +257,7 @@ static int write_profile(struct cdi_job *job, const struct known *k, const struc
 		unsigned long minor = strtoul(digits, &end, 10);
 
 		if (*digits >= '0' && *digits <= '9' && !*end && minor < 64 &&
-			strcmp(m->origin, "cdi") == 0)
+			m->origin == PLAN_FROM_CDI)
 			mask |= (uint64_t)1 << minor;
 	}
 	if (!mask || cdi_is_planned(job->p, PLAN_FILE, NULL, PROFILE))
@@ -263,14 +266,15 @@ static int write_profile(struct cdi_job *job, const struct known *k, const struc
 		"{\"profiles\":[{\"name\":\"_container_\",\"settings\":[\"EGLVisibleDGPUDevices\",0x%llx]}],"
 		"\"rules\":[{\"pattern\":[],\"profile\":\"_container_\"}]}",
 		(unsigned long long)mask);
-	return plan_file_add(job->p, text, strlen(text), PROFILE, "cdi", job->err);
+	return plan_file_add(job->p, text, strlen(text), PROFILE, PLAN_FROM_CDI, job->err);
 }
 
 static int leave_modes(struct cdi_job *job, const struct known *k, const struct cdi_hook *h)
 {
 	(void)k;
 	(void)h;
-	plan_remark_add(job->p, "cdi", "the hook chmod is left out: modes stay as they are");
+	plan_remark_add(
+		job->p, PLAN_FROM_CDI, "the hook chmod is left out: modes stay as they are");
 	return 0;
 }
 

@@ -46,7 +46,7 @@ static int is_on_host(struct cdi_job *job, const struct plan_mount *on, const ch
 	if (!host || on->kind == PLAN_TMPFS)
 		return 0;
 	if (lstat(host, &st) < 0)
-		plan_remark_add(job->p, "cdi",
+		plan_remark_add(job->p, PLAN_FROM_CDI,
 			"the link '%s' is not made: it would lie in the host's '%s'", path,
 			on->source);
 	return 1;
@@ -61,7 +61,8 @@ int cdi_link_add(struct cdi_job *job, const char *text, const char *where)
 	if (is_on_host(job, top_at(job->p, path), path) ||
 		cdi_is_planned(job->p, PLAN_SYMLINK, text, path))
 		return 0;
-	return plan_mount_add(job->p, PLAN_SYMLINK, text, path, PLAN_REPLACE, "cdi", job->err);
+	return plan_mount_add(
+		job->p, PLAN_SYMLINK, text, path, PLAN_REPLACE, PLAN_FROM_CDI, job->err);
 }
 
 static int has_link(const struct cdi_job *job, const char *path)
@@ -77,7 +78,7 @@ static int is_library_in(const struct plan_mount *m, const char *folder)
 {
 	auto_free char *dir = dir_of(m->target);
 
-	return m->kind == PLAN_BIND && strcmp(m->origin, "cdi") == 0 && strcmp(dir, folder) == 0 &&
+	return m->kind == PLAN_BIND && m->origin == PLAN_FROM_CDI && strcmp(dir, folder) == 0 &&
 		cdi_is_library(path_base(m->target));
 }
 
@@ -114,8 +115,8 @@ static void add_library(struct cdi_job *job, const char *source, const char *pat
 	auto_close int fd = open(source, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
 
 	if (fd >= 0 && gpu_elf_read(fd, &elf) == 0)
-		plan_library_add(
-			job->p, elf.soname ? elf.soname : path_base(path), path, elf.bits, "cdi");
+		plan_library_add(job->p, elf.soname ? elf.soname : path_base(path), path, elf.bits,
+			PLAN_FROM_CDI);
 }
 
 /* A whole directory is mounted. */
@@ -174,7 +175,8 @@ static void add_links(struct cdi_job *job, const char *folder)
 			/* Adding may move it. */
 			auto_free char *path = xstrdup(l->path);
 
-			plan_library_add(job->p, path_base(job->links.v[i]), path, l->bits, "cdi");
+			plan_library_add(
+				job->p, path_base(job->links.v[i]), path, l->bits, PLAN_FROM_CDI);
 		}
 	}
 }
@@ -186,7 +188,7 @@ void cdi_libraries_add(struct cdi_job *job, const char *folder)
 
 		if (is_library_in(m, folder))
 			add_library(job, m->source, m->target);
-		else if (m->kind == PLAN_BIND && strcmp(m->origin, "cdi") == 0 &&
+		else if (m->kind == PLAN_BIND && m->origin == PLAN_FROM_CDI &&
 			path_below(folder, m->target))
 			add_libraries_below(job, m, folder);
 	}

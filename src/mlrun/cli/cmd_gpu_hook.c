@@ -110,7 +110,7 @@ static void add_library(const struct gpu_image *image, const char *path, struct 
 		return;
 	if (elf.soname && !strchr(elf.soname, '/') && strcmp(name + len - 3, ".so") != 0)
 		name = elf.soname;
-	plan_library_add(p, name, path, elf.bits, "cdi");
+	plan_library_add(p, name, path, elf.bits, PLAN_FROM_CDI);
 }
 
 /* The libraries that a runtime has mounted in a folder, and the links to them; the image's own are

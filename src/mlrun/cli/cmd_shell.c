@@ -43,19 +43,15 @@ static char *prompt_for(const char *shell, const char *name)
  * any, and shows debian_chroot in it. */
 static void set_prompt(struct plan *p, const char *shell)
 {
-	static const char *const no_matter[] = { "caller", "joined", "default" };
 	auto_free char *name = short_name(p->image), *prompt = NULL;
-	const char *origin = plan_env_origin(p, "PS1");
-	int own = origin != NULL;
+	enum plan_origin origin = plan_env_origin(p, "PS1");
 
-	for (size_t i = 0; own && i < ARRAY_LEN(no_matter); i++)
-		own = strcmp(origin, no_matter[i]) != 0;
-	if (own)
+	if (origin == PLAN_FROM_IMAGE || plan_origin_is_asked(origin))
 		return;
 	prompt = prompt_for(shell, name);
-	plan_env_set(p, "PS1", prompt, "default");
+	plan_env_set(p, "PS1", prompt, PLAN_FROM_DEFAULT);
 	if (!plan_env_get(p, "debian_chroot"))
-		plan_env_set(p, "debian_chroot", name, "default");
+		plan_env_set(p, "debian_chroot", name, PLAN_FROM_DEFAULT);
 }
 
 /* The caller's own shell if the image has it, else bash, else sh. */

@@ -98,8 +98,8 @@ int architecture_check(const char *root, struct plan *p, struct mlr_error *err)
 	auto_free char *emulator = find_emulator(root, m);
 
 	if (emulator) {
-		plan_remark_add(p, "image", "the image is for %s and runs by the emulator '%s'",
-			p->platform, emulator);
+		plan_remark_add(p, PLAN_FROM_IMAGE,
+			"the image is for %s and runs by the emulator '%s'", p->platform, emulator);
 		return 0;
 	}
 	mlr_fail(err, ENOEXEC, "the image is for %s, this machine is %s", p->platform, here);

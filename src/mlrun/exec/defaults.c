@@ -6,14 +6,21 @@
 #include <stdlib.h>
 #include <string.h>
 
+static enum plan_origin origin_of(int is_sites)
+{
+	return is_sites ? PLAN_FROM_SITE : PLAN_FROM_CONFIG;
+}
+
 static int set_home(const struct config *c, struct exec_options *o, struct mlr_error *err)
 {
 	auto_free char *word = NULL;
-	int r = o->home == EXEC_UNSET ? config_word(c, "exec", "home", &word, &o->home_origin, err)
-				      : 0;
+	int is_sites;
+	int r = o->home == EXEC_UNSET ? config_word(c, "exec", "home", &word, &is_sites, err) : 0;
 
-	if (word)
+	if (word) {
 		o->home = config_truth(word) ? EXEC_YES : EXEC_NO;
+		o->home_origin = origin_of(is_sites);
+	}
 	return r;
 }
 
@@ -23,12 +30,12 @@ static int set_gpu(const struct config *c, struct exec_options *o, struct mlr_er
 	const char *env = getenv("MLRUN_GPU");
 	const struct config_value *v = c ? config_get(c, "exec", "gpu") : NULL;
 	auto_free char *word = NULL;
-	const char *origin;
-	int r = o->gpu ? 0 : config_word(c, "exec", "gpu", &word, &origin, err);
+	int is_sites;
+	int r = o->gpu ? 0 : config_word(c, "exec", "gpu", &word, &is_sites, err);
 
 	if (word && (env || v)) {
 		o->gpu = env && *env ? env : v ? v->value : NULL;
-		o->gpu_origin = env && *env ? "caller" : origin;
+		o->gpu_origin = env && *env ? PLAN_FROM_CALLER : origin_of(is_sites);
 	}
 	return r;
 }
@@ -36,8 +43,8 @@ static int set_gpu(const struct config *c, struct exec_options *o, struct mlr_er
 static int set_mpi(const struct config *c, struct exec_options *o, struct mlr_error *err)
 {
 	auto_free char *word = NULL;
-	const char *origin;
-	int r = o->mpi == EXEC_MPI_UNSET ? config_word(c, "exec", "mpi", &word, &origin, err) : 0;
+	int is_sites;
+	int r = o->mpi == EXEC_MPI_UNSET ? config_word(c, "exec", "mpi", &word, &is_sites, err) : 0;
 
 	if (word)
 		o->mpi = strcmp(word, "none") == 0 ? EXEC_MPI_NONE : EXEC_MPI_AUTO;
@@ -47,8 +54,8 @@ static int set_mpi(const struct config *c, struct exec_options *o, struct mlr_er
 static int set_pull(const struct config *c, struct exec_options *o, struct mlr_error *err)
 {
 	auto_free char *word = NULL;
-	const char *origin;
-	int r = o->pull == EXEC_PULL_UNSET ? config_word(c, "exec", "pull", &word, &origin, err)
+	int is_sites;
+	int r = o->pull == EXEC_PULL_UNSET ? config_word(c, "exec", "pull", &word, &is_sites, err)
 					   : 0;
 
 	if (word)
@@ -86,7 +93,7 @@ int defaults_volumes(const struct config *c, struct plan *p, struct mlr_error *e
 
 		if (strcmp(v->section, "exec") != 0 || strcmp(v->key, "volume") != 0)
 			continue;
-		r = volume_configured(v->value, config_origin(v), p, err);
+		r = volume_configured(v->value, origin_of(v->is_sites), p, err);
 		if (r < 0)
 			return mlr_wrap(err, "%s:%d: volume '%s'", v->file, v->line, v->value);
 	}

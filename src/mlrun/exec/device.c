@@ -110,7 +110,8 @@ static int add(const char *text, struct plan *p, struct mlr_error *err)
 		r = check_node(source, err);
 	if (r < 0)
 		return r;
-	return plan_mount_add(p, PLAN_BIND, source, target ? target : source, 0, "user", err);
+	return plan_mount_add(
+		p, PLAN_BIND, source, target ? target : source, 0, PLAN_FROM_USER, err);
 }
 
 void device_cdi_names(const struct strv *texts, struct strv *ret)

@@ -57,12 +57,12 @@ static void add_callers(int clearenv, char *const *caller, struct plan *p)
 			(clearenv && !matches(key, job_keeps, ARRAY_LEN(job_keeps))))
 			strv_take(&p->dropped, take_ptr(&key));
 		else
-			plan_env_set(p, key, eq + 1, "caller");
+			plan_env_set(p, key, eq + 1, PLAN_FROM_CALLER);
 	}
 }
 
 /* "K=V", or "K": the caller's value, and nothing when he has none (as docker does). */
-static int add_text(const char *text, char *const *caller, struct plan *p, const char *origin,
+static int add_text(const char *text, char *const *caller, struct plan *p, enum plan_origin origin,
 	struct mlr_error *err)
 {
 	const char *eq = strchr(text, '=');
@@ -96,7 +96,7 @@ static int add_file(const char *name, char *const *caller, struct plan *p, struc
 		s[strcspn(s, "\r")] = '\0';
 		if (*s == '\0' || *s == '#')
 			continue;
-		r = add_text(s, caller, p, "user", err);
+		r = add_text(s, caller, p, PLAN_FROM_USER, err);
 		if (r < 0)
 			return mlr_wrap(err, "--env-file: '%s' line %d", name, line);
 	}
@@ -118,17 +118,16 @@ static void unset(const struct strv *globs, struct plan *p)
 		}
 }
 
-static void add_default(struct plan *p, const char *key, const char *value, const char *origin)
+static void add_default(struct plan *p, const char *key, const char *value)
 {
 	if (!plan_env_get(p, key))
-		plan_env_set(p, key, value, origin);
+		plan_env_set(p, key, value, PLAN_FROM_DEFAULT);
 }
 
 static void add_defaults(struct plan *p)
 {
-	add_default(p, "PATH", "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
-		"default");
-	add_default(p, "PYTHONNOUSERSITE", "1", "default");
+	add_default(p, "PATH", "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin");
+	add_default(p, "PYTHONNOUSERSITE", "1");
 }
 
 static int add_options(
@@ -142,7 +141,7 @@ static int add_options(
 			return r;
 	}
 	for (size_t i = 0; i < o->env.n; i++) {
-		r = add_text(o->env.v[i], caller, p, "user", err);
+		r = add_text(o->env.v[i], caller, p, PLAN_FROM_USER, err);
 		if (r < 0)
 			return mlr_wrap(err, "-e");
 	}
@@ -158,7 +157,8 @@ static int add_configured(
 
 		if (strcmp(v->section, "exec") != 0 || strcmp(v->key, "env") != 0)
 			continue;
-		int r = add_text(v->value, caller, p, config_origin(v), err);
+		int r = add_text(
+			v->value, caller, p, v->is_sites ? PLAN_FROM_SITE : PLAN_FROM_CONFIG, err);
 
 		if (r < 0)
 			return mlr_wrap(err, "%s:%d", v->file, v->line);
@@ -175,11 +175,11 @@ int environment_plan(const struct exec_options *o, char *const *caller, const st
 	add_callers(o->clearenv, caller, p);
 	home = plan_env_get(p, "HOME");
 	if (!home || strcmp(home, p->id.home) != 0)
-		plan_env_set(p, "HOME", p->id.home, "default");
+		plan_env_set(p, "HOME", p->id.home, PLAN_FROM_DEFAULT);
 	for (size_t i = 0; i < image->n; i++)
 		/* What an image says wrongly is no reason not to run it. */
 		if (strchr(image->v[i], '='))
-			add_text(image->v[i], caller, p, "image", NULL);
+			add_text(image->v[i], caller, p, PLAN_FROM_IMAGE, NULL);
 	unset(&o->unset_env, p);
 	r = add_configured(o->config, caller, p, err);
 	if (r < 0)
@@ -196,23 +196,21 @@ int environment_plan_joined(const struct exec_options *o, char *const *caller,
 {
 	for (size_t i = 0; i < joined->n; i++)
 		if (strchr(joined->v[i], '='))
-			add_text(joined->v[i], caller, p, "joined", NULL);
+			add_text(joined->v[i], caller, p, PLAN_FROM_JOINED, NULL);
 	unset(&o->unset_env, p);
 	return add_options(o, caller, p, err);
 }
 
 static int is_callers(const struct plan *p, const char *key)
 {
-	const char *origin = plan_env_origin(p, key);
-
-	return origin && strcmp(origin, "caller") == 0;
+	return plan_env_origin(p, key) == PLAN_FROM_CALLER;
 }
 
 static void drop_unmounted(struct plan *p, const char *name)
 {
 	const char *value = plan_env_get(p, name);
 
-	plan_remark_add(p, "default",
+	plan_remark_add(p, PLAN_FROM_DEFAULT,
 		"%s is left out: '%s' is not in the container; -v %s brings it", name, value,
 		value);
 	strv_add(&p->dropped, name);

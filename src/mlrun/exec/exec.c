@@ -74,13 +74,14 @@ static int plan_terminals(struct plan *p, struct mlr_error *err)
 	int r;
 
 	if (access("/dev/pts/ptmx", R_OK | W_OK) == 0)
-		return plan_mount_add(p, PLAN_BIND, "/dev/pts", "/dev/pts", 0, "default", err);
+		return plan_mount_add(
+			p, PLAN_BIND, "/dev/pts", "/dev/pts", 0, PLAN_FROM_DEFAULT, err);
 	for (int fd = 0; fd <= 2 && !tty; fd++)
 		tty = ttyname(fd);
-	r = plan_mount_add(p, PLAN_DEVPTS, NULL, "/dev/pts", 0, "default", err);
+	r = plan_mount_add(p, PLAN_DEVPTS, NULL, "/dev/pts", 0, PLAN_FROM_DEFAULT, err);
 	if (r == 0 && tty)
 		r = plan_mount_add(
-			p, PLAN_BIND, tty, "/dev/console", PLAN_OPTIONAL, "default", err);
+			p, PLAN_BIND, tty, "/dev/console", PLAN_OPTIONAL, PLAN_FROM_DEFAULT, err);
 	return r;
 }
 
@@ -108,7 +109,7 @@ static int plan_hosts(struct plan *p, struct mlr_error *err)
 		host = xstrdup("127.0.0.1\tlocalhost\n");
 	text = xasprintf("%s%s127.0.1.1\t%s\n", host,
 		*host && host[strlen(host) - 1] != '\n' ? "\n" : "", p->hostname);
-	return plan_file_add(p, text, strlen(text), "/etc/hosts", "default", err);
+	return plan_file_add(p, text, strlen(text), "/etc/hosts", PLAN_FROM_DEFAULT, err);
 }
 
 static int plan_defaults(const struct exec_options *o, struct plan *p, struct mlr_error *err)
@@ -120,7 +121,7 @@ static int plan_defaults(const struct exec_options *o, struct plan *p, struct ml
 		int r = p->hostname && strcmp(target, "/etc/hosts") == 0
 			? plan_hosts(p, err)
 			: plan_mount_add(p, kind, made ? NULL : default_mounts[i].source, target,
-				  made ? 0 : default_mounts[i].flags, "default", err);
+				  made ? 0 : default_mounts[i].flags, PLAN_FROM_DEFAULT, err);
 
 		if (r < 0)
 			return r;
@@ -168,8 +169,8 @@ static int plan_home(const struct exec_options *o, const char *home, int image_h
 				"--home: neither HOME nor the user database names a home directory");
 		free(p->id.home);
 		p->id.home = xstrdup(home);
-		return plan_mount_add(
-			p, PLAN_BIND, home, home, 0, o->home_origin ? o->home_origin : "user", err);
+		return plan_mount_add(p, PLAN_BIND, home, home, 0,
+			o->home_origin ? o->home_origin : PLAN_FROM_USER, err);
 	}
 	if ((p->id.uid == 0 || image_home) && !o->read_only)
 		return 0;
@@ -177,7 +178,7 @@ static int plan_home(const struct exec_options *o, const char *home, int image_h
 		free(p->id.home);
 		p->id.home = xasprintf("/home/%s", p->id.name);
 	}
-	return plan_mount_add(p, PLAN_TMPFS, NULL, p->id.home, 0, "default", err);
+	return plan_mount_add(p, PLAN_TMPFS, NULL, p->id.home, 0, PLAN_FROM_DEFAULT, err);
 }
 
 /* The caller's directory, mounted unless it is there already; NULL when the container shall not
@@ -208,12 +209,12 @@ static int plan_caller_dir(const struct exec_options *o, const char *home, struc
 	if (!plan_covers(p, cwd)) {
 		if (place != CALLER_ELSEWHERE) {
 			if (o->home != EXEC_YES && !o->workdir)
-				plan_remark_add(p, "default",
+				plan_remark_add(p, PLAN_FROM_DEFAULT,
 					"the home directory is not in the container; "
 					"--home brings it, -v DIR a part of it");
 			return 0;
 		}
-		r = plan_mount_add(p, PLAN_BIND, cwd, cwd, 0, "default", err);
+		r = plan_mount_add(p, PLAN_BIND, cwd, cwd, 0, PLAN_FROM_DEFAULT, err);
 		if (r < 0)
 			return r;
 	}
@@ -240,10 +241,10 @@ static int plan_workdir(const struct exec_options *o, const struct oci_config *c
 		return r;
 	if (o->workdir) {
 		p->workdir = path_clean(o->workdir);
-		p->workdir_origin = "user";
+		p->workdir_origin = PLAN_FROM_USER;
 		return 0;
 	}
-	p->workdir_origin = cwd ? "caller" : "image";
+	p->workdir_origin = cwd ? PLAN_FROM_CALLER : PLAN_FROM_IMAGE;
 	if (cwd)
 		p->workdir = take_ptr(&cwd);
 	else if (c->working_dir && *c->working_dir)
@@ -266,7 +267,7 @@ static int plan_command(const struct exec_options *o, const struct oci_config *c
 {
 	int own = o->command && *o->command;
 
-	p->argv_origin = own || o->entrypoint ? "user" : "image";
+	p->argv_origin = own || o->entrypoint ? PLAN_FROM_USER : PLAN_FROM_IMAGE;
 	if (o->entrypoint) {
 		if (*o->entrypoint)
 			strv_add(&p->argv, o->entrypoint);
@@ -295,7 +296,7 @@ static void plan_pmi_fd(struct plan *p)
 	long fd;
 	int flags;
 
-	if (!text || strcmp(plan_env_origin(p, "PMI_FD"), "image") == 0)
+	if (!text || plan_env_origin(p, "PMI_FD") == PLAN_FROM_IMAGE)
 		return;
 	fd = strtol(text, &end, 10);
 	if (!*text || *end || fd <= 2 || fd >= 1 << 20)
@@ -326,10 +327,10 @@ static int plan_caller_dir_again(struct plan *p, struct mlr_error *err)
 	for (size_t i = 0; i < p->n_mounts; i++)
 		if (path_below(p->workdir, p->mounts[i].target))
 			top = &p->mounts[i];
-	if (strcmp(p->workdir_origin, "caller") != 0 || !top || top->kind != PLAN_TMPFS ||
-		strcmp(top->origin, "user") != 0 || strcmp(top->target, p->workdir) == 0)
+	if (p->workdir_origin != PLAN_FROM_CALLER || !top || top->kind != PLAN_TMPFS ||
+		top->origin != PLAN_FROM_USER || strcmp(top->target, p->workdir) == 0)
 		return 0;
-	return plan_mount_add(p, PLAN_BIND, p->workdir, p->workdir, 0, "default", err);
+	return plan_mount_add(p, PLAN_BIND, p->workdir, p->workdir, 0, PLAN_FROM_DEFAULT, err);
 }
 
 static int open_in_image(void *ctx, const char *path)
@@ -359,11 +360,11 @@ static int list_in_image(void *ctx, const char *path, struct strv *ret)
  * too. */
 static int are_gpus_named(const struct exec_options *o, const struct strv *cdi, struct plan *p)
 {
-	if (o->gpu && (!o->gpu_origin || strcmp(o->gpu_origin, "user") == 0))
+	if (o->gpu && (!o->gpu_origin || o->gpu_origin == PLAN_FROM_USER))
 		return 0;
 	for (size_t i = 0; i < cdi->n; i++)
 		if (cdi_is_gpu(cdi->v[i])) {
-			plan_remark_add(p, "cdi",
+			plan_remark_add(p, PLAN_FROM_CDI,
 				"--device %s says which GPUs there are; --gpu adds to them",
 				cdi->v[i]);
 			return 1;

@@ -39,7 +39,7 @@ struct exec_options {
 	int preserve_fds;       /* --preserve-fds: that many from 3 on */
 	const char *user;       /* --user UID[:GID], or NULL */
 	const char *gpu;        /* --gpu: "auto", "all", "none", a list; NULL: nobody has said */
-	const char *gpu_origin; /* who has set it; NULL: the user, by an option */
+	enum plan_origin gpu_origin; /* who has set it; PLAN_FROM_NOBODY: an option */
 	const char *hostname, *seccomp, *cpus, *memory; /* or NULL */
 	const char *write; /* --write: NULL no, "" a name of mlrun's choice, else the container's */
 	const char *join_tag; /* --join-tag, or NULL */
@@ -47,7 +47,7 @@ struct exec_options {
 	enum exec_mpi mpi;
 	enum exec_pull pull;
 	enum exec_switch home;
-	const char *home_origin; /* who has set it; NULL: the user, by an option */
+	enum plan_origin home_origin; /* likewise */
 	const struct config
 		*config; /* its [exec] volumes and variables are the container's; or NULL */
 	int clearenv, read_only, fakeroot;

@@ -93,7 +93,7 @@ static int read_workdir(int dir, struct plan *p, struct mlr_error *err)
 	path[n] = '\0';
 	/* One that was removed is "/work (deleted)". */
 	p->workdir = xstrdup(path[0] == '/' && faccessat(dir, "cwd/.", F_OK, 0) == 0 ? path : "/");
-	p->workdir_origin = "joined";
+	p->workdir_origin = PLAN_FROM_JOINED;
 	return 0;
 }
 
@@ -152,10 +152,10 @@ int join_plan(const struct exec_options *o, struct plan *p, struct mlr_error *er
 	if (o->workdir) {
 		free(p->workdir);
 		p->workdir = path_clean(o->workdir);
-		p->workdir_origin = "user";
+		p->workdir_origin = PLAN_FROM_USER;
 	}
 	for (char *const *s = o->command; *s; s++)
 		strv_add(&p->argv, *s);
-	p->argv_origin = "user";
+	p->argv_origin = PLAN_FROM_USER;
 	return environment_plan_joined(o, environ, &env, p, err);
 }

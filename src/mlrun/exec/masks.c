@@ -19,8 +19,9 @@ static int mask(const char *path, struct plan *p, struct mlr_error *err)
 	if (stat(path, &st) < 0)
 		return 0;
 	if (S_ISDIR(st.st_mode))
-		return plan_mount_add(p, PLAN_TMPFS, NULL, path, PLAN_READONLY, "default", err);
-	return plan_mount_add(p, PLAN_BIND, "/dev/null", path, 0, "default", err);
+		return plan_mount_add(
+			p, PLAN_TMPFS, NULL, path, PLAN_READONLY, PLAN_FROM_DEFAULT, err);
+	return plan_mount_add(p, PLAN_BIND, "/dev/null", path, 0, PLAN_FROM_DEFAULT, err);
 }
 
 /* The host's, also where /proc is the container's own: these show nothing of processes. */
@@ -30,7 +31,7 @@ static int make_readonly(const char *path, struct plan *p, struct mlr_error *err
 
 	return stat(path, &st) < 0
 		? 0
-		: plan_mount_add(p, PLAN_BIND, path, path, PLAN_READONLY, "default", err);
+		: plan_mount_add(p, PLAN_BIND, path, path, PLAN_READONLY, PLAN_FROM_DEFAULT, err);
 }
 
 int masks_plan(struct plan *p, struct mlr_error *err)
@@ -40,7 +41,7 @@ int masks_plan(struct plan *p, struct mlr_error *err)
 	if (p->id.host_uid != 0)
 		return 0;
 	p->mounts[p->n_mounts - 1].flags |= PLAN_READONLY;
-	plan_remark_add(p, "default",
+	plan_remark_add(p, PLAN_FROM_DEFAULT,
 		"root starts it, whom the kernel lets write without a capability: /sys and parts of /proc are masked or read-only");
 	for (size_t i = 0; r == 0 && i < ARRAY_LEN(masked); i++)
 		r = mask(masked[i], p, err);

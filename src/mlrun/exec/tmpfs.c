@@ -79,7 +79,7 @@ int tmpfs_add(const char *target, const struct strv *options, unsigned flags, st
 	struct mlr_error *err)
 {
 	auto_free char *text = xstrdup("mode=" DEFAULT_MODE);
-	int r = plan_mount_add(p, PLAN_TMPFS, NULL, target, flags, "user", err);
+	int r = plan_mount_add(p, PLAN_TMPFS, NULL, target, flags, PLAN_FROM_USER, err);
 
 	if (r < 0)
 		return r;

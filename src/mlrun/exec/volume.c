@@ -117,7 +117,7 @@ int volume_add(enum plan_kind kind, const char *source, const char *target, unsi
 	if (kind == PLAN_OVERLAY && (stat(real, &st) < 0 || !S_ISDIR(st.st_mode)))
 		return mlr_fail(err, ENOTDIR,
 			"source '%s' is not a directory, which an overlay is made of", source);
-	return plan_mount_add(p, kind, real, target ? target : same, flags, "user", err);
+	return plan_mount_add(p, kind, real, target ? target : same, flags, PLAN_FROM_USER, err);
 }
 
 static int add(const char *text, int *optional, struct plan *p, struct mlr_error *err)
@@ -148,7 +148,8 @@ int volume_plan(const char *text, struct plan *p, struct mlr_error *err)
 	return r < 0 ? mlr_wrap(err, "-v '%s'", text) : 0;
 }
 
-int volume_configured(const char *text, const char *origin, struct plan *p, struct mlr_error *err)
+int volume_configured(
+	const char *text, enum plan_origin origin, struct plan *p, struct mlr_error *err)
 {
 	struct mlr_error why = MLR_ERROR_INIT;
 	size_t before = p->n_mounts;

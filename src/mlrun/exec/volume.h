@@ -17,9 +17,10 @@
  */
 int volume_plan(const char *text, struct plan *p, struct mlr_error *err);
 
-/* The same of a configuration: of another origin (a literal), and with one more flag, "optional": a
+/* The same of a configuration: of another origin, and with one more flag, "optional": a
  * source that is not there or cannot be reached is left out. */
-int volume_configured(const char *text, const char *origin, struct plan *p, struct mlr_error *err);
+int volume_configured(
+	const char *text, enum plan_origin origin, struct plan *p, struct mlr_error *err);
 
 /* One of those flags (len bytes of it), but O: adds to *flags. Returns 0, -EINVAL for what is none,
  * -ENOTSUP. */

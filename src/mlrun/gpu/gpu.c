@@ -83,8 +83,8 @@ static void ask_nvml(struct decision *d)
 	struct mlr_error err = MLR_ERROR_INIT;
 
 	if (gpu_nvml_fill(&d->machine, &err) < 0)
-		plan_remark_add(d->plan, "gpu", "NVIDIA's management library does not answer: %s",
-			err.text);
+		plan_remark_add(d->plan, PLAN_FROM_GPU,
+			"NVIDIA's management library does not answer: %s", err.text);
 }
 
 static void tell_machine(const struct decision *d)
@@ -94,14 +94,15 @@ static void tell_machine(const struct decision *d)
 	char cuda[GPU_VERSION_TEXT];
 
 	if (m->driver == GPU_DRIVER_NVIDIA)
-		plan_remark_add(d->plan, "gpu", "NVIDIA driver %s%s, CUDA up to %s",
+		plan_remark_add(d->plan, PLAN_FROM_GPU, "NVIDIA driver %s%s, CUDA up to %s",
 			m->driver_text ? m->driver_text : "unknown",
 			m->is_open ? " (open kernel module)" : "",
 			gpu_version_print(&m->cuda, cuda));
 	for (size_t i = 0; i < m->warnings.n; i++)
-		plan_remark_add(d->plan, "gpu", "%s", m->warnings.v[i]);
+		plan_remark_add(d->plan, PLAN_FROM_GPU, "%s", m->warnings.v[i]);
 	if (*missing)
-		plan_remark_add(d->plan, "gpu", "the driver here comes without %s", missing);
+		plan_remark_add(
+			d->plan, PLAN_FROM_GPU, "the driver here comes without %s", missing);
 }
 
 static int has_libraries(const struct gpu_machine *m)
@@ -139,7 +140,7 @@ static int tell_lack_of_libraries(const struct decision *d, struct mlr_error *er
 static void tell(const struct decision *d, const struct strv *remarks)
 {
 	for (size_t i = 0; i < remarks->n; i++)
-		plan_remark_add(d->plan, "gpu", "%s", remarks->v[i]);
+		plan_remark_add(d->plan, PLAN_FROM_GPU, "%s", remarks->v[i]);
 }
 
 static void tell_wish(const struct decision *d)
@@ -147,19 +148,20 @@ static void tell_wish(const struct decision *d)
 	auto_free char *caps = gpu_capabilities_print(d->wish.caps);
 
 	if (d->wish.kind == GPU_WISH_NOTHING)
-		plan_remark_add(d->plan, "gpu", "no GPU is asked for%s%s", d->wish.who ? ": " : "",
-			d->wish.who ? d->wish.who : "");
+		plan_remark_add(d->plan, PLAN_FROM_GPU, "no GPU is asked for%s%s",
+			d->wish.who ? ": " : "", d->wish.who ? d->wish.who : "");
 	else
-		plan_remark_add(d->plan, "gpu", "GPUs are asked for by %s, capabilities %s by %s",
-			d->wish.who, *caps ? caps : "none",
-			d->wish.caps_who ? d->wish.caps_who : "default");
+		plan_remark_add(d->plan, PLAN_FROM_GPU,
+			"GPUs are asked for by %s, capabilities %s by %s", d->wish.who,
+			*caps ? caps : "none", d->wish.caps_who ? d->wish.caps_who : "default");
 	tell(d, &d->wish.remarks);
 }
 
 static void tell_choice(const struct decision *d)
 {
 	if (d->allocation.from)
-		plan_remark_add(d->plan, "gpu", "the job's GPUs come from %s", d->allocation.from);
+		plan_remark_add(
+			d->plan, PLAN_FROM_GPU, "the job's GPUs come from %s", d->allocation.from);
 	tell(d, &d->allocation.remarks);
 	tell(d, &d->choice.remarks);
 	for (size_t i = 0; i < d->choice.notes.n; i++)
@@ -210,7 +212,7 @@ static int choose(struct decision *d, struct mlr_error *err)
 			err, ENODEV, "%s: there is no GPU here that this job may use", d->wish.who);
 		return mlr_hint(err, "mlrun gpu list shows what is here and who may use it");
 	}
-	plan_remark_add(d->plan, "gpu", "no GPU is brought in: this job may use none");
+	plan_remark_add(d->plan, PLAN_FROM_GPU, "no GPU is brought in: this job may use none");
 	return 0;
 }
 
@@ -229,7 +231,7 @@ static int check_driver(const struct decision *d, struct mlr_error *err)
 		return 1;
 	if (d->wish.must)
 		return no_driver(&d->wish, err);
-	plan_remark_add(d->plan, "gpu",
+	plan_remark_add(d->plan, PLAN_FROM_GPU,
 		"GPUs are asked for by %s, and there is no driver on this machine", d->wish.who);
 	return 0;
 }
@@ -253,7 +255,7 @@ static int add_cdi(const struct decision *d, struct mlr_error *err)
 	if (d->wish.cdi.n == 0)
 		return 0;
 	if (!d->wish.must && !can_have_cdi(d, &why)) {
-		plan_remark_add(d->plan, "gpu", "%s: %.*s; it is left out", d->wish.who,
+		plan_remark_add(d->plan, PLAN_FROM_GPU, "%s: %.*s; it is left out", d->wish.who,
 			(int)strcspn(why.text, "\n"), why.text);
 		return 0;
 	}
@@ -278,8 +280,8 @@ static int read_wish(struct decision *d, int has_driver, struct mlr_error *err)
 		*err = why;
 		return r;
 	}
-	plan_remark_add(d->plan, "gpu", "no GPU is brought in: %.*s", (int)strcspn(why.text, "\n"),
-		why.text);
+	plan_remark_add(d->plan, PLAN_FROM_GPU, "no GPU is brought in: %.*s",
+		(int)strcspn(why.text, "\n"), why.text);
 	return 0;
 }
 

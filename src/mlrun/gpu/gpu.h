@@ -35,9 +35,9 @@ struct gpu_image {
 
 /* The words that decide, all the caller's. */
 struct gpu_request {
-	const char *word;    /* --gpu: "auto", "all", "none" or a list of devices; NULL: auto */
-	const char *origin;  /* who has set it: "user", "site", "config"; NULL: "user" */
-	char *const *caller; /* environ(7): the job's allocation is told there */
+	const char *word;        /* --gpu: "auto", "all", "none" or a list of devices; NULL: auto */
+	enum plan_origin origin; /* who has set it; PLAN_FROM_NOBODY: the user */
+	char *const *caller;     /* environ(7): the job's allocation is told there */
 	const struct strv *image_env; /* the image's Env */
 	const struct gpu_image *image;
 	/* Adds devices that the wish names as a CDI file does, "vendor/class=device": cdi_plan().

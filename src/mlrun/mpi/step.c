@@ -79,7 +79,7 @@ static void bring_directory(const char *path, struct plan *p)
 	if (!clean || !strchr(clean + 1, '/') || plan_covers(p, clean) || stat(clean, &st) < 0 ||
 		!S_ISDIR(st.st_mode))
 		return;
-	plan_mount_add(p, PLAN_BIND, clean, clean, PLAN_OPTIONAL, "mpi", NULL);
+	plan_mount_add(p, PLAN_BIND, clean, clean, PLAN_OPTIONAL, PLAN_FROM_MPI, NULL);
 }
 
 void mpi_plan(char *const *env, struct plan *p)
@@ -96,7 +96,7 @@ void mpi_plan(char *const *env, struct plan *p)
 			bring_directory(dir, p);
 	}
 	if (p->namespaces & PLAN_NS_PID)
-		plan_env_set(p, "OMPI_MCA_btl", "^vader", "mpi");
+		plan_env_set(p, "OMPI_MCA_btl", "^vader", PLAN_FROM_MPI);
 	else if (!p->share)
-		plan_env_set(p, "OMPI_MCA_btl_vader_single_copy_mechanism", "none", "mpi");
+		plan_env_set(p, "OMPI_MCA_btl_vader_single_copy_mechanism", "none", PLAN_FROM_MPI);
 }

@@ -30,7 +30,7 @@ static void put_list(FILE *out, const struct strv *l)
 /* "over the image's directory of 12 entries" */
 static void print_seen(const struct plan_seen *s, const struct plan_mount *on, FILE *out)
 {
-	const char *whose = on ? on->origin : "image";
+	const char *whose = plan_origin_name(on ? on->origin : PLAN_FROM_IMAGE);
 
 	switch (s->there) {
 	case PLAN_THERE_NOTHING:
@@ -68,7 +68,8 @@ static void print_place(const struct plan_mount *m, const struct plan_place *v, 
 		put(out, v->seen.path);
 	}
 	for (size_t i = 0; i < v->n_hides; i++) {
-		fprintf(out, "%s %s's ", i ? "," : "; hides", v->hides[i]->origin);
+		fprintf(out, "%s %s's ", i ? "," : "; hides",
+			plan_origin_name(v->hides[i]->origin));
 		put(out, v->hides[i]->target);
 	}
 	fputs(")\n", out);
@@ -83,7 +84,7 @@ static void print_size(const struct plan_mount *m, FILE *out)
 
 static void print_mount(const struct plan_mount *m, const struct plan_place *v, FILE *out)
 {
-	fprintf(out, "  %-8s %-8s ", m->origin, plan_kind_name(m->kind));
+	fprintf(out, "  %-8s %-8s ", plan_origin_name(m->origin), plan_kind_name(m->kind));
 	if (m->source) {
 		put(out, m->source);
 		fputs(" -> ", out);
@@ -120,7 +121,7 @@ static void print_libraries(const struct plan *p, FILE *out)
 	for (size_t i = 0; i < p->n_libraries; i++) {
 		const struct plan_library *l = &p->libraries[i];
 
-		fprintf(out, "  %-8s ", l->origin);
+		fprintf(out, "  %-8s ", plan_origin_name(l->origin));
 		put(out, l->name);
 		fprintf(out, " (%d bits) ", l->bits);
 		put(out, l->path);
@@ -133,7 +134,7 @@ static void print_remarks(const struct plan *p, FILE *out)
 	if (p->n_remarks > 0)
 		fprintf(out, "decisions\n");
 	for (size_t i = 0; i < p->n_remarks; i++) {
-		fprintf(out, "  %-8s ", p->remarks[i].origin);
+		fprintf(out, "  %-8s ", plan_origin_name(p->remarks[i].origin));
 		put(out, p->remarks[i].text);
 		fputc('\n', out);
 	}
@@ -158,12 +159,12 @@ static void print_files(const struct plan_context *c, FILE *out)
 
 static void print_env(const struct plan_env *e, FILE *out)
 {
-	fprintf(out, "  %-8s ", e->origin);
+	fprintf(out, "  %-8s ", plan_origin_name(e->origin));
 	put(out, e->key);
 	fputc('=', out);
 	put(out, e->value);
 	if (e->shadowed) {
-		fprintf(out, "   (instead of %s's '", e->shadowed_by);
+		fprintf(out, "   (instead of %s's '", plan_origin_name(e->shadowed_by));
 		put(out, e->shadowed);
 		fputs("')", out);
 	}
@@ -267,8 +268,8 @@ void plan_print(const struct plan *p, const struct plan_context *c, FILE *out)
 	print_confinement(p, c, out);
 	fprintf(out, "directory  ");
 	put(out, p->workdir);
-	fprintf(out, " (%s)\n", p->workdir_origin);
-	fprintf(out, "command    (%s)", p->argv_origin);
+	fprintf(out, " (%s)\n", plan_origin_name(p->workdir_origin));
+	fprintf(out, "command    (%s)", plan_origin_name(p->argv_origin));
 	put_list(out, &p->argv);
 
 	for (size_t i = 0; i < p->notes.n; i++) {

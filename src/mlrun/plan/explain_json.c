@@ -24,9 +24,9 @@ static json_t *mount_of(const struct plan_mount *m, const struct plan_place *v)
 	json_t *hides = json_array(),
 	       *o = json_pack(
 		       "{s:s, s:s, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:b, s:o}",
-		       "origin", m->origin, "kind", plan_kind_name(m->kind), "source",
-		       mlr_json_text(m->source), "target", mlr_json_text(m->target), "path",
-		       mlr_json_text(v->seen.path ? v->seen.path : m->target), "options",
+		       "origin", plan_origin_name(m->origin), "kind", plan_kind_name(m->kind),
+		       "source", mlr_json_text(m->source), "target", mlr_json_text(m->target),
+		       "path", mlr_json_text(v->seen.path ? v->seen.path : m->target), "options",
 		       mlr_json_text(m->options), "size",
 		       m->kind == PLAN_FILE ? json_integer((json_int_t)m->text_size) : json_null(),
 		       "readonly", flag(m, PLAN_READONLY), "nosuid", flag(m, PLAN_NOSUID), "nodev",
@@ -36,8 +36,8 @@ static json_t *mount_of(const struct plan_mount *m, const struct plan_place *v)
 
 	for (size_t i = 0; i < v->n_hides; i++)
 		json_array_append_new(hides,
-			json_pack("{s:s, s:o}", "origin", v->hides[i]->origin, "target",
-				mlr_json_text(v->hides[i]->target)));
+			json_pack("{s:s, s:o}", "origin", plan_origin_name(v->hides[i]->origin),
+				"target", mlr_json_text(v->hides[i]->target)));
 	add_seen(o, &v->seen);
 	json_object_set_new(o, "hides", hides);
 	return o;
@@ -60,8 +60,8 @@ static json_t *files_of(const struct plan_context *c)
 
 	for (size_t i = 0; i < c->files.n; i++) {
 		struct plan_seen s = { 0 };
-		json_t *o = json_pack(
-			"{s:s, s:o}", "origin", "default", "path", mlr_json_text(c->files.v[i]));
+		json_t *o = json_pack("{s:s, s:o}", "origin", plan_origin_name(PLAN_FROM_DEFAULT),
+			"path", mlr_json_text(c->files.v[i]));
 
 		c->look(c->ctx, c->files.v[i], 0, &s);
 		add_seen(o, &s);
@@ -79,9 +79,9 @@ static json_t *libraries_of(const struct plan *p)
 		const struct plan_library *l = &p->libraries[i];
 
 		json_array_append_new(list,
-			json_pack("{s:s, s:o, s:o, s:i}", "origin", l->origin, "name",
-				mlr_json_text(l->name), "path", mlr_json_text(l->path), "bits",
-				l->bits));
+			json_pack("{s:s, s:o, s:o, s:i}", "origin", plan_origin_name(l->origin),
+				"name", mlr_json_text(l->name), "path", mlr_json_text(l->path),
+				"bits", l->bits));
 	}
 	return list;
 }
@@ -92,8 +92,8 @@ static json_t *remarks_of(const struct plan *p)
 
 	for (size_t i = 0; i < p->n_remarks; i++)
 		json_array_append_new(list,
-			json_pack("{s:s, s:o}", "origin", p->remarks[i].origin, "text",
-				mlr_json_text(p->remarks[i].text)));
+			json_pack("{s:s, s:o}", "origin", plan_origin_name(p->remarks[i].origin),
+				"text", mlr_json_text(p->remarks[i].text)));
 	return list;
 }
 
@@ -103,14 +103,15 @@ static json_t *env_of(const struct plan *p)
 
 	for (size_t i = 0; i < p->n_env; i++) {
 		const struct plan_env *e = &p->env[i];
-		json_t *shadowed = e->shadowed ? json_pack("{s:s, s:o}", "origin", e->shadowed_by,
-							 "value", mlr_json_text(e->shadowed))
-					       : json_null();
+		json_t *shadowed = e->shadowed
+			? json_pack("{s:s, s:o}", "origin", plan_origin_name(e->shadowed_by),
+				  "value", mlr_json_text(e->shadowed))
+			: json_null();
 
 		json_array_append_new(list,
-			json_pack("{s:s, s:o, s:o, s:o}", "origin", e->origin, "key",
-				mlr_json_text(e->key), "value", mlr_json_text(e->value), "shadowed",
-				shadowed));
+			json_pack("{s:s, s:o, s:o, s:o}", "origin", plan_origin_name(e->origin),
+				"key", mlr_json_text(e->key), "value", mlr_json_text(e->value),
+				"shadowed", shadowed));
 	}
 	return list;
 }
@@ -149,7 +150,8 @@ static json_t *limits_of(const struct plan *p)
 
 	for (size_t i = 0; i < p->n_limits; i++)
 		json_array_append_new(list,
-			json_pack("{s:s, s:o, s:o, s:o}", "origin", "user", "resource",
+			json_pack("{s:s, s:o, s:o, s:o}", "origin",
+				plan_origin_name(PLAN_FROM_USER), "resource",
 				mlr_json_text(plan_limit_name(p->limits[i].resource)), "soft",
 				limit_value(p->limits[i].soft), "hard",
 				limit_value(p->limits[i].hard)));
@@ -212,9 +214,10 @@ json_t *plan_json(const struct plan *p, const struct plan_context *c)
 		"image", mlr_json_text(p->image), "platform", mlr_json_text(p->platform),
 		"image_user", mlr_json_text(p->image_user), "root", root_of(p), "identity",
 		identity_of(&p->id), "confinement", confinement_of(p, c), "directory", "path",
-		mlr_json_text(p->workdir), "origin", mlr_json_text(p->workdir_origin), "command",
-		"argv", mlr_json_texts(&p->argv), "origin", mlr_json_text(p->argv_origin), "mounts",
-		mounts_of(p, c), "files", files_of(c), "libraries", libraries_of(p), "environment",
-		env_of(p), "left_out", mlr_json_texts(&p->dropped), "notes",
+		mlr_json_text(p->workdir), "origin",
+		mlr_json_text(plan_origin_name(p->workdir_origin)), "command", "argv",
+		mlr_json_texts(&p->argv), "origin", mlr_json_text(plan_origin_name(p->argv_origin)),
+		"mounts", mounts_of(p, c), "files", files_of(c), "libraries", libraries_of(p),
+		"environment", env_of(p), "left_out", mlr_json_texts(&p->dropped), "notes",
 		mlr_json_texts(&p->notes), "remarks", remarks_of(p));
 }

@@ -64,7 +64,7 @@ void plan_done(struct plan *p)
 }
 
 int plan_mount_add(struct plan *p, enum plan_kind kind, const char *source, const char *target,
-	unsigned flags, const char *origin, struct mlr_error *err)
+	unsigned flags, enum plan_origin origin, struct mlr_error *err)
 {
 	auto_free char *clean = path_clean(target);
 
@@ -85,6 +85,27 @@ int plan_mount_add(struct plan *p, enum plan_kind kind, const char *source, cons
 	return 0;
 }
 
+const char *plan_origin_name(enum plan_origin origin)
+{
+	static const char *const names[] = { [PLAN_FROM_DEFAULT] = "default",
+		[PLAN_FROM_USER] = "user",
+		[PLAN_FROM_IMAGE] = "image",
+		[PLAN_FROM_CALLER] = "caller",
+		[PLAN_FROM_SITE] = "site",
+		[PLAN_FROM_CONFIG] = "config",
+		[PLAN_FROM_JOINED] = "joined",
+		[PLAN_FROM_MPI] = "mpi",
+		[PLAN_FROM_GPU] = "gpu",
+		[PLAN_FROM_CDI] = "cdi" };
+
+	return names[origin];
+}
+
+int plan_origin_is_asked(enum plan_origin origin)
+{
+	return origin == PLAN_FROM_USER || origin == PLAN_FROM_SITE || origin == PLAN_FROM_CONFIG;
+}
+
 const char *plan_kind_name(enum plan_kind kind)
 {
 	static const char *const names[] = { [PLAN_BIND] = "bind",
@@ -103,7 +124,7 @@ const char *plan_kind_name(enum plan_kind kind)
 }
 
 int plan_file_add(struct plan *p, const char *text, size_t size, const char *target,
-	const char *origin, struct mlr_error *err)
+	enum plan_origin origin, struct mlr_error *err)
 {
 	int r = plan_mount_add(p, PLAN_FILE, NULL, target, 0, origin, err);
 	struct plan_mount *m;
@@ -154,7 +175,7 @@ int plan_kind_covers(enum plan_kind kind)
 }
 
 void plan_library_add(
-	struct plan *p, const char *name, const char *path, int bits, const char *origin)
+	struct plan *p, const char *name, const char *path, int bits, enum plan_origin origin)
 {
 	size_t i = 0;
 
@@ -218,7 +239,7 @@ mode_t plan_open_mode(const struct plan *p, const char *path, mode_t mode)
 	return mode;
 }
 
-void plan_remark_add(struct plan *p, const char *origin, const char *fmt, ...)
+void plan_remark_add(struct plan *p, enum plan_origin origin, const char *fmt, ...)
 {
 	struct plan_remark *r;
 	va_list ap;
@@ -299,7 +320,7 @@ static struct plan_env *env_find(const struct plan *p, const char *key)
 	return NULL;
 }
 
-void plan_env_set(struct plan *p, const char *key, const char *value, const char *origin)
+void plan_env_set(struct plan *p, const char *key, const char *value, enum plan_origin origin)
 {
 	struct plan_env *e = env_find(p, key);
 
@@ -340,11 +361,11 @@ const char *plan_env_get(const struct plan *p, const char *key)
 	return e ? e->value : NULL;
 }
 
-const char *plan_env_origin(const struct plan *p, const char *key)
+enum plan_origin plan_env_origin(const struct plan *p, const char *key)
 {
 	struct plan_env *e = env_find(p, key);
 
-	return e ? e->origin : NULL;
+	return e ? e->origin : PLAN_FROM_NOBODY;
 }
 
 void plan_env_list(const struct plan *p, struct strv *ret)

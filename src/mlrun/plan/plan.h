@@ -5,10 +5,6 @@
  * Everything that changes a container is an entry here, made by whoever wants it and made true in
  * one place (runtime). An entry carries its origin, so that `--explain` can tell where it came from
  * and a test can check it without starting anything.
- *
- * Origins in use: "default" (mlrun's own), "user" (an option), "image" (its configuration),
- * "caller" (the caller's environment), "site" (/etc/mlrun/mlrun.conf), "config" (the user's own
- * mlrun.conf), "mpi", "gpu", "cdi".
  */
 #ifndef MLR_PLAN_PLAN_H
 #define MLR_PLAN_PLAN_H
@@ -19,6 +15,21 @@
 #include <stdint.h>
 #include <sys/resource.h>
 #include <sys/types.h>
+
+/* Who wants an entry. */
+enum plan_origin {
+	PLAN_FROM_NOBODY,
+	PLAN_FROM_DEFAULT, /* mlrun itself */
+	PLAN_FROM_USER,    /* an option */
+	PLAN_FROM_IMAGE,   /* its configuration */
+	PLAN_FROM_CALLER,  /* the caller's environment */
+	PLAN_FROM_SITE,    /* /etc/mlrun/mlrun.conf */
+	PLAN_FROM_CONFIG,  /* the user's own mlrun.conf */
+	PLAN_FROM_JOINED,  /* the container that is joined */
+	PLAN_FROM_MPI,
+	PLAN_FROM_GPU,
+	PLAN_FROM_CDI,
+};
 
 enum plan_kind {
 	PLAN_BIND,    /* a host file or directory, with what is mounted below it */
@@ -58,15 +69,15 @@ struct plan_mount {
 	char *text;    /* PLAN_FILE: its bytes, text_size of them; else NULL */
 	size_t text_size;
 	unsigned flags;
-	const char *origin; /* a string literal */
+	enum plan_origin origin;
 };
 
 struct plan_env {
 	char *key, *value;
 	unsigned hash; /* of the key, which is found by it */
-	const char *origin;
-	char *shadowed;          /* the value that this one took the place of, or NULL */
-	const char *shadowed_by; /* that value's origin */
+	enum plan_origin origin;
+	char *shadowed; /* the value that this one took the place of, or NULL */
+	enum plan_origin shadowed_by;
 };
 
 /* Who the command is inside. Names are for /etc/passwd and /etc/group. */
@@ -103,7 +114,7 @@ struct plan_library {
 		     */
 	char *path; /* where that is inside: "/usr/local/nvidia/lib64/libcuda.so.1" */
 	int bits;   /* 64 or 32 */
-	const char *origin;
+	enum plan_origin origin;
 };
 
 /* A directory of the image's that its trees show with another mode than it is meant to have. */
@@ -115,7 +126,7 @@ struct plan_open {
 /* A decision and its reason, told by --explain and --verbose. */
 struct plan_remark {
 	char *text; /* a sentence */
-	const char *origin;
+	enum plan_origin origin;
 };
 
 struct plan {
@@ -133,9 +144,9 @@ struct plan {
 	size_t n_env;
 	struct strv dropped; /* names of caller's variables that were left out */
 	struct strv argv;
-	const char *argv_origin;
+	enum plan_origin argv_origin;
 	char *workdir; /* absolute, inside; made when it is not there */
-	const char *workdir_origin;
+	enum plan_origin workdir_origin;
 	int *keep_fds; /* descriptors above 2 that the command inherits */
 	size_t n_keep_fds;
 	unsigned namespaces;   /* enum plan_namespace */
@@ -165,14 +176,14 @@ struct plan {
 void plan_init(struct plan *p);
 void plan_done(struct plan *p);
 
-/* Add an entry; strings are copied, origin must be a literal. A target is cleaned; it must be
+/* Add an entry; strings are copied. A target is cleaned; it must be
  * absolute and not "/". */
 int plan_mount_add(struct plan *p, enum plan_kind kind, const char *source, const char *target,
-	unsigned flags, const char *origin, struct mlr_error *err);
+	unsigned flags, enum plan_origin origin, struct mlr_error *err);
 
 /* Add a PLAN_FILE of these bytes, which are copied. Else as plan_mount_add(). */
 int plan_file_add(struct plan *p, const char *text, size_t size, const char *target,
-	const char *origin, struct mlr_error *err);
+	enum plan_origin origin, struct mlr_error *err);
 
 /* Sort the entries from number first on: a directory is mounted before what lies in it, in whatever
  * order they were asked for, as Docker does; else their order stays. */
@@ -186,7 +197,7 @@ int plan_kind_covers(enum plan_kind kind);
 
 /* Let the linker find a library; a later one of the same name and bits wins. Strings are copied. */
 void plan_library_add(
-	struct plan *p, const char *name, const char *path, int bits, const char *origin);
+	struct plan *p, const char *name, const char *path, int bits, enum plan_origin origin);
 
 /* Let the entries from this one on stand before all others: what lies in the image's own
  * directories is put there while no link of the image can lead to a directory of the host's. */
@@ -206,11 +217,17 @@ void plan_open_add(struct plan *p, const char *path, mode_t mode);
 mode_t plan_open_mode(const struct plan *p, const char *path, mode_t mode);
 
 /* Tell a decision. */
-void plan_remark_add(struct plan *p, const char *origin, const char *fmt, ...)
+void plan_remark_add(struct plan *p, enum plan_origin origin, const char *fmt, ...)
 	__attribute__((format(printf, 3, 4)));
 
 /* Let the command inherit a descriptor; one that is named twice is one. */
 void plan_keep_fd(struct plan *p, int fd);
+
+/* "default", "user" and so on; NULL for PLAN_FROM_NOBODY. */
+const char *plan_origin_name(enum plan_origin origin);
+
+/* Is it an option or a setting, which nothing found on the machine overrules? */
+int plan_origin_is_asked(enum plan_origin origin);
 
 /* "bind", "tmpfs" and so on. */
 const char *plan_kind_name(enum plan_kind kind);
@@ -230,11 +247,11 @@ const char *plan_limit_name(int resource);
 void plan_limit_set(struct plan *p, int resource, rlim_t soft, rlim_t hard);
 
 /* Set a variable; what it takes the place of is remembered. */
-void plan_env_set(struct plan *p, const char *key, const char *value, const char *origin);
+void plan_env_set(struct plan *p, const char *key, const char *value, enum plan_origin origin);
 void plan_env_unset(struct plan *p, const char *key);
 const char *plan_env_get(const struct plan *p, const char *key);
-/* Who has set it; NULL for what is not set. */
-const char *plan_env_origin(const struct plan *p, const char *key);
+/* Who has set it; PLAN_FROM_NOBODY for what is not set. */
+enum plan_origin plan_env_origin(const struct plan *p, const char *key);
 
 /* "KEY=VALUE" strings for execve(2). */
 void plan_env_list(const struct plan *p, struct strv *ret);

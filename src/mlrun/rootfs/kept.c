@@ -247,7 +247,7 @@ static int open_container(struct kept *k, const char *image, const char *manifes
 	if (made)
 		strv_addf(&p->notes, "container '%s' is new and keeps what is written", k->name);
 	else
-		plan_remark_add(p, "user", "container '%s' keeps what is written", k->name);
+		plan_remark_add(p, PLAN_FROM_USER, "container '%s' keeps what is written", k->name);
 	return 0;
 }
 

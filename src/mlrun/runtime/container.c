@@ -31,7 +31,7 @@ static void key_of(const char *text, size_t size, char key[CONTAINER_KEY_SIZE])
 /* A launcher may give each rank its own terminal; the ranks then share the first one's. */
 static int is_terminal(const struct plan_mount *m)
 {
-	return strcmp(m->origin, "default") == 0 && strcmp(m->target, "/dev/console") == 0;
+	return m->origin == PLAN_FROM_DEFAULT && strcmp(m->target, "/dev/console") == 0;
 }
 
 /* Describe all that defines a container, one line a thing. Names may contain any byte, so each

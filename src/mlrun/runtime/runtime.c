@@ -194,7 +194,7 @@ static int exec_in_path(
 static int not_found(const struct plan *p, const char *path, struct mlr_error *err)
 {
 	mlr_fail(err, ENOENT, "command '%s' not found in the image", path);
-	if (path[0] == '/' || strcmp(p->workdir_origin, "image") != 0)
+	if (path[0] == '/' || p->workdir_origin != PLAN_FROM_IMAGE)
 		return -ENOENT;
 	return mlr_hint(err,
 		"the command starts in '%s', the image's directory; -w DIR and --home choose another",

@@ -176,7 +176,7 @@ static int check_wish(struct check *k)
 		xstrdup("the image asks for no GPU and would be given none"),
 		xstrdup("mlrun exec --gpu=all, which the rest assumes"));
 	k->q.word = "all";
-	k->q.origin = NULL;
+	k->q.origin = PLAN_FROM_NOBODY;
 	gpu_wish_done(&k->w);
 	k->w = (struct gpu_wish)GPU_WISH_INIT;
 	return gpu_wish_read(&k->q, k->p, &k->w, &err) == 0;

@@ -15,9 +15,9 @@ struct gpu_variable gpu_variable_get(
 	const char *callers = strv_env_get(q->caller, key);
 
 	/* --clearenv leaves the caller's out. */
-	if (v.value && strcmp(v.origin, "image") == 0 && callers && !strv_has(&p->dropped, key)) {
+	if (v.value && v.origin == PLAN_FROM_IMAGE && callers && !strv_has(&p->dropped, key)) {
 		v.value = callers;
-		v.origin = "caller";
+		v.origin = PLAN_FROM_CALLER;
 	}
 	return v;
 }
@@ -29,21 +29,15 @@ char *gpu_variable_print(const char *key, const char *value)
 
 char *gpu_variable_who(const struct gpu_variable *v)
 {
-	static const struct {
-		const char *origin, *words;
-	} owners[] = {
-		{ "user", "-e " },
-		{ "site", "the site's " },
-		{ "config", "the configuration's " },
-		{ "caller", "the caller's " },
-		{ "image", "the image's " },
-	};
-
+	static const char *const owners[] = { [PLAN_FROM_USER] = "-e ",
+		[PLAN_FROM_SITE] = "the site's ",
+		[PLAN_FROM_CONFIG] = "the configuration's ",
+		[PLAN_FROM_CALLER] = "the caller's ",
+		[PLAN_FROM_IMAGE] = "the image's " };
 	auto_free char *text = gpu_variable_print(v->key, v->value);
 
-	for (size_t i = 0; i < ARRAY_LEN(owners); i++)
-		if (strcmp(v->origin, owners[i].origin) == 0)
-			return xasprintf("%s%s", owners[i].words, text);
+	if (v->origin < ARRAY_LEN(owners) && owners[v->origin])
+		return xasprintf("%s%s", owners[v->origin], text);
 	return take_ptr(&text);
 }
 

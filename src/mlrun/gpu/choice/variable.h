@@ -9,8 +9,8 @@
 
 struct gpu_variable {
 	const char *key;
-	const char *value;  /* NULL: nobody has set it */
-	const char *origin; /* the plan's word for who has */
+	const char *value;       /* NULL: nobody has set it */
+	enum plan_origin origin; /* who has */
 };
 
 /* Strings stay the caller's, the plan's and the environment's. */

@@ -62,20 +62,20 @@ char *gpu_capabilities_print(unsigned caps)
 	return strv_join(&names, names.n, ",");
 }
 
-static int is_users(const char *origin)
+static int is_users(enum plan_origin origin)
 {
-	return strcmp(origin, "user") == 0;
+	return origin == PLAN_FROM_USER;
 }
 
 static char *who_word(const struct gpu_request *q)
 {
-	const char *origin = q->origin ? q->origin : "user";
+	enum plan_origin origin = q->origin ? q->origin : PLAN_FROM_USER;
 
-	if (strcmp(origin, "site") == 0)
+	if (origin == PLAN_FROM_SITE)
 		return xasprintf("the site's gpu = %s", q->word);
-	if (strcmp(origin, "config") == 0)
+	if (origin == PLAN_FROM_CONFIG)
 		return xasprintf("the configuration's gpu = %s", q->word);
-	return gpu_variable_print(strcmp(origin, "caller") == 0 ? "MLRUN_GPU" : "--gpu", q->word);
+	return gpu_variable_print(origin == PLAN_FROM_CALLER ? "MLRUN_GPU" : "--gpu", q->word);
 }
 
 static void add_once(struct strv *l, const char *item)
@@ -118,7 +118,7 @@ static int read_word(const struct gpu_request *q, struct gpu_wish *w, struct mlr
 	auto_strv struct strv items = STRV_INIT;
 
 	w->who = who_word(q);
-	w->must = is_users(q->origin ? q->origin : "user");
+	w->must = is_users(q->origin ? q->origin : PLAN_FROM_USER);
 	gpu_variable_items(q->word, &items);
 	if (items.n == 0)
 		return mlr_fail(
@@ -218,7 +218,7 @@ static void read_nothing(const struct gpu_request *q, struct gpu_wish *w)
 
 const char *gpu_wish_word(const struct gpu_request *q, const struct plan *p)
 {
-	const char *origin = plan_env_origin(p, "NVIDIA_VISIBLE_DEVICES");
+	enum plan_origin origin = plan_env_origin(p, "NVIDIA_VISIBLE_DEVICES");
 
 	if (!q->word || strcmp(q->word, "auto") == 0)
 		return NULL;

@@ -40,7 +40,7 @@ static int add_file(const struct gpu_injection *i, const struct gpu_file *f, str
 		return 0;
 	if (is_x_link(f, target))
 		return plan_mount_add(
-			i->plan, PLAN_SYMLINK, path_base(f->path), target, 0, "gpu", err);
+			i->plan, PLAN_SYMLINK, path_base(f->path), target, 0, PLAN_FROM_GPU, err);
 	return gpu_injection_bind(i, f->path, target, flags_of(f->kind), err);
 }
 
@@ -97,25 +97,17 @@ static int add_profile(const struct gpu_injection *i, struct mlr_error *err)
 			 "\"rules\": [{\"pattern\": [], \"profile\": \"_container_\"}]}\n",
 		mask);
 	r = plan_mount_add(i->plan, PLAN_TMPFS, NULL, PROFILE_DIR,
-		PLAN_NOSUID | PLAN_NODEV | PLAN_NOEXEC, "gpu", err);
+		PLAN_NOSUID | PLAN_NODEV | PLAN_NOEXEC, PLAN_FROM_GPU, err);
 	if (r == 0)
-		r = plan_file_add(
-			i->plan, text, strlen(text), PROFILE_DIR "/10-container.conf", "gpu", err);
-	return r < 0 ? r : plan_mount_add(i->plan, PLAN_SEAL, NULL, PROFILE_DIR, 0, "gpu", err);
-}
-
-static int is_own(const char *origin)
-{
-	return origin &&
-		(strcmp(origin, "user") == 0 || strcmp(origin, "site") == 0 ||
-			strcmp(origin, "config") == 0);
+		r = plan_file_add(i->plan, text, strlen(text), PROFILE_DIR "/10-container.conf",
+			PLAN_FROM_GPU, err);
+	return r < 0 ? r
+		     : plan_mount_add(i->plan, PLAN_SEAL, NULL, PROFILE_DIR, 0, PLAN_FROM_GPU, err);
 }
 
 static void forget(struct plan *p, const char *name)
 {
-	const char *origin = plan_env_origin(p, name);
-
-	if (!origin || strcmp(origin, "caller") != 0)
+	if (plan_env_origin(p, name) != PLAN_FROM_CALLER)
 		return;
 	plan_env_unset(p, name);
 	strv_add(&p->dropped, name);
@@ -124,10 +116,10 @@ static void forget(struct plan *p, const char *name)
 /* What the caller's value counts is not what the container counts. */
 static void set_visible(struct plan *p, const char *name, const char *value)
 {
-	if (is_own(plan_env_origin(p, name)))
-		plan_remark_add(p, "gpu", "%s is left as it was set", name);
+	if (plan_origin_is_asked(plan_env_origin(p, name)))
+		plan_remark_add(p, PLAN_FROM_GPU, "%s is left as it was set", name);
 	else if (value)
-		plan_env_set(p, name, value, "gpu");
+		plan_env_set(p, name, value, PLAN_FROM_GPU);
 	else
 		forget(p, name);
 }
@@ -152,7 +144,7 @@ static void set_variables(const struct gpu_injection *i)
 static void tell_compat(const struct gpu_injection *i)
 {
 	if (i->compat->why)
-		plan_remark_add(i->plan, "gpu", "%s", i->compat->why);
+		plan_remark_add(i->plan, PLAN_FROM_GPU, "%s", i->compat->why);
 }
 
 static int inject(const struct gpu_injection *i, struct mlr_error *err)

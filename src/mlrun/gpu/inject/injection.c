@@ -54,5 +54,5 @@ int gpu_injection_bind(const struct gpu_injection *i, const char *path, const ch
 	for (size_t k = i->first; k < p->n_mounts; k++)
 		if (p->mounts[k].kind == PLAN_BIND && strcmp(p->mounts[k].target, target) == 0)
 			return 0;
-	return plan_mount_add(i->plan, PLAN_BIND, source, target, flags, "gpu", err);
+	return plan_mount_add(i->plan, PLAN_BIND, source, target, flags, PLAN_FROM_GPU, err);
 }

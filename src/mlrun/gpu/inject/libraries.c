@@ -46,14 +46,14 @@ static int make(struct shelf *s, struct mlr_error *err)
 	if (s->is_made)
 		return 0;
 	s->is_made = 1;
-	return plan_mount_add(s->i->plan, PLAN_TMPFS, NULL, s->dir, DIR_FLAGS, "gpu", err);
+	return plan_mount_add(s->i->plan, PLAN_TMPFS, NULL, s->dir, DIR_FLAGS, PLAN_FROM_GPU, err);
 }
 
 static void let_find(struct shelf *s, const char *name)
 {
 	auto_free char *path = xasprintf("%s/%s", s->dir, name);
 
-	plan_library_add(s->i->plan, name, path, s->bits, "gpu");
+	plan_library_add(s->i->plan, name, path, s->bits, PLAN_FROM_GPU);
 }
 
 /* A link that the linker finds, unless there is something of this name already. */
@@ -69,7 +69,7 @@ static int add_link(struct shelf *s, const char *name, const char *to, struct ml
 		return r;
 	strv_add(&s->names, name);
 	let_find(s, name);
-	return plan_mount_add(s->i->plan, PLAN_SYMLINK, to, path, 0, "gpu", err);
+	return plan_mount_add(s->i->plan, PLAN_SYMLINK, to, path, 0, PLAN_FROM_GPU, err);
 }
 
 static int add_links(
@@ -150,7 +150,7 @@ static int add_gbm(const struct shelf *s, struct mlr_error *err)
 	else
 		target = xasprintf("%s/" GBM_LINK, multiarch);
 	to = xasprintf("%s/" ALLOCATOR, s->dir);
-	return plan_mount_add(s->i->plan, PLAN_SYMLINK, to, target, 0, "gpu", err);
+	return plan_mount_add(s->i->plan, PLAN_SYMLINK, to, target, 0, PLAN_FROM_GPU, err);
 }
 
 static int fill(struct shelf *s, int with_amds, struct mlr_error *err)
@@ -171,7 +171,7 @@ static int fill(struct shelf *s, int with_amds, struct mlr_error *err)
 		r = add_gbm(s, err);
 	if (r < 0 || !s->is_made)
 		return r;
-	return plan_mount_add(s->i->plan, PLAN_SEAL, NULL, s->dir, 0, "gpu", err);
+	return plan_mount_add(s->i->plan, PLAN_SEAL, NULL, s->dir, 0, PLAN_FROM_GPU, err);
 }
 
 /* ROCm's libraries fit the programs that were built with them: the image's own are never
@@ -188,7 +188,7 @@ static int image_lacks_rocm(const struct gpu_injection *i)
 		if (strncmp(names.v[k], "rocm", 4) == 0)
 			return 0;
 	if (r < 0 && r != -ENOENT)
-		plan_remark_add(i->plan, "gpu",
+		plan_remark_add(i->plan, PLAN_FROM_GPU,
 			"the host's ROCm libraries are left out: whether the image has its own cannot be told");
 	return r == 0 || r == -ENOENT;
 }

@@ -65,8 +65,8 @@ static void by_variable(struct plan *p, const char *because)
 	value = old && *old ? xasprintf("%s:%s", dirs, old) : xstrdup(dirs);
 	/* Unless it says so already, for another reason maybe. */
 	if (!old || strncmp(old, dirs, len) != 0 || (old[len] && old[len] != ':'))
-		plan_env_set(p, "LD_LIBRARY_PATH", value, "gpu");
-	plan_remark_add(p, "gpu", "libraries are found by LD_LIBRARY_PATH: %s", because);
+		plan_env_set(p, "LD_LIBRARY_PATH", value, PLAN_FROM_GPU);
+	plan_remark_add(p, PLAN_FROM_GPU, "libraries are found by LD_LIBRARY_PATH: %s", because);
 }
 
 /* Does a mount hide it? Then nobody reads what is put there. */
@@ -130,7 +130,7 @@ static void drop_stale(struct plan *p, struct gpu_ldcache *c)
 	gpu_ldcache_drop(c, marks);
 	told = strv_join(&paths, TOLD_MAX, ", ");
 	if (paths.n > 0)
-		plan_remark_add(p, "gpu",
+		plan_remark_add(p, PLAN_FROM_GPU,
 			"%zu of the image's own driver librar%s not found any more: %s%s", paths.n,
 			paths.n == 1 ? "y is" : "ies are", told, paths.n > TOLD_MAX ? "…" : "");
 }
@@ -179,11 +179,11 @@ static int add_files(struct plan *p, const struct gpu_image *image, const char *
 	auto_strv struct strv unused = STRV_INIT;
 	auto_free char *dirs = directories(p, '\n');
 	size_t first = p->n_mounts;
-	int r = plan_file_add(p, cache, size, CACHE, "gpu", err);
+	int r = plan_file_add(p, cache, size, CACHE, PLAN_FROM_GPU, err);
 
 	/* For an ldconfig(8) that is run inside. */
 	if (r == 0 && image->list(image->ctx, CONF_DIR, &unused) == 0 && !is_covered(p, CONF_FILE))
-		r = plan_file_add(p, dirs, strlen(dirs), CONF_FILE, "gpu", err);
+		r = plan_file_add(p, dirs, strlen(dirs), CONF_FILE, PLAN_FROM_GPU, err);
 	plan_mounts_first(p, first);
 	return r;
 }
@@ -244,7 +244,7 @@ static int link_musl(
 		"without gcompat (apk add gcompat); an image with glibc has no such trouble");
 	if (is_kept(p, path) || is_covered(p, path))
 		*because = xstrdup("the container's list of directories is not the image's");
-	r = plan_file_add(p, text, strlen(text), path, "gpu", err);
+	r = plan_file_add(p, text, strlen(text), path, PLAN_FROM_GPU, err);
 	plan_mounts_first(p, first);
 	return r;
 }
@@ -296,7 +296,7 @@ static void tell_hidden(struct plan *p)
 		if (plan_kind_covers(p->mounts[i].kind) &&
 			path_below(p->libraries[0].path, p->mounts[i].target))
 			top = &p->mounts[i];
-	if (top && strcmp(top->origin, "gpu") != 0 && strcmp(top->origin, "cdi") != 0)
+	if (top && top->origin != PLAN_FROM_GPU && top->origin != PLAN_FROM_CDI)
 		strv_addf(&p->notes,
 			"what is mounted on '%s' hides the GPU driver's libraries, which lie in '%.*s'",
 			top->target,

@@ -92,7 +92,7 @@ static int add_by_path(
 	auto_free char *text = xasprintf("../%s", name);
 	auto_free char *link = xasprintf("/dev/dri/by-path/pci-%s-%s", g->bus_id, what ? what : "");
 
-	return what ? plan_mount_add(i->plan, PLAN_SYMLINK, text, link, 0, "gpu", err) : 0;
+	return what ? plan_mount_add(i->plan, PLAN_SYMLINK, text, link, 0, PLAN_FROM_GPU, err) : 0;
 }
 
 static int add_drm(const struct gpu_injection *i, const struct gpu *g, struct mlr_error *err)
@@ -151,7 +151,7 @@ static int add_extras(const struct gpu_injection *i, struct mlr_error *err)
 				n++;
 			}
 		if (n == 0)
-			plan_remark_add(i->plan, "gpu",
+			plan_remark_add(i->plan, PLAN_FROM_GPU,
 				"%s=enabled brings nothing: this machine has no %s*",
 				extras[e].variable, extras[e].nodes[0]);
 	}
@@ -169,7 +169,7 @@ static int add_imex(const struct gpu_injection *i, struct mlr_error *err)
 		if (n)
 			r = add_node(i, n, err);
 		else
-			plan_remark_add(i->plan, "gpu",
+			plan_remark_add(i->plan, PLAN_FROM_GPU,
 				"IMEX channel %s is not there: this machine has no '%s'",
 				i->wish->imex.v[k], path);
 	}

@@ -39,7 +39,7 @@ static int add_text(const struct gpu_injection *i, const struct gpu_dir *d, cons
 	if (!text)
 		return 0;
 	forbid_nodes(text);
-	return plan_file_add(i->plan, text, strlen(text), path, "gpu", err);
+	return plan_file_add(i->plan, text, strlen(text), path, PLAN_FROM_GPU, err);
 }
 
 static int add_texts(const struct gpu_injection *i, struct mlr_error *err)
@@ -82,12 +82,12 @@ int gpu_procfs_plan(const struct gpu_injection *i, struct mlr_error *err)
 
 	if (i->machine->driver != GPU_DRIVER_NVIDIA || !gpu_injection_has(i, GPU_NVIDIA))
 		return 0;
-	r = plan_mount_add(i->plan, PLAN_TMPFS, NULL, at, PROC_FLAGS, "gpu", err);
+	r = plan_mount_add(i->plan, PLAN_TMPFS, NULL, at, PROC_FLAGS, PLAN_FROM_GPU, err);
 	if (r == 0)
 		r = add_texts(i, err);
 	for (size_t k = 0; r == 0 && k < i->choice->n; k++)
 		r = add_gpu(i, &i->choice->v[k], err);
-	return r < 0 ? r : plan_mount_add(i->plan, PLAN_SEAL, NULL, at, 0, "gpu", err);
+	return r < 0 ? r : plan_mount_add(i->plan, PLAN_SEAL, NULL, at, 0, PLAN_FROM_GPU, err);
 }
 
 int gpu_procfs_hide(struct plan *p, struct mlr_error *err)
@@ -95,5 +95,5 @@ int gpu_procfs_hide(struct plan *p, struct mlr_error *err)
 	if (access(PROC_DIR, F_OK) < 0)
 		return 0;
 	return plan_mount_add(
-		p, PLAN_TMPFS, NULL, PROC_DIR, PLAN_READONLY | PROC_FLAGS, "gpu", err);
+		p, PLAN_TMPFS, NULL, PROC_DIR, PLAN_READONLY | PROC_FLAGS, PLAN_FROM_GPU, err);
 }
