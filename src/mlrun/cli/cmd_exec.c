@@ -1,19 +1,32 @@
 /* mlrun exec (alias run): options in, the command's own exit status out. */
-#include "cli/cmd_exec.h"
+#include "cli/exec_options.h"
 
 #include "cli/cli.h"
-#include "cli/fetch.h"
 
 #include "base/cleanup.h"
+#include "base/fds.h"
 #include "base/log.h"
+#include "base/program.h"
+#include "base/strv.h"
+#include "plan/explain.h"
 #include "plan/plan.h"
 #include "rootfs/lookup.h"
+#include "runtime/accounts.h"
+#include "runtime/privileges.h"
 #include "runtime/runtime.h"
 
 #include <errno.h>
+#include <fcntl.h>
+#include <linux/close_range.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#define ACCOUNTS_MAX (1u << 20) /* bytes */
 
 static int enter_and_exec(struct plan *p, int (*become)(struct plan *p, struct mlr_error *err))
 {
@@ -60,6 +73,85 @@ static void tell_notes(const struct plan *p)
 		mlr_debug("%s", p->remarks[i].text);
 }
 
+/* --- --pull: the image is fetched first -------------------------------------- */
+
+/* A plain directory or squashfs file is used where it lies. */
+static int can_fetch(const char *image)
+{
+	return strncmp(image, "rootfs:", 7) != 0 && strncmp(image, "squashfs:", 9) != 0;
+}
+
+/* In the child. Of what the command is to inherit it has nothing: neither input nor descriptors. */
+static void become_pull(const char *path, char *const *argv, pid_t parent)
+{
+	int null = open("/dev/null", O_RDONLY);
+
+	/* Whoever ends mlrun ends what it waits for. */
+	prctl(PR_SET_PDEATHSIG, SIGTERM);
+	if (getppid() != parent)
+		_exit(CLI_FAILED);
+	if (null < 0 || dup2(null, STDIN_FILENO) < 0 || dup2(STDERR_FILENO, STDOUT_FILENO) < 0)
+		_exit(CLI_FAILED);
+	fds_close_range(3, ~0u, CLOSE_RANGE_CLOEXEC);
+	execv(path, argv);
+	mlr_log(MLR_ERROR, "pull: cannot start '%s': %s", path, strerror(errno));
+	_exit(CLI_FAILED);
+}
+
+/* As system(3): ^C is the child's to answer, which leaves a good store. */
+static int wait_for(pid_t child)
+{
+	struct sigaction ignore = { .sa_handler = SIG_IGN }, was_int, was_quit;
+	int status, r;
+
+	sigaction(SIGINT, &ignore, &was_int);
+	sigaction(SIGQUIT, &ignore, &was_quit);
+	do
+		r = waitpid(child, &status, 0);
+	while (r < 0 && errno == EINTR);
+	sigaction(SIGINT, &was_int, NULL);
+	sigaction(SIGQUIT, &was_quit, NULL);
+	if (r < 0)
+		return CLI_FAILED;
+	return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
+}
+
+/*
+ * Run `mlrun pull IMAGE` as a child that writes to stderr alone and reads nothing.
+ *
+ *   quiet  it tells errors alone: another rank of the job tells the rest
+ *
+ * Returns 0, or the exit status to end with: the child has told why. A child that a signal ended
+ * gives 128 and its number.
+ */
+static int run_pull(const char *image, const char *store, int quiet)
+{
+	auto_free char *path = program_path("mlrun-pull");
+	auto_strv struct strv argv = STRV_INIT;
+	struct mlr_error err = MLR_ERROR_INIT;
+	pid_t self = getpid(), child;
+
+	strv_add(&argv, "mlrun");
+	strv_add(&argv, "pull");
+	if (store)
+		strv_addf(&argv, "--store=%s", store);
+	if (mlr_log_level >= MLR_DEBUG)
+		strv_add(&argv, "--verbose");
+	else if (quiet || mlr_log_level < MLR_INFO)
+		strv_add(&argv, "--quiet");
+	strv_add(&argv, "--");
+	strv_add(&argv, image);
+
+	child = fork();
+	if (child == 0)
+		become_pull(path, strv_argv(&argv), self);
+	if (child < 0) {
+		mlr_fail_errno(&err, "pull '%s': fork", image);
+		return cli_fail(&err);
+	}
+	return wait_for(child);
+}
+
 /* For struct exec_options. */
 static int fetch(const struct exec_options *o)
 {
@@ -73,8 +165,46 @@ static int fetch(const struct exec_options *o)
 	if (o->pull != EXEC_PULL_ALWAYS)
 		mlr_log(speak ? MLR_INFO : MLR_DEBUG, "'%s' is not in the store and is pulled",
 			o->image);
-	return cli_fetch(o->image, o->store, !speak);
+	return run_pull(o->image, o->store, !speak);
 }
+
+/* --- --explain: the plan is printed ------------------------------------------- */
+
+static void look(void *ctx, const char *path, int follow, struct plan_seen *ret)
+{
+	rootfs_look(ctx, path, follow, ret);
+}
+
+/* Will the image's file be replaced? Of one that cannot be looked into: yes, mostly. */
+static int is_written(const struct plan *p, const char *path,
+	char *(*make)(const char *old, const struct plan_identity *id))
+{
+	auto_free char *old = NULL, *text = NULL;
+
+	rootfs_read(p, path, ACCOUNTS_MAX, &old, NULL);
+	text = make(old, &p->id);
+	return text != NULL;
+}
+
+/* Returns 0, or CLI_FAILED when stdout does not take it. */
+static int explain(const struct plan *p, enum cli_explain how)
+{
+	struct plan_context c = { .look = look, .ctx = (void *)p, .caps = privileges_kept(p) };
+	int status = 0;
+
+	if (!p->join && is_written(p, "/etc/passwd", accounts_passwd))
+		strv_add(&c.files, "/etc/passwd");
+	if (!p->join && is_written(p, "/etc/group", accounts_group))
+		strv_add(&c.files, "/etc/group");
+	if (how == CLI_EXPLAIN_JSON)
+		status = cli_print_json(plan_json(p, &c));
+	else
+		plan_print(p, &c, stdout);
+	strv_done(&c.files);
+	return status;
+}
+
+/* --- exec ---------------------------------------------------------------------- */
 
 int cli_exec_run(struct cli_exec *x, int (*become)(struct plan *p, struct mlr_error *err))
 {
@@ -87,13 +217,13 @@ int cli_exec_run(struct cli_exec *x, int (*become)(struct plan *p, struct mlr_er
 	plan_init(&p);
 	if (config_load(&config, &err) < 0 || exec_defaults(&config, o, &err) < 0)
 		return cli_fail(&err);
-	if (!x->explain && !o->join && o->pull != EXEC_PULL_NEVER && cli_fetch_can(o->image))
+	if (!x->explain && !o->join && o->pull != EXEC_PULL_NEVER && can_fetch(o->image))
 		o->fetch = fetch;
 	status = exec_plan(o, !x->explain, &p, &err);
 	if (status < 0)
 		status = cli_fail(&err);
 	if (status == 0 && x->explain)
-		status = cli_explain_print(&p, x->explain);
+		status = explain(&p, x->explain);
 	rootfs_look_done();
 	if (status != 0 || x->explain)
 		return status;

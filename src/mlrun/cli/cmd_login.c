@@ -1,5 +1,4 @@
 /* mlrun login, mlrun logout. */
-#include "cli/ask.h"
 #include "cli/cli.h"
 #include "cli/common.h"
 #include "cli/options.h"
@@ -14,11 +13,15 @@
 #include "registry/registry.h"
 
 #include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
+#include <termios.h>
 
 #define SECRET_MAX 65536 /* bytes; tokens of some clouds reach a few KiB */
+#define LINE_MAX_  4096  /* bytes that a terminal gives at once (termios(3), canonical mode) */
 
 struct args {
 	struct cli_common common;
@@ -80,6 +83,65 @@ static int parse_name(const char *text, struct oci_ref *ref, char **key, struct 
 	return 0;
 }
 
+/* Of the answer, on the terminal. */
+enum echo { HIDDEN, SHOWN };
+
+static void wake(int sig)
+{
+	(void)sig; /* only to end read(2) */
+}
+
+static int read_line(int tty, char **ret, struct mlr_error *err)
+{
+	char line[LINE_MAX_ + 1];
+	ssize_t n = read(tty, line, LINE_MAX_);
+
+	if (n < 0 && errno != EINTR)
+		return mlr_fail_errno(err, "read from the terminal");
+	if (n <= 0)
+		return mlr_fail(err, ECANCELED, "interrupted");
+	line[n - (line[n - 1] == '\n')] = '\0';
+	*ret = xstrdup(line);
+	explicit_bzero(line, sizeof(line));
+	return 0;
+}
+
+/*
+ * Ask on the terminal, wherever stdin and stdout lead. The echo must come back whatever ends the
+ * question.
+ *
+ * Returns 0 and the answer, without its newline, to free(); -ENXIO when there is no terminal;
+ * -ECANCELED for end of file and for Control-C.
+ */
+static int ask(const char *prompt, enum echo echo, char **ret, struct mlr_error *err)
+{
+	auto_close int tty = open("/dev/tty", O_RDWR | O_NOCTTY | O_CLOEXEC);
+	static const int signals[] = { SIGINT, SIGTERM, SIGHUP };
+	struct sigaction woken = { .sa_handler = wake }, was[ARRAY_LEN(signals)];
+	struct termios before, quiet;
+	int r;
+
+	if (tty < 0 || tcgetattr(tty, &before) < 0)
+		return mlr_fail(err, ENXIO, "there is no terminal to ask on");
+	quiet = before;
+	quiet.c_lflag &= ~(tcflag_t)ECHO;
+	for (size_t i = 0; i < ARRAY_LEN(signals); i++)
+		sigaction(signals[i], &woken, &was[i]);
+	/* Whoever sees the question may answer it: the echo is off by then, and nothing is
+	 * dropped. */
+	if (echo == HIDDEN)
+		tcsetattr(tty, TCSAFLUSH, &quiet);
+	file_write_all(tty, prompt, strlen(prompt));
+	r = read_line(tty, ret, err);
+	if (echo == HIDDEN) {
+		tcsetattr(tty, TCSAFLUSH, &before);
+		file_write_all(tty, "\n", 1);
+	}
+	for (size_t i = 0; i < ARRAY_LEN(signals); i++)
+		sigaction(signals[i], &was[i], NULL);
+	return r;
+}
+
 /* All of standard input but for the newline at its end. */
 static int read_stdin(char **ret, struct mlr_error *err)
 {
@@ -116,14 +178,14 @@ static int gather(
 	if (a->user)
 		c->user = xstrdup(a->user);
 	else
-		r = ask_line(who, &c->user, err);
+		r = ask(who, SHOWN, &c->user, err);
 	if (r == 0 && (!*c->user || strchr(c->user, ':')))
 		return mlr_fail(err, EINVAL, "'%s' cannot be a user name", c->user);
 	if (r == 0 && a->password_stdin)
 		return read_stdin(&c->password, err);
 	if (r == 0) {
 		what = xasprintf("password for %s at %s: ", c->user, key);
-		r = ask_secret(what, &c->password, err);
+		r = ask(what, HIDDEN, &c->password, err);
 	}
 	if (r == -ENXIO)
 		mlr_hint(err, "mlrun login -u USER --password-stdin %s <FILE", key);

@@ -1,6 +1,6 @@
 /* mlrun shell: an interactive shell in an image. */
 #include "cli/cli.h"
-#include "cli/cmd_exec.h"
+#include "cli/exec_options.h"
 
 #include "base/cleanup.h"
 #include "base/memory.h"

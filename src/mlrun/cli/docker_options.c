@@ -2,7 +2,7 @@
  * From docker-run(1) of Docker 27 and podman-run(1) of podman 5, with the daily ones of
  * apptainer-exec(1) and ch-run(1). A site's users come with scripts full of these.
  */
-#include "cli/docker_options.h"
+#include "cli/foreign.h"
 
 #include "base/cleanup.h"
 #include "base/config_value.h"

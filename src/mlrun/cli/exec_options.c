@@ -1,7 +1,7 @@
 #include "cli/exec_options.h"
 
+#include "cli/foreign.h"
 #include "cli/options.h"
-#include "cli/unknown_option.h"
 
 #include <limits.h>
 #include <string.h>
@@ -120,8 +120,8 @@ static void parse_explain(void *args, char *arg, struct argp_state *state)
 {
 	struct cli_exec *x = args;
 
-	x->explain = cli_explain_parse(arg);
-	if (x->explain == CLI_EXPLAIN_NO)
+	x->explain = arg ? CLI_EXPLAIN_JSON : CLI_EXPLAIN_TEXT;
+	if (arg && strcmp(arg, "json") != 0)
 		argp_error(state, "--explain is for people, --explain=json for programs, not '%s'",
 			arg);
 }

@@ -1,8 +1,6 @@
-#include "cli/unknown_option.h"
-
 #include "cli/cli.h"
 #include "cli/common.h"
-#include "cli/docker_options.h"
+#include "cli/foreign.h"
 
 #include "base/cleanup.h"
 #include "base/config_value.h"
