@@ -1,7 +1,7 @@
 /* The passwd and group files of images, which are looked up and merged with the caller's entry. */
 #include "base/cleanup.h"
 #include "base/memory.h"
-#include "exec/user.h"
+#include "exec/parts.h"
 #include "runtime/accounts.h"
 
 #include <stdint.h>

@@ -7,7 +7,7 @@
 #include "base/cleanup.h"
 #include "base/file.h"
 #include "exec/environment.h"
-#include "exec/volume.h"
+#include "exec/users_mounts.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -8,13 +8,9 @@
 #include "base/file.h"
 #include "base/machine.h"
 #include "base/memory.h"
-#include "exec/architecture.h"
-#include "exec/device.h"
+#include "exec/parts.h"
+#include "exec/users_mounts.h"
 #include "exec/limit.h"
-#include "exec/mount_spec.h"
-#include "exec/tmpfs.h"
-#include "exec/user.h"
-#include "exec/volume.h"
 #include "oci/platform.h"
 
 #include <errno.h>

@@ -1,4 +1,4 @@
-#include "exec/confinement.h"
+#include "exec/parts.h"
 
 #include "base/cleanup.h"
 #include "base/memory.h"

@@ -1,7 +1,7 @@
-#include "exec/defaults.h"
+#include "exec/parts.h"
 
 #include "base/cleanup.h"
-#include "exec/volume.h"
+#include "exec/users_mounts.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,4 +1,4 @@
-#include "exec/device.h"
+#include "exec/users_mounts.h"
 
 #include "base/account.h"
 #include "base/cleanup.h"

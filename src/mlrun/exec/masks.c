@@ -1,4 +1,4 @@
-#include "exec/masks.h"
+#include "exec/parts.h"
 
 #include "base/cleanup.h"
 

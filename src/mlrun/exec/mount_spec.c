@@ -1,11 +1,9 @@
-#include "exec/mount_spec.h"
+#include "exec/users_mounts.h"
 
 #include "base/cleanup.h"
 #include "base/config.h"
 #include "base/memory.h"
 #include "base/strv.h"
-#include "exec/tmpfs.h"
-#include "exec/volume.h"
 
 #include <errno.h>
 #include <stdlib.h>

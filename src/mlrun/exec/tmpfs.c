@@ -1,8 +1,7 @@
-#include "exec/tmpfs.h"
+#include "exec/users_mounts.h"
 
 #include "base/cleanup.h"
 #include "base/memory.h"
-#include "exec/volume.h"
 
 #include <errno.h>
 #include <stdlib.h>

@@ -1,10 +1,6 @@
 #include "exec/users_mounts.h"
 
 #include "base/cleanup.h"
-#include "exec/device.h"
-#include "exec/mount_spec.h"
-#include "exec/tmpfs.h"
-#include "exec/volume.h"
 
 int users_mounts_plan(const struct exec_options *o, struct plan *p, struct mlr_error *err)
 {

@@ -1,4 +1,4 @@
-#include "exec/volume.h"
+#include "exec/users_mounts.h"
 
 #include "base/cleanup.h"
 #include "base/log.h"
