@@ -9,6 +9,7 @@
 #include "base/program.h"
 #include "base/strv.h"
 #include "plan/explain.h"
+#include "oci/name.h"
 #include "plan/plan.h"
 #include "rootfs/lookup.h"
 #include "runtime/accounts.h"
@@ -78,7 +79,7 @@ static void tell_notes(const struct plan *p)
 /* A plain directory or squashfs file is used where it lies. */
 static int can_fetch(const char *image)
 {
-	return strncmp(image, "rootfs:", 7) != 0 && strncmp(image, "squashfs:", 9) != 0;
+	return !oci_transport_is_root(oci_transport_of(image, NULL));
 }
 
 /* In the child. Of what the command is to inherit it has nothing: neither input nor descriptors. */

@@ -15,12 +15,35 @@ static const char *const prefixes[] = {
 	[OCI_LAYOUT] = "oci:",
 	[OCI_ARCHIVE] = "oci-archive:",
 	[OCI_DOCKER_ARCHIVE] = "docker-archive:",
+	[OCI_DIRECTORY] = "rootfs:",
+	[OCI_SQUASHFS] = "squashfs:",
 	[OCI_ANY_FILE] = "",
 };
 
 const char *oci_transport_prefix(enum oci_transport t)
 {
 	return prefixes[t];
+}
+
+enum oci_transport oci_transport_of(const char *text, const char **rest)
+{
+	for (size_t t = 0; t < ARRAY_LEN(prefixes); t++) {
+		size_t n = strlen(prefixes[t]);
+
+		if (n == 0 || strncmp(text, prefixes[t], n) != 0)
+			continue;
+		if (rest)
+			*rest = text + n;
+		return (enum oci_transport)t;
+	}
+	if (rest)
+		*rest = text;
+	return OCI_REGISTRY;
+}
+
+int oci_transport_is_root(enum oci_transport t)
+{
+	return t == OCI_DIRECTORY || t == OCI_SQUASHFS;
 }
 
 void oci_name_done(struct oci_name *n)
@@ -31,12 +54,15 @@ void oci_name_done(struct oci_name *n)
 	*n = (struct oci_name)OCI_NAME_INIT;
 }
 
-static int parse_place(
-	const char *text, enum oci_transport t, struct oci_name *ret, struct mlr_error *err)
+int oci_place_parse(const char *text, struct oci_name *ret, struct mlr_error *err)
 {
-	const char *path = text + strlen(prefixes[t]), *colon = strchr(path, ':');
-	size_t n = colon ? (size_t)(colon - path) : strlen(path);
+	const char *path, *colon;
+	enum oci_transport t = oci_transport_of(text, &path);
+	size_t n = strcspn(path, ":");
 
+	if (t == OCI_REGISTRY || oci_transport_is_root(t))
+		return 0;
+	colon = path[n] ? path + n : NULL;
 	if (n == 0 || (colon && colon[1] == '\0')) {
 		mlr_fail(err, EINVAL, "'%.200s': %s", text,
 			n == 0 ? "a path is missing" : "nothing follows the last ':'");
@@ -116,14 +142,6 @@ static int refuse_transport(const char *text, struct mlr_error *err)
 				text);
 			return mlr_hint(err, OCI_NAME_SIF, text);
 		}
-	return 0;
-}
-
-int oci_place_parse(const char *text, struct oci_name *ret, struct mlr_error *err)
-{
-	for (size_t t = OCI_LAYOUT; t <= OCI_DOCKER_ARCHIVE; t++)
-		if (strncmp(text, prefixes[t], strlen(prefixes[t])) == 0)
-			return parse_place(text, (enum oci_transport)t, ret, err);
 	return 0;
 }
 

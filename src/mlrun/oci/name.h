@@ -5,7 +5,8 @@
  *   oci:DIR[:REF]  oci-archive:FILE[:REF]  docker-archive:FILE[:REF]
  *
  * REF, which of several images in one place, is a name written there or "@N", the Nth from 0 on.
- * A path ends at its first colon.
+ * A path ends at its first colon. Commands that run images also take rootfs:DIR and squashfs:FILE,
+ * where all that follows is the path.
  */
 #ifndef MLR_OCI_NAME_H
 #define MLR_OCI_NAME_H
@@ -18,6 +19,8 @@ enum oci_transport {
 	OCI_LAYOUT,
 	OCI_ARCHIVE,
 	OCI_DOCKER_ARCHIVE,
+	OCI_DIRECTORY, /* this and the next are roots as they are, and never in a store */
+	OCI_SQUASHFS,
 	OCI_ANY_FILE, /* never written: what is at the path says what it is */
 };
 
@@ -57,6 +60,13 @@ char *oci_name_print(const struct oci_name *n);
 
 /* "oci:", "docker-archive:"; "" for a registry's. */
 const char *oci_transport_prefix(enum oci_transport t);
+
+/* The transport by whose prefix a text begins, OCI_REGISTRY if there is none. rest, which may be
+ * NULL, gets what follows the prefix. */
+enum oci_transport oci_transport_of(const char *text, const char **rest);
+
+/* Does it name a root as it is, OCI_DIRECTORY or OCI_SQUASHFS? */
+int oci_transport_is_root(enum oci_transport t);
 
 /*
  * What an image from disk is called in the store.

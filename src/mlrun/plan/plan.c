@@ -56,6 +56,7 @@ void plan_done(struct plan *p)
 	free(p->id.shell);
 	free(p->workdir);
 	free(p->squashfs);
+	free(p->as_trees);
 	free(p->root_choice);
 	free(p->platform);
 	free(p->image);

@@ -134,6 +134,7 @@ struct plan {
 	struct plan_open *open;
 	size_t n_open;
 	char *squashfs; /* a host file that is the root instead, served by FUSE, absolute; NULL */
+	char *as_trees; /* "keep the image as a tree of files: …", a hint where FUSE fails; NULL */
 	char *root_choice; /* what the root was chosen from, for people; may be NULL */
 	enum plan_root root;
 	char *kept; /* PLAN_ROOT_KEPT: a host directory with "upper" and "work", absolute */

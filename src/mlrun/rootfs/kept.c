@@ -54,16 +54,16 @@ char *rootfs_kept_name(const struct oci_ref *ref)
 	return name;
 }
 
-static int refuse_plain(const char *image, struct mlr_error *err)
+static int refuse_root(enum oci_transport t, const char *path, struct mlr_error *err)
 {
-	int is_dir = strncmp(image, "rootfs:", 7) == 0;
+	int is_dir = t == OCI_DIRECTORY;
 
 	mlr_fail(err, ENOTSUP,
 		"--write keeps what is written on top of an image of the store, and this is %s",
 		is_dir ? "a plain directory" : "a file of its own");
 	if (is_dir)
 		mlr_hint(err, "tar -C '%s' -cf - . | mlrun import - NAME makes an image of it",
-			image + 7);
+			path);
 	else
 		mlr_hint(
 			err, "mlrun import makes an image of an archive; mlrun pull of its origin");
@@ -257,13 +257,15 @@ int rootfs_kept_plan(const char *store_dir, const struct config *c, const char *
 	auto_call(kept_done) struct kept k = {
 		.text = image, .image = OCI_NAME_INIT, .all = STORES_INIT
 	};
-	const char *of, *manifest;
+	const char *of, *manifest, *path;
+	enum oci_transport t;
 	int r;
 
 	p->root = PLAN_ROOT_KEPT;
 	p->image = xstrdup(image);
-	if (strncmp(image, "rootfs:", 7) == 0 || strncmp(image, "squashfs:", 9) == 0)
-		return refuse_plain(image, err);
+	t = oci_transport_of(image, &path);
+	if (oci_transport_is_root(t))
+		return refuse_root(t, path, err);
 	r = oci_name_parse(image, &k.image, err);
 	if (r == 0)
 		r = open_stores(store_dir, c, use, &k, err);

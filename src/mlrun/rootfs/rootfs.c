@@ -32,6 +32,8 @@ static int plan_directory(const char *path, struct plan *p, struct mlr_error *er
 static int plan_file(const char *path, struct plan *p, struct mlr_error *err)
 {
 	p->squashfs = realpath(path, NULL);
+	p->as_trees = xasprintf(
+		"make a tree of files of it: unsquashfs -d DIR %s && mlrun exec rootfs:DIR", path);
 	return p->squashfs ? 0 : mlr_fail_errno(err, "squashfs image '%s'", path);
 }
 
@@ -56,9 +58,12 @@ static int add_squash(struct store *st, const char *manifest, struct plan *p, st
 	auto_free char *rel = store_tree_relpath(STORE_SQUASH, manifest);
 	int r = store_tree_check(st, STORE_SQUASH, manifest, err);
 
-	if (r == 0)
-		p->squashfs = xasprintf("%s/%s", store_path(st), rel);
-	return r;
+	if (r < 0)
+		return r;
+	p->squashfs = xasprintf("%s/%s", store_path(st), rel);
+	p->as_trees = xasprintf(
+		"keep the image as a tree of files: mlrun pull --format=dir %s", p->image);
+	return 0;
 }
 
 /* "1777 /var/tmp" */
@@ -141,13 +146,16 @@ int rootfs_plan(const char *store_dir, const struct config *c, const char *image
 {
 	auto_call(oci_name_done) struct oci_name name = OCI_NAME_INIT;
 	auto_call(stores_close) struct stores all = STORES_INIT;
+	enum oci_transport t;
+	const char *path;
 	int r;
 
 	p->image = xstrdup(image);
-	if (strncmp(image, "rootfs:", 7) == 0)
-		return plan_directory(image + 7, p, err);
-	if (strncmp(image, "squashfs:", 9) == 0)
-		return plan_file(image + 9, p, err);
+	t = oci_transport_of(image, &path);
+	if (t == OCI_DIRECTORY)
+		return plan_directory(path, p, err);
+	if (t == OCI_SQUASHFS)
+		return plan_file(path, p, err);
 
 	r = oci_name_parse(image, &name, err);
 	if (r < 0)

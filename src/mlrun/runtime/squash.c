@@ -139,21 +139,6 @@ static int hand_over(int sock, int fuse, struct mlr_error *err)
 	return 0;
 }
 
-/* Add a hint on how to run the image without FUSE. */
-static void hint_at_trees(const struct plan *p, const char *admin, struct mlr_error *err)
-{
-	if (strncmp(p->image, "squashfs:", 9) == 0)
-		mlr_hint(err,
-			"an administrator can %s; or make a tree of files of it: "
-			"unsquashfs -d DIR %s && mlrun exec rootfs:DIR",
-			admin, p->image + 9);
-	else
-		mlr_hint(err,
-			"an administrator can %s; or keep the image as a tree of files: "
-			"mlrun pull --format=dir %s",
-			admin, p->image);
-}
-
 /* Open /dev/fuse in the user namespace that mounts, as FUSE requires. */
 static int open_fuse(const struct plan *p, struct mlr_error *err)
 {
@@ -163,10 +148,10 @@ static int open_fuse(const struct plan *p, struct mlr_error *err)
 		return fd;
 	mlr_fail(err, code, "open /dev/fuse, through which squashfs images are served: %s",
 		strerror(code));
-	hint_at_trees(p,
+	mlr_hint(err, "an administrator can %s; or %s",
 		code == EACCES || code == EPERM ? "allow it: chmod 0666 /dev/fuse"
 						: "load it: modprobe fuse",
-		err);
+		p->as_trees);
 	return -code;
 }
 
