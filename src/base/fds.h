@@ -1,6 +1,8 @@
-/* Works on many descriptors at once. */
+/* Descriptors: many at once, and from one process to another. */
 #ifndef MLR_BASE_FDS_H
 #define MLR_BASE_FDS_H
+
+#include <sys/types.h>
 
 /*
  * close_range(2), or a loop where the kernel lacks it (before Linux 5.9; for CLOSE_RANGE_CLOEXEC
@@ -17,5 +19,13 @@ int fds_close_range(unsigned first, unsigned last, int flags);
  * file would get its number, and messages would go there. Every program calls this first.
  */
 void fds_open_standard(void);
+
+/* Send bytes, and a descriptor with them unless it is -1, by a local socket. Returns the number of
+ * bytes or -errno; no SIGPIPE. */
+ssize_t fds_send(int sock, const void *buf, size_t len, int fd);
+
+/* Receive bytes and the descriptor that came with them, or -1; it is the caller's, with
+ * close-on-exec. Returns the number of bytes or -errno. */
+ssize_t fds_receive(int sock, void *buf, size_t len, int *fd);
 
 #endif

@@ -2,6 +2,7 @@
 
 #include "base/cleanup.h"
 #include "base/elf.h"
+#include "base/fds.h"
 #include "base/memory.h"
 #include "base/program.h"
 #include "runtime/runtime.h"
@@ -117,25 +118,12 @@ int squash_wait(const struct plan *p, const struct squash_server *server, struct
 
 static int hand_over(int sock, int fuse, struct mlr_error *err)
 {
-	union {
-		struct cmsghdr align;
-		char buf[CMSG_SPACE(sizeof(int))];
-	} control = { 0 };
-	char byte = 0;
-	struct iovec iov = { &byte, 1 };
-	struct msghdr m = { .msg_iov = &iov,
-		.msg_iovlen = 1,
-		.msg_control = control.buf,
-		.msg_controllen = sizeof(control.buf) };
-	struct cmsghdr *c = CMSG_FIRSTHDR(&m);
+	ssize_t n = fds_send(sock, "", 1, fuse);
 
-	c->cmsg_level = SOL_SOCKET;
-	c->cmsg_type = SCM_RIGHTS;
-	c->cmsg_len = CMSG_LEN(sizeof(int));
-	memcpy(CMSG_DATA(c), &fuse, sizeof(int));
 	/* The server refused the image and ended: squash_wait() gets the reason. */
-	if (sendmsg(sock, &m, MSG_NOSIGNAL) < 0 && errno != EPIPE && errno != ECONNRESET)
-		return mlr_fail_errno(err, "hand /dev/fuse to the image's server");
+	if (n < 0 && n != -EPIPE && n != -ECONNRESET)
+		return mlr_fail(err, (int)-n, "hand /dev/fuse to the image's server: %s",
+			strerror((int)-n));
 	return 0;
 }
 

@@ -1,6 +1,7 @@
 #include "squashfs/looker.h"
 
 #include "base/cleanup.h"
+#include "base/fds.h"
 #include "base/memory.h"
 #include "base/program.h"
 
@@ -117,31 +118,6 @@ static int start(const char *file)
 	return 0;
 }
 
-/* Receive an answer and its descriptor, or -1. Returns its length or -errno. */
-static ssize_t receive(struct look_answer *ret, int *fd)
-{
-	union {
-		struct cmsghdr align;
-		char buf[CMSG_SPACE(sizeof(int))];
-	} control;
-	struct iovec iov = { ret, sizeof(*ret) };
-	struct msghdr m = { .msg_iov = &iov,
-		.msg_iovlen = 1,
-		.msg_control = control.buf,
-		.msg_controllen = sizeof(control.buf) };
-	struct cmsghdr *c;
-	ssize_t n;
-
-	*fd = -1;
-	do
-		n = recvmsg(looker.sock, &m, MSG_CMSG_CLOEXEC);
-	while (n < 0 && errno == EINTR);
-	c = n > 0 ? CMSG_FIRSTHDR(&m) : NULL;
-	if (c && c->cmsg_level == SOL_SOCKET && c->cmsg_type == SCM_RIGHTS)
-		memcpy(fd, CMSG_DATA(c), sizeof(*fd));
-	return n < 0 ? -errno : n;
-}
-
 /* Check an answer like the image's own data: a hostile image may control the process that sends
  * it. */
 static int check(struct look_answer *a, enum look_what what, int fd)
@@ -180,7 +156,7 @@ static int hear(enum look_what what, struct look_answer *ret, int *fd)
 	auto_close int got = -1;
 	int r;
 
-	if (receive(ret, &got) != (ssize_t)sizeof(*ret)) {
+	if (fds_receive(looker.sock, ret, sizeof(*ret), &got) != (ssize_t)sizeof(*ret)) {
 		give_up();
 		return -EIO;
 	}

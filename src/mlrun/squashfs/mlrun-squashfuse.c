@@ -30,6 +30,7 @@
 #include "squashfs/server_warm.h"
 
 #include "base/cleanup.h"
+#include "base/fds.h"
 
 #include <errno.h>
 #include <malloc.h>
@@ -70,33 +71,6 @@ static void tune_malloc(void)
 	mallopt(M_TRIM_THRESHOLD, CACHE_BYTES);
 	mallopt(M_ARENA_MAX, 1);
 	mallopt(M_TOP_PAD, 1 << 20);
-}
-
-/* Receive the other side's descriptor, or -1. */
-static int receive(void)
-{
-	union {
-		struct cmsghdr align;
-		char buf[CMSG_SPACE(sizeof(int))];
-	} control;
-	char byte;
-	struct iovec iov = { &byte, 1 };
-	struct msghdr m = { .msg_iov = &iov,
-		.msg_iovlen = 1,
-		.msg_control = control.buf,
-		.msg_controllen = sizeof(control.buf) };
-	struct cmsghdr *c;
-	ssize_t n;
-	int fd;
-
-	do
-		n = recvmsg(SOCKET, &m, MSG_CMSG_CLOEXEC);
-	while (n < 0 && errno == EINTR);
-	c = n > 0 ? CMSG_FIRSTHDR(&m) : NULL;
-	if (!c || c->cmsg_level != SOL_SOCKET || c->cmsg_type != SCM_RIGHTS)
-		return -1;
-	memcpy(&fd, CMSG_DATA(c), sizeof(fd));
-	return fd;
 }
 
 /* --- threads ------------------------------------------------------------------------ */
@@ -274,6 +248,7 @@ int main(int argc, char **argv)
 	int is_look = argc == 2 && strcmp(argv[1], "--look") == 0;
 	pid_t pid;
 	int fuse;
+	char byte;
 
 	if (argc != 4 && argc != 6 && !is_look) {
 		fprintf(stderr, "mlrun: this program is a part of mlrun: type mlrun exec IMAGE\n");
@@ -291,6 +266,6 @@ int main(int argc, char **argv)
 		return 125;
 	start_warming(argv + 4);
 	pin(argv[3]);
-	fuse = receive();
+	fds_receive(SOCKET, &byte, 1, &fuse);
 	return fuse < 0 ? 0 : serve(fuse);
 }

@@ -1,6 +1,7 @@
 #include "squashfs/server_look.h"
 
 #include "base/cleanup.h"
+#include "base/fds.h"
 #include "squashfs/look.h"
 #include "squashfs/server_path.h"
 
@@ -265,33 +266,6 @@ static int answer(struct image *im, struct blocks *blocks, const struct look_req
 	}
 }
 
-static ssize_t send_answer(int sock, const struct look_answer *a, int fd)
-{
-	union {
-		struct cmsghdr align;
-		char buf[CMSG_SPACE(sizeof(int))];
-	} control = { 0 };
-	struct iovec iov = { (void *)a, sizeof(*a) };
-	struct msghdr m = { .msg_iov = &iov, .msg_iovlen = 1 };
-	ssize_t n;
-
-	if (fd >= 0) {
-		struct cmsghdr *c;
-
-		m.msg_control = control.buf;
-		m.msg_controllen = sizeof(control.buf);
-		c = CMSG_FIRSTHDR(&m);
-		c->cmsg_level = SOL_SOCKET;
-		c->cmsg_type = SCM_RIGHTS;
-		c->cmsg_len = CMSG_LEN(sizeof(int));
-		memcpy(CMSG_DATA(c), &fd, sizeof(int));
-	}
-	do
-		n = sendmsg(sock, &m, MSG_NOSIGNAL);
-	while (n < 0 && errno == EINTR);
-	return n;
-}
-
 void look_serve(int sock, struct image *im, struct blocks *blocks)
 {
 	static struct look_request q;
@@ -313,7 +287,7 @@ void look_serve(int sock, struct image *im, struct blocks *blocks)
 		a.code = r < 0 ? r : 0;
 		if (r > 0)
 			fd = r; /* never 0: 0 to 4 are in use */
-		if (send_answer(sock, &a, fd) < 0)
+		if (fds_send(sock, &a, sizeof(a), fd) < 0)
 			return;
 	}
 }
