@@ -35,7 +35,7 @@ static struct gpu *add(struct gpu_machine *m, enum gpu_vendor vendor, unsigned m
 	return g;
 }
 
-/* As gpu_devices_count() does. */
+/* As gpu_machine_count() does. */
 static void count(struct gpu_machine *m)
 {
 	int next[2] = { 0, 0 };
@@ -233,15 +233,15 @@ static void check_row(const struct row *row, size_t number)
 		r = gpu_choose(&w, &m, &a, &c, &err);
 	chosen = print_chosen(&c);
 	words = print_words(&w, &a, &c, &err);
-	visible = c.cuda_visible;
+	visible = c.visible[GPU_NVIDIA];
 	if (row->visible && strncmp(row->visible, "amd:", 4) == 0)
-		visible = c.rocr_visible ? xasprintf("amd:%s", c.rocr_visible) : NULL;
+		visible = c.visible[GPU_AMD] ? xasprintf("amd:%s", c.visible[GPU_AMD]) : NULL;
 	if (r != row->r || strcmp(chosen, row->chosen ? row->chosen : "") != 0 ||
 		strcmp(visible ? visible : "", row->visible ? row->visible : "") != 0 ||
 		(row->says && !strstr(words, row->says)))
 		fail_msg("row %zu: %d, chosen '%s', visible '%s', %s", number, r, chosen,
 			visible ? visible : "", words);
-	if (visible != c.cuda_visible)
+	if (visible != c.visible[GPU_NVIDIA])
 		free((char *)(uintptr_t)visible);
 }
 

@@ -9,6 +9,7 @@
 
 #include "base/cleanup.h"
 #include "base/memory.h"
+#include "gpu/amd/amd.h"
 #include "gpu/nvidia/devices.h"
 #include "gpu/node.h"
 
@@ -88,9 +89,9 @@ static void look_as(enum gpu_driver driver)
 	gpu_machine_done(&m);
 	m.driver = driver;
 	assert_int_equal(gpu_dir_open(root, &d), 0);
-	if (gpu_devices_find(&d, &m, &err) < 0 || gpu_amd_find(&d, 0, &m, &err) < 0)
+	if (gpu_devices_find(&d, &m, &err) < 0 || gpu_amd_find(&d, 0, 0, &m, &err) < 0)
 		fail_msg("%s", err.text);
-	gpu_devices_count(&m);
+	gpu_machine_count(&m);
 }
 
 static void look(void)

@@ -531,7 +531,7 @@ static void the_profile_names_the_chosen_by_their_minor_numbers(void **state)
 static void a_variable_counts_as_the_container_does_unless_the_user_gave_one(void **state)
 {
 	plan_env_set(&p, "CUDA_VISIBLE_DEVICES", "3", PLAN_FROM_CALLER);
-	c.cuda_visible = xstrdup("0");
+	c.visible[GPU_NVIDIA] = xstrdup("0");
 	choose(1, -1);
 	inject();
 	assert_string_equal(plan_env_get(&p, "CUDA_VISIBLE_DEVICES"), "0");
@@ -546,7 +546,7 @@ static void a_variable_counts_as_the_container_does_unless_the_user_gave_one(voi
 	drop(state);
 	make(state);
 	plan_env_set(&p, "CUDA_VISIBLE_DEVICES", "1", PLAN_FROM_USER);
-	c.cuda_visible = xstrdup("0");
+	c.visible[GPU_NVIDIA] = xstrdup("0");
 	choose(1, -1);
 	inject();
 	assert_string_equal(plan_env_get(&p, "CUDA_VISIBLE_DEVICES"), "1");
@@ -562,7 +562,7 @@ static void amds_bring_their_nodes_and_libraries_only_where_the_image_has_none(v
 		f->soname = xstrdup("libhsa-runtime64.so.1");
 		add_node(&m.nodes, &m.n_nodes, "/dev/kfd");
 		add_gpu(GPU_AMD, 5, "0000:83:00.0");
-		c.rocr_visible = xstrdup("0");
+		c.visible[GPU_AMD] = xstrdup("0");
 		plan_env_set(&p, "HIP_VISIBLE_DEVICES", "1", PLAN_FROM_CALLER);
 		plan_env_set(&p, "CUDA_VISIBLE_DEVICES", "1", PLAN_FROM_CALLER);
 		if (has_rocm)

@@ -10,7 +10,7 @@
 
 #include "base/cleanup.h"
 #include "base/memory.h"
-#include "gpu/amd/rocm.h"
+#include "gpu/amd/amd.h"
 
 #include <fcntl.h>
 #include <stdio.h>

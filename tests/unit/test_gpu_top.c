@@ -11,7 +11,7 @@
 #include "base/memory.h"
 #include "cli/top_node.h"
 #include "cli/top.h"
-#include "gpu/amd/amd_sample.h"
+#include "gpu/amd/amd.h"
 
 #include <errno.h>
 #include <fcntl.h>

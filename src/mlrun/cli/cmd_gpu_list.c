@@ -10,6 +10,7 @@
 #include "gpu/machine.h"
 #include "gpu/node.h"
 #include "gpu/nvidia/nvml.h"
+#include "gpu/vendor.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -49,7 +50,7 @@ static json_t *gpu_json(const struct gpu *g)
 	for (size_t i = 0; i < g->n_drm; i++)
 		json_array_append_new(drm, mlr_json_text(g->drm[i].path));
 	return json_pack("{s:s, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:b, s:s, s:o}",
-		"vendor", gpu_vendor_names[g->vendor], "index",
+		"vendor", gpu_vendors[g->vendor].name, "index",
 		g->index < 0 ? json_null() : json_integer(g->index), "model",
 		mlr_json_text(g->model), "brand", mlr_json_text(g->brand), "arch",
 		version_json(&g->arch), "memory", bytes_json(g->memory), "uuid",
@@ -190,19 +191,19 @@ static void print_driver(const struct gpu_machine *m)
 
 static void print_none(const struct gpu_machine *m)
 {
-	static const char where[] =
-		"nothing in /proc/driver/nvidia/gpus, nothing in /sys/class/kfd";
 	const char *root = gpu_root();
+	int is_machine = strcmp(root, "/") == 0;
 
 	if (m->refused) {
 		cli_print_safe(m->refused);
 		putchar('\n');
 	} else if (m->driver == GPU_DRIVER_WSL) {
 		puts("the GPUs are Windows', behind /dev/dxg; nvidia-smi -L lists them");
-	} else if (strcmp(root, "/") == 0) {
-		printf("no GPU: %s\n", where);
 	} else {
-		printf("no GPU below '%s': %s\n", root, where);
+		printf(is_machine ? "no GPU" : "no GPU below '%s'", root);
+		for (int v = 0; v < GPU_VENDORS; v++)
+			printf("%s nothing in %s", v ? "," : ":", gpu_vendors[v].listed_in);
+		putchar('\n');
 	}
 }
 

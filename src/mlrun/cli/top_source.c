@@ -3,8 +3,8 @@
 #include "base/cleanup.h"
 #include "base/log.h"
 #include "base/memory.h"
-#include "gpu/amd/amd_sample.h"
 #include "gpu/choice/choice.h"
+#include "gpu/vendor.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -54,7 +54,7 @@ static char *driver_text(const struct gpu_machine *m)
 	char cuda[GPU_VERSION_TEXT];
 
 	if (m->driver == GPU_DRIVER_NONE)
-		return m->n_gpus > 0 ? xstrdup("AMD") : NULL;
+		return m->n_gpus > 0 ? xstrdup(gpu_vendors[m->gpus[0].vendor].title) : NULL;
 	return xasprintf("NVIDIA driver%s%s%s%s", version,
 		m->driver == GPU_DRIVER_WSL ? " of Windows (WSL)" : "",
 		gpu_version_is_known(&m->cuda) ? ", CUDA " : "",
@@ -109,9 +109,7 @@ void top_source_close(struct top_source *s)
 	gpu_watch_close(&s->watch);
 	top_empty(&s->top);
 	drop_samples(&s->arrived);
-	drop_samples(&s->nvidia);
-	drop_samples(&s->amd);
-	free(s->all.v);
+	drop_samples(&s->shown);
 	free(s->top.driver);
 	free(s->top.scope);
 	free(s->top.note);
@@ -158,23 +156,29 @@ int top_source_hear(struct top_source *s)
 	return 0;
 }
 
+static void add_samples(struct top_source *s,
+	int (*sample)(const struct gpu_dir *, const struct gpu_machine *, struct gpu_sample **))
+{
+	struct gpu_sample *v;
+	int n = sample(&s->dir, &s->machine, &v);
+
+	s->shown.v = xreallocarray(s->shown.v, (size_t)(s->shown.n + n) + 1, sizeof(*v));
+	memcpy(s->shown.v + s->shown.n, v, (size_t)n * sizeof(*v));
+	s->shown.n += n;
+	free(v);
+}
+
 void top_source_next(struct top_source *s)
 {
 	struct top_node node;
 
 	top_empty(&s->top);
-	drop_samples(&s->nvidia);
-	drop_samples(&s->amd);
-	free(s->all.v);
-	s->nvidia = s->arrived;
+	drop_samples(&s->shown);
+	s->shown = s->arrived;
 	s->arrived = (struct top_samples){ NULL, 0 };
-	s->amd.n = gpu_amd_sample(&s->dir, &s->machine, &s->amd.v);
-	s->all.n = s->nvidia.n + s->amd.n;
-	s->all.v = xcalloc((size_t)s->all.n + 1, sizeof(*s->all.v));
-	if (s->nvidia.n)
-		memcpy(s->all.v, s->nvidia.v, (size_t)s->nvidia.n * sizeof(*s->all.v));
-	if (s->amd.n)
-		memcpy(s->all.v + s->nvidia.n, s->amd.v, (size_t)s->amd.n * sizeof(*s->all.v));
+	for (int v = 0; v < GPU_VENDORS; v++)
+		if (gpu_vendors[v].sample)
+			add_samples(s, gpu_vendors[v].sample);
 	top_node_next(s->node, &node);
-	top_fill(&s->top, &s->machine, s->is_shown, s->all.v, s->all.n, &node);
+	top_fill(&s->top, &s->machine, s->is_shown, s->shown.v, s->shown.n, &node);
 }

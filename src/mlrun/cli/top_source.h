@@ -19,10 +19,10 @@ struct top_source {
 	struct gpu_machine machine;
 	struct gpu_dir dir;
 	int is_job;
-	char *is_shown;                      /* of each of the machine's GPUs */
-	struct gpu_watch watch;              /* from is -1 where NVIDIA's library tells nothing */
-	struct top_samples arrived;          /* from it, and not in a picture yet */
-	struct top_samples nvidia, amd, all; /* of the picture in top; all borrows */
+	char *is_shown;             /* of each of the machine's GPUs */
+	struct gpu_watch watch;     /* from is -1 where NVIDIA's library tells nothing */
+	struct top_samples arrived; /* from it, and not in a picture yet */
+	struct top_samples shown;   /* of the picture in top */
 	struct top_node_watch *node;
 	struct top top; /* the latest picture; its note tells why GPUs tell nothing */
 };

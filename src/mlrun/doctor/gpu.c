@@ -6,6 +6,7 @@
 #include "gpu/gpu.h"
 #include "gpu/machine.h"
 #include "gpu/node.h"
+#include "gpu/vendor.h"
 
 #include <ctype.h>
 #include <dirent.h>
@@ -120,10 +121,13 @@ static void look_at_windows(const struct gpu_machine *m, struct doctor_report *r
 			m->driver_text ? " " : "", m->driver_text ? m->driver_text : "");
 }
 
-static int look_at_amd(const struct gpu_machine *m, struct doctor_report *r)
+/* Of a vendor whose driver is the kernel's own. */
+static int look_at_others(
+	const struct gpu_machine *m, enum gpu_vendor vendor, struct doctor_report *r)
 {
-	struct count c = count_gpus(m, GPU_AMD);
-	auto_free char *gpus = say(&c, "AMD "), *why = NULL;
+	const struct gpu_vendor_row *row = &gpu_vendors[vendor];
+	struct count c = count_gpus(m, vendor);
+	auto_free char *kind = xasprintf("%s ", row->title), *gpus = say(&c, kind), *why = NULL;
 	struct doctor_finding *f;
 
 	if (c.all == 0)
@@ -134,9 +138,8 @@ static int look_at_amd(const struct gpu_machine *m, struct doctor_report *r)
 	}
 	f = doctor_add(r, "gpu", DOCTOR_FAILURE, "%s, but none can be opened", gpus);
 	why = c.closed ? gpu_node_why(&c.closed->node) : NULL;
-	doctor_because(f, "%s", why ? why : "/dev/kfd or the nodes in /dev/dri are not there");
-	doctor_mend(f, DOCTOR_ADMINISTRATOR, "%s",
-		c.closed ? "usermod -aG render,video USER" : "modprobe amdgpu && udevadm trigger");
+	doctor_because(f, "%s", why ? why : row->lacking);
+	doctor_mend(f, DOCTOR_ADMINISTRATOR, "%s", c.closed ? row->mend_group : row->mend);
 	return 0;
 }
 
@@ -198,7 +201,10 @@ void check_gpu(const struct doctor_machine *m, struct doctor_report *r)
 		look_at_windows(&gpus, r);
 	if (gpus.driver == GPU_DRIVER_NVIDIA && !is_unheard_of(&gpus))
 		well = look_at_nvidia(&gpus, r);
-	well = look_at_amd(&gpus, r) && well && !is_unheard_of(&gpus);
+	for (int v = 0; v < GPU_VENDORS; v++)
+		if (v != GPU_NVIDIA)
+			well = look_at_others(&gpus, (enum gpu_vendor)v, r) && well;
+	well = well && !is_unheard_of(&gpus);
 	/* A failure has said the same already. */
 	for (size_t i = 0; well && i < gpus.warnings.n; i++)
 		tell_warning(gpus.warnings.v[i], r);

@@ -9,6 +9,7 @@
 #include "gpu/inject/linker.h"
 #include "gpu/machine.h"
 #include "gpu/nvidia/nvml.h"
+#include "gpu/vendor.h"
 #include "gpu/choice/requirement.h"
 #include "gpu/choice/wish.h"
 
@@ -50,18 +51,10 @@ static int is_there(const char *root, const char *path)
 /* What every start asks: is it worth looking any further? */
 static int has_driver(const char *root)
 {
-	static const char *const traces[] = {
-		"/proc/driver/nvidia/version",
-		"/dev/nvidiactl", /* where a container around this one hides the former */
-		"/dev/kfd",
-#ifdef __x86_64__
-		"/dev/dxg",
-#endif
-	};
-
-	for (size_t i = 0; i < ARRAY_LEN(traces); i++)
-		if (is_there(root, traces[i]))
-			return 1;
+	for (int v = 0; v < GPU_VENDORS; v++)
+		for (const char *const *trace = gpu_vendors[v].traces; *trace; trace++)
+			if (is_there(root, *trace))
+				return 1;
 #ifndef __aarch64__
 	if (strcmp(root, "/") == 0) /* Tegra has ARM's processors only */
 		return 0;

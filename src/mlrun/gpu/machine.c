@@ -11,7 +11,6 @@ const char *const gpu_driver_names[] = { [GPU_DRIVER_NONE] = NULL,
 	[GPU_DRIVER_NVIDIA] = "nvidia",
 	[GPU_DRIVER_WSL] = "wsl",
 	[GPU_DRIVER_TEGRA] = "tegra" };
-const char *const gpu_vendor_names[] = { [GPU_NVIDIA] = "nvidia", [GPU_AMD] = "amd" };
 
 static void node_done(struct gpu_node *n)
 {

@@ -35,11 +35,10 @@ enum gpu_driver {
 			     driver */
 };
 
-enum gpu_vendor { GPU_NVIDIA, GPU_AMD };
+enum gpu_vendor { GPU_NVIDIA, GPU_AMD, GPU_VENDORS }; /* vendor.h has a row for each */
 
-/* Their words in JSON, each at its value: "nvidia" and so on; NULL for GPU_DRIVER_NONE. */
+/* Their words in JSON, each at its value; NULL for GPU_DRIVER_NONE. */
 extern const char *const gpu_driver_names[GPU_DRIVER_TEGRA + 1];
-extern const char *const gpu_vendor_names[GPU_AMD + 1];
 
 enum gpu_file_kind {
 	GPU_LIBRARY,
@@ -161,6 +160,9 @@ int gpu_machine_read_gpus(const char *root, struct gpu_machine *ret, struct mlr_
 
 /* A node by its path, of nodes, fabric and the GPUs; NULL. */
 const struct gpu_node *gpu_machine_node(const struct gpu_machine *m, const char *path);
+
+/* Set each GPU's index, after all are found. */
+void gpu_machine_count(struct gpu_machine *m);
 
 /* For those that fill one in: a new element, zeroed, good until the next is added. */
 struct gpu_file *gpu_machine_add_file(struct gpu_machine *m);

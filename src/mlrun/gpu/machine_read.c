@@ -3,12 +3,22 @@
 
 #include "base/cleanup.h"
 #include "base/memory.h"
-#include "gpu/nvidia/devices.h"
-#include "gpu/nvidia/files.h"
 #include "gpu/root.h"
+#include "gpu/vendor.h"
 
 #include <string.h>
 #include <sys/utsname.h>
+
+void gpu_machine_count(struct gpu_machine *m)
+{
+	int next[GPU_VENDORS] = { 0 };
+
+	for (size_t i = 0; i < m->n_gpus; i++) {
+		struct gpu *g = &m->gpus[i];
+
+		g->index = g->node.path && g->node.error == 0 ? next[g->vendor]++ : -1;
+	}
+}
 
 static int read_machine(const char *root, int with_files, unsigned caps, struct gpu_machine *ret,
 	struct mlr_error *err)
@@ -20,14 +30,11 @@ static int read_machine(const char *root, int with_files, unsigned caps, struct 
 
 	if (r < 0)
 		return mlr_fail(err, -r, "GPUs: '%s': %s", root, strerror(-r));
-	r = gpu_files_find(&d, with_files, caps, &m, err);
-	if (r == 0)
-		r = gpu_devices_find(&d, &m, err);
-	if (r == 0)
-		r = gpu_amd_find(&d, with_files, &m, err);
+	for (int v = 0; r == 0 && v < GPU_VENDORS; v++)
+		r = gpu_vendors[v].find(&d, with_files, caps, &m, err);
 	if (r < 0)
 		return r;
-	gpu_devices_count(&m);
+	gpu_machine_count(&m);
 	uname(&u);
 	m.processors = xstrdup(u.machine);
 	*ret = m;

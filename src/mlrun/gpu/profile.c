@@ -4,6 +4,7 @@
 #include "base/file.h"
 #include "base/json.h"
 #include "base/memory.h"
+#include "gpu/vendor.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -53,7 +54,7 @@ static json_t *caps_to_json(unsigned caps)
 static json_t *file_to_json(const struct gpu_file *f)
 {
 	return json_pack("{s:s, s:s, s:o, s:o, s:o, s:i, s:o, s:o, s:o}", "kind", kinds[f->kind],
-		"vendor", gpu_vendor_names[f->vendor], "capabilities", caps_to_json(f->caps),
+		"vendor", gpu_vendors[f->vendor].name, "capabilities", caps_to_json(f->caps),
 		"path", mlr_json_text(f->path), "target", mlr_json_text(f->target), "bits", f->bits,
 		"soname", mlr_json_text(f->soname), "dev_link", mlr_json_text(f->dev_link), "glibc",
 		version_to_json(&f->glibc));
@@ -102,7 +103,7 @@ static json_t *gpu_to_json(const struct gpu *g)
 	for (size_t i = 0; i < g->n_mig; i++)
 		json_array_append_new(mig, mig_to_json(&g->mig[i]));
 	return json_pack("{s:s, s:o, s:o, s:o, s:o, s:o, s:I, s:o, s:o, s:o, s:o, s:o, s:o}",
-		"vendor", gpu_vendor_names[g->vendor], "index",
+		"vendor", gpu_vendors[g->vendor].name, "index",
 		g->index < 0 ? json_null() : json_integer(g->index), "bus_id",
 		mlr_json_text(*g->bus_id ? g->bus_id : NULL), "proc_dir",
 		mlr_json_text(g->proc_dir), "uuid", mlr_json_text(g->uuid), "model",
@@ -219,6 +220,15 @@ static size_t choice(struct in *in, const char *key, const char *const *words, s
 			return i;
 	wrong(in, key, "a word that is known here");
 	return 0;
+}
+
+static enum gpu_vendor vendor(struct in *in)
+{
+	const char *names[GPU_VENDORS];
+
+	for (int v = 0; v < GPU_VENDORS; v++)
+		names[v] = gpu_vendors[v].name;
+	return (enum gpu_vendor)choice(in, "vendor", names, GPU_VENDORS);
 }
 
 static struct gpu_version version(struct in *in, const char *key)
@@ -348,8 +358,7 @@ static void add_gpu(struct in *in, void *into)
 	struct gpu *g = gpu_machine_add_gpu(into);
 	struct nodes drm = { &g->drm, &g->n_drm };
 
-	g->vendor = (enum gpu_vendor)choice(
-		in, "vendor", gpu_vendor_names, ARRAY_LEN(gpu_vendor_names));
+	g->vendor = vendor(in);
 	g->index = (int)number_or_null(in, "index", INT_LIMIT, -1);
 	g->bus_id = text_or_null(in, "bus_id");
 	if (!g->bus_id)
@@ -371,8 +380,7 @@ static void add_file(struct in *in, void *into)
 	struct gpu_file *f = gpu_machine_add_file(into);
 
 	f->kind = (enum gpu_file_kind)choice(in, "kind", kinds, ARRAY_LEN(kinds));
-	f->vendor = (enum gpu_vendor)choice(
-		in, "vendor", gpu_vendor_names, ARRAY_LEN(gpu_vendor_names));
+	f->vendor = vendor(in);
 	f->caps = caps(in, "capabilities");
 	f->path = path_of(in, "path");
 	f->target = path_or_null(in, "target");

@@ -3,12 +3,11 @@
  * Linux, drivers/gpu/drm/amd/amdkfd/kfd_topology.c). A GPU that the job's cgroup denies has a node
  * there that cannot be read; it is found by /sys/class/drm then.
  */
-#include "gpu/nvidia/devices.h"
+#include "gpu/amd/amd.h"
 
 #include "base/cleanup.h"
 #include "base/memory.h"
 #include "gpu/node.h"
-#include "gpu/amd/rocm.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -220,12 +219,13 @@ static void check_door(const struct gpu_dir *d, size_t first, struct gpu_machine
 	strv_add(&m->warnings, why);
 }
 
-int gpu_amd_find(
-	const struct gpu_dir *d, int with_files, struct gpu_machine *m, struct mlr_error *err)
+int gpu_amd_find(const struct gpu_dir *d, int with_files, unsigned caps, struct gpu_machine *m,
+	struct mlr_error *err)
 {
 	auto_strv struct strv names = STRV_INIT;
 	size_t first = m->n_gpus;
 
+	(void)caps;
 	(void)err;
 	if (gpu_dir_list(d, KFD, &names) < 0)
 		return 0;

@@ -1,4 +1,4 @@
-#include "gpu/amd/amd_sample.h"
+#include "gpu/amd/amd.h"
 
 #include "base/cleanup.h"
 #include "base/memory.h"

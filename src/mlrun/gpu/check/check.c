@@ -5,10 +5,11 @@
 #include "base/memory.h"
 #include "gpu/check/check_cuda.h"
 #include "gpu/choice/choice.h"
-#include "gpu/inject/linker.h"
-#include "gpu/node.h"
 #include "gpu/choice/requirement.h"
 #include "gpu/choice/wish.h"
+#include "gpu/inject/linker.h"
+#include "gpu/node.h"
+#include "gpu/vendor.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -98,14 +99,6 @@ static void check_platform(struct check *k)
 			xstrdup("mlrun pull --platform fetches another variant, if there is one"));
 }
 
-static int has_amd(const struct gpu_machine *m)
-{
-	for (size_t i = 0; i < m->n_gpus; i++)
-		if (m->gpus[i].vendor == GPU_AMD)
-			return 1;
-	return 0;
-}
-
 /* To free(). */
 static char *name_driver(const struct gpu_machine *m)
 {
@@ -136,20 +129,22 @@ static int check_driver(struct check *k)
 		tell(k, GPU_FAILS, "driver", xstrdup(m->refused), NULL);
 		return 0;
 	}
-	if (m->driver == GPU_DRIVER_NONE && !has_amd(m) && is_unneeded(k)) {
+	if (m->driver == GPU_DRIVER_NONE && m->n_gpus == 0 && is_unneeded(k)) {
 		tell(k, GPU_NOT_NEEDED, "driver",
 			xstrdup("the machine has no driver of a GPU, and the image asks for no GPU"),
 			NULL);
 		return 0;
 	}
-	if (m->driver == GPU_DRIVER_NONE && !has_amd(m)) {
+	if (m->driver == GPU_DRIVER_NONE && m->n_gpus == 0) {
 		tell(k, GPU_FAILS, "driver", xstrdup("the machine has no driver of a GPU"),
 			xstrdup("on a machine that has one: mlrun profile >FILE; then here: mlrun gpu check "
 				"--profile FILE IMAGE"));
 		return 0;
 	}
 	if (m->driver == GPU_DRIVER_NONE)
-		tell(k, GPU_OK, "driver", xstrdup("AMD's, of the kernel"), NULL);
+		tell(k, GPU_OK, "driver",
+			xasprintf("%s's, of the kernel", gpu_vendors[m->gpus[0].vendor].title),
+			NULL);
 	else
 		tell(k, GPU_OK, "driver", name_driver(m), NULL);
 	for (size_t i = 0; i < m->warnings.n; i++)

@@ -4,6 +4,7 @@
 #include "base/memory.h"
 #include "gpu/choice/name.h"
 #include "gpu/choice/variable.h"
+#include "gpu/vendor.h"
 
 #include <ctype.h>
 #include <errno.h>
@@ -70,14 +71,6 @@ static void add_openable(const struct gpu_machine *m, enum gpu_vendor vendor, st
 	for (size_t i = 0; i < m->n_gpus; i++)
 		if (m->gpus[i].vendor == vendor && m->gpus[i].index >= 0)
 			add(l, (struct gpu_chosen){ i, -1 });
-}
-
-static int has_vendor(const struct gpu_machine *m, enum gpu_vendor vendor)
-{
-	for (size_t i = 0; i < m->n_gpus; i++)
-		if (m->gpus[i].vendor == vendor)
-			return 1;
-	return 0;
 }
 
 static void add_from(struct gpu_allocation *a, const char *key, const char *value)
@@ -160,8 +153,8 @@ static void read_visible(const struct gpu_machine *m, enum gpu_vendor vendor, co
 
 /* HIP_VISIBLE_DEVICES counts what ROCR_VISIBLE_DEVICES has left (ROCm documentation, "GPU isolation
  * techniques"). */
-static void read_within(const struct gpu_machine *m, const char *key, const char *value,
-	const struct list *outer, struct list *l, struct gpu_allocation *a)
+static void read_within(const struct gpu_machine *m, enum gpu_vendor vendor, const char *key,
+	const char *value, const struct list *outer, struct list *l, struct gpu_allocation *a)
 {
 	for (const char *at = value; *value; at++) {
 		size_t len = strcspn(at, ",");
@@ -175,7 +168,7 @@ static void read_within(const struct gpu_machine *m, const char *key, const char
 			number = strtoul(item, NULL, 10);
 		if (number < outer->n)
 			add(l, outer->v[number]);
-		else if (gpu_name_is_uuid(item) && find_visible(m, GPU_AMD, item, &c) == 0 &&
+		else if (gpu_name_is_uuid(item) && find_visible(m, vendor, item, &c) == 0 &&
 			has_gpu(outer, c.gpu))
 			add(l, c);
 		else {
@@ -200,8 +193,7 @@ static int find_global(const struct gpu_machine *m, enum gpu_vendor vendor, unsi
 
 		if (g->vendor != vendor)
 			continue;
-		if (vendor == GPU_NVIDIA ? g->minor == number
-					 : (count == number || g->minor == number)) {
+		if (g->minor == number || (gpu_vendors[vendor].is_counted && count == number)) {
 			*ret = (struct gpu_chosen){ i, -1 };
 			return 0;
 		}
@@ -365,48 +357,39 @@ static void remark_order(char *const *env, const struct gpu_machine *m, const ch
 		visible);
 }
 
-static void read_nvidia(
-	char *const *env, const struct gpu_machine *m, struct list *l, struct gpu_allocation *a)
+static void read_vendor(char *const *env, const struct gpu_machine *m, enum gpu_vendor vendor,
+	struct list *l, struct gpu_allocation *a)
 {
-	const char *visible = strv_env_get(env, "CUDA_VISIBLE_DEVICES");
-
-	if (!visible) {
-		read_batch_system(env, m, GPU_NVIDIA, l, a);
-		return;
-	}
-	read_visible(m, GPU_NVIDIA, "CUDA_VISIBLE_DEVICES", visible, l, a);
-	add_from(a, "CUDA_VISIBLE_DEVICES", visible);
-	cross_check(env, m, visible, l, a);
-	if (l->n)
-		remark_order(env, m, visible, a);
-}
-
-static void read_amd(
-	char *const *env, const struct gpu_machine *m, struct list *l, struct gpu_allocation *a)
-{
+	const struct gpu_vendor_row *row = &gpu_vendors[vendor];
 	auto_call(list_done) struct list outer = { NULL, 0 };
-	const char *rocr = strv_env_get(env, "ROCR_VISIBLE_DEVICES"),
-		   *hip = strv_env_get(env, "HIP_VISIBLE_DEVICES"), *name = "HIP_VISIBLE_DEVICES";
+	int is_first = gpu_vendor_first(m) == vendor;
+	const char *visible = strv_env_get(env, row->visible), *name = row->within[0],
+		   *within = name ? strv_env_get(env, name) : NULL;
 
-	if (!rocr && !hip && !has_vendor(m, GPU_NVIDIA)) {
-		name = "CUDA_VISIBLE_DEVICES";
-		hip = strv_env_get(env, name);
+	if (row->borrowed && !visible && !within && is_first) {
+		name = row->borrowed;
+		within = strv_env_get(env, name);
 	}
-	if (rocr) {
-		read_visible(m, GPU_AMD, "ROCR_VISIBLE_DEVICES", rocr, &outer, a);
-		add_from(a, "ROCR_VISIBLE_DEVICES", rocr);
-	} else if (!hip && !has_vendor(m, GPU_NVIDIA)) {
-		read_batch_system(env, m, GPU_AMD, &outer, a);
+	if (visible) {
+		read_visible(m, vendor, row->visible, visible, &outer, a);
+		add_from(a, row->visible, visible);
+	} else if (!within && is_first) {
+		read_batch_system(env, m, vendor, &outer, a);
 	} else {
-		add_openable(m, GPU_AMD, &outer);
+		add_openable(m, vendor, &outer);
 	}
-	if (hip) {
-		read_within(m, name, hip, &outer, l, a);
-		add_from(a, name, hip);
+	if (within) {
+		read_within(m, vendor, name, within, &outer, l, a);
+		add_from(a, name, within);
 		return;
 	}
 	for (size_t i = 0; i < outer.n; i++)
 		add(l, outer.v[i]);
+	if (vendor != GPU_NVIDIA || !visible)
+		return;
+	cross_check(env, m, visible, &outer, a);
+	if (outer.n)
+		remark_order(env, m, visible, a);
 }
 
 int gpu_allocation_read(char *const *env, const struct gpu_machine *m, struct gpu_allocation *ret,
@@ -417,10 +400,9 @@ int gpu_allocation_read(char *const *env, const struct gpu_machine *m, struct gp
 
 	(void)err;
 	a.is_job = gpu_allocation_is_job(env);
-	if (has_vendor(m, GPU_NVIDIA))
-		read_nvidia(env, m, &l, &a);
-	if (has_vendor(m, GPU_AMD))
-		read_amd(env, m, &l, &a);
+	for (int v = 0; v < GPU_VENDORS; v++)
+		if (gpu_vendor_is_here(m, (enum gpu_vendor)v))
+			read_vendor(env, m, (enum gpu_vendor)v, &l, &a);
 	a.n = l.n;
 	a.order = xcalloc(l.n + 1, sizeof(*a.order));
 	a.mig = xcalloc(l.n + 1, sizeof(*a.mig));

@@ -3,6 +3,7 @@
 #include "base/cleanup.h"
 #include "base/memory.h"
 #include "gpu/choice/name.h"
+#include "gpu/vendor.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -12,8 +13,8 @@
 void gpu_choice_done(struct gpu_choice *c)
 {
 	free(c->v);
-	free(c->cuda_visible);
-	free(c->rocr_visible);
+	for (int v = 0; v < GPU_VENDORS; v++)
+		free(c->visible[v]);
 	strv_done(&c->remarks);
 	strv_done(&c->notes);
 	*c = (struct gpu_choice)GPU_CHOICE_INIT;
@@ -30,14 +31,6 @@ struct choosing {
 	char *refused; /* the remark about the first that was refused; NULL */
 	struct gpu_choice *c;
 };
-
-static enum gpu_vendor counted_vendor(const struct gpu_machine *m)
-{
-	for (size_t i = 0; i < m->n_gpus; i++)
-		if (m->gpus[i].vendor == GPU_NVIDIA)
-			return GPU_NVIDIA;
-	return GPU_AMD;
-}
 
 static void add(struct gpu_choice *c, size_t gpu, int mig)
 {
@@ -136,7 +129,7 @@ static int is_closed_number(const struct choosing *s, const char *item)
 	if (!*item || item[strspn(item, "0123456789")] || strlen(item) > 4)
 		return 0;
 	for (size_t i = 0; i < s->m->n_gpus; i++) {
-		if (s->m->gpus[i].vendor != counted_vendor(s->m))
+		if (s->m->gpus[i].vendor != gpu_vendor_first(s->m))
 			continue;
 		total++;
 		closed += s->m->gpus[i].index < 0;
@@ -163,7 +156,7 @@ static int resolve(struct choosing *s, const char *item, struct mlr_error *err)
 {
 	struct gpu_chosen c;
 	auto_free char *obstacle = NULL;
-	int r = gpu_name_find(s->m, counted_vendor(s->m), item, &c);
+	int r = gpu_name_find(s->m, gpu_vendor_first(s->m), item, &c);
 
 	if (r < 0)
 		return r == -ENODEV && is_closed_number(s, item) ? refuse_closed(s, item, err)
@@ -371,8 +364,8 @@ static int choose(struct choosing *s, struct mlr_error *err)
 	remark_chosen(s);
 	remark_left_out(s);
 	note_nothing(s);
-	s->c->cuda_visible = print_visible(s, GPU_NVIDIA);
-	s->c->rocr_visible = print_visible(s, GPU_AMD);
+	for (int v = 0; v < GPU_VENDORS; v++)
+		s->c->visible[v] = print_visible(s, (enum gpu_vendor)v);
 	return 0;
 }
 

@@ -56,17 +56,16 @@ struct gpu_choice {
 	struct strv remarks; /* sentences: what was chosen, what was left out and why */
 	/* What the user must read: GPUs were asked for, are here, and none is had. */
 	struct strv notes;
-	/* Their numbers as the container will count them, for CUDA_VISIBLE_DEVICES (NVIDIA's) and
-	 * ROCR_VISIBLE_DEVICES (AMD's): "1,0", uuids where the job has uuids or models differ and
-	 * for parts; NULL: the variable is not needed, as all are in order. It must then be taken
-	 * out, since it counts outside. HIP_VISIBLE_DEVICES and GPU_DEVICE_ORDINAL are never
-	 * needed. */
-	char *cuda_visible, *rocr_visible;
+	/* Each vendor's numbers as the container will count them, for CUDA_VISIBLE_DEVICES and its
+	 * like: "1,0", uuids where the job has uuids or models differ and for parts; NULL: the
+	 * variable is not needed, as all are in order. It must then be taken out, since it counts
+	 * outside. */
+	char *visible[GPU_VENDORS];
 };
 
-#define GPU_CHOICE_INIT                                   \
-	{                                                 \
-		NULL, 0, STRV_INIT, STRV_INIT, NULL, NULL \
+#define GPU_CHOICE_INIT \
+	{               \
+		NULL, 0 \
 	}
 
 void gpu_choice_done(struct gpu_choice *c);

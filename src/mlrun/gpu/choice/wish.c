@@ -4,6 +4,7 @@
 #include "base/memory.h"
 #include "gpu/choice/choice.h"
 #include "gpu/choice/variable.h"
+#include "gpu/vendor.h"
 
 #include <ctype.h>
 #include <errno.h>
@@ -167,18 +168,16 @@ static int image_has_directory(const struct gpu_image *image, const char *path)
 /* What in the image shows that it is for GPUs, to free(); NULL. */
 static char *carried(const struct gpu_request *q)
 {
-	static const char *const variables[] = { "CUDA_VERSION", "ROCM_VERSION" };
-	static const char *const directories[] = { "/usr/local/cuda", "/opt/rocm" };
-
-	for (size_t i = 0; i < ARRAY_LEN(variables); i++) {
-		const char *value = strv_env_get(strv_argv(q->image_env), variables[i]);
+	for (int v = 0; v < GPU_VENDORS; v++) {
+		const char *name = gpu_vendors[v].image_variable;
+		const char *value = strv_env_get(strv_argv(q->image_env), name);
 
 		if (value && *value)
-			return xasprintf("%s=%s", variables[i], value);
+			return xasprintf("%s=%s", name, value);
 	}
-	for (size_t i = 0; i < ARRAY_LEN(directories); i++)
-		if (image_has_directory(q->image, directories[i]))
-			return xstrdup(directories[i]);
+	for (int v = 0; v < GPU_VENDORS; v++)
+		if (image_has_directory(q->image, gpu_vendors[v].image_directory))
+			return xstrdup(gpu_vendors[v].image_directory);
 	return NULL;
 }
 

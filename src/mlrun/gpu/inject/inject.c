@@ -4,6 +4,7 @@
 #include "base/memory.h"
 #include "base/path.h"
 #include "gpu/inject/injection.h"
+#include "gpu/vendor.h"
 
 #include <inttypes.h>
 #include <stdint.h>
@@ -128,16 +129,17 @@ static void set_variables(const struct gpu_injection *i)
 {
 	struct plan *p = i->plan;
 
-	if (gpu_injection_has(i, GPU_NVIDIA))
-		set_visible(p, "CUDA_VISIBLE_DEVICES", i->choice->cuda_visible);
-	if (!gpu_injection_has(i, GPU_AMD))
-		return;
-	set_visible(p, "ROCR_VISIBLE_DEVICES", i->choice->rocr_visible);
-	/* These count among the ones that the variable above leaves. */
-	forget(p, "HIP_VISIBLE_DEVICES");
-	forget(p, "GPU_DEVICE_ORDINAL");
-	if (!gpu_injection_has(i, GPU_NVIDIA))
-		forget(p, "CUDA_VISIBLE_DEVICES");
+	for (int v = 0; v < GPU_VENDORS; v++) {
+		const struct gpu_vendor_row *row = &gpu_vendors[v];
+
+		if (!gpu_injection_has(i, (enum gpu_vendor)v))
+			continue;
+		set_visible(p, row->visible, i->choice->visible[v]);
+		for (const char *const *name = row->within; *name; name++)
+			forget(p, *name);
+		if (row->borrowed && !gpu_injection_has(i, GPU_NVIDIA))
+			forget(p, row->borrowed);
+	}
 }
 
 /* Of the driver's version, and of the image's that is used in its place. */

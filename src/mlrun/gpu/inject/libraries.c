@@ -10,6 +10,7 @@
 #include "base/memory.h"
 #include "base/path.h"
 #include "gpu/inject/inject.h"
+#include "gpu/vendor.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -153,7 +154,7 @@ static int add_gbm(const struct shelf *s, struct mlr_error *err)
 	return plan_mount_add(s->i->plan, PLAN_SYMLINK, to, target, 0, PLAN_FROM_GPU, err);
 }
 
-static int fill(struct shelf *s, int with_amds, struct mlr_error *err)
+static int fill(struct shelf *s, const int *with, struct mlr_error *err)
 {
 	const struct gpu_machine *m = s->i->machine;
 	int r = 0;
@@ -164,7 +165,7 @@ static int fill(struct shelf *s, int with_amds, struct mlr_error *err)
 		const struct gpu_file *f = &m->files[k];
 
 		if (f->kind == GPU_LIBRARY && (f->bits == 32 ? 32 : 64) == s->bits &&
-			(with_amds || f->vendor != GPU_AMD) && gpu_injection_takes(s->i, f))
+			with[f->vendor] && gpu_injection_takes(s->i, f))
 			r = add_library(s, f, err);
 	}
 	if (r == 0)
@@ -176,20 +177,22 @@ static int fill(struct shelf *s, int with_amds, struct mlr_error *err)
 
 /* ROCm's libraries fit the programs that were built with them: the image's own are never
  * replaced. */
-static int image_lacks_rocm(const struct gpu_injection *i)
+static int image_lacks_own(const struct gpu_injection *i, enum gpu_vendor vendor)
 {
+	const char *own = gpu_vendors[vendor].image_own;
 	auto_strv struct strv names = STRV_INIT;
 	int r;
 
-	if (!gpu_injection_has(i, GPU_AMD))
-		return 0;
+	if (!own || !gpu_injection_has(i, vendor))
+		return 1;
 	r = i->image->list(i->image->ctx, "/opt", &names);
 	for (size_t k = 0; r == 0 && k < names.n; k++)
-		if (strncmp(names.v[k], "rocm", 4) == 0)
+		if (strncmp(names.v[k], own, strlen(own)) == 0)
 			return 0;
 	if (r < 0 && r != -ENOENT)
 		plan_remark_add(i->plan, PLAN_FROM_GPU,
-			"the host's ROCm libraries are left out: whether the image has its own cannot be told");
+			"the host's %s libraries are left out: whether the image has its own cannot be told",
+			gpu_vendors[vendor].title);
 	return r == 0 || r == -ENOENT;
 }
 
@@ -197,8 +200,10 @@ int gpu_libraries_plan(const struct gpu_injection *i, struct mlr_error *err)
 {
 	auto_call(shelf_done) struct shelf wide = { .i = i, .dir = GPU_LIB_DIR, .bits = 64 };
 	auto_call(shelf_done) struct shelf narrow = { .i = i, .dir = GPU_LIB32_DIR, .bits = 32 };
-	int with_amds = image_lacks_rocm(i);
-	int r = fill(&wide, with_amds, err);
+	int with[GPU_VENDORS], r;
 
-	return r < 0 ? r : fill(&narrow, with_amds, err);
+	for (int v = 0; v < GPU_VENDORS; v++)
+		with[v] = image_lacks_own(i, (enum gpu_vendor)v);
+	r = fill(&wide, with, err);
+	return r < 0 ? r : fill(&narrow, with, err);
 }

@@ -9,25 +9,13 @@
 #include "base/memory.h"
 #include "base/path.h"
 #include "gpu/node.h"
+#include "gpu/vendor.h"
 
 #include <errno.h>
 #include <string.h>
 
 #define NODE_FLAGS (PLAN_READONLY | PLAN_NOSUID | PLAN_NOEXEC)
 #define IMEX_NODE  "/dev/nvidia-caps-imex-channels/channel"
-
-/* Nodes of the driver's as a whole, and the capabilities that bring them; 0: each does. */
-static const struct {
-	const char *path;
-	unsigned caps;
-	int is_needed; /* CUDA finds no GPU without */
-} controls[] = {
-	{ "/dev/nvidiactl", 0, 1 },
-	{ "/dev/nvidia-uvm", GPU_COMPUTE | GPU_VIDEO, 1 },
-	{ "/dev/nvidia-uvm-tools", GPU_COMPUTE | GPU_VIDEO, 0 },
-	{ "/dev/nvidia-modeset", GPU_DISPLAY, 0 },
-	{ "/dev/dxg", 0, 0 },
-};
 
 /* What NVIDIA_GDS=enabled and so on bring. */
 static const struct {
@@ -64,17 +52,18 @@ static void note_lack(const struct gpu_injection *i, const char *path, const str
 	strv_addf(&i->plan->notes, "CUDA finds no GPU in the container: %s", why);
 }
 
-static int add_controls(const struct gpu_injection *i, struct mlr_error *err)
+static int add_controls(
+	const struct gpu_injection *i, const struct gpu_control *c, struct mlr_error *err)
 {
 	int r = 0;
 
-	for (size_t k = 0; r == 0 && k < ARRAY_LEN(controls); k++) {
-		const struct gpu_node *n = gpu_machine_node(i->machine, controls[k].path);
+	for (; r == 0 && c->path; c++) {
+		const struct gpu_node *n = gpu_machine_node(i->machine, c->path);
 
-		if (controls[k].caps && !gpu_injection_wants(i, controls[k].caps))
+		if (c->caps && !gpu_injection_wants(i, c->caps))
 			continue;
-		if (controls[k].is_needed)
-			note_lack(i, controls[k].path, n);
+		if (c->is_needed)
+			note_lack(i, c->path, n);
 		if (n)
 			r = add_node(i, n, err);
 	}
@@ -117,12 +106,13 @@ static int add_mig(const struct gpu_injection *i, const struct gpu_mig *part, st
 static int add_gpu(const struct gpu_injection *i, const struct gpu_chosen *c, struct mlr_error *err)
 {
 	const struct gpu *g = &i->machine->gpus[c->gpu];
+	unsigned drm_caps = gpu_vendors[g->vendor].drm_caps;
 	int r = add_node(i, &g->node, err);
 
 	for (size_t k = 0; r == 0 && k < g->n_mig; k++)
 		if (c->mig < 0 || (size_t)c->mig == k)
 			r = add_mig(i, &g->mig[k], err);
-	if (r == 0 && (g->vendor == GPU_AMD || gpu_injection_wants(i, GPU_GRAPHICS | GPU_DISPLAY)))
+	if (r == 0 && (!drm_caps || gpu_injection_wants(i, drm_caps)))
 		r = add_drm(i, g, err);
 	return r;
 }
@@ -178,13 +168,11 @@ static int add_imex(const struct gpu_injection *i, struct mlr_error *err)
 
 int gpu_nodes_plan(const struct gpu_injection *i, struct mlr_error *err)
 {
-	const struct gpu_node *kfd = gpu_machine_node(i->machine, "/dev/kfd");
 	int r = 0;
 
-	if (gpu_injection_has(i, GPU_NVIDIA))
-		r = add_controls(i, err);
-	if (r == 0 && kfd && gpu_injection_has(i, GPU_AMD))
-		r = add_node(i, kfd, err);
+	for (int v = 0; r == 0 && v < GPU_VENDORS; v++)
+		if (gpu_injection_has(i, (enum gpu_vendor)v))
+			r = add_controls(i, gpu_vendors[v].controls, err);
 	for (size_t k = 0; r == 0 && k < i->choice->n; k++)
 		r = add_gpu(i, &i->choice->v[k], err);
 	if (r == 0 && i->choice->n > 0)

@@ -2,6 +2,7 @@
 
 #include "base/cleanup.h"
 #include "base/memory.h"
+#include "gpu/nvidia/files.h"
 #include "gpu/nvidia/mig.h"
 #include "gpu/node.h"
 
@@ -377,13 +378,10 @@ int gpu_devices_find(const struct gpu_dir *d, struct gpu_machine *m, struct mlr_
 	return 0;
 }
 
-void gpu_devices_count(struct gpu_machine *m)
+int gpu_nvidia_find(const struct gpu_dir *d, int with_files, unsigned caps, struct gpu_machine *m,
+	struct mlr_error *err)
 {
-	int next[2] = { 0 };
+	int r = gpu_files_find(d, with_files, caps, m, err);
 
-	for (size_t i = 0; i < m->n_gpus; i++) {
-		struct gpu *g = &m->gpus[i];
-
-		g->index = g->node.path && g->node.error == 0 ? next[g->vendor]++ : -1;
-	}
+	return r < 0 ? r : gpu_devices_find(d, m, err);
 }

@@ -12,12 +12,8 @@
  */
 int gpu_devices_find(const struct gpu_dir *d, struct gpu_machine *m, struct mlr_error *err);
 
-/* The same for AMD's: /dev/kfd, /sys/class/kfd, /dev/dri, memory; and the ROCm libraries as
- * files. */
-int gpu_amd_find(
-	const struct gpu_dir *d, int with_files, struct gpu_machine *m, struct mlr_error *err);
-
-/* Set each GPU's index (machine.h), after all are found. */
-void gpu_devices_count(struct gpu_machine *m);
+/* The same, and before it the driver and its files (struct gpu_vendor_row). */
+int gpu_nvidia_find(const struct gpu_dir *d, int with_files, unsigned caps, struct gpu_machine *m,
+	struct mlr_error *err);
 
 #endif
