@@ -1,7 +1,7 @@
 /* CDI files, as JSON and as YAML. What is taken is whole. */
 #include "base/cleanup.h"
 #include "cdi/spec.h"
-#include "cdi/yaml.h"
+#include "cdi/read.h"
 
 #include <stdint.h>
 #include <stdlib.h>

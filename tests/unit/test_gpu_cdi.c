@@ -1,7 +1,7 @@
 #include "base/cleanup.h"
 #include "base/memory.h"
 #include "cdi/spec.h"
-#include "cdi/yaml.h"
+#include "cdi/read.h"
 
 #include <errno.h>
 #include <setjmp.h>

@@ -2,7 +2,6 @@
 
 #include "base/cleanup.h"
 #include "base/memory.h"
-#include "cdi/yaml.h"
 
 #include <errno.h>
 #include <stdarg.h>

@@ -45,4 +45,18 @@ int cdi_read_wrong(struct cdi_reader *r, const char *fmt, ...)
 	__attribute__((format(printf, 2, 3)));
 int cdi_read_type(struct cdi_reader *r, const char *wanted, const json_t *is);
 
+/*
+ * Read a YAML document into JSON's values, as the readers of CDI files do (Go's sigs.k8s.io/yaml):
+ * plain scalars are null, booleans and numbers by YAML 1.1's rules, quoted ones strings; keys are
+ * strings; "<<" merges. Its bytes may be anything.
+ *
+ * Nesting ends at 32 levels, and at 200 000 values, where an alias counts as all that it stands
+ * for, so that a few lines of aliases of aliases are refused. What an alias stands for is shared:
+ * change nothing in it.
+ *
+ * Returns 0 and a value to json_decref(); -EPROTO naming the line, also for a key that stands
+ * twice, a second document, a tag of somebody's own, text with a NUL; -ENOMEM.
+ */
+int cdi_yaml_load(const char *text, size_t size, json_t **ret, struct mlr_error *err);
+
 #endif

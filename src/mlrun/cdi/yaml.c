@@ -1,4 +1,4 @@
-#include "cdi/yaml.h"
+#include "cdi/read.h"
 
 #include "base/cleanup.h"
 #include "base/memory.h"

@@ -3,7 +3,6 @@
 #include "base/cleanup.h"
 #include "base/machine.h"
 #include "base/memory.h"
-#include "gpu/check/check_cuda.h"
 #include "gpu/choice/choice.h"
 #include "gpu/choice/requirement.h"
 #include "gpu/choice/wish.h"

@@ -1,4 +1,4 @@
-#include "gpu/check/check_cuda.h"
+#include "gpu/check/check.h"
 
 #include "base/cleanup.h"
 #include "base/memory.h"

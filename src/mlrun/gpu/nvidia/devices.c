@@ -3,7 +3,6 @@
 #include "base/cleanup.h"
 #include "base/memory.h"
 #include "gpu/nvidia/files.h"
-#include "gpu/nvidia/mig.h"
 #include "gpu/node.h"
 
 #include <ctype.h>

@@ -16,4 +16,17 @@ int gpu_devices_find(const struct gpu_dir *d, struct gpu_machine *m, struct mlr_
 int gpu_nvidia_find(const struct gpu_dir *d, int with_files, unsigned caps, struct gpu_machine *m,
 	struct mlr_error *err);
 
+#define GPU_MIG_NO_CAPS  (-1L) /* the kernel has no devices nvidia-caps */
+#define GPU_MIG_ANY_CAPS (-2L) /* nobody tells their number */
+
+/*
+ * Fill in g->mig, by g->minor: every compute instance with its GPU instance, by their numbers.
+ * Where the kernel has nvidia-caps the nodes are looked at as well; one that lacks has error
+ * ENOENT.
+ *
+ *   caps      major number of nvidia-caps by /proc/devices, or one of the above
+ *   warnings  gets nodes that are wrong or lack
+ */
+void gpu_mig_find(const struct gpu_dir *d, long caps, struct gpu *g, struct strv *warnings);
+
 #endif

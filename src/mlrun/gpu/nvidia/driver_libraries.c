@@ -1,4 +1,4 @@
-#include "gpu/nvidia/driver_libraries.h"
+#include "gpu/nvidia/files.h"
 
 #include "base/cleanup.h"
 #include "base/log.h"

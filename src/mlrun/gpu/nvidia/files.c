@@ -3,7 +3,6 @@
 #include "base/cleanup.h"
 #include "base/file.h"
 #include "base/memory.h"
-#include "gpu/nvidia/driver_libraries.h"
 #include "gpu/nvidia/places.h"
 #include "gpu/nvidia/table.h"
 

@@ -1,4 +1,4 @@
-#include "gpu/nvidia/mig.h"
+#include "gpu/nvidia/devices.h"
 
 #include "base/cleanup.h"
 #include "base/memory.h"

@@ -1,9 +1,9 @@
 /*
- * Asks NVIDIA's management library, in one of two ways:
+ * Asks NVIDIA's management library:
  *
- *   mlrun-nvml LIBRARY query           what it knows of the GPUs, a JSON object
- *   mlrun-nvml LIBRARY watch INTERVAL  what they do, such an object a line every so many
- *                                      milliseconds, until nobody reads or its parent is gone
+ *   mlrun-nvml LIBRARY            what it knows of the GPUs and what they do, a JSON object
+ *   mlrun-nvml LIBRARY INTERVAL   such an object a line every so many milliseconds, until nobody
+ *                                 reads or its parent is gone
  *
  * LIBRARY is the path of libnvidia-ml.so.1. Keys are always there, null when the library does not
  * tell. A failure is one line, {"error": ..., "hint": ...}, and exit status 1. gpu/nvidia/nvml.c
@@ -148,16 +148,9 @@ static int is_ours(const struct device *d)
 	return d->error != NVML_NO_PERMISSION && d->error != NVML_OPERATING_SYSTEM;
 }
 
-static json_t *trouble(const struct nvml *n, int code)
+static int is_broken(int code)
 {
-	int is_broken = code == NVML_GPU_IS_LOST || code == NVML_RESET_REQUIRED;
-
-	return mlr_json_text(is_broken ? words(n, code) : NULL);
-}
-
-static json_t *broken_device(const struct nvml *n, const struct device *d)
-{
-	return json_pack("{s:n, s:o}", "bus_id", "error", mlr_json_text(words(n, d->error)));
+	return code == NVML_GPU_IS_LOST || code == NVML_RESET_REQUIRED;
 }
 
 /* Handles of a GPU's MIG devices. Returns how many. */
@@ -224,56 +217,6 @@ static json_t *ask_capability(const struct nvml *n, nvml_device gpu)
 	return text_of(r, text, sizeof(text));
 }
 
-static json_t *ask_device(const struct nvml *n, const struct device *d)
-{
-	unsigned long long used, total = 0;
-	unsigned current = 0, pending = 0;
-	char uuid[96] = "", name[96] = "";
-	int brand = 0, lost, r;
-	json_t *o = json_object();
-
-	json_object_set_new(o, "bus_id", json_string(d->bus_id));
-	lost = NVML_CALL(n, uuid, d->handle, uuid, sizeof(uuid));
-	json_object_set_new(o, "uuid", text_of(lost, uuid, sizeof(uuid)));
-	r = NVML_CALL(n, name, d->handle, name, sizeof(name));
-	json_object_set_new(o, "name", text_of(r, name, sizeof(name)));
-	r = NVML_CALL(n, brand, d->handle, &brand);
-	json_object_set_new(
-		o, "brand", mlr_json_text(r == NVML_SUCCESS ? nvml_brand_name(brand) : NULL));
-	json_object_set_new(o, "arch", ask_capability(n, d->handle));
-	r = ask_memory(n, d->handle, &used, &total);
-	json_object_set_new(o, "memory", number(r, total));
-	r = NVML_CALL(n, mig_mode, d->handle, &current, &pending);
-	json_object_set_new(o, "mig", r == NVML_SUCCESS ? json_boolean(current) : json_null());
-	json_object_set_new(o, "parts", ask_mig(n, d->handle));
-	json_object_set_new(o, "error", trouble(n, lost));
-	return o;
-}
-
-static json_t *ask_all(const struct nvml *n, const struct devices *all)
-{
-	char driver[96] = "", cuda[32];
-	int version = 0, r = NVML_CALL(n, driver_version, driver, sizeof(driver));
-	json_t *o = json_object(), *gpus = json_array();
-
-	json_object_set_new(o, "driver", text_of(r, driver, sizeof(driver)));
-	r = NVML_CALL(n, cuda_version, &version);
-	snprintf(cuda, sizeof(cuda), "%d.%d", version / 1000, version % 1000 / 10);
-	json_object_set_new(o, "cuda", text_of(r, cuda, sizeof(cuda)));
-	for (unsigned i = 0; i < all->n; i++) {
-		const struct device *d = &all->v[i];
-
-		if (d->error == NVML_SUCCESS)
-			json_array_append_new(gpus, ask_device(n, d));
-		else if (is_ours(d))
-			json_array_append_new(gpus, broken_device(n, d));
-	}
-	json_object_set_new(o, "gpus", gpus);
-	return o;
-}
-
-/* --- what they do ---------------------------------------------------------- */
-
 struct processes {
 	struct nvml_process *v;
 	size_t n;
@@ -309,7 +252,7 @@ static int by_pid(const void *a, const void *b)
 }
 
 /* Each process once. A GPU in parts tells an ordinary user of its parts alone. */
-static json_t *sample_processes(const struct nvml *n, nvml_device gpu)
+static json_t *ask_processes(const struct nvml *n, nvml_device gpu)
 {
 	nvml_processes_fn *const kinds[] = { n->compute, n->graphics, n->mps };
 	nvml_device handles[MIG_MAX + 1] = { gpu };
@@ -335,48 +278,90 @@ static json_t *sample_processes(const struct nvml *n, nvml_device gpu)
 	return list;
 }
 
+/* Takes the values. */
+static void set(json_t *o, const char *key, json_t *value)
+{
+	json_object_set_new(o, key, value);
+}
+
+static void ask_facts(const struct nvml *n, nvml_device gpu, int *lost, json_t *o)
+{
+	char uuid[96] = "", name[96] = "";
+	int brand = 0, r;
+
+	*lost = NVML_CALL(n, uuid, gpu, uuid, sizeof(uuid));
+	set(o, "uuid", text_of(*lost, uuid, sizeof(uuid)));
+	r = NVML_CALL(n, name, gpu, name, sizeof(name));
+	set(o, "name", text_of(r, name, sizeof(name)));
+	r = NVML_CALL(n, brand, gpu, &brand);
+	set(o, "brand", mlr_json_text(r == NVML_SUCCESS ? nvml_brand_name(brand) : NULL));
+	set(o, "arch", ask_capability(n, gpu));
+	set(o, "parts", ask_mig(n, gpu));
+}
+
 static json_t *watts(int r, unsigned milliwatts)
 {
 	return r == NVML_SUCCESS ? json_real(milliwatts / 1000.0) : json_null();
 }
 
-static json_t *sample_device(const struct nvml *n, const struct device *d)
+static void ask_load(const struct nvml *n, nvml_device gpu, int *lost, json_t *o)
 {
 	struct nvml_utilization busy = { 0, 0 };
 	unsigned long long used = 0, total = 0;
 	unsigned value = 0;
-	json_t *o = json_object();
-	int r = NVML_CALL(n, utilization, d->handle, &busy), lost = r;
+	int r = NVML_CALL(n, utilization, gpu, &busy);
 
-	json_object_set_new(o, "bus_id", json_string(d->bus_id));
-	json_object_set_new(o, "busy", number(r, busy.gpu));
-	json_object_set_new(o, "memory_busy", number(r, busy.memory));
-	r = ask_memory(n, d->handle, &used, &total);
-	lost = lost == NVML_GPU_IS_LOST ? lost : r;
-	json_object_set_new(o, "memory_used", number(r, used));
-	json_object_set_new(o, "memory_total", number(r, total));
-	r = NVML_CALL(n, power, d->handle, &value);
-	json_object_set_new(o, "power", watts(r, value));
-	r = NVML_CALL(n, power_limit, d->handle, &value);
-	json_object_set_new(o, "power_limit", watts(r, value));
-	r = NVML_CALL(n, temperature, d->handle, NVML_TEMPERATURE_GPU, &value);
-	json_object_set_new(o, "temperature", number(r, value));
-	r = NVML_CALL(n, clock, d->handle, NVML_CLOCK_SM, &value);
-	json_object_set_new(o, "clock", number(r, value));
-	json_object_set_new(o, "processes", sample_processes(n, d->handle));
-	json_object_set_new(o, "error", trouble(n, lost));
+	*lost = is_broken(*lost) ? *lost : r;
+	set(o, "busy", number(r, busy.gpu));
+	set(o, "memory_busy", number(r, busy.memory));
+	r = ask_memory(n, gpu, &used, &total);
+	*lost = is_broken(*lost) ? *lost : r;
+	set(o, "memory_used", number(r, used));
+	set(o, "memory_total", number(r, total));
+	r = NVML_CALL(n, power, gpu, &value);
+	set(o, "power", watts(r, value));
+	r = NVML_CALL(n, power_limit, gpu, &value);
+	set(o, "power_limit", watts(r, value));
+	r = NVML_CALL(n, temperature, gpu, NVML_TEMPERATURE_GPU, &value);
+	set(o, "temperature", number(r, value));
+	r = NVML_CALL(n, clock, gpu, NVML_CLOCK_SM, &value);
+	set(o, "clock", number(r, value));
+	set(o, "processes", ask_processes(n, gpu));
+}
+
+/* One that has no handle is broken. */
+static json_t *ask_device(const struct nvml *n, const struct device *d)
+{
+	int lost = d->error;
+	json_t *o;
+
+	if (lost != NVML_SUCCESS)
+		return json_pack("{s:n, s:o}", "bus_id", "error", mlr_json_text(words(n, lost)));
+	o = json_pack("{s:s}", "bus_id", d->bus_id);
+	ask_facts(n, d->handle, &lost, o);
+	ask_load(n, d->handle, &lost, o);
+	set(o, "error", mlr_json_text(is_broken(lost) ? words(n, lost) : NULL));
 	return o;
 }
 
-static json_t *sample_all(const struct nvml *n, const struct devices *all)
+static json_t *ask_all(const struct nvml *n, const struct devices *all)
 {
-	json_t *gpus = json_array();
+	char driver[96] = "", cuda[32];
+	int version = 0, r = NVML_CALL(n, driver_version, driver, sizeof(driver));
+	json_t *o = json_object(), *gpus = json_array();
 
+	json_object_set_new(o, "driver", text_of(r, driver, sizeof(driver)));
+	r = NVML_CALL(n, cuda_version, &version);
+	snprintf(cuda, sizeof(cuda), "%d.%d", version / 1000, version % 1000 / 10);
+	json_object_set_new(o, "cuda", text_of(r, cuda, sizeof(cuda)));
 	for (unsigned i = 0; i < all->n; i++)
-		if (all->v[i].error == NVML_SUCCESS)
-			json_array_append_new(gpus, sample_device(n, &all->v[i]));
-	return json_pack("{s:o}", "gpus", gpus);
+		if (is_ours(&all->v[i]))
+			json_array_append_new(gpus, ask_device(n, &all->v[i]));
+	json_object_set_new(o, "gpus", gpus);
+	return o;
 }
+
+/* --- again and again -------------------------------------------------------- */
 
 /* Returns 0 at that time, -1 when nobody reads any more. */
 static int wait_until(long long when)
@@ -397,7 +382,7 @@ static void watch(const struct nvml *n, const struct devices *all, long interval
 {
 	long long next = mlr_now_ms();
 
-	while (put(sample_all(n, all)) == 0) {
+	while (put(ask_all(n, all)) == 0) {
 		next += interval_ms;
 		if (next < mlr_now_ms()) /* the library is slower than that */
 			next = mlr_now_ms();
@@ -437,14 +422,12 @@ const char *__asan_default_options(void)
 
 int main(int argc, char **argv)
 {
-	int is_query = argc == 3 && strcmp(argv[2], "query") == 0;
-	int is_watch = argc == 4 && strcmp(argv[2], "watch") == 0;
-	long interval_ms = is_watch ? strtol(argv[3], NULL, 10) : 0;
+	long interval_ms = argc == 3 ? strtol(argv[2], NULL, 10) : 0;
 	struct nvml n = { NULL };
 	void *library;
 
-	if (!is_query && (!is_watch || interval_ms < 1 || interval_ms > 86400000)) {
-		fprintf(stderr, "Usage: mlrun-nvml LIBRARY query | LIBRARY watch MILLISECONDS\n");
+	if (argc != 2 && (argc != 3 || interval_ms < 1 || interval_ms > 86400000)) {
+		fprintf(stderr, "Usage: mlrun-nvml LIBRARY [MILLISECONDS]\n");
 		return 2;
 	}
 	/* It ends with who has started it, by that signal or by the pipe, and not before: signals

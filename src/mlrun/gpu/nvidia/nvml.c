@@ -5,7 +5,6 @@
 #include "base/memory.h"
 #include "base/program.h"
 #include "gpu/gpu.h"
-#include "gpu/nvidia/nvml_answer.h"
 
 #include <errno.h>
 #include <poll.h>
@@ -74,11 +73,10 @@ static char *search_path(const struct gpu_machine *m, const char *library)
 }
 
 /*
- *   mode      "query" or "watch"
- *   interval  of watch; else NULL
+ *   interval  between lines, in milliseconds; NULL: there is to be one line
  */
-static int start(const struct gpu_machine *m, const char *mode, const char *interval,
-	struct gpu_watch *ret, struct mlr_error *err)
+static int start(const struct gpu_machine *m, const char *interval, struct gpu_watch *ret,
+	struct mlr_error *err)
 {
 	auto_free char *program = program_path(PROGRAM), *library = NULL, *search = NULL;
 	int r = library_path(m, &library, err);
@@ -86,7 +84,7 @@ static int start(const struct gpu_machine *m, const char *mode, const char *inte
 	if (r < 0)
 		return r;
 	search = search_path(m, library);
-	char *const argv[] = { (char *)PROGRAM, library, (char *)mode, (char *)interval, NULL };
+	char *const argv[] = { (char *)PROGRAM, library, (char *)interval, NULL };
 	char *const envp[] = { search, NULL };
 
 	*ret = (struct gpu_watch)GPU_WATCH_INIT;
@@ -185,7 +183,7 @@ static void drop_line(struct gpu_watch *w, const char *line)
 int gpu_nvml_fill(struct gpu_machine *m, struct mlr_error *err)
 {
 	auto_call(gpu_watch_close) struct gpu_watch w = GPU_WATCH_INIT;
-	int r = start(m, "query", NULL, &w, err);
+	int r = start(m, NULL, &w, err);
 
 	if (r == 0)
 		r = wait_for_line(&w, ANSWER_MS, err);
@@ -198,7 +196,7 @@ int gpu_watch_open(const struct gpu_machine *m, unsigned interval_ms, struct gpu
 	char interval[16];
 
 	snprintf(interval, sizeof(interval), "%u", interval_ms);
-	return start(m, "watch", interval, ret, err);
+	return start(m, interval, ret, err);
 }
 
 int gpu_watch_next(struct gpu_watch *w, struct gpu_sample **ret, struct mlr_error *err)

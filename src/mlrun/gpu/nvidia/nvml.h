@@ -40,6 +40,17 @@ struct gpu_sample {
 	size_t n_processes;
 };
 
+/*
+ * A line of mlrun-nvml: fill in what m does not know yet, its GPUs found by their bus ids. A GPU
+ * that is broken is a warning.
+ *
+ * Returns 0; -EIO with the library's words and the way out; -EPROTO for what is no answer.
+ */
+int gpu_nvml_read_query(const char *text, struct gpu_machine *m, struct mlr_error *err);
+
+/* The same line: what the GPUs do, to gpu_samples_free(). Returns their number, or as above. */
+int gpu_nvml_read_samples(const char *text, struct gpu_sample **ret, struct mlr_error *err);
+
 /* A program that tells it again and again. */
 struct gpu_watch {
 	int from;

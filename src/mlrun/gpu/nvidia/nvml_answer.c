@@ -1,4 +1,4 @@
-#include "gpu/nvidia/nvml_answer.h"
+#include "gpu/nvidia/nvml.h"
 
 #include "base/cleanup.h"
 #include "base/memory.h"
@@ -82,7 +82,7 @@ static void fill_parts(struct gpu *g, const json_t *parts)
 
 static void fill_gpu(struct gpu *g, const json_t *o)
 {
-	int64_t memory = count_of(o, "memory");
+	int64_t memory = count_of(o, "memory_total");
 	const char *arch = text_of(o, "arch");
 
 	fill_text(&g->uuid, text_of(o, "uuid"));
@@ -170,13 +170,15 @@ int gpu_nvml_read_samples(const char *text, struct gpu_sample **ret, struct mlr_
 	int r = parse(text, &o, err);
 	const json_t *gpus = json_object_get(o, "gpus"), *item;
 	size_t i;
+	int n = 0;
 
 	if (r < 0)
 		return r;
 	*ret = xcalloc(json_array_size(gpus) + 1, sizeof(**ret));
 	json_array_foreach((json_t *)gpus, i, item)
-		read_sample(item, &(*ret)[i]);
-	return (int)json_array_size(gpus);
+		if (text_of(item, "bus_id"))
+			read_sample(item, &(*ret)[n++]);
+	return n;
 }
 
 void gpu_samples_free(struct gpu_sample *v, int n)
