@@ -45,7 +45,6 @@ static void yaml_fails(const char *text, const char *why)
 
 static void plain_scalars_are_what_go_reads_and_quoted_ones_are_text(void **state)
 {
-	(void)state;
 	yaml_is("[0, 195, -3, +7, 0x1F, 0666, 0o17, 0b101, 1_000]",
 		"[0, 195, -3, 7, 31, 438, 15, 5, 1000]");
 	yaml_is("['0', \"195\", !!str 7, ! 8]", "[\"0\", \"195\", \"7\", \"8\"]");
@@ -59,7 +58,6 @@ static void plain_scalars_are_what_go_reads_and_quoted_ones_are_text(void **stat
 
 static void aliases_and_merges_are_what_they_stand_for(void **state)
 {
-	(void)state;
 	yaml_is("a: &x [1, 2]\nb: *x\n", "{\"a\": [1, 2], \"b\": [1, 2]}");
 	yaml_is("a: &x {p: 1, q: 2}\nb:\n  <<: *x\n  p: 3\n",
 		"{\"a\": {\"p\": 1, \"q\": 2}, \"b\": {\"p\": 3, \"q\": 2}}");
@@ -72,7 +70,6 @@ static void yaml_that_is_wrong_is_refused_with_its_line(void **state)
 	char deep[200] = "", text[4000] = "a0: &a0 [x, x, x, x, x, x, x, x, x, x]\n";
 	size_t at = strlen(text);
 
-	(void)state;
 	yaml_fails("a: 1\nb: 2\na: 3\n", "line 3: the key 'a' stands twice");
 	yaml_fails("a: *b\n", "line 1: an alias of nothing");
 	yaml_fails("a: &b [*b]\n", "an alias of nothing");
@@ -130,7 +127,6 @@ static void every_field_of_a_file_is_read(void **state)
 	auto_call(cdi_spec_done) struct cdi_spec s = GPU_CDI_SPEC_INIT;
 	const struct cdi_edits *e;
 
-	(void)state;
 	spec_reads(text, &s);
 	e = &s.devices[0].edits;
 	assert_string_equal(s.kind, "vendor.com/net.dev");
@@ -233,7 +229,6 @@ static void what_is_wrong_in_a_file_is_named_by_its_key(void **state)
 			EPROTO },
 	};
 
-	(void)state;
 	for (size_t i = 0; i < ARRAY_LEN(cases); i++)
 		spec_fails(cases[i].text, cases[i].code, cases[i].why);
 }
@@ -247,7 +242,6 @@ static void a_version_that_is_enough_is_taken(void **state)
 		"{cdiVersion: 0.5.0, kind: v.com/c, devices: [{name: a, containerEdits: {env: [A=1]}}]}"
 	};
 
-	(void)state;
 	for (size_t i = 0; i < ARRAY_LEN(texts); i++) {
 		auto_call(cdi_spec_done) struct cdi_spec s = GPU_CDI_SPEC_INIT;
 
@@ -260,7 +254,6 @@ static void a_file_beyond_four_mebibytes_is_not_read(void **state)
 	struct cdi_spec s = GPU_CDI_SPEC_INIT;
 	auto_free char *big = xmalloc(GPU_CDI_FILE_MAX + 1);
 
-	(void)state;
 	memset(big, ' ', GPU_CDI_FILE_MAX + 1);
 	assert_int_equal(cdi_spec_parse(big, GPU_CDI_FILE_MAX + 1, &s, NULL), -EFBIG);
 }

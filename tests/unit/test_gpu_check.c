@@ -31,14 +31,12 @@ static char root[64];
 
 static int make(void **state)
 {
-	(void)state;
 	image_dir_make(root);
 	return 0;
 }
 
 static int drop(void **state)
 {
-	(void)state;
 	image_dir_drop(root);
 	return 0;
 }
@@ -142,7 +140,6 @@ static void a_cuda_is_judged_by_the_driver(void **state)
 		{ "13.1.0", "580.95.05", "doubtful" },
 	};
 
-	(void)state;
 	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
 		const struct pair is = { .cuda = rows[i].cuda, .driver = rows[i].driver };
 
@@ -178,7 +175,6 @@ static void a_cuda_is_judged_by_the_gpu_s_compute_capability(void **state)
 		{ "13.0.0", "99.0", "" },
 	};
 
-	(void)state;
 	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
 		const struct pair is = {
 			.cuda = rows[i].cuda, .driver = "580.65.06", .arch = rows[i].arch
@@ -197,7 +193,6 @@ static void a_cuda_has_nothing_to_run_on_where_all_gpus_are_amds(void **state)
 	const struct pair cuda = { .cuda = "12.4.1" }, none = { .cuda = NULL };
 	auto_free char *text = NULL;
 
-	(void)state;
 	assert_begins(&cuda, "cuda",
 		"fails: the image has CUDA 12.4.1 (CUDA_VERSION), and the machine no GPU of NVIDIA's");
 	text = findings(&none, "cuda");
@@ -213,7 +208,6 @@ static void the_image_s_own_libcuda_is_doubtful_on_gpus_for_players(void **state
 		{ NULL, "ok: " } };
 	auto_free char *libcuda = xasprintf("%s/usr/local/cuda/compat/libcuda.so.580.65.06", root);
 
-	(void)state;
 	image_dir_mkdir(root, "/usr/local/cuda/compat");
 	elf_file_write(libcuda, &(struct elf_file){ .soname = "libcuda.so.1" });
 	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
@@ -234,7 +228,6 @@ static void a_node_that_is_closed_is_told_with_the_reason(void **state)
 		       *second = findings(&closed, "devices"),
 		       *third = findings(&lacking, "devices");
 
-	(void)state;
 	assert_non_null(strstr(first, "fails: the job's cgroup denies '/dev/nvidiactl'"));
 	assert_non_null(strstr(second, "fails: '/dev/nvidiactl' is for root alone (mode 0600)"));
 	assert_non_null(strstr(third, "fails: '/dev/nvidiactl' is not there"));
@@ -259,7 +252,6 @@ static void a_platform_is_judged_by_the_machine_s_processors(void **state)
 		{ NULL, "x86_64", "ok: the image names none\n" },
 	};
 
-	(void)state;
 	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
 		const struct pair is = { .platform = rows[i].platform,
 			.processors = rows[i].processors,
@@ -274,7 +266,6 @@ static void the_c_library_is_looked_for_where_those_processors_have_it(void **st
 	const struct pair arm = { .driver = "580.65.06", .processors = "aarch64" };
 	const struct pair x86 = { .driver = "580.65.06", .processors = "x86_64" };
 
-	(void)state;
 	image_dir_put(root, "/lib/aarch64-linux-gnu/libc.so.6", "no library");
 	assert_begins(&arm, "libc",
 		"doubtful: '/lib/aarch64-linux-gnu/libc.so.6' in the image does not tell");

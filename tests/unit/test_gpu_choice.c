@@ -301,7 +301,6 @@ static void what_is_wanted_without_a_job_is_what_the_user_can_open(void **state)
 		{ WSL, NULL, "0", NULL, -ENODEV, "", NULL, "all GPUs or none" },
 	};
 
-	(void)state;
 	check_rows(rows, ARRAY_LEN(rows));
 }
 
@@ -342,7 +341,6 @@ static void every_name_of_a_gpu_finds_it(void **state)
 		{ FOUR, NULL, "void", NULL, -ENODEV, "", NULL, "this machine has no GPU 'void'" },
 	};
 
-	(void)state;
 	check_rows(rows, ARRAY_LEN(rows));
 }
 
@@ -386,7 +384,6 @@ static void cuda_visible_devices_is_read_as_cuda_reads_it(void **state)
 			"GPU-c2345678-aaaa-bbbb-cccc-dddddddddddd," UUID1, NULL },
 	};
 
-	(void)state;
 	check_rows(rows, ARRAY_LEN(rows));
 }
 
@@ -446,7 +443,6 @@ static void slurms_variables_count_where_cuda_visible_devices_is_not_set(void **
 			NULL },
 	};
 
-	(void)state;
 	check_rows(rows, ARRAY_LEN(rows));
 }
 
@@ -477,7 +473,6 @@ static void what_is_not_the_jobs_is_refused_when_it_is_named_and_told_else(void 
 			"the job's cgroup denies" },
 	};
 
-	(void)state;
 	check_rows(rows, ARRAY_LEN(rows));
 }
 
@@ -524,7 +519,6 @@ static void parts_of_a_gpu_are_chosen_by_number_uuid_and_instance(void **state)
 		{ MIG_JOB, JOB, "0:2", NULL, 0, "0:2", NULL, NULL },
 	};
 
-	(void)state;
 	check_rows(rows, ARRAY_LEN(rows));
 }
 
@@ -561,7 +555,6 @@ static void amds_gpus_are_counted_by_their_own_variables(void **state)
 		{ BOTH, NULL, "4b:00.0", NULL, 0, "3", NULL, NULL },
 	};
 
-	(void)state;
 	check_rows(rows, ARRAY_LEN(rows));
 }
 
@@ -589,7 +582,6 @@ static void nvml_is_needed_for_uuids_that_are_not_known_alone(void **state)
 		{ ASLEEP, NULL, "OTHER=GPU-a2", 0 },
 	};
 
-	(void)state;
 	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
 		auto_call(gpu_machine_done) struct gpu_machine m;
 		auto_call(gpu_wish_done) struct gpu_wish w = GPU_WISH_INIT;

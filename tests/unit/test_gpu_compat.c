@@ -23,7 +23,6 @@ static struct gpu_compat c;
 
 static int make(void **state)
 {
-	(void)state;
 	image_dir_make(root);
 	c = (struct gpu_compat)GPU_COMPAT_INIT;
 	return 0;
@@ -31,7 +30,6 @@ static int make(void **state)
 
 static int drop(void **state)
 {
-	(void)state;
 	gpu_compat_done(&c);
 	image_dir_drop(root);
 	return 0;
@@ -116,7 +114,6 @@ static void the_note_or_else_the_branch_decides(void **state)
 
 static void both_versions_are_told(void **state)
 {
-	(void)state;
 	put_libcuda("575.57.08", NOTE);
 	decide("535.104.05", "12.2");
 	assert_non_null(strstr(c.why, "575.57.08"));
@@ -126,7 +123,6 @@ static void both_versions_are_told(void **state)
 
 static void all_names_of_libraries_are_listed_and_nothing_else(void **state)
 {
-	(void)state;
 	put_libcuda("575.57.08", NOTE);
 	image_dir_put(root, DIR_IN_IMAGE "/libnvidia-ptxjitcompiler.so.1", "");
 	image_dir_put(root, DIR_IN_IMAGE "/libcuda.so.1", "");
@@ -141,7 +137,6 @@ static void all_names_of_libraries_are_listed_and_nothing_else(void **state)
 
 static void of_several_none_is_used(void **state)
 {
-	(void)state;
 	put_libcuda("575.57.08", NOTE);
 	put_libcuda("550.54.15", NULL);
 	decide("535.104.05", "12.2");
@@ -151,7 +146,6 @@ static void of_several_none_is_used(void **state)
 
 static void of_more_than_a_package_has_none_is_used(void **state)
 {
-	(void)state;
 	put_libcuda("575.57.08", NOTE);
 	for (int i = 0; i < 64; i++) {
 		auto_free char *path = xasprintf(DIR_IN_IMAGE "/libx%d.so", i);
@@ -165,7 +159,6 @@ static void of_more_than_a_package_has_none_is_used(void **state)
 
 static void without_a_versioned_libcuda_there_is_nothing_to_decide(void **state)
 {
-	(void)state;
 	decide("535.104.05", "12.2");
 	assert_int_equal(c.use, 0);
 	assert_null(c.dir);
@@ -182,7 +175,6 @@ static void what_cannot_be_read_is_not_used(void **state)
 {
 	auto_free char *path = xasprintf("%s" DIR_IN_IMAGE "/libcuda.so.575.57.08", root);
 
-	(void)state;
 	image_dir_put(root, DIR_IN_IMAGE "/libcuda.so.575.57.08", "no library");
 	decide("535.104.05", "12.2");
 	assert_int_equal(c.use, 0);
@@ -200,7 +192,6 @@ static void an_image_that_cannot_be_looked_into_has_a_reason(void **state)
 	struct gpu_machine m = GPU_MACHINE_INIT;
 	const struct gpu_image image = image_dir(NULL);
 
-	(void)state;
 	assert_int_equal(gpu_compat_read(&image, &m, &c), 0);
 	assert_int_equal(c.use, 0);
 	assert_non_null(strstr(c.why, "cannot be looked into"));
@@ -211,7 +202,6 @@ static void an_unknown_driver_gets_none(void **state)
 	struct gpu_machine m = GPU_MACHINE_INIT;
 	const struct gpu_image image = image_dir(root);
 
-	(void)state;
 	put_libcuda("575.57.08", NOTE);
 	assert_int_equal(gpu_compat_read(&image, &m, &c), 0);
 	assert_int_equal(c.use, 0);

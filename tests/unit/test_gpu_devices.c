@@ -121,7 +121,6 @@ static void is_node(const char *path, unsigned major, unsigned minor)
 
 static void one_gpu_is_told_with_all_its_nodes(void **state)
 {
-	(void)state;
 	put_driver();
 	put("/dev/nvidia-modeset", "");
 	put_gpu("0000:3b:00.0", 0, "GPU-11111111-2222-3333-4444-555555555555");
@@ -156,7 +155,6 @@ static void one_gpu_is_told_with_all_its_nodes(void **state)
 
 static void without_a_driver_nothing_is_looked_for(void **state)
 {
-	(void)state;
 	put_driver();
 	put_gpu("0000:3b:00.0", 0, "GPU-1");
 	put_node(0);
@@ -172,7 +170,6 @@ static void eight_gpus_are_counted_by_bus_and_not_by_minor(void **state)
 		"0000:5d:00.0", "0000:9a:00.0", "0000:ab:00.0", "0000:ba:00.0", "0001:01:00.0" };
 	static const unsigned minors[] = { 3, 2, 1, 0, 7, 6, 5, 4 };
 
-	(void)state;
 	put_driver();
 	for (size_t i = 8; i-- > 0;) {
 		auto_free char *uuid = xasprintf("GPU-%zu", i);
@@ -200,7 +197,6 @@ static void eight_gpus_are_counted_by_bus_and_not_by_minor(void **state)
 
 static void domains_have_four_digits_or_more(void **state)
 {
-	(void)state;
 	put_driver();
 	put_gpu("00010000:01:00.0", 0, "GPU-0");
 	put_gpu("00000000:65:00.0", 1, "GPU-1");
@@ -218,7 +214,6 @@ static void domains_have_four_digits_or_more(void **state)
 
 static void hundreds_of_gpus_are_sorted(void **state)
 {
-	(void)state;
 	put_driver();
 	for (unsigned i = 0; i < 300; i++) {
 		auto_free char *bus = xasprintf("%04x:%02x:00.0", i / 200, 255 - i % 200);
@@ -235,7 +230,6 @@ static void hundreds_of_gpus_are_sorted(void **state)
 
 static void a_uuid_that_the_driver_does_not_know_yet_is_unknown(void **state)
 {
-	(void)state;
 	put_driver();
 	put_gpu("0000:3b:00.0", 0, "GPU-?\?-?\?-?\?");
 	put_node(0);
@@ -245,7 +239,6 @@ static void a_uuid_that_the_driver_does_not_know_yet_is_unknown(void **state)
 
 static void a_gpu_that_is_excluded_or_broken_is_left_out_and_told(void **state)
 {
-	(void)state;
 	put_driver();
 	put_node(0);
 	put_gpu("0000:3b:00.0", 0, "GPU-1");
@@ -265,7 +258,6 @@ static void a_gpu_that_is_excluded_or_broken_is_left_out_and_told(void **state)
 
 static void where_procfs_hides_gpus_their_nodes_tell(void **state)
 {
-	(void)state;
 	put_driver();
 	put_node(10);
 	put_node(9);
@@ -297,7 +289,6 @@ static void put_capability(const char *name, unsigned minor)
 
 static void parts_are_found_with_their_nodes(void **state)
 {
-	(void)state;
 	put_driver();
 	put_gpu("0000:18:00.0", 0, "GPU-0");
 	put_gpu("0000:2a:00.0", 1, "GPU-1");
@@ -348,7 +339,6 @@ static void parts_are_found_with_their_nodes(void **state)
 
 static void a_kernel_without_caps_has_parts_without_nodes(void **state)
 {
-	(void)state;
 	put_driver();
 	put("/proc/devices", "Character devices:\n195 nvidia\n507 nvidia-uvm\n");
 	put_gpu("0000:18:00.0", 0, "GPU-0");
@@ -365,7 +355,6 @@ static void a_kernel_without_caps_has_parts_without_nodes(void **state)
 
 static void nodes_that_nobody_made_are_told_with_the_command(void **state)
 {
-	(void)state;
 	put("/proc/devices", "Character devices:\n195 nvidia\n507 nvidia-uvm\n");
 	put_gpu("0000:18:00.0", 0, "GPU-0");
 	put_gpu("0000:2a:00.0", 1, "GPU-1");
@@ -384,7 +373,6 @@ static void nodes_that_nobody_made_are_told_with_the_command(void **state)
 
 static void a_module_that_is_not_loaded_leaves_dead_nodes(void **state)
 {
-	(void)state;
 	put_driver();
 	put("/proc/devices",
 		"Character devices:\n195 nvidia\n236 nvidia-caps\n507 nvidia-uvm-of-others\n");
@@ -424,7 +412,6 @@ static void put_amd(unsigned node, unsigned render, const char *bus, const char 
 
 static void what_the_jobs_cgroup_denies_is_known_and_nothing_odd(void **state)
 {
-	(void)state;
 	put_driver();
 	for (unsigned i = 0; i < 4; i++) {
 		auto_free char *bus = xasprintf("0000:%02x:00.0", i);
@@ -456,7 +443,6 @@ static void what_the_jobs_cgroup_denies_is_known_and_nothing_odd(void **state)
 
 static void nodes_of_a_driver_that_is_gone_are_dead(void **state)
 {
-	(void)state;
 	put_driver();
 	put_node(0);
 	put("/proc/devices", "Character devices:\n  1 mem\n");
@@ -478,7 +464,6 @@ static void a_number_that_is_not_the_drivers_is_told_on_a_real_machine(void **st
 	auto_call(gpu_dir_close) struct gpu_dir d = GPU_DIR_INIT;
 	struct gpu_node n;
 
-	(void)state;
 	assert_int_equal(gpu_dir_open("/", &d), 0);
 	assert_true(d.is_machine);
 	assert_int_equal(gpu_node_look(&d, &wrong, &n, &m.warnings), 0);
@@ -503,7 +488,6 @@ static void a_node_that_is_closed_is_told_with_whose_it_is(void **state)
 	};
 	auto_free char *group = gpu_node_why(&n), *group_users = gpu_node_users(&n);
 
-	(void)state;
 	assert_string_equal(group_users, "group daemon");
 	assert_non_null(strstr(group, "'/dev/nvidia0' is for group 'daemon' alone (mode 0660)"));
 	assert_non_null(strstr(group, "usermod -aG daemon "));
@@ -547,7 +531,6 @@ static void a_node_that_is_closed_is_told_with_whose_it_is(void **state)
 
 static void closed_nodes_are_one_warning(void **state)
 {
-	(void)state;
 	if (geteuid() == 0) /* nothing is closed to root */
 		return;
 	put_driver();
@@ -568,7 +551,6 @@ static void closed_nodes_are_one_warning(void **state)
 
 static void the_fabrics_nodes_are_apart(void **state)
 {
-	(void)state;
 	put_driver();
 	put_gpu("0000:18:00.0", 0, "GPU-0");
 	put_node(0);
@@ -599,7 +581,6 @@ static void the_fabrics_nodes_are_apart(void **state)
 
 static void windows_gpus_are_one_node(void **state)
 {
-	(void)state;
 	put("/dev/dxg", "");
 	look_as(GPU_DRIVER_WSL);
 	assert_int_equal(m.n_gpus, 0);
@@ -610,7 +591,6 @@ static void windows_gpus_are_one_node(void **state)
 
 static void amds_gpus_are_told_by_their_topology(void **state)
 {
-	(void)state;
 	put("/dev/kfd", "");
 	put("/sys/class/kfd/kfd/topology/nodes/0/gpu_id", "0\n");
 	put("/sys/class/kfd/kfd/topology/nodes/0/properties",
@@ -653,7 +633,6 @@ static void amds_gpus_are_told_by_their_topology(void **state)
 
 static void vendors_are_counted_apart(void **state)
 {
-	(void)state;
 	put_driver();
 	put_gpu("0000:3b:00.0", 0, "GPU-0");
 	put_node(0);

@@ -25,7 +25,6 @@ static char path[sizeof(dir) + 16];
 
 static int make(void **state)
 {
-	(void)state;
 	if (!mkdtemp(dir))
 		return -1;
 	snprintf(path, sizeof(path), "%s/lib.so", dir);
@@ -34,7 +33,6 @@ static int make(void **state)
 
 static int remove_all(void **state)
 {
-	(void)state;
 	return file_remove_tree(AT_FDCWD, dir, NULL);
 }
 
@@ -79,13 +77,11 @@ static void check_all_that_a_library_says(int bits)
 
 static void a_64_bit_library_says_its_name_its_needs_and_its_newest_versions(void **state)
 {
-	(void)state;
 	check_all_that_a_library_says(64);
 }
 
 static void a_32_bit_library_says_the_same(void **state)
 {
-	(void)state;
 	check_all_that_a_library_says(32);
 }
 
@@ -96,7 +92,6 @@ static void a_library_that_says_nothing_is_one_still(void **state)
 	auto_call(gpu_elf_done) struct gpu_elf e = GPU_ELF_INIT;
 	struct gpu_version abi;
 
-	(void)state;
 	assert_int_equal(gpu_elf_read(fd, &e), 0);
 	assert_null(e.soname);
 	assert_int_equal(e.needed.n, 0);
@@ -121,7 +116,6 @@ static void the_c_library_defines_the_version_that_it_is(void **state)
 	auto_close int fd = -1;
 	auto_call(gpu_elf_done) struct gpu_elf e = GPU_ELF_INIT;
 
-	(void)state;
 	assert_true(dl_iterate_phdr(find_libc, name));
 	fd = open(name, O_RDONLY | O_CLOEXEC);
 	assert_int_equal(gpu_elf_read(fd, &e), 0);
@@ -140,7 +134,6 @@ static void notes_are_found_by_section_and_owner(void **state)
 	auto_free char *note = NULL;
 	struct gpu_version abi;
 
-	(void)state;
 	assert_int_equal(gpu_elf_note(fd, f.note_section, f.note_owner, 64, &note), 0);
 	assert_string_equal(note, f.note);
 	assert_int_equal(gpu_elf_note(fd, ".note.other", f.note_owner, 64, &note), -ENOENT);
@@ -157,7 +150,6 @@ static void what_is_no_library_is_refused(void **state)
 		"\177ELF\2\2\1\0\0\0\0\0\0\0\0\0\0\3\0\x3e" };
 	auto_call(gpu_elf_done) struct gpu_elf e = GPU_ELF_INIT;
 
-	(void)state;
 	for (size_t i = 0; i < ARRAY_LEN(texts); i++) {
 		auto_close int fd = -1;
 
@@ -182,7 +174,6 @@ static void a_library_that_is_cut_short_harms_nobody(void **state)
 	size_t len;
 	unsigned refused = 0;
 
-	(void)state;
 	elf_file_write(path, &f);
 	assert_int_equal(file_read(AT_FDCWD, path, 1 << 20, &data, &len, NULL), 0);
 	for (size_t n = 0; n < len; n += n < 64 ? 1 : 7) {
@@ -252,7 +243,6 @@ static void large_segments_are_not_read_as_a_whole(void **state)
 {
 	Elf64_Ehdr head;
 
-	(void)state;
 	make_large(&with_all, &head);
 	for (unsigned i = 0; i < head.e_phnum; i++)
 		put_size(head.e_phoff + i * sizeof(Elf64_Phdr) + offsetof(Elf64_Phdr, p_filesz));
@@ -263,7 +253,6 @@ static void large_sections_are_not_read_as_a_whole(void **state)
 {
 	Elf64_Ehdr head;
 
-	(void)state;
 	make_large(&with_all, &head);
 	for (unsigned i = 1; i < head.e_shnum; i++)
 		put_size(head.e_shoff + i * sizeof(Elf64_Shdr) + offsetof(Elf64_Shdr, sh_size));
@@ -278,7 +267,6 @@ static void sections_without_number_are_refused(void **state)
 	auto_close int fd = -1;
 	Elf64_Ehdr head;
 
-	(void)state;
 	make_large(&with_all, &head);
 	head.e_shnum = 0;
 	put(&head, sizeof(head), 0);

@@ -139,7 +139,6 @@ static int remove_all(void **state)
 
 static void a_machine_without_a_driver_has_nothing_and_no_warning(void **state)
 {
-	(void)state;
 	put_library(LIB "/libcuda.so." VERSION, "libcuda.so.1");
 	put("/usr/bin/nvidia-smi", "");
 	look();
@@ -151,7 +150,6 @@ static void a_machine_without_a_driver_has_nothing_and_no_warning(void **state)
 
 static void the_kernels_text_tells_the_version_of_both_modules(void **state)
 {
-	(void)state;
 	put("/proc/driver/nvidia/version", KERNEL);
 	look_with(0, GPU_CAPABILITIES_ALL);
 	assert_int_equal(m.driver, GPU_DRIVER_NVIDIA);
@@ -177,7 +175,6 @@ static void a_branch_serves_the_cuda_of_its_toolkit(void **state)
 		{ "595.45.04", "13.2" }, { "304.137", "unknown" }, { "610.43.02", "unknown" } };
 	struct gpu_version v;
 
-	(void)state;
 	for (size_t i = 0; i < ARRAY_LEN(table); i++) {
 		assert_int_equal(gpu_version_parse(table[i][0], &v), 0);
 		assert_version(gpu_driver_cuda(&v), table[i][1]);
@@ -188,7 +185,6 @@ static void debians_files_are_found_behind_its_alternatives(void **state)
 {
 	const struct gpu_file *f;
 
-	(void)state;
 	driver_tree("--version=535.247.01 debian");
 	look();
 	assert_string_equal(m.driver_root, "");
@@ -231,7 +227,6 @@ static void glvnds_and_mesas_libraries_are_never_the_drivers(void **state)
 		"libGLX.so", "libGLdispatch", "libOpenGL", "libOpenCL.so.1.0.0", "libGLX_mesa",
 		"libvulkan" };
 
-	(void)state;
 	driver_tree("workstation");
 	look();
 	assert_true(count("libGLX_nvidia.so") > 0);
@@ -244,7 +239,6 @@ static void libraries_of_32_bits_are_found_beside_those_of_64(void **state)
 {
 	unsigned wide = 0, narrow = 0;
 
-	(void)state;
 	driver_tree("rhel");
 	look();
 	for (size_t i = 0; i < m.n_files; i++) {
@@ -268,7 +262,6 @@ static void libraries_of_32_bits_are_found_beside_those_of_64(void **state)
 
 static void a_driver_that_no_cache_knows_is_found_in_usr_local_nvidia(void **state)
 {
-	(void)state;
 	driver_tree("usr-local-nvidia");
 	look();
 	assert_true(m.is_open);
@@ -285,7 +278,6 @@ static void a_directory_that_only_the_linker_cache_knows_is_found(void **state)
 	auto_free char *data = NULL, *path = place("/etc/ld.so.cache");
 	size_t len;
 
-	(void)state;
 	put("/proc/driver/nvidia/version", KERNEL);
 	put_library("/opt/driver/libcuda.so." VERSION, "libcuda.so.1");
 	put_library("/srv/files/libnvidia-ml.so." VERSION, "libnvidia-ml.so.1");
@@ -306,7 +298,6 @@ static void a_directory_that_only_the_linker_cache_knows_is_found(void **state)
 
 static void links_of_a_driver_container_lead_within_its_own_root(void **state)
 {
-	(void)state;
 	put("/proc/driver/nvidia/version", KERNEL);
 	put_library("/run/nvidia/driver/opt/libcuda.so." VERSION, "libcuda.so.1");
 	put_library("/opt/libcuda.so." VERSION, "the wrong one");
@@ -323,7 +314,6 @@ static void links_of_a_driver_container_lead_within_its_own_root(void **state)
 
 static void nixos_is_found_by_its_farm_of_links(void **state)
 {
-	(void)state;
 	driver_tree("nixos");
 	look();
 	assert_int_equal(count("-nvidia-x11-550.135-6.6.63/lib/libcuda.so.550.135"), 1);
@@ -334,7 +324,6 @@ static void wsl_gives_windows_driver_with_its_store(void **state)
 {
 	const struct gpu_file *f;
 
-	(void)state;
 	driver_tree("wsl");
 	look();
 	assert_int_equal(m.driver, GPU_DRIVER_WSL);
@@ -355,7 +344,6 @@ static void wsl_gives_windows_driver_with_its_store(void **state)
 
 static void wsl_lacks_only_what_a_wanted_capability_brings(void **state)
 {
-	(void)state;
 	put("/dev/dxg", "");
 	put_library("/usr/lib/wsl/lib/libdxcore.so", "libdxcore.so");
 	put_library("/usr/lib/wsl/lib/libcuda.so.1", "libcuda.so.1");
@@ -370,7 +358,6 @@ static void wsl_lacks_only_what_a_wanted_capability_brings(void **state)
 
 static void wsl_without_nvidias_driver_says_so(void **state)
 {
-	(void)state;
 	put("/dev/dxg", "");
 	put_library("/usr/lib/wsl/lib/libdxcore.so", "libdxcore.so");
 	look();
@@ -383,7 +370,6 @@ static void a_jetson_is_refused_with_the_way_out(void **state)
 	static const char name[] = "nvidia,p3737-0000+p3701-0005\0nvidia,tegra234";
 	auto_free char *full = place("/proc/device-tree/compatible");
 
-	(void)state;
 	put("/proc/driver/nvidia/version", KERNEL);
 	assert_int_equal(file_replace(AT_FDCWD, full, name, sizeof(name), 0644, NULL), 0);
 	look();
@@ -394,7 +380,6 @@ static void a_jetson_is_refused_with_the_way_out(void **state)
 
 static void libraries_of_another_version_than_the_kernels_are_left_out_and_told(void **state)
 {
-	(void)state;
 	driver_tree("mismatch");
 	look();
 	assert_string_equal(m.driver_text, "550.54.15");
@@ -411,7 +396,6 @@ static void libraries_of_another_version_than_the_kernels_are_left_out_and_told(
 
 static void a_driver_without_libraries_is_told_with_the_way_out(void **state)
 {
-	(void)state;
 	put("/proc/driver/nvidia/version", KERNEL);
 	look();
 	assert_int_equal(m.warnings.n, 1);
@@ -421,7 +405,6 @@ static void a_driver_without_libraries_is_told_with_the_way_out(void **state)
 
 static void libraries_tell_the_version_where_the_kernels_text_is_hidden(void **state)
 {
-	(void)state;
 	put("/dev/nvidiactl", "");
 	put_library(LIB "/libnvidia-ml.so.550.54.15", "libnvidia-ml.so.1");
 	put_link(LIB "/libnvidia-ml.so.1", "libnvidia-ml.so.550.54.15");
@@ -439,7 +422,6 @@ static void libraries_tell_the_version_where_the_kernels_text_is_hidden(void **s
 
 static void libnvidia_tls_is_the_one_for_kernels_of_today(void **state)
 {
-	(void)state;
 	put("/proc/driver/nvidia/version", KERNEL);
 	put_library("/usr/lib64/libcuda.so." VERSION, "libcuda.so.1");
 	put_elf("/usr/lib64/libnvidia-tls.so." VERSION, (struct elf_file){ .abi = { 2, 2, 5 } });
@@ -454,7 +436,6 @@ static void a_driver_before_glvnd_has_its_own_libgl_by_what_that_needs(void **st
 {
 	static const char *const core[] = { "libnvidia-glcore.so.390.157", NULL };
 
-	(void)state;
 	put("/proc/driver/nvidia/version",
 		"NVRM version: NVIDIA UNIX x86_64 Kernel Module  390.157  Wed\n");
 	put_library("/usr/lib64/libcuda.so.390.157", "libcuda.so.1");
@@ -478,7 +459,6 @@ static void what_a_library_needs_of_the_driver_comes_with_it(void **state)
 	static const char *const new[] = { "libnvidia-newer.so." VERSION, "libnvidia-encode.so.1",
 		NULL };
 
-	(void)state;
 	put("/proc/driver/nvidia/version", KERNEL);
 	put_elf("/usr/lib64/libcuda.so." VERSION,
 		(struct elf_file){ .soname = "libcuda.so.1", .needed = cuda });
@@ -503,7 +483,6 @@ static void what_a_library_needs_comes_also_when_nobody_asks_for_it(void **state
 	static const char *const needed[] = { "libcuda.so.1", "libGL.so.1",
 		"libnvidia-gpucomp.so." VERSION, NULL };
 
-	(void)state;
 	put("/proc/driver/nvidia/version", KERNEL);
 	put_elf("/usr/lib64/libnvidia-ngx.so." VERSION,
 		(struct elf_file){ .soname = "libnvidia-ngx.so.1", .needed = needed });
@@ -523,7 +502,6 @@ static void a_needed_name_that_is_a_link_to_another_library_is_followed_once(voi
 {
 	static const char *const needed[] = { "libnvidia-alias.so." VERSION, NULL };
 
-	(void)state;
 	put("/proc/driver/nvidia/version", KERNEL);
 	put_elf("/usr/lib64/libcuda.so." VERSION,
 		(struct elf_file){ .soname = "libcuda.so.1", .needed = needed });
@@ -537,7 +515,6 @@ static void a_needed_name_that_is_a_link_to_another_library_is_followed_once(voi
 
 static void what_is_no_library_of_this_machines_is_left_out(void **state)
 {
-	(void)state;
 	put("/proc/driver/nvidia/version", KERNEL);
 	put_library("/usr/lib64/libnvidia-ml.so." VERSION, "libnvidia-ml.so.1");
 	put_elf("/usr/lib64/libcuda.so." VERSION,
@@ -553,7 +530,6 @@ static void what_is_no_library_of_this_machines_is_left_out(void **state)
 
 static void what_no_capability_asks_for_is_neither_brought_nor_missing(void **state)
 {
-	(void)state;
 	driver_tree("workstation");
 	look_with(1, GPU_COMPUTE);
 	assert_true(count("libcuda.so") == 1);
@@ -575,7 +551,6 @@ static void what_no_capability_asks_for_is_neither_brought_nor_missing(void **st
 
 static void configuration_of_graphics_comes_with_libraries_of_graphics_alone(void **state)
 {
-	(void)state;
 	put("/proc/driver/nvidia/version", KERNEL);
 	put_library("/usr/lib64/libcuda.so." VERSION, "libcuda.so.1");
 	put("/etc/vulkan/icd.d/nvidia_icd.json", "{}");
@@ -593,7 +568,6 @@ static void the_glibc_that_a_library_needs_is_told(void **state)
 {
 	static const char *const versions[] = { "GLIBC_2.17", "GLIBC_2.38", "GLIBC_2.4", NULL };
 
-	(void)state;
 	put("/proc/driver/nvidia/version", KERNEL);
 	put_elf("/usr/lib64/libcuda.so." VERSION,
 		(struct elf_file){ .soname = "libcuda.so.1", .versions = versions });
@@ -603,7 +577,6 @@ static void the_glibc_that_a_library_needs_is_told(void **state)
 
 static void what_no_wanted_capability_brings_is_not_looked_for(void **state)
 {
-	(void)state;
 	driver_tree("workstation");
 	look_with(1, GPU_UTILITY);
 	assert_true(count("libnvidia-ml.so") == 1 && count("nvidia-smi") == 1);
@@ -625,7 +598,6 @@ static void what_no_wanted_capability_brings_is_not_looked_for(void **state)
 
 static void the_pipes_of_mps_are_a_directory_or_are_missing(void **state)
 {
-	(void)state;
 	driver_tree("hgx");
 	look();
 	assert_int_equal(get("/tmp/nvidia-mps")->kind, GPU_SOCKET);
@@ -643,7 +615,6 @@ static void a_socket_that_the_caller_cannot_use_counts_as_missing(void **state)
 {
 	auto_free char *path = NULL;
 
-	(void)state;
 	driver_tree("ubuntu");
 	path = place("/run/nvidia-persistenced/socket");
 	look();
@@ -713,7 +684,6 @@ static void expect_own_directories(void)
 
 static void a_real_machines_user_names_directories_by_variables(void **state)
 {
-	(void)state;
 	put("/proc/driver/nvidia/version", KERNEL);
 	put_library("/opt/other/libcuda.so.550.54.15", "libcuda.so.1");
 	put_library("/opt/other/libnvidia-tls.so." VERSION, "libnvidia-tls.so." VERSION);

@@ -141,7 +141,6 @@ static int make(void **state)
 		"/dev/nvidia-caps-imex-channels/channel0",
 		"/dev/nvidia-caps-imex-channels/channel1" };
 
-	(void)state;
 	has_proc = 0;
 	image_dir_make(host);
 	image_dir_make(root);
@@ -170,7 +169,6 @@ static int make(void **state)
 
 static int drop(void **state)
 {
-	(void)state;
 	plan_done(&p);
 	gpu_machine_done(&m);
 	gpu_wish_done(&w);
@@ -254,7 +252,6 @@ static void is_found(const char *name, int bits, const char *path)
 
 static void the_chosen_gpus_and_the_controls_of_their_capabilities_come_in(void **state)
 {
-	(void)state;
 	choose(1, -1);
 	inject();
 	is_bound("/dev/nvidiactl", "/dev/nvidiactl", NODE);
@@ -323,7 +320,6 @@ static void each_capability_brings_its_own_and_no_more(void **state)
 
 static void libraries_lie_in_our_directory_with_their_links_and_it_is_sealed(void **state)
 {
-	(void)state;
 	w.caps = GPU_CAPABILITIES_ALL;
 	choose(0, -1);
 	inject();
@@ -370,7 +366,6 @@ static void the_gbm_driver_is_linked_where_the_distribution_has_its_own(void **s
 
 static void drm_nodes_have_links_by_their_paths(void **state)
 {
-	(void)state;
 	w.caps = GPU_GRAPHICS;
 	choose(1, -1);
 	inject();
@@ -385,7 +380,6 @@ static void proc_shows_the_chosen_alone_and_forbids_to_make_nodes(void **state)
 {
 	const struct plan_mount *f;
 
-	(void)state;
 	choose(0, -1);
 	inject();
 	assert_int_equal(at("/proc/driver")->kind, PLAN_TMPFS);
@@ -401,7 +395,6 @@ static void proc_shows_the_chosen_alone_and_forbids_to_make_nodes(void **state)
 
 static void where_the_machine_has_a_driver_its_directory_alone_is_covered(void **state)
 {
-	(void)state;
 	has_proc = 1;
 	choose(0, -1);
 	inject();
@@ -413,7 +406,6 @@ static void without_gpus_the_machines_are_not_told_of(void **state)
 {
 	const struct plan_mount *dir;
 
-	(void)state;
 	assert_int_equal(gpu_procfs_hide(&p, NULL), 0);
 	assert_int_equal(p.n_mounts, 0);
 	has_proc = 1;
@@ -426,7 +418,6 @@ static void without_gpus_the_machines_are_not_told_of(void **state)
 
 static void a_part_brings_its_parent_and_the_files_of_its_own(void **state)
 {
-	(void)state;
 	m.has_caps = 1;
 	add_mig(1);
 	add_mig(2);
@@ -445,7 +436,6 @@ static void a_part_brings_its_parent_and_the_files_of_its_own(void **state)
 
 static void two_parts_of_one_gpu_bring_its_node_once(void **state)
 {
-	(void)state;
 	add_mig(1);
 	add_mig(2);
 	choose(0, 0);
@@ -460,7 +450,6 @@ static void two_parts_of_one_gpu_bring_its_node_once(void **state)
 
 static void a_whole_gpu_brings_all_its_parts(void **state)
 {
-	(void)state;
 	m.has_caps = 1;
 	add_mig(1);
 	add_mig(2);
@@ -472,7 +461,6 @@ static void a_whole_gpu_brings_all_its_parts(void **state)
 
 static void extras_bring_the_nodes_of_the_fabric(void **state)
 {
-	(void)state;
 	w.extras = GPU_EXTRA_MOFED | GPU_EXTRA_GDRCOPY | GPU_EXTRA_GDS;
 	strv_add(&w.imex, "1");
 	strv_add(&w.imex, "7");
@@ -495,7 +483,6 @@ static void extras_bring_the_nodes_of_the_fabric(void **state)
 
 static void without_a_gpu_the_driver_comes_alone(void **state)
 {
-	(void)state;
 	w.kind = GPU_WISH_DRIVER;
 	w.extras = GPU_EXTRA_GDRCOPY;
 	inject();
@@ -509,7 +496,6 @@ static void without_a_gpu_the_driver_comes_alone(void **state)
 
 static void sockets_can_be_written_to(void **state)
 {
-	(void)state;
 	choose(0, -1);
 	inject();
 	is_bound("/run/nvidia-persistenced/socket", "/run/nvidia-persistenced/socket",
@@ -518,7 +504,6 @@ static void sockets_can_be_written_to(void **state)
 
 static void the_profile_names_the_chosen_by_their_minor_numbers(void **state)
 {
-	(void)state;
 	w.caps = GPU_GRAPHICS;
 	choose(0, -1);
 	choose(1, -1);
@@ -586,7 +571,6 @@ static void amds_bring_their_nodes_and_libraries_only_where_the_image_has_none(v
 
 static void newer_libraries_of_the_image_stand_in_place_of_the_drivers(void **state)
 {
-	(void)state;
 	image_dir_put(root, "/usr/local/cuda/compat/libcuda.so.560.28.03", "");
 	image_dir_put(root, "/usr/local/cuda/compat/libnvidia-ml.so.1", "");
 	/* An empty file is no library: not used, and everything is the driver's. */
@@ -598,7 +582,6 @@ static void newer_libraries_of_the_image_stand_in_place_of_the_drivers(void **st
 
 static void a_driver_of_its_own_root_is_inside_where_it_thinks_it_is(void **state)
 {
-	(void)state;
 	free(m.driver_root);
 	m.driver_root = xstrdup("/run/nvidia/driver");
 	add_library(GPU_UTILITY, "/run/nvidia/driver/usr/lib64/libnvidia-cfg.so." V,
@@ -614,7 +597,6 @@ static void a_driver_of_its_own_root_is_inside_where_it_thinks_it_is(void **stat
 
 static void a_soname_that_is_no_name_makes_no_link(void **state)
 {
-	(void)state;
 	add_library(GPU_UTILITY, LIB "libodd.so." V, "../../../etc/passwd", "..");
 	choose(0, -1);
 	inject();
@@ -629,7 +611,6 @@ static void windows_files_lie_where_windows_has_them(void **state)
 		add_file(GPU_LIBRARY, GPU_COMPUTE, "/usr/lib/wsl/drivers/nv.inf/libcuda.so.1.1",
 			"/usr/lib/wsl/drivers/nv.inf/libcuda.so.1.1");
 
-	(void)state;
 	f->soname = xstrdup("libcuda.so.1.1");
 	m.driver = GPU_DRIVER_WSL;
 	add_node(&m.nodes, &m.n_nodes, "/dev/dxg");

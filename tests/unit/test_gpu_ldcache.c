@@ -21,13 +21,11 @@ static char dir[] = "/tmp/mlr-test-ldcache.XXXXXX";
 
 static int make(void **state)
 {
-	(void)state;
 	return mkdtemp(dir) ? 0 : -1;
 }
 
 static int remove_all(void **state)
 {
-	(void)state;
 	return file_remove_tree(AT_FDCWD, dir, NULL);
 }
 
@@ -95,7 +93,6 @@ static void this_machines_cache_printed_is_listed_by_ldconfig_as_it_was(void **s
 	auto_free char *ours = NULL, *before = NULL, *after = NULL;
 	char *end;
 
-	(void)state;
 	read_cache("/etc/ld.so.cache", &c);
 	assert_true(c.n > 10);
 	ours = write_cache(&c, "ours");
@@ -116,7 +113,6 @@ static void the_format_behind_the_old_one_is_read(void **state)
 						       behind = GPU_LDCACHE_INIT;
 	auto_free char *a = in_dir("new"), *b = in_dir("compat");
 
-	(void)state;
 	free(output_of("PATH=$PATH:/usr/sbin:/sbin ldconfig -X -c new -f /dev/null -C", a));
 	free(output_of("PATH=$PATH:/usr/sbin:/sbin ldconfig -X -c compat -f /dev/null -C", b));
 	read_cache(a, &alone);
@@ -144,7 +140,6 @@ static void entries_are_sorted_as_the_linkers_search_wants_them(void **state)
 	auto_free char *data = NULL;
 	size_t len;
 
-	(void)state;
 	for (size_t i = 0; i < ARRAY_LEN(added); i++)
 		gpu_ldcache_add(&c, added[i], "/x", 64);
 	len = gpu_ldcache_print(&c, &data);
@@ -184,7 +179,6 @@ static void entries_of_one_name_keep_their_order_and_their_hwcaps(void **state)
 	auto_free char *data = NULL, *path = write_cache(&c, "hwcaps"), *listing = NULL;
 	size_t len = gpu_ldcache_print(&c, &data);
 
-	(void)state;
 	assert_int_equal(gpu_ldcache_parse(data, len, &read, NULL), 0);
 	assert_int_equal(read.n, ARRAY_LEN(v));
 	assert_string_equal(read.v[0].path, "/v3/libz.so.1");
@@ -213,7 +207,6 @@ static void entries_added_to_a_sorted_cache_find_their_places(void **state)
 	auto_free char *data = NULL;
 	size_t len;
 
-	(void)state;
 	gpu_ldcache_add(&c, "libm.so.10", "/old/libm.so.10", 64);
 	gpu_ldcache_add(&c, "libm.so.9", "/old/libm.so.9", 64);
 	gpu_ldcache_add(&c, "liba.so.1", "/old/liba.so.1", 64);
@@ -242,7 +235,6 @@ static void dropping_takes_only_the_same_name_for_the_same_machine(void **state)
 {
 	auto_call(gpu_ldcache_done) struct gpu_ldcache c = GPU_LDCACHE_INIT;
 
-	(void)state;
 	gpu_ldcache_add(&c, "libcuda.so.1", "/old/libcuda.so.1", 64);
 	gpu_ldcache_add(&c, "libcuda.so", "/old/libcuda.so", 64);
 	gpu_ldcache_add(&c, "libcuda.so.1", "/old32/libcuda.so.1", 32);
@@ -265,7 +257,6 @@ static void the_linker_finds_a_library_by_the_cache(void **state)
 		       *path = NULL;
 	auto_free char *list = NULL, *from = NULL, *line = NULL, *self = NULL;
 
-	(void)state;
 	read_cache("/etc/ld.so.cache", &c);
 	for (size_t i = 0; i < c.n; i++)
 		if (strcmp(c.v[i].name, "libcmocka.so.0") == 0)
@@ -294,7 +285,6 @@ static void what_is_no_cache_is_refused_with_the_reason(void **state)
 	auto_free char *data = NULL;
 	size_t len;
 
-	(void)state;
 	assert_int_equal(gpu_ldcache_parse("", 0, &c, &err), -EPROTO);
 	assert_int_equal(gpu_ldcache_parse("musl", 5, &c, &err), -EPROTO);
 	assert_non_null(strstr(err.text, "glibc-ld.so.cache1.1"));

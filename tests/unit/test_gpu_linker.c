@@ -33,7 +33,6 @@ static struct utsname machine;
 
 static int make(void **state)
 {
-	(void)state;
 	uname(&machine);
 	image_dir_make(root);
 	plan_init(&p);
@@ -46,7 +45,6 @@ static int make(void **state)
 
 static int drop(void **state)
 {
-	(void)state;
 	plan_done(&p);
 	gpu_ldcache_done(&cache);
 	image_dir_drop(root);
@@ -128,7 +126,6 @@ static void the_images_entries_stay_but_for_those_of_our_names(void **state)
 {
 	auto_call(gpu_ldcache_done) struct gpu_ldcache own = GPU_LDCACHE_INIT;
 
-	(void)state;
 	put_libc();
 	gpu_ldcache_add(&own, "libcuda.so.1", "/usr/lib/stale/libcuda.so.1", 64);
 	gpu_ldcache_add(&own, "libfoo.so.1", "/usr/lib/libfoo.so.1", 64);
@@ -154,7 +151,6 @@ static void the_images_entries_stay_but_for_those_of_our_names(void **state)
 
 static void files_for_the_image_stand_before_all_mounts(void **state)
 {
-	(void)state;
 	put_libc();
 	image_dir_mkdir(root, "/etc/ld.so.conf.d");
 	link_in(root);
@@ -167,7 +163,6 @@ static void files_for_the_image_stand_before_all_mounts(void **state)
 
 static void an_image_without_a_cache_gets_ours_alone(void **state)
 {
-	(void)state;
 	put_libc();
 	link_in(root);
 	assert_int_equal(cache.n, 3);
@@ -177,7 +172,6 @@ static void an_image_without_a_cache_gets_ours_alone(void **state)
 
 static void a_cache_that_is_none_is_left_as_it_is(void **state)
 {
-	(void)state;
 	put_libc();
 	image_dir_put(root, CACHE, "no cache");
 	plan_env_set(&p, "LD_LIBRARY_PATH", "/opt/x", PLAN_FROM_IMAGE);
@@ -192,7 +186,6 @@ static void musl_gets_the_directories_before_its_own(void **state)
 	auto_free char *loader = xasprintf("/lib/ld-musl-%s.so.1", machine.machine);
 	auto_free char *list = xasprintf("/etc/ld-musl-%s.path", machine.machine);
 
-	(void)state;
 	image_dir_put(root, loader, "");
 	link_in(root);
 	assert_string_equal(file_at(list)->text,
@@ -211,7 +204,6 @@ static void musl_gets_the_directories_before_its_own(void **state)
 
 static void without_a_libc_or_a_look_the_variable_leads_there(void **state)
 {
-	(void)state;
 	link_in(root);
 	assert_int_equal(p.n_mounts, 1);
 	assert_string_equal(variable(), GPU_LIB_DIR ":" GPU_LIB32_DIR ":/opt/vendor");
@@ -226,7 +218,6 @@ static void without_a_libc_or_a_look_the_variable_leads_there(void **state)
 
 static void a_mount_over_etc_leaves_the_variable(void **state)
 {
-	(void)state;
 	put_libc();
 	plan_mount_add(&p, PLAN_BIND, "/home/me/etc", "/etc", 0, PLAN_FROM_USER, NULL);
 	link_in(root);
@@ -236,7 +227,6 @@ static void a_mount_over_etc_leaves_the_variable(void **state)
 
 static void a_kept_containers_own_cache_leaves_the_variable(void **state)
 {
-	(void)state;
 	put_libc();
 	p.root = PLAN_ROOT_KEPT;
 	p.kept = xasprintf("%s/kept", root);
@@ -249,7 +239,6 @@ static void a_kept_containers_own_cache_leaves_the_variable(void **state)
 
 static void a_variable_that_leads_to_a_stale_driver_leads_to_ours_first(void **state)
 {
-	(void)state;
 	put_libc();
 	image_dir_put(root, "/usr/local/cuda/compat/libcuda.so.1", "");
 	plan_env_set(&p, "LD_LIBRARY_PATH", "/opt/x:/usr/local/cuda/compat:" GPU_LIB_DIR,
@@ -274,7 +263,6 @@ static void a_variable_that_leads_to_a_stale_driver_leads_to_ours_first(void **s
 
 static void libraries_that_a_mount_covers_are_told_to_the_user(void **state)
 {
-	(void)state;
 	put_libc();
 	plan_mount_add(&p, PLAN_BIND, "/usr/local", "/usr/local", 0, PLAN_FROM_USER, NULL);
 	link_in(root);
@@ -284,7 +272,6 @@ static void libraries_that_a_mount_covers_are_told_to_the_user(void **state)
 
 static void without_libraries_nothing_is_done(void **state)
 {
-	(void)state;
 	plan_done(&p);
 	put_libc();
 	link_in(root);
@@ -328,7 +315,6 @@ static void files_that_need_only_be_there_are_not_opened(void **state)
 	};
 	struct gpu_ldcache c = GPU_LDCACHE_INIT;
 
-	(void)state;
 	put_libc();
 	put_cache(&c);
 	image_dir_put(root, "/usr/local/old/libcuda.so.1", "");
@@ -382,7 +368,6 @@ static void what_a_usual_image_is_asked_for_was_expected(void **state)
 	struct gpu_machine m = GPU_MACHINE_INIT;
 	struct gpu_ldcache c = GPU_LDCACHE_INIT;
 
-	(void)state;
 	put_libc();
 	put_cache(&c);
 	gpu_compat_expect(&image);
@@ -401,7 +386,6 @@ static void the_version_of_the_images_glibc_is_read_of_it(void **state)
 	const struct gpu_image image = image_dir(root);
 	auto_call(gpu_image_libc_done) struct gpu_image_libc l = GPU_IMAGE_LIBC_INIT;
 
-	(void)state;
 	gpu_image_libc_read(&image, &l);
 	assert_int_equal(l.kind, GPU_LIBC_NONE);
 	put_libc();
@@ -427,7 +411,6 @@ static void files_that_need_a_newer_glibc_are_named(void **state)
 	struct gpu_image_libc l = { .kind = GPU_LIBC_GLIBC };
 	auto_strv struct strv names = STRV_INIT;
 
-	(void)state;
 	for (size_t i = 0; i < ARRAY_LEN(files); i++) {
 		struct gpu_file *f = gpu_machine_add_file(&m);
 

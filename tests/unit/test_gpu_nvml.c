@@ -36,7 +36,6 @@ static void what_is_not_known_is_filled_in_and_what_is_known_stays(void **state)
 	struct gpu *g = add_gpu(&m, "0000:3b:00.0");
 	char text[GPU_VERSION_TEXT];
 
-	(void)state;
 	g->model = xstrdup("by the kernel");
 	assert_int_equal(gpu_nvml_read_query(query, &m, &err), 0);
 	g = &m.gpus[0];
@@ -54,7 +53,6 @@ static void a_part_is_found_by_its_numbers(void **state)
 	struct mlr_error err = MLR_ERROR_INIT;
 	struct gpu *g = add_gpu(&m, "0000:3b:00.0");
 
-	(void)state;
 	g->mig = xcalloc(2, sizeof(*g->mig));
 	g->n_mig = 2;
 	g->mig[0].gi = 2;
@@ -69,7 +67,6 @@ static void a_broken_gpu_is_a_warning_and_the_others_are_filled_in(void **state)
 	auto_call(gpu_machine_done) struct gpu_machine m = GPU_MACHINE_INIT;
 	struct mlr_error err = MLR_ERROR_INIT;
 
-	(void)state;
 	add_gpu(&m, "0000:d8:00.0");
 	add_gpu(&m, "0000:3b:00.0");
 	assert_int_equal(gpu_nvml_read_query(query, &m, &err), 0);
@@ -85,7 +82,6 @@ static void an_amd_gpu_at_the_same_place_is_left_alone(void **state)
 	auto_call(gpu_machine_done) struct gpu_machine m = GPU_MACHINE_INIT;
 	struct mlr_error err = MLR_ERROR_INIT;
 
-	(void)state;
 	add_gpu(&m, "0000:3b:00.0")->vendor = GPU_AMD;
 	assert_int_equal(gpu_nvml_read_query(query, &m, &err), 0);
 	assert_null(m.gpus[0].uuid);
@@ -96,7 +92,6 @@ static void the_library_s_failure_is_told_with_the_way_out(void **state)
 	auto_call(gpu_machine_done) struct gpu_machine m = GPU_MACHINE_INIT;
 	struct mlr_error err = MLR_ERROR_INIT;
 
-	(void)state;
 	assert_int_equal(
 		gpu_nvml_read_query(
 			"{\"error\":\"the driver is gone\",\"hint\":\"reboot\"}", &m, &err),
@@ -113,7 +108,6 @@ static void what_is_no_answer_is_refused(void **state)
 	struct gpu_sample *v = NULL;
 	struct mlr_error err = MLR_ERROR_INIT;
 
-	(void)state;
 	for (size_t i = 0; i < ARRAY_LEN(texts); i++) {
 		assert_int_equal(gpu_nvml_read_query(texts[i], &m, &err), -EPROTO);
 		assert_int_equal(gpu_nvml_read_samples(texts[i], &v, &err), -EPROTO);
@@ -142,7 +136,6 @@ static void samples_are_read_and_null_is_unknown(void **state)
 		"\"processes\":[],\"error\":\"GPU is lost\"}]}",
 		&v, &err);
 
-	(void)state;
 	assert_int_equal(n, 2);
 	assert_string_equal(v[0].bus_id, "0000:3b:00.0");
 	assert_int_equal(v[0].busy, 37);
@@ -173,7 +166,6 @@ static void of_samples_that_came_the_newest_counts_and_half_of_one_is_not_waited
 	struct mlr_error err = MLR_ERROR_INIT;
 	int pipes[2];
 
-	(void)state;
 	assert_int_equal(pipe(pipes), 0);
 	w.from = pipes[0];
 	assert_int_equal(gpu_watch_next(&w, &v, &err), -EAGAIN);

@@ -100,7 +100,6 @@ static void a_machine_is_printed_with_all_that_it_has(void **state)
 	auto_free char *text = xstrdup(want), *have = NULL;
 	json_t *j = made();
 
-	(void)state;
 	for (char *s = text; *s; s++)
 		if (*s == '\'')
 			*s = '"';
@@ -115,7 +114,6 @@ static void what_is_printed_is_read_as_the_same(void **state)
 	struct mlr_error err = MLR_ERROR_INIT;
 	json_t *j = made(), *again;
 
-	(void)state;
 	if (gpu_machine_from_json(j, &m, &err) < 0)
 		fail_msg("%s", err.text);
 	again = gpu_machine_to_json(&m);
@@ -165,7 +163,6 @@ static void a_key_that_is_missing_or_of_another_kind_is_named(void **state)
 {
 	json_t *j = made(), *gpu = at(j, "gpus");
 
-	(void)state;
 	check_keys(j, j);
 	check_keys(j, at(j, "files"));
 	check_keys(j, gpu);
@@ -197,7 +194,6 @@ static void refused(const char *path, const char *key, json_t *value, const char
 
 static void values_out_of_range_are_refused_with_their_place(void **state)
 {
-	(void)state;
 	refused("gpus", "index", json_integer(-2), "gpus[0]: 'index' is not a number in its range");
 	refused("gpus", "minor", json_integer(1ll << 40), "gpus[0]: 'minor' is not");
 	refused("gpus", "memory", json_integer(-1), "gpus[0]: 'memory' is not");
@@ -223,7 +219,6 @@ static void what_is_no_object_is_refused(void **state)
 	struct mlr_error err = MLR_ERROR_INIT;
 	json_t *j = json_array();
 
-	(void)state;
 	assert_int_equal(gpu_machine_from_json(j, &m, &err), -EPROTO);
 	assert_int_equal(gpu_machine_from_json(NULL, &m, &err), -EPROTO);
 	json_decref(j);

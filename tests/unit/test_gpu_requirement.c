@@ -72,7 +72,6 @@ static void each_operator_compares_versions_number_by_number(void **state)
 	};
 	struct gpu_facts f = facts();
 
-	(void)state;
 	check_rows(rows, ARRAY_LEN(rows), &f);
 }
 
@@ -90,7 +89,6 @@ static void brands_are_equal_in_any_case_or_not(void **state)
 	};
 	struct gpu_facts f = facts();
 
-	(void)state;
 	check_rows(rows, ARRAY_LEN(rows), &f);
 }
 
@@ -116,7 +114,6 @@ static void blanks_part_alternatives_and_commas_conditions(void **state)
 	};
 	struct gpu_facts f = facts();
 
-	(void)state;
 	check_rows(rows, ARRAY_LEN(rows), &f);
 }
 
@@ -144,7 +141,6 @@ static void the_requirement_of_a_cuda_image_holds_for_drivers_that_its_compat_pa
 		{ 550, 4, "GeForce", 1 },
 	};
 
-	(void)state;
 	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
 		struct gpu_facts f = { .cuda = { { 12, rows[i].cuda_minor } },
 			.driver = { { rows[i].driver, 104, 5 } },
@@ -181,7 +177,6 @@ static void what_is_no_condition_is_named(void **state)
 	};
 	struct gpu_facts f = facts();
 
-	(void)state;
 	check_rows(rows, ARRAY_LEN(rows), &f);
 }
 
@@ -196,7 +191,6 @@ static void what_is_unknown_holds(void **state)
 	};
 	struct gpu_facts nothing = { .brand = NULL }, no_brand = facts();
 
-	(void)state;
 	check_rows(rows, ARRAY_LEN(rows), &nothing);
 	/* But not so what else is asked with it. */
 	no_brand.brand = NULL;
@@ -208,7 +202,6 @@ static void a_newer_cuda_comes_with_a_way_out_and_others_without(void **state)
 	struct mlr_error err = MLR_ERROR_INIT;
 	struct gpu_facts f = facts();
 
-	(void)state;
 	assert_int_equal(
 		gpu_requirement_holds("cuda>=12.4 brand=geforce", &f, NULL, NULL, &err), 0);
 	assert_int_equal(err.code, ENOTSUP);
@@ -223,7 +216,6 @@ static void a_long_requirement_is_cut_in_messages(void **state)
 	struct gpu_facts f = facts();
 	char text[4000];
 
-	(void)state;
 	memset(text, 'x', sizeof(text));
 	text[sizeof(text) - 1] = '\0';
 	assert_int_equal(gpu_requirement_holds(text, &f, NULL, NULL, &err), -EINVAL);
@@ -257,7 +249,6 @@ static void more_is_asked_once_and_only_when_it_decides(void **state)
 		{ "brand=geforce,brand=tesla brand=quadro", 0, 1 },
 	};
 
-	(void)state;
 	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
 		struct asked a = { 0, "tesla" };
 		struct gpu_facts f = facts();
@@ -310,7 +301,6 @@ static void each_chosen_gpu_has_to_meet_the_requirement(void **state)
 	static const size_t first[] = { 0 }, both[] = { 0, 1 }, amd[] = { 2 };
 	struct mlr_error err = MLR_ERROR_INIT;
 
-	(void)state;
 	assert_int_equal(
 		check("NVIDIA_REQUIRE_X=brand=tesla", GPU_DRIVER_NVIDIA, first, 1, NULL), 0);
 	assert_int_equal(
@@ -332,7 +322,6 @@ static void without_nvml_or_without_a_driver_nothing_fails_for_what_is_unknown(v
 {
 	static const size_t first[] = { 0 };
 
-	(void)state;
 	fill_fails = 1;
 	assert_int_equal(
 		check("NVIDIA_REQUIRE_X=brand=quadro", GPU_DRIVER_NVIDIA, first, 1, NULL), 0);

@@ -57,7 +57,6 @@ static void the_runtime_is_found_through_links_and_told_without_them(void **stat
 {
 	const struct gpu_file *f;
 
-	(void)state;
 	put_link("/opt/rocm", "/etc/alternatives/rocm");
 	put_link("/etc/alternatives/rocm", "/opt/rocm-6.2.0");
 	put_library("/opt/rocm-6.2.0/lib/libhsa-runtime64.so.1.14.60200", "libhsa-runtime64.so.1");
@@ -89,7 +88,6 @@ static void the_runtime_is_found_through_links_and_told_without_them(void **stat
 
 static void of_several_versions_the_newest_is_taken(void **state)
 {
-	(void)state;
 	put_library("/opt/rocm-6.9.1/lib/libhsa-runtime64.so.1.9", "libhsa-runtime64.so.1");
 	put_library("/opt/rocm-6.10.0/lib/libhsa-runtime64.so.1.10", "libhsa-runtime64.so.1");
 	look();
@@ -99,7 +97,6 @@ static void of_several_versions_the_newest_is_taken(void **state)
 
 static void a_distributions_own_is_found_last(void **state)
 {
-	(void)state;
 	put_library("/usr/lib/x86_64-linux-gnu/libhsa-runtime64.so.1.5.0", "libhsa-runtime64.so.1");
 	put_library("/usr/lib/x86_64-linux-gnu/libdrm.so.2.4.0", "libdrm.so.2");
 	put_library("/usr/lib/x86_64-linux-gnu/libdrm_amdgpu.so.1.0.0", "libdrm_amdgpu.so.1");
@@ -119,7 +116,6 @@ static void a_distributions_own_is_found_last(void **state)
 
 static void without_the_runtime_there_is_no_rocm(void **state)
 {
-	(void)state;
 	put_library("/opt/rocm/lib/libamdhip64.so.6", "libamdhip64.so.6");
 	put_library("/usr/lib64/libnuma.so.1.0.0", "libnuma.so.1");
 	look();
@@ -128,7 +124,6 @@ static void without_the_runtime_there_is_no_rocm(void **state)
 
 static void what_is_no_library_is_left_out(void **state)
 {
-	(void)state;
 	put_library("/opt/rocm/lib/libhsa-runtime64.so.1", "libhsa-runtime64.so.1");
 	put("/opt/rocm/lib/libamdhip64.so", "INPUT(libamdhip64.so.6)\n");
 	put("/opt/rocm/lib/libhiprtc.so.old", "");

@@ -148,7 +148,6 @@ static void each_form_of_visible_devices_means_what_nvidia_says(void **state)
 		{ { .image = VIS "vendor.com/class=x" }, 0, GPU_WISH_LIST, NULL, NULL },
 	};
 
-	(void)state;
 	check_rows(rows, ARRAY_LEN(rows));
 }
 
@@ -185,7 +184,6 @@ static void an_image_that_says_nothing_gets_what_its_kind_and_the_job_tell(void 
 		{ { .directory = "/usr/local/cuda", .word = "auto" }, 0, GPU_WISH_ALL, NULL, NULL },
 	};
 
-	(void)state;
 	check_rows(rows, ARRAY_LEN(rows));
 }
 
@@ -206,7 +204,6 @@ static void the_users_value_wins_over_the_callers_and_that_over_the_images(void 
 			NULL },
 	};
 
-	(void)state;
 	check_rows(rows, ARRAY_LEN(rows));
 }
 
@@ -238,7 +235,6 @@ static void the_gpu_option_wins_over_every_variable(void **state)
 		{ { .word = "auto,0" }, -EINVAL, 0, NULL, "'auto'" },
 	};
 
-	(void)state;
 	check_rows(rows, ARRAY_LEN(rows));
 }
 
@@ -257,7 +253,6 @@ static void a_setting_is_below_what_the_user_says_for_this_container(void **stat
 			NULL },
 	};
 
-	(void)state;
 	check_rows(rows, ARRAY_LEN(rows));
 }
 
@@ -281,7 +276,6 @@ static void only_what_the_user_named_must_be_had(void **state)
 		{ { .word = "auto", .user = VIS "all" }, 1 },
 	};
 
-	(void)state;
 	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
 		auto_call(gpu_wish_done) struct gpu_wish w = GPU_WISH_INIT;
 
@@ -298,7 +292,6 @@ static void messages_repeat_the_beginning_of_a_long_value(void **state)
 	auto_free char *value = xcalloc(1, 100001), *image = NULL;
 	struct given given = { .image = NULL };
 
-	(void)state;
 	for (size_t i = 0; i < 100000; i++)
 		value[i] = i % 5 == 4 ? ',' : (char)('0' + i * 7919 / 5 % 10);
 	given.image = image = xasprintf(VIS "%s", value);
@@ -355,7 +348,6 @@ static void capabilities_are_the_default_all_or_those_that_are_named(void **stat
 		{ { .image = VIS "void;" CAPS "cuda" }, 0, 0, NULL },
 	};
 
-	(void)state;
 	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
 		auto_call(gpu_wish_done) struct gpu_wish w = GPU_WISH_INIT;
 		struct mlr_error err = MLR_ERROR_INIT;
@@ -414,7 +406,6 @@ static void requirements_are_gathered_unless_they_are_disabled(void **state)
 			NULL },
 	};
 
-	(void)state;
 	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
 		auto_call(gpu_wish_done) struct gpu_wish w = GPU_WISH_INIT;
 		auto_free char *got = NULL, *remarks = NULL;
@@ -452,7 +443,6 @@ static void imex_channels_are_numbers_and_all_is_left_out(void **state)
 		{ "/../x", -EINVAL, "", NULL },
 	};
 
-	(void)state;
 	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
 		auto_call(gpu_wish_done) struct gpu_wish w = GPU_WISH_INIT;
 		auto_free char *image = xasprintf(VIS "all;NVIDIA_IMEX_CHANNELS=%s", rows[i].value);
@@ -490,7 +480,6 @@ static void fabrics_are_enabled_by_that_word_alone_and_with_devices(void **state
 		{ VIS "void;NVIDIA_GDS=enabled", 0 },
 	};
 
-	(void)state;
 	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
 		auto_call(gpu_wish_done) struct gpu_wish w = GPU_WISH_INIT;
 
@@ -515,7 +504,6 @@ static void rights_over_all_mig_parts_are_refused_to_the_user_and_told_of_an_ima
 			NULL, "-e NVIDIA_MIG_MONITOR_DEVICES=all: only root" },
 	};
 
-	(void)state;
 	check_rows(rows, ARRAY_LEN(rows));
 }
 
@@ -524,7 +512,6 @@ static void names_of_cdi_are_kept_apart(void **state)
 	auto_call(gpu_wish_done) struct gpu_wish w = GPU_WISH_INIT;
 	auto_free char *cdi = NULL, *devices = NULL;
 
-	(void)state;
 	assert_int_equal(
 		read_given(&(struct given){ .word = "a.com/net=x,1,MIG-GPU-y/1/0,a.com/net=x" }, &w,
 			NULL),
