@@ -177,16 +177,10 @@ rows() { sed -n '/^<!-- rows/,/^<!-- end of rows/s/^| \([`–].*\)/\1/p' "$top_s
 
 # nvml LAYOUT LINE...: a machine whose management library tells these (tests/gpu/fake_nvml.c).
 nvml() {
-	local library
-
-	driver_tree "$1"
-	cp -a "$MLRUN_GPU_ROOT" machine
-	export MLRUN_GPU_ROOT=$PWD/machine
-	library=$(echo machine/usr/lib/*64*-linux-gnu/libnvidia-ml.so.[1-9][0-9]*)
-	cp "$top_builddir/tests/gpu/fake_nvml.so" "$library.new"
-	mv "$library.new" "$library"
+	own_tree "$1"
+	fake_nvml
 	shift
-	printf '%s\n' "$@" >"${library%/*}/fake-nvml"
+	printf '%s\n' "$@" >"$FACTS"
 }
 
 @test "gpu: a part is found by the uuid that only NVIDIA's library knows" {

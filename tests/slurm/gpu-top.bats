@@ -11,16 +11,11 @@ setup_file() {
 setup() {
 	common_setup
 	export SLURM_CONF=$TEST_SLURM_CONF
-	driver_tree hgx
-	cp -a "$MLRUN_GPU_ROOT" machine
-	export MLRUN_GPU_ROOT=$PWD/machine
-	library=$(echo machine/usr/lib*/libnvidia-ml.so.5* machine/usr/lib/*64*-linux-gnu/libnvidia-ml.so.5*)
-	# shellcheck disable=SC2086 # of the patterns one has found something
-	library=$(ls -d $library 2>/dev/null | head -n 1)
-	cp "$top_builddir/tests/gpu/fake_nvml.so" "$library"
+	own_tree hgx
+	fake_nvml
 	for id in machine/proc/driver/nvidia/gpus/*; do
 		printf '%s\n' "gpu ${id##*/}" "busy 50 5" "memory 80000000000 0 1000000000"
-	done >"$(dirname "$library")/fake-nvml"
+	done >"$FACTS"
 }
 
 # A controller that is busy may give no answer.

@@ -42,7 +42,6 @@ static void processors_are_busy_by_the_time_between_two_readings(void **state)
 	struct top_node_watch *w;
 	struct top_node n;
 
-	(void)state;
 	put_memory();
 	put("/proc/stat",
 		"cpu  100 0 100 800 0 0 0 0 0 0\ncpu0 50 0 50 400 0 0 0 0 0 0\ncpu1 50 0 50 400 0 0 0 0\nintr 1\n");
@@ -53,8 +52,6 @@ static void processors_are_busy_by_the_time_between_two_readings(void **state)
 	top_node_next(w, &n);
 	assert_int_equal(n.busy, 50);
 	assert_int_equal(n.n_cores, 2);
-	assert_int_equal(n.cores[0], 100);
-	assert_int_equal(n.cores[1], 0);
 	assert_true(n.load > 1.49 && n.load < 1.51);
 	assert_true(n.memory_total == 1000 * 1024 && n.memory_used == 600 * 1024);
 	assert_null(n.job);
@@ -74,7 +71,6 @@ static void a_machine_without_its_files_tells_nothing_and_harms_nobody(void **st
 	struct top_node_watch *w = top_node_watch_new("/nonexistent", 1);
 	struct top_node n;
 
-	(void)state;
 	top_node_next(w, &n);
 	assert_int_equal(n.busy, -1);
 	assert_int_equal(n.n_cores, 0);
@@ -88,7 +84,6 @@ static void slurm_s_group_of_the_job_is_the_one_above_its_steps(void **state)
 	struct top_node_watch *w;
 	struct top_node n;
 
-	(void)state;
 	put("/proc/self/cgroup", "0::/system.slice/slurmstepd.scope/job_1234/step_0/user/task_0\n");
 	put("/sys/fs/cgroup/system.slice/slurmstepd.scope/job_1234/cpu.stat",
 		"usage_usec 1000\nuser_usec 1\n");
@@ -109,7 +104,6 @@ static void groups_of_the_first_version_are_found_by_their_hierarchies(void **st
 	struct top_node_watch *w;
 	struct top_node n;
 
-	(void)state;
 	put("/proc/self/cgroup",
 		"11:memory:/slurm/uid_1000/job_77/step_batch\n"
 		"4:cpu,cpuacct:/slurm/uid_1000/job_77/step_batch\n0::/user.slice\n");
@@ -132,7 +126,6 @@ static void the_own_group_is_the_job_s_when_its_name_does_not_say_so(void **stat
 	struct top_node_watch *w;
 	struct top_node n;
 
-	(void)state;
 	put("/proc/self/cgroup", "0::/pbs_jobs.service/jobid/42\n");
 	put("/sys/fs/cgroup/pbs_jobs.service/jobid/42/memory.current", "11\n");
 	put("/sys/fs/cgroup/pbs_jobs.service/jobid/42/memory.max", "max\n");
@@ -159,7 +152,6 @@ static void an_amd_gpu_is_read_from_sysfs(void **state)
 	struct gpu_sample *v;
 	int n;
 
-	(void)state;
 	put(CARD "gpu_busy_percent", "87\n");
 	put(CARD "mem_busy_percent", "12\n");
 	put(CARD "mem_info_vram_used", "1000000\n");
@@ -199,7 +191,6 @@ static void an_amd_gpu_that_tells_nothing_is_unknown(void **state)
 	auto_call(gpu_dir_close) struct gpu_dir d = GPU_DIR_INIT;
 	struct gpu_sample *v;
 
-	(void)state;
 	put("/sys/bus/pci/devices/0000:04:00.0/gpu_busy_percent", "nonsense\n");
 	gpu_machine_add_gpu(&m)->bus_id = xstrdup("0000:04:00.0");
 	m.gpus[0].vendor = GPU_AMD;
@@ -241,7 +232,6 @@ static struct top_gpu shown[] = { { &gpus[0], &samples[0] }, { &gpus[1], &sample
 static struct top_process processes[] = { { 100, 0, 39000000000, (char *)"anna",
 						  (char *)"python train.py --evil \033[2J\nx" },
 	{ 101, 1, -1, (char *)"bo", (char *)"./b" }, { 102, 1, 5, (char *)"bo", (char *)"./c" } };
-static int cores[] = { 0, 55, 100, 9 };
 
 static struct top picture(void)
 {
@@ -253,12 +243,9 @@ static struct top picture(void)
 		.processes = processes,
 		.n_processes = 3 };
 
-	t.node = (struct top_node){ .busy = 41,
-		.cores = cores,
-		.n_cores = 4,
-		.load = 3.2,
-		.memory_used = 600,
-		.memory_total = 1200 };
+	t.node = (struct top_node){
+		.busy = 41, .n_cores = 4, .load = 3.2, .memory_used = 600, .memory_total = 1200
+	};
 	return t;
 }
 
@@ -267,11 +254,9 @@ static void the_view_shows_node_gpus_and_processes(void **state)
 	struct top t = picture();
 	auto_free char *text = top_view(&t, 80, 0);
 
-	(void)state;
 	assert_string_equal(text,
 		"gpu1  2023-11-14 22:13:20  NVIDIA driver 535.104.05, CUDA 12.2\n"
 		"CPU     [####......]  41%  4 cores, load 3.20\n"
-		"cores   0590\n"
 		"memory  [#####.....]  50%  600 B of 1.2 kB\n"
 		"\n"
 		"GPU  MODEL           BUSY               MEMORY                POWER         TEMP\n"
@@ -288,7 +273,6 @@ static void the_view_keeps_to_its_size(void **state)
 {
 	struct top t = picture();
 
-	(void)state;
 	for (int width = 1; width < 140; width += 7)
 		for (int height = 1; height < 20; height++) {
 			auto_free char *text = top_view(&t, width, height);
@@ -298,27 +282,10 @@ static void the_view_keeps_to_its_size(void **state)
 				assert_true(strcspn(s, "\n") <= (size_t)(width < 40 ? 40 : width));
 			assert_true(lines <= height);
 		}
-	auto_free char *text = top_view(&t, 80, 12);
+	auto_free char *text = top_view(&t, 80, 11);
 	assert_non_null(strstr(text, "python"));
 	assert_non_null(strstr(text, "2 more\n"));
 	assert_null(strstr(text, "./b"));
-}
-
-static void the_busiest_of_neighbours_is_shown_where_cores_are_many(void **state)
-{
-	int many[256] = { [0] = 100, [255] = 95 };
-	struct top t = picture();
-
-	(void)state;
-	t.node.cores = many;
-	t.node.n_cores = 256;
-	auto_free char *text = top_view(&t, 40, 0);
-	const char *line = strstr(text, "\ncores   ");
-
-	assert_non_null(line);
-	line += strlen("\ncores   ");
-	assert_int_equal(strcspn(line, "\n"), 32);
-	assert_true(line[0] == '9' && line[31] == '9' && line[1] == '0');
 }
 
 static void a_broken_gpu_and_the_job_are_told(void **state)
@@ -327,7 +294,6 @@ static void a_broken_gpu_and_the_job_are_told(void **state)
 	struct top_gpu one = { &gpus[0], &broken };
 	struct top t = picture();
 
-	(void)state;
 	t.gpus = &one;
 	t.n_gpus = 1;
 	t.scope = (char *)"1 of 2 GPUs: CUDA_VISIBLE_DEVICES=0";
@@ -351,7 +317,6 @@ static void a_long_note_is_broken_at_its_blanks(void **state)
 {
 	struct top t = picture();
 
-	(void)state;
 	t.note = (char *)"one two three four five six seven eight nine ten eleven "
 			 "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa end";
 	auto_free char *text = top_view(&t, 40, 0);
@@ -366,7 +331,6 @@ static void the_log_has_a_line_a_gpu_and_nothing_for_what_is_not_told(void **sta
 	struct top t = picture();
 	auto_free char *lines = top_log_lines(&t);
 
-	(void)state;
 	assert_string_equal(lines,
 		"2023-11-14T22:13:20Z,gpu1,0,GPU-a,37,40000000000,150800000000,450.2,63,41,600\n"
 		"2023-11-14T22:13:20Z,gpu1,1,GPU-b,,,,,,41,600\n");
@@ -395,7 +359,6 @@ static void a_log_goes_on_where_it_ended_and_after_half_a_line(void **state)
 	struct mlr_error err;
 	struct top t = picture();
 
-	(void)state;
 	t.n_gpus = 0;
 	for (int i = 0; i < 2; i++) {
 		auto_close int fd = top_log_open(path, &err);
@@ -421,7 +384,6 @@ static void many_writers_of_a_log_write_one_header_and_whole_lines(void **state)
 	struct mlr_error err;
 	size_t lines = 0;
 
-	(void)state;
 	for (int i = 0; i < 8; i++) {
 		if (fork() == 0) {
 			int fd = top_log_open(path, &err), r = fd < 0 ? fd : 0;
@@ -454,7 +416,6 @@ static void a_lock_that_is_never_given_back_does_not_hold_others_for_long(void *
 	pid_t holder;
 	char word;
 
-	(void)state;
 	auto_close int fd = top_log_open(path, &err);
 	assert_true(fd >= 0);
 	assert_int_equal(pipe(pipes), 0);
@@ -480,7 +441,6 @@ static void a_log_that_cannot_be_written_is_an_error_that_names_it(void **state)
 	struct mlr_error err;
 	struct top t = picture();
 
-	(void)state;
 	auto_free char *script = xasprintf("%s/train.py", root);
 	put("/train.py", "import torch\n");
 	assert_int_equal(top_log_open(script, &err), -EEXIST);
@@ -504,7 +464,6 @@ int main(void)
 		cmocka_unit_test(an_amd_gpu_that_tells_nothing_is_unknown),
 		cmocka_unit_test(the_view_shows_node_gpus_and_processes),
 		cmocka_unit_test(the_view_keeps_to_its_size),
-		cmocka_unit_test(the_busiest_of_neighbours_is_shown_where_cores_are_many),
 		cmocka_unit_test(a_broken_gpu_and_the_job_are_told),
 		cmocka_unit_test(a_long_note_is_broken_at_its_blanks),
 		cmocka_unit_test(the_log_has_a_line_a_gpu_and_nothing_for_what_is_not_told),

@@ -22,8 +22,7 @@ struct ticks {
 
 struct top_node_watch {
 	char *root;
-	struct ticks sum, *cores;
-	int *busy; /* percent, of each core */
+	struct ticks sum;
 	size_t n_cores;
 	char *cpu_dir, *memory_dir; /* of the job's group, below root; NULL */
 	char *job;
@@ -86,32 +85,20 @@ static int percent(const struct ticks *before, const struct ticks *now)
 					: (int)((busy * 100 + all / 2) / all);
 }
 
-/* Returns the percentage of all; those of each core are in w->busy. Cores come and go: by their
- * place. */
+/* Returns the percentage of all. */
 static int read_processors(struct top_node_watch *w)
 {
 	auto_free char *text = read_text(w, "/proc", "stat");
 	struct ticks t, before = w->sum;
 	char *rest = text, *line;
-	size_t n = 0;
 
+	w->n_cores = 0;
 	while ((line = next_line(&rest)) && strncmp(line, "cpu", 3) == 0) {
-		if (read_ticks(line, &t) < 0)
-			continue;
-		if (!isdigit((unsigned char)line[3])) {
-			w->sum = t;
-			continue;
-		}
-		if (n == w->n_cores) {
-			w->cores = xgrow(w->cores, n, sizeof(*w->cores));
-			w->busy = xgrow(w->busy, n, sizeof(*w->busy));
-			w->cores[n] = (struct ticks){ 0, 0 };
+		if (isdigit((unsigned char)line[3]))
 			w->n_cores++;
-		}
-		w->busy[n] = percent(&w->cores[n], &t);
-		w->cores[n++] = t;
+		else if (read_ticks(line, &t) == 0)
+			w->sum = t;
 	}
-	w->n_cores = n;
 	return percent(&before, &w->sum);
 }
 
@@ -265,7 +252,6 @@ void top_node_next(struct top_node_watch *w, struct top_node *ret)
 		.job_cores = -1, .job_busy = -1, .job_memory_used = -1, .job_memory_limit = -1
 	};
 	ret->busy = read_processors(w);
-	ret->cores = w->busy;
 	ret->n_cores = w->n_cores;
 	ret->load = read_load(w);
 	read_memory(w, ret);
@@ -290,8 +276,6 @@ void top_node_watch_free(struct top_node_watch *w)
 	if (!w)
 		return;
 	free(w->root);
-	free(w->cores);
-	free(w->busy);
 	free(w->cpu_dir);
 	free(w->memory_dir);
 	free(w->job);

@@ -7,8 +7,7 @@
 
 /* -1 is what is not told. */
 struct top_node {
-	int busy;   /* percent of all cores' time since the sample before */
-	int *cores; /* of each core, n_cores of them */
+	int busy; /* percent of all cores' time since the sample before */
 	size_t n_cores;
 	double load;                       /* of a minute, getloadavg(3) */
 	int64_t memory_used, memory_total; /* bytes */
@@ -31,7 +30,7 @@ struct top_node_watch;
 struct top_node_watch *top_node_watch_new(const char *root, int is_job);
 void top_node_watch_free(struct top_node_watch *w);
 
-/* What has happened since the last call. ret's list and name are w's, good until the next call. */
+/* What has happened since the last call. ret's name is w's. */
 void top_node_next(struct top_node_watch *w, struct top_node *ret);
 
 #endif

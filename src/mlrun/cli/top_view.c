@@ -10,11 +10,10 @@
 #include <string.h>
 #include <time.h>
 
-#define BAR        10 /* characters between the brackets */
-#define NARROW     40 /* columns that there are at least */
-#define FIXED      66 /* columns of a GPU's line beside its model */
-#define CLOCK      10 /* and of its clock, where there is room */
-#define CORES_LINE 8  /* columns before the cores' digits */
+#define BAR    10 /* characters between the brackets */
+#define NARROW 40 /* columns that there are at least */
+#define FIXED  66 /* columns of a GPU's line beside its model */
+#define CLOCK  10 /* and of its clock, where there is room */
 
 struct page {
 	FILE *out;
@@ -102,24 +101,6 @@ static const char *share(int64_t used, int64_t total, char out[2 * CLI_SIZE_SIZE
 
 /* --- the node ------------------------------------------------------------------ */
 
-/* A digit a core, 0 idle to 9 above 90 %; neighbours share one where there is no room, the busiest
- * is shown. */
-static void put_cores(struct page *p, const struct top_node *n)
-{
-	size_t room = (size_t)(p->width - CORES_LINE), each = (n->n_cores + room - 1) / room,
-	       len = 0;
-	auto_free char *digits = xcalloc(n->n_cores + 1, 1);
-
-	for (size_t i = 0; i < n->n_cores; i += each) {
-		int most = 0;
-
-		for (size_t k = i; k < i + each && k < n->n_cores; k++)
-			most = n->cores[k] > most ? n->cores[k] : most;
-		digits[len++] = (char)('0' + (most >= 100 ? 9 : most / 10));
-	}
-	put(p, "cores   %s", digits);
-}
-
 static void put_node(struct page *p, const struct top_node *n)
 {
 	char busy[16], picture[BAR + 3], memory[2 * CLI_SIZE_SIZE + 8];
@@ -129,7 +110,6 @@ static void put_node(struct page *p, const struct top_node *n)
 
 	put(p, "CPU     %s %s  %zu core%s, load %.2f", bar(n->busy, picture),
 		percent_text(n->busy, busy), n->n_cores, n->n_cores == 1 ? "" : "s", n->load);
-	put_cores(p, n);
 	put(p, "memory  %s %s  %s", bar(full, picture), percent_text(full, busy),
 		share(n->memory_used, n->memory_total, memory));
 	if (!n->job)
