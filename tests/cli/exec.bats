@@ -404,11 +404,12 @@ in_tiny() { mlrun exec "$IMG" "$@"; }
 	assert_output ran
 }
 
-@test "exec: --clearenv drops the caller's variables, but Slurm's and MPI's" {
+@test "exec: --clearenv drops the caller's variables, but the batch system's and MPI's" {
 	needs_ordinary_user
-	SECRET=x SLURM_PROCID=3 PMIX_RANK=3 run -0 mlrun exec --clearenv "$IMG" env
+	SECRET=x SLURM_PROCID=3 PBS_JOBID=7 PMIX_RANK=3 run -0 mlrun exec --clearenv "$IMG" env
 	refute_output --partial SECRET
 	assert_line SLURM_PROCID=3
+	assert_line PBS_JOBID=7
 	assert_line PMIX_RANK=3
 	assert_line TINY=yes
 	assert_line "HOME=$HOME"

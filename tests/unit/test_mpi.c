@@ -5,90 +5,16 @@
 #include <cmocka.h>
 
 #include "base/cleanup.h"
-#include "mpi/step.h"
+#include "mpi/mpi.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
-#include <sys/socket.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #define ENV(...) ((char *const[]){ __VA_ARGS__, NULL })
 #define V(text)  ((char *)(text))
-
-static void expect_step(char *const *env, const char *want)
-{
-	auto_free char *got = mpi_step(env);
-
-	if (!want)
-		assert_null(got);
-	else
-		assert_string_equal(got, want);
-}
-
-static void a_process_outside_of_steps_is_none(void **state)
-{
-	(void)state;
-	expect_step(ENV(V("HOME=/")), NULL);
-	/* A batch script, and an environment handed on without a step. */
-	expect_step(ENV(V("SLURM_JOB_ID=7")), NULL);
-	expect_step(ENV(V("SLURM_JOB_ID=7"), V("SLURM_STEP_ID=")), NULL);
-	expect_step(ENV(V("PMIX_NAMESPACE=slurm.pmix.7.0")), NULL);
-}
-
-static void a_step_of_one_task_is_none_unless_it_has_a_pmi(void **state)
-{
-	(void)state;
-	expect_step(
-		ENV(V("SLURM_JOB_ID=7"), V("SLURM_STEP_ID=0"), V("SLURM_STEP_NUM_TASKS=1")), NULL);
-	expect_step(ENV(V("SLURM_JOB_ID=7"), V("SLURM_STEP_ID=0"), V("SLURM_STEP_NUM_TASKS=1"),
-			    V("PMI_RANK=0")),
-		"slurm 7.0");
-}
-
-static void ranks_of_a_step_say_the_same_and_other_steps_another(void **state)
-{
-	(void)state;
-	expect_step(ENV(V("SLURM_JOB_ID=7"), V("SLURM_STEP_ID=0"), V("SLURM_STEP_NUM_TASKS=4"),
-			    V("SLURM_PROCID=1")),
-		"slurm 7.0");
-	expect_step(ENV(V("SLURM_JOB_ID=7"), V("SLURM_STEP_ID=1"), V("SLURM_STEP_NUM_TASKS=4")),
-		"slurm 7.1");
-}
-
-static void mpirun_in_a_step_counts_more_than_the_step(void **state)
-{
-	(void)state;
-	expect_step(ENV(V("SLURM_JOB_ID=7"), V("SLURM_STEP_ID=0"), V("SLURM_STEP_NUM_TASKS=4"),
-			    V("PMIX_NAMESPACE=1234"), V("PMIX_RANK=3"),
-			    V("OMPI_MCA_ess_base_jobid=1234"), V("OMPI_COMM_WORLD_RANK=3")),
-		"pmix 1234");
-	expect_step(
-		ENV(V("OMPI_MCA_ess_base_jobid=1234"), V("OMPI_COMM_WORLD_RANK=3")), "ompi 1234");
-}
-
-static void hydra_ranks_are_known_by_the_proxy_at_the_other_end(void **state)
-{
-	char fd[32], wrong[] = "PMI_FD=999";
-	int pair[2];
-
-	(void)state;
-	assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, pair), 0);
-	snprintf(fd, sizeof(fd), "PMI_FD=%d", pair[1]);
-	auto_free char *one = mpi_step(ENV(fd, V("PMI_SIZE=2"), V("PMI_RANK=0")));
-	auto_free char *two = mpi_step(ENV(fd, V("PMI_SIZE=2"), V("PMI_RANK=1")));
-
-	assert_non_null(one);
-	assert_string_equal(one, two);
-	snprintf(fd, sizeof(fd), "hydra %ld ", (long)getpid());
-	assert_memory_equal(one, fd, strlen(fd));
-	snprintf(fd, sizeof(fd), "PMI_FD=%d", pair[1]);
-	expect_step(ENV(fd, V("PMI_SIZE=1"), V("PMI_RANK=0")), NULL);
-	expect_step(ENV(wrong, V("PMI_SIZE=2"), V("PMI_RANK=0")), NULL);
-	expect_step(ENV(V("PMI_FD=x"), V("PMI_SIZE=2"), V("PMI_RANK=0")), NULL);
-	close(pair[0]);
-	close(pair[1]);
-}
 
 static void only_a_rank_alone_is_told_not_to_read_memory(void **state)
 {
@@ -136,11 +62,6 @@ static void directories_of_the_pmi_server_are_brought_but_no_system_ones(void **
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(a_process_outside_of_steps_is_none),
-		cmocka_unit_test(a_step_of_one_task_is_none_unless_it_has_a_pmi),
-		cmocka_unit_test(ranks_of_a_step_say_the_same_and_other_steps_another),
-		cmocka_unit_test(mpirun_in_a_step_counts_more_than_the_step),
-		cmocka_unit_test(hydra_ranks_are_known_by_the_proxy_at_the_other_end),
 		cmocka_unit_test(only_a_rank_alone_is_told_not_to_read_memory),
 		cmocka_unit_test(directories_of_the_pmi_server_are_brought_but_no_system_ones),
 	};

@@ -8,8 +8,9 @@
 #include "base/log.h"
 #include "base/program.h"
 #include "base/strv.h"
-#include "plan/explain.h"
+#include "job/job.h"
 #include "oci/name.h"
+#include "plan/explain.h"
 #include "plan/plan.h"
 #include "rootfs/lookup.h"
 #include "runtime/accounts.h"
@@ -51,16 +52,9 @@ static int enter_and_exec(struct plan *p, int (*become)(struct plan *p, struct m
 /* One rank of a job speaks for all. */
 static int is_spokesman(void)
 {
-	static const char *const ranks[] = { "PMIX_RANK", "PMI_RANK", "OMPI_COMM_WORLD_RANK",
-		"SLURM_PROCID" };
+	const char *rank = job_rank_read(environ).number;
 
-	for (size_t i = 0; i < ARRAY_LEN(ranks); i++) {
-		const char *rank = getenv(ranks[i]);
-
-		if (rank)
-			return strcmp(rank, "0") == 0;
-	}
-	return 1;
+	return !rank || strcmp(rank, "0") == 0;
 }
 
 /* A start that does what was asked is silent. */

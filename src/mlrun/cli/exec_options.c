@@ -203,7 +203,7 @@ static const struct cli_option options[] = {
 	{ "unset-env", 0, "GLOB", 0,
 		"leave out the caller's and the image's variables of such names", 2,
 		WISH(unset_env) },
-	{ "clearenv", 0, NULL, 0, "do not pass on the caller's variables, but Slurm's and MPI's", 2,
+	{ "clearenv", 0, NULL, 0, "pass on only the caller's variables of batch systems and MPI", 2,
 		WISH(clearenv) },
 
 	{ NULL, 0, NULL, 0, "Identity, limits and isolation:", 3 },

@@ -2,21 +2,20 @@
 #include "doctor/check.h"
 
 #include "base/cleanup.h"
+#include "job/job.h"
 
-#include <stdlib.h>
+#include <unistd.h>
 
 static void look_at_launcher(const struct doctor_machine *m, struct doctor_report *r)
 {
-	static const char *const ranks[][2] = { { "PMIX_RANK", "PMIx" }, { "PMI_RANK", "PMI" },
-		{ "OMPI_COMM_WORLD_RANK", "Open MPI" } };
 	auto_free char *mpirun = doctor_program(m, "mpirun");
+	struct job_rank rank = job_rank_read(environ);
 
-	for (size_t i = 0; i < ARRAY_LEN(ranks); i++)
-		if (doctor_is_here(m) && getenv(ranks[i][0])) {
-			doctor_add(r, "mpi", DOCTOR_PASS, "this process is rank %s of a job (%s)",
-				getenv(ranks[i][0]), ranks[i][1]);
-			return;
-		}
+	if (doctor_is_here(m) && rank.is_mpi) {
+		doctor_add(r, "mpi", DOCTOR_PASS, "this process is rank %s of a job (%s)",
+			rank.number, rank.launcher);
+		return;
+	}
 	if (mpirun)
 		doctor_add(r, "mpi", DOCTOR_PASS, "mpirun is '%s'", mpirun);
 	else

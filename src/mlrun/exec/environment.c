@@ -4,6 +4,7 @@
 #include "base/file.h"
 #include "base/memory.h"
 #include "base/path.h"
+#include "job/job.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -23,9 +24,8 @@ static const char *const host_only[] = { "PATH", "LD_*", "PYTHON*", "CONDA*", "_
 	"R_LIBS*", "GEM_*", "JAVA_HOME", "GCONV_PATH", "LOCPATH", "NLSPATH", "XDG_DATA_DIRS",
 	"XDG_CONFIG_DIRS", "SHELL", "PWD", "OLDPWD", "SHLVL", "_" };
 
-/* What --clearenv leaves: a job step is not itself without these. */
-static const char *const job_keeps[] = { "SLURM*", "SRUN_*", "PMI_*", "PMI2_*", "PMIX_*", "OMPI_*",
-	"MPICH_*", "I_MPI_*", "UCX_*", "FI_*", "CUDA_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES",
+/* What --clearenv leaves besides job_sets(): the GPUs of the job. */
+static const char *const job_gpus[] = { "CUDA_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES",
 	"GPU_DEVICE_ORDINAL" };
 
 /* A name, or its beginning and a "*". */
@@ -54,7 +54,8 @@ static void add_callers(int clearenv, char *const *caller, struct plan *p)
 		auto_free char *key = xstrndup(*caller, (size_t)(eq - *caller));
 
 		if (matches(key, host_only, ARRAY_LEN(host_only)) ||
-			(clearenv && !matches(key, job_keeps, ARRAY_LEN(job_keeps))))
+			(clearenv && !job_sets(key) &&
+				!matches(key, job_gpus, ARRAY_LEN(job_gpus))))
 			strv_take(&p->dropped, take_ptr(&key));
 		else
 			plan_env_set(p, key, eq + 1, PLAN_FROM_CALLER);

@@ -10,7 +10,8 @@
 #include "exec/users_mounts.h"
 #include "cdi/cdi.h"
 #include "gpu/gpu.h"
-#include "mpi/step.h"
+#include "job/job.h"
+#include "mpi/mpi.h"
 #include "rootfs/kept.h"
 #include "rootfs/lookup.h"
 #include "rootfs/rootfs.h"
@@ -309,7 +310,7 @@ static void plan_share(const struct exec_options *o, struct plan *p)
 	if (o->join_tag)
 		p->share = xasprintf("tag %s", o->join_tag);
 	else if (!p->share && o->mpi != EXEC_MPI_NONE && !(p->namespaces & PLAN_NS_PID))
-		p->share = mpi_step(environ);
+		p->share = job_step(environ);
 	mpi_plan(environ, p);
 }
 

@@ -45,10 +45,10 @@ static void day_name(const char *job, char name[DAY_NAME])
 }
 
 /* The job in a lease; "" when there is none. */
-static void read_job(int dir, const char *name, char job[STORE_JOB_SIZE])
+static void read_job(int dir, const char *name, char job[JOB_NAME_SIZE])
 {
 	auto_close int fd = openat(dir, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
-	ssize_t n = fd < 0 ? 0 : file_read_full(fd, job, STORE_JOB_SIZE - 1);
+	ssize_t n = fd < 0 ? 0 : file_read_full(fd, job, JOB_NAME_SIZE - 1);
 
 	job[n > 0 ? n : 0] = '\0';
 	job[strcspn(job, "\n")] = '\0';
@@ -101,7 +101,7 @@ static int judge(struct store *st, int dir, const char *name, const struct store
 	if (alive < 0 && sb.st_uid == geteuid()) /* anybody can name a job that runs */
 		read_job(dir, name, ret->job);
 	if (alive < 0 && ret->job[0])
-		alive = ask == ASK_SLURM ? store_job_alive(ret->job) : 1;
+		alive = ask == ASK_SLURM ? job_is_alive(ret->job) : 1;
 	if (alive == 0 || (alive < 0 && age_of(&sb) >= FOREIGN_SECONDS)) {
 		unlinkat(dir, name, 0);
 		return 0;
@@ -200,13 +200,13 @@ static int is_ours(int top, const char *path)
 static int put(struct store *st, const char *hex, const struct store_process *self,
 	char path[LEASE_PATH], struct mlr_error *err)
 {
-	char who[STORE_PROCESS_NAME], job[STORE_JOB_SIZE], name[DAY_NAME], day[DAY_NAME + 8];
+	char who[STORE_PROCESS_NAME], job[JOB_NAME_SIZE], name[DAY_NAME], day[DAY_NAME + 8];
 	auto_close int fd = -1;
 	int top = store_fd(st);
 
 	store_process_name(self, who);
 	snprintf(path, LEASE_PATH, "leases/%.64s.%s", hex, who);
-	store_job_self(job);
+	job_name(job);
 	day_name(job, name);
 	snprintf(day, sizeof(day), "leases/%s", name);
 	if (linkat(top, day, top, path, 0) == 0) {

@@ -14,7 +14,7 @@
 #define MLR_STORE_LEASE_H
 
 #include "base/error.h"
-#include "store/job.h"
+#include "job/job.h"
 #include "store/store.h"
 
 #include <stdint.h>
@@ -37,7 +37,7 @@ struct store_lease {
 	int other_boot; /* … of one of this name: it was restarted since, or there are two such */
 	int is_seen;    /* in /proc: it is of this host, boot and PID namespace, and runs */
 	int is_running; /* seen here and now, or its job; else of another host or PID namespace */
-	char job[STORE_JOB_SIZE]; /* "" outside Slurm */
+	char job[JOB_NAME_SIZE]; /* "" outside Slurm */
 };
 
 /* Returns 1 and one such process when the image is in use, one seen running if there is, else 0.

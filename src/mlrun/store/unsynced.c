@@ -8,6 +8,7 @@
 #include "base/memory.h"
 #include "base/random.h"
 #include "base/strv.h"
+#include "job/job.h"
 #include "store/handle.h"
 #include "store/hold.h"
 #include "store/process.h"
@@ -194,6 +195,6 @@ void store_settle(struct store *st)
 	if (marks.n == 0)
 		return;
 	/* A batch system counts what a job leaves behind, and may kill it. */
-	if (getenv("SLURM_JOB_ID") || sync_behind(store_fd(st), &marks) < 0)
+	if (job_system(environ) || sync_behind(store_fd(st), &marks) < 0)
 		sync_and_unmark(store_fd(st), &marks);
 }

@@ -5,6 +5,7 @@
 #include "gpu/choice/name.h"
 #include "gpu/choice/variable.h"
 #include "gpu/vendor.h"
+#include "job/job.h"
 
 #include <ctype.h>
 #include <errno.h>
@@ -22,20 +23,6 @@ void gpu_allocation_done(struct gpu_allocation *a)
 	free(a->lost);
 	strv_done(&a->remarks);
 	*a = (struct gpu_allocation)GPU_ALLOCATION_INIT;
-}
-
-int gpu_allocation_is_job(char *const *env)
-{
-	static const char *const names[] = { "SLURM_JOB_ID", "PBS_JOBID", "LSB_JOBID",
-		"FLUX_JOB_ID" };
-
-	for (size_t i = 0; i < ARRAY_LEN(names); i++) {
-		const char *value = strv_env_get(env, names[i]);
-
-		if (value && *value)
-			return 1;
-	}
-	return 0;
 }
 
 /* A list of GPUs as one variable gives it. */
@@ -399,7 +386,7 @@ int gpu_allocation_read(char *const *env, const struct gpu_machine *m, struct gp
 	auto_call(list_done) struct list l = { NULL, 0 };
 
 	(void)err;
-	a.is_job = gpu_allocation_is_job(env);
+	a.is_job = job_system(env) != NULL;
 	for (int v = 0; v < GPU_VENDORS; v++)
 		if (gpu_vendor_is_here(m, (enum gpu_vendor)v))
 			read_vendor(env, m, (enum gpu_vendor)v, &l, &a);

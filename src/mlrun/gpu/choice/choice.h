@@ -26,9 +26,6 @@ struct gpu_allocation {
 
 void gpu_allocation_done(struct gpu_allocation *a);
 
-/* Is this a batch system's job: Slurm's, PBS's, LSF's, Flux's? */
-int gpu_allocation_is_job(char *const *env);
-
 /*
  * NVIDIA's GPUs by CUDA_VISIBLE_DEVICES as CUDA reads it (CUDA C++ Programming Guide, "CUDA
  * Environment Variables"): an index counts among the GPUs that can be opened, by bus id; "GPU-…"

@@ -5,6 +5,7 @@
 #include "gpu/choice/choice.h"
 #include "gpu/choice/variable.h"
 #include "gpu/vendor.h"
+#include "job/job.h"
 
 #include <ctype.h>
 #include <errno.h>
@@ -195,7 +196,7 @@ static const char *first_kind(const struct gpu_request *q)
 static void read_nothing(const struct gpu_request *q, struct gpu_wish *w)
 {
 	const char *first = first_kind(q);
-	int is_job = gpu_allocation_is_job(q->caller);
+	int is_job = job_system(q->caller) != NULL;
 	auto_free char *sign = first || is_job ? NULL : carried(q);
 
 	w->kind = GPU_WISH_ALL;

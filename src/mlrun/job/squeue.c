@@ -1,4 +1,4 @@
-#include "store/job.h"
+#include "job/job.h"
 
 #include "base/cleanup.h"
 #include "base/clock.h"
@@ -24,7 +24,7 @@
 
 extern char **environ;
 
-/* A word of the environment that cannot be mistaken for another part of the line. */
+/* A variable's value if it is a single word, so that the name can be split again. */
 static const char *word(const char *key, int digits)
 {
 	const char *s = getenv(key);
@@ -37,18 +37,18 @@ static const char *word(const char *key, int digits)
 	return s;
 }
 
-void store_job_self(char job[STORE_JOB_SIZE])
+void job_name(char name[JOB_NAME_SIZE])
 {
 	const char *id = word("SLURM_JOB_ID", 1), *step = word("SLURM_STEP_ID", 1),
 		   *cluster = word("SLURM_CLUSTER_NAME", 0);
 
-	job[0] = '\0';
+	name[0] = '\0';
 	if (id && strlen(id) <= ID_MAX)
-		snprintf(job, STORE_JOB_SIZE, "%s.%s %s", id, step ? step : "-",
+		snprintf(name, JOB_NAME_SIZE, "%s.%s %s", id, step ? step : "-",
 			cluster ? cluster : "-");
 }
 
-/* All that comes until its end or the time is up. Returns 0, or -ETIMEDOUT. */
+/* Read the output until its end or until time runs out. Returns 0 or -errno. */
 static int collect(int fd, int64_t until, char *buf, size_t size)
 {
 	size_t got = 0;
@@ -74,7 +74,7 @@ static int collect(int fd, int64_t until, char *buf, size_t size)
 	return 0;
 }
 
-/* Its output and errors go to fd; nothing comes in. */
+/* Start squeue with fd as its output and errors, and no input. */
 static int spawn(const char *id, int fd, pid_t *pid)
 {
 	char *const argv[] = { (char *)"squeue", (char *)"-h", (char *)"-o", (char *)"%T",
@@ -91,7 +91,7 @@ static int spawn(const char *id, int fd, pid_t *pid)
 	return -r;
 }
 
-/* Wait for its end, and make one when the time is up. Returns 0 and its status, or -ETIMEDOUT. */
+/* Wait for a process; kill it if time runs out. Returns 0 and its status, or -ETIMEDOUT. */
 static int reap(pid_t pid, int64_t until, int *status)
 {
 	struct timespec nap = { 0, 10 * 1000000 };
@@ -135,25 +135,25 @@ static int ask(const char *id)
 	return strstr(said, "Invalid job id") ? 0 : -1;
 }
 
-/* The answers so far; who asks is a single thread. */
+/* The answers so far; only one thread asks. */
 static struct {
 	char id[ID_MAX + 1];
 	int alive;
 } * answers;
 static size_t n_answers;
 
-int store_job_alive(const char *job)
+int job_is_alive(const char *name)
 {
-	static int silent; /* it did not answer once: it will not */
-	const char *here = getenv("SLURM_CLUSTER_NAME"), *cluster = strchr(job, ' ');
-	size_t len = strspn(job, "0123456789");
+	static int silent; /* it failed to answer once: do not ask again */
+	const char *here = getenv("SLURM_CLUSTER_NAME"), *cluster = strchr(name, ' ');
+	size_t len = strspn(name, "0123456789");
 	char id[ID_MAX + 1];
 
-	if (len == 0 || len > ID_MAX || job[len] != '.')
+	if (len == 0 || len > ID_MAX || name[len] != '.')
 		return -1;
 	if (here && cluster && strcmp(cluster + 1, "-") != 0 && strcmp(cluster + 1, here) != 0)
 		return -1;
-	snprintf(id, sizeof(id), "%.*s", (int)len, job);
+	snprintf(id, sizeof(id), "%.*s", (int)len, name);
 	for (size_t i = 0; i < n_answers; i++)
 		if (strcmp(answers[i].id, id) == 0)
 			return answers[i].alive;

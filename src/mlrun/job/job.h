@@ -1,0 +1,54 @@
+/*
+ * job: who this process is in the batch system: its job, its step and its rank.
+ *
+ * A new batch system is a row of system.c, and a new launcher of ranks a row of rank.c. Which GPUs
+ * are the job's: gpu/choice/allocation.c.
+ *
+ * Every env is like environ(7). A variable that is empty counts as unset.
+ */
+#ifndef MLR_JOB_JOB_H
+#define MLR_JOB_JOB_H
+
+/* The batch system whose job env belongs to: "Slurm", "PBS", "LSF" or "Flux"; NULL outside jobs. */
+const char *job_system(char *const *env);
+
+/* Does a batch system or a launcher set the variable of this name for its jobs and ranks? */
+int job_sets(const char *key);
+
+struct job_rank {
+	const char *number;   /* in the step, "0" and on; in env. NULL: not a rank */
+	const char *launcher; /* what set it: "PMIx", "PMI", "Open MPI" or "Slurm" */
+	int is_mpi;           /* a rank of an MPI program; Slurm numbers other tasks, too */
+};
+
+/* The rank that env belongs to. */
+struct job_rank job_rank_read(char *const *env);
+
+/*
+ * A word that all ranks of a step on this node have in common, and no other process, to free().
+ * NULL if this is not a rank of a parallel step. The first of
+ *
+ *   PMIX_NAMESPACE             PMIx: srun --mpi=pmix, Open MPI's mpirun
+ *   OMPI_MCA_ess_base_jobid    Open MPI's mpirun
+ *   SLURM_JOB_ID.SLURM_STEP_ID Slurm, if SLURM_STEP_NUM_TASKS is above 1 or there is a PMI
+ *   PMI_FD                     Hydra, if PMI_SIZE is above 1: the process at the other end
+ */
+char *job_step(char *const *env);
+
+#define JOB_NAME_SIZE 96
+
+/*
+ * The name of the calling process's job for job_is_alive(): "<job>.<step> <cluster>" by
+ * SLURM_JOB_ID, SLURM_STEP_ID and SLURM_CLUSTER_NAME, "-" for what is missing. "" outside Slurm.
+ */
+void job_name(char name[JOB_NAME_SIZE]);
+
+/*
+ * Ask squeue(1) whether a job runs, once for each job and process and for at most five seconds.
+ *
+ * Returns 1 if it is pending or running, 0 if it has ended, -1 if that is unknown: no squeue, no
+ * answer, another cluster, not a job.
+ */
+int job_is_alive(const char *name);
+
+#endif

@@ -1,0 +1,41 @@
+#include "mpi/mpi.h"
+
+#include "base/cleanup.h"
+#include "base/path.h"
+#include "job/job.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+/* Mount a directory of the PMI server's. Whatever the variables say, it covers none of the
+ * directories at the top of an image. */
+static void bring_directory(const char *path, struct plan *p)
+{
+	auto_free char *clean = path[0] == '/' ? path_clean(path) : NULL;
+	struct stat st;
+
+	if (!clean || !strchr(clean + 1, '/') || plan_covers(p, clean) || stat(clean, &st) < 0 ||
+		!S_ISDIR(st.st_mode))
+		return;
+	plan_mount_add(p, PLAN_BIND, clean, clean, PLAN_OPTIONAL, PLAN_FROM_MPI, NULL);
+}
+
+void mpi_plan(char *const *env, struct plan *p)
+{
+	static const char *const directories[] = { "PMIX_SERVER_TMPDIR", "PMIX_SYSTEM_TMPDIR",
+		"PMIX_DSTORE_21_BASE_PATH", "PMIX_DSTORE_ESH_BASE_PATH" };
+
+	if (!job_rank_read(env).is_mpi)
+		return;
+	for (size_t i = 0; i < ARRAY_LEN(directories); i++) {
+		const char *dir = strv_env_get(env, directories[i]);
+
+		if (dir)
+			bring_directory(dir, p);
+	}
+	if (p->namespaces & PLAN_NS_PID)
+		plan_env_set(p, "OMPI_MCA_btl", "^vader", PLAN_FROM_MPI);
+	else if (!p->share)
+		plan_env_set(p, "OMPI_MCA_btl_vader_single_copy_mechanism", "none", PLAN_FROM_MPI);
+}

@@ -1,0 +1,23 @@
+/*
+ * mpi: looks at the host's MPI, PMI and fabric and adds to a plan.
+ */
+#ifndef MLR_MPI_MPI_H
+#define MLR_MPI_MPI_H
+
+#include "plan/plan.h"
+
+/*
+ * Add what a rank of an MPI program needs: the directories of its PMIx server (PMIX_SERVER_TMPDIR
+ * and its kin, in slurmd's spool), if they exist and are not mounted yet.
+ *
+ * Ranks with a user namespace each cannot read each other's memory, and Open MPI's shared-memory
+ * transport hangs on large messages instead of falling back (Open MPI issue 4948 and its
+ * btl/vader); in PID namespaces of their own they crash in it. So a rank without plan->share, or
+ * with PLAN_NS_PID, gets variables of origin "mpi" that forbid it. Call this before the
+ * environment is planned, so that the user's and the image's variables win.
+ *
+ *   env  as environ(7)
+ */
+void mpi_plan(char *const *env, struct plan *p);
+
+#endif

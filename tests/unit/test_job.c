@@ -1,0 +1,154 @@
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include "base/cleanup.h"
+#include "job/job.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#define ENV(...) ((char *const[]){ __VA_ARGS__, NULL })
+#define V(text)  ((char *)(text))
+
+static void expect_step(char *const *env, const char *want)
+{
+	auto_free char *got = job_step(env);
+
+	if (!want)
+		assert_null(got);
+	else
+		assert_string_equal(got, want);
+}
+
+static void a_process_outside_of_steps_is_none(void **state)
+{
+	(void)state;
+	expect_step(ENV(V("HOME=/")), NULL);
+	/* A batch script, and an environment handed on without a step. */
+	expect_step(ENV(V("SLURM_JOB_ID=7")), NULL);
+	expect_step(ENV(V("SLURM_JOB_ID=7"), V("SLURM_STEP_ID=")), NULL);
+	expect_step(ENV(V("PMIX_NAMESPACE=slurm.pmix.7.0")), NULL);
+}
+
+static void a_step_of_one_task_is_none_unless_it_has_a_pmi(void **state)
+{
+	(void)state;
+	expect_step(
+		ENV(V("SLURM_JOB_ID=7"), V("SLURM_STEP_ID=0"), V("SLURM_STEP_NUM_TASKS=1")), NULL);
+	expect_step(ENV(V("SLURM_JOB_ID=7"), V("SLURM_STEP_ID=0"), V("SLURM_STEP_NUM_TASKS=1"),
+			    V("PMI_RANK=0")),
+		"slurm 7.0");
+}
+
+static void ranks_of_a_step_say_the_same_and_other_steps_another(void **state)
+{
+	(void)state;
+	expect_step(ENV(V("SLURM_JOB_ID=7"), V("SLURM_STEP_ID=0"), V("SLURM_STEP_NUM_TASKS=4"),
+			    V("SLURM_PROCID=1")),
+		"slurm 7.0");
+	expect_step(ENV(V("SLURM_JOB_ID=7"), V("SLURM_STEP_ID=1"), V("SLURM_STEP_NUM_TASKS=4")),
+		"slurm 7.1");
+}
+
+static void mpirun_in_a_step_counts_more_than_the_step(void **state)
+{
+	(void)state;
+	expect_step(ENV(V("SLURM_JOB_ID=7"), V("SLURM_STEP_ID=0"), V("SLURM_STEP_NUM_TASKS=4"),
+			    V("PMIX_NAMESPACE=1234"), V("PMIX_RANK=3"),
+			    V("OMPI_MCA_ess_base_jobid=1234"), V("OMPI_COMM_WORLD_RANK=3")),
+		"pmix 1234");
+	expect_step(
+		ENV(V("OMPI_MCA_ess_base_jobid=1234"), V("OMPI_COMM_WORLD_RANK=3")), "ompi 1234");
+}
+
+static void hydra_ranks_are_known_by_the_proxy_at_the_other_end(void **state)
+{
+	char fd[32], wrong[] = "PMI_FD=999";
+	int pair[2];
+
+	(void)state;
+	assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, pair), 0);
+	snprintf(fd, sizeof(fd), "PMI_FD=%d", pair[1]);
+	auto_free char *one = job_step(ENV(fd, V("PMI_SIZE=2"), V("PMI_RANK=0")));
+	auto_free char *two = job_step(ENV(fd, V("PMI_SIZE=2"), V("PMI_RANK=1")));
+
+	assert_non_null(one);
+	assert_string_equal(one, two);
+	snprintf(fd, sizeof(fd), "hydra %ld ", (long)getpid());
+	assert_memory_equal(one, fd, strlen(fd));
+	snprintf(fd, sizeof(fd), "PMI_FD=%d", pair[1]);
+	expect_step(ENV(fd, V("PMI_SIZE=1"), V("PMI_RANK=0")), NULL);
+	expect_step(ENV(wrong, V("PMI_SIZE=2"), V("PMI_RANK=0")), NULL);
+	expect_step(ENV(V("PMI_FD=x"), V("PMI_SIZE=2"), V("PMI_RANK=0")), NULL);
+	close(pair[0]);
+	close(pair[1]);
+}
+
+static void jobs_of_every_batch_system_are_known(void **state)
+{
+	(void)state;
+	assert_string_equal(job_system(ENV(V("SLURM_JOB_ID=7"))), "Slurm");
+	assert_string_equal(job_system(ENV(V("PBS_JOBID=7.head"))), "PBS");
+	assert_string_equal(job_system(ENV(V("LSB_JOBID=7"))), "LSF");
+	assert_string_equal(job_system(ENV(V("FLUX_JOB_ID=f7"))), "Flux");
+	assert_null(job_system(ENV(V("SLURM_JOB_ID="), V("SLURM_CLUSTER_NAME=c"))));
+}
+
+static void variables_of_jobs_and_ranks_are_told_from_others(void **state)
+{
+	static const char *const sets[] = { "SLURM_JOB_ID", "SLURMD_NODENAME", "SRUN_DEBUG",
+		"PBS_NODEFILE", "LSB_HOSTS", "FLUX_URI", "PMI_RANK", "PMI2_X", "PMIX_RANK",
+		"OMPI_MCA_btl", "MPICH_X", "I_MPI_PIN", "UCX_TLS", "FI_PROVIDER" },
+				 *const others[] = { "HOME", "XSLURM_JOB_ID", "PBS", "PMI" };
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_LEN(sets); i++)
+		if (!job_sets(sets[i]))
+			fail_msg("%s", sets[i]);
+	for (size_t i = 0; i < ARRAY_LEN(others); i++)
+		if (job_sets(others[i]))
+			fail_msg("%s", others[i]);
+}
+
+static void expect_rank(char *const *env, const char *number, const char *launcher, int is_mpi)
+{
+	struct job_rank r = job_rank_read(env);
+
+	assert_string_equal(r.number, number);
+	assert_string_equal(r.launcher, launcher);
+	assert_int_equal(r.is_mpi, is_mpi);
+}
+
+static void the_most_particular_launcher_numbers_the_rank(void **state)
+{
+	(void)state;
+	expect_rank(ENV(V("SLURM_PROCID=1"), V("OMPI_COMM_WORLD_RANK=2"), V("PMI_RANK=3"),
+			    V("PMIX_RANK=4")),
+		"4", "PMIx", 1);
+	expect_rank(ENV(V("SLURM_PROCID=1"), V("OMPI_COMM_WORLD_RANK=2"), V("PMI_RANK=3")), "3",
+		"PMI", 1);
+	expect_rank(ENV(V("SLURM_PROCID=1"), V("OMPI_COMM_WORLD_RANK=2")), "2", "Open MPI", 1);
+	expect_rank(ENV(V("SLURM_PROCID=1"), V("PMIX_RANK=")), "1", "Slurm", 0);
+	assert_null(job_rank_read(ENV(V("HOME=/"))).number);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(a_process_outside_of_steps_is_none),
+		cmocka_unit_test(a_step_of_one_task_is_none_unless_it_has_a_pmi),
+		cmocka_unit_test(ranks_of_a_step_say_the_same_and_other_steps_another),
+		cmocka_unit_test(mpirun_in_a_step_counts_more_than_the_step),
+		cmocka_unit_test(hydra_ranks_are_known_by_the_proxy_at_the_other_end),
+		cmocka_unit_test(jobs_of_every_batch_system_are_known),
+		cmocka_unit_test(variables_of_jobs_and_ranks_are_told_from_others),
+		cmocka_unit_test(the_most_particular_launcher_numbers_the_rank),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
