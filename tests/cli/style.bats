@@ -9,7 +9,7 @@ load common
 	command -v "$formatter" >/dev/null || skip "no $formatter"
 	cd "$top_srcdir"
 	off=$(find src tests bench -name '*.[ch]' -o -name '*.cu' -o -name '*.cuh' -o -name '*.cc' | sort |
-		while read -r file; do "$formatter" "$file" | cmp -s - "$file" || echo "$file"; done)
+		xargs "$formatter" --dry-run 2>&1 | sed -n 's/^\([^ :]*\):[0-9]*:[0-9]*: .*/\1/p' | uniq)
 	[ -z "$off" ] || fail "$formatter -i $off"
 }
 
