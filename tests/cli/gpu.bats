@@ -51,7 +51,7 @@ golden() {
 @test "gpu: GPUs with MIG, each wholly" { golden mig mig --gpu=all; }
 @test "gpu: eight GPUs whose minors are not in the order of buses" { golden hgx hgx --gpu=all; }
 @test "gpu: driver 470" { golden old old --gpu=all; }
-@test "gpu: driver 390, before GLVND" { golden ancient ancient --gpu=all; }
+@test "gpu: driver 390" { golden ancient ancient --gpu=all; }
 @test "gpu: two different GPUs on a workstation" { golden workstation workstation --gpu=all; }
 @test "gpu: NixOS" { golden nixos nixos --gpu=all; }
 @test "gpu: libraries that are not the module's" {
@@ -67,7 +67,6 @@ golden() {
 @test "gpu: video alone" { golden workstation.video workstation --gpu=all -e NVIDIA_DRIVER_CAPABILITIES=video; }
 @test "gpu: graphics alone" { golden workstation.graphics workstation --gpu=all -e NVIDIA_DRIVER_CAPABILITIES=graphics; }
 @test "gpu: all capabilities" { golden workstation.all workstation --gpu=all -e NVIDIA_DRIVER_CAPABILITIES=all; }
-@test "gpu: all capabilities of a driver without GLVND" { golden ancient.all ancient --gpu=all -e NVIDIA_DRIVER_CAPABILITIES=all; }
 @test "gpu: graphics of one of two GPUs" { golden workstation.1 workstation --gpu=1 -e NVIDIA_DRIVER_CAPABILITIES=graphics; }
 @test "gpu: the first of two GPUs" { golden ubuntu.0 ubuntu --gpu=0; }
 @test "gpu: a part of a GPU" { golden mig.part mig --gpu=0:1; }

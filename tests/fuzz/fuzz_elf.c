@@ -25,6 +25,5 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 			0 &&
 		strlen(note) > 4096)
 		abort();
-	gpu_elf_abi(fd);
 	return 0;
 }

@@ -163,21 +163,17 @@ static void set_segment(Elf *elf, int i, unsigned type, uint64_t at, uint64_t si
 #define LOADED_AT 0x10000
 
 struct parts {
-	struct bytes strings, needs, defines, abi, note, dynamic, names;
+	struct bytes strings, needs, defines, note, dynamic, names;
 };
 
 static void put_parts(const struct elf_file *f, struct parts *p)
 {
-	const uint32_t abi[4] = { ELF_NOTE_OS_LINUX, f->abi[0], f->abi[1], f->abi[2] };
-
 	put_text(&p->strings, "");
 	put_text(&p->names, "");
 	if (f->versions)
 		put_needs(&p->needs, &p->strings, f->versions);
 	if (f->defines)
 		put_defines(&p->defines, &p->strings, f->defines);
-	if (f->abi[0] || f->abi[1] || f->abi[2])
-		put_note(&p->abi, NT_GNU_ABI_TAG, ELF_NOTE_GNU, abi, sizeof(abi));
 	if (f->note)
 		put_note(&p->note, 1, f->note_owner, f->note, strlen(f->note));
 }
@@ -204,12 +200,10 @@ static void fill_dynamic(Elf *elf, Elf_Data *data, const struct elf_file *f, str
 
 static void set_segments(Elf *elf, struct parts *p, int64_t size)
 {
-	GElf_Shdr dynamic = section(elf, ".dynamic", &p->names),
-		  abi = section(elf, ".note.ABI-tag", &p->names);
+	GElf_Shdr dynamic = section(elf, ".dynamic", &p->names);
 
 	set_segment(elf, 0, PT_LOAD, 0, (uint64_t)size, LOADED_AT);
 	set_segment(elf, 1, PT_DYNAMIC, dynamic.sh_offset, dynamic.sh_size, LOADED_AT);
-	set_segment(elf, 2, p->abi.n ? PT_NOTE : PT_NULL, abi.sh_offset, abi.sh_size, LOADED_AT);
 }
 
 static void make(Elf *elf, const struct elf_file *f, struct parts *p)
@@ -220,7 +214,7 @@ static void make(Elf *elf, const struct elf_file *f, struct parts *p)
 	GElf_Ehdr head;
 
 	assert_non_null(gelf_newehdr(elf, class));
-	assert_non_null(gelf_newphdr(elf, 3));
+	assert_non_null(gelf_newphdr(elf, 2));
 	put_parts(f, p);
 	if (f->soname)
 		soname = put_text(&p->strings, f->soname);
@@ -233,8 +227,6 @@ static void make(Elf *elf, const struct elf_file *f, struct parts *p)
 	if (p->defines.n)
 		add_section(
 			elf, &p->names, ".gnu.version_d", SHT_GNU_verdef, ELF_T_VDEF, &p->defines);
-	if (p->abi.n)
-		add_section(elf, &p->names, ".note.ABI-tag", SHT_NOTE, ELF_T_NHDR, &p->abi);
 	if (p->note.n)
 		add_section(elf, &p->names, f->note_section, SHT_NOTE, ELF_T_NHDR, &p->note);
 	p->dynamic.n = 70 * gelf_fsize(elf, ELF_T_DYN, 1, EV_CURRENT);
@@ -263,8 +255,7 @@ void elf_file_write(const char *path, const struct elf_file *f)
 {
 	auto_close int fd = open(path, O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0755);
 	struct parts p;
-	struct bytes *all[] = { &p.strings, &p.needs, &p.defines, &p.abi, &p.note, &p.dynamic,
-		&p.names };
+	struct bytes *all[] = { &p.strings, &p.needs, &p.defines, &p.note, &p.dynamic, &p.names };
 	Elf *elf;
 
 	assert_true(fd >= 0);

@@ -11,7 +11,6 @@ struct elf_file {
 	const char *const *needed;   /* ends with NULL */
 	const char *const *versions; /* "GLIBC_2.17" … of libc.so.6; ends with NULL */
 	const char *const *defines;  /* the same, its own */
-	unsigned abi[3];             /* .note.ABI-tag of Linux; all zero: none */
 	const char *note_section, *note_owner, *note; /* one note more */
 };
 

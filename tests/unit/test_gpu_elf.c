@@ -90,15 +90,12 @@ static void a_library_that_says_nothing_is_one_still(void **state)
 	const struct elf_file f = { .bits = 64 };
 	auto_close int fd = write_and_open(&f);
 	auto_call(gpu_elf_done) struct gpu_elf e = GPU_ELF_INIT;
-	struct gpu_version abi;
 
 	assert_int_equal(gpu_elf_read(fd, &e), 0);
 	assert_null(e.soname);
 	assert_int_equal(e.needed.n, 0);
 	assert_false(gpu_version_is_known(&e.glibc));
 	assert_false(gpu_version_is_known(&e.defines));
-	abi = gpu_elf_abi(fd);
-	assert_false(gpu_version_is_known(&abi));
 }
 
 static int find_libc(struct dl_phdr_info *info, size_t size, void *ctx)
@@ -121,18 +118,15 @@ static void the_c_library_defines_the_version_that_it_is(void **state)
 	assert_int_equal(gpu_elf_read(fd, &e), 0);
 	assert_string_equal(e.soname, "libc.so.6");
 	assert_version(&e.defines, gnu_get_libc_version());
-	assert_true(gpu_elf_abi(fd).part[0] >= 2);
 }
 
 static void notes_are_found_by_section_and_owner(void **state)
 {
 	const struct elf_file f = { .note_section = ".note.cuda.fwd_compatibility",
 		.note_owner = "NVIDIA Corporation",
-		.note = "{\"cuda\":\"12.4\"}",
-		.abi = { 2, 3, 99 } };
+		.note = "{\"cuda\":\"12.4\"}" };
 	auto_close int fd = write_and_open(&f);
 	auto_free char *note = NULL;
-	struct gpu_version abi;
 
 	assert_int_equal(gpu_elf_note(fd, f.note_section, f.note_owner, 64, &note), 0);
 	assert_string_equal(note, f.note);
@@ -140,8 +134,6 @@ static void notes_are_found_by_section_and_owner(void **state)
 	assert_int_equal(gpu_elf_note(fd, f.note_section, "NVIDIA", 64, &note), -ENOENT);
 	assert_int_equal(gpu_elf_note(fd, f.note_section, f.note_owner, strlen(f.note) - 1, &note),
 		-ENOEXEC);
-	abi = gpu_elf_abi(fd);
-	assert_version(&abi, "2.3.99");
 }
 
 static void what_is_no_library_is_refused(void **state)
@@ -166,7 +158,6 @@ static void a_library_that_is_cut_short_harms_nobody(void **state)
 	const struct elf_file f = { .soname = "libcuda.so.1",
 		.needed = needed,
 		.versions = versions,
-		.abi = { 2, 3, 99 },
 		.note_section = ".note.x",
 		.note_owner = "x",
 		.note = "text" };
@@ -186,7 +177,6 @@ static void a_library_that_is_cut_short_harms_nobody(void **state)
 		refused += gpu_elf_read(fd, &e) == -ENOEXEC;
 		if (gpu_elf_note(fd, ".note.x", "x", 64, &note) == 0)
 			free(take_ptr(&note));
-		gpu_elf_abi(fd);
 	}
 	assert_true(refused > 64);
 }
@@ -226,7 +216,6 @@ static void read_all(const char *section)
 	getrusage(RUSAGE_SELF, &before);
 	gpu_elf_read(fd, &e);
 	gpu_elf_note(fd, section, "x", 64, &note);
-	gpu_elf_abi(fd);
 	getrusage(RUSAGE_SELF, &after);
 	assert_in_range(after.ru_maxrss - before.ru_maxrss, 0, 100 << 10);
 }
@@ -234,7 +223,6 @@ static void read_all(const char *section)
 static const struct elf_file with_all = { .soname = "libcuda.so.1",
 	.needed = needed,
 	.versions = versions,
-	.abi = { 2, 3, 99 },
 	.note_section = ".note.x",
 	.note_owner = "y",
 	.note = "text" };

@@ -49,7 +49,7 @@ static void put_elf(const char *path, struct elf_file f)
 /* A library of the driver's, as small as it can be. */
 static void put_library(const char *path, const char *soname)
 {
-	put_elf(path, (struct elf_file){ .soname = soname, .abi = { 2, 3, 99 } });
+	put_elf(path, (struct elf_file){ .soname = soname });
 }
 
 static void driver_tree(const char *layout)
@@ -424,32 +424,11 @@ static void libnvidia_tls_is_the_one_for_kernels_of_today(void **state)
 {
 	put("/proc/driver/nvidia/version", KERNEL);
 	put_library("/usr/lib64/libcuda.so." VERSION, "libcuda.so.1");
-	put_elf("/usr/lib64/libnvidia-tls.so." VERSION, (struct elf_file){ .abi = { 2, 2, 5 } });
-	put_elf("/usr/lib64/tls/libnvidia-tls.so." VERSION,
-		(struct elf_file){ .abi = { 2, 3, 99 } });
+	put_library("/usr/lib64/libnvidia-tls.so." VERSION, NULL);
+	put_library("/usr/lib64/tls/libnvidia-tls.so." VERSION, NULL);
 	look();
 	get("/usr/lib64/tls/libnvidia-tls.so." VERSION);
 	assert_int_equal(count("libnvidia-tls"), 1);
-}
-
-static void a_driver_before_glvnd_has_its_own_libgl_by_what_that_needs(void **state)
-{
-	static const char *const core[] = { "libnvidia-glcore.so.390.157", NULL };
-
-	put("/proc/driver/nvidia/version",
-		"NVRM version: NVIDIA UNIX x86_64 Kernel Module  390.157  Wed\n");
-	put_library("/usr/lib64/libcuda.so.390.157", "libcuda.so.1");
-	put_elf("/usr/lib64/libGL.so.390.157",
-		(struct elf_file){ .soname = "libGL.so.1", .needed = core });
-	put_elf("/usr/lib64/libEGL.so.390.157", (struct elf_file){ .soname = "libEGL.so.1" });
-	look();
-	get("/usr/lib64/libGL.so.390.157");
-	assert_null(find("/usr/lib64/libEGL.so.390.157"));
-	assert_false(strv_has(&m.missing, "libEGL.so"));
-	/* With GLVND's vendor library the driver has none of its own. */
-	put_library("/usr/lib64/libGLX_nvidia.so.390.157", "libGLX_nvidia.so.0");
-	look();
-	assert_null(find("/usr/lib64/libGL.so.390.157"));
 }
 
 static void what_a_library_needs_of_the_driver_comes_with_it(void **state)
@@ -720,7 +699,6 @@ int main(void)
 		TEST(a_driver_without_libraries_is_told_with_the_way_out),
 		TEST(libraries_tell_the_version_where_the_kernels_text_is_hidden),
 		TEST(libnvidia_tls_is_the_one_for_kernels_of_today),
-		TEST(a_driver_before_glvnd_has_its_own_libgl_by_what_that_needs),
 		TEST(what_a_library_needs_of_the_driver_comes_with_it),
 		TEST(what_a_library_needs_comes_also_when_nobody_asks_for_it),
 		TEST(a_needed_name_that_is_a_link_to_another_library_is_followed_once),

@@ -17,7 +17,6 @@
 #define VERSIONS_MAX  8192       /* records that are looked at */
 #define DYNAMIC_SIZE  (64 << 10) /* bytes of PT_DYNAMIC; NVIDIA's have 1 KiB */
 #define NOTES_SIZE    (1 << 20)  /* bytes of notes that lie together */
-#define NOTES_MAX     16         /* such places that are looked at */
 #define SECTIONS_SIZE (1 << 20)  /* bytes of the table of the sections' names */
 
 #if __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__
@@ -268,21 +267,6 @@ static Elf_Data *find_section(Elf *elf, const char *name)
 	return NULL;
 }
 
-static int abi_of(const Elf_Data *data, const GElf_Nhdr *note, size_t name, size_t desc,
-	struct gpu_version *ret)
-{
-	uint32_t words[4];
-
-	if (note->n_type != NT_GNU_ABI_TAG || note->n_descsz < sizeof(words) ||
-		!is_note_of(data, note, name, ELF_NOTE_GNU))
-		return 0;
-	memcpy(words, (const char *)data->d_buf + desc, sizeof(words));
-	if (words[0] != ELF_NOTE_OS_LINUX)
-		return 0;
-	*ret = (struct gpu_version){ { words[1], words[2], words[3] } };
-	return 1;
-}
-
 void gpu_elf_done(struct gpu_elf *e)
 {
 	free(e->soname);
@@ -346,29 +330,4 @@ int gpu_elf_note(int fd, const char *section, const char *owner, size_t max, cha
 		return 0;
 	}
 	return -ENOENT;
-}
-
-struct gpu_version gpu_elf_abi(int fd)
-{
-	auto_elf *elf = begin(fd);
-	struct gpu_version abi = { { 0 } };
-	size_t n, name, desc;
-	GElf_Phdr ph;
-	GElf_Nhdr note;
-
-	if (!elf || elf_getphdrnum(elf, &n) != 0)
-		return abi;
-	for (size_t i = 0, seen = 0; i < n && seen < NOTES_MAX; i++) {
-		Elf_Data *data;
-
-		if (!gelf_getphdr(elf, (int)i, &ph) || ph.p_type != PT_NOTE)
-			continue;
-		seen++;
-		data = at_offset(elf, ph.p_offset, ph.p_filesz, NOTES_SIZE,
-			ph.p_align == 8 ? ELF_T_NHDR8 : ELF_T_NHDR);
-		for (size_t at = 0; data && (at = gelf_getnote(data, at, &note, &name, &desc)) > 0;)
-			if (abi_of(data, &note, name, desc, &abi))
-				return abi;
-	}
-	return abi;
 }

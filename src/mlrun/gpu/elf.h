@@ -43,7 +43,4 @@ int gpu_elf_read(int fd, struct gpu_elf *ret);
  */
 int gpu_elf_note(int fd, const char *section, const char *owner, size_t max, char **ret);
 
-/* The ABI that .note.ABI-tag asks of the kernel ("GNU", NT_GNU_ABI_TAG); zero without one. */
-struct gpu_version gpu_elf_abi(int fd);
-
 #endif

@@ -72,35 +72,6 @@ static int read_library(int fd, int bits, const char *path, struct gpu_elf *e)
 	return e->bits == bits && e->machine == (bits == 32 ? MACHINE_32 : MACHINE_64);
 }
 
-/* Mesa's and GLVND's need neither. */
-static int needs_drivers_core(const struct gpu_elf *e)
-{
-	for (size_t i = 0; i < e->needed.n; i++)
-		if (starts_with(e->needed.v[i], "libnvidia-glcore.so") ||
-			starts_with(e->needed.v[i], "libnvidia-eglcore.so"))
-			return 1;
-	return 0;
-}
-
-/* The other libnvidia-tls of a driver is for kernels before 2.3.99. */
-static int is_new_tls(int fd)
-{
-	static const struct gpu_version since = { { 2, 3, 99 } };
-	struct gpu_version abi = gpu_elf_abi(fd);
-
-	return gpu_version_compare(&abi, &since) >= 0;
-}
-
-static int obeys(enum gpu_library_rule rule, int fd, const char *path, const struct gpu_elf *e,
-	const char *version)
-{
-	if (rule != GPU_BY_NAME && !ends_in_version(path, version))
-		return 0;
-	return rule == GPU_NEW_TLS     ? is_new_tls(fd)
-		: rule == GPU_NO_GLVND ? needs_drivers_core(e)
-				       : 1;
-}
-
 static struct gpu_file *find_path(struct gpu_machine *m, const char *path)
 {
 	for (size_t i = 0; i < m->n_files; i++)
@@ -189,7 +160,7 @@ static int take(struct search *s, const struct gpu_place *at, const char *name, 
 	struct gpu_file *f;
 
 	if (fd < 0 || !read_library(fd, s->bits, path, &e) ||
-		!obeys(rule, fd, path, &e, s->m->driver_text))
+		(rule != GPU_BY_NAME && !ends_in_version(path, s->m->driver_text)))
 		return 0;
 	full = xasprintf("%s%s", s->places->root, path);
 	f = find_path(s->m, full);
@@ -218,8 +189,8 @@ static int take_row(struct search *s, const struct gpu_library_row *row)
 		const struct gpu_place *at = &s->places->v[i];
 
 		if (at->bits == s->bits &&
-			(take(s, at, name, row->caps, row->rule) ||
-				(below && take(s, at, below, row->caps, row->rule))))
+			((below && take(s, at, below, row->caps, row->rule)) ||
+				take(s, at, name, row->caps, row->rule)))
 			return 1;
 	}
 	return 0;
@@ -239,14 +210,13 @@ static struct gpu_file *find_needed(struct search *s, const char *name)
 }
 
 /* The row of a library by a name under which others need it: that of "libcuda.so" by
- * "libcuda.so.1". libGL and its kin are needed of GLVND. */
+ * "libcuda.so.1". */
 static const struct gpu_library_row *row_of(const char *name)
 {
 	for (const struct gpu_library_row *row = gpu_libraries; row->name; row++) {
 		size_t len = strlen(row->name);
 
-		if (row->rule != GPU_NO_GLVND && strncmp(name, row->name, len) == 0 &&
-			(!name[len] || name[len] == '.'))
+		if (strncmp(name, row->name, len) == 0 && (!name[len] || name[len] == '.'))
 			return row;
 	}
 	return NULL;
@@ -301,14 +271,6 @@ static int has_bits(const struct gpu_places *p, int bits)
 	return 0;
 }
 
-static int is_glvnd(const struct search *s)
-{
-	for (size_t i = s->first; i < s->m->n_files; i++)
-		if (starts_with(path_base(s->m->files[i].path), "libGLX_nvidia.so"))
-			return 1;
-	return 0;
-}
-
 static void find_for(const struct gpu_places *p, int bits, unsigned caps, struct gpu_machine *m)
 {
 	auto_call(search_done) struct search s = {
@@ -320,10 +282,7 @@ static void find_for(const struct gpu_places *p, int bits, unsigned caps, struct
 	for (const struct gpu_library_row *row = gpu_libraries; row->name; row++) {
 		if (!(row->caps & caps))
 			continue;
-		/* The rows of GLVND's own names stand behind that of libGLX_nvidia. */
-		if (row->rule == GPU_NO_GLVND && is_glvnd(&s))
-			continue;
-		if (!take_row(&s, row) && bits == 64 && row->rule != GPU_NO_GLVND)
+		if (!take_row(&s, row) && bits == 64)
 			strv_add(&m->missing, row->name);
 	}
 	follow_all(&s);

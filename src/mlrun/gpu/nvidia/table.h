@@ -12,17 +12,15 @@ enum gpu_library_rule {
 	GPU_BY_VERSION, /* name is a stem: "libcuda.so" is libcuda.so.535.104.05 */
 	GPU_BY_NAME,    /* name is whole: it has a version of its own, "libnvidia-egl-gbm.so.1", or
 			   none */
-	GPU_NEW_TLS,    /* GPU_BY_VERSION, and for kernels from 2.3.99 on, as its ABI note says */
-	GPU_NO_GLVND,   /* GPU_BY_VERSION, where the driver's libGL is none of GLVND's but needs its
-			   own core */
 };
 
 struct gpu_library_row {
 	const char *name;
 	unsigned caps; /* enum gpu_capability */
 	enum gpu_library_rule rule;
-	const char
-		*below; /* a directory below that of the others, where it may lie as well; NULL */
+	/* A directory below that of the others, which is looked into first: "tls" of drivers that
+	 * have a second libnvidia-tls for kernels before 2.4; NULL */
+	const char *below;
 };
 
 struct gpu_program_row {
