@@ -137,30 +137,13 @@ static void add_libraries_below(struct cdi_job *job, const struct plan_mount *m,
 	}
 }
 
-/* A link's end: a library of the plan's, by the links that hooks made; NULL. */
-static const struct plan_library *follow(const struct cdi_job *job, const char *from)
+/* A library of the plan's by its own name, or by its SONAME, as links name it; NULL. */
+static const struct plan_library *find_library(const struct plan *p, const char *name)
 {
-	auto_free char *path = xstrdup(from);
-
-	for (int links = 0; links < 8; links++) {
-		size_t i = 0;
-
-		for (size_t k = 0; k < job->p->n_libraries; k++)
-			if (strcmp(job->p->libraries[k].path, path) == 0)
-				return &job->p->libraries[k];
-		while (i < job->links.n && strcmp(job->links.v[i], path) != 0)
-			i += 2;
-		if (i >= job->links.n)
-			return NULL;
-
-		const char *text = job->links.v[i + 1];
-		auto_free char *dir = dir_of(path);
-		auto_free char *whole =
-			*text == '/' ? xstrdup(text) : xasprintf("%s/%s", dir, text);
-
-		free(path);
-		path = path_clean(whole);
-	}
+	for (size_t i = 0; i < p->n_libraries; i++)
+		if (strcmp(path_base(p->libraries[i].path), name) == 0 ||
+			strcmp(p->libraries[i].name, name) == 0)
+			return &p->libraries[i];
 	return NULL;
 }
 
@@ -168,8 +151,9 @@ static void add_links(struct cdi_job *job, const char *folder)
 {
 	for (size_t i = 0; i < job->links.n; i += 2) {
 		auto_free char *dir = dir_of(job->links.v[i]);
-		const struct plan_library *l =
-			strcmp(dir, folder) == 0 ? follow(job, job->links.v[i]) : NULL;
+		const struct plan_library *l = strcmp(dir, folder) == 0
+			? find_library(job->p, path_base(job->links.v[i + 1]))
+			: NULL;
 
 		if (l) {
 			/* Adding may move it. */
