@@ -6,6 +6,7 @@
 #include "cdi/dir.h"
 #include "cdi/edits.h"
 #include "cdi/hook.h"
+#include "gpu/vendor.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -157,35 +158,37 @@ static int has_all(const struct strv *names, const char *vendor)
 	return strv_has(names, all);
 }
 
+static void drop_number(
+	const struct strv *names, const char *vendor, const char *variable, struct plan *p)
+{
+	const char *value = plan_env_get(p, variable);
+
+	if (!value || plan_env_origin(p, variable) != PLAN_FROM_CALLER ||
+		value[strspn(value, "0123456789,. ")] || !has_some(names, vendor) ||
+		has_all(names, vendor))
+		return;
+	plan_remark_add(p, PLAN_FROM_CDI, "%s=%s is left out: its numbers count the machine's GPUs",
+		variable, value);
+	plan_env_unset(p, variable);
+}
+
 /*
  * A job's numbers count the machine's GPUs, and programs inside count those that are there: with
  * some of them, numbers would lead to others or to none. Uuids stay, and what the user has set.
  */
 static void drop_numbers(const struct strv *names, struct plan *p)
 {
-	static const struct {
-		const char *vendor, *variable;
-	} counts[] = {
-		{ "nvidia.com", "CUDA_VISIBLE_DEVICES" },
-		{ "amd.com", "ROCR_VISIBLE_DEVICES" },
-		{ "amd.com", "HIP_VISIBLE_DEVICES" },
-		{ "amd.com", "GPU_DEVICE_ORDINAL" },
-		{ "amd.com", "CUDA_VISIBLE_DEVICES" },
-		{ "intel.com", "ZE_AFFINITY_MASK" },
-	};
+	for (int v = 0; v < GPU_VENDORS; v++) {
+		const struct gpu_vendor_row *row = &gpu_vendors[v];
+		auto_free char *vendor = xasprintf("%s.com", row->name);
 
-	for (size_t i = 0; i < ARRAY_LEN(counts); i++) {
-		const char *value = plan_env_get(p, counts[i].variable);
-
-		if (!value || plan_env_origin(p, counts[i].variable) != PLAN_FROM_CALLER ||
-			value[strspn(value, "0123456789,. ")] ||
-			!has_some(names, counts[i].vendor) || has_all(names, counts[i].vendor))
-			continue;
-		plan_remark_add(p, PLAN_FROM_CDI,
-			"%s=%s is left out: its numbers count the machine's GPUs",
-			counts[i].variable, value);
-		plan_env_unset(p, counts[i].variable);
+		drop_number(names, vendor, row->visible, p);
+		for (const char *const *name = row->within; *name; name++)
+			drop_number(names, vendor, *name, p);
+		if (row->borrowed)
+			drop_number(names, vendor, row->borrowed, p);
 	}
+	drop_number(names, "intel.com", "ZE_AFFINITY_MASK", p);
 }
 
 int cdi_plan(const struct strv *names, const struct gpu_image *image, struct plan *p,

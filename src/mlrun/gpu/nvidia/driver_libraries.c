@@ -263,21 +263,13 @@ static void follow_all(struct search *s)
 	} while (s->changed);
 }
 
-static int has_bits(const struct gpu_places *p, int bits)
-{
-	for (size_t i = 0; i < p->n; i++)
-		if (p->v[i].bits == bits)
-			return 1;
-	return 0;
-}
-
 static void find_for(const struct gpu_places *p, int bits, unsigned caps, struct gpu_machine *m)
 {
 	auto_call(search_done) struct search s = {
 		.places = p, .m = m, .bits = bits, .first = m->n_files
 	};
 
-	if (!has_bits(p, bits))
+	if (!gpu_places_has(p, bits))
 		return;
 	for (const struct gpu_library_row *row = gpu_libraries; row->name; row++) {
 		if (!(row->caps & caps))

@@ -287,7 +287,7 @@ static void find_below(struct gpu_places *p, struct gpu_machine *m, struct strv 
 		keep_dirs(p, dirs, m->driver_text);
 }
 
-static int has_bits(const struct gpu_places *p, int bits)
+int gpu_places_has(const struct gpu_places *p, int bits)
 {
 	for (size_t i = 0; i < p->n; i++)
 		if (p->v[i].bits == bits)
@@ -310,7 +310,7 @@ int gpu_places_find(const struct gpu_dir *d, struct gpu_machine *m, struct gpu_p
 	if (p.dir.fd < 0)
 		return -errno;
 	find_below(&p, m, &dirs);
-	if (!has_bits(&p, 64)) {
+	if (!gpu_places_has(&p, 64)) {
 		auto_call(gpu_places_done) struct gpu_places q = { DRIVER_ROOT,
 			{ file_open_in_root(d->fd, DRIVER_ROOT, O_PATH | O_DIRECTORY, 0), 0 } };
 

@@ -48,6 +48,9 @@ void gpu_places_done(struct gpu_places *p);
  */
 int gpu_places_find(const struct gpu_dir *d, struct gpu_machine *m, struct gpu_places *ret);
 
+/* Is one of them for so many bits? */
+int gpu_places_has(const struct gpu_places *p, int bits);
+
 /* "name" in a place: an O_RDONLY descriptor and its path without links, to free(); or -errno. */
 int gpu_place_open(
 	const struct gpu_places *p, const struct gpu_place *at, const char *name, char **ret_path);
