@@ -520,7 +520,7 @@ static void a_variable_counts_as_the_container_does_unless_the_user_gave_one(voi
 	choose(1, -1);
 	inject();
 	assert_string_equal(plan_env_get(&p, "CUDA_VISIBLE_DEVICES"), "0");
-	assert_string_equal(plan_env_origin(&p, "CUDA_VISIBLE_DEVICES"), "gpu");
+	assert_int_equal(plan_env_origin(&p, "CUDA_VISIBLE_DEVICES"), PLAN_FROM_GPU);
 	drop(state);
 	make(state);
 	plan_env_set(&p, "CUDA_VISIBLE_DEVICES", "3", PLAN_FROM_CALLER);
