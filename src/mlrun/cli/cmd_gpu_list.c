@@ -75,68 +75,46 @@ static int print_json(const struct gpu_machine *m)
 
 /* --- for people ----------------------------------------------------------- */
 
-enum { INDEX, MODEL, MEMORY, UUID, BUS_ID, NODE, USERS, COLUMNS };
+#define COLUMNS 7
 
-struct line {
-	char *cell[COLUMNS];
-};
+static const char *const heads[COLUMNS] = { "INDEX", "MODEL", "MEMORY", "UUID", "BUS ID", "NODE",
+	"WHO MAY USE IT" };
 
-struct table {
-	struct line *v;
-	size_t n;
-};
-
-static void table_done(struct table *t)
+static const char *known(const char *text)
 {
-	for (size_t i = 0; i < t->n; i++)
-		for (size_t c = 0; c < COLUMNS; c++)
-			free(t->v[i].cell[c]);
-	free(t->v);
+	return text ? text : "?";
 }
 
-static struct line *add_line(struct table *t)
-{
-	t->v = xgrow(t->v, t->n, sizeof(*t->v));
-	t->v[t->n] = (struct line){ { NULL } };
-	return &t->v[t->n++];
-}
-
-static char *known(const char *text)
-{
-	return xstrdup(text ? text : "?");
-}
-
-static void add_mig(struct table *t, const struct gpu *g, size_t i)
+/* The cells of a row, as heads has them. */
+static void add_mig(struct strv *cells, const struct gpu *g, size_t i)
 {
 	const struct gpu_mig *part = &g->mig[i];
 	const struct gpu_node *n = part->ci_node.error ? &part->ci_node : &part->gi_node;
-	struct line *l = add_line(t);
 
-	l->cell[INDEX] = g->index < 0 ? xstrdup("-") : xasprintf("%d:%zu", g->index, i);
-	l->cell[MODEL] = xasprintf("  MIG gi%u/ci%u", part->gi, part->ci);
-	l->cell[MEMORY] = xstrdup("");
-	l->cell[UUID] = known(part->uuid);
-	l->cell[BUS_ID] = xstrdup("");
-	l->cell[NODE] = known(part->ci_node.path);
-	l->cell[USERS] = part->ci_node.path ? gpu_node_users(n) : gpu_node_users(&g->node);
+	strv_take(cells, g->index < 0 ? xstrdup("-") : xasprintf("%d:%zu", g->index, i));
+	strv_addf(cells, "  MIG gi%u/ci%u", part->gi, part->ci);
+	strv_add(cells, "");
+	strv_add(cells, known(part->uuid));
+	strv_add(cells, "");
+	strv_add(cells, known(part->ci_node.path));
+	strv_take(cells, gpu_node_users(part->ci_node.path ? n : &g->node));
 }
 
-static void add_gpu(struct table *t, const struct gpu *g)
+static void add_gpu(struct strv *cells, const struct gpu *g)
 {
-	struct line *l = add_line(t);
 	char memory[CLI_SIZE_SIZE] = "?";
 
 	if (g->memory)
 		cli_size(g->memory, memory);
-	l->cell[INDEX] = g->index < 0 ? xstrdup("-") : xasprintf("%d", g->index);
-	l->cell[MODEL] = known(g->model);
-	l->cell[MEMORY] = xstrdup(memory);
-	l->cell[UUID] = known(g->uuid);
-	l->cell[BUS_ID] = known(*g->bus_id ? g->bus_id : NULL);
-	l->cell[NODE] = known(g->node.path);
-	l->cell[USERS] = gpu_node_users(&g->node);
+	strv_take(cells, g->index < 0 ? xstrdup("-") : xasprintf("%d", g->index));
+	strv_add(cells, known(g->model));
+	strv_add(cells, memory);
+	strv_add(cells, known(g->uuid));
+	strv_add(cells, known(*g->bus_id ? g->bus_id : NULL));
+	strv_add(cells, known(g->node.path));
+	strv_take(cells, gpu_node_users(&g->node));
 	for (size_t i = 0; i < g->n_mig; i++)
-		add_mig(t, g, i);
+		add_mig(cells, g, i);
 }
 
 static void print_cell(const char *text, int width, int is_last)
@@ -148,28 +126,20 @@ static void print_cell(const char *text, int width, int is_last)
 		printf("%*s", width - (int)strlen(text) + 2, "");
 }
 
-static void print_table(const struct table *t)
+static void print_table(const struct strv *cells)
 {
-	static const char *const heads[COLUMNS] = { [INDEX] = "INDEX",
-		[MODEL] = "MODEL",
-		[MEMORY] = "MEMORY",
-		[UUID] = "UUID",
-		[BUS_ID] = "BUS ID",
-		[NODE] = "NODE",
-		[USERS] = "WHO MAY USE IT" };
 	int width[COLUMNS];
 
 	for (size_t c = 0; c < COLUMNS; c++) {
 		width[c] = (int)strlen(heads[c]);
-		for (size_t i = 0; i < t->n; i++)
-			if ((int)strlen(t->v[i].cell[c]) > width[c])
-				width[c] = (int)strlen(t->v[i].cell[c]);
+		for (size_t i = c; i < cells->n; i += COLUMNS)
+			if ((int)strlen(cells->v[i]) > width[c])
+				width[c] = (int)strlen(cells->v[i]);
 	}
-	for (int c = 0; c < COLUMNS; c++)
+	for (size_t c = 0; c < COLUMNS; c++)
 		print_cell(heads[c], width[c], c + 1 == COLUMNS);
-	for (size_t i = 0; i < t->n; i++)
-		for (int c = 0; c < COLUMNS; c++)
-			print_cell(t->v[i].cell[c], width[c], c + 1 == COLUMNS);
+	for (size_t i = 0; i < cells->n; i++)
+		print_cell(cells->v[i], width[i % COLUMNS], i % COLUMNS + 1 == COLUMNS);
 }
 
 static void print_driver(const struct gpu_machine *m)
@@ -209,13 +179,13 @@ static void print_none(const struct gpu_machine *m)
 
 static int print_text(const struct gpu_machine *m)
 {
-	auto_call(table_done) struct table t = { NULL, 0 };
+	auto_strv struct strv cells = STRV_INIT;
 
 	for (size_t i = 0; i < m->n_gpus; i++)
-		add_gpu(&t, &m->gpus[i]);
+		add_gpu(&cells, &m->gpus[i]);
 	print_driver(m);
-	if (t.n)
-		print_table(&t);
+	if (cells.n)
+		print_table(&cells);
 	else
 		print_none(m);
 	for (size_t i = 0; i < m->warnings.n; i++)
