@@ -211,6 +211,29 @@ static void files_below_a_symlinked_directory_go_where_it_leads(void **state)
 	assert_int_equal(look("usr/lib").st_mtime, 102);
 }
 
+/* Names of both orders, so that one case would fail whichever a file system lists first. */
+static void a_symlink_of_the_same_layer_leads_before_directories_without_a_name(void **state)
+{
+	struct tar t = { 0 };
+
+	(void)state;
+	base();
+	tar_link(&t, '2', "a", "z");
+	tar_link(&t, '2', "y", "b");
+	tar_file(&t, "b", "");
+	tar_file(&t, "z", "");
+	layer(&t);
+	tar_link(&t, '2', "z", "etc");
+	tar_link(&t, '2', "b", "etc");
+	tar_file(&t, "a/one", "1");
+	tar_file(&t, "y/two", "2");
+	layer(&t);
+	flatten();
+	assert_true(S_ISLNK(look("a").st_mode) && S_ISLNK(look("y").st_mode));
+	holds("etc/one", "1");
+	holds("etc/two", "2");
+}
+
 static void a_named_directory_replaces_a_symlink(void **state)
 {
 	struct tar t = { 0 };
@@ -523,6 +546,7 @@ int main(void)
 		TEST(a_directory_used_without_a_name_is_covered_as_it_was_below),
 		TEST(a_directory_that_nobody_ever_named_needs_none),
 		TEST(files_below_a_symlinked_directory_go_where_it_leads),
+		TEST(a_symlink_of_the_same_layer_leads_before_directories_without_a_name),
 		TEST(a_named_directory_replaces_a_symlink),
 		TEST(a_symlink_out_of_the_image_leads_back_into_it),
 		TEST(whiteouts_and_opaque_directories_hide_what_is_below),

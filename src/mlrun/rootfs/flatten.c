@@ -30,6 +30,12 @@ struct pair {
 	int fresh;        /* the tree's directory was made just now */
 };
 
+/* The path in the layer of a name in p, to free(). */
+static char *path_in(const struct pair *p, const char *name)
+{
+	return xasprintf("%s%s%s", p->path, *p->path ? "/" : "", name);
+}
+
 /* The next name but "." and "..". */
 static const char *next(DIR *d)
 {
@@ -148,7 +154,7 @@ static int apply_dir(const struct applying *a, const struct pair *p, struct mlr_
 static int apply_subdir(
 	const struct applying *a, const struct pair *p, const char *name, struct mlr_error *err)
 {
-	auto_free char *path = xasprintf("%s%s%s", p->path, *p->path ? "/" : "", name);
+	auto_free char *path = path_in(p, name);
 	struct stat from_sb, before;
 	struct pair sub = { .path = path };
 	auto_close int from = open_dir(p->from, name, S_IRUSR | S_IXUSR, &from_sb, err);
@@ -170,8 +176,9 @@ static int apply_subdir(
 	return r;
 }
 
-static int apply_name(
-	const struct applying *a, const struct pair *p, const char *name, struct mlr_error *err)
+/* A directory that the layer does not name is added to later instead. */
+static int apply_name(const struct applying *a, const struct pair *p, const char *name,
+	struct strv *later, struct mlr_error *err)
 {
 	struct stat sb;
 
@@ -179,15 +186,26 @@ static int apply_name(
 		return mlr_fail_errno(err, "look at '%s'", name);
 	if (layer_whiteout_is(&sb))
 		return file_remove_tree(p->to, name, err);
-	if (S_ISDIR(sb.st_mode))
-		return apply_subdir(a, p, name, err);
-	return rootfs_place(p->from, p->to, name, err);
+	if (!S_ISDIR(sb.st_mode))
+		return rootfs_place(p->from, p->to, name, err);
+	auto_free char *path = path_in(p, name);
+
+	if (rootfs_layer_implies(a->layer, path)) {
+		strv_add(later, name);
+		return 0;
+	}
+	return apply_subdir(a, p, name, err);
 }
 
-/* The recursion is at most LAYER_DEPTH_MAX deep, as layers are. */
+/*
+ * Sorted, and unnamed directories last: they may lead through a symlink of the same layer, and a
+ * tree must not depend on the order in which a file system lists names. The recursion is at most
+ * LAYER_DEPTH_MAX deep, as layers are.
+ */
 static int apply_dir(const struct applying *a, const struct pair *p, struct mlr_error *err)
 {
 	auto_dir DIR *d = NULL;
+	auto_strv struct strv names = STRV_INIT, later = STRV_INIT;
 	const char *name;
 	int r = layer_opaque_is(p->from) ? empty(p->to, err) : 0;
 
@@ -196,8 +214,14 @@ static int apply_dir(const struct applying *a, const struct pair *p, struct mlr_
 	d = file_open_dir(p->from, ".", 0);
 	if (!d)
 		return mlr_fail_errno(err, "read directory '%s'", p->path);
-	while (r == 0 && (name = next(d)))
-		r = apply_name(a, p, name, err);
+	while ((name = next(d)))
+		strv_add(&names, name);
+	strv_sort(&names);
+
+	for (size_t i = 0; r == 0 && i < names.n; i++)
+		r = apply_name(a, p, names.v[i], &later, err);
+	for (size_t i = 0; r == 0 && i < later.n; i++)
+		r = apply_subdir(a, p, later.v[i], err);
 	return r;
 }
 
