@@ -1,7 +1,7 @@
 /* mlrun gpu cdi: this machine's GPUs as a CDI file for other runtimes; the devices of the files
  * that are there. */
 #include "cli/cli.h"
-#include "cli/common.h"
+#include "cli/options.h"
 
 #include "base/cleanup.h"
 #include "base/json.h"
@@ -24,50 +24,35 @@ struct args {
 	int list, json;
 };
 
-enum { OPT_LIST = CLI_KEYS };
-
-static const struct argp_option options[] = {
-	{ "output", 'o', "FILE", 0, "write it to FILE, as /etc/cdi/nvidia.json", 0 },
-	{ "list", OPT_LIST, 0, 0, "print the devices that this machine's CDI files have", 0 },
-	CLI_JSON_OPTION,
+static const struct cli_option options[] = {
+	{ "output", 'o', "FILE", 0, "write it to FILE, as /etc/cdi/nvidia.json", 0,
+		CLI_TO(struct args, output) },
+	{ "list", 0, 0, 0, "print the devices that this machine's CDI files have", 0,
+		CLI_TO(struct args, list) },
+	CLI_OPTION_JSON(struct args),
 	{ 0 },
 };
 
-static error_t parse_option(int key, char *arg, struct argp_state *state)
+static void check(void *args, struct argp_state *state)
 {
-	struct args *a = state->input;
+	const struct args *a = args;
 
-	switch (key) {
-	case ARGP_KEY_INIT:
-		state->child_inputs[0] = &a->common;
-		return 0;
-	case 'o':
-		a->output = arg;
-		return 0;
-	case OPT_LIST:
-		a->list = 1;
-		return 0;
-	case CLI_JSON:
-		a->json = 1;
-		return 0;
-	case ARGP_KEY_ARG:
-		argp_error(state, "'%s' is too much", arg);
-		return 0;
-	case ARGP_KEY_END:
-		if (a->list && a->output)
-			argp_error(state, "--list and -o exclude each other");
-		return 0;
-	default:
-		return ARGP_ERR_UNKNOWN;
-	}
+	if (a->list && a->output)
+		argp_error(state, "--list and -o exclude each other");
 }
 
-static const struct argp argp = {
+static void refuse(void *args, char *arg, struct argp_state *state)
+{
+	(void)args;
+	argp_error(state, "'%s' is too much", arg);
+}
+
+static const struct cli_syntax syntax = {
 	.options = options,
-	.parser = parse_option,
 	.doc = "Describe this machine's GPUs in a file of the Container Device Interface, for Podman, Docker "
 	       "and others.",
-	.children = cli_common_children,
+	.operands = { CLI_TO_CALL(refuse) },
+	.check = check,
 };
 
 static int list_devices(int as_json)
@@ -181,9 +166,9 @@ static int make(const char *output, struct mlr_error *err)
 int cmd_gpu_cdi(int argc, char **argv)
 {
 	struct mlr_error err = MLR_ERROR_INIT;
-	struct args a = { { NULL }, NULL, 0, 0 };
+	struct args a = { 0 };
 
-	cli_parse(&argp, argc, argv, 0, &a);
+	cli_options_parse(argc, argv, &syntax, &a);
 	if (a.list)
 		return list_devices(a.json);
 	if (make(a.output, &err) == 0)

@@ -1,6 +1,6 @@
 /* mlrun gpu check: would an image work with this machine's GPUs, or with a recorded one's? */
 #include "cli/cli.h"
-#include "cli/common.h"
+#include "cli/options.h"
 
 #include "base/cleanup.h"
 #include "base/config.h"
@@ -34,47 +34,35 @@ struct args {
 	int json;
 };
 
-enum { PROFILE = CLI_KEYS, GPU };
+static void parse_image(void *args, char *arg, struct argp_state *state)
+{
+	struct args *a = args;
 
-static const struct argp_option options[] = {
-	{ "gpu", GPU, "WORD", 0, "what --gpu of mlrun exec would be: auto, all, a list of devices",
-		0 },
-	{ "profile", PROFILE, "FILE", 0,
-		"not on this machine, but on one that mlrun profile has recorded", 0 },
-	CLI_JSON_OPTION, { 0 }
+	if (a->image)
+		argp_error(state, "expected one image, and '%s' is another", arg);
+	a->image = arg;
+}
+
+static const struct cli_option options[] = {
+	{ "gpu", 0, "WORD", 0, "what --gpu of mlrun exec would be: auto, all, a list of devices", 0,
+		CLI_TO(struct args, gpu) },
+	{ "profile", 0, "FILE", 0,
+		"not on this machine, but on one that mlrun profile has recorded", 0,
+		CLI_TO(struct args, profile) },
+	CLI_OPTION_JSON(struct args),
+	{ 0 },
 };
 
-static error_t parse(int key, char *arg, struct argp_state *state)
-{
-	struct args *a = state->input;
-
-	switch (key) {
-	case ARGP_KEY_INIT:
-		state->child_inputs[0] = &a->common;
-		break;
-	case PROFILE:
-		a->profile = arg;
-		break;
-	case GPU:
-		a->gpu = arg;
-		break;
-	case CLI_JSON:
-		a->json = 1;
-		break;
-	case ARGP_KEY_ARG:
-		if (a->image)
-			argp_error(state, "expected one image, and '%s' is another", arg);
-		a->image = arg;
-		break;
-	case ARGP_KEY_END:
-		if (!a->image)
-			argp_error(state, "expected an image");
-		break;
-	default:
-		return ARGP_ERR_UNKNOWN;
-	}
-	return 0;
-}
+static const struct cli_syntax syntax = {
+	.options = options,
+	.args_doc = "IMAGE",
+	.doc = "Tell whether an image would work with this machine's GPUs, and what to do where not.\v"
+	       "Nothing is started. The exit status is 0 when the image works or needs no GPU, 1 when not, 125 when that "
+	       "cannot be told.",
+	.operands = { CLI_TO_CALL(parse_image) },
+	.needed = 1,
+	.missing = "expected an image",
+};
 
 static int open_inside(void *ctx, const char *path)
 {
@@ -152,11 +140,6 @@ static int print_text(const struct args *a, const struct gpu_report *r)
 
 int cmd_gpu_check(int argc, char **argv)
 {
-	static const struct argp argp = { options, parse, "IMAGE",
-		"Tell whether an image would work with this machine's GPUs, and what to do where not.\v"
-		"Nothing is started. The exit status is 0 when the image works or needs no GPU, 1 when not, 125 when that "
-		"cannot be told.",
-		cli_common_children, NULL, NULL };
 	auto_call(gpu_machine_done) struct gpu_machine m = GPU_MACHINE_INIT;
 	auto_call(gpu_report_done) struct gpu_report report = GPU_REPORT_INIT;
 	auto_call(store_facts_done) struct store_facts facts = STORE_FACTS_INIT;
@@ -170,7 +153,7 @@ int cmd_gpu_check(int argc, char **argv)
 	int r;
 
 	plan_init(&p);
-	cli_parse(&argp, argc, argv, 0, &a);
+	cli_options_parse(argc, argv, &syntax, &a);
 	/* What this job has says nothing of another machine. */
 	q.caller = a.profile ? nobody : environ;
 	r = plan_image(&a, &config, &p, &facts, &q, &err);

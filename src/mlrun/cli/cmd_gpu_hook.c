@@ -4,8 +4,8 @@
  * namespace, before its root is "/" (hook_root.h).
  */
 #include "cli/cli.h"
-#include "cli/common.h"
 #include "cli/hook_root.h"
+#include "cli/options.h"
 
 #include "base/cleanup.h"
 #include "base/file.h"
@@ -259,69 +259,42 @@ static int keep_nodes(int root, const struct args *a, struct mlr_error *err)
 
 /* --- the command ------------------------------------------------------------ */
 
-enum { OPT_LINK = CLI_KEYS, OPT_FOLDER, OPT_DRIVER };
-
-static const struct argp_option link_options[] = {
-	{ "link", OPT_LINK, "TEXT::PATH", 0, "make a link at PATH in the container", 0 },
+static const struct cli_option link_options[] = {
+	{ "link", 0, "TEXT::PATH", 0, "make a link at PATH in the container", 0,
+		CLI_TO(struct args, links) },
 	{ 0 },
 };
 
-static const struct argp_option folder_options[] = {
-	{ "folder", OPT_FOLDER, "DIR", 0,
-		"let the linker find the libraries in DIR of the container", 0 },
+static const struct cli_option folder_options[] = {
+	{ "folder", 0, "DIR", 0, "let the linker find the libraries in DIR of the container", 0,
+		CLI_TO(struct args, folders) },
 	{ 0 },
 };
 
-static const struct argp_option compat_options[] = {
-	{ "host-driver-version", OPT_DRIVER, "VERSION", 0, "of the driver of this machine", 0 },
+static const struct cli_option compat_options[] = {
+	{ "host-driver-version", 0, "VERSION", 0, "of the driver of this machine", 0,
+		CLI_TO(struct args, driver) },
 	{ 0 },
 };
-
-static const struct argp_option no_options[] = {
-	{ 0 },
-};
-
-static error_t parse_option(int key, char *arg, struct argp_state *state)
-{
-	struct args *a = state->input;
-
-	switch (key) {
-	case OPT_LINK:
-		strv_add(&a->links, arg);
-		return 0;
-	case OPT_FOLDER:
-		strv_add(&a->folders, arg);
-		return 0;
-	case OPT_DRIVER:
-		a->driver = arg;
-		return 0;
-	default:
-		return ARGP_ERR_UNKNOWN;
-	}
-}
 
 static const struct hook {
 	const char *name;
 	int (*run)(int root, const struct args *a, struct mlr_error *err);
-	struct argp argp;
+	struct cli_syntax syntax;
 } hooks[] = {
 	{ "create-symlinks", create_symlinks,
-		{ .options = link_options,
-			.parser = parse_option,
-			.doc = "Make links in a container." } },
+		{ .options = link_options, .no_store = 1, .doc = "Make links in a container." } },
 	{ "update-ldcache", update_ldcache,
 		{ .options = folder_options,
-			.parser = parse_option,
+			.no_store = 1,
 			.doc = "Let a container's linker find libraries." } },
 	{ "enable-cuda-compat", enable_compat,
 		{ .options = compat_options,
-			.parser = parse_option,
+			.no_store = 1,
 			.doc = "Let a container's linker find CUDA libraries of its own that are newer "
 			       "than the driver." } },
 	{ "disable-device-node-modification", keep_nodes,
-		{ .options = no_options,
-			.parser = parse_option,
-			.doc = "Keep NVIDIA's libraries from making nodes." } },
+		{ .no_store = 1, .doc = "Keep NVIDIA's libraries from making nodes." } },
 };
 
 static int run_hook(const struct hook *h, int argc, char **argv)
@@ -331,7 +304,7 @@ static int run_hook(const struct hook *h, int argc, char **argv)
 	auto_close int root = -1;
 	int r;
 
-	cli_parse(&h->argp, argc, argv, 0, &a);
+	cli_options_parse(argc, argv, &h->syntax, &a);
 	umask(022);
 	root = hook_root_open(&err);
 	r = root < 0 ? root : h->run(root, &a, &err);

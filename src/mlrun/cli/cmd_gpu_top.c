@@ -1,6 +1,6 @@
 /* mlrun gpu top: what the GPUs and the processors do, again and again. */
 #include "cli/cli.h"
-#include "cli/common.h"
+#include "cli/options.h"
 
 #include "base/cleanup.h"
 #include "base/clock.h"
@@ -8,6 +8,7 @@
 #include "cli/top_source.h"
 
 #include <errno.h>
+#include <limits.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>
@@ -35,18 +36,6 @@ static const char doc[] =
 	"Without a terminal the same comes as text, once each interval; with --log then nothing but the "
 	"log. In a job script:\n\n  mlrun gpu top --log gpu.csv &";
 
-enum { KEY_LOG = CLI_KEYS, KEY_ONCE, KEY_ALL };
-
-static const struct argp_option options[] = {
-	{ "interval", 'i', "SECONDS", 0, "between two samples: 0.1 to 86400 (2)", 1 },
-	{ "count", 'n', "N", 0, "end after so many samples", 1 },
-	{ "once", KEY_ONCE, 0, 0, "print one sample as text", 1 },
-	{ "log", KEY_LOG, "FILE", 0,
-		"append each sample to a file as CSV; the man page lists the columns", 1 },
-	{ "all", KEY_ALL, 0, 0, "in a job: also the GPUs that are not the job's", 1 },
-	{ 0 },
-};
-
 struct args {
 	long interval_ms, count; /* count 0: without end */
 	const char *log;
@@ -67,56 +56,54 @@ struct session {
 
 /* --- options ----------------------------------------------------------------- */
 
-static long parse_interval(const char *text, struct argp_state *state)
+static void parse_interval(void *args, char *arg, struct argp_state *state)
 {
+	struct args *a = args;
 	char *end;
-	double v = strtod(text, &end);
+	double v = strtod(arg, &end);
 
-	if (end == text || *end || !(v >= 0.1 && v <= 86400))
-		argp_error(state, "--interval takes seconds from 0.1 to 86400, not '%s'", text);
-	return (long)(v * 1000 + 0.5);
+	if (end == arg || *end || !(v >= 0.1 && v <= 86400))
+		argp_error(state, "--interval takes seconds from 0.1 to 86400, not '%s'", arg);
+	a->interval_ms = (long)(v * 1000 + 0.5);
 }
 
-static long parse_count(const char *text, struct argp_state *state)
+static void parse_count(void *args, char *arg, struct argp_state *state)
 {
-	char *end;
-	long v;
+	struct args *a = args;
 
-	errno = 0;
-	v = strtol(text, &end, 10);
-	if (end == text || *end || v < 1 || errno == ERANGE)
-		argp_error(state, "--count takes a number from 1 on, not '%s'", text);
-	return v;
+	a->count = cli_options_number(arg, 1, LONG_MAX - 1);
+	if (a->count < 0)
+		argp_error(state, "--count takes a number from 1 on, not '%s'", arg);
 }
 
-static error_t parse_option(int key, char *arg, struct argp_state *state)
+static void parse_once(void *args, char *arg, struct argp_state *state)
 {
-	struct args *a = state->input;
+	struct args *a = args;
 
-	switch (key) {
-	case 'i':
-		a->interval_ms = parse_interval(arg, state);
-		return 0;
-	case 'n':
-		a->count = parse_count(arg, state);
-		return 0;
-	case KEY_ONCE:
-		a->once = 1;
-		a->count = 1;
-		return 0;
-	case KEY_LOG:
-		a->log = arg;
-		return 0;
-	case KEY_ALL:
-		a->all = 1;
-		return 0;
-	case ARGP_KEY_ARG:
-		argp_error(state, "no argument is expected");
-		return 0;
-	default:
-		return ARGP_ERR_UNKNOWN;
-	}
+	(void)arg;
+	(void)state;
+	a->once = 1;
+	a->count = 1;
 }
+
+static const struct cli_option options[] = {
+	{ "interval", 'i', "SECONDS", 0, "between two samples: 0.1 to 86400 (2)", 1,
+		CLI_TO_CALL(parse_interval) },
+	{ "count", 'n', "N", 0, "end after so many samples", 1, CLI_TO_CALL(parse_count) },
+	{ "once", 0, 0, 0, "print one sample as text", 1, CLI_TO_CALL(parse_once) },
+	{ "log", 0, "FILE", 0,
+		"append each sample to a file as CSV; the man page lists the columns", 1,
+		CLI_TO(struct args, log) },
+	{ "all", 0, 0, 0, "in a job: also the GPUs that are not the job's", 1,
+		CLI_TO(struct args, all) },
+	{ 0 },
+};
+static const struct cli_syntax syntax = {
+	.options = options,
+	.doc = doc,
+	.no_store = 1,
+	.surplus = "no argument is expected",
+};
 
 /* --- signals ----------------------------------------------------------------- */
 
@@ -336,14 +323,13 @@ static enum style choose_style(const struct args *a)
 
 int cmd_gpu_top(int argc, char **argv)
 {
-	static const struct argp argp = { .options = options, .parser = parse_option, .doc = doc };
 	auto_call(close_session) struct session s = {
 		.args = { .interval_ms = 2000 }, .source = TOP_SOURCE_INIT, .keys = -1, .log = -1
 	};
 	struct mlr_error err = MLR_ERROR_INIT;
 	int r;
 
-	cli_parse(&argp, argc, argv, 0, &s.args);
+	cli_options_parse(argc, argv, &syntax, &s.args);
 	s.style = choose_style(&s.args);
 	setvbuf(stdout, NULL, _IOFBF, 1 << 16); /* a picture is one write(2), else it flickers */
 	r = open_session(&s, &err);

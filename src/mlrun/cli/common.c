@@ -8,7 +8,6 @@
 #include "base/log.h"
 #include "base/memory.h"
 #include "cli/cli.h"
-#include "cli/foreign.h"
 #include "oci/digest.h"
 #include "oci/name.h"
 #include "store/facts.h"
@@ -22,68 +21,6 @@
 #include <string.h>
 #include <time.h>
 #include <unistd.h>
-
-enum { KEY_STORE = 0x1000, KEY_VERBOSE };
-
-static const struct argp_option options[] = {
-	{ "store", KEY_STORE, "DIR", 0,
-		"the store; default: $MLRUN_STORE, else that of mlrun.conf, else ~/.local/share/mlrun",
-		90 },
-	{ "verbose", KEY_VERBOSE, 0, 0, "tell every step on stderr", 90 },
-	{ 0 },
-};
-
-static error_t parse_option(int key, char *arg, struct argp_state *state)
-{
-	struct cli_common *c = state->input;
-
-	switch (key) {
-	case KEY_STORE:
-		c->store = arg;
-		return 0;
-	case KEY_VERBOSE:
-		mlr_log_level = MLR_DEBUG;
-		return 0;
-	default:
-		return ARGP_ERR_UNKNOWN;
-	}
-}
-
-const struct argp cli_common_argp = { .options = options, .parser = parse_option };
-const struct argp_child cli_common_children[] = { { &cli_common_argp, 0, NULL, 90 }, { 0 } };
-
-/* An option that a command of the same name has elsewhere, and what is typed instead here. */
-static void refuse_foreign(int argc, char **argv)
-{
-	struct mlr_error err;
-
-	for (int i = 1; i < argc && strcmp(argv[i], "--") != 0; i++) {
-		const char *instead = foreign_option(argv[0], argv[i]);
-
-		if (!instead)
-			continue;
-		mlr_fail(&err, EINVAL, "%s: mlrun has no %.*s", argv[0],
-			argv[i][1] == '-' ? (int)strcspn(argv[i], "=") : 2, argv[i]);
-		mlr_hint(&err, "%s", instead);
-		exit(cli_fail(&err));
-	}
-}
-
-error_t cli_parse(const struct argp *argp, int argc, char **argv, unsigned flags, void *input)
-{
-	auto_free char *name = xasprintf("mlrun %s", argv[0]);
-	char *command = argv[0];
-	static char help[] = "--help";
-	error_t r;
-
-	refuse_foreign(argc, argv);
-	if (argc == 2 && strcmp(argv[1], "-h") == 0)
-		argv[1] = help;
-	argv[0] = name; /* argp's messages begin with it */
-	r = argp_parse(argp, argc, argv, flags, NULL, input);
-	argv[0] = command;
-	return r;
-}
 
 struct unit {
 	const char *name;

@@ -10,27 +10,14 @@
 #include "store/image.h"
 #include "store/store.h"
 
-#include <argp.h>
 #include <jansson.h>
 #include <stdint.h>
 
-/* --store and --verbose, as an argp child whose input is this struct. */
+/* What all commands take; their structs begin with it. */
 struct cli_common {
 	const char *store; /* --store, or NULL */
 	int quiet;         /* -q, where a command has that */
 };
-
-extern const struct argp cli_common_argp;
-
-/* An argp children list of just that. */
-extern const struct argp_child cli_common_children[];
-
-/* The key of --json, which every command that has it spells alike. */
-enum { CLI_JSON = 0x100, CLI_KEYS };
-#define CLI_JSON_OPTION                                                              \
-	{                                                                            \
-		"json", CLI_JSON, 0, 0, "print JSON; the man page lists its keys", 0 \
-	}
 
 /* The arguments of a command that lists something: --json, --store and --verbose, and nothing
  * else. */
@@ -41,9 +28,6 @@ struct cli_listing {
 
 /* Parse them; doc as in struct argp. Ends the program when they are wrong. */
 void cli_parse_listing(int argc, char **argv, const char *doc, struct cli_listing *ret);
-
-/* argp_parse() for a command: usage lines read "mlrun COMMAND". flags are argp's, mostly 0. */
-error_t cli_parse(const struct argp *argp, int argc, char **argv, unsigned flags, void *input);
 
 /* "500MB", "100G", "2TiB", "1000": bytes; k, M, G and T are powers of 1000, KiB and so on of 1024.
  * "90m", "12h", "30d", "8w", "30s": seconds. -1 for anything else. */

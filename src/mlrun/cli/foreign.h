@@ -54,8 +54,7 @@ const struct docker_option *docker_option_letter(char letter);
  * that ask for what is so already are taken out, and "--init=true" becomes "--init".
  *
  *   argc, argv  argv[0] is the command
- *   options     the command's own; --store, --verbose and argp's --help, --usage and --version are
- *               known
+ *   options     those that there are; argp's --help, --usage and --version are known
  */
 void unknown_option_check(int *argc, char **argv, const struct argp_option *options);
 

@@ -1,18 +1,47 @@
 #include "cli/options.h"
 
+#include "cli/cli.h"
+#include "cli/foreign.h"
 #include "cli/registry_args.h"
 
 #include "base/cleanup.h"
+#include "base/log.h"
 #include "base/memory.h"
 
+#include <errno.h>
 #include <stdlib.h>
+#include <string.h>
 
 #define KEYS 0x100 /* an option without a letter has this key and its row's number */
 
+/* All rows of a command: its own and those that it shares. */
+struct table {
+	struct cli_option *rows; /* targets are offsets in the command's struct */
+	struct argp_option *options;
+	size_t n;
+};
+
 struct parsing {
 	const struct cli_syntax *syntax;
+	const struct table *table;
 	void *args;
 	size_t operands; /* so many were met */
+};
+
+static void be_verbose(void *args, char *arg, struct argp_state *state)
+{
+	(void)args;
+	(void)arg;
+	(void)state;
+	mlr_log_level = MLR_DEBUG;
+}
+
+static const struct cli_option common_options[] = {
+	{ "store", 0, "DIR", 0,
+		"the store; default: $MLRUN_STORE, else that of mlrun.conf, else ~/.local/share/mlrun",
+		90, CLI_TO(struct cli_common, store) },
+	{ "verbose", 0, 0, 0, "tell every step on stderr", 90, CLI_TO_CALL(be_verbose) },
+	{ 0 },
 };
 
 void cli_options_be_quiet(void *args, char *arg, struct argp_state *state)
@@ -33,61 +62,62 @@ long cli_options_number(const char *text, long min, long max)
 	return end == text || *end || n < min || n > max ? -1 : n;
 }
 
-static void put(const struct cli_target *to, void *args, char *arg, struct argp_state *state)
-{
-	char *field = (char *)args + to->at;
-
-	if (to->kind == CLI_SET)
-		*(int *)(void *)field = to->value;
-	else if (to->kind == CLI_WORD)
-		*(const char **)(void *)field = arg;
-	else if (to->kind == CLI_LIST)
-		strv_add((struct strv *)(void *)field, arg);
-	else if (to->kind == CLI_CALL)
-		to->call(args, arg, state);
-}
-
-static int is_end(const struct cli_option *o)
-{
-	return !o->name && !o->letter && !o->doc && !o->group;
-}
-
 /* Aliases and headings have no key. */
-static int key_of(const struct cli_option *options, const struct cli_option *o)
+static int key_of(const struct cli_option *o, size_t row)
 {
 	if (o->letter)
 		return o->letter;
-	return o->name && !(o->flags & OPTION_ALIAS) ? KEYS + (int)(o - options) : 0;
+	return o->name && !(o->flags & OPTION_ALIAS) ? KEYS + (int)row : 0;
 }
 
-static struct argp_option *to_argp(const struct cli_option *options)
+/* Add rows whose targets lie in a struct at this offset of the command's. */
+static void table_add(struct table *t, const struct cli_option *o, size_t at)
 {
-	struct argp_option *v;
-	size_t n = 0;
-
-	while (options && !is_end(&options[n]))
-		n++;
-	v = xcalloc(n + 1, sizeof(*v));
-	for (size_t i = 0; i < n; i++) {
-		const struct cli_option *o = &options[i];
-
-		v[i] = (struct argp_option){ o->name, key_of(options, o), o->arg, o->flags, o->doc,
-			o->group };
+	for (; o && (o->name || o->doc); o++) {
+		t->rows = xreallocarray(t->rows, t->n + 1, sizeof(*t->rows));
+		t->options = xreallocarray(t->options, t->n + 2, sizeof(*t->options));
+		t->rows[t->n] = *o;
+		t->rows[t->n].to.at += at;
+		t->options[t->n] = (struct argp_option){ o->name, key_of(o, t->n), o->arg, o->flags,
+			o->doc, o->group };
+		t->options[++t->n] = (struct argp_option){ 0 };
 	}
-	return v;
 }
 
-static void take_operand(struct parsing *p, char *arg, struct argp_state *state)
+static void table_done(struct table *t)
+{
+	free(t->rows);
+	free(t->options);
+}
+
+static void put(const struct cli_target *to, void *args, char *arg, struct argp_state *state)
+{
+	void *field = (char *)args + to->at;
+
+	if (to->kind == CLI_SET)
+		*(int *)field = to->value;
+	else if (to->kind == CLI_WORD)
+		*(const char **)field = arg;
+	else if (to->kind == CLI_LIST)
+		strv_add(field, arg);
+	else if (to->kind == CLI_CALL)
+		to->call(field, arg, state);
+}
+
+static error_t take_operand(struct parsing *p, char *arg, struct argp_state *state)
 {
 	const struct cli_syntax *s = p->syntax;
 	size_t i = p->operands++;
 
 	if (s->operands[0].kind >= CLI_LIST)
 		i = 0;
-	if (i >= ARRAY_LEN(s->operands) || s->operands[i].kind == CLI_NOWHERE)
+	if (i < ARRAY_LEN(s->operands) && s->operands[i].kind != CLI_NOWHERE)
+		put(&s->operands[i], p->args, arg, state);
+	else if (s->surplus)
 		argp_error(state, "%s", s->surplus);
 	else
-		put(&s->operands[i], p->args, arg, state);
+		return ARGP_ERR_UNKNOWN;
+	return 0;
 }
 
 static error_t parse(int key, char *arg, struct argp_state *state)
@@ -95,48 +125,63 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 	struct parsing *p = state->input;
 	const struct cli_syntax *s = p->syntax;
 
-	switch (key) {
-	case ARGP_KEY_INIT:
-		if (s->registry)
-			state->child_inputs[0] = (char *)p->args + s->registry;
-		if (!s->no_store)
-			state->child_inputs[s->registry != 0] = p->args;
-		return 0;
-	case ARGP_KEY_ARG:
-		take_operand(p, arg, state);
-		return 0;
-	case ARGP_KEY_END:
+	if (key == ARGP_KEY_ARG)
+		return take_operand(p, arg, state);
+	if (key == ARGP_KEY_END) {
 		if (p->operands < s->needed)
 			argp_error(state, "%s", s->missing);
 		if (s->check)
 			s->check(p->args, state);
 		return 0;
-	default:
-		break;
 	}
-	for (const struct cli_option *o = s->options; key > 0 && o && !is_end(o); o++)
-		if (key_of(s->options, o) == key) {
-			put(&o->to, p->args, arg, state);
+	for (size_t i = 0; i < p->table->n; i++)
+		if (key > 0 && p->table->options[i].key == key) {
+			put(&p->table->rows[i].to, p->args, arg, state);
 			return 0;
 		}
 	return ARGP_ERR_UNKNOWN;
 }
 
+/* An option that a command of the same name has elsewhere, and what is typed instead here. */
+static void refuse_foreign(int argc, char **argv)
+{
+	struct mlr_error err;
+
+	for (int i = 1; i < argc && strcmp(argv[i], "--") != 0; i++) {
+		const char *instead = foreign_option(argv[0], argv[i]);
+
+		if (!instead)
+			continue;
+		mlr_fail(&err, EINVAL, "%s: mlrun has no %.*s", argv[0],
+			argv[i][1] == '-' ? (int)strcspn(argv[i], "=") : 2, argv[i]);
+		mlr_hint(&err, "%s", instead);
+		exit(cli_fail(&err));
+	}
+}
+
 void cli_options_parse(int argc, char **argv, const struct cli_syntax *syntax, void *args)
 {
-	auto_free struct argp_option *options = to_argp(syntax->options);
-	struct parsing p = { syntax, args, 0 };
-	const struct argp argp = { .options = options,
-		.parser = parse,
-		.args_doc = syntax->args_doc,
-		.doc = syntax->doc,
-		.children = syntax->registry ? cli_registry_children
-			: syntax->no_store   ? NULL
-					     : cli_common_children };
+	auto_call(table_done) struct table t = { NULL, NULL, 0 };
+	struct parsing p = { syntax, &t, args, 0 };
+	struct argp argp = { .parser = parse, .args_doc = syntax->args_doc, .doc = syntax->doc };
+	auto_free char *name = xasprintf("mlrun %s", argv[0]);
+	char *command = argv[0];
+	static char help[] = "--help";
 
+	table_add(&t, syntax->options, 0);
+	if (syntax->registry)
+		table_add(&t, cli_registry_rows, syntax->registry);
+	if (!syntax->no_store)
+		table_add(&t, common_options, 0);
+	argp.options = t.options;
 	if (syntax->look)
-		syntax->look(&argc, argv, options);
-	cli_parse(&argp, argc, argv, syntax->in_order ? ARGP_IN_ORDER : 0, &p);
+		syntax->look(&argc, argv, t.options);
+	refuse_foreign(argc, argv);
+	if (argc == 2 && strcmp(argv[1], "-h") == 0)
+		argv[1] = help;
+	argv[0] = name; /* argp's messages begin with it */
+	argp_parse(&argp, argc, argv, syntax->in_order ? ARGP_IN_ORDER : 0, NULL, &p);
+	argv[0] = command;
 }
 
 void cli_parse_listing(int argc, char **argv, const char *doc, struct cli_listing *ret)

@@ -18,7 +18,8 @@ struct cli_target {
 	enum cli_target_kind kind;
 	int value; /* CLI_SET: what the field becomes */
 	size_t at; /* the field's offset */
-	/* CLI_CALL: gets the command's struct; a wrong value goes to argp_error(). */
+	/* CLI_CALL: gets the command's struct, or the one that its row is of. A wrong value goes
+	 * to argp_error(). */
 	void (*call)(void *args, char *arg, struct argp_state *state);
 };
 
@@ -39,8 +40,8 @@ struct cli_target {
 		.kind = CLI_CALL, .call = function \
 	}
 
-/* The members but the last are those of struct argp_option. A row without a name or letter is a
- * heading; an alias has the target of the row before it. */
+/* The members but the last are those of struct argp_option. A row without a name is a heading; an
+ * alias has the target of the row before it. */
 struct cli_option {
 	const char *name;
 	char letter;     /* or 0 */
@@ -65,7 +66,7 @@ struct cli_option {
 	}
 void cli_options_be_quiet(void *args, char *arg, struct argp_state *state);
 
-/* What a command takes. Its struct begins with a struct cli_common. */
+/* What a command takes. Its struct begins with a struct cli_common, unless no_store is set. */
 struct cli_syntax {
 	const struct cli_option *options; /* the last is zeroed; NULL: only those that all share */
 	const char *args_doc, *doc;       /* argp's */
@@ -78,7 +79,7 @@ struct cli_syntax {
 	struct cli_target operands[2];
 	size_t needed;       /* so many must be there, or: */
 	const char *missing; /* message */
-	const char *surplus; /* message for one too many */
+	const char *surplus; /* message for one too many; NULL: argp's */
 
 	/* The end of a command line: options that contradict each other. NULL: nothing to do. */
 	void (*check)(void *args, struct argp_state *state);

@@ -1,44 +1,27 @@
 #include "cli/registry_args.h"
 
-#include "cli/common.h"
-
 #include <errno.h>
 #include <string.h>
 
-enum { KEY_TLS_VERIFY = 0x2000, KEY_AUTHFILE };
-
-static const struct argp_option options[] = {
-	{ "tls-verify", KEY_TLS_VERIFY, "BOOL", OPTION_ARG_OPTIONAL,
-		"false: accept any certificate, and plain HTTP; default: true", 80 },
-	{ "authfile", KEY_AUTHFILE, "FILE", 0,
-		"whose credentials to use; default: $REGISTRY_AUTH_FILE, else podman's, Docker's",
-		80 },
-	{ 0 },
-};
-
-static error_t parse_option(int key, char *arg, struct argp_state *state)
+static void parse_tls_verify(void *args, char *arg, struct argp_state *state)
 {
-	struct cli_registry *r = state->input;
+	struct cli_registry *r = args;
 
-	switch (key) {
-	case KEY_TLS_VERIFY:
-		r->tls_verify = arg ? config_truth(arg) : 1;
-		r->bare_tls_verify = !arg;
-		if (r->tls_verify < 0)
-			argp_error(state, "--tls-verify takes true or false, not '%s'", arg);
-		return 0;
-	case KEY_AUTHFILE:
-		r->authfile = arg;
-		return 0;
-	default:
-		return ARGP_ERR_UNKNOWN;
-	}
+	r->tls_verify = arg ? config_truth(arg) : 1;
+	r->bare_tls_verify = !arg;
+	if (r->tls_verify < 0)
+		argp_error(state, "--tls-verify takes true or false, not '%s'", arg);
 }
 
-static const struct argp argp = { .options = options, .parser = parse_option };
-
-const struct argp_child cli_registry_children[] = { { &argp, 0, NULL, 80 },
-	{ &cli_common_argp, 0, NULL, 90 }, { 0 } };
+const struct cli_option cli_registry_rows[] = {
+	{ "tls-verify", 0, "BOOL", OPTION_ARG_OPTIONAL,
+		"false: accept any certificate, and plain HTTP; default: true", 80,
+		CLI_TO_CALL(parse_tls_verify) },
+	{ "authfile", 0, "FILE", 0,
+		"whose credentials to use; default: $REGISTRY_AUTH_FILE, else podman's, Docker's",
+		80, CLI_TO(struct cli_registry, authfile) },
+	{ 0 },
+};
 
 int cli_registry_load(struct cli_registry *r, const char *first, struct mlr_error *err)
 {

@@ -6,9 +6,8 @@
 
 #include "base/config.h"
 #include "base/error.h"
+#include "cli/options.h"
 #include "registry/registry.h"
-
-#include <argp.h>
 
 struct cli_registry {
 	int tls_verify, bare_tls_verify; /* the latter: it stood without =BOOL */
@@ -21,9 +20,8 @@ struct cli_registry {
 		1, 0, NULL, CONFIG_INIT \
 	}
 
-/* An argp children list: of the options above, whose input is the struct, then of those of
- * cli/common.h, whose input is a struct cli_common. */
-extern const struct argp_child cli_registry_children[];
+/* Their rows in a command's table (struct cli_syntax). */
+extern const struct cli_option cli_registry_rows[];
 
 /*
  * After the parsing: look for "--tls-verify false", which would ask for something named "false",

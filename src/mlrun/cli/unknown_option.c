@@ -1,5 +1,4 @@
 #include "cli/cli.h"
-#include "cli/common.h"
 #include "cli/foreign.h"
 
 #include "base/cleanup.h"
@@ -16,7 +15,7 @@
 static const struct argp_option argps_own[] = { { "help", '?' }, { "usage", 0 }, { "version", 'V' },
 	{ 0 } };
 
-#define N_TABLES 3
+#define N_TABLES 2
 
 /* The tables to look in, each ending as argp's do. */
 struct known {
@@ -220,8 +219,7 @@ static struct step check_letters(struct walk *w, char **at)
 
 void unknown_option_check(int *argc, char **argv, const struct argp_option *options)
 {
-	struct walk w = { .known = { { options, cli_common_argp.options, argps_own } },
-		.command = argv[0] };
+	struct walk w = { .known = { { options, argps_own } }, .command = argv[0] };
 	char **in = argv + 1, **out = in;
 
 	while (*in && (*in)[0] == '-' && (*in)[1] && strcmp(*in, "--") != 0) {
