@@ -52,6 +52,9 @@ int cmd_tags(int argc, char **argv);
 /* Print "mlrun: text" on stderr, a hint on its own line, and return CLI_FAILED. */
 int cli_fail(const struct mlr_error *err);
 
+/* The same with words before it, as mlr_wrap() puts them. */
+#define cli_fail_at(err, ...) (mlr_wrap(err, __VA_ARGS__), cli_fail(err))
+
 /* Set up argp so that usage errors exit with CLI_FAILED and --version prints what was built in, and
  * exit(3) so that what stdout did not take is told and exits with CLI_FAILED. */
 void cli_init(void);

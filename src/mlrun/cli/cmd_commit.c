@@ -94,38 +94,24 @@ static void tell(const struct args *a, const struct rootfs_committed *c)
 			c->image.manifest);
 }
 
-static int name_image(const char *text, char **ret, struct mlr_error *err)
-{
-	auto_call(oci_ref_done) struct oci_ref ref = OCI_REF_INIT;
-	int r = oci_ref_parse_local(text, &ref, err);
-
-	if (r < 0)
-		return r;
-	if (ref.digest) {
-		mlr_fail(err, EINVAL, "'%s': an image cannot be given a digest as its name", text);
-		return mlr_hint(err, "leave out what begins with '@'");
-	}
-	*ret = oci_ref_canonical(&ref);
-	return 0;
-}
-
 static int run(const struct args *a, struct store *st, struct mlr_error *err)
 {
 	auto_call(rootfs_committed_done) struct rootfs_committed done = ROOTFS_COMMITTED_INIT;
 	auto_call(stores_close) struct stores all = STORES_INIT;
+	auto_call(oci_ref_done) struct oci_ref ref = OCI_REF_INIT;
 	auto_free char *name = NULL;
 	struct rootfs_commit opt = { .container = a->container,
 		.message = a->message,
 		.author = a->author,
 		.changes = &a->changes,
 		.cancel = &cli_stop_signal };
-	int r = name_image(a->image, &name, err);
+	int r = cli_parse_new_name(a->image, &ref, err);
 
 	if (r == 0)
 		r = stores_open_additional(st, &all, err);
 	if (r < 0)
 		return cli_fail(err);
-	opt.image = name;
+	opt.image = name = oci_ref_canonical(&ref);
 	r = rootfs_commit(st, &all, &opt, &done, err);
 	if (r < 0)
 		return cli_fail(err);

@@ -148,12 +148,6 @@ static int print_json(struct store *st, const struct table *t)
 	return cli_print_json(list);
 }
 
-static void widen(int *wide, const char *s)
-{
-	if (s && (int)strlen(s) > *wide)
-		*wide = (int)strlen(s);
-}
-
 static void print_user(const struct store_lease *l)
 {
 	if (!l->host[0])
@@ -168,8 +162,8 @@ static int print_table(const struct table *t)
 	int name = (int)strlen("NAME"), image = (int)strlen("IMAGE");
 
 	for (size_t i = 0; i < t->n; i++) {
-		widen(&name, t->v[i].c.name);
-		widen(&image, t->v[i].c.image);
+		cli_widen(&name, t->v[i].c.name);
+		cli_widen(&image, t->v[i].c.image);
 	}
 	printf("%-*s  %-*s  %-16s  %-16s  %9s  %s\n", name, "NAME", image, "IMAGE", "CREATED",
 		"USED", "SIZE", "IN USE BY");
@@ -223,10 +217,8 @@ static int change_one(struct store *st, const struct args *a, const char *name)
 	if (r == 0)
 		r = removes ? store_container_remove(st, name, a->force, &err)
 			    : store_container_unlock(st, name, &err);
-	if (r < 0) {
-		mlr_wrap(&err, "containers %s '%s'", a->verb, name);
-		return cli_fail(&err);
-	}
+	if (r < 0)
+		return cli_fail_at(&err, "containers %s '%s'", a->verb, name);
 	mlr_info(removes ? "removed container '%s'" : "nothing locks container '%s' now", name);
 	return 0;
 }

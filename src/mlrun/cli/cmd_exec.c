@@ -36,16 +36,13 @@ static int enter_and_exec(struct plan *p, int (*become)(struct plan *p, struct m
 	int r;
 
 	r = runtime_enter(p, &err);
-	if (r < 0) {
-		mlr_wrap(&err, "exec '%s'", p->image);
-		return cli_fail(&err);
-	}
+	if (r < 0)
+		return cli_fail_at(&err, "exec '%s'", p->image);
 	r = become ? become(p, &err) : runtime_exec(p, &err);
 	if (r == -ENOENT && p->argv.v[0][0] == '-')
 		mlr_hint(&err, "options stand before IMAGE: mlrun exec %s ... IMAGE COMMAND",
 			p->argv.v[0]);
-	mlr_wrap(&err, "exec '%s'", p->image);
-	cli_fail(&err);
+	cli_fail_at(&err, "exec '%s'", p->image);
 	return r == -ENOENT ? CLI_NOT_FOUND : CLI_NOT_EXECUTABLE;
 }
 
@@ -153,10 +150,8 @@ static int fetch(const struct exec_options *o)
 	struct mlr_error err = MLR_ERROR_INIT;
 	int speak = is_spokesman();
 
-	if (cli_refuse_file(o->image, &err) < 0) {
-		mlr_wrap(&err, "exec '%s'", o->image);
-		return cli_fail(&err);
-	}
+	if (cli_refuse_file(o->image, &err) < 0)
+		return cli_fail_at(&err, "exec '%s'", o->image);
 	if (o->pull != EXEC_PULL_ALWAYS)
 		mlr_log(speak ? MLR_INFO : MLR_DEBUG, "'%s' is not in the store and is pulled",
 			o->image);

@@ -217,9 +217,7 @@ int cmd_export(int argc, char **argv)
 		mlr_hint(&err, "redirect it, or name a file");
 		return cli_fail(&err);
 	}
-	r = stores_open(a.common.store, NULL, &all, &err);
-	if (r == -ENOENT)
-		cli_hint_no_store(&err);
+	r = cli_open_stores(a.common.store, &all, &err);
 	if (r < 0)
 		return cli_fail(&err);
 	cli_stop_catch();

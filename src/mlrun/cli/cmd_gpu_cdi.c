@@ -173,6 +173,5 @@ int cmd_gpu_cdi(int argc, char **argv)
 		return list_devices(a.json);
 	if (make(a.output, &err) == 0)
 		return 0;
-	mlr_wrap(&err, "gpu cdi");
-	return cli_fail(&err);
+	return cli_fail_at(&err, "gpu cdi");
 }

@@ -160,10 +160,8 @@ int cmd_gpu_check(int argc, char **argv)
 	if (r == 0)
 		r = a.profile ? gpu_profile_read(a.profile, &m, &err)
 			      : gpu_machine_read(gpu_root(), &m, &err);
-	if (r < 0) {
-		mlr_wrap(&err, "gpu check '%s'", a.image);
-		return cli_fail(&err);
-	}
+	if (r < 0)
+		return cli_fail_at(&err, "gpu check '%s'", a.image);
 	gpu_check(&q, &p, &m, a.profile ? NULL : gpu_nvml_fill, &report);
 	rootfs_look_done();
 	r = a.json ? print_json(&a, &report) : print_text(&a, &report);

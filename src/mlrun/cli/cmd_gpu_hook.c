@@ -312,8 +312,7 @@ static int run_hook(const struct hook *h, int argc, char **argv)
 	strv_done(&a.folders);
 	if (r == 0)
 		return 0;
-	mlr_wrap(&err, "gpu hook %s", h->name);
-	return cli_fail(&err);
+	return cli_fail_at(&err, "gpu hook %s", h->name);
 }
 
 int cmd_gpu_hook(int argc, char **argv)

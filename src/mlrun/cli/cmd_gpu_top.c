@@ -337,6 +337,5 @@ int cmd_gpu_top(int argc, char **argv)
 		r = run(&s, &err);
 	if (r >= 0)
 		return r;
-	mlr_wrap(&err, "gpu top");
-	return cli_fail(&err);
+	return cli_fail_at(&err, "gpu top");
 }

@@ -75,12 +75,6 @@ static int print_json(const struct table *t)
 	return cli_print_json(list);
 }
 
-static void widen(int *wide, const char *s)
-{
-	if ((int)strlen(s) > *wide)
-		*wide = (int)strlen(s);
-}
-
 /* The store is told where there is more than one. */
 static int print_table(const struct table *t, int with_store)
 {
@@ -90,9 +84,9 @@ static int print_table(const struct table *t, int with_store)
 	for (size_t i = 0; i < t->n; i++) {
 		auto_free char *formats = store_format_names(t->v[i].formats, ",");
 
-		widen(&format, formats);
-		widen(&wide, t->v[i].image.name);
-		widen(&platform, t->v[i].image.platform);
+		cli_widen(&format, formats);
+		cli_widen(&wide, t->v[i].image.name);
+		cli_widen(&platform, t->v[i].image.platform);
 	}
 	printf("%-*s  %-12s  %-*s  %9s  %-*s  %s\n", wide, "NAME", "DIGEST", platform, "PLATFORM",
 		"SIZE", format, "FORMAT", with_store ? "PULLED            STORE" : "PULLED");
@@ -119,9 +113,7 @@ int cmd_images(int argc, char **argv)
 	int r;
 
 	cli_parse_listing(argc, argv, doc, &a);
-	r = stores_open(a.common.store, NULL, &all, &err);
-	if (r == -ENOENT)
-		cli_hint_no_store(&err);
+	r = cli_open_stores(a.common.store, &all, &err);
 	if (r == -ENOENT && !a.common.store)
 		r = cli_store_may_come(&err);
 	if (r < 0)

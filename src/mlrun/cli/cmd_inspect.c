@@ -90,9 +90,7 @@ int cmd_inspect(int argc, char **argv)
 		return cli_fail(&err);
 	if (a.remote)
 		return cli_become("mlrun-pull", argv - 1);
-	r = stores_open(a.common.store, NULL, &all, &err);
-	if (r == -ENOENT)
-		cli_hint_no_store(&err);
+	r = cli_open_stores(a.common.store, &all, &err);
 	if (r == 0)
 		r = a.raw ? print_raw(&all, &a, &err) : load(&all, &a, &p, &err);
 	if (r < 0)

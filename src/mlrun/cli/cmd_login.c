@@ -255,10 +255,8 @@ static int run(const struct cli_syntax *syntax, int (*act)(struct args *a, struc
 	int status = 0;
 
 	cli_options_parse(argc, argv, syntax, &a);
-	if (act(&a, &err) < 0) {
-		mlr_wrap(&err, "%s '%s'", argv[0], a.name);
-		status = cli_fail(&err);
-	}
+	if (act(&a, &err) < 0)
+		status = cli_fail_at(&err, "%s '%s'", argv[0], a.name);
 	cli_registry_done(&a.registry);
 	return status;
 }

@@ -190,17 +190,13 @@ int cmd_profile(int argc, char **argv)
 	int r;
 
 	cli_options_parse(argc, argv, &syntax, &a);
-	if (record(&a, &j, &err) < 0) {
-		mlr_wrap(&err, "profile");
-		return cli_fail(&err);
-	}
+	if (record(&a, &j, &err) < 0)
+		return cli_fail_at(&err, "profile");
 	if (!a.out || strcmp(a.out, "-") == 0)
 		return cli_print_json(j);
 	r = cli_write_json(a.out, j, JSON_ENSURE_ASCII | JSON_INDENT(1), &err);
 	json_decref(j);
-	if (r < 0) {
-		mlr_wrap(&err, "profile");
-		return cli_fail(&err);
-	}
+	if (r < 0)
+		return cli_fail_at(&err, "profile");
 	return 0;
 }

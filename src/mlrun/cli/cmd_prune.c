@@ -122,10 +122,8 @@ int cmd_prune(int argc, char **argv)
 	cli_options_parse(argc, argv, &syntax, &a);
 	if (cli_open_store(a.common.store, &st, &err) < 0)
 		return cli_fail(&err);
-	if (store_prune(st, &a.prune, &result, &err) < 0) {
-		mlr_wrap(&err, "prune");
-		return cli_fail(&err);
-	}
+	if (store_prune(st, &a.prune, &result, &err) < 0)
+		return cli_fail_at(&err, "prune");
 	if (a.json)
 		return print_json(&result, a.prune.dry_run);
 	print_text(&result, &a);

@@ -66,10 +66,8 @@ static int print_table(const struct running_list *l, int with_user)
 	for (size_t i = 0; i < l->n; i++) {
 		auto_free char *name = user_name(l->v[i].container.owner);
 
-		if ((int)strlen(l->v[i].container.image) > image)
-			image = (int)strlen(l->v[i].container.image);
-		if ((int)strlen(name) > user)
-			user = (int)strlen(name);
+		cli_widen(&image, l->v[i].container.image);
+		cli_widen(&user, name);
 	}
 	printf("%7s  %9s  ", "PID", "PROCESSES");
 	if (with_user)

@@ -82,7 +82,7 @@ static const struct cli_option options[] = {
 	CLI_OPTION_JSON(struct args),
 	{ 0 },
 };
-static const struct cli_syntax syntax = {
+static const struct cli_syntax pull_syntax = {
 	.options = options,
 	.args_doc = "IMAGE...",
 	.doc = "Bring images from their registries into the store.",
@@ -220,19 +220,6 @@ static int run(struct args *a)
 	return cli_stop_signal ? 128 + cli_stop_signal : status;
 }
 
-int cmd_pull(int argc, char **argv)
-{
-	struct args a = { .registry = CLI_REGISTRY_INIT,
-		.pull = { .jobs = PULL_JOBS, .probe = runtime_probe, .cancel = &cli_stop_signal } };
-	int status;
-
-	cli_options_parse(argc, argv, &syntax, &a);
-	status = run(&a);
-	strv_done(&a.images);
-	cli_registry_done(&a.registry);
-	return status;
-}
-
 /* --- import: a pull from a file that may be given a name -------------------------------------- */
 
 static const struct cli_syntax import_syntax = {
@@ -277,14 +264,8 @@ static int run_import(struct args *a)
 	int status;
 
 	if (parse_file(a->file, &name, &err) < 0 ||
-		(a->as && oci_ref_parse_local(a->as, &as, &err) < 0))
-		return cli_fail(&err);
-	if (as.digest) {
-		mlr_fail(
-			&err, EINVAL, "'%s': an image cannot be given a digest as its name", a->as);
-		return cli_fail(&err);
-	}
-	if (store_open(a->common.store, 1, &st, &err) < 0)
+		(a->as && cli_parse_new_name(a->as, &as, &err) < 0) ||
+		store_open(a->common.store, 1, &st, &err) < 0)
 		return cli_fail(&err);
 	cli_stop_catch();
 	a->pull.as = a->as ? &as : NULL;
@@ -293,14 +274,26 @@ static int run_import(struct args *a)
 	return cli_stop_signal ? 128 + cli_stop_signal : status;
 }
 
-int cmd_import(int argc, char **argv)
+static int run_command(
+	const struct cli_syntax *syntax, int (*act)(struct args *a), int argc, char **argv)
 {
 	struct args a = { .registry = CLI_REGISTRY_INIT,
 		.pull = { .jobs = PULL_JOBS, .probe = runtime_probe, .cancel = &cli_stop_signal } };
 	int status;
 
-	cli_options_parse(argc, argv, &import_syntax, &a);
-	status = run_import(&a);
+	cli_options_parse(argc, argv, syntax, &a);
+	status = act(&a);
+	strv_done(&a.images);
 	cli_registry_done(&a.registry);
 	return status;
+}
+
+int cmd_pull(int argc, char **argv)
+{
+	return run_command(&pull_syntax, run, argc, argv);
+}
+
+int cmd_import(int argc, char **argv)
+{
+	return run_command(&import_syntax, run_import, argc, argv);
 }

@@ -68,10 +68,8 @@ static int remove_one(struct store *st, const char *text, enum store_remove_how 
 	if (parse(st, text, &ref, &err) < 0)
 		return cli_fail(&err);
 	r = store_image_remove(st, &ref, how, &gone, &err);
-	if (r < 0) {
-		mlr_wrap(&err, "rm '%s'", text);
-		return cli_fail(&err);
-	}
+	if (r < 0)
+		return cli_fail_at(&err, "rm '%s'", text);
 	if (r == 1)
 		mlr_info("removed the name '%s'; its files are in use and go with the next rm or "
 			 "prune after that",

@@ -204,10 +204,8 @@ int cmd_store(int argc, char **argv)
 	if (a.repair)
 		store_settle(st);
 	cli_registry_done(&a.registry);
-	if (r < 0) {
-		mlr_wrap(&err, "store verify");
-		cli_fail(&err);
-	}
+	if (r < 0)
+		cli_fail_at(&err, "store verify");
 	if (cli_stop_signal)
 		return 128 + cli_stop_signal;
 	return r ? CLI_FAILED : 0;

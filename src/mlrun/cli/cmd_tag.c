@@ -23,16 +23,6 @@ static const struct cli_syntax syntax = {
 	.surplus = "an image and one new name are expected",
 };
 
-static int parse_name(const char *text, struct oci_ref *ret, struct mlr_error *err)
-{
-	int r = oci_ref_parse_local(text, ret, err);
-
-	if (r < 0 || !ret->digest)
-		return r;
-	mlr_fail(err, EINVAL, "'%s': an image cannot be given a digest as its name", text);
-	return mlr_hint(err, "leave out what begins with '@'");
-}
-
 static int tag(struct store *st, const struct args *a, struct mlr_error *err)
 {
 	auto_call(oci_name_done) struct oci_name image = OCI_NAME_INIT;
@@ -42,7 +32,7 @@ static int tag(struct store *st, const struct args *a, struct mlr_error *err)
 	int r = oci_name_parse(a->image, &image, err);
 
 	if (r == 0)
-		r = parse_name(a->name, &name, err);
+		r = cli_parse_new_name(a->name, &name, err);
 	if (r == 0)
 		r = store_hold(st, err); /* before the look: nobody removes what was found */
 	if (r == 0)
@@ -71,9 +61,5 @@ int cmd_tag(int argc, char **argv)
 	cli_options_parse(argc, argv, &syntax, &a);
 	if (cli_open_store(a.common.store, &st, &err) < 0)
 		return cli_fail(&err);
-	if (tag(st, &a, &err) < 0) {
-		mlr_wrap(&err, "tag '%s'", a.image);
-		return cli_fail(&err);
-	}
-	return 0;
+	return tag(st, &a, &err) < 0 ? cli_fail_at(&err, "tag '%s'", a.image) : 0;
 }

@@ -78,8 +78,7 @@ int cmd_tags(int argc, char **argv)
 
 	cli_options_parse(argc, argv, &syntax, &a);
 	if (list(&a, &ref, &tags, &err) < 0) {
-		mlr_wrap(&err, "tags '%s'", a.name);
-		status = cli_fail(&err);
+		status = cli_fail_at(&err, "tags '%s'", a.name);
 	} else {
 		if (tags.n > 0)
 			qsort(tags.v, tags.n, sizeof(char *), compare);

@@ -93,6 +93,12 @@ void cli_time_local(int64_t seconds, char out[CLI_TIME_SIZE])
 		strcpy(out, "?");
 }
 
+void cli_widen(int *wide, const char *text)
+{
+	if (text && (int)strlen(text) > *wide)
+		*wide = (int)strlen(text);
+}
+
 void cli_print_safe(const char *text)
 {
 	char one[ESCAPE_SIZE];
@@ -142,7 +148,7 @@ int cli_print_json(json_t *value)
 	return 0;
 }
 
-void cli_hint_no_store(struct mlr_error *err)
+static void hint_no_store(struct mlr_error *err)
 {
 	mlr_hint(err, "mlrun pull makes it; --store or MLRUN_STORE names another place");
 }
@@ -171,6 +177,16 @@ int cli_refuse_file(const char *image, struct mlr_error *err)
 	return oci_name_refuse_path(image, err);
 }
 
+int cli_parse_new_name(const char *text, struct oci_ref *ret, struct mlr_error *err)
+{
+	int r = oci_ref_parse_local(text, ret, err);
+
+	if (r < 0 || !ret->digest)
+		return r;
+	mlr_fail(err, EINVAL, "'%s': an image cannot be given a digest as its name", text);
+	return mlr_hint(err, "leave out what begins with '@'");
+}
+
 void cli_tell_replaced(const char *name, const char *was)
 {
 	if (was)
@@ -188,7 +204,16 @@ int cli_open_store(const char *dir, struct store **ret, struct mlr_error *err)
 	int r = store_open(dir, 0, ret, err);
 
 	if (r == -ENOENT)
-		cli_hint_no_store(err);
+		hint_no_store(err);
+	return r;
+}
+
+int cli_open_stores(const char *dir, struct stores *ret, struct mlr_error *err)
+{
+	int r = stores_open(dir, NULL, ret, err);
+
+	if (r == -ENOENT)
+		hint_no_store(err);
 	return r;
 }
 

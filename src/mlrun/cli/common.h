@@ -7,8 +7,10 @@
 
 #include "base/error.h"
 #include "oci/manifest.h"
+#include "oci/ref.h"
 #include "store/image.h"
 #include "store/store.h"
+#include "store/stores.h"
 
 #include <jansson.h>
 #include <stdint.h>
@@ -44,6 +46,9 @@ void cli_time_utc(int64_t seconds, char out[CLI_TIME_SIZE]);
 /* "2026-01-31 09:15" in the user's own time zone */
 void cli_time_local(int64_t seconds, char out[CLI_TIME_SIZE]);
 
+/* Make a table's column as wide as a text, which may be NULL. */
+void cli_widen(int *wide, const char *text);
+
 /* Print what an image or a server said, with control characters made harmless. */
 void cli_print_safe(const char *text);
 
@@ -66,17 +71,20 @@ void cli_be_quiet(void);
 /* store_open() of a store that must be there, with the way out when it is not. */
 int cli_open_store(const char *dir, struct store **ret, struct mlr_error *err);
 
+/* stores_open() likewise. */
+int cli_open_stores(const char *dir, struct stores *ret, struct mlr_error *err);
+
 /* A manifest, index or configuration in the store, its bytes checked, to free(). Returns as
  * below. */
 int cli_stored_text(
 	struct store *st, const char *digest, char **ret, size_t *len, struct mlr_error *err);
 
-/* The way out when there is no store. */
-void cli_hint_no_store(struct mlr_error *err);
-
 /* Of a store that is not there: who never pulled has nothing, and that is no failure, where one
  * could be made. Returns 0, or -EACCES and the like. */
 int cli_store_may_come(struct mlr_error *err);
+
+/* A name that an image of the store is to be given, which is no digest. Returns 0 or -EINVAL. */
+int cli_parse_new_name(const char *text, struct oci_ref *ret, struct mlr_error *err);
 
 /* Tell that a name stood for another image, was; NULL: it did not. */
 void cli_tell_replaced(const char *name, const char *was);
