@@ -2,7 +2,6 @@
 #include "cli/cli.h"
 #include "cli/common.h"
 #include "cli/options.h"
-#include "cli/registry_args.h"
 
 #include "base/cleanup.h"
 #include "base/file.h"

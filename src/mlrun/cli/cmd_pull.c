@@ -3,7 +3,6 @@
 #include "cli/common.h"
 #include "cli/progress.h"
 #include "cli/options.h"
-#include "cli/registry_args.h"
 #include "cli/stop.h"
 
 #include "base/cleanup.h"

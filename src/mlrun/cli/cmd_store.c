@@ -1,7 +1,6 @@
 #include "cli/cli.h"
 #include "cli/common.h"
 #include "cli/options.h"
-#include "cli/registry_args.h"
 #include "cli/stop.h"
 
 #include "base/cleanup.h"

@@ -3,7 +3,6 @@
 #include "base/cleanup.h"
 #include "base/json.h"
 #include "cli/cli.h"
-#include "cli/options.h"
 #include "store/facts.h"
 
 #include <stdio.h>

@@ -5,10 +5,9 @@
 #ifndef MLR_CLI_INSPECT_H
 #define MLR_CLI_INSPECT_H
 
-#include "cli/common.h"
+#include "cli/options.h"
 #include "oci/config.h"
 #include "oci/name.h"
-#include "cli/registry_args.h"
 #include "oci/platform.h"
 
 struct inspect_args {

@@ -2,7 +2,6 @@
 
 #include "cli/cli.h"
 #include "cli/foreign.h"
-#include "cli/registry_args.h"
 
 #include "base/cleanup.h"
 #include "base/log.h"
@@ -41,6 +40,26 @@ static const struct cli_option common_options[] = {
 		"the store; default: $MLRUN_STORE, else that of mlrun.conf, else ~/.local/share/mlrun",
 		90, CLI_TO(struct cli_common, store) },
 	{ "verbose", 0, 0, 0, "tell every step on stderr", 90, CLI_TO_CALL(be_verbose) },
+	{ 0 },
+};
+
+static void parse_tls_verify(void *args, char *arg, struct argp_state *state)
+{
+	struct cli_registry *r = args;
+
+	r->tls_verify = arg ? config_truth(arg) : 1;
+	r->bare_tls_verify = !arg;
+	if (r->tls_verify < 0)
+		argp_error(state, "--tls-verify takes true or false, not '%s'", arg);
+}
+
+static const struct cli_option registry_rows[] = {
+	{ "tls-verify", 0, "BOOL", OPTION_ARG_OPTIONAL,
+		"false: accept any certificate, and plain HTTP; default: true", 80,
+		CLI_TO_CALL(parse_tls_verify) },
+	{ "authfile", 0, "FILE", 0,
+		"whose credentials to use; default: $REGISTRY_AUTH_FILE, else podman's, Docker's",
+		80, CLI_TO(struct cli_registry, authfile) },
 	{ 0 },
 };
 
@@ -170,7 +189,7 @@ void cli_options_parse(int argc, char **argv, const struct cli_syntax *syntax, v
 
 	table_add(&t, syntax->options, 0);
 	if (syntax->registry)
-		table_add(&t, cli_registry_rows, syntax->registry);
+		table_add(&t, registry_rows, syntax->registry);
 	if (!syntax->no_store)
 		table_add(&t, common_options, 0);
 	argp.options = t.options;
@@ -192,4 +211,27 @@ void cli_parse_listing(int argc, char **argv, const char *doc, struct cli_listin
 	};
 
 	cli_options_parse(argc, argv, &syntax, ret);
+}
+
+int cli_registry_load(struct cli_registry *r, const char *first, struct mlr_error *err)
+{
+	if (r->bare_tls_verify && first &&
+		(strcmp(first, "true") == 0 || strcmp(first, "false") == 0)) {
+		mlr_fail(err, EINVAL, "--tls-verify %s: '%s' stands where a name is expected",
+			first, first);
+		return mlr_hint(err, "write --tls-verify=%s", first);
+	}
+	return config_load(&r->config, err);
+}
+
+void cli_registry_done(struct cli_registry *r)
+{
+	config_done(&r->config);
+}
+
+struct registry_options cli_registry_options(const struct cli_registry *r)
+{
+	return (struct registry_options){
+		.tls_verify = r->tls_verify, .authfile = r->authfile, .config = &r->config
+	};
 }

@@ -5,8 +5,11 @@
 #ifndef MLR_CLI_OPTIONS_H
 #define MLR_CLI_OPTIONS_H
 
+#include "base/config.h"
+#include "base/error.h"
 #include "base/strv.h"
 #include "cli/common.h"
+#include "registry/registry.h"
 
 #include <argp.h>
 #include <stddef.h>
@@ -93,5 +96,31 @@ void cli_options_parse(int argc, char **argv, const struct cli_syntax *syntax, v
 
 /* A whole number from min to max, or -1. */
 long cli_options_number(const char *text, long min, long max);
+
+/* What commands that ask a registry share: --tls-verify, --authfile, and mlrun.conf. */
+struct cli_registry {
+	int tls_verify, bare_tls_verify; /* the latter: it stood without =BOOL */
+	const char *authfile;
+	struct config config;
+};
+
+#define CLI_REGISTRY_INIT               \
+	{                               \
+		1, 0, NULL, CONFIG_INIT \
+	}
+
+/*
+ * After the parsing: look for "--tls-verify false", which would ask for something named "false",
+ * and read mlrun.conf.
+ *
+ *   first  the first argument that is no option, or NULL
+ *
+ * Returns 0, -EINVAL, or config_load()'s errors.
+ */
+int cli_registry_load(struct cli_registry *r, const char *first, struct mlr_error *err);
+void cli_registry_done(struct cli_registry *r);
+
+/* For registry_new(); borrows from r. */
+struct registry_options cli_registry_options(const struct cli_registry *r);
 
 #endif

@@ -11,75 +11,61 @@ static enum plan_origin origin_of(int is_sites)
 	return is_sites ? PLAN_FROM_SITE : PLAN_FROM_CONFIG;
 }
 
-static int set_home(const struct config *c, struct exec_options *o, struct mlr_error *err)
+/* What an environment variable or the configuration say of a setting that no option has given. */
+static int find(const struct config *c, const char *key, int is_given, char **word,
+	enum plan_origin *origin, struct mlr_error *err)
 {
-	auto_free char *word = NULL;
-	int is_sites;
-	int r = o->home == EXEC_UNSET ? config_word(c, "exec", "home", &word, &is_sites, err) : 0;
+	int is_sites, r;
 
-	if (word) {
-		o->home = config_truth(word) ? EXEC_YES : EXEC_NO;
-		o->home_origin = origin_of(is_sites);
-	}
+	if (is_given)
+		return 0;
+	r = config_word(c, "exec", key, word, &is_sites, err);
+	*origin = origin_of(is_sites);
 	return r;
 }
 
 /* The words stay where they are said. */
-static int set_gpu(const struct config *c, struct exec_options *o, struct mlr_error *err)
+static void set_gpu(const struct config *c, enum plan_origin origin, struct exec_options *o)
 {
 	const char *env = getenv("MLRUN_GPU");
 	const struct config_value *v = c ? config_get(c, "exec", "gpu") : NULL;
-	auto_free char *word = NULL;
-	int is_sites;
-	int r = o->gpu ? 0 : config_word(c, "exec", "gpu", &word, &is_sites, err);
 
-	if (word && (env || v)) {
-		o->gpu = env && *env ? env : v ? v->value : NULL;
-		o->gpu_origin = env && *env ? PLAN_FROM_CALLER : origin_of(is_sites);
+	if (env && *env) {
+		o->gpu = env;
+		o->gpu_origin = PLAN_FROM_CALLER;
+	} else if (v) {
+		o->gpu = v->value;
+		o->gpu_origin = origin;
 	}
-	return r;
-}
-
-static int set_mpi(const struct config *c, struct exec_options *o, struct mlr_error *err)
-{
-	auto_free char *word = NULL;
-	int is_sites;
-	int r = o->mpi == EXEC_MPI_UNSET ? config_word(c, "exec", "mpi", &word, &is_sites, err) : 0;
-
-	if (word)
-		o->mpi = strcmp(word, "none") == 0 ? EXEC_MPI_NONE : EXEC_MPI_AUTO;
-	return r;
-}
-
-static int set_pull(const struct config *c, struct exec_options *o, struct mlr_error *err)
-{
-	auto_free char *word = NULL;
-	int is_sites;
-	int r = o->pull == EXEC_PULL_UNSET ? config_word(c, "exec", "pull", &word, &is_sites, err)
-					   : 0;
-
-	if (word)
-		o->pull = strcmp(word, "always") == 0 ? EXEC_PULL_ALWAYS
-			: strcmp(word, "never") == 0  ? EXEC_PULL_NEVER
-						      : EXEC_PULL_MISSING;
-	return r;
 }
 
 int exec_defaults(const struct config *c, struct exec_options *o, struct mlr_error *err)
 {
+	auto_free char *home = NULL, *gpu = NULL, *mpi = NULL, *pull = NULL;
+	enum plan_origin from = PLAN_FROM_NOBODY;
 	int r;
 
 	if (o->join) /* the container is there, and was made as the configuration wanted it */
 		return 0;
-	r = set_home(c, o, err);
+	r = find(c, "home", o->home != EXEC_UNSET, &home, &o->home_origin, err);
 	if (r == 0)
-		r = set_gpu(c, o, err);
+		r = find(c, "mpi", o->mpi != EXEC_MPI_UNSET, &mpi, &from, err);
 	if (r == 0)
-		r = set_mpi(c, o, err);
+		r = find(c, "pull", o->pull != EXEC_PULL_UNSET, &pull, &from, err);
 	if (r == 0)
-		r = set_pull(c, o, err);
+		r = find(c, "gpu", o->gpu != NULL, &gpu, &from, err);
 	if (r < 0)
 		return r;
+	if (home)
+		o->home = config_truth(home) ? EXEC_YES : EXEC_NO;
+	if (gpu)
+		set_gpu(c, from, o);
+	if (mpi)
+		o->mpi = strcmp(mpi, "none") == 0 ? EXEC_MPI_NONE : EXEC_MPI_AUTO;
+	if (pull)
+		o->pull = strcmp(pull, "always") == 0 ? EXEC_PULL_ALWAYS
+			: strcmp(pull, "never") == 0  ? EXEC_PULL_NEVER
+						      : EXEC_PULL_MISSING;
 	config_list(c, "exec", "unset_env", &o->unset_env);
 	o->config = c;
 	return 0;
