@@ -1,9 +1,10 @@
-#include "layer/headers.h"
+#include "layer/record.h"
 
 #include "base/cleanup.h"
 #include "layer/record_reader.h"
 
 #include <archive.h>
+#include <archive_entry.h>
 #include <errno.h>
 
 /* The tar, with zeros for the data of files. */

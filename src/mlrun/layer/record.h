@@ -29,6 +29,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+struct archive_entry; /* libarchive's */
+
 #define LAYER_RECORD_NAME  "meta.zst" /* beside the tree */
 #define LAYER_RECORD_MAGIC "MLRLAYER1\n"
 
@@ -55,5 +57,13 @@ int layer_rebuild(int record_fd, int tree_fd, layer_write_fn write, void *ctx,
  * Returns 0, or layer_rebuild()'s failure to open one.
  */
 int layer_rebuild_check(int record_fd, int tree_fd, struct mlr_error *err);
+
+/* Takes a member, whiteouts included, in the order of the tar. Returns 0, or -errno with err set to
+ * end it. */
+typedef int (*layer_header_fn)(void *ctx, struct archive_entry *e, struct mlr_error *err);
+
+/* Give fn each member's header, from the record alone: no file is read. Returns 0, -EPROTO for a
+ * record that is none, fn's failure. */
+int layer_headers(int record_fd, layer_header_fn fn, void *ctx, struct mlr_error *err);
 
 #endif

@@ -3,12 +3,12 @@
 #include "base/cleanup.h"
 #include "base/memory.h"
 #include "base/tighten.h"
-#include "layer/headers.h"
 #include "layer/path.h"
 #include "layer/record.h"
 #include "oci/digest.h"
 #include "rootfs/layers.h"
 
+#include <archive_entry.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <search.h>

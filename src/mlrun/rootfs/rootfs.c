@@ -4,16 +4,19 @@
 #include "base/memory.h"
 #include "oci/name.h"
 #include "oci/platform.h"
-#include "rootfs/choice.h"
 #include "store/image.h"
 #include "store/lease.h"
+#include "store/probe.h"
 #include "store/stores.h"
 #include "store/tree.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+
+#define TREES (STORE_FORMAT_DIR | STORE_FORMAT_LAYERS)
 
 static int plan_directory(const char *path, struct plan *p, struct mlr_error *err)
 {
@@ -78,11 +81,62 @@ static void add_open(const struct store_facts *f, struct plan *p)
 	}
 }
 
+/* Has a pull found that overlayfs rejects trees on this file system? */
+static int overlay_fails(struct store *st)
+{
+	struct filesystem_probe p;
+
+	return store_probe_get(st, &p) == 0 && p.overlay == 0;
+}
+
+/* Open the device: access(2) does not see that a mount or a cgroup forbids it. */
+static int fuse_opens(void)
+{
+	auto_close int fd = open("/dev/fuse", O_RDWR | O_CLOEXEC);
+
+	return fd >= 0;
+}
+
+static char *tell(enum store_format choice, const char *why, unsigned formats)
+{
+	auto_free char *others = store_format_names(formats & ~choice, ", ");
+
+	return xasprintf("format %s%s%s%s", store_format_name(choice), why,
+		*others ? "; also there: " : "", others);
+}
+
+/*
+ * Choose among the formats in which the store keeps an image. Trees come before the squashfs file:
+ * they start and read faster, and a store with both has them because the user asked for trees, too.
+ * The squashfs file comes first if the store's file system cannot be a layer of overlayfs, unless
+ * this user cannot open FUSE.
+ *
+ *   told  the choice in words, to free()
+ */
+static enum store_format choose(struct store *st, unsigned formats, char **told)
+{
+	enum store_format choice = formats & STORE_FORMAT_DIR ? STORE_FORMAT_DIR
+		: formats & STORE_FORMAT_LAYERS               ? STORE_FORMAT_LAYERS
+							      : STORE_FORMAT_SQUASHFS;
+	const char *why = "";
+
+	if ((formats & TREES) && (formats & STORE_FORMAT_SQUASHFS) && overlay_fails(st)) {
+		if (fuse_opens()) {
+			choice = STORE_FORMAT_SQUASHFS;
+			why = ", as the store's file system cannot be a layer of overlayfs";
+		} else {
+			why = ", as /dev/fuse is closed to this user";
+		}
+	}
+	*told = tell(choice, why, formats);
+	return choice;
+}
+
 /* Add the trees of the root, topmost first. */
 static int add_lowers(struct store *st, const char *manifest, const struct store_facts *f,
 	struct plan *p, struct mlr_error *err)
 {
-	enum store_format format = rootfs_choose(st, f->formats, &p->root_choice);
+	enum store_format format = choose(st, f->formats, &p->root_choice);
 	int r = 0;
 
 	if (format == STORE_FORMAT_SQUASHFS)

@@ -10,7 +10,6 @@
 #include "oci/digest.h"
 #include "oci/manifest.h"
 #include "rootfs/layers.h"
-#include "rootfs/verify_layer.h"
 #include "rootfs/verify_tree.h"
 #include "store/blob.h"
 #include "store/facts.h"

@@ -1,4 +1,4 @@
-#include "rootfs/verify_layer.h"
+#include "rootfs/verify_tree.h"
 
 #include "base/cleanup.h"
 #include "base/file.h"

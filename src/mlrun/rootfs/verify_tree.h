@@ -1,10 +1,21 @@
-/* The part of rootfs/verify.h for trees of whole images; only for verify.c. */
+/* The parts of rootfs/verify.h that compare trees; only for verify.c. */
 #ifndef MLR_ROOTFS_VERIFY_TREE_H
 #define MLR_ROOTFS_VERIFY_TREE_H
 
 #include "base/error.h"
 #include "base/strv.h"
 #include "store/store.h"
+
+/*
+ * Does a layer's tree still match the layer?
+ *
+ *   record_fd  its record, open for reading
+ *   files      gets the first few wrong names and what is wrong with each
+ *
+ * Returns 0; -EBADMSG if it differs, with the reason in err; -errno if it could not be examined.
+ */
+int rootfs_verify_layer(
+	const char *diff_id, int record_fd, int tree_fd, struct strv *files, struct mlr_error *err);
 
 /*
  * Does every file of dir/<manifest>/tree belong to one of the layers? Compares inodes, since
