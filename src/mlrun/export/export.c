@@ -5,7 +5,6 @@
 #include "export/layers.h"
 #include "export/outlet.h"
 #include "export/pack.h"
-#include "export/rootfs.h"
 #include "oci/ref.h"
 #include "store/blob.h"
 #include "store/facts.h"

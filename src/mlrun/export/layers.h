@@ -1,4 +1,5 @@
-/* Writes the formats that keep an image's layers apart. For this room's other files. */
+/* Writes an image in each format: its layers apart, or its root as one tar. For this room's other
+ * files. */
 #ifndef MLR_EXPORT_LAYERS_H
 #define MLR_EXPORT_LAYERS_H
 
@@ -22,5 +23,6 @@ struct work {
 
 int layers_write_oci(struct work *w, struct export_result *ret, struct mlr_error *err);
 int layers_write_docker(struct work *w, struct export_result *ret, struct mlr_error *err);
+int export_rootfs_write(struct work *w, struct export_result *ret, struct mlr_error *err);
 
 #endif

@@ -1,4 +1,4 @@
-#include "export/rootfs.h"
+#include "export/layers.h"
 
 #include "base/cleanup.h"
 #include "base/file.h"
@@ -16,14 +16,11 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define CHUNK LAYER_ENTRY_BUFFER
-
 /* A walk of the image's trees as overlayfs would show them. */
 struct walk {
 	struct work *w;
 	struct owners *owners;
-	struct archive_entry_linkresolver *links;
-	char *buf;
+	struct layer_entry_target to;
 	int is_rehearsal; /* find what cannot be read, and write nothing */
 };
 
@@ -79,11 +76,6 @@ static int list_names(const struct place *p, struct strv *ret, struct mlr_error 
 	return 0;
 }
 
-static int by_name(const void *a, const void *b)
-{
-	return strcmp(*(char *const *)a, *(char *const *)b);
-}
-
 /* Files belong to root unless a layer says otherwise: in the trees all belong to the caller. */
 static void set_owner(const struct walk *k, struct archive_entry *e, const char *path)
 {
@@ -95,53 +87,6 @@ static void set_owner(const struct walk *k, struct archive_entry *e, const char 
 	archive_entry_set_gname(e, NULL);
 	if (o && archive_entry_filetype(e) != AE_IFLNK)
 		archive_entry_set_perm(e, o->mode);
-}
-
-static int put_data(struct walk *k, int fd, const char *path, uint64_t size, struct mlr_error *err)
-{
-	struct archive *a = outlet_archive(k->w->out);
-	int r;
-
-	for (uint64_t at = 0; at < size;) {
-		ssize_t n = pread(
-			fd, k->buf, size - at < CHUNK ? (size_t)(size - at) : CHUNK, (off_t)at);
-
-		if (n < 0 && errno == EINTR)
-			continue;
-		if (n <= 0)
-			return mlr_fail(err, n < 0 ? errno : EIO, "read '%s': %s", path,
-				n < 0 ? strerror(errno) : "it became shorter");
-		r = outlet_check(k->w->out,
-			archive_write_data(a, k->buf, (size_t)n) == n ? ARCHIVE_OK : ARCHIVE_FATAL,
-			err);
-		if (r < 0)
-			return r;
-		at += (uint64_t)n;
-	}
-	return 0;
-}
-
-/* fd is the file or directory, or -1 for other types. */
-static int put_entry(
-	struct walk *k, struct archive_entry *e, const char *path, int fd, struct mlr_error *err)
-{
-	struct archive_entry *spare = NULL;
-	struct archive *a = outlet_archive(k->w->out);
-	uint64_t size;
-	int r;
-
-	set_owner(k, e, path);
-	if (fd >= 0)
-		layer_entry_xattrs(e, fd, k->buf);
-	archive_entry_linkify(k->links, &e, &spare);
-	layer_entry_settle(e);
-	size = archive_entry_filetype(e) == AE_IFREG && !archive_entry_hardlink(e)
-		? (uint64_t)archive_entry_size(e)
-		: 0;
-	r = outlet_check(k->w->out, archive_write_header(a, e), err);
-	if (r < 0)
-		return r;
-	return size ? put_data(k, fd, path, size, err) : 0;
 }
 
 /* Open an entry even if the image's author made it unreadable. Trees do not change, so first try
@@ -202,8 +147,9 @@ static int put_thing(struct walk *k, const struct place *p, int dir_fd, const ch
 			target[n] = '\0';
 		archive_entry_set_symlink(e, n < 0 ? "" : target);
 	}
+	set_owner(k, e, path);
 	if (r == 0)
-		r = put_entry(k, e, path, fd, err);
+		r = layer_entry_put(&k->to, e, path, fd, err);
 	archive_entry_free(e);
 	if (lent)
 		file_take_back(fd, st);
@@ -264,8 +210,7 @@ static int walk(struct walk *k, const struct place *p, struct mlr_error *err)
 	const int *cancel = k->w->opt->cancel;
 	int r = list_names(p, &names, err);
 
-	if (names.n > 0)
-		qsort(names.v, names.n, sizeof(*names.v), by_name);
+	strv_sort(&names);
 	for (size_t i = 0; r == 0 && i < names.n; i++) {
 		if (i > 0 && strcmp(names.v[i], names.v[i - 1]) == 0)
 			continue;
@@ -307,11 +252,20 @@ static int open_top(struct work *w, struct place *ret, struct mlr_error *err)
 	return 0;
 }
 
+static int check(void *out, int result, struct mlr_error *err)
+{
+	return outlet_check(out, result, err);
+}
+
 int export_rootfs_write(struct work *w, struct export_result *ret, struct mlr_error *err)
 {
 	auto_call(place_done) struct place top = { 0 };
-	auto_free char *buf = malloc(CHUNK);
-	struct walk k = { .w = w, .buf = buf };
+	auto_free char *buf = malloc(LAYER_ENTRY_BUFFER);
+	struct walk k = { .w = w,
+		.to = { .archive = outlet_archive(w->out),
+			.buf = buf,
+			.check = check,
+			.ctx = w->out } };
 	struct stat sb;
 	int r;
 
@@ -323,10 +277,10 @@ int export_rootfs_write(struct work *w, struct export_result *ret, struct mlr_er
 			w->opt->cancel, &k.owners, err);
 	if (r < 0)
 		return r;
-	k.links = archive_entry_linkresolver_new();
-	if (!k.links)
+	k.to.links = archive_entry_linkresolver_new();
+	if (!k.to.links)
 		mlr_oom();
-	archive_entry_linkresolver_set_strategy(k.links, archive_format(outlet_archive(w->out)));
+	archive_entry_linkresolver_set_strategy(k.to.links, archive_format(k.to.archive));
 	/* Find failures before half a tar is on standard output. In the user's own store nothing
 	 * fails: unreadable entries can be opened, unless the store is read-only. */
 	k.is_rehearsal = 1;
@@ -336,7 +290,7 @@ int export_rootfs_write(struct work *w, struct export_result *ret, struct mlr_er
 	k.is_rehearsal = 0;
 	if (r == 0)
 		r = walk(&k, &top, err);
-	archive_entry_linkresolver_free(k.links);
+	archive_entry_linkresolver_free(k.to.links);
 	owners_free(k.owners);
 	ret->layers = w->config.diff_ids.n;
 	return r;

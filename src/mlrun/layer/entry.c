@@ -3,10 +3,13 @@
 #include "base/cleanup.h"
 #include "base/memory.h"
 
+#include <archive.h>
+#include <errno.h>
 #include <string.h>
 #include <sys/xattr.h>
+#include <unistd.h>
 
-void layer_entry_xattrs(struct archive_entry *e, int fd, char *buf)
+static void add_xattrs(struct archive_entry *e, int fd, char *buf)
 {
 	auto_free char *names = NULL;
 	ssize_t len = flistxattr(fd, NULL, 0);
@@ -27,7 +30,8 @@ void layer_entry_xattrs(struct archive_entry *e, int fd, char *buf)
 	}
 }
 
-void layer_entry_settle(struct archive_entry *e)
+/* libarchive writes these beside xattrs and the like. */
+static void settle(struct archive_entry *e)
 {
 	archive_entry_unset_atime(e);
 	archive_entry_unset_ctime(e);
@@ -35,4 +39,47 @@ void layer_entry_settle(struct archive_entry *e)
 	archive_entry_set_dev(e, 0);
 	archive_entry_set_ino(e, 0);
 	archive_entry_set_nlink(e, 1);
+}
+
+static int put_data(const struct layer_entry_target *to, const char *path, int fd, uint64_t size,
+	struct mlr_error *err)
+{
+	for (uint64_t at = 0; at < size;) {
+		size_t want =
+			size - at < LAYER_ENTRY_BUFFER ? (size_t)(size - at) : LAYER_ENTRY_BUFFER;
+		ssize_t n = pread(fd, to->buf, want, (off_t)at);
+		int r;
+
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n == 0)
+			return mlr_fail(err, EBUSY, "'/%s' changed while it was read", path);
+		if (n < 0)
+			return mlr_fail_errno(err, "read '/%s'", path);
+		r = archive_write_data(to->archive, to->buf, (size_t)n) == n ? ARCHIVE_OK
+									     : ARCHIVE_FATAL;
+		r = to->check(to->ctx, r, err);
+		if (r < 0)
+			return r;
+		at += (uint64_t)n;
+	}
+	return 0;
+}
+
+int layer_entry_put(const struct layer_entry_target *to, struct archive_entry *e, const char *path,
+	int fd, struct mlr_error *err)
+{
+	struct archive_entry *spare = NULL;
+	uint64_t size;
+	int r;
+
+	if (fd >= 0)
+		add_xattrs(e, fd, to->buf);
+	archive_entry_linkify(to->links, &e, &spare);
+	settle(e);
+	size = archive_entry_filetype(e) == AE_IFREG && !archive_entry_hardlink(e)
+		? (uint64_t)archive_entry_size(e)
+		: 0;
+	r = to->check(to->ctx, archive_write_header(to->archive, e), err);
+	return r == 0 && size ? put_data(to, path, fd, size, err) : r;
 }

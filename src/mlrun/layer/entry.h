@@ -4,17 +4,36 @@
 #ifndef MLR_LAYER_ENTRY_H
 #define MLR_LAYER_ENTRY_H
 
+#include "base/error.h"
+
 #include <archive_entry.h>
 
 /* Bytes: more than an xattr's value has. */
 #define LAYER_ENTRY_BUFFER (256u << 10)
 
-/* Add the user.* xattrs of an open file or directory but for overlayfs's own marks. buf is room for
- * LAYER_ENTRY_BUFFER bytes. */
-void layer_entry_xattrs(struct archive_entry *e, int fd, char *buf);
+/* An archive to put members into. */
+struct layer_entry_target {
+	struct archive *archive;
+	struct archive_entry_linkresolver *links;
+	char *buf; /* LAYER_ENTRY_BUFFER */
+	/* Called with ctx and the result of each call on the archive; returns 0, or -errno with err
+	 * set to end it. */
+	int (*check)(void *ctx, int result, struct mlr_error *err);
+	void *ctx;
+};
 
-/* After archive_entry_copy_stat() and archive_entry_linkify(): forget what another copy of the same
- * files would have otherwise, which libarchive writes beside xattrs and the like. */
-void layer_entry_settle(struct archive_entry *e);
+/*
+ * Put a member and its data: a second name of a file becomes a hard link. The member gets the
+ * file's user.* xattrs, but for overlayfs's own marks, and nothing that another copy of the same
+ * files would have otherwise.
+ *
+ *   e     its name, owner and all that archive_entry_copy_stat() sets
+ *   path  for messages, without a leading '/'
+ *   fd    the file or directory; -1 for other types
+ *
+ * Returns 0; -EBUSY if the file has become shorter; -errno if it cannot be read; check's failure.
+ */
+int layer_entry_put(const struct layer_entry_target *to, struct archive_entry *e, const char *path,
+	int fd, struct mlr_error *err);
 
 #endif

@@ -21,9 +21,7 @@
 
 struct walk {
 	struct rootfs_upper *upper;
-	struct archive *tar;
-	struct archive_entry_linkresolver *links;
-	char *buf; /* LAYER_ENTRY_BUFFER */
+	struct layer_entry_target tar;
 
 	layer_write_fn write;
 	void *to;
@@ -44,9 +42,10 @@ static la_ssize_t drain(struct archive *a, void *ctx, const void *buf, size_t le
 }
 
 /* Call it after each call of libarchive's, with its result. */
-static int check(const struct walk *w, int r, struct mlr_error *err)
+static int check(void *ctx, int r, struct mlr_error *err)
 {
-	const char *why = archive_error_string(w->tar);
+	const struct walk *w = ctx;
+	const char *why = archive_error_string(w->tar.archive);
 
 	if (w->failed < 0 && err)
 		*err = w->why;
@@ -75,52 +74,6 @@ static int list_names(int dir, const char *path, struct strv *ret, struct mlr_er
 	return 0;
 }
 
-static int put_data(struct walk *w, int fd, const char *path, uint64_t size, struct mlr_error *err)
-{
-	for (uint64_t at = 0; at < size;) {
-		size_t want =
-			size - at < LAYER_ENTRY_BUFFER ? (size_t)(size - at) : LAYER_ENTRY_BUFFER;
-		ssize_t n = pread(fd, w->buf, want, (off_t)at);
-		int r;
-
-		if (n < 0 && errno == EINTR)
-			continue;
-		if (n == 0)
-			return has_changed(path, err);
-		if (n < 0)
-			return mlr_fail_errno(err, "read '/%s'", path);
-		r = check(w,
-			archive_write_data(w->tar, w->buf, (size_t)n) == n ? ARCHIVE_OK
-									   : ARCHIVE_FATAL,
-			err);
-		if (r < 0)
-			return r;
-		at += (uint64_t)n;
-	}
-	return 0;
-}
-
-/* fd is the file or directory, or -1 for other types. */
-static int put_entry(
-	struct walk *w, struct archive_entry *e, const char *path, int fd, struct mlr_error *err)
-{
-	struct archive_entry *spare = NULL;
-	uint64_t size;
-	int r;
-
-	archive_entry_set_uid(e, 0);
-	archive_entry_set_gid(e, 0);
-	if (fd >= 0)
-		layer_entry_xattrs(e, fd, w->buf);
-	archive_entry_linkify(w->links, &e, &spare);
-	layer_entry_settle(e);
-	size = archive_entry_filetype(e) == AE_IFREG && !archive_entry_hardlink(e)
-		? (uint64_t)archive_entry_size(e)
-		: 0;
-	r = check(w, archive_write_header(w->tar, e), err);
-	return r == 0 && size ? put_data(w, fd, path, size, err) : r;
-}
-
 static struct archive_entry *entry_new(void)
 {
 	struct archive_entry *e = archive_entry_new();
@@ -142,7 +95,7 @@ static int put_mark(struct walk *w, const char *dir, const char *name, struct ml
 	archive_entry_set_perm(e, 0);
 	archive_entry_set_size(e, 0);
 	archive_entry_set_mtime(e, 0, 0);
-	r = check(w, archive_write_header(w->tar, e), err);
+	r = check(w, archive_write_header(w->tar.archive, e), err);
 	archive_entry_free(e);
 	return r;
 }
@@ -171,9 +124,11 @@ static int put_thing(struct walk *w, int dir, const char *name, const char *path
 			rootfs_modes_meant(
 				w->upper->below, strcmp(path, "./") == 0 ? "." : path, st));
 	archive_entry_set_pathname(e, path);
+	archive_entry_set_uid(e, 0);
+	archive_entry_set_gid(e, 0);
 	if (S_ISLNK(st->st_mode))
 		r = set_target(e, dir, name);
-	r = r < 0 ? has_changed(path, err) : put_entry(w, e, path, fd, err);
+	r = r < 0 ? has_changed(path, err) : layer_entry_put(&w->tar, e, path, fd, err);
 	archive_entry_free(e);
 	return r;
 }
@@ -251,12 +206,12 @@ static int put_all(struct walk *w, struct mlr_error *err)
 
 static int start(struct walk *w, struct mlr_error *err)
 {
-	archive_write_set_format_pax_restricted(w->tar);
-	archive_write_add_filter_none(w->tar);
-	archive_write_set_bytes_per_block(w->tar, LAYER_ENTRY_BUFFER);
-	archive_write_set_bytes_in_last_block(w->tar, 1);
-	archive_entry_linkresolver_set_strategy(w->links, archive_format(w->tar));
-	return check(w, archive_write_open(w->tar, w, NULL, drain, NULL), err);
+	archive_write_set_format_pax_restricted(w->tar.archive);
+	archive_write_add_filter_none(w->tar.archive);
+	archive_write_set_bytes_per_block(w->tar.archive, LAYER_ENTRY_BUFFER);
+	archive_write_set_bytes_in_last_block(w->tar.archive, 1);
+	archive_entry_linkresolver_set_strategy(w->tar.links, archive_format(w->tar.archive));
+	return check(w, archive_write_open(w->tar.archive, w, NULL, drain, NULL), err);
 }
 
 /* Use a UTF-8 locale, in which libarchive writes UTF-8 names to pax headers. In others it marks
@@ -281,23 +236,26 @@ static void speak_as_before(locale_t l, locale_t was)
 int rootfs_upper_tar(void *upper, layer_write_fn write, void *to, struct mlr_error *err)
 {
 	auto_free char *buf = xmalloc(LAYER_ENTRY_BUFFER);
-	struct walk w = { .upper = upper, .buf = buf, .write = write, .to = to };
+	struct walk w = {
+		.upper = upper, .tar = { .buf = buf, .check = check }, .write = write, .to = to
+	};
 	locale_t was, utf8 = speak_utf8(&was);
 	int r;
 
+	w.tar.ctx = &w;
 	strv_done(&w.upper->omitted);
-	w.tar = archive_write_new();
-	w.links = archive_entry_linkresolver_new();
-	if (!w.tar || !w.links)
+	w.tar.archive = archive_write_new();
+	w.tar.links = archive_entry_linkresolver_new();
+	if (!w.tar.archive || !w.tar.links)
 		mlr_oom();
 	r = start(&w, err);
 	if (r == 0)
 		r = put_all(&w, err);
 	w.ended = r < 0;
 	if (r == 0)
-		r = check(&w, archive_write_close(w.tar), err);
-	archive_write_free(w.tar);
-	archive_entry_linkresolver_free(w.links);
+		r = check(&w, archive_write_close(w.tar.archive), err);
+	archive_write_free(w.tar.archive);
+	archive_entry_linkresolver_free(w.tar.links);
 	speak_as_before(utf8, was);
 	return r;
 }
