@@ -1,17 +1,14 @@
 #include "export/owners.h"
 
 #include "base/cleanup.h"
-#include "base/file.h"
 #include "base/memory.h"
 #include "export/pack.h"
 #include "layer/path.h"
 #include "store/tree.h"
 
-#include <archive.h>
 #include <archive_entry.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <pthread.h>
 #include <search.h>
 #include <stdio.h>
 #include <string.h>
@@ -28,16 +25,6 @@ struct owners {
 	int tree;            /* in which the current layer's paths are resolved */
 	char dir[PATH_MAX];  /* the previous member's directory … */
 	char real[PATH_MAX]; /* … and the same without symlinks */
-};
-
-/* The thread that writes a layer's tar into a pipe. */
-struct pour {
-	struct store *st;
-	const char *diff_id;
-	const int *cancel;
-	int fd;
-	int result;
-	struct mlr_error err;
 };
 
 static int by_path(const void *a, const void *b)
@@ -60,26 +47,6 @@ const struct owner *owners_find(const struct owners *o, const char *path)
 	struct owned **found = tfind(key, &o->root, by_path);
 
 	return found ? &(*found)->owner : NULL;
-}
-
-static int write_pipe(void *ctx, const void *buf, size_t len, struct mlr_error *err)
-{
-	struct pour *p = ctx;
-	int r;
-
-	if (p->cancel && __atomic_load_n(p->cancel, __ATOMIC_RELAXED))
-		return mlr_fail(err, ECANCELED, "interrupted");
-	r = file_write_all(p->fd, buf, len);
-	return r < 0 ? mlr_fail(err, -r, "write to a pipe: %s", strerror(-r)) : 0;
-}
-
-static void *pour_main(void *ctx)
-{
-	struct pour *p = ctx;
-
-	p->result = pack_rebuild(p->st, p->diff_id, write_pipe, p, &p->err);
-	close(take_fd(&p->fd));
-	return NULL;
 }
 
 /* The path with symlinks resolved, as the walk of the trees finds it, to free(); NULL if it leads
@@ -109,8 +76,9 @@ static char *real_path(struct owners *o, const char *name)
 }
 
 /* A hard link has the attributes of its file. */
-static void remember(struct owners *o, struct archive_entry *e)
+static int remember(void *ctx, struct archive_entry *e, struct mlr_error *err)
 {
+	struct owners *o = ctx;
 	auto_free char *path = real_path(o, archive_entry_pathname(e));
 	auto_free char *target = real_path(o, archive_entry_hardlink(e));
 	const struct owner *same = target ? owners_find(o, target) : NULL;
@@ -118,8 +86,9 @@ static void remember(struct owners *o, struct archive_entry *e)
 		archive_entry_perm(e) & 07777 };
 	struct owned *new, **found;
 
+	(void)err;
 	if (!path || (target && !same))
-		return;
+		return 0;
 	if (same)
 		owner = *same;
 	new = owned_new(path);
@@ -129,59 +98,33 @@ static void remember(struct owners *o, struct archive_entry *e)
 	if (*found != new)
 		free(new);
 	(*found)->owner = owner;
+	return 0;
 }
 
-/* Read the pipe to its end, so that the writer finishes. Errors were reported when the layer was
- * unpacked. */
-static void read_headers(struct owners *o, int fd)
+/* The tar's bytes count only for its digest. */
+static int discard(void *ctx, const void *buf, size_t len, struct mlr_error *err)
 {
-	struct archive *a = archive_read_new();
-	struct archive_entry *e;
-	char rest[4096];
-	int r;
+	const int *cancel = ctx;
 
-	if (!a)
-		mlr_oom();
-	archive_read_support_format_tar(a);
-	archive_read_support_format_empty(a);
-	r = archive_read_open_fd(a, fd, 64 << 10);
-	while (r == ARCHIVE_OK || r == ARCHIVE_WARN) {
-		r = archive_read_next_header(a, &e);
-		if (r == ARCHIVE_OK || r == ARCHIVE_WARN)
-			remember(o, e);
-	}
-	archive_read_free(a);
-	while (read(fd, rest, sizeof(rest)) > 0)
-		;
+	(void)buf;
+	(void)len;
+	return cancel && __atomic_load_n(cancel, __ATOMIC_RELAXED)
+		? mlr_fail(err, ECANCELED, "interrupted")
+		: 0;
 }
 
 static int read_layer(struct owners *o, struct store *st, const char *diff_id, int flat,
 	const int *cancel, struct mlr_error *err)
 {
 	auto_close int tree = flat < 0 ? store_tree_open(st, STORE_LAYER, diff_id, err) : -1;
-	struct pour p = { .st = st, .diff_id = diff_id, .cancel = cancel, .err = MLR_ERROR_INIT };
-	auto_close int from = -1;
-	pthread_t thread;
-	int ends[2], r;
+	int r;
 
 	o->tree = flat < 0 ? tree : flat;
 	o->dir[0] = o->real[0] = '\0';
 	if (o->tree < 0)
 		return o->tree;
-	if (pipe2(ends, O_CLOEXEC) < 0)
-		return mlr_fail_errno(err, "make a pipe");
-	from = ends[0];
-	p.fd = ends[1];
-	r = pthread_create(&thread, NULL, pour_main, &p);
-	if (r != 0) {
-		close(p.fd);
-		return mlr_fail(err, r, "start a thread: %s", strerror(r));
-	}
-	read_headers(o, from);
-	pthread_join(thread, NULL);
-	if (p.result < 0 && err)
-		*err = p.err;
-	return p.result;
+	r = pack_rebuild(st, diff_id, discard, (void *)cancel, err);
+	return r < 0 ? r : pack_headers(st, diff_id, remember, o, err);
 }
 
 void owners_free(struct owners *o)

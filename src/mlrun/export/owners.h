@@ -25,7 +25,7 @@ struct owners;
  *   flat  the tree of the whole image, where links of one layer lead members of another; -1: the
  *         trees of the layers
  *
- * Returns 0, or pack_rebuild()'s errors.
+ * Returns 0, or pack_rebuild()'s errors: the layers are checked as well.
  */
 int owners_read(struct store *st, const struct strv *diff_ids, int flat, const int *cancel,
 	struct owners **ret, struct mlr_error *err);

@@ -40,6 +40,10 @@ int pack_check(struct store *st, const struct strv *diff_ids, struct mlr_error *
 int pack_rebuild(struct store *st, const char *diff_id, layer_write_fn write, void *ctx,
 	struct mlr_error *err);
 
+/* Give fn the headers of a layer's tar, from its record alone. Returns 0; -ENOENT; fn's error. */
+int pack_headers(struct store *st, const char *diff_id, layer_header_fn fn, void *ctx,
+	struct mlr_error *err);
+
 /* Compress a layer. The same layer gives the same bytes. Returns as above, and -ENOSPC. */
 int pack_layer(struct store *st, const char *diff_id, enum oci_compression how, const int *cancel,
 	struct pack *ret, struct mlr_error *err);
