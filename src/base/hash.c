@@ -6,6 +6,7 @@
 #include <errno.h>
 #include <openssl/evp.h>
 #include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
 #define HASH_STEP (256u << 10) /* bytes read at once */
@@ -65,6 +66,12 @@ void hash_buffer(const void *buf, size_t len, char hex[HASH_HEX_SIZE])
 
 	hash_update(h, buf, len);
 	hash_final(h, hex);
+}
+
+void hash_digest(const void *buf, size_t len, char digest[7 + HASH_HEX_SIZE])
+{
+	memcpy(digest, "sha256:", 7);
+	hash_buffer(buf, len, digest + 7);
 }
 
 int hash_fd(int fd, int (*stop)(void *ctx), void *ctx, char hex[HASH_HEX_SIZE], uint64_t *bytes)

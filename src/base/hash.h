@@ -21,6 +21,8 @@ void hash_update(struct hash *h, const void *buf, size_t len);
 void hash_final(struct hash *h, char hex[HASH_HEX_SIZE]);
 /* Hash one buffer. */
 void hash_buffer(const void *buf, size_t len, char hex[HASH_HEX_SIZE]);
+/* The same as "sha256:<hex>". */
+void hash_digest(const void *buf, size_t len, char digest[7 + HASH_HEX_SIZE]);
 
 /*
  * Hash a whole file, by pread(2).

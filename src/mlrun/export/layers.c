@@ -9,12 +9,6 @@
 #include <errno.h>
 #include <string.h>
 
-static void digest_of(const void *buf, size_t len, char digest[OCI_DIGEST_SIZE])
-{
-	memcpy(digest, "sha256:", 7);
-	hash_buffer(buf, len, digest + 7);
-}
-
 static int put_blob(
 	struct work *w, const char *digest, const void *buf, size_t len, struct mlr_error *err)
 {
@@ -106,7 +100,7 @@ static int put_manifest(struct work *w, const struct oci_descriptor *layers,
 			&config, layers, w->config.diff_ids.n, w->manifest_text, w->manifest_len);
 		len = strlen(made);
 	}
-	digest_of(text, len, digest);
+	hash_digest(text, len, digest);
 	ret->digest = xstrdup(digest);
 	ret->size = len;
 	ret->media_type =

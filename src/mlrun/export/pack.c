@@ -9,6 +9,7 @@
 #include "layer/record.h"
 #include "oci/digest.h"
 #include "oci/manifest.h"
+#include "rootfs/layers.h"
 #include "store/spool.h"
 #include "store/tree.h"
 
@@ -99,13 +100,11 @@ static struct press *press_new(enum oci_compression how, int fd, const int *canc
 
 static int open_record(struct store *st, const char *diff_id, struct mlr_error *err)
 {
-	auto_free char *path =
-		xasprintf("layers/%s/%s", oci_digest_hex(diff_id), LAYER_RECORD_NAME);
-	int fd = openat(store_fd(st), path, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
+	int fd = rootfs_layer_record(st, diff_id, err);
 
 	if (fd >= 0)
 		return fd;
-	mlr_fail_errno(err, "layer %s: open '%s/%s'", diff_id, store_path(st), path);
+	mlr_wrap(err, "layer %s", diff_id);
 	return mlr_hint(err, "mlrun rm the image and pull it again with --format=layers");
 }
 
@@ -153,16 +152,12 @@ int pack_rebuild(struct store *st, const char *diff_id, layer_write_fn write, vo
 	struct mlr_error *err)
 {
 	auto_close int tree = -1, record = -1;
-	char is[8 + HASH_HEX_SIZE];
-	uint64_t bytes;
 	int r = open_layer(st, diff_id, &record, &tree, err);
 
 	if (r < 0)
 		return r;
-	r = layer_rebuild(record, tree, write, ctx, is, &bytes, err);
-	if (r == -EBADMSG || (r == 0 && strcmp(is, diff_id) != 0)) {
-		if (r == 0)
-			mlr_fail(err, EBADMSG, "its files now give %s: one was changed", is);
+	r = rootfs_layer_rebuild(diff_id, record, tree, write, ctx, err);
+	if (r == -EBADMSG) {
 		mlr_wrap(err, "layer %s", diff_id);
 		return mlr_hint(err, "mlrun store verify --repair fetches it again");
 	}

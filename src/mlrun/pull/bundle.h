@@ -30,10 +30,4 @@ int bundle_docker(struct bundle *b, struct pull_source **ret, char **said, struc
 int bundle_rootfs(int fd, const struct oci_platform *platform, const struct plain_options *plain,
 	struct pull_source **ret, struct mlr_error *err);
 
-/* "sha256:<hex>" of a buffer. */
-void bundle_digest(const void *buf, size_t len, char digest[OCI_DIGEST_SIZE]);
-
-/* Check a buffer's length and digest. Returns 0 or -EBADMSG. */
-int bundle_check(const char *digest, const void *buf, size_t len, struct mlr_error *err);
-
 #endif

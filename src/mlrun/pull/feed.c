@@ -6,6 +6,7 @@
 #include "oci/digest.h"
 #include "pull/layer.h"
 #include "pull/queue.h"
+#include "rootfs/layers.h"
 #include "store/tree.h"
 
 #include <errno.h>
@@ -51,23 +52,18 @@ static int count_and_put(void *ctx, const void *buf, size_t len, struct mlr_erro
 static int rebuild(struct feed *f, struct mlr_error *err)
 {
 	const char *diff_id = f->v[f->at].diff_id;
-	auto_free char *path = xasprintf("layers/%s/" LAYER_RECORD_NAME, oci_digest_hex(diff_id));
 	auto_close int tree = -1, record = -1;
-	char got[8 + HASH_HEX_SIZE];
-	uint64_t bytes;
 	int r;
 
 	if (!store_tree_exists(f->st, STORE_LAYER, diff_id))
 		return 0;
-	record = openat(store_fd(f->st), path, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
+	record = rootfs_layer_record(f->st, diff_id, NULL);
 	if (record < 0)
 		return 0; /* a layer of an older mlrun has none */
 	tree = store_tree_open(f->st, STORE_LAYER, diff_id, err);
 	if (tree < 0)
 		return tree;
-	r = layer_rebuild(record, tree, queue_put, f->flows[f->at].queue, got, &bytes, err);
-	if (r == 0 && strcmp(got, diff_id) != 0)
-		r = mlr_fail(err, EBADMSG, "its files give a layer of digest %s", got);
+	r = rootfs_layer_rebuild(diff_id, record, tree, queue_put, f->flows[f->at].queue, err);
 	if (r < 0) {
 		mlr_wrap(err, "write it from the store");
 		return r == -EPIPE ? r

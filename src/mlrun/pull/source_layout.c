@@ -24,17 +24,11 @@ struct source_layout {
 	uint64_t size;
 };
 
-void bundle_digest(const void *buf, size_t len, char digest[OCI_DIGEST_SIZE])
-{
-	memcpy(digest, "sha256:", 7);
-	hash_buffer(buf, len, digest + 7);
-}
-
-int bundle_check(const char *digest, const void *buf, size_t len, struct mlr_error *err)
+static int check(const char *digest, const void *buf, size_t len, struct mlr_error *err)
 {
 	char is[OCI_DIGEST_SIZE];
 
-	bundle_digest(buf, len, is);
+	hash_digest(buf, len, is);
 	if (strcmp(is, digest) != 0)
 		return mlr_fail(err, EBADMSG, "blob %s: its bytes hash to %s", digest, is);
 	return 0;
@@ -53,7 +47,7 @@ static int read_blob(
 	int r = files_read(l->files, name, OCI_DOCUMENT_MAX, &buf, len, err);
 
 	if (r == 0)
-		r = bundle_check(digest, buf, *len, err);
+		r = check(digest, buf, *len, err);
 	if (r == 0)
 		*ret = take_ptr(&buf);
 	return r;
@@ -205,7 +199,7 @@ static int settle(struct source_layout *l, struct bundle *b, char **text, size_t
 	if (r < 0)
 		return r;
 	if (r == 1) {
-		bundle_digest(*text, len, l->digest);
+		hash_digest(*text, len, l->digest);
 		memcpy(l->index.digest, l->digest, OCI_DIGEST_SIZE);
 		l->index.len = len;
 		l->index.data = take_ptr(text);

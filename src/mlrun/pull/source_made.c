@@ -161,7 +161,7 @@ static void finish(
 	struct source_made *m, const struct strv *diff_ids, const unsigned long long *sizes)
 {
 	m->manifest = oci_save_manifest(m->config_digest, m->config_len, diff_ids, sizes);
-	bundle_digest(m->manifest, strlen(m->manifest), m->manifest_digest);
+	hash_digest(m->manifest, strlen(m->manifest), m->manifest_digest);
 }
 
 static int take_layers(struct source_made *m, struct files *f, const struct oci_save_image *im,
@@ -209,7 +209,7 @@ static int take_image(struct source_made **ret, struct bundle *b, const struct o
 
 	if (r < 0)
 		return mlr_wrap(err, "configuration");
-	bundle_digest(m->config, m->config_len, m->config_digest);
+	hash_digest(m->config, m->config_len, m->config_digest);
 	r = check_config_name(m, im->config, err);
 	if (r == 0)
 		r = oci_config_parse(m->config, m->config_len, &c, err);
@@ -305,7 +305,7 @@ int bundle_rootfs(int fd, const struct oci_platform *platform, const struct plai
 		return r;
 	m->config = make_config(platform, diff_ids.v[0]);
 	m->config_len = strlen(m->config);
-	bundle_digest(m->config, m->config_len, m->config_digest);
+	hash_digest(m->config, m->config_len, m->config_digest);
 	finish(m, &diff_ids, &size);
 	*ret = &take_ptr(&m)->source;
 	return 0;

@@ -95,8 +95,7 @@ static int end_fetch(void *ctx, struct http_exchange *x, struct mlr_error *err)
 
 	if (!f->b.data)
 		return mlr_fail(err, EPROTO, "%s: the answer is empty", f->what);
-	memcpy(f->digest, "sha256:", 7);
-	hash_buffer(f->b.data, f->b.len, f->digest + 7);
+	hash_digest(f->b.data, f->b.len, f->digest);
 	if (want && strcmp(want, f->digest) != 0)
 		return mlr_fail(err, EBADMSG, "%s: the registry's bytes hash to %s, not to %.100s",
 			f->what, f->digest, want);

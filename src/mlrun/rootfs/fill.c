@@ -6,6 +6,7 @@
 #include "base/memory.h"
 #include "layer/unpack.h"
 #include "rootfs/flatten.h"
+#include "rootfs/layers.h"
 #include "store/tree.h"
 
 #include <errno.h>
@@ -171,19 +172,13 @@ struct stored {
 static int rewrite(void *ctx, layer_write_fn write, void *to, struct mlr_error *err)
 {
 	const struct stored *s = ctx;
-	char is[8 + HASH_HEX_SIZE];
-	uint64_t bytes;
-	int r = layer_rebuild(s->record, s->tree, write, to, is, &bytes, err);
 
-	if (r == 0 && strcmp(is, s->diff_id) != 0)
-		r = mlr_fail(err, EBADMSG, "its files now give %s: one was changed", is);
-	return r;
+	return rootfs_layer_rebuild(s->diff_id, s->record, s->tree, write, to, err);
 }
 
 int rootfs_fill_from(
 	struct store *st, struct store *from, const char *diff_id, struct mlr_error *err)
 {
-	auto_free char *path = xasprintf("layers/%s/" LAYER_RECORD_NAME, oci_digest_hex(diff_id));
 	auto_close int record = -1, tree = -1;
 	struct stored s;
 	int r;
@@ -193,9 +188,9 @@ int rootfs_fill_from(
 	r = tree = store_tree_open(from, STORE_LAYER, diff_id, err);
 	if (r < 0)
 		return r;
-	record = openat(store_fd(from), path, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
-	if (record < 0)
-		return mlr_fail_errno(err, "open '%s/%s'", store_path(from), path);
+	r = record = rootfs_layer_record(from, diff_id, err);
+	if (r < 0)
+		return r;
 	s = (struct stored){ record, tree, diff_id };
 	r = rootfs_fill(st, diff_id, rewrite, &s, err);
 	return r < 0 ? mlr_wrap(err, "layer %s of store '%s'", diff_id, store_path(from)) : 0;

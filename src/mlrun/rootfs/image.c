@@ -44,12 +44,6 @@ int rootfs_image_stack(struct store *st, const char *manifest, int one_tree, str
 	return r < 0 ? r : store_open_dirs(st, manifest, f, &f->open, err);
 }
 
-static void digest_of(const char *text, size_t len, char digest[OCI_DIGEST_SIZE])
-{
-	memcpy(digest, "sha256:", 7);
-	hash_buffer(text, len, digest + 7);
-}
-
 /* The OCI media type, even if the layers were named by other types. */
 static const char *media_type(const struct oci_layer *l, const char *diff_id)
 {
@@ -66,7 +60,7 @@ static char *make_manifest(const struct rootfs_image *im, const struct oci_confi
 	char digest[OCI_DIGEST_SIZE];
 	struct oci_descriptor config = { digest, config_type, strlen(im->config) };
 
-	digest_of(im->config, strlen(im->config), digest);
+	hash_digest(im->config, strlen(im->config), digest);
 	for (size_t i = 0; i < im->n; i++) {
 		layers[i] = im->layers[i].blob;
 		layers[i].media_type = (char *)media_type(&im->layers[i], c->diff_ids.v[i]);
@@ -78,7 +72,7 @@ static int put_blob(struct store *st, const char *text, struct mlr_error *err)
 {
 	char digest[OCI_DIGEST_SIZE];
 
-	digest_of(text, strlen(text), digest);
+	hash_digest(text, strlen(text), digest);
 	return store_blob_put(st, digest, text, strlen(text), err);
 }
 
@@ -115,7 +109,7 @@ int rootfs_image_put(struct store *st, const char *name, const struct rootfs_ima
 		return mlr_fail(err, EPROTO, "the manifest has %zu layers, the configuration %zu",
 			im->n, f.config.diff_ids.n);
 	manifest = make_manifest(im, &f.config);
-	digest_of(manifest, strlen(manifest), digest);
+	hash_digest(manifest, strlen(manifest), digest);
 	r = put_blob(st, manifest, err);
 	if (r == 0)
 		r = put_blob(st, im->config, err);

@@ -10,6 +10,7 @@
 #include "store/tree.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -172,4 +173,25 @@ int rootfs_layer_implies(const struct rootfs_layer *l, const char *path)
 
 	return l->implicit.n &&
 		bsearch(&key, l->implicit.v, l->implicit.n, sizeof(char *), by_text) != NULL;
+}
+
+int rootfs_layer_record(struct store *st, const char *diff_id, struct mlr_error *err)
+{
+	auto_free char *path = xasprintf("layers/%s/" LAYER_RECORD_NAME, oci_digest_hex(diff_id));
+	int fd = openat(store_fd(st), path, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
+
+	return fd < 0 ? mlr_fail_errno(err, "open '%s/%s'", store_path(st), path) : fd;
+}
+
+int rootfs_layer_rebuild(const char *diff_id, int record_fd, int tree_fd, layer_write_fn write,
+	void *ctx, struct mlr_error *err)
+{
+	char is[8 + HASH_HEX_SIZE];
+	uint64_t bytes;
+	int r = layer_rebuild(record_fd, tree_fd, write, ctx, is, &bytes, err);
+
+	if (r == 0 && strcmp(is, diff_id) != 0)
+		r = mlr_fail(
+			err, EBADMSG, "its files give a layer of digest %s: one was changed", is);
+	return r;
 }

@@ -4,6 +4,7 @@
 
 #include "base/error.h"
 #include "base/strv.h"
+#include "layer/record.h"
 #include "store/store.h"
 
 #include <stddef.h>
@@ -32,6 +33,14 @@ void rootfs_layers_done(struct rootfs_layers *l);
 /* Are the notes beside a layer's tree unchanged? Returns 0, also for a layer of an older mlrun,
  * which has no digest of them; -EBADMSG. */
 int rootfs_layer_notes_check(struct store *st, const char *diff_id, struct mlr_error *err);
+
+/* Open a stored layer's record (layer/record.h). Returns the descriptor; -ENOENT for a layer of an
+ * older mlrun, which has none; -errno. */
+int rootfs_layer_record(struct store *st, const char *diff_id, struct mlr_error *err);
+
+/* layer_rebuild() of a stored layer, and -EBADMSG unless the digest is diff_id. */
+int rootfs_layer_rebuild(const char *diff_id, int record_fd, int tree_fd, layer_write_fn write,
+	void *ctx, struct mlr_error *err);
 
 /* Did the layer use this directory without naming it? path is as in its tree, "." for the top. */
 int rootfs_layer_implies(const struct rootfs_layer *l, const char *path);

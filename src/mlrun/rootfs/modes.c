@@ -122,13 +122,11 @@ static int remember(void *ctx, struct archive_entry *e, struct mlr_error *err)
 static int read_layer(
 	struct store *st, const char *diff_id, struct rootfs_modes *m, struct mlr_error *err)
 {
-	auto_free char *path = xasprintf("layers/%s/" LAYER_RECORD_NAME, oci_digest_hex(diff_id));
-	auto_close int fd = openat(store_fd(st), path, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
+	auto_close int fd = rootfs_layer_record(st, diff_id, err);
 	int r;
 
 	if (fd < 0)
-		return errno == ENOENT ? 0
-				       : mlr_fail_errno(err, "open '%s/%s'", store_path(st), path);
+		return fd == -ENOENT ? 0 : fd;
 	m->dir[0] = '\0';
 	r = layer_headers(fd, remember, m, err);
 	return r < 0 ? mlr_wrap(err, "layer %s", diff_id) : 0;

@@ -141,7 +141,6 @@ static int verify_blob(struct verification *v, const char *name, struct mlr_erro
 static int compare_layer(
 	struct verification *v, const char *diff_id, struct strv *files, struct mlr_error *why)
 {
-	auto_free char *record = xasprintf("layers/%s/" LAYER_RECORD_NAME, oci_digest_hex(diff_id));
 	auto_close int tree = -1, fd = -1;
 	int r = store_tree_check(v->st, STORE_LAYER, diff_id, why);
 
@@ -150,9 +149,9 @@ static int compare_layer(
 	tree = store_tree_open(v->st, STORE_LAYER, diff_id, why);
 	if (tree < 0)
 		return tree;
-	fd = openat(store_fd(v->st), record, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
+	fd = rootfs_layer_record(v->st, diff_id, why);
 	if (fd < 0)
-		return errno == ENOENT ? 1 : mlr_fail_errno(why, "open " LAYER_RECORD_NAME);
+		return fd == -ENOENT ? 1 : fd;
 	r = rootfs_verify_layer(diff_id, fd, tree, files, why);
 	return r == 0 ? rootfs_layer_notes_check(v->st, diff_id, why) : r;
 }

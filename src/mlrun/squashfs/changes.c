@@ -26,7 +26,8 @@ void squashfs_changes_done(struct squashfs_changes *c)
 	c->parent = NULL;
 }
 
-int squashfs_changes_enter(
+/* Go to the parent directory of path; its last component is in *name. path is not the top. */
+static int enter(
 	struct squashfs_changes *c, const char *path, const char **name, struct mlr_error *err)
 {
 	const char *slash = strrchr(path, '/');
@@ -64,7 +65,7 @@ int squashfs_changes_put(struct squashfs_changes *c, const char *path,
 
 	if (!*path)
 		return mlr_fail(err, EPROTO, "it would replace the top directory");
-	r = squashfs_changes_enter(c, path, &name, err);
+	r = enter(c, path, &name, err);
 	if (r < 0)
 		return r;
 	dir = c->parent;
@@ -93,7 +94,7 @@ static int put_dir(struct squashfs_changes *c, const char *path, struct squashfs
 
 	if (!inode)
 		return err ? -err->code : -ENOMEM;
-	r = squashfs_changes_enter(c, path, &name, err);
+	r = enter(c, path, &name, err);
 	if (r < 0)
 		return r;
 	had = squashfs_names_find(c->t, c->parent, name, strlen(name)) != NULL;
@@ -111,7 +112,7 @@ int squashfs_changes_dir(struct squashfs_changes *c, const char *path, unsigned 
 	int r;
 
 	if (*path) {
-		r = squashfs_changes_enter(c, path, &name, err);
+		r = enter(c, path, &name, err);
 		if (r < 0)
 			return r;
 		n = squashfs_names_find(c->t, c->parent, name, strlen(name));
@@ -159,7 +160,7 @@ int squashfs_changes_link(
 
 	if (!*path || !*target)
 		return mlr_fail(err, EPROTO, "a hard link of the top directory");
-	r = squashfs_changes_enter(c, path, &name, err);
+	r = enter(c, path, &name, err);
 	if (r < 0)
 		return r;
 	n = find_target(c, target, err);
@@ -183,7 +184,7 @@ int squashfs_changes_whiteout(struct squashfs_changes *c, const char *path, stru
 
 	if (!*path)
 		return mlr_fail(err, EPROTO, "a whiteout of no name");
-	r = squashfs_changes_enter(c, path, &name, err);
+	r = enter(c, path, &name, err);
 	if (r < 0)
 		return r;
 	if (!*name || strcmp(name, ".") == 0 || strcmp(name, "..") == 0)

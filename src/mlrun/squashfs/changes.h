@@ -46,10 +46,6 @@ int squashfs_changes_link(
 int squashfs_changes_whiteout(struct squashfs_changes *c, const char *path, struct mlr_error *err);
 int squashfs_changes_opaque(struct squashfs_changes *c, const char *path, struct mlr_error *err);
 
-/* Go to the parent directory of path; its last component is in *name. path is not the top. */
-int squashfs_changes_enter(
-	struct squashfs_changes *c, const char *path, const char **name, struct mlr_error *err);
-
 /*
  * Apply a layer's changes to the result of the layers below, as rootfs/flatten.h does with trees. A
  * directory that the layer used without naming it keeps the lower mode and time; if a lower symlink

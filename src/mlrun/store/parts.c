@@ -46,7 +46,7 @@ static void add_blobs(struct store *st, const char *manifest, struct strv *paths
 		add_descriptor(paths, layer);
 }
 
-int store_parts_add(
+static int add_parts(
 	struct store *st, const char *manifest, struct strv *paths, struct mlr_error *err)
 {
 	auto_call(store_facts_done) struct store_facts f = STORE_FACTS_INIT;
@@ -70,7 +70,7 @@ int store_parts_add_image(
 	struct store *st, const struct store_image *im, struct strv *paths, struct mlr_error *err)
 {
 	add_blob(paths, im->index);
-	return store_parts_add(st, im->manifest, paths, err);
+	return add_parts(st, im->manifest, paths, err);
 }
 
 int store_parts_in_use(struct store *st, const char *manifest)
@@ -94,7 +94,7 @@ static int add_nameless(struct store *st, const char *file, const struct strv *n
 	snprintf(manifest, sizeof(manifest), "sha256:%.64s", file);
 	if (oci_digest_check(manifest, NULL) < 0 || strv_has(named, manifest))
 		return 0;
-	return store_parts_add(st, manifest, store_parts_in_use(st, manifest) ? keep : go, err);
+	return add_parts(st, manifest, store_parts_in_use(st, manifest) ? keep : go, err);
 }
 
 int store_parts_add_nameless(struct store *st, const struct strv *named, struct strv *keep,

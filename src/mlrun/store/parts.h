@@ -11,13 +11,8 @@
 #include "store/image.h"
 #include "store/store.h"
 
-/* The parts of the image with this manifest, there or not. Without facts (an rm that was killed)
- * its layers are not known. Returns 0, or -EPROTO for damaged facts: their parts could not be
- * spared. */
-int store_parts_add(
-	struct store *st, const char *manifest, struct strv *paths, struct mlr_error *err);
-
-/* The same of an image with a name: its index as well. */
+/* The parts of an image with a name, there or not. Without facts (an rm that was killed) its layers
+ * are not known. Returns 0, or -EPROTO for damaged facts: their parts could not be spared. */
 int store_parts_add_image(
 	struct store *st, const struct store_image *im, struct strv *paths, struct mlr_error *err);
 

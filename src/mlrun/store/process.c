@@ -10,7 +10,7 @@
 #include <string.h>
 #include <unistd.h>
 
-void store_process_host(char host[STORE_HOST_SIZE])
+static void read_host(char host[STORE_HOST_SIZE])
 {
 	memset(host, 0, STORE_HOST_SIZE);
 	if (gethostname(host, STORE_HOST_SIZE - 1) < 0 || !host[0])
@@ -59,7 +59,7 @@ int store_process_self(struct store_process *ret)
 	p.start = shown.start;
 	if (shown.pid == p.pid) /* else /proc is another's */
 		p.pid_ns = own_pid_ns();
-	store_process_host(p.host);
+	read_host(p.host);
 	*ret = p;
 	return 0;
 }
@@ -110,7 +110,7 @@ int store_work_path(const char *kind, char path[STORE_WORK_PATH], struct mlr_err
 	return 0;
 }
 
-int store_process_alive(const struct store_process *p, const struct store_process *self)
+static int alive_here(const struct store_process *p, const struct store_process *self)
 {
 	struct proc_stat shown;
 	char path[40];
@@ -128,7 +128,7 @@ int store_process_alive(const struct store_process *p, const struct store_proces
 int store_process_judge(
 	struct store *st, const struct store_process *p, const struct store_process *self)
 {
-	int alive = store_process_alive(p, self);
+	int alive = alive_here(p, self);
 
 	/* A local file system knows of one boot at a time. */
 	return alive == 0 && strcmp(p->boot, self->boot) != 0 && !unsynced_allowed(st) ? -1 : alive;

@@ -29,9 +29,6 @@ struct store_process {
 void store_process_name(const struct store_process *p, char name[STORE_PROCESS_NAME]);
 int store_process_parse(const char *name, struct store_process *ret);
 
-/* This host's name, fit for a file name. */
-void store_process_host(char host[STORE_HOST_SIZE]);
-
 /* This boot of this kernel. Returns 0 or -errno when /proc cannot tell. */
 int store_process_boot(char boot[STORE_BOOT_SIZE]);
 
@@ -49,12 +46,11 @@ int store_process_self(struct store_process *ret);
 #define STORE_WORK_PATH (STORE_PROCESS_NAME + 32)
 int store_work_path(const char *kind, char path[STORE_WORK_PATH], struct mlr_error *err);
 
-/* Does that process still run? 1, 0, or -1 when it belongs to another host or another PID namespace
- * and cannot be judged from here. */
-int store_process_alive(const struct store_process *p, const struct store_process *self);
-
-/* The same of one that left its name in a store. Two nodes may bear one name: where nodes may share
- * the store, another boot of a host of this name gives -1 as well. */
+/*
+ * Does a process that left its name in a store still run? 1, 0, or -1 when it belongs to another
+ * host or another PID namespace and cannot be judged from here. Two nodes may bear one name: where
+ * nodes may share the store, another boot of a host of this name gives -1 as well.
+ */
 int store_process_judge(
 	struct store *st, const struct store_process *p, const struct store_process *self);
 

@@ -47,7 +47,8 @@ static void drop_last(struct strv *l)
 	l->v[l->n] = NULL;
 }
 
-void removal_take_back(struct removal *rm, size_t n)
+/* Undo every throw_away() but the first n. */
+static void take_back(struct removal *rm, size_t n)
 {
 	int fd = store_fd(rm->st);
 
@@ -62,7 +63,9 @@ void removal_take_back(struct removal *rm, size_t n)
 	}
 }
 
-int removal_throw(struct removal *rm, const char *path, struct mlr_error *err)
+/* Take one path out of sight. What is not there is gone already. -ESTALE: another process took this
+ * one for dead; all is back in its place. */
+static int throw_away(struct removal *rm, const char *path, struct mlr_error *err)
 {
 	char to[STORE_WORK_PATH];
 	int r = store_trash(rm->st, path, to, err);
@@ -74,18 +77,18 @@ int removal_throw(struct removal *rm, const char *path, struct mlr_error *err)
 	if (store_remover_holds(rm->hold))
 		return 0;
 	/* Whoever took us for dead may add what needs this. */
-	removal_take_back(rm, 0);
+	take_back(rm, 0);
 	return store_hold_lost(rm->st, err);
 }
 
 int removal_throw_for_good(struct removal *rm, const char *path, struct mlr_error *err)
 {
-	int r = store_parts_spared(&rm->spare, path) ? 0 : removal_throw(rm, path, err);
+	int r = store_parts_spared(&rm->spare, path) ? 0 : throw_away(rm, path, err);
 
 	if (r != -ENOSPC && r != -EDQUOT)
 		return r;
 	removal_empty_trash(rm, NULL);
-	return removal_throw(rm, path, err);
+	return throw_away(rm, path, err);
 }
 
 /* A process that nobody here can see; it may have ended long ago. */
@@ -167,19 +170,19 @@ int removal_unname(struct removal *rm, const struct store_image *im, enum remova
 	if (which == REMOVAL_LAST_NAME) /* most refusals end here, with nothing moved */
 		r = check_users(rm->st, im, force, err);
 	if (r == 0)
-		r = removal_throw(rm, path, err);
+		r = throw_away(rm, path, err);
 	if (r < 0 || which == REMOVAL_ONE_NAME)
 		return r;
 	/* A pull of it is under way: it brings the name back, and needs the facts no less. */
 	if (store_parts_spared(&rm->spare, facts))
 		return 0;
-	r = removal_throw(rm, facts, err);
+	r = throw_away(rm, facts, err);
 	if (r == 0)
 		r = check_users(rm->st, im, force, err);
 	if (r == 0)
 		store_lease_drop(rm->st, im->manifest);
 	else
-		removal_take_back(rm, before);
+		take_back(rm, before);
 	return r;
 }
 

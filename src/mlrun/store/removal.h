@@ -28,16 +28,10 @@ struct removal {
 int removal_begin(struct removal *rm, struct mlr_error *err);
 void removal_end(struct removal *rm);
 
-/* Take one path out of sight. What is not there is gone already. -ESTALE: another process took this
- * one for dead; all is back in its place. */
-int removal_throw(struct removal *rm, const char *path, struct mlr_error *err);
-
-/* The same for what nothing can bring back; not what pulls at work count on, and on a full disk
- * what lies in the trash makes room for the next. */
+/* Take one path out of sight that nothing can bring back; not what pulls at work count on, and on a
+ * full disk what lies in the trash makes room for the next. What is not there is gone already.
+ * -ESTALE: another process took this one for dead; all is back in its place. */
 int removal_throw_for_good(struct removal *rm, const char *path, struct mlr_error *err);
-
-/* Undo every removal_throw() but the first n. */
-void removal_take_back(struct removal *rm, size_t n);
 
 enum removal_name {
 	REMOVAL_ONE_NAME,  /* the manifest has other names */
