@@ -109,21 +109,18 @@ void assert_floats(const char *what, enum dtype dtype, const float *got, const f
 
 static int go_forward(void **state)
 {
-	(void)state;
 	cuda_on_cpu_order(CUDA_ORDER_FORWARD);
 	return 0;
 }
 
 static int go_back(void **state)
 {
-	(void)state;
 	cuda_on_cpu_order(CUDA_ORDER_REVERSE);
 	return 0;
 }
 
 static int go_about(void **state)
 {
-	(void)state;
 	cuda_on_cpu_order(CUDA_ORDER_RANDOM);
 	return 0;
 }

@@ -20,14 +20,12 @@ char root[PATH_MAX];
 
 int make_root(void **state)
 {
-	(void)state;
 	strcpy(root, "/tmp/mlr-test.XXXXXX");
 	return mkdtemp(root) ? 0 : -1;
 }
 
 int drop_root(void **state)
 {
-	(void)state;
 	return file_remove_tree(AT_FDCWD, root, NULL);
 }
 

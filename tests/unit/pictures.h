@@ -36,7 +36,6 @@ static void take_png(png_structp png, png_bytep data, size_t len)
 
 static void no_flush(png_structp png)
 {
-	(void)png;
 }
 
 /* rows: as PNG packs them, `stride` bytes each. */

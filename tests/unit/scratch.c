@@ -36,7 +36,6 @@ int setup(void **state)
 {
 	const char *tmp = getenv("TMPDIR");
 
-	(void)state;
 	snprintf(dir, sizeof(dir), "%s/mlr-test-store.XXXXXX", tmp ? tmp : "/tmp");
 	assert_non_null(mkdtemp(dir));
 	memset(&err, 0, sizeof(err));
@@ -46,7 +45,6 @@ int setup(void **state)
 
 int teardown(void **state)
 {
-	(void)state;
 	store_close(st);
 	st = NULL;
 	return file_remove_tree(AT_FDCWD, dir, NULL);

@@ -135,7 +135,6 @@ ssize_t tar_read(void *ctx, void *buf, size_t len, struct mlr_error *err)
 {
 	struct tar *t = ctx;
 
-	(void)err;
 	if (t->chunk && len > t->chunk)
 		len = t->chunk;
 	if (len > t->n - t->at)

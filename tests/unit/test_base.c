@@ -30,7 +30,6 @@ static int dirfd_;
 
 static int make_dir(void **state)
 {
-	(void)state;
 	strcpy(dir, "/tmp/mlr-test-base.XXXXXX");
 	assert_non_null(mkdtemp(dir));
 	dirfd_ = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -39,7 +38,6 @@ static int make_dir(void **state)
 
 static int drop_dir(void **state)
 {
-	(void)state;
 	close(dirfd_);
 	return file_remove_tree(AT_FDCWD, dir, NULL);
 }
@@ -48,7 +46,6 @@ static void an_error_reads_from_the_act_down_to_the_cause(void **state)
 {
 	struct mlr_error err = MLR_ERROR_INIT;
 
-	(void)state;
 	assert_int_equal(mlr_fail(&err, ENOENT, "no file '%s'", "x"), -ENOENT);
 	assert_int_equal(mlr_wrap(&err, "pull %s", "demo:1"), -ENOENT);
 	mlr_hint(&err, "try %s", "again");
@@ -60,7 +57,6 @@ static void an_error_longer_than_its_room_is_cut_and_terminated(void **state)
 	struct mlr_error err = MLR_ERROR_INIT;
 	char big[3000];
 
-	(void)state;
 	memset(big, 'a', sizeof(big) - 1);
 	big[sizeof(big) - 1] = '\0';
 	mlr_fail(&err, EIO, "%s", big);
@@ -74,7 +70,6 @@ static void an_error_longer_than_its_room_keeps_cause_and_hint(void **state)
 	struct mlr_error err = MLR_ERROR_INIT;
 	char big[2001] = "";
 
-	(void)state;
 	for (int i = 0; i < 1000; i++)
 		strcat(big, "\xc3\xa9");
 	errno = ENOSPC;
@@ -94,7 +89,6 @@ static void a_name_with_line_ends_forges_neither_a_line_nor_a_hint(void **state)
 	struct mlr_error err = MLR_ERROR_INIT, again = MLR_ERROR_INIT;
 	char big[4000];
 
-	(void)state;
 	mlr_fail(&err, EIO, "read '%s'", evil);
 	mlr_wrap(&err, "class '%s'", "a\n\nb");
 	mlr_hint(&err, "rename '%s'", evil);
@@ -121,7 +115,6 @@ static void control_characters_are_shown_and_not_sent(void **state)
 				   "31m\xc2\xa0\xc3\xa9\xc2";
 	char out[100] = "", one[ESCAPE_SIZE];
 
-	(void)state;
 	for (const char *s = evil; *s;) {
 		s += escape_next(s, one);
 		strcat(out, one);
@@ -162,7 +155,6 @@ static void a_line_of_the_log_cannot_steer_the_terminal(void **state)
 	char said[500];
 	int out[2], saved = begin_reading(out);
 
-	(void)state;
 	mlr_log(MLR_ERROR, "%s",
 		"one\n\ttwo\033[2J\xc2\x9b"
 		"31m\nhint: x");
@@ -185,7 +177,6 @@ static void a_file_that_cannot_be_replaced_is_named_itself(void **state)
 {
 	struct mlr_error err = MLR_ERROR_INIT;
 
-	(void)state;
 	assert_int_equal(file_replace(dirfd_, "no/such/f", "x", 1, 0644, &err), -ENOENT);
 	assert_string_equal(err.text, "create 'no/such/f': No such file or directory");
 }
@@ -195,7 +186,6 @@ static void a_replaced_file_has_the_new_bytes_and_leaves_no_temporary(void **sta
 	auto_free char *got = NULL;
 	size_t len = 0;
 
-	(void)state;
 	assert_int_equal(file_replace(dirfd_, "f", "one", 3, 0644, NULL), 0);
 	assert_int_equal(file_replace(dirfd_, "f", "other", 5, 0644, NULL), 0);
 	assert_int_equal(file_read(dirfd_, "f", 100, &got, &len, NULL), 0);
@@ -227,7 +217,6 @@ static void what_a_kill_left_beside_a_file_is_removed_and_nothing_else(void **st
 	const int old = 2 * 3600;
 	int fd, leases;
 
-	(void)state;
 	for (size_t i = 0; i < ARRAY_LEN(others); i++)
 		close(left_over(others[i], old));
 	assert_int_equal(symlinkat("f", dirfd_, "f.1111111111111111.tmp"), 0);
@@ -258,7 +247,6 @@ static void the_temporary_of_a_process_with_the_same_pid_is_in_nobodys_way(void 
 {
 	char name[64];
 
-	(void)state;
 	for (int i = 0; i < 100; i++) {
 		snprintf(name, sizeof(name), "g.%ld.%d.tmp", (long)getpid(), i);
 		close(openat(dirfd_, name, O_WRONLY | O_CREAT | O_CLOEXEC, 0644));
@@ -275,7 +263,6 @@ static void a_file_larger_than_the_ceiling_is_refused(void **state)
 	struct mlr_error err = MLR_ERROR_INIT;
 	char *got = NULL;
 
-	(void)state;
 	assert_int_equal(file_replace(dirfd_, "big", "12345", 5, 0644, NULL), 0);
 	assert_int_equal(file_read(dirfd_, "big", 4, &got, NULL, &err), -EFBIG);
 	assert_null(got);
@@ -285,7 +272,6 @@ static void a_file_larger_than_the_ceiling_is_refused(void **state)
 
 static void a_path_in_a_root_cannot_leave_it(void **state)
 {
-	(void)state;
 	assert_int_equal(symlinkat("/etc", dirfd_, "escape"), 0);
 	assert_int_equal(file_open_in_root(dirfd_, "escape/passwd", O_RDONLY, 0), -ENOENT);
 	assert_int_equal(file_open_in_root(dirfd_, "../../../../etc/passwd", O_RDONLY, 0), -ENOENT);
@@ -296,7 +282,6 @@ static void a_user_and_his_group_are_found_by_number(void **state)
 {
 	struct account a;
 
-	(void)state;
 	assert_int_equal(
 		file_replace(dirfd_, "passwd",
 			"root:x:0:0:root:/root:/bin/sh\n+nis::1000:::\n#ann:x:1000:1::/:/\nshort:x\n"
@@ -344,7 +329,6 @@ static void walking_finds_what_the_kernel_finds(void **state)
 	static const int flags[] = { O_PATH, O_PATH | O_NOFOLLOW, O_RDONLY, O_RDONLY | O_NOFOLLOW,
 		O_PATH | O_DIRECTORY };
 
-	(void)state;
 	assert_int_equal(file_mkdir_p(dirfd_, "a/b", 0755, NULL), 0);
 	assert_int_equal(file_replace(dirfd_, "a/b/f", "1", 1, 0644, NULL), 0);
 	assert_int_equal(file_replace(dirfd_, "f", "2", 1, 0644, NULL), 0);
@@ -372,7 +356,6 @@ static void walking_ends_where_the_kernel_refuses(void **state)
 	auto_close int root = open("/", O_PATH | O_DIRECTORY | O_CLOEXEC);
 	int flags = O_RDONLY | O_DIRECTORY | O_NOATIME;
 
-	(void)state;
 	assert_int_equal(found(walk_open(root, ".", flags, WALK_BENEATH)),
 		found(file_open_beneath(root, ".", flags)));
 }
@@ -381,7 +364,6 @@ static void a_tree_is_removed_without_following_links_out_of_it(void **state)
 {
 	struct stat st;
 
-	(void)state;
 	assert_int_equal(file_mkdir_p(dirfd_, "t/a/b", 0755, NULL), 0);
 	assert_int_equal(file_replace(dirfd_, "keep", "x", 1, 0644, NULL), 0);
 	assert_int_equal(symlinkat("../../..", dirfd_, "t/a/up"), 0);
@@ -397,7 +379,6 @@ static void an_environment_list_holds_each_key_once_and_in_place(void **state)
 {
 	auto_strv struct strv l = STRV_INIT;
 
-	(void)state;
 	strv_env_set(&l, "A", "1");
 	strv_env_set(&l, "AB", "2");
 	strv_env_set(&l, "A", "3");
@@ -411,7 +392,6 @@ static void a_list_grows_and_stays_terminated(void **state)
 {
 	auto_strv struct strv l = STRV_INIT;
 
-	(void)state;
 	for (int i = 0; i < 1000; i++) {
 		strv_addf(&l, "%d", i);
 		assert_null(l.v[l.n]);
@@ -424,7 +404,6 @@ static void an_array_has_room_for_one_more_and_keeps_what_it_has(void **state)
 {
 	int *v = NULL;
 
-	(void)state;
 	for (size_t n = 0; n < 1000; n++) {
 		v = xgrow(v, n, sizeof(*v));
 		v[n] = (int)n;
@@ -442,7 +421,6 @@ static void both_hashes_give_the_digests_of_fips_180(void **state)
 		"ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad";
 	char hex[HASH_HEX_SIZE];
 
-	(void)state;
 	hash_buffer("abc", 3, hex);
 	assert_string_equal(hex, abc);
 	hash_name("abc", hex);
@@ -461,7 +439,6 @@ static void expect_clean(const char *path, const char *want)
 
 static void a_path_is_cleaned_without_looking_at_links(void **state)
 {
-	(void)state;
 	expect_clean("/", "/");
 	expect_clean("//", "/");
 	expect_clean("/a//b/./../c/", "/a/c");
@@ -474,7 +451,6 @@ static void a_path_is_cleaned_without_looking_at_links(void **state)
 
 static void a_path_is_below_by_whole_components(void **state)
 {
-	(void)state;
 	assert_true(path_below("/data", "/data"));
 	assert_true(path_below("/data/x", "/data"));
 	assert_true(path_below("/data", "/"));
@@ -484,7 +460,6 @@ static void a_path_is_below_by_whole_components(void **state)
 
 static void a_base_is_the_last_component(void **state)
 {
-	(void)state;
 	assert_string_equal(path_base("/data/x"), "x");
 	assert_string_equal(path_base("x"), "x");
 	assert_string_equal(path_base("/data/"), "");
@@ -496,7 +471,6 @@ static void an_elf_files_loader_is_found_in_its_first_bytes_and_nowhere_else(voi
 	Elf64_Ehdr *h = (Elf64_Ehdr *)data;
 	Elf64_Phdr *ph = (Elf64_Phdr *)(data + 64);
 
-	(void)state;
 	assert_int_equal(elf_interpreter("#!/bin/sh", 9, path), 0);
 	memcpy(h->e_ident, ELFMAG, SELFMAG);
 	h->e_ident[EI_CLASS] = ELFCLASS64;
@@ -523,7 +497,6 @@ static void a_list_is_joined_up_to_so_many(void **state)
 	auto_strv struct strv l = STRV_INIT;
 	auto_free char *none = strv_join(&l, 3, ", "), *one = NULL, *all = NULL;
 
-	(void)state;
 	assert_string_equal(none, "");
 	strv_add(&l, "a");
 	strv_add(&l, "b");
@@ -539,7 +512,6 @@ static void a_list_is_joined_up_to_so_many_bytes_and_says_that_there_is_more(voi
 	auto_free char *empty = strv_join_within(&l, 0, ", "), *none = NULL, *one = NULL,
 		       *all = NULL;
 
-	(void)state;
 	strv_add(&l, "ab");
 	strv_add(&l, "cd");
 	none = strv_join_within(&l, 1, ", ");

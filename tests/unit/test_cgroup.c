@@ -82,7 +82,6 @@ static void refused(unsigned cpus, int code, const char *why)
 
 static void the_nearest_delegated_group_that_hands_the_controllers_down_is_taken(void **state)
 {
-	(void)state;
 	put("/proc/self/cgroup", "1:name=x:/\n0::" APP "/term.scope\n");
 	found(0, 1 << 20, APP);
 	found(100, 0, USER "/user@7.service");
@@ -91,7 +90,6 @@ static void the_nearest_delegated_group_that_hands_the_controllers_down_is_taken
 
 static void a_session_without_delegation_is_told_the_way_out(void **state)
 {
-	(void)state;
 	if (geteuid() == 0)
 		return; /* whom no mode keeps out */
 	put("/proc/self/cgroup", "0::" USER "/session-3.scope\n");
@@ -100,7 +98,6 @@ static void a_session_without_delegation_is_told_the_way_out(void **state)
 
 static void a_machine_without_the_controllers_is_told_of(void **state)
 {
-	(void)state;
 	put("/proc/self/cgroup", "0::" APP "/term.scope\n");
 	mode("", 0755);
 	put("/sys/fs/cgroup/cgroup.controllers", "cpuset memory\n");
@@ -146,7 +143,6 @@ static void a_group_gets_the_limits_and_then_the_process_and_old_ones_are_swept(
 	auto_free char *used = xasprintf("%s/sys/fs/cgroup" APP "/mlrun-%d", root, (int)getppid());
 	struct stat st;
 
-	(void)state;
 	put("/proc/self/cgroup", "0::" APP "/term.scope\n");
 	put("/sys/fs/cgroup" APP "/cgroup.subtree_control", "cpu memory\n");
 	assert_int_equal(__real_mkdir(old, 0755), 0);
@@ -164,7 +160,6 @@ static void without_limits_no_group_is_looked_for(void **state)
 {
 	struct plan p = { 0 };
 
-	(void)state;
 	assert_int_equal(cgroup_enter("/no/such", &p, NULL), 0);
 }
 

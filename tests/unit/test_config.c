@@ -19,7 +19,6 @@ static char dir[64];
 
 static int make_dir(void **state)
 {
-	(void)state;
 	strcpy(dir, "/tmp/mlr-test-config.XXXXXX");
 	assert_non_null(mkdtemp(dir));
 	assert_int_equal(file_mkdir_p(AT_FDCWD, dir, 0755, NULL), 0);
@@ -30,7 +29,6 @@ static int make_dir(void **state)
 
 static int drop_dir(void **state)
 {
-	(void)state;
 	return file_remove_tree(AT_FDCWD, dir, NULL);
 }
 
@@ -71,7 +69,6 @@ static void a_later_value_wins_and_lists_add_up(void **state)
 	auto_call(config_done) struct config c = CONFIG_INIT;
 	auto_strv struct strv stores = STRV_INIT, mirrors = STRV_INIT;
 
-	(void)state;
 	parse("\xef\xbb\xbf# a comment\n"
 	      "store = /a\n"
 	      "  additional_stores = /x:/y ; why\n"
@@ -108,7 +105,6 @@ static void names_longer_than_libinihs_buffers_are_kept_whole(void **state)
 		"registry 123456789012.dkr.ecr.us-gov-west-1.amazonaws.com.and.some.more";
 	auto_free char *text = xasprintf("[%s]\nca = /%0150d\n", host, 7);
 
-	(void)state;
 	parse(text, &c);
 	assert_int_equal(strlen(config_get(&c, host, "ca")->value), 151);
 }
@@ -117,7 +113,6 @@ static void variables_and_the_home_directory_stand_in_paths(void **state)
 {
 	auto_call(config_done) struct config c = CONFIG_INIT;
 
-	(void)state;
 	setenv("HOME", "/home/u", 1);
 	setenv("MLR_A", "alpha", 1);
 	parse("store = ~/s/${MLR_A}x/$MLR_A\nadditional_stores = /$MLR_A:~/b\n", &c);
@@ -129,7 +124,6 @@ static void an_ipv6_address_has_brackets_of_its_own(void **state)
 {
 	auto_call(config_done) struct config c = CONFIG_INIT;
 
-	(void)state;
 	parse("[registry [::1]:5000] # a comment [1]\ninsecure = true\n"
 	      "[registry [fd00::2]]\ntimeout = 7\nmirror = [::1]:5000/p\n",
 		&c);
@@ -143,7 +137,6 @@ static void the_exec_section_has_lists_and_words(void **state)
 	auto_call(config_done) struct config c = CONFIG_INIT;
 	auto_strv struct strv volumes = STRV_INIT, env = STRV_INIT;
 
-	(void)state;
 	setenv("MLR_A", "alpha", 1);
 	unsetenv("MLR_NOT_SET");
 	parse("[ Exec ]\n"
@@ -176,7 +169,6 @@ static void an_environment_variable_wins_over_the_files_and_must_be_right(void *
 	int is_sites = -1;
 	char *word = NULL;
 
-	(void)state;
 	parse("[exec]\npull = never\n", &c);
 	unsetenv("MLRUN_PULL");
 	assert_int_equal(config_word(NULL, "exec", "pull", &word, &is_sites, &err), 0);
@@ -251,7 +243,6 @@ static void what_is_wrong_is_told_with_file_and_line(void **state)
 		{ "[exec]\nenv = A B=x\n", "f:2: invalid variable 'A B=x': use K=V or K" },
 	};
 
-	(void)state;
 	unsetenv("MLR_NOT_SET");
 	for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
 		auto_call(config_done) struct config c = CONFIG_INIT;
@@ -269,7 +260,6 @@ static void long_lines_and_binary_files_are_refused(void **state)
 	auto_free char *text = xasprintf("# %0300d\nstore = /%0300d\n", 0, 0);
 	struct mlr_error err = MLR_ERROR_INIT;
 
-	(void)state;
 	assert_int_equal(config_parse(&c, text, strlen(text), "f", &err), -EPROTO);
 	assert_string_equal(
 		err.text, "f:2: longer than 198 bytes; a list may be given as several lines");
@@ -285,7 +275,6 @@ static void the_users_file_is_found_and_must_be_the_users(void **state)
 		"configuration: %s: others than its owner may write to it (mode 660)\nhint: chmod go-w '%s'",
 		path, path);
 
-	(void)state;
 	{
 		auto_call(config_done) struct config c = CONFIG_INIT;
 
@@ -311,7 +300,6 @@ static void a_home_that_may_not_be_looked_into_has_no_settings(void **state)
 	auto_call(config_done) struct config c = CONFIG_INIT;
 	struct mlr_error err = MLR_ERROR_INIT;
 
-	(void)state;
 	chmod(parent, 0);
 	assert_int_equal(config_load(&c, &err), 0);
 	if (geteuid() != 0)
@@ -326,7 +314,6 @@ static void a_named_file_is_read_instead_and_must_be_there(void **state)
 	auto_free char *other = put("other.conf", "additional_stores = /o\n", 0644);
 	struct mlr_error err = MLR_ERROR_INIT;
 
-	(void)state;
 	{
 		auto_call(config_done) struct config c = CONFIG_INIT;
 

@@ -55,7 +55,6 @@ static void what_the_command_is_does_not_part_containers(void **state)
 {
 	auto_call(plan_done) struct plan p, q;
 
-	(void)state;
 	make_plan(&p);
 	make_plan(&q);
 	compare(&p, &q, 1, 1);
@@ -71,7 +70,6 @@ static void what_the_command_is_does_not_part_containers(void **state)
 
 static void what_the_container_is_parts_them_but_not_their_memory(void **state)
 {
-	(void)state;
 	for (int i = 0; i < 7; i++) {
 		auto_call(plan_done) struct plan p, q;
 
@@ -108,7 +106,6 @@ static void another_word_or_id_parts_all(void **state)
 {
 	auto_call(plan_done) struct plan p, q, r;
 
-	(void)state;
 	make_plan(&p);
 	make_plan(&q);
 	make_plan(&r);
@@ -125,7 +122,6 @@ static void names_do_not_run_into_each_other(void **state)
 {
 	auto_call(plan_done) struct plan p, q;
 
-	(void)state;
 	make_plan(&p);
 	make_plan(&q);
 	plan_mount_add(&p, PLAN_BIND, "/a", "/b 2:/c", 0, PLAN_FROM_USER, NULL);
@@ -138,7 +134,6 @@ static void what_stands_behind_a_nul_counts(void **state)
 {
 	auto_call(plan_done) struct plan p, q, r;
 
-	(void)state;
 	make_plan(&p);
 	make_plan(&q);
 	make_plan(&r);
@@ -162,7 +157,6 @@ static char *mountinfo(const char *source)
 
 static void a_mark_is_read_as_it_was_written(void **state)
 {
-	(void)state;
 	for (int shared = 0; shared < 2; shared++) {
 		auto_call(container_done) struct container c = CONTAINER_INIT;
 		auto_call(plan_done) struct plan p;
@@ -188,7 +182,6 @@ static void a_long_name_is_cut_where_the_kernel_would_refuse_it(void **state)
 {
 	auto_call(plan_done) struct plan p;
 
-	(void)state;
 	make_plan(&p);
 	free(p.image);
 	p.image = xmalloc(1000);
@@ -204,7 +197,6 @@ static void escapes_of_the_kernel_are_undone(void **state)
 	auto_call(container_done) struct container c = CONTAINER_INIT;
 	auto_free char *text = mountinfo("mlrun:rootfs:/a\\040b\\134c\\012");
 
-	(void)state;
 	assert_int_equal(container_parse(text, &c), 0);
 	assert_string_equal(c.image, "rootfs:/a b\\c\n");
 }
@@ -216,7 +208,6 @@ static void other_roots_are_none_of_ours(void **state)
 		"mlrun@0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdeg:x", "" };
 	struct container c;
 
-	(void)state;
 	for (size_t i = 0; i < ARRAY_LEN(sources); i++) {
 		auto_free char *text = mountinfo(sources[i]);
 
@@ -234,7 +225,6 @@ static void a_test_is_in_no_container(void **state)
 	struct container c;
 	int proc = open("/proc", O_PATH | O_DIRECTORY | O_CLOEXEC);
 
-	(void)state;
 	assert_int_equal(container_look(proc, getpid(), &c), -ENOENT);
 	assert_int_equal(container_look(proc, 4194305, &c), -ESRCH);
 	close(proc);
@@ -246,7 +236,6 @@ static void a_container_of_anothers_is_foreign_even_to_root(void **state)
 {
 	struct container c = { .owner = geteuid() };
 
-	(void)state;
 	assert_false(container_is_foreign(&c));
 	c.owner = geteuid() + 1;
 	assert_true(container_is_foreign(&c));
@@ -261,7 +250,6 @@ static void an_entry_is_a_pid_a_start_time_and_a_key(void **state)
 		"1 5 0123456789ABCDEF0123456789ABCDEF\n", "1 5\n", "\n" };
 	struct meeting_entry e;
 
-	(void)state;
 	assert_int_equal(meeting_entry_parse(good, &e), strlen(good) - 4);
 	assert_int_equal(e.pid, 123);
 	assert_true(e.start == 456789);
@@ -277,7 +265,6 @@ static void a_process_is_read_whatever_its_name(void **state)
 		"77 (a) R 1) ((\n) S 1 77 77 0 -1 4194560 1 2 3 4 5 6 7 8 20 0 1 0 4242 9 9";
 	struct proc_stat st;
 
-	(void)state;
 	assert_int_equal(proc_stat_parse(line, &st), 0);
 	assert_int_equal(st.pid, 77);
 	assert_int_equal(st.state, 'S');
@@ -346,7 +333,6 @@ static void a_process_is_a_door_by_one_call_or_by_its_files(void **state)
 	int end;
 	pid_t pid = start_in_namespaces(&end);
 
-	(void)state;
 	enter_by(pid, 1);
 	enter_by(pid, 0);
 	close(end);
@@ -360,7 +346,6 @@ static void one_that_has_ended_is_no_door_and_leaves_us_as_we_were(void **state)
 	struct door by_pidfd = DOOR_INIT, by_files = DOOR_INIT;
 	struct mlr_error err = MLR_ERROR_INIT;
 
-	(void)state;
 	assert_int_equal(door_open(proc, pid, &by_pidfd), 0);
 	assert_int_equal(door_open(proc, pid, &by_files), 0);
 	close(take_fd(&by_files.pidfd));

@@ -48,7 +48,6 @@ static void the_longest_namespace_wins(void **state)
 		"\"https://index.docker.io/v1/\":{\"auth\":\"djoy\"},"
 		"\"http://ghcr.io/v2/\":{\"auth\":\"dzoz\"},\"gcr.io\":{}}}");
 
-	(void)state;
 	for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
 		auto_call(credential_done) struct credential c = CREDENTIAL_INIT;
 		int r = authfile_find(f, cases[i].registry, cases[i].repository, &c, NULL);
@@ -63,7 +62,6 @@ static void passwords_may_hold_what_they_like(void **state)
 {
 	static const char *const passwords[] = { "", "a", ":", "a:b:c", "ü\"\\ \t", "1234567890" };
 
-	(void)state;
 	for (size_t i = 0; i < ARRAY_LEN(passwords); i++) {
 		auto_call(authfile_cleanup) struct authfile *f = parse(""), *again = NULL;
 		auto_call(credential_done) struct credential found = CREDENTIAL_INIT;
@@ -87,7 +85,6 @@ static void an_entry_goes_however_it_is_spelt(void **state)
 		"{\"auths\":{\"https://index.docker.io/v1/\":{},\"docker.io\":{},\"docker.io/x\":{}}}");
 	char *text;
 
-	(void)state;
 	assert_int_equal(authfile_unset(f, "docker.io"), 2);
 	assert_int_equal(authfile_unset(f, "docker.io"), 0);
 	text = authfile_text(f);
@@ -104,7 +101,6 @@ static void helpers_are_named_for_one_registry_or_for_all(void **state)
 	auto_call(authfile_cleanup) struct authfile *none = parse("{}");
 	int is_default;
 
-	(void)state;
 	assert_string_equal(authfile_helper(f, "quay.io", &is_default), "one");
 	assert_false(is_default);
 	assert_string_equal(authfile_helper(f, "docker.io", &is_default), "hub");
@@ -122,7 +118,6 @@ static void malformed_entries_are_refused(void **state)
 		"{\"auths\":{\"a\":{\"auth\":\"dXV1\"}}}",
 		"{\"auths\":{\"a\":{\"auth\":\"Ojox\"}}}", "{\"auths\":7}" };
 
-	(void)state;
 	for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
 		auto_call(authfile_cleanup) struct authfile *f = parse(cases[i]);
 		auto_call(credential_done) struct credential c = CREDENTIAL_INIT;
@@ -150,7 +145,6 @@ static void a_token_lives_as_long_as_its_server_says(void **state)
 	char text[128], when[32];
 	struct tm tm;
 
-	(void)state;
 	assert_int_equal(life("{\"token\":\"t\"}"), 60);
 	assert_int_equal(life("{\"access_token\":\"t\",\"expires_in\":300}"), 300);
 	assert_int_equal(life("{\"token\":\"\",\"access_token\":\"t\",\"expires_in\":1e9}"), 86400);
@@ -176,7 +170,6 @@ static void a_token_that_would_end_its_header_is_refused(void **state)
 	static const char *const cases[] = { "{\"token\":\"a b\"}", "{\"token\":\"a\\r\\nX: y\"}",
 		"{\"token\":\"\"}", "{}", "[]", "{\"token\":7}" };
 
-	(void)state;
 	for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
 		struct token t = TOKEN_INIT;
 
@@ -201,7 +194,6 @@ static void the_next_page_is_found_and_only_its_query_taken(void **state)
 		{ "", NULL },
 	};
 
-	(void)state;
 	for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
 		auto_free char *query = link_next_query(cases[i].header);
 
@@ -216,7 +208,6 @@ static void a_forms_fields_are_encoded(void **state)
 {
 	char *form = NULL;
 
-	(void)state;
 	url_add_field(&form, "grant_type", "refresh_token");
 	url_add_field(&form, "refresh_token", "a&b=c d%");
 	assert_string_equal(form, "grant_type=refresh_token&refresh_token=a%26b%3Dc%20d%25");

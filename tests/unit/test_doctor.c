@@ -63,7 +63,6 @@ static void an_old_kernel_is_told_by_the_calls_that_it_lacks(void **state)
 {
 	auto_call(doctor_report_done) struct doctor_report r = DOCTOR_REPORT_INIT;
 
-	(void)state;
 	put("/proc/sys/kernel/osrelease", "4.18.0-553.el8.x86_64\n");
 	look(check_kernel, &r);
 	tells(&r, "kernel", DOCTOR_WARNING,
@@ -84,7 +83,6 @@ static void the_setting_that_forbids_user_namespaces_is_named_with_its_command(v
 {
 	auto_call(doctor_report_done) struct doctor_report r = DOCTOR_REPORT_INIT;
 
-	(void)state;
 	put("/proc/filesystems", "nodev\tproc\n\text4\nnodev\toverlay\n");
 	put("/proc/sys/user/max_user_namespaces", "15000\n");
 	put("/proc/sys/user/max_mnt_namespaces", "15000\n");
@@ -106,7 +104,6 @@ static void apparmors_restriction_is_mended_by_a_profile(void **state)
 {
 	auto_call(doctor_report_done) struct doctor_report r = DOCTOR_REPORT_INIT;
 
-	(void)state;
 	put("/proc/sys/kernel/apparmor_restrict_unprivileged_userns", "1\n");
 	look(check_namespaces, &r);
 	tells(&r, "userns", DOCTOR_FAILURE, "no container", "no AppArmor profile",
@@ -122,7 +119,6 @@ static void a_kernel_without_overlayfs_is_told(void **state)
 {
 	auto_call(doctor_report_done) struct doctor_report r = DOCTOR_REPORT_INIT;
 
-	(void)state;
 	put("/proc/filesystems", "nodev\tproc\n\text4\nnodev\tmyoverlay\n");
 	look(check_namespaces, &r);
 	tells(&r, "overlay", DOCTOR_WARNING, "not in /proc/filesystems", "one tree",
@@ -134,7 +130,6 @@ static void fuse_is_missing_closed_or_open(void **state)
 	auto_call(doctor_report_done) struct doctor_report r = DOCTOR_REPORT_INIT;
 	auto_free char *device = xasprintf("%s/dev/fuse", root);
 
-	(void)state;
 	look(check_fuse, &r);
 	tells(&r, "fuse", DOCTOR_WARNING, "module fuse is not loaded", "--format=layers",
 		"modprobe fuse");
@@ -151,7 +146,6 @@ static void yama_in_its_strictest_mode_takes_a_reboot(void **state)
 {
 	auto_call(doctor_report_done) struct doctor_report r = DOCTOR_REPORT_INIT;
 
-	(void)state;
 	look(check_mpi, &r);
 	tells(&r, "ptrace", DOCTOR_PASS, "may read", NULL, NULL);
 	put("/proc/sys/kernel/yama/ptrace_scope", "3\n");
@@ -174,7 +168,6 @@ static void a_gpu_needs_driver_and_nodes(void **state)
 		"GCC version:  gcc version 12.2.0\n";
 	auto_call(doctor_report_done) struct doctor_report r = DOCTOR_REPORT_INIT;
 
-	(void)state;
 	look(check_gpu, &r);
 	tells(&r, "gpu", DOCTOR_PASS, "no GPU here", NULL, NULL);
 	put("/proc/driver/nvidia/version", version);
@@ -214,7 +207,6 @@ static void what_is_odd_about_gpus_is_told_with_its_command(void **state)
 	auto_call(doctor_report_done) struct doctor_report r = DOCTOR_REPORT_INIT;
 	const struct doctor_finding *f;
 
-	(void)state;
 	put("/proc/driver/nvidia/version",
 		"NVRM version: NVIDIA UNIX x86_64 Kernel Module  535.104.05  Sat Aug 19 01:15:15 UTC 2023\n");
 	put("/proc/devices", "Character devices:\n195 nvidia\n");
@@ -243,7 +235,6 @@ static void libraries_that_do_not_fit_the_kernels_module_are_told_with_the_way_o
 	auto_call(doctor_report_done) struct doctor_report r = DOCTOR_REPORT_INIT;
 	auto_free char *link = xasprintf("%s/usr/lib64/libcuda.so.1", root);
 
-	(void)state;
 	put("/proc/driver/nvidia/version",
 		"NVRM version: NVIDIA UNIX x86_64 Kernel Module  535.104.05  Sat Aug 19 01:15:15 UTC 2023\n");
 	put("/proc/devices", "Character devices:\n195 nvidia\n508 nvidia-uvm\n");
@@ -266,7 +257,6 @@ static void amds_gpus_are_told_as_well(void **state)
 {
 	auto_call(doctor_report_done) struct doctor_report r = DOCTOR_REPORT_INIT;
 
-	(void)state;
 	put("/sys/class/kfd/kfd/topology/nodes/1/gpu_id", "51110\n");
 	put("/sys/class/kfd/kfd/topology/nodes/1/properties", "drm_render_minor 128\n");
 	put("/dev/dri/renderD128", "");
@@ -294,7 +284,6 @@ static void a_look_that_hangs_is_a_finding_and_holds_up_no_other(void **state)
 	struct doctor_machine m = machine();
 	long start = now_ms();
 
-	(void)state;
 	assert_int_equal(file_mkdir_p(AT_FDCWD, dir, 0755, NULL), 0);
 	assert_int_equal(mkfifo(pipe, 0644), 0); /* whoever opens it waits for ever */
 	m.timeout_ms = 3000; /* the others answer by then on a busy machine, too */

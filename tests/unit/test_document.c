@@ -57,7 +57,6 @@ static void an_oci_manifest_gives_its_layers_lowest_first(void **state)
 	struct oci_document d = OCI_DOCUMENT_INIT;
 	struct mlr_error err = MLR_ERROR_INIT;
 
-	(void)state;
 	assert_int_equal(parse(MANIFEST(GZIP_LAYER
 				       ",{\"mediaType\":\"application/vnd.oci.image.layer.v1.tar\","
 				       "\"digest\":\"" D2 "\",\"size\":23}"),
@@ -88,7 +87,6 @@ static void layers_say_how_they_are_compressed(void **state)
 	};
 	struct oci_document d = OCI_DOCUMENT_INIT;
 
-	(void)state;
 	for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
 		assert_int_equal(parse(cases[i].json, OCI_M, NULL, &d, NULL), 0);
 		assert_int_equal(d.layers[0].compression, cases[i].compression);
@@ -105,7 +103,6 @@ static void dockers_schema_2_is_the_same_under_other_names(void **state)
 			"application/vnd.docker.image.rootfs.diff.tar.gzip") "]}";
 	struct oci_document d = OCI_DOCUMENT_INIT;
 
-	(void)state;
 	assert_int_equal(parse(json, DOCKER_M, NULL, &d, NULL), 0);
 	assert_string_equal(d.media_type, DOCKER_M);
 	assert_int_equal(d.layers[0].compression, OCI_GZIP);
@@ -119,7 +116,6 @@ static void dockers_schema_2_is_the_same_under_other_names(void **state)
 
 static void a_document_is_what_everyone_says_it_is(void **state)
 {
-	(void)state;
 	refused("{\"schemaVersion\":2,\"mediaType\":\"" OCI_M "\",\"config\":" OCI_CONFIG
 		",\"layers\":[]}",
 		OCI_I, NULL, EPROTO, "served as '" OCI_I "' but says that it is '" OCI_M "'");
@@ -138,7 +134,6 @@ static void a_document_is_what_everyone_says_it_is(void **state)
 
 static void what_cannot_be_unpacked_is_refused_by_name(void **state)
 {
-	(void)state;
 	refused("{\"schemaVersion\":1,\"name\":\"x\",\"fsLayers\":[]}", NULL, NULL, ENOTSUP,
 		"Docker's schema 1");
 	refused("{\"schemaVersion\":2,\"config\":" OCI_CONFIG ",\"layers\":[]}",
@@ -164,7 +159,6 @@ static void what_cannot_be_unpacked_is_refused_by_name(void **state)
 
 static void artifacts_that_are_no_images_are_called_by_their_names(void **state)
 {
-	(void)state;
 	refused(ARTIFACT("application/vnd.oci.empty.v1+json",
 			"\"artifactType\":\"application/vnd.dev.cosign.x\","),
 		OCI_M, NULL, ENOTSUP, "this is a signature, not a container image (it is of type");
@@ -188,7 +182,6 @@ static void other_places_for_the_bytes_are_not_looked_at(void **state)
 	struct oci_document d = OCI_DOCUMENT_INIT;
 	struct mlr_error err = MLR_ERROR_INIT;
 
-	(void)state;
 	assert_int_equal(
 		parse(MANIFEST(
 			      "{\"mediaType\":\"application/vnd.oci.image.layer.v1.tar\",\"digest\":\"" D2
@@ -202,7 +195,6 @@ static void other_places_for_the_bytes_are_not_looked_at(void **state)
 
 static void a_key_that_stands_twice_is_refused(void **state)
 {
-	(void)state;
 	refused("{\"schemaVersion\":2,\"schemaVersion\":2,\"manifests\":[]}", OCI_I, NULL, EPROTO,
 		"duplicate");
 	refused(INDEX("{\"mediaType\":\"" OCI_M "\",\"digest\":\"" D1 "\",\"digest\":\"" D2
@@ -220,7 +212,6 @@ static void numbers_beyond_64_bits_are_nobodys_concern_where_nobody_reads_them(v
 	auto_call(oci_document_done) struct oci_document d = OCI_DOCUMENT_INIT;
 	struct mlr_error err = MLR_ERROR_INIT;
 
-	(void)state;
 	if (oci_document_parse(odd, strlen(odd), OCI_M, NULL, &d, &err) < 0)
 		fail_msg("%s", err.text);
 	assert_int_equal(d.layers[0].blob.size, 4398046511104);
@@ -235,7 +226,6 @@ static void numbers_beyond_64_bits_are_nobodys_concern_where_nobody_reads_them(v
 
 static void malformed_documents_are_told_where(void **state)
 {
-	(void)state;
 	refused("", OCI_M, NULL, EPROTO, "not JSON");
 	refused("[]", OCI_M, NULL, EPROTO, "not an object");
 	refused("{}", OCI_M, NULL, EPROTO, "\"schemaVersion\" is not 2");
@@ -272,7 +262,6 @@ static void a_document_beyond_4_mib_is_not_looked_at(void **state)
 	struct oci_document d = OCI_DOCUMENT_INIT;
 	struct mlr_error err = MLR_ERROR_INIT;
 
-	(void)state;
 	memset(big, ' ', len);
 	assert_int_equal(oci_document_parse(big, len, OCI_M, NULL, &d, &err), -EFBIG);
 	assert_non_null(strstr(err.text, "the limit is 4194304"));
@@ -282,7 +271,6 @@ static void more_layers_than_linux_mounts_are_refused(void **state)
 {
 	char *layers = xstrdup(GZIP_LAYER);
 
-	(void)state;
 	for (int i = 0; i < OCI_LAYERS_MAX; i++) {
 		char *more = xasprintf("%s," GZIP_LAYER, layers);
 
@@ -325,7 +313,6 @@ static void an_index_is_searched_for_the_platform(void **state)
 		{ "linux/arm/v6", 1 },
 	};
 
-	(void)state;
 	for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
 		struct oci_document d = OCI_DOCUMENT_INIT;
 		struct mlr_error err = MLR_ERROR_INIT;
@@ -342,7 +329,6 @@ static void an_absent_platform_is_told_with_those_that_exist(void **state)
 	struct oci_document d = OCI_DOCUMENT_INIT;
 	struct mlr_error err = MLR_ERROR_INIT;
 
-	(void)state;
 	assert_null(choose(&d,
 		INDEX(ENTRY("\"os\":\"linux\",\"architecture\":\"arm\",\"variant\":\"v7\"") "," ENTRY(
 			"\"os\":\"linux\",\"architecture\":\"s390x\"")),
@@ -357,7 +343,6 @@ static void attestations_and_strange_entries_are_passed_over(void **state)
 	struct oci_document d = OCI_DOCUMENT_INIT;
 	struct mlr_error err = MLR_ERROR_INIT;
 
-	(void)state;
 	assert_null(choose(&d,
 		INDEX(ENTRY(
 			"\"os\":\"unknown\",\"architecture\":\"unknown\"") ","
@@ -386,7 +371,6 @@ static void an_entry_without_a_platform_is_the_last_resort(void **state)
 				  "\"os\":\"linux\",\"architecture\":\"amd64\"") "]}",
 			nested);
 
-	(void)state;
 	e = choose(&d, both, "linux/amd64", &err);
 	assert_int_equal(e->kind, OCI_MANIFEST);
 	oci_document_done(&d);
@@ -413,7 +397,6 @@ static void platforms_are_read_and_printed(void **state)
 		"linux/amd 64", "Linux/AMD64", "linux/averyveryverylongarchitecture" };
 	struct oci_platform p;
 
-	(void)state;
 	for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
 		char out[OCI_PLATFORM_SIZE];
 
@@ -436,7 +419,6 @@ static void an_older_variant_runs_on_a_newer_machine_only(void **state)
 {
 	struct oci_platform v1, v3, v8, odd;
 
-	(void)state;
 	oci_platform_set(&v1, "linux", "amd64", NULL);
 	oci_platform_set(&v3, "linux", "amd64", "v3");
 	oci_platform_set(&v8, "linux", "arm64", "v8");
@@ -459,7 +441,6 @@ static void a_configuration_gives_what_exec_needs(void **state)
 	struct mlr_error err = MLR_ERROR_INIT;
 	struct oci_config c = OCI_CONFIG_INIT;
 
-	(void)state;
 	assert_int_equal(oci_config_parse(FULL_CONFIG, strlen(FULL_CONFIG), &c, &err), 0);
 	assert_string_equal(c.os, "linux");
 	assert_string_equal(c.architecture, "arm64");
@@ -485,7 +466,6 @@ static void a_configuration_without_a_config_object_is_fine(void **state)
 		"\"layers\",\"diff_ids\":[]}}";
 	struct oci_config c = OCI_CONFIG_INIT;
 
-	(void)state;
 	assert_int_equal(oci_config_parse(json, strlen(json), &c, NULL), 0);
 	assert_int_equal(c.env.n, 0);
 	oci_config_done(&c);
@@ -519,7 +499,6 @@ static void hostile_configurations_are_refused(void **state)
 			EPROTO, "\"User\" holds control characters" },
 	};
 
-	(void)state;
 	for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
 		struct mlr_error err = MLR_ERROR_INIT;
 		struct oci_config c = OCI_CONFIG_INIT;

@@ -35,7 +35,6 @@ static void the_callers_search_paths_stay_outside_and_the_rest_comes_in(void **s
 	struct exec_options o = { 0 };
 	struct strv none = STRV_INIT;
 
-	(void)state;
 	plan_it(&o, &none, &p);
 	assert_string_equal(plan_env_get(&p, "PATH"),
 		"/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin");
@@ -56,7 +55,6 @@ static void later_origins_win_from_caller_to_option(void **state)
 	auto_strv struct strv image = STRV_INIT;
 	static const char text[] = "# comment\n\n B=file\r\nC=file\nEDITOR\n";
 
-	(void)state;
 	assert_int_equal(file_write_all(fd, text, sizeof(text) - 1), 0);
 	close(fd);
 	strv_add(&image, "PATH=/image/bin");
@@ -83,7 +81,6 @@ static void clearenv_keeps_what_the_job_needs(void **state)
 	struct exec_options o = { .clearenv = 1 };
 	struct strv none = STRV_INIT;
 
-	(void)state;
 	plan_it(&o, &none, &p);
 	assert_null(plan_env_get(&p, "EDITOR"));
 	assert_string_equal(plan_env_get(&p, "SLURM_JOB_ID"), "7");
@@ -96,7 +93,6 @@ static void a_temporary_directory_that_is_not_mounted_is_not_named_inside(void *
 	struct exec_options o = { 0 };
 	struct strv none = STRV_INIT;
 
-	(void)state;
 	plan_it(&o, &none, &p);
 	plan_mount_add(&p, PLAN_BIND, "/scratch", "/scratch", 0, PLAN_FROM_USER, NULL);
 	environment_drop_unmounted(&p);
@@ -116,7 +112,6 @@ static void a_bad_line_of_an_env_file_is_named_with_its_number(void **state)
 	struct strv none = STRV_INIT;
 	struct mlr_error err = MLR_ERROR_INIT;
 
-	(void)state;
 	assert_int_equal(file_write_all(fd, "A=1\n=x\n", 7), 0);
 	close(fd);
 	strv_add(&o.env_files, name);
@@ -132,7 +127,6 @@ static void a_volume_is_read_as_source_target_flags(void **state)
 {
 	auto_call(plan_done) struct plan p;
 
-	(void)state;
 	plan_init(&p);
 	assert_int_equal(volume_plan("/etc", &p, NULL), 0);
 	assert_string_equal(p.mounts[0].target, "/etc");
@@ -157,7 +151,6 @@ static void refuse(const char *text, const char *why)
 
 static void a_wrong_volume_is_refused_with_the_reason(void **state)
 {
-	(void)state;
 	refuse("/no/such/place:/x", "hint: make it first: mkdir -p '/no/such/place'");
 	refuse("data:/x", "write ./data for a directory here");
 	refuse("/etc:/x:rw,huh", "invalid volume flag 'huh'");

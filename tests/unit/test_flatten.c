@@ -38,7 +38,6 @@ static int setup(void **state)
 {
 	const char *tmp = getenv("TMPDIR");
 
-	(void)state;
 	snprintf(dir, sizeof(dir), "%s/mlr-test-flatten.XXXXXX", tmp ? tmp : "/tmp");
 	assert_non_null(mkdtemp(dir));
 	ok(store_open(dir, 1, &st, &err));
@@ -48,7 +47,6 @@ static int setup(void **state)
 
 static int teardown(void **state)
 {
-	(void)state;
 	if (tree >= 0)
 		close(tree);
 	store_close(st);
@@ -155,7 +153,6 @@ static void layers_that_name_their_directories_need_no_flattening(void **state)
 {
 	struct tar t = { 0 };
 
-	(void)state;
 	base();
 	tar_dir(&t, "usr", 0700, 200);
 	tar_dir(&t, "usr/lib", 0755, 201);
@@ -169,7 +166,6 @@ static void a_directory_used_without_a_name_is_covered_as_it_was_below(void **st
 {
 	struct tar t = { 0 };
 
-	(void)state;
 	base();
 	tar_file(&t, "etc/more", "m");
 	layer(&t);
@@ -187,7 +183,6 @@ static void a_directory_that_nobody_ever_named_needs_none(void **state)
 {
 	struct tar t = { 0 };
 
-	(void)state;
 	tar_file(&t, "opt/a", "1");
 	layer(&t);
 	tar_file(&t, "opt/b", "2");
@@ -199,7 +194,6 @@ static void files_below_a_symlinked_directory_go_where_it_leads(void **state)
 {
 	struct tar t = { 0 };
 
-	(void)state;
 	base();
 	tar_file(&t, "lib/c", "c2");
 	layer(&t);
@@ -238,7 +232,6 @@ static void a_named_directory_replaces_a_symlink(void **state)
 {
 	struct tar t = { 0 };
 
-	(void)state;
 	base();
 	tar_dir(&t, "lib", 0750, 300);
 	tar_file(&t, "lib/c", "c2");
@@ -256,7 +249,6 @@ static void a_symlink_out_of_the_image_leads_back_into_it(void **state)
 	struct tar t = { 0 };
 	struct stat sb;
 
-	(void)state;
 	ok(mkdir(victim, 0700));
 	tar_link(&t, '2', "out", victim);
 	tar_link(&t, '2', "up", "../../../../../../../../../..");
@@ -278,7 +270,6 @@ static void whiteouts_and_opaque_directories_hide_what_is_below(void **state)
 {
 	struct tar t = { 0 };
 
-	(void)state;
 	base();
 	tar_dir(&t, "usr/lib", 0711, 102);
 	tar_file(&t, "usr/lib/.wh.a", "");
@@ -300,7 +291,6 @@ static void a_whiteout_that_hides_nothing_is_covered(void **state)
 {
 	struct tar t = { 0 };
 
-	(void)state;
 	base();
 	tar_dir(&t, "fresh", 0755, 1);
 	tar_file(&t, "fresh/.wh.ghost", "");
@@ -315,7 +305,6 @@ static void a_whiteout_in_the_lowest_layer_is_covered(void **state)
 {
 	struct tar t = { 0 };
 
-	(void)state;
 	tar_file(&t, "d/.wh.ghost", "");
 	layer(&t);
 	assert_int_equal(stacking(), ROOTFS_COVERED);
@@ -327,7 +316,6 @@ static void a_whiteout_below_an_opaque_directory_is_covered(void **state)
 {
 	struct tar t = { 0 };
 
-	(void)state;
 	base();
 	tar_dir(&t, "usr", 0755, 1);
 	tar_file(&t, "usr/.wh..wh..opq", "");
@@ -341,7 +329,6 @@ static void a_directory_that_is_only_emptied_keeps_its_mode_and_time(void **stat
 {
 	struct tar t = { 0 };
 
-	(void)state;
 	base();
 	tar_file(&t, "usr/lib/.wh..wh..opq", "");
 	tar_file(&t, "usr/lib/c", "c2");
@@ -361,7 +348,6 @@ static void a_directory_that_came_anew_keeps_nothing_of_the_old_one(void **state
 {
 	struct tar t = { 0 };
 
-	(void)state;
 	base();
 	tar_file(&t, "usr/.wh.lib", "");
 	layer(&t);
@@ -378,7 +364,6 @@ static void a_directory_that_a_link_replaced_in_its_layer_is_forgotten(void **st
 {
 	struct tar t = { 0 };
 
-	(void)state;
 	base();
 	tar_file(&t, "d/e/f", "1");
 	tar_file(&t, "d/e/.wh.g", "");
@@ -393,7 +378,6 @@ static void an_opaque_top_needs_flattening(void **state)
 {
 	struct tar t = { 0 };
 
-	(void)state;
 	base();
 	tar_file(&t, ".wh..wh..opq", "");
 	tar_file(&t, "all", "1");
@@ -409,7 +393,6 @@ static void kinds_change_from_layer_to_layer(void **state)
 {
 	struct tar t = { 0 };
 
-	(void)state;
 	base();
 	tar_file(&t, "usr", "a file now");
 	tar_dir(&t, "etc", 0755, 5);
@@ -428,7 +411,6 @@ static void modes_and_times_are_those_of_the_layer_that_named_last(void **state)
 {
 	struct tar t = { 0 };
 
-	(void)state;
 	base();
 	tar_dir(&t, "usr/lib", 0500, 500); /* read-only, and the next layer adds to it */
 	layer(&t);
@@ -447,7 +429,6 @@ static void unreadable_directories_are_flattened_and_left_as_they_are(void **sta
 	auto_close int first = -1;
 	struct tar t = { 0 };
 
-	(void)state;
 	tar_dir(&t, "shut", 0, 11);
 	tar_dir(&t, "shut/in", 0, 12);
 	tar_file(&t, "shut/in/f", "1");
@@ -472,7 +453,6 @@ static void files_are_links_of_the_layers_and_hard_links_stay_links(void **state
 	auto_close int first = -1;
 	struct tar t = { 0 };
 
-	(void)state;
 	tar_file(&t, "f", "1");
 	tar_link(&t, '1', "g", "f");
 	tar_link(&t, '2', "s", "f");
@@ -493,7 +473,6 @@ static void what_cannot_be_linked_is_copied_with_its_holes_and_times(void **stat
 	char other[] = "/dev/shm/mlr-test-flatten.XXXXXX", got[8];
 	struct stat sb;
 
-	(void)state;
 	assert_non_null(mkdtemp(other));
 	ok(from = open(other, O_RDONLY | O_DIRECTORY | O_CLOEXEC));
 	ok(mkdirat(store_fd(st), "to", 0755));
@@ -528,7 +507,6 @@ static void what_cannot_be_linked_is_copied_with_its_holes_and_times(void **stat
 
 static void a_layer_that_is_not_there_is_named(void **state)
 {
-	(void)state;
 	strv_add(
 		&layers, "sha256:9999999999999999999999999999999999999999999999999999999999999999");
 	assert_int_equal(rootfs_stacking(st, &layers, &cover, &err), -ENOENT);

@@ -36,7 +36,6 @@ static enum store_format judge(unsigned long type, struct filesystem_probe p, co
 
 static void a_local_file_system_that_can_do_all_gets_layers(void **state)
 {
-	(void)state;
 	assert_int_equal(judge(EXT4, all, NULL), STORE_FORMAT_LAYERS);
 }
 
@@ -45,14 +44,12 @@ static void what_servers_keep_gets_squashfs(void **state)
 	static const unsigned long types[] = { NFS, 0x0bd00bd0, 0x47504653, 0x19830326, 0x00c36400,
 		0x65735546 };
 
-	(void)state;
 	for (size_t i = 0; i < ARRAY_LEN(types); i++)
 		assert_int_equal(judge(types[i], all, "it lies on "), STORE_FORMAT_SQUASHFS);
 }
 
 static void where_overlays_marks_cannot_be_made_squashfs_it_is(void **state)
 {
-	(void)state;
 	assert_int_equal(judge(EXT4, (struct filesystem_probe){ 0, 1, 1, 1 }, "no whiteouts"),
 		STORE_FORMAT_SQUASHFS);
 	assert_int_equal(judge(EXT4, (struct filesystem_probe){ 1, 0, 1, 1 }, "no user extended"),
@@ -71,7 +68,6 @@ static void without_libsquashfs_layers_are_made_everywhere(void **state)
 	struct filesystem fs = filesystem_of_type(NFS);
 	auto_free char *why = NULL;
 
-	(void)state;
 	assert_int_equal(format_judge(&fs, &all, 0, &why), STORE_FORMAT_LAYERS);
 	assert_string_equal(why, "it lies on nfs");
 }
@@ -88,8 +84,6 @@ static int probe(int dir_fd, struct filesystem_probe *ret, struct mlr_error *err
 
 static int probe_fails(int dir_fd, struct filesystem_probe *ret, struct mlr_error *err)
 {
-	(void)dir_fd;
-	(void)ret;
 	return mlr_fail(err, EROFS, "cannot");
 }
 
@@ -102,7 +96,6 @@ static void what_was_tried_is_recorded_until_the_record_goes(void **state)
 	enum store_format f;
 	struct mlr_error err = MLR_ERROR_INIT;
 
-	(void)state;
 	snprintf(dir, sizeof(dir), "%s/mlr-test-format.XXXXXX", tmp ? tmp : "/tmp");
 	assert_non_null(mkdtemp(dir));
 	assert_int_equal(store_open(dir, 1, &st, &err), 0);

@@ -27,7 +27,6 @@ static void expect_step(char *const *env, const char *want)
 
 static void a_process_outside_of_steps_is_none(void **state)
 {
-	(void)state;
 	expect_step(ENV(V("HOME=/")), NULL);
 	/* A batch script, and an environment handed on without a step. */
 	expect_step(ENV(V("SLURM_JOB_ID=7")), NULL);
@@ -37,7 +36,6 @@ static void a_process_outside_of_steps_is_none(void **state)
 
 static void a_step_of_one_task_is_none_unless_it_has_a_pmi(void **state)
 {
-	(void)state;
 	expect_step(
 		ENV(V("SLURM_JOB_ID=7"), V("SLURM_STEP_ID=0"), V("SLURM_STEP_NUM_TASKS=1")), NULL);
 	expect_step(ENV(V("SLURM_JOB_ID=7"), V("SLURM_STEP_ID=0"), V("SLURM_STEP_NUM_TASKS=1"),
@@ -47,7 +45,6 @@ static void a_step_of_one_task_is_none_unless_it_has_a_pmi(void **state)
 
 static void ranks_of_a_step_say_the_same_and_other_steps_another(void **state)
 {
-	(void)state;
 	expect_step(ENV(V("SLURM_JOB_ID=7"), V("SLURM_STEP_ID=0"), V("SLURM_STEP_NUM_TASKS=4"),
 			    V("SLURM_PROCID=1")),
 		"slurm 7.0");
@@ -57,7 +54,6 @@ static void ranks_of_a_step_say_the_same_and_other_steps_another(void **state)
 
 static void mpirun_in_a_step_counts_more_than_the_step(void **state)
 {
-	(void)state;
 	expect_step(ENV(V("SLURM_JOB_ID=7"), V("SLURM_STEP_ID=0"), V("SLURM_STEP_NUM_TASKS=4"),
 			    V("PMIX_NAMESPACE=1234"), V("PMIX_RANK=3"),
 			    V("OMPI_MCA_ess_base_jobid=1234"), V("OMPI_COMM_WORLD_RANK=3")),
@@ -71,7 +67,6 @@ static void hydra_ranks_are_known_by_the_proxy_at_the_other_end(void **state)
 	char fd[32], wrong[] = "PMI_FD=999";
 	int pair[2];
 
-	(void)state;
 	assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, pair), 0);
 	snprintf(fd, sizeof(fd), "PMI_FD=%d", pair[1]);
 	auto_free char *one = job_step(ENV(fd, V("PMI_SIZE=2"), V("PMI_RANK=0")));
@@ -91,7 +86,6 @@ static void hydra_ranks_are_known_by_the_proxy_at_the_other_end(void **state)
 
 static void jobs_of_every_batch_system_are_known(void **state)
 {
-	(void)state;
 	assert_string_equal(job_system(ENV(V("SLURM_JOB_ID=7"))), "Slurm");
 	assert_string_equal(job_system(ENV(V("PBS_JOBID=7.head"))), "PBS");
 	assert_string_equal(job_system(ENV(V("LSB_JOBID=7"))), "LSF");
@@ -106,7 +100,6 @@ static void variables_of_jobs_and_ranks_are_told_from_others(void **state)
 		"OMPI_MCA_btl", "MPICH_X", "I_MPI_PIN", "UCX_TLS", "FI_PROVIDER" },
 				 *const others[] = { "HOME", "XSLURM_JOB_ID", "PBS", "PMI" };
 
-	(void)state;
 	for (size_t i = 0; i < ARRAY_LEN(sets); i++)
 		if (!job_sets(sets[i]))
 			fail_msg("%s", sets[i]);
@@ -126,7 +119,6 @@ static void expect_rank(char *const *env, const char *number, const char *launch
 
 static void the_most_particular_launcher_numbers_the_rank(void **state)
 {
-	(void)state;
 	expect_rank(ENV(V("SLURM_PROCID=1"), V("OMPI_COMM_WORLD_RANK=2"), V("PMI_RANK=3"),
 			    V("PMIX_RANK=4")),
 		"4", "PMIx", 1);

@@ -41,7 +41,6 @@ static void names_are_those_that_docker_allows(void **state)
 		"a\n", "\xc3\xa4" };
 	char longest[STORE_CONTAINER_NAME_MAX + 2];
 
-	(void)state;
 	for (size_t i = 0; i < ARRAY_LEN(good); i++)
 		ok(store_container_name_check(good[i], &err));
 	for (size_t i = 0; i < ARRAY_LEN(bad); i++)
@@ -59,7 +58,6 @@ static void a_container_is_made_once_and_found_again(void **state)
 							       b = STORE_CONTAINER_INIT;
 	int made = -1;
 
-	(void)state;
 	assert_int_equal(store_container_get(st, "c", &a, &err), -ENOENT);
 	says("there is no container 'c'");
 	assert_int_equal(store_container_open(st, "c", NULL, NULL, &a, &made, &err), -ENOENT);
@@ -79,7 +77,6 @@ static void the_image_of_a_container_is_known_to_be_needed(void **state)
 	auto_free char *name = NULL, *none = NULL, *any = NULL;
 	int made;
 
-	(void)state;
 	ok(store_container_open(st, "c", "docker.io/library/a:1", MANIFEST_A, &c, &made, &err));
 	name = store_container_of(st, MANIFEST_A);
 	none = store_container_of(st, MANIFEST_B);
@@ -101,7 +98,6 @@ static void one_in_use_is_not_removed(void **state)
 	pid_t child;
 	char up;
 
-	(void)state;
 	assert_int_equal(pipe(ends), 0);
 	child = fork_child();
 	if (child == 0) {
@@ -135,7 +131,6 @@ static void what_a_killed_maker_left_is_swept(void **state)
 	struct store_process p;
 	int made;
 
-	(void)state;
 	ok(store_process_self(&p));
 	p.start++; /* a process that is no more */
 	store_process_name(&p, who);
@@ -157,7 +152,6 @@ static void a_container_is_called_like_its_image(void **state)
 	} cases[] = { { "debian", "debian" }, { "debian:12", "debian-12" },
 		{ "quay.io/a/b/app:1.0-rc", "app-1.0-rc" }, { "x@" MANIFEST_A, "x-aaaaaaaaaaaa" } };
 
-	(void)state;
 	for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
 		auto_call(oci_ref_done) struct oci_ref ref = OCI_REF_INIT;
 		auto_free char *name = NULL;
@@ -173,7 +167,6 @@ static void a_container_is_called_like_its_image(void **state)
 
 static int gather(void *ctx, const void *buf, size_t len, struct mlr_error *e)
 {
-	(void)e;
 	tar_bytes(ctx, buf, len);
 	return 0;
 }
@@ -203,7 +196,6 @@ static void an_upper_directory_becomes_the_same_tar_each_time(void **state)
 	auto_tar struct tar a = { 0 }, b = { 0 };
 	struct rootfs_upper u = { .fd = make_upper() };
 
-	(void)state;
 	ok(rootfs_upper_tar(&u, gather, &a, &err));
 	ok(file_replace(u.fd, "later", "x", 1, 0644, &err));
 	assert_int_equal(unlinkat(u.fd, "later", 0), 0);
@@ -225,7 +217,6 @@ static void a_layer_made_of_it_shows_the_same(void **state)
 	struct stat sb, other;
 	uint64_t bytes;
 
-	(void)state;
 	ok(rootfs_fill_digest(rootfs_upper_tar, &u, diff_id, &bytes, &err));
 	ok(rootfs_fill(st, diff_id, rootfs_upper_tar, &u, &err));
 	ok(rootfs_fill(st, diff_id, rootfs_upper_tar, &u, &err));
@@ -260,7 +251,6 @@ static void files_that_change_while_they_are_read_make_no_layer(void **state)
 	uint64_t bytes;
 	int times = 0;
 
-	(void)state;
 	ok(rootfs_fill_digest(moody, &times, diff_id, &bytes, &err));
 	assert_int_equal(rootfs_fill(st, diff_id, moody, &times, &err), -EBUSY);
 	says("changed while they were read");
@@ -272,7 +262,6 @@ static int broken(void *ctx, layer_write_fn write, void *to, struct mlr_error *e
 	char zeros[1024] = "";
 	int r = write(to, zeros, sizeof(zeros), e);
 
-	(void)ctx;
 	return r < 0 ? r : mlr_fail(e, EIO, "the disk is on fire");
 }
 
@@ -295,7 +284,6 @@ static void a_file_that_becomes_a_link_while_it_is_read_changes_nothing_outside(
 	pthread_t thread;
 	struct stat sb;
 
-	(void)state;
 	assert_true(file >= 0);
 	assert_int_equal(mkdir(path, 0755), 0);
 	fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -318,7 +306,6 @@ static void a_file_that_becomes_a_link_while_it_is_read_changes_nothing_outside(
 
 static void the_writers_failure_is_the_cause(void **state)
 {
-	(void)state;
 	assert_int_equal(rootfs_fill(st, LAYER_1, broken, NULL, &err), -EIO);
 	says("the disk is on fire");
 	assert_false(store_tree_exists(st, STORE_LAYER, LAYER_1));
@@ -352,7 +339,6 @@ static void a_derived_configuration_keeps_what_it_does_not_change(void **state)
 	auto_call(oci_config_done) struct oci_config c = OCI_CONFIG_INIT;
 	auto_free char *text = derived(LAYER_1, NULL, 0);
 
-	(void)state;
 	assert_non_null(text);
 	ok(oci_config_parse(text, strlen(text), &c, &err));
 	assert_int_equal(c.diff_ids.n, 2);
@@ -371,7 +357,6 @@ static void changes_are_done_in_their_order(void **state)
 	auto_call(oci_config_done) struct oci_config c = OCI_CONFIG_INIT;
 	auto_free char *text = derived(NULL, changes, ARRAY_LEN(changes));
 
-	(void)state;
 	if (!text)
 		fail_msg("%s", err.text);
 	ok(oci_config_parse(text, strlen(text), &c, &err));
@@ -392,7 +377,6 @@ static void a_change_that_is_none_is_named(void **state)
 	static const char *const bad[] = { "RUN x", "", "ENV", "ENV  ", "ENV =1", "ENV A",
 		"ENV A=1 B", "ENV A='1", "ENVA=1", "USER a b", "CMD \xff" };
 
-	(void)state;
 	for (size_t i = 0; i < ARRAY_LEN(bad); i++) {
 		auto_free char *text = derived(NULL, &bad[i], 1);
 

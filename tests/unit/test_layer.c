@@ -36,7 +36,6 @@ static int setup(void **state)
 {
 	const char *tmp = getenv("TMPDIR");
 
-	(void)state;
 	snprintf(outer, sizeof(outer), "%s/mlr-test-layer.XXXXXX", tmp ? tmp : "/tmp");
 	assert_non_null(mkdtemp(outer));
 	outer_fd = open(outer, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -70,7 +69,6 @@ static int teardown(void **state)
 	struct dirent *e;
 	int names = 0;
 
-	(void)state;
 	same("outside", &outside_was);
 	same("target", &target_was);
 	while ((e = readdir(d)))
@@ -171,7 +169,6 @@ static void files_directories_and_links_come_out_as_they_went_in(void **state)
 {
 	auto_tar struct tar t = { 0 };
 
-	(void)state;
 	tar_dir(&t, "./", 0751, 500);
 	tar_dir(&t, "./a/", 0555, 600); /* read-only, and yet it gets a file */
 	tar_file(&t, "./a/f", "text");
@@ -200,7 +197,6 @@ static void the_diff_id_covers_what_follows_the_end_mark(void **state)
 	auto_tar struct tar t = { 0 };
 	char hex[HASH_HEX_SIZE];
 
-	(void)state;
 	tar_file(&t, "f", "x");
 	tar_end(&t);
 	tar_bytes(&t, "trailing", 8);
@@ -215,7 +211,6 @@ static void a_stream_that_comes_in_single_bytes_is_the_same(void **state)
 {
 	auto_tar struct tar t = { .chunk = 1 };
 
-	(void)state;
 	tar_file(&t, "d/f", "text");
 	tar_end(&t);
 	tar_gzip(&t);
@@ -227,7 +222,6 @@ static void an_empty_layer_is_a_layer(void **state)
 {
 	auto_tar struct tar t = { 0 };
 
-	(void)state;
 	assert_int_equal(unpack_as(&t, OCI_PLAIN), 0);
 	assert_string_equal(result.diff_id,
 		"sha256:e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855");
@@ -241,7 +235,6 @@ static void a_name_with_two_dots_is_refused(void **state)
 {
 	auto_tar struct tar t = { 0 };
 
-	(void)state;
 	tar_file(&t, "a/../../outside", "evil");
 	refused(&t, EPROTO, "'a/../../outside': a path with '..'");
 }
@@ -250,7 +243,6 @@ static void an_absolute_name_is_meant_inside_the_tree(void **state)
 {
 	auto_tar struct tar t = { 0 };
 
-	(void)state;
 	tar_file(&t, "/etc/f", "x");
 	accepted(&t);
 	holds("etc/f", "x");
@@ -261,7 +253,6 @@ static void a_symlink_out_of_the_tree_leads_back_into_it(void **state)
 	auto_tar struct tar t = { 0 };
 	char abs[PATH_MAX + 16], below[PATH_MAX + 20];
 
-	(void)state;
 	snprintf(abs, sizeof(abs), "%.80s/target", outer);
 	snprintf(below, sizeof(below), "%s/f2", abs + 1); /* the tree is what "/" means */
 	tar_link(&t, '2', "up", "../../../../../../..");
@@ -280,7 +271,6 @@ static void a_symlink_loop_is_refused(void **state)
 {
 	auto_tar struct tar t = { 0 };
 
-	(void)state;
 	tar_link(&t, '2', "a", "b");
 	tar_link(&t, '2', "b", "a");
 	tar_file(&t, "a/f", "x");
@@ -291,7 +281,6 @@ static void a_dangling_symlink_gets_its_directories(void **state)
 {
 	auto_tar struct tar t = { 0 };
 
-	(void)state;
 	tar_link(&t, '2', "lib", "usr/lib");
 	tar_file(&t, "lib/x", "1");
 	accepted(&t);
@@ -307,7 +296,6 @@ static void the_last_name_is_never_followed(void **state)
 	auto_tar struct tar t = { 0 };
 	char abs[PATH_MAX + 16];
 
-	(void)state;
 	snprintf(abs, sizeof(abs), "%.80s/outside", outer);
 	tar_link(&t, '2', "f", abs);
 	tar_file(&t, "f", "mine");
@@ -327,7 +315,6 @@ static void a_hard_link_cannot_name_what_is_outside(void **state)
 	char abs[PATH_MAX + 16];
 	const char *const targets[] = { abs, "../outside", "up/outside", "s" };
 
-	(void)state;
 	snprintf(abs, sizeof(abs), "%.80s/outside", outer);
 	for (size_t i = 0; i < 3; i++) {
 		auto_tar struct tar t = { 0 };
@@ -349,7 +336,6 @@ static void a_hard_link_to_a_file_of_another_layer_is_refused_by_name(void **sta
 {
 	auto_tar struct tar t = { 0 };
 
-	(void)state;
 	tar_link(&t, '1', "h", "bin/sh");
 	assert_int_equal(unpack(&t), -ENOENT);
 	assert_non_null(strstr(err.text, "'h': hard link to 'bin/sh'"));
@@ -364,7 +350,6 @@ static void a_hard_link_to_itself_keeps_the_file(void **state)
 {
 	auto_tar struct tar t = { 0 };
 
-	(void)state;
 	tar_file(&t, "f", "x");
 	tar_link(&t, '1', "f", "f");
 	tar_link(&t, '1', "g", "./f");
@@ -378,7 +363,6 @@ static void overwriting_a_linked_file_leaves_the_other_name_alone(void **state)
 {
 	auto_tar struct tar t = { 0 };
 
-	(void)state;
 	tar_file(&t, "f", "old");
 	tar_link(&t, '1', "g", "f");
 	tar_file(&t, "f", "new");
@@ -391,7 +375,6 @@ static void the_top_can_only_be_a_directory(void **state)
 {
 	static const char types[] = "0126";
 
-	(void)state;
 	for (const char *c = types; *c; c++) {
 		auto_tar struct tar t = { 0 };
 
@@ -408,7 +391,6 @@ static void of_two_members_with_one_name_the_last_counts(void **state)
 {
 	auto_tar struct tar t = { 0 };
 
-	(void)state;
 	tar_file(&t, "f", "one");
 	tar_file(&t, "./f", "two");
 	tar_dir(&t, "d", 0700, 1);
@@ -433,7 +415,6 @@ static void a_parent_that_changes_its_kind_is_not_remembered(void **state)
 {
 	auto_tar struct tar t = { 0 };
 
-	(void)state;
 	tar_file(&t, "a/f", "1");
 	tar_link(&t, '2', "a", "b");
 	tar_file(&t, "a/g", "2");
@@ -446,7 +427,6 @@ static void a_file_as_parent_is_refused(void **state)
 {
 	auto_tar struct tar t = { 0 };
 
-	(void)state;
 	tar_file(&t, "f", "x");
 	tar_file(&t, "f/g", "x");
 	refused(&t, ENOTDIR, "'f/g': directory 'f'");
@@ -456,7 +436,6 @@ static void devices_are_skipped_and_counted(void **state)
 {
 	auto_tar struct tar t = { 0 };
 
-	(void)state;
 	tar_member(&t, '3', "dev/null", 0666, 1, "", "", 0, 0);
 	tar_member(&t, '4', "dev/sda", 0666, 1, "", "", 0, 0);
 	accepted(&t);
@@ -468,7 +447,6 @@ static void fifos_are_made(void **state)
 {
 	auto_tar struct tar t = { 0 };
 
-	(void)state;
 	tar_member(&t, '6', "run/p", 0622, 77, "", "", 0, 0);
 	accepted(&t);
 	assert_true(S_ISFIFO(look("run/p").st_mode));
@@ -480,7 +458,6 @@ static void bits_that_serve_others_are_dropped_and_the_sticky_bit_stays(void **s
 {
 	auto_tar struct tar t = { 0 };
 
-	(void)state;
 	tar_member(&t, '0', "su", 04755, 1, "", "x", 1, 1);
 	tar_member(&t, '0', "sg", 02711, 1, "", "x", 1, 1);
 	tar_dir(&t, "d", 02775, 1);
@@ -508,7 +485,6 @@ static void modes_do_not_depend_on_the_umask(void **state)
 	mode_t old = umask(077);
 	char name[32];
 
-	(void)state;
 	tar_member(&t, '0', "f", 0666, 1, "", "x", 1, 1);
 	tar_file(&t, "i/f", "x");
 	tar_dir(&t, "d", 0777, 1);
@@ -531,7 +507,6 @@ static void an_unreadable_directory_gets_its_files_and_can_be_removed(void **sta
 {
 	auto_tar struct tar t = { 0 };
 
-	(void)state;
 	tar_dir(&t, "d", 0, 9);
 	tar_dir(&t, "d/e", 0, 8);
 	tar_member(&t, '0', "d/e/f", 0, 7, "", "x", 1, 1);
@@ -549,7 +524,6 @@ static void names_are_bytes(void **state)
 	auto_tar struct tar t = { 0 };
 	char target[64];
 
-	(void)state;
 	tar_file(&t, latin1, "1");
 	tar_file(&t, odd, "2");
 	tar_pax(&t, "path", utf8, strlen(utf8));
@@ -576,7 +550,6 @@ static void long_names_are_kept_and_too_long_ones_refused(void **state)
 	char path[PATH_MAX + 600];
 	size_t n = 0;
 
-	(void)state;
 	while (n < 2500) /* 10 names of 249 */
 		n += (size_t)sprintf(path + n, "%0249zu/", n);
 	strcpy(path + n, "f");
@@ -605,7 +578,6 @@ static void a_sparse_file_keeps_its_holes(void **state)
 	auto_tar struct tar t = { 0 };
 	char data[512 + 8] = { 0 }, got[8];
 
-	(void)state;
 	memcpy(data, map, strlen(map));
 	memcpy(data + 512, "headtail", 8);
 	tar_member(&t, 'x', "pax", 0644, 0, "", records, strlen(records), strlen(records));
@@ -625,7 +597,6 @@ static void a_sparse_file_of_exabytes_is_refused(void **state)
 {
 	auto_tar struct tar t = { 0 };
 
-	(void)state;
 	tar_pax(&t, "GNU.sparse.realsize", "9223372036854775807", 19);
 	tar_member(&t, '0', "f", 0644, 5, "", "x", 1, 1);
 	assert_true(unpack(&t) < 0);
@@ -637,7 +608,6 @@ static void user_xattrs_stay_and_overlays_own_and_others_go(void **state)
 	auto_tar struct tar t = { 0 };
 	char v[16];
 
-	(void)state;
 	tar_pax(&t, "SCHILY.xattr.user.note", "a\0b", 3);
 	tar_member(&t, '0', "f", 0444, 1, "", "x", 1, 1);
 	tar_pax(&t, "SCHILY.xattr.user.overlay.opaque", "y", 1);
@@ -664,7 +634,6 @@ static void times_have_fractions_of_seconds(void **state)
 {
 	auto_tar struct tar t = { 0 };
 
-	(void)state;
 	tar_pax(&t, "mtime", "1234567890.123456789", 20);
 	tar_file(&t, "f", "x");
 	tar_pax(&t, "mtime", "1234567891.5", 12);
@@ -679,7 +648,6 @@ static void whiteouts_become_marks_of_overlayfs(void **state)
 {
 	auto_tar struct tar t = { 0 };
 
-	(void)state;
 	tar_file(&t, "a/.wh.gone", "");
 	tar_file(&t, ".wh.top", "");
 	tar_dir(&t, "o", 0755, 44);
@@ -706,7 +674,6 @@ static void an_addition_wins_over_a_whiteout_of_its_name(void **state)
 {
 	auto_tar struct tar t = { 0 };
 
-	(void)state;
 	tar_file(&t, ".wh.f", "");
 	tar_file(&t, "f", "1");
 	tar_file(&t, "g", "2");
@@ -733,7 +700,6 @@ static void whiteouts_in_an_opaque_directory_are_not_kept(void **state)
 {
 	auto_tar struct tar t = { 0 };
 
-	(void)state;
 	tar_file(&t, "o/.wh.a", "");
 	tar_file(&t, "o/.wh..wh..opq", "");
 	tar_file(&t, "o/.wh.b", "");
@@ -747,7 +713,6 @@ static void whiteouts_act_on_the_real_parent_and_never_outside(void **state)
 	auto_tar struct tar t = { 0 };
 	static const char *const evil[] = { ".wh.", ".wh..", ".wh...", "a/.wh..." };
 
-	(void)state;
 	tar_link(&t, '2', "up", "..");
 	tar_link(&t, '2', "l", "d");
 	tar_file(&t, "up/.wh.outside", "");
@@ -773,7 +738,6 @@ static void directories_used_without_a_name_are_told(void **state)
 {
 	auto_tar struct tar t = { 0 };
 
-	(void)state;
 	tar_file(&t, "usr/lib/x/f", "1");
 	tar_dir(&t, "usr/lib", 0755, 1);
 	tar_dir(&t, "opt", 0755, 1);
@@ -790,7 +754,6 @@ static void several_gzip_members_and_padding_are_one_stream(void **state)
 	auto_tar struct tar t = { 0 }, all = { .chunk = 777 };
 	size_t half;
 
-	(void)state;
 	tar_file(&t, "a", "1");
 	tar_file(&t, "b", "2");
 	tar_end(&t);
@@ -818,7 +781,6 @@ static void an_estargz_layer_is_a_gzip_layer(void **state)
 		"00000000000002c0STARGZ\1\0\0\xff\xff\0\0\0\0\0\0\0\0";
 	const size_t chunks[] = { 0, 1, 100 };
 
-	(void)state;
 	for (size_t c = 0; c < ARRAY_LEN(chunks); c++) {
 		auto_tar struct tar all = { .chunk = chunks[c] };
 		size_t bytes = 0;
@@ -855,7 +817,6 @@ static void broken_gzip_is_refused(void **state)
 		{ "begins with byte 0x", 0, "", 1000000 },
 	};
 
-	(void)state;
 	for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
 		auto_tar struct tar t = { 0 };
 
@@ -882,7 +843,6 @@ static void several_zstd_frames_and_skippable_ones_are_one_stream(void **state)
 {
 	const size_t chunks[] = { 0, 1, 777 };
 
-	(void)state;
 	for (size_t c = 0; c < ARRAY_LEN(chunks); c++) {
 		auto_tar struct tar t = { 0 }, all = { .chunk = chunks[c] };
 		size_t third;
@@ -925,7 +885,6 @@ static void broken_zstd_is_refused(void **state)
 		{ "not a zstd stream", 0, "", 1000000 },
 	};
 
-	(void)state;
 	for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
 		auto_tar struct tar t = { 0 };
 
@@ -951,7 +910,6 @@ static void a_zstd_window_beyond_the_limit_is_refused(void **state)
 {
 	auto_tar struct tar most = { 0 }, more = { 0 };
 
-	(void)state;
 	tar_file(&most, "f", "x");
 	tar_end(&most);
 	tar_bytes(&more, most.p, most.n);
@@ -965,7 +923,6 @@ static void a_zstd_window_beyond_the_limit_is_refused(void **state)
 
 static void the_kind_of_compression_is_told_by_the_first_bytes(void **state)
 {
-	(void)state;
 	assert_int_equal(layer_sniff("\x1f\x8b\x08\x00", 4), OCI_GZIP);
 	assert_int_equal(layer_sniff("\x28\xb5\x2f\xfd", 4), OCI_ZSTD);
 	assert_int_equal(layer_sniff("\x5f\x2a\x4d\x18", 4), OCI_ZSTD);
@@ -978,7 +935,6 @@ static void broken_tars_are_refused(void **state)
 {
 	auto_tar struct tar cut = { 0 }, sum = { 0 }, huge = { 0 }, neg = { 0 };
 
-	(void)state;
 	tar_file(&cut, "f", "a text of some length");
 	cut.n -= 505;
 	assert_int_equal(unpack_as(&cut, OCI_PLAIN), -EPROTO);
@@ -1011,7 +967,6 @@ static void a_read_that_fails_is_what_the_error_tells(void **state)
 {
 	auto_tar struct tar t = { 0 };
 
-	(void)state;
 	tar_member(&t, '0', "f", 0644, 1, "", "x", 1, 5000);
 	assert_int_equal(
 		layer_unpack(failing_read, &t, OCI_PLAIN, tree, -1, &result, &err), -ECONNRESET);
@@ -1032,7 +987,6 @@ static void bombs_are_refused_at_their_limit(void **state)
 	char name[100];
 	void *zeros = calloc(8, 1 << 20);
 
-	(void)state;
 	for (int i = 0; i < 20; i++) {
 		snprintf(name, sizeof(name), "d%d/f", i);
 		tar_file(&many, name, "");

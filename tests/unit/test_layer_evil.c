@@ -544,7 +544,6 @@ static void try(const struct evil *e)
 
 static void nothing_evil_gets_out_of_the_tree_or_goes_unsaid(void **state)
 {
-	(void)state;
 	for (size_t i = 0; i < ARRAY_LEN(evils); i++)
 		try(&evils[i]);
 }
@@ -555,7 +554,6 @@ static void an_archive_cut_at_any_place_is_refused_or_whole(void **state)
 	auto_tar struct tar whole = { 0 };
 	int taken = 0;
 
-	(void)state;
 	tar_dir(&whole, "d", 0755, 1);
 	tar_pax(&whole, "path", "d/a-name-from-pax", 17);
 	tar_file(&whole, "f", "text");
@@ -588,7 +586,6 @@ static ssize_t zeros(void *ctx, void *buf, size_t len, struct mlr_error *err)
 {
 	uint64_t *left = ctx;
 
-	(void)err;
 	if (len > *left)
 		len = (size_t)*left;
 	memset(buf, 0, len);
@@ -607,7 +604,6 @@ static void a_file_larger_than_the_disk_is_refused_before_its_first_byte(void **
 	uint64_t left = 64 << 20;
 	struct place p;
 
-	(void)state;
 	tar_pax(&t, "size", "549755813888", 12);
 	tar_member(&t, '0', "f", 0644, 1, "", "", 0, 0);
 	t.p = xreallocarray(t.p, t.n + left, 1);

@@ -228,7 +228,6 @@ static void a_squashfs_file_has_no_files_to_open(void **state)
 {
 	auto_call(plan_done) struct plan p;
 
-	(void)state;
 	plan_init(&p);
 	p.squashfs = xstrdup("/x.sqfs");
 	assert_int_equal(rootfs_lookup(&p, "/etc/passwd", NULL), -ENOTSUP);
@@ -255,7 +254,6 @@ static void a_squashfs_file_for_which_nobody_answers_is_asked_once(void **state)
 {
 	auto_call(plan_done) struct plan p;
 
-	(void)state;
 	plan_init(&p);
 	p.squashfs = xasprintf("%s/low/etc/passwd", dir);
 	program = "/bin/false";
@@ -290,7 +288,6 @@ static void what_was_expected_of_a_squashfs_file_is_answered_in_any_order(void *
 	const char *top = getenv("top_srcdir");
 	auto_call(plan_done) struct plan p;
 
-	(void)state;
 	plan_init(&p);
 	p.squashfs = xasprintf("%s/tests/fuzz/corpus/squashfs/look", top ? top : ".");
 	if (access(p.squashfs, R_OK) < 0 || rootfs_has(&p, "/a") == -ENOTSUP) {

@@ -21,7 +21,6 @@ static void only_a_rank_alone_is_told_not_to_read_memory(void **state)
 	static const char name[] = "OMPI_MCA_btl_vader_single_copy_mechanism";
 	auto_call(plan_done) struct plan p;
 
-	(void)state;
 	plan_init(&p);
 	mpi_plan(ENV(V("HOME=/")), &p);
 	assert_null(plan_env_get(&p, name));
@@ -42,7 +41,6 @@ static void directories_of_the_pmi_server_are_brought_but_no_system_ones(void **
 	char dir[] = "/tmp/mlr-test-mpi.XXXXXX", env[64], missing[96];
 	auto_call(plan_done) struct plan p;
 
-	(void)state;
 	assert_non_null(mkdtemp(dir));
 	snprintf(env, sizeof(env), "PMIX_SERVER_TMPDIR=%s/", dir);
 	snprintf(missing, sizeof(missing), "PMIX_DSTORE_21_BASE_PATH=%s/missing", dir);

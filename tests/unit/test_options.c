@@ -65,7 +65,6 @@ static void expect_mount(const char *text, enum plan_kind kind, const char *sour
 
 static void a_mount_is_read_in_dockers_words(void **state)
 {
-	(void)state;
 	expect_mount("type=bind,source=/usr,destination=/d", PLAN_BIND, "/usr", "/d", 0);
 	expect_mount("type=bind,src=/usr,dst=/d,readonly", PLAN_BIND, "/usr", "/d", PLAN_READONLY);
 	expect_mount("src=/usr,target=/d,ro=true,nosuid,nodev", PLAN_BIND, "/usr", "/d",
@@ -83,7 +82,6 @@ static void a_quoted_field_may_hold_commas_and_quotes(void **state)
 	char dir[] = "/tmp/mlr-test-opt.XXXXXX";
 	auto_free char *odd = NULL, *text = NULL;
 
-	(void)state;
 	assert_non_null(mkdtemp(dir));
 	odd = xasprintf("%s/a,b\"c", dir);
 	text = xasprintf("type=bind,\"src=%s/a,b\"\"c\",dst=/d", dir);
@@ -97,7 +95,6 @@ static void a_tmpfs_mounts_options_reach_the_kernel(void **state)
 {
 	auto_call(plan_done) struct plan p, q, r;
 
-	(void)state;
 	assert_string_equal(
 		plan_one(mount_spec_plan, "type=tmpfs,dst=/d,tmpfs-size=64m,tmpfs-mode=0700", &p)
 			->options,
@@ -111,7 +108,6 @@ static void a_tmpfs_mounts_options_reach_the_kernel(void **state)
 
 static void a_wrong_mount_is_refused_with_the_reason(void **state)
 {
-	(void)state;
 	refuse(mount_spec_plan, "type=volume,src=a,dst=/b", ENOTSUP, "mlrun has no named volumes");
 	refuse(mount_spec_plan, "type=huh,dst=/b", EINVAL, "use bind, tmpfs or overlay");
 	refuse(mount_spec_plan, "type=bind,src=/usr", EINVAL, "destination=DST is missing");
@@ -141,7 +137,6 @@ static void a_wrong_mount_is_refused_with_the_reason(void **state)
 
 static void a_wrong_tmpfs_is_refused_with_the_reason(void **state)
 {
-	(void)state;
 	refuse(tmpfs_plan, "/x:size=0", EINVAL, "not '0'");
 	refuse(tmpfs_plan, "/x:size=1x", EINVAL, "not '1x'");
 	refuse(tmpfs_plan, "/x:size=1kk", EINVAL, "not '1kk'");
@@ -163,7 +158,6 @@ static void a_volumes_flags_say_why_they_cannot_be_had(void **state)
 {
 	auto_call(plan_done) struct plan p, q;
 
-	(void)state;
 	assert_int_equal(plan_one(volume_plan, "/usr:/d:O", &p)->kind, PLAN_OVERLAY);
 	assert_int_equal(
 		plan_one(volume_plan, "/usr:/d:rslave,Z,exec,ro", &q)->flags, PLAN_READONLY);
@@ -177,7 +171,6 @@ static void a_device_is_a_node_that_the_caller_may_open(void **state)
 	auto_call(plan_done) struct plan p, q, r;
 	struct plan_mount *m = plan_one(device_plan, "/dev/null:/dev/nix:rwm", &p);
 
-	(void)state;
 	assert_string_equal(m->source, "/dev/null");
 	assert_string_equal(m->target, "/dev/nix");
 	assert_string_equal(plan_one(device_plan, "/dev/zero", &q)->target, "/dev/zero");
@@ -196,7 +189,6 @@ static void a_device_may_have_colons_in_its_name(void **state)
 	const char *const ends[] = { "", ":rw", ":/dev/card", ":/dev/card:rwm" };
 	auto_free char *path = NULL;
 
-	(void)state;
 	assert_non_null(mkdtemp(dir));
 	path = xasprintf("%s/pci-0000:18:00.0-card", dir);
 	assert_int_equal(symlink("/dev/null", path), 0);
@@ -217,7 +209,6 @@ static void names_of_cdi_are_taken_out_of_devices_once(void **state)
 	struct strv texts = STRV_INIT, names = STRV_INIT;
 	struct plan p;
 
-	(void)state;
 	plan_init(&p);
 	strv_add(&texts, "/dev/null");
 	strv_add(&texts, "nvidia.com/gpu=0");
@@ -238,7 +229,6 @@ static void a_limit_has_a_soft_and_a_hard_side(void **state)
 	auto_call(plan_done) struct plan p;
 	struct rlimit own;
 
-	(void)state;
 	plan_init(&p);
 	assert_int_equal(limit_plan("nofile=100:200", &p, NULL), 0);
 	assert_int_equal(limit_plan("core=0", &p, NULL), 0);
@@ -270,7 +260,6 @@ static void processors_and_memory_are_read_as_docker_reads_them(void **state)
 {
 	auto_call(plan_done) struct plan p;
 
-	(void)state;
 	plan_init(&p);
 	assert_int_equal(limit_cpus("1.5", &p, NULL), 0);
 	assert_int_equal(p.cpus, 150);
@@ -299,7 +288,6 @@ static void a_user_is_found_by_name_or_by_number(void **state)
 				    "last:x:7:8";
 	char *f[7];
 
-	(void)state;
 	auto_free char *jo = user_find_line(table, "jo", 0, f);
 	assert_non_null(jo);
 	assert_string_equal(f[2], "1000");
@@ -348,7 +336,6 @@ static void an_image_of_another_architecture_is_refused_unless_it_is_emulated(vo
 	struct mlr_error err = MLR_ERROR_INIT;
 	auto_free char *dir = NULL;
 
-	(void)state;
 	assert_non_null(mkdtemp(root));
 	dir = xasprintf("%s/proc/sys/fs/binfmt_misc", root);
 	plan_init(&p);
@@ -383,7 +370,6 @@ static void this_machines_images_and_unknown_words_pass(void **state)
 	struct oci_platform host;
 	char text[OCI_PLATFORM_SIZE];
 
-	(void)state;
 	plan_init(&p);
 	assert_int_equal(architecture_check("/no/such", &p, NULL), 0);
 	oci_platform_host(&host);
@@ -402,7 +388,6 @@ static void a_programs_machine_is_in_its_first_bytes(void **state)
 {
 	unsigned char head[MACHINE_ELF_HEAD] = { 0x7f, 'E', 'L', 'F', 2, 1, 1 };
 
-	(void)state;
 	head[18] = 183;
 	assert_string_equal(machine_of_elf(head, sizeof(head))->arch, "arm64");
 	head[18] = 62;

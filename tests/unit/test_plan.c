@@ -143,7 +143,6 @@ static void a_later_library_of_one_name_and_bits_wins(void **state)
 /* /data has three entries, /link leads to /data/real, nothing else is there. */
 static void look_at_a_made_up_image(void *ctx, const char *path, int follow, struct plan_seen *ret)
 {
-	(void)ctx;
 	ret->there = PLAN_THERE_NOTHING;
 	if (strcmp(path, "/data") == 0) {
 		ret->there = PLAN_THERE_DIRECTORY;

@@ -31,7 +31,6 @@ static int setup(void **state)
 	const char *tmp = getenv("TMPDIR");
 	auto_free char *path = NULL;
 
-	(void)state;
 	snprintf(outer, sizeof(outer), "%s/mlr-test-record.XXXXXX", tmp ? tmp : "/tmp");
 	assert_non_null(mkdtemp(outer));
 	path = xasprintf("%s/tree", outer);
@@ -45,7 +44,6 @@ static int setup(void **state)
 
 static int teardown(void **state)
 {
-	(void)state;
 	layer_result_done(&result);
 	close(tree);
 	close(record);
@@ -54,7 +52,6 @@ static int teardown(void **state)
 
 static int add_bytes(void *ctx, const void *buf, size_t len, struct mlr_error *e)
 {
-	(void)e;
 	tar_bytes(ctx, buf, len);
 	return 0;
 }
@@ -99,7 +96,6 @@ static void what_the_tree_holds_is_not_in_the_record(void **state)
 {
 	auto_tar struct tar t = { 0 };
 
-	(void)state;
 	tar_dir(&t, "d", 0755, 5);
 	tar_file(&t, "d/f", "in the tree, or so one hopes");
 	tar_member(&t, '0', "d/secret", 0200, 5, "", "unreadable", 10, 10);
@@ -115,7 +111,6 @@ static void files_that_a_later_member_replaces_are_kept(void **state)
 {
 	static const char types[] = { '0', '1', '2', '5', '6', 'h' };
 
-	(void)state;
 	for (size_t i = 0; i < sizeof(types); i++) {
 		auto_tar struct tar t = { 0 };
 
@@ -151,7 +146,6 @@ static void the_same_name_many_times_comes_back_in_order(void **state)
 {
 	auto_tar struct tar t = { 0 };
 
-	(void)state;
 	for (int i = 0; i < 300; i++) {
 		char name[32], text[32];
 
@@ -167,7 +161,6 @@ static void files_reached_through_symlinks_are_named_by_their_real_path(void **s
 {
 	auto_tar struct tar t = { 0 };
 
-	(void)state;
 	tar_dir(&t, "usr/lib", 0755, 5);
 	tar_link(&t, '2', "lib", "/usr/lib");
 	tar_link(&t, '2', "up", "usr/lib/../..");
@@ -186,7 +179,6 @@ static void files_below_directories_that_nobody_may_search_are_kept(void **state
 {
 	auto_tar struct tar t = { 0 };
 
-	(void)state;
 	tar_file(&t, "shut/f", "behind a door");
 	tar_file(&t, "shut/d/f", "behind two");
 	tar_file(&t, "open/f", "in the open");
@@ -205,7 +197,6 @@ static void a_top_directory_that_nobody_may_search_comes_back(void **state)
 {
 	auto_tar struct tar t = { 0 };
 
-	(void)state;
 	tar_file(&t, "f", "behind a door");
 	tar_file(&t, "d/f", "behind it, too");
 	tar_dir(&t, "./", 0600, 5);
@@ -221,7 +212,6 @@ static void replaced_files_come_back_whatever_their_size_and_order(void **state)
 	auto_tar struct tar t = { 0 };
 	char name[2] = "";
 
-	(void)state;
 	for (int i = 0; i < 300000; i++)
 		big[i] = (char)((unsigned)i * (unsigned)i / 7);
 	for (char c = 'a'; c < 'f'; c++) {
@@ -242,7 +232,6 @@ static void a_record_does_not_grow_without_bounds(void **state)
 	auto_free char *big = xcalloc(1, size);
 	auto_tar struct tar links = { 0 }, doors = { 0 };
 
-	(void)state;
 	/* A directory that is shut by many names is gone through once. */
 	tar_member(&doors, '0', "d/f", 0644, 5, "", big, size, size);
 	tar_link(&doors, '2', "s", ".");
@@ -269,7 +258,6 @@ static void marks_devices_and_data_that_nobody_asked_for_come_back(void **state)
 {
 	auto_tar struct tar t = { 0 };
 
-	(void)state;
 	tar_member(&t, '3', "dev/null", 0666, 5, "", "", 0, 0);
 	tar_member(&t, '4', "dev/sda", 0660, 5, "", "", 0, 0);
 	tar_member(&t, '0', "d/.wh.gone", 0644, 5, "", "data of a whiteout", 18, 18);
@@ -294,7 +282,6 @@ static void archives_of_gnu_tar_in_every_format_come_back(void **state)
 		"pax --sparse --sparse-version=0.1", "pax --sparse --sparse-version=1.0",
 		"gnu --hard-dereference", "pax --xattrs --acls", "gnu -b 1", "gnu --label=volume" };
 
-	(void)state;
 	for (size_t i = 0; i < ARRAY_LEN(kinds); i++) {
 		auto_tar struct tar t = { .chunk = 4096 };
 		auto_free char *
@@ -334,7 +321,6 @@ static void a_tree_that_was_tampered_with_is_told(void **state)
 	char diff_id[8 + HASH_HEX_SIZE];
 	uint64_t bytes;
 
-	(void)state;
 	tar_file(&t, "d/f", "text");
 	tar_end(&t);
 	comes_back(&t);
@@ -402,7 +388,6 @@ static void records_that_are_none_are_refused(void **state)
 	};
 	auto_tar struct tar t = { 0 };
 
-	(void)state;
 	for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
 		write_record(cases[i].bytes, cases[i].n);
 		if (rebuild(&t) != -cases[i].code || !strstr(err.text, cases[i].words))

@@ -108,7 +108,6 @@ static const struct {
 
 static void good_names_come_apart_as_docker_takes_them(void **state)
 {
-	(void)state;
 	for (size_t i = 0; i < ARRAY_LEN(good); i++) {
 		struct mlr_error err = MLR_ERROR_INIT;
 		struct oci_ref ref = OCI_REF_INIT;
@@ -131,7 +130,6 @@ static void good_names_come_apart_as_docker_takes_them(void **state)
 
 static void bad_names_are_refused_with_the_reason(void **state)
 {
-	(void)state;
 	for (size_t i = 0; i < ARRAY_LEN(bad); i++) {
 		struct mlr_error err = MLR_ERROR_INIT;
 		struct oci_ref ref = OCI_REF_INIT;
@@ -148,7 +146,6 @@ static void bad_names_are_refused_with_the_reason(void **state)
 
 static void the_canonical_spelling_parses_to_itself(void **state)
 {
-	(void)state;
 	for (size_t i = 0; i < ARRAY_LEN(good); i++) {
 		struct oci_ref ref = OCI_REF_INIT, again = OCI_REF_INIT;
 		auto_free char *name = NULL, *second = NULL;
@@ -169,7 +166,6 @@ static void lengths_have_limits(void **state)
 	struct oci_ref ref = OCI_REF_INIT;
 	char text[2000];
 
-	(void)state;
 	memset(text, 'a', sizeof(text));
 	text[255 - strlen("library/")] = '\0';
 	assert_int_equal(oci_ref_parse(text, &ref, &err), 0);
@@ -199,7 +195,6 @@ static void loopback_registries_are_known_by_their_address(void **state)
 	static const char *const no[] = { "docker.io", "128.0.0.1", "localhost.example.com",
 		"10.0.0.1:5000", "[::2]:5000", "127.0.0.1.example.com", "127" };
 
-	(void)state;
 	for (size_t i = 0; i < ARRAY_LEN(yes); i++)
 		assert_true(oci_ref_is_loopback(&(struct oci_ref){ .registry = (char *)yes[i] }));
 	for (size_t i = 0; i < ARRAY_LEN(no); i++)
@@ -208,7 +203,6 @@ static void loopback_registries_are_known_by_their_address(void **state)
 
 static void only_whole_sha256_digests_pass(void **state)
 {
-	(void)state;
 	assert_int_equal(oci_digest_check(DIGEST, NULL), 0);
 	assert_string_equal(oci_digest_hex(DIGEST), HEX);
 	assert_int_equal(oci_digest_check("", NULL), -EINVAL);

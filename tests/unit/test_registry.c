@@ -56,7 +56,6 @@ static void challenges_are_read_whatever_their_spelling(void **state)
 		{ ", ,", CHALLENGE_OTHER, NULL, NULL, NULL },
 	};
 
-	(void)state;
 	for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
 		struct mlr_error err = MLR_ERROR_INIT;
 		struct challenge c = CHALLENGE_INIT;
@@ -77,7 +76,6 @@ static void malformed_challenges_are_refused(void **state)
 		"Bearer realm=\"a\\", "Bearer realm=\"a\"b", "Bearer x=y, realm=", "\"Bearer\"",
 		"Bearer realm=\"a\nb\"", "Bearer realm=\"a\" service" };
 
-	(void)state;
 	for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
 		struct mlr_error err = MLR_ERROR_INIT;
 		struct challenge c = CHALLENGE_INIT;
@@ -90,7 +88,6 @@ static void malformed_challenges_are_refused(void **state)
 
 static void redirects_lead_to_https_or_stay_where_they_are(void **state)
 {
-	(void)state;
 	assert_int_equal(url_check_redirect("https://cdn.example/x", "https://r.example", NULL), 0);
 	assert_int_equal(
 		url_check_redirect("http://cdn.example/x", "https://r.example", NULL), -EACCES);
@@ -120,7 +117,6 @@ static void token_servers_are_https_unless_all_is_on_loopback(void **state)
 {
 	struct mlr_error err = MLR_ERROR_INIT;
 
-	(void)state;
 	assert_int_equal(
 		url_check_realm("https://auth.example/token", "https://r.example", NULL), 0);
 	assert_int_equal(
@@ -140,7 +136,6 @@ static void token_servers_are_https_unless_all_is_on_loopback(void **state)
 
 static void a_site_is_a_host_or_hosts_below_one_registrable_domain(void **state)
 {
-	(void)state;
 	assert_true(url_same_site("https://registry-1.docker.io", "https://auth.docker.io/token"));
 	assert_true(
 		url_same_site("https://Registry.Example.CO.UK:5000", "https://auth.example.co.uk"));
@@ -158,7 +153,6 @@ static void a_site_is_a_host_or_hosts_below_one_registrable_domain(void **state)
 
 static void an_origin_is_scheme_host_and_port(void **state)
 {
-	(void)state;
 	assert_true(url_same_origin("https://A.example/x", "https://a.example:443/y?z"));
 	assert_false(url_same_origin("https://a.example/x", "http://a.example/x"));
 	assert_false(url_same_origin("https://a.example/x", "https://a.example:444/x"));
@@ -173,7 +167,6 @@ static void query_parameters_are_encoded(void **state)
 	auto_free char *url =
 		url_add_query("https://a/token?x=1", "scope", "repository:a/b:pull &c=d");
 
-	(void)state;
 	assert_string_equal(url, "https://a/token?x=1&scope=repository%3aa%2fb%3apull+%26c%3dd");
 }
 
@@ -181,7 +174,6 @@ static void delays_double_and_honour_the_server(void **state)
 {
 	struct retry r = RETRY_INIT;
 
-	(void)state;
 	assert_int_equal(retry_delay(&r, 0, -1, 0), 500);
 	assert_int_equal(retry_delay(&r, 0, -1, 0), 1000);
 	assert_int_equal(retry_delay(&r, 0, 7, 0), 7000);
@@ -201,7 +193,6 @@ static void an_answer_longer_than_its_ceiling_is_refused(void **state)
 	struct buffer b = BUFFER_INIT(10);
 	struct mlr_error err = MLR_ERROR_INIT;
 
-	(void)state;
 	assert_int_equal(buffer_put(&b, "12345", 5, &err), 0);
 	assert_int_equal(buffer_put(&b, "67890", 5, &err), 0);
 	assert_string_equal(b.data, "1234567890");
@@ -235,7 +226,6 @@ static void a_queue_passes_bytes_in_order(void **state)
 	size_t at = 0;
 	ssize_t n;
 
-	(void)state;
 	assert_int_equal(queue_new(&q, NULL), 0);
 	assert_int_equal(pthread_create(&thread, NULL, write_many, q), 0);
 	assert_int_equal(queue_peek(q, first, sizeof(first)), 4);
@@ -255,7 +245,6 @@ static void a_queue_hands_on_the_writers_failure_after_its_bytes(void **state)
 	struct mlr_error err = MLR_ERROR_INIT, got = MLR_ERROR_INIT;
 	char buf[10];
 
-	(void)state;
 	assert_int_equal(queue_new(&q, NULL), 0);
 	assert_int_equal(queue_put(q, "abc", 3, NULL), 0);
 	queue_end(q, mlr_fail(&err, ECONNRESET, "broke"), &err);
@@ -279,7 +268,6 @@ static void a_writer_is_let_go_when_the_reader_leaves(void **state)
 	pthread_t thread;
 	void *result;
 
-	(void)state;
 	assert_int_equal(queue_new(&q, NULL), 0);
 	assert_int_equal(pthread_create(&thread, NULL, fill, q), 0);
 	queue_leave(q);

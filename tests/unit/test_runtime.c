@@ -22,7 +22,6 @@ static int root;
 
 static int make_dir(void **state)
 {
-	(void)state;
 	strcpy(dir, "/tmp/mlr-test-runtime.XXXXXX");
 	assert_non_null(mkdtemp(dir));
 	root = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -31,7 +30,6 @@ static int make_dir(void **state)
 
 static int drop_dir(void **state)
 {
-	(void)state;
 	close(root);
 	return file_remove_tree(AT_FDCWD, dir, NULL);
 }
@@ -57,7 +55,6 @@ static void passwd_names_the_caller_and_drops_lines_of_his_id_or_name(void **sta
 					      "anna:x:10:10::/:/bin/false",
 		&id);
 
-	(void)state;
 	assert_string_equal(got,
 		"ann:x:1000:100:ann:/home/ann:/bin/sh\n"
 		"root:x:0:0:root:/root:/bin/sh\n"
@@ -69,7 +66,6 @@ static void passwd_of_an_image_without_one_holds_the_caller(void **state)
 	struct plan_identity id = ann();
 	auto_free char *got = accounts_passwd(NULL, &id);
 
-	(void)state;
 	assert_string_equal(got, "ann:x:1000:100:ann:/home/ann:/bin/sh\n");
 }
 
@@ -77,7 +73,6 @@ static void passwd_keeps_the_images_root_for_an_inner_root(void **state)
 {
 	struct plan_identity id = ann();
 
-	(void)state;
 	id.uid = 0;
 	assert_null(accounts_passwd("root:x:0:0:root:/root:/bin/sh\n", &id));
 }
@@ -87,7 +82,6 @@ static void passwd_with_lines_that_are_no_accounts_is_taken_as_it_is(void **stat
 	struct plan_identity id = ann();
 	auto_free char *got = accounts_passwd("\n\n:::\nx\nx:y\nx:y:\n", &id);
 
-	(void)state;
 	assert_string_equal(got, "ann:x:1000:100:ann:/home/ann:/bin/sh\n:::\nx\nx:y\nx:y:\n");
 }
 
@@ -96,7 +90,6 @@ static void group_of_the_caller_is_added_only_when_it_is_missing(void **state)
 	struct plan_identity id = ann();
 	auto_free char *got = accounts_group("root:x:0:\n", &id);
 
-	(void)state;
 	assert_string_equal(got, "users:x:100:\nroot:x:0:\n");
 	assert_null(accounts_group("root:x:0:\nstaff:x:100:\n", &id));
 }
@@ -106,7 +99,6 @@ static void a_missing_target_is_made_with_its_parents(void **state)
 	struct stat st;
 	int linked = 0, fd = target_open(root, "/a/b/c", 1, &linked, NULL);
 
-	(void)state;
 	assert_true(fd >= 0);
 	close(fd);
 	linked = 0;
@@ -128,7 +120,6 @@ static void a_target_through_links_stays_inside_the_root(void **state)
 	struct stat st;
 	int linked = 0, fd;
 
-	(void)state;
 	/* A dangling absolute link, a dangling relative one, and one that climbs. */
 	assert_int_equal(symlinkat("/run/deep/resolv.conf", root, "abs"), 0);
 	assert_int_equal(symlinkat("var/x", root, "rel"), 0);
@@ -158,7 +149,6 @@ static void links_that_go_round_end_with_an_error(void **state)
 	struct mlr_error err;
 	int linked;
 
-	(void)state;
 	assert_int_equal(symlinkat("loop2", root, "loop1"), 0);
 	assert_int_equal(symlinkat("loop1", root, "loop2"), 0);
 	assert_int_equal(target_open(root, "/loop1/x", 1, &linked, &err), -ELOOP);
@@ -170,7 +160,6 @@ static void a_directory_where_a_file_shall_be_is_an_error_and_the_other_way(void
 	struct mlr_error err;
 	int linked;
 
-	(void)state;
 	assert_int_equal(mkdirat(root, "isdir", 0755), 0);
 	assert_int_equal(target_open(root, "/isdir", 0, &linked, &err), -EISDIR);
 	close(openat(root, "isfile", O_CREAT | O_WRONLY, 0644));
@@ -201,7 +190,6 @@ static void expect_hint(const char *file, const char *value, const char *hint)
 
 static void the_setting_that_forbids_user_namespaces_is_named(void **state)
 {
-	(void)state;
 	expect_hint("proc/sys/user/max_user_namespaces", "0\n", "user.max_user_namespaces is 0");
 	expect_hint("proc/sys/user/max_mnt_namespaces", "0\n", "user.max_mnt_namespaces is 0");
 	expect_hint("proc/sys/kernel/unprivileged_userns_clone", "0\n",

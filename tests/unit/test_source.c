@@ -37,7 +37,6 @@ static void a_place_is_a_path_and_perhaps_a_name_there(void **state)
 		{ "oci/dir:1", NULL, NULL, OCI_REGISTRY },
 	};
 
-	(void)state;
 	for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
 		auto_call(oci_name_done) struct oci_name n = OCI_NAME_INIT;
 		struct mlr_error err = MLR_ERROR_INIT;
@@ -83,7 +82,6 @@ static void what_a_file_says_becomes_a_name(void **state)
 		{ OCI_DOCKER_ARCHIVE, "x.tar", "<none>:<none>", "localhost/x:latest" },
 	};
 
-	(void)state;
 	for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
 		auto_call(oci_ref_done) struct oci_ref ref = OCI_REF_INIT;
 
@@ -107,7 +105,6 @@ static void a_local_name_is_what_was_typed_without_a_registry(void **state)
 		{ "docker://mine", "localhost/mine:latest" },
 	};
 
-	(void)state;
 	for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
 		auto_call(oci_ref_done) struct oci_ref ref = OCI_REF_INIT;
 
@@ -125,7 +122,6 @@ static void malformed_lists_of_saved_images_are_refused(void **state)
 		"[{\"Config\":\"c\",\"Layers\":[null]}]", "[{\"Config\":\"c\",\"RepoTags\":\"x\"}]",
 		"[{\"Config\":\"c\",\"Config\":\"d\"}]", "[{\"Config\":\"c\"}] x" };
 
-	(void)state;
 	for (size_t i = 0; i < ARRAY_LEN(bad); i++) {
 		struct mlr_error err = MLR_ERROR_INIT;
 		struct oci_save s = OCI_SAVE_INIT;
@@ -137,8 +133,6 @@ static void malformed_lists_of_saved_images_are_refused(void **state)
 
 static int count(void *ctx, const void *buf, size_t len, struct mlr_error *err)
 {
-	(void)buf;
-	(void)err;
 	*(uint64_t *)ctx += len;
 	return 0;
 }
@@ -173,7 +167,6 @@ static void a_gigabyte_of_zeros_comes_out_whole(void **state)
 	struct mlr_error err = MLR_ERROR_INIT;
 	uint64_t got = 0;
 
-	(void)state;
 	assert_int_equal(
 		plain_stream(fd, 0, (uint64_t)lseek(fd, 0, SEEK_END), &options, count, &got, &err),
 		0);
@@ -182,7 +175,6 @@ static void a_gigabyte_of_zeros_comes_out_whole(void **state)
 
 static int yes(void *ctx)
 {
-	(void)ctx;
 	return 1;
 }
 
@@ -192,7 +184,6 @@ static void decompressing_can_be_cancelled(void **state)
 	struct plain_options opt = { .tmp_fd = -1, .cancelled = yes };
 	struct mlr_error err = MLR_ERROR_INIT;
 
-	(void)state;
 	assert_int_equal(plain_open(fd, &opt, &err), -ECANCELED);
 }
 
@@ -230,7 +221,6 @@ static void an_archive_with_too_many_members_or_names_is_refused(void **state)
 	auto_call(files_part_done) struct files_part p = FILES_PART_INIT;
 	struct mlr_error err = MLR_ERROR_INIT;
 
-	(void)state;
 	assert_int_equal(files_open_fd(few, &options, &f, &err), 0);
 	assert_int_equal(files_find(f, "./ffff", &p, &err), 0);
 	assert_int_equal(files_find(f, "10000", &p, &err), -ENOENT);

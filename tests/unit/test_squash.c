@@ -49,7 +49,6 @@ static int setup(void **state)
 {
 	const char *tmp = getenv("TMPDIR");
 
-	(void)state;
 	snprintf(dir, sizeof(dir), "%s/mlr-test-squash.XXXXXX", tmp ? tmp : "/tmp");
 	assert_non_null(mkdtemp(dir));
 	auto_free char *store = xasprintf("%s/store", dir);
@@ -62,7 +61,6 @@ static int setup(void **state)
 
 static int teardown(void **state)
 {
-	(void)state;
 	store_close(st);
 	strv_done(&layers);
 	for (size_t i = 0; i < n_tars; i++)
@@ -349,7 +347,6 @@ static void one_layer_is_what_its_tree_is(void **state)
 {
 	struct tar t = { 0 };
 
-	(void)state;
 	base();
 	tar_member(&t, '6', "pipe", 0640, 7, "", "", 0, 0);
 	tar_member(&t, '0', "empty", 0, 8, "", "", 0, 0);
@@ -367,7 +364,6 @@ static void times_that_the_format_cannot_tell_become_the_nearest(void **state)
 	struct tar t = { 0 };
 	struct stat sb;
 
-	(void)state;
 	tar_pax(&t, "mtime", "-5", 2);
 	tar_file(&t, "old", "x");
 	tar_pax(&t, "mtime", "5000000000", 10);
@@ -386,7 +382,6 @@ static void whiteouts_and_opaque_directories_hide_what_is_below(void **state)
 {
 	struct tar t = { 0 };
 
-	(void)state;
 	base();
 	tar_dir(&t, "usr/lib", 0711, 102);
 	tar_file(&t, "usr/lib/.wh.a", "");
@@ -407,7 +402,6 @@ static void an_opaque_top_hides_all(void **state)
 {
 	struct tar t = { 0 };
 
-	(void)state;
 	base();
 	tar_file(&t, ".wh..wh..opq", "");
 	tar_file(&t, "all", "1");
@@ -419,7 +413,6 @@ static void kinds_change_from_layer_to_layer(void **state)
 {
 	struct tar t = { 0 };
 
-	(void)state;
 	base();
 	tar_file(&t, "usr", "a file now");
 	tar_dir(&t, "etc/conf", 0755, 6);
@@ -438,7 +431,6 @@ static void files_below_a_symlinked_directory_go_where_it_leads(void **state)
 	struct tar t = { 0 };
 	struct stat sb;
 
-	(void)state;
 	base();
 	tar_file(&t, "lib/c", "c2");
 	tar_file(&t, "lib/sub/d", "d2");
@@ -454,7 +446,6 @@ static void a_symlink_out_of_the_image_leads_back_into_it(void **state)
 {
 	struct tar t = { 0 };
 
-	(void)state;
 	tar_link(&t, '2', "out", "/etc/far");
 	tar_link(&t, '2', "up", "../../../../..");
 	tar_link(&t, '2', "loop", "loop");
@@ -469,7 +460,6 @@ static void attributes_are_those_of_the_layer_that_named_last(void **state)
 {
 	struct tar t = { 0 };
 
-	(void)state;
 	base();
 	tar_dir(&t, "usr/lib", 0500, 500);
 	layer(&t);
@@ -491,7 +481,6 @@ static void a_hard_link_whose_first_name_is_hidden_keeps_its_data(void **state)
 	struct stat sb;
 	uint64_t x = 1;
 
-	(void)state;
 	for (size_t i = 0; i < 3 << 20; i++) /* incompressible */
 		big[i] = (char)((x = x * 6364136223846793005u + 1) >> 56);
 	tar_dir(&t, "d", 0755, 1);
@@ -520,7 +509,6 @@ static void what_is_hidden_takes_no_room(void **state)
 	struct stat sb;
 	uint64_t x = 1;
 
-	(void)state;
 	for (int k = 0; k < 5; k++) {
 		for (size_t i = 0; i < 1 << 20; i++)
 			data[i] = (char)((x = x * 6364136223846793005u + 1) >> 56);
@@ -545,7 +533,6 @@ static void blocks_and_fragments_of_every_size_come_back(void **state)
 	struct tar t = { 0 };
 	uint64_t x = 7;
 
-	(void)state;
 	for (size_t i = 0; i < 4 << 20; i++)
 		data[i] = (char)((x = x * 6364136223846793005u + 1) >> (i % 3 ? 60 : 56));
 	memset(data + (1 << 20), 0, 1 << 20);
@@ -602,7 +589,6 @@ static void holes_stay_holes_in_files_of_any_size(void **state)
 	struct stat sb;
 	char got[512];
 
-	(void)state;
 	for (size_t i = 0; i < ARRAY_LEN(ats); i++) {
 		char name[16];
 
@@ -643,7 +629,6 @@ static void xattrs_of_users_are_kept(void **state)
 	char value[16] = "";
 	struct tar t = { 0 };
 
-	(void)state;
 	tar_pax(&t, "SCHILY.xattr.user.color", "blue", 4);
 	tar_dir(&t, "d", 0755, 5);
 	tar_pax(&t, "SCHILY.xattr.user.color", "red", 3);
@@ -668,7 +653,6 @@ static void a_directory_may_have_a_hundred_thousand_names(void **state)
 	auto_close int top = -1;
 	struct tar t = { 0 };
 
-	(void)state;
 	t.p = xcalloc(100000 + 2, 512);
 	for (int i = 0; i < 100000; i++) {
 		struct tar one = { 0 };
@@ -696,7 +680,6 @@ static void the_same_layers_give_the_same_bytes(void **state)
 	auto_free char *x = NULL, *y = NULL;
 	size_t n, m;
 
-	(void)state;
 	base();
 	for (int i = 0; i < 2; i++) {
 		auto_close int fd = new_image(i ? "second" : "first");
@@ -716,7 +699,6 @@ static void a_full_disk_is_told_as_one(void **state)
 {
 	auto_close int fd = open("/dev/full", O_RDWR | O_CLOEXEC);
 
-	(void)state;
 	base();
 	assert_true(fd >= 0);
 	assert_int_equal(squash(fd), -ENOSPC);
@@ -829,13 +811,11 @@ static void compare_random(uint64_t first, int n, int links)
 
 static void random_layers_give_the_tree_that_applying_them_gives(void **state)
 {
-	(void)state;
 	compare_random(1, 60, 0);
 }
 
 static void random_layers_with_symlinks_do_so_too(void **state)
 {
-	(void)state;
 	dangling = 1;
 	compare_random(10000, 60, 1);
 }

@@ -120,7 +120,6 @@ static void a_store_is_made_once_and_found_again(void **state)
 {
 	auto_store struct store *again = NULL;
 
-	(void)state;
 	ok(store_open(dir, 0, &again, &err));
 	assert_string_equal(store_path(again), dir);
 }
@@ -130,7 +129,6 @@ static void a_store_that_is_not_there_is_only_made_when_asked(void **state)
 	auto_store struct store *s = NULL;
 	auto_free char *path = xasprintf("%s/no/such", dir);
 
-	(void)state;
 	assert_int_equal(store_open(path, 0, &s, &err), -ENOENT);
 	says("no/such'");
 	ok(store_open(path, 1, &s, &err));
@@ -141,7 +139,6 @@ static void the_place_of_the_store_follows_the_environment(void **state)
 	auto_free char *xdg = xasprintf("%s/xdg", dir), *want = xasprintf("%s/xdg/mlrun", dir);
 	struct store *s = NULL;
 
-	(void)state;
 	unsetenv("MLRUN_STORE");
 	setenv("XDG_DATA_HOME", xdg, 1);
 	ok(store_open(NULL, 1, &s, &err));
@@ -159,7 +156,6 @@ static void a_store_of_a_newer_format_is_refused(void **state)
 {
 	auto_store struct store *s = NULL;
 
-	(void)state;
 	ok(file_replace(store_fd(st), "version", "4\n", 2, 0644, &err));
 	assert_int_equal(store_open(dir, 1, &s, &err), -ENOTSUP);
 	says("has format 4, this mlrun knows formats up to 3");
@@ -173,7 +169,6 @@ static void a_directory_with_other_things_in_it_is_not_taken_over(void **state)
 	auto_store struct store *s = NULL;
 	auto_free char *path = xasprintf("%s/home", dir);
 
-	(void)state;
 	ok(mkdir(path, 0755));
 	ok(file_replace(store_fd(st), "home/thesis.tex", "x", 1, 0644, &err));
 	for (int create = 0; create < 2; create++) {
@@ -187,7 +182,6 @@ static void a_directory_with_hidden_files_is_not_empty(void **state)
 	auto_store struct store *s = NULL;
 	auto_free char *path = xasprintf("%s/home", dir);
 
-	(void)state;
 	ok(mkdir(path, 0755));
 	ok(mkdirat(store_fd(st), "home/.ssh", 0700));
 	assert_int_equal(store_open(path, 1, &s, &err), -ENOTEMPTY);
@@ -201,7 +195,6 @@ static void an_empty_name_is_no_store(void **state)
 {
 	auto_store struct store *s = NULL;
 
-	(void)state;
 	assert_int_equal(store_open("", 1, &s, &err), -EINVAL);
 	says("the store's name is empty\nhint: name a directory with --store");
 }
@@ -210,7 +203,6 @@ static void nobody_adds_to_the_store_of_another_user(void **state)
 {
 	struct store *s = NULL;
 
-	(void)state;
 	if (geteuid() != 0) { /* root's own directories serve as well */
 		assert_int_equal(store_open("/", 1, &s, &err), -EACCES);
 		says("store '/' belongs to user ");
@@ -229,7 +221,6 @@ static void a_blob_comes_back_and_one_of_other_bytes_is_refused(void **state)
 	char digest[OCI_DIGEST_SIZE] = "sha256:", path[100];
 	size_t len;
 
-	(void)state;
 	hash_buffer("hello", 5, digest + 7);
 	assert_int_equal(store_blob_get(st, digest, &got, &len, &err), -ENOENT);
 	assert_int_equal(store_blob_put(st, digest, "hallo", 5, &err), -EBADMSG);
@@ -254,7 +245,6 @@ static void a_named_image_is_found_with_all_that_was_said_of_it(void **state)
 	auto_call(store_image_done) struct store_image im = STORE_IMAGE_INIT;
 	auto_call(store_facts_done) struct store_facts f = STORE_FACTS_INIT;
 
-	(void)state;
 	assert_int_equal(find("debian:12", &im), -ENOENT);
 	says("image 'docker.io/library/debian:12' is not in store");
 	says("hint: mlrun images lists");
@@ -279,7 +269,6 @@ static void a_digest_finds_the_image_by_its_manifest_or_index(void **state)
 	static const char *const good[] = { "debian@" MANIFEST_A, "debian@" MANIFEST_B,
 		"debian:12@" MANIFEST_B };
 
-	(void)state;
 	make_image("debian:12", MANIFEST_A, MANIFEST_B, LAYER_1, LAYER_2);
 	for (size_t i = 0; i < ARRAY_LEN(good); i++) {
 		auto_call(store_image_done) struct store_image im = STORE_IMAGE_INIT;
@@ -298,7 +287,6 @@ static void a_name_for_an_image_that_is_not_whole_is_refused(void **state)
 	auto_call(store_facts_done) struct store_facts f = STORE_FACTS_INIT;
 	struct store_image im = { "docker.io/library/x:1", MANIFEST_A, NULL, "linux/amd64", 0, 0 };
 
-	(void)state;
 	assert_int_equal(store_image_put(st, &im, &err), -ENOENT);
 	f.config.os = xstrdup("linux");
 	f.config.architecture = xstrdup("amd64");
@@ -323,7 +311,6 @@ static void facts_that_are_there_are_dated_anew_not_replaced(void **state)
 	struct stat before, after;
 	char path[100];
 
-	(void)state;
 	snprintf(path, sizeof(path), "facts/%s.json", oci_digest_hex(MANIFEST_A));
 	f.config.os = xstrdup("linux");
 	f.config.architecture = xstrdup("amd64");
@@ -358,7 +345,6 @@ static void a_document_that_is_being_replaced_is_waited_for(void **state)
 	char path[100];
 	pthread_t thread;
 
-	(void)state;
 	make_image("a:1", MANIFEST_A, NULL, LAYER_1, LAYER_2);
 	snprintf(path, sizeof(path), "facts/%s.json", oci_digest_hex(MANIFEST_A));
 	assert_int_equal(renameat(store_fd(st), path, store_fd(st), "facts/away"), 0);
@@ -379,7 +365,6 @@ static void facts_of_the_first_version_are_understood(void **state)
 	};
 	char path[100];
 
-	(void)state;
 	snprintf(path, sizeof(path), "facts/%s.json", oci_digest_hex(MANIFEST_A));
 	for (size_t i = 0; i < ARRAY_LEN(old); i++) {
 		auto_call(store_facts_done) struct store_facts f = STORE_FACTS_INIT;
@@ -406,7 +391,6 @@ static void a_squashfs_file_is_published_at_once_and_removed_with_its_image(void
 	auto_free char *path = store_tree_relpath(STORE_SQUASH, MANIFEST_A), *text = NULL;
 	struct store_tree *t = NULL;
 
-	(void)state;
 	make_image("debian:12", MANIFEST_A, NULL, LAYER_1, LAYER_2);
 	ok(store_facts_get(st, MANIFEST_A, &f, &err));
 	assert_false(store_facts_whole(st, MANIFEST_A, &f, STORE_FORMAT_SQUASHFS, NULL));
@@ -431,7 +415,6 @@ static void images_are_listed_in_order_of_their_names(void **state)
 	struct store_image *v;
 	size_t n;
 
-	(void)state;
 	ok(store_image_list(st, &v, &n, &err));
 	assert_int_equal(n, 0);
 	store_images_free(v, n);
@@ -449,7 +432,6 @@ static void a_removed_image_takes_along_only_what_no_other_needs(void **state)
 {
 	auto_call(store_image_done) struct store_image im = STORE_IMAGE_INIT;
 
-	(void)state;
 	make_image("a:1", MANIFEST_A, NULL, LAYER_1, LAYER_2);
 	make_image("b:1", MANIFEST_B, NULL, LAYER_1, LAYER_3);
 	ok(remove_image("a:1"));
@@ -469,7 +451,6 @@ static void a_second_name_keeps_the_image(void **state)
 {
 	auto_call(store_image_done) struct store_image im = STORE_IMAGE_INIT;
 
-	(void)state;
 	make_image("a:1", MANIFEST_A, NULL, LAYER_1, LAYER_2);
 	make_image("a:latest", MANIFEST_A, NULL, LAYER_1, LAYER_2);
 	ok(remove_image("a:1"));
@@ -512,7 +493,6 @@ static void an_image_whose_name_was_given_to_a_newer_one_goes_with_the_next(void
 {
 	pid_t pid;
 
-	(void)state;
 	make_image("a:latest", MANIFEST_A, NULL, LAYER_1, LAYER_2);
 	make_image("a:latest", MANIFEST_B, NULL, LAYER_1, LAYER_3);
 	make_image("c:1", LAYER_3, NULL, LAYER_1, LAYER_3); /* any digest serves as a manifest's */
@@ -531,7 +511,6 @@ static void documents_go_with_their_last_image(void **state)
 	char config_digest[OCI_DIGEST_SIZE] = "sha256:",
 	     manifest[2][OCI_DIGEST_SIZE] = { "sha256:", "sha256:" };
 
-	(void)state;
 	hash_buffer(config, strlen(config), config_digest + 7);
 	ok(store_blob_put(st, config_digest, config, strlen(config), &err));
 	for (int i = 0; i < 2; i++) { /* two manifests, one configuration */
@@ -555,7 +534,6 @@ static void an_image_in_use_is_not_removed_until_its_user_ends(void **state)
 	struct store_lease l;
 	pid_t pid;
 
-	(void)state;
 	make_image("a:1", MANIFEST_A, NULL, LAYER_1, LAYER_2);
 	pid = lease_in_child(MANIFEST_A);
 	assert_int_equal(store_lease_held(st, MANIFEST_A, &l), 1);
@@ -580,7 +558,6 @@ static void a_lease_of_an_earlier_boot_or_a_reused_pid_is_dead(void **state)
 	char path[280], who[STORE_PROCESS_NAME];
 	struct store_lease l;
 
-	(void)state;
 	ok(store_process_self(&self));
 	self.start++; /* the pid is ours, the process was another */
 	store_process_name(&self, who);
@@ -603,7 +580,6 @@ static void a_lease_of_another_host_counts_for_seven_days(void **state)
 	struct timespec old[2];
 	struct store_lease l;
 
-	(void)state;
 	ok(store_process_self(&self));
 	strcpy(self.host, "node17.cluster.example");
 	store_process_name(&self, who);
@@ -624,7 +600,6 @@ static void a_lease_of_another_pid_namespace_counts_like_one_of_another_host(voi
 	char path[280], who[STORE_PROCESS_NAME];
 	struct store_lease l;
 
-	(void)state;
 	ok(store_process_self(&self));
 	assert_int_not_equal(self.pid_ns, 0);
 	self.pid_ns++;
@@ -643,7 +618,6 @@ static void what_a_process_out_of_sight_was_started_in_goes_by_force_only(void *
 	struct store_process self;
 	char path[280], who[STORE_PROCESS_NAME];
 
-	(void)state;
 	ok(store_process_self(&self));
 	strcpy(self.host, "node17.cluster.example");
 	self.pid = 4711;
@@ -663,7 +637,6 @@ static void what_a_process_out_of_sight_was_started_in_goes_by_force_only(void *
 
 static void a_lease_on_an_image_that_was_just_removed_fails(void **state)
 {
-	(void)state;
 	make_image("a:1", MANIFEST_A, NULL, LAYER_1, LAYER_2);
 	ok(remove_image("a:1"));
 	assert_int_equal(store_lease_take(st, MANIFEST_A, &err), -ENOENT);
@@ -673,7 +646,6 @@ static void a_lease_on_an_image_that_was_just_removed_fails(void **state)
 
 static void leases_of_ended_processes_are_swept(void **state)
 {
-	(void)state;
 	make_image("a:1", MANIFEST_A, NULL, LAYER_1, LAYER_2);
 	for (int i = 0; i < 3; i++)
 		reap(lease_in_child(MANIFEST_A), SIGKILL);
@@ -705,7 +677,6 @@ static void a_start_that_sweeps_spares_the_leases_of_jobs(void **state)
 	char path[2][280], who[STORE_PROCESS_NAME];
 	struct store_process other;
 
-	(void)state;
 	make_image("a:1", MANIFEST_A, NULL, LAYER_1, LAYER_2);
 	ok(store_process_self(&other));
 	strcpy(other.host, "elsewhere");
@@ -729,7 +700,6 @@ static void a_tree_appears_whole_or_not_at_all(void **state)
 	auto_free char *note = NULL, *path = store_tree_relpath(STORE_LAYER, LAYER_1);
 	struct stat sb;
 
-	(void)state;
 	assert_int_equal(store_tree_begin(st, STORE_LAYER, LAYER_1, &t, &err), 0);
 	assert_false(store_tree_exists(st, STORE_LAYER, LAYER_1));
 	assert_int_equal(fstat(store_tree_fd(t), &sb), 0);
@@ -762,7 +732,6 @@ static void of_two_producers_the_second_finds_the_tree_of_the_first(void **state
 	int status;
 	pid_t pid;
 
-	(void)state;
 	assert_int_equal(store_tree_begin(st, STORE_LAYER, LAYER_1, &t, &err), 0);
 	pid = fork_child();
 	if (pid == 0) {
@@ -798,7 +767,6 @@ static void two_threads_are_two_producers(void **state)
 	pthread_t thread;
 	int r = -1;
 
-	(void)state;
 	assert_int_equal(store_tree_begin(st, STORE_LAYER, LAYER_1, &t, &err), 0);
 	assert_int_equal(
 		store_tree_begin(st, STORE_LAYER, LAYER_2, &other, &err), 0); /* no matter */
@@ -841,7 +809,6 @@ static void a_killed_producers_leavings_are_removed_by_the_next(void **state)
 {
 	struct store_tree *t = NULL;
 
-	(void)state;
 	reap(begin_in_child(), SIGKILL);
 	assert_int_equal(count("layers"), 0);
 	assert_int_equal(count("tmp"), 2); /* its work and its lock */
@@ -856,7 +823,6 @@ static void sweeping_spares_the_living(void **state)
 {
 	pid_t dead, alive;
 
-	(void)state;
 	ok(mkdirat(store_fd(st), "tmp/trash.elsewhere", 0755)); /* not a name of ours */
 	dead = begin_in_child();
 	reap(dead, SIGKILL);
@@ -876,7 +842,6 @@ static void sweeping_spares_a_hold_that_is_about_to_appear(void **state)
 	struct store_process self;
 	char path[280], who[STORE_PROCESS_NAME];
 
-	(void)state;
 	ok(store_process_self(&self));
 	store_process_name(&self, who);
 	snprintf(path, sizeof(path), "tmp/hold.a-0123456789abcdef.%s", who);
@@ -896,7 +861,6 @@ static void trash_and_trials_of_ended_processes_are_swept(void **state)
 	struct store_process self;
 	char path[280], who[STORE_PROCESS_NAME];
 
-	(void)state;
 	ok(store_process_self(&self));
 	self.start++; /* the pid is ours, the process was another */
 	store_process_name(&self, who);
@@ -924,7 +888,6 @@ static void a_wait_that_gets_long_names_whom_it_waits_for(void **state)
 	pthread_t thread;
 	pid_t pid = begin_in_child();
 
-	(void)state;
 	assert_int_equal(pipe(out), 0);
 	dup2(out[1], 2);
 	assert_int_equal(pthread_create(&thread, NULL, begin_same, &r), 0);
@@ -953,7 +916,6 @@ static void a_wait_ends_soon_when_it_is_cancelled(void **state)
 	pid_t pid = begin_in_child();
 	int stop = 0, r = 0;
 
-	(void)state;
 	store_set_cancelled(st, is_set, &stop);
 	assert_int_equal(pthread_create(&thread, NULL, begin_same, &r), 0);
 	usleep(300000); /* it sleeps its longest */
@@ -973,7 +935,6 @@ static void rm_waits_for_pulls_to_end(void **state)
 	int ready[2];
 	char c;
 
-	(void)state;
 	make_image("a:1", MANIFEST_A, NULL, LAYER_1, LAYER_2);
 	assert_int_equal(pipe(ready), 0);
 	holder = fork_child();
@@ -1012,7 +973,6 @@ static void damaged_documents_are_refused_with_the_way_out(void **state)
 	struct store_image *v;
 	size_t n;
 
-	(void)state;
 	make_image("a:1", MANIFEST_A, NULL, LAYER_1, LAYER_2);
 	hash_name("docker.io/library/a:1", hex);
 	snprintf(path, sizeof(path), "images/%s.json", hex);
@@ -1044,7 +1004,6 @@ static void a_document_copied_over_another_name_is_refused(void **state)
 	struct store_image im = STORE_IMAGE_INIT;
 	char from[100] = "images/", to[100] = "images/";
 
-	(void)state;
 	make_image("a:1", MANIFEST_A, NULL, LAYER_1, LAYER_2);
 	hash_name("docker.io/library/a:1", from + 7);
 	hash_name("docker.io/library/b:1", to + 7);
@@ -1080,7 +1039,6 @@ static void a_hold_of_this_host_lives_as_long_as_its_process(void **state)
 	auto_call(store_wait_done) struct store_wait w = STORE_WAIT_INIT(st, "working");
 	char name[STORE_HOLD_NAME];
 
-	(void)state;
 	fake_hold('a', NULL, 999999999, name);
 	assert_int_equal(store_wait_alive(&w, name), 0);
 	assert_int_equal(count("holds"), 1); /* the token */
@@ -1093,7 +1051,6 @@ static void a_hold_of_another_host_is_dead_when_no_beat_is_seen(void **state)
 	auto_call(store_wait_done) struct store_wait w = STORE_WAIT_INIT(st, "working");
 	char name[STORE_HOLD_NAME], path[STORE_HOLD_NAME + 8];
 
-	(void)state;
 	setenv("MLRUN_STALE_SECONDS", "1", 1);
 	fake_hold('a', "elsewhere", 1, name);
 	snprintf(path, sizeof(path), "holds/%s", name);
@@ -1115,7 +1072,6 @@ static void a_lock_of_a_dead_holder_is_broken_and_one_that_lives_is_kept(void **
 	char name[STORE_HOLD_NAME], owner[STORE_HOLD_NAME + 20];
 	auto_free char *text = NULL;
 
-	(void)state;
 	ok(store_hold(st, &err));
 	fake_hold('a', NULL, 999999999, name);
 	ok(mkdirat(store_fd(st), "tmp/x.lock", 0755));
@@ -1138,7 +1094,6 @@ static void a_lock_that_was_broken_and_taken_is_not_released_by_its_old_holder(v
 	struct store_lock *l = NULL;
 	auto_free char *text = NULL;
 
-	(void)state;
 	ok(store_hold(st, &err));
 	ok(store_lock_take(st, "tmp/x.lock", "working", &l, &err));
 	ok(file_replace(
@@ -1153,7 +1108,6 @@ static void who_was_taken_for_dead_publishes_nothing(void **state)
 	struct store_tree *t = NULL;
 	char path[STORE_HOLD_NAME + 8];
 
-	(void)state;
 	ok(store_tree_begin(st, STORE_LAYER, LAYER_1, &t, &err));
 	snprintf(path, sizeof(path), "holds/%s", store_hold_name(st));
 	ok(unlinkat(store_fd(st), path, 0));
@@ -1181,7 +1135,6 @@ static void a_remover_spares_what_adders_count_on(void **state)
 	auto_strv struct strv digests = STRV_INIT, spare = STRV_INIT;
 	struct store_hold *h = NULL;
 
-	(void)state;
 	strv_add(&digests, LAYER_1);
 	strv_add(&digests, MANIFEST_A);
 	ok(store_open(dir, 1, &adder, &err));
@@ -1202,7 +1155,6 @@ static void a_dead_removers_token_comes_back(void **state)
 	struct store_hold *h = NULL;
 	char name[STORE_HOLD_NAME];
 
-	(void)state;
 	fake_hold('r', NULL, 999999999, name);
 	ok(unlinkat(store_fd(st), "holds/token", 0));
 	ok(store_remover_begin(st, &spare, &h, &err));
@@ -1223,7 +1175,6 @@ static void pruning_keeps_the_last_used_of_a_repository(void **state)
 	struct timespec old[2] = { { 1000, 0 }, { 1000, 0 } };
 	char facts[96];
 
-	(void)state;
 	make_image("a:1", MANIFEST_A, NULL, LAYER_1, LAYER_2);
 	make_image("a:2", MANIFEST_B, NULL, LAYER_2, LAYER_3);
 	snprintf(facts, sizeof(facts), "facts/%s.json", oci_digest_hex(MANIFEST_A));
@@ -1266,7 +1217,6 @@ static void a_tree_that_was_not_on_disk_when_the_machine_went_down_is_made_again
 	struct store_tree *t = NULL;
 	int fd;
 
-	(void)state;
 	publish_and_crash(LAYER_1);
 	assert_int_equal(store_tree_exists(st, STORE_LAYER, LAYER_1), 0);
 	assert_int_equal(store_tree_check(st, STORE_LAYER, LAYER_1, &err), -EUCLEAN);
@@ -1289,7 +1239,6 @@ static void a_mark_of_an_earlier_boot_without_a_tree_is_swept(void **state)
 {
 	char path[96];
 
-	(void)state;
 	publish_and_crash(LAYER_1);
 	publish_and_crash(LAYER_2);
 	snprintf(path, sizeof(path), "layers/%s", oci_digest_hex(LAYER_1));
@@ -1305,7 +1254,6 @@ static void a_tree_made_again_has_a_mark_of_its_own(void **state)
 	struct store_tree *t = NULL;
 	char path[96];
 
-	(void)state;
 	snprintf(path, sizeof(path), "layers/%s", oci_digest_hex(LAYER_1));
 	for (int i = 1; i <= 2; i++) {
 		assert_int_equal(store_tree_begin(st, STORE_LAYER, LAYER_1, &t, &err), 0);
@@ -1321,7 +1269,6 @@ static void a_settled_store_has_no_marks(void **state)
 	struct store_tree *t = NULL;
 	int left = -1;
 
-	(void)state;
 	assert_int_equal(store_tree_begin(st, STORE_LAYER, LAYER_1, &t, &err), 0);
 	ok(store_tree_publish(t, &err));
 	store_settle(st);

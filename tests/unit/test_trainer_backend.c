@@ -51,7 +51,6 @@ static void check_conv(struct op_conv d)
 
 static void convolution_has_the_gradients_of_finite_differences(void **state)
 {
-	(void)state;
 	check_conv((struct op_conv){ 2, 3, 6, 7, 4, 5, 1, 2, 6, 7 }); /* keeps height and width */
 	check_conv((struct op_conv){ 2, 2, 8, 7, 3, 3, 2, 1, 4, 4 }); /* strides */
 	check_conv((struct op_conv){ 1, 2, 5, 5, 3, 5, 1, 0, 1, 1 }); /* the kernel covers all */
@@ -90,7 +89,6 @@ static void a_dense_layer_has_the_gradients_of_finite_differences(void **state)
 	auto_free float *r = random_floats(4, 15);
 	float dx[21], dw[35], db[5];
 
-	(void)state;
 	op_dense_backward_data(&d, r, c.w, dx);
 	op_dense_backward_weights(&d, c.x, r, dw, db);
 	check_gradient(dense_of_x, &c, c.x, 21, r, 15, dx);
@@ -127,7 +125,6 @@ static void relu_has_the_gradient_of_finite_differences(void **state)
 	auto_free float *x = spread_floats(n), *r = random_floats(1, n);
 	float y[40], dx[40];
 
-	(void)state;
 	op_relu_forward(n, x, y);
 	op_relu_backward(n, y, r, dx);
 	check_gradient(relu_of, &n, x, n, r, n, dx);
@@ -146,7 +143,6 @@ static void max_pooling_has_the_gradient_of_finite_differences(void **state)
 	struct op_pool all[] = { { 2, 3, 6, 8, 2, 2, 3, 4 }, { 2, 2, 7, 8, 3, 3, 2, 2 },
 		{ 1, 1, 4, 4, 1, 1, 4, 4 }, { 2, 2, 7, 8, 3, 2, 3, 3 } };
 
-	(void)state;
 	for (size_t i = 0; i < ARRAY_LEN(all); i++) {
 		struct op_pool *d = &all[i];
 		size_t nx = (size_t)(d->n * d->c * d->h * d->w);
@@ -168,7 +164,6 @@ static void of_equal_values_in_a_window_the_first_gets_the_gradient(void **state
 	float x[4] = { 1, 3, 3, 3 }, y, dy = 5, dx[4];
 	uint8_t winner;
 
-	(void)state;
 	op_pool_forward(&d, x, &y, &winner);
 	op_pool_backward(&d, &dy, &winner, dx);
 	assert_true(y == 3 && dx[0] == 0 && dx[1] == 5 && dx[2] == 0 && dx[3] == 0);
@@ -199,7 +194,6 @@ static void softmax_loss_has_the_gradient_of_finite_differences(void **state)
 	float dx[15], one[2] = { 1, 1 };
 	int wrong;
 
-	(void)state;
 	op_softmax_loss(3, 5, x, labels, dx, &wrong);
 	check_gradient(loss_of, &l, x, 15, one, 2, dx);
 }
@@ -210,7 +204,6 @@ static void softmax_loss_survives_huge_logits_and_counts_what_is_wrong(void **st
 	const uint16_t labels[2] = { 0, 1 };
 	int wrong;
 
-	(void)state;
 	assert_true(op_softmax_loss(1, 3, x, labels, dx, &wrong) < 1e-12);
 	assert_int_equal(wrong, 0);
 	assert_true(isnan(op_softmax_loss(2, 3, x, labels, dx, &wrong)));
@@ -222,7 +215,6 @@ static void a_dropout_mask_keeps_the_mean_and_is_its_streams_alone(void **state)
 	float a[10000], b[5000], other[10000];
 	double sum = 0;
 
-	(void)state;
 	rng_dropout(1, 7, 2, 0.25f, 0, a, 10000);
 	rng_dropout(1, 7, 2, 0.25f, 5000, b, 5000);
 	assert_memory_equal(a + 5000, b, sizeof(b));
@@ -245,7 +237,6 @@ static void philox_gives_its_authors_numbers(void **state)
 		philox((struct philox){ { 0x243f6a88, 0x85a308d3, 0x13198a2e, 0x03707344 } },
 			0xa4093822, 0x299f31d0);
 
-	(void)state;
 	assert_memory_equal(
 		zero.word, ((uint32_t[]){ 0x6627e8d5, 0xe169c58d, 0xbc57ac4c, 0x9b00dbd8 }), 16);
 	assert_memory_equal(
@@ -259,7 +250,6 @@ static void sgd_follows_its_formula(void **state)
 		.param = p, .state = { v }, .grad = g, .lr = 0.1f, .momentum = 0.5f
 	};
 
-	(void)state;
 	/* v = 0.5 * 3 + (5 + 0.25 * 2) = 7; p = 2 - 0.1 * 7 */
 	assert_true(optimisers[OPTIMISER_SGD].plain(&s, 0, 1, 0.25f) == 4);
 	assert_true(v[0] == 7 && fabsf(p[0] - 1.3f) < 1e-6f);
@@ -278,7 +268,6 @@ static void a_step_of_reference_has_the_gradient_of_finite_differences(void **st
 	const struct engine_config config = config_of(3, 1, NULL);
 	struct setup s;
 
-	(void)state;
 	set_up(&s, &backend_reference, net, &config);
 	loss_gradients(&s, grad, slope);
 	assert_true(distance(slope, grad, net->params) < 0.01);
@@ -287,7 +276,6 @@ static void a_step_of_reference_has_the_gradient_of_finite_differences(void **st
 
 static void backends_are_found_by_name(void **state)
 {
-	(void)state;
 	assert_ptr_equal(backend_find("reference"), &backend_reference);
 	assert_string_equal(backend_find("cuda")->name, "cuda");
 	assert_null(backend_find("abacus"));

@@ -47,7 +47,6 @@ static void a_checkpoint_brings_back_all_that_was_written(void **state)
 	const struct checkpoint c = sample(net, params, velocity);
 	auto_call(checkpoint_done) struct checkpoint got = CHECKPOINT_INIT;
 
-	(void)state;
 	assert_int_equal(checkpoint_write(in_test_dir("c"), &c, NULL), 0);
 	assert_int_equal(checkpoint_read(in_test_dir("c"), &got, NULL), 0);
 	assert_int_equal(got.net->params, net->params);
@@ -73,7 +72,6 @@ static void a_checkpoint_without_velocity_or_names_is_read(void **state)
 	struct checkpoint c = sample(net, params, NULL);
 	auto_call(checkpoint_done) struct checkpoint got = CHECKPOINT_INIT;
 
-	(void)state;
 	c.names = NULL;
 	c.best_error = -1;
 	c.recipe = c.digest = NULL;
@@ -98,7 +96,6 @@ static void a_checkpoint_of_many_classes_with_long_names_is_read(void **state)
 	struct mlr_error err;
 	char name[LETTERS + 1];
 
-	(void)state;
 	memset(name, 'x', LETTERS);
 	name[LETTERS] = '\0';
 	c.names = xcalloc(CLASSES, sizeof(*c.names));
@@ -163,13 +160,11 @@ static void assert_tensors_refused(
 
 static void a_file_of_the_first_form_is_read(void **state)
 {
-	(void)state;
 	assert_tensors_refused(8, "convolutional", "1x8x8", 0, NULL);
 }
 
 static void a_checkpoint_that_does_not_fit_its_network_is_refused_by_tensor(void **state)
 {
-	(void)state;
 	assert_tensors_refused(9, "convolutional", "1x8x8", -EPROTO,
 		"it holds 9 tensors where network 'convolutional' has 8");
 	assert_tensors_refused(
@@ -219,7 +214,6 @@ static void assert_meta_refused(const char *key, const char *value, int code, co
 
 static void metadata_that_cannot_be_are_refused_by_their_key(void **state)
 {
-	(void)state;
 	assert_meta_refused("net", NULL, -EPROTO, "its metadata lack 'net'");
 	assert_meta_refused("norm", NULL, -EPROTO, "its metadata lack 'norm'");
 	assert_meta_refused("norm", "[]", -EPROTO, "'norm' is not an object");
@@ -253,7 +247,6 @@ static void tensors_that_are_no_numbers_are_refused(void **state)
 	auto_call(checkpoint_done) struct checkpoint got = CHECKPOINT_INIT;
 	struct mlr_error err = MLR_ERROR_INIT;
 
-	(void)state;
 	v[net->layers[0].bias_at + 3] = NAN;
 	assert_int_equal(checkpoint_write(in_test_dir("nan"), &c, NULL), 0);
 	assert_int_equal(checkpoint_read(in_test_dir("nan"), &got, &err), -EPROTO);
@@ -264,7 +257,6 @@ static void a_checkpoint_path_that_cannot_be_written_is_known_at_once(void **sta
 {
 	struct mlr_error err;
 
-	(void)state;
 	assert_int_equal(checkpoint_probe(in_test_dir("fine"), &err), 0);
 	assert_int_equal(access(in_test_dir("fine"), F_OK), -1);
 	assert_int_equal(checkpoint_probe(in_test_dir("no/such/dir"), &err), -ENOENT);

@@ -294,7 +294,6 @@ static void a_run_repeats_bit_by_bit_however_its_steps_are_cut_into_calls(void *
 	struct engine_config config = { .batch = BATCH, .dtype = DTYPE_BF16, .deterministic = 1 };
 	struct step_result got[STEPS];
 
-	(void)state;
 	for (int run = 0; run < 2; run++) {
 		struct setup s = set_up(cuda_backend(), net, &config, 0);
 
@@ -315,7 +314,6 @@ static void what_is_set_in_the_gpus_layout_comes_back(void **state)
 	auto_free float *a = random_floats(1, net->params), *b = xcalloc(net->params, 4);
 	auto_free float *c = random_floats(2, net->states), *d = xcalloc(net->states, 4);
 
-	(void)state;
 	assert_int_equal(engine_get(s.engine, ENGINE_STATES, d, NULL), 0);
 	for (size_t i = 0; i < net->n; i++)
 		for (size_t k = 0; k < net->layers[i].states; k++)
@@ -341,7 +339,6 @@ static void an_engine_that_predicts_has_less_memory_and_takes_no_step(void **sta
 	struct step_result got;
 	struct mlr_error err = MLR_ERROR_INIT;
 
-	(void)state;
 	alone.use = ENGINE_PREDICTS;
 	predicts = set_up(cuda_backend(), net, &alone, 0);
 	assert_true(
@@ -363,7 +360,6 @@ static void a_label_beyond_the_classes_is_refused(void **state)
 	struct step_result got;
 	struct mlr_error err = MLR_ERROR_INIT;
 
-	(void)state;
 	s.labels[2] = 10;
 	assert_int_equal(engine_step(s.engine, s.batches, s.steps, 1, &got, &err), -EINVAL);
 	assert_non_null(strstr(err.text, "label 10 of 10 classes"));
@@ -380,7 +376,6 @@ static void steps_after_the_first_call_are_graphs(void **state)
 	struct step_result got[STEPS];
 	int before;
 
-	(void)state;
 	take_steps(&s, 0, 1, got);
 	before = cuda_fake_graph_launches();
 	take_steps(&s, 0, STEPS, got); /* 8 and three times 1 */
@@ -395,7 +390,6 @@ static void no_device_and_too_little_memory_are_told_with_a_way_out(void **state
 	struct mlr_error err = MLR_ERROR_INIT;
 	struct engine *e = NULL;
 
-	(void)state;
 	cuda_fake_devices(0);
 	assert_int_equal(cuda_backend()->open(net->layers, net->n, &config, &e, &err), -ENODEV);
 	assert_non_null(strstr(err.text, "no CUDA-capable device is detected\nhint: nvidia-smi"));
@@ -424,7 +418,6 @@ static void every_call_that_fails_is_told_and_nothing_leaks(void **state)
 	size_t left = cuda_fake_left();
 	int failures = 0;
 
-	(void)state;
 	for (int n = 0; n < 400; n += 1 + n / 16) {
 		struct mlr_error err = MLR_ERROR_INIT;
 		struct engine *e = NULL;
@@ -579,7 +572,6 @@ static void two_ranks_compute_the_steps_of_one(void **state)
 {
 	auto_call(net_free) struct net *net = usual_net();
 
-	(void)state;
 	compare_ranks(net, GPU_SHARED, 0);
 	compare_ranks(net, GPU_SHARED, 1);
 }
@@ -588,7 +580,6 @@ static void two_ranks_share_the_statistics_of_batch_norm(void **state)
 {
 	auto_call(net_free) struct net *net = small_residual_net();
 
-	(void)state;
 	compare_ranks(net, GPU_SHARED, 0);
 }
 
@@ -602,7 +593,6 @@ static void ranks_with_a_gpu_each_sum_by_nccl_within_their_graphs(void **state)
 	size_t left = cuda_fake_left();
 	int sums, launches;
 
-	(void)state;
 	nccl_fake_lock(&device);
 	sums = nccl_fake_sums();
 	compare_ranks(usual, GPU_SHARED, 0);
@@ -693,7 +683,6 @@ static void a_rank_that_ends_while_gpus_wait_for_it_is_named(void **state)
 	auto_call(net_free) struct net *usual = usual_net(), *residual = small_residual_net();
 	size_t left = cuda_fake_left();
 
-	(void)state;
 	lose(usual, has_ended, "rank 1 on 'node7' (process 9) has ended");
 	lose(residual, has_ended, "rank 1 on 'node7' (process 9) has ended");
 	assert_int_equal(cuda_fake_left(), left);
@@ -704,7 +693,6 @@ static void what_nccl_meets_with_meanwhile_is_told(void **state)
 {
 	auto_call(net_free) struct net *net = usual_net();
 
-	(void)state;
 	nccl_fake_break(ncclRemoteError);
 	lose(net, pair_idle, "NCCL: remote process exited or there was a network error");
 	nccl_fake_break(ncclSuccess);
@@ -718,7 +706,6 @@ static void a_rank_that_is_late_is_waited_for(void **state)
 	struct setup s = set_up_alone(net, &x, comes_late);
 	struct step_result got[STEPS];
 
-	(void)state;
 	take_steps(&s, 0, STEPS, got);
 	take_steps(&s, 0, 1, got);
 	nccl_fake_alone(0);
@@ -736,7 +723,6 @@ static void arrays_share_bytes_only_when_never_used_together(void **state)
 	struct rng rng;
 	size_t sum = 0;
 
-	(void)state;
 	rng_init(&rng, 3, RNG_TEST, 0);
 	for (int i = 0; i < 200; i++) {
 		int from = (int)rng_below(&rng, 100);
@@ -769,7 +755,6 @@ static void the_plan_names_what_memory_is_for(void **state)
 	struct setup s = set_up(cuda_backend(), net, &config, 0);
 	auto_free char *text = cuda_backend()->plan(s.engine);
 
-	(void)state;
 	assert_non_null(strstr(text, "activations"));
 	assert_non_null(strstr(text, "velocities"));
 	assert_non_null(strstr(text, "in all"));
@@ -808,7 +793,6 @@ static void choices_are_kept_and_a_damaged_file_of_them_counts_as_none(void **st
 	const char *const bad[] = { "\n", "fast\n", "fast\tlib\n", "fast\tlibrary\nslow\to",
 		"fast\tlibrary\n\n", "fast\tlibrary" };
 
-	(void)state;
 	setenv("XDG_CACHE_HOME", test_dir, 1);
 	assert_int_equal(choice_in_new_process(NULL, "fast", -1), 0);
 	assert_int_equal(choice_in_new_process(NULL, "fast", 2), 0);
@@ -832,7 +816,6 @@ static void tuning_leaves_its_choices_and_nothing_else_behind(void **state)
 	size_t left = cuda_fake_left();
 	struct setup s;
 
-	(void)state;
 	setenv("XDG_CACHE_HOME", test_dir, 1);
 	setenv("MLTRAIN_TUNE", "1", 1);
 	s = set_up(cuda_backend(), net, &config, 0);

@@ -43,7 +43,6 @@ static void assert_two_images(const char *name)
 
 static void an_idx_file_is_read_plain_and_compressed(void **state)
 {
-	(void)state;
 	write_file("plain", two_images, sizeof(two_images));
 	write_gz("packed", two_images, sizeof(two_images));
 	assert_two_images("plain");
@@ -54,7 +53,6 @@ static void an_idx_file_that_ends_early_is_refused(void **state)
 {
 	struct mlr_error err;
 
-	(void)state;
 	for (size_t n = 0; n < sizeof(two_images); n++)
 		assert_int_equal(read_idx(two_images, n, 3, &err), -EPROTO);
 	assert_non_null(
@@ -68,7 +66,6 @@ static void a_compressed_idx_file_that_ends_early_or_is_damaged_is_refused(void 
 	struct mlr_error err;
 	size_t len;
 
-	(void)state;
 	write_gz("whole", two_images, sizeof(two_images));
 	assert_int_equal(file_read(AT_FDCWD, in_test_dir("whole"), 1000, &gz, &len, NULL), 0);
 	for (size_t n = 0; n < len; n++)
@@ -83,7 +80,6 @@ static void an_idx_file_that_goes_on_is_refused(void **state)
 	uint8_t longer[sizeof(two_images) + 1] = { 0 };
 	struct mlr_error err;
 
-	(void)state;
 	memcpy(longer, two_images, sizeof(two_images));
 	assert_int_equal(read_idx(longer, sizeof(longer), 3, &err), -EPROTO);
 	assert_non_null(strstr(err.text, "goes on after the 12 bytes"));
@@ -94,7 +90,6 @@ static void what_is_no_idx_file_of_bytes_is_named(void **state)
 	uint8_t b[sizeof(two_images)];
 	struct mlr_error err;
 
-	(void)state;
 	memcpy(b, two_images, sizeof(b));
 	b[0] = 1;
 	assert_int_equal(read_idx(b, sizeof(b), 3, &err), -EPROTO);
@@ -118,7 +113,6 @@ static void an_idx_header_that_promises_too_much_costs_no_memory(void **state)
 	uint8_t none[] = { 0, 0, 8, 3, 0, 0, 0, 0, 0, 0, 0, 2, 0, 0, 0, 3 };
 	struct mlr_error err;
 
-	(void)state;
 	assert_int_equal(read_idx(huge, sizeof(huge), 3, &err), -EFBIG);
 	assert_int_equal(read_idx(above, sizeof(above), 3, &err), -EFBIG);
 	assert_non_null(strstr(err.text, "says it holds more than 4294967296 bytes"));
@@ -161,7 +155,6 @@ static void a_data_set_is_read_from_its_four_files_compressed_or_not(void **stat
 {
 	auto_call(dataset_done) struct dataset d = DATASET_INIT;
 
-	(void)state;
 	write_dataset();
 	assert_int_equal(dataset_load(test_dir, DATASET_ALL, NULL, &d, NULL), 0);
 	assert_int_equal(d.train.count, 5);
@@ -175,7 +168,6 @@ static void files_of_a_data_set_that_do_not_belong_together_are_named(void **sta
 	struct dataset d = DATASET_INIT;
 	struct mlr_error err;
 
-	(void)state;
 	write_dataset();
 	write_labels("train-labels-idx1-ubyte", 4, 2);
 	assert_int_equal(dataset_load(test_dir, DATASET_ALL, NULL, &d, &err), -EPROTO);
@@ -198,7 +190,6 @@ static void a_pipe_in_a_file_s_place_is_refused_at_once(void **state)
 	struct dataset d = DATASET_INIT;
 	struct mlr_error err = MLR_ERROR_INIT;
 
-	(void)state;
 	write_dataset();
 	unlink(in_test_dir("train-labels-idx1-ubyte"));
 	unlink(in_test_dir("train-labels-idx1-ubyte.gz"));
@@ -215,7 +206,6 @@ static void a_data_set_that_is_not_there_names_the_package(void **state)
 	struct dataset d = DATASET_INIT;
 	struct mlr_error err;
 
-	(void)state;
 	assert_int_equal(dataset_load("/no/such", DATASET_ALL, NULL, &d, &err), -ENOENT);
 	assert_non_null(strstr(err.text, "'/no/such'"));
 	assert_non_null(strstr(err.text, "dataset-fashion-mnist"));
@@ -248,7 +238,6 @@ static void safetensors_come_back_as_they_were_written(void **state)
 	auto_free char *buf = NULL;
 	size_t len;
 
-	(void)state;
 	assert_int_equal(safetensors_build(&in, &buf, &len, NULL), 0);
 	assert_int_equal(len % 4, 0);
 	assert_int_equal(safetensors_parse(buf, len, &out, NULL), 0);
@@ -315,7 +304,6 @@ static void hostile_safetensors_are_refused_by_name(void **state)
 		{ "{\"t\":", 0, -EPROTO, "not JSON" },
 	};
 
-	(void)state;
 	for (size_t i = 0; i < ARRAY_LEN(all); i++) {
 		struct mlr_error err = MLR_ERROR_INIT;
 		int r = parse_header(all[i].json, all[i].data, &err);
@@ -332,7 +320,6 @@ static void a_safetensors_header_larger_than_the_file_or_the_ceiling_is_refused(
 	uint64_t n = UINT64_MAX;
 	struct mlr_error err;
 
-	(void)state;
 	memcpy(buf, &n, 8);
 	assert_int_equal(safetensors_parse(buf, 100, &st, &err), -EPROTO);
 	assert_non_null(
@@ -352,7 +339,6 @@ static void a_safetensors_header_that_would_not_be_read_is_not_written(void **st
 	char *buf = NULL;
 	size_t len;
 
-	(void)state;
 	assert_int_equal(safetensors_build(&st, &buf, &len, &err), -EFBIG);
 	assert_non_null(strstr(err.text, "are too many for its header"));
 }

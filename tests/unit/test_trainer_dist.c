@@ -12,7 +12,6 @@ static int join_ranks(void **state)
 {
 	struct mlr_error err = MLR_ERROR_INIT;
 
-	(void)state;
 	if (getenv("OMPI_COMM_WORLD_SIZE"))
 		setenv("MLTRAIN_PLUGINS", "bin", 0);
 	if (dist_open(&d, &err) < 0) {
@@ -24,7 +23,6 @@ static int join_ranks(void **state)
 
 static int leave_ranks(void **state)
 {
-	(void)state;
 	dist_close(&d);
 	return 0;
 }
@@ -101,13 +99,11 @@ static const size_t reference_net[] = { 10, 5120, 512, 1605632, 64, 51200, 32, 8
 
 static void gradients_are_summed_where_they_lie(void **state)
 {
-	(void)state;
 	sum_and_check(reference_net, ARRAY_LEN(reference_net), 0, 20);
 }
 
 static void gradients_that_lie_apart_are_summed_and_nothing_between(void **state)
 {
-	(void)state;
 	sum_and_check(reference_net, ARRAY_LEN(reference_net), 16, 20);
 }
 
@@ -115,7 +111,6 @@ static void tiny_odd_and_empty_parts_are_summed(void **state)
 {
 	static const size_t size[] = { 1, 0, 1, 3, 0, 65535, 1, 65536, 7, 65537, 0, 2 };
 
-	(void)state;
 	sum_and_check(size, ARRAY_LEN(size), 1, 30);
 }
 
@@ -123,7 +118,6 @@ static void one_float_and_nothing_at_all_are_summed(void **state)
 {
 	static const size_t one[] = { 1 };
 
-	(void)state;
 	sum_and_check(one, 1, 0, 5);
 	assert_int_equal(world->wait(world->ctx, NULL), 0);
 	sum_and_check(one, 1, 3, 5);
@@ -133,7 +127,6 @@ static void a_thousand_parts_of_changing_sizes_are_summed(void **state)
 {
 	size_t size[1000];
 
-	(void)state;
 	for (int round = 0; round < 3; round++) {
 		for (size_t i = 0; i < ARRAY_LEN(size); i++)
 			size[i] = i * (size_t)(round + 7) % 911;
@@ -143,7 +136,6 @@ static void a_thousand_parts_of_changing_sizes_are_summed(void **state)
 
 static void steps_may_grow_and_shrink(void **state)
 {
-	(void)state;
 	for (size_t n = 1; n <= ARRAY_LEN(reference_net); n++)
 		sum_and_check(reference_net, n, 0, 2);
 	for (size_t n = ARRAY_LEN(reference_net); n; n--)
@@ -156,7 +148,6 @@ static void every_rank_gets_the_same_bits_each_time(void **state)
 	size_t n = 300007;
 	auto_free float *first = NULL;
 
-	(void)state;
 	for (int i = 0; i < 5; i++) {
 		auto_free float *x = random_floats((uint64_t)d->rank + 1, n);
 
@@ -175,7 +166,6 @@ static void doubles_are_summed_at_once(void **state)
 {
 	double x[1000];
 
-	(void)state;
 	for (int step = 0; step < 50; step++) {
 		for (int i = 0; i < 1000; i++)
 			x[i] = d->rank + i + 0.5;
@@ -190,7 +180,6 @@ static void doubles_are_summed_while_gradients_are_under_way(void **state)
 {
 	auto_free float *x = xcalloc(400000, sizeof(*x));
 
-	(void)state;
 	for (int step = 0; step < 10; step++) {
 		double y = d->rank;
 
@@ -211,7 +200,6 @@ static void rank_0_tells_all(void **state)
 {
 	char words[100];
 
-	(void)state;
 	snprintf(words, sizeof(words), "words of rank %d", d->rank);
 	assert_int_equal(world->broadcast(world->ctx, words, sizeof(words), NULL), 0);
 	assert_string_equal(words, "words of rank 0");
@@ -222,7 +210,6 @@ static void rank_0_hears_of_all(void **state)
 	auto_free int64_t *all = d->rank ? NULL : xcalloc((size_t)d->ranks * 3, sizeof(*all));
 	int64_t mine[3] = { d->rank, 7, -d->rank };
 
-	(void)state;
 	assert_int_equal(d->ops->gather(d, mine, sizeof(mine), all, NULL), 0);
 	for (int r = 0; all && r < d->ranks; r++) {
 		assert_int_equal(all[3 * r], r);
@@ -237,7 +224,6 @@ static void a_rank_that_differs_is_named_to_all(void **state)
 	struct mlr_error err = MLR_ERROR_INIT;
 	char words[100], expected[64];
 
-	(void)state;
 	strcpy(words, "the same");
 	assert_int_equal(dist_agree(d, "options", words, 8, &err), 0);
 	if (d->ranks == 1)
@@ -257,7 +243,6 @@ static void ranks_are_numbered(void **state)
 	double x[2] = { d->rank, d->rank * d->rank };
 	int n = d->ranks;
 
-	(void)state;
 	assert_int_equal(world->sum(world->ctx, x, 2, NULL), 0);
 	assert_true(x[0] == n * (n - 1) / 2 && x[1] == (n - 1) * n * (2 * n - 1) / 6);
 	assert_int_equal(world->rank, d->rank);
@@ -396,20 +381,17 @@ static void training_is_that_of_one_rank_with(const char *name)
 
 static void reference_trains_on_many_ranks_as_on_one(void **state)
 {
-	(void)state;
 	training_is_that_of_one_rank_with("reference");
 }
 
 static void onednn_trains_on_many_ranks_as_on_one(void **state)
 {
-	(void)state;
 	training_is_that_of_one_rank_with("onednn");
 }
 
 /* Alone, a failure is told and the program goes on to its own exit. */
 static void one_that_is_alone_is_not_ended(void **state)
 {
-	(void)state;
 	dist_fail(NULL, 1);
 	if (d->ranks == 1)
 		dist_fail(d, 1);
@@ -420,7 +402,6 @@ static void who_idles_among_ranks_that_live_goes_on(void **state)
 {
 	unsigned turns = 0;
 
-	(void)state;
 	for (int i = 0; i < 10000; i++)
 		assert_int_equal(world->idle(world->ctx, &turns, NULL), 0);
 	assert_int_equal(d->ops->barrier(d, NULL), 0);

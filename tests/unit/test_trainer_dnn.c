@@ -53,7 +53,6 @@ static void every_forward_and_data_graph_has_an_engine_that_is_not_compiled_firs
 {
 	static const enum dtype dtypes[] = { DTYPE_BF16, DTYPE_TF32, DTYPE_F32 };
 
-	(void)state;
 	for (size_t i = 0; i < 3; i++)
 		for (int d = 0; d < 2; d++) {
 			assert_int_equal(prepared(fused, CONV_FORWARD, dtypes[i], d), 0);
@@ -65,7 +64,6 @@ static void every_forward_and_data_graph_has_an_engine_that_is_not_compiled_firs
 
 static void gradients_of_weights_have_engines_where_they_are_of_the_activations_type(void **state)
 {
-	(void)state;
 	assert_int_equal(prepared(fused, CONV_WEIGHTS, DTYPE_TF32, 0), 0);
 	assert_int_equal(prepared(plain, CONV_WEIGHTS, DTYPE_F32, 1), 0);
 	/* Else our kernels make them; once a version of cuDNN has one, conv_dnn.h is to be
@@ -79,7 +77,6 @@ static void engines_can_be_counted_through_until_none_is_left(void **state)
 	struct conv_dnn *c = NULL;
 	int which = 0;
 
-	(void)state;
 	for (; which < 200 && conv_dnn_new(&fused, WORKSPACE, which, &c, &err) == 0; which++)
 		conv_dnn_free(&c);
 	assert_in_range(which, 1, 199);

@@ -34,7 +34,6 @@ static void a_driver_that_is_nowhere_is_told_with_a_way_out(void **state)
 {
 	struct mlr_error err = MLR_ERROR_INIT;
 
-	(void)state;
 	assert_null(driver_library_open(test_dir, "libcuda.so.1", &err));
 	assert_int_equal(err.code, ENOENT);
 	assert_non_null(strstr(err.text, "the linker knows no libcuda.so.1, nor is it in '"));
@@ -48,7 +47,6 @@ static void a_driver_that_cannot_be_loaded_is_named(void **state)
 {
 	struct mlr_error err = MLR_ERROR_INIT;
 
-	(void)state;
 	make_dirs("lib");
 	write_file("usr/local/nvidia/lib/libcuda.so.1", "ELF, but no", 11);
 	assert_null(driver_library_open(test_dir, "libcuda.so.1", &err));
@@ -61,7 +59,6 @@ static void what_is_found_is_there_for_who_asks_the_linker(void **state)
 {
 	void *handle;
 
-	(void)state;
 	make_dirs("lib64");
 	copy_library("usr/local/nvidia/lib64/" NVML);
 	handle = driver_library_open(test_dir, NVML, NULL);

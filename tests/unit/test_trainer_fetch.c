@@ -46,7 +46,6 @@ static void every_known_set_has_its_places_and_digests(void **state)
 {
 	static const char *const names[] = { "mnist", "fashion-mnist", "cifar-10", "cifar-100" };
 
-	(void)state;
 	for (size_t i = 0; i < ARRAY_LEN(names); i++) {
 		const struct known_set *s = known_set_find(names[i]);
 
@@ -108,7 +107,6 @@ static void a_set_comes_from_the_next_place_where_one_fails_or_lies(void **state
 	struct mlr_error err = MLR_ERROR_INIT;
 	auto_free char *sums = NULL;
 
-	(void)state;
 	close(open_test_dir("set"));
 	if (fetch_set(&o, &set, NULL, &err) < 0)
 		fail_msg("%s", err.text);
@@ -135,7 +133,6 @@ static void a_set_that_is_nowhere_right_names_the_last_place(void **state)
 	const struct fetch_options o = { .dir = in_test_dir("set") };
 	struct mlr_error err = MLR_ERROR_INIT;
 
-	(void)state;
 	close(open_test_dir("set"));
 	assert_int_equal(fetch_set(&o, &set, NULL, &err), -EBADMSG);
 	assert_non_null(strstr(err.text,
@@ -152,7 +149,6 @@ static void a_mirror_is_tried_before_a_set_s_own_places(void **state)
 	struct told told = { { 0 }, "" };
 	const struct fetch_options o = { .dir = in_test_dir("set"), .tell = note, .ctx = &told };
 
-	(void)state;
 	close(open_test_dir("set"));
 	assert_int_equal(fetch_set(&o, &set, mirror, NULL), 0);
 	assert_int_equal(told.count[FETCH_DONE], 2);
@@ -165,7 +161,6 @@ static void sums_keep_the_lines_of_other_files(void **state)
 	auto_close int dirfd = open_test_dir("sums");
 	auto_free char *text = NULL, *wrote = NULL;
 
-	(void)state;
 	memset(ones, '1', sizeof(ones) - 1);
 	memset(twos, '2', sizeof(twos) - 1);
 	ones[64] = twos[64] = '\0';
@@ -243,7 +238,6 @@ static void of_an_archive_the_known_files_come_out_and_nothing_else(void **state
 	auto_free char *got = NULL;
 	struct stat st;
 
-	(void)state;
 	if (unpack(entries, ARRAY_LEN(entries), &err) < 0)
 		fail_msg("%s", err.text);
 	assert_string_equal(listing("into"), "one t.tgz two");
@@ -271,7 +265,6 @@ static void an_archive_with_links_or_doubles_or_gaps_is_refused_whole(void **sta
 		{ { { "top/one", AE_IFREG } }, 1, "archive 't.tgz' lacks 'top/two'" },
 	};
 
-	(void)state;
 	for (size_t i = 0; i < ARRAY_LEN(all); i++) {
 		struct mlr_error err = MLR_ERROR_INIT;
 
@@ -287,7 +280,6 @@ static void an_archive_that_ends_early_leaves_nothing(void **state)
 	auto_free char *whole = NULL;
 	size_t len;
 
-	(void)state;
 	assert_int_equal(unpack(entries, 2, NULL), 0);
 	assert_int_equal(
 		file_read(AT_FDCWD, in_test_dir("into/t.tgz"), 100000, &whole, &len, NULL), 0);
@@ -307,7 +299,6 @@ static void what_an_unpacking_that_was_killed_left_does_not_disturb(void **state
 	auto_close int dirfd = open_test_dir("into");
 	auto_free char *got = NULL;
 
-	(void)state;
 	write_tar("into/t.tgz", entries, 2);
 	write_file("outside", "mine", 4);
 	assert_int_equal(symlink("../outside", in_test_dir("into/.one.unpacking")), 0);

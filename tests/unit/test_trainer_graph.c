@@ -16,7 +16,6 @@ static void average_pooling_has_the_gradient_of_finite_differences(void **state)
 {
 	struct op_pool all[] = { { 2, 3, 6, 8, 2, 2, 3, 4 }, { 2, 2, 7, 8, 3, 2, 3, 3 } };
 
-	(void)state;
 	for (size_t i = 0; i < ARRAY_LEN(all); i++) {
 		struct op_pool *d = &all[i];
 		size_t nx = (size_t)(d->n * d->c * d->h * d->w);
@@ -31,7 +30,6 @@ static void average_pooling_has_the_gradient_of_finite_differences(void **state)
 
 static void globalpool_of(void *l, const float *x, float *y)
 {
-	(void)l;
 	op_globalpool_forward(6, 20, x, y);
 }
 
@@ -40,7 +38,6 @@ static void global_pooling_has_the_gradient_of_finite_differences(void **state)
 	auto_free float *x = random_floats(1, 120), *r = random_floats(2, 6);
 	float dx[120];
 
-	(void)state;
 	op_globalpool_backward(6, 20, r, dx);
 	check_gradient(globalpool_of, NULL, x, 120, r, 6, dx);
 }
@@ -111,7 +108,6 @@ static void check_norm(struct op_norm d)
 
 static void batch_norm_has_the_gradients_of_finite_differences(void **state)
 {
-	(void)state;
 	check_norm((struct op_norm){ 3, 4, 6, 1e-5f }); /* an image's channels */
 	check_norm((struct op_norm){ 9, 5, 1, 1e-3f }); /* a row's units */
 }
@@ -123,7 +119,6 @@ static void batch_norm_makes_mean_0_and_variance_1_and_tracks_the_unbiased_one(v
 	float mean, var, y[4], running_mean = 1, running_var = 1;
 	double moments[2];
 
-	(void)state;
 	op_norm_sums(&d, x, moments);
 	op_norm_statistics(1, 4, moments, &mean, &var);
 	assert_true(mean == 4 && var == 5);
@@ -151,7 +146,6 @@ static void a_residual_network_has_the_gradient_of_finite_differences(void **sta
 	auto_free float *grad = xcalloc(net->params, 4), *slope = xcalloc(net->params, 4);
 	struct setup s;
 
-	(void)state;
 	set_up_reference(&s, net, 5, NULL);
 	loss_gradients(&s, grad, slope);
 	for (size_t i = 0; i < net->n; i++) {
@@ -178,7 +172,6 @@ static void predicting_uses_the_running_statistics_and_fewer_rows(void **state)
 	float all[5 * 4], two[2 * 4], before[5 * 4];
 	struct setup s;
 
-	(void)state;
 	assert_int_equal(net->states, 2 * (3 + 8 + 7));
 	set_up_reference(&s, net, 5, NULL);
 	assert_int_equal(engine_get(s.engine, ENGINE_STATES, states, NULL), 0);
@@ -216,7 +209,6 @@ static void dropout_masks_are_philoxs_numbers_of_seed_step_layer_and_row(void **
 	struct step_result got;
 	struct setup s;
 
-	(void)state;
 	set_up_reference(&s, net, 1, &exchange);
 	for (int i = 0; i < 49; i++)
 		s.images[3 * 49 + i] = (uint8_t)(200 + i);
@@ -239,7 +231,6 @@ static void an_engine_that_only_predicts_is_smaller_and_has_no_gradients(void **
 	struct step_result got;
 	struct setup s;
 
-	(void)state;
 	config.use = ENGINE_PREDICTS;
 	set_up_reference(&s, net, 5, NULL);
 	assert_int_equal(backend_reference.open(net->layers, net->n, &config, &e, NULL), 0);
@@ -265,7 +256,6 @@ static void two_ranks_equal_one_at_the_same_global_batch(void **state)
 	struct run whole = { .status = 0 }, half[2] = { { .status = 0 }, { .status = 0 } };
 	struct pair pair;
 
-	(void)state;
 	pair_open(&pair);
 	set_up_reference(&whole.s, net, 6, NULL);
 	for (int i = 0; i < 2; i++)
@@ -294,9 +284,6 @@ static void two_ranks_equal_one_at_the_same_global_batch(void **state)
 
 static int broken_sum(void *ctx, double *x, size_t n, struct mlr_error *err)
 {
-	(void)ctx;
-	(void)x;
-	(void)n;
 	return mlr_fail(err, EIO, "rank 1 is gone");
 }
 
@@ -308,7 +295,6 @@ static void a_rank_that_is_gone_fails_the_step(void **state)
 	struct step_result got;
 	struct setup s;
 
-	(void)state;
 	set_up_reference(&s, net, 2, &exchange);
 	assert_int_equal(
 		engine_step(s.engine, &s.batch, &(struct step){ .lr = 1 }, 1, &got, &err), -EIO);

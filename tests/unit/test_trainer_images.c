@@ -61,7 +61,6 @@ static void grey_png_of_every_depth_is_read(void **state)
 		{ 16, { { 10, 0, 20, 0 }, { 30, 0, 0xff, 0xff } }, { 10, 20, 30, 255 } },
 	};
 
-	(void)state;
 	for (size_t i = 0; i < ARRAY_LEN(all); i++)
 		for (int interlaced = 0; interlaced < 2; interlaced++) {
 			const struct png_kind k = { PNG_COLOR_TYPE_GRAY, all[i].depth, interlaced };
@@ -83,7 +82,6 @@ static void colour_png_is_read_into_planes_and_becomes_grey_when_that_is_wanted(
 	struct bytes b = make_plain_png(3, 2, 2, rgb[0]);
 	uint8_t got[PIXELS];
 
-	(void)state;
 	assert_size(&b, 3, 2, 2);
 	read_as(b, 3, 2, 2, got);
 	assert_memory_equal(got, planes, sizeof(planes));
@@ -96,7 +94,6 @@ static void grey_becomes_colour_three_times_over(void **state)
 	static const uint8_t grey[] = { 1, 50, 100, 255 };
 	uint8_t got[PIXELS];
 
-	(void)state;
 	read_as(make_plain_png(1, 2, 2, grey), 3, 2, 2, got);
 	for (size_t c = 0; c < 3; c++)
 		assert_memory_equal(got + 4 * c, grey, 4);
@@ -116,7 +113,6 @@ static void palettes_are_looked_up_and_what_is_transparent_lies_on_white(void **
 	struct bytes b = make_png(&k, 1, 4, packed, 1);
 	uint8_t got[PIXELS];
 
-	(void)state;
 	assert_size(&b, 3, 1, 4);
 	read_as(b, 3, 1, 4, got);
 	assert_memory_equal(got, want, sizeof(want));
@@ -161,7 +157,6 @@ static void jpeg_is_read_grey_and_coloured_baseline_and_progressive(void **state
 	static const uint8_t mixed[] = { 81, 130, 49, 217 };
 	uint8_t pixels[16 * 24 * 3], got[12];
 
-	(void)state;
 	for (int progressive = 0; progressive < 2; progressive++) {
 		const struct jpeg_kind grey = { JCS_GRAYSCALE, JCS_GRAYSCALE, 1, progressive };
 		const struct jpeg_kind ycc = { JCS_RGB, JCS_YCbCr, 3, progressive };
@@ -196,7 +191,6 @@ static void printers_inks_are_read_as_adobe_and_as_others_write_them(void **stat
 	uint8_t pixels[16 * 24 * 4], got[12];
 	struct bytes b;
 
-	(void)state;
 	make_blocks(4, inks, pixels);
 	b = make_jpeg(&plain, 16, 24, pixels);
 	assert_size(&b, 3, 16, 24);
@@ -231,7 +225,6 @@ static void jpeg_is_turned_as_its_exif_says(void **state)
 		{ 160, 20, 250, 90 }, { 250, 90, 160, 20 }, { 90, 250, 20, 160 } };
 	uint8_t pixels[16 * 24], got[4];
 
-	(void)state;
 	make_blocks(1, greys, pixels);
 	for (int o = 1; o <= 8; o++) {
 		struct bytes exif = make_exif(o % 2, o), b;
@@ -254,7 +247,6 @@ static void exif_that_makes_no_sense_turns_nothing(void **state)
 {
 	struct bytes b = make_exif(1, 6);
 
-	(void)state;
 	assert_int_equal(exif_orientation(b.data, b.len), 6);
 	for (size_t n = 0; n < 26; n++) {
 		auto_free uint8_t *cut = malloc(n + 1);
@@ -285,7 +277,6 @@ static void a_larger_picture_is_averaged_over_areas(void **state)
 	static const uint8_t third[] = { 30, 150, 30, 150 }; /* (0 + 90/2) / 1.5 */
 	uint8_t got[PIXELS];
 
-	(void)state;
 	read_as(make_plain_png(1, 4, 4, four), 1, 2, 2, got);
 	assert_memory_equal(got, two, 4);
 	read_as(make_plain_png(1, 3, 3, three), 1, 2, 2, got);
@@ -301,7 +292,6 @@ static void a_smaller_picture_is_interpolated(void **state)
 	static const uint8_t one[] = { 77 };
 	uint8_t got[PIXELS];
 
-	(void)state;
 	read_as(make_plain_png(1, 2, 2, two), 1, 4, 4, got);
 	for (size_t i = 0; i < 4; i++)
 		assert_memory_equal(got + 4 * i, four, 4);
@@ -314,7 +304,6 @@ static void a_picture_of_another_shape_is_cut_in_the_middle(void **state)
 {
 	uint8_t pixels[2 * 6], tall[6 * 2], got[PIXELS];
 
-	(void)state;
 	for (int i = 0; i < 12; i++) {
 		pixels[i] = (uint8_t)(10 * (i % 6));
 		tall[i] = (uint8_t)(10 * (i / 2));
@@ -334,7 +323,6 @@ static void a_jpeg_much_too_large_is_the_same_decoded_small(void **state)
 	const struct jpeg_kind k = { JCS_GRAYSCALE, JCS_GRAYSCALE, 1 };
 	uint8_t pixels[128 * 128], got[PIXELS], want[16 * 16];
 
-	(void)state;
 	for (int y = 0; y < 128; y++)
 		for (int x = 0; x < 128; x++)
 			pixels[y * 128 + x] = (uint8_t)(y + x);
@@ -364,7 +352,6 @@ static void a_picture_that_ends_early_is_refused(void **state)
 	uint8_t pixels[16 * 24];
 	struct mlr_error err;
 
-	(void)state;
 	make_blocks(1, greys, pixels);
 	for (int progressive = 0; progressive < 2; progressive++) {
 		const struct jpeg_kind k = { JCS_GRAYSCALE, JCS_GRAYSCALE, 1, progressive };
@@ -419,7 +406,6 @@ static void texts_of_a_png_cost_nothing(void **state)
 	int status;
 	pid_t pid;
 
-	(void)state;
 	pid = fork(); /* whose peak is its own */
 	if (pid == 0)
 		_exit(refused(long_one.data, long_one.len, &err) != 0);
@@ -436,7 +422,6 @@ static void a_damaged_png_is_refused(void **state)
 	struct bytes b = make_plain_png(1, 16, 24, pixels);
 	struct mlr_error err;
 
-	(void)state;
 	b.data[b.len - 12 - 8] ^= 1; /* in the pixels: their checksum tells */
 	assert_int_equal(refused(b.data, b.len, &err), -EPROTO);
 	free(b.data);
@@ -492,7 +477,6 @@ static void a_picture_larger_than_the_ceilings_is_refused_before_it_is_decoded(v
 {
 	struct mlr_error err;
 
-	(void)state;
 	assert_int_equal(png_of_size(1, 32768, &err), -EFBIG);
 	assert_non_null(strstr(err.text,
 		"1x32768 pixels are more than 67108864, or than 32767 in a row or column"));
@@ -542,7 +526,6 @@ static void a_jpeg_of_endless_scans_is_refused(void **state)
 {
 	struct mlr_error err;
 
-	(void)state;
 	assert_int_equal(with_scans(10, &err), 0);
 	assert_int_equal(with_scans(120, &err), -EFBIG);
 	assert_non_null(strstr(err.text, "more scans than any picture needs"));
@@ -555,7 +538,6 @@ static void what_cannot_be_read_is_named(void **state)
 	struct mlr_error err;
 	uint8_t pixels[16];
 
-	(void)state;
 	assert_int_equal(image_read(in_test_dir("none.png"), &want, pixels, &err), -ENOENT);
 	assert_non_null(strstr(err.text, "/none.png': open it: No such file"));
 	write_file("text.png", "GIF89a", 6);
@@ -606,7 +588,6 @@ static void a_picture_whose_library_is_missing_names_it(void **state)
 	struct mlr_error err = MLR_ERROR_INIT;
 	struct image_size got;
 
-	(void)state;
 	if (!strstr(image_formats(), "+png")) {
 		assert_int_equal(image_probe_bytes(png, sizeof(png), &got, &err), -ENOTSUP);
 		assert_non_null(strstr(err.text, "built without libpng"));

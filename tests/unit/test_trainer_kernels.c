@@ -69,7 +69,6 @@ static void images_free(struct images *s)
 
 static void images_are_gathered_and_altered_as_on_the_cpu(void **state)
 {
-	(void)state;
 	for (int c = 1; c <= 4; c++)
 		for (size_t t = 0; t < DTYPES; t++) {
 			struct images *s = images_new(c, 7, 9, c % 2);
@@ -91,7 +90,6 @@ static void staged_images_are_taken_in_order(void **state)
 	struct images *s = images_new(1, 5, 5, 0);
 	float y[ROWS * 25];
 
-	(void)state;
 	s->source.index = NULL;
 	assert_int_equal(kernel_gather(&s->source, DTYPE_F32, y, NULL), 0);
 	for (int i = 0; i < ROWS * 25; i++)
@@ -190,7 +188,6 @@ static void check_few_forward(const struct few_case *f, enum dtype dtype, int po
 
 static void a_convolution_from_bytes_is_the_loops(void **state)
 {
-	(void)state;
 	for (size_t i = 0; i < sizeof(fews) / sizeof(fews[0]); i++)
 		for (size_t t = 0; t < DTYPES; t++) {
 			check_few_forward(&fews[i], dtypes[t], 0);
@@ -266,7 +263,6 @@ static void check_few_weights(const struct few_case *f, enum dtype dtype, int po
 
 static void its_weights_gradient_is_the_loops(void **state)
 {
-	(void)state;
 	for (size_t i = 0; i < sizeof(fews) / sizeof(fews[0]); i++)
 		for (size_t t = 0; t < DTYPES; t++) {
 			check_few_weights(&fews[i], dtypes[t], 0);
@@ -281,7 +277,6 @@ static void a_convolution_that_does_not_fit_is_refused(void **state)
 	struct kernel_after after = { .relu = 0 };
 	struct kernel_source source = { .rows = 1 };
 
-	(void)state;
 	assert_false(kernel_few_fits(&wide, DTYPE_F32));
 	assert_false(kernel_few_fits(&many, DTYPE_BF16));
 	assert_int_equal(kernel_few_forward(&many, DTYPE_BF16, &source, NULL, &after, NULL, NULL),
@@ -361,7 +356,6 @@ static void check_update(int shift, int splits)
 
 static void one_launch_updates_every_part_and_counts_the_step(void **state)
 {
-	(void)state;
 	check_update(0, 3);
 	check_update(1, 3);  /* nothing can be moved in fours */
 	check_update(0, 37); /* lanes share the sums */
@@ -423,7 +417,6 @@ static void check_loss(int classes, enum dtype dtype)
 
 static void the_loss_its_gradient_and_the_wrong_are_the_loops(void **state)
 {
-	(void)state;
 	for (size_t t = 0; t < DTYPES; t++) {
 		check_loss(10, dtypes[t]);
 		check_loss(70, dtypes[t]);
@@ -500,7 +493,6 @@ static void check_head(int classes, enum dtype dtype, int splits)
 
 static void the_head_is_a_dense_layer_the_loss_and_their_gradients(void **state)
 {
-	(void)state;
 	for (size_t t = 0; t < DTYPES; t++) {
 		check_head(10, dtypes[t], kernel_head_splits(LOSS_ROWS));
 		check_head(32, dtypes[t], 1);

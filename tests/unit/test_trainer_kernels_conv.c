@@ -122,7 +122,6 @@ static void check_forward(const struct conv_case *c, enum dtype dtype)
 
 static void convolutions_forward_with_bias_and_relu_are_the_loops(void **state)
 {
-	(void)state;
 	for (size_t i = 0; i < CONVS; i++)
 		for (size_t t = 0; t < 3; t++)
 			check_forward(&convs[i], dtypes[t]);
@@ -155,7 +154,6 @@ static void check_backward_data(const struct conv_case *c, enum dtype dtype, int
 
 static void gradients_of_inputs_are_the_loops(void **state)
 {
-	(void)state;
 	for (size_t i = 0; i < CONVS; i++)
 		for (size_t t = 0; t < 3; t++) {
 			check_backward_data(&convs[i], dtypes[t], 1);
@@ -189,7 +187,6 @@ static void check_backward_weights(const struct conv_case *c, enum dtype dtype, 
 
 static void gradients_of_weights_and_biases_are_the_loops(void **state)
 {
-	(void)state;
 	for (size_t i = 0; i < CONVS; i++)
 		for (size_t t = 0; t < 3; t++) {
 			check_backward_weights(
@@ -264,7 +261,6 @@ static void maxima_fused_to_a_convolution_are_the_loops(void **state)
 		CONV(2, 16, 7, 9, 20, 3, 1, 1), CONV(1, 3, 5, 6, 5, 3, 1, 1),
 		CONV(1, 128, 4, 4, 8, 5, 1, 2) };
 
-	(void)state;
 	for (size_t i = 0; i < sizeof(shapes) / sizeof(shapes[0]); i++)
 		for (size_t t = 0; t < DTYPES; t++) {
 			check_pooled(&shapes[i], dtypes[t], 0);
@@ -286,7 +282,6 @@ static void convolutions_whose_images_stay_in_shared_memory_are_the_loops(void *
 	};
 	static const int multiprocessors[] = { 2, 6 }, rows[] = { 256, 128 };
 
-	(void)state;
 	for (size_t i = 0; i < 8; i++) {
 		const struct conv_case *c = &nears[i / 2];
 		const struct kernel_conv *d = &c->d;
@@ -315,7 +310,6 @@ static void dropout_fused_to_a_dense_layer_draws_the_named_numbers(void **state)
 	};
 	float *mask = xcalloc(10 * 30, sizeof(float));
 
-	(void)state;
 	/* The first element that is asked for must be a multiple of 4. */
 	rng_dropout(7, steps[1].number, 6, 0.4F, 18 * 30 / 4 * 4, mask, 10 * 30);
 	for (size_t t = 0; t < DTYPES; t++) {
@@ -343,7 +337,6 @@ static void logits_can_be_floats_whatever_the_dtype(void **state)
 	struct arrays a;
 	float *y;
 
-	(void)state;
 	make_arrays(&d, DTYPE_BF16, &a);
 	after.bias = a.b;
 	y = room(DTYPE_F32, a.ys);
@@ -363,7 +356,6 @@ static void arrays_that_are_not_aligned_take_the_slow_path(void **state)
 	char *x;
 	float *want, *y;
 
-	(void)state;
 	make_arrays(&d, DTYPE_F32, &a);
 	after.bias = a.b;
 	want = pixels_first(a.yp, 2, a.k, 25);

@@ -54,7 +54,6 @@ static void check_elements(enum dtype dtype, size_t n)
 
 static void relu_sums_and_conversions_are_the_loops(void **state)
 {
-	(void)state;
 	for (size_t t = 0; t < DTYPES; t++) {
 		check_elements(dtypes[t], 1);
 		check_elements(dtypes[t], 4096);
@@ -72,7 +71,6 @@ static void dropout_draws_the_numbers_that_are_named_by_step_layer_and_row(void 
 	float mask[COUNT], *nhwc;
 	struct rng r;
 
-	(void)state;
 	rng_init(&r, 2, RNG_TEST, 0);
 	rng_dropout(9, 12, 4, 0.3F, 5 * C * PIXELS, mask, COUNT);
 	nhwc = pixels_first(mask, N, C, PIXELS);
@@ -183,7 +181,6 @@ static void check_pool(const struct kernel_pool *d, enum dtype dtype, int mean)
 
 static void maxima_and_means_of_windows_are_the_loops(void **state)
 {
-	(void)state;
 	for (size_t i = 0; i < POOLS; i++)
 		for (size_t t = 0; t < DTYPES; t++) {
 			check_pool(&pools[i], dtypes[t], 0);
@@ -195,7 +192,6 @@ static void gradients_go_back_to_winners_of_two_bits(void **state)
 {
 	struct rng r;
 
-	(void)state;
 	rng_init(&r, 4, RNG_TEST, 0);
 	for (size_t i = 0; i < 2 * DTYPES; i++) {
 		const struct kernel_pool *d = &pools[i % 2];
@@ -231,7 +227,6 @@ static void means_of_whole_channels_are_the_loops(void **state)
 	enum { N = 3, PIXELS = 49 };
 	struct rng r;
 
-	(void)state;
 	rng_init(&r, 5, RNG_TEST, 0);
 	for (size_t i = 0; i < 2 * DTYPES; i++) {
 		enum dtype dtype = dtypes[i / 2];
@@ -399,7 +394,6 @@ static void check_norm(enum dtype dtype, size_t rows, int channels, int relu)
 
 static void batch_norm_over_ranks_is_the_loops(void **state)
 {
-	(void)state;
 	for (size_t t = 0; t < DTYPES; t++) {
 		check_norm(dtypes[t], 20, 8, 0);
 		check_norm(dtypes[t], 700, 37, 0);

@@ -21,7 +21,6 @@ static void alterations_keep_within_what_the_policy_says_and_use_all_of_it(void 
 	const struct augment_policy p = { .shift = 2, .flip = 1, .cut = 4 };
 	int down[5] = { 0 }, right[5] = { 0 }, flips = 0, y[10] = { 0 }, x[6] = { 0 };
 
-	(void)state;
 	draw(&p, 10, 6);
 	for (int i = 0; i < DRAWS; i++) {
 		const struct augment *a = &drawn[i];
@@ -54,7 +53,6 @@ static void an_image_is_altered_alike_however_the_places_are_cut(void **state)
 	const struct augment_policy p = { .shift = 3, .flip = 1, .cut = 5 };
 	struct augment one;
 
-	(void)state;
 	draw(&p, 28, 28);
 	for (int i = 0; i < 100; i++) { /* as many ranks and batches draw it */
 		augment_draw(&p, 7, 3, (uint64_t)i, 1, 28, 28, &one);
@@ -78,7 +76,6 @@ static void another_seed_epoch_or_place_alters_otherwise(void **state)
 {
 	const struct augment_policy p = { .shift = 3, .flip = 1, .cut = 5 };
 
-	(void)state;
 	draw(&p, 28, 28);
 	assert_int_equal(same_as_drawn(7, 3, 0), 1000);
 	assert_in_range(same_as_drawn(8, 3, 0), 0, 5);
@@ -96,7 +93,6 @@ static void each_kind_of_alteration_is_drawn_whatever_the_others_are(void **stat
 				    cut = { .cut = 5 }, none = { 0 };
 	struct augment a[64], zero = { 0 };
 
-	(void)state;
 	draw(&all, 28, 28);
 	augment_draw(&shift, 7, 3, 0, 64, 28, 28, a);
 	for (int i = 0; i < 64; i++)
@@ -122,7 +118,6 @@ static void the_first_alterations_are_the_recorded_ones(void **state)
 	const struct augment_policy p = { .shift = 4, .flip = 1, .cut = 8 };
 	struct augment a[3];
 
-	(void)state;
 	augment_draw(&p, 1, 1, 0, 3, 32, 32, a);
 	assert_memory_equal(a, want, sizeof(want));
 }
@@ -160,7 +155,6 @@ static void a_set_in_memory_is_handed_out_in_place_and_in_order(void **state)
 	struct batch b[2];
 	struct rng rng;
 
-	(void)state;
 	rng_init(&rng, 5, RNG_TEST, 0);
 	rng_shuffle(&rng, order, 20);
 	for (int epoch = 0; epoch < 2; epoch++) { /* the second starts half-way through the first */
@@ -184,7 +178,6 @@ static void ranks_take_their_own_rows_of_every_batch(void **state)
 	uint32_t order[24];
 	struct batch b[3];
 
-	(void)state;
 	for (uint32_t i = 0; i < 24; i++)
 		order[i] = 23 - i;
 	for (int rank = 0; rank < 2; rank++) {
@@ -206,7 +199,6 @@ static void a_range_is_handed_out_whole_with_a_short_last_batch(void **state)
 	auto_call(loader_close) struct loader *l = open_loader(&d, &two_ahead);
 	struct batch b[2];
 
-	(void)state;
 	loader_start_range(l, 3, 10);
 	assert_int_equal(loader_take(l, 2, b, NULL), 2);
 	assert_batch(&b[0], &d, all + 3, NULL, 4);

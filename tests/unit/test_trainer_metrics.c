@@ -22,7 +22,6 @@ static void a_resumed_run_counts_its_own_steps_alone(void **state)
 		.evaluate_seconds = 4 };
 	struct rate r;
 
-	(void)state;
 	rate_start(&r, &s);
 	assert_true(rate_mean(&r, &s, 64) == 0 && rate_smooth(&r) == 0);
 	s.step = 1500;
@@ -39,7 +38,6 @@ static void the_smoothed_rate_follows_a_change_within_seconds(void **state)
 	struct train_state s = { .steps = 1000, .epoch_steps = 1000 };
 	struct rate r;
 
-	(void)state;
 	rate_start(&r, &s);
 	for (int i = 0; i < 200; i++) { /* 20 s at 10 steps a second */
 		s.step++;
@@ -67,7 +65,6 @@ static void the_tutorials_lines_are_as_the_tutorial_prints_them(void **state)
 		.moment = TRAIN_STARTED, .train_images = 55000, .validation_error = -1
 	};
 
-	(void)state;
 	tflog_tell(&l, &s, 64);
 	s = (struct train_state){ .moment = TRAIN_VALIDATED,
 		.train_images = 55000,
@@ -109,7 +106,6 @@ static void checksums_are_those_of_the_standard(void **state)
 {
 	unsigned char zeros[32] = { 0 };
 
-	(void)state;
 	assert_int_equal(tfevents_crc32c("123456789", 9), 0xe3069283);
 	assert_int_equal(tfevents_crc32c(zeros, sizeof(zeros)), 0x8a9136aa); /* RFC 3720, B.4 */
 	assert_int_equal(tfevents_crc32c("", 0), 0);
@@ -120,7 +116,6 @@ static void a_directory_that_cannot_be_is_an_error_by_name(void **state)
 	struct mlr_error err = MLR_ERROR_INIT;
 	struct tfevents *t = NULL;
 
-	(void)state;
 	write_file("file", "x", 1);
 	assert_true(tfevents_open(in_test_dir("file/events"), &t, &err) < 0);
 	assert_non_null(strstr(err.text, "file"));
@@ -141,7 +136,6 @@ static void the_load_of_a_node_is_what_its_processors_did_since_the_last_sample(
 	struct load_before before = { 0 };
 	struct load l;
 
-	(void)state;
 	put_stat("cpu  100 0 100 700 100 0 0 0 0 0\ncpu0 1 2 3 4\n");
 	load_read(test_dir, &before, &l);
 	assert_true(l.cpu_node_percent < 0 && l.cpu_process_percent < 0);
@@ -165,7 +159,6 @@ static void a_process_at_work_takes_one_processor(void **state)
 	volatile double x = 1;
 	clock_t begun = clock();
 
-	(void)state;
 	load_read("", &before, &l);
 	/* Long enough for one who stands still for seconds meanwhile to have taken a hundredth. */
 	while (clock() - begun < CLOCKS_PER_SEC / 5)
@@ -209,7 +202,6 @@ static struct told sampled(int with_gpus)
 
 static void the_sampler_takes_a_last_sample_when_it_ends(void **state)
 {
-	(void)state;
 	assert_int_equal(sampled(0).n, 1);
 }
 
@@ -217,7 +209,6 @@ static void gpus_are_chosen_as_cuda_chooses_them(void **state)
 {
 	const char *uuid = "GPU-0123abcd-0000-1111-2222-333344445555";
 
-	(void)state;
 	assert_true(nvml_is_listed(NULL, 3, uuid));
 	assert_true(nvml_is_listed("0,3", 3, uuid));
 	assert_true(nvml_is_listed("GPU-0123", 3, uuid));
@@ -237,7 +228,6 @@ static void the_management_library_tells_the_load_of_gpus(void **state)
 	struct load_gpu gpus[LOAD_GPUS_MAX];
 	struct nvml_watch *n;
 
-	(void)state;
 	if (!getenv("FAKE_NVML"))
 		fail_msg("the made-up library is not in the way");
 	write_file("fake-nvml", facts, strlen(facts));
@@ -268,7 +258,6 @@ static void the_sampler_tells_of_gpus_where_they_are_wanted(void **state)
 	static const char facts[] = "gpu 0000:3b:00.0\nuuid GPU-a\nname NVIDIA H200\nbusy 87 40\n";
 	struct told told;
 
-	(void)state;
 	write_file("fake-nvml", facts, strlen(facts));
 	told = sampled(1);
 	assert_true(told.n == 1 && told.gpus == 1 && told.percent == 87);
@@ -281,7 +270,6 @@ static void a_library_that_hangs_does_not_keep_a_run_from_ending(void **state)
 	struct told told = { 0 };
 	struct load_sampler *s;
 
-	(void)state;
 	write_file("fake-nvml", "init hang\n", 10);
 	s = load_start(3600, 1, count_load, &told);
 	load_stop(&s);
@@ -329,7 +317,6 @@ int main(int argc, char **argv)
 		cmocka_unit_test(a_library_that_hangs_does_not_keep_a_run_from_ending),
 	};
 
-	(void)argc;
 	start_with_fake_nvml(argv);
 	return cmocka_run_group_tests_name("trainer metrics", tests, NULL, drop_test_dir);
 }

@@ -33,7 +33,6 @@ static void refused(const struct layer *layers, size_t n, const char *says)
 
 static void a_network_that_cannot_be_is_refused_by_its_layer(void **state)
 {
-	(void)state;
 	refused(NULL, 0, "has no layers");
 	REFUSED("network 'n': layer 1 'fc': 0 units", DENSE("fc", .outputs = 0));
 	REFUSED("layer 2 'fc': the name is that of layer 1 too", DENSE("fc", .outputs = 2),
@@ -82,7 +81,6 @@ static void a_graph_that_cannot_be_is_refused_by_its_layer(void **state)
 	const struct layer lost[] = { { LAYER_RELU, "r", LAYER_INPUT },
 		DENSE("fc", LAYER_INPUT, .outputs = 2) };
 
-	(void)state;
 	refused(itself, 1, "layer 1 'fc': 'from' is layer 1, which does not lie before it");
 	refused(below, 1, "layer 1 'fc': 'from' is layer -1,");
 	refused(later, 3, "layer 2 's': 'with' is layer 3, which does not lie before it");
@@ -106,7 +104,6 @@ static void a_graph_infers_shapes_parameters_and_states(void **state)
 	auto_call(net_free) struct net *net = NULL;
 	auto_free float *params = NULL, *states = NULL;
 
-	(void)state;
 	assert_int_equal(net_new("n", shape3(2, 7, 8), layers, ARRAY_LEN(layers), &net, NULL), 0);
 	assert_int_equal(net->layers[3].out.dim[0], 4);
 	assert_int_equal(net->layers[3].out.dim[1], 4);
@@ -192,7 +189,6 @@ static void a_description_makes_a_graph_with_defaults(void **state)
 	struct recipe recipe;
 	const struct layer *l;
 
-	(void)state;
 	if (parse(text, &mnist, &net, &recipe, &err) < 0)
 		fail_msg("%s", err.text);
 	l = net->layers;
@@ -221,7 +217,6 @@ static void wishes_fill_what_a_description_leaves_out(void **state)
 	auto_call(net_free) struct net *net = NULL;
 	struct mlr_error err = MLR_ERROR_INIT;
 
-	(void)state;
 	assert_int_equal(parse(text, &wish, &net, NULL, NULL), 0);
 	assert_true(net->input.dim[1] == 5 && net->classes == 4 && net->layers[0].rate == 0.25f);
 	net_free(&net);
@@ -244,7 +239,6 @@ static void wishes_fill_what_a_description_leaves_out(void **state)
 
 static void a_slip_in_a_layer_is_told_with_the_layer_and_the_nearest_key(void **state)
 {
-	(void)state;
 	layers_refused("{\"kind\": \"convo\"}",
 		"layer 1: 'kind' must be one of conv, relu, maxpool, dense, dropout, avgpool, "
 		"globalpool, batchnorm, add, not \"convo\"",
@@ -291,7 +285,6 @@ static void a_text_that_is_no_description_is_told_with_its_line(void **state)
 	auto_free char *long_text = xcalloc(NET_FILE_MAX + 2, 1);
 	struct net *net = NULL;
 
-	(void)state;
 	refused_text("{\n\"layers\": [\n}", EPROTO, "net 'my.json': line 3, column 1: ");
 	refused_text("{\"layers\": [], \"layers\": []}", EPROTO, "duplicate object key");
 	refused_text("[]", EINVAL, "a description is an object");
@@ -333,7 +326,6 @@ static void the_reference_description_is_the_reference_network(void **state)
 	const struct recipe want = RECIPE_INIT;
 	struct recipe recipe = { 0 };
 
-	(void)state;
 	assert_int_equal(net_read("reference", &mnist, &file, &recipe, NULL), 0);
 	assert_int_equal(net_reference(mnist.input, 10, 0.5f, &code, NULL), 0);
 	strcpy(code->about, file->about);
@@ -346,7 +338,6 @@ static void every_description_that_is_brought_can_be_read_for_small_and_large_im
 	static const char *const names[] = { "reference", "lenet-5", "resnet-8", "mnist-fast" };
 	const struct net_wish wishes[] = { mnist, { { 3, { 3, 32, 32, 1 } }, 100, 0.1 } };
 
-	(void)state;
 	for (size_t i = 0; i < ARRAY_LEN(names); i++)
 		for (size_t k = 0; k < ARRAY_LEN(wishes); k++) {
 			auto_call(net_free) struct net *net = NULL, *again = NULL;
@@ -370,7 +361,6 @@ static void a_description_is_found_by_its_name_or_its_path(void **state)
 	struct mlr_error err = MLR_ERROR_INIT;
 	auto_free char *path = NULL, *own = NULL;
 
-	(void)state;
 	assert_int_equal(net_file_find("lenet-5", &path, NULL), 0);
 	assert_string_equal(path, NETS "/lenet-5.json");
 	assert_int_equal(net_file_find("./x/lenet-5", &own, NULL), 0);
@@ -432,7 +422,6 @@ static void schedules_give_their_rates(void **state)
 			{ { 0, 0 }, { 13, 2.0 / 3 }, { 39, 2 } } },
 	};
 
-	(void)state;
 	for (size_t i = 0; i < ARRAY_LEN(table); i++) {
 		auto_free char *text =
 			xasprintf("{\"lr\": 2, \"schedule\": %s}", table[i].schedule);
@@ -461,7 +450,6 @@ static void a_recipe_is_read_whole_and_written_again(void **state)
 	struct recipe r = RECIPE_INIT, again = RECIPE_INIT;
 	json_t *o;
 
-	(void)state;
 	assert_int_equal(parse_recipe(text, &r, NULL), 0);
 	assert_true(r.epochs == 3 && r.batch == 7 && r.lr == 0.3 && r.momentum == 0.8 && r.l2 == 0);
 	assert_true(r.schedule.kind == SCHEDULE_STEPS && r.schedule.ats == 2 &&
@@ -485,7 +473,6 @@ static void what_is_kept_for_validation_follows_a_small_data_set(void **state)
 	struct recipe r = RECIPE_INIT;
 	json_t *o;
 
-	(void)state;
 	for (size_t i = 0; i < ARRAY_LEN(table); i++) {
 		r.validation = table[i].said;
 		assert_int_equal(recipe_validation(&r, table[i].images), table[i].want);
@@ -510,7 +497,6 @@ static void recipe_refused(const char *text, const char *says)
 
 static void a_slip_in_a_recipe_is_told(void **state)
 {
-	(void)state;
 	recipe_refused(
 		"{\"epoch\": 3}", "train: 'epoch' is not a key of 'train'\nhint: is 'epochs'");
 	recipe_refused(

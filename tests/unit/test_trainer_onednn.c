@@ -164,7 +164,6 @@ static void onednn_computes_the_steps_of_reference_on_a_residual_network(void **
 {
 	auto_call(net_free) struct net *net = residual_net();
 
-	(void)state;
 	compare_steps(net, 6, 1);
 	compare_steps(net, 5, 3);
 }
@@ -173,7 +172,6 @@ static void onednn_computes_the_steps_of_reference_on_the_reference_network(void
 {
 	auto_call(net_free) struct net *net = reference_net();
 
-	(void)state;
 	compare_steps(net, 5, 2);
 }
 
@@ -181,7 +179,6 @@ static void onednn_computes_the_steps_of_reference_on_odd_sizes(void **state)
 {
 	auto_call(net_free) struct net *net = odd_net();
 
-	(void)state;
 	compare_steps(net, 5, 1);
 	compare_steps(net, 6, 3);
 }
@@ -190,7 +187,6 @@ static void onednn_computes_the_steps_of_reference_where_kernels_are_5x5(void **
 {
 	auto_call(net_free) struct net *net = kernels_of_5_net();
 
-	(void)state;
 	compare_steps(net, 3, 2);
 }
 
@@ -198,7 +194,6 @@ static void onednn_computes_the_steps_of_reference_on_a_small_network(void **sta
 {
 	auto_call(net_free) struct net *net = small_net();
 
-	(void)state;
 	compare_steps(net, 1, 2);
 }
 
@@ -208,7 +203,6 @@ static void onednn_repeats_a_step_bit_by_bit(void **state)
 	auto_free float *a = xcalloc(net->params, 4), *b = xcalloc(net->params, 4);
 	const struct engine_config config = config_of(16, 2, NULL);
 
-	(void)state;
 	for (int run = 0; run < 2; run++) {
 		struct step_result got;
 		struct setup s;
@@ -229,7 +223,6 @@ static void what_is_set_in_onednns_layout_comes_back(void **state)
 	const struct engine_config config = config_of(2, 1, NULL);
 	struct setup s;
 
-	(void)state;
 	set_up(&s, &backend_onednn, net, &config);
 	assert_int_equal(engine_set(s.engine, ENGINE_VELOCITY, a, NULL), 0);
 	assert_int_equal(engine_get(s.engine, ENGINE_VELOCITY, b, NULL), 0);
@@ -246,7 +239,6 @@ static void states_that_are_set_are_predicted_with(void **state)
 	auto_free float *states = random_floats(23, net->states);
 	struct setup r, o;
 
-	(void)state;
 	for (size_t i = 0; i < net->states; i++)
 		states[i] += 1.5f;
 	set_up(&r, &backend_reference, net, &c);
@@ -267,7 +259,6 @@ static void two_ranks_compute_what_one_does_with_both_batches(void **state)
 	struct pair pair;
 	struct run one = { .status = 0 }, two[2] = { { .status = 0 }, { .status = 0 } };
 
-	(void)state;
 	pair_open(&pair);
 	set_up(&one.s, &backend_reference, net, &config);
 	three_steps(&one);
@@ -308,7 +299,6 @@ static void a_rank_that_fails_ends_the_step_with_its_error(void **state)
 	struct engine_config config;
 	struct run run[2] = { { .status = 0 }, { .status = 0 } };
 
-	(void)state;
 	assert_int_equal(net_reference(shape3(1, 8, 8), 3, 0.5f, &net, NULL), 0);
 	pair_open(&pair);
 	for (int i = 0; i < 2; i++) {
@@ -380,7 +370,6 @@ static void predicting_alone_agrees_with_any_number_of_rows(void **state)
 	auto_call(net_free) struct net *folded = folded_net(), *residual = residual_net();
 	auto_call(net_free) struct net *net = reference_net();
 
-	(void)state;
 	predicting_alone_agrees(folded);
 	predicting_alone_agrees(residual);
 	predicting_alone_agrees(net);
@@ -395,7 +384,6 @@ static void an_engine_that_only_predicts_is_smaller_and_agrees(void **state)
 	struct step_result got;
 	struct setup r, o, p;
 
-	(void)state;
 	block = xcalloc(net->params, sizeof(float));
 	for (size_t i = 0; i < net->states; i++)
 		states[i] += 1.5f;
@@ -500,7 +488,6 @@ static void bf16_computes_the_steps_of_reference_but_for_rounding(void **state)
 	auto_call(net_free) struct net *graph = bf16_net();
 	auto_call(net_free) struct net *net = reference_net();
 
-	(void)state;
 	if (!has_bf16())
 		return;
 	compare_bf16(net, 7);
@@ -515,7 +502,6 @@ static void the_memory_plan_names_every_layer_and_the_whole(void **state)
 	char whole[64];
 	struct setup s;
 
-	(void)state;
 	set_up(&s, &backend_onednn, net, &config);
 	text = s.engine->backend->plan(s.engine);
 	assert_non_null(text);
@@ -535,7 +521,6 @@ static void tf32_is_refused_with_a_way_out(void **state)
 	struct mlr_error err = MLR_ERROR_INIT;
 	struct engine *e = NULL;
 
-	(void)state;
 	config.dtype = DTYPE_TF32;
 	assert_int_equal(backend_onednn.open(net->layers, net->n, &config, &e, &err), -ENOTSUP);
 	assert_non_null(strstr(err.text, "backend onednn: tf32 is not possible on this CPU"));

@@ -40,7 +40,6 @@ __attribute__((noreturn)) static void *compute(void *unused)
 {
 	volatile unsigned int n = 0;
 
-	(void)unused;
 	for (;;)
 		n = n * 5 + 1;
 }
@@ -119,7 +118,6 @@ static void a_rank_that_is_stopped_is_named_once_and_one_that_runs_is_not(void *
 	char words[PEERS_WORDS] = "", expected[64];
 	int status;
 
-	(void)state;
 	assert_int_equal(kill(p.child, SIGSTOP), 0);
 	assert_int_equal(waitpid(p.child, &status, WUNTRACED), p.child);
 	/* It may have been stopped just now. */
@@ -161,7 +159,6 @@ static void a_rank_whose_threads_compute_while_the_first_one_sleeps_is_not_named
 	struct pair p = start_child(NULL, NULL, COMPUTES);
 	char words[PEERS_WORDS] = "";
 
-	(void)state;
 	for (int64_t t = 1000; t < 9000; t += 1000) {
 		assert_int_equal(peers_late(p.peers, t, words), 0);
 		wait_for_cpu(p.child, 50);
@@ -174,7 +171,6 @@ static void a_rank_that_sleeps_is_named(void **state)
 	struct pair p = start(NULL, NULL);
 	char words[PEERS_WORDS] = "";
 
-	(void)state;
 	usleep(100000); /* until it does */
 	assert_int_equal(peers_late(p.peers, 1000, words), 0);
 	assert_int_equal(peers_late(p.peers, 2000, words), 0);
@@ -188,7 +184,6 @@ static void a_rank_elsewhere_is_named_where_it_can_be_no_other(void **state)
 	struct pair p = start("pid:[1]", "pid:[2]");
 	char words[PEERS_WORDS] = "", expected[64];
 
-	(void)state;
 	assert_int_equal(peers_late(p.peers, 1000, words), 1);
 	snprintf(expected, sizeof(expected), "(process %d)", (int)p.child);
 	assert_int_equal(strncmp(words, "waiting for rank 1 on '", 23), 0);
@@ -201,7 +196,6 @@ static void a_rank_of_this_node_that_is_killed_is_seen(void **state)
 {
 	struct pair p = start(NULL, NULL);
 
-	(void)state;
 	kill_and_look(&p);
 }
 
@@ -209,7 +203,6 @@ static void a_rank_in_another_pid_namespace_that_is_killed_is_seen(void **state)
 {
 	struct pair p = start("pid:[1]", "pid:[2]");
 
-	(void)state;
 	kill_and_look(&p);
 }
 
@@ -217,7 +210,6 @@ static void ranks_that_know_no_pid_namespace_are_seen_too(void **state)
 {
 	struct pair p = start("", "");
 
-	(void)state;
 	kill_and_look(&p);
 }
 
@@ -227,7 +219,6 @@ static void a_stranger_who_connects_is_not_taken_for_a_rank(void **state)
 	struct lifeline_offer offer, wrong;
 	int offered = lifeline_offer(&offer), stranger, friend, got;
 
-	(void)state;
 	assert_true(offered >= 0 && offer.port > 0);
 	if (!offer.addresses) {
 		close(offered); /* a machine without a network has no other nodes */
@@ -257,7 +248,6 @@ static void an_address_of_ones_own_is_not_another_nodes(void **state)
 	struct lifeline_offer offer;
 	int offered = lifeline_offer(&offer);
 
-	(void)state;
 	assert_true(offered >= 0);
 	assert_int_equal(lifeline_take(&offer, &offer), -1);
 	close(offered);

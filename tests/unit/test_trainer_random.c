@@ -432,7 +432,6 @@ static void networks_made_by_chance_are_computed_as_reference_does(void **state)
 {
 	int failed = 0;
 
-	(void)state;
 	for (uint64_t seed = first_seed; seed < first_seed + (uint64_t)seeds; seed++)
 		if (network_fails(seed)) {
 			print_message("seed %llu\n", (unsigned long long)seed);

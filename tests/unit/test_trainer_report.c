@@ -46,7 +46,6 @@ static void a_log_gives_its_runs_one_after_the_other(void **state)
 		     "{\"event\":\"end\",\"step\":3,\"test_error\":0.125,\"seconds\":5}\n" RUN(
 			     "b"));
 
-	(void)state;
 	assert_int_equal(r.n, 2);
 	assert_string_equal(r.v[0].label, "log");
 	assert_string_equal(r.v[1].label, "log (2)");
@@ -68,7 +67,6 @@ static void a_resumed_run_replaces_what_the_killed_one_told_of_later_steps(void 
 			       "{\"event\":\"run\",\"net\":\"a\",\"step\":10,\"seconds\":0.5}\n"
 			       "{\"event\":\"step\",\"step\":20,\"loss\":2,\"seconds\":1.5}\n");
 
-	(void)state;
 	assert_int_equal(r.n, 1);
 	assert_int_equal(r.v[0].loss.n, 2);
 	assert_true(r.v[0].loss.y[1] == 2 && r.v[0].loss.time[1] == 3 + 1.5);
@@ -85,7 +83,6 @@ static void what_is_damaged_is_named_and_skipped(void **state)
 				       "{\"event\":\"step\",\"step\":1,\"loss\":1}\n"
 				       "{\"event\":\"step\",\"step\":2,\"lo");
 
-	(void)state;
 	assert_int_equal(r.v[0].loss.n, 1);
 	assert_int_equal(r.n_notes, 4);
 	assert_string_equal(r.notes[0], "'dir/log.jsonl' line 2: damaged, no JSON object, skipped");
@@ -101,7 +98,6 @@ static void what_a_run_was_given_is_told_flat(void **state)
 		"{\"event\":\"run\",\"net\":\"a\",\"none\":null,\"recipe\":{\"lr\":0.01,\"schedule\":"
 		"{\"kind\":\"steps\",\"at\":[3,5]}}}\n");
 
-	(void)state;
 	assert_int_equal(r.v[0].n_facts, 3);
 	assert_string_equal(run_fact(&r.v[0], "lr"), "0.01");
 	assert_string_equal(run_fact(&r.v[0], "schedule"), "kind steps, at [3, 5]");
@@ -120,7 +116,6 @@ static void numbers_that_cannot_be_drawn_are_left_out(void **state)
 			       "{\"event\":\"step\",\"step\":4,\"loss\":1,\"seconds\":10}\n"
 			       "{\"event\":\"step\",\"step\":7,\"loss\":1,\"seconds\":8}\n");
 
-	(void)state;
 	assert_int_equal(r.v[0].loss.n, 2);
 	assert_true(r.v[0].loss.step[0] == 6 && r.v[0].loss.step[1] == 7);
 	assert_true(r.v[0].loss.time[0] == 9 && r.v[0].loss.time[1] == 9);
@@ -132,7 +127,6 @@ static void a_file_without_a_run_and_too_many_runs_are_refused(void **state)
 {
 	auto_free char *many = xcalloc(RUNS_MAX + 1, sizeof(RUN("a")));
 
-	(void)state;
 	assert_refused("", EPROTO, "'log' has no record of a run");
 	assert_refused("\x89PNG\r\n\x1a\n", EPROTO, "mltrain train --log FILE");
 	for (int i = 0; i <= RUNS_MAX; i++)
@@ -157,7 +151,6 @@ static void a_confusion_that_does_not_fit_together_is_refused(void **state)
 {
 	struct test t = { 0 };
 
-	(void)state;
 	assert_int_equal(read_test("{}", &t), -EPROTO);
 	assert_int_equal(read_test("{\"confusion\":[]}", &t), -EPROTO);
 	assert_int_equal(read_test("{\"confusion\":[[1,2]]}", &t), -EPROTO);
@@ -181,7 +174,6 @@ static void a_confusion_that_does_not_fit_together_is_refused(void **state)
 
 static void only_png_in_base64_is_a_picture(void **state)
 {
-	(void)state;
 	assert_true(test_is_png("iVBORw0KGgoAAAAN"));
 	assert_true(test_is_png("iVBORw0KGgoAAAA="));
 	assert_false(test_is_png(""));
@@ -197,7 +189,6 @@ static void ticks_are_round_and_within(void **state)
 {
 	double t[16];
 
-	(void)state;
 	assert_int_equal(chart_ticks(0, 4000, 0, t, 16), 5);
 	assert_true(t[0] == 0 && t[4] == 4000);
 	assert_int_equal(chart_ticks(0.013, 0.027, 0, t, 16), 7);
@@ -214,7 +205,6 @@ static void smoothing_has_no_bias_at_its_beginning(void **state)
 	const double same[] = { 5, 5, 5, 5 }, step[] = { 0, 0, 9, 9 };
 	double y[4];
 
-	(void)state;
 	curve_smooth(same, 4, y);
 	for (int i = 0; i < 4; i++)
 		assert_true(fabs(y[i] - 5) < 1e-12);
@@ -256,7 +246,6 @@ static void a_line_of_one_point_is_a_point(void **state)
 	const double x[] = { 1, 2 }, y[] = { 3, 4 };
 	auto_free char *one = draw(x, y, 1, 0), *two = draw(x, y, 2, 0);
 
-	(void)state;
 	assert_int_equal(count(one, "<circle"), 1);
 	assert_int_equal(count(two, "<circle"), 0);
 }
@@ -267,7 +256,6 @@ static void a_line_of_many_points_is_thinned_but_keeps_its_spikes(void **state)
 	auto_free double *x = xcalloc(n, sizeof(*x)), *y = xcalloc(n, sizeof(*y));
 	auto_free char *whole = NULL, *thin = NULL;
 
-	(void)state;
 	for (size_t i = 0; i < n; i++) {
 		x[i] = (double)i;
 		y[i] = 1 + 0.1 * (double)(i % 7);
@@ -288,7 +276,6 @@ static void no_numbers_make_a_drawing_without_numbers(void **state)
 		{ 1e-320, 1e30, 0 }, { 1e-30, 1e-30, 1e-30 }, { -1, -2, -3 },
 		{ 1e30, 1e30, 1e30 } };
 
-	(void)state;
 	for (size_t i = 0; i < ARRAY_LEN(ys); i++) {
 		for (int k = 0; k < 2; k++) {
 			auto_free char *text = draw(k ? far : x, ys[i], 3, 1);
@@ -305,7 +292,6 @@ static void text_cannot_become_markup(void **state)
 	size_t len;
 	FILE *f = open_memstream(&text, &len);
 
-	(void)state;
 	html_format(f, "<b>%s</b>", "<i a='1' b=\"2\">&\x1b");
 	fclose(f);
 	assert_string_equal(
@@ -317,7 +303,6 @@ static void durations_and_counts_read_well(void **state)
 {
 	char a[32], b[48];
 
-	(void)state;
 	assert_string_equal(html_duration(0.824, a), "0.82 s");
 	assert_string_equal(html_duration(12.34, a), "12.3 s");
 	assert_string_equal(html_duration(200, a), "3 min 20 s");
@@ -339,7 +324,6 @@ static void a_page_can_be_made_of_next_to_nothing(void **state)
 	size_t len;
 	FILE *f = open_memstream(&text, &len);
 
-	(void)state;
 	report_write(f, &r);
 	fclose(f);
 	assert_non_null(strstr(text, "<h1>log</h1>"));

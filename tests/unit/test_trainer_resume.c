@@ -109,7 +109,6 @@ static void a_run_stopped_at_any_step_goes_on_bit_for_bit(void **state)
 {
 	static const int at[] = { 1, 7, 10, 13, 19 };
 
-	(void)state;
 	for (size_t b = 0; b < ARRAY_LEN(backends); b++) {
 		struct train_options o = options(backends[b]);
 		struct log whole = { .at = 0 };
@@ -146,7 +145,6 @@ static void a_run_goes_on_with_another_backend_within_rounding(void **state)
 	struct log whole = { .at = 0 }, l = { .at = 8, .sig = SIGTERM };
 	struct train_state end;
 
-	(void)state;
 	if (ARRAY_LEN(backends) == 1)
 		return;
 	assert_int_equal(run(&o, &whole, &end, NULL), 0);
@@ -165,7 +163,6 @@ static void a_finished_run_goes_on_with_more_epochs_or_tells_its_result_again(vo
 	struct log three = { .at = 0 }, l = { .at = 0 };
 	struct train_state end, again;
 
-	(void)state;
 	o.recipe.epochs = 3;
 	assert_int_equal(run(&o, &three, &end, NULL), 0);
 	o = options(&backend_reference);
@@ -203,7 +200,6 @@ static void options_that_contradict_the_checkpoint_are_refused(void **state)
 	const char *wider = "{\"name\":\"small\",\"layers\":["
 			    "{\"kind\":\"dense\",\"name\":\"f\",\"outputs\":\"classes\"}]}";
 
-	(void)state;
 	o.checkpoint = in_test_dir("mine");
 	assert_int_equal(run(&o, &l, &end, NULL), 0);
 	other = o;
@@ -226,7 +222,6 @@ static void another_data_set_is_refused(void **state)
 	struct train_state end;
 	struct mlr_error err = MLR_ERROR_INIT;
 
-	(void)state;
 	o.checkpoint = in_test_dir("data");
 	assert_int_equal(run(&o, &l, &end, NULL), 0);
 	assert_int_equal(checkpoint_read(in_test_dir("data"), &c, NULL), 0);
@@ -242,7 +237,6 @@ static void sigusr1_saves_and_training_stops_or_goes_on(void **state)
 	struct log stops = { .at = 4, .sig = SIGUSR1 }, goes_on = { .at = 4, .save = SIGUSR1 };
 	struct train_state end;
 
-	(void)state;
 	o.checkpoint = in_test_dir("usr1");
 	assert_int_equal(run(&o, &stops, &end, NULL), 0);
 	assert_int_equal(end.moment, TRAIN_INTERRUPTED);
@@ -260,7 +254,6 @@ static void checkpoints_come_every_so_many_steps(void **state)
 	struct log l = { .at = 0 };
 	struct train_state end;
 
-	(void)state;
 	o.checkpoint = in_test_dir("often");
 	o.save_steps = 3;
 	assert_int_equal(run(&o, &l, &end, NULL), 0);
@@ -273,7 +266,6 @@ static void training_ends_once_the_target_is_reached_and_stays_so(void **state)
 	struct log l = { .at = 0 };
 	struct train_state end;
 
-	(void)state;
 	o.target_accuracy = 1e-9;
 	o.checkpoint = in_test_dir("target");
 	assert_int_equal(run(&o, &l, &end, NULL), 0);
@@ -300,7 +292,6 @@ static void a_deadline_ends_training_with_a_checkpoint(void **state)
 	struct log l = { .at = 0 };
 	struct train_state end;
 
-	(void)state;
 	o.checkpoint = in_test_dir("late");
 	o.max_seconds = 1; /* and began, by the clock, when the machine did */
 	assert_int_equal(run(&o, &l, &end, NULL), 0);
@@ -317,7 +308,6 @@ static void the_best_is_kept_apart(void **state)
 	struct log l = { .at = 0 };
 	struct train_state end;
 
-	(void)state;
 	o.best = in_test_dir("best");
 	assert_int_equal(run(&o, &l, &end, NULL), 0);
 	assert_true(l.saved >= 1);
@@ -333,7 +323,6 @@ static void a_checkpoint_that_cannot_be_written_for_a_while_is_written_later(voi
 	struct train_state end;
 	struct mlr_error err = MLR_ERROR_INIT;
 
-	(void)state;
 	o.checkpoint = file;
 	assert_int_equal(mkdir(dir, 0755), 0);
 	assert_int_equal(run(&o, &l, &end, NULL), 0);
@@ -379,7 +368,6 @@ static void several_steps_a_call_give_the_losses_of_one_a_call(void **state)
 	struct log one = { .at = 0 }, l = { .at = 0 };
 	struct train_state end;
 
-	(void)state;
 	assert_int_equal(run(&o, &one, &end, NULL), 0);
 	many = backend_reference;
 	many.open = open_many;

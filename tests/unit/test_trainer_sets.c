@@ -59,7 +59,6 @@ static void cifar_10_is_read_from_its_six_files(void **state)
 	struct mlr_error err = MLR_ERROR_INIT;
 	char buf[12];
 
-	(void)state;
 	write_cifar_10("c10");
 	if (dataset_load(in_test_dir("c10"), DATASET_ALL, NULL, &d, &err) < 0)
 		fail_msg("%s", err.text);
@@ -85,7 +84,6 @@ static void cifar_is_found_in_the_directory_that_its_archive_makes(void **state)
 {
 	auto_call(dataset_done) struct dataset d = DATASET_INIT;
 
-	(void)state;
 	make_dir("unpacked");
 	write_cifar_10("unpacked/cifar-10-batches-bin");
 	assert_int_equal(dataset_load(in_test_dir("unpacked"), DATASET_TEST, NULL, &d, NULL), 0);
@@ -99,7 +97,6 @@ static void cifar_100_has_two_labels_of_which_the_fine_one_counts(void **state)
 	auto_call(dataset_done) struct dataset d = DATASET_INIT;
 	char buf[12];
 
-	(void)state;
 	make_dir("c100");
 	write_cifar("c100/train.bin", labels, 2, 2, 5);
 	write_cifar("c100/test.bin", labels, 2, 1, 0);
@@ -127,7 +124,6 @@ static void damaged_files_of_cifar_are_named(void **state)
 	static const uint8_t ten[] = { 1, 10 }, coarse[] = { 20, 1 }, fine[] = { 1, 100 };
 	uint8_t part[2 * (1 + CIFAR_BYTES) - 1] = { 0 };
 
-	(void)state;
 	write_cifar_10("bad");
 	write_file("bad/data_batch_3.bin", part, sizeof(part));
 	load_says("bad", -EPROTO,
@@ -157,7 +153,6 @@ static void damaged_files_of_cifar_are_named(void **state)
 
 static void names_of_cifar_are_as_many_as_classes(void **state)
 {
-	(void)state;
 	write_cifar_10("names");
 	write_file("names/batches.meta.txt", "a\nb\n", 4);
 	load_says("names", -EPROTO, "batches.meta.txt' has 2 names where 10 are needed");
@@ -169,7 +164,6 @@ static void names_of_cifar_are_as_many_as_classes(void **state)
 
 static void a_directory_that_holds_no_data_set_is_told_what_was_looked_for(void **state)
 {
-	(void)state;
 	make_dir("nothing/there");
 	write_file("nothing/there/notes.txt", "x", 1);
 	load_says("nothing", -ENOENT,
@@ -252,7 +246,6 @@ static void folders_without_a_test_part_give_a_share_of_each_class(void **state)
 	auto_call(dataset_done) struct dataset d = DATASET_INIT;
 	int seen[3][50] = { { 0 } }, of[3] = { 0 };
 
-	(void)state;
 	write_folders("bare");
 	d = load("bare", NULL);
 	assert_string_equal(d.format, "folders");
@@ -275,7 +268,6 @@ static void the_same_images_are_kept_for_testing_whatever_the_seed_and_what_is_a
 	const struct dataset_wish other = { .seed = 99 };
 	uint8_t kept[256] = { 0 };
 
-	(void)state;
 	write_folders("bare");
 	a = load("bare", NULL);
 	b = load("bare", &other);
@@ -306,7 +298,6 @@ static void training_images_of_folders_are_mixed_by_the_seed(void **state)
 	auto_call(dataset_done) struct dataset a = DATASET_INIT, b = DATASET_INIT;
 	int changes = 0; /* of class, along the order: 2 where nothing is mixed */
 
-	(void)state;
 	write_folders("bare");
 	a = load("bare", &wish);
 	b = load("bare", &wish);
@@ -320,7 +311,6 @@ static void folders_with_a_test_part_keep_to_it(void **state)
 {
 	static const char *const tests[] = { "test", "val" };
 
-	(void)state;
 	for (size_t i = 0; i < ARRAY_LEN(tests); i++) {
 		auto_call(dataset_done) struct dataset d = DATASET_INIT;
 		char name[32];
@@ -341,7 +331,6 @@ static void folders_with_a_test_part_keep_to_it(void **state)
 
 static void folders_that_do_not_belong_together_are_named(void **state)
 {
-	(void)state;
 	remove_all("parts");
 	write_folders("parts/train");
 	write_class("parts/test", "bee", 1, 1);
@@ -365,7 +354,6 @@ static void links_are_followed_to_files_alone(void **state)
 {
 	auto_call(dataset_done) struct dataset d = DATASET_INIT;
 
-	(void)state;
 	remove_all("links");
 	write_folders("links");
 	write_folders("away");
@@ -401,7 +389,6 @@ static void the_size_and_colour_that_are_wished_for_are_given(void **state)
 	struct bytes p = make_plain_png(3, 2, 2, rgb);
 	struct mlr_error err;
 
-	(void)state;
 	write_folders("size");
 	a = load("size", &wish);
 	assert_true(a.channels == 3 && a.height == 6 && a.width == 2);
@@ -425,7 +412,6 @@ static void a_damaged_picture_is_named_with_any_number_of_threads(void **state)
 {
 	struct mlr_error first = MLR_ERROR_INIT;
 
-	(void)state;
 	write_folders("damaged");
 	write_file("damaged/bee/003.png", "\x89PNG\r\n\x1a\n", 8);
 	write_file("damaged/bee/011.png", "no picture", 10);
@@ -467,7 +453,6 @@ static void images_that_do_not_fit_into_memory_are_decoded_as_they_are_needed(vo
 	struct augment augment[28];
 	struct rng rng;
 
-	(void)state;
 	write_folders("lazy");
 	whole = load("lazy", NULL);
 	d = load("lazy", &lazy);
@@ -508,7 +493,6 @@ static void a_range_that_does_not_fit_into_memory_is_handed_out_whole(void **sta
 	struct batch b[3];
 	uint32_t all[28];
 
-	(void)state;
 	write_folders("lazy");
 	whole = load("lazy", NULL);
 	d = load("lazy", &lazy);
@@ -537,7 +521,6 @@ static void batches_stay_as_they_are_until_the_next_are_taken(void **state)
 	uint32_t order[28];
 	int n;
 
-	(void)state;
 	write_folders("lazy");
 	whole = load("lazy", NULL);
 	d = load("lazy", &lazy);
@@ -558,7 +541,6 @@ static void a_picture_damaged_since_ends_the_batches_before_it_and_is_named(void
 	auto_call(dataset_done) struct dataset d = DATASET_INIT;
 	uint32_t order[28], at = 0;
 
-	(void)state;
 	write_folders("lazy");
 	d = load("lazy", &lazy);
 	write_file("lazy/bee/001.png", "no picture", 10);
@@ -607,7 +589,6 @@ static void memory_goes_to_the_training_images_first(void **state)
 	const struct dataset_wish both_fit = { .memory_max = 35 * 16 };
 	auto_call(dataset_done) struct dataset a = DATASET_INIT, b = DATASET_INIT, c = DATASET_INIT;
 
-	(void)state;
 	write_folders("lazy");
 	a = load("lazy", &train_fits);
 	assert_true(a.train.images && !a.train.files && !a.test.images && a.test.files);
@@ -626,7 +607,6 @@ static void a_set_is_measured_channel_by_channel_without_what_validates(void **s
 	struct image_norm norm;
 	struct mlr_error err;
 
-	(void)state;
 	write_cifar_10("measure"); /* planes of 20 * k + 10 * i + c */
 	assert_int_equal(dataset_load(in_test_dir("measure"), DATASET_ALL, NULL, &d, NULL), 0);
 	assert_int_equal(dataset_measure(&d, 0, 1, &norm, NULL), 0);
@@ -648,7 +628,6 @@ static void what_is_not_in_memory_is_measured_alike(void **state)
 	auto_call(dataset_done) struct dataset whole = DATASET_INIT, d = DATASET_INIT;
 	struct image_norm a, b;
 
-	(void)state;
 	write_folders("lazy");
 	whole = load("lazy", NULL);
 	d = load("lazy", &lazy);

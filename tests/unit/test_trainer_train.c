@@ -19,7 +19,6 @@ static void the_reference_network_is_that_of_the_tutorial(void **state)
 	double sum = 0, squares = 0;
 	const struct layer *fc1;
 
-	(void)state;
 	assert_int_equal(net_reference(shape3(1, 28, 28), 10, 0.5f, &net, NULL), 0);
 	assert_int_equal(net->params, 1663370);
 	assert_int_equal(net_check_batch(net, 65536, NULL), 0);
@@ -56,7 +55,6 @@ static void xoshiro256_gives_the_numbers_of_its_authors(void **state)
 	static const uint64_t want[] = { 11520, 0, 1509978240, 1215971899390074240 };
 	struct rng r = { { 1, 2, 3, 4 } };
 
-	(void)state;
 	for (size_t i = 0; i < ARRAY_LEN(want); i++)
 		assert_true(rng_next(&r) == want[i]);
 }
@@ -66,7 +64,6 @@ static void a_shuffle_is_a_permutation_that_its_stream_alone_decides(void **stat
 	uint32_t a[1000], b[1000], seen[1000] = { 0 };
 	struct rng r;
 
-	(void)state;
 	rng_init(&r, 1, RNG_SHUFFLE, 1);
 	rng_shuffle(&r, a, 1000);
 	rng_init(&r, 1, RNG_SHUFFLE, 2);
@@ -150,7 +147,6 @@ static void a_short_run_of_reference_follows_its_recorded_losses(void **state)
 	struct curve c = { { 0 } };
 	struct train_state end;
 
-	(void)state;
 	assert_int_equal(train_small(&o, &c, &end, NULL), 0);
 	assert_int_equal(end.moment, TRAIN_TESTED);
 	assert_int_equal(end.step, STEPS);
@@ -167,7 +163,6 @@ static void a_short_run_of_onednn_follows_the_same_losses(void **state)
 	struct curve c = { { 0 } };
 	struct train_state end;
 
-	(void)state;
 	o.threads = 2;
 	assert_int_equal(train_small(&o, &c, &end, NULL), 0);
 	assert_recorded_curve(&c);
@@ -179,7 +174,6 @@ static void the_same_seed_gives_the_same_losses_and_another_gives_others(void **
 	struct curve a = { { 0 } }, b = { { 0 } }, other = { { 0 } };
 	struct train_state end;
 
-	(void)state;
 	o.threads = 2;
 	assert_int_equal(train_small(&o, &a, &end, NULL), 0);
 	assert_int_equal(train_small(&o, &b, &end, NULL), 0);
@@ -198,7 +192,6 @@ static void a_stopped_run_writes_its_checkpoint_and_is_no_failure(void **state)
 	struct curve c = { .stop_at = 13 };
 	struct train_state end;
 
-	(void)state;
 	o.checkpoint = in_test_dir("stopped");
 	assert_int_equal(train_small(&o, &c, &end, NULL), 0);
 	assert_int_equal(end.moment, TRAIN_INTERRUPTED);
@@ -215,7 +208,6 @@ static void a_loss_that_is_no_number_ends_training_and_names_the_step(void **sta
 	struct train_state end;
 	struct mlr_error err;
 
-	(void)state;
 	o.recipe.lr = 1e5;
 	o.checkpoint = in_test_dir("diverged");
 	assert_int_equal(train_small(&o, &c, &end, &err), -EDOM);
@@ -231,7 +223,6 @@ static void a_data_set_too_small_for_validation_and_a_batch_is_refused(void **st
 	struct train_state end;
 	struct mlr_error err;
 
-	(void)state;
 	o.recipe.validation = 180;
 	assert_int_equal(train_small(&o, &c, &end, &err), -EINVAL);
 	assert_non_null(strstr(err.text,
@@ -251,7 +242,6 @@ static void a_network_whose_checkpoint_could_not_be_read_is_refused_at_once(void
 	struct train_state end;
 	struct mlr_error err;
 
-	(void)state;
 	o.checkpoint = in_test_dir("large");
 	assert_int_equal(train_run(&o, net, &data, record, &c, &end, &err), -EFBIG);
 	assert_non_null(strstr(err.text, "network 'large' has 2149810180 parameters"));
@@ -275,7 +265,6 @@ static void images_too_tall_to_be_altered_are_refused(void **state)
 	struct train_state end;
 	struct mlr_error err;
 
-	(void)state;
 	o.steps = 1;
 	assert_int_equal(train_run(&o, net, &data, record, &c, &end, &err), 0);
 	o.recipe.augment.shift = 1;
@@ -304,7 +293,6 @@ static void an_evaluation_that_memory_does_not_hold_is_refused(void **state)
 	struct evaluation got;
 	struct mlr_error err;
 
-	(void)state;
 	assert_int_equal(evaluate(&what, &got, &err), -ENOMEM);
 	assert_non_null(strstr(err.text, "562941363224580 bytes of memory for logits"));
 }
@@ -315,7 +303,6 @@ static void a_data_set_has_the_same_digest_always(void **state)
 	auto_call(dataset_done) struct dataset data = make_dataset(20, 10, 8, 4);
 	auto_free char *all = digest_dataset(&data), *none = NULL;
 
-	(void)state;
 	assert_string_equal(all, "77e53326c5c895b8");
 	free(data.train.images);
 	data.train.images = NULL;
@@ -339,7 +326,6 @@ static void threads_are_limited_by_quota_and_slurm(void **state)
 	auto_free char *root = xasprintf("%s/root", test_dir);
 	int all;
 
-	(void)state;
 	unsetenv("SLURM_CPUS_PER_TASK");
 	all = cpus_available(root); /* nothing there: the affinity mask alone */
 	assert_true(all >= 1);

@@ -243,7 +243,6 @@ __attribute__((unused)) static void pair_ready(void *ctx, float *part, size_t co
 
 __attribute__((unused)) static void pair_poll(void *ctx)
 {
-	(void)ctx;
 }
 
 __attribute__((unused)) static int pair_wait(void *ctx, struct mlr_error *err)
@@ -293,7 +292,6 @@ __attribute__((unused)) static int pair_broadcast(
 	struct pair_rank *r = ctx;
 	struct pair *p = r->pair;
 
-	(void)err;
 	r->bytes = x;
 	pthread_barrier_wait(&p->barrier);
 	if (r->exchange.rank)
@@ -304,8 +302,6 @@ __attribute__((unused)) static int pair_broadcast(
 
 __attribute__((unused)) static int pair_idle(void *ctx, unsigned *turns, struct mlr_error *err)
 {
-	(void)ctx;
-	(void)err;
 	++*turns;
 	return 0;
 }

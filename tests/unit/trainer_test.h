@@ -26,14 +26,12 @@ static char test_dir[64];
 
 __attribute__((unused)) static int make_test_dir(void **state)
 {
-	(void)state;
 	strcpy(test_dir, "/tmp/mlt-test.XXXXXX");
 	return mkdtemp(test_dir) ? 0 : -1;
 }
 
 __attribute__((unused)) static int drop_test_dir(void **state)
 {
-	(void)state;
 	return file_remove_tree(AT_FDCWD, test_dir, NULL);
 }
 
