@@ -1,19 +1,8 @@
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
-
-#include "base/cleanup.h"
-#include "base/memory.h"
+#include "unit.h"
 #include "elf_file.h"
 
 #include <elf.h>
-#include <fcntl.h>
 #include <gelf.h>
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
 
 #if defined(__aarch64__)
 #define MACHINE_64 EM_AARCH64

@@ -1,21 +1,7 @@
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
-
+#include "unit.h"
 #include "image_dir.h"
 
-#include "base/cleanup.h"
-#include "base/file.h"
-#include "base/memory.h"
-
 #include <dirent.h>
-#include <errno.h>
-#include <fcntl.h>
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
 
 static int open_in(void *ctx, const char *path, int flags)
 {

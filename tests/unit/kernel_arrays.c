@@ -1,14 +1,7 @@
+#include "unit.h"
 #include "kernel_arrays.h"
 
-#include "base/memory.h"
-
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
 
 const enum dtype dtypes[DTYPES] = { DTYPE_F32, DTYPE_TF32, DTYPE_BF16 };
 

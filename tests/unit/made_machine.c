@@ -1,20 +1,5 @@
+#include "unit.h"
 #include "made_machine.h"
-
-#include "base/cleanup.h"
-#include "base/file.h"
-#include "base/memory.h"
-
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
-
-#include <fcntl.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 char root[PATH_MAX];
 

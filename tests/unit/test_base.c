@@ -1,28 +1,14 @@
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
-
+#include "unit.h"
 #include "base/account.h"
-#include "base/cleanup.h"
 #include "base/elf.h"
-#include "base/error.h"
 #include "base/escape.h"
-#include "base/file.h"
 #include "base/hash.h"
 #include "base/log.h"
-#include "base/memory.h"
 #include "base/path.h"
 #include "base/strv.h"
 #include "base/walk.h"
 
 #include <elf.h>
-#include <errno.h>
-#include <fcntl.h>
-#include <stdio.h>
-#include <string.h>
-#include <sys/stat.h>
 #include <time.h>
 
 static char dir[64];

@@ -1,21 +1,7 @@
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
-
+#include "unit.h"
 #include "made_machine.h"
 
-#include "base/cleanup.h"
-#include "base/file.h"
-#include "base/memory.h"
 #include "runtime/cgroup.h"
-
-#include <errno.h>
-#include <fcntl.h>
-#include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 /* A machine as systemd makes it: a user's manager has its groups, a login session has not. */
 #define USER "/user.slice/user-7.slice"

@@ -1,19 +1,9 @@
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
-
-#include "base/cleanup.h"
-#include "base/memory.h"
+#include "unit.h"
 #include "registry/authfile.h"
 #include "registry/link.h"
 #include "registry/token.h"
 #include "registry/url.h"
 
-#include <errno.h>
-#include <stdio.h>
-#include <string.h>
 #include <time.h>
 
 static struct authfile *parse(const char *text)

@@ -1,23 +1,10 @@
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
-
+#include "unit.h"
 #include "elf_file.h"
 #include "made_machine.h"
 
-#include "base/cleanup.h"
-#include "base/file.h"
-#include "base/memory.h"
 #include "doctor/check.h"
 
-#include <errno.h>
-#include <fcntl.h>
-#include <string.h>
-#include <sys/stat.h>
 #include <time.h>
-#include <unistd.h>
 
 static struct doctor_machine machine(void)
 {

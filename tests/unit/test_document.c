@@ -1,17 +1,7 @@
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
-
-#include "base/cleanup.h"
-#include "base/memory.h"
+#include "unit.h"
 #include "oci/config.h"
 #include "oci/manifest.h"
 #include "oci/platform.h"
-
-#include <stdio.h>
-#include <string.h>
 
 #define D0 "sha256:0000000000000000000000000000000000000000000000000000000000000000"
 #define D1 "sha256:1111111111111111111111111111111111111111111111111111111111111111"

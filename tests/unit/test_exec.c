@@ -1,18 +1,6 @@
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
-
-#include "base/cleanup.h"
-#include "base/file.h"
+#include "unit.h"
 #include "exec/environment.h"
 #include "exec/users_mounts.h"
-
-#include <errno.h>
-#include <fcntl.h>
-#include <string.h>
-#include <unistd.h>
 
 static char *const caller[] = { (char *)"PATH=/host/bin", (char *)"LD_PRELOAD=x.so",
 	(char *)"PYTHONPATH=/p", (char *)"BASH_FUNC_module%%=() {", (char *)"SLURM_JOB_ID=7",

@@ -1,16 +1,7 @@
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
-
-#include "base/cleanup.h"
+#include "unit.h"
 #include "job/job.h"
 
-#include <stdio.h>
-#include <string.h>
 #include <sys/socket.h>
-#include <unistd.h>
 
 #define ENV(...) ((char *const[]){ __VA_ARGS__, NULL })
 #define V(text)  ((char *)(text))

@@ -1,11 +1,4 @@
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
-
-#include "base/cleanup.h"
-#include "base/file.h"
+#include "unit.h"
 #include "base/hash.h"
 #include "base/tighten.h"
 #include "layer/record.h"
@@ -14,12 +7,8 @@
 #include "tar.h"
 
 #include <dirent.h>
-#include <fcntl.h>
 #include <limits.h>
-#include <stdio.h>
-#include <string.h>
 #include <sys/mman.h>
-#include <sys/stat.h>
 #include <sys/xattr.h>
 
 /*

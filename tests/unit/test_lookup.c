@@ -1,22 +1,8 @@
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
-
-#include "base/cleanup.h"
-#include "base/file.h"
-#include "base/memory.h"
+#include "unit.h"
 #include "layer/whiteout.h"
 #include "rootfs/lookup.h"
 
-#include <errno.h>
-#include <fcntl.h>
-#include <stdio.h>
-#include <string.h>
-#include <sys/stat.h>
 #include <sys/wait.h>
-#include <unistd.h>
 
 static char dir[] = "/tmp/mlr-test-lookup.XXXXXX";
 

@@ -1,17 +1,5 @@
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
-
-#include "base/cleanup.h"
+#include "unit.h"
 #include "mpi/mpi.h"
-
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #define ENV(...) ((char *const[]){ __VA_ARGS__, NULL })
 #define V(text)  ((char *)(text))

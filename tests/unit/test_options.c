@@ -1,24 +1,11 @@
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
-
-#include "base/cleanup.h"
-#include "base/file.h"
+#include "unit.h"
 #include "base/machine.h"
-#include "base/memory.h"
 #include "exec/parts.h"
 #include "exec/users_mounts.h"
 #include "exec/limit.h"
 #include "oci/platform.h"
 
-#include <errno.h>
-#include <fcntl.h>
-#include <string.h>
-#include <sys/stat.h>
 #include <sys/utsname.h>
-#include <unistd.h>
 
 typedef int (*planner)(const char *text, struct plan *p, struct mlr_error *err);
 

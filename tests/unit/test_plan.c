@@ -1,17 +1,6 @@
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
-
-#include "base/cleanup.h"
-#include "base/memory.h"
+#include "unit.h"
 #include "plan/explain.h"
 #include "plan/plan.h"
-
-#include <errno.h>
-#include <stdio.h>
-#include <string.h>
 
 static int make(void **state)
 {

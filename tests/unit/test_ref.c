@@ -1,16 +1,6 @@
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
-
-#include "base/cleanup.h"
-#include "base/memory.h"
+#include "unit.h"
 #include "oci/digest.h"
 #include "oci/ref.h"
-
-#include <stdio.h>
-#include <string.h>
 
 #define HEX    "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad"
 #define DIGEST "sha256:" HEX

@@ -1,11 +1,4 @@
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
-
-#include "base/cleanup.h"
-#include "base/memory.h"
+#include "unit.h"
 #include "pull/queue.h"
 #include "registry/buffer.h"
 #include "registry/challenge.h"
@@ -13,7 +6,6 @@
 #include "registry/url.h"
 
 #include <pthread.h>
-#include <string.h>
 
 static void same(const char *got, const char *want)
 {

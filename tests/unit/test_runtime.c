@@ -1,21 +1,7 @@
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
-
-#include "base/cleanup.h"
-#include "base/file.h"
-#include "base/memory.h"
+#include "unit.h"
 #include "runtime/accounts.h"
 #include "runtime/runtime.h"
 #include "runtime/target.h"
-
-#include <errno.h>
-#include <fcntl.h>
-#include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 static char dir[64];
 static int root;

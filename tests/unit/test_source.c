@@ -1,14 +1,6 @@
 /* Images in files: their names, what is chosen of several, and limits that no command-line test
  * can afford to reach. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
-
-#include "base/cleanup.h"
-#include "base/file.h"
-#include "base/memory.h"
+#include "unit.h"
 #include "base/temp.h"
 #include "oci/name.h"
 #include "oci/save.h"
@@ -17,9 +9,6 @@
 
 #include <archive.h>
 #include <archive_entry.h>
-#include <errno.h>
-#include <stdio.h>
-#include <string.h>
 #include <zstd.h>
 
 static const struct plain_options options = { .tmp_fd = -1 };

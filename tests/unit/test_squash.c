@@ -1,14 +1,6 @@
 /* Squashfs images against the trees that the same layers make: unsquashfs unpacks the one,
  * rootfs_flatten() applies the other. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
-
-#include "base/cleanup.h"
-#include "base/file.h"
-#include "base/memory.h"
+#include "unit.h"
 #include "base/tighten.h"
 #include "layer/tar.h"
 #include "rootfs/flatten.h"
@@ -17,12 +9,7 @@
 #include "tar.h"
 
 #include <dirent.h>
-#include <errno.h>
-#include <fcntl.h>
 #include <limits.h>
-#include <stdio.h>
-#include <string.h>
-#include <sys/stat.h>
 #include <sys/xattr.h>
 #include <time.h>
 

@@ -1,14 +1,6 @@
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
-
-#include "base/cleanup.h"
-#include "base/file.h"
+#include "unit.h"
 #include "base/hash.h"
 #include "base/log.h"
-#include "base/memory.h"
 #include "oci/digest.h"
 #include "store/blob.h"
 #include "store/facts.h"
@@ -22,12 +14,8 @@
 #include "scratch.h"
 
 #include <dirent.h>
-#include <fcntl.h>
 #include <pthread.h>
 #include <signal.h>
-#include <stdio.h>
-#include <string.h>
-#include <sys/stat.h>
 #include <sys/wait.h>
 #include <time.h>
 

@@ -4,8 +4,6 @@
 #include "model/checkpoint_meta.h"
 #include "tensor/safetensors.h"
 
-#include <errno.h>
-
 static struct net *tiny_reference_net(void)
 {
 	struct net *net = NULL;

@@ -3,7 +3,6 @@
 #include "data/idx.h"
 #include "tensor/safetensors.h"
 
-#include <errno.h>
 #include <zlib.h>
 
 /* --- IDX --------------------------------------------------------------------- */

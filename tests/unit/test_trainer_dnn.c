@@ -5,13 +5,6 @@
 #include "backend/cuda/conv_dnn.h"
 #include "trainer_test.h"
 
-#include <errno.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdlib.h>
-
-#include <cmocka.h>
-
 #define WORKSPACE ((size_t)64 << 20)
 
 static const char h200[] =

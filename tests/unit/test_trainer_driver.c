@@ -3,8 +3,6 @@
 #include "trainer_test.h"
 
 #include <dlfcn.h>
-#include <errno.h>
-#include <sys/stat.h>
 
 #define NVML "libnvidia-ml.so.1"
 

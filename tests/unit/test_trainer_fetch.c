@@ -7,8 +7,6 @@
 
 #include <archive.h>
 #include <archive_entry.h>
-#include <errno.h>
-#include <sys/stat.h>
 
 static int open_test_dir(const char *name)
 {

@@ -3,8 +3,6 @@
 
 #include "backend/ops.h"
 
-#include <errno.h>
-
 /* --- layers by finite differences -------------------------------------------------- */
 
 static void avgpool_of(void *l, const float *x, float *y)

@@ -4,11 +4,8 @@
 #include "data/exif.h"
 #include "data/image.h"
 
-#include <errno.h>
 #include <sys/resource.h>
-#include <sys/stat.h>
 #include <sys/wait.h>
-#include <unistd.h>
 #include <zlib.h>
 
 #if HAVE_PNG && HAVE_JPEG

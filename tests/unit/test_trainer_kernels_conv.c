@@ -2,17 +2,11 @@
  * Convolutions and dense layers on the GPU's kernels, run on the CPU (cuda_on_cpu/), against the
  * plain loops of ops.h: every dtype, sizes that fill tiles and sizes that don't.
  */
-#include "base/memory.h"
+#include "unit.h"
 #include "kernel_arrays.h"
 #include "backend/ops.h"
 
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
 
 struct conv_case {
 	const char *what;

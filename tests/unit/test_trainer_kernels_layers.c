@@ -2,17 +2,11 @@
  * The GPU's kernels of pooling, batch norm, ReLU, sums and dropout, run on the CPU (cuda_on_cpu/),
  * against plain loops: every dtype, odd sizes, all orders of threads.
  */
-#include "base/memory.h"
+#include "unit.h"
 #include "kernel_arrays.h"
 #include "backend/ops.h"
 
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
 
 /* --- element by element --- */
 

@@ -3,8 +3,6 @@
 #include "data/augment.h"
 #include "data/loader.h"
 
-#include <errno.h>
-
 /* --- alterations --------------------------------------------------------------- */
 
 #define DRAWS 20000

@@ -7,7 +7,6 @@
 #include "metrics/tfevents.h"
 #include "metrics/tflog.h"
 
-#include <errno.h>
 #include <time.h>
 
 /* --- rates ----------------------------------------------------------------------- */

@@ -5,8 +5,6 @@
 #include "model/recipe.h"
 #include "model/recipe_file.h"
 
-#include <errno.h>
-
 static void refused(const struct layer *layers, size_t n, const char *says)
 {
 	struct net *net = NULL;

@@ -9,7 +9,6 @@
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <time.h>
-#include <unistd.h>
 
 /* Two ranks, one of them a child, which meet as those of an MPI program do and watch each other. */
 struct pair {

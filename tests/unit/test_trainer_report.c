@@ -8,8 +8,6 @@
 #include "report/runs.h"
 #include "report/test_record.h"
 
-#include <errno.h>
-
 #define RUN(net)                            \
 	"{\"event\":\"run\",\"net\":\"" net \
 	"\",\"batch\":64,\"steps\":9,\"step\":0,\"seconds\":0.5}\n"

@@ -5,9 +5,7 @@
 #include "model/net_file.h"
 #include "train/train.h"
 
-#include <errno.h>
 #include <signal.h>
-#include <unistd.h>
 
 /* 165 images in batches of 16: ten steps an epoch, two epochs, three. */
 #define STEPS 30

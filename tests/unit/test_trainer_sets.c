@@ -5,9 +5,6 @@
 #include "data/cifar.h"
 #include "data/loader.h"
 
-#include <errno.h>
-#include <sys/stat.h>
-
 static void make_dir(const char *name)
 {
 	assert_int_equal(file_mkdir_p(AT_FDCWD, in_test_dir(name), 0755, NULL), 0);

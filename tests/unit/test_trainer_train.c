@@ -7,7 +7,6 @@
 #include "train/evaluate.h"
 #include "train/train.h"
 
-#include <errno.h>
 #include <limits.h>
 
 /* --- networks ------------------------------------------------------------------ */

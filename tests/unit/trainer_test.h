@@ -4,23 +4,11 @@
 #ifndef TRAINER_TEST_H
 #define TRAINER_TEST_H
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
-
-#include "base/cleanup.h"
-#include "base/file.h"
-#include "base/memory.h"
+#include "unit.h"
 #include "data/dataset.h"
 #include "tensor/rng.h"
 
-#include <fcntl.h>
 #include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 static char test_dir[64];
 
