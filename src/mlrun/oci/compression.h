@@ -6,7 +6,7 @@
 #ifndef MLR_OCI_COMPRESSION_H
 #define MLR_OCI_COMPRESSION_H
 
-/* The name stands in media types, "…tar+zstd", and in mlrun-export(1)'s --compression. */
+/* The name appears in media types, "…tar+zstd", and in mlrun-export(1)'s --compression. */
 #define OCI_COMPRESSIONS(ROW) \
 	ROW(GZIP, gzip)       \
 	ROW(ZSTD, zstd)
@@ -24,7 +24,7 @@ int oci_compression_parse(const char *name, enum oci_compression *ret);
 /* Find a compression by a layer's media type, OCI's or Docker's. Returns 0 or -ENOENT. */
 int oci_compression_of_type(const char *media_type, enum oci_compression *ret);
 
-/* OCI's media type of a layer compressed so. */
+/* OCI's media type of a layer with this compression. */
 const char *oci_compression_type(enum oci_compression c);
 
 #endif

@@ -1,5 +1,6 @@
 /*
- * The image configuration (OCI image-spec, config.md; Docker's image.json is the same document).
+ * Parses image configurations (OCI image-spec, config.md; Docker's image.json is the same
+ * document).
  */
 #ifndef MLR_OCI_CONFIG_H
 #define MLR_OCI_CONFIG_H
@@ -12,10 +13,10 @@
 struct oci_config {
 	char *os, *architecture, *variant; /* os, architecture never NULL; variant may be */
 	char *created;                     /* RFC 3339 or NULL */
-	char *user, *working_dir;          /* NULL when the image says nothing */
+	char *user, *working_dir;          /* NULL if the image sets none */
 	struct strv env;                   /* "KEY=VALUE" */
 	struct strv entrypoint, cmd;
-	struct strv labels;   /* a key and its value in turn */
+	struct strv labels;   /* keys and values alternate */
 	struct strv diff_ids; /* "sha256:…", lowest layer first, each checked */
 };
 
@@ -25,7 +26,7 @@ struct oci_config {
 	}
 
 /* Parse a configuration document of len bytes. Returns 0, -EPROTO for a malformed document,
- * -ENOTSUP for another rootfs type than "layers" or a digest we do not speak. */
+ * -ENOTSUP for a rootfs type other than "layers" or an unsupported digest algorithm. */
 int oci_config_parse(const char *json, size_t len, struct oci_config *ret, struct mlr_error *err);
 void oci_config_done(struct oci_config *c);
 

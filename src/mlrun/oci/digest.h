@@ -1,6 +1,6 @@
 /*
- * Digests, "sha256:<64 lower-case hex>" (OCI image-spec, descriptor.md, "Digests"). Raw text from a
- * server never becomes part of a path or URL before it went through here (CVE-2024-3727).
+ * Checks digests, "sha256:<64 lower-case hex>" (OCI image-spec, descriptor.md, "Digests"). A digest
+ * from a server is checked here before it becomes part of a path or URL (CVE-2024-3727).
  */
 #ifndef MLR_OCI_DIGEST_H
 #define MLR_OCI_DIGEST_H
@@ -9,10 +9,11 @@
 
 #define OCI_DIGEST_SIZE 72 /* "sha256:" + 64 + NUL */
 
-/* Returns 0, -EINVAL for what is no digest, -ENOTSUP for an algorithm other than sha256. */
+/* Check a digest. Returns 0, -EINVAL for malformed text, -ENOTSUP for an algorithm other than
+ * sha256. */
 int oci_digest_check(const char *digest, struct mlr_error *err);
 
-/* The 64 hex digits of a checked digest, inside the argument. */
+/* The 64 hex digits of a checked digest; points into the argument. */
 const char *oci_digest_hex(const char *digest);
 
 #endif

@@ -1,12 +1,13 @@
 /*
- * Manifests and indexes (OCI image-spec, manifest.md and image-index.md; Docker's "Image Manifest
- * Version 2, Schema 2" and its manifest list are the same documents under other media types).
+ * Parses manifests and indexes (OCI image-spec, manifest.md and image-index.md; Docker's "Image
+ * Manifest Version 2, Schema 2" and its manifest list are the same documents under other media
+ * types).
  *
- * Of a descriptor only type, digest, size, platform and annotations count: `urls` would lead to
+ * Only a descriptor's type, digest, size, platform and annotations are read: `urls` would lead to
  * other hosts (CVE-2020-15157), and bytes in `data` are fetched by their digest like all others.
  *
- * Documents come from strangers. What a document is must be said alike by everyone who says it: the
- * Content-Type, the descriptor that led to it, its own mediaType and its contents (CVE-2021-41190).
+ * Documents are untrusted. The Content-Type, the descriptor that led to a document, its own
+ * mediaType and its contents must agree on its type (CVE-2021-41190).
  */
 #ifndef MLR_OCI_MANIFEST_H
 #define MLR_OCI_MANIFEST_H
@@ -19,9 +20,9 @@
 #include <stdint.h>
 
 #define OCI_DOCUMENT_MAX (4u << 20) /* bytes; distribution-spec, "Pushing Manifests" */
-#define OCI_LAYERS_MAX   500        /* Linux mounts no more lower directories in one overlay */
+#define OCI_LAYERS_MAX   500        /* Linux's limit of lower directories in one overlay */
 
-/* What a registry is asked for: all four types; it hides what is not named. */
+/* The Accept header: all four types, since a registry hides those that it does not list. */
 #define OCI_ACCEPT_MANIFESTS                                     \
 	"application/vnd.oci.image.manifest.v1+json, "           \
 	"application/vnd.oci.image.index.v1+json, "              \
@@ -46,8 +47,8 @@ struct oci_index_entry {
 	enum oci_kind kind;
 	int has_platform;
 	struct oci_platform platform;
-	/* What a layout's index.json calls it: the whole name where it has one, else the same as
-	 * tag; or NULL. And org.opencontainers.image.ref.name as it stands, or NULL. */
+	/* The names in a layout's index.json: the full name if it has one, else the same as tag, or
+	 * NULL; and org.opencontainers.image.ref.name verbatim, or NULL. */
 	char *name, *tag;
 };
 
@@ -61,7 +62,7 @@ struct oci_document {
 	size_t n_layers;
 	uint64_t size; /* of all layers, compressed */
 
-	/* OCI_INDEX: what may be images; attestations and unknown media types are left out */
+	/* OCI_INDEX: possible images, without attestations and unknown media types */
 	struct oci_index_entry *entries;
 	size_t n_entries;
 };
@@ -74,23 +75,23 @@ struct oci_document {
 /*
  * Parse a manifest or an index.
  *
- *   content_type     the HTTP header, parameters allowed; NULL when none came. Types that say
- *                    nothing (application/json, text/plain, application/octet-stream) bind nothing
+ *   content_type     the HTTP header, parameters allowed; NULL if absent. Generic types
+ *                    (application/json, text/plain, application/octet-stream) are ignored
  *   descriptor_type  mediaType of the descriptor that led here; NULL for the top document
  *
- * Returns 0; -EPROTO for malformed and for contradictory documents; -EFBIG beyond OCI_DOCUMENT_MAX;
- * -ENOTSUP for schema 1, for artifacts that are no images, for layers that are foreign, encrypted
- * or of an unknown type, for digests other than sha256.
+ * Returns 0; -EPROTO for malformed or contradictory documents; -EFBIG beyond OCI_DOCUMENT_MAX;
+ * -ENOTSUP for schema 1, artifacts other than images, layers that are foreign, encrypted or of an
+ * unknown type, and digests other than sha256.
  */
 int oci_document_parse(const char *json, size_t len, const char *content_type,
 	const char *descriptor_type, struct oci_document *ret, struct mlr_error *err);
 void oci_document_done(struct oci_document *d);
 
 /*
- * The index entry that serves a platform best, the first among equals; an entry without a platform
- * (a nested index, or an index of one) only when none with one does.
+ * Choose the entry that fits a platform best, the first among equals. An entry without a platform
+ * (a nested index, or an index of one) is used only if no entry with a platform fits.
  *
- * Returns 0, or -ENOENT listing the platforms that there are.
+ * Returns 0, or -ENOENT listing the index's platforms.
  */
 int oci_index_choose(const struct oci_document *index, const struct oci_platform *want,
 	const struct oci_index_entry **ret, struct mlr_error *err);

@@ -1,8 +1,8 @@
 /*
- * oci: the words of the Open Container Initiative - image names, digests, platforms, manifests,
- * configurations. Parses and prints; does no I/O.
+ * oci: parses and prints the formats of the Open Container Initiative - image names, digests,
+ * platforms, manifests, configurations. Does no I/O.
  *
- * This header: image references as Docker writes them, [docker://]name[:tag][@digest]
+ * This header parses image references as Docker writes them, [docker://]name[:tag][@digest]
  * (github.com/distribution/reference, reference.go: the grammar; normalize.go: the defaults).
  */
 #ifndef MLR_OCI_REF_H
@@ -13,9 +13,9 @@
 struct oci_ref {
 	char *registry;   /* "docker.io", "127.0.0.1:5000", "[::1]:5000"; never NULL */
 	char *repository; /* "library/debian"; never NULL */
-	char *tag;    /* NULL only when a digest stands alone; "latest" when neither was given */
-	char *digest; /* "sha256:<64 hex>" or NULL */
-	char *short_name; /* "debian", "team/app": as written where no registry was, else NULL */
+	char *tag;        /* "latest" by default; NULL only if there is a digest and no tag */
+	char *digest;     /* "sha256:<64 hex>" or NULL */
+	char *short_name; /* "debian", "team/app": as written without a registry, else NULL */
 };
 
 #define OCI_REF_INIT                         \
@@ -23,21 +23,20 @@ struct oci_ref {
 		NULL, NULL, NULL, NULL, NULL \
 	}
 
-/* Returns 0, or -EINVAL with what is wrong, where, and what a right name looks like. */
+/* Parse a reference. Returns 0, or -EINVAL saying what is wrong, where, and what is valid. */
 int oci_ref_parse(const char *text, struct oci_ref *ret, struct mlr_error *err);
 
-/* The same for what gets a name here and now (import, tag): a name without a registry is the
- * store's own, "localhost/…". */
+/* Parse the name that an image gets here (import, tag): without a registry it is the store's own,
+ * "localhost/…". */
 int oci_ref_parse_local(const char *text, struct oci_ref *ret, struct mlr_error *err);
 
-/* Where no registry was written, make the reference that of the store's own image,
- * "localhost/…". */
+/* If the reference was written without a registry, make it the store's own, "localhost/…". */
 void oci_ref_make_local(struct oci_ref *ref);
 void oci_ref_done(struct oci_ref *ref);
 void oci_ref_copy(const struct oci_ref *from, struct oci_ref *ret);
 
-/* The one spelling of a name, "docker.io/library/debian:12" or "…@sha256:…" (tag and digest both
- * when both are known); what the store's names are made of. To free(). */
+/* The canonical spelling, "docker.io/library/debian:12" or "…@sha256:…", with tag and digest if
+ * both are known. The store's names are made from it. To free(). */
 char *oci_ref_canonical(const struct oci_ref *ref);
 
 /* Do both texts parse, and mean the same? "debian" and "docker.io/library/debian:latest" do. */

@@ -1,5 +1,5 @@
 /*
- * The documents that an exported image needs. Equal images give equal bytes.
+ * Writes the documents of an exported image. Equal images give equal bytes.
  */
 #ifndef MLR_OCI_WRITE_H
 #define MLR_OCI_WRITE_H
@@ -8,12 +8,12 @@
 #include "oci/manifest.h"
 
 /*
- * An image manifest in OCI's words.
+ * Write an OCI image manifest.
  *
- *   config, layers  only what they are, not the configuration's bytes; n layers, lowest first
- *   like            a manifest whose annotations it gets, len bytes; may be NULL
+ *   config, layers  their descriptors; n layers, lowest first
+ *   like            a manifest to copy annotations from, len bytes; may be NULL
  *
- * To free(), as the others.
+ * To free(), like the results below.
  */
 char *oci_manifest_write(const struct oci_descriptor *config, const struct oci_descriptor *layers,
 	size_t n, const char *like, size_t len);
