@@ -1,14 +1,14 @@
-/* Linux capabilities by their names, capabilities(7). */
+/* Converts names of Linux capabilities, capabilities(7). */
 #ifndef MLR_PLAN_CAPABILITY_H
 #define MLR_PLAN_CAPABILITY_H
 
 #include <stdint.h>
 
-/* A name with or without "CAP_", in any case of letters, or "ALL": the bits it stands for; 0 for
- * what is no capability of this program's. */
+/* The bits of a capability, named with or without "CAP_" in upper or lower case, or of "ALL"; 0 for
+ * an unknown name. */
 uint64_t capability_bits(const char *name);
 
-/* "CAP_CHOWN" of bit number n; NULL when it has no name here. */
+/* The name of bit number n, "CAP_CHOWN"; NULL if unknown. */
 const char *capability_name(unsigned n);
 
 #endif

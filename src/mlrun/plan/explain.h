@@ -1,5 +1,5 @@
 /*
- * A plan told before it is made true: every entry with its origin and what it takes the place of.
+ * Prints a plan before the runtime acts on it: every entry with its origin and what it replaces.
  */
 #ifndef MLR_PLAN_EXPLAIN_H
 #define MLR_PLAN_EXPLAIN_H
@@ -11,7 +11,7 @@
 #include <stdio.h>
 
 enum plan_there {
-	PLAN_THERE_UNKNOWN, /* nobody can look there without mounting it */
+	PLAN_THERE_UNKNOWN, /* only mounting it would tell */
 	PLAN_THERE_NOTHING,
 	PLAN_THERE_FILE,
 	PLAN_THERE_DIRECTORY,
@@ -22,9 +22,9 @@ enum plan_there {
 /* What is at a path of the image. */
 struct plan_seen {
 	enum plan_there there;
-	char *path; /* the same place without links, as mounts are listed by the kernel; NULL: the
-		     * path that was asked for */
-	char *link; /* PLAN_THERE_LINK: its text */
+	char *path; /* the path with links resolved, as the kernel lists mounts; NULL: the path that
+		     * was asked for */
+	char *link; /* PLAN_THERE_LINK: its target */
 	size_t entries; /* PLAN_THERE_DIRECTORY: how many names are in it */
 };
 
@@ -33,41 +33,41 @@ void plan_seen_done(struct plan_seen *s);
 /*
  * Look into the image.
  *
- *   follow  a link at the path's end leads on, as it does for mounts
+ *   follow  follow a link at the path's end, as mounts do
  *   ret     zeroed
  */
 typedef void (*plan_look_fn)(void *ctx, const char *path, int follow, struct plan_seen *ret);
 
-/* What a plan itself does not know. */
+/* What explaining a plan needs beside the plan. */
 struct plan_context {
 	plan_look_fn look;
 	void *ctx;         /* look's */
-	struct strv files; /* paths of files that are written into the image, of origin "default" */
-	uint64_t caps;     /* capabilities that the command has: bit n is number n */
+	struct strv files; /* paths of the files written into the image, of origin "default" */
+	uint64_t caps;     /* the command's capabilities: bit n is number n */
 };
 
-/* Where one mount comes to lie. */
+/* The place of one mount. */
 struct plan_place {
-	struct plan_seen seen;       /* what is there before */
-	const struct plan_mount *on; /* the earlier mount in which it lies, or at whose very place;
-				      * NULL: the image's own root */
-	const struct plan_mount **hides; /* n_hides earlier ones that cannot be seen any more */
+	struct plan_seen seen;           /* what is there before the mount */
+	const struct plan_mount *on;     /* the last earlier mount at or above the place; NULL: the
+					  * image's own root */
+	const struct plan_mount **hides; /* earlier mounts that this one is the first to hide */
 	size_t n_hides;
-	int left_out; /* its source is not there, which is fine; or there is something where a link
-		       * was to be made */
+	int left_out; /* not made: an optional source is missing, or the place of a link is taken */
 };
 
-/* One for each of p->mounts, to plan_places_free(). */
+/* The places of p->mounts, in the same order. To plan_places_free(). */
 struct plan_place *plan_places(const struct plan *p, const struct plan_context *c);
 void plan_places_free(struct plan_place *v, size_t n);
 
 /* "file", "directory" and so on. */
 const char *plan_there_name(enum plan_there there);
 
-/* For people: one entry a line. */
+/* Print for people, one entry a line. */
 void plan_print(const struct plan *p, const struct plan_context *c, FILE *out);
 
-/* For programs; mlrun-exec(1) lists the keys. Returns an object, or NULL for lack of memory. */
+/* Make JSON for programs; mlrun-exec(1) lists the keys. Returns an object, or NULL if out of
+ * memory. */
 json_t *plan_json(const struct plan *p, const struct plan_context *c);
 
 #endif
