@@ -8,8 +8,8 @@
 #include <string.h>
 #include <sys/stat.h>
 
-/* Mount a directory of the PMI server's. Whatever the variables say, it covers none of the
- * directories at the top of an image. */
+/* Mount a directory of the PMIx server. A top-level directory is never mounted, whatever the
+ * variables say, since it would cover the image's. */
 static void bring_directory(const char *path, struct plan *p)
 {
 	auto_free char *clean = path[0] == '/' ? path_clean(path) : NULL;

@@ -1,5 +1,5 @@
 /*
- * mpi: looks at the host's MPI, PMI and fabric and adds to a plan.
+ * mpi: adds what the ranks of an MPI program need to a plan.
  */
 #ifndef MLR_MPI_MPI_H
 #define MLR_MPI_MPI_H
@@ -8,7 +8,7 @@
 
 /*
  * Add what a rank of an MPI program needs: the directories of its PMIx server (PMIX_SERVER_TMPDIR
- * and its kin, in slurmd's spool), if they exist and are not mounted yet.
+ * and the like, in slurmd's spool), if they exist and are not mounted yet.
  *
  * Ranks with a user namespace each cannot read each other's memory, and Open MPI's shared-memory
  * transport hangs on large messages instead of falling back (Open MPI issue 4948 and its
