@@ -1,6 +1,6 @@
 /*
- * A batch of images as a backend takes it: bytes where they lie, which of them, and how each is
- * altered on the way in. A CPU reads them in place; a GPU that was told to hold the images
+ * A batch of images as a backend takes it: the images' bytes, the indices of those in the batch,
+ * and how each is augmented. A CPU reads the bytes in place; a GPU that holds the images
  * (engine_hold) gathers from its own copy.
  */
 #ifndef MLT_TENSOR_BATCH_H
@@ -17,10 +17,10 @@ struct image_norm {
 };
 
 /*
- * How one image is altered. First flip (left to right), then shift: pixel (i, j) is that of
- * (i - down, j - right), and what comes from outside is a byte of 0. Then cutout (DeVries and
- * Taylor, 2017): the square of side cut whose upper left corner is (cut_y, cut_x), as far as it
- * lies within the image, enters the network as 0. All zero: as it is.
+ * How one image is augmented. First flip (left to right). Then shift: pixel (i, j) comes from
+ * (i - down, j - right), and pixels from outside the image are a byte of 0. Then cutout (DeVries
+ * and Taylor, 2017): the part inside the image of a square of side cut, with its upper left corner
+ * at (cut_y, cut_x), enters the network as 0. All fields zero: the image is unchanged.
  */
 struct augment {
 	int8_t down, right;
@@ -29,10 +29,10 @@ struct augment {
 	int16_t cut_y, cut_x;
 };
 
-/* What may happen to training images. */
+/* The augmentation of training images. */
 struct augment_policy {
-	int shift; /* up to so many pixels each way, uniformly; 0: none; at most 127 */
-	int flip;  /* not 0: every second image, left to right */
+	int shift; /* at most this many pixels each way, uniformly; 0: none; 127 at most */
+	int flip;  /* nonzero: half of the images, left to right */
 	int cut; /* side of the square that is cut out, its centre anywhere in the image; 0: none */
 };
 
@@ -42,10 +42,10 @@ static inline int augment_is_none(const struct augment_policy *p)
 }
 
 struct batch {
-	int rows; /* images: an engine's batch when training, up to it when predicting */
+	int rows; /* images: the engine's batch when training, at most that when predicting */
 	const uint8_t *images;         /* [..][c][h][w] */
-	const uint32_t *index;         /* [rows] which of them; NULL: the first rows */
-	const struct augment *augment; /* [rows]; NULL: none is altered */
+	const uint32_t *index;         /* [rows] indices into images; NULL: the first rows */
+	const struct augment *augment; /* [rows]; NULL: no augmentation */
 	const uint16_t
 		*labels; /* [rows], each below the number of classes; not read when predicting */
 };

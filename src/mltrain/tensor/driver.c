@@ -29,7 +29,7 @@ static const char *const dirs[] = {
 	"/usr/lib/wsl/lib",
 };
 
-/* The first that can be loaded; why tells of the first that is there and can't. */
+/* Load the first that loads; why gets the reason of the first that exists but does not. */
 static void *open_known(const char *root, const char *soname, char **why)
 {
 	for (size_t i = 0; i < ARRAY_LEN(dirs); i++) {

@@ -1,7 +1,7 @@
 /*
- * The libraries of NVIDIA's driver, libcuda.so.1 and libnvidia-ml.so.1, which come with the machine
- * and not with CUDA: also where the linker is not told of them, as in containers and on nodes whose
- * driver lies in /usr/local/nvidia.
+ * Finds the libraries of NVIDIA's driver, libcuda.so.1 and libnvidia-ml.so.1. They belong to the
+ * machine, not to CUDA, and the dynamic linker may not know where they are: in containers, or on
+ * nodes that have the driver in /usr/local/nvidia.
  */
 #ifndef MLT_TENSOR_DRIVER_H
 #define MLT_TENSOR_DRIVER_H
@@ -9,17 +9,17 @@
 #include "base/error.h"
 
 /*
- * Open one of them as dlopen(3) finds it, else from the directories that drivers are known to
- * lie in (`mlrun exec` looks there too).
+ * Open a library where dlopen(3) finds it, else in the directories where drivers are usually
+ * installed (`mlrun exec` looks there too).
  *
- * It stays open: whoever opens it by its soname from then on gets the same, as dlopen(3) compares
- * sonames with those of what is loaded. CUDA's runtime and NCCL do so when they are first used.
+ * It stays open. Code that later opens it by soname gets the same library, because dlopen(3)
+ * compares sonames with those already loaded. CUDA's runtime and NCCL do so on first use.
  *
- *   root    put before the directories; "" but for tests
+ *   root    prefix of the directories; "" except in tests
  *   soname  "libcuda.so.1"
  *
- * Returns dlopen(3)'s handle. NULL: err's code is ENOENT, or ELIBACC where one was found and could
- * not be loaded; it names what was looked for, and its hint is the way out.
+ * Returns dlopen(3)'s handle, or NULL. err's code is then ENOENT, or ELIBACC if a library was found
+ * but could not be loaded. err names the library and has a hint.
  */
 void *driver_library_open(const char *root, const char *soname, struct mlr_error *err);
 

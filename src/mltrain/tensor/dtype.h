@@ -1,7 +1,6 @@
 /*
- * What numbers a backend computes with. Parameters, their velocities and checkpoints are floats
- * whatever this says: bf16 keeps master weights (Micikevicius et al., "Mixed Precision Training",
- * 2018).
+ * The numbers that a backend computes with. Parameters, their velocities and checkpoints are always
+ * floats: bf16 keeps master weights (Micikevicius et al., "Mixed Precision Training", 2018).
  */
 #ifndef MLT_TENSOR_DTYPE_H
 #define MLT_TENSOR_DTYPE_H

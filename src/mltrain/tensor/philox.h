@@ -1,7 +1,7 @@
 /*
  * Philox4x32-10 (Salmon et al., "Parallel Random Numbers: As Easy as 1, 2, 3", SC11): four random
- * words of a counter and a key, so that any element's number can be made anywhere, in any order,
- * on a CPU or a GPU, by any rank.
+ * words from a counter and a key. Any rank can compute any element's number, in any order, on a CPU
+ * or a GPU.
  */
 #ifndef MLT_TENSOR_PHILOX_H
 #define MLT_TENSOR_PHILOX_H
@@ -33,9 +33,9 @@ PHILOX_INLINE struct philox philox(struct philox c, uint32_t k0, uint32_t k1)
 }
 
 /*
- * The four words of a dropout mask's elements 4 * block .. 4 * block + 3, where an element is
- * (the image's row in the batch of all ranks) * (elements an image) + its place in [c][h][w].
- * An element is dropped when its word lies below philox_threshold(rate).
+ * The four words for elements 4 * block .. 4 * block + 3 of a dropout mask. An element's number is
+ * (the image's row in the batch of all ranks) * (elements per image) + its index in [c][h][w].
+ * An element is dropped if its word is below philox_threshold(rate).
  */
 PHILOX_INLINE struct philox philox_dropout(
 	uint64_t seed, uint64_t step, uint32_t layer, uint32_t block)

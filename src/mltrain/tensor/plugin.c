@@ -9,8 +9,8 @@
 #include <string.h>
 #include <unistd.h>
 
-/* The directory of plugins as seen from where programs are: "../lib/mlrun". NULL when configure was
- * given places that have nothing in common. */
+/* The plugins' directory relative to that of the programs: "../lib/mlrun". NULL if the directories
+ * given to configure have nothing in common. */
 static const char *from_bin(void)
 {
 	size_t n = strlen(PREFIX);
@@ -27,7 +27,7 @@ static char *in(const char *dir, const char *name)
 	return access(path, F_OK) == 0 ? take_ptr(&path) : NULL;
 }
 
-/* The plugins' directory, for messages too. */
+/* The plugin beside this program, or in the plugins' directory relative to it; NULL if neither. */
 static char *beside_program(const char *name)
 {
 	auto_free char *self = realpath("/proc/self/exe", NULL), *dir = NULL;
@@ -57,7 +57,7 @@ static int missing(const char *name, struct mlr_error *err)
 		name);
 }
 
-/* dlerror(3) says "libmpi.so.40: cannot open shared object file: ..." of a library. */
+/* For a missing library, dlerror(3) says "libmpi.so.40: cannot open shared object file: ...". */
 static int not_loaded(const char *name, const char *path, const char *why, struct mlr_error *err)
 {
 	const char *end = strstr(why, ": cannot open shared object file");

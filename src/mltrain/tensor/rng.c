@@ -59,8 +59,8 @@ double rng_uniform(struct rng *r)
 	return (double)(rng_next(r) >> 11) * 0x1p-53;
 }
 
-/* Marsaglia's polar method; the second number of each pair is not kept, so that a stream's state
- * is its four words alone. */
+/* Marsaglia's polar method. The second number of each pair is discarded, so that a stream's state
+ * is only its four words. */
 double rng_normal_cut(struct rng *r, double sigma)
 {
 	for (;;) {

@@ -3,9 +3,9 @@
  * (Blackman and Vigna, "Scrambled linear pseudorandom number generators", 2018), whose state is
  * filled by splitmix64 as its authors advise.
  *
- * A run has one seed. Each use draws from a stream of its own, named by a purpose and an index
- * (the epoch, the step, the layer), so that what one part draws never moves another's numbers
- * and any step's numbers can be made again without those before it.
+ * A run has one seed. Each use draws from its own stream, named by a purpose and an index (the
+ * epoch, the step, the layer). What one part draws therefore never changes another's numbers, and
+ * any step's numbers can be computed again without those before it.
  */
 #ifndef MLT_TENSOR_RNG_H
 #define MLT_TENSOR_RNG_H
@@ -38,18 +38,18 @@ uint32_t rng_below(struct rng *r, uint32_t n);
 /* A double in [0, 1). */
 double rng_uniform(struct rng *r);
 
-/* A draw from the normal distribution of mean 0 and deviation sigma, cut at 2 sigma: draws beyond
- * are thrown away and drawn again, as TensorFlow's truncated_normal and PyTorch's trunc_normal_ do.
- */
+/* A draw from the normal distribution of mean 0 and deviation sigma, truncated at 2 sigma: draws
+ * beyond are drawn again. TensorFlow's truncated_normal and PyTorch's trunc_normal_ have the same
+ * distribution. */
 double rng_normal_cut(struct rng *r, double sigma);
 
-/* Put 0..n-1 into order[] in random order (Fisher and Yates). */
+/* Fill order[] with 0..n-1 in random order (Fisher and Yates). */
 void rng_shuffle(struct rng *r, uint32_t *order, uint32_t n);
 
 /*
- * A part of a dropout mask: 1/(1-rate) with probability 1-rate, else 0 (inverted dropout:
- * Srivastava et al., 2014, section 10), so that nothing need be scaled when predicting. The numbers
- * are philox.h's, named by seed, step, layer and element, so any part can be made by itself.
+ * Part of a dropout mask: 1/(1-rate) with probability 1-rate, else 0. This is inverted dropout
+ * (Srivastava et al., 2014, section 10): prediction needs no scaling. The numbers are philox.h's,
+ * keyed by seed, step, layer and element, so any part can be computed alone.
  *
  *   rate    in [0, 1)
  *   first   the first element, a multiple of 4

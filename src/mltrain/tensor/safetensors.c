@@ -13,7 +13,7 @@
 
 _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "safetensors data is little-endian");
 
-/* A tensor's name in a message: strangers choose it, so it is cut and made printable. */
+/* A tensor's name for a message. It is untrusted, so it is shortened and made printable. */
 struct shown {
 	char text[80];
 };
@@ -181,7 +181,7 @@ static int by_data(const void *a, const void *b)
 	return (x > y) - (x < y);
 }
 
-/* Every byte of data belongs to one tensor: none twice, none to nobody. */
+/* Check that every byte of data belongs to exactly one tensor. */
 static int check_cover(struct safetensors *st, const char *data, size_t size, struct mlr_error *err)
 {
 	const char *at = data;

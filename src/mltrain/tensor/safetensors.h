@@ -4,8 +4,8 @@
  *
  *   {"__metadata__":{"k":"v"},"conv1.weight":{"dtype":"F32","shape":[32,1,5,5],"data_offsets":[0,3200]},…}
  *
- * Only F32 is spoken here. Reading is strict, since checkpoints come from strangers: every byte of
- * data must belong to exactly one tensor, as the format demands.
+ * Only F32 is supported. Reading is strict, since checkpoints are untrusted: every byte of data
+ * must belong to exactly one tensor, as the format demands.
  */
 #ifndef MLT_TENSOR_SAFETENSORS_H
 #define MLT_TENSOR_SAFETENSORS_H
@@ -15,7 +15,7 @@
 
 #include <stddef.h>
 
-/* Bytes of JSON that are parsed at most: 65535 classes' names of 255 letters fit. */
+/* The most bytes of JSON that are parsed: 65535 class names of 255 letters fit. */
 #define SAFETENSORS_HEADER_MAX ((size_t)32 << 20)
 
 struct tensor {
@@ -41,25 +41,25 @@ struct safetensors {
 	}
 
 /*
- * Make the bytes of a file. The data begins at a multiple of 8.
+ * Write a file into memory. The data begins at a multiple of 8.
  *
  *   st         names and metadata keys are unique; all borrowed
  *   ret, len   a buffer to free()
  *
- * Returns 0, -EFBIG for a header larger than SAFETENSORS_HEADER_MAX, which nobody could read again,
- * -ENOMEM with the byte count.
+ * Returns 0, -EFBIG for a header larger than SAFETENSORS_HEADER_MAX, which safetensors_parse()
+ * refuses, or -ENOMEM with the byte count.
  */
 int safetensors_build(const struct safetensors *st, char **ret, size_t *len, struct mlr_error *err);
 
 /*
- * Read a file's bytes.
+ * Parse a file's bytes.
  *
  *   buf   [len]; the tensors' data points into it
- *   ret   to safetensors_done() after success
+ *   ret   free with safetensors_done() after success
  *
  * Returns 0, -EPROTO for what breaks the format (too short, header larger than the file or than
- * SAFETENSORS_HEADER_MAX, not JSON, a key twice, sizes that disagree with shapes, offsets outside,
- * overlapping or leaving holes), -ENOTSUP for a tensor that is not F32 or has more than
+ * SAFETENSORS_HEADER_MAX, not JSON, a duplicate key, sizes that disagree with shapes, offsets out
+ * of range, overlapping or leaving gaps), -ENOTSUP for a tensor that is not F32 or has more than
  * SHAPE_RANK_MAX dimensions. Errors name the tensor.
  */
 int safetensors_parse(const char *buf, size_t len, struct safetensors *ret, struct mlr_error *err);

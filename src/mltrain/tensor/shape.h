@@ -1,6 +1,6 @@
 /*
- * tensor: what every part of mltrain speaks - shapes, random numbers, files of tensors.
- * Knows no network and no data set.
+ * tensor: what every part of mltrain uses: shapes, random numbers, files of tensors. Knows nothing
+ * of networks or data sets.
  *
  * This header: the extent of an array of floats, row-major (the last dimension is contiguous).
  */

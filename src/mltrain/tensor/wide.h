@@ -1,7 +1,7 @@
 /*
- * How loops of ours use wide vectors: WIDE functions are compiled for three widths, of which the
- * loader picks the CPU's; what they call must be INLINE to be compiled with them. They are static,
- * and no two in the program share a name: clang 14 makes what picks a global symbol.
+ * Wide vectors for our loops. WIDE functions are compiled for three widths, and the loader picks
+ * the CPU's. What they call must be INLINE, to be compiled with them. They are static, but no two
+ * in the program may share a name: clang 14 makes the resolver a global symbol.
  *
  * Activations are floats or bfloat16 (the upper half of a float; Intel, "BFLOAT16 - Hardware
  * Numerics Definition", 2018). Loops compute with floats either way: they read and write through
@@ -14,8 +14,8 @@
 #include <stdint.h>
 #include <string.h>
 
-/* The sanitizers' runtime is not ready when the loader picks. The two compilers name widths their
- * own ways. */
+/* The sanitizers' runtime is not ready when the loader picks. gcc and clang name widths
+ * differently. */
 #if !defined(__x86_64__) || defined(MLR_SANITIZED)
 #define WIDE
 #elif defined(__clang__)
@@ -24,7 +24,7 @@
 #define WIDE __attribute__((target_clones("arch=x86-64-v4", "arch=x86-64-v3", "default")))
 #endif
 
-/* For functions that are called only where wide_has_512() says yes: one width, compiled once. */
+/* For functions that are called only if wide_has_512(): compiled once, for one width. */
 #if defined(__x86_64__)
 #define WIDE_512 __attribute__((target("arch=x86-64-v4")))
 #else
@@ -36,7 +36,7 @@
 /* 16 floats: one register of AVX-512, two of AVX, four of SSE. */
 typedef float vec16 __attribute__((vector_size(64), aligned(4), may_alias));
 
-/* What comparing two of them gives: all bits set where true. */
+/* The result of comparing two of them: all bits set where true. */
 typedef int mask16 __attribute__((vector_size(64), aligned(4), may_alias));
 
 typedef uint32_t word16 __attribute__((vector_size(64), aligned(4), may_alias));
@@ -46,7 +46,7 @@ typedef uint8_t byte16 __attribute__((vector_size(16), aligned(1), may_alias));
 
 #define WIDE_LANES 16
 
-/* Are there 32 registers of 16 floats, for loops that keep many sums? */
+/* Does the CPU have 32 registers of 16 floats, for loops that keep many sums? */
 static inline int wide_has_512(void)
 {
 #if defined(__x86_64__)
@@ -76,8 +76,8 @@ INLINE void wide_load(vec16 *to, const void *from, size_t at, int bf16)
 	}
 }
 
-/* Rounds to the nearest, ties to even. A NaN stays one, since its upper half is not empty but for
- * those that no arithmetic makes. */
+/* Round to nearest, ties to even. A NaN stays a NaN: arithmetic only makes NaNs whose upper half
+ * has mantissa bits. */
 INLINE void wide_store(void *to, size_t at, const vec16 *from, int bf16)
 {
 	if (bf16) {
