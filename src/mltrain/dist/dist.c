@@ -11,7 +11,7 @@
 #include <time.h>
 #include <unistd.h>
 
-/* Alone there is nobody to sum with: every sum is what it is. */
+/* A single rank has nothing to add: every sum stays as it is. */
 
 static void ready(void *ctx, float *part, size_t count)
 {
@@ -106,7 +106,7 @@ static struct dist *open_alone(void)
 	return d;
 }
 
-/* A variable's number; absent when there is no such variable. */
+/* A variable's number; absent if the variable is not set. */
 static int number(const char *variable, int absent)
 {
 	const char *text = getenv(variable);
@@ -114,7 +114,7 @@ static int number(const char *variable, int absent)
 	return text && *text ? atoi(text) : absent;
 }
 
-/* How many ranks the environment tells of; 0: several, but not how many. */
+/* The number of ranks by the environment; 0: several, number unknown. */
 static int expected_ranks(struct mlr_error *err)
 {
 	int n = number("OMPI_COMM_WORLD_SIZE", 0), tasks = number("SLURM_STEP_NUM_TASKS", 1);
@@ -141,7 +141,7 @@ static int expected_ranks(struct mlr_error *err)
 	return 1;
 }
 
-/* MPI that was built without this launcher's PMI takes every process for one that is alone. */
+/* An MPI built without this launcher's PMI takes every process for a single rank. */
 static int check(struct dist *d, int expected, struct mlr_error *err)
 {
 	if (!expected || d->ranks == expected)
@@ -192,14 +192,14 @@ void dist_close(struct dist **d)
 	*d = NULL;
 }
 
-/* What a rank has, and where it is. */
+/* A rank's value, and its host. */
 struct opinion {
 	uint64_t size;
 	char digest[HASH_HEX_SIZE];
 	char host[64];
 };
 
-/* The first rank that differs from rank 0; 0: none does. */
+/* The first rank that differs from rank 0; 0 if none does. */
 struct verdict {
 	int rank;
 	char host[64];

@@ -16,7 +16,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#define SPINS         1000   /* some 0.1 ms: what takes longer may let others have the CPU */
+#define SPINS         1000   /* about 0.1 ms; longer waits yield the CPU */
 #define LOOK_MASK     0xfffu /* turns of waiting between looks at the clock */
 #define GRACE_US      1000000
 #define PATIENCE_MS   10000 /* a checkpoint on a slow disk takes seconds */
@@ -58,7 +58,7 @@ int mpi_idle(struct mpi_ranks *m, unsigned *turns, struct mlr_error *err)
 	tell_late(m, *turns == LOOK_MASK + 1);
 	if (peers_look(m->peers, NULL) == 0)
 		return 0;
-	usleep(GRACE_US); /* a launcher that ends all tells more of the first than we can */
+	usleep(GRACE_US); /* a launcher that now ends all ranks reports more than we can */
 	return peers_look(m->peers, err);
 }
 
@@ -184,13 +184,13 @@ static void abort_ranks(struct dist *d, int status)
 {
 	(void)d;
 	MPI_Abort(MPI_COMM_WORLD, status);
-	_exit(status); /* should a launcher not have done it */
+	_exit(status); /* in case the launcher did not end this process */
 }
 
 static const struct dist_ops ops = { gather, barrier, close_ranks, abort_ranks };
 
-/* What Open MPI says of this machine's devices is no news to who trains on it; those who have
- * something to find out set these themselves. */
+/* Silence Open MPI's warnings about the machine's devices, which do not matter to training. Users
+ * who need them set these variables themselves. */
 static void be_quiet(void)
 {
 	static const char *const settings[][2] = {
@@ -202,7 +202,7 @@ static void be_quiet(void)
 		setenv(settings[i][0], settings[i][1], 0);
 }
 
-/* Only the thread that trains calls MPI; others compute (MPI 3.1, 12.4.3). */
+/* Only the training thread calls MPI; others compute (MPI 3.1, 12.4.3). */
 static int start_mpi(struct mlr_error *err)
 {
 	int level, r;
@@ -217,7 +217,7 @@ static int start_mpi(struct mlr_error *err)
 	return 0;
 }
 
-/* Who is where: by one gather of all, so that every rank can watch its neighbours. */
+/* Gather every rank's place, so that each rank can watch its neighbours. */
 static int meet(struct mpi_ranks *m, struct mlr_error *err)
 {
 	int r, offered;

@@ -12,7 +12,7 @@
 #include <sys/random.h>
 #include <sys/socket.h>
 
-#define CONNECT_MS 1500 /* an address that is not reachable from here says nothing at all */
+#define CONNECT_MS 1500 /* an unreachable address may not answer at all */
 #define MEET_MS    6000
 
 static void add_address(struct lifeline_offer *o, const struct ifaddrs *i)
@@ -38,7 +38,7 @@ static void add_address(struct lifeline_offer *o, const struct ifaddrs *i)
 	}
 }
 
-/* A socket for IPv6 and IPv4, or for IPv4 alone where the kernel has no IPv6. */
+/* A socket for IPv6 and IPv4, or for IPv4 alone if the kernel has no IPv6. */
 static int any_socket(struct sockaddr_storage *any, socklen_t *len)
 {
 	struct sockaddr_in6 six = { .sin6_family = AF_INET6, .sin6_addr = IN6ADDR_ANY_INIT };
@@ -82,7 +82,7 @@ int lifeline_offer(struct lifeline_offer *offer)
 	return take_fd(&fd);
 }
 
-/* Seconds until the end of a node that says nothing any more is seen: 10 + 3 * 5 (tcp(7)). */
+/* Notice a silent node after 10 + 3 * 5 seconds (tcp(7)). */
 static void keep_alive(int fd)
 {
 	int on = 1, idle_s = 10, interval_s = 5, count = 3;
@@ -164,7 +164,7 @@ int lifeline_give(int offered, const struct lifeline_offer *own)
 		if (fd < 0 || !ready_within(fd, POLLIN, CONNECT_MS))
 			continue;
 		if (recv(fd, &word, sizeof(word), 0) != sizeof(word) || word != own->word)
-			continue; /* a stranger, who scans ports */
+			continue; /* a stranger, such as a port scan */
 		keep_alive(fd);
 		return take_fd(&fd);
 	}

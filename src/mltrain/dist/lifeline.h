@@ -1,10 +1,10 @@
 /*
- * A TCP connection between two ranks on which nothing is said: the kernel breaks it when either
- * process ends, however it ends, and TCP's keepalive when its node does. Ranks that have no PID in
- * common are watched by it.
+ * A lifeline: an idle TCP connection between two ranks. The kernel breaks it when either process
+ * ends, however it ends; TCP's keepalive breaks it when a node dies. It watches ranks that do not
+ * share a PID namespace.
  *
- * Each rank offers a port and takes hold of its successor's: a ring, so that the end of any rank is
- * seen by two others.
+ * Each rank offers a port and connects to its successor's. This makes a ring, so two other ranks
+ * notice the end of any rank.
  */
 #ifndef MLT_DIST_LIFELINE_H
 #define MLT_DIST_LIFELINE_H
@@ -14,21 +14,22 @@
 
 #define LIFELINE_ADDRESSES 6
 
-/* Where a rank can be reached, as bytes for the others. */
+/* A rank's addresses and port, as bytes for the others. */
 struct lifeline_offer {
-	struct in6_addr address[LIFELINE_ADDRESSES]; /* IPv4's as ::ffff:a.b.c.d */
+	struct in6_addr address[LIFELINE_ADDRESSES]; /* IPv4 as ::ffff:a.b.c.d */
 	uint32_t addresses;
 	uint32_t port;
-	uint64_t word; /* who says it is the predecessor meant */
+	uint64_t word; /* the predecessor proves itself with it */
 };
 
 /* Listen on all of this machine's addresses. Returns a descriptor and fills offer, or -1. */
 int lifeline_offer(struct lifeline_offer *offer);
 
 /*
- * Take hold of the successor.
+ * Connect to the successor.
  *
- *   own  addresses of one's own are not tried: every node has a 172.17.0.1. NULL: same machine
+ *   own  this node's addresses, which are not tried: every node may have a 172.17.0.1. NULL: the
+ *        successor is on this machine
  *
  * Returns a connected descriptor, or -1 when no address answers within seconds.
  */

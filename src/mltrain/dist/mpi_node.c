@@ -19,12 +19,13 @@
 #define CHUNK      1024              /* floats summed at a time */
 #define CACHE_LINE 64
 
-/* How far a rank is: numbers of pieces since the start of the program. A line of the cache each, as
- * others look at them all the time. */
+/* A rank's progress, in pieces since the program's start. Each field has its own cache line, since
+ * other ranks poll it. */
 struct progress {
-	_Alignas(CACHE_LINE) _Atomic uint64_t given;  /* in its slots for the others to sum */
-	_Alignas(CACHE_LINE) _Atomic uint64_t summed; /* its slice is in its slot for all */
-	_Alignas(CACHE_LINE) _Atomic uint64_t taken;  /* needs nobody's slots any more */
+	_Alignas(
+		CACHE_LINE) _Atomic uint64_t given; /* copied to its slots, for the others to sum */
+	_Alignas(CACHE_LINE) _Atomic uint64_t summed; /* the sum of its slice is in its slot */
+	_Alignas(CACHE_LINE) _Atomic uint64_t taken;  /* needs no slots of others any more */
 };
 
 struct piece {
@@ -35,13 +36,13 @@ struct piece {
 struct mpi_node {
 	int rank, ranks; /* on this node */
 	int nodes;
-	MPI_Comm across;             /* the ranks that have this one's number on all nodes */
-	MPI_Request requests[SLOTS]; /* of pieces that are being summed over nodes */
+	MPI_Comm across;             /* the ranks with this one's number on every node */
+	MPI_Request requests[SLOTS]; /* of pieces being summed across nodes */
 	void *segment;
 	size_t size, piece_max;
 	struct progress *progress; /* [ranks] */
 	float *slots;              /* [ranks][SLOTS][piece_max] */
-	struct piece *pieces;      /* [room], by number modulo room: those not yet taken */
+	struct piece *pieces;      /* [room], those not yet taken, by number modulo room */
 	size_t room;
 	uint64_t added, given, started, summed, taken;
 };
@@ -66,7 +67,7 @@ static float *slot(const struct mpi_node *n, int rank, uint64_t k)
 	return n->slots + ((size_t)rank * SLOTS + k % SLOTS) * n->piece_max;
 }
 
-/* All slots of piece k - SLOTS must be free again before piece k is written there. */
+/* Piece k - SLOTS must have left its slots before piece k is written there. */
 static int can_give(const struct mpi_node *n)
 {
 	for (int r = 0; r < n->ranks; r++)
@@ -96,7 +97,7 @@ static int all_gave(const struct mpi_node *n, uint64_t k)
 	return 1;
 }
 
-/* Whole chunks have a constant number of floats, for the compiler to make vectors of. */
+/* Whole chunks have a constant number of floats, so that the compiler can vectorise. */
 static void add(float *restrict sum, const float *restrict x, size_t n)
 {
 	if (n == CHUNK)
@@ -107,7 +108,7 @@ static void add(float *restrict sum, const float *restrict x, size_t n)
 			sum[i] += x[i];
 }
 
-/* In place in x, since the result's place in this rank's slot is not read before it is told. */
+/* Sum in place in x: other ranks read the result's place in the slot only after it is published. */
 static void sum_slice(struct mpi_node *n, uint64_t k)
 {
 	const struct piece *p = piece(n, k);
@@ -131,7 +132,7 @@ static void sum_slice(struct mpi_node *n, uint64_t k)
 	}
 }
 
-/* Where there are more nodes, the slice goes on its way to them. Returns 0 or -EIO. */
+/* With several nodes, begin to sum the slice across them. Returns 0 or -EIO. */
 static int start_sum(struct mpi_node *n, struct mlr_error *err)
 {
 	const struct piece *p = piece(n, n->started);
@@ -147,7 +148,7 @@ static int start_sum(struct mpi_node *n, struct mlr_error *err)
 	return r;
 }
 
-/* Returns 1 when the slice is summed over all nodes, 0 when not yet, -EIO. */
+/* Returns 1 if the slice is summed across all nodes, 0 if not yet, or -EIO. */
 static int end_sum(struct mpi_node *n, struct mlr_error *err)
 {
 	const struct piece *p = piece(n, n->summed);
@@ -190,7 +191,8 @@ static void take(struct mpi_node *n)
 	atomic_store_explicit(&n->progress[n->rank].taken, n->taken, memory_order_release);
 }
 
-/* One act, the latest stage first, as it frees slots. Returns 1 when there was one, 0, or -EIO. */
+/* Do one stage of a piece, the latest stage first, since it frees slots. Returns 1 if one was due,
+ * else 0; -EIO. */
 static int act(struct mpi_node *n, struct mlr_error *err)
 {
 	int r;
@@ -215,7 +217,7 @@ static int act(struct mpi_node *n, struct mlr_error *err)
 	return 0;
 }
 
-/* The file's name is known to this node's ranks alone, and gone once they all have it open. */
+/* Only this node's ranks know the file's name, which is removed once they all have it open. */
 static int open_segment(int rank, MPI_Comm node, size_t size, int *fd, struct mlr_error *err)
 {
 	char path[] = "/dev/shm/mltrain.XXXXXX";
@@ -277,7 +279,7 @@ int mpi_node_new(struct mpi_ranks *m, MPI_Comm node, struct mpi_node **ret, stru
 	MPI_Comm_rank(node, &n->rank);
 	MPI_Comm_size(node, &n->ranks);
 	r = map_segment(n, node, err);
-	/* The least and, negative, the most ranks of a node; without a segment 0. */
+	/* The fewest and, negated, the most ranks of a node; 0 without a segment. */
 	mine[0] = n->segment ? n->ranks : 0;
 	mine[1] = -n->ranks;
 	if (r == 0)
@@ -309,7 +311,7 @@ void mpi_node_free(struct mpi_node **n)
 	*n = NULL;
 }
 
-/* Room for one piece more; the pieces under way keep their places modulo room. */
+/* Make room for one more piece; the pieces under way keep their places modulo room. */
 static void make_room(struct mpi_node *n)
 {
 	size_t room = n->room ? 2 * n->room : 16;

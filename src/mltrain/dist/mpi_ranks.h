@@ -1,5 +1,6 @@
 /*
- * Inside the plugin mltrain-mpi.so: the ranks that one MPI program has, and how a call to MPI ends.
+ * Inside the plugin mltrain-mpi.so: the ranks of one MPI program, and how calls to MPI are checked
+ * and waited for.
  */
 #ifndef MLT_DIST_MPI_RANKS_H
 #define MLT_DIST_MPI_RANKS_H
@@ -13,24 +14,24 @@ struct mpi_sums; /* mpi_sums.h */
 struct mpi_node; /* mpi_node.h */
 
 struct mpi_ranks {
-	struct dist dist; /* first: the same address */
+	struct dist dist; /* first, so that both have the same address */
 	MPI_Comm all;     /* a duplicate of MPI_COMM_WORLD */
 	struct peers *peers;
-	struct mpi_node *node; /* NULL: ranks of a node share no memory */
+	struct mpi_node *node; /* NULL if the ranks of a node share no memory */
 	struct mpi_sums *sums;
-	int64_t late_at_ms; /* when to ask next who is waited for */
+	int64_t late_at_ms; /* when to look next for the rank that is late */
 };
 
-/* code is MPI_SUCCESS: 0; else -EIO, "what: " and the words of MPI_Error_string(3). */
+/* Returns 0 if code is MPI_SUCCESS, else -EIO with "what: " and MPI_Error_string(3)'s words. */
 int mpi_check(int code, const char *what, struct mlr_error *err);
 
 /*
- * Something is waited for and not there yet: the CPU is given to others that want it, and now and
- * then the other ranks are looked after. Who is waited for is told after ten seconds (dist.warn).
+ * Call this again and again while waiting. It yields the CPU, and now and then checks the other
+ * ranks. After ten seconds it names the rank that is late (dist.warn).
  *
  *   turns  0 at first; counts the calls
  *
- * Returns 0, or -EIO when a rank has ended.
+ * Returns 0, or -EIO if a rank has ended.
  */
 int mpi_idle(struct mpi_ranks *m, unsigned *turns, struct mlr_error *err);
 

@@ -9,8 +9,8 @@
 #include <string.h>
 
 #define WHAT        "sum gradients"
-#define LARGE       ((size_t)1 << 16) /* floats: a part this large goes alone, and in place */
-#define BUCKET      ((size_t)1 << 18) /* floats: small parts together do not wait for more */
+#define LARGE       ((size_t)1 << 16) /* floats: a part this large is summed alone, in place */
+#define BUCKET      ((size_t)1 << 18) /* floats: a bucket of small parts this large is full */
 #define MESSAGE_MAX ((size_t)1 << 24) /* floats: MPI counts in int */
 
 struct part {
@@ -18,7 +18,7 @@ struct part {
 	size_t n;
 };
 
-/* What is summed together: some parts, in place when they are one piece of memory. */
+/* Parts that are summed together, in place if they are contiguous. */
 struct bucket {
 	size_t first, parts; /* of the sums' parts */
 	size_t n;            /* floats */
@@ -36,7 +36,7 @@ struct mpi_sums {
 	int open;
 	MPI_Request *requests;
 	int n_requests;
-	int failed; /* the first failure of this step, of which error tells */
+	int failed; /* this step's first failure, which error describes */
 	struct mlr_error error;
 };
 

@@ -15,13 +15,13 @@
 #include <unistd.h>
 
 #define STANDS_MS 2000 /* a process that reads a file sleeps for milliseconds */
-#define BUSY      100  /* threads that take more than this part of the time compute */
+#define BUSY      100  /* threads that use more than 1/BUSY of the time compute */
 
-/* How a rank of this node does while it is waited for. */
+/* The state of a rank of this node that others wait for. */
 struct stand {
 	int is_here;      /* its PID is known: its state can be seen */
 	int64_t since_ms; /* 0: it runs */
-	int64_t cpu_ms;   /* that it had had by then */
+	int64_t cpu_ms;   /* CPU time used by then */
 	int told;
 };
 
@@ -111,7 +111,7 @@ void peers_free(struct peers **p)
 	*p = NULL;
 }
 
-/* The state of a process as proc(5) has it, 'R' where it is unknown. */
+/* The state of a process by proc(5); 'R' if unknown. */
 static char state_of(pid_t pid)
 {
 	auto_free char *path = xasprintf("/proc/%d/stat", (int)pid), *text = NULL;
@@ -119,11 +119,11 @@ static char state_of(pid_t pid)
 
 	if (file_read(AT_FDCWD, path, 4096, &text, NULL, NULL) < 0)
 		return 'R';
-	behind = strrchr(text, ')'); /* its name may hold anything */
+	behind = strrchr(text, ')'); /* its name may contain anything */
 	return behind && behind[1] == ' ' && behind[2] ? behind[2] : 'R';
 }
 
-/* CPU time of all its threads, 0 where it is unknown. */
+/* CPU time of all its threads; 0 if unknown. */
 static int64_t cpu_ms_of(pid_t pid)
 {
 	struct timespec t;
@@ -135,8 +135,8 @@ static int64_t cpu_ms_of(pid_t pid)
 }
 
 /*
- * Does a process stand still, and has done so for long? proc(5) tells the state of its first thread
- * alone, which sleeps too while it waits for others of them that compute.
+ * Has a process stood still for long? proc(5) has the state of its first thread alone, which also
+ * sleeps while it waits for other threads that compute.
  */
 static int stands(struct stand *s, pid_t pid, char state, int64_t now_ms)
 {
