@@ -1,8 +1,8 @@
 /*
- * The log of a run: JSON lines, one record a line, each written whole by one write(2), so that
- * several threads may write and a kill cuts none. After one that a full disk cut, the next begins a
- * line of its own, also in a later run. Every record has "event"; keys not known yet are null.
- * mltrain(1) documents the keys.
+ * The log of a run: JSON lines, one record per line. One write(2) writes each whole, so several
+ * threads may write and a kill truncates none. After a record that a full disk truncated, the next
+ * begins on a new line, also in a later run. Every record has "event"; values not known yet are
+ * null. mltrain(1) documents the keys.
  */
 #ifndef MLT_METRICS_JSONL_H
 #define MLT_METRICS_JSONL_H
@@ -13,9 +13,9 @@
 
 struct jsonl;
 
-/* Append to a file, made if it is not there; NULL: to stdout. That another run does so at the same
- * time is warned of, since a reader could not tell their records apart. Returns 0, -EEXIST for a
- * file that is none of records, or the errno of open(2). */
+/* Append to a file, created if missing; NULL: to stdout. Warns if another run appends to it now,
+ * since readers could not tell their records apart. Returns 0, -EEXIST for a file that holds
+ * something else, or the errno of open(2). */
 int jsonl_open(const char *path, struct jsonl **ret, struct mlr_error *err);
 
 /* Write a record; takes it. A failure is kept for jsonl_close(); NULL is such a failure. */

@@ -1,6 +1,6 @@
 /*
- * What a person sees of a run, on stderr: on a terminal one line that is redrawn and never wider
- * than the window is at that moment; in a file or a pipe, which are read later, a line an epoch.
+ * A run's progress for people, on stderr. On a terminal it is one line that is redrawn and never
+ * wider than the window; in a file or a pipe, which are read later, it is a line per epoch.
  */
 #ifndef MLT_METRICS_LIVE_H
 #define MLT_METRICS_LIVE_H
@@ -10,18 +10,18 @@
 
 struct live {
 	int terminal;
-	int drawn;       /* a line stands on the terminal */
+	int drawn;       /* a line is on the terminal */
 	double drawn_at; /* by the monotonic clock, s */
 	struct rate rate;
 };
 
-/* Start; whether stderr is a terminal is found out here. */
+/* Start, and look whether stderr is a terminal. */
 void live_init(struct live *l);
 
-/* images: those of one step, on all ranks. */
+/* images: per step, on all ranks. */
 void live_tell(struct live *l, const struct train_state *s, int images);
 
-/* Take the redrawn line away, so that something else can be printed. */
+/* Erase the redrawn line, so that something else can be printed. */
 void live_clear(struct live *l);
 
 #endif

@@ -1,6 +1,6 @@
 /*
- * How busy this process, its node and its GPUs are. A thread of its own takes samples, with every
- * signal blocked: signals are the training thread's.
+ * The load of this process, its node and its GPUs. A separate thread takes samples, with all
+ * signals blocked: they belong to the training thread.
  */
 #ifndef MLT_METRICS_LOAD_H
 #define MLT_METRICS_LOAD_H
@@ -11,7 +11,7 @@
 
 #define LOAD_GPUS_MAX 16
 
-/* Of what can't be told, percents, power and temperature are negative, memory is 0. */
+/* Unknown percents, power and temperature are negative; unknown memory is 0. */
 struct load_gpu {
 	int index; /* NVML's */
 	char name[64];
@@ -21,26 +21,26 @@ struct load_gpu {
 };
 
 struct load {
-	double cpu_process_percent; /* 100: one CPU the whole time since the sample before */
+	double cpu_process_percent; /* 100: one CPU, all the time since the last sample */
 	double cpu_node_percent;    /* 100: all CPUs of the node */
 	uint64_t rss;               /* bytes */
 	int gpus;
 	struct load_gpu gpu[LOAD_GPUS_MAX];
 };
 
-/* What a sample is a difference to; zeroed before the first. */
+/* The counters at the last sample; zeroed before the first. */
 struct load_before {
 	double seconds, process;
 	unsigned long long busy, all;
 };
 
 /*
- * Take a sample but for GPUs.
+ * Take a sample, without GPUs.
  *
- *   root     "" or a directory that stands for "/" (proc/stat, proc/self/statm)
+ *   root     "", or a directory to use as "/" (proc/stat, proc/self/statm)
  *   before   updated
  *
- * Percents are negative at the first call and where files can't be read.
+ * Percents are negative at the first call, and if files can't be read.
  */
 void load_read(const char *root, struct load_before *before, struct load *ret);
 
@@ -50,17 +50,17 @@ struct load_sampler;
 typedef void (*load_tell)(void *ctx, const struct load *l);
 
 /*
- * Start sampling every so many seconds.
+ * Start sampling at an interval in seconds.
  *
  *   with_gpus   ask NVML too, if its library is there (nvml.h); loaded in the sampler's thread
  *
- * Returns NULL when no thread can be had, which is told at debug level: a run goes on without.
+ * Returns NULL if the thread can't be started, which is logged at debug level: the run goes on.
  */
 struct load_sampler *load_start(double every, int with_gpus, load_tell tell, void *ctx);
 
 /*
- * Take a last sample and end; NULL is fine. A management library that hangs with its GPU is left
- * behind after a second: the thread then tells nothing any more.
+ * Take a last sample and stop; NULL is fine. If the management library hangs with its GPU, this
+ * abandons the thread after a second; it then reports nothing more.
  */
 void load_stop(struct load_sampler **s);
 

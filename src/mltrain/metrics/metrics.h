@@ -1,10 +1,10 @@
 /*
- * metrics: what a run says of itself while it goes on. train_run() prints nothing; it tells
- * `struct train_state`, and the sinks here make of it what a person sees (live.h), the tutorial's
- * lines (tflog.h), JSON lines (jsonl.h) and TensorBoard's files (tfevents.h), with the load of the
- * machine (load.h) sampled beside.
+ * metrics: the output of a run while it goes on. train_run() prints nothing; it passes on a
+ * `struct train_state`. The sinks here turn it into a line for people (live.h), the tutorial's
+ * lines (tflog.h), JSON lines (jsonl.h) and TensorBoard's files (tfevents.h). load.h samples the
+ * machine's load.
  *
- * `struct metrics` is the set of sinks that one run has. Only the rank that prints has one.
+ * `struct metrics` is a run's set of sinks. Only the rank that prints has one.
  */
 #ifndef MLT_METRICS_METRICS_H
 #define MLT_METRICS_METRICS_H
@@ -16,7 +16,7 @@
 #include <jansson.h>
 
 enum metrics_format {
-	METRICS_TEXT, /* a live line on stderr; the result is the caller's to print */
+	METRICS_TEXT, /* a live line on stderr; the caller prints the result */
 	METRICS_TF,   /* the tutorial's lines on stdout, its "Test error" included */
 	METRICS_JSON, /* the records of the log on stdout */
 };
@@ -28,10 +28,10 @@ enum metrics_format {
 struct metrics_options {
 	enum metrics_format format;
 	int quiet;               /* no live line */
-	const char *log;         /* JSON lines are appended to it; NULL: none */
+	const char *log;         /* the file to append JSON lines to; NULL: none */
 	uint64_t log_every;      /* steps between two step records and scalars, > 0 */
 	double load_every;       /* seconds between two samples of the load; 0: none is taken */
-	const char *tensorboard; /* a directory for event files; NULL: none */
+	const char *tensorboard; /* the directory of event files; NULL: none */
 };
 
 #define METRICS_OPTIONS_INIT                      \
@@ -45,22 +45,22 @@ int metrics_format_find(const char *name, enum metrics_format *ret);
 struct metrics;
 
 /*
- * Open the sinks: files are made here, so that what can't be written is known before training.
+ * Open the sinks. This creates the files, so that a failure shows before training.
  *
  *   o   borrowed until metrics_close()
  *
- * Returns 0, or the errno of what can't be opened, by name.
+ * Returns 0, or the errno of the file that can't be opened, which err names.
  */
 int metrics_open(const struct metrics_options *o, struct metrics **ret, struct mlr_error *err);
 
-/* Tell every sink of a moment. From one thread. A failure to write is kept for metrics_close(). */
+/* Pass a moment to every sink, from one thread. Write failures are kept for metrics_close(). */
 void metrics_tell(struct metrics *m, const struct train_state *s, const struct train_options *o,
 	const struct dataset *data);
 
-/* Write a record of the caller's own, an object with "event", as a JSON line; takes it. */
+/* Write the caller's record, an object with "event", as a JSON line; takes it. */
 void metrics_put(struct metrics *m, json_t *record);
 
-/* The run failed: {"event": "failed", "error": …}. The live line is taken away. */
+/* Record that the run failed, {"event": "failed", "error": …}, and erase the live line. */
 void metrics_fail(struct metrics *m, const struct mlr_error *why);
 
 /* Close and free; NULL is fine. Returns 0, or the first failure to write since it was opened. */

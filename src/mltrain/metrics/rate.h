@@ -1,25 +1,25 @@
-/* How fast a run goes: images a second of step time, smoothed, and what is left of it. */
+/* The speed of a run: images per second of step time, smoothed, and the time left. */
 #ifndef MLT_METRICS_RATE_H
 #define MLT_METRICS_RATE_H
 
 #include "train/train.h"
 
 struct rate {
-	/* Where the run, which may have been resumed, was when it began, and at the latest call. */
+	/* The run's progress at its start, which may be a resumption, and at the latest call. */
 	uint64_t first_step, step;
 	double first_seconds, seconds;
 	int first_epochs;
 	double first_evaluate;
-	/* Sums that fade with RATE_SMOOTH_S seconds of computing. */
+	/* Sums that decay over RATE_SMOOTH_S seconds of computing. */
 	double images, spent;
 };
 
 #define RATE_SMOOTH_S 5.0
 
-/* A run begins, at step s->step. */
+/* Begin a run, at step s->step. */
 void rate_start(struct rate *r, const struct train_state *s);
 
-/* Steps were made since the latest call. */
+/* Note the steps since the latest call. */
 void rate_step(struct rate *r, const struct train_state *s, int images);
 
 /* Images a second, smoothed; 0 before the first step. */
@@ -28,7 +28,7 @@ double rate_smooth(const struct rate *r);
 /* The mean since the run began; 0 before the first step. */
 double rate_mean(const struct rate *r, const struct train_state *s, int images);
 
-/* Seconds to the end: the steps at their mean time, and an evaluation an epoch. */
+/* Seconds to the end: the remaining steps at their mean time, and an evaluation per epoch. */
 double rate_left(const struct rate *r, const struct train_state *s);
 
 #endif

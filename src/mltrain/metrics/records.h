@@ -1,4 +1,4 @@
-/* The records of a log: what a moment of training is as JSON. mltrain(1) documents the keys. */
+/* The records of a log: a moment of training as JSON. mltrain(1) documents the keys. */
 #ifndef MLT_METRICS_RECORDS_H
 #define MLT_METRICS_RECORDS_H
 
@@ -11,12 +11,12 @@
 /* The images of one step, on all ranks. */
 int record_images(const struct train_options *o);
 
-/* What the run is and its hyper-parameters: "run". */
+/* The run and its hyper-parameters: "run". */
 json_t *record_run(
 	const struct train_state *s, const struct train_options *o, const struct dataset *data);
 
 /*
- * Where it stands; steps, epochs, interruptions and the end have the same keys.
+ * The run's progress. Steps, epochs, interruptions and the end have the same keys.
  *
  *   rate   images a second since the run began
  */

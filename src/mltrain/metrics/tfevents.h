@@ -3,9 +3,9 @@
  * TensorFlow's core/lib/io/record_writer.cc), each an Event of core/util/event.proto in protobuf's
  * wire format.
  *
- * A file belongs to one process: DIR/events.out.tfevents.<time>.<host>.<pid>. A run that is resumed
- * makes another beside it, and says at which step it begins, so that TensorBoard drops what the
- * earlier one had told of later steps.
+ * A file belongs to one process: DIR/events.out.tfevents.<time>.<host>.<pid>. A resumed run creates
+ * another beside it and records the step at which it begins, so that TensorBoard drops the earlier
+ * file's later steps.
  *
  *   train/loss train/cross_entropy train/batch_error train/lr train/images_per_second
  *   validation/error test/error
@@ -25,15 +25,15 @@
 
 struct tfevents;
 
-/* Make the directory where it is missing, and a file in it. Returns 0, or the errno by name. */
+/* Create a file, and its directory if missing. Returns 0, or an errno, and err names the path. */
 int tfevents_open(const char *dir, struct tfevents **ret, struct mlr_error *err);
 
-/* The run begins, after so many steps: what it is (records.h), as a table of text. */
+/* Begin a run after a number of steps: write its facts (records.h) as a table of text. */
 void tfevents_start(struct tfevents *t, const json_t *run, uint64_t step);
 
 /*
- * The scalars of a moment. What is written reaches the file after a few seconds at most, at the end
- * of an epoch and with the end. A failure is kept for tfevents_close().
+ * Write the scalars of a moment. They reach the file within a few seconds, and at the end of an
+ * epoch and of the run. A failure is kept for tfevents_close().
  *
  *   rate   images a second
  */

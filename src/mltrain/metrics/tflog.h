@@ -9,7 +9,7 @@
  *   …
  *   Test error: 0.8%
  *
- * Steps are counted from 0, as there. The time is the mean of a step since the block before.
+ * Steps are counted from 0, as in the tutorial. The time is a step's mean since the last block.
  */
 #ifndef MLT_METRICS_TFLOG_H
 #define MLT_METRICS_TFLOG_H
@@ -25,10 +25,10 @@ struct tflog {
 };
 
 /*
- * Tell a moment. A block comes with TRAIN_VALIDATED, so the run is to have validate_every set; one
- * at the end of an epoch is no moment of the tutorial's.
+ * Print a moment's lines, if it has any. A block comes with TRAIN_VALIDATED, so the run needs
+ * validate_every. The tutorial prints no block at the end of an epoch.
  *
- *   images   those of one step
+ *   images   per step
  */
 void tflog_tell(struct tflog *l, const struct train_state *s, int images);
 
