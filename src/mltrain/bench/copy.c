@@ -48,7 +48,7 @@ static int wait_to_go(struct copy *c)
 	return go > 0;
 }
 
-/* Who copies a page touches it first, so that it lies in memory near that core. */
+/* The thread that copies a page touches it first, so that the page is in memory near its core. */
 static void *work(void *arg)
 {
 	struct worker *w = arg;
@@ -61,13 +61,16 @@ static void *work(void *arg)
 	if (wait_to_go(c))
 		for (int i = 0; i < TIMES; i++) {
 			memcpy(to, from, c->share);
-			__asm__ volatile("" : : "r"(to) : "memory"); /* none may be left out */
+			__asm__ volatile(""
+					 :
+					 : "r"(to)
+					 : "memory"); /* keep the compiler from dropping copies */
 		}
 	count(c, &c->done);
 	return NULL;
 }
 
-/* Returns the seconds between the word to go and the end of the last. */
+/* Returns the seconds from the start signal to the last thread's end. */
 static double let_go(struct copy *c, int go)
 {
 	double start;

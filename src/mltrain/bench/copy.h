@@ -1,15 +1,15 @@
-/* How fast memory is copied by several threads at once. */
+/* The speed at which several threads copy memory together. */
 #ifndef MLT_BENCH_COPY_H
 #define MLT_BENCH_COPY_H
 
 #include "base/error.h"
 
 /*
- * Time once how long threads take to copy 128 MiB together, each a part of its own (memcpy(3)).
+ * Time one copy of 128 MiB by threads, each copying its own part (memcpy(3)).
  *
- *   ret   bytes a second, read and written ones counted
+ *   ret   bytes per second, read plus written
  *
- * Returns 0, -ENOMEM, -EAGAIN when there can't be so many threads.
+ * Returns 0, -ENOMEM, or -EAGAIN if so many threads can't be started.
  */
 int copy_rate(int threads, double *ret, struct mlr_error *err);
 

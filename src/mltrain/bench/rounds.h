@@ -1,13 +1,13 @@
 /*
- * bench: how fast engines are on this machine, and what the machine could do at most. Measures;
- * prints nothing.
+ * bench: the speed of engines on this machine, and the machine's ceilings. Measures; prints
+ * nothing.
  *
- * This header: what is measured several times, for machines are never quite to themselves.
+ * This header: repeated measurements, since other work on a machine disturbs single ones.
  */
 #ifndef MLT_BENCH_ROUNDS_H
 #define MLT_BENCH_ROUNDS_H
 
-#define ROUNDS 7 /* of every measurement; odd, so that the median is one that was measured */
+#define ROUNDS 7 /* per measurement; odd, so that the median is a measured value */
 
 struct spread {
 	double median, min, max;

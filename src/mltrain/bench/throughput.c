@@ -88,7 +88,7 @@ static int make_images(struct bench *b, struct mlr_error *err)
 	return engine_hold(b->engine, b->images, b->count, err);
 }
 
-/* Which images each batch has, in random order, as training does it. */
+/* Choose each batch's images in random order, as training does. */
 static void make_index(struct bench *b)
 {
 	size_t batch = (size_t)b->wish->batch;
@@ -157,7 +157,7 @@ static int calls(struct bench *b, uint64_t n, double *seconds, struct mlr_error 
 	return 0;
 }
 
-/* How many calls fill a round: the first call is warmer of caches than measure of time. */
+/* The number of calls that fill a round. The first call only warms the caches. */
 static int calibrate(struct bench *b, uint64_t *ret, struct mlr_error *err)
 {
 	double round = b->wish->seconds / ROUNDS, seconds = 0;
@@ -204,8 +204,8 @@ double throughput_flops(const struct throughput_wish *w)
 	return net_flops(w->net) * w->batch * (w->use == ENGINE_TRAINS ? 3 : 1);
 }
 
-/* The update reads and writes parameters and velocities, and gradients were written to be read:
- * floats. Predicting reads the weights once, in what numbers it computes with. */
+/* The update reads and writes parameters and velocities, and reads gradients that were written: all
+ * floats. Predicting reads the weights once, in the numbers that it computes with. */
 double throughput_bytes(const struct throughput_wish *w)
 {
 	double params = (double)w->net->params;

@@ -1,5 +1,5 @@
 /*
- * How many images a second an engine trains on or predicts, on made-up images.
+ * How many images per second an engine trains on or predicts, with synthetic images.
  */
 #ifndef MLT_BENCH_THROUGHPUT_H
 #define MLT_BENCH_THROUGHPUT_H
@@ -14,7 +14,7 @@ struct throughput_wish {
 	enum engine_use use;
 	enum dtype dtype;
 	int batch, threads;
-	double seconds; /* of measuring, without what is done before */
+	double seconds; /* of measuring, without preparation */
 	uint64_t seed;  /* of images, labels and weights */
 };
 
