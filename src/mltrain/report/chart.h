@@ -1,7 +1,7 @@
 /*
- * A chart as inline SVG, drawn without scripts: axes, grid, lines, and where it is wanted a second
- * drawing with a logarithmic axis that a checkbox shows by CSS alone. What a script needs to tell
- * values under the pointer follows as JSON.
+ * A chart as inline SVG, drawn without scripts: axes, grid and lines. On request it has a second
+ * drawing with a logarithmic axis, which a checkbox shows by CSS alone. The data that a script
+ * needs to show values under the pointer follows as JSON.
  */
 #ifndef MLT_REPORT_CHART_H
 #define MLT_REPORT_CHART_H
@@ -10,7 +10,7 @@
 #include <stdio.h>
 
 #define CHART_LINES_MAX 48
-/* Points of a line; more are thinned to the lowest and highest of each stretch. */
+/* Points of a line; more are thinned to the lowest and highest of each interval. */
 #define CHART_POINTS_MAX 2000
 
 enum line_style {
@@ -20,7 +20,7 @@ enum line_style {
 };
 
 struct line {
-	const char *name; /* a stranger's */
+	const char *name; /* untrusted */
 	const char *what; /* "raw", "smoothed": ours; NULL: nothing */
 	int color;        /* 0.. */
 	enum line_style style;
@@ -36,20 +36,20 @@ struct chart {
 	double scale;     /* y is shown times this */
 	int log_choice;   /* offer a logarithmic axis */
 	int from_zero;    /* the axis begins at 0 */
-	int x_log;        /* where x spans several powers of ten */
-	int alone;        /* of one run: a single line needs no legend */
+	int x_log;        /* if x spans several powers of ten */
+	int alone;        /* the only run: a single line needs no legend */
 	struct line lines[CHART_LINES_MAX];
 	size_t n;
 };
 
-/* Add a line; one of no points is left out, as are those beyond CHART_LINES_MAX. */
+/* Add a line; empty lines and those beyond CHART_LINES_MAX are left out. */
 void chart_add(struct chart *c, const struct line *l);
 
-/* Write it as a <figure>; a chart of no lines writes nothing. */
+/* Write the chart as a <figure>; one without lines writes nothing. */
 void chart_write(FILE *f, const struct chart *c);
 
 /*
- * Round places for ticks on an axis from lo to hi: at most max, ascending, within.
+ * Round positions for at most max ticks on an axis from lo to hi, ascending.
  *
  * Returns how many.
  */

@@ -1,4 +1,4 @@
-/* Text in HTML: what strangers wrote is only ever put into a page through these. */
+/* Text in HTML. Untrusted text enters a page only through these functions. */
 #ifndef MLT_REPORT_HTML_H
 #define MLT_REPORT_HTML_H
 
@@ -10,7 +10,7 @@
  */
 void html_text(FILE *f, const char *s);
 
-/* printf(3) of the page's own words, with the strings among the arguments escaped: %s alone. */
+/* printf(3) for the page's own words. It escapes string arguments; %s is the only conversion. */
 void html_format(FILE *f, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 
 /* A duration: "0.82 s", "12.3 s", "3 min 20 s", "2 h 05 min". "–" for NAN. */
@@ -19,7 +19,7 @@ char *html_duration(double s, char buf[32]);
 /* A count with thin spaces between thousands: "55 000". "–" for NAN. */
 char *html_count(double n, char buf[48]);
 
-/* A share of 1 in percent, of so many decimals: "9.02 %". "–" for NAN. */
+/* A fraction in percent, with a number of decimals: "9.02 %". "–" for NAN. */
 char *html_percent(double share, int decimals, char buf[32]);
 
 #endif

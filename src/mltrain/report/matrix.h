@@ -7,8 +7,8 @@
 #include <stdio.h>
 
 /*
- * The matrix as a table with numbers and an error a class up to MATRIX_NUMBERS_MAX classes, as a
- * picture up to MATRIX_PICTURE_MAX, and then the pairs that are confused most.
+ * The matrix: up to MATRIX_NUMBERS_MAX classes, a table with numbers and each class's error; up to
+ * MATRIX_PICTURE_MAX, a picture. Then the pairs that are confused most.
  */
 #define MATRIX_NUMBERS_MAX 24
 #define MATRIX_PICTURE_MAX 200
@@ -16,7 +16,7 @@
 
 void matrix_write(FILE *f, const struct test *t);
 
-/* Nothing where there are none. */
+/* Writes nothing if there are none. */
 void matrix_mistakes_write(FILE *f, const struct test *t);
 
 #endif

@@ -1,8 +1,8 @@
 /*
- * A report: one HTML file about runs, complete in itself. It asks no network for anything (a
- * Content-Security-Policy says so to the browser, and lets only its own script run), is whole
- * without scripts but for the values under the pointer, follows the reader's light or dark scheme,
- * fits telephones and paper.
+ * A report: one self-contained HTML file about runs. It loads nothing from the network; a
+ * Content-Security-Policy tells the browser so, and allows only the report's own script. Without
+ * scripts it lacks only the values under the pointer. It follows the reader's light or dark scheme
+ * and fits phones and paper.
  */
 #ifndef MLT_REPORT_REPORT_H
 #define MLT_REPORT_REPORT_H
@@ -11,10 +11,10 @@
 
 #include <stdio.h>
 
-/* Write the page of some runs, of which there is at least one. */
+/* Write the page of at least one run. */
 void report_write(FILE *f, const struct runs *runs);
 
-/* report.css and report.js, as the build put them into the program. */
+/* report.css and report.js, which the build puts into the program. */
 extern const char report_css[], report_js[];
 
 #endif

@@ -121,7 +121,7 @@ static double amount(const json_t *record, const char *key)
 	return v >= 0 ? v : NAN;
 }
 
-/* Keep what was known where nothing is told. */
+/* An unknown value does not replace a known one. */
 static void update(double *to, double v)
 {
 	if (!isnan(v))
@@ -134,7 +134,7 @@ static void curve_add(struct curve *c, double step, double time, double y)
 		return;
 	if (c->n && step < c->step[c->n - 1])
 		return; /* curves go to the right */
-	if (c->n)       /* likewise; of NAN and a number the number */
+	if (c->n)       /* likewise; fmax() of NAN and a number is the number */
 		time = fmax(time, c->time[c->n - 1]);
 	c->step = xgrow(c->step, c->n, sizeof(double));
 	c->time = xgrow(c->time, c->n, sizeof(double));

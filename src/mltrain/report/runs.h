@@ -1,9 +1,9 @@
 /*
- * report: pages about runs. Reads logs that `mltrain train --log` wrote (metrics/records.h), which
- * may come from strangers, and draws them as one HTML file.
+ * report: pages about runs. Reads logs of `mltrain train --log` (metrics/records.h), which are
+ * untrusted, and draws them as one HTML file.
  *
- * This header: the runs that logs tell of. A log holds one run after the other; one that was
- * resumed goes on with the run before it, from the step at which it was taken up again.
+ * This header: the runs in logs. A log holds one run after another. A resumed run continues the run
+ * before it, from the step at which it resumed.
  */
 #ifndef MLT_REPORT_RUNS_H
 #define MLT_REPORT_RUNS_H
@@ -13,7 +13,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Ceilings on what strangers' logs may cost. */
+/* Limits on what untrusted logs may cost. */
 #define RUNS_MAX          16                  /* of all logs together */
 #define RUNS_LOG_MAX      ((size_t)512 << 20) /* bytes of a log */
 #define RUNS_LINE_MAX     ((size_t)32 << 20)  /* bytes of a record */
@@ -25,13 +25,13 @@
 #define RUNS_PNG_MAX      ((size_t)256 << 10) /* characters of a picture in base64 */
 #define RUNS_GPUS_MAX     16
 
-/* A value over the steps and over the time. */
+/* A value over steps and time. */
 struct curve {
-	double *step, *time, *y; /* [n], owned; time in seconds since the program was started */
+	double *step, *time, *y; /* [n], owned; time in seconds since the program's start */
 	size_t n;
 };
 
-/* What a "run" record says of itself, for tables. */
+/* A fact of a "run" record, for tables. */
 struct fact {
 	char *key, *value;
 };
@@ -39,14 +39,14 @@ struct fact {
 struct mistake {
 	int64_t index;
 	int label, guess;
-	double probability; /* NAN: not told */
-	char *png;          /* base64, checked to be nothing else; NULL: none */
+	double probability; /* NAN if unknown */
+	char *png;          /* valid base64; NULL: none */
 };
 
 struct test {
 	int classes;
 	char **names;       /* [classes] */
-	int64_t *confusion; /* [classes][classes]: row is the label, column the guess */
+	int64_t *confusion; /* [classes][classes]: rows are labels, columns predictions */
 	struct mistake *mistakes;
 	size_t n_mistakes;
 };
@@ -82,7 +82,7 @@ struct run {
 struct runs {
 	struct run *v; /* [n], owned */
 	size_t n;
-	char **notes; /* "'a.jsonl' line 7: no JSON, skipped": what is odd, for people */
+	char **notes; /* what is odd, for people: "'a.jsonl' line 7: no JSON, skipped" */
 	size_t n_notes;
 };
 
@@ -98,9 +98,9 @@ void runs_done(struct runs *r);
  *
  *   path   for labels and notes
  *
- * Lines that are damaged are skipped with a note, unknown events and keys silently. Returns 0, or
- * -EPROTO when no record of a run is in it, -E2BIG for more than RUNS_MAX runs. What was read by
- * then stays in ret.
+ * Skips damaged lines with a note, and unknown events and keys silently. Returns 0, -EPROTO if the
+ * log has no record of a run, or -E2BIG for more than RUNS_MAX runs. What was read until then stays
+ * in ret.
  */
 int runs_parse(
 	struct runs *ret, const char *text, size_t len, const char *path, struct mlr_error *err);

@@ -16,7 +16,8 @@ static double best_validation(const struct run *r)
 	double best = NAN;
 
 	for (size_t i = 0; i < r->validation_error.n; i++)
-		best = fmin(best, r->validation_error.y[i]); /* of NAN and a number the number */
+		best = fmin(best,
+			r->validation_error.y[i]); /* fmin() of NAN and a number is the number */
 	return best;
 }
 
@@ -31,7 +32,7 @@ char *tables_outcome(const struct run *r)
 	case RUN_INTERRUPTED:
 		return xasprintf("was interrupted by a signal at step %s", step);
 	case RUN_FAILED:
-		if (!(r->step >= 1)) /* NAN where nothing was trained */
+		if (!(r->step >= 1)) /* NAN if nothing was trained */
 			return xasprintf(
 				"failed before its first step: %s", r->error ? r->error : "");
 		return xasprintf("failed after step %s: %s", step, r->error ? r->error : "");
@@ -74,7 +75,7 @@ void tables_result(FILE *f, const struct run *r)
 
 /* --- several runs ---------------------------------------------------------------------- */
 
-/* What a row shows of a run: a text, and what it is to the first run's in a word. */
+/* A row's cell for a run: a text, and in a word how it compares with the first run's. */
 typedef void cell_fn(const struct run *r, const struct run *first, char a[64], char b[64]);
 
 static void cell_test(const struct run *r, const struct run *first, char a[64], char b[64])

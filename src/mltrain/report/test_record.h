@@ -1,4 +1,4 @@
-/* The record "test" of a log: what a network gets wrong. */
+/* The record "test" of a log: a network's mistakes. */
 #ifndef MLT_REPORT_TEST_RECORD_H
 #define MLT_REPORT_TEST_RECORD_H
 
@@ -7,11 +7,11 @@
 #include <jansson.h>
 
 /*
- * Read {"names", "confusion", "mistakes"}; what ret had is freed first.
+ * Read {"names", "confusion", "mistakes"}; frees what ret had first.
  *
- * Returns 0, or -EPROTO with ret empty: a confusion that is not square or has negative counts, more
- * than RUNS_CLASSES_MAX classes. Of mistakes those that do not fit are left out, and pictures that
- * are no PNG in base64 too.
+ * Returns 0, or -EPROTO with ret empty: a confusion that is not square or has negative counts, or
+ * more than RUNS_CLASSES_MAX classes. Leaves out invalid mistakes, and pictures that are not PNG in
+ * base64.
  */
 int test_read(const json_t *record, struct test *ret);
 
