@@ -17,6 +17,18 @@ struct evil {
 	void (*make)(struct tar *t);
 	int code;          /* -code is returned; 0: it is unpacked */
 	const char *words; /* of the failure, or a path that the tree then has */
+
+	/* Without a function of its own: a file of this name, with these bytes in its header, or
+	 * after this pax record. */
+	const char *file;
+	struct {
+		size_t at, n;
+		const char *bytes;
+	} header;
+	struct {
+		const char *key, *value;
+		size_t n;
+	} pax;
 };
 
 /* Put bytes into the header made last, and the checksum right. data: what follows the header. */
@@ -38,83 +50,25 @@ static void patch(struct tar *t, size_t data, size_t at, const void *bytes, size
 #define MTIME 136, 12
 #define MODE  100, 8
 
-static void patched_file(struct tar *t, size_t at, size_t n, const void *bytes)
+static void evil_make(const struct evil *e, struct tar *t)
 {
-	tar_file(t, "f", "text");
-	patch(t, 4, at, bytes, n);
+	if (e->make) {
+		e->make(t);
+		return;
+	}
+	if (e->pax.key)
+		tar_pax(t, e->pax.key, e->pax.value, e->pax.n);
+	tar_file(t, e->file, "text");
+	if (e->header.bytes)
+		patch(t, 4, e->header.at, e->header.bytes, e->header.n);
 }
 
 /* --- numbers ---------------------------------------------------------------- */
-
-static void size_negative(struct tar *t)
-{
-	patched_file(t, SIZE, "\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xfb");
-}
-
-static void size_of_exabytes(struct tar *t)
-{
-	patched_file(t, SIZE, "\x80\0\0\0\x7f\xff\xff\xff\xff\xff\xff\xff");
-}
-
-static void size_beyond_64_bits(struct tar *t)
-{
-	patched_file(t, SIZE, "\x80\x7f\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff");
-}
-
-static void size_of_letters(struct tar *t)
-{
-	patched_file(t, SIZE, "zzzzzzzzzzz");
-}
 
 static void size_of_a_directory(struct tar *t)
 {
 	tar_member(t, '5', "d", 0755, 1, "", "", 0, 512);
 	tar_file(t, "taken for data, or not", "");
-}
-
-static void pax_size_not_a_number(struct tar *t)
-{
-	tar_pax(t, "size", "12x", 3);
-	tar_file(t, "f", "text");
-}
-
-static void pax_size_of_exabytes(struct tar *t)
-{
-	tar_pax(t, "size", "9223372036854775807", 19);
-	tar_file(t, "f", "text");
-}
-
-static void pax_size_too_long(struct tar *t)
-{
-	tar_pax(t, "size", "99999999999999999999999999", 26);
-	tar_file(t, "f", "text");
-}
-
-static void time_beyond_all_ages(struct tar *t)
-{
-	patched_file(t, MTIME, "\x80\0\0\0\x7f\xff\xff\xff\xff\xff\xff\xff");
-}
-
-static void time_before_all_ages(struct tar *t)
-{
-	patched_file(t, MTIME, "\xff\xff\xff\xff\x80\0\0\0\0\0\0\0");
-}
-
-static void time_of_nonsense(struct tar *t)
-{
-	tar_pax(t, "mtime", "-9999999999999999999.99999999999999", 35);
-	tar_file(t, "f", "text");
-}
-
-static void mode_with_every_bit(struct tar *t)
-{
-	patched_file(t, MODE, "7777777");
-}
-
-static void owner_beyond_32_bits(struct tar *t)
-{
-	tar_pax(t, "uid", "99999999999999", 14);
-	tar_file(t, "f", "text");
 }
 
 static void checksum_wrong(struct tar *t)
@@ -125,33 +79,6 @@ static void checksum_wrong(struct tar *t)
 }
 
 /* --- names ------------------------------------------------------------------ */
-
-static void name_with_control_characters(struct tar *t)
-{
-	tar_file(t, "d\n/\x1b[2J\x7f\t", "x");
-}
-
-static void name_that_is_no_utf8(struct tar *t)
-{
-	tar_pax(t, "path", "\xff\xfe/\xc0\xaf", 5);
-	tar_file(t, "f", "x");
-}
-
-static void name_with_a_nul(struct tar *t)
-{
-	tar_pax(t, "path", "a\0/../../b", 10);
-	tar_file(t, "f", "x");
-}
-
-static void name_of_nothing(struct tar *t)
-{
-	tar_file(t, "", "x");
-}
-
-static void name_of_dots_and_slashes(struct tar *t)
-{
-	tar_file(t, "//.//./a/.//b", "x");
-}
 
 static void name_of_a_component_too_long(struct tar *t)
 {
@@ -251,11 +178,6 @@ static void mode_of_a_symlinked_directory(struct tar *t)
 
 /* --- marks ------------------------------------------------------------------ */
 
-static void whiteout_of_the_parent(struct tar *t)
-{
-	tar_file(t, "d/.wh...", "");
-}
-
 static void whiteout_through_a_symlink(struct tar *t)
 {
 	tar_link(t, '2', "s", "../target");
@@ -285,18 +207,6 @@ static void xattr_too_large(struct tar *t)
 	tar_file(t, "f", "x");
 }
 
-static void xattr_without_a_name(struct tar *t)
-{
-	tar_pax(t, "SCHILY.xattr.", "v", 1);
-	tar_file(t, "f", "x");
-}
-
-static void xattr_of_capabilities(struct tar *t)
-{
-	tar_pax(t, "SCHILY.xattr.security.capability", "\1\0\0\2\0\4\0\0", 8);
-	tar_file(t, "f", "x");
-}
-
 /* --- structure -------------------------------------------------------------- */
 
 static void pax_header_that_lies_about_its_length(struct tar *t)
@@ -315,12 +225,6 @@ static void sparse_map_out_of_order(struct tar *t)
 	tar_pax(t, "GNU.sparse.map", "100,4,0,4", 9);
 	tar_pax(t, "GNU.sparse.size", "200", 3);
 	tar_file(t, "f", "textmore");
-}
-
-static void sparse_map_beyond_the_size(struct tar *t)
-{
-	tar_pax(t, "GNU.sparse.map", "9223372036854775000,4", 21);
-	tar_file(t, "f", "text");
 }
 
 /* Of four bytes of map libarchive makes forty-eight of memory. */
@@ -378,58 +282,67 @@ static void kind_of_member_unknown(struct tar *t)
 	tar_member(t, 'Z', "f", 0644, 1, "", "x", 1, 1);
 }
 
+#define MADE(f) #f, f
+
 static const struct evil evils[] = {
-#define EVIL(f, code, words)       \
-	{                          \
-#f, f, code, words \
-	}
-	EVIL(size_negative, EPROTO, ""),
-	EVIL(size_of_exabytes, EPROTO, "overflow"),
-	EVIL(size_beyond_64_bits, EPROTO, "overflow"),
-	EVIL(size_of_letters, EPROTO, ""),
-	EVIL(size_of_a_directory, 0, "d"),
-	EVIL(pax_size_not_a_number, 0, "f"),
-	EVIL(pax_size_of_exabytes, EPROTO, "overflow"),
-	EVIL(pax_size_too_long, EPROTO, "overflow"),
-	EVIL(time_beyond_all_ages, 0, "f"),
-	EVIL(time_before_all_ages, 0, "f"),
-	EVIL(time_of_nonsense, 0, "f"),
-	EVIL(mode_with_every_bit, 0, "f"),
-	EVIL(owner_beyond_32_bits, 0, "f"),
-	EVIL(checksum_wrong, EPROTO, "broken tar"),
-	EVIL(name_with_control_characters, 0, "d\n/\x1b[2J\x7f\t"),
-	EVIL(name_that_is_no_utf8, 0, "\xff\xfe/\xc0\xaf"),
-	EVIL(name_with_a_nul, 0, "a"),
-	EVIL(name_of_nothing, EPROTO, "a member without a name"),
-	EVIL(name_of_dots_and_slashes, 0, "a/b"),
-	EVIL(name_of_a_component_too_long, ENAMETOOLONG, "File name too long"),
-	EVIL(name_too_deep, ENAMETOOLONG, "deeper than 256"),
-	EVIL(name_as_deep_as_can_be, 0, "d/d/d"),
-	EVIL(name_of_a_megabyte, EPROTO, ""),
-	EVIL(link_upwards, EPROTO, "a path with '..'"),
-	EVIL(link_through_a_symlink_upwards, EPROTO, "which this layer does not have"),
-	EVIL(link_to_a_symlink_outside_written_through, 0, "l"),
-	EVIL(link_to_a_directory, EPROTO, "which is not a file"),
-	EVIL(link_to_a_whiteout, EPROTO, "which is not a file"),
-	EVIL(symlink_exchanged_for_a_directory_between_members, 0, "target/outside"),
-	EVIL(symlink_as_long_as_a_path, EPROTO, "where 4095 are the most"),
-	EVIL(mode_of_a_symlinked_directory, 0, "s"),
-	EVIL(whiteout_of_the_parent, EPROTO, "a whiteout of no name"),
-	EVIL(whiteout_through_a_symlink, 0, "target"),
-	EVIL(whiteout_as_a_directory, 0, "d/gone"),
-	EVIL(whiteout_as_a_device_of_its_own, 0, "f"),
-	EVIL(xattr_too_large, 0, "f"),
-	EVIL(xattr_without_a_name, 0, "f"),
-	EVIL(xattr_of_capabilities, 0, "f"),
-	EVIL(pax_header_that_lies_about_its_length, 0, "f"),
-	EVIL(pax_header_without_a_member, EPROTO, ""),
-	EVIL(sparse_map_out_of_order, 0, "f"),
-	EVIL(sparse_map_beyond_the_size, EPROTO, ""),
-	EVIL(sparse_map_of_millions, EFBIG, "map of holes"),
-	EVIL(old_sparse_map_of_millions, EFBIG, "map of holes"),
-	EVIL(headers_without_end, EFBIG, "bytes of headers"),
-	EVIL(whiteout_with_megabytes, 0, "f"),
-	EVIL(kind_of_member_unknown, 0, "f"),
+	{ "size_negative", NULL, EPROTO, "", "f",
+		{ SIZE, "\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xfb" } },
+	{ "size_of_exabytes", NULL, EPROTO, "overflow", "f",
+		{ SIZE, "\x80\0\0\0\x7f\xff\xff\xff\xff\xff\xff\xff" } },
+	{ "size_beyond_64_bits", NULL, EPROTO, "overflow", "f",
+		{ SIZE, "\x80\x7f\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff" } },
+	{ "size_of_letters", NULL, EPROTO, "", "f", { SIZE, "zzzzzzzzzzz" } },
+	{ MADE(size_of_a_directory), 0, "d" },
+	{ "pax_size_not_a_number", NULL, 0, "f", "f", .pax = { "size", "12x", 3 } },
+	{ "pax_size_of_exabytes", NULL, EPROTO, "overflow", "f",
+		.pax = { "size", "9223372036854775807", 19 } },
+	{ "pax_size_too_long", NULL, EPROTO, "overflow", "f",
+		.pax = { "size", "99999999999999999999999999", 26 } },
+	{ "time_beyond_all_ages", NULL, 0, "f", "f",
+		{ MTIME, "\x80\0\0\0\x7f\xff\xff\xff\xff\xff\xff\xff" } },
+	{ "time_before_all_ages", NULL, 0, "f", "f",
+		{ MTIME, "\xff\xff\xff\xff\x80\0\0\0\0\0\0\0" } },
+	{ "time_of_nonsense", NULL, 0, "f", "f",
+		.pax = { "mtime", "-9999999999999999999.99999999999999", 35 } },
+	{ "mode_with_every_bit", NULL, 0, "f", "f", { MODE, "7777777" } },
+	{ "owner_beyond_32_bits", NULL, 0, "f", "f", .pax = { "uid", "99999999999999", 14 } },
+	{ MADE(checksum_wrong), EPROTO, "broken tar" },
+	{ "name_with_control_characters", NULL, 0, "d\n/\x1b[2J\x7f\t", "d\n/\x1b[2J\x7f\t" },
+	{ "name_that_is_no_utf8", NULL, 0, "\xff\xfe/\xc0\xaf", "f",
+		.pax = { "path", "\xff\xfe/\xc0\xaf", 5 } },
+	{ "name_with_a_nul", NULL, 0, "a", "f", .pax = { "path", "a\0/../../b", 10 } },
+	{ "name_of_nothing", NULL, EPROTO, "a member without a name", "" },
+	{ "name_of_dots_and_slashes", NULL, 0, "a/b", "//.//./a/.//b" },
+	{ MADE(name_of_a_component_too_long), ENAMETOOLONG, "File name too long" },
+	{ MADE(name_too_deep), ENAMETOOLONG, "deeper than 256" },
+	{ MADE(name_as_deep_as_can_be), 0, "d/d/d" },
+	{ MADE(name_of_a_megabyte), EPROTO, "" },
+	{ MADE(link_upwards), EPROTO, "a path with '..'" },
+	{ MADE(link_through_a_symlink_upwards), EPROTO, "which this layer does not have" },
+	{ MADE(link_to_a_symlink_outside_written_through), 0, "l" },
+	{ MADE(link_to_a_directory), EPROTO, "which is not a file" },
+	{ MADE(link_to_a_whiteout), EPROTO, "which is not a file" },
+	{ MADE(symlink_exchanged_for_a_directory_between_members), 0, "target/outside" },
+	{ MADE(symlink_as_long_as_a_path), EPROTO, "where 4095 are the most" },
+	{ MADE(mode_of_a_symlinked_directory), 0, "s" },
+	{ "whiteout_of_the_parent", NULL, EPROTO, "a whiteout of no name", "d/.wh..." },
+	{ MADE(whiteout_through_a_symlink), 0, "target" },
+	{ MADE(whiteout_as_a_directory), 0, "d/gone" },
+	{ MADE(whiteout_as_a_device_of_its_own), 0, "f" },
+	{ MADE(xattr_too_large), 0, "f" },
+	{ "xattr_without_a_name", NULL, 0, "f", "f", .pax = { "SCHILY.xattr.", "v", 1 } },
+	{ "xattr_of_capabilities", NULL, 0, "f", "f",
+		.pax = { "SCHILY.xattr.security.capability", "\1\0\0\2\0\4\0\0", 8 } },
+	{ MADE(pax_header_that_lies_about_its_length), 0, "f" },
+	{ MADE(pax_header_without_a_member), EPROTO, "" },
+	{ MADE(sparse_map_out_of_order), 0, "f" },
+	{ "sparse_map_beyond_the_size", NULL, EPROTO, "", "f",
+		.pax = { "GNU.sparse.map", "9223372036854775000,4", 21 } },
+	{ MADE(sparse_map_of_millions), EFBIG, "map of holes" },
+	{ MADE(old_sparse_map_of_millions), EFBIG, "map of holes" },
+	{ MADE(headers_without_end), EFBIG, "bytes of headers" },
+	{ MADE(whiteout_with_megabytes), 0, "f" },
+	{ MADE(kind_of_member_unknown), 0, "f" },
 };
 
 /* --- the place around the tree ---------------------------------------------- */
@@ -513,7 +426,7 @@ static void try(const struct evil *e)
 	struct stat sb;
 	int r;
 
-	e->make(&t);
+	evil_make(e, &t);
 	tar_end(&t);
 	place_make(&p);
 	r = layer_unpack(tar_read, &t, OCI_PLAIN, p.tree, record, &result, &err);
