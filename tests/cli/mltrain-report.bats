@@ -60,29 +60,23 @@ needs_browser() {
 }
 
 @test "report: a run that failed before it trained is told as such" {
-    run $mltrain train --data ./nowhere --log failed.jsonl
-    [ "$status" = 1 ]
+    run -1 "$mltrain" train --data ./nowhere --log failed.jsonl
     $mltrain report failed.jsonl
     grep -q "failed before its first step: data directory" report.html
 }
 
 @test "report: what is no log, is not there or is too much is refused by name" {
-    run $mltrain report /dev/null
-    [ "$status" = 1 ]
+    run -1 "$mltrain" report /dev/null
     [[ "$output" == *"'/dev/null' has no record of a run"*"hint: a log is what"* ]]
-    run $mltrain report missing.jsonl
-    [ "$status" = 1 ]
+    run -1 "$mltrain" report missing.jsonl
     [[ "$output" == *"open 'missing.jsonl': No such file or directory"* ]]
-    run $mltrain report
-    [ "$status" = 2 ]
+    run -2 "$mltrain" report
     [[ "$output" == *"which log?"* ]]
     truncate -s 600M large.jsonl
-    run $mltrain report large.jsonl
-    [ "$status" = 1 ]
+    run -1 "$mltrain" report large.jsonl
     [[ "$output" == *"large.jsonl"* ]]
     [ ! -e report.html ]
-    run $mltrain report cpu.jsonl -o no/dir/x.html
-    [ "$status" = 1 ]
+    run -1 "$mltrain" report cpu.jsonl -o no/dir/x.html
     [[ "$output" == *"no/dir/x.html"* ]]
 }
 
@@ -90,8 +84,7 @@ needs_browser() {
     cp "$LOGS/cpu.jsonl" own.jsonl
     ln own.jsonl other
     for out in own.jsonl ./own.jsonl other; do
-        run $mltrain report gpu.jsonl own.jsonl -o $out
-        [ "$status" = 1 ]
+        run -1 "$mltrain" report gpu.jsonl own.jsonl -o $out
         [[ "$output" == *"'$out' is one of the logs, not overwriting it"* ]]
     done
     cmp own.jsonl "$LOGS/cpu.jsonl"

@@ -70,9 +70,7 @@ small_net() {
     small_net
     train -q --epochs 1 --checkpoint c.safetensors
     sum=$(sha256sum c.safetensors)
-    run train --epochs 1 --checkpoint c.safetensors --resume=d.safetensors
-    echo "$output"
-    [ "$status" = 1 ]
+    run -1 train --epochs 1 --checkpoint c.safetensors --resume=d.safetensors
     [[ "$output" == *"--resume: there is no 'd.safetensors', and starting anew would replace 'c.safetensors'"* ]]
     [[ "$output" == *"hint: --resume alone goes on from 'c.safetensors'"* ]]
     [ "$(sha256sum c.safetensors)" = "$sum" ]
@@ -117,9 +115,7 @@ small_net() {
     train -q --epochs 1 --seed 2 --checkpoint c.safetensors
     cp c.safetensors second
     for o in "--resume=c.safetensors~" "--keep-best ./c.safetensors~" "--log c.safetensors~"; do
-        run train --epochs 2 --checkpoint c.safetensors $o
-        echo "$output"
-        [ "$status" = 2 ]
+        run -2 train --epochs 2 --checkpoint c.safetensors $o
         [[ "$output" == *"c.safetensors~' is where what 'c.safetensors' has now would be kept: move one of them, or give --checkpoint another file"* ]]
         cmp first c.safetensors~
         cmp second c.safetensors
@@ -151,9 +147,7 @@ small_net() {
     train -q --epochs 1 --checkpoint c.safetensors
     sum=$(sha256sum c.safetensors)
     mkdir c.safetensors~
-    run train -q --epochs 1 --checkpoint c.safetensors
-    echo "$output"
-    [ "$status" = 1 ]
+    run -1 train -q --epochs 1 --checkpoint c.safetensors
     [[ "$output" == *"keep 'c.safetensors' as 'c.safetensors~': Is a directory"* ]]
     [[ "$output" == *"hint: move 'c.safetensors' away, or go on from it by --resume: a run that starts anew would replace it"* ]]
     [ "$(sha256sum c.safetensors)" = "$sum" ]
@@ -168,9 +162,7 @@ small_net() {
     cat err
     [ "$(jq -r 'select(.event == "run") | "\(.net) \(.seed) \(.batch) \(.step)"' log.jsonl)" = "small 7 4 25" ]
     for o in "--seed 8" "--batch 8" "--validation 1000" "--net lenet-5"; do
-        run $mltrain train --threads 1 --data "$SMALL" --epochs 3 --resume=c.safetensors $o
-        echo "$output"
-        [ "$status" = 1 ]
+        run -1 "$mltrain" train --threads 1 --data "$SMALL" --epochs 3 --resume=c.safetensors $o
         [[ "$output" == *"the checkpoint to go on from "* ]]
         [[ "$output" == *"hint: "* ]]
     done
@@ -179,9 +171,7 @@ small_net() {
 @test "resume: of a run that made more steps than are asked for now, none are left" {
     small_net
     train -q --epochs 1 --checkpoint c.safetensors > /dev/null
-    run $mltrain train --threads 1 --data "$SMALL" --steps 3 --resume=c.safetensors
-    echo "$output"
-    [ "$status" = 0 ]
+    run -0 "$mltrain" train --threads 1 --data "$SMALL" --steps 3 --resume=c.safetensors
     [[ "$output" == *" to test; 0 steps"* ]]
 }
 
@@ -194,8 +184,7 @@ small_net() {
 
 @test "files that would overwrite each other are refused" {
     for o in "--checkpoint x --log x" "--checkpoint x --keep-best x" "--log x --keep-best x" "--resume=x --log x"; do
-        run $mltrain train --data x $o
-        [ "$status" = 2 ]
+        run -2 "$mltrain" train --data x $o
         [[ "$output" == *" are one file, 'x': give each its own"* ]]
         [ ! -e x ]
     done
@@ -204,15 +193,13 @@ small_net() {
 @test "files that would overwrite each other are, whatever they are called" {
     mkdir dir
     for o in "--checkpoint ./x --log x" "--checkpoint dir/../x --keep-best x" "--log x --keep-best $PWD/x"; do
-        run $mltrain train --data x $o
-        [ "$status" = 2 ]
+        run -2 "$mltrain" train --data x $o
         [[ "$output" == *" are one file, '"*"x': give each its own"* ]]
         [ ! -e x ]
     done
     echo old > x
     ln -s x y
-    run $mltrain train --data x --checkpoint x --log y
-    [ "$status" = 2 ]
+    run -2 "$mltrain" train --data x --checkpoint x --log y
     [ "$(cat x)" = old ]
 }
 
@@ -220,8 +207,7 @@ small_net() {
     small_net
     train -q --epochs 1 --checkpoint c.safetensors > /dev/null
     head -c 3000 c.safetensors > cut
-    run train --resume=cut --epochs 2
-    [ "$status" = 1 ]
+    run -1 train --resume=cut --epochs 2
     [[ "$output" == *"--resume: checkpoint 'cut': "* ]]
     cmp <(head -c 3000 c.safetensors) cut
 }
@@ -298,16 +284,13 @@ small_net() {
 }
 
 @test "--target-accuracy is in per cent" {
-    run train --epochs 1 --target-accuracy 0.97
-    echo "$output"
-    [ "$status" = 2 ]
+    run -2 train --epochs 1 --target-accuracy 0.97
     [[ "$output" == *"--target-accuracy 0.97 is less than one per cent: is 97 meant?"* ]]
 }
 
 @test "--target-accuracy names the epoch that --steps cut short" {
     small_net
     run train --steps 3 --target-accuracy 1
-    echo "$output"
     [[ "$output" == *"--target-accuracy 1 % was reached in epoch 1, at step 3"* ]]
 }
 
@@ -339,22 +322,17 @@ small_net() {
 	cp disk/c.safetensors after
 	exit $status
 	END
-    run unshare --user --map-root-user --mount bash small-disk $mltrain train $(quick)
-    echo "$output"
-    [ "$status" = 1 ]
+    run -1 unshare --user --map-root-user --mount bash small-disk $mltrain train $(quick)
     [[ "$output" == *"No space left on device; training goes on, and the one before stays"* ]]
     cmp before after
 }
 
 @test "an option that is mistyped has the nearest one named" {
-    run $mltrain train --data x --target-acuracy 3
-    [ "$status" = 2 ]
+    run -2 "$mltrain" train --data x --target-acuracy 3
     [[ "$output" == *"unknown option '--target-acuracy'"*"is --target-accuracy meant?"* ]]
-    run $mltrain train --data x --max-time soon
-    [ "$status" = 2 ]
+    run -2 "$mltrain" train --data x --max-time soon
     [[ "$output" == *"--max-time 'soon' is not a time"* ]]
-    run $mltrain train --data x --resume
-    [ "$status" = 2 ]
+    run -2 "$mltrain" train --data x --resume
     [[ "$output" == *"from which file? give --checkpoint FILE or --resume=FILE"* ]]
 }
 
@@ -385,14 +363,11 @@ small_net() {
     [ "$(grep -Ec "^$images:(0|299): [0-9] [0-9.]+ %\$" out)" = 4 ]
     $mltrain predict --checkpoint c.safetensors --json "$images:0" > json
     [ "$(jq '(.logits | length) == 10 and .classes[0].class == (.logits | index(max))' json)" = true ]
-    run $mltrain predict --checkpoint c.safetensors "$images:300"
-    [ "$status" = 1 ]
+    run -1 "$mltrain" predict --checkpoint c.safetensors "$images:300"
     [[ "$output" == *"has images 0 to 299, but no 300"* ]]
-    run $mltrain predict --checkpoint c.safetensors /no/such.png
-    [ "$status" = 1 ]
+    run -1 "$mltrain" predict --checkpoint c.safetensors /no/such.png
     [[ "$output" == *"/no/such.png"* ]]
-    run $mltrain predict --checkpoint c.safetensors "$images"
-    [ "$status" = 1 ]
+    run -1 "$mltrain" predict --checkpoint c.safetensors "$images"
     [[ "$output" == *"hint: of an IDX file '$images:0' is the first image"* ]]
     # one that can't be read keeps nobody from the others' answers
     status=0

@@ -1,5 +1,6 @@
 # What the tests of mltrain share: a small cut of Debian's Fashion-MNIST.
 
+bats_require_minimum_version 1.5.0
 data=/usr/share/datasets/fashion-mnist
 
 # cut_idx NAME HEADER-BYTES ITEM-BYTES COUNT: the first items of a file, under a header that says so

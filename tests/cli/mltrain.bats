@@ -28,20 +28,20 @@ assert_whole() {
 	END
 }
 
-# Of three seeds 350 steps, 40 % of an epoch, left 16.4 to 16.6 % of the test images wrong. One thread: on a busy machine two
+# Of three seeds 120 steps left 19.7 to 22.5 % of the test images wrong. One thread: on a busy machine two
 # would wait for each other most of the time.
-@test "train: 350 steps of Fashion-MNIST reach their accuracy, and JSON lines are logged" {
+@test "train: 120 steps of Fashion-MNIST reach their accuracy, and JSON lines are logged" {
     needs_data
     case " $($mltrain --version)" in *onednn*) ;; *) skip "without oneDNN so many steps take too long" ;; esac
-    $mltrain train --threads 1 --data fashion-mnist --steps 350 --log run.jsonl --log-every 5 --checkpoint c.safetensors > out 2> err
+    $mltrain train --threads 1 --data fashion-mnist --validation 500 --steps 120 --log run.jsonl --log-every 2 --checkpoint c.safetensors > out 2> err
     cat out err
     grep -Eq '^test accuracy [0-9]+\.[0-9][0-9] % \(error [0-9]+\.[0-9][0-9] %\)$' out
     grep -q '^training time ' out
     grep -q '^checkpoint c.safetensors$' out
     [ "$(jq -r 'select(.event == "run") | .parameters' run.jsonl)" = 1663370 ]
     [ "$(jq -s '[.[] | select(.event == "step")] | length > 50' run.jsonl)" = true ]
-    [ "$(jq -r 'select(.event == "epoch") | .validation_error < 0.18' run.jsonl)" = true ]
-    [ "$(jq -r 'select(.event == "end") | .test_error < 0.18' run.jsonl)" = true ]
+    [ "$(jq -r 'select(.event == "epoch") | .validation_error < 0.27' run.jsonl)" = true ]
+    [ "$(jq -r 'select(.event == "end") | .test_error < 0.27' run.jsonl)" = true ]
     assert_whole c.safetensors
 
     # eval says what train said
@@ -57,8 +57,7 @@ assert_whole() {
     done
     [ "$(wc -l < 1.losses)" = 12 ]
     cmp 1.losses 2.losses
-    run cmp -s 1.losses 3.losses
-    [ "$status" = 1 ]
+    run -1 cmp -s 1.losses 3.losses
 }
 
 @test "train: --quiet prints the result alone, a log file gets lines without control characters" {
@@ -90,7 +89,7 @@ assert_whole() {
 
 @test "train: a signal that meets a generated kernel does no harm" {
     needs_data
-    for i in $(seq 25); do
+    for i in $(seq 8); do
         rm -f run.jsonl
         $mltrain train -q --threads 1 --data "$SMALL" --validation 100 --epochs 100000 --log run.jsonl &
         pid=$!
@@ -153,29 +152,24 @@ assert_whole() {
 }
 
 @test "train: a data set that is not there names the package to install" {
-    run $mltrain train --data /no/such/dir
-    [ "$status" = 1 ]
+    run -1 "$mltrain" train --data /no/such/dir
     [[ "$output" == *"data directory '/no/such/dir' is not there"* ]]
     [[ "$output" == *dataset-fashion-mnist* ]]
     mkdir empty
-    run $mltrain train --data ./empty
-    [ "$status" = 1 ]
+    run -1 "$mltrain" train --data ./empty
     [[ "$output" == *"'./empty' holds no data set that is known; looked for were: IDX files (train-images-idx3-ubyte"* ]]
 }
 
 @test "train: paths that cannot be written are refused before training starts" {
     needs_data
-    run $mltrain train --threads 1 --data "$SMALL" --validation 100 --checkpoint no/dir/c.safetensors
-    [ "$status" = 1 ]
+    run -1 "$mltrain" train --threads 1 --data "$SMALL" --validation 100 --checkpoint no/dir/c.safetensors
     [[ "$output" == *"checkpoint 'no/dir/c.safetensors' can't be written"* ]]
     [[ "$output" != *"images to train with"* ]]
     name=$(printf '%0240d' 0)
-    run $mltrain train --threads 1 --data "$SMALL" --validation 100 --checkpoint "$name"
-    [ "$status" = 1 ]
+    run -1 "$mltrain" train --threads 1 --data "$SMALL" --validation 100 --checkpoint "$name"
     [[ "$output" == *"checkpoint '$name' can't be written"*"File name too long"* ]]
     [[ "$output" != *"images to train with"* ]]
-    run $mltrain train --threads 1 --data "$SMALL" --validation 100 --log no/dir/log
-    [ "$status" = 1 ]
+    run -1 "$mltrain" train --threads 1 --data "$SMALL" --validation 100 --log no/dir/log
     [[ "$output" == *"open log 'no/dir/log': No such file or directory"* ]]
 }
 
@@ -213,10 +207,8 @@ assert_whole() {
     needs_data
     [ "${sanitizers:-no}" != yes ] || skip "the sanitizers take more of the address space than there is"
     for b in $(backends); do
-        run bash -c "ulimit -v 800000; exec $mltrain train --threads 1 --data $SMALL --net resnet-8 --validation 100 \
+        run -1 bash -c "ulimit -v 800000; exec $mltrain train --threads 1 --data $SMALL --net resnet-8 --validation 100 \
             --batch 1100 --backend $b"
-        echo "$output"
-        [ "$status" = 1 ]
         [[ "$output" == *"mltrain: backend $b: there are no "*" bytes of memory"* ]]
         [[ "$output" == *"hint: try a smaller --batch than 1100"* ]]
     done
@@ -224,35 +216,28 @@ assert_whole() {
 
 @test "train: wrong options are named and exit 2" {
     for o in "--epochs 0" "--epochs 1x" "--lr fast" "--batch -1" "--dropout 1" "--backend abacus" "--threads 0" "extra"; do
-        run $mltrain train --data fashion-mnist $o
-        [ "$status" = 2 ]
+        run -2 "$mltrain" train --data fashion-mnist $o
         [[ "$output" == *"${o##* }"* ]]
     done
     # what a description can't have could not be read again from a checkpoint
     for o in "--schedule steps,at=3:1" "--schedule cosine,rise=0.1" "--schedule cosine,final" "--schedule cosin" \
         "--schedule cosine,warmup=1" "--schedule steps" "--schedule cosine,final=2" "--lr-decay 2" "--batch 65537"; do
-        run $mltrain train --data fashion-mnist $o
-        [ "$status" = 2 ]
+        run -2 "$mltrain" train --data fashion-mnist $o
         [[ "$output" == *"${o#* }"* ]]
     done
     # as a script gives whose variable is not set
     for o in checkpoint keep-best resume log tensorboard net data; do
-        run $mltrain train --data fashion-mnist --$o=
-        [ "$status" = 2 ]
+        run -2 "$mltrain" train --data fashion-mnist --$o=
         [[ "$output" == *"--$o '' names no file"* ]]
     done
-    run $mltrain train
-    [ "$status" = 2 ]
+    run -2 "$mltrain" train
     [[ "$output" == *"which data set? give --data"* ]]
-    run $mltrain fly
-    [ "$status" = 2 ]
+    run -2 "$mltrain" fly
     [[ "$output" == *"'fly' is not a command"* ]]
-    run $mltrain trian
-    [ "$status" = 2 ]
+    run -2 "$mltrain" trian
     [[ "$output" == *"is train meant?"* ]]
     for o in "export --chekpoint" "report --outptu"; do
-        run $mltrain $o x
-        [ "$status" = 2 ]
+        run -2 "$mltrain" $o x
         [[ "$output" == *"unknown option '${o#* }'"* ]]
     done
 }
@@ -260,9 +245,7 @@ assert_whole() {
 @test "train: a warm-up before a schedule that climbs by itself is refused, not ignored" {
     needs_data
     for o in "--schedule one-cycle" "--net mnist-fast"; do
-        run $mltrain train --threads 1 --data "$SMALL" $o --warmup 2 --steps 1
-        echo "$output"
-        [ "$status" = 1 ]
+        run -1 "$mltrain" train --threads 1 --data "$SMALL" $o --warmup 2 --steps 1
         [[ "$output" == *"--warmup 2: the schedule is one-cycle, which climbs by itself"* ]]
     done
     $mltrain train -q --threads 1 --data "$SMALL" --schedule one-cycle --warmup 0 --steps 1
@@ -271,8 +254,7 @@ assert_whole() {
 @test "a checkpoint that is not there has the command named that writes one" {
     touch picture.png
     for o in "eval --checkpoint nope" "predict --checkpoint nope picture.png" "export --checkpoint nope net.onnx"; do
-        run $mltrain $o
-        [ "$status" = 1 ]
+        run -1 "$mltrain" $o
         [ "$output" = "mltrain: checkpoint: open 'nope': No such file or directory
 hint: mltrain train --checkpoint FILE writes one" ]
     done
@@ -280,8 +262,7 @@ hint: mltrain train --checkpoint FILE writes one" ]
 
 @test "train: a run that diverges stops, names the step and exits 1" {
     needs_data
-    run $mltrain train --threads 1 --data "$SMALL" --validation 100 --lr 100000 --log run.jsonl
-    [ "$status" = 1 ]
+    run -1 "$mltrain" train --threads 1 --data "$SMALL" --validation 100 --lr 100000 --log run.jsonl
     [[ "$output" == *"training diverged"*"at step "* ]]
     [[ "$(tail -n 1 run.jsonl | jq -r .error)" == *"training diverged"* ]]
 }
@@ -305,13 +286,10 @@ hint: mltrain train --checkpoint FILE writes one" ]
     needs_data
     $mltrain train -q --threads 1 --data "$SMALL" --validation 100 --steps 1 --checkpoint c.safetensors
     head -c 100000 c.safetensors > cut
-    run $mltrain eval --checkpoint cut --data "$SMALL"
-    [ "$status" = 1 ]
+    run -1 "$mltrain" eval --checkpoint cut --data "$SMALL"
     [[ "$output" == *"checkpoint 'cut': tensor '"*"lie outside"* ]]
-    run $mltrain eval --checkpoint "$SMALL/t10k-labels-idx1-ubyte" --data "$SMALL"
-    [ "$status" = 1 ]
+    run -1 "$mltrain" eval --checkpoint "$SMALL/t10k-labels-idx1-ubyte" --data "$SMALL"
     [[ "$output" == *"not a safetensors file"* ]]
-    run $mltrain eval --checkpoint missing --data "$SMALL"
-    [ "$status" = 1 ]
+    run -1 "$mltrain" eval --checkpoint missing --data "$SMALL"
     [[ "$output" == *"open 'missing': No such file or directory"* ]]
 }

@@ -511,8 +511,7 @@ pulls_left() { pgrep -u "$(id -u)" -f "pull.* -- $DEAF_IMG"; }
 
 @test "pull first: an interrupt ends the pull, and a killed exec leaves none behind" {
 	deaf_registry
-	run timeout --preserve-status -s INT 1 mlrun exec "$DEAF_IMG" true
-	[ "$status" -eq 130 ]
+	run -130 timeout --preserve-status -s INT 1 mlrun exec "$DEAF_IMG" true
 	wait_while pulls_left
 	mlrun exec "$DEAF_IMG" true 3>&- &
 	local pid=$!
