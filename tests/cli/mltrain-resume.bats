@@ -56,6 +56,26 @@ small_net() {
     cmp whole killed
 }
 
+@test "resume: with adam a run goes on bit for bit, and not with another optimiser" {
+    small_net
+    train -q --optimiser adam --lr 0.001 --steps 40 --log whole.jsonl --log-every 1 --checkpoint whole.safetensors
+    train -q --optimiser adam --lr 0.001 --steps 17 --log cut.jsonl --log-every 1 --checkpoint c.safetensors
+    run train -q --steps 40 --optimiser sgd --checkpoint c.safetensors --resume
+    [ "$status" = 1 ]
+    [[ "$output" == *"--optimiser is sgd, the checkpoint to go on from has adam"* ]]
+    train -q --steps 40 --log cut.jsonl --log-every 1 --checkpoint c.safetensors --resume
+    losses whole.jsonl > whole
+    losses cut.jsonl > cut
+    cmp whole cut
+    [ "$(jq -r 'select(.event == "run") | .optimiser' cut.jsonl | uniq)" = adam ]
+    run train -q --optimiser adam --momentum 1
+    [ "$status" = 1 ]
+    [[ "$output" == *"momentum 1: adam"* ]]
+    run train --optimiser adagrad
+    [ "$status" = 2 ]
+    [[ "$output" == *"'adagrad' is not one of: sgd, adam"* ]]
+}
+
 @test "resume: without a file there yet a run starts anew and says so" {
     small_net
     train --epochs 1 --checkpoint c.safetensors --resume 2> err

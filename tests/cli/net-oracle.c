@@ -54,7 +54,7 @@ static int make(char **argv, struct mlr_error *err)
 	if (r < 0)
 		return r;
 	c.params = xcalloc(c.net->params, sizeof(float));
-	c.velocity = xcalloc(c.net->params, sizeof(float));
+	c.kept[0] = xcalloc(c.net->params, sizeof(float));
 	c.states = xcalloc(c.net->states + 1, sizeof(float));
 	net_init_params(c.net, 1, c.params);
 	make_up(c.net, c.params, c.states);
@@ -68,7 +68,7 @@ static int make(char **argv, struct mlr_error *err)
 	c.best_error = -1;
 	r = checkpoint_write(argv[3], &c, err);
 	free(c.params);
-	free(c.velocity);
+	free(c.kept[0]);
 	free(c.states);
 	net_free(&c.net);
 	return r;

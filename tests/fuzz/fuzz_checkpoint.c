@@ -2,6 +2,7 @@
  * Fuzz target: one checkpoint. What is accepted has every float of its network.
  */
 #include "model/checkpoint.h"
+#include "optimiser/optimiser.h"
 
 #include <stdint.h>
 #include <stdlib.h>
@@ -37,8 +38,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 			abort();
 		touch(c.params, c.net->params);
 		touch(c.states, c.net->states);
-		if (c.velocity)
-			touch(c.velocity, c.net->params);
+		for (int i = 0; c.kept[0] && i < optimiser_states(c.optimiser); i++)
+			touch(c.kept[i], c.net->params);
 		for (int i = 0; c.names && i < c.net->classes; i++)
 			if (!c.names[i])
 				abort();

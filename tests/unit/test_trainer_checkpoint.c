@@ -19,7 +19,7 @@ static struct checkpoint sample(struct net *net, float *params, float *velocity)
 {
 	return (struct checkpoint){ .net = net,
 		.params = params,
-		.velocity = velocity,
+		.kept = { velocity },
 		.norm = { { 127.25f }, { 63.1f } },
 		.names = names,
 		.backend = (char *)"reference",
@@ -50,7 +50,7 @@ static void a_checkpoint_brings_back_all_that_was_written(void **state)
 	assert_int_equal(got.net->params, net->params);
 	assert_int_equal(got.net->classes, 3);
 	assert_memory_equal(got.params, params, net->params * sizeof(float));
-	assert_memory_equal(got.velocity, velocity, net->params * sizeof(float));
+	assert_memory_equal(got.kept[0], velocity, net->params * sizeof(float));
 	for (int i = 0; i < 3; i++)
 		assert_string_equal(got.names[i], names[i]);
 	assert_string_equal(got.backend, "reference");
@@ -61,6 +61,28 @@ static void a_checkpoint_brings_back_all_that_was_written(void **state)
 	assert_true(got.epochs_done == 3 && got.batch == 16 && got.ranks == 2 && got.threads == 5);
 	assert_true(got.step == 1234 && got.seed == INT64_MAX && got.dtype == DTYPE_BF16);
 	assert_true(got.best_error == 0.1 && got.seconds == 1.5);
+}
+
+static void every_optimisers_blocks_come_back(void **state)
+{
+	auto_call(net_free) struct net *net = tiny_reference_net();
+	auto_free float *params = random_floats(1, net->params);
+
+	for (int which = 0; which < OPTIMISERS; which++) {
+		struct checkpoint c = sample(net, params, NULL);
+		auto_call(checkpoint_done) struct checkpoint got = CHECKPOINT_INIT;
+
+		c.optimiser = which;
+		for (int i = 0; i < optimiser_states(which); i++)
+			c.kept[i] = random_floats(2 + i, net->params);
+		assert_int_equal(checkpoint_write(in_test_dir("kept"), &c, NULL), 0);
+		assert_int_equal(checkpoint_read(in_test_dir("kept"), &got, NULL), 0);
+		assert_int_equal(got.optimiser, which);
+		for (int i = 0; i < optimiser_states(which); i++) {
+			assert_memory_equal(got.kept[i], c.kept[i], net->params * sizeof(float));
+			free(c.kept[i]);
+		}
+	}
 }
 
 static void a_checkpoint_without_velocity_or_names_is_read(void **state)
@@ -75,7 +97,7 @@ static void a_checkpoint_without_velocity_or_names_is_read(void **state)
 	c.recipe = c.digest = NULL;
 	assert_int_equal(checkpoint_write(in_test_dir("bare"), &c, NULL), 0);
 	assert_int_equal(checkpoint_read(in_test_dir("bare"), &got, NULL), 0);
-	assert_null(got.velocity);
+	assert_null(got.kept[0]);
 	assert_null(got.names);
 	assert_null(got.recipe);
 	assert_null(got.digest);
@@ -153,7 +175,7 @@ static void assert_tensors_refused(
 	assert_int_equal(checkpoint_parse(buf, len, &got, NULL), 0);
 	assert_true(got.epochs_done == 1 && got.step == 1 && got.seed == 1 && got.batch == 4);
 	assert_true(got.norm.mean[0] == 127.5f && got.norm.scale[0] == 255);
-	assert_null(got.velocity);
+	assert_null(got.kept[0]);
 }
 
 static void a_file_of_the_first_form_is_read(void **state)
@@ -267,6 +289,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_checkpoint_brings_back_all_that_was_written),
+		cmocka_unit_test(every_optimisers_blocks_come_back),
 		cmocka_unit_test(a_checkpoint_without_velocity_or_names_is_read),
 		cmocka_unit_test(a_checkpoint_of_many_classes_with_long_names_is_read),
 		cmocka_unit_test(a_file_of_the_first_form_is_read),

@@ -222,8 +222,8 @@ static void what_is_set_in_onednns_layout_comes_back(void **state)
 	struct setup s;
 
 	set_up(&s, &backend_onednn, net, &config);
-	assert_int_equal(engine_set(s.engine, ENGINE_VELOCITY, a, NULL), 0);
-	assert_int_equal(engine_get(s.engine, ENGINE_VELOCITY, b, NULL), 0);
+	assert_int_equal(engine_set(s.engine, ENGINE_OPTIMISER, a, NULL), 0);
+	assert_int_equal(engine_get(s.engine, ENGINE_OPTIMISER, b, NULL), 0);
 	assert_memory_equal(a, b, net->params * sizeof(float));
 	assert_int_equal(engine_get(s.engine, ENGINE_PARAMS, b, NULL), 0);
 	assert_memory_equal(s.params, b, net->params * sizeof(float));

@@ -42,16 +42,17 @@ struct engine_config {
 	enum dtype dtype;
 	enum engine_use use;
 	int deterministic; /* the same bits each time, even where that is slower */
+	int optimiser;     /* optimiser/optimiser.h */
 	struct image_norm norm;
 	const struct exchange *exchange; /* NULL: alone. Borrowed for the engine's life */
 };
 
-/* The blocks of an engine, the first three laid out as the parameters are. */
+/* The blocks of an engine. All but ENGINE_STATES are laid out as the parameters are. */
 enum engine_block {
 	ENGINE_PARAMS,
-	ENGINE_VELOCITY, /* momentum's; zero at the start */
 	ENGINE_GRADS,  /* of the cross-entropy alone, as the latest step left them; can't be set */
 	ENGINE_STATES, /* batch norm's running mean and variance; 0 and 1 at the start */
+	ENGINE_OPTIMISER, /* + n: the optimiser's nth block; zero at the start */
 };
 
 /* What one step of training needs besides its batch. */
@@ -84,7 +85,8 @@ struct backend {
 	/*
 	 * Make an engine for layers[n] (inferred and checked, borrowed for the engine's life; the
 	 * last one's output, a row, is the logits). Returns 0, -ENOMEM with the bytes, -ENOTSUP
-	 * when this backend can't run a layer (named) or a dtype here, -ENODEV without a GPU.
+	 * when this backend can't run a layer (named), an optimiser or a dtype here, -ENODEV
+	 * without a GPU.
 	 */
 	int (*open)(const struct layer *layers, size_t n, const struct engine_config *config,
 		struct engine **ret, struct mlr_error *err);
@@ -105,8 +107,8 @@ struct backend {
 		struct engine *e, const struct batch *batch, float *logits, struct mlr_error *err);
 
 	/*
-	 * n steps of stochastic gradient descent with momentum, one after the other, each on its
-	 * batch. The cross-entropy's mean is over the batches of all ranks:
+	 * n steps of the optimiser, one after the other, each on its batch. The cross-entropy's
+	 * mean is over the batches of all ranks. For SGD with momentum:
 	 *
 	 *   g = d(cross_entropy)/dp + decay * l2 * p    v = momentum * v + g    p = p - lr * v
 	 *

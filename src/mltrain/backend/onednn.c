@@ -2,8 +2,8 @@
  * The backend `onednn`: convolutions and dense layers by oneDNN, the rest by loops of ours. Where a
  * convolution can be done by winograd.h or imageconv.h, that is faster than oneDNN's.
  *
- * Parameters, their velocity and their gradients are three blocks of the same layout, so that the
- * update is one pass. All memory is one block, planned when the engine is made.
+ * Parameters, their gradients and what the optimiser keeps are blocks of the same layout, so that
+ * the update is one pass. All memory is one block, planned when the engine is made.
  */
 #include "backend/backend.h"
 
@@ -88,7 +88,8 @@ static size_t plan(struct onednn *o, void *block)
 
 	w->param = node_plan_take(&p, w->params * sizeof(float));
 	if (w->trains) {
-		w->velocity = node_plan_take(&p, w->params * sizeof(float));
+		for (int i = 0; i < optimiser_states(w->optimiser); i++)
+			w->kept[i] = node_plan_take(&p, w->params * sizeof(float));
 		w->grad = node_plan_take(&p, w->params * sizeof(float));
 	} else {
 		o->canonical = node_plan_take(&p, o->n_params * sizeof(float));
@@ -186,7 +187,9 @@ static float *block_of(struct onednn *o, enum engine_block which)
 {
 	const struct node_world *w = &o->world;
 
-	return which == ENGINE_PARAMS ? w->param : which == ENGINE_VELOCITY ? w->velocity : w->grad;
+	return which == ENGINE_PARAMS   ? w->param
+		: which == ENGINE_GRADS ? w->grad
+					: w->kept[which - ENGINE_OPTIMISER];
 }
 
 static int no_block(struct mlr_error *err)
@@ -324,6 +327,7 @@ static int open_engine(const struct layer *layers, size_t n, const struct engine
 		.steps_at_once = 1 };
 	o->norm = config->norm;
 	o->world.trains = config->use == ENGINE_TRAINS;
+	o->world.optimiser = config->optimiser;
 	o->world.exchange = config->exchange;
 	o->world.ranks = config->exchange ? config->exchange->ranks : 1;
 	o->world.batch = config->batch;
@@ -430,6 +434,7 @@ static int backward(struct onednn *o, struct mlr_error *err)
 }
 
 struct update_call {
+	optimiser_update update;
 	struct optimiser_step step;
 	size_t total;
 	double penalty[KERNELS_THREADS_MAX], norm2[KERNELS_THREADS_MAX];
@@ -440,23 +445,24 @@ static void update_in_thread(void *ctx, int me, int of)
 {
 	struct update_call *c = ctx;
 
-	optimiser_run(optimisers[OPTIMISER_SGD].wide, &c->step,
-		parallel_from(c->total, WIDE_LANES, me, of),
+	optimiser_run(c->update, &c->step, parallel_from(c->total, WIDE_LANES, me, of),
 		parallel_from(c->total, WIDE_LANES, me + 1, of), &c->penalty[me], &c->norm2[me]);
 }
 
 static void update(struct onednn *o, const struct step *s, struct step_result *ret)
 {
 	const struct node_world *w = &o->world;
-	struct update_call c = { .step = { .parts = o->parts,
-					 .n = o->n_parts,
-					 .param = w->param,
-					 .state = { w->velocity },
-					 .grad = w->grad,
-					 .lr = s->lr,
-					 .momentum = s->momentum } };
+	struct update_call c = { .update = optimisers[w->optimiser].wide,
+		.step = { .parts = o->parts,
+			.n = o->n_parts,
+			.param = w->param,
+			.grad = w->grad,
+			.lr = s->lr,
+			.momentum = s->momentum,
+			.number = s->number } };
 	size_t k = 0;
 
+	memcpy(c.step.state, w->kept, sizeof(c.step.state));
 	for (size_t i = 0; i < o->graph.n; i++)
 		if (o->graph.nodes[i].count)
 			o->parts[k++].l2 = o->graph.nodes[i].layer->decay * s->l2;

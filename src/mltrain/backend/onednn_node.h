@@ -20,6 +20,7 @@
 #include "backend/norm.h"
 #include "backend/pooling.h"
 #include "backend/winograd.h"
+#include "optimiser/optimiser.h"
 
 /* What all nodes of an engine share. */
 struct node_world {
@@ -34,10 +35,11 @@ struct node_world {
 	void *input;   /* the same; in bf16 a copy, if there is who reads it */
 	int input_is_read;
 	size_t params; /* floats in each block, padding included; nodes add theirs */
-	float *param, *velocity, *grad; /* three blocks of one layout */
-	float *states;                  /* canonical */
-	void *scratch;                  /* as large as the largest node_scratch() */
-	void *spare; /* as large as the largest gradient that is computed aside */
+	int optimiser;
+	float *param, *grad, *kept[OPTIMISER_STATES_MAX]; /* blocks of one layout */
+	float *states;                                    /* canonical */
+	void *scratch; /* as large as the largest node_scratch() */
+	void *spare;   /* as large as the largest gradient that is computed aside */
 };
 
 struct node;

@@ -67,7 +67,8 @@ static size_t plan(struct reference *r, float *block)
 			most = shape_count(&r->layers[i].in);
 	}
 	if (r->use == ENGINE_TRAINS) {
-		r->velocity = take(block, &used, r->params);
+		for (int i = 0; i < optimiser_states(r->optimiser); i++)
+			r->kept[i] = take(block, &used, r->params);
 		r->grad = take(block, &used, r->params);
 		r->dx = take(block, &used, batch * most);
 	}
@@ -116,6 +117,7 @@ static int open_engine(const struct layer *layers, size_t n, const struct engine
 		.threads = 1,
 		.steps_at_once = 1 };
 	r->use = config->use;
+	r->optimiser = config->optimiser;
 	r->norm = config->norm;
 	r->exchange = config->exchange;
 	r->layers = layers;
@@ -136,14 +138,14 @@ static float *block_of(struct reference *r, enum engine_block which, size_t *cou
 	switch (which) {
 	case ENGINE_PARAMS:
 		return r->param;
-	case ENGINE_VELOCITY:
-		return r->velocity;
 	case ENGINE_GRADS:
 		return r->grad;
 	case ENGINE_STATES:
+		return r->state;
+	case ENGINE_OPTIMISER:
 		break;
 	}
-	return r->state;
+	return r->kept[which - ENGINE_OPTIMISER];
 }
 
 static int no_block(struct mlr_error *err)
@@ -230,10 +232,10 @@ static void update(struct reference *r, const struct step *s, struct step_result
 	auto_free struct optimiser_part *parts = xcalloc(r->n, sizeof(*parts));
 	struct optimiser_step step = { .parts = parts,
 		.param = r->param,
-		.state = { r->velocity },
 		.grad = r->grad,
 		.lr = s->lr,
-		.momentum = s->momentum };
+		.momentum = s->momentum,
+		.number = s->number };
 
 	for (size_t i = 0; i < r->n; i++) {
 		const struct layer *l = &r->layers[i];
@@ -243,8 +245,9 @@ static void update(struct reference *r, const struct step *s, struct step_result
 			parts[step.n++] =
 				(struct optimiser_part){ l->weight_at, count, l->decay * s->l2 };
 	}
+	memcpy(step.state, r->kept, sizeof(step.state));
 	optimiser_run(
-		optimisers[OPTIMISER_SGD].plain, &step, 0, r->params, &ret->penalty, &ret->norm2);
+		optimisers[r->optimiser].plain, &step, 0, r->params, &ret->penalty, &ret->norm2);
 }
 
 static int one_step(struct reference *r, const struct batch *b, const struct step *s,

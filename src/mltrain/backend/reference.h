@@ -6,6 +6,7 @@
 #define MLT_BACKEND_REFERENCE_H
 
 #include "backend/backend.h"
+#include "optimiser/optimiser.h"
 
 /* One layer's place in the engine's block of memory. */
 struct place {
@@ -21,8 +22,9 @@ struct reference {
 	const struct layer *layers;
 	size_t n;
 	enum engine_use use;
-	size_t params; /* floats in each of the next three */
-	float *param, *velocity, *grad;
+	int optimiser;
+	size_t params; /* floats in each of the next blocks */
+	float *param, *grad, *kept[OPTIMISER_STATES_MAX];
 	size_t states;
 	float *state;
 	struct image_norm norm;

@@ -6,6 +6,7 @@
 #include "base/memory.h"
 #include "model/net_file.h"
 #include "model/recipe_file.h"
+#include "optimiser/optimiser.h"
 
 #include <jansson.h>
 #include <stdio.h>
@@ -187,7 +188,7 @@ static void print_recipe(const struct recipe *r)
 		printf("%u images for validation\n", r->validation);
 	printf("        rate %g, ", r->lr);
 	print_schedule(&r->schedule);
-	printf("; momentum %g, l2 %g\n", r->momentum, r->l2);
+	printf("; %s, momentum %g, l2 %g\n", optimisers[r->optimiser].name, r->momentum, r->l2);
 	if (augment_is_none(a))
 		return;
 	printf("        images shifted by up to %d pixels, %s, ", a->shift,

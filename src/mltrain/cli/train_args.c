@@ -5,6 +5,7 @@
 #include "base/memory.h"
 #include "cli/mltrain.h"
 #include "cli/recipe_arg.h"
+#include "optimiser/optimiser.h"
 #include "train/cpus.h"
 
 #include <errno.h>
@@ -14,7 +15,8 @@
 #include <unistd.h>
 
 enum {
-	KEY_LR = 256,
+	KEY_OPTIMISER = 256,
+	KEY_LR,
 	KEY_LR_DECAY,
 	KEY_LR_SCALE,
 	KEY_SCHEDULE,
@@ -106,6 +108,8 @@ static const struct argp_option options[] = { { NULL, 0, NULL, 0,
 	{ "verbose", 'v', NULL, 0, "tell the plan of memory too", 4 },
 
 	{ NULL, 0, NULL, 0, "The recipe, in place of the description's:", 5 },
+	{ "optimiser", KEY_OPTIMISER, "NAME", 0, "what updates the parameters: sgd or adam (sgd)",
+		5 },
 	{ "lr", KEY_LR, "X", 0, "learning rate (0.01)", 5 },
 	{ "lr-decay", KEY_LR_DECAY, "X", 0,
 		"factor of the rate from an epoch to the next (0.95): --schedule exponential,decay=X",
@@ -117,7 +121,7 @@ static const struct argp_option options[] = { { NULL, 0, NULL, 0,
 		"one-cycle,start=X,rise=X,final=X",
 		5 },
 	{ "warmup", KEY_WARMUP, "E", 0, "epochs in which the rate climbs from 0", 5 },
-	{ "momentum", KEY_MOMENTUM, "X", 0, "momentum (0.9)", 5 },
+	{ "momentum", KEY_MOMENTUM, "X", 0, "momentum, of adam beta1 (0.9)", 5 },
 	{ "l2", KEY_L2, "X", 0, "factor of the penalty on the dense layers' weights (5e-4)", 5 },
 	{ "dropout", KEY_DROPOUT, "X", 0, "share of units that every dropout layer drops (0.5)",
 		5 },
@@ -152,6 +156,15 @@ static void parse_every(struct argp_state *state, const char *arg, struct train_
 
 /* --- the table's cases ---------------------------------------------------------------------- */
 
+static int parse_optimiser(const char *arg, struct argp_state *state)
+{
+	const char *names[OPTIMISERS + 1] = { NULL };
+
+	for (size_t i = 0; i < OPTIMISERS; i++)
+		names[i] = optimisers[i].name;
+	return arg_word(state, "optimiser", arg, names);
+}
+
 static error_t parse_recipe(int key, char *arg, struct argp_state *state, struct train_args *a)
 {
 	struct recipe *r = &a->train.recipe;
@@ -181,6 +194,10 @@ static error_t parse_recipe(int key, char *arg, struct argp_state *state, struct
 	case KEY_WARMUP:
 		r->schedule.warmup = arg_number(state, "warmup", arg, 0, 1e6);
 		a->given |= GIVEN_WARMUP;
+		return 0;
+	case KEY_OPTIMISER:
+		r->optimiser = parse_optimiser(arg, state);
+		a->given |= GIVEN_OPTIMISER;
 		return 0;
 	case KEY_MOMENTUM:
 		r->momentum = arg_number(state, "momentum", arg, 0, 1);
@@ -460,6 +477,8 @@ int train_args_apply(const struct train_args *a, struct recipe *r, struct mlr_er
 		r->batch = said->batch;
 	if (a->given & GIVEN_LR)
 		r->lr = said->lr;
+	if (a->given & GIVEN_OPTIMISER)
+		r->optimiser = said->optimiser;
 	if (a->given & GIVEN_MOMENTUM)
 		r->momentum = said->momentum;
 	if (a->given & GIVEN_L2)

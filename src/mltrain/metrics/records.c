@@ -3,6 +3,7 @@
 #include "base/json.h"
 #include "config.h"
 #include "model/recipe_file.h"
+#include "optimiser/optimiser.h"
 
 #include <math.h>
 #include <time.h>
@@ -75,6 +76,7 @@ static void set_recipe(json_t *r, const struct train_state *s, const struct trai
 	json_object_set_new(r, "steps", integer(s->steps));
 	json_object_set_new(r, "steps_per_epoch", integer(s->epoch_steps));
 	json_object_set_new(r, "lr", real(o->recipe.lr));
+	json_object_set_new(r, "optimiser", text(optimisers[o->recipe.optimiser].name));
 	json_object_set_new(r, "momentum", real(o->recipe.momentum));
 	json_object_set_new(r, "l2", real(o->recipe.l2));
 	json_object_set_new(r, "recipe", recipe_json(&o->recipe));

@@ -16,25 +16,23 @@
 #include <unistd.h>
 
 /* The tensors that a layer may have, and the block that holds their floats. */
-enum block { BLOCK_PARAMS, BLOCK_STATES, BLOCK_VELOCITY, BLOCKS };
+enum block { BLOCK_PARAMS, BLOCK_STATES, BLOCK_KEPT, BLOCKS = BLOCK_KEPT + OPTIMISER_STATES_MAX };
 
 enum part {
 	PART_WEIGHT,
 	PART_BIAS,
 	PART_MEAN,
 	PART_VARIANCE,
-	PART_WEIGHT_VELOCITY,
-	PART_BIAS_VELOCITY,
-	PARTS
+	PART_KEPT, /* + 2 * n: the optimiser's nth block, of the weight; + 1: of the bias */
 };
 
-#define NAME_SIZE (LAYER_NAME_MAX + sizeof("velocity/.running_mean"))
+#define NAME_SIZE (LAYER_NAME_MAX + sizeof("exp_avg_sq/.running_mean"))
 
-int checkpoint_check_size(const struct net *net, struct mlr_error *err)
+int checkpoint_check_size(const struct net *net, int optimiser, struct mlr_error *err)
 {
 	const size_t most = (CHECKPOINT_MAX - SAFETENSORS_HEADER_MAX - 8) / sizeof(float);
 
-	if (2 * net->params + net->states <= most)
+	if ((size_t)(1 + optimiser_states(optimiser)) * net->params + net->states <= most)
 		return 0;
 	return mlr_fail(err, EFBIG,
 		"network '%s' has %zu parameters: its checkpoint would be larger than the %zu "
@@ -66,41 +64,39 @@ int checkpoint_probe(const char *path, struct mlr_error *err)
  * Describe one tensor of a layer, its name kept in name [NAME_SIZE]. A block that is NULL gives a
  * tensor that has a shape only. Returns 0 when the layer has no such tensor.
  */
-static int part_of(const struct layer *l, enum part part, float *const blocks[BLOCKS], char *name,
-	struct tensor *ret)
+static int part_of(const struct layer *l, int part, int optimiser, float *const blocks[BLOCKS],
+	char *name, struct tensor *ret)
 {
-	static const struct {
-		const char *before, *behind;
-		enum block block;
-	} parts[PARTS] = {
-		[PART_WEIGHT] = { "", "weight", BLOCK_PARAMS },
-		[PART_BIAS] = { "", "bias", BLOCK_PARAMS },
-		[PART_MEAN] = { "", "running_mean", BLOCK_STATES },
-		[PART_VARIANCE] = { "", "running_var", BLOCK_STATES },
-		[PART_WEIGHT_VELOCITY] = { "velocity/", "weight", BLOCK_VELOCITY },
-		[PART_BIAS_VELOCITY] = { "velocity/", "bias", BLOCK_VELOCITY },
-	};
-	float *block = blocks[parts[part].block];
-	int is_bias = part == PART_BIAS || part == PART_BIAS_VELOCITY;
-	int is_state = part == PART_MEAN || part == PART_VARIANCE;
+	static const char *const words[] = { "weight", "bias", "running_mean", "running_var" };
+	int is_kept = part >= PART_KEPT, nth = (part - PART_KEPT) / 2;
+	int kind = is_kept ? (part - PART_KEPT) % 2 : part;
+	int is_bias = kind == PART_BIAS, is_state = kind > PART_BIAS;
+	float *block = blocks[is_kept ? BLOCK_KEPT + nth : is_state ? BLOCK_STATES : BLOCK_PARAMS];
 	size_t count = is_state ? l->states / 2 : is_bias ? l->biases : l->weights;
-	size_t at = is_state ? l->state_at + (part == PART_VARIANCE ? count : 0)
+	size_t at = is_state ? l->state_at + (kind == PART_VARIANCE ? count : 0)
 		: is_bias    ? l->bias_at
 			     : l->weight_at;
 
 	if (!count)
 		return 0;
-	snprintf(name, NAME_SIZE, "%s%s.%s", parts[part].before, l->name, parts[part].behind);
+	snprintf(name, NAME_SIZE, "%s%s%s.%s", is_kept ? optimisers[optimiser].states[nth] : "",
+		is_kept ? "/" : "", l->name, words[kind]);
 	*ret = (struct tensor){ name,
 		is_state || is_bias ? shape1((int)count) : layer_weight_shape(l),
 		block ? block + at : NULL };
 	return 1;
 }
 
+/* How many parts a layer may have in a file. */
+static size_t parts_with(int states)
+{
+	return PART_KEPT + 2 * (size_t)states;
+}
+
 int checkpoint_write(const char *path, const struct checkpoint *c, struct mlr_error *err)
 {
-	float *const blocks[BLOCKS] = { c->params, c->states, c->velocity };
-	size_t parts = c->net->n * (c->velocity ? PARTS : PART_WEIGHT_VELOCITY);
+	float *blocks[BLOCKS] = { c->params, c->states };
+	size_t parts = c->net->n * parts_with(c->kept[0] ? optimiser_states(c->optimiser) : 0);
 	auto_free struct tensor *tensors = xcalloc(parts, sizeof(*tensors));
 	auto_free char *names = xcalloc(parts, NAME_SIZE), *buf = NULL;
 	auto_call(checkpoint_meta_done) struct checkpoint_meta meta = { 0 };
@@ -108,9 +104,10 @@ int checkpoint_write(const char *path, const struct checkpoint *c, struct mlr_er
 	size_t len;
 	int r;
 
+	memcpy(blocks + BLOCK_KEPT, c->kept, sizeof(c->kept));
 	for (size_t i = 0; i < parts; i++)
-		st.n += (size_t)part_of(&c->net->layers[i % c->net->n], (enum part)(i / c->net->n),
-			blocks, names + i * NAME_SIZE, &tensors[st.n]);
+		st.n += (size_t)part_of(&c->net->layers[i % c->net->n], (int)(i / c->net->n),
+			c->optimiser, blocks, names + i * NAME_SIZE, &tensors[st.n]);
 	checkpoint_meta_make(c, &meta);
 	st.meta = meta.entries;
 	st.metas = meta.n;
@@ -123,7 +120,7 @@ int checkpoint_write(const char *path, const struct checkpoint *c, struct mlr_er
 }
 
 /* Strangers' numbers are checked here, where a message can name the tensor. */
-static int check_numbers(const struct tensor *got, enum part part, struct mlr_error *err)
+static int check_numbers(const struct tensor *got, int part, struct mlr_error *err)
 {
 	for (size_t i = 0; i < shape_count(&got->shape); i++) {
 		float v;
@@ -136,8 +133,8 @@ static int check_numbers(const struct tensor *got, enum part part, struct mlr_er
 	return 0;
 }
 
-static int load_tensor(const struct safetensors *st, const struct tensor *want, enum part part,
-	struct mlr_error *err)
+static int load_tensor(
+	const struct safetensors *st, const struct tensor *want, int part, struct mlr_error *err)
 {
 	const struct tensor *got = safetensors_find(st, want->name);
 	char a[SHAPE_TEXT_MAX], b[SHAPE_TEXT_MAX];
@@ -154,18 +151,19 @@ static int load_tensor(const struct safetensors *st, const struct tensor *want, 
 }
 
 /* Copy every tensor into the blocks, or without blocks only check that they are there. */
-static int load_tensors(const struct safetensors *st, const struct net *net, int velocity,
+static int load_tensors(const struct safetensors *st, const struct checkpoint *c, int states,
 	float *const blocks[BLOCKS], struct mlr_error *err)
 {
-	size_t parts = velocity ? PARTS : PART_WEIGHT_VELOCITY, found = 0;
+	const struct net *net = c->net;
+	size_t parts = parts_with(states), found = 0;
 
 	for (size_t i = 0; i < net->n * parts; i++) {
-		enum part part = (enum part)(i / net->n);
+		int part = (int)(i / net->n);
 		char name[NAME_SIZE];
 		struct tensor t;
 		int r;
 
-		if (!part_of(&net->layers[i % net->n], part, blocks, name, &t))
+		if (!part_of(&net->layers[i % net->n], part, c->optimiser, blocks, name, &t))
 			continue;
 		r = load_tensor(st, &t, part, err);
 		if (r < 0)
@@ -183,27 +181,44 @@ static float *block_new(size_t floats)
 	return malloc((floats ? floats : 1) * sizeof(float));
 }
 
+/* The optimiser whose blocks the file has, and *states of them: 0 in a file without any. */
+static int find_optimiser(const struct safetensors *st, int *states)
+{
+	for (int which = 0; which < OPTIMISERS; which++) {
+		const char *word = optimisers[which].states[0];
+		size_t len = strlen(word);
+
+		for (size_t i = 0; i < st->n; i++)
+			if (strncmp(st->tensors[i].name, word, len) == 0 &&
+				st->tensors[i].name[len] == '/') {
+				*states = optimiser_states(which);
+				return which;
+			}
+	}
+	*states = 0;
+	return OPTIMISER_SGD;
+}
+
 static int load_blocks(const struct safetensors *st, struct checkpoint *c, struct mlr_error *err)
 {
-	float *none[BLOCKS] = { NULL }, *blocks[BLOCKS];
-	int velocity = 0, r;
+	float *none[BLOCKS] = { NULL }, *blocks[BLOCKS] = { NULL };
+	int states, has_all = 1, r;
 
-	for (size_t i = 0; i < st->n && !velocity; i++)
-		velocity = strncmp(st->tensors[i].name, "velocity/", strlen("velocity/")) == 0;
+	c->optimiser = find_optimiser(st, &states);
 	/* Checked first: only what the file really holds gets memory. */
-	r = load_tensors(st, c->net, velocity, none, err);
+	r = load_tensors(st, c, states, none, err);
 	if (r < 0)
 		return r;
-	c->params = block_new(c->net->params);
-	c->states = block_new(c->net->states);
-	c->velocity = velocity ? block_new(c->net->params) : NULL;
-	if (!c->params || !c->states || (velocity && !c->velocity))
+	blocks[BLOCK_PARAMS] = c->params = block_new(c->net->params);
+	blocks[BLOCK_STATES] = c->states = block_new(c->net->states);
+	for (int i = 0; i < states; i++) {
+		blocks[BLOCK_KEPT + i] = c->kept[i] = block_new(c->net->params);
+		has_all = has_all && c->kept[i];
+	}
+	if (!c->params || !c->states || !has_all)
 		return mlr_fail(err, ENOMEM, "%zu bytes of memory",
-			(2 * c->net->params + c->net->states) * sizeof(float));
-	blocks[BLOCK_PARAMS] = c->params;
-	blocks[BLOCK_STATES] = c->states;
-	blocks[BLOCK_VELOCITY] = c->velocity;
-	return load_tensors(st, c->net, velocity, blocks, err);
+			((size_t)(1 + states) * c->net->params + c->net->states) * sizeof(float));
+	return load_tensors(st, c, states, blocks, err);
 }
 
 int checkpoint_parse(const char *buf, size_t len, struct checkpoint *ret, struct mlr_error *err)
@@ -244,7 +259,8 @@ void checkpoint_done(struct checkpoint *c)
 	free(c->names);
 	net_free(&c->net);
 	free(c->params);
-	free(c->velocity);
+	for (int i = 0; i < OPTIMISER_STATES_MAX; i++)
+		free(c->kept[i]);
 	free(c->states);
 	free(c->backend);
 	free(c->data);

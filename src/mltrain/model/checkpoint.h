@@ -2,8 +2,9 @@
  * A checkpoint: a network's parameters as a safetensors file that other programs read too. Tensors
  * are called LAYER.weight and LAYER.bias and have PyTorch's shapes; a dense layer behind an image
  * reads it flattened channel by channel, as torch.flatten() does. Batch norm adds
- * LAYER.running_mean and LAYER.running_var. What training needs to go on is in tensors called
- * velocity/LAYER.weight …. What else is needed stands in the metadata, all as strings:
+ * LAYER.running_mean and LAYER.running_var. What the optimiser keeps is in tensors called
+ * velocity/LAYER.weight … (SGD), exp_avg/LAYER.weight … and exp_avg_sq/LAYER.weight … (Adam). What
+ * else is needed stands in the metadata, all as strings:
  *
  *   net       its description (net_file.h)
  *   norm      {"mean": [127.5], "scale": [255]}
@@ -23,6 +24,7 @@
 
 #include "base/error.h"
 #include "model/net.h"
+#include "optimiser/optimiser.h"
 #include "tensor/batch.h"
 #include "tensor/dtype.h"
 
@@ -32,9 +34,11 @@
 
 struct checkpoint {
 	struct net *net;
-	float *params;   /* [net->params] */
-	float *velocity; /* [net->params]; NULL: the file can't be gone on with */
-	float *states;   /* [net->states] */
+	float *params;                     /* [net->params] */
+	float *states;                     /* [net->states] */
+	int optimiser;                     /* optimiser/optimiser.h */
+	float *kept[OPTIMISER_STATES_MAX]; /* its blocks, each [net->params]; NULL: training can't
+					      go on from the file */
 	struct image_norm norm;
 	char **names; /* [net->classes], or NULL */
 	char *backend, *data, *version;
@@ -58,7 +62,7 @@ struct checkpoint {
 
 /* Can a network's checkpoint be read again, once it is written? Returns 0, or -EFBIG when it would
  * be larger than CHECKPOINT_MAX. */
-int checkpoint_check_size(const struct net *net, struct mlr_error *err);
+int checkpoint_check_size(const struct net *net, int optimiser, struct mlr_error *err);
 
 /*
  * Refuse now what checkpoint_write() would refuse after hours of training: path is a directory, or

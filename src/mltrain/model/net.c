@@ -2,6 +2,7 @@
 
 #include "base/cleanup.h"
 #include "base/memory.h"
+#include "optimiser/optimiser.h"
 #include "tensor/batch.h"
 #include "tensor/rng.h"
 
@@ -21,7 +22,6 @@
 #define NAME_LETTERS                                                                            \
 	"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-./" /* in files and on \
 										terminals */
-#define VELOCITY "velocity/" /* begins the names of other tensors in checkpoints */
 #define COUNT_LIMIT \
 	((size_t)1 << 30) /* elements of one activation of one image, or of one weight */
 
@@ -39,6 +39,19 @@ static int bad(const struct layer *l, size_t i, struct mlr_error *err, const cha
 	return mlr_fail(err, EINVAL, "layer %zu '%s': %s", i + 1, l->name, words);
 }
 
+/* Does it begin as the names of an optimiser's blocks in checkpoints do? */
+static int is_kept_name(const char *name)
+{
+	size_t len = strcspn(name, "/");
+
+	for (int which = 0; name[len] && which < OPTIMISERS; which++)
+		for (int k = 0; k < optimiser_states(which); k++)
+			if (strncmp(name, optimisers[which].states[k], len) == 0 &&
+				!optimisers[which].states[k][len])
+				return 1;
+	return 0;
+}
+
 static int check_name(const struct layer *layers, size_t i, struct mlr_error *err)
 {
 	const struct layer *l = &layers[i];
@@ -50,11 +63,11 @@ static int check_name(const struct layer *layers, size_t i, struct mlr_error *er
 		return mlr_fail(err, EINVAL,
 			"layer %zu: its name may hold letters, digits, '_', '-', '.' and '/' alone",
 			i + 1);
-	if (strncmp(l->name, VELOCITY, strlen(VELOCITY)) == 0)
+	if (is_kept_name(l->name))
 		return mlr_fail(err, EINVAL,
-			"layer %zu: its name begins with '" VELOCITY
-			"', as names of what checkpoints keep for training do",
-			i + 1);
+			"layer %zu: its name begins with '%.*s/', as names of what checkpoints "
+			"keep for training do",
+			i + 1, (int)strcspn(l->name, "/"), l->name);
 	if (strcmp(l->name, "input") == 0)
 		return bad(l, i, err, "the name is that of the images");
 	for (size_t j = 0; j < i; j++)

@@ -37,6 +37,7 @@ struct schedule {
 
 struct recipe {
 	int epochs, batch; /* batch: of all ranks together */
+	int optimiser;     /* optimiser/optimiser.h; SGD unless something is said */
 	double lr, momentum, l2;
 	struct schedule schedule;
 	struct augment_policy augment;

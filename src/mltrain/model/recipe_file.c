@@ -3,6 +3,7 @@
 #include "base/cleanup.h"
 #include "base/memory.h"
 #include "model/fields.h"
+#include "optimiser/optimiser.h"
 
 #include <errno.h>
 #include <string.h>
@@ -125,15 +126,29 @@ static int parse_numbers(const json_t *object, struct recipe *ret, struct mlr_er
 	return 0;
 }
 
+static int parse_optimiser(const json_t *object, struct recipe *ret, struct mlr_error *err)
+{
+	const char *names[OPTIMISERS];
+	size_t which = (size_t)ret->optimiser;
+	int r;
+
+	for (size_t i = 0; i < OPTIMISERS; i++)
+		names[i] = optimisers[i].name;
+	r = fields_word(object, "optimiser", names, OPTIMISERS, &which, err);
+	ret->optimiser = (int)which;
+	return r;
+}
+
 static int parse(const json_t *object, struct recipe *ret, struct mlr_error *err)
 {
-	static const char *const keys[] = { "epochs", "batch", "lr", "momentum", "l2", "schedule",
-		"augment", "validation" };
+	static const char *const keys[] = { "epochs", "batch", "optimiser", "lr", "momentum", "l2",
+		"schedule", "augment", "validation" };
 	const json_t *schedule = NULL, *augment = NULL;
 	int r;
 
 	if ((r = fields_known(object, keys, ARRAY_LEN(keys), "'train'", err)) < 0 ||
 		(r = parse_numbers(object, ret, err)) < 0 ||
+		(r = parse_optimiser(object, ret, err)) < 0 ||
 		(r = fields_object(object, "schedule", &schedule, err)) < 0 ||
 		(r = fields_object(object, "augment", &augment, err)) < 0)
 		return r;
@@ -183,6 +198,8 @@ json_t *recipe_json(const struct recipe *r)
 		"schedule", schedule_json(&r->schedule), "augment", "shift", r->augment.shift,
 		"flip", r->augment.flip, "cutout", r->augment.cut);
 
+	if (r->optimiser != OPTIMISER_SGD)
+		json_object_set_new(o, "optimiser", json_string(optimisers[r->optimiser].name));
 	if (r->validation != RECIPE_VALIDATION_UNSAID)
 		json_object_set_new(o, "validation", json_integer(r->validation));
 	return o;

@@ -1,8 +1,18 @@
 #include "optimiser/optimiser.h"
 
 const struct optimiser optimisers[OPTIMISERS] = {
-	[OPTIMISER_SGD] = { "sgd", 1, sgd_plain, sgd_wide },
+	[OPTIMISER_SGD] = { "sgd", { "velocity" }, sgd_plain, sgd_wide },
+	[OPTIMISER_ADAM] = { "adam", { "exp_avg", "exp_avg_sq" }, adam_plain, adam_wide },
 };
+
+int optimiser_states(int which)
+{
+	int n = 0;
+
+	while (optimisers[which].states[n])
+		n++;
+	return n;
+}
 
 void optimiser_run(optimiser_update update, const struct optimiser_step *s, size_t from, size_t to,
 	double *penalty, double *norm2)

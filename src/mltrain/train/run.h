@@ -6,6 +6,7 @@
 #define MLT_TRAIN_RUN_H
 
 #include "data/loader.h"
+#include "optimiser/optimiser.h"
 #include "train/train.h"
 
 struct run {
@@ -20,7 +21,7 @@ struct run {
 	int rank, ranks, rows;           /* rows: of a batch, on this rank */
 	char *digest;                    /* of the data set, owned */
 
-	float *params, *velocity, *states; /* for checkpoints, owned */
+	float *params, *states, *kept[OPTIMISER_STATES_MAX]; /* for checkpoints, owned */
 
 	uint32_t *order;         /* [train_images] of this epoch: places in the data set, owned */
 	struct augment *augment; /* [train_images] likewise, owned; NULL: no image is altered */

@@ -4,6 +4,7 @@
 #include "base/clock.h"
 #include "base/memory.h"
 #include "model/recipe_file.h"
+#include "optimiser/optimiser.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -37,8 +38,9 @@ static int read_engine(struct run *r, struct mlr_error *err)
 {
 	int e = engine_get(r->engine, ENGINE_PARAMS, r->params, err);
 
-	if (e == 0)
-		e = engine_get(r->engine, ENGINE_VELOCITY, r->velocity, err);
+	for (int i = 0; e == 0 && i < optimiser_states(r->o->recipe.optimiser); i++)
+		e = engine_get(
+			r->engine, (enum engine_block)(ENGINE_OPTIMISER + i), r->kept[i], err);
 	if (e == 0 && r->net->states)
 		e = engine_get(r->engine, ENGINE_STATES, r->states, err);
 	return e;
@@ -52,7 +54,7 @@ int run_save(struct run *r, const char *path, struct mlr_error *err)
 	auto_free char *text = json_dumps(recipe, JSON_COMPACT | JSON_REAL_PRECISION(17));
 	struct checkpoint c = { .net = (struct net *)r->net,
 		.params = r->params,
-		.velocity = r->velocity,
+		.optimiser = o->recipe.optimiser,
 		.states = r->states,
 		.norm = r->data->norm,
 		.names = class_names(r),
@@ -72,6 +74,7 @@ int run_save(struct run *r, const char *path, struct mlr_error *err)
 	double t = mlr_now();
 	int e = read_engine(r, err);
 
+	memcpy(c.kept, r->kept, sizeof(c.kept));
 	if (e == 0)
 		e = checkpoint_write(path, &c, err);
 	free_names(c.names, r->net->classes);
@@ -172,7 +175,7 @@ static int check_checkpoint(const struct run *r, const struct checkpoint *c, str
 	uint64_t epoch_steps = r->state.epoch_steps, done = (uint64_t)c->epochs_done;
 	int e;
 
-	if (!c->velocity) {
+	if (!c->kept[0]) {
 		mlr_fail(err, EINVAL,
 			"the checkpoint to go on from has no momentum: it is of mltrain's first form");
 		return mlr_hint(err, "start anew with another --checkpoint");
@@ -180,6 +183,11 @@ static int check_checkpoint(const struct run *r, const struct checkpoint *c, str
 	e = check_net(r->net, c->net, err);
 	if (e < 0)
 		return e;
+	if (c->optimiser != r->o->recipe.optimiser) {
+		mlr_fail(err, EINVAL, "--optimiser is %s, the checkpoint to go on from has %s",
+			optimisers[r->o->recipe.optimiser].name, optimisers[c->optimiser].name);
+		return mlr_hint(err, "start anew with another --checkpoint");
+	}
 	if (c->seed != r->o->seed)
 		return contradicts_number(err, "seed", r->o->seed, c->seed);
 	if (c->batch != r->o->recipe.batch)
@@ -203,8 +211,9 @@ int run_restore(struct run *r, struct mlr_error *err)
 
 	if (e == 0)
 		e = engine_set(r->engine, ENGINE_PARAMS, c->params, err);
-	if (e == 0)
-		e = engine_set(r->engine, ENGINE_VELOCITY, c->velocity, err);
+	for (int i = 0; e == 0 && i < optimiser_states(c->optimiser); i++)
+		e = engine_set(
+			r->engine, (enum engine_block)(ENGINE_OPTIMISER + i), c->kept[i], err);
 	if (e == 0 && r->net->states)
 		e = engine_set(r->engine, ENGINE_STATES, c->states, err);
 	if (e < 0)

@@ -6,6 +6,7 @@
 #include "base/memory.h"
 #include "model/net_file.h"
 #include "model/recipe_file.h"
+#include "optimiser/optimiser.h"
 #include "train/digest.h"
 
 #include <errno.h>
@@ -56,12 +57,18 @@ static int check(const struct run *r, struct mlr_error *err)
 			d->dir, d->height, d->width, AUGMENT_SIDE_MAX);
 		return mlr_hint(err, "--augment none leaves them as they are");
 	}
+	if (o->recipe.optimiser == OPTIMISER_ADAM && o->recipe.momentum >= 1)
+		return mlr_fail(err, EINVAL,
+			"momentum %g: adam, whose beta1 it is, needs one below 1",
+			o->recipe.momentum);
 	return net_check_batch(net, r->rows, err);
 }
 
 static int probe(const struct run *r, struct mlr_error *err)
 {
-	int e = r->o->checkpoint || r->o->best ? checkpoint_check_size(r->net, err) : 0;
+	int e = r->o->checkpoint || r->o->best
+		? checkpoint_check_size(r->net, r->o->recipe.optimiser, err)
+		: 0;
 
 	if (e == 0 && r->rank == 0 && r->o->checkpoint)
 		e = checkpoint_probe(r->o->checkpoint, err);
@@ -77,6 +84,7 @@ static int open_engine(struct run *r, struct mlr_error *err)
 		.dtype = r->o->dtype,
 		.use = ENGINE_TRAINS,
 		.deterministic = r->o->deterministic,
+		.optimiser = r->o->recipe.optimiser,
 		.norm = r->data->norm,
 		.exchange = r->exchange };
 	const struct backend *b = r->o->backend;
@@ -118,6 +126,7 @@ static int allocate(struct run *r, struct mlr_error *err)
 {
 	size_t params = r->net->params, images = r->state.train_images;
 	size_t states = r->net->states ? r->net->states : 1;
+	int kept = optimiser_states(r->o->recipe.optimiser), has_all = 0;
 
 	r->at_once = r->engine->steps_at_once > 0 ? r->engine->steps_at_once : 1;
 	if (r->exchange && !r->data->train.images)
@@ -127,7 +136,6 @@ static int allocate(struct run *r, struct mlr_error *err)
 	r->results = xcalloc((size_t)r->at_once, sizeof(*r->results));
 	r->sums = xcalloc(2 * (size_t)r->at_once + 8, sizeof(*r->sums));
 	r->params = malloc(params * sizeof(float));
-	r->velocity = calloc(params, sizeof(float));
 	r->states = malloc(states * sizeof(float));
 	r->order = calloc(images, sizeof(*r->order));
 	if (!augment_is_none(&r->o->recipe.augment)) {
@@ -136,9 +144,12 @@ static int allocate(struct run *r, struct mlr_error *err)
 			return mlr_fail(err, ENOMEM, "%zu bytes of memory for alterations",
 				images * sizeof(*r->augment));
 	}
-	if (!r->params || !r->velocity || !r->states || !r->order)
+	for (int i = 0; i < kept && (r->kept[i] = calloc(params, sizeof(float))); i++)
+		has_all = i + 1 == kept;
+	if (!r->params || !has_all || !r->states || !r->order)
 		return mlr_fail(err, ENOMEM, "%zu bytes of memory for parameters",
-			(2 * params + states) * sizeof(float) + images * sizeof(*r->order));
+			((size_t)(1 + kept) * params + states) * sizeof(float) +
+				images * sizeof(*r->order));
 	return 0;
 }
 
@@ -237,7 +248,8 @@ void run_done(struct run *r)
 	engine_close(&r->engine);
 	free(r->digest);
 	free(r->params);
-	free(r->velocity);
+	for (int i = 0; i < OPTIMISER_STATES_MAX; i++)
+		free(r->kept[i]);
 	free(r->states);
 	free(r->order);
 	free(r->augment);

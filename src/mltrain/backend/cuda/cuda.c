@@ -9,6 +9,7 @@
 #include "base/log.h"
 #include "base/memory.h"
 #include "config.h"
+#include "optimiser/optimiser.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -157,10 +158,15 @@ static int set_states(struct cuda *c, struct mlr_error *err)
 static int open_engine(const struct layer *layers, size_t n, const struct engine_config *config,
 	struct engine **ret, struct mlr_error *err)
 {
-	struct cuda *c = xcalloc(1, sizeof(*c));
+	struct cuda *c;
 	int r;
 
 	mlr_log_init("mltrain"); /* the plugin has a copy of base/log.c to itself */
+	if (config->use == ENGINE_TRAINS && config->optimiser != OPTIMISER_SGD) {
+		mlr_fail(err, ENOTSUP, "backend cuda has no optimiser but sgd");
+		return mlr_hint(err, "use --optimiser sgd, or --backend onednn");
+	}
+	c = xcalloc(1, sizeof(*c));
 	fill_in(c, layers, n, config);
 	r = start(c, err);
 	if (r == 0)

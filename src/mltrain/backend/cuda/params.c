@@ -90,7 +90,7 @@ static float *block_of(const struct cuda *c, enum engine_block which)
 	switch (which) {
 	case ENGINE_PARAMS:
 		return c->param;
-	case ENGINE_VELOCITY:
+	case ENGINE_OPTIMISER:
 		return c->velocity;
 	case ENGINE_GRADS:
 		return c->grad;
@@ -103,7 +103,7 @@ static float *block_of(const struct cuda *c, enum engine_block which)
 static int refuse(enum engine_block which, struct mlr_error *err)
 {
 	return mlr_fail(err, ENOTSUP, "backend cuda: an engine that predicts has no %s",
-		which == ENGINE_VELOCITY ? "velocities" : "gradients");
+		which == ENGINE_OPTIMISER ? "velocities" : "gradients");
 }
 
 int cuda_params_get(struct cuda *c, enum engine_block which, float *to, struct mlr_error *err)
