@@ -494,7 +494,8 @@ static int find_root(const struct exec_options *o, int lease, struct plan *p,
 
 	if (r == 0)
 		r = plan_root(o, lease, p, facts, err);
-	if (r != -ENOENT || always || !o->fetch)
+	/* A root that was found in part belongs to a damaged image: do not add its layers twice. */
+	if (r != -ENOENT || always || !o->fetch || p->lowers.n || p->squashfs)
 		return r;
 	r = fetch_image(o, err);
 	if (r != 0)
