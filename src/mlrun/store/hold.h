@@ -1,24 +1,24 @@
 /*
- * Holds: every process that changes the store says so by a file of its own, "holds/<name>", and
- * beats: it writes a counter into it every few seconds. Locks (store/lock.h) and works in progress
- * name the hold of their maker, and mean something as long as that hold is there and alive.
+ * Holds: every process that changes the store has a file, "holds/<name>", and writes a counter into
+ * it every few seconds, its heartbeat. Locks (store/lock.h) and work in progress name the hold of
+ * their maker, and count while that hold exists and is alive.
  *
- * flock(2) is not used: NFS and Lustre may grant it on each node for itself (localflock) or fail
- * it. Whether a process of this host lives is judged by /proc. Any other is judged by its beats, as
- * seen on the waiter's own clock, so that clocks need not agree; its hold is deleted when no beat
- * was seen for STORE_STALE_S seconds. A process that was suspended for so long finds its hold gone
- * before it publishes anything.
+ * flock(2) is not used: NFS and Lustre may grant it on each node separately (localflock) or fail
+ * it. /proc shows whether a process of this host lives. Others are judged by their heartbeats, as
+ * the waiter's own clock measures them, so that clocks need not agree; a hold without a heartbeat
+ * for STORE_STALE_S seconds is deleted. A process that was suspended for so long finds its hold
+ * gone before it publishes anything.
  *
- * Adders and removers keep out of each other's way as in Dekker's algorithm: each makes its own
- * file first and then looks for the other's, so at least one of them sees the other. Making a file
- * also refreshes what NFS has cached of the directory. An adder says what it counts on: everything,
- * then a remover waits for it; or certain digests, then the remover spares these and goes on.
- * Removers exclude each other by a token, a file that each renames to its own name and back; it is
- * never made anew, so that removing works on a file system without a free inode.
+ * Adders and removers avoid each other as in Dekker's algorithm: each makes its own file first and
+ * then looks for the other's, so at least one of them sees the other. Making a file also refreshes
+ * NFS's cache of the directory. An adder states what it relies on: everything, and a remover waits
+ * for it; or certain digests, and a remover spares these and goes on. Removers exclude each other
+ * by a token, a file that each renames to its own name and back. The token is never made anew, so
+ * that removing works on a file system without a free inode.
  *
- *   holds/a-<16 hex>.<process>   an adder: a line with the counter, then "*" or a digest (hex) a
- * line holds/r-<16 hex>.<process>   the remover: a line with the counter holds/token nobody is
- * removing
+ *   holds/a-<16 hex>.<process>   an adder: the counter, then "*" or digests (hex), each on a line
+ *   holds/r-<16 hex>.<process>   the remover: the counter
+ *   holds/token                  there while nobody removes
  */
 #ifndef MLR_STORE_HOLD_H
 #define MLR_STORE_HOLD_H
@@ -28,8 +28,8 @@
 #include "store/process.h"
 #include "store/store.h"
 
-/* Without a beat for so long a process of another host is taken for dead; $MLRUN_STALE_SECONDS
- * overrides. A holder beats twelve times as often. */
+/* A process of another host without a heartbeat for so long counts as dead; $MLRUN_STALE_SECONDS
+ * overrides this. A holder writes its counter twelve times as often. */
 #define STORE_STALE_S   60
 #define STORE_HOLD_NAME (STORE_PROCESS_NAME + 24)
 
@@ -38,25 +38,25 @@ struct store_hold;
 /* The seconds in force. */
 int store_stale_seconds(void);
 
-/* "a-<16 hex>.<process>", the name of the handle's own hold; store_hold() came before. */
+/* The name of the handle's own hold, "a-<16 hex>.<process>", after store_hold(). */
 const char *store_hold_name(const struct store *st);
 
-/* Has another process taken the handle for dead, as it had not beaten for so long? Looks. */
+/* Look whether another process considered the handle dead and deleted its hold. */
 int store_hold_is_lost(struct store *st);
 
-/* "this process was suspended …": -ESTALE. */
+/* Set the error "this process was suspended …". Returns -ESTALE. */
 int store_hold_lost(struct store *st, struct mlr_error *err);
 
 /* --- waiting for others --------------------------------------------------- */
 
 struct store_seen;
 
-/* What somebody who waits remembers. */
+/* What a waiting process remembers. */
 struct store_wait {
 	struct store *st;
 	const char *what; /* completes "waiting for process 12 on 'host', which is …" */
 	int waited_ms, nap_ms, told;
-	struct store_seen *seen; /* n of them: beats of other hosts */
+	struct store_seen *seen; /* n of them: heartbeats of other hosts */
 	size_t n;
 };
 
@@ -67,14 +67,14 @@ struct store_wait {
 
 void store_wait_done(struct store_wait *w);
 
-/* Does the process of this hold live? 1, or 0: then the hold is deleted. */
+/* Is the process of this hold alive? Returns 1, or 0 after deleting the hold. */
 int store_wait_alive(struct store_wait *w, const char *hold);
 
-/* The same for somebody who does not wait: 1 also for what cannot be judged at once. A hold of
- * another host that has not beaten for `seconds` by the file system's clock is dead. */
+/* The same without waiting: 1 also if that cannot be told at once. A hold of another host without a
+ * heartbeat for `seconds`, by the file system's clock, is dead. */
 int store_hold_alive(struct store *st, const char *hold, int seconds);
 
-/* Sleep a little before the next look; tells whom one waits for when it gets long. Returns 0 or
+/* Sleep a little before the next look; after a while, log what this process waits for. Returns 0 or
  * -ECANCELED. */
 int store_wait_nap(struct store_wait *w, const char *hold, struct mlr_error *err);
 
@@ -85,14 +85,14 @@ int store_wait_for_all(struct store *st, const char *what, struct mlr_error *err
 /* --- removers ------------------------------------------------------------- */
 
 /*
- * Be the only remover. Waits for another one, and for adders that count on everything.
+ * Become the only remover. Waits for another one, and for adders that rely on everything.
  *
- *   spare  gets the digests (hex) that adders at work count on
+ *   spare  gets the digests (hex) that adders at work rely on
  */
 int store_remover_begin(
 	struct store *st, struct strv *spare, struct store_hold **ret, struct mlr_error *err);
 
-/* Is it still the remover? Else somebody took it for dead: 0. */
+/* Is this still the remover? 0: another process considered it dead. */
 int store_remover_holds(const struct store_hold *h);
 
 /* NULL is fine. */

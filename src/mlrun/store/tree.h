@@ -1,7 +1,6 @@
 /*
- * Trees: unpacked layers and whole images, the latter also as one squashfs file. A tree is made
- * under tmp/ by one producer at a time and appears under its final name complete, synced, by one
- * rename.
+ * Trees: unpacked layers and whole images; images also as one squashfs file. One producer at a time
+ * makes a tree under tmp/; a rename publishes it, complete.
  */
 #ifndef MLR_STORE_TREE_H
 #define MLR_STORE_TREE_H
@@ -14,22 +13,23 @@
 enum store_tree_kind {
 	STORE_LAYER,  /* key: a layer's diff ID */
 	STORE_DIR,    /* key: an image's manifest digest */
-	STORE_COVER,  /* alike: directories to lie above the layers' (rootfs/stacking.h) */
-	STORE_SQUASH, /* alike, and the "tree" is a file, squash/<hex>.sqfs */
+	STORE_COVER,  /* likewise: directories to mount above the layers' (rootfs/stacking.h) */
+	STORE_SQUASH, /* likewise; the "tree" is a file, squash/<hex>.sqfs */
 };
 
 /* A tree being made; owned by the caller until published or dropped. */
 struct store_tree;
 
-/* Is the finished tree there? 1 or 0; one that the machine's going down cut short is not. */
+/* Does the finished tree exist? 1 or 0; a tree that a crash of the machine left incomplete does
+ * not. */
 int store_tree_exists(struct store *st, enum store_tree_kind kind, const char *key);
 
 /*
  * Become the producer of a tree.
  *
- * Waits while another live process is making the same one. Returns 0 and a tree to fill; 1 when the
- * tree is there (perhaps since just now) and *ret is untouched; or -errno. A producer that was
- * killed is noticed and what it left is removed.
+ * Waits while another live process makes the same tree, and removes what a killed one left. Returns
+ * 0 and a tree to fill; 1 if the tree exists, perhaps since just now, with *ret untouched; or
+ * -errno.
  */
 int store_tree_begin(struct store *st, enum store_tree_kind kind, const char *key,
 	struct store_tree **ret, struct mlr_error *err);
@@ -42,12 +42,12 @@ int store_tree_fd(const struct store_tree *t);
 int store_tree_note(
 	struct store_tree *t, const char *name, const void *buf, size_t len, struct mlr_error *err);
 
-/* The same to be written bit by bit: returns a descriptor for writing, the caller's. */
+/* The same, written piece by piece: returns a descriptor for writing, the caller's. */
 int store_tree_note_open(struct store_tree *t, const char *name, struct mlr_error *err);
 
 /*
- * Rename into place; frees t whatever the result. On disk it is after store_settle(), except on
- * file systems that several nodes may share: there it is synced first.
+ * Rename into place; frees t whatever the result. store_settle() syncs it later, except on file
+ * systems that several nodes may share: there it is synced first.
  */
 int store_tree_publish(struct store_tree *t, struct mlr_error *err);
 
@@ -59,8 +59,8 @@ int store_tree_open(
 	struct store *st, enum store_tree_kind kind, const char *key, struct mlr_error *err);
 
 /*
- * A tree that is there may be one of which the machine went down before it was on disk. Returns 0,
- * or -EUCLEAN with the way out.
+ * Check that a crash of the machine did not leave an existing tree incomplete. Returns 0, or
+ * -EUCLEAN with a hint.
  */
 int store_tree_check(
 	struct store *st, enum store_tree_kind kind, const char *key, struct mlr_error *err);
