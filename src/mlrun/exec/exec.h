@@ -1,5 +1,5 @@
 /*
- * exec: runs one command in one image and hands back its exit status - by becoming it.
+ * exec: makes a plan from options, image and caller. The caller of exec then becomes the command.
  */
 #ifndef MLR_EXEC_EXEC_H
 #define MLR_EXEC_EXEC_H
@@ -9,66 +9,66 @@
 #include "base/strv.h"
 #include "plan/plan.h"
 
-/* When an image is looked for in its registry. */
+/* When to look for an image in its registry. */
 enum exec_pull { EXEC_PULL_UNSET, EXEC_PULL_MISSING, EXEC_PULL_ALWAYS, EXEC_PULL_NEVER };
 
 /* --mpi: may ranks of one step on this node share a container? */
 enum exec_mpi { EXEC_MPI_UNSET, EXEC_MPI_AUTO, EXEC_MPI_NONE };
 
-/* A switch that the configuration may have set otherwise. */
+/* A switch that the configuration may set as well. */
 enum exec_switch { EXEC_UNSET, EXEC_NO, EXEC_YES };
 
-/* What the user asked for; zeroed is the default of everything, which the configuration's [exec]
- * section may change. Strings stay the caller's. */
+/* The user's options. Zero is every field's default, which the configuration's [exec] section may
+ * change. Strings stay the caller's. */
 struct exec_options {
 	const char *store; /* --store, or NULL */
 	const char *image;
-	char *const *command;   /* NULL-terminated; empty: the image's Cmd */
-	const char *entrypoint; /* NULL: the image's; "": none */
-	const char *workdir;    /* -w, or NULL */
-	struct strv volumes;    /* -v texts */
-	struct strv mounts;     /* --mount texts */
-	struct strv tmpfs;      /* --tmpfs texts, "DST[:OPTIONS]" */
-	struct strv devices;    /* --device texts, "/dev/x[:DST[:rwm]]" */
-	struct strv env;        /* -e texts, "K=V" or "K" */
-	struct strv env_files;  /* --env-file names */
-	struct strv unset_env;  /* --unset-env globs */
-	struct strv keep_fds;   /* --preserve-fd texts, "FD[,FD]..." */
-	struct strv cap_drop;   /* --cap-drop names, "ALL" */
-	struct strv ulimits;    /* --ulimit texts, "nofile=1024[:4096]" */
-	int preserve_fds;       /* --preserve-fds: that many from 3 on */
-	const char *user;       /* --user UID[:GID], or NULL */
-	const char *gpu;        /* --gpu: "auto", "all", "none", a list; NULL: nobody has said */
-	enum plan_origin gpu_origin; /* who has set it; PLAN_FROM_NOBODY: an option */
+	char *const *command;        /* NULL-terminated; empty: the image's Cmd */
+	const char *entrypoint;      /* NULL: the image's; "": none */
+	const char *workdir;         /* -w, or NULL */
+	struct strv volumes;         /* -v texts */
+	struct strv mounts;          /* --mount texts */
+	struct strv tmpfs;           /* --tmpfs texts, "DST[:OPTIONS]" */
+	struct strv devices;         /* --device texts, "/dev/x[:DST[:rwm]]" */
+	struct strv env;             /* -e texts, "K=V" or "K" */
+	struct strv env_files;       /* --env-file names */
+	struct strv unset_env;       /* --unset-env globs */
+	struct strv keep_fds;        /* --preserve-fd texts, "FD[,FD]..." */
+	struct strv cap_drop;        /* --cap-drop names, "ALL" */
+	struct strv ulimits;         /* --ulimit texts, "nofile=1024[:4096]" */
+	int preserve_fds;            /* --preserve-fds: that many from 3 on */
+	const char *user;            /* --user UID[:GID], or NULL */
+	const char *gpu;             /* --gpu: "auto", "all", "none", a list; NULL: not set */
+	enum plan_origin gpu_origin; /* where it comes from; PLAN_FROM_NOBODY: an option */
 	const char *hostname, *seccomp, *cpus, *memory; /* or NULL */
-	const char *write; /* --write: NULL no, "" a name of mlrun's choice, else the container's */
+	const char *
+		write; /* --write: NULL: no; "": named after the image; else the container's name */
 	const char *join_tag; /* --join-tag, or NULL */
 	pid_t join;           /* --join PID, or 0; image is NULL then */
 	enum exec_mpi mpi;
 	enum exec_pull pull;
 	enum exec_switch home;
 	enum plan_origin home_origin; /* likewise */
-	const struct config
-		*config; /* its [exec] volumes and variables are the container's; or NULL */
+	const struct config *config;  /* with the [exec] section's volumes and variables; or NULL */
 	int clearenv, read_only, fakeroot;
 	int pid, init, ipc,
 		no_network; /* namespaces of its own: --pid, --init, --ipc=private, --net=none */
-	/* Brings an image into the store: one that is missing, or any with EXEC_PULL_ALWAYS.
-	 * Returns 0 or an exit status, having told why. NULL: nothing is fetched. */
+	/* Brings an image into the store, if it is missing or with EXEC_PULL_ALWAYS. Returns 0, or
+	 * an exit status after printing the error. NULL: fetch nothing. */
 	int (*fetch)(const struct exec_options *o);
 };
 
 /*
- * Let the configuration and the environment variables MLRUN_GPU, MLRUN_HOME, MLRUN_MPI and
- * MLRUN_PULL say what no option has said. c stays the caller's and must outlive o. Returns 0, or
- * -EINVAL for a variable that is set to what it may not.
+ * Fill in options that are not set from the configuration and from the environment variables
+ * MLRUN_GPU, MLRUN_HOME, MLRUN_MPI and MLRUN_PULL. c stays the caller's and must outlive o. Returns
+ * 0, or -EINVAL for an invalid variable.
  */
 int exec_defaults(const struct config *c, struct exec_options *o, struct mlr_error *err);
 
 /*
- * Turn options, image, caller and defaults into a plan. Reads; changes nothing but, with lease set,
- * the store's record that this process uses the image. Options that are wrong whatever the image is
- * are told before it is fetched.
+ * Turn options, image, caller and defaults into a plan. Changes nothing but, with lease set, the
+ * store's record that this process uses the image, and what o->fetch does. Options that are wrong
+ * whatever the image are reported before it is fetched.
  *
  * Returns 0, a negative errno, or the exit status of a fetch that failed.
  */

@@ -1,10 +1,9 @@
 /*
- * plan: says what shall be true inside a container - root, mounts, devices, variables, ids. Data
- * only.
+ * plan: describes a container: root, mounts, devices, variables, ids. Data only.
  *
- * Everything that changes a container is an entry here, made by whoever wants it and made true in
- * one place (runtime). An entry carries its origin, so that `--explain` can tell where it came from
- * and a test can check it without starting anything.
+ * Everything that changes a container is an entry here. Any room may add one; only runtime acts on
+ * it. An entry carries its origin, so that `--explain` can print it and a test can check it without
+ * starting anything.
  */
 #ifndef MLR_PLAN_PLAN_H
 #define MLR_PLAN_PLAN_H
@@ -16,7 +15,7 @@
 #include <sys/resource.h>
 #include <sys/types.h>
 
-/* Who wants an entry. */
+/* Where an entry comes from. */
 enum plan_origin {
 	PLAN_FROM_NOBODY,
 	PLAN_FROM_DEFAULT, /* mlrun itself */
@@ -32,20 +31,18 @@ enum plan_origin {
 };
 
 enum plan_kind {
-	PLAN_BIND,    /* a host file or directory, with what is mounted below it */
+	PLAN_BIND,    /* a host file or directory, with the mounts below it */
 	PLAN_TMPFS,   /* an empty directory in memory, private to the container, mode 0755 */
-	PLAN_COPY,    /* a copy of a host file, put in the place of whatever the image has there */
-	PLAN_SYMLINK, /* source is the link's text; an existing thing stays */
+	PLAN_COPY,    /* a copy of a host file, in place of the image's file */
+	PLAN_SYMLINK, /* source is the link's text; what the image has there stays */
 	PLAN_DEVPTS,  /* pseudo-terminals of the container's own (devpts, newinstance) */
-	PLAN_OVERLAY, /* a host directory that can be written to in memory; the host's stays as it
-			 is */
+	PLAN_OVERLAY, /* a host directory that is written to in memory; the host's does not change
+		       */
 	PLAN_PROC,    /* procfs of the container's own PID namespace */
 	PLAN_SYSFS,   /* sysfs of the container's own network namespace */
 	PLAN_MQUEUE,  /* POSIX message queues of the container's own IPC namespace */
-	PLAN_FILE,    /* a file of mlrun's making, text, put in the place of whatever the image has
-			 there */
-	PLAN_SEAL, /* what an earlier entry mounted at the target, which has flags, can be written
-		      to no more */
+	PLAN_FILE,    /* a file with this text, in place of the image's file */
+	PLAN_SEAL,    /* make an earlier entry's mount at the target read-only; it has flags */
 };
 
 enum plan_flag {
@@ -53,19 +50,19 @@ enum plan_flag {
 	PLAN_NOSUID = 1 << 1,
 	PLAN_NODEV = 1 << 2,
 	PLAN_NOEXEC = 1 << 3,
-	PLAN_OPTIONAL = 1 << 4, /* a source that is not there is no failure, nor is a place that
-				 * cannot be made, as the root is read-only (runtime/underlay.h) or
-				 * behind a link of an image of another user's */
-	PLAN_REPLACE = 1 << 5,  /* PLAN_SYMLINK: in the place of whatever the image has there but a
-				   directory */
+	PLAN_OPTIONAL = 1 << 4, /* no error if the source is missing, or if the target cannot be
+				 * made: the root is read-only (runtime/underlay.h), or the target
+				 * lies behind a link of another user's image */
+	PLAN_REPLACE =
+		1 << 5, /* PLAN_SYMLINK: replace what the image has there, but no directory */
 };
 
 struct plan_mount {
 	enum plan_kind kind;
-	char *source;  /* absolute host path; a symlink's text; NULL where the kernel makes it */
+	char *source;  /* absolute host path; a symlink's text; NULL if the kernel makes it */
 	char *target;  /* absolute path inside, resolved there as if / were the image */
-	char *options; /* PLAN_TMPFS: "size=1g,mode=1777", tmpfs(5)'s words: it is a tmpfs of its
-			  own then, and a directory of the scratch when NULL; else NULL */
+	char *options; /* PLAN_TMPFS: a tmpfs of its own, by tmpfs(5)'s options,
+			  "size=1g,mode=1777"; NULL: a directory of the scratch. Else NULL */
 	char *text;    /* PLAN_FILE: its bytes, text_size of them; else NULL */
 	size_t text_size;
 	unsigned flags;
@@ -74,31 +71,31 @@ struct plan_mount {
 
 struct plan_env {
 	char *key, *value;
-	unsigned hash; /* of the key, which is found by it */
+	unsigned hash; /* of the key */
 	enum plan_origin origin;
-	char *shadowed; /* the value that this one took the place of, or NULL */
+	char *shadowed; /* the value that this one replaced, or NULL */
 	enum plan_origin shadowed_by;
 };
 
-/* Who the command is inside. Names are for /etc/passwd and /etc/group. */
+/* The command's user inside. Names are for /etc/passwd and /etc/group. */
 struct plan_identity {
 	uid_t uid, host_uid; /* inner id and the caller's own */
 	gid_t gid, host_gid;
 	char *name, *group, *home, *shell;
 };
 
-/* What writing to the root does. */
+/* What happens to files written to the root. */
 enum plan_root {
-	PLAN_ROOT_MEMORY,    /* goes to memory and is forgotten */
-	PLAN_ROOT_READ_ONLY, /* fails: EROFS */
-	PLAN_ROOT_KEPT,      /* goes to plan.kept, a named container's directory in the store */
+	PLAN_ROOT_MEMORY,    /* they stay in memory and are lost at the end */
+	PLAN_ROOT_READ_ONLY, /* writing fails: EROFS */
+	PLAN_ROOT_KEPT,      /* they go to plan.kept, a named container's directory in the store */
 };
 
-/* Namespaces beside user and mount, which every container has. */
+/* Namespaces besides user and mount, which every container has. */
 enum plan_namespace {
 	PLAN_NS_PID = 1 << 0,
 	PLAN_NS_IPC = 1 << 1,
-	PLAN_NS_NET = 1 << 2, /* loopback alone, and it is up */
+	PLAN_NS_NET = 1 << 2, /* with loopback only, which is up */
 	PLAN_NS_UTS = 1 << 3,
 };
 
@@ -108,22 +105,22 @@ struct plan_limit {
 	rlim_t soft, hard;
 };
 
-/* A shared library that the plan brings in and that the linker shall find (ld.so(8)). */
+/* A mounted shared library that the dynamic linker must find (ld.so(8)). */
 struct plan_library {
 	char *name; /* what programs ask for, its DT_SONAME or another link's name: "libcuda.so.1"
 		     */
-	char *path; /* where that is inside: "/usr/local/nvidia/lib64/libcuda.so.1" */
+	char *path; /* inside: "/usr/local/nvidia/lib64/libcuda.so.1" */
 	int bits;   /* 64 or 32 */
 	enum plan_origin origin;
 };
 
-/* A directory of the image's that its trees show with another mode than it is meant to have. */
+/* A directory of the image that needs another mode than its tree has. */
 struct plan_open {
 	char *path; /* absolute; "/" for the root */
 	mode_t mode;
 };
 
-/* A decision and its reason, told by --explain and --verbose. */
+/* A decision and its reason, for --explain and --verbose. */
 struct plan_remark {
 	char *text; /* a sentence */
 	enum plan_origin origin;
@@ -133,131 +130,130 @@ struct plan {
 	struct strv lowers; /* host directories of the root, topmost first, absolute */
 	struct plan_open *open;
 	size_t n_open;
-	char *squashfs; /* a host file that is the root instead, served by FUSE, absolute; NULL */
-	char *as_trees; /* "keep the image as a tree of files: …", a hint where FUSE fails; NULL */
-	char *root_choice; /* what the root was chosen from, for people; may be NULL */
+	char *squashfs; /* or the absolute path of the root's squashfs file, served by FUSE; else
+			   NULL */
+	char *as_trees; /* a hint if FUSE fails, "keep the image as a tree of files: …"; or NULL */
+	char *root_choice; /* the formats to choose the root from, for people; or NULL */
 	enum plan_root root;
 	char *kept; /* PLAN_ROOT_KEPT: a host directory with "upper" and "work", absolute */
 	struct plan_identity id;
-	struct plan_mount *mounts; /* made true in this order */
+	struct plan_mount *mounts; /* in the order of mounting */
 	size_t n_mounts;
 	struct plan_env *env;
 	size_t n_env;
-	struct strv dropped; /* names of caller's variables that were left out */
+	struct strv dropped; /* names of the caller's variables that were left out */
 	struct strv argv;
 	enum plan_origin argv_origin;
-	char *workdir; /* absolute, inside; made when it is not there */
+	char *workdir; /* absolute, inside; made if it does not exist */
 	enum plan_origin workdir_origin;
 	int *keep_fds; /* descriptors above 2 that the command inherits */
 	size_t n_keep_fds;
 	unsigned namespaces;   /* enum plan_namespace */
-	int init;              /* the PID namespace's first process is one of ours, which reaps */
+	int init;              /* mlrun is the PID namespace's first process, and reaps */
 	char *hostname;        /* with PLAN_NS_UTS; else NULL */
-	char *seccomp;         /* file of an OCI seccomp profile, to be obeyed beside ours; NULL */
-	uint64_t caps_dropped; /* bit n: capability n is not left to a fake root */
+	char *seccomp;         /* file of an OCI seccomp profile to add to mlrun's; or NULL */
+	uint64_t caps_dropped; /* bit n: a fake root lacks capability n */
 	struct plan_limit *limits;
 	size_t n_limits;
-	unsigned cpus; /* a cgroup's share of the processors' time, hundredths of one; 0: no cgroup
-			*/
-	uint64_t memory; /* a cgroup's memory, bytes; 0: no cgroup */
-	char *share;     /* processes of this user on this node that give the same word are in one
-			  * container, the first one's; NULL: a container of its own */
-	pid_t join;      /* enter this process's container as it is; 0: no. Then root and mounts are
-			  * not looked at. */
-	char *platform;  /* the image's "linux/amd64", for messages; may be NULL */
-	char *image;     /* its name, for messages */
-	char *image_user; /* the image's User, which is not obeyed; may be NULL */
+	unsigned cpus;   /* a cgroup's limit of CPU time, hundredths of a CPU; 0: no cgroup */
+	uint64_t memory; /* a cgroup's limit of memory, bytes; 0: no cgroup */
+	char *share;     /* this user's processes on this node with the same word share a container,
+			  * the first one's; NULL: a container of its own */
+	pid_t join; /* enter this process's container as it is, ignoring root and mounts; or 0 */
+	char *platform;   /* the image's "linux/amd64", for messages; may be NULL */
+	char *image;      /* its name, for messages */
+	char *image_user; /* the image's User, which mlrun ignores; may be NULL */
 	struct plan_library *libraries;
 	size_t n_libraries;
 	struct plan_remark *remarks;
 	size_t n_remarks;
-	struct strv notes; /* what was asked for and is not so: told before the command starts */
+	struct strv notes; /* requests that could not be met: printed before the command starts */
 };
 
 void plan_init(struct plan *p);
 void plan_done(struct plan *p);
 
-/* Add an entry; strings are copied. A target is cleaned; it must be
- * absolute and not "/". */
+/* Add an entry. Copies the strings and cleans the target, which must be absolute and not "/". */
 int plan_mount_add(struct plan *p, enum plan_kind kind, const char *source, const char *target,
 	unsigned flags, enum plan_origin origin, struct mlr_error *err);
 
-/* Add a PLAN_FILE of these bytes, which are copied. Else as plan_mount_add(). */
+/* Add a PLAN_FILE with a copy of these bytes. Otherwise like plan_mount_add(). */
 int plan_file_add(struct plan *p, const char *text, size_t size, const char *target,
 	enum plan_origin origin, struct mlr_error *err);
 
-/* Sort the entries from number first on: a directory is mounted before what lies in it, in whatever
- * order they were asked for, as Docker does; else their order stays. */
+/* Sort the entries from number first on, so that a directory is mounted before what lies in it, as
+ * Docker does. Other entries keep their order. */
 void plan_mounts_sort(struct plan *p, size_t first);
 
-/* Move all entries of one plan behind those of another. */
+/* Append all entries of one plan to those of another. */
 void plan_mounts_move(struct plan *from, struct plan *to);
 
-/* Does an entry of this kind hide what the image and earlier entries have below its target? */
+/* Does an entry of this kind hide what is below its target? */
 int plan_kind_covers(enum plan_kind kind);
 
-/* Let the linker find a library; a later one of the same name and bits wins. Strings are copied. */
+/* Have the linker find a library; a later one of the same name and bits wins. Copies the strings.
+ */
 void plan_library_add(
 	struct plan *p, const char *name, const char *path, int bits, enum plan_origin origin);
 
-/* Let the entries from this one on stand before all others: what lies in the image's own
- * directories is put there while no link of the image can lead to a directory of the host's. */
+/* Move the entries from this one on before all others: targets in the image's own directories are
+ * made while no link of the image can lead to a directory of the host. */
 void plan_mounts_first(struct plan *p, size_t from);
 
 /*
- * The same for those from first on that lie in the image's own directories, below none of the
- * earlier ones: a link of the image's leads to no directory of the host's then, in which places to
- * mount on would be made.
+ * The same, only for those entries from first on whose targets lie in the image's own directories,
+ * below no earlier target: then no link of the image makes mlrun create a mount point in a host
+ * directory.
  */
 void plan_mounts_into_image(struct plan *p, size_t first);
 
-/* Give a directory of the image's this mode in the container. The path is copied. */
+/* Give a directory of the image this mode in the container. Copies the path. */
 void plan_open_add(struct plan *p, const char *path, mode_t mode);
 
-/* The mode that a directory shall have: mode, unless an entry says otherwise. */
+/* The mode of a directory in the container: mode, unless an entry changes it. */
 mode_t plan_open_mode(const struct plan *p, const char *path, mode_t mode);
 
-/* Tell a decision. */
+/* Record a decision. */
 void plan_remark_add(struct plan *p, enum plan_origin origin, const char *fmt, ...)
 	__attribute__((format(printf, 3, 4)));
 
-/* Let the command inherit a descriptor; one that is named twice is one. */
+/* Have the command inherit a descriptor. Adding it twice is fine. */
 void plan_keep_fd(struct plan *p, int fd);
 
 /* "default", "user" and so on; NULL for PLAN_FROM_NOBODY. */
 const char *plan_origin_name(enum plan_origin origin);
 
-/* Is it an option or a setting, which nothing found on the machine overrules? */
+/* Is it an option or a setting, which takes precedence over what the machine has? */
 int plan_origin_is_asked(enum plan_origin origin);
 
 /* "bind", "tmpfs" and so on. */
 const char *plan_kind_name(enum plan_kind kind);
 
-/* Limits as users type them, setrlimit(2)'s in small letters, by the alphabet; the last entry has
- * no name. */
+/* Limits as users type them, setrlimit(2)'s in lower case, in alphabetical order; the last entry
+ * has no name. */
 struct plan_limit_word {
 	const char *name;
 	int resource;
 };
 extern const struct plan_limit_word plan_limit_words[];
 
-/* "nofile" of RLIMIT_NOFILE; NULL of one that has no name here. */
+/* "nofile" for RLIMIT_NOFILE; NULL for an unnamed one. */
 const char *plan_limit_name(int resource);
 
 /* Set a limit; a later one of the same resource wins. */
 void plan_limit_set(struct plan *p, int resource, rlim_t soft, rlim_t hard);
 
-/* Set a variable; what it takes the place of is remembered. */
+/* Set a variable; the plan keeps the value that it replaces. */
 void plan_env_set(struct plan *p, const char *key, const char *value, enum plan_origin origin);
 void plan_env_unset(struct plan *p, const char *key);
 const char *plan_env_get(const struct plan *p, const char *key);
-/* Who has set it; PLAN_FROM_NOBODY for what is not set. */
+/* The origin of its value; PLAN_FROM_NOBODY if it is not set. */
 enum plan_origin plan_env_origin(const struct plan *p, const char *key);
 
 /* "KEY=VALUE" strings for execve(2). */
 void plan_env_list(const struct plan *p, struct strv *ret);
 
-/* Would this absolute path show the host's files inside: does its topmost mount bring them? */
+/* Does this absolute path show the host's files inside: is its topmost mount one of the host's? */
 int plan_covers(const struct plan *p, const char *path);
 
 #endif
