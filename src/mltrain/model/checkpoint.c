@@ -186,9 +186,9 @@ static int find_optimiser(const struct safetensors *st, int *states)
 {
 	for (int which = 0; which < OPTIMISERS; which++) {
 		const char *word = optimisers[which].states[0];
-		size_t len = strlen(word);
+		size_t len = word ? strlen(word) : 0;
 
-		for (size_t i = 0; i < st->n; i++)
+		for (size_t i = 0; word && i < st->n; i++)
 			if (strncmp(st->tensors[i].name, word, len) == 0 &&
 				st->tensors[i].name[len] == '/') {
 				*states = optimiser_states(which);
