@@ -20,6 +20,14 @@ load common
 	assert_equal "$stderr" ''
 }
 
+@test "quickstart: a clone that was configured in place is told before any package is installed" {
+	mkdir clone
+	cp "$top_srcdir/quickstart" clone
+	touch clone/config.status
+	run -1 clone/quickstart demo
+	assert_output "quickstart: the clone itself was configured, so no directory below it can be; run 'make distclean' in it first"
+}
+
 # --- packages, on a machine that has none: the programs that would look and install write down what they are told
 
 # bare_machine: a copy of quickstart that can build nothing, and recorders before everything in PATH.
