@@ -59,10 +59,10 @@ bench() { mltrain bench --seconds 0.01 --threads 1 "$@"; }
 }
 
 @test "mltrain bench --only: one of the two uses" {
-	bench --net lenet-5 --dtype f32 --batch 2,4 --only predict --json >it.json
+	bench --net lenet-5 --backend reference --dtype f32 --batch 2,4 --only predict --json >it.json
 	run -0 jq -c '[.rows[] | [.use, .batch]]' it.json
 	assert_output '[["predict",2],["predict",4]]'
-	bench --net lenet-5 --dtype f32 --batch 2 --only train --json >it.json
+	bench --net lenet-5 --backend reference --dtype f32 --batch 2 --only train --json >it.json
 	run -0 jq -c '[.rows[] | [.use, .batch]]' it.json
 	assert_output '[["train",2]]'
 	run -2 bench --only testing

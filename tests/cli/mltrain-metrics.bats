@@ -12,7 +12,7 @@ setup() {
 }
 
 train() {
-    $mltrain train --threads 1 --data "$SMALL" --validation 100 "$@"
+    $mltrain train --threads 1 --data "$SMALL" --net "$SMALL/tiny.json" --validation 100 "$@"
 }
 
 @test "metrics: --log-format=tf prints the tutorial's lines every 100 steps, and nothing else" {
@@ -57,7 +57,7 @@ Validation error: [0-9]+\.[0-9]%\|Test error: [0-9]+\.[0-9]%$"
 
 @test "metrics: the load is sampled, of the process and of the node" {
     needs_data
-    train -q --epochs 4 --load-every 0.2 --log run.jsonl > out
+    train -q --net reference --epochs 2 --load-every 0.2 --log run.jsonl > out
     jq -s -e '[.[] | select(.event == "load")] | length >= 3 and
         all(.rss_bytes > 20000000 and .cpu_node_percent >= 0 and .cpu_node_percent <= 100 and .gpus == []) and
         all(.cpu_process_percent >= 0 and .cpu_process_percent < 900) and any(.cpu_process_percent > 5)' run.jsonl
@@ -120,7 +120,7 @@ terminal() {
 @test "metrics: TensorBoard reads every scalar at its step, and the hyper-parameters" {
     needs_data
     python=$("$top_srcdir/tests/cli/python-env" tensorboard 2>&1) || skip "$python"
-    train -q --epochs 2 --tensorboard events --log run.jsonl --load-every 0.2 > out
+    train -q --net reference --epochs 1 --tensorboard events --log run.jsonl --load-every 0.2 > out
     [ "$(ls events | wc -l)" = 1 ]
     $python - <<-'END'
 	import json, math

@@ -109,7 +109,7 @@ needs_browser() {
 
 @test "report: a log that mltrain has just written has all of its curves" {
     [ -e /usr/share/datasets/fashion-mnist ] || skip "Debian's package dataset-fashion-mnist is not installed"
-    $mltrain train -q --data fashion-mnist --steps 6 --log-every 1 --load-every 0.1 --log run.jsonl
+    $mltrain train -q --data fashion-mnist --validation 100 --net mnist-fast --steps 6 --log-every 1 --load-every 0.1 --log run.jsonl
     $mltrain report run.jsonl
     [ "$(jq -s '[.[] | select(.event == "load")] | length > 0' run.jsonl)" = true ]
     for id in loss error lr rate cpu memory; do

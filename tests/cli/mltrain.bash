@@ -13,7 +13,8 @@ cut_idx() {
     } > "$SMALL/$1"
 }
 
-# Set $mltrain, and make $SMALL: 1200 images to train with and 300 to test.
+# Set $mltrain, and make $SMALL: 1200 images to train with, 300 to test, and tiny.json, a net for tests to which
+# any net will do, a thousandth of the reference net's work.
 mltrain_setup() {
     export mltrain="$top_builddir/bin/mltrain" SMALL="$BATS_FILE_TMPDIR/small"
     [ -e "$data" ] || return 0
@@ -22,6 +23,11 @@ mltrain_setup() {
     cut_idx train-labels-idx1-ubyte 8 1 1200
     cut_idx t10k-images-idx3-ubyte 16 784 300
     cut_idx t10k-labels-idx1-ubyte 8 1 300
+    cat > "$SMALL/tiny.json" <<-'END'
+	{"layers": [{"kind": "maxpool", "size": 4}, {"kind": "dense", "outputs": "classes"}],
+	 "train": {"epochs": 10, "batch": 64, "lr": 0.01, "momentum": 0.9, "l2": 0,
+	           "schedule": {"kind": "exponential", "decay": 0.95}}}
+	END
 }
 
 needs_data() {
