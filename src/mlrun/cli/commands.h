@@ -1,5 +1,7 @@
 /*
- * Commands, a row each: found by their names, listed by --help.
+ * Commands, a row each: found by their names, listed by --help. A new command is a cmd_*.c, a row
+ * in mlrun.c and a manual page. One that needs libcurl or libarchive has a row in mlrun-pull.c as
+ * well, which mlrun becomes (the row's program).
  */
 #ifndef MLR_CLI_COMMANDS_H
 #define MLR_CLI_COMMANDS_H

@@ -1,8 +1,9 @@
 /*
  * The vendors of GPUs, a row each: what tells one's from another's wherever all are served. A new
  * vendor is a word of enum gpu_vendor (machine.h), a row in vendor.c and a folder beside nvidia/
- * and amd/ with the functions that the row names. CUDA's own rules (capabilities, requirements,
- * MIG, forward compatibility, CDI files) are NVIDIA's alone.
+ * and amd/ with the functions that the row names. How a job's variables name its GPUs is in
+ * choice/allocation.c. CUDA's own rules (capabilities, requirements, MIG, forward compatibility, CDI
+ * files) are NVIDIA's alone.
  */
 #ifndef MLR_GPU_VENDOR_H
 #define MLR_GPU_VENDOR_H

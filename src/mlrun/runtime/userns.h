@@ -12,7 +12,7 @@ int userns_enter(const struct plan_identity *id, struct mlr_error *err);
 /* The same, in an existing user namespace that the process has entered (runtime/share.h). */
 int userns_enter_shared(struct mlr_error *err);
 
-/* Translate enum plan_namespace bits into clone(2)'s flags. */
+/* Translate enum plan_namespace bits into clone(2)'s flags. A new namespace is a line here. */
 int userns_clone_flags(unsigned namespaces);
 
 /* Then enter the plan's other namespaces and set the hostname and loopback. A PID namespace takes

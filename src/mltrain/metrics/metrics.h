@@ -4,7 +4,8 @@
  * lines (tflog.h), JSON lines (jsonl.h) and TensorBoard's files (tfevents.h). load.h samples the
  * machine's load.
  *
- * `struct metrics` is a run's set of sinks. Only the rank that prints has one.
+ * `struct metrics` is a run's set of sinks; metrics.c calls each, so a new one is a file and its
+ * lines there. report/ makes pages of finished or growing logs. Only the rank that prints has one.
  */
 #ifndef MLT_METRICS_METRICS_H
 #define MLT_METRICS_METRICS_H

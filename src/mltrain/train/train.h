@@ -2,9 +2,9 @@
  * Training, from initial weights or from where a checkpoint stands, to a tested network.
  *
  * The first training images are kept for validation, the rest is shuffled anew every epoch and cut
- * into batches, of which a last one that is not full is left out of that epoch; SGD with momentum
- * at the recipe's rate. A run is repeatable: the same seed, options, backend, ranks and number of
- * threads give the same losses, in one go or resumed.
+ * into batches, of which a last one that is not full is left out of that epoch; the optimiser and
+ * its rate are the recipe's. A run is repeatable: the same seed, options, backend, ranks and number
+ * of threads give the same losses, in one go or resumed.
  *
  * With several ranks (options.dist) every rank calls train_run() alike. Each computes its rows of
  * every batch, and its part of every evaluation; rank 0 alone writes files and calls back. A signal
