@@ -109,7 +109,7 @@ one_file() {
 @test "gpu cdi: a machine without GPUs says so, and writes nothing" {
 	driver_tree none
 	run -125 mlrun gpu cdi -o out.json
-	assert_output --partial "there is no GPU of NVIDIA's here that you may open"
+	assert_output --partial "no NVIDIA GPU that you may open"
 	[ ! -e out.json ]
 }
 
@@ -131,7 +131,7 @@ nvidia.com/gpu=all"
 	assert_equal "$stderr" ""
 	nvidia_file >"$cdi/nvidia.yaml"
 	run -0 --separate-stderr mlrun gpu cdi -o "$cdi/nvidia.json"
-	[[ $stderr == *"warning: 'nvidia.com/gpu=all': '/etc/cdi/nvidia.json' and '/etc/cdi/nvidia.yaml' both tell of it: one of them has to go"* ]]
+	[[ $stderr == *"warning: 'nvidia.com/gpu=all': '/etc/cdi/nvidia.json' and '/etc/cdi/nvidia.yaml' both describe it: remove one of them"* ]]
 }
 
 # as_root MLRUN-ARGUMENT...: in a root that is this user's, who is root there, with mlrun in /opt/bin
@@ -173,7 +173,7 @@ as_root() {
 	run -0 --separate-stderr mlrun gpu cdi --list
 	assert_line nvidia.com/gpu=all
 	[[ $stderr == *"'/etc/cdi/broken.yaml': line "* ]]
-	[[ $stderr == *"'/etc/cdi/empty.json': cdiVersion: it is missing"* ]]
+	[[ $stderr == *"'/etc/cdi/empty.json': cdiVersion: missing"* ]]
 	[[ $stderr != *ignored* ]]
 	run -0 --separate-stderr mlrun gpu cdi --list --json
 	assert_equal "$(jq -c '[(.devices | length), (.problems | length)]' <<<"$output")" '[3,2]'
@@ -181,10 +181,10 @@ as_root() {
 	printf '%s: 1' "$(head -c 900 /dev/zero | tr '\0' x)" >"$cdi/broken.yaml"
 	seq -f "$cdi/%04.0f.json" 1000 | xargs touch
 	run -125 --separate-stderr mlrun exec --device nvidia.com/gpu=all "$image" true
-	[[ $stderr == *"it may be in a file that is wrong: '/etc/cdi/0001.json': there is nothing in it"* ]]
+	[[ $stderr == *"it may be in this invalid file: '/etc/cdi/0001.json': it is empty"* ]]
 	run -0 --separate-stderr mlrun gpu cdi --list
 	assert_output ""
-	[[ $stderr == *"'/etc/cdi': there are more than 1000 files, and the others are not read"* ]]
+	[[ $stderr == *"'/etc/cdi': more than 1000 files: ignored the rest"* ]]
 	rm "$cdi"/0[5-9]*.json
 	run -0 --separate-stderr mlrun gpu cdi --list
 	[[ $stderr == *"'/etc/cdi/broken.yaml': unknown key 'xxx"*"x'"* ]]
@@ -394,7 +394,7 @@ libnvidia-ml.so.535.104.05"
 	# One that is wrong is told, though another has the device.
 	echo '{}' >"$MLRUN_GPU_ROOT/var/run/cdi/z.json"
 	run -0 mlrun exec --explain --device test.com/thing=a "$image" true
-	assert_output --partial "a file that is wrong is left out: '/var/run/cdi/z.json': cdiVersion: it is missing"
+	assert_output --partial "ignored an invalid file: '/var/run/cdi/z.json': cdiVersion: missing"
 	rm "$MLRUN_GPU_ROOT/var/run/cdi/z.json"
 	run -0 mlrun exec --device test.com/thing=a "$image" sh -c 'echo $FROM'
 	assert_output etc
@@ -404,17 +404,17 @@ libnvidia-ml.so.535.104.05"
 	one_file '"env":["FROM=1"]' >"$cdi/a.json"
 	one_file '"env":["FROM=2"]' >"$cdi/b.json"
 	run -125 mlrun exec --device test.com/thing=a "$image" true
-	assert_output --partial "'/etc/cdi/a.json' and '/etc/cdi/b.json' both tell of it"
+	assert_output --partial "'/etc/cdi/a.json' and '/etc/cdi/b.json' both describe it"
 	run -0 --separate-stderr mlrun gpu cdi --list
 	assert_output ""
-	[[ $stderr == *"'test.com/thing=a': '/etc/cdi/a.json' and '/etc/cdi/b.json' both tell of it" ]]
+	[[ $stderr == *"'test.com/thing=a': '/etc/cdi/a.json' and '/etc/cdi/b.json' both describe it" ]]
 }
 
 @test "exec --device: a file that is wrong is named when the device may be in it, and else not" {
 	nvidia_file | sed 's/deviceNodes/devicenods/' >"$cdi/nvidia.yaml"
 	one_file '"env":["A=1"]' >"$cdi/a.json"
 	run -125 mlrun exec --device nvidia.com/gpu=0 "$image" true
-	assert_output --partial "it may be in a file that is wrong: '/etc/cdi/nvidia.yaml': devices: [0]: '0': containerEdits: unknown key 'devicenods'"
+	assert_output --partial "it may be in this invalid file: '/etc/cdi/nvidia.yaml': devices: [0]: '0': containerEdits: unknown key 'devicenods'"
 	run -0 mlrun exec --device test.com/thing=a "$image" sh -c 'echo $A'
 	assert_output 1
 }
@@ -428,7 +428,7 @@ libnvidia-ml.so.535.104.05"
 	[ ! -e ran ]
 	one_file '"hooks":[{"hookName":"createContainer","path":"/usr/bin/nvidia-ctk","args":["nvidia-ctk","hook","update-ldcache","--what","x"]}]' >"$cdi/a.json"
 	run -125 mlrun exec --device test.com/thing=a "$image" true
-	assert_output --partial "the hook update-ldcache has '--what', which mlrun does not know"
+	assert_output --partial "hook update-ldcache: unknown option '--what'"
 	# By the older name, and chmod, which does nothing.
 	one_file '"hooks":[{"hookName":"createContainer","path":"/usr/bin/nvidia-ctk","args":["nvidia-ctk","--debug","hook","create-symlinks","--link=a::/etc/b"]},
 		{"hookName":"createContainer","path":"/opt/nvidia-cdi-hook","args":["x","chmod","--mode","755","--path","/dev"]}]' >"$cdi/a.json"
@@ -448,7 +448,7 @@ libnvidia-ml.so.535.104.05"
 	assert_output --partial "file system of type 'overlay'"
 	one_file '"mounts":[{"hostPath":"/etc","containerPath":"/x","options":["rbind","frobnicate"]}]' >"$cdi/a.json"
 	run -125 mlrun exec --device test.com/thing=a "$image" true
-	assert_output --partial "the mount option 'frobnicate' is not known"
+	assert_output --partial "unknown mount option 'frobnicate'"
 	one_file '"env":["A=1"],"additionalGids":[4242]' >"$cdi/a.json"
 	run -0 mlrun exec --explain --device test.com/thing=a "$image" true
 	assert_output --partial "wants group 4242"
@@ -558,7 +558,7 @@ on_machine() {
 	assert_output test.com/thing=a
 	[[ $stderr == *"pipe.json': not a regular file"* ]]
 	[[ $stderr == *"large.yaml': it is larger than 4 MiB"* ]]
-	[[ $stderr == *"laughs.yaml': line 6: more values than a CDI file can have"* ]]
+	[[ $stderr == *"laughs.yaml': line 6: too many values"* ]]
 }
 
 # The state and the bundle that a runtime gives its hooks; the container's root is $1.

@@ -12,10 +12,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Edits of one call, in their order: a file's own before those of its first device. */
+/* The edits of one call in their order: a file's own before those of its first device. */
 struct step {
 	const struct cdi_edits *edits;
-	char *what; /* whose they are, for people */
+	char *what; /* names their owner in messages */
 };
 
 struct steps {
@@ -95,8 +95,7 @@ int cdi_check(const struct strv *names, struct mlr_error *err)
 	return find_steps(&d, names, &steps, err);
 }
 
-/* Links come first, which the linker's cache is to know of; what the image has that is newer,
- * last. */
+/* Links come first, because the linker's cache lists them; the image's newer libraries last. */
 static int hook_turn(const struct cdi_hook *h)
 {
 	if (strv_has(&h->args, "create-symlinks") || strv_has(&h->args, "create-soname-symlinks"))
@@ -167,14 +166,15 @@ static void drop_number(
 		value[strspn(value, "0123456789,. ")] || !has_some(names, vendor) ||
 		has_all(names, vendor))
 		return;
-	plan_remark_add(p, PLAN_FROM_CDI, "%s=%s is left out: its numbers count the machine's GPUs",
+	plan_remark_add(p, PLAN_FROM_CDI, "ignored %s=%s: its numbers count the machine's GPUs",
 		variable, value);
 	plan_env_unset(p, variable);
 }
 
 /*
- * A job's numbers count the machine's GPUs, and programs inside count those that are there: with
- * some of them, numbers would lead to others or to none. Uuids stay, and what the user has set.
+ * A job's numbers count the machine's GPUs, but programs inside count those of the container: with
+ * some of the GPUs, a number would select a wrong one or none. UUIDs stay, and what the user has
+ * set.
  */
 static void drop_numbers(const struct strv *names, struct plan *p)
 {
@@ -216,13 +216,13 @@ int cdi_plan(const struct strv *names, const struct gpu_image *image, struct pla
 	for (size_t i = 0; i < steps.n; i++)
 		plan_remark_add(p, PLAN_FROM_CDI, "edits of %s", steps.v[i].what);
 	for (size_t i = 0; i < d.n_problems; i++)
-		plan_remark_add(p, PLAN_FROM_CDI, "a file that is wrong is left out: %s",
-			d.problems[i].text);
+		plan_remark_add(
+			p, PLAN_FROM_CDI, "ignored an invalid file: %s", d.problems[i].text);
 	drop_numbers(names, p);
 	return plan_steps(&job, &steps);
 }
 
-/* Files that tell of the same tell of many: one of them will do. */
+/* Two files with one name in common usually share many: report the first. */
 static void add_twice(const struct cdi_dir *d, const struct strv *twice, struct strv *problems)
 {
 	const struct cdi_spec *spec;

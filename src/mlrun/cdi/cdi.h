@@ -1,7 +1,7 @@
 /*
- * Container Device Interface: devices that a vendor's file describes
- * (github.com/cncf-tags/container-device-interface, SPEC.md 1.1.0). Files: /etc/cdi and
- * /var/run/cdi, *.json and *.yaml; hostile input.
+ * Container Device Interface: adds devices that a vendor's file describes to a plan
+ * (github.com/cncf-tags/container-device-interface, SPEC.md 1.1.0). The files are *.json and *.yaml
+ * in /etc/cdi and /var/run/cdi; they are not trusted.
  */
 #ifndef MLR_CDI_CDI_H
 #define MLR_CDI_CDI_H
@@ -12,54 +12,48 @@
 
 #include <jansson.h>
 
-struct gpu_machine;
-
-/* Is it a qualified name, "nvidia.com/gpu=0"? */
+/* Is text a qualified name, "nvidia.com/gpu=0"? */
 int cdi_is_name(const char *text);
 
-/* Does such a name stand for GPUs, so that --gpu need bring none: of class "gpu", or any of
- * nvidia.com's? */
+/* Does the name select GPUs, so that --gpu need not add any: class "gpu", or vendor nvidia.com? */
 int cdi_is_gpu(const char *name);
 
-/* Are there such devices, and can a user's container have what their files say? Returns as
- * cdi_plan(), which looks at nodes and mounts as well. */
+/* Check that the devices exist and that a user's container can have their edits. Returns like
+ * cdi_plan(), which checks nodes and mounts too. */
 int cdi_check(const struct strv *names, struct mlr_error *err);
 
 /*
- * Add devices' edits, and once those of each file that has one: variables, nodes (bound from the
- * host's), mounts, and what NVIDIA's known hooks would do (hook.h). Nothing is executed.
- * Entries' origin is "cdi". To be called when the plan has its default mounts and its environment,
- * and before the user's own mounts; a variable that the user, his or the site's configuration has
- * set stays.
+ * Add the edits of devices, and those of each file involved once: variables, nodes (bound from the
+ * host), mounts, and the effect of NVIDIA's known hooks (hook.h). Nothing is executed. Call it
+ * after the plan has its default mounts and its environment, and before the user's own mounts.
+ * Variables set by the user or by a configuration file stay.
  *
- * Where they are some of a vendor's GPUs, the caller's CUDA_VISIBLE_DEVICES and its kin with
- * numbers go.
+ * If only some of a vendor's GPUs are selected, CUDA_VISIBLE_DEVICES and its kin are removed where
+ * the caller's environment sets them to numbers.
  *
- *   names  "vendor/class=device"; "=all" is a name like others; each of them once or more
- *   image  NULL: it cannot be looked into, and CUDA's forward compatibility is not asked for
+ *   names  "vendor/class=device"; "=all" has no special meaning; repetitions are harmless
+ *   image  NULL: the image cannot be read, and CUDA's forward compatibility is not considered
  *
- * Returns 0; -ENODEV for a device that no file has, naming those that are there; -EPROTO for a file
- * that is wrong, naming where; -EEXIST for a device in two files; -ENOENT for a file or node that
- * the machine lacks; -EACCES when the user may open none of a device's nodes; -ENOTSUP for what an
- * ordinary user's container cannot have (other hooks, netDevices, …). The plan is to be thrown away
- * then.
+ * Returns 0; -ENODEV for a device that no file describes, naming those that exist; -EPROTO for an
+ * invalid file, naming the place; -EEXIST for a device in two files; -ENOENT for a file or node
+ * that the machine lacks; -EACCES when the user may open none of a device's nodes; -ENOTSUP for
+ * what an ordinary user's container cannot have (other hooks, netDevices, …). After a failure,
+ * discard the plan.
  */
 int cdi_plan(const struct strv *names, const struct gpu_image *image, struct plan *p,
 	struct mlr_error *err);
 
-/* All qualified names, sorted. Files that are wrong, and two that have the same, are named in
- * problems. */
+/* List all qualified names, sorted. problems describes invalid files and ambiguous names. */
 void cdi_list(struct strv *ret, struct strv *problems);
 
 /*
- * This machine as a CDI specification of kind "nvidia.com/gpu", with a device a GPU and MIG part
- * and "all", of the lowest version that has what it says; under Windows (WSL) with "all" alone.
+ * Describe this machine as a CDI specification of kind "nvidia.com/gpu", with a device for each GPU
+ * and MIG part, and "all"; under Windows (WSL), only "all". Its version is the lowest that has all
+ * the fields used.
  *
- *   hook  mlrun's own path: runtimes run `mlrun gpu hook`, which makes links and the linker's cache
- * inside
+ *   hook  path of mlrun: runtimes run `mlrun gpu hook` inside, for links and the linker's cache
  *
- * Returns -ENODEV on a machine that has no GPU of NVIDIA's which can be opened; -ENOTSUP on one
- * that is refused.
+ * Returns -ENODEV without an NVIDIA GPU that can be opened; -ENOTSUP on an unsupported machine.
  */
 int cdi_spec(const struct gpu_machine *m, const char *hook, json_t **ret, struct mlr_error *err);
 

@@ -11,9 +11,9 @@
 #include <string.h>
 
 #define MAX_FILES 1000 /* in one directory */
-#define MAX_WORDS 300  /* bytes of what is wrong in one */
+#define MAX_WORDS 300  /* bytes of one problem's text */
 
-/* By their priority, the least first (SPEC.md leaves it to pkg/cdi, spec-dirs_unix.go). */
+/* By priority, the lowest first (SPEC.md leaves it to pkg/cdi, spec-dirs_unix.go). */
 static const char *const dirs[] = { "/etc/cdi", "/var/run/cdi" };
 
 void cdi_dir_done(struct cdi_dir *d)
@@ -29,8 +29,7 @@ void cdi_dir_done(struct cdi_dir *d)
 	*d = (struct cdi_dir)GPU_CDI_DIR_INIT;
 }
 
-/* "kind" and what is behind it, in whatever form: for a file that is wrong, only to know whether it
- * matters. */
+/* Find the word behind "kind" in an invalid file, to tell whether the file matters. */
 static char *guess_kind(const char *text)
 {
 	const char *at = text ? strstr(text, "kind") : NULL;
@@ -44,7 +43,7 @@ static char *guess_kind(const char *text)
 	return cdi_is_kind(at, n) ? xstrndup(at, n) : NULL;
 }
 
-/* What a file has in the place of a name may be long, and the file's own is to be seen. */
+/* A quoted value may be long: cut the text, never the file's name. */
 static void add_problem(struct cdi_dir *d, const char *file, const char *text, const char *bytes)
 {
 	size_t len = strlen(text);
@@ -113,9 +112,8 @@ static void read_dir(struct cdi_dir *ret, const struct gpu_dir *root, int priori
 		if (!is_spec_name(names.v[i]))
 			continue;
 		if (files++ == MAX_FILES) {
-			auto_free char *text = xasprintf(
-				"there are more than %d files, and the others are not read",
-				MAX_FILES);
+			auto_free char *text =
+				xasprintf("more than %d files: ignored the rest", MAX_FILES);
 
 			add_problem(ret, dir, text, NULL);
 			return;
@@ -151,7 +149,7 @@ struct place {
 	int priority;
 };
 
-/* By name; of one name the place that counts first. */
+/* By name, then the highest priority first. */
 static int by_name(const void *a, const void *b)
 {
 	const struct place *x = a, *y = b;
@@ -177,7 +175,7 @@ void cdi_dir_names(const struct cdi_dir *d, struct strv *ret, struct strv *twice
 	for (size_t i = 0, next; i < n; i = next) {
 		for (next = i + 1; next < n && strcmp(v[next].name, v[i].name) == 0;)
 			next++;
-		/* Two in one directory: neither can be had. */
+		/* Two in one directory are ambiguous. */
 		if (next == i + 1 || v[i + 1].priority < v[i].priority)
 			strv_add(ret, v[i].name);
 		else if (twice)
@@ -188,7 +186,7 @@ void cdi_dir_names(const struct cdi_dir *d, struct strv *ret, struct strv *twice
 	free(v);
 }
 
-/* What there is in place of a device that is not: others of its kind, else all; else what to do. */
+/* Fail for a missing device; hint at others of its kind, else at all, else at what to do. */
 static int not_there(const struct cdi_dir *d, const char *name, struct mlr_error *err)
 {
 	size_t kind = strcspn(name, "=") + 1;
@@ -199,7 +197,7 @@ static int not_there(const struct cdi_dir *d, const char *name, struct mlr_error
 		if (!d->problems[i].kind ||
 			(strlen(d->problems[i].kind) == kind - 1 &&
 				strncmp(d->problems[i].kind, name, kind - 1) == 0))
-			return mlr_fail(err, EPROTO, "it may be in a file that is wrong: %s",
+			return mlr_fail(err, EPROTO, "it may be in this invalid file: %s",
 				d->problems[i].text);
 	cdi_dir_names(d, &all, NULL);
 	for (int same = 1; same >= 0 && told.n == 0; same--)
@@ -234,7 +232,7 @@ int cdi_dir_find(const struct cdi_dir *d, const char *name, const struct cdi_spe
 		return err ? not_there(d, name, err) : -ENODEV;
 	if (other)
 		return mlr_fail(
-			err, EEXIST, "'%s' and '%s' both tell of it", other->file, found->file);
+			err, EEXIST, "'%s' and '%s' both describe it", other->file, found->file);
 	*spec = found;
 	*device = which;
 	return 0;

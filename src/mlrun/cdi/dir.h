@@ -1,5 +1,4 @@
-/* The CDI files of a machine: /etc/cdi, then /var/run/cdi, whose devices are before those of the
- * same name. */
+/* The CDI files of a machine. A device in /var/run/cdi hides one of the same name in /etc/cdi. */
 #ifndef MLR_CDI_DIR_H
 #define MLR_CDI_DIR_H
 
@@ -8,7 +7,7 @@
 /* A file that could not be read. */
 struct cdi_problem {
 	char *text; /* "'/etc/cdi/x.yaml': line 3: …" */
-	char *kind; /* what its text says of its kind, found as well as it can be; NULL: nothing */
+	char *kind; /* a guess from its text; NULL: unknown */
 };
 
 struct cdi_dir {
@@ -25,23 +24,20 @@ struct cdi_dir {
 
 void cdi_dir_done(struct cdi_dir *d);
 
-/* Read all of them, below gpu_root(), in one directory the first 1000. Directories that are not
- * there are empty; a file that is wrong is a problem and stops no other. */
+/* Read all files below gpu_root(), at most 1000 in a directory. A missing directory is an empty
+ * one. An invalid file becomes a problem; the others are read. */
 void cdi_dir_read(struct cdi_dir *ret);
 
 /*
- * Find a device.
+ * Find the device "vendor/class=device" and its file.
  *
- *   name  "vendor/class=device"
- *
- * Returns 0 and both; -ENODEV when no file has it, naming those that do have some; -EEXIST when two
- * files of one directory have it, naming both; -EPROTO when it may be in a file that is wrong.
+ * Returns 0; -ENODEV when no file has it, naming devices that exist; -EEXIST when two files of one
+ * directory have it, naming both; -EPROTO when it may be in an invalid file.
  */
 int cdi_dir_find(const struct cdi_dir *d, const char *name, const struct cdi_spec **spec,
 	const struct cdi_device **device, struct mlr_error *err);
 
-/* All names that can be found, sorted; in twice, which may be NULL, those that two files of one
- * directory have. */
+/* List all names that can be found, sorted. twice, which may be NULL, gets the ambiguous ones. */
 void cdi_dir_names(const struct cdi_dir *d, struct strv *ret, struct strv *twice);
 
 #endif

@@ -32,11 +32,11 @@ int cdi_edits_check(const struct cdi_edits *e, struct mlr_error *err)
 {
 	if (e->net_devices.n)
 		return mlr_fail(err, ENOTSUP,
-			"it moves the network device '%s' into the container, which only root can",
+			"only root can move the network device '%s' into a container",
 			e->net_devices.v[0]);
 	if (e->has_rdt)
-		return mlr_fail(err, ENOTSUP,
-			"it sets intelRdt, shares of caches and memory, which only root can");
+		return mlr_fail(
+			err, ENOTSUP, "only root can set intelRdt, shares of caches and memory");
 	for (size_t i = 0; i < e->n_hooks; i++) {
 		int r = cdi_hook_check(&e->hooks[i], err);
 
@@ -57,21 +57,21 @@ static void set_variable(struct cdi_job *job, const char *text)
 		return;
 	if (plan_origin_is_asked(origin)) {
 		plan_remark_add(job->p, PLAN_FROM_CDI,
-			"%s stays as it was set: the file's '%s' is left out", key, text);
+			"%s keeps the value set before: ignored the file's '%s'", key, text);
 		return;
 	}
 	plan_env_set(job->p, key, value, PLAN_FROM_CDI);
 }
 
-/* A host's file below gpu_root(), whose links are followed there, as a path of this machine; NULL:
- * it is not there. */
+/* The path on this machine of a file below gpu_root(), where its links are followed; NULL when
+ * missing. */
 static char *host_path(const struct cdi_job *job, const char *path, struct stat *st)
 {
 	auto_free char *inside = *path == '/' ? gpu_dir_resolve(&job->root, path, st) : NULL;
 
 	if (!inside)
 		return NULL;
-	/* As the file has it, where nothing has to be put before it. */
+	/* Without a root to prepend, keep the CDI file's spelling. */
 	return *job->root_path ? xasprintf("%s%s", job->root_path, inside) : xstrdup(path);
 }
 
@@ -81,7 +81,7 @@ static int not_there(struct cdi_job *job, const char *path)
 		return mlr_fail(job->err, EPROTO, "'%s' is not an absolute path", path);
 	mlr_fail(job->err, ENOENT, "'%s' is not on this machine", path);
 	return mlr_hint(job->err,
-		"a file of an earlier driver may be left: `mlrun gpu cdi` or the vendor's tool writes a new one");
+		"the file may describe an earlier driver: `mlrun gpu cdi` or the vendor's tool writes a new one");
 }
 
 static int check_numbers(
@@ -90,8 +90,8 @@ static int check_numbers(
 	unsigned major = major(st->st_rdev), minor = minor(st->st_rdev);
 	int64_t want_minor = n->minor < 0 ? 0 : n->minor;
 
-	/* Both 0 is nothing said, as in pkg/cdi, container-edits_unix.go; one alone leaves 0 for
-	 * the other. */
+	/* 0:0 means unset, as in pkg/cdi, container-edits_unix.go; a missing one of the two is 0.
+	 */
 	if (n->major <= 0 && want_minor == 0)
 		return 0;
 	if ((n->major < 0 ? 0 : n->major) == (int64_t)major && want_minor == (int64_t)minor)
@@ -102,7 +102,7 @@ static int check_numbers(
 		"drivers may get other numbers at each boot: `mlrun gpu cdi` or the vendor's tool writes a new file");
 }
 
-/* In a tree any device may stand for a node, and a regular file (root.h). */
+/* In a fake tree any character device or regular file may stand for a node (root.h). */
 static int check_node(
 	struct cdi_job *job, const struct cdi_node *n, const char *path, const struct stat *st)
 {
@@ -127,7 +127,7 @@ static int check_node(
 	return S_ISFIFO(st->st_mode) ? 0 : check_numbers(job, n, path, st);
 }
 
-/* What the file wants of a node and what is the host's to say. */
+/* Remark on a mode, owner or permissions that the node does not have on the host. */
 static void remark_node(
 	struct cdi_job *job, const struct cdi_node *n, const char *path, const struct stat *st)
 {
@@ -146,7 +146,7 @@ static void remark_node(
 			path, n->permissions);
 }
 
-/* Why the user may not open it, to free(). */
+/* Explain why the user may not open a node. The caller frees the text. */
 static char *why_not(const char *path, const struct stat *st, int code)
 {
 	const struct gpu_node n = { .path = (char *)path,
@@ -160,7 +160,7 @@ static char *why_not(const char *path, const struct stat *st, int code)
 	return gpu_node_why(&n);
 }
 
-/* Returns the errno value with which opening would fail, or 0. */
+/* The errno value with which opening would fail, or 0. */
 static int access_error(const char *source)
 {
 	if (access(source, R_OK | W_OK) == 0)
@@ -191,14 +191,14 @@ static int add_node(struct cdi_job *job, const struct cdi_node *n, int *code, st
 	return plan_mount_add(job->p, PLAN_BIND, source, n->path, 0, PLAN_FROM_CDI, job->err);
 }
 
-/* A GPU of NVIDIA's itself, beside which a device may have nodes of its graphics. */
+/* Is it an NVIDIA GPU itself, not a node of its graphics? */
 static int is_gpu(const char *path)
 {
 	return strncmp(path, "/dev/nvidia", 11) == 0 && path[11] >= '0' && path[11] <= '9';
 }
 
-/* A device none of whose nodes can be opened is none; of several some may be for others, as a
- * display's. */
+/* A device is unusable if none of its nodes can be opened. Some may be closed: a display's, for
+ * example. */
 static int add_nodes(struct cdi_job *job, const struct cdi_edits *e)
 {
 	size_t n[2] = { 0, 0 }, closed[2] = { 0, 0 };
@@ -224,8 +224,8 @@ static int add_nodes(struct cdi_job *job, const struct cdi_edits *e)
 	return mlr_fail(job->err, EACCES, "%s", why);
 }
 
-/* Options of mount(8), as flags; how mounts spread is not a container's to say, which sees none of
- * the host's later ones. */
+/* Options of mount(8) as flags. Propagation options have no effect: a container never sees the
+ * host's later mounts. */
 static const struct {
 	const char *word;
 	unsigned set, clear;
@@ -269,7 +269,7 @@ static int is_tmpfs_option(const char *word)
 	return 0;
 }
 
-/* ret: what is tmpfs's own, joined by commas. */
+/* ret: the options of tmpfs itself, joined by commas. */
 static int read_options(
 	struct cdi_job *job, const struct cdi_mount *m, int is_tmpfs, unsigned *flags, char **ret)
 {
@@ -288,8 +288,7 @@ static int read_options(
 			free(*ret);
 			*ret = more;
 		} else {
-			return mlr_fail(
-				job->err, ENOTSUP, "the mount option '%s' is not known", word);
+			return mlr_fail(job->err, ENOTSUP, "unknown mount option '%s'", word);
 		}
 	}
 	return 0;

@@ -18,19 +18,19 @@
 #define PROC_DIR "/proc/driver/nvidia"
 #define PROFILE  "/etc/nvidia/nvidia-application-profiles-rc.d/10-container.conf"
 
-/* A hook's name and the options that it may have, all of them with a value. */
+/* A hook's name and its options; each takes a value. */
 struct known {
 	const char *name;
 	const char *options[5];
 	int (*plan)(struct cdi_job *job, const struct known *k, const struct cdi_hook *h);
 };
 
-/* The number of the argument that names the hook; 0: it is none of those that are known. */
+/* The index of the argument that names the hook; 0: an unknown program. */
 static size_t find_name(const struct cdi_hook *h)
 {
 	static const struct {
 		const char *program;
-		const char *before[3]; /* words between it and the hook's name */
+		const char *before[3]; /* words between the program and the hook's name */
 	} programs[] = {
 		{ "nvidia-cdi-hook", { NULL } },
 		{ "nvidia-ctk", { "hook", NULL } },
@@ -54,8 +54,7 @@ static size_t find_name(const struct cdi_hook *h)
 	return 0;
 }
 
-/* Does an argument begin with an option of this name, by one dash or two? The value behind '=', or
- * "". */
+/* If arg is the option name, with one dash or two, return what follows it: "=VALUE" or "". */
 static const char *option(const char *arg, const char *name)
 {
 	size_t len = strlen(name);
@@ -68,7 +67,7 @@ static const char *option(const char *arg, const char *name)
 	return arg + len;
 }
 
-/* The values of an option, which commas part too. */
+/* The values of an option; commas separate them too. */
 static void values(const struct cdi_hook *h, const char *name, struct strv *ret)
 {
 	for (size_t i = find_name(h) + 1; i < h->args.n; i++) {
@@ -104,7 +103,7 @@ static int create_symlinks(struct cdi_job *job, const struct known *k, const str
 	return r;
 }
 
-/* Its folders, without needless parts. */
+/* The hook's folders as clean paths. */
 static int folders_of(
 	struct cdi_job *job, const struct known *k, const struct cdi_hook *h, struct strv *ret)
 {
@@ -151,8 +150,8 @@ static void version_option(const struct cdi_hook *h, const char *name, struct gp
 		gpu_version_parse(v.v[v.n - 1], ret);
 }
 
-/* A newer library of the image's in the place of the driver's, also behind links to it that
- * programs open. */
+/* Put a newer library of the image in place of the driver's, under its SONAME and under every
+ * link's name that leads to it. */
 static void add_compat_library(struct cdi_job *job, const char *dir, const char *name)
 {
 	auto_free char *path = xasprintf("%s/%s", dir, name);
@@ -185,7 +184,7 @@ static int enable_cuda_compat(struct cdi_job *job, const struct known *k, const 
 		return 0;
 	if (dirs.n && strcmp(dirs.v[0], "/usr/local/cuda/compat") != 0) {
 		plan_remark_add(job->p, PLAN_FROM_CDI,
-			"CUDA's newer libraries in '%s' of the image are left alone", dirs.v[0]);
+			"ignored CUDA's newer libraries in the image's '%s'", dirs.v[0]);
 		return 0;
 	}
 	m.driver = GPU_DRIVER_NVIDIA;
@@ -201,12 +200,11 @@ static int enable_cuda_compat(struct cdi_job *job, const struct known *k, const 
 	return 0;
 }
 
-/* The other files of the driver's in /proc stay: the directory is made anew around them. */
+/* Replace params: a tmpfs covers the directory, and the driver's other files are bound into it. */
 static int put_params(struct cdi_job *job, const char *text)
 {
 	auto_strv struct strv names = STRV_INIT;
-	/* A machine for which a tree stands may have no such directory, and nobody makes one in
-	 * /proc. */
+	/* With a fake tree the real /proc may lack the directory, and none can be created there. */
 	const char *at = access(PROC_DIR, F_OK) == 0 ? PROC_DIR : "/proc/driver";
 	int r = plan_mount_add(job->p, PLAN_TMPFS, NULL, at, PLAN_NOSUID | PLAN_NODEV | PLAN_NOEXEC,
 		PLAN_FROM_CDI, job->err);
@@ -226,7 +224,7 @@ static int put_params(struct cdi_job *job, const char *text)
 	return r < 0 ? r : plan_mount_add(job->p, PLAN_SEAL, NULL, at, 0, PLAN_FROM_CDI, job->err);
 }
 
-/* The driver's libraries would make nodes with mknod(2), and complain that they may not. */
+/* The driver's libraries would call mknod(2), and complain that it fails. */
 static int keep_nodes(struct cdi_job *job, const struct known *k, const struct cdi_hook *h)
 {
 	static const char wanted[] = "ModifyDeviceFiles: 1";
@@ -273,8 +271,7 @@ static int leave_modes(struct cdi_job *job, const struct known *k, const struct 
 {
 	(void)k;
 	(void)h;
-	plan_remark_add(
-		job->p, PLAN_FROM_CDI, "the hook chmod is left out: modes stay as they are");
+	plan_remark_add(job->p, PLAN_FROM_CDI, "ignored the hook chmod: modes stay as they are");
 	return 0;
 }
 
@@ -302,7 +299,7 @@ static const struct known *find(const struct cdi_hook *h)
 	return NULL;
 }
 
-/* An option that means something which is not done here would be missed without a word. */
+/* Refuse unknown options: ignoring one could silently change the result. */
 static int check_options(const struct cdi_hook *h, const struct known *k, struct mlr_error *err)
 {
 	for (size_t i = find_name(h) + 1; i < h->args.n; i++) {
@@ -311,8 +308,7 @@ static int check_options(const struct cdi_hook *h, const struct known *k, struct
 		for (size_t o = 0; !value && o < ARRAY_LEN(k->options) && k->options[o]; o++)
 			value = option(h->args.v[i], k->options[o]);
 		if (!value)
-			return mlr_fail(err, ENOTSUP,
-				"the hook %s has '%s', which mlrun does not know", k->name,
+			return mlr_fail(err, ENOTSUP, "hook %s: unknown option '%s'", k->name,
 				h->args.v[i]);
 		i += !*value;
 	}
@@ -332,10 +328,10 @@ int cdi_hook_check(const struct cdi_hook *h, struct mlr_error *err)
 		free(words);
 		words = more;
 	}
-	mlr_fail(err, ENOTSUP, "it runs the hook '%s%s', and a user's container runs none", h->path,
+	mlr_fail(err, ENOTSUP, "it runs the hook '%s%s', but a user's container runs none", h->path,
 		words);
 	return mlr_hint(err,
-		"NVIDIA's own hooks are known by their names; ask the vendor for a file without");
+		"mlrun imitates only NVIDIA's hooks; ask the vendor for a file without this one");
 }
 
 int cdi_hook_plan(struct cdi_job *job, const struct cdi_hook *h)

@@ -25,7 +25,7 @@ static char *dir_of(const char *path)
 	return slash && slash > path ? xstrndup(path, (size_t)(slash - path)) : xstrdup("/");
 }
 
-/* The entry on top at a path, of those that hide what is below them. */
+/* The topmost entry that covers path. */
 static const struct plan_mount *top_at(const struct plan *p, const char *path)
 {
 	const struct plan_mount *top = NULL;
@@ -36,7 +36,7 @@ static const struct plan_mount *top_at(const struct plan *p, const char *path)
 	return top;
 }
 
-/* Nothing is made in a directory of the host's: what is there counts. */
+/* Does path lie in a directory bound from the host, where nothing is created? */
 static int is_on_host(struct cdi_job *job, const struct plan_mount *on, const char *path)
 {
 	auto_free char *host =
@@ -47,8 +47,7 @@ static int is_on_host(struct cdi_job *job, const struct plan_mount *on, const ch
 		return 0;
 	if (lstat(host, &st) < 0)
 		plan_remark_add(job->p, PLAN_FROM_CDI,
-			"the link '%s' is not made: it would lie in the host's '%s'", path,
-			on->source);
+			"cannot make the link '%s' in the host's '%s'", path, on->source);
 	return 1;
 }
 
@@ -73,7 +72,7 @@ static int has_link(const struct cdi_job *job, const char *path)
 	return 0;
 }
 
-/* Is it a host's library that is mounted in this very folder? */
+/* Does the entry mount a host's library directly in folder? */
 static int is_library_in(const struct plan_mount *m, const char *folder)
 {
 	auto_free char *dir = dir_of(m->target);
@@ -82,12 +81,12 @@ static int is_library_in(const struct plan_mount *m, const char *folder)
 		cdi_is_library(path_base(m->target));
 }
 
-/* The link by which a library's SONAME leads to it, as ldconfig(8) makes it. */
+/* Add the link from a library's SONAME to its file, as ldconfig(8) would. */
 static int add_soname_link(struct cdi_job *job, const struct plan_mount *m)
 {
 	auto_call(gpu_elf_done) struct gpu_elf elf = GPU_ELF_INIT;
 	auto_close int fd = open(m->source, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
-	/* Adding moves the entries. */
+	/* Copies: adding moves the entries. */
 	auto_free char *dir = dir_of(m->target), *name = xstrdup(path_base(m->target)),
 		       *path = NULL;
 
@@ -108,7 +107,7 @@ int cdi_soname_links_add(struct cdi_job *job, const char *folder)
 	return r;
 }
 
-/* Let the linker find a host's library that is mounted at path. */
+/* Add a host's library, mounted at path, to the linker's cache. */
 static void add_library(struct cdi_job *job, const char *source, const char *path)
 {
 	auto_call(gpu_elf_done) struct gpu_elf elf = GPU_ELF_INIT;
@@ -119,7 +118,7 @@ static void add_library(struct cdi_job *job, const char *source, const char *pat
 			PLAN_FROM_CDI);
 }
 
-/* A whole directory is mounted. */
+/* Add the libraries in folder, which a mounted directory contains. */
 static void add_libraries_below(struct cdi_job *job, const struct plan_mount *m, const char *folder)
 {
 	auto_free char *host = xasprintf("%s%s", m->source, folder + strlen(m->target));
@@ -137,7 +136,7 @@ static void add_libraries_below(struct cdi_job *job, const struct plan_mount *m,
 	}
 }
 
-/* A library of the plan's by its own name, or by its SONAME, as links name it; NULL. */
+/* Find one of the plan's libraries by its file name or SONAME; NULL. */
 static const struct plan_library *find_library(const struct plan *p, const char *name)
 {
 	for (size_t i = 0; i < p->n_libraries; i++)
@@ -156,7 +155,7 @@ static void add_links(struct cdi_job *job, const char *folder)
 			: NULL;
 
 		if (l) {
-			/* Adding may move it. */
+			/* A copy: adding may move l. */
 			auto_free char *path = xstrdup(l->path);
 
 			plan_library_add(

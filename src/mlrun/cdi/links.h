@@ -1,27 +1,28 @@
 /*
- * The links that hooks of CDI files ask for, and what the linker finds in the folders of the
- * mounts: libraries, and links to them.
+ * Adds the links that hooks of CDI files request, and the libraries in mounted directories, to a
+ * plan.
  */
 #ifndef MLR_CDI_LINKS_H
 #define MLR_CDI_LINKS_H
 
 #include "cdi/edits.h"
 
-/* Is it the name of a library, lib*.so or lib*.so.anything? */
+/* Does name look like lib*.so or lib*.so.anything? */
 int cdi_is_library(const char *name);
 
 /*
- * A link with that text at a path of the container's.
+ * Add a symbolic link to text at the container's path where.
  *
- * In a directory of the host's nothing is made; it is remarked if the link is not there.
- * Returns 0, or as plan_mount_add() fails.
+ * In a directory bound from the host nothing is created; a remark names a link that is missing.
+ * Returns 0, or the failure of plan_mount_add().
  */
 int cdi_link_add(struct cdi_job *job, const char *text, const char *where);
 
-/* Links by SONAME to the libraries that are mounted in that very folder, a clean path. */
+/* Add links by SONAME to the libraries mounted directly in folder, a clean path. */
 int cdi_soname_links_add(struct cdi_job *job, const char *folder);
 
-/* Let the linker know the libraries that are mounted in a folder, or with it, and links to them. */
+/* Add the libraries in a mounted folder, or mounted in it, and the links to them, to the linker's
+ * cache. */
 void cdi_libraries_add(struct cdi_job *job, const char *folder);
 
 #endif

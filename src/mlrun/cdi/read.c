@@ -25,9 +25,9 @@ int cdi_read_type(struct cdi_reader *r, const char *wanted, const json_t *is)
 {
 	static const char *const names[] = { [JSON_OBJECT] = "an object",
 		[JSON_ARRAY] = "a list",
-		[JSON_STRING] = "a text",
+		[JSON_STRING] = "a string",
 		[JSON_INTEGER] = "a number",
-		[JSON_REAL] = "a number with a fraction",
+		[JSON_REAL] = "a fractional number",
 		[JSON_TRUE] = "true",
 		[JSON_FALSE] = "false",
 		[JSON_NULL] = "null" };
@@ -42,7 +42,7 @@ static const struct cdi_field *find(const struct cdi_field *fields, const char *
 	return fields->key ? fields : NULL;
 }
 
-/* A value that says nothing: text and lists may be left out by being empty. */
+/* null and the empty string count as absent. */
 static int is_nothing(const json_t *j)
 {
 	return json_is_null(j) || (json_is_string(j) && json_string_length(j) == 0);
@@ -62,11 +62,11 @@ static int read_fields(struct cdi_reader *r, const json_t *j, const struct cdi_f
 		if (!f)
 			return cdi_read_wrong(r, "unknown key '%.100s'", key);
 		if (*seen & bit)
-			return cdi_read_wrong(r, "the key '%s' stands twice", f->key);
+			return cdi_read_wrong(r, "the key '%s' appears twice", f->key);
 		*seen |= bit;
 		if (is_nothing(item)) {
 			if (f->must)
-				return cdi_read_wrong(r, "%s: it is empty", f->key);
+				return cdi_read_wrong(r, "%s: empty", f->key);
 			continue;
 		}
 		err = f->read(r, item, (char *)to + f->at);
@@ -86,7 +86,7 @@ int cdi_read_object(struct cdi_reader *r, const json_t *j, const struct cdi_fiel
 	err = read_fields(r, j, fields, to, &seen);
 	for (size_t i = 0; err == 0 && fields[i].key; i++)
 		if (fields[i].must && !(seen & (uint64_t)1 << i))
-			err = cdi_read_wrong(r, "%s: it is missing", fields[i].key);
+			err = cdi_read_wrong(r, "%s: missing", fields[i].key);
 	return err;
 }
 
@@ -107,7 +107,7 @@ int cdi_read_list(struct cdi_reader *r, const json_t *j,
 	return 0;
 }
 
-/* Go's strconv.FormatFloat(v, 'g', -1, 64): as few digits as say it. */
+/* Go's strconv.FormatFloat(v, 'g', -1, 64): the fewest digits that identify v. */
 static char *print_real(double v)
 {
 	char text[40];
@@ -135,7 +135,7 @@ int cdi_read_text(struct cdi_reader *r, const json_t *j, void *to)
 	else if (json_is_boolean(j))
 		*ret = xstrdup(json_is_true(j) ? "true" : "false");
 	else
-		return cdi_read_type(r, "a text", j);
+		return cdi_read_type(r, "a string", j);
 	return 0;
 }
 
@@ -159,7 +159,7 @@ int cdi_read_texts_field(struct cdi_reader *r, const json_t *j, void *to)
 	return cdi_read_texts(r, j, to);
 }
 
-/* A number without a fraction may have one in writing, "195.0". */
+/* Read a whole number; "195.0" is one too. */
 static int whole(struct cdi_reader *r, const json_t *j, json_int_t max, int64_t *ret)
 {
 	json_int_t v = json_integer_value(j);
@@ -202,11 +202,11 @@ int cdi_read_load(const char *text, size_t size, json_t **ret, struct mlr_error 
 	while (blank < size && strchr(" \t\r\n", text[blank]) && text[blank])
 		blank++;
 	if (blank == size)
-		return mlr_fail(err, EPROTO, "there is nothing in it");
+		return mlr_fail(err, EPROTO, "it is empty");
 	if (text[blank] != '{')
 		return cdi_yaml_load(text, size, ret, err);
 	*ret = json_loadb(text, size, JSON_REJECT_DUPLICATES, &where);
-	/* YAML may begin so too: "{kind: ...}". */
+	/* YAML too may begin with a brace: "{kind: ...}". */
 	if (*ret || cdi_yaml_load(text, size, ret, NULL) == 0)
 		return 0;
 	return mlr_fail(err, EPROTO, "line %d: %s", where.line, where.text);

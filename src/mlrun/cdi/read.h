@@ -1,5 +1,4 @@
-/* Objects of a CDI file by tables of their fields; what is wrong is named by its key. For
- * cdi/spec.c. */
+/* Reads the objects of a CDI file by tables of their fields; an error names the key. */
 #ifndef MLR_CDI_READ_H
 #define MLR_CDI_READ_H
 
@@ -16,25 +15,26 @@ struct cdi_reader {
 };
 
 struct cdi_field {
-	const char *key; /* NULL: the end of a table */
+	const char *key; /* NULL ends a table */
 	int (*read)(struct cdi_reader *r, const json_t *j, void *to);
-	size_t at; /* of what is read, in the struct */
-	int must;  /* it is not to be left out, nor empty */
+	size_t at; /* offset of the result in the struct */
+	int must;  /* required, and not empty */
 };
 
-/* JSON, or else YAML. What begins as JSON and is neither is told as JSON that is wrong. Returns 0,
- * -EPROTO, -ENOMEM. */
+/* Parse JSON, or else YAML. What begins with '{' and is neither gets the JSON parser's error.
+ * Returns 0, -EPROTO, -ENOMEM. */
 int cdi_read_load(const char *text, size_t size, json_t **ret, struct mlr_error *err);
 
-/* null is the same as no value at all. */
+/* Read an object's fields, the items of a list, a list of strings. A null field is as if absent. */
 int cdi_read_object(
 	struct cdi_reader *r, const json_t *j, const struct cdi_field *fields, void *to);
 int cdi_read_list(struct cdi_reader *r, const json_t *j,
 	int (*read)(struct cdi_reader *r, const json_t *j, void *to), void *to);
 int cdi_read_texts(struct cdi_reader *r, const json_t *j, struct strv *ret);
 
-/* For tables. to is char ** (an empty text is none), struct strv *, int64_t *, int64_t *, int *.
- * Numbers and truth values are texts where a text is wanted: YAML's without quotes. */
+/* For tables; to is char ** (an empty string counts as absent), struct strv *, int64_t *,
+ * int64_t *, int *. Where a string is expected, numbers and booleans are taken as strings: YAML may
+ * omit the quotes. */
 int cdi_read_text(struct cdi_reader *r, const json_t *j, void *to);
 int cdi_read_texts_field(struct cdi_reader *r, const json_t *j, void *to);
 int cdi_read_int64(struct cdi_reader *r, const json_t *j, void *to);
@@ -46,16 +46,16 @@ int cdi_read_wrong(struct cdi_reader *r, const char *fmt, ...)
 int cdi_read_type(struct cdi_reader *r, const char *wanted, const json_t *is);
 
 /*
- * Read a YAML document into JSON's values, as the readers of CDI files do (Go's sigs.k8s.io/yaml):
- * plain scalars are null, booleans and numbers by YAML 1.1's rules, quoted ones strings; keys are
- * strings; "<<" merges. Its bytes may be anything.
+ * Read a YAML document into JSON values, as other readers of CDI files do (Go's sigs.k8s.io/yaml):
+ * plain scalars are null, booleans or numbers by YAML 1.1's rules, quoted ones strings; keys are
+ * strings; "<<" merges. The bytes are not trusted.
  *
- * Nesting ends at 32 levels, and at 200 000 values, where an alias counts as all that it stands
- * for, so that a few lines of aliases of aliases are refused. What an alias stands for is shared:
- * change nothing in it.
+ * The limits are 32 levels and 200,000 values. An alias counts as all the values that it stands
+ * for, so a few lines of aliases of aliases are refused. Aliases share their value: do not modify
+ * the result.
  *
- * Returns 0 and a value to json_decref(); -EPROTO naming the line, also for a key that stands
- * twice, a second document, a tag of somebody's own, text with a NUL; -ENOMEM.
+ * Returns 0 and a value to json_decref(); -EPROTO naming the line, also for a repeated key, a
+ * second document, a foreign tag, or a NUL; -ENOMEM.
  */
 int cdi_yaml_load(const char *text, size_t size, json_t **ret, struct mlr_error *err);
 

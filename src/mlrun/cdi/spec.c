@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* By their time; cdi_spec.needs counts in it. */
+/* In the order of release; cdi_spec.needs is an index. */
 static const char *const versions[] = { "0.3.0", "0.4.0", "0.5.0", "0.6.0", "0.7.0", "0.8.0",
 	"1.0.0", "1.1.0" };
 
@@ -66,7 +66,7 @@ static int is_digit(char c)
 	return c >= '0' && c <= '9';
 }
 
-/* pkg/parser: letters, digits and those of others between, and a letter or digit at the end. */
+/* pkg/parser: letters, digits and characters of others; the last is a letter or digit. */
 static int is_name(const char *s, size_t len, const char *others, int digit_first)
 {
 	if (len == 0 || len > 255 || !(is_letter(s[0]) || (digit_first && is_digit(s[0]))))
@@ -136,7 +136,8 @@ static int read_node(struct cdi_reader *r, const json_t *j, void *to)
 		return cdi_read_wrong(r, "type: invalid type '%.100s': use b, c, u or p", n->type);
 	if (n->permissions && strcmp(n->permissions, "none") != 0 &&
 		n->permissions[strspn(n->permissions, "rwm")])
-		return cdi_read_wrong(r, "permissions: '%s' is not of r, w and m", n->permissions);
+		return cdi_read_wrong(
+			r, "permissions: invalid '%s': use r, w and m", n->permissions);
 	if (n->host_path)
 		need(r->ctx, V_050);
 	return 0;
@@ -252,7 +253,7 @@ static int read_net_devices(struct cdi_reader *r, const json_t *j, void *to)
 	return cdi_read_list(r, j, read_net_device, to);
 }
 
-/* Its fields are checked, and none is obeyed. enableCMT and enableMBM were in 0.7.0 alone. */
+/* The fields are checked and have no effect. Only 0.7.0 had enableCMT and enableMBM. */
 static int read_rdt(struct cdi_reader *r, const json_t *j, void *to)
 {
 	struct rdt {
@@ -298,7 +299,7 @@ static int read_edits(struct cdi_reader *r, const json_t *j, void *to)
 	return cdi_read_object(r, j, fields, to);
 }
 
-/* Texts by keys of anybody's. */
+/* Strings under arbitrary keys. */
 static int read_annotations(struct cdi_reader *r, const json_t *j, void *to)
 {
 	const char *key;
@@ -355,7 +356,7 @@ static int read_device(struct cdi_reader *r, const json_t *j, void *to)
 	return err;
 }
 
-/* By name, and the same ones as they stand in the file. */
+/* By name; equal names in the file's order. */
 static int by_name(const void *a, const void *b)
 {
 	const struct cdi_device *const *x = a, *const *y = b;
@@ -374,7 +375,7 @@ static int check_names(struct cdi_reader *r, const struct cdi_spec *s)
 	qsort(v, s->n_devices, sizeof(*v), by_name);
 	for (size_t i = 1; err == 0 && i < s->n_devices; i++)
 		if (strcmp(v[i - 1]->name, v[i]->name) == 0)
-			err = cdi_read_wrong(r, "[%zu]: the name '%s' stands twice",
+			err = cdi_read_wrong(r, "[%zu]: the name '%s' appears twice",
 				(size_t)(v[i] - s->devices), v[i]->name);
 	free(v);
 	return err;
@@ -399,7 +400,7 @@ static int check_version(struct cdi_reader *r, const struct cdi_spec *s)
 			"cdiVersion: version '%.100s' is not supported: use %s to %s", s->version,
 			versions[0], versions[ARRAY_LEN(versions) - 1]);
 	if (i < s->needs)
-		return cdi_read_wrong(r, "cdiVersion: it is %s, and what the file says needs %s",
+		return cdi_read_wrong(r, "cdiVersion: version %s lacks some of the fields, use %s",
 			s->version, versions[s->needs]);
 	return 0;
 }
@@ -423,7 +424,7 @@ static int read_spec(struct cdi_reader *r, const json_t *j, struct cdi_spec *s)
 	if (strchr(strchr(s->kind, '/'), '.'))
 		need(s, V_060);
 	if (s->n_devices == 0)
-		return cdi_read_wrong(r, "devices: there is none");
+		return cdi_read_wrong(r, "devices: the list is empty");
 	return check_version(r, s);
 }
 

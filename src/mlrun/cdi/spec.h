@@ -1,6 +1,6 @@
 /*
- * One CDI file, read strictly (github.com/cncf-tags/container-device-interface, SPEC.md and
- * specs-go/config.go, versions 0.3.0 to 1.1.0). Its bytes may be anything.
+ * Reads one CDI file strictly (github.com/cncf-tags/container-device-interface, SPEC.md and
+ * specs-go/config.go, versions 0.3.0 to 1.1.0). Its bytes are not trusted.
  */
 #ifndef MLR_CDI_SPEC_H
 #define MLR_CDI_SPEC_H
@@ -13,9 +13,9 @@
 
 #define GPU_CDI_FILE_MAX (4u << 20) /* bytes */
 
-/* Texts are NULL and numbers -1 where the file says nothing; lists are empty. */
+/* What the file does not set is NULL, -1 or an empty list. */
 struct cdi_node {
-	char *path;      /* inside */
+	char *path;      /* in the container */
 	char *host_path; /* NULL: the same */
 	char *type;      /* "c", "u", "b", "p" */
 	int64_t major, minor, file_mode, uid, gid;
@@ -44,7 +44,7 @@ struct cdi_edits {
 	size_t n_hooks;
 	int64_t *gids;
 	size_t n_gids;
-	struct strv net_devices; /* their names on the host */
+	struct strv net_devices; /* the host's names */
 	int has_rdt;             /* intelRdt */
 };
 
@@ -54,13 +54,13 @@ struct cdi_device {
 };
 
 struct cdi_spec {
-	char *file;   /* where it was read, for messages */
+	char *file;   /* its path, for messages */
 	int priority; /* of its directory: the greater wins */
 	char *version, *kind;
 	struct cdi_device *devices;
 	size_t n_devices;
-	struct cdi_edits edits; /* made when any of the devices is asked for */
-	unsigned needs;         /* the place in the list of versions that what it says needs */
+	struct cdi_edits edits; /* applied with any of the devices */
+	unsigned needs;         /* index of the lowest version that has its fields */
 };
 
 #define GPU_CDI_SPEC_INIT \
@@ -70,17 +70,15 @@ struct cdi_spec {
 
 void cdi_spec_done(struct cdi_spec *s);
 
-/* May it be the name of a kind, "nvidia.com/gpu", or of a device, "0", "GPU-…", "0:1"? len bytes of
- * text. */
+/* Are len bytes of text a kind, "nvidia.com/gpu"; is text a device's name, "0", "GPU-…", "0:1"? */
 int cdi_is_kind(const char *text, size_t len);
 int cdi_is_device(const char *text);
 
 /*
- * Read a file's text, JSON or YAML, whichever it is. Keys are found whatever the size of their
- * letters, as Go does; one that is not known is an error, as is a field that came later than the
- * version which the file says.
+ * Parse a file's text, JSON or YAML. As in Go, keys match in upper and lower case. Unknown keys are
+ * errors, and so are fields newer than the file's version.
  *
- * Returns 0; -EPROTO naming device and key; -EFBIG; -ENOTSUP for a version that is not known.
+ * Returns 0; -EPROTO naming device and key; -EFBIG; -ENOTSUP for an unknown version.
  */
 int cdi_spec_parse(const char *text, size_t size, struct cdi_spec *ret, struct mlr_error *err);
 

@@ -1,7 +1,7 @@
 /*
- * A CDI file for other runtimes, as nvidia-ctk(1) writes one: the driver's files at their own
- * places, and hooks that make links and the linker's cache, which are ours (`mlrun gpu hook`).
- * Podman runs them in the container's user namespace, Docker as root.
+ * Writes a CDI file for other runtimes, as nvidia-ctk(1) does: the driver's files at their own
+ * paths, and hooks that run `mlrun gpu hook`, which makes links and the linker's cache. Podman runs
+ * hooks in the container's user namespace, Docker as root.
  */
 #include "cdi/cdi.h"
 
@@ -15,22 +15,21 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Names of devices begin with digits; hostPath (SPEC.md, released versions). Group ids need
- * more. */
+/* 0.5.0 has hostPath and device names that begin with a digit; group ids need 0.7.0. */
 #define VERSION          "0.5.0"
 #define VERSION_FOR_GIDS "0.7.0"
 
-/* An image that keeps a hook busy ends then, and its container does not start. */
+/* The runtime then ends a hook that an image keeps busy, and the container does not start. */
 #define HOOK_SECONDS 60
 
 struct writer {
 	const struct gpu_machine *m;
-	char *root; /* of gpu_root(), "" for "/" */
+	char *root; /* gpu_root(); "" for "/" */
 	const char *hook;
-	struct strv gids; /* as text, of all nodes that not everybody may open */
+	struct strv gids; /* groups of the nodes that not everybody may open, as text */
 };
 
-/* Where a runtime of this machine finds a file of the machine's that the tree stands for. */
+/* The real path of a file below gpu_root(). */
 static char *on_host(const struct writer *w, const char *path)
 {
 	return xasprintf("%s%s", w->root, path);
@@ -45,7 +44,7 @@ static void add_gid(struct writer *w, const struct gpu_node *n)
 		strv_add(&w->gids, gid);
 }
 
-/* One that is not there is left out: a runtime would refuse the whole device. */
+/* Omit a missing node: because of it a runtime would refuse the whole device. */
 static void add_node(struct writer *w, json_t *nodes, const struct gpu_node *n)
 {
 	auto_free char *host = NULL;
@@ -80,7 +79,7 @@ static void add_part_nodes(
 	add_node(w, nodes, &part->ci_node);
 }
 
-/* "../card1" by the path of the bus, as udev(7) has it on the host. */
+/* Links named by the bus, such as pci-…-card to "../card1", as udev(7) makes them on the host. */
 static void add_drm_links(json_t *args, const struct gpu *g)
 {
 	for (size_t i = 0; i < g->n_drm; i++) {
@@ -95,7 +94,7 @@ static void add_drm_links(json_t *args, const struct gpu *g)
 	}
 }
 
-/* A hook of ours; takes args. */
+/* Make an entry that runs `mlrun gpu hook`; takes args. */
 static json_t *hook(const struct writer *w, const char *name, json_t *args)
 {
 	json_t *all = json_pack("[s, s, s, s]", "mlrun", "gpu", "hook", name);
@@ -105,7 +104,7 @@ static json_t *hook(const struct writer *w, const char *name, json_t *args)
 		mlr_json_text(w->hook), "args", all, "timeout", HOOK_SECONDS);
 }
 
-/* The same; without arguments there is nothing to do. */
+/* Add such an entry, unless args is empty. */
 static void add_hook(const struct writer *w, json_t *hooks, const char *name, json_t *args)
 {
 	if (json_array_size(args) > 0)
@@ -182,7 +181,7 @@ static json_t *devices_of(struct writer *w)
 	return devices;
 }
 
-/* Where a library goes inside: at its own path, without the driver's root. */
+/* A library's path in the container: its own, without the driver's root. */
 static const char *inside(const struct writer *w, const struct gpu_file *f)
 {
 	size_t root = w->m->driver_root ? strlen(w->m->driver_root) : 0;
@@ -212,7 +211,7 @@ static void add_link(
 	json_array_append_new(args, json_sprintf("%s::%.*s%s", text, (int)dir_len, dir, name));
 }
 
-/* The links beside a library: its SONAME, and the name that programs open. */
+/* Add the links beside a library: its SONAME, and the name that programs open. */
 static void add_library_links(json_t *args, const struct gpu_file *f, const char *path)
 {
 	const char *name = strrchr(path, '/') + 1;
@@ -243,7 +242,7 @@ static json_t *folder_args(const struct strv *folders)
 	return args;
 }
 
-/* What every one of the devices brings. Firmware and sockets of all, as nvidia-ctk has it. */
+/* The edits of all devices. Like nvidia-ctk, they include all firmware and sockets. */
 static json_t *common_edits(struct writer *w)
 {
 	json_t *nodes = json_array(), *mounts = json_array(), *links = json_array(),
@@ -271,8 +270,7 @@ static json_t *common_edits(struct writer *w)
 			json_pack("[s, o]", "--host-driver-version",
 				mlr_json_text(w->m->driver_text)));
 	json_array_append_new(hooks, hook(w, "disable-device-node-modification", json_array()));
-	/* What is told by devices is not to be told by a variable too: a runtime with NVIDIA's hook
-	 * would inject twice. */
+	/* "void", or a runtime with NVIDIA's hook would inject the GPUs a second time. */
 	return json_pack("{s:[s], s:o, s:o, s:o}", "env", "NVIDIA_VISIBLE_DEVICES=void",
 		"deviceNodes", nodes, "mounts", mounts, "hooks", hooks);
 }
@@ -302,8 +300,8 @@ int cdi_spec(const struct gpu_machine *m, const char *hook, json_t **ret, struct
 	for (size_t i = 0; i < m->n_gpus; i++)
 		n += is_usable(&m->gpus[i]) ? 1 : 0;
 	if (n == 0 && m->driver != GPU_DRIVER_WSL) {
-		mlr_fail(err, ENODEV, "there is no GPU of NVIDIA's here that you may open");
-		return mlr_hint(err, "mlrun gpu list shows what there is");
+		mlr_fail(err, ENODEV, "no NVIDIA GPU that you may open");
+		return mlr_hint(err, "`mlrun gpu list` shows the GPUs");
 	}
 	if (!root)
 		return mlr_fail_errno(err, "'%s'", gpu_root());

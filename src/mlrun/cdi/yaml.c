@@ -13,19 +13,19 @@
 
 #define MAX_DEPTH   32
 #define MAX_VALUES  200000
-#define MAX_ANCHORS 1000 /* each alias looks through them */
+#define MAX_ANCHORS 1000 /* each alias searches all of them */
 
 struct anchor {
 	char *name;
 	json_t *value;
-	size_t values; /* that it stands for, itself among them */
+	size_t values; /* in its value, which counts too */
 };
 
 struct reader {
 	yaml_parser_t parser;
 	struct anchor *anchors;
 	size_t n_anchors;
-	size_t values; /* so far */
+	size_t values; /* read so far */
 	struct mlr_error *err;
 };
 
@@ -57,11 +57,11 @@ static int next(struct reader *r, yaml_event_t *e)
 		r->parser.problem ? r->parser.problem : "not YAML");
 }
 
-/* Count a value, and those that it brings along. */
+/* Count values against the limit. */
 static int count(struct reader *r, const yaml_event_t *e, size_t values)
 {
 	r->values += values;
-	return r->values > MAX_VALUES ? wrong(r, e, "more values than a CDI file can have") : 0;
+	return r->values > MAX_VALUES ? wrong(r, e, "too many values") : 0;
 }
 
 static int is_one_of(const char *s, const char *const *words)
@@ -71,8 +71,8 @@ static int is_one_of(const char *s, const char *const *words)
 	return *words != NULL;
 }
 
-/* YAML 1.1's integers as Go's parser takes them: 0x, 0o, 0b and a bare 0 before octal digits, '_'
- * between. */
+/* Integers of YAML 1.1 as Go's parser takes them: 0x, 0o, 0b, a bare 0 before octal digits, and
+ * '_' between digits. */
 static int read_integer(const char *s, json_int_t *ret)
 {
 	char digits[72];
@@ -129,7 +129,7 @@ static int read_real(const char *s, double *ret)
 	return isfinite(*ret);
 }
 
-/* What a plain scalar means; NULL: it is a string. */
+/* The value of a plain scalar; NULL: a string. */
 static json_t *resolve(const char *s)
 {
 	static const char *const nulls[] = { "", "~", "null", "Null", "NULL", NULL };
@@ -151,8 +151,7 @@ static json_t *resolve(const char *s)
 	return read_real(s, &real) ? json_real(real) : NULL;
 }
 
-/* The tags of YAML's own types; a value of another would be read as something that it is not meant
- * to be. */
+/* Refuse all but the known tags of YAML's own types: the value would be misread. */
 static int check_tag(
 	struct reader *r, const yaml_event_t *e, const char *tag, const char *const *known)
 {
@@ -160,7 +159,7 @@ static int check_tag(
 	const char *word =
 		strncmp(tag, prefix, sizeof(prefix) - 1) == 0 ? tag + sizeof(prefix) - 1 : tag;
 
-	return is_one_of(word, known) ? 0 : wrong(r, e, "a tag that CDI files do not have");
+	return is_one_of(word, known) ? 0 : wrong(r, e, "unsupported tag");
 }
 
 static int scalar(struct reader *r, const yaml_event_t *e, json_t **ret)
@@ -176,13 +175,13 @@ static int scalar(struct reader *r, const yaml_event_t *e, json_t **ret)
 	if (err < 0)
 		return err;
 	if (memchr(s, '\0', n))
-		return wrong(r, e, "text with a NUL in it");
+		return wrong(r, e, "text contains a NUL");
 	if ((plain || tag) && !is_text)
 		v = resolve(s);
 	if (!v)
 		v = json_stringn(s, n);
 	if (!v)
-		return wrong(r, e, "text that is not UTF-8");
+		return wrong(r, e, "text is not UTF-8");
 	*ret = v;
 	return 0;
 }
@@ -219,16 +218,16 @@ static int put(struct reader *r, const yaml_event_t *key, json_t *map, json_t *i
 
 	if (json_object_get(map, name)) {
 		json_decref(item);
-		return mlr_fail(r->err, EPROTO, "line %zu: the key '%s' stands twice",
+		return mlr_fail(r->err, EPROTO, "line %zu: the key '%s' appears twice",
 			key->start_mark.line + 1, name);
 	}
 	if (json_object_set_new(map, name, item) < 0)
-		return wrong(r, key, "a key that is not UTF-8");
+		return wrong(r, key, "key is not UTF-8");
 	return 0;
 }
 
-/* "<<": what the mapping itself does not say is taken from others, of which the first that says it
- * counts. */
+/* "<<" adds the keys that the mapping itself lacks; of several merged mappings the first with a key
+ * wins. */
 static int merge(struct reader *r, const yaml_event_t *at, json_t *map, const json_t *from)
 {
 	json_t *item;
@@ -239,10 +238,10 @@ static int merge(struct reader *r, const yaml_event_t *at, json_t *map, const js
 			? mlr_fail(r->err, ENOMEM, "read YAML: %s", strerror(ENOMEM))
 			: 0;
 	if (!json_is_array(from))
-		return wrong(r, at, "'<<' merges what is not a mapping");
+		return wrong(r, at, "'<<' can only merge mappings");
 	json_array_foreach((json_t *)from, i, item) {
 		int err = json_is_object(item) ? merge(r, at, map, item)
-					       : wrong(r, at, "'<<' merges what is not a mapping");
+					       : wrong(r, at, "'<<' can only merge mappings");
 
 		if (err < 0)
 			return err;
@@ -258,9 +257,9 @@ static int pair(
 	int err;
 
 	if (key->type != YAML_SCALAR_EVENT || key->data.scalar.anchor)
-		return wrong(r, key, "a key that is not a string");
+		return wrong(r, key, "key is not a string");
 	if (memchr(key->data.scalar.value, '\0', key->data.scalar.length))
-		return wrong(r, key, "text with a NUL in it");
+		return wrong(r, key, "text contains a NUL");
 	err = next(r, &e);
 	if (err == 0)
 		err = value(r, &e, depth, &item);
@@ -271,7 +270,7 @@ static int pair(
 		return put(r, key, map, item);
 	if (*merged) {
 		json_decref(item);
-		return wrong(r, key, "the key '<<' stands twice");
+		return wrong(r, key, "the key '<<' appears twice");
 	}
 	*merged = item;
 	return 0;
@@ -300,7 +299,7 @@ static int mapping(struct reader *r, const yaml_event_t *start, unsigned depth, 
 	return err;
 }
 
-/* The latest of a name counts, as YAML has it; one within itself is not known yet. */
+/* The latest anchor of a name counts. Within its own value an anchor is not yet known. */
 static int alias(struct reader *r, const yaml_event_t *e, json_t **ret)
 {
 	for (size_t i = r->n_anchors; i-- > 0;)
@@ -311,14 +310,14 @@ static int alias(struct reader *r, const yaml_event_t *e, json_t **ret)
 				*ret = json_incref(r->anchors[i].value);
 			return err;
 		}
-	return wrong(r, e, "an alias of nothing that was said before");
+	return wrong(r, e, "alias of an unknown anchor");
 }
 
 static int remember(
 	struct reader *r, const yaml_event_t *e, const yaml_char_t *name, json_t *v, size_t values)
 {
 	if (r->n_anchors == MAX_ANCHORS)
-		return wrong(r, e, "more anchors than a CDI file can have");
+		return wrong(r, e, "too many anchors");
 	r->anchors = xgrow(r->anchors, r->n_anchors, sizeof(*r->anchors));
 	r->anchors[r->n_anchors++] =
 		(struct anchor){ xstrdup((const char *)name), json_incref(v), values };
@@ -372,7 +371,7 @@ static int document(struct reader *r, json_t **ret)
 	int err = expect(r, YAML_STREAM_START_EVENT, "not YAML");
 
 	if (err == 0)
-		err = expect(r, YAML_DOCUMENT_START_EVENT, "there is nothing in it");
+		err = expect(r, YAML_DOCUMENT_START_EVENT, "it is empty");
 	if (err == 0)
 		err = next(r, &e);
 	if (err == 0)
@@ -380,7 +379,7 @@ static int document(struct reader *r, json_t **ret)
 	if (err == 0)
 		err = expect(r, YAML_DOCUMENT_END_EVENT, "the document does not end");
 	if (err == 0)
-		err = expect(r, YAML_STREAM_END_EVENT, "a second document");
+		err = expect(r, YAML_STREAM_END_EVENT, "second document");
 	return err;
 }
 

@@ -132,7 +132,7 @@ static void tell_of_another(void)
 
 	strv_add(&names, "nvidia.com/gpu=all");
 	if (cdi_check(&names, &err) == -EEXIST)
-		mlr_log_failure(MLR_WARNING, &err, ": one of them has to go");
+		mlr_log_failure(MLR_WARNING, &err, ": remove one of them");
 }
 
 static int make(const char *output, struct mlr_error *err)
