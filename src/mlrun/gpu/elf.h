@@ -1,4 +1,4 @@
-/* What a shared library says of itself, read with libelf. Its bytes may be anything. */
+/* Reads a shared library's names, needs and versions with libelf. The bytes are not trusted. */
 #ifndef MLR_GPU_ELF_H
 #define MLR_GPU_ELF_H
 
@@ -8,14 +8,12 @@
 #include <stddef.h>
 
 struct gpu_elf {
-	int bits;           /* 64 or 32 */
-	int machine;        /* EM_X86_64 and so on, elf(5) */
-	char *soname;       /* DT_SONAME or NULL */
-	struct strv needed; /* DT_NEEDED */
-	struct gpu_version
-		glibc; /* the newest GLIBC_x.y that it needs (.gnu.version_r); zero: none */
-	struct gpu_version
-		defines; /* the newest GLIBC_x.y that it defines (.gnu.version_d): a libc's own */
+	int bits;                   /* 64 or 32 */
+	int machine;                /* EM_X86_64 and so on, elf(5) */
+	char *soname;               /* DT_SONAME or NULL */
+	struct strv needed;         /* DT_NEEDED */
+	struct gpu_version glibc;   /* newest GLIBC_x.y needed (.gnu.version_r); zero: none */
+	struct gpu_version defines; /* newest GLIBC_x.y defined (.gnu.version_d), by a libc */
 };
 
 #define GPU_ELF_INIT \
@@ -26,20 +24,22 @@ struct gpu_elf {
 void gpu_elf_done(struct gpu_elf *e);
 
 /*
- * Read what the linker would read: the program headers and what PT_DYNAMIC leads to. Returns 0;
- * -ENOEXEC for what is no ELF file of this machine's byte order, or a broken one. fd stays open.
+ * Read what the dynamic linker reads: the program headers and the data that PT_DYNAMIC points to.
+ * fd stays open.
+ *
+ * Returns 0; -ENOEXEC for a file that is broken, or not ELF in this machine's byte order.
  */
 int gpu_elf_read(int fd, struct gpu_elf *ret);
 
 /*
- * The description of the first note in a section.
+ * Get the description of the first note in a section.
  *
  *   section  ".note.cuda.fwd_compatibility"
  *   owner    "NVIDIA Corporation"
- *   max      bytes that the description may have
+ *   max      longest description accepted, in bytes
  *
- * Returns 0 and a text with a NUL after its last byte, to free(); -ENOENT when there is none;
- * -ENOEXEC, also for a longer one.
+ * Returns 0 and the description with a NUL added, to free(); -ENOENT without such a note; -ENOEXEC
+ * for a broken file or a longer description.
  */
 int gpu_elf_note(int fd, const char *section, const char *owner, size_t max, char **ret);
 

@@ -1,8 +1,8 @@
 /*
- * What a machine has for GPU programs: its driver, the driver's files, its GPUs. Data, which can be
- * read from a machine or from a profile that was recorded on one (profile.h).
+ * Describes what a machine has for GPU programs: its driver, the driver's files, its GPUs. It is
+ * read from the machine, or from a profile recorded on it (profile.h).
  *
- * Paths are those of the machine itself, absolute and without gpu_root().
+ * Paths are the machine's own: absolute, without gpu_root().
  */
 #ifndef MLR_GPU_MACHINE_H
 #define MLR_GPU_MACHINE_H
@@ -31,13 +31,12 @@ enum gpu_driver {
 	GPU_DRIVER_NONE,
 	GPU_DRIVER_NVIDIA,
 	GPU_DRIVER_WSL,   /* /dev/dxg and Windows' driver under /usr/lib/wsl */
-	GPU_DRIVER_TEGRA, /* refused: its libraries lie elsewhere and are not NVIDIA's desktop
-			     driver */
+	GPU_DRIVER_TEGRA, /* unsupported: its driver has other libraries in other places */
 };
 
-enum gpu_vendor { GPU_NVIDIA, GPU_AMD, GPU_VENDORS }; /* vendor.h has a row for each */
+enum gpu_vendor { GPU_NVIDIA, GPU_AMD, GPU_VENDORS }; /* each has a row in vendor.h */
 
-/* Their words in JSON, each at its value; NULL for GPU_DRIVER_NONE. */
+/* Their names in JSON, indexed by value; NULL for GPU_DRIVER_NONE. */
 extern const char *const gpu_driver_names[GPU_DRIVER_TEGRA + 1];
 
 enum gpu_file_kind {
@@ -48,20 +47,18 @@ enum gpu_file_kind {
 	GPU_DATA,     /* configuration files of graphics and OpenCL */
 };
 
-/* A file of the driver's; of AMD's, one of ROCm, which images mostly bring themselves. */
+/* A file of the driver; of AMD's, a file of ROCm, which most images contain themselves. */
 struct gpu_file {
 	enum gpu_file_kind kind;
 	enum gpu_vendor vendor;
-	unsigned caps; /* enum gpu_capability that bring it, any of them; 0: each does */
+	unsigned caps; /* enum gpu_capability: any of them brings it; 0: always */
 	char *path;    /* a regular file or socket, no link */
-	char *target;  /* where it goes inside, absolute; NULL for a library, which goes by its base
-			* name into the directory of libraries */
+	char *target; /* its path in the container; NULL for a library, which keeps its base name */
 	/* Of libraries: */
-	int bits;       /* 64 or 32 */
-	char *soname;   /* DT_SONAME; NULL: none */
-	char *dev_link; /* "libcuda.so", a link to it that programs open and that is to be made;
-			   NULL */
-	struct gpu_version glibc; /* the newest GLIBC_x.y that it needs; zero: none */
+	int bits;                 /* 64 or 32 */
+	char *soname;             /* DT_SONAME; NULL: none */
+	char *dev_link;           /* a link to create, which programs open: "libcuda.so"; NULL */
+	struct gpu_version glibc; /* newest GLIBC_x.y needed; zero: none */
 };
 
 /* A character device. */
@@ -71,63 +68,62 @@ struct gpu_node {
 	uid_t uid;
 	gid_t gid;
 	mode_t mode;
-	int error; /* why the caller cannot open it: 0 he can; EACCES by its mode; EPERM by the
-		    * job's cgroup; ENXIO no driver is behind it, or another; ENOENT it is not there
-		    */
+	int error; /* why the caller cannot open it; 0: it can. EACCES: the mode; EPERM: the job's
+		      cgroup; ENXIO: no driver or another one; ENOENT: missing */
 };
 
 /* A part of a GPU, "MIG device" (NVIDIA Multi-Instance GPU User Guide). */
 struct gpu_mig {
 	unsigned gi, ci;             /* GPU instance, compute instance */
-	char *uuid;                  /* "MIG-…", which only NVML tells; NULL */
+	char *uuid;                  /* "MIG-…", known only to NVML; NULL */
 	char *gi_access, *ci_access; /* /proc/driver/nvidia/capabilities/gpu0/mig/gi1/access … */
 	struct gpu_node gi_node,
-		ci_node; /* /dev/nvidia-caps/nvidia-cap…; path NULL: the kernel has none */
+		ci_node; /* /dev/nvidia-caps/nvidia-cap…; path NULL: unsupported by the kernel */
 };
 
 struct gpu {
 	enum gpu_vendor vendor;
-	int index;    /* place among the vendor's GPUs that the caller can open, as nvidia-smi and
-		       * ROCR_VISIBLE_DEVICES count; -1: he cannot */
-	char *bus_id; /* "0000:3b:00.0", small letters, as /sys/bus/pci names it; "": unknown, where
-		       * /proc/driver/nvidia/gpus is hidden */
-	char *proc_dir; /* /proc/driver/nvidia/gpus/0000:3b:00.0; NULL: there is none, and for AMD's
-			 */
-	char *uuid;     /* "GPU-…", of AMD's too, as rocminfo has it; NULL: unknown */
+	int index;      /* rank among the vendor's GPUs that the caller can open, as nvidia-smi and
+			   ROCR_VISIBLE_DEVICES count; -1: cannot open it */
+	char *bus_id;   /* "0000:3b:00.0", lower case, as in /sys/bus/pci; "": unknown, because
+			   /proc/driver/nvidia/gpus is hidden */
+	char *proc_dir; /* /proc/driver/nvidia/gpus/0000:3b:00.0; NULL: hidden, or AMD's */
+	char *uuid;     /* "GPU-…", AMD's as in rocminfo; NULL: unknown */
 	char *model;    /* "NVIDIA H200"; NULL: unknown */
 	unsigned minor; /* of node */
-	struct gpu_node node; /* /dev/nvidia<minor>; AMD: its /dev/dri/renderD…; it has a path
-			       * also when it is not there */
-	struct gpu_node *drm; /* n_drm of /dev/dri/card… and renderD… */
+	struct gpu_node node; /* /dev/nvidia<minor>; AMD: /dev/dri/renderD…; path is set even when
+				 the node is missing */
+	struct gpu_node *drm; /* /dev/dri/card… and renderD… */
 	size_t n_drm;
 	struct gpu_mig *mig;
 	size_t n_mig;
-	/* What only NVML (or AMD's sysfs) tells; 0 and NULL: unknown. */
+	/* Known only to NVML or AMD's sysfs; 0 and NULL: unknown. */
 	uint64_t memory;         /* bytes */
 	char *brand;             /* "Tesla", "GeForce" … */
 	struct gpu_version arch; /* compute capability, 9.0; AMD: 9.0.10 of gfx90a */
 };
 
 struct gpu_machine {
-	char *processors; /* what uname(2) calls them, "x86_64"; NULL: unknown */
+	char *processors; /* as in uname(2), "x86_64"; NULL: unknown */
 	enum gpu_driver driver;
-	char *refused;     /* GPU_DRIVER_TEGRA: why, and the way out */
-	char *driver_root; /* the libraries lie below it: "" or "/run/nvidia/driver" */
+	char *refused;     /* GPU_DRIVER_TEGRA: why, and what to do */
+	char *driver_root; /* "" or "/run/nvidia/driver": root of the driver's files */
 	char *driver_text; /* "535.104.05" */
 	struct gpu_version driver_version; /* zero: unknown */
-	struct gpu_version cuda; /* the newest CUDA that the driver serves; zero: unknown */
-	int is_open;             /* the kernel module is the open one */
+	struct gpu_version cuda;           /* newest CUDA that the driver supports; zero: unknown */
+	int is_open;                       /* open kernel module */
 	struct gpu_file *files;
 	size_t n_files;
-	struct strv missing; /* names of libraries and programs of the tables that are not here */
+	struct strv missing; /* libraries and programs of table.h that were not found */
 	struct gpu *gpus; /* NVIDIA's by bus id, then AMD's in the order of their kernel driver */
 	size_t n_gpus;
 	struct gpu_node *nodes; /* /dev/nvidiactl, -uvm, -uvm-tools, -modeset, dxg, kfd … */
 	size_t n_nodes;
-	struct gpu_node *fabric; /* of NVIDIA_GDS, _MOFED, _NVSWITCH, _GDRCOPY, and IMEX channels */
+	struct gpu_node
+		*fabric; /* nodes of NVIDIA_GDS, _MOFED, _NVSWITCH, _GDRCOPY, and IMEX channels */
 	size_t n_fabric;
-	int has_caps;         /* the kernel has the character devices nvidia-caps */
-	struct strv warnings; /* sentences: what is odd here, and what to do */
+	int has_caps;         /* the kernel has nvidia-caps devices */
+	struct strv warnings; /* sentences: a problem and what to do */
 };
 
 #define GPU_MACHINE_INIT                  \
@@ -138,33 +134,32 @@ struct gpu_machine {
 void gpu_machine_done(struct gpu_machine *m);
 
 /*
- * Look at a machine.
+ * Read a machine.
  *
  *   root  gpu_root()
- *   ret   zeroed; its strings and lists are its own
+ *   ret   zeroed; owns its strings and lists
  *
- * Returns 0, also where there is no GPU; -errno for a machine whose files cannot be read at all.
+ * Returns 0, also without a GPU; -errno when the files cannot be read at all.
  */
 int gpu_machine_read(const char *root, struct gpu_machine *ret, struct mlr_error *err);
 
-/* The same, but of the driver's files those alone that one of these capabilities brings: for a
- * start, which cannot wait for libraries that it does not take. */
+/* Like gpu_machine_read(), but reads only those of the driver's files that caps bring, to save
+ * time. */
 int gpu_machine_read_for(
 	const char *root, unsigned caps, struct gpu_machine *ret, struct mlr_error *err);
 
 /*
- * The same, but without the driver's files, which only containers need: for `mlrun gpu list` and
- * the doctor.
+ * Like gpu_machine_read(), but without the driver's files, which only containers need.
  */
 int gpu_machine_read_gpus(const char *root, struct gpu_machine *ret, struct mlr_error *err);
 
-/* A node by its path, of nodes, fabric and the GPUs; NULL. */
+/* Find a node by its path among nodes, fabric and the GPUs; NULL. */
 const struct gpu_node *gpu_machine_node(const struct gpu_machine *m, const char *path);
 
-/* Set each GPU's index, after all are found. */
+/* Set each GPU's index. Call it when all GPUs are known. */
 void gpu_machine_count(struct gpu_machine *m);
 
-/* For those that fill one in: a new element, zeroed, good until the next is added. */
+/* Append a zeroed element. The pointer is valid until the next is added. */
 struct gpu_file *gpu_machine_add_file(struct gpu_machine *m);
 struct gpu *gpu_machine_add_gpu(struct gpu_machine *m);
 struct gpu_node *gpu_node_add(struct gpu_node **v, size_t *n);

@@ -1,4 +1,4 @@
-/* Files of a machine, read below its root; links are followed inside it. */
+/* Reads the files of a machine below its root. Links are followed inside the root. */
 #ifndef MLR_GPU_ROOT_H
 #define MLR_GPU_ROOT_H
 
@@ -9,8 +9,8 @@
 #include <sys/stat.h>
 
 struct gpu_dir {
-	int fd;         /* of the root, O_PATH */
-	int is_machine; /* it is "/", where nodes are nodes */
+	int fd;         /* the root, O_PATH */
+	int is_machine; /* the root is "/", not a fake tree */
 };
 
 #define GPU_DIR_INIT  \
@@ -24,29 +24,28 @@ void gpu_dir_close(struct gpu_dir *d);
 
 /* An O_RDONLY descriptor of a regular file, or -errno. */
 int gpu_dir_open_file(const struct gpu_dir *d, const char *path);
-/* The path without links of what gpu_dir_open_file() opened, below the root, to free(); NULL:
- * nobody knows. */
+/* Resolve the path of a file opened by gpu_dir_open_file(), below the root. To free(); NULL:
+ * unknown. */
 char *gpu_dir_path(const struct gpu_dir *d, int fd);
-/* Its text of at most 64 KiB (/proc's files have no size), to free(); NULL: it cannot be read. */
+/* Read a file's text, at most 64 KiB (/proc's files have no size). To free(); NULL: unreadable. */
 char *gpu_dir_read(const struct gpu_dir *d, const char *path);
-/* The path without links, below the root, to free(); NULL: there is no such thing. st may be
- * NULL. */
+/* Resolve a path, below the root. To free(); NULL: missing. st may be NULL. */
 char *gpu_dir_resolve(const struct gpu_dir *d, const char *path, struct stat *st);
-/* Adds the names in a directory, sorted as bytes, without "." and "..". Returns 0 or -errno. */
+/* Add the names in a directory, sorted bytewise, without "." and "..". Returns 0 or -errno. */
 int gpu_dir_list(const struct gpu_dir *d, const char *path, struct strv *ret);
-/* A link's text, to free(); NULL: it is none. */
+/* A link's text, to free(); NULL: not a link. */
 char *gpu_dir_readlink(const struct gpu_dir *d, const char *path);
 
 /*
- * Look at a node: its numbers, owner and mode, and whether the caller could open it for reading and
- * writing, by access(2), which asks the job's device cgroup as well and does not wake a GPU.
+ * Read a node's numbers, owner and mode, and test by access(2) whether the caller could open it for
+ * reading and writing. access(2) respects the job's device cgroup and does not wake a GPU.
  *
- * Returns 0, or -ENOENT; -ENODEV for what is no character device (below a root that is a tree a
- * regular file is taken for one).
+ * Returns 0, -ENOENT, or -ENODEV for other files than character devices; below a fake root a
+ * regular file counts as one.
  */
 int gpu_dir_node(const struct gpu_dir *d, const char *path, struct gpu_node *ret);
 
-/* The same of a node that is opened in another way: R_OK, access(2). */
+/* Like gpu_dir_node(), for the access(2) mode how. */
 int gpu_dir_node_for(const struct gpu_dir *d, const char *path, int how, struct gpu_node *ret);
 
 #endif

@@ -1,9 +1,8 @@
 /*
- * The vendors of GPUs, a row each: what tells one's from another's wherever all are served. A new
- * vendor is a word of enum gpu_vendor (machine.h), a row in vendor.c and a folder beside nvidia/
- * and amd/ with the functions that the row names. How a job's variables name its GPUs is in
- * choice/allocation.c. CUDA's own rules (capabilities, requirements, MIG, forward compatibility, CDI
- * files) are NVIDIA's alone.
+ * Has a table with a row for each GPU vendor. To add one, add a word to enum gpu_vendor
+ * (machine.h), a row in vendor.c, and a directory beside nvidia/ and amd/ with the functions that
+ * the row names. How a job's variables name its GPUs is in choice/allocation.c. Capabilities,
+ * requirements, MIG, forward compatibility and CDI files exist only for NVIDIA.
  */
 #ifndef MLR_GPU_VENDOR_H
 #define MLR_GPU_VENDOR_H
@@ -13,58 +12,57 @@
 
 struct gpu_sample; /* nvidia/nvml.h */
 
-/* A node that all GPUs of a vendor share. */
+/* A node that all of a vendor's GPUs share. */
 struct gpu_control {
 	const char *path;
-	unsigned caps; /* those that bring it; 0: each does */
-	int is_needed; /* CUDA finds no GPU without */
+	unsigned caps; /* capabilities that bring it; 0: any */
+	int is_needed; /* CUDA finds no GPU without it */
 };
 
 struct gpu_vendor_row {
 	const char *name;  /* in JSON: "nvidia" */
-	const char *title; /* for people: "NVIDIA" */
+	const char *title; /* in messages */
 
 	/* --- on the host --- */
-	const char *traces[4];  /* a file of these is there where its driver is */
-	const char *listed_in;  /* where its driver lists its GPUs */
-	const char *lacking;    /* why one with a driver may not be opened */
-	const char *mend_group; /* what an administrator does for one that its mode closes */
-	const char *mend;       /* and else */
+	const char *traces[4];  /* one of these files exists where its driver is loaded */
+	const char *listed_in;  /* directory in which the driver lists its GPUs */
+	const char *lacking;    /* why a driver may have no GPU that can be opened */
+	const char *mend_group; /* what root does for a GPU closed by its mode */
+	const char *mend;       /* what root does otherwise */
 	/*
-	 * Add its GPUs, nodes and warnings, and with_files its driver's files for these
-	 * capabilities. Returns 0, also where there are none, or -errno.
+	 * Add its GPUs, nodes and warnings; with with_files also its driver's files for these
+	 * capabilities. Returns 0, also without a GPU, or -errno.
 	 */
 	int (*find)(const struct gpu_dir *d, int with_files, unsigned caps, struct gpu_machine *m,
 		struct mlr_error *err);
 	/*
-	 * What its GPUs do now, to gpu_samples_free(). Returns their number. NULL: gpu_watch_open()
-	 * tells it.
+	 * Sample its GPUs, to gpu_samples_free(). Returns their number. NULL: use gpu_watch_open().
 	 */
 	int (*sample)(
 		const struct gpu_dir *d, const struct gpu_machine *m, struct gpu_sample **ret);
 
 	/* --- in the job --- */
-	const char *visible;   /* the variable that lists the job's: "CUDA_VISIBLE_DEVICES" */
-	const char *within[3]; /* those that count among the ones it leaves */
-	const char *borrowed;  /* one that is read in place of the first of these, where it is not
-				  another vendor's: CUDA's, as HIP does */
-	int is_counted;        /* Slurm's numbers count them; else they are in their nodes' names */
+	const char *visible;   /* lists the job's GPUs: "CUDA_VISIBLE_DEVICES" */
+	const char *within[3]; /* variables that count among the GPUs listed there */
+	const char *borrowed;  /* another vendor's variable, used in place of within[0] unless that
+				  vendor has GPUs, as HIP uses CUDA's */
+	int is_counted;        /* Slurm numbers them in order; else by their nodes' names */
 
 	/* --- in the container --- */
-	const char *image_variable; /* an image that has it, or this directory, is made for them */
+	const char *image_variable; /* a variable or directory that marks an image for them */
 	const char *image_directory;
-	const char *image_own; /* an image with such a name in /opt has the driver's libraries, and
-				  keeps its own; NULL: the host's win */
+	const char *image_own; /* an image with such a name in /opt keeps its own libraries; NULL:
+				  the host's win */
 	struct gpu_control controls[6];
-	unsigned drm_caps; /* capabilities that bring their graphics nodes; 0: each does */
+	unsigned drm_caps; /* capabilities that bring the graphics nodes; 0: any */
 };
 
 extern const struct gpu_vendor_row gpu_vendors[GPU_VENDORS];
 
-/* Has the machine one of this vendor's? */
+/* Does the machine have a GPU of this vendor? */
 int gpu_vendor_is_here(const struct gpu_machine *m, enum gpu_vendor vendor);
 
-/* The first that it has, whose GPUs plain numbers count; GPU_VENDORS: none. */
+/* The vendor whose GPUs plain numbers count: the first present; GPU_VENDORS: none. */
 enum gpu_vendor gpu_vendor_first(const struct gpu_machine *m);
 
 #endif

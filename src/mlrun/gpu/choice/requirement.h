@@ -1,5 +1,5 @@
-/* NVIDIA_REQUIRE_...: alternatives by blanks, conditions by commas (libnvidia-container,
- * src/mlrun/cli/dsl.c). */
+/* Evaluates NVIDIA_REQUIRE_...: spaces separate alternatives, commas separate conditions
+ * (libnvidia-container, src/cli/dsl.c). */
 #ifndef MLR_GPU_REQUIREMENT_H
 #define MLR_GPU_REQUIREMENT_H
 
@@ -10,7 +10,7 @@
 struct gpu_wish;
 struct gpu_choice;
 
-/* What conditions speak of; zero and NULL: unknown, then a condition holds. */
+/* The values that conditions compare. A condition on an unknown one, zero or NULL, holds. */
 struct gpu_facts {
 	struct gpu_version cuda, driver, arch;
 	const char *brand;
@@ -19,33 +19,30 @@ struct gpu_facts {
 /*
  * Does a requirement hold?
  *
- * text: "cuda>=12.4 brand=tesla,driver>=535,driver<536"; alternatives are tried from the left, and
- * what stands behind the first that holds is not read.
+ *   text  "cuda>=12.4 brand=tesla,driver>=535,driver<536"; the first alternative that holds ends
+ * the evaluation more  called at most once, when an alternative depends only on unknown values;
+ * fills them in as far as possible. NULL: they stay unknown
  *
- * more: asked at most once, when an alternative depends on nothing but what is unknown; fills that
- * in, as far as it can. NULL: what is unknown holds.
+ * The properties cuda, driver, arch and brand match in any case. A condition on another property
+ * holds, as in nvidia-container-toolkit (libnvidia-container fails): images learn new properties
+ * before launchers do. Versions are compared number by number, missing ones are 0; brand has only =
+ * and !=, in any case. Empty conditions and alternatives are ignored; a text of these alone holds.
  *
- * Properties are cuda, driver, arch and brand in any case. A condition on another one holds, as in
- * nvidia-container-toolkit (libnvidia-container takes it for an error): images get properties
- * sooner than launchers do. Versions are compared number by number, missing ones are 0; brand knows
- * = and != alone, in any case. Empty conditions and alternatives do not count; a text of these
- * alone holds.
- *
- * Returns 1; 0 with the first alternative and the facts in err, and what to do where it asks for a
- * newer CUDA; -EINVAL for what is no requirement, naming the condition.
+ * Returns 1; 0 with the first alternative and the values in err, and a hint where it needs a newer
+ * CUDA; -EINVAL for an invalid text, naming the condition.
  */
 int gpu_requirement_holds(const char *text, struct gpu_facts *facts,
 	void (*more)(void *ctx, struct gpu_facts *facts), void *ctx, struct mlr_error *err);
 
 /*
- * Do all requirements of a wish hold for each GPU of NVIDIA's that was chosen, or once when there
- * is none? Without NVIDIA's driver nothing is asked.
+ * Check all requirements of a wish for each chosen NVIDIA GPU, or once without a GPU. Without
+ * NVIDIA's driver nothing is checked.
  *
- * fill: gpu_nvml_fill(), asked at most once and only when a condition on arch, brand or an unknown
- * CUDA decides. NULL: such a condition holds.
+ * fill: gpu_nvml_fill(), called at most once, when a condition on arch, brand or an unknown CUDA
+ * decides. NULL: such a condition holds.
  *
- * Returns 0; -ENOTSUP for one that does not hold, -EINVAL for one that is none, both with
- * NVIDIA_DISABLE_REQUIRE=1 as a way out.
+ * Returns 0; -ENOTSUP for a requirement that does not hold, -EINVAL for an invalid one; both hint
+ * at NVIDIA_DISABLE_REQUIRE=1.
  */
 int gpu_requirements_check(const struct gpu_wish *w, struct gpu_machine *m,
 	const struct gpu_choice *c, int (*fill)(struct gpu_machine *m, struct mlr_error *err),

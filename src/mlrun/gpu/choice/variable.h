@@ -1,6 +1,6 @@
 /*
- * An environment variable that says what is wanted: of the user (-e, --env-file, configuration),
- * else of the caller, else of the image.
+ * Finds an environment variable that expresses a wish: the user's (-e, --env-file, configuration),
+ * else the caller's, else the image's.
  */
 #ifndef MLR_GPU_VARIABLE_H
 #define MLR_GPU_VARIABLE_H
@@ -9,22 +9,21 @@
 
 struct gpu_variable {
 	const char *key;
-	const char *value;       /* NULL: nobody has set it */
-	enum plan_origin origin; /* who has */
+	const char *value;       /* NULL: unset */
+	enum plan_origin origin; /* who set it */
 };
 
-/* Strings stay the caller's, the plan's and the environment's. */
+/* The strings belong to the caller, the plan and the environment. */
 struct gpu_variable gpu_variable_get(
 	const struct gpu_request *q, const struct plan *p, const char *key);
 
-/* "the image's NVIDIA_VISIBLE_DEVICES=all", to free(). The value is not NULL. */
+/* Print "the image's NVIDIA_VISIBLE_DEVICES=all", to free(). The value must not be NULL. */
 char *gpu_variable_who(const struct gpu_variable *v);
 
-/* "KEY=value", of a long value its beginning, as each item of a list may have a message of its own.
- * To free(). */
+/* Print "KEY=value", a long value shortened. To free(). */
 char *gpu_variable_print(const char *key, const char *value);
 
-/* Adds the items between commas, without blanks around them and without empty ones. */
+/* Add the items between commas, trimmed; empty ones are skipped. */
 void gpu_variable_items(const char *text, struct strv *ret);
 
 #endif

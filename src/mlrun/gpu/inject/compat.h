@@ -1,4 +1,5 @@
-/* CUDA forward compatibility: libraries in the image that are newer than the host's driver. */
+/* Decides on CUDA forward compatibility: libraries in the image that are newer than the host's
+ * driver. */
 #ifndef MLR_GPU_COMPAT_H
 #define MLR_GPU_COMPAT_H
 
@@ -7,11 +8,11 @@
 #include "gpu/machine.h"
 
 struct gpu_compat {
-	int use;               /* take its libraries in place of the driver's */
-	char *dir;             /* inside, "/usr/local/cuda/compat"; NULL: the image has none */
+	int use;               /* use its libraries in place of the driver's */
+	char *dir;             /* in the image, "/usr/local/cuda/compat"; NULL: none */
 	char *version;         /* "550.54.15" of libcuda.so.550.54.15 */
-	struct strv libraries; /* file names in dir, "libcuda.so.550.54.15" */
-	char *why;             /* the decision, in a sentence */
+	struct strv libraries; /* names in dir, "libcuda.so.550.54.15" */
+	char *why;             /* explains the decision in a sentence */
 };
 
 #define GPU_COMPAT_INIT \
@@ -21,13 +22,13 @@ struct gpu_compat {
 
 void gpu_compat_done(struct gpu_compat *c);
 
-/* Tell the image that its libraries will be listed; expect is not NULL. */
+/* Announce to the image that its libraries will be listed; expect is not NULL. */
 void gpu_compat_expect(const struct gpu_image *image);
 
 /*
  * Decide by the ELF note .note.cuda.fwd_compatibility of libcuda.so (NVIDIA container toolkit,
  * internal/discover/compat_libs.go), else by the major versions. With several libcuda.so.*.*
- * nothing is used. Returns 0; what cannot be read is a decision against.
+ * nothing is used. Returns 0; if a file cannot be read, the decision is no.
  */
 int gpu_compat_read(
 	const struct gpu_image *image, const struct gpu_machine *m, struct gpu_compat *ret);

@@ -1,8 +1,7 @@
 /*
- * What only NVIDIA's management library tells (nvml.h of the driver's): asked of
- * libexec/mlrun/mlrun-nvml, which loads libnvidia-ml.so.1 by dlopen(3), as mlrun is linked
- * statically. Never on the way of a start unless an image's requirement or a MIG uuid cannot be
- * judged without it.
+ * Asks NVIDIA's management library (the driver's nvml.h) through libexec/mlrun/mlrun-nvml, which
+ * loads libnvidia-ml.so.1 with dlopen(3); mlrun itself is linked statically. A start asks only if
+ * it needs to judge an image's requirement or a MIG UUID.
  */
 #ifndef MLR_GPU_NVML_H
 #define MLR_GPU_NVML_H
@@ -13,16 +12,15 @@
 #include <sys/types.h>
 
 /*
- * Fill in cuda, and of each GPU memory, brand, arch, model, uuid and its MIG devices' uuids, as far
- * as they are not known. A machine that was read without its driver's files is looked at again for
- * the library.
+ * Fill in cuda, and of each GPU the unknown among memory, brand, arch, model, uuid and its MIG
+ * devices' UUIDs. For a machine read without its driver's files, the library is searched for.
  *
- * Returns 0; -ENOENT where there is no such library; -EIO when it fails, with its words; -ETIMEDOUT
- * when it does not answer, as with a GPU that hangs.
+ * Returns 0; -ENOENT without the library; -EIO when it fails, with its message; -ETIMEDOUT when it
+ * does not answer, as with a hanging GPU.
  */
 int gpu_nvml_fill(struct gpu_machine *m, struct mlr_error *err);
 
-/* What a GPU does now. -1: it does not tell. */
+/* What a GPU does now; -1: unknown. */
 struct gpu_process {
 	pid_t pid;
 	int64_t memory; /* bytes */
@@ -35,23 +33,24 @@ struct gpu_sample {
 	double power, power_limit;         /* watts */
 	int temperature;                   /* degrees Celsius */
 	int clock;                         /* MHz */
-	char trouble[64]; /* the library's words for a GPU that is broken; "": it is well */
+	char trouble[64]; /* the library's message about a broken GPU; "": healthy */
 	struct gpu_process *processes;
 	size_t n_processes;
 };
 
 /*
- * A line of mlrun-nvml: fill in what m does not know yet, its GPUs found by their bus ids. A GPU
- * that is broken is a warning.
+ * Read a line of mlrun-nvml: fill in what m does not know yet, matching GPUs by bus id. A broken
+ * GPU becomes a warning.
  *
- * Returns 0; -EIO with the library's words and the way out; -EPROTO for what is no answer.
+ * Returns 0; -EIO with the library's message and a hint; -EPROTO for an invalid line.
  */
 int gpu_nvml_read_query(const char *text, struct gpu_machine *m, struct mlr_error *err);
 
-/* The same line: what the GPUs do, to gpu_samples_free(). Returns their number, or as above. */
+/* Read the same line: what the GPUs do now, to gpu_samples_free(). Returns their number, or as
+ * above. */
 int gpu_nvml_read_samples(const char *text, struct gpu_sample **ret, struct mlr_error *err);
 
-/* A program that tells it again and again. */
+/* A running mlrun-nvml that samples periodically. */
 struct gpu_watch {
 	int from;
 	pid_t pid;
@@ -64,13 +63,13 @@ struct gpu_watch {
 		-1, 0, NULL, 0, 0 \
 	}
 
-/* Start it; it ends with this process at the latest. Returns 0 or as gpu_nvml_fill(). */
+/* Start it; it ends with this process at the latest. Returns 0 or like gpu_nvml_fill(). */
 int gpu_watch_open(const struct gpu_machine *m, unsigned interval_ms, struct gpu_watch *ret,
 	struct mlr_error *err);
 /*
- * The newest samples, to gpu_samples_free(), of what has come; poll(2) of from tells when there is
- * something. What came before them, while nobody read, is dropped. Returns their number; -EAGAIN
- * when not all of them are here yet; or another -errno: it has ended.
+ * Get the newest samples that have arrived, to gpu_samples_free(); older ones are dropped. poll(2)
+ * on from shows when something arrives. Returns their number; -EAGAIN when the line is incomplete;
+ * another -errno: the program has ended.
  */
 int gpu_watch_next(struct gpu_watch *w, struct gpu_sample **ret, struct mlr_error *err);
 void gpu_samples_free(struct gpu_sample *v, int n);

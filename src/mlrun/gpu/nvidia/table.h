@@ -1,7 +1,7 @@
 /*
- * What belongs to NVIDIA's driver and which capability brings it, as data (libnvidia-container,
- * src/nvc_info.c; nvidia-container-toolkit, pkg/nvcdi and internal/discover/graphics.go). Lists end
- * with a row without name.
+ * Lists the files of NVIDIA's driver and the capabilities that bring them (libnvidia-container,
+ * src/nvc_info.c; nvidia-container-toolkit, pkg/nvcdi and internal/discover/graphics.go). A row
+ * without a name ends a list.
  */
 #ifndef MLR_GPU_TABLE_H
 #define MLR_GPU_TABLE_H
@@ -9,17 +9,17 @@
 #include "gpu/machine.h"
 
 enum gpu_library_rule {
-	GPU_BY_VERSION, /* name is a stem: "libcuda.so" is libcuda.so.535.104.05 */
-	GPU_BY_NAME,    /* name is whole: it has a version of its own, "libnvidia-egl-gbm.so.1", or
-			   none */
+	GPU_BY_VERSION, /* name is a stem: "libcuda.so" stands for libcuda.so.535.104.05 */
+	GPU_BY_NAME,    /* name is complete, with a version of its own or none:
+			   "libnvidia-egl-gbm.so.1" */
 };
 
 struct gpu_library_row {
 	const char *name;
 	unsigned caps; /* enum gpu_capability */
 	enum gpu_library_rule rule;
-	/* A directory below that of the others, which is looked into first: "tls" of drivers that
-	 * have a second libnvidia-tls for kernels before 2.4; NULL */
+	/* A subdirectory to try first: "tls" in drivers that have a second libnvidia-tls for
+	 * kernels before 2.4; NULL. */
 	const char *below;
 };
 
@@ -28,11 +28,11 @@ struct gpu_program_row {
 	unsigned caps;
 };
 
-/* Configuration, below /etc and the directories of XDG_DATA_DIRS. */
+/* Configuration below /etc and the directories of XDG_DATA_DIRS. */
 struct gpu_data_row {
 	const char *name; /* "glvnd/egl_vendor.d/10_nvidia.json" */
 	unsigned caps;
-	const char *to; /* the directory inside: "/usr/share" */
+	const char *to; /* the container's directory: "/usr/share" */
 };
 
 struct gpu_socket_row {
@@ -45,12 +45,12 @@ extern const struct gpu_program_row gpu_programs[];
 extern const struct gpu_data_row gpu_data[];
 extern const struct gpu_socket_row gpu_sockets[];
 
-/* Those of Windows' driver that WSL has in /usr/lib/wsl/lib (pkg/nvcdi/driver-wsl.go); names are
- * whole. */
+/* Libraries of Windows' driver in WSL's /usr/lib/wsl/lib (pkg/nvcdi/driver-wsl.go); complete
+ * names. */
 extern const struct gpu_library_row gpu_wsl_libraries[];
 
-/* A link to a library that programs open and that is to be made on any machine: of "libcuda.so" or
- * of "libcuda.so.1", "libcuda.so"; NULL. */
+/* The link to create for a library because programs open it: "libcuda.so" for "libcuda.so" and
+ * "libcuda.so.1"; NULL. */
 const char *gpu_table_link(const char *name);
 
 #endif
