@@ -10,14 +10,14 @@
 #include <string.h>
 #include <unistd.h>
 
-#define NEEDED_MAX    1024       /* libraries that one needs; NVIDIA's need a dozen at most */
+#define NEEDED_MAX    1024       /* DT_NEEDED entries; NVIDIA's have a dozen at most */
 #define NAME_MAX_LEN  4096       /* bytes of a name */
-#define NAMES_SIZE    (16 << 20) /* bytes of the table of names */
-#define VERSIONS_SIZE (16 << 10) /* bytes of the records of versions; glibc's own take 1 KiB */
-#define VERSIONS_MAX  8192       /* records that are looked at */
+#define NAMES_SIZE    (16 << 20) /* bytes of a string table */
+#define VERSIONS_SIZE (16 << 10) /* bytes of version records; glibc's own take 1 KiB */
+#define VERSIONS_MAX  8192       /* version records read */
 #define DYNAMIC_SIZE  (64 << 10) /* bytes of PT_DYNAMIC; NVIDIA's have 1 KiB */
-#define NOTES_SIZE    (1 << 20)  /* bytes of notes that lie together */
-#define SECTIONS_SIZE (1 << 20)  /* bytes of the table of the sections' names */
+#define NOTES_SIZE    (1 << 20)  /* bytes of adjacent notes */
+#define SECTIONS_SIZE (1 << 20)  /* bytes of the section names */
 
 #if __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__
 #define DATA_NATIVE ELFDATA2LSB
@@ -33,9 +33,9 @@ static void end(Elf **elf)
 #define auto_elf auto_call(end) Elf
 
 /*
- * Are the tables of segments and sections counted in the header itself, by 16 bits? Larger numbers
- * stand elsewhere (elf(5), PN_XNUM), no library has them, and libelf would believe them: a sparse
- * file of an image's could make it take any amount of memory.
+ * Does the header itself count segments and sections, in 16 bits? Larger numbers are elsewhere
+ * (elf(5), PN_XNUM); no library has them, and libelf would trust them: a sparse file in an image
+ * could make it allocate any amount of memory.
  */
 static int has_small_tables(int fd)
 {
@@ -52,9 +52,9 @@ static int has_small_tables(int fd)
 }
 
 /*
- * NULL for what is no ELF file that this machine could read without turning bytes. Not
- * ELF_C_READ_MMAP: it takes a third longer for the few hundred bytes that are asked of a library,
- * and a file of an image that somebody cuts short meanwhile would end the program.
+ * Open an ELF file; NULL for others and those of another byte order. Not with ELF_C_READ_MMAP: it
+ * takes a third longer for the few hundred bytes needed of a library, and if someone truncated a
+ * file of an image meanwhile, the program would die.
  */
 static Elf *begin(int fd)
 {
@@ -70,7 +70,7 @@ static Elf *begin(int fd)
 	return NULL;
 }
 
-/* What PT_DYNAMIC says, as addresses; 0: nothing. */
+/* The addresses in PT_DYNAMIC; 0: none. */
 struct dynamic {
 	uint64_t strings, strings_size, needs, defines;
 	uint64_t soname; /* SIZE_MAX: none */
@@ -78,8 +78,8 @@ struct dynamic {
 	size_t n_needed;
 };
 
-/* The bytes of the file that are loaded at an address, up to the end of their segment or want.
- * NULL: none are. */
+/* The file's bytes that are loaded at an address, up to the end of their segment or want; NULL:
+ * none. */
 static Elf_Data *at_address(
 	Elf *elf, size_t n_segments, uint64_t address, uint64_t want, Elf_Type type)
 {
@@ -102,7 +102,7 @@ static Elf_Data *at_address(
 	return NULL;
 }
 
-/* A string of a table, to free(); NULL when it does not end there. */
+/* A string of a table, to free(); NULL when it is not terminated. */
 static char *string_at(const Elf_Data *strings, uint64_t at)
 {
 	const char *s = strings ? strings->d_buf : NULL;
@@ -115,7 +115,7 @@ static char *string_at(const Elf_Data *strings, uint64_t at)
 	return len < room && len < NAME_MAX_LEN ? xstrndup(s + at, len) : NULL;
 }
 
-/* Bytes of the file, no more than max of them; NULL where it does not have them. */
+/* Read at most max bytes of the file; NULL beyond its end. */
 static Elf_Data *at_offset(Elf *elf, uint64_t at, uint64_t size, uint64_t max, Elf_Type type)
 {
 	if (at > INT64_MAX)
@@ -154,7 +154,7 @@ static int read_dynamic(Elf_Data *data, struct dynamic *ret)
 	return 0;
 }
 
-/* Keep the greater of newest and "GLIBC_x.y"; GLIBC_PRIVATE and other names are no versions. */
+/* Keep the greater of newest and "GLIBC_x.y". GLIBC_PRIVATE and other names do not count. */
 static void keep_newest(const Elf_Data *strings, uint64_t at, struct gpu_version *newest)
 {
 	auto_free char *name = string_at(strings, at);
@@ -165,7 +165,7 @@ static void keep_newest(const Elf_Data *strings, uint64_t at, struct gpu_version
 		*newest = v;
 }
 
-/* The records lead from one to the next by distances, which may be anything. */
+/* Each record has the distance to the next, which is not trusted. */
 static int read_needs(Elf_Data *data, const Elf_Data *strings, struct gpu_version *newest)
 {
 	unsigned seen = 0;
@@ -198,7 +198,7 @@ static int read_defines(Elf_Data *data, const Elf_Data *strings, struct gpu_vers
 	for (uint64_t at = 0; data && at < data->d_size; at += def.vd_next) {
 		GElf_Verdaux aux;
 
-		/* The first of its names is the version's own, the others are its parents'. */
+		/* The first name is the version's own; the others are its parents'. */
 		if (!gelf_getverdef(data, (int)at, &def) || at + def.vd_aux > data->d_size ||
 			!gelf_getverdaux(data, (int)(at + def.vd_aux), &aux))
 			return -ENOEXEC;
@@ -240,14 +240,14 @@ static int read_versions(Elf *elf, size_t n_segments, const struct dynamic *d,
 	return r;
 }
 
-/* Does a note have this owner's name? A name's NUL is counted in n_namesz. */
+/* Does the note have this owner? n_namesz counts the NUL. */
 static int is_note_of(const Elf_Data *data, const GElf_Nhdr *note, size_t name, const char *owner)
 {
 	return note->n_namesz == strlen(owner) + 1 &&
 		memcmp((const char *)data->d_buf + name, owner, note->n_namesz) == 0;
 }
 
-/* The section's bytes as notes; NULL without such a section. */
+/* The section's notes; NULL without such a section. */
 static Elf_Data *find_section(Elf *elf, const char *name)
 {
 	Elf_Scn *scn = NULL;

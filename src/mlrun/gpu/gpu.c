@@ -18,9 +18,9 @@
 #include <string.h>
 #include <unistd.h>
 
-#define TOLD_MAX 3 /* files that a note names */
+#define TOLD_MAX 3 /* files that a message names */
 
-/* All that a plan's GPUs are decided by. */
+/* All that decides about the GPUs of a plan. */
 struct decision {
 	const struct gpu_request *request;
 	struct plan *plan;
@@ -48,7 +48,7 @@ static int is_there(const char *root, const char *path)
 	return access(below, F_OK) == 0;
 }
 
-/* What every start asks: is it worth looking any further? */
+/* A cheap test at every start: is there anything to look for? */
 static int has_driver(const char *root)
 {
 	for (int v = 0; v < GPU_VENDORS; v++)
@@ -56,7 +56,7 @@ static int has_driver(const char *root)
 			if (is_there(root, *trace))
 				return 1;
 #ifndef __aarch64__
-	if (strcmp(root, "/") == 0) /* Tegra has ARM's processors only */
+	if (strcmp(root, "/") == 0) /* only ARM machines can be Tegra */
 		return 0;
 #endif
 	return is_there(root, "/etc/nv_tegra_release");
@@ -70,7 +70,7 @@ static int no_driver(const struct gpu_wish *w, struct mlr_error *err)
 		"--gpu=none starts without");
 }
 
-/* What it cannot tell stays unknown. */
+/* Ask NVML; what it does not know stays unknown. */
 static void ask_nvml(struct decision *d)
 {
 	struct mlr_error err = MLR_ERROR_INIT;
@@ -106,14 +106,14 @@ static int has_libraries(const struct gpu_machine *m)
 	return 0;
 }
 
-/* As after an update without a reboot, or where a package of the driver's is not installed:
- * programs will find devices and nothing to use them with. */
+/* Fail if the driver's libraries are missing, as after an update without a reboot, or when a
+ * package is not installed: programs would find devices and no driver. */
 static int tell_lack_of_libraries(const struct decision *d, struct mlr_error *err)
 {
 	const struct gpu_machine *m = &d->machine;
 	const char *why = m->warnings.n ? m->warnings.v[0] : "none is found on this machine";
 
-	/* Any driver has some for these; for the others there may be none. */
+	/* Every driver has libraries for these; for the other capabilities it may have none. */
 	if (!(d->wish.caps & (GPU_COMPUTE | GPU_UTILITY)))
 		return 0;
 	if (!has_libraries(m) && d->wish.must) {
@@ -161,7 +161,7 @@ static void tell_choice(const struct decision *d)
 		strv_add(&d->plan->notes, d->choice.notes.v[i]);
 }
 
-/* Programs that load one of these would end with "version `GLIBC_2.38' not found". */
+/* Warn of libraries whose users would end with "version `GLIBC_2.38' not found". */
 static void check_glibc(const struct decision *d)
 {
 	auto_call(gpu_image_libc_done) struct gpu_image_libc l = GPU_IMAGE_LIBC_INIT;
@@ -180,7 +180,7 @@ static void check_glibc(const struct decision *d)
 			names.n > TOLD_MAX ? "…" : "");
 }
 
-/* Returns 1 when there is something to bring in. */
+/* Choose GPUs. Returns 1 when there is something to inject. */
 static int choose(struct decision *d, struct mlr_error *err)
 {
 	int r;
@@ -209,7 +209,7 @@ static int choose(struct decision *d, struct mlr_error *err)
 	return 0;
 }
 
-/* A driver that cannot be served. Returns 1 for one that can. */
+/* Refuse an unsupported driver. Returns 1 for a supported one. */
 static int check_driver(const struct decision *d, struct mlr_error *err)
 {
 	const struct gpu_machine *m = &d->machine;
@@ -229,8 +229,7 @@ static int check_driver(const struct decision *d, struct mlr_error *err)
 	return 0;
 }
 
-/* The plan of devices that cannot be had is to be thrown away, so it is one of its own that is
- * tried. */
+/* Try CDI devices on a plan of its own, which can be discarded. */
 static int can_have_cdi(const struct decision *d, struct mlr_error *err)
 {
 	auto_call(plan_done) struct plan trial;
@@ -239,7 +238,7 @@ static int can_have_cdi(const struct decision *d, struct mlr_error *err)
 	return d->request->plan_cdi(&d->wish.cdi, d->request->image, &trial, err) == 0;
 }
 
-/* Devices that a vendor's file describes. */
+/* Add devices that a CDI file describes. */
 static int add_cdi(const struct decision *d, struct mlr_error *err)
 {
 	struct mlr_error why = MLR_ERROR_INIT;
@@ -261,7 +260,7 @@ static int is_cdi_alone(const struct decision *d)
 	return d->wish.kind == GPU_WISH_LIST && d->wish.devices.n == 0;
 }
 
-/* What the image asks wrongly is no reason not to run it where there is no GPU anyway. */
+/* Read the wish. Without a driver, an image's invalid variables are no reason to refuse it. */
 static int read_wish(struct decision *d, int has_driver, struct mlr_error *err)
 {
 	struct mlr_error why = MLR_ERROR_INIT;
@@ -294,7 +293,7 @@ static int bring(struct decision *d, struct mlr_error *err)
 	return r;
 }
 
-/* What most images are asked for when the machine is known. */
+/* Announce the files of the image that are read in most cases. */
 static void expect(const struct decision *d)
 {
 	const struct gpu_image *image = d->request->image;

@@ -1,4 +1,4 @@
-/* The finders of this room, one after the other. */
+/* Runs the vendors' finders one after the other. */
 #include "gpu/machine.h"
 
 #include "base/cleanup.h"

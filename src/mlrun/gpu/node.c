@@ -100,10 +100,10 @@ static char *user_name(uid_t uid)
 	return a.user ? take_ptr(&a.user) : xasprintf("%u", (unsigned)uid);
 }
 
-/* Of whom a closed node's mode speaks. */
+/* Whom the mode of a closed node shuts out. */
 enum closed { CLOSED_TO_OTHERS, CLOSED_TO_ALL, CLOSED_IN_SPITE };
 
-/* Nodes of capabilities are read alone and have no right to write, for anybody. */
+/* Nodes of capabilities are only read: their mode lets nobody write. */
 static enum closed closed_how(const struct gpu_node *n)
 {
 	mode_t need = n->mode & 0222 ? 6 : 4;

@@ -11,16 +11,16 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Words of enumerations, each at its value; NULL is JSON's null. */
+/* Names of enumerations, indexed by value; NULL is JSON's null. */
 static const char *const kinds[] = { [GPU_LIBRARY] = "library",
 	[GPU_PROGRAM] = "program",
 	[GPU_FIRMWARE] = "firmware",
 	[GPU_SOCKET] = "socket",
 	[GPU_DATA] = "data" };
-/* At the number of their bit. */
+/* Indexed by bit number. */
 static const char *const capabilities[] = { "compute", "compat32", "graphics", "utility", "video",
 	"display", "ngx" };
-/* Numbers of errors are an architecture's own. */
+/* By name: error numbers depend on the architecture. */
 static const char *const errors[] = { NULL, "EACCES", "EPERM", "ENXIO", "ENOENT" };
 static const int error_numbers[] = { 0, EACCES, EPERM, ENXIO, ENOENT };
 
@@ -68,7 +68,7 @@ static json_t *error_to_json(int error)
 	return json_string("EACCES");
 }
 
-/* null for a node without a path, which the kernel has not. */
+/* null for a node without a path: the kernel lacks it. */
 static json_t *node_to_json(const struct gpu_node *n)
 {
 	if (!n->path)
@@ -134,7 +134,7 @@ json_t *gpu_machine_to_json(const struct gpu_machine *m)
 
 /* --- from JSON ------------------------------------------------------------ */
 
-/* An object that is read; the first thing that is wrong stays. */
+/* An object being read; the first error stays. */
 struct in {
 	const json_t *o;
 	struct mlr_error *err;
@@ -174,7 +174,7 @@ static char *path_or_null(struct in *in, const char *key)
 	return path;
 }
 
-/* Never NULL, so that nobody need ask. */
+/* Never NULL. */
 static char *path_of(struct in *in, const char *key)
 {
 	const json_t *v = json_object_get(in->o, key);
@@ -209,7 +209,7 @@ static int flag(struct in *in, const char *key)
 	return json_is_true(v);
 }
 
-/* The place of a word in a list, in which NULL stands for null. */
+/* The index of a word in a list, where NULL stands for null. */
 static size_t choice(struct in *in, const char *key, const char *const *words, size_t n)
 {
 	const json_t *v = json_object_get(in->o, key);
@@ -280,7 +280,7 @@ static unsigned caps(struct in *in, const char *key)
 	return bits;
 }
 
-/* Read what an array has, each with its place in messages: "gpus[1]: mig[0]: 'gi' is missing". */
+/* Read the items of an array; errors name the place: "gpus[1]: mig[0]: 'gi' is missing". */
 static void each(
 	struct in *in, const char *key, void (*read)(struct in *in, void *into), void *into)
 {
@@ -434,7 +434,7 @@ static int read_profile(const json_t *j, struct gpu_machine *ret, struct mlr_err
 	const char *processors = json_string_value(json_object_get(j, "architecture"));
 	int r;
 
-	/* What later formats have beside these two is not known. */
+	/* Later formats may have other keys than these two. */
 	if (!json_is_integer(format) || !json_object_get(j, "mlrun")) {
 		mlr_fail(err, EPROTO, "not a machine's profile");
 		return mlr_hint(err, "mlrun profile -o FILE writes one");

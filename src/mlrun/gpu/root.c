@@ -60,7 +60,7 @@ char *gpu_dir_read(const struct gpu_dir *d, const char *path)
 	return xstrdup(text);
 }
 
-/* The kernel knows where it found a descriptor; the root's own place is taken off. */
+/* /proc/self/fd has the path; cut off the root's. */
 char *gpu_dir_path(const struct gpu_dir *d, int fd)
 {
 	char name[32], place[PATH_MAX], root[PATH_MAX];
@@ -81,8 +81,8 @@ char *gpu_dir_path(const struct gpu_dir *d, int fd)
 }
 
 /*
- * A path without links is known without asking /proc, which takes longer than all else here. Most
- * are such.
+ * Open a path that contains no links, without a /proc look-up, which is the slowest step here. Most
+ * paths are such.
  */
 static int open_without_links(const struct gpu_dir *d, const char *path)
 {
@@ -153,7 +153,7 @@ int gpu_dir_node_for(const struct gpu_dir *d, const char *path, int how, struct 
 		ret->major = major(st.st_rdev);
 		ret->minor = minor(st.st_rdev);
 	}
-	/* A descriptor's own link, as openat2(2) found it: no second look-up by path. */
+	/* The descriptor's link, as openat2(2) found it: no second look-up by path. */
 	snprintf(name, sizeof(name), "/proc/self/fd/%d", fd);
 	if (access(name, how) < 0)
 		ret->error = errno == EPERM ? EPERM : EACCES;

@@ -7,7 +7,7 @@ const struct gpu_vendor_row gpu_vendors[] = {
 	[GPU_NVIDIA] = {
 		.name = "nvidia",
 		.title = "NVIDIA",
-		/* nvidiactl: a container around this one hides the former. dxg: Windows' (WSL). */
+		/* nvidiactl: a surrounding container may hide the first. dxg: Windows (WSL). */
 		.traces = { "/proc/driver/nvidia/version", "/dev/nvidiactl", "/dev/dxg" },
 		.listed_in = "/proc/driver/nvidia/gpus",
 		.find = gpu_nvidia_find,

@@ -1,7 +1,7 @@
 /*
- * AMD's GPUs, by the topology of the kernel's driver amdkfd (Documentation of ROCm's KFD topology;
- * Linux, drivers/gpu/drm/amd/amdkfd/kfd_topology.c). A GPU that the job's cgroup denies has a node
- * there that cannot be read; it is found by /sys/class/drm then.
+ * Finds AMD's GPUs by the topology of the kernel's driver amdkfd (Documentation of ROCm's KFD
+ * topology; Linux, drivers/gpu/drm/amd/amdkfd/kfd_topology.c). The topology node of a GPU that the
+ * job's cgroup denies cannot be read; such a GPU is found in /sys/class/drm.
  */
 #include "gpu/amd/amd.h"
 
@@ -17,9 +17,9 @@
 #include <unistd.h>
 
 #define KFD "/sys/class/kfd/kfd/topology/nodes"
-#define AMD "1002" /* AMD's number as a vendor on PCI */
+#define AMD "1002" /* AMD's PCI vendor id */
 
-/* The number of a line "drm_render_minor 128"; 0 without one. */
+/* The number in a line "drm_render_minor 128"; 0 without one. */
 static uint64_t property(const char *text, const char *name)
 {
 	size_t len = strlen(name);
@@ -32,7 +32,7 @@ static uint64_t property(const char *text, const char *name)
 	return 0;
 }
 
-/* A small file below a directory, without the newline at its end, to free(); NULL also when it is
+/* Read a small file below a directory, without the final newline, to free(); NULL also when
  * empty. */
 static char *read_below(const struct gpu_dir *d, const char *dir, const char *name)
 {
@@ -50,8 +50,8 @@ static int by_number(const void *a, const void *b)
 	return (x > y) - (x < y);
 }
 
-/* "Aldebaran/MI200 [Instinct MI250X]" of pci.ids(5), whose lines of a vendor's devices begin with a
- * tab; to free(). */
+/* Find a device's name in pci.ids(5), "Aldebaran/MI200 [Instinct MI250X]"; the lines of a vendor's
+ * devices begin with a tab. To free(). */
 static char *name_in_ids(FILE *f, const char *device)
 {
 	auto_free char *line = NULL;
@@ -89,8 +89,8 @@ static char *model_by_ids(const struct gpu_dir *d, const char *device)
 	return NULL;
 }
 
-/* The board's own name, which few boards have, else that of the chip. The list of chips is long, so
- * it is not read where only files count. */
+/* The board's name, which few boards have, else the chip's. The list of chips is long, and not read
+ * when only files matter. */
 static char *model_of(const struct gpu_dir *d, const char *device_dir, int with_files)
 {
 	auto_free char *board = read_below(d, device_dir, "product_name"), *id = NULL, *chip = NULL;
@@ -102,7 +102,7 @@ static char *model_of(const struct gpu_dir *d, const char *device_dir, int with_
 	return chip ? xasprintf("AMD %s", chip) : xstrdup("AMD GPU");
 }
 
-/* What sysfs tells of the device behind a render node. */
+/* Add the GPU behind a render node, from sysfs. */
 static struct gpu *add_gpu(
 	const struct gpu_dir *d, unsigned render, int with_files, struct gpu_machine *m)
 {
@@ -128,7 +128,7 @@ static struct gpu *add_gpu(
 	return g;
 }
 
-/* Of a node of the topology: processors are nodes as well, with gpu_id 0. */
+/* Add the GPU of a topology node. Processors are nodes too, with gpu_id 0. */
 static void add_topology_node(
 	const struct gpu_dir *d, const char *name, int with_files, struct gpu_machine *m)
 {
@@ -167,7 +167,7 @@ static int is_listed(const struct gpu_machine *m, unsigned render)
 	return 0;
 }
 
-/* GPUs that amdkfd hides from this job. Others that it does not have are for graphics alone. */
+/* Add GPUs that amdkfd hides from this job. Other cards that it lacks are for graphics only. */
 static void add_denied(const struct gpu_dir *d, int with_files, struct gpu_machine *m)
 {
 	auto_strv struct strv names = STRV_INIT;
@@ -189,7 +189,7 @@ static void add_denied(const struct gpu_dir *d, int with_files, struct gpu_machi
 	}
 }
 
-/* /dev/kfd is the door to all of them. */
+/* All of them need /dev/kfd. */
 static void check_door(const struct gpu_dir *d, size_t first, struct gpu_machine *m)
 {
 	static const struct gpu_node_want kfd = { "/dev/kfd", -1, -1, R_OK | W_OK };

@@ -11,7 +11,7 @@
 
 #define KFD "/sys/class/kfd/kfd"
 
-/* A file's number; -1: there is none. */
+/* The number in a file; -1: none. */
 static int64_t number(const struct gpu_dir *d, const char *dir, const char *name)
 {
 	auto_free char *path = xasprintf("%s/%s", dir, name);
@@ -45,7 +45,7 @@ static void read_hwmon(const struct gpu_dir *d, const char *device, struct gpu_s
 	}
 }
 
-/* The number by which the driver for computing calls a GPU; 0: none. */
+/* amdkfd's id of a GPU; 0: none. */
 static int64_t kfd_id(const struct gpu_dir *d, const char *bus_id)
 {
 	auto_strv struct strv nodes = STRV_INIT;

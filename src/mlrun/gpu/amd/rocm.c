@@ -11,14 +11,14 @@
 
 #define RUNTIME "libhsa-runtime64.so"
 
-/* The directories where a library of another project's may be. */
+/* The directories of other projects' libraries. */
 static const char *const system_dirs[] = { "/usr/lib/x86_64-linux-gnu", "/usr/lib64", "/usr/lib",
 	"/opt/amdgpu/lib/x86_64-linux-gnu", "/opt/amdgpu/lib64" };
 
 static const struct row {
 	const char *stem;
 	unsigned caps;
-	int is_theirs; /* ROCm's own, else of the system */
+	int is_theirs; /* ROCm's own, else the system's */
 } rows[] = {
 	{ RUNTIME, GPU_COMPUTE, 1 },
 	{ "libhsakmt.so", GPU_COMPUTE, 1 },
@@ -40,7 +40,7 @@ static const struct row {
 	{ "libelf.so", GPU_COMPUTE, 0 },
 };
 
-/* Is it the stem, or the stem with a number behind it, "libdrm.so.2.4.0"? */
+/* Is name the stem, or the stem and a number, "libdrm.so.2.4.0"? */
 static int is_named(const char *name, const char *stem)
 {
 	size_t len = strlen(stem);
@@ -63,7 +63,7 @@ static int has_library(const struct gpu_dir *d, const char *dir, const char *ste
 	return 0;
 }
 
-/* /opt/rocm-6.10.0 is newer than /opt/rocm-6.9.1. */
+/* The newest: /opt/rocm-6.10.0 is newer than /opt/rocm-6.9.1. */
 static char *newest_root(const struct gpu_dir *d)
 {
 	auto_strv struct strv names = STRV_INIT;
@@ -77,8 +77,7 @@ static char *newest_root(const struct gpu_dir *d)
 	return best ? xasprintf("/opt/%s", best) : NULL;
 }
 
-/* The directory of the runtime, to free(), and its root, "/opt/rocm", or "/usr". NULL: there is no
- * ROCm. */
+/* The runtime's directory, to free(), and its root, "/opt/rocm" or "/usr"; NULL without ROCm. */
 static char *find_runtime(const struct gpu_dir *d, char **root)
 {
 	const char *env = d->is_machine ? getenv("ROCM_PATH") : NULL;
@@ -106,8 +105,8 @@ static char *find_runtime(const struct gpu_dir *d, char **root)
 	return NULL;
 }
 
-/* Of several versions the one that the shortest name leads to: links of fewer numbers are the
- * newer's. */
+/* Of several versions, the one with the shortest link: links with fewer numbers lead to the
+ * newer. */
 static char *find_file(const struct gpu_dir *d, const char *dir, const char *stem)
 {
 	auto_strv struct strv names = STRV_INIT;
@@ -176,8 +175,8 @@ static void add_program(
 	f->target = xasprintf("/usr/bin/%s", name);
 }
 
-/* Names of GPUs, without which libdrm_amdgpu complains on standard error; at the place where it
- * looks. */
+/* Add the file of GPU names, at the path where libdrm_amdgpu looks; without it that library
+ * complains on standard error. */
 static void add_names(const struct gpu_dir *d, struct gpu_machine *m)
 {
 	static const char *const files[] = { "/opt/amdgpu/share/libdrm/amdgpu.ids",

@@ -14,7 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* All that is looked at, and what has come of it so far. */
+/* The input, and the findings so far. */
 struct check {
 	struct gpu_request q;
 	const struct plan *p;
@@ -51,14 +51,14 @@ static void add(struct check *k, struct gpu_finding f)
 	k->ret->v[k->ret->n++] = f;
 }
 
-/* Both strings are given away; mend may be NULL. */
+/* Add a finding; takes both strings. mend may be NULL. */
 static void tell(
 	struct check *k, enum gpu_verdict verdict, const char *subject, char *text, char *mend)
 {
 	add(k, (struct gpu_finding){ verdict, subject, text, mend });
 }
 
-/* An error's sentence, and its hint as what to do. */
+/* Add an error's sentence, with its hint as what to do. */
 static void tell_error(struct check *k, const char *subject, const struct mlr_error *err)
 {
 	const char *end = strchr(err->text, '\n');
@@ -68,8 +68,8 @@ static void tell_error(struct check *k, const char *subject, const struct mlr_er
 	tell(k, GPU_FAILS, subject, xstrndup(err->text, len), hint ? xstrdup(hint) : NULL);
 }
 
-/* The driver's libraries are the machine's: no emulator helps. A profile may not tell its
- * processors. */
+/* The driver's libraries are built for the machine, so an emulator does not help. A profile may
+ * lack its processors. */
 static void check_platform(struct check *k)
 {
 	const char *platform = k->p->platform, *slash = platform ? strchr(platform, '/') : NULL;
@@ -98,7 +98,7 @@ static void check_platform(struct check *k)
 			xstrdup("mlrun pull --platform fetches another variant, if there is one"));
 }
 
-/* To free(). */
+/* Describe the driver, to free(). */
 static char *name_driver(const struct gpu_machine *m)
 {
 	int knows_cuda = gpu_version_is_known(&m->cuda);
@@ -111,7 +111,7 @@ static char *name_driver(const struct gpu_machine *m)
 		knows_cuda ? gpu_version_print(&m->cuda, cuda) : "");
 }
 
-/* A GPU is asked for by nobody: not by an option, the environment or the image. */
+/* Does neither an option, nor the environment, nor the image ask for a GPU? */
 static int is_unneeded(struct check *k)
 {
 	auto_call(gpu_wish_done) struct gpu_wish w = GPU_WISH_INIT;
@@ -192,7 +192,7 @@ static char *name_chosen(const struct check *k)
 	return text;
 }
 
-/* Nodes without which nothing works; those of GPUs are the choice's matter. */
+/* Check the nodes that every program needs; the choice checks those of GPUs. */
 static void check_nodes(struct check *k)
 {
 	static const struct {
@@ -243,7 +243,7 @@ static void check_devices(struct check *k)
 		check_nodes(k);
 }
 
-/* Does a library bring what the capability is for? Some of compute's come with others as well. */
+/* Does the file belong to the capability? Some of compute's come with others too. */
 static int is_for(const struct gpu_file *f, unsigned cap)
 {
 	if (f->kind != GPU_LIBRARY || f->vendor != GPU_NVIDIA)
@@ -261,7 +261,7 @@ static int has_library(const struct gpu_machine *m, unsigned cap)
 	return 0;
 }
 
-/* "all" is what there is; who names a capability wants it. */
+/* "all" means what exists; a capability named on its own must exist. */
 static void check_capabilities(struct check *k)
 {
 	auto_free char *asked = gpu_capabilities_print(k->w.caps);
@@ -326,14 +326,14 @@ static void check_cuda(struct check *k)
 		k->fill(k->m, NULL);
 	f = gpu_cuda_check(&k->q, k->m, &k->c);
 	if (k->m->driver == GPU_DRIVER_NONE && f.verdict == GPU_OK)
-		free(f.text); /* AMD's have nothing to do with it */
+		free(f.text); /* NVIDIA's drivers do not concern AMD */
 	else
 		add(k, f);
 	if (gpu_cuda_check_arch(&k->q, k->m, &k->c, &f))
 		add(k, f);
 }
 
-/* Without these a CUDA program does not even start. */
+/* A CUDA program does not start without these. */
 static int is_needed(const char *library)
 {
 	static const char *const names[] = { "libcuda.so.", "libnvidia-ptxjitcompiler.so.",

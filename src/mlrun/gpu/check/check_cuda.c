@@ -7,15 +7,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* From this driver on a later CUDA of the same major version works too, as its kernel module does
- * what those need: before CUDA 11 never, and in 11 not with the drivers that came before 450.80.02
- * (CUDA Compatibility, "Minor Version Compatibility"). Of WSL the driver is Windows', whose numbers
- * are others. */
+/* From this driver on, later CUDA versions of the same major version work too: before CUDA 11
+ * never, and in 11 not before 450.80.02 (CUDA Compatibility, "Minor Version Compatibility"). In WSL
+ * the driver is Windows', with other numbers. */
 #define FIRST_MAJOR 11
 static const struct gpu_version first_minor_compatible = { { 450, 80, 2 } };
 
-/* Compute capabilities by their majors: from which CUDA on there is one's machine code. A later
- * minor one runs that of its major's first. */
+/* The first CUDA with machine code for each major compute capability. A later minor one runs the
+ * code of its major's first. */
 static const struct {
 	unsigned arch;
 	struct gpu_version cuda;
@@ -29,8 +28,8 @@ static const struct {
 	{ 12, { { 12, 8 } } },
 };
 
-/* The first compute capability of which a major version of CUDA and those after it still know (its
- * release notes, "Deprecated Architectures"). */
+/* The oldest compute capability that a major version of CUDA and later ones support (its release
+ * notes, "Deprecated Architectures"). */
 static const struct {
 	unsigned cuda;
 	struct gpu_version arch;
@@ -50,7 +49,7 @@ static int version_of_variable(const struct strv *env, struct gpu_version *ret)
 	return 0;
 }
 
-/* Of "libcudart.so.12.4.127" the first two numbers. */
+/* The first two numbers of "libcudart.so.12.4.127". */
 static int version_of_library(const char *name, struct gpu_version *ret)
 {
 	struct gpu_version v;
@@ -74,7 +73,7 @@ static int version_in(const struct gpu_image *image, const char *dir, struct gpu
 	return 0;
 }
 
-/* How the version is known, or NULL where it is not. */
+/* Find the image's CUDA version. Returns its source, or NULL if unknown. */
 static const char *image_cuda(const struct gpu_request *q, struct gpu_version *ret)
 {
 	static const char *const dirs[] = { "/usr/local/cuda/lib64",
@@ -90,7 +89,7 @@ static const char *image_cuda(const struct gpu_request *q, struct gpu_version *r
 	return NULL;
 }
 
-/* NVIDIA supports its compat packages on data centre GPUs and some of workstations. */
+/* NVIDIA supports its compat packages only on data centre and some workstation GPUs. */
 static int is_for_players(const struct gpu *g)
 {
 	const char *model = g->model ? g->model : "", *brand = g->brand ? g->brand : "";
@@ -113,7 +112,7 @@ static struct gpu_finding finding(enum gpu_verdict verdict, char *text, char *me
 	return (struct gpu_finding){ verdict, "cuda", text, mend };
 }
 
-/* The image's is of a later major version, and its own libcuda is not used. */
+/* The image's CUDA has a later major version, and its own libcuda is not used. */
 static struct gpu_finding too_new(const struct gpu_compat *compat, const char *has,
 	const char *serves, const struct gpu_version *cuda)
 {
@@ -197,7 +196,7 @@ struct gpu_finding gpu_cuda_check(
 	return too_new(&compat, has, serves, &cuda);
 }
 
-/* The first compute capability that this CUDA still serves. */
+/* The oldest compute capability that this CUDA supports. */
 static struct gpu_version first_arch(const struct gpu_version *cuda)
 {
 	for (size_t i = 0; i < ARRAY_LEN(endings); i++)
@@ -206,7 +205,7 @@ static struct gpu_version first_arch(const struct gpu_version *cuda)
 	return (struct gpu_version){ { 0 } };
 }
 
-/* The first CUDA that serves this compute capability. */
+/* The first CUDA that supports this compute capability. */
 static struct gpu_version first_cuda(const struct gpu_version *arch)
 {
 	for (size_t i = 0; i < ARRAY_LEN(beginnings); i++)
@@ -215,7 +214,7 @@ static struct gpu_version first_cuda(const struct gpu_version *arch)
 	return (struct gpu_version){ { 0 } };
 }
 
-/* Returns 1 for a GPU that the image's CUDA does not serve. */
+/* Returns 1 for a GPU that the image's CUDA does not support. */
 static int check_arch(const struct gpu *g, const struct gpu_version *cuda, struct gpu_finding *ret)
 {
 	struct gpu_version oldest = first_arch(cuda), begins = first_cuda(&g->arch);

@@ -13,7 +13,7 @@
 #include <string.h>
 #include <strings.h>
 
-#define NUMBER_MAX 4096 /* no machine has so many GPUs */
+#define NUMBER_MAX 4096 /* more GPUs than any machine has */
 
 void gpu_allocation_done(struct gpu_allocation *a)
 {
@@ -25,7 +25,7 @@ void gpu_allocation_done(struct gpu_allocation *a)
 	*a = (struct gpu_allocation)GPU_ALLOCATION_INIT;
 }
 
-/* A list of GPUs as one variable gives it. */
+/* A list of GPUs in one variable. */
 struct list {
 	struct gpu_chosen *v;
 	size_t n;
@@ -78,11 +78,11 @@ static char *trimmed(const char *at, size_t len)
 	return xstrndup(at, len);
 }
 
-/* An item of a list as CUDA and ROCm read it. Returns 0 or -ENODEV. */
+/* Find an item of a list as CUDA and ROCm do. Returns 0 or -ENODEV. */
 static int find_visible(const struct gpu_machine *m, enum gpu_vendor vendor, const char *item,
 	struct gpu_chosen *ret)
 {
-	/* Neither knows bus ids, nor parts by number. */
+	/* Neither takes bus ids or parts by number. */
 	if (!gpu_name_is_uuid(item) && item[strspn(item, "0123456789")])
 		return -ENODEV;
 	if (gpu_name_find(m, vendor, item, ret) < 0 || m->gpus[ret->gpu].vendor != vendor ||
@@ -91,7 +91,7 @@ static int find_visible(const struct gpu_machine *m, enum gpu_vendor vendor, con
 	return 0;
 }
 
-/* What is kept as lost is the remark that was made last. */
+/* Keep the last remark as lost. */
 static void keep_lost(struct gpu_allocation *a)
 {
 	if (!a->lost)
@@ -109,13 +109,13 @@ static void remark_cut(
 	keep_lost(a);
 }
 
-/* Words that mean none, from there on. */
+/* Does the item end the list? */
 static int ends_list(const char *item)
 {
 	return strcmp(item, "-1") == 0 || strcasecmp(item, "NoDevFiles") == 0;
 }
 
-/* CUDA_VISIBLE_DEVICES or ROCR_VISIBLE_DEVICES, up to what is not there. */
+/* Read CUDA_VISIBLE_DEVICES or ROCR_VISIBLE_DEVICES, up to the first unknown item. */
 static void read_visible(const struct gpu_machine *m, enum gpu_vendor vendor, const char *key,
 	const char *value, struct list *l, struct gpu_allocation *a)
 {
@@ -138,8 +138,8 @@ static void read_visible(const struct gpu_machine *m, enum gpu_vendor vendor, co
 	}
 }
 
-/* HIP_VISIBLE_DEVICES counts what ROCR_VISIBLE_DEVICES has left (ROCm documentation, "GPU isolation
- * techniques"). */
+/* HIP_VISIBLE_DEVICES counts the GPUs that ROCR_VISIBLE_DEVICES leaves (ROCm documentation, "GPU
+ * isolation techniques"). */
 static void read_within(const struct gpu_machine *m, enum gpu_vendor vendor, const char *key,
 	const char *value, const struct list *outer, struct list *l, struct gpu_allocation *a)
 {
@@ -169,7 +169,7 @@ static void read_within(const struct gpu_machine *m, enum gpu_vendor vendor, con
 }
 
 /* Slurm numbers a GPU by the digits at the end of its File= in gres.conf(5): /dev/nvidia<minor>.
- * AMD's files are /dev/dri/renderD128 and on, and are counted. */
+ * AMD's files start at /dev/dri/renderD128; their GPUs are counted. */
 static int find_global(const struct gpu_machine *m, enum gpu_vendor vendor, unsigned long number,
 	struct gpu_chosen *ret)
 {
@@ -209,8 +209,7 @@ static void add_global(const struct gpu_machine *m, enum gpu_vendor vendor, cons
 	keep_lost(a);
 }
 
-/* "0,2-3". Returns 0, or -EINVAL for what is no such list, or one of more numbers than there can
- * be. */
+/* Read "0,2-3". Returns 0, or -EINVAL for an invalid or too long list. */
 static int read_global(const struct gpu_machine *m, enum gpu_vendor vendor, const char *key,
 	const char *value, struct list *l, struct gpu_allocation *a)
 {
@@ -239,8 +238,8 @@ static int read_global(const struct gpu_machine *m, enum gpu_vendor vendor, cons
 	}
 }
 
-/* What Slurm says: of the step, else of the job. Returns the variable's name, or NULL without one
- * that can be read. */
+/* Read Slurm's list: the step's, else the job's. Returns the variable's name; NULL without a valid
+ * one. */
 static const char *read_slurm(char *const *env, const struct gpu_machine *m, enum gpu_vendor vendor,
 	struct list *l, struct gpu_allocation *a)
 {
@@ -262,8 +261,7 @@ static const char *read_slurm(char *const *env, const struct gpu_machine *m, enu
 	return NULL;
 }
 
-/* A step that has no GPUs (srun --gres=none) inherits the batch script's SLURM_JOB_GPUS, and that
- * alone. */
+/* A step without GPUs (srun --gres=none) inherits only the batch script's SLURM_JOB_GPUS. */
 static int is_step_without(char *const *env)
 {
 	const char *step = strv_env_get(env, "SLURM_STEP_ID"),
@@ -273,7 +271,7 @@ static int is_step_without(char *const *env)
 	return step && *step && jobs && *jobs && !gpus;
 }
 
-/* Where no variable of the vendor's own says anything. */
+/* Without a variable of the vendor's own. */
 static void read_batch_system(char *const *env, const struct gpu_machine *m, enum gpu_vendor vendor,
 	struct list *l, struct gpu_allocation *a)
 {
@@ -295,7 +293,7 @@ static void read_batch_system(char *const *env, const struct gpu_machine *m, enu
 			"no variable says which GPUs are the job's: mlrun takes all that it can open");
 }
 
-/* The narrower variable has won; is it of this job at all? */
+/* The narrower variable won. Do its GPUs belong to this job at all? */
 static void cross_check(char *const *env, const struct gpu_machine *m, const char *visible,
 	const struct list *l, struct gpu_allocation *a)
 {

@@ -20,15 +20,15 @@ void gpu_choice_done(struct gpu_choice *c)
 	*c = (struct gpu_choice)GPU_CHOICE_INIT;
 }
 
-/* What is chosen from, while it is. */
+/* The state of one choice. */
 struct choosing {
 	const struct gpu_wish *w;
 	const struct gpu_machine *m;
 	const struct gpu_allocation *a;
-	/* What w->devices are: n_items that are here and the job's. */
+	/* The GPUs of w->devices that exist and are the job's; n_items. */
 	struct gpu_chosen *items;
 	size_t n_items;
-	char *refused; /* the remark about the first that was refused; NULL */
+	char *refused; /* the first refusal's remark; NULL */
 	struct gpu_choice *c;
 };
 
@@ -41,7 +41,7 @@ static void add(struct gpu_choice *c, size_t gpu, int mig)
 	c->v[c->n++] = (struct gpu_chosen){ gpu, mig };
 }
 
-/* Does the job have it, or a part of it? */
+/* Does the job have the GPU, or a part of it? */
 static int is_jobs(const struct gpu_allocation *a, struct gpu_chosen c)
 {
 	for (size_t i = 0; i < a->n; i++)
@@ -65,13 +65,13 @@ static char *list_jobs(const struct choosing *s)
 	return text ? text : xstrdup("none");
 }
 
-/* Whose GPUs those of the allocation are, for messages. */
+/* Names the source of the allocation in messages. */
 static const char *from(const struct choosing *s)
 {
 	return s->a->from ? s->a->from : "this user's GPUs";
 }
 
-/* What cannot be had: an error where --gpu has named it, else told by --explain. */
+/* Report an unavailable GPU: an error if --gpu named it, else a remark. */
 static int refuse(struct choosing *s, int code, const char *hint, struct mlr_error *err, char *why)
 {
 	auto_free char *text = why;
@@ -102,7 +102,7 @@ static int refuse_unknown(struct choosing *s, const char *item, int r, struct ml
 	return refuse(s, ENODEV, hint, err, xasprintf("this machine has no GPU '%s'", item));
 }
 
-/* A number above those that can be opened is one that this user cannot name: say why. */
+/* A number beyond the GPUs that can be opened: explain why the others are closed. */
 static int refuse_closed(struct choosing *s, const char *item, struct mlr_error *err)
 {
 	auto_free char *have = gpu_name_list(s->m), *why = NULL, *hint = NULL;
@@ -121,7 +121,7 @@ static int refuse_closed(struct choosing *s, const char *item, struct mlr_error 
 			s->m->n_gpus, closed, why ? why : "for an unknown reason"));
 }
 
-/* Is it a number that only GPUs that cannot be opened would have? */
+/* Would the number exist if all GPUs could be opened? */
 static int is_closed_number(const struct choosing *s, const char *item)
 {
 	size_t total = 0, closed = 0;
@@ -171,7 +171,7 @@ static int resolve(struct choosing *s, const char *item, struct mlr_error *err)
 	return 0;
 }
 
-/* What of one of the job's is wanted: the whole of it, or parts. */
+/* Choose what is wanted of one of the job's GPUs: all of it, or parts. */
 static void take(struct choosing *s, size_t gpu, int mig)
 {
 	for (size_t i = 0; i < s->n_items; i++)
@@ -198,7 +198,7 @@ static int choose_list(struct choosing *s, struct mlr_error *err)
 	return 0;
 }
 
-/* Nothing is left of all. */
+/* All GPUs are wanted, and none is left. */
 static int refuse_all(struct choosing *s, struct mlr_error *err)
 {
 	const char *hint = NULL;
@@ -266,7 +266,7 @@ static void remark_chosen(struct choosing *s)
 	}
 }
 
-/* Why none can be opened, to free(); NULL when one can be, or when that is the job's own doing. */
+/* Explain why none can be opened, to free(); NULL if one can, or if the job hides them. */
 static char *common_obstacle(const struct gpu_machine *m)
 {
 	for (size_t i = 0; i < m->n_gpus; i++)
@@ -275,7 +275,7 @@ static char *common_obstacle(const struct gpu_machine *m)
 	return gpu_name_obstacle(m, (struct gpu_chosen){ 0, -1 });
 }
 
-/* Somebody who counts on GPUs starts without any although there are some. */
+/* Warn: GPUs exist and may be expected, but the container gets none. */
 static void note_nothing(struct choosing *s)
 {
 	auto_free char *why = s->c->n || s->m->n_gpus == 0 ? NULL : common_obstacle(s->m);
@@ -299,7 +299,7 @@ static int compare(const void *a, const void *b)
 	return x->mig - y->mig;
 }
 
-/* The place of a GPU among the chosen ones of its vendor, as the container counts them. */
+/* A GPU's rank among the chosen ones of its vendor, as the container counts them. */
 static size_t rank(const struct choosing *s, size_t gpu)
 {
 	size_t n = 0;
@@ -385,7 +385,7 @@ int gpu_choose(const struct gpu_wish *w, const struct gpu_machine *m,
 	return 0;
 }
 
-/* Is there anything whose uuid is not known? */
+/* Is any UUID unknown? */
 static int has_unknown(const struct gpu_machine *m)
 {
 	for (size_t i = 0; i < m->n_gpus; i++) {

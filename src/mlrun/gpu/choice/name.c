@@ -11,7 +11,7 @@
 #include <string.h>
 #include <strings.h>
 
-/* A number up to a byte, which must not be a digit. Returns 0 or -1. */
+/* Read len bytes as a number; no digit may follow. Returns 0 or -1. */
 static int read_number(const char *text, size_t len, int base, unsigned long *ret)
 {
 	const char *digits = base == 16 ? "0123456789abcdefABCDEF" : "0123456789";
@@ -38,7 +38,7 @@ static int find_index(const struct gpu_machine *m, enum gpu_vendor vendor, const
 	return -ENODEV;
 }
 
-/* "0:1". */
+/* Find "0:1". */
 static int find_part(const struct gpu_machine *m, enum gpu_vendor vendor, const char *text,
 	struct gpu_chosen *ret)
 {
@@ -55,7 +55,7 @@ static int find_part(const struct gpu_machine *m, enum gpu_vendor vendor, const 
 	return 0;
 }
 
-/* A bus id in /sys' way, whatever the way it was written in. Returns 0 or -1. */
+/* Normalize a bus id to the spelling of /sys. Returns 0 or -1. */
 static int read_bus_id(const char *text, char ret[32])
 {
 	const char *dot = strrchr(text, '.'), *device = NULL, *bus = NULL;
@@ -94,14 +94,14 @@ static int find_bus_id(const struct gpu_machine *m, const char *text, struct gpu
 	return -ENODEV;
 }
 
-/* The whole uuid, or a beginning that no other has. */
+/* Is text the UUID, or a beginning of it? */
 static int fits(const char *uuid, const char *text, size_t len, int *is_whole)
 {
 	*is_whole = uuid && strlen(uuid) == len;
 	return uuid && strncasecmp(uuid, text, len) == 0;
 }
 
-/* Keep what was found: the second beginning that fits makes it ambiguous, a whole uuid does not. */
+/* Keep a match. A second beginning makes the name ambiguous, a whole UUID never does. */
 static int found(struct gpu_chosen c, int is_whole, int r, struct gpu_chosen *ret)
 {
 	if (r == -ENODEV || is_whole)
@@ -139,7 +139,7 @@ static int find_mig_uuid(const struct gpu_machine *m, const char *text, struct g
 	return r;
 }
 
-/* "GPU-…/1/0", behind "MIG-". */
+/* Find "GPU-…/1/0", which follows "MIG-". */
 static int find_instance(const struct gpu_machine *m, const char *text, struct gpu_chosen *ret)
 {
 	const char *first = strchr(text, '/'), *second = first ? strchr(first + 1, '/') : NULL;

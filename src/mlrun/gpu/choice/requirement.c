@@ -11,7 +11,7 @@
 #include <string.h>
 #include <strings.h>
 
-#define SHOWN_MAX 120 /* bytes of a requirement that messages repeat */
+#define SHOWN_MAX 120 /* bytes of a requirement quoted in messages */
 
 enum truth { FALSE, TRUE, UNKNOWN };
 
@@ -19,7 +19,7 @@ enum operator{ EQUAL, NOT_EQUAL, LESS, LESS_EQUAL, GREATER, GREATER_EQUAL };
 
 static const char *const operators[] = { "=", "!=", "<", "<=", ">", ">=" };
 
-/* A stretch of the text. */
+/* A part of the text. */
 struct span {
 	const char *at;
 	size_t len;
@@ -30,7 +30,7 @@ struct condition {
 	enum operator op;
 };
 
-/* The next stretch up to a separator; *rest is NULL behind the last. */
+/* The next part up to a separator; *rest becomes NULL after the last. */
 static struct span next(const char **rest, const char *end, char separator)
 {
 	const char *at = *rest, *stop = memchr(at, separator, (size_t)(end - at));
@@ -140,7 +140,7 @@ static int judge(struct span s, const struct gpu_facts *f, struct mlr_error *err
 	return TRUE;
 }
 
-/* All its conditions. What is unknown is found out last: it costs most. */
+/* Evaluate all conditions. Unknown values come last: finding them out costs most. */
 static int judge_alternative(struct span s, const struct gpu_facts *f, struct mlr_error *err)
 {
 	int all = TRUE;
@@ -172,7 +172,7 @@ static void print_facts(const struct gpu_facts *f, char *text, size_t size)
 		snprintf(text + n, size - n, ", brand %.40s", f->brand);
 }
 
-/* The first alternative is the one that the image's maker had in mind. */
+/* Report the first alternative: it is what the image's author meant. */
 static int does_not_hold(struct span first, const struct gpu_facts *f, struct mlr_error *err)
 {
 	static const char newer[] = "cuda>=";
@@ -215,10 +215,10 @@ int gpu_requirement_holds(const char *text, struct gpu_facts *facts,
 	return first.at ? does_not_hold(first, facts, err) : 1;
 }
 
-/* Where facts come from, and who can tell more of them. */
+/* The source of the values, and the function that finds out more. */
 struct source {
 	struct gpu_machine *m;
-	size_t gpu; /* of m->gpus; n_gpus: none */
+	size_t gpu; /* index into m->gpus; n_gpus: none */
 	int (*fill)(struct gpu_machine *m, struct mlr_error *err);
 };
 
@@ -231,7 +231,7 @@ static void read_facts(const struct source *s, struct gpu_facts *ret)
 	}
 }
 
-/* What even NVML does not tell stays unknown. */
+/* Ask NVML; what it does not know stays unknown. */
 static void ask(void *ctx, struct gpu_facts *facts)
 {
 	struct source *s = ctx;
@@ -242,7 +242,7 @@ static void ask(void *ctx, struct gpu_facts *facts)
 	read_facts(s, facts);
 }
 
-/* "NVIDIA_REQUIRE_CUDA=cuda>=12.4". */
+/* Check "NVIDIA_REQUIRE_CUDA=cuda>=12.4". */
 static int check(const char *variable, struct source *s, struct mlr_error *err)
 {
 	const char *eq = strchr(variable, '=');
@@ -280,7 +280,7 @@ int gpu_requirements_check(const struct gpu_wish *w, struct gpu_machine *m,
 				return r;
 		}
 	}
-	/* Arch and brand are then unknown for good. */
+	/* Without a GPU arch and brand stay unknown. */
 	for (size_t k = 0; !checked && k < w->requirements.n; k++) {
 		r = check(w->requirements.v[k], &s, err);
 		if (r < 0)

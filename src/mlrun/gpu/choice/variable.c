@@ -6,7 +6,7 @@
 #include <ctype.h>
 #include <string.h>
 
-#define SHOWN_MAX 200 /* bytes of a value that messages repeat */
+#define SHOWN_MAX 200 /* bytes of a value quoted in messages */
 
 struct gpu_variable gpu_variable_get(
 	const struct gpu_request *q, const struct plan *p, const char *key)
@@ -14,7 +14,7 @@ struct gpu_variable gpu_variable_get(
 	struct gpu_variable v = { key, plan_env_get(p, key), plan_env_origin(p, key) };
 	const char *callers = strv_env_get(q->caller, key);
 
-	/* --clearenv leaves the caller's out. */
+	/* --clearenv drops the caller's value. */
 	if (v.value && v.origin == PLAN_FROM_IMAGE && callers && !strv_has(&p->dropped, key)) {
 		v.value = callers;
 		v.origin = PLAN_FROM_CALLER;

@@ -14,10 +14,10 @@
 #include <string.h>
 #include <strings.h>
 
-/* The greatest channel number (libnvidia-container, src/nvc_internal.h). */
+/* The highest channel number (libnvidia-container, src/nvc_internal.h). */
 #define IMEX_MAX ((1u << 20) - 1)
 
-#define OUR_CLASS "nvidia.com/gpu=" /* CDI's name for what --gpu gives */
+#define OUR_CLASS "nvidia.com/gpu=" /* CDI's prefix for the devices of --gpu */
 
 static const struct {
 	const char *name;
@@ -88,7 +88,7 @@ static void add_once(struct strv *l, const char *item)
 	strv_add(l, item);
 }
 
-/* "vendor/class=name" (CDI's SPEC.md); "MIG-GPU-…/1/0" is none. */
+/* Is it "vendor/class=name" (CDI's SPEC.md)? "MIG-GPU-…/1/0" is not. */
 static int is_cdi(const char *item)
 {
 	const char *slash = strchr(item, '/');
@@ -113,7 +113,7 @@ static void set_list(const struct strv *items, struct gpu_wish *w)
 	}
 }
 
-/* --gpu, and what of the same meaning stands in the configuration. */
+/* Read --gpu, or the setting of the same meaning. */
 static int read_word(const struct gpu_request *q, struct gpu_wish *w, struct mlr_error *err)
 {
 	static const char *const alone[] = { "auto", "none", "all" };
@@ -134,7 +134,7 @@ static int read_word(const struct gpu_request *q, struct gpu_wish *w, struct mlr
 	return 0;
 }
 
-/* Is a word given that the image, or the caller, contradicts? --explain tells who has won. */
+/* Remark if the image's or caller's variable contradicts the option: who won. */
 static void remark_word(const struct gpu_request *q, const struct plan *p, struct gpu_wish *w)
 {
 	struct gpu_variable v = gpu_variable_get(q, p, "NVIDIA_VISIBLE_DEVICES");
@@ -166,7 +166,7 @@ static int image_has_directory(const struct gpu_image *image, const char *path)
 	return image && image->list && image->list(image->ctx, path, &names) == 0;
 }
 
-/* What in the image shows that it is for GPUs, to free(); NULL. */
+/* What shows that the image is for GPUs, to free(); NULL. */
 static char *carried(const struct gpu_request *q)
 {
 	for (int v = 0; v < GPU_VENDORS; v++) {
@@ -182,8 +182,7 @@ static char *carried(const struct gpu_request *q)
 	return NULL;
 }
 
-/* CUDA's images were made so until 9.0 (nvidia-container-toolkit, internal/config/image:
- * IsLegacy). */
+/* CUDA's images up to 9.0 (nvidia-container-toolkit, internal/config/image: IsLegacy). */
 static const char *first_kind(const struct gpu_request *q)
 {
 	char *const *env = strv_argv(q->image_env);
@@ -192,7 +191,7 @@ static const char *first_kind(const struct gpu_request *q)
 	return version && *version && !strv_env_get(env, "NVIDIA_REQUIRE_CUDA") ? version : NULL;
 }
 
-/* Nobody has said anything. */
+/* Neither option nor variable is set. */
 static void read_nothing(const struct gpu_request *q, struct gpu_wish *w)
 {
 	const char *first = first_kind(q);
@@ -222,7 +221,7 @@ const char *gpu_wish_word(const struct gpu_request *q, const struct plan *p)
 
 	if (!q->word || strcmp(q->word, "auto") == 0)
 		return NULL;
-	/* -e is said for this container, a setting for all. */
+	/* -e concerns this container, a setting all of them. */
 	if (q->origin && !is_users(q->origin) && origin && is_users(origin))
 		return NULL;
 	return q->word;
@@ -298,7 +297,7 @@ static int read_capabilities(const struct gpu_request *q, const struct plan *p, 
 	return 0;
 }
 
-/* "7" of "7" and "channel7", to free(); NULL: it is no channel. */
+/* "7" for "7" and "channel7", to free(); NULL: not a channel. */
 static char *channel(const char *item)
 {
 	static const char word[] = "channel";
@@ -354,8 +353,8 @@ static void read_extras(const struct gpu_request *q, const struct plan *p, struc
 	}
 }
 
-/* Whoever changes or watches all parts of a GPU is its administrator (nvidia-container-toolkit
- * refuses it to unprivileged containers). */
+/* Only an administrator may change or monitor all parts of a GPU (nvidia-container-toolkit refuses
+ * this to unprivileged containers). */
 static int refuse_mig_rights(const struct gpu_request *q, const struct plan *p, struct gpu_wish *w,
 	struct mlr_error *err)
 {
@@ -381,7 +380,7 @@ static int refuse_mig_rights(const struct gpu_request *q, const struct plan *p, 
 	return 0;
 }
 
-/* What Go's strconv.ParseBool() takes for true. */
+/* True as for Go's strconv.ParseBool(). */
 static int is_true(const char *text)
 {
 	static const char *const words[] = { "1", "t", "T", "TRUE", "true", "True" };
@@ -392,7 +391,7 @@ static int is_true(const char *text)
 	return 0;
 }
 
-/* An image of the first kind requires the CUDA that it was made of. */
+/* An image of the first kind requires the CUDA that it was built with. */
 static void require_version(const char *version, struct gpu_wish *w)
 {
 	size_t major = strspn(version, "0123456789"),

@@ -10,16 +10,16 @@
 #include <string.h>
 #include <unistd.h>
 
-#define COMPAT_DIR "/usr/local/cuda/compat" /* where NVIDIA's packages cuda-compat-… lie */
+#define COMPAT_DIR "/usr/local/cuda/compat" /* path of NVIDIA's packages cuda-compat-… */
 #define STEM       "libcuda.so."
 #define NOTE_MAX   (64u << 10) /* bytes */
 #define NAMES_MAX  64          /* NVIDIA's packages have a dozen */
 
-/* What the library says of the drivers that it works with. */
+/* The library's claim about the drivers that it works with. */
 struct claim {
-	struct gpu_version cuda; /* zero: it says nothing */
+	struct gpu_version cuda; /* zero: no claim */
 	int has_drivers;
-	int names_driver; /* this machine's branch is among them */
+	int names_driver; /* it lists this machine's branch */
 };
 
 void gpu_compat_done(struct gpu_compat *c)
@@ -31,7 +31,7 @@ void gpu_compat_done(struct gpu_compat *c)
 	*c = (struct gpu_compat)GPU_COMPAT_INIT;
 }
 
-/* "libcuda.so.550.54.15", and neither libcuda.so.1 nor something else. */
+/* Is it "libcuda.so.550.54.15", not libcuda.so.1 or another name? */
 static int is_driver(const char *name, struct gpu_version *ret)
 {
 	size_t n = strlen(STEM);
@@ -40,7 +40,7 @@ static int is_driver(const char *name, struct gpu_version *ret)
 		gpu_version_parse(name + n, ret) == 0;
 }
 
-/* Keeps the names of libraries; the number of drivers among them. */
+/* Keep the names of libraries. Returns the number of drivers among them. */
 static size_t sort_out(const struct strv *names, struct gpu_compat *c, struct gpu_version *version)
 {
 	size_t n = 0;
@@ -78,7 +78,7 @@ static int read_claim(const char *text, unsigned major, struct claim *ret)
 	return is_object ? 0 : -EPROTO;
 }
 
-/* The note. Returns 1, 0 when there is none, or -errno. */
+/* Read the note. Returns 1, 0 without one, or -errno. */
 static int read_note(const struct gpu_image *image, const struct gpu_compat *c, unsigned major,
 	struct claim *ret)
 {
@@ -95,7 +95,7 @@ static int read_note(const struct gpu_image *image, const struct gpu_compat *c, 
 	return r < 0 ? r : 1;
 }
 
-/* A judgement: whether to use them, and the words for it. */
+/* Set the decision and its reason. */
 static void judge(struct gpu_compat *c, int use, const char *because)
 {
 	c->use = use;

@@ -1,4 +1,4 @@
-/* The image's C library, and what of the driver's is too new for it. */
+/* Finds the image's C library, and the driver's files that are too new for it. */
 #include "gpu/inject/linker.h"
 
 #include "base/cleanup.h"
@@ -28,9 +28,10 @@ int gpu_image_has(const struct gpu_image *image, const char *path)
 	return fd < 0 ? fd : 0;
 }
 
-/* Is it there? Returns 0 or -errno, and keeps the path of what is there.
+/*
+ * Look for a file and keep its path if it exists. Returns 0 or -errno.
  *
- *   fd  NULL, or opened as well
+ *   fd  if not NULL, the file is opened too
  */
 static int look(const struct gpu_image *image, char *take_path, enum gpu_libc kind,
 	struct gpu_image_libc *ret, int *fd)
@@ -45,7 +46,7 @@ static int look(const struct gpu_image *image, char *take_path, enum gpu_libc ki
 	return 0;
 }
 
-/* Debian's and Ubuntu's. */
+/* The path in Debian and Ubuntu. */
 static char *multiarch_libc(const char *machine)
 {
 	return xasprintf("/lib/%s-linux-gnu/libc.so.6", machine);
@@ -65,8 +66,8 @@ static void find(const struct gpu_image *image, struct gpu_image_libc *ret, int 
 
 	uname(&u);
 	machine = machine_of(image, &u);
-	/* First: what the directories of other distributions hold may be of the wrong number of
-	 * bits there. */
+	/* First: other distributions' directories may hold one of the wrong number of bits
+	 * there. */
 	r = look(image, multiarch_libc(machine), GPU_LIBC_GLIBC, ret, fd);
 	if (r < 0 && r != -ENOTSUP)
 		r = look(image, xasprintf("/lib/ld-musl-%s.so.1", machine), GPU_LIBC_MUSL, ret, fd);
@@ -112,8 +113,7 @@ static int is_brought(const struct gpu_file *f, unsigned caps)
 	return own == 0 || (own & caps);
 }
 
-/* Is a file of the machine's in a plan? The image may have its own in its place, ROCm's or newer
- * ones of CUDA's. */
+/* Does the plan bind this file of the machine? The image's ROCm or newer CUDA may replace it. */
 static int is_bound(const struct plan *p, const char *path)
 {
 	size_t len = strlen(path);
@@ -122,7 +122,7 @@ static int is_bound(const struct plan *p, const char *path)
 		const char *source = p->mounts[i].kind == PLAN_BIND ? p->mounts[i].source : "";
 		size_t n = strlen(source);
 
-		/* Before the path is gpu_root(), if anything. */
+		/* gpu_root() may precede the path. */
 		if (n >= len && strcmp(source + n - len, path) == 0)
 			return 1;
 	}

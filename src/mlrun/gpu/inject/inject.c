@@ -14,8 +14,8 @@
 #define PROFILE_DIR "/etc/nvidia/nvidia-application-profiles-rc.d"
 #define X_SERVER    "libglxserver_nvidia.so"
 
-/* Programs, configuration and firmware cannot be changed; sockets are written to. Only the driver
- * itself loads firmware, which it mostly has done. */
+/* Programs, configuration and firmware are read-only; sockets are written to. Only the driver loads
+ * firmware, usually long before. */
 static unsigned flags_of(enum gpu_file_kind kind)
 {
 	unsigned firmware = kind == GPU_FIRMWARE ? PLAN_OPTIONAL : 0;
@@ -24,7 +24,7 @@ static unsigned flags_of(enum gpu_file_kind kind)
 				  : PLAN_READONLY | PLAN_NOSUID | PLAN_NODEV | firmware;
 }
 
-/* The X server loads its module by a name without a version: a link to the file beside it. */
+/* The X server loads its module by a name without a version: add a link to the file. */
 static int is_x_link(const struct gpu_file *f, const char *target)
 {
 	return strcmp(path_base(target), X_SERVER) == 0 &&
@@ -35,7 +35,7 @@ static int add_file(const struct gpu_injection *i, const struct gpu_file *f, str
 {
 	const char *target = f->target ? f->target : gpu_injection_inside(i, f->path);
 
-	/* A directory of sockets in /tmp is there with /tmp. */
+	/* A directory of sockets in /tmp comes with /tmp. */
 	if (f->kind == GPU_SOCKET && strcmp(gpu_root(), "/") == 0 && strcmp(target, f->path) == 0 &&
 		plan_covers(i->plan, target))
 		return 0;
@@ -56,7 +56,7 @@ static int add_files(const struct gpu_injection *i, enum gpu_file_kind kind, str
 	return r;
 }
 
-/* What GPUDirect Storage looks at besides its nodes. */
+/* Add what GPUDirect Storage reads besides its nodes. */
 static int add_storage(const struct gpu_injection *i, struct mlr_error *err)
 {
 	static const char *const paths[] = { "/run/udev", "/etc/cufile.json" };
@@ -76,8 +76,8 @@ static int add_storage(const struct gpu_injection *i, struct mlr_error *err)
 }
 
 /*
- * A profile for every program, which tells EGL the GPUs that are the container's
- * (libnvidia-container, src/nvc_mount.c, update_app_profile). The mask counts minor numbers.
+ * Write a profile that shows EGL the container's GPUs in every program (libnvidia-container,
+ * src/nvc_mount.c, update_app_profile). The mask counts minor numbers.
  */
 static int add_profile(const struct gpu_injection *i, struct mlr_error *err)
 {
@@ -114,7 +114,7 @@ static void forget(struct plan *p, const char *name)
 	strv_add(&p->dropped, name);
 }
 
-/* What the caller's value counts is not what the container counts. */
+/* The caller's value counts GPUs that the container does not have. */
 static void set_visible(struct plan *p, const char *name, const char *value)
 {
 	if (plan_origin_is_asked(plan_env_origin(p, name)))
@@ -142,7 +142,7 @@ static void set_variables(const struct gpu_injection *i)
 	}
 }
 
-/* Of the driver's version, and of the image's that is used in its place. */
+/* Remark on the driver's version and on the image's, if that is used. */
 static void tell_compat(const struct gpu_injection *i)
 {
 	if (i->compat->why)
@@ -171,7 +171,7 @@ static int inject(const struct gpu_injection *i, struct mlr_error *err)
 	if (r < 0)
 		return r;
 	plan_mounts_into_image(i->plan, first);
-	/* Last: it leads through /lib, a link in most images, behind which each mount takes
+	/* Last: the path leads through /lib, a link in most images, after which each mount takes
 	 * longer. */
 	return add_files(i, GPU_FIRMWARE, err);
 }

@@ -15,7 +15,7 @@ int gpu_injection_has(const struct gpu_injection *i, enum gpu_vendor vendor)
 			return 1;
 	if (vendor != GPU_NVIDIA)
 		return 0;
-	/* Windows tells nobody below /proc which GPUs there are. */
+	/* Under Windows, /proc does not list the GPUs. */
 	return m->driver == GPU_DRIVER_WSL ||
 		(m->driver == GPU_DRIVER_NVIDIA && i->wish->kind == GPU_WISH_DRIVER);
 }

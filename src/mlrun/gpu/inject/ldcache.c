@@ -73,8 +73,7 @@ struct section {
 #define HWCAP_EXTENSION (1ull << 62)
 #define HWCAP_INDEX     0xffffffffull
 
-/* What elf/cache.c calls flags: a library of libc6, and of which of a machine's kinds of
- * programs. */
+/* elf/cache.c's flags: a libc6 library, and for which kind of a machine's programs. */
 #define FLAG_LIBC6 0x0003
 #if defined(__x86_64__)
 #define FLAGS_64 (FLAG_LIBC6 | 0x0300)
@@ -96,13 +95,13 @@ struct section {
 #define STRINGS_MAX (32u << 20) /* bytes */
 #define ENTRIES_MAX 200000u     /* a Debian with all of its libraries has some 10,000 */
 
-/* A cache's bytes; strings that begin before last_nul end within it. */
+/* A cache's bytes. A string that begins before last_nul ends within the cache. */
 struct bytes {
 	const char *data;
 	size_t size, last_nul;
 	size_t at; /* of struct header */
 	struct header head;
-	size_t hwcaps, n_hwcaps; /* where their offsets are and how many */
+	size_t hwcaps, n_hwcaps; /* where their offsets are, and their number */
 };
 
 static const char *string_at(const struct bytes *b, size_t at, size_t max)
@@ -112,7 +111,7 @@ static const char *string_at(const struct bytes *b, size_t at, size_t max)
 	return at < b->last_nul && *s && strnlen(s, max + 1) <= max ? s : NULL;
 }
 
-/* Behind the old format's table, whose end is aligned, or at the beginning. */
+/* Find the header: behind the old format's table, aligned, or at the beginning. */
 static int find_header(struct bytes *b, struct mlr_error *err)
 {
 	struct old_header old;
@@ -134,7 +133,7 @@ static int find_header(struct bytes *b, struct mlr_error *err)
 	return 0;
 }
 
-/* What is wrong with an extension makes ld.so do without it. */
+/* An invalid extension is ignored, as in ld.so. */
 static void find_hwcaps(struct bytes *b)
 {
 	size_t at = b->head.extension;
@@ -162,7 +161,7 @@ static int has_hwcaps(uint64_t hwcap)
 	return (hwcap & ~HWCAP_LEVEL & ~HWCAP_INDEX) == HWCAP_EXTENSION;
 }
 
-/* The subdirectory of glibc-hwcaps that an entry is of, or NULL. */
+/* The subdirectory of glibc-hwcaps of an entry, or NULL. */
 static const char *hwcaps_name(const struct bytes *b, uint64_t hwcap)
 {
 	uint64_t i = hwcap & HWCAP_INDEX;
@@ -174,7 +173,7 @@ static const char *hwcaps_name(const struct bytes *b, uint64_t hwcap)
 	return string_at(b, at, NAME_MAX);
 }
 
-/* _dl_cache_libcmp() of glibc's elf/dl-cache.c: runs of digits compare as numbers. Those are int
+/* _dl_cache_libcmp() of glibc's elf/dl-cache.c: runs of digits compare as numbers, which are int
  * there. */
 static int compare_names(const char *a, const char *b)
 {
@@ -201,13 +200,13 @@ static int compare_names(const char *a, const char *b)
 	return *a - *b;
 }
 
-/* An entry to be printed and its place in the list, which decides between those of one name. */
+/* An entry to print and its index, which orders entries of one name. */
 struct sorted {
 	const struct gpu_ldcache_entry *e;
 	size_t place;
 };
 
-/* Names in descending order; ld.so's binary search wants them so. */
+/* Names in descending order, as ld.so's binary search requires. */
 static int compare_sorted(const void *a, const void *b)
 {
 	const struct sorted *x = a, *y = b;
@@ -216,8 +215,8 @@ static int compare_sorted(const void *a, const void *b)
 	return r ? r : x->place < y->place ? -1 : 1;
 }
 
-/* An image's cache is sorted already, and a few entries are added to a thousand: only those are
- * sorted, and both are merged. To free(). */
+/* Sort the entries, to free(). An image's cache is sorted already, and a few entries follow a
+ * thousand: only those are sorted, then both are merged. */
 static struct sorted *sort_entries(const struct gpu_ldcache *c)
 {
 	auto_free struct sorted *v = xreallocarray(NULL, c->n + 1, sizeof(*v));
@@ -242,8 +241,8 @@ static int compare_strings(const void *a, const void *b)
 	return strcmp(*(char *const *)a, *(char *const *)b);
 }
 
-/* The different names of subdirectories of glibc-hwcaps, sorted by bytes, as ld.so merges them with
- * its own. */
+/* The names of glibc-hwcaps' subdirectories, sorted bytewise, because ld.so merges them with its
+ * own. */
 static const char **list_hwcaps(const struct gpu_ldcache *c, size_t *ret_n)
 {
 	const char **v = xreallocarray(NULL, c->n + 1, sizeof(*v));
@@ -260,7 +259,7 @@ static const char **list_hwcaps(const struct gpu_ldcache *c, size_t *ret_n)
 	return v;
 }
 
-/* The file while it is made; data has room for all of it. */
+/* The file being written; data is large enough. */
 struct out {
 	char *data;
 	size_t at;
@@ -282,7 +281,7 @@ static uint32_t put_string(struct out *o, const char *s)
 	return (uint32_t)at;
 }
 
-/* The strings of one entry: a name that ends the path is not kept twice. */
+/* Write the strings of one entry; a name that ends the path is shared with it. */
 static struct entry put_entry_strings(struct out *o, const struct gpu_ldcache_entry *e)
 {
 	size_t name_len = strlen(e->name), path_len = strlen(e->path);
@@ -302,7 +301,7 @@ static struct entry put_entry_strings(struct out *o, const struct gpu_ldcache_en
 	return f;
 }
 
-/* The extension that names glibc-hwcaps' subdirectories. Returns where it is. */
+/* Write the extension that lists glibc-hwcaps' subdirectories. Returns its offset. */
 static uint32_t put_hwcaps(struct out *o)
 {
 	struct extension ext = { EXTENSION_MAGIC, 1 };
@@ -322,7 +321,7 @@ static uint32_t put_hwcaps(struct out *o)
 	return (uint32_t)start;
 }
 
-/* Room for all that may be printed. */
+/* An upper bound of the file's size. */
 static size_t room_for(const struct gpu_ldcache *c)
 {
 	size_t room = sizeof(struct header) + sizeof(struct extension) + sizeof(struct section) + 4;
@@ -383,8 +382,7 @@ int gpu_ldcache_walk(const void *data, size_t size,
 			.hwcap = f.hwcap,
 			.hwcaps = (char *)hwcaps_name(&b, f.hwcap),
 		};
-		/* An index without a name behind it is no subdirectory that ld.so would look
-		 * into. */
+		/* ld.so would not search a subdirectory whose index has no name. */
 		if (e.name && e.path && (e.hwcaps || !has_hwcaps(e.hwcap)))
 			r = visit(ctx, &e);
 	}

@@ -1,8 +1,8 @@
 /*
- * The driver's libraries, in directories of our own: each under its name, with the links by which
- * programs ask for it (libnvidia-container, src/nvc_mount.c, symlink_library;
- * nvidia-container-toolkit, internal/discover/symlinks.go). With forward compatibility the image's
- * own newer ones stand there as links, in place of the driver's of the same names.
+ * Adds the driver's libraries, in directories of our own: each under its name, with the links by
+ * which programs open it (libnvidia-container, src/nvc_mount.c, symlink_library;
+ * nvidia-container-toolkit, internal/discover/symlinks.go). With forward compatibility, links to
+ * the image's newer libraries replace the driver's of the same names.
  */
 #include "gpu/inject/injection.h"
 
@@ -28,7 +28,7 @@ struct shelf {
 	const char *dir;
 	int bits;
 	int is_made;
-	struct strv names; /* what is in it */
+	struct strv names; /* names in it */
 };
 
 static void shelf_done(struct shelf *s)
@@ -36,7 +36,7 @@ static void shelf_done(struct shelf *s)
 	strv_done(&s->names);
 }
 
-/* A name that can stand in a directory: what a library says of itself may be anything. */
+/* Is s a valid file name? A library's SONAME is not trusted. */
 static int is_name(const char *s)
 {
 	return *s && !strchr(s, '/') && strcmp(s, ".") != 0 && strcmp(s, "..") != 0;
@@ -57,7 +57,7 @@ static void let_find(struct shelf *s, const char *name)
 	plan_library_add(s->i->plan, name, path, s->bits, PLAN_FROM_GPU);
 }
 
-/* A link that the linker finds, unless there is something of this name already. */
+/* Add a link for the linker, unless the name is taken. */
 static int add_link(struct shelf *s, const char *name, const char *to, struct mlr_error *err)
 {
 	auto_free char *path = xasprintf("%s/%s", s->dir, name);
@@ -82,13 +82,13 @@ static int add_links(
 
 	if (r < 0 || !f->dev_link)
 		return r;
-	/* "libcuda.so" leads to libcuda.so.1, another library's name to the file itself. */
+	/* "libcuda.so" links to libcuda.so.1, another library's name to the file itself. */
 	if (strv_has(&s->names, soname) && strncmp(soname, f->dev_link, strlen(f->dev_link)) == 0)
 		to = soname;
 	return add_link(s, f->dev_link, to, err);
 }
 
-/* Is it, by a name of its own, one of those that the image brings itself? */
+/* Does the image itself contain this library, with a version of its own? */
 static int is_replaced(const struct shelf *s, const struct gpu_file *f)
 {
 	return strv_has(&s->names, path_base(f->path)) ||
@@ -108,16 +108,16 @@ static int add_library(struct shelf *s, const struct gpu_file *f, struct mlr_err
 		r = gpu_injection_bind(s->i, f->path, target, FILE_FLAGS, err);
 	if (r < 0)
 		return r;
-	if (f->target) /* one that must lie where it is on the host is found by a link */
+	if (f->target) /* a library that must keep the host's path is found by a link */
 		return add_links(s, f, target, err);
 	strv_add(&s->names, base);
-	/* As ldconfig(8) has it: the first of its libcuda.so.… is what Python's ctypes takes. */
+	/* As in ldconfig(8): Python's ctypes takes the first libcuda.so.…. */
 	if (!f->soname || strcmp(f->soname, base) == 0 || !is_name(f->soname))
 		let_find(s, base);
 	return add_links(s, f, base, err);
 }
 
-/* libcuda is found by its SONAME alone, as the host's is. */
+/* libcuda is found only by its SONAME, like the host's. */
 static int add_compat(struct shelf *s, struct mlr_error *err)
 {
 	const struct gpu_compat *c = s->i->compat;
@@ -134,7 +134,7 @@ static int add_compat(struct shelf *s, struct mlr_error *err)
 	return r;
 }
 
-/* Where Mesa's libgbm has its drivers: the distribution's directory of libraries. */
+/* Add the driver where Mesa's libgbm looks: in the distribution's library directory. */
 static int add_gbm(const struct shelf *s, struct mlr_error *err)
 {
 	auto_strv struct strv unused = STRV_INIT;
@@ -175,8 +175,7 @@ static int fill(struct shelf *s, const int *with, struct mlr_error *err)
 	return plan_mount_add(s->i->plan, PLAN_SEAL, NULL, s->dir, 0, PLAN_FROM_GPU, err);
 }
 
-/* ROCm's libraries fit the programs that were built with them: the image's own are never
- * replaced. */
+/* ROCm's libraries fit the programs built with them: the image's own are never replaced. */
 static int image_lacks_own(const struct gpu_injection *i, enum gpu_vendor vendor)
 {
 	const char *own = gpu_vendors[vendor].image_own;

@@ -1,8 +1,8 @@
 /*
- * ld.so(8) looks for a library in LD_LIBRARY_PATH, in /etc/ld.so.cache and in its own directories,
- * musl's in LD_LIBRARY_PATH and the directories of /etc/ld-musl-<arch>.path. The files are put into
- * the image's own directories, so they stand before all mounts in the plan, when no link of the
- * image can lead to the host.
+ * ld.so(8) searches LD_LIBRARY_PATH, /etc/ld.so.cache and its own directories; musl's linker
+ * searches LD_LIBRARY_PATH and the directories of /etc/ld-musl-<arch>.path. The files go into the
+ * image's own directories, so the plan has them before all mounts, when no link of the image can
+ * lead to the host.
  */
 #include "gpu/inject/linker.h"
 
@@ -24,10 +24,10 @@
 #define CONF_DIR  "/etc/ld.so.conf.d"
 #define CONF_FILE CONF_DIR "/00-mlrun.conf"
 #define MUSL_MAX  (64u << 10)
-#define MUSL_DIRS "/lib\n/usr/local/lib\n/usr/lib\n" /* ldso/dynlink.c's, when there is no file */
+#define MUSL_DIRS "/lib\n/usr/local/lib\n/usr/lib\n" /* the default in ldso/dynlink.c */
 #define TOLD_MAX  3                                  /* names that a remark lists */
 
-/* The directories of the plan's libraries, each once. */
+/* The directories of the plan's libraries, without repetitions. */
 static void list_directories(const struct plan *p, struct strv *ret)
 {
 	for (size_t i = 0; i < p->n_libraries; i++) {
@@ -39,7 +39,7 @@ static void list_directories(const struct plan *p, struct strv *ret)
 	}
 }
 
-/* The same as text, with an end after each. */
+/* The same as text, with end after each. */
 static char *directories(const struct plan *p, char end)
 {
 	auto_strv struct strv dirs = STRV_INIT;
@@ -63,13 +63,13 @@ static void by_variable(struct plan *p, const char *because)
 
 	dirs[len] = '\0';
 	value = old && *old ? xasprintf("%s:%s", dirs, old) : xstrdup(dirs);
-	/* Unless it says so already, for another reason maybe. */
+	/* Unless it is already so, perhaps for another reason. */
 	if (!old || strncmp(old, dirs, len) != 0 || (old[len] && old[len] != ':'))
 		plan_env_set(p, "LD_LIBRARY_PATH", value, PLAN_FROM_GPU);
 	plan_remark_add(p, PLAN_FROM_GPU, "libraries are found by LD_LIBRARY_PATH: %s", because);
 }
 
-/* Does a mount hide it? Then nobody reads what is put there. */
+/* Does a mount hide path? A file put there would not be read. */
 static int is_covered(const struct plan *p, const char *path)
 {
 	for (size_t i = 0; i < p->n_mounts; i++)
@@ -78,7 +78,7 @@ static int is_covered(const struct plan *p, const char *path)
 	return 0;
 }
 
-/* By name and bits, which together say what another library of that name would be in the way of. */
+/* By name and bits: a library hides others with the same ones. */
 static int compare(const void *a, const void *b)
 {
 	const struct plan_library *x = *(const struct plan_library *const *)a,
@@ -88,7 +88,7 @@ static int compare(const void *a, const void *b)
 	return r ? r : x->bits - y->bits;
 }
 
-/* The plan's libraries, sorted for looking one up. */
+/* The plan's libraries, sorted for searching. */
 static const struct plan_library **sorted(const struct plan *p)
 {
 	const struct plan_library **v = xcalloc(p->n_libraries, sizeof(*v));
@@ -114,7 +114,7 @@ static int is_ours(
 	return 0;
 }
 
-/* Take out of the image's cache what has the names of ours, and tell of it. */
+/* Remove entries from the image's cache that have the names of ours, and remark on them. */
 static void drop_stale(struct plan *p, struct gpu_ldcache *c)
 {
 	const struct plan_library **v = sorted(p);
@@ -181,14 +181,14 @@ static int add_files(struct plan *p, const struct gpu_image *image, const char *
 	size_t first = p->n_mounts;
 	int r = plan_file_add(p, cache, size, CACHE, PLAN_FROM_GPU, err);
 
-	/* For an ldconfig(8) that is run inside. */
+	/* For an ldconfig(8) run inside. */
 	if (r == 0 && image->list(image->ctx, CONF_DIR, &unused) == 0 && !is_covered(p, CONF_FILE))
 		r = plan_file_add(p, dirs, strlen(dirs), CONF_FILE, PLAN_FROM_GPU, err);
 	plan_mounts_first(p, first);
 	return r;
 }
 
-/* The container's own, which its ldconfig(8) made, lies above what is put into the image. */
+/* In a named container its own cache, made by its ldconfig(8), lies above the image's. */
 static int is_kept(const struct plan *p, const char *path)
 {
 	auto_free char *own = p->kept ? xasprintf("%s/upper%s", p->kept, path) : NULL;
@@ -250,8 +250,8 @@ static int link_musl(
 }
 
 /*
- * LD_LIBRARY_PATH is looked at before the cache. One that leads to a driver of the image's own, as
- * that of images with CUDA's forward compatibility does, leads to ours first.
+ * LD_LIBRARY_PATH is searched before the cache. If it leads to a driver in the image, as in images
+ * with CUDA's forward compatibility, put our directories first.
  */
 static void mend_variable(const struct gpu_image *image, struct plan *p)
 {
@@ -287,7 +287,7 @@ static int has_driver(const struct plan *p)
 	return 0;
 }
 
-/* Of a user's that covers our directory, which the command will then not see. */
+/* Remark on a user's mount that hides our directory from the command. */
 static void tell_hidden(struct plan *p)
 {
 	const struct plan_mount *top = NULL;

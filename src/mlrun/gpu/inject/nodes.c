@@ -1,7 +1,7 @@
 /*
- * Device nodes and the links to them (libnvidia-container, src/nvc_mount.c;
- * nvidia-container-toolkit, internal/platform-support/dgpu). They are bound read-only, which keeps
- * their modes as they are; what is read from and written to a device is not concerned.
+ * Adds device nodes and the links to them (libnvidia-container, src/nvc_mount.c;
+ * nvidia-container-toolkit, internal/platform-support/dgpu). They are bound read-only, which
+ * protects their modes; reading and writing the devices still works.
  */
 #include "gpu/inject/injection.h"
 
@@ -17,11 +17,11 @@
 #define NODE_FLAGS (PLAN_READONLY | PLAN_NOSUID | PLAN_NOEXEC)
 #define IMEX_NODE  "/dev/nvidia-caps-imex-channels/channel"
 
-/* What NVIDIA_GDS=enabled and so on bring. */
+/* What NVIDIA_GDS=enabled and so on add. */
 static const struct {
 	enum gpu_extra extra;
 	const char *variable;
-	const char *nodes[2]; /* beginnings of their paths */
+	const char *nodes[2]; /* prefixes of their paths */
 } extras[] = {
 	{ GPU_EXTRA_GDS, "NVIDIA_GDS", { "/dev/nvidia-fs" } },
 	{ GPU_EXTRA_MOFED, "NVIDIA_MOFED",
@@ -32,14 +32,13 @@ static const struct {
 
 static int add_node(const struct gpu_injection *i, const struct gpu_node *n, struct mlr_error *err)
 {
-	/* One that lacks, or another device's, was told of when the machine was looked at. */
+	/* A missing or wrong node was reported when the machine was read. */
 	if (!n->path || n->error == ENOENT || n->error == ENXIO)
 		return 0;
 	return gpu_injection_bind(i, n->path, gpu_injection_inside(i, n->path), NODE_FLAGS, err);
 }
 
-/* On the host CUDA has them made by nvidia-modprobe, which is setuid root and cannot help in
- * here. */
+/* On the host CUDA calls nvidia-modprobe to make them, which is setuid root and useless inside. */
 static void note_lack(const struct gpu_injection *i, const char *path, const struct gpu_node *n)
 {
 	auto_free char *why = NULL;

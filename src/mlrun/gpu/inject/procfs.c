@@ -1,6 +1,6 @@
 /*
- * /proc/driver/nvidia as the container shall see it: what the driver says of itself, the GPUs that
- * are the container's, and no others (libnvidia-container, src/nvc_mount.c, mount_procfs).
+ * Builds the container's /proc/driver/nvidia: the driver's own files and only the container's GPUs
+ * (libnvidia-container, src/nvc_mount.c, mount_procfs).
  */
 #include "gpu/inject/injection.h"
 
@@ -15,14 +15,14 @@
 #define MAKES_NODE "ModifyDeviceFiles: 1"
 #define PROC_FLAGS (PLAN_NOSUID | PLAN_NODEV | PLAN_NOEXEC)
 
-/* Where an empty directory can be put. A machine without the driver, for which a made-up tree
- * stands, has no such directory below its /proc, and nobody can make one there. */
+/* Where to mount an empty directory. With a fake tree, the real /proc may lack it, and none can be
+ * created there. */
 static const char *place(void)
 {
 	return access(PROC_DIR, F_OK) == 0 ? PROC_DIR : "/proc/driver";
 }
 
-/* The libraries would make nodes with mknod(2), for which nobody here has the right. */
+/* The libraries would call mknod(2), which nobody inside may. */
 static void forbid_nodes(char *params)
 {
 	char *at = strstr(params, MAKES_NODE);

@@ -13,16 +13,16 @@
 #include <unistd.h>
 
 #define GPUS        "/proc/driver/nvidia/gpus"
-#define LACKING_MAX 16 /* nodes that are named in one sentence */
+#define LACKING_MAX 16 /* nodes named in one sentence */
 
-/* Numbers that NVIDIA's driver always has (kernel-open/common/inc/nv.h: NV_MAJOR_DEVICE_NUMBER and
- * so on). */
+/* Fixed numbers of NVIDIA's driver (kernel-open/common/inc/nv.h: NV_MAJOR_DEVICE_NUMBER and so
+ * on). */
 enum { NVIDIA_MAJOR = 195, MODESET_MINOR = 254, CONTROL_MINOR = 255 };
 
-/* What /proc/devices tells: the numbers of drivers that are given one when they are loaded. */
+/* From /proc/devices: the dynamic numbers of drivers. */
 struct majors {
-	int known;            /* the file could be read */
-	int has_main;         /* the driver's own number is in use */
+	int known;            /* the file was readable */
+	int has_main;         /* the driver's fixed number is in use */
 	long uvm, caps, imex; /* -1: not loaded */
 };
 
@@ -33,7 +33,7 @@ static long major_of(const char *devices, const char *name)
 	for (const char *at = devices; (at = strstr(at, name)); at += len) {
 		const char *line = at;
 
-		/* "506 nvidia-uvm" and not "506 nvidia-uvm-tools". */
+		/* "506 nvidia-uvm", not "506 nvidia-uvm-tools". */
 		if (at == devices || at[-1] != ' ' || (at[len] && at[len] != '\n'))
 			continue;
 		while (line > devices && line[-1] != '\n')
@@ -49,7 +49,7 @@ static struct majors read_majors(const struct gpu_dir *d)
 
 	if (!text)
 		return (struct majors){ 0, 0, -1, -1, -1 };
-	/* It is "nvidia-frontend"'s in older drivers, "nvidia"'s in newer. */
+	/* Older drivers call themselves "nvidia-frontend", newer ones "nvidia". */
 	return (struct majors){ 1, strstr(text, "195 nvidia") != NULL, major_of(text, "nvidia-uvm"),
 		major_of(text, "nvidia-caps"), major_of(text, "nvidia-caps-imex-channels") };
 }
@@ -134,7 +134,8 @@ static void find_node(const struct gpu_dir *d, struct gpu *g, struct strv *warni
 			.error = ENOENT };
 }
 
-/* One directory of GPUS. Its name is the bus id with four digits of domain or eight. */
+/* Add the GPU of a directory of GPUS. The name is the bus id, with four or eight digits of
+ * domain. */
 static void add_gpu(const struct gpu_dir *d, const char *name, const struct majors *majors,
 	struct gpu_machine *m)
 {
@@ -170,8 +171,7 @@ static void add_gpu(const struct gpu_dir *d, const char *name, const struct majo
 	gpu_mig_find(d, majors->known ? majors->caps : GPU_MIG_ANY_CAPS, g, &m->warnings);
 }
 
-/* Where procfs hides the GPUs, as in some containers, their nodes still tell that they are
- * there. */
+/* Where procfs hides the GPUs, as in some containers, their nodes still show them. */
 static void add_bare_nodes(const struct gpu_dir *d, const struct strv *dev,
 	const struct majors *majors, struct gpu_machine *m)
 {
@@ -206,7 +206,7 @@ static void find_gpus(const struct gpu_dir *d, const struct strv *dev, const str
 
 /* --- other nodes ---------------------------------------------------------- */
 
-/* Of UVM's nodes: the module has a number when it is loaded, and they are dead when it is not. */
+/* Find UVM's nodes. The module has a number while it is loaded; otherwise the nodes are dead. */
 static void find_uvm(const struct gpu_dir *d, const struct majors *majors, struct gpu_machine *m)
 {
 	static const char *const paths[] = { "/dev/nvidia-uvm", "/dev/nvidia-uvm-tools" };
@@ -241,8 +241,8 @@ static void find_nodes(const struct gpu_dir *d, const struct majors *majors, str
 	gpu_node_find(d, &modeset, &m->nodes, &m->n_nodes, &m->warnings);
 }
 
-/* The nodes in a directory whose names are a word, or a word and a number: the minor number where
- * the major one is known. */
+/* Find a directory's nodes called word, or word and a number, which is the minor number if the
+ * major one is known. */
 static void find_like(const struct gpu_dir *d, const char *dir, const struct strv *names,
 	const char *word, long major, int how, struct gpu_machine *m)
 {
@@ -286,7 +286,7 @@ static void append(char **text, char *more)
 	*text = more;
 }
 
-/* What the file system should have of GPUs that procfs has. */
+/* Warn of GPUs in procfs that have no node. */
 static void warn_lacking(struct gpu_machine *m)
 {
 	auto_free char *paths = xstrdup(""), *options = xstrdup("");

@@ -9,10 +9,10 @@
 #include <string.h>
 #include <unistd.h>
 
-#define COMPATIBLE_MAX 4096 /* bytes of a device tree's list of names */
+#define COMPATIBLE_MAX 4096 /* bytes of a device tree's names */
 
-/* From this driver on this CUDA, until the next line's. A branch without a toolkit of its own
- * serves that of the branch before it, or what its nvidia-smi says (565). */
+/* From a driver on, its CUDA version, until the next line. A branch without a toolkit of its own
+ * supports that of the branch before it, or what its nvidia-smi reports (565). */
 static const struct {
 	struct gpu_version driver, cuda;
 } served[] = {
@@ -50,7 +50,7 @@ static const struct {
 	{ { { 595, 45, 4 } }, { { 13, 2 } } },
 };
 
-/* Branches that came after the last line are not known, nor those before the first. */
+/* Branches before the first line and after the last are unknown. */
 #define LAST_BRANCH 599
 
 static int is_there(const struct gpu_dir *d, const char *path)
@@ -60,7 +60,7 @@ static int is_there(const struct gpu_dir *d, const char *path)
 	return fd >= 0;
 }
 
-/* The names in a device tree's compatible end with a NUL each. */
+/* The names in a device tree's "compatible" each end with a NUL. */
 static int names_tegra(const struct gpu_dir *d, const char *path)
 {
 	static const char tegra[] = "nvidia,tegra";

@@ -31,7 +31,7 @@
 #define MACHINE_32 EM_NONE
 #endif
 
-/* The search for one number of bits. needed[i] is what m->files[first + i] needs. */
+/* The search for libraries of one number of bits. m->files[first + i] needs needed[i]. */
 struct search {
 	const struct gpu_places *places;
 	struct gpu_machine *m;
@@ -39,7 +39,7 @@ struct search {
 	size_t first;
 	struct strv *needed;
 	size_t n_needed;
-	int changed; /* a file was added, or one's capabilities grew */
+	int changed; /* a file was added or gained a capability */
 };
 
 static void search_done(struct search *s)
@@ -54,7 +54,7 @@ static int starts_with(const char *s, const char *with)
 	return strncmp(s, with, strlen(with)) == 0;
 }
 
-/* "libcuda.so.535.104.05" ends in ".535.104.05". */
+/* Does name end in "." version, like "libcuda.so.535.104.05"? */
 static int ends_in_version(const char *name, const char *version)
 {
 	size_t len = strlen(name), v = strlen(version);
@@ -62,7 +62,7 @@ static int ends_in_version(const char *name, const char *version)
 	return len > v + 1 && name[len - v - 1] == '.' && strcmp(name + len - v, version) == 0;
 }
 
-/* A library of this machine's kind. */
+/* Read a library; refuse other machines' kinds. */
 static int read_library(int fd, int bits, const char *path, struct gpu_elf *e)
 {
 	if (gpu_elf_read(fd, e) < 0) {
@@ -80,8 +80,7 @@ static struct gpu_file *find_path(struct gpu_machine *m, const char *path)
 	return NULL;
 }
 
-/* "libnvidia-ml.so" of "libnvidia-ml.so.535.104.05", to free(); NULL: the name has nothing behind
- * that. */
+/* "libnvidia-ml.so" for "libnvidia-ml.so.535.104.05", to free(); NULL: nothing follows ".so". */
 static char *without_numbers(const char *name)
 {
 	const char *end = strstr(name, ".so.");
@@ -89,8 +88,8 @@ static char *without_numbers(const char *name)
 	return end ? xstrndup(name, (size_t)(end + 3 - name)) : NULL;
 }
 
-/* Is a name in a place a link to this library? Most have none, or one to its SONAME, and that is
- * cheap to see. */
+/* Does name in a place link to this library? Most libraries have no link, or one from the SONAME,
+ * and that is cheap to see. */
 static int leads_to(const struct search *s, const struct gpu_place *at, const char *link,
 	const char *real, const char *soname)
 {
@@ -109,8 +108,8 @@ static int leads_to(const struct search *s, const struct gpu_place *at, const ch
 }
 
 /*
- * The name without numbers by which programs open a library, where the machine has it as a link to
- * this one (CDI: internal/discover/symlinks.go), or where it is to be on any machine.
+ * The name without numbers by which programs open a library, if the machine has it as a link to
+ * this one (CDI: internal/discover/symlinks.go) or every machine should have it.
  */
 static char *dev_link_of(const struct search *s, const char *real, const char *soname)
 {
@@ -119,7 +118,7 @@ static char *dev_link_of(const struct search *s, const char *real, const char *s
 
 	if (always)
 		return xstrdup(always);
-	/* Debian has the links in one directory and the files in another. */
+	/* Debian has the links in another directory than the files. */
 	for (size_t i = 0; plain && i < s->places->n; i++)
 		if (s->places->v[i].bits == s->bits &&
 			leads_to(s, &s->places->v[i], plain, real, soname))
@@ -133,8 +132,7 @@ static void bring_by(struct search *s, struct gpu_file *f, unsigned caps)
 	f->caps |= caps;
 }
 
-/* Put a library among the files. path is without links and below the root; e's strings become the
- * file's. */
+/* Add a library to the files. path is resolved and below the root; the file takes e's strings. */
 static struct gpu_file *add(
 	struct gpu_machine *m, const char *root, const char *path, unsigned caps, struct gpu_elf *e)
 {
@@ -149,8 +147,7 @@ static struct gpu_file *add(
 	return f;
 }
 
-/* Take "name" of a place when it obeys its rule. Returns whether it did, also when it is there
- * already. */
+/* Take name from a place if it fits its rule. Returns whether it does, also when already taken. */
 static int take(struct search *s, const struct gpu_place *at, const char *name, unsigned caps,
 	enum gpu_library_rule rule)
 {
@@ -177,7 +174,7 @@ static int take(struct search *s, const struct gpu_place *at, const char *name, 
 	return 1;
 }
 
-/* From the first of the places that has it. */
+/* Take it from the first place that has it. */
 static int take_row(struct search *s, const struct gpu_library_row *row)
 {
 	auto_free char *name = row->rule == GPU_BY_NAME
@@ -196,7 +193,7 @@ static int take_row(struct search *s, const struct gpu_library_row *row)
 	return 0;
 }
 
-/* A taken library by the name under which others need it. */
+/* Find a taken library by the name under which others need it. */
 static struct gpu_file *find_needed(struct search *s, const char *name)
 {
 	for (size_t i = s->first; i < s->m->n_files; i++) {
@@ -209,8 +206,7 @@ static struct gpu_file *find_needed(struct search *s, const char *name)
 	return NULL;
 }
 
-/* The row of a library by a name under which others need it: that of "libcuda.so" by
- * "libcuda.so.1". */
+/* Find a library's row by the name under which others need it: "libcuda.so" by "libcuda.so.1". */
 static const struct gpu_library_row *row_of(const char *name)
 {
 	for (const struct gpu_library_row *row = gpu_libraries; row->name; row++) {
@@ -222,7 +218,7 @@ static const struct gpu_library_row *row_of(const char *name)
 	return NULL;
 }
 
-/* Take a needed library of the driver that nobody asked for by itself. */
+/* Take a library of the driver that only others need. */
 static void take_needed(struct search *s, const char *name, unsigned caps)
 {
 	const struct gpu_library_row *known = row_of(name);
@@ -237,10 +233,10 @@ static void take_needed(struct search *s, const char *name, unsigned caps)
 	take_row(s, &row);
 }
 
-/* Let what a library needs of the driver come with all that brings the library. */
+/* Take the libraries of the driver that a library needs, with its capabilities. */
 static void follow(struct search *s, size_t i)
 {
-	/* Taking one grows the array of lists and that of files: both are looked up anew. */
+	/* Taking one may move both arrays: index them anew. */
 	for (size_t k = 0; k < s->needed[i].n; k++) {
 		const char *name = s->needed[i].v[k];
 		unsigned caps = s->m->files[s->first + i].caps;
@@ -253,7 +249,7 @@ static void follow(struct search *s, size_t i)
 	}
 }
 
-/* Ends: files are on disk and capabilities are few, and nothing is ever taken back. */
+/* Repeat until nothing changes. This ends: the files are finite, and capabilities only grow. */
 static void follow_all(struct search *s)
 {
 	do {
@@ -287,7 +283,7 @@ void gpu_driver_libraries_find(const struct gpu_places *p, unsigned caps, struct
 		find_for(p, 32, caps, m);
 }
 
-/* Is there one already that a program would find by either name? */
+/* Is there already a library with one of these names? */
 static int is_known(const struct gpu_machine *m, const char *base, const char *soname)
 {
 	for (size_t i = 0; i < m->n_files; i++) {
@@ -303,8 +299,7 @@ static int is_known(const struct gpu_machine *m, const char *base, const char *s
 	return 0;
 }
 
-/* One of the store's. Those that /usr/lib/wsl/lib has too are loaded by the ones there, by their
- * path. */
+/* Add a library of the store. Libraries in /usr/lib/wsl/lib load the store's copies by path. */
 static void add_stored(const struct gpu_dir *d, const char *path, struct gpu_machine *m)
 {
 	auto_close int fd = gpu_dir_open_file(d, path);
@@ -323,8 +318,8 @@ static void add_stored(const struct gpu_dir *d, const char *path, struct gpu_mac
 	f->target = xstrdup(path);
 }
 
-/* Libraries, and nvcubins.bin with code for GPUs; the rest is Windows'. Returns whether CUDA is
- * there. */
+/* Add libraries, and nvcubins.bin with code for GPUs; the rest is for Windows. Returns whether CUDA
+ * is among them. */
 static int add_store(const struct gpu_dir *d, const char *dir, struct gpu_machine *m)
 {
 	auto_free char *cuda = xasprintf("%s/libcuda.so.1.1", dir),
@@ -360,7 +355,7 @@ static void add_wsl_library(
 	if (find_path(m, real))
 		return;
 	f = add(m, "", real, row->caps, &e);
-	/* Copies stand for links there. */
+	/* WSL has copies instead of links. */
 	f->dev_link = gpu_table_link(row->name) ? xstrdup(gpu_table_link(row->name))
 						: without_numbers(row->name);
 }
@@ -373,7 +368,7 @@ void gpu_wsl_libraries_find(const struct gpu_dir *d, unsigned caps, struct gpu_m
 	for (const struct gpu_library_row *row = gpu_wsl_libraries; row->name; row++)
 		if (row->caps == 0 || (row->caps & caps))
 			add_wsl_library(d, row, m);
-	/* A directory a driver's package: nv_dispi.inf_amd64_…, on notebooks nvlti.inf_…,
+	/* Each driver package has a directory: nv_dispi.inf_amd64_…, on notebooks nvlti.inf_…,
 	 * nvmdi.inf_…. */
 	gpu_dir_list(d, WSL_STORE, &names);
 	for (size_t i = 0; i < names.n; i++) {

@@ -15,8 +15,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* Where the driver's files are looked for: below the driver's own root, if it has one, and below
- * the machine's. */
+/* A root to search: the driver's own, if it has one, and the machine's. */
 struct root {
 	const struct gpu_dir *dir;
 	const char *path; /* "" or "/run/nvidia/driver" */
@@ -34,7 +33,7 @@ static struct gpu_file *add_file(struct gpu_machine *m, enum gpu_file_kind kind,
 	return f;
 }
 
-/* Add what a path leads to, if that is a regular file. Takes target. Returns whether it did. */
+/* Add the regular file that path leads to. Takes target. Returns whether there is one. */
 static int add_regular(struct gpu_machine *m, enum gpu_file_kind kind, unsigned caps,
 	const struct root *r, const char *path, char *target)
 {
@@ -49,8 +48,8 @@ static int add_regular(struct gpu_machine *m, enum gpu_file_kind kind, unsigned 
 }
 
 /*
- * Programs: those of the usual directories, so that a start costs the same for everybody. The
- * caller's PATH counts when none of these has nvidia-smi.
+ * Programs are searched in the usual directories, so that a start costs the same for everybody. The
+ * caller's PATH counts only if none of these has nvidia-smi.
  */
 static const char *const program_dirs[] = { "/usr/bin", "/bin", "/usr/sbin", "/sbin",
 	"/usr/local/bin", "/usr/local/nvidia/bin", "/usr/lib/wsl/lib", "/run/current-system/sw/bin",
@@ -89,8 +88,7 @@ static void add_path(const struct root *r, struct strv *dirs)
 			add_program_dir(r, dir, dirs);
 }
 
-/* Where programs are: with nvidia-smi in none of the usual directories, also where the caller looks
- * for them. */
+/* List the directories to search for programs; PATH's too if no usual one has nvidia-smi. */
 static void list_program_dirs(const struct root *r, struct strv *dirs)
 {
 	for (size_t i = 0; i < ARRAY_LEN(program_dirs); i++)
@@ -117,9 +115,9 @@ static void find_programs(struct gpu_machine *m, const struct root *r, unsigned 
 }
 
 /*
- * Firmware of the GPU's own processor, gsp*.bin, is loaded by the driver's libraries when the
- * kernel does not, from where the kernel looks for firmware (drivers/base/firmware_loader/main.c),
- * and under the same path.
+ * Firmware of the GPU's own processor, gsp*.bin. The driver's libraries load it when the kernel
+ * does not, from the kernel's firmware paths (drivers/base/firmware_loader/main.c); the container
+ * has it at the same path.
  */
 static int add_firmware(struct gpu_machine *m, const struct root *r, const char *dir)
 {
@@ -139,7 +137,7 @@ static int add_firmware(struct gpu_machine *m, const struct root *r, const char 
 	return found;
 }
 
-/* One line of a file of the kernel's, to free(); NULL when it is empty or not there. */
+/* Read one line of a kernel file, to free(); NULL when empty or missing. */
 static char *read_line(const struct gpu_dir *d, const char *path)
 {
 	auto_free char *text = gpu_dir_read(d, path);
@@ -159,8 +157,7 @@ static void find_firmware(
 
 	if (!m->driver_text)
 		return;
-	/* The kernel's own setting is a path of the machine's, also when the driver has a root of
-	 * its own. */
+	/* The kernel's setting is a path of the machine, even if the driver has its own root. */
 	if (custom && *custom == '/' && add_firmware(m, &here, custom))
 		return;
 	if (release && !strchr(release, '/'))
@@ -174,8 +171,8 @@ static void find_firmware(
 			return;
 }
 
-/* One that the caller cannot use counts as missing: it would only make programs fail that do
- * without it. */
+/* Can the caller use the socket? A closed one counts as missing: programs that do without it would
+ * fail with it. */
 static int is_usable(const struct gpu_dir *d, const char *path, int how)
 {
 	auto_close int fd = file_open_in_root(d->fd, path, O_PATH, 0);
@@ -185,7 +182,7 @@ static int is_usable(const struct gpu_dir *d, const char *path, int how)
 	return fd >= 0 && access(name, how) == 0;
 }
 
-/* In a tree that is no machine a regular file stands for a socket, too. */
+/* In a fake tree a regular file also stands for a socket. */
 static int add_socket(struct gpu_machine *m, const struct root *r, const char *path, unsigned caps)
 {
 	struct stat st;
@@ -214,8 +211,7 @@ static void find_sockets(struct gpu_machine *m, const struct root *roots, size_t
 	}
 }
 
-/* The directory of CUDA's multi-process service, whose server somebody has started on the
- * machine. */
+/* The directory of a running CUDA multi-process service. */
 static void find_mps(struct gpu_machine *m, const struct gpu_dir *machine)
 {
 	const char *dir = getenv("CUDA_MPS_PIPE_DIRECTORY"),
@@ -241,7 +237,7 @@ static void list_data_dirs(const struct gpu_dir *machine, struct strv *dirs)
 			strv_add(dirs, dir);
 }
 
-/* Without the driver's libraries of graphics their configuration would only lead nowhere. */
+/* The configuration of graphics is useless without the driver's graphics libraries. */
 static int has_graphics(const struct gpu_machine *m)
 {
 	for (size_t i = 0; i < m->n_files; i++)
@@ -269,8 +265,7 @@ static void find_data(
 		}
 }
 
-/* The X server's modules, under their own paths; the second is opened by its name without a
- * version. */
+/* The X server's modules, under their own paths; the second is opened by a name without version. */
 static void find_x_modules(struct gpu_machine *m, const struct root *r)
 {
 	static const char *const dirs[] = { "/usr/lib64/xorg/modules", "/usr/lib/xorg/modules",

@@ -20,7 +20,7 @@ static int by_number(const void *a, const void *b)
 	return (x > y) - (x < y);
 }
 
-/* The numbers of a directory's "gi0", "gi1" ..., ascending, to free(). */
+/* The numbers of "gi0", "gi1" ... in a directory, ascending, to free(). */
 static long *numbers_of(const struct gpu_dir *d, const char *dir, const char *word, size_t *n)
 {
 	auto_strv struct strv names = STRV_INIT;
@@ -37,7 +37,7 @@ static long *numbers_of(const struct gpu_dir *d, const char *dir, const char *wo
 	return v;
 }
 
-/* A capability's device minor by its own file, "DeviceFileMinor: 12"; -1: it does not tell. */
+/* A capability's device minor from its own file, "DeviceFileMinor: 12"; -1: unknown. */
 static long minor_of_file(const struct gpu_dir *d, const char *access)
 {
 	auto_free char *text = gpu_dir_read(d, access);
@@ -47,7 +47,7 @@ static long minor_of_file(const struct gpu_dir *d, const char *access)
 	return at && sscanf(at + strlen("DeviceFileMinor:"), "%7u", &minor) == 1 ? (long)minor : -1;
 }
 
-/* The same by the list of all, whose lines are "gpu0/gi1/ci0/access 12"; its last may be cut. */
+/* The same from the list of all, with lines "gpu0/gi1/ci0/access 12"; the last may be truncated. */
 static long minor_of_list(const char *list, const char *name)
 {
 	size_t len = strlen(name);
@@ -68,12 +68,11 @@ static long minor_of_list(const char *list, const char *name)
 struct search {
 	const struct gpu_dir *d;
 	long caps;
-	char *list; /* of MINORS; NULL: not read yet, or not there */
+	char *list; /* text of MINORS; NULL: not read yet, or missing */
 	struct strv *warnings;
 };
 
-/* The node of a capability whose file is there. Users open it to read, and more nobody may: mode
- * 0444. */
+/* Find the node of a capability. Users open it only for reading: mode 0444. */
 static void find_node(struct search *s, const char *access, const char *name, struct gpu_node *ret)
 {
 	auto_free char *path = NULL;

@@ -1,14 +1,14 @@
 /*
- * Asks NVIDIA's management library:
+ * Asks NVIDIA's management library about the GPUs:
  *
- *   mlrun-nvml LIBRARY            what it knows of the GPUs and what they do, a JSON object
- *   mlrun-nvml LIBRARY INTERVAL   such an object a line every so many milliseconds, until nobody
- *                                 reads or its parent is gone
+ *   mlrun-nvml LIBRARY            prints one JSON object: what the GPUs are and do
+ *   mlrun-nvml LIBRARY INTERVAL   prints an object every INTERVAL milliseconds, a line each, until
+ *                                 nobody reads or the parent has ended
  *
- * LIBRARY is the path of libnvidia-ml.so.1. Keys are always there, null when the library does not
- * tell. A failure is one line, {"error": ..., "hint": ...}, and exit status 1. gpu/nvidia/nvml.c
- * runs it: a program of its own, as mlrun is linked statically and cannot load libraries, and as
- * NVML may hang or die with a broken GPU.
+ * LIBRARY is the path of libnvidia-ml.so.1. Every key is present; unknown values are null. On
+ * failure it prints one line, {"error": ..., "hint": ...}, and exits 1. gpu/nvidia/nvml.c runs it.
+ * It is a separate program because mlrun is linked statically and cannot load libraries, and
+ * because NVML may hang or crash with a broken GPU.
  */
 #include "base/cleanup.h"
 #include "base/clock.h"
@@ -27,12 +27,12 @@
 #include <sys/prctl.h>
 #include <unistd.h>
 
-#define MIG_MAX 64 /* parts of a GPU; there are 7 at most in 2024 */
+#define MIG_MAX 64 /* parts of a GPU; at most 7 in 2024 */
 
 /* A GPU as NVML counts it. */
 struct device {
 	nvml_device handle;
-	int error; /* why there is no handle, else NVML_SUCCESS */
+	int error; /* why it has no handle, else NVML_SUCCESS */
 	char bus_id[32];
 };
 
@@ -43,7 +43,7 @@ struct devices {
 
 /* --- saying ---------------------------------------------------------------- */
 
-/* A line; steals the value. Returns 0, or -1 when nobody reads any more. */
+/* Print a line; steals the value. Returns 0, or -1 when nobody reads any more. */
 static int put(json_t *value)
 {
 	int r = json_dumpf(value, stdout, JSON_COMPACT);
@@ -59,7 +59,7 @@ static const char *words(const struct nvml *n, int code)
 	return text ? text : "an error without a name";
 }
 
-/* What users meet, in more words than NVML has for it. */
+/* Common failures, in more words than NVML has. */
 static const struct failure {
 	int code;
 	const char *what, *hint;
@@ -123,7 +123,7 @@ static void open_device(const struct nvml *n, unsigned index, struct device *d)
 	d->error = n->handle(index, &d->handle);
 	if (d->error == NVML_SUCCESS)
 		d->error = n->pci(d->handle, &pci);
-	if (d->error == NVML_SUCCESS) /* as /sys/bus/pci spells it */
+	if (d->error == NVML_SUCCESS) /* as in /sys/bus/pci */
 		snprintf(d->bus_id, sizeof(d->bus_id), "%04x:%02x:%02x.0", pci.domain, pci.bus,
 			pci.device);
 }
@@ -142,7 +142,7 @@ static int open_devices(const struct nvml *n, struct devices *ret)
 	return 0;
 }
 
-/* A GPU that the job may not use has no handle, and is nothing to speak of. */
+/* May the job use the GPU? Others have no handle and are not reported. */
 static int is_ours(const struct device *d)
 {
 	return d->error != NVML_NO_PERMISSION && d->error != NVML_OPERATING_SYSTEM;
@@ -153,7 +153,7 @@ static int is_broken(int code)
 	return code == NVML_GPU_IS_LOST || code == NVML_RESET_REQUIRED;
 }
 
-/* Handles of a GPU's MIG devices. Returns how many. */
+/* Get the handles of a GPU's MIG devices. Returns how many. */
 static unsigned mig_handles(const struct nvml *n, nvml_device gpu, nvml_device ret[MIG_MAX])
 {
 	unsigned current = 0, pending = 0, most = 0, found = 0;
@@ -239,7 +239,7 @@ static int is_known(const struct nvml_process *p)
 	return p->memory >> 63 == 0;
 }
 
-/* By number, and of one that is told several times the most memory first. */
+/* By pid; of repeated ones the most memory first. */
 static int by_pid(const void *a, const void *b)
 {
 	const struct nvml_process *x = a, *y = b;
@@ -251,7 +251,7 @@ static int by_pid(const void *a, const void *b)
 	return (x->memory < y->memory) - (x->memory > y->memory);
 }
 
-/* Each process once. A GPU in parts tells an ordinary user of its parts alone. */
+/* List each process once. Of a GPU in parts an ordinary user sees only its own parts' processes. */
 static json_t *ask_processes(const struct nvml *n, nvml_device gpu)
 {
 	nvml_processes_fn *const kinds[] = { n->compute, n->graphics, n->mps };
@@ -278,7 +278,7 @@ static json_t *ask_processes(const struct nvml *n, nvml_device gpu)
 	return list;
 }
 
-/* Takes the values. */
+/* Set a key; takes the value. */
 static void set(json_t *o, const char *key, json_t *value)
 {
 	json_object_set_new(o, key, value);
@@ -329,7 +329,7 @@ static void ask_load(const struct nvml *n, nvml_device gpu, int *lost, json_t *o
 	set(o, "processes", ask_processes(n, gpu));
 }
 
-/* One that has no handle is broken. */
+/* Describe a device; one without a handle is broken. */
 static json_t *ask_device(const struct nvml *n, const struct device *d)
 {
 	int lost = d->error;
@@ -384,7 +384,7 @@ static void watch(const struct nvml *n, const struct devices *all, long interval
 
 	while (put(ask_all(n, all)) == 0) {
 		next += interval_ms;
-		if (next < mlr_now_ms()) /* the library is slower than that */
+		if (next < mlr_now_ms()) /* the library is slower than the interval */
 			next = mlr_now_ms();
 		if (wait_until(next) < 0)
 			return;
@@ -412,8 +412,8 @@ static int run(const char *library, const struct nvml *n, long interval_ms)
 	return status;
 }
 
-/* Its reader kills it once the answer is there. LeakSanitizer, killed as it looks for leaks at the
- * end, would say so on standard error (asan_interface.h). */
+/* The reader kills this program after the answer. LeakSanitizer, killed during its check at exit,
+ * would report that on standard error (asan_interface.h). */
 const char *__asan_default_options(void);
 const char *__asan_default_options(void)
 {
@@ -430,9 +430,8 @@ int main(int argc, char **argv)
 		fprintf(stderr, "Usage: mlrun-nvml LIBRARY [MILLISECONDS]\n");
 		return 2;
 	}
-	/* It ends with who has started it, by that signal or by the pipe, and not before: signals
-	 * that a terminal or a batch system sends to all would look like a failure of the library's
-	 * there. */
+	/* The parent ends it by a signal or the pipe. A signal that a terminal or a batch system
+	 * sends to all processes would look to the parent like a failure of the library. */
 	signal(SIGINT, SIG_IGN);
 	signal(SIGTERM, SIG_IGN);
 	signal(SIGHUP, SIG_IGN);

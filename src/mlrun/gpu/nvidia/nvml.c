@@ -18,7 +18,7 @@
 
 #define PROGRAM "mlrun-nvml"
 #define LIBRARY "libnvidia-ml.so.1"
-/* Without a persistence daemon NVML wakes GPU after GPU, which takes seconds each. */
+/* Without a persistence daemon NVML wakes one GPU after the other, for seconds each. */
 #define ANSWER_MS  60000
 #define ANSWER_MAX (4u << 20) /* bytes of a line: 16 GPUs with 1000 processes each need 1 MB */
 #define CHUNK      65536
@@ -43,7 +43,7 @@ static int library_path(const struct gpu_machine *m, char **ret, struct mlr_erro
 	const char *root = gpu_root();
 	int r = 0;
 
-	/* A start looks for the files alone that it brings in. */
+	/* A start reads only the files that it injects. */
 	if (!f && m->driver != GPU_DRIVER_NONE) {
 		r = gpu_machine_read(root, &whole, err);
 		f = find_library(&whole);
@@ -60,10 +60,10 @@ static int library_path(const struct gpu_machine *m, char **ret, struct mlr_erro
 }
 
 /*
- * "LD_LIBRARY_PATH=" and the library's directory under WSL, where it loads libdxcore.so by name,
- * which lies beside it and may be in no cache. NULL elsewhere: it needs the C library alone, and
- * directories of drivers may have a C library of another system's (/run/nvidia/driver), by which no
- * program of this one starts.
+ * "LD_LIBRARY_PATH=" and the library's directory under WSL, where the library loads libdxcore.so by
+ * name from beside it, perhaps in no cache. NULL elsewhere: the library needs only the C library,
+ * and a driver's directory (/run/nvidia/driver) may hold another system's C library, with which no
+ * program here starts.
  */
 static char *search_path(const struct gpu_machine *m, const char *library)
 {
@@ -73,7 +73,7 @@ static char *search_path(const struct gpu_machine *m, const char *library)
 }
 
 /*
- *   interval  between lines, in milliseconds; NULL: there is to be one line
+ * interval: milliseconds between lines; NULL: one line only
  */
 static int start(const struct gpu_machine *m, const char *interval, struct gpu_watch *ret,
 	struct mlr_error *err)
@@ -94,7 +94,7 @@ static int start(const struct gpu_machine *m, const char *interval, struct gpu_w
 	return 0;
 }
 
-/* Its end, when it has ended by itself. */
+/* Report how the program ended. */
 static int tell_end(struct gpu_watch *w, struct mlr_error *err)
 {
 	int status = 0;
@@ -108,7 +108,7 @@ static int tell_end(struct gpu_watch *w, struct mlr_error *err)
 	return mlr_fail(err, EIO, "mlrun-nvml has ended without a word");
 }
 
-/* Read what there is. Returns the number of bytes, 0 at the end, or -errno. */
+/* Read what has arrived. Returns the number of bytes, 0 at the end, or -errno. */
 static ssize_t read_chunk(struct gpu_watch *w, struct mlr_error *err)
 {
 	ssize_t n;
@@ -128,7 +128,7 @@ static ssize_t read_chunk(struct gpu_watch *w, struct mlr_error *err)
 	return n;
 }
 
-/* Is there something to read, or the end, within so many milliseconds? */
+/* Does data or the end arrive within ms milliseconds? */
 static int has_more(const struct gpu_watch *w, long long ms)
 {
 	struct pollfd in = { .fd = w->from, .events = POLLIN };
@@ -142,7 +142,7 @@ static char *line_end(const struct gpu_watch *w)
 	return w->len ? memrchr(w->buf, '\n', w->len) : NULL;
 }
 
-/* Wait for a line, so many milliseconds. Returns 0 or -errno. */
+/* Wait ms milliseconds for a line. Returns 0 or -errno. */
 static int wait_for_line(struct gpu_watch *w, long long ms, struct mlr_error *err)
 {
 	long long end = mlr_now_ms() + ms;
@@ -161,7 +161,7 @@ static int wait_for_line(struct gpu_watch *w, long long ms, struct mlr_error *er
 	return 0;
 }
 
-/* The last whole line, its end cut off, good until more is read. */
+/* The last complete line, without its newline, valid until the next read. */
 static char *last_line(struct gpu_watch *w)
 {
 	char *end = line_end(w), *before;
@@ -171,7 +171,7 @@ static char *last_line(struct gpu_watch *w)
 	return before ? before + 1 : w->buf;
 }
 
-/* It and all before it. */
+/* Drop the line and all before it. */
 static void drop_line(struct gpu_watch *w, const char *line)
 {
 	size_t used = (size_t)(line - w->buf) + strlen(line) + 1;
@@ -217,8 +217,7 @@ int gpu_watch_next(struct gpu_watch *w, struct gpu_sample **ret, struct mlr_erro
 	return r;
 }
 
-/* Nobody waits for it in the driver, where it cannot be killed: it is gone or will be, by its
- * pipe. */
+/* Do not wait for it: in the driver it cannot be killed. The closed pipe ends it later. */
 void gpu_watch_close(struct gpu_watch *w)
 {
 	if (w->from >= 0)

@@ -17,7 +17,7 @@ static const char *text_of(const json_t *o, const char *key)
 	return json_string_value(json_object_get(o, key));
 }
 
-/* -1: not told, or nothing that can be. */
+/* A count; -1: missing or invalid. */
 static int64_t count_of(const json_t *o, const char *key)
 {
 	const json_t *v = json_object_get(o, key);
@@ -39,7 +39,7 @@ static double real_of(const json_t *o, const char *key)
 	return json_is_number(v) && json_number_value(v) >= 0 ? json_number_value(v) : -1;
 }
 
-/* The line's object, which has a list of GPUs. Returns 0, -EIO or -EPROTO. */
+/* Parse the line's object, which has a list of GPUs. Returns 0, -EIO or -EPROTO. */
 static int parse(const char *text, json_t **ret, struct mlr_error *err)
 {
 	json_auto_t *o = json_loads(text, JSON_REJECT_DUPLICATES, NULL);
@@ -67,7 +67,7 @@ static void fill_text(char **field, const char *text)
 		*field = xstrdup(text);
 }
 
-/* Parts are told apart by their numbers, which NVML and the kernel count alike. */
+/* Match parts by their numbers: NVML and the kernel count alike. */
 static void fill_parts(struct gpu *g, const json_t *parts)
 {
 	const json_t *part;

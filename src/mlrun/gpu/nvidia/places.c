@@ -52,22 +52,22 @@ static const char *const usual[] = {
 	"/usr/X11R6/lib",
 };
 
-/* By any of these a directory is known for one of the driver's; packages split the driver between
- * two or three. */
+/* A directory with any of these is one of the driver's; packages split the driver between two or
+ * three. */
 static const char *const anchors[] = { "libcuda.so", "libnvidia-ml.so", "libnvidia-glcore.so",
 	"libnvidia-ptxjitcompiler.so", "libnvidia-eglcore.so", "libnvidia-tls.so" };
 
-/* The first two tell the driver's version. */
+/* The first two show the driver's version. */
 #define N_TELLING 2
 
-/* Beginnings of names by which the linker cache leads to the driver's directories. */
+/* Prefixes of the names by which the linker cache leads to the driver's directories. */
 static const char *const prefixes[] = { "libcuda.so.", "libnvidia-", "libGLX_nvidia.",
 	"libEGL_nvidia.", "libnvcuvid.", "libvdpau_nvidia." };
 
 static void add_dir(const struct gpu_dir *d, const char *path, struct strv *dirs)
 {
 	struct stat st;
-	/* What is listed has no links. */
+	/* The list is resolved. */
 	auto_free char *real = strv_has(dirs, path) ? NULL : gpu_dir_resolve(d, path, &st);
 
 	if (real && S_ISDIR(st.st_mode) && !strv_has(dirs, real))
@@ -83,9 +83,8 @@ static void add_parent(const struct gpu_dir *d, const char *path, struct strv *d
 		add_dir(d, dir, dirs);
 }
 
-/* Has a directory the library by which a version is told? It is probed, as nothing in the way of
- * programs should be searched for long: modules make LD_LIBRARY_PATH dozens of directories, often
- * on a network. */
+/* Does the directory have the library that shows this version? It is probed, because a search must
+ * be short: modules make LD_LIBRARY_PATH dozens of directories, often on a network. */
 static int tells(const struct gpu_dir *d, const char *dir, const char *version)
 {
 	for (size_t k = 0; k < N_TELLING; k++) {
@@ -110,7 +109,7 @@ static void add_ld_library_path(const struct gpu_dir *d, const char *version, st
 			add_dir(d, dir, dirs);
 }
 
-/* Directories of a cache's entries. Most of them are one and the same, which is looked at once. */
+/* Directories of a cache's entries. Most entries share one, which is checked once. */
 struct found {
 	const struct gpu_dir *d;
 	struct strv *dirs;
@@ -127,7 +126,7 @@ static int visit(void *ctx, const struct gpu_ldcache_entry *e)
 		i++;
 	if (i == ARRAY_LEN(prefixes) || !slash)
 		return 0;
-	/* Debian's entry is a link into another directory, which holds the files. */
+	/* Debian's entry is a link into the directory with the files. */
 	if (strcmp(e->name, "libcuda.so.1") == 0 || strcmp(e->name, "libnvidia-ml.so.1") == 0) {
 		auto_free char *real = gpu_dir_resolve(f->d, e->path, NULL);
 
@@ -155,7 +154,7 @@ static void add_cached(const struct gpu_dir *d, struct strv *dirs)
 		return;
 	data = malloc((size_t)st.st_size);
 	n = data ? file_read_full(fd, data, (size_t)st.st_size) : -1;
-	/* A machine with musl has something else there, or nothing. */
+	/* On a machine with musl it is something else, or missing. */
 	if (n > 0)
 		gpu_ldcache_walk(data, (size_t)n, visit, &f, NULL);
 	strv_done(&f.seen);
@@ -170,8 +169,8 @@ static void list_dirs(const struct gpu_dir *d, const char *version, struct strv 
 		add_dir(d, usual[i], dirs);
 }
 
-/* What follows "libcuda.so." in the name of the file that the link leads to, when it is a driver's
- * version. */
+/* The version after "libcuda.so." in the name of the file that the link leads to, if it is a
+ * driver's. */
 static const char *suffix_of(const char *path, const char *stem)
 {
 	const char *base = strrchr(path, '/');
@@ -184,7 +183,7 @@ static const char *suffix_of(const char *path, const char *stem)
 	return base + len + 1;
 }
 
-/* The version of a directory's libcuda, to free(): by the link that programs use, else by the
+/* The version of a directory's libcuda, to free(): from the link that programs use, else from the
  * files' names. */
 static char *version_in(const struct gpu_dir *d, const char *dir, const char *stem)
 {
@@ -212,7 +211,7 @@ static void find_version(const struct gpu_dir *d, const struct strv *dirs, struc
 		}
 }
 
-/* The bits of the driver's libraries in a directory, 0 when it has none of this version. */
+/* The bits of the driver's libraries in a directory; 0 without one of this version. */
 static int bits_of(const struct gpu_dir *d, const char *dir, const char *version)
 {
 	for (size_t i = 0; i < ARRAY_LEN(anchors); i++) {
@@ -239,7 +238,7 @@ static void keep_dirs(struct gpu_places *p, const struct strv *dirs, const char 
 	}
 }
 
-/* Nothing fits: say so with what is there in its place, as nvidia-smi's "Driver/library version
+/* Nothing fits: warn with the version found, like nvidia-smi's "Driver/library version
  * mismatch". */
 static void warn(const struct gpu_dir *d, const struct strv *dirs, struct gpu_machine *m)
 {
@@ -277,7 +276,7 @@ static void clear(struct gpu_places *p)
 	gpu_dir_close(&p->dir);
 }
 
-/* Look below one root; what is there is put at the end of dirs. */
+/* Search below one root; append what is found to dirs. */
 static void find_below(struct gpu_places *p, struct gpu_machine *m, struct strv *dirs)
 {
 	list_dirs(&p->dir, m->driver_text, dirs);
@@ -330,7 +329,7 @@ int gpu_places_find(const struct gpu_dir *d, struct gpu_machine *m, struct gpu_p
 	return 0;
 }
 
-/* A file that is no link lies where it was opened, and need not be asked where. */
+/* Open a file that is not a link: its path is known without asking. */
 static int open_plain(const struct gpu_place *at, const char *name)
 {
 	auto_close int fd = file_open_beneath(at->fd, name, O_RDONLY | O_NONBLOCK | O_NOCTTY);

@@ -2,12 +2,12 @@
 
 #include <string.h>
 
-/* Video programs need CUDA's libraries, a display those of graphics. */
+/* Video programs need CUDA's libraries, a display needs those of graphics. */
 #define COMPUTE  (GPU_COMPUTE | GPU_VIDEO)
 #define GRAPHICS (GPU_GRAPHICS | GPU_DISPLAY)
 
-/* GLVND's own libGL, libGLX, libOpenGL and libGLdispatch are the distribution's and are never here:
- * the image has its own, which fit its C library (apptainer#598). */
+/* GLVND's libGL, libGLX, libOpenGL and libGLdispatch belong to the distribution and are never
+ * listed here: the image's own fit its C library (apptainer#598). */
 const struct gpu_library_row gpu_libraries[] = {
 	{ "libnvidia-ml.so", GPU_UTILITY, GPU_BY_VERSION, NULL },
 	{ "libnvidia-cfg.so", GPU_UTILITY, GPU_BY_VERSION, NULL },
@@ -16,11 +16,11 @@ const struct gpu_library_row gpu_libraries[] = {
 	{ "libcuda.so", COMPUTE, GPU_BY_VERSION, NULL },
 	{ "libcudadebugger.so", COMPUTE, GPU_BY_VERSION, NULL },
 	{ "libnvidia-opencl.so", COMPUTE, GPU_BY_VERSION, NULL },
-	/* The compiler of shaders as well, from 545 on. */
+	/* Also the shader compiler, since 545. */
 	{ "libnvidia-gpucomp.so", COMPUTE | GRAPHICS, GPU_BY_VERSION, NULL },
 	{ "libnvidia-ptxjitcompiler.so", COMPUTE, GPU_BY_VERSION, NULL },
 	{ "libnvidia-fatbinaryloader.so", COMPUTE, GPU_BY_VERSION, NULL },
-	/* The backend of GBM too, as gbm/nvidia-drm_gbm.so. */
+	/* Also the backend of GBM, as gbm/nvidia-drm_gbm.so. */
 	{ "libnvidia-allocator.so", COMPUTE | GRAPHICS, GPU_BY_VERSION, NULL },
 	{ "libnvidia-compiler.so", COMPUTE, GPU_BY_VERSION, NULL },
 	{ "libnvidia-pkcs11.so", COMPUTE, GPU_BY_VERSION, NULL },
@@ -84,7 +84,7 @@ const struct gpu_data_row gpu_data[] = {
 	{ "nvidia/nvoptix.bin", GRAPHICS, "/usr/share" },
 	{ "X11/xorg.conf.d/10-nvidia.conf", GRAPHICS, "/usr/share" },
 	{ "X11/xorg.conf.d/nvidia-drm-outputclass.conf", GRAPHICS, "/usr/share" },
-	/* It leads to libnvidia-opencl, which compute brings. */
+	/* It refers to libnvidia-opencl, which compute brings. */
 	{ "OpenCL/vendors/nvidia.icd", COMPUTE | GRAPHICS, "/etc" },
 	{ "vulkan/icd.d/nvidia_icd.json", GRAPHICS, "/etc" },
 #if defined(__x86_64__)
