@@ -297,7 +297,7 @@ libnvidia-ml.so.535.104.05"
 	NVIDIA_VISIBLE_DEVICES=amd.com/gpu=0 run -0 mlrun exec "$image" sh -c 'echo runs'
 	assert_output runs
 	NVIDIA_VISIBLE_DEVICES=amd.com/gpu=0 run -0 mlrun exec --explain "$image" true
-	assert_line --regexp "gpu +the caller's NVIDIA_VISIBLE_DEVICES=amd.com/gpu=0: .*no file in .*; it is left out"
+	assert_line --regexp "gpu +the caller's NVIDIA_VISIBLE_DEVICES=amd.com/gpu=0: .*no file in .*; ignored"
 	run -125 mlrun exec -e NVIDIA_VISIBLE_DEVICES=amd.com/gpu=0 "$image" true
 	# It is there, and the machine lacks what its file names: nothing of it is brought in.
 	printf '{"cdiVersion":"0.6.0","kind":"test.com/gpu","devices":[{"name":"0","containerEdits":{"env":["MADE=yes"],

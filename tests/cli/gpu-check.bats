@@ -126,7 +126,7 @@ mend() { jq -r --arg s "$1" '.findings[] | select(.subject == $s) | .mend' <<<"$
 	assert_line --regexp '^fails +driver .*Tegra'
 	driver_tree mismatch
 	run -1 mlrun gpu check --gpu=all "$IMAGE"
-	assert_line --regexp '^doubtful +driver .*do not fit each other'
+	assert_line --regexp '^doubtful +driver .*do not match'
 	assert_line --regexp '^fails +capabilities .*no libraries'
 }
 

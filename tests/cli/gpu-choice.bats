@@ -87,7 +87,7 @@ rows() { sed -n '/^<!-- rows/,/^<!-- end of rows/s/^| \([`–].*\)/\1/p' "$top_s
 	export SLURM_JOB_ID=7 SLURM_STEP_GPUS=2 CUDA_VISIBLE_DEVICES=1
 	run -0 mlrun exec --explain "$REGISTRY/says-all" true
 	assert_line --regexp "gpu +GPU 1 .* is chosen: the image's NVIDIA_VISIBLE_DEVICES=all, within CUDA_VISIBLE_DEVICES=1"
-	assert_line --regexp 'gpu +GPU 0 .* is left out: not of CUDA_VISIBLE_DEVICES=1'
+	assert_line --regexp 'gpu +omitted GPU 0 .*: not of CUDA_VISIBLE_DEVICES=1'
 	assert_line --regexp 'gpu +CUDA_VISIBLE_DEVICES=1 and SLURM_STEP_GPUS=2 contradict each other about 1'
 }
 
@@ -97,9 +97,9 @@ rows() { sed -n '/^<!-- rows/,/^<!-- end of rows/s/^| \([`–].*\)/\1/p' "$top_s
 	driver_tree debian --gpus=1
 	chmod 0 "$MLRUN_GPU_ROOT/dev/nvidia0"
 	run -0 mlrun exec "$REGISTRY/says-all" true
-	assert_output --partial "no GPU is in the container: '/dev/nvidia0' is for its owner alone (mode 0000); an administrator opens it"
+	assert_output --partial "no GPU is in the container: only its owner may open '/dev/nvidia0' (mode 0000); an administrator"
 	run -125 mlrun exec --gpu=0 "$REGISTRY/says-all" true
-	assert_output --partial "of 1 here 1 cannot ('/dev/nvidia0' is for its owner alone (mode 0000)"
+	assert_output --partial "of 1 here 1 cannot (only its owner may open '/dev/nvidia0' (mode 0000)"
 	chmod 666 "$MLRUN_GPU_ROOT/dev/nvidia0"
 }
 
@@ -172,7 +172,7 @@ rows() { sed -n '/^<!-- rows/,/^<!-- end of rows/s/^| \([`–].*\)/\1/p' "$top_s
 	assert_output "."
 	run -125 mlrun exec --gpu=all "$REGISTRY/says-void" true
 	MLRUN_GPU=all,0 run -125 mlrun exec "$REGISTRY/says-void" true
-	assert_output --partial "MLRUN_GPU=all,0: 'all' is a word that stands alone"
+	assert_output --partial "MLRUN_GPU=all,0: 'all' cannot be combined with others"
 }
 
 # nvml LAYOUT LINE...: a machine whose management library tells these (tests/gpu/fake_nvml.c).
@@ -212,9 +212,9 @@ nvml() {
 	run -0 mlrun exec -e 'NVIDIA_REQUIRE_CUDA=cuda>=99 brand=tesla,driver>=550' "$REGISTRY/says-all" true
 	run -0 mlrun exec -e 'NVIDIA_REQUIRE_ARCH=arch>=9.0' "$REGISTRY/says-all" true
 	run -125 mlrun exec -e 'NVIDIA_REQUIRE_CUDA=cuda>=99 brand=geforce' "$REGISTRY/says-all" true
-	assert_output --partial "here is CUDA 12.4, driver 550.90.7, arch 9.0, brand Tesla"
+	assert_output --partial "this machine has CUDA 12.4, driver 550.90.7, arch 9.0, brand Tesla"
 	run -125 mlrun exec -e 'NVIDIA_REQUIRE_ARCH=arch>=10' "$REGISTRY/says-all" true
-	assert_output --partial "NVIDIA_REQUIRE_ARCH does not hold: 'arch>=10' is wanted"
+	assert_output --partial "NVIDIA_REQUIRE_ARCH does not hold: requires 'arch>=10'"
 }
 
 @test "gpu: the user's CUDA_VISIBLE_DEVICES counts inside and is left as it is" {
@@ -227,7 +227,7 @@ nvml() {
 @test "gpu: a requirement that does not hold keeps the container from starting, and can be disabled" {
 	mlrun pull -q "$REGISTRY/says-all"
 	run -125 mlrun exec -e 'NVIDIA_REQUIRE_CUDA=cuda>=99.1 driver>=999' "$REGISTRY/says-all" true
-	assert_line --regexp "NVIDIA_REQUIRE_CUDA does not hold: 'cuda>=99.1' is wanted, and here is CUDA 12.2, driver 535\."
+	assert_line --regexp "NVIDIA_REQUIRE_CUDA does not hold: requires 'cuda>=99.1', but this machine has CUDA 12.2, driver 535\."
 	assert_line --partial "hint: a newer driver"
 	assert_line "hint: -e NVIDIA_DISABLE_REQUIRE=1 starts the image in spite of it"
 	run -0 mlrun exec -e 'NVIDIA_REQUIRE_CUDA=cuda>=99.1' -e NVIDIA_DISABLE_REQUIRE=1 "$REGISTRY/says-all" true

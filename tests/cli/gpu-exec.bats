@@ -112,7 +112,7 @@ libnvidia-ml.so.1 $OURS/libnvidia-ml.so.1 550"
 	cp -a "$MLRUN_GPU_ROOT" machine
 	rm machine/dev/nvidia-uvm
 	MLRUN_GPU_ROOT=$PWD/machine run -0 mlrun exec --gpu=all "$IMG" true
-	assert_output "mlrun: CUDA finds no GPU in the container: '/dev/nvidia-uvm' is not there; as root, nvidia-modprobe -c0 -u makes such nodes"
+	assert_output "mlrun: CUDA finds no GPU in the container: '/dev/nvidia-uvm' is missing; as root, create it: nvidia-modprobe -c0 -u"
 	MLRUN_GPU_ROOT=$PWD/machine run -0 mlrun exec --gpu=all -e NVIDIA_DRIVER_CAPABILITIES=utility "$IMG" true
 	assert_output ""
 }
@@ -266,7 +266,7 @@ libnvidia-ml.so.1 $OURS/libnvidia-ml.so.1 550"
 	assert_output --partial "CUDA_VISIBLE_DEVICES=0"
 	driver_tree none
 	run -125 mlrun exec --gpu=all "$IMG" true
-	assert_output --partial "--gpu=all: there is no GPU driver on this machine"
+	assert_output --partial "--gpu=all: this machine has no GPU driver"
 	assert_output --partial "hint: "
 	run -0 mlrun exec --gpu=auto -e NVIDIA_VISIBLE_DEVICES= "$IMG" true
 	NVIDIA_VISIBLE_DEVICES=all run -0 mlrun exec "$IMG" true
@@ -446,7 +446,7 @@ libnvidia-ml.so.1 $OURS/libnvidia-ml.so.1 550"
 	driver_tree ubuntu
 	mkdir -p other
 	run -0 mlrun exec --gpu=all -v "$PWD/other:/usr/local" "$IMG" true
-	assert_output --partial "what is mounted on '/usr/local' hides the GPU driver's libraries"
+	assert_output --partial "the mount on '/usr/local' hides the GPU driver's libraries"
 }
 
 # --- forward compatibility and glibc ------------------------------------------------------

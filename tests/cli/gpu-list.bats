@@ -61,7 +61,7 @@ load gpu
 @test "gpu list: nodes that nobody made are told with the command" {
 	driver_tree no-nodes
 	run -0 --separate-stderr mlrun gpu list
-	assert_line --regexp '^- +NVIDIA .* /dev/nvidia0 +nobody: it is not there$'
+	assert_line --regexp '^- +NVIDIA .* /dev/nvidia0 +nobody: missing$'
 	[[ $stderr == *"nvidia-modprobe never ran; as root, nvidia-modprobe -c0 -c1 -u"* ]]
 	run -0 --separate-stderr mlrun gpu list --json
 	assert_equal "$(jq -c '[.gpus[] | [.index, .usable]]' <<<"$output")" '[[null,false],[null,false]]'
@@ -75,9 +75,9 @@ load gpu
 	MLRUN_GPU_ROOT=$PWD/closed
 	chmod 0 closed/dev/nvidia0
 	run -0 --separate-stderr mlrun gpu list
-	assert_line --regexp '^- .* /dev/nvidia0 +its owner alone$'
+	assert_line --regexp '^- .* /dev/nvidia0 +only its owner$'
 	assert_line --regexp '^0 .* /dev/nvidia1 +you$'
-	[[ $stderr == *"'/dev/nvidia0' is for its owner alone (mode 0000)"* ]]
+	[[ $stderr == *"only its owner may open '/dev/nvidia0' (mode 0000)"* ]]
 }
 
 @test "gpu list: AMD's GPUs, beside NVIDIA's" {

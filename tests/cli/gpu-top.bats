@@ -170,7 +170,7 @@ longer_than() { [ "$(wc -l <"$1")" -gt "$2" ]; }
 	two_gpus
 	facts "init crash"
 	run -0 mlrun gpu top --once
-	assert_line --partial "mlrun-nvml was ended by signal 6 (Aborted)"
+	assert_line --partial "mlrun-nvml ended by signal 6 (Aborted)"
 	assert_line --regexp '^CPU '
 }
 

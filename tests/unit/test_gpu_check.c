@@ -229,8 +229,8 @@ static void a_node_that_is_closed_is_told_with_the_reason(void **state)
 		       *third = findings(&lacking, "devices");
 
 	assert_non_null(strstr(first, "fails: the job's cgroup denies '/dev/nvidiactl'"));
-	assert_non_null(strstr(second, "fails: '/dev/nvidiactl' is for root alone (mode 0600)"));
-	assert_non_null(strstr(third, "fails: '/dev/nvidiactl' is not there"));
+	assert_non_null(strstr(second, "fails: only root may open '/dev/nvidiactl' (mode 0600)"));
+	assert_non_null(strstr(third, "fails: '/dev/nvidiactl' is missing"));
 }
 
 static void a_platform_is_judged_by_the_machine_s_processors(void **state)

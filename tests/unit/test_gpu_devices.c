@@ -192,7 +192,7 @@ static void eight_gpus_are_counted_by_bus_and_not_by_minor(void **state)
 	assert_int_equal(m.gpus[2].node.error, ENOENT);
 	assert_string_equal(m.gpus[2].node.path, "/dev/nvidia1");
 	assert_int_equal(m.gpus[3].index, 2);
-	warns("'/dev/nvidia1' is not there: this container was not given this GPU, or nvidia-modprobe -c1 has");
+	warns("'/dev/nvidia1' is missing: this container was not given this GPU, or nvidia-modprobe -c1 has");
 }
 
 static void domains_have_four_digits_or_more(void **state)
@@ -327,7 +327,7 @@ static void parts_are_found_with_their_nodes(void **state)
 	/* Its own file says nothing; the list of all does. */
 	assert_string_equal(m.gpus[1].mig[0].ci_node.path, "/dev/nvidia-caps/nvidia-cap151");
 	assert_int_equal(m.gpus[1].mig[0].ci_node.error, ENOENT);
-	warns("'/dev/nvidia-caps/nvidia-cap151' is not there, so this part of a GPU cannot be used: as root, "
+	warns("'/dev/nvidia-caps/nvidia-cap151' is missing, so this part of a GPU cannot be used: as root, "
 	      "nvidia-modprobe -f /proc/driver/nvidia/capabilities/gpu1/mig/gi1/ci0/access");
 	/* The list was cut within its last number. */
 	put("/proc/driver/nvidia/capabilities/gpu1/mig/gi1/ci2/access", "\n");
@@ -363,12 +363,12 @@ static void nodes_that_nobody_made_are_told_with_the_command(void **state)
 	assert_int_equal(m.n_nodes, 0);
 	assert_int_equal(m.gpus[0].index, -1);
 	assert_int_equal(m.warnings.n, 1);
-	warns("'/dev/nvidia0', '/dev/nvidia1' are not there though the driver is: nvidia-modprobe never ran; "
+	warns("'/dev/nvidia0', '/dev/nvidia1' are missing although the driver is loaded: nvidia-modprobe never ran; "
 	      "as root, nvidia-modprobe -c0 -c1 -u");
 	put_node(0);
 	put_node(1);
 	look();
-	warns("'/dev/nvidiactl' is not there though the driver is");
+	warns("'/dev/nvidiactl' is missing although the driver is loaded");
 }
 
 static void a_module_that_is_not_loaded_leaves_dead_nodes(void **state)
@@ -471,7 +471,7 @@ static void a_number_that_is_not_the_drivers_is_told_on_a_real_machine(void **st
 	assert_int_equal(n.major, 1);
 	free(n.path);
 	assert_int_equal(m.warnings.n, 1);
-	warns("'/dev/null' is device 1:3 and not the driver's 195:0");
+	warns("'/dev/null' is device 1:3, not the driver's 195:0");
 	assert_int_equal(gpu_node_look(&d, &right, &n, &m.warnings), 0);
 	assert_int_equal(n.error, 0);
 	free(n.path);
@@ -489,17 +489,17 @@ static void a_node_that_is_closed_is_told_with_whose_it_is(void **state)
 	auto_free char *group = gpu_node_why(&n), *group_users = gpu_node_users(&n);
 
 	assert_string_equal(group_users, "group daemon");
-	assert_non_null(strstr(group, "'/dev/nvidia0' is for group 'daemon' alone (mode 0660)"));
+	assert_non_null(strstr(group, "only group 'daemon' may open '/dev/nvidia0' (mode 0660)"));
 	assert_non_null(strstr(group, "usermod -aG daemon "));
 	n.mode = 0600;
 	auto_free char *root_users = gpu_node_users(&n), *root_why = gpu_node_why(&n);
 
-	assert_string_equal(root_users, "nobody but root");
-	assert_non_null(strstr(root_why, "for root alone (mode 0600)"));
+	assert_string_equal(root_users, "only root");
+	assert_non_null(strstr(root_why, "only root may open"));
 	n.mode = 0640;
 	auto_free char *half = gpu_node_users(&n);
 
-	assert_string_equal(half, "nobody but root"); /* who may only read has no use of it */
+	assert_string_equal(half, "only root"); /* who may only read has no use of it */
 	n.mode = 0440;
 	auto_free char *capability = gpu_node_users(&n);
 
@@ -511,7 +511,7 @@ static void a_node_that_is_closed_is_told_with_whose_it_is(void **state)
 	n.error = ENOENT;
 	auto_free char *lacking = gpu_node_why(&n);
 
-	assert_non_null(strstr(lacking, "as root, nvidia-modprobe -c0 -u makes such nodes"));
+	assert_non_null(strstr(lacking, "as root, create it: nvidia-modprobe -c0 -u"));
 	n.path = (char *)"/dev/dri/renderD128";
 	auto_free char *amd = gpu_node_why(&n);
 
@@ -545,7 +545,7 @@ static void closed_nodes_are_one_warning(void **state)
 	assert_int_equal(m.gpus[0].node.error, EACCES);
 	assert_int_equal(m.gpus[0].index, -1);
 	assert_int_equal(m.warnings.n, 1);
-	warns("'/dev/nvidia0' is for its owner alone (mode 0000)");
+	warns("only its owner may open '/dev/nvidia0' (mode 0000)");
 	warns("(and so for 3 more)");
 }
 
@@ -628,7 +628,7 @@ static void amds_gpus_are_told_by_their_topology(void **state)
 	look_as(GPU_DRIVER_NONE);
 	assert_int_equal(m.gpus[0].index, -1);
 	assert_string_equal(m.gpus[0].model, "AMD GPU");
-	warns("'/dev/kfd' is not there");
+	warns("'/dev/kfd' is missing");
 }
 
 static void vendors_are_counted_apart(void **state)

@@ -213,7 +213,7 @@ static void without_a_libc_or_a_look_the_variable_leads_there(void **state)
 	link_in(NULL);
 	assert_int_equal(p.n_mounts, 1);
 	assert_string_equal(variable(), GPU_LIB_DIR ":" GPU_LIB32_DIR ":/opt/vendor");
-	assert_true(is_told("cannot be looked into"));
+	assert_true(is_told("cannot be read"));
 }
 
 static void a_mount_over_etc_leaves_the_variable(void **state)

@@ -85,7 +85,7 @@ static void brands_are_equal_in_any_case_or_not(void **state)
 		{ "brand!=geforce", 1, NULL },
 		{ "brand!=tesla", 0, NULL },
 		{ "brand=tes", 0, NULL },
-		{ "brand>=tesla", -EINVAL, "a brand is compared by = and != alone" },
+		{ "brand>=tesla", -EINVAL, "a brand has only = and !=" },
 	};
 	struct gpu_facts f = facts();
 
@@ -96,7 +96,7 @@ static void blanks_part_alternatives_and_commas_conditions(void **state)
 {
 	static const struct row rows[] = {
 		{ "cuda>=12.4 brand=tesla,driver>=535,driver<536", 1, NULL },
-		{ "cuda>=12.4 brand=tesla,driver>=525,driver<526", 0, "'cuda>=12.4' is wanted" },
+		{ "cuda>=12.4 brand=tesla,driver>=525,driver<526", 0, "requires 'cuda>=12.4'" },
 		{ "cuda>=12.0,driver>=600", 0, "'cuda>=12.0,driver>=600'" },
 		{ "driver>=600,cuda>=12.0 arch=9.0", 1, NULL },
 		{ "cuda>=12.0 driver>=600", 1, NULL },
@@ -307,7 +307,7 @@ static void each_chosen_gpu_has_to_meet_the_requirement(void **state)
 		check("NVIDIA_REQUIRE_X=brand=tesla", GPU_DRIVER_NVIDIA, both, 2, &err), -ENOTSUP);
 	assert_int_equal(fills, 1);
 	assert_non_null(strstr(err.text,
-		"NVIDIA_REQUIRE_X does not hold: 'brand=tesla' is wanted, and here is CUDA 12.2, driver "
+		"NVIDIA_REQUIRE_X does not hold: requires 'brand=tesla', but this machine has CUDA 12.2, driver "
 		"535.104.5, brand GeForce\nhint: -e NVIDIA_DISABLE_REQUIRE=1"));
 	/* A GPU of AMD's is not spoken of, nor is one that is not there. */
 	assert_int_equal(

@@ -230,7 +230,7 @@ static void the_gpu_option_wins_over_every_variable(void **state)
 		{ { .word = "nvidia.com/gpu=1" }, 0, GPU_WISH_LIST, "1", NULL },
 		{ { .word = "" }, -EINVAL, 0, NULL, "expected auto, all, none or a list of GPUs" },
 		{ { .word = "," }, -EINVAL, 0, NULL, NULL },
-		{ { .word = "all,0" }, -EINVAL, 0, NULL, "'all' is a word that stands alone" },
+		{ { .word = "all,0" }, -EINVAL, 0, NULL, "'all' cannot be combined with others" },
 		{ { .word = "0,none" }, -EINVAL, 0, NULL, "'none'" },
 		{ { .word = "auto,0" }, -EINVAL, 0, NULL, "'auto'" },
 	};
@@ -387,7 +387,7 @@ static void requirements_are_gathered_unless_they_are_disabled(void **state)
 		{ { .image = "CUDA_VERSION=new" }, "", "requires nothing" },
 		{ { .image = VIS "all;CUDA_VERSION=9.0;" REQ }, REQ, NULL },
 		/* Go's words for true, and no others. */
-		{ { .image = VIS "all;NVIDIA_DISABLE_REQUIRE=1;" REQ }, "", "is not checked" },
+		{ { .image = VIS "all;NVIDIA_DISABLE_REQUIRE=1;" REQ }, "", "did not check" },
 		{ { .image = VIS "all;NVIDIA_DISABLE_REQUIRE=t;" REQ }, "", NULL },
 		{ { .image = VIS "all;NVIDIA_DISABLE_REQUIRE=T;" REQ }, "", NULL },
 		{ { .image = VIS "all;NVIDIA_DISABLE_REQUIRE=TRUE;" REQ }, "", NULL },
@@ -432,8 +432,8 @@ static void imex_channels_are_numbers_and_all_is_left_out(void **state)
 		{ "channel3", 0, "3", NULL },
 		{ "channel3,3,03", 0, "3", NULL },
 		{ "1048575", 0, "1048575", NULL },
-		{ "all", 0, "", "'all' is left out" },
-		{ "all,5", 0, "5", "'all' is left out" },
+		{ "all", 0, "", "ignored 'all'" },
+		{ "all,5", 0, "5", "ignored 'all'" },
 		{ "1048576", -EINVAL, "", "a number up to 1048575" },
 		{ "99999999999999999999", -EINVAL, "", NULL },
 		{ "channel", -EINVAL, "", NULL },

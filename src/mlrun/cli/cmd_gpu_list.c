@@ -206,7 +206,7 @@ static void ask_library(struct gpu_machine *m)
 	if (r == -ENOENT)
 		mlr_log_failure(MLR_DEBUG, &err, "");
 	else if (r < 0)
-		strv_addf(&m->warnings, "memory is not known: %.*s", (int)strcspn(err.text, "\n"),
+		strv_addf(&m->warnings, "memory is unknown: %.*s", (int)strcspn(err.text, "\n"),
 			err.text);
 }
 

@@ -64,7 +64,7 @@ static int has_driver(const char *root)
 
 static int no_driver(const struct gpu_wish *w, struct mlr_error *err)
 {
-	mlr_fail(err, ENODEV, "%s: there is no GPU driver on this machine", w->who);
+	mlr_fail(err, ENODEV, "%s: this machine has no GPU driver", w->who);
 	return mlr_hint(err,
 		"srun --gres=gpu:1 and its like ask the batch system for a machine with GPUs; "
 		"--gpu=none starts without");
@@ -174,8 +174,8 @@ static void check_glibc(const struct decision *d)
 	told = strv_join(&names, TOLD_MAX, ", ");
 	if (names.n > 0)
 		strv_addf(&d->plan->notes,
-			"the image's glibc %s is too old for %zu of the GPU driver's files: %s%s; what loads them "
-			"fails; an image of a newer distribution, or a machine with an older driver, has no such trouble",
+			"the image's glibc %s is too old for %zu of the GPU driver's files: %s%s; programs that "
+			"load them fail; use an image of a newer distribution, or a machine with an older driver",
 			gpu_version_print(&l.version, version), names.n, told,
 			names.n > TOLD_MAX ? "…" : "");
 }
@@ -201,9 +201,8 @@ static int choose(struct decision *d, struct mlr_error *err)
 		(d->machine.driver == GPU_DRIVER_NVIDIA && d->wish.kind == GPU_WISH_DRIVER))
 		return 1;
 	if (d->wish.must && d->wish.kind != GPU_WISH_DRIVER) {
-		mlr_fail(
-			err, ENODEV, "%s: there is no GPU here that this job may use", d->wish.who);
-		return mlr_hint(err, "mlrun gpu list shows what is here and who may use it");
+		mlr_fail(err, ENODEV, "%s: this job may use no GPU of this machine", d->wish.who);
+		return mlr_hint(err, "`mlrun gpu list` shows the GPUs and who may use them");
 	}
 	plan_remark_add(d->plan, PLAN_FROM_GPU, "no GPU is brought in: this job may use none");
 	return 0;
@@ -224,8 +223,8 @@ static int check_driver(const struct decision *d, struct mlr_error *err)
 		return 1;
 	if (d->wish.must)
 		return no_driver(&d->wish, err);
-	plan_remark_add(d->plan, PLAN_FROM_GPU,
-		"GPUs are asked for by %s, and there is no driver on this machine", d->wish.who);
+	plan_remark_add(d->plan, PLAN_FROM_GPU, "%s asks for GPUs, but this machine has no driver",
+		d->wish.who);
 	return 0;
 }
 
@@ -247,7 +246,7 @@ static int add_cdi(const struct decision *d, struct mlr_error *err)
 	if (d->wish.cdi.n == 0)
 		return 0;
 	if (!d->wish.must && !can_have_cdi(d, &why)) {
-		plan_remark_add(d->plan, PLAN_FROM_GPU, "%s: %.*s; it is left out", d->wish.who,
+		plan_remark_add(d->plan, PLAN_FROM_GPU, "%s: %.*s; ignored", d->wish.who,
 			(int)strcspn(why.text, "\n"), why.text);
 		return 0;
 	}

@@ -30,7 +30,7 @@ static void warn_number(
 	auto_free char *minor = w->minor < 0 ? xstrdup("...") : xasprintf("%ld", w->minor);
 
 	strv_addf(warnings,
-		"'%s' is device %u:%u and not the driver's %ld:%s, so it is left out: as root, rm it and %s",
+		"'%s' is device %u:%u, not the driver's %ld:%s; ignored: as root, rm it and %s",
 		w->path, n->major, n->minor, w->major, minor,
 		strncmp(w->path, "/dev/nvidia", strlen("/dev/nvidia")) == 0
 			? "run nvidia-modprobe -c0 -u"
@@ -119,19 +119,19 @@ char *gpu_node_users(const struct gpu_node *n)
 
 	switch (n->error) {
 	case 0:
-		return xstrdup(n->path ? "you" : "nobody: there is no node");
+		return xstrdup(n->path ? "you" : "nobody: no node");
 	case EPERM:
 		return xstrdup("the job's cgroup denies it");
 	case ENOENT:
-		return xstrdup("nobody: it is not there");
+		return xstrdup("nobody: missing");
 	case ENXIO:
-		return xstrdup("nobody: it is not the driver's");
+		return xstrdup("nobody: another driver's");
 	}
 	switch (closed_how(n)) {
 	case CLOSED_IN_SPITE:
 		return xstrdup("a security module denies it");
 	case CLOSED_TO_ALL:
-		return xstrdup(n->uid == 0 ? "nobody but root" : "its owner alone");
+		return xstrdup(n->uid == 0 ? "only root" : "only its owner");
 	case CLOSED_TO_OTHERS:
 		break;
 	}
@@ -146,7 +146,7 @@ static int is_nvidias(const struct gpu_node *n)
 
 static char *why_lacking(const struct gpu_node *n)
 {
-	return xasprintf("'%s' is not there; as root, %s makes such nodes", n->path,
+	return xasprintf("'%s' is missing; as root, create it: %s", n->path,
 		is_nvidias(n) ? "nvidia-modprobe -c0 -u" : "modprobe amdgpu && udevadm trigger");
 }
 
@@ -161,8 +161,9 @@ static char *why_closed(const struct gpu_node *n)
 			"dmesg | grep -i denied shows which",
 			n->path, (unsigned)n->mode);
 	case CLOSED_TO_ALL:
-		return xasprintf("'%s' is for %s alone (mode %04o); an administrator opens it: %s",
-			n->path, n->uid == 0 ? "root" : "its owner", (unsigned)n->mode,
+		return xasprintf(
+			"only %s may open '%s' (mode %04o); an administrator changes that by %s",
+			n->uid == 0 ? "root" : "its owner", n->path, (unsigned)n->mode,
 			is_nvidias(n)
 				? "options nvidia NVreg_DeviceFileMode=0666 in /etc/modprobe.d"
 				: "a rule of udev with MODE=\"0666\"");
@@ -172,9 +173,9 @@ static char *why_closed(const struct gpu_node *n)
 	group = group_name(n->gid);
 	user = user_name(getuid());
 	return xasprintf(
-		"'%s' is for group '%s' alone (mode %04o); an administrator adds you to it: "
+		"only group '%s' may open '%s' (mode %04o); an administrator adds you to it: "
 		"usermod -aG %s %s, and you log in again",
-		n->path, group, (unsigned)n->mode, group, user);
+		group, n->path, (unsigned)n->mode, group, user);
 }
 
 char *gpu_node_why(const struct gpu_node *n)
@@ -189,8 +190,8 @@ char *gpu_node_why(const struct gpu_node *n)
 	case ENOENT:
 		return why_lacking(n);
 	case ENXIO:
-		return xasprintf(
-			"behind '%s' (%u:%u) is not a GPU driver", n->path, n->major, n->minor);
+		return xasprintf("'%s' (%u:%u) does not belong to a GPU driver", n->path, n->major,
+			n->minor);
 	default:
 		return why_closed(n);
 	}

@@ -212,7 +212,7 @@ static void check_door(const struct gpu_dir *d, size_t first, struct gpu_machine
 		return;
 	if (door.error == ENOENT) {
 		strv_add(&m->warnings,
-			"'/dev/kfd' is not there though the driver amdgpu is: as root, modprobe amdgpu && udevadm trigger");
+			"'/dev/kfd' is missing although amdgpu is loaded: as root, modprobe amdgpu && udevadm trigger");
 		return;
 	}
 	why = gpu_node_why(&door);

@@ -208,8 +208,7 @@ static void check_nodes(struct check *k)
 		if (n && n->error != ENOENT)
 			tell(k, GPU_FAILS, "devices", gpu_node_why(n), NULL);
 		else
-			tell(k, GPU_FAILS, "devices",
-				xasprintf("'%s' is not there", needed[i].path),
+			tell(k, GPU_FAILS, "devices", xasprintf("'%s' is missing", needed[i].path),
 				xstrdup("root makes it: nvidia-modprobe -u -c 0, or nvidia-smi"));
 	}
 }
@@ -228,7 +227,7 @@ static void check_devices(struct check *k)
 	}
 	if (k->w.kind == GPU_WISH_DRIVER)
 		tell(k, GPU_OK, "devices",
-			xasprintf("none, as %s says: the driver's files alone", k->w.who), NULL);
+			xasprintf("none, as %s says: only the driver's files", k->w.who), NULL);
 	else if (k->m->driver == GPU_DRIVER_WSL)
 		tell(k, GPU_OK, "devices", xstrdup("all of Windows', by /dev/dxg"), NULL);
 	else if (k->c.n == 0)
@@ -236,7 +235,7 @@ static void check_devices(struct check *k)
 			xasprintf("no GPU would be in the container%s%s",
 				k->c.remarks.n ? ": " : "",
 				k->c.remarks.n ? k->c.remarks.v[0] : ""),
-			xstrdup("mlrun gpu list shows which there are and who may use them"));
+			xstrdup("`mlrun gpu list` shows the GPUs and who may use them"));
 	else
 		tell(k, GPU_OK, "devices", name_chosen(k), NULL);
 	if (k->c.n > 0)

@@ -136,7 +136,7 @@ static struct gpu_finding with_compat(const struct gpu_machine *m, const struct 
 	if (!has_for_players(m, c))
 		return finding(GPU_OK, text, NULL);
 	return finding(GPU_DOUBTFUL, text,
-		xstrdup("NVIDIA serves GeForce and Titan GPUs with newer drivers alone; should cuInit fail, "
+		xstrdup("NVIDIA supports GeForce and Titan GPUs only with newer drivers; should cuInit fail, "
 			"take an image with an older CUDA or update the driver"));
 }
 
@@ -171,7 +171,7 @@ struct gpu_finding gpu_cuda_check(
 	if (!gpu_version_is_known(&m->cuda))
 		return finding(GPU_DOUBTFUL,
 			xasprintf(
-				"the image has CUDA %s (%s); which one the driver serves is not known",
+				"the image has CUDA %s (%s); the newest that the driver supports is unknown",
 				has, how),
 			xstrdup("nvidia-smi shows it as \"CUDA Version\""));
 	if (q->image)
@@ -188,7 +188,7 @@ struct gpu_finding gpu_cuda_check(
 		return finding(GPU_DOUBTFUL,
 			xasprintf(
 				"the image has CUDA %s, the driver serves CUDA up to %s: programs work as both are "
-				"%u.x, but for those whose kernels are PTX alone",
+				"%u.x, except programs whose kernels are PTX only",
 				has, serves, cuda.part[0]),
 			xstrdup("where a program says \"the provided PTX was compiled with an unsupported "
 				"toolchain\": build it for the GPU's own architecture, or take an "

@@ -88,7 +88,7 @@ static int refuse(struct choosing *s, int code, const char *hint, struct mlr_err
 
 static int refuse_unknown(struct choosing *s, const char *item, int r, struct mlr_error *err)
 {
-	auto_free char *have = gpu_name_list(s->m), *hint = xasprintf("here are: %s", have);
+	auto_free char *have = gpu_name_list(s->m), *hint = xasprintf("available: %s", have);
 
 	if (s->m->driver == GPU_DRIVER_WSL && s->m->n_gpus == 0)
 		return refuse(s, ENODEV, "--gpu=all", err,
@@ -115,7 +115,7 @@ static int refuse_closed(struct choosing *s, const char *item, struct mlr_error 
 		if (!why)
 			why = gpu_name_obstacle(s->m, (struct gpu_chosen){ i, -1 });
 	}
-	hint = xasprintf("here are: %s; numbers count these alone", have);
+	hint = xasprintf("available: %s; numbers count only these", have);
 	return refuse(s, EACCES, hint, err,
 		xasprintf("GPU '%s' cannot be opened: of %zu here %zu cannot (%s)", item,
 			s->m->n_gpus, closed, why ? why : "for an unknown reason"));
@@ -248,11 +248,11 @@ static void remark_left_out(struct choosing *s)
 		name = gpu_name_print(s->m, g);
 		obstacle = gpu_name_obstacle(s->m, g);
 		if (obstacle)
-			strv_addf(&s->c->remarks, "GPU %s is left out: %s", name, obstacle);
+			strv_addf(&s->c->remarks, "omitted GPU %s: %s", name, obstacle);
 		else if (!is_jobs(s->a, g))
-			strv_addf(&s->c->remarks, "GPU %s is left out: not of %s", name, from(s));
+			strv_addf(&s->c->remarks, "omitted GPU %s: not of %s", name, from(s));
 		else
-			strv_addf(&s->c->remarks, "GPU %s is left out: not of %s", name, s->w->who);
+			strv_addf(&s->c->remarks, "omitted GPU %s: not of %s", name, s->w->who);
 	}
 }
 

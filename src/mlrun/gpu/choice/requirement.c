@@ -103,7 +103,7 @@ static int judge_brand(
 	struct span s, const struct condition *c, const char *brand, struct mlr_error *err)
 {
 	if (c->op != EQUAL && c->op != NOT_EQUAL)
-		return no_condition(s, "a brand is compared by = and != alone", err);
+		return no_condition(s, "a brand has only = and !=", err);
 	if (!brand)
 		return UNKNOWN;
 	return compare(!is_word(c->value, brand), c->op);
@@ -179,7 +179,8 @@ static int does_not_hold(struct span first, const struct gpu_facts *f, struct ml
 	char facts[256];
 
 	print_facts(f, facts, sizeof(facts));
-	mlr_fail(err, ENOTSUP, "'%.*s' is wanted, and here is %s", shown(first), first.at, facts);
+	mlr_fail(err, ENOTSUP, "requires '%.*s', but this machine has %s", shown(first), first.at,
+		facts);
 	if (first.len > strlen(newer) && strncasecmp(first.at, newer, strlen(newer)) == 0)
 		mlr_hint(err,
 			"a newer driver, or an image of an older CUDA, or one with the package "

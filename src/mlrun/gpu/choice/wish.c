@@ -127,8 +127,8 @@ static int read_word(const struct gpu_request *q, struct gpu_wish *w, struct mlr
 			err, EINVAL, "%s: expected auto, all, none or a list of GPUs", w->who);
 	for (size_t i = 0; i < ARRAY_LEN(alone); i++)
 		if (items.n > 1 && strv_has(&items, alone[i]))
-			return mlr_fail(err, EINVAL, "%s: '%s' is a word that stands alone", w->who,
-				alone[i]);
+			return mlr_fail(err, EINVAL, "%s: '%s' cannot be combined with others",
+				w->who, alone[i]);
 	if (strcmp(items.v[0], "none") != 0)
 		set_list(&items, w);
 	return 0;
@@ -328,7 +328,7 @@ static int read_imex(const struct gpu_request *q, const struct plan *p, struct g
 			add_once(&w->imex, number);
 		else if (strcmp(items.v[i], "all") == 0)
 			strv_addf(&w->remarks,
-				"%s: 'all' is left out, as NVIDIA's toolkit does: channels are named by number",
+				"%s: ignored 'all', like NVIDIA's toolkit: name channels by number",
 				owner);
 		else
 			return mlr_fail(err, EINVAL,
@@ -415,7 +415,7 @@ static void read_requirements(const struct gpu_request *q, const struct plan *p,
 	if (disable.value && is_true(disable.value)) {
 		auto_free char *owner = gpu_variable_who(&disable);
 
-		strv_addf(&w->remarks, "%s: what the image requires of the driver is not checked",
+		strv_addf(&w->remarks, "%s: did not check the image's requirements of the driver",
 			owner);
 		return;
 	}

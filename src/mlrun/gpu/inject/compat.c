@@ -141,9 +141,8 @@ static int find(const struct gpu_image *image, struct gpu_compat *c, struct gpu_
 	if (r == -ENOENT || r == -ENOTDIR)
 		return 0;
 	if (r < 0) {
-		c->why = xasprintf(
-			"forward compatibility: '" COMPAT_DIR
-			"' in the image cannot be looked into (%s), so nothing of it is used",
+		c->why = xasprintf("forward compatibility: '" COMPAT_DIR
+				   "' in the image cannot be read (%s), so nothing of it is used",
 			strerror(-r));
 		return 0;
 	}
@@ -182,7 +181,7 @@ int gpu_compat_read(
 	if (!find(image, ret, &version))
 		return 0;
 	if (!gpu_version_is_known(&m->driver_version) || !m->driver_text) {
-		judge(ret, 0, "the host driver's version is not known");
+		judge(ret, 0, "the host driver's version is unknown");
 		return 0;
 	}
 	r = read_note(image, ret, m->driver_version.part[0], &claim);

@@ -190,7 +190,7 @@ static int image_lacks_own(const struct gpu_injection *i, enum gpu_vendor vendor
 			return 0;
 	if (r < 0 && r != -ENOENT)
 		plan_remark_add(i->plan, PLAN_FROM_GPU,
-			"the host's %s libraries are left out: whether the image has its own cannot be told",
+			"the host's %s libraries are omitted: the image may have its own and cannot be read",
 			gpu_vendors[vendor].title);
 	return r == 0 || r == -ENOENT;
 }

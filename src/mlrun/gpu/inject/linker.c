@@ -240,8 +240,8 @@ static int link_musl(
 		? xstrdup(old)
 		: xasprintf("%s%s", dirs, r == 0 ? old : MUSL_DIRS);
 	strv_add(&p->notes,
-		"the image's C library is musl, and the GPU driver's libraries need glibc: what loads them fails "
-		"without gcompat (apk add gcompat); an image with glibc has no such trouble");
+		"the image's C library is musl, and the GPU driver's libraries need glibc: programs that load them fail "
+		"without gcompat (apk add gcompat); use an image with glibc");
 	if (is_kept(p, path) || is_covered(p, path))
 		*because = xstrdup("the container's list of directories is not the image's");
 	r = plan_file_add(p, text, strlen(text), path, PLAN_FROM_GPU, err);
@@ -297,8 +297,7 @@ static void tell_hidden(struct plan *p)
 			path_below(p->libraries[0].path, p->mounts[i].target))
 			top = &p->mounts[i];
 	if (top && top->origin != PLAN_FROM_GPU && top->origin != PLAN_FROM_CDI)
-		strv_addf(&p->notes,
-			"what is mounted on '%s' hides the GPU driver's libraries, which lie in '%.*s'",
+		strv_addf(&p->notes, "the mount on '%s' hides the GPU driver's libraries in '%.*s'",
 			top->target,
 			(int)(strrchr(p->libraries[0].path, '/') - p->libraries[0].path),
 			p->libraries[0].path);
@@ -325,7 +324,7 @@ int gpu_link_files(const struct gpu_image *image, enum gpu_libc libc, struct pla
 	case GPU_LIBC_UNKNOWN:
 		break;
 	}
-	*because = xstrdup("the image cannot be looked into, so its linker's cache is not known");
+	*because = xstrdup("the image's linker cache cannot be read");
 	return 0;
 }
 

@@ -46,8 +46,7 @@ static void note_lack(const struct gpu_injection *i, const char *path, const str
 	if (i->choice->n == 0 || i->machine->driver != GPU_DRIVER_NVIDIA || (n && n->error == 0))
 		return;
 	why = n ? gpu_node_why(n)
-		: xasprintf("'%s' is not there; as root, nvidia-modprobe -c0 -u makes such nodes",
-			  path);
+		: xasprintf("'%s' is missing; as root, create it: nvidia-modprobe -c0 -u", path);
 	strv_addf(&i->plan->notes, "CUDA finds no GPU in the container: %s", why);
 }
 
@@ -159,7 +158,7 @@ static int add_imex(const struct gpu_injection *i, struct mlr_error *err)
 			r = add_node(i, n, err);
 		else
 			plan_remark_add(i->plan, PLAN_FROM_GPU,
-				"IMEX channel %s is not there: this machine has no '%s'",
+				"IMEX channel %s is missing: this machine has no '%s'",
 				i->wish->imex.v[k], path);
 	}
 	return r;

@@ -152,7 +152,7 @@ static void add_gpu(const struct gpu_dir *d, const char *name, const struct majo
 		return;
 	}
 	if (!minor || strspn(minor, "0123456789") != strlen(minor) || strlen(minor) > 7) {
-		strv_addf(&m->warnings, "'%s' %s, so this GPU is left out", path,
+		strv_addf(&m->warnings, "'%s' %s; ignored this GPU", path,
 			text ? "has no line 'Device Minor'" : "cannot be read");
 		return;
 	}
@@ -305,16 +305,16 @@ static void warn_lacking(struct gpu_machine *m)
 		append(&paths, xasprintf("%s and %zu more", paths, lacking - LACKING_MAX));
 	if (lacking > 0 && there == 0)
 		strv_addf(&m->warnings,
-			"%s %s not there though the driver is: nvidia-modprobe never ran; as root, nvidia-modprobe%s -u",
+			"%s %s missing although the driver is loaded: nvidia-modprobe never ran; as root, nvidia-modprobe%s -u",
 			paths, lacking > 1 ? "are" : "is", options);
 	else if (lacking > 0)
 		strv_addf(&m->warnings,
-			"%s %s not there: this container was not given %s, or nvidia-modprobe%s has to be run as root",
+			"%s %s missing: this container was not given %s, or nvidia-modprobe%s has to be run as root",
 			paths, lacking > 1 ? "are" : "is", lacking > 1 ? "these GPUs" : "this GPU",
 			options);
 	else if (!gpu_machine_node(m, "/dev/nvidiactl"))
 		strv_add(&m->warnings,
-			"'/dev/nvidiactl' is not there though the driver is: nvidia-modprobe never ran; as root, nvidia-modprobe -c0 -u");
+			"'/dev/nvidiactl' is missing although the driver is loaded: nvidia-modprobe never ran; as root, nvidia-modprobe -c0 -u");
 }
 
 /* Nodes outlive the module that they lead to. */

@@ -101,7 +101,7 @@ static void find_node(struct search *s, const char *access, const char *name, st
 		.minor = (unsigned)minor,
 		.error = ENOENT };
 	strv_addf(s->warnings,
-		"'%s' is not there, so this part of a GPU cannot be used: as root, nvidia-modprobe -f %s",
+		"'%s' is missing, so this part of a GPU cannot be used: as root, nvidia-modprobe -f %s",
 		ret->path, access);
 }
 

@@ -103,9 +103,9 @@ static int tell_end(struct gpu_watch *w, struct mlr_error *err)
 	if (pid == w->pid)
 		w->pid = 0;
 	if (pid > 0 && WIFSIGNALED(status))
-		return mlr_fail(err, EIO, "mlrun-nvml was ended by signal %d (%s)",
-			WTERMSIG(status), strsignal(WTERMSIG(status)));
-	return mlr_fail(err, EIO, "mlrun-nvml has ended without a word");
+		return mlr_fail(err, EIO, "mlrun-nvml ended by signal %d (%s)", WTERMSIG(status),
+			strsignal(WTERMSIG(status)));
+	return mlr_fail(err, EIO, "mlrun-nvml ended without a message");
 }
 
 /* Read what has arrived. Returns the number of bytes, 0 at the end, or -errno. */
@@ -114,7 +114,7 @@ static ssize_t read_chunk(struct gpu_watch *w, struct mlr_error *err)
 	ssize_t n;
 
 	if (w->len > ANSWER_MAX)
-		return mlr_fail(err, EPROTO, "mlrun-nvml says more than %u bytes", ANSWER_MAX);
+		return mlr_fail(err, EPROTO, "mlrun-nvml wrote more than %u bytes", ANSWER_MAX);
 	if (w->size - w->len <= CHUNK) {
 		w->size += 2 * CHUNK;
 		w->buf = xreallocarray(w->buf, w->size, 1);

@@ -252,7 +252,7 @@ static void warn(const struct gpu_dir *d, const struct strv *dirs, struct gpu_ma
 				continue;
 			strv_addf(&m->warnings,
 				"the kernel runs the NVIDIA driver %s, but its libraries are those of %s ('%s'): they "
-				"do not fit each other and are left out; reboot, or reload the modules: as root, "
+				"do not match and are ignored; reboot, or reload the modules: as root, "
 				"modprobe -r nvidia_uvm nvidia_drm nvidia_modeset nvidia && modprobe nvidia",
 				m->driver_text, other, real);
 			return;
