@@ -53,8 +53,7 @@ void cli_stdout_failed(int code)
 		stdout_errno = code ? code : EIO;
 }
 
-/* An answer that did not arrive is a failure, found out at the latest here (as gnulib's closeout
- * does, also for what argp prints). */
+/* Report output that did not arrive, at the latest here (like gnulib's closeout), also argp's. */
 static void close_stdout(void)
 {
 	int failed = ferror(stdout);
@@ -71,7 +70,7 @@ static void close_stdout(void)
 	_exit(cli_fail(&err));
 }
 
-/* jansson would open /dev/urandom: the kernel has given each program 16 random bytes already
+/* Seed jansson, which would otherwise open /dev/urandom, with the kernel's 16 random bytes
  * (getauxval(3), AT_RANDOM). */
 static void seed_json(void)
 {
@@ -80,7 +79,7 @@ static void seed_json(void)
 
 	if (from)
 		memcpy(random, from, sizeof(random));
-	json_object_seed((size_t)(random[0] * 31 + random[1])); /* 0: in its own way */
+	json_object_seed((size_t)(random[0] * 31 + random[1])); /* 0: jansson's own way */
 }
 
 void cli_init(void)

@@ -1,16 +1,16 @@
 /*
- * cli: mlrun, one file per command; arguments in, output and exit status out.
+ * cli: the program mlrun, a file for each command: arguments in, output and exit status out.
  *
- * Only this room prints results and errors and decides exit statuses. Two programs are made of it:
- * `mlrun`, which links little because `exec` must start in a millisecond, and `mlrun-pull` in
- * libexec, which links curl, libarchive and libcrypto and is what `mlrun pull` becomes.
+ * Only this room prints results and errors and decides exit statuses. It makes two programs:
+ * `mlrun`, which links little because `exec` must start in a millisecond, and libexec's
+ * `mlrun-pull`, which links curl, libarchive and libcrypto; `mlrun pull` becomes it.
  */
 #ifndef MLR_CLI_CLI_H
 #define MLR_CLI_CLI_H
 
 #include "base/error.h"
 
-/* Exit statuses that are mlrun's own, as docker(1) taught. */
+/* mlrun's own exit statuses, the same as docker(1)'s. */
 enum {
 	CLI_FAILED = 125,         /* mlrun itself failed; wrong usage too */
 	CLI_NOT_EXECUTABLE = 126, /* the command was found but could not be run */
@@ -52,17 +52,16 @@ int cmd_tags(int argc, char **argv);
 /* Print "mlrun: text" on stderr, a hint on its own line, and return CLI_FAILED. */
 int cli_fail(const struct mlr_error *err);
 
-/* The same with words before it, as mlr_wrap() puts them. */
 #define cli_fail_at(err, ...) (mlr_wrap(err, __VA_ARGS__), cli_fail(err))
 
-/* Set up argp so that usage errors exit with CLI_FAILED and --version prints what was built in, and
- * exit(3) so that what stdout did not take is told and exits with CLI_FAILED. */
+/* Make usage errors exit with CLI_FAILED, --version print the libraries built in, and exit(3)
+ * report failed writes to stdout and exit with CLI_FAILED. */
 void cli_init(void);
 
-/* Writing to stdout failed with this errno value, which would be forgotten by the exit. */
+/* Record that a write to stdout failed with this errno value, for the report at exit. */
 void cli_stdout_failed(int code);
 
-/* Become another program of ours, with mlrun's own argv. Returns CLI_FAILED when that fails. */
+/* Become another of mlrun's programs, with mlrun's own argv. Returns CLI_FAILED if that fails. */
 int cli_become(const char *program, char **argv);
 
 #endif

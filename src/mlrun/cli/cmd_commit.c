@@ -1,4 +1,4 @@
-/* mlrun commit: an image of what exec --write kept. */
+/* mlrun commit: makes an image of what exec --write kept. */
 #include "cli/cli.h"
 #include "cli/common.h"
 #include "cli/options.h"
@@ -56,7 +56,7 @@ static int print_json(const struct rootfs_committed *c)
 		mlr_json_texts(&c->omitted)));
 }
 
-/* Names of files may hold anything, ends of lines as well. To free(). */
+/* Escape a file name, which may contain newlines. To free(). */
 static char *safe(const char *name)
 {
 	char *out = xmalloc(strlen(name) * ESCAPE_SIZE + 1), *to = out;

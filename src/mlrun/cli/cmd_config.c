@@ -1,4 +1,4 @@
-/* mlrun config: what holds, and who says so. */
+/* mlrun config: prints the settings in effect and their source. */
 #include "cli/cli.h"
 #include "cli/common.h"
 #include "cli/options.h"
@@ -15,7 +15,7 @@
 #include <strings.h>
 
 #define REGISTRY "registry"
-#define NOT_SET  1 /* exit status: the one setting that was asked for has no value */
+#define NOT_SET  1 /* exit status: the requested setting has no value */
 
 struct args {
 	const char *key;
@@ -44,11 +44,11 @@ static const struct cli_syntax syntax = {
 
 /* One value of a setting. */
 struct said {
-	char *value, *where; /* where: "FILE:LINE", "MLRUN_PULL", or NULL: nowhere, a default */
+	char *value, *where; /* "FILE:LINE", "MLRUN_PULL", or NULL for a default */
 	const char *origin;  /* "site", "config", "environment", "default" */
 };
 
-/* A setting of one section, with what is said of it; several values for a list only. */
+/* A setting of one section with its values; only a list has several. */
 struct setting {
 	const char *section; /* "", "exec", "registry quay.io": borrowed */
 	const struct config_key *key;
@@ -84,7 +84,7 @@ static void say(struct setting *s, const char *value, const char *origin, char *
 	s->v[s->n++] = (struct said){ xstrdup(value), take_where, origin };
 }
 
-/* Directories that a ':' divides are several values. */
+/* Add each of a list of directories separated by ':'. */
 static void say_all(struct setting *s, const char *value, const char *origin, const char *where)
 {
 	auto_free char *copy = xstrdup(value);
@@ -103,7 +103,7 @@ static int is_it(const struct config_value *v, const struct setting *s)
 	return strcasecmp(v->section, s->section) == 0 && strcmp(v->key, s->key->key) == 0;
 }
 
-/* The store's place has rules of its own. */
+/* The store's path has rules of its own. */
 static int fill_store(const struct config *c, struct setting *s, struct mlr_error *err)
 {
 	auto_free char *path = NULL, *by = NULL;
@@ -127,7 +127,7 @@ static int fill(const struct config *c, struct setting *s, struct mlr_error *err
 
 	if (!*s->section && strcmp(s->key->key, "store") == 0)
 		return fill_store(c, s, err);
-	if (env && (*env || s->key->is_list)) { /* set and empty: none */
+	if (env && (*env || s->key->is_list)) { /* set but empty: no value */
 		auto_free char *judged =
 			s->key->is_list ? xstrdup(env) : config_judge(s->key->kind, env, err);
 
@@ -188,8 +188,8 @@ static int collect(const struct config *c, struct settings *ret, struct mlr_erro
 	return r;
 }
 
-/* As the file is written, so that it could be one. Of registries what they are without a word is
- * left out. */
+/* Print a setting as in the file, so that the output could be one. Registries' defaults are
+ * omitted. */
 static void print_setting(const struct setting *s)
 {
 	for (size_t i = 0; i < s->n; i++) {
@@ -252,8 +252,8 @@ static int print_json(const struct settings *s)
 	return cli_print_json(json_pack("{s:o, s:o}", "files", paths, "settings", settings));
 }
 
-/* "exec.pull", "registry.quay.io:443.mirror"; a key outside of registries is unique without its
- * section. */
+/* Is name "exec.pull", "registry.quay.io:443.mirror"? A key outside of registries is unique without
+ * its section. */
 static int is_named(const struct config_key *key, const char *section, const char *name)
 {
 	auto_free char *dotted = NULL;
@@ -266,7 +266,7 @@ static int is_named(const struct config_key *key, const char *section, const cha
 	return strcasecmp(dotted, name) == 0;
 }
 
-/* Is it a setting of a registry that nothing is said of? */
+/* Is it a registry's setting that is not in the configuration? */
 static int is_unsaid(const char *name)
 {
 	const char *dot = strrchr(name, '.');
@@ -289,7 +289,7 @@ static int print_one(const struct settings *s, const char *name)
 		if (!is_named(s->v[i].key, s->v[i].section, name))
 			continue;
 		for (size_t j = 0; j < s->v[i].n; j++)
-			puts(s->v[i].v[j].value); /* for scripts: as it is */
+			puts(s->v[i].v[j].value); /* for scripts: unquoted */
 		return s->v[i].n > 0 ? 0 : NOT_SET;
 	}
 	if (is_unsaid(name))

@@ -1,4 +1,4 @@
-/* mlrun containers: what exec --write has kept, listed and removed. */
+/* mlrun containers: lists and removes the containers that exec --write keeps. */
 #include "cli/cli.h"
 #include "cli/common.h"
 #include "cli/options.h"
@@ -71,7 +71,7 @@ static const struct cli_syntax syntax = {
 
 struct row {
 	struct store_container c;
-	struct store_lease user; /* host "" for none */
+	struct store_lease user; /* host "": none */
 	uint64_t size;
 };
 
@@ -87,7 +87,7 @@ static void table_done(struct table *t)
 	free(t->v);
 }
 
-/* One whose record cannot be read is listed by its name alone. */
+/* List a container with an unreadable record by its name only. */
 static int load(struct store *st, struct table *t, struct mlr_error *err)
 {
 	auto_strv struct strv names = STRV_INIT;
@@ -196,7 +196,7 @@ static int list(struct store *st, int json)
 
 /* --- rm, unlock ----------------------------------------------------------- */
 
-/* Processes that the container's command left behind have no lease, but the kernel knows them. */
+/* Processes left by the container's command have no lease, but the kernel knows them. */
 static int check_mounted(struct store *st, const char *name, struct mlr_error *err)
 {
 	auto_free char *path = store_container_path(st, name);

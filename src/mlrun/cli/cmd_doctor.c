@@ -1,4 +1,4 @@
-/* mlrun doctor: prints what the room doctor found. */
+/* mlrun doctor: prints the findings of the room doctor. */
 #include "cli/cli.h"
 #include "cli/common.h"
 #include "cli/findings.h"
@@ -16,7 +16,7 @@ static const char doc[] =
 	"Look whether this machine, its settings and the store serve mlrun; tell the command that mends what does not.\v"
 	"The exit status is 0 when nothing failed, 1 when something did, and 125 when mlrun doctor itself failed.";
 
-/* Commands of several lines have no margin, so that they can be pasted. */
+/* Print a command; one of several lines without margin, to be pasted. */
 static void print_fix(const struct doctor_finding *f, int margin)
 {
 	auto_free char *fix = xstrdup(f->fix);

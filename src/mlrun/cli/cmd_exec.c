@@ -46,7 +46,7 @@ static int enter_and_exec(struct plan *p, int (*become)(struct plan *p, struct m
 	return r == -ENOENT ? CLI_NOT_FOUND : CLI_NOT_EXECUTABLE;
 }
 
-/* One rank of a job speaks for all. */
+/* Does this process print for all ranks of the job? */
 static int is_spokesman(void)
 {
 	const char *rank = job_rank_read(environ).number;
@@ -54,7 +54,7 @@ static int is_spokesman(void)
 	return !rank || strcmp(rank, "0") == 0;
 }
 
-/* A start that does what was asked is silent. */
+/* A start without surprises is silent. */
 static void tell_notes(const struct plan *p)
 {
 	int speak = p->notes.n > 0 && is_spokesman();
@@ -67,18 +67,18 @@ static void tell_notes(const struct plan *p)
 
 /* --- --pull: the image is fetched first -------------------------------------- */
 
-/* A plain directory or squashfs file is used where it lies. */
+/* Can the image be fetched? A plain directory or squashfs file is used in place. */
 static int can_fetch(const char *image)
 {
 	return !oci_transport_is_root(oci_transport_of(image, NULL));
 }
 
-/* In the child. Of what the command is to inherit it has nothing: neither input nor descriptors. */
+/* In the child. It gets neither input nor descriptors meant for the command. */
 static void become_pull(const char *path, char *const *argv, pid_t parent)
 {
 	int null = open("/dev/null", O_RDONLY);
 
-	/* Whoever ends mlrun ends what it waits for. */
+	/* mlrun's end also ends the child. */
 	prctl(PR_SET_PDEATHSIG, SIGTERM);
 	if (getppid() != parent)
 		_exit(CLI_FAILED);
@@ -90,7 +90,7 @@ static void become_pull(const char *path, char *const *argv, pid_t parent)
 	_exit(CLI_FAILED);
 }
 
-/* As system(3): ^C is the child's to answer, which leaves a good store. */
+/* As in system(3): the child handles ^C, and leaves a consistent store. */
 static int wait_for(pid_t child)
 {
 	struct sigaction ignore = { .sa_handler = SIG_IGN }, was_int, was_quit;
@@ -109,12 +109,12 @@ static int wait_for(pid_t child)
 }
 
 /*
- * Run `mlrun pull IMAGE` as a child that writes to stderr alone and reads nothing.
+ * Run `mlrun pull IMAGE` as a child that writes only to stderr and reads nothing.
  *
- *   quiet  it tells errors alone: another rank of the job tells the rest
+ *   quiet  print only errors: another rank of the job prints the rest
  *
- * Returns 0, or the exit status to end with: the child has told why. A child that a signal ended
- * gives 128 and its number.
+ * Returns 0, or the exit status to end with, after the child printed the error; 128 plus the number
+ * of a signal that ended it.
  */
 static int run_pull(const char *image, const char *store, int quiet)
 {
@@ -165,7 +165,7 @@ static void look(void *ctx, const char *path, int follow, struct plan_seen *ret)
 	rootfs_look(ctx, path, follow, ret);
 }
 
-/* Will the image's file be replaced? Of one that cannot be looked into: yes, mostly. */
+/* Will the image's file be replaced? If the image cannot be read: probably. */
 static int is_written(const struct plan *p, const char *path,
 	char *(*make)(const char *old, const struct plan_identity *id))
 {
@@ -176,7 +176,7 @@ static int is_written(const struct plan *p, const char *path,
 	return text != NULL;
 }
 
-/* Returns 0, or CLI_FAILED when stdout does not take it. */
+/* Returns 0, or CLI_FAILED if writing to stdout fails. */
 static int explain(const struct plan *p, enum cli_explain how)
 {
 	struct plan_context c = { .look = look, .ctx = (void *)p, .caps = privileges_kept(p) };

@@ -1,4 +1,4 @@
-/* mlrun export: an image from the store into a file. */
+/* mlrun export: writes an image of the store to a file. */
 #include "cli/cli.h"
 #include "cli/common.h"
 #include "cli/options.h"
@@ -20,8 +20,8 @@ struct args {
 	const char *image, *path;
 	struct export_options export;
 	int format_given, compression_given, json;
-	struct oci_name place; /* what path was taken from, where it has a prefix */
-	struct mlr_error err;  /* what is wrong with it */
+	struct oci_name place; /* the source of path, if it had a prefix */
+	struct mlr_error err;  /* its error */
 };
 
 static const char *const formats[] = {
@@ -53,7 +53,7 @@ static void parse_compression(void *args, char *arg, struct argp_state *state)
 	a->compression_given = 1;
 }
 
-/* What skopeo and its kin take as a place, and what does the same. */
+/* Destinations of skopeo and the like, and what to do instead. */
 static const struct {
 	const char *prefix, *does;
 } places[] = {
@@ -76,7 +76,7 @@ static int refuse_place(const char *path, struct mlr_error *err)
 	return 0;
 }
 
-/* "oci-archive:FILE:REF" and its kin say format, file and name in one word. */
+/* "oci-archive:FILE:REF" and the like contain format, file and name. */
 static int settle_place(struct args *a, struct mlr_error *err)
 {
 	static const enum export_format formats_of[] = { [OCI_LAYOUT] = EXPORT_OCI,

@@ -1,4 +1,4 @@
-/* mlrun gpu: what can be done with GPUs, one row and one file a subcommand. */
+/* mlrun gpu: a row and a file for each subcommand. */
 #include "cli/commands.h"
 
 #include "base/cleanup.h"

@@ -1,5 +1,5 @@
-/* mlrun gpu cdi: this machine's GPUs as a CDI file for other runtimes; the devices of the files
- * that are there. */
+/* mlrun gpu cdi: writes this machine's GPUs as a CDI file for other runtimes, or lists the devices
+ * of the existing files. */
 #include "cli/cli.h"
 #include "cli/options.h"
 
@@ -70,7 +70,7 @@ static int list_devices(int as_json)
 	return 0;
 }
 
-/* Where this program is: runtimes run it as a hook. */
+/* The path of this program, which runtimes run as a hook. */
 static int own_path(char ret[PATH_MAX], struct mlr_error *err)
 {
 	ssize_t n = readlink("/proc/self/exe", ret, PATH_MAX - 1);
@@ -81,7 +81,7 @@ static int own_path(char ret[PATH_MAX], struct mlr_error *err)
 	return 0;
 }
 
-/* Is it root's, and may nobody else change it or what lies in it? */
+/* Does path belong to root, and may nobody else change it or its contents? */
 static int is_roots(const char *path, struct mlr_error *err)
 {
 	struct stat st;
@@ -95,8 +95,8 @@ static int is_roots(const char *path, struct mlr_error *err)
 	return 0;
 }
 
-/* Runtimes that root starts run us as root, each time: nobody else may put another program in our
- * place. The kernel's name of it goes through no links. */
+/* A runtime started by root runs this program as root each time: nobody else may be able to replace
+ * it. The kernel's path of it contains no links. */
 static int check_hook(const char *self, struct mlr_error *err)
 {
 	auto_free char *path = xstrdup(self);
@@ -124,7 +124,7 @@ static int write_file(const char *path, json_t *spec, struct mlr_error *err)
 	return -err->code;
 }
 
-/* A file of NVIDIA's own tool may lie beside it, and then no runtime takes either. */
+/* A file of NVIDIA's own tool may describe the same devices; then runtimes accept neither. */
 static void tell_of_another(void)
 {
 	auto_strv struct strv names = STRV_INIT;

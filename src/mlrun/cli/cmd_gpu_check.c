@@ -1,4 +1,5 @@
-/* mlrun gpu check: would an image work with this machine's GPUs, or with a recorded one's? */
+/* mlrun gpu check: judges whether an image works with this machine's GPUs, or a recorded
+ * machine's. */
 #include "cli/cli.h"
 #include "cli/options.h"
 
@@ -18,7 +19,7 @@
 #include <string.h>
 #include <unistd.h>
 
-/* Exit statuses beside 0 and CLI_FAILED. */
+/* Exit statuses besides 0 and CLI_FAILED. */
 enum { DOES_NOT_WORK = 1 };
 
 static const char *const verdicts[] = {
@@ -74,7 +75,7 @@ static int list_inside(void *ctx, const char *path, struct strv *ret)
 	return rootfs_list(ctx, path, ret);
 }
 
-/* The image, the environment that a container of it would have, and the GPUs that it would get. */
+/* Plan the image, the environment of its container and its GPUs. */
 static int plan_image(const struct args *a, struct config *config, struct plan *p,
 	struct store_facts *facts, struct gpu_request *q, struct mlr_error *err)
 {
@@ -154,7 +155,7 @@ int cmd_gpu_check(int argc, char **argv)
 
 	plan_init(&p);
 	cli_options_parse(argc, argv, &syntax, &a);
-	/* What this job has says nothing of another machine. */
+	/* This job's share does not concern another machine. */
 	q.caller = a.profile ? nobody : environ;
 	r = plan_image(&a, &config, &p, &facts, &q, &err);
 	if (r == 0)

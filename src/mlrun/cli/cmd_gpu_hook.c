@@ -1,7 +1,7 @@
 /*
- * mlrun gpu hook: what CDI files that `mlrun gpu cdi` wrote let other runtimes run (OCI
- * runtime-spec, config.md, "POSIX-platform Hooks"): createContainer hooks, in the container's mount
- * namespace, before its root is "/" (hook_root.h).
+ * mlrun gpu hook: the hooks of the CDI files that `mlrun gpu cdi` writes for other runtimes (OCI
+ * runtime-spec, config.md, "POSIX-platform Hooks"): createContainer hooks, run in the container's
+ * mount namespace before its root becomes "/" (hook_root.h).
  */
 #include "cli/cli.h"
 #include "cli/hook_root.h"
@@ -50,7 +50,7 @@ static int is_there(int dir, const char *name, const char *text)
 	return strcmp(now, text) == 0;
 }
 
-/* Made beside it and renamed, so that there is a link at any time. */
+/* Create a link beside the old one and rename it, so that there is always a link. */
 static int put_link(int root, const char *text, const char *path, struct mlr_error *err)
 {
 	const char *name = NULL;
@@ -70,7 +70,7 @@ static int put_link(int root, const char *text, const char *path, struct mlr_err
 	int code = errno;
 
 	unlinkat(dir, temp, 0);
-	/* A library itself is mounted there. */
+	/* A library is mounted there. */
 	return code == EBUSY ? 0
 			     : mlr_fail(err, code, "make the link '%s' in the container: %s", path,
 				       strerror(code));
@@ -98,7 +98,8 @@ static int create_symlinks(int root, const struct args *a, struct mlr_error *err
 
 /* --- update-ldcache, enable-cuda-compat -------------------------------------- */
 
-/* By the name that ldconfig(8) would find it by: its SONAME, or that of a link "libcuda.so". */
+/* Add a library by the name that ldconfig(8) would use: its SONAME, or the name of a link
+ * "libcuda.so". */
 static void add_library(const struct gpu_image *image, const char *path, struct plan *p)
 {
 	auto_call(gpu_elf_done) struct gpu_elf elf = GPU_ELF_INIT;
@@ -113,8 +114,8 @@ static void add_library(const struct gpu_image *image, const char *path, struct 
 	plan_library_add(p, name, path, elf.bits, PLAN_FROM_CDI);
 }
 
-/* The libraries that a runtime has mounted in a folder, and the links to them; the image's own are
- * in its cache already. The path that is added last counts for a name: that of a link. */
+/* Add the libraries that a runtime mounted in a folder, and the links to them; the image's own are
+ * already in its cache. For a repeated name the last path counts: a link's. */
 static void add_folder(int root, const struct gpu_image *image, const char *folder, struct plan *p)
 {
 	auto_strv struct strv names = STRV_INIT;
@@ -130,7 +131,7 @@ static void add_folder(int root, const struct gpu_image *image, const char *fold
 	}
 }
 
-/* What makes the linker find the plan's libraries, as mlrun's own containers have it. */
+/* Write the files that make the linker find the plan's libraries, as in mlrun's own containers. */
 static int put_linker_files(
 	int root, const struct gpu_image *image, struct plan *p, struct mlr_error *err)
 {
@@ -167,7 +168,7 @@ static int update_ldcache(int root, const struct args *a, struct mlr_error *err)
 	return put_linker_files(root, &image, &p, err);
 }
 
-/* After update-ldcache: the image's own newer libraries come in the place of the driver's. */
+/* After update-ldcache: put the image's newer libraries in place of the driver's. */
 static int enable_compat(int root, const struct args *a, struct mlr_error *err)
 {
 	auto_call(gpu_machine_done) struct gpu_machine m = GPU_MACHINE_INIT;
@@ -196,7 +197,7 @@ static int enable_compat(int root, const struct args *a, struct mlr_error *err)
 #define PROC_DIR "/proc/driver/nvidia"
 #define PARAMS   PROC_DIR "/params"
 
-/* The driver's parameters, of which one is changed, to free(); NULL: there is nothing to change. */
+/* The driver's parameters with one changed, to free(); NULL: nothing to change. */
 static char *changed_params(int root)
 {
 	static const char wanted[] = "ModifyDeviceFiles: 1";
@@ -210,8 +211,8 @@ static char *changed_params(int root)
 	return take_ptr(&text);
 }
 
-/* A mount of one file in memory, made in a tmpfs that lies on a directory for that time. Returns a
- * descriptor for bind_put(). */
+/* Make a mount of one file in memory, in a tmpfs that covers dir meanwhile. Returns a descriptor
+ * for bind_put(). */
 static int file_in_memory(int root, const char *dir, const char *text, struct mlr_error *err)
 {
 	auto_close int below = file_open_in_root(root, dir, O_PATH | O_DIRECTORY, 0), top = -1,
@@ -235,8 +236,7 @@ static int file_in_memory(int root, const char *dir, const char *text, struct ml
 			 : take_fd(&taken);
 }
 
-/* The driver's libraries would make nodes by mknod(2) and chmod(2). The other files of the
- * directory stay. */
+/* The driver's libraries would call mknod(2) and chmod(2). The directory's other files stay. */
 static int keep_nodes(int root, const struct args *a, struct mlr_error *err)
 {
 	auto_free char *text = changed_params(root);

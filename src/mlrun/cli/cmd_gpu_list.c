@@ -1,4 +1,4 @@
-/* mlrun gpu list: this machine's GPUs, and who may use them. */
+/* mlrun gpu list: lists this machine's GPUs and who may use them. */
 #include "cli/cli.h"
 #include "cli/common.h"
 
@@ -85,7 +85,7 @@ static const char *known(const char *text)
 	return text ? text : "?";
 }
 
-/* The cells of a row, as heads has them. */
+/* Add the cells of a row, in the order of heads. */
 static void add_mig(struct strv *cells, const struct gpu *g, size_t i)
 {
 	const struct gpu_mig *part = &g->mig[i];
@@ -193,8 +193,8 @@ static int print_text(const struct gpu_machine *m)
 	return 0;
 }
 
-/* Memory and the parts' uuids are told by NVIDIA's management library alone; without it the rest is
- * told. */
+/* Ask NVIDIA's management library, which alone knows memory and the parts' UUIDs; without it the
+ * rest is listed. */
 static void ask_library(struct gpu_machine *m)
 {
 	struct mlr_error err = MLR_ERROR_INIT;

@@ -1,4 +1,4 @@
-/* mlrun gpu top: what the GPUs and the processors do, again and again. */
+/* mlrun gpu top: shows what the GPUs and processors do, again and again. */
 #include "cli/cli.h"
 #include "cli/options.h"
 
@@ -19,15 +19,15 @@
 #include <time.h>
 #include <unistd.h>
 
-#define FIRST_MS    300   /* before the first sample: processors are counted over some time */
-#define GRACE_MS    2000  /* that NVIDIA's library may take beside the interval */
-#define WAKING_MS   10000 /* and to wake all GPUs, for a log */
-#define PATIENCE_MS 60000 /* the same when so many samples were asked for */
+#define FIRST_MS    300   /* before the first sample: processor time is measured over it */
+#define GRACE_MS    2000  /* NVIDIA's library may take so much longer than the interval */
+#define WAKING_MS   10000 /* and, for a log, to wake all GPUs */
+#define PATIENCE_MS 60000 /* the same with --count */
 #define PLAIN_WIDTH 120
 
-/* Sequences of ECMA-48, which every terminal of today has. */
+/* Sequences of ECMA-48, which every current terminal understands. */
 #define HOME       "\033[H"
-#define CLEAR_LINE "\033[K" /* from here on */
+#define CLEAR_LINE "\033[K" /* to the end of the line */
 #define CLEAR_REST "\033[J" /* and all lines below */
 
 static const char doc[] =
@@ -37,7 +37,7 @@ static const char doc[] =
 	"log. In a job script:\n\n  mlrun gpu top --log gpu.csv &";
 
 struct args {
-	long interval_ms, count; /* count 0: without end */
+	long interval_ms, count; /* count 0: endless */
 	const char *log;
 	int once, all;
 };
@@ -48,10 +48,10 @@ struct session {
 	struct args args;
 	enum style style;
 	struct top_source source;
-	int keys;              /* the terminal that keys come from; -1: none */
-	struct termios before; /* how it was */
+	int keys;              /* the terminal for keys; -1: none */
+	struct termios before; /* its settings before */
 	int log;
-	pid_t script; /* in a job the first process of this one's group; 0: there is none */
+	pid_t script; /* in a job: the first process of our process group; 0: none */
 };
 
 /* --- options ----------------------------------------------------------------- */
@@ -115,7 +115,7 @@ static void note_signal(int sig)
 	end_asked = 1;
 }
 
-/* They come while ppoll(2) waits and at no other time; what the caller ignores stays ignored. */
+/* Signals arrive only during ppoll(2); those that the caller ignores stay ignored. */
 static void catch_signals(sigset_t *while_waiting)
 {
 	static const int caught[] = { SIGINT, SIGTERM, SIGHUP };
@@ -136,7 +136,7 @@ static void catch_signals(sigset_t *while_waiting)
 
 /* --- keys ---------------------------------------------------------------------- */
 
-/* Keys without Enter and without an echo, also after ^Z and fg; ^C and ^Z stay signals. */
+/* Read keys without Enter and echo, also after ^Z and fg; ^C and ^Z stay signals. */
 static void open_keys(struct session *s)
 {
 	struct termios raw;
@@ -171,16 +171,16 @@ static void hear_keys(struct session *s)
 /* --- what is shown ------------------------------------------------------------- */
 
 /*
- * What a script has left in the background ends with it: it is the first process of their group.
- * Batch systems that know a job's processes by their parents (Slurm's proctrack/linuxproc) do not
- * see to that.
+ * Has the script that started this process in the background ended? It is the first process of
+ * their group. Batch systems that know a job's processes by their parents (Slurm's
+ * proctrack/linuxproc) do not end its background processes.
  */
 static int is_gone(pid_t pid)
 {
 	return kill(pid, 0) < 0 && errno == ESRCH;
 }
 
-/* Why GPUs tell nothing is a line of the view, and a warning where there is none. */
+/* Missing samples are explained in a line of the view, or else in a warning. */
 static void tell_note(const struct session *s)
 {
 	if (s->style == SILENT)
@@ -212,7 +212,7 @@ static void close_session(struct session *s)
 		close(s->log);
 }
 
-/* In place of the picture before. */
+/* Draw over the last view. */
 static void draw(const struct top *t)
 {
 	struct winsize w;
@@ -228,7 +228,7 @@ static void draw(const struct top *t)
 	fputs(CLEAR_REST, stdout);
 }
 
-/* Returns 0, or -1 when nobody can read it. */
+/* Returns 0, or -1 when nobody reads any more. */
 static int show_picture(struct session *s, int is_first)
 {
 	if (s->style == SCREEN) {
@@ -248,9 +248,7 @@ static int show_picture(struct session *s, int is_first)
 /* --- waiting ------------------------------------------------------------------- */
 
 /*
- * Until there is news of the GPUs, though not before a time, or it is later than another.
- *
- * Returns when that is so, or an end was asked for.
+ * Wait for samples, at least until earliest and at most until latest, or until an end is requested.
  */
 static void wait_for_news(
 	struct session *s, long long earliest, long long latest, const sigset_t *signals)
@@ -303,7 +301,7 @@ static int run(struct session *s, struct mlr_error *err)
 		if (show_picture(s, done == 0) < 0)
 			return CLI_FAILED;
 		if (s->source.watch.from >= 0)
-			earliest = 0; /* the library keeps the time */
+			earliest = 0; /* the library sets the pace */
 		else
 			earliest = earliest + interval > mlr_now_ms() ? earliest + interval
 								      : mlr_now_ms();
@@ -331,7 +329,7 @@ int cmd_gpu_top(int argc, char **argv)
 
 	cli_options_parse(argc, argv, &syntax, &s.args);
 	s.style = choose_style(&s.args);
-	setvbuf(stdout, NULL, _IOFBF, 1 << 16); /* a picture is one write(2), else it flickers */
+	setvbuf(stdout, NULL, _IOFBF, 1 << 16); /* one write(2) for a view, else it flickers */
 	r = open_session(&s, &err);
 	if (r == 0)
 		r = run(&s, &err);

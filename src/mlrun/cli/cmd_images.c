@@ -45,7 +45,7 @@ static int add_store(struct table *t, struct store *st, struct mlr_error *err)
 	for (size_t i = 0; i < n; i++) {
 		auto_call(store_facts_done) struct store_facts f = STORE_FACTS_INIT;
 
-		/* An image whose facts cannot be read has no format; exec says why. */
+		/* An image with unreadable facts has no format; exec explains why. */
 		if (store_facts_get(st, v[i].manifest, &f, NULL) < 0)
 			f.formats = 0;
 		t->v[t->n++] = (struct row){ v[i], store_path(st), f.formats };
@@ -75,7 +75,7 @@ static int print_json(const struct table *t)
 	return cli_print_json(list);
 }
 
-/* The store is told where there is more than one. */
+/* With several stores the store is a column. */
 static int print_table(const struct table *t, int with_store)
 {
 	int wide = (int)strlen("NAME"), platform = (int)strlen("PLATFORM"),

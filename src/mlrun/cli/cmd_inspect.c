@@ -1,4 +1,4 @@
-/* mlrun inspect of an image in the store. */
+/* mlrun inspect for an image in the store. */
 #include "cli/cli.h"
 #include "cli/inspect.h"
 
@@ -35,7 +35,7 @@ static int find(const struct stores *all, const struct inspect_args *a, struct s
 	return r < 0 ? r : check_platform(ret, a, err);
 }
 
-/* Facts know what a start needs; the rest is in the configuration itself. */
+/* Facts contain what a start needs; the configuration has the rest. */
 static int load_config(struct store *st, struct picture *p, struct mlr_error *err)
 {
 	auto_free char *text = NULL;

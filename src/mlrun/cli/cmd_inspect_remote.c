@@ -1,4 +1,4 @@
-/* mlrun inspect of an image that is still in its registry, or in its files. */
+/* mlrun inspect for an image in a registry or in files. */
 #include "cli/cli.h"
 #include "cli/inspect.h"
 
@@ -37,7 +37,7 @@ static int print_raw(const struct inspect_args *a, const struct resolved *res)
 	return 0;
 }
 
-/* The sight's configuration and manifest go over to the picture. */
+/* Move configuration and manifest to the picture. */
 static void make_picture(struct pull_sight *s, struct picture *p)
 {
 	struct resolved *res = &s->res;

@@ -19,8 +19,8 @@
 #include <strings.h>
 #include <termios.h>
 
-#define SECRET_MAX 65536 /* bytes; tokens of some clouds reach a few KiB */
-#define LINE_MAX_  4096  /* bytes that a terminal gives at once (termios(3), canonical mode) */
+#define SECRET_MAX 65536 /* bytes; some clouds' tokens have a few KiB */
+#define LINE_MAX_  4096  /* bytes of a terminal's line (termios(3), canonical mode) */
 
 struct args {
 	struct cli_common common;
@@ -55,8 +55,8 @@ static const struct cli_syntax logout_syntax = {
 };
 
 /*
- * What the user calls the registry as the key for its credentials: "quay.io", "quay.io/org". An
- * image name's rules tell whether the first part is a registry.
+ * The registry's name as the key of its credentials: "quay.io", "quay.io/org". The rules of image
+ * names decide whether the first part is a registry.
  */
 static int parse_name(const char *text, struct oci_ref *ref, char **key, struct mlr_error *err)
 {
@@ -77,17 +77,17 @@ static int parse_name(const char *text, struct oci_ref *ref, char **key, struct 
 		mlr_fail(err, EINVAL, "'%s' is not a registry's name", text);
 		return mlr_hint(err, "HOST or HOST:PORT, such as quay.io; Docker Hub is docker.io");
 	}
-	ref->repository[0] = '\0'; /* a token for the registry as such is asked for */
+	ref->repository[0] = '\0'; /* request a token for the registry as such */
 	*key = take_ptr(&name);
 	return 0;
 }
 
-/* Of the answer, on the terminal. */
+/* Is the answer shown on the terminal? */
 enum echo { HIDDEN, SHOWN };
 
 static void wake(int sig)
 {
-	(void)sig; /* only to end read(2) */
+	(void)sig; /* only interrupts read(2) */
 }
 
 static int read_line(int tty, char **ret, struct mlr_error *err)
@@ -106,11 +106,11 @@ static int read_line(int tty, char **ret, struct mlr_error *err)
 }
 
 /*
- * Ask on the terminal, wherever stdin and stdout lead. The echo must come back whatever ends the
+ * Ask on the terminal, wherever stdin and stdout lead. The echo is restored whatever ends the
  * question.
  *
- * Returns 0 and the answer, without its newline, to free(); -ENXIO when there is no terminal;
- * -ECANCELED for end of file and for Control-C.
+ * Returns 0 and the answer, without its newline, to free(); -ENXIO without a terminal; -ECANCELED
+ * on end of file and Control-C.
  */
 static int ask(const char *prompt, enum echo echo, char **ret, struct mlr_error *err)
 {
@@ -126,8 +126,8 @@ static int ask(const char *prompt, enum echo echo, char **ret, struct mlr_error 
 	quiet.c_lflag &= ~(tcflag_t)ECHO;
 	for (size_t i = 0; i < ARRAY_LEN(signals); i++)
 		sigaction(signals[i], &woken, &was[i]);
-	/* Whoever sees the question may answer it: the echo is off by then, and nothing is
-	 * dropped. */
+	/* Switch the echo off before the question appears, and drop no input: the answer may come
+	 * at once. */
 	if (echo == HIDDEN)
 		tcsetattr(tty, TCSAFLUSH, &quiet);
 	file_write_all(tty, prompt, strlen(prompt));
@@ -141,7 +141,7 @@ static int ask(const char *prompt, enum echo echo, char **ret, struct mlr_error 
 	return r;
 }
 
-/* All of standard input but for the newline at its end. */
+/* Read all of standard input, without the final newline. */
 static int read_stdin(char **ret, struct mlr_error *err)
 {
 	char *text = xcalloc(1, SECRET_MAX + 1);
@@ -164,7 +164,7 @@ static int read_stdin(char **ret, struct mlr_error *err)
 		       : "what stands on standard input is not a password");
 }
 
-/* The user's name and password from wherever they shall come. */
+/* Get the user's name and password. */
 static int gather(
 	const struct args *a, const char *key, struct credential *c, struct mlr_error *err)
 {
@@ -191,7 +191,7 @@ static int gather(
 	return r;
 }
 
-/* A place that is gone with the session, and that no other node sees, must not surprise. */
+/* Warn of a place that ends with the session and that other nodes do not see. */
 static void tell_kept(const char *key, const char *user, const char *where)
 {
 	const char *runtime = getenv("XDG_RUNTIME_DIR");

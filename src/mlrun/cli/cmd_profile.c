@@ -1,4 +1,4 @@
-/* mlrun profile: records this machine, to be asked about where it is not. */
+/* mlrun profile: records this machine for checks elsewhere. */
 #include "cli/cli.h"
 #include "cli/common.h"
 #include "cli/options.h"
@@ -43,7 +43,7 @@ static const struct cli_syntax syntax = {
 
 /* --- libraries ------------------------------------------------------------ */
 
-/* Of MPI, of its launchers and of what it sends through, with any number behind. */
+/* Libraries of MPI, its launchers and transports, with any number after the stem. */
 static const char *const stems[] = { "libmpi.so", "libmpi_cray.so", "libmpich.so", "libpmix.so",
 	"libpmi.so", "libpmi2.so", "libfabric.so", "libucp.so", "libuct.so", "libibverbs.so",
 	"librdmacm.so", "libmlx5.so", "libpsm2.so", "libcxi.so", "libxpmem.so", "libnccl.so",
@@ -87,7 +87,7 @@ static void read_cache(const struct gpu_dir *d, struct libraries *l)
 	munmap(data, (size_t)st.st_size);
 }
 
-/* The version of the C library is the newest that it defines. */
+/* The version of the C library: the newest that it defines. */
 static json_t *glibc_of(const struct gpu_dir *d, const char *libc)
 {
 	auto_close int fd = libc ? gpu_dir_open_file(d, libc) : -1;
@@ -114,7 +114,7 @@ static void add_devices(const struct gpu_dir *d, const char *dir, const char *pr
 	}
 }
 
-/* Of InfiniBand, Slingshot, Omni-Path, and of shared memory between processes. */
+/* Devices of InfiniBand, Slingshot, Omni-Path, and of shared memory between processes. */
 static json_t *fabric_devices(const struct gpu_dir *d)
 {
 	static const char *const prefixes[] = { "cxi", "hfi1_", "knem", "xpmem" };

@@ -1,4 +1,4 @@
-/* mlrun ps: the containers that run on this node. */
+/* mlrun ps: lists the containers that run on this node. */
 #include "cli/cli.h"
 #include "cli/common.h"
 
@@ -12,7 +12,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#define COMMAND_WIDTH 60 /* of a table's last column */
+#define COMMAND_WIDTH 60 /* columns of the table's last column */
 
 static const char doc[] =
 	"List the caller's containers that run on this node; root sees everybody's.\v"

@@ -1,4 +1,4 @@
-/* mlrun pull, and mlrun import, which is a pull from a file. */
+/* mlrun pull, and mlrun import, a pull from a file. */
 #include "cli/cli.h"
 #include "cli/common.h"
 #include "cli/progress.h"
@@ -27,7 +27,7 @@
 struct args {
 	struct cli_common common;
 	struct strv images;
-	const char *file, *as; /* import's FILE and NAME; the latter may be NULL */
+	const char *file, *as; /* import's FILE and NAME, which may be NULL */
 	struct pull_options pull;
 	int json;
 	struct cli_registry registry;
@@ -91,7 +91,8 @@ static const struct cli_syntax pull_syntax = {
 	.missing = "an image is missing",
 };
 
-/* That is found out now rather than in a job; other nodes may be able to. */
+/* Warn now rather than in a job that squashfs images cannot be mounted here; other nodes may be
+ * able to. */
 static void tell_fuse(void)
 {
 #if HAVE_SQUASHFUSE
@@ -164,7 +165,7 @@ static int pull_one(struct store *st, const struct oci_name *name, const struct 
 	return a->json ? print_json(&result, mlr_now() - start) : 0;
 }
 
-/* A wrong name or platform must not be found out after an hour of pulling the others. */
+/* Check all names and platforms first, not after an hour of pulling the others. */
 static int check_args(const struct args *a, struct mlr_error *err)
 {
 	struct oci_platform p;
@@ -191,7 +192,7 @@ static int pull_text(struct store *st, const char *text, const struct args *a)
 	return pull_one(st, &name, a);
 }
 
-/* What pull needs to know of registries. */
+/* Load what pull needs to know about registries. */
 static int load_registry(struct args *a, struct mlr_error *err)
 {
 	int r = cli_registry_load(&a->registry, a->images.v[0], err);
@@ -233,7 +234,7 @@ static const struct cli_syntax import_syntax = {
 	.surplus = "a file and a name are expected, and no more",
 };
 
-/* FILE may have a prefix that says what it is; a registry's image is not imported. */
+/* Parse FILE, perhaps with a prefix for its format; images of registries are not imported. */
 static int parse_file(const char *text, struct oci_name *ret, struct mlr_error *err)
 {
 	static const char *const prefixes[] = { "oci:", "oci-archive:", "docker-archive:" };

@@ -41,7 +41,7 @@ static const struct cli_syntax syntax = {
 	.check = check,
 };
 
-/* An image from files goes by the name that it has in the store. */
+/* An image from files has a name in the store. */
 static int parse(struct store *st, const char *text, struct oci_ref *ret, struct mlr_error *err)
 {
 	auto_call(oci_name_done) struct oci_name name = OCI_NAME_INIT;

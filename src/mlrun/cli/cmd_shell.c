@@ -1,4 +1,4 @@
-/* mlrun shell: an interactive shell in an image. */
+/* mlrun shell: runs an interactive shell in an image. */
 #include "cli/cli.h"
 #include "cli/exec_options.h"
 
@@ -11,8 +11,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The image's name as a prompt can show it, to free(): its last part, without "latest", and without
- * what shells would take for more than text. */
+/* The image's name for a prompt, to free(): its last part, without "latest" and characters special
+ * to shells. */
 static char *short_name(const char *image)
 {
 	const char *slash = strrchr(image, '/'), *at = strchr(image, '@');
@@ -29,7 +29,8 @@ static char *short_name(const char *image)
 	return name;
 }
 
-/* Each shell spells the working directory its own way; the last is for any that knows POSIX. */
+/* Each shell has its own notation for the working directory; the last one suits every POSIX
+ * shell. */
 static char *prompt_for(const char *shell, const char *name)
 {
 	if (strcmp(shell, "bash") == 0)
@@ -39,8 +40,8 @@ static char *prompt_for(const char *shell, const char *name)
 	return xasprintf("[%s] ${PWD} $ ", name);
 }
 
-/* A prompt of the image's, of the configuration's or of -e stays. Debian's bash sets its own over
- * any, and shows debian_chroot in it. */
+/* Keep a prompt set by the image, the configuration or -e. Debian's bash overrides every prompt,
+ * but shows debian_chroot. */
 static void set_prompt(struct plan *p, const char *shell)
 {
 	auto_free char *name = short_name(p->image), *prompt = NULL;
@@ -54,7 +55,7 @@ static void set_prompt(struct plan *p, const char *shell)
 		plan_env_set(p, "debian_chroot", name, PLAN_FROM_DEFAULT);
 }
 
-/* The caller's own shell if the image has it, else bash, else sh. */
+/* Become the caller's own shell if the image has it, else bash, else sh. */
 static int become_shell(struct plan *p, struct mlr_error *err)
 {
 	const char *const shells[] = { p->argv.v[0], "bash", "sh" };
@@ -73,7 +74,7 @@ static int become_shell(struct plan *p, struct mlr_error *err)
 	return r;
 }
 
-/* The name of the shell that the caller uses outside; the image has one of that name or not. */
+/* The name of the caller's shell outside; the image may lack it. */
 static const char *callers_shell(void)
 {
 	const char *path = getenv("SHELL"), *slash = path ? strrchr(path, '/') : NULL;

@@ -34,13 +34,13 @@ static int tag(struct store *st, const struct args *a, struct mlr_error *err)
 	if (r == 0)
 		r = cli_parse_new_name(a->name, &name, err);
 	if (r == 0)
-		r = store_hold(st, err); /* before the look: nobody removes what was found */
+		r = store_hold(st, err); /* before the search: nobody removes what is found */
 	if (r == 0)
 		r = store_image_find_name(st, &image, &im, err);
 	if (r < 0)
 		return r;
 	if (!im.source)
-		im.source = take_ptr(&im.name); /* where it is to be had again */
+		im.source = take_ptr(&im.name); /* where to get it again */
 	free(im.name);
 	im.name = oci_ref_canonical(&name);
 	was = store_image_other(st, &im);

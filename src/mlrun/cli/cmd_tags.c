@@ -1,4 +1,4 @@
-/* mlrun tags. */
+/* mlrun tags: lists a repository's tags. */
 #include "cli/cli.h"
 #include "cli/common.h"
 #include "cli/options.h"
@@ -33,7 +33,7 @@ static const struct cli_syntax syntax = {
 	.surplus = "one name at a time",
 };
 
-/* As people count: 2.9 before 2.10. */
+/* Natural order: 2.9 before 2.10. */
 static int compare(const void *a, const void *b)
 {
 	return strverscmp(*(char *const *)a, *(char *const *)b);

@@ -49,7 +49,7 @@ static const struct command *find(const struct commands *c, const char *word)
 	return NULL;
 }
 
-/* "mlrun -v pull x" */
+/* Refuse an option before the command: "mlrun -v pull x". */
 static int refuse_option(const struct commands *c, char **argv)
 {
 	const struct command *row = NULL;

@@ -27,7 +27,7 @@ struct unit {
 	int64_t factor;
 };
 
-/* A number and a unit, "" among them if one may be left out. Returns -1 when it is neither. */
+/* Parse a number and a unit; the unit "" makes it optional. Returns -1 for anything else. */
 static int64_t parse_quantity(const char *s, const struct unit *units)
 {
 	char *end;
@@ -217,7 +217,7 @@ int cli_open_stores(const char *dir, struct stores *ret, struct mlr_error *err)
 	return r;
 }
 
-/* Documents are text, so the light hash of strings serves; one with a NUL in it is none of ours. */
+/* Documents are text, so reading strings suffices; one with a NUL is invalid. */
 int cli_stored_text(
 	struct store *st, const char *digest, char **ret, size_t *len, struct mlr_error *err)
 {

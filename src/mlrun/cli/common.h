@@ -1,6 +1,6 @@
 /*
- * What several commands share: the options that all take, and how sizes, times and stored documents
- * are shown. Links nothing heavy.
+ * Helps several commands: common options, the printing of sizes and times, stored documents. Links
+ * nothing heavy.
  */
 #ifndef MLR_CLI_COMMON_H
 #define MLR_CLI_COMMON_H
@@ -15,85 +15,82 @@
 #include <jansson.h>
 #include <stdint.h>
 
-/* What all commands take; their structs begin with it. */
+/* Options of all commands; the commands' structs begin with it. */
 struct cli_common {
 	const char *store; /* --store, or NULL */
-	int quiet;         /* -q, where a command has that */
+	int quiet;         /* -q, if the command has it */
 };
 
-/* The arguments of a command that lists something: --json, --store and --verbose, and nothing
- * else. */
+/* The arguments of a command that only lists: --json, --store and --verbose. */
 struct cli_listing {
 	struct cli_common common;
 	int json;
 };
 
-/* Parse them; doc as in struct argp. Ends the program when they are wrong. */
+/* Parse them; doc as in struct argp. Exits on wrong usage. */
 void cli_parse_listing(int argc, char **argv, const char *doc, struct cli_listing *ret);
 
-/* "500MB", "100G", "2TiB", "1000": bytes; k, M, G and T are powers of 1000, KiB and so on of 1024.
- * "90m", "12h", "30d", "8w", "30s": seconds. -1 for anything else. */
+/* Parse "500MB", "100G", "2TiB", "1000" into bytes: k, M, G and T are powers of 1000, KiB and so on
+ * of 1024; "90m", "12h", "30d", "8w", "30s" into seconds. Return -1 for anything else. */
 int64_t cli_parse_size(const char *s);
 int64_t cli_parse_age(const char *s);
 
 #define CLI_SIZE_SIZE 16
 #define CLI_TIME_SIZE 32
 
-/* "532 B", "63.3 MB", "1.2 GB" */
+/* Print "532 B", "63.3 MB", "1.2 GB". */
 void cli_size(uint64_t bytes, char out[CLI_SIZE_SIZE]);
-/* "2026-01-31T08:15:00Z" (RFC 3339) */
+/* Print "2026-01-31T08:15:00Z" (RFC 3339). */
 void cli_time_utc(int64_t seconds, char out[CLI_TIME_SIZE]);
-/* "2026-01-31 09:15" in the user's own time zone */
+/* Print "2026-01-31 09:15" in the user's time zone. */
 void cli_time_local(int64_t seconds, char out[CLI_TIME_SIZE]);
 
-/* Make a table's column as wide as a text, which may be NULL. */
+/* Widen a table's column to fit a text, which may be NULL. */
 void cli_widen(int *wide, const char *text);
 
-/* Print what an image or a server said, with control characters made harmless. */
+/* Print text of an image or a server, with control characters escaped. */
 void cli_print_safe(const char *text);
 
-/* ["layers", "squashfs"], of enum store_format's bits. */
+/* Make ["layers", "squashfs"] from bits of enum store_format. */
 json_t *cli_formats(unsigned formats);
 
-/* Print a value and a newline on stdout; steals it. Returns 0, or CLI_FAILED. */
+/* Print a value and a newline on stdout; steals the value. Returns 0 or CLI_FAILED. */
 int cli_print_json(json_t *value);
 
 /*
- * Write a value and a newline to a file, as file_put() does.
- *
- *   flags  of json_dumps()
+ * Write a value and a newline to a file, like file_put(). flags are json_dumps()'s.
  */
 int cli_write_json(const char *path, const json_t *value, size_t flags, struct mlr_error *err);
 
-/* -q: only errors from here on, also from the rooms below; --verbose and MLRUN_LOG=debug win. */
+/* Print only errors from now on, for -q; --verbose and MLRUN_LOG=debug win. */
 void cli_be_quiet(void);
 
-/* store_open() of a store that must be there, with the way out when it is not. */
+/* Open an existing store with store_open(); a failure has a hint. */
 int cli_open_store(const char *dir, struct store **ret, struct mlr_error *err);
 
-/* stores_open() likewise. */
+/* The same with stores_open(). */
 int cli_open_stores(const char *dir, struct stores *ret, struct mlr_error *err);
 
-/* A manifest, index or configuration in the store, its bytes checked, to free(). Returns as
- * below. */
+/* Read a manifest, index or configuration from the store and verify it; to free(). Returns like
+ * cli_stored_manifest(). */
 int cli_stored_text(
 	struct store *st, const char *digest, char **ret, size_t *len, struct mlr_error *err);
 
-/* Of a store that is not there: who never pulled has nothing, and that is no failure, where one
- * could be made. Returns 0, or -EACCES and the like. */
+/* A missing store means an empty list, not a failure, if it could be created. Returns 0, or -EACCES
+ * and the like. */
 int cli_store_may_come(struct mlr_error *err);
 
-/* A name that an image of the store is to be given, which is no digest. Returns 0 or -EINVAL. */
+/* Parse a new name for an image in the store, not a digest. Returns 0 or -EINVAL. */
 int cli_parse_new_name(const char *text, struct oci_ref *ret, struct mlr_error *err);
 
-/* Tell that a name stood for another image, was; NULL: it did not. */
+/* Report that a name had stood for another image, was; NULL: it had not. */
 void cli_tell_replaced(const char *name, const char *was);
 
-/* Refuse what would be looked for in a registry and is a file here, "x.sif". Returns 0 or
+/* Refuse a name that is a file here, "x.sif", and would be looked for in a registry. Returns 0 or
  * -EINVAL. */
 int cli_refuse_file(const char *image, struct mlr_error *err);
 
-/* The manifest of a stored image, its bytes checked. Returns 0, -ENOENT, -EBADMSG, -EPROTO. */
+/* Read the manifest of a stored image and verify it. Returns 0, -ENOENT, -EBADMSG, -EPROTO. */
 int cli_stored_manifest(
 	struct store *st, const char *digest, struct oci_document *ret, struct mlr_error *err);
 

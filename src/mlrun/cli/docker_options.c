@@ -1,6 +1,6 @@
 /*
- * From docker-run(1) of Docker 27 and podman-run(1) of podman 5, with the daily ones of
- * apptainer-exec(1) and ch-run(1). A site's users come with scripts full of these.
+ * Options of docker-run(1) of Docker 27 and podman-run(1) of podman 5, and the common ones of
+ * apptainer-exec(1) and ch-run(1). Users' scripts are full of them.
  */
 #include "cli/foreign.h"
 
@@ -23,8 +23,8 @@
 #define STREAMS   "the command has the caller's own standard streams and terminal"
 #define BIND      "-v SRC:DST mounts a directory"
 
-/* [[IP:]HOST:]PORT[/PROTOCOL]: a port stays the one that the command opens, on the addresses that
- * it opens. */
+/* Does [[IP:]HOST:]PORT[/PROTOCOL] change nothing? The command's port stays the one that it opens,
+ * on the addresses that it opens. */
 static int is_published(const char *value)
 {
 	const char *colon = strrchr(value, ':'), *host = value, *port = colon ? colon + 1 : value;
@@ -42,7 +42,7 @@ static int is_published(const char *value)
 	return len == 0 || (len == digits && strncmp(host, port, len) == 0);
 }
 
-/* The host's, whole. */
+/* Is the host's /dev/shm, which containers share, this large? */
 static int is_shared_memory_so_large(const char *value)
 {
 	struct statvfs s;
@@ -269,7 +269,7 @@ int docker_option_is_so(const struct docker_option *d, const char *value)
 	return strcmp(d->same, "*") == 0 || is_one_of(d->same, value);
 }
 
-/* A row's name may end with a "*". */
+/* Is this the option's name? A row's name may end with "*". */
 static int is_called(const struct docker_option *d, const char *name, size_t len)
 {
 	size_t n = strlen(d->name);
@@ -289,7 +289,7 @@ const struct docker_option *docker_option_named(const char *name, size_t len)
 
 const struct docker_option *docker_option_letter(char letter)
 {
-	/* docker-run(1)'s -h is no call for help. */
+	/* In docker-run(1) -h is not --help. */
 	static const struct docker_option hostname = { "hostname", 'h',
 		"-h alone is neither help nor a host name", "--help, or --hostname NAME" };
 

@@ -82,7 +82,7 @@ static void parse_mpi(void *args, char *arg, struct argp_state *state)
 		argp_error(state, "--mpi takes auto or none, not '%s'", arg);
 }
 
-/* docker-run(1)'s word: "all", "device=0,2", with quotes around it where a comma is in it. */
+/* Parse docker-run(1)'s --gpus: "all", "device=0,2", quoted if it contains a comma. */
 static void parse_gpus(void *args, char *arg, struct argp_state *state)
 {
 	char *s = arg + strspn(arg, "\"'");
@@ -133,12 +133,13 @@ static void parse_write(void *args, char *arg, struct argp_state *state)
 		argp_error(state, "--write=NAME: the name is empty");
 }
 
-/* The image ends our options: the rest is the contained command's. With --join there is none. */
+/* The image ends mlrun's options; the rest is the contained command's. With --join there is no
+ * image. */
 static void take_image(void *args, char *image, struct argp_state *state)
 {
 	struct exec_options *o = wishes(args);
 
-	/* Docker's "--pid host" in two words. */
+	/* Docker's "--pid host" as two words. */
 	if ((strcmp(image, "host") == 0 || strcmp(image, "private") == 0) &&
 		strcmp(state->argv[state->next - 2], "--pid") == 0) {
 		parse_pid(args, image, state);
@@ -163,7 +164,7 @@ static void check(void *args, struct argp_state *state)
 	x->exec.store = x->common.store;
 }
 
-/* An option that fills a field of struct exec_options. */
+/* The target of an option that fills a field of struct exec_options. */
 #define WISH(field) CLI_TO(struct cli_exec, exec.field)
 
 static const struct cli_option options[] = {
@@ -251,7 +252,7 @@ static const struct cli_option options[] = {
 		"tell every mount and variable with its origin; run nothing", 4,
 		CLI_TO_CALL(parse_explain) },
 	{ "quiet", 'q', NULL, OPTION_HIDDEN, NULL, 4, CLI_TO_CALL(cli_options_be_quiet) },
-	/* As Docker users type them; mlrun leaves nothing behind and hands its terminal on
+	/* Docker users type these; mlrun leaves nothing behind and passes on its terminal
 	 * anyway. */
 	{ "rm", 0, NULL, OPTION_HIDDEN, NULL, 4 },
 	{ "interactive", 'i', NULL, OPTION_HIDDEN, NULL, 4 },

@@ -1,4 +1,4 @@
-/* What the room doctor found, as JSON. */
+/* Turns doctor's findings into JSON. */
 #ifndef MLR_CLI_FINDINGS_H
 #define MLR_CLI_FINDINGS_H
 

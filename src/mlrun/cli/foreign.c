@@ -27,9 +27,9 @@
 	"a container that has ended leaves nothing; mlrun containers lists what exec --write keeps"
 #define JSON "--json prints all, for jq(1)"
 
-/* Words are separated by "|". */
+/* "|" separates words. */
 struct row {
-	const char *command; /* whose options they are; NULL: they are commands */
+	const char *command; /* the options' command; NULL: commands */
 	const char *words;
 	const char *hint;
 };

@@ -37,7 +37,8 @@ static json_t *read_json(int fd, size_t max)
 					: json_loadb(text, (size_t)n, JSON_REJECT_DUPLICATES, NULL);
 }
 
-/* The bundle's directory, of the state that a runtime gives its hooks (runtime.md, "State"). */
+/* Open the bundle's directory, from the state that a runtime gives its hooks (runtime.md,
+ * "State"). */
 static int open_bundle(struct mlr_error *err)
 {
 	json_auto_t *state = read_json(STDIN_FILENO, STATE_MAX);
@@ -52,7 +53,7 @@ static int open_bundle(struct mlr_error *err)
 	return fd < 0 ? mlr_fail_errno(err, "the bundle '%s'", bundle) : fd;
 }
 
-/* Links are made in a container's root, and nowhere else. */
+/* Refuse this machine's root: links are created only in a container's. */
 static int check_root(int root, const char *path, struct mlr_error *err)
 {
 	struct stat ours, theirs;
@@ -85,7 +86,7 @@ int hook_root_open(struct mlr_error *err)
 	return check_root(root, path, err) < 0 ? -err->code : take_fd(&root);
 }
 
-/* Do both lie in one mount? Older kernels (before 5.8) tell file systems alone. */
+/* Are both in one mount? Kernels before 5.8 only tell file systems apart. */
 static int same_mount(int a, int b)
 {
 	struct statx x, y;
@@ -98,7 +99,7 @@ static int same_mount(int a, int b)
 	return x.stx_dev_major == y.stx_dev_major && x.stx_dev_minor == y.stx_dev_minor;
 }
 
-/* A place in the root's own mount, or in the tmpfs that is /dev. */
+/* Refuse directories outside the root's own mount and the tmpfs on /dev. */
 static int check_place(int root, int dir, const char *path, struct mlr_error *err)
 {
 	struct statfs fs;
@@ -111,8 +112,7 @@ static int check_place(int root, int dir, const char *path, struct mlr_error *er
 		"'%s' leads to another file system than the container's root, as a volume's", path);
 }
 
-/* What a link that leads to nothing names, with the rest of the path, to free(); NULL: it is no
- * link. */
+/* The target of a dangling link, with the rest of the path, to free(); NULL: not a link. */
 static char *through_link(int root, const char *dir, const char *rest)
 {
 	auto_close int link = file_open_in_root(root, dir, O_PATH | O_NOFOLLOW, 0);
@@ -127,8 +127,7 @@ static char *through_link(int root, const char *dir, const char *rest)
 	return xasprintf("%.*s/%s%s", (int)(strrchr(dir, '/') - dir), dir, text, rest);
 }
 
-/* Look at the directories on a path, before one is made in them. What is missing lies in the last
- * one that is there. */
+/* Check the last existing directory on a path before creating missing ones in it. */
 static int check_way(int root, const char *path, int links, struct mlr_error *err)
 {
 	for (const char *slash = path; (slash = strchr(slash + 1, '/'));) {
@@ -165,8 +164,7 @@ int hook_root_is_mounted(int root, const char *path)
 	return dir >= 0 && file >= 0 && !same_mount(dir, file);
 }
 
-/* An image may have nodes of the machine's devices, and opening some of them does something: they
- * are looked at first. */
+/* An image may contain device nodes, and merely opening some has effects: check before opening. */
 int hook_root_open_file(void *ctx, const char *path)
 {
 	auto_close int seen = file_open_in_root(*(int *)ctx, path, O_PATH, 0), fd = -1;

@@ -118,7 +118,7 @@ static void print_line(const char *label, const char *value)
 	putchar('\n');
 }
 
-/* One word a line below each other, so that a word with spaces is seen to be one. */
+/* Print one word on each line, so that spaces in a word are visible. */
 static void print_list(const char *label, const struct strv *l)
 {
 	for (size_t i = 0; i < l->n; i++)

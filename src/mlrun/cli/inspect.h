@@ -1,6 +1,6 @@
 /*
- * What inspect shows of an image, and how, wherever the image is: mlrun looks into the store,
- * mlrun-pull at registries and files.
+ * Prints what inspect shows of an image: `mlrun` for images in the store, `mlrun-pull` for those in
+ * registries and files.
  */
 #ifndef MLR_CLI_INSPECT_H
 #define MLR_CLI_INSPECT_H
@@ -26,14 +26,14 @@ struct inspect_args {
 
 void inspect_args_done(struct inspect_args *a);
 
-/* Parses the command line or exits; returns 0, or -EINVAL with err set for a wrong platform. */
+/* Parse the command line, or exit. Returns 0, or -EINVAL for an invalid platform. */
 int inspect_parse(int argc, char **argv, struct inspect_args *ret, struct mlr_error *err);
 
-/* All that is known of one image. */
+/* All that is known about an image. */
 struct picture {
-	struct store_image image; /* pulled is 0 for one that is in no store */
+	struct store_image image; /* pulled is 0 if it is in no store */
 	char *store;              /* the store's path, or NULL */
-	unsigned formats;         /* that the store holds it in (store/facts.h) */
+	unsigned formats;         /* in the store (store/facts.h) */
 	struct oci_config config;
 	struct oci_document manifest;
 };
@@ -44,7 +44,7 @@ struct picture {
 	}
 
 void picture_done(struct picture *p);
-/* As text or as JSON. Returns the exit status. */
+/* Print as text or as JSON. Returns the exit status. */
 int picture_print(const struct picture *p, const struct inspect_args *a);
 
 #endif

@@ -1,5 +1,5 @@
-/* mlrun-pull's main: the commands that need the network's and the archives' libraries. Called by
- * mlrun with mlrun's own argv, "mlrun pull ARGS...". */
+/* mlrun-pull's main: runs the commands that need the network's and the archives' libraries. mlrun
+ * becomes it, with its own argv, "mlrun pull ARGS...". */
 #include "cli/cli.h"
 
 #include "base/cleanup.h"
@@ -26,7 +26,7 @@ static const struct {
 int main(int argc, char **argv)
 {
 	cli_init();
-	signal(SIGPIPE, SIG_IGN); /* a server or a reader that goes is an error with a sentence */
+	signal(SIGPIPE, SIG_IGN); /* a server or reader that goes away is an ordinary error */
 	signal(SIGXFSZ, SIG_IGN); /* and so is the limit on file sizes */
 	for (size_t i = 0; argc > 1 && i < ARRAY_LEN(commands); i++)
 		if (strcmp(argv[1], commands[i].name) == 0)

@@ -1,4 +1,4 @@
-/* mlrun's main: finds the command's row and calls it, or becomes the program that holds it. */
+/* mlrun's main: finds the command's row and calls it, or becomes the program that has it. */
 #include "cli/commands.h"
 
 #include "base/cleanup.h"

@@ -11,9 +11,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define KEYS 0x100 /* an option without a letter has this key and its row's number */
+#define KEYS 0x100 /* key of an option without a letter, plus its row's number */
 
-/* All rows of a command: its own and those that it shares. */
+/* All rows of a command: its own and the shared ones. */
 struct table {
 	struct cli_option *rows; /* targets are offsets in the command's struct */
 	struct argp_option *options;
@@ -24,7 +24,7 @@ struct parsing {
 	const struct cli_syntax *syntax;
 	const struct table *table;
 	void *args;
-	size_t operands; /* so many were met */
+	size_t operands; /* number of operands seen */
 };
 
 static void be_verbose(void *args, char *arg, struct argp_state *state)
@@ -89,7 +89,7 @@ static int key_of(const struct cli_option *o, size_t row)
 	return o->name && !(o->flags & OPTION_ALIAS) ? KEYS + (int)row : 0;
 }
 
-/* Add rows whose targets lie in a struct at this offset of the command's. */
+/* Add rows; their targets are in a struct at offset at of the command's. */
 static void table_add(struct table *t, const struct cli_option *o, size_t at)
 {
 	for (; o && (o->name || o->doc); o++) {
@@ -161,7 +161,7 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 	return ARGP_ERR_UNKNOWN;
 }
 
-/* An option that a command of the same name has elsewhere, and what is typed instead here. */
+/* Refuse an option that other programs' commands of this name have, with what to type instead. */
 static void refuse_foreign(int argc, char **argv)
 {
 	struct mlr_error err;
@@ -198,7 +198,7 @@ void cli_options_parse(int argc, char **argv, const struct cli_syntax *syntax, v
 	refuse_foreign(argc, argv);
 	if (argc == 2 && strcmp(argv[1], "-h") == 0)
 		argv[1] = help;
-	argv[0] = name; /* argp's messages begin with it */
+	argv[0] = name; /* for argp's messages */
 	argp_parse(&argp, argc, argv, syntax->in_order ? ARGP_IN_ORDER : 0, NULL, &p);
 	argv[0] = command;
 }

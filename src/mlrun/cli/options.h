@@ -1,6 +1,6 @@
 /*
- * A command's arguments as a table: a row of --help for each option, and the field of the command's
- * struct that takes its value. argp(3) does the reading.
+ * Reads a command's arguments by a table: a row of --help for each option, and the field of the
+ * command's struct that gets its value. argp(3) does the parsing.
  */
 #ifndef MLR_CLI_OPTIONS_H
 #define MLR_CLI_OPTIONS_H
@@ -16,18 +16,18 @@
 
 enum cli_target_kind { CLI_NOWHERE, CLI_SET, CLI_WORD, CLI_LIST, CLI_CALL };
 
-/* Where a value goes: to a field of the command's struct, or to a function. */
+/* Where a value goes: a field of the command's struct, or a function. */
 struct cli_target {
 	enum cli_target_kind kind;
-	int value; /* CLI_SET: what the field becomes */
+	int value; /* CLI_SET: the field's new value */
 	size_t at; /* the field's offset */
-	/* CLI_CALL: gets the command's struct, or the one that its row is of. A wrong value goes
-	 * to argp_error(). */
+	/* CLI_CALL: gets the command's struct, or the shared one that the row belongs to. Reports
+	 * an invalid value with argp_error(). */
 	void (*call)(void *args, char *arg, struct argp_state *state);
 };
 
-/* A field of a struct: an int is set to a value (1), a string is the last one given, a struct strv
- * is a list of all. */
+/* A field: an int is set to v (1), a string to the last value, a struct strv collects all
+ * values. */
 #define CLI_TO_VALUE(type, field, v)                                            \
 	{                                                                       \
 		.kind = _Generic(((type *)0)->field,                          \
@@ -43,25 +43,25 @@ struct cli_target {
 		.kind = CLI_CALL, .call = function \
 	}
 
-/* The members but the last are those of struct argp_option. A row without a name is a heading; an
- * alias has the target of the row before it. */
+/* The members are those of struct argp_option, and the target. A row without a name is a heading;
+ * an alias has the target of the row before it. */
 struct cli_option {
 	const char *name;
 	char letter;     /* or 0 */
-	const char *arg; /* NULL: it takes none */
+	const char *arg; /* NULL: no value */
 	int flags;       /* OPTION_HIDDEN and the like */
 	const char *doc;
 	int group;
 	struct cli_target to;
 };
 
-/* The row of --json, which sets the int of that name. */
+/* The row of --json, which sets the int json. */
 #define CLI_OPTION_JSON(type)                                                                     \
 	{                                                                                         \
 		"json", 0, 0, 0, "print JSON; the man page lists its keys", 0, CLI_TO(type, json) \
 	}
 
-/* The row of -q, in this group of --help. */
+/* The row of -q, in a group of --help. */
 #define CLI_OPTION_QUIET(group)                                      \
 	{                                                            \
 		"quiet", 'q', 0, 0, "say nothing but errors", group, \
@@ -69,37 +69,36 @@ struct cli_option {
 	}
 void cli_options_be_quiet(void *args, char *arg, struct argp_state *state);
 
-/* What a command takes. Its struct begins with a struct cli_common, unless no_store is set. */
+/* A command's arguments. Its struct begins with a struct cli_common, unless no_store is set. */
 struct cli_syntax {
-	const struct cli_option *options; /* the last is zeroed; NULL: only those that all share */
+	const struct cli_option *options; /* the last is zeroed; NULL: only the common ones */
 	const char *args_doc, *doc;       /* argp's */
-	size_t registry;                  /* offset of a struct cli_registry; 0: it has none */
-	int no_store;                     /* it takes no --store, nor --verbose */
-	int in_order;                     /* options end at the first argument that is none */
+	size_t registry;                  /* offset of a struct cli_registry; 0: none */
+	int no_store;                     /* takes no --store and --verbose */
+	int in_order;                     /* options end at the first operand */
 
-	/* What is not an option, in this order; a first one that is a list or a function takes
-	 * all. */
+	/* The operands in order; a first one that is a list or a function takes all. */
 	struct cli_target operands[2];
-	size_t needed;       /* so many must be there, or: */
+	size_t needed;       /* so many are required */
 	const char *missing; /* message */
-	const char *surplus; /* message for one too many; NULL: argp's */
+	const char *surplus; /* message for a surplus operand; NULL: argp's */
 
-	/* The end of a command line: options that contradict each other. NULL: nothing to do. */
+	/* Called at the end: options that contradict each other. May be NULL. */
 	void (*check)(void *args, struct argp_state *state);
 
-	/* A look at the command line and its options before it is read; NULL: none. */
+	/* Called with the command line and its options before parsing. May be NULL. */
 	void (*look)(int *argc, char **argv, const struct argp_option *options);
 };
 
-/* Fill a command's struct from its command line, or end the program with a message. */
+/* Fill a command's struct from its command line, or exit with a message. */
 void cli_options_parse(int argc, char **argv, const struct cli_syntax *syntax, void *args);
 
 /* A whole number from min to max, or -1. */
 long cli_options_number(const char *text, long min, long max);
 
-/* What commands that ask a registry share: --tls-verify, --authfile, and mlrun.conf. */
+/* What commands that use a registry share: --tls-verify, --authfile, and mlrun.conf. */
 struct cli_registry {
-	int tls_verify, bare_tls_verify; /* the latter: it stood without =BOOL */
+	int tls_verify, bare_tls_verify; /* the latter: given without =BOOL */
 	const char *authfile;
 	struct config config;
 };
@@ -110,10 +109,10 @@ struct cli_registry {
 	}
 
 /*
- * After the parsing: look for "--tls-verify false", which would ask for something named "false",
- * and read mlrun.conf.
+ * After parsing: refuse "--tls-verify false", which would take "false" for a name, and read
+ * mlrun.conf.
  *
- *   first  the first argument that is no option, or NULL
+ *   first  the first operand, or NULL
  *
  * Returns 0, -EINVAL, or config_load()'s errors.
  */

@@ -18,11 +18,11 @@
 #define CLEAR_LINE  "\r\033[K"
 #define UP_ONE_LINE "\033[A"
 
-/* What was last known of a layer. */
+/* The last known state of a layer. */
 struct seen {
 	enum pull_state state;
 	double started; /* seconds */
-	double asked;   /* when received was last looked at */
+	double asked;   /* when received was last read */
 	uint64_t received;
 	double rate; /* bytes a second, smoothed */
 };
@@ -32,9 +32,9 @@ struct progress {
 	const struct pull_layer *layers;
 	struct seen *seen;
 	size_t n;
-	pthread_mutex_t lock; /* notices come from any thread */
-	int drawn;            /* lines on the terminal that the next drawing replaces */
-	char out[16384];      /* what the next flush() writes at once, else a drawing flickers */
+	pthread_mutex_t lock; /* any thread sends notices */
+	int drawn;            /* lines on the terminal to overwrite */
+	char out[16384];      /* for one write(2), else a drawing flickers */
 	size_t len;
 };
 
@@ -42,7 +42,7 @@ static void flush(struct progress *p)
 {
 	ssize_t w = write(STDERR_FILENO, p->out, p->len);
 
-	(void)w; /* a closed stderr is nobody's failure */
+	(void)w; /* a closed stderr is not an error */
 	p->len = 0;
 }
 
@@ -88,7 +88,7 @@ static void begin(void *ctx, const char *name, const struct pull_layer *layers, 
 		mlr_info("pulling '%s': %zu layer%s, %s", name, n, n == 1 ? "" : "s", size);
 }
 
-/* A line that stays, for a layer that has just ended. */
+/* Print a permanent line for a finished layer. */
 static void tell_end(struct progress *p, size_t i)
 {
 	const char *digest = oci_digest_hex(p->layers[i].digest);

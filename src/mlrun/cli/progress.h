@@ -1,6 +1,6 @@
 /*
- * What a pull shows while it runs, all on stderr: on a terminal lines that are redrawn, one a layer
- * under way; elsewhere a plain line a layer as it ends, because logs are read later; or nothing.
+ * Shows on stderr what a pull does: on a terminal one redrawn line for each layer under way;
+ * elsewhere one plain line for each layer that ends, because logs are read later; or nothing.
  */
 #ifndef MLR_CLI_PROGRESS_H
 #define MLR_CLI_PROGRESS_H
@@ -12,10 +12,10 @@ enum progress_style { PROGRESS_NONE, PROGRESS_LINES, PROGRESS_TERMINAL };
 struct progress;
 
 struct progress *progress_new(enum progress_style style);
-/* Takes away what was redrawn; what was said stays. */
+/* Erases the redrawn lines; other lines stay. */
 void progress_free(struct progress *p);
 
-/* What pull_image() is to call; valid as long as p. */
+/* Callbacks for pull_image(), valid as long as p. */
 struct pull_watch progress_watch(struct progress *p);
 
 #endif

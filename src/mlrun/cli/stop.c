@@ -5,7 +5,7 @@
 #include <signal.h>
 #include <unistd.h>
 
-/* Removing half a tree takes a moment; who waits for another process's layer must not wait on. */
+/* Time to remove half a tree; a process waiting for another one's layer must not wait longer. */
 #define CLEANUP_SECONDS 10
 
 int cli_stop_signal;
@@ -22,7 +22,6 @@ static void ask_to_stop(int sig)
 	alarm(CLEANUP_SECONDS);
 }
 
-/* The first signal ends the pull in an orderly way; a second one kills as it always does. */
 void cli_stop_catch(void)
 {
 	static const int ends[] = { SIGINT, SIGTERM, SIGHUP };

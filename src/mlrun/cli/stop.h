@@ -1,14 +1,14 @@
 /*
- * Being stopped: SIGINT, SIGTERM and SIGHUP end what runs in an orderly way, a second one kills as
- * it always does.
+ * Ends work in an orderly way on SIGINT, SIGTERM and SIGHUP; a second signal kills.
  */
 #ifndef MLR_CLI_STOP_H
 #define MLR_CLI_STOP_H
 
-/* The signal that asked for an end, else 0; read atomically by those who work. */
+/* The signal received, else 0; working threads read it atomically. */
 extern int cli_stop_signal;
 
-/* From here on. What the caller ignores (nohup, a background job of a script) stays ignored. */
+/* Catch the signals from now on. Those that the caller ignores (nohup, a script's background job)
+ * stay ignored. */
 void cli_stop_catch(void);
 
 #endif

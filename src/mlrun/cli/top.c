@@ -12,7 +12,7 @@
 #include <sys/stat.h>
 #include <time.h>
 
-#define COMMAND_MAX 512 /* bytes of a command line that are shown at most */
+#define COMMAND_MAX 512 /* bytes of a command line shown */
 
 static const struct gpu_sample *find_sample(const struct gpu_sample *v, int n, const char *bus_id)
 {
@@ -22,7 +22,7 @@ static const struct gpu_sample *find_sample(const struct gpu_sample *v, int n, c
 	return NULL;
 }
 
-/* Names are asked once: a program of ours is started for those that are not in /etc/passwd. */
+/* Cache the names: those not in /etc/passwd need a helper program. */
 static char *user_name(uid_t uid)
 {
 	static struct {
@@ -43,7 +43,8 @@ static char *user_name(uid_t uid)
 	return xstrdup(known[n++].name);
 }
 
-/* Arguments end with a NUL each; a process without them, as the kernel's, has its name alone. */
+/* Read a process's arguments, each ending with a NUL; without any, as for the kernel's, its
+ * name. */
 static char *command_of(int dir)
 {
 	char text[COMMAND_MAX];

@@ -15,13 +15,13 @@
 #include <time.h>
 #include <unistd.h>
 
-#define LOCK_MS 3000 /* that others are waited for */
+#define LOCK_MS 3000 /* longest wait for other processes */
 
 const char top_log_header[] =
 	"time,host,gpu,uuid,gpu_busy_percent,gpu_memory_used_bytes,gpu_memory_total_bytes,power_watts,"
 	"temperature_celsius,cpu_busy_percent,memory_used_bytes\n";
 
-/* What is not told is an empty field. */
+/* An unknown value is an empty field. */
 static void put_number(FILE *out, int64_t v)
 {
 	if (v >= 0)
@@ -72,8 +72,8 @@ char *top_log_lines(const struct top *t)
 }
 
 /*
- * Where there are no locks, or somebody keeps one that was stopped or hangs, O_APPEND is what keeps
- * lines whole, on one node. It is not waited for in fcntl(2), as signals are blocked meanwhile.
+ * Without locks, or if a stopped or hanging process holds the lock, O_APPEND keeps lines whole on
+ * one node. Do not wait in fcntl(2), because signals are blocked meanwhile.
  */
 static void lock(int fd, short type)
 {
@@ -90,7 +90,7 @@ static void lock(int fd, short type)
 	}
 }
 
-/* One write(2) for all, so that nobody who is killed leaves half a line. */
+/* One write(2), so that a killed process leaves no partial line. */
 static int append(int fd, const char *path, const char *text, struct mlr_error *err)
 {
 	int r = file_write_all(fd, text, strlen(text));
@@ -117,8 +117,8 @@ static int no_log(const char *path, struct mlr_error *err)
 		err, "samples are appended to a log alone: give a file that is not there yet");
 }
 
-/* A header, or what lacks of one, or the end of a line that somebody was killed in (a full disk
- * cuts lines). One that may not be read is left as it is. */
+/* Write a header or its missing part, or end a line that a killed process or a full disk truncated.
+ * A file that may not be read stays as it is. */
 static int begin(int fd, const char *path, struct mlr_error *err)
 {
 	const size_t whole = strlen(top_log_header);
@@ -151,7 +151,7 @@ int top_log_open(const char *path, struct mlr_error *err)
 	if (r < 0)
 		return r;
 	fd = open(path, O_RDWR | O_APPEND | O_CREAT | O_CLOEXEC | O_NOCTTY, 0666);
-	if (fd < 0 && errno == EACCES) /* one that may be written to and not read */
+	if (fd < 0 && errno == EACCES) /* writable but not readable */
 		fd = open(path, O_WRONLY | O_APPEND | O_CLOEXEC | O_NOCTTY);
 	if (fd < 0)
 		return mlr_fail_errno(err, "open '%s'", path);

@@ -14,7 +14,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#define TEXT_MAX (4u << 20) /* bytes of /proc/stat: interrupts of a large machine are in it */
+#define TEXT_MAX (4u << 20) /* bytes of /proc/stat, which lists a large machine's interrupts */
 
 struct ticks {
 	uint64_t busy, all;
@@ -24,9 +24,9 @@ struct top_node_watch {
 	char *root;
 	struct ticks sum;
 	size_t n_cores;
-	char *cpu_dir, *memory_dir; /* of the job's group, below root; NULL */
+	char *cpu_dir, *memory_dir; /* the job's group, below root; NULL */
 	char *job;
-	int64_t job_ns, when_ns; /* the job's processor time, and when that was read */
+	int64_t job_ns, when_ns; /* the job's processor time, and when it was read */
 };
 
 static char *read_text(const struct top_node_watch *w, const char *dir, const char *name)
@@ -52,8 +52,8 @@ static char *next_line(char **text)
 
 /* --- processors ------------------------------------------------------------ */
 
-/* "cpu0 user nice system idle iowait irq softirq steal guest ..." (proc_stat(5)): guest is in
- * user. */
+/* Read "cpu0 user nice system idle iowait irq softirq steal guest ..." (proc_stat(5)); guest is
+ * part of user. */
 static int read_ticks(const char *line, struct ticks *ret)
 {
 	struct ticks t = { 0, 0 };
@@ -73,7 +73,7 @@ static int read_ticks(const char *line, struct ticks *ret)
 	return 0;
 }
 
-/* iowait may count backwards. -1: no time has gone by. */
+/* The busy percentage; -1 if no time has passed. iowait may decrease. */
 static int percent(const struct ticks *before, const struct ticks *now)
 {
 	uint64_t all = now->all - before->all, busy = now->busy - before->busy;
@@ -85,7 +85,7 @@ static int percent(const struct ticks *before, const struct ticks *now)
 					: (int)((busy * 100 + all / 2) / all);
 }
 
-/* Returns the percentage of all. */
+/* Returns the busy percentage of all processors. */
 static int read_processors(struct top_node_watch *w)
 {
 	auto_free char *text = read_text(w, "/proc", "stat");
@@ -104,7 +104,7 @@ static int read_processors(struct top_node_watch *w)
 
 /* --- memory ------------------------------------------------------------------ */
 
-/* "MemTotal:       16384 kB"; -1: it is not there. */
+/* Find "MemTotal:       16384 kB"; -1: missing. */
 static int64_t kilobytes(const char *text, const char *key)
 {
 	const char *s = text ? strstr(text, key) : NULL;
@@ -131,7 +131,7 @@ static double read_load(const struct top_node_watch *w)
 
 /* --- the job's control group, cgroups(7) ----------------------------------------- */
 
-/* Does a list of controllers, "cpu,cpuacct", have this one? */
+/* Does a list of controllers, "cpu,cpuacct", contain this one? */
 static int has_word(const char *list, const char *word)
 {
 	size_t len = strlen(word);
@@ -142,7 +142,7 @@ static int has_word(const char *list, const char *word)
 	return 0;
 }
 
-/* Of "/slurm/uid_1000/job_1234/step_0" what is above the step, and the job's name. */
+/* Cut "/slurm/uid_1000/job_1234/step_0" above the step, and get the job's name. */
 static char *job_part(const char *path, int is_job, char **name)
 {
 	const char *s = strstr(path, "/job_");
@@ -166,8 +166,8 @@ static void take_group(char **field, const char *mount, const char *group)
 	*field = xasprintf("/sys/fs/cgroup%s%s", mount, group);
 }
 
-/* A line "4:memory:/slurm/…" or "0::/system.slice/…"; the first version's hierarchies have names of
- * their own. */
+/* Read a line "4:memory:/slurm/…" or "0::/system.slice/…"; cgroup v1 has a named hierarchy for each
+ * controller. */
 static void read_group(struct top_node_watch *w, char *line, int is_job)
 {
 	char *controllers = strchr(line, ':'),
@@ -202,8 +202,7 @@ static void find_group(struct top_node_watch *w, int is_job)
 		read_group(w, line, is_job);
 }
 
-/* A number in a file of a group; "max" and what stands for it in the first version are no limit:
- * -1. */
+/* Read a number from a group's file; "max" and its equivalent in cgroup v1 mean no limit: -1. */
 static int64_t group_number(const struct top_node_watch *w, const char *dir, const char *name)
 {
 	auto_free char *text = dir ? read_text(w, dir, name) : NULL;
@@ -215,7 +214,7 @@ static int64_t group_number(const struct top_node_watch *w, const char *dir, con
 		: -1;
 }
 
-/* The processor time of the group since it was made, nanoseconds. */
+/* The group's total processor time in nanoseconds. */
 static int64_t group_time(const struct top_node_watch *w)
 {
 	auto_free char *text = w->cpu_dir ? read_text(w, w->cpu_dir, "cpu.stat") : NULL;

@@ -11,7 +11,7 @@
 #include <string.h>
 #include <unistd.h>
 
-/* A job that has a part of a GPU calls it by an uuid that only NVIDIA's library knows. */
+/* A job names its part of a GPU by a UUID that only NVIDIA's library knows. */
 static void learn_parts(struct gpu_machine *m)
 {
 	const char *devices = getenv("CUDA_VISIBLE_DEVICES");
@@ -61,7 +61,7 @@ static char *driver_text(const struct gpu_machine *m)
 		gpu_version_is_known(&m->cuda) ? gpu_version_print(&m->cuda, cuda) : "");
 }
 
-/* Why GPUs tell nothing, as a line of the view. */
+/* Explain missing samples in a line of the view. */
 static void set_note(struct top_source *s, const struct mlr_error *err)
 {
 	char *hint;
@@ -119,14 +119,14 @@ void top_source_close(struct top_source *s)
 	gpu_machine_done(&s->machine);
 }
 
-/* Windows' GPUs are in no file: the library's first word shows which there are. */
+/* No file lists Windows' GPUs: the library's first answer shows them. */
 static void add_windows_gpus(struct top_source *s, const struct top_samples *l)
 {
 	struct gpu_machine *m = &s->machine;
 
 	if (m->driver != GPU_DRIVER_WSL || m->n_gpus > 0)
 		return;
-	top_empty(&s->top); /* what is in it lies where the machine's GPUs have lain */
+	top_empty(&s->top); /* its pointers lead into the old array of GPUs */
 	for (int i = 0; i < l->n; i++) {
 		struct gpu *g = gpu_machine_add_gpu(m);
 

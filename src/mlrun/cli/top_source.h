@@ -1,6 +1,6 @@
 /*
- * Where the pictures of mlrun gpu top come from: the machine's GPUs, those that are shown, NVIDIA's
- * library and AMD's files, the processors.
+ * Collects the data of `mlrun gpu top`: the machine's GPUs, the selected ones, the samples of
+ * NVIDIA's library and AMD's files, the processors.
  */
 #ifndef MLR_CLI_TOP_SOURCE_H
 #define MLR_CLI_TOP_SOURCE_H
@@ -19,12 +19,12 @@ struct top_source {
 	struct gpu_machine machine;
 	struct gpu_dir dir;
 	int is_job;
-	char *is_shown;             /* of each of the machine's GPUs */
-	struct gpu_watch watch;     /* from is -1 where NVIDIA's library tells nothing */
-	struct top_samples arrived; /* from it, and not in a picture yet */
-	struct top_samples shown;   /* of the picture in top */
+	char *is_shown;             /* for each of the machine's GPUs */
+	struct gpu_watch watch;     /* from is -1 without NVIDIA's library */
+	struct top_samples arrived; /* received, not yet in top */
+	struct top_samples shown;   /* those in top */
 	struct top_node_watch *node;
-	struct top top; /* the latest picture; its note tells why GPUs tell nothing */
+	struct top top; /* the latest state; its note explains missing samples */
 };
 
 #define TOP_SOURCE_INIT                                                                   \
@@ -33,19 +33,18 @@ struct top_source {
 	}
 
 /*
- * Begin to look, at the job's GPUs or at all.
+ * Start sampling the job's GPUs, or all.
  *
- * Returns 0, also where GPUs tell nothing, or as the machine or the job cannot be read; the source
- * is to be closed either way.
+ * Returns 0, also without samples; an -errno when the machine or the job cannot be read. Close the
+ * source either way.
  */
 int top_source_open(struct top_source *s, int all, unsigned interval_ms, struct mlr_error *err);
 void top_source_close(struct top_source *s);
 
-/* There is something to read from the library. Returns 0, or -errno when it tells nothing any more:
- * the picture has a new note. */
+/* Read what the library sent. Returns 0, or -errno when it has stopped: the note changes. */
 int top_source_hear(struct top_source *s);
 
-/* A picture of now, as far as it is known, into top. */
+/* Put the current state into top. */
 void top_source_next(struct top_source *s);
 
 #endif

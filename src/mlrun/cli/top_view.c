@@ -11,17 +11,17 @@
 #include <time.h>
 
 #define BAR    10 /* characters between the brackets */
-#define NARROW 40 /* columns that there are at least */
-#define FIXED  66 /* columns of a GPU's line beside its model */
-#define CLOCK  10 /* and of its clock, where there is room */
+#define NARROW 40 /* fewest columns */
+#define FIXED  66 /* columns of a GPU's line besides its model */
+#define CLOCK  10 /* and of its clock, if there is room */
 
 struct page {
 	FILE *out;
-	int width, left; /* lines that may still come */
+	int width, left; /* left: lines still available */
 };
 
-/* A line, control characters made harmless and cut where the terminal ends; a UTF-8 character is a
- * column. */
+/* Print a line, with control characters escaped, truncated at the terminal's width; a UTF-8
+ * character takes one column. */
 static void put(struct page *p, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 static void put(struct page *p, const char *fmt, ...)
 {
@@ -47,7 +47,7 @@ static void put(struct page *p, const char *fmt, ...)
 	putc('\n', p->out);
 }
 
-/* A sentence on as many lines as it takes, broken at blanks. */
+/* Print a sentence, wrapped at blanks. */
 static void put_sentence(struct page *p, const char *text)
 {
 	while (*text) {

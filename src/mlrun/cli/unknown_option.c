@@ -17,18 +17,18 @@ static const struct argp_option argps_own[] = { { "help", '?' }, { "usage", 0 },
 
 #define N_TABLES 2
 
-/* The tables to look in, each ending as argp's do. */
+/* The tables to search, each ending like argp's. */
 struct known {
 	const struct argp_option *tables[N_TABLES];
 };
 
-/* The way through a command line. */
+/* The state of the walk through a command line. */
 struct walk {
 	struct known known;
 	const char *command;
-	int rm; /* --rm was met */
+	int rm; /* --rm was given */
 	const struct docker_option
-		*with_rm; /* one that asks for what is so only beside that, or NULL */
+		*with_rm; /* an option that changes nothing only with --rm; NULL */
 };
 
 static int is_end(const struct argp_option *o)
@@ -36,7 +36,7 @@ static int is_end(const struct argp_option *o)
 	return !o->name && !o->key && !o->doc && !o->group;
 }
 
-/* An alias has the argument of what stands before it. */
+/* The row that an alias belongs to, which has its argument. */
 static const struct argp_option *origin(const struct argp_option *o)
 {
 	while (o->flags & OPTION_ALIAS)
@@ -44,8 +44,8 @@ static const struct argp_option *origin(const struct argp_option *o)
 	return o;
 }
 
-/* As getopt_long(3) finds it: the name itself or the only one that begins so; several that mean the
- * same are one. *several is set when there is a choice, which getopt_long then tells. */
+/* Find an option like getopt_long(3): by its exact name or a unique prefix; several of one meaning
+ * count as one. *several is set if the prefix is ambiguous, which getopt_long then reports. */
 static const struct argp_option *find_name(
 	const struct known *k, const char *name, size_t len, int *several)
 {
@@ -73,7 +73,7 @@ static const struct argp_option *find_letter(const struct known *k, char letter)
 	return NULL;
 }
 
-/* The name that is spelled most like this one, or NULL when none is near. */
+/* The name with the most similar spelling, or NULL if none is similar. */
 static const char *nearest(const struct known *k, const char *name, size_t len)
 {
 	struct spelling s = spelling_of(name, len);
@@ -107,7 +107,7 @@ static void refuse_docker(const char *command, const struct docker_option *d, co
 	refuse(command, &err);
 }
 
-/* Docker's "--init=true" is "--init"; argp takes no value there. */
+/* Docker's "--init=true" means "--init"; argp accepts no value there. */
 static void check_switch(const char *command, const char *text, char *value)
 {
 	int truth = config_truth(value + 1);
@@ -122,8 +122,7 @@ static void check_switch(const char *command, const char *text, char *value)
 	refuse(command, &err);
 }
 
-/* Is this word one of those that the option's value, which may be left out, can be:
- * "private|host"? */
+/* Is word a valid value of an option whose value is optional: "private|host"? */
 static int is_its_word(const struct argp_option *o, const char *word)
 {
 	size_t len = word ? strlen(word) : 0;
@@ -132,10 +131,10 @@ static int is_its_word(const struct argp_option *o, const char *word)
 	return at && (at == o->arg || at[-1] == '|') && (at[len] == '|' || !at[len]);
 }
 
-/* An option, and the argument after it if that is its value. */
+/* An option, and the next argument if that is its value. */
 struct step {
-	int n;    /* how many arguments that is */
-	int kept; /* how many of them argp is to see: none of what is so already */
+	int n;    /* number of arguments */
+	int kept; /* how many of them argp gets; 0 if it changes nothing */
 };
 
 static struct step check_long(struct walk *w, char **at)
@@ -206,7 +205,7 @@ static struct step check_letters(struct walk *w, char **at)
 
 			if (!docker_option_is_so(d, letter[1] ? letter + 1 : next ? at[1] : NULL))
 				refuse_docker(w->command, d, text);
-			*letter = '\0'; /* of "-itp PORT" the letters before stay */
+			*letter = '\0'; /* of "-itp PORT" the letters before p stay */
 			return (struct step){ 1 + next, (*at)[1] != '\0' };
 		}
 		if (!docker_option_is_so(d, NULL))
