@@ -1,17 +1,6 @@
-#include "base/cleanup.h"
-#include "base/memory.h"
+#include "unit.h"
 #include "cdi/spec.h"
 #include "cdi/read.h"
-
-#include <errno.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
 
 static json_t *yaml(const char *text)
 {

@@ -1,20 +1,9 @@
 /* Judging an image against a machine, both made up. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
-
-#include "base/cleanup.h"
-#include "base/memory.h"
+#include "unit.h"
 #include "elf_file.h"
 #include "gpu/check/check.h"
 #include "gpu/nvidia/driver.h"
 #include "image_dir.h"
-
-#include <errno.h>
-#include <stdio.h>
-#include <string.h>
 
 /* An image and a machine in a few words; NULL: not known. */
 struct pair {

@@ -1,17 +1,6 @@
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
-
-#include "base/cleanup.h"
-#include "base/memory.h"
+#include "unit.h"
 #include "gpu/choice/choice.h"
 #include "gpu/choice/name.h"
-
-#include <errno.h>
-#include <stdio.h>
-#include <string.h>
 
 /* GPU number i of a made-up machine, at bus 0000:<i+1>b:00.0. */
 static struct gpu *add(struct gpu_machine *m, enum gpu_vendor vendor, unsigned minor)

@@ -1,20 +1,8 @@
 /* CUDA's forward compatibility, decided of libraries that are made here. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
-
-#include "base/cleanup.h"
-#include "base/memory.h"
+#include "unit.h"
 #include "elf_file.h"
 #include "gpu/inject/compat.h"
 #include "image_dir.h"
-
-#include <stdio.h>
-#include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #define DIR_IN_IMAGE "/usr/local/cuda/compat"
 

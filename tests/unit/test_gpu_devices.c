@@ -1,24 +1,9 @@
 /* GPUs and their nodes, in trees made here. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
-
+#include "unit.h"
 #include "made_machine.h"
-
-#include "base/cleanup.h"
-#include "base/memory.h"
 #include "gpu/amd/amd.h"
 #include "gpu/nvidia/devices.h"
 #include "gpu/node.h"
-
-#include <errno.h>
-#include <fcntl.h>
-#include <stdio.h>
-#include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 static struct gpu_machine m = GPU_MACHINE_INIT;
 

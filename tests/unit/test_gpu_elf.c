@@ -1,24 +1,11 @@
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
-
-#include "base/cleanup.h"
-#include "base/file.h"
-#include "base/memory.h"
+#include "unit.h"
 #include "elf_file.h"
 #include "gpu/elf.h"
 
 #include <elf.h>
-#include <errno.h>
-#include <fcntl.h>
 #include <gnu/libc-version.h>
 #include <link.h>
-#include <stdio.h>
-#include <string.h>
 #include <sys/resource.h>
-#include <unistd.h>
 
 static char dir[] = "/tmp/mlr-test-elf.XXXXXX";
 static char path[sizeof(dir) + 16];

@@ -1,31 +1,15 @@
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
-
+#include "unit.h"
 #include "elf_file.h"
 #include "made_machine.h"
-
-#include "base/cleanup.h"
-#include "base/file.h"
-#include "base/memory.h"
 #include "gpu/nvidia/files.h"
 #include "gpu/inject/ldcache.h"
 #include "gpu/nvidia/table.h"
 
 #include <elf.h>
-#include <errno.h>
-#include <fcntl.h>
 #include <limits.h>
 #include <sched.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/mount.h>
-#include <sys/stat.h>
 #include <sys/wait.h>
-#include <unistd.h>
 
 #if defined(__aarch64__)
 #define TRIPLET "aarch64-linux-gnu"

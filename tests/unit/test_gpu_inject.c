@@ -1,21 +1,8 @@
 /* What comes into a plan of a machine, a wish and a choice that are made up here. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
-
-#include "base/cleanup.h"
-#include "base/memory.h"
+#include "unit.h"
 #include "gpu/inject/inject.h"
 #include "gpu/inject/injection.h"
 #include "image_dir.h"
-
-#include <errno.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
 
 #define V "550.54.15"
 

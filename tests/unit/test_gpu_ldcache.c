@@ -1,21 +1,5 @@
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
-
-#include "base/cleanup.h"
-#include "base/file.h"
-#include "base/memory.h"
+#include "unit.h"
 #include "gpu/inject/ldcache.h"
-
-#include <errno.h>
-#include <fcntl.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 static char dir[] = "/tmp/mlr-test-ldcache.XXXXXX";
 

@@ -1,13 +1,5 @@
 /* How an image's linker is made to find what a plan brings. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
-
-#include "base/cleanup.h"
-#include "base/file.h"
-#include "base/memory.h"
+#include "unit.h"
 #include "elf_file.h"
 #include "gpu/inject/compat.h"
 #include "gpu/inject/inject.h"
@@ -15,13 +7,7 @@
 #include "gpu/inject/linker.h"
 #include "image_dir.h"
 
-#include <errno.h>
-#include <fcntl.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/utsname.h>
-#include <unistd.h>
 
 #define CACHE "/etc/ld.so.cache"
 #define CONF  "/etc/ld.so.conf.d/00-mlrun.conf"

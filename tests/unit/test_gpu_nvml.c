@@ -1,16 +1,5 @@
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
-
-#include "base/cleanup.h"
-#include "base/memory.h"
+#include "unit.h"
 #include "gpu/nvidia/nvml.h"
-
-#include <errno.h>
-#include <string.h>
-#include <unistd.h>
 
 static const char query[] =
 	"{\"driver\":\"535.104.05\",\"cuda\":\"12.2\",\"gpus\":["

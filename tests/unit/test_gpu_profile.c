@@ -1,16 +1,6 @@
 /* Machines as JSON and back. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
-
-#include "base/cleanup.h"
-#include "base/memory.h"
+#include "unit.h"
 #include "gpu/profile.h"
-
-#include <errno.h>
-#include <string.h>
 
 static struct gpu_node node(const char *path, int error)
 {
@@ -201,14 +191,14 @@ static void values_out_of_range_are_refused_with_their_place(void **state)
 	refused("mig", "gi_access", json_string("proc"),
 		"gpus[0]: mig[0]: 'gi_access' is not an absolute path");
 	refused("nodes", "mode", json_integer(010000), "nodes[0]: 'mode' is not");
-	refused("nodes", "error", json_string("EWHAT"), "nodes[0]: 'error' is not a word");
+	refused("nodes", "error", json_string("EWHAT"), "nodes[0]: 'error' is not a known word");
 	refused("files", "path", json_null(), "files[0]: 'path' is not an absolute path");
 	refused("files", "target", json_null(), "files[0]: 'target' is not an absolute path");
 	refused("files", "glibc", json_string("2.x"), "files[0]: 'glibc' is not a version");
 	refused("files", "capabilities", json_pack("[s]", "flying"),
 		"files[0]: 'capabilities' is not");
 	refused("", "missing", json_pack("[i]", 1), "'missing' is not an array of texts");
-	refused("", "driver", json_stringn("nvidia\0x", 8), "'driver' is not a word");
+	refused("", "driver", json_stringn("nvidia\0x", 8), "'driver' is not a known word");
 	refused("", "refused", json_stringn("a\0b", 3), "'refused' is not a text");
 	refused("", "gpus", json_pack("[i]", 1), "gpus[0]: not an object");
 }

@@ -1,18 +1,7 @@
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
-
-#include "base/cleanup.h"
-#include "base/memory.h"
+#include "unit.h"
 #include "gpu/choice/choice.h"
 #include "gpu/choice/requirement.h"
 #include "gpu/choice/wish.h"
-
-#include <errno.h>
-#include <stdio.h>
-#include <string.h>
 
 /* The machine of the tables: a Tesla of compute capability 9.0 under driver 535.104.05, which
  * serves CUDA 12.2. */

@@ -1,21 +1,8 @@
 /* AMD's ROCm on a host, in trees made here. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
-
+#include "unit.h"
 #include "elf_file.h"
 #include "made_machine.h"
-
-#include "base/cleanup.h"
-#include "base/memory.h"
 #include "gpu/amd/amd.h"
-
-#include <fcntl.h>
-#include <stdio.h>
-#include <string.h>
-#include <unistd.h>
 
 static struct gpu_machine m = GPU_MACHINE_INIT;
 

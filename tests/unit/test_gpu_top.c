@@ -1,27 +1,12 @@
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
-
+#include "unit.h"
 #include "made_machine.h"
-
-#include "base/cleanup.h"
-#include "base/file.h"
-#include "base/memory.h"
 #include "cli/top_node.h"
 #include "cli/top.h"
 #include "gpu/amd/amd.h"
 
-#include <errno.h>
-#include <fcntl.h>
 #include <signal.h>
-#include <stdio.h>
-#include <string.h>
-#include <sys/stat.h>
 #include <sys/wait.h>
 #include <time.h>
-#include <unistd.h>
 
 static int make(void **state)
 {

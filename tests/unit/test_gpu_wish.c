@@ -1,16 +1,5 @@
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
-
-#include "base/cleanup.h"
-#include "base/memory.h"
+#include "unit.h"
 #include "gpu/choice/wish.h"
-
-#include <errno.h>
-#include <stdio.h>
-#include <string.h>
 
 #define DEFAULT_CAPS (GPU_UTILITY | GPU_COMPUTE)
 

@@ -171,9 +171,9 @@ static void hear_keys(struct session *s)
 /* --- what is shown ------------------------------------------------------------- */
 
 /*
- * Has the script that started this process in the background ended? It is the first process of
- * their group. Batch systems that know a job's processes by their parents (Slurm's
- * proctrack/linuxproc) do not end its background processes.
+ * Has the job's script, the first process of our process group, ended? Then a process that it left
+ * in the background ends too. Batch systems that find a job's processes by their parents (Slurm's
+ * proctrack/linuxproc) do not end it.
  */
 static int is_gone(pid_t pid)
 {

@@ -217,7 +217,8 @@ int cli_open_stores(const char *dir, struct stores *ret, struct mlr_error *err)
 	return r;
 }
 
-/* Documents are text, so reading strings suffices; one with a NUL is invalid. */
+/* Documents are text, so base's hash of strings serves and libcrypto is not needed; one with a NUL
+ * is invalid. */
 int cli_stored_text(
 	struct store *st, const char *digest, char **ret, size_t *len, struct mlr_error *err)
 {
