@@ -12,9 +12,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define ENTRY_MAX 4096 /* bytes: what the kernel prints of an emulator is less than a page */
+#define ENTRY_MAX 4096 /* bytes; the kernel prints less than a page about an emulator */
 
-/* "7f454c46…" into bytes; returns how many. */
+/* Decode "7f454c46…"; returns the number of bytes. */
 static size_t unhex(const char *s, unsigned char *out, size_t max)
 {
 	size_t n = 0;
@@ -27,7 +27,7 @@ static size_t unhex(const char *s, unsigned char *out, size_t max)
 	return n;
 }
 
-/* The rest of the line that begins with key, cut off there; NULL when there is none. */
+/* The rest of the line that begins with key, terminated there; NULL if missing. */
 static char *line_of(char *text, const char *key)
 {
 	char *s = strstr(text, key);
@@ -39,7 +39,7 @@ static char *line_of(char *text, const char *key)
 
 /*
  * Does this entry (kernel, Documentation/admin-guide/binfmt-misc.rst) run programs of machine m?
- * Its interpreter must have been opened at registration ("F"), as the container does not have it.
+ * Its interpreter must have been opened at registration ("F"), because the container lacks it.
  */
 static int emulates(char *text, const struct machine *m)
 {

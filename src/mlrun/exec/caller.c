@@ -10,12 +10,12 @@
 #include <string.h>
 #include <unistd.h>
 
-/* Directories that an image brings itself; the host's would take their place. */
+/* Directories that an image has itself, which the host's would hide. */
 static const char *const system_prefixes[] = { "/bin", "/boot", "/dev", "/etc", "/lib", "/lib32",
 	"/lib64", "/libx32", "/opt", "/proc", "/run", "/sbin", "/sys", "/usr", "/var/cache",
 	"/var/lib", "/var/log", "/var/run" };
 
-/* A field of passwd(5) may hold neither its separator nor a line's end. */
+/* A field of passwd(5) cannot contain the separator or a newline. */
 static char *field(const char *s, const char *instead)
 {
 	return xstrdup(s && *s && !strpbrk(s, ":\n") ? s : instead);
@@ -40,7 +40,7 @@ void caller_identity(struct plan *p, int fakeroot)
 	account_find(p->id.host_uid, p->id.host_gid, &account);
 	p->id.name = fakeroot ? xstrdup("root") : field(account.user, "user");
 	p->id.home = p->id.uid == 0 ? xstrdup("/root") : field(home, "/");
-	p->id.shell = xstrdup("/bin/sh"); /* the one shell that an image with a shell has */
+	p->id.shell = xstrdup("/bin/sh"); /* every image with a shell has this one */
 	p->id.group = fakeroot ? xstrdup("root") : field(account.group, p->id.name);
 }
 

@@ -1,4 +1,4 @@
-/* The caller as the container shall know him: ids, names, home, working directory. */
+/* Describes the caller to the container: ids, names, home, working directory. */
 #ifndef MLR_EXEC_CALLER_H
 #define MLR_EXEC_CALLER_H
 
@@ -9,22 +9,22 @@
  * own. With fakeroot the inner ids are 0 and home is /root. */
 void caller_identity(struct plan *p, int fakeroot);
 
-/* The caller's home directory on the host, as a clean path: $HOME, else the user database's; NULL
- * when neither is absolute. To free(). */
+/* The caller's home directory on the host as a clean path: $HOME, else the user database's. To
+ * free(); NULL if neither is absolute. */
 char *caller_home(void);
 
 enum caller_place { CALLER_ELSEWHERE, CALLER_AT_HOME, CALLER_ABOVE_HOME };
 
 /*
- * The caller's working directory when a container may have it, to free(); else NULL: it is "/", a
- * directory of the system's, or gone.
+ * The caller's working directory if a container may have it, to free(). NULL if it is "/", a
+ * directory of the system, or gone.
  *
  *   home   the caller's home directory, or NULL
- *   place  where the working directory is, seen from home, whatever links home's name goes through
+ *   place  where the directory is relative to home, whatever links home's name contains
  */
 char *caller_workdir(const char *home, enum caller_place *place);
 
-/* Is this clean path in a directory of the system's, which an image brings itself? */
+/* Is this clean path in a system directory, which an image has itself? */
 int caller_is_system_path(const char *path);
 
 #endif

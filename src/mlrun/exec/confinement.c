@@ -22,7 +22,7 @@ static int keep(
 	return 0;
 }
 
-/* "5,9" */
+/* Keep the descriptors "5,9". */
 static int keep_listed(const char *text, struct plan *p, struct mlr_error *err)
 {
 	for (const char *s = text;; s++) {
@@ -53,7 +53,7 @@ int confinement_fds(const struct exec_options *o, struct plan *p, struct mlr_err
 	return r;
 }
 
-/* sethostname(2) takes 64 bytes; what a name may hold is RFC 1123's. */
+/* sethostname(2) takes 64 bytes; RFC 1123 defines the characters. */
 static int plan_hostname(const char *name, struct plan *p, struct mlr_error *err)
 {
 	size_t len = strlen(name);
@@ -68,7 +68,7 @@ static int plan_hostname(const char *name, struct plan *p, struct mlr_error *err
 	return 0;
 }
 
-/* "CHOWN", "chown,kill" as podman takes them, "ALL" */
+/* Drop "CHOWN", "chown,kill" like podman, or "ALL". */
 static int plan_cap_drop(const char *text, struct plan *p, struct mlr_error *err)
 {
 	auto_free char *list = xstrdup(text);

@@ -11,7 +11,7 @@ static enum plan_origin origin_of(int is_sites)
 	return is_sites ? PLAN_FROM_SITE : PLAN_FROM_CONFIG;
 }
 
-/* What an environment variable or the configuration say of a setting that no option has given. */
+/* The value of a setting without an option, from its environment variable or the configuration. */
 static int find(const struct config *c, const char *key, int is_given, char **word,
 	enum plan_origin *origin, struct mlr_error *err)
 {
@@ -24,7 +24,7 @@ static int find(const struct config *c, const char *key, int is_given, char **wo
 	return r;
 }
 
-/* The words stay where they are said. */
+/* The strings stay their owners'. */
 static void set_gpu(const struct config *c, enum plan_origin origin, struct exec_options *o)
 {
 	const char *env = getenv("MLRUN_GPU");
@@ -45,7 +45,7 @@ int exec_defaults(const struct config *c, struct exec_options *o, struct mlr_err
 	enum plan_origin from = PLAN_FROM_NOBODY;
 	int r;
 
-	if (o->join) /* the container is there, and was made as the configuration wanted it */
+	if (o->join) /* the container exists already, with the configuration of its start */
 		return 0;
 	r = find(c, "home", o->home != EXEC_UNSET, &home, &o->home_origin, err);
 	if (r == 0)

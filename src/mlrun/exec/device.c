@@ -12,7 +12,7 @@
 #include <sys/statvfs.h>
 #include <unistd.h>
 
-/* Says whose it is, and which group to be in. */
+/* Fail, naming the owner and the group that may open it. */
 static int not_allowed(const char *path, const struct stat *st, struct mlr_error *err)
 {
 	auto_call(account_done) struct account whose = ACCOUNT_INIT;
@@ -70,8 +70,8 @@ static int check_access(const char *perms, struct mlr_error *err)
 	return 0;
 }
 
-/* The colon behind the source, or NULL. udev(7) makes names with colons, "pci-0000:18:00.0-card" in
- * /dev/dri/by-path: the longest that is there is meant. */
+/* The colon after the source, or NULL. udev(7) uses colons in names, "pci-0000:18:00.0-card" in
+ * /dev/dri/by-path: the longest existing name counts. */
 static const char *source_end(const char *text)
 {
 	auto_free char *source = xstrdup(text);
@@ -100,7 +100,7 @@ static int add(const char *text, struct plan *p, struct mlr_error *err)
 			"expected a device's absolute path, /dev/..., or VENDOR/CLASS=NAME");
 		return mlr_hint(err, "mlrun gpu cdi --list prints the names that this machine has");
 	}
-	/* "/dev/x:rwm" is short for "/dev/x:/dev/x:rwm", as in docker-run(1). */
+	/* "/dev/x:rwm" means "/dev/x:/dev/x:rwm", as in docker-run(1). */
 	if (c1 && !c2 && c1[1] != '/')
 		c2 = c1;
 	else if (c1)

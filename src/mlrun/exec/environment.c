@@ -14,8 +14,8 @@
 
 #define ENV_FILE_MAX (1u << 20) /* bytes */
 
-/* Variables that speak of the host's files: search paths, module systems, environments of
- * interpreters, the shell's own state. */
+/* Variables about the host's files: search paths, module systems, interpreters' environments, the
+ * shell's own state. */
 static const char *const host_only[] = { "PATH", "LD_*", "PYTHON*", "CONDA*", "_CE_*", "MAMBA*",
 	"VIRTUAL_ENV*", "MODULEPATH*", "MODULESHOME", "MODULES_*", "MODULERCFILE", "LOADEDMODULES*",
 	"_LMFILES_*", "LMOD*", "__LMOD*", "_ModuleTable*", "__MODULES*", "BASH_FUNC_*", "BASH_ENV",
@@ -24,11 +24,11 @@ static const char *const host_only[] = { "PATH", "LD_*", "PYTHON*", "CONDA*", "_
 	"R_LIBS*", "GEM_*", "JAVA_HOME", "GCONV_PATH", "LOCPATH", "NLSPATH", "XDG_DATA_DIRS",
 	"XDG_CONFIG_DIRS", "SHELL", "PWD", "OLDPWD", "SHLVL", "_" };
 
-/* What --clearenv leaves besides job_sets(): the GPUs of the job. */
+/* What --clearenv keeps besides job_sets(): the job's GPUs. */
 static const char *const job_gpus[] = { "CUDA_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES",
 	"GPU_DEVICE_ORDINAL" };
 
-/* A name, or its beginning and a "*". */
+/* Does key match a name, or a prefix and "*"? */
 static int matches_one(const char *key, const char *pattern)
 {
 	size_t len = strcspn(pattern, "*");
@@ -62,7 +62,7 @@ static void add_callers(int clearenv, char *const *caller, struct plan *p)
 	}
 }
 
-/* "K=V", or "K": the caller's value, and nothing when he has none (as docker does). */
+/* Set "K=V", or "K" to the caller's value if any (like docker). */
 static int add_text(const char *text, char *const *caller, struct plan *p, enum plan_origin origin,
 	struct mlr_error *err)
 {
@@ -104,7 +104,7 @@ static int add_file(const char *name, char *const *caller, struct plan *p, struc
 	return 0;
 }
 
-/* ksh's globs as well, as ch-run(1) has them. HOME stays, which says where it is inside. */
+/* ksh's globs too, as in ch-run(1). HOME stays: it is the home inside. */
 static void unset(const struct strv *globs, struct plan *p)
 {
 	for (size_t g = 0; g < globs->n; g++)
@@ -149,7 +149,7 @@ static int add_options(
 	return 0;
 }
 
-/* The configuration's, of the site or the user's own. */
+/* Add the variables of the site's and the user's configuration. */
 static int add_configured(
 	const struct config *c, char *const *caller, struct plan *p, struct mlr_error *err)
 {
@@ -178,7 +178,7 @@ int environment_plan(const struct exec_options *o, char *const *caller, const st
 	if (!home || strcmp(home, p->id.home) != 0)
 		plan_env_set(p, "HOME", p->id.home, PLAN_FROM_DEFAULT);
 	for (size_t i = 0; i < image->n; i++)
-		/* What an image says wrongly is no reason not to run it. */
+		/* An image's invalid variable is no reason not to run it. */
 		if (strchr(image->v[i], '='))
 			add_text(image->v[i], caller, p, PLAN_FROM_IMAGE, NULL);
 	unset(&o->unset_env, p);
@@ -218,7 +218,7 @@ static void drop_unmounted(struct plan *p, const char *name)
 	plan_env_unset(p, name);
 }
 
-/* The host's directory, or one in memory made for just that. */
+/* Is the directory mounted from the host, or in memory for this path? */
 static int is_there(const struct plan *p, const char *path)
 {
 	if (plan_covers(p, path))

@@ -27,9 +27,8 @@
 #define HOSTS_MAX (16u << 20) /* bytes */
 
 /*
- * What every container has. Host files that a site may not have are optional. Files in the image's
- * own directories come first, before a host directory is there that a link of the image could lead
- * to.
+ * The default mounts. Host files that a site may lack are optional. Files in the image's own
+ * directories come first, before a host directory exists that a link of the image could lead to.
  */
 static const struct {
 	enum plan_kind kind;
@@ -59,9 +58,9 @@ static const struct {
 };
 
 /*
- * Pseudo-terminals: the host's, where its /dev/pts/ptmx may be opened; systemd closes that, and
- * /dev/ptmx works beside its own devpts only. Then they are the container's own, and the caller's
- * terminal, which they lack, is /dev/console (ttyname(3) finds it there).
+ * Mount pseudo-terminals: the host's if its /dev/pts/ptmx can be opened. systemd closes it, and
+ * /dev/ptmx works only beside its own devpts. In that case the container has its own devpts; the
+ * caller's terminal, missing there, becomes /dev/console, where ttyname(3) finds it.
  */
 static int plan_terminals(struct plan *p, struct mlr_error *err)
 {
@@ -80,7 +79,7 @@ static int plan_terminals(struct plan *p, struct mlr_error *err)
 	return r;
 }
 
-/* What a default mount is where the container has namespaces of its own. */
+/* The kind of a default mount if the container has namespaces of its own. */
 static enum plan_kind kind_of(const struct exec_options *o, enum plan_kind kind, const char *target)
 {
 	if (o->ipc && strcmp(target, "/dev/shm") == 0)
@@ -89,13 +88,14 @@ static enum plan_kind kind_of(const struct exec_options *o, enum plan_kind kind,
 		return PLAN_MQUEUE;
 	if (o->no_network && strcmp(target, "/sys") == 0)
 		return PLAN_SYSFS;
-	/* The host's would show other numbers. */
+	/* The host's would show other pids. */
 	if ((o->pid || o->init) && strcmp(target, "/proc") == 0)
 		return PLAN_PROC;
 	return kind;
 }
 
-/* The host's with the container's own name, which programs look up to find their address. */
+/* Write the host's /etc/hosts with the container's name, which programs look up to find their
+ * address. */
 static int plan_hosts(struct plan *p, struct mlr_error *err)
 {
 	auto_free char *host = NULL, *text = NULL;
@@ -122,8 +122,7 @@ static int plan_defaults(const struct exec_options *o, struct plan *p, struct ml
 			return r;
 		if (made && kind == PLAN_TMPFS)
 			p->mounts[p->n_mounts - 1].options = xstrdup("mode=1777");
-		/* Before a directory of the host's is there that a link of the image could lead
-		 * to. */
+		/* Before a host directory exists that a link of the image could lead to. */
 		r = strcmp(target, "/sys") == 0 ? masks_plan(p, err) : 0;
 		if (r < 0)
 			return r;
@@ -131,8 +130,8 @@ static int plan_defaults(const struct exec_options *o, struct plan *p, struct ml
 	return plan_terminals(p, err);
 }
 
-/* Can an empty directory lie at this path without hiding what the container needs, and without
- * being made on the host? */
+/* Can an empty directory be mounted here without hiding what the container needs, and without
+ * creating it on the host? */
 static int home_fits(const struct plan *p, const char *home)
 {
 	struct stat st;
@@ -151,9 +150,9 @@ static int home_fits(const struct plan *p, const char *home)
 }
 
 /*
- * HOME is there and can be written to: the host's with --home, else an empty one in memory, at the
- * same path where that can be. The image's own /root serves root, and a user of the image's has the
- * home directory there, unless the root is read-only.
+ * Provide a writable HOME: the host's with --home, else an empty one in memory, at the same path if
+ * possible. root gets the image's /root, and a user of the image the image's home directory, unless
+ * the root is read-only.
  */
 static int plan_home(const struct exec_options *o, const char *home, int image_home, struct plan *p,
 	struct mlr_error *err)
@@ -176,8 +175,7 @@ static int plan_home(const struct exec_options *o, const char *home, int image_h
 	return plan_mount_add(p, PLAN_TMPFS, NULL, p->id.home, 0, PLAN_FROM_DEFAULT, err);
 }
 
-/* The caller's directory, mounted unless it is there already; NULL when the container shall not
- * have it. */
+/* The caller's directory, mounted if necessary; NULL if the container must not have it. */
 static int plan_caller_dir(const struct exec_options *o, const char *home, struct plan *p,
 	char **ret, struct mlr_error *err)
 {
@@ -187,7 +185,7 @@ static int plan_caller_dir(const struct exec_options *o, const char *home, struc
 
 	if (!cwd)
 		return 0;
-	/* As "sudo -u USER" leaves it. */
+	/* As after "sudo -u USER". */
 	if (access(cwd, X_OK) < 0) {
 		if (!o->workdir)
 			strv_take(&p->notes,
@@ -217,7 +215,7 @@ static int plan_caller_dir(const struct exec_options *o, const char *home, struc
 	return 0;
 }
 
-/* A relative WorkingDir counts from "/", as in Docker. */
+/* A relative WorkingDir starts at "/", as in Docker. */
 static char *image_workdir(const char *dir)
 {
 	auto_free char *absolute = xasprintf("/%s", dir);
@@ -225,7 +223,7 @@ static char *image_workdir(const char *dir)
 	return path_clean(absolute);
 }
 
-/* The working directory, in this order: -w, the caller's, the image's, "/". */
+/* The working directory: the first of -w, the caller's, the image's, "/". */
 static int plan_workdir(const struct exec_options *o, const struct oci_config *c, const char *home,
 	struct plan *p, struct mlr_error *err)
 {
@@ -255,8 +253,8 @@ static void add_all(struct strv *to, const struct strv *from)
 		strv_add(to, from->v[i]);
 }
 
-/* Entrypoint and Cmd as docker-run(1) puts them together: an entrypoint or a command of the user's
- * own drops the image's Cmd. */
+/* Combine Entrypoint and Cmd like docker-run(1): the user's entrypoint or command replaces the
+ * image's Cmd. */
 static int plan_command(const struct exec_options *o, const struct oci_config *c, struct plan *p,
 	struct mlr_error *err)
 {
@@ -266,7 +264,8 @@ static int plan_command(const struct exec_options *o, const struct oci_config *c
 	if (o->entrypoint) {
 		if (*o->entrypoint)
 			strv_add(&p->argv, o->entrypoint);
-	} else if (c->entrypoint.n != 1 || *c->entrypoint.v[0]) { /* [""] is none, as in Docker */
+	} else if (c->entrypoint.n != 1 ||
+		*c->entrypoint.v[0]) { /* [""] is no entrypoint, as in Docker */
 		add_all(&p->argv, &c->entrypoint);
 	}
 	if (own)
@@ -282,8 +281,8 @@ static int plan_command(const struct exec_options *o, const struct oci_config *c
 	return 0;
 }
 
-/* PMI-1 and PMI-2 talk through an inherited socket. Its number is the launcher's to tell: an image
- * that names one would be handed a descriptor that the caller has for something else. */
+/* PMI-1 and PMI-2 use an inherited socket. Only the launcher's variable counts: one in the image
+ * would name an unrelated descriptor of the caller. */
 static void plan_pmi_fd(struct plan *p)
 {
 	const char *text = plan_env_get(p, "PMI_FD");
@@ -296,15 +295,15 @@ static void plan_pmi_fd(struct plan *p)
 	fd = strtol(text, &end, 10);
 	if (!*text || *end || fd <= 2 || fd >= 1 << 20)
 		return;
-	/* One that is not open is of another job, in an environment handed on; one that execve(2)
-	 * would close was not inherited, but is mlrun's own. */
+	/* A closed one belongs to another job whose environment was passed on. One with
+	 * close-on-exec was not inherited, but is mlrun's own. */
 	flags = fcntl((int)fd, F_GETFD);
 	if (flags >= 0 && !(flags & FD_CLOEXEC))
 		plan_keep_fd(p, (int)fd);
 }
 
-/* Which processes this one shall be in one container with. A PID namespace ends with its first
- * process, so nobody is put into one unasked. */
+/* Decide which processes share a container. A PID namespace ends with its first process, so nobody
+ * joins one unasked. */
 static void plan_share(const struct exec_options *o, struct plan *p)
 {
 	if (o->join_tag)
@@ -314,7 +313,7 @@ static void plan_share(const struct exec_options *o, struct plan *p)
 	mpi_plan(environ, p);
 }
 
-/* An empty directory that the user puts over /tmp would take the caller's away with it. */
+/* A user's empty directory over /tmp would hide the caller's directory in it. */
 static int plan_caller_dir_again(struct plan *p, struct mlr_error *err)
 {
 	const struct plan_mount *top = NULL;
@@ -351,8 +350,7 @@ static int list_in_image(void *ctx, const char *path, struct strv *ret)
 	return rootfs_list(ctx, path, ret);
 }
 
-/* Does --device name the GPUs? They would be brought in twice else, and those that were not meant
- * too. */
+/* Does --device name the GPUs? Then --gpu must not add them again, or others. */
 static int are_gpus_named(const struct exec_options *o, const struct strv *cdi, struct plan *p)
 {
 	if (o->gpu && (!o->gpu_origin || o->gpu_origin == PLAN_FROM_USER))
@@ -387,10 +385,10 @@ static int plan_gpus(const struct exec_options *o, const struct strv *env,
 	return r < 0 ? (mlr_wrap(err, "--device"), r) : 0;
 }
 
-/* What configuration and options mount. They are read before the image is looked for: what is wrong
- * in them is told before an image is fetched for an hour. */
+/* The mounts of configuration and options. They are read before the image is searched for, so that
+ * errors appear before an image is fetched for an hour. */
 struct asked_mounts {
-	struct plan configured, users; /* nothing but mounts */
+	struct plan configured, users; /* mounts only */
 };
 
 static void asked_mounts_done(struct asked_mounts *m)
@@ -438,7 +436,7 @@ static int plan_rest(const struct exec_options *o, const struct oci_config *c,
 	return r < 0 ? r : gpu_link(&image, p, err);
 }
 
-/* Options that contradict each other, and words that are wrong by themselves. */
+/* Refuse contradicting options and invalid values. */
 static int check_options(const struct exec_options *o, struct mlr_error *err)
 {
 	auto_free char *workdir = o->workdir ? path_clean(o->workdir) : NULL;
@@ -450,7 +448,7 @@ static int check_options(const struct exec_options *o, struct mlr_error *err)
 		return mlr_fail(err, EINVAL, "--fakeroot is --user 0: give one of the two");
 	if (o->write && o->read_only)
 		return mlr_fail(err, EINVAL, "--write and --read-only exclude each other");
-	/* As an unset variable gives it: unrelated jobs would meet. */
+	/* As from an unset variable: unrelated jobs would meet. */
 	if (o->join_tag && !*o->join_tag)
 		return mlr_fail(err, EINVAL, "--join-tag: the word is empty");
 	if (o->write && o->join_tag)
@@ -485,7 +483,7 @@ static int plan_root(const struct exec_options *o, int lease, struct plan *p,
 		: rootfs_plan(o->store, o->config, o->image, lease, p, facts, err);
 }
 
-/* The image's root; one that no store has is fetched. */
+/* Find the image's root; fetch an image that no store has. */
 static int find_root(const struct exec_options *o, int lease, struct plan *p,
 	struct store_facts *facts, struct mlr_error *err)
 {
@@ -494,7 +492,7 @@ static int find_root(const struct exec_options *o, int lease, struct plan *p,
 
 	if (r == 0)
 		r = plan_root(o, lease, p, facts, err);
-	/* A root that was found in part belongs to a damaged image: do not add its layers twice. */
+	/* A partly found root belongs to a damaged image: do not add its layers twice. */
 	if (r != -ENOENT || always || !o->fetch || p->lowers.n || p->squashfs)
 		return r;
 	r = fetch_image(o, err);

@@ -17,7 +17,7 @@
 
 #define ENVIRON_MAX (8u << 20) /* bytes; the kernel's own limit is a quarter of the stack's */
 
-/* What of a container is given when it is made. */
+/* Refuse options that only a new container can have. */
 static int refuse_options(const struct exec_options *o, struct mlr_error *err)
 {
 	const struct {
@@ -53,7 +53,7 @@ static int refuse_options(const struct exec_options *o, struct mlr_error *err)
 	return 0;
 }
 
-/* A text of /proc/PID. */
+/* Read a file of /proc/PID. */
 static int read_text(int dir, const char *name, char **ret, size_t *len, struct mlr_error *err)
 {
 	int r = file_read(dir, name, ENVIRON_MAX, ret, len, err);
@@ -61,7 +61,7 @@ static int read_text(int dir, const char *name, char **ret, size_t *len, struct 
 	return r == -EACCES || r == -EPERM ? mlr_fail(err, EPERM, "it may not be looked at") : r;
 }
 
-/* "0 1000 1": the id inside, outside, how many. */
+/* Read "0 1000 1": the id inside, the id outside, their number. */
 static int read_map(
 	int dir, const char *name, unsigned *inside, unsigned *outside, struct mlr_error *err)
 {
@@ -91,7 +91,7 @@ static int read_workdir(int dir, struct plan *p, struct mlr_error *err)
 	if (n < 0)
 		return mlr_fail_errno(err, "its working directory");
 	path[n] = '\0';
-	/* One that was removed is "/work (deleted)". */
+	/* A removed one reads "/work (deleted)". */
 	p->workdir = xstrdup(path[0] == '/' && faccessat(dir, "cwd/.", F_OK, 0) == 0 ? path : "/");
 	p->workdir_origin = PLAN_FROM_JOINED;
 	return 0;
@@ -117,8 +117,8 @@ static int read_process(pid_t pid, struct plan *p, struct strv *env, struct mlr_
 
 	if (proc < 0)
 		return mlr_fail_errno(err, "open '/proc'");
-	/* First the directory: from then on all is of one process, which cannot be another's by a
-	 * pid that is used again. */
+	/* Open the directory first: then everything is of one process, even if its pid is
+	 * reused. */
 	snprintf(name, sizeof(name), "%ld", (long)pid);
 	dir = openat(proc, name, O_PATH | O_DIRECTORY | O_CLOEXEC);
 	r = dir < 0 ? -ESRCH : container_look(proc, pid, &c);

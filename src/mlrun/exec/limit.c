@@ -28,7 +28,7 @@ static int find(const char *text, size_t len, int *ret, struct mlr_error *err)
 	return mlr_fail(err, EINVAL, "unknown limit '%.*s': use %s", (int)len, text, names);
 }
 
-/* One number; *s then stands behind it. */
+/* Read one number; *s then points behind it. */
 static int take_number(const char **s, rlim_t *ret, struct mlr_error *err)
 {
 	static const char unlimited[] = "unlimited";

@@ -11,7 +11,7 @@ static const char *const masked[] = { "/proc/acpi", "/proc/asound", "/proc/kcore
 static const char *const readonly[] = { "/proc/bus", "/proc/fs", "/proc/irq", "/proc/sys",
 	"/proc/sysrq-trigger" };
 
-/* Something empty in its place. */
+/* Cover path with something empty. */
 static int mask(const char *path, struct plan *p, struct mlr_error *err)
 {
 	struct stat st;
@@ -24,7 +24,7 @@ static int mask(const char *path, struct plan *p, struct mlr_error *err)
 	return plan_mount_add(p, PLAN_BIND, "/dev/null", path, 0, PLAN_FROM_DEFAULT, err);
 }
 
-/* The host's, also where /proc is the container's own: these show nothing of processes. */
+/* The host's, even if the container has its own /proc: these show nothing about processes. */
 static int make_readonly(const char *path, struct plan *p, struct mlr_error *err)
 {
 	struct stat st;

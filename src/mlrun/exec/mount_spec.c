@@ -14,11 +14,11 @@ struct mount_spec {
 	const char *type, *source, *target;
 	unsigned flags;
 	struct strv tmpfs; /* options */
-	const char *only;  /* a field that is of one type alone, and that type */
+	const char *only;  /* a field of only one type, and that type */
 	const char *only_type;
 };
 
-/* The text of one field, up to a comma; *s then stands behind it, on the comma or the end. */
+/* Read one field, up to a comma; *s then points to the comma or the end. */
 static char *take_field(const char **s, struct mlr_error *err)
 {
 	char *field = xmalloc(strlen(*s) + 1), *out = field;
@@ -124,7 +124,7 @@ static int set_bind(struct mount_spec *m, const char *key, const char *value, st
 		key, value);
 }
 
-/* Keys are told apart as Docker does, by their lower-case form. */
+/* Keys match in any case, as in Docker. */
 static int set_field(struct mount_spec *m, char *field, struct mlr_error *err)
 {
 	static const struct {

@@ -7,9 +7,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define DEFAULT_MODE "1777" /* as Docker has it */
+#define DEFAULT_MODE "1777" /* Docker's */
 
-/* tmpfs(5): a number with k, m, g, or a share of the memory in percent; Docker's "b" is bytes. */
+/* tmpfs(5): a number with k, m or g, or a percentage of the memory; Docker's "b" means bytes. */
 static char *size_value(const char *s)
 {
 	static const char units[] = "kKmMgG";
@@ -82,7 +82,7 @@ int tmpfs_add(const char *target, const struct strv *options, unsigned flags, st
 
 	if (r < 0)
 		return r;
-	/* The kernel takes the last of what is said twice. */
+	/* Of repeated options the kernel takes the last. */
 	for (size_t i = 0; i < options->n; i++) {
 		char *more = xasprintf("%s,%s", text, options->v[i]);
 

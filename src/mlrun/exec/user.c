@@ -11,7 +11,7 @@
 
 #define TABLE_MAX (4u << 20) /* bytes of an image's passwd or group */
 
-/* An id as a decimal number; (uid_t)-1 is none, chown(2). Returns 0 or -1. */
+/* Parse a decimal id; (uid_t)-1 is invalid, chown(2). Returns 0 or -1. */
 static int parse_id(const char *s, unsigned *ret)
 {
 	char *end;
@@ -51,7 +51,7 @@ static void set(char **to, const char *value)
 	*to = xstrdup(value);
 }
 
-/* A table of the image's, "" when it has none. A name can be found nowhere else. */
+/* Read a table of the image, "" if missing. Names are searched only there. */
 static int read_table(
 	const struct plan *p, const char *path, int by_name, char **ret, struct mlr_error *err)
 {
@@ -134,7 +134,7 @@ static int change(const char *text, struct plan *p, int *image_home, struct mlr_
 		r = set_group(colon + 1, p, err);
 	if (r < 0)
 		return r;
-	/* An id of its own needs a name, which the image's tables may lack. */
+	/* A new id needs a name, which the image's tables may lack. */
 	if (p->id.uid == 0) {
 		set(&p->id.name, "root");
 		if (!*image_home)

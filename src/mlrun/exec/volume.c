@@ -59,7 +59,7 @@ int volume_flag(const char *word, size_t len, unsigned *flags, struct mlr_error 
 		word);
 }
 
-/* optional: set where a configuration says so; NULL: that is no flag. */
+/* optional: set for the flag "optional"; NULL: the flag is invalid. */
 static int parse_flags(
 	const char *s, enum plan_kind *kind, unsigned *flags, int *optional, struct mlr_error *err)
 {
@@ -81,7 +81,7 @@ static int parse_flags(
 	}
 }
 
-/* What is only to be read would be of no use empty. */
+/* Report a missing source. For one that is only read, creating it empty is no help. */
 static int source_missing(const char *source, int is_read, struct mlr_error *err)
 {
 	int r = mlr_fail_errno(err, "source '%s'", source);
@@ -96,7 +96,7 @@ static int source_missing(const char *source, int is_read, struct mlr_error *err
 	return r;
 }
 
-/* The source's name as it was typed, made absolute: links in it are the user's business. */
+/* The source's name as typed, made absolute: links in it are up to the user. */
 static char *same_path(const char *source)
 {
 	auto_free char *cwd = source[0] == '/' ? xstrdup("") : getcwd(NULL, 0);
