@@ -1,7 +1,7 @@
 /*
- * Finds commands by their names in a table, and lists them for --help. A new command is a cmd_*.c, a
- * row in mlrun.c and a manual page. One that needs libcurl or libarchive has a row in mlrun-pull.c
- * as well, the program that mlrun then becomes.
+ * Finds commands by their names in a table, and lists them for --help. A new command is a cmd_*.c,
+ * a row in mlrun.c and a manual page. One that needs libcurl or libarchive has a row in
+ * mlrun-pull.c as well, the program that mlrun then becomes.
  */
 #ifndef MLR_CLI_COMMANDS_H
 #define MLR_CLI_COMMANDS_H
