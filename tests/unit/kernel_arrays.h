@@ -6,7 +6,7 @@
 #define KERNEL_ARRAYS_H
 
 #include "cuda_on_cpu/cuda_on_cpu.h"
-#include "backend/cuda/kernels.h"
+#include "backend/cuda/kernels/kernels.h"
 #include "tensor/rng.h"
 
 #define DTYPES 3

@@ -25,7 +25,7 @@ static const struct backend *cuda_backend(void)
 #else
 #include "cuda_fake/cuda_runtime_api.h"
 #include "cuda_fake/nccl.h"
-#include "backend/cuda/choice.h"
+#include "backend/cuda/product/choice.h"
 #include "backend/cuda/plan.h"
 #include "backend/cuda/plugin_cuda.h"
 #define BATCH 5

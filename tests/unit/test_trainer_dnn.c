@@ -2,7 +2,7 @@
  * What cuDNN itself says of our graphs: the library, where it is installed, prepares each for an
  * H200 that need not be here. Nothing is run.
  */
-#include "backend/cuda/conv_dnn.h"
+#include "backend/cuda/libraries/conv_dnn.h"
 #include "trainer_test.h"
 
 #define WORKSPACE ((size_t)64 << 20)

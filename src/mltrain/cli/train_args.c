@@ -310,7 +310,7 @@ static error_t parse_engine(int key, char *arg, struct argp_state *state, struct
 		a->given |= GIVEN_DTYPE;
 		return 0;
 	case KEY_TUNE:
-		setenv("MLTRAIN_TUNE", "1", 1); /* the plugin's (backend/cuda/tune.h) */
+		setenv("MLTRAIN_TUNE", "1", 1); /* the plugin's (backend/cuda/product/tune.h) */
 		return 0;
 	case KEY_DETERMINISTIC:
 		t->deterministic = 1;

@@ -2,7 +2,8 @@
  * Updates parameters by their gradients. An optimiser is a row of a table and a file: its loops are
  * in that file, once to be read and once to be fast; the caller owns all memory and the threads.
  *
- * The GPU has a kernel for SGD alone, backend/cuda/sgd.cu, which tests compare with `plain`.
+ * The GPU has a kernel for SGD alone, backend/cuda/kernels/sgd.cu, which tests compare with
+ * `plain`.
  */
 #ifndef MLT_OPTIMISER_OPTIMISER_H
 #define MLT_OPTIMISER_OPTIMISER_H

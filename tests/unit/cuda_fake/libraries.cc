@@ -7,8 +7,8 @@
 #include "stand_in.h"
 
 extern "C" {
-#include "backend/cuda/conv_dnn.h"
-#include "backend/cuda/library.h"
+#include "backend/cuda/libraries/conv_dnn.h"
+#include "backend/cuda/libraries/library.h"
 }
 
 #include <cublasLt.h>

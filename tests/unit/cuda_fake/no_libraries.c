@@ -1,7 +1,7 @@
 /* A machine without cuDNN, cuBLASLt and NCCL: kernels of our own and the exchange do it all. */
-#include "backend/cuda/conv_dnn.h"
-#include "backend/cuda/gemm_lt.h"
-#include "backend/cuda/nccl.h"
+#include "backend/cuda/libraries/conv_dnn.h"
+#include "backend/cuda/libraries/gemm_lt.h"
+#include "backend/cuda/libraries/nccl.h"
 
 #include <errno.h>
 #include <stdlib.h>

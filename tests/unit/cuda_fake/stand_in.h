@@ -6,7 +6,7 @@
 #define CUDA_FAKE_STAND_IN_H
 
 #include "cuda_on_cpu.h"
-#include "backend/cuda/device.cuh"
+#include "backend/cuda/kernels/device.cuh"
 
 #include <stdint.h>
 #include <stdio.h>

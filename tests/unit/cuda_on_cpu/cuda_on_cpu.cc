@@ -2,7 +2,7 @@
 #undef _FORTIFY_SOURCE
 
 #include "cuda_on_cpu.h"
-#include "backend/cuda/device.cuh"
+#include "backend/cuda/kernels/device.cuh"
 
 #include <setjmp.h>
 #include <stdio.h>

@@ -1,6 +1,6 @@
 /* What cuBLASLt's matrix product and a copy make of the device in the best of cases. */
 #include "backend/cuda/engine.h"
-#include "backend/cuda/gemm_lt.h"
+#include "backend/cuda/libraries/gemm_lt.h"
 
 #include "base/cleanup.h"
 #include "base/clock.h"

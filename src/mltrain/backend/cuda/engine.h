@@ -2,16 +2,19 @@
  * The engine's parts, shared by the files that make them work: memory.c lays it out, params.c
  * converts parameters, upload.c brings batches, forward.c and backward.c put a step's kernels on a
  * stream, reduce.c sums over ranks, graph.c replays all that, cuda.c is the backend's table.
+ *
+ * Beside the engine: kernels/ has our own kernels, all that nvcc compiles; libraries/ calls
+ * NVIDIA's libraries; product/ decides which of the two computes a product.
  */
 #ifndef MLT_BACKEND_CUDA_ENGINE_H
 #define MLT_BACKEND_CUDA_ENGINE_H
 
 #include "backend/backend.h"
 #include "backend/cuda/device.h"
-#include "backend/cuda/kernels.h"
+#include "backend/cuda/kernels/kernels.h"
 #include "backend/cuda/node.h"
 #include "backend/cuda/plan.h"
-#include "backend/cuda/product.h"
+#include "backend/cuda/product/product.h"
 
 #include <cuda_runtime_api.h>
 

@@ -8,7 +8,7 @@
 #define MLT_BACKEND_CUDA_NODE_H
 
 #include "base/error.h"
-#include "backend/cuda/kernels.h"
+#include "backend/cuda/kernels/kernels.h"
 #include "backend/layer.h"
 
 #define NODE_INPUT 0 /* the tensor of the network's images */

@@ -2,7 +2,7 @@
 
 #include "base/log.h"
 #include "base/memory.h"
-#include "backend/cuda/nccl.h"
+#include "backend/cuda/libraries/nccl.h"
 
 #include <errno.h>
 #include <stdlib.h>

@@ -1,0 +1,105 @@
+/*
+ * The convolution of images of few channels, straight from their bytes: a block takes a band of an
+ * image's output rows, brings the part of the image that they read into shared memory as numbers
+ * (with its border of zeros), and multiplies from there: a tap is an offset from its pixel, so
+ * nothing is copied once for each tap.
+ *
+ *   conv_few.cu           (rows: pixels of the band, columns: 32 of k, depth: taps)
+ *   conv_few_weights.cu   (rows: 32 of k, columns: 32 of the taps, depth: pixels of the band)
+ */
+#ifndef MLT_BACKEND_CUDA_KERNELS_CONV_FEW_CUH
+#define MLT_BACKEND_CUDA_KERNELS_CONV_FEW_CUH
+
+#include "backend/cuda/kernels/device.cuh"
+#include "backend/cuda/kernels/divide.cuh"
+#include "backend/cuda/kernels/group.cuh"
+#include "backend/cuda/kernels/source.cuh"
+#include "backend/cuda/kernels/tile.cuh"
+
+#define FEW_THREADS 256
+#define FEW_WARPS   (FEW_THREADS / WARP)
+#define FEW_K       32 /* of k and of taps that a block takes */
+#define FEW_TAPS    128
+#define FEW_BYTES   (48 * 1024) /* of shared memory */
+
+struct few {
+	struct kernel_conv d;
+	struct kernel_source from;
+	const void *w, *dy;
+	void *y;
+	const uint8_t *winners;
+	struct after after;
+	int pooled;
+	int band, bands;   /* output rows at once, even when pooled; how many make an image */
+	int taps, depth;   /* c * r * r, and that rounded up to 16 */
+	int in_w, in_rows; /* of the part in shared memory, border included */
+	int windows;       /* of the gradient of maxima: whole ones of eight channels each */
+	struct divisor by_q, by_half_q, by_c, by_in_w, by_s, by_depth;
+	float *partial;
+	size_t partial_stride;
+};
+
+/* Bytes of shared memory that a band takes. */
+typedef size_t few_bytes(const struct few *f, enum dtype dtype);
+
+few_bytes few_weights_bytes;
+/* Of those, what the image takes in numbers of so many bytes. */
+size_t few_image_bytes(const struct few *f, size_t size);
+
+/* A convolution that is not cut into bands yet; its by_q is the caller's. */
+struct few few_of(const struct kernel_conv *d, int pooled);
+
+/* Are its sizes those of such a convolution, whatever memory it takes? */
+int few_shape(const struct kernel_conv *d);
+
+/*
+ * Cut images into bands of about `want` rows, an even number, fewer where memory ends. Returns 0 or
+ * -1 when two rows are too many.
+ */
+int few_cut(struct few *f, few_bytes *bytes, enum dtype dtype, int want);
+
+/* --- a band in shared memory --- */
+
+/* What output rows [p0, p0 + band) read of image n, with its border. */
+template <class T> static __device__ void bring_band(const struct few &f, int n, int p0, T *to)
+{
+	struct source_image image = source_row(f.from, n);
+	int spots = f.in_rows * f.in_w;
+
+	for (int e = (int)threadIdx.x; e < spots; e += FEW_THREADS) {
+		int j, i = divide(f.by_in_w, e, &j) + p0 * f.d.stride - f.d.pad;
+
+		j -= f.d.pad;
+		for (int c = 0; c < f.d.c; c++) {
+			bool inside =
+				(unsigned)i < (unsigned)f.d.h && (unsigned)j < (unsigned)f.d.w;
+
+			store_one(to + e * f.d.c + c,
+				inside ? source_value(f.from, image, c, i, j) : 0.0f);
+		}
+	}
+}
+
+/* Where a tap lies from its pixel's upper left; taps beyond the last read the first. */
+static __device__ __forceinline__ int tap_offset(const struct few &f, int tap)
+{
+	int c, s, r;
+
+	if (tap >= f.taps)
+		return 0;
+	r = divide(f.by_s, divide(f.by_c, tap, &c), &s);
+	return (r * f.in_w + s) * f.d.c + c;
+}
+
+/* Where the upper left tap of the band's output (p, q) lies. */
+static __device__ __forceinline__ int pixel_offset(const struct few &f, int p, int q)
+{
+	return (p * f.in_w + q) * f.d.stride * f.d.c;
+}
+
+static __device__ __forceinline__ uint32_t pair_of(const bf16 *low, const bf16 *high)
+{
+	return low->bits | (uint32_t)high->bits << 16;
+}
+
+#endif

@@ -1,0 +1,15 @@
+/*
+ * Convolutions of stride 1 in bf16 whose part of the image stays in shared memory.
+ */
+#ifndef MLT_BACKEND_CUDA_KERNELS_CONV_NEAR_CUH
+#define MLT_BACKEND_CUDA_KERNELS_CONV_NEAR_CUH
+
+#include "backend/cuda/kernels/conv_operands.cuh"
+
+/* Rows of a tile for this product (FORWARD or BACKWARD_DATA, aligned, bf16); 0: it does not fit. */
+int conv_near_rows(const struct product *p, enum mode mode);
+
+/* Start it with tiles of so many rows. */
+cudaError_t conv_near(const struct product *p, enum mode mode, int rows, cudaStream_t stream);
+
+#endif

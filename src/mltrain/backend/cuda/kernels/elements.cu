@@ -1,0 +1,235 @@
+/*
+ * What is computed element by element: images into a network, ReLU, sums, dropout.
+ */
+#include "backend/cuda/kernels/kernels.h"
+
+#include "backend/cuda/kernels/device.cuh"
+#include "backend/cuda/kernels/divide.cuh"
+#include "backend/cuda/kernels/group.cuh"
+#include "backend/cuda/kernels/reduce.cuh"
+#include "backend/cuda/kernels/source.cuh"
+#include "tensor/philox.h"
+
+#define ELEMENT_THREADS 256
+
+/* A launch of a kernel that is a template over the numbers' type, with grid, threads and so on. */
+#define LAUNCH_TYPED(dtype, KERNEL, ...)                                    \
+	((dtype) == DTYPE_BF16 ? launch_elements(KERNEL<bf16>, __VA_ARGS__) \
+			       : launch_elements(KERNEL<float>, __VA_ARGS__))
+
+template <class... P, class... A>
+static cudaError_t launch_elements(
+	void (*kernel)(P...), size_t elements, cudaStream_t stream, A... args)
+{
+	if (!elements)
+		return cudaSuccess;
+	return launch(
+		kernel, blocks_of(elements, ELEMENT_THREADS), ELEMENT_THREADS, 0, stream, args...);
+}
+
+static __device__ __forceinline__ size_t first_element(void)
+{
+	return (size_t)blockIdx.x * ELEMENT_THREADS + threadIdx.x;
+}
+
+static __device__ __forceinline__ size_t next_element(void)
+{
+	return (size_t)gridDim.x * ELEMENT_THREADS;
+}
+
+/* --- images --- */
+
+/* A pixel a turn. */
+template <class T>
+__global__ void __launch_bounds__(ELEMENT_THREADS)
+	gather(const struct kernel_source s, struct divisor by_pixels, struct divisor by_w, void *y)
+{
+	size_t n = (size_t)s.rows * (size_t)by_pixels.by;
+
+	for (size_t e = first_element(); e < n; e += next_element()) {
+		int pixel, j, row = divide(by_pixels, (int)e, &pixel), i = divide(by_w, pixel, &j);
+		struct source_image image = source_row(s, row);
+
+#pragma unroll
+		for (int c = 0; c < IMAGE_CHANNELS_MAX; c++)
+			if (c < s.c)
+				store_one((T *)y + e * (size_t)s.c + c,
+					source_value(s, image, c, i, j));
+	}
+}
+
+cudaError_t kernel_gather(
+	const struct kernel_source *from, enum dtype dtype, void *y, cudaStream_t stream)
+{
+	size_t pixels = (size_t)from->h * (size_t)from->w;
+
+	if (from->c < 1 || from->c > IMAGE_CHANNELS_MAX || (size_t)from->rows * pixels > INT32_MAX)
+		return cudaErrorInvalidValue;
+	return LAUNCH_TYPED(dtype, gather, (size_t)from->rows * pixels, stream, *from,
+		divisor_of((int)pixels), divisor_of(from->w), y);
+}
+
+/* --- ReLU and sums: a group a turn --- */
+
+struct operands_of {
+	size_t n;
+	const void *a, *b;
+	void *y;
+	bool aligned;
+	int relu;
+};
+
+static size_t groups_of(size_t n)
+{
+	return (n + GROUP - 1) / GROUP;
+}
+
+static __device__ __forceinline__ int left(size_t n, size_t at)
+{
+	return n - at < GROUP ? (int)(n - at) : GROUP;
+}
+
+template <class T>
+__global__ void __launch_bounds__(ELEMENT_THREADS) relu_forward(const struct operands_of o)
+{
+	for (size_t e = first_element() * GROUP; e < o.n; e += next_element() * GROUP) {
+		struct group g = load_group((const T *)o.a + e, left(o.n, e), o.aligned);
+
+#pragma unroll
+		for (int i = 0; i < GROUP; i++)
+			g.v[i] = g.v[i] < 0 ? 0 : g.v[i];
+		store_group((T *)o.y + e, g, left(o.n, e), o.aligned);
+	}
+}
+
+template <class T>
+__global__ void __launch_bounds__(ELEMENT_THREADS) relu_backward(const struct operands_of o)
+{
+	for (size_t e = first_element() * GROUP; e < o.n; e += next_element() * GROUP) {
+		struct group y = load_group((const T *)o.a + e, left(o.n, e), o.aligned);
+		struct group g = load_group((const T *)o.b + e, left(o.n, e), o.aligned);
+
+#pragma unroll
+		for (int i = 0; i < GROUP; i++)
+			g.v[i] = y.v[i] > 0 ? g.v[i] : 0;
+		store_group((T *)o.y + e, g, left(o.n, e), o.aligned);
+	}
+}
+
+template <class T>
+__global__ void __launch_bounds__(ELEMENT_THREADS) add(const struct operands_of o)
+{
+	for (size_t e = first_element() * GROUP; e < o.n; e += next_element() * GROUP) {
+		struct group a = load_group((const T *)o.a + e, left(o.n, e), o.aligned);
+		struct group b = load_group((const T *)o.b + e, left(o.n, e), o.aligned);
+
+#pragma unroll
+		for (int i = 0; i < GROUP; i++) {
+			a.v[i] += b.v[i];
+			if (o.relu)
+				a.v[i] = a.v[i] < 0 ? 0 : a.v[i];
+		}
+		store_group((T *)o.y + e, a, left(o.n, e), o.aligned);
+	}
+}
+
+static struct operands_of operands_make(size_t n, const void *a, const void *b, void *y)
+{
+	struct operands_of o = { n, a, b, y,
+		group_aligned(a) && (!b || group_aligned(b)) && group_aligned(y), 0 };
+
+	return o;
+}
+
+cudaError_t kernel_relu_forward(
+	size_t n, enum dtype dtype, const void *x, void *y, cudaStream_t stream)
+{
+	return LAUNCH_TYPED(
+		dtype, relu_forward, groups_of(n), stream, operands_make(n, x, NULL, y));
+}
+
+cudaError_t kernel_relu_backward(
+	size_t n, enum dtype dtype, const void *y, const void *dy, void *dx, cudaStream_t stream)
+{
+	return LAUNCH_TYPED(
+		dtype, relu_backward, groups_of(n), stream, operands_make(n, y, dy, dx));
+}
+
+cudaError_t kernel_add(size_t n, enum dtype dtype, const void *a, const void *b, int relu, void *y,
+	cudaStream_t stream)
+{
+	struct operands_of o = operands_make(n, a, b, y);
+
+	o.relu = relu;
+	return LAUNCH_TYPED(dtype, add, groups_of(n), stream, o);
+}
+
+template <class T>
+__global__ void __launch_bounds__(ELEMENT_THREADS) from_float(size_t n, const float *x, void *y)
+{
+	for (size_t e = first_element(); e < n; e += next_element())
+		store_one((T *)y + e, x[e]);
+}
+
+template <class T>
+__global__ void __launch_bounds__(ELEMENT_THREADS) into_float(size_t n, const void *x, float *y)
+{
+	for (size_t e = first_element(); e < n; e += next_element())
+		y[e] = to_float(((const T *)x)[e]);
+}
+
+cudaError_t kernel_from_float(
+	size_t n, enum dtype dtype, const float *x, void *y, cudaStream_t stream)
+{
+	return LAUNCH_TYPED(dtype, from_float, n, stream, n, x, y);
+}
+
+cudaError_t kernel_to_float(
+	size_t n, enum dtype dtype, const void *x, float *y, cudaStream_t stream)
+{
+	return LAUNCH_TYPED(dtype, into_float, n, stream, n, x, y);
+}
+
+/* --- dropout --- */
+
+struct dropout {
+	struct kernel_dropout is;
+	uint32_t threshold;
+	float keep;
+	struct divisor by_c, by_pixels;
+};
+
+/* Elements in memory's order; the numbers are named in the order [c][h][w]. */
+template <class T>
+__global__ void __launch_bounds__(ELEMENT_THREADS)
+	drop(const struct dropout d, const void *x, void *y)
+{
+	const struct kernel_step *step = d.is.step + (d.is.now ? *d.is.now : 0);
+	size_t image = (size_t)d.is.pixels * (size_t)d.is.c, n = (size_t)d.is.rows * image;
+
+	for (size_t e = first_element(); e < n; e += next_element()) {
+		int c, pixel, row = divide(d.by_pixels, divide(d.by_c, (int)e, &c), &pixel);
+		uint64_t element = (d.is.first + (uint64_t)row) * image +
+			(uint64_t)c * (uint64_t)d.is.pixels + (uint64_t)pixel;
+		struct philox p = philox_dropout(
+			step->seed, step->number, d.is.layer, (uint32_t)(element >> 2));
+		uint32_t place = (uint32_t)element & 3;
+		uint32_t word = place < 2 ? (place ? p.word[1] : p.word[0])
+					  : (place == 2 ? p.word[2] : p.word[3]);
+
+		store_one(
+			(T *)y + e, word < d.threshold ? 0 : to_float(((const T *)x)[e]) * d.keep);
+	}
+}
+
+cudaError_t kernel_dropout(const struct kernel_dropout *d, enum dtype dtype, const void *x, void *y,
+	cudaStream_t stream)
+{
+	size_t n = (size_t)d->rows * (size_t)d->pixels * (size_t)d->c;
+	struct dropout o = { *d, philox_threshold(d->rate), 1 / (1 - d->rate), divisor_of(d->c),
+		divisor_of(d->pixels) };
+
+	if (n > INT32_MAX)
+		return cudaErrorInvalidValue;
+	return LAUNCH_TYPED(dtype, drop, n, stream, o, x, y);
+}

@@ -1,0 +1,52 @@
+/*
+ * Dense layers by cuBLASLt: y = x * transpose(w) + b and its gradients, with what it can fuse.
+ * https://docs.nvidia.com/cuda/cublas, "Using the cuBLASLt API"
+ *
+ * Row-major arrays x [n][c], w [k][c], y [n][k] are column-major ones of the transposed shape,
+ * which is what cuBLASLt reads: y (k x n) = transpose(w (c x k)) * x (c x n).
+ */
+#ifndef MLT_BACKEND_CUDA_LIBRARIES_GEMM_LT_H
+#define MLT_BACKEND_CUDA_LIBRARIES_GEMM_LT_H
+
+#include "base/error.h"
+#include "tensor/dtype.h"
+
+#include <cuda_runtime_api.h>
+#include <stddef.h>
+
+enum gemm_what {
+	GEMM_FORWARD, /* a = x, b = w, c = y; bias is read */
+	GEMM_DATA,    /* a = dy, b = w, c = dx */
+	GEMM_WEIGHTS, /* a = x, b = dy, c = dw; bias is the bias gradient, written */
+};
+
+struct gemm_shape {
+	enum gemm_what what;
+	int n, c, k;
+	enum dtype dtype; /* DTYPE_BF16: a and b are bf16; else f32 */
+	int c_is_f32;     /* c is f32 although dtype is bf16: weight gradients, logits */
+	int bias, relu;   /* relu: GEMM_FORWARD alone */
+};
+
+struct gemm_lt;
+
+/* A process has one handle. Returns 0, or -ENOENT when the library is not there, -EIO. */
+int gemm_lt_open(struct mlr_error *err);
+
+/*
+ * Prepare one product: the best of cuBLASLt's heuristics within the workspace.
+ *
+ * Returns 0, -ENOTSUP when cuBLASLt has none, -EIO.
+ */
+int gemm_lt_new(const struct gemm_shape *shape, size_t workspace, struct gemm_lt **ret,
+	struct mlr_error *err);
+void gemm_lt_free(struct gemm_lt **g);
+
+/*
+ * Put it on the stream. a, b and c are on the device, aligned to 256 bytes; bias as if it lay c * k
+ * elements of its own behind such an address.
+ */
+int gemm_lt_run(struct gemm_lt *g, const void *a, const void *b, void *c, void *bias,
+	void *workspace, cudaStream_t stream, struct mlr_error *err);
+
+#endif

@@ -1,0 +1,26 @@
+/*
+ * NVIDIA's libraries that are opened when they are needed: each has hundreds of megabytes, and a
+ * network that does without starts sooner.
+ */
+#ifndef MLT_BACKEND_CUDA_LIBRARIES_LIBRARY_H
+#define MLT_BACKEND_CUDA_LIBRARIES_LIBRARY_H
+
+#include "base/error.h"
+
+#include <stddef.h>
+
+struct library_symbol {
+	const char *name;
+	void *at; /* of the function pointer that is to be set */
+};
+
+/*
+ * Open a shared library, from where the linker looks, else from CUDA's own directory, and set the
+ * symbols [n]. It stays open until the process ends.
+ *
+ * Returns 0, or -ENOENT with dlopen(3)'s words or the symbol that is missing.
+ */
+int library_open(
+	const char *soname, const struct library_symbol *symbols, size_t n, struct mlr_error *err);
+
+#endif

@@ -1,0 +1,40 @@
+/*
+ * NCCL, opened when several ranks have a GPU each.
+ * https://docs.nvidia.com/deeplearning/nccl, "API"
+ */
+#ifndef MLT_BACKEND_CUDA_LIBRARIES_NCCL_H
+#define MLT_BACKEND_CUDA_LIBRARIES_NCCL_H
+
+#include "backend/cuda/device.h"
+#include "backend/exchange.h"
+
+#include <cuda_runtime_api.h>
+
+struct nccl;
+
+/*
+ * Join the other ranks; every rank calls it, on its own device.
+ *
+ * Returns 0, or -ENOTSUP on every rank alike where one of them has no NCCL, shares its GPU with
+ * another or could not join (the reason is told where it is known), -EIO.
+ */
+int nccl_open(const struct exchange *x, const struct device *device, struct nccl **ret,
+	struct mlr_error *err);
+/* Part from them. Graphs that sums were captured into must be gone, as NCCL waits for their end. */
+void nccl_close(struct nccl **n);
+
+/*
+ * Wait for the stream, as sums on it wait for other ranks, and look after those meanwhile.
+ *
+ * Returns 0, or -EIO naming a rank that has ended, with NCCL's words or CUDA's. Then nothing more
+ * comes of the sums on the stream: nccl_close() ends them there.
+ */
+int nccl_wait(struct nccl *n, const struct exchange *x, cudaStream_t stream, struct mlr_error *err);
+
+/* to [n] = the ranks' sum of from [n]; to may be from. Put on the stream. */
+int nccl_sum(struct nccl *n, const float *from, float *to, size_t count, cudaStream_t stream,
+	struct mlr_error *err);
+int nccl_sum_double(struct nccl *n, const double *from, double *to, size_t count,
+	cudaStream_t stream, struct mlr_error *err);
+
+#endif

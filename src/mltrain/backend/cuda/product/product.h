@@ -1,0 +1,59 @@
+/*
+ * How a convolution or a dense layer is computed: by a kernel of our own, by cuDNN, by cuBLASLt.
+ * One place decides (product_choose()), and what a library refuses our kernels do.
+ */
+#ifndef MLT_BACKEND_CUDA_PRODUCT_PRODUCT_H
+#define MLT_BACKEND_CUDA_PRODUCT_PRODUCT_H
+
+#include "base/error.h"
+#include "backend/cuda/node.h"
+
+#include <cuda_runtime_api.h>
+
+enum product_what { PRODUCT_FORWARD, PRODUCT_DATA, PRODUCT_WEIGHTS };
+#define PRODUCTS        3
+#define WORKSPACE_MAX   ((size_t)64 << 20) /* bytes that a library may use */
+#define PRODUCT_KEY_MAX 128
+
+/* What a measurement is filed under: "forward bf16 n64 14x14x32 k64 r5 s1 p2 relu pool". */
+void product_key(const struct node *node, enum dtype dtype, enum product_what what,
+	char key[PRODUCT_KEY_MAX]);
+
+struct conv_dnn;
+struct gemm_lt;
+
+/* All NULL: our kernels. */
+struct product {
+	struct conv_dnn *dnn[PRODUCTS];
+	struct gemm_lt *lt[PRODUCTS];
+};
+
+/* What the libraries may use. */
+struct product_limits {
+	enum dtype dtype;
+	int trains, deterministic;
+	size_t workspace;
+};
+
+/*
+ * Decide for one node, as told by $MLTRAIN_CUDA_PRODUCTS ("own", "library"), else by the table that
+ * measurements have filled (choice.h), else by sizes. A library that is not there or refuses a
+ * shape is told at debug level.
+ */
+void product_choose(const struct node *node, const struct product_limits *limits, int is_float,
+	struct product *ret);
+/*
+ * Prepare a library for one of a node's products, in ret.
+ *
+ * Returns 0, -ENOTSUP and kin when none can: ret is as it was.
+ */
+int product_prepare(const struct node *node, const struct product_limits *limits,
+	enum product_what what, int is_float, struct product *ret, struct mlr_error *err);
+void product_done(struct product *p);
+
+static inline int product_is_own(const struct product *p, enum product_what what)
+{
+	return !p->dnn[what] && !p->lt[what];
+}
+
+#endif
