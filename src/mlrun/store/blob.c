@@ -51,7 +51,7 @@ int store_blob_put(
 	if (r < 0)
 		return r;
 	if (store_blob_get(st, digest, &there, NULL, NULL) == 0)
-		return 0; /* whole; what is not gets replaced */
+		return 0; /* already there and undamaged */
 	r = file_replace(store_fd(st), path, buf, len, 0644, err);
 	if (r < 0)
 		mlr_wrap(err, "blob %s", digest);

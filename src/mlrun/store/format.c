@@ -26,7 +26,7 @@
 static const char *const parts[] = { "blobs", "blobs/sha256", "layers", "cover", "dir", "squash",
 	"facts", "images", "leases", "holds", "tmp", "unsynced", "containers" };
 
-/* May an entry lie in a store, or in what becomes one? */
+/* May a directory with this entry become a store? */
 static int is_ours(const char *name)
 {
 	static const char *const others[] = { ".", "..", "version", "lock",
@@ -38,10 +38,10 @@ static int is_ours(const char *name)
 	for (size_t i = 0; i < ARRAY_LEN(others); i++)
 		if (strcmp(name, others[i]) == 0)
 			return 1;
-	return strncmp(name, "version.", 8) == 0; /* file_replace() was killed in the middle */
+	return strncmp(name, "version.", 8) == 0; /* left when file_replace() was killed */
 }
 
-/* A directory with other things than ours in it is not taken over. */
+/* Refuse a directory that holds other things. */
 static int check_empty(const struct store *st, struct mlr_error *err)
 {
 	DIR *d = file_open_dir(st->fd, ".", 0);
@@ -68,7 +68,7 @@ static mode_t part_mode(const char *part)
 	return strcmp(part, "containers") == 0 ? 0700 : 0755;
 }
 
-/* All parts, and last the version: a store with a version is a whole store. */
+/* Make all parts, and "version" last: a store with a version is complete. */
 static int make_parts(struct store *st, struct mlr_error *err)
 {
 	char version[16];
@@ -91,7 +91,7 @@ static int make_parts(struct store *st, struct mlr_error *err)
 	return 0;
 }
 
-/* Whoever the top directory lets in can read what is in it, whatever the umask is. */
+/* Make the parts readable for everybody whom the top directory lets in, whatever the umask. */
 static int make_shown_parts(struct store *st, struct mlr_error *err)
 {
 	mode_t mask = umask(STORE_UMASK);
@@ -147,11 +147,12 @@ int store_format_make(const struct store *st, struct mlr_error *err)
 		r = make_aside(&aside, path, err);
 	if (aside.fd >= 0)
 		close(aside.fd);
-	file_remove_tree(AT_FDCWD, name, NULL); /* another was first, or it failed */
+	file_remove_tree(
+		AT_FDCWD, name, NULL); /* another process was first, or the rename failed */
 	return r < 0 ? mlr_wrap(err, "store '%s'", st->path) : 0;
 }
 
-/* Does somebody else make a store of this directory? */
+/* Is another process making a store of this directory? */
 static int is_being_made(const struct store *st, int64_t since)
 {
 	const struct timespec nap = { 0, 20 * 1000000 };
@@ -211,7 +212,8 @@ int store_format_check(struct store *st, int create, struct mlr_error *err)
 	return -ENOTSUP;
 }
 
-/* What mlrun 0.1's pulls that were killed have left: the caller has its lock, so none is alive. */
+/* Delete what killed pulls of mlrun 0.1 left. The caller has the lock of format 1, so none is
+ * alive. */
 static void empty_tmp(struct store *st)
 {
 	DIR *d = file_open_dir(st->fd, "tmp", 0);
@@ -228,8 +230,8 @@ static void empty_tmp(struct store *st)
 		closedir(d);
 }
 
-/* Format 1 had one lock for the store, by flock(2); its adders have it shared. Where that does not
- * work there were none, as they refused to. */
+/* Wait for processes of format 1: all adders shared one lock by flock(2). If flock(2) does not work
+ * here, there are none, since they refused to start. */
 static int wait_for_old(struct store *st, int fd, struct mlr_error *err)
 {
 	auto_call(store_wait_done) struct store_wait w =
@@ -244,7 +246,8 @@ static int wait_for_old(struct store *st, int fd, struct mlr_error *err)
 	return 0;
 }
 
-/* Format 1 is upgraded alone, by its lock; processes of format 2 have a hold each. */
+/* Wait for processes of older formats: those of format 1 share a lock, those of format 2 have
+ * holds. */
 static int wait_for_older(struct store *st, int *lock, struct mlr_error *err)
 {
 	if (st->format >= 2)
@@ -282,7 +285,8 @@ int store_upgrade(struct store *st, struct mlr_error *err)
 		return 0;
 	r = wait_for_older(st, &lock, err);
 	if (r == 0)
-		r = store_format_check(st, 0, err); /* another may have done it meanwhile */
+		r = store_format_check(
+			st, 0, err); /* another process may have upgraded it meanwhile */
 	if (r < 0 || st->format >= STORE_FORMAT)
 		return r;
 	mask = umask(STORE_UMASK);

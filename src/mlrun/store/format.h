@@ -1,14 +1,13 @@
 /*
- * The store's format: which parts there are, its number in "version", and the way from an older one
- * to this. For this room's other files.
+ * The store's format: its parts, its number in "version", and the upgrade from an older one. For
+ * the files of this room.
  *
  *   1  mlrun 0.1: locks by flock(2) on "lock" and on files in tmp/
  *   2  holds/ and squash/; locks are directories that name a hold (store/hold.h)
- *   3  no tree has bits that let others than its owner write (base/tighten.h), and containers/ is
- *      closed to them
+ *   3  only the owner may write to trees (base/tighten.h) or enter containers/
  *
- * A store of an older format is read as it is; the first that changes something upgrades it in
- * place, once no older mlrun is at work there. An older mlrun refuses a newer format.
+ * Older formats can be read. The first process that changes something upgrades the store in place,
+ * once no older mlrun works there. An older mlrun refuses a newer format.
  */
 #ifndef MLR_STORE_FORMAT_H
 #define MLR_STORE_FORMAT_H
@@ -18,14 +17,15 @@
 
 #define STORE_FORMAT 3
 
-/* What is made in a store can be read by whoever the modes of its top directory let in. */
+/* Everybody whom the top directory's mode lets in may read the store. */
 #define STORE_UMASK 022
 
-/* Make a new store at the handle's path, which nobody sees before it is whole: closed to others,
- * with the directories above it where they are missing. That another is first is no failure. */
+/* Make a new store at the handle's path, and missing directories above it. It is closed to other
+ * users, and appears whole. Returns 0, too, if another process was first. */
 int store_format_make(const struct store *st, struct mlr_error *err);
 
-/* Read "version"; where it is missing and create is set, make a store of an empty directory. */
+/* Read "version". If it is missing, create is set and the directory is empty, make a store there.
+ */
 int store_format_check(struct store *st, int create, struct mlr_error *err);
 
 #endif

@@ -17,11 +17,11 @@
 #define OTHERS_WRITE (S_IWGRP | S_IWOTH)
 #define OTHERS_ENTER (S_IXGRP | S_IXOTH)
 
-/* In leases/ others may be let write: what they leave there is judged (store/lease.h). */
+/* leases/ is missing: others may write there, and store/lease.h judges what they leave. */
 static const char *const parts[] = { "layers", "facts", "images", "blobs", "blobs/sha256", "cover",
 	"dir", "squash", "holds", "tmp", "unsynced" };
 
-/* Root of a user namespace is the user who made it. */
+/* Root of a user namespace is the user that made it, not real root. */
 static int is_real_root(void)
 {
 	auto_free char *map = NULL;
@@ -61,8 +61,7 @@ static int refuse_open(const struct store *st, const struct stat *top, const str
 		paths);
 }
 
-/* What cannot be closed (a file system that is read-only) nobody but its owner should enter, and
- * that is told. */
+/* Close containers/ to others; warn if that fails, e.g. on a read-only file system. */
 static void close_containers(const struct store *st)
 {
 	struct stat sb;

@@ -1,6 +1,6 @@
 /*
- * Who may write to a store: its owner, and nobody else, as others would write what we run. For this
- * room's other files.
+ * Checks that only its owner may write to a store: others could change the programs that containers
+ * run. For the files of this room.
  */
 #ifndef MLR_STORE_GUARD_H
 #define MLR_STORE_GUARD_H
@@ -11,20 +11,22 @@
 #include <sys/stat.h>
 
 /*
- * Refuse a store that others than its owner may write to (its top or one of its parts), and for
- * root one of another user's. Of one's own store containers/ is closed where it is found open. What
- * nobody else can enter costs no look at the parts.
+ * Refuse a store if others than its owner may write to its top directory or one of its parts, or if
+ * the caller is root and it belongs to another user. Close the caller's own containers/ to others.
+ * The parts are not read if nobody else can enter the top directory.
  *
- *   top  of its top directory
+ *   top  the top directory's status
  *
- * Returns 0, or -EACCES with the command that mends it.
+ * Returns 0, or -EACCES with the command that repairs it.
  */
 int store_guard(struct store *st, const struct stat *top, struct mlr_error *err);
 
-/* Refuse another user's store. Returns -EACCES with who it is; why goes on from there. */
+/* Refuse another user's store. Returns -EACCES; the message names the user and continues with why.
+ */
 int store_refuse_user(const struct store *st, uid_t uid, const char *why, struct mlr_error *err);
 
-/* Close a store of ours to writers: its top and its parts. Returns 0 or -errno. */
+/* Take other users' right to write to the caller's store: its top directory and its parts. Returns
+ * 0 or -errno. */
 int store_guard_close(struct store *st, struct mlr_error *err);
 
 #endif

@@ -1,6 +1,4 @@
-/*
- * The store's handle as the room's own files see it.
- */
+/* The store's handle, for the files of this room. */
 #ifndef MLR_STORE_HANDLE_H
 #define MLR_STORE_HANDLE_H
 
@@ -13,18 +11,18 @@ struct store_hold;
 struct store {
 	char *path; /* absolute */
 	int fd;     /* the top directory */
-	int format; /* what its "version" says; upgraded by the first that changes something */
+	int format; /* what "version" says; raised by the first process that changes something */
 
-	int (*cancelled)(void *ctx); /* asked while waiting for another process; may be NULL */
+	int (*cancelled)(void *ctx); /* called while waiting for another process; may be NULL */
 	void *cancelled_ctx;
 
 	pthread_mutex_t mutex;   /* guards hold */
 	struct store_hold *hold; /* NULL before store_hold() */
 
-	int no_suspects; /* atomic: no tree was cut short by an earlier boot's end; stays true */
+	int no_suspects; /* atomic; 1: no tree was left incomplete by an earlier boot */
 };
 
-/* Bring an older store to the format of this program, if that is still to be done. */
+/* Upgrade an older store to the format of this program, if nobody has done so yet. */
 int store_upgrade(struct store *st, struct mlr_error *err);
 
 #endif

@@ -18,7 +18,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define PINS_MAX (16u << 20) /* bytes of digests that a hold may name */
+#define PINS_MAX (16u << 20) /* bytes of a hold's file */
 
 int store_stale_seconds(void)
 {
@@ -57,7 +57,7 @@ int store_hold_lost(struct store *st, struct mlr_error *err)
 	return -ESTALE;
 }
 
-/* The names in holds/ of one kind but our own, whoever they belong to. */
+/* List the holds of one kind, except own and the handle's; dead ones, too. */
 static int list(struct store *st, char kind, const struct store_hold *own, struct strv *ret,
 	struct mlr_error *err)
 {
@@ -103,7 +103,7 @@ int store_wait_for_all(struct store *st, const char *what, struct mlr_error *err
 
 /* --- adders --------------------------------------------------------------- */
 
-/* The first live remover, or "". */
+/* Find a live remover; hold becomes "" without one. */
 static int find_remover(struct store *st, const struct store_hold *own, struct store_wait *w,
 	char hold[256], struct mlr_error *err)
 {
@@ -118,8 +118,9 @@ static int find_remover(struct store *st, const struct store_hold *own, struct s
 }
 
 /*
- * Wait until nobody removes. With the own file in place no remover can begin that does not see it;
- * one that waits for us to end must not be waited for, so a claim to everything is withdrawn.
+ * Wait until no process removes anything. While the own hold exists, no new remover begins without
+ * seeing it. An existing remover may be waiting for this process, so a claim to everything is
+ * withdrawn meanwhile.
  */
 static int wait_for_removers(
 	struct store_hold *h, const struct strv *digests, struct mlr_error *err)
@@ -152,7 +153,7 @@ static int wait_for_removers(
 	}
 }
 
-/* Where nothing can be changed, the name of the file that could not be made tells a user
+/* Replace the error if the store is not writable: the name of a hold's file would tell a user
  * nothing. */
 static int cannot_change(struct store *st, int r, struct mlr_error *err)
 {
@@ -211,8 +212,8 @@ void store_hold_close(struct store_hold *h)
 
 /* --- removers ------------------------------------------------------------- */
 
-/* Make the token ours, by its own name or that of a remover that died. Returns 1, 0 when another
- * remover lives (named in hold), or -errno. */
+/* Rename the token to this hold's name. Returns 1; 0 if another remover has it (named in hold); or
+ * -errno. */
 static int take_token(
 	struct store_hold *h, struct store_wait *w, char hold[256], struct mlr_error *err)
 {
@@ -226,7 +227,7 @@ static int take_token(
 	r = find_remover(h->st, h, w, hold, err);
 	if (r < 0 || hold[0])
 		return r;
-	/* The dead one's was renamed back, or somebody tidied it away. */
+	/* Nobody has it: a dead remover's was renamed back, or the token was lost. */
 	r = openat(top, HOLD_TOKEN, O_WRONLY | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0644);
 	if (r < 0)
 		return mlr_fail_errno(err, "create '%s/" HOLD_TOKEN "'", store_path(h->st));
@@ -234,8 +235,8 @@ static int take_token(
 	return 0;
 }
 
-/* Two tokens can come to be when two processes miss one at once; who sees another remover
- * yields. */
+/* Take the token, and yield to any other remover: two processes that miss a token at once make two.
+ */
 static int become_remover(struct store_hold *h, struct mlr_error *err)
 {
 	auto_call(store_wait_done) struct store_wait w =
@@ -261,7 +262,7 @@ static int become_remover(struct store_hold *h, struct mlr_error *err)
 	}
 }
 
-/* What an adder counts on. Returns 1 for certain digests, which are added; 0 for everything. */
+/* Read what an adder relies on. Returns 1 and adds its digests to spare, or 0 for everything. */
 static int read_pins(struct store *st, const char *hold, struct strv *spare)
 {
 	auto_free char *path = xasprintf("holds/%s", hold), *text = NULL;
@@ -269,7 +270,7 @@ static int read_pins(struct store *st, const char *hold, struct strv *spare)
 	int r = file_read(store_fd(st), path, PINS_MAX, &text, NULL, NULL);
 
 	if (r < 0)
-		return r == -ENOENT || r == -ESTALE; /* it has just ended */
+		return r == -ENOENT || r == -ESTALE; /* the adder has just ended */
 	strtok_r(text, "\n", &save);
 	line = strtok_r(NULL, "\n", &save);
 	if (line && strcmp(line, "*") == 0)
@@ -348,7 +349,7 @@ void store_remover_end(struct store_hold *h)
 	if (!h)
 		return;
 	top = store_fd(h->st);
-	if (h->fd < 0 || hold_file_is_there(h)) /* the name is ours alone, open or not */
+	if (h->fd < 0 || hold_file_is_there(h)) /* no other process uses this name */
 		renameat(top, h->path, top, HOLD_TOKEN);
 	hold_file_free(h);
 }

@@ -15,7 +15,6 @@
 #include <string.h>
 #include <sys/stat.h>
 
-/* Is the file that we have open still the one of that name? */
 int hold_file_is_there(const struct store_hold *h)
 {
 	struct stat mine, there;
@@ -27,7 +26,7 @@ int hold_file_is_there(const struct store_hold *h)
 	return mine.st_ino == there.st_ino && mine.st_dev == there.st_dev;
 }
 
-/* Time and content, as a file system may be slow to tell of either. A full disk keeps the time. */
+/* Sets the time, too, which works on a full disk; some file systems show one change late. */
 void hold_file_beat(struct store_hold *h)
 {
 	char line[HOLD_BEAT_LEN + 1];
@@ -54,7 +53,7 @@ static void *beat_main(void *ctx)
 	return NULL;
 }
 
-/* Signals are for the threads that were there before. */
+/* The thread blocks all signals: the program's own threads handle them. */
 int hold_file_start(struct store_hold *h, struct mlr_error *err)
 {
 	sigset_t all, was;
@@ -92,7 +91,7 @@ int hold_file_new(struct store *st, char kind, struct store_hold **ret, struct m
 	return 0;
 }
 
-/* A child that was forked meanwhile has a copy, but neither the thread nor the hold. */
+/* A forked child has a copy of h, but neither the thread nor the hold. */
 void hold_file_free(struct store_hold *h)
 {
 	if (h->has_thread && h->pid == getpid()) {
@@ -109,7 +108,7 @@ void hold_file_free(struct store_hold *h)
 	free(h);
 }
 
-/* What an adder's file says. */
+/* The content of an adder's file, to free(). */
 static char *pins_text(const struct strv *digests)
 {
 	size_t n = digests ? digests->n : 0;
@@ -123,8 +122,7 @@ static char *pins_text(const struct strv *digests)
 	return text;
 }
 
-/* The file appears whole, also in the place of an earlier one: a remover may read it at any
- * time. */
+/* Replaces the file by rename(2), since a remover may read it at any time. */
 int hold_file_put(struct store_hold *h, const struct strv *digests, struct mlr_error *err)
 {
 	auto_free char *text = pins_text(digests);

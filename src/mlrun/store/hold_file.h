@@ -1,5 +1,6 @@
 /*
- * A hold's own file "holds/<name>", and the thread that beats. For store/hold.h's files alone.
+ * One hold's file, "holds/<name>", and the thread that writes its heartbeat. For store/hold.c and
+ * store/wait.c.
  */
 #ifndef MLR_STORE_HOLD_FILE_H
 #define MLR_STORE_HOLD_FILE_H
@@ -28,22 +29,23 @@ struct store_hold {
 	pthread_t thread;
 };
 
-/* A name of its own; no file yet. kind: 'a' or 'r'. */
+/* Choose a new name, without making the file. kind: 'a' adder, 'r' remover. */
 int hold_file_new(struct store *st, char kind, struct store_hold **ret, struct mlr_error *err);
 
-/* Ends the beats; the file stays. */
+/* Stop the thread; the file stays. Frees h. */
 void hold_file_free(struct store_hold *h);
 
-/* Make the file of an adder, or replace it; NULL: he counts on everything. */
+/* Make or replace an adder's file; NULL: it relies on everything. */
 int hold_file_put(struct store_hold *h, const struct strv *digests, struct mlr_error *err);
 
-/* Is the file that is open still the one of that name? */
+/* Does the name still belong to the open file? 0: another process deleted the hold. */
 int hold_file_is_there(const struct store_hold *h);
 
-/* Beat once; the lock is held, or nobody else has h yet. Sets lost when the file is gone. */
+/* Write the counter once. The caller has h->lock, or the only pointer to h. Sets lost if the file
+ * is gone. */
 void hold_file_beat(struct store_hold *h);
 
-/* Beat until hold_file_free(). */
+/* Start the thread that writes the counter until hold_file_free(). */
 int hold_file_start(struct store_hold *h, struct mlr_error *err);
 
 #endif

@@ -65,7 +65,7 @@ static int parse(const json_t *o, const char *path, struct store_image *im)
 	im->size = (uint64_t)json_integer_value(size);
 	im->pulled = json_integer_value(pulled);
 
-	store_image_path(im->name, right); /* a file copied over another would lie about names */
+	store_image_path(im->name, right); /* another image's file may have been copied here */
 	return strcmp(path, right) == 0 ? 0 : -EPROTO;
 }
 
@@ -90,7 +90,7 @@ static int by_name(const void *a, const void *b)
 	return strcmp(((const struct store_image *)a)->name, ((const struct store_image *)b)->name);
 }
 
-/* Load every image whose file is there; one that vanishes meanwhile was removed. */
+/* Load every image; one that vanishes meanwhile was removed. */
 static int load_all(
 	struct store *st, DIR *d, struct store_image **v, size_t *n, struct mlr_error *err)
 {
@@ -137,7 +137,7 @@ int store_image_list(struct store *st, struct store_image **ret, size_t *n, stru
 	return 0;
 }
 
-/* Is im an image of ref's repository, and its manifest or index the one that ref names? */
+/* Is im of ref's repository, with a manifest or index that has ref's digest? */
 static int has_digest(const struct store_image *im, const struct oci_ref *ref)
 {
 	auto_call(oci_ref_done) struct oci_ref name = OCI_REF_INIT;
@@ -171,7 +171,7 @@ static int find_digest(
 	return r;
 }
 
-/* "debian:12" of "docker.io/library/debian:12", as it is typed. */
+/* The short form that users type: "debian:12" for "docker.io/library/debian:12". */
 static const char *typed(const char *name)
 {
 	static const char library[] = "library/";
@@ -181,7 +181,7 @@ static const char *typed(const char *name)
 	return strncmp(name, library, strlen(library)) == 0 ? name + strlen(library) : name;
 }
 
-/* Another tag of the same repository, else what is spelled most like it. */
+/* Suggest another tag of the same repository, else the most similar name. */
 static void hint_near(struct store *st, const struct oci_ref *ref, struct mlr_error *err)
 {
 	auto_free char *name = oci_ref_canonical(ref);
@@ -255,7 +255,7 @@ char *store_image_source(const struct oci_name *name)
 		strcmp(name->path, "-") == 0)
 		return NULL;
 	real = realpath(name->path, NULL);
-	if (!real) { /* the files may be gone while the image stays */
+	if (!real) { /* the image stays after its files are gone */
 		cwd = *name->path == '/' ? NULL : realpath(".", NULL);
 		joined = xasprintf("%s/%s", cwd ? cwd : "", name->path);
 		real = path_clean(joined);
@@ -264,7 +264,7 @@ char *store_image_source(const struct oci_name *name)
 		real ? real : name->path, name->which ? ":" : "", name->which ? name->which : "");
 }
 
-/* Without REF the only image from that place will do. */
+/* Without REF, the only image from that place matches. */
 static int is_from(const struct store_image *im, const char *source, const struct oci_name *name)
 {
 	size_t n = strlen(source);
@@ -318,7 +318,7 @@ int store_image_find_name(struct store *st, const struct oci_name *name, struct 
 	return find_source(st, name, source ? source : name->path, ret, err);
 }
 
-/* A name stands for a whole image: its facts and every format that they name. */
+/* A name stands for a whole image: its facts and every format that they list. */
 int store_image_check(struct store *st, const struct store_image *im, struct mlr_error *err)
 {
 	auto_call(store_facts_done) struct store_facts f = STORE_FACTS_INIT;
@@ -372,7 +372,8 @@ int store_image_put(struct store *st, const struct store_image *im, struct mlr_e
 	store_image_path(im->name, path);
 	r = store_json_write(st, path, o, err);
 	if (r == 0 && store_hold_is_lost(st) && store_image_check(st, im, NULL) < 0) {
-		unlinkat(store_fd(st), path, 0); /* a remover saw nothing that it had to spare */
+		/* a remover that ran meanwhile did not spare its parts */
+		unlinkat(store_fd(st), path, 0);
 		return store_hold_lost(st, err);
 	}
 	return r;

@@ -1,6 +1,4 @@
-/*
- * Where an image's file lies, for the room's own files.
- */
+/* The path of an image's file, for the files of this room. */
 #ifndef MLR_STORE_IMAGE_FILE_H
 #define MLR_STORE_IMAGE_FILE_H
 

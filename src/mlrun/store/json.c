@@ -12,14 +12,15 @@
 #include <time.h>
 
 /*
- * Where libfuse keeps paths (bindfs, sshfs), a file that is replaced is not there for a moment,
- * while its directory lists it: when bindfs replaced one without a pause, a look missed it in 83 of
- * 1000. On a busy machine that moment is as long as the server is kept waiting.
+ * With FUSE file systems that keep paths (bindfs, sshfs), a file that is being replaced is missing
+ * for a moment while its directory lists it. A file that was replaced all the time on bindfs was
+ * missed by 83 of 1000 reads. On a busy machine that moment lasts as long as the server waits for a
+ * CPU.
  */
 #define WAIT_MS 10000
 #define NAP_MS  1
 
-/* jansson gives NULL only for lack of memory or for text that is not UTF-8. */
+/* jansson returns NULL only without memory or for text that is not UTF-8. */
 static json_t *need(json_t *j)
 {
 	if (!j) {
@@ -49,7 +50,7 @@ static int is_listed(struct store *st, const char *path)
 	return 0;
 }
 
-/* See WAIT_MS. */
+/* Read a file, waiting for one that is being replaced (WAIT_MS). */
 static int read_text(
 	struct store *st, const char *path, char **text, size_t *len, struct mlr_error *err)
 {
@@ -90,9 +91,8 @@ int store_json_read(struct store *st, const char *path, json_t **ret, struct mlr
 }
 
 /*
- * Is the file there with this text, from another process perhaps that has yet to sync the
- * directory? A new time and that sync are enough then: see WAIT_MS why none is replaced without
- * need.
+ * If the file has this text already, set its time and sync the directory, since its writer may not
+ * have done so yet. Replacing it could hide it from readers (WAIT_MS).
  */
 static int renew(struct store *st, const char *path, const char *text)
 {
@@ -153,8 +153,7 @@ json_t *store_json_from_string(const char *s)
 {
 	json_t *j = s ? json_string(s) : json_null();
 
-	/* Names come from JSON documents and checked references, so this is for lack of memory
-	 * only. */
+	/* Strings come from JSON or checked references, so only memory can lack. */
 	return need(j);
 }
 

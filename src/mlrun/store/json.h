@@ -1,6 +1,4 @@
-/*
- * The store's small JSON files: read with a ceiling, checked to be an object, written as one act.
- */
+/* The store's small JSON files: objects of limited size, replaced atomically. */
 #ifndef MLR_STORE_JSON_H
 #define MLR_STORE_JSON_H
 
@@ -10,25 +8,25 @@
 
 #include <jansson.h>
 
-#define STORE_JSON_MAX (4u << 20) /* bytes; configurations are at most as large */
+#define STORE_JSON_MAX (4u << 20) /* bytes; the limit of configurations, too */
 
-/* Read an object. Returns 0, -ENOENT, or -EPROTO naming file, line and the way out. */
+/* Read an object. Returns 0, -ENOENT, or -EPROTO naming file and line, with a hint. */
 int store_json_read(struct store *st, const char *path, json_t **ret, struct mlr_error *err);
 
-/* Replace the file at path, a directory's and a name, by o; one that says so already is only dated
- * anew. */
+/* Write o to path, a directory's and a name. A file with the same text only gets a new time. */
 int store_json_write(struct store *st, const char *path, const json_t *o, struct mlr_error *err);
 
-/* "path is not one of mlrun's files: why", -EPROTO, with the way out. */
+/* Set the error "path is not one of mlrun's files: why", with a hint. Returns -EPROTO. */
 int store_json_bad(struct store *st, const char *path, const char *why, struct mlr_error *err);
 
-/* A member that is a string, copied; nothing where it is missing or null. Returns 0 or -EPROTO. */
+/* Copy a string member, to free(); NULL if it is missing or null. Returns 0 or -EPROTO. */
 int store_json_string(const json_t *o, const char *key, char **ret);
 
-/* A member that is an array of strings, added to ret; missing or null adds none. Returns alike. */
+/* Add the strings of an array member to ret; none if it is missing or null. Returns 0 or -EPROTO.
+ */
 int store_json_strv(const json_t *o, const char *key, struct strv *ret);
 
-/* The reverse; never NULL. */
+/* Make JSON of a string or a list. Never NULL. */
 json_t *store_json_from_string(const char *s);
 json_t *store_json_from_strv(const struct strv *l);
 

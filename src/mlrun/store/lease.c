@@ -19,20 +19,20 @@
 
 #define FOREIGN_SECONDS \
 	(7 * 24 * 3600)  /* how long a lease of another host or PID namespace counts */
-#define SWEEP_EVERY 256  /* one lease in so many cleans up, so that they do not pile up */
-#define USE_SECONDS 3600 /* how exactly an image's last use is known: a write an hour */
+#define SWEEP_EVERY 256  /* one in so many new leases cleans up */
+#define USE_SECONDS 3600 /* precision of an image's last use */
 #define HEX         64
 #define DAY_NAME    48
 #define LEASE_PATH  280 /* "leases/<hex>.<process>" */
 
-/* What the names of a day begin with, ".<day>-". */
+/* The prefix of a day's shared files, ".<day>-". */
 static int day_prefix(char name[DAY_NAME])
 {
 	return snprintf(name, DAY_NAME, ".%ld-", (long)(time(NULL) / 86400));
 }
 
-/* The name that the leases of a day, user and job share: ".<day>-<uid>", ".<day>-<uid>.<16
- * hex>". */
+/* The file that the leases of a day, user and job share: ".<day>-<uid>" or ".<day>-<uid>.<16 hex>".
+ */
 static void day_name(const char *job, char name[DAY_NAME])
 {
 	char hex[HASH_HEX_SIZE] = "";
@@ -44,7 +44,7 @@ static void day_name(const char *job, char name[DAY_NAME])
 		job[0] ? "." : "", hex);
 }
 
-/* The job in a lease; "" when there is none. */
+/* Read the job in a lease; "" outside Slurm. */
 static void read_job(int dir, const char *name, char job[JOB_NAME_SIZE])
 {
 	auto_close int fd = openat(dir, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
@@ -54,11 +54,11 @@ static void read_job(int dir, const char *name, char job[JOB_NAME_SIZE])
 	job[strcspn(job, "\n")] = '\0';
 }
 
-/* May squeue be asked? It takes up to seconds a job, which no start of a container may merely to
- * clean up: it spares what only squeue can tell of. */
+/* Whether to run squeue, which can take seconds a job. The cleaning up by a container's start does
+ * not, and keeps the leases that only squeue could judge. */
 enum ask { ASK_SLURM, ASK_NOBODY };
 
-/* Another user's lease is true of his own processes. */
+/* Another user's lease counts only for that user's own processes. */
 static int is_his(pid_t pid, uid_t uid)
 {
 	char path[32], text[2048];
@@ -73,16 +73,15 @@ static int is_his(pid_t pid, uid_t uid)
 		(real == uid || effective == uid);
 }
 
-/* How old it is. Another user may have set any time of modification; that of the change is the
- * kernel's. */
+/* A lease's age by its change time, which the kernel sets: its owner may set any modification time.
+ */
 static time_t age_of(const struct stat *sb)
 {
 	return time(NULL) - (sb->st_uid == geteuid() ? sb->st_mtime : sb->st_ctime);
 }
 
-/* Is the lease still meant? Deletes it when not. Names the job of one that is not seen from here:
- * the others are known by /proc, and each start in a container judges those of all its neighbours.
- */
+/* Is the lease valid? Deletes one that is not. Reads the job only of a process that cannot be seen
+ * from here: each start in a container judges all its neighbours. */
 static int judge(struct store *st, int dir, const char *name, const struct store_process *self,
 	enum ask ask, struct store_lease *ret)
 {
@@ -98,7 +97,7 @@ static int judge(struct store *st, int dir, const char *name, const struct store
 	if (alive > 0 && sb.st_uid != geteuid() && !is_his(p.pid, sb.st_uid))
 		alive = 0;
 	ret->is_seen = alive > 0;
-	if (alive < 0 && sb.st_uid == geteuid()) /* anybody can name a job that runs */
+	if (alive < 0 && sb.st_uid == geteuid()) /* other users could name any running job */
 		read_job(dir, name, ret->job);
 	if (alive < 0 && ret->job[0])
 		alive = ask == ASK_SLURM ? job_is_alive(ret->job) : 1;
@@ -120,7 +119,7 @@ static DIR *open_leases(struct store *st)
 	return file_open_dir(store_fd(st), "leases", 0);
 }
 
-/* The next lease, of one manifest or of all. */
+/* The next lease of one manifest, or of any (hex NULL). */
 static const char *next(DIR *d, const char *hex)
 {
 	struct dirent *e;
@@ -131,8 +130,8 @@ static const char *next(DIR *d, const char *hex)
 	return NULL;
 }
 
-/* Facts that were not touched for an hour are: that is the time of the last use, for prune. So are
- * those of the future, from when the clock was wrong. */
+/* Record the time of the last use in the facts file, at most once an hour. A time in the future,
+ * from a wrong clock, is replaced. */
 static int touch_facts(struct store *st, const char *hex)
 {
 	char facts[96];
@@ -149,7 +148,7 @@ static int touch_facts(struct store *st, const char *hex)
 	return 0;
 }
 
-/* Links of earlier days that no lease shares any more. */
+/* Delete shared files of earlier days without leases. */
 static void sweep_days(DIR *d)
 {
 	char today[DAY_NAME];
@@ -182,8 +181,8 @@ static void sweep(struct store *st, enum ask ask)
 		closedir(d);
 }
 
-/* Root may link to what others have put there under the day's name (proc_sys_fs(5),
- * protected_hardlinks). */
+/* Is the shared file this user's? Others may have made one of this name, and root may link to it
+ * (proc_sys_fs(5), protected_hardlinks). */
 static int is_ours(int top, const char *path)
 {
 	struct stat sb;
@@ -192,10 +191,10 @@ static int is_ours(int top, const char *path)
 }
 
 /*
- * Make the lease's file, as another name of the day's or as a new one. Finding a free inode takes
- * ext4 ten times as long as adding a name (150 us here, as recently freed ones are passed over).
+ * Make the lease's file as another link to the day's file, or as a new one. Finding a free inode
+ * takes ext4 ten times as long as adding a link: 150 us, as it skips recently freed inodes.
  *
- * Returns 0; -EEXIST when this very process has it already; -errno.
+ * Returns 0; -EEXIST if this process already has this lease; or -errno.
  */
 static int put(struct store *st, const char *hex, const struct store_process *self,
 	char path[LEASE_PATH], struct mlr_error *err)
@@ -250,12 +249,12 @@ int store_lease_take(struct store *st, const char *manifest, struct mlr_error *e
 		return 0;
 	if (r == -ENOSPC || r == -EDQUOT) {
 		mlr_debug("store: no lease: %s", strerror(-r));
-		return 0; /* a full disk is no reason not to run */
+		return 0; /* a full disk does not prevent running */
 	}
 	if (r < 0 && r != -EEXIST)
 		return r;
 
-	/* rm takes the facts away before it looks at the leases, so one of us sees the other. */
+	/* rm removes the facts before it looks for leases, so one of the two sees the other. */
 	if (touch_facts(st, hex) == -ENOENT) {
 		unlinkat(store_fd(st), path, 0);
 		return mlr_fail(err, ENOENT, "image %s is no longer in store '%s'", manifest,

@@ -18,7 +18,7 @@
 struct store_lock {
 	struct store *st;
 	char *path;
-	char owner[OWNER_SIZE]; /* "<16 hex> <hold>", the first word this lock's alone */
+	char owner[OWNER_SIZE]; /* "<16 hex> <hold>"; the first word is unique */
 };
 
 static void lock_free(struct store_lock *l)
@@ -27,7 +27,7 @@ static void lock_free(struct store_lock *l)
 	free(l);
 }
 
-/* Who holds it. -ENOENT: nobody. */
+/* Read who holds the lock. -ENOENT: nobody. */
 static int read_owner(struct store *st, const char *path, char owner[OWNER_SIZE])
 {
 	auto_free char *file = xasprintf("%s/owner", path), *text = NULL;
@@ -47,8 +47,8 @@ static void broken_path(const char owner[OWNER_SIZE], char path[48])
 }
 
 /*
- * Take the lock with this owner away. Of two that want to break it the second finds it gone, or
- * another's already: what it moved then goes back.
+ * Remove the lock of this owner. If two processes break it at once, the second one finds it gone,
+ * or moves another process's lock and moves it back.
  */
 static void take_away(struct store *st, const char *path, const char owner[OWNER_SIZE])
 {
@@ -64,7 +64,8 @@ static void take_away(struct store *st, const char *path, const char owner[OWNER
 	file_remove_tree(fd, to, NULL);
 }
 
-/* A directory that holds the owner's file: a name that is not empty cannot be renamed over. */
+/* Make a directory with the owner's file: rename(2) cannot replace a directory that is not empty.
+ */
 static int make_private(const struct store_lock *l, const char *dir, struct mlr_error *err)
 {
 	auto_free char *file = xasprintf("%s/owner", dir);
@@ -95,7 +96,7 @@ static int wait_and_rename(
 			return mlr_fail_errno(
 				err, "rename '%s' to '%s/%s'", dir, store_path(l->st), l->path);
 		r = read_owner(l->st, l->path, owner);
-		if (r == -EPROTO) /* nothing of ours */
+		if (r == -EPROTO) /* not made by mlrun */
 			return mlr_fail(err, EPROTO, "'%s/%s' is not a lock of mlrun's",
 				store_path(l->st), l->path);
 		if (r == 0 && !store_wait_alive(&w, owner + 17)) {

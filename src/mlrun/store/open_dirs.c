@@ -14,9 +14,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define NOTE_MAX (64u << 20) /* bytes; more than the writer of layers can remember */
+#define NOTE_MAX (64u << 20) /* bytes; the writer of layers remembers fewer */
 
-/* Paths or the like beside a layer's tree, a NUL after each; none where there is no such file. */
+/* Add the strings of a note beside a layer's tree, a NUL after each; none without the file. */
 static int read_note(struct store *st, const char *diff_id, const char *name, struct strv *ret,
 	struct mlr_error *err)
 {
@@ -30,8 +30,8 @@ static int read_note(struct store *st, const char *diff_id, const char *name, st
 	return r == -ENOENT ? 0 : r;
 }
 
-/* Does a layer leave a directory of those below it as it is? It does when it has none, or uses it
- * alone. */
+/* Does a layer keep this directory of the layers below? Yes if it lacks it, or only uses it
+ * implicitly. */
 static int leaves(struct store *st, const char *diff_id, const char *path)
 {
 	auto_strv struct strv implicit = STRV_INIT;
@@ -77,7 +77,8 @@ static void add(struct store *st, const struct strv *diff_ids, size_t layer, con
 		strv_take(ret, take_ptr(&entry));
 }
 
-/* In an image that is kept as one tree alone, links of one layer may lead members of another. */
+/* Resolve the paths in an image that is kept as one tree only: a symlink of one layer can redirect
+ * paths of another. */
 static int lead(struct store *st, const char *manifest, struct strv *open, struct mlr_error *err)
 {
 	auto_close int tree = store_tree_open(st, STORE_DIR, manifest, err);

@@ -1,7 +1,7 @@
 /*
- * Directories of an image that anybody is meant to write to (/var/tmp, /run/lock). The trees have
- * them without the bits that let others write (base/tighten.h): a container gets its own, with the
- * mode that is meant.
+ * Directories of an image that everybody may write to (/var/tmp, /run/lock). The store's trees lack
+ * the bits that let other users write (base/tighten.h); a container gets its own copies of these
+ * directories with the image's modes.
  */
 #ifndef MLR_STORE_OPEN_DIRS_H
 #define MLR_STORE_OPEN_DIRS_H
@@ -11,18 +11,17 @@
 #include "store/facts.h"
 #include "store/store.h"
 
-/* A layer's note of them, beside its tree: "1777 var/tmp", a NUL after each; none where it has
- * none. */
+/* The note beside a layer's tree: "1777 var/tmp", a NUL after each; absent without any. */
 #define STORE_OPEN_NOTE "open"
-#define STORE_OPEN_MAX  64 /* in a layer, and in an image */
+#define STORE_OPEN_MAX  64 /* per layer, and per image */
 
 /*
- * Those that an image shows, "1777 /var/tmp".
+ * The directories of this kind that an image shows, "1777 /var/tmp".
  *
- *   f  its diff_ids and formats; what they tell of is in the store
+ *   f  its diff_ids and formats, which the store holds
  *
- * Names that are no ASCII are left out, and what is hidden by an opaque directory is not: a
- * container makes none that it does not have.
+ * Names that are not ASCII are left out. Directories that an opaque directory hides are not, but a
+ * container skips what it does not have.
  */
 int store_open_dirs(struct store *st, const char *manifest, const struct store_facts *f,
 	struct strv *ret, struct mlr_error *err);

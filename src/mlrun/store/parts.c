@@ -30,7 +30,7 @@ static void add_descriptor(struct strv *paths, const json_t *descriptor)
 		add_blob(paths, digest);
 }
 
-/* Configuration and layers as the manifest names them; its bytes were checked when they came. */
+/* Add the blobs that a manifest names. Its digest was checked when it was stored. */
 static void add_blobs(struct store *st, const char *manifest, struct strv *paths)
 {
 	auto_free char *path = xasprintf("blobs/sha256/%s", oci_digest_hex(manifest));
@@ -55,7 +55,8 @@ static int add_parts(
 
 	if (r < 0 && r != -ENOENT)
 		return r;
-	/* A squashfs file alone needs no layers; a tree shares its files with them. */
+	/* An image in squashfs format alone needs no layers; a tree (dir) shares its files with
+	 * them. */
 	for (size_t i = 0; f.formats != STORE_FORMAT_SQUASHFS && i < f.config.diff_ids.n; i++)
 		strv_addf(paths, "layers/%s", oci_digest_hex(f.config.diff_ids.v[i]));
 	strv_addf(paths, "cover/%s", hex);

@@ -25,7 +25,7 @@ int store_place(const struct config *c, char **ret, char **origin, struct mlr_er
 	const struct config_value *v = config_get(c, "", "store");
 	auto_free char *data = NULL;
 
-	/* It would be another one in every directory. */
+	/* A relative one would mean another store in every directory. */
 	if (dir && *dir && dir[0] != '/') {
 		mlr_fail(err, EINVAL, "MLRUN_STORE='%s': expected an absolute path", dir);
 		return mlr_hint(err, "--store takes a relative one");

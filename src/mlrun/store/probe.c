@@ -15,7 +15,7 @@ int store_probe_get(struct store *st, struct filesystem_probe *ret)
 	json_auto_t *o = NULL;
 	json_int_t type;
 
-	/* A damaged file, or one of another version, is written anew. */
+	/* A damaged file, or another version's, is replaced. */
 	if (store_json_read(st, FILE_NAME, &o, NULL) < 0 ||
 		json_unpack(o, FIELDS, "fs_type", &type, "whiteouts", &p.whiteouts, "xattrs",
 			&p.xattrs, "hard_links", &p.hard_links, "overlay", &p.overlay) < 0 ||

@@ -32,8 +32,8 @@ int store_process_boot(char boot[STORE_BOOT_SIZE])
 	return 0;
 }
 
-/* The inode of this process's PID namespace, which the link names (namespaces(7)); following it
- * takes the kernel three times as long. 0 when there is none. */
+/* The inode of this process's PID namespace, read from the link's text (namespaces(7)): following
+ * the link takes three times as long. 0 without one. */
 static unsigned long long own_pid_ns(void)
 {
 	char text[32];
@@ -57,7 +57,7 @@ int store_process_self(struct store_process *ret)
 	if (r < 0)
 		return r;
 	p.start = shown.start;
-	if (shown.pid == p.pid) /* else /proc is another's */
+	if (shown.pid == p.pid) /* else /proc is another namespace's */
 		p.pid_ns = own_pid_ns();
 	read_host(p.host);
 	*ret = p;
@@ -130,6 +130,6 @@ int store_process_judge(
 {
 	int alive = alive_here(p, self);
 
-	/* A local file system knows of one boot at a time. */
+	/* Only one boot at a time uses a local file system. */
 	return alive == 0 && strcmp(p->boot, self->boot) != 0 && !unsynced_allowed(st) ? -1 : alive;
 }

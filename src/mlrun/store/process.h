@@ -1,6 +1,6 @@
 /*
- * A process's identity that still means something after it ended: a pid alone is used again, on
- * this boot, on the next one and on every other node.
+ * An identity of a process that stays unique after it ends: a pid alone is reused, on this boot,
+ * after a restart and on other nodes.
  */
 #ifndef MLR_STORE_PROCESS_H
 #define MLR_STORE_PROCESS_H
@@ -16,40 +16,41 @@
 struct store_process {
 	char host[STORE_HOST_SIZE]; /* fit for a file name: '/' and control characters replaced */
 	char boot[STORE_BOOT_SIZE]; /* /proc/sys/kernel/random/boot_id */
-	unsigned long long pid_ns;  /* inode of its PID namespace; 0: /proc shows another one */
+	unsigned long long
+		pid_ns; /* inode of its PID namespace; 0: /proc shows another namespace */
 	pid_t pid;
 	unsigned long long start; /* clock ticks from boot to its start (proc(5), stat, field 22) */
 };
 
 /*
- * "<host>.<boot>.<pid namespace>.<pid>.<start>", for file names, and back. The host may hold dots,
- * so the rest is read from the end. Parsing returns 0 or -EINVAL.
+ * A process as a part of file names, "<host>.<boot>.<pid namespace>.<pid>.<start>". The host may
+ * contain dots, so parsing starts at the end. Parsing returns 0 or -EINVAL.
  */
 #define STORE_PROCESS_NAME 180
 void store_process_name(const struct store_process *p, char name[STORE_PROCESS_NAME]);
 int store_process_parse(const char *name, struct store_process *ret);
 
-/* This boot of this kernel. Returns 0 or -errno when /proc cannot tell. */
+/* The identifier of this boot. Returns 0 or -errno of reading /proc. */
 int store_process_boot(char boot[STORE_BOOT_SIZE]);
 
-/* Who is calling. Returns 0 or -errno when /proc cannot tell. */
+/* The calling process. Returns 0 or -errno of reading /proc. */
 int store_process_self(struct store_process *ret);
 
 /*
- * A path below the store's top that nobody else makes, "tmp/<kind>.<n>.<process>", so that
- * store_sweep() can tell whose work it is.
+ * Make a unique path below the store's top, "tmp/<kind>.<n>.<process>", by which store_sweep()
+ * knows its maker.
  *
  *   kind  one that store_sweep() knows
  *
- * Returns 0 or -errno when /proc cannot tell who is calling.
+ * Returns 0 or -errno of reading /proc.
  */
 #define STORE_WORK_PATH (STORE_PROCESS_NAME + 32)
 int store_work_path(const char *kind, char path[STORE_WORK_PATH], struct mlr_error *err);
 
 /*
- * Does a process that left its name in a store still run? 1, 0, or -1 when it belongs to another
- * host or another PID namespace and cannot be judged from here. Two nodes may bear one name: where
- * nodes may share the store, another boot of a host of this name gives -1 as well.
+ * Does a process that left its name in a store still run? Returns 1, 0, or -1 if it belongs to
+ * another host or PID namespace and cannot be judged from here. Nodes may have the same name, so if
+ * several may share the store, another boot of this host's name is -1, too.
  */
 int store_process_judge(
 	struct store *st, const struct store_process *p, const struct store_process *self);

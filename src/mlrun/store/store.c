@@ -17,12 +17,11 @@
 #include <string.h>
 #include <sys/stat.h>
 
-/* Where the store is when nobody says; the rules of store_open(). */
 static int default_path(char **ret, struct mlr_error *err)
 {
 	auto_call(config_done) struct config c = CONFIG_INIT;
 	const char *dir = getenv("MLRUN_STORE");
-	/* Whoever names a store needs no configuration for that. */
+	/* With MLRUN_STORE set, a broken configuration file does not matter. */
 	int r = dir && *dir ? 0 : config_load(&c, err);
 
 	return r < 0 ? r : store_place(&c, ret, NULL, err);
@@ -42,7 +41,8 @@ static char *absolute(char *path, struct mlr_error *err)
 	return xasprintf("%s/%s", cwd, rel);
 }
 
-/* An older mlrun obeyed the umask: what it left open to a group, the upgrade closes. */
+/* An older mlrun obeyed the umask, so its stores may be open to a group: the upgrade closes them
+ * before the last check. */
 static int check(struct store *st, int create, struct mlr_error *err)
 {
 	struct stat top;
@@ -52,14 +52,14 @@ static int check(struct store *st, int create, struct mlr_error *err)
 		return mlr_fail_errno(err, "store '%s'", st->path);
 	ours = top.st_uid == geteuid();
 	if (!ours)
-		/* Trees would belong to us, and the store's owner could not delete them. */
+		/* New trees would belong to us, and the store's owner could not delete them. */
 		r = create ? store_refuse_user(st, top.st_uid, "who alone may add to it", err)
 			   : store_guard(st, &top, err);
 	if (r == 0)
 		r = store_format_check(st, create, err);
 	if (r < 0 || !ours || (create && st->format < STORE_FORMAT))
 		return r;
-	if (create && fstat(st->fd, &top) < 0) /* made just now, it may have been closed */
+	if (create && fstat(st->fd, &top) < 0) /* store_format_check() may have closed it */
 		return mlr_fail_errno(err, "store '%s'", st->path);
 	return store_guard(st, &top, err);
 }

@@ -1,24 +1,25 @@
 /*
  * store: keeps blobs, names and unpacked trees on disk, safe for many processes on many nodes.
  *
- *   version                  the store's format, "3\n"
- *   blobs/sha256/<hex>       manifests and configurations, byte for byte
- *   layers/<hex>/tree        one unpacked layer, named by its diff ID, shared by its images
- *   layers/<hex>/implicit    directories that the layer used without naming them, a NUL after each
- *   layers/<hex>/hiding      directories in which it hides names of lower layers, likewise
- *   layers/<hex>/notes       a digest of these two
- *   layers/<hex>/open        directories that everybody may write to (store/open_dirs.h)
- *   cover/<hex>/tree         directories to mount above an image's layers, by its manifest, if an
- *                            overlay of the layers alone would differ from the image
- *   dir/<hex>/tree           a whole image as one tree, by its manifest, if overlayfs cannot show
- * it dir/<hex>/listing        a digest of the tree's names; a cover has one, too squash/<hex>.sqfs
- * a whole image as one squashfs file, by its manifest facts/<hex>.json         what exec needs to
- * know of an image, named by its manifest images/<hex>.json        a reference, named by the sha256
- * of its canonical spelling containers/<name>/       what exec --write kept (store/container.h);
- * only the owner may enter leases/                  which processes use which images unsynced/
- * trees that may not be fully on disk yet holds/                   processes that change the store,
- * and what they rely on (store/hold.h) tmp/                     work in progress; each entry names
- * the hold of its maker
+ *   version                 the store's format, "3\n"
+ *   blobs/sha256/<hex>      manifests and configurations, byte for byte
+ *   layers/<hex>/tree       one unpacked layer, named by its diff ID, shared by its images
+ *   layers/<hex>/implicit   directories that the layer used without naming them, a NUL after each
+ *   layers/<hex>/hiding     directories in which it hides names of lower layers, likewise
+ *   layers/<hex>/notes      a digest of these two
+ *   layers/<hex>/open       directories that everybody may write to (store/open_dirs.h)
+ *   cover/<hex>/tree        directories to mount above an image's layers, named by its manifest, if
+ *                           an overlay of the layers alone would differ from the image
+ *   dir/<hex>/tree          a whole image as one tree, likewise, if overlayfs cannot show it
+ *   dir/<hex>/listing       a digest of the tree's names; a cover has one, too
+ *   squash/<hex>.sqfs       a whole image as one squashfs file, likewise
+ *   facts/<hex>.json        what exec needs to know of an image, likewise
+ *   images/<hex>.json       a reference, named by the sha256 of its canonical spelling
+ *   containers/<name>/      what exec --write kept (store/container.h); only the owner may enter
+ *   leases/                 which processes use which images
+ *   unsynced/               marks of trees that may not be fully on disk yet
+ *   holds/                  processes that change the store, and what they rely on (store/hold.h)
+ *   tmp/                    work in progress; each entry names the hold of its maker
  *
  * Everything is published by rename(2): a crash leaves the old state or the new one. A tree that a
  * crash of the machine left incomplete has a mark in unsynced/ and counts as absent.
@@ -34,9 +35,8 @@ struct store;
 /*
  * Open a store.
  *
- *   dir     its directory; NULL: $MLRUN_STORE, else "store" of the configuration (base/config.h),
- * else $XDG_DATA_HOME/mlrun, else ~/.local/share/mlrun (the home directory by $HOME, else the user
- * database) create  to add to it: make it if it is missing, and refuse another user's; otherwise a
+ *   dir     its directory; NULL: where store_place() says
+ *   create  to add to the store: make it if it is missing, and refuse another user's; otherwise a
  *           missing store is -ENOENT
  *
  * A store is refused, with a hint, if its format is newer, if others than its owner may write to
