@@ -495,7 +495,7 @@ hint: write --tls-verify=false"
 	assert_output --partial "the machine went down before"
 	assert_output --partial "hint: mlrun pull fetches it again"
 	run -0 mlrun pull "$REGISTRY/tiny"
-	assert_output --partial "was not wholly on disk when the machine went down"
+	assert_output --partial "was not fully on disk when the machine went down"
 	run -0 mlrun exec "$REGISTRY/tiny" true
 	run -0 mlrun pull "$REGISTRY/tiny"
 	assert_output --partial "is up to date"

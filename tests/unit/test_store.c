@@ -614,7 +614,7 @@ static void what_a_process_out_of_sight_was_started_in_goes_by_force_only(void *
 	snprintf(path, sizeof(path), "leases/%s.%s", oci_digest_hex(MANIFEST_A), who);
 	ok(file_replace(store_fd(st), path, "", 0, 0644, &err));
 	assert_int_equal(remove_image("a:1"), -EBUSY);
-	says("a:1' was started in by process 4711 on 'node17.cluster.example' at 20");
+	says("a:1' was in use by process 4711 on 'node17.cluster.example' at 20");
 	says("; whether it still runs cannot be seen from here\n"
 	     "hint: run mlrun rm on 'node17.cluster.example', or mlrun rm --force");
 	assert_true(is_there(path));
@@ -1107,7 +1107,7 @@ static void who_was_taken_for_dead_publishes_nothing(void **state)
 		ok(store_open(dir, 1, &other, &err));
 		assert_int_equal(store_tree_begin(other, STORE_LAYER, LAYER_1, &u, &err), 0);
 		assert_int_equal(store_tree_publish(t, &err), -ESTALE);
-		says("stood still for so long");
+		says("this process was suspended");
 		says("hint: run it again");
 		ok(store_tree_publish(u, &err));
 	}

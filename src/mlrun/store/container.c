@@ -54,7 +54,7 @@ char *store_container_path(const struct store *st, const char *name)
 	return xasprintf("%s/containers/%s", store_path(st), name);
 }
 
-/* What its leases are on. */
+/* The key of a container's leases. */
 static void lease_key(const char *name, char key[OCI_DIGEST_SIZE])
 {
 	auto_free char *text = xasprintf("container %s", name);
@@ -166,7 +166,7 @@ char *store_container_of(struct store *st, const char *manifest)
 
 /* --- making --------------------------------------------------------------- */
 
-/* A directory with the record, below tmp/ and named by its maker. */
+/* Make a directory with the record, below tmp/ and named by its maker. */
 static int make_work(struct store *st, const char *image, const char *manifest,
 	char work[STORE_WORK_PATH], struct mlr_error *err)
 {
@@ -184,7 +184,7 @@ static int make_work(struct store *st, const char *image, const char *manifest,
 	return store_json_write(st, path, o, err);
 }
 
-/* Returns 1 when it is there now by this process's doing, 0 when another was first. */
+/* Returns 1 if this process made it, 0 if another was first, or -errno. */
 static int make(struct store *st, const char *name, const char *image, const char *manifest,
 	struct mlr_error *err)
 {
@@ -223,14 +223,14 @@ static int tell_user(const char *name, const struct store_lease *l, struct mlr_e
 			(long)l->pid, l->host);
 	else
 		mlr_fail(err, EBUSY,
-			"container '%s' was started in by process %ld on '%s'%s; whether that still "
+			"container '%s' was in use by process %ld on '%s'%s; whether that still "
 			"runs cannot be seen from here",
 			name, (long)l->pid, l->host,
 			l->here && !l->other_boot ? " in another PID namespace" : "");
 	return -EBUSY;
 }
 
-/* Two that start at once on two nodes see each other, and neither goes on. */
+/* If two nodes start at once, each sees the other and both give up. */
 static int refuse_far(struct store *st, const char *name, const char *key, struct mlr_error *err)
 {
 	struct store_lease l;
@@ -324,7 +324,7 @@ static int refuse_removal(struct store *st, const char *name, int force, struct 
 	return -EBUSY;
 }
 
-/* One without a record, or with a damaged one, is removed as well. */
+/* Does the container exist? One without a valid record can be removed, too. */
 static int is_there(struct store *st, const char *name, const char *path, struct mlr_error *err)
 {
 	auto_call(store_container_done) struct store_container c = STORE_CONTAINER_INIT;
@@ -351,8 +351,8 @@ int store_container_remove(struct store *st, const char *name, int force, struct
 		r = store_trash(st, path, trash, err);
 	if (r < 0)
 		return r;
-	/* Who takes a lease from here on finds no container. Somebody who has just done so may have
-	 * made a new one by now: then the old one goes. */
+	/* A process that takes a lease from here on finds no container. One that took it before may
+	 * already have made a new container; then this one is deleted. */
 	r = refuse_removal(st, name, force, err);
 	if (r < 0 && renameat(fd, trash, fd, path) == 0)
 		return r;
@@ -381,6 +381,6 @@ int store_container_unlock(struct store *st, const char *name, struct mlr_error 
 	if (!store_container_used(st, name, &l))
 		return 0;
 	tell_user(name, &l, err);
-	mlr_hint(err, "nothing locks it but that process");
+	mlr_hint(err, "only that process locks it");
 	return -EBUSY;
 }

@@ -1,17 +1,16 @@
 /*
- * Named containers: what was written in an image's container and is kept (exec --write=NAME), as
- * the upper layer of an overlay.
+ * Named containers (exec --write=NAME): the upper layer of an overlay, kept in the store.
  *
  *   containers/<name>/container.json {"image": canonical name, "manifest": digest, "created":
  *                                     seconds}; its time of modification is the last use
- *   containers/<name>/upper, work    the overlay's, made by the first that mounts it
+ *   containers/<name>/upper, work    the overlay's, made by the first process that mounts it
  *
- * It appears whole, by the rename of a directory of tmp/, and goes whole. What its image consists
- * of stays in the store as long as the container does, with or without a name.
+ * A container appears and disappears whole, by a rename to or from tmp/. Its image's files stay in
+ * the store as long as it does, with or without a name.
  *
- * One node at a time may use a container (an overlay's upper layer has one master): whoever does
- * has a lease (store/lease.h), which he takes before he looks for the container, while a remover
- * takes the container away before he looks for leases. Processes of one node share its namespaces.
+ * One node at a time may use a container, since only one kernel may mount an upper layer. A user
+ * takes a lease (store/lease.h) before it looks for the container; a remover moves the container
+ * away before it looks for leases. Processes of one node share its namespaces.
  */
 #ifndef MLR_STORE_CONTAINER_H
 #define MLR_STORE_CONTAINER_H
@@ -36,54 +35,53 @@ struct store_container {
 	}
 void store_container_done(struct store_container *c);
 
-/* A name: [a-zA-Z0-9][a-zA-Z0-9_.-]*, at most STORE_CONTAINER_NAME_MAX bytes, as Docker's. Returns
- * 0 or -EINVAL. */
+/* Check a container's name: [a-zA-Z0-9][a-zA-Z0-9_.-]*, at most STORE_CONTAINER_NAME_MAX bytes, as
+ * Docker does. Returns 0 or -EINVAL. */
 int store_container_name_check(const char *name, struct mlr_error *err);
 
 /*
- * Find a container or make it, for use by this process and what it becomes by execve.
+ * Find a container or make it, for use by this process and the programs it executes.
  *
- *   image, manifest  what it is made of when it is not there; else they do not count. NULL: only
- *                    find it
- *   made             gets 1 when it was made now, else 0
+ *   image, manifest  what a new container is made of; ignored if it exists. NULL: do not make one
+ *   made             gets 1 if it was made now, else 0
  *
- * Returns 0; -ENOENT when it is only to be found; -EBUSY while another node uses it, or may;
- * -ENOSPC and the like, each with the way out.
+ * Returns 0; -ENOENT without a container and an image; -EBUSY while another node uses it, or may;
+ * -ENOSPC and the like. Errors have hints.
  */
 int store_container_open(struct store *st, const char *name, const char *image,
 	const char *manifest, struct store_container *ret, int *made, struct mlr_error *err);
 
-/* Its record alone. Returns 0, -ENOENT with the way out, -EPROTO for a damaged one. */
+/* Read a container's record. Returns 0, -ENOENT with a hint, or -EPROTO for a damaged one. */
 int store_container_get(
 	struct store *st, const char *name, struct store_container *ret, struct mlr_error *err);
 
-/* The absolute path of its directory, to free(). */
+/* The absolute path of a container's directory, to free(). */
 char *store_container_path(const struct store *st, const char *name);
 
-/* Returns 1 and one process that uses it, one seen running if there is, else 0. */
+/* Returns 1 and one process that uses it, if possible one that is seen running; else 0. */
 int store_container_used(struct store *st, const char *name, struct store_lease *ret);
 
 /* Does a process of this host other than the caller use it? */
 int store_container_is_joined(struct store *st, const char *name);
 
-/* Every container's name, sorted; none where there never was one. */
+/* Every container's name, sorted. */
 int store_container_names(struct store *st, struct strv *ret, struct mlr_error *err);
 
-/* The name of a container that is made of an image's manifest, to free(); NULL for none. One whose
- * record is damaged may be made of any. */
+/* The name of a container made of this manifest, to free(), or NULL. One with a damaged record
+ * counts, since it may be made of any. */
 char *store_container_of(struct store *st, const char *manifest);
 
 /*
- * Remove it: renamed away first.
+ * Remove a container.
  *
- *   force  in spite of processes of other hosts or PID namespaces, of which nobody here can see
- *          whether they still run; never of one that runs
+ *   force  ignore processes of other hosts or PID namespaces, which cannot be checked from here;
+ *          still refuse if one is seen running
  *
  * Returns 0; -ENOENT; -EBUSY naming the process that uses it, or may.
  */
 int store_container_remove(struct store *st, const char *name, int force, struct mlr_error *err);
 
-/* Forget the processes that nobody here can see. Returns as above. */
+/* Delete the leases of processes that cannot be seen from here. Returns as above. */
 int store_container_unlock(struct store *st, const char *name, struct mlr_error *err);
 
 #endif

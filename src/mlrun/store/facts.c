@@ -22,7 +22,7 @@ static void facts_path(const char *manifest, char path[80])
 
 static const char *const format_names[STORE_FORMATS] = { "layers", "dir", "squashfs" };
 
-/* Version 0.1.0 wrote "one_tree": dir or layers. */
+/* Version 0.1.0 wrote "one_tree", a boolean, instead: true means dir, false layers. */
 static int parse_formats(const json_t *o, unsigned *ret)
 {
 	const json_t *one = json_object_get(o, "one_tree"), *list = json_object_get(o, "formats");
@@ -38,8 +38,8 @@ static int parse_formats(const json_t *o, unsigned *ret)
 	json_array_foreach(list, i, name) {
 		if (!json_is_string(name))
 			return -EPROTO;
-		*ret |= store_format_parse(
-			json_string_value(name)); /* others are a newer version's */
+		/* A name that is unknown is a newer version's. */
+		*ret |= store_format_parse(json_string_value(name));
 	}
 	return 0;
 }

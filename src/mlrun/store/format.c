@@ -200,7 +200,7 @@ int store_format_check(struct store *st, int create, struct mlr_error *err)
 		return mlr_fail(err, (int)-n, "read '%s/version': %s", st->path, strerror((int)-n));
 	version = strtol(buf, &end, 10);
 	if (end == buf || (*end != '\n' && *end != '\0') || version < 1)
-		return mlr_fail(err, EPROTO, "'%s/version' holds no format number", st->path);
+		return mlr_fail(err, EPROTO, "'%s/version' contains no format number", st->path);
 	if (version <= STORE_FORMAT) {
 		st->format = (int)version;
 		return 0;

@@ -51,9 +51,9 @@ int store_hold_is_lost(struct store *st)
 int store_hold_lost(struct store *st, struct mlr_error *err)
 {
 	mlr_fail(err, ESTALE,
-		"this process stood still for so long (%d s) that another one took it for dead",
+		"this process was suspended for over %d s, so another process took it for dead",
 		store_stale_seconds());
-	mlr_hint(err, "run it again: store '%s' is as good as before", store_path(st));
+	mlr_hint(err, "run it again: store '%s' is unharmed", store_path(st));
 	return -ESTALE;
 }
 

@@ -15,10 +15,9 @@
 #include <string.h>
 #include <time.h>
 
-/* Where parts lie. */
+/* The directories of parts. */
 static const char *const places[] = { "layers", "cover", "dir", "squash", "facts", "blobs/sha256" };
 
-/* An image of the store. */
 struct candidate {
 	struct store_image image;
 	int64_t last_use;
@@ -84,8 +83,8 @@ static int load(struct pruning *p, struct mlr_error *err)
 	return 0;
 }
 
-/* "quay.io/org/name" of a canonical name: a tag's ':' and a digest's '@' stand after the last
- * '/'. */
+/* The length of "quay.io/org/name" in a canonical name: a tag's ':' or a digest's '@' follows the
+ * last '/'. */
 static size_t repository_length(const char *name)
 {
 	const char *slash = strrchr(name, '/');
@@ -100,7 +99,7 @@ static int same_repository(const char *a, const char *b)
 	return n == repository_length(b) && strncmp(a, b, n) == 0;
 }
 
-/* The last used of each repository stay. */
+/* Protect the last used images of each repository. */
 static void protect(struct pruning *p)
 {
 	for (size_t i = 0; i < p->n; i++) {
@@ -127,7 +126,7 @@ static void choose_by_age(struct pruning *p)
 	}
 }
 
-/* What an image that stays needs is counted once. */
+/* A part of images. It counts once, however many of them need it. */
 struct size {
 	char *path;
 	uint64_t bytes;
@@ -137,7 +136,7 @@ struct size {
 struct sizes {
 	struct size *v;
 	size_t n;
-	uint64_t sum; /* of those with users */
+	uint64_t sum; /* of the parts that images need */
 };
 
 static void sizes_done(struct sizes *s)
@@ -170,7 +169,7 @@ static void count_image(struct pruning *p, struct sizes *s, struct candidate *c,
 		count_part(p, s, c->parts.v[i], step);
 }
 
-/* The longest unused go until the rest fits. */
+/* Choose the longest unused images until the rest fits. */
 static int choose_by_size(struct pruning *p, struct store_prune_result *ret, struct mlr_error *err)
 {
 	auto_call(sizes_done) struct sizes s = { NULL, 0, 0 };
@@ -197,7 +196,7 @@ static int choose_by_size(struct pruning *p, struct store_prune_result *ret, str
 
 /* --- away with them ------------------------------------------------------- */
 
-/* Has another image that stays the same manifest? */
+/* Does another image that stays have the same manifest? */
 static int has_other_name(const struct pruning *p, const struct candidate *c)
 {
 	for (size_t i = 0; i < p->n; i++)
@@ -229,7 +228,7 @@ static int unname(struct pruning *p, struct removal *rm, struct mlr_error *err)
 	return 0;
 }
 
-/* What the images that stay need; those that went have no names any more, or are told apart. */
+/* Find the parts that the remaining images need. */
 static int find_keep(struct pruning *p, struct strv *keep, struct mlr_error *err)
 {
 	auto_strv struct strv named = STRV_INIT, go = STRV_INIT;
@@ -335,7 +334,8 @@ int store_prune(struct store *st, const struct store_prune_options *opt,
 	struct strv nothing = STRV_INIT;
 	int r, e;
 
-	/* Its clock lets the sweep judge leftovers of other hosts; a full disk does without. */
+	/* A hold shows the file system's clock, by which the sweep judges leftovers of other hosts.
+	 * On a full disk there is none. */
 	store_hold_only(st, &nothing, NULL);
 	r = removal_begin(&rm, err);
 	if (r == 0)

@@ -47,7 +47,7 @@ static void drop_last(struct strv *l)
 	l->v[l->n] = NULL;
 }
 
-/* Undo every throw_away() but the first n. */
+/* Undo all but the first n calls of throw_away(). */
 static void take_back(struct removal *rm, size_t n)
 {
 	int fd = store_fd(rm->st);
@@ -63,8 +63,7 @@ static void take_back(struct removal *rm, size_t n)
 	}
 }
 
-/* Take one path out of sight. What is not there is gone already. -ESTALE: another process took this
- * one for dead; all is back in its place. */
+/* Move one path to the trash; returns as removal_throw_for_good() does. */
 static int throw_away(struct removal *rm, const char *path, struct mlr_error *err)
 {
 	char to[STORE_WORK_PATH];
@@ -76,7 +75,7 @@ static int throw_away(struct removal *rm, const char *path, struct mlr_error *er
 	strv_add(&rm->trash, to);
 	if (store_remover_holds(rm->hold))
 		return 0;
-	/* Whoever took us for dead may add what needs this. */
+	/* The process that considered this one dead may add what needs these parts. */
 	take_back(rm, 0);
 	return store_hold_lost(rm->st, err);
 }
@@ -91,7 +90,7 @@ int removal_throw_for_good(struct removal *rm, const char *path, struct mlr_erro
 	return throw_away(rm, path, err);
 }
 
-/* A process that nobody here can see; it may have ended long ago. */
+/* Refuse because of a process that cannot be seen from here and may have ended long ago. */
 static int refuse_unseen(
 	const struct store_image *im, const struct store_lease *l, struct mlr_error *err)
 {
@@ -102,7 +101,7 @@ static int refuse_unseen(
 	if (localtime_r(&t, &tm))
 		strftime(when, sizeof(when), "%Y-%m-%d %H:%M", &tm);
 	mlr_fail(err, EBUSY,
-		"image '%s' was started in by process %ld on '%s'%s at %s; whether it still runs "
+		"image '%s' was in use by process %ld on '%s'%s at %s; whether it still runs "
 		"cannot be seen from here",
 		im->name, (long)l->pid, l->host,
 		l->here && !l->other_boot ? " in another PID namespace" : "", when);
@@ -167,13 +166,13 @@ int removal_unname(struct removal *rm, const struct store_image *im, enum remova
 
 	store_image_path(im->name, path);
 	snprintf(facts, sizeof(facts), "facts/%.64s.json", oci_digest_hex(im->manifest));
-	if (which == REMOVAL_LAST_NAME) /* most refusals end here, with nothing moved */
+	if (which == REMOVAL_LAST_NAME) /* check once before anything is moved */
 		r = check_users(rm->st, im, force, err);
 	if (r == 0)
 		r = throw_away(rm, path, err);
 	if (r < 0 || which == REMOVAL_ONE_NAME)
 		return r;
-	/* A pull of it is under way: it brings the name back, and needs the facts no less. */
+	/* A running pull brings the name back, and needs the facts. */
 	if (store_parts_spared(&rm->spare, facts))
 		return 0;
 	r = throw_away(rm, facts, err);

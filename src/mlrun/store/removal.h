@@ -1,6 +1,6 @@
 /*
- * A removal under way, by rm or prune: what goes is renamed into the trash while no other process
- * adds what it would need, and deleted when that is over. For this room's other files.
+ * A removal by rm or prune. It renames parts into the trash while no other process may add
+ * something that needs them, and deletes them afterwards. For the files of this room.
  */
 #ifndef MLR_STORE_REMOVAL_H
 #define MLR_STORE_REMOVAL_H
@@ -15,8 +15,8 @@ struct store_hold;
 struct removal {
 	struct store *st;
 	struct store_hold *hold;
-	struct strv spare;       /* digests (hex) that pulls at work count on */
-	struct strv from, trash; /* what was thrown away, and where it is now */
+	struct strv spare;       /* digests (hex) that running pulls rely on */
+	struct strv from, trash; /* the parts removed, and their names in the trash */
 };
 
 #define REMOVAL_INIT(st)                                    \
@@ -24,13 +24,13 @@ struct removal {
 		(st), NULL, STRV_INIT, STRV_INIT, STRV_INIT \
 	}
 
-/* Become the store's only remover; removal_end() lets others in. */
+/* Become the store's only remover, until removal_end(). */
 int removal_begin(struct removal *rm, struct mlr_error *err);
 void removal_end(struct removal *rm);
 
-/* Take one path out of sight that nothing can bring back; not what pulls at work count on, and on a
- * full disk what lies in the trash makes room for the next. What is not there is gone already.
- * -ESTALE: another process took this one for dead; all is back in its place. */
+/* Move one path to the trash; nothing brings it back. Spares what running pulls rely on. If the
+ * disk is full, empties the trash to make room. Returns 0, too, if nothing is there; -ESTALE if
+ * another process considered this one dead, and then everything is back in its place. */
 int removal_throw_for_good(struct removal *rm, const char *path, struct mlr_error *err);
 
 enum removal_name {
@@ -39,17 +39,17 @@ enum removal_name {
 };
 
 /*
- * Take an image's name away, and with the last one its facts: who takes a lease later finds none.
+ * Remove an image's name, and with the last name its facts, so that a process that takes a lease
+ * later finds none.
  *
  *   force  as store_image_remove()'s STORE_REMOVE_FORCE
  *
- * Returns 0, or -EBUSY naming the process that uses it or the container that is made of it; then
- * all is as it was.
+ * Returns 0, or -EBUSY naming the process or container that uses it, with nothing changed.
  */
 int removal_unname(struct removal *rm, const struct store_image *im, enum removal_name which,
 	int force, struct mlr_error *err);
 
-/* Delete what was thrown away. It takes long and nobody sees it any more, so it needs no lock. */
+/* Delete the trash. This takes long; nobody else uses it, so no lock is needed. */
 int removal_empty_trash(struct removal *rm, struct mlr_error *err);
 
 void removal_done(struct removal *rm);

@@ -10,11 +10,11 @@
 #include <errno.h>
 #include <string.h>
 
-/* What the images that stay need, and what the one that goes needs, and those that lost their name
- * when it was given to a newer image. */
+/* The image to remove, the parts that other images need, and the parts that it or nameless images
+ * need. */
 struct choice {
 	struct store_image image;
-	struct strv named; /* manifests that have a name other than this one */
+	struct strv named; /* manifests of the other names */
 	struct strv keep, go;
 };
 
@@ -26,7 +26,7 @@ static void choice_done(struct choice *c)
 	strv_done(&c->go);
 }
 
-/* What the other names need stays. */
+/* Keep what the other names need. */
 static int look_at_others(struct store *st, struct choice *c, struct mlr_error *err)
 {
 	struct store_image *v = NULL;
@@ -68,7 +68,8 @@ static int look(
 	return store_parts_add_image(st, &c->image, &c->go, err);
 }
 
-/* Only the name: what it leaves is an image without one, which goes when nobody uses it. */
+/* Remove only the name: the image is then a nameless one, which a later removal deletes when nobody
+ * uses it. */
 static int defer(struct removal *rm, struct choice *c, struct mlr_error *err)
 {
 	int r = removal_unname(rm, &c->image, REMOVAL_ONE_NAME, 0, err);

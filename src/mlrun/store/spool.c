@@ -132,7 +132,7 @@ void store_spool_drop(struct store_spool *s)
 
 void store_spool_leave(struct store_spool *s)
 {
-	if (s && s->have == 0) /* nothing to go on with */
+	if (s && s->have == 0) /* nothing to continue with */
 		store_spool_drop(s);
 	else
 		spool_free(s);

@@ -17,7 +17,7 @@ static void add(struct stores *s, struct store *take)
 	s->v[s->n++] = take;
 }
 
-/* One directory under two names is one store. */
+/* A directory with two names is one store. */
 static int is_same(const struct store *a, const struct store *b)
 {
 	struct stat x, y;
@@ -45,7 +45,7 @@ static void add_one(struct stores *s, const struct store *own, const char *dir)
 		add(s, st);
 }
 
-/* A colon-separated list; empty words are nothing. */
+/* Add the stores of a colon-separated list; empty words are ignored. */
 static void add_list(struct stores *s, const struct store *own, const char *list)
 {
 	auto_free char *copy = xstrdup(list);
@@ -78,7 +78,7 @@ int stores_open_additional(const struct store *own, struct stores *ret, struct m
 	return r;
 }
 
-/* The user's own, which need not be there: then *ret stays NULL, and err says so. */
+/* Open the user's own store. If it does not exist, *ret stays NULL and err says so. */
 static int open_own(
 	const char *dir, const struct config *c, struct store **ret, struct mlr_error *err)
 {
@@ -137,7 +137,7 @@ int stores_find(const struct stores *s, const struct oci_name *name, struct stor
 		r = store_image_find_name(s->v[i], name, ret, i == 0 ? err : NULL);
 		if (r == 0)
 			*st = s->v[i];
-		else if (r != -ENOENT && i > 0) /* say it, in the place of "not in store" */
+		else if (r != -ENOENT && i > 0) /* report this instead of "not in store" */
 			r = store_image_find_name(s->v[i], name, ret, err);
 	}
 	return r;

@@ -1,10 +1,10 @@
 /*
- * The user's own store and, behind it, additional ones that others keep for everybody: read, never
- * written to. They are named by $MLRUN_STORES (DIR:DIR…), else by additional_stores of the
- * configuration, and searched in that order after the user's own.
+ * The user's own store and additional ones, which others keep for everybody and which are only
+ * read. $MLRUN_STORES (DIR:DIR…), else additional_stores of the configuration, names them. They are
+ * searched in that order after the user's own.
  *
- * An image is used from one store, whole. Layers are not combined across stores: whoever keeps an
- * additional store removes from it what his own images do not need, and knows of no others.
+ * An image is used from one store, whole. Layers are not combined across stores, since the keeper
+ * of an additional store does not know which of its layers other stores would need.
  */
 #ifndef MLR_STORE_STORES_H
 #define MLR_STORE_STORES_H
@@ -17,9 +17,9 @@
 #include <stddef.h>
 
 struct stores {
-	struct store **v; /* n of them, in the order of searching */
+	struct store **v; /* n of them, in search order */
 	size_t n;
-	int has_own; /* v[0] is the user's own; else that is not there */
+	int has_own; /* v[0] is the user's own, which exists */
 };
 
 #define STORES_INIT        \
@@ -28,22 +28,23 @@ struct stores {
 	}
 
 /*
- * Open those that are there.
+ * Open the stores that exist.
  *
- *   dir  the user's own, as store_open()'s
- *   c    the configuration; NULL: it is read
+ *   dir  the user's own, as in store_open()
+ *   c    the configuration; NULL: read it
  *
- * An additional store that is not there is passed over; one that cannot be opened is so with a
- * warning. Returns 0; -ENOENT when not even one is there; or what store_open() says of the own.
+ * A missing additional store is skipped; one that cannot be opened is skipped with a warning.
+ * Returns 0; -ENOENT if none exists; or store_open()'s error for the user's own.
  */
 int stores_open(const char *dir, const struct config *c, struct stores *ret, struct mlr_error *err);
 
-/* The additional ones alone, but for one that is own. Returns 0 or what the configuration says. */
+/* Open only the additional ones, without own. Returns 0 or an error of the configuration. */
 int stores_open_additional(const struct store *own, struct stores *ret, struct mlr_error *err);
 
 void stores_close(struct stores *s);
 
-/* The first that has the image. Returns as store_image_find_name() does; *st stays s's. */
+/* Find the first store with the image. Returns as store_image_find_name() does; *st belongs to s.
+ */
 int stores_find(const struct stores *s, const struct oci_name *name, struct store **st,
 	struct store_image *ret, struct mlr_error *err);
 

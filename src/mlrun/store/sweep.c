@@ -1,4 +1,4 @@
-/* Sweeping: what store_sweep() in store/store.h does. */
+/* Sweeping: implements store_sweep() and store_has_work() of store/store.h. */
 #include "store/store.h"
 
 #include "base/cleanup.h"
@@ -22,9 +22,9 @@
 #include <time.h>
 #include <unistd.h>
 
-#define HOLD_SECONDS  3600 /* without a beat from another host, where nobody waits to see one */
-#define TRASH_SECONDS (7 * 24 * 3600) /* an rm lives for minutes */
-#define TEMP_SECONDS  3600            /* a document's temporary file lives for milliseconds */
+#define HOLD_SECONDS  3600            /* for a hold of another host without a heartbeat */
+#define TRASH_SECONDS (7 * 24 * 3600) /* an rm takes minutes */
+#define TEMP_SECONDS  3600            /* a temporary file exists for milliseconds */
 
 static void remove_entry(int dir, const char *name)
 {
@@ -35,10 +35,10 @@ static void remove_entry(int dir, const char *name)
 		mlr_debug("store: %s", err.text);
 }
 
-/* "trash.<n>.<process>", what an rm that was killed had already renamed away,
- * "hold.a-<hex>.<process>", a hold that is about to appear in holds/, "container.<n>.<process>", a
- * container that is about to in containers/, and "probe.<n>.<process>", a look at the file system's
- * abilities: nobody's when the process has ended, or, out of sight, after so long. */
+/* Remove entries that name a process, if it has ended, or, if it cannot be seen from here, after
+ * some time: "trash.<n>.<process>" of a killed rm, "hold.a-<hex>.<process>" before it moves to
+ * holds/, "container.<n>.<process>" before it moves to containers/, and "probe.<n>.<process>" of a
+ * file system's probe. */
 static void sweep_process(
 	struct store *st, int dir, const char *name, int seconds, const struct store_process *self)
 {
@@ -50,14 +50,14 @@ static void sweep_process(
 	if (!dot || store_process_parse(dot + 1, &p) < 0)
 		return;
 	alive = store_process_judge(st, &p, self);
-	if (alive < 0) /* renaming it set its change time */
+	if (alive < 0) /* its change time is that of the rename */
 		alive = fstatat(dir, name, &sb, AT_SYMLINK_NOFOLLOW) == 0 &&
 			time(NULL) - sb.st_ctime < seconds;
 	if (!alive)
 		remove_entry(dir, name);
 }
 
-/* "<what>-<hex>.<hold>", somebody's work: nobody's when the hold is gone. */
+/* Remove work, "<what>-<hex>.<hold>", whose hold is gone. */
 static void sweep_work(struct store *st, const char *name)
 {
 	const char *dot = strchr(name, '.');
@@ -77,7 +77,7 @@ static void sweep_work(struct store *st, const char *name)
 	store_discard(st, path, NULL);
 }
 
-/* "spool-<hex>": who pulls again soon goes on with it. */
+/* Remove an old spool, "spool-<hex>"; a pull may continue a recent one. */
 static void sweep_spool(struct store *st, int dir, const char *name)
 {
 	auto_free char *lock = xasprintf("tmp/%s.lock", name);
@@ -99,17 +99,17 @@ static void sweep_old(int dir, const char *name)
 		remove_entry(dir, name);
 }
 
-/* "broken.<16 hex>", a lock between being taken away and removed. */
+/* Remove "broken.<16 hex>", a lock that a killed process was removing. */
 static void sweep_broken(struct store *st, int dir, const char *name)
 {
 	auto_free char *path = xasprintf("tmp/%s", name);
 
 	store_lock_sweep(st, path, HOLD_SECONDS);
-	if (unlinkat(dir, name, AT_REMOVEDIR) < 0) /* else its file had gone */
+	if (unlinkat(dir, name, AT_REMOVEDIR) < 0) /* it has other files */
 		sweep_old(dir, name);
 }
 
-/* Holds of processes that ended; the adders' among them keep nobody waiting, but they pile up. */
+/* Remove holds of processes that ended; adders' would pile up. */
 static void sweep_holds(struct store *st)
 {
 	DIR *d = file_open_dir(store_fd(st), "holds", 0);
@@ -122,7 +122,7 @@ static void sweep_holds(struct store *st)
 		closedir(d);
 }
 
-/* Temporary names of file_replace() that a kill left beside the documents. */
+/* Remove temporary files that killed file_replace() calls left beside the documents. */
 static void sweep_temps(struct store *st, const char *path)
 {
 	DIR *d = file_open_dir(store_fd(st), path, 0);
@@ -181,7 +181,7 @@ void store_sweep(struct store *st)
 		closedir(d);
 	sweep_holds(st);
 	sweep_temps(st, ".");
-	sweep_temps(st, "tmp"); /* of temp_open(), where files have names at first */
+	sweep_temps(st, "tmp"); /* of temp_open(), on file systems where its files need names */
 	sweep_temps(st, "images");
 	sweep_temps(st, "facts");
 	sweep_temps(st, "blobs/sha256");

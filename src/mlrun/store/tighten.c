@@ -20,8 +20,8 @@
 
 struct seen {
 	size_t n;
-	struct strv open; /* as in the note, with NULs between for its text */
-	char *foreign;    /* one that is another user's */
+	struct strv open; /* as in the note */
+	char *foreign;    /* a file of another user */
 	uid_t uid;
 	uid_t owner;
 };
@@ -45,7 +45,8 @@ static void see(void *ctx, const char *path, const struct stat *st)
 	s->uid = st->st_uid;
 }
 
-/* What a tree that was mended in part showed is noted already. */
+/* Write a tree's note of open directories; an earlier one, of a repair that was interrupted, stays.
+ */
 static int note_open(
 	struct store *st, const char *path, const struct strv *open, struct mlr_error *err)
 {
@@ -75,7 +76,7 @@ int store_tighten(struct store *st, const char *path, struct mlr_error *err)
 		r = note_open(st, path, &seen.open, err);
 	if (r < 0 || seen.n == 0)
 		return r == -ENOENT ? 0 : r;
-	/* It tells of the modes that were; none says nothing. */
+	/* The listing contains the old modes; without it nothing is checked. */
 	if (store_is_tight(st) == 0 && unlinkat(fd, listing, 0) < 0 && errno != ENOENT)
 		return mlr_fail_errno(err, "remove '%s/%s'", store_path(st), listing);
 	if (seen.foreign)
@@ -93,7 +94,7 @@ static int each(struct store *st, const char *dir, size_t rest,
 	struct dirent *e;
 	int r = 0;
 
-	if (!d && errno == ENOENT) /* a part that this format did not have */
+	if (!d && errno == ENOENT) /* an older format lacks this part */
 		return 0;
 	if (!d)
 		return mlr_fail_errno(err, "open '%s/%s'", store_path(st), dir);
@@ -106,7 +107,7 @@ static int each(struct store *st, const char *dir, size_t rest,
 	return r;
 }
 
-/* One that is damaged is store verify's to find. */
+/* Damaged facts are left to store verify. */
 static int renew_facts(struct store *st, const char *path, struct mlr_error *err)
 {
 	auto_free char *manifest = xasprintf("sha256:%.64s", strchr(path, '/') + 1);

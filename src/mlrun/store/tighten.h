@@ -1,22 +1,19 @@
-/*
- * The store's trees as they are to be: without bits that let others than their owner write
- * (base/tighten.h).
- */
+/* Takes the bits that let other users write from the store's trees (base/tighten.h). */
 #ifndef MLR_STORE_TIGHTEN_H
 #define MLR_STORE_TIGHTEN_H
 
 #include "base/error.h"
 #include "store/store.h"
 
-/* Mend "layers/<hex>", "dir/<hex>" or "cover/<hex>". Files of other users stay as they are; a
- * warning names one. */
+/* Repair "layers/<hex>", "dir/<hex>" or "cover/<hex>". Other users' files stay unchanged; a warning
+ * names one. */
 int store_tighten(struct store *st, const char *path, struct mlr_error *err);
 
-/* All of a store of an older format: its trees, with what they no longer show noted beside them and
- * in the facts of its images. To be done again where it was cut short. */
+/* Repair all trees of an older store, and record the open directories beside the trees and in the
+ * facts. Can be repeated after an interruption. */
 int store_tighten_all(struct store *st, struct mlr_error *err);
 
-/* Does the store's format promise such trees? */
+/* Does the store's format guarantee such trees? */
 int store_is_tight(const struct store *st);
 
 #endif

@@ -19,10 +19,10 @@
 #include <sys/xattr.h>
 
 static const struct {
-	const char *dir;  /* where finished trees lie */
-	const char *name; /* what tmp/ calls them */
-	const char *what; /* what people call them */
-	const char *file; /* the end of its name, when it is a file */
+	const char *dir;  /* of finished trees */
+	const char *name; /* the prefix in tmp/ */
+	const char *what; /* in messages */
+	const char *file; /* the suffix if the tree is a file */
 } kinds[] = {
 	[STORE_LAYER] = { "layers", "layer", "layer", NULL },
 	[STORE_DIR] = { "dir", "dir", "the tree of image", NULL },
@@ -41,7 +41,7 @@ struct store_tree {
 	int tree_fd;
 };
 
-/* What is published by one rename: "layers/<hex>", "squash/<hex>.sqfs". */
+/* What one rename publishes: "layers/<hex>", "squash/<hex>.sqfs". */
 static void final_path(enum store_tree_kind kind, const char *hex, char path[TREE_PATH])
 {
 	const char *end = kinds[kind].file ? kinds[kind].file : "";
@@ -88,7 +88,6 @@ static struct store_tree *tree_new(struct store *st, enum store_tree_kind kind, 
 	return t;
 }
 
-/* Wait for our turn. */
 static int lock(struct store_tree *t, const char *key, struct mlr_error *err)
 {
 	auto_free char *what = xasprintf("making %s %s", kinds[t->kind].what, key);
@@ -99,8 +98,8 @@ static int lock(struct store_tree *t, const char *key, struct mlr_error *err)
 }
 
 /*
- * Remove what earlier producers of the same tree left. One that is only taken for dead finds its
- * work gone whole, as it is renamed away first.
+ * Remove what earlier producers of the same tree left. It is renamed away first, so a live producer
+ * that was considered dead finds all of its work gone.
  */
 static int remove_stale(const struct store_tree *t, struct mlr_error *err)
 {
@@ -150,7 +149,7 @@ static int make_work(struct store_tree *t, struct mlr_error *err)
 	if (t->tree_fd < 0)
 		return mlr_fail_errno(err, "open '%s/%s'", store_path(t->st), tree);
 
-	/* The image decides on modes, not the umask, a set-group-ID store or its default ACL. */
+	/* The image sets the mode, not the umask, a set-group-ID directory or a default ACL. */
 	if (fchmod(t->tree_fd, 0755) < 0)
 		return mlr_fail_errno(err, "set the mode of '%s/%s'", store_path(t->st), tree);
 	if (fremovexattr(t->tree_fd, "system.posix_acl_default") < 0 && errno != ENODATA &&
@@ -194,15 +193,16 @@ int store_tree_check(
 	return mlr_hint(err, "mlrun pull fetches it again");
 }
 
-/* Move a tree that a crash of the machine cut short out of the way. */
+/* Remove a tree that a crash of the machine left incomplete. */
 static int discard_suspect(const struct store_tree *t, struct mlr_error *err)
 {
 	int r;
 
 	if (!unsynced_is_suspect(t->st, t->final))
 		return 0;
-	if (faccessat(store_fd(t->st), t->final, F_OK, AT_SYMLINK_NOFOLLOW) == 0) /* not rm's */
-		mlr_info("'%s/%s' was not wholly on disk when the machine went down: making it "
+	/* Unless rm removed it. */
+	if (faccessat(store_fd(t->st), t->final, F_OK, AT_SYMLINK_NOFOLLOW) == 0)
+		mlr_info("'%s/%s' was not fully on disk when the machine went down: making it "
 			 "again",
 			store_path(t->st), t->final);
 	r = store_discard(t->st, t->final, err);
@@ -230,7 +230,7 @@ int store_tree_begin(struct store *st, enum store_tree_kind kind, const char *ke
 	r = lock(t, key, err);
 	if (r < 0)
 		return r;
-	/* Opening it lets NFS see what other nodes have put there. */
+	/* Opening the directory refreshes NFS's cache of it. */
 	fd = openat(store_fd(st), kinds[kind].dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	if (store_tree_exists(st, kind, key))
 		return 1;
@@ -281,8 +281,8 @@ int store_tree_note(
 }
 
 /*
- * One syncfs(2) instead of an fsync(2) a file: it also writes what others have in memory, but a
- * tree has thousands of files and each fsync waits for the journal.
+ * Sync the tree by one syncfs(2), which also writes other processes' data: an fsync(2) for each of
+ * thousands of files would wait for the journal each time.
  */
 static int make_lasting(const struct store_tree *t)
 {
@@ -306,7 +306,7 @@ static int publish(struct store_tree *t, struct mlr_error *err)
 		if (errno != EEXIST && errno != ENOTEMPTY)
 			return mlr_fail_errno(err, "rename '%s' to '%s/%s'", t->work,
 				store_path(t->st), t->final);
-		file_remove_tree(fd, t->work, NULL); /* another made the same tree */
+		file_remove_tree(fd, t->work, NULL); /* another process made the same tree */
 	}
 	r = file_sync_dir(fd, kinds[t->kind].dir);
 	if (r < 0)

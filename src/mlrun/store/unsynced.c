@@ -34,7 +34,7 @@ int unsynced_allowed(struct store *st)
 	return (quirks(st) & FILESYSTEM_LOCAL) != 0;
 }
 
-/* The part of a mark's name before its boot: "layers-<hex>" of "layers/<hex>". */
+/* The start of a mark's name: "layers-<hex>" for "layers/<hex>". */
 static char *stem(const char *path)
 {
 	char *s = xstrdup(path);
@@ -59,14 +59,13 @@ int unsynced_mark(struct store *st, const char *path)
 	fd = openat(store_fd(st), name, O_WRONLY | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0644);
 	if (fd < 0)
 		return -errno;
-	/* Else the tree's directory could be written, and not the mark's. */
+	/* Else the tree's directory could reach the disk before the mark's. */
 	return quirks(st) & FILESYSTEM_SYNCS_ALONE ? file_sync_dir(store_fd(st), "unsynced") : 0;
 }
 
-/* Which marks to collect. */
 enum whose { THIS_BOOT, EARLIER_BOOTS };
 
-/* The names of marks, of the tree with this stem or of any. Nothing where there is no mark. */
+/* Add the names of marks: of the tree with this stem, or of any (NULL). */
 static void collect(struct store *st, enum whose whose, const char *of, struct strv *ret)
 {
 	DIR *d = file_open_dir(store_fd(st), "unsynced", 0);
@@ -91,8 +90,8 @@ static void collect(struct store *st, enum whose whose, const char *of, struct s
 		closedir(d);
 }
 
-/* Has the directory any entry, "." and ".." aside? Each start of a container asks, and readdir(3)
- * would take it twice as long. 1 when that cannot be told. */
+/* Does the directory have any mark? Each start of a container asks; readdir(3) would take twice as
+ * long. 1 if unknown. */
 static int has_marks(struct store *st)
 {
 	_Alignas(struct dirent64) char buf[512];
@@ -158,8 +157,8 @@ void unsynced_sweep(struct store *st)
 	}
 }
 
-/* Wait for the disk, then take the marks back. Only calls that a child of a program with threads
- * may make. */
+/* Sync, then delete the marks. A child of a program with threads runs this, so it makes only
+ * async-signal-safe calls. */
 static void sync_and_unmark(int fd, const struct strv *marks)
 {
 	if (syncfs(fd) < 0)
@@ -168,7 +167,7 @@ static void sync_and_unmark(int fd, const struct strv *marks)
 		unlinkat(fd, marks->v[i], 0);
 }
 
-/* In a process of its own, which holds nothing of the caller's open but the store. */
+/* Do that in a process of its own, with no open file but the store. */
 static int sync_behind(int fd, const struct strv *marks)
 {
 	pid_t pid = fork();
@@ -180,7 +179,7 @@ static int sync_behind(int fd, const struct strv *marks)
 	null = open("/dev/null", O_RDWR);
 	for (int i = 0; null >= 0 && i < 3; i++)
 		dup2(null, i);
-	/* A copy of a lock's descriptor would keep the lock. */
+	/* A copied descriptor of a lock would keep the lock. */
 	if (dup2(fd, 3) == 3 && fds_close_range(4, ~0u, 0) == 0 && chdir("/") == 0)
 		sync_and_unmark(3, marks);
 	_exit(0);
@@ -190,11 +189,11 @@ void store_settle(struct store *st)
 {
 	auto_strv struct strv marks = STRV_INIT;
 
-	/* Those that other processes made up to now are synced as well. */
+	/* Other processes' marks so far, too: the same sync writes their trees. */
 	collect(st, THIS_BOOT, NULL, &marks);
 	if (marks.n == 0)
 		return;
-	/* A batch system counts what a job leaves behind, and may kill it. */
+	/* A batch system may kill, or wait for, what a job leaves behind. */
 	if (job_system(environ) || sync_behind(store_fd(st), &marks) < 0)
 		sync_and_unmark(store_fd(st), &marks);
 }

@@ -25,7 +25,7 @@ static uint64_t usage_below(int dir, const char *name)
 	return sum;
 }
 
-/* Recursion ends where layers do: at LAYER_DEPTH_MAX. */
+/* Recursion is as deep as a layer, at most LAYER_DEPTH_MAX. */
 static uint64_t usage_at(int dir, const char *name)
 {
 	struct stat sb;

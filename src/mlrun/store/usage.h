@@ -1,6 +1,4 @@
-/*
- * How much room things take on disk.
- */
+/* Disk usage. */
 #ifndef MLR_STORE_USAGE_H
 #define MLR_STORE_USAGE_H
 
@@ -9,8 +7,8 @@
 #include <stdint.h>
 
 /*
- * Bytes on disk of a path below the top and all below it. A file with several names counts at each
- * with its share, so that the sum over a store is right. What cannot be read counts nothing.
+ * Bytes on disk of a path below the top, recursively. Each hard link counts its share of the file,
+ * so the sum over a store is right. What cannot be read counts as 0.
  */
 uint64_t store_usage(struct store *st, const char *path);
 

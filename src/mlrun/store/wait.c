@@ -1,4 +1,4 @@
-/* Judging and waiting for others: the part of store/hold.h that looks at their holds. */
+/* Looks at the holds of other processes: the waiting part of store/hold.h. */
 #include "store/hold.h"
 
 #include "base/cleanup.h"
@@ -17,7 +17,7 @@
 #include <sys/stat.h>
 #include <time.h>
 
-#define TELL_AFTER_MS 2000 /* a shorter wait is nobody's worry */
+#define TELL_AFTER_MS 2000 /* shorter waits are not reported */
 #define NAP_MIN_MS    5
 #define NAP_MAX_MS    100
 
@@ -25,10 +25,10 @@ struct store_seen {
 	char *hold;
 	char line[HOLD_BEAT_LEN + 1];
 	struct timespec mtime;
-	int64_t since_ms; /* on the waiter's own clock */
+	int64_t since_ms; /* by the waiter's clock */
 };
 
-/* Read a hold's beat; opening makes NFS ask the server. Returns 0, -ENOENT when there is none, or
+/* Read a hold's heartbeat; open(2) makes NFS ask the server. Returns 0, -ENOENT if it is gone, or
  * another error, which says nothing of the process. */
 static int look(struct store *st, const char *hold, struct store_seen *ret)
 {
@@ -46,7 +46,7 @@ static int look(struct store *st, const char *hold, struct store_seen *ret)
 	return 0;
 }
 
-/* 1, 0, or -1 for who cannot be judged by /proc. */
+/* Judge a hold by /proc: 1 alive, 0 dead, -1 unknown. */
 static int judge_here(struct store *st, const char *hold)
 {
 	struct store_process p, self;
@@ -57,7 +57,7 @@ static int judge_here(struct store *st, const char *hold)
 	return store_process_judge(st, &p, &self);
 }
 
-/* Nobody's any more. Its name was this process's alone, so it does not matter who comes first. */
+/* Delete a dead process's hold. Its name is unique, so several processes may do so. */
 static void bury(struct store *st, const char *hold)
 {
 	auto_free char *path = xasprintf("holds/%s", hold);
@@ -78,7 +78,7 @@ void store_wait_done(struct store_wait *w)
 	w->n = 0;
 }
 
-/* What was seen of a hold before, made when there is nothing yet. */
+/* Find, or add, what is remembered of a hold. */
 static struct store_seen *recall(struct store_wait *w, const char *hold, int64_t now)
 {
 	for (size_t i = 0; i < w->n; i++)
@@ -91,7 +91,7 @@ static struct store_seen *recall(struct store_wait *w, const char *hold, int64_t
 	return &w->seen[w->n++];
 }
 
-/* The clock is read before the file: whoever sleeps in between only waits the longer. */
+/* Reads the clock before the file: sleeping in between can only prolong the wait. */
 static int judge_beats(struct store_wait *w, const char *hold)
 {
 	int64_t now = mlr_now_ms();
@@ -125,7 +125,7 @@ int store_wait_alive(struct store_wait *w, const char *hold)
 	return alive;
 }
 
-/* The file system's clock, by a file that we touch: the hold itself. */
+/* Compares with the file system's clock, read by touching the own hold. */
 static int is_older(struct store *st, const struct store_seen *is, int seconds)
 {
 	struct stat sb;
