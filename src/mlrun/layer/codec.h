@@ -1,9 +1,9 @@
 /*
- * Decompresses and compresses layers: a file for each row of oci/compression.h.
+ * Decompresses and compresses layers, one file for each row of oci/compression.h.
  *
- * Streams may consist of any number of members (gzip, RFC 1952) or frames (zstd, RFC 8878), so
- * eStargz and zstd:chunked, which are made of many and carry tables of contents, are read like any
- * other. After the last member, gzip may have zero bytes as padding; anything else is an error.
+ * A stream may have any number of members (gzip, RFC 1952) or frames (zstd, RFC 8878); eStargz and
+ * zstd:chunked consist of many. Zero bytes may follow the last gzip member as padding; anything
+ * else is an error.
  */
 #ifndef MLR_LAYER_CODEC_H
 #define MLR_LAYER_CODEC_H
@@ -14,13 +14,12 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* The largest zstd window that a layer may ask for, as a power of two: 128 MiB, the default of the
- * zstd program, too. */
+/* The largest zstd window allowed, as a power of two: 128 MiB, like the zstd program. */
 #define LAYER_ZSTD_WINDOW_LOG 27
 
 #define LAYER_MAGIC_SIZE 4
 
-/* Takes the next bytes. Returns 0, or -errno with err set to end it. */
+/* Receives the next bytes. Returns 0, or -errno with err set to stop. */
 typedef int (*layer_write_fn)(void *ctx, const void *buf, size_t len, struct mlr_error *err);
 
 struct layer_inflate;
@@ -32,16 +31,15 @@ struct layer_inflate_ops {
 	void (*free)(struct layer_inflate *z);
 };
 
-/* A decompressor begins with this. */
 struct layer_inflate {
 	const struct layer_inflate_ops *ops;
 };
 
 /*
- * Inflate until the input is used up or the output is full; all four variables move along. After it
- * returned with room left, everything that the input so far means has come out.
+ * Inflate until the input is used up or the output is full; advances all four variables. If it
+ * returns with room left, all output of the input so far has been written.
  *
- * Returns 0; -EBADMSG for what is of another kind or fails its checksum; -EFBIG for a zstd window
+ * Returns 0; -EBADMSG for data of another kind or with a bad checksum; -EFBIG for a zstd window
  * beyond LAYER_ZSTD_WINDOW_LOG; -ENOMEM.
  */
 static inline int layer_inflate_run(struct layer_inflate *z, const uint8_t **in, size_t *in_len,
@@ -50,7 +48,7 @@ static inline int layer_inflate_run(struct layer_inflate *z, const uint8_t **in,
 	return z->ops->run(z, in, in_len, out, room, err);
 }
 
-/* The input has ended: 0, or -EBADMSG when that is too early. */
+/* Check, at the end of the input, that the stream is complete: 0 or -EBADMSG. */
 static inline int layer_inflate_end(const struct layer_inflate *z, struct mlr_error *err)
 {
 	return z->ops->end(z, err);
@@ -70,14 +68,13 @@ struct layer_deflate_ops {
 	void (*free)(struct layer_deflate *z);
 };
 
-/* A compressor begins with this. */
 struct layer_deflate {
 	const struct layer_deflate_ops *ops;
 };
 
 /*
- * Compress the next bytes; what comes out goes to write. The same bytes in the same pieces give the
- * same result, without a name or a time.
+ * Compress the next bytes and pass the output to write. The same bytes in the same pieces give the
+ * same output; headers have no name and no time.
  *
  *   end  not 0: these bytes, perhaps none, are the last
  *
@@ -96,7 +93,7 @@ static inline void layer_deflate_free(struct layer_deflate *z)
 }
 
 struct layer_codec {
-	int (*is_magic)(const unsigned char *b, size_t n); /* does a stream begin so? */
+	int (*is_magic)(const unsigned char *b, size_t n); /* can a stream begin like this? */
 	struct layer_inflate *(*inflate)(void);
 	struct layer_deflate *(*deflate)(void);
 };
@@ -109,8 +106,8 @@ OCI_COMPRESSIONS(ROW)
 const struct layer_codec *layer_codec(enum oci_compression c);
 
 /*
- * Tell by its first bytes (LAYER_MAGIC_SIZE, unless it is shorter) how a stream is compressed. Many
- * images in use are mislabelled, and Docker and containerd go by the bytes as well.
+ * Detect the compression by the stream's first bytes (LAYER_MAGIC_SIZE, unless it is shorter). Many
+ * images have wrong media types, and Docker and containerd use the bytes, too.
  */
 enum oci_compression layer_sniff(const void *magic, size_t n);
 

@@ -22,7 +22,7 @@ struct layer_dir {
 	struct timespec mtime;
 };
 
-#define NODE_BYTES 64 /* what the C library takes for a string's or a tree node's own */
+#define NODE_BYTES 64 /* of the C library, for a string or a tree node */
 
 void layer_dirs_done(struct layer_dirs *d)
 {
@@ -152,8 +152,8 @@ static int deepest_first(const void *a, const void *b)
 	return r ? r : (x->order > y->order) - (x->order < y->order);
 }
 
-/* In the tree it is closed to others. The directories above it are still to be closed to its
- * owner. */
+/* Note a directory that everybody may write to: in the tree only its owner may. Directories above
+ * it are still searchable for the owner. */
 static int note_open(
 	struct layer_dirs *d, const struct layer_dir *dir, int root, struct mlr_error *err)
 {
@@ -173,7 +173,7 @@ static int note_open(
 static int apply_one(
 	struct layer_dirs *d, const struct layer_dir *dir, int root, struct mlr_error *err)
 {
-	/* Without these its owner could neither read the layer nor make a container of it. */
+	/* The owner must be able to read the layer and to make a container of it. */
 	const mode_t least = *dir->path ? 0 : S_IRUSR | S_IXUSR;
 	mode_t mode = (dir->mode & ~TIGHTEN_BITS) | least;
 	struct timespec ts[2] = { dir->mtime, dir->mtime };
@@ -182,8 +182,8 @@ static int apply_one(
 	struct stat sb;
 	int r;
 
-	/* Something else may have taken its place since, or the same directory has a second name by
-	 * a symlink, under which it already became unreadable. */
+	/* Something else may be in its place, or a symlink may give it a second name, under which
+	 * it already became unreadable. */
 	if (fd == -ENOENT || fd == -ENOTDIR || fd == -ELOOP || fd == -EACCES)
 		return 0;
 	if (fd < 0)
@@ -206,7 +206,7 @@ int layer_dirs_apply(struct layer_dirs *d, int root, struct mlr_error *err)
 		int r;
 
 		if (i + 1 < d->n && strcmp(d->named[i].path, d->named[i + 1].path) == 0)
-			continue; /* named again: the later one counts */
+			continue; /* named twice: the last one counts */
 		r = apply_one(d, &d->named[i], root, err);
 		if (r < 0)
 			return r;
@@ -241,7 +241,7 @@ void layer_dirs_list(const struct layer_dirs *d, struct strv *implicit, struct s
 	twalk_r(d->hiding, collect, hiding);
 }
 
-/* Something else may have taken a directory's place since. */
+/* Skips a directory that something else has replaced. */
 void layer_dirs_age_made(const struct layer_dirs *d, int root)
 {
 	const struct timespec ts[2] = { { 0, 0 }, { 0, 0 } };

@@ -30,7 +30,7 @@ static void add_xattrs(struct archive_entry *e, int fd, char *buf)
 	}
 }
 
-/* libarchive writes these beside xattrs and the like. */
+/* Remove times that libarchive would write because of xattrs and the like. */
 static void settle(struct archive_entry *e)
 {
 	archive_entry_unset_atime(e);

@@ -1,6 +1,4 @@
-/*
- * Members of an archive that is being made of files.
- */
+/* Puts files into an archive as members. */
 #ifndef MLR_LAYER_ENTRY_H
 #define MLR_LAYER_ENTRY_H
 
@@ -8,30 +6,30 @@
 
 #include <archive_entry.h>
 
-/* Bytes: more than an xattr's value has. */
+/* Bytes; an xattr's value is smaller. */
 #define LAYER_ENTRY_BUFFER (256u << 10)
 
-/* An archive to put members into. */
+/* The archive. */
 struct layer_entry_target {
 	struct archive *archive;
 	struct archive_entry_linkresolver *links;
 	char *buf; /* LAYER_ENTRY_BUFFER */
-	/* Called with ctx and the result of each call on the archive; returns 0, or -errno with err
-	 * set to end it. */
+	/* Checks the result of each call on the archive; returns 0, or -errno with err set to stop.
+	 */
 	int (*check)(void *ctx, int result, struct mlr_error *err);
 	void *ctx;
 };
 
 /*
- * Put a member and its data: a second name of a file becomes a hard link. The member gets the
- * file's user.* xattrs, but for overlayfs's own marks, and nothing that another copy of the same
- * files would have otherwise.
+ * Put a member and its data; a second name of a file becomes a hard link. The member gets the
+ * file's user.* xattrs except overlayfs's own, and nothing that would differ in a copy of the same
+ * files.
  *
  *   e     its name, owner and all that archive_entry_copy_stat() sets
  *   path  for messages, without a leading '/'
  *   fd    the file or directory; -1 for other types
  *
- * Returns 0; -EBUSY if the file has become shorter; -errno if it cannot be read; check's failure.
+ * Returns 0; -EBUSY if the file became shorter; -errno if it cannot be read; check's error.
  */
 int layer_entry_put(const struct layer_entry_target *to, struct archive_entry *e, const char *path,
 	int fd, struct mlr_error *err);

@@ -7,10 +7,11 @@
 #include <stdlib.h>
 #include <zlib.h>
 
-#define LEVEL 6 /* zlib's default, as docker push and podman push use it */
+#define LEVEL 6 /* zlib's default, also of docker push and podman push */
 #define CHUNK (256u << 10)
 
-/* A backend inflates one member: run() returns 1 at the member's end, 0 before, -1 for bad data. */
+/* A backend inflates one member: run() returns 1 at the member's end, 0 before it, -1 for bad data.
+ */
 #if HAVE_ISAL
 
 #include <isa-l/igzip_lib.h>
@@ -26,7 +27,7 @@ static void member_init(struct member *m)
 
 static void member_done(struct member *m)
 {
-	(void)m; /* the state holds no memory of its own */
+	(void)m; /* the state has no memory of its own */
 }
 
 static void member_begin(struct member *m)
@@ -107,7 +108,7 @@ struct gzip {
 	uint64_t members; /* finished ones */
 };
 
-/* Decide by its first byte what follows a member. */
+/* Decide by the first byte what follows a member. */
 static int next_member(struct gzip *z, uint8_t first, struct mlr_error *err)
 {
 	if (first == 0x1f) {

@@ -7,11 +7,11 @@
 #include <archive_entry.h>
 #include <errno.h>
 
-/* The tar, with zeros for the data of files. */
+/* Reads the tar from the record, with zeros in place of file data. */
 struct headers {
 	struct record_reader record;
 	struct record_stretch stretch;
-	uint64_t left; /* of the stretch */
+	uint64_t left; /* of the current stretch */
 	struct archive *tar;
 	struct mlr_error err;
 };
@@ -22,7 +22,7 @@ static void headers_done(struct headers *h)
 	record_reader_done(&h->record);
 }
 
-/* Come to a stretch of which something is left. Returns 1, 0 at the end of the tar, or -errno. */
+/* Advance to a stretch with bytes left. Returns 1, 0 at the end of the tar, or -errno. */
 static int advance(struct headers *h)
 {
 	int r = 0;
@@ -65,7 +65,7 @@ static la_int64_t on_skip(struct archive *a, void *ctx, la_int64_t want)
 	uint64_t n;
 
 	(void)a;
-	if (advance(h) <= 0 || h->stretch.kind != 'F') /* on_read() tells what is wrong */
+	if (advance(h) <= 0 || h->stretch.kind != 'F') /* on_read() reports the error */
 		return 0;
 	n = (uint64_t)want < h->left ? (uint64_t)want : h->left;
 	h->left -= n;

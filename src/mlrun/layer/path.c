@@ -41,9 +41,9 @@ int layer_path_clean(const char *name, char ret[PATH_MAX], struct mlr_error *err
 	return 0;
 }
 
-/* A walk under way: at cur, whose path is real, with rest still to go. */
+/* The state of a walk: cur is the current directory, real its path, rest what remains to walk. */
 struct walk {
-	int root, cur; /* cur is root itself where real is empty */
+	int root, cur; /* cur is root itself if real is empty */
 	char real[PATH_MAX];
 	char rest[PATH_MAX];
 	int links;
@@ -63,7 +63,7 @@ static void walk_cleanup(struct walk *w)
 	walk_leave(w, w->root);
 }
 
-/* Cut the first component off rest. Returns 0 when there is none. */
+/* Cut the first component off rest. Returns 0 at the end. */
 static int next_name(struct walk *w, char name[NAME_MAX + 1])
 {
 	char *s = w->rest + strspn(w->rest, "/");
@@ -114,7 +114,7 @@ static int go_down(struct walk *w, const char *name)
 	return 0;
 }
 
-/* Put a symlink's target before what is left to go. */
+/* Prepend a symlink's target to rest. */
 static int follow(struct walk *w, const char *name)
 {
 	char target[PATH_MAX];
@@ -137,8 +137,8 @@ static int follow(struct walk *w, const char *name)
 	return 0;
 }
 
-/* Make what is missing. A whiteout was this layer's word on the layers below: it turns into
- * "opaque". */
+/* Make a missing directory. A whiteout is replaced by an opaque directory, which still hides the
+ * layers below. */
 static int make_dir(struct walk *w, const char *name, int whiteout, struct mlr_error *err)
 {
 	int r;
@@ -206,7 +206,7 @@ int layer_path_walk(int root, const char *path, layer_made_fn made, void *ctx, c
 			return mlr_fail_errno(err, "open the top directory");
 	} else {
 		fd = w.cur;
-		w.cur = root; /* given away */
+		w.cur = root; /* the caller's now */
 	}
 	if (real)
 		strcpy(real, w.real);

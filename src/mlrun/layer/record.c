@@ -14,15 +14,13 @@
 #include <unistd.h>
 
 #define BUFFER_SIZE (128u << 10)
-#define KEPT_MEMORY \
-	(64u << 20) /* half for what is to be known of 'D's, half for small ones' bytes */
-#define KEPT_INLINE (64u << 10) /* a 'D' is small up to here */
+#define KEPT_MEMORY (64u << 20) /* half for the list of 'D's, half for the bytes of small ones */
+#define KEPT_INLINE (64u << 10) /* a larger 'D' is not small */
 
-/* One 'D'. */
 struct kept {
 	char *path;
-	uint8_t *bytes; /* NULL: they are to be looked up at position */
-	uint64_t files; /* 'F's before it */
+	uint8_t *bytes; /* NULL: read them again, at position */
+	uint64_t files; /* number of 'F's before it */
 	uint64_t position, size;
 };
 
@@ -69,7 +67,7 @@ static int by_path_and_place(const void *a, const void *b)
 	return x->position < y->position ? -1 : x->position > y->position;
 }
 
-/* No record may ask for more than a layer may have. */
+/* A record has the limits of a layer. */
 static int check_size(uint64_t *sum, uint64_t more, struct mlr_error *err)
 {
 	static const struct layer_limits limits = LAYER_LIMITS_DEFAULT;
@@ -82,7 +80,8 @@ static int check_size(uint64_t *sum, uint64_t more, struct mlr_error *err)
 	return 0;
 }
 
-/* The bytes of a 'D': small ones are remembered, as looking up goes through the record. */
+/* Take a 'D'. The bytes of small ones are remembered, since finding them again takes a read of the
+ * record. */
 static int take_kept(struct rebuilding *b, struct kept *k, struct mlr_error *err)
 {
 	if (k->size > KEPT_INLINE || k->size > KEPT_MEMORY / 2 - b->inline_bytes)
@@ -108,7 +107,7 @@ static int add_kept(struct rebuilding *b, const struct record_stretch *s, struct
 	return take_kept(b, &b->kept[b->n_kept - 1], err);
 }
 
-/* The first time through: where the 'D's are. */
+/* The first reading: find the 'D's. */
 static int survey(struct rebuilding *b, struct mlr_error *err)
 {
 	struct record_reader *r = &b->main;
@@ -138,7 +137,7 @@ static int survey(struct rebuilding *b, struct mlr_error *err)
 	return e;
 }
 
-/* The first kept one of this path after the file at hand, which is not counted yet. */
+/* Find the first 'D' of this path after the current 'F', which is not yet counted. */
 static const struct kept *find_kept(const struct rebuilding *b, const char *path)
 {
 	size_t from = 0, to = b->n_kept;
@@ -193,7 +192,7 @@ static int give_kept(struct rebuilding *b, const struct kept *k, const struct re
 		e = record_reader_init(&b->aside, b->main.fd, err);
 	if (e == 0 && k->position < b->aside.position)
 		record_reader_rewind(&b->aside);
-	/* Going back again and again could take for ever. */
+	/* Reading back too often could take for ever. */
 	if (e == 0)
 		e = check_size(&b->passed, k->position - b->aside.position, err);
 	if (e == 0)
@@ -204,7 +203,7 @@ static int give_kept(struct rebuilding *b, const struct kept *k, const struct re
 static int open_file(
 	const struct rebuilding *b, const struct record_stretch *s, struct mlr_error *err)
 {
-	/* A fifo would let open(2) wait. */
+	/* A FIFO would block open(2). */
 	auto_close int fd = file_open_beneath(b->tree, s->path, O_RDONLY | O_NONBLOCK | O_NOFOLLOW);
 	struct stat sb;
 
@@ -254,7 +253,7 @@ static int give_file(struct rebuilding *b, const struct record_stretch *s, struc
 	return 0;
 }
 
-/* The second time through. */
+/* The second reading: write the tar. */
 static int rebuild(struct rebuilding *b, struct mlr_error *err)
 {
 	struct record_reader *r = &b->main;

@@ -1,8 +1,8 @@
 /*
- * A layer's record: what its unpacked tree can't hold, so that the tar can be written again bit for
- * bit (the idea of vbatts/tar-split). The tar is cut into stretches: those that are the whole data
- * of a regular file are named by the file's path in the tree, all others (headers, padding, data of
- * sparse files, of files that their owner may not read, of what was skipped) are kept.
+ * A layer's record: what its unpacked tree lacks to write the tar again bit for bit (the idea of
+ * vbatts/tar-split). The tar is cut into stretches. One that is the whole data of a regular file is
+ * recorded as the file's path in the tree. All others are recorded as bytes: headers, padding, and
+ * the data of sparse files, of files that their owner may not read and of skipped members.
  *
  * The file "meta.zst" beside the tree is one zstd frame (RFC 8878) of, in order,
  *
@@ -15,9 +15,9 @@
  *                                   of the same path has the latter's bytes, not the tree
  *   'E' varint n                    the end: the tar has n bytes
  *
- * with varint as in LEB128 (7 bits a byte, least significant first). Paths have no symlinks in them
- * and no leading '/', "." or "..". A path's 'D' comes late, because only a later member tells; so
- * the reader goes over the record twice.
+ * with varint as in LEB128 (7 bits a byte, least significant first). Paths contain no symlinks and
+ * no leading '/', "." or "..". A 'D' comes later than its 'F', when a member replaces the file, so
+ * the reader reads the record twice.
  */
 #ifndef MLR_LAYER_RECORD_H
 #define MLR_LAYER_RECORD_H
@@ -43,27 +43,27 @@ struct archive_entry; /* libarchive's */
  *   diff_id    "sha256:<hex>" of what was written
  *   bytes      its length
  *
- * Returns 0; -EPROTO for a record that is none; -EFBIG for one that asks for more than a layer may;
- * -EBADMSG for a file that is missing, is no regular file or has another size than the record says
- * (err names it); -EACCES for one that cannot be read; write's error. The caller compares diff_id:
- * a file whose bytes were changed in place shows only there.
+ * Returns 0; -EPROTO for an invalid record; -EFBIG for one beyond a layer's limits; -EBADMSG for a
+ * file that is missing, not regular or of another size than recorded (err names it); -EACCES for
+ * one that cannot be read; write's error. The caller must compare diff_id: nothing else shows that
+ * a file's bytes were changed in place.
  */
 int layer_rebuild(int record_fd, int tree_fd, layer_write_fn write, void *ctx,
 	char diff_id[8 + HASH_HEX_SIZE], uint64_t *bytes, struct mlr_error *err);
 
 /*
- * Can layer_rebuild() read all that it will want? Every file is opened, none is read.
+ * Check that layer_rebuild() can open all its files, without reading them.
  *
- * Returns 0, or layer_rebuild()'s failure to open one.
+ * Returns 0, or layer_rebuild()'s error.
  */
 int layer_rebuild_check(int record_fd, int tree_fd, struct mlr_error *err);
 
-/* Takes a member, whiteouts included, in the order of the tar. Returns 0, or -errno with err set to
- * end it. */
+/* Receives a member, whiteouts included, in the order of the tar. Returns 0, or -errno with err set
+ * to stop. */
 typedef int (*layer_header_fn)(void *ctx, struct archive_entry *e, struct mlr_error *err);
 
-/* Give fn each member's header, from the record alone: no file is read. Returns 0, -EPROTO for a
- * record that is none, fn's failure. */
+/* Call fn with each member's header, from the record alone. Returns 0, -EPROTO for an invalid
+ * record, or fn's error. */
 int layer_headers(int record_fd, layer_header_fn fn, void *ctx, struct mlr_error *err);
 
 #endif

@@ -9,7 +9,7 @@
 #include <unistd.h>
 
 #define BUFFER_SIZE (128u << 10)
-#define WINDOW_LOG  23 /* more than the writer's, and little memory */
+#define WINDOW_LOG  23 /* larger than the writer's, and still little memory */
 
 int record_reader_init(struct record_reader *r, int fd, struct mlr_error *err)
 {
@@ -60,7 +60,7 @@ static int read_more(struct record_reader *r, struct mlr_error *err)
 	return 0;
 }
 
-/* Fill out again. Returns 1, or 0 where the frame ends. */
+/* Refill out. Returns 1, or 0 at the end of the frame. */
 static int refill(struct record_reader *r, struct mlr_error *err)
 {
 	ZSTD_outBuffer to = { r->out, BUFFER_SIZE, 0 };

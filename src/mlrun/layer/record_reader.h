@@ -1,6 +1,6 @@
 /*
- * Reading a layer's record (layer/record.h), which may be a stranger's: as a stream of bytes, and
- * stretch by stretch. For this room's other files. What is no record is -EPROTO.
+ * Reads a layer's record (layer/record.h), which may come from a stranger: as bytes, and by
+ * stretches. For the files of this room. An invalid record is -EPROTO.
  */
 #ifndef MLR_LAYER_RECORD_READER_H
 #define MLR_LAYER_RECORD_READER_H
@@ -13,7 +13,7 @@
 #include <sys/types.h>
 #include <zstd.h>
 
-/* One reading of a record, from its beginning. */
+/* A reader, at a position of a record. */
 struct record_reader {
 	int fd;
 	off_t at; /* in the file */
@@ -25,16 +25,17 @@ struct record_reader {
 	int frame_ended;
 };
 
-/* fd stays the caller's; several readers may share it. Returns 0 or -ENOMEM; done is due anyway. */
+/* fd stays the caller's; several readers may share it. Returns 0 or -ENOMEM; call
+ * record_reader_done() in either case. */
 int record_reader_init(struct record_reader *r, int fd, struct mlr_error *err);
 void record_reader_done(struct record_reader *r);
-/* Back to the beginning. */
+/* Go back to the beginning. */
 void record_reader_rewind(struct record_reader *r);
 
-/* The next 1 to max bytes, in place until the next call. Returns how many. */
+/* Take the next 1 to max bytes, in place until the next call. Returns how many. */
 ssize_t record_take_some(
 	struct record_reader *r, uint64_t max, const uint8_t **ret, struct mlr_error *err);
-/* The next len bytes, copied or passed over. */
+/* Take the next len bytes. */
 int record_take(struct record_reader *r, void *buf, size_t len, struct mlr_error *err);
 int record_pass_over(struct record_reader *r, uint64_t len, struct mlr_error *err);
 
@@ -44,8 +45,8 @@ struct record_stretch {
 	char path[PATH_MAX]; /* of 'F' and 'D' */
 };
 
-/* What the record begins with, then one stretch after the other: R's and D's bytes are left to be
- * taken. After 'E' nothing may follow: no byte in the frame, and none after it. */
+/* Take the record's first line, then one stretch after the other; the bytes of 'R' and 'D' remain
+ * to be taken. Nothing may follow 'E', neither in the frame nor after it. */
 int record_take_magic(struct record_reader *r, struct mlr_error *err);
 int record_next(struct record_reader *r, struct record_stretch *s, struct mlr_error *err);
 int record_take_end(struct record_reader *r, struct mlr_error *err);

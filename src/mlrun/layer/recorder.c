@@ -13,23 +13,23 @@
 #include <sys/stat.h>
 #include <zstd.h>
 
-/* The fastest that still makes little of headers: they are mostly zeros, and each resembles the
- * one before. */
+/* The fastest level that compresses headers well: they are mostly zeros, and similar to each other.
+ */
 #define LEVEL       1
 #define VARINT_MAX  10
 #define BUFFER_SIZE (128u << 10)
-#define KEEP_MORE   (64u << 20) /* bytes that may be kept beyond those of the layer's files */
+#define KEEP_MORE   (64u << 20) /* bytes to keep beyond those of the layer's files */
 
 struct layer_recorder {
 	int fd;
 	ZSTD_CCtx *ctx;
 	uint64_t bytes; /* of the tar so far */
-	uint64_t filed; /* of those, in files */
+	uint64_t filed; /* of these, in files */
 	uint64_t kept;
-	int closing; /* keeping what becomes unreachable; */
-	void *seen;  /* then a tsearch(3) tree of the inodes of directories already kept */
+	int closing; /* keeping what becomes unreachable */
+	void *seen;  /* while closing: a tsearch(3) tree of inodes of directories already kept */
 	char *out;   /* BUFFER_SIZE */
-	char *in;    /* the same: what is put comes in small pieces, and libzstd likes big ones */
+	char *in;    /* the same; libzstd prefers large pieces to the small ones that are put */
 	size_t in_len;
 };
 
@@ -80,7 +80,7 @@ static size_t varint(unsigned char *to, uint64_t v)
 	return n;
 }
 
-/* What a stretch begins with; path may be NULL. */
+/* Put a stretch's head; path may be NULL. */
 static int put_head(
 	struct layer_recorder *r, char kind, uint64_t size, const char *path, struct mlr_error *err)
 {
@@ -181,7 +181,7 @@ static int by_inode(const void *a, const void *b)
 	return *x < *y ? -1 : *x > *y;
 }
 
-/* Is it seen for the first time? A tree is of one file system. */
+/* Is this directory new? A tree is on one file system, so the inode suffices. */
 static int is_new(struct layer_recorder *r, ino_t inode)
 {
 	ino_t *copy;
@@ -227,7 +227,7 @@ int layer_recorder_keep(struct layer_recorder *r, int dir, const char *name, con
 		return 0;
 	if (S_ISDIR(sb.st_mode))
 		return keep_dir(r, dir, name, real, err);
-	/* What its owner may not read was kept raw. */
+	/* Data that the owner may not read were recorded as bytes. */
 	if (S_ISREG(sb.st_mode) && sb.st_size > 0 && (sb.st_mode & S_IRUSR))
 		return keep_file(r, dir, name, real, &sb, err);
 	return 0;

@@ -16,8 +16,8 @@ int layer_recorder_new(int fd, struct layer_recorder **ret, struct mlr_error *er
 void layer_recorder_free(struct layer_recorder *r);
 
 /*
- * The stretches of the tar, in order: bytes that no file holds, and files by their path without
- * symlinks. Like all below, they return 0, or what writing fails with.
+ * Record the next stretch of the tar: bytes, or a file by its path without symlinks. Like the
+ * functions below, they return 0 or the error of writing.
  */
 int layer_recorder_raw(
 	struct layer_recorder *r, const void *buf, size_t len, struct mlr_error *err);
@@ -25,26 +25,26 @@ int layer_recorder_file(
 	struct layer_recorder *r, const char *real, uint64_t size, struct mlr_error *err);
 
 /*
- * What is at name in dir is about to be removed: keep the data of the files in it.
+ * Keep the data of the files that are about to be removed at name in dir.
  *
- *   name  a file, a directory with all below it, or anything else, which is passed over
+ *   name  a file, a directory with all below it, or anything else, which is skipped
  *   real  its path without symlinks
  *
- * Returns 0, -EFBIG when more would be kept than the layer has, as only a bomb does: each of its
- * files needs it once at most, but a name that is made a hard link of a big file and replaced,
- * again and again, would be kept every time.
+ * Returns 0, or -EFBIG if the record would keep more than the layer has. Each file needs keeping
+ * once at most; but a bomb could make a name a hard link of a large file and replace it, again and
+ * again.
  */
 int layer_recorder_keep(struct layer_recorder *r, int dir, const char *name, const char *real,
 	struct mlr_error *err);
 
 /*
- * The same for all in a directory that is about to become unreachable, "" for the top. To be called
- * when nothing is removed any more: what such a call has kept, a later one passes over.
+ * The same for all in a directory that is about to become unreachable, "" for the top. Call it
+ * after the last removal: it skips what an earlier such call kept.
  */
 int layer_recorder_keep_closed(
 	struct layer_recorder *r, int dir, const char *real, struct mlr_error *err);
 
-/* After the last. */
+/* Finish the record. */
 int layer_recorder_end(struct layer_recorder *r, struct mlr_error *err);
 
 #endif

@@ -15,9 +15,9 @@
 #define INPUT_SIZE (256u << 10)
 
 /*
- * A ring: one thread fills slots from filled on, another hashes those from hashed on, and the
- * caller uses those from taken on. Hashing takes about as long as writing files does, so that on a
- * machine with cores to spare a big layer comes through in the time that inflating it takes.
+ * A ring: one thread fills the slot filled, another hashes the slot hashed, and the caller uses the
+ * slot taken. Hashing takes about as long as writing files, so with enough cores a large layer
+ * takes only as long as inflating it.
  */
 struct layer_stream {
 	layer_read_fn read;
@@ -29,18 +29,18 @@ struct layer_stream {
 	pthread_mutex_t mutex;
 	pthread_cond_t changed;
 	uint64_t filled, hashed, taken; /* slots, counted from the start */
-	int holding;                    /* the slot before taken is in the caller's hands */
-	int stop;                       /* the caller wants no more */
-	int ended; /* no more slots are filled, because of err if that is set */
+	int holding;                    /* the caller uses the slot before taken */
+	int stop;                       /* the caller ends the reading */
+	int ended; /* no more slots will be filled, because of err if that is set */
 	struct mlr_error err;
 
 	uint8_t *slot[SLOTS];
 	size_t len[SLOTS];
 
-	struct hash *hash; /* the hasher's, and the caller's once all slots are hashed */
-	uint64_t bytes;    /* the caller's own */
+	struct hash *hash; /* the hashing thread's; the caller's after the last slot */
+	uint64_t bytes;    /* the caller's */
 
-	/* the filler's own */
+	/* the filling thread's */
 	uint8_t *input;
 	const uint8_t *in;
 	size_t in_len;
@@ -103,7 +103,7 @@ static int fill_inflated(struct layer_stream *s, uint8_t *out, size_t *len)
 	}
 }
 
-/* Fill one slot; an empty one is the end. */
+/* Fill one slot; an empty one means the end. */
 static int fill(struct layer_stream *s, uint8_t *out, size_t *len)
 {
 	int r = s->inflate ? fill_inflated(s, out, len) : fill_plain(s, out, len);
@@ -124,7 +124,7 @@ static uint64_t first_in_use(const struct layer_stream *s)
 	return used < s->hashed ? used : s->hashed;
 }
 
-/* Wait for an empty slot. Returns NULL when the caller wants no more. */
+/* Wait for an empty slot. Returns NULL if the caller ends the reading. */
 static uint8_t *slot_to_fill(struct layer_stream *s)
 {
 	uint8_t *slot;
@@ -192,7 +192,7 @@ static void stop_filler(struct layer_stream *s)
 	pthread_join(s->filler, NULL);
 }
 
-/* Signals are for the caller's threads. */
+/* The threads block all signals: the caller's threads handle them. */
 static int start_threads(struct layer_stream *s, struct mlr_error *err)
 {
 	sigset_t all, old;
@@ -267,7 +267,7 @@ ssize_t layer_stream_next(struct layer_stream *s, const void **buf, struct mlr_e
 	}
 	pthread_mutex_unlock(&s->mutex);
 
-	if (n == 0 && s->err.code) { /* the thread has ended: its fields are ours */
+	if (n == 0 && s->err.code) { /* the thread has ended, so its fields can be read */
 		if (err)
 			*err = s->err;
 		return -s->err.code;

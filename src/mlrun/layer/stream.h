@@ -1,7 +1,6 @@
 /*
- * A layer's tar as a stream: a thread reads and inflates into a few buffers, another hashes them,
- * and the caller uses them meanwhile, so that several cores have work. Memory is bounded by the
- * buffers, about 5 MiB.
+ * A layer's tar as a stream. One thread reads and inflates into a few buffers, another one hashes
+ * them, and the caller uses them at the same time. The buffers take about 5 MiB.
  */
 #ifndef MLR_LAYER_STREAM_H
 #define MLR_LAYER_STREAM_H
@@ -10,24 +9,24 @@
 
 struct layer_stream;
 
-/* Start reading. Returns 0, -EAGAIN when no thread can be had, -ENOMEM. */
+/* Start reading. Returns 0, -EAGAIN if no thread can be started, -ENOMEM. */
 int layer_stream_open(layer_read_fn read, void *ctx, enum oci_compression comp,
 	const struct layer_limits *limits, struct layer_stream **ret, struct mlr_error *err);
 
 /*
- * The next stretch of the tar; *buf is good until the next call.
+ * Get the next part of the tar; *buf is valid until the next call.
  *
- * Returns its length, 0 at the end, or what the reading, inflating or a limit failed with.
+ * Returns its length, 0 at the end, or the error of reading, inflating or a limit.
  */
 ssize_t layer_stream_next(struct layer_stream *s, const void **buf, struct mlr_error *err);
 
-/* Bytes handed out so far. */
+/* Bytes returned so far. */
 uint64_t layer_stream_bytes(const struct layer_stream *s);
 
-/* The sha256 of all that was handed out; once, after the end. */
+/* The sha256 of all bytes returned; call it once, after the end. */
 void layer_stream_digest(struct layer_stream *s, char hex[HASH_HEX_SIZE]);
 
-/* Stop, waiting for a read under way, and free. NULL is fine. */
+/* Stop, wait for a read in progress, and free. NULL is fine. */
 void layer_stream_close(struct layer_stream *s);
 
 #endif

@@ -15,7 +15,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
-/* One layer being read. */
+/* The state of reading one layer. */
 struct reading {
 	struct layer_stream *stream;
 	struct archive *archive;
@@ -25,18 +25,18 @@ struct reading {
 	struct layer_result *result;
 	uint64_t file_bytes; /* sizes of the files so far, holes included */
 	uint64_t set_ids, xattrs_dropped;
-	struct layer_xattr *xattrs; /* of the member at hand, room for n_room */
+	struct layer_xattr *xattrs; /* of the current member; room for n_room */
 	size_t n_room;
-	int stream_failed; /* then this is why, whatever libarchive makes of it: */
+	int stream_failed; /* 1: stream_err is the reason, whatever libarchive reports */
 	struct mlr_error stream_err;
 
-	int in_header; /* libarchive reads headers, from this position on: */
+	int in_header; /* libarchive is reading headers, from this position on */
 	uint64_t header_start;
 
 	/* For sink->raw: positions in the tar. */
 	const unsigned char *chunk;
-	uint64_t chunk_start, chunk_end; /* of what libarchive was given last */
-	uint64_t told;                   /* up to here raw() knows, or data() does */
+	uint64_t chunk_start, chunk_end; /* the chunk that libarchive got last */
+	uint64_t told;                   /* raw() or data() got everything up to here */
 };
 
 static void reading_done(struct reading *r)
@@ -46,7 +46,7 @@ static void reading_done(struct reading *r)
 	free(r->xattrs);
 }
 
-/* Tell raw() what it has not been told of the chunk at hand, up to a position of the tar. */
+/* Pass the rest of the current chunk, up to a position of the tar, to raw(). */
 static int tell_raw(struct reading *r, uint64_t to, struct mlr_error *err)
 {
 	uint64_t from = r->told;
@@ -60,9 +60,9 @@ static int tell_raw(struct reading *r, uint64_t to, struct mlr_error *err)
 }
 
 /*
- * The next chunk of the tar. libarchive asks for one only when it has used up or copied what it
- * had, and the data of a verbatim file are known before the first of them is asked for: so what is
- * not told of the chunk before is raw.
+ * Give libarchive the next chunk of the tar. It asks for one only when it has used or copied the
+ * last one, and the sink learns of a verbatim file before its data are read: so what raw() did not
+ * get yet is not file data.
  */
 static ssize_t next_chunk(struct reading *r, const void **buf, struct mlr_error *err)
 {
@@ -80,7 +80,8 @@ static ssize_t next_chunk(struct reading *r, const void **buf, struct mlr_error 
 	return n;
 }
 
-/* libarchive keeps a member's headers in memory, and a sparse file's map as a list: bombs, both. */
+/* Limit a member's headers, since libarchive keeps them in memory, a sparse file's map as a list.
+ */
 static int check_header(struct reading *r, struct mlr_error *err)
 {
 	if (r->in_header && r->chunk_end - r->header_start > LAYER_HEADER_MAX)
@@ -105,7 +106,7 @@ static ssize_t on_read(struct archive *a, void *ctx, const void **buf)
 	return n;
 }
 
-/* What libarchive could not read, told by who knows best. */
+/* Find the reason why libarchive could not read on. */
 static int archive_failed(const struct reading *r, struct mlr_error *err)
 {
 	const char *why = archive_error_string(r->archive);
@@ -125,7 +126,7 @@ static int open_archive(struct reading *r, struct mlr_error *err)
 	r->archive = archive_read_new();
 	if (!r->archive)
 		return mlr_fail(err, ENOMEM, "no memory to read a tar with");
-	/* "empty" is for a stream without a byte, which some tools write for an empty layer. */
+	/* "empty" accepts a stream without a byte, which some tools write for an empty layer. */
 	if (archive_read_support_format_tar(r->archive) != ARCHIVE_OK ||
 		archive_read_support_format_empty(r->archive) != ARCHIVE_OK ||
 		archive_read_open(r->archive, r, NULL, on_read, NULL) != ARCHIVE_OK)
@@ -133,8 +134,7 @@ static int open_archive(struct reading *r, struct mlr_error *err)
 	return 0;
 }
 
-/* Keep user.* but for those that overlayfs would obey; security.* and trusted.* are not ours to
- * give. */
+/* Keep user.* except what overlayfs obeys; security.* and trusted.* need privileges. */
 static int keeps_xattr(const char *name)
 {
 	return name && strncmp(name, "user.", 5) == 0 && strncmp(name, "user.overlay.", 13) != 0;
@@ -158,7 +158,7 @@ static void collect_xattrs(struct reading *r, struct layer_member *m, struct arc
 	}
 }
 
-/* Do the next `size` bytes of the tar hold the file, and nothing else? */
+/* Are the next size bytes of the tar exactly the file's data? */
 static int is_verbatim(struct archive_entry *e)
 {
 	return archive_entry_sparse_count(e) == 0;
@@ -256,8 +256,8 @@ static int read_opaque(struct reading *r, const char *path, const char *name, st
 }
 
 /*
- * The names that are marks (image-spec, layer.md, "Whiteouts"): 1 when it was one. AUFS's own
- * ".wh..wh.plnk", ".wh..wh.aufs" and what lies below them mean nothing here.
+ * Handle whiteouts (image-spec, layer.md, "Whiteouts"); returns 1 if it was one. AUFS's own
+ * ".wh..wh.plnk" and ".wh..wh.aufs", and names below them, are ignored.
  */
 static int read_mark(struct reading *r, const char *path, struct mlr_error *err)
 {
@@ -337,7 +337,7 @@ static int read_entry(struct reading *r, struct archive_entry *e, struct mlr_err
 	return s;
 }
 
-/* What the sink did not want of a member's data, and the headers of the next one. */
+/* Skip the rest of a member's data, and read the next headers. */
 static int next_entry(struct reading *r, struct archive_entry **e)
 {
 	int s = archive_read_data_skip(r->archive);
@@ -360,8 +360,7 @@ static int read_entries(struct reading *r, struct mlr_error *err)
 	s = archive_read_next_header(r->archive, &e);
 	r->in_header = 0;
 	while (s == ARCHIVE_OK || s == ARCHIVE_WARN) {
-		/* Mostly "can't be converted": then the name has come through byte for byte, as it
-		 * should. */
+		/* Mostly "can't be converted": then the name is unchanged, as it should be. */
 		if (s == ARCHIVE_WARN)
 			mlr_debug("layer: %s", archive_error_string(r->archive));
 		s = tell_raw(r, (uint64_t)archive_filter_bytes(r->archive, 0), err);
@@ -374,7 +373,8 @@ static int read_entries(struct reading *r, struct mlr_error *err)
 	return s == ARCHIVE_EOF ? 0 : archive_failed(r, err);
 }
 
-/* libarchive stops at the end-of-archive mark; the diff ID covers what comes after it, too. */
+/* Read to the end of the stream: libarchive stops at the end-of-archive mark, but the diff ID
+ * covers everything. */
 static int drain(struct reading *r, struct mlr_error *err)
 {
 	const void *buf;
@@ -422,7 +422,7 @@ int layer_tar_read(layer_read_fn read, void *read_ctx, enum oci_compression comp
 	if (s < 0)
 		return s;
 
-	/* In the C locale libarchive converts no names: bytes in, bytes out. */
+	/* In the C locale libarchive does not convert names. */
 	plain = newlocale(LC_CTYPE_MASK, "C", (locale_t)0);
 	old = uselocale(plain);
 	s = read_all(&r, err);

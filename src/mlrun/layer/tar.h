@@ -1,7 +1,7 @@
 /*
- * A layer's tar, member by member, told to whoever makes something of it: the writer of a directory
- * tree (layer/unpack.h), the writer of a squashfs image. One pass, bounded memory:
- * read -> inflate -> sha256 of the tar (the diff ID) -> libarchive's tar reader -> the sink.
+ * Reads a layer's tar and calls a sink for each member: the writer of a directory tree
+ * (layer/unpack.h), or of a squashfs image. One pass, bounded memory: read -> inflate -> sha256 of
+ * the tar (the diff ID) -> libarchive's tar reader -> the sink.
  */
 #ifndef MLR_LAYER_TAR_H
 #define MLR_LAYER_TAR_H
@@ -15,34 +15,34 @@
 #include <time.h>
 
 struct layer_xattr {
-	const char *name; /* "user.…", none that overlayfs would obey */
+	const char *name; /* "user.…", but none that overlayfs obeys */
 	const void *value;
 	size_t size;
 };
 
-/* One member; all borrowed, good until the call returns. */
+/* One member; valid during the call. */
 struct layer_member {
 	const char *path;   /* without "." and ".." and a leading '/', "" is the top */
-	const char *target; /* of a symlink, as it stands; of a hard link, cleaned as path is */
+	const char *target; /* a symlink's, unchanged; a hard link's, cleaned like path */
 	mode_t mode;        /* permission bits and the sticky bit; set-id bits are dropped */
-	int64_t uid, gid;   /* as the tar says; nothing is ever given to them */
+	int64_t uid, gid;   /* from the tar; no file is given to them */
 	struct timespec mtime;
 	uint64_t size;                    /* of a regular file, holes included */
 	const struct layer_xattr *xattrs; /* n_xattrs of them; files and directories only */
 	size_t n_xattrs;
-	int verbatim; /* a regular file whose data() are, in order, its size bytes of the tar */
+	int verbatim; /* a regular file whose data() are exactly the next size bytes of the tar */
 };
 
 /*
- * Who takes the members. Every function returns 0, or -errno with err set to end the reading.
+ * Receives the members. Every function returns 0, or -errno with err set to stop.
  *
- * A file is file(), then data() for each stretch that is not a hole, in rising order of offset,
- * then file_end(). whiteout's path names what is hidden ("a/b" for a member "a/.wh.b"); opaque's is
- * the directory. Devices and AUFS's own marks are not told.
+ * A file is file(), then data() for each part that is not a hole, in rising order of offset, then
+ * file_end(). whiteout()'s path is the hidden name ("a/b" for a member "a/.wh.b"); opaque()'s is
+ * the directory. Devices and AUFS's own marks are skipped.
  *
- * raw may be NULL. Else it gets every byte of the tar that is no data of a verbatim file: the tar
- * is what raw() and the verbatim files' data() were given, in order of raw() and file(). It may be
- * called between the data() of other files.
+ * raw may be NULL. Otherwise it gets every byte of the tar that is not data of a verbatim file: the
+ * tar is the bytes of raw() and of the verbatim files' data(), in order of raw() and file(). It may
+ * be called between the data() of other files.
  */
 struct layer_sink {
 	int (*file)(void *ctx, const struct layer_member *m, struct mlr_error *err);
@@ -60,9 +60,9 @@ struct layer_sink {
 /*
  * Read a layer to its last byte.
  *
- *   ret  diff_id, bytes, entries and devices_skipped are set, its lists are not
+ *   ret  gets diff_id, bytes, entries and devices_skipped; its lists stay unchanged
  *
- * Returns 0, what layer_unpack() says of streams, archives and limits, or a sink's failure.
+ * Returns 0, layer_unpack()'s errors of streams, archives and limits, or the sink's error.
  */
 int layer_tar_read(layer_read_fn read, void *read_ctx, enum oci_compression comp,
 	const struct layer_limits *limits, const struct layer_sink *sink, void *sink_ctx,

@@ -11,15 +11,15 @@
 #include <sys/statvfs.h>
 #include <unistd.h>
 
-#define LARGE (16u << 20) /* bytes of a file that are worth a look at the free space */
+#define LARGE (16u << 20) /* size of a file from which on free space is checked */
 
-/* One layer being unpacked, and the file of it at hand. */
+/* The state of unpacking a layer, and of its current file. */
 struct unpacking {
 	struct layer_writer writer;
 	struct layer_recorder *recorder; /* NULL: none */
 	int fd;                          /* -1 between files */
 	uint64_t end;                    /* of the data so far */
-	int raw;                         /* its data go into the record */
+	int raw;                         /* its data go into the record as bytes */
 };
 
 static void unpacking_done(struct unpacking *u)
@@ -30,18 +30,18 @@ static void unpacking_done(struct unpacking *u)
 	layer_recorder_free(u->recorder);
 }
 
-/* Name a file's data in the record, where they can be read again from the tree. */
+/* Record a file by its path, if the tree can give its data back. */
 static int record_file(struct unpacking *u, const struct layer_member *m, struct mlr_error *err)
 {
 	char real[PATH_MAX];
 
 	if (!m->verbatim || m->size == 0)
-		return 0; /* all of it is raw already */
+		return 0; /* recorded as bytes already */
 	u->raw = !(m->mode & S_IRUSR) || layer_writer_real_path(&u->writer, m, real) < 0;
 	return u->raw ? 0 : layer_recorder_file(u->recorder, real, m->size, err);
 }
 
-/* A file that cannot fit is refused before it has filled the disk. Holes need no room. */
+/* Refuse a file that cannot fit before it fills the disk. Holes need no space. */
 static int check_room(
 	const struct unpacking *u, const struct layer_member *m, struct mlr_error *err)
 {
@@ -72,7 +72,7 @@ static int on_file(void *ctx, const struct layer_member *m, struct mlr_error *er
 	return u->recorder ? record_file(u, m, err) : 0;
 }
 
-/* What a sparse file leaves out stays a hole. */
+/* Holes of sparse files stay holes. */
 static int on_data(void *ctx, const void *data, size_t len, uint64_t offset, struct mlr_error *err)
 {
 	struct unpacking *u = ctx;
@@ -171,7 +171,7 @@ static const struct layer_sink sink = {
 	.opaque = on_opaque,
 };
 
-/* The members, then what is known only after the last. */
+/* Unpack the members, then finish what depends on all of them. */
 static int unpack(struct unpacking *u, layer_read_fn read, void *ctx, enum oci_compression comp,
 	const struct layer_limits *limits, struct layer_result *res, struct mlr_error *err)
 {
@@ -180,7 +180,7 @@ static int unpack(struct unpacking *u, layer_read_fn read, void *ctx, enum oci_c
 
 	if (u->recorder)
 		told.raw = on_raw;
-	/* The top, too, is used without having been named, until it is. */
+	/* The top counts as used implicitly until a member names it. */
 	r = layer_dirs_imply(&u->writer.dirs, "", err);
 	if (r == 0)
 		r = layer_dirs_make(&u->writer.dirs, "", err);

@@ -27,9 +27,9 @@
 #include <sys/types.h>
 
 /*
- * Where the compressed bytes come from. Fill buf with 1..len bytes; 0 at the end; -errno with err
- * set, which then ends the unpacking with that error. Called from a thread of layer_unpack()'s own,
- * one call at a time; layer_unpack() returns only when the last call has.
+ * Reads compressed bytes. Fill buf with 1..len bytes; return 0 at the end, or -errno with err set,
+ * which ends the unpacking. A thread of layer_unpack() calls this, one call at a time;
+ * layer_unpack() returns only after the last call.
  */
 typedef ssize_t (*layer_read_fn)(void *ctx, void *buf, size_t len, struct mlr_error *err);
 
@@ -39,10 +39,10 @@ struct layer_result {
 	uint64_t entries;                /* tar members */
 	uint64_t devices_skipped;
 	/* Sorted paths like "usr/lib", "." for the top: directories that the layer used without
-	 * naming them, made with mode 0755 and time 0, and those that hold whiteouts. */
+	 * naming them (mode 0755, time 0), and those with whiteouts. */
 	struct strv implicit, hiding;
-	/* "1777 var/tmp": directories that anybody may write to, with the modes that they are meant
-	 * to have, LAYER_OPEN_MAX at most. In the tree nobody but its owner may. */
+	/* "1777 var/tmp": directories that everybody may write to, with their modes; LAYER_OPEN_MAX
+	 * at most. In the tree only their owner may. */
 	struct strv open;
 };
 
@@ -56,16 +56,15 @@ struct layer_result {
 void layer_result_done(struct layer_result *r);
 
 /*
- * What a layer may ask for; beyond it, it is a bomb. How well it compresses tells nothing: a file
- * of zeros is one that peers take, and what bounds it is the disk. A file that is larger than the
- * file system's free space is refused before its first byte, so that one file alone fills no disk.
- * Paths are at most 4095 bytes and LAYER_DEPTH_MAX names deep; one name is at most what the file
- * system takes (255 bytes).
+ * Limits, against bombs. The compression ratio has none, since files of zeros are legitimate and
+ * the disk limits them: a file that is larger than the file system's free space is refused before
+ * its first byte. Paths have at most 4095 bytes and LAYER_DEPTH_MAX components, and a name at most
+ * what the file system allows (255 bytes).
  */
 struct layer_limits {
 	uint64_t entries;  /* tar members */
-	uint64_t bytes;    /* of the uncompressed tar, and of all files' sizes, holes included */
-	size_t dir_memory; /* bytes to remember directories with, about 100 for each */
+	uint64_t bytes;    /* of the uncompressed tar; also of all files' sizes, holes included */
+	size_t dir_memory; /* bytes to remember directories in, about 100 each */
 };
 
 #define LAYER_DEPTH_MAX 256

@@ -40,8 +40,8 @@ static int imply(void *ctx, const char *real, int opaque, struct mlr_error *err)
 	return r < 0 || opaque ? r : layer_dirs_imply(&w->dirs, real, err);
 }
 
-/* Open a directory by one system call, which is the rule; what is missing is made by walking, and
- * what is reached through symlinks is walked to learn its real path. */
+/* Open a directory, usually by one system call. A walk makes missing ones, and finds the real path
+ * of those behind symlinks. */
 static int open_parent(struct layer_writer *w, const char *dir, struct mlr_error *err)
 {
 	int fd = file_open_beneath(w->root, *dir ? dir : ".", O_PATH | O_DIRECTORY);
@@ -55,7 +55,7 @@ static int open_parent(struct layer_writer *w, const char *dir, struct mlr_error
 	return fd;
 }
 
-/* Stand in the directory that the first len bytes of path name. */
+/* Open the directory that the first len bytes of path name, as the parent. */
 static int enter_dir(struct layer_writer *w, const char *path, size_t len, struct mlr_error *err)
 {
 	int fd;
@@ -77,7 +77,8 @@ static int enter_dir(struct layer_writer *w, const char *path, size_t len, struc
 	return 0;
 }
 
-/* Stand in the directory that path is in, its last name in *name. path is not the top. */
+/* Open the directory that path is in, as the parent; *name becomes the last component. path is not
+ * the top. */
 static int enter(struct layer_writer *w, const char *path, const char **name, struct mlr_error *err)
 {
 	const char *slash = strrchr(path, '/');
@@ -86,7 +87,7 @@ static int enter(struct layer_writer *w, const char *path, const char **name, st
 	return enter_dir(w, path, slash ? (size_t)(slash - path) : 0, err);
 }
 
-/* Remove what has a name that something else shall have. A kept parent may have led through it. */
+/* Remove what exists at name. The parent's path may have led through it, so it is not kept. */
 static int make_way(struct layer_writer *w, const char *name, struct mlr_error *err)
 {
 	auto_free char *real = NULL;
@@ -103,7 +104,7 @@ static int make_way(struct layer_writer *w, const char *name, struct mlr_error *
 	return file_remove_tree(w->parent_fd, name, err);
 }
 
-/* After a first attempt at making name: 1 try again, 0 it is there, or a failure. */
+/* After a failed attempt to make name: 1 try again, 0 it exists already, or -errno. */
 static int retry(
 	struct layer_writer *w, int r, const char *name, const char *what, struct mlr_error *err)
 {
@@ -132,13 +133,13 @@ static int check_not_top(const char *path, const char *what, struct mlr_error *e
 	return mlr_fail(err, EPROTO, "%s that would replace the top directory", what);
 }
 
-/* The record has the mode that the image means; others than the owner write to no tree. */
+/* The mode in the tree: only the owner may write. The record has the original mode. */
 static mode_t tree_mode(const struct layer_member *m)
 {
 	return m->mode & ~TIGHTEN_BITS;
 }
 
-/* What a new file is asked to have: xattrs can only be set on what is writable. */
+/* The mode to create a file with: setting xattrs requires that it is writable. */
 static mode_t file_mode(const struct layer_member *m)
 {
 	return (tree_mode(m) & 0777) | S_IWUSR;
@@ -175,8 +176,8 @@ static void set_xattrs(int fd, const struct layer_member *m)
 }
 
 /*
- * The umask, or an ACL that new files inherit, takes bits from a mode; which, the first file of a
- * directory tells for the next ones.
+ * Set a file's mode. The umask or an inherited ACL may take bits away; the first file of a
+ * directory shows which ones the next ones get.
  */
 static int set_file_mode(
 	struct layer_writer *w, int fd, const struct layer_member *m, struct mlr_error *err)
@@ -218,14 +219,14 @@ int layer_writer_real_path(
 	return n < PATH_MAX ? 0 : -ENAMETOOLONG;
 }
 
-/* A directory that is named now, or hides all below it, may have been used before, under whatever
- * path. */
+/* A directory that is now named or opaque may have been used implicitly, by any path: forget that.
+ */
 static int unimply(
 	struct layer_writer *w, const struct layer_member *m, int is_named, struct mlr_error *err)
 {
 	char real[PATH_MAX];
 
-	/* Where entering it led: what made way may have been a link on the member's own path. */
+	/* The real path again: making way may have removed a symlink on the member's own path. */
 	if (layer_writer_real_path(w, m, real) < 0)
 		return mlr_fail(err, ENAMETOOLONG, "a path longer than %d bytes", PATH_MAX - 1);
 	layer_dirs_unimply(&w->dirs, real);
@@ -235,9 +236,8 @@ static int unimply(
 }
 
 /*
- * Make a directory where perhaps something is. A directory stays. Anything else, whiteouts
- * included, stood for the removal of a directory that the layers below may have, so the new one is
- * opaque.
+ * Make a directory at name. An existing directory stays. Anything else, whiteouts included, meant
+ * the removal of a directory that the layers below may have, so the new one is opaque.
  */
 static int make_dir(struct layer_writer *w, const struct layer_member *m, const char *name,
 	struct mlr_error *err)
@@ -326,12 +326,12 @@ int layer_writer_fifo(struct layer_writer *w, const struct layer_member *m, stru
 		r = mlr_fail_errno(err, "create fifo");
 	if (r < 0)
 		return r;
-	if (fchmodat(w->parent_fd, name, tree_mode(m), 0) < 0) /* just made, so no symlink */
+	if (fchmodat(w->parent_fd, name, tree_mode(m), 0) < 0) /* new, so no symlink */
 		return mlr_fail_errno(err, "set its mode");
 	return set_time(w, name, &m->mtime, err);
 }
 
-/* Find a link's target: its directory's descriptor, its last name and what it is. */
+/* Find a hard link's target: its directory's descriptor, its last name and its status. */
 static int find_target(struct layer_writer *w, const char *target, const char **name,
 	struct stat *sb, struct mlr_error *err)
 {
@@ -377,7 +377,7 @@ int layer_writer_link(struct layer_writer *w, const struct layer_member *m, stru
 		return mlr_fail_errno(err, "hard link to '%s'", target);
 
 	if (fstatat(w->parent_fd, name, &sb, AT_SYMLINK_NOFOLLOW) == 0 && sb.st_ino == there.st_ino)
-		return 0; /* to itself, or made before: removing it could remove the file */
+		return 0; /* to itself, or already made; removing it could delete the file */
 	r = make_way(w, name, err);
 	if (r < 0)
 		return r;
@@ -386,7 +386,7 @@ int layer_writer_link(struct layer_writer *w, const struct layer_member *m, stru
 	return 0;
 }
 
-/* Remember that the parent directory hides something, by its path without symlinks. */
+/* Remember that the parent directory hides something. */
 static int note_hiding(struct layer_writer *w, struct mlr_error *err)
 {
 	char real[PATH_MAX];
@@ -416,9 +416,9 @@ int layer_writer_whiteout(struct layer_writer *w, const char *path, struct mlr_e
 	if (fstatat(w->parent_fd, name, &sb, AT_SYMLINK_NOFOLLOW) < 0)
 		return mlr_fail_errno(err, "look at '%s'", name);
 	if (!S_ISDIR(sb.st_mode))
-		return 0; /* what this layer adds hides what was below */
+		return 0; /* what this layer adds hides it already */
 
-	/* A directory that this layer adds, and nothing of the one below. */
+	/* The directory stays, since this layer adds it, but hides the one below. */
 	r = layer_opaque_set(w->parent_fd, name, err);
 	if (r < 0)
 		return r;
@@ -432,8 +432,7 @@ int layer_writer_opaque(struct layer_writer *w, const char *path, struct mlr_err
 	return r < 0 ? r : layer_opaque_set(w->parent_fd, ".", err);
 }
 
-/* Nothing of an opaque directory comes from below, so whiteouts in it hide nothing, but overlayfs
- * would list them. */
+/* Remove whiteouts from an opaque directory: they hide nothing, but overlayfs would list them. */
 static int drop_idle_whiteouts(int root, const char *dir, struct mlr_error *err)
 {
 	int fd = file_open_in_root(root, dir, O_RDONLY | O_DIRECTORY | O_NOFOLLOW, 0);
@@ -458,7 +457,7 @@ static int drop_idle_whiteouts(int root, const char *dir, struct mlr_error *err)
 	return r;
 }
 
-/* What lies below a directory that its owner may not search can't be read again: keep it. */
+/* Record what lies below a directory that its owner may not search: it cannot be read later. */
 static int keep_unreachable(void *ctx, const char *path, struct mlr_error *err)
 {
 	struct layer_writer *w = ctx;
@@ -466,11 +465,11 @@ static int keep_unreachable(void *ctx, const char *path, struct mlr_error *err)
 	auto_close int fd = layer_path_walk(w->root, path, NULL, NULL, real, err);
 
 	if (fd == -ENOENT || fd == -ENOTDIR || fd == -ELOOP)
-		return 0; /* something else has taken its place */
+		return 0; /* something else replaced it */
 	return fd < 0 ? fd : layer_recorder_keep_closed(w->recorder, fd, real, err);
 }
 
-/* What made way may have been such a directory, or have lain above it. */
+/* Is this directory gone, by itself or with one above it? */
 static int is_gone(void *ctx, const char *real)
 {
 	struct layer_writer *w = ctx;

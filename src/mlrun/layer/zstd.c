@@ -13,8 +13,8 @@
 struct zstd {
 	struct layer_inflate base;
 	ZSTD_DCtx *ctx;
-	int inside;      /* a frame has begun and not ended */
-	uint64_t frames; /* finished ones, skippable ones too */
+	int inside;      /* a frame is incomplete */
+	uint64_t frames; /* complete ones, skippable ones included */
 };
 
 static int failed(const struct zstd *z, size_t code, struct mlr_error *err)
@@ -44,7 +44,8 @@ static int zstd_run(struct layer_inflate *base, const uint8_t **in, size_t *in_l
 	ZSTD_outBuffer to = { *out, *room, 0 };
 	size_t r = 0;
 
-	/* Between frames an empty call would begin one. Inside, output may wait for room alone. */
+	/* Between frames a call without input would start a frame. Within one, output may remain
+	 * without input. */
 	while (from.pos < from.size || (z->inside && to.pos < to.size)) {
 		size_t in_was = from.pos, out_was = to.pos;
 
