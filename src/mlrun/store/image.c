@@ -9,7 +9,6 @@
 #include "oci/digest.h"
 #include "store/facts.h"
 #include "store/hold.h"
-#include "store/image_file.h"
 #include "store/json.h"
 #include "store/tree.h"
 

@@ -42,6 +42,11 @@ int store_image_find_name(struct store *st, const struct oci_name *name, struct 
  * for standard input. To free(). */
 char *store_image_source(const struct oci_name *name);
 
+#define STORE_IMAGE_PATH 96
+
+/* The path of an image's file, "images/<sha256 of the canonical name>.json". */
+void store_image_path(const char *name, char path[STORE_IMAGE_PATH]);
+
 /* Read one file "images/<hex>.json". Returns 0, -ENOENT, or -EPROTO for a damaged file. */
 int store_image_load(
 	struct store *st, const char *path, struct store_image *ret, struct mlr_error *err);

@@ -6,7 +6,6 @@
 #include "oci/digest.h"
 #include "store/container.h"
 #include "store/hold.h"
-#include "store/image_file.h"
 #include "store/lease.h"
 #include "store/parts.h"
 #include "store/trash.h"
