@@ -148,7 +148,7 @@ hint: check the name; a registry's is often not its web site's"
 	mkdir run
 	run -0 mlrun login -u ann --password-stdin "$registry" <<<secret
 	assert_output --partial "kept in '$XDG_RUNTIME_DIR/containers/auth.json'"
-	assert_output --partial "that is gone when you log out of this machine"
+	assert_output --partial "are gone when you log out of this machine"
 	run -0 mlrun pull -q "$registry/x"
 }
 
@@ -169,7 +169,7 @@ hint: check the name; a registry's is often not its web site's"
 
 @test "login: without a terminal says how" {
 	run -125 setsid -w mlrun login quay.io </dev/null
-	assert_output "mlrun: login 'quay.io': there is no terminal to ask on
+	assert_output "mlrun: login 'quay.io': no terminal to ask on
 hint: mlrun login -u USER --password-stdin quay.io <FILE"
 	run -125 mlrun login --password-stdin quay.io <<<x
 	assert_output "mlrun: login 'quay.io': --password-stdin needs -u USER"

@@ -375,7 +375,7 @@ reads_it() { ls -l "/proc/$1/fd" 2>/dev/null | grep -q 'upper/large$'; }
 	run -125 mlrun containers rm
 	assert_output --partial "rm: a container is missing"
 	run -125 mlrun containers frobnicate
-	assert_output --partial "list, rm and unlock are what can be done"
+	assert_output --partial "use list, rm or unlock"
 	run -125 mlrun containers rm none
 	assert_output --partial "there is no container 'none'"
 	run -125 mlrun commit none
@@ -557,8 +557,8 @@ line" | cksum'
 	python3 -c 'import socket, sys; socket.socket(socket.AF_UNIX).bind(sys.argv[1])' \
 		"$MLRUN_STORE/containers/c/upper/d/sock"
 	run -0 mlrun commit c mine
-	assert_output --partial "'/d/.wh.x' is left out: a layer cannot hold it"
-	assert_output --partial "'/d/sock' is left out: a layer cannot hold it"
+	assert_output --partial "'/d/.wh.x' omitted: a layer cannot contain it"
+	assert_output --partial "'/d/sock' omitted: a layer cannot contain it"
 	run -0 mlrun exec localhost/mine ls -A /d
 	assert_output y
 }

@@ -363,7 +363,7 @@ in_tiny() { mlrun exec "$IMG" "$@"; }
 	# The leak checker itself wants /proc.
 	ASAN_OPTIONS=$ASAN_OPTIONS:detect_leaks=0 run -126 mlrun exec --tmpfs /proc "$IMG" true
 	assert_output --partial "look at mlrun's own program, '/proc/self/exe'"
-	assert_line "hint: what is mounted over /proc, or a link of the image's, hides it"
+	assert_line "hint: a mount on /proc, or a link in the image, hides it"
 }
 
 @test "exec: an image's own PMI_FD brings it no descriptor of the caller's, nor of mlrun's" {

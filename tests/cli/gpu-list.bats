@@ -109,7 +109,7 @@ load gpu
 	run -125 mlrun gpu lst
 	assert_output --partial "mlrun: gpu: 'lst' is not a command"
 	run -125 mlrun gpu list extra
-	assert_output --partial "mlrun gpu list: no argument is expected"
+	assert_output --partial "mlrun gpu list: expected no argument"
 	MLRUN_GPU_ROOT=/no/such run -125 mlrun gpu list
 	assert_output --partial "'/no/such': No such file or directory"
 	run -0 mlrun gpu --help

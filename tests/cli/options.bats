@@ -58,14 +58,14 @@ setup() {
 	assert_equal "$(mlrun gpu help list)" "$(mlrun gpu list --help)"
 	assert_equal "$(mlrun help --help)" "$(mlrun --help)"
 	run -0 mlrun --help
-	assert_line --regexp '^  run +the same, as Docker'
+	assert_line --regexp '^  run +the same as exec'
 	run -125 mlrun help nope
 	assert_line "mlrun: 'nope' is not a command"
 }
 
 @test "options: an option before the command is told to follow it" {
 	run -125 mlrun -v pull "$IMG"
-	assert_line "mlrun: option '-v' stands before the command"
+	assert_line "mlrun: option '-v' must follow the command"
 	assert_line "hint: options follow the command: mlrun pull OPTION...; --verbose shows every step"
 	run -125 mlrun --store x images
 	assert_line "hint: options follow the command: mlrun images OPTION...; --verbose shows every step"
@@ -267,9 +267,9 @@ setup() {
 	assert_output "[]"
 	[ -z "$stderr" ]
 	run -0 mlrun exec --explain "$IMG" true
-	assert_line --regexp "^  default +TMPDIR is left out: '/nowhere/tmp' is not in the container; -v /nowhere/tmp brings it$"
+	assert_line --regexp "^  default +omitted TMPDIR: '/nowhere/tmp' is not in the container; -v /nowhere/tmp mounts it$"
 	run -0 mlrun exec --verbose "$IMG" true
-	assert_line "mlrun: debug: TMPDIR is left out: '/nowhere/tmp' is not in the container; -v /nowhere/tmp brings it"
+	assert_line "mlrun: debug: omitted TMPDIR: '/nowhere/tmp' is not in the container; -v /nowhere/tmp mounts it"
 	run -0 --separate-stderr mlrun exec -v "$BATS_TEST_TMPDIR:/nowhere/tmp" "$IMG" sh -c 'echo "[$TMPDIR]"'
 	assert_output "[/nowhere/tmp]"
 	[ -z "$stderr" ]

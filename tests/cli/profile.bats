@@ -51,7 +51,7 @@ load gpu
 	run -0 --separate-stderr mlrun profile -o -
 	assert_equal "$(jq .format <<<"$output")" 1
 	run -125 mlrun profile extra
-	assert_output --partial "no argument is expected"
+	assert_output --partial "expected no argument"
 }
 
 @test "profile: mlrun gpu check reads it where there is no GPU" {

@@ -102,7 +102,7 @@ stop_container() {
 	assert_equal "$(names)" $'app:2\napp:3\ntiny:latest'
 	assert [ "$(du -sb "$MLRUN_STORE/layers" | cut -f1)" -lt 8000000 ]
 	run -0 mlrun prune --max-size 1k --keep-last 1
-	assert_output --partial "what must stay takes"
+	assert_output --partial "the rest must stay and takes"
 	assert_equal "$(names)" $'app:3\ntiny:latest'
 }
 
@@ -167,7 +167,7 @@ stop_container() {
 		assert_output --partial "'${bad##* }'"
 	done
 	run -125 mlrun prune image
-	assert_output --partial "no argument is expected"
+	assert_output --partial "expected no argument"
 	assert_equal "$(names)" tiny:latest
 }
 

@@ -116,5 +116,5 @@ counts() { [ "$(of "$1" processes)" = "$2" ]; }
 
 @test "ps: no argument is taken" {
 	run -125 mlrun ps here
-	assert_output --partial "no argument is expected"
+	assert_output --partial "expected no argument"
 }

@@ -352,7 +352,7 @@ hold_layer() {
 
 @test "pull: --tls-verify with a space before its word is explained" {
 	run -125 mlrun pull --tls-verify false "$REGISTRY/tiny"
-	assert_output "mlrun: --tls-verify false: 'false' stands where a name is expected
+	assert_output "mlrun: --tls-verify false: 'false' is not a name
 hint: write --tls-verify=false"
 	run -0 mlrun pull -q --tls-verify "$REGISTRY/tiny"
 }

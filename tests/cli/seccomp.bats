@@ -136,7 +136,7 @@ os.execvp("mlrun", ["mlrun"] + sys.argv[1:])' exec --seccomp profile.json rootfs
 	with_profile "$(rule "{$kept, \"errno\": \"ENOTHING\"}")" true
 	assert_output --partial "'ENOTHING' is the name of no error"
 	with_profile "$(rule "{$kept, \"includes\": {\"minKernel\": \"new\"}}")" true
-	assert_output --partial "minKernel is not a version"
+	assert_output --partial "invalid minKernel"
 	with_profile "$(rule '{"names": ["mkdir"], "action": "SCMP_ACT_NOTIFY"}')" true
 	assert_output --partial "SCMP_ACT_NOTIFY needs a supervisor"
 	local one='"args": [{"index": 0, "value": 1, "op": "SCMP_CMP_EQ"}]'

@@ -391,7 +391,7 @@ servers_of() {
 	assert_output --partial "process $$ is in no container of mlrun's"
 	assert_output --partial "hint: mlrun ps"
 	run -125 mlrun exec --join 4194305 true
-	assert_output --partial "there is no process 4194305"
+	assert_output --partial "no process 4194305"
 	run -125 mlrun exec --join 0 true
 	assert_output --partial "takes a process id"
 	hold first

@@ -317,7 +317,7 @@ broken() {
 
 @test "verify: wrong use is told" {
 	run -125 mlrun store
-	assert_output --partial "what to do with the store is missing: verify"
+	assert_output --partial "missing what to do with the store: verify"
 	run -125 mlrun store burn
 	assert_output --partial "'burn': verify is the only thing to do with a store"
 }

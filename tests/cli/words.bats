@@ -156,7 +156,7 @@ setup() {
 		mkdir -p closed
 		chmod 555 closed
 		MLRUN_STORE=$PWD/closed/x/y run -125 mlrun "$command"
-		assert_line "mlrun: store '$PWD/closed/x/y' is not there and cannot be made in '$PWD/closed': Permission denied"
+		assert_line "mlrun: store '$PWD/closed/x/y' does not exist and cannot be created in '$PWD/closed': Permission denied"
 		assert_line "hint: --store or MLRUN_STORE names another place"
 	done
 	MLRUN_STORE=$PWD/closed/x run -125 mlrun pull "$REGISTRY/tiny"

@@ -9,16 +9,18 @@
 
 typedef int (*planner)(const char *text, struct plan *p, struct mlr_error *err);
 
-/* Plans one text and gives the mount that it adds. */
-static struct plan_mount *plan_one(planner f, const char *text, struct plan *p)
+/* Plans one text and gives the mount that it adds, until the next. */
+static const struct plan_mount *plan_one(planner f, const char *text)
 {
+	static struct plan p;
 	struct mlr_error err = MLR_ERROR_INIT;
 
-	plan_init(p);
-	if (f(text, p, &err) < 0)
+	plan_done(&p);
+	plan_init(&p);
+	if (f(text, &p, &err) < 0)
 		fail_msg("%s", err.text);
-	assert_int_equal(p->n_mounts, 1);
-	return &p->mounts[0];
+	assert_int_equal(p.n_mounts, 1);
+	return &p.mounts[0];
 }
 
 static void refuse(planner f, const char *text, int code, const char *why)
@@ -38,8 +40,7 @@ static void refuse(planner f, const char *text, int code, const char *why)
 static void expect_mount(const char *text, enum plan_kind kind, const char *source,
 	const char *target, unsigned flags)
 {
-	auto_call(plan_done) struct plan p;
-	struct plan_mount *m = plan_one(mount_spec_plan, text, &p);
+	const struct plan_mount *m = plan_one(mount_spec_plan, text);
 
 	assert_int_equal(m->kind, kind);
 	if (source)
@@ -80,17 +81,15 @@ static void a_quoted_field_may_hold_commas_and_quotes(void **state)
 
 static void a_tmpfs_mounts_options_reach_the_kernel(void **state)
 {
-	auto_call(plan_done) struct plan p, q, r;
-
 	assert_string_equal(
-		plan_one(mount_spec_plan, "type=tmpfs,dst=/d,tmpfs-size=64m,tmpfs-mode=0700", &p)
+		plan_one(mount_spec_plan, "type=tmpfs,dst=/d,tmpfs-size=64m,tmpfs-mode=0700")
 			->options,
 		"mode=1777,size=64m,mode=700");
-	assert_string_equal(plan_one(tmpfs_plan, "/d", &q)->options, "mode=1777");
-	assert_string_equal(
-		plan_one(tmpfs_plan, "/d:rw,size=65536k,nr_inodes=9,noexec", &r)->options,
+	assert_string_equal(plan_one(tmpfs_plan, "/d")->options, "mode=1777");
+	assert_string_equal(plan_one(tmpfs_plan, "/d:rw,size=65536k,nr_inodes=9,noexec")->options,
 		"mode=1777,size=65536k,nr_inodes=9");
-	assert_int_equal(r.mounts[0].flags, PLAN_NOEXEC);
+	assert_int_equal(
+		plan_one(tmpfs_plan, "/d:rw,size=65536k,nr_inodes=9,noexec")->flags, PLAN_NOEXEC);
 }
 
 static void a_wrong_mount_is_refused_with_the_reason(void **state)
@@ -132,39 +131,33 @@ static void a_wrong_tmpfs_is_refused_with_the_reason(void **state)
 	refuse(tmpfs_plan, "/x:mode=999", EINVAL, "an octal mode");
 	refuse(tmpfs_plan, "/x:mode=77777", EINVAL, "an octal mode");
 	refuse(tmpfs_plan, "/x:uid=0", EINVAL, "invalid tmpfs option 'uid=0'");
-	auto_call(plan_done) struct plan p, q;
-	assert_string_equal(plan_one(tmpfs_plan, "/x:size=4000000000g", &p)->options,
-		"mode=1777,size=4000000000g");
 	assert_string_equal(
-		plan_one(tmpfs_plan, "/x:size=512b", &q)->options, "mode=1777,size=512");
+		plan_one(tmpfs_plan, "/x:size=4000000000g")->options, "mode=1777,size=4000000000g");
+	assert_string_equal(plan_one(tmpfs_plan, "/x:size=512b")->options, "mode=1777,size=512");
 	refuse(tmpfs_plan, "x", EINVAL, "not an absolute path");
 	refuse(tmpfs_plan, "/", EINVAL, "is the root");
 }
 
 static void a_volumes_flags_say_why_they_cannot_be_had(void **state)
 {
-	auto_call(plan_done) struct plan p, q;
-
-	assert_int_equal(plan_one(volume_plan, "/usr:/d:O", &p)->kind, PLAN_OVERLAY);
-	assert_int_equal(
-		plan_one(volume_plan, "/usr:/d:rslave,Z,exec,ro", &q)->flags, PLAN_READONLY);
+	assert_int_equal(plan_one(volume_plan, "/usr:/d:O")->kind, PLAN_OVERLAY);
+	assert_int_equal(plan_one(volume_plan, "/usr:/d:rslave,Z,exec,ro")->flags, PLAN_READONLY);
 	refuse(volume_plan, "/usr:/d:rshared", ENOTSUP, "cannot reach the host without root");
 	refuse(volume_plan, "/usr:/d:U", ENOTSUP, "the files are the caller's own inside as well");
-	refuse(volume_plan, "/etc/passwd:/d:O", ENOTDIR, "an overlay is made of");
+	refuse(volume_plan, "/etc/passwd:/d:O", ENOTDIR, "an overlay needs");
 }
 
 static void a_device_is_a_node_that_the_caller_may_open(void **state)
 {
-	auto_call(plan_done) struct plan p, q, r;
-	struct plan_mount *m = plan_one(device_plan, "/dev/null:/dev/nix:rwm", &p);
+	const struct plan_mount *m = plan_one(device_plan, "/dev/null:/dev/nix:rwm");
 
 	assert_string_equal(m->source, "/dev/null");
 	assert_string_equal(m->target, "/dev/nix");
-	assert_string_equal(plan_one(device_plan, "/dev/zero", &q)->target, "/dev/zero");
-	assert_string_equal(plan_one(device_plan, "/dev/zero:rw", &r)->target, "/dev/zero");
+	assert_string_equal(plan_one(device_plan, "/dev/zero")->target, "/dev/zero");
+	assert_string_equal(plan_one(device_plan, "/dev/zero:rw")->target, "/dev/zero");
 	refuse(device_plan, "/dev/null:/x:r", ENOTSUP, "the node's own mode");
 	refuse(device_plan, "/dev/null:/x:rx", EINVAL, "invalid access 'rx'");
-	refuse(device_plan, "/dev/no-such", ENOENT, "hint: ls /dev");
+	refuse(device_plan, "/dev/no-such", ENOENT, "hint: `ls /dev`");
 	refuse(device_plan, "/etc/passwd", ENODEV, "hint: -v mounts files");
 	refuse(device_plan, "nvidia.com/gpu", EINVAL, "hint: mlrun gpu cdi --list");
 	refuse(device_plan, "null", EINVAL, "expected a device's absolute path");
@@ -180,9 +173,8 @@ static void a_device_may_have_colons_in_its_name(void **state)
 	path = xasprintf("%s/pci-0000:18:00.0-card", dir);
 	assert_int_equal(symlink("/dev/null", path), 0);
 	for (size_t i = 0; i < ARRAY_LEN(ends); i++) {
-		auto_call(plan_done) struct plan p;
 		auto_free char *text = xasprintf("%s%s", path, ends[i]);
-		struct plan_mount *m = plan_one(device_plan, text, &p);
+		const struct plan_mount *m = plan_one(device_plan, text);
 
 		assert_string_equal(m->source, path);
 		assert_string_equal(m->target, i < 2 ? path : "/dev/card");

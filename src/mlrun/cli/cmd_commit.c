@@ -25,9 +25,10 @@ struct args {
 };
 
 static const struct cli_option options[] = {
-	{ "message", 'm', "TEXT", 0, "say in the image's history what was done", 0,
+	{ "message", 'm', "TEXT", 0, "a comment for the image's history", 0,
 		CLI_TO(struct args, message) },
-	{ "author", 'a', "NAME", 0, "say who did it", 0, CLI_TO(struct args, author) },
+	{ "author", 'a', "NAME", 0, "the author for the image's history", 0,
+		CLI_TO(struct args, author) },
 	{ "change", 'c', "INSTRUCTION", 0,
 		"change the configuration: 'ENV K=V', 'LABEL K=V', 'CMD …', 'ENTRYPOINT …', 'WORKDIR DIR', "
 		"'USER NAME', 'EXPOSE PORT', 'VOLUME DIR', 'HEALTHCHECK …', 'STOPSIGNAL NAME', 'SHELL […]', "
@@ -76,10 +77,10 @@ static void tell(const struct args *a, const struct rootfs_committed *c)
 	for (size_t i = 0; i < c->omitted.n && i < 5; i++) {
 		auto_free char *name = safe(c->omitted.v[i]);
 
-		mlr_info("'%s' is left out: a layer cannot hold it", name);
+		mlr_info("'%s' omitted: a layer cannot contain it", name);
 	}
 	if (c->omitted.n > 5)
-		mlr_info("%zu more are left out", c->omitted.n - 5);
+		mlr_info("%zu more omitted", c->omitted.n - 5);
 	if (c->is_running)
 		mlr_info(
 			"container '%s' is running: what its processes were writing may be there in "

@@ -34,11 +34,11 @@ static const struct cli_option options[] = { CLI_OPTION_JSON(struct args), { 0 }
 static const struct cli_syntax syntax = {
 	.options = options,
 	.args_doc = "[KEY]",
-	.doc = "Print the settings that hold, each with the file and line, the environment variable or the default that it comes from; or the value of one.\v"
-	       "KEY is store, exec.pull, registry.HOST.mirror and so on. The exit status is 1 for one that is not set.",
+	.doc = "Print the settings in effect, each with its source: file and line, environment variable, or default; or print the value of one.\v"
+	       "KEY is store, exec.pull, registry.HOST.mirror and so on. The exit status is 1 if it is not set.",
 	.no_store = 1,
 	.operands = { CLI_TO(struct args, key) },
-	.surplus = "one KEY at most is expected",
+	.surplus = "expected at most one KEY",
 	.check = check,
 };
 

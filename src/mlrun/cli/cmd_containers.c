@@ -32,7 +32,7 @@ static void parse_argument(void *args, char *arg, struct argp_state *state)
 	else if (strcmp(arg, "rm") == 0 || strcmp(arg, "unlock") == 0)
 		a->verb = arg;
 	else if (strcmp(arg, "list") != 0 && strcmp(arg, "ls") != 0)
-		argp_error(state, "'%s': list, rm and unlock are what can be done", arg);
+		argp_error(state, "'%s': use list, rm or unlock", arg);
 	else
 		a->verb = "list";
 }

@@ -13,8 +13,8 @@
 #define UNHEALTHY 1 /* exit status: something failed */
 
 static const char doc[] =
-	"Look whether this machine, its settings and the store serve mlrun; tell the command that mends what does not.\v"
-	"The exit status is 0 when nothing failed, 1 when something did, and 125 when mlrun doctor itself failed.";
+	"Check whether this machine, its settings and the store suit mlrun, and print the command that fixes each problem.\v"
+	"The exit status is 0 if no check failed, 1 if one did, and 125 if mlrun doctor itself failed.";
 
 /* Print a command; one of several lines without margin, to be pasted. */
 static void print_fix(const struct doctor_finding *f, int margin)

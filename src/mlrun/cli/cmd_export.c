@@ -125,14 +125,14 @@ static void check_args(void *args, struct argp_state *state)
 static const struct cli_option options[] = {
 	{ "format", 0, "FORMAT", 0,
 		"oci-archive (default), oci (a directory), docker-archive, or tar (the root "
-		"directory alone)",
+		"directory only)",
 		1, CLI_TO_CALL(parse_format) },
-	{ "compression", 0, "HOW", 0, "of the layers: gzip (default), zstd or none", 1,
+	{ "compression", 0, "HOW", 0, "compress the layers: gzip (default), zstd or none", 1,
 		CLI_TO_CALL(parse_compression) },
 	{ "keep-blobs", 0, 0, 0,
 		"the original compressed layers and manifest, so that the digest stays", 1,
 		CLI_TO(struct args, export.keep_blobs) },
-	{ "name", 0, "NAME", 0, "what the image is called in there; default: its own name", 1,
+	{ "name", 0, "NAME", 0, "the image's name in the file; default: its own", 1,
 		CLI_TO(struct args, export.name) },
 	CLI_OPTION_QUIET(2),
 	CLI_OPTION_JSON(struct args),
@@ -142,8 +142,8 @@ static const struct cli_syntax syntax = {
 	.options = options,
 	.args_doc = "IMAGE FILE",
 	.doc = "Write an image from the store into FILE, - for standard output. oci-archive:FILE, "
-	       "docker-archive:FILE and oci:DIRECTORY say the format as well, and :NAME behind them "
-	       "the name.\vThe layers are written "
+	       "docker-archive:FILE and oci:DIRECTORY select the format, and :NAME after them "
+	       "the image's name.\vThe layers are written "
 	       "again bit for bit; compressed anew, they give the image another digest, while its "
 	       "configuration (Docker's image ID) stays.",
 	.operands = { CLI_TO(struct args, image), CLI_TO(struct args, path) },

@@ -27,7 +27,7 @@ struct args {
 static const struct cli_option options[] = {
 	{ "output", 'o', "FILE", 0, "write it to FILE, as /etc/cdi/nvidia.json", 0,
 		CLI_TO(struct args, output) },
-	{ "list", 0, 0, 0, "print the devices that this machine's CDI files have", 0,
+	{ "list", 0, 0, 0, "list the devices in this machine's CDI files", 0,
 		CLI_TO(struct args, list) },
 	CLI_OPTION_JSON(struct args),
 	{ 0 },

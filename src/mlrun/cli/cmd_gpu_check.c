@@ -45,11 +45,10 @@ static void parse_image(void *args, char *arg, struct argp_state *state)
 }
 
 static const struct cli_option options[] = {
-	{ "gpu", 0, "WORD", 0, "what --gpu of mlrun exec would be: auto, all, a list of devices", 0,
+	{ "gpu", 0, "WORD", 0, "--gpu of mlrun exec: auto, all, a list of devices", 0,
 		CLI_TO(struct args, gpu) },
-	{ "profile", 0, "FILE", 0,
-		"not on this machine, but on one that mlrun profile has recorded", 0,
-		CLI_TO(struct args, profile) },
+	{ "profile", 0, "FILE", 0, "check with a machine recorded by mlrun profile, not this one",
+		0, CLI_TO(struct args, profile) },
 	CLI_OPTION_JSON(struct args),
 	{ 0 },
 };
@@ -57,9 +56,9 @@ static const struct cli_option options[] = {
 static const struct cli_syntax syntax = {
 	.options = options,
 	.args_doc = "IMAGE",
-	.doc = "Tell whether an image would work with this machine's GPUs, and what to do where not.\v"
-	       "Nothing is started. The exit status is 0 when the image works or needs no GPU, 1 when not, 125 when that "
-	       "cannot be told.",
+	.doc = "Check whether an image would work with this machine's GPUs, and say what to do if not.\v"
+	       "Starts nothing. The exit status is 0 if the image works or needs no GPU, 1 if not, 125 if that "
+	       "is unknown.",
 	.operands = { CLI_TO_CALL(parse_image) },
 	.needed = 1,
 	.missing = "expected an image",

@@ -272,7 +272,7 @@ static const struct cli_option folder_options[] = {
 };
 
 static const struct cli_option compat_options[] = {
-	{ "host-driver-version", 0, "VERSION", 0, "of the driver of this machine", 0,
+	{ "host-driver-version", 0, "VERSION", 0, "version of this machine's driver", 0,
 		CLI_TO(struct args, driver) },
 	{ 0 },
 };

@@ -31,7 +31,7 @@
 #define CLEAR_REST "\033[J" /* and all lines below */
 
 static const char doc[] =
-	"Show what this machine's GPUs and processors do, again and again; in a job, its own GPUs. q or "
+	"Show what this machine's GPUs, or the job's, and its processors do, again and again. q or "
 	"^C ends it.\v"
 	"Without a terminal the same comes as text, once each interval; with --log then nothing but the "
 	"log. In a job script:\n\n  mlrun gpu top --log gpu.csv &";
@@ -102,7 +102,7 @@ static const struct cli_syntax syntax = {
 	.options = options,
 	.doc = doc,
 	.no_store = 1,
-	.surplus = "no argument is expected",
+	.surplus = "expected no argument",
 };
 
 /* --- signals ----------------------------------------------------------------- */

@@ -31,7 +31,7 @@ struct args {
 };
 
 static const struct cli_option login_options[] = {
-	{ "username", 'u', "USER", 0, "who you are; asked for when it is not said", 1,
+	{ "username", 'u', "USER", 0, "your user name; asked for if missing", 1,
 		CLI_TO(struct args, user) },
 	{ "password-stdin", 0, 0, 0, "read the password, or a token, from standard input", 1,
 		CLI_TO(struct args, password_stdin) },
@@ -47,7 +47,7 @@ static const struct cli_option login_options[] = {
 static const struct cli_syntax login_syntax = {
 	SYNTAX,
 	.options = login_options,
-	.doc = "Try a user name and a password at a registry, and keep them for pulls.",
+	.doc = "Check a user name and password at a registry, and keep them for pulls.",
 };
 static const struct cli_syntax logout_syntax = {
 	SYNTAX,
@@ -121,7 +121,7 @@ static int ask(const char *prompt, enum echo echo, char **ret, struct mlr_error 
 	int r;
 
 	if (tty < 0 || tcgetattr(tty, &before) < 0)
-		return mlr_fail(err, ENXIO, "there is no terminal to ask on");
+		return mlr_fail(err, ENXIO, "no terminal to ask on");
 	quiet = before;
 	quiet.c_lflag &= ~(tcflag_t)ECHO;
 	for (size_t i = 0; i < ARRAY_LEN(signals); i++)
@@ -161,7 +161,7 @@ static int read_stdin(char **ret, struct mlr_error *err)
 		return mlr_fail(err, (int)-n, "read the password: %s", strerror((int)-n));
 	return mlr_fail(err, EINVAL,
 		n == 0 ? "standard input holds no password"
-		       : "what stands on standard input is not a password");
+		       : "the text on standard input is not a password");
 }
 
 /* Get the user's name and password. */
@@ -198,8 +198,9 @@ static void tell_kept(const char *key, const char *user, const char *where)
 
 	mlr_info("logged in to '%s' as '%s'; kept in '%s'", key, user, where);
 	if (runtime && *runtime && strncmp(where, runtime, strlen(runtime)) == 0)
-		mlr_info("that is gone when you log out of this machine, and no other node sees "
-			 "it; --authfile and REGISTRY_AUTH_FILE name another file");
+		mlr_info(
+			"the credentials are gone when you log out of this machine, and no other node sees "
+			"them; --authfile and REGISTRY_AUTH_FILE name another file");
 }
 
 static int login(struct args *a, struct mlr_error *err)

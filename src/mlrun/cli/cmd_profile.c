@@ -30,15 +30,15 @@ struct args {
 };
 
 static const struct cli_option options[] = {
-	{ "output", 'o', "FILE", 0, "write it there, whole or not at all; default: standard output",
-		0, CLI_TO(struct args, out) },
+	{ "output", 'o', "FILE", 0, "write it to FILE; default: standard output", 0,
+		CLI_TO(struct args, out) },
 	{ 0 },
 };
 static const struct cli_syntax syntax = {
 	.options = options,
-	.doc = "Record this machine as JSON: GPUs and their driver, what MPI finds, what doctor finds.\v"
-	       "`mlrun gpu check --profile FILE` looks at it elsewhere, as on a login node.",
-	.surplus = "no argument is expected",
+	.doc = "Record this machine as JSON: GPUs and their driver, the files of MPI, the findings of doctor.\v"
+	       "`mlrun gpu check --profile FILE` uses it elsewhere, for example on a login node.",
+	.surplus = "expected no argument",
 };
 
 /* --- libraries ------------------------------------------------------------ */

@@ -49,23 +49,23 @@ static void parse_count(void *args, char *arg, struct argp_state *state)
 
 static const struct cli_option options[] = {
 	{ "keep-last", 0, "N", 0,
-		"the N last used images of each repository stay; without the next two all others go",
+		"keep the N last used images of each repository; without the next two options remove all others",
 		1, CLI_TO_CALL(parse_count) },
-	{ "older-than", 0, "AGE", 0, "images not used for so long go: 90m, 12h, 30d, 8w", 1,
+	{ "older-than", 0, "AGE", 0, "remove images not used for so long: 90m, 12h, 30d, 8w", 1,
 		CLI_TO_CALL(parse_age) },
 	{ "max-size", 0, "SIZE", 0,
-		"the longest unused go until the store is no larger: 500MB, 100G, 2TiB", 1,
+		"remove the longest unused until the store is this small: 500MB, 100G, 2TiB", 1,
 		CLI_TO_CALL(parse_size) },
-	{ "dry-run", 0, 0, 0, "remove nothing, only tell what would go", 2,
+	{ "dry-run", 0, 0, 0, "remove nothing, only print what would be removed", 2,
 		CLI_TO(struct args, prune.dry_run) },
 	CLI_OPTION_JSON(struct args),
 	{ 0 },
 };
 static const struct cli_syntax syntax = {
 	.options = options,
-	.doc = "Remove images that were not used for long, and what no image needs. Without options no "
-	       "image goes, only what interrupted pulls and deferred removals have left.",
-	.surplus = "no argument is expected; mlrun rm removes images by name",
+	.doc = "Remove images not used for long, and data that no image needs. Without options no "
+	       "image is removed, only the leftovers of interrupted pulls and deferred removals.",
+	.surplus = "expected no argument; mlrun rm removes images by name",
 };
 
 static int print_json(const struct store_prune_result *r, int dry_run)
@@ -107,7 +107,7 @@ static void print_text(const struct store_prune_result *r, const struct args *a)
 	mlr_info("%s %s", a->prune.dry_run ? "would free" : "freed", size);
 	if (r->left > a->prune.max_size) {
 		cli_size((uint64_t)r->left, size);
-		mlr_warning("what must stay takes %s", size);
+		mlr_warning("the rest must stay and takes %s", size);
 	}
 }
 

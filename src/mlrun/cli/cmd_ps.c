@@ -15,7 +15,7 @@
 #define COMMAND_WIDTH 60 /* columns of the table's last column */
 
 static const char doc[] =
-	"List the caller's containers that run on this node; root sees everybody's.\v"
+	"List the caller's running containers on this node; root sees everybody's.\v"
 	"`mlrun exec --join PID` runs a command in one; `mlrun containers` lists what exec "
 	"--write keeps, running or not.";
 

@@ -64,14 +64,13 @@ static void parse_spool(void *args, char *arg, struct argp_state *state)
 }
 
 static const struct cli_option options[] = {
-	{ "platform", 0, "OS/ARCH[/VARIANT]", 0,
-		"which of an image's variants; default: this machine's", 1,
+	{ "platform", 0, "OS/ARCH[/VARIANT]", 0, "the image's variant; default: this machine's", 1,
 		CLI_TO(struct args, pull.platform) },
 	{ "jobs", 0, "N", 0, "layers at once; default: 3", 1, CLI_TO_CALL(parse_jobs) },
 	{ "keep-blobs", 0, 0, 0, "keep the compressed layers in the store as well", 1,
 		CLI_TO(struct args, pull.keep_blobs) },
 	{ "spool", 0, "SIZE", 0,
-		"a later pull goes on with half a layer of at least this size; never: with none; default: 1GiB",
+		"let a later pull continue interrupted layers of at least this size, or never; default: 1GiB",
 		1, CLI_TO_CALL(parse_spool) },
 	{ "format", 0, "FORMAT", 0,
 		"how the store keeps the image: layers, dir, squashfs; default: auto, which is squashfs "
@@ -84,7 +83,7 @@ static const struct cli_option options[] = {
 static const struct cli_syntax pull_syntax = {
 	.options = options,
 	.args_doc = "IMAGE...",
-	.doc = "Bring images from their registries into the store.",
+	.doc = "Fetch images from their registries into the store.",
 	.registry = offsetof(struct args, registry),
 	.operands = { CLI_TO(struct args, images) },
 	.needed = 1,
@@ -227,7 +226,7 @@ static const struct cli_syntax import_syntax = {
 	.args_doc = "FILE [NAME]",
 	.doc = "Bring an image from a file or a directory into the store.\vFILE is an OCI layout or an "
 	       "archive of one, what docker save writes, or a tar of a root directory, compressed or "
-	       "not; - is standard input. Without NAME the image is called what FILE says.",
+	       "not; - is standard input. NAME defaults to the name in FILE.",
 	.operands = { CLI_TO(struct args, file), CLI_TO(struct args, as) },
 	.needed = 1,
 	.missing = "a file is missing",

@@ -32,7 +32,7 @@ static void parse_verb(void *args, char *arg, struct argp_state *state)
 }
 
 static const struct cli_option options[] = {
-	{ "repair", 0, 0, 0, "take away what is broken and fetch it again", 0,
+	{ "repair", 0, 0, 0, "remove damaged data and fetch it again", 0,
 		CLI_TO(struct args, repair) },
 	CLI_OPTION_JSON(struct args),
 	{ 0 },
@@ -40,11 +40,11 @@ static const struct cli_option options[] = {
 static const struct cli_syntax syntax = {
 	.options = options,
 	.args_doc = "verify",
-	.doc = "Look whether the store still holds what was put into it: everything is read and hashed again.",
+	.doc = "Check the store for damage: read and hash everything again.",
 	.registry = offsetof(struct args, registry),
 	.operands = { CLI_TO_CALL(parse_verb) },
 	.needed = 1,
-	.missing = "what to do with the store is missing: verify",
+	.missing = "missing what to do with the store: verify",
 };
 
 static void tell_path(void *ctx, const char *path)

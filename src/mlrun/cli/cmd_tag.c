@@ -16,7 +16,7 @@ struct args {
 
 static const struct cli_syntax syntax = {
 	.args_doc = "IMAGE NAME",
-	.doc = "Give an image in the store another name. One that another image has goes over to this.",
+	.doc = "Give an image in the store another name. If another image has that name, it moves to this one.",
 	.operands = { CLI_TO(struct args, image), CLI_TO(struct args, name) },
 	.needed = 2,
 	.missing = "an image and its new name are expected",

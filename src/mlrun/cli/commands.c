@@ -55,7 +55,7 @@ static int refuse_option(const struct commands *c, char **argv)
 	const struct command *row = NULL;
 	struct mlr_error err;
 
-	mlr_fail(&err, EINVAL, "option '%s' stands before the command", argv[1]);
+	mlr_fail(&err, EINVAL, "option '%s' must follow the command", argv[1]);
 	for (char **s = argv + 2; *s && !row; s++)
 		row = find(c, *s);
 	mlr_hint(&err, "options follow the command: mlrun %s OPTION...; --verbose shows every step",

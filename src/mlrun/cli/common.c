@@ -126,7 +126,7 @@ int cli_write_json(const char *path, const json_t *value, size_t flags, struct m
 
 	if (!text)
 		return mlr_fail(
-			err, ENOMEM, "write '%s': no memory, or a text that is not UTF-8", path);
+			err, ENOMEM, "write '%s': out of memory, or text is not UTF-8", path);
 	whole = xasprintf("%s\n", text);
 	return file_put(path, whole, strlen(whole), 0644, err);
 }
@@ -138,7 +138,7 @@ int cli_print_json(json_t *value)
 
 	json_decref(value);
 	if (!text) {
-		mlr_fail(&err, ENOMEM, "print JSON: no memory, or a text that is not UTF-8");
+		mlr_fail(&err, ENOMEM, "print JSON: out of memory, or text is not UTF-8");
 		return cli_fail(&err);
 	}
 	if (puts(text) < 0 || fflush(stdout) != 0) {
@@ -166,7 +166,7 @@ int cli_store_may_come(struct mlr_error *err)
 	near = store_place_nearest(path);
 	if (faccessat(AT_FDCWD, near, W_OK | X_OK, AT_EACCESS) == 0)
 		return 0;
-	mlr_fail_errno(err, "store '%s' is not there and cannot be made in '%s'", path, near);
+	mlr_fail_errno(err, "store '%s' does not exist and cannot be created in '%s'", path, near);
 	return mlr_hint(err, "--store or MLRUN_STORE names another place");
 }
 
@@ -184,7 +184,7 @@ int cli_parse_new_name(const char *text, struct oci_ref *ret, struct mlr_error *
 	if (r < 0 || !ret->digest)
 		return r;
 	mlr_fail(err, EINVAL, "'%s': an image cannot be given a digest as its name", text);
-	return mlr_hint(err, "leave out what begins with '@'");
+	return mlr_hint(err, "omit the part from '@' on");
 }
 
 void cli_tell_replaced(const char *name, const char *was)

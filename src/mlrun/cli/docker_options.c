@@ -190,7 +190,7 @@ static const struct docker_option rows[] = {
 	{ "systemd", 0, "an init system in a container needs cgroups of its own", "--init reaps",
 		"false" },
 	{ "runtime", 0, "mlrun is its own runtime", NULL, "nvidia|runc|crun" },
-	{ "isolation", 0, "mlrun runs on Linux alone", NULL },
+	{ "isolation", 0, "mlrun runs only on Linux", NULL },
 	{ "init-path", 0, "--init is mlrun's own", "--init" },
 	{ "rmi", 0, "an image stays in the store", "mlrun rm IMAGE" },
 	{ "instance", 0, NO_DAEMON, "--join PID enters a container that runs" },
@@ -237,7 +237,7 @@ static const struct docker_option rows[] = {
 	{ "env-merge", 0, "values are taken as they are",
 		"-e K=\"$VALUE\", which your shell puts together" },
 	{ "unsetenv", 0, "mlrun takes globs as well", "--unset-env GLOB" },
-	{ "unsetenv-all", 0, "mlrun leaves out the caller's variables alone", "--clearenv" },
+	{ "unsetenv-all", 0, "mlrun omits only the caller's variables", "--clearenv" },
 	{ "cleanenv", 0, "mlrun keeps the job's own", "--clearenv" },
 	{ "set-env", 0, "mlrun calls it as Docker does", "-e K=V, --env-file FILE" },
 	{ "uts", 0, "the host name is the host's unless one is given", "--hostname NAME", "host" },
@@ -291,7 +291,7 @@ const struct docker_option *docker_option_letter(char letter)
 {
 	/* In docker-run(1) -h is not --help. */
 	static const struct docker_option hostname = { "hostname", 'h',
-		"-h alone is neither help nor a host name", "--help, or --hostname NAME" };
+		"-h is neither help nor a host name", "--help, or --hostname NAME" };
 
 	if (letter == 'h')
 		return &hostname;

@@ -99,8 +99,8 @@ static void parse_gpus(void *args, char *arg, struct argp_state *state)
 	}
 	if (n == 0 || s[n + strspn(s + n, "\"'")] || memchr(s, '=', n))
 		argp_error(state,
-			"--gpus '%s': nothing but a list can be given; -e NVIDIA_DRIVER_CAPABILITIES=... says what of "
-			"the driver comes",
+			"--gpus '%s': use a list; -e NVIDIA_DRIVER_CAPABILITIES=... selects the parts of "
+			"the driver",
 			arg);
 	s[n] = '\0';
 	wishes(args)->gpu = s;
@@ -173,14 +173,14 @@ static const struct cli_option options[] = {
 		"mount a host directory or file (flags: ro, rw, nosuid, nodev, noexec, O)", 1,
 		WISH(volumes) },
 	{ "mount", 0, "SPEC", 0,
-		"a mount in words: type=bind|tmpfs|overlay,src=SRC,dst=DST[,ro]...", 1,
+		"a mount as in docker run: type=bind|tmpfs|overlay,src=SRC,dst=DST[,ro]...", 1,
 		WISH(mounts) },
 	{ "tmpfs", 0, "DST[:OPTIONS]", 0,
 		"an empty directory in memory (options: size=1g, mode=700, ro, noexec)", 1,
 		WISH(tmpfs) },
 	{ "device", 0, "DEV[:DST]", 0,
-		"bring in a device of the host's, /dev/kvm, or of a vendor's file, nvidia.com/gpu=0",
-		1, WISH(devices) },
+		"add a device of the host, /dev/kvm, or of a CDI file, nvidia.com/gpu=0", 1,
+		WISH(devices) },
 	{ "gpu", 0, "auto|all|none|LIST", 0,
 		"GPUs: as image and job have them (default), all, none, or by number, UUID or bus id",
 		1, WISH(gpu) },
@@ -191,9 +191,9 @@ static const struct cli_option options[] = {
 		CLI_TO_VALUE(struct cli_exec, exec.home, EXEC_YES) },
 	{ "no-home", 0, NULL, 0, "do not mount the home directory (default)", 1,
 		CLI_TO_VALUE(struct cli_exec, exec.home, EXEC_NO) },
-	{ "read-only", 0, NULL, 0, "a root that cannot be written to", 1, WISH(read_only) },
+	{ "read-only", 0, NULL, 0, "make the root read-only", 1, WISH(read_only) },
 	{ "write", 0, "NAME", OPTION_ARG_OPTIONAL,
-		"keep what is written, in the container NAME (default: named like the image)", 1,
+		"keep changes in the container NAME (default: named like the image)", 1,
 		CLI_TO_CALL(parse_write) },
 
 	{ NULL, 0, NULL, 0, "Environment:", 2 },
@@ -202,7 +202,7 @@ static const struct cli_option options[] = {
 	{ "env-file", 0, "FILE", 0, "read variables from FILE, K=V or K a line", 2,
 		WISH(env_files) },
 	{ "unset-env", 0, "GLOB", 0,
-		"leave out the caller's and the image's variables of such names", 2,
+		"omit the caller's and the image's variables of matching names", 2,
 		WISH(unset_env) },
 	{ "clearenv", 0, NULL, 0, "pass on only the caller's variables of batch systems and MPI", 2,
 		WISH(clearenv) },
@@ -213,8 +213,7 @@ static const struct cli_option options[] = {
 	{ "fakeroot", 0, NULL, 0, "appear as root inside, with the caller's rights on files", 3,
 		WISH(fakeroot) },
 	{ "seccomp", 0, "FILE", 0, "forbid system calls as an OCI profile says", 3, WISH(seccomp) },
-	{ "cap-drop", 0, "NAME", 0, "leave --fakeroot without a capability; ALL", 3,
-		WISH(cap_drop) },
+	{ "cap-drop", 0, "NAME", 0, "drop a capability of --fakeroot, or ALL", 3, WISH(cap_drop) },
 	{ "ulimit", 0, "NAME=SOFT[:HARD]", 0, "set a limit: nofile, core, stack...", 3,
 		WISH(ulimits) },
 	{ "cpus", 0, "N", 0, "use at most N processors' time, 1.5", 3, WISH(cpus) },
@@ -230,9 +229,9 @@ static const struct cli_option options[] = {
 		CLI_TO_CALL(parse_pid) },
 	{ "init", 0, NULL, 0, "--pid, and the first process is mlrun's, which reaps the others", 3,
 		WISH(init) },
-	{ "preserve-fds", 0, "N", 0, "hand on N descriptors from 3 on", 3,
+	{ "preserve-fds", 0, "N", 0, "pass on N descriptors from 3 on", 3,
 		CLI_TO_CALL(parse_preserve) },
-	{ "preserve-fd", 0, "FD[,FD]...", 0, "hand on these descriptors", 3, WISH(keep_fds) },
+	{ "preserve-fd", 0, "FD[,FD]...", 0, "pass on these descriptors", 3, WISH(keep_fds) },
 
 	{ NULL, 0, NULL, 0, "Starting:", 4 },
 	{ "entrypoint", 0, "CMD", 0, "run CMD in place of the image's Entrypoint; '' for none", 4,
@@ -246,10 +245,10 @@ static const struct cli_option options[] = {
 	{ "join-tag", 0, "WORD", 0,
 		"share one container with all on this node that give the same WORD", 4,
 		WISH(join_tag) },
-	{ "join", 0, "PID", 0, "run a command in the container of that process; no IMAGE is given",
-		4, CLI_TO_CALL(parse_join) },
+	{ "join", 0, "PID", 0, "run a command in the container of that process, without IMAGE", 4,
+		CLI_TO_CALL(parse_join) },
 	{ "explain", 0, "json", OPTION_ARG_OPTIONAL,
-		"tell every mount and variable with its origin; run nothing", 4,
+		"print every mount and variable with its origin; run nothing", 4,
 		CLI_TO_CALL(parse_explain) },
 	{ "quiet", 'q', NULL, OPTION_HIDDEN, NULL, 4, CLI_TO_CALL(cli_options_be_quiet) },
 	/* Docker users type these; mlrun leaves nothing behind and passes on its terminal

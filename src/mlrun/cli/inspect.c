@@ -11,8 +11,7 @@
 static const struct cli_option options[] = {
 	{ "remote", 0, 0, 0, "look in the registry, or at the files, rather than in the store", 1,
 		CLI_TO(struct inspect_args, remote) },
-	{ "platform", 0, "OS/ARCH[/VARIANT]", 0,
-		"which of an image's variants; default: this machine's", 1,
+	{ "platform", 0, "OS/ARCH[/VARIANT]", 0, "the image's variant; default: this machine's", 1,
 		CLI_TO(struct inspect_args, platform) },
 	{ "raw", 0, 0, 0,
 		"print the manifest as it stands; the index where there is one, unless --platform is given",
@@ -32,7 +31,7 @@ static void check(void *args, struct argp_state *state)
 static const struct cli_syntax syntax = {
 	.options = options,
 	.args_doc = "IMAGE",
-	.doc = "Show what an image in the store is, or with --remote or the prefix docker:// one that is "
+	.doc = "Describe an image in the store, or with --remote or the prefix docker:// one that is "
 	       "still in its registry.",
 	.registry = offsetof(struct inspect_args, registry),
 	.operands = { CLI_TO(struct inspect_args, image) },

@@ -39,7 +39,7 @@ static const struct cli_option common_options[] = {
 	{ "store", 0, "DIR", 0,
 		"the store; default: $MLRUN_STORE, else that of mlrun.conf, else ~/.local/share/mlrun",
 		90, CLI_TO(struct cli_common, store) },
-	{ "verbose", 0, 0, 0, "tell every step on stderr", 90, CLI_TO_CALL(be_verbose) },
+	{ "verbose", 0, 0, 0, "print every step on stderr", 90, CLI_TO_CALL(be_verbose) },
 	{ 0 },
 };
 
@@ -207,7 +207,7 @@ void cli_parse_listing(int argc, char **argv, const char *doc, struct cli_listin
 {
 	static const struct cli_option options[] = { CLI_OPTION_JSON(struct cli_listing), { 0 } };
 	const struct cli_syntax syntax = {
-		.options = options, .doc = doc, .surplus = "no argument is expected"
+		.options = options, .doc = doc, .surplus = "expected no argument"
 	};
 
 	cli_options_parse(argc, argv, &syntax, ret);
@@ -217,8 +217,7 @@ int cli_registry_load(struct cli_registry *r, const char *first, struct mlr_erro
 {
 	if (r->bare_tls_verify && first &&
 		(strcmp(first, "true") == 0 || strcmp(first, "false") == 0)) {
-		mlr_fail(err, EINVAL, "--tls-verify %s: '%s' stands where a name is expected",
-			first, first);
+		mlr_fail(err, EINVAL, "--tls-verify %s: '%s' is not a name", first, first);
 		return mlr_hint(err, "write --tls-verify=%s", first);
 	}
 	return config_load(&r->config, err);

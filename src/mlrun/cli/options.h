@@ -62,10 +62,9 @@ struct cli_option {
 	}
 
 /* The row of -q, in a group of --help. */
-#define CLI_OPTION_QUIET(group)                                      \
-	{                                                            \
-		"quiet", 'q', 0, 0, "say nothing but errors", group, \
-			CLI_TO_CALL(cli_options_be_quiet)            \
+#define CLI_OPTION_QUIET(group)                                                                   \
+	{                                                                                         \
+		"quiet", 'q', 0, 0, "print only errors", group, CLI_TO_CALL(cli_options_be_quiet) \
 	}
 void cli_options_be_quiet(void *args, char *arg, struct argp_state *state);
 

@@ -113,8 +113,7 @@ static int no_log(const char *path, struct mlr_error *err)
 {
 	mlr_fail(err, EEXIST, "'%s' is not a log of mlrun gpu top: it begins with another line",
 		path);
-	return mlr_hint(
-		err, "samples are appended to a log alone: give a file that is not there yet");
+	return mlr_hint(err, "not a log of `mlrun gpu top`: name a new file");
 }
 
 /* Write a header or its missing part, or end a line that a killed process or a full disk truncated.

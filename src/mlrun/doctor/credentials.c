@@ -170,7 +170,7 @@ void check_credentials(const struct doctor_machine *m, struct doctor_report *r)
 			r, "credentials", DOCTOR_PASS, "none: registries are asked without a name");
 		return;
 	}
-	f = doctor_add(r, "credentials", DOCTOR_FAILURE, "'%s' is not there", named);
+	f = doctor_add(r, "credentials", DOCTOR_FAILURE, "'%s' is missing", named);
 	doctor_because(f, "REGISTRY_AUTH_FILE names it");
 	doctor_mend(f, DOCTOR_YOU, "unset REGISTRY_AUTH_FILE");
 }

@@ -191,8 +191,7 @@ static void conclude(
 	if (late) {
 		f = doctor_add(r, name, DOCTOR_FAILURE, "no answer within %.1f seconds",
 			m->timeout_ms / 1000.0);
-		doctor_because(
-			f, "a file system that is gone, mostly: of a server that does not answer");
+		doctor_because(f, "probably a file system whose server does not answer");
 		doctor_mend(
 			f, DOCTOR_ADMINISTRATOR, "df -l; mount | grep -E 'nfs|lustre|beegfs|fuse'");
 		return;

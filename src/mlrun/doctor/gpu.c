@@ -152,7 +152,7 @@ static void look_without_driver(const char *root, struct doctor_report *r)
 		return;
 	f = doctor_add(r, "gpu", DOCTOR_FAILURE, "%d GPU device node%s, but no driver", n,
 		n > 1 ? "s" : "");
-	doctor_because(f, "/proc/driver/nvidia/version is not there");
+	doctor_because(f, "/proc/driver/nvidia/version is missing");
 	doctor_mend(f, DOCTOR_ADMINISTRATOR, "modprobe nvidia && dmesg | grep -i nvrm");
 }
 
@@ -189,7 +189,7 @@ void check_gpu(const struct doctor_machine *m, struct doctor_report *r)
 	if (gpu_machine_read_gpus(root, &gpus, &err) < 0) {
 		struct doctor_finding *f = doctor_add(r, "gpu", DOCTOR_FAILURE, "%s", err.text);
 
-		doctor_because(f, "nothing can be told of GPUs without it");
+		doctor_because(f, "nothing is known about GPUs without it");
 		doctor_mend(f, DOCTOR_YOU, "ls -ld '%s' '%s/dev'", root, root);
 		return;
 	}

@@ -27,7 +27,7 @@ void check_installation(const struct doctor_machine *m, struct doctor_report *r)
 
 		if (access(path, X_OK) == 0)
 			continue;
-		f = doctor_add(r, "installation", DOCTOR_FAILURE, "%s is not there ('%s')",
+		f = doctor_add(r, "installation", DOCTOR_FAILURE, "%s is missing ('%s')",
 			programs[i].name, path);
 		doctor_because(f, "%s; mlrun's files were moved apart", programs[i].means);
 		doctor_mend(f, DOCTOR_YOU, "make install");

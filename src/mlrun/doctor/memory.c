@@ -46,8 +46,7 @@ static void look_at_shm(const struct doctor_machine *m, struct doctor_report *r)
 	if (size < SHM_SIZE_MIN)
 		doctor_mend(f, DOCTOR_ADMINISTRATOR, "mount -o remount,size=50%% /dev/shm");
 	else
-		doctor_mend(
-			f, DOCTOR_YOU, "ls -l /dev/shm; rm what ended programs have left there");
+		doctor_mend(f, DOCTOR_YOU, "ls -l /dev/shm; rm what ended programs left there");
 }
 
 static void look_at_tmp(struct doctor_report *r)

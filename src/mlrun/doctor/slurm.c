@@ -89,8 +89,8 @@ void check_slurm(const struct doctor_machine *m, struct doctor_report *r)
 	int status;
 
 	if (!srun && job) {
-		f = doctor_add(r, "slurm", DOCTOR_WARNING,
-			"this is in job %s, but there is no srun on PATH", job);
+		f = doctor_add(
+			r, "slurm", DOCTOR_WARNING, "this is in job %s, but no srun on PATH", job);
 		doctor_because(f,
 			"mlrun asks squeue whether jobs that use an image still run; without it images are kept for seven days");
 		doctor_mend(f, DOCTOR_YOU, "export PATH=$PATH:/usr/bin:/opt/slurm/bin");

@@ -112,7 +112,7 @@ static void look_at_skew(const struct stat *sb, struct doctor_report *r)
 	f = doctor_add(r, "store-clock", DOCTOR_WARNING,
 		"the store's file system is %lld seconds %s of this machine",
 		skew < 0 ? -skew : skew, skew < 0 ? "behind" : "ahead");
-	doctor_because(f, "prune judges by these times what was used last");
+	doctor_because(f, "prune takes these times for the last use");
 	doctor_mend(f, DOCTOR_ADMINISTRATOR,
 		"timedatectl set-ntp true, on this machine and on the file server");
 }
@@ -123,7 +123,7 @@ static void tell_unwritable(struct doctor_report *r, const char *dir, int code)
 	struct doctor_finding *f = doctor_add(r, "store-write", DOCTOR_FAILURE,
 		"'%s' cannot be written to: %s", dir, strerror(code));
 
-	doctor_because(f, "no image can be pulled; what is there can be run");
+	doctor_because(f, "no image can be pulled; stored ones can be run");
 	if (full)
 		doctor_mend(f, DOCTOR_YOU, "mlrun prune --older-than 30d");
 	else

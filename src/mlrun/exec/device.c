@@ -40,7 +40,7 @@ static int check_node(const char *path, struct mlr_error *err)
 		int r = mlr_fail_errno(err, "'%s'", path);
 
 		if (err->code == ENOENT)
-			mlr_hint(err, "ls /dev shows what this machine has");
+			mlr_hint(err, "`ls /dev` lists this machine's devices");
 		return r;
 	}
 	if (S_ISDIR(st.st_mode))

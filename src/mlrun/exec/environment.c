@@ -212,8 +212,7 @@ static void drop_unmounted(struct plan *p, const char *name)
 	const char *value = plan_env_get(p, name);
 
 	plan_remark_add(p, PLAN_FROM_DEFAULT,
-		"%s is left out: '%s' is not in the container; -v %s brings it", name, value,
-		value);
+		"omitted %s: '%s' is not in the container; -v %s mounts it", name, value, value);
 	strv_add(&p->dropped, name);
 	plan_env_unset(p, name);
 }

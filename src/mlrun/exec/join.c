@@ -48,7 +48,7 @@ static int refuse_options(const struct exec_options *o, struct mlr_error *err)
 		if (options[i].given)
 			return mlr_fail(err, EINVAL,
 				"%s: the container is there already and stays as it is; "
-				"what can be given is the command's: -w, -e, --ulimit and the like",
+				"only options of the command are allowed: -w, -e, --ulimit and the like",
 				options[i].name);
 	return 0;
 }

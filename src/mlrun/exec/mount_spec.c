@@ -81,8 +81,8 @@ static int set_type(struct mount_spec *m, const char *value, struct mlr_error *e
 		{ "image", "mlrun mounts no image into another's container",
 			"mlrun export makes a directory or a file of one" },
 		{ "devpts", "the container has a /dev/pts already", NULL },
-		{ "ramfs", "the kernel gives it to root alone", "type=tmpfs" },
-		{ "npipe", "that is of Windows", NULL },
+		{ "ramfs", "only root may mount it", "type=tmpfs" },
+		{ "npipe", "it is Windows'", NULL },
 		{ "cluster", "mlrun is not an orchestrator", NULL },
 		{ "glob", "mlrun mounts one path at a time", "your shell can write a -v for each" },
 	};

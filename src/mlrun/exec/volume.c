@@ -116,7 +116,7 @@ int volume_add(enum plan_kind kind, const char *source, const char *target, unsi
 		return source_missing(source, kind == PLAN_OVERLAY || (flags & PLAN_READONLY), err);
 	if (kind == PLAN_OVERLAY && (stat(real, &st) < 0 || !S_ISDIR(st.st_mode)))
 		return mlr_fail(err, ENOTDIR,
-			"source '%s' is not a directory, which an overlay is made of", source);
+			"source '%s' is not a directory, which an overlay needs", source);
 	return plan_mount_add(p, kind, real, target ? target : same, flags, PLAN_FROM_USER, err);
 }
 

@@ -261,7 +261,7 @@ int container_refuse(pid_t pid, int r, struct mlr_error *err)
 		mlr_fail(err, EINVAL, "process %ld is in no container of mlrun's", (long)pid);
 		return mlr_hint(err, "mlrun ps lists those that are");
 	case -ESRCH:
-		return mlr_fail(err, ESRCH, "there is no process %ld", (long)pid);
+		return mlr_fail(err, ESRCH, "no process %ld", (long)pid);
 	case -EACCES:
 	case -EPERM:
 		return mlr_fail(err, EPERM,

@@ -43,7 +43,7 @@ static int is_magic(const char *path)
 static int unknown(struct mlr_error *err)
 {
 	mlr_fail(err, ENXIO, "look at mlrun's own program, '/proc/self/exe': %s", strerror(errno));
-	return mlr_hint(err, "what is mounted over /proc, or a link of the image's, hides it");
+	return mlr_hint(err, "a mount on /proc, or a link in the image, hides it");
 }
 
 int itself_refuse(const char *path, struct mlr_error *err)

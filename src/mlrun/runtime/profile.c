@@ -225,7 +225,7 @@ static int is_meant(struct load *l, const json_t *rule, const char *where)
 	    new_out = kernel_out ? is_kernel(kernel_out, l->on->kernel) : 0;
 
 	if (new_in < 0 || new_out < 0)
-		return wrong(l, where, "minKernel is not a version such as 4.8");
+		return wrong(l, where, "invalid minKernel: use a version such as 4.8");
 	return (json_array_size(archs) == 0 || has_arch(archs, l->on->arch)) &&
 		!has_arch(json_object_get(out, "arches"), l->on->arch) &&
 		count_caps(with, l->on->caps) == json_array_size(with) &&
@@ -415,7 +415,7 @@ static int load(struct load *l, const json_t *o)
 		return r;
 	l->ctx = seccomp_init(l->fallback);
 	if (!l->ctx)
-		return mlr_fail(l->err, ENOTSUP, "libseccomp cannot make such a filter here");
+		return mlr_fail(l->err, ENOTSUP, "libseccomp cannot make this filter here");
 	r = set_flags(l, o);
 	if (r == 0)
 		r = add_archs(l, json_object_get(o, "architectures"), "architectures");

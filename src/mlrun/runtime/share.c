@@ -80,7 +80,7 @@ static int enter_list(const struct share *s, const struct meeting_list *l, int i
 			return 0;
 		if (meeting_now_ms() > end)
 			return mlr_fail(err, EPERM,
-				"nobody can enter the container through process %ld, whose program "
+				"cannot enter the container through process %ld, whose program "
 				"is another user's and may not be read",
 				shut);
 	}

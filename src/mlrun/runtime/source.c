@@ -56,7 +56,7 @@ static int source_open(const struct plan_mount *m, struct source *s, struct mlr_
 			return mlr_fail(err, -s->fd, "open '%s' to mount it: %s", m->source,
 				strerror(-s->fd));
 		s->fd = -1;
-		mlr_debug("'%s' is not there, left out", m->source);
+		mlr_debug("'%s' is missing, omitted", m->source);
 		s->absent = 1;
 		return 0;
 	}

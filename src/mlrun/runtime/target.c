@@ -118,8 +118,7 @@ int target_open(int root, const char *path, int is_dir, int *linked, struct mlr_
 		return mlr_fail_errno(err, "'%s' in the container", path);
 	if (!is_dir && S_ISDIR(st.st_mode))
 		return mlr_fail(err, EISDIR,
-			"'%s' in the image is a directory, what shall be mounted there is not",
-			path);
+			"'%s' in the image is a directory, but the source is not", path);
 	return take_fd(&fd);
 }
 
