@@ -3,7 +3,7 @@
 #include "squashfs/look.h"
 #include "squashfs/server_blocks.h"
 #include "squashfs/server_look.h"
-#include "squashfs/server_path.h"
+#include "squashfs/server_image.h"
 
 #include <stddef.h>
 #include <stdint.h>

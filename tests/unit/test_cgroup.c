@@ -1,7 +1,7 @@
 #include "unit.h"
 #include "made_machine.h"
 
-#include "runtime/cgroup.h"
+#include "runtime/limits.h"
 
 /* A machine as systemd makes it: a user's manager has its groups, a login session has not. */
 #define USER "/user.slice/user-7.slice"

@@ -164,7 +164,7 @@ static int try_overlay(void)
 		: 0;
 }
 
-/* For a single tree, runtime/underlay.h needs no overlay. */
+/* For a single tree, runtime/overlay.h needs no overlay. */
 static struct doctor_finding *add_no_overlay(struct doctor_report *r, const char *what)
 {
 	struct doctor_finding *f = doctor_add(r, "overlay", DOCTOR_WARNING, "%s", what);

@@ -51,7 +51,7 @@ enum plan_flag {
 	PLAN_NODEV = 1 << 2,
 	PLAN_NOEXEC = 1 << 3,
 	PLAN_OPTIONAL = 1 << 4, /* no error if the source is missing, or if the target cannot be
-				 * made: the root is read-only (runtime/underlay.h), or the target
+				 * made: the root is read-only (runtime/overlay.h), or the target
 				 * lies behind a link of another user's image */
 	PLAN_REPLACE =
 		1 << 5, /* PLAN_SYMLINK: replace what the image has there, but no directory */

@@ -1,4 +1,4 @@
-#include "runtime/cgroup.h"
+#include "runtime/limits.h"
 
 #include "base/cleanup.h"
 #include "base/file.h"

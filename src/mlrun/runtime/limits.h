@@ -1,4 +1,5 @@
-/* Resource limits: the command's, and a higher file limit for mlrun until then. */
+/* Limits what the command may use: resource limits, a control group; and raises mlrun's own file
+ * limit until then. */
 #ifndef MLR_RUNTIME_LIMITS_H
 #define MLR_RUNTIME_LIMITS_H
 
@@ -17,5 +18,27 @@ int limits_hint(const struct plan *p, int r, struct mlr_error *err);
 /* Set the command's limits: the caller's number of open files again, and the plan's. Fails with
  * -EPERM for a limit above the hard one, and names it. */
 int limits_set(const struct plan *p, const struct rlimit *old, struct mlr_error *err);
+
+/* --- cgroup.c: a control group for the command, where the user may make one --- */
+
+/*
+ * Put the calling process into a new control group with the plan's cpus and memory limits. Does
+ * nothing if both are 0. Call it before the namespaces are entered.
+ *
+ * The new group is a child of the nearest ancestor group that delegates the controllers and that
+ * the user may write to (kernel, Documentation/admin-guide/cgroup-v2.rst, "Delegation"), such as
+ * the one systemd makes for a user's session. No process stays to remove the group: a later call
+ * removes the groups whose processes have ended.
+ *
+ *   root  "/" but for tests
+ *
+ * Returns 0; -ENOTSUP if the machine has no unified hierarchy or delegates a controller to no user;
+ * -EACCES if it delegates them to other users. Both come with a hint.
+ */
+int cgroup_enter(const char *root, const struct plan *p, struct mlr_error *err);
+
+/* The absolute path below root, to free(), of the group in which cgroup_enter() would make a child.
+ * For tests. */
+int cgroup_find(const char *root, const struct plan *p, char **ret, struct mlr_error *err);
 
 #endif

@@ -5,7 +5,6 @@
 #include "base/hash.h"
 #include "base/memory.h"
 #include "base/proc.h"
-#include "runtime/meeting_dir.h"
 
 #include <ctype.h>
 #include <dirent.h>

@@ -47,7 +47,7 @@ void meeting_list_done(struct meeting_list *l);
 size_t meeting_entry_parse(const char *text, struct meeting_entry *ret);
 
 /*
- * Find the directory (runtime/meeting_dir.h) and choose the file's name. The name is made from the
+ * Find the directory and choose the file's name. The name is made from the
  * word and the caller's user, mount and PID namespaces, because a word means one thing only among
  * processes that see the same users, files and processes.
  *
@@ -82,5 +82,18 @@ void meeting_done(struct meeting *m);
 /* A monotonic clock in milliseconds and a short sleep, for waits with a time limit. */
 long meeting_now_ms(void);
 void meeting_pause_us(long us);
+
+/* --- meeting_dir.c: the user's private directory in the node's memory --- */
+
+#define MEETING_PLACE "/dev/shm"
+
+/*
+ * Find the directory, or make it: mlrun-UID, or mlrun-UID.1 and so on if other users have taken the
+ * name. If they have taken all of these, it gets a random name, and a warning says so when it is
+ * made. All processes of a user find the same directory.
+ *
+ * Returns a descriptor, or -EACCES if others may enter it.
+ */
+int meeting_dir_open(struct mlr_error *err);
 
 #endif

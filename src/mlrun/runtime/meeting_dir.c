@@ -4,7 +4,6 @@
  * directory, and the user's oldest link wins. Nobody changes a link's time. Links are made under
  * the directory's lock, so no older link can appear once the file-time clock has advanced.
  */
-#include "runtime/meeting_dir.h"
 
 #include "base/cleanup.h"
 #include "base/file.h"

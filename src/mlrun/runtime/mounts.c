@@ -17,7 +17,6 @@
 #include "runtime/overlay.h"
 #include "runtime/source.h"
 #include "runtime/target.h"
-#include "runtime/underlay.h"
 #include "runtime/upper.h"
 
 #include <errno.h>
@@ -204,7 +203,7 @@ static int place(struct assembly *a, size_t i, struct mlr_error *err)
 	}
 	/* EACCES: behind a link in an image whose directories another user owns, as a site's. */
 	if ((r == -EROFS || r == -EACCES) && (m->flags & PLAN_OPTIONAL)) {
-		mlr_debug("nothing can be mounted on '%s', left out", m->target);
+		mlr_debug("cannot mount on '%s', omitted", m->target);
 		if (err)
 			*err = (struct mlr_error)MLR_ERROR_INIT;
 		return 0;

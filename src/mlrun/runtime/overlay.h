@@ -1,4 +1,4 @@
-/* The container's root: the image's trees with writable memory on top. */
+/* The container's root: the image's trees with writable memory on top, by overlayfs or without. */
 #ifndef MLR_RUNTIME_OVERLAY_H
 #define MLR_RUNTIME_OVERLAY_H
 
@@ -52,5 +52,20 @@ int overlay_mount_scratch(const struct plan *p, struct overlay *o, struct mlr_er
  * Returns 0 or -errno without a message.
  */
 int overlay_mount_root(const struct plan *p, struct overlay *o, const char *options);
+
+/*
+ * --- underlay.c: a root without overlayfs ---
+ *
+ * For kernels that refuse overlayfs to users (before Linux 5.11), file systems that cannot be a
+ * lower layer, and deeply nested containers. It binds the image's tree piece by piece, read-only. A
+ * directory that needs a mount point which the image lacks is made in the scratch tmpfs, and the
+ * image's entries are bound into it.
+ */
+
+/* Can this plan do without an overlay: is its root one tree, with no kept changes? */
+int underlay_serves(const struct plan *p, const struct overlay *o);
+
+/* Build o->root from the tree and from what upper_fill() has put into the upper layer. */
+int underlay_mount(struct overlay *o, struct mlr_error *err);
 
 #endif

@@ -4,7 +4,6 @@
 #include "base/file.h"
 #include "base/machine.h"
 #include "base/memory.h"
-#include "runtime/cgroup.h"
 #include "runtime/itself.h"
 #include "runtime/limits.h"
 #include "runtime/mounts.h"

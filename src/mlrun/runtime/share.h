@@ -7,7 +7,7 @@
  * share only the user namespace, and each kind has its own root. Two programs of one MPI job may
  * therefore run in two images, and ranks may have different devices.
  *
- * They meet at a file in a private directory in the node's memory (runtime/meeting_dir.h; mode
+ * They meet at a file in a private directory in the node's memory (runtime/meeting.h; mode
  * 0700). Its name is made from the word's hash and the caller's namespaces. A process that makes a
  * container locks it exclusively (flock(2)) until it executes its command, because only then may
  * others inspect it; the descriptor is close-on-exec. The file lists the processes inside by pid

@@ -1,4 +1,4 @@
-#include "runtime/underlay.h"
+#include "runtime/overlay.h"
 
 #include "base/cleanup.h"
 #include "base/file.h"

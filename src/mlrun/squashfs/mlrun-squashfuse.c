@@ -27,7 +27,6 @@
 #include "squashfs/server_confine.h"
 #include "squashfs/server_look.h"
 #include "squashfs/server_ops.h"
-#include "squashfs/server_warm.h"
 
 #include "base/cleanup.h"
 #include "base/fds.h"

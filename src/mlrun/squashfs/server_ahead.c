@@ -1,4 +1,4 @@
-#include "squashfs/server_ahead.h"
+#include "squashfs/server_ops.h"
 
 #include "base/cleanup.h"
 

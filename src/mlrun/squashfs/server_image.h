@@ -103,4 +103,24 @@ ssize_t image_block(const struct image *im, uint64_t pos, uint32_t header, void 
 ssize_t image_xattr(struct image *im, uint64_t ino, const char *name, char ret[IMAGE_XATTR_MAX]);
 ssize_t image_xattrs(struct image *im, uint64_t ino, char ret[IMAGE_XATTR_MAX]);
 
+/* --- server_path.c: resolves a path --- */
+
+struct image_place {
+	struct stat st;
+	uint64_t dir;        /* the parent directory's number */
+	char path[PATH_MAX]; /* the path without links */
+};
+
+enum image_follow { IMAGE_NOFOLLOW, IMAGE_FOLLOW }; /* a link at the path's end */
+
+/*
+ * Resolve a path from the image's root. Links are followed inside the image, and ".." at the root
+ * stays there.
+ *
+ * Returns 0; -ENOENT, with path set unless the last component is too long; -ELOOP, -ENAMETOOLONG,
+ * -EIO.
+ */
+int image_resolve(
+	struct image *im, const char *path, enum image_follow last, struct image_place *ret);
+
 #endif

@@ -3,7 +3,7 @@
 #include "base/cleanup.h"
 #include "base/fds.h"
 #include "squashfs/look.h"
-#include "squashfs/server_path.h"
+#include "squashfs/server_image.h"
 
 #include <elf.h>
 #include <errno.h>

@@ -1,8 +1,6 @@
 #include "squashfs/server_ops.h"
 
 #include "base/cleanup.h"
-#include "squashfs/server_ahead.h"
-#include "squashfs/server_warm.h"
 
 #include <errno.h>
 #include <stdlib.h>

@@ -1,4 +1,4 @@
-#include "squashfs/server_path.h"
+#include "squashfs/server_image.h"
 
 #include <errno.h>
 #include <stdio.h>

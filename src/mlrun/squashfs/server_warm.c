@@ -1,9 +1,8 @@
-#include "squashfs/server_warm.h"
+#include "squashfs/server_ops.h"
 
 #include "base/cleanup.h"
 #include "base/elf.h"
-#include "squashfs/server_ahead.h"
-#include "squashfs/server_path.h"
+#include "squashfs/server_image.h"
 
 #include <errno.h>
 #include <pthread.h>
