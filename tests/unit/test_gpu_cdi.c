@@ -174,7 +174,7 @@ static void what_is_wrong_in_a_file_is_named_by_its_key(void **state)
 		{ FILE_OF("0.5.0", DEVICE("\"evn\":[]")),
 			"devices: [0]: 'a': containerEdits: unknown key 'evn'", EPROTO },
 		{ FILE_OF("0.5.0", DEVICE("\"env\":[\"A\"]")),
-			"env: 'A' is not of the form NAME=VALUE", EPROTO },
+			"env: [0]: 'A' is not of the form NAME=VALUE", EPROTO },
 		{ FILE_OF("0.5.0", DEVICE("\"env\":\"A=1\"")),
 			"env: expected a list, found a string", EPROTO },
 		{ FILE_OF("0.5.0", DEVICE("\"env\":[[1]]")), "env: [0]: expected a string",

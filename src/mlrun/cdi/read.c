@@ -48,6 +48,22 @@ static int is_nothing(const json_t *j)
 	return json_is_null(j) || (json_is_string(j) && json_string_length(j) == 0);
 }
 
+static int read_list(struct cdi_reader *r, const json_t *j, const struct cdi_field *f, void *to)
+{
+	json_t *item;
+	size_t i;
+
+	if (!json_is_array(j))
+		return cdi_read_type(r, "a list", j);
+	json_array_foreach((json_t *)j, i, item) {
+		int err = f->read(r, item, to);
+
+		if (err < 0)
+			return mlr_wrap(r->err, "[%zu]", i), err;
+	}
+	return 0;
+}
+
 static int read_fields(struct cdi_reader *r, const json_t *j, const struct cdi_field *fields,
 	void *to, uint64_t *seen)
 {
@@ -69,7 +85,8 @@ static int read_fields(struct cdi_reader *r, const json_t *j, const struct cdi_f
 				return cdi_read_wrong(r, "%s: empty", f->key);
 			continue;
 		}
-		err = f->read(r, item, (char *)to + f->at);
+		err = f->is_list ? read_list(r, item, f, (char *)to + f->at)
+				 : f->read(r, item, (char *)to + f->at);
 		if (err < 0)
 			return mlr_wrap(r->err, "%s", f->key), err;
 	}
@@ -88,23 +105,6 @@ int cdi_read_object(struct cdi_reader *r, const json_t *j, const struct cdi_fiel
 		if (fields[i].must && !(seen & (uint64_t)1 << i))
 			err = cdi_read_wrong(r, "%s: missing", fields[i].key);
 	return err;
-}
-
-int cdi_read_list(struct cdi_reader *r, const json_t *j,
-	int (*read)(struct cdi_reader *r, const json_t *j, void *to), void *to)
-{
-	json_t *item;
-	size_t i;
-
-	if (!json_is_array(j))
-		return cdi_read_type(r, "a list", j);
-	json_array_foreach((json_t *)j, i, item) {
-		int err = read(r, item, to);
-
-		if (err < 0)
-			return mlr_wrap(r->err, "[%zu]", i), err;
-	}
-	return 0;
 }
 
 /* Go's strconv.FormatFloat(v, 'g', -1, 64): the fewest digits that identify v. */
@@ -139,7 +139,7 @@ int cdi_read_text(struct cdi_reader *r, const json_t *j, void *to)
 	return 0;
 }
 
-static int add_text(struct cdi_reader *r, const json_t *j, void *to)
+int cdi_read_text_item(struct cdi_reader *r, const json_t *j, void *to)
 {
 	char *text = NULL;
 	int err = json_is_null(j) ? 0 : cdi_read_text(r, j, &text);
@@ -147,16 +147,6 @@ static int add_text(struct cdi_reader *r, const json_t *j, void *to)
 	if (err == 0)
 		strv_take(to, text ? text : xstrdup(""));
 	return err;
-}
-
-int cdi_read_texts(struct cdi_reader *r, const json_t *j, struct strv *ret)
-{
-	return cdi_read_list(r, j, add_text, ret);
-}
-
-int cdi_read_texts_field(struct cdi_reader *r, const json_t *j, void *to)
-{
-	return cdi_read_texts(r, j, to);
 }
 
 /* Read a whole number; "195.0" is one too. */

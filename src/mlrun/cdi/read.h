@@ -17,26 +17,24 @@ struct cdi_reader {
 struct cdi_field {
 	const char *key; /* NULL ends a table */
 	int (*read)(struct cdi_reader *r, const json_t *j, void *to);
-	size_t at; /* offset of the result in the struct */
-	int must;  /* required, and not empty */
+	size_t at;   /* offset of the result in the struct */
+	int must;    /* required, and not empty */
+	int is_list; /* read reads an item of it, and at is the same for all */
 };
 
 /* Parse JSON, or else YAML. What begins with '{' and is neither gets the JSON parser's error.
  * Returns 0, -EPROTO, -ENOMEM. */
 int cdi_read_load(const char *text, size_t size, json_t **ret, struct mlr_error *err);
 
-/* Read an object's fields, the items of a list, a list of strings. A null field is as if absent. */
+/* Read an object's fields. A null field is as if absent. */
 int cdi_read_object(
 	struct cdi_reader *r, const json_t *j, const struct cdi_field *fields, void *to);
-int cdi_read_list(struct cdi_reader *r, const json_t *j,
-	int (*read)(struct cdi_reader *r, const json_t *j, void *to), void *to);
-int cdi_read_texts(struct cdi_reader *r, const json_t *j, struct strv *ret);
 
-/* For tables; to is char ** (an empty string counts as absent), struct strv *, int64_t *,
- * int64_t *, int *. Where a string is expected, numbers and booleans are taken as strings: YAML may
- * omit the quotes. */
+/* For tables; to is char ** (an empty string counts as absent), struct strv * (for a list),
+ * int64_t *, int64_t *, int *. Where a string is expected, numbers and booleans are taken as
+ * strings: YAML may omit the quotes. */
 int cdi_read_text(struct cdi_reader *r, const json_t *j, void *to);
-int cdi_read_texts_field(struct cdi_reader *r, const json_t *j, void *to);
+int cdi_read_text_item(struct cdi_reader *r, const json_t *j, void *to);
 int cdi_read_int64(struct cdi_reader *r, const json_t *j, void *to);
 int cdi_read_uint32(struct cdi_reader *r, const json_t *j, void *to);
 int cdi_read_bool(struct cdi_reader *r, const json_t *j, void *to);

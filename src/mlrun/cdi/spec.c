@@ -99,28 +99,28 @@ static void need(struct cdi_spec *s, unsigned version)
 
 static int read_env(struct cdi_reader *r, const json_t *j, void *to)
 {
-	struct cdi_edits *e = to;
-	int err = cdi_read_texts(r, j, &e->env);
+	struct strv *env = &((struct cdi_edits *)to)->env;
+	int err = cdi_read_text_item(r, j, env);
+	const char *text = err == 0 ? env->v[env->n - 1] : "";
 
-	for (size_t i = 0; err == 0 && i < e->env.n; i++)
-		if (!strchr(e->env.v[i], '=') || e->env.v[i][0] == '=')
-			err = cdi_read_wrong(r, "'%s' is not of the form NAME=VALUE", e->env.v[i]);
+	if (err == 0 && (!strchr(text, '=') || text[0] == '='))
+		err = cdi_read_wrong(r, "'%s' is not of the form NAME=VALUE", text);
 	return err;
 }
 
 static int read_node(struct cdi_reader *r, const json_t *j, void *to)
 {
 	static const struct cdi_field fields[] = {
-		{ "path", cdi_read_text, offsetof(struct cdi_node, path), 1 },
-		{ "hostPath", cdi_read_text, offsetof(struct cdi_node, host_path), 0 },
-		{ "type", cdi_read_text, offsetof(struct cdi_node, type), 0 },
-		{ "major", cdi_read_int64, offsetof(struct cdi_node, major), 0 },
-		{ "minor", cdi_read_int64, offsetof(struct cdi_node, minor), 0 },
-		{ "fileMode", cdi_read_uint32, offsetof(struct cdi_node, file_mode), 0 },
-		{ "permissions", cdi_read_text, offsetof(struct cdi_node, permissions), 0 },
-		{ "uid", cdi_read_uint32, offsetof(struct cdi_node, uid), 0 },
-		{ "gid", cdi_read_uint32, offsetof(struct cdi_node, gid), 0 },
-		{ NULL, NULL, 0, 0 },
+		{ "path", cdi_read_text, offsetof(struct cdi_node, path), 1, 0 },
+		{ "hostPath", cdi_read_text, offsetof(struct cdi_node, host_path), 0, 0 },
+		{ "type", cdi_read_text, offsetof(struct cdi_node, type), 0, 0 },
+		{ "major", cdi_read_int64, offsetof(struct cdi_node, major), 0, 0 },
+		{ "minor", cdi_read_int64, offsetof(struct cdi_node, minor), 0, 0 },
+		{ "fileMode", cdi_read_uint32, offsetof(struct cdi_node, file_mode), 0, 0 },
+		{ "permissions", cdi_read_text, offsetof(struct cdi_node, permissions), 0, 0 },
+		{ "uid", cdi_read_uint32, offsetof(struct cdi_node, uid), 0, 0 },
+		{ "gid", cdi_read_uint32, offsetof(struct cdi_node, gid), 0, 0 },
+		{ NULL, NULL, 0, 0, 0 },
 	};
 	struct cdi_edits *e = to;
 	struct cdi_node *n;
@@ -146,11 +146,12 @@ static int read_node(struct cdi_reader *r, const json_t *j, void *to)
 static int read_mount(struct cdi_reader *r, const json_t *j, void *to)
 {
 	static const struct cdi_field fields[] = {
-		{ "hostPath", cdi_read_text, offsetof(struct cdi_mount, host_path), 1 },
-		{ "containerPath", cdi_read_text, offsetof(struct cdi_mount, container_path), 1 },
-		{ "type", cdi_read_text, offsetof(struct cdi_mount, type), 0 },
-		{ "options", cdi_read_texts_field, offsetof(struct cdi_mount, options), 0 },
-		{ NULL, NULL, 0, 0 },
+		{ "hostPath", cdi_read_text, offsetof(struct cdi_mount, host_path), 1, 0 },
+		{ "containerPath", cdi_read_text, offsetof(struct cdi_mount, container_path), 1,
+			0 },
+		{ "type", cdi_read_text, offsetof(struct cdi_mount, type), 0, 0 },
+		{ "options", cdi_read_text_item, offsetof(struct cdi_mount, options), 0, 1 },
+		{ NULL, NULL, 0, 0, 0 },
 	};
 	struct cdi_edits *e = to;
 	struct cdi_mount *m;
@@ -170,12 +171,12 @@ static int read_hook(struct cdi_reader *r, const json_t *j, void *to)
 	static const char *const names[] = { "prestart", "createRuntime", "createContainer",
 		"startContainer", "poststart", "poststop" };
 	static const struct cdi_field fields[] = {
-		{ "hookName", cdi_read_text, offsetof(struct cdi_hook, name), 1 },
-		{ "path", cdi_read_text, offsetof(struct cdi_hook, path), 1 },
-		{ "args", cdi_read_texts_field, offsetof(struct cdi_hook, args), 0 },
-		{ "env", cdi_read_texts_field, offsetof(struct cdi_hook, env), 0 },
-		{ "timeout", cdi_read_int64, offsetof(struct cdi_hook, timeout), 0 },
-		{ NULL, NULL, 0, 0 },
+		{ "hookName", cdi_read_text, offsetof(struct cdi_hook, name), 1, 0 },
+		{ "path", cdi_read_text, offsetof(struct cdi_hook, path), 1, 0 },
+		{ "args", cdi_read_text_item, offsetof(struct cdi_hook, args), 0, 1 },
+		{ "env", cdi_read_text_item, offsetof(struct cdi_hook, env), 0, 1 },
+		{ "timeout", cdi_read_int64, offsetof(struct cdi_hook, timeout), 0, 0 },
+		{ NULL, NULL, 0, 0, 0 },
 	};
 	struct cdi_edits *e = to;
 	struct cdi_hook *h;
@@ -213,9 +214,9 @@ static int read_net_device(struct cdi_reader *r, const json_t *j, void *to)
 		char *host, *inside;
 	} names = { NULL, NULL };
 	static const struct cdi_field fields[] = {
-		{ "hostInterfaceName", cdi_read_text, offsetof(struct names, host), 1 },
-		{ "name", cdi_read_text, offsetof(struct names, inside), 1 },
-		{ NULL, NULL, 0, 0 },
+		{ "hostInterfaceName", cdi_read_text, offsetof(struct names, host), 1, 0 },
+		{ "name", cdi_read_text, offsetof(struct names, inside), 1, 0 },
+		{ NULL, NULL, 0, 0, 0 },
 	};
 	struct cdi_edits *e = to;
 	int err = cdi_read_object(r, j, fields, &names);
@@ -228,31 +229,6 @@ static int read_net_device(struct cdi_reader *r, const json_t *j, void *to)
 	return err;
 }
 
-static int read_nodes(struct cdi_reader *r, const json_t *j, void *to)
-{
-	return cdi_read_list(r, j, read_node, to);
-}
-
-static int read_mounts(struct cdi_reader *r, const json_t *j, void *to)
-{
-	return cdi_read_list(r, j, read_mount, to);
-}
-
-static int read_hooks(struct cdi_reader *r, const json_t *j, void *to)
-{
-	return cdi_read_list(r, j, read_hook, to);
-}
-
-static int read_gids(struct cdi_reader *r, const json_t *j, void *to)
-{
-	return cdi_read_list(r, j, read_gid, to);
-}
-
-static int read_net_devices(struct cdi_reader *r, const json_t *j, void *to)
-{
-	return cdi_read_list(r, j, read_net_device, to);
-}
-
 /* The fields are checked and have no effect. Only 0.7.0 had enableCMT and enableMBM. */
 static int read_rdt(struct cdi_reader *r, const json_t *j, void *to)
 {
@@ -262,14 +238,14 @@ static int read_rdt(struct cdi_reader *r, const json_t *j, void *to)
 		int monitoring, cmt, mbm;
 	} rdt = { 0 };
 	static const struct cdi_field fields[] = {
-		{ "closID", cdi_read_text, offsetof(struct rdt, clos), 0 },
-		{ "l3CacheSchema", cdi_read_text, offsetof(struct rdt, l3), 0 },
-		{ "memBwSchema", cdi_read_text, offsetof(struct rdt, mb), 0 },
-		{ "schemata", cdi_read_texts_field, offsetof(struct rdt, schemata), 0 },
-		{ "enableMonitoring", cdi_read_bool, offsetof(struct rdt, monitoring), 0 },
-		{ "enableCMT", cdi_read_bool, offsetof(struct rdt, cmt), 0 },
-		{ "enableMBM", cdi_read_bool, offsetof(struct rdt, mbm), 0 },
-		{ NULL, NULL, 0, 0 },
+		{ "closID", cdi_read_text, offsetof(struct rdt, clos), 0, 0 },
+		{ "l3CacheSchema", cdi_read_text, offsetof(struct rdt, l3), 0, 0 },
+		{ "memBwSchema", cdi_read_text, offsetof(struct rdt, mb), 0, 0 },
+		{ "schemata", cdi_read_text_item, offsetof(struct rdt, schemata), 0, 1 },
+		{ "enableMonitoring", cdi_read_bool, offsetof(struct rdt, monitoring), 0, 0 },
+		{ "enableCMT", cdi_read_bool, offsetof(struct rdt, cmt), 0, 0 },
+		{ "enableMBM", cdi_read_bool, offsetof(struct rdt, mbm), 0, 0 },
+		{ NULL, NULL, 0, 0, 0 },
 	};
 	struct cdi_edits *e = to;
 	int err = cdi_read_object(r, j, fields, &rdt);
@@ -286,14 +262,14 @@ static int read_rdt(struct cdi_reader *r, const json_t *j, void *to)
 static int read_edits(struct cdi_reader *r, const json_t *j, void *to)
 {
 	static const struct cdi_field fields[] = {
-		{ "env", read_env, 0, 0 },
-		{ "deviceNodes", read_nodes, 0, 0 },
-		{ "mounts", read_mounts, 0, 0 },
-		{ "hooks", read_hooks, 0, 0 },
-		{ "additionalGids", read_gids, 0, 0 },
-		{ "netDevices", read_net_devices, 0, 0 },
-		{ "intelRdt", read_rdt, 0, 0 },
-		{ NULL, NULL, 0, 0 },
+		{ "env", read_env, 0, 0, 1 },
+		{ "deviceNodes", read_node, 0, 0, 1 },
+		{ "mounts", read_mount, 0, 0, 1 },
+		{ "hooks", read_hook, 0, 0, 1 },
+		{ "additionalGids", read_gid, 0, 0, 1 },
+		{ "netDevices", read_net_device, 0, 0, 1 },
+		{ "intelRdt", read_rdt, 0, 0, 0 },
+		{ NULL, NULL, 0, 0, 0 },
 	};
 
 	return cdi_read_object(r, j, fields, to);
@@ -334,10 +310,10 @@ static int check_device(struct cdi_reader *r, const struct cdi_device *d)
 static int read_device(struct cdi_reader *r, const json_t *j, void *to)
 {
 	static const struct cdi_field fields[] = {
-		{ "name", cdi_read_text, offsetof(struct cdi_device, name), 1 },
-		{ "annotations", read_annotations, 0, 0 },
-		{ "containerEdits", read_edits, offsetof(struct cdi_device, edits), 0 },
-		{ NULL, NULL, 0, 0 },
+		{ "name", cdi_read_text, offsetof(struct cdi_device, name), 1, 0 },
+		{ "annotations", read_annotations, 0, 0, 0 },
+		{ "containerEdits", read_edits, offsetof(struct cdi_device, edits), 0, 0 },
+		{ NULL, NULL, 0, 0, 0 },
 	};
 	struct cdi_spec *s = to;
 	struct cdi_device *d;
@@ -375,17 +351,10 @@ static int check_names(struct cdi_reader *r, const struct cdi_spec *s)
 	qsort(v, s->n_devices, sizeof(*v), by_name);
 	for (size_t i = 1; err == 0 && i < s->n_devices; i++)
 		if (strcmp(v[i - 1]->name, v[i]->name) == 0)
-			err = cdi_read_wrong(r, "[%zu]: the name '%s' appears twice",
+			err = cdi_read_wrong(r, "devices: [%zu]: the name '%s' appears twice",
 				(size_t)(v[i] - s->devices), v[i]->name);
 	free(v);
 	return err;
-}
-
-static int read_devices(struct cdi_reader *r, const json_t *j, void *to)
-{
-	int err = cdi_read_list(r, j, read_device, to);
-
-	return err < 0 ? err : check_names(r, to);
 }
 
 static int check_version(struct cdi_reader *r, const struct cdi_spec *s)
@@ -408,15 +377,17 @@ static int check_version(struct cdi_reader *r, const struct cdi_spec *s)
 static int read_spec(struct cdi_reader *r, const json_t *j, struct cdi_spec *s)
 {
 	static const struct cdi_field fields[] = {
-		{ "cdiVersion", cdi_read_text, offsetof(struct cdi_spec, version), 1 },
-		{ "kind", cdi_read_text, offsetof(struct cdi_spec, kind), 1 },
-		{ "annotations", read_annotations, 0, 0 },
-		{ "devices", read_devices, 0, 1 },
-		{ "containerEdits", read_edits, offsetof(struct cdi_spec, edits), 0 },
-		{ NULL, NULL, 0, 0 },
+		{ "cdiVersion", cdi_read_text, offsetof(struct cdi_spec, version), 1, 0 },
+		{ "kind", cdi_read_text, offsetof(struct cdi_spec, kind), 1, 0 },
+		{ "annotations", read_annotations, 0, 0, 0 },
+		{ "devices", read_device, 0, 1, 1 },
+		{ "containerEdits", read_edits, offsetof(struct cdi_spec, edits), 0, 0 },
+		{ NULL, NULL, 0, 0, 0 },
 	};
 	int err = cdi_read_object(r, j, fields, s);
 
+	if (err == 0)
+		err = check_names(r, s);
 	if (err < 0)
 		return err;
 	if (!cdi_is_kind(s->kind, strlen(s->kind)))
