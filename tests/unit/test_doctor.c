@@ -6,24 +6,28 @@
 
 #include <time.h>
 
-static struct doctor_machine machine(void)
+/* What the last check found. */
+static struct doctor_report r = DOCTOR_REPORT_INIT;
+
+static int forget(void **state)
 {
-	return (struct doctor_machine){ .root = root, .timeout_ms = 120000 };
+	doctor_report_done(&r);
+	return drop_root(state);
 }
 
-static const struct doctor_finding *find(const struct doctor_report *r, const char *check)
+static const struct doctor_finding *find(const char *check)
 {
-	for (size_t i = 0; i < r->n; i++)
-		if (strcmp(r->v[i].check, check) == 0)
-			return &r->v[i];
+	for (size_t i = 0; i < r.n; i++)
+		if (strcmp(r.v[i].check, check) == 0)
+			return &r.v[i];
 	fail_msg("nothing is told of %s", check);
 	return NULL;
 }
 
-static void tells(const struct doctor_report *r, const char *check, enum doctor_verdict verdict,
-	const char *what, const char *cause, const char *fix)
+static void tells(const char *check, enum doctor_verdict verdict, const char *what,
+	const char *cause, const char *fix)
 {
-	const struct doctor_finding *f = find(r, check);
+	const struct doctor_finding *f = find(check);
 
 	assert_int_equal(f->verdict, verdict);
 	if (!strstr(f->what, what))
@@ -38,114 +42,89 @@ static void tells(const struct doctor_report *r, const char *check, enum doctor_
 		assert_non_null(f->fix);
 }
 
-static void look(doctor_check check, struct doctor_report *r)
+static void finds(doctor_check check, const char *name, enum doctor_verdict verdict,
+	const char *what, const char *cause, const char *fix)
 {
-	struct doctor_machine m = machine();
+	const struct doctor_machine m = { .root = root, .timeout_ms = 120000 };
 
-	doctor_report_done(r);
-	check(&m, r);
+	doctor_report_done(&r);
+	check(&m, &r);
+	tells(name, verdict, what, cause, fix);
 }
 
 static void an_old_kernel_is_told_by_the_calls_that_it_lacks(void **state)
 {
-	auto_call(doctor_report_done) struct doctor_report r = DOCTOR_REPORT_INIT;
-
 	put("/proc/sys/kernel/osrelease", "4.18.0-553.el8.x86_64\n");
-	look(check_kernel, &r);
-	tells(&r, "kernel", DOCTOR_WARNING,
+	finds(check_kernel, "kernel", DOCTOR_WARNING,
 		"Linux 4.18.0-553.el8.x86_64 without openat2, open_tree, close_range, mount_setattr",
 		"more slowly", "boot Linux 5.12");
 	put("/proc/sys/kernel/osrelease", "5.11.3\n");
-	look(check_kernel, &r);
-	tells(&r, "kernel", DOCTOR_WARNING, "without mount_setattr", NULL, "boot");
+	finds(check_kernel, "kernel", DOCTOR_WARNING, "without mount_setattr", NULL, "boot");
 	put("/proc/sys/kernel/osrelease", "5.14.0-427.el9\n");
-	look(check_kernel, &r);
-	tells(&r, "kernel", DOCTOR_PASS, "Linux 5.14.0-427.el9: openat2", NULL, NULL);
+	finds(check_kernel, "kernel", DOCTOR_PASS, "Linux 5.14.0-427.el9: openat2", NULL, NULL);
 	put("/proc/sys/kernel/osrelease", "");
-	look(check_kernel, &r);
-	tells(&r, "kernel", DOCTOR_FAILURE, "cannot be read", "/proc", "mount -t proc");
+	finds(check_kernel, "kernel", DOCTOR_FAILURE, "cannot be read", "/proc", "mount -t proc");
 }
 
 static void the_setting_that_forbids_user_namespaces_is_named_with_its_command(void **state)
 {
-	auto_call(doctor_report_done) struct doctor_report r = DOCTOR_REPORT_INIT;
-
 	put("/proc/filesystems", "nodev\tproc\n\text4\nnodev\toverlay\n");
 	put("/proc/sys/user/max_user_namespaces", "15000\n");
 	put("/proc/sys/user/max_mnt_namespaces", "15000\n");
-	look(check_namespaces, &r);
-	tells(&r, "userns", DOCTOR_PASS, "no setting forbids", NULL, NULL);
-	tells(&r, "overlay", DOCTOR_PASS, "overlayfs", NULL, NULL);
+	finds(check_namespaces, "userns", DOCTOR_PASS, "no setting forbids", NULL, NULL);
+	tells("overlay", DOCTOR_PASS, "overlayfs", NULL, NULL);
 	put("/proc/sys/kernel/unprivileged_userns_clone", "0\n");
-	look(check_namespaces, &r);
-	tells(&r, "userns", DOCTOR_FAILURE, "no container", "kernel.unprivileged_userns_clone is 0",
+	finds(check_namespaces, "userns", DOCTOR_FAILURE, "no container",
+		"kernel.unprivileged_userns_clone is 0",
 		"echo 'kernel.unprivileged_userns_clone = 1' >/etc/sysctl.d/60-mlrun.conf && sysctl --system");
-	assert_int_equal(find(&r, "userns")->who, DOCTOR_ADMINISTRATOR);
+	assert_int_equal(find("userns")->who, DOCTOR_ADMINISTRATOR);
 	put("/proc/sys/user/max_mnt_namespaces", "0\n");
-	look(check_namespaces, &r);
-	tells(&r, "userns", DOCTOR_FAILURE, "", "user.max_mnt_namespaces is 0",
+	finds(check_namespaces, "userns", DOCTOR_FAILURE, "", "user.max_mnt_namespaces is 0",
 		"user.max_mnt_namespaces = 15000");
 }
 
 static void apparmors_restriction_is_mended_by_a_profile(void **state)
 {
-	auto_call(doctor_report_done) struct doctor_report r = DOCTOR_REPORT_INIT;
-
 	put("/proc/sys/kernel/apparmor_restrict_unprivileged_userns", "1\n");
-	look(check_namespaces, &r);
-	tells(&r, "userns", DOCTOR_FAILURE, "no container", "no AppArmor profile",
+	finds(check_namespaces, "userns", DOCTOR_FAILURE, "no container", "no AppArmor profile",
 		"cat >/etc/apparmor.d/mlrun <<'END'\n");
-	tells(&r, "userns", DOCTOR_FAILURE, "no container", NULL,
+	tells("userns", DOCTOR_FAILURE, "no container", NULL,
 		"\n  userns,\n}\nEND\napparmor_parser -r /etc/apparmor.d/mlrun");
 	put("/proc/sys/kernel/apparmor_restrict_unprivileged_userns", "0\n");
-	look(check_namespaces, &r);
-	tells(&r, "userns", DOCTOR_PASS, "", NULL, NULL);
+	finds(check_namespaces, "userns", DOCTOR_PASS, "", NULL, NULL);
 }
 
 static void a_kernel_without_overlayfs_is_told(void **state)
 {
-	auto_call(doctor_report_done) struct doctor_report r = DOCTOR_REPORT_INIT;
-
 	put("/proc/filesystems", "nodev\tproc\n\text4\nnodev\tmyoverlay\n");
-	look(check_namespaces, &r);
-	tells(&r, "overlay", DOCTOR_WARNING, "not in /proc/filesystems", "one tree",
+	finds(check_namespaces, "overlay", DOCTOR_WARNING, "not in /proc/filesystems", "one tree",
 		"modprobe overlay");
 }
 
 static void fuse_is_missing_closed_or_open(void **state)
 {
-	auto_call(doctor_report_done) struct doctor_report r = DOCTOR_REPORT_INIT;
 	auto_free char *device = xasprintf("%s/dev/fuse", root);
 
-	look(check_fuse, &r);
-	tells(&r, "fuse", DOCTOR_WARNING, "module fuse is not loaded", "--format=layers",
+	finds(check_fuse, "fuse", DOCTOR_WARNING, "module fuse is not loaded", "--format=layers",
 		"modprobe fuse");
 	put("/dev/fuse", "");
 	assert_int_equal(chmod(device, 0600), 0);
-	look(check_fuse, &r);
-	tells(&r, "fuse", DOCTOR_WARNING, "mode 0600", NULL, "chmod 0666 /dev/fuse");
+	finds(check_fuse, "fuse", DOCTOR_WARNING, "mode 0600", NULL, "chmod 0666 /dev/fuse");
 	assert_int_equal(chmod(device, 0666), 0);
-	look(check_fuse, &r);
-	tells(&r, "fuse", DOCTOR_PASS, "open to all", NULL, NULL);
+	finds(check_fuse, "fuse", DOCTOR_PASS, "open to all", NULL, NULL);
 }
 
 static void yama_in_its_strictest_mode_takes_a_reboot(void **state)
 {
-	auto_call(doctor_report_done) struct doctor_report r = DOCTOR_REPORT_INIT;
-
-	look(check_mpi, &r);
-	tells(&r, "ptrace", DOCTOR_PASS, "may read", NULL, NULL);
+	finds(check_mpi, "ptrace", DOCTOR_PASS, "may read", NULL, NULL);
 	put("/proc/sys/kernel/yama/ptrace_scope", "3\n");
-	look(check_mpi, &r);
-	tells(&r, "ptrace", DOCTOR_WARNING, "ptrace_scope is 3", "cannot read each other's memory",
-		"reboot");
+	finds(check_mpi, "ptrace", DOCTOR_WARNING, "ptrace_scope is 3",
+		"cannot read each other's memory", "reboot");
 	put("/proc/sys/kernel/yama/ptrace_scope", "1\n");
-	look(check_mpi, &r);
-	tells(&r, "ptrace", DOCTOR_WARNING, "ptrace_scope is 1", "ask the kernel for leave",
+	finds(check_mpi, "ptrace", DOCTOR_WARNING, "ptrace_scope is 1", "ask the kernel for leave",
 		"kernel.yama.ptrace_scope = 0");
 	put("/proc/sys/kernel/yama/ptrace_scope", "0\n");
-	look(check_mpi, &r);
-	tells(&r, "ptrace", DOCTOR_PASS, "may read", NULL, NULL);
+	finds(check_mpi, "ptrace", DOCTOR_PASS, "may read", NULL, NULL);
 }
 
 static void a_gpu_needs_driver_and_nodes(void **state)
@@ -153,22 +132,16 @@ static void a_gpu_needs_driver_and_nodes(void **state)
 	static const char version[] =
 		"NVRM version: NVIDIA UNIX x86_64 Kernel Module  535.104.05  Sat Aug 19 01:15:15 UTC 2023\n"
 		"GCC version:  gcc version 12.2.0\n";
-	auto_call(doctor_report_done) struct doctor_report r = DOCTOR_REPORT_INIT;
-
-	look(check_gpu, &r);
-	tells(&r, "gpu", DOCTOR_PASS, "no GPU here", NULL, NULL);
+	finds(check_gpu, "gpu", DOCTOR_PASS, "no GPU here", NULL, NULL);
 	put("/proc/driver/nvidia/version", version);
-	look(check_gpu, &r);
-	tells(&r, "gpu", DOCTOR_FAILURE, "driver 535.104.05, but no /dev/nvidia0", NULL,
+	finds(check_gpu, "gpu", DOCTOR_FAILURE, "driver 535.104.05, but no /dev/nvidia0", NULL,
 		"nvidia-modprobe");
 	put("/dev/nvidia0", "");
 	put("/dev/nvidia12", "");
 	put("/dev/nvidiactl", "");
-	look(check_gpu, &r);
-	tells(&r, "gpu", DOCTOR_PASS, "NVIDIA driver 535.104.05, 2 GPUs", NULL, NULL);
+	finds(check_gpu, "gpu", DOCTOR_PASS, "NVIDIA driver 535.104.05, 2 GPUs", NULL, NULL);
 	drop("/proc/driver");
-	look(check_gpu, &r);
-	tells(&r, "gpu", DOCTOR_FAILURE, "2 GPU device nodes, but no driver", NULL,
+	finds(check_gpu, "gpu", DOCTOR_FAILURE, "2 GPU device nodes, but no driver", NULL,
 		"modprobe nvidia");
 }
 
@@ -191,7 +164,6 @@ static void put_gpu(const char *bus, int minor)
 
 static void what_is_odd_about_gpus_is_told_with_its_command(void **state)
 {
-	auto_call(doctor_report_done) struct doctor_report r = DOCTOR_REPORT_INIT;
 	const struct doctor_finding *f;
 
 	put("/proc/driver/nvidia/version",
@@ -201,13 +173,11 @@ static void what_is_odd_about_gpus_is_told_with_its_command(void **state)
 	put_gpu("0000:18:00.0", 0);
 	put_gpu("0000:2a:00.0", 1);
 	put("/dev/nvidiactl", "");
-	look(check_gpu, &r);
-	tells(&r, "gpu", DOCTOR_FAILURE, "but no /dev/nvidia0", NULL, "nvidia-modprobe");
+	finds(check_gpu, "gpu", DOCTOR_FAILURE, "but no /dev/nvidia0", NULL, "nvidia-modprobe");
 	assert_int_equal(r.n, 1);
 	put("/dev/nvidia0", "");
 	put("/dev/nvidia1", "");
-	look(check_gpu, &r);
-	tells(&r, "gpu", DOCTOR_PASS, "NVIDIA driver 535.104.05, 2 GPUs", NULL, NULL);
+	finds(check_gpu, "gpu", DOCTOR_PASS, "NVIDIA driver 535.104.05, 2 GPUs", NULL, NULL);
 	assert_int_equal(r.n, 2);
 	f = &r.v[1];
 	assert_int_equal(f->verdict, DOCTOR_WARNING);
@@ -219,7 +189,6 @@ static void what_is_odd_about_gpus_is_told_with_its_command(void **state)
 
 static void libraries_that_do_not_fit_the_kernels_module_are_told_with_the_way_out(void **state)
 {
-	auto_call(doctor_report_done) struct doctor_report r = DOCTOR_REPORT_INIT;
 	auto_free char *link = xasprintf("%s/usr/lib64/libcuda.so.1", root);
 
 	put("/proc/driver/nvidia/version",
@@ -231,7 +200,7 @@ static void libraries_that_do_not_fit_the_kernels_module_are_told_with_the_way_o
 	put("/dev/nvidiactl", "");
 	put("/dev/nvidia0", "");
 	put("/dev/nvidia-uvm", "");
-	look(check_gpu, &r);
+	finds(check_gpu, "gpu", DOCTOR_PASS, "NVIDIA driver 535.104.05", NULL, NULL);
 	assert_int_equal(r.n, 2);
 	assert_int_equal(r.v[1].verdict, DOCTOR_WARNING);
 	assert_non_null(strstr(r.v[1].what, "its libraries are those of 550.54.15"));
@@ -242,17 +211,13 @@ static void libraries_that_do_not_fit_the_kernels_module_are_told_with_the_way_o
 
 static void amds_gpus_are_told_as_well(void **state)
 {
-	auto_call(doctor_report_done) struct doctor_report r = DOCTOR_REPORT_INIT;
-
 	put("/sys/class/kfd/kfd/topology/nodes/1/gpu_id", "51110\n");
 	put("/sys/class/kfd/kfd/topology/nodes/1/properties", "drm_render_minor 128\n");
 	put("/dev/dri/renderD128", "");
-	look(check_gpu, &r);
-	tells(&r, "gpu", DOCTOR_FAILURE, "1 AMD GPU, but none can be opened", "/dev/kfd",
+	finds(check_gpu, "gpu", DOCTOR_FAILURE, "1 AMD GPU, but none can be opened", "/dev/kfd",
 		"modprobe amdgpu");
 	put("/dev/kfd", "");
-	look(check_gpu, &r);
-	tells(&r, "gpu", DOCTOR_PASS, "1 AMD GPU", NULL, NULL);
+	finds(check_gpu, "gpu", DOCTOR_PASS, "1 AMD GPU", NULL, NULL);
 }
 
 static long now_ms(void)
@@ -265,20 +230,18 @@ static long now_ms(void)
 
 static void a_look_that_hangs_is_a_finding_and_holds_up_no_other(void **state)
 {
-	auto_call(doctor_report_done) struct doctor_report r = DOCTOR_REPORT_INIT;
 	auto_free char *dir = xasprintf("%s/proc/sys/kernel", root),
 		       *pipe = xasprintf("%s/osrelease", dir);
-	struct doctor_machine m = machine();
+	/* By then the others answer on a busy machine, too. */
+	const struct doctor_machine m = { .root = root, .timeout_ms = 3000 };
 	long start = now_ms();
 
 	assert_int_equal(file_mkdir_p(AT_FDCWD, dir, 0755, NULL), 0);
 	assert_int_equal(mkfifo(pipe, 0644), 0); /* whoever opens it waits for ever */
-	m.timeout_ms = 3000; /* the others answer by then on a busy machine, too */
 	doctor_look(&m, &r);
 	assert_in_range(now_ms() - start, 2900, 60000);
-	tells(&r, "kernel", DOCTOR_FAILURE, "no answer within 3.0 seconds", "does not answer",
-		NULL);
-	tells(&r, "overlay", DOCTOR_WARNING, "no overlayfs", NULL, NULL);
+	tells("kernel", DOCTOR_FAILURE, "no answer within 3.0 seconds", "does not answer", NULL);
+	tells("overlay", DOCTOR_WARNING, "no overlayfs", NULL, NULL);
 	assert_int_equal(doctor_count(&r, DOCTOR_PASS) + doctor_count(&r, DOCTOR_WARNING) +
 			doctor_count(&r, DOCTOR_FAILURE),
 		r.n);
@@ -286,7 +249,7 @@ static void a_look_that_hangs_is_a_finding_and_holds_up_no_other(void **state)
 
 int main(void)
 {
-#define TEST(f) cmocka_unit_test_setup_teardown(f, make_root, drop_root)
+#define TEST(f) cmocka_unit_test_setup_teardown(f, make_root, forget)
 	const struct CMUnitTest tests[] = {
 		TEST(an_old_kernel_is_told_by_the_calls_that_it_lacks),
 		TEST(the_setting_that_forbids_user_namespaces_is_named_with_its_command),

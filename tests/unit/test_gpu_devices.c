@@ -104,6 +104,14 @@ static void is_node(const char *path, unsigned major, unsigned minor)
 	assert_int_equal(n->minor, minor);
 }
 
+/* A GPU's index, and why its node cannot be opened. */
+static void is_gpu(size_t i, enum gpu_vendor vendor, int index, int error)
+{
+	assert_int_equal(m.gpus[i].vendor, vendor);
+	assert_int_equal(m.gpus[i].index, index);
+	assert_int_equal(m.gpus[i].node.error, error);
+}
+
 static void one_gpu_is_told_with_all_its_nodes(void **state)
 {
 	put_driver();
@@ -119,8 +127,7 @@ static void one_gpu_is_told_with_all_its_nodes(void **state)
 	assert_int_equal(m.n_gpus, 1);
 	const struct gpu *g = &m.gpus[0];
 
-	assert_int_equal(g->vendor, GPU_NVIDIA);
-	assert_int_equal(g->index, 0);
+	is_gpu(0, GPU_NVIDIA, 0, 0);
 	assert_string_equal(g->bus_id, "0000:3b:00.0");
 	assert_string_equal(g->proc_dir, "/proc/driver/nvidia/gpus/0000:3b:00.0");
 	assert_string_equal(g->uuid, "GPU-11111111-2222-3333-4444-555555555555");
@@ -172,11 +179,10 @@ static void eight_gpus_are_counted_by_bus_and_not_by_minor(void **state)
 	/* One that cannot be opened is not counted, as it is not by nvidia-smi in a job. */
 	drop("/dev/nvidia1");
 	look();
-	assert_int_equal(m.gpus[1].index, 1);
-	assert_int_equal(m.gpus[2].index, -1);
-	assert_int_equal(m.gpus[2].node.error, ENOENT);
+	is_gpu(1, GPU_NVIDIA, 1, 0);
+	is_gpu(2, GPU_NVIDIA, -1, ENOENT);
 	assert_string_equal(m.gpus[2].node.path, "/dev/nvidia1");
-	assert_int_equal(m.gpus[3].index, 2);
+	is_gpu(3, GPU_NVIDIA, 2, 0);
 	warns("'/dev/nvidia1' is missing: this container was not given this GPU, or nvidia-modprobe -c1 has");
 }
 
@@ -413,16 +419,13 @@ static void what_the_jobs_cgroup_denies_is_known_and_nothing_odd(void **state)
 	look();
 	denied = NULL;
 	assert_int_equal(m.n_gpus, 6);
-	assert_int_equal(m.gpus[0].node.error, EPERM);
-	assert_int_equal(m.gpus[0].index, -1);
-	assert_int_equal(m.gpus[1].index, 0);
-	assert_int_equal(m.gpus[2].index, -1);
-	assert_int_equal(m.gpus[3].index, 1);
-	assert_int_equal(m.gpus[4].index, 0);
-	assert_int_equal(m.gpus[5].vendor, GPU_AMD);
+	is_gpu(0, GPU_NVIDIA, -1, EPERM);
+	is_gpu(1, GPU_NVIDIA, 0, 0);
+	is_gpu(2, GPU_NVIDIA, -1, EPERM);
+	is_gpu(3, GPU_NVIDIA, 1, 0);
+	is_gpu(4, GPU_AMD, 0, 0);
+	is_gpu(5, GPU_AMD, -1, EPERM);
 	assert_string_equal(m.gpus[5].bus_id, "0000:c6:00.0");
-	assert_int_equal(m.gpus[5].node.error, EPERM);
-	assert_int_equal(m.gpus[5].index, -1);
 	assert_int_equal(m.warnings.n, 0);
 }
 
@@ -433,8 +436,7 @@ static void nodes_of_a_driver_that_is_gone_are_dead(void **state)
 	put("/proc/devices", "Character devices:\n  1 mem\n");
 	look();
 	assert_int_equal(m.n_gpus, 1);
-	assert_int_equal(m.gpus[0].node.error, ENXIO);
-	assert_int_equal(m.gpus[0].index, -1);
+	is_gpu(0, GPU_NVIDIA, -1, ENXIO);
 	assert_int_equal(gpu_machine_node(&m, "/dev/nvidiactl")->error, ENXIO);
 	assert_int_equal(m.warnings.n, 1);
 	warns("the kernel module nvidia is not loaded, though its device nodes are there");
@@ -443,75 +445,67 @@ static void nodes_of_a_driver_that_is_gone_are_dead(void **state)
 /* A device that every machine has stands for one that is not the driver's. */
 static void a_number_that_is_not_the_drivers_is_told_on_a_real_machine(void **state)
 {
-	static const struct gpu_node_want wrong = { "/dev/null", 195, 0, R_OK | W_OK },
-					  right = { "/dev/null", 1, 3, R_OK | W_OK },
-					  any = { "/dev/null", -1, -1, R_OK | W_OK };
+	static const struct {
+		struct gpu_node_want want;
+		int error;
+	} cases[] = {
+		{ { "/dev/null", 195, 0, R_OK | W_OK }, ENXIO },
+		{ { "/dev/null", 1, 3, R_OK | W_OK }, 0 },
+		{ { "/dev/null", -1, -1, R_OK | W_OK }, 0 },
+	};
 	auto_call(gpu_dir_close) struct gpu_dir d = GPU_DIR_INIT;
-	struct gpu_node n;
 
 	assert_int_equal(gpu_dir_open("/", &d), 0);
 	assert_true(d.is_machine);
-	assert_int_equal(gpu_node_look(&d, &wrong, &n, &m.warnings), 0);
-	assert_int_equal(n.error, ENXIO);
-	assert_int_equal(n.major, 1);
-	free(n.path);
+	for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
+		struct gpu_node n;
+
+		assert_int_equal(gpu_node_look(&d, &cases[i].want, &n, &m.warnings), 0);
+		assert_int_equal(n.error, cases[i].error);
+		assert_int_equal(n.major, 1);
+		free(n.path);
+	}
 	assert_int_equal(m.warnings.n, 1);
 	warns("'/dev/null' is device 1:3, not the driver's 195:0");
-	assert_int_equal(gpu_node_look(&d, &right, &n, &m.warnings), 0);
-	assert_int_equal(n.error, 0);
-	free(n.path);
-	assert_int_equal(gpu_node_look(&d, &any, &n, &m.warnings), 0);
-	assert_int_equal(n.error, 0);
-	free(n.path);
-	assert_int_equal(m.warnings.n, 1);
 }
 
 static void a_node_that_is_closed_is_told_with_whose_it_is(void **state)
 {
-	struct gpu_node n = {
-		.path = (char *)"/dev/nvidia0", .gid = 1, .mode = 0660, .error = EACCES
+	static const struct {
+		const char *path;
+		mode_t mode;
+		int error;
+		const char *users, *why; /* NULL: not closed */
+	} cases[] = {
+		{ "/dev/nvidia0", 0660, EACCES, "group daemon",
+			"only group 'daemon' may open '/dev/nvidia0' (mode 0660)" },
+		{ "/dev/nvidia0", 0660, EACCES, "group daemon", "usermod -aG daemon " },
+		{ "/dev/nvidia0", 0600, EACCES, "only root",
+			"only root may open '/dev/nvidia0' (mode 0600)" },
+		/* Who may only read has no use of it, but for a node of capabilities. */
+		{ "/dev/nvidia0", 0640, EACCES, "only root", "" },
+		{ "/dev/nvidia0", 0440, EACCES, "group daemon", "" },
+		{ "/dev/nvidia0", 0666, EACCES, "a security module denies it",
+			"a security module denies '/dev/nvidia0'" },
+		{ "/dev/nvidia0", 0666, ENOENT, "nobody: missing",
+			"as root, create it: nvidia-modprobe -c0 -u" },
+		{ "/dev/dri/renderD128", 0666, ENOENT, "nobody: missing", "modprobe amdgpu" },
+		{ "/dev/nvidia0", 0666, EPERM, "the job's cgroup denies it",
+			"the job's cgroup denies '/dev/nvidia0'" },
+		{ "/dev/nvidia0", 0666, 0, "you", NULL },
 	};
-	auto_free char *group = gpu_node_why(&n), *group_users = gpu_node_users(&n);
 
-	assert_string_equal(group_users, "group daemon");
-	assert_non_null(strstr(group, "only group 'daemon' may open '/dev/nvidia0' (mode 0660)"));
-	assert_non_null(strstr(group, "usermod -aG daemon "));
-	n.mode = 0600;
-	auto_free char *root_users = gpu_node_users(&n), *root_why = gpu_node_why(&n);
+	for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
+		const struct gpu_node n = { .path = (char *)cases[i].path,
+			.gid = 1,
+			.mode = cases[i].mode,
+			.error = cases[i].error };
+		auto_free char *users = gpu_node_users(&n), *why = gpu_node_why(&n);
 
-	assert_string_equal(root_users, "only root");
-	assert_non_null(strstr(root_why, "only root may open"));
-	n.mode = 0640;
-	auto_free char *half = gpu_node_users(&n);
-
-	assert_string_equal(half, "only root"); /* who may only read has no use of it */
-	n.mode = 0440;
-	auto_free char *capability = gpu_node_users(&n);
-
-	assert_string_equal(capability, "group daemon");
-	n.mode = 0666;
-	auto_free char *module = gpu_node_why(&n);
-
-	assert_non_null(strstr(module, "a security module denies '/dev/nvidia0'"));
-	n.error = ENOENT;
-	auto_free char *lacking = gpu_node_why(&n);
-
-	assert_non_null(strstr(lacking, "as root, create it: nvidia-modprobe -c0 -u"));
-	n.path = (char *)"/dev/dri/renderD128";
-	auto_free char *amd = gpu_node_why(&n);
-
-	assert_non_null(strstr(amd, "modprobe amdgpu"));
-	n.path = (char *)"/dev/nvidia0";
-	n.error = EPERM;
-	auto_free char *cgroup_users = gpu_node_users(&n), *cgroup = gpu_node_why(&n);
-
-	assert_string_equal(cgroup_users, "the job's cgroup denies it");
-	assert_non_null(strstr(cgroup, "the job's cgroup denies '/dev/nvidia0'"));
-	n.error = 0;
-	auto_free char *mine = gpu_node_users(&n);
-
-	assert_string_equal(mine, "you");
-	assert_null(gpu_node_why(&n));
+		assert_string_equal(users, cases[i].users);
+		if (!why != !cases[i].why || (why && !strstr(why, cases[i].why)))
+			fail_msg("'%s' does not say '%s'", why, cases[i].why);
+	}
 }
 
 static void closed_nodes_are_one_warning(void **state)
@@ -527,8 +521,7 @@ static void closed_nodes_are_one_warning(void **state)
 		put_mode(path, "", 0);
 	}
 	look();
-	assert_int_equal(m.gpus[0].node.error, EACCES);
-	assert_int_equal(m.gpus[0].index, -1);
+	is_gpu(0, GPU_NVIDIA, -1, EACCES);
 	assert_int_equal(m.warnings.n, 1);
 	warns("only its owner may open '/dev/nvidia0' (mode 0000)");
 	warns("(and so for 3 more)");
@@ -536,30 +529,24 @@ static void closed_nodes_are_one_warning(void **state)
 
 static void the_fabrics_nodes_are_apart(void **state)
 {
+	static const char *const nodes[] = { "/dev/nvidia-fs0", "/dev/nvidia-fs15", "/dev/gdrdrv",
+		"/dev/nvidia-nvswitchctl", "/dev/nvidia-nvswitch0", "/dev/infiniband/uverbs0",
+		"/dev/infiniband/rdma_cm" };
+
 	put_driver();
 	put_gpu("0000:18:00.0", 0, "GPU-0");
 	put_node(0);
-	put("/dev/nvidia-fs0", "");
-	put("/dev/nvidia-fs15", "");
-	put("/dev/gdrdrv", "");
-	put("/dev/nvidia-nvswitchctl", "");
-	put("/dev/nvidia-nvswitch0", "");
+	for (size_t i = 0; i < ARRAY_LEN(nodes); i++)
+		put(nodes[i], "");
 	put("/dev/nvidia-nvswitch0x", "");
-	put("/dev/infiniband/uverbs0", "");
-	put("/dev/infiniband/rdma_cm", "");
 	put("/dev/infiniband/umad0", "");
 	put("/dev/nvidia-caps-imex-channels/channel0", "");
 	put_mode("/dev/nvidia-caps-imex-channels/channel7", "", 0444);
 	put("/dev/nvidia-caps-imex-channels/x", "");
 	look();
-	assert_int_equal(m.n_fabric, 9);
-	is_node("/dev/nvidia-fs0", 0, 0);
-	is_node("/dev/nvidia-fs15", 0, 0);
-	is_node("/dev/gdrdrv", 0, 0);
-	is_node("/dev/nvidia-nvswitchctl", 0, 0);
-	is_node("/dev/nvidia-nvswitch0", 0, 0);
-	is_node("/dev/infiniband/uverbs0", 0, 0);
-	is_node("/dev/infiniband/rdma_cm", 0, 0);
+	assert_int_equal(m.n_fabric, ARRAY_LEN(nodes) + 2);
+	for (size_t i = 0; i < ARRAY_LEN(nodes); i++)
+		is_node(nodes[i], 0, 0);
 	is_node("/dev/nvidia-caps-imex-channels/channel0", 235, 0);
 	is_node("/dev/nvidia-caps-imex-channels/channel7", 235, 7);
 }
@@ -590,8 +577,7 @@ static void amds_gpus_are_told_by_their_topology(void **state)
 	assert_int_equal(m.n_gpus, 2);
 	const struct gpu *g = m.gpus;
 
-	assert_int_equal(g[0].vendor, GPU_AMD);
-	assert_int_equal(g[0].index, 0);
+	is_gpu(0, GPU_AMD, 0, 0);
 	assert_string_equal(g[0].bus_id, "0000:c1:00.0");
 	assert_string_equal(g[0].uuid, "GPU-123456789abcdef0");
 	assert_string_equal(g[0].model, "AMD Aqua Vanjaram [Instinct MI300X]");
@@ -625,10 +611,8 @@ static void vendors_are_counted_apart(void **state)
 	put_amd(1, 128, "0000:c1:00.0", "1");
 	look();
 	assert_int_equal(m.n_gpus, 2);
-	assert_int_equal(m.gpus[0].vendor, GPU_NVIDIA);
-	assert_int_equal(m.gpus[0].index, 0);
-	assert_int_equal(m.gpus[1].vendor, GPU_AMD);
-	assert_int_equal(m.gpus[1].index, 0);
+	is_gpu(0, GPU_NVIDIA, 0, 0);
+	is_gpu(1, GPU_AMD, 0, 0);
 	assert_int_equal(m.warnings.n, 0);
 }
 

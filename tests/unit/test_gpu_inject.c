@@ -207,6 +207,17 @@ static void is_bound(const char *target, const char *source, unsigned flags)
 	assert_int_equal(b->flags, flags);
 }
 
+/* A path of the machine's that is the same inside. */
+static void is_same(const char *path, unsigned flags)
+{
+	is_bound(path, path, flags);
+}
+
+static void is_node(const char *path)
+{
+	is_same(path, PLAN_READONLY | PLAN_NOSUID | PLAN_NOEXEC);
+}
+
 static void is_link(const char *target, const char *text)
 {
 	const struct plan_mount *l = at(target);
@@ -233,7 +244,6 @@ static void is_found(const char *name, int bits, const char *path)
 	fail_msg("%s is not found", name);
 }
 
-#define NODE       (PLAN_READONLY | PLAN_NOSUID | PLAN_NOEXEC)
 #define FILE_FLAGS (PLAN_READONLY | PLAN_NOSUID | PLAN_NODEV)
 #define PROC       (PLAN_READONLY | PLAN_NOSUID | PLAN_NODEV | PLAN_NOEXEC)
 
@@ -241,65 +251,64 @@ static void the_chosen_gpus_and_the_controls_of_their_capabilities_come_in(void 
 {
 	choose(1, -1);
 	inject();
-	is_bound("/dev/nvidiactl", "/dev/nvidiactl", NODE);
-	is_bound("/dev/nvidia3", "/dev/nvidia3", NODE);
-	is_bound("/dev/nvidia-uvm", "/dev/nvidia-uvm", NODE);
-	is_bound("/dev/nvidia-uvm-tools", "/dev/nvidia-uvm-tools", NODE);
+	is_node("/dev/nvidiactl");
+	is_node("/dev/nvidia3");
+	is_node("/dev/nvidia-uvm");
+	is_node("/dev/nvidia-uvm-tools");
 	is_absent("/dev/nvidia0");
 	is_absent("/dev/nvidia-modeset");
 	is_absent("/dev/dri/card3");
 	is_absent("/dev/nvidia-fs0");
 }
 
-/* A capability alone, and of each kind of thing whether it comes. */
-static const struct {
-	unsigned caps;
-	int uvm, modeset, drm, libcuda, libml, cuvid, glx, ngx, smi, mps, socket, egl, x, profile;
-} table[] = {
-	/*                u  m  d  cu ml vid gl ngx smi mps so egl x  prof */
-	{ GPU_UTILITY, 0, 0, 0, 0, 1, 0, 0, 0, 1, 0, 1, 0, 0, 0 },
-	{ GPU_COMPUTE, 1, 0, 0, 1, 0, 0, 0, 0, 0, 1, 0, 0, 0, 0 },
-	{ GPU_VIDEO, 1, 0, 0, 1, 0, 1, 0, 0, 0, 0, 0, 0, 0, 0 },
-	{ GPU_GRAPHICS, 0, 0, 1, 0, 0, 0, 1, 0, 0, 0, 0, 1, 0, 1 },
-	{ GPU_DISPLAY, 0, 1, 1, 0, 0, 0, 1, 0, 0, 0, 0, 1, 1, 1 },
-	{ GPU_NGX, 0, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0 },
-	{ GPU_COMPAT32, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0 },
-	{ 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0 },
-	{ GPU_CAPABILITIES_ALL, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1 },
-};
-
-static void check(size_t row, const char *target, int wanted)
+static void check(const char *when, const char *target, int wanted)
 {
 	if ((at(target) != NULL) != wanted)
-		fail_msg("row %zu: %s is %s", row, target, wanted ? "not there" : "there");
+		fail_msg("%s: %s is %s", when, target, wanted ? "missing" : "there");
 }
+
+/* What each capability brings; 0: any. */
+static const struct {
+	const char *target;
+	unsigned caps;
+} brought[] = {
+	{ "/dev/nvidiactl", 0 },
+	{ "/dev/nvidia0", 0 },
+	{ "/proc/driver/nvidia/params", 0 },
+	{ "/lib/firmware/nvidia/" V "/gsp_ga10x.bin", 0 },
+	{ "/dev/nvidia-uvm", GPU_COMPUTE | GPU_VIDEO },
+	{ "/dev/nvidia-modeset", GPU_DISPLAY },
+	{ "/dev/dri/card0", GPU_GRAPHICS | GPU_DISPLAY },
+	{ GPU_LIB_DIR "/libcuda.so." V, GPU_COMPUTE | GPU_VIDEO },
+	{ GPU_LIB_DIR "/libnvidia-ml.so." V, GPU_UTILITY },
+	{ GPU_LIB_DIR "/libnvcuvid.so." V, GPU_VIDEO },
+	{ GPU_LIB_DIR "/libGLX_nvidia.so." V, GPU_GRAPHICS | GPU_DISPLAY },
+	{ GPU_LIB_DIR "/libnvidia-ngx.so." V, GPU_NGX },
+	{ "/usr/bin/nvidia-smi", GPU_UTILITY },
+	{ "/usr/bin/nvidia-cuda-mps-server", GPU_COMPUTE },
+	{ "/run/nvidia-persistenced/socket", GPU_UTILITY },
+	{ "/usr/share/glvnd/egl_vendor.d/10_nvidia.json", GPU_GRAPHICS | GPU_DISPLAY },
+	{ "/usr/lib/xorg/libglxserver_nvidia.so", GPU_DISPLAY },
+	{ "/etc/nvidia/nvidia-application-profiles-rc.d/10-container.conf",
+		GPU_GRAPHICS | GPU_DISPLAY },
+};
 
 static void each_capability_brings_its_own_and_no_more(void **state)
 {
-	for (size_t i = 0; i < ARRAY_LEN(table); i++) {
-		w.caps = table[i].caps;
+	static const unsigned wished[] = { 0, GPU_UTILITY, GPU_COMPUTE, GPU_VIDEO, GPU_GRAPHICS,
+		GPU_DISPLAY, GPU_NGX, GPU_COMPAT32, GPU_CAPABILITIES_ALL };
+
+	for (size_t i = 0; i < ARRAY_LEN(wished); i++) {
+		auto_free char *when = gpu_capabilities_print(wished[i]);
+
+		w.caps = wished[i];
 		choose(0, -1);
 		inject();
-		check(i, "/dev/nvidiactl", 1);
-		check(i, "/dev/nvidia0", 1);
-		check(i, "/proc/driver/nvidia/params", 1);
-		check(i, "/lib/firmware/nvidia/" V "/gsp_ga10x.bin", 1);
-		check(i, "/dev/nvidia-uvm", table[i].uvm);
-		check(i, "/dev/nvidia-modeset", table[i].modeset);
-		check(i, "/dev/dri/card0", table[i].drm);
-		check(i, GPU_LIB_DIR "/libcuda.so." V, table[i].libcuda);
-		check(i, GPU_LIB_DIR "/libnvidia-ml.so." V, table[i].libml);
-		check(i, GPU_LIB_DIR "/libnvcuvid.so." V, table[i].cuvid);
-		check(i, GPU_LIB_DIR "/libGLX_nvidia.so." V, table[i].glx);
-		check(i, GPU_LIB_DIR "/libnvidia-ngx.so." V, table[i].ngx);
-		check(i, "/usr/bin/nvidia-smi", table[i].smi);
-		check(i, "/usr/bin/nvidia-cuda-mps-server", table[i].mps);
-		check(i, "/run/nvidia-persistenced/socket", table[i].socket);
-		check(i, "/usr/share/glvnd/egl_vendor.d/10_nvidia.json", table[i].egl);
-		check(i, "/usr/lib/xorg/libglxserver_nvidia.so", table[i].x);
-		check(i, "/etc/nvidia/nvidia-application-profiles-rc.d/10-container.conf",
-			table[i].profile);
-		check(i, GPU_LIB32_DIR "/libcuda.so." V, table[i].caps == GPU_CAPABILITIES_ALL);
+		for (size_t k = 0; k < ARRAY_LEN(brought); k++)
+			check(when, brought[k].target,
+				!brought[k].caps || (brought[k].caps & w.caps));
+		/* Of 32 bits only with what brings the library itself. */
+		check(when, GPU_LIB32_DIR "/libcuda.so." V, w.caps == GPU_CAPABILITIES_ALL);
 		drop(state);
 		make(state);
 	}
@@ -356,8 +365,8 @@ static void drm_nodes_have_links_by_their_paths(void **state)
 	w.caps = GPU_GRAPHICS;
 	choose(1, -1);
 	inject();
-	is_bound("/dev/dri/card3", "/dev/dri/card3", NODE);
-	is_bound("/dev/dri/renderD131", "/dev/dri/renderD131", NODE);
+	is_node("/dev/dri/card3");
+	is_node("/dev/dri/renderD131");
 	is_link("/dev/dri/by-path/pci-0000:5e:00.0-card", "../card3");
 	is_link("/dev/dri/by-path/pci-0000:5e:00.0-render", "../renderD131");
 	is_absent("/dev/dri/card0");
@@ -375,8 +384,7 @@ static void proc_shows_the_chosen_alone_and_forbids_to_make_nodes(void **state)
 	assert_string_equal(f->text, "ResmanDebugLevel: 1\nModifyDeviceFiles: 0\nX: 1\n");
 	assert_int_equal(at("/proc/driver/nvidia/version")->kind, PLAN_FILE);
 	is_absent("/proc/driver/nvidia/registry"); /* this machine has none */
-	is_bound("/proc/driver/nvidia/gpus/0000:3b:00.0", "/proc/driver/nvidia/gpus/0000:3b:00.0",
-		PROC);
+	is_same("/proc/driver/nvidia/gpus/0000:3b:00.0", PROC);
 	is_absent("/proc/driver/nvidia/gpus/0000:5e:00.0");
 }
 
@@ -410,14 +418,12 @@ static void a_part_brings_its_parent_and_the_files_of_its_own(void **state)
 	add_mig(2);
 	choose(0, 1);
 	inject();
-	is_bound("/dev/nvidia0", "/dev/nvidia0", NODE);
-	is_bound("/dev/nvidia-caps/nvidia-cap20", "/dev/nvidia-caps/nvidia-cap20", NODE);
-	is_bound("/dev/nvidia-caps/nvidia-cap21", "/dev/nvidia-caps/nvidia-cap21", NODE);
+	is_node("/dev/nvidia0");
+	is_node("/dev/nvidia-caps/nvidia-cap20");
+	is_node("/dev/nvidia-caps/nvidia-cap21");
 	is_absent("/dev/nvidia-caps/nvidia-cap10");
-	is_bound("/proc/driver/nvidia/capabilities/gpu0/mig/gi2/access",
-		"/proc/driver/nvidia/capabilities/gpu0/mig/gi2/access", PROC);
-	is_bound("/proc/driver/nvidia/capabilities/gpu0/mig/gi2/ci0/access",
-		"/proc/driver/nvidia/capabilities/gpu0/mig/gi2/ci0/access", PROC);
+	is_same("/proc/driver/nvidia/capabilities/gpu0/mig/gi2/access", PROC);
+	is_same("/proc/driver/nvidia/capabilities/gpu0/mig/gi2/ci0/access", PROC);
 	is_absent("/proc/driver/nvidia/capabilities/gpu0/mig/gi1/access");
 }
 
@@ -428,11 +434,10 @@ static void two_parts_of_one_gpu_bring_its_node_once(void **state)
 	choose(0, 0);
 	choose(0, 1);
 	inject();
-	is_bound("/dev/nvidia0", "/dev/nvidia0", NODE); /* at() refuses two */
+	is_node("/dev/nvidia0"); /* at() refuses two */
 	/* The kernel has no such devices, so the files alone are there. */
 	is_absent("/dev/nvidia-caps/nvidia-cap10");
-	is_bound("/proc/driver/nvidia/capabilities/gpu0/mig/gi1/access",
-		"/proc/driver/nvidia/capabilities/gpu0/mig/gi1/access", PROC);
+	is_same("/proc/driver/nvidia/capabilities/gpu0/mig/gi1/access", PROC);
 }
 
 static void a_whole_gpu_brings_all_its_parts(void **state)
@@ -442,8 +447,8 @@ static void a_whole_gpu_brings_all_its_parts(void **state)
 	add_mig(2);
 	choose(0, -1);
 	inject();
-	is_bound("/dev/nvidia-caps/nvidia-cap11", "/dev/nvidia-caps/nvidia-cap11", NODE);
-	is_bound("/dev/nvidia-caps/nvidia-cap21", "/dev/nvidia-caps/nvidia-cap21", NODE);
+	is_node("/dev/nvidia-caps/nvidia-cap11");
+	is_node("/dev/nvidia-caps/nvidia-cap21");
 }
 
 static void extras_bring_the_nodes_of_the_fabric(void **state)
@@ -454,15 +459,14 @@ static void extras_bring_the_nodes_of_the_fabric(void **state)
 	image_dir_put(host, "/etc/cufile.json", "{}");
 	choose(0, -1);
 	inject();
-	is_bound("/dev/infiniband/uverbs0", "/dev/infiniband/uverbs0", NODE);
-	is_bound("/dev/infiniband/rdma_cm", "/dev/infiniband/rdma_cm", NODE);
-	is_bound("/dev/gdrdrv", "/dev/gdrdrv", NODE);
-	is_bound("/dev/nvidia-fs0", "/dev/nvidia-fs0", NODE);
-	is_bound("/etc/cufile.json", "/etc/cufile.json", FILE_FLAGS);
+	is_node("/dev/infiniband/uverbs0");
+	is_node("/dev/infiniband/rdma_cm");
+	is_node("/dev/gdrdrv");
+	is_node("/dev/nvidia-fs0");
+	is_same("/etc/cufile.json", FILE_FLAGS);
 	is_absent("/run/udev"); /* this machine has none */
 	is_absent("/dev/nvidia-nvswitchctl");
-	is_bound("/dev/nvidia-caps-imex-channels/channel1",
-		"/dev/nvidia-caps-imex-channels/channel1", NODE);
+	is_node("/dev/nvidia-caps-imex-channels/channel1");
 	is_absent("/dev/nvidia-caps-imex-channels/channel0");
 	is_absent("/dev/nvidia-caps-imex-channels/channel7");
 	assert_true(p.n_remarks > 0);
@@ -473,7 +477,7 @@ static void without_a_gpu_the_driver_comes_alone(void **state)
 	w.kind = GPU_WISH_DRIVER;
 	w.extras = GPU_EXTRA_GDRCOPY;
 	inject();
-	is_bound("/dev/nvidiactl", "/dev/nvidiactl", NODE);
+	is_node("/dev/nvidiactl");
 	is_bound("/usr/bin/nvidia-smi", "/opt/bin/nvidia-smi", FILE_FLAGS);
 	is_absent("/dev/nvidia0");
 	is_absent("/dev/gdrdrv");
@@ -541,13 +545,13 @@ static void amds_bring_their_nodes_and_libraries_only_where_the_image_has_none(v
 			image_dir_mkdir(root, "/opt/rocm-5.7");
 		choose(2, -1);
 		inject();
-		is_bound("/dev/kfd", "/dev/kfd", NODE);
-		is_bound("/dev/dri/renderD133", "/dev/dri/renderD133", NODE);
-		is_bound("/dev/dri/card5", "/dev/dri/card5", NODE);
+		is_node("/dev/kfd");
+		is_node("/dev/dri/renderD133");
+		is_node("/dev/dri/card5");
 		is_absent("/dev/nvidiactl");
 		is_absent(GPU_LIB_DIR "/libcuda.so." V);
 		is_absent("/proc/driver/nvidia/params");
-		check(0, GPU_LIB_DIR "/libhsa-runtime64.so.1.13", !has_rocm);
+		check("amd", GPU_LIB_DIR "/libhsa-runtime64.so.1.13", !has_rocm);
 		assert_string_equal(plan_env_get(&p, "ROCR_VISIBLE_DEVICES"), "0");
 		assert_null(plan_env_get(&p, "HIP_VISIBLE_DEVICES"));
 		assert_null(plan_env_get(&p, "CUDA_VISIBLE_DEVICES"));
@@ -602,9 +606,8 @@ static void windows_files_lie_where_windows_has_them(void **state)
 	m.driver = GPU_DRIVER_WSL;
 	add_node(&m.nodes, &m.n_nodes, "/dev/dxg");
 	inject();
-	is_bound("/dev/dxg", "/dev/dxg", NODE);
-	is_bound("/usr/lib/wsl/drivers/nv.inf/libcuda.so.1.1",
-		"/usr/lib/wsl/drivers/nv.inf/libcuda.so.1.1", FILE_FLAGS);
+	is_node("/dev/dxg");
+	is_same("/usr/lib/wsl/drivers/nv.inf/libcuda.so.1.1", FILE_FLAGS);
 	is_link(GPU_LIB_DIR "/libcuda.so.1.1", "/usr/lib/wsl/drivers/nv.inf/libcuda.so.1.1");
 	is_absent("/proc/driver/nvidia/params");
 }
