@@ -14,7 +14,7 @@
 
 static int affinity(void)
 {
-	/* Machines with more CPUs than cpu_set_t has bits make the call fail with EINVAL. */
+	/* The call fails with EINVAL if the machine has more CPUs than cpu_set_t has bits. */
 	for (int bits = 1024; bits <= 1 << 20; bits *= 2) {
 		cpu_set_t *set = CPU_ALLOC(bits);
 		size_t size = CPU_ALLOC_SIZE(bits);
@@ -54,7 +54,7 @@ static int limit_by_dir(const char *dir, int v2, int n)
 	return at_most(n, atoll(quota), atoll(period));
 }
 
-/* From a group up to the hierarchy's root, each level may be the tightest. */
+/* Apply the quota of every level from a group up to the root: any may be the smallest. */
 static int limit_by_group(const char *mount, const char *group, int v2, int n)
 {
 	auto_free char *dir = xasprintf("%s%s", mount, strcmp(group, "/") == 0 ? "" : group);
@@ -120,9 +120,9 @@ int cpus_available(const char *root)
 	return n > 0 ? n : 1;
 }
 
-#define SEAT_CPUS 4096 /* that are told apart; those beyond are taken for shared by nobody */
+#define SEAT_CPUS 4096 /* CPUs with higher numbers count as not shared */
 
-/* Where a rank may run. */
+/* The node of a rank and the CPUs on which it may run. */
 struct seat {
 	char host[256];
 	uint8_t may[SEAT_CPUS];
@@ -141,7 +141,7 @@ static void take_seat(struct seat *s)
 	CPU_FREE(set);
 }
 
-/* The CPUs that are rank's, each divided among those of its node that may run on it. */
+/* Sum a rank's CPUs, each divided by the number of the node's ranks that may run on it. */
 static double share_of(const struct seat *seats, int ranks, int rank)
 {
 	double sum = 0;

@@ -1,12 +1,10 @@
-/*
- * What tells one data set from another without reading all of its bytes.
- */
+/* Tells one data set from another without reading all of its bytes. */
 #ifndef MLT_TRAIN_DIGEST_H
 #define MLT_TRAIN_DIGEST_H
 
 #include "data/dataset.h"
 
-/* A digest of a data set's counts, sizes, labels and first image, as hexadecimal text to free(). */
+/* Hash a data set's counts, sizes, labels and first image. Returns hexadecimal text to free(). */
 char *digest_dataset(const struct dataset *d);
 
 #endif

@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The softmax's logarithm of one unit, made without overflow. */
+/* Compute the logarithm of one unit's softmax without overflow. */
 static double log_share(const float *logits, int classes, int which)
 {
 	double most = (double)logits[op_argmax(classes, logits)], sum = 0;
@@ -20,7 +20,7 @@ static double log_share(const float *logits, int classes, int which)
 	return (double)logits[which] - most - log(sum);
 }
 
-/* Keep the most certain mistakes, the first ones of those that are equal. */
+/* Keep the mistakes of the highest probability; of equal ones, those of the first images. */
 static void keep(struct evaluation *e, const struct mistake *m)
 {
 	int at = e->mistaken;
@@ -43,7 +43,7 @@ static void count_one(
 
 	e->count++;
 	e->wrong += guess != label;
-	if (guess < 0) { /* a logit is no number */
+	if (guess < 0) { /* a logit is NaN */
 		e->cross_entropy = NAN;
 		return;
 	}
@@ -63,7 +63,7 @@ static int is_stopped(const struct evaluation_of *what)
 	return what->stop && *what->stop;
 }
 
-/* Predict the images first..end-1; returns 0 also when stopped, before the end then. */
+/* Predict the images first..end-1. Returns 0 early if stopped. */
 static int predict_range(const struct evaluation_of *what, uint32_t first, uint32_t end,
 	struct evaluation *e, struct mlr_error *err)
 {
@@ -94,7 +94,7 @@ static int predict_range(const struct evaluation_of *what, uint32_t first, uint3
 	return r < 0 ? r : 0;
 }
 
-/* Sum the counts over the ranks; a rank that was stopped stops all. */
+/* Sum the counts over the ranks. One stopped rank stops all. */
 static int sum_counts(const struct evaluation_of *what, struct evaluation *e, struct mlr_error *err)
 {
 	const struct exchange *x = &what->dist->exchange;
@@ -124,7 +124,7 @@ struct mistakes {
 	int n;
 };
 
-/* Rank 0 takes the worst of all ranks' mistakes, in the order of images where they are equal. */
+/* Gather the worst of all ranks' mistakes on rank 0; of equal ones, those of the first images. */
 static int gather_mistakes(
 	const struct evaluation_of *what, struct evaluation *e, struct mlr_error *err)
 {

@@ -1,6 +1,4 @@
-/*
- * How a network does on labelled images: what it gets wrong, and which mistakes are the worst.
- */
+/* Tests a network on labelled images: counts its mistakes and keeps the worst. */
 #ifndef MLT_TRAIN_EVALUATE_H
 #define MLT_TRAIN_EVALUATE_H
 
@@ -13,12 +11,12 @@
 #include <stdint.h>
 
 #define EVALUATION_MISTAKES 24
-#define EVALUATION_CLASSES  1024 /* more have no table of confusion */
+#define EVALUATION_CLASSES  1024 /* with more there is no confusion matrix */
 
 struct mistake {
 	uint32_t index; /* of the image in its set */
 	uint16_t label, guess;
-	float probability; /* that the network gave the guess */
+	float probability; /* of the guess, says the network */
 };
 
 struct evaluation {
@@ -26,10 +24,10 @@ struct evaluation {
 	int64_t wrong;
 	double cross_entropy; /* mean */
 	int classes;
-	uint32_t *confusion; /* [label][guess] images, owned; NULL: was not asked for, or beyond
+	uint32_t *confusion; /* [label][guess] counts images, owned; NULL: without details or above
 				EVALUATION_CLASSES */
-	struct mistake mistakes[EVALUATION_MISTAKES]; /* the most certain first */
-	int mistaken;                                 /* how many of them there are */
+	struct mistake mistakes[EVALUATION_MISTAKES]; /* the highest probability first */
+	int mistaken;                                 /* number of mistakes[] */
 };
 
 #define EVALUATION_INIT \
@@ -41,20 +39,20 @@ struct evaluation_of {
 	struct engine *engine;
 	const struct dataset *data;
 	const struct image_set *set; /* one of data's */
-	uint32_t count;              /* the first so many images */
+	uint32_t count;              /* tests the first count images */
 	int classes;                 /* of the network */
-	int threads;                 /* that decode images which are not in memory */
-	int details;                 /* confusion and mistakes too */
-	struct dist *dist;           /* each rank takes a part, all get the sums; NULL: alone */
-	const volatile sig_atomic_t *stop; /* not 0: end early; may be NULL */
+	int threads;                 /* decode images that are not in memory */
+	int details;                 /* fill in confusion and mistakes too */
+	struct dist *dist; /* each rank tests a part, all get the sums; NULL: one process */
+	const volatile sig_atomic_t *stop; /* nonzero: end early; may be NULL */
 };
 
 /*
- * Predict and count. With several ranks all call this alike, and the mistakes are rank 0's to know.
+ * Predict the images and count mistakes. All ranks must call it alike; only rank 0 gets mistakes[].
  *
- *   ret   to evaluate_done() after success
+ *   ret   after success, release it with evaluate_done()
  *
- * Returns 0, -EINTR when any rank was stopped, or what engine_predict() and loader_take() give.
+ * Returns 0, -EINTR if a rank was stopped, or an error of engine_predict() or loader_take().
  */
 int evaluate(const struct evaluation_of *what, struct evaluation *ret, struct mlr_error *err);
 void evaluate_done(struct evaluation *e);

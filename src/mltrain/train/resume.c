@@ -9,9 +9,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define PIECE ((size_t)64 << 20) /* bytes that are broadcast at once */
+#define PIECE ((size_t)64 << 20) /* bytes of one broadcast */
 
-/* What rank 0 found, for the others. */
+/* What rank 0 tells the others about the file. */
 struct found {
 	int64_t size; /* or a negative errno */
 	struct mlr_error err;

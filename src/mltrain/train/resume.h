@@ -1,6 +1,4 @@
-/*
- * Reading the checkpoint that a run goes on from.
- */
+/* Reads the checkpoint from which a run continues. */
 #ifndef MLT_TRAIN_RESUME_H
 #define MLT_TRAIN_RESUME_H
 
@@ -9,13 +7,13 @@
 #include "model/checkpoint.h"
 
 /*
- * Read a checkpoint on every rank. Rank 0 reads the file and gives the others its bytes, since it
- * may lie on a disk that only its node has.
+ * Read a checkpoint on every rank. Rank 0 reads the file and broadcasts it, because the file may be
+ * on a disk of its node.
  *
- *   ret   to checkpoint_done() after success
+ *   ret   after success, release it with checkpoint_done()
  *
- * Returns 1, 0 when there is no such file, or what checkpoint_read() gives, alike on all ranks;
- * -EIO when another rank failed.
+ * Returns 1, 0 if the file does not exist, or an error of checkpoint_read(), the same on all ranks;
+ * -EIO if another rank failed.
  */
 int resume_read(const char *path, struct dist *d, struct checkpoint *ret, struct mlr_error *err);
 

@@ -14,7 +14,8 @@
 
 /* --- writing ------------------------------------------------------------------------------- */
 
-/* The names of the network's classes, which may be more than the data set's; NULL: it has none. */
+/* List the names of the network's classes, which may have more than the data set; NULL: no names.
+ */
 static char **class_names(const struct run *r)
 {
 	char **names, buf[12];
@@ -105,7 +106,7 @@ static int contradicts_number(struct mlr_error *err, const char *what, uint64_t 
 	return contradicts(err, what, a, b);
 }
 
-/* Are two layers the same but for the dropout's rate, which may change between two runs? */
+/* Are two layers the same? The rate of dropout may change between two runs. */
 static int same_layer(const struct layer *a, const struct layer *b)
 {
 	return a->kind == b->kind && strcmp(a->name, b->name) == 0 && a->from == b->from &&
@@ -155,7 +156,7 @@ static int check_data(const struct run *r, const struct checkpoint *c, struct ml
 	return 0;
 }
 
-/* How many images validation keeps decides which are trained with. */
+/* The number of validation images decides which images are trained with. */
 static int check_validation(const struct run *r, const struct checkpoint *c, struct mlr_error *err)
 {
 	json_auto_t *text = c->recipe ? json_loads(c->recipe, 0, NULL) : NULL;

@@ -130,7 +130,8 @@ static int allocate(struct run *r, struct mlr_error *err)
 
 	r->at_once = r->engine->steps_at_once > 0 ? r->engine->steps_at_once : 1;
 	if (r->exchange && !r->data->train.images)
-		r->at_once = 1; /* ranks may decode at different speeds but must take alike */
+		r->at_once = 1; /* ranks decode at different speeds but must take the same number of
+				   batches */
 	r->batches = xcalloc((size_t)r->at_once, sizeof(*r->batches));
 	r->steps = xcalloc((size_t)r->at_once, sizeof(*r->steps));
 	r->results = xcalloc((size_t)r->at_once, sizeof(*r->results));
@@ -167,8 +168,8 @@ static int fill_engine(struct run *r, struct mlr_error *err)
 	return e;
 }
 
-/* What ranks that train together have to have in common: all that decides what they compute and
- * when they wait for one another. */
+/* Everything that must be equal on all ranks: it decides what they compute and when they wait for
+ * one another. */
 static int agree(struct run *r, struct mlr_error *err)
 {
 	const struct train_options *o = r->o;
@@ -188,7 +189,7 @@ static int agree(struct run *r, struct mlr_error *err)
 	return e < 0 ? e : dist_agree(o->dist, "the data set", r->digest, strlen(r->digest), err);
 }
 
-/* Sets *ret where there was something to keep. */
+/* Keep what a file holds as FILE~ (file_keep()). Sets *ret if there was something to keep. */
 static int keep(const char *path, const char **ret, struct mlr_error *err)
 {
 	int e = file_keep(path, CHECKPOINT_MAX, err);
@@ -202,7 +203,7 @@ static int keep(const char *path, const char **ret, struct mlr_error *err)
 	return 0;
 }
 
-/* Whoever forgets --resume must not lose by it what the files to be written have. */
+/* A user who forgets --resume must not lose the checkpoints that are there. */
 static int keep_others(struct run *r, struct mlr_error *err)
 {
 	const struct train_options *o = r->o;

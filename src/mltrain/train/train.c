@@ -13,15 +13,15 @@
 
 /* --- what the ranks agree on --------------------------------------------------------------- */
 
-/* What may end or interrupt training, as one rank sees it; summed, as all do. */
+/* What may end or interrupt training: what one rank sees, or the sum over all. */
 enum wish { WISH_TERM, WISH_HUP, WISH_INT, WISH_USR1, WISH_LATE, WISH_SAVE, WISHES };
 
 static const int signal_of[] = {
 	[WISH_TERM] = SIGTERM, [WISH_HUP] = SIGHUP, [WISH_INT] = SIGINT, [WISH_USR1] = SIGUSR1
 };
 
-/* Would what takes so long end after the deadline, with a checkpoint behind it? Rank 0's clock
- * counts. */
+/* Would work of this many seconds, and a checkpoint after it, end after the deadline? Only rank 0's
+ * clock decides. */
 static int is_late(const struct run *r, double seconds)
 {
 	const struct train_options *o = r->o;
@@ -38,7 +38,7 @@ static int is_save_due(const struct run *r)
 		(r->rank == 0 && o->save_seconds > 0 && mlr_now() - r->saved_at >= o->save_seconds);
 }
 
-/* next: seconds that what comes next takes at most. */
+/* next: how long the next work takes at most, in seconds. */
 static void wish(const struct run *r, double next, double wishes[WISHES])
 {
 	int sig = r->o->stop ? *r->o->stop : 0;
@@ -60,7 +60,7 @@ static void obey(struct run *r, const double wishes[WISHES])
 		}
 }
 
-/* Agree on the wishes now, before something that takes long. */
+/* Let the ranks agree on the wishes now, before long work. */
 static int ask(struct run *r, double next, struct mlr_error *err)
 {
 	double wishes[WISHES];
@@ -74,7 +74,7 @@ static int ask(struct run *r, double next, struct mlr_error *err)
 	return e;
 }
 
-/* The results of a call become those of all ranks, and their wishes go along. */
+/* Sum the results of a call, and the wishes, over all ranks. */
 static int reduce(struct run *r, int n, struct mlr_error *err)
 {
 	double *x = r->sums;
@@ -99,7 +99,7 @@ static int reduce(struct run *r, int n, struct mlr_error *err)
 
 /* --- saving -------------------------------------------------------------------------------- */
 
-/* A failure is told and lived with: the one before stays. */
+/* A failure is only a warning: the checkpoint before it stays. */
 static void try_save(struct run *r)
 {
 	struct mlr_error err = MLR_ERROR_INIT;
@@ -119,7 +119,7 @@ static void try_save(struct run *r)
 				: "; training goes on, and the one before stays");
 }
 
-/* The last one has to be there. */
+/* The last checkpoint must be written. */
 static int save_last(struct run *r, struct mlr_error *err)
 {
 	int e;
@@ -156,7 +156,7 @@ static int check_result(const struct run *r, const struct step_result *got, stru
 	return mlr_hint(err, "try a smaller --lr than %g", r->o->recipe.lr);
 }
 
-/* Tell of one step's result, or say that training has diverged. */
+/* Report one step's result, or fail if training has diverged. */
 static int tell_step(struct run *r, int i, struct mlr_error *err)
 {
 	const struct step_result *got = &r->results[i];
@@ -174,7 +174,7 @@ static int tell_step(struct run *r, int i, struct mlr_error *err)
 	return e;
 }
 
-/* How many steps until one after which something else happens; at most `most`. */
+/* Count the steps up to one that something else follows, at most `most`. */
 static int steps_until(const struct run *r, uint64_t end, uint64_t most)
 {
 	const struct train_options *o = r->o;
@@ -192,7 +192,7 @@ static int steps_until(const struct run *r, uint64_t end, uint64_t most)
 	return (int)(n < most ? n : most);
 }
 
-/* Compute some steps, up to the one with number `end` at most. */
+/* Compute some steps, at most up to step `end`. */
 static int some_steps(struct run *r, uint64_t end, struct mlr_error *err)
 {
 	const struct recipe *recipe = &r->o->recipe;
@@ -221,12 +221,12 @@ static int some_steps(struct run *r, uint64_t end, struct mlr_error *err)
 	e = reduce(r, n, err);
 	for (int i = 0; i < n && e == 0; i++)
 		e = tell_step(r, i, err);
-	if (e == 0 && !r->exchange) /* nobody needs to agree: what came meanwhile counts */
+	if (e == 0 && !r->exchange) /* alone: no agreement is needed */
 		e = ask(r, r->slowest_call, err);
 	return e;
 }
 
-/* Shuffle, draw the alterations, and have the loader begin where training stands. */
+/* Shuffle, draw the augmentation, and start the loader where training stands. */
 static void begin_epoch(struct run *r)
 {
 	const struct train_options *o = r->o;
@@ -252,7 +252,7 @@ static void begin_epoch(struct run *r)
 
 /* --- evaluation ---------------------------------------------------------------------------- */
 
-/* Test the first images of a set; a stop ends it early and is remembered. */
+/* Test the first images of a set. A stop ends it early and is kept in halted. */
 static int test(struct run *r, const struct image_set *set, uint32_t count, int details,
 	struct evaluation *ret, struct mlr_error *err)
 {
@@ -270,7 +270,7 @@ static int test(struct run *r, const struct image_set *set, uint32_t count, int 
 	double step = steps ? s->step_seconds / (double)s->step : 0, t;
 	int e;
 
-	/* Predicting an image takes less time than training with it. */
+	/* An image takes less time to predict than to train with. */
 	e = ask(r, step * count / r->o->recipe.batch, err);
 	if (e < 0 || r->halted)
 		return e;
@@ -284,7 +284,7 @@ static int test(struct run *r, const struct image_set *set, uint32_t count, int 
 	return e;
 }
 
-/* The share that is wrong; stays as it was when there are no images or training is to stop. */
+/* Set the share that is wrong, unless there are no images or training must stop. */
 static int error_of(struct run *r, const struct image_set *set, uint32_t count, double *error,
 	struct mlr_error *err)
 {
@@ -323,7 +323,7 @@ static int measure(struct run *r, double *error, struct mlr_error *err)
 
 /* --- the loop ------------------------------------------------------------------------------ */
 
-/* What may come between two calls of engine_step(). */
+/* Do what may come between two calls of engine_step(). */
 static int between_steps(struct run *r, struct mlr_error *err)
 {
 	const struct train_options *o = r->o;
@@ -382,7 +382,7 @@ static int one_epoch(struct run *r, struct mlr_error *err)
 	return r->halted ? 0 : end_epoch(r, s->step == whole, err);
 }
 
-/* Is there anything left of an epoch to train or to validate? */
+/* Has the epoch anything left to train or to validate? */
 static int is_over(const struct run *r)
 {
 	const struct train_state *s = &r->state;
@@ -441,6 +441,6 @@ int train_run(const struct train_options *o, const struct net *net, const struct
 	if (e < 0)
 		return e;
 	*ret = r.state;
-	ret->engine = NULL; /* it ends here */
+	ret->engine = NULL; /* run_done() frees it */
 	return 0;
 }
