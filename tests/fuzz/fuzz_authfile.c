@@ -2,7 +2,7 @@
 #include "base/cleanup.h"
 #include "base/memory.h"
 #include "registry/authfile.h"
-#include "registry/link.h"
+#include "registry/header.h"
 #include "registry/token.h"
 
 #include <stdint.h>
@@ -49,7 +49,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	auto_call(authfile_cleanup) struct authfile *f = NULL;
 	auto_free char *text = xstrndup((const char *)data, size);
-	auto_free char *query = link_next_query(text);
+	auto_free char *query = header_next_query(text);
 
 	if (query && strpbrk(query, " \r\n\t#"))
 		abort();

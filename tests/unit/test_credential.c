@@ -1,6 +1,6 @@
 #include "unit.h"
 #include "registry/authfile.h"
-#include "registry/link.h"
+#include "registry/header.h"
 #include "registry/token.h"
 #include "registry/url.h"
 
@@ -185,7 +185,7 @@ static void the_next_page_is_found_and_only_its_query_taken(void **state)
 	};
 
 	for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
-		auto_free char *query = link_next_query(cases[i].header);
+		auto_free char *query = header_next_query(cases[i].header);
 
 		if (!cases[i].query)
 			assert_null(query);

@@ -1,4 +1,4 @@
-/* Parses a response's header lines for an exchange. For http.c. */
+/* Parses a response's headers, for an exchange and for lists of several pages. */
 #ifndef MLR_REGISTRY_HEADER_H
 #define MLR_REGISTRY_HEADER_H
 
@@ -12,5 +12,12 @@ int header_take(struct http_exchange *x, const char *line, size_t len);
 
 /* Reset what x holds of a response. */
 void header_forget(struct http_exchange *x);
+
+/*
+ * The query of the Link header's link with the relation "next" (RFC 8288): "last=x&n=100" of
+ * "</v2/a/tags/list?last=x&n=100>; rel=\"next\"". The server may not choose the rest of the URL. To
+ * free(); NULL if there is none or it is malformed.
+ */
+char *header_next_query(const char *value);
 
 #endif

@@ -4,62 +4,11 @@
 #include "base/memory.h"
 #include "oci/json.h"
 #include "registry/buffer.h"
+#include "registry/header.h"
 #include "registry/request.h"
 
 #include <errno.h>
 #include <string.h>
-#include <strings.h>
-
-/* The end of the parameters after '>': a comma outside quotes, or the end. */
-static const char *end_of_params(const char *s)
-{
-	int quoted = 0;
-
-	for (; *s && (quoted || *s != ','); s++) {
-		if (*s == '"')
-			quoted = !quoted;
-		if (*s == '\\' && quoted && s[1])
-			s++;
-	}
-	return s;
-}
-
-static int is_next(const char *s, const char *end)
-{
-	for (; s < end; s++)
-		if (strncasecmp(s, "rel=\"next\"", 10) == 0 || strncasecmp(s, "rel=next", 8) == 0)
-			return 1;
-	return 0;
-}
-
-/*
- * The query of the Link header's link with the relation "next" (RFC 8288): "last=x&n=100" of
- * "</v2/a/tags/list?last=x&n=100>; rel=\"next\"". The server may not choose the rest of the URL. To
- * free(); NULL if there is none or it is malformed.
- */
-static char *next_query(const char *value)
-{
-	const char *s = value;
-
-	while ((s = strchr(s, '<'))) {
-		const char *close = strchr(s, '>'), *end, *query;
-
-		if (!close)
-			return NULL;
-		end = end_of_params(close);
-		query = memchr(s, '?', (size_t)(close - s));
-		if (is_next(close, end)) {
-			if (!query)
-				return NULL;
-			for (const char *p = query; p < close; p++)
-				if ((unsigned char)*p <= 0x20 || *p == '#' || *p == 0x7f)
-					return NULL;
-			return xstrndup(query + 1, (size_t)(close - query - 1));
-		}
-		s = end;
-	}
-	return NULL;
-}
 
 #define PAGE      1000       /* tags requested at once; registries may send fewer */
 #define PAGE_MAX  (8u << 20) /* bytes of one response */
@@ -93,7 +42,7 @@ static int end_page(void *ctx, struct http_exchange *x, struct mlr_error *err)
 
 	(void)err;
 	free(p->next);
-	p->next = x->link ? next_query(x->link) : NULL;
+	p->next = x->link ? header_next_query(x->link) : NULL;
 	return 0;
 }
 
