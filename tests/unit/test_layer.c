@@ -1,97 +1,10 @@
 #include "unit.h"
 #include "base/hash.h"
 #include "base/tighten.h"
-#include "layer/record.h"
-#include "layer/unpack.h"
 #include "layer/whiteout.h"
-#include "tar.h"
+#include "outer.h"
 
-#include <dirent.h>
-#include <limits.h>
-#include <sys/mman.h>
 #include <sys/xattr.h>
-
-/*
- * Every test has a directory of its own, outer/, with tree/ to unpack into, a file "outside" and a
- * directory "target/" that nobody may touch; that is looked at after each test.
- */
-static char outer[PATH_MAX];
-static int outer_fd, tree;
-static struct stat outside_was, target_was;
-static struct layer_result result;
-static struct mlr_error err;
-
-static int setup(void **state)
-{
-	const char *tmp = getenv("TMPDIR");
-
-	snprintf(outer, sizeof(outer), "%s/mlr-test-layer.XXXXXX", tmp ? tmp : "/tmp");
-	assert_non_null(mkdtemp(outer));
-	outer_fd = open(outer, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	assert_int_equal(file_replace(outer_fd, "outside", "safe", 4, 0600, NULL), 0);
-	assert_int_equal(mkdirat(outer_fd, "target", 0700), 0);
-	assert_int_equal(mkdirat(outer_fd, "tree", 0755), 0);
-	tree = openat(outer_fd, "tree", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	assert_int_equal(fstatat(outer_fd, "outside", &outside_was, 0), 0);
-	assert_int_equal(fstatat(outer_fd, "target", &target_was, 0), 0);
-	memset(&err, 0, sizeof(err));
-	memset(&result, 0, sizeof(result));
-	return tree < 0;
-}
-
-static void same(const char *name, const struct stat *was)
-{
-	struct stat now;
-
-	assert_int_equal(fstatat(outer_fd, name, &now, AT_SYMLINK_NOFOLLOW), 0);
-	assert_int_equal(now.st_ino, was->st_ino);
-	assert_int_equal(now.st_mode, was->st_mode);
-	assert_int_equal(now.st_nlink, was->st_nlink);
-	assert_int_equal(now.st_size, was->st_size);
-	assert_int_equal(now.st_ctim.tv_sec, was->st_ctim.tv_sec);
-	assert_int_equal(now.st_ctim.tv_nsec, was->st_ctim.tv_nsec);
-}
-
-static int teardown(void **state)
-{
-	DIR *d = fdopendir(outer_fd);
-	struct dirent *e;
-	int names = 0;
-
-	same("outside", &outside_was);
-	same("target", &target_was);
-	while ((e = readdir(d)))
-		names++;
-	assert_int_equal(names, 5); /* with "." and ".." */
-	layer_result_done(&result);
-	close(tree);
-	closedir(d);
-	return file_remove_tree(AT_FDCWD, outer, NULL);
-}
-
-/* Every layer that can be unpacked can be written again, bit for bit. */
-static void rebuilds(int record)
-{
-	char diff_id[8 + HASH_HEX_SIZE];
-	uint64_t bytes;
-
-	if (layer_rebuild(record, tree, NULL, NULL, diff_id, &bytes, &err) < 0)
-		fail_msg("%s", err.text);
-	assert_int_equal(bytes, result.bytes);
-	assert_string_equal(diff_id, result.diff_id);
-}
-
-static int unpack_as(struct tar *t, enum oci_compression comp)
-{
-	auto_close int record = memfd_create("record", MFD_CLOEXEC);
-	int r;
-
-	t->at = 0;
-	r = layer_unpack(tar_read, t, comp, tree, record, &result, &err);
-	if (r == 0)
-		rebuilds(record);
-	return r;
-}
 
 static int unpack(struct tar *t)
 {
@@ -110,8 +23,7 @@ static void accepted(struct tar *t)
 static void refused(struct tar *t, int code, const char *words)
 {
 	assert_int_equal(unpack(t), -code);
-	if (!strstr(err.text, words))
-		fail_msg("'%s' does not say '%s'", err.text, words);
+	says(words);
 }
 
 static void holds(const char *path, const char *text)
@@ -220,23 +132,6 @@ static void an_empty_layer_is_a_layer(void **state)
 	assert_int_equal(result.entries, 0);
 }
 
-static void a_name_with_two_dots_is_refused(void **state)
-{
-	auto_tar struct tar t = { 0 };
-
-	tar_file(&t, "a/../../outside", "evil");
-	refused(&t, EPROTO, "'a/../../outside': a path with '..'");
-}
-
-static void an_absolute_name_is_meant_inside_the_tree(void **state)
-{
-	auto_tar struct tar t = { 0 };
-
-	tar_file(&t, "/etc/f", "x");
-	accepted(&t);
-	holds("etc/f", "x");
-}
-
 static void a_symlink_out_of_the_tree_leads_back_into_it(void **state)
 {
 	auto_tar struct tar t = { 0 };
@@ -302,18 +197,12 @@ static void the_last_name_is_never_followed(void **state)
 static void a_hard_link_cannot_name_what_is_outside(void **state)
 {
 	char abs[PATH_MAX + 16];
-	const char *const targets[] = { abs, "../outside", "up/outside", "s" };
+	auto_tar struct tar evil = { 0 }, t = { 0 };
 
 	snprintf(abs, sizeof(abs), "%.80s/outside", outer);
-	for (size_t i = 0; i < 3; i++) {
-		auto_tar struct tar t = { 0 };
-
-		tar_link(&t, '2', "up", "..");
-		tar_link(&t, '1', "h", targets[i]);
-		assert_true(unpack(&t) < 0);
-		is_missing("h");
-	}
-	auto_tar struct tar t = { 0 };
+	tar_link(&evil, '1', "h", abs);
+	assert_true(unpack(&evil) < 0);
+	is_missing("h");
 
 	tar_link(&t, '2', "s", abs);
 	tar_link(&t, '1', "h", "s"); /* links the symlink, not what it names */
@@ -327,7 +216,7 @@ static void a_hard_link_to_a_file_of_another_layer_is_refused_by_name(void **sta
 
 	tar_link(&t, '1', "h", "bin/sh");
 	assert_int_equal(unpack(&t), -ENOENT);
-	assert_non_null(strstr(err.text, "'h': hard link to 'bin/sh'"));
+	says("'h': hard link to 'bin/sh'");
 
 	auto_tar struct tar u = { 0 };
 
@@ -582,16 +471,6 @@ static void a_sparse_file_keeps_its_holes(void **state)
 	assert_memory_equal(got, "headtail", 8);
 }
 
-static void a_sparse_file_of_exabytes_is_refused(void **state)
-{
-	auto_tar struct tar t = { 0 };
-
-	tar_pax(&t, "GNU.sparse.realsize", "9223372036854775807", 19);
-	tar_member(&t, '0', "f", 0644, 5, "", "x", 1, 1);
-	assert_true(unpack(&t) < 0);
-	is_missing("f");
-}
-
 static void user_xattrs_stay_and_overlays_own_and_others_go(void **state)
 {
 	auto_tar struct tar t = { 0 };
@@ -700,7 +579,6 @@ static void whiteouts_in_an_opaque_directory_are_not_kept(void **state)
 static void whiteouts_act_on_the_real_parent_and_never_outside(void **state)
 {
 	auto_tar struct tar t = { 0 };
-	static const char *const evil[] = { ".wh.", ".wh..", ".wh...", "a/.wh..." };
 
 	tar_link(&t, '2', "up", "..");
 	tar_link(&t, '2', "l", "d");
@@ -714,13 +592,6 @@ static void whiteouts_act_on_the_real_parent_and_never_outside(void **state)
 	assert_true(whiteout("d/x"));
 	assert_true(S_ISLNK(look("l").st_mode));
 	assert_true(strv_has(&result.hiding, "d"));
-
-	for (size_t i = 0; i < ARRAY_LEN(evil); i++) {
-		auto_tar struct tar u = { 0 };
-
-		tar_file(&u, evil[i], "");
-		refused(&u, EPROTO, "a whiteout of no name");
-	}
 }
 
 static void directories_used_without_a_name_are_told(void **state)
@@ -886,7 +757,7 @@ static void a_zstd_window_beyond_the_limit_is_refused(void **state)
 	holds("f", "x");
 	tar_zstd(&more, 1, 28);
 	assert_int_equal(unpack_as(&more, OCI_ZSTD), -EFBIG);
-	assert_non_null(strstr(err.text, "window larger than the 128 MiB allowed"));
+	says("window larger than the 128 MiB allowed");
 }
 
 static void the_kind_of_compression_is_told_by_the_first_bytes(void **state)
@@ -963,11 +834,11 @@ static void bombs_are_refused_at_their_limit(void **state)
 	l = normal;
 	l.entries = 10;
 	assert_int_equal(limited(&many, OCI_PLAIN, l), -EFBIG);
-	assert_non_null(strstr(err.text, "more than the 10 members allowed"));
+	says("more than the 10 members allowed");
 	l = normal;
 	l.dir_memory = 500;
 	assert_int_equal(limited(&many, OCI_PLAIN, l), -EFBIG);
-	assert_non_null(strstr(err.text, "more directories than"));
+	says("more directories than");
 
 	tar_member(&big, '0', "f", 0644, 1, "", zeros, 8 << 20, 8 << 20);
 	tar_end(&big);
@@ -988,8 +859,6 @@ int main(void)
 		TEST(the_diff_id_covers_what_follows_the_end_mark),
 		TEST(a_stream_that_comes_in_single_bytes_is_the_same),
 		TEST(an_empty_layer_is_a_layer),
-		TEST(a_name_with_two_dots_is_refused),
-		TEST(an_absolute_name_is_meant_inside_the_tree),
 		TEST(a_symlink_out_of_the_tree_leads_back_into_it),
 		TEST(a_symlink_loop_is_refused),
 		TEST(a_dangling_symlink_gets_its_directories),
@@ -1010,7 +879,6 @@ int main(void)
 		TEST(names_are_bytes),
 		TEST(long_names_are_kept_and_too_long_ones_refused),
 		TEST(a_sparse_file_keeps_its_holes),
-		TEST(a_sparse_file_of_exabytes_is_refused),
 		TEST(user_xattrs_stay_and_overlays_own_and_others_go),
 		TEST(times_have_fractions_of_seconds),
 		TEST(whiteouts_become_marks_of_overlayfs),

@@ -1,11 +1,5 @@
 #include "unit.h"
-#include "layer/record.h"
-#include "layer/unpack.h"
-#include "tar.h"
-
-#include <dirent.h>
-#include <limits.h>
-#include <sys/mman.h>
+#include "outer.h"
 
 /*
  * Archives that only an adversary or a broken tool writes. Each is unpacked into outer/tree;
@@ -190,12 +184,6 @@ static void whiteout_as_a_directory(struct tar *t)
 	tar_dir(t, "d/.wh.gone", 0755, 1);
 }
 
-static void whiteout_as_a_device_of_its_own(struct tar *t)
-{
-	tar_member(t, '3', "dev", 0666, 1, "", "", 0, 0); /* 0:0, as overlayfs would have it */
-	tar_file(t, "f", "x");
-}
-
 /* --- xattrs ----------------------------------------------------------------- */
 
 static void xattr_too_large(struct tar *t)
@@ -311,6 +299,8 @@ static const struct evil evils[] = {
 	{ "name_that_is_no_utf8", NULL, 0, "\xff\xfe/\xc0\xaf", "f",
 		.pax = { "path", "\xff\xfe/\xc0\xaf", 5 } },
 	{ "name_with_a_nul", NULL, 0, "a", "f", .pax = { "path", "a\0/../../b", 10 } },
+	{ "name_with_two_dots", NULL, EPROTO, "'a/../../outside': a path with '..'",
+		"a/../../outside" },
 	{ "name_of_nothing", NULL, EPROTO, "a member without a name", "" },
 	{ "name_of_dots_and_slashes", NULL, 0, "a/b", "//.//./a/.//b" },
 	{ MADE(name_of_a_component_too_long), ENAMETOOLONG, "File name too long" },
@@ -325,10 +315,12 @@ static const struct evil evils[] = {
 	{ MADE(symlink_exchanged_for_a_directory_between_members), 0, "target/outside" },
 	{ MADE(symlink_as_long_as_a_path), EPROTO, "where 4095 are the most" },
 	{ MADE(mode_of_a_symlinked_directory), 0, "s" },
-	{ "whiteout_of_the_parent", NULL, EPROTO, "a whiteout of no name", "d/.wh..." },
+	{ "whiteout_of_nothing", NULL, EPROTO, "a whiteout of no name", ".wh." },
+	{ "whiteout_of_itself", NULL, EPROTO, "a whiteout of no name", ".wh.." },
+	{ "whiteout_of_the_parent", NULL, EPROTO, "a whiteout of no name", ".wh..." },
+	{ "whiteout_of_a_parent", NULL, EPROTO, "a whiteout of no name", "d/.wh..." },
 	{ MADE(whiteout_through_a_symlink), 0, "target" },
 	{ MADE(whiteout_as_a_directory), 0, "d/gone" },
-	{ MADE(whiteout_as_a_device_of_its_own), 0, "f" },
 	{ MADE(xattr_too_large), 0, "f" },
 	{ "xattr_without_a_name", NULL, 0, "f", "f", .pax = { "SCHILY.xattr.", "v", 1 } },
 	{ "xattr_of_capabilities", NULL, 0, "f", "f",
@@ -338,6 +330,8 @@ static const struct evil evils[] = {
 	{ MADE(sparse_map_out_of_order), 0, "f" },
 	{ "sparse_map_beyond_the_size", NULL, EPROTO, "", "f",
 		.pax = { "GNU.sparse.map", "9223372036854775000,4", 21 } },
+	{ "sparse_file_of_exabytes", NULL, EFBIG, "its files are larger than", "f",
+		.pax = { "GNU.sparse.realsize", "9223372036854775807", 19 } },
 	{ MADE(sparse_map_of_millions), EFBIG, "map of holes" },
 	{ MADE(old_sparse_map_of_millions), EFBIG, "map of holes" },
 	{ MADE(headers_without_end), EFBIG, "bytes of headers" },
@@ -345,101 +339,23 @@ static const struct evil evils[] = {
 	{ MADE(kind_of_member_unknown), 0, "f" },
 };
 
-/* --- the place around the tree ---------------------------------------------- */
-
-struct place {
-	char path[PATH_MAX];
-	int fd, tree;
-	struct stat outside, target;
-};
-
-static void place_make(struct place *p)
-{
-	const char *tmp = getenv("TMPDIR");
-
-	snprintf(p->path, sizeof(p->path), "%s/mlr-test-evil.XXXXXX", tmp ? tmp : "/tmp");
-	assert_non_null(mkdtemp(p->path));
-	p->fd = open(p->path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	assert_int_equal(file_replace(p->fd, "outside", "safe", 4, 0600, NULL), 0);
-	assert_int_equal(mkdirat(p->fd, "target", 0700), 0);
-	assert_int_equal(mkdirat(p->fd, "tree", 0755), 0);
-	p->tree = openat(p->fd, "tree", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	assert_int_equal(fstatat(p->fd, "outside", &p->outside, 0), 0);
-	assert_int_equal(fstatat(p->fd, "target", &p->target, 0), 0);
-}
-
-static int is_same(const struct place *p, const char *name, const struct stat *was)
-{
-	struct stat now;
-
-	return fstatat(p->fd, name, &now, AT_SYMLINK_NOFOLLOW) == 0 && now.st_ino == was->st_ino &&
-		now.st_mode == was->st_mode && now.st_nlink == was->st_nlink &&
-		memcmp(&now.st_ctim, &was->st_ctim, sizeof(now.st_ctim)) == 0;
-}
-
-static size_t names_in(const struct place *p)
-{
-	int fd = openat(p->fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	DIR *d = fdopendir(fd);
-	size_t n = 0;
-
-	while (readdir(d))
-		n++;
-	closedir(d);
-	return n;
-}
-
-static void place_check(const struct place *p, const struct evil *e)
-{
-	if (!is_same(p, "outside", &p->outside) || !is_same(p, "target", &p->target) ||
-		names_in(p) != 5)
-		fail_msg("%s: something outside the tree was touched", e->name);
-}
-
-static void place_remove(struct place *p)
-{
-	close(p->tree);
-	close(p->fd);
-	assert_int_equal(file_remove_tree(AT_FDCWD, p->path, NULL), 0);
-}
-
-static void check_record(
-	const struct evil *e, int record, int tree, const struct layer_result *result)
-{
-	struct mlr_error err = MLR_ERROR_INIT;
-	char diff_id[8 + HASH_HEX_SIZE];
-	uint64_t bytes;
-
-	if (layer_rebuild(record, tree, NULL, NULL, diff_id, &bytes, &err) < 0)
-		fail_msg("%s: %s", e->name, err.text);
-	if (strcmp(diff_id, result->diff_id) != 0)
-		fail_msg("%s: is rebuilt to other bytes", e->name);
-}
-
 static void try(const struct evil *e)
 {
-	auto_call(layer_result_done) struct layer_result result = LAYER_RESULT_INIT;
-	auto_close int record = memfd_create("record", MFD_CLOEXEC);
-	struct mlr_error err = MLR_ERROR_INIT;
 	auto_tar struct tar t = { 0 };
-	struct place p;
 	struct stat sb;
 	int r;
 
+	start_again();
+	trying = e->name;
 	evil_make(e, &t);
 	tar_end(&t);
-	place_make(&p);
-	r = layer_unpack(tar_read, &t, OCI_PLAIN, p.tree, record, &result, &err);
+	r = unpack_as(&t, OCI_PLAIN);
 	if (r != -e->code || (r < 0 && !strstr(err.text, e->words)))
 		fail_msg("%s: %d, '%s', not %d and '%s'", e->name, r, err.text, -e->code, e->words);
-	if (r == 0 && fstatat(p.tree, e->words, &sb, AT_SYMLINK_NOFOLLOW) < 0)
+	if (r == 0 && fstatat(tree, e->words, &sb, AT_SYMLINK_NOFOLLOW) < 0)
 		fail_msg("%s: '%s' is not in the tree", e->name, e->words);
 	if (r == 0 && S_ISREG(sb.st_mode) && (sb.st_mode & (S_ISUID | S_ISGID)))
 		fail_msg("%s: a set-id bit", e->name);
-	if (r == 0)
-		check_record(e, record, p.tree, &result);
-	place_check(&p, e);
-	place_remove(&p);
 }
 
 static void nothing_evil_gets_out_of_the_tree_or_goes_unsaid(void **state)
@@ -460,29 +376,20 @@ static void an_archive_cut_at_any_place_is_refused_or_whole(void **state)
 	tar_link(&whole, '1', "l", "d/a-name-from-pax");
 	/* By 32, so that the ends of blocks are among the places. */
 	for (size_t n = 32; n <= whole.n; n += 32) {
-		auto_call(layer_result_done) struct layer_result result = LAYER_RESULT_INIT;
-		auto_close int record = memfd_create("record", MFD_CLOEXEC);
-		struct mlr_error err = MLR_ERROR_INIT;
-		struct evil e = { "cut", NULL, 0, "" };
 		struct tar cut = whole;
-		struct place p;
 		int r;
 
 		cut.n = n;
-		place_make(&p);
-		r = layer_unpack(tar_read, &cut, OCI_PLAIN, p.tree, record, &result, &err);
-		if (r == 0)
-			check_record(&e, record, p.tree, &result);
-		else
-			assert_int_equal(r, -EPROTO);
+		start_again();
+		r = unpack_as(&cut, OCI_PLAIN);
+		assert_true(r == 0 || r == -EPROTO);
 		assert_true(r == 0 ? n % 512 == 0 : n < whole.n);
 		taken += r == 0;
-		place_remove(&p);
 	}
 	assert_true(taken > 0);
 }
 
-static ssize_t zeros(void *ctx, void *buf, size_t len, struct mlr_error *err)
+static ssize_t zeros(void *ctx, void *buf, size_t len, struct mlr_error *e)
 {
 	uint64_t *left = ctx;
 
@@ -498,11 +405,8 @@ static ssize_t zeros(void *ctx, void *buf, size_t len, struct mlr_error *err)
 static void a_file_larger_than_the_disk_is_refused_before_its_first_byte(void **state)
 {
 	struct layer_limits l = LAYER_LIMITS_DEFAULT;
-	auto_call(layer_result_done) struct layer_result result = LAYER_RESULT_INIT;
-	struct mlr_error err = MLR_ERROR_INIT;
 	auto_tar struct tar t = { 0 };
 	uint64_t left = 64 << 20;
-	struct place p;
 
 	tar_pax(&t, "size", "549755813888", 12);
 	tar_member(&t, '0', "f", 0644, 1, "", "", 0, 0);
@@ -512,21 +416,20 @@ static void a_file_larger_than_the_disk_is_refused_before_its_first_byte(void **
 	tar_end(&t);
 	tar_zstd(&t, 1, 0);
 	assert_true(t.n < 100000);
-	place_make(&p);
 	assert_int_equal(
-		layer_unpack_limited(tar_read, &t, OCI_ZSTD, p.tree, -1, &l, &result, &err),
-		-ENOSPC);
-	assert_non_null(strstr(err.text, "'f': 549755 MB, and the file system has "));
-	assert_int_equal(faccessat(p.tree, "f", F_OK, 0), -1);
-	place_remove(&p);
+		layer_unpack_limited(tar_read, &t, OCI_ZSTD, tree, -1, &l, &result, &err), -ENOSPC);
+	says("'f': 549755 MB, and the file system has ");
+	assert_int_equal(faccessat(tree, "f", F_OK, 0), -1);
 }
+
+#define TEST(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
 
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(nothing_evil_gets_out_of_the_tree_or_goes_unsaid),
-		cmocka_unit_test(an_archive_cut_at_any_place_is_refused_or_whole),
-		cmocka_unit_test(a_file_larger_than_the_disk_is_refused_before_its_first_byte),
+		TEST(nothing_evil_gets_out_of_the_tree_or_goes_unsaid),
+		TEST(an_archive_cut_at_any_place_is_refused_or_whole),
+		TEST(a_file_larger_than_the_disk_is_refused_before_its_first_byte),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

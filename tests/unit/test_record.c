@@ -1,41 +1,7 @@
 #include "unit.h"
-#include "layer/record.h"
-#include "layer/unpack.h"
-#include "tar.h"
+#include "outer.h"
 
-#include <limits.h>
-#include <sys/mman.h>
 #include <zstd.h>
-
-/* Every test has a directory "outer" with "tree" to unpack into, and a record. */
-static char outer[PATH_MAX];
-static int tree, record;
-static struct layer_result result;
-static struct mlr_error err;
-
-static int setup(void **state)
-{
-	const char *tmp = getenv("TMPDIR");
-	auto_free char *path = NULL;
-
-	snprintf(outer, sizeof(outer), "%s/mlr-test-record.XXXXXX", tmp ? tmp : "/tmp");
-	assert_non_null(mkdtemp(outer));
-	path = xasprintf("%s/tree", outer);
-	assert_int_equal(mkdir(path, 0755), 0);
-	tree = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	record = memfd_create("record", MFD_CLOEXEC);
-	memset(&err, 0, sizeof(err));
-	memset(&result, 0, sizeof(result));
-	return tree < 0 || record < 0;
-}
-
-static int teardown(void **state)
-{
-	layer_result_done(&result);
-	close(tree);
-	close(record);
-	return file_remove_tree(AT_FDCWD, outer, NULL);
-}
 
 static int add_bytes(void *ctx, const void *buf, size_t len, struct mlr_error *e)
 {
@@ -56,8 +22,7 @@ static void comes_back(struct tar *t)
 {
 	auto_tar struct tar again = { 0 };
 
-	t->at = 0;
-	if (layer_unpack(tar_read, t, OCI_PLAIN, tree, record, &result, &err) < 0)
+	if (unpack_as(t, OCI_PLAIN) < 0)
 		fail_msg("%s", err.text);
 	if (rebuild(&again) < 0)
 		fail_msg("%s", err.text);
@@ -123,9 +88,7 @@ static void files_that_a_later_member_replaces_are_kept(void **state)
 		comes_back(&t);
 		assert_true(record_has("the first"));
 		assert_int_equal(record_has("the second"), types[i] != 'h');
-		layer_result_done(&result);
-		assert_int_equal(teardown(NULL), 0);
-		assert_int_equal(setup(NULL), 0);
+		start_again();
 	}
 }
 
@@ -228,17 +191,15 @@ static void a_record_does_not_grow_without_bounds(void **state)
 	comes_back(&doors);
 	assert_true(lseek(record, 0, SEEK_END) < 10000);
 
-	assert_int_equal(teardown(NULL), 0);
-	assert_int_equal(setup(NULL), 0);
+	start_again();
 	tar_member(&links, '0', "f", 0644, 5, "", big, size, size);
 	for (int i = 0; i < 100; i++) {
 		tar_link(&links, '1', "l", "f");
 		tar_file(&links, "l", "replaced");
 	}
 	tar_end(&links);
-	assert_int_equal(
-		layer_unpack(tar_read, &links, OCI_PLAIN, tree, record, &result, &err), -EFBIG);
-	assert_non_null(strstr(err.text, "more bytes of replaced files than the layer has"));
+	assert_int_equal(unpack_as(&links, OCI_PLAIN), -EFBIG);
+	says("more bytes of replaced files than the layer has");
 }
 
 static void marks_devices_and_data_that_nobody_asked_for_come_back(void **state)
@@ -272,8 +233,9 @@ static void archives_of_gnu_tar_in_every_format_come_back(void **state)
 	for (size_t i = 0; i < ARRAY_LEN(kinds); i++) {
 		auto_tar struct tar t = { .chunk = 4096 };
 		auto_free char *
-			cmd = xasprintf(
-			       "cd '%s' && mkdir -p in/d && cd in && for i in 1 2 3 4 5 6 7 8 9; do "
+			gnu = xasprintf("%s/gnu", outer),
+		       *cmd = xasprintf(
+			       "mkdir -p '%s/in/d' && cd '%s/in' && for i in 1 2 3 4 5 6 7 8 9; do "
 			       "head -c ${i}71234 /dev/urandom >d/$i; done && echo a >a && ln -f a b && "
 			       "ln -sf a c && truncate -s 3000000 hole && printf end >>hole && "
 			       "printf start | dd of=hole conv=notrunc status=none && "
@@ -282,9 +244,8 @@ static void archives_of_gnu_tar_in_every_format_come_back(void **state)
 			       "L=$(printf %%090d 7) && case '%s' in v7*) ;; ustar*) L=$L/$L ;; "
 			       "*) L=$L/$L/$L ;; esac && mkdir -p $(dirname $L) && echo long >$L.f && "
 			       "tar --format=%s -cf ../out.tar . 2>../log",
-			       outer, kinds[i], kinds[i]),
-		       *path = xasprintf("%s/out.tar", outer),
-		       *shell = xasprintf("bash -c \"$CMD\"");
+			       gnu, gnu, kinds[i], kinds[i]),
+		       *path = xasprintf("%s/out.tar", gnu), *shell = xasprintf("bash -c \"$CMD\"");
 		char *bytes;
 		size_t n;
 
@@ -292,13 +253,12 @@ static void archives_of_gnu_tar_in_every_format_come_back(void **state)
 		if (system(shell) != 0)
 			fail_msg("GNU tar does not write --format=%s", kinds[i]);
 		assert_int_equal(file_read(AT_FDCWD, path, 64 << 20, &bytes, &n, &err), 0);
+		assert_int_equal(file_remove_tree(AT_FDCWD, gnu, &err), 0);
 		tar_bytes(&t, bytes, n);
 		free(bytes);
 		comes_back(&t);
 		assert_false(record_has("solid\n"));
-		layer_result_done(&result);
-		assert_int_equal(teardown(NULL), 0);
-		assert_int_equal(setup(NULL), 0);
+		start_again();
 	}
 }
 
@@ -318,23 +278,23 @@ static void a_tree_that_was_tampered_with_is_told(void **state)
 
 	assert_int_equal(file_replace(tree, "d/f", "longer", 6, 0644, NULL), 0);
 	assert_int_equal(rebuild(&again), -EBADMSG);
-	assert_non_null(strstr(err.text, "'d/f' of the layer's tree has 6 bytes, not 4"));
+	says("'d/f' of the layer's tree has 6 bytes, not 4");
 
 	unlinkat(tree, "d/f", 0);
 	assert_int_equal(rebuild(&again), -EBADMSG);
-	assert_non_null(strstr(err.text, "'d/f' of the layer's tree: No such file"));
+	says("'d/f' of the layer's tree: No such file");
 	assert_int_equal(symlinkat("/etc/passwd", tree, "d/f"), 0);
 	assert_int_equal(rebuild(&again), -EBADMSG);
-	assert_non_null(strstr(err.text, "reached through a symlink"));
+	says("reached through a symlink");
 	unlinkat(tree, "d/f", 0);
 	assert_int_equal(mkfifoat(tree, "d/f", 0600), 0);
 	assert_int_equal(rebuild(&again), -EBADMSG);
-	assert_non_null(strstr(err.text, "no longer a regular file"));
+	says("no longer a regular file");
 	unlinkat(tree, "d/f", 0);
 	unlinkat(tree, "d", AT_REMOVEDIR);
 	assert_int_equal(symlinkat("/etc", tree, "d"), 0);
 	assert_int_equal(rebuild(&again), -EBADMSG);
-	assert_non_null(strstr(err.text, "reached through a symlink"));
+	says("reached through a symlink");
 }
 
 /* A record by hand, compressed as it must be. */
@@ -383,13 +343,13 @@ static void records_that_are_none_are_refused(void **state)
 	write_record(RECORD("R\3abcE\3"));
 	assert_int_equal(pwrite(record, "more", 4, lseek(record, 0, SEEK_END)), 4);
 	assert_int_equal(rebuild(&t), -EPROTO);
-	assert_non_null(strstr(err.text, "goes on after its end"));
+	says("goes on after its end");
 	assert_int_equal(ftruncate(record, 12), 0);
 	assert_int_equal(rebuild(&t), -EPROTO);
-	assert_non_null(strstr(err.text, "is cut short"));
+	says("is cut short");
 	assert_int_equal(pwrite(record, "garbage", 7, 0), 7);
 	assert_int_equal(rebuild(&t), -EPROTO);
-	assert_non_null(strstr(err.text, "is damaged"));
+	says("is damaged");
 }
 
 #define TEST(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
