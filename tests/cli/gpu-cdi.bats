@@ -374,7 +374,7 @@ libnvidia-ml.so.535.104.05"
 	assert_output --partial "mlrun gpu cdi -o /etc/cdi/nvidia.json"
 	nvidia_file >"$cdi/nvidia.yaml"
 	run -125 mlrun exec --device nvidia.com/gpu=7 "$image" true
-	assert_output --partial "there are nvidia.com/gpu=0, nvidia.com/gpu=GPU-c0ffee00-1f2e-3d4c-5b6a-0123456789a0, nvidia.com/gpu=all"
+	assert_output --partial "hint: available: nvidia.com/gpu=0, nvidia.com/gpu=GPU-c0ffee00-1f2e-3d4c-5b6a-0123456789a0, nvidia.com/gpu=all"
 	run -125 mlrun exec --device nvidia.com/gpu "$image" true
 	assert_output --partial "VENDOR/CLASS=NAME"
 }

@@ -331,7 +331,7 @@ libnvidia-ml.so.1 $OURS/libnvidia-ml.so.1 550"
 	local pid=$!
 	until_true runs "$pid" sleep 600
 	run -125 mlrun exec --join "$pid" --gpu=all true
-	assert_output --partial "--gpu: the container is there already"
+	assert_output --partial "--gpu: the container exists already"
 	MLRUN_GPU=all run -0 mlrun exec --join "$pid" true
 	kill "$pid"
 }

@@ -398,7 +398,7 @@ servers_of() {
 	run -125 mlrun exec --join "$HELD"
 	assert_output --partial "a command is missing"
 	run -125 mlrun exec --join "$HELD" -v /usr:/x true
-	assert_output --partial "-v: the container is there already"
+	assert_output --partial "-v: the container exists already"
 	run -125 mlrun exec --join 1 true
 	assert_output --partial "process 1"
 }

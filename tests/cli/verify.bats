@@ -251,7 +251,7 @@ broken() {
 	until [ -s started ]; do sleep 0.05; done
 	rm started "$top/meta.zst"
 	run -125 mlrun store verify --repair
-	assert_output --partial "'$top' stays as it is: process $container runs in '$REGISTRY/app:latest'"
+	assert_output --partial "'$top' was left in place: process $container runs in '$REGISTRY/app:latest'"
 	kill "$container"
 	wait "$container" || true
 	repairs

@@ -193,7 +193,7 @@ static void without_a_libc_or_a_look_the_variable_leads_there(void **state)
 	link_in(root);
 	assert_int_equal(p.n_mounts, 1);
 	assert_string_equal(variable(), GPU_LIB_DIR ":" GPU_LIB32_DIR ":/opt/vendor");
-	assert_true(is_told("no C library"));
+	assert_true(is_told("no known C library"));
 	drop(state);
 	make(state);
 	link_in(NULL);

@@ -109,7 +109,7 @@ static void a_wrong_mount_is_refused_with_the_reason(void **state)
 	refuse(mount_spec_plan, "type=bind,src=/usr,dst=/b,bind-propagation=rshared", ENOTSUP,
 		"cannot reach the host without root");
 	refuse(mount_spec_plan, "type=bind,src=/usr,dst=/b,bind-recursive=disabled", ENOTSUP,
-		"with what is mounted below it");
+		"with all mounts below it");
 	refuse(mount_spec_plan, "type=bind,src=/no/such,dst=/b", ENOENT, "hint: make it first");
 	refuse(mount_spec_plan, "type=bind,src=/usr,dst=b", EINVAL, "not an absolute path");
 	refuse(mount_spec_plan, "type=overlay,src=/etc/passwd,dst=/b", ENOTDIR,

@@ -209,8 +209,7 @@ static int not_there(const struct cdi_dir *d, const char *name, struct mlr_error
 		return mlr_hint(err,
 			"an administrator can write one: mlrun gpu cdi -o /etc/cdi/nvidia.json");
 	list = strv_join(&told, told.n, ", ");
-	return mlr_hint(err, "there %s %s%s", told.n == 1 ? "is" : "are", list,
-		told.n < all.n ? ", …" : "");
+	return mlr_hint(err, "available: %s%s", list, told.n < all.n ? ", …" : "");
 }
 
 int cdi_dir_find(const struct cdi_dir *d, const char *name, const struct cdi_spec **spec,

@@ -68,7 +68,7 @@ static void tell_closed(void *ctx, const char *path)
 static void tell_in_use(void *ctx, const char *path, const char *image, long pid)
 {
 	(void)ctx;
-	mlr_warning("'%s' stays as it is: process %ld runs in '%s'", path, pid, image);
+	mlr_warning("'%s' was left in place: process %ld runs in '%s'", path, pid, image);
 }
 
 static void tell_fetched(void *ctx, const char *image)

@@ -110,7 +110,7 @@ static const struct row rows[] = {
 	{ "import", "-c|--change|-m|--message",
 		"mlrun exec --write and mlrun commit --change change an image" },
 	{ "commit", "-p|--pause|--squash|-f|--format|--include-volumes",
-		"leave it out: no process runs in what is committed" },
+		"omit it: a container that is committed does not run" },
 	{ "commit", "-t|--tag", "mlrun commit NAME IMAGE" },
 };
 

@@ -47,7 +47,7 @@ static int refuse_options(const struct exec_options *o, struct mlr_error *err)
 	for (size_t i = 0; i < ARRAY_LEN(options); i++)
 		if (options[i].given)
 			return mlr_fail(err, EINVAL,
-				"%s: the container is there already and stays as it is; "
+				"%s: the container exists already; "
 				"only options of the command are allowed: -w, -e, --ulimit and the like",
 				options[i].name);
 	return 0;

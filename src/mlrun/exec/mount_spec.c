@@ -119,7 +119,7 @@ static int set_bind(struct mount_spec *m, const char *key, const char *value, st
 	if (strcmp(value, "enabled") == 0 || strcmp(value, "readonly") == 0)
 		return 0;
 	return mlr_fail(err, ENOTSUP,
-		"%s=%s cannot be had: mlrun mounts a directory with what is mounted below it, and "
+		"%s=%s is not supported: mlrun mounts a directory with all mounts below it, and "
 		"read-only all the way down",
 		key, value);
 }

@@ -43,7 +43,8 @@ static int try_door(const struct share *s, const struct meeting_entry *e, int na
 	if (r == -EACCES || r == -EPERM)
 		return -EPERM;
 	if (r < 0)
-		mlr_debug("process %ld is no way into the container: %s", e->pid, strerror(-r));
+		mlr_debug(
+			"cannot enter the container through process %ld: %s", e->pid, strerror(-r));
 	return r;
 }
 

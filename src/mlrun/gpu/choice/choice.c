@@ -94,7 +94,7 @@ static int refuse_unknown(struct choosing *s, const char *item, int r, struct ml
 		return refuse(s, ENODEV, "--gpu=all", err,
 			xasprintf("'%s': on WSL a container has all GPUs or none", item));
 	if (s->m->n_gpus == 0)
-		return refuse(s, ENODEV, "--gpu=auto takes those that there are", err,
+		return refuse(s, ENODEV, "--gpu=auto starts without a GPU", err,
 			xasprintf("'%s': this machine has no GPU", item));
 	if (r == -ENOTUNIQ)
 		return refuse(s, ENODEV, hint, err,
@@ -207,7 +207,7 @@ static int refuse_all(struct choosing *s, struct mlr_error *err)
 	if (s->m->driver == GPU_DRIVER_WSL && s->m->n_gpus == 0)
 		return 0;
 	if (s->m->n_gpus == 0)
-		return refuse(s, ENODEV, "--gpu=auto takes those that there are", err,
+		return refuse(s, ENODEV, "--gpu=auto starts without a GPU", err,
 			xstrdup("this machine has no GPU"));
 	for (size_t i = 0; i < s->m->n_gpus; i++) {
 		if (s->m->gpus[i].index >= 0)

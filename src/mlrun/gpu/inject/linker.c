@@ -319,7 +319,7 @@ int gpu_link_files(const struct gpu_image *image, enum gpu_libc libc, struct pla
 	case GPU_LIBC_MUSL:
 		return link_musl(image, p, because, err);
 	case GPU_LIBC_NONE:
-		*because = xstrdup("the image has no C library whose linker could have a cache");
+		*because = xstrdup("the image has no known C library");
 		return 0;
 	case GPU_LIBC_UNKNOWN:
 		break;
