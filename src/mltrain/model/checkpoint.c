@@ -42,7 +42,7 @@ int checkpoint_check_size(const struct net *net, int optimiser, struct mlr_error
 
 int checkpoint_probe(const char *path, struct mlr_error *err)
 {
-	/* A name as long as that which file_replace() will give it for a moment. */
+	/* As long as the temporary name that file_replace() will use. */
 	auto_free char *probe = xasprintf("%s.%016lx.tmp", path, (long)getpid());
 	auto_close int fd = -1;
 	struct stat st;
@@ -61,8 +61,8 @@ int checkpoint_probe(const char *path, struct mlr_error *err)
 }
 
 /*
- * Describe one tensor of a layer, its name kept in name [NAME_SIZE]. A block that is NULL gives a
- * tensor that has a shape only. Returns 0 when the layer has no such tensor.
+ * Describe one tensor of a layer. Its name is stored in name [NAME_SIZE]. If its block is NULL, the
+ * tensor has a shape only. Returns 0 when the layer has no such tensor.
  */
 static int part_of(const struct layer *l, int part, int optimiser, float *const blocks[BLOCKS],
 	char *name, struct tensor *ret)
@@ -87,7 +87,7 @@ static int part_of(const struct layer *l, int part, int optimiser, float *const 
 	return 1;
 }
 
-/* How many parts a layer may have in a file. */
+/* Count the parts that a layer may have in a file. */
 static size_t parts_with(int states)
 {
 	return PART_KEPT + 2 * (size_t)states;
@@ -114,12 +114,12 @@ int checkpoint_write(const char *path, const struct checkpoint *c, struct mlr_er
 	r = safetensors_build(&st, &buf, &len, err);
 	if (r < 0)
 		return mlr_wrap(err, "write checkpoint '%s'", path);
-	file_replace_sweep(AT_FDCWD, path); /* before the disk has to have room for one more */
+	file_replace_sweep(AT_FDCWD, path); /* makes room before the disk must hold one more */
 	r = file_replace(AT_FDCWD, path, buf, len, 0666, err);
 	return r < 0 ? mlr_wrap(err, "write checkpoint '%s'", path) : 0;
 }
 
-/* Strangers' numbers are checked here, where a message can name the tensor. */
+/* Check the numbers of an untrusted file here, where a message can name the tensor. */
 static int check_numbers(const struct tensor *got, int part, struct mlr_error *err)
 {
 	for (size_t i = 0; i < shape_count(&got->shape); i++) {
@@ -150,7 +150,7 @@ static int load_tensor(
 	return 0;
 }
 
-/* Copy every tensor into the blocks, or without blocks only check that they are there. */
+/* Copy every tensor into its block. Where the block is NULL, only check that the tensor exists. */
 static int load_tensors(const struct safetensors *st, const struct checkpoint *c, int states,
 	float *const blocks[BLOCKS], struct mlr_error *err)
 {
@@ -181,7 +181,7 @@ static float *block_new(size_t floats)
 	return malloc((floats ? floats : 1) * sizeof(float));
 }
 
-/* The optimiser whose blocks the file has, and *states of them: 0 in a file without any. */
+/* Find the optimiser whose blocks the file has. Sets *states to their number, 0 without any. */
 static int find_optimiser(const struct safetensors *st, int *states)
 {
 	for (int which = 0; which < OPTIMISERS; which++) {
@@ -205,7 +205,7 @@ static int load_blocks(const struct safetensors *st, struct checkpoint *c, struc
 	int states, has_all = 1, r;
 
 	c->optimiser = find_optimiser(st, &states);
-	/* Checked first: only what the file really holds gets memory. */
+	/* Check first: allocate only for tensors that the file really holds. */
 	r = load_tensors(st, c, states, none, err);
 	if (r < 0)
 		return r;

@@ -2,16 +2,16 @@
  * A checkpoint: a network's parameters as a safetensors file that other programs read too. Tensors
  * are called LAYER.weight and LAYER.bias and have PyTorch's shapes; a dense layer behind an image
  * reads it flattened channel by channel, as torch.flatten() does. Batch norm adds
- * LAYER.running_mean and LAYER.running_var. What the optimiser keeps is in tensors called
- * velocity/LAYER.weight … (SGD), exp_avg/LAYER.weight … and exp_avg_sq/LAYER.weight … (Adam). What
- * else is needed stands in the metadata, all as strings:
+ * LAYER.running_mean and LAYER.running_var. The optimiser's tensors are called
+ * velocity/LAYER.weight … (SGD), exp_avg/LAYER.weight … and exp_avg_sq/LAYER.weight … (Adam). The
+ * metadata, all strings, have the rest:
  *
  *   net       its description (net_file.h)
  *   norm      {"mean": [127.5], "scale": [255]}
  *   classes   ["T-shirt", …] or []
  *   data      directory of the data set
- *   backend   that trained
- *   version   of mltrain
+ *   backend   the one that trained
+ *   version   mltrain's
  *   recipe    JSON: how it was trained (recipe.h)
  *   state     JSON: epochs_done, step, seed, batch, ranks, threads, dtype,
  *             best_error, seconds, digest
@@ -37,22 +37,22 @@ struct checkpoint {
 	float *params;                     /* [net->params] */
 	float *states;                     /* [net->states] */
 	int optimiser;                     /* optimiser/optimiser.h */
-	float *kept[OPTIMISER_STATES_MAX]; /* its blocks, each [net->params]; NULL: training can't
-					      go on from the file */
+	float *kept[OPTIMISER_STATES_MAX]; /* its blocks, each [net->params]; NULL: the file
+					      cannot be resumed from */
 	struct image_norm norm;
 	char **names; /* [net->classes], or NULL */
 	char *backend, *data, *version;
 	char *digest; /* of the data set (train.h), or NULL */
 
-	/* Where training stood. */
+	/* The state of training. */
 	int epochs_done;
 	int batch;          /* of all ranks */
 	int ranks, threads; /* threads of one rank */
 	enum dtype dtype;
 	uint64_t step, seed;
 	double best_error; /* the best validation error so far; negative: none */
-	double seconds;    /* of training so far */
-	char *recipe;      /* JSON of what decides the rest of training, or NULL */
+	double seconds;    /* spent training */
+	char *recipe;      /* JSON: everything that decides the rest of training, or NULL */
 };
 
 #define CHECKPOINT_INIT \
@@ -60,31 +60,31 @@ struct checkpoint {
 		NULL    \
 	}
 
-/* Can a network's checkpoint be read again, once it is written? Returns 0, or -EFBIG when it would
- * be larger than CHECKPOINT_MAX. */
+/* Check that a network's checkpoint will not be larger than CHECKPOINT_MAX, which no reader takes.
+ * Returns 0 or -EFBIG. */
 int checkpoint_check_size(const struct net *net, int optimiser, struct mlr_error *err);
 
 /*
- * Refuse now what checkpoint_write() would refuse after hours of training: path is a directory, or
- * its directory is missing or not writable. Leaves nothing behind.
+ * Fail now where checkpoint_write() would fail after hours of training: path is a directory, or its
+ * directory is missing or not writable. Leaves no file behind.
  */
 int checkpoint_probe(const char *path, struct mlr_error *err);
 
 /*
- * Write a checkpoint as one act: after a failure or a kill, the file is what it was before. All of
- * c is borrowed.
+ * Write a checkpoint atomically: after a failure or a kill, the old file is intact. Borrows all of
+ * c.
  */
 int checkpoint_write(const char *path, const struct checkpoint *c, struct mlr_error *err);
 
 /*
- * Read a checkpoint; ret is to be checkpoint_done() afterwards.
+ * Read a checkpoint. Release ret with checkpoint_done().
  *
- * Returns 0, or -ENOENT and kin, -EPROTO when damaged or when tensors are missing, superfluous or
- * of another shape than the network's (named), -ENOMEM. Errors name the file.
+ * Returns 0, or -ENOENT and kin, -EPROTO if it is damaged, or if tensors are missing, unknown or of
+ * a shape that the network does not have (named), -ENOMEM. Errors name the file.
  */
 int checkpoint_read(const char *path, struct checkpoint *ret, struct mlr_error *err);
 
-/* The same of a file's bytes. */
+/* Read a checkpoint from a file's bytes. */
 int checkpoint_parse(const char *buf, size_t len, struct checkpoint *ret, struct mlr_error *err);
 
 void checkpoint_done(struct checkpoint *c);

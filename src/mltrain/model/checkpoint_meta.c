@@ -18,7 +18,7 @@
 
 /* --- making ------------------------------------------------------------------- */
 
-/* Takes the value; a NULL one is left out. */
+/* Add an entry, taking the value. NULL adds nothing. */
 static void add_take(struct checkpoint_meta *m, const char *key, char *value)
 {
 	if (value)
@@ -30,7 +30,7 @@ static void add(struct checkpoint_meta *m, const char *key, const char *value)
 	add_take(m, key, value ? xstrdup(value) : NULL);
 }
 
-/* Takes the value. */
+/* Add an entry with JSON, taking the value. */
 static char *text_of(json_t *value)
 {
 	char *text = json_dumps(value, TEXT_OPTIONS);
@@ -55,7 +55,7 @@ static char *names_text(const struct checkpoint *c)
 	for (int i = 0; c->names && i < c->net->classes; i++) {
 		json_t *name = json_string(c->names[i]);
 
-		/* A directory's name need not be UTF-8; then the number says more than nothing. */
+		/* A directory's name may not be UTF-8; then at least its number is kept. */
 		json_array_append_new(a, name ? name : json_sprintf("%d", i));
 	}
 	return text_of(a);
@@ -102,10 +102,10 @@ void checkpoint_meta_done(struct checkpoint_meta *m)
 
 /* --- reading ------------------------------------------------------------------ */
 
-/* A value in a message: strangers choose it, so it is cut. */
+/* Most bytes of an untrusted value in a message. */
 #define SHOWN "%.40s"
 
-/* Parse a metadata value that is JSON of the wanted type. */
+/* Parse a metadata value as JSON of this type. */
 static int parse(const struct safetensors *st, const char *key, json_type type, json_t **ret,
 	struct mlr_error *err)
 {
@@ -221,7 +221,7 @@ static int read_names(const json_t *names, struct checkpoint *c, struct mlr_erro
 	return 0;
 }
 
-/* A number of the first form, which stands in a metadata value of its own. */
+/* Read a number of the first form, which has a metadata value of its own. */
 static int number(const struct safetensors *st, const char *key, uint64_t max, uint64_t *ret,
 	struct mlr_error *err)
 {
@@ -284,7 +284,7 @@ static int read_second_form(
 	return read_state(state, c, err);
 }
 
-/* The one network of the first form, whose file said its name alone. */
+/* Make the only network of the first form, of which a file has just the name. */
 static const char first_net[] =
 	"{\"name\":\"convolutional\",\"layers\":["
 	"{\"kind\":\"conv\",\"name\":\"conv1\",\"outputs\":32,\"size\":5,\"pad\":\"same\"},"
@@ -298,7 +298,7 @@ static const char first_net[] =
 	"{\"kind\":\"dropout\",\"name\":\"dropout\",\"rate\":0.5},"
 	"{\"kind\":\"dense\",\"name\":\"fc2\",\"outputs\":\"classes\",\"decay\":1}]}";
 
-/* It is made for the input that the metadata say and the classes of the last layer's tensor. */
+/* The metadata give its input, and the last layer's tensor its classes. */
 static int make_first_net(const struct safetensors *st, struct net **ret, struct mlr_error *err)
 {
 	const char *name = safetensors_meta(st, "net"), *input = safetensors_meta(st, "input");

@@ -1,6 +1,4 @@
-/*
- * What a checkpoint says beside its tensors: the metadata of checkpoint.h, made and read.
- */
+/* Makes and reads a checkpoint's metadata (checkpoint.h). */
 #ifndef MLT_MODEL_CHECKPOINT_META_H
 #define MLT_MODEL_CHECKPOINT_META_H
 
@@ -15,15 +13,15 @@ struct checkpoint_meta {
 	size_t n;
 };
 
-/* Make a checkpoint's metadata, to checkpoint_meta_done(). */
+/* Make a checkpoint's metadata. Release it with checkpoint_meta_done(). */
 void checkpoint_meta_make(const struct checkpoint *c, struct checkpoint_meta *ret);
 void checkpoint_meta_done(struct checkpoint_meta *m);
 
 /*
- * Read the metadata of a file that holds st: all of c but its blocks of floats is set. c is to be
- * checkpoint_done() after a failure too.
+ * Set all of c but its blocks of floats from st's metadata. Release c with checkpoint_done(), after
+ * a failure too.
  *
- * Returns 0, or -EPROTO for what is missing or can't be, -ENOTSUP for a network that is not known.
+ * Returns 0, or -EPROTO for missing or invalid metadata, -ENOTSUP for an unknown network.
  */
 int checkpoint_meta_read(const struct safetensors *st, struct checkpoint *c, struct mlr_error *err);
 

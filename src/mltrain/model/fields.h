@@ -1,8 +1,8 @@
 /*
- * Members of JSON objects that users write, read one by one: what is missing keeps its default,
- * what is of the wrong kind or size is an error that says what is possible.
+ * Reads members of JSON objects that users write, one by one. A missing member keeps its default; a
+ * wrong one is an error that names the valid values.
  *
- * All return 0 or -EINVAL; *ret is set only where the member is there and right.
+ * All return 0 or -EINVAL and set *ret only if the member exists and is valid.
  */
 #ifndef MLT_MODEL_FIELDS_H
 #define MLT_MODEL_FIELDS_H
@@ -13,10 +13,10 @@
 #include <stddef.h>
 
 /*
- * Is every member one of these? Else an error that names the one that is not, and the nearest of
- * those that are, for instance "'strid' is not a key of a conv layer" with a hint.
+ * Check that every member is one of keys. The error names the unknown one and, as a hint, the
+ * nearest key: "'strid' is not a key of a conv layer".
  *
- *   keys   [n], where NULL ends them too
+ *   keys   [n]; a NULL ends them earlier
  *   whose  "a conv layer"
  */
 int fields_known(const json_t *object, const char *const *keys, size_t n, const char *whose,
@@ -30,21 +30,21 @@ int fields_count(const json_t *object, const char *key, long long min, long long
 int fields_number(const json_t *object, const char *key, double min, double max, double *ret,
 	struct mlr_error *err);
 
-/* True or false: 1 or 0. */
+/* true or false; sets 1 or 0. */
 int fields_flag(const json_t *object, const char *key, int *ret, struct mlr_error *err);
 
-/* A text of 1 to max bytes without control characters; borrowed from the object. */
+/* A string of 1 to max bytes without control characters, borrowed from the object. */
 int fields_text(
 	const json_t *object, const char *key, size_t max, const char **ret, struct mlr_error *err);
 
-/* One of words [n]: its place. */
+/* One of words [n]; sets its index. */
 int fields_word(const json_t *object, const char *key, const char *const *words, size_t n,
 	size_t *ret, struct mlr_error *err);
 
 /* An object. */
 int fields_object(const json_t *object, const char *key, const json_t **ret, struct mlr_error *err);
 
-/* A value as JSON, cut to what a message has room for; to free(). */
+/* Format a value as JSON, shortened for a message, to free(). */
 char *fields_shown(const json_t *value);
 
 #endif

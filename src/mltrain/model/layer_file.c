@@ -66,7 +66,7 @@ static int read_outputs(const struct reader *r, struct layer *l)
 	return 0;
 }
 
-/* "bias": what they begin as, or false: there are none. */
+/* Read "bias": the initial value, or false for no biases. */
 static int read_bias(const struct reader *r, struct layer *l)
 {
 	const json_t *v = json_object_get(r->object, "bias");
@@ -183,7 +183,7 @@ static int read_batchnorm(struct reader *r, struct layer *l)
 	return number(r, "decay", 0, 1e6, &l->decay);
 }
 
-/* The place of the layer of that name before this one. */
+/* Find the earlier layer of this name. */
 static int find_layer(const struct reader *r, const char *key, const char *name, int *ret)
 {
 	struct spelling near = spelling_of(name, strlen(name));
@@ -272,7 +272,7 @@ static int is_given(const json_t *array, const char *name)
 	return 0;
 }
 
-/* The kind and the layer's number among those of its kind, or the next that nobody took. */
+/* Make a name of the kind and the layer's number among its kind, or the next unused number. */
 static void make_name(
 	const json_t *array, struct layer_names *names, enum layer_kind kind, char *name)
 {
@@ -352,7 +352,7 @@ float layer_init_sigma(const struct layer *l, enum layer_init init)
 	return init == INIT_NORMAL ? l->sigma : 0;
 }
 
-/* The shortest decimal that is this float, so that files hold 0.1 and not 0.100000001. */
+/* Find the shortest decimal that reads as this float: files have 0.1, not 0.100000001. */
 static json_t *real(float v)
 {
 	char text[32];

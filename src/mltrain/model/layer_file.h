@@ -1,6 +1,4 @@
-/*
- * One layer as JSON: an element of a description's "layers" (net_file.h, mltrain-net(5)).
- */
+/* Reads and writes one layer as JSON: an element of "layers" (net_file.h, mltrain-net(5)). */
 #ifndef MLT_MODEL_LAYER_FILE_H
 #define MLT_MODEL_LAYER_FILE_H
 
@@ -9,16 +7,16 @@
 
 #include <jansson.h>
 
-/* How initial weights are spread; all but the first depend on the layer's shapes. */
+/* The distribution of initial weights. All but INIT_NORMAL depend on the layer's shapes. */
 enum layer_init { INIT_NORMAL, INIT_HE, INIT_XAVIER, INIT_ZERO };
 
-/* What the description leaves to others. */
+/* What the description does not decide. */
 struct layer_wish {
-	int classes;    /* of the data set; 0: not known */
-	double dropout; /* every dropout layer's rate; < 0: its own */
+	int classes;    /* of the data set; 0: unknown */
+	double dropout; /* the rate of every dropout layer; < 0: its own */
 };
 
-/* The places of kinds' names, of which a layer without a name gets one: "relu3". */
+/* Counts layers of each kind, to name those without a name: "relu3". */
 struct layer_names {
 	int used[LAYER_KINDS];
 };
@@ -26,9 +24,9 @@ struct layer_names {
 /*
  * Read layer i of a description into layers[i].
  *
- *   array   "layers", all of it: generated names keep clear of those that are given
- *   layers  [i] those before it, whose names it may read
- *   init    set to how its weights begin: layer_init_sigma() makes their deviation
+ *   array   all of "layers": a generated name avoids those that users gave
+ *   layers  [i] the earlier ones, which it may read by name
+ *   init    set to the distribution of its weights, for layer_init_sigma()
  *
  * Returns 0, or -EINVAL with "layer 3 'conv2': …".
  */
@@ -36,10 +34,10 @@ int layer_parse(const json_t *array, size_t i, const struct layer_wish *wish,
 	struct layer_names *names, struct layer *layers, enum layer_init *init,
 	struct mlr_error *err);
 
-/* The deviation of a layer's initial weights, once its shapes are known. */
+/* Compute the standard deviation of a layer's initial weights; its shapes must be known. */
 float layer_init_sigma(const struct layer *l, enum layer_init init);
 
-/* What layer_parse() makes layers[i] of, every value said; the caller's. */
+/* Describe layers[i] with every value, as layer_parse() reads it. The caller owns the result. */
 json_t *layer_json(const struct layer *layers, size_t i);
 
 #endif

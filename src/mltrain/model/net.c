@@ -13,11 +13,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Ceilings that keep every product of a few of them within size_t, and what users type within
- * reason. */
+/* Limits that keep a product of a few of them within size_t. */
 #define SIZE_LIMIT   65536 /* of any one dimension */
 #define KERNEL_LIMIT 255
-#define WINDOW_LIMIT 15    /* a winner's place in its window is kept in a byte */
+#define WINDOW_LIMIT 15    /* a byte holds the index of a window's maximum */
 #define CLASS_LIMIT  65535 /* labels are 16 bits wide */
 #define NAME_LETTERS                                                                            \
 	"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-./" /* in files and on \
@@ -39,7 +38,7 @@ static int bad(const struct layer *l, size_t i, struct mlr_error *err, const cha
 	return mlr_fail(err, EINVAL, "layer %zu '%s': %s", i + 1, l->name, words);
 }
 
-/* Does it begin as the names of an optimiser's blocks in checkpoints do? */
+/* Does a name begin like those of an optimiser's tensors in checkpoints? */
 static int is_kept_name(const char *name)
 {
 	size_t len = strcspn(name, "/");
@@ -76,7 +75,7 @@ static int check_name(const struct layer *layers, size_t i, struct mlr_error *er
 	return 0;
 }
 
-/* Layers that read an image. */
+/* Does a layer of this kind read an image? */
 static int want_image(const struct layer *l, size_t i, const char *who, struct mlr_error *err)
 {
 	if (l->in.rank == 3)
@@ -203,7 +202,7 @@ static int infer_shape(const struct net *net, struct layer *l, size_t i, struct 
 	return bad(l, i, err, "kind %d is unknown", (int)l->kind);
 }
 
-/* The number of elements of a shape whose dimensions are checked, or 0 beyond the limit. */
+/* Count the elements of a shape whose dimensions are checked; 0 above the limit. */
 static size_t bounded_count(const struct shape *s)
 {
 	size_t n = 1;
@@ -243,7 +242,7 @@ static int infer_params(struct net *net, struct layer *l, size_t i, struct mlr_e
 	return 0;
 }
 
-/* What it reads must lie before it. */
+/* Check that a layer reads an earlier one. */
 static int check_reads(
 	const struct layer *l, size_t i, const char *key, int which, struct mlr_error *err)
 {
@@ -270,7 +269,7 @@ static int infer(struct net *net, struct mlr_error *err)
 	return 0;
 }
 
-/* What no other layer reads, but for the last, would be computed for nothing: a slip. */
+/* Check that every layer but the last is read: another is a slip of the user. */
 static int check_read(const struct net *net, struct mlr_error *err)
 {
 	auto_free char *read = xcalloc(net->n, 1);

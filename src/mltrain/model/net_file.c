@@ -31,7 +31,7 @@ static int is_path(const char *name)
 	return strchr(name, '/') || (len > end && strcmp(name + len - end, SUFFIX) == 0);
 }
 
-/* The directories that may hold what mltrain brought; n of them, each to free(). */
+/* List the directories that may hold mltrain's own descriptions, n of them, each to free(). */
 static size_t list_places(char *places[PLACES_MAX])
 {
 	const char *env = getenv("MLTRAIN_NETS");
@@ -50,7 +50,7 @@ static size_t list_places(char *places[PLACES_MAX])
 	return n;
 }
 
-/* The names of a directory's descriptions. */
+/* Add the names of a directory's descriptions. */
 static void list_names(const char *dir, struct strv *names)
 {
 	auto_dir DIR *d = opendir(dir);
@@ -128,7 +128,7 @@ static void free_json(json_t **j)
 	json_decref(*j);
 }
 
-/* The name of a description that says none: that of its file. */
+/* Name a description without a name after its file. */
 static void name_of_path(const char *path, char name[NET_NAME_MAX])
 {
 	const char *slash = strrchr(path, '/'), *base = slash ? slash + 1 : path;
@@ -140,12 +140,12 @@ static void name_of_path(const char *path, char name[NET_NAME_MAX])
 	snprintf(name, NET_NAME_MAX, "%.*s", (int)(len < NET_NAME_MAX ? len : NET_NAME_MAX - 1),
 		base);
 	text = json_string(name);
-	if (!text || !*name) /* a name that is no UTF-8 would not be taken by those who read it */
+	if (!text || !*name) /* readers would refuse a name that is not UTF-8 */
 		strcpy(name, "net");
 	json_decref(text);
 }
 
-/* "input": what is said must be what the images are, what is not said is theirs. */
+/* Read "input": given values must match the images, others are taken from them. */
 static int parse_input(
 	const json_t *root, const struct net_wish *wish, struct shape *ret, struct mlr_error *err)
 {

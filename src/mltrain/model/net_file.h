@@ -1,5 +1,5 @@
 /*
- * Networks as JSON. A description is an object:
+ * Reads and writes networks as JSON. A description is an object:
  *
  *   {
  *     "name": "lenet-5",
@@ -19,12 +19,12 @@
  *               "augment": {"shift": 2, "flip": true, "cutout": 8}, "validation": 1000}
  *   }
  *
- * A layer reads the one before it unless "from" names another ("input": the images). Names may be
- * left out where nothing refers to them (then "relu3": kind and number). "outputs": "classes" is
- * the data set's number of classes; "input" may be left out or lack keys: then the data set's are
- * taken. "init" is {"normal": sigma}, "he" (sigma = sqrt(2 / fan-in)), "xavier" (sqrt(2 / (fan-in +
- * fan-out))) or "zero"; he is the default. A key that is not known is an error that names it and
- * the nearest known one. mltrain-net(5) tells all keys.
+ * A layer reads the one before it unless "from" names another ("input": the images). A layer
+ * without a name gets its kind and number ("relu3"). "outputs": "classes" is
+ * the data set's number of classes; missing keys of "input", or all of it, are the data set's.
+ * "init" is {"normal": sigma}, "he" (sigma = sqrt(2 / fan-in)), "xavier" (sqrt(2 / (fan-in +
+ * fan-out))) or "zero"; "he" is the default. An unknown key is an error that names it and the
+ * nearest known one. mltrain-net(5) lists all keys.
  */
 #ifndef MLT_MODEL_NET_FILE_H
 #define MLT_MODEL_NET_FILE_H
@@ -36,38 +36,36 @@
 
 #define NET_FILE_MAX ((size_t)1 << 20) /* bytes of a description that are read at most */
 
-/* What is only a default, for where a description says nothing; one that says something else than
- * what is wished is refused otherwise. */
+/* Which values of a net_wish are only defaults: a description may contradict them. */
 enum { NET_ASSUMED_INPUT = 1, NET_ASSUMED_CLASSES = 2 };
 
-/* What a description may leave to the data set. */
+/* Values that a description must not contradict, usually the data set's. */
 struct net_wish {
-	struct shape input; /* rank 0: not known */
-	int classes;        /* 0: not known */
-	double dropout; /* the rate of every dropout layer in place of the description's; < 0: its
-			   own */
+	struct shape input;   /* rank 0: unknown */
+	int classes;          /* 0: unknown */
+	double dropout;       /* the rate of every dropout layer; < 0: the description's */
 	unsigned int assumed; /* the flags above */
 };
 
 /*
  * Find a description: a path (with a '/' or ending in .json) as it is; a bare name ("reference",
- * "lenet-5", "resnet-8") among those that mltrain brought: $MLTRAIN_NETS, nets/ beside the source
- * in a build tree, else the installed directory. Returns 0 and a string to free(), or -ENOENT
- * naming what there is.
+ * "lenet-5", "resnet-8") among those of mltrain, in $MLTRAIN_NETS, nets/ beside the source in a
+ * build tree, or else the installed directory. Returns 0 and a string to free(), or -ENOENT naming
+ * those that exist.
  */
 int net_file_find(const char *name, char **ret, struct mlr_error *err);
 
-/* The names of all that mltrain brought, sorted; to strv_done(). */
+/* List the names of mltrain's own descriptions, sorted. Release with strv_done(). */
 struct strv net_file_names(void);
 
 /*
- * Make a network of a description's text.
+ * Make a network from a description's text.
  *
- *   path     for errors: "net 'my.json': layer 3 'conv2': …", with the line for what is not JSON
+ *   path     for errors: "net 'my.json': layer 3 'conv2': …", with the line of a JSON error
  *   wish     may be NULL
- *   recipe   set to the description's, RECIPE_INIT's where it says nothing; may be NULL
+ *   recipe   set to the description's, with RECIPE_INIT's values for missing keys; may be NULL
  *
- * Returns 0, -EINVAL, -EPROTO for what is not JSON.
+ * Returns 0, -EINVAL, or -EPROTO if the text is not JSON.
  */
 int net_parse(const char *text, size_t len, const char *path, const struct net_wish *wish,
 	struct net **ret, struct recipe *recipe, struct mlr_error *err);
@@ -77,8 +75,8 @@ int net_read(const char *name, const struct net_wish *wish, struct net **ret, st
 	struct mlr_error *err);
 
 /*
- * The description of a network with every size said, to free(): what net_parse() makes the same
- * network of. Goes into checkpoints, so that they stand for themselves.
+ * Describe a network with every value, to free(). net_parse() makes the same network of the text;
+ * checkpoints contain it.
  */
 char *net_text(const struct net *net);
 

@@ -60,7 +60,7 @@ enum {
 /* Their values. */
 enum { DATA_FLOAT = 1, TYPE_FLOAT = 1, TYPE_INT = 2, TYPE_INTS = 7 };
 
-/* Of a value; a ':' is in no layer's name, so ours are unlike theirs. */
+/* Size of a value's name. Ours contain ':', which no layer's name has. */
 #define VALUE_MAX (LAYER_NAME_MAX + 16)
 
 struct writer {
@@ -72,7 +72,7 @@ struct writer {
 
 /* --- nodes ---------------------------------------------------------------------- */
 
-/* Begin a node: its inputs end with NULL. Attributes may follow until wire_end(). */
+/* Begin a node; NULL ends its inputs. Attributes may follow until wire_end(). */
 static size_t begin_node(struct writer *o, const char *type, const char *name, const char *output,
 	const char *const *inputs)
 {
@@ -114,7 +114,7 @@ static void put_float(struct writer *o, const char *name, float v)
 	wire_end(&o->w, mark);
 }
 
-/* The same number n times: for height and width, and for both ends of them. */
+/* Add an attribute with the same number n times: for height and width, or both ends of each. */
 static void put_ints(struct writer *o, const char *name, int v, int n)
 {
 	size_t mark = wire_begin(&o->w, NODE_ATTRIBUTE);
@@ -147,7 +147,7 @@ static void put_tensor(
 	wire_number(&o->w, TENSOR_DATA_TYPE, DATA_FLOAT);
 	wire_text(&o->w, TENSOR_NAME, name);
 	to = wire_bytes(&o->w, TENSOR_RAW_DATA, count * sizeof(float));
-	for (size_t i = 0; to && i < count; i++) { /* little-endian, whatever this machine is */
+	for (size_t i = 0; to && i < count; i++) { /* little-endian on every machine */
 		uint32_t bits;
 
 		memcpy(&bits, &data[i], sizeof(bits));
@@ -191,7 +191,7 @@ static void put_dim(struct writer *o, int v)
 	wire_end(&o->w, mark);
 }
 
-/* An input or output: N images of this shape. */
+/* Add an input or output: N images of this shape. */
 static void put_value(struct writer *o, int field, const char *name, const struct shape *shape)
 {
 	size_t value = wire_begin(&o->w, field), type, tensor, dims;
@@ -212,7 +212,7 @@ static void put_value(struct writer *o, int field, const char *name, const struc
 
 /* --- layers ------------------------------------------------------------------------ */
 
-/* What the output of a layer is called; dropout's is that of what it reads. */
+/* Name the output of a layer; dropout's is that of the layer that it reads. */
 static const char *value_of(const struct writer *o, int which, char text[VALUE_MAX])
 {
 	const struct layer *l = which < 0 ? NULL : &o->net->layers[which];
@@ -324,7 +324,7 @@ static void put_layer(struct writer *o, size_t i)
 	}
 }
 
-/* (pixel - mean) / scale, by channel. */
+/* Add (pixel - mean) / scale for each channel. */
 static void put_norm(struct writer *o)
 {
 	struct shape s = shape4(1, o->net->input.dim[0], 1, 1);

@@ -1,10 +1,9 @@
 /*
- * A trained network as ONNX (github.com/onnx/onnx, docs/IR.md and Operators.md; opset 17, IR
- * version 8), for ONNX Runtime and its like. Predicts only: batch norm uses the running statistics,
+ * Writes a trained network as ONNX (github.com/onnx/onnx, docs/IR.md and Operators.md; opset 17, IR
+ * version 8), for ONNX Runtime and others. Predicts only: batch norm uses the running statistics,
  * dropout is left out.
  *
- *   input           float [N][c][h][w], pixels' bytes as numbers from 0 to 255:
- *                   the normalisation is part of the model
+ *   input           float [N][c][h][w], pixels from 0 to 255: the model normalises them
  *   logits          float [N][classes]
  *   probabilities   float [N][classes], their softmax
  *
@@ -26,8 +25,8 @@
  *
  *   params   [net->params]
  *   states   [net->states]
- *   classes  the names of the classes [net->classes], or NULL; go into the metadata as a JSON array
- *   ret, len a buffer to free()
+ *   classes  the names of the classes [net->classes], or NULL; a JSON array in the metadata
+ *   ret, len  a buffer to free()
  *
  * Returns 0, -ENOMEM, -EFBIG.
  */

@@ -7,7 +7,7 @@ static double clamp(double v)
 	return !(v > 0) ? 0 : v > 1 ? 1 : v;
 }
 
-/* How far between two steps: 0 at from and before, 1 at to and beyond. */
+/* Return the position between two steps: 0 up to from, 1 at to and after. */
 static double share(double step, double from, double to)
 {
 	return to > from ? clamp((step - from) / (to - from)) : step >= to;

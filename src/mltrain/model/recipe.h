@@ -1,6 +1,6 @@
 /*
- * How a network is trained: what its description's "train" object says, and what options override.
- * The defaults are those of the reference network (TensorFlow's convolutional.py).
+ * How a network is trained: the "train" object of its description, overridden by options. The
+ * defaults are those of the reference network (TensorFlow's convolutional.py).
  */
 #ifndef MLT_MODEL_RECIPE_H
 #define MLT_MODEL_RECIPE_H
@@ -12,7 +12,7 @@
 enum schedule_kind {
 	SCHEDULE_CONSTANT,
 	SCHEDULE_EXPONENTIAL, /* lr * decay^epoch, the same rate throughout an epoch */
-	SCHEDULE_STEPS,       /* lr * decay^(how many of at[] have passed), at in epochs */
+	SCHEDULE_STEPS,       /* lr * decay^(number of at[] that have passed), at in epochs */
 	SCHEDULE_COSINE, /* from lr to final * lr along half a cosine (Loshchilov and Hutter, 2017)
 			  */
 	SCHEDULE_ONE_CYCLE, /* linear from start * lr up to lr over a share `rise` of all steps,
@@ -22,7 +22,7 @@ enum schedule_kind {
 #define SCHEDULE_STEPS_MAX 8
 #define RECIPE_BATCH_MAX   65536
 
-/* What is kept for validation where nothing says how many: so many, of a small data set a tenth. */
+/* The default number of validation images; of a small data set, a tenth. */
 #define RECIPE_VALIDATION_UNSAID UINT32_MAX
 #define RECIPE_VALIDATION        5000
 
@@ -37,7 +37,7 @@ struct schedule {
 
 struct recipe {
 	int epochs, batch; /* batch: of all ranks together */
-	int optimiser;     /* optimiser/optimiser.h; SGD unless something is said */
+	int optimiser;     /* optimiser/optimiser.h; SGD by default */
 	double lr, momentum, l2;
 	struct schedule schedule;
 	struct augment_policy augment;
@@ -53,10 +53,10 @@ struct recipe {
 		}                                                                   \
 	}
 
-/* How many of so many training images are kept for validation. */
+/* Count the validation images among so many training images. */
 uint32_t recipe_validation(const struct recipe *r, uint32_t images);
 
-/* The rate of a step, counted from 0 over the whole run of `steps`. */
+/* Return the learning rate of a step, counted from 0 over the whole run of `steps`. */
 double recipe_lr(const struct recipe *r, uint64_t step, uint64_t epoch_steps, uint64_t steps);
 
 #endif

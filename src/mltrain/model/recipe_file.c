@@ -10,8 +10,7 @@
 
 #define KEYS_MAX 5
 
-/* In the order of enum schedule_kind: each kind's word, its keys and what they are when not
- * said. */
+/* In the order of enum schedule_kind: each kind's word, its keys and their defaults. */
 static const struct kind {
 	const char *name;
 	const char *keys[KEYS_MAX];
@@ -39,7 +38,7 @@ static int has_key(const struct kind *k, const char *key)
 	return 0;
 }
 
-/* "at": the epochs, rising, at which the rate falls. */
+/* Read "at": the epochs, in increasing order, at which the rate falls. */
 static int parse_at(const json_t *object, struct schedule *s, struct mlr_error *err)
 {
 	const json_t *at = json_object_get(object, "at");

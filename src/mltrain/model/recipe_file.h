@@ -1,6 +1,4 @@
-/*
- * A recipe as JSON: the object "train" of a description (net_file.h, mltrain-net(5)).
- */
+/* Reads and writes a recipe as JSON: "train" of a description (net_file.h, mltrain-net(5)). */
 #ifndef MLT_MODEL_RECIPE_FILE_H
 #define MLT_MODEL_RECIPE_FILE_H
 
@@ -10,18 +8,18 @@
 #include <jansson.h>
 
 /*
- * Set what the object says.
+ * Overwrite ret with the object's members.
  *
- *   ret   holds the defaults; as it was after a failure
+ *   ret   holds the defaults; unchanged after a failure
  *
  * Returns 0, or -EINVAL with "train: 'lr' must be …".
  */
 int recipe_parse(const json_t *object, struct recipe *ret, struct mlr_error *err);
 
-/* Its member "schedule" alone: what the object does not say is the kind's default. */
+/* Read the member "schedule" alone. Missing keys get the kind's defaults. */
 int recipe_schedule_parse(const json_t *object, struct schedule *ret, struct mlr_error *err);
 
-/* The object that recipe_parse() makes this recipe of; the caller's. */
+/* Describe a recipe as recipe_parse() reads it. The caller owns the result. */
 json_t *recipe_json(const struct recipe *r);
 
 #endif

@@ -13,7 +13,7 @@ void wire_done(struct wire *w)
 	*w = (struct wire)WIRE_INIT;
 }
 
-/* Room for n bytes more, which count at once. */
+/* Append n bytes for the caller to fill. */
 static char *room(struct wire *w, size_t n)
 {
 	size_t need, size = w->size ? w->size : 4096;
@@ -106,7 +106,7 @@ size_t wire_begin(struct wire *w, int field)
 	return w->len;
 }
 
-/* The length is known now, and goes before what was written. */
+/* The length is known now: insert it before the message. */
 void wire_end(struct wire *w, size_t mark)
 {
 	size_t len = w->len - mark, n;

@@ -1,14 +1,14 @@
 /*
- * Protocol buffers' wire format, written by hand (protobuf.dev/programming-guides/encoding): a
- * message is fields, each a number with a type and then a varint, four bytes, or a length and
- * bytes. Enough for ONNX and TensorBoard's like.
+ * Writes Protocol Buffers' wire format (protobuf.dev/programming-guides/encoding), as far as ONNX
+ * needs it: a message consists of fields, each a number with a type, then a varint, four bytes, or
+ * a length and bytes.
  *
  *   struct wire w = WIRE_INIT;
  *   size_t mark = wire_begin(&w, 7);
  *   wire_text(&w, 2, "name");
  *   wire_end(&w, mark);
  *
- * What does not fit memory makes failed, after which everything is ignored.
+ * If memory runs out, failed is set and further calls do nothing.
  */
 #ifndef MLT_MODEL_WIRE_H
 #define MLT_MODEL_WIRE_H
@@ -29,15 +29,15 @@ struct wire {
 
 void wire_done(struct wire *w);
 
-/* A whole number; negative ones as int64 does. */
+/* An integer; negative ones as int64. */
 void wire_number(struct wire *w, int field, int64_t v);
 void wire_float(struct wire *w, int field, float v);
 void wire_text(struct wire *w, int field, const char *s);
 
-/* Room for bytes of which the caller fills all; NULL after a failure. Valid until the next call. */
+/* Reserve bytes, all of which the caller fills; NULL after a failure. Valid until the next call. */
 void *wire_bytes(struct wire *w, int field, size_t len);
 
-/* A message within this one: what is written until wire_end() belongs to it. */
+/* Begin a message within this one; all fields up to wire_end() belong to it. */
 size_t wire_begin(struct wire *w, int field);
 void wire_end(struct wire *w, size_t mark);
 
