@@ -12,10 +12,10 @@
 #include <sys/stat.h>
 
 static const struct shape_of {
-	const char *format, *set; /* the latter as its authors write it */
+	const char *format, *set; /* set: the name as its authors write it */
 	int labels;               /* bytes before an image */
-	int classes, coarse;      /* coarse: of the first byte when there are two */
-	const char *first;        /* the file by which the format is known */
+	int classes, coarse;      /* coarse: those of the first byte if there are two */
+	const char *first;        /* the file that identifies the format */
 	const char *train[5], *test, *names;
 } kinds[] = {
 	[CIFAR_10] = { "cifar-10", "CIFAR-10", 1, 10, 0, "data_batch_1.bin",
@@ -26,7 +26,7 @@ static const struct shape_of {
 		"test.bin", "fine_label_names.txt" },
 };
 
-/* How many records a file has. */
+/* Count the records of a file. */
 static int count_records(
 	int fd, const char *path, const struct shape_of *k, uint32_t *ret, struct mlr_error *err)
 {
@@ -51,7 +51,7 @@ static int count_records(
 	return 0;
 }
 
-/* Room for count images more; what is there stays. */
+/* Make room for count more images. */
 static int make_room(struct image_set *set, uint32_t count, struct mlr_error *err)
 {
 	uint32_t all;
@@ -138,7 +138,7 @@ static int read_file(const char *dir, const char *name, enum cifar_kind kind, st
 	return cifar_read_fd(fd, path, kind, set, err);
 }
 
-/* A name a line, in the order of the labels; other sets of the same form may do without. */
+/* Read the classes: a name per line, in the order of the labels. The file is optional. */
 static int read_names(struct dataset *d, const struct shape_of *k, struct mlr_error *err)
 {
 	auto_free char *path = xasprintf("%s/%s", d->dir, k->names), *text = NULL;

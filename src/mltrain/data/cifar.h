@@ -1,6 +1,7 @@
 /*
- * CIFAR-10 and CIFAR-100 in their binary version (https://www.cs.toronto.edu/~kriz/cifar.html):
- * records of a label and an image one after the other, nothing before, between or behind them.
+ * Reads CIFAR-10 and CIFAR-100 in their binary version
+ * (https://www.cs.toronto.edu/~kriz/cifar.html): a sequence of records, each a label and an image,
+ * and nothing else.
  *
  *   CIFAR-10    label (0..9), 3072 bytes
  *   CIFAR-100   coarse label (0..19), fine label (0..99), 3072 bytes; the fine label is used
@@ -20,14 +21,14 @@
 enum cifar_kind { CIFAR_10, CIFAR_100 };
 
 /*
- * Read a file's records and put them behind those that set has.
+ * Read a file's records and append them to set.
  *
- *   fd     a regular file, read from where it stands; path is for errors
+ *   fd     a regular file, read from its offset on; path is for errors
  *   set    of images in memory, or zeros
  *
- * Returns 0, or -EPROTO for a file that is empty, ends within a record or has a label that is none
- * (both say at which image), -EFBIG above CIFAR_FILE_MAX, -EINVAL for what is no regular file,
- * -ENOMEM, -EIO. On failure set is as it was.
+ * Returns 0, or -EPROTO for a file that is empty, ends within a record or has an invalid label
+ * (naming the image), -EFBIG above CIFAR_FILE_MAX, -EINVAL if it is not a regular file, -ENOMEM,
+ * -EIO. A failure leaves set unchanged.
  */
 int cifar_read_fd(int fd, const char *path, enum cifar_kind kind, struct image_set *set,
 	struct mlr_error *err);

@@ -20,7 +20,7 @@ static int is_dir(const char *path)
 	return stat(path, &st) == 0 && S_ISDIR(st.st_mode);
 }
 
-/* The names that `mltrain fetch` knows as well. */
+/* The names that `mltrain fetch` knows, too. */
 static int is_known(const char *name)
 {
 	static const char *const known[] = { "mnist", "fashion-mnist", "cifar-10", "cifar-100" };
@@ -31,7 +31,7 @@ static int is_known(const char *name)
 	return 0;
 }
 
-/* Where fetch puts a set by itself; an empty string for a user without a home. */
+/* The default directory of fetch; "" for a user without a home directory. */
 static char *in_home(const char *name)
 {
 	auto_free char *data = home_xdg_dir("XDG_DATA_HOME", ".local/share", NULL);
@@ -39,7 +39,7 @@ static char *in_home(const char *name)
 	return data ? xasprintf("%s/datasets/%s", data, name) : xstrdup("");
 }
 
-/* The places where a name is looked for, in order; n beyond the last gives NULL. */
+/* Return the nth place to search for a name; NULL after the last. */
 static char *place(const char *name, int n)
 {
 	switch (n) {
@@ -85,13 +85,12 @@ static int not_a_directory(const char *name, struct mlr_error *err)
 }
 
 /*
- * Find the directory that --data means: a directory's path as it is; a bare name that is none
- * ("mnist", "fashion-mnist", "cifar-10", "cifar-100", …) is looked for in Debian's place
- * /usr/share/datasets/NAME, then in
- * ./NAME, ./data/NAME, $XDG_DATA_HOME/datasets/NAME and /usr/local/share/datasets/NAME. Those
- * four names always go that way, so that a stray file of that name is no surprise.
+ * Find the directory of --data. It may be a path. A bare name that is not a directory is searched
+ * for in Debian's /usr/share/datasets/NAME, then ./NAME, ./data/NAME, $XDG_DATA_HOME/datasets/NAME
+ * and /usr/local/share/datasets/NAME. The names that fetch knows are always searched for, so that a
+ * stray file of that name does no harm.
  *
- * Returns 0 and a string to free(), -ENOENT with the places and the package to install, or
+ * Returns 0 and a string to free(), -ENOENT naming the places and the package to install, or
  * -ENOTDIR for a file.
  */
 static int find_dir(const char *name, char **ret, struct mlr_error *err)
@@ -131,11 +130,11 @@ int format_has_file(const char *dir, const char *name)
 	return stat(path, &st) == 0 && S_ISREG(st.st_mode);
 }
 
-/* Folders last: they are known by anything that is named like a picture. */
+/* Folders come last: any file named like a picture identifies them. */
 static const struct format *const formats[] = { &format_idx, &format_cifar_10, &format_cifar_100,
 	&format_folders };
 
-/* As the archives of CIFAR unpack. */
+/* The directories in the archives of CIFAR. */
 static const char *const below[] = { "cifar-10-batches-bin", "cifar-100-binary" };
 
 static const struct format *format_of(const char *dir)
@@ -146,7 +145,7 @@ static const struct format *format_of(const char *dir)
 	return NULL;
 }
 
-/* The format of d->dir, which may become a directory below it. */
+/* Find the format of d->dir, or of a directory below it, which d->dir then becomes. */
 static const struct format *detect(struct dataset *d)
 {
 	const struct format *here = format_of(d->dir);

@@ -17,7 +17,7 @@ struct work {
 	uint8_t *to;
 	pthread_mutex_t lock;
 	uint32_t next;
-	uint32_t failed; /* the first that did, or count */
+	uint32_t failed; /* the first image that failed, or count */
 	struct mlr_error error;
 };
 
@@ -39,7 +39,8 @@ static void note_failure(struct work *w, uint32_t i, const struct mlr_error *err
 	pthread_mutex_unlock(&w->lock);
 }
 
-/* The next to decode, or count. Files go out in order, so all before a failed one are tried. */
+/* Take the next image to decode, or count. Images are taken in order, so all before a failed one
+ * are decoded. */
 static uint32_t take(struct work *w)
 {
 	uint32_t i;
@@ -76,7 +77,7 @@ int decode_files(const char *dir, const struct image_file *files, uint32_t count
 	sigset_t all, was;
 	int n = 0;
 
-	/* Signals are for the caller. Where no more threads can be had, those there are do it. */
+	/* Only the caller handles signals. If a thread cannot start, the others do the work. */
 	sigfillset(&all);
 	pthread_sigmask(SIG_SETMASK, &all, &was);
 	while (n < THREADS_MAX && n + 1 < threads && (uint32_t)n + 1 < count &&

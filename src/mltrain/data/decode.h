@@ -1,22 +1,20 @@
-/*
- * Decoding the files of a folder data set, several at once.
- */
+/* Decodes the files of a folder data set, several at once. */
 #ifndef MLT_DATA_DECODE_H
 #define MLT_DATA_DECODE_H
 
 #include "data/folder.h"
 #include "data/image.h"
 
-/* One file beneath dir; as image_read(). */
+/* Decode one file below dir, like image_read(). */
 int decode_file(const char *dir, const struct image_file *file, const struct image_size *size,
 	uint8_t *ret, struct mlr_error *err);
 
 /*
- * All files [count], with up to so many threads, the caller's one of them.
+ * Decode files [count] with up to `threads` threads, including the caller's.
  *
  *   ret   [count][channels][height][width]
  *
- * Returns 0, or what image_read() gives for the first file that it fails for.
+ * Returns 0 or image_read()'s error for the first file that fails.
  */
 int decode_files(const char *dir, const struct image_file *files, uint32_t count,
 	const struct image_size *size, int threads, uint8_t *ret, struct mlr_error *err);

@@ -25,16 +25,16 @@
 struct transfer {
 	const struct download *d;
 	const char *url;
-	char *shown; /* the URL for people */
+	char *shown; /* the URL in messages */
 	CURL *curl;
 	struct curl_slist *headers;
 	int fd;        /* the part */
 	uint64_t have; /* bytes in it */
-	uint64_t from; /* those that were there before this request */
+	uint64_t from; /* those from before this request */
 	char etag[VERSION_MAX], modified[VERSION_MAX], range[VERSION_MAX];
-	char *version;          /* of what the part holds, when only its rest is asked for */
-	int begun;              /* the body has: what is in the part is now of this version */
-	struct mlr_error error; /* of our own, which ends the transfer */
+	char *version;          /* the version of the part, if only the rest is requested */
+	int begun;              /* the body began: the part now belongs to this version */
+	struct mlr_error error; /* our own error, which ends the transfer */
 	char words[CURL_ERROR_SIZE];
 };
 
@@ -70,20 +70,20 @@ void download_drop(int dirfd, const char *name)
 	unlinkat(dirfd, from, 0);
 }
 
-/* --- what the part is of ------------------------------------------------------ */
+/* --- the version of the part ---------------------------------------------------- */
 
-/* Two lines: the URL, which may hold a password, and what If-Range takes. */
+/* Write two lines: the URL, which may contain a password, and the value of If-Range. */
 static int write_from(const struct transfer *t, struct mlr_error *err)
 {
 	auto_free char *name = from_name(t->d->name), *text = NULL;
-	/* A weak ETag says nothing of single bytes. */
+	/* A weak ETag does not promise equal bytes. */
 	const char *version = *t->etag && strncmp(t->etag, "W/", 2) != 0 ? t->etag : t->modified;
 
 	text = xasprintf("%s\n%s\n", t->url, version);
 	return file_replace(t->d->dirfd, name, text, strlen(text), 0600, err);
 }
 
-/* The version of what the part holds, to free(); NULL when it is not this URL's or not known. */
+/* Read the version of the part, to free(); NULL if it is unknown or of another URL. */
 static char *read_from(const struct transfer *t)
 {
 	auto_free char *name = from_name(t->d->name), *text = NULL;
@@ -102,7 +102,7 @@ static char *read_from(const struct transfer *t)
 	return xstrdup(version);
 }
 
-/* --- what curl calls ---------------------------------------------------------- */
+/* --- callbacks of curl ---------------------------------------------------------- */
 
 static void keep_header(const char *line, size_t len, const char *name, char *to)
 {
@@ -123,7 +123,7 @@ static size_t on_header(char *line, size_t size, size_t n, void *ctx)
 	struct transfer *t = ctx;
 	size_t len = size * n;
 
-	if (len > 5 && strncasecmp(line, "HTTP/", 5) == 0) /* a redirect's were another file's */
+	if (len > 5 && strncasecmp(line, "HTTP/", 5) == 0) /* forget a redirect's headers */
 		*t->etag = *t->modified = *t->range = '\0';
 	keep_header(line, len, "etag:", t->etag);
 	keep_header(line, len, "last-modified:", t->modified);
@@ -139,7 +139,7 @@ static long status_of(const struct transfer *t)
 	return status;
 }
 
-/* Is a 206 what was asked for: the rest, of the same version? */
+/* Does a 206 bring the rest of the same version? */
 static int is_the_rest(const struct transfer *t)
 {
 	unsigned long long first;
@@ -150,7 +150,7 @@ static int is_the_rest(const struct transfer *t)
 		strcmp(t->modified, t->version) == 0;
 }
 
-/* The body's first bytes: from where the part ends, or the file begins anew. */
+/* Handle the body's first bytes: continue the part or begin it anew. */
 static int begin(struct transfer *t)
 {
 	t->begun = 1;
@@ -241,7 +241,7 @@ static int is_http(const char *url)
 	return strncasecmp(url, "http", 4) == 0;
 }
 
-/* Ask for what the part lacks. */
+/* Request what the part lacks. */
 static struct curl_slist *ask_for_rest(struct transfer *t)
 {
 	auto_free char *header = NULL, *range = NULL;
@@ -263,7 +263,7 @@ static struct curl_slist *ask_for_rest(struct transfer *t)
 static const struct {
 	CURLcode curl;
 	int code;
-	int again; /* another time it may be better */
+	int again; /* worth another try */
 } codes[] = {
 	{ CURLE_COULDNT_RESOLVE_HOST, EHOSTUNREACH, 0 },
 	{ CURLE_COULDNT_RESOLVE_PROXY, EHOSTUNREACH, 0 },
@@ -306,7 +306,7 @@ static int fail_of_status(const struct transfer *t, long status, int *again, str
 	return mlr_fail(err, code, "%s: the server answered %ld", t->shown, status);
 }
 
-/* A 206 may bring less than was asked for (RFC 9110, 15.3.7); how long the file is, it tells. */
+/* A 206 may bring less than requested (RFC 9110, 15.3.7); its Content-Range has the size. */
 static int judge_206(const struct transfer *t, int *again, struct mlr_error *err)
 {
 	unsigned long long size;
@@ -321,8 +321,7 @@ static int judge_206(const struct transfer *t, int *again, struct mlr_error *err
 }
 
 /*
- * A server that answers 416 (RFC 9110, 15.5.17) has no more than the part holds: that was all of it
- * already, or it is another file.
+ * After a 416 (RFC 9110, 15.5.17) the part is either already complete or belongs to another file.
  */
 static int judge_416(const struct transfer *t, int *again, struct mlr_error *err)
 {
@@ -378,10 +377,10 @@ static int open_part(struct transfer *t, struct mlr_error *err)
 	return 0;
 }
 
-/* What a request came to. */
+/* The result of a request. */
 struct outcome {
-	int again;           /* another time it may be better */
-	uint64_t have, came; /* bytes in the part, and those of them that it brought */
+	int again;           /* worth another try */
+	uint64_t have, came; /* bytes in the part; came: those of this request */
 };
 
 static int request(
@@ -405,7 +404,7 @@ static int request(
 	curl_easy_setopt(t.curl, CURLOPT_HTTPHEADER, t.headers);
 	c = t.error.code ? CURLE_WRITE_ERROR : curl_easy_perform(t.curl);
 	if (c == CURLE_OK && !t.begun && status_of(&t) == 200)
-		begin(&t); /* an empty file, of which no byte came to say so */
+		begin(&t); /* an empty file has no first byte */
 	ret->have = t.have;
 	ret->came = t.have - t.from;
 	r = judge(&t, c, &ret->again, err);
@@ -435,8 +434,7 @@ int download(const struct download *d, const char *url, struct mlr_error *err)
 	curl_global_init(CURL_GLOBAL_DEFAULT);
 	for (int tries = 1;; tries++) {
 		r = request(d, url, &o, err);
-		if (o.have >=
-			reached + PROGRESS) { /* further than ever, not what had come before */
+		if (o.have >= reached + PROGRESS) { /* further than any try before */
 			reached = o.have;
 			tries = 1;
 		}

@@ -19,8 +19,8 @@ struct fetching {
 	const struct fetch_options *o;
 	const char *name;
 	int dirfd, lock;
-	int known;                /* somebody says what the digest should be … */
-	char want[HASH_HEX_SIZE]; /* … which is this */
+	int known;                /* the expected digest is known … */
+	char want[HASH_HEX_SIZE]; /* … and is this */
 };
 
 static void fetching_done(struct fetching *f)
@@ -37,7 +37,7 @@ static void tell(const struct fetching *f, enum fetch_moment moment, const char 
 		f->o->tell(f->o->ctx, moment, f->name, text);
 }
 
-/* The lock stays where it is: who removes one may remove another's. */
+/* The lock file stays: removing it could remove another process's lock. */
 static int open_dir(struct fetching *f, struct mlr_error *err)
 {
 	int r = file_mkdir_p(AT_FDCWD, f->o->dir, 0755, err);
@@ -60,7 +60,7 @@ static int open_dir(struct fetching *f, struct mlr_error *err)
 	return 0;
 }
 
-/* The digest of a file. Returns 1, 0 when there is none, or -errno. */
+/* Hash a file. Returns 1, 0 if there is no file, or -errno. */
 static int hash_file(
 	const struct fetching *f, const char *name, char hex[HASH_HEX_SIZE], struct mlr_error *err)
 {
@@ -83,7 +83,7 @@ static int hash_file(
 	return 1;
 }
 
-/* Is it there already, and right? Returns 1, 0 or -errno. */
+/* Does the file exist with the expected digest? Returns 1, 0 or -errno. */
 static int is_there(const struct fetching *f, struct mlr_error *err)
 {
 	char hex[HASH_HEX_SIZE];
@@ -99,7 +99,7 @@ static int is_there(const struct fetching *f, struct mlr_error *err)
 	return 0;
 }
 
-/* Are all files there that the archive held, as they were written down then? */
+/* Do all files of the archive exist with the digests recorded when it was unpacked? */
 static int is_unpacked(
 	const struct fetching *f, const struct archive_files *archive, struct mlr_error *err)
 {
@@ -121,7 +121,7 @@ static int is_unpacked(
 	return 1;
 }
 
-/* One URL: download, check, and put in place. */
+/* Download one URL, check it, and put it in place. */
 static int try_url(
 	const struct fetching *f, const char *url, char hex[HASH_HEX_SIZE], struct mlr_error *err)
 {
@@ -185,7 +185,7 @@ static int unpack(
 	return 0;
 }
 
-/* What the digest should be: as the caller says, or as was written down before. */
+/* Find the expected digest: the caller's or the recorded one. */
 static int expect(struct fetching *f, const char *sha256, struct mlr_error *err)
 {
 	if (!sha256) {
@@ -259,7 +259,7 @@ char *fetch_name(const char *url)
 	end = path + strcspn(path, "?#");
 	for (from = end; from > path && from[-1] != '/'; from--)
 		;
-	if (from == path || from == end) /* a host alone, or a directory */
+	if (from == path || from == end) /* only a host, or a directory */
 		return NULL;
 	name = xstrndup(from, (size_t)(end - from));
 	if (name[0] == '.' || strchr(name, '%') || strcmp(name, SUMS_FILE) == 0 ||

@@ -24,13 +24,13 @@ void folder_files_free(struct image_file *files, uint32_t count)
 	free(files);
 }
 
-/* The directory dir/part where part is not "", else dir; to free(). */
+/* Return dir/part, or dir if part is "", to free(). */
 static char *folder_path(const char *dir, const char *part)
 {
 	return *part ? xasprintf("%s/%s", dir, part) : xstrdup(dir);
 }
 
-/* What an entry is; most file systems say so without being asked twice. */
+/* Return the type of an entry. Most file systems give it without stat(2). */
 static enum kind kind_of(int dirfd, const char *name, unsigned char type)
 {
 	struct stat st;
@@ -75,7 +75,7 @@ static int compare(const void *a, const void *b)
 	return strcmp(*(char *const *)a, *(char *const *)b);
 }
 
-/* What a listing keeps. */
+/* Which entries a listing keeps. */
 enum wanted { DIRECTORIES, IMAGES };
 
 struct list {
@@ -90,7 +90,7 @@ static void list_done(struct list *l)
 	free(l->names);
 }
 
-/* The sorted names in dir/part/class that are wanted. */
+/* List the wanted names in dir/part/class, sorted. */
 static int list(const char *dir, const char *part, const char *class, enum wanted wanted,
 	struct list *ret, struct folder_skipped *skipped, struct mlr_error *err)
 {
@@ -193,7 +193,7 @@ int folder_classes(const char *dir, const char *part, char ***names, int *n,
 	return 0;
 }
 
-/* Room for n more; what is there stays. */
+/* Make room for n more files. */
 static int make_room(struct image_set *set, size_t n, struct mlr_error *err)
 {
 	size_t all = set->count + n;

@@ -1,4 +1,5 @@
-/* A data set of folders of pictures: which of them are for what, and in memory or not. */
+/* Reads folders of pictures as a data set: divides them into training and test images, and decodes
+ * them into memory if they fit. */
 #include "data/format.h"
 
 #include "base/cleanup.h"
@@ -17,7 +18,7 @@
 #define MEMORY_MAX ((size_t)2 << 30)
 #define TEST_SHARE 0.2
 
-/* Where the two parts are; test NULL: a share of train. */
+/* The directories of the two parts; test NULL: a share of train. */
 struct layout {
 	const char *train, *test;
 };
@@ -38,7 +39,7 @@ static int find_layout(const char *dir, struct layout *ret, struct mlr_error *er
 	return 0;
 }
 
-/* A directory in the test part that the training part has not would be a class never learnt. */
+/* A class that only the test part has would never be learnt. */
 static int check_test_classes(const struct dataset *d, const struct layout *at,
 	struct folder_skipped *skipped, struct mlr_error *err)
 {
@@ -71,13 +72,13 @@ static int compare(const void *a, const void *b)
 	return strcmp(((const struct drawn *)a)->hash, ((const struct drawn *)b)->hash);
 }
 
-/* The name of a file with its class, wherever these lie. */
+/* Return a file name with its class, without the directories above. */
 static const char *below_part(const char *path, const char *part)
 {
 	return *part ? path + strlen(part) + 1 : path;
 }
 
-/* Mark the share of the files from..to-1, which are one class. */
+/* Mark the test share of the files from..to-1, which are one class. */
 static void mark_share(const struct image_set *all, const char *part, uint32_t from, uint32_t to,
 	double share, uint8_t *for_test)
 {
@@ -95,7 +96,7 @@ static void mark_share(const struct image_set *all, const char *part, uint32_t f
 		for_test[draw[i].file] = 1;
 }
 
-/* Move what is marked from one set into another. */
+/* Move the marked files from one set to another. */
 static void move_marked(struct image_set *from, const uint8_t *marked, struct image_set *to)
 {
 	uint32_t keep = 0;
@@ -125,7 +126,7 @@ static void split(struct dataset *d, const char *part, double share)
 	move_marked(&d->train, for_test, &d->test);
 }
 
-/* Files come class after class; those kept for validation are to be of all. */
+/* Shuffle: files are sorted by class, but the validation images must have all classes. */
 static void mix(struct image_set *set, uint64_t seed)
 {
 	struct rng rng;
@@ -188,7 +189,7 @@ static int choose_size(struct dataset *d, const struct dataset_wish *wish,
 	return 0;
 }
 
-/* Decode a set into memory, where it fits into what is left of that. */
+/* Decode a set into memory if it fits into the rest of the limit. */
 static int decode_set(
 	struct dataset *d, struct image_set *set, int threads, size_t *left, struct mlr_error *err)
 {

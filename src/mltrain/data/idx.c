@@ -15,7 +15,7 @@ static void gz_cleanup(gzFile *f)
 		gzclose(*f);
 }
 
-/* gzread(3) until len bytes or the end; *got tells how many. */
+/* Call gzread(3) up to len bytes or the end. Sets *got to their number. */
 static int read_full(
 	gzFile f, const char *path, void *buf, size_t len, size_t *got, struct mlr_error *err)
 {
@@ -84,7 +84,7 @@ static int read_header(gzFile f, const char *path, int rank, struct idx *x, stru
 	return 0;
 }
 
-/* Room for what the header promises is taken as the bytes arrive, doubling. */
+/* Allocate as the bytes arrive, doubling: the header may lie. */
 static int read_data(gzFile f, const char *path, struct idx *x, struct mlr_error *err)
 {
 	auto_free uint8_t *data = NULL;

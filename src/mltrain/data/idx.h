@@ -1,10 +1,10 @@
 /*
- * data: data sets. Reads files made by strangers; knows no network.
+ * data: reads data sets, which are untrusted files; knows no network.
  *
- * This header: one IDX file, the format of the MNIST database (yann.lecun.com/exdb/mnist, "The IDX
- * file format"): two zero bytes, a type byte (0x08, unsigned byte, is the only one in use), the
- * number of dimensions, each dimension as a big-endian 32-bit number, then the data, row-major.
- * Plain or compressed by gzip; which one is seen from the bytes.
+ * This header: reads one IDX file, the format of the MNIST database (yann.lecun.com/exdb/mnist,
+ * "The IDX file format"): two zero bytes, a type byte (0x08, unsigned byte, is the only one in
+ * use), the number of dimensions, each dimension as a big-endian 32-bit number, then the data,
+ * row-major. The bytes tell whether it is compressed by gzip.
  */
 #ifndef MLT_DATA_IDX_H
 #define MLT_DATA_IDX_H
@@ -14,9 +14,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define IDX_RANK_MAX 4
-#define IDX_BYTES_MAX \
-	((size_t)4 << 30) /* ceiling of one file's data: what is said to be larger is refused */
+#define IDX_RANK_MAX  4
+#define IDX_BYTES_MAX ((size_t)4 << 30) /* limit of one file's data */
 
 struct idx {
 	int rank;
@@ -31,23 +30,21 @@ struct idx {
 	}
 
 /*
- * Read an IDX file whole.
+ * Read a whole IDX file.
  *
  *   rank   the number of dimensions it must have: 1 for labels, 3 for images
  *
- * Memory grows with what the file really holds, so a header that lies about its size costs nothing.
- * Returns 0, or -ENOENT and kin, -EINVAL for what is no regular file, -EPROTO for what is not an
- * IDX file of that rank, is truncated, is larger than its header says or is damaged gzip, -EFBIG
- * above IDX_BYTES_MAX, -ENOMEM. Errors name the file. On success ret is overwritten; on failure it
- * is left alone.
+ * Memory grows with the bytes read, so a header that lies about its size costs nothing.
+ * Returns 0, or -ENOENT and kin, -EINVAL if it is not a regular file, -EPROTO if it is not an IDX
+ * file of that rank, is truncated, longer than its header says or damaged gzip, -EFBIG above
+ * IDX_BYTES_MAX, -ENOMEM. Errors name the file. A failure leaves ret unchanged.
  */
 int idx_read(const char *path, int rank, struct idx *ret, struct mlr_error *err);
 
-/* The same from an open descriptor, which is read to its end and stays the caller's; path is for
- * errors. */
+/* Read from an open descriptor up to its end. It stays the caller's; path is for errors. */
 int idx_read_fd(int fd, const char *path, int rank, struct idx *ret, struct mlr_error *err);
 
-/* Free the data; a zeroed struct is fine. */
+/* Free the data. The struct may be all zero. */
 void idx_done(struct idx *x);
 
 #endif

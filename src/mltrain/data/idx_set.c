@@ -1,4 +1,4 @@
-/* A data set as four IDX files, under the names of the MNIST database. */
+/* Reads a data set of four IDX files with the names of the MNIST database. */
 #include "data/format.h"
 
 #include "base/cleanup.h"
@@ -10,7 +10,7 @@
 static const char *const names[] = { "train-images-idx3-ubyte", "train-labels-idx1-ubyte",
 	"t10k-images-idx3-ubyte", "t10k-labels-idx1-ubyte" };
 
-/* One of the four is enough: the error then names the one that is missing. */
+/* One of the four identifies the format: an error then names the missing one. */
 static int is_there(const char *dir)
 {
 	for (size_t i = 0; i < ARRAY_LEN(names); i++) {

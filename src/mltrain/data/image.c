@@ -17,7 +17,7 @@ static const struct kind {
 	uint8_t magic[8];
 	size_t magic_len;
 	int (*read)(const void *bytes, size_t len, const struct image_size *want,
-		struct pixels *ret, struct mlr_error *err); /* NULL: the library is not there */
+		struct pixels *ret, struct mlr_error *err); /* NULL: built without the library */
 } kinds[] = {
 	{ "PNG", "png", "libpng-dev", { 0x89, 'P', 'N', 'G', '\r', '\n', 0x1a, '\n' }, 8,
 #if HAVE_PNG
@@ -88,7 +88,7 @@ int image_read_bytes(const void *bytes, size_t len, const struct image_size *wan
 	return 0;
 }
 
-/* What takes a file's place meanwhile (a pipe, a device) must not hold up the reading. */
+/* O_NONBLOCK: a pipe or device that has replaced the file must not block. */
 static int slurp(const char *path, uint8_t **ret, size_t *len, struct mlr_error *err)
 {
 	auto_close int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);

@@ -1,17 +1,16 @@
 /*
- * Pictures: PNG and JPEG files, made into bytes of the size that a network wants. They come from
- * strangers: what is damaged, cut short or larger than the ceilings below is refused.
+ * Reads PNG and JPEG pictures as bytes of the size that a network wants. Files are untrusted:
+ * damaged, truncated or too large ones are refused.
  *
- * PNG is read by libpng's simplified API, of any colour type and depth; what is transparent lies on
- * white; 16 bits become 8; a file that says so (gAMA) is brought to sRGB. JPEG is read by
- * libjpeg-turbo: grey, YCbCr, RGB, CMYK and YCCK, baseline and progressive, turned as its EXIF
- * orientation says (CIPA DC-008, tag 0x0112). Which of the two a file is, its first bytes tell.
+ * libpng's simplified API reads PNG of any colour type and depth: transparency lies on white, 16
+ * bits become 8, and gAMA is converted to sRGB. libjpeg-turbo reads JPEG: grey, YCbCr, RGB, CMYK
+ * and YCCK, baseline and progressive, turned by its EXIF orientation (CIPA DC-008, tag 0x0112). A
+ * file's first bytes tell which of the two it is.
  *
- * Colour becomes grey as 0.299 R + 0.587 G + 0.114 B (ITU-R BT.601); grey becomes colour three
- * times over. The size is changed so that the image covers what is wanted, and cut in the middle:
- * when it shrinks, a pixel is the mean of the area that it covers, when it grows, it is
- * interpolated bilinearly. JPEGs that are much too large are decoded at a half, a quarter or an
- * eighth.
+ * Colour becomes grey as 0.299 R + 0.587 G + 0.114 B (ITU-R BT.601); grey becomes three equal
+ * channels. The image is scaled to cover the wanted size and cropped around its centre. Shrinking
+ * takes the mean of the area that a pixel covers; growing interpolates bilinearly. JPEGs that are
+ * much too large are decoded at a half, a quarter or an eighth.
  */
 #ifndef MLT_DATA_IMAGE_H
 #define MLT_DATA_IMAGE_H
@@ -32,28 +31,29 @@ struct image_size {
 	uint32_t channels, height, width; /* channels 1 or 3 */
 };
 
-/* What a file is: as it would be shown, turned, with 1 channel where it is grey. Fails as below. */
+/* Read the size of a file as it would be shown: turned, with 1 channel if grey. Fails like
+ * image_read(). */
 int image_probe(const char *path, struct image_size *ret, struct mlr_error *err);
 
 /*
- * Read a file.
+ * Read a picture.
  *
  *   want   sides of at most IMAGE_SIDE_MAX
  *   ret    [channels][height][width]
  *
- * Returns 0, -EPROTO for what is damaged or neither PNG nor JPEG, -EFBIG above the ceilings,
- * -ENOTSUP when this program has no library for it (named), -EINVAL for what is no regular file,
- * -ENOENT and kin, -ENOMEM. Errors name the file. Any thread may call it.
+ * Returns 0, -EPROTO if it is damaged or neither PNG nor JPEG, -EFBIG above the limits, -ENOTSUP if
+ * this program has no library for it (named), -EINVAL if it is not a regular file, -ENOENT and kin,
+ * -ENOMEM. Errors name the file. Thread-safe.
  */
 int image_read(
 	const char *path, const struct image_size *want, uint8_t *ret, struct mlr_error *err);
 
-/* The same of a file's bytes [len]; errors name no file. */
+/* Read a picture from a file's bytes [len]. Errors name no file. */
 int image_probe_bytes(const void *bytes, size_t len, struct image_size *ret, struct mlr_error *err);
 int image_read_bytes(const void *bytes, size_t len, const struct image_size *want, uint8_t *ret,
 	struct mlr_error *err);
 
-/* "+png -jpeg": which this program reads. */
+/* Return which formats this program reads: "+png -jpeg". */
 const char *image_formats(void);
 
 #endif

@@ -1,4 +1,4 @@
-/* JPEG by libjpeg-turbo (libjpeg.txt, "Error handling", "Special considerations"). */
+/* Reads JPEG with libjpeg-turbo (libjpeg.txt, "Error handling", "Special considerations"). */
 #include "data/pixels.h"
 
 #include "base/cleanup.h"
@@ -15,7 +15,7 @@
 
 #define MEMORY_MAX (1L << 30) /* libjpeg's own: the coefficients of a progressive file */
 
-/* All that lives across a longjmp(3), so that no local variable has to. */
+/* Everything that must survive a longjmp(3), which local variables may not. */
 struct decoder {
 	struct jpeg_decompress_struct j;
 	struct jpeg_error_mgr errors;
@@ -52,7 +52,7 @@ __attribute__((noreturn)) static void on_error(j_common_ptr j)
 	give_up(j->client_data, j->err->msg_code == JERR_OUT_OF_MEMORY ? ENOMEM : EPROTO, text);
 }
 
-/* Bytes too many between two segments are common and harmless; an end too early is neither. */
+/* Extra bytes between two segments are common and harmless; a premature end is an error. */
 static void on_message(j_common_ptr j, int level)
 {
 	if (level < 0 && (j->err->msg_code == JWRN_JPEG_EOF || j->err->msg_code == JWRN_HIT_MARKER))
@@ -110,7 +110,7 @@ static void choose_scale(struct decoder *d)
 		d->j.scale_denom *= 2;
 }
 
-/* A program of Adobe's, which leaves a mark, writes ink the other way round: 255 is none. */
+/* Adobe's programs, which leave a marker, invert inks: 255 is no ink. */
 static void cmyk_to_rgb(const struct decoder *d, const uint8_t *from, uint8_t *to)
 {
 	int flip = d->j.saw_Adobe_marker ? 0 : 255;
@@ -161,7 +161,7 @@ int pixels_read_jpeg(const void *bytes, size_t len, const struct image_size *wan
 	d.j.client_data = &d;
 	d.errors.error_exit = on_error;
 	d.errors.emit_message = on_message;
-	if (setjmp(d.back)) /* NOLINT: libjpeg's only way out */
+	if (setjmp(d.back)) /* NOLINT: libjpeg's only way to fail */
 		return mlr_fail(
 			err, d.code, "%s%s", d.code == EPROTO ? "damaged JPEG: " : "", d.text);
 	read_header(&d);

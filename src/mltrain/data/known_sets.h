@@ -1,7 +1,7 @@
 /*
- * The data sets that `mltrain fetch` knows by name: where their files are to be had, and which
- * bytes they must be. The digests are those that TensorFlow Datasets, torchvision's prototypes and
- * torchvision-ruby publish.
+ * Lists the data sets that `mltrain fetch` knows by name: the places and digests of their files.
+ * The digests are those that TensorFlow Datasets, torchvision's prototypes and torchvision-ruby
+ * publish.
  */
 #ifndef MLT_DATA_KNOWN_SETS_H
 #define MLT_DATA_KNOWN_SETS_H
@@ -18,13 +18,13 @@ struct known_set {
 	struct known_file {
 		const char *name, *sha256;
 	} files[KNOWN_FILES_MAX];            /* a NULL name after the last */
-	const struct archive_files *archive; /* what the one file unpacks to (unpack.h), or NULL */
+	const struct archive_files *archive; /* the contents of its one file (unpack.h), or NULL */
 };
 
-/* The set of that name, or NULL. */
+/* Find a set by name, or NULL. */
 const struct known_set *known_set_find(const char *name);
 
-/* "mnist, fashion-mnist, …" */
+/* Return "mnist, fashion-mnist, …". */
 const char *known_set_names(void);
 
 #endif

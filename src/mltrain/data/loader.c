@@ -14,13 +14,13 @@ struct loader {
 	int rows, ahead;
 	uint16_t *labels; /* [ahead][rows] */
 	uint32_t *index;  /* [ahead][rows], for ranges */
-	/* What loader_start() was given. */
+	/* The arguments of loader_start(). */
 	const uint32_t *order; /* NULL: a range */
 	const struct augment *augment;
 	size_t stride;
 	uint32_t first;
-	uint64_t images; /* of all batches together, on this rank */
-	uint64_t taken;  /* batches */
+	uint64_t images; /* in all batches of this rank */
+	uint64_t taken;  /* batches handed out */
 };
 
 static int open_ring(struct loader *l, const struct dataset *of, const struct loader_options *o,
@@ -100,7 +100,7 @@ void loader_start_range(struct loader *l, uint32_t first, uint32_t count)
 		ring_start(l->ring, NULL, 0, first, count);
 }
 
-/* Batch number `at`, into the cells of place k. */
+/* Write batch number `at` into the cells of place k. */
 static void fill(struct loader *l, int k, uint64_t at, struct batch *ret)
 {
 	uint64_t left = l->images - at * (uint64_t)l->rows;
@@ -122,7 +122,7 @@ static void fill(struct loader *l, int k, uint64_t at, struct batch *ret)
 		.labels = labels };
 }
 
-/* Batches that the ring has ready; their images lie in the batch's own order. */
+/* Take batches from the ring, whose images are in the batch's order. */
 static int take_decoded(struct loader *l, int max, struct batch *ret, struct mlr_error *err)
 {
 	int n = ring_take(l->ring, max, l->decoded, err);

@@ -1,4 +1,4 @@
-/* What a data set's bytes are like. */
+/* Measures the distribution of a data set's bytes. */
 #include "data/dataset.h"
 
 #include "base/cleanup.h"
@@ -10,7 +10,7 @@
 #define ROWS  64
 #define AHEAD 4
 
-/* How often each byte occurs in each channel: the sums made of these are exact. */
+/* Counts of each byte value in each channel, which give exact sums. */
 typedef uint64_t histogram[IMAGE_CHANNELS_MAX][256];
 
 static void count_batch(const struct batch *b, uint32_t channels, size_t plane, histogram seen)

@@ -27,7 +27,7 @@ int pixels_check(uint64_t height, uint64_t width, struct mlr_error *err)
 
 /* --- scaling ----------------------------------------------------------------- */
 
-/* Which source pixels make one of the result's, along one side. */
+/* The source pixels of one result pixel, along one side. */
 struct tap {
 	uint32_t first, n;
 	float *weight; /* [n] */
@@ -44,7 +44,7 @@ static void taps_done(struct taps *t)
 	free(t->weights);
 }
 
-/* The mean of [a, b): the pixels at its ends count as far as they lie within. */
+/* Weights for the mean of [a, b); the pixels at its ends count in part. */
 static void average(struct tap *t, double a, double b, uint32_t from)
 {
 	t->first = (uint32_t)a;
@@ -56,7 +56,7 @@ static void average(struct tap *t, double a, double b, uint32_t from)
 	}
 }
 
-/* Between the two pixels whose centres lie around [a, b)'s. */
+/* Weights of the two pixels whose centres enclose that of [a, b). */
 static void interpolate(struct tap *t, double a, double b, uint32_t from)
 {
 	double centre = (a + b) / 2 - 0.5, low = floor(centre);
@@ -68,7 +68,7 @@ static void interpolate(struct tap *t, double a, double b, uint32_t from)
 	t->weight[1] = f;
 }
 
-/* The part [at, at + len) of a side of `from` pixels becomes one of `to`. */
+/* Scale the part [at, at + len) of a side of `from` pixels to `to` pixels. */
 static int make_taps(
 	struct taps *t, uint32_t from, double at, double len, uint32_t to, struct mlr_error *err)
 {
@@ -93,7 +93,7 @@ static int make_taps(
 	return 0;
 }
 
-/* One row of p, scaled, into [width][channels]. */
+/* Scale one row of p into [width][channels]. */
 static void fit_row(
 	const struct pixels *p, uint32_t y, const struct tap *taps, uint32_t width, float *to)
 {
@@ -111,7 +111,7 @@ static void fit_row(
 		}
 }
 
-/* Rows [n] of floats, weighed, into bytes. */
+/* Add up n weighted rows of floats, and round to bytes. */
 static void fit_column(const struct tap *t, const float *rows, size_t n, uint8_t *to)
 {
 	for (size_t x = 0; x < n; x++) {
@@ -123,7 +123,7 @@ static void fit_column(const struct tap *t, const float *rows, size_t n, uint8_t
 	}
 }
 
-/* Horizontally first, only the rows that count, then vertically. */
+/* Scale the needed rows horizontally, then all vertically. */
 static int scale(const struct pixels *p, const struct tap *down, const struct tap *across,
 	struct pixels *ret, struct mlr_error *err)
 {
@@ -174,7 +174,7 @@ int pixels_fit(const struct pixels *p, uint32_t height, uint32_t width, struct p
 
 /* --- turning ----------------------------------------------------------------- */
 
-/* Where the pixel that is shown at (y, x) lies (CIPA DC-008, "Orientation"). */
+/* Find the stored pixel that is shown at (y, x) (CIPA DC-008, "Orientation"). */
 static const uint8_t *lies_at(const struct pixels *p, uint32_t y, uint32_t x)
 {
 	uint32_t h = p->size.height, w = p->size.width, from_y = y, from_x = x;

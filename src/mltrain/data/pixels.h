@@ -1,7 +1,4 @@
-/*
- * A decoded picture, and what is done with it on its way to a network. For image.c and the
- * decoders.
- */
+/* Scales, crops and turns a decoded picture. For image.c and the decoders. */
 #ifndef MLT_DATA_PIXELS_H
 #define MLT_DATA_PIXELS_H
 
@@ -9,8 +6,8 @@
 #include "data/image.h"
 
 struct pixels {
-	struct image_size size; /* as they lie, not yet turned */
-	int orientation;        /* 1..8, EXIF's; 1: as it lies */
+	struct image_size size; /* as stored, not turned */
+	int orientation;        /* EXIF's, 1..8; 1: as stored */
 	uint8_t *data;          /* [height][width][channels], owned */
 };
 
@@ -27,13 +24,14 @@ static inline int pixels_lie_across(int orientation)
 	return orientation >= 5;
 }
 
-/* Refuse sides and areas above image.h's ceilings, and none. Returns 0, -EFBIG or -EPROTO. */
+/* Check sides and area against image.h's limits. Returns 0, -EFBIG, or -EPROTO for an empty image.
+ */
 int pixels_check(uint64_t height, uint64_t width, struct mlr_error *err);
 
 /*
- * Decode bytes, which begin as such a file does. With want NULL only size and orientation are found
- * out; else data is at least as large as want, turned back, in both directions, where the picture
- * is.
+ * Decode bytes that begin like such a file. If want is NULL, read only size and orientation.
+ * Otherwise data may be smaller than the picture, but both sides are at least those of want, turned
+ * back.
  */
 int pixels_read_png(const void *bytes, size_t len, const struct image_size *want,
 	struct pixels *ret, struct mlr_error *err);
@@ -41,15 +39,14 @@ int pixels_read_jpeg(const void *bytes, size_t len, const struct image_size *wan
 	struct pixels *ret, struct mlr_error *err);
 
 /*
- * Scale to cover height x width and cut in the middle, channels as they are.
+ * Scale to cover height x width, then crop around the centre. Channels stay.
  *
- *   ret   overwritten; its orientation is p's
+ *   ret   overwritten; gets p's orientation
  */
 int pixels_fit(const struct pixels *p, uint32_t height, uint32_t width, struct pixels *ret,
 	struct mlr_error *err);
 
-/* Turn as the orientation says, into planes, grey or colour as wanted: want has p's size,
- * turned. */
+/* Turn by the orientation and convert to planes, grey or colour. want has p's size, turned. */
 void pixels_to_planes(const struct pixels *p, const struct image_size *want, uint8_t *ret);
 
 #endif

@@ -1,8 +1,7 @@
 /*
- * PNG by libpng's simplified API, which keeps its own setjmp(3). It has no way to set the user's
- * limits, and libpng's own (1000 texts of 8 MB once inflated) let 7 MB of file take 7 GB of memory.
- * So libpng gets no chunk that says nothing of the colours; the size is checked before a pixel is
- * read.
+ * Reads PNG with libpng's simplified API, which has its own setjmp(3). It cannot set limits, and
+ * libpng's defaults (1000 texts that inflate to 8 MB each) let a file of 7 MB take 7 GB of memory.
+ * So libpng gets only chunks that affect colours, and the size is checked before a pixel is read.
  */
 #include "data/pixels.h"
 
@@ -13,8 +12,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* PNG, 5.3 "Chunk layout": length, type, data, CRC; 5.4: a capital letter begins what is
- * critical. */
+/* PNG, 5.3 "Chunk layout": length, type, data, CRC; 5.4: the names of critical chunks
+ * begin with a capital letter. */
 #define SIGNATURE 8
 #define AROUND    12
 
@@ -28,7 +27,7 @@ static int is_wanted(const uint8_t type[4])
 	return !(type[0] & 0x20);
 }
 
-/* Copy the chunks that are wanted, and as it is what is none. Returns how many bytes. */
+/* Copy the wanted chunks, and unchanged what is not a chunk. Returns the number of bytes. */
 static size_t keep_wanted(const uint8_t *from, size_t len, uint8_t *to)
 {
 	size_t at = SIGNATURE, n = SIGNATURE;

@@ -15,23 +15,23 @@
 struct ring {
 	struct ring_options o;
 	size_t image_bytes;
-	int slots;       /* batches that there is room for: twice those that are taken at once */
+	int slots;       /* its size in batches: twice the most that are taken at once */
 	uint8_t *pixels; /* [slots][rows] images */
 	pthread_t threads[THREADS_MAX];
 	int n_threads;
 
-	pthread_mutex_t lock;   /* over all that follows */
-	pthread_cond_t work;    /* there may be something to decode, or the end has come */
-	pthread_cond_t decoded; /* an image is, or a thread has become idle */
+	pthread_mutex_t lock;   /* protects all below */
+	pthread_cond_t work;    /* there may be an image to decode, or the ring closes */
+	pthread_cond_t decoded; /* an image is decoded, or a thread became idle */
 	int quit, busy;
 	const uint32_t *order;
 	size_t stride;
 	uint32_t first;
-	uint64_t images, next; /* in all; the next to be decoded */
-	uint64_t taken;        /* batches that were handed out */
-	uint64_t released;     /* of these, whose slots may be written again */
-	int *done;             /* [slots] images that are decoded */
-	uint64_t failed;       /* the first image that did, or NONE */
+	uint64_t images, next; /* images in all; next: to be decoded */
+	uint64_t taken;        /* batches handed out */
+	uint64_t released;     /* those whose slots may be overwritten */
+	int *done;             /* [slots] images decoded */
+	uint64_t failed;       /* the first image that failed, or NONE */
 	struct mlr_error error;
 };
 
@@ -42,7 +42,7 @@ static uint32_t file_of(const struct ring *r, uint64_t image)
 	return r->order ? r->order[batch * r->stride + row] : r->first + (uint32_t)image;
 }
 
-/* Is there an image to decode, and a place for it? */
+/* Is there an image to decode, and a free slot for it? */
 static int has_work(const struct ring *r)
 {
 	return r->failed == NONE && r->next < r->images &&
@@ -59,7 +59,7 @@ static uint8_t *slot_pixels(const struct ring *r, uint64_t batch)
 	return r->pixels + (size_t)slot_of(r, batch) * (size_t)r->o.rows * r->image_bytes;
 }
 
-/* Decode the next image; the lock is held before and after. */
+/* Decode the next image. The caller holds the lock, which is released meanwhile. */
 static void decode_one(struct ring *r)
 {
 	uint64_t image = r->next++, batch = image / (uint64_t)r->o.rows;
@@ -97,7 +97,7 @@ static void *thread_main(void *arg)
 	return NULL;
 }
 
-/* Signals are for the thread that computes. */
+/* Only the computing thread handles signals. */
 static int start_threads(struct ring *r, struct mlr_error *err)
 {
 	sigset_t all, was;
@@ -168,7 +168,7 @@ void ring_start(
 	struct ring *r, const uint32_t *order, size_t stride, uint32_t first, uint64_t images)
 {
 	pthread_mutex_lock(&r->lock);
-	r->images = 0; /* no new image is begun */
+	r->images = 0; /* begin no new image */
 	while (r->busy)
 		pthread_cond_wait(&r->decoded, &r->lock);
 	r->order = order;
@@ -195,7 +195,7 @@ static int is_ready(const struct ring *r)
 	return r->done[slot_of(r, r->taken)] == rows;
 }
 
-/* Images are begun in order: once the threads are idle, no earlier one can fail any more. */
+/* Images begin in order: once all threads are idle, no earlier image can fail. */
 static int has_failed(const struct ring *r)
 {
 	return r->failed != NONE && !r->busy && !is_ready(r);

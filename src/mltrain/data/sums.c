@@ -24,7 +24,7 @@ static int read_all(int dirfd, char **ret, struct mlr_error *err)
 	return r;
 }
 
-/* Is a line this file's? Two blanks, or a blank and '*', stand between. */
+/* Does a line belong to this file? Two blanks, or a blank and '*', precede the name. */
 static int is_of(const char *line, size_t len, const char *name)
 {
 	size_t n = strlen(name), digits = HASH_HEX_SIZE - 1;

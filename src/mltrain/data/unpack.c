@@ -22,11 +22,11 @@ const struct archive_files archive_cifar_100 = { "cifar-100-binary.tar.gz", "cif
 
 struct unpacking {
 	int dirfd;
-	const char *name; /* the archive's */
+	const char *name; /* of the archive */
 	const struct archive_files *known;
 	struct archive *a;
 	int fd;                       /* of the archive */
-	int there[ARCHIVE_FILES_MAX]; /* as temporary files */
+	int there[ARCHIVE_FILES_MAX]; /* unpacked into temporary files */
 	uint64_t skipped;
 };
 
@@ -79,7 +79,7 @@ static int open_archive(struct unpacking *u, struct mlr_error *err)
 	return 0;
 }
 
-/* Which of the known files an entry is, or -1. Nothing but the very path will do. */
+/* Return which of the known files an entry is, or -1. Only the exact path counts. */
 static int which(const struct unpacking *u, const char *path)
 {
 	size_t len = strlen(u->known->dir);
@@ -94,7 +94,7 @@ static int which(const struct unpacking *u, const char *path)
 	return -1;
 }
 
-/* The entry's bytes into fd; -1: nowhere. Not more than max. */
+/* Copy the entry's bytes, at most max, into fd, or nowhere if fd is -1. */
 static int copy(struct unpacking *u, int fd, uint64_t max, uint64_t *bytes, struct mlr_error *err)
 {
 	for (;;) {
@@ -107,7 +107,7 @@ static int copy(struct unpacking *u, int fd, uint64_t max, uint64_t *bytes, stru
 			return 0;
 		if (r != ARCHIVE_OK)
 			return damaged(u, err);
-		/* A hole counts as the zeros it stands for. */
+		/* A hole counts like its zeros. */
 		if (offset < 0 || (uint64_t)offset > max || len > max - (uint64_t)offset)
 			return mlr_fail(err, EFBIG, "unpack '%s': more than %llu bytes in a file",
 				u->name, (unsigned long long)max);
@@ -145,7 +145,7 @@ static int unpack_file(
 	if (u->there[i])
 		return mlr_fail(
 			err, EPROTO, "archive '%s' has '%s' twice", u->name, u->known->files[i]);
-	unlinkat(u->dirfd, tmp, 0); /* of one that was killed */
+	unlinkat(u->dirfd, tmp, 0); /* of a killed process */
 	fd = openat(u->dirfd, tmp, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0644);
 	if (fd < 0)
 		return mlr_fail_errno(err, "unpack '%s': make '%s'", u->name, tmp);

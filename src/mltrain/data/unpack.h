@@ -1,6 +1,4 @@
-/*
- * Archives of data sets, of which nothing but the files that are known by name comes out.
- */
+/* Unpacks archives of data sets: only the files that are known by name. */
 #ifndef MLT_DATA_UNPACK_H
 #define MLT_DATA_UNPACK_H
 
@@ -14,25 +12,24 @@
 #define ARCHIVE_SKIP_MAX  ((uint64_t)1 << 30)   /* bytes of what is passed over, all together */
 
 struct archive_files {
-	const char *archive;                  /* the archive's own name */
-	const char *dir;                      /* where in it they lie */
+	const char *archive;                  /* name of the archive */
+	const char *dir;                      /* their directory in the archive */
 	const char *files[ARCHIVE_FILES_MAX]; /* NULL after the last */
 };
 
 extern const struct archive_files archive_cifar_10, archive_cifar_100;
 
-/* The contents of an archive of that name, or NULL. */
+/* Find the contents of an archive by its name, or NULL. */
 const struct archive_files *archive_files_find(const char *archive);
 
 /*
- * Unpack a tar, compressed by gzip or not, into a directory: its regular files dir/NAME of the
- * names that are known, and no other entry, whatever its path says. They appear all together at the
- * end, in place of what had their names.
+ * Unpack the known regular files dir/NAME of a tar, compressed by gzip or not, and ignore all other
+ * entries. They replace older files all together at the end.
  *
- *   dirfd, name   the archive; its files come into dirfd
+ *   dirfd, name   the archive; its files go into dirfd
  *
- * Returns 0, -EPROTO for a damaged archive, one that lacks a file or has it as a link, -EFBIG
- * above the ceilings, -ENOSPC and kin. After a failure the directory is as it was.
+ * Returns 0, -EPROTO if the archive is damaged, lacks a file or has it as a link, -EFBIG above the
+ * limits, -ENOSPC and kin. A failure leaves the directory unchanged.
  */
 int archive_unpack(
 	int dirfd, const char *name, const struct archive_files *known, struct mlr_error *err);
