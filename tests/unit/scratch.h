@@ -10,7 +10,8 @@
 #include <limits.h>
 #include <sys/types.h>
 
-#define MANIFEST_A "sha256:aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa"
+#define HEX_A      "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa"
+#define MANIFEST_A "sha256:" HEX_A
 #define MANIFEST_B "sha256:bbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbb"
 #define LAYER_1    "sha256:1111111111111111111111111111111111111111111111111111111111111111"
 #define LAYER_2    "sha256:2222222222222222222222222222222222222222222222222222222222222222"

@@ -8,7 +8,6 @@
 #include "store/image.h"
 #include "store/lease.h"
 #include "store/lock.h"
-#include "store/prune.h"
 #include "store/process.h"
 #include "store/tree.h"
 #include "scratch.h"
@@ -18,6 +17,9 @@
 #include <signal.h>
 #include <sys/wait.h>
 #include <time.h>
+
+#define FACTS_A "facts/" HEX_A ".json"
+#define LEASE_A "leases/" HEX_A
 
 static struct oci_ref ref_of(const char *text)
 {
@@ -83,18 +85,26 @@ static void make_image(
 	ok(store_image_put(st, &im, &err));
 }
 
-static int remove_image(const char *name)
+static int remove_as(const char *name, enum store_remove_how how)
 {
 	auto_call(oci_ref_done) struct oci_ref ref = ref_of(name);
 
-	return store_image_remove(st, &ref, STORE_REMOVE_UNUSED, NULL, &err);
+	return store_image_remove(st, &ref, how, NULL, &err);
 }
 
-static int remove_by_force(const char *name)
+static int remove_image(const char *name)
 {
-	auto_call(oci_ref_done) struct oci_ref ref = ref_of(name);
+	return remove_as(name, STORE_REMOVE_UNUSED);
+}
 
-	return store_image_remove(st, &ref, STORE_REMOVE_FORCE, NULL, &err);
+/* An empty file "<what>.<process>", and its path. */
+static void leave(const char *what, const struct store_process *p, char path[280])
+{
+	char who[STORE_PROCESS_NAME];
+
+	store_process_name(p, who);
+	snprintf(path, 280, "%s.%s", what, who);
+	ok(file_replace(store_fd(st), path, "", 0, 0644, &err));
 }
 
 static int find(const char *name, struct store_image *ret)
@@ -297,22 +307,20 @@ static void facts_that_are_there_are_dated_anew_not_replaced(void **state)
 	static const struct timespec old[2] = { { 1000, 0 }, { 1000, 0 } };
 	auto_call(store_facts_done) struct store_facts f = STORE_FACTS_INIT;
 	struct stat before, after;
-	char path[100];
 
-	snprintf(path, sizeof(path), "facts/%s.json", oci_digest_hex(MANIFEST_A));
 	f.config.os = xstrdup("linux");
 	f.config.architecture = xstrdup("amd64");
 	f.formats = STORE_FORMAT_DIR;
 	ok(store_facts_put(st, MANIFEST_A, &f, &err));
-	assert_int_equal(fstatat(store_fd(st), path, &before, 0), 0);
-	assert_int_equal(utimensat(store_fd(st), path, old, 0), 0);
+	assert_int_equal(fstatat(store_fd(st), FACTS_A, &before, 0), 0);
+	assert_int_equal(utimensat(store_fd(st), FACTS_A, old, 0), 0);
 	ok(store_facts_put(st, MANIFEST_A, &f, &err));
-	assert_int_equal(fstatat(store_fd(st), path, &after, 0), 0);
+	assert_int_equal(fstatat(store_fd(st), FACTS_A, &after, 0), 0);
 	assert_int_equal(after.st_ino, before.st_ino);
 	assert_true(after.st_mtime >= before.st_mtime);
 	f.formats |= STORE_FORMAT_SQUASHFS;
 	ok(store_facts_put(st, MANIFEST_A, &f, &err));
-	assert_int_equal(fstatat(store_fd(st), path, &after, 0), 0);
+	assert_int_equal(fstatat(store_fd(st), FACTS_A, &after, 0), 0);
 	assert_int_not_equal(after.st_ino, before.st_ino);
 }
 
@@ -330,18 +338,16 @@ static void *put_back(void *store)
 static void a_document_that_is_being_replaced_is_waited_for(void **state)
 {
 	auto_call(store_facts_done) struct store_facts f = STORE_FACTS_INIT;
-	char path[100];
 	pthread_t thread;
 
 	make_image("a:1", MANIFEST_A, NULL, LAYER_1, LAYER_2);
-	snprintf(path, sizeof(path), "facts/%s.json", oci_digest_hex(MANIFEST_A));
-	assert_int_equal(renameat(store_fd(st), path, store_fd(st), "facts/away"), 0);
-	assert_int_equal(symlinkat("there", store_fd(st), path), 0);
+	assert_int_equal(renameat(store_fd(st), FACTS_A, store_fd(st), "facts/away"), 0);
+	assert_int_equal(symlinkat("there", store_fd(st), FACTS_A), 0);
 	assert_int_equal(pthread_create(&thread, NULL, put_back, st), 0);
 	ok(store_facts_get(st, MANIFEST_A, &f, &err));
 	pthread_join(thread, NULL);
 
-	assert_int_equal(unlinkat(store_fd(st), path, 0), 0);
+	assert_int_equal(unlinkat(store_fd(st), FACTS_A, 0), 0);
 	assert_int_equal(store_facts_get(st, MANIFEST_A, &f, &err), -ENOENT);
 }
 
@@ -351,13 +357,11 @@ static void facts_of_the_first_version_are_understood(void **state)
 		"{\"os\":\"l\",\"architecture\":\"a\",\"one_tree\":false}",
 		"{\"os\":\"l\",\"architecture\":\"a\",\"one_tree\":true}"
 	};
-	char path[100];
 
-	snprintf(path, sizeof(path), "facts/%s.json", oci_digest_hex(MANIFEST_A));
 	for (size_t i = 0; i < ARRAY_LEN(old); i++) {
 		auto_call(store_facts_done) struct store_facts f = STORE_FACTS_INIT;
 
-		ok(file_replace(store_fd(st), path, old[i], strlen(old[i]), 0644, &err));
+		ok(file_replace(store_fd(st), FACTS_A, old[i], strlen(old[i]), 0644, &err));
 		ok(store_facts_get(st, MANIFEST_A, &f, &err));
 		assert_int_equal(f.formats, i ? STORE_FORMAT_DIR : STORE_FORMAT_LAYERS);
 	}
@@ -448,8 +452,8 @@ static void a_second_name_keeps_the_image(void **state)
 	assert_int_equal(count("layers"), 0);
 }
 
-/* A child that takes a lease and waits to be killed. */
-static pid_t lease_in_child(const char *manifest)
+/* A child that does this and waits to be killed. */
+static pid_t child_that(int (*act)(void))
 {
 	int ready[2];
 	char c;
@@ -458,9 +462,8 @@ static pid_t lease_in_child(const char *manifest)
 	assert_int_equal(pipe(ready), 0);
 	pid = fork_child();
 	if (pid == 0) {
-		char answer = store_lease_take(st, manifest, NULL) == 0 ? 'y' : 'n';
-
-		if (write(ready[1], &answer, 1) == 1)
+		c = act() == 0 ? 'y' : 'n';
+		if (write(ready[1], &c, 1) == 1)
 			pause();
 		_exit(1);
 	}
@@ -469,6 +472,11 @@ static pid_t lease_in_child(const char *manifest)
 	close(ready[0]);
 	close(ready[1]);
 	return pid;
+}
+
+static int take_lease(void)
+{
+	return store_lease_take(st, MANIFEST_A, NULL);
 }
 
 static void reap(pid_t pid, int sig)
@@ -484,7 +492,7 @@ static void an_image_whose_name_was_given_to_a_newer_one_goes_with_the_next(void
 	make_image("a:latest", MANIFEST_A, NULL, LAYER_1, LAYER_2);
 	make_image("a:latest", MANIFEST_B, NULL, LAYER_1, LAYER_3);
 	make_image("c:1", LAYER_3, NULL, LAYER_1, LAYER_3); /* any digest serves as a manifest's */
-	pid = lease_in_child(MANIFEST_A);
+	pid = child_that(take_lease);
 	ok(remove_image("c:1"));
 	assert_true(store_tree_exists(st, STORE_LAYER, LAYER_2)); /* still run in */
 	reap(pid, SIGKILL);
@@ -523,7 +531,7 @@ static void an_image_in_use_is_not_removed_until_its_user_ends(void **state)
 	pid_t pid;
 
 	make_image("a:1", MANIFEST_A, NULL, LAYER_1, LAYER_2);
-	pid = lease_in_child(MANIFEST_A);
+	pid = child_that(take_lease);
 	assert_int_equal(store_lease_held(st, MANIFEST_A, &l), 1);
 	assert_int_equal(l.pid, pid);
 	assert_true(l.here && l.is_running);
@@ -531,7 +539,7 @@ static void an_image_in_use_is_not_removed_until_its_user_ends(void **state)
 	words = xasprintf("image 'docker.io/library/a:1' is in use by process %ld on '%s'",
 		(long)pid, l.host);
 	says(words);
-	assert_int_equal(remove_by_force("a:1"), -EBUSY);
+	assert_int_equal(remove_as("a:1", STORE_REMOVE_FORCE), -EBUSY);
 	says(words);
 	ok(find("a:1", &im)); /* still whole */
 	reap(pid, SIGKILL);
@@ -543,20 +551,16 @@ static void an_image_in_use_is_not_removed_until_its_user_ends(void **state)
 static void a_lease_of_an_earlier_boot_or_a_reused_pid_is_dead(void **state)
 {
 	struct store_process self;
-	char path[280], who[STORE_PROCESS_NAME];
+	char path[280];
 	struct store_lease l;
 
 	ok(store_process_self(&self));
 	self.start++; /* the pid is ours, the process was another */
-	store_process_name(&self, who);
-	snprintf(path, sizeof(path), "leases/%s.%s", oci_digest_hex(MANIFEST_A), who);
-	ok(file_replace(store_fd(st), path, "", 0, 0644, &err));
+	leave(LEASE_A, &self, path);
 	assert_int_equal(store_lease_held(st, MANIFEST_A, &l), 0);
 	self.start--;
 	memset(self.boot, '0', 8);
-	store_process_name(&self, who);
-	snprintf(path, sizeof(path), "leases/%s.%s", oci_digest_hex(MANIFEST_A), who);
-	ok(file_replace(store_fd(st), path, "", 0, 0644, &err));
+	leave(LEASE_A, &self, path);
 	assert_int_equal(store_lease_held(st, MANIFEST_A, &l), 0);
 	assert_int_equal(count("leases"), 0);
 }
@@ -564,15 +568,13 @@ static void a_lease_of_an_earlier_boot_or_a_reused_pid_is_dead(void **state)
 static void a_lease_of_another_host_counts_for_seven_days(void **state)
 {
 	struct store_process self;
-	char path[280], who[STORE_PROCESS_NAME];
+	char path[280];
 	struct timespec old[2];
 	struct store_lease l;
 
 	ok(store_process_self(&self));
 	strcpy(self.host, "node17.cluster.example");
-	store_process_name(&self, who);
-	snprintf(path, sizeof(path), "leases/%s.%s", oci_digest_hex(MANIFEST_A), who);
-	ok(file_replace(store_fd(st), path, "", 0, 0644, &err));
+	leave(LEASE_A, &self, path);
 	assert_int_equal(store_lease_held(st, MANIFEST_A, &l), 1);
 	assert_string_equal(l.host, "node17.cluster.example");
 	assert_false(l.here || l.is_running);
@@ -585,16 +587,14 @@ static void a_lease_of_another_host_counts_for_seven_days(void **state)
 static void a_lease_of_another_pid_namespace_counts_like_one_of_another_host(void **state)
 {
 	struct store_process self;
-	char path[280], who[STORE_PROCESS_NAME];
+	char path[280];
 	struct store_lease l;
 
 	ok(store_process_self(&self));
 	assert_int_not_equal(self.pid_ns, 0);
 	self.pid_ns++;
 	self.pid = 4000000; /* no such process here; there may well be one over there */
-	store_process_name(&self, who);
-	snprintf(path, sizeof(path), "leases/%s.%s", oci_digest_hex(MANIFEST_A), who);
-	ok(file_replace(store_fd(st), path, "", 0, 0644, &err));
+	leave(LEASE_A, &self, path);
 	assert_int_equal(store_lease_held(st, MANIFEST_A, &l), 1);
 	assert_int_equal(l.pid, 4000000);
 	assert_true(l.here && !l.is_running);
@@ -604,21 +604,19 @@ static void a_lease_of_another_pid_namespace_counts_like_one_of_another_host(voi
 static void what_a_process_out_of_sight_was_started_in_goes_by_force_only(void **state)
 {
 	struct store_process self;
-	char path[280], who[STORE_PROCESS_NAME];
+	char path[280];
 
 	ok(store_process_self(&self));
 	strcpy(self.host, "node17.cluster.example");
 	self.pid = 4711;
-	store_process_name(&self, who);
 	make_image("a:1", MANIFEST_A, NULL, LAYER_1, LAYER_2);
-	snprintf(path, sizeof(path), "leases/%s.%s", oci_digest_hex(MANIFEST_A), who);
-	ok(file_replace(store_fd(st), path, "", 0, 0644, &err));
+	leave(LEASE_A, &self, path);
 	assert_int_equal(remove_image("a:1"), -EBUSY);
 	says("a:1' was in use by process 4711 on 'node17.cluster.example' at 20");
 	says("; whether it still runs cannot be seen from here\n"
 	     "hint: run mlrun rm on 'node17.cluster.example', or mlrun rm --force");
 	assert_true(is_there(path));
-	ok(remove_by_force("a:1"));
+	ok(remove_as("a:1", STORE_REMOVE_FORCE));
 	assert_int_equal(count("layers"), 0);
 	assert_int_equal(count("leases"), 0); /* it would stand in the way of the next one's rm */
 }
@@ -636,7 +634,7 @@ static void leases_of_ended_processes_are_swept(void **state)
 {
 	make_image("a:1", MANIFEST_A, NULL, LAYER_1, LAYER_2);
 	for (int i = 0; i < 3; i++)
-		reap(lease_in_child(MANIFEST_A), SIGKILL);
+		reap(child_that(take_lease), SIGKILL);
 	ok(store_lease_take(st, MANIFEST_A, &err));
 	ok(store_lease_take(st, MANIFEST_A, &err)); /* twice by one process is one */
 	assert_int_equal(count("leases"), 4);
@@ -662,7 +660,7 @@ static void sweep_by_a_start(void)
 static void a_start_that_sweeps_spares_the_leases_of_jobs(void **state)
 {
 	struct timespec long_ago[2] = { { .tv_sec = time(NULL) - 30 * 24 * 3600 } };
-	char path[2][280], who[STORE_PROCESS_NAME];
+	char path[2][280];
 	struct store_process other;
 
 	make_image("a:1", MANIFEST_A, NULL, LAYER_1, LAYER_2);
@@ -671,8 +669,7 @@ static void a_start_that_sweeps_spares_the_leases_of_jobs(void **state)
 	long_ago[1] = long_ago[0];
 	for (int i = 0; i < 2; i++) {
 		other.pid++;
-		store_process_name(&other, who);
-		snprintf(path[i], sizeof(path[i]), "leases/%s.%s", oci_digest_hex(MANIFEST_A), who);
+		leave(LEASE_A, &other, path[i]);
 		ok(file_replace(store_fd(st), path[i], "77.3 -", i ? 6 : 0, 0644, &err));
 		assert_int_equal(utimensat(store_fd(st), path[i], long_ago, 0), 0);
 	}
@@ -767,37 +764,22 @@ static void two_threads_are_two_producers(void **state)
 	store_tree_drop(other);
 }
 
-/* A child that begins a tree, puts a file into it and waits to be killed. */
-static pid_t begin_in_child(void)
+/* Begin a tree, with a file in it. */
+static int begin_tree(void)
 {
-	int ready[2];
-	char c = 0;
-	pid_t pid;
+	struct store *mine = NULL;
+	struct store_tree *t = NULL;
 
-	assert_int_equal(pipe(ready), 0);
-	pid = fork_child();
-	if (pid == 0) {
-		struct store *mine = NULL;
-		struct store_tree *t = NULL;
-
-		if (store_open(dir, 0, &mine, NULL) == 0 &&
-			store_tree_begin(mine, STORE_LAYER, LAYER_1, &t, NULL) == 0 &&
-			file_replace(store_tree_fd(t), "half", "x", 1, 0644, NULL) == 0 &&
-			write(ready[1], "y", 1) == 1)
-			pause();
-		_exit(1);
-	}
-	assert_int_equal(read(ready[0], &c, 1), 1);
-	close(ready[0]);
-	close(ready[1]);
-	return pid;
+	return store_open(dir, 0, &mine, NULL) < 0 ||
+		store_tree_begin(mine, STORE_LAYER, LAYER_1, &t, NULL) != 0 ||
+		file_replace(store_tree_fd(t), "half", "x", 1, 0644, NULL) < 0;
 }
 
 static void a_killed_producers_leavings_are_removed_by_the_next(void **state)
 {
 	struct store_tree *t = NULL;
 
-	reap(begin_in_child(), SIGKILL);
+	reap(child_that(begin_tree), SIGKILL);
 	assert_int_equal(count("layers"), 0);
 	assert_int_equal(count("tmp"), 2); /* its work and its lock */
 	assert_int_equal(store_tree_begin(st, STORE_LAYER, LAYER_1, &t, &err), 0);
@@ -812,11 +794,11 @@ static void sweeping_spares_the_living(void **state)
 	pid_t dead, alive;
 
 	ok(mkdirat(store_fd(st), "tmp/trash.elsewhere", 0755)); /* not a name of ours */
-	dead = begin_in_child();
+	dead = child_that(begin_tree);
 	reap(dead, SIGKILL);
 	store_sweep(st);
 	assert_int_equal(count("tmp"), 1);
-	alive = begin_in_child();
+	alive = child_that(begin_tree);
 	store_sweep(st);
 	assert_int_equal(count("tmp"), 3);
 	reap(alive, SIGTERM);
@@ -828,18 +810,14 @@ static void sweeping_spares_the_living(void **state)
 static void sweeping_spares_a_hold_that_is_about_to_appear(void **state)
 {
 	struct store_process self;
-	char path[280], who[STORE_PROCESS_NAME];
+	char path[280];
 
 	ok(store_process_self(&self));
-	store_process_name(&self, who);
-	snprintf(path, sizeof(path), "tmp/hold.a-0123456789abcdef.%s", who);
-	ok(file_replace(store_fd(st), path, "", 0, 0644, &err));
+	leave("tmp/hold.a-0123456789abcdef", &self, path);
 	store_sweep(st);
 	assert_int_equal(count("tmp"), 1);
 	self.start++; /* of one that was killed */
-	store_process_name(&self, who);
-	snprintf(path, sizeof(path), "tmp/hold.a-0123456789abcdef.%s", who);
-	ok(file_replace(store_fd(st), path, "", 0, 0644, &err));
+	leave("tmp/hold.a-0123456789abcdef", &self, path);
 	store_sweep(st);
 	assert_int_equal(count("tmp"), 1);
 }
@@ -847,23 +825,16 @@ static void sweeping_spares_a_hold_that_is_about_to_appear(void **state)
 static void trash_and_trials_of_ended_processes_are_swept(void **state)
 {
 	struct store_process self;
-	char path[280], who[STORE_PROCESS_NAME];
+	char path[280];
 
 	ok(store_process_self(&self));
 	self.start++; /* the pid is ours, the process was another */
-	store_process_name(&self, who);
-	snprintf(path, sizeof(path), "tmp/trash.1.%s", who);
-	ok(mkdirat(store_fd(st), path, 0755));
-	snprintf(path, sizeof(path), "tmp/probe.1.%s", who);
-	ok(mkdirat(store_fd(st), path, 0755));
+	leave("tmp/trash.1", &self, path);
+	leave("tmp/probe.1", &self, path);
 	self.start--;
-	store_process_name(&self, who);
-	snprintf(path, sizeof(path), "tmp/trash.2.%s", who);
-	ok(mkdirat(store_fd(st), path, 0755));
+	leave("tmp/trash.2", &self, path);
 	self.pid_ns++;
-	store_process_name(&self, who);
-	snprintf(path, sizeof(path), "tmp/trash.3.%s", who);
-	ok(mkdirat(store_fd(st), path, 0755));
+	leave("tmp/trash.3", &self, path);
 	store_sweep(st);
 	assert_int_equal(count("tmp"), 2);
 }
@@ -874,7 +845,7 @@ static void a_wait_that_gets_long_names_whom_it_waits_for(void **state)
 	char said[512] = "";
 	int out[2], saved = dup(2), r;
 	pthread_t thread;
-	pid_t pid = begin_in_child();
+	pid_t pid = child_that(begin_tree);
 
 	assert_int_equal(pipe(out), 0);
 	dup2(out[1], 2);
@@ -901,7 +872,7 @@ static void a_wait_ends_soon_when_it_is_cancelled(void **state)
 {
 	struct timespec from, to;
 	pthread_t thread;
-	pid_t pid = begin_in_child();
+	pid_t pid = child_that(begin_tree);
 	int stop = 0, r = 0;
 
 	store_set_cancelled(st, is_set, &stop);
@@ -916,25 +887,20 @@ static void a_wait_ends_soon_when_it_is_cancelled(void **state)
 	assert_true(to.tv_sec - from.tv_sec < 60); /* it would have waited for ever */
 }
 
+static int hold_store(void)
+{
+	struct store *mine = NULL;
+
+	return store_open(dir, 0, &mine, NULL) < 0 || store_hold(mine, NULL) < 0;
+}
+
 static void rm_waits_for_pulls_to_end(void **state)
 {
 	int status;
 	pid_t pid, holder;
-	int ready[2];
-	char c;
 
 	make_image("a:1", MANIFEST_A, NULL, LAYER_1, LAYER_2);
-	assert_int_equal(pipe(ready), 0);
-	holder = fork_child();
-	if (holder == 0) {
-		struct store *mine = NULL;
-
-		if (store_open(dir, 0, &mine, NULL) == 0 && store_hold(mine, NULL) == 0 &&
-			write(ready[1], "y", 1) == 1)
-			pause();
-		_exit(1);
-	}
-	assert_int_equal(read(ready[0], &c, 1), 1);
+	holder = child_that(hold_store);
 	store_close(st); /* it held the store, too */
 	ok(store_open(dir, 0, &st, &err));
 	pid = fork_child();
@@ -947,8 +913,6 @@ static void rm_waits_for_pulls_to_end(void **state)
 	assert_int_equal(waitpid(pid, &status, 0), pid);
 	assert_int_equal(status, 0);
 	assert_int_equal(count("images"), 0);
-	close(ready[0]);
-	close(ready[1]);
 }
 
 static void damaged_documents_are_refused_with_the_way_out(void **state)
@@ -972,9 +936,8 @@ static void damaged_documents_are_refused_with_the_way_out(void **state)
 		says("hint: delete that file and pull the image again");
 		assert_int_equal(store_image_list(st, &v, &n, &err), -EPROTO);
 	}
-	snprintf(path, sizeof(path), "facts/%s.json", oci_digest_hex(MANIFEST_A));
 	for (size_t i = 0; i < ARRAY_LEN(bad); i++) {
-		ok(file_replace(store_fd(st), path, bad[i], strlen(bad[i]), 0644, &err));
+		ok(file_replace(store_fd(st), FACTS_A, bad[i], strlen(bad[i]), 0644, &err));
 		assert_int_equal(store_facts_get(st, MANIFEST_A, &f, &err), -EPROTO);
 		says("is damaged: ");
 	}
@@ -982,7 +945,7 @@ static void damaged_documents_are_refused_with_the_way_out(void **state)
 	static const char evil[] = "{\"os\":\"l\",\"architecture\":\"a\",\"one_tree\":false,"
 				   "\"diff_ids\":[\"sha256:../../../../etc\"]}";
 
-	ok(file_replace(store_fd(st), path, evil, strlen(evil), 0644, &err));
+	ok(file_replace(store_fd(st), FACTS_A, evil, strlen(evil), 0644, &err));
 	assert_int_equal(store_facts_get(st, MANIFEST_A, &f, &err), -EPROTO);
 }
 
@@ -1155,28 +1118,6 @@ static void a_dead_removers_token_comes_back(void **state)
 	assert_int_equal(count("holds"), 1);
 }
 
-static void pruning_keeps_the_last_used_of_a_repository(void **state)
-{
-	auto_call(store_prune_result_done) struct store_prune_result result =
-		STORE_PRUNE_RESULT_INIT;
-	struct store_prune_options opt = STORE_PRUNE_OPTIONS_INIT;
-	struct timespec old[2] = { { 1000, 0 }, { 1000, 0 } };
-	char facts[96];
-
-	make_image("a:1", MANIFEST_A, NULL, LAYER_1, LAYER_2);
-	make_image("a:2", MANIFEST_B, NULL, LAYER_2, LAYER_3);
-	snprintf(facts, sizeof(facts), "facts/%s.json", oci_digest_hex(MANIFEST_A));
-	ok(utimensat(store_fd(st), facts, old, 0));
-	opt.keep_last = 1;
-	ok(store_prune(st, &opt, &result, &err));
-	assert_int_equal(result.n, 1);
-	assert_string_equal(result.images[0].image.name, "docker.io/library/a:1");
-	assert_int_equal(result.images[0].last_use, 1000);
-	assert_false(store_tree_exists(st, STORE_LAYER, LAYER_1));
-	assert_true(store_tree_exists(st, STORE_LAYER, LAYER_2));
-	assert_int_equal(count("tmp"), 0);
-}
-
 #define TEST(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
 
 /* Publish a tree of one file; its mark becomes that of an earlier boot. */
@@ -1330,7 +1271,6 @@ int main(void)
 		TEST(who_was_taken_for_dead_publishes_nothing),
 		TEST(a_remover_spares_what_adders_count_on),
 		TEST(a_dead_removers_token_comes_back),
-		TEST(pruning_keeps_the_last_used_of_a_repository),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
