@@ -9,7 +9,7 @@
 #include <errno.h>
 #include <string.h>
 
-/* An empty text says nothing, as an absent one. */
+/* Copy a string; an empty one counts as absent. */
 static int copy_text(json_t *obj, const char *key, char **ret, struct mlr_error *err)
 {
 	const char *s;
@@ -72,7 +72,7 @@ static int parse_rootfs(json_t *root, struct oci_config *c, struct mlr_error *er
 
 #define ENV_MAX 8192 /* entries; images have dozens */
 
-/* Entries without a key mean nothing to execve(2); some old images have them. */
+/* Entries without a key have no meaning in an environment; some old images have them. */
 static int parse_env(json_t *run, struct oci_config *c, struct mlr_error *err)
 {
 	auto_strv struct strv all = STRV_INIT;
@@ -94,7 +94,7 @@ static int parse_env(json_t *run, struct oci_config *c, struct mlr_error *err)
 	return 0;
 }
 
-/* A value that is no text says nothing to anybody. */
+/* Labels whose value is not a string are ignored. */
 static int parse_labels(json_t *run, struct oci_config *c, struct mlr_error *err)
 {
 	const char *key;

@@ -15,7 +15,7 @@
 
 struct derivation {
 	json_t *run; /* "config", borrowed */
-	int has_cmd; /* a CMD stands among the changes */
+	int has_cmd; /* the changes include a CMD */
 };
 
 /* Steals the value. */
@@ -25,7 +25,7 @@ static void set(json_t *obj, const char *key, json_t *value)
 		mlr_oom();
 }
 
-/* A member that is an object or an array, made where it is missing or null. */
+/* Get a member that is an object or an array; make it if it is missing or null. */
 static json_t *need(json_t *obj, const char *key, json_t *(*make)(void))
 {
 	json_t *v = json_object_get(obj, key);
@@ -39,7 +39,7 @@ static json_t *need(json_t *obj, const char *key, json_t *(*make)(void))
 
 /* --- words ---------------------------------------------------------------- */
 
-/* One word, its quotes and backslashes taken away: a"b c"d\ e is one. NULL at the end. */
+/* Read one word, without its quotes and backslashes: a"b c"d\ e is one word. NULL at the end. */
 static int next_word(const char **text, char **ret, struct mlr_error *err)
 {
 	const char *s = *text + strspn(*text, " \t");
@@ -143,7 +143,7 @@ static int do_label(struct derivation *d, const char *text, struct mlr_error *er
 	return each_pair(d->run, text, put_label, err);
 }
 
-/* ["a", "b"]; NULL for what is none. */
+/* Parse ["a", "b"]; NULL if the text is something else. */
 static json_t *words(const char *text)
 {
 	json_t *list = json_loads(text, 0, NULL), *v;
@@ -158,7 +158,7 @@ static json_t *words(const char *text)
 	return NULL;
 }
 
-/* Words, or a line for the image's shell. */
+/* Parse a command: an array of words, or a line for the image's shell. */
 static json_t *command(const struct derivation *d, const char *text)
 {
 	json_t *list = words(text), *shell = json_object_get(d->run, "Shell");
@@ -188,7 +188,7 @@ static int do_entrypoint(struct derivation *d, const char *text, struct mlr_erro
 	return 0;
 }
 
-/* A relative one counts from the one before. */
+/* A relative directory is relative to the current one. */
 static int do_workdir(struct derivation *d, const char *text, struct mlr_error *err)
 {
 	const char *was = json_string_value(json_object_get(d->run, "WorkingDir"));
@@ -209,7 +209,7 @@ static int do_user(struct derivation *d, const char *text, struct mlr_error *err
 	return 0;
 }
 
-/* A port's number, and what stands behind it; -1 for none. */
+/* Parse a port's number; *end is what follows it. -1 for an invalid one. */
 static long port(const char *s, char **end)
 {
 	long n = isdigit((unsigned char)*s) ? strtol(s, end, 10) : -1;
@@ -217,7 +217,7 @@ static long port(const char *s, char **end)
 	return n >= 1 && n <= 65535 ? n : -1;
 }
 
-/* "80", "443/udp", "8000-8010/tcp": a member "80/tcp" each. */
+/* Add a port or a range, "80", "443/udp", "8000-8010/tcp": one member "80/tcp" each. */
 static int expose(json_t *ports, const char *word)
 {
 	static const char *const protocols[] = { "tcp", "udp", "sctp" };
@@ -289,7 +289,7 @@ static int do_volume(struct derivation *d, const char *text, struct mlr_error *e
 	return r;
 }
 
-/* A name or a number, as kill(1) takes them; which names there are differs between systems. */
+/* A signal's name or number, like kill(1)'s; systems differ in their names. */
 static int do_stopsignal(struct derivation *d, const char *text, struct mlr_error *err)
 {
 	size_t digits = strspn(text, "0123456789");
@@ -318,7 +318,7 @@ static int do_shell(struct derivation *d, const char *text, struct mlr_error *er
 	return 0;
 }
 
-/* What another build from this image begins with; whoever builds it reads the words. */
+/* Add an instruction for builds from this image, unparsed. */
 static int do_onbuild(struct derivation *d, const char *text, struct mlr_error *err)
 {
 	size_t len = strcspn(text, " \t");
@@ -332,8 +332,8 @@ static int do_onbuild(struct derivation *d, const char *text, struct mlr_error *
 	return 0;
 }
 
-/* Go's time.ParseDuration() for what is at least 0: "1m30s", "1.5h", "500ms", in nanoseconds; -1
- * for none. */
+/* Parse a duration like Go's time.ParseDuration(), "1m30s", "1.5h", "500ms", to nanoseconds; -1 for
+ * an invalid or negative one. */
 static json_int_t duration(const char *s)
 {
 	static const struct {
@@ -361,12 +361,12 @@ static json_int_t duration(const char *s)
 	return sum < 9e18 ? (json_int_t)(sum + 0.5) : -1;
 }
 
-/* "--interval=30s" and so on, of which each is a number of the check's. */
+/* Parse one option, "--interval=30s" and so on, into the check. */
 static int health_option(json_t *check, const char *word, struct mlr_error *err)
 {
 	static const struct {
 		const char *name, *key;
-		json_int_t min; /* but for 0, which is the default's */
+		json_int_t min; /* except 0, which means the default */
 	} known[] = { { "--interval=", "Interval", 1000000 }, { "--timeout=", "Timeout", 1000000 },
 		{ "--start-period=", "StartPeriod", 1000000 },
 		{ "--start-interval=", "StartInterval", 1000000 }, { "--retries=", "Retries", 1 } };
@@ -394,8 +394,8 @@ static int health_option(json_t *check, const char *word, struct mlr_error *err)
 		word);
 }
 
-/* As Docker keeps it (moby's image specification, config.md, "Healthcheck"); OCI has no such
- * member. */
+/* Docker's format (moby's image specification, config.md, "Healthcheck"); OCI has no such member.
+ */
 static int do_healthcheck(struct derivation *d, const char *text, struct mlr_error *err)
 {
 	json_auto_t *check = json_object();
@@ -446,7 +446,7 @@ static const struct {
 
 static int change(struct derivation *d, const char *text, struct mlr_error *err)
 {
-	/* What is no UTF-8 could not be told in JSON. */
+	/* JSON cannot represent text that is not UTF-8. */
 	json_auto_t *probe = json_string(text);
 
 	for (size_t i = 0; i < ARRAY_LEN(instructions); i++) {
@@ -495,7 +495,7 @@ static int add_text(json_t *o, const char *key, const char *text, struct mlr_err
 	return 0;
 }
 
-/* A history tells of every layer or of none. */
+/* Complete the history: it must have an entry for every layer. */
 static int fill_history(json_t *history, size_t layers)
 {
 	json_t *v;
@@ -533,7 +533,7 @@ static int add_history(
 int oci_derive_config(
 	const char *json, size_t len, const struct oci_derive *d, char **ret, struct mlr_error *err)
 {
-	/* Of Docker's builder, about the container that the last layer was made in. */
+	/* Docker's builder describes here the container in which it made the last layer. */
 	static const char *const gone[] = { "container", "container_config", "docker_version", "id",
 		"parent" };
 	auto_call(oci_config_done) struct oci_config c = OCI_CONFIG_INIT;

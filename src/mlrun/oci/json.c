@@ -32,7 +32,7 @@ static int is_number(const char *s)
 	return n > 0 && !*s;
 }
 
-/* Is it a number that neither a long long nor a double holds, which jansson takes? */
+/* Is it a number that fits neither a long long nor a double, which jansson needs? */
 static int overflows(const char *word)
 {
 	if (!is_number(word))
@@ -45,13 +45,14 @@ static int overflows(const char *word)
 }
 
 /*
- * A copy of a text of JSON in which numbers that are too large are strings, of *ret_len bytes, to
- * free(). They may stand where nobody reads them; whoever wants a number there says that this is
- * none.
+ * Copy a JSON text of *ret_len bytes, to free(), with numbers that are too large turned into
+ * strings. Readers that ignore these members are not disturbed; a reader that expects a number
+ * reports that it is none.
  */
 static char *quote_overflows(const char *text, size_t len, size_t *ret_len)
 {
-	char *out = xmalloc(len + len / 2 + 2), *to = out; /* the shortest is 1e309 */
+	char *out = xmalloc(len + len / 2 + 2),
+	     *to = out; /* the shortest too large number is 1e309 */
 	int in_string = 0;
 
 	for (const char *s = text, *end = text + len; s < end;) {

@@ -65,7 +65,7 @@ static const struct oci_index_entry *numbered(const struct oci_document *index, 
 	return &index->entries[n];
 }
 
-/* Several entries of one name, one a platform: that of the wanted one. */
+/* Choose among several entries of one name, one for each platform. */
 static int choose_platform(const struct oci_document *index, const char *which,
 	const struct oci_platform *want, const struct oci_index_entry **ret, struct mlr_error *err)
 {
@@ -79,7 +79,7 @@ static int choose_platform(const struct oci_document *index, const char *which,
 		if (!matches(&index->entries[i], which))
 			continue;
 		at[part.n_entries] = i;
-		some[part.n_entries++] = index->entries[i]; /* a loan */
+		some[part.n_entries++] = index->entries[i]; /* borrowed */
 	}
 	r = oci_index_choose(&part, want, &chosen, err);
 	if (r == 0)

@@ -10,7 +10,7 @@
 #include <errno.h>
 #include <string.h>
 
-/* More entries than any index has; the document's size bounds them as well. */
+/* More entries than any index has; the size of the document limits them, too. */
 #define ENTRIES_MAX 4096
 
 static int parse_descriptor(json_t *obj, struct oci_descriptor *ret, struct mlr_error *err)
@@ -77,7 +77,7 @@ static int parse_layers(json_t *list, struct oci_document *d, struct mlr_error *
 	return 0;
 }
 
-/* What is no image is told by the best name there is: artifactType says more than an empty
+/* Refuse an artifact, with the best name for it: artifactType is more specific than an empty
  * configuration (image-spec, manifest.md, "Guidelines for Artifact Usage"). */
 static int refuse_artifact(json_t *root, const char *config, struct mlr_error *err)
 {
@@ -119,7 +119,7 @@ static int parse_manifest(json_t *root, struct oci_document *d, struct mlr_error
 	return parse_layers(layers, d, err);
 }
 
-/* BuildKit stores provenance and bills of material beside the images, under no real platform. */
+/* BuildKit stores provenance and SBOMs beside the images, with an unknown platform. */
 static int is_attestation(json_t *entry, const struct oci_index_entry *e)
 {
 	json_t *type =
@@ -152,8 +152,8 @@ static int parse_platform(json_t *entry, struct oci_index_entry *e, struct mlr_e
 	return 0;
 }
 
-/* In a layout an entry may have a name (image-layout.md, annotations.md); containerd and Docker
- * write a tag there and the whole name beside it. */
+/* In a layout an entry may have a name (image-layout.md, annotations.md). containerd and Docker put
+ * the tag there, and the whole name in another annotation. */
 static int parse_name(json_t *entry, struct oci_index_entry *e, struct mlr_error *err)
 {
 	const char *name, *full;
@@ -184,7 +184,8 @@ static int parse_entry(json_t *v, struct oci_document *d, struct mlr_error *err)
 		r = parse_platform(v, &e, err);
 	if (r == 0)
 		r = parse_name(v, &e, err);
-	/* An entry of another kind, say a signature, is no reason to refuse the image beside it. */
+	/* An entry of another kind, e.g. a signature, is skipped: the images beside it can be used.
+	 */
 	if (r == 0 && oci_media_kind(e.blob.media_type, &e.kind, NULL) == 0 &&
 		!is_attestation(v, &e)) {
 		d->entries[d->n_entries++] = e;
@@ -229,7 +230,8 @@ static int check_version(json_t *root, struct mlr_error *err)
 	return 0;
 }
 
-/* Everyone who says what the document is must say the same; those who say nothing are not asked. */
+/* Determine the media type. The document, the HTTP header and the descriptor must agree, if they
+ * give one. */
 static int settle_type(json_t *root, const char *header, const char *descriptor,
 	struct oci_document *d, struct mlr_error *err)
 {

@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define BASE_MAX 100 /* characters of a file's name that become an image's */
+#define BASE_MAX 100 /* characters of a file's name that go into an image's name */
 
 static const char *const prefixes[] = {
 	[OCI_REGISTRY] = "",
@@ -121,7 +121,7 @@ int oci_name_refuse_path(const char *text, struct mlr_error *err)
 	}
 }
 
-/* Places of Docker's, podman's, Enroot's and Apptainer's that mlrun does not look into. */
+/* Refuse the transports of Docker, podman, Enroot and Apptainer that mlrun does not support. */
 static int refuse_transport(const char *text, struct mlr_error *err)
 {
 	static const char *const daemons[] = { "docker-daemon:", "containers-storage:",
@@ -151,7 +151,7 @@ int oci_name_parse(const char *text, struct oci_name *ret, struct mlr_error *err
 
 	if (r < 0 || ret->transport != OCI_REGISTRY)
 		return r;
-	/* No name begins so. */
+	/* No image's name begins like this. */
 	if (text[strspn(text, ".~")] == '/')
 		return oci_name_refuse_path(text, err);
 	if (refuse_transport(text, err) < 0)
@@ -167,7 +167,7 @@ char *oci_name_print(const struct oci_name *n)
 		n->which ? n->which : "");
 }
 
-/* The last part of a path without what says that it is an archive. */
+/* The last component of a path, without an archive's suffixes. */
 static char *base_of(const char *path)
 {
 	static const char *const endings[] = { ".gz", ".zst", ".xz", ".bz2", ".tgz", ".tar",
@@ -189,7 +189,7 @@ static char *base_of(const char *path)
 	return xstrndup(base, BASE_MAX);
 }
 
-/* A repository's last part made of any text: runs of a-z0-9, joined by one '.', '_' or '-'. */
+/* Make a repository's last component of any text: runs of a-z0-9, joined by one '.', '_' or '-'. */
 static char *repository_of(const char *path)
 {
 	auto_free char *base = base_of(path);
@@ -211,7 +211,8 @@ static char *repository_of(const char *path)
 	return out;
 }
 
-/* Where the text parses as a reference, that; a digest named another form of the image. */
+/* Parse the text as a reference. A digest is dropped, since it would be that of another form of the
+ * image. */
 static int take(const char *registry, const char *text, struct oci_ref *ret)
 {
 	auto_free char *full = xasprintf("%s%s", registry, text);
@@ -239,6 +240,6 @@ void oci_name_stored(enum oci_transport t, const char *path, const char *said, s
 	tagged = xasprintf("%s:%s", base, said && !is_name ? said : "latest");
 	if (take("localhost/", tagged, ret) == 0)
 		return;
-	/* What is written there is not even a tag. */
+	/* The text is not even a valid tag. */
 	take("localhost/", base, ret);
 }

@@ -8,7 +8,8 @@
 #include <string.h>
 #include <sys/utsname.h>
 
-/* The kernel's and the distributions' names beside Go's (containerd's platforms/database.go). */
+/* The kernel's and the distributions' names of architectures, and Go's (containerd's
+ * platforms/database.go). */
 static const struct {
 	const char *name, *arch, *variant;
 } aliases[] = {
@@ -20,7 +21,7 @@ static const struct {
 	{ "armv7l", "arm", "v7" },
 	{ "armv6l", "arm", "v6" },
 	{ "armv5tel", "arm", "v5" },
-	{ "armv8l", "arm", "v7" }, /* a 32-bit user space on a 64-bit machine */
+	{ "armv8l", "arm", "v7" }, /* a 32-bit userland on a 64-bit machine */
 	{ "i386", "386", "" },
 	{ "i486", "386", "" },
 	{ "i586", "386", "" },
@@ -31,13 +32,14 @@ static const struct {
 
 static void put(char *out, size_t room, const char *s)
 {
-	/* A cut word could become another platform's name; an impossible one cannot. */
+	/* A truncated word could be another platform's name; "?" cannot. */
 	if (strlen(s) >= room)
 		s = "?";
 	snprintf(out, room, "%s", s);
 }
 
-/* The number in "v7" or "7", or what no variant means for that architecture; -1 for other words. */
+/* The number in "v7" or "7", or the architecture's default without a variant; -1 for other words.
+ */
 static int level(const struct oci_platform *p)
 {
 	const char *s = p->variant;
@@ -74,7 +76,7 @@ void oci_platform_host(struct oci_platform *ret)
 {
 	struct utsname u;
 
-	uname(&u); /* fails only for a bad address */
+	uname(&u); /* cannot fail with a valid address */
 	oci_platform_set(ret, "linux", u.machine, NULL);
 }
 
@@ -119,7 +121,7 @@ int oci_platform_match(const struct oci_platform *want, const struct oci_platfor
 		return 0;
 	if (w < 0 || h < 0)
 		return strcmp(want->variant, have->variant) == 0;
-	return h > w ? 0 : h; /* the newest that still runs */
+	return h > w ? 0 : h; /* the newest one that still runs */
 }
 
 void oci_platform_print(const struct oci_platform *p, char out[OCI_PLATFORM_SIZE])

@@ -10,12 +10,12 @@
 #include <string.h>
 #include <strings.h>
 
-/* The locale must not decide what a letter is, hence no isalpha(). */
+/* Letters must not depend on the locale, so isalpha() is not used. */
 #define LOWER  "abcdefghijklmnopqrstuvwxyz"
 #define UPPER  "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 #define DIGITS "0123456789"
 
-#define TEXT_MAX       1024 /* registry, repository, tag, digest and the marks between them */
+#define TEXT_MAX       1024 /* registry, repository, tag, digest and their separators */
 #define HOST_MAX       253  /* RFC 1035, 2.3.4 */
 #define REPOSITORY_MAX 255  /* reference.go, RepositoryNameTotalLengthMax */
 #define TAG_MAX        128
@@ -161,7 +161,7 @@ static int names_registry(const char *s, size_t n)
 		(n == 9 && strncmp(s, "localhost", 9) == 0);
 }
 
-/* name is without tag and digest. */
+/* Split a name that has no tag and no digest. */
 static int split_name(const char *name, struct oci_ref *ref, struct mlr_error *err)
 {
 	const char *slash = strchr(name, '/');
@@ -193,7 +193,7 @@ static int split_name(const char *name, struct oci_ref *ref, struct mlr_error *e
 	return 0;
 }
 
-/* An image id by itself is not a name (distribution/reference, normalize.go, ParseNormalizedNamed);
+/* An image ID alone is not a name (distribution/reference, normalize.go, ParseNormalizedNamed);
  * with a tag or a digest it is library/<64 digits>. */
 static int looks_like_id(const char *name)
 {
@@ -236,7 +236,7 @@ static int parse(char *text, struct oci_ref *ref, struct mlr_error *err)
 	return check_repository(ref->repository, err);
 }
 
-/* What is refused before the grammar is asked, because a better answer is known. */
+/* Refuse some mistakes before parsing, with a better message. */
 static int check_text(const char *text, struct mlr_error *err)
 {
 	if (strlen(text) > TEXT_MAX)

@@ -7,7 +7,7 @@
 
 #include <string.h>
 
-/* Takes the value over. Jansson keeps the order in which members were set. */
+/* Print a value, and free it. Jansson keeps the order in which members were set. */
 static char *print(json_t *value)
 {
 	char *text = value ? json_dumps(value, JSON_COMPACT) : NULL;

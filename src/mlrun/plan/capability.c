@@ -5,7 +5,7 @@
 #include <stddef.h>
 #include <strings.h>
 
-/* In the order of linux/capability.h, to which new ones are only ever appended. */
+/* In the order of linux/capability.h, where new ones are only appended. */
 static const char *const names[] = { "CAP_CHOWN", "CAP_DAC_OVERRIDE", "CAP_DAC_READ_SEARCH",
 	"CAP_FOWNER", "CAP_FSETID", "CAP_KILL", "CAP_SETGID", "CAP_SETUID", "CAP_SETPCAP",
 	"CAP_LINUX_IMMUTABLE", "CAP_NET_BIND_SERVICE", "CAP_NET_BROADCAST", "CAP_NET_ADMIN",

@@ -1,4 +1,4 @@
-/* A plan as people read it. */
+/* Prints a plan for people. */
 #include "plan/explain.h"
 
 #include "base/escape.h"
@@ -7,7 +7,7 @@
 #include <inttypes.h>
 #include <string.h>
 
-/* Text from images may hold anything; what could steer a terminal is shown as an escape. */
+/* Text from images may contain anything: characters that could control a terminal are escaped. */
 static void put(FILE *out, const char *s)
 {
 	char one[ESCAPE_SIZE];
@@ -27,7 +27,7 @@ static void put_list(FILE *out, const struct strv *l)
 	fputc('\n', out);
 }
 
-/* "over the image's directory of 12 entries" */
+/* Print what a mount covers: "over the image's directory of 12 entries". */
 static void print_seen(const struct plan_seen *s, const struct plan_mount *on, FILE *out)
 {
 	const char *whose = plan_origin_name(on ? on->origin : PLAN_FROM_IMAGE);
@@ -75,7 +75,7 @@ static void print_place(const struct plan_mount *m, const struct plan_place *v, 
 	fputs(")\n", out);
 }
 
-/* Its bytes are not told. */
+/* Print a file's size instead of its bytes. */
 static void print_size(const struct plan_mount *m, FILE *out)
 {
 	if (m->kind == PLAN_FILE)

@@ -1,4 +1,4 @@
-/* A plan as programs read it. Every key is always there. */
+/* Prints a plan for programs. Every key is always present. */
 #include "plan/explain.h"
 
 #include "base/json.h"
@@ -9,7 +9,7 @@ static json_t *flag(const struct plan_mount *m, enum plan_flag f)
 	return json_boolean(m->flags & f);
 }
 
-/* The keys that tell what was there before. */
+/* Add the keys that describe what was there before. */
 static void add_seen(json_t *o, const struct plan_seen *s)
 {
 	json_object_set_new(o, "there", json_string(plan_there_name(s->there)));

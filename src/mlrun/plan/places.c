@@ -1,5 +1,5 @@
-/* Where the mounts of a plan come to lie, as runtime/mounts.c makes them: one after the other, each
- * found through links of the image and upon those before it. */
+/* Finds where a plan's mounts go, as runtime/mounts.c makes them: one after the other, each
+ * resolved through links of the image and through earlier mounts. */
 #include "plan/explain.h"
 
 #include "base/cleanup.h"
@@ -41,8 +41,8 @@ const char *plan_there_name(enum plan_there there)
 	return names[there];
 }
 
-/* A copy takes a link's own place and a link is not followed to be made; a mount lies where the
- * link leads. */
+/* A copy replaces a link, and making a link does not follow one; a mount goes where a link leads.
+ */
 static int follows(const struct plan_mount *m)
 {
 	return plan_kind_covers(m->kind);
@@ -59,7 +59,7 @@ static size_t count_entries(const char *path)
 	return n;
 }
 
-/* What the host has there, which an earlier mount shows. */
+/* Look at the host's file, which an earlier mount shows. */
 static void look_at_host(const char *path, int follow, struct plan_seen *ret)
 {
 	char text[PATH_MAX];
@@ -86,7 +86,7 @@ static const char *place_path(const struct plan *p, const struct plan_place *v, 
 	return v[i].seen.path ? v[i].seen.path : p->mounts[i].target;
 }
 
-/* What earlier entries made in a fresh file system. Mounts on it are in there too. */
+/* Look at what earlier entries made in a fresh file system, mounts on it included. */
 static void look_at_made(const struct plan *p, const struct plan_place *v, size_t i, size_t on,
 	struct plan_seen *ret)
 {
@@ -99,7 +99,7 @@ static void look_at_made(const struct plan *p, const struct plan_place *v, size_
 			ret->there = PLAN_THERE_DIRECTORY;
 }
 
-/* In the mount number on: what is at the place of number i. */
+/* Look at the place of number i, which lies in the mount of number on. */
 static void look_upon(const struct plan *p, struct plan_place *v, size_t i, size_t on)
 {
 	const struct plan_mount *m = &p->mounts[i], *below = &p->mounts[on];
@@ -148,7 +148,7 @@ static void find_hidden(const struct plan *p, struct plan_place *v, size_t i)
 	for (size_t j = 0; j < i; j++) {
 		int hidden = !v[j].left_out && path_below(place_path(p, v, j), place_path(p, v, i));
 
-		/* Those that another one hides already are not told twice. */
+		/* Entries that another one hides already are not reported twice. */
 		for (size_t k = j + 1; hidden && k < i; k++)
 			hidden = v[k].left_out || !follows(&p->mounts[k]) ||
 				!path_below(place_path(p, v, j), place_path(p, v, k));

@@ -301,7 +301,7 @@ void plan_limit_set(struct plan *p, int resource, rlim_t soft, rlim_t hard)
 	p->limits[i] = (struct plan_limit){ .resource = resource, .soft = soft, .hard = hard };
 }
 
-/* FNV-1a. Jobs have hundreds of variables, most of them with one beginning. */
+/* FNV-1a. Jobs have hundreds of variables, most with the same prefix. */
 static unsigned hash_of(const char *key)
 {
 	unsigned hash = 2166136261u;
@@ -387,7 +387,7 @@ int plan_covers(const struct plan *p, const char *path)
 {
 	int covered = 0;
 
-	/* What is mounted last lies on top: an empty directory hides the host's below it. */
+	/* Later mounts cover earlier ones: an empty directory hides the host's below it. */
 	for (size_t i = 0; i < p->n_mounts; i++) {
 		const struct plan_mount *m = &p->mounts[i];
 
