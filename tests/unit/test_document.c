@@ -241,7 +241,7 @@ static void malformed_documents_are_told_where(void **state)
 	refused(MANIFEST("{\"mediaType\":\"x\",\"digest\":\"" D1 "\"}"), OCI_M, NULL, EPROTO,
 		"\"size\" is missing");
 	refused(MANIFEST("{\"mediaType\":\"a\\nb\",\"digest\":\"" D1 "\",\"size\":1}"), OCI_M, NULL,
-		EPROTO, "holds control characters");
+		EPROTO, "contains control characters");
 	refused(INDEX("{}"), OCI_I, NULL, EPROTO, "index entry 1");
 }
 
@@ -486,7 +486,7 @@ static void hostile_configurations_are_refused(void **state)
 			EPROTO, "\"Cmd\" is not an array" },
 		{ "{\"os\":\"linux\",\"architecture\":\"amd64\",\"rootfs\":{\"type\":\"layers\"},\"config\":{"
 		  "\"User\":\"a\\u001b[31m\"}}",
-			EPROTO, "\"User\" holds control characters" },
+			EPROTO, "\"User\" contains control characters" },
 	};
 
 	for (size_t i = 0; i < ARRAY_LEN(cases); i++) {

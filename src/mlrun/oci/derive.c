@@ -457,7 +457,7 @@ static int change(struct derivation *d, const char *text, struct mlr_error *err)
 		rest = text + strlen(word);
 		rest += strspn(rest, " \t");
 		if (!*rest)
-			return mlr_fail(err, EINVAL, "'%s': nothing stands after it", text);
+			return mlr_fail(err, EINVAL, "'%s': missing arguments", text);
 		if (!probe)
 			return mlr_fail(err, EINVAL, "'%s': it is not UTF-8", word);
 		return instructions[i].run(d, rest, err);

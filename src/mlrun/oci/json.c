@@ -141,7 +141,7 @@ int oci_json_text(json_t *obj, const char *key, const char **ret, struct mlr_err
 		return r;
 	for (const char *s = v ? json_string_value(v) : ""; *s; s++)
 		if ((unsigned char)*s < 0x20 || *s == 0x7f)
-			return mlr_fail(err, EPROTO, "\"%s\" holds control characters", key);
+			return mlr_fail(err, EPROTO, "\"%s\" contains control characters", key);
 	*ret = json_string_value(v);
 	return 0;
 }

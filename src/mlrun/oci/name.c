@@ -138,8 +138,8 @@ static int refuse_transport(const char *text, struct mlr_error *err)
 		}
 	for (size_t i = 0; i < ARRAY_LEN(libraries); i++)
 		if (strncmp(text, libraries[i], strlen(libraries[i])) == 0) {
-			mlr_fail(err, EINVAL, "'%.200s' holds an image of Apptainer's, a SIF file",
-				text);
+			mlr_fail(
+				err, EINVAL, "'%.200s' names an Apptainer image, a SIF file", text);
 			return mlr_hint(err, OCI_NAME_SIF, text);
 		}
 	return 0;
