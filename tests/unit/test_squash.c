@@ -6,85 +6,42 @@
 #include "rootfs/flatten.h"
 #include "squashfs/writer.h"
 #include "store/tree.h"
-#include "tar.h"
+#include "layers.h"
 
 #include <dirent.h>
-#include <limits.h>
 #include <sys/xattr.h>
 #include <time.h>
 
-#define MANIFEST "sha256:aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa"
-#define CREATED  77 /* the time of the image */
-#define LAYERS   8
+#define CREATED 77 /* the time of the image */
+#define LAYERS  8
 
-static char dir[PATH_MAX];
-static struct store *st;
-static struct strv layers;
 static struct tar tars[LAYERS];   /* lowest first */
 static size_t n_tars, read_again; /* layers that had to be read a second time */
 static int dangling;              /* symlinks may lead to nothing */
-static struct mlr_error err;
 static const struct layer_limits limits = LAYER_LIMITS_DEFAULT;
 
-static void ok(int r)
+static int begin(void **state)
 {
-	if (r < 0)
-		fail_msg("%s", err.text);
-}
-
-static int setup(void **state)
-{
-	const char *tmp = getenv("TMPDIR");
-
-	snprintf(dir, sizeof(dir), "%s/mlr-test-squash.XXXXXX", tmp ? tmp : "/tmp");
-	assert_non_null(mkdtemp(dir));
-	auto_free char *store = xasprintf("%s/store", dir);
-
-	ok(store_open(store, 1, &st, &err));
 	n_tars = 0;
 	read_again = 0;
-	return 0;
+	return setup(state);
 }
 
-static int teardown(void **state)
+static int end(void **state)
 {
-	store_close(st);
 	strv_done(&layers);
 	for (size_t i = 0; i < n_tars; i++)
 		tar_done(&tars[i]);
-	return file_remove_tree(AT_FDCWD, dir, NULL);
+	return teardown(state);
 }
 
 /* --- making both ---------------------------------------------------------------- */
-
-/* Unpack a layer into the store; its failure, if that is what comes. */
-static int unpack(struct tar *t)
-{
-	struct layer_result res = LAYER_RESULT_INIT;
-	struct store_tree *work = NULL;
-	char id[80];
-	int r;
-
-	snprintf(id, sizeof(id), "sha256:%064zu", layers.n + 1);
-	assert_int_equal(store_tree_begin(st, STORE_LAYER, id, &work, &err), 0);
-	t->at = 0;
-	r = layer_unpack(tar_read, t, OCI_PLAIN, store_tree_fd(work), -1, &res, &err);
-	if (r < 0) {
-		store_tree_drop(work);
-		return r;
-	}
-	ok(rootfs_layer_note(work, &res, &err));
-	ok(store_tree_publish(work, &err));
-	layer_result_done(&res);
-	strv_add(&layers, id);
-	return 0;
-}
 
 /* The next layer up. */
 static void layer(struct tar *t)
 {
 	tar_end(t);
-	ok(unpack(t));
+	ok(layers_add(t));
 	assert_true(n_tars < LAYERS);
 	tars[n_tars++] = *t;
 	memset(t, 0, sizeof(*t));
@@ -289,12 +246,12 @@ static int check(void)
 	int r = squash(fd);
 
 	if (r < 0 && dangling) { /* a loop of symlinks: neither can be made */
-		assert_int_equal(rootfs_flatten(st, MANIFEST, &layers, &err), r);
+		assert_int_equal(rootfs_flatten(st, MANIFEST_A, &layers, &err), r);
 		return -1;
 	}
 	ok(r);
-	ok(rootfs_flatten(st, MANIFEST, &layers, &err));
-	ok(w.a = store_tree_open(st, STORE_DIR, MANIFEST, &err));
+	ok(rootfs_flatten(st, MANIFEST_A, &layers, &err));
+	ok(w.a = store_tree_open(st, STORE_DIR, MANIFEST_A, &err));
 	w.b = unsquash();
 	same(&w, ".");
 	same_links(&w);
@@ -769,7 +726,7 @@ static void some_layer(int links)
 	for (unsigned i = 0; i < n; i++)
 		some_member(&t, below);
 	tar_end(&t);
-	if (unpack(&t) < 0) {
+	if (layers_add(&t) < 0) {
 		auto_call(squashfs_writer_free_p) struct squashfs_writer *s = NULL;
 		auto_close int fd = new_image("bad");
 
@@ -791,8 +748,8 @@ static void compare_random(uint64_t first, int n, int links)
 			some_layer(links);
 		if (n_tars > 0)
 			close(check());
-		teardown(NULL);
-		setup(NULL);
+		end(NULL);
+		begin(NULL);
 	}
 }
 
@@ -807,7 +764,7 @@ static void random_layers_with_symlinks_do_so_too(void **state)
 	compare_random(10000, 60, 1);
 }
 
-#define TEST(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
+#define TEST(f) cmocka_unit_test_setup_teardown(f, begin, end)
 
 int main(void)
 {
