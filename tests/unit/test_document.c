@@ -42,6 +42,16 @@ static void refused(
 	assert_null(d.media_type);
 }
 
+static void malformed(const char *json, const char *why)
+{
+	refused(json, OCI_M, NULL, EPROTO, why);
+}
+
+static void unsupported(const char *json, const char *why)
+{
+	refused(json, OCI_M, NULL, ENOTSUP, why);
+}
+
 static void an_oci_manifest_gives_its_layers_lowest_first(void **state)
 {
 	struct oci_document d = OCI_DOCUMENT_INIT;
@@ -112,13 +122,12 @@ static void a_document_is_what_everyone_says_it_is(void **state)
 	refused(MANIFEST(GZIP_LAYER), OCI_M, OCI_I, EPROTO,
 		"announced as '" OCI_I "' but is '" OCI_M "'");
 	refused(MANIFEST(GZIP_LAYER), OCI_I, NULL, EPROTO, "the contents are not those of");
-	refused(INDEX(""), OCI_M, NULL, EPROTO, "the contents are not those of");
-	refused("{\"schemaVersion\":2,\"config\":" OCI_CONFIG ",\"layers\":[],\"manifests\":[]}",
-		OCI_M, NULL, EPROTO, "a manifest and an index at once");
+	malformed(INDEX(""), "the contents are not those of");
+	malformed("{\"schemaVersion\":2,\"config\":" OCI_CONFIG ",\"layers\":[],\"manifests\":[]}",
+		"a manifest and an index at once");
 	refused("{\"schemaVersion\":2,\"layers\":[],\"manifests\":[]}", OCI_I, NULL, EPROTO,
 		"a manifest and an index at once");
-	refused("{\"schemaVersion\":2,\"schemaVersion\":2}", OCI_M, NULL, EPROTO,
-		"not JSON: line 1: duplicate");
+	malformed("{\"schemaVersion\":2,\"schemaVersion\":2}", "not JSON: line 1: duplicate");
 	refused(MANIFEST(""), "text/html", NULL, ENOTSUP, "'text/html' is neither");
 }
 
@@ -129,18 +138,19 @@ static void what_cannot_be_unpacked_is_refused_by_name(void **state)
 	refused("{\"schemaVersion\":2,\"config\":" OCI_CONFIG ",\"layers\":[]}",
 		"application/vnd.docker.distribution.manifest.v1+prettyjws", NULL, ENOTSUP,
 		"Docker's schema 1");
-	refused(MANIFEST(LAYER("application/vnd.docker.image.rootfs.foreign.diff.tar.gzip")), OCI_M,
-		NULL, ENOTSUP, "layer 1: foreign layers");
-	refused(MANIFEST(GZIP_LAYER
-			"," LAYER("application/vnd.oci.image.layer.nondistributable.v1.tar")),
-		OCI_M, NULL, ENOTSUP, "layer 2: foreign layers");
-	refused(MANIFEST(LAYER("application/vnd.oci.image.layer.v1.tar+gzip+encrypted")), OCI_M,
-		NULL, ENOTSUP, "layer 1: encrypted layers");
-	refused(MANIFEST(LAYER("application/vnd.wasm.content.layer.v1+wasm")), OCI_M, NULL, ENOTSUP,
+	unsupported(MANIFEST(LAYER("application/vnd.docker.image.rootfs.foreign.diff.tar.gzip")),
+		"layer 1: foreign layers");
+	unsupported(MANIFEST(GZIP_LAYER
+			    "," LAYER("application/vnd.oci.image.layer.nondistributable.v1.tar")),
+		"layer 2: foreign layers");
+	unsupported(MANIFEST(LAYER("application/vnd.oci.image.layer.v1.tar+gzip+encrypted")),
+		"layer 1: encrypted layers");
+	unsupported(MANIFEST(LAYER("application/vnd.wasm.content.layer.v1+wasm")),
 		"layers of media type 'application/vnd.wasm.content.layer.v1+wasm'");
-	refused("{\"schemaVersion\":2,\"layers\":[],\"config\":{\"mediaType\":\"application/vnd.cncf.helm.config.v1"
+	unsupported(
+		"{\"schemaVersion\":2,\"layers\":[],\"config\":{\"mediaType\":\"application/vnd.cncf.helm.config.v1"
 		"+json\",\"digest\":\"" D0 "\",\"size\":7}}",
-		OCI_M, NULL, ENOTSUP, "this is a Helm chart, not a container image");
+		"this is a Helm chart, not a container image");
 }
 
 #define ARTIFACT(config, more)                                                           \
@@ -149,19 +159,17 @@ static void what_cannot_be_unpacked_is_refused_by_name(void **state)
 
 static void artifacts_that_are_no_images_are_called_by_their_names(void **state)
 {
-	refused(ARTIFACT("application/vnd.oci.empty.v1+json",
-			"\"artifactType\":\"application/vnd.dev.cosign.x\","),
-		OCI_M, NULL, ENOTSUP, "this is a signature, not a container image (it is of type");
-	refused(ARTIFACT("application/vnd.oci.empty.v1+json", ""), OCI_M, NULL, ENOTSUP,
+	unsupported(ARTIFACT("application/vnd.oci.empty.v1+json",
+			    "\"artifactType\":\"application/vnd.dev.cosign.x\","),
+		"this is a signature, not a container image (it is of type");
+	unsupported(ARTIFACT("application/vnd.oci.empty.v1+json", ""),
 		"this is an artifact without a configuration");
-	refused(ARTIFACT("application/vnd.sylabs.sif.config.v1+json", ""), OCI_M, NULL, ENOTSUP,
-		"Singularity image");
-	refused(ARTIFACT("application/vnd.unknown.config.v1+json", ""), OCI_M, NULL, ENOTSUP,
-		"pushed by ORAS");
-	refused(ARTIFACT("text/x-odd", ""), OCI_M, NULL, ENOTSUP,
+	unsupported(ARTIFACT("application/vnd.sylabs.sif.config.v1+json", ""), "Singularity image");
+	unsupported(ARTIFACT("application/vnd.unknown.config.v1+json", ""), "pushed by ORAS");
+	unsupported(ARTIFACT("text/x-odd", ""),
 		"this is something else, not a container image (its configuration is 'text/x-odd')");
-	refused(ARTIFACT("text/x-odd", "\"artifactType\":7,"), OCI_M, NULL, EPROTO,
-		"\"artifactType\" is not a string");
+	malformed(
+		ARTIFACT("text/x-odd", "\"artifactType\":7,"), "\"artifactType\" is not a string");
 	refused("{\"schemaVersion\":2,\"blobs\":[]}",
 		"application/vnd.oci.artifact.manifest.v1+json", NULL, ENOTSUP,
 		"this is an artifact, not a container image");
@@ -205,43 +213,38 @@ static void numbers_beyond_64_bits_are_nobodys_concern_where_nobody_reads_them(v
 	if (oci_document_parse(odd, strlen(odd), OCI_M, NULL, &d, &err) < 0)
 		fail_msg("%s", err.text);
 	assert_int_equal(d.layers[0].blob.size, 4398046511104);
-	refused(MANIFEST("{\"mediaType\":\"x\",\"digest\":\"" D1
-			 "\",\"size\":18446744073709551716}"),
-		OCI_M, NULL, EPROTO, "\"size\" is not a whole number");
-	refused("{\"schemaVersion\":2,\"x\":18446744073709551616,,}", OCI_M, NULL, EPROTO,
-		"not JSON: line 1");
-	refused("{\"schemaVersion\":2,\"x\":018446744073709551616}", OCI_M, NULL, EPROTO,
-		"not JSON: line 1");
+	malformed(MANIFEST("{\"mediaType\":\"x\",\"digest\":\"" D1
+			   "\",\"size\":18446744073709551716}"),
+		"\"size\" is not a whole number");
+	malformed("{\"schemaVersion\":2,\"x\":18446744073709551616,,}", "not JSON: line 1");
+	malformed("{\"schemaVersion\":2,\"x\":018446744073709551616}", "not JSON: line 1");
 }
 
 static void malformed_documents_are_told_where(void **state)
 {
-	refused("", OCI_M, NULL, EPROTO, "not JSON");
-	refused("[]", OCI_M, NULL, EPROTO, "not an object");
-	refused("{}", OCI_M, NULL, EPROTO, "\"schemaVersion\" is not 2");
-	refused("{\"schemaVersion\":\"2\"}", OCI_M, NULL, EPROTO, "\"schemaVersion\" is not 2");
-	refused("{\"schemaVersion\":2}", OCI_M, NULL, EPROTO, "a manifest without \"config\"");
-	refused("{\"schemaVersion\":2,\"config\":" OCI_CONFIG "}", OCI_M, NULL, EPROTO,
-		"without \"layers\"");
+	malformed("", "not JSON");
+	malformed("[]", "not an object");
+	malformed("{}", "\"schemaVersion\" is not 2");
+	malformed("{\"schemaVersion\":\"2\"}", "\"schemaVersion\" is not 2");
+	malformed("{\"schemaVersion\":2}", "a manifest without \"config\"");
+	malformed("{\"schemaVersion\":2,\"config\":" OCI_CONFIG "}", "without \"layers\"");
 	refused("{\"schemaVersion\":2}", OCI_I, NULL, EPROTO, "an index without \"manifests\"");
-	refused(MANIFEST("7"), OCI_M, NULL, EPROTO, "layer 1 is not an object");
-	refused(MANIFEST("{\"digest\":\"" D1 "\",\"size\":1}"), OCI_M, NULL, EPROTO,
-		"without \"mediaType\"");
-	refused(MANIFEST("{\"mediaType\":\"x\",\"digest\":\"sha256:../../x\",\"size\":1}"), OCI_M,
-		NULL, EPROTO, "'sha256:../../x' is not a digest");
-	refused(MANIFEST("{\"mediaType\":\"x\",\"digest\":\"sha512:00\",\"size\":1}"), OCI_M, NULL,
-		ENOTSUP, "only sha256");
-	refused(MANIFEST("{\"mediaType\":\"x\",\"digest\":\"" D1 "\",\"size\":-1}"), OCI_M, NULL,
-		EPROTO, "\"size\" is -1");
-	refused(MANIFEST(
-			"{\"mediaType\":\"x\",\"digest\":\"" D1 "\",\"size\":9223372036854775807}"),
-		OCI_M, NULL, EPROTO, "which no size is");
-	refused(MANIFEST("{\"mediaType\":\"x\",\"digest\":\"" D1 "\",\"size\":1.5}"), OCI_M, NULL,
-		EPROTO, "\"size\" is not a whole number");
-	refused(MANIFEST("{\"mediaType\":\"x\",\"digest\":\"" D1 "\"}"), OCI_M, NULL, EPROTO,
-		"\"size\" is missing");
-	refused(MANIFEST("{\"mediaType\":\"a\\nb\",\"digest\":\"" D1 "\",\"size\":1}"), OCI_M, NULL,
-		EPROTO, "contains control characters");
+	malformed(MANIFEST("7"), "layer 1 is not an object");
+	malformed(MANIFEST("{\"digest\":\"" D1 "\",\"size\":1}"), "without \"mediaType\"");
+	malformed(MANIFEST("{\"mediaType\":\"x\",\"digest\":\"sha256:../../x\",\"size\":1}"),
+		"'sha256:../../x' is not a digest");
+	unsupported(MANIFEST("{\"mediaType\":\"x\",\"digest\":\"sha512:00\",\"size\":1}"),
+		"only sha256");
+	malformed(MANIFEST("{\"mediaType\":\"x\",\"digest\":\"" D1 "\",\"size\":-1}"),
+		"\"size\" is -1");
+	malformed(MANIFEST("{\"mediaType\":\"x\",\"digest\":\"" D1
+			   "\",\"size\":9223372036854775807}"),
+		"which no size is");
+	malformed(MANIFEST("{\"mediaType\":\"x\",\"digest\":\"" D1 "\",\"size\":1.5}"),
+		"\"size\" is not a whole number");
+	malformed(MANIFEST("{\"mediaType\":\"x\",\"digest\":\"" D1 "\"}"), "\"size\" is missing");
+	malformed(MANIFEST("{\"mediaType\":\"a\\nb\",\"digest\":\"" D1 "\",\"size\":1}"),
+		"contains control characters");
 	refused(INDEX("{}"), OCI_I, NULL, EPROTO, "index entry 1");
 }
 
@@ -271,7 +274,7 @@ static void more_layers_than_linux_mounts_are_refused(void **state)
 		"{\"schemaVersion\":2,\"config\":" OCI_CONFIG ",\"layers\":[%s]}", layers);
 
 	free(layers);
-	refused(json, OCI_M, NULL, ENOTSUP, "501 layers, the limit is 500");
+	unsupported(json, "501 layers, the limit is 500");
 }
 
 static const struct oci_index_entry *choose(

@@ -211,27 +211,20 @@ static void a_printed_plan_names_origins_and_escapes_control_characters(void **s
 	assert_null(strchr(text, '\033'));
 }
 
+#define TEST(f) cmocka_unit_test_setup_teardown(f, make, drop)
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup_teardown(
-			a_later_variable_wins_and_remembers_what_it_shadows, make, drop),
-		cmocka_unit_test_setup_teardown(
-			each_of_many_variables_is_found_and_taken_away, make, drop),
-		cmocka_unit_test_setup_teardown(
-			a_mount_on_the_root_or_a_relative_path_is_refused, make, drop),
-		cmocka_unit_test_setup_teardown(
-			the_topmost_mount_over_whole_path_components_counts, make, drop),
-		cmocka_unit_test_setup_teardown(
-			what_is_put_first_keeps_its_order_and_that_of_the_others, make, drop),
-		cmocka_unit_test_setup_teardown(
-			a_later_library_of_one_name_and_bits_wins, make, drop),
-		cmocka_unit_test_setup_teardown(
-			mounts_lie_where_links_lead_and_hide_what_was_mounted_before, make, drop),
-		cmocka_unit_test_setup_teardown(
-			text_that_is_no_utf8_is_shown_in_json_nevertheless, make, drop),
-		cmocka_unit_test_setup_teardown(
-			a_printed_plan_names_origins_and_escapes_control_characters, make, drop),
+		TEST(a_later_variable_wins_and_remembers_what_it_shadows),
+		TEST(each_of_many_variables_is_found_and_taken_away),
+		TEST(a_mount_on_the_root_or_a_relative_path_is_refused),
+		TEST(the_topmost_mount_over_whole_path_components_counts),
+		TEST(what_is_put_first_keeps_its_order_and_that_of_the_others),
+		TEST(a_later_library_of_one_name_and_bits_wins),
+		TEST(mounts_lie_where_links_lead_and_hide_what_was_mounted_before),
+		TEST(text_that_is_no_utf8_is_shown_in_json_nevertheless),
+		TEST(a_printed_plan_names_origins_and_escapes_control_characters),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

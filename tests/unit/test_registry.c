@@ -78,48 +78,47 @@ static void malformed_challenges_are_refused(void **state)
 	}
 }
 
+struct url_pair {
+	const char *to, *from;
+	int result;
+};
+
 static void redirects_lead_to_https_or_stay_where_they_are(void **state)
 {
-	assert_int_equal(url_check_redirect("https://cdn.example/x", "https://r.example", NULL), 0);
-	assert_int_equal(
-		url_check_redirect("http://cdn.example/x", "https://r.example", NULL), -EACCES);
-	assert_int_equal(
-		url_check_redirect("http://r.example/x", "https://r.example", NULL), -EACCES);
-	assert_int_equal(
-		url_check_redirect("http://127.0.0.1/x", "https://r.example", NULL), -EACCES);
-	assert_int_equal(
-		url_check_redirect("http://127.0.0.2:9/x", "http://localhost:5000", NULL), 0);
-	assert_int_equal(
-		url_check_redirect("http://r.example/x", "http://127.0.0.1:5000", NULL), -EACCES);
-	assert_int_equal(
-		url_check_redirect("http://10.0.0.1:5000/x", "http://10.0.0.1:5000", NULL), 0);
-	assert_int_equal(
-		url_check_redirect("http://10.0.0.1:80/x", "http://10.0.0.1:5000", NULL), -EACCES);
-	assert_int_equal(
-		url_check_redirect("file:///etc/passwd", "http://127.0.0.1:5000", NULL), -EPROTO);
-	assert_int_equal(
-		url_check_redirect("gopher://127.0.0.1/x", "http://127.0.0.1:5000", NULL), -EACCES);
-	assert_int_equal(
-		url_check_redirect("https://user:secret@cdn.example/x", "https://r.example", NULL),
-		-EPROTO);
-	assert_int_equal(url_check_redirect("", "https://r.example", NULL), -EPROTO);
+	static const struct url_pair cases[] = {
+		{ "https://cdn.example/x", "https://r.example", 0 },
+		{ "http://cdn.example/x", "https://r.example", -EACCES },
+		{ "http://r.example/x", "https://r.example", -EACCES },
+		{ "http://127.0.0.1/x", "https://r.example", -EACCES },
+		{ "http://127.0.0.2:9/x", "http://localhost:5000", 0 },
+		{ "http://r.example/x", "http://127.0.0.1:5000", -EACCES },
+		{ "http://10.0.0.1:5000/x", "http://10.0.0.1:5000", 0 },
+		{ "http://10.0.0.1:80/x", "http://10.0.0.1:5000", -EACCES },
+		{ "file:///etc/passwd", "http://127.0.0.1:5000", -EPROTO },
+		{ "gopher://127.0.0.1/x", "http://127.0.0.1:5000", -EACCES },
+		{ "https://user:secret@cdn.example/x", "https://r.example", -EPROTO },
+		{ "", "https://r.example", -EPROTO },
+	};
+
+	for (size_t i = 0; i < ARRAY_LEN(cases); i++)
+		if (url_check_redirect(cases[i].to, cases[i].from, NULL) != cases[i].result)
+			fail_msg("from '%s' to '%s'", cases[i].from, cases[i].to);
 }
 
 static void token_servers_are_https_unless_all_is_on_loopback(void **state)
 {
+	static const struct url_pair cases[] = {
+		{ "https://auth.example/token", "https://r.example", 0 },
+		{ "http://127.0.0.1:5001/token", "http://127.0.0.1:5000", 0 },
+		{ "http://127.0.0.1:5001/token", "https://r.example", -EACCES },
+		{ "http://10.0.0.1/token", "http://10.0.0.1", -EACCES },
+		{ "http://auth.example/token", "http://127.0.0.1:5000", -EACCES },
+	};
 	struct mlr_error err = MLR_ERROR_INIT;
 
-	assert_int_equal(
-		url_check_realm("https://auth.example/token", "https://r.example", NULL), 0);
-	assert_int_equal(
-		url_check_realm("http://127.0.0.1:5001/token", "http://127.0.0.1:5000", NULL), 0);
-	assert_int_equal(
-		url_check_realm("http://127.0.0.1:5001/token", "https://r.example", NULL), -EACCES);
-	assert_int_equal(
-		url_check_realm("http://10.0.0.1/token", "http://10.0.0.1", NULL), -EACCES);
-	assert_int_equal(
-		url_check_realm("http://auth.example/token", "http://127.0.0.1:5000", &err),
-		-EACCES);
+	for (size_t i = 0; i < ARRAY_LEN(cases); i++)
+		if (url_check_realm(cases[i].to, cases[i].from, &err) != cases[i].result)
+			fail_msg("from '%s' to '%s'", cases[i].from, cases[i].to);
 	assert_string_equal(err.text,
 		"refused the registry's token server: 'http://auth.example/token' is not https\n"
 		"hint: passwords and tokens go over https alone; its administrator must name a token "
