@@ -41,7 +41,7 @@ void cli_exec_done(struct cli_exec *x);
  * (--explain).
  *
  *   become  turns the process, already in the container, into the command, and returns like
- * runtime_exec(); NULL: runtime_exec()
+ *           runtime_exec(); NULL: runtime_exec()
  *
  * Returns the exit status after a failure, which was printed. (cmd_exec.c)
  */

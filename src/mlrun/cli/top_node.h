@@ -25,7 +25,7 @@ struct top_node_watch;
  *
  *   root    "/" but in tests
  *   is_job  in a job: if no part of the path of this process's group shows the job (Slurm:
- * job_1234), the group itself is the job's
+ *           job_1234), the group itself is the job's
  */
 struct top_node_watch *top_node_watch_new(const char *root, int is_job);
 void top_node_watch_free(struct top_node_watch *w);

@@ -37,9 +37,11 @@ enum gpu_verdict gpu_report_verdict(const struct gpu_report *r);
  * Judge an image.
  *
  *   q     word, caller and image environment of the job; if nobody asks for a GPU, judge as with
- * --gpu=all p     has the image's platform and the environment m     this machine, or a recorded
- * one fill  gpu_nvml_fill() for this machine, called only when nothing else can tell; else NULL ret
- * gets the findings, to gpu_report_done()
+ *         --gpu=all
+ *   p     has the image's platform and the environment
+ *   m     this machine, or a recorded one
+ *   fill  gpu_nvml_fill() for this machine, called only when nothing else can tell; else NULL
+ *   ret   gets the findings, to gpu_report_done()
  */
 void gpu_check(const struct gpu_request *q, const struct plan *p, struct gpu_machine *m,
 	int (*fill)(struct gpu_machine *m, struct mlr_error *err), struct gpu_report *ret);

@@ -20,8 +20,9 @@ struct gpu_facts {
  * Does a requirement hold?
  *
  *   text  "cuda>=12.4 brand=tesla,driver>=535,driver<536"; the first alternative that holds ends
- * the evaluation more  called at most once, when an alternative depends only on unknown values;
- * fills them in as far as possible. NULL: they stay unknown
+ *         the evaluation
+ *   more  called at most once, when an alternative depends only on unknown values; fills them in as
+ *         far as possible. NULL: they stay unknown
  *
  * The properties cuda, driver, arch and brand match in any case. A condition on another property
  * holds, as in nvidia-container-toolkit (libnvidia-container fails): images learn new properties
