@@ -1,7 +1,6 @@
 /* mlrun doctor: prints the findings of the room doctor. */
 #include "cli/cli.h"
 #include "cli/common.h"
-#include "cli/findings.h"
 
 #include "base/cleanup.h"
 #include "base/memory.h"
@@ -40,7 +39,7 @@ static void print_finding(const struct doctor_finding *f, int width)
 {
 	const int margin = (int)strlen("failure  ") + width + 2;
 
-	printf("%-7s  %-*s  ", cli_verdict(f->verdict), width, f->check);
+	printf("%-7s  %-*s  ", doctor_verdict_word(f->verdict), width, f->check);
 	cli_print_safe(f->what);
 	putchar('\n');
 	if (f->cause) {
@@ -82,7 +81,7 @@ int cmd_doctor(int argc, char **argv)
 	doctor_look(&m, &r);
 	if (!a.json)
 		print_text(&r);
-	else if (cli_print_json(cli_findings(&r)) != 0)
+	else if (cli_print_json(doctor_to_json(&r)) != 0)
 		return CLI_FAILED;
 	return doctor_count(&r, DOCTOR_FAILURE) > 0 ? UNHEALTHY : 0;
 }

@@ -2,7 +2,6 @@
 #include "cli/cli.h"
 #include "cli/common.h"
 #include "cli/options.h"
-#include "cli/findings.h"
 
 #include "base/cleanup.h"
 #include "base/json.h"
@@ -135,7 +134,7 @@ static json_t *doctor_json(const char *store)
 
 	m.store = store;
 	doctor_look(&m, &r);
-	return cli_findings(&r);
+	return doctor_to_json(&r);
 }
 
 static int gpu_json(json_t **ret, struct mlr_error *err)

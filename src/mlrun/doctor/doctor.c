@@ -11,6 +11,7 @@
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/file.h"
+#include "base/json.h"
 #include "base/log.h"
 #include "base/memory.h"
 #include "doctor/check.h"
@@ -234,4 +235,35 @@ void doctor_report_done(struct doctor_report *r)
 	}
 	free(r->v);
 	*r = (struct doctor_report)DOCTOR_REPORT_INIT;
+}
+
+const char *doctor_verdict_word(enum doctor_verdict v)
+{
+	static const char *const words[] = {
+		[DOCTOR_PASS] = "pass", [DOCTOR_WARNING] = "warning", [DOCTOR_FAILURE] = "failure"
+	};
+
+	return words[v];
+}
+
+json_t *doctor_to_json(const struct doctor_report *r)
+{
+	static const char *const who_words[] = { [DOCTOR_NOBODY] = NULL,
+		[DOCTOR_YOU] = "you",
+		[DOCTOR_ADMINISTRATOR] = "administrator" };
+	json_t *findings = json_array();
+
+	for (size_t i = 0; i < r->n; i++) {
+		const struct doctor_finding *f = &r->v[i];
+
+		json_array_append_new(findings,
+			json_pack("{s:s, s:s, s:o, s:o, s:s?, s:o}", "check", f->check, "verdict",
+				doctor_verdict_word(f->verdict), "what", mlr_json_text(f->what),
+				"cause", mlr_json_text(f->cause), "who", who_words[f->who], "fix",
+				mlr_json_text(f->fix)));
+	}
+	return json_pack("{s:b, s:I, s:I, s:I, s:o}", "ok", doctor_count(r, DOCTOR_FAILURE) == 0,
+		"passes", (json_int_t)doctor_count(r, DOCTOR_PASS), "warnings",
+		(json_int_t)doctor_count(r, DOCTOR_WARNING), "failures",
+		(json_int_t)doctor_count(r, DOCTOR_FAILURE), "findings", findings);
 }

@@ -9,6 +9,7 @@
 #ifndef MLR_DOCTOR_DOCTOR_H
 #define MLR_DOCTOR_DOCTOR_H
 
+#include <jansson.h>
 #include <stddef.h>
 
 enum doctor_verdict {
@@ -59,5 +60,11 @@ void doctor_look(const struct doctor_machine *m, struct doctor_report *ret);
 
 /* The number of findings with this verdict. */
 size_t doctor_count(const struct doctor_report *r, enum doctor_verdict verdict);
+
+/* "pass", "warning", "failure" */
+const char *doctor_verdict_word(enum doctor_verdict v);
+
+/* Make the object that `mlrun doctor --json` prints (mlrun-doctor(1)). */
+json_t *doctor_to_json(const struct doctor_report *r);
 
 #endif
