@@ -2,7 +2,7 @@
 #include "unit.h"
 #include "elf_file.h"
 #include "gpu/check/check.h"
-#include "gpu/nvidia/driver.h"
+#include "gpu/nvidia/nvidia.h"
 #include "image_dir.h"
 
 /* An image and a machine in a few words; NULL: not known. */

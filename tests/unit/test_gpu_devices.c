@@ -2,7 +2,7 @@
 #include "unit.h"
 #include "made_machine.h"
 #include "gpu/amd/amd.h"
-#include "gpu/nvidia/devices.h"
+#include "gpu/nvidia/nvidia.h"
 #include "gpu/node.h"
 
 static struct gpu_machine m = GPU_MACHINE_INIT;

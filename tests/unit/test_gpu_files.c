@@ -1,7 +1,7 @@
 #include "unit.h"
 #include "elf_file.h"
 #include "made_machine.h"
-#include "gpu/nvidia/files.h"
+#include "gpu/nvidia/nvidia.h"
 #include "gpu/inject/ldcache.h"
 #include "gpu/nvidia/table.h"
 

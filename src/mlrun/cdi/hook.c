@@ -6,7 +6,7 @@
 #include "cdi/links.h"
 #include "gpu/inject/compat.h"
 #include "gpu/elf.h"
-#include "gpu/nvidia/files.h"
+#include "gpu/nvidia/nvidia.h"
 
 #include <errno.h>
 #include <fcntl.h>

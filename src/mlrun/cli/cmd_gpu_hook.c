@@ -14,7 +14,7 @@
 #include "cdi/links.h"
 #include "gpu/elf.h"
 #include "gpu/inject/compat.h"
-#include "gpu/nvidia/driver.h"
+#include "gpu/nvidia/nvidia.h"
 #include "gpu/inject/linker.h"
 #include "plan/plan.h"
 #include "runtime/bind.h"

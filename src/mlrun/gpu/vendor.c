@@ -1,7 +1,7 @@
 #include "gpu/vendor.h"
 
 #include "gpu/amd/amd.h"
-#include "gpu/nvidia/devices.h"
+#include "gpu/nvidia/nvidia.h"
 
 const struct gpu_vendor_row gpu_vendors[] = {
 	[GPU_NVIDIA] = {

@@ -1,8 +1,7 @@
-#include "gpu/nvidia/devices.h"
+#include "gpu/nvidia/nvidia.h"
 
 #include "base/cleanup.h"
 #include "base/memory.h"
-#include "gpu/nvidia/files.h"
 #include "gpu/node.h"
 
 #include <ctype.h>

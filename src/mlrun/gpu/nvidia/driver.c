@@ -1,4 +1,4 @@
-#include "gpu/nvidia/driver.h"
+#include "gpu/nvidia/nvidia.h"
 
 #include "base/cleanup.h"
 #include "base/file.h"

@@ -1,4 +1,4 @@
-#include "gpu/nvidia/files.h"
+#include "gpu/nvidia/nvidia.h"
 
 #include "base/cleanup.h"
 #include "base/log.h"

@@ -3,7 +3,7 @@
 #include "base/cleanup.h"
 #include "base/file.h"
 #include "base/memory.h"
-#include "gpu/nvidia/driver.h"
+#include "gpu/nvidia/nvidia.h"
 #include "gpu/elf.h"
 #include "gpu/inject/ldcache.h"
 
