@@ -4,6 +4,7 @@
 #include "base/clock.h"
 #include "base/file.h"
 #include "base/memory.h"
+#include "model/wire.h"
 
 #include <endian.h>
 #include <errno.h>
@@ -42,90 +43,9 @@ uint32_t tfevents_crc32c(const void *bytes, size_t n)
 	return ~crc;
 }
 
-/* --- protobuf's wire format ---------------------------------------------------- */
-
-/* A message that grows. */
-struct message {
-	unsigned char *bytes; /* owned */
-	size_t n, room;
-};
-
-static void message_done(struct message *m)
-{
-	free(m->bytes);
-}
-
-static void put_bytes(struct message *m, const void *bytes, size_t n)
-{
-	if (m->n + n > m->room) {
-		m->room = 2 * (m->n + n);
-		m->bytes = xreallocarray(m->bytes, m->room, 1);
-	}
-	if (n)
-		memcpy(m->bytes + m->n, bytes, n);
-	m->n += n;
-}
-
-static void put_varint(struct message *m, uint64_t v)
-{
-	do {
-		unsigned char b = (v & 0x7f) | (v > 0x7f ? 0x80 : 0);
-
-		put_bytes(m, &b, 1);
-		v >>= 7;
-	} while (v);
-}
-
-enum { WIRE_VARINT, WIRE_64, WIRE_LEN, WIRE_32 = 5 };
-
-static void put_key(struct message *m, unsigned field, unsigned wire)
-{
-	put_varint(m, field << 3 | wire);
-}
-
-static void put_uint(struct message *m, unsigned field, uint64_t v)
-{
-	put_key(m, field, WIRE_VARINT);
-	put_varint(m, v);
-}
-
-static void put_double(struct message *m, unsigned field, double v)
-{
-	uint64_t bits;
-
-	memcpy(&bits, &v, sizeof(bits));
-	bits = htole64(bits);
-	put_key(m, field, WIRE_64);
-	put_bytes(m, &bits, sizeof(bits));
-}
-
-static void put_float(struct message *m, unsigned field, float v)
-{
-	uint32_t bits;
-
-	memcpy(&bits, &v, sizeof(bits));
-	bits = htole32(bits);
-	put_key(m, field, WIRE_32);
-	put_bytes(m, &bits, sizeof(bits));
-}
-
-static void put_string(struct message *m, unsigned field, const char *s)
-{
-	put_key(m, field, WIRE_LEN);
-	put_varint(m, strlen(s));
-	put_bytes(m, s, strlen(s));
-}
-
-static void put_message(struct message *m, unsigned field, const struct message *inner)
-{
-	put_key(m, field, WIRE_LEN);
-	put_varint(m, inner->n);
-	put_bytes(m, inner->bytes, inner->n);
-}
-
 /* --- files ------------------------------------------------------------------------ */
 
-/* A checksum that is stored beside what it sums up is masked (core/lib/hash/crc32c.h). */
+/* Mask a checksum that is stored beside its data (core/lib/hash/crc32c.h). */
 static uint32_t masked(const void *bytes, size_t n)
 {
 	uint32_t crc = tfevents_crc32c(bytes, n);
@@ -133,14 +53,15 @@ static uint32_t masked(const void *bytes, size_t n)
 	return htole32((crc >> 15 | crc << 17) + 0xa282ead8u);
 }
 
-static void write_record(struct tfevents *t, const struct message *m)
+static void write_record(struct tfevents *t, const struct wire *m)
 {
-	uint64_t length = htole64(m->n);
-	uint32_t head = masked(&length, sizeof(length)), body = masked(m->bytes, m->n);
+	uint64_t length = htole64(m->len);
+	uint32_t head = masked(&length, sizeof(length)), body = masked(m->data, m->len);
 
-	if (fwrite(&length, sizeof(length), 1, t->file) != 1 ||
+	errno = ENOMEM;
+	if (m->failed || fwrite(&length, sizeof(length), 1, t->file) != 1 ||
 		fwrite(&head, sizeof(head), 1, t->file) != 1 ||
-		fwrite(m->bytes, 1, m->n, t->file) != m->n ||
+		fwrite(m->data, 1, m->len, t->file) != m->len ||
 		fwrite(&body, sizeof(body), 1, t->file) != 1)
 		t->failed = t->failed ? t->failed : errno;
 }
@@ -155,43 +76,47 @@ static void flush(struct tfevents *t)
 /* Event: wall_time = 1, step = 2, file_version = 3, summary = 5, session_log = 7. */
 enum { EVENT_WALL_TIME = 1, EVENT_STEP, EVENT_FILE_VERSION, EVENT_SUMMARY = 5, EVENT_SESSION = 7 };
 
-static void begin_event(struct message *m, uint64_t step)
+static void begin_event(struct wire *m, uint64_t step)
 {
 	struct timespec now;
 
 	clock_gettime(CLOCK_REALTIME, &now);
-	put_double(m, EVENT_WALL_TIME, (double)now.tv_sec + 1e-9 * (double)now.tv_nsec);
-	put_uint(m, EVENT_STEP, step);
+	wire_double(m, EVENT_WALL_TIME, (double)now.tv_sec + 1e-9 * (double)now.tv_nsec);
+	wire_number(m, EVENT_STEP, (int64_t)step);
 }
 
-static void write_summary(struct tfevents *t, const struct message *summary, uint64_t step)
+static void write_summary(struct tfevents *t, const struct wire *summary, uint64_t step)
 {
-	auto_call(message_done) struct message event = { 0 };
+	auto_call(wire_done) struct wire event = WIRE_INIT;
+	void *bytes;
 
-	if (!summary->n)
+	if (!summary->len)
 		return;
 	begin_event(&event, step);
-	put_message(&event, EVENT_SUMMARY, summary);
+	bytes = wire_bytes(&event, EVENT_SUMMARY, summary->len);
+	if (bytes)
+		memcpy(bytes, summary->data, summary->len);
 	write_record(t, &event);
 	if (mlr_now_ms() - t->flushed_ms >= FLUSH_MS)
 		flush(t);
 }
 
-/* Summary.value = 1; Value: tag = 1, simple_value = 2. What is not known is left out. */
-static void add_scalar(struct message *summary, const char *tag, double v)
+/* Summary.value = 1; Value: tag = 1, simple_value = 2. Unknown values are left out. */
+static void add_scalar(struct wire *summary, const char *tag, double v)
 {
-	auto_call(message_done) struct message value = { 0 };
+	size_t value;
 
 	if (!isfinite(v) || v < 0)
 		return;
-	put_string(&value, 1, tag);
-	put_float(&value, 2, (float)v);
-	put_message(summary, 1, &value);
+	value = wire_begin(summary, 1);
+	wire_text(summary, 1, tag);
+	wire_float(summary, 2, (float)v);
+	wire_end(summary, value);
 }
 
 int tfevents_open(const char *dir, struct tfevents **ret, struct mlr_error *err)
 {
-	auto_call(message_done) struct message event = { 0 };
+	auto_call(wire_done) struct wire event = WIRE_INIT;
 	char host[256] = "";
 	struct tfevents *t;
 	int r;
@@ -215,15 +140,15 @@ int tfevents_open(const char *dir, struct tfevents **ret, struct mlr_error *err)
 		return r;
 	}
 	begin_event(&event, 0);
-	put_string(&event, EVENT_FILE_VERSION, "brain.Event:2");
+	wire_text(&event, EVENT_FILE_VERSION, "brain.Event:2");
 	write_record(t, &event);
 	flush(t);
 	*ret = t;
 	return 0;
 }
 
-/* A table in Markdown, which TensorBoard renders; cells are code, so that names stay as they
- * are. */
+/* Make a table in Markdown, which TensorBoard renders. Cells are code, so that names stay
+ * unchanged. */
 static char *table_of(const json_t *run)
 {
 	char *text = NULL;
@@ -250,34 +175,38 @@ static char *table_of(const json_t *run)
 }
 
 /*
- * A text summary (tensorboard/plugins/text/summary.py): Value.tag = 1, metadata = 9 with
+ * Add a text summary (tensorboard/plugins/text/summary.py): Value.tag = 1, metadata = 9 with
  * plugin_data = 1 { plugin_name = 1 }, tensor = 8 { dtype = 1: DT_STRING, tensor_shape = 2: a
  * scalar's, string_val = 8 }.
  */
-static void add_text(struct message *summary, const char *tag, const char *text)
+static void add_text(struct wire *summary, const char *tag, const char *text)
 {
-	auto_call(message_done) struct message value = { 0 }, metadata = { 0 }, plugin = { 0 },
-					       tensor = { 0 }, shape = { 0 };
+	size_t value = wire_begin(summary, 1), tensor, metadata, plugin;
 
-	put_string(&plugin, 1, "text");
-	put_message(&metadata, 1, &plugin);
-	put_uint(&tensor, 1, 7);
-	put_message(&tensor, 2, &shape);
-	put_string(&tensor, 8, text);
-	put_string(&value, 1, tag);
-	put_message(&value, 8, &tensor);
-	put_message(&value, 9, &metadata);
-	put_message(summary, 1, &value);
+	wire_text(summary, 1, tag);
+	tensor = wire_begin(summary, 8);
+	wire_number(summary, 1, 7);
+	wire_text(summary, 2, "");
+	wire_text(summary, 8, text);
+	wire_end(summary, tensor);
+	metadata = wire_begin(summary, 9);
+	plugin = wire_begin(summary, 1);
+	wire_text(summary, 1, "text");
+	wire_end(summary, plugin);
+	wire_end(summary, metadata);
+	wire_end(summary, value);
 }
 
 void tfevents_start(struct tfevents *t, const json_t *run, uint64_t step)
 {
-	auto_call(message_done) struct message event = { 0 }, session = { 0 }, summary = { 0 };
+	auto_call(wire_done) struct wire event = WIRE_INIT, summary = WIRE_INIT;
 	auto_free char *table = table_of(run);
+	size_t session;
 
-	begin_event(&event, step + 1); /* what had been told of this step and later is void */
-	put_uint(&session, 1, 1);      /* SessionLog.status = 1: START */
-	put_message(&event, EVENT_SESSION, &session);
+	begin_event(&event, step + 1); /* TensorBoard drops older records of this step and later */
+	session = wire_begin(&event, EVENT_SESSION);
+	wire_number(&event, 1, 1); /* SessionLog.status = 1: START */
+	wire_end(&event, session);
 	write_record(t, &event);
 	add_text(&summary, "hparams", table);
 	write_summary(t, &summary, step);
@@ -286,7 +215,7 @@ void tfevents_start(struct tfevents *t, const json_t *run, uint64_t step)
 
 void tfevents_tell(struct tfevents *t, const struct train_state *s, double rate)
 {
-	auto_call(message_done) struct message summary = { 0 };
+	auto_call(wire_done) struct wire summary = WIRE_INIT;
 
 	switch (s->moment) {
 	case TRAIN_STEPPED:
@@ -315,7 +244,7 @@ void tfevents_tell(struct tfevents *t, const struct train_state *s, double rate)
 
 void tfevents_load(struct tfevents *t, const struct load *l, uint64_t step)
 {
-	auto_call(message_done) struct message summary = { 0 };
+	auto_call(wire_done) struct wire summary = WIRE_INIT;
 
 	add_scalar(&summary, "load/cpu_process_percent", l->cpu_process_percent);
 	add_scalar(&summary, "load/cpu_node_percent", l->cpu_node_percent);

@@ -1,9 +1,10 @@
 #include "model/wire.h"
 
+#include <endian.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { TYPE_VARINT = 0, TYPE_BYTES = 2, TYPE_32BITS = 5 };
+enum { TYPE_VARINT = 0, TYPE_64BITS = 1, TYPE_BYTES = 2, TYPE_32BITS = 5 };
 
 #define VARINT_MAX 10
 
@@ -75,13 +76,21 @@ void wire_number(struct wire *w, int field, int64_t v)
 void wire_float(struct wire *w, int field, float v)
 {
 	uint32_t bits;
-	char bytes[4];
 
 	memcpy(&bits, &v, sizeof(bits));
-	for (int i = 0; i < 4; i++)
-		bytes[i] = (char)(bits >> 8 * i);
+	bits = htole32(bits);
 	put_tag(w, field, TYPE_32BITS);
-	put(w, bytes, sizeof(bytes));
+	put(w, &bits, sizeof(bits));
+}
+
+void wire_double(struct wire *w, int field, double v)
+{
+	uint64_t bits;
+
+	memcpy(&bits, &v, sizeof(bits));
+	bits = htole64(bits);
+	put_tag(w, field, TYPE_64BITS);
+	put(w, &bits, sizeof(bits));
 }
 
 void *wire_bytes(struct wire *w, int field, size_t len)

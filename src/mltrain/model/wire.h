@@ -1,7 +1,7 @@
 /*
  * Writes Protocol Buffers' wire format (protobuf.dev/programming-guides/encoding), as far as ONNX
- * needs it: a message consists of fields, each a number with a type, then a varint, four bytes, or
- * a length and bytes.
+ * and TensorBoard need it: a message consists of fields, each a number with a type, then a varint,
+ * four or eight bytes, or a length and bytes.
  *
  *   struct wire w = WIRE_INIT;
  *   size_t mark = wire_begin(&w, 7);
@@ -32,6 +32,7 @@ void wire_done(struct wire *w);
 /* An integer; negative ones as int64. */
 void wire_number(struct wire *w, int field, int64_t v);
 void wire_float(struct wire *w, int field, float v);
+void wire_double(struct wire *w, int field, double v);
 void wire_text(struct wire *w, int field, const char *s);
 
 /* Reserve bytes, all of which the caller fills; NULL after a failure. Valid until the next call. */
