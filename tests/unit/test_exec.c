@@ -1,5 +1,5 @@
 #include "unit.h"
-#include "exec/environment.h"
+#include "exec/parts.h"
 #include "exec/users_mounts.h"
 
 static char *const caller[] = { (char *)"PATH=/host/bin", (char *)"LD_PRELOAD=x.so",

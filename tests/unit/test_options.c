@@ -2,7 +2,6 @@
 #include "base/machine.h"
 #include "exec/parts.h"
 #include "exec/users_mounts.h"
-#include "exec/limit.h"
 #include "oci/platform.h"
 
 #include <sys/utsname.h>

@@ -6,7 +6,7 @@
 
 #include "base/cleanup.h"
 #include "base/config_value.h"
-#include "exec/limit.h"
+#include "exec/parts.h"
 #include "oci/platform.h"
 
 #include <string.h>

@@ -1,4 +1,4 @@
-#include "exec/caller.h"
+#include "exec/parts.h"
 
 #include "base/account.h"
 #include "base/cleanup.h"

@@ -2,7 +2,6 @@
 
 #include "base/cleanup.h"
 #include "base/memory.h"
-#include "exec/limit.h"
 #include "plan/capability.h"
 
 #include <errno.h>

@@ -1,4 +1,4 @@
-#include "exec/environment.h"
+#include "exec/parts.h"
 
 #include "base/cleanup.h"
 #include "base/file.h"

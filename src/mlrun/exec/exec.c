@@ -4,8 +4,6 @@
 #include "base/file.h"
 #include "base/memory.h"
 #include "base/path.h"
-#include "exec/caller.h"
-#include "exec/environment.h"
 #include "exec/parts.h"
 #include "exec/users_mounts.h"
 #include "cdi/cdi.h"

@@ -4,7 +4,6 @@
 #include "base/file.h"
 #include "base/memory.h"
 #include "base/path.h"
-#include "exec/environment.h"
 #include "runtime/container.h"
 
 #include <errno.h>

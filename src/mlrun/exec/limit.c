@@ -1,4 +1,4 @@
-#include "exec/limit.h"
+#include "exec/parts.h"
 
 #include "base/cleanup.h"
 #include "base/memory.h"

@@ -81,4 +81,73 @@ int defaults_volumes(const struct config *c, struct plan *p, struct mlr_error *e
  */
 int join_plan(const struct exec_options *o, struct plan *p, struct mlr_error *err);
 
+/* --- environment.c: the caller's, the image's, files' and options' variables; later ones win ---
+ */
+
+/*
+ * Fill in p->env and p->dropped.
+ *
+ *   caller  the caller's environ
+ *   image   the image's Env
+ *
+ * Returns 0, or -EINVAL for an invalid variable, naming the option or the file and line.
+ */
+int environment_plan(const struct exec_options *o, char *const *caller, const struct strv *image,
+	struct plan *p, struct mlr_error *err);
+
+/* The same for an existing container: the joined process's variables, of origin
+ * PLAN_FROM_JOINED, then the options'. */
+int environment_plan_joined(const struct exec_options *o, char *const *caller,
+	const struct strv *joined, struct plan *p, struct mlr_error *err);
+
+/* Leave out the caller's TMPDIR and kin (TMP, TEMP, TEMPDIR, XDG_RUNTIME_DIR) if their directory is
+ * not mounted, with a remark in the plan. Call this when all mounts are in the plan. */
+void environment_drop_unmounted(struct plan *p);
+
+/* --- caller.c: ids, names, home and working directory of the caller --- */
+
+/* Fill in p->id from the process's ids and the user database; an unknown uid gets a name of its
+ * own. With fakeroot the inner ids are 0 and home is /root. */
+void caller_identity(struct plan *p, int fakeroot);
+
+/* The caller's home directory on the host as a clean path: $HOME, else the user database's. To
+ * free(); NULL if neither is absolute. */
+char *caller_home(void);
+
+enum caller_place { CALLER_ELSEWHERE, CALLER_AT_HOME, CALLER_ABOVE_HOME };
+
+/*
+ * The caller's working directory if a container may have it, to free(). NULL if it is "/", a
+ * directory of the system, or gone.
+ *
+ *   home   the caller's home directory, or NULL
+ *   place  where the directory is relative to home, whatever links home's name contains
+ */
+char *caller_workdir(const char *home, enum caller_place *place);
+
+/* Is this clean path in a system directory, which an image has itself? */
+int caller_is_system_path(const char *path);
+
+/* --- limit.c: resource limits as users write them, nofile=1024:4096 --- */
+
+/*
+ * Add one --ulimit to the plan: NAME=SOFT[:HARD]; HARD defaults to SOFT. Names are Docker's: core,
+ * cpu, data, fsize, locks, memlock, msgqueue, nice, nofile, nproc, rss, rtprio, rttime, sigpending,
+ * stack, and as (address space). Units are setrlimit(2)'s: bytes, seconds, counts. -1 and
+ * "unlimited" mean no limit.
+ *
+ * Returns 0, -EINVAL, or -EPERM if the caller's hard limit is lower and may not be raised.
+ */
+int limit_plan(const char *text, struct plan *p, struct mlr_error *err);
+
+/* Set plan->cpus, in hundredths of a processor, from --cpus "1.5". */
+int limit_cpus(const char *text, struct plan *p, struct mlr_error *err);
+
+/* Parse "4g" into bytes; b, k, m, g and t are powers of 1024, as in docker-run(1). Returns 0,
+ * -EINVAL or -ERANGE. */
+int limit_bytes(const char *text, uint64_t *ret);
+
+/* Set plan->memory from --memory "4g". Returns like limit_bytes(). */
+int limit_memory(const char *text, struct plan *p, struct mlr_error *err);
+
 #endif
