@@ -31,7 +31,7 @@ static void layer(struct tar *t)
 	tar_done(t);
 }
 
-/* The judgement; a cover is made when that is needed. */
+/* How the layers must be stacked; makes a cover if that is needed. */
 static int stacking(void)
 {
 	int r = rootfs_stacking(st, &layers, &cover, &err);
@@ -44,7 +44,7 @@ static int stacking(void)
 
 static struct stat look_at(int at, const char *path);
 
-/* What the cover says of a directory. */
+/* A directory's status in the cover. */
 static struct stat look_at_cover(const char *path)
 {
 	int fd = store_tree_open(st, STORE_COVER, MANIFEST_A, &err);
@@ -163,7 +163,7 @@ static void files_below_a_symlinked_directory_go_where_it_leads(void **state)
 	assert_int_equal(look("usr/lib").st_mtime, 102);
 }
 
-/* Names of both orders, so that one case would fail whichever a file system lists first. */
+/* Names in both orders: one case would fail whichever name a file system lists first. */
 static void a_symlink_of_the_same_layer_leads_before_directories_without_a_name(void **state)
 {
 	struct tar t = { 0 };
@@ -317,7 +317,7 @@ static void a_directory_that_came_anew_keeps_nothing_of_the_old_one(void **state
 	assert_int_equal(look("usr/lib").st_mode & 07777, 0755);
 }
 
-/* What was noted of it would lead through the link, even out of the store. */
+/* A note of it would lead through the link, even out of the store. */
 static void a_directory_that_a_link_replaced_in_its_layer_is_forgotten(void **state)
 {
 	struct tar t = { 0 };

@@ -68,7 +68,7 @@ static void the_image_of_a_container_is_known_to_be_needed(void **state)
 	none = store_container_of(st, MANIFEST_B);
 	assert_string_equal(name, "c");
 	assert_null(none);
-	/* What cannot be read may need anything. */
+	/* A container with a damaged record may need any image. */
 	ok(file_replace(store_fd(st), "containers/c/container.json", "{", 1, 0644, &err));
 	any = store_container_of(st, MANIFEST_B);
 	assert_string_equal(any, "c");
@@ -118,7 +118,7 @@ static void what_a_killed_maker_left_is_swept(void **state)
 	int made;
 
 	ok(store_process_self(&p));
-	p.start++; /* a process that is no more */
+	p.start++; /* a process that has ended */
 	store_process_name(&p, who);
 	snprintf(work, sizeof(work), "tmp/container.1.%s", who);
 	assert_int_equal(mkdirat(store_fd(st), work, 0755), 0);
@@ -221,7 +221,7 @@ static void a_layer_made_of_it_shows_the_same(void **state)
 	close(u.fd);
 }
 
-/* A file with another time at each reading. */
+/* A file whose time differs at each reading. */
 static int moody(void *ctx, layer_write_fn write, void *to, struct mlr_error *e)
 {
 	auto_tar struct tar t = { 0 };
@@ -253,7 +253,7 @@ static int broken(void *ctx, layer_write_fn write, void *to, struct mlr_error *e
 
 static int swapping;
 
-/* A container's process that makes a file it may not read a link, and back. */
+/* Acts like a container's process that exchanges a file and a link, again and again. */
 static void *swap(void *ctx)
 {
 	const int *fd = ctx;
@@ -332,7 +332,7 @@ static void a_derived_configuration_keeps_what_it_does_not_change(void **state)
 	assert_string_equal(c.cmd.v[0], "old");
 	assert_non_null(strstr(text, "\"unknown\":[1]"));
 	assert_null(strstr(text, "\"container\""));
-	/* A history tells of every layer: the one before had none. */
+	/* A history has an entry for every layer; the image before had none. */
 	assert_non_null(strstr(text, "\"history\":[{\"created_by\":\"not recorded\"},{"));
 }
 

@@ -2,9 +2,9 @@
 #include "outer.h"
 
 /*
- * Archives that only an adversary or a broken tool writes. Each is unpacked into outer/tree;
- * nothing else in outer may change, what was unpacked must come back from its record, and the tree
- * must be removable. Common cases, one by one: test_layer.c.
+ * Archives that only an adversary or a broken tool writes. Each is unpacked into outer/tree:
+ * nothing else in outer may change, the record must give the tar back, and the tree must be
+ * removable. test_layer.c has the common cases, one by one.
  */
 struct evil {
 	const char *name;
@@ -25,7 +25,7 @@ struct evil {
 	} pax;
 };
 
-/* Put bytes into the header made last, and the checksum right. data: what follows the header. */
+/* Change bytes of the last header, and correct its checksum. data: the size of what follows it. */
 static void patch(struct tar *t, size_t data, size_t at, const void *bytes, size_t n)
 {
 	unsigned char *h = t->p + t->n - 512 - (data + 511) / 512 * 512;
@@ -215,7 +215,7 @@ static void sparse_map_out_of_order(struct tar *t)
 	tar_file(t, "f", "textmore");
 }
 
-/* Of four bytes of map libarchive makes forty-eight of memory. */
+/* libarchive turns four bytes of the map into forty-eight of memory. */
 static void sparse_map_of_millions(struct tar *t)
 {
 	static const char pax[] = "22 GNU.sparse.major=1\n22 GNU.sparse.minor=0\n"
@@ -256,7 +256,7 @@ static void headers_without_end(struct tar *t)
 	tar_file(t, "f", "x");
 }
 
-/* Data that nobody wants are no headers. */
+/* Skipped data do not count as headers. */
 static void whiteout_with_megabytes(struct tar *t)
 {
 	auto_free char *data = xcalloc(1, 6 << 20);
@@ -364,7 +364,7 @@ static void nothing_evil_gets_out_of_the_tree_or_goes_unsaid(void **state)
 		try(&evils[i]);
 }
 
-/* Cut anywhere, an archive is refused or, where only its end mark is lacking, taken. */
+/* An archive cut at any place is refused, or accepted if only its end mark is missing. */
 static void an_archive_cut_at_any_place_is_refused_or_whole(void **state)
 {
 	auto_tar struct tar whole = { 0 };
@@ -400,8 +400,8 @@ static ssize_t zeros(void *ctx, void *buf, size_t len, struct mlr_error *e)
 	return (ssize_t)len;
 }
 
-/* A zstd frame of a few kilobytes holds gigabytes of zeros: what says so of itself fills no
- * disk. */
+/* A zstd frame of a few kilobytes can contain gigabytes of zeros: a file whose header says so does
+ * not fill the disk. */
 static void a_file_larger_than_the_disk_is_refused_before_its_first_byte(void **state)
 {
 	struct layer_limits l = LAYER_LIMITS_DEFAULT;

@@ -17,7 +17,7 @@ static int rebuild(struct tar *t)
 	return layer_rebuild(record, tree, add_bytes, t, diff_id, &bytes, &err);
 }
 
-/* The layer is unpacked, and from tree and record comes again what it was. */
+/* Unpack a layer, and check that tree and record give the same tar back. */
 static void comes_back(struct tar *t)
 {
 	auto_tar struct tar again = { 0 };
@@ -155,7 +155,7 @@ static void a_top_directory_that_nobody_may_search_comes_back(void **state)
 	assert_false(record_has("behind it, too")); /* the tree's own top is open to its owner */
 }
 
-/* Big ones out of order, which are looked up in the record instead of being remembered. */
+/* Large files out of order are read from the record again instead of being remembered. */
 static void replaced_files_come_back_whatever_their_size_and_order(void **state)
 {
 	auto_free char *big = xmalloc(300000);
@@ -222,7 +222,7 @@ static void marks_devices_and_data_that_nobody_asked_for_come_back(void **state)
 	comes_back(&t); /* even without an end mark */
 }
 
-/* What GNU tar writes, in each of its formats: long names, sparse files of three kinds, links. */
+/* Archives of GNU tar in each of its formats: long names, three kinds of sparse files, links. */
 static void archives_of_gnu_tar_in_every_format_come_back(void **state)
 {
 	static const char *const kinds[] = { "v7", "ustar", "oldgnu", "gnu", "pax",

@@ -1,5 +1,5 @@
-/* Squashfs images against the trees that the same layers make: unsquashfs unpacks the one,
- * rootfs_flatten() applies the other. */
+/* Compares squashfs images with trees of the same layers: unsquashfs unpacks the image,
+ * rootfs_flatten() makes the tree. */
 #include "unit.h"
 #include "base/tighten.h"
 #include "layer/tar.h"

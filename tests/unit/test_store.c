@@ -29,7 +29,7 @@ static struct oci_ref ref_of(const char *text)
 	return ref;
 }
 
-/* Names below a directory of the store, "." and ".." apart. */
+/* The number of names in a directory of the store. */
 static int count(const char *path)
 {
 	int fd = openat(store_fd(st), path, O_RDONLY | O_DIRECTORY | O_CLOEXEC), n = 0;
@@ -301,7 +301,7 @@ static void a_name_for_an_image_that_is_not_whole_is_refused(void **state)
 	assert_int_equal(store_image_put(st, &im, &err), -ENOENT);
 }
 
-/* On FUSE file systems that go by paths a file that is replaced is not there for a moment. */
+/* On FUSE file systems that keep paths, a file that is being replaced is missing for a moment. */
 static void facts_that_are_there_are_dated_anew_not_replaced(void **state)
 {
 	static const struct timespec old[2] = { { 1000, 0 }, { 1000, 0 } };
@@ -324,7 +324,7 @@ static void facts_that_are_there_are_dated_anew_not_replaced(void **state)
 	assert_int_not_equal(after.st_ino, before.st_ino);
 }
 
-/* A name that is listed and cannot be opened: a link that leads nowhere until the target comes. */
+/* Simulates that: a name that is listed but cannot be opened is a link without a target. */
 static void *put_back(void *store)
 {
 	const struct timespec later = { 0, 300000000 };
@@ -494,7 +494,7 @@ static void an_image_whose_name_was_given_to_a_newer_one_goes_with_the_next(void
 	make_image("c:1", LAYER_3, NULL, LAYER_1, LAYER_3); /* any digest serves as a manifest's */
 	pid = child_that(take_lease);
 	ok(remove_image("c:1"));
-	assert_true(store_tree_exists(st, STORE_LAYER, LAYER_2)); /* still run in */
+	assert_true(store_tree_exists(st, STORE_LAYER, LAYER_2)); /* still in use */
 	reap(pid, SIGKILL);
 	ok(remove_image("a:latest"));
 	assert_int_equal(count("layers"), 0);
@@ -675,7 +675,8 @@ static void a_start_that_sweeps_spares_the_leases_of_jobs(void **state)
 	}
 	sweep_by_a_start();
 	assert_false(is_there(path[0]));
-	assert_true(is_there(path[1])); /* only squeue can tell, which no start asks */
+	assert_true(
+		is_there(path[1])); /* only squeue could judge it, and a start does not run it */
 }
 
 static void a_tree_appears_whole_or_not_at_all(void **state)
@@ -806,7 +807,7 @@ static void sweeping_spares_the_living(void **state)
 	assert_int_equal(count("tmp"), 1);
 }
 
-/* A hold is written in tmp/ and renamed; between the two it is nobody's yet. */
+/* A hold is written in tmp/ before it is renamed to holds/. */
 static void sweeping_spares_a_hold_that_is_about_to_appear(void **state)
 {
 	struct store_process self;
@@ -816,7 +817,7 @@ static void sweeping_spares_a_hold_that_is_about_to_appear(void **state)
 	leave("tmp/hold.a-0123456789abcdef", &self, path);
 	store_sweep(st);
 	assert_int_equal(count("tmp"), 1);
-	self.start++; /* of one that was killed */
+	self.start++; /* a killed process */
 	leave("tmp/hold.a-0123456789abcdef", &self, path);
 	store_sweep(st);
 	assert_int_equal(count("tmp"), 1);
@@ -941,7 +942,7 @@ static void damaged_documents_are_refused_with_the_way_out(void **state)
 		assert_int_equal(store_facts_get(st, MANIFEST_A, &f, &err), -EPROTO);
 		says("is damaged: ");
 	}
-	/* What would lead out of the store is no digest. */
+	/* No digest leads out of the store. */
 	static const char evil[] = "{\"os\":\"l\",\"architecture\":\"a\",\"one_tree\":false,"
 				   "\"diff_ids\":[\"sha256:../../../../etc\"]}";
 
@@ -1039,7 +1040,7 @@ static void a_lock_of_a_dead_holder_is_broken_and_one_that_lives_is_kept(void **
 	store_lock_release(again);
 }
 
-/* What the first breaker's lock became must not be taken by a second who judged the old one. */
+/* A process that judged the old lock must not remove the new one. */
 static void a_lock_that_was_broken_and_taken_is_not_released_by_its_old_holder(void **state)
 {
 	struct store_lock *l = NULL;
@@ -1062,7 +1063,7 @@ static void who_was_taken_for_dead_publishes_nothing(void **state)
 	ok(store_tree_begin(st, STORE_LAYER, LAYER_1, &t, &err));
 	snprintf(path, sizeof(path), "holds/%s", store_hold_name(st));
 	ok(unlinkat(store_fd(st), path, 0));
-	/* Another producer finds the work, and renames it away. */
+	/* Another producer finds the work and renames it away. */
 	{
 		auto_store struct store *other = NULL;
 		struct store_tree *u = NULL;
@@ -1090,7 +1091,7 @@ static void a_remover_spares_what_adders_count_on(void **state)
 	strv_add(&digests, MANIFEST_A);
 	ok(store_open(dir, 1, &adder, &err));
 	ok(store_hold(adder, &err));
-	ok(store_hold_only(adder, &digests, &err)); /* narrowed: nobody waits for it any more */
+	ok(store_hold_only(adder, &digests, &err)); /* now no remover waits for it */
 	ok(store_remover_begin(st, &spare, &h, &err));
 	assert_int_equal(spare.n, 2);
 	assert_true(strv_has(&spare, &LAYER_1[7]));
@@ -1111,7 +1112,7 @@ static void a_dead_removers_token_comes_back(void **state)
 	ok(store_remover_begin(st, &spare, &h, &err));
 	store_remover_end(h);
 	assert_int_equal(count("holds"), 1);
-	/* Somebody tidied it away. */
+	/* The token itself was deleted. */
 	ok(unlinkat(store_fd(st), "holds/token", 0));
 	ok(store_remover_begin(st, &spare, &h, &err));
 	store_remover_end(h);
@@ -1136,7 +1137,7 @@ static void publish_and_crash(const char *key)
 	close(open(to, O_WRONLY | O_CREAT, 0644));
 	free(from);
 	free(to);
-	/* Each process looks once: no boot ends while it runs. */
+	/* Each process looks once, since no boot ends while it runs. */
 	store_close(st);
 	ok(store_open(dir, 1, &st, &err));
 }
@@ -1163,7 +1164,7 @@ static void a_tree_that_was_not_on_disk_when_the_machine_went_down_is_made_again
 	close(fd);
 }
 
-/* rm took it away in between. */
+/* rm removed the tree in between. */
 static void a_mark_of_an_earlier_boot_without_a_tree_is_swept(void **state)
 {
 	char path[96];
@@ -1177,7 +1178,7 @@ static void a_mark_of_an_earlier_boot_without_a_tree_is_swept(void **state)
 	assert_int_equal(store_tree_check(st, STORE_LAYER, LAYER_2, &err), -EUCLEAN);
 }
 
-/* Else who syncs the first would take back the mark of the second as well. */
+/* Otherwise syncing the first tree would also remove the mark of the second. */
 static void a_tree_made_again_has_a_mark_of_its_own(void **state)
 {
 	struct store_tree *t = NULL;
