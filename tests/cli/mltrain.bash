@@ -3,14 +3,15 @@
 bats_require_minimum_version 1.5.0
 data=/usr/share/datasets/fashion-mnist
 
-# cut_idx NAME HEADER-BYTES ITEM-BYTES COUNT: the first items of a file, under a header that says so
+# cut_idx NAME HEADER-BYTES ITEM-BYTES COUNT [DIR]: the first items of a file, under a header that says so, in $SMALL
+# unless DIR says otherwise
 cut_idx() {
     {
         zcat "$data/$1.gz" | head -c 4
         printf "\\x$(printf %02x $(($4 >> 24)))\\x$(printf %02x $(($4 >> 16 & 255)))"
         printf "\\x$(printf %02x $(($4 >> 8 & 255)))\\x$(printf %02x $(($4 & 255)))"
         zcat "$data/$1.gz" | tail -c +9 | head -c $(($2 - 8 + $3 * $4))
-    } > "$SMALL/$1"
+    } > "${5:-$SMALL}/$1"
 }
 
 # Set $mltrain, and make $SMALL: 1200 images to train with, 300 to test, and tiny.json, a net for tests to which
