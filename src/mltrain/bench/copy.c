@@ -16,10 +16,10 @@
 struct copy {
 	pthread_mutex_t lock;
 	pthread_cond_t changed;
-	int threads;     /* that were started */
-	int ready, done; /* how many of them */
+	int threads;     /* started */
+	int ready, done; /* their numbers */
 	int go;          /* 1: copy; -1: end without */
-	size_t share;    /* bytes of each */
+	size_t share;    /* bytes for each thread */
 	char *from, *to;
 };
 
@@ -48,7 +48,7 @@ static int wait_to_go(struct copy *c)
 	return go > 0;
 }
 
-/* The thread that copies a page touches it first, so that the page is in memory near its core. */
+/* Touch pages first in the thread that copies them, which places them near its core. */
 static void *work(void *arg)
 {
 	struct worker *w = arg;
@@ -64,7 +64,7 @@ static void *work(void *arg)
 			__asm__ volatile(""
 					 :
 					 : "r"(to)
-					 : "memory"); /* keep the compiler from dropping copies */
+					 : "memory"); /* the compiler must not drop copies */
 		}
 	count(c, &c->done);
 	return NULL;

@@ -18,7 +18,7 @@ struct bench {
 	struct engine *engine;
 	uint8_t *images;
 	uint16_t *labels;
-	uint32_t *index; /* [calls' steps][batch] */
+	uint32_t *index; /* [steps][batch] */
 	float *logits;
 	int steps; /* of one call */
 	uint32_t count;
@@ -121,7 +121,7 @@ static int bench_open(struct bench *b, const struct throughput_wish *w, struct m
 	return r;
 }
 
-/* One call of the engine. */
+/* Run one call of the engine. */
 static int call(struct bench *b, struct mlr_error *err)
 {
 	struct batch batches[STEPS_MAX];
@@ -157,7 +157,7 @@ static int calls(struct bench *b, uint64_t n, double *seconds, struct mlr_error 
 	return 0;
 }
 
-/* The number of calls that fill a round. The first call only warms the caches. */
+/* Find the number of calls that fill a round. The first call only warms the caches. */
 static int calibrate(struct bench *b, uint64_t *ret, struct mlr_error *err)
 {
 	double round = b->wish->seconds / ROUNDS, seconds = 0;
@@ -204,8 +204,9 @@ double throughput_flops(const struct throughput_wish *w)
 	return net_flops(w->net) * w->batch * (w->use == ENGINE_TRAINS ? 3 : 1);
 }
 
-/* The update reads and writes parameters and velocities, and reads gradients that were written: all
- * floats. Predicting reads the weights once, in the numbers that it computes with. */
+/* Count the bytes of one step. The update reads and writes parameters and velocities, and reads
+ * gradients after they were written, all floats. Predicting reads the weights once, in its dtype.
+ */
 double throughput_bytes(const struct throughput_wish *w)
 {
 	double params = (double)w->net->params;

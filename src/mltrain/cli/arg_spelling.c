@@ -14,7 +14,7 @@ static int is_end(const struct argp_option *o)
 	return !o->name && !o->key && !o->doc && !o->group;
 }
 
-/* Does a word of len bytes name the option, whole or by its beginning, as getopt_long(3) has it? */
+/* Does a word of len bytes name the option or begin its name, as getopt_long(3) allows? */
 static int names(const char *option, const char *word, size_t len)
 {
 	return option && strncmp(option, word, len) == 0;

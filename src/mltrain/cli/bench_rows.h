@@ -1,13 +1,11 @@
-/*
- * What mltrain bench measured, for people and for scripts.
- */
+/* Prints the measurements of mltrain bench for people or as JSON. */
 #ifndef MLT_BENCH_ROWS_H
 #define MLT_BENCH_ROWS_H
 
 #include "bench/roofline.h"
 #include "bench/throughput.h"
 
-/* The machine's limits for one dtype. */
+/* The machine's limits with one dtype. */
 struct bench_ceiling {
 	enum dtype dtype;
 	char *error; /* owned; why it was not measured, or NULL */
@@ -21,15 +19,15 @@ struct bench_row {
 	int batch;
 	char *error; /* owned; why it was not measured, or NULL: then all below holds */
 	struct throughput got;
-	double images, flops; /* a second, by the median */
+	double images, flops; /* per second, by the median */
 	enum roofline_bound bound;
-	double share; /* of what the roofline allows; 0 with BOUND_NONE */
+	double share; /* of the roofline, in [0, 1]; 0 with BOUND_NONE */
 };
 
 struct bench_result {
 	const struct net *net;
 	char backend[32], device[64];
-	int threads; /* 0: says nothing, on a GPU */
+	int threads; /* 0: on a GPU */
 	double seconds;
 	uint64_t seed;
 	struct bench_ceiling *ceilings;
@@ -40,12 +38,12 @@ struct bench_result {
 
 void bench_result_done(struct bench_result *r);
 
-/* On stdout, what comes before the rows; a row as soon as it was measured; its plan of memory. */
+/* Print what comes before the rows; a row once it is measured; its memory plan. */
 void bench_print_head(const struct bench_result *r);
 void bench_print_row(const struct bench_row *row);
 void bench_print_plan(const struct bench_row *row);
 
-/* All of it as one JSON object on stdout. */
+/* Print everything as one JSON object. */
 void bench_print_json(const struct bench_result *r);
 
 #endif

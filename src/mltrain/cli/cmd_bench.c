@@ -1,4 +1,4 @@
-/* mltrain bench: rates of training and predicting, beside what the machine could do at most. */
+/* mltrain bench: measures training and predicting against the machine's limits. */
 #include "cli/mltrain.h"
 
 #include "base/cleanup.h"
@@ -118,7 +118,7 @@ static const struct argp argp = { options, parse, NULL,
 	"dtype, beside what it could do at most: the matrix products of the backend's library, and "
 	"copies of memory, measured in the same run. Images are made up." };
 
-/* The first line of an error: a row has room for no hint. */
+/* Return the first line of an error: a row has no room for a hint. */
 static char *reason(const struct mlr_error *err)
 {
 	return xstrndup(err->text, strcspn(err->text, "\n"));
@@ -131,7 +131,7 @@ static struct throughput_wish wish_of(
 		SEED };
 }
 
-/* Fill in one dtype's limits, and what the first engine that opens tells of the machine. */
+/* Measure one dtype's limits. The first engine that opens also describes the machine. */
 static void measure_ceiling(
 	const struct args *a, struct bench_result *result, struct bench_ceiling *c)
 {
@@ -184,7 +184,7 @@ static void measure_ceilings(const struct args *a, struct bench_result *result)
 		snprintf(result->backend, sizeof(result->backend), "%s", a->backend->name);
 }
 
-/* Returns how many rows were measured. */
+/* Returns the number of rows measured. */
 static size_t measure_rows(const struct args *a, struct bench_result *result)
 {
 	size_t dtypes = result->n_ceilings, of_a_use = dtypes * a->n_batches;
@@ -213,7 +213,7 @@ static size_t measure_rows(const struct args *a, struct bench_result *result)
 
 static int run(const struct args *a, struct mlr_error *err)
 {
-	/* Where neither says what the images are: MNIST's. */
+	/* The default size of images is that of MNIST. */
 	const struct net_wish wish = { { 3, { 1, 28, 28, 1 } }, 10, -1,
 		NET_ASSUMED_INPUT | NET_ASSUMED_CLASSES };
 	auto_call(net_free) struct net *net = NULL;

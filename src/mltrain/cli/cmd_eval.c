@@ -1,4 +1,4 @@
-/* mltrain eval: how a checkpoint does on a data set's test images. */
+/* mltrain eval: tests a checkpoint on a data set's test images. */
 #include "cli/mltrain.h"
 
 #include "base/cleanup.h"
@@ -77,7 +77,7 @@ static int check(const struct args *a, const struct checkpoint *c, const struct 
 	return 0;
 }
 
-/* The network's class of that name; -1: none. It is mostly the one of that number. */
+/* Find the network's class of a name, usually the one with the same number; -1: none. */
 static int find_class(const struct checkpoint *c, const char *name, int number)
 {
 	int n = c->net->classes;
@@ -88,7 +88,8 @@ static int find_class(const struct checkpoint *c, const char *name, int number)
 	return -1;
 }
 
-/* Where both have names these count: a data set may lack classes or have them in another order. */
+/* Match classes by name if both have names: a data set may lack classes or order them differently.
+ */
 static int match_classes(
 	const struct args *a, const struct checkpoint *c, struct dataset *d, struct mlr_error *err)
 {
@@ -99,7 +100,7 @@ static int match_classes(
 		char number[12];
 		int k;
 
-		/* What is no UTF-8 stands in a checkpoint as its number. */
+		/* A checkpoint has the number in place of a name that is not UTF-8. */
 		snprintf(number, sizeof(number), "%d", i);
 		k = find_class(c, utf8 ? d->names[i] : number, i);
 
@@ -139,7 +140,7 @@ static int open_data(const struct args *a, const struct checkpoint *c, struct da
 
 /* --- for people ------------------------------------------------------------------------------- */
 
-/* A class's name, made safe for a terminal and of exactly so many columns. */
+/* Format a class's name safely for a terminal, in exactly so many columns. */
 static void print_name(const struct predictor *p, int class, int columns)
 {
 	char buf[12], shown[ESCAPE_SIZE];
@@ -149,10 +150,10 @@ static void print_name(const struct predictor *p, int class, int columns)
 	while (*s && used < columns) {
 		s += escape_next(s, shown);
 		fputs(shown, stdout);
-		/* Bytes that go on a UTF-8 sequence take no column. */
+		/* Continuation bytes of UTF-8 take no column. */
 		used += ((unsigned char)shown[0] & 0xc0) != 0x80 ? (int)strlen(shown) : 0;
 	}
-	while ((unsigned char)*s >> 6 == 2) /* a character is shown whole */
+	while ((unsigned char)*s >> 6 == 2) /* do not cut a character */
 		putchar(*s++);
 	printf("%*s", used < columns ? columns - used : 0, "");
 }

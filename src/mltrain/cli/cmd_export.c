@@ -1,4 +1,4 @@
-/* mltrain export: a checkpoint as a file that other programs run. */
+/* mltrain export: writes a checkpoint as a file that other programs run. */
 #include "cli/mltrain.h"
 
 #include "base/cleanup.h"

@@ -1,6 +1,6 @@
 /*
- * mltrain fetch: becomes mltrain-fetch, since libcurl, libarchive and libcrypto take longer to load
- * than all else that mltrain does before it trains.
+ * mltrain fetch: becomes mltrain-fetch, because libcurl, libarchive and libcrypto take longer to
+ * load than mltrain takes for everything else before it trains.
  */
 #include "cli/mltrain.h"
 

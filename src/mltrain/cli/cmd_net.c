@@ -1,4 +1,4 @@
-/* mltrain net: what a description of a network says, layer by layer. */
+/* mltrain net: prints the description of a network, layer by layer. */
 #include "cli/mltrain.h"
 
 #include "base/cleanup.h"
@@ -30,7 +30,7 @@ static const struct argp_option options[] = {
 	{ "json", KEY_JSON, NULL, 0, "print an object in place of the table", 2 }, { 0 }
 };
 
-/* Where neither the description nor an option says what the images are: MNIST's. */
+/* The size of images if neither the description nor an option gives it: MNIST's. */
 static const struct net_wish anything = { { 3, { 1, 28, 28, 1 } }, 10, -1,
 	NET_ASSUMED_INPUT | NET_ASSUMED_CLASSES };
 
@@ -77,7 +77,7 @@ static const struct argp argp = { options, parse, "[NAME|FILE]",
 	"arithmetic, and its recipe. Without a name, list the networks that mltrain brought.\v"
 	"mltrain-net(5) tells how descriptions are written." };
 
-/* "conv 5x5/2": the kind with its sizes. */
+/* Format the kind with its sizes: "conv 5x5/2". */
 static void kind_text(const struct layer *l, char *text, size_t size)
 {
 	const char *kind = layer_kind_name(l->kind);

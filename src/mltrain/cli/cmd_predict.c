@@ -1,4 +1,4 @@
-/* mltrain predict: what a network takes pictures for. */
+/* mltrain predict: names what pictures show. */
 #include "cli/mltrain.h"
 
 #include "base/cleanup.h"
@@ -90,7 +90,7 @@ static int read_stdin(const struct image_size *want, uint8_t *to, struct mlr_err
 	return r < 0 ? mlr_wrap(err, "standard input") : 0;
 }
 
-/* Image `number`, from 0, of an IDX file. */
+/* Read image `number`, from 0, of an IDX file. */
 static int read_idx(const char *path, uint64_t number, const struct image_size *want, uint8_t *to,
 	struct mlr_error *err)
 {
@@ -115,7 +115,7 @@ static int read_idx(const char *path, uint64_t number, const struct image_size *
 	return 0;
 }
 
-/* "FILE:NUMBER", where there is no file of that whole name. */
+/* Split "FILE:NUMBER", unless a file has that whole name. */
 static int is_idx_place(const char *name, char **path, uint64_t *number)
 {
 	const char *colon = strrchr(name, ':');
@@ -151,7 +151,7 @@ static int read_picture(
 /* --- answers
  * ----------------------------------------------------------------------------------- */
 
-/* Softmax, without overflow. */
+/* Compute softmax without overflow. */
 static void probabilities(const float *logits, int n, double *ret)
 {
 	double most = (double)logits[0], sum = 0;
@@ -164,7 +164,7 @@ static void probabilities(const float *logits, int n, double *ret)
 		ret[i] /= sum;
 }
 
-/* Put the places of the most probable classes first. */
+/* Put the indices of the most probable classes first. */
 static void rank_classes(const double *p, int n, int top, int *order)
 {
 	for (int i = 0; i < n; i++)
@@ -238,7 +238,7 @@ static int answer(const struct args *a, const struct predictor *p, const char *f
 	return 0;
 }
 
-/* The pictures first..first+n-1 as one batch. One that can't be read is told, and left out. */
+/* Predict the pictures first..first+n-1 as one batch. Report and skip unreadable ones. */
 static int predict(const struct args *a, const struct predictor *p, int first, int n,
 	uint8_t *images, float *logits, int *left_out, struct mlr_error *err)
 {
@@ -265,7 +265,7 @@ static int predict(const struct args *a, const struct predictor *p, int first, i
 	return r;
 }
 
-/* Can a picture be brought to what the network reads? */
+/* Check that pictures can be converted to what the network reads. */
 static int check_input(const struct args *a, const struct shape *in, struct mlr_error *err)
 {
 	char text[SHAPE_TEXT_MAX];

@@ -1,4 +1,4 @@
-/* mltrain report: a page about runs from their logs. */
+/* mltrain report: makes a page about runs from their logs. */
 #include "cli/mltrain.h"
 
 #include "base/cleanup.h"
@@ -50,7 +50,7 @@ static const struct argp argp = { options, parse, "LOG...",
 	"Draw the runs of logs as one HTML file: curves, what the network gets wrong, where the time "
 	"went. Several runs are put side by side." };
 
-/* The page's text, to free(). */
+/* Make the page's text, to free(). */
 static char *page_of(const struct runs *runs, size_t *len)
 {
 	char *text = NULL;
@@ -65,7 +65,7 @@ static char *page_of(const struct runs *runs, size_t *len)
 	return NULL;
 }
 
-/* A log must not become its own page, whatever name it goes by. */
+/* Refuse to overwrite a log with its page, whatever the name. */
 static int check_output(const struct args *a, struct mlr_error *err)
 {
 	struct stat out;

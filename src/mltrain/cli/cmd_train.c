@@ -1,4 +1,4 @@
-/* mltrain train: from a data set to a tested network. */
+/* mltrain train: trains a network on a data set and tests it. */
 #include "cli/mltrain.h"
 
 #include "base/cleanup.h"
@@ -25,11 +25,11 @@
 #include <string.h>
 #include <unistd.h>
 
-/* What a run stands on, from the options on. */
+/* Everything that a run needs. */
 struct session {
 	struct train_args args;
 	struct dist *dist;
-	struct checkpoint from; /* to go on from; .net NULL: from the start */
+	struct checkpoint from; /* resume from it; .net NULL: from the start */
 	struct dataset data;
 	struct net *net;
 	struct metrics *metrics; /* rank 0's */
@@ -43,7 +43,7 @@ static void session_done(struct session *s)
 	dist_close(&s->dist);
 }
 
-/* --- what is told ----------------------------------------------------------------------------- */
+/* --- messages --------------------------------------------------------------------------------- */
 
 static void tell_plan(const struct engine *e)
 {
@@ -81,7 +81,7 @@ static int say_interrupted(const struct session *s, const struct train_state *st
 static void say_result(const struct session *s, const struct train_state *state, double total)
 {
 	const struct train_options *o = &s->args.train;
-	/* The latest may have ended early, or have been before this run began. */
+	/* The last epoch may have ended early or before this run. */
 	int epoch = state->epoch > state->epochs_done ? state->epoch : state->epochs_done;
 
 	print_accuracy(state->test_wrong, state->test_images);
@@ -94,7 +94,7 @@ static void say_result(const struct session *s, const struct train_state *state,
 			? (double)state->step * o->recipe.batch / state->step_seconds
 			: 0);
 	printf("evaluation time %.2f s\n", state->evaluate_seconds);
-	/* That of the steps goes on from the checkpoint's. */
+	/* The time of steps includes that of the resumed run. */
 	printf("total time %.2f s%s\n", total, s->from.net ? " since it went on" : "");
 	if (o->checkpoint)
 		printf("checkpoint %s\n", o->checkpoint);
@@ -105,7 +105,7 @@ static void say_result(const struct session *s, const struct train_state *state,
 /* --- making ready
  * ------------------------------------------------------------------------------ */
 
-/* A name mistyped must not cost the weights that --checkpoint has. */
+/* A mistyped --resume must not cost the weights in --checkpoint. */
 static int check_anew(const struct session *s, struct mlr_error *err)
 {
 	const char *there = s->args.train.checkpoint;
@@ -141,7 +141,7 @@ static int open_resume(struct session *s, struct mlr_error *err)
 	return 0;
 }
 
-/* Only folders have pictures of any size; those of other sets are as they are. */
+/* Only folders have pictures of any size; other sets have a fixed one. */
 static int check_input(const struct session *s, struct mlr_error *err)
 {
 	const struct dataset *d = &s->data;
@@ -182,7 +182,7 @@ static int open_data(struct session *s, struct mlr_error *err)
 	return check_input(s, err);
 }
 
-/* The network of a checkpoint, with another rate of dropout if that is wished. */
+/* Make the network of a checkpoint, with the rate of --dropout if given. */
 static int copy_net(const struct net *from, const struct net_wish *wish, struct net **ret,
 	struct mlr_error *err)
 {
@@ -206,7 +206,7 @@ static int read_recipe(const char *text, struct recipe *ret, struct mlr_error *e
 	return r < 0 ? mlr_wrap(err, "the checkpoint's recipe") : 0;
 }
 
-/* A small data set has less to spare than the usual number. */
+/* Keep less for validation than usual if the data set is small. */
 static void choose_validation(const struct session *s, struct recipe *r)
 {
 	uint32_t images = s->data.train.count, chosen = recipe_validation(r, images);
@@ -219,7 +219,7 @@ static void choose_validation(const struct session *s, struct recipe *r)
 	r->validation = chosen;
 }
 
-/* The description's network and recipe, with what the checkpoint and the options say instead. */
+/* Make the network and recipe of the description, overridden by the checkpoint and the options. */
 static int open_net(struct session *s, struct mlr_error *err)
 {
 	struct train_args *a = &s->args;
@@ -244,7 +244,7 @@ static int open_net(struct session *s, struct mlr_error *err)
 	return 0;
 }
 
-/* How bytes enter, where nothing says otherwise as the data set has it. */
+/* Choose the normalisation: the data set's unless an option or the checkpoint gives another. */
 static int normalize(struct session *s, struct mlr_error *err)
 {
 	const struct train_args *a = &s->args;
@@ -257,7 +257,7 @@ static int normalize(struct session *s, struct mlr_error *err)
 	return 0;
 }
 
-/* What no option says is as it was. */
+/* Take from the checkpoint what no option gives. */
 static void follow_checkpoint(struct session *s)
 {
 	struct train_options *t = &s->args.train;
@@ -272,7 +272,7 @@ static void follow_checkpoint(struct session *s)
 		t->dtype = s->from.dtype;
 }
 
-/* Everything between the options and the verdict. */
+/* Do everything between the options and the exit status. */
 static int run(struct session *s, struct train_state *state, struct mlr_error *err)
 {
 	struct train_options *t = &s->args.train;
@@ -292,10 +292,10 @@ static int run(struct session *s, struct train_state *state, struct mlr_error *e
 /* --- the end
  * ------------------------------------------------------------------------------------ */
 
-/* Tell why, and end the other ranks with this one. */
+/* Report the failure, and end the other ranks too. */
 static int fail(struct session *s, struct mlr_error *err)
 {
-	/* What all ranks find wrong is rank 0's to say; it ends the others meanwhile. */
+	/* Rank 0 reports what all ranks find wrong, and ends them meanwhile. */
 	if (s->dist && s->dist->rank != 0) {
 		dist_let_rank_0(s->dist);
 		mlr_wrap(err, "rank %d", s->dist->rank);

@@ -1,4 +1,4 @@
-/* mltrain fetch: data sets from the internet. */
+/* mltrain fetch: downloads data sets. */
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/file.h"
@@ -26,10 +26,10 @@ struct args {
 	char **what; /* [n] */
 };
 
-/* What is told while it goes on. */
+/* Messages while it works. */
 struct telling {
 	const char *dir;
-	int quiet, live; /* live: progress is drawn on a terminal */
+	int quiet, live; /* live: draw progress on a terminal */
 	int drawn;
 	int64_t next_ms;
 };
@@ -183,7 +183,7 @@ static int fail(const struct mlr_error *err)
 	return EXIT_BROKEN;
 }
 
-/* What a user can do about a failure. */
+/* Add what a user can do about a failure. */
 static void advise(struct mlr_error *err, const char *dir)
 {
 	switch (err->code) {
@@ -211,7 +211,7 @@ static void advise(struct mlr_error *err, const char *dir)
 	}
 }
 
-/* Where a named set goes; to free(), or NULL with err set. */
+/* Return the directory of a named set, to free(), or NULL with err set. */
 static char *set_dir(const struct args *a, const char *name, struct mlr_error *err)
 {
 	auto_free char *data = NULL;

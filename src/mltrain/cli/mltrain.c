@@ -36,7 +36,7 @@ static const struct command {
 	{ "report", cmd_report, "draw the logs of runs as one HTML file" },
 };
 
-static int told; /* that something failed */
+static int told; /* a failure was reported */
 
 int main_fail(const struct mlr_error *err)
 {
@@ -89,10 +89,10 @@ static void print_help(FILE *out)
 }
 
 /*
- * libgomp's threads spin for milliseconds at the end of every loop, which on a machine that others
- * use too takes the cores from the thread that is waited for: five times slower beside a load of 8
- * on two cores. It reads how long to spin when it is loaded (libgomp manual, GOMP_SPINCOUNT), so
- * this program starts once more with less, unless the user has chosen.
+ * Make libgomp's threads spin less. At the end of every loop they spin for milliseconds, which on a
+ * busy machine takes the cores from the thread that they wait for: five times slower beside a load
+ * of 8 on two cores. libgomp reads GOMP_SPINCOUNT (its manual) when it is loaded, so this program
+ * starts again with a lower one, unless the user has set it.
  */
 static void spin_less(char **argv)
 {
@@ -103,7 +103,7 @@ static void spin_less(char **argv)
 	self = realpath("/proc/self/exe", NULL);
 	if (!self || setenv("GOMP_SPINCOUNT", SPIN_COUNT, 1) < 0)
 		return;
-	execv(self, argv); /* what fails here changes nothing but the speed */
+	execv(self, argv); /* a failure costs only speed */
 }
 
 static int unknown_command(const char *name)
@@ -122,8 +122,7 @@ static int unknown_command(const char *name)
 	return EXIT_USAGE;
 }
 
-/* An answer that did not arrive is a failure, found out at the latest here, also for what argp
- * prints. */
+/* Fail if output could not be written, argp's too; this is the last chance to notice. */
 static void close_stdout(void)
 {
 	int failed = ferror(stdout);
@@ -131,7 +130,7 @@ static void close_stdout(void)
 
 	if (fclose(stdout) != 0)
 		mlr_fail_errno(&err, "write to stdout");
-	else if (failed) /* which nobody has the errno of any more */
+	else if (failed) /* its errno is lost */
 		mlr_fail(&err, EIO, "not all of the answer could be written to stdout");
 	else
 		return;
@@ -148,7 +147,7 @@ int main(int argc, char **argv)
 	atexit(close_stdout);
 	argp_err_exit_status = EXIT_USAGE;
 	argp_program_version_hook = print_version;
-	setvbuf(stdout, NULL, _IOLBF, 0); /* in a job's log, lines appear when they are said */
+	setvbuf(stdout, NULL, _IOLBF, 0); /* so that a job's log gets lines at once */
 	if (argc < 2 || strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "help") == 0 ||
 		strcmp(argv[1], "-h") == 0) {
 		print_help(argc < 2 ? stderr : stdout);

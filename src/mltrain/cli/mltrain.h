@@ -1,10 +1,6 @@
 /*
- * trainer: mltrain, a CNN trainer; a program of its own that shares only base/ with mlrun.
- *
- * The rooms inside: tensor (shapes, random numbers, files), data (data sets), backend (arithmetic),
- * model (networks and checkpoints), dist (several ranks), train (the loop), metrics (what is told
- * of it), report (what logs show), bench (rates and limits). The files beside this one are the
- * program: they read options, print, and decide exit statuses.
+ * cli: the program mltrain, a CNN trainer that shares only base/ with mlrun. The files of this room
+ * read options, print, and decide exit statuses; docs/architecture.md lists the other rooms.
  */
 #ifndef MLT_MLTRAIN_H
 #define MLT_MLTRAIN_H
@@ -18,8 +14,8 @@
 
 /* Exit statuses. */
 enum {
-	EXIT_BROKEN = 1, /* what was asked for failed */
-	EXIT_USAGE = 2,  /* wrong options */
+	EXIT_BROKEN = 1, /* the command failed */
+	EXIT_USAGE = 2,  /* invalid options */
 };
 
 int cmd_train(int argc, char **argv);
@@ -34,10 +30,10 @@ int cmd_report(int argc, char **argv);
 /* Print "mltrain: text" on stderr, a hint on its own line, and return EXIT_BROKEN. */
 int main_fail(const struct mlr_error *err);
 
-/* A name that a stranger chose, on stdout: control characters are escaped. */
+/* Print an untrusted name on stdout with control characters escaped. */
 void print_shown(const char *name);
 
-/* "test accuracy 97.98 % (error 2.02 %)" on stdout: the same line from train and eval. */
+/* Print "test accuracy 97.98 % (error 2.02 %)", the line of train and eval. */
 void print_accuracy(int64_t wrong, uint32_t count);
 
 #endif

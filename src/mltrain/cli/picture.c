@@ -32,7 +32,7 @@ static char *base64(const uint8_t *bytes, size_t n)
 	return text;
 }
 
-/* Planes become pixels. */
+/* Convert planes to pixels. */
 static uint8_t *interleave(const uint8_t *image, uint32_t channels, size_t plane)
 {
 	uint8_t *pixels = malloc(channels * plane);

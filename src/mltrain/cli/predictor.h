@@ -1,6 +1,4 @@
-/*
- * A checkpoint made ready to predict with: what eval and predict have in common.
- */
+/* Prepares a checkpoint for predicting, for eval and predict. */
 #ifndef MLT_PREDICTOR_H
 #define MLT_PREDICTOR_H
 
@@ -13,8 +11,9 @@ struct predictor_options {
 	const char *checkpoint;
 	const struct backend *backend;
 	int threads;
-	int dtype; /* enum dtype, or -1: the checkpoint's, where the backend has it */
-	int batch; /* 0: that of training, so that the arithmetic is that of its own test */
+	int dtype; /* enum dtype, or -1: the checkpoint's if the backend has it */
+	int batch; /* 0: that of training, which repeats the arithmetic of the training's own test
+		    */
 };
 
 /* The options, for a command's table and at the end of its parse function; a command's own keys
@@ -31,11 +30,10 @@ enum { PREDICTOR_CHECKPOINT = 256, PREDICTOR_BACKEND, PREDICTOR_DTYPE, PREDICTOR
 	{ "dtype", PREDICTOR_DTYPE, "TYPE", 0, "f32, bf16 or tf32 (that of training)", 2 }
 /* clang-format on */
 
-/* What they are when not said. */
+/* Their defaults. */
 struct predictor_options predictor_options(void);
 
-/* As an argp_parser_t: the cases of the options above, and that there is a checkpoint at the
- * end. */
+/* An argp_parser_t: parses the options above and finally checks that there is a checkpoint. */
 error_t predictor_parse(int key, char *arg, struct argp_state *state, struct predictor_options *o);
 
 struct predictor {
@@ -48,11 +46,11 @@ struct predictor {
 		CHECKPOINT_INIT, NULL \
 	}
 
-/* Returns 0, or what checkpoint_read() and the backend's open() give. */
+/* Returns 0 or an error of checkpoint_read() or the backend's open(). */
 int predictor_open(const struct predictor_options *o, struct predictor *ret, struct mlr_error *err);
 void predictor_done(struct predictor *p);
 
-/* The name of a class of the network: its own, or its number in buf. */
+/* Return the name of a class of the network; without one, its number, written to buf. */
 const char *predictor_class(const struct predictor *p, int class, char buf[12]);
 
 #endif

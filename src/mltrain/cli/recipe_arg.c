@@ -35,7 +35,7 @@ void recipe_arg_augment(struct argp_state *state, const char *arg, struct augmen
 	}
 }
 
-/* "3:6.5": the epochs of a schedule of steps. */
+/* Parse "3:6.5", the epochs of a schedule of steps. */
 static json_t *numbers(struct argp_state *state, const char *key, char *text)
 {
 	json_t *array = json_array();
@@ -46,7 +46,7 @@ static json_t *numbers(struct argp_state *state, const char *key, char *text)
 	return array;
 }
 
-/* "final=0.1" as a member of the object. */
+/* Add "final=0.1" to the object. */
 static void add_member(struct argp_state *state, const char *arg, char *member, json_t *object)
 {
 	char *value = strchr(member, '=');

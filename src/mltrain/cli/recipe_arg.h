@@ -1,6 +1,6 @@
 /*
- * The options of mltrain train that have a small language of their own. What is wrong ends the
- * program as argp_error(3) does.
+ * Parses options of mltrain train that have a syntax of their own. Errors end the program as
+ * argp_error(3) does.
  */
 #ifndef MLT_RECIPE_ARG_H
 #define MLT_RECIPE_ARG_H
@@ -9,13 +9,13 @@
 
 #include <argp.h>
 
-/* --augment: "none", or some of "shift=PIXELS,flip,cutout=PIXELS". */
+/* --augment: "none" or a part of "shift=PIXELS,flip,cutout=PIXELS". */
 void recipe_arg_augment(struct argp_state *state, const char *arg, struct augment_policy *ret);
 
 /*
  * --schedule: "KIND[,KEY=NUMBER...]", at=E:E:E for several numbers. Keys, limits and defaults are
- * those of a description's schedule (recipe_file.h), so that a checkpoint's recipe can be read
- * again. The warm-up stays as it is in *ret.
+ * those of a description's schedule (recipe_file.h), so that checkpoints can contain it. *ret keeps
+ * its warm-up.
  */
 void recipe_arg_schedule(struct argp_state *state, const char *arg, struct schedule *ret);
 

@@ -15,10 +15,9 @@ static void on_save(int sig)
 }
 
 /*
- * Kernels that oneDNN generates point the stack register elsewhere at times, into the heap: there
- * the kernel would write a signal's frame (3.5 kB with AVX-512's registers), and one run in ten
- * that was interrupted ended with "corrupted size vs. prev_size". Frames go to a stack of their
- * own.
+ * Give signal handlers a stack of their own. Code that oneDNN generates sometimes points the stack
+ * register into the heap. The kernel would write a signal's frame there (3.5 kB with AVX-512's
+ * registers); one interrupted run in ten ended with "corrupted size vs. prev_size".
  */
 static char signal_stack[1 << 16];
 

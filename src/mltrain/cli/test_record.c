@@ -40,7 +40,7 @@ static json_t *confusion(const struct evaluation *e)
 	return rows;
 }
 
-/* The picture of one test image, null where there can be none. */
+/* Make the picture of one test image, or null. */
 static json_t *picture(const struct dataset *data, uint32_t index)
 {
 	const struct loader_options options = { .rows = 1, .ahead = 1, .threads = 1 };

@@ -1,6 +1,6 @@
 /*
- * The record of a test, {"event": "test", ...}: how many images of each class were taken for which,
- * and the worst mistakes as pictures. What mltrain eval --json prints, and the log of a run holds.
+ * Makes the record of a test, {"event": "test", ...}: the confusion matrix, and the worst mistakes
+ * as pictures. mltrain eval --json prints it, and the log of a run contains it.
  */
 #ifndef MLT_TEST_RECORD_H
 #define MLT_TEST_RECORD_H
@@ -11,10 +11,10 @@
 #include <jansson.h>
 
 /*
- * Make the record; mltrain(1) tells its keys.
+ * Make the record; mltrain(1) lists its keys.
  *
- *   names   of the network's classes [e->classes], or NULL: numbers
- *   step    that the network stood at
+ *   names   names of the network's classes [e->classes], or NULL
+ *   step    of the network
  */
 json_t *test_record(
 	const struct evaluation *e, const struct dataset *data, char *const *names, uint64_t step);

@@ -143,7 +143,7 @@ static void parse_input(struct argp_state *state, const char *arg, struct shape 
 	*ret = shape3(c, h, w);
 }
 
-/* A number alone counts steps, one with a unit is a time. */
+/* A bare number counts steps; one with a unit is a duration. */
 static void parse_every(struct argp_state *state, const char *arg, struct train_options *t)
 {
 	size_t n = strlen(arg);
@@ -340,7 +340,7 @@ struct named_file {
 	const char *option, *file;
 };
 
-/* Would keeping what a file has, as FILE~ (file_keep()), replace the other? */
+/* Would keeping a file as FILE~ (file_keep()) replace the other file? */
 static int keeping_replaces(const struct named_file *f, const struct named_file *other)
 {
 	auto_free char *kept = xasprintf("%s~", f->file);
@@ -349,7 +349,7 @@ static int keeping_replaces(const struct named_file *f, const struct named_file 
 		!file_is_same(f->file, other->file);
 }
 
-/* What writes a file whole would replace what another has written there. */
+/* Refuse one file for two outputs: one would replace the other. */
 static void check_apart(
 	struct argp_state *state, const struct named_file *a, const struct named_file *b)
 {
@@ -460,7 +460,7 @@ static void scale_lr(const struct train_args *a, int batch, struct recipe *r)
 	if (a->lr_scale == LR_SCALE_NONE || r->batch == batch)
 		return;
 	r->lr *= a->lr_scale == LR_SCALE_LINEAR ? factor : sqrt(factor);
-	/* A large rate from the first step on makes training diverge: climb to it. */
+	/* A large rate at the first step makes training diverge: climb to it. */
 	if (factor > 1 && r->schedule.warmup <= 0 && !(a->given & GIVEN_WARMUP) &&
 		r->schedule.kind != SCHEDULE_ONE_CYCLE)
 		r->schedule.warmup = fmin(5, r->epochs / 20.0);

@@ -1,6 +1,6 @@
 /*
- * The options of mltrain train. What an option says wins over what the checkpoint to go on from
- * says, and that over the network's description.
+ * Reads the options of mltrain train. An option overrides the checkpoint to resume from, which
+ * overrides the network's description.
  */
 #ifndef MLT_TRAIN_ARGS_H
 #define MLT_TRAIN_ARGS_H
@@ -9,7 +9,7 @@
 #include "model/recipe.h"
 #include "train/train.h"
 
-/* What options may say of a recipe: bits of train_args.given. */
+/* Values of a recipe that options may give: bits of train_args.given. */
 enum given {
 	GIVEN_EPOCHS = 1 << 0,
 	GIVEN_BATCH = 1 << 1,
@@ -34,7 +34,7 @@ enum lr_scale { LR_SCALE_NONE, LR_SCALE_LINEAR, LR_SCALE_SQRT };
 enum normalize { NORMALIZE_FIXED, NORMALIZE_DATASET };
 
 struct train_args {
-	struct train_options train; /* its recipe holds what options said: see given */
+	struct train_options train; /* its recipe has the given options */
 	struct metrics_options metrics;
 	unsigned given;
 	const char *data, *net;
@@ -49,15 +49,15 @@ struct train_args {
 	int verbose;
 };
 
-/* Read the command line; what is wrong ends the program. */
+/* Read the command line. Errors end the program. */
 void train_args_parse(int argc, char **argv, struct train_args *ret);
 
 /*
- * Put what options said into a recipe. Where they change its batch, the rate follows as --lr-scale
- * says (Goyal et al., "Accurate, Large Minibatch SGD", 2017), and is climbed to over the first
- * twentieth of the epochs, at most five, unless there is a warm-up already.
+ * Override a recipe by the given options. If they change its batch, --lr-scale adapts the rate
+ * (Goyal et al., "Accurate, Large Minibatch SGD", 2017), with a warm-up over the first twentieth of
+ * the epochs, at most five, unless there already is one.
  *
- * Returns 0, or -EINVAL for a warm-up before a schedule that has none.
+ * Returns 0, or -EINVAL for a warm-up before a schedule that cannot have one.
  */
 int train_args_apply(const struct train_args *a, struct recipe *r, struct mlr_error *err);
 

@@ -15,13 +15,12 @@
 struct jsonl {
 	int fd;
 	char *path; /* NULL: stdout */
-	int cut;    /* the latest record was not written wholly */
+	int cut;    /* the last record was written in part */
 	struct mlr_error failed;
 };
 
 /*
- * Look at what is in the file already: is it a log, and does it end in the middle of a line, as a
- * full disk leaves it?
+ * Check that a file is a log, and whether it ends within a line, as after a full disk.
  */
 static int look(int fd, const char *path, int *cut, struct mlr_error *err)
 {
@@ -57,7 +56,7 @@ int jsonl_open(const char *path, struct jsonl **ret, struct mlr_error *err)
 	r = path ? look(fd, path, &cut, err) : 0;
 	if (r < 0)
 		return r;
-	/* Where there are no locks nothing is known, and nothing told. */
+	/* Without locks nothing is known. */
 	if (path && flock(fd, LOCK_EX | LOCK_NB) < 0 && errno == EWOULDBLOCK)
 		mlr_warning(
 			"another run writes to log '%s' meanwhile, and no record tells whose it is",

@@ -23,7 +23,7 @@ void live_init(struct live *l)
 	l->terminal = isatty(STDERR_FILENO) && term && strcmp(term, "dumb") != 0;
 }
 
-/* "4.7 %", or "-" for what is not known yet. */
+/* Format "4.7 %", or "-" for a value not known yet. */
 static char *percent(double share, char buf[16])
 {
 	if (share < 0)
@@ -49,13 +49,13 @@ static int epochs_of(const struct train_state *s)
 	return (int)((s->steps + s->epoch_steps - 1) / s->epoch_steps);
 }
 
-/* A line that is being put together from words, in so many columns. */
+/* A line of words, in so many columns. */
 struct line {
 	int columns, used;
 	char text[256];
 };
 
-/* Words that do not fit whole are left out: "222" of "2229 images/s" would be another number. */
+/* Leave out words that do not fit: "222" of "2229 images/s" would be another number. */
 static void __attribute__((format(printf, 2, 3))) add(struct line *l, const char *fmt, ...)
 {
 	char words[64];
@@ -72,7 +72,7 @@ static void __attribute__((format(printf, 2, 3))) add(struct line *l, const char
 	l->used += len;
 }
 
-/* The most important first, as a narrow window shows the beginning alone. */
+/* The most important words come first, as a narrow window shows only the beginning. */
 static void describe(const struct live *l, const struct train_state *s, struct line *ret)
 {
 	char batch[16], validation[16], left[32];
@@ -87,8 +87,8 @@ static void describe(const struct live *l, const struct train_state *s, struct l
 }
 
 /*
- * The width is asked for each time, ten times a second, so a window that changes needs no SIGWINCH.
- * The last column stays empty: a cursor that waits behind it may be on the next line already.
+ * Read the width each time, ten times a second, which needs no SIGWINCH. The last column stays
+ * empty: a cursor behind it may already be on the next line.
  */
 static void draw(struct live *l, const struct train_state *s)
 {
@@ -122,7 +122,7 @@ static void stepped(struct live *l, const struct train_state *s, int images)
 	l->drawn_at = t;
 }
 
-/* "cuda (bf16) on NVIDIA H200, 4 ranks", "onednn (f32) on 2 threads". */
+/* Format "cuda (bf16) on NVIDIA H200, 4 ranks" or "onednn (f32) on 2 threads". */
 static char *computer(const struct train_state *s)
 {
 	const struct engine *e = s->engine;
@@ -145,7 +145,7 @@ static void tell_kept(const char *file)
 static void started(struct live *l, const struct train_state *s)
 {
 	auto_free char *by = computer(s);
-	/* A run that goes on may have made more steps than --steps says now. */
+	/* A resumed run may have made more steps than --steps allows now. */
 	uint64_t left = s->steps > s->step ? s->steps - s->step : 0;
 	char input[SHAPE_TEXT_MAX];
 

@@ -46,7 +46,7 @@ static int node_times(const char *root, unsigned long long *busy, unsigned long 
 			&v[3], &v[4], &v[5], &v[6], &v[7]) < 4)
 		return -1;
 	*all = 0;
-	for (size_t i = 0; i < ARRAY_LEN(v); i++) /* a guest's time is in user's */
+	for (size_t i = 0; i < ARRAY_LEN(v); i++) /* user includes guest */
 		*all += v[i];
 	*busy = *all - v[3] - v[4];
 	return 0;
@@ -80,7 +80,7 @@ void load_read(const char *root, struct load_before *before, struct load *ret)
 	*before = now;
 }
 
-/* Wait until it is time or the end. Returns not 0 at the end. */
+/* Wait for the next sample or the end. Returns nonzero at the end. */
 static int wait_stop(struct load_sampler *s)
 {
 	struct timespec until;
@@ -170,7 +170,7 @@ void load_stop(struct load_sampler **sampler)
 	until.tv_sec += HANG_S;
 	if (pthread_timedjoin_np(s->thread, NULL, &until) != 0) {
 		pthread_mutex_lock(&s->lock);
-		s->abandoned = 1; /* it may still use what is here, which therefore stays */
+		s->abandoned = 1; /* the thread may still use s, so it is not freed */
 		pthread_mutex_unlock(&s->lock);
 		pthread_detach(s->thread);
 		return;

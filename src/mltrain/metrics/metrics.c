@@ -25,7 +25,7 @@ struct metrics {
 	struct load_sampler *sampler;
 	struct rate rate;
 	struct tfevents *events; /* may be NULL */
-	/* The sampler's thread tells the load while the training thread tells the rest. */
+	/* The sampler's thread reports the load, the training thread the rest. */
 	pthread_mutex_t lock;
 	uint64_t step;
 };
@@ -72,7 +72,7 @@ static double seconds(const struct metrics *m)
 	return 1e-3 * (double)(mlr_now_ms() - m->began_ms);
 }
 
-/* With the lock held. Takes the record, and adds when it was. */
+/* Add the time to a record and write it; takes the record. The caller holds the lock. */
 static void put(struct metrics *m, json_t *record)
 {
 	if (record)

@@ -31,7 +31,7 @@ int nvml_is_listed(const char *list, unsigned index, const char *uuid)
 		char *end;
 		unsigned long v = strtoul(w, &end, 10);
 
-		/* CUDA takes the beginning of a UUID for it. */
+		/* CUDA accepts the beginning of a UUID. */
 		if ((end != w && !*end && v == index) ||
 			(strncmp(w, "GPU-", 4) == 0 && strncmp(uuid, w, strlen(w)) == 0))
 			return 1;
@@ -52,7 +52,7 @@ static void find_gpus(struct nvml_watch *w)
 		nvml_device d;
 
 		if (l->handle(i, &d) != NVML_SUCCESS)
-			continue; /* one that the job may not use */
+			continue; /* the job may not use it */
 		if (NVML_CALL(l, uuid, d, uuid, sizeof(uuid)) != NVML_SUCCESS)
 			uuid[0] = '\0';
 		if (!nvml_is_listed(list, i, uuid))
@@ -62,7 +62,7 @@ static void find_gpus(struct nvml_watch *w)
 	}
 }
 
-/* Returns 0, or -1 for a library that does not serve. */
+/* Returns 0, or -1 if the library cannot be used. */
 static int start(void *library, struct nvml *l)
 {
 	int r = nvml_load(library, l);

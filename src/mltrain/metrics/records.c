@@ -14,7 +14,7 @@ int record_images(const struct train_options *o)
 	return o->recipe.batch;
 }
 
-/* A number, or null for what is not known. */
+/* Make a number, or null for an unknown value. */
 static json_t *real(double v)
 {
 	return isfinite(v) ? json_real(v) : json_null();

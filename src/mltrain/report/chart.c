@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The drawing, in units that are pixels at the width of a column on a desk. */
+/* Sizes of the drawing, in pixels at the width of a column on a desktop. */
 #define WIDTH     560
 #define HEIGHT    300
 #define LEFT      62
@@ -110,7 +110,7 @@ static struct axis x_axis(const struct chart *c)
 	return a;
 }
 
-/* The range of what is positive on a logarithmic axis. Returns 0, or -1 for nothing to draw. */
+/* Find the range of positive values for a logarithmic axis. Returns 0, or -1 without values. */
 static int y_axis(const struct chart *c, int is_log, struct axis *a)
 {
 	*a = (struct axis){ INFINITY, -INFINITY, is_log };
@@ -132,7 +132,7 @@ static int y_axis(const struct chart *c, int is_log, struct axis *a)
 	}
 	if (c->from_zero && a->lo > 0)
 		a->lo = 0;
-	if (!(a->hi > a->lo)) { /* in the middle, or at the bottom where that is 0 */
+	if (!(a->hi > a->lo)) { /* a constant curve: in the middle, or at the bottom if it is 0 */
 		double v = a->lo;
 
 		a->hi = v + (v != 0 ? 0.5 * fabs(v) : 1);
@@ -144,7 +144,7 @@ static int y_axis(const struct chart *c, int is_log, struct axis *a)
 	return 0;
 }
 
-/* 0.05, 1200, 15 k, 2 M: short enough for the margin. */
+/* Format a label short enough for the margin: 0.05, 1200, 15 k, 2 M. */
 static void tick_text(double v, char buf[32])
 {
 	if (fabs(v) >= 1e13)
@@ -222,7 +222,7 @@ static void write_line(FILE *f, const struct chart *c, const struct line *l, con
 		command = 'L';
 	}
 	fputs("\"/>\n", f);
-	if (l->style != LINE_POINTS && l->n > 1) /* a line to nowhere would not be seen */
+	if (l->style != LINE_POINTS && l->n > 1) /* a line of one point is invisible */
 		return;
 	for (size_t i = 0; i < l->n; i++)
 		if (!y->is_log || c->scale * l->y[i] >= LOG_MIN)
@@ -297,7 +297,7 @@ static void write_data(FILE *f, const struct chart *c, const struct axis *x, con
 	text = json_dumps(all, JSON_COMPACT | JSON_REAL_PRECISION(9));
 	json_decref(all);
 	fprintf(f, "<script type=\"application/json\" id=\"data-%s\">", c->id);
-	for (const char *p = text; p && *p; p++) /* nothing in it can end the element */
+	for (const char *p = text; p && *p; p++) /* text must not end the element */
 		if (*p == '<')
 			fputs("\\u003c", f);
 		else
@@ -307,7 +307,7 @@ static void write_data(FILE *f, const struct chart *c, const struct axis *x, con
 
 /* --- thinning ---------------------------------------------------------------------------- */
 
-/* The lowest and highest of each stretch, in the order in which they come. */
+/* Keep the lowest and highest point of each stretch, in their order. */
 static void thin(struct line *l, double *x, double *y)
 {
 	size_t bins = CHART_POINTS_MAX / 2, n = 0;

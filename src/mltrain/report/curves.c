@@ -18,7 +18,7 @@ void curve_smooth(const double *y, size_t n, double *ret)
 	}
 }
 
-/* Smoothed values, which live until the charts are written. */
+/* Smoothed values, kept until the charts are written. */
 struct smooth {
 	double **v;
 	size_t n;
@@ -41,7 +41,7 @@ static const double *smooth_of(struct smooth *s, const struct curve *c)
 	return y;
 }
 
-/* A curve of each run by its offset in struct run: raw behind, smoothed before it. */
+/* Draw the curve at this offset in struct run for each run: the smoothed one over the raw one. */
 static void add_smoothed(
 	struct chart *c, const struct runs *runs, size_t offset, struct smooth *smooth)
 {
@@ -86,7 +86,7 @@ static void write_loss(FILE *f, const struct runs *runs)
 	chart_write(f, &c);
 }
 
-/* One run's batches and validation; of several the validation, which is what compares. */
+/* Draw batches and validation of one run; of several only validation, which compares. */
 static void write_error(FILE *f, const struct runs *runs)
 {
 	auto_call(smooth_done) struct smooth smooth = { 0 };
@@ -122,7 +122,7 @@ static void write_error(FILE *f, const struct runs *runs)
 	chart_write(f, &c);
 }
 
-/* Do the runs take so different times that one scale would hide the quick ones? */
+/* Do the durations differ so much that a linear axis would hide the short runs? */
 static int is_uneven(const struct runs *runs)
 {
 	double lo = INFINITY, hi = 0;
@@ -219,7 +219,7 @@ static void write_cpu(FILE *f, const struct runs *runs)
 	chart_write(f, &m);
 }
 
-/* A chart of one quantity of every GPU of every run. */
+/* Draw one quantity of every GPU of every run. */
 static void write_gpus(FILE *f, const struct runs *runs, size_t offset, struct chart c)
 {
 	struct {

@@ -69,7 +69,7 @@ char *html_count(double n, char buf[48])
 	len = strlen(digits);
 	for (size_t i = 0; i < len; i++) {
 		if (i && (len - i) % 3 == 0)
-			p = stpcpy(p, "\xe2\x80\xaf"); /* a narrow space that does not break */
+			p = stpcpy(p, "\xe2\x80\xaf"); /* U+202F, narrow no-break space */
 		*p++ = digits[i];
 	}
 	*p = '\0';

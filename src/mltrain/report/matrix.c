@@ -30,7 +30,7 @@ static double error_of(const struct test *t, int label)
 	return n ? 1 - (double)cell(t, label, label) / (double)n : NAN;
 }
 
-/* A share as a depth of colour: small ones are to be seen too. */
+/* Map a share to an opacity at which small shares are visible. */
 static double depth(double share)
 {
 	return sqrt(share);
@@ -107,7 +107,7 @@ static int by_count(const void *a, const void *b)
 	return x->label != y->label ? x->label - y->label : x->guess - y->guess;
 }
 
-/* Keep the MATRIX_PAIRS largest in pairs, sorted. Returns how many there are. */
+/* Keep the MATRIX_PAIRS largest in pairs, sorted. Returns their number. */
 static int find_pairs(const struct test *t, struct pair *pairs)
 {
 	int n = 0;

@@ -12,7 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The last part of a path. */
+/* Return the last component of a path. */
 static const char *base_name(const char *path)
 {
 	const char *slash = strrchr(path, '/');
@@ -33,7 +33,7 @@ static int is_same(const struct runs *runs, const char *key)
 	return 1;
 }
 
-/* "convolutional on fashion-mnist: 2 runs", as far as that is so of all. */
+/* Make a title like "convolutional on fashion-mnist: 2 runs", of what all runs share. */
 static char *title_of(const struct runs *runs)
 {
 	const struct run *r = &runs->v[0];
@@ -47,7 +47,7 @@ static char *title_of(const struct runs *runs)
 	return what ? take_ptr(&what) : xstrdup(r->label);
 }
 
-/* A digest as Content-Security-Policy names it: base64 of its bytes (W3C, CSP 3, 2.3.1). */
+/* Format a digest for Content-Security-Policy: base64 of its bytes (W3C, CSP 3, 2.3.1). */
 static void script_hash(char ret[48])
 {
 	static const char alphabet[] =
@@ -70,7 +70,7 @@ static void script_hash(char ret[48])
 		*p++ = alphabet[v >> 6 & 63];
 		*p++ = alphabet[v & 63];
 	}
-	p[-1] = '='; /* of 32 bytes the last one is padding */
+	p[-1] = '='; /* 32 bytes end with one padding character */
 	*p = '\0';
 }
 
@@ -93,7 +93,7 @@ static void write_head(FILE *f, const char *title)
 	fprintf(f, "<style>\n%s</style>\n</head>\n", report_css);
 }
 
-/* "2026-11-20T19:52:19Z · host · onednn, f32, 2 threads". */
+/* Write "2026-11-20T19:52:19Z · host · onednn, f32, 2 threads". */
 static void write_machine(FILE *f, const struct run *r)
 {
 	static const char *const keys[] = { "time", "host", "backend", "device", "dtype", "ranks",

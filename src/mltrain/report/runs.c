@@ -72,11 +72,11 @@ struct reader {
 	struct runs *to;
 	const char *path;
 	size_t line, damaged;
-	struct run *run; /* the one under way, in to->v; NULL before the first */
+	struct run *run; /* the current one, in to->v; NULL before the first */
 	size_t before;   /* runs of other logs */
 };
 
-/* A copy of text that may hold any byte, as UTF-8, cut to what is shown. */
+/* Copy text of any bytes as UTF-8, cut to the size shown. */
 static char *copy_text(const char *s)
 {
 	json_t *text = mlr_json_text(s);
@@ -103,7 +103,7 @@ static void note(struct reader *r, const char *what)
 	to->notes[to->n_notes++] = copy_text(text);
 }
 
-/* A number that can be drawn, or NAN. */
+/* Read a number that can be drawn, or NAN. */
 static double number(const json_t *record, const char *key)
 {
 	double v = json_number_value(json_object_get(record, key));
@@ -113,7 +113,7 @@ static double number(const json_t *record, const char *key)
 	return v;
 }
 
-/* Not negative, or NAN. */
+/* The same, not negative. */
 static double amount(const json_t *record, const char *key)
 {
 	double v = number(record, key);
@@ -133,7 +133,7 @@ static void curve_add(struct curve *c, double step, double time, double y)
 	if (isnan(step) || isnan(y) || c->n >= RUNS_POINTS_MAX)
 		return;
 	if (c->n && step < c->step[c->n - 1])
-		return; /* curves go to the right */
+		return; /* a curve goes to the right only */
 	if (c->n)       /* likewise; fmax() of NAN and a number is the number */
 		time = fmax(time, c->time[c->n - 1]);
 	c->step = xgrow(c->step, c->n, sizeof(double));
@@ -152,7 +152,7 @@ static void curve_cut(struct curve *c, double step)
 
 /* --- records ------------------------------------------------------------------------- */
 
-/* "runs/gpu.jsonl" is "gpu"; a second run of it "gpu (2)". */
+/* Name a run after its log: "runs/gpu.jsonl" is "gpu", its second run "gpu (2)". */
 static char *label_of(const struct reader *r)
 {
 	const char *slash = strrchr(r->path, '/'), *base = slash ? slash + 1 : r->path;
@@ -184,7 +184,8 @@ static int run_new(struct reader *r, struct mlr_error *err)
 	return 0;
 }
 
-/* "exponential" as it is, 0.95 as JSON has it, an object as "kind exponential, decay 0.95". */
+/* Format a value: a string as it is, a number as JSON, an object as "kind exponential, decay 0.95".
+ */
 static char *value_text(const json_t *v)
 {
 	auto_free char *text = NULL;
@@ -230,7 +231,7 @@ static void set_fact(struct run *run, const char *key, const json_t *v)
 	run->facts[run->n_facts++].value = value;
 }
 
-/* The facts of an object within the record, as "recipe", stand beside the record's own. */
+/* Add the facts of the record, and those of an object in it such as "recipe". */
 static void set_facts(struct run *run, const json_t *record, int depth)
 {
 	const char *key;
@@ -286,7 +287,7 @@ static int read_run(struct reader *r, const json_t *record, struct mlr_error *er
 	return 0;
 }
 
-/* Images a second between two step records, which the mean over the run would blur. */
+/* Compute images per second between two step records; the mean over the run would blur it. */
 static void read_rate(struct run *run, double step, double time, double train_s)
 {
 	if (!isnan(run->rate_step) && step > run->rate_step && train_s > run->rate_seconds &&
@@ -403,7 +404,7 @@ static int read_record(struct reader *r, const json_t *record, struct mlr_error 
 		strcmp(event, "test") == 0;
 	if (!known)
 		return 0;
-	if (!r->run && (e = run_new(r, err)) < 0) /* the log's beginning is lost */
+	if (!r->run && (e = run_new(r, err)) < 0) /* the beginning of the log is missing */
 		return e;
 	update(&r->run->total_s, amount(record, "seconds") + r->run->offset_s);
 	if (is_state(event))

@@ -75,7 +75,7 @@ void tables_result(FILE *f, const struct run *r)
 
 /* --- several runs ---------------------------------------------------------------------- */
 
-/* A row's cell for a run: a text, and in a word how it compares with the first run's. */
+/* A run's cell in a row: its text, and how it compares with the first run. */
 typedef void cell_fn(const struct run *r, const struct run *first, char a[64], char b[64]);
 
 static void cell_test(const struct run *r, const struct run *first, char a[64], char b[64])
@@ -92,7 +92,7 @@ static void cell_validation(const struct run *r, const struct run *first, char a
 	html_percent(best_validation(r), 2, a);
 }
 
-/* How many times, or the how-manieth part of, what the first run has. */
+/* Format the ratio to the first run: "×2.0" or "÷2.0". */
 static void ratio(double of, double to, char b[64])
 {
 	double x = of / to, y = x < 1 ? 1 / x : x;
@@ -140,7 +140,7 @@ static void result_row(FILE *f, const struct runs *runs, const char *name, cell_
 
 		cell(&runs->v[i], &runs->v[0], a, b);
 		if (i == 0 && strncmp(b, "×", strlen("×")) == 0)
-			b[0] = '\0'; /* itself */
+			b[0] = '\0'; /* the first run itself */
 		html_format(f, "<td class=\"num\">%s <small>%s</small></td>", a, b);
 	}
 	fputs("</tr>\n", f);
@@ -156,7 +156,7 @@ static void head(FILE *f, const struct runs *runs, const char *first)
 	fputs("</tr></thead>\n", f);
 }
 
-/* The keys of all runs, in the order in which they come. */
+/* Collect the keys of all runs in the order of their appearance. */
 static void keys_of(const struct runs *runs, struct strv *keys)
 {
 	for (size_t i = 0; i < runs->n; i++)
@@ -178,7 +178,7 @@ static int differs(const struct runs *runs, const char *key)
 	return 0;
 }
 
-/* "train_images" is "train images" to people. */
+/* Format a key for people: "train_images" is "train images". */
 static void write_key(FILE *f, const char *key)
 {
 	auto_free char *words = xstrdup(key);
@@ -288,7 +288,7 @@ void tables_timings(FILE *f, const struct runs *runs)
 
 /* --- epochs --------------------------------------------------------------------------------- */
 
-/* The value of a curve at a step or just before. */
+/* Return the value of a curve at a step or just before it. */
 static double value_at(const struct curve *c, double step)
 {
 	size_t lo = 0, hi = c->n;

@@ -33,7 +33,7 @@ int test_is_png(const char *s)
 		n - body <= 2 && strspn(s + body, "=") == n - body;
 }
 
-/* Cut between two characters. */
+/* Do not cut a character. */
 static char *name_copy(const char *s)
 {
 	size_t n = strlen(s);
@@ -62,7 +62,7 @@ static int read_confusion(const json_t *rows, struct test *t)
 			const json_t *v = json_array_get(row, k);
 			json_int_t count = json_integer_value(v);
 
-			/* A sum of a thousand of them does not overflow. */
+			/* limited, so that a sum of a thousand does not overflow */
 			if (!json_is_integer(v) || count < 0 || count > INT64_C(1) << 40)
 				return -EPROTO;
 			t->confusion[i * n + k] = count;
