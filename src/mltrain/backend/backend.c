@@ -7,7 +7,7 @@
 
 #include <string.h>
 
-/* The CPU's, the fastest first. */
+/* The CPU's backends, the fastest first. */
 static const struct backend *const backends[] = {
 #if HAVE_ONEDNN
 	&backend_onednn,

@@ -1,11 +1,11 @@
 /*
- * A backend is a table of functions; an engine is one backend made ready for one network and one
- * batch size. `reference` is plain loops and always there; `onednn` is the fast one for CPUs,
- * `cuda` the one for NVIDIA's GPUs; both are checked against it. From the same parameters, images,
- * labels and seed all give the same loss and gradients within rounding.
+ * A backend is a table of functions; an engine is a backend prepared for one network and batch
+ * size. `reference` is plain loops and always available; `onednn` is fast on CPUs, `cuda` on
+ * NVIDIA's GPUs; tests compare both with it. From the same parameters, images, labels and seed all
+ * give the same loss and gradients within rounding.
  *
- * An engine owns its parameters in whatever layout suits it; get and set speak the canonical block
- * of layer.h. Nothing here allocates after open.
+ * An engine has its parameters in its own layout; get and set use the canonical block of layer.h.
+ * Nothing allocates after open.
  */
 #ifndef MLT_BACKEND_BACKEND_H
 #define MLT_BACKEND_BACKEND_H
@@ -24,34 +24,34 @@ struct engine {
 	size_t memory; /* bytes of the engine's memory plan: everything it holds, parameters
 			  included */
 	int batch;
-	int threads; /* that compute; 0 where that says nothing */
+	int threads; /* computing threads; 0 on a GPU */
 	enum dtype dtype;
-	int steps_at_once; /* how many steps a call of step() should bring to be fast */
-	uint64_t layout;   /* ranks whose engines agree here lay gradients out alike */
+	int steps_at_once; /* how many steps a fast call of step() has */
+	uint64_t layout;   /* equal on ranks with the same layout of gradients */
 	char device[64];   /* "NVIDIA H200", "" for the CPU */
 };
 
 enum engine_use {
 	ENGINE_TRAINS,   /* step and predict */
-	ENGINE_PREDICTS, /* predict alone: no gradients, less memory, layers fused further */
+	ENGINE_PREDICTS, /* only predict: no gradients, less memory, more fused layers */
 };
 
 struct engine_config {
-	int batch;   /* images a step, on this rank, > 0 */
-	int threads; /* > 0; `reference` computes with one whatever is said */
+	int batch;   /* images of a step on this rank, > 0 */
+	int threads; /* > 0; `reference` always computes with one */
 	enum dtype dtype;
 	enum engine_use use;
-	int deterministic; /* the same bits each time, even where that is slower */
+	int deterministic; /* the same bits each time, even if slower */
 	int optimiser;     /* optimiser/optimiser.h */
 	struct image_norm norm;
-	const struct exchange *exchange; /* NULL: alone. Borrowed for the engine's life */
+	const struct exchange *exchange; /* NULL: one process. Borrowed for the engine's life */
 };
 
-/* The blocks of an engine. All but ENGINE_STATES are laid out as the parameters are. */
+/* The blocks of an engine. All but ENGINE_STATES have the layout of the parameters. */
 enum engine_block {
 	ENGINE_PARAMS,
-	ENGINE_GRADS,  /* of the cross-entropy alone, as the latest step left them; can't be set */
-	ENGINE_STATES, /* batch norm's running mean and variance; 0 and 1 at the start */
+	ENGINE_GRADS,     /* of the cross-entropy alone, from the latest step; cannot be set */
+	ENGINE_STATES,    /* batch norm's running mean and variance; 0 and 1 at the start */
 	ENGINE_OPTIMISER, /* + n: the optimiser's nth block; zero at the start */
 };
 
@@ -59,11 +59,11 @@ enum engine_block {
 struct step {
 	float lr, momentum;
 	float l2;        /* factor of the penalty, times each layer's decay */
-	uint64_t seed;   /* the run's: names the dropout masks (tensor/philox.h) */
-	uint64_t number; /* the step's, from 0 */
+	uint64_t seed;   /* the run's: determines the dropout masks (tensor/philox.h) */
+	uint64_t number; /* of the step, from 0 */
 };
 
-/* Of this rank's share of the batch, but for norm2 and penalty, which every rank has alike. */
+/* Of this rank's share of the batch; norm2 and penalty are the same on every rank. */
 struct step_result {
 	double cross_entropy; /* mean over the rows */
 	double penalty; /* l2 * (sum of squares of decaying parameters) / 2, before the update */
@@ -71,11 +71,11 @@ struct step_result {
 	int wrong;      /* images not classified as labelled */
 };
 
-/* What a machine does in the best of cases, for what a step takes to be compared with. */
+/* The machine's limits, to compare a step with. */
 struct engine_ceiling {
 	double flops, flops_seconds; /* of one large matrix product in the engine's dtype */
 	double bytes, bytes_seconds; /* read and written by a copy in the engine's memory; 0 bytes:
-					that is the host's, and was not measured */
+					not measured, as it is the host's memory */
 };
 
 struct backend {
@@ -85,7 +85,7 @@ struct backend {
 	/*
 	 * Make an engine for layers[n] (inferred and checked, borrowed for the engine's life; the
 	 * last one's output, a row, is the logits). Returns 0, -ENOMEM with the bytes, -ENOTSUP
-	 * when this backend can't run a layer (named), an optimiser or a dtype here, -ENODEV
+	 * for a layer (named), an optimiser or a dtype that this backend cannot run here, -ENODEV
 	 * without a GPU.
 	 */
 	int (*open)(const struct layer *layers, size_t n, const struct engine_config *config,
@@ -97,8 +97,8 @@ struct backend {
 		struct mlr_error *err);
 
 	/*
-	 * images [count][c][h][w] will be what many batches point into: an engine whose memory is
-	 * elsewhere takes a copy, if it fits. They stay valid for the engine's life. May be NULL.
+	 * Many batches will refer to images [count][c][h][w], which stay valid for the engine's
+	 * life. An engine with other memory copies them if they fit. May be NULL.
 	 */
 	int (*hold)(struct engine *e, const uint8_t *images, size_t count, struct mlr_error *err);
 
@@ -107,37 +107,36 @@ struct backend {
 		struct engine *e, const struct batch *batch, float *logits, struct mlr_error *err);
 
 	/*
-	 * n steps of the optimiser, one after the other, each on its batch. The cross-entropy's
-	 * mean is over the batches of all ranks. For SGD with momentum:
+	 * Run n steps of the optimiser, each on its batch. The mean of the cross-entropy is over
+	 * the batches of all ranks. For SGD with momentum:
 	 *
 	 *   g = d(cross_entropy)/dp + decay * l2 * p    v = momentum * v + g    p = p - lr * v
 	 *
-	 * Returns 0 with ret [n], or -EIO when a device or another rank failed: the engine's
-	 * parameters are then not to be trusted.
+	 * Returns 0 with ret [n], or -EIO if a device or another rank failed; the engine's
+	 * parameters are undefined then.
 	 */
 	int (*step)(struct engine *e, const struct batch *batches, const struct step *steps, int n,
 		struct step_result *ret, struct mlr_error *err);
 
-	/* The memory plan as lines of text for people, to free(). May be NULL. */
+	/* Describe the memory plan in lines of text, to free(). May be NULL. */
 	char *(*plan)(const struct engine *e);
 
 	/*
-	 * Measure, once, what the library that this backend computes with makes of this machine;
-	 * allocates and frees. Returns 0, -ENOTSUP and kin when it can't. NULL: there is no
-	 * library.
+	 * Measure once how fast this backend's library is on this machine. Returns 0, or -ENOTSUP
+	 * and kin. NULL: the backend has no library.
 	 */
 	int (*ceiling)(struct engine *e, struct engine_ceiling *ret, struct mlr_error *err);
 };
 
 /*
- * The backend of that name; "auto" takes the fastest that works here. Returns NULL when there is
- * none; backend_names() shows which there are: "onednn, reference".
+ * Find a backend by name; "auto" is the fastest that works here. Returns NULL if there is none.
+ * backend_names() lists them: "onednn, reference".
  */
 const struct backend *backend_find(const char *name);
 const char *backend_names(void);
 
 extern const struct backend backend_reference;
-extern const struct backend backend_onednn; /* only where configure found oneDNN */
+extern const struct backend backend_onednn; /* only if configure found oneDNN */
 
 static inline void engine_close(struct engine **e)
 {

@@ -1,6 +1,6 @@
 /*
- * The backend `cuda` as mltrain sees it: the plugin mltrain-cuda.so, loaded when an engine is
- * opened; and `auto`, which computes on a GPU where one is there and works.
+ * The backend `cuda`, which loads the plugin mltrain-cuda.so when an engine is opened; and `auto`,
+ * which computes on a GPU if one works.
  */
 #include "backend/cuda_load.h"
 
@@ -15,7 +15,7 @@ int cuda_is_likely(void)
 {
 	char *path;
 
-	/* NVIDIA's driver makes the first, Windows' subsystem for Linux has the second. */
+	/* NVIDIA's driver makes the first; Windows Subsystem for Linux has the second. */
 	if (access("/dev/nvidiactl", F_OK) < 0 && access("/dev/dxg", F_OK) < 0)
 		return 0;
 	path = plugin_path("cuda");
@@ -29,7 +29,7 @@ static int open_cuda(const struct layer *layers, size_t n, const struct engine_c
 	const struct plugin *plugin;
 	int r;
 
-	/* Kernels are loaded as they are launched: a start takes half a second less. */
+	/* Load each kernel when it is launched first: a start takes half a second less. */
 	setenv("CUDA_MODULE_LOADING", "LAZY", 0);
 	r = plugin_open("cuda", &plugin, err);
 	if (r < 0)
@@ -52,7 +52,7 @@ static int open_auto(const struct layer *layers, size_t n, const struct engine_c
 	return backend_of_cpu()->open(layers, n, config, ret, err);
 }
 
-/* An engine's own table, the plugin's or a CPU's, has the rest. */
+/* The engine's own table, the plugin's or a CPU's, has the other functions. */
 const struct backend backend_cuda = {
 	.name = "cuda",
 	.about = "NVIDIA's GPUs",

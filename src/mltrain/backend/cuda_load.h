@@ -4,14 +4,14 @@
 
 #include "backend/backend.h"
 
-/* An engine of theirs names the backend that computes. */
+/* Their engines name the backend that computes. */
 extern const struct backend backend_cuda;
-extern const struct backend backend_auto; /* the CPU's where the GPU does not work, and says why */
+extern const struct backend backend_auto; /* the CPU's if the GPU does not work; says why */
 
-/* Is there a driver of NVIDIA's, and the plugin? Loads nothing. */
+/* Are NVIDIA's driver and the plugin installed? Loads nothing. */
 int cuda_is_likely(void);
 
-/* The fastest backend on this machine's CPU. */
+/* Return the fastest backend for this machine's CPU. */
 const struct backend *backend_of_cpu(void);
 
 #endif

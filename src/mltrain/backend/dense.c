@@ -11,7 +11,7 @@
 #define PANEL (2 * LANES) /* outputs that are computed at once; their weights lie together */
 #define ROWS  8           /* rows likewise */
 
-/* Elements of a row, the padding of channels included. */
+/* Count the elements of a row, including the padding of channels. */
 INLINE size_t inputs(const struct dense *g)
 {
 	return kernel_image_count(&g->x) / (size_t)g->x.n;
@@ -27,7 +27,7 @@ size_t dense_packed(const struct dense *g)
 	return panels(g) * PANEL * inputs(g);
 }
 
-/* packed [panels][inputs][PANEL]; what stands for padding is zero. */
+/* packed [panels][inputs][PANEL]; padding is zero. */
 void dense_pack(const struct dense *g, const float *weights, float *packed)
 {
 	const struct kernel_image *x = &g->x;
@@ -51,7 +51,8 @@ struct call {
 	int rows, relu;
 };
 
-/* Sums over inputs from..to-1, `apart` of them side by side: a sum must wait for itself. */
+/* Sum over inputs from..to-1, in `apart` independent sums, as an addition waits for the one before.
+ */
 INLINE void sum_inputs(const float *x, const float *w, size_t n, size_t from, size_t to, int rows,
 	int apart, vec16 sum[ROWS][2])
 {
@@ -76,7 +77,7 @@ INLINE void sum_inputs(const float *x, const float *w, size_t n, size_t from, si
 	}
 }
 
-/* So many rows from one on, of one panel. */
+/* Compute so many rows of one panel. */
 INLINE void block(const struct call *c, size_t row, size_t panel, int rows)
 {
 	const struct dense *g = c->g;
@@ -97,7 +98,7 @@ INLINE void block(const struct call *c, size_t row, size_t panel, int rows)
 		}
 }
 
-/* Threads share blocks of rows of panels; a panel's weights stay in the cache meanwhile. */
+/* Divide blocks of rows of panels among the threads; a panel's weights stay in the cache. */
 WIDE_512 static void forward_in_thread(void *ctx, int me, int of)
 {
 	const struct call *c = ctx;

@@ -1,7 +1,7 @@
 /*
- * Dense layers for engines that only predict: any number of rows costs what they need, down to one,
- * where reading the weights is all the time. Weights are packed once, in the order in which they
- * are read, for the order in which the input lies.
+ * Dense layers for engines that only predict. They are fast for any number of rows, even one, when
+ * reading the weights takes all the time. Weights are packed once in the order in which they are
+ * read, which depends on the input's layout.
  */
 #ifndef MLT_BACKEND_DENSE_H
 #define MLT_BACKEND_DENSE_H
@@ -13,7 +13,7 @@ struct dense {
 	int outputs;
 };
 
-/* Floats of the packed weights. */
+/* Count the floats of the packed weights. */
 size_t dense_packed(const struct dense *g);
 
 /* Pack weights [outputs][c][h][w]. */

@@ -44,7 +44,7 @@ void dnn_done(struct dnn *d)
 	*d = (struct dnn){ NULL, NULL };
 }
 
-/* The value of an instruction set holds the bits of those that it contains. */
+/* The value of an instruction set has the bits of those that it includes. */
 int dnn_has_bf16(void)
 {
 	return (dnnl_get_effective_cpu_isa() & dnnl_cpu_isa_avx512_core_bf16) ==
@@ -59,7 +59,7 @@ static struct dnn_format format(int rank, const int *dims, dnnl_format_tag_t tag
 	for (int i = 0; i < rank; i++)
 		d[i] = dims[i];
 	memset(&f, 0, sizeof(f));
-	/* Sizes were checked with the network, so this can't fail. */
+	/* Cannot fail: net_new() checked the sizes. */
 	if (dnnl_memory_desc_init_by_tag(&f.md, rank, d, dnnl_f32, tag) != dnnl_success)
 		abort();
 	return f;
@@ -103,14 +103,14 @@ int dnn_format_same(const struct dnn_format *a, const struct dnn_format *b)
 	return dnnl_memory_desc_equal(&a->md, &b->md);
 }
 
-/* The formats of activations that loops of ours understand, and their blocks; 0: all channels. */
+/* The formats of activations that our own loops support, and their blocks; 0: all channels. */
 static const struct {
 	dnnl_format_tag_t tag;
 	int block;
 } known_formats[] = { { dnnl_nChw16c, 16 }, { dnnl_nChw8c, 8 }, { dnnl_nhwc, 0 },
 	{ dnnl_nchw, 1 } };
 
-/* The index of an activation's format among those, or -1. */
+/* Return the index of an activation's format among those, or -1. */
 static int known_format(const struct dnn_format *f)
 {
 	int dims[] = { (int)f->md.dims[0], (int)f->md.dims[1], (int)f->md.dims[2],
@@ -181,7 +181,7 @@ static void iterator_cleanup(dnnl_primitive_desc_iterator_t *i)
 		dnnl_primitive_desc_iterator_destroy(*i);
 }
 
-/* The first implementation whose name does not begin with `avoid` (NULL: the first of all). */
+/* Choose the first implementation whose name does not begin with `avoid` (NULL: the first). */
 static dnnl_status_t choose(struct dnn *d, const void *op_desc, dnnl_primitive_attr_t attr,
 	const struct dnn_op *forward, const char *avoid, struct dnn_op *op)
 {
@@ -202,7 +202,7 @@ static dnnl_status_t choose(struct dnn *d, const void *op_desc, dnnl_primitive_a
 	return s == dnnl_iterator_ends ? dnnl_unimplemented : s;
 }
 
-/* Scratch memory is ours, so that it is part of the engine's plan. */
+/* We provide scratch memory, so that it is part of the engine's plan. */
 static int make(struct dnn *d, const void *op_desc, int relu, const struct dnn_op *forward,
 	const char *avoid, const char *what, struct dnn_op *op, struct mlr_error *err)
 {
@@ -229,7 +229,7 @@ static int make(struct dnn *d, const void *op_desc, int relu, const struct dnn_o
 	return failed(s, what, err);
 }
 
-/* A bias that there is not has no dimensions. */
+/* A missing bias has no dimensions. */
 static const dnnl_memory_desc_t *bias_of(const struct dnn_layer *l)
 {
 	return l->bias.md.ndims ? &l->bias.md : NULL;
@@ -275,8 +275,8 @@ int dnn_backward_data(struct dnn *d, const struct dnn_layer *l, const struct dnn
 		"backward pass to data", op, err);
 }
 
-/* oneDNN 2.6's code for bf16 reads beyond its arrays where a strided, padded kernel has room for
- * one output only: the gradients are garbage. Its general code does these few pixels. */
+/* Use the general code for these few pixels: oneDNN 2.6's code for bf16 reads beyond its arrays if
+ * a strided, padded kernel has only one output, which makes wrong gradients. */
 static int goes_astray(const struct dnn_layer *l)
 {
 	return l->is_conv && l->src.md.data_type == dnnl_bf16 && l->stride > 1 && l->pad > 0 &&

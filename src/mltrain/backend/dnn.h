@@ -1,7 +1,6 @@
 /*
- * oneDNN in the few words that the backend `onednn` needs: formats, operations, reorders. All that
- * depends on oneDNN's API version (2.x; developer guide at oneapi-src.github.io/oneDNN) is behind
- * this header, in dnn.c.
+ * Wraps the parts of oneDNN that the backend `onednn` needs: formats, operations, reorders. Only
+ * dnn.c depends on oneDNN's API version (2.x; developer guide at oneapi-src.github.io/oneDNN).
  */
 #ifndef MLT_BACKEND_DNN_H
 #define MLT_BACKEND_DNN_H
@@ -16,37 +15,37 @@ struct dnn {
 	dnnl_stream_t stream;
 };
 
-/* Start the CPU engine with so many threads; the number is the process's, for oneDNN and
- * parallel.h alike. */
+/* Start the CPU engine with this number of threads, which holds for the whole process, oneDNN and
+ * parallel.h. */
 int dnn_init(struct dnn *d, int threads, struct mlr_error *err);
 void dnn_done(struct dnn *d);
 
 /* Does oneDNN compute with bf16 on this CPU faster than with floats? */
 int dnn_has_bf16(void);
 
-/* How a tensor lies in memory: floats, unless dnn_format_typed() says otherwise. */
+/* The layout of a tensor in memory. Elements are floats unless dnn_format_typed() changes that. */
 struct dnn_format {
 	dnnl_memory_desc_t md;
 };
 
-/* The same order with elements of another kind. */
+/* Make the same layout with other elements. */
 struct dnn_format dnn_format_typed(struct dnn_format f, int bf16);
 
-/* Row-major; or left to oneDNN to choose when an operation is made. */
+/* Row-major; or chosen by oneDNN when an operation is made. */
 struct dnn_format dnn_format_plain(int rank, const int *dims);
 struct dnn_format dnn_format_any(int rank, const int *dims);
 
-/* Weights of a convolution, [k][c][r][s], lying as [r][s][c][k]. */
+/* Weights [k][c][r][s] of a convolution, stored as [r][s][c][k]. */
 struct dnn_format dnn_format_hwio(const int *dims);
 
-/* An activation [n][c][h][w] lying as [n][c/16][h][w][16]. */
+/* An activation [n][c][h][w], stored as [n][c/16][h][w][16]. */
 struct dnn_format dnn_format_by_16(const int *dims);
 
 /* The format of an activation [n][c][h][w] for other dimensions; its block must be known
  * (below). */
 struct dnn_format dnn_format_like(const struct dnn_format *f, const int *dims);
 
-/* Bytes, padding included. */
+/* Count the bytes, including padding. */
 size_t dnn_format_size(const struct dnn_format *f);
 int dnn_format_same(const struct dnn_format *a, const struct dnn_format *b);
 
@@ -59,7 +58,7 @@ int dnn_format_block(const struct dnn_format *f);
 
 #define DNN_ARGS_MAX 5
 
-/* One primitive with its arguments. Zeroed is empty. */
+/* One primitive with its arguments. All zero: empty. */
 struct dnn_op {
 	dnnl_primitive_desc_t desc;
 	dnnl_primitive_t prim;
@@ -69,20 +68,20 @@ struct dnn_op {
 
 void dnn_op_done(struct dnn_op *op);
 
-/* A convolution or dense layer. The formats may be "any". */
+/* A convolution or dense layer. Formats may be "any". */
 struct dnn_layer {
 	int is_conv;
 	int stride, pad;
-	int relu;     /* forward: y = max(y, 0) as the result is written */
-	int predicts; /* there will be no backward pass */
+	int relu;     /* forward: write y = max(y, 0) */
+	int predicts; /* there is no backward pass */
 	struct dnn_format src, weights, dst;
-	struct dnn_format bias; /* zeroed: none */
+	struct dnn_format bias; /* all zero: none */
 };
 
 /*
  * Make the operation of one direction. forward is the layer's forward operation; backward
  * directions take their formats from l, where dst is that of the gradient of the output. Returns 0,
- * -ENOTSUP when oneDNN has no implementation, -ENOMEM.
+ * -ENOTSUP if oneDNN has no implementation, -ENOMEM.
  */
 int dnn_forward(struct dnn *d, const struct dnn_layer *l, struct dnn_op *op, struct mlr_error *err);
 int dnn_backward_data(struct dnn *d, const struct dnn_layer *l, const struct dnn_op *forward,
@@ -90,31 +89,30 @@ int dnn_backward_data(struct dnn *d, const struct dnn_layer *l, const struct dnn
 int dnn_backward_weights(struct dnn *d, const struct dnn_layer *l, const struct dnn_op *forward,
 	struct dnn_op *op, struct mlr_error *err);
 
-/* C = A B of matrices n x n, C of floats, in the formats that oneDNN likes best; the arguments are
- * the same. */
+/* C = A B of n x n matrices, C of floats, in the formats that oneDNN prefers. Arguments are the
+ * same. */
 int dnn_square(struct dnn *d, int n, int bf16, struct dnn_op *op, struct mlr_error *err);
 
-/* Copy from one format to another: arguments DNNL_ARG_FROM and DNNL_ARG_TO, bound already. */
+/* Copy from one format to another: the bound arguments DNNL_ARG_FROM and DNNL_ARG_TO. */
 int dnn_reorder(struct dnn *d, const struct dnn_format *from, const struct dnn_format *to,
 	struct dnn_op *op, struct mlr_error *err);
 
 /* The format that an operation chose for an argument: DNNL_ARG_SRC, DNNL_ARG_DIFF_WEIGHTS, … */
 struct dnn_format dnn_op_format(const struct dnn_op *op, int arg);
 
-/* Bytes of scratch memory that it needs (bound as DNNL_ARG_SCRATCHPAD). */
+/* Return the bytes of scratch memory that it needs (bound as DNNL_ARG_SCRATCHPAD). */
 size_t dnn_op_scratch(const struct dnn_op *op);
 
-/* What implements it: "jit:avx512_core". */
+/* Name its implementation: "jit:avx512_core". */
 const char *dnn_op_name(const struct dnn_op *op);
 
-/* Give an argument its memory, in the format that dnn_op_format() tells. */
+/* Bind an argument to its memory, in the format of dnn_op_format(). */
 int dnn_op_bind(struct dnn *d, struct dnn_op *op, int arg, void *data, struct mlr_error *err);
 
-/* Let a bound argument's memory be elsewhere. */
+/* Change the memory of a bound argument. */
 void dnn_op_point(struct dnn_op *op, int arg, const void *data);
 
-/* Run it and wait. It cannot fail but by a mistake of ours, which aborts. An empty op does
- * nothing. */
+/* Run it and wait. A failure is a bug and aborts. An empty op does nothing. */
 void dnn_op_run(struct dnn *d, struct dnn_op *op);
 
 #endif

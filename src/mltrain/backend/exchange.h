@@ -1,6 +1,6 @@
 /*
- * How an engine trains together with those of other ranks: the arithmetic's side of dist/. Each
- * rank computes its share of a global batch; what they must agree on is summed here.
+ * Sums over ranks, as engines see them; dist/ implements it. Each rank computes its share of a
+ * global batch.
  */
 #ifndef MLT_BACKEND_EXCHANGE_H
 #define MLT_BACKEND_EXCHANGE_H
@@ -14,16 +14,16 @@ struct exchange {
 	void *ctx;
 
 	/*
-	 * part [count] of this rank's gradients is final: it may be summed over the ranks, in
-	 * place, from now on, beside the computation. Ranks call it in the same order with the
-	 * same counts. The memory stays the engine's and is not touched until wait() returns.
+	 * part [count] of this rank's gradients is final: sum it over the ranks in place, while the
+	 * computation continues. Ranks must call it in the same order with the same counts. The
+	 * engine must not touch the memory until wait() returns.
 	 */
 	void (*ready)(void *ctx, float *part, size_t count);
 
-	/* A good moment to let communication advance; cheap. */
+	/* Let communication advance; cheap. */
 	void (*poll)(void *ctx);
 
-	/* Wait until every part given to ready() holds the ranks' sum. Returns 0 or -EIO. */
+	/* Wait until every part given to ready() has the sum over the ranks. Returns 0 or -EIO. */
 	int (*wait)(void *ctx, struct mlr_error *err);
 
 	/* Sum x [n] over the ranks now (batch norm's statistics, losses). Returns 0 or -EIO. */
@@ -33,14 +33,13 @@ struct exchange {
 	int (*broadcast)(void *ctx, void *x, size_t bytes, struct mlr_error *err);
 
 	/*
-	 * Something else is waited for that the other ranks take part in, as a GPU's sums, and is
-	 * not there yet: look after them now and then. To be called again and again, turns being
-	 * 0 at first. Who is waited for is told after some seconds. Returns 0, or -EIO naming a
-	 * rank that has ended.
+	 * Check the other ranks while the engine waits for something else in which they take part,
+	 * such as a GPU's sums. Call it repeatedly with turns 0, 1, … After some seconds it reports
+	 * the rank that is waited for. Returns 0, or -EIO naming a rank that has ended.
 	 */
 	int (*idle)(void *ctx, unsigned *turns, struct mlr_error *err);
 
-	/* This rank's place among those on its node, and may ready() be given a GPU's memory? */
+	/* This rank's index on its node, and whether ready() accepts a GPU's memory. */
 	int local_rank, local_ranks;
 	int takes_device_memory;
 };

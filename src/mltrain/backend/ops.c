@@ -16,7 +16,7 @@ static int window(int out, int stride, int pad, int limit, int size, int *from, 
 	return at;
 }
 
-/* Where element [a][b][c][d] of an array [..][nb][nc][nd] lies. */
+/* Index of element [a][b][c][d] of an array [..][nb][nc][nd]. */
 static size_t at(int a, int nb, int b, int nc, int c, int nd, int d)
 {
 	return (((size_t)a * (size_t)nb + (size_t)b) * (size_t)nc + (size_t)c) * (size_t)nd +
@@ -38,7 +38,7 @@ static size_t y_at(const struct op_conv *d, int n, int k, int p, int q)
 	return at(n, d->k, k, d->p, p, d->q, q);
 }
 
-/* One output: the sum over channels and the part of the kernel that lies within the image. */
+/* Compute one output: the sum over channels and the part of the kernel within the image. */
 static float conv_output(const struct op_conv *d, const float *x, const float *w, float bias, int n,
 	int k, int p, int q)
 {
@@ -66,7 +66,7 @@ void op_conv_forward(
 						conv_output(d, x, w, b ? b[k] : 0, n, k, p, q);
 }
 
-/* Which output did a kernel position meet with an input position? -1 when none. */
+/* Find the output to which a kernel position and an input position contribute; -1: none. */
 static int output_of(int in, int at_kernel, int stride, int pad, int limit)
 {
 	int out = in + pad - at_kernel;
@@ -193,7 +193,7 @@ void op_relu_backward(size_t n, const float *y, const float *dy, float *dx)
 		dx[i] = y[i] > 0 ? dy[i] : 0;
 }
 
-/* Where window (i, j) of plane m begins. */
+/* Index of the first element of window (i, j) of plane m. */
 static size_t corner(const struct op_pool *d, int m, int i, int j)
 {
 	return at(0, 1, m, d->h, i * d->stride, d->w, j * d->stride);
@@ -314,7 +314,7 @@ void op_norm_statistics(int c, double count, const double *moments, float *mean,
 		double m = moments[k] / count, v = moments[c + k] / count - m * m;
 
 		mean[k] = (float)m;
-		var[k] = v < 0 ? 0 : (float)v; /* rounding; a NaN stays one */
+		var[k] = v < 0 ? 0 : (float)v; /* < 0 by rounding; NaN stays NaN */
 	}
 }
 

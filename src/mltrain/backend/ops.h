@@ -1,8 +1,8 @@
 /*
- * Each layer's arithmetic as plain loops, the readable oracle that fast backends are checked
- * against. Arrays are float, row-major, and do not overlap unless said; sums are kept in double.
- * N images are computed; d_ marks the gradient of the loss with respect to what follows. Backward
- * functions write (not add to) their results.
+ * Each layer's arithmetic as plain loops, with which tests compare the fast backends. Arrays are
+ * float, row-major, and must not overlap unless a comment allows it; sums are double. N images are
+ * computed; d_ marks the gradient of the loss with respect to what follows. Backward functions
+ * overwrite their results.
  */
 #ifndef MLT_BACKEND_OPS_H
 #define MLT_BACKEND_OPS_H
@@ -36,7 +36,7 @@ void op_dense_backward_data(const struct op_dense *d, const float *dy, const flo
 void op_dense_backward_weights(
 	const struct op_dense *d, const float *x, const float *dy, float *dw, float *db);
 
-/* y = max(x, 0); a NaN stays one. The gradient at 0 is 0. y may be x, and dx may be dy. */
+/* y = max(x, 0); NaN stays NaN. The gradient at 0 is 0. y may be x, and dx may be dy. */
 void op_relu_forward(size_t n, const float *x, float *y);
 void op_relu_backward(size_t n, const float *y, const float *dy, float *dx);
 
@@ -45,7 +45,7 @@ void op_relu_backward(size_t n, const float *y, const float *dy, float *dx);
  * p = (h - size) / stride + 1, q alike. Of equal values the first in row-major order is the
  * maximum, as in other trainers.
  *
- *   winner   [n][c][p][q]: the maximum's place in its window, row-major, 0..size*size-1
+ *   winner   [n][c][p][q]: the maximum's index in its window, row-major, 0..size*size-1
  */
 struct op_pool {
 	int n, c, h, w, size, stride, p, q;
@@ -67,8 +67,8 @@ void op_globalpool_backward(size_t planes, size_t pixels, const float *dy, float
  *
  *   y = gamma * (x - mean) / sqrt(var + epsilon) + beta
  *
- * with the mean and the biased variance of the batch of all ranks when training, the running ones
- * when predicting. Each rank's sums are added up between two of these functions:
+ * with the mean and the biased variance of the batch of all ranks in training, the running ones in
+ * prediction. Between two of these functions the ranks' sums are added up:
  *
  *   op_norm_sums          moments [2][c] = sums of x and of its squares over this rank's share
  *   op_norm_statistics    moments of all ranks, count values a channel -> mean [c], var [c]
@@ -77,7 +77,7 @@ void op_globalpool_backward(size_t planes, size_t pixels, const float *dy, float
  *                         over this rank's share: this rank's part of beta's and gamma's gradient
  *   op_norm_backward      dx from the sums of all ranks, the way through mean and variance included
  *
- * op_norm_track() moves the running values on: running = (1 - momentum) * running + momentum * now,
+ * op_norm_track() updates the running values: running = (1 - momentum) * running + momentum * now,
  * with the unbiased variance now (PyTorch's BatchNorm2d).
  */
 struct op_norm {
@@ -106,14 +106,14 @@ void op_dropout(size_t n, const float *x, const float *mask, float *y);
  * Softmax and cross-entropy: the mean over n images of -log softmax(x)[label].
  *
  *   x      [n][classes] logits
- *   dx     [n][classes], or NULL when the gradient is not wanted; may be x
+ *   dx     [n][classes], or NULL for no gradient; may be x
  *   wrong  images whose highest logit (the first of equals) is not the label's; a row with NaN is
  * wrong
  */
 double op_softmax_loss(
 	int n, int classes, const float *x, const uint16_t *labels, float *dx, int *wrong);
 
-/* The index of the highest of n logits, the first of equals; -1 when one is NaN. */
+/* Return the index of the highest of n logits, the first of equals; -1 if one is NaN. */
 int op_argmax(int n, const float *x);
 
 #endif

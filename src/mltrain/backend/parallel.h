@@ -1,6 +1,6 @@
 /*
- * The same threads that oneDNN computes with, for loops of our own: one pool, since two would fight
- * for the cores. Debian's oneDNN uses libgomp; its GOMP_parallel() is what gcc makes of
+ * Runs our own loops on oneDNN's threads: two pools would compete for the cores. Debian's oneDNN
+ * uses libgomp; its GOMP_parallel() is what gcc makes of
  * `#pragma omp parallel`, and calling it by name lets clang share the pool too (clang's own OpenMP
  * would bring a second one).
  */
@@ -9,7 +9,7 @@
 
 #include <stddef.h>
 
-/* Compute with so many threads from now on, when the calling thread asks. */
+/* Set the number of threads for the calling thread's loops. */
 void parallel_init(int threads);
 
 /* Work on share number `me` of `of`; of is the number of threads. */
@@ -18,7 +18,7 @@ typedef void (*parallel_work)(void *ctx, int me, int of);
 /* Run work once in every thread, and wait. */
 void parallel_run(parallel_work work, void *ctx);
 
-/* Where the share number me of 0..n-1 begins; it ends where the next begins. Shares start at
+/* Return where share number me of 0..n-1 begins; it ends where the next begins. Shares begin at
  * multiples of grain. */
 static inline size_t parallel_from(size_t n, size_t grain, int me, int of)
 {

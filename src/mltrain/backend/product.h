@@ -1,6 +1,6 @@
 /*
- * Small matrix products for loops that keep their matrices in a core's cache: to be inlined into
- * functions that have 32 registers of 16 floats (WIDE_512).
+ * Small matrix products for matrices in a core's cache, inlined into functions that have 32
+ * registers of 16 floats (WIDE_512).
  */
 #ifndef MLT_BACKEND_PRODUCT_H
 #define MLT_BACKEND_PRODUCT_H

@@ -1,6 +1,6 @@
 /*
- * The backend `reference`: the plain loops of ops.h, one after the other, on one thread. It is
- * there to be read and to be compared with; training with it takes about a hundred times as long.
+ * The backend `reference`: the plain loops of ops.h on one thread, for readers and for comparison.
+ * Training with it takes about a hundred times as long.
  */
 #include "backend/reference.h"
 
@@ -27,7 +27,7 @@ static void close_engine(struct engine *e)
 
 /* --- memory ---------------------------------------------------------------------- */
 
-/* The next count floats of the block, or with a NULL block only count them. */
+/* Take the next count floats of the block; if block is NULL, only count them. */
 static float *take(float *block, size_t *used, size_t count)
 {
 	*used += count;
@@ -131,7 +131,7 @@ static int open_engine(const struct layer *layers, size_t n, const struct engine
 	return 0;
 }
 
-/* A block and its floats; NULL where this engine has none. */
+/* Return a block and its size in floats; NULL if this engine has none. */
 static float *block_of(struct reference *r, enum engine_block which, size_t *count)
 {
 	*count = which == ENGINE_STATES ? r->states : r->params;
@@ -183,7 +183,7 @@ static int set(struct engine *e, enum engine_block which, const float *from, str
 static int forward(
 	struct reference *r, const struct batch *b, const struct step *s, struct mlr_error *err)
 {
-	const struct shape *in = &r->layers[0].in; /* the first can read nothing but the images */
+	const struct shape *in = &r->layers[0].in; /* the first layer reads the images */
 	int failed = 0;
 
 	batch_gather(b, in->dim[0], in->dim[1], in->dim[2], &r->norm, 0, b->rows, r->input);
@@ -192,8 +192,7 @@ static int forward(
 	return failed;
 }
 
-/* A layer's gradients are final once its backward function is through: nothing reads them before
- * wait(). */
+/* A layer's gradients are final after its backward function: nothing reads them before wait(). */
 static void hand_over(struct reference *r, const struct layer *l)
 {
 	if (reference_ranks(r) == 1)
@@ -204,7 +203,7 @@ static void hand_over(struct reference *r, const struct layer *l)
 	r->exchange->poll(r->exchange->ctx);
 }
 
-/* From dy of the last layer; all others' begin as 0, and each reader adds its part. */
+/* Run backward from dy of the last layer. All others begin as 0, and each reader adds its part. */
 static int backward(struct reference *r, struct mlr_error *err)
 {
 	for (size_t i = 0; i + 1 < r->n; i++)
@@ -239,7 +238,7 @@ static void update(struct reference *r, const struct step *s, struct step_result
 
 	for (size_t i = 0; i < r->n; i++) {
 		const struct layer *l = &r->layers[i];
-		size_t count = l->weights + l->biases; /* the bias lies behind the weight */
+		size_t count = l->weights + l->biases; /* the bias follows the weight */
 
 		if (count)
 			parts[step.n++] =

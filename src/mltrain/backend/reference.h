@@ -1,6 +1,6 @@
 /*
- * The engine of the backend `reference` and what its layers compute. For reference.c, which runs
- * them one after the other, and reference_layer.c.
+ * The engine of the backend `reference` and its layers, for reference.c, which runs them in order,
+ * and reference_layer.c.
  */
 #ifndef MLT_BACKEND_REFERENCE_H
 #define MLT_BACKEND_REFERENCE_H
@@ -11,14 +11,14 @@
 /* One layer's place in the engine's block of memory. */
 struct place {
 	float *y;          /* its output */
-	float *dy;         /* the loss's gradient with respect to it: the sum over its readers */
+	float *dy;         /* gradient of the loss with respect to y: the sum over y's readers */
 	float *mask;       /* dropout */
-	float *mean, *var; /* batch norm: those of the latest forward pass [channels] */
+	float *mean, *var; /* batch norm: of the latest forward pass [channels] */
 	uint8_t *winner;   /* max-pooling */
 };
 
 struct reference {
-	struct engine engine; /* first, so that one pointer serves both */
+	struct engine engine; /* first, so that a pointer to one is a pointer to both */
 	const struct layer *layers;
 	size_t n;
 	enum engine_use use;
@@ -30,21 +30,21 @@ struct reference {
 	struct image_norm norm;
 	const struct exchange *exchange; /* NULL: alone */
 	float *input;                    /* [batch][c][h][w] */
-	float *dx;                       /* one reader's part of a gradient */
-	double *sums;                    /* batch norm's, of the layer at hand, owned */
+	float *dx;                       /* gradient from one reader */
+	double *sums;                    /* batch norm's, of the current layer, owned */
 	struct place *place;             /* [n], owned */
 	float *block;                    /* everything else, owned */
 };
 
-/* Ranks that train together. */
+/* Return the number of ranks. */
 int reference_ranks(const struct reference *r);
 
-/* The output of layer i for the first n rows from what it reads; step is NULL when predicting. */
+/* Compute the output of layer i for the first n rows; step is NULL in prediction. */
 int reference_layer_forward(
 	struct reference *r, size_t i, int n, const struct step *step, struct mlr_error *err);
 
-/* Write the gradient with respect to what layer i reads into dx (NULL: nobody needs it), and those
- * of its parameters into their place. LAYER_ADD's is what its readers gave, dy itself. */
+/* Write the gradient of layer i's input to dx (NULL: not needed), and those of its parameters to
+ * their places. LAYER_ADD's is dy itself. */
 int reference_layer_backward(struct reference *r, size_t i, float *dx, struct mlr_error *err);
 
 #endif

@@ -37,13 +37,13 @@ static int sum_over_ranks(struct reference *r, double *x, size_t n, struct mlr_e
 	return reference_ranks(r) > 1 ? r->exchange->sum(r->exchange->ctx, x, n, err) : 0;
 }
 
-/* The output of a layer, or the images. */
+/* Return the output of a layer, or the images. */
 static const float *output_of(const struct reference *r, int which)
 {
 	return which < 0 ? r->input : r->place[which].y;
 }
 
-/* Values a channel in the batch of all ranks. */
+/* Count the values of a channel in the batch of all ranks. */
 static double norm_count(const struct reference *r, const struct op_norm *d)
 {
 	return (double)d->n * d->pixels * reference_ranks(r);
@@ -97,8 +97,8 @@ static int norm_backward(
 	return 0;
 }
 
-/* The mask of this rank's rows begins anywhere, but its numbers come in fours: so the mask is made
- * from the four on in which it begins, and moved. */
+/* Random numbers come in fours, but the mask of this rank's rows may begin within one: make the
+ * mask from that four on, then move it. */
 static void dropout_forward(
 	struct reference *r, size_t i, const float *x, int n, const struct step *step)
 {

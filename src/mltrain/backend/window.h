@@ -1,7 +1,7 @@
 /*
- * A 2x2 window of max-pooling, with the ReLU before it, for loops that write pooled results at
- * once. The way back needs neither the activation nor the ReLU's: a byte an element says where its
- * value was.
+ * A 2x2 window of max-pooling with the ReLU before it, for loops that write pooled results
+ * directly. A byte for each element has the index of its maximum, so the backward pass needs no
+ * activations.
  */
 #ifndef MLT_BACKEND_WINDOW_H
 #define MLT_BACKEND_WINDOW_H
@@ -11,7 +11,7 @@
 #define WINDOW_DEAD 4 /* in place of a winner: the ReLU let nothing pass */
 
 /*
- * The greatest of four, and which it is: the first of equals.
+ * Find the maximum of four and its index, the first of equals.
  *
  *   y        the upper left; the right is y[1], those below y[row] and y[row + 1]
  *   winner   0..3, or WINDOW_DEAD
@@ -37,7 +37,7 @@ INLINE void window_forward(const vec16 *y, int row, int relu, vec16 *best, mask1
 	}
 }
 
-/* What each of the four gets of the pooled gradient. */
+/* Distribute the pooled gradient to the four. */
 INLINE void window_backward(const vec16 *dy, const mask16 *winner, vec16 *y, int row)
 {
 	y[0] = (vec16)((mask16)*dy & (mask16)(*winner == 0));

@@ -7,13 +7,13 @@
  *   forward    V = B'xB   U = GwG'   M = V U   y = A'MA
  *   backward   dM = A dy A'   dV = dM U'   dx = B dV B'   dU = V' dM   dw = G' dU G
  *
- * (' transposes; backward is forward's exact adjoint, tile by tile.) A few tiles at a time go
- * through all stages, so V and M stay in a core's cache. The points are 0, 1, -1, 2, -2, 1/2, -1/2
- * and infinity: in single precision that costs about one of the seven digits, so outputs are within
- * 1e-5 of their length of the sums done directly, which the tests hold it to with some room (1e-4).
+ * (' transposes; backward is forward's exact adjoint, tile by tile.) A few tiles go through all
+ * stages at a time, so that V and M stay in a core's cache. The points are 0, 1, -1, 2, -2, 1/2,
+ * -1/2 and infinity: in single precision that costs about one of seven digits, so outputs differ by
+ * 1e-5 of their length from direct sums; tests allow 1e-4.
  * Everything is computed in single precision even where activations are bfloat16.
  *
- * ReLU and max-pooling of 2x2 windows behind are done as the results are written.
+ * A ReLU and 2x2 max-pooling after it are applied as the results are written.
  */
 #ifndef MLT_BACKEND_WINOGRAD_H
 #define MLT_BACKEND_WINOGRAD_H
@@ -33,36 +33,34 @@ struct winograd {
 	int tiles_down, tiles_across;
 };
 
-/* Fill in sizes: is such a convolution possible this way? pool and bf16 are the caller's to set. */
+/* Fill in the sizes, but pool and bf16. Returns whether this convolution is supported. */
 int winograd_fits(struct winograd *g, int n, int c, int k, int h, int w, int size, int stride,
 	int pad, int threads);
 
-/* Floats in U and its transpose; and those of memory to work in. */
+/* Count the floats in U and its transpose, and those of work memory. */
 size_t winograd_u(const struct winograd *g);
 size_t winograd_work(const struct winograd *g, int trains);
 
-/* U [64][c][k] of w, and each point's transpose [64][k][c]; ut may be NULL. */
+/* Compute U [64][c][k] of w, and each point's transpose [64][k][c]; ut may be NULL. */
 void winograd_weights(const struct winograd *g, const float *w, float *u, float *ut);
 
 /*
- * y of x, for the first rows of the batch.
+ * Compute y of x for the first rows of the batch.
  *
  *   bias     [k], or NULL
  *   relu     y = max(y, 0)
- *   winner   alike y: where in its window each pooled element was, for the way back; NULL when none
- *            is wanted
+ *   winner   [like y]: each pooled element's index in its window, for the backward pass; NULL: not
+ *            wanted
  *   work     [winograd_work()]
  */
 void winograd_forward(const struct winograd *g, int rows, const void *x, const float *u,
 	const float *bias, int relu, void *y, uint8_t *winner, float *work);
 
 /*
- * The gradients of w, of the bias and of x, by that of y.
+ * Compute the gradients of w, of the bias and of x from that of y.
  *
- *   y    where it is not > 0, dy counts as 0 (its ReLU's gradient); NULL: dy counts as it is. Not
- *        read when pooled, since winner says it
- *   db   [k], or NULL
- *   dx   or NULL
+ *   y    where y is not > 0, dy counts as 0 (the ReLU's gradient); NULL: no ReLU. Not read if
+ * pooled, as winner has it db   [k], or NULL dx   or NULL
  */
 void winograd_backward(const struct winograd *g, const void *x, const void *y, const void *dy,
 	const uint8_t *winner, const float *ut, float *dw, float *db, void *dx, float *work);

@@ -1,6 +1,5 @@
 /*
- * The transforms of weights and of their gradients: winograd_weights() of winograd.h, and the way
- * back.
+ * Transforms weights and their gradients: winograd_weights() of winograd.h, and the backward pass.
  */
 #ifndef MLT_BACKEND_WINOGRAD_WEIGHTS_H
 #define MLT_BACKEND_WINOGRAD_WEIGHTS_H
@@ -8,7 +7,7 @@
 #include "backend/winograd.h"
 
 /*
- * The gradients of w and of the bias, of what threads have gathered.
+ * Compute the gradients of w and of the bias from the sums of the threads.
  *
  *   sums   each thread's dU [threads][64][c][k], then db [threads][k]; the first dU becomes the sum
  *   db     or NULL
