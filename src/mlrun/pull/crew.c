@@ -6,7 +6,6 @@
 #include "pull/layer.h"
 
 #include <errno.h>
-#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -14,23 +13,29 @@
 
 struct crew {
 	struct crew_work *work;
-	pthread_mutex_t lock; /* guards the members below, except devices */
-	pthread_cond_t changed;
-	size_t *order; /* indices of waiting layers, largest first */
+	struct crew_news news; /* its lock guards the members below, except devices */
+	size_t *order;         /* indices of waiting layers, largest first */
 	size_t n_order, next;
-	size_t changes, running; /* state changes so far; running threads */
-	uint64_t devices;        /* left out */
-	int result;              /* the first failure */
+	uint64_t devices; /* left out */
+	int result;       /* the first failure */
 	struct mlr_error err;
 };
 
-static void set_state(struct crew *c, size_t i, enum pull_state state)
+void crew_set_state(struct crew_news *news, struct pull_layer *shown, enum pull_state state)
 {
-	pthread_mutex_lock(&c->lock);
-	__atomic_store_n(&c->work->shown[i].state, (int)state, __ATOMIC_RELEASE);
-	c->changes++;
-	pthread_cond_signal(&c->changed);
-	pthread_mutex_unlock(&c->lock);
+	pthread_mutex_lock(&news->lock);
+	__atomic_store_n(&shown->state, (int)state, __ATOMIC_RELEASE);
+	news->changes++;
+	pthread_cond_signal(&news->changed);
+	pthread_mutex_unlock(&news->lock);
+}
+
+void crew_thread_ended(struct crew_news *news)
+{
+	pthread_mutex_lock(&news->lock);
+	news->running--;
+	pthread_cond_signal(&news->changed);
+	pthread_mutex_unlock(&news->lock);
 }
 
 static int is_stopped(const struct crew *c)
@@ -41,12 +46,12 @@ static int is_stopped(const struct crew *c)
 static void fail(struct crew *c, size_t i, int result, struct mlr_error *err)
 {
 	mlr_wrap(err, "layer %.19s", c->work->shown[i].digest);
-	pthread_mutex_lock(&c->lock);
+	pthread_mutex_lock(&c->news.lock);
 	if (c->result == 0) {
 		c->result = result;
 		c->err = *err;
 	}
-	pthread_mutex_unlock(&c->lock);
+	pthread_mutex_unlock(&c->news.lock);
 	__atomic_store_n(c->work->stop, 1, __ATOMIC_RELAXED);
 }
 
@@ -55,10 +60,10 @@ static size_t take_next(struct crew *c)
 {
 	size_t i = c->work->n;
 
-	pthread_mutex_lock(&c->lock);
+	pthread_mutex_lock(&c->news.lock);
 	if (c->next < c->n_order)
 		i = c->order[c->next++];
-	pthread_mutex_unlock(&c->lock);
+	pthread_mutex_unlock(&c->news.lock);
 	return i;
 }
 
@@ -73,7 +78,7 @@ static void *worker_main(void *ctx)
 		uint64_t devices = 0;
 		int r;
 
-		set_state(c, i, PULL_RUNNING);
+		crew_set_state(&c->news, &w->shown[i], PULL_RUNNING);
 		for (int tries = 0;; tries++) {
 			r = pull_layer_bring(w->st, w->source, &w->layers[i], w->parts,
 				w->diff_ids[i], &w->shown[i].received, &devices, &err);
@@ -85,12 +90,9 @@ static void *worker_main(void *ctx)
 		if (r < 0)
 			fail(c, i, r, &err);
 		else
-			set_state(c, i, r == 1 ? PULL_PRESENT : PULL_DONE);
+			crew_set_state(&c->news, &w->shown[i], r == 1 ? PULL_PRESENT : PULL_DONE);
 	}
-	pthread_mutex_lock(&c->lock);
-	c->running--;
-	pthread_cond_signal(&c->changed);
-	pthread_mutex_unlock(&c->lock);
+	crew_thread_ended(&c->news);
 	return NULL;
 }
 
@@ -128,24 +130,24 @@ static void make_order(struct crew *c)
 	qsort_r(c->order, c->n_order, sizeof(*c->order), by_size_descending, (void *)w->layers);
 }
 
-/* Report every change to the watcher, and check for cancellation. */
-static void attend(struct crew *c, const struct pull_watch *watch, const int *cancel)
+void crew_attend(
+	struct crew_news *news, const struct pull_watch *watch, const int *cancel, int *stop)
 {
 	size_t seen = 0;
 
-	pthread_mutex_lock(&c->lock);
-	while (c->running > 0) {
-		if (c->changes == seen)
-			mlr_cond_wait_ms(&c->changed, &c->lock, TICK_MS);
-		seen = c->changes;
-		pthread_mutex_unlock(&c->lock);
+	pthread_mutex_lock(&news->lock);
+	while (news->running > 0) {
+		if (news->changes == seen)
+			mlr_cond_wait_ms(&news->changed, &news->lock, TICK_MS);
+		seen = news->changes;
+		pthread_mutex_unlock(&news->lock);
 		if (cancel && __atomic_load_n(cancel, __ATOMIC_RELAXED))
-			__atomic_store_n(c->work->stop, 1, __ATOMIC_RELAXED);
+			__atomic_store_n(stop, 1, __ATOMIC_RELAXED);
 		if (watch->tick)
 			watch->tick(watch->ctx);
-		pthread_mutex_lock(&c->lock);
+		pthread_mutex_lock(&news->lock);
 	}
-	pthread_mutex_unlock(&c->lock);
+	pthread_mutex_unlock(&news->lock);
 	if (watch->tick)
 		watch->tick(watch->ctx);
 }
@@ -157,19 +159,17 @@ static size_t start(struct crew *c, pthread_t *threads, size_t jobs)
 	while (n < jobs && n < c->n_order) {
 		int r;
 
-		pthread_mutex_lock(&c->lock);
-		c->running++;
-		pthread_mutex_unlock(&c->lock);
+		pthread_mutex_lock(&c->news.lock);
+		c->news.running++;
+		pthread_mutex_unlock(&c->news.lock);
 		r = pthread_create(&threads[n], NULL, worker_main, c);
 		if (r == 0) {
 			n++;
 			continue;
 		}
-		pthread_mutex_lock(&c->lock);
-		c->running--;
+		crew_thread_ended(&c->news);
 		if (n == 0)
 			c->result = mlr_fail(&c->err, r, "start a thread: %s", strerror(r));
-		pthread_mutex_unlock(&c->lock);
 		break; /* fewer threads than requested suffice */
 	}
 	return n;
@@ -192,20 +192,16 @@ void crew_tell_devices(uint64_t n, const struct pull_watch *watch)
 int crew_run(struct crew_work *w, int jobs, const struct pull_watch *watch, const int *cancel,
 	struct mlr_error *err)
 {
-	struct crew c = { .work = w, .err = MLR_ERROR_INIT };
+	struct crew c = { .work = w, .news = CREW_NEWS_INIT, .err = MLR_ERROR_INIT };
 	pthread_t threads[PULL_JOBS_MAX];
 	size_t n;
 
-	pthread_mutex_init(&c.lock, NULL);
-	pthread_cond_init(&c.changed, NULL);
 	make_order(&c);
 	n = start(&c, threads, (size_t)jobs);
-	attend(&c, watch, cancel);
+	crew_attend(&c.news, watch, cancel, w->stop);
 	for (size_t i = 0; i < n; i++)
 		pthread_join(threads[i], NULL);
 	free(c.order);
-	pthread_cond_destroy(&c.changed);
-	pthread_mutex_destroy(&c.lock);
 
 	if (cancel && __atomic_load_n(cancel, __ATOMIC_RELAXED))
 		return mlr_fail(err, ECANCELED, "interrupted");

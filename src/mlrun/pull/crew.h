@@ -11,6 +11,8 @@
 #include "pull/source.h"
 #include "store/store.h"
 
+#include <pthread.h>
+
 struct crew_work {
 	struct store *st;
 	struct pull_source *source;
@@ -29,6 +31,28 @@ struct crew_work {
  */
 int crew_run(struct crew_work *w, int jobs, const struct pull_watch *watch, const int *cancel,
 	struct mlr_error *err);
+
+/* What working threads share with the thread that waits for them. */
+struct crew_news {
+	pthread_mutex_t lock; /* guards the members below */
+	pthread_cond_t changed;
+	size_t changes; /* of layers' states, so far */
+	size_t running; /* threads */
+};
+
+#define CREW_NEWS_INIT                                                    \
+	{                                                                 \
+		PTHREAD_MUTEX_INITIALIZER, PTHREAD_COND_INITIALIZER, 0, 0 \
+	}
+
+/* For the working threads: change a layer's state; end. */
+void crew_set_state(struct crew_news *news, struct pull_layer *shown, enum pull_state state);
+void crew_thread_ended(struct crew_news *news);
+
+/* Wait until no thread runs. Reports every change to the watcher; sets *stop once *cancel is set.
+ */
+void crew_attend(
+	struct crew_news *news, const struct pull_watch *watch, const int *cancel, int *stop);
 
 /* Report how many device members of an image's layers were left out, if any. */
 void crew_tell_devices(uint64_t n, const struct pull_watch *watch);

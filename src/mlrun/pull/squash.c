@@ -2,21 +2,17 @@
 
 #include "base/cleanup.h"
 #include "base/memory.h"
-#include "base/wait.h"
 #include "pull/crew.h"
 #include "pull/feed.h"
 #include "squashfs/writer.h"
 #include "store/tree.h"
 
 #include <errno.h>
-#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
 #include <unistd.h>
-
-#define TICK_MS 100
 
 /* The state that the working thread shares with the calling one. */
 struct squashing {
@@ -26,26 +22,12 @@ struct squashing {
 	uint64_t devices; /* left out */
 	int result;
 	struct mlr_error err;
-
-	pthread_mutex_t lock; /* guards the two below */
-	pthread_cond_t changed;
-	size_t changes;
-	int ended;
+	struct crew_news news;
 };
-
-static void note_change(struct squashing *s, int ended)
-{
-	pthread_mutex_lock(&s->lock);
-	s->changes++;
-	s->ended = ended;
-	pthread_cond_signal(&s->changed);
-	pthread_mutex_unlock(&s->lock);
-}
 
 static void set_state(struct squashing *s, size_t i, enum pull_state state)
 {
-	__atomic_store_n(&s->work->shown[i].state, (int)state, __ATOMIC_RELEASE);
-	note_change(s, 0);
+	crew_set_state(&s->news, &s->work->shown[i], state);
 }
 
 static void feed_cleanup(struct feed **f)
@@ -183,50 +165,27 @@ static void *squashing_main(void *ctx)
 	struct squashing *s = ctx;
 
 	s->result = make(s, &s->err);
-	note_change(s, 1);
+	crew_thread_ended(&s->news);
 	return NULL;
-}
-
-/* Report every change to the watcher, and check for cancellation. */
-static void attend(struct squashing *s, const struct pull_watch *watch, const int *cancel)
-{
-	size_t seen = 0;
-
-	pthread_mutex_lock(&s->lock);
-	while (!s->ended) {
-		if (s->changes == seen)
-			mlr_cond_wait_ms(&s->changed, &s->lock, TICK_MS);
-		seen = s->changes;
-		pthread_mutex_unlock(&s->lock);
-		if (cancel && __atomic_load_n(cancel, __ATOMIC_RELAXED))
-			__atomic_store_n(s->work->stop, 1, __ATOMIC_RELAXED);
-		if (watch->tick)
-			watch->tick(watch->ctx);
-		pthread_mutex_lock(&s->lock);
-	}
-	pthread_mutex_unlock(&s->lock);
-	if (watch->tick)
-		watch->tick(watch->ctx);
 }
 
 int squash_bring(struct squash_work *w, const struct pull_watch *watch, const int *cancel,
 	char digest[8 + HASH_HEX_SIZE], struct mlr_error *err)
 {
-	struct squashing s = { .work = w, .digest = digest, .err = MLR_ERROR_INIT };
+	struct squashing s = {
+		.work = w, .digest = digest, .err = MLR_ERROR_INIT, .news = CREW_NEWS_INIT
+	};
 	pthread_t thread;
 	int r;
 
-	pthread_mutex_init(&s.lock, NULL);
-	pthread_cond_init(&s.changed, NULL);
+	s.news.running = 1;
 	r = pthread_create(&thread, NULL, squashing_main, &s);
 	if (r == 0) {
-		attend(&s, watch, cancel);
+		crew_attend(&s.news, watch, cancel, w->stop);
 		pthread_join(thread, NULL);
 	} else {
 		s.result = mlr_fail(&s.err, r, "start a thread: %s", strerror(r));
 	}
-	pthread_cond_destroy(&s.changed);
-	pthread_mutex_destroy(&s.lock);
 
 	if (cancel && __atomic_load_n(cancel, __ATOMIC_RELAXED))
 		return mlr_fail(err, ECANCELED, "interrupted");
