@@ -43,11 +43,9 @@ inside() {
 
 # Nothing has been made, changed or removed outside.
 outside_is_untouched() {
-	assert_equal "$(cat "$OUTSIDE/secret")" "host's secret"
-	run -0 find "$OUTSIDE" -mindepth 1
-	assert_equal "$(sort <<<"$output")" "$(printf '%s\n' "$OUTSIDE/dir" "$OUTSIDE/secret")"
-	run -0 find "$OUTSIDE" -mindepth 1 -not -user "$(id -u)"
-	refute_output
+	assert_equal "$(<"$OUTSIDE/secret")" "host's secret"
+	assert_equal "$(find "$OUTSIDE" -mindepth 1 -printf '%U %p\n' | sort)" \
+		"$EUID $OUTSIDE/dir"$'\n'"$EUID $OUTSIDE/secret"
 }
 
 # An attack says "WORKED" and what; it always says something.
@@ -755,9 +753,8 @@ config_edited() {
 	find root | sort >before
 	for options in "" --read-only --fakeroot; do
 		# shellcheck disable=SC2086
-		run setpriv --reuid 65534 --regid 65534 --clear-groups env HOME=/ \
+		run -0 setpriv --reuid 65534 --regid 65534 --clear-groups env HOME=/ \
 			mlrun exec -w / --gpu=all $options rootfs:root ls /dev /usr/local/nvidia/lib64
-		assert_success
 		assert_line nvidia0
 		assert_line libcuda.so.1
 	done

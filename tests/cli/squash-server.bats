@@ -17,6 +17,7 @@ setup_file() {
 	echo end >>"$BATS_FILE_TMPDIR/more/hole"
 	layer_tar "$BATS_FILE_TMPDIR/more.tar" "$BATS_FILE_TMPDIR/more"
 	image_push_tar more "$BATS_FILE_TMPDIR/tiny.tar" "$BATS_FILE_TMPDIR/more.tar"
+	if has_squashfs; then mlrun pull -q --format=squashfs --store "$BATS_FILE_TMPDIR/store" "$REGISTRY/more"; fi
 }
 
 teardown_file() { registry_stop; }
@@ -26,7 +27,7 @@ setup() {
 	needs_squashfs
 	needs_ordinary_user
 	needs_squashfuse
-	mlrun pull -q --format=squashfs "$REGISTRY/more"
+	cp -a "$BATS_FILE_TMPDIR/store" "$MLRUN_STORE"
 	IMG=$REGISTRY/more
 	FILE=$(echo "$MLRUN_STORE"/squash/*.sqfs)
 }

@@ -20,13 +20,14 @@ setup_file() {
 	tar -C "$BATS_FILE_TMPDIR/base" --owner=0 --group=0 -cf "$BATS_FILE_TMPDIR/base.tar" .
 	tar -C "$BATS_FILE_TMPDIR/over" --owner=0 --group=0 -cf "$BATS_FILE_TMPDIR/over.tar" linked/new
 	image_push_tar flat "$BATS_FILE_TMPDIR/base.tar" "$BATS_FILE_TMPDIR/over.tar"
+	mlrun pull -q --store "$BATS_FILE_TMPDIR/store" "$REGISTRY"/{tiny,app,flat}
 }
 
 teardown_file() { registry_stop; }
 
 setup() {
 	common_setup
-	mlrun pull -q "$REGISTRY"/{tiny,app,flat}
+	cp -a "$BATS_FILE_TMPDIR/store" "$MLRUN_STORE"
 	cd "$MLRUN_STORE" || return
 	top=layers/$(sha256sum <"$BATS_FILE_TMPDIR/top.tar" | cut -d' ' -f1)
 }
