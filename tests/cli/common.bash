@@ -34,6 +34,7 @@
 #   until_true COMMAND...               wait until it succeeds; after two minutes the test fails
 #   wait_while COMMAND...               the same until it fails
 #   is_state PID STATE                  is the process in this state (ps(1): S, T...)?
+#   $PIDS                               processes that end with the test, as those added by PIDS+=($!)
 #   is_gone PID                         it has ended; whoever inherits it may let it lie as a zombie
 #   runs PID WORD...                    it executes these words now, which are all of its command line
 #   has_moved PID rchar|wchar BYTES     it has read or written so many bytes (proc(5), io), or has ended
@@ -118,6 +119,7 @@ common_setup() {
 	export HOME="$BATS_TEST_TMPDIR/home" TMPDIR="$BATS_TEST_TMPDIR/tmp"
 	export MLRUN_STORE="$BATS_TEST_TMPDIR/store"
 	mkdir -p "$HOME" "$TMPDIR"
+	PIDS=()
 	ASAN_OPTIONS=log_path=$(sanitizer_reports)
 	UBSAN_OPTIONS=print_stacktrace=1:log_path=$(sanitizer_reports)
 	export ASAN_OPTIONS UBSAN_OPTIONS
@@ -125,8 +127,9 @@ common_setup() {
 }
 
 common_teardown() {
-	local report failed=0
+	local pid report failed=0
 
+	for pid in ${PIDS+"${PIDS[@]}"}; do kill -KILL "$pid" 2>/dev/null || true; done
 	for report in "$(sanitizer_reports)".*; do
 		[ -e "$report" ] || continue
 		cat "$report"

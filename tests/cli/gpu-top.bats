@@ -8,11 +8,9 @@ load terminal
 setup() {
 	common_setup
 	unset "${!PBS_@}" "${!LSB_@}"
-	STARTED=() # processes that must not outlive a test that fails
 }
 
 teardown() {
-	kill -KILL "${STARTED[@]}" 2>/dev/null || :
 	terminal_teardown
 	common_teardown
 }
@@ -43,7 +41,7 @@ start_log() {
 	rm -f gpu.csv
 	env "$@" mlrun gpu top --interval 0.1 --log gpu.csv 3>&- &
 	top=$!
-	STARTED+=("$top")
+	PIDS+=("$top")
 	until_true grep -qs ',87,' gpu.csv
 }
 
@@ -54,7 +52,7 @@ longer_than() { [ "$(wc -l <"$1")" -gt "$2" ]; }
 @test "gpu top: a sample has the node, each GPU and its processes with user and command" {
 	two_gpus
 	bash -c 'exec -a "train --lr 0.1" sleep 100' 3>&- &
-	STARTED+=($!)
+	PIDS+=($!)
 	worker=$!
 	facts "process $worker 30000000000" "graphics 999999999 5"
 	until_true runs "$worker" "train --lr 0.1" 100
@@ -135,7 +133,7 @@ longer_than() { [ "$(wc -l <"$1")" -gt "$2" ]; }
 @test "gpu top: what a process is called cannot steer the terminal" {
 	two_gpus
 	bash -c 'exec -a "$(printf "\033[2Jx\nGPU fake")" sleep 100' 3>&- &
-	STARTED+=($!)
+	PIDS+=($!)
 	facts "process $! 1"
 	until_true runs $! $'\e[2Jx\nGPU fake' 100
 	run -0 mlrun gpu top --once
@@ -158,7 +156,7 @@ longer_than() { [ "$(wc -l <"$1")" -gt "$2" ]; }
 	two_gpus
 	mlrun gpu top --interval 0.1 >out 3>&- &
 	local top=$!
-	STARTED+=("$top")
+	PIDS+=("$top")
 	until_true grep -q 87% out
 	kill -STOP "$(child_of $top)"
 	kill -TERM $top
@@ -194,7 +192,7 @@ longer_than() { [ "$(wc -l <"$1")" -gt "$2" ]; }
 @test "gpu top: a GPU that is lost on the way is shown as broken, the other goes on" {
 	two_gpus
 	mlrun gpu top --interval 0.1 >out 3>&- &
-	STARTED+=($!)
+	PIDS+=($!)
 	until_true grep -q '87%' out
 	facts "error 15"
 	until_true grep -qE '^  0  L40S +broken: GPU is lost' out
@@ -329,7 +327,7 @@ longer_than() { [ "$(wc -l <"$1")" -gt "$2" ]; }
 	for signal in TERM HUP; do
 		rm -f gpu.csv
 		setsid mlrun gpu top --interval 0.1 --log gpu.csv >said 2>&1 3>&- &
-		STARTED+=($!)
+		PIDS+=($!)
 		until_true grep -qs ',87,' gpu.csv
 		kill -s "$signal" -- "-$!"
 		wait $! || fail "exit status $? after SIG$signal: $(cat said)"
@@ -343,7 +341,7 @@ longer_than() { [ "$(wc -l <"$1")" -gt "$2" ]; }
 		rm -f gpu.csv
 		SLURM_JOB_ID=$job setsid bash -c 'mlrun gpu top --interval 0.1 --log gpu.csv & echo $! >pid
 			until grep -qs ",87," gpu.csv; do sleep 0.05; done' 3>&-
-		STARTED+=("$(cat pid)")
+		PIDS+=("$(cat pid)")
 		[ -n "$job" ] || break
 		until_true is_gone "$(cat pid)"
 	done

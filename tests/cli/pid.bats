@@ -10,16 +10,7 @@ setup_file() {
 setup() {
 	common_setup
 	IMG=rootfs:$ROOT
-	PIDS=()
 }
-
-teardown() {
-	local pid
-
-	for pid in "${PIDS[@]}"; do kill -KILL "$pid" 2>/dev/null || true; done
-	common_teardown
-}
-
 
 # start ARGUMENT...: in the background, until it has written "ready" into the file ready; its pid is $PID.
 start() {

@@ -10,14 +10,6 @@ setup() {
 	common_setup
 	IMG=rootfs:$ROOT
 	TAG=ps.$$.$RANDOM
-	PIDS=()
-}
-
-teardown() {
-	local pid
-
-	for pid in "${PIDS[@]}"; do kill -KILL "$pid" 2>/dev/null || true; done
-	common_teardown
 }
 
 # hold ARGUMENT...: a container in the background, its command running when this returns; its process is $HELD.

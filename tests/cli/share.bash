@@ -1,13 +1,12 @@
 # shellcheck shell=bash
 # For tests of containers that processes share: `load share` beside `load common`.
 #
-#   setup_file, setup, teardown
+#   setup_file, setup
 #   $IMG, $TAG                           an image, and a tag for --join-tag that no other test has
 #   $NAMESPACES                          what a shell runs to tell its namespaces, "user:[1] mnt:[2]"
 #   tagged MLRUN-EXEC-ARGUMENT...        mlrun exec with that tag
 #   hold NAME MLRUN-EXEC-ARGUMENT...     a process that stays in a container until the test ends; its
 #                                        namespaces come into the file NAME, its pid into $HELD
-#   $PIDS                                processes that are to end with the test
 #   lines_are FILE COUNT                 has it so many?
 # shellcheck disable=SC2016 # the inner shell expands
 
@@ -22,14 +21,6 @@ setup() {
 	common_setup
 	IMG=rootfs:$ROOT
 	TAG=test.$$.$RANDOM
-	PIDS=()
-}
-
-teardown() {
-	local pid
-
-	for pid in "${PIDS[@]}"; do kill -KILL "$pid" 2>/dev/null || true; done
-	common_teardown
 }
 
 NAMESPACES='echo $(readlink /proc/self/ns/user) $(readlink /proc/self/ns/mnt)'
