@@ -105,8 +105,7 @@ golden() {
 	local file
 
 	for file in "$top_srcdir"/tests/data/gpu/*.txt; do
-		run grep -E '/(libGL|libEGL|libGLESv2)\.so\.[0-9.]*(1\.7|1\.1|2\.1)|libGLX\.so|libGLdispatch|libOpenGL|libOpenCL|libGLX_mesa|libvulkan|libX11|libm\.so' "$file"
-		assert_failure 1
+		run -1 grep -E '/(libGL|libEGL|libGLESv2)\.so\.[0-9.]*(1\.7|1\.1|2\.1)|libGLX\.so|libGLdispatch|libOpenGL|libOpenCL|libGLX_mesa|libvulkan|libX11|libm\.so' "$file"
 	done
 }
 

@@ -42,8 +42,7 @@ assert_listing() {
 
 @test "fetch: a URL's file is there whole, its digest written down" {
 	server_start
-	run --separate-stderr mltrain fetch "$URL/data.gz" --to here/there
-	assert_success
+	run -0 --separate-stderr mltrain fetch "$URL/data.gz" --to here/there
 	assert_output "here/there/data.gz"
 	[[ $stderr == *"nothing is known to compare its sha256 $sum with, which is written down in 'here/there/SHA256SUMS'"* ]]
 	cmp served/data.gz here/there/data.gz
@@ -51,30 +50,26 @@ assert_listing() {
 	assert_listing here/there ".fetch.lock SHA256SUMS data.gz"
 
 	# again: it is there already, and nobody is asked
-	run --separate-stderr mltrain fetch "$URL/data.gz" --to here/there
-	assert_success
+	run -0 --separate-stderr mltrain fetch "$URL/data.gz" --to here/there
 	[[ $stderr == *"'here/there/data.gz' is there already"* ]]
 	assert_equal "$(requests)" 1
 
 	# a file that was written down comes as that, or not at all
 	echo changed >served/data.gz
 	rm here/there/data.gz
-	run mltrain fetch "$URL/data.gz" --to here/there
-	assert_failure 1
+	run -1 mltrain fetch "$URL/data.gz" --to here/there
 	assert_output --partial "where $sum was expected"
 	assert_listing here/there ".fetch.lock SHA256SUMS"
 }
 
 @test "fetch: a digest that is given is checked before the file appears" {
 	server_start
-	run mltrain fetch "$URL/data.gz" --sha256 "${sum^^}"
-	assert_success
+	run -0 mltrain fetch "$URL/data.gz" --sha256 "${sum^^}"
 	assert_output --partial "its sha256 as expected"
 	cmp served/data.gz data.gz
 	rm data.gz SHA256SUMS
 	wrong=${sum//[0-7]/8}
-	run mltrain fetch "$URL/data.gz" --sha256 "$wrong" --to dir
-	assert_failure 1
+	run -1 mltrain fetch "$URL/data.gz" --sha256 "$wrong" --to dir
 	assert_output --partial "mltrain: fetch '$URL/data.gz': $URL/data.gz: its sha256 is $sum where $wrong was expected"
 	assert_output --partial "hint: the file on the server has changed"
 	assert_listing dir ".fetch.lock"
@@ -82,8 +77,7 @@ assert_listing() {
 
 @test "fetch: a connection that is cut goes on where it ended" {
 	server_start --cut 1000000 --cuts 2
-	run mltrain fetch "$URL/data.gz" --sha256 "$sum"
-	assert_success
+	run -0 mltrain fetch "$URL/data.gz" --sha256 "$sum"
 	cmp served/data.gz data.gz
 	run cat server.log
 	assert_line --index 0 --regexp '^GET /data.gz 200 range= '
@@ -94,8 +88,7 @@ assert_listing() {
 @test "fetch: without an ETag, or with a weak one, the time of change names the version" {
 	for how in --no-etag --weak-etag; do
 		server_start --cut 1000000 --cuts 1 $how
-		run mltrain fetch "$URL/data.gz" --sha256 "$sum" --to ${how#--}
-		assert_success
+		run -0 mltrain fetch "$URL/data.gz" --sha256 "$sum" --to ${how#--}
 		run cat server.log
 		assert_line --index 1 --regexp '206 range=bytes=1000000- if-range=Sat, 01 Jan 2022'
 	done
@@ -122,8 +115,7 @@ has_size() { [ "$(stat -c %s "$1" 2>/dev/null)" = "$2" ]; }
 # shellcheck disable=SC2120 # no option, most often
 leave_part() {
 	server_start --cut 1000 "$@"
-	run mltrain fetch "$URL/data.gz" --to dir
-	assert_failure 1
+	run -1 mltrain fetch "$URL/data.gz" --to dir
 	assert_output --partial "hint: the same command again goes on where this one ended"
 	[ -s dir/.data.gz.part ]
 }
@@ -192,23 +184,20 @@ serve_at_once() {
 	cmp served/data.gz dir/data.gz
 	assert_equal "$(requests)" 4
 	server_start --half
-	run mltrain fetch "$URL/data.gz" --to other
-	assert_failure 1
+	run -1 mltrain fetch "$URL/data.gz" --to other
 	assert_output --partial "the server sent another part than asked for"
 	assert_listing other ".fetch.lock"
 }
 
 @test "fetch: a server that never comes to the end is not asked for ever" {
 	server_start --cut 1200000 --no-range
-	run timeout 300 mltrain fetch "$URL/data.gz" --to dir
-	assert_failure 1
+	run -1 timeout 300 mltrain fetch "$URL/data.gz" --to dir
 	[ "$(requests)" -le 6 ]
 }
 
 @test "fetch: a password in a URL is told to nobody" {
 	server_start --cut 1000
-	run timeout 300 mltrain fetch "http://me:s3cret@${URL#http://}/data.gz" --to dir
-	assert_failure 1
+	run -1 timeout 300 mltrain fetch "http://me:s3cret@${URL#http://}/data.gz" --to dir
 	assert_output --partial "mltrain: fetch '$URL/data.gz': $URL/data.gz: "
 	refute_output --partial s3cret
 	assert_equal "$(stat -c %a dir/.data.gz.part.from)" 600
@@ -220,8 +209,7 @@ serve_at_once() {
 	cmp served/data.gz dir/data.gz
 	assert_equal "$(requests)" 3
 	server_start
-	run mltrain fetch "$URL/none.gz" --to dir
-	assert_failure 1
+	run -1 mltrain fetch "$URL/none.gz" --to dir
 	assert_output "mltrain: fetch '$URL/none.gz': $URL/none.gz: the server answered 404"
 	assert_equal "$(requests)" 1
 	assert_listing dir ".fetch.lock SHA256SUMS data.gz"
@@ -244,8 +232,7 @@ serve_at_once() {
 	cat key.pem cert.pem >both.pem
 	server_start --tls both.pem
 	url=${URL/http/https}
-	run mltrain fetch "$url/data.gz" --to dir
-	assert_failure 1
+	run -1 mltrain fetch "$url/data.gz" --to dir
 	assert_output --partial "SSL certificate problem"
 	assert_output --partial "hint: --cacert FILE trusts another certificate authority"
 	assert_listing dir ".fetch.lock"
@@ -259,8 +246,7 @@ serve_at_once() {
 	into=$server_in
 	server_in=
 	server_start --tls both.pem --redirect "$plain"
-	run mltrain fetch "${URL/http/https}/data.gz" --to dir4 --cacert cert.pem
-	assert_failure 1
+	run -1 mltrain fetch "${URL/http/https}/data.gz" --to dir4 --cacert cert.pem
 	assert_output --partial "not supported"
 	assert_listing dir4 ".fetch.lock"
 	exec {into}>&-
@@ -271,12 +257,10 @@ serve_at_once() {
 	url=$URL
 	server_stop
 	until_true is_gone "$server_pid"
-	run mltrain fetch "$url/data.gz" --to dir
-	assert_failure 1
+	run -1 mltrain fetch "$url/data.gz" --to dir
 	assert_output --partial "mltrain: fetch '$url/data.gz': $url/data.gz: "
 	assert_output --partial "hint: where this machine has no internet, fetch on one that has and copy the directory here ('dir'), or set https_proxy"
-	run mltrain fetch http://no-such-host.invalid/x --to dir
-	assert_failure 1
+	run -1 mltrain fetch http://no-such-host.invalid/x --to dir
 	assert_output --partial "no-such-host.invalid"
 	assert_output --partial "hint: where this machine has no internet"
 }
@@ -298,11 +282,9 @@ serve_at_once() {
 	server_start
 	mkdir dir
 	echo mine >dir/data.gz
-	run mltrain fetch "$URL/data.gz" --to dir --sha256 "${sum//[0-7]/8}"
-	assert_failure 1
+	run -1 mltrain fetch "$URL/data.gz" --to dir --sha256 "${sum//[0-7]/8}"
 	assert_equal "$(cat dir/data.gz)" mine
-	run mltrain fetch "$URL/data.gz" --to dir --sha256 "$sum"
-	assert_success
+	run -0 mltrain fetch "$URL/data.gz" --to dir --sha256 "$sum"
 	assert_output --partial "'dir/data.gz' is there with the sha256 "
 	cmp served/data.gz dir/data.gz
 }
@@ -312,8 +294,7 @@ serve_at_once() {
 	(
 		ulimit -f 1000
 		trap '' XFSZ
-		run mltrain fetch "$URL/data.gz" --to dir
-		assert_failure 1
+		run -1 mltrain fetch "$URL/data.gz" --to dir
 		assert_output --partial "$URL/data.gz: write: File too large"
 	)
 	assert_listing dir ".data.gz.part .data.gz.part.from .fetch.lock"
@@ -334,8 +315,7 @@ make_cifar() {
 	echo evil >c/evil
 	tar -C c -czf served/cifar-10-binary.tar.gz --transform 's|^evil|../evil|' -P cifar-10-batches-bin evil
 	server_start
-	run mltrain fetch "$URL/cifar-10-binary.tar.gz" --to dir/below
-	assert_success
+	run -0 mltrain fetch "$URL/cifar-10-binary.tar.gz" --to dir/below
 	assert_output --partial "unpacked 'cifar-10-binary.tar.gz' in 'dir/below'"
 	assert_listing dir/below ".fetch.lock SHA256SUMS batches.meta.txt data_batch_1.bin data_batch_2.bin data_batch_3.bin data_batch_4.bin data_batch_5.bin test_batch.bin"
 	assert_listing dir below
@@ -357,8 +337,7 @@ make_cifar() {
 	server_start
 	# the set's own places are not to be reached
 	https_proxy=http://127.0.0.1:1 http_proxy=http://127.0.0.1:1 no_proxy=127.0.0.1 \
-		run mltrain fetch mnist --mirror "$URL/sets" --to dir
-	assert_failure 1
+		run -1 mltrain fetch mnist --mirror "$URL/sets" --to dir
 	assert_output --partial "$URL/sets/mnist/train-images-idx3-ubyte.gz: its sha256 is $sum where 440fcabf73cc546fa21475e81ea370265605f56be210a4024d2ca8f203523609 was expected; trying the next place"
 	assert_output --partial "mltrain: fetch 'mnist': https://ossci-datasets.s3.amazonaws.com/mnist/train-images-idx3-ubyte.gz: "
 	[ ! -e dir/mnist/train-images-idx3-ubyte.gz ]
@@ -366,39 +345,30 @@ make_cifar() {
 
 @test "fetch: a set goes where --data finds it" {
 	server_start
-	XDG_DATA_HOME=$PWD/xdg https_proxy=http://127.0.0.1:1 run mltrain fetch cifar-100
-	assert_failure 1
+	XDG_DATA_HOME=$PWD/xdg https_proxy=http://127.0.0.1:1 run -1 mltrain fetch cifar-100
 	[ -d xdg/datasets/cifar-100 ]
 	assert_output --partial "copy the directory here ('$PWD/xdg/datasets/cifar-100')"
 }
 
 @test "fetch: what makes no sense is told with its way out" {
-	run mltrain fetch
-	assert_failure 2
+	run -2 mltrain fetch
 	assert_output --partial "which data set? one of mnist, fashion-mnist, cifar-10, cifar-100, or a URL"
-	run mltrain fetch imagenet
-	assert_failure 2
+	run -2 mltrain fetch imagenet
 	assert_output --partial "'imagenet' is neither a URL nor one of mnist"
-	run mltrain fetch --sha256 abc http://127.0.0.1/x
-	assert_failure 2
+	run -2 mltrain fetch --sha256 abc http://127.0.0.1/x
 	assert_output --partial "--sha256 'abc' is not 64 hexadecimal digits"
-	run mltrain fetch --sha256 "$sum" mnist
-	assert_failure 2
+	run -2 mltrain fetch --sha256 "$sum" mnist
 	assert_output --partial "--sha256 goes with a single URL"
 	for url in http://127.0.0.1 http://127.0.0.1/ http://127.0.0.1/a/.. http://127.0.0.1/%2e%2e http://127.0.0.1/SHA256SUMS; do
-		run mltrain fetch "$url"
-		assert_failure 1
+		run -1 mltrain fetch "$url"
 		assert_output --partial "the end of '$url' is not a file name"
 	done
-	run mltrain fetch --bogus
-	assert_failure 2
+	run -2 mltrain fetch --bogus
 	assert_output "mltrain: unknown option '--bogus'
 hint: mltrain fetch --help lists the options"
-	run mltrain fetch --miror http://127.0.0.1/ mnist
-	assert_failure 2
+	run -2 mltrain fetch --miror http://127.0.0.1/ mnist
 	assert_output --partial "hint: is --mirror meant? mltrain fetch --help lists the options"
-	run mltrain fetch gopher://127.0.0.1/x
-	assert_failure 1
+	run -1 mltrain fetch gopher://127.0.0.1/x
 	assert_output --partial "gopher"
 }
 
