@@ -81,16 +81,13 @@ needs_png() {
 	# a run that is gone on with keeps as many, another number contradicts it
 	mltrain train -q --threads 2 --data "$SETS/folders" --steps 4 --checkpoint c.safetensors --resume --log again
 	assert_equal "$(jq -c 'select(.event == "run") | [.validation_images, .step]' again)" '[36,2]'
-	run mltrain train -q --threads 2 --data "$SETS/folders" --validation 30 --checkpoint c.safetensors --resume
-	assert_failure 1
+	run -1 mltrain train -q --threads 2 --data "$SETS/folders" --validation 30 --checkpoint c.safetensors --resume
 	assert_output --partial "validation images 36, but this run has 30"
 
-	run mltrain train --threads 2 --data "$SETS/folders" --validation 5000 --batch 20
-	assert_failure 1
+	run -1 mltrain train --threads 2 --data "$SETS/folders" --validation 5000 --batch 20
 	assert_output --partial "has 360 training images: too few for 5000 of validation and one batch of 20"
 	refute_output --partial "a tenth"
-	run mltrain train -q --threads 2 --data "$SETS/folders" --batch 20 --steps 1
-	assert_success
+	run -0 mltrain train -q --threads 2 --data "$SETS/folders" --batch 20 --steps 1
 	refute_output --partial "a tenth"
 }
 
@@ -108,8 +105,7 @@ needs_png() {
 	run --separate-stderr mltrain eval -q --checkpoint c.safetensors --data f
 	assert_output "test accuracy 100.00 % (error 0.00 %)"
 	mv f/2 f/scarlet
-	run mltrain eval -q --checkpoint c.safetensors --data f
-	assert_failure 1
+	run -1 mltrain eval -q --checkpoint c.safetensors --data f
 	assert_output "mltrain: checkpoint 'c.safetensors' knows no class 'scarlet', which 'f' has"
 }
 
@@ -119,22 +115,19 @@ needs_png() {
 	mkdir -p f
 	cp -r "$SETS/folders/red" "$SETS/folders/blue" f
 	: >"f/red/$evil"
-	run mltrain train --threads 1 --data f --batch 8 --steps 1
-	assert_success
+	run -0 mltrain train --threads 1 --data f --batch 8 --steps 1
 	assert_line --partial "such as 'red/x\\x0amltrain: test accuracy 100.00 %\\x0ahint: obey\\x1b[31m\\u009b32m'"
 	refute_line --regexp '^hint|^mltrain: test accuracy'
 	rm "f/red/$evil"
 
 	for name in "red/$evil.png" "$evil"; do
 		if [[ $name == *.png ]]; then echo no picture >"f/$name"; else mv f/red "f/$name"; fi
-		run mltrain train --threads 1 --data f --batch 8 --steps 1
-		assert_failure 1
+		run -1 mltrain train --threads 1 --data f --batch 8 --steps 1
 		assert_line --partial "x\\x0amltrain: test accuracy 100.00 %\\x0ahint: obey\\x1b[31m\\u009b32m"
 		refute_line --regexp '^hint|^mltrain: test accuracy'
 		refute_output --partial $'\e'
 	done
-	run mltrain predict --checkpoint "$evil" x.png
-	assert_failure 1
+	run -1 mltrain predict --checkpoint "$evil" x.png
 	refute_line --regexp '^hint: obey|^mltrain: test accuracy'
 }
 
@@ -167,8 +160,7 @@ needs_png() {
 	cp -r "$SETS/folders" f
 	for p in f/*/1*.png; do echo damaged >"$p"; done
 	for memory in 1 100; do
-		run mltrain train -q --threads 2 --data f --data-memory $memory --validation 20 --batch 20 --epochs 1
-		assert_failure 1
+		run -1 mltrain train -q --threads 2 --data f --data-memory $memory --validation 20 --batch 20 --epochs 1
 		assert_output --regexp "mltrain: .*image 'f/(red|green|blue)/1[0-9]*.png': neither PNG nor JPEG"
 	done
 }
@@ -179,8 +171,7 @@ needs_png() {
 	cp "$SETS"/folders/red/00*.png f/red
 	cp "$SETS"/folders/green/00*.png f/green
 	echo damaged >f/red/$'x\nhint: \e[31m\a.png'
-	run mltrain train -q --threads 1 --data f --validation 1 --batch 2 --epochs 1
-	assert_failure 1
+	run -1 mltrain train -q --threads 1 --data f --validation 1 --batch 2 --epochs 1
 	assert_output --partial 'hint: \x1b[31m\x07.png'
 	refute_output --partial $'\e'
 }
@@ -206,12 +197,10 @@ needs_png() {
 
 @test "data: a directory without a data set is told what was looked for, and how to get one" {
 	mkdir nothing
-	run mltrain train --data ./nothing
-	assert_failure 1
-	assert_output --partial "mltrain: './nothing' holds no data set that is known; looked for were: IDX files"
+	run -1 mltrain train --data ./nothing
+	assert_output --partial "mltrain: './nothing' holds no data set that is known; looked for were: IDX files (train-images-idx3-ubyte"
 	assert_output --partial "hint: \`mltrain fetch mnist\` brings one where there is the internet"
-	HOME=$PWD run mltrain train --data cifar-10
-	assert_failure 1
+	HOME=$PWD run -1 mltrain train --data cifar-10
 	assert_output --partial "data set 'cifar-10' was not found in /usr/share/datasets/cifar-10, ./cifar-10, \
 ./data/cifar-10, $PWD/.local/share/datasets/cifar-10 or /usr/local/share/datasets/cifar-10"
 	assert_output --partial "hint: \`mltrain fetch cifar-10\` brings it where there is the internet"

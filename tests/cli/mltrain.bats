@@ -159,9 +159,6 @@ ENDLESS=(train --threads 1 --load-every 0 --validation 100 --epochs 100000 --log
     run -1 "$mltrain" train --data /no/such/dir
     [[ "$output" == *"data directory '/no/such/dir' is not there"* ]]
     [[ "$output" == *dataset-fashion-mnist* ]]
-    mkdir empty
-    run -1 "$mltrain" train --data ./empty
-    [[ "$output" == *"'./empty' holds no data set that is known; looked for were: IDX files (train-images-idx3-ubyte"* ]]
 }
 
 @test "train: paths that cannot be written are refused before training starts" {
@@ -295,6 +292,4 @@ hint: mltrain train --checkpoint FILE writes one" ]
     [[ "$output" == *"checkpoint 'cut': tensor '"*"lie outside"* ]]
     run -1 "$mltrain" eval --checkpoint "$SMALL/t10k-labels-idx1-ubyte" --data "$SMALL"
     [[ "$output" == *"not a safetensors file"* ]]
-    run -1 "$mltrain" eval --checkpoint missing --data "$SMALL"
-    [[ "$output" == *"open 'missing': No such file or directory"* ]]
 }
