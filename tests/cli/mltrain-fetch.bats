@@ -35,6 +35,12 @@ server_stop() {
 
 requests() { wc -l <server.log; }
 
+# The file comes as it is served, into dir.
+fetch_whole() {
+	mltrain fetch "$URL/data.gz" --to dir
+	cmp served/data.gz dir/data.gz
+}
+
 # Nothing but what was asked for.
 assert_listing() {
 	assert_equal "$(ls -A "$1" | sort | xargs)" "$2"
@@ -104,8 +110,7 @@ has_size() { [ "$(stat -c %s "$1" 2>/dev/null)" = "$2" ]; }
 	kill -KILL $pid
 	wait $pid || true
 	assert_listing dir ".data.gz.part .data.gz.part.from .fetch.lock"
-	mltrain fetch "$URL/data.gz" --to dir
-	cmp served/data.gz dir/data.gz
+	fetch_whole
 	run cat server.log
 	assert_line --index 1 --regexp '206 range=bytes=1500000- '
 	assert_listing dir ".fetch.lock SHA256SUMS data.gz"
@@ -130,8 +135,7 @@ serve_at_once() {
 	leave_part
 	head -c 2000000 /dev/urandom >served/data.gz
 	serve_at_once
-	mltrain fetch "$URL/data.gz" --to dir
-	cmp served/data.gz dir/data.gz
+	fetch_whole
 	run cat server.log
 	assert_output --regexp '^GET /data.gz 200 range=bytes=[0-9]+- if-range="[0-9a-f]*"$'
 
@@ -140,48 +144,39 @@ serve_at_once() {
 	leave_part
 	: >served/data.gz
 	serve_at_once
-	mltrain fetch "$URL/data.gz" --to dir
-	cmp served/data.gz dir/data.gz
+	fetch_whole
 }
 
 @test "fetch: a server that knows no If-Range, or sends other bytes than asked for, does no harm" {
 	leave_part
 	head -c 2000000 /dev/urandom >served/data.gz
 	serve_at_once --other-version
-	mltrain fetch "$URL/data.gz" --to dir
-	cmp served/data.gz dir/data.gz
-	rm -r dir
-	leave_part
-	serve_at_once --wrong-range
-	mltrain fetch "$URL/data.gz" --to dir
-	cmp served/data.gz dir/data.gz
-	rm -r dir
-	leave_part
-	serve_at_once --no-range
-	mltrain fetch "$URL/data.gz" --to dir
-	cmp served/data.gz dir/data.gz
+	fetch_whole
+	for how in --wrong-range --no-range; do
+		rm -r dir
+		leave_part
+		serve_at_once $how
+		fetch_whole
+	done
 }
 
 @test "fetch: a part that was all of it already is taken, one that is more is not" {
 	leave_part
 	cp served/data.gz dir/.data.gz.part
 	serve_at_once
-	mltrain fetch "$URL/data.gz" --to dir
-	cmp served/data.gz dir/data.gz
+	fetch_whole
 	run cat server.log
 	assert_output --regexp '^GET /data.gz 416 range=bytes=3000000- if-range="[0-9a-f]*"$'
 	rm -r dir
 	leave_part
 	cat served/data.gz served/data.gz >dir/.data.gz.part
 	serve_at_once
-	mltrain fetch "$URL/data.gz" --to dir
-	cmp served/data.gz dir/data.gz
+	fetch_whole
 }
 
 @test "fetch: a server that sends less than asked for is asked for the rest, half a file is none" {
 	server_start --cut 1000000 --cuts 1 --piece 700000
-	mltrain fetch "$URL/data.gz" --to dir
-	cmp served/data.gz dir/data.gz
+	fetch_whole
 	assert_equal "$(requests)" 4
 	server_start --half
 	run -1 mltrain fetch "$URL/data.gz" --to other
@@ -205,8 +200,7 @@ serve_at_once() {
 
 @test "fetch: a server that is busy is asked again, one that says no is not" {
 	server_start --refuse 2 --status 503
-	mltrain fetch "$URL/data.gz" --to dir
-	cmp served/data.gz dir/data.gz
+	fetch_whole
 	assert_equal "$(requests)" 3
 	server_start
 	run -1 mltrain fetch "$URL/none.gz" --to dir
@@ -221,8 +215,7 @@ serve_at_once() {
 	into=$server_in
 	server_in=
 	server_start --redirect "$to"
-	mltrain fetch "$URL/data.gz" --to dir
-	cmp served/data.gz dir/data.gz
+	fetch_whole
 	exec {into}>&-
 }
 
