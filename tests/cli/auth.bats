@@ -4,14 +4,6 @@
 load common
 load fake
 
-setup_file() { fake_layout; }
-
-teardown() {
-	fake_stop
-	registry_stop
-	common_teardown
-}
-
 base64_of() { printf %s "$1" | base64 -w0; }
 
 # auth_json FILE KEY USER:PASSWORD: a file that podman might have written.
@@ -60,8 +52,7 @@ helper() {
 	assert_output "mlrun: logged in to '$registry' as 'ann'; kept in '$HOME/.config/containers/auth.json'"
 	assert_equal "$(stat -c %a "$HOME/.config/containers/auth.json")" 600
 	assert_equal "$(jq -r ".auths[\"$registry\"].auth" "$HOME/.config/containers/auth.json")" "$(base64_of 'ann:se cret')"
-	run -0 mlrun pull "$registry/x"
-	assert_pulled
+	pull_whole
 	grep -q "^auth GET /token?service=fake&scope=repository%3ax%3apull&account=ann auth=Basic_" "$log"
 }
 
@@ -284,8 +275,7 @@ hint: mlrun login -u USER --password-stdin quay.io <FILE"
 	fake --auth bearer --user ann:secret --refresh-token 'r&t=1'
 	printf '{"auths":{"%s":{"auth":"%s","identitytoken":"r&t=1"}}}' "$registry" "$(base64_of 'ann:')" >f
 	chmod 600 f
-	run -0 mlrun pull -q --authfile f "$registry/x"
-	assert_pulled
+	pull_whole -q --authfile f
 	grep -q "^auth POST /token auth=- " "$log"
 	sed -i 's/r&t=1/old/' f
 	run -125 mlrun pull --authfile f "$registry/y"
@@ -381,13 +371,11 @@ hint: mlrun login -u USER --password-stdin quay.io <FILE"
 
 @test "token: replaced before it runs out, without a refusal" {
 	fake --auth bearer --token-life 6 --delay 0.7
-	run -0 mlrun pull "$registry/x"
-	assert_pulled
+	pull_whole
 	mlrun rm "$registry/x"
 	# The blob above took longer than the token lives; the connection breaks and the next one is asked with a new one.
 	fake --auth bearer --token-life 6 --delay 0.7 --cut 2000000 --cuts 1
-	run -0 mlrun pull "$registry/x"
-	assert_pulled
+	pull_whole
 	grep -q '^registry GET .* auth=Bearer_token-[2-9] range=bytes=2000000-' "$log"
 	refute grep -q '^registry GET .* auth=Bearer_token-1 range=bytes=2000000-' "$log"
 }

@@ -1,10 +1,13 @@
 # shellcheck shell=bash
 # The registry that misbehaves on demand (fake_registry.py), for `load fake` after `load common`.
 #
-#   fake_layout                 in setup_file: makes the image that it serves, $BATS_FILE_TMPDIR/layout
+#   fake_layout                 makes the image that it serves, $BATS_FILE_TMPDIR/layout; a file with a setup_file
+#                               of its own calls it there
 #   fake OPTION...              starts it; it ends with the test. Sets $registry, $auth, $storage, $proxy,
 #                               and $log, the file of its requests
 #   fake_stop                   … or before
+#   fake_keep                   the next fake does not stop this one
+#   pull_whole [OPTION...]      mlrun pull brings its image
 #   assert_pulled               the image is in the store, bit for bit
 #   assert_nothing_stored
 #   certificate NAME [OPTION]...   NAME.pem (certificate and key) and NAME.crt, signed by itself, for
@@ -20,6 +23,13 @@ fake_layout() {
 	(cd root/d && seq 200 | split -l 1 -a 3 - f && head -c 3000000 /dev/urandom >big)
 	layer_tar root.tar root
 	image_layout layout root.tar
+}
+
+setup_file() { fake_layout; }
+
+teardown() {
+	fake_stop
+	common_teardown
 }
 
 fake() {
@@ -39,6 +49,17 @@ fake() {
 fake_stop() {
 	[ -z "${fake_in:-}" ] || exec {fake_in}>&-
 	fake_in=
+}
+
+fake_keep() {
+	# shellcheck disable=SC2034 # held open until the test ends
+	exec {fake_kept}>&"$fake_in"
+	fake_in=
+}
+
+pull_whole() {
+	run -0 mlrun pull "$@" "$registry/x"
+	assert_pulled
 }
 
 assert_pulled() {

@@ -2,20 +2,11 @@
 # mlrun pull against a registry that asks for tokens, redirects, breaks off, refuses and lies.
 
 load common
-
 load fake
-
-setup_file() { fake_layout; }
-
-teardown() {
-	fake_stop
-	common_teardown
-}
 
 @test "token: asked for when the registry demands one, and used" {
 	fake --auth bearer
-	run -0 mlrun pull "$registry/x"
-	assert_pulled
+	pull_whole
 	assert_equal "$(grep -c '^auth ' "$log")" 1
 	grep -q '^auth GET /token?service=fake&scope=repository%3ax%3apull auth=- ' "$log"
 	assert_equal "$(grep '^registry ' "$log" | grep -vc 'auth=Bearer_token-1 ')" 1
@@ -23,8 +14,7 @@ teardown() {
 
 @test "token: one that has run out is replaced in the middle of a pull" {
 	fake --auth bearer --token-uses 1 --cut 1500000
-	run -0 mlrun pull "$registry/x"
-	assert_pulled
+	pull_whole
 	assert [ "$(grep -c '^auth ' "$log")" -ge 3 ]
 	grep -q 'auth=Bearer_token-[3-9] range=bytes=1500000-' "$log"
 }
@@ -76,8 +66,7 @@ hint: passwords and tokens go over https alone; its administrator must name a to
 
 @test "redirect: one with a page of text for people is followed" {
 	fake --redirect-blobs --redirect-page 100000
-	run -0 mlrun pull -q "$registry/x"
-	assert_pulled
+	pull_whole -q
 }
 
 @test "redirect: a circle ends" {
@@ -88,49 +77,42 @@ hint: passwords and tokens go over https alone; its administrator must name a to
 
 @test "broken: a transfer that breaks goes on at the byte it had reached" {
 	fake --cut 1100000
-	run -0 mlrun pull "$registry/x"
-	assert_pulled
+	pull_whole
 	grep -q 'range=bytes=1100000-' "$log"
 	grep -q 'range=bytes=2200000-' "$log"
 }
 
 @test "broken: the storage behind a redirect may break as well" {
 	fake --cut 1100000 --redirect-blobs
-	run -0 mlrun pull "$registry/x"
-	assert_pulled
+	pull_whole
 	grep -q '^storage .*range=bytes=1100000-' "$log"
 }
 
 @test "broken: an end without a length is not taken for the end" {
 	fake --cut 1100000 --no-length
-	run -0 mlrun pull "$registry/x"
-	assert_pulled
+	pull_whole
 }
 
 @test "broken: a registry that ignores Range is coped with" {
 	fake --no-range --cut 2900000 --cuts 2
-	run -0 mlrun pull "$registry/x"
-	assert_pulled
+	pull_whole
 	assert_equal "$(grep -c 'range=bytes=2900000-' "$log")" 2
 }
 
 @test "broken: a registry that answers Range with earlier bytes is coped with" {
 	fake --wrong-range -1 --cut 1100000
-	run -0 mlrun pull "$registry/x"
-	assert_pulled
+	pull_whole
 }
 
 @test "broken: one that answers Range with later bytes is asked without" {
 	fake --wrong-range 1 --cut 1100000 --cuts 1
-	run -0 mlrun pull "$registry/x"
-	assert_pulled
+	pull_whole
 	assert_equal "$(grep -c 'range=bytes=1100000-' "$log")" 1
 }
 
 @test "broken: one that calls Range unsatisfiable is asked without" {
 	fake --range-416 --cut 1100000 --cuts 1
-	run -0 mlrun pull "$registry/x"
-	assert_pulled
+	pull_whole
 	assert_equal "$(grep -c 'range=bytes=1100000-' "$log")" 1
 }
 
@@ -159,8 +141,7 @@ hint: passwords and tokens go over https alone; its administrator must name a to
 
 @test "busy: 503 is tried again, 404 is not" {
 	fake --refuse 1
-	run -0 mlrun pull "$registry/x"
-	assert_pulled
+	pull_whole
 	run -125 mlrun pull "$registry/x:nosuch"
 	assert_equal "$(grep -c nosuch "$log")" 1
 }
@@ -222,24 +203,6 @@ hint: passwords and tokens go over https alone; its administrator must name a to
 	run -125 mlrun pull docker-archive:evil.tar:b:1
 	assert_output --partial 'hint: \x1b[2J'
 	refute_output --partial $'\x1b'
-}
-
-@test "tls: a registry on loopback that speaks https is found out, and its certificate checked" {
-	certificate cert
-	fake --tls cert.pem
-	run -125 mlrun pull "$registry/x"
-	assert_output --partial "the certificate of '$registry' is not trusted"
-	assert_output --partial "hint: put the site's CA certificate into '$HOME/.config/containers/certs.d/$registry/', or name it in mlrun.conf"
-	assert_nothing_stored
-	SSL_CERT_FILE=cert.crt run -0 mlrun pull "$registry/x"
-	assert_pulled
-}
-
-@test "tls: --tls-verify=false takes any certificate" {
-	certificate cert
-	fake --tls cert.pem
-	run -0 mlrun pull --tls-verify=false "$registry/x"
-	assert_pulled
 }
 
 @test "tls: plain http beyond loopback needs --tls-verify=false" {

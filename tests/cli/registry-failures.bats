@@ -4,13 +4,6 @@
 load common
 load fake
 
-setup_file() { fake_layout; }
-
-teardown() {
-	fake_stop
-	common_teardown
-}
-
 # conf LINE...: an mlrun.conf of the test's own.
 conf() {
 	printf '%s\n' "$@" >"$TMPDIR/mlrun.conf"
@@ -47,14 +40,12 @@ hint: the credentials are those in 'auth.json'; mlrun login $registry replaces t
 
 @test "transfer: a first connection that is taken and reset is tried again, whatever is spoken" {
 	fake --resets 1
-	run -0 mlrun pull "$registry/x"
-	assert_pulled
+	pull_whole
 	assert_equal "$(grep -c reset "$log")" 1
 	certificate cert
 	rm -r "$MLRUN_STORE"
 	fake --tls cert.pem --resets 3
-	run -0 mlrun pull --tls-verify=false "$registry/x"
-	assert_pulled
+	pull_whole --tls-verify=false
 	assert_equal "$(grep -c reset "$log")" 3
 }
 
@@ -100,13 +91,13 @@ hint: registries limit anonymous pulls by address: log in (mlrun login $registry
 # --- ways there ---------------------------------------------------------------
 
 @test "way: no such host" {
-	run -125 mlrun pull registry.invalid/x
+	run -125 timeout 100 mlrun pull registry.invalid/x
 	assert_output --partial "mlrun: pull 'registry.invalid/x:latest': cannot find the host 'registry.invalid': "
 	assert_output --partial "hint: check the registry's name and this machine's DNS; compute nodes often have no way out, pull on a login node; behind a proxy set https_proxy"
 }
 
 @test "way: nobody listening" {
-	run -125 mlrun pull 127.0.0.1:1/x
+	run -125 timeout 100 mlrun pull 127.0.0.1:1/x
 	assert_output "mlrun: pull '127.0.0.1:1/x:latest': cannot connect to '127.0.0.1:1': Connection refused
 hint: is a registry running there, and is it the right port? Behind a proxy set https_proxy"
 }
@@ -170,8 +161,7 @@ hint: it wants a password: https_proxy=http://USER:PASSWORD@PROXY:PORT"
 
 @test "proxy: loopback addresses need none" {
 	fake
-	http_proxy=http://127.0.0.1:1 https_proxy=http://127.0.0.1:1 all_proxy=http://127.0.0.1:1 run -0 mlrun pull "$registry/x"
-	assert_pulled
+	http_proxy=http://127.0.0.1:1 https_proxy=http://127.0.0.1:1 all_proxy=http://127.0.0.1:1 pull_whole
 }
 
 # --- certificates -------------------------------------------------------------
@@ -182,6 +172,8 @@ hint: it wants a password: https_proxy=http://USER:PASSWORD@PROXY:PORT"
 	run -125 mlrun pull "$registry/x"
 	assert_output "mlrun: pull '$registry/x:latest': the certificate of '$registry' is not trusted: SSL certificate problem: self-signed certificate
 hint: put the site's CA certificate into '$HOME/.config/containers/certs.d/$registry/', or name it in mlrun.conf (ca = FILE) or SSL_CERT_FILE; --tls-verify=false gives up the check"
+	assert_nothing_stored
+	pull_whole --tls-verify=false
 }
 
 @test "certificate: for another host" {
@@ -232,6 +224,8 @@ hint: its administrator must renew it, if this machine's clock is right (it says
 	rm -rf "$MLRUN_STORE"
 	conf "[registry 127.0.0.1:1]" "ca = $PWD/cert.crt"
 	run -125 mlrun pull -q "$registry/x"
+	SSL_CERT_FILE=cert.crt run -0 mlrun pull -q "$registry/x"
+	rm -rf "$MLRUN_STORE"
 	conf "[registry $registry]" "insecure = true"
 	run -0 mlrun pull -q "$registry/x"
 	rm -rf "$MLRUN_STORE"
@@ -256,8 +250,7 @@ hint: its administrator must renew it, if this machine's clock is right (it says
 	run -0 mlrun pull -q "$registry/x"
 	rm -rf "$MLRUN_STORE" "$dir"
 	conf "[registry $registry]" "ca = $PWD/cert.crt" "client_cert = $PWD/me.crt" "client_key = $PWD/me.key"
-	run -0 mlrun pull -q "$registry/x"
-	assert_pulled
+	pull_whole -q
 }
 
 @test "certificate: ours is not shown to the storage that a redirect leads to" {
@@ -265,8 +258,7 @@ hint: its administrator must renew it, if this machine's clock is right (it says
 	certificate me -addext subjectAltName=DNS:me
 	fake --tls cert.pem --client-ca me.crt --redirect-blobs --storage-tls cert.pem
 	conf "[registry $registry]" "ca = $PWD/cert.crt" "client_cert = $PWD/me.crt" "client_key = $PWD/me.key"
-	run -0 mlrun pull -q "$registry/x"
-	assert_pulled
+	pull_whole -q
 	grep -q '^registry .* cert=shown' "$log"
 	assert_equal "$(grep -c '^storage .* cert=-' "$log")" 2
 }
@@ -337,8 +329,7 @@ hint: its administrator must renew it, if this machine's clock is right (it says
 	fake --status 500 --refuse 1000 --refuse-manifests
 	broken=$registry
 	log1=$log
-	exec {keep}>&"$fake_in"
-	fake_in=
+	fake_keep
 	fake
 	conf "[registry $registry]" "mirror = 127.0.0.1:1" "mirror = registry.invalid" "mirror = $broken"
 	run -0 mlrun pull --verbose "$registry/x"
@@ -348,26 +339,21 @@ hint: its administrator must renew it, if this machine's clock is right (it says
 	assert_pulled
 	# Passed over for good: a few tries for the first document, none for the layers.
 	refute grep -q blobs "$log1"
-	exec {keep}>&-
 }
 
 @test "mirror: one that breaks off in the middle is carried on from by the registry" {
 	fake --cut 1000000
 	broken=$registry
-	exec {keep}>&"$fake_in"
-	fake_in=
+	fake_keep
 	fake
 	conf "[registry $registry]" "mirror = $broken" "[registry $broken]" "timeout = 2"
-	run -0 mlrun pull --verbose "$registry/x"
-	assert_pulled
-	exec {keep}>&-
+	pull_whole --verbose
 }
 
 @test "mirror: wrong bytes are caught, and the registry's taken" {
 	fake --bad-blobs
 	broken=$registry
-	exec {keep}>&"$fake_in"
-	fake_in=
+	fake_keep
 	fake
 	conf "[registry $registry]" "mirror = $broken"
 	run -0 mlrun pull --verbose "$registry/x"
@@ -377,23 +363,19 @@ hint: its administrator must renew it, if this machine's clock is right (it says
 		run -0 mlrun pull --store squash --format squashfs "$registry/x"
 		assert [ -s squash/squash/*.sqfs ]
 	fi
-	exec {keep}>&-
 }
 
 @test "mirror: sees none of the registry's credentials" {
 	fake --auth basic --user ann:secret
 	mirror=$registry
 	mirror_log=$log
-	exec {keep}>&"$fake_in"
-	fake_in=
+	fake_keep
 	fake --auth basic --user ann:secret
 	login ann:secret
 	conf "[registry $registry]" "mirror = $mirror"
-	run -0 mlrun pull --authfile auth.json "$registry/x"
-	assert_pulled
+	pull_whole --authfile auth.json
 	grep -q manifests "$mirror_log"
 	refute grep -q Basic "$mirror_log"
-	exec {keep}>&-
 }
 
 # --- tags ---------------------------------------------------------------------

@@ -2,18 +2,11 @@
 load common
 load fake
 
-setup_file() { fake_layout; }
-
 setup() {
 	common_setup
 	layer=$(jq -r '.layers | max_by(.size) | .digest' \
 		"$BATS_FILE_TMPDIR/layout/blobs/sha256/$(jq -r '.manifests[0].digest' "$BATS_FILE_TMPDIR/layout/index.json" | cut -d: -f2)")
 	spool=$MLRUN_STORE/tmp/spool-${layer#sha256:}
-}
-
-teardown() {
-	fake_stop
-	common_teardown
 }
 
 # A pull that is killed when 1,500,000 bytes of the layer have come.

@@ -21,11 +21,6 @@ setup() {
 	needs_squashfs
 }
 
-teardown() {
-	fake_stop
-	common_teardown
-}
-
 teardown_file() {
 	registry_stop
 	chmod -R u+rwX "$BATS_FILE_TMPDIR"
