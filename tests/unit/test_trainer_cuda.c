@@ -412,6 +412,22 @@ static void no_device_and_too_little_memory_are_told_with_a_way_out(void **state
 	cuda_fake_memory((size_t)-1);
 }
 
+static void an_optimiser_without_a_kernel_is_refused(void **state)
+{
+	auto_call(net_free) struct net *net = usual_net();
+	struct engine_config config = { .batch = BATCH, .threads = 1, .optimiser = OPTIMISER_ADAM };
+	struct mlr_error err = MLR_ERROR_INIT;
+	struct engine *e = NULL;
+
+	assert_int_equal(cuda_backend()->open(net->layers, net->n, &config, &e, &err), -ENOTSUP);
+	assert_string_equal(err.text,
+		"backend cuda has no optimiser but sgd\nhint: use --optimiser sgd, or --backend "
+		"onednn");
+	config.use = ENGINE_PREDICTS;
+	assert_int_equal(cuda_backend()->open(net->layers, net->n, &config, &e, &err), 0);
+	engine_close(&e);
+}
+
 /* Whichever of an engine's calls is the first to fail: it is told, and nothing is lost. */
 static void every_call_that_fails_is_told_and_nothing_leaks(void **state)
 {
@@ -849,6 +865,7 @@ int main(void)
 #ifndef CUDA_ON_DEVICE
 		cmocka_unit_test(steps_after_the_first_call_are_graphs),
 		cmocka_unit_test(no_device_and_too_little_memory_are_told_with_a_way_out),
+		cmocka_unit_test(an_optimiser_without_a_kernel_is_refused),
 		cmocka_unit_test(every_call_that_fails_is_told_and_nothing_leaks),
 		cmocka_unit_test(two_ranks_compute_the_steps_of_one),
 		cmocka_unit_test(two_ranks_share_the_statistics_of_batch_norm),

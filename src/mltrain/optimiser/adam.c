@@ -16,7 +16,7 @@
 #define EPSILON 1e-8f
 #define CHUNK   1024 /* floats whose squares are summed in single precision */
 
-/* What the zeroes that the moments began with leave of a moment, at this step. */
+/* Return the factor by which a moment, which began as 0, is too small at this step. */
 static double bias(const struct optimiser_step *s, double beta)
 {
 	return 1 - pow(beta, (double)s->number + 1);
@@ -38,8 +38,8 @@ double adam_plain(const struct optimiser_step *s, size_t at, size_t count, float
 	return norm2;
 }
 
-/* rate and epsilon have the corrections of the biases in them (section 2, at its end). Returns the
- * sum of squares before. */
+/* rate and epsilon include the corrections of the bias (end of section 2). Returns the sum of
+ * squares before. */
 INLINE float adam_chunk(size_t n, float *restrict p, float *restrict m, float *restrict v,
 	const float *restrict grad, float rate, float epsilon, float beta1, float l2)
 {

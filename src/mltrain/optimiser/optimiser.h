@@ -1,9 +1,8 @@
 /*
- * Updates parameters by their gradients. An optimiser is a row of a table and a file: its loops are
- * in that file, once to be read and once to be fast; the caller owns all memory and the threads.
+ * Updates parameters by their gradients. An optimiser is a row of a table and a file with its
+ * loops, plain and fast. The caller owns all memory and the threads.
  *
- * The GPU has a kernel for SGD alone, backend/cuda/kernels/sgd.cu, which tests compare with
- * `plain`.
+ * On a GPU only SGD has a kernel, backend/cuda/kernels/sgd.cu, which tests compare with `plain`.
  */
 #ifndef MLT_OPTIMISER_OPTIMISER_H
 #define MLT_OPTIMISER_OPTIMISER_H
@@ -13,36 +12,36 @@
 
 #define OPTIMISER_STATES_MAX 2
 
-/* A stretch of parameters that are updated alike. */
+/* A range of parameters with the same factor of the penalty. */
 struct optimiser_part {
 	size_t at, count;
 	float l2;
 };
 
-/* One step over all parameters. The blocks have one layout; grad is left as it was. */
+/* One step over all parameters. All blocks have the same layout; grad does not change. */
 struct optimiser_step {
 	const struct optimiser_part *parts; /* [n], in order, without overlap */
 	size_t n;
 	float *param;
-	float *state[OPTIMISER_STATES_MAX]; /* as many as the optimiser has; zero before step one */
+	float *state[OPTIMISER_STATES_MAX]; /* [optimiser_states()]; all zero before step 0 */
 	const float *grad;
 	float lr, momentum;
-	uint64_t number; /* of the step, from 0 on */
+	uint64_t number; /* of the step, from 0 */
 };
 
 /*
  * Update elements at.. at+count-1 of the step's blocks.
  *
- * Returns the sum of squares of these parameters before.
+ * Returns the sum of squares of these parameters before the update.
  */
 typedef double (*optimiser_update)(
 	const struct optimiser_step *s, size_t at, size_t count, float l2);
 
 struct optimiser {
 	const char *name;
-	/* The blocks as large as the parameters' that it keeps, as checkpoints call them. */
+	/* Names in checkpoints of the blocks that it keeps, each as large as the parameters'. */
 	const char *states[OPTIMISER_STATES_MAX + 1];
-	optimiser_update plain; /* to be read and compared with */
+	optimiser_update plain; /* for readers and comparison */
 	optimiser_update wide;  /* the same with wide vectors */
 };
 
@@ -50,20 +49,21 @@ enum { OPTIMISER_SGD, OPTIMISER_ADAM, OPTIMISERS };
 
 extern const struct optimiser optimisers[OPTIMISERS];
 
-/* How many blocks an optimiser keeps. */
+/* Count the blocks that an optimiser keeps. */
 int optimiser_states(int which);
 
-/* The rows' functions, a file each. sgd.c: g += l2 * p; v = momentum * v + g; p -= lr * v. */
+/* The functions of the rows, a file for each. sgd.c: g += l2 * p; v = momentum * v + g; p -= lr *
+ * v. */
 double sgd_plain(const struct optimiser_step *s, size_t at, size_t count, float l2);
 double sgd_wide(const struct optimiser_step *s, size_t at, size_t count, float l2);
 double adam_plain(const struct optimiser_step *s, size_t at, size_t count, float l2);
 double adam_wide(const struct optimiser_step *s, size_t at, size_t count, float l2);
 
 /*
- * Update what lies in from.. to-1 of the blocks, whatever parts it falls into.
+ * Update elements from..to-1 of the blocks, which may span several parts.
  *
- *   penalty   the sum over parts of l2 * (sum of squares before) / 2
- *   norm2     the sum of squares before
+ *   penalty   set to the sum over parts of l2 * (sum of squares before) / 2
+ *   norm2     set to the sum of squares before
  */
 void optimiser_run(optimiser_update update, const struct optimiser_step *s, size_t from, size_t to,
 	double *penalty, double *norm2);
