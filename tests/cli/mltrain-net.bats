@@ -65,7 +65,7 @@ load common
 
 @test "mltrain net: a name that is none, an input that does not fit, wrong options" {
 	run -1 mltrain net alexnet
-	assert_line "mltrain: net 'alexnet' is not one that mltrain brought: lenet-5, mnist-fast, reference, resnet-8"
+	assert_line "mltrain: no net 'alexnet' came with mltrain, which has: lenet-5, mnist-fast, reference, resnet-8"
 	assert_line 'hint: a description of your own is given by its path: ./alexnet.json'
 	run -1 mltrain net none.json
 	assert_output --partial "net 'none.json': "

@@ -229,7 +229,7 @@ static void wishes_fill_what_a_description_leaves_out(void **state)
 	assert_int_equal(net->input.dim[0], 3);
 	net_free(&net);
 	refused_text("{\"layers\": [{\"kind\": \"dense\", \"outputs\": 9}]}", EINVAL,
-		"its last layer has 9 units where 10 classes are told apart");
+		"its last layer has 9 units, but there are 10 classes");
 	wish = (struct net_wish){ .input = mnist.input, .dropout = -1 };
 	assert_int_equal(parse("{\"layers\": [" FC "]}", &wish, &net, NULL, &err), -EINVAL);
 	assert_non_null(strstr(err.text, "how many is not known"));
@@ -370,7 +370,7 @@ static void a_description_is_found_by_its_name_or_its_path(void **state)
 	own = NULL;
 	assert_int_equal(net_file_find("alexnet", &own, &err), -ENOENT);
 	assert_non_null(strstr(err.text,
-		"net 'alexnet' is not one that mltrain brought: lenet-5, "
+		"no net 'alexnet' came with mltrain, which has: lenet-5, "
 		"mnist-fast, reference, resnet-8"));
 	assert_non_null(strstr(err.text, "hint: a description of your own is given by its path"));
 }

@@ -36,12 +36,12 @@ static const struct argp_option options[] = { { "net", KEY_NET, "NAME|FILE", 0,
 	{ "backend", KEY_BACKEND, "NAME", 0, "one that mltrain --version tells, or auto (auto)",
 		1 },
 	{ "dtype", KEY_DTYPE, "TYPE[,TYPE...]", 0, "f32, bf16 or tf32 (f32,bf16)", 1 },
-	{ "batch", 'b', "N[,N...]", 0, "images a step (1,16,64,512)", 1 },
-	{ "threads", 't', "N", 0, "that compute (as many as CPUs may be used)", 1 },
-	{ "seconds", KEY_SECONDS, "S", 0, "of measuring for each row (1)", 1 },
+	{ "batch", 'b', "N[,N...]", 0, "images of a step (1,16,64,512)", 1 },
+	{ "threads", 't', "N", 0, "number of threads (one for each usable CPU)", 1 },
+	{ "seconds", KEY_SECONDS, "S", 0, "time to measure each row (1)", 1 },
 	{ "only", KEY_ONLY, "USE", 0, "train or predict (both)", 1 },
-	{ "json", KEY_JSON, NULL, 0, "print an object in place of the table", 2 },
-	{ "verbose", 'v', NULL, 0, "print each engine's plan of memory too", 2 }, { 0 } };
+	{ "json", KEY_JSON, NULL, 0, "print an object instead of the table", 2 },
+	{ "verbose", 'v', NULL, 0, "print each engine's memory plan too", 2 }, { 0 } };
 
 static void parse_dtypes(struct argp_state *state, char *text, struct args *a)
 {
@@ -114,9 +114,9 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 }
 
 static const struct argp argp = { options, parse, NULL,
-	"Measure how many images a second this machine trains on and predicts, by batch size and "
-	"dtype, beside what it could do at most: the matrix products of the backend's library, and "
-	"copies of memory, measured in the same run. Images are made up." };
+	"Measure how many images per second this machine trains on and predicts, by batch size and "
+	"dtype, and compare with its limits: matrix products of the backend's library and copies of "
+	"memory, measured in the same run. The images are random." };
 
 /* Return the first line of an error: a row has no room for a hint. */
 static char *reason(const struct mlr_error *err)

@@ -26,10 +26,10 @@ enum { KEY_JSON = PREDICTOR_KEYS };
 
 static const struct argp_option options[] = { PREDICTOR_OPTIONS,
 	{ "data", 'd', "DIR", 0,
-		"the data set: a directory, or a name such as fashion-mnist (that of training)",
+		"the data set: a directory or a name such as fashion-mnist (the one of training)",
 		1 },
-	{ "json", KEY_JSON, NULL, 0, "print one JSON object, the worst mistakes included", 3 },
-	{ "quiet", 'q', NULL, 0, "print the accuracy alone", 3 }, { 0 } };
+	{ "json", KEY_JSON, NULL, 0, "print one JSON object, including the worst mistakes", 3 },
+	{ "quiet", 'q', NULL, 0, "print only the accuracy", 3 }, { 0 } };
 
 static error_t parse(int key, char *arg, struct argp_state *state)
 {
@@ -55,8 +55,8 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 }
 
 static const struct argp argp = { options, parse, NULL,
-	"Test a checkpoint: the share of a data set's test images that the network names rightly, for "
-	"each class, and which classes it takes for which." };
+	"Test a checkpoint on a data set's test images: print its accuracy, that of each class, and which "
+	"classes it confuses." };
 
 static int check(const struct args *a, const struct checkpoint *c, const struct dataset *d,
 	struct mlr_error *err)

@@ -17,8 +17,8 @@ struct args {
 enum { KEY_CHECKPOINT = 256, KEY_FORMAT };
 
 static const struct argp_option options[] = { { "checkpoint", KEY_CHECKPOINT, "FILE", 0,
-						      "the weights that mltrain train wrote", 1 },
-	{ "format", KEY_FORMAT, "FORMAT", 0, "onnx, which is the only one", 1 }, { 0 } };
+						      "a checkpoint of mltrain train", 1 },
+	{ "format", KEY_FORMAT, "FORMAT", 0, "onnx, the only one so far", 1 }, { 0 } };
 
 static error_t parse(int key, char *arg, struct argp_state *state)
 {
@@ -50,8 +50,8 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 }
 
 static const struct argp argp = { options, parse, "OUT.onnx",
-	"Write a checkpoint's network as ONNX, for ONNX Runtime and its like: the input is pixels "
-	"from 0 to 255, the outputs are logits and probabilities." };
+	"Write a checkpoint's network as ONNX, for ONNX Runtime and others. Its input is pixels from "
+	"0 to 255; its outputs are logits and probabilities." };
 
 static int run(const struct args *a, struct mlr_error *err)
 {

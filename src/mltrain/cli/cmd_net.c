@@ -23,11 +23,9 @@ enum { KEY_INPUT = 256, KEY_CLASSES, KEY_JSON };
 
 static const struct argp_option options[] = {
 	{ "input", KEY_INPUT, "CxHxW", 0,
-		"the images' channels, height and width (what the description says, else 1x28x28)",
-		1 },
-	{ "classes", KEY_CLASSES, "N", 0,
-		"that are told apart (what the description says, else 10)", 1 },
-	{ "json", KEY_JSON, NULL, 0, "print an object in place of the table", 2 }, { 0 }
+		"the images' channels, height and width (the description's, else 1x28x28)", 1 },
+	{ "classes", KEY_CLASSES, "N", 0, "number of classes (the description's, else 10)", 1 },
+	{ "json", KEY_JSON, NULL, 0, "print an object instead of the table", 2 }, { 0 }
 };
 
 /* The size of images if neither the description nor an option gives it: MNIST's. */
@@ -73,9 +71,9 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 }
 
 static const struct argp argp = { options, parse, "[NAME|FILE]",
-	"Show what a description of a network says: its layers with their shapes, parameters and "
-	"arithmetic, and its recipe. Without a name, list the networks that mltrain brought.\v"
-	"mltrain-net(5) tells how descriptions are written." };
+	"Show a network's layers with their shapes, parameters and operations, and its recipe. Without a "
+	"name, list the networks that came with mltrain.\v"
+	"mltrain-net(5) explains how to write a description." };
 
 /* Format the kind with its sizes: "conv 5x5/2". */
 static void kind_text(const struct layer *l, char *text, size_t size)

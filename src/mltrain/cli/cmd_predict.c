@@ -29,8 +29,9 @@ struct args {
 enum { KEY_TOP = PREDICTOR_KEYS, KEY_JSON };
 
 static const struct argp_option options[] = { PREDICTOR_OPTIONS,
-	{ "top", KEY_TOP, "N", 0, "classes that are told of a picture (1)", 3 },
-	{ "json", KEY_JSON, NULL, 0, "print a JSON object a picture, with the logits", 3 }, { 0 } };
+	{ "top", KEY_TOP, "N", 0, "classes printed for each picture (1)", 3 },
+	{ "json", KEY_JSON, NULL, 0, "print a JSON object for each picture, with the logits", 3 },
+	{ 0 } };
 
 static error_t parse(int key, char *arg, struct argp_state *state)
 {
@@ -60,8 +61,8 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 }
 
 static const struct argp argp = { options, parse, "FILE...",
-	"Tell which class a network takes each picture for, and how certain it is. A picture of another "
-	"size than the network's is scaled and cut in the middle." };
+	"Print the class that a network predicts for each picture, and its probability. Pictures of "
+	"another size than the network's are scaled and cropped around the centre." };
 
 /* --- pictures
  * ---------------------------------------------------------------------------------- */
@@ -223,7 +224,8 @@ static int answer(const struct args *a, const struct predictor *p, const char *f
 
 	for (int i = 0; i < n; i++)
 		if (!isfinite(logits[i]))
-			return mlr_fail(err, EDOM, "'%s': the network's answer is no number", file);
+			return mlr_fail(
+				err, EDOM, "'%s': the network's answer is not a number", file);
 	probabilities(logits, n, share);
 	rank_classes(share, n, top, order);
 	if (a->json) {

@@ -20,8 +20,7 @@ struct args {
 };
 
 static const struct argp_option options[] = {
-	{ "output", 'o', "FILE", 0, "the page to write; - is standard output (report.html)", 1 },
-	{ 0 }
+	{ "output", 'o', "FILE", 0, "the page; - is standard output (report.html)", 1 }, { 0 }
 };
 
 static error_t parse(int key, char *arg, struct argp_state *state)
@@ -47,8 +46,8 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 }
 
 static const struct argp argp = { options, parse, "LOG...",
-	"Draw the runs of logs as one HTML file: curves, what the network gets wrong, where the time "
-	"went. Several runs are put side by side." };
+	"Make one HTML page of the runs in logs: curves, mistakes of the network, and use of time. It "
+	"compares several runs." };
 
 /* Make the page's text, to free(). */
 static char *page_of(const struct runs *runs, size_t *len)

@@ -38,14 +38,14 @@ enum { KEY_TO = 256, KEY_SHA256, KEY_CACERT, KEY_MIRROR };
 
 static const struct argp_option options[] = {
 	{ "to", KEY_TO, "DIR", 0,
-		"where to: a set goes into a directory of its name in DIR, a URL's file into DIR "
-		"itself (~/.local/share/datasets; for URLs the current directory)" },
-	{ "sha256", KEY_SHA256, "HEX", 0, "what the one URL's file must be" },
+		"store a set in DIR/NAME, a URL's file in DIR (~/.local/share/datasets; for URLs the "
+		"current directory)" },
+	{ "sha256", KEY_SHA256, "HEX", 0, "expected digest of the one URL's file" },
 	{ "mirror", KEY_MIRROR, "URL", 0,
 		"look for the files of a set at URL/NAME first, as in URL/mnist/train-images-idx3-ubyte.gz" },
 	{ "cacert", KEY_CACERT, "FILE", 0,
-		"CA certificates to trust, PEM ($CURL_CA_BUNDLE, $SSL_CERT_FILE)" },
-	{ "quiet", 'q', NULL, 0, "say only what goes wrong" }, { 0 }
+		"PEM file of CA certificates to trust ($CURL_CA_BUNDLE, $SSL_CERT_FILE)" },
+	{ "quiet", 'q', NULL, 0, "print errors only" }, { 0 }
 };
 
 static void take_digest(struct argp_state *state, struct args *a, const char *arg)
@@ -109,9 +109,9 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 }
 
 static const struct argp argp = { options, parse, "NAME|URL...",
-	"Fetch data sets: mnist, fashion-mnist, cifar-10 or cifar-100, which --data then finds by name, or "
-	"files by URL. What was cut goes on where it ended; a file appears whole and checked by its "
-	"sha256, or not at all." };
+	"Download the data sets mnist, fashion-mnist, cifar-10 or cifar-100, which --data then finds by "
+	"name, or files by URL. An interrupted download continues where it stopped. A file appears only "
+	"when it is complete and its sha256 is right." };
 
 static void print_version(FILE *out, struct argp_state *state)
 {

@@ -28,12 +28,12 @@ static const struct command {
 } commands[] = {
 	{ "train", cmd_train, "train a network on a data set and test it" },
 	{ "eval", cmd_eval, "test a checkpoint on a data set" },
-	{ "bench", cmd_bench, "measure rates beside what this machine could do" },
-	{ "fetch", cmd_fetch, "bring data sets from the internet" },
+	{ "bench", cmd_bench, "measure speed against this machine's limits" },
+	{ "fetch", cmd_fetch, "download data sets" },
 	{ "export", cmd_export, "write a checkpoint's network as ONNX" },
-	{ "net", cmd_net, "show what a network's description says" },
-	{ "predict", cmd_predict, "tell what pictures show" },
-	{ "report", cmd_report, "draw the logs of runs as one HTML file" },
+	{ "net", cmd_net, "show a network's layers and recipe" },
+	{ "predict", cmd_predict, "print what pictures show" },
+	{ "report", cmd_report, "make an HTML page of the logs of runs" },
 };
 
 static int told; /* a failure was reported */
@@ -84,8 +84,8 @@ static void print_help(FILE *out)
 	for (size_t i = 0; i < ARRAY_LEN(commands); i++)
 		fprintf(out, "  %-8s %s\n", commands[i].name, commands[i].help);
 	fprintf(out,
-		"\n`mltrain COMMAND --help` lists a command's options, mltrain(1) the rest.\n"
-		"`mltrain --version` tells the version and the backends.\n");
+		"\n`mltrain COMMAND --help` lists the options of a command; mltrain(1) is the manual.\n"
+		"`mltrain --version` prints the version and the backends.\n");
 }
 
 /*

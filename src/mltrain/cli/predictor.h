@@ -23,11 +23,11 @@ enum { PREDICTOR_CHECKPOINT = 256, PREDICTOR_BACKEND, PREDICTOR_DTYPE, PREDICTOR
 /* clang-format off */
 #define PREDICTOR_OPTIONS                                                                       \
 	{ "checkpoint", PREDICTOR_CHECKPOINT, "FILE", 0,                                        \
-		"the weights that mltrain train wrote", 1 },                                    \
-	{ "threads", 't', "N", 0, "that compute (as many as CPUs may be used)", 2 },            \
+		"a checkpoint of mltrain train", 1 },                                    \
+	{ "threads", 't', "N", 0, "number of threads (one for each usable CPU)", 2 },            \
 	{ "backend", PREDICTOR_BACKEND, "NAME", 0,                                              \
-		"one that mltrain --version tells, or auto (auto)", 2 },                        \
-	{ "dtype", PREDICTOR_DTYPE, "TYPE", 0, "f32, bf16 or tf32 (that of training)", 2 }
+		"one that mltrain --version lists, or auto (auto)", 2 },                        \
+	{ "dtype", PREDICTOR_DTYPE, "TYPE", 0, "f32, bf16 or tf32 (the one of training)", 2 }
 /* clang-format on */
 
 /* Their defaults. */

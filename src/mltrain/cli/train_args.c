@@ -50,88 +50,90 @@ enum {
 };
 
 static const struct argp_option options[] = { { NULL, 0, NULL, 0,
-						      "What to train, and with what:", 1 },
+						      "Data, network and length of training:", 1 },
 	{ "data", 'd', "DIR", 0,
 		"the data set: a directory of IDX files, CIFAR's or pictures, or a name such as "
 		"fashion-mnist",
 		1 },
 	{ "net", 'n', "NAME", 0, "the network: a shipped one's name or a JSON file (reference)",
 		1 },
-	{ "input", KEY_INPUT, "CxHxW", 0, "size that pictures in folders are brought to", 1 },
+	{ "input", KEY_INPUT, "CxHxW", 0, "size to which pictures in folders are scaled", 1 },
 	{ "data-memory", KEY_DATA_MEMORY, "MIB", 0,
-		"memory for pictures; those beyond are decoded as they are needed (2048)", 1 },
+		"memory for pictures; others are decoded when needed (2048)", 1 },
 	{ "normalize", KEY_NORMALIZE, "HOW", 0,
-		"how bytes enter: fixed, (byte - 127.5) / 255, or dataset, by the mean and deviation "
-		"of the training images (fixed)",
+		"normalisation of pixels: fixed, (byte - 127.5) / 255, or dataset, by the mean and "
+		"deviation of the training images (fixed)",
 		1 },
 	{ "epochs", 'e', "N", 0, "passes over the training images (the description's, 10)", 1 },
 	{ "steps", KEY_STEPS, "N", 0, "end after N steps even if epochs are left", 1 },
-	{ "batch", 'b', "N", 0, "images a step, of all ranks together (64)", 1 },
-	{ "seed", KEY_SEED, "N", 0, "start of the random numbers (1); a run is repeatable", 1 },
+	{ "batch", 'b', "N", 0, "images of a step, on all ranks together (64)", 1 },
+	{ "seed", KEY_SEED, "N", 0, "seed of the random numbers (1); runs with one seed are equal",
+		1 },
 	{ "target-accuracy", KEY_TARGET_ACCURACY, "P", 0,
-		"end once an epoch's validation reaches P %, or its test without validation images",
+		"end when an epoch's validation accuracy reaches P %; without validation images, its "
+		"test accuracy",
 		1 },
 	{ "max-time", KEY_MAX_TIME, "TIME", 0,
-		"end in time for that, with a checkpoint: 90, 90s, 30m, 8h, 2d", 1 },
+		"end within this time, checkpoint included: 90, 90s, 30m, 8h, 2d", 1 },
 
-	{ NULL, 0, NULL, 0, "How it computes:", 2 },
-	{ "backend", KEY_BACKEND, "NAME", 0, "one that mltrain --version tells, or auto (auto)",
+	{ NULL, 0, NULL, 0, "Computation:", 2 },
+	{ "backend", KEY_BACKEND, "NAME", 0, "one that mltrain --version lists, or auto (auto)",
 		2 },
 	{ "dtype", KEY_DTYPE, "TYPE", 0, "f32, bf16 or tf32 (f32)", 2 },
-	{ "threads", 't', "N", 0, "that compute, of this rank (as many as CPUs may be used)", 2 },
+	{ "threads", 't', "N", 0, "threads of this rank (one for each usable CPU)", 2 },
 	{ "tune", KEY_TUNE, NULL, 0,
-		"measure which of a GPU's kernels are fastest here, and keep the answer", 2 },
+		"measure which kernels are fastest on this GPU, and keep the result", 2 },
 	{ "deterministic", KEY_DETERMINISTIC, NULL, 0,
-		"the same bits each time on a GPU too, even where that is slower", 2 },
+		"give the same bits each time on a GPU too, even if slower", 2 },
 
 	{ NULL, 0, NULL, 0, "Checkpoints:", 3 },
 	{ "checkpoint", KEY_CHECKPOINT, "FILE", 0,
-		"write the weights there after every epoch, as safetensors", 3 },
+		"write the weights to FILE after every epoch, as safetensors", 3 },
 	{ "checkpoint-every", KEY_CHECKPOINT_EVERY, "N", 0,
-		"and every N steps, or by time: 90s, 10m", 3 },
-	{ "keep-best", KEY_KEEP_BEST, "FILE", 0, "write those of the lowest validation error there",
-		3 },
+		"write it every N steps too, or by time: 90s, 10m", 3 },
+	{ "keep-best", KEY_KEEP_BEST, "FILE", 0,
+		"write the weights with the lowest validation error to FILE", 3 },
 	{ "resume", KEY_RESUME, "FILE", OPTION_ARG_OPTIONAL,
-		"go on from FILE (from that of --checkpoint), or start if it is not there yet", 3 },
+		"continue from FILE (the one of --checkpoint); start anew if it does not exist",
+		3 },
 	{ "on-usr1", KEY_ON_USR1, "WHAT", 0,
-		"after SIGUSR1 and its checkpoint: stop or continue (stop)", 3 },
+		"stop or continue after SIGUSR1 and its checkpoint (stop)", 3 },
 
-	{ NULL, 0, NULL, 0, "What it tells:", 4 },
-	{ "log", KEY_LOG, "FILE", 0, "append records to it, JSON lines", 4 },
+	{ NULL, 0, NULL, 0, "Output:", 4 },
+	{ "log", KEY_LOG, "FILE", 0, "append records to FILE as JSON lines", 4 },
 	{ "log-every", KEY_LOG_EVERY, "N", 0, "steps between two step records (10)", 4 },
 	{ "log-format", KEY_LOG_FORMAT, "FORM", 0,
-		"of standard output: text, tf (the tutorial's lines), json (the log's) (text)", 4 },
+		"format of standard output: text, tf (the tutorial's lines) or json (the log's) (text)",
+		4 },
 	{ "load-every", KEY_LOAD_EVERY, "S", 0,
 		"seconds between two records of CPU and GPU load; 0: none (2)", 4 },
-	{ "tensorboard", KEY_TENSORBOARD, "DIR", 0, "write TensorBoard's event files there", 4 },
-	{ "quiet", 'q', NULL, 0, "print the result alone", 4 },
-	{ "verbose", 'v', NULL, 0, "tell the plan of memory too", 4 },
+	{ "tensorboard", KEY_TENSORBOARD, "DIR", 0, "write TensorBoard's event files to DIR", 4 },
+	{ "quiet", 'q', NULL, 0, "print only the result", 4 },
+	{ "verbose", 'v', NULL, 0, "print the memory plan too", 4 },
 
-	{ NULL, 0, NULL, 0, "The recipe, in place of the description's:", 5 },
-	{ "optimiser", KEY_OPTIMISER, "NAME", 0, "what updates the parameters: sgd or adam (sgd)",
-		5 },
+	{ NULL, 0, NULL, 0, "Recipe, overriding the description's:", 5 },
+	{ "optimiser", KEY_OPTIMISER, "NAME", 0, "sgd or adam (sgd)", 5 },
 	{ "lr", KEY_LR, "X", 0, "learning rate (0.01)", 5 },
 	{ "lr-decay", KEY_LR_DECAY, "X", 0,
-		"factor of the rate from an epoch to the next (0.95): --schedule exponential,decay=X",
-		5 },
+		"factor of the rate after each epoch (0.95): --schedule exponential,decay=X", 5 },
 	{ "lr-scale", KEY_LR_SCALE, "HOW", 0,
-		"how the description's rate follows --batch: none, linear or sqrt (none)", 5 },
+		"how --batch scales the description's rate: none, linear or sqrt (none)", 5 },
 	{ "schedule", KEY_SCHEDULE, "KIND[,...]", 0,
 		"constant; exponential,decay=X; steps,decay=X,at=E:E...; cosine,final=X; "
 		"one-cycle,start=X,rise=X,final=X",
 		5 },
-	{ "warmup", KEY_WARMUP, "E", 0, "epochs in which the rate climbs from 0", 5 },
-	{ "momentum", KEY_MOMENTUM, "X", 0, "momentum, of adam beta1 (0.9)", 5 },
+	{ "warmup", KEY_WARMUP, "E", 0, "epochs in which the rate rises from 0", 5 },
+	{ "momentum", KEY_MOMENTUM, "X", 0, "momentum; with adam, beta1 (0.9)", 5 },
 	{ "l2", KEY_L2, "X", 0, "factor of the penalty on the dense layers' weights (5e-4)", 5 },
 	{ "dropout", KEY_DROPOUT, "X", 0, "share of units that every dropout layer drops (0.5)",
 		5 },
 	{ "augment", KEY_AUGMENT, "WHAT", 0, "none, or some of: shift=PIXELS,flip,cutout=PIXELS",
 		5 },
 	{ "validation", KEY_VALIDATION, "N", 0,
-		"training images kept for validation (5000, of fewer than 50000 a tenth)", 5 },
+		"training images kept for validation (5000; a tenth of fewer than 50000)", 5 },
 	{ 0 } };
 
-/* --- options with a small language of their own --------------------------------------------- */
+/* --- options with a syntax of their own ------------------------------------------------------ */
 
 static void parse_input(struct argp_state *state, const char *arg, struct shape *ret)
 {
@@ -440,7 +442,7 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 
 static const struct argp argp = { options, parse, NULL,
 	"Train a network on a data set and test it. SIGTERM, SIGHUP, SIGINT and SIGUSR1 end training "
-	"after the step under way, with a checkpoint." };
+	"after the current step, with a checkpoint." };
 
 void train_args_parse(int argc, char **argv, struct train_args *ret)
 {

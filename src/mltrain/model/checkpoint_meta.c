@@ -235,7 +235,8 @@ static int number(const struct safetensors *st, const char *key, uint64_t max, u
 	v = strtoull(s, &end, 10);
 	if (*s < '0' || *s > '9' || *end || errno || v > max)
 		return mlr_fail(err, EPROTO,
-			"its metadata say '" SHOWN "' for '%s', which is no number up to %" PRIu64,
+			"its metadata say '" SHOWN
+			"' for '%s', which is not a number up to %" PRIu64,
 			s, key, max);
 	*ret = v;
 	return 0;

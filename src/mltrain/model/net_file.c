@@ -92,8 +92,8 @@ static int not_found(const char *name, struct mlr_error *err)
 	auto_strv struct strv names = net_file_names();
 	auto_free char *list = strv_join(&names, names.n, ", ");
 
-	mlr_fail(err, ENOENT, "net '%s' is not one that mltrain brought: %s", name,
-		names.n ? list : "there is none, $MLTRAIN_NETS may say where they are");
+	mlr_fail(err, ENOENT, "no net '%s' came with mltrain, which has: %s", name,
+		names.n ? list : "none; $MLTRAIN_NETS sets their directory");
 	return mlr_hint(
 		err, "a description of your own is given by its path: ./%s%s", name, SUFFIX);
 }
@@ -211,7 +211,7 @@ static int make_net(const char *name, const struct shape *input, const json_t *a
 	for (size_t i = 0; i < n; i++)
 		net->layers[i].sigma = layer_init_sigma(&net->layers[i], inits[i]);
 	if (wish->classes > net->classes && !(wish->assumed & NET_ASSUMED_CLASSES)) {
-		mlr_fail(err, EINVAL, "its last layer has %d units where %d classes are told apart",
+		mlr_fail(err, EINVAL, "its last layer has %d units, but there are %d classes",
 			net->classes, wish->classes);
 		return mlr_hint(err, "\"outputs\": \"classes\" takes as many as there are");
 	}
