@@ -12,6 +12,7 @@
 
 #include "config.h"
 
+#include "optimiser/optimiser.h"
 #include <errno.h>
 #include <sys/wait.h>
 #include <unistd.h>
