@@ -323,7 +323,7 @@ reads_it() { ls -l "/proc/$1/fd" 2>/dev/null | grep -q 'upper/large$'; }
 	boot=$(cat /proc/sys/kernel/random/boot_id)
 	echo >"$MLRUN_STORE/leases/$key.elsewhere.$boot.4026531836.77.123"
 	run -125 mlrun exec --write=c "$IMG" true
-	assert_output --partial "container 'c' was started in by process 77 on 'elsewhere'"
+	assert_output --partial "container 'c' was in use by process 77 on 'elsewhere'"
 	assert_output --partial "mlrun containers unlock c"
 	run -125 mlrun containers rm c
 	assert_output --partial "with --force when that process has ended"

@@ -203,7 +203,7 @@ has_lock() { [ -n "$(find "$BATS_TEST_TMPDIR/real/store/tmp" -name '*.lock')" ];
 	wait "$producer" || status=$?
 	assert_equal "$status" 125
 	run -0 cat "$BATS_TEST_TMPDIR/said"
-	assert_output --partial "stood still for so long"
+	assert_output --partial "was suspended for over"
 	assert_output --partial "hint: run it again"
 	cmp "$BATS_FILE_TMPDIR/big/data" "$BATS_TEST_TMPDIR"/real/store/layers/*/tree/data
 	run -0 node a mlrun pull --format layers "$REGISTRY/big"
@@ -220,7 +220,7 @@ has_lock() { [ -n "$(find "$BATS_TEST_TMPDIR/real/store/tmp" -name '*.lock')" ];
 	touch "$lease"
 	chown 65534:65534 "$lease"
 	run -125 node a mlrun rm "$REGISTRY/tiny"
-	assert_output --partial "was started in by process 1 on 'node-a' at "
+	assert_output --partial "was in use by process 1 on 'node-a' at "
 	assert_output --partial "there is another 'node-a'"
 	assert [ -e "$lease" ]
 	run -0 node a mlrun rm --force "$REGISTRY/tiny"

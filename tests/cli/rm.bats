@@ -18,7 +18,7 @@ skip_without_userns() { unshare -Urpf --mount-proc true || skip "no user namespa
 	container=$!
 	until_true test -s said
 	run -125 mlrun rm "$REGISTRY/tiny"
-	assert_output --regexp "was started in by process [0-9]+ on '.*' in another PID namespace at "
+	assert_output --regexp "was in use by process [0-9]+ on '.*' in another PID namespace at "
 	assert_output --partial "whether it still runs cannot be seen from here"
 	assert_output --partial "hint: run mlrun rm there, or mlrun rm --force"
 	touch tried
