@@ -92,15 +92,20 @@ static int key_of(const struct cli_option *o, size_t row)
 /* Add rows; their targets are in a struct at offset at of the command's. */
 static void table_add(struct table *t, const struct cli_option *o, size_t at)
 {
-	for (; o && (o->name || o->doc); o++) {
-		t->rows = xreallocarray(t->rows, t->n + 1, sizeof(*t->rows));
-		t->options = xreallocarray(t->options, t->n + 2, sizeof(*t->options));
+	size_t more = 0;
+
+	while (o && (o[more].name || o[more].doc))
+		more++;
+	t->rows = xreallocarray(t->rows, t->n + more + 1, sizeof(*t->rows));
+	t->options = xreallocarray(t->options, t->n + more + 1, sizeof(*t->options));
+	for (; more--; o++) {
 		t->rows[t->n] = *o;
 		t->rows[t->n].to.at += at;
 		t->options[t->n] = (struct argp_option){ o->name, key_of(o, t->n), o->arg, o->flags,
 			o->doc, o->group };
-		t->options[++t->n] = (struct argp_option){ 0 };
+		t->n++;
 	}
+	t->options[t->n] = (struct argp_option){ 0 };
 }
 
 static void table_done(struct table *t)
