@@ -27,6 +27,9 @@ static const struct config_key keys[] = {
 	{ "exec", "volume", CONFIG_VOLUME, 1, NULL, NULL },
 	{ "exec", "env", CONFIG_VARIABLE, 1, NULL, NULL },
 	{ "exec", "unset_env", CONFIG_TEXT, 1, NULL, NULL },
+	{ "build", "volume", CONFIG_VOLUME, 1, NULL, NULL },
+	{ "build", "env", CONFIG_VARIABLE, 1, NULL, NULL },
+	{ "build", "ca", CONFIG_PATH, 0, NULL, NULL },
 	{ "exec", "gpu", CONFIG_GPU, 0, "MLRUN_GPU", "auto" },
 	{ "exec", "home", CONFIG_TRUTH, 0, "MLRUN_HOME", "false" },
 	{ "exec", "mpi", CONFIG_MPI, 0, "MLRUN_MPI", "auto" },
@@ -120,8 +123,8 @@ static int is_host(const char *s, size_t n)
 	return n > 0 && strspn(s, letters) >= n;
 }
 
-/* Parse "[exec]" or "[registry HOST]", ignoring spaces; libinih would cut section names at 49
- * bytes. */
+/* Parse "[exec]", "[build]" or "[registry HOST]", ignoring spaces; libinih would cut section names
+ * at 49 bytes. */
 static void begin_section(struct parse *p, const char *line, size_t len)
 {
 	const char *close = find_close(line, len), *word, *host;
@@ -141,11 +144,13 @@ static void begin_section(struct parse *p, const char *line, size_t len)
 	host_n = strcspn(host, " \t");
 	if (n == 4 && strncasecmp(word, "exec", n) == 0 && !*host)
 		p->section = xstrdup("exec");
+	else if (n == 5 && strncasecmp(word, "build", n) == 0 && !*host)
+		p->section = xstrdup("build");
 	else if (n == strlen(REGISTRY) && strncasecmp(word, REGISTRY, n) == 0 &&
 		is_host(host, host_n) && !host[host_n + strspn(host + host_n, " \t")])
 		p->section = xasprintf(REGISTRY " %.*s", (int)host_n, host);
 	else
-		fail_at(p, "unknown section '%.60s': use [exec] or [registry HOST]", name);
+		fail_at(p, "unknown section '%.60s': use [exec], [build] or [registry HOST]", name);
 }
 
 /*

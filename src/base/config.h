@@ -13,6 +13,9 @@
  *   home = true                     as --home
  *   mpi = auto | none               as --mpi
  *   pull = missing | always | never as --pull
+ *   [build]                         what every RUN of mlrun build gets
+ *   volume, env                     as in [exec]
+ *   ca = FILE                       CA certificates; default: the machine's
  *   [registry HOST[:PORT]]
  *   mirror = HOST[:PORT][/PREFIX]   tried first, in this order (list)
  *   insecure = true                 allow plain HTTP and any certificate

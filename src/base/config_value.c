@@ -7,8 +7,10 @@
 
 #include <ctype.h>
 #include <errno.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
 #define SECONDS_MAX 3600
 
@@ -254,4 +256,22 @@ char *config_judge(enum config_kind kind, const char *value, struct mlr_error *e
 		break;
 	}
 	return xstrdup(value);
+}
+
+int config_bytes(const char *text, uint64_t *ret)
+{
+	static const char units[] = "bkmgt";
+	char *end;
+	double n = strtod(text, &end);
+	const char *unit = *end ? strchr(units, *end | 0x20) : units;
+
+	/* "4g", "4gb" and "4gib" are the same. */
+	if (end == text || !isfinite(n) || n <= 0 || !unit ||
+		(*end && end[1] && strcasecmp(end + 1, "b") != 0 && strcasecmp(end + 1, "ib") != 0))
+		return -EINVAL;
+	n *= (double)(1ull << (10 * (unit - units)));
+	if (n < 1 || n > 9e18)
+		return -ERANGE;
+	*ret = (uint64_t)n;
+	return 0;
 }

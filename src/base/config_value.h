@@ -4,6 +4,8 @@
 
 #include "base/error.h"
 
+#include <stdint.h>
+
 enum config_kind {
 	CONFIG_HOST,     /* HOST[:PORT][/PREFIX] */
 	CONFIG_TRUTH,    /* true, false and kin; becomes one of those two */
@@ -25,5 +27,9 @@ char *config_judge(enum config_kind kind, const char *value, struct mlr_error *e
 
 /* "true", "yes", "on", "1": 1; "false", "no", "off", "0": 0; in any case of letters. Else -1. */
 int config_truth(const char *word);
+
+/* An amount of memory as Docker writes it: "512m", "4g", "4GiB", "100". Units are powers of 1024.
+ * Returns 0; -EINVAL for something else; -ERANGE for more than machines have, or nothing. */
+int config_bytes(const char *text, uint64_t *ret);
 
 #endif

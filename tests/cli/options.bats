@@ -92,7 +92,7 @@ setup() {
 	done <<-'END'
 		save -o x.tar debian:12|hint: mlrun export IMAGE FILE
 		load -i x.tar|hint: mlrun import FILE
-		build -t x .|mlrun commit NAME NEW-IMAGE
+		buildx build .|mlrun build -t NAME DIRECTORY
 		push x|skopeo copy oci-archive:FILE
 		info|mlrun doctor
 		start x|mlrun exec IMAGE starts one

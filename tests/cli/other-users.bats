@@ -142,7 +142,7 @@ age_store() {
 	run -0 tar -tvf two.tar
 	assert_line --regexp '^-rw-rw-rw- .* free/file$'
 	assert_line --regexp '^drwxrwxrwx .* free/$'
-	assert_line --regexp '^drwxrwxr-x .* shared/$'
+	assert_line --regexp '^drwxrwsr-x .* shared/$'
 	assert_line --regexp '^-rw-r----- .* usr/lib/data$'
 	assert_line --regexp '^-rw-rw-rw- .* new$'
 	mlrun export -q open:2 oci.tar

@@ -1,7 +1,8 @@
 /*
  * refuse NAME=ERRNO... -- COMMAND ARG...: run a command whose system calls of these names fail so,
  * as on an older kernel ("openat2=ENOSYS") or in a sandbox. Unlike a preloaded library this also
- * reaches a program that is linked statically.
+ * reaches a program that is linked statically. "seccomp@3=ENOSYS" means calls whose first argument
+ * is 3.
  */
 #include <errno.h>
 #include <seccomp.h>
@@ -24,10 +25,16 @@ static int number_of(const char *name)
 static void refuse(scmp_filter_ctx ctx, char *word)
 {
 	char *name = strsep(&word, "=");
-	int code = word ? number_of(word) : 0, nr = seccomp_syscall_resolve_name(name);
+	char *first = strchr(name, '@');
+	const struct scmp_arg_cmp is =
+		SCMP_A0(SCMP_CMP_EQ, first ? strtoull(first + 1, NULL, 10) : 0);
+	int code = word ? number_of(word) : 0, nr;
 
+	name[strcspn(name, "@")] = '\0';
+	nr = seccomp_syscall_resolve_name(name);
 	if (code == 0 || nr == __NR_SCMP_ERROR ||
-		seccomp_rule_add(ctx, SCMP_ACT_ERRNO((uint32_t)code), nr, 0) < 0) {
+		seccomp_rule_add_array(
+			ctx, SCMP_ACT_ERRNO((uint32_t)code), nr, first ? 1 : 0, &is) < 0) {
 		fprintf(stderr, "refuse: %s=%s: no system call or no error\n", name,
 			word ? word : "");
 		exit(2);

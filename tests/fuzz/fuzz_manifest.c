@@ -1,8 +1,8 @@
 /* Manifests, indexes and configurations. The first byte chooses what the document is said to be. */
 #include "oci/config.h"
-#include "oci/derive.h"
 #include "oci/digest.h"
 #include "oci/manifest.h"
+#include "recipe/derive.h"
 
 #include <stdint.h>
 #include <stdlib.h>
@@ -44,19 +44,27 @@ static void check_document(const char *json, size_t len, uint8_t choice)
 /* What mlrun commit makes of it is a configuration again, unless it is refused. */
 static void check_derived(const char *json, size_t len, size_t layers)
 {
-	static char env[] = "ENV A=1", entry[] = "ENTRYPOINT a b", dir[] = "WORKDIR x",
+	static char env[] = "ENV A=1 B=$PATH", entry[] = "ENTRYPOINT a b", dir[] = "WORKDIR x",
 		    label[] = "LABEL l 1";
 	char *v[] = { env, entry, dir, label, NULL };
-	const struct strv changes = { v, 4 };
-	const struct oci_derive d = { .diff_id = "sha256:" ZEROS ZEROS ZEROS ZEROS,
+	const struct strv lines = { v, 4 };
+	struct instruction *changes = NULL;
+	struct derive d = { .diff_id = "sha256:" ZEROS ZEROS ZEROS ZEROS,
 		.created = "2026-01-01T00:00:00Z",
-		.created_by = "fuzz",
-		.changes = &changes };
+		.created_by = "fuzz" };
 	struct oci_config c = OCI_CONFIG_INIT;
 	struct mlr_error err = MLR_ERROR_INIT;
 	char *text = NULL;
+	int r;
 
-	if (oci_derive_config(json, len, &d, &text, &err) < 0) {
+	if (derive_parse(&lines, &changes, &d.n_changes, &err) < 0)
+		abort();
+	d.changes = changes;
+	r = derive_config(json, len, &d, &text, &err);
+	for (size_t i = 0; i < d.n_changes; i++)
+		instruction_done(&changes[i]);
+	free(changes);
+	if (r < 0) {
 		if (!*err.text)
 			abort();
 		return;

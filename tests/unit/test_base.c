@@ -2,6 +2,7 @@
 #include "base/account.h"
 #include "base/elf.h"
 #include "base/escape.h"
+#include "base/file_owner.h"
 #include "base/hash.h"
 #include "base/log.h"
 #include "base/path.h"
@@ -26,6 +27,42 @@ static int drop_dir(void **state)
 {
 	close(dirfd_);
 	return file_remove_tree(AT_FDCWD, dir, NULL);
+}
+
+/* The bytes are those of protoc's encoder. */
+static void an_owner_is_the_message_that_umoci_reads(void **state)
+{
+	static const struct {
+		struct file_owner owner;
+		size_t len;
+		const char *bytes;
+	} cases[] = {
+		{ { 0, 0, 0 }, 0, "" },
+		{ { 5, 6, 0 }, 4, "\x08\x05\x10\x06" },
+		{ { 0, 6, 0 }, 2, "\x10\x06" },
+		{ { 1000, 65534, 0 }, 7, "\x08\xe8\x07\x10\xfe\xff\x03" },
+		{ { 0xfffffffe, 0, 0 }, 6, "\x08\xfe\xff\xff\xff\x0f" },
+	};
+	static const char *const bad[] = { "\x08", "\x08\x80", "\x18\x01", "\x09\x05",
+		"\x08\xff\xff\xff\xff\x7f" };
+
+	for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
+		unsigned char buf[FILE_OWNER_SIZE];
+		struct file_owner back = { 1, 1, 0 };
+
+		assert_int_equal(file_owner_encode(&cases[i].owner, buf), cases[i].len);
+		assert_memory_equal(buf, cases[i].bytes, cases[i].len);
+		assert_int_equal(file_owner_decode(buf, cases[i].len, &back), 0);
+		assert_int_equal(back.uid, cases[i].owner.uid);
+		assert_int_equal(back.gid, cases[i].owner.gid);
+	}
+	for (size_t i = 0; i < ARRAY_LEN(bad); i++) {
+		struct file_owner back;
+
+		assert_int_equal(
+			file_owner_decode((const unsigned char *)bad[i], strlen(bad[i]), &back),
+			-EINVAL);
+	}
 }
 
 static void an_error_reads_from_the_act_down_to_the_cause(void **state)
@@ -513,6 +550,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(an_elf_files_loader_is_found_in_its_first_bytes_and_nowhere_else),
+		cmocka_unit_test(an_owner_is_the_message_that_umoci_reads),
 		cmocka_unit_test(an_error_reads_from_the_act_down_to_the_cause),
 		cmocka_unit_test(an_error_longer_than_its_room_is_cut_and_terminated),
 		cmocka_unit_test(an_error_longer_than_its_room_keeps_cause_and_hint),

@@ -1,7 +1,7 @@
 #include "unit.h"
 #include "layer/whiteout.h"
 #include "oci/config.h"
-#include "oci/derive.h"
+#include "recipe/derive.h"
 #include "rootfs/fill.h"
 #include "rootfs/kept.h"
 #include "rootfs/upper.h"
@@ -306,17 +306,23 @@ static const char config[] =
 
 static char *derived(const char *diff_id, const char *const *changes, size_t n)
 {
-	auto_strv struct strv list = STRV_INIT;
-	struct oci_derive d = { .diff_id = diff_id,
-		.created = "2026-01-01T00:00:00Z",
-		.created_by = "test",
-		.changes = &list };
+	auto_strv struct strv lines = STRV_INIT;
+	struct instruction *list = NULL;
+	struct derive d = {
+		.diff_id = diff_id, .created = "2026-01-01T00:00:00Z", .created_by = "test"
+	};
 	char *text = NULL;
 
 	for (size_t i = 0; i < n; i++)
-		strv_add(&list, changes[i]);
+		strv_add(&lines, changes[i]);
 	err.text[0] = '\0';
-	oci_derive_config(config, strlen(config), &d, &text, &err);
+	if (derive_parse(&lines, &list, &d.n_changes, &err) == 0) {
+		d.changes = list;
+		derive_config(config, strlen(config), &d, &text, &err);
+	}
+	for (size_t i = 0; i < d.n_changes; i++)
+		instruction_done(&list[i]);
+	free(list);
 	return text;
 }
 

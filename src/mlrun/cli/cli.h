@@ -20,6 +20,7 @@ enum {
 /* A command: argv[0] is its name; returns the exit status. */
 typedef int (*cli_command)(int argc, char **argv);
 
+int cmd_build(int argc, char **argv);
 int cmd_config(int argc, char **argv);
 int cmd_doctor(int argc, char **argv);
 int cmd_commit(int argc, char **argv);

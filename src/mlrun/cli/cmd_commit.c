@@ -32,7 +32,7 @@ static const struct cli_option options[] = {
 	{ "change", 'c', "INSTRUCTION", 0,
 		"change the configuration: 'ENV K=V', 'LABEL K=V', 'CMD …', 'ENTRYPOINT …', 'WORKDIR DIR', "
 		"'USER NAME', 'EXPOSE PORT', 'VOLUME DIR', 'HEALTHCHECK …', 'STOPSIGNAL NAME', 'SHELL […]', "
-		"'ONBUILD …'",
+		"'ONBUILD …', 'MAINTAINER NAME'",
 		0, CLI_TO(struct args, changes) },
 	CLI_OPTION_QUIET(0),
 	CLI_OPTION_JSON(struct args),

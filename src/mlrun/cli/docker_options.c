@@ -48,7 +48,7 @@ static int is_shared_memory_so_large(const char *value)
 	struct statvfs s;
 	uint64_t want;
 
-	return limit_bytes(value, &want) == 0 && statvfs("/dev/shm", &s) == 0 &&
+	return config_bytes(value, &want) == 0 && statvfs("/dev/shm", &s) == 0 &&
 		want <= (uint64_t)s.f_blocks * s.f_frsize;
 }
 

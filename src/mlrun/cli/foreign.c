@@ -16,9 +16,7 @@
 #define VOLUMES "volumes are directories: mlrun exec -v DIR:/PATH IMAGE ..."
 #define NETWORK "a container uses the host's network: there is none to make"
 #define FILES   "mlrun exec -v DIR:/mnt IMAGE cp ... copies from and to a directory of the host"
-#define BUILD                                                                                                       \
-	"mlrun exec --write=NAME IMAGE COMMAND changes an image, mlrun commit NAME NEW-IMAGE keeps that; one that " \
-	"was built elsewhere comes by docker save IMAGE | mlrun import -"
+#define BUILD   "mlrun build -t NAME DIRECTORY makes an image by its Dockerfile"
 #define PUSH    "mlrun export IMAGE FILE, then skopeo copy oci-archive:FILE docker://NAME"
 #define SIF     "apptainer build --sandbox DIR FILE.sif, then mlrun exec rootfs:DIR"
 #define HISTORY "mlrun inspect IMAGE shows the layers"
@@ -37,7 +35,7 @@ struct row {
 static const struct row rows[] = {
 	{ NULL, "save|image save", "mlrun export IMAGE FILE writes an image into a file" },
 	{ NULL, "load|image load|image import", "mlrun import FILE brings an image from a file" },
-	{ NULL, "build|buildx|builder|image build|dockerd|bundle", BUILD },
+	{ NULL, "buildx|builder|image build|dockerd|bundle", BUILD },
 	{ NULL, "push|image push", PUSH },
 	{ NULL, "info|system info|events|system", SYSTEM },
 	{ NULL, "start|restart|create|container create|container start|container restart|instance|batch",

@@ -14,6 +14,7 @@ static const struct {
 } commands[] = {
 	{ "pull", cmd_pull },
 	{ "import", cmd_import },
+	{ "build", cmd_build },
 	{ "commit", cmd_commit },
 	{ "export", cmd_export },
 	{ "inspect", cmd_inspect_remote },

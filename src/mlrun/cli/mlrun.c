@@ -11,6 +11,7 @@ static const struct command rows[] = {
 	{ "pull", NULL, "mlrun-pull", "fetch an image from a registry into the store" },
 	{ "import", NULL, "mlrun-pull", "copy an image from a file into the store" },
 	{ "export", NULL, "mlrun-pull", "write an image from the store into a file" },
+	{ "build", NULL, "mlrun-pull", "make an image by a Dockerfile" },
 	{ "login", NULL, "mlrun-pull", "keep a user name and password for a registry" },
 	{ "logout", NULL, "mlrun-pull", "forget them" },
 	{ "tags", NULL, "mlrun-pull", "list an image's tags in its registry" },

@@ -125,10 +125,11 @@ static void add_default(struct plan *p, const char *key, const char *value)
 		plan_env_set(p, key, value, PLAN_FROM_DEFAULT);
 }
 
-static void add_defaults(struct plan *p)
+static void add_defaults(const struct exec_options *o, struct plan *p)
 {
 	add_default(p, "PATH", "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin");
-	add_default(p, "PYTHONNOUSERSITE", "1");
+	if (!o->apart)
+		add_default(p, "PYTHONNOUSERSITE", "1");
 }
 
 static int add_options(
@@ -173,7 +174,8 @@ int environment_plan(const struct exec_options *o, char *const *caller, const st
 	const char *home;
 	int r;
 
-	add_callers(o->clearenv, caller, p);
+	if (!o->apart)
+		add_callers(o->clearenv, caller, p);
 	home = plan_env_get(p, "HOME");
 	if (!home || strcmp(home, p->id.home) != 0)
 		plan_env_set(p, "HOME", p->id.home, PLAN_FROM_DEFAULT);
@@ -188,7 +190,7 @@ int environment_plan(const struct exec_options *o, char *const *caller, const st
 	r = add_options(o, caller, p, err);
 	if (r < 0)
 		return r;
-	add_defaults(p);
+	add_defaults(o, p);
 	return 0;
 }
 

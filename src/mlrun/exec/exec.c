@@ -105,10 +105,25 @@ static int plan_hosts(struct plan *p, struct mlr_error *err)
 	return plan_file_add(p, text, strlen(text), "/etc/hosts", PLAN_FROM_DEFAULT, err);
 }
 
+/* What a container that is apart does without. */
+static int is_left_out(const struct exec_options *o, const char *target)
+{
+	static const char *const names[] = { "/etc/localtime", "/tmp" };
+
+	for (size_t i = 0; o->apart && i < ARRAY_LEN(names); i++)
+		if (strcmp(target, names[i]) == 0)
+			return 1;
+	return 0;
+}
+
 static int plan_defaults(const struct exec_options *o, struct plan *p, struct mlr_error *err)
 {
 	for (size_t i = 0; i < ARRAY_LEN(default_mounts); i++) {
 		const char *target = default_mounts[i].target;
+
+		if (is_left_out(o, target))
+			continue;
+
 		enum plan_kind kind = kind_of(o, default_mounts[i].kind, target);
 		int made = kind != default_mounts[i].kind;
 		int r = p->hostname && strcmp(target, "/etc/hosts") == 0
@@ -178,7 +193,7 @@ static int plan_caller_dir(const struct exec_options *o, const char *home, struc
 	char **ret, struct mlr_error *err)
 {
 	enum caller_place place;
-	auto_free char *cwd = caller_workdir(home, &place);
+	auto_free char *cwd = o->apart ? NULL : caller_workdir(home, &place);
 	int r;
 
 	if (!cwd)

@@ -51,6 +51,10 @@ struct exec_options {
 	enum plan_origin home_origin; /* likewise */
 	const struct config *config;  /* with the [exec] section's volumes and variables; or NULL */
 	int clearenv, read_only, fakeroot;
+	/* For a step of a build: nothing of the caller's and the machine's is there, neither
+	 * variables nor the working directory nor /tmp, but what options bring, the standard
+	 * devices, and how to reach the network. */
+	int apart;
 	int pid, init, ipc,
 		no_network; /* namespaces of its own: --pid, --init, --ipc=private, --net=none */
 	/* Brings an image into the store, if it is missing or with EXEC_PULL_ALWAYS. Returns 0, or

@@ -1,5 +1,6 @@
 #include "exec/parts.h"
 
+#include "base/config_value.h"
 #include "base/cleanup.h"
 #include "base/memory.h"
 #include "base/strv.h"
@@ -109,27 +110,9 @@ int limit_cpus(const char *text, struct plan *p, struct mlr_error *err)
 	return 0;
 }
 
-int limit_bytes(const char *text, uint64_t *ret)
-{
-	static const char units[] = "bkmgt";
-	char *end;
-	double n = strtod(text, &end);
-	const char *unit = *end ? strchr(units, *end | 0x20) : units;
-
-	/* "4g", "4gb" and "4gib" are the same. */
-	if (end == text || !isfinite(n) || n <= 0 || !unit ||
-		(*end && end[1] && strcasecmp(end + 1, "b") != 0 && strcasecmp(end + 1, "ib") != 0))
-		return -EINVAL;
-	n *= (double)(1ull << (10 * (unit - units)));
-	if (n < 1 || n > 9e18)
-		return -ERANGE;
-	*ret = (uint64_t)n;
-	return 0;
-}
-
 int limit_memory(const char *text, struct plan *p, struct mlr_error *err)
 {
-	int r = limit_bytes(text, &p->memory);
+	int r = config_bytes(text, &p->memory);
 
 	if (r == -ERANGE)
 		return mlr_fail(err, EINVAL,

@@ -143,11 +143,7 @@ int limit_plan(const char *text, struct plan *p, struct mlr_error *err);
 /* Set plan->cpus, in hundredths of a processor, from --cpus "1.5". */
 int limit_cpus(const char *text, struct plan *p, struct mlr_error *err);
 
-/* Parse "4g" into bytes; b, k, m, g and t are powers of 1024, as in docker-run(1). Returns 0,
- * -EINVAL or -ERANGE. */
-int limit_bytes(const char *text, uint64_t *ret);
-
-/* Set plan->memory from --memory "4g". Returns like limit_bytes(). */
+/* Set plan->memory from --memory "4g". Returns like config_bytes(). */
 int limit_memory(const char *text, struct plan *p, struct mlr_error *err);
 
 #endif

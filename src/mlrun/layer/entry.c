@@ -1,6 +1,7 @@
 #include "layer/entry.h"
 
 #include "base/cleanup.h"
+#include "base/file_owner.h"
 #include "base/memory.h"
 
 #include <archive.h>
@@ -22,7 +23,8 @@ static void add_xattrs(struct archive_entry *e, int fd, char *buf)
 		ssize_t n;
 
 		if (strncmp(names + at, "user.", 5) != 0 ||
-			strncmp(names + at, "user.overlay.", 13) == 0)
+			strncmp(names + at, "user.overlay.", 13) == 0 ||
+			file_owner_is_xattr(names + at))
 			continue;
 		n = fgetxattr(fd, names + at, buf, LAYER_ENTRY_BUFFER);
 		if (n >= 0)

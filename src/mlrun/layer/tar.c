@@ -318,6 +318,7 @@ static int read_entry(struct reading *r, struct archive_entry *e, struct mlr_err
 	struct layer_member m = {
 		.path = path,
 		.mode = perm & 01777,
+		.set_ids = perm & (S_ISUID | S_ISGID),
 		.uid = archive_entry_uid(e),
 		.gid = archive_entry_gid(e),
 		.mtime = { archive_entry_mtime(e), archive_entry_mtime_nsec(e) },

@@ -24,7 +24,8 @@ struct layer_xattr {
 struct layer_member {
 	const char *path;   /* without "." and ".." and a leading '/', "" is the top */
 	const char *target; /* a symlink's, unchanged; a hard link's, cleaned like path */
-	mode_t mode;        /* permission bits and the sticky bit; set-id bits are dropped */
+	mode_t mode;        /* permission bits and the sticky bit */
+	mode_t set_ids;     /* set-ID bits, which no file gets (base/file_owner.h) */
 	int64_t uid, gid;   /* from the tar; no file is given to them */
 	struct timespec mtime;
 	uint64_t size;                    /* of a regular file, holes included */

@@ -1,5 +1,6 @@
 #include "layer/writer.h"
 
+#include "base/file_owner.h"
 #include "base/cleanup.h"
 #include "base/file.h"
 #include "base/log.h"
@@ -164,8 +165,23 @@ int layer_writer_file(struct layer_writer *w, const struct layer_member *m, stru
 	return fd < 0 ? mlr_fail_errno(err, "create file") : fd;
 }
 
+static int has_owner(const struct layer_member *m)
+{
+	return m->uid || m->gid || m->set_ids;
+}
+
+/* Record an owner and set-ID bits that the file does not get. */
+static void set_owner(int fd, const struct layer_member *m)
+{
+	const struct file_owner o = { (uint32_t)m->uid, (uint32_t)m->gid, m->mode | m->set_ids };
+
+	if (has_owner(m) && file_owner_set_fd(fd, &o) < 0)
+		mlr_debug("layer: owner of '%s': %s, ignoring", m->path, strerror(errno));
+}
+
 static void set_xattrs(int fd, const struct layer_member *m)
 {
+	set_owner(fd, m);
 	for (size_t i = 0; i < m->n_xattrs; i++) {
 		const struct layer_xattr *x = &m->xattrs[i];
 
@@ -284,7 +300,7 @@ int layer_writer_dir(struct layer_writer *w, const struct layer_member *m, struc
 	r = layer_dirs_name(&w->dirs, m->path, m->mode, &m->mtime, err);
 	if (r < 0)
 		return r;
-	if (m->n_xattrs == 0)
+	if (m->n_xattrs == 0 && !has_owner(m))
 		return 0;
 	fd = openat(dir, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 	if (fd < 0)

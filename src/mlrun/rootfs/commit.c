@@ -3,8 +3,8 @@
 #include "base/cleanup.h"
 #include "base/memory.h"
 #include "oci/config.h"
-#include "oci/derive.h"
 #include "oci/manifest.h"
+#include "recipe/derive.h"
 #include "rootfs/fill.h"
 #include "rootfs/image.h"
 #include "rootfs/kept.h"
@@ -28,10 +28,10 @@ struct committing {
 	struct oci_document manifest;
 	char *config;
 	size_t config_len;
-	struct rootfs_upper upper;
-	struct rootfs_modes *modes; /* the modes of the image below */
-	struct oci_layer *layers;   /* the new image's; contents borrowed */
+	struct oci_layer *layers; /* the new image's; contents borrowed */
 	size_t n_layers;
+	struct instruction *changes;
+	size_t n_changes;
 	struct rootfs_committed result;
 };
 
@@ -44,14 +44,13 @@ void rootfs_committed_done(struct rootfs_committed *c)
 
 static void committing_done(struct committing *m)
 {
-	if (m->upper.fd >= 0)
-		close(m->upper.fd);
 	store_container_done(&m->c);
 	store_facts_done(&m->base);
 	oci_document_done(&m->manifest);
-	strv_done(&m->upper.omitted);
-	rootfs_modes_free(m->modes);
 	rootfs_committed_done(&m->result);
+	for (size_t i = 0; i < m->n_changes; i++)
+		instruction_done(&m->changes[i]);
+	free(m->changes);
 	free(m->layers);
 	free(m->config);
 }
@@ -126,32 +125,55 @@ static int bring_base(struct committing *m, struct mlr_error *err)
 	return 0;
 }
 
-/* A container that was never started or written to gets no layer. */
-static int make_layer(struct committing *m, struct mlr_error *err)
+static int write_layer(struct store *st, int upper, const struct strv *diff_ids,
+	const struct rootfs_writing *how, struct rootfs_written *ret, struct mlr_error *err)
 {
-	auto_free char *path = xasprintf("containers/%s/upper", m->c.name);
-	struct rootfs_committed *res = &m->result;
+	struct rootfs_upper u = { .fd = upper,
+		.uid = how->uid,
+		.gid = how->gid,
+		.newest = how->newest,
+		.cancel = how->cancel };
+	struct rootfs_modes *modes = NULL;
+	int r = rootfs_modes_read(st, diff_ids, &modes, err);
+
+	u.below = modes;
+	if (r == 0)
+		r = rootfs_fill_digest(rootfs_upper_tar, &u, ret->diff_id, &ret->bytes, err);
+	if (r == 0)
+		r = rootfs_fill(st, ret->diff_id, rootfs_upper_tar, &u, err);
+	rootfs_modes_free(modes);
+	ret->omitted = u.omitted;
+	return r;
+}
+
+int rootfs_commit_layer(struct store *st, const char *container, const struct strv *diff_ids,
+	const struct rootfs_writing *how, struct rootfs_written *ret, struct mlr_error *err)
+{
+	auto_free char *path = xasprintf("containers/%s/upper", container);
+	auto_close int upper =
+		openat(store_fd(st), path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 	int r;
 
-	m->upper.fd =
-		openat(store_fd(m->st), path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-	if (m->upper.fd < 0 && errno == ENOENT)
+	/* A container that was never started or written to gets no layer. */
+	if (upper < 0 && errno == ENOENT)
 		return 0;
-	r = m->upper.fd < 0 ? -errno : rootfs_upper_has_any(m->upper.fd);
+	r = upper < 0 ? -errno : rootfs_upper_has_any(upper);
 	if (r < 0)
-		return mlr_fail(err, -r, "open '%s/%s': %s", store_path(m->st), path, strerror(-r));
-	if (r == 0)
-		return 0;
-	r = rootfs_modes_read(m->st, &m->base.config.diff_ids, &m->modes, err);
-	m->upper.below = m->modes;
-	if (r == 0)
-		r = rootfs_fill_digest(rootfs_upper_tar, &m->upper, res->diff_id, &res->bytes, err);
-	if (r == 0)
-		r = rootfs_fill(m->st, res->diff_id, rootfs_upper_tar, &m->upper, err);
+		return mlr_fail(err, -r, "open '%s/%s': %s", store_path(st), path, strerror(-r));
+	return r == 0 ? 0 : write_layer(st, upper, diff_ids, how, ret, err);
+}
+
+static int make_layer(struct committing *m, struct mlr_error *err)
+{
+	const struct rootfs_writing how = { .cancel = m->opt->cancel };
+	struct rootfs_written w = { 0 };
+	int r = rootfs_commit_layer(m->st, m->c.name, &m->base.config.diff_ids, &how, &w, err);
+
 	if (r == -EBUSY)
 		mlr_hint(err, "commit when the container's processes have ended, or rest");
-	res->omitted = m->upper.omitted;
-	m->upper.omitted = (struct strv)STRV_INIT;
+	memcpy(m->result.diff_id, w.diff_id, sizeof(w.diff_id));
+	m->result.bytes = w.bytes;
+	m->result.omitted = w.omitted;
 	return r;
 }
 
@@ -178,15 +200,16 @@ static int derive(const struct committing *m, char **ret, struct mlr_error *err)
 	char created[32];
 	time_t now = time(NULL);
 	struct tm tm;
-	struct oci_derive d = { .diff_id = *m->result.diff_id ? m->result.diff_id : NULL,
+	struct derive d = { .diff_id = *m->result.diff_id ? m->result.diff_id : NULL,
 		.created = created,
 		.created_by = by,
 		.author = m->opt->author,
 		.comment = m->opt->message,
-		.changes = m->opt->changes };
+		.changes = m->changes,
+		.n_changes = m->n_changes };
 
 	strftime(created, sizeof(created), "%Y-%m-%dT%H:%M:%SZ", gmtime_r(&now, &tm));
-	return oci_derive_config(m->config, m->config_len, &d, ret, err);
+	return derive_config(m->config, m->config_len, &d, ret, err);
 }
 
 static int put_image(struct committing *m, struct mlr_error *err)
@@ -210,11 +233,12 @@ static int put_image(struct committing *m, struct mlr_error *err)
 }
 
 /* Check the changes before anything is done. */
-static int try_changes(const struct committing *m, struct mlr_error *err)
+static int try_changes(struct committing *m, struct mlr_error *err)
 {
 	auto_free char *config = NULL;
+	int r = derive_parse(m->opt->changes, &m->changes, &m->n_changes, err);
 
-	return derive(m, &config, err);
+	return r < 0 ? r : derive(m, &config, err);
 }
 
 static int run(struct committing *m, const struct stores *others, struct mlr_error *err)
@@ -235,10 +259,9 @@ static int run(struct committing *m, const struct stores *others, struct mlr_err
 int rootfs_commit(struct store *st, const struct stores *others, const struct rootfs_commit *opt,
 	struct rootfs_committed *ret, struct mlr_error *err)
 {
-	auto_call(committing_done) struct committing m = { .st = st,
-		.opt = opt,
-		.upper = { .fd = -1, .cancel = opt->cancel },
-		.result = ROOTFS_COMMITTED_INIT };
+	auto_call(committing_done) struct committing m = {
+		.st = st, .opt = opt, .result = ROOTFS_COMMITTED_INIT
+	};
 	int r;
 
 	store_set_cancelled(st, is_cancelled, &m);

@@ -15,7 +15,7 @@ struct rootfs_commit {
 	const char *container;
 	const char *image;            /* the new image's canonical name */
 	const char *message, *author; /* or NULL */
-	const struct strv *changes;   /* oci/derive.h's */
+	const struct strv *changes;   /* recipe/derive.h's */
 	const int *cancel; /* read atomically; not 0 stops the work with -ECANCELED. May be NULL */
 };
 
@@ -33,6 +33,31 @@ struct rootfs_committed {
 	}
 
 void rootfs_committed_done(struct rootfs_committed *c);
+
+/* How a layer is made; members as in struct rootfs_upper. */
+struct rootfs_writing {
+	uint32_t uid, gid;
+	int64_t newest;
+	const int *cancel;
+};
+
+/* What was written in a container, as a layer. */
+struct rootfs_written {
+	char diff_id[OCI_DIGEST_SIZE]; /* "" if nothing was written */
+	uint64_t bytes;                /* of its tar */
+	struct strv omitted;           /* paths that no layer can hold */
+};
+
+/*
+ * Make a layer of what was written in a container.
+ *
+ *   diff_ids  the layers of its image
+ *   ret       zeroed; its list is the caller's, also after a failure
+ *
+ * Returns 0; -EBUSY if files change while they are read; -ENOSPC and the like.
+ */
+int rootfs_commit_layer(struct store *st, const char *container, const struct strv *diff_ids,
+	const struct rootfs_writing *how, struct rootfs_written *ret, struct mlr_error *err);
 
 /*
  * Make the image.

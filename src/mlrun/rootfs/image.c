@@ -85,14 +85,14 @@ static int put_name(struct store *st, const char *name, const char *manifest,
 
 	oci_platform_set(&p, f->config.os, f->config.architecture, f->config.variant);
 	oci_platform_print(&p, platform);
-	ret->name = xstrdup(name);
+	ret->name = xstrdup(name ? name : manifest);
 	ret->manifest = xstrdup(manifest);
 	ret->platform = xstrdup(platform);
 	ret->source = im->source ? xstrdup(im->source) : NULL;
 	ret->pulled = time(NULL);
 	for (size_t i = 0; i < im->n; i++)
 		ret->size += im->layers[i].blob.size;
-	return store_image_put(st, ret, err);
+	return name ? store_image_put(st, ret, err) : 0;
 }
 
 int rootfs_image_put(struct store *st, const char *name, const struct rootfs_image *im,

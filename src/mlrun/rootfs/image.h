@@ -34,6 +34,7 @@ struct rootfs_image {
  * Store a manifest for the image and give it a name, which may belong to another image so far. Call
  * store_hold() first.
  *
+ *   name  NULL: the image gets none, and stays until rm or prune removes what has no name
  *   ret  to store_image_done()
  */
 int rootfs_image_put(struct store *st, const char *name, const struct rootfs_image *im,

@@ -3,6 +3,7 @@
 #include "base/cleanup.h"
 #include "base/memory.h"
 #include "base/tighten.h"
+#include "layer/whiteout.h"
 #include "layer/path.h"
 #include "layer/record.h"
 #include "oci/digest.h"
@@ -155,6 +156,17 @@ static int is_shown(const struct rootfs_modes *m, const struct meant *said, cons
 			!(i > said->layer && S_ISDIR(sb.st_mode) &&
 				rootfs_layer_implies(&m->layers.v[i], said->path)))
 			return i == said->layer && (sb.st_mode & S_IFMT) == (st->st_mode & S_IFMT);
+	return 0;
+}
+
+int rootfs_modes_has(const struct rootfs_modes *m, const char *path)
+{
+	struct stat sb;
+
+	for (size_t i = 0; i < m->layers.n; i++)
+		if (fstatat(m->layers.v[i].fd, path, &sb, AT_SYMLINK_NOFOLLOW) == 0 &&
+			!layer_whiteout_is(&sb))
+			return 1;
 	return 0;
 }
 

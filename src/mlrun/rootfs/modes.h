@@ -19,6 +19,9 @@ int rootfs_modes_read(struct store *st, const struct strv *diff_ids, struct root
 	struct mlr_error *err);
 void rootfs_modes_free(struct rootfs_modes *m);
 
+/* Has one of the layers a file at this path, which has no symlinks? */
+int rootfs_modes_has(const struct rootfs_modes *m, const char *path);
+
 /*
  * The mode for an entry of an upper layer. If the image has an entry of the same type there, and
  * its mode in the tree is unchanged, the image's specified mode; else the entry's own. Set-ID bits

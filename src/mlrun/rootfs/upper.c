@@ -2,17 +2,16 @@
 
 #include "base/cleanup.h"
 #include "base/file.h"
+#include "base/file_owner.h"
 #include "base/memory.h"
-#include "layer/entry.h"
+#include "layer/archive.h"
 #include "layer/unpack.h"
 #include "layer/whiteout.h"
 
-#include <archive.h>
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
-#include <locale.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -21,38 +20,8 @@
 
 struct walk {
 	struct rootfs_upper *upper;
-	struct layer_entry_target tar;
-
-	layer_write_fn write;
-	void *to;
-	struct mlr_error why; /* the error of a failed write */
-	int failed;           /* its -errno */
-	int ended;            /* ignore further output: it is no part of the tar */
+	struct layer_archive *tar;
 };
-
-/* Always report success to libarchive: it leaks an archive's memory if writing fails. */
-static la_ssize_t drain(struct archive *a, void *ctx, const void *buf, size_t len)
-{
-	struct walk *w = ctx;
-
-	(void)a;
-	if (w->failed == 0 && !w->ended)
-		w->failed = w->write(w->to, buf, len, &w->why);
-	return (la_ssize_t)len;
-}
-
-/* Call it after each call of libarchive's, with its result. */
-static int check(void *ctx, int r, struct mlr_error *err)
-{
-	const struct walk *w = ctx;
-	const char *why = archive_error_string(w->tar.archive);
-
-	if (w->failed < 0 && err)
-		*err = w->why;
-	if (w->failed < 0)
-		return w->failed;
-	return r < ARCHIVE_WARN ? mlr_fail(err, EIO, "%s", why ? why : "write an archive") : 0;
-}
 
 static int has_changed(const char *path, struct mlr_error *err)
 {
@@ -74,28 +43,18 @@ static int list_names(int dir, const char *path, struct strv *ret, struct mlr_er
 	return 0;
 }
 
-static struct archive_entry *entry_new(void)
-{
-	struct archive_entry *e = archive_entry_new();
-
-	if (!e)
-		mlr_oom();
-	return e;
-}
-
 /* "a/.wh.b": a whiteout, which consists of a name alone. */
 static int put_mark(struct walk *w, const char *dir, const char *name, struct mlr_error *err)
 {
 	auto_free char *path = xasprintf("%s%s.wh.%s", dir, *dir ? "/" : "", name);
-	struct archive_entry *e = entry_new();
+	struct archive_entry *e = layer_archive_entry();
 	int r;
 
 	archive_entry_set_pathname(e, path);
 	archive_entry_set_filetype(e, AE_IFREG);
 	archive_entry_set_perm(e, 0);
-	archive_entry_set_size(e, 0);
 	archive_entry_set_mtime(e, 0, 0);
-	r = check(w, archive_write_header(w->tar.archive, e), err);
+	r = layer_archive_put_bytes(w->tar, e, NULL, 0, err);
 	archive_entry_free(e);
 	return r;
 }
@@ -112,23 +71,42 @@ static int set_target(struct archive_entry *e, int dir, const char *name)
 	return 0;
 }
 
+/* The owner that a fake root recorded, else root or the upper directory's; and set-ID bits that the
+ * image's layers have, unless the mode was changed since. */
+static void set_owner(const struct walk *w, struct archive_entry *e, const char *path, int fd,
+	const struct stat *st)
+{
+	const struct rootfs_upper *u = w->upper;
+	struct file_owner o = { 0, 0, 0 };
+	int is_recorded = fd >= 0 && file_owner_get_fd(fd, &o) > 0;
+
+	if (!is_recorded && (u->uid || u->gid) && strcmp(path, "./") != 0 &&
+		!(u->below && rootfs_modes_has(u->below, path)))
+		o = (struct file_owner){ u->uid, u->gid, 0 };
+	archive_entry_set_uid(e, o.uid);
+	archive_entry_set_gid(e, o.gid);
+	if (o.mode && (o.mode & 0755) == (st->st_mode & 0755) && !(st->st_mode & 06000))
+		archive_entry_set_perm(e, archive_entry_perm(e) | (o.mode & 06000));
+}
+
 static int put_thing(struct walk *w, int dir, const char *name, const char *path, int fd,
 	const struct stat *st, struct mlr_error *err)
 {
-	struct archive_entry *e = entry_new();
+	struct archive_entry *e = layer_archive_entry();
 	int r = 0;
 
 	archive_entry_copy_stat(e, st);
+	if (w->upper->newest && st->st_mtime > w->upper->newest)
+		archive_entry_set_mtime(e, w->upper->newest, 0);
 	if (w->upper->below)
 		archive_entry_set_perm(e,
 			rootfs_modes_meant(
 				w->upper->below, strcmp(path, "./") == 0 ? "." : path, st));
 	archive_entry_set_pathname(e, path);
-	archive_entry_set_uid(e, 0);
-	archive_entry_set_gid(e, 0);
+	set_owner(w, e, path, fd, st);
 	if (S_ISLNK(st->st_mode))
 		r = set_target(e, dir, name);
-	r = r < 0 ? has_changed(path, err) : layer_entry_put(&w->tar, e, path, fd, err);
+	r = r < 0 ? has_changed(path, err) : layer_archive_put(w->tar, e, path, fd, err);
 	archive_entry_free(e);
 	return r;
 }
@@ -204,60 +182,13 @@ static int put_all(struct walk *w, struct mlr_error *err)
 	return r < 0 ? r : walk(w, w->upper->fd, "", 0, err);
 }
 
-static int start(struct walk *w, struct mlr_error *err)
-{
-	archive_write_set_format_pax_restricted(w->tar.archive);
-	archive_write_add_filter_none(w->tar.archive);
-	archive_write_set_bytes_per_block(w->tar.archive, LAYER_ENTRY_BUFFER);
-	archive_write_set_bytes_in_last_block(w->tar.archive, 1);
-	archive_entry_linkresolver_set_strategy(w->tar.links, archive_format(w->tar.archive));
-	return check(w, archive_write_open(w->tar.archive, w, NULL, drain, NULL), err);
-}
-
-/* Use a UTF-8 locale, in which libarchive writes UTF-8 names to pax headers. In others it marks
- * them as binary, and other programs warn. */
-static locale_t speak_utf8(locale_t *was)
-{
-	locale_t l = newlocale(LC_CTYPE_MASK, "C.UTF-8", (locale_t)0);
-
-	if (l)
-		*was = uselocale(l);
-	return l;
-}
-
-static void speak_as_before(locale_t l, locale_t was)
-{
-	if (!l)
-		return;
-	uselocale(was);
-	freelocale(l);
-}
-
 int rootfs_upper_tar(void *upper, layer_write_fn write, void *to, struct mlr_error *err)
 {
-	auto_free char *buf = xmalloc(LAYER_ENTRY_BUFFER);
-	struct walk w = {
-		.upper = upper, .tar = { .buf = buf, .check = check }, .write = write, .to = to
-	};
-	locale_t was, utf8 = speak_utf8(&was);
-	int r;
+	struct walk w = { .upper = upper };
+	int r = layer_archive_open(write, to, &w.tar, err);
 
-	w.tar.ctx = &w;
 	strv_done(&w.upper->omitted);
-	w.tar.archive = archive_write_new();
-	w.tar.links = archive_entry_linkresolver_new();
-	if (!w.tar.archive || !w.tar.links)
-		mlr_oom();
-	r = start(&w, err);
-	if (r == 0)
-		r = put_all(&w, err);
-	w.ended = r < 0;
-	if (r == 0)
-		r = check(&w, archive_write_close(w.tar.archive), err);
-	archive_write_free(w.tar.archive);
-	archive_entry_linkresolver_free(w.tar.links);
-	speak_as_before(utf8, was);
-	return r;
+	return r < 0 ? r : layer_archive_close(w.tar, put_all(&w, err), err);
 }
 
 int rootfs_upper_has_any(int fd)

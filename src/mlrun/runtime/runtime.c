@@ -4,6 +4,7 @@
 #include "base/file.h"
 #include "base/machine.h"
 #include "base/memory.h"
+#include "runtime/fakeroot.h"
 #include "runtime/itself.h"
 #include "runtime/limits.h"
 #include "runtime/mounts.h"
@@ -75,6 +76,7 @@ int runtime_enter(const struct plan *p, struct mlr_error *err)
 {
 	auto_call(share_done) struct share share = SHARE_INIT;
 	auto_call(seccomp_done) struct seccomp seccomp = SECCOMP_INIT;
+	auto_call(fakeroot_done) struct fakeroot fakeroot = FAKEROOT_INIT;
 	struct rlimit files;
 	int made = 0, r;
 
@@ -88,7 +90,10 @@ int runtime_enter(const struct plan *p, struct mlr_error *err)
 	r = enter_or_make(p, &share, &made, err);
 	if (r < 0)
 		return limits_hint(p, r, err);
-	r = privileges_drop(p, err);
+	if (privileges_kept(p))
+		r = fakeroot_start(&fakeroot, err);
+	if (r >= 0)
+		r = privileges_drop(p, err);
 	if (r < 0)
 		return r;
 	if (made && p->init) {
@@ -102,6 +107,8 @@ int runtime_enter(const struct plan *p, struct mlr_error *err)
 	r = privileges_close_fds(p, err);
 	if (r == 0)
 		r = limits_set(p, &files, err);
+	if (r == 0 && fakeroot.sock >= 0)
+		r = fakeroot_apply(&fakeroot, err);
 	return r < 0 ? r : seccomp_apply(&seccomp, err);
 }
 

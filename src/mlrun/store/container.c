@@ -293,6 +293,14 @@ int store_container_open(struct store *st, const char *name, const char *image,
 
 /* --- use and end ---------------------------------------------------------- */
 
+void store_container_leave(struct store *st, const char *name)
+{
+	char key[OCI_DIGEST_SIZE];
+
+	lease_key(name, key);
+	store_lease_return_key(st, key);
+}
+
 int store_container_used(struct store *st, const char *name, struct store_lease *ret)
 {
 	char key[OCI_DIGEST_SIZE];

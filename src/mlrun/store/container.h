@@ -51,6 +51,9 @@ int store_container_name_check(const char *name, struct mlr_error *err);
 int store_container_open(struct store *st, const char *name, const char *image,
 	const char *manifest, struct store_container *ret, int *made, struct mlr_error *err);
 
+/* This process no longer uses the container. */
+void store_container_leave(struct store *st, const char *name);
+
 /* Read a container's record. Returns 0, -ENOENT with a hint, or -EPROTO for a damaged one. */
 int store_container_get(
 	struct store *st, const char *name, struct store_container *ret, struct mlr_error *err);

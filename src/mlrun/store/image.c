@@ -230,12 +230,28 @@ static int find_exactly(
 	return r;
 }
 
+/* "sha256:<hex>", which reads as a name and its tag, is a manifest here. */
+static int find_manifest(struct store *st, const struct oci_ref *ref, struct store_image *ret)
+{
+	auto_call(store_facts_done) struct store_facts f = STORE_FACTS_INIT;
+	auto_free char *manifest = ref->tag ? xasprintf("sha256:%s", ref->tag) : NULL;
+
+	if (!ref->short_name || strcmp(ref->repository, "library/sha256") != 0 || !manifest ||
+		oci_digest_check(manifest, NULL) < 0 || store_facts_get(st, manifest, &f, NULL) < 0)
+		return -ENOENT;
+	ret->name = xstrdup(manifest);
+	ret->manifest = take_ptr(&manifest);
+	return 0;
+}
+
 int store_image_find(
 	struct store *st, const struct oci_ref *ref, struct store_image *ret, struct mlr_error *err)
 {
 	auto_call(oci_ref_done) struct oci_ref local = OCI_REF_INIT;
 	int r;
 
+	if (find_manifest(st, ref, ret) == 0)
+		return 0;
 	if (ref->short_name) {
 		oci_ref_copy(ref, &local);
 		oci_ref_make_local(&local);

@@ -29,7 +29,8 @@ struct store_image {
 void store_image_done(struct store_image *im);
 
 /* Find an image by its reference. A reference with a digest also finds an image of that repository
- * with this manifest or index. A name without a registry is first looked up as the store's own
+ * with this manifest or index, and "sha256:<hex>" one with this manifest that may have no name; it
+ * is its name then. A name without a registry is first looked up as the store's own
  * ("localhost/…"). Returns 0 or -ENOENT. */
 int store_image_find(struct store *st, const struct oci_ref *ref, struct store_image *ret,
 	struct mlr_error *err);

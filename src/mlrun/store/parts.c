@@ -4,6 +4,7 @@
 #include "base/file.h"
 #include "base/memory.h"
 #include "oci/digest.h"
+#include "store/cache.h"
 #include "store/container.h"
 #include "store/facts.h"
 #include "store/json.h"
@@ -107,6 +108,7 @@ int store_parts_add_nameless(struct store *st, const struct strv *named, struct 
 
 	if (!d)
 		return mlr_fail_errno(err, "open '%s/facts'", store_path(st));
+	store_cache_keep(st, keep);
 	while (r == 0 && (e = readdir(d)))
 		r = add_nameless(st, e->d_name, named, keep, go, err);
 	closedir(d);

@@ -17,7 +17,7 @@ int store_parts_add_image(
 
 /*
  * Add the parts of images without a name (it was given to a newer image, or they are being pulled):
- * of those in use to keep, of the others to go.
+ * of those in use to keep, of the others to go. The build cache's layers are to keep, too.
  *
  *   named  manifests that have a name
  */

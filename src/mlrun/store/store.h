@@ -15,6 +15,7 @@
  *   squash/<hex>.sqfs       a whole image as one squashfs file, likewise
  *   facts/<hex>.json        what exec needs to know of an image, likewise
  *   images/<hex>.json       a reference, named by the sha256 of its canonical spelling
+ *   cache/<hex>.json        the layer that a step of a build made (store/cache.h)
  *   containers/<name>/      what exec --write kept (store/container.h); only the owner may enter
  *   leases/                 which processes use which images
  *   unsynced/               marks of trees that may not be fully on disk yet

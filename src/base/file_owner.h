@@ -1,0 +1,44 @@
+/*
+ * The owner that a file should have, where its real one cannot be set: with a single mapped id
+ * every file is the caller's. It is kept in an extended attribute, the message Resource of
+ * github.com/rootless-containers/proto, which umoci and PRoot read, too. Set-ID bits, which trees
+ * of the store do not have, are in another one.
+ */
+#ifndef MLR_BASE_FILE_OWNER_H
+#define MLR_BASE_FILE_OWNER_H
+
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#define FILE_OWNER_XATTR "user.rootlesscontainers"
+#define FILE_OWNER_MODE  "user.mlrun.mode" /* octal, "4755" */
+#define FILE_OWNER_SIZE  12                /* bytes of the message at most */
+
+struct file_owner {
+	uint32_t uid, gid;
+	mode_t mode; /* set-ID and permission bits; 0: the file's own */
+};
+
+/* Is the attribute one of these two? They say something of the file's, and are no part of it. */
+int file_owner_is_xattr(const char *name);
+
+/* Make the message. Returns its size. */
+size_t file_owner_encode(const struct file_owner *o, unsigned char out[FILE_OWNER_SIZE]);
+
+/* Read a message. Returns 0 or -EINVAL. */
+int file_owner_decode(const unsigned char *buf, size_t len, struct file_owner *ret);
+
+/*
+ * Read or set what is kept of a file; the path follows links, such as /proc/self/fd/N.
+ *
+ * Returns 1 if there is a record, 0 if there is none. Setting root's removes it; returns 0, or
+ * -errno of setxattr(2): links and devices have no such attributes, nor do some file systems.
+ */
+int file_owner_get(const char *path, struct file_owner *ret);
+int file_owner_set(const char *path, const struct file_owner *o);
+/* The same for a descriptor that is not O_PATH. */
+int file_owner_get_fd(int fd, struct file_owner *ret);
+int file_owner_set_fd(int fd, const struct file_owner *o);
+
+#endif

@@ -1,0 +1,397 @@
+#include "build/build.h"
+
+#include "base/cleanup.h"
+#include "base/file.h"
+#include "base/log.h"
+#include "base/memory.h"
+#include "build/parts.h"
+#include "rootfs/image.h"
+#include "store/container.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <jansson.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+#include <time.h>
+#include <unistd.h>
+
+void build_result_done(struct build_result *r)
+{
+	store_image_done(&r->image);
+	strv_done(&r->unused_args);
+	*r = (struct build_result)BUILD_RESULT_INIT;
+}
+
+static void build_done(struct build *b)
+{
+	for (size_t i = 0; b->states && i < b->stages.n; i++)
+		state_done(&b->states[i]);
+	free(b->states);
+	stages_done(&b->stages);
+	ignore_done(&b->ignore);
+	strv_done(&b->used);
+	if (b->context >= 0)
+		close(b->context);
+}
+
+void build_time(int64_t seconds, char out[32])
+{
+	time_t t = (time_t)seconds;
+	struct tm tm;
+
+	strftime(out, 32, "%Y-%m-%dT%H:%M:%SZ", gmtime_r(&t, &tm));
+}
+
+/* --- where files come from ------------------------------------------------------ */
+
+/* The value of --build-context NAME=VALUE, or NULL. */
+static const char *context_named(const struct build *b, const char *name)
+{
+	size_t len = strlen(name);
+
+	for (size_t i = 0; b->o->contexts && i < b->o->contexts->n; i++) {
+		const char *text = b->o->contexts->v[i];
+
+		if (strncasecmp(text, name, len) == 0 && text[len] == '=')
+			return text + len + 1;
+	}
+	return NULL;
+}
+
+static int open_directory(const char *path, struct copy_source *ret, struct mlr_error *err)
+{
+	ret->fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	return ret->fd < 0 ? mlr_fail_errno(err, "open '%s'", path) : 0;
+}
+
+static int open_state(
+	struct build *b, struct state *s, struct copy_source *ret, struct mlr_error *err)
+{
+	int r = state_tree(s, b->o->st, err);
+
+	return r < 0 ? r : open_directory(s->tree, ret, err);
+}
+
+static int open_image(struct build *b, const char *image, const char *platform, struct state *s,
+	struct mlr_error *err)
+{
+	auto_call(store_image_done) struct store_image im = STORE_IMAGE_INIT;
+	struct store *from;
+	int r = b->o->find(b->o->ctx, image, platform, &from, &im, err);
+
+	if (r == 0)
+		r = state_from_image(s, b->o->st, from, &im, err);
+	return r < 0 ? mlr_wrap(err, "image '%s'", image) : 0;
+}
+
+int build_source(struct build *b, const char *from, struct copy_source *ret, char **key,
+	struct mlr_error *err)
+{
+	auto_call(state_done) struct state s = STATE_INIT;
+	const char *named = from ? context_named(b, from) : NULL;
+	int stage = from && !named ? stages_find(&b->stages, from, b->at) : -1, r;
+
+	*key = NULL;
+	if (!from) {
+		*ret = (struct copy_source){ .what = "the build context", .ignore = &b->ignore };
+		ret->fd = fcntl(b->context, F_DUPFD_CLOEXEC, 3);
+		return ret->fd < 0 ? mlr_fail_errno(err, "open the context") : 0;
+	}
+	ret->what = from;
+	if (stage >= 0) {
+		*key = xstrdup(b->states[stage].key);
+		return open_state(b, &b->states[stage], ret, err);
+	}
+	if (named && strncmp(named, "docker-image://", 15) != 0)
+		return open_directory(named, ret, err);
+	r = open_image(b, named ? named + 15 : from, NULL, &s, err);
+	if (r == 0)
+		r = open_state(b, &s, ret, err);
+	*key = xstrdup(s.key);
+	return r;
+}
+
+/* --- instructions ---------------------------------------------------------------- */
+
+/* Change only the configuration. */
+static int change(
+	struct build *b, struct state *s, const struct instruction *in, struct mlr_error *err)
+{
+	struct derive d = { .created_by = in->text,
+		.comment = "mlrun build",
+		.changes = in,
+		.n_changes = 1,
+		.keep_cmd = s->has_cmd,
+		.get = scope_get,
+		.ctx = &s->scope,
+		.escape = b->o->recipe->escape };
+
+	s->has_cmd |= in->word == INSTRUCTION_CMD;
+	return state_derive(s, &d, 0, err);
+}
+
+static int declare(
+	struct build *b, struct state *s, const struct instruction *in, struct mlr_error *err)
+{
+	for (size_t i = 0; i < in->args.n; i++)
+		strv_addf(&b->used, "%.*s", (int)strcspn(in->args.v[i], "="), in->args.v[i]);
+	return scope_declare(&s->scope, in, b->o->recipe->escape, err);
+}
+
+static int follow(
+	struct build *b, struct state *s, const struct instruction *in, struct mlr_error *err)
+{
+	int r;
+
+	if (b->o->cancel && __atomic_load_n(b->o->cancel, __ATOMIC_RELAXED))
+		return mlr_fail(err, ECANCELED, "interrupted");
+	switch (in->word) {
+	case INSTRUCTION_ARG:
+		return declare(b, s, in, err);
+	case INSTRUCTION_RUN:
+		return build_run_step(b, s, in, err);
+	case INSTRUCTION_ADD:
+	case INSTRUCTION_COPY:
+		return build_copy_step(b, s, in, err);
+	case INSTRUCTION_WORKDIR:
+		r = change(b, s, in, err);
+		return r < 0 ? r : build_workdir_step(b, s, in, err);
+	default:
+		return change(b, s, in, err);
+	}
+}
+
+static int follow_one(
+	struct build *b, struct state *s, const struct instruction *in, struct mlr_error *err)
+{
+	int r = follow(b, s, in, err);
+
+	return r < 0 ? mlr_wrap(err, "%s:%u", b->o->recipe->name, in->line) : 0;
+}
+
+/* What the image asks of those who build on it. */
+static int follow_triggers(
+	struct build *b, struct state *s, const struct instruction *from, struct mlr_error *err)
+{
+	json_auto_t *root = json_loads(s->config, 0, NULL);
+	json_t *list = json_object_get(json_object_get(root, "config"), "OnBuild"), *v;
+	struct derive d = { .created_by = "ONBUILD", .drop_triggers = 1 };
+	size_t i;
+	int r = json_array_size(list) > 0 ? state_derive(s, &d, 0, err) : 0;
+
+	json_array_foreach(list, i, v) {
+		auto_call(instruction_done) struct instruction in = INSTRUCTION_INIT;
+
+		if (r == 0)
+			r = recipe_parse_trigger(
+				json_string_value(v) ? json_string_value(v) : "", &in, err);
+		in.line = from->line;
+		if (r == 0)
+			r = follow(b, s, &in, err);
+	}
+	return r < 0 ? mlr_wrap(err, "ONBUILD of '%s'", from->args.v[0]) : 0;
+}
+
+/* --- stages ----------------------------------------------------------------------- */
+
+static const char *target_platform(const struct build *b)
+{
+	const char *platform =
+		b->o->platform ? strv_env_get(strv_argv(b->o->platform), "TARGETPLATFORM") : NULL;
+
+	return platform ? platform : "linux/amd64";
+}
+
+static int begin_stage(
+	struct build *b, const struct stage *g, struct state *s, struct mlr_error *err)
+{
+	const char *platform = g->platform ? g->platform : target_platform(b);
+	const char *named = context_named(b, g->base);
+
+	s->scope.global = &b->stages.global;
+	s->scope.given = b->o->args;
+	build_time(b->o->epoch, s->created); /* of scratch */
+	if (g->parent >= 0 && !named) {
+		state_from_stage(s, &b->states[g->parent]);
+		return 0;
+	}
+	if (strcasecmp(g->base, "scratch") == 0)
+		return state_scratch(s, platform, err);
+	if (named && strncmp(named, "docker-image://", 15) == 0)
+		named += 15;
+	return open_image(b, named ? named : g->base, platform, s, err);
+}
+
+static int build_stage(struct build *b, size_t n, struct mlr_error *err)
+{
+	const struct stage *g = &b->stages.v[n];
+	const struct instruction *from = &b->o->recipe->v[g->from];
+	struct state *s = &b->states[n];
+	int r;
+
+	b->at = n;
+	r = begin_stage(b, g, s, err);
+	if (r == 0)
+		r = follow_triggers(b, s, from, err);
+	if (r < 0)
+		return mlr_wrap(err, "%s:%u", b->o->recipe->name, from->line);
+	for (size_t i = g->from + 1; i < g->end && r == 0; i++)
+		r = follow_one(b, s, &b->o->recipe->v[i], err);
+	return r;
+}
+
+static int find_target(const struct build *b, size_t *ret, struct mlr_error *err)
+{
+	int i = b->o->target ? stages_find(&b->stages, b->o->target, b->stages.n)
+			     : (int)b->stages.n - 1;
+
+	if (i < 0) {
+		mlr_fail(err, EINVAL, "--target: '%s' has no stage '%s'", b->o->recipe->name,
+			b->o->target);
+		return -EINVAL;
+	}
+	*ret = (size_t)i;
+	return 0;
+}
+
+/* --- the image --------------------------------------------------------------------- */
+
+/* "LABEL K=V" of --label. */
+static int add_labels(struct build *b, struct state *s, struct mlr_error *err)
+{
+	for (size_t i = 0; b->o->labels && i < b->o->labels->n; i++) {
+		const char *text = b->o->labels->v[i];
+		struct instruction in = { .word = INSTRUCTION_LABEL, .is_old = 1 };
+		auto_free char *value = xstrdup(strchr(text, '=') ? strchr(text, '=') + 1 : "");
+		struct derive d = {
+			.created_by = "LABEL", .changes = &in, .n_changes = 1, .escape = '\0'
+		};
+		auto_free char *line = xasprintf("LABEL %s", text);
+		int r;
+
+		in.text = line;
+		strv_addf(&in.args, "%.*s", (int)strcspn(text, "="), text);
+		strv_addf(&in.args, "'%s'", value);
+		r = state_derive(s, &d, 0, err);
+		strv_done(&in.args);
+		if (r < 0)
+			return mlr_wrap(err, "--label");
+	}
+	return 0;
+}
+
+static int put_image(
+	struct build *b, struct state *s, struct build_result *ret, struct mlr_error *err)
+{
+	const struct rootfs_image im = {
+		.config = s->config, .layers = s->layers, .n = s->n_layers, .source = "build:"
+	};
+	int r = b->o->n_names == 0 ? rootfs_image_put(b->o->st, NULL, &im, &ret->image, err) : 0;
+
+	for (size_t i = b->o->n_names; i-- > 0 && r == 0;) {
+		store_image_done(&ret->image);
+		r = rootfs_image_put(b->o->st, b->o->names[i], &im, &ret->image, err);
+	}
+	return r;
+}
+
+static void find_unused(const struct build *b, struct strv *ret)
+{
+	for (size_t i = 0; b->o->args && i < b->o->args->n; i++) {
+		auto_free char *name = xstrndup(b->o->args->v[i], strcspn(b->o->args->v[i], "="));
+
+		if (!scope_is_proxy(name) && !strv_has(&b->used, name) &&
+			!strv_has(&b->stages.global.declared, name))
+			strv_add(ret, name);
+	}
+}
+
+/* Remove the containers of builds that were killed. */
+static void sweep(struct store *st)
+{
+	auto_strv struct strv names = STRV_INIT;
+	struct store_lease l;
+
+	if (store_container_names(st, &names, NULL) < 0)
+		return;
+	for (size_t i = 0; i < names.n; i++) {
+		const char *name = names.v[i];
+
+		if (strncmp(name, "build-", 6) == 0 && strlen(name) == 22 &&
+			strspn(name + 6, "0123456789abcdef") == 16 &&
+			!store_container_used(st, name, &l))
+			store_container_remove(st, name, 0, NULL);
+	}
+}
+
+static int begin(struct build *b, struct mlr_error *err)
+{
+	int r;
+
+	b->now = b->o->epoch ? b->o->epoch : time(NULL);
+	b->context = open(b->o->context, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	if (b->context < 0)
+		return mlr_fail_errno(err, "open the context '%s'", b->o->context);
+	if (b->o->ignore)
+		ignore_parse(&b->ignore, b->o->ignore);
+	r = stages_resolve(b->o->recipe, b->o->platform, b->o->args, &b->stages, err);
+	if (r == 0)
+		r = store_hold(b->o->st, err);
+	if (r < 0)
+		return r;
+	sweep(b->o->st);
+	b->states = xcalloc(b->stages.n, sizeof(*b->states));
+	return 0;
+}
+
+static int build(struct build *b, struct build_result *ret, struct mlr_error *err)
+{
+	auto_free char *needed = NULL;
+	size_t target = 0;
+	int r = begin(b, err);
+
+	if (r == 0)
+		r = find_target(b, &target, err);
+	if (r < 0)
+		return r;
+	needed = xcalloc(b->stages.n, 1);
+	stages_need(b->o->recipe, &b->stages, target, needed);
+	for (size_t i = 0; i <= target && r == 0; i++)
+		r = needed[i] ? build_stage(b, i, err) : 0;
+	if (r == 0)
+		r = add_labels(b, &b->states[target], err);
+	if (r == 0)
+		r = put_image(b, &b->states[target], ret, err);
+	return r;
+}
+
+static int is_cancelled(void *ctx)
+{
+	const struct build *b = ctx;
+
+	return b->o->cancel && __atomic_load_n(b->o->cancel, __ATOMIC_RELAXED);
+}
+
+int build_run(const struct build_options *o, struct build_result *ret, struct mlr_error *err)
+{
+	auto_call(build_done) struct build b = { .o = o, .context = -1 };
+	int r;
+
+	store_set_cancelled(o->st, is_cancelled, &b);
+	r = build(&b, ret, err);
+	store_set_cancelled(o->st, NULL, NULL);
+	if (r < 0) {
+		if (store_hold_check(o->st, err) < 0)
+			r = -ESTALE;
+		if (r == -ENOSPC || r == -EDQUOT)
+			mlr_hint(err, "mlrun prune or mlrun rm frees space in '%s'",
+				store_path(o->st));
+		return r;
+	}
+	find_unused(&b, &ret->unused_args);
+	ret->steps = b.steps;
+	ret->cached = b.cached;
+	return 0;
+}

@@ -1,0 +1,73 @@
+/*
+ * build: turns a recipe into an image, reusing the steps it has already done.
+ *
+ * A stage is a state: a configuration and a list of layers of the store. RUN is what exec --write
+ * and commit do; COPY writes a layer straight from its source, without a container. A step that
+ * makes a layer is looked up in the build cache first (store/cache.h), by a digest of all that it
+ * depends on: the files so far, the expanded instruction, the variables, and the content and modes
+ * of what it copies.
+ */
+#ifndef MLR_BUILD_BUILD_H
+#define MLR_BUILD_BUILD_H
+
+#include "base/config.h"
+#include "base/error.h"
+#include "base/strv.h"
+#include "recipe/recipe.h"
+#include "store/image.h"
+#include "store/store.h"
+#include "store/stores.h"
+
+#include <stdint.h>
+
+struct build_options {
+	struct store *st;            /* gets the image; opened for adding */
+	const struct stores *others; /* additional stores, which may have images that FROM names */
+	const struct recipe *recipe;
+	const char *context;      /* a directory */
+	const char *ignore;       /* text of the ignore file, or NULL */
+	const char *const *names; /* n_names canonical names for the image; none: it gets none */
+	size_t n_names;
+	const char *target;          /* --target; NULL: the last stage */
+	const struct strv *args;     /* "K=V": --build-arg */
+	const struct strv *platform; /* "K=V": TARGETPLATFORM and so on */
+	const struct strv *labels;   /* "K=V" */
+	const struct strv *secrets;  /* "id=ID[,src=FILE|,env=NAME]" */
+	const struct strv *contexts; /* "NAME=DIR" or "NAME=IMAGE": --build-context */
+	const char *ssh;             /* the agent's socket, or NULL */
+	const struct config *config; /* its [build] section; or NULL */
+	const char *network;         /* "host" or "none"; NULL: host */
+	int no_cache, is_quiet;
+	int shell_on_failure; /* open a shell where a RUN failed, on the caller's terminal */
+	int64_t epoch;        /* SOURCE_DATE_EPOCH; 0: not set */
+	const int *cancel;    /* read atomically; not 0 stops the work. May be NULL */
+
+	/* Find an image in the stores, or fetch it, and say which store has it. layers: it must be
+	 * there as layers, not only as one file. Returns 0 or -errno. */
+	int (*find)(void *ctx, const char *image, const char *platform, struct store **st,
+		struct store_image *ret, struct mlr_error *err);
+	void *ctx;
+};
+
+struct build_result {
+	struct store_image image; /* its name is the first one, or its manifest's digest */
+	struct strv unused_args;  /* names of --build-arg that no ARG declares */
+	size_t steps, cached; /* that make layers; of these, those that were found in the cache */
+};
+
+#define BUILD_RESULT_INIT \
+	{                 \
+		0         \
+	}
+void build_result_done(struct build_result *r);
+
+/*
+ * Build.
+ *
+ * Returns 0; -EINVAL for what the recipe asks and cannot be done; -ECHILD if a RUN failed: the
+ * error names its line and status; -ENOENT for a file that is not in the context; the store's
+ * errors. After a failure no name has changed.
+ */
+int build_run(const struct build_options *o, struct build_result *ret, struct mlr_error *err);
+
+#endif

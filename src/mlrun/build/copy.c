@@ -1,0 +1,550 @@
+#include "build/copy.h"
+
+#include "base/cleanup.h"
+#include "base/file.h"
+#include "base/memory.h"
+#include "base/path.h"
+#include "layer/archive.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <fnmatch.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+void copy_done(struct copy *c)
+{
+	for (size_t i = 0; i < c->n; i++) {
+		free(c->v[i].from);
+		free(c->v[i].to);
+		free(c->v[i].link);
+		free(c->v[i].bytes);
+		if (c->v[i].fd >= 0)
+			close(c->v[i].fd);
+	}
+	free(c->v);
+	c->v = NULL;
+	c->n = 0;
+}
+
+static int is_stopped(const struct copy *c, struct mlr_error *err)
+{
+	return c->cancel && __atomic_load_n(c->cancel, __ATOMIC_RELAXED)
+		? mlr_fail(err, ECANCELED, "interrupted")
+		: 0;
+}
+
+static char *joined(const char *dir, const char *name)
+{
+	return *dir ? xasprintf("%s/%s", dir, name) : xstrdup(name);
+}
+
+/* --- the list --------------------------------------------------------------- */
+
+static struct copy_item *add_item(
+	struct copy *c, const char *from, const char *to, const struct stat *st)
+{
+	struct copy_item *item;
+
+	c->v = xgrow(c->v, c->n, sizeof(*c->v));
+	item = &c->v[c->n++];
+	*item = (struct copy_item){ .from = from ? xstrdup(from) : NULL,
+		.to = xstrdup(to + strspn(to, "/")),
+		.fd = -1,
+		.st = *st };
+	return item;
+}
+
+void copy_add_bytes(struct copy *c, const char *to, const char *bytes)
+{
+	struct stat st = { .st_mode = S_IFREG | 0644, .st_mtime = c->newest };
+	struct copy_item *item = add_item(c, NULL, to, &st);
+
+	item->bytes = xstrdup(bytes);
+}
+
+void copy_take_file(struct copy *c, const char *to, int fd, mode_t mode, int is_archive)
+{
+	struct stat st = { 0 };
+	struct copy_item *item;
+
+	(void)fstat(fd, &st);
+	st.st_mode = S_IFREG | mode;
+	item = add_item(c, NULL, to, &st);
+	item->fd = fd;
+	item->is_archive = is_archive;
+}
+
+void copy_add_directory(struct copy *c, const char *to, const struct stat *st)
+{
+	add_item(c, NULL, to, st);
+}
+
+static int fail(const struct copy *c, const char *path, int code, struct mlr_error *err)
+{
+	return mlr_fail(err, code, "'%s' in %s: %s", path, c->source.what, strerror(code));
+}
+
+/* Open what is at a path, which may be a link only if it is followed. */
+static int open_place(const struct copy *c, const char *path, int flags)
+{
+	return file_open_in_root(c->source.fd, *path ? path : ".", flags, 0);
+}
+
+static int list(const struct copy *c, const char *path, struct strv *ret, struct mlr_error *err)
+{
+	auto_close int fd = open_place(c, path, O_RDONLY | O_DIRECTORY);
+	DIR *d = fd < 0 ? NULL : file_open_dir(fd, ".", 0);
+	struct dirent *e;
+
+	if (!d)
+		return fail(c, path, fd < 0 ? -fd : errno, err);
+	while ((e = readdir(d)))
+		if (strcmp(e->d_name, ".") != 0 && strcmp(e->d_name, "..") != 0)
+			strv_add(ret, e->d_name);
+	closedir(d);
+	strv_sort(ret);
+	return 0;
+}
+
+static int is_ignored(
+	const struct copy *c, const struct copy_wish *w, const char *path, const char *below)
+{
+	return (c->source.ignore && ignore_match(c->source.ignore, path)) ||
+		(w->exclude && ignore_match(w->exclude, below));
+}
+
+static int may_have_exceptions(const struct copy *c, const struct copy_wish *w)
+{
+	return (c->source.ignore && c->source.ignore->has_exceptions) ||
+		(w->exclude && w->exclude->has_exceptions);
+}
+
+/* What is being added: a place in the source, and in the image. */
+struct place {
+	const char *from, *to;
+	const char *below; /* the path below what the wish names, for --exclude */
+	int is_top; /* the wish names it: a link is followed, and of a directory only the content
+		     * is copied */
+};
+
+static int add_place(
+	struct copy *c, const struct copy_wish *w, const struct place *p, struct mlr_error *err);
+
+static int add_content(
+	struct copy *c, const struct copy_wish *w, const struct place *p, struct mlr_error *err)
+{
+	auto_strv struct strv names = STRV_INIT;
+	int r = list(c, p->from, &names, err);
+
+	for (size_t i = 0; i < names.n && r == 0; i++) {
+		auto_free char *from = joined(p->from, names.v[i]);
+		auto_free char *to = joined(p->to, names.v[i]);
+		auto_free char *below = joined(p->below, names.v[i]);
+
+		r = add_place(c, w, &(struct place){ from, to, below, 0 }, err);
+	}
+	return r;
+}
+
+/* A directory that is left out appears only if something in it does not. */
+static int add_directory(struct copy *c, const struct copy_wish *w, const struct place *p,
+	const struct stat *st, int ignored, struct mlr_error *err)
+{
+	size_t at = c->n;
+	int r;
+
+	if (ignored && !may_have_exceptions(c, w))
+		return 0;
+	add_item(c, p->from, p->to, st);
+	r = add_content(c, w, p, err);
+	if (r == 0 && ignored && c->n == at + 1) {
+		c->n--;
+		free(c->v[at].from);
+		free(c->v[at].to);
+	}
+	return r;
+}
+
+static int add_link(
+	struct copy *c, const struct place *p, int fd, const struct stat *st, struct mlr_error *err)
+{
+	char target[PATH_MAX];
+	ssize_t n = readlinkat(fd, "", target, sizeof(target) - 1);
+
+	if (n < 0)
+		return fail(c, p->from, errno, err);
+	target[n] = '\0';
+	add_item(c, p->from, p->to, st)->link = xstrdup(target);
+	return 0;
+}
+
+static int add_place(
+	struct copy *c, const struct copy_wish *w, const struct place *p, struct mlr_error *err)
+{
+	auto_close int fd = open_place(c, p->from, O_PATH | (p->is_top ? 0 : O_NOFOLLOW));
+	int ignored = *p->from && is_ignored(c, w, p->from, p->below), r = is_stopped(c, err);
+	struct stat st;
+
+	if (r < 0)
+		return r;
+	if (fd < 0 || fstat(fd, &st) < 0)
+		return fail(c, p->from, fd < 0 ? -fd : errno, err);
+	if (S_ISDIR(st.st_mode) && p->is_top)
+		return add_content(c, w, p, err);
+	if (S_ISDIR(st.st_mode))
+		return add_directory(c, w, p, &st, ignored, err);
+	if (ignored)
+		return 0;
+	if (S_ISLNK(st.st_mode))
+		return add_link(c, p, fd, &st, err);
+	/* Sockets and the like have no content that a layer could hold. */
+	if (S_ISREG(st.st_mode) || S_ISFIFO(st.st_mode))
+		add_item(c, p->from, p->to, &st);
+	return 0;
+}
+
+/* --- wildcards -------------------------------------------------------------- */
+
+static int has_wildcard(const char *name)
+{
+	return strpbrk(name, "*?[\\") != NULL;
+}
+
+/* Does the ignore file leave out a file, or all that is in a directory? */
+static int is_left_out(const struct copy *c, const char *path)
+{
+	const struct ignore *g = c->source.ignore;
+
+	return g && !g->has_exceptions && ignore_match(g, path);
+}
+
+/* The paths that a pattern matches, from the directory done on. A path without wildcards is
+ * certain, and need not exist. */
+static int expand(const struct copy *c, const char *done, const char *rest, int is_certain,
+	struct strv *ret, struct mlr_error *err)
+{
+	size_t len = strcspn(rest, "/");
+	auto_free char *name = xstrndup(rest, len);
+	const char *next = rest + len + strspn(rest + len, "/");
+	auto_strv struct strv names = STRV_INIT;
+
+	if (!*rest) {
+		auto_close int fd = is_certain ? -1 : open_place(c, done, O_PATH | O_NOFOLLOW);
+
+		if (is_certain || (fd >= 0 && !is_left_out(c, done)))
+			strv_add(ret, done);
+		return 0;
+	}
+	if (!has_wildcard(name)) {
+		auto_free char *path = joined(done, name);
+
+		return expand(c, path, next, is_certain, ret, err);
+	}
+	if (list(c, done, &names, NULL) < 0)
+		return 0;
+	for (size_t i = 0; i < names.n; i++) {
+		auto_free char *path = joined(done, names.v[i]);
+		int r = fnmatch(name, names.v[i], 0) == 0 ? expand(c, path, next, 0, ret, err) : 0;
+
+		if (r < 0)
+			return r;
+	}
+	return 0;
+}
+
+static int not_found(
+	const struct copy *c, const struct copy_wish *w, const char *path, struct mlr_error *err)
+{
+	mlr_fail(err, ENOENT, "'%s' is not in %s", w->pattern, c->source.what);
+	if (c->source.ignore && *path && ignore_match(c->source.ignore, path))
+		mlr_hint(err, "the ignore file leaves it out");
+	return -ENOENT;
+}
+
+/* What --parents keeps of a path: all, or what follows "/./" in the pattern. */
+static const char *kept_of(const char *pattern, const char *path)
+{
+	const char *pivot = strstr(pattern, "/./");
+
+	for (const char *s = pattern; pivot && s < pivot; s += strcspn(s, "/")) {
+		s += strspn(s, "/");
+		if (strncmp(s, "./", 2) == 0)
+			continue;
+		path += strcspn(path, "/");
+		path += strspn(path, "/");
+	}
+	return path;
+}
+
+/* Where a source goes. */
+static char *target_of(const struct copy_wish *w, const char *path, int is_directory)
+{
+	if (w->parents)
+		return xasprintf("%s/%s", w->to, kept_of(w->pattern, path));
+	return is_directory || !w->to_is_directory ? xstrdup(w->to)
+						   : xasprintf("%s/%s", w->to, path_base(path));
+}
+
+static int is_archive(const struct copy *c, const char *path)
+{
+	auto_close int fd = open_place(c, path, O_RDONLY);
+
+	return fd >= 0 && layer_archive_is_tar(fd);
+}
+
+static int add_source(
+	struct copy *c, const struct copy_wish *w, const char *path, struct mlr_error *err)
+{
+	auto_close int fd = open_place(c, path, O_PATH);
+	auto_free char *to = NULL, *clean = NULL;
+	struct stat st;
+	size_t before = c->n;
+	int r, is_directory;
+
+	if (fd < 0 || fstat(fd, &st) < 0)
+		return fd == -ENOENT || fd == -ENOTDIR ? not_found(c, w, path, err)
+						       : fail(c, path, fd < 0 ? -fd : errno, err);
+	is_directory = S_ISDIR(st.st_mode);
+	if (w->unpack && S_ISREG(st.st_mode) && is_archive(c, path)) {
+		add_item(c, path, w->to, &st)->is_archive = 1;
+		return 0;
+	}
+	to = target_of(w, path, is_directory);
+	clean = path_clean(to);
+	if (is_directory && strcmp(clean, "/") != 0)
+		add_item(c, path, clean, &st);
+	r = add_place(
+		c, w, &(struct place){ path, clean, is_directory ? "" : path_base(path), 1 }, err);
+	if (r == 0 && !is_directory && c->n == before)
+		return not_found(c, w, path, err);
+	return r;
+}
+
+int copy_add(struct copy *c, const struct copy_wish *w, struct mlr_error *err)
+{
+	auto_free char *absolute = xasprintf("/%s", w->pattern), *clean = path_clean(absolute);
+	auto_strv struct strv paths = STRV_INIT;
+	int r = expand(c, "", clean + 1, 1, &paths, err);
+
+	if (r == 0 && paths.n == 0)
+		r = not_found(c, w, "", err);
+	if (r == 0 && paths.n > 1 && !w->to_is_directory)
+		r = mlr_fail(err, EINVAL,
+			"'%s' matches %zu files, and the destination '%s' is no directory: end it with /",
+			w->pattern, paths.n, w->to);
+	for (size_t i = 0; i < paths.n && r == 0; i++)
+		r = add_source(c, w, paths.v[i], err);
+	return r < 0 ? r : (int)paths.n;
+}
+
+/* --- hash and tar ----------------------------------------------------------- */
+
+/* The mode that a file has in the image. */
+static mode_t mode_of(const struct copy *c, const struct copy_item *item)
+{
+	mode_t mode = item->st.st_mode;
+
+	if (S_ISLNK(mode))
+		return mode;
+	if (c->mode >= 0)
+		return (mode & S_IFMT) | (mode_t)c->mode;
+	if (item->from && c->source.modes)
+		return (mode & S_IFMT) |
+			(rootfs_modes_meant(c->source.modes, item->from, &item->st) & 07777);
+	return mode;
+}
+
+static int by_target(const void *a, const void *b)
+{
+	const struct copy_item *x = a, *y = b;
+
+	int r = strcmp(x->to, y->to);
+
+	return r ? r : x->is_archive - y->is_archive;
+}
+
+/* Sort, and of several items for one place keep the last. qsort() of equals has no order, so the
+ * earlier ones are dropped first. */
+static void settle(struct copy *c)
+{
+	struct copy_item *v = c->v;
+	size_t n = 0;
+
+	for (size_t i = 0; i < c->n; i++)
+		v[i].st.st_nlink = i; /* the order, until the sort is done */
+	if (c->n > 0)
+		qsort(v, c->n, sizeof(*v), by_target);
+	for (size_t i = 0; i < c->n; i++) {
+		if (n > 0 && strcmp(v[n - 1].to, v[i].to) == 0 && !v[i].is_archive &&
+			!v[n - 1].is_archive) {
+			struct copy_item *older =
+				v[n - 1].st.st_nlink < v[i].st.st_nlink ? &v[n - 1] : &v[i];
+			struct copy_item gone = *older;
+
+			v[n - 1] = older == &v[n - 1] ? v[i] : v[n - 1];
+			free(gone.from);
+			free(gone.to);
+			free(gone.link);
+			free(gone.bytes);
+			if (gone.fd >= 0)
+				close(gone.fd);
+			continue;
+		}
+		v[n++] = v[i];
+	}
+	c->n = n;
+}
+
+static int open_item(struct copy *c, const struct copy_item *item, struct mlr_error *err)
+{
+	int fd = open_place(c, item->from, O_RDONLY | O_NOFOLLOW | O_NONBLOCK);
+
+	if (fd == -ELOOP) /* a link that the wish itself named */
+		fd = open_place(c, item->from, O_RDONLY | O_NONBLOCK);
+	if (fd < 0)
+		fail(c, item->from, -fd, err);
+	return fd;
+}
+
+static int hash_content(struct copy *c, const struct copy_item *item, char hex[HASH_HEX_SIZE],
+	struct mlr_error *err)
+{
+	auto_close int fd = -1;
+	int r;
+
+	if (item->bytes) {
+		hash_buffer(item->bytes, strlen(item->bytes), hex);
+		return 0;
+	}
+	if (item->fd >= 0) {
+		r = hash_fd(item->fd, NULL, NULL, hex, NULL);
+		return r < 0 ? mlr_fail(err, -r, "read '/%s': %s", item->to, strerror(-r)) : 0;
+	}
+	fd = open_item(c, item, err);
+	r = fd < 0 ? fd : hash_fd(fd, NULL, NULL, hex, NULL);
+	return r < 0 && fd >= 0 ? fail(c, item->from, -r, err) : r;
+}
+
+#define SETTLED_S 2 /* a file system's clock may be so coarse */
+
+int copy_hash_stat(struct copy *c, char hex[HASH_HEX_SIZE])
+{
+	auto_hash struct hash *all = hash_new();
+	time_t now = time(NULL);
+
+	settle(c);
+	for (size_t i = 0; i < c->n; i++) {
+		const struct copy_item *item = &c->v[i];
+		const struct stat *st = &item->st;
+		auto_free char *text = NULL;
+
+		if (!item->from || st->st_ctime + SETTLED_S >= now)
+			return 0;
+		text = xasprintf("%s %o %d %llx:%llx %lld %lld.%09ld %lld.%09ld %s", item->to,
+			mode_of(c, item), item->is_archive, (unsigned long long)st->st_dev,
+			(unsigned long long)st->st_ino, (long long)st->st_size,
+			(long long)st->st_mtim.tv_sec, st->st_mtim.tv_nsec,
+			(long long)st->st_ctim.tv_sec, st->st_ctim.tv_nsec,
+			item->link ? item->link : "");
+		hash_update(all, text, strlen(text) + 1);
+	}
+	hash_final(all, hex);
+	return 1;
+}
+
+int copy_hash(struct copy *c, char hex[HASH_HEX_SIZE], struct mlr_error *err)
+{
+	auto_hash struct hash *all = hash_new();
+
+	settle(c);
+	for (size_t i = 0; i < c->n; i++) {
+		const struct copy_item *item = &c->v[i];
+		char content[HASH_HEX_SIZE] = "";
+		auto_free char *rest = NULL;
+		int r = is_stopped(c, err);
+
+		if (r == 0 && S_ISREG(item->st.st_mode))
+			r = hash_content(c, item, content, err);
+		if (r < 0)
+			return r;
+		rest = xasprintf("%o %d %s %s", mode_of(c, item), item->is_archive, content,
+			item->link ? item->link : "");
+		hash_update(all, item->to, strlen(item->to) + 1);
+		hash_update(all, rest, strlen(rest) + 1);
+	}
+	hash_final(all, hex);
+	return 0;
+}
+
+static int put_archive(struct copy *c, struct layer_archive *a, const struct copy_item *item,
+	struct mlr_error *err)
+{
+	const struct layer_archive_merge how = { .prefix = item->to,
+		.uid = c->has_owner ? c->uid : -1,
+		.gid = c->has_owner ? c->gid : -1,
+		.newest = c->newest };
+	auto_close int fd =
+		item->fd < 0 ? open_item(c, item, err) : fcntl(item->fd, F_DUPFD_CLOEXEC, 3);
+	int r = fd < 0 ? fd : layer_archive_merge(a, fd, &how, err);
+
+	return r < 0 ? mlr_wrap(err, "archive '%s'", item->from ? item->from : item->to) : 0;
+}
+
+static int put_item(struct copy *c, struct layer_archive *a, const struct copy_item *item,
+	struct mlr_error *err)
+{
+	struct archive_entry *e;
+	auto_close int fd = -1;
+	struct stat st = item->st;
+	int r = 0;
+
+	if (item->is_archive)
+		return put_archive(c, a, item, err);
+	e = layer_archive_entry();
+	st.st_mode = mode_of(c, item);
+	st.st_nlink = 1;
+	if (c->newest && st.st_mtime > c->newest) {
+		st.st_mtim.tv_sec = c->newest;
+		st.st_mtim.tv_nsec = 0;
+	}
+	archive_entry_copy_stat(e, &st);
+	archive_entry_set_pathname(e, item->to);
+	archive_entry_set_uid(e, c->uid);
+	archive_entry_set_gid(e, c->gid);
+	if (item->link)
+		archive_entry_set_symlink(e, item->link);
+	if (item->bytes) {
+		r = layer_archive_put_bytes(a, e, item->bytes, strlen(item->bytes), err);
+	} else {
+		if (item->fd >= 0)
+			r = fd = fcntl(item->fd, F_DUPFD_CLOEXEC, 3);
+		else if (item->from && (S_ISREG(st.st_mode) || S_ISDIR(st.st_mode)))
+			r = fd = open_item(c, item, err);
+		if (r >= 0)
+			r = layer_archive_put(a, e, item->to, fd, err);
+	}
+	archive_entry_free(e);
+	return r;
+}
+
+int copy_tar(void *copy, layer_write_fn write, void *to, struct mlr_error *err)
+{
+	struct copy *c = copy;
+	struct layer_archive *a;
+	int r = layer_archive_open(write, to, &a, err);
+
+	if (r < 0)
+		return r;
+	for (size_t i = 0; i < c->n && r == 0; i++) {
+		r = is_stopped(c, err);
+		if (r == 0)
+			r = put_item(c, a, &c->v[i], err);
+	}
+	return layer_archive_close(a, r, err);
+}

@@ -1,0 +1,92 @@
+/*
+ * Copies files into a layer: what COPY and ADD bring, without a container. A list of files is made
+ * first; it is hashed for the cache, and written as a layer's tar.
+ */
+#ifndef MLR_BUILD_COPY_H
+#define MLR_BUILD_COPY_H
+
+#include "base/error.h"
+#include "base/hash.h"
+#include "base/strv.h"
+#include "build/ignore.h"
+#include "layer/record.h"
+#include "rootfs/modes.h"
+
+#include <stdint.h>
+#include <sys/stat.h>
+
+/* Where files come from: a directory, from which no path leads out. */
+struct copy_source {
+	int fd;
+	const char *what;                 /* for messages: "the context" or "stage 'build'" */
+	const struct ignore *ignore;      /* or NULL */
+	const struct rootfs_modes *modes; /* that the tree does not show, or NULL */
+};
+
+/* One file, directory or link of the layer. */
+struct copy_item {
+	char *from; /* in the source; NULL: bytes are the content */
+	char *to;   /* in the image, without a leading '/' */
+	char *link; /* a symlink's target */
+	char *bytes;
+	int fd;         /* a file of no directory; -1: none */
+	int is_archive; /* its members are put, below `to` */
+	struct stat st;
+};
+
+struct copy {
+	struct copy_source source;
+	struct copy_item *v;
+	size_t n;
+	int64_t uid, gid;
+	int has_owner;  /* --chown: also members of archives get uid and gid */
+	int64_t mode;   /* --chmod; -1: the files' own */
+	int64_t newest; /* as in struct rootfs_upper */
+	const int *cancel;
+};
+
+void copy_done(struct copy *c);
+
+/* What to take. */
+struct copy_wish {
+	const char *pattern; /* relative to the source, with wildcards in its names */
+	const char *to;      /* absolute, in the image; a '/' at its end makes it a directory */
+	int to_is_directory; /* it ends with '/', exists as one, or there are several sources */
+	int unpack;          /* ADD: the members of a tar file are put instead of it */
+	int parents;         /* --parents: keep the directories of the source's path */
+	const struct ignore *exclude; /* or NULL */
+};
+
+/*
+ * Add the files of one source: a directory's content, or a file.
+ *
+ * Returns the number of sources that matched; -ENOENT if none does; -EINVAL if several do and the
+ * destination is no directory; -errno of reading.
+ */
+int copy_add(struct copy *c, const struct copy_wish *w, struct mlr_error *err);
+
+/* Add a file with these bytes, which are copied. */
+void copy_add_bytes(struct copy *c, const char *to, const char *bytes);
+
+/* Add a regular file that is open; takes the descriptor. */
+void copy_take_file(struct copy *c, const char *to, int fd, mode_t mode, int is_archive);
+
+/* Add an empty directory. */
+void copy_add_directory(struct copy *c, const char *to, const struct stat *st);
+
+/*
+ * Hash what copy_hash() depends on, as far as it is seen without reading files: inodes, sizes,
+ * modes and times.
+ *
+ * Returns 1; 0 if the files may change without that: some changed within the last seconds, or come
+ * from nowhere.
+ */
+int copy_hash_stat(struct copy *c, char hex[HASH_HEX_SIZE]);
+
+/* Hash what the layer will have, but not the times of files. Returns 0 or -errno. */
+int copy_hash(struct copy *c, char hex[HASH_HEX_SIZE], struct mlr_error *err);
+
+/* Write the tar; a rootfs_tar_fn (rootfs/fill.h) whose ctx is a struct copy. */
+int copy_tar(void *copy, layer_write_fn write, void *to, struct mlr_error *err);
+
+#endif

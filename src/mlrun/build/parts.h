@@ -1,0 +1,74 @@
+/* What this room's files share: a build under way. */
+#ifndef MLR_BUILD_PARTS_H
+#define MLR_BUILD_PARTS_H
+
+#include "build/build.h"
+#include "build/copy.h"
+#include "build/ignore.h"
+#include "build/state.h"
+#include "recipe/stages.h"
+
+struct build {
+	const struct build_options *o;
+	struct stages stages;
+	struct state *states; /* of each stage; done ones are complete */
+	struct ignore ignore;
+	int context;      /* the context's directory */
+	int64_t now;      /* the time of what is made: SOURCE_DATE_EPOCH or the clock's */
+	struct strv used; /* names of --build-arg that an ARG declares */
+	size_t steps, cached;
+	size_t at; /* the stage being built */
+};
+
+/* The directory that a name in --from means: a stage's, an image's or a context's. NULL: the build
+ * context. Its descriptor is the caller's.
+ *
+ *   key  gets the digest of a stage's or an image's files, to free(); NULL for a directory, whose
+ *        content decides
+ */
+int build_source(struct build *b, const char *from, struct copy_source *ret, char **key,
+	struct mlr_error *err);
+
+/* Print a time as RFC 3339 says. */
+void build_time(int64_t seconds, char out[32]);
+
+/* Run one instruction that makes a layer, or find it in the cache. */
+int build_run_step(
+	struct build *b, struct state *s, const struct instruction *in, struct mlr_error *err);
+int build_copy_step(
+	struct build *b, struct state *s, const struct instruction *in, struct mlr_error *err);
+/* Make the working directory, if the image lacks it. */
+int build_workdir_step(
+	struct build *b, struct state *s, const struct instruction *in, struct mlr_error *err);
+
+/*
+ * The ids of "USER[:GROUP]", names or numbers, by the image's passwd and group. The group's default
+ * is the user's, or for a number the same. Returns 0, or -ENOENT.
+ */
+int build_ids(
+	const struct plan *p, const char *text, int64_t *uid, int64_t *gid, struct mlr_error *err);
+
+/* Is an ADD's source a URL? */
+int build_is_url(const char *s);
+
+/*
+ * Fetch a URL into a temporary file.
+ *
+ *   checksum  "sha256:<hex>" that it must have, or NULL
+ *   name      the last component of its path, perhaps "", to free()
+ *
+ * Returns 0 and the file, the caller's; -EBADMSG for another checksum; -ENOTSUP for a repository;
+ * registry_download()'s errors.
+ */
+int build_fetch(struct build *b, const char *url, const char *checksum, int *fd, char **name,
+	struct mlr_error *err);
+
+/* Is the step with the state's key in the cache? Returns 1, and adds its layer then. */
+int build_cached(
+	struct build *b, struct state *s, const struct instruction *in, struct mlr_error *err);
+
+/* Add a layer that was made and remember it. diff_id "": nothing was written. */
+int build_add_layer(struct build *b, struct state *s, const struct instruction *in,
+	const char *diff_id, uint64_t size, struct mlr_error *err);
+
+#endif

@@ -1,0 +1,223 @@
+#include "build/state.h"
+
+#include "base/cleanup.h"
+#include "base/memory.h"
+#include "oci/compression.h"
+#include "oci/platform.h"
+#include "rootfs/fill.h"
+#include "rootfs/flatten.h"
+#include "rootfs/image.h"
+#include "rootfs/rootfs.h"
+#include "store/blob.h"
+#include "store/tree.h"
+
+#include <errno.h>
+#include <jansson.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static void free_layers(struct state *s)
+{
+	for (size_t i = 0; i < s->n_layers; i++) {
+		free(s->layers[i].blob.digest);
+		free(s->layers[i].blob.media_type);
+	}
+	free(s->layers);
+	s->layers = NULL;
+	s->n_layers = 0;
+}
+
+static void forget_image(struct state *s)
+{
+	free(take_ptr(&s->manifest));
+	free(take_ptr(&s->tree));
+}
+
+void state_done(struct state *s)
+{
+	free_layers(s);
+	forget_image(s);
+	free(s->config);
+	oci_config_done(&s->parsed);
+	scope_done(&s->scope);
+	*s = (struct state)STATE_INIT;
+}
+
+void state_mix(struct state *s, ...)
+{
+	auto_hash struct hash *h = hash_new();
+	const char *word;
+	va_list ap;
+
+	hash_update(h, s->key, strlen(s->key) + 1);
+	va_start(ap, s);
+	while ((word = va_arg(ap, const char *)))
+		hash_update(h, word, strlen(word) + 1);
+	va_end(ap);
+	hash_final(h, s->key);
+}
+
+/* Take a new document; the scope sees its variables. Steals it. */
+static int set_config(struct state *s, char *config, struct mlr_error *err)
+{
+	struct oci_config parsed = OCI_CONFIG_INIT;
+	int r = oci_config_parse(config, strlen(config), &parsed, err);
+
+	if (r < 0) {
+		free(config);
+		return r;
+	}
+	free(s->config);
+	oci_config_done(&s->parsed);
+	s->config = config;
+	s->parsed = parsed;
+	strv_done(&s->scope.env);
+	for (size_t i = 0; i < parsed.env.n; i++)
+		strv_add(&s->scope.env, parsed.env.v[i]);
+	forget_image(s);
+	return 0;
+}
+
+int state_scratch(struct state *s, const char *platform, struct mlr_error *err)
+{
+	struct oci_platform p;
+	json_auto_t *o = NULL;
+	int r = oci_platform_parse(platform, &p, err);
+
+	if (r < 0)
+		return r;
+	o = json_pack("{s:s, s:s, s:{}, s:{s:s, s:[]}}", "architecture", p.arch, "os", p.os,
+		"config", "rootfs", "type", "layers", "diff_ids");
+	if (*p.variant)
+		json_object_set_new(o, "variant", json_string(p.variant));
+	state_mix(s, "scratch", NULL);
+	return set_config(s, json_dumps(o, JSON_COMPACT), err);
+}
+
+static void add_layer(struct state *s, const struct oci_layer *l)
+{
+	s->layers = xgrow(s->layers, s->n_layers, sizeof(*l));
+	s->layers[s->n_layers++] = (struct oci_layer){
+		{ xstrdup(l->blob.digest), xstrdup(l->blob.media_type), l->blob.size },
+		l->compression
+	};
+}
+
+static int bring_layers(
+	struct store *st, struct store *from, const struct strv *ids, struct mlr_error *err)
+{
+	int r = 0;
+
+	for (size_t i = 0; i < ids->n && r == 0; i++) {
+		if (!store_tree_exists(from, STORE_LAYER, ids->v[i]))
+			return mlr_fail(err, ENOENT, "store '%s' lacks its layer %s",
+				store_path(from), ids->v[i]);
+		r = from == st ? 0 : rootfs_fill_from(st, from, ids->v[i], err);
+	}
+	return r;
+}
+
+int state_from_image(struct state *s, struct store *st, struct store *from,
+	const struct store_image *im, struct mlr_error *err)
+{
+	auto_call(oci_document_done) struct oci_document d = { 0 };
+	auto_free char *text = NULL;
+	char *config;
+	size_t len;
+	int r = store_blob_get(from, im->manifest, &text, &len, err);
+
+	if (r == 0)
+		r = oci_document_parse(text, len, NULL, NULL, &d, err);
+	if (r == 0)
+		r = store_blob_get(from, d.config.digest, &config, &len, err);
+	if (r == 0)
+		r = set_config(s, config, err);
+	if (r < 0)
+		return r;
+	if (d.n_layers != s->parsed.diff_ids.n)
+		return mlr_fail(err, EPROTO, "the manifest has %zu layers, the configuration %zu",
+			d.n_layers, s->parsed.diff_ids.n);
+	for (size_t i = 0; i < d.n_layers; i++)
+		add_layer(s, &d.layers[i]);
+	for (size_t i = 0; i < s->parsed.diff_ids.n; i++)
+		state_mix(s, s->parsed.diff_ids.v[i], NULL);
+	if (s->parsed.created)
+		snprintf(s->created, sizeof(s->created), "%s", s->parsed.created);
+	return bring_layers(st, from, &s->parsed.diff_ids, err);
+}
+
+void state_from_stage(struct state *s, const struct state *parent)
+{
+	scope_inherit(&s->scope, &parent->scope);
+	(void)set_config(s, xstrdup(parent->config), NULL);
+	for (size_t i = 0; i < parent->n_layers; i++)
+		add_layer(s, &parent->layers[i]);
+	memcpy(s->key, parent->key, sizeof(s->key));
+	memcpy(s->created, parent->created, sizeof(s->created));
+}
+
+int state_derive(struct state *s, struct derive *d, uint64_t size, struct mlr_error *err)
+{
+	char *config;
+	int r;
+
+	d->created = s->created;
+	r = derive_config(s->config, strlen(s->config), d, &config, err);
+
+	if (r == 0)
+		r = set_config(s, config, err);
+	if (r < 0 || !d->diff_id)
+		return r;
+	add_layer(s,
+		&(struct oci_layer){
+			{ (char *)d->diff_id, (char *)oci_compression_type(OCI_PLAIN), size },
+			OCI_PLAIN });
+	return 0;
+}
+
+static int put(struct state *s, struct store *st, int one_tree, struct mlr_error *err)
+{
+	auto_call(store_image_done) struct store_image im = STORE_IMAGE_INIT;
+	const struct rootfs_image image = {
+		.config = s->config, .layers = s->layers, .n = s->n_layers, .one_tree = one_tree
+	};
+	int r = rootfs_image_put(st, NULL, &image, &im, err);
+
+	if (r == 0) {
+		free(s->manifest);
+		s->manifest = take_ptr(&im.manifest);
+	}
+	return r;
+}
+
+int state_image(struct state *s, struct store *st, struct mlr_error *err)
+{
+	return s->manifest ? 0 : put(s, st, 0, err);
+}
+
+int state_plan(struct state *s, struct store *st, struct plan *ret, struct mlr_error *err)
+{
+	auto_call(store_facts_done) struct store_facts f = STORE_FACTS_INIT;
+	int r = s->n_layers == 0 ? 0 : state_image(s, st, err);
+
+	if (r < 0 || s->n_layers == 0)
+		return r;
+	ret->image = xstrdup(s->manifest);
+	return rootfs_plan_stored(st, s->manifest, 0, ret, &f, err);
+}
+
+int state_tree(struct state *s, struct store *st, struct mlr_error *err)
+{
+	auto_free char *rel = NULL;
+	int r = s->tree ? 0 : state_image(s, st, err);
+
+	if (r == 0 && !s->tree)
+		r = rootfs_flatten(st, s->manifest, &s->parsed.diff_ids, err);
+	if (r < 0 || s->tree)
+		return r;
+	rel = store_tree_relpath(STORE_DIR, s->manifest);
+	s->tree = xasprintf("%s/%s", store_path(st), rel);
+	return 0;
+}

@@ -1,0 +1,422 @@
+/* COPY, ADD and WORKDIR: layers that are written without a container; and the cache of steps. */
+#include "build/parts.h"
+
+#include "base/cleanup.h"
+#include "base/log.h"
+#include "base/memory.h"
+#include "base/path.h"
+#include "exec/parts.h"
+#include "recipe/text.h"
+#include "rootfs/fill.h"
+#include "rootfs/lookup.h"
+#include "store/cache.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define ACCOUNTS_MAX (4u << 20) /* bytes of an image's passwd or group */
+
+/* --- the cache --------------------------------------------------------------- */
+
+static int derive_layer(struct state *s, const struct instruction *in,
+	const struct store_cached *step, struct mlr_error *err)
+{
+	struct derive d = { .diff_id = *step->diff_id ? step->diff_id : NULL,
+		.created_by = in->text,
+		.comment = "mlrun build" };
+
+	build_time(step->created, s->created);
+	return state_derive(s, &d, step->size, err);
+}
+
+static void key_of(const struct state *s, char key[OCI_DIGEST_SIZE])
+{
+	memcpy(key, "sha256:", 7);
+	memcpy(key + 7, s->key, sizeof(s->key));
+}
+
+static void tell(const struct build *b, const struct instruction *in, int is_cached)
+{
+	const char *stage = b->stages.v[b->at].name, *how = is_cached ? "(cached) " : "";
+
+	if (b->o->is_quiet)
+		return;
+	if (stage)
+		mlr_info("%s:%u: %s%.200s", stage, in->line, how, in->text);
+	else
+		mlr_info("line %u: %s%.200s", in->line, how, in->text);
+}
+
+int build_cached(
+	struct build *b, struct state *s, const struct instruction *in, struct mlr_error *err)
+{
+	char key[OCI_DIGEST_SIZE];
+	struct store_cached step;
+	int r;
+
+	key_of(s, key);
+	b->steps++;
+	if (b->o->no_cache || store_cache_get(b->o->st, key, &step) < 0) {
+		tell(b, in, 0);
+		return 0;
+	}
+	tell(b, in, 1);
+	b->cached++;
+	r = derive_layer(s, in, &step, err);
+	return r < 0 ? r : 1;
+}
+
+int build_add_layer(struct build *b, struct state *s, const struct instruction *in,
+	const char *diff_id, uint64_t size, struct mlr_error *err)
+{
+	struct store_cached step = { .size = size, .created = b->now };
+	char key[OCI_DIGEST_SIZE];
+	int r;
+
+	snprintf(step.diff_id, sizeof(step.diff_id), "%s", diff_id);
+	key_of(s, key);
+	r = store_cache_put(b->o->st, key, &step, err);
+	return r < 0 ? r : derive_layer(s, in, &step, err);
+}
+
+/* Hash the files; those that are as they were need not be read. */
+static int hash_files(
+	struct build *b, struct copy *c, char hex[HASH_HEX_SIZE], struct mlr_error *err)
+{
+	char key[OCI_DIGEST_SIZE] = "sha256:";
+	int is_settled = copy_hash_stat(c, key + 7), r;
+
+	if (is_settled && store_cache_content_get(b->o->st, key, hex) == 0)
+		return 0;
+	r = copy_hash(c, hex, err);
+	if (r == 0 && is_settled)
+		r = store_cache_content_put(b->o->st, key, hex, err);
+	return r;
+}
+
+/* Write a list of files as a layer, or find it. */
+static int finish(struct build *b, struct state *s, const struct instruction *in, struct copy *c,
+	struct mlr_error *err)
+{
+	char hex[HASH_HEX_SIZE], diff_id[OCI_DIGEST_SIZE];
+	auto_free char *owner = xasprintf("%lld:%lld", (long long)c->uid, (long long)c->gid);
+	uint64_t bytes;
+	int r = hash_files(b, c, hex, err);
+
+	if (r < 0)
+		return r;
+	state_mix(s, "files", hex, owner, NULL);
+	r = build_cached(b, s, in, err);
+	if (r != 0)
+		return r < 0 ? r : 0;
+	r = rootfs_fill_digest(copy_tar, c, diff_id, &bytes, err);
+	if (r == 0)
+		r = rootfs_fill(b->o->st, diff_id, copy_tar, c, err);
+	return r < 0 ? r : build_add_layer(b, s, in, diff_id, bytes, err);
+}
+
+/* --- owners and modes -------------------------------------------------------- */
+
+static int find_id(const struct plan *p, const char *file, const char *name, int field,
+	int64_t *ret, int64_t *group, struct mlr_error *err)
+{
+	auto_free char *text = NULL, *line = NULL;
+	char *fields[7], *end;
+	long long n = strtoll(name, &end, 10);
+
+	if (isdigit((unsigned char)*name) && !*end) {
+		*ret = n;
+		if (group)
+			*group = n;
+		return 0;
+	}
+	if (p->lowers.n == 0 || rootfs_read(p, file, ACCOUNTS_MAX, &text, NULL) < 0)
+		text = xstrdup("");
+	line = user_find_line(text, name, 0, fields);
+	if (!line)
+		return mlr_fail(err, ENOENT, "'%s' is not in the image's %s", name, file);
+	*ret = atoll(fields[field]);
+	if (group)
+		*group = atoll(fields[3]);
+	return 0;
+}
+
+int build_ids(
+	const struct plan *p, const char *text, int64_t *uid, int64_t *gid, struct mlr_error *err)
+{
+	size_t len = strcspn(text, ":");
+	auto_free char *user = xstrndup(text, len);
+	int r = *user ? find_id(p, "/etc/passwd", user, 2, uid, gid, err) : 0;
+
+	if (r == 0 && text[len])
+		r = find_id(p, "/etc/group", text + len + 1, 2, gid, NULL, err);
+	return r;
+}
+
+static int read_chmod(const char *text, struct copy *c, struct mlr_error *err)
+{
+	if (!*text || text[strspn(text, "01234567")] || strlen(text) > 5)
+		return mlr_fail(err, EINVAL, "--chmod=%s: use an octal mode such as 755", text);
+	c->mode = strtol(text, NULL, 8) & 07777;
+	return 0;
+}
+
+static int read_flags(struct build *b, struct state *s, const struct instruction *in,
+	const struct plan *p, struct copy *c, struct mlr_error *err)
+{
+	const struct expand e = scope_expand(&s->scope, b->o->recipe->escape);
+	const char *chown = instruction_flag(in, "--chown"),
+		   *chmod = instruction_flag(in, "--chmod");
+	auto_free char *owner = NULL, *mode = NULL;
+	int r = 0;
+
+	if (chown)
+		r = expand_word(&e, chown, &owner, err);
+	if (r == 0 && chmod)
+		r = expand_word(&e, chmod, &mode, err);
+	if (r == 0 && owner)
+		r = build_ids(p, owner, &c->uid, &c->gid, err);
+	if (r < 0 && owner)
+		mlr_wrap(err, "--chown");
+	c->has_owner = owner != NULL;
+	if (r == 0 && mode)
+		r = read_chmod(mode, c, err);
+	return r;
+}
+
+/* --- the destination ---------------------------------------------------------- */
+
+/* A path with the links of the image followed, as far as it exists there; to free(). */
+static char *resolve(const struct plan *p, const char *path, int *is_directory)
+{
+	auto_free char *clean = path_clean(path);
+	char *done = xstrdup("");
+
+	*is_directory = strcmp(clean, "/") == 0;
+	for (const char *s = clean + 1; p->lowers.n > 0 && *s;) {
+		size_t len = strcspn(s, "/");
+		auto_free char *next = xasprintf("%s/%.*s", done, (int)len, s);
+		struct plan_seen seen = { 0 };
+
+		rootfs_look(p, next, 1, &seen);
+		*is_directory = seen.there == PLAN_THERE_DIRECTORY;
+		if (seen.there == PLAN_THERE_NOTHING || seen.there == PLAN_THERE_UNKNOWN) {
+			char *rest = xasprintf("%s/%s", done, s);
+
+			plan_seen_done(&seen);
+			free(done);
+			return rest;
+		}
+		free(done);
+		done = xstrdup(seen.path ? seen.path : next);
+		if (strcmp(done, "/") == 0)
+			*done = '\0';
+		plan_seen_done(&seen);
+		s += len + strspn(s + len, "/");
+	}
+	if (p->lowers.n == 0) {
+		free(done);
+		return take_ptr(&clean);
+	}
+	if (*done)
+		return done;
+	free(done);
+	return xstrdup("/");
+}
+
+static char *absolute(const struct state *s, const char *path)
+{
+	const char *dir = s->parsed.working_dir;
+
+	return *path == '/' ? xstrdup(path) : xasprintf("/%s/%s", dir ? dir : "", path);
+}
+
+/* --- COPY -------------------------------------------------------------------- */
+
+struct copying {
+	struct build *b;
+	struct state *s;
+	const struct instruction *in;
+	struct plan plan;
+	struct copy copy;
+	struct ignore exclude;
+	struct strv args;
+	char *to, *key;
+	int to_is_directory;
+};
+
+static void copying_done(struct copying *c)
+{
+	plan_done(&c->plan);
+	copy_done(&c->copy);
+	ignore_done(&c->exclude);
+	strv_done(&c->args);
+	free(c->to);
+	free(c->key);
+	if (c->copy.source.fd >= 0)
+		close(c->copy.source.fd);
+}
+
+static int add_heredoc(struct copying *c, const struct heredoc *h, struct mlr_error *err)
+{
+	struct expand e = scope_expand(&c->s->scope, '\\');
+	auto_free char *text = NULL, *to = NULL;
+	int r = 0;
+
+	e.flags = EXPAND_NO_QUOTES;
+	if (h->expand)
+		r = expand_word(&e, h->content, &text, err);
+	if (r < 0)
+		return r;
+	to = c->to_is_directory ? xasprintf("%s/%s", c->to, h->name) : xstrdup(c->to);
+	copy_add_bytes(&c->copy, to, text ? text : h->content);
+	return 0;
+}
+
+static const struct heredoc *heredoc_of(const struct instruction *in, const char *arg)
+{
+	struct heredoc mark = { 0 };
+	const struct heredoc *found = NULL;
+
+	if (in->is_json || !instruction_heredoc(arg, &mark))
+		return NULL;
+	for (size_t i = 0; i < in->n_heredocs && !found; i++)
+		if (strcmp(in->heredocs[i].name, mark.name) == 0)
+			found = &in->heredocs[i];
+	instruction_heredoc_done(&mark);
+	return found;
+}
+
+static int add_url(struct copying *c, const char *url, struct mlr_error *err)
+{
+	const struct expand e = scope_expand(&c->s->scope, c->b->o->recipe->escape);
+	const char *flag = instruction_flag(c->in, "--checksum");
+	auto_free char *checksum = NULL, *name = NULL, *to = NULL;
+	int unpack = instruction_has(c->in, "--unpack"), fd;
+	int r = flag ? expand_word(&e, flag, &checksum, err) : 0;
+
+	if (r == 0)
+		r = build_fetch(c->b, url, checksum, &fd, &name, err);
+	if (r < 0)
+		return r;
+	to = c->to_is_directory && !unpack ? xasprintf("%s/%s", c->to, name) : xstrdup(c->to);
+	copy_take_file(&c->copy, to, fd, 0600, unpack);
+	if (c->to_is_directory && !unpack && !*name)
+		return mlr_fail(
+			err, EINVAL, "'%s' names no file: give the destination a name", url);
+	return 0;
+}
+
+/* ADD unpacks the context's archives, unless --unpack=false. */
+static int unpacks(const struct instruction *in)
+{
+	return !instruction_flag(in, "--unpack") || instruction_has(in, "--unpack");
+}
+
+static int add_one(struct copying *c, size_t i, struct mlr_error *err)
+{
+	const struct heredoc *h = heredoc_of(c->in, c->in->args.v[i]);
+	const struct copy_wish w = { .pattern = c->args.v[i],
+		.to = c->to,
+		.to_is_directory = c->to_is_directory,
+		.unpack = c->in->word == INSTRUCTION_ADD && unpacks(c->in),
+		.parents = instruction_has(c->in, "--parents"),
+		.exclude = c->exclude.n > 0 ? &c->exclude : NULL };
+	int r;
+
+	if (h)
+		return add_heredoc(c, h, err);
+	if (c->in->word == INSTRUCTION_ADD && build_is_url(w.pattern))
+		return add_url(c, w.pattern, err);
+	r = copy_add(&c->copy, &w, err);
+	return r < 0 ? r : 0;
+}
+
+/* The destination: absolute, and with the image's links followed. */
+static int find_destination(struct copying *c, struct mlr_error *err)
+{
+	const char *last = c->args.v[c->args.n - 1];
+	size_t len = strlen(last);
+	auto_free char *path = absolute(c->s, last);
+	int is_directory, several = c->args.n > 2;
+
+	if (len == 0)
+		return mlr_fail(err, EINVAL, "the destination is empty");
+	c->to = resolve(&c->plan, path, &is_directory);
+	c->to_is_directory = is_directory || last[len - 1] == '/' || strcmp(last, ".") == 0 ||
+		strcmp(last, "..") == 0 || instruction_has(c->in, "--parents");
+	if (several && !c->to_is_directory)
+		return mlr_fail(err, EINVAL,
+			"with several sources the destination '%s' must be a directory: end it with /",
+			last);
+	return 0;
+}
+
+static void read_excludes(struct copying *c)
+{
+	for (size_t i = 0; i < c->in->flags.n; i++)
+		if (strncmp(c->in->flags.v[i], "--exclude=", 10) == 0)
+			ignore_add(&c->exclude, c->in->flags.v[i] + 10);
+}
+
+static int copy_files(struct copying *c, struct mlr_error *err)
+{
+	const struct expand e = scope_expand(&c->s->scope, c->b->o->recipe->escape);
+	int r = instruction_expand(c->in, &e, &c->args, err);
+
+	if (r == 0)
+		r = build_source(
+			c->b, instruction_flag(c->in, "--from"), &c->copy.source, &c->key, err);
+	if (r == 0)
+		r = state_plan(c->s, c->b->o->st, &c->plan, err);
+	if (r == 0)
+		r = read_flags(c->b, c->s, c->in, &c->plan, &c->copy, err);
+	if (r == 0)
+		r = find_destination(c, err);
+	read_excludes(c);
+	for (size_t i = 0; r == 0 && i + 1 < c->args.n; i++)
+		r = add_one(c, i, err);
+	return r < 0 ? r : finish(c->b, c->s, c->in, &c->copy, err);
+}
+
+int build_copy_step(
+	struct build *b, struct state *s, const struct instruction *in, struct mlr_error *err)
+{
+	auto_call(copying_done) struct copying c = { .b = b,
+		.s = s,
+		.in = in,
+		.copy = { .source = { .fd = -1 },
+			.mode = -1,
+			.newest = b->o->epoch,
+			.cancel = b->o->cancel } };
+
+	return copy_files(&c, err);
+}
+
+/* --- WORKDIR ------------------------------------------------------------------ */
+
+int build_workdir_step(
+	struct build *b, struct state *s, const struct instruction *in, struct mlr_error *err)
+{
+	struct copy c = { .source = { .fd = -1 }, .mode = -1, .newest = b->o->epoch };
+	auto_call(plan_done) struct plan p = { 0 };
+	auto_free char *path = NULL;
+	int is_directory, r = state_plan(s, b->o->st, &p, err);
+	struct stat st = { .st_mode = S_IFDIR | 0755 };
+
+	if (r < 0)
+		return r;
+	path = resolve(&p, s->parsed.working_dir, &is_directory);
+	if (is_directory)
+		return 0;
+	st.st_mtime = b->now;
+	copy_add_directory(&c, path, &st);
+	r = finish(b, s, in, &c, err);
+	copy_done(&c);
+	return r;
+}

@@ -1,0 +1,112 @@
+/* ADD of a URL: fetches a file. */
+#include "build/parts.h"
+
+#include "base/cleanup.h"
+#include "base/file.h"
+#include "base/memory.h"
+#include "base/temp.h"
+#include "oci/digest.h"
+#include "registry/download.h"
+
+#include <errno.h>
+#include <string.h>
+#include <unistd.h>
+
+struct download {
+	int fd;
+	struct hash *hash;
+};
+
+static void download_done(struct download *d)
+{
+	hash_free(d->hash);
+	if (d->fd >= 0)
+		close(d->fd);
+}
+
+static int begin(void *ctx, struct mlr_error *err)
+{
+	struct download *d = ctx;
+
+	hash_free(d->hash);
+	d->hash = hash_new();
+	return ftruncate(d->fd, 0) < 0 || lseek(d->fd, 0, SEEK_SET) < 0
+		? mlr_fail_errno(err, "empty a temporary file")
+		: 0;
+}
+
+static int take(void *ctx, const void *buf, size_t len, struct mlr_error *err)
+{
+	struct download *d = ctx;
+	int r = file_write_all(d->fd, buf, len);
+
+	hash_update(d->hash, buf, len);
+	return r < 0 ? mlr_fail(err, -r, "write a temporary file: %s", strerror(-r)) : 0;
+}
+
+static int is_cancelled(void *ctx)
+{
+	const int *cancel = ctx;
+
+	return cancel && __atomic_load_n(cancel, __ATOMIC_RELAXED);
+}
+
+static int check(struct download *d, const char *want, struct mlr_error *err)
+{
+	char hex[HASH_HEX_SIZE];
+
+	hash_final(d->hash, hex);
+	if (!want)
+		return 0;
+	if (oci_digest_check(want, err) < 0)
+		return mlr_wrap(err, "--checksum");
+	return strcmp(oci_digest_hex(want), hex) == 0
+		? 0
+		: mlr_fail(err, EBADMSG, "--checksum=%s: the file is sha256:%s", want, hex);
+}
+
+int build_is_url(const char *s)
+{
+	return strncmp(s, "http://", 7) == 0 || strncmp(s, "https://", 8) == 0 ||
+		strncmp(s, "git@", 4) == 0 || strncmp(s, "git://", 6) == 0;
+}
+
+/* The last component of a URL's path, to free(). */
+static char *name_of(const char *url)
+{
+	auto_free char *plain = xstrndup(url, strcspn(url, "?#"));
+	const char *path = strstr(plain, "://") + 3, *slash = strrchr(path, '/');
+
+	return xstrdup(slash ? slash + 1 : "");
+}
+
+static int is_repository(const char *url)
+{
+	size_t len = strcspn(url, "#?");
+
+	return strncmp(url, "git", 3) == 0 || (len > 4 && strncmp(url + len - 4, ".git", 4) == 0);
+}
+
+int build_fetch(struct build *b, const char *url, const char *checksum, int *fd, char **name,
+	struct mlr_error *err)
+{
+	const struct registry_options opt = {
+		.tls_verify = 1, .cancelled = is_cancelled, .cancelled_ctx = (void *)b->o->cancel
+	};
+	auto_call(download_done) struct download d = { -1, NULL };
+	int r;
+
+	if (is_repository(url)) {
+		mlr_fail(err, ENOTSUP, "'%s': mlrun build clones no repositories", url);
+		return mlr_hint(err, "RUN git clone does; or clone it into the context before");
+	}
+	d.fd = temp_open(-1, err);
+	r = d.fd < 0 ? d.fd : registry_download(url, &opt, begin, take, &d, err);
+	if (r == 0)
+		r = check(&d, checksum, err);
+	if (r < 0)
+		return r;
+	*name = name_of(url);
+	*fd = take_fd(&d.fd);
+	return 0;
+}

@@ -1,0 +1,533 @@
+/* mlrun build: makes an image by a recipe in the Dockerfile language. */
+#include "cli/cli.h"
+#include "cli/common.h"
+#include "cli/options.h"
+#include "cli/progress.h"
+#include "cli/stop.h"
+
+#include "base/cleanup.h"
+#include "base/file.h"
+#include "base/json.h"
+#include "base/log.h"
+#include "base/memory.h"
+#include "base/strv.h"
+#include "build/build.h"
+#include "oci/name.h"
+#include "oci/platform.h"
+#include "pull/pull.h"
+#include "recipe/lint.h"
+#include "recipe/recipe.h"
+#include "runtime/probe.h"
+#include "store/facts.h"
+#include "store/stores.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+struct args {
+	struct cli_common common;
+	const char *context, *file, *target, *iidfile, *platform, *network, *metadata;
+	struct strv build_args, names, labels, secrets, contexts;
+	int check, json, no_cache, pull, ssh, shell;
+	struct cli_registry registry;
+};
+
+static void parse_build_arg(void *args, char *arg, struct argp_state *state)
+{
+	struct args *a = args;
+	const char *value = strchr(arg, '=') ? NULL : getenv(arg);
+
+	if (!*arg || *arg == '=')
+		argp_error(state, "--build-arg '%s': use NAME=VALUE or NAME", arg);
+	if (strchr(arg, '='))
+		strv_add(&a->build_args, arg);
+	else if (value)
+		strv_addf(&a->build_args, "%s=%s", arg, value);
+}
+
+static void parse_label(void *args, char *arg, struct argp_state *state)
+{
+	struct args *a = args;
+
+	if (!*arg || *arg == '=')
+		argp_error(state, "--label '%s': use NAME=VALUE", arg);
+	strv_add(&a->labels, arg);
+}
+
+static void parse_secret(void *args, char *arg, struct argp_state *state)
+{
+	struct args *a = args;
+
+	if (!strstr(arg, "id="))
+		argp_error(
+			state, "--secret '%s': use id=NAME,src=FILE or id=NAME,env=VARIABLE", arg);
+	strv_add(&a->secrets, arg);
+}
+
+static void parse_context(void *args, char *arg, struct argp_state *state)
+{
+	struct args *a = args;
+
+	if (!strchr(arg, '=') || *arg == '=')
+		argp_error(state,
+			"--build-context '%s': use NAME=DIRECTORY or NAME=docker-image://IMAGE",
+			arg);
+	strv_add(&a->contexts, arg);
+}
+
+static void parse_ssh(void *args, char *arg, struct argp_state *state)
+{
+	struct args *a = args;
+
+	if (strcmp(arg, "default") != 0)
+		argp_error(state, "--ssh takes default, the agent of SSH_AUTH_SOCK, not '%s'", arg);
+	a->ssh = 1;
+}
+
+static void parse_network(void *args, char *arg, struct argp_state *state)
+{
+	struct args *a = args;
+
+	if (strcmp(arg, "host") != 0 && strcmp(arg, "none") != 0 && strcmp(arg, "default") != 0)
+		argp_error(state, "--network takes host or none, not '%s'", arg);
+	a->network = strcmp(arg, "none") == 0 ? "none" : NULL;
+}
+
+static void parse_progress(void *args, char *arg, struct argp_state *state)
+{
+	struct args *a = args;
+
+	if (strcmp(arg, "quiet") == 0)
+		cli_options_be_quiet(a, arg, state);
+	else if (strcmp(arg, "plain") != 0 && strcmp(arg, "auto") != 0 && strcmp(arg, "tty") != 0)
+		argp_error(state, "--progress takes plain, tty, auto or quiet, not '%s'", arg);
+}
+
+static void check_args(void *args, struct argp_state *state)
+{
+	struct args *a = args;
+
+	if (a->json && !a->check)
+		argp_error(state, "--json needs --check");
+}
+
+static const struct cli_option options[] = {
+	{ "file", 'f', "FILE", 0, "the recipe; -: standard input (CONTEXT/Dockerfile)", 1,
+		CLI_TO(struct args, file) },
+	{ "tag", 't', "NAME", 0, "the image's name in the store; may be repeated", 1,
+		CLI_TO(struct args, names) },
+	{ "target", 0, "STAGE", 0, "build this stage instead of the last one", 1,
+		CLI_TO(struct args, target) },
+	{ "build-arg", 0, "NAME[=VALUE]", 0,
+		"set a variable that the recipe declares with ARG; without =VALUE it takes the caller's value",
+		1, CLI_TO_CALL(parse_build_arg) },
+	{ "build-context", 0, "NAME=DIR", 0,
+		"a directory, or docker-image://IMAGE, for FROM and --from", 1,
+		CLI_TO_CALL(parse_context) },
+	{ "label", 0, "NAME=VALUE", 0, "add a label to the image", 1, CLI_TO_CALL(parse_label) },
+	{ "secret", 0, "id=NAME,src=FILE", 0,
+		"a secret for RUN --mount=type=secret; or env=VARIABLE", 1,
+		CLI_TO_CALL(parse_secret) },
+	{ "ssh", 0, "default", 0, "pass on the SSH agent to RUN --mount=type=ssh", 1,
+		CLI_TO_CALL(parse_ssh) },
+	{ "network", 0, "host|none", 0, "the network of RUN (host)", 1,
+		CLI_TO_CALL(parse_network) },
+	{ "platform", 0, "OS/ARCH[/VARIANT]", 0, "the image's platform; default: this machine's", 1,
+		CLI_TO(struct args, platform) },
+	{ "pull", 0, 0, 0, "look for newer images in the registries", 1,
+		CLI_TO(struct args, pull) },
+	{ "no-cache", 0, 0, 0, "run every step again", 1, CLI_TO(struct args, no_cache) },
+	{ "iidfile", 0, "FILE", 0, "write the digest of the image's manifest to FILE", 1,
+		CLI_TO(struct args, iidfile) },
+	{ "metadata-file", 0, "FILE", 0, "write what was built to FILE, as JSON", 1,
+		CLI_TO(struct args, metadata) },
+	{ "shell-on-failure", 0, 0, 0, "open a shell where a RUN failed", 1,
+		CLI_TO(struct args, shell) },
+	{ "progress", 0, "plain|quiet", 0, "how much is printed (plain)", 2,
+		CLI_TO_CALL(parse_progress) },
+	/* Docker users type these; there is nothing to remove or to compress. */
+	{ "rm", 0, 0, OPTION_HIDDEN, NULL, 2 },
+	{ "force-rm", 0, 0, OPTION_HIDDEN, NULL, 2 },
+	{ "compress", 0, 0, OPTION_HIDDEN, NULL, 2 },
+	{ "load", 0, 0, OPTION_HIDDEN, NULL, 2 },
+	{ "check", 0, 0, 0, "only check the recipe; build nothing", 2, CLI_TO(struct args, check) },
+	CLI_OPTION_QUIET(2),
+	{ "json", 0, 0, 0, "with --check: print the instructions; the man page lists the keys", 2,
+		CLI_TO(struct args, json) },
+	{ 0 },
+};
+static const struct cli_syntax syntax = {
+	.options = options,
+	.args_doc = "CONTEXT",
+	.doc = "Make an image by a recipe in the Dockerfile language.",
+	.registry = offsetof(struct args, registry),
+	.operands = { CLI_TO(struct args, context) },
+	.needed = 1,
+	.missing = "a directory with a Dockerfile is expected; '.' is this one",
+	.surplus = "one directory is expected",
+	.check = check_args,
+};
+
+/* --- the recipe's text ------------------------------------------------------ */
+
+static int read_stdin(char **ret, size_t *len, struct mlr_error *err)
+{
+	auto_free char *text = xmalloc(RECIPE_MAX + 2);
+	ssize_t n = file_read_full(STDIN_FILENO, text, RECIPE_MAX + 1);
+
+	if (n < 0)
+		return mlr_fail(err, (int)-n, "read standard input: %s", strerror((int)-n));
+	text[n] = '\0';
+	*len = (size_t)n;
+	*ret = take_ptr(&text);
+	return 0;
+}
+
+/* A context's recipe: Dockerfile or, without it, Containerfile. */
+static int read_default(
+	const char *context, char **name, char **ret, size_t *len, struct mlr_error *err)
+{
+	static const char *const names[] = { "Dockerfile", "Containerfile" };
+
+	for (size_t i = 0; i < ARRAY_LEN(names); i++) {
+		auto_free char *path = strcmp(context, ".") == 0
+			? xstrdup(names[i])
+			: xasprintf("%s/%s", context, names[i]);
+		struct mlr_error e = MLR_ERROR_INIT;
+		int r = file_read(AT_FDCWD, path, RECIPE_MAX, ret, len, &e);
+
+		if (r == -ENOENT)
+			continue;
+		*name = take_ptr(&path);
+		return r < 0 ? mlr_pass(err, -r, e.text) : 0;
+	}
+	mlr_fail(err, ENOENT, "there is no Dockerfile in '%s'", context);
+	return mlr_hint(err, "-f FILE names the recipe, if it is elsewhere");
+}
+
+static int read_text(
+	const struct args *a, char **name, char **ret, size_t *len, struct mlr_error *err)
+{
+	if (!a->file)
+		return read_default(a->context, name, ret, len, err);
+	*name = xstrdup(strcmp(a->file, "-") == 0 ? "standard input" : a->file);
+	return strcmp(a->file, "-") == 0 ? read_stdin(ret, len, err)
+					 : file_read(AT_FDCWD, a->file, RECIPE_MAX, ret, len, err);
+}
+
+static int read_recipe(const struct args *a, struct recipe *ret, struct mlr_error *err)
+{
+	auto_free char *name = NULL, *text = NULL;
+	size_t len;
+	int r = read_text(a, &name, &text, &len, err);
+
+	return r < 0 ? r : recipe_parse(name, text, len, ret, err);
+}
+
+/* --- --check ---------------------------------------------------------------- */
+
+static json_t *heredocs_json(const struct instruction *in)
+{
+	json_t *list = json_array();
+
+	for (size_t i = 0; i < in->n_heredocs; i++) {
+		const struct heredoc *h = &in->heredocs[i];
+
+		json_array_append_new(list,
+			json_pack("{s:o, s:o, s:b}", "name", mlr_json_text(h->name), "content",
+				mlr_json_text(h->content), "expand", h->expand));
+	}
+	return list;
+}
+
+/* One object an instruction, each on its line. */
+static int print_instructions(const struct recipe *r)
+{
+	int status = 0;
+
+	for (size_t i = 0; i < r->n && status == 0; i++) {
+		const struct instruction *in = &r->v[i];
+
+		status = cli_print_json(json_pack("{s:s, s:i, s:o, s:o, s:b, s:o}", "instruction",
+			instruction_name(in->word), "line", (int)in->line, "flags",
+			mlr_json_texts(&in->flags), "args", mlr_json_texts(&in->args), "json",
+			in->is_json, "heredocs", heredocs_json(in)));
+	}
+	return status;
+}
+
+/* The variables that are set before the first FROM. */
+static void add_platform(struct strv *to, const char *prefix, const struct oci_platform *p)
+{
+	char name[OCI_PLATFORM_SIZE];
+
+	oci_platform_print(p, name);
+	strv_addf(to, "%sPLATFORM=%s", prefix, name);
+	strv_addf(to, "%sOS=%s", prefix, p->os);
+	strv_addf(to, "%sARCH=%s", prefix, p->arch);
+	strv_addf(to, "%sVARIANT=%s", prefix, p->variant);
+}
+
+static int platform_variables(const struct args *a, struct strv *ret, struct mlr_error *err)
+{
+	struct oci_platform host, target;
+	int r;
+
+	oci_platform_host(&host);
+	target = host;
+	r = a->platform ? oci_platform_parse(a->platform, &target, err) : 0;
+	add_platform(ret, "BUILD", &host);
+	add_platform(ret, "TARGET", &target);
+	strv_addf(ret, "TARGETSTAGE=%s", a->target ? a->target : "default");
+	return r;
+}
+
+static int check(const struct args *a, const struct recipe *r, struct mlr_error *err)
+{
+	auto_call(stages_done) struct stages stages = STAGES_INIT;
+	auto_call(lint_done) struct lint lint = LINT_INIT;
+	auto_strv struct strv platform = STRV_INIT;
+
+	if (platform_variables(a, &platform, err) < 0 ||
+		stages_resolve(r, &platform, &a->build_args, &stages, err) < 0 ||
+		lint_recipe(r, &stages, &a->build_args, &lint, err) < 0)
+		return cli_fail(err);
+	for (size_t i = 0; i < lint.n; i++)
+		mlr_warning(
+			"%s:%u: %s (%s)", r->name, lint.v[i].line, lint.v[i].text, lint.v[i].rule);
+	if (a->json)
+		return print_instructions(r);
+	return lint.n > 0 ? 1 : 0;
+}
+
+/* --- building ---------------------------------------------------------------- */
+
+/* What find() needs. */
+struct finder {
+	const struct args *a;
+	struct store *st;
+	struct stores all; /* the own store, then the additional ones; borrowed */
+};
+
+static int fetch(
+	struct finder *f, const struct oci_name *name, const char *platform, struct mlr_error *err)
+{
+	const struct args *a = f->a;
+	auto_call(pull_result_done) struct pull_result result = PULL_RESULT_INIT;
+	struct progress *progress = progress_new(a->common.quiet ? PROGRESS_NONE : PROGRESS_LINES);
+	struct pull_watch watch = progress_watch(progress);
+	const struct pull_options opt = { .platform = platform,
+		.tls_verify = a->registry.tls_verify,
+		.authfile = a->registry.authfile,
+		.config = &a->registry.config,
+		.jobs = PULL_JOBS,
+		.format = STORE_FORMAT_LAYERS,
+		.probe = runtime_probe,
+		.cancel = &cli_stop_signal };
+	int r = pull_image(f->st, name, &opt, &watch, &result, err);
+
+	progress_free(progress);
+	return r;
+}
+
+/* Is the image there as layers, for this platform? */
+static int is_usable(struct store *st, const struct store_image *im, const char *platform)
+{
+	auto_call(store_facts_done) struct store_facts facts = STORE_FACTS_INIT;
+	struct oci_platform want, have;
+
+	if (store_facts_get(st, im->manifest, &facts, NULL) < 0 ||
+		!(facts.formats & (STORE_FORMAT_LAYERS | STORE_FORMAT_DIR)))
+		return 0;
+	oci_platform_set(&have, facts.config.os, facts.config.architecture, facts.config.variant);
+	return !platform || oci_platform_parse(platform, &want, NULL) < 0 ||
+		oci_platform_match(&want, &have) > 0;
+}
+
+static int find(void *ctx, const char *image, const char *platform, struct store **st,
+	struct store_image *ret, struct mlr_error *err)
+{
+	auto_call(oci_name_done) struct oci_name name = OCI_NAME_INIT;
+	struct finder *f = ctx;
+	int r = oci_name_parse(image, &name, err);
+
+	if (r < 0)
+		return r;
+	r = f->a->pull ? -ENOENT : stores_find(&f->all, &name, st, ret, NULL);
+	if (r == 0 && is_usable(*st, ret, platform))
+		return 0;
+	if (r == 0)
+		store_image_done(ret);
+	r = fetch(f, &name, platform, err);
+	return r < 0 ? r : stores_find(&f->all, &name, st, ret, err);
+}
+
+static int parse_names(const struct args *a, struct strv *ret, struct mlr_error *err)
+{
+	for (size_t i = 0; i < a->names.n; i++) {
+		auto_call(oci_ref_done) struct oci_ref ref = OCI_REF_INIT;
+		int r = cli_parse_new_name(a->names.v[i], &ref, err);
+
+		if (r < 0)
+			return mlr_wrap(err, "-t '%s'", a->names.v[i]);
+		strv_take(ret, oci_ref_canonical(&ref));
+	}
+	return 0;
+}
+
+/* The ignore file: FILE.dockerignore beside the recipe, else the context's .dockerignore or
+ * .containerignore. NULL if there is none. */
+static int read_ignore(const struct args *a, char **ret, struct mlr_error *err)
+{
+	auto_free char *own = a->file ? xasprintf("%s.dockerignore", a->file) : NULL;
+	auto_free char *docker = xasprintf("%s/.dockerignore", a->context);
+	auto_free char *container = xasprintf("%s/.containerignore", a->context);
+	const char *const names[] = { own, docker, container };
+
+	for (size_t i = 0; i < ARRAY_LEN(names); i++) {
+		struct mlr_error e = MLR_ERROR_INIT;
+		int r = names[i] ? file_read(AT_FDCWD, names[i], RECIPE_MAX, ret, NULL, &e)
+				 : -ENOENT;
+
+		if (r == 0)
+			return 0;
+		if (r != -ENOENT)
+			return mlr_pass(err, -r, e.text);
+	}
+	return 0;
+}
+
+static int read_epoch(int64_t *ret, struct mlr_error *err)
+{
+	const char *text = getenv("SOURCE_DATE_EPOCH");
+
+	if (!text || !*text)
+		return 0;
+	if (text[strspn(text, "0123456789")] || strlen(text) > 11)
+		return mlr_fail(
+			err, EINVAL, "SOURCE_DATE_EPOCH='%s' is no number of seconds", text);
+	*ret = atoll(text);
+	return 0;
+}
+
+/* Docker's keys. */
+static int write_metadata(const struct args *a, const struct build_result *r, struct mlr_error *err)
+{
+	json_auto_t *o = json_pack("{s:s, s:s}", "containerimage.digest", r->image.manifest,
+		"image.name", r->image.name);
+
+	return cli_write_json(a->metadata, o, JSON_INDENT(2), err);
+}
+
+static int tell(const struct args *a, const struct build_result *r, struct mlr_error *err)
+{
+	for (size_t i = 0; i < r->unused_args.n; i++)
+		mlr_warning("--build-arg %s: the recipe declares no such ARG", r->unused_args.v[i]);
+	if (!a->common.quiet)
+		mlr_info("built '%s': %s, %zu of %zu steps from the cache", r->image.name,
+			r->image.manifest, r->cached, r->steps);
+	else
+		printf("%s\n", r->image.manifest);
+	if (a->metadata && write_metadata(a, r, err) < 0)
+		return -err->code;
+	return a->iidfile
+		? file_put(a->iidfile, r->image.manifest, strlen(r->image.manifest), 0644, err)
+		: 0;
+}
+
+static int build(
+	struct args *a, const struct recipe *recipe, struct store *st, struct mlr_error *err)
+{
+	auto_call(build_result_done) struct build_result result = BUILD_RESULT_INIT;
+	auto_call(stores_close) struct stores others = STORES_INIT;
+	auto_strv struct strv platform = STRV_INIT, names = STRV_INIT;
+	auto_free struct store **all = NULL;
+	auto_free char *ignore = NULL;
+	struct finder finder = { .a = a, .st = st };
+	struct build_options o = { .st = st,
+		.others = &others,
+		.recipe = recipe,
+		.context = a->context,
+		.target = a->target,
+		.args = &a->build_args,
+		.platform = &platform,
+		.labels = &a->labels,
+		.secrets = &a->secrets,
+		.contexts = &a->contexts,
+		.ssh = a->ssh ? getenv("SSH_AUTH_SOCK") : NULL,
+		.network = a->network,
+		.config = &a->registry.config,
+		.no_cache = a->no_cache,
+		.is_quiet = a->common.quiet,
+		.shell_on_failure = a->shell && isatty(STDIN_FILENO),
+		.cancel = &cli_stop_signal,
+		.find = find,
+		.ctx = &finder };
+	int r = platform_variables(a, &platform, err);
+
+	if (r == 0)
+		r = parse_names(a, &names, err);
+	if (r == 0)
+		r = read_ignore(a, &ignore, err);
+	if (r == 0)
+		r = read_epoch(&o.epoch, err);
+	if (r == 0)
+		r = stores_open_additional(st, &others, err);
+	if (r < 0)
+		return r;
+	all = xcalloc(others.n + 1, sizeof(struct store *));
+	all[0] = st;
+	for (size_t i = 0; i < others.n; i++)
+		all[i + 1] = others.v[i];
+	finder.all = (struct stores){ all, others.n + 1, 1 };
+	o.ignore = ignore;
+	o.names = (const char *const *)names.v;
+	o.n_names = names.n;
+	r = build_run(&o, &result, err);
+	if (r == 0)
+		store_settle(st);
+	return r < 0 ? r : tell(a, &result, err);
+}
+
+static int run(struct args *a, const struct recipe *recipe, struct mlr_error *err)
+{
+	auto_store struct store *st = NULL;
+	int r = cli_registry_load(&a->registry, a->context, err);
+
+	if (r == 0)
+		r = store_open(a->common.store, 1, &st, err);
+	if (r < 0)
+		return cli_fail(err);
+	cli_stop_catch();
+	r = build(a, recipe, st, err);
+	if (store_has_work(st))
+		store_sweep(st);
+	if (cli_stop_signal)
+		return 128 + cli_stop_signal;
+	return r < 0 ? cli_fail(err) : 0;
+}
+
+int cmd_build(int argc, char **argv)
+{
+	auto_call(recipe_done) struct recipe recipe = RECIPE_INIT;
+	struct mlr_error err = MLR_ERROR_INIT;
+	struct args a = { .registry = CLI_REGISTRY_INIT };
+	int status;
+
+	cli_options_parse(argc, argv, &syntax, &a);
+	if (read_recipe(&a, &recipe, &err) < 0)
+		status = cli_fail(&err);
+	else
+		status = a.check ? check(&a, &recipe, &err) : run(&a, &recipe, &err);
+	strv_done(&a.build_args);
+	strv_done(&a.names);
+	strv_done(&a.labels);
+	strv_done(&a.secrets);
+	strv_done(&a.contexts);
+	cli_registry_done(&a.registry);
+	return status;
+}

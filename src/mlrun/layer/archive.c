@@ -1,0 +1,283 @@
+#include "layer/archive.h"
+
+#include "base/cleanup.h"
+#include "base/memory.h"
+#include "layer/entry.h"
+#include "layer/path.h"
+
+#include <archive.h>
+#include <errno.h>
+#include <limits.h>
+#include <locale.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+struct layer_archive {
+	struct layer_entry_target tar;
+	layer_write_fn write;
+	void *to;
+	struct mlr_error why; /* the error of a failed write */
+	int failed;           /* its -errno */
+	int ended;            /* ignore further output: it is no part of the tar */
+	locale_t utf8, was;
+};
+
+/* Always report success to libarchive: it leaks an archive's memory if writing fails. */
+static la_ssize_t drain(struct archive *ar, void *ctx, const void *buf, size_t len)
+{
+	struct layer_archive *a = ctx;
+
+	(void)ar;
+	if (a->failed == 0 && !a->ended)
+		a->failed = a->write(a->to, buf, len, &a->why);
+	return (la_ssize_t)len;
+}
+
+/* Call it after each call of libarchive's, with its result. */
+static int check(void *ctx, int r, struct mlr_error *err)
+{
+	const struct layer_archive *a = ctx;
+	const char *why = archive_error_string(a->tar.archive);
+
+	if (a->failed < 0 && err)
+		*err = a->why;
+	if (a->failed < 0)
+		return a->failed;
+	return r < ARCHIVE_WARN ? mlr_fail(err, EIO, "%s", why ? why : "write an archive") : 0;
+}
+
+/* Use a UTF-8 locale, in which libarchive writes UTF-8 names to pax headers. In others it marks
+ * them as binary, and other programs warn. */
+static void speak_utf8(struct layer_archive *a)
+{
+	a->utf8 = newlocale(LC_CTYPE_MASK, "C.UTF-8", (locale_t)0);
+	if (a->utf8)
+		a->was = uselocale(a->utf8);
+}
+
+static void speak_as_before(struct layer_archive *a)
+{
+	if (!a->utf8)
+		return;
+	uselocale(a->was);
+	freelocale(a->utf8);
+}
+
+static int start(struct layer_archive *a, struct mlr_error *err)
+{
+	struct archive *ar = a->tar.archive;
+
+	archive_write_set_format_pax_restricted(ar);
+	archive_write_add_filter_none(ar);
+	archive_write_set_bytes_per_block(ar, LAYER_ENTRY_BUFFER);
+	archive_write_set_bytes_in_last_block(ar, 1);
+	archive_entry_linkresolver_set_strategy(a->tar.links, archive_format(ar));
+	return check(a, archive_write_open(ar, a, NULL, drain, NULL), err);
+}
+
+int layer_archive_open(
+	layer_write_fn write, void *to, struct layer_archive **ret, struct mlr_error *err)
+{
+	struct layer_archive *a = xcalloc(1, sizeof(*a));
+	int r;
+
+	*a = (struct layer_archive){ .write = write, .to = to };
+	a->tar = (struct layer_entry_target){ .archive = archive_write_new(),
+		.links = archive_entry_linkresolver_new(),
+		.buf = xmalloc(LAYER_ENTRY_BUFFER),
+		.check = check,
+		.ctx = a };
+	if (!a->tar.archive || !a->tar.links)
+		mlr_oom();
+	speak_utf8(a);
+	r = start(a, err);
+	if (r < 0)
+		return layer_archive_close(a, r, err);
+	*ret = a;
+	return 0;
+}
+
+struct archive_entry *layer_archive_entry(void)
+{
+	struct archive_entry *e = archive_entry_new();
+
+	if (!e)
+		mlr_oom();
+	return e;
+}
+
+int layer_archive_put(struct layer_archive *a, struct archive_entry *e, const char *path, int fd,
+	struct mlr_error *err)
+{
+	return layer_entry_put(&a->tar, e, path, fd, err);
+}
+
+int layer_archive_put_bytes(struct layer_archive *a, struct archive_entry *e, const void *buf,
+	size_t len, struct mlr_error *err)
+{
+	int r;
+
+	archive_entry_set_size(e, (la_int64_t)len);
+	r = check(a, archive_write_header(a->tar.archive, e), err);
+	if (r == 0 && len > 0)
+		r = check(a,
+			archive_write_data(a->tar.archive, buf, len) == (la_ssize_t)len
+				? ARCHIVE_OK
+				: ARCHIVE_FATAL,
+			err);
+	return r;
+}
+
+/* --- another tar ------------------------------------------------------------- */
+
+static void read_cleanup(struct archive **in)
+{
+	archive_read_free(*in);
+}
+
+/* Enable filters by name: "all" would start external programs. */
+static struct archive *open_tar(int fd)
+{
+	struct archive *in = archive_read_new();
+
+	if (!in)
+		mlr_oom();
+	archive_read_support_filter_gzip(in);
+	archive_read_support_filter_bzip2(in);
+	archive_read_support_filter_xz(in);
+	archive_read_support_filter_zstd(in);
+	archive_read_support_format_tar(in);
+	if (lseek(fd, 0, SEEK_SET) < 0 ||
+		archive_read_open_fd(in, fd, LAYER_ENTRY_BUFFER) != ARCHIVE_OK) {
+		archive_read_free(in);
+		return NULL;
+	}
+	return in;
+}
+
+int layer_archive_is_tar(int fd)
+{
+	auto_call(read_cleanup) struct archive *in = open_tar(fd);
+	struct archive_entry *e;
+
+	return in && archive_read_next_header(in, &e) == ARCHIVE_OK;
+}
+
+static int copy_data(struct layer_archive *a, struct archive *in, struct mlr_error *err)
+{
+	for (;;) {
+		la_ssize_t n = archive_read_data(in, a->tar.buf, LAYER_ENTRY_BUFFER);
+		int r;
+
+		if (n < 0)
+			return mlr_fail(err, EPROTO, "%s", archive_error_string(in));
+		if (n == 0)
+			return 0;
+		r = check(a,
+			archive_write_data(a->tar.archive, a->tar.buf, (size_t)n) == n
+				? ARCHIVE_OK
+				: ARCHIVE_FATAL,
+			err);
+		if (r < 0)
+			return r;
+	}
+}
+
+static int clean_name(const char *prefix, const char *name, char **ret, struct mlr_error *err)
+{
+	char path[PATH_MAX];
+	int r = layer_path_clean(name, path, err);
+
+	if (r < 0)
+		return mlr_wrap(err, "'%.300s'", name ? name : "");
+	*ret = xasprintf("%s%s%s", prefix, *prefix && *path ? "/" : "", path);
+	return 0;
+}
+
+static void keep_users_xattrs(struct archive_entry *e)
+{
+	struct archive_entry *copy = archive_entry_clone(e);
+	const char *name;
+	const void *value;
+	size_t size;
+
+	archive_entry_xattr_clear(e);
+	archive_entry_xattr_reset(copy);
+	while (archive_entry_xattr_next(copy, &name, &value, &size) == ARCHIVE_OK)
+		if (strncmp(name, "user.", 5) == 0)
+			archive_entry_xattr_add_entry(e, name, value, size);
+	archive_entry_free(copy);
+	archive_entry_acl_clear(e);
+	archive_entry_copy_mac_metadata(e, NULL, 0);
+	archive_entry_sparse_clear(e);
+	archive_entry_set_fflags(e, 0, 0);
+}
+
+static void settle(struct archive_entry *e, const struct layer_archive_merge *how)
+{
+	if (how->uid >= 0)
+		archive_entry_set_uid(e, how->uid);
+	if (how->gid >= 0)
+		archive_entry_set_gid(e, how->gid);
+	archive_entry_set_uname(e, NULL);
+	archive_entry_set_gname(e, NULL);
+	if (how->newest && archive_entry_mtime(e) > how->newest)
+		archive_entry_set_mtime(e, how->newest, 0);
+	archive_entry_unset_atime(e);
+	archive_entry_unset_ctime(e);
+	archive_entry_unset_birthtime(e);
+	keep_users_xattrs(e);
+}
+
+static int merge_member(struct layer_archive *a, struct archive *in, struct archive_entry *e,
+	const struct layer_archive_merge *how, struct mlr_error *err)
+{
+	auto_free char *name = NULL, *link = NULL;
+	mode_t type = archive_entry_filetype(e);
+	int r = clean_name(how->prefix, archive_entry_pathname(e), &name, err);
+
+	if (r == 0 && archive_entry_hardlink(e))
+		r = clean_name(how->prefix, archive_entry_hardlink(e), &link, err);
+	if (r < 0 || !*name || type == AE_IFCHR || type == AE_IFBLK || type == AE_IFSOCK)
+		return r;
+	archive_entry_set_pathname(e, name);
+	if (link)
+		archive_entry_set_hardlink(e, link);
+	settle(e, how);
+	r = check(a, archive_write_header(a->tar.archive, e), err);
+	return r == 0 && !link && type == AE_IFREG ? copy_data(a, in, err) : r;
+}
+
+int layer_archive_merge(struct layer_archive *a, int fd, const struct layer_archive_merge *how,
+	struct mlr_error *err)
+{
+	auto_call(read_cleanup) struct archive *in = open_tar(fd);
+	struct archive_entry *e;
+	int s;
+
+	if (!in)
+		return mlr_fail(err, EPROTO, "this is not a tar");
+	while ((s = archive_read_next_header(in, &e)) == ARCHIVE_OK) {
+		int r = merge_member(a, in, e, how, err);
+
+		if (r < 0)
+			return r;
+	}
+	return s == ARCHIVE_EOF ? 0 : mlr_fail(err, EPROTO, "%s", archive_error_string(in));
+}
+
+int layer_archive_close(struct layer_archive *a, int failed, struct mlr_error *err)
+{
+	int r = failed;
+
+	a->ended = r < 0;
+	if (r == 0)
+		r = check(a, archive_write_close(a->tar.archive), err);
+	archive_write_free(a->tar.archive);
+	archive_entry_linkresolver_free(a->tar.links);
+	speak_as_before(a);
+	free(a->tar.buf);
+	free(a);
+	return r;
+}

@@ -1,0 +1,52 @@
+/* Writes a layer's tar: in pax format, with UTF-8 names, and the same bytes for the same members.
+ */
+#ifndef MLR_LAYER_ARCHIVE_H
+#define MLR_LAYER_ARCHIVE_H
+
+#include "base/error.h"
+#include "layer/record.h"
+
+#include <archive_entry.h>
+#include <stdint.h>
+
+struct layer_archive;
+
+/* Begin; write gets the bytes. Returns 0 or write's error. */
+int layer_archive_open(
+	layer_write_fn write, void *to, struct layer_archive **ret, struct mlr_error *err);
+
+/* A member to fill in, to archive_entry_free(). */
+struct archive_entry *layer_archive_entry(void);
+
+/* Put a member; as layer_entry_put(). */
+int layer_archive_put(struct layer_archive *a, struct archive_entry *e, const char *path, int fd,
+	struct mlr_error *err);
+
+/* Put a regular file with these bytes. */
+int layer_archive_put_bytes(struct layer_archive *a, struct archive_entry *e, const void *buf,
+	size_t len, struct mlr_error *err);
+
+/* Is the file a tar, perhaps compressed with gzip, bzip2, xz or zstd? */
+int layer_archive_is_tar(int fd);
+
+/* How members of another tar are put. */
+struct layer_archive_merge {
+	const char *prefix; /* before their names; "" or without '/' at its ends */
+	int64_t uid, gid;   /* -1: their own */
+	int64_t newest;     /* later times become this one; 0: none do */
+};
+
+/*
+ * Put the members of a tar file. Devices are left out, as are extended attributes but user's.
+ *
+ * Returns 0; -EPROTO for a damaged tar, or for a name that would lead out of the prefix; write's
+ * error.
+ */
+int layer_archive_merge(struct layer_archive *a, int fd, const struct layer_archive_merge *how,
+	struct mlr_error *err);
+
+/* Write the end, unless failed says that the tar is given up; frees a. Returns failed, or write's
+ * error. */
+int layer_archive_close(struct layer_archive *a, int failed, struct mlr_error *err);
+
+#endif

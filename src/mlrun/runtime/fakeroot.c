@@ -1,0 +1,203 @@
+#include "runtime/fakeroot.h"
+
+#include "base/cleanup.h"
+#include "base/fds.h"
+#include "base/log.h"
+#include "runtime/fakeroot_calls.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
+#include <signal.h>
+#include <stddef.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#define X32_BIT   0x40000000u /* x86's third ABI, which hardly anybody has: it is refused */
+#define INSTR_MAX 256
+
+void fakeroot_done(struct fakeroot *f)
+{
+	if (f->sock >= 0)
+		close(f->sock);
+	f->sock = -1;
+}
+
+/* --- the supervisor ----------------------------------------------------------- */
+
+static void leave_everything(int sock)
+{
+	int null = open("/dev/null", O_RDWR | O_CLOEXEC);
+
+	for (int fd = 0; fd <= 2 && null >= 0; fd++)
+		dup2(null, fd);
+	if (sock != 3)
+		dup2(sock, 3);
+	fds_close_range(4, ~0u, 0);
+	setsid();
+	(void)!chdir("/");
+	prctl(PR_SET_NAME, "mlrun-fakeroot");
+	prctl(PR_SET_DUMPABLE, 0);
+	signal(SIGINT, SIG_IGN);
+	signal(SIGTERM, SIG_IGN);
+	signal(SIGHUP, SIG_IGN);
+	signal(SIGPIPE, SIG_IGN);
+}
+
+/* Wait for the listener; without one, the command needs no answers. */
+static void supervise(int sock)
+{
+	char byte;
+	int listener = -1;
+	ssize_t n;
+
+	leave_everything(sock);
+	n = fds_receive(3, &byte, 1, &listener);
+	close(3);
+	if (n == 1 && listener >= 0)
+		fakeroot_answer(listener);
+	_exit(0);
+}
+
+int fakeroot_start(struct fakeroot *ret, struct mlr_error *err)
+{
+	int pair[2];
+	pid_t pid;
+
+	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0)
+		return mlr_fail_errno(err, "make a socket pair");
+	pid = fork();
+	if (pid < 0) {
+		close(pair[0]);
+		close(pair[1]);
+		return mlr_fail_errno(err, "start the fake root's supervisor");
+	}
+	if (pid == 0) { /* forks it and ends, so that it is no child of the command */
+		if (fork() == 0)
+			supervise(pair[1]);
+		_exit(0);
+	}
+	close(pair[1]);
+	while (waitpid(pid, NULL, 0) < 0 && errno == EINTR)
+		;
+	ret->sock = pair[0];
+	return 0;
+}
+
+/* --- the filter ---------------------------------------------------------------- */
+
+struct program {
+	struct sock_filter v[INSTR_MAX];
+	unsigned short n;
+};
+
+static void add(struct program *p, struct sock_filter f)
+{
+	p->v[p->n++] = f;
+}
+
+static void add_load(struct program *p, size_t member)
+{
+	add(p, (struct sock_filter)BPF_STMT(BPF_LD | BPF_W | BPF_ABS, (unsigned)member));
+}
+
+static void add_return(struct program *p, unsigned action)
+{
+	add(p, (struct sock_filter)BPF_STMT(BPF_RET | BPF_K, action));
+}
+
+/* If the loaded number is this one, return. */
+static void add_case(struct program *p, unsigned nr, unsigned action)
+{
+	add(p, (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, nr, 0, 1));
+	add_return(p, action);
+}
+
+/* What to do without a supervisor: pretend. The kernel answers questions. */
+static unsigned lie(enum fakeroot_call call)
+{
+	int asks = call >= FAKEROOT_GETUID && call <= FAKEROOT_GETGROUPS;
+
+	if (asks || call >= FAKEROOT_STAT || call == FAKEROOT_MKNOD || call == FAKEROOT_MKNODAT ||
+		call == FAKEROOT_SETXATTR || call == FAKEROOT_CHROOT)
+		return SECCOMP_RET_ALLOW;
+	return SECCOMP_RET_ERRNO | 0;
+}
+
+static void add_calls(struct program *p, const struct fakeroot_number *v, size_t n, int lies)
+{
+	add_load(p, offsetof(struct seccomp_data, nr));
+	for (size_t i = 0; i < n; i++)
+		if (v[i].call != FAKEROOT_NOTHING)
+			add_case(p, (unsigned)v[i].nr,
+				lies ? lie(v[i].call) : SECCOMP_RET_USER_NOTIF);
+	add_case(p, SYS_io_uring_setup, SECCOMP_RET_ERRNO | ENOSYS);
+	add_return(p, SECCOMP_RET_ALLOW);
+}
+
+static void make(struct program *p, int lies)
+{
+	unsigned short at;
+
+	add_load(p, offsetof(struct seccomp_data, arch));
+	at = p->n;
+	add(p, (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, fakeroot_native_arch, 0, 0));
+	add_load(p, offsetof(struct seccomp_data, nr));
+#ifdef __x86_64__
+	add(p, (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JGE | BPF_K, X32_BIT, 0, 1));
+	add_return(p, SECCOMP_RET_ERRNO | ENOSYS);
+#endif
+	add_calls(p, fakeroot_native, fakeroot_n_native, lies);
+	p->v[at].jf = (unsigned char)(p->n - at - 1);
+	add(p, (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, fakeroot_other_arch, 1, 0));
+	add_return(p, SECCOMP_RET_ALLOW);
+	add_calls(p, fakeroot_other, fakeroot_n_other, lies);
+}
+
+static int install(int lies, unsigned flags)
+{
+	struct program p = { .n = 0 };
+	struct sock_fprog prog = { .filter = p.v };
+	int r;
+
+	make(&p, lies);
+	prog.len = p.n;
+	r = (int)syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER,
+		flags | SECCOMP_FILTER_FLAG_SPEC_ALLOW, &prog);
+	if (r < 0 && errno == EINVAL)
+		r = (int)syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, flags, &prog);
+	return r < 0 ? -errno : r;
+}
+
+/* Since Linux 5.5 a supervisor can let the kernel go on with a call. */
+static int kernel_can(void)
+{
+	struct seccomp_notif_sizes sizes;
+	unsigned action = SECCOMP_RET_USER_NOTIF;
+
+	return syscall(SYS_seccomp, SECCOMP_GET_NOTIF_SIZES, 0, &sizes) == 0 &&
+		syscall(SYS_seccomp, SECCOMP_GET_ACTION_AVAIL, 0, &action) == 0;
+}
+
+int fakeroot_apply(struct fakeroot *f, struct mlr_error *err)
+{
+	int listener = kernel_can() ? install(0, SECCOMP_FILTER_FLAG_NEW_LISTENER) : -ENOSYS, r;
+
+	if (listener >= 0) {
+		r = (int)fds_send(f->sock, "", 1, listener);
+		close(listener);
+		return r < 0
+			? mlr_fail(err, -r, "reach the fake root's supervisor: %s", strerror(-r))
+			: 0;
+	}
+	mlr_warning("fake root: owners that commands set are lost, as %s",
+		listener == -EBUSY ? "another supervisor answers system calls here"
+				   : "this kernel cannot pass on system calls (Linux 5.5)");
+	r = install(1, 0);
+	return r < 0 ? mlr_fail(err, -r, "install a seccomp filter: %s", strerror(-r)) : 0;
+}

@@ -1,0 +1,61 @@
+/* The system calls of a fake root, by ABI. For runtime/fakeroot*.c. */
+#ifndef MLR_RUNTIME_FAKEROOT_CALLS_H
+#define MLR_RUNTIME_FAKEROOT_CALLS_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+enum fakeroot_call {
+	FAKEROOT_CHOWN,
+	FAKEROOT_LCHOWN,
+	FAKEROOT_FCHOWN,
+	FAKEROOT_FCHOWNAT,
+	FAKEROOT_MKNOD,
+	FAKEROOT_MKNODAT,
+	FAKEROOT_SETUID,
+	FAKEROOT_SETGID,
+	FAKEROOT_SETREUID,
+	FAKEROOT_SETREGID,
+	FAKEROOT_SETRESUID,
+	FAKEROOT_SETRESGID,
+	FAKEROOT_SETFSUID,
+	FAKEROOT_SETFSGID,
+	FAKEROOT_SETGROUPS,
+	FAKEROOT_GETUID,
+	FAKEROOT_GETEUID,
+	FAKEROOT_GETGID,
+	FAKEROOT_GETEGID,
+	FAKEROOT_GETRESUID,
+	FAKEROOT_GETRESGID,
+	FAKEROOT_GETGROUPS,
+	FAKEROOT_CAPSET,
+	FAKEROOT_CHROOT,
+	FAKEROOT_SETXATTR,
+	FAKEROOT_STAT,
+	FAKEROOT_LSTAT,
+	FAKEROOT_FSTAT,
+	FAKEROOT_FSTATAT,
+	FAKEROOT_STATX,
+	FAKEROOT_NOTHING, /* no call of these */
+};
+
+/* A number of one ABI. */
+struct fakeroot_number {
+	int nr;
+	enum fakeroot_call call;
+};
+
+extern const struct fakeroot_number fakeroot_native[];
+extern const size_t fakeroot_n_native;
+/* The 32-bit ABI's; only where there is one. */
+extern const struct fakeroot_number fakeroot_other[];
+extern const size_t fakeroot_n_other;
+extern const uint32_t fakeroot_native_arch, fakeroot_other_arch;
+
+/* Which call is that? */
+enum fakeroot_call fakeroot_call_of(uint32_t arch, int nr);
+
+/* Answer the calls of a listener, seccomp_unotify(2), until its last process ends. */
+void fakeroot_answer(int listener);
+
+#endif

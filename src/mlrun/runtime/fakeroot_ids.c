@@ -1,0 +1,147 @@
+#include "runtime/fakeroot_ids.h"
+
+#include "base/cleanup.h"
+#include "base/file.h"
+#include "base/memory.h"
+
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define ANCESTORS_MAX 64
+#define SWEEP_FROM    1024
+
+static struct fakeroot_ids **table; /* n of them; each stays where it is */
+static size_t n;
+static int changed;
+
+int fakeroot_ids_changed(void)
+{
+	return changed;
+}
+
+/* A process as /proc shows it. */
+struct process {
+	pid_t pid, parent;
+	unsigned long start;
+};
+
+/* Read "Tgid:" of status(5). 0 if the thread is gone. */
+static pid_t process_of(pid_t thread)
+{
+	char path[64];
+	auto_free char *text = NULL;
+	const char *line;
+
+	snprintf(path, sizeof(path), "/proc/%d/status", (int)thread);
+	if (file_read(AT_FDCWD, path, 1 << 16, &text, NULL, NULL) < 0)
+		return 0;
+	line = strstr(text, "\nTgid:");
+	return line ? (pid_t)atoi(line + 6) : 0;
+}
+
+/* The fields after the command's name, which may contain anything but the last ')'. */
+static int look(pid_t pid, struct process *ret)
+{
+	char path[64], state;
+	auto_free char *text = NULL;
+	const char *rest;
+	int parent;
+
+	snprintf(path, sizeof(path), "/proc/%d/stat", (int)pid);
+	if (file_read(AT_FDCWD, path, 4096, &text, NULL, NULL) < 0)
+		return -1;
+	rest = strrchr(text, ')');
+	if (!rest ||
+		sscanf(rest + 1,
+			" %c %d %*d %*d %*d %*d %*u %*u %*u %*u %*u %*u %*u %*d %*d %*d %*d %*d %*d %lu",
+			&state, &parent, &ret->start) != 3)
+		return -1;
+	ret->pid = pid;
+	ret->parent = parent;
+	return 0;
+}
+
+static struct fakeroot_ids *find(const struct process *p)
+{
+	for (size_t i = 0; i < n; i++)
+		if (table[i]->pid == p->pid && table[i]->start == p->start)
+			return table[i];
+	return NULL;
+}
+
+/* Forget processes that have ended. */
+static void sweep(void)
+{
+	size_t kept = 0;
+
+	for (size_t i = 0; i < n; i++) {
+		struct process p;
+
+		if (look(table[i]->pid, &p) == 0 && p.start == table[i]->start) {
+			table[kept++] = table[i];
+			continue;
+		}
+		free(table[i]->groups);
+		free(table[i]);
+	}
+	n = kept;
+}
+
+static struct fakeroot_ids *add(const struct process *p, const struct fakeroot_ids *from)
+{
+	struct fakeroot_ids *ids = xcalloc(1, sizeof(*ids));
+
+	if (from) {
+		*ids = *from;
+		if (from->n_groups > 0) {
+			ids->groups = xcalloc((size_t)from->n_groups, sizeof(*ids->groups));
+			memcpy(ids->groups, from->groups,
+				(size_t)from->n_groups * sizeof(*ids->groups));
+		}
+	} else {
+		ids->n_groups = -1;
+	}
+	ids->pid = p->pid;
+	ids->start = p->start;
+	if (n >= SWEEP_FROM && (n & (n - 1)) == 0)
+		sweep();
+	table = xreallocarray(table, n + 1, sizeof(struct fakeroot_ids *));
+	table[n++] = ids;
+	return ids;
+}
+
+/* The nearest ancestor whose ids are known. */
+static struct fakeroot_ids *inherited(struct process p)
+{
+	for (int i = 0; i < ANCESTORS_MAX && p.parent > 0; i++) {
+		struct fakeroot_ids *ids;
+
+		if (look(p.parent, &p) < 0)
+			return NULL;
+		ids = find(&p);
+		if (ids)
+			return ids;
+	}
+	return NULL;
+}
+
+struct fakeroot_ids *fakeroot_ids_of(pid_t thread, int change)
+{
+	struct fakeroot_ids *ids, *from;
+	struct process p;
+	pid_t pid;
+
+	if (!changed && !change)
+		return NULL;
+	pid = process_of(thread);
+	if (pid == 0 || look(pid, &p) < 0)
+		return NULL;
+	ids = find(&p);
+	from = ids ? NULL : inherited(p);
+	if (!ids && (from || change))
+		ids = add(&p, from);
+	changed |= change;
+	return ids;
+}

@@ -1,0 +1,30 @@
+/* The ids that processes of a fake root believe to have. For runtime/fakeroot*.c. */
+#ifndef MLR_RUNTIME_FAKEROOT_IDS_H
+#define MLR_RUNTIME_FAKEROOT_IDS_H
+
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+struct fakeroot_ids {
+	pid_t pid;               /* of the process, not the thread */
+	unsigned long start;     /* its start time, proc_pid_stat(5) */
+	uint32_t uid[3], gid[3]; /* real, effective, saved */
+	uint32_t fsuid, fsgid;
+	uint32_t *groups; /* n_groups; NULL and -1: never set */
+	int n_groups;
+};
+
+/* Has any process changed its ids? Until then the kernel's answers are right. */
+int fakeroot_ids_changed(void);
+
+/*
+ * The ids of a thread's process: its own, or those that it inherited.
+ *
+ *   change  they will be changed
+ *
+ * Returns NULL for root's if they need not be kept. Valid until the next call.
+ */
+struct fakeroot_ids *fakeroot_ids_of(pid_t thread, int change);
+
+#endif

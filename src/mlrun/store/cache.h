@@ -1,0 +1,53 @@
+/*
+ * The build cache: which layer a step of a build made. A step is named by its key, a digest of all
+ * that it depends on.
+ *
+ *   cache/<hex>.json  {"layer": diff ID, "size": bytes of its tar, "created": seconds since 1970};
+ *                     its time of modification is the last use
+ *
+ *   cache/<hex>.json    {"content": sha256}, of files that are as they were, by their inodes and
+ * times cache/mounts/<hex>  a directory of RUN --mount=type=cache, named by the sha256 of its id;
+ * likewise
+ *
+ * A layer stays in the store while a step that was used within STORE_CACHE_DAYS names it.
+ */
+#ifndef MLR_STORE_CACHE_H
+#define MLR_STORE_CACHE_H
+
+#include "base/error.h"
+#include "base/hash.h"
+#include "base/strv.h"
+#include "oci/digest.h"
+#include "store/store.h"
+
+#include <stdint.h>
+
+#define STORE_CACHE_DAYS 30
+
+struct store_cached {
+	char diff_id[OCI_DIGEST_SIZE]; /* "": the step wrote nothing */
+	uint64_t size;
+	int64_t created;
+};
+
+/* Find a step, and note that it was used. Returns 0; -ENOENT, also if its layer is gone. */
+int store_cache_get(struct store *st, const char *key, struct store_cached *ret);
+
+/* Remember a step. Returns 0, -ENOSPC and the like. */
+int store_cache_put(
+	struct store *st, const char *key, const struct store_cached *step, struct mlr_error *err);
+
+/* What was computed of files with these inodes and times. Returns 0 or -ENOENT. */
+int store_cache_content_get(struct store *st, const char *key, char hex[HASH_HEX_SIZE]);
+int store_cache_content_put(
+	struct store *st, const char *key, const char *hex, struct mlr_error *err);
+
+/* Make or find the directory of a cache, and note that it was used. Returns 0 and its absolute
+ * path, to free(). */
+int store_cache_mount(struct store *st, const char *id, char **ret, struct mlr_error *err);
+
+/* Append "layers/<hex>" of the steps' layers to keep, and remove steps and directories that were
+ * not used for long. For store/parts.c. */
+void store_cache_keep(struct store *st, struct strv *keep);
+
+#endif

@@ -1,0 +1,562 @@
+#!/usr/bin/env bats
+# mlrun build: images by a recipe.
+# shellcheck disable=SC2016 # the recipes' variables are theirs
+load common
+
+setup_file() {
+	registry_start
+	image_tiny tiny
+}
+
+teardown_file() { registry_stop; }
+
+setup() {
+	common_setup
+	export BASE=$REGISTRY/tiny
+	mkdir "$TMPDIR/ctx"
+	cd "$TMPDIR/ctx" || return
+}
+
+# The recipe is standard input.
+recipe() {
+	sed "s|BASE|$BASE|" >Dockerfile
+}
+
+# inside COMMAND...: in the image "mine".
+inside() {
+	(cd / && mlrun exec mine "$@")
+}
+
+@test "build: stages, variables, files and commands become an image" {
+	echo A >a.txt
+	mkdir -p sub/d
+	echo D >sub/d/d
+	recipe <<-'X'
+		ARG WHERE=in
+		FROM scratch AS files
+		ARG WHERE
+		COPY a.txt sub /$WHERE/
+		FROM BASE
+		ARG WHO=world
+		ENV GREETING="hello $WHO"
+		WORKDIR /work/x
+		COPY --from=files /in/ ./
+		RUN echo "$GREETING, $WHO" >out; id -u >id; pwd >dir
+		RUN <<EOF
+		set -e
+		cat out >second
+		EOF
+		COPY <<'L' <<E /here/
+		literal $WHO
+		L
+		expanded $WHO
+		E
+		LABEL org.one=1
+		CMD ["cat", "out"]
+	X
+	run -0 mlrun build -t mine .
+	assert_line --partial "RUN echo"
+	assert_line --partial "built 'localhost/mine:latest': sha256:"
+	run -0 inside cat out id dir second a.txt d/d /here/L /here/E
+	assert_output "$(printf '%s\n' 'hello world, world' 0 /work/x 'hello world, world' A D 'literal $WHO' 'expanded world')"
+	run -0 inside
+	assert_output 'hello world, world'
+	mlrun export -q localhost/mine x.oci
+	assert_equal "$(skopeo inspect --config oci-archive:x.oci | jq -r '.config.Labels["org.one"]')" 1
+	run -0 mlrun build -q --build-arg WHO=you -t mine .
+	run -0 inside cat out
+	assert_output 'hello you, you'
+}
+
+@test "build: a second build runs nothing and is the same image" {
+	echo 1 >a
+	echo 1 >b
+	recipe <<-'X'
+		FROM BASE
+		COPY a /
+		RUN cat /proc/sys/kernel/random/uuid >/first
+		COPY b /
+		RUN cat /proc/sys/kernel/random/uuid >/second
+	X
+	run -0 mlrun build -q -t mine .
+	first=$output
+	sleep 1.1
+	run -0 mlrun build -t mine .
+	assert_output --partial "4 of 4 steps from the cache"
+	refute_line --regexp ': RUN'
+	assert_output --partial "$first"
+	# Times do not count; contents and modes do.
+	was=$(inside cat /first) now=$(inside cat /second)
+	touch b
+	run -0 mlrun build -t mine .
+	assert_output --partial "4 of 4 steps from the cache"
+	chmod 600 b
+	run -0 mlrun build -t mine .
+	assert_output --partial "2 of 4 steps from the cache"
+	assert_equal "$(inside cat /first)" "$was"
+	assert_not_equal "$(inside cat /second)" "$now"
+	run -0 mlrun build --no-cache -t mine .
+	assert_output --partial "0 of 4 steps from the cache"
+	# The cache survives its image, and prune.
+	mlrun rm mine
+	mlrun prune
+	run -0 mlrun build -t mine .
+	assert_output --partial "4 of 4 steps from the cache"
+}
+
+@test "build: a variable that a step does not see changes nothing; one that it sees does" {
+	recipe <<-'X'
+		FROM BASE
+		ARG A=1
+		RUN echo $A >/a
+		ARG B=1
+		RUN echo $B >/b
+	X
+	mlrun build -q -t mine .
+	run -0 mlrun build --build-arg B=2 -t mine .
+	assert_output --partial "1 of 2 steps from the cache"
+	run -0 inside cat /a /b
+	assert_output $'1\n2'
+	run -0 mlrun build --build-arg C=2 -t mine .
+	assert_line "mlrun: warning: --build-arg C: the recipe declares no such ARG"
+}
+
+@test "build: a failed RUN names its line and status, and leaves no image" {
+	recipe <<-'X'
+		FROM BASE
+		RUN touch /made
+		RUN echo before; exit 7
+	X
+	run -125 mlrun build -t mine .
+	assert_line before
+	assert_line "mlrun: Dockerfile:3: RUN ended with status 7: echo before; exit 7"
+	assert_line --partial "hint: a shell at that point: mlrun shell --fakeroot --store"
+	run -125 mlrun inspect mine
+	assert_equal "$(mlrun containers --json | jq length)" 0
+	# The shell is at that point, and the image is one of no name.
+	id=$(mlrun build -q . 2>&1 | grep -oE 'sha256:[0-9a-f]{64}$')
+	cd /
+	run -0 mlrun exec "$id" ls /made
+	run -125 mlrun build -q "$TMPDIR/ctx"
+	assert_line before
+}
+
+@test "build: files of the context are taken as Docker takes them" {
+	mkdir -p src/deep tree .hidden
+	echo 5 >.hidden/file
+	echo 1 >one.txt
+	echo 2 >two.txt
+	echo 3 >src/deep/three
+	echo 4 >'a b'
+	ln -s one.txt link
+	ln -s ../one.txt src/inner
+	chmod 640 two.txt
+	recipe <<-'X'
+		FROM BASE
+		RUN mkdir /real && ln -s real /alias
+		COPY *.txt /txt/
+		COPY one.txt /file
+		COPY one.txt /alias/
+		COPY link /followed
+		COPY src /src
+		COPY ["a b", "/names/"]
+		COPY "a b" /names/second
+		COPY --chmod=711 --chown=12:34 one.txt /own
+		COPY --parents src/deep/three ./.hidden/file */./deep/three /parents/
+		COPY --exclude=deep src /less
+		COPY --exclude=*.txt . /all
+	X
+	mlrun build -q -t mine .
+	run -0 inside sh -c 'cd /; cat txt/one.txt txt/two.txt file real/one.txt followed src/deep/three "names/a b" names/second parents/src/deep/three parents/.hidden/file parents/deep/three'
+	assert_output "$(printf '%s\n' 1 2 1 1 1 3 4 4 3 5 3)"
+	run -0 inside sh -c 'cd /; test -L alias && test ! -L followed && readlink src/inner && ls less && ls -A all && stat -c %a txt/two.txt own'
+	assert_output "$(printf '%s\n' ../one.txt inner .hidden Dockerfile 'a b' link src tree 640 711)"
+	mlrun export -q localhost/mine mine.oci
+	skopeo copy -q oci-archive:mine.oci oci:layout:x
+	umoci unpack --rootless --image layout:x bundle
+	run -0 jq -r '.history[-1].created_by' <(skopeo inspect --config oci:layout:x)
+	assert_output 'COPY --exclude=*.txt . /all'
+	# Owners are in the layer.
+	layer=$(skopeo inspect --raw oci:layout:x | jq -r '.layers[-4].digest')
+	run -0 sh -c "zcat layout/blobs/sha256/${layer#sha256:} | tar -tvf - --numeric-owner"
+	assert_output --regexp '^-rwx--x--x 12/34 .* own$'
+}
+
+@test "build: what is wrong with a copy is told with its line" {
+	echo 1 >one.txt
+	echo 2 >two.txt
+	echo 'two*' >.dockerignore
+	while IFS='|' read -r instruction want; do
+		recipe <<<"FROM BASE"$'\n'"$instruction"
+		run -125 mlrun build -q .
+		assert_output --partial "Dockerfile:2: $want"
+	done <<-'X'
+		COPY none /x|'none' is not in the build context
+		COPY two.txt /x|'two.txt' is not in the build context
+		COPY *.none /x|'*.none' is not in the build context
+		COPY ../../../etc/passwd /x|'../../../etc/passwd' is not in the build context
+		COPY one.txt Dockerfile /x|with several sources the destination '/x' must be a directory
+		COPY --chown=nobodyknows one.txt /x|--chown: 'nobodyknows' is not in the image's /etc/passwd
+		COPY --chmod=u+x one.txt /x|--chmod=u+x: use an octal mode
+		COPY --from=none one.txt /x|image 'none'
+		ADD https://localhost:1/x /x|fetch 'https://localhost:1/x':
+		ADD https://localhost/x.git /x|'https://localhost/x.git': mlrun build clones no repositories
+		COPY https://localhost/x /x|'https://localhost/x' is not in the build context
+	X
+	recipe <<<$'FROM BASE\nCOPY *.txt /x/'
+	mlrun build -q -t mine .
+	run -0 inside ls /x
+	assert_output one.txt
+	recipe <<<$'FROM BASE\nCOPY two.txt /x'
+	run -125 mlrun build -q .
+	assert_line "hint: the ignore file leaves it out"
+}
+
+@test "build: no link leads out of the context" {
+	echo secret >"$TMPDIR/outside"
+	ln -s "$TMPDIR/outside" absolute
+	ln -s ../outside relative
+	ln -s .. up
+	for what in absolute relative up/outside; do
+		recipe <<<$'FROM BASE\nCOPY '"$what /x"
+		run -125 mlrun build -q .
+		assert_output --partial "is not in the build context"
+	done
+}
+
+@test "build: the ignore file leaves files out, and takes some in again" {
+	mkdir -p keep/deep drop/deep
+	touch a.o b.c keep/a.o keep/deep/x drop/one drop/deep/two
+	printf '# comment\n**/*.o\ndrop\n!drop/deep\n/b.c\nDockerfile\n.dockerignore\n' >.dockerignore
+	recipe <<<$'FROM BASE\nCOPY . /all'
+	mlrun build -q -t mine .
+	run -0 inside sh -c 'cd /all && find . | sort'
+	assert_output "$(printf '%s\n' . ./drop ./drop/deep ./drop/deep/two ./keep ./keep/deep ./keep/deep/x)"
+	# A recipe's own ignore file wins.
+	cp Dockerfile other
+	echo keep >other.dockerignore
+	mlrun build -q -f other -t mine .
+	run -0 inside sh -c 'ls /all'
+	assert_output "$(printf '%s\n' Dockerfile a.o b.c drop other other.dockerignore)"
+}
+
+@test "build: RUN's mounts come and go" {
+	echo token >tok
+	mkdir dir
+	echo context >dir/file
+	recipe <<-'X'
+		FROM BASE AS other
+		RUN mkdir /made && echo stage >/made/file
+		FROM BASE
+		ARG T=/bound
+		RUN --mount=type=bind,source=dir,target=$T cat /bound/file >/out && ! touch /bound/x
+		RUN --mount=type=bind,from=other,source=/made,target=/m,rw cat /m/file >>/out && touch /m/new
+		RUN --mount=type=cache,target=/cache,id=one echo run >>/cache/log; cp /cache/log /log
+		RUN --mount=type=tmpfs,target=/mem,size=1m grep -q ' /mem tmpfs' /proc/mounts && touch /mem/x
+		RUN --mount=type=secret,id=tok,required cat /run/secrets/tok >>/out
+		RUN --mount=type=secret,id=tok,env=TOK echo "$TOK" >>/out
+		RUN --mount=type=secret,id=none,target=/s ! test -e /s
+		RUN --network=none ! grep -qv lo: /proc/net/dev || grep -c : /proc/net/dev >/interfaces
+	X
+	mlrun build -q --secret id=tok,src=tok -t mine .
+	run -0 inside cat /out /log /interfaces
+	assert_output "$(printf '%s\n' context stage token token '' run 1)"
+	# The places of the mounts are in no layer.
+	run -1 inside ls -d /bound /m /cache /mem /run/secrets /s
+	refute_line --regexp '^/'
+	mlrun build -q --no-cache --secret id=tok,src=tok -t mine .
+	run -0 inside cat /log
+	assert_output $'run\nrun'
+	# A secret is in no layer, no configuration and no cache.
+	run -1 grep -r token "$MLRUN_STORE/blobs" "$MLRUN_STORE/cache"
+	run -125 mlrun build -q --no-cache .
+	assert_output --partial "Dockerfile:9: RUN --mount=type=secret,id=tok,required: the secret 'tok' is required"
+	assert_output --partial "hint: --secret id=tok,src=FILE gives it"
+}
+
+@test "build: only the stages that the target needs are built" {
+	recipe <<-'X'
+		FROM BASE AS one
+		RUN touch /one
+		FROM BASE AS broken
+		RUN false
+		FROM one AS two
+		RUN touch /two
+		FROM two
+		RUN touch /three
+	X
+	mlrun build -q --target two -t mine .
+	run -0 inside sh -c 'ls -d /one /two /three 2>/dev/null || true'
+	assert_output $'/one\n/two'
+	mlrun build -q -t mine .
+	run -125 mlrun build -q --target none .
+	assert_output --partial "--target: 'Dockerfile' has no stage 'none'"
+}
+
+@test "build: triggers of an image run where it is used" {
+	recipe <<-'X'
+		FROM BASE
+		ONBUILD COPY app /app
+		ONBUILD RUN cat /app >/ran
+	X
+	mlrun build -q -t parent .
+	echo app >app
+	printf 'FROM localhost/parent\nRUN test -e /ran\n' >Dockerfile
+	mlrun build -q -t mine .
+	run -0 inside cat /ran
+	assert_output app
+	mlrun export -q localhost/mine x.oci
+	assert_equal "$(skopeo inspect --raw --config oci-archive:x.oci | jq -c .config.OnBuild)" null
+}
+
+@test "build: names, labels and the digest's file" {
+	recipe <<<"FROM BASE"
+	run -0 mlrun build --progress=quiet --rm -t one -t team/two:3 --label 'a=b c' --label 'd=$E' --iidfile id --metadata-file meta .
+	assert_equal "$output" "$(cat id)"
+	assert_equal "$(jq -r '."containerimage.digest"' meta)" "$output"
+	assert_equal "$(mlrun images --json | jq -r 'map(.name) | map(select(startswith("localhost")))[]')" $'localhost/one:latest\nlocalhost/team/two:3'
+	mlrun export -q localhost/one x.oci
+	assert_equal "$(skopeo inspect --config oci-archive:x.oci | jq -c '.config.Labels | [.a, .d]')" '["b c","$E"]'
+	run -125 mlrun build -q -t 'Bad Name' .
+	run -125 mlrun build -q missing
+	assert_output "mlrun: there is no Dockerfile in 'missing'
+hint: -f FILE names the recipe, if it is elsewhere"
+}
+
+@test "build: with SOURCE_DATE_EPOCH two stores get the same image" {
+	echo 1 >a
+	recipe <<-'X'
+		FROM BASE
+		COPY a /
+		RUN mkdir /d && date >/d/when && rm /d/when && touch /d/x
+	X
+	export SOURCE_DATE_EPOCH=1700000000
+	one=$(mlrun build -q .)
+	touch a
+	sleep 1.1
+	assert_equal "$(mlrun build -q --store "$TMPDIR/second" .)" "$one"
+	run -0 mlrun exec "$one" stat -c %Y /a /d/x
+	assert_output $'1700000000\n1700000000'
+}
+
+@test "build: a build that is killed leaves nothing behind" {
+	recipe <<-'X'
+		FROM BASE
+		RUN touch /one
+		RUN sleep 300
+	X
+	mlrun build -q . 2>/dev/null &
+	PIDS+=($!)
+	until_true sh -c "mlrun containers --json | jq -e 'length == 1' >/dev/null"
+	until_true pgrep -f '^sleep 300'
+	pkill -9 -f 'mlrun build -q \.' || true
+	wait_while pgrep -f '^sleep 300'
+	sed -i 's/sleep 300/true/' Dockerfile
+	run -0 mlrun build -t mine .
+	assert_output --partial "1 of 2 steps from the cache"
+	assert_equal "$(mlrun containers --json | jq length)" 0
+	assert_equal "$(ls "$MLRUN_STORE/tmp")" ""
+}
+
+@test "build: a base image that the store lacks is fetched, once" {
+	recipe <<<"FROM BASE"
+	mlrun build -q -t mine .
+	before=$(registry_requests | wc -l)
+	mlrun build -q -t mine .
+	assert_equal "$(registry_requests | wc -l)" "$before"
+	mlrun build -q --pull -t mine .
+	assert [ "$(registry_requests | wc -l)" -gt "$before" ]
+	printf 'FROM %s/none\n' "$REGISTRY" >Dockerfile
+	run -125 mlrun build -q .
+	assert_output --partial "Dockerfile:1: image '$REGISTRY/none'"
+}
+
+@test "build: commands see nothing of the caller's but the network" {
+	recipe <<-'X'
+		FROM BASE
+		RUN env | sort >/env; ls -A /tmp >/tmps; pwd >/dir; cat /etc/passwd >/accounts
+	X
+	CALLERS=1 mlrun build -q -t mine .
+	run -0 inside cat /env /tmps /dir
+	refute_output --partial CALLERS
+	refute_output --partial TMPDIR
+	assert_line HOME=/root
+	assert_equal "$(inside cat /dir)" /root # the image's
+	assert_equal "$(inside cat /tmps)" ""
+}
+
+@test "build: what the site's configuration gives is in neither the image nor the key" {
+	echo pipconf >pip.conf
+	printf '[build]\nenv = SITE=1\nvolume = %s:/etc/pip.conf:ro\nvolume = /none:/none:ro,optional\n' "$PWD/pip.conf" >conf
+	recipe <<-'X'
+		FROM BASE
+		RUN echo "$SITE" >/site; cat /etc/pip.conf >/pip; test -s "$SSL_CERT_FILE" && echo "$PIP_CERT" >/ca || echo none >/ca
+	X
+	MLRUN_CONFIG=$PWD/conf run -0 mlrun build -q -t mine .
+	run -0 inside cat /site /pip /ca
+	assert_line --index 0 1
+	assert_line --index 1 pipconf
+	assert_line --index 2 --regexp '^(none|/run/mlrun/ca-certificates.crt)$'
+	run -1 inside ls /etc/pip.conf /run/mlrun
+	run -0 mlrun build -t mine .
+	assert_output --partial "1 of 1 steps from the cache"
+}
+
+@test "build: ADD unpacks archives, and nothing of them outside" {
+	mkdir -p tree/sub
+	echo 1 >tree/sub/file
+	chmod 4755 tree/sub/file
+	ln tree/sub/file tree/hard
+	ln -s sub/file tree/soft
+	tar -C tree --owner=5 --group=6 --numeric-owner -czf x.tar.gz .
+	tar -C tree -cJf y.tar.xz .
+	echo plain >plain.tar
+	gzip -k plain.tar
+	python3 -c 'import tarfile; t = tarfile.open("evil.tar", "w"); i = tarfile.TarInfo("../../evil"); t.addfile(i)'
+	recipe <<-'X'
+		FROM BASE
+		ADD x.tar.gz y.tar.xz /in/
+		ADD plain.tar plain.tar.gz /plain/
+		ADD --unpack=false x.tar.gz /kept/
+		ADD --chown=7:8 x.tar.gz /owned
+	X
+	mlrun build -q -t mine .
+	run -0 inside sh -c 'cd /; cat in/sub/file in/hard in/soft plain/plain.tar; ls plain kept; test in/hard -ef in/sub/file'
+	assert_output "$(printf '%s\n' 1 1 1 plain kept: x.tar.gz '' plain: plain.tar plain.tar.gz)"
+	run -0 sh -c 'cd /; mlrun exec --fakeroot mine stat -c "%u:%g %a" /owned/sub/file /owned'
+	assert_line --index 0 '7:8 4755'
+	recipe <<<$'FROM BASE\nADD evil.tar /x/'
+	run -125 mlrun build -q .
+	assert_output --partial "Dockerfile:2: archive 'evil.tar': '../../evil'"
+}
+
+@test "build: ADD fetches a URL and checks its digest" {
+	mkdir served
+	echo served >served/file.txt
+	tar -C served -cf served/x.tar file.txt
+	python3 -m http.server -d served --bind 127.0.0.1 0 >log 2>&1 &
+	PIDS+=($!)
+	until_true grep -q 'port' log
+	port=$(sed -n 's/.* port \([0-9]*\).*/\1/p' log)
+	sum=$(sha256sum <served/file.txt | cut -d' ' -f1)
+	recipe <<-X
+		FROM BASE
+		ADD --checksum=sha256:$sum http://127.0.0.1:$port/file.txt?a=b /dir/
+		ADD --chmod=644 http://127.0.0.1:$port/file.txt /named
+		ADD http://127.0.0.1:$port/x.tar /dir/
+		ADD --unpack http://127.0.0.1:$port/x.tar /unpacked/
+	X
+	mlrun build -q -t mine .
+	run -0 inside sh -c 'cd /; cat dir/file.txt named unpacked/file.txt; stat -c %a dir/file.txt named; ls dir'
+	assert_output "$(printf '%s\n' served served served 600 644 file.txt x.tar)"
+	run -0 mlrun build -t mine .
+	assert_output --partial "4 of 4 steps from the cache"
+	recipe <<<$'FROM BASE\nADD --checksum=sha256:'"${sum//[0-9]/0} http://127.0.0.1:$port/file.txt /x"
+	run -125 mlrun build -q .
+	assert_output --partial "the file is sha256:$sum"
+	recipe <<<$'FROM BASE\nADD '"http://127.0.0.1:$port/none /x"
+	run -125 mlrun build -q .
+	assert_output --partial "fetch 'http://127.0.0.1:$port/none': the server has no such file (404)"
+}
+
+@test "build: a shell where a command failed, on a terminal" {
+	recipe <<<$'FROM BASE\nRUN touch /left && false'
+	run -0 python3 - <<-'P'
+		import os, pty, sys
+		pid, fd = pty.fork()
+		if pid == 0:
+		    os.execvp("mlrun", ["mlrun", "build", "--shell-on-failure", "."])
+		text = b""
+		sent = False
+		while True:
+		    try:
+		        more = os.read(fd, 4096)
+		    except OSError:
+		        break
+		    if not more:
+		        break
+		    text += more
+		    if b"this is a shell" in text and not sent:
+		        os.write(fd, b"ls /left; exit\n")
+		        sent = True
+		print(text.decode())
+		print("status", os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))
+	P
+	assert_line --regexp '^/left'
+	assert_line "status 125"
+}
+
+@test "build: a USER's commands run as it, and its files are its own" {
+	recipe <<-'X'
+		FROM BASE
+		RUN printf '%s\n' 'me:x:12:34::/home/me:/bin/sh' >>/etc/passwd; mkdir /home; mkdir /home/me; chown 12:34 /home/me; touch /old
+		USER me
+		RUN id -u >/home/me/uid; id -g >>/home/me/uid; echo "$HOME" >>/home/me/uid; echo x >>/old; mkdir -p /home/me/deep
+		USER 5:6
+		RUN id -u >/five
+		USER root
+		RUN --device=/dev/null:/dev/mine touch /root-file; test -c /dev/mine
+		USER nobodyknows
+		CMD ["id"]
+	X
+	mlrun build -q -t mine .
+	run -0 inside cat /home/me/uid /five
+	assert_output "$(printf '%s\n' 12 34 /home/me 5)"
+	run -0 sh -c 'cd /; mlrun exec --fakeroot mine stat -c "%u:%g" /home/me /home/me/uid /home/me/deep /old /five /root-file'
+	assert_output "$(printf '%s\n' 12:34 12:34 12:34 0:0 5:6 0:0)"
+	printf 'FROM localhost/mine\nRUN true\n' >Dockerfile
+	run -125 mlrun build -q .
+	assert_output --partial "Dockerfile:2:"
+	assert_output --partial "'nobodyknows' is not in the image's /etc/passwd"
+}
+
+@test "build: what a RUN mounts decides whether it runs again" {
+	mkdir dir other
+	echo 1 >dir/file
+	recipe <<-'X'
+		FROM BASE AS stage
+		ARG S=1
+		RUN echo $S >/made
+		FROM BASE
+		RUN --mount=source=dir,target=/m cp /m/file /one
+		RUN --mount=from=named,target=/n cp /n/file /two
+		RUN --mount=from=stage,source=/made,target=/s cp /s /three
+	X
+	echo a >other/file
+	mlrun build -q -t mine --build-context named=other .
+	run -0 mlrun build -t mine --build-context named=other .
+	assert_output --partial "4 of 4 steps from the cache"
+	echo b >other/file
+	run -0 mlrun build -t mine --build-context named=other .
+	assert_output --partial "2 of 4 steps from the cache"
+	echo 2 >dir/file
+	run -0 mlrun build -t mine --build-arg S=2 --build-context named=other .
+	assert_output --partial "0 of 4 steps from the cache"
+	run -0 inside cat /one /two /three
+	assert_output $'2\nb\n2'
+}
+
+@test "build: files that are as they were are not read again, and any change is seen" {
+	mkdir dir
+	echo one >dir/a
+	recipe <<<$'FROM BASE\nCOPY dir /dir'
+	sleep 3.1 # what has changed just now is always read
+	mlrun build -q -t mine .
+	run -0 mlrun build -t mine .
+	assert_output --partial "1 of 1 steps from the cache"
+	# The same size and time of modification.
+	touch -r dir/a before
+	echo two >dir/a
+	touch -r before dir/a
+	run -0 mlrun build -t mine .
+	assert_output --partial "0 of 1 steps from the cache"
+	run -0 inside cat /dir/a
+	assert_output two
+	sleep 3.1
+	mlrun build -q -t mine .
+	mv dir/a dir/b
+	run -0 mlrun build -t mine .
+	assert_output --partial "0 of 1 steps from the cache"
+	run -0 inside ls /dir
+	assert_output b
+}

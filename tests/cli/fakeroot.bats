@@ -1,0 +1,115 @@
+#!/usr/bin/env bats
+# exec --fakeroot: a root that remembers owners.
+# shellcheck disable=SC2016 # the inner shell expands
+load common
+
+setup_file() {
+	registry_start
+	image_tiny tiny
+}
+
+teardown_file() { registry_stop; }
+
+setup() {
+	common_setup
+	needs_ordinary_user
+	export IMG=$REGISTRY/tiny
+	mlrun pull -q "$IMG"
+	cd / || return
+}
+
+fake() {
+	mlrun exec --fakeroot "$IMG" "$@"
+}
+
+@test "fakeroot: an owner that was set is the file's, by whatever name" {
+	run -0 fake sh -c 'cd /; touch f; mkdir d; ln -s f l
+		chown 5:6 f; chown 7 d; chgrp 8 d; chown -h 9:10 l
+		stat -c %u:%g f d l
+		mv f g; ln g h; cp -p g i; stat -c %u:%g g h i
+		chown 0:0 g; stat -c %u:%g h; ls -ln d | head -1; stat -Lc %u:%g /proc/self/fd/0 </dev/null >/dev/null'
+	assert_output "$(printf '%s\n' 5:6 7:8 9:10 5:6 5:6 5:6 0:0 'total 0')"
+}
+
+@test "fakeroot: what chown(2) does besides is done, too" {
+	run -0 fake sh -c 'cd /; touch f; chmod 4755 f; chown 5 f; stat -c %a f; chmod 4755 f; stat -c %a:%u f
+		chown 1 /none; chown 1 /proc/version; echo $?'
+	assert_line --index 0 755
+	assert_line --index 1 4755:5
+	assert_line --partial "/none: No such file or directory"
+	assert_line --partial "/proc/version: Operation not permitted"
+}
+
+@test "fakeroot: ids that were set are read back, by children as well" {
+	run -0 fake sh -c 'printf "%s\n" "me:x:12:34::/:/bin/sh" >>/etc/passwd; printf "%s\n" "us:x:34:" "more:x:56:me" >>/etc/group
+		id -u; su me -c "id -u; id -g; id -G; sh -c \"id -u\"; touch /tmp/none 2>&1; chown 1 /etc/passwd; echo \$?"; id -u'
+	assert_output "$(printf '%s\n' 0 12 34 '34 56' 12 'chown: /etc/passwd: Operation not permitted' 1 0)"
+}
+
+@test "fakeroot: nothing is said and nothing is left behind" {
+	run -0 fake sh -c 'chown 1 /bin; true'
+	assert_output ""
+	until_true sh -c '! pgrep -u "$(id -u)" -x mlrun-fakeroot'
+	run -7 fake sh -c 'exit 7'
+	# It is no child of the command's.
+	run -0 fake sh -c 'wait; for p in /proc/[0-9]*; do grep -l "^PPid:.$$\$" $p/status 2>/dev/null; done | grep -v "/$$/" || true'
+	run -137 fake sh -c 'kill -9 $$'
+	until_true sh -c '! pgrep -u "$(id -u)" -x mlrun-fakeroot'
+}
+
+@test "fakeroot: a device becomes a file, and a fifo is one" {
+	run -1 fake sh -c 'cd /; umask 027; mknod null c 1 3; mknod sda b 8 0; mknod pipe p; stat -c "%F %a" null sda pipe; mknod null c 1 3'
+	assert_line --index 0 "regular empty file 640"
+	assert_line --index 1 "regular empty file 640"
+	assert_line --index 2 "fifo 640"
+	assert_line --partial "File exists"
+}
+
+@test "fakeroot: a program with a root directory of its own sees its own files" {
+	run -0 fake sh -c 'mkdir -p /r/bin /r/etc; cp /bin/busybox /r/bin/sh; cp /bin/busybox /r/bin/chown; cp /bin/busybox /r/bin/stat; touch /r/f /f
+		ln -s /f /r/etc/l
+		chroot /r /bin/sh -c "cd /etc; chown 3:4 l; stat -c %u:%g /f ../f l"; stat -c %u:%g /f /r/f'
+	assert_output "$(printf '%s\n' 3:4 3:4 0:0 0:0 3:4)"
+}
+
+@test "fakeroot: owners of an image are shown, kept and committed" {
+	mlrun exec --write=c --fakeroot "$IMG" sh -c 'cd /; touch f d2; mkdir d; chown 5:6 f; chown 7:8 d; chmod 2750 f; chmod 4711 d2'
+	run -0 mlrun exec --write=c --fakeroot "$IMG" stat -c '%u:%g %a' /f /d /d2
+	assert_output "$(printf '%s\n' '5:6 2750' '7:8 755' '0:0 4711')"
+	mlrun commit -q c mine
+	run -0 mlrun exec --fakeroot localhost/mine stat -c '%u:%g %a' /f /d /d2
+	assert_output "$(printf '%s\n' '5:6 2750' '7:8 755' '0:0 4711')"
+	# Written to, and changed in part, and committed again.
+	mlrun exec --write=e --fakeroot localhost/mine sh -c 'echo x >>/f; chgrp 9 /d; chmod 700 /d2'
+	mlrun commit -q e again
+	run -0 mlrun exec --fakeroot localhost/again stat -c '%u:%g %a' /f /d /d2
+	assert_output "$(printf '%s\n' '5:6 2750' '7:9 755' '0:0 700')"
+	mlrun export -q localhost/again "$TMPDIR/x.oci"
+	skopeo copy -q "oci-archive:$TMPDIR/x.oci" "oci:$TMPDIR/layout:x"
+	umoci unpack --rootless --image "$TMPDIR/layout:x" "$TMPDIR/bundle"
+	# umoci reads the same owners.
+	run -0 python3 -c 'import os, sys; print(os.getxattr(sys.argv[1], "user.rootlesscontainers").hex())' "$TMPDIR/bundle/rootfs/f"
+	assert_output 08051006
+	mlrun store verify
+}
+
+@test "fakeroot: where the kernel has no notifications, owners are lost and that is said" {
+	local refuse=$top_builddir/tests/fault/refuse
+
+	[ -x "$refuse" ] || skip "mlrun was built without libseccomp"
+	# SECCOMP_GET_NOTIF_SIZES is 3.
+	run -0 "$refuse" seccomp@3=EINVAL -- mlrun exec --fakeroot "$IMG" sh -c 'touch /f; chown 5 /f; stat -c %u /f'
+	assert_line "mlrun: warning: fake root: owners that commands set are lost, as this kernel cannot pass on system calls (Linux 5.5)"
+	assert_line 0
+	refute_line 5
+}
+
+@test "fakeroot: it stays within limits and lets nothing out" {
+	# Paths that are no strings, descriptors that are not open, and a call that the kernel refuses.
+	run -0 fake sh -c 'chown 1 "" 2>&1; stat "" 2>&1 | head -1; chown 1 "$(head -c 5000 /dev/zero | tr "\0" a)" 2>&1 | tail -c 20'
+	assert_line --partial "No such file or directory"
+	assert_line --partial "name too long"
+	touch "$TMPDIR/mine"
+	run -0 mlrun exec --fakeroot -v "$TMPDIR" "$IMG" chown 5 "$TMPDIR/mine"
+	assert_equal "$(stat -c %u "$TMPDIR/mine")" "$(id -u)"
+}
