@@ -73,8 +73,8 @@ struct layer_deflate {
 };
 
 /*
- * Compress the next bytes and pass the output to write. The same bytes in the same pieces give the
- * same output; headers have no name and no time.
+ * Compress the next bytes and pass the output to write, from the calling thread. The same bytes
+ * give the same output on every machine; headers have no name and no time.
  *
  *   end  not 0: these bytes, perhaps none, are the last
  *

@@ -1,3 +1,4 @@
+#include "layer/blocks.h"
 #include "layer/codec.h"
 
 #include "base/memory.h"
@@ -5,10 +6,9 @@
 
 #include <errno.h>
 #include <stdlib.h>
-#include <zlib.h>
 
-#define LEVEL 6 /* zlib's default, also of docker push and podman push */
-#define CHUNK (256u << 10)
+/* Of one block: what cannot be compressed is stored, 5 bytes more for each 16 to 64 KiB. */
+#define PACKED_MAX (LAYER_BLOCK + LAYER_BLOCK / 1024 + 256)
 
 /* A backend inflates one member: run() returns 1 at the member's end, 0 before it, -1 for bad data.
  */
@@ -56,6 +56,8 @@ static int member_run(
 }
 
 #else
+
+#include <zlib.h>
 
 struct member {
 	z_stream s;
@@ -187,49 +189,85 @@ static struct layer_inflate *inflate_new(void)
 	return &z->base;
 }
 
+/*
+ * Each block becomes a member, without name and time. ISA-L's level 1 gives the same bytes on every
+ * processor (level 3 does not), four times as fast as zlib's level 6 and a sixth larger.
+ */
+#if HAVE_ISAL
+
 struct packer {
-	struct layer_deflate base;
-	z_stream s;
-	unsigned char out[CHUNK];
+	struct isal_zstream s;
+	uint8_t level[ISAL_DEF_LVL1_DEFAULT];
 };
 
-static int packer_run(struct layer_deflate *base, const void *buf, size_t len, int end,
-	layer_write_fn write, void *ctx, struct mlr_error *err)
+static void *packer_new(void)
 {
-	struct packer *p = (struct packer *)base;
-	int r;
-
-	p->s.next_in = (Bytef *)buf;
-	p->s.avail_in = (uInt)len;
-	do {
-		p->s.next_out = p->out;
-		p->s.avail_out = sizeof(p->out);
-		deflate(&p->s, end ? Z_FINISH : Z_NO_FLUSH); /* cannot fail with a valid state */
-		r = write(ctx, p->out, sizeof(p->out) - p->s.avail_out, err);
-	} while (r == 0 && p->s.avail_out == 0);
-	return r;
+	return xcalloc(1, sizeof(struct packer));
 }
 
-static void packer_free(struct layer_deflate *base)
+static void packer_free(void *state)
 {
-	struct packer *p = (struct packer *)base;
-
-	deflateEnd(&p->s);
-	free(p);
+	free(state);
 }
 
-/* The header has no name and no time. */
-static struct layer_deflate *deflate_new(void)
+static size_t packer_compress(void *state, const void *in, size_t len, void *out)
 {
-	static const struct layer_deflate_ops ops = { packer_run, packer_free };
-	struct packer *p = xcalloc(1, sizeof(*p));
+	struct packer *p = state;
 
-	p->base.ops = &ops;
-	if (deflateInit2(&p->s, LEVEL, Z_DEFLATED, 15 + 16, 8, Z_DEFAULT_STRATEGY) != Z_OK) {
+	isal_deflate_stateless_init(&p->s);
+	p->s.level = 1;
+	p->s.level_buf = p->level;
+	p->s.level_buf_size = sizeof(p->level);
+	p->s.gzip_flag = IGZIP_GZIP;
+	p->s.end_of_stream = 1;
+	p->s.next_in = (uint8_t *)in;
+	p->s.avail_in = (uint32_t)len;
+	p->s.next_out = out;
+	p->s.avail_out = PACKED_MAX;
+	isal_deflate_stateless(&p->s); /* cannot fail with this room: it stores what grows */
+	return p->s.total_out;
+}
+
+#else
+
+static void *packer_new(void)
+{
+	z_stream *s = xcalloc(1, sizeof(*s));
+
+	if (deflateInit2(s, 6, Z_DEFLATED, 15 + 16, 8, Z_DEFAULT_STRATEGY) != Z_OK) {
 		mlr_oom();
 		abort();
 	}
-	return &p->base;
+	return s;
+}
+
+static void packer_free(void *state)
+{
+	deflateEnd(state);
+	free(state);
+}
+
+static size_t packer_compress(void *state, const void *in, size_t len, void *out)
+{
+	z_stream *s = state;
+
+	deflateReset(s);
+	s->next_in = (Bytef *)in;
+	s->avail_in = (uInt)len;
+	s->next_out = out;
+	s->avail_out = PACKED_MAX;
+	deflate(s, Z_FINISH); /* cannot fail with this room */
+	return s->total_out;
+}
+
+#endif
+
+static struct layer_deflate *deflate_new(void)
+{
+	static const struct layer_block_ops ops = { packer_new, packer_free, PACKED_MAX,
+		packer_compress };
+
+	return layer_blocks_new(&ops);
 }
 
 /* RFC 1952, 2.3.1 */

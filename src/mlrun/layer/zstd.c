@@ -1,3 +1,4 @@
+#include "layer/blocks.h"
 #include "layer/codec.h"
 
 #include "base/memory.h"
@@ -143,6 +144,8 @@ static struct layer_deflate *deflate_new(void)
 	}
 	ZSTD_CCtx_setParameter(p->ctx, ZSTD_c_compressionLevel, LEVEL);
 	ZSTD_CCtx_setParameter(p->ctx, ZSTD_c_checksumFlag, 1);
+	/* A failure means a library without threads. One worker gives the same bytes as many. */
+	ZSTD_CCtx_setParameter(p->ctx, ZSTD_c_nbWorkers, (int)layer_blocks_cores());
 	return &p->base;
 }
 
