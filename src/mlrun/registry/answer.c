@@ -40,6 +40,13 @@ static int hint_refused(const struct answer_to *to, struct mlr_error *err)
 {
 	if (strstr(err->text, "\nhint: "))
 		return -err->code;
+	if (to->is_upload && to->user)
+		return mlr_hint(err,
+			"may '%s' push to '%s'? Check the spelling, ask its owner for the right, or log "
+			"in anew: mlrun login %s",
+			to->user, to->repository, to->registry);
+	if (to->is_upload)
+		return mlr_hint(err, "log in first: mlrun login %s", to->registry);
 	if (to->user)
 		return mlr_hint(err,
 			"a wrong name, or one that '%s' may not pull? Check the spelling, ask its owner "
@@ -71,6 +78,10 @@ static int fail_missing(const struct answer_to *to, const char *code, struct mlr
 	else
 		mlr_fail(err, ENOENT, "'%s' has no %s in '%s'", to->registry, to->what,
 			to->repository);
+	if (to->is_upload)
+		return mlr_hint(err,
+			"some registries want a project or a repository to be made on their web page "
+			"before the first push");
 	if (strncmp(to->what, "blob ", 5) == 0)
 		return mlr_hint(
 			err, "a part of the image is missing there: its owner must push it again");
@@ -113,6 +124,8 @@ static int fail_busy(struct http_exchange *x, const struct answer_to *to, const 
 		x->transient = 0;
 	mlr_fail(err, EBUSY, "'%s' says: too many requests%s%s%s", to->registry,
 		*message ? ": " : "", message, quota);
+	if (to->is_upload)
+		return mlr_hint(err, "wait, and push again: what is there is not sent again");
 	if (to->user)
 		return mlr_hint(err,
 			"the registry limits the pulls of '%s': wait, or pull once and share the "
@@ -135,12 +148,31 @@ static int fail_refused(struct http_exchange *x, const struct answer_to *to, con
 	return answer_refused(to, err);
 }
 
+static int fail_read_only(const struct answer_to *to, const char *message, struct mlr_error *err)
+{
+	mlr_fail(err, EROFS, "'%s' takes no images%s%s", to->registry, *message ? ": " : "",
+		message);
+	return mlr_hint(err, "it is a mirror or read-only: push to the registry behind it");
+}
+
+static int fail_too_large(const struct answer_to *to, struct mlr_error *err)
+{
+	mlr_fail(err, EMSGSIZE, "'%s' finds %s too large for one request", to->registry, to->what);
+	return mlr_hint(err,
+		"a proxy before the registry limits requests: ask its administrator for more "
+		"(nginx: client_max_body_size)");
+}
+
 int answer_fail(struct http_exchange *x, const struct answer_to *to, struct mlr_error *err)
 {
 	char code[ANSWER_CODE_SIZE], message[ANSWER_MESSAGE_SIZE];
 
 	answer_problem(x, code, message);
 	x->transient = x->status == 408 || x->status == 429 || x->status >= 500;
+	if (to->is_upload && x->status == 405)
+		return fail_read_only(to, message, err);
+	if (to->is_upload && x->status == 413)
+		return fail_too_large(to, err);
 	switch (x->status) {
 	case 401:
 	case 403:

@@ -18,6 +18,7 @@ struct answer_to {
 	const char *repository; /* "library/debian"; "" for the registry itself */
 	const char *what;       /* "tag 'latest'", "blob sha256:…" */
 	const char *user;       /* whose credentials were sent, or NULL */
+	int is_upload;          /* the words are a push's, not a pull's */
 };
 
 /* Sets x->transient. Returns -ENOENT (404), -EACCES (401, 403), -EBUSY (429), -EPROTO or -EIO. */

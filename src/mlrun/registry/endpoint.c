@@ -9,6 +9,7 @@
 #include "registry/answer.h"
 #include "registry/certs.h"
 #include "registry/request.h"
+#include "registry/url.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -17,7 +18,8 @@
 #define TIMEOUT_S         30 /* without a byte, until the connection counts as broken */
 #define CONNECT_MS        20000
 #define MIRROR_CONNECT_MS 5000
-#define TOTAL_TIMES       4 /* the limit for a document, in timeouts */
+#define TOTAL_TIMES       4  /* the limit for a document, in timeouts */
+#define PATIENT_TIMES     20 /* and for the check of an upload */
 
 static int get(const int *flag)
 {
@@ -120,6 +122,8 @@ void endpoint_free(struct endpoint *e)
 
 static char *make_url(const struct endpoint *e, const struct request *q, const char *base)
 {
+	if (q->url)
+		return xstrdup(q->url);
 	if (q->is_root)
 		return xasprintf("%s/v2/", base);
 	return xasprintf("%s/v2/%s/%s", base, e->repository, q->path);
@@ -129,7 +133,7 @@ int endpoint_fail(
 	struct endpoint *e, const struct request *q, struct http_exchange *x, struct mlr_error *err)
 {
 	auto_free char *user = auth_user(e->auth);
-	const struct answer_to to = { e->name, e->repository, q->what, user };
+	const struct answer_to to = { e->name, e->repository, q->what, user, q->is_upload };
 
 	return answer_fail(x, &to, err);
 }
@@ -137,7 +141,7 @@ int endpoint_fail(
 static int refuse(struct endpoint *e, const struct request *q, struct mlr_error *err)
 {
 	auto_free char *user = auth_user(e->auth);
-	const struct answer_to to = { e->name, e->repository, q->what, user };
+	const struct answer_to to = { e->name, e->repository, q->what, user, q->is_upload };
 
 	return answer_refused(&to, err);
 }
@@ -152,8 +156,11 @@ static int send(struct endpoint *e, const struct request *q, const char *url, co
 		.base = base,
 		.head = q->head,
 		.accept = q->want_manifest ? OCI_ACCEPT_MANIFESTS : NULL,
-		.authorization = header,
-		.total_ms = q->received ? 0 : e->total_ms,
+		.method = q->method,
+		.body = q->body,
+		.authorization = url_same_origin(url, base) ? header : NULL,
+		.total_ms = q->received || q->is_upload ? 0 : e->total_ms,
+		.stall_ms = q->is_patient ? e->total_ms / TOTAL_TIMES * PATIENT_TIMES : 0,
 		.sink = q->sink,
 		.sink_ctx = q->ctx };
 	if (q->begin)

@@ -210,6 +210,8 @@ int fault_fail(const struct fault *f, struct http_exchange *x, struct mlr_error 
 		x->other_protocol = 1;
 		x->transient = 0;
 		return mlr_fail(err, EPROTO, "'%s' does not speak HTTP: %s", host, g.words);
+	case CURLE_SEND_FAIL_REWIND: /* libcurl would have sent all again by itself */
+		return mlr_fail(err, ECONNRESET, "the connection to '%s' broke", host);
 	default:
 		x->other_protocol = x->status == 0;
 		return mlr_fail(err, ECONNRESET, "the connection to '%s' broke: %s", host, g.words);

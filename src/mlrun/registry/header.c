@@ -52,10 +52,13 @@ void header_forget(struct http_exchange *x)
 	free(x->authenticate);
 	free(x->digest);
 	free(x->link);
+	free(x->location);
+	free(x->range);
 	free(x->quota);
 	free(x->quota_left);
 	free(x->problem);
 	x->content_type = x->authenticate = x->digest = x->link = x->problem = NULL;
+	x->location = x->range = NULL;
 	x->quota = x->quota_left = NULL;
 	x->status = 0;
 	x->length = x->retry_after = -1;
@@ -73,6 +76,8 @@ int header_take(struct http_exchange *x, const char *line, size_t len)
 		{ "WWW-Authenticate", &x->authenticate, append },
 		{ "Docker-Content-Digest", &x->digest, keep },
 		{ "Link", &x->link, append },
+		{ "Location", &x->location, keep },
+		{ "Range", &x->range, keep },
 		{ "RateLimit-Limit", &x->quota, keep },
 		{ "RateLimit-Remaining", &x->quota_left, keep },
 	};

@@ -46,13 +46,14 @@ struct transfer {
 	int64_t alive_ms; /* when the last PACE_BYTES had arrived */
 	int64_t last_ms;  /* when the last byte had */
 	int64_t end_ms;   /* the time limit, 0: none */
+	int64_t stall_ms; /* and that without a byte */
 	size_t paced;     /* bytes since alive_ms */
 	size_t header_len;
 	int connected; /* before that, libcurl's own time limit applies */
 	int answered;  /* a final status arrived, not a 1xx */
 	int stalled, late, cancelled;
 	size_t problem_len, rest_len; /* bytes kept, and bytes dropped */
-	int sink_result;              /* the sink's error or one of ours, described in *sink_err */
+	int sink_result; /* the sink's or source's error or one of ours, described in *sink_err */
 	struct mlr_error *sink_err;
 	char words[CURL_ERROR_SIZE];
 };
@@ -167,6 +168,8 @@ static size_t on_body(char *buf, size_t one, size_t len, void *ctx)
 	note_arrival(t, len);
 	if (t->x->status != 200 && t->x->status != 206)
 		return keep_problem(t, buf, len);
+	if (!t->x->sink)
+		return len;
 	before = t->last_ms;
 	r = t->x->sink(t->x->sink_ctx, buf, len, t->sink_err);
 	t->last_ms = mlr_now_ms();
@@ -176,6 +179,22 @@ static size_t on_body(char *buf, size_t one, size_t len, void *ctx)
 		return CURL_WRITEFUNC_ERROR;
 	}
 	return len;
+}
+
+/* Waiting for our own bytes is not a stall, and each that leaves is progress. */
+static size_t on_source(char *buf, size_t one, size_t room, void *ctx)
+{
+	struct transfer *t = ctx;
+	int64_t before = mlr_now_ms();
+	ssize_t n = t->x->body->read(t->x->body->ctx, buf, one * room, t->sink_err);
+
+	if (n < 0) {
+		t->sink_result = (int)n;
+		return CURL_READFUNC_ABORT;
+	}
+	t->alive_ms += mlr_now_ms() - before;
+	note_arrival(t, (size_t)n);
+	return (size_t)n;
 }
 
 /* The request is about to be sent. */
@@ -203,7 +222,7 @@ static int on_progress(
 	(void)up_total;
 	(void)up;
 	t->cancelled = is_cancelled(t->http);
-	t->stalled = t->connected && ms - t->alive_ms > t->http->opt.stall_ms;
+	t->stalled = t->connected && ms - t->alive_ms > t->stall_ms;
 	t->late = t->end_ms != 0 && ms > t->end_ms;
 	return t->cancelled || t->stalled || t->late;
 }
@@ -274,6 +293,17 @@ static struct curl_slist *make_headers(const struct http_exchange *x, int with_a
 		list = curl_slist_append(list, auth);
 		explicit_bzero(auth, strlen(auth));
 	}
+	if (x->body) {
+		auto_free char *type = xasprintf("Content-Type: %s", x->body->type);
+		auto_free char *range = xasprintf("Content-Range: %s", x->body->range);
+
+		list = curl_slist_append(list, type);
+		if (*x->body->range)
+			list = curl_slist_append(list, range);
+		list = curl_slist_append(list, "Expect:"); /* it would cost a round trip */
+	} else if (x->method) {
+		list = curl_slist_append(list, "Content-Type:"); /* not a form's */
+	}
 	if (x->from > 0) {
 		auto_free char *range =
 			xasprintf("Range: bytes=%llu-", (unsigned long long)x->from);
@@ -292,18 +322,52 @@ static int fail(CURL *c, CURLcode code, struct transfer *t, const char *url, str
 	if (t->cancelled)
 		return mlr_fail(err, ECANCELED, "interrupted");
 	t->x->transient = 1;
-	if (t->stalled && mlr_now_ms() - t->last_ms > t->http->opt.stall_ms)
-		return mlr_fail(err, ETIMEDOUT, "'%s' sent nothing for %d s", host,
-			t->http->opt.stall_ms / 1000);
+	if (t->stalled && mlr_now_ms() - t->last_ms > t->stall_ms)
+		return mlr_fail(err, ETIMEDOUT, "'%s' %s nothing for %lld s", host,
+			t->x->body ? "took" : "sent", (long long)t->stall_ms / 1000);
 	if (t->stalled)
-		return mlr_fail(err, ETIMEDOUT, "'%s' sent less than %d bytes in %d s", host,
-			PACE_BYTES, t->http->opt.stall_ms / 1000);
+		return mlr_fail(err, ETIMEDOUT, "'%s' %s less than %d bytes in %lld s", host,
+			t->x->body ? "took" : "sent", PACE_BYTES, (long long)t->stall_ms / 1000);
 	if (t->late) {
 		t->x->transient = 0; /* the time limit is used up */
 		return mlr_fail(err, ETIMEDOUT, "'%s' took more than %lld s for a small answer",
 			host, (long long)t->x->total_ms / 1000);
 	}
 	return fault_fail(&f, t->x, err);
+}
+
+static const char *method_of(const struct http_exchange *x)
+{
+	return x->method ? x->method : x->post ? "POST" : x->head ? "HEAD" : "GET";
+}
+
+static void set_method(CURL *c, const struct http_exchange *x, struct transfer *t)
+{
+	if (x->post) {
+		curl_easy_setopt(c, CURLOPT_POSTFIELDS, x->post);
+	} else if (x->body) {
+		curl_easy_setopt(c, CURLOPT_UPLOAD, 1L);
+		curl_easy_setopt(c, CURLOPT_READFUNCTION, on_source);
+		curl_easy_setopt(c, CURLOPT_READDATA, t);
+		curl_easy_setopt(c, CURLOPT_UPLOAD_BUFFERSIZE, (long)BUFFER_SIZE);
+		curl_easy_setopt(c, CURLOPT_INFILESIZE_LARGE, (curl_off_t)x->body->length);
+	} else if (x->method) {
+		curl_easy_setopt(c, CURLOPT_POSTFIELDS, "");
+	} else {
+		curl_easy_setopt(c, CURLOPT_NOBODY, (long)x->head);
+	}
+	if (x->method)
+		curl_easy_setopt(c, CURLOPT_CUSTOMREQUEST, x->method);
+}
+
+/* A request that changes something is repeated elsewhere only if that is asked for in so many
+ * words (RFC 9110, 15.4). */
+static int follows(const struct http_exchange *x)
+{
+	if (x->post || x->body)
+		return 0;
+	return x->method ? x->status == 307 || x->status == 308
+			 : x->status >= 301 && x->status <= 308;
 }
 
 /* Send one request and get its response; *next is a redirect's target, or NULL. */
@@ -320,20 +384,15 @@ static int request(struct http *h, CURL *c, struct http_exchange *x, const char 
 
 	header_forget(x);
 	t.end_ms = x->total_ms ? t.alive_ms + x->total_ms : 0;
+	t.stall_ms = x->stall_ms ? x->stall_ms : h->opt.stall_ms;
 	set_connection(c, h, url);
 	set_tls(c, h, url_same_origin(url, x->base));
 	set_callbacks(c, &t);
-	if (x->post)
-		curl_easy_setopt(c, CURLOPT_POSTFIELDS, x->post);
-	else
-		curl_easy_setopt(c, CURLOPT_NOBODY, (long)x->head);
+	set_method(c, x, &t);
 	curl_easy_setopt(c, CURLOPT_HTTPHEADER, headers);
 	/* Log no query: it may be a signature that gives anyone access to the blob. */
-	mlr_debug("%s %.*s%s",
-		x->post           ? "POST"
-			: x->head ? "HEAD"
-				  : "GET",
-		(int)strcspn(url, "?"), url, x->from ? " (resumed)" : "");
+	mlr_debug("%s %.*s%s", method_of(x), (int)strcspn(url, "?"), url,
+		x->from ? " (resumed)" : "");
 	code = curl_easy_perform(c);
 	curl_slist_free_all(headers);
 	if (t.sink_result < 0)
@@ -352,7 +411,7 @@ static int request(struct http *h, CURL *c, struct http_exchange *x, const char 
 	mlr_debug("%d, %lld bytes", x->status, (long long)length);
 	if (x->quota_left)
 		mlr_debug("pulls left: %s of %s", x->quota_left, x->quota ? x->quota : "?");
-	if (x->status >= 301 && x->status <= 308 && location && !x->post)
+	if (location && follows(x))
 		*next = xstrdup(location);
 	return 0;
 }

@@ -1,6 +1,6 @@
 /*
  * registry: speaks the OCI distribution protocol (github.com/opencontainers/distribution-spec,
- * spec.md, "Pull"): tokens, manifests, blob streams. Never sees the store.
+ * spec.md, "Pull" and "Push"): tokens, manifests, blob streams, uploads. Never sees the store.
  *
  * Scheme: https with checked certificates. For a registry on a loopback address, plain HTTP first
  * and then https. Without tls_verify (or with insecure = true in mlrun.conf), https without checks
@@ -13,7 +13,7 @@
  *
  * Transient failures (429, 5xx, broken and stalled connections) are retried with growing delays or
  * after Retry-After; a blob continues at the byte it had reached. The mirrors in mlrun.conf are
- * tried first and skipped if they fail.
+ * tried first and skipped if they fail; uploads go to the registry itself.
  *
  * Thread-safe.
  */
@@ -28,6 +28,7 @@
 
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/types.h>
 
 struct registry_options {
 	int tls_verify;       /* 1: as above; 0: check no certificates and allow plain HTTP */
@@ -112,6 +113,39 @@ int registry_blob_resume(struct registry *r, const char *digest, uint64_t size, 
  * more attempts may get other bytes.
  */
 int registry_distrust(struct registry *r);
+
+/* Does the repository have this blob? Asks the registry itself, by HEAD. Returns 1 or 0; errors as
+ * above, but 0 for a refusal, as some registries have for new repositories. */
+int registry_blob_has(struct registry *r, const char *digest, struct mlr_error *err);
+
+/* Make a blob of another repository of this registry one of ours, without a transfer. Returns 1; 0
+ * if that repository has it not or may not be read; errors as above. */
+int registry_blob_mount(
+	struct registry *r, const char *digest, const char *from, struct mlr_error *err);
+
+struct registry_upload {
+	const char *what;   /* for messages: "layer 2 of 5" */
+	const char *digest; /* "sha256:…"; valid once read has returned 0 */
+	/* Returns the number of bytes at an offset, 0 at the end, -errno with err set. May wait for
+	 * bytes to be made. Offsets may go back. */
+	ssize_t (*read)(void *ctx, uint64_t at, void *buf, size_t len, struct mlr_error *err);
+	/* Wait until the size is known. Returns it, or -errno with err set. */
+	int64_t (*size)(void *ctx, struct mlr_error *err);
+	void *ctx;
+};
+
+/*
+ * Upload a blob. A broken transfer goes on where the registry says that it stopped. A registry that
+ * finds the request too large gets it in pieces.
+ *
+ * Returns 0; the source's error; -EACCES, -EROFS (a mirror), -EMSGSIZE; errors as above.
+ */
+int registry_blob_upload(
+	struct registry *r, const struct registry_upload *u, struct mlr_error *err);
+
+/* Upload a manifest or index, under a tag or its digest. Returns 0 and errors as above. */
+int registry_manifest_put(struct registry *r, const char *reference, const char *media_type,
+	const char *text, size_t len, struct mlr_error *err);
 
 /* List all tags of the repository, from the registry itself, in its order. Returns as above. */
 int registry_tags(struct registry *r, struct strv *ret, struct mlr_error *err);

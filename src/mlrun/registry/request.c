@@ -46,6 +46,36 @@ static int64_t next_try(const struct endpoint *e, const struct request *q,
 		(unsigned)(mlr_now_ms() ^ getpid()));
 }
 
+static int is_success(const struct request *q, const struct http_exchange *x)
+{
+	if (q->is_upload)
+		return x->status >= 200 && x->status < 300;
+	return x->status == 200 || x->status == 206 || (x->status == 416 && q->received);
+}
+
+int request_once(
+	struct endpoint *e, const struct request *q, struct http_exchange *x, struct mlr_error *err)
+{
+	int ret = endpoint_try(e, q, x, err);
+
+	if (ret < 0)
+		return ret;
+	if (!is_success(q, x))
+		return endpoint_fail(e, q, x, err);
+	return q->end ? q->end(q->ctx, x, err) : 0;
+}
+
+int request_wait(struct registry *r, struct endpoint *e, const struct request *q,
+	const struct http_exchange *x, int reached, struct retry *retry, struct mlr_error *err)
+{
+	int64_t ms = next_try(e, q, x, reached, retry);
+
+	if (ms < 0)
+		return -err->code;
+	tell_wait(r, ms, err);
+	return http_sleep(e->http, ms, err);
+}
+
 /* Try one host until it responds or the tries are used up. */
 static int run_at(struct registry *r, struct endpoint *e, const struct request *q,
 	struct http_exchange *x, struct mlr_error *err)
@@ -55,23 +85,13 @@ static int run_at(struct registry *r, struct endpoint *e, const struct request *
 	retry.limit = e->is_mirror ? MIRROR_TRIES : RETRY_TRIES;
 	for (;;) {
 		int reached = __atomic_load_n(&e->settled, __ATOMIC_ACQUIRE);
-		int ret = endpoint_try(e, q, x, err);
-		int64_t ms;
+		int ret = request_once(e, q, x, err);
 
-		if (ret == 0 &&
-			(x->status == 200 || x->status == 206 || (x->status == 416 && q->received)))
-			ret = q->end ? q->end(q->ctx, x, err) : 0;
-		else if (ret == 0)
-			ret = endpoint_fail(e, q, x, err);
 		if (ret == 0 || is_whole(q, x))
 			return 0;
 		if (ret == -ECANCELED || (q->fatal && *q->fatal))
 			return ret;
-		ms = next_try(e, q, x, reached, &retry);
-		if (ms < 0)
-			return ret;
-		tell_wait(r, ms, err);
-		ret = http_sleep(e->http, ms, err);
+		ret = request_wait(r, e, q, x, reached, &retry, err);
 		if (ret < 0)
 			return ret;
 	}

@@ -9,6 +9,7 @@
 #include "registry/endpoint.h"
 #include "registry/http.h"
 #include "registry/registry.h"
+#include "registry/retry.h"
 
 #include <stddef.h>
 #include <stdint.h>
@@ -23,9 +24,14 @@ struct registry {
 struct request {
 	const char *path; /* below the repository: "manifests/latest" */
 	const char *what; /* for messages: "tag 'latest'" */
+	const char *url;  /* the whole URL instead, as a registry gave it; or NULL */
 	int is_root;      /* "/v2/" itself instead */
 	int head, want_manifest;
 	int no_mirrors;
+	int is_upload;                /* any status 2xx is success */
+	const char *method;           /* as http_exchange's, and body */
+	const struct http_body *body; /* or NULL */
+	int is_patient; /* the answer may take long: the registry checks what it got */
 	/* begin: before each try. end: after a response, which it may still reject. */
 	void (*begin)(void *ctx, struct http_exchange *x);
 	int (*end)(void *ctx, struct http_exchange *x, struct mlr_error *err);
@@ -35,6 +41,15 @@ struct request {
 	uint64_t size;
 	const int *fatal; /* non-zero after a failure of our own instead of a host's; or NULL */
 };
+
+/* One try at one host. Returns 0; -errno, and x->transient if another try may help. */
+int request_once(struct endpoint *e, const struct request *q, struct http_exchange *x,
+	struct mlr_error *err);
+
+/* After such a failure, wait until the next try. reached: had the host responded before? Returns
+ * 0; the failure, in err, if there should be none; -ECANCELED. */
+int request_wait(struct registry *r, struct endpoint *e, const struct request *q,
+	const struct http_exchange *x, int reached, struct retry *retry, struct mlr_error *err);
 
 /* Returns 0 with status 200 or 206 in x; -errno as in registry.h. */
 int request_run(struct registry *r, const struct request *q, struct http_exchange *x,

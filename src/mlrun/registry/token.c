@@ -87,26 +87,32 @@ int token_parse(const char *text, size_t len, struct token *ret, struct mlr_erro
 	return 0;
 }
 
+/* Append a field to the query unless it is empty. *url becomes NULL if it is invalid. */
+static void add_query(char **url, const char *name, const char *value)
+{
+	char *longer;
+
+	if (!*url || !value || !*value)
+		return;
+	longer = url_add_query(*url, name, value);
+	free(*url);
+	*url = longer;
+}
+
+/* Each word of the scope is a parameter of its own (docs/spec/auth/token.md). */
 static char *make_url(const struct token_request *q)
 {
-	const struct {
-		const char *name, *value;
-	} fields[] = {
-		{ "service", q->service },
-		{ "scope", q->scope },
-		{ "account", q->credential ? q->credential->user : NULL },
-	};
 	char *url = xstrdup(q->realm);
 
-	for (size_t i = 0; i < ARRAY_LEN(fields) && url; i++) {
-		char *longer;
+	add_query(&url, "service", q->service);
+	for (const char *s = q->scope ? q->scope : ""; *s;) {
+		size_t n = strcspn(s, " ");
+		auto_free char *word = xstrndup(s, n);
 
-		if (!fields[i].value || !*fields[i].value)
-			continue;
-		longer = url_add_query(url, fields[i].name, fields[i].value);
-		free(url);
-		url = longer;
+		add_query(&url, "scope", word);
+		s += n + strspn(s + n, " ");
 	}
+	add_query(&url, "account", q->credential ? q->credential->user : NULL);
 	return url;
 }
 

@@ -164,6 +164,20 @@ void url_add_field(char **form, const char *name, const char *value)
 	*form = longer;
 }
 
+char *url_join(const char *base, const char *reference)
+{
+	auto_call(url_free) CURLU *u = curl_url();
+	char *out = NULL, *ret;
+
+	if (!u || curl_url_set(u, CURLUPART_URL, base, 0) != CURLUE_OK ||
+		curl_url_set(u, CURLUPART_URL, reference, 0) != CURLUE_OK ||
+		curl_url_get(u, CURLUPART_URL, &out, 0) != CURLUE_OK)
+		return NULL;
+	ret = xstrdup(out);
+	curl_free(out);
+	return ret;
+}
+
 char *url_add_query(const char *url, const char *name, const char *value)
 {
 	auto_call(url_free) CURLU *u = curl_url();

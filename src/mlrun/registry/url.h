@@ -38,6 +38,10 @@ char *url_host(const char *url);
  * *form. */
 void url_add_field(char **form, const char *name, const char *value);
 
+/* The URL that a Location header's reference means, seen from base (RFC 3986, 5). To free(); NULL
+ * if it is invalid. */
+char *url_join(const char *base, const char *reference);
+
 /* url with "name=value" appended to its query, encoded, to free(). NULL if url is invalid. */
 char *url_add_query(const char *url, const char *name, const char *value);
 
