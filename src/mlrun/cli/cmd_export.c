@@ -58,7 +58,7 @@ static const struct {
 	const char *prefix, *does;
 } places[] = {
 	{ "squashfs:", "mlrun pull --format=squashfs keeps an image in the store as one file" },
-	{ "docker:", "skopeo copy oci-archive:FILE docker://… pushes what mlrun export wrote" },
+	{ "docker:", "mlrun push IMAGE NAME writes it to a registry" },
 	{ "docker-daemon:", "mlrun export --format=docker-archive IMAGE - | docker load" },
 	{ "containers-storage:", "mlrun export IMAGE - | podman load" },
 	{ "dir:", "oci:DIRECTORY is a directory, a file named so is ./dir:…" },

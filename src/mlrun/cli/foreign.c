@@ -17,7 +17,7 @@
 #define NETWORK "a container uses the host's network: there is none to make"
 #define FILES   "mlrun exec -v DIR:/mnt IMAGE cp ... copies from and to a directory of the host"
 #define BUILD   "mlrun build -t NAME DIRECTORY makes an image by its Dockerfile"
-#define PUSH    "mlrun export IMAGE FILE, then skopeo copy oci-archive:FILE docker://NAME"
+#define PUSH    "mlrun push IMAGE [DESTINATION]"
 #define SIF     "apptainer build --sandbox DIR FILE.sif, then mlrun exec rootfs:DIR"
 #define HISTORY "mlrun inspect IMAGE shows the layers"
 #define SYSTEM  "mlrun doctor looks at the machine, mlrun config shows the settings"
@@ -36,7 +36,7 @@ static const struct row rows[] = {
 	{ NULL, "save|image save", "mlrun export IMAGE FILE writes an image into a file" },
 	{ NULL, "load|image load|image import", "mlrun import FILE brings an image from a file" },
 	{ NULL, "buildx|builder|image build|dockerd|bundle", BUILD },
-	{ NULL, "push|image push", PUSH },
+	{ NULL, "image push", PUSH },
 	{ NULL, "info|system info|events|system", SYSTEM },
 	{ NULL, "start|restart|create|container create|container start|container restart|instance|batch",
 		NEW_ONE },
@@ -72,7 +72,7 @@ static const struct row rows[] = {
 		"mlrun ps lists the containers that run, mlrun containers what exec --write keeps" },
 	{ NULL, "compose|swarm|stack|service|pod|play|kube|generate|oci",
 		"there is no daemon: a shell script or a batch job starts several, --join-tag WORD puts them into one container" },
-	{ NULL, "manifest|digest", "mlrun inspect --remote IMAGE; --raw prints the manifest" },
+	{ NULL, "digest", "mlrun inspect --remote IMAGE; --raw prints the manifest" },
 	{ NULL, "sif", SIF },
 	{ NULL, "verify|check", "mlrun store verify reads and hashes the store again" },
 	{ NULL, "unshare", "unshare(1); mlrun exec --fakeroot appears as root inside" },
@@ -102,6 +102,15 @@ static const struct row rows[] = {
 	{ "pull", "-o|--output|--dir",
 		"an image goes into the store; mlrun export IMAGE FILE writes it out" },
 	{ "pull", "--disable-content-trust|--disable-cache", "leave it out" },
+	{ "push", "-a|--all-tags", "mlrun push IMAGE, one tag at a time" },
+	{ "push", "--creds|--username|--password|--docker-login", "mlrun login REGISTRY" },
+	{ "push", "--platform",
+		"an image of the store has one platform; mlrun manifest push NAME IMAGE..." },
+	{ "push", "--compression-format", "--compression gzip, zstd or none" },
+	{ "push", "--disable-content-trust|-f|--format|--compression-level|--force-compression",
+		"leave it out" },
+	{ "push", "--sign-by|--sign-by-sigstore|--remove-signatures|--encryption-key",
+		"mlrun signs and encrypts nothing" },
 	{ "export", "-o|--output", "mlrun export IMAGE FILE" },
 	{ "import", "-i|--input", "mlrun import FILE; - is standard input" },
 	{ "import", "-n|--name|-t|--tag", "mlrun import FILE NAME" },

@@ -17,6 +17,8 @@ static const struct {
 	{ "build", cmd_build },
 	{ "commit", cmd_commit },
 	{ "export", cmd_export },
+	{ "push", cmd_push },
+	{ "manifest", cmd_manifest },
 	{ "inspect", cmd_inspect_remote },
 	{ "login", cmd_login },
 	{ "logout", cmd_logout },

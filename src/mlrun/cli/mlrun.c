@@ -12,6 +12,8 @@ static const struct command rows[] = {
 	{ "import", NULL, "mlrun-pull", "copy an image from a file into the store" },
 	{ "export", NULL, "mlrun-pull", "write an image from the store into a file" },
 	{ "build", NULL, "mlrun-pull", "make an image by a Dockerfile" },
+	{ "push", NULL, "mlrun-pull", "write an image from the store to a registry" },
+	{ "manifest", NULL, "mlrun-pull", "let one name stand for images of several platforms" },
 	{ "login", NULL, "mlrun-pull", "keep a user name and password for a registry" },
 	{ "logout", NULL, "mlrun-pull", "forget them" },
 	{ "tags", NULL, "mlrun-pull", "list an image's tags in its registry" },

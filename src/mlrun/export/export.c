@@ -6,7 +6,6 @@
 #include "export/outlet.h"
 #include "export/pack.h"
 #include "oci/ref.h"
-#include "store/blob.h"
 #include "store/facts.h"
 #include "store/lease.h"
 #include "store/tree.h"
@@ -18,10 +17,7 @@
 static void work_done(struct work *w)
 {
 	outlet_free(w->out);
-	free(w->manifest_text);
-	free(w->config_text);
-	oci_document_done(&w->manifest);
-	oci_config_done(&w->config);
+	documents_done(&w->doc);
 	free(w->name);
 }
 
@@ -46,8 +42,8 @@ static int check_layers(struct work *w, struct mlr_error *err)
 
 	if (r < 0 || (f.formats & STORE_FORMAT_LAYERS))
 		return r;
-	for (size_t i = 0; i < w->config.diff_ids.n; i++) {
-		if (store_tree_exists(w->st, STORE_LAYER, w->config.diff_ids.v[i]))
+	for (size_t i = 0; i < w->doc.config.diff_ids.n; i++) {
+		if (store_tree_exists(w->st, STORE_LAYER, w->doc.config.diff_ids.v[i]))
 			continue;
 		mlr_fail(err, ENOENT, "the store has it without its layers");
 		return mlr_hint(err, "mlrun pull --format=layers adds them");
@@ -57,26 +53,15 @@ static int check_layers(struct work *w, struct mlr_error *err)
 
 static int load(struct work *w, struct mlr_error *err)
 {
-	int r = store_blob_get(w->st, w->image->manifest, &w->manifest_text, &w->manifest_len, err);
+	int r = documents_load(w->st, w->image->manifest, &w->doc, err);
 
-	if (r == 0)
-		r = oci_document_parse(
-			w->manifest_text, w->manifest_len, NULL, NULL, &w->manifest, err);
-	if (r == 0)
-		r = store_blob_get(
-			w->st, w->manifest.config.digest, &w->config_text, &w->config_len, err);
-	if (r == 0)
-		r = oci_config_parse(w->config_text, w->config_len, &w->config, err);
 	if (r < 0)
 		return r;
-	if (w->manifest.n_layers != w->config.diff_ids.n)
-		return mlr_fail(err, EPROTO, "the manifest has %zu layers, the configuration %zu",
-			w->manifest.n_layers, w->config.diff_ids.n);
 	w->name = settle_name(w);
 	if (w->opt->keep_blobs)
 		return 0;
 	r = check_layers(w, err);
-	return r < 0 ? r : pack_check(w->st, &w->config.diff_ids, err);
+	return r < 0 ? r : pack_check(w->st, &w->doc.config.diff_ids, err);
 }
 
 static int write_out(struct work *w, struct export_result *ret, struct mlr_error *err)

@@ -32,14 +32,14 @@ static int put_layer(
 /* The first layer equal to layer i, or i itself. An image may have one layer twice. */
 static size_t first_like(const struct work *w, size_t i)
 {
-	const struct strv *ids = &w->config.diff_ids;
+	const struct strv *ids = &w->doc.config.diff_ids;
 	size_t j = 0;
 
 	while (j < i &&
 		(strcmp(ids->v[j], ids->v[i]) != 0 ||
 			(w->opt->keep_blobs &&
-				strcmp(w->manifest.layers[j].blob.digest,
-					w->manifest.layers[i].blob.digest) != 0)))
+				strcmp(w->doc.manifest.layers[j].blob.digest,
+					w->doc.manifest.layers[i].blob.digest) != 0)))
 		j++;
 	return j;
 }
@@ -47,16 +47,16 @@ static size_t first_like(const struct work *w, size_t i)
 /* The diff IDs, each once. */
 static void list_unique(const struct work *w, struct strv *ret)
 {
-	for (size_t i = 0; i < w->config.diff_ids.n; i++)
+	for (size_t i = 0; i < w->doc.config.diff_ids.n; i++)
 		if (first_like(w, i) == i)
-			strv_add(ret, w->config.diff_ids.v[i]);
+			strv_add(ret, w->doc.config.diff_ids.v[i]);
 }
 
 static int next_pack(
 	struct work *w, struct packer *packer, size_t i, struct pack *ret, struct mlr_error *err)
 {
 	return packer ? packer_next(packer, ret, err)
-		      : pack_kept(w->st, &w->manifest.layers[i].blob, ret, err);
+		      : pack_kept(w->st, &w->doc.manifest.layers[i].blob, ret, err);
 }
 
 static int put_layers(struct work *w, struct oci_descriptor *d, struct mlr_error *err)
@@ -68,7 +68,7 @@ static int put_layers(struct work *w, struct oci_descriptor *d, struct mlr_error
 	list_unique(w, &unique);
 	if (!w->opt->keep_blobs)
 		r = packer_new(w->st, &unique, w->opt->compression, w->opt->cancel, &packer, err);
-	for (size_t i = 0; r == 0 && i < w->config.diff_ids.n; i++) {
+	for (size_t i = 0; r == 0 && i < w->doc.config.diff_ids.n; i++) {
 		auto_call(pack_done) struct pack p = PACK_INIT;
 		size_t same = first_like(w, i);
 
@@ -88,23 +88,23 @@ static int put_layers(struct work *w, struct oci_descriptor *d, struct mlr_error
 static int put_manifest(struct work *w, const struct oci_descriptor *layers,
 	struct oci_descriptor *ret, struct mlr_error *err)
 {
-	struct oci_descriptor config = { w->manifest.config.digest,
-		(char *)"application/vnd.oci.image.config.v1+json", w->config_len };
+	struct oci_descriptor config = { w->doc.manifest.config.digest,
+		(char *)"application/vnd.oci.image.config.v1+json", w->doc.config_len };
 	auto_free char *made = NULL;
-	const char *text = w->manifest_text;
-	size_t len = w->manifest_len;
+	const char *text = w->doc.manifest_text;
+	size_t len = w->doc.manifest_len;
 	char digest[OCI_DIGEST_SIZE];
 
 	if (!w->opt->keep_blobs) {
-		text = made = oci_manifest_write(
-			&config, layers, w->config.diff_ids.n, w->manifest_text, w->manifest_len);
+		text = made = oci_manifest_write(&config, layers, w->doc.config.diff_ids.n,
+			w->doc.manifest_text, w->doc.manifest_len);
 		len = strlen(made);
 	}
 	hash_digest(text, len, digest);
 	ret->digest = xstrdup(digest);
 	ret->size = len;
 	ret->media_type =
-		xstrdup(w->opt->keep_blobs ? w->manifest.media_type
+		xstrdup(w->opt->keep_blobs ? w->doc.manifest.media_type
 					   : "application/vnd.oci.image.manifest.v1+json");
 	return put_blob(w, digest, text, len, err);
 }
@@ -120,7 +120,8 @@ static int write_layout(struct work *w, const struct oci_descriptor *layers,
 {
 	auto_call(descriptor_done) struct oci_descriptor manifest = { 0 };
 	auto_free char *index = NULL;
-	int r = put_blob(w, w->manifest.config.digest, w->config_text, w->config_len, err);
+	int r = put_blob(
+		w, w->doc.manifest.config.digest, w->doc.config_text, w->doc.config_len, err);
 
 	if (r == 0)
 		r = put_manifest(w, layers, &manifest, err);
@@ -128,16 +129,17 @@ static int write_layout(struct work *w, const struct oci_descriptor *layers,
 		r = outlet_put(w->out, "oci-layout", OCI_LAYOUT_FILE, strlen(OCI_LAYOUT_FILE), err);
 	if (r < 0)
 		return r;
-	index = oci_index_write(&manifest, w->image->platform, w->name);
+	index = oci_index_write(
+		&(struct oci_index_item){ manifest, w->image->platform, w->name }, 1);
 	memcpy(ret->digest, manifest.digest, OCI_DIGEST_SIZE);
-	memcpy(ret->config, w->manifest.config.digest, OCI_DIGEST_SIZE);
-	ret->layers = w->config.diff_ids.n;
+	memcpy(ret->config, w->doc.manifest.config.digest, OCI_DIGEST_SIZE);
+	ret->layers = w->doc.config.diff_ids.n;
 	return outlet_put(w->out, "index.json", index, strlen(index), err);
 }
 
 int layers_write_oci(struct work *w, struct export_result *ret, struct mlr_error *err)
 {
-	size_t n = w->config.diff_ids.n;
+	size_t n = w->doc.config.diff_ids.n;
 	struct oci_descriptor *layers = xcalloc(n + 1, sizeof(*layers));
 	int r = put_layers(w, layers, err);
 
@@ -152,27 +154,29 @@ int layers_write_oci(struct work *w, struct export_result *ret, struct mlr_error
 static int put_docker_layer(struct work *w, size_t i, const char *name, struct mlr_error *err)
 {
 	auto_call(pack_done) struct pack p = PACK_INIT;
-	int r = pack_layer(w->st, w->config.diff_ids.v[i], OCI_PLAIN, w->opt->cancel, &p, err);
+	int r = pack_layer(
+		w->st, w->doc.config.diff_ids.v[i], OCI_PLAIN, w->opt->cancel, NULL, &p, err);
 
 	return r < 0 ? r : outlet_put_fd(w->out, name, p.fd, p.size, err);
 }
 
 int layers_write_docker(struct work *w, struct export_result *ret, struct mlr_error *err)
 {
-	auto_free char *config = xasprintf("%s.json", oci_digest_hex(w->manifest.config.digest)),
+	auto_free char *config =
+			       xasprintf("%s.json", oci_digest_hex(w->doc.manifest.config.digest)),
 		       *list = NULL;
 	auto_strv struct strv layers = STRV_INIT;
-	int r = outlet_put(w->out, config, w->config_text, w->config_len, err);
+	int r = outlet_put(w->out, config, w->doc.config_text, w->doc.config_len, err);
 
-	for (size_t i = 0; r == 0 && i < w->config.diff_ids.n; i++) {
-		strv_addf(&layers, "%s.tar", oci_digest_hex(w->config.diff_ids.v[i]));
+	for (size_t i = 0; r == 0 && i < w->doc.config.diff_ids.n; i++) {
+		strv_addf(&layers, "%s.tar", oci_digest_hex(w->doc.config.diff_ids.v[i]));
 		if (first_like(w, i) == i)
 			r = put_docker_layer(w, i, layers.v[i], err);
 	}
 	if (r < 0)
 		return r;
 	list = oci_save_write(config, w->name, &layers);
-	memcpy(ret->config, w->manifest.config.digest, OCI_DIGEST_SIZE);
+	memcpy(ret->config, w->doc.manifest.config.digest, OCI_DIGEST_SIZE);
 	ret->layers = layers.n;
 	return outlet_put(w->out, "manifest.json", list, strlen(list), err);
 }

@@ -3,10 +3,9 @@
 #ifndef MLR_EXPORT_LAYERS_H
 #define MLR_EXPORT_LAYERS_H
 
+#include "export/documents.h"
 #include "export/export.h"
 #include "export/outlet.h"
-#include "oci/config.h"
-#include "oci/manifest.h"
 
 /* The input: the stored image and its documents. */
 struct work {
@@ -14,10 +13,7 @@ struct work {
 	const struct store_image *image;
 	const struct export_options *opt;
 	struct outlet *out;
-	char *manifest_text, *config_text;
-	size_t manifest_len, config_len;
-	struct oci_document manifest;
-	struct oci_config config;
+	struct documents doc;
 	char *name; /* the annotation or tag, or NULL */
 };
 

@@ -29,6 +29,7 @@ struct press {
 	int fd;
 	struct hash *hash;
 	uint64_t size;
+	const struct pack_watch *watch; /* or NULL */
 };
 
 void pack_done(struct pack *p)
@@ -47,6 +48,8 @@ static int keep(void *ctx, const void *buf, size_t len, struct mlr_error *err)
 		return mlr_fail(err, -r, "write a temporary file: %s", strerror(-r));
 	hash_update(p->hash, buf, len);
 	p->size += len;
+	if (p->watch)
+		p->watch->grown(p->watch->ctx, p->fd, p->size);
 	return 0;
 }
 
@@ -185,7 +188,7 @@ static int store_temp(struct store *st, struct mlr_error *err)
 }
 
 int pack_layer(struct store *st, const char *diff_id, enum oci_compression how, const int *cancel,
-	struct pack *ret, struct mlr_error *err)
+	const struct pack_watch *watch, struct pack *ret, struct mlr_error *err)
 {
 	auto_close int fd = store_temp(st, err);
 	auto_call(press_cleanup) struct press *p = NULL;
@@ -194,6 +197,7 @@ int pack_layer(struct store *st, const char *diff_id, enum oci_compression how, 
 	if (fd < 0)
 		return fd;
 	p = press_new(how, fd, cancel);
+	p->watch = watch;
 	r = pack_rebuild(st, diff_id, put, p, err);
 	if (r == 0)
 		r = end(p, err);

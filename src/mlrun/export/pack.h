@@ -1,6 +1,6 @@
 /*
  * Makes a blob of a stored layer: rebuilds its tar bit for bit (layer/record.h) and compresses it,
- * in a temporary file. For this room's other files.
+ * in a temporary file. For this room's other files and push's.
  */
 #ifndef MLR_EXPORT_PACK_H
 #define MLR_EXPORT_PACK_H
@@ -44,9 +44,18 @@ int pack_rebuild(struct store *st, const char *diff_id, layer_write_fn write, vo
 int pack_headers(struct store *st, const char *diff_id, layer_header_fn fn, void *ctx,
 	struct mlr_error *err);
 
-/* Compress a layer. The same layer gives the same bytes. Returns as above, and -ENOSPC. */
+/* Sees a blob being made. */
+struct pack_watch {
+	/* Its first `size` bytes can be read from fd, which stays open until pack_layer() returns.
+	 */
+	void (*grown)(void *ctx, int fd, uint64_t size);
+	void *ctx;
+};
+
+/* Compress a layer. The same layer gives the same bytes. watch may be NULL. Returns as above, and
+ * -ENOSPC. */
 int pack_layer(struct store *st, const char *diff_id, enum oci_compression how, const int *cancel,
-	struct pack *ret, struct mlr_error *err);
+	const struct pack_watch *watch, struct pack *ret, struct mlr_error *err);
 
 /* Get a layer's blob that the store kept. Returns 0, -ENOENT, -EBADMSG. */
 int pack_kept(struct store *st, const struct oci_descriptor *blob, struct pack *ret,

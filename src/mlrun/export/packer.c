@@ -54,7 +54,8 @@ static void *thread_main(void *ctx)
 	while ((i = take_next(p)) < p->diff_ids->n) {
 		struct packed *l = &p->layers[i];
 		struct pack pack = PACK_INIT;
-		int r = pack_layer(p->st, p->diff_ids->v[i], p->how, &p->stop, &pack, &l->err);
+		int r = pack_layer(
+			p->st, p->diff_ids->v[i], p->how, &p->stop, NULL, &pack, &l->err);
 
 		pthread_mutex_lock(&p->lock);
 		l->pack = pack;

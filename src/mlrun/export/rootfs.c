@@ -273,7 +273,7 @@ int export_rootfs_write(struct work *w, struct export_result *ret, struct mlr_er
 		return mlr_fail(err, ENOMEM, "out of memory");
 	r = open_top(w, &top, err);
 	if (r == 0)
-		r = owners_read(w->st, &w->config.diff_ids, top.n == 1 ? top.v[0].fd : -1,
+		r = owners_read(w->st, &w->doc.config.diff_ids, top.n == 1 ? top.v[0].fd : -1,
 			w->opt->cancel, &k.owners, err);
 	if (r < 0)
 		return r;
@@ -292,6 +292,6 @@ int export_rootfs_write(struct work *w, struct export_result *ret, struct mlr_er
 		r = walk(&k, &top, err);
 	archive_entry_linkresolver_free(k.to.links);
 	owners_free(k.owners);
-	ret->layers = w->config.diff_ids.n;
+	ret->layers = w->doc.config.diff_ids.n;
 	return r;
 }

@@ -50,23 +50,32 @@ char *oci_manifest_write(const struct oci_descriptor *config, const struct oci_d
 	return print(root);
 }
 
-char *oci_index_write(const struct oci_descriptor *manifest, const char *platform, const char *name)
+static json_t *index_entry(const struct oci_index_item *i)
 {
-	json_t *entry = descriptor(manifest);
+	json_t *entry = descriptor(&i->manifest);
 	struct oci_platform p;
 
-	if (oci_platform_parse(platform, &p, NULL) == 0) {
+	if (oci_platform_parse(i->platform, &p, NULL) == 0) {
 		json_t *o = json_pack("{s:s, s:s}", "architecture", p.arch, "os", p.os);
 
 		if (*p.variant)
 			json_object_set_new(o, "variant", json_string(p.variant));
 		json_object_set_new(entry, "platform", o);
 	}
-	if (name)
+	if (i->name)
 		json_object_set_new(entry, "annotations",
-			json_pack("{s:s}", "org.opencontainers.image.ref.name", name));
-	return print(json_pack("{s:i, s:s, s:[o]}", "schemaVersion", 2, "mediaType",
-		"application/vnd.oci.image.index.v1+json", "manifests", entry));
+			json_pack("{s:s}", "org.opencontainers.image.ref.name", i->name));
+	return entry;
+}
+
+char *oci_index_write(const struct oci_index_item *items, size_t n)
+{
+	json_t *list = json_array();
+
+	for (size_t i = 0; i < n; i++)
+		json_array_append_new(list, index_entry(&items[i]));
+	return print(json_pack("{s:i, s:s, s:o}", "schemaVersion", 2, "mediaType",
+		"application/vnd.oci.image.index.v1+json", "manifests", list));
 }
 
 char *oci_save_write(const char *config, const char *tag, const struct strv *layers)

@@ -18,9 +18,14 @@
 char *oci_manifest_write(const struct oci_descriptor *config, const struct oci_descriptor *layers,
 	size_t n, const char *like, size_t len);
 
-/* index.json of a layout with one image; platform is "linux/amd64", name its annotation or NULL. */
-char *oci_index_write(
-	const struct oci_descriptor *manifest, const char *platform, const char *name);
+/* An image in an index. */
+struct oci_index_item {
+	struct oci_descriptor manifest;
+	const char *platform; /* "linux/amd64" */
+	const char *name;     /* its name, for the index.json of a layout; or NULL */
+};
+
+char *oci_index_write(const struct oci_index_item *items, size_t n);
 
 /* manifest.json as docker save writes it; tag may be NULL. */
 char *oci_save_write(const char *config, const char *tag, const struct strv *layers);

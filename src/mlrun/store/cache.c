@@ -3,7 +3,9 @@
 #include "base/cleanup.h"
 #include "base/file.h"
 #include "base/hash.h"
+#include "base/json.h"
 #include "base/memory.h"
+#include "oci/json.h"
 #include "store/json.h"
 #include "store/tree.h"
 
@@ -95,6 +97,42 @@ int store_cache_content_put(
 	struct store *st, const char *key, const char *hex, struct mlr_error *err)
 {
 	return put(st, key, json_pack("{s:s}", "content", hex), err);
+}
+
+void store_cache_blob_done(struct store_cache_blob *b)
+{
+	strv_done(&b->places);
+	*b = (struct store_cache_blob)STORE_CACHE_BLOB_INIT;
+}
+
+int store_cache_blob_get(struct store *st, const char *key, struct store_cache_blob *ret)
+{
+	char path[CACHE_PATH];
+	json_auto_t *o = NULL;
+	const json_t *bytes;
+	auto_free char *digest = NULL;
+
+	path_of(key, path);
+	if (store_json_read(st, path, &o, NULL) < 0 || store_json_string(o, "blob", &digest) < 0 ||
+		!digest || oci_digest_check(digest, NULL) < 0 ||
+		oci_json_texts(o, "places", &ret->places, NULL) < 0)
+		return -ENOENT;
+	bytes = json_object_get(o, "bytes");
+	if (!json_is_integer(bytes))
+		return -ENOENT;
+	memcpy(ret->digest, digest, OCI_DIGEST_SIZE);
+	ret->size = (uint64_t)json_integer_value(bytes);
+	utimensat(store_fd(st), path, NULL, 0);
+	return 0;
+}
+
+int store_cache_blob_put(
+	struct store *st, const char *key, const struct store_cache_blob *b, struct mlr_error *err)
+{
+	return put(st, key,
+		json_pack("{s:s, s:I, s:o}", "blob", b->digest, "bytes", (json_int_t)b->size,
+			"places", mlr_json_texts(&b->places)),
+		err);
 }
 
 int store_cache_mount(struct store *st, const char *id, char **ret, struct mlr_error *err)

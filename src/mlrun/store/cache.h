@@ -1,13 +1,16 @@
 /*
- * The build cache: which layer a step of a build made. A step is named by its key, a digest of all
- * that it depends on.
+ * The caches of builds and pushes: which layer a step of a build made. A step is named by its key,
+ * a digest of all that it depends on.
  *
  *   cache/<hex>.json  {"layer": diff ID, "size": bytes of its tar, "created": seconds since 1970};
  *                     its time of modification is the last use
  *
  *   cache/<hex>.json    {"content": sha256}, of files that are as they were, by their inodes and
- * times cache/mounts/<hex>  a directory of RUN --mount=type=cache, named by the sha256 of its id;
- * likewise
+ *                       times
+ *   cache/<hex>.json    {"blob": digest, "bytes": its size, "places": ["registry/repository", …]},
+ *                       a layer as a push compressed it, and where it has been seen
+ *   cache/mounts/<hex>  a directory of RUN --mount=type=cache, named by the sha256 of its id;
+ *                       likewise
  *
  * A layer stays in the store while a step that was used within STORE_CACHE_DAYS names it.
  */
@@ -41,6 +44,25 @@ int store_cache_put(
 int store_cache_content_get(struct store *st, const char *key, char hex[HASH_HEX_SIZE]);
 int store_cache_content_put(
 	struct store *st, const char *key, const char *hex, struct mlr_error *err);
+
+/* What a layer became when it was compressed. */
+struct store_cache_blob {
+	char digest[OCI_DIGEST_SIZE];
+	uint64_t size;
+	struct strv places; /* "registry/repository", the newest last */
+};
+
+#define STORE_CACHE_BLOB_INIT    \
+	{                        \
+		"", 0, STRV_INIT \
+	}
+
+void store_cache_blob_done(struct store_cache_blob *b);
+
+/* Returns 0 or -ENOENT. */
+int store_cache_blob_get(struct store *st, const char *key, struct store_cache_blob *ret);
+int store_cache_blob_put(
+	struct store *st, const char *key, const struct store_cache_blob *b, struct mlr_error *err);
 
 /* Make or find the directory of a cache, and note that it was used. Returns 0 and its absolute
  * path, to free(). */

@@ -1,0 +1,142 @@
+#include "cli/push_options.h"
+
+#include "base/cleanup.h"
+#include "base/file.h"
+#include "base/log.h"
+#include "cli/stop.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+void push_args_jobs(void *args, char *arg, struct argp_state *state)
+{
+	struct push_args *a = args;
+
+	a->push.jobs = (int)cli_options_number(arg, 1, PUSH_JOBS_MAX);
+	if (a->push.jobs < 0)
+		argp_error(
+			state, "--jobs takes a number from 1 to %d, not '%s'", PUSH_JOBS_MAX, arg);
+}
+
+void push_args_compression(void *args, char *arg, struct argp_state *state)
+{
+	struct push_args *a = args;
+
+	if (oci_compression_parse(arg, &a->push.compression) < 0)
+		argp_error(state, "--compression does not know '%s'", arg);
+	a->push.only = 1;
+}
+
+static void erase(struct push_args *a)
+{
+	if (a->drawn)
+		fputs("\r\033[K", stderr);
+	a->drawn = 0;
+}
+
+static void tell_layer(void *ctx, const char *digest, uint64_t size, enum push_layer_end end)
+{
+	static const char *const words[] = { "sent", "is there already",
+		"is taken from another repository" };
+	struct push_args *a = ctx;
+	char text[CLI_SIZE_SIZE];
+
+	erase(a);
+	cli_size(size, text);
+	mlr_info("layer %.12s: %s, %s", oci_digest_hex(digest), text, words[end]);
+}
+
+static void tick(void *ctx, uint64_t sent)
+{
+	struct push_args *a = ctx;
+	char text[CLI_SIZE_SIZE];
+
+	if (sent == 0)
+		return;
+	cli_size(sent, text);
+	fprintf(stderr, "\r\033[K  %s sent", text);
+	a->drawn = 1;
+}
+
+static void notice(void *ctx, const char *words)
+{
+	(void)ctx;
+	mlr_warning("%s", words);
+}
+
+int push_args_settle(struct push_args *a, const char *text, struct mlr_error *err)
+{
+	int r = cli_registry_load(&a->registry, text, err);
+
+	a->push.tls_verify = a->registry.tls_verify;
+	a->push.authfile = a->registry.authfile;
+	a->push.config = &a->registry.config;
+	a->push.cancel = &cli_stop_signal;
+	a->push.watch = (struct push_watch){ .ctx = a, .notice = notice };
+	if (!a->common.quiet)
+		a->push.watch.layer = tell_layer;
+	/* A transcript and a redrawn line do not mix. */
+	if (!a->common.quiet && isatty(STDERR_FILENO) && mlr_log_level < MLR_DEBUG)
+		a->push.watch.tick = tick;
+	return r;
+}
+
+void push_args_done(struct push_args *a)
+{
+	cli_registry_done(&a->registry);
+}
+
+/* Other destinations of skopeo's and podman's. */
+static int refuse_place(const char *text, struct mlr_error *err)
+{
+	static const char *const places[] = { "oci:", "oci-archive:", "docker-archive:", "dir:",
+		"docker-daemon:", "containers-storage:" };
+
+	for (size_t i = 0; i < ARRAY_LEN(places); i++) {
+		if (strncmp(text, places[i], strlen(places[i])) != 0)
+			continue;
+		mlr_fail(err, ENOTSUP, "'%s' is not in a registry", text);
+		return mlr_hint(err, "mlrun export IMAGE %s writes files", text);
+	}
+	return 0;
+}
+
+int push_args_destination(const char *text, struct oci_ref *ret, struct mlr_error *err)
+{
+	int r = refuse_place(text, err);
+
+	if (r == 0)
+		r = oci_ref_parse(text, ret, err);
+	if (r == 0 && ret->digest) {
+		mlr_fail(err, EINVAL, "'%s': the digest of what is pushed cannot be chosen", text);
+		return mlr_hint(err, "omit the part from '@' on");
+	}
+	if (r == 0 && strcmp(ret->registry, "localhost") == 0) {
+		mlr_fail(err, EINVAL, "'%s' is a name of this machine's alone", text);
+		return mlr_hint(err,
+			"name a registry, too: mlrun push IMAGE REGISTRY/NAMESPACE/NAME:TAG; one on this "
+			"machine is localhost:PORT");
+	}
+	return r;
+}
+
+int push_args_run(struct push_args *a, const struct stores *all, const struct oci_name *image,
+	const struct oci_ref *to, struct store_image *im, struct push_result *ret,
+	struct mlr_error *err)
+{
+	struct store *st;
+	int r = stores_find(all, image, &st, im, err);
+
+	if (r < 0)
+		return r;
+	r = push_image(st, im, to, &a->push, ret, err);
+	erase(a);
+	return r;
+}
+
+int push_args_write_digest(const struct push_args *a, const char *digest, struct mlr_error *err)
+{
+	return a->digestfile ? file_put(a->digestfile, digest, strlen(digest), 0644, err) : 0;
+}

@@ -1,0 +1,55 @@
+/* What push and manifest push share: options, and what is told meanwhile. */
+#ifndef MLR_CLI_PUSH_OPTIONS_H
+#define MLR_CLI_PUSH_OPTIONS_H
+
+#include "cli/options.h"
+#include "push/push.h"
+
+/* Their structs begin with it. */
+struct push_args {
+	struct cli_common common;
+	struct cli_registry registry;
+	struct push_options push;
+	const char *digestfile;
+	int json;
+	int drawn; /* a line on the terminal is to be overwritten */
+};
+
+#define PUSH_ARGS_INIT                                   \
+	{                                                \
+		.registry = CLI_REGISTRY_INIT, .push = { \
+			.compression = OCI_GZIP,         \
+			.jobs = PUSH_JOBS                \
+		}                                        \
+	}
+
+void push_args_jobs(void *args, char *arg, struct argp_state *state);
+void push_args_compression(void *args, char *arg, struct argp_state *state);
+
+#define PUSH_OPTIONS                                                                     \
+	{ "compression", 0, "HOW", 0,                                                    \
+		"compress layers that have to be sent: gzip (default), zstd or none", 1, \
+		CLI_TO_CALL(push_args_compression) },                                    \
+		{ "jobs", 0, "N", 0, "layers at once; default: 3", 1,                    \
+			CLI_TO_CALL(push_args_jobs) },                                   \
+		{ "digestfile", 0, "FILE", 0, "write the manifest's digest to FILE", 1,  \
+			CLI_TO(struct push_args, digestfile) },                          \
+		CLI_OPTION_QUIET(2), CLI_OPTION_JSON(struct push_args)
+
+/* After parsing: settle what the options say and read the configuration. text is the first
+ * operand. */
+int push_args_settle(struct push_args *a, const char *text, struct mlr_error *err);
+void push_args_done(struct push_args *a);
+
+/* Parse a destination in a registry: "[docker://]NAME[:TAG]". Returns 0 or -EINVAL. */
+int push_args_destination(const char *text, struct oci_ref *ret, struct mlr_error *err);
+
+/* Find an image in the stores and push it; to is where. Tells of its layers. */
+int push_args_run(struct push_args *a, const struct stores *all, const struct oci_name *image,
+	const struct oci_ref *to, struct store_image *im, struct push_result *ret,
+	struct mlr_error *err);
+
+/* Write the digest where --digestfile says. */
+int push_args_write_digest(const struct push_args *a, const char *digest, struct mlr_error *err);
+
+#endif

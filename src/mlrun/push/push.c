@@ -1,0 +1,333 @@
+#include "push/push.h"
+
+#include "base/cleanup.h"
+#include "base/hash.h"
+#include "base/memory.h"
+#include "base/wait.h"
+#include "export/documents.h"
+#include "oci/write.h"
+#include "push/reuse.h"
+#include "push/send.h"
+#include "registry/registry.h"
+#include "store/lease.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define TICK_MS 100
+
+/* What a layer is there. */
+struct pushed {
+	char digest[OCI_DIGEST_SIZE];
+	uint64_t size;
+	enum oci_compression compression;
+	enum push_layer_end end;
+};
+
+struct pushing {
+	struct store *st;
+	const struct push_options *opt;
+	struct documents doc;
+	struct registry *registry;
+	struct reuse reuse;
+	struct send send;
+	struct pushed *layers; /* one for each of the manifest's */
+	uint64_t sent;         /* atomic: bytes */
+	int stop;              /* atomic: set by the first failure and by *opt->cancel */
+	pthread_t threads[PUSH_JOBS_MAX];
+	pthread_mutex_t lock; /* guards the members below */
+	pthread_cond_t changed;
+	size_t next, running;
+	int result; /* the first failure */
+	struct mlr_error err;
+};
+
+struct registry_options push_registry_options(const struct push_options *opt)
+{
+	return (struct registry_options){ .tls_verify = opt->tls_verify,
+		.authfile = opt->authfile,
+		.config = opt->config,
+		.notice = opt->watch.notice,
+		.notice_ctx = opt->watch.ctx };
+}
+
+static int is_stopped(void *ctx)
+{
+	const struct pushing *p = ctx;
+
+	return __atomic_load_n(&p->stop, __ATOMIC_RELAXED);
+}
+
+static void pushing_done(struct pushing *p)
+{
+	registry_free(p->registry);
+	reuse_done(&p->reuse);
+	documents_done(&p->doc);
+	pthread_mutex_destroy(&p->lock);
+	pthread_cond_destroy(&p->changed);
+	free(p->layers);
+}
+
+static void settle(struct pushed *l, const char *digest, uint64_t size, enum oci_compression how,
+	enum push_layer_end end)
+{
+	memcpy(l->digest, digest, sizeof(l->digest));
+	l->size = size;
+	l->compression = how;
+	l->end = end;
+}
+
+/* The original blob: the registry has it, or the store has kept it. Returns 1 if so, 0. */
+static int push_original(struct pushing *p, size_t i, const char *what, struct mlr_error *err)
+{
+	const struct oci_layer *l = &p->doc.manifest.layers[i];
+	enum push_layer_end end = PUSH_SENT;
+	int r = reuse_original(&p->reuse, i, err);
+
+	if (r > 0)
+		end = r == 2 ? PUSH_MOUNTED : PUSH_PRESENT;
+	else if (r == 0 && reuse_is_fit(&p->reuse, i))
+		r = send_kept(&p->send, what, &l->blob, err);
+	if (r > 0)
+		settle(&p->layers[i], l->blob.digest, l->blob.size, l->compression, end);
+	return r;
+}
+
+/* The blob of an earlier push, or a new one. */
+static int push_packed(struct pushing *p, size_t i, const char *what, struct mlr_error *err)
+{
+	auto_call(store_cache_blob_done) struct store_cache_blob b = STORE_CACHE_BLOB_INIT;
+	enum push_layer_end end = PUSH_SENT;
+	int r = reuse_packed(&p->reuse, i, &b, err);
+
+	if (r > 0)
+		end = r == 2 ? PUSH_MOUNTED : PUSH_PRESENT;
+	else if (r == 0)
+		r = send_layer(&p->send, what, p->doc.config.diff_ids.v[i], p->opt->compression,
+			b.digest, &b.size, err);
+	if (r < 0)
+		return r;
+	reuse_remember(&p->reuse, i, &b);
+	settle(&p->layers[i], b.digest, b.size, p->opt->compression, end);
+	return 0;
+}
+
+static void tell_layer(struct pushing *p, const struct pushed *l)
+{
+	const struct push_watch *w = &p->opt->watch;
+
+	if (!w->layer)
+		return;
+	pthread_mutex_lock(&p->lock);
+	w->layer(w->ctx, l->digest, l->size, l->end);
+	pthread_mutex_unlock(&p->lock);
+}
+
+static int push_layer(struct pushing *p, size_t i, struct mlr_error *err)
+{
+	auto_free char *what = xasprintf("layer %zu of %zu", i + 1, p->doc.manifest.n_layers);
+	int r = push_original(p, i, what, err);
+
+	if (r == 0)
+		r = push_packed(p, i, what, err);
+	if (r < 0)
+		return r;
+	tell_layer(p, &p->layers[i]);
+	return 0;
+}
+
+/* The first layer equal to layer i, or i itself: an image may have one layer twice. */
+static size_t first_like(const struct pushing *p, size_t i)
+{
+	const struct strv *ids = &p->doc.config.diff_ids;
+	size_t j = 0;
+
+	while (strcmp(ids->v[j], ids->v[i]) != 0)
+		j++;
+	return j;
+}
+
+static void note_failure(struct pushing *p, int r, const struct mlr_error *err)
+{
+	/* What is cancelled because of a failure is none. */
+	if (p->result == 0 || p->result == -ECANCELED) {
+		p->result = r;
+		p->err = *err;
+	}
+	__atomic_store_n(&p->stop, 1, __ATOMIC_RELAXED);
+}
+
+static void *thread_main(void *ctx)
+{
+	struct pushing *p = ctx;
+
+	pthread_mutex_lock(&p->lock);
+	while (p->next < p->doc.manifest.n_layers && !is_stopped(p)) {
+		struct mlr_error err = MLR_ERROR_INIT;
+		size_t i = p->next++;
+		int r;
+
+		if (first_like(p, i) < i)
+			continue;
+		pthread_mutex_unlock(&p->lock);
+		r = push_layer(p, i, &err);
+		pthread_mutex_lock(&p->lock);
+		if (r < 0)
+			note_failure(p, r, &err);
+	}
+	p->running--;
+	pthread_cond_broadcast(&p->changed);
+	pthread_mutex_unlock(&p->lock);
+	return NULL;
+}
+
+static void tick(struct pushing *p)
+{
+	const struct push_watch *w = &p->opt->watch;
+
+	if (p->opt->cancel && __atomic_load_n(p->opt->cancel, __ATOMIC_RELAXED))
+		__atomic_store_n(&p->stop, 1, __ATOMIC_RELAXED);
+	if (w->tick)
+		w->tick(w->ctx, __atomic_load_n(&p->sent, __ATOMIC_RELAXED));
+}
+
+static int push_layers(struct pushing *p, struct mlr_error *err)
+{
+	size_t n = 0, want = (size_t)p->opt->jobs;
+	int r = 0;
+
+	if (want > p->doc.manifest.n_layers)
+		want = p->doc.manifest.n_layers;
+	p->running = want;
+	while (n < want && r == 0) {
+		r = pthread_create(&p->threads[n], NULL, thread_main, p);
+		n += r == 0;
+	}
+	if (n == 0 && want > 0)
+		return mlr_fail(err, r, "start a thread: %s", strerror(r));
+	pthread_mutex_lock(&p->lock);
+	p->running -= want - n;
+	while (p->running > 0) {
+		mlr_cond_wait_ms(&p->changed, &p->lock, TICK_MS);
+		tick(p);
+	}
+	pthread_mutex_unlock(&p->lock);
+	for (size_t i = 0; i < n; i++)
+		pthread_join(p->threads[i], NULL);
+	for (size_t i = 0; i < p->doc.manifest.n_layers; i++)
+		p->layers[i] = p->layers[first_like(p, i)];
+	if (p->result == 0 && is_stopped(p))
+		return mlr_fail(err, ECANCELED, "interrupted");
+	if (p->result < 0)
+		*err = p->err;
+	return p->result;
+}
+
+/* Are all layers there as the image was pulled? */
+static int is_original(const struct pushing *p)
+{
+	for (size_t i = 0; i < p->doc.manifest.n_layers; i++)
+		if (strcmp(p->layers[i].digest, p->doc.manifest.layers[i].blob.digest) != 0)
+			return 0;
+	return 1;
+}
+
+static char *write_manifest(const struct pushing *p)
+{
+	size_t n = p->doc.manifest.n_layers;
+	struct oci_descriptor *layers = xcalloc(n + 1, sizeof(*layers));
+	const struct oci_descriptor config = { p->doc.manifest.config.digest,
+		(char *)"application/vnd.oci.image.config.v1+json", p->doc.config_len };
+	char *ret;
+
+	for (size_t i = 0; i < n; i++)
+		layers[i] = (struct oci_descriptor){ p->layers[i].digest,
+			(char *)oci_compression_type(p->layers[i].compression), p->layers[i].size };
+	ret = oci_manifest_write(&config, layers, n, p->doc.manifest_text, p->doc.manifest_len);
+	free(layers);
+	return ret;
+}
+
+static int push_manifest(
+	struct pushing *p, const struct oci_ref *to, struct push_result *ret, struct mlr_error *err)
+{
+	auto_free char *made = is_original(p) ? NULL : write_manifest(p);
+	const char *text = made ? made : p->doc.manifest_text;
+	size_t len = made ? strlen(made) : p->doc.manifest_len;
+
+	hash_digest(text, len, ret->digest);
+	ret->manifest_size = len;
+	snprintf(ret->media_type, sizeof(ret->media_type), "%s",
+		made ? "application/vnd.oci.image.manifest.v1+json" : p->doc.manifest.media_type);
+	return registry_manifest_put(
+		p->registry, to->tag ? to->tag : ret->digest, ret->media_type, text, len, err);
+}
+
+static void count(const struct pushing *p, struct push_result *ret)
+{
+	ret->layers = p->doc.manifest.n_layers;
+	for (size_t i = 0; i < ret->layers; i++) {
+		if (first_like(p, i) < i)
+			continue;
+		ret->mounted += p->layers[i].end == PUSH_MOUNTED;
+		ret->sent += p->layers[i].end == PUSH_SENT;
+		ret->bytes += p->layers[i].end == PUSH_SENT ? p->layers[i].size : 0;
+	}
+}
+
+static void prepare(struct pushing *p, const struct oci_ref *to)
+{
+	struct registry_options options = push_registry_options(p->opt);
+
+	options.cancelled = is_stopped;
+	options.cancelled_ctx = p;
+	p->registry = registry_new(to, &options);
+	p->layers = xcalloc(p->doc.manifest.n_layers + 1, sizeof(*p->layers));
+	p->send = (struct send){ p->st, p->registry, &p->stop, &p->sent };
+	p->reuse.st = p->st;
+	p->reuse.registry = p->registry;
+	p->reuse.to = to;
+	p->reuse.doc = &p->doc;
+	p->reuse.compression = p->opt->compression;
+	p->reuse.only = p->opt->only;
+}
+
+static int run(struct pushing *p, const struct store_image *im, const struct oci_ref *to,
+	struct push_result *ret, struct mlr_error *err)
+{
+	int r = store_lease_take(p->st, im->manifest, err); /* so that rm leaves it alone */
+
+	if (r == 0)
+		r = documents_load(p->st, im->manifest, &p->doc, err);
+	if (r < 0)
+		return r;
+	prepare(p, to);
+	r = push_layers(p, err);
+	if (r == 0)
+		r = send_document(&p->send, "configuration", p->doc.manifest.config.digest,
+			p->doc.config_text, p->doc.config_len, err);
+	if (r == 0)
+		r = push_manifest(p, to, ret, err);
+	if (r == 0)
+		count(p, ret);
+	return r;
+}
+
+int push_image(struct store *st, const struct store_image *im, const struct oci_ref *to,
+	const struct push_options *opt, struct push_result *ret, struct mlr_error *err)
+{
+	auto_call(pushing_done) struct pushing p = { .st = st,
+		.opt = opt,
+		.reuse = { .lock = PTHREAD_MUTEX_INITIALIZER },
+		.lock = PTHREAD_MUTEX_INITIALIZER,
+		.changed = PTHREAD_COND_INITIALIZER };
+	auto_free char *name = oci_ref_canonical(to);
+	int r;
+
+	memset(ret, 0, sizeof(*ret));
+	r = run(&p, im, to, ret, err);
+	return r < 0 ? mlr_wrap(err, "push '%s' to '%s'", im->name, name) : 0;
+}

@@ -1,0 +1,78 @@
+/*
+ * push: writes a stored image to a registry, several layers at once.
+ *
+ * A layer that the repository has is not sent, one that another repository of the registry has is
+ * mounted. Others are rebuilt bit for bit, compressed on all cores and sent while they are
+ * compressed. The manifest comes last, so that a tag never names an image with a part missing. The
+ * store remembers what a layer became (store/cache.h): the next push does not compress it again.
+ *
+ * If the registry has all layers as the image was pulled, it gets the original manifest, and the
+ * digest stays.
+ */
+#ifndef MLR_PUSH_PUSH_H
+#define MLR_PUSH_PUSH_H
+
+#include "base/config.h"
+#include "base/error.h"
+#include "oci/compression.h"
+#include "oci/digest.h"
+#include "oci/ref.h"
+#include "registry/registry.h"
+#include "store/image.h"
+#include "store/store.h"
+
+#include <stddef.h>
+#include <stdint.h>
+
+#define PUSH_JOBS     3 /* layers at once by default */
+#define PUSH_JOBS_MAX 32
+
+enum push_layer_end {
+	PUSH_SENT,
+	PUSH_PRESENT, /* the repository had it */
+	PUSH_MOUNTED, /* from another repository */
+};
+
+struct push_watch {
+	void *ctx;
+	/* A layer is done. From any thread, one at a time. */
+	void (*layer)(void *ctx, const char *digest, uint64_t size, enum push_layer_end end);
+	/* Ten times a second, in the calling thread: the bytes of layers sent so far. */
+	void (*tick)(void *ctx, uint64_t sent);
+	/* As in struct registry_options. */
+	void (*notice)(void *ctx, const char *words);
+};
+
+struct push_options {
+	enum oci_compression compression; /* of layers that have to be compressed */
+	int only; /* layers that the registry has in another compression are compressed anew */
+	int jobs; /* layers at once, 1 to PUSH_JOBS_MAX */
+	int tls_verify; /* this and the next two as in registry_options */
+	const char *authfile;
+	const struct config *config;
+	const int *cancel; /* read atomically; not 0 stops the work with -ECANCELED. May be NULL */
+	struct push_watch watch; /* members may be NULL */
+};
+
+struct registry_options push_registry_options(const struct push_options *opt);
+
+struct push_result {
+	char digest[OCI_DIGEST_SIZE]; /* of the manifest there */
+	char media_type[128];
+	uint64_t manifest_size;
+	size_t layers, sent, mounted;
+	uint64_t bytes; /* compressed, of the layers that were sent */
+};
+
+/*
+ * Push an image.
+ *
+ *   to  where. Without a tag the manifest gets no name but its digest
+ *
+ * Returns 0; -ENOENT if the store lacks a layer's tree and record; -EBADMSG if a layer does not
+ * match its diff ID; errors as registry/registry.h says; -ECANCELED.
+ */
+int push_image(struct store *st, const struct store_image *im, const struct oci_ref *to,
+	const struct push_options *opt, struct push_result *ret, struct mlr_error *err);
+
+#endif
