@@ -60,6 +60,7 @@ _mlrun_values() {
 		*) echo auto layers dir squashfs ;;
 		esac
 		;;
+	--progress) echo plain quiet ;;
 	--compression) echo gzip zstd none ;;
 	--change) echo {CMD,ENTRYPOINT,ENV,EXPOSE,HEALTHCHECK,LABEL,ONBUILD,SHELL,STOPSIGNAL,USER,VOLUME,WORKDIR} ;;
 	--tls-verify) echo true false ;;
@@ -72,7 +73,8 @@ _mlrun_values() {
 		"$mlrun" gpu cdi --list 2>/dev/null
 		return 1
 		;;
-	-o | --output | -v | --volume | --env-file | --authfile | --seccomp) return 1 ;;
+	-f | --file | -o | --output | -v | --volume | --authfile | --digestfile | --env-file | --iidfile | \
+		--metadata-file | --seccomp) return 1 ;;
 	esac
 }
 
@@ -115,7 +117,7 @@ _mlrun_complete_option() {
 # What stands after the options: how many words there were before, in $n.
 _mlrun_complete_argument() {
 	case $command:$n in
-	exec:0 | run:0 | shell:0 | export:0 | tag:0 | inspect:* | rm:* | pull:*)
+	exec:0 | run:0 | shell:0 | export:0 | push:0 | tag:0 | inspect:* | rm:* | pull:*)
 		mapfile -t COMPREPLY < <(compgen -W "$(_mlrun_images)
 			rootfs: squashfs:" -- "$cur")
 		case ${COMPREPLY[*]-} in *fs:) compopt -o nospace 2>/dev/null ;; esac
@@ -127,9 +129,15 @@ _mlrun_complete_argument() {
 	commit:0) mapfile -t COMPREPLY < <(compgen -W "$(_mlrun_containers)" -- "$cur") ;;
 	containers:0) mapfile -t COMPREPLY < <(compgen -W "list rm unlock" -- "$cur") ;;
 	containers:*) mapfile -t COMPREPLY < <(compgen -W "$(_mlrun_containers)" -- "$cur") ;;
+	build:0)
+		compopt -o filenames 2>/dev/null
+		mapfile -t COMPREPLY < <(compgen -d -- "$cur")
+		;;
 	gpu:0) mapfile -t COMPREPLY < <(compgen -W "$(_mlrun_commands "$mlrun" gpu)" -- "$cur") ;;
 	config:0) mapfile -t COMPREPLY < <(compgen -W "$(_mlrun_settings)" -- "$cur") ;;
 	help:0) mapfile -t COMPREPLY < <(compgen -W "$(_mlrun_commands "$mlrun")" -- "$cur") ;;
+	manifest:0) mapfile -t COMPREPLY < <(compgen -W "push inspect" -- "$cur") ;;
+	manifest:*) mapfile -t COMPREPLY < <(compgen -W "$(_mlrun_images)" -- "$cur") ;;
 	store:0) mapfile -t COMPREPLY < <(compgen -W "verify" -- "$cur") ;;
 	exec:* | run:* | shell:* | export:* | import:*) compopt -o default 2>/dev/null ;;
 	esac
@@ -142,7 +150,9 @@ _mlrun_locate() {
 
 	command=${words[1]}
 	commands=("$command")
-	[ "$command" != gpu ] || [ ${#words[@]} -le 3 ] || commands+=("${words[2]}")
+	case $command in
+	gpu | manifest) [ ${#words[@]} -le 3 ] || commands+=("${words[2]}") ;;
+	esac
 	options=$'\n'$(_mlrun_options "$mlrun" "${commands[@]}")$'\n'
 	for ((i = 2; i < ${#words[@]} - 1; i++)); do
 		word=${words[i]}

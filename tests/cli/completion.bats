@@ -61,6 +61,12 @@ offers() {
 	assert_output list
 	run -0 offers "mlrun gpu list --js"
 	assert_output -- --json
+	run -0 offers "mlrun manifest p"
+	assert_output push
+	run -0 offers "mlrun manifest push --comp"
+	assert_output -- --compression=
+	run -0 offers "mlrun build data"
+	assert_output datadir
 	mkdir -p machine/etc/cdi
 	echo '{"cdiVersion":"0.5.0","kind":"v.com/c","devices":[{"name":"a","containerEdits":{"env":["A=1"]}}]}' >machine/etc/cdi/a.json
 	export MLRUN_GPU_ROOT=$PWD/machine
@@ -207,4 +213,8 @@ zsh_offers() { ASAN_OPTIONS=$ASAN_OPTIONS:detect_leaks=0 timeout 300 zsh -f "$to
 	assert_output --partial json
 	run -0 zsh_offers "mlrun store v"
 	assert_output --partial verify
+	run -0 zsh_offers "mlrun manifest push --comp"
+	assert_output --partial compression
+	run -0 zsh_offers "mlrun build data"
+	assert_output --partial datadir
 }

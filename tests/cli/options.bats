@@ -93,7 +93,7 @@ setup() {
 		save -o x.tar debian:12|hint: mlrun export IMAGE FILE
 		load -i x.tar|hint: mlrun import FILE
 		buildx build .|mlrun build -t NAME DIRECTORY
-		push x|skopeo copy oci-archive:FILE
+		image push x|hint: mlrun push IMAGE
 		info|mlrun doctor
 		start x|mlrun exec IMAGE starts one
 		create x|mlrun exec IMAGE starts one

@@ -58,11 +58,12 @@ proxy_stop() {
 # another_registry [VARIABLE=VALUE]...: a registry of this test's alone becomes $REGISTRY.
 another_registry() {
 	unset "${!REGISTRY@}"
+	# shellcheck disable=SC2163 # assignments
 	[ $# = 0 ] || export "$@"
 	registry_start
 }
 
-bring() { mlrun import -q "$BATS_FILE_TMPDIR/lay" "${1:-app}"; }
+bring() { mlrun import -q "$BATS_FILE_TMPDIR/lay" app; }
 key() { jq -r ".$1" <<<"${lines[-1]}"; }
 # Requests to our repository since the last call that match.
 requests() { registry_requests "^[A-Z]* /v2/$there/$1"; }

@@ -1,16 +1,15 @@
 /*
- * The caches of builds and pushes: which layer a step of a build made. A step is named by its key,
- * a digest of all that it depends on.
+ * The caches of builds and pushes. An entry is named by its key, a digest of all that it depends
+ * on; its time of modification is its last use.
  *
- *   cache/<hex>.json  {"layer": diff ID, "size": bytes of its tar, "created": seconds since 1970};
- *                     its time of modification is the last use
- *
- *   cache/<hex>.json    {"content": sha256}, of files that are as they were, by their inodes and
- *                       times
- *   cache/<hex>.json    {"blob": digest, "bytes": its size, "places": ["registry/repository", …]},
- *                       a layer as a push compressed it, and where it has been seen
- *   cache/mounts/<hex>  a directory of RUN --mount=type=cache, named by the sha256 of its id;
- *                       likewise
+ *   cache/<hex>.json    one of
+ *       {"layer": diff ID, "size": bytes of its tar, "created": seconds since 1970}
+ *           the layer that a step of a build made
+ *       {"content": sha256}
+ *           what was computed of files with certain inodes and times
+ *       {"blob": digest, "bytes": its size, "places": ["registry/repository", ...]}
+ *           what a layer became when it was compressed for a push, and where it has been seen
+ *   cache/mounts/<hex>  a directory of RUN --mount=type=cache, named by the sha256 of its id
  *
  * A layer stays in the store while a step that was used within STORE_CACHE_DAYS names it.
  */
