@@ -14,14 +14,10 @@ setup_file() {
 		return
 	fi
 
-	registry_start
-	"$top_srcdir/images/trainer-cpu/assemble" "$top_builddir/bin/mltrain" "$BATS_FILE_TMPDIR/oci"
-	image_push "$BATS_FILE_TMPDIR/oci" mlrun/trainer-cpu
-	export IMAGE=$REGISTRY/mlrun/trainer-cpu
-	MLRUN_STORE=$BATS_FILE_TMPDIR/store HOME=$BATS_FILE_TMPDIR mlrun pull -q "$IMAGE"
+	export IMAGE=mlrun/trainer-cpu
+	MLRUN_STORE=$BATS_FILE_TMPDIR/store HOME=$BATS_FILE_TMPDIR \
+		"$top_srcdir/images/build" trainer-cpu "$IMAGE" "$top_builddir/bin/mltrain"
 }
-
-teardown_file() { registry_stop; }
 
 setup() {
 	common_setup
@@ -79,9 +75,9 @@ wait_until_ended() {
 @test "slurm: an image that was not pulled fails the job and says what to do" {
 	local job
 
-	job=$(IMAGE=$REGISTRY/no/such sbatch --parsable "$top_srcdir/slurm/ml.sh")
+	job=$(IMAGE=localhost:1/no/such sbatch --parsable "$top_srcdir/slurm/ml.sh")
 	wait_until_ended "$job"
 	run show_job "$job"
 	assert_output --partial 'JobState=FAILED'
-	assert_output --partial "mlrun pull $REGISTRY/no/such"
+	assert_output --partial "mlrun pull localhost:1/no/such"
 }

@@ -130,10 +130,11 @@ demo() {
 		$(readme_commands Install 1)
 		cd
 		set -x
-		$(readme_commands 'First steps' 1)"
+		$(readme_commands 'First steps' 1 | sed "s|REGISTRY|$REGISTRY|g")"
 	assert_line 'VERSION_CODENAME=bookworm'
 	assert_line 'a-picture'
 	refute_output --partial 'mlrun: warning'
+	skopeo inspect --raw --tls-verify=false "docker://$REGISTRY/lab/debian:12" >/dev/null
 	run -0 in_machine grace '
 		mlrun images --json
 		stat -c "%a %n" .local/share/mlrun
