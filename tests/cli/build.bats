@@ -68,6 +68,21 @@ inside() {
 	assert_output 'hello you, you'
 }
 
+@test "build: a stage has a PATH, also if its base names none" {
+	recipe <<-'X'
+		FROM BASE AS tools
+		FROM scratch
+		COPY --from=tools /bin /bin
+		ENV PATH=/opt/bin:$PATH
+		RUN mkdir -p /opt/bin && echo 'echo "$PATH"' >/opt/bin/own && chmod +x /opt/bin/own && own >/path
+	X
+	mlrun build -q -t mine .
+	run -0 inside cat /path
+	assert_output /opt/bin:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin
+	run -0 mlrun inspect mine
+	assert_output --partial "PATH=$(inside cat /path)"
+}
+
 @test "build: a second build runs nothing and is the same image" {
 	echo 1 >a
 	echo 1 >b

@@ -59,6 +59,29 @@ void state_mix(struct state *s, ...)
 	hash_final(h, s->key);
 }
 
+static int has_path(const struct strv *env)
+{
+	for (size_t i = 0; i < env->n; i++)
+		if (strncmp(env->v[i], "PATH=", 5) == 0)
+			return 1;
+	return 0;
+}
+
+/* A stage always has a PATH to build upon, as BuildKit's have. Returns the document with it. */
+static char *add_path(const char *config)
+{
+	json_auto_t *o = json_loads(config, 0, NULL);
+	json_t *run = json_object_get(o, "config"), *env;
+
+	if (!json_is_object(run))
+		json_object_set_new(o, "config", run = json_object());
+	env = json_object_get(run, "Env");
+	if (!json_is_array(env))
+		json_object_set_new(run, "Env", env = json_array());
+	json_array_append_new(env, json_string("PATH=" OCI_DEFAULT_PATH));
+	return json_dumps(o, JSON_COMPACT);
+}
+
 /* Take a new document; the scope sees its variables. Steals it. */
 static int set_config(struct state *s, char *config, struct mlr_error *err)
 {
@@ -68,6 +91,12 @@ static int set_config(struct state *s, char *config, struct mlr_error *err)
 	if (r < 0) {
 		free(config);
 		return r;
+	}
+	if (!has_path(&parsed.env)) {
+		auto_free char *old = config;
+
+		oci_config_done(&parsed);
+		return set_config(s, add_path(old), err);
 	}
 	free(s->config);
 	oci_config_done(&s->parsed);

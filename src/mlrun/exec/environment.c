@@ -5,6 +5,7 @@
 #include "base/memory.h"
 #include "base/path.h"
 #include "job/job.h"
+#include "oci/config.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -127,7 +128,7 @@ static void add_default(struct plan *p, const char *key, const char *value)
 
 static void add_defaults(const struct exec_options *o, struct plan *p)
 {
-	add_default(p, "PATH", "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin");
+	add_default(p, "PATH", OCI_DEFAULT_PATH);
 	if (!o->apart)
 		add_default(p, "PYTHONNOUSERSITE", "1");
 }

@@ -10,6 +10,9 @@
 
 #include <stddef.h>
 
+/* Where commands are searched if a configuration has no PATH, as Docker does. */
+#define OCI_DEFAULT_PATH "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+
 struct oci_config {
 	char *os, *architecture, *variant; /* os, architecture never NULL; variant may be */
 	char *created;                     /* RFC 3339 or NULL */
