@@ -43,6 +43,7 @@ setup() {
 	assert_line --regexp '^-rwxr-sr-x (0|root)/(_ssh|[1-9][0-9]+) '
 	assert_line --regexp '^-rwsr-xr-- (0|root)/(messagebus|[1-9][0-9]+) '
 	assert_line --regexp '^-rw-r----- (0|root)/(shadow|42) '
+	run -1 grep -E ' (\./)?etc/(hostname|resolv.conf)$' list # the machine's
 }
 
 @test "recipes: astro and jupyter are built and run" {
