@@ -52,16 +52,20 @@ static int add(struct args *a, const struct stores *all, const struct oci_ref *t
 	auto_call(store_image_done) struct store_image im = STORE_IMAGE_INIT;
 	auto_call(oci_ref_done) struct oci_ref place = OCI_REF_INIT;
 	struct push_result pushed;
+	struct store *st;
 	int r = oci_name_parse(text, &image, err);
 
+	if (r < 0)
+		return r;
+	r = stores_find(all, &image, &st, &im, err);
+	if (r == -ENOENT)
+		return add_remote(a, to, &image, text, items, err);
 	if (r < 0)
 		return r;
 	oci_ref_copy(to, &place);
 	free(place.tag);
 	place.tag = NULL;
-	r = push_args_run(&a->push, all, &image, &place, &im, &pushed, err);
-	if (r == -ENOENT && !im.name)
-		return add_remote(a, to, &image, text, items, err);
+	r = push_args_run(&a->push, st, &im, &place, &pushed, err);
 	return r < 0 ? r : index_add_pushed(items, &pushed, im.platform, err);
 }
 

@@ -52,10 +52,16 @@ static void tell(const struct oci_ref *to, const struct push_result *r, double s
 		mlr_info("pushed '%s': %s, %s in %.2f s", name, r->digest, size, seconds);
 }
 
-/* Files and digests are no names of a registry's. */
+/* The image's own name, unless it is a file's, a digest, or one that only this machine knows. */
 static int default_destination(const struct args *a, const struct oci_name *image,
 	const struct store_image *im, struct oci_ref *ret, struct mlr_error *err)
 {
+	if (strncmp(im->name, "localhost/", 10) == 0) {
+		mlr_fail(err, EINVAL, "'%s' is a name of this machine's alone, '%s'", a->image,
+			im->name);
+		return mlr_hint(
+			err, "say where: mlrun push %s REGISTRY/NAMESPACE/NAME:TAG", a->image);
+	}
 	if (image->transport == OCI_REGISTRY && !image->ref.digest &&
 		oci_digest_check(im->name, NULL) < 0)
 		return push_args_destination(a->image, ret, err);
@@ -63,33 +69,21 @@ static int default_destination(const struct args *a, const struct oci_name *imag
 	return mlr_hint(err, "mlrun push %s REGISTRY/NAMESPACE/NAME:TAG", a->image);
 }
 
-/* A short name that the store knows as its own is nobody's in a registry. */
-static int refuse_local(const struct args *a, const struct store_image *im, struct mlr_error *err)
-{
-	if (a->to || strncmp(im->name, "localhost/", 10) != 0)
-		return 0;
-	mlr_fail(err, EINVAL, "'%s' is a name of this machine's alone, '%s'", a->image, im->name);
-	return mlr_hint(err, "say where: mlrun push %s REGISTRY/NAMESPACE/NAME:TAG", a->image);
-}
-
 static int push(struct args *a, const struct stores *all, struct oci_ref *to,
 	struct push_result *result, struct mlr_error *err)
 {
 	auto_call(oci_name_done) struct oci_name image = OCI_NAME_INIT;
-	auto_call(store_image_done) struct store_image im = STORE_IMAGE_INIT,
-						       there = STORE_IMAGE_INIT;
+	auto_call(store_image_done) struct store_image im = STORE_IMAGE_INIT;
 	struct store *st;
 	int r = oci_name_parse(a->image, &image, err);
 
 	if (r == 0)
-		r = stores_find(all, &image, &st, &there, err);
-	if (r == 0)
-		r = refuse_local(a, &there, err);
+		r = stores_find(all, &image, &st, &im, err);
 	if (r == 0)
 		r = a->to ? push_args_destination(a->to, to, err)
-			  : default_destination(a, &image, &there, to, err);
+			  : default_destination(a, &image, &im, to, err);
 	if (r == 0)
-		r = push_args_run(&a->push, all, &image, to, &im, result, err);
+		r = push_args_run(&a->push, st, &im, to, result, err);
 	return r < 0 ? r : push_args_write_digest(&a->push, result->digest, err);
 }
 

@@ -122,16 +122,11 @@ int push_args_destination(const char *text, struct oci_ref *ret, struct mlr_erro
 	return r;
 }
 
-int push_args_run(struct push_args *a, const struct stores *all, const struct oci_name *image,
-	const struct oci_ref *to, struct store_image *im, struct push_result *ret,
-	struct mlr_error *err)
+int push_args_run(struct push_args *a, struct store *st, const struct store_image *im,
+	const struct oci_ref *to, struct push_result *ret, struct mlr_error *err)
 {
-	struct store *st;
-	int r = stores_find(all, image, &st, im, err);
+	int r = push_image(st, im, to, &a->push, ret, err);
 
-	if (r < 0)
-		return r;
-	r = push_image(st, im, to, &a->push, ret, err);
 	erase(a);
 	return r;
 }

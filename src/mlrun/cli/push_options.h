@@ -44,10 +44,9 @@ void push_args_done(struct push_args *a);
 /* Parse a destination in a registry: "[docker://]NAME[:TAG]". Returns 0 or -EINVAL. */
 int push_args_destination(const char *text, struct oci_ref *ret, struct mlr_error *err);
 
-/* Find an image in the stores and push it; to is where. Tells of its layers. */
-int push_args_run(struct push_args *a, const struct stores *all, const struct oci_name *image,
-	const struct oci_ref *to, struct store_image *im, struct push_result *ret,
-	struct mlr_error *err);
+/* Push an image and tell of its layers. */
+int push_args_run(struct push_args *a, struct store *st, const struct store_image *im,
+	const struct oci_ref *to, struct push_result *ret, struct mlr_error *err);
 
 /* Write the digest where --digestfile says. */
 int push_args_write_digest(const struct push_args *a, const char *digest, struct mlr_error *err);
