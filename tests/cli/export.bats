@@ -97,6 +97,10 @@ check_same() {
 	assert [ ! -e bundle/rootfs/etc/gone ]
 	assert_equal "$(find out/blobs -type f | wc -l)" 4
 	skopeo --insecure-policy copy -q oci:out:1.0 dir:copied
+	run -125 mlrun export --format zip app out
+	assert_line --partial "--format takes oci-archive, oci, docker-archive or tar, not 'zip'"
+	run -125 mlrun export --compression lzma app out
+	assert_line --partial "--compression takes gzip, zstd or none, not 'lzma'"
 	run -125 mlrun export --format oci app out
 	assert_output --partial "'out' is there and is not empty"
 	assert [ -z "$(find . -maxdepth 1 -name '.*mlrun*')" ]

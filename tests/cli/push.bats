@@ -302,6 +302,8 @@ first_layer() {
 	assert_line --partial "an image is missing"
 	run -125 mlrun push app "$to" more
 	assert_line --partial "and no more"
+	run -125 mlrun push --compression lzma app "$to"
+	assert_line --partial "--compression takes gzip, zstd or none, not 'lzma'"
 	run -125 mlrun push --creds a:b app "$to"
 	assert_line --partial "mlrun login REGISTRY"
 	run -125 mlrun push app localhost:1/x

@@ -39,7 +39,8 @@ static void parse_format(void *args, char *arg, struct argp_state *state)
 	while (i < ARRAY_LEN(formats) && strcmp(formats[i], arg) != 0)
 		i++;
 	if (i == ARRAY_LEN(formats))
-		argp_error(state, "--format does not know '%s'", arg);
+		argp_error(state,
+			"--format takes oci-archive, oci, docker-archive or tar, not '%s'", arg);
 	a->export.format = (enum export_format)i;
 	a->format_given = 1;
 }
@@ -49,7 +50,7 @@ static void parse_compression(void *args, char *arg, struct argp_state *state)
 	struct args *a = args;
 
 	if (oci_compression_parse(arg, &a->export.compression) < 0)
-		argp_error(state, "--compression does not know '%s'", arg);
+		argp_error(state, "--compression takes gzip, zstd or none, not '%s'", arg);
 	a->compression_given = 1;
 }
 

@@ -25,7 +25,7 @@ void push_args_compression(void *args, char *arg, struct argp_state *state)
 	struct push_args *a = args;
 
 	if (oci_compression_parse(arg, &a->push.compression) < 0)
-		argp_error(state, "--compression does not know '%s'", arg);
+		argp_error(state, "--compression takes gzip, zstd or none, not '%s'", arg);
 	a->push.only = 1;
 }
 
