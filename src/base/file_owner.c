@@ -1,12 +1,13 @@
 #include "base/file_owner.h"
 
+#include "base/tighten.h"
+
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/xattr.h>
 
-#define SET_IDS 06000
 #define UID_TAG 0x08 /* field 1, varint (protobuf.dev/programming-guides/encoding) */
 #define GID_TAG 0x10
 #define NO_ID   0xffffffffu /* "not changed" */
@@ -27,6 +28,15 @@ static size_t put(unsigned char *to, unsigned char tag, uint32_t value)
 		to[n++] = (unsigned char)(value | 0x80);
 	to[n++] = (unsigned char)value;
 	return n;
+}
+
+mode_t file_owner_mode(const struct file_owner *o, mode_t real)
+{
+	const mode_t kept = 07777 & ~TIGHTEN_BITS;
+
+	if (!o->mode || (o->mode & kept) != (real & kept) || (real & (S_ISUID | S_ISGID)))
+		return real;
+	return (real & ~(mode_t)07777) | o->mode;
 }
 
 size_t file_owner_encode(const struct file_owner *o, unsigned char out[FILE_OWNER_SIZE])
@@ -125,7 +135,7 @@ static int set_record(const struct place *p, const struct file_owner *o)
 		r = remove_xattr(p, FILE_OWNER_XATTR);
 	if (r < 0)
 		return r;
-	if (!(o->mode & SET_IDS))
+	if (o->mode == 0)
 		return remove_xattr(p, FILE_OWNER_MODE);
 	snprintf(mode, sizeof(mode), "%o", (unsigned)o->mode & 07777);
 	return write_xattr(p, FILE_OWNER_MODE, mode, strlen(mode));

@@ -1,8 +1,8 @@
 /*
  * The owner that a file should have, where its real one cannot be set: with a single mapped id
  * every file is the caller's. It is kept in an extended attribute, the message Resource of
- * github.com/rootless-containers/proto, which umoci and PRoot read, too. Set-ID bits, which trees
- * of the store do not have, are in another one.
+ * github.com/rootless-containers/proto, which umoci and PRoot read, too. A mode with bits that
+ * trees of the store do not have (base/tighten.h) is in another one.
  */
 #ifndef MLR_BASE_FILE_OWNER_H
 #define MLR_BASE_FILE_OWNER_H
@@ -19,6 +19,9 @@ struct file_owner {
 	uint32_t uid, gid;
 	mode_t mode; /* set-ID and permission bits; 0: the file's own */
 };
+
+/* The mode of a file: the recorded one, unless the real one was changed since. */
+mode_t file_owner_mode(const struct file_owner *o, mode_t real);
 
 /* Is the attribute one of these two? They say something of the file's, and are no part of it. */
 int file_owner_is_xattr(const char *name);

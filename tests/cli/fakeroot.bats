@@ -93,6 +93,34 @@ fake() {
 	mlrun store verify
 }
 
+@test "fakeroot: modes that trees do not have are shown until somebody changes them" {
+	mkdir -p "$TMPDIR"/l/{log,mail,shared,bin}
+	touch "$TMPDIR"/l/log/{wtmp,btmp,any} "$TMPDIR"/l/bin/raise
+	chmod 664 "$TMPDIR/l/log/wtmp"; chmod 660 "$TMPDIR/l/log/btmp"; chmod 666 "$TMPDIR/l/log/any"
+	chmod 2775 "$TMPDIR/l/mail"; chmod 1777 "$TMPDIR/l/shared"; chmod 4755 "$TMPDIR/l/bin/raise"
+	layer_tar "$TMPDIR/l.tar" "$TMPDIR/l"
+	image_push_tar modes "$BATS_FILE_TMPDIR/tiny.tar" "$TMPDIR/l.tar"
+	IMG=$REGISTRY/modes
+	mlrun pull -q "$IMG"
+	run -0 fake sh -c 'cd /; stat -c "%a %n" log/* mail shared bin/raise; cp -p log/btmp b; stat -c %a b'
+	assert_output "$(printf '%s\n' '666 log/any' '660 log/btmp' '664 log/wtmp' '2775 mail' '1777 shared' '4755 bin/raise' 660)"
+	# The bits that are left are those that the tree has: only chmod itself tells.
+	mlrun exec --write=c --fakeroot "$IMG" sh -c 'cd /; chmod 640 log/btmp; chmod g-w log/wtmp; chmod a-s bin/raise; chown 7 log/any
+		chgrp 8 mail; chmod 755 shared'
+	run -0 mlrun exec --write=c --fakeroot "$IMG" sh -c 'cd /; stat -c "%a %u %g %n" log/* mail shared bin/raise'
+	local -a now=('666 7 0 log/any' '640 0 0 log/btmp' '644 0 0 log/wtmp' '2775 0 8 mail' '755 0 0 shared' '755 0 0 bin/raise')
+	assert_output "$(printf '%s\n' "${now[@]}")"
+	mlrun commit -q c mine
+	run -0 mlrun exec --fakeroot localhost/mine sh -c 'cd /; stat -c "%a %u %g %n" log/* mail shared bin/raise'
+	assert_output "$(printf '%s\n' "${now[@]}")"
+	mlrun export -q --format=tar localhost/mine "$TMPDIR/mine.tar"
+	run -0 tar -tvf "$TMPDIR/mine.tar" --numeric-owner
+	assert_line --regexp '^-rw-r----- 0/0 .* (\./)?log/btmp$'
+	assert_line --regexp '^-rwxr-xr-x 0/0 .* (\./)?bin/raise$'
+	assert_line --regexp '^drwxrwsr-x 0/8 .* (\./)?mail/$'
+	mlrun store verify
+}
+
 @test "fakeroot: where the kernel has no notifications, owners are lost and that is said" {
 	local refuse=$top_builddir/tests/fault/refuse
 

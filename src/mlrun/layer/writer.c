@@ -165,15 +165,23 @@ int layer_writer_file(struct layer_writer *w, const struct layer_member *m, stru
 	return fd < 0 ? mlr_fail_errno(err, "create file") : fd;
 }
 
-static int has_owner(const struct layer_member *m)
+/* The mode that the member says, if the tree has another. */
+static mode_t mode_lost(const struct layer_member *m)
 {
-	return m->uid || m->gid || m->set_ids;
+	mode_t mode = m->mode | m->set_ids;
+
+	return mode & TIGHTEN_BITS ? mode : 0;
 }
 
-/* Record an owner and set-ID bits that the file does not get. */
+static int has_owner(const struct layer_member *m)
+{
+	return m->uid || m->gid || mode_lost(m);
+}
+
+/* Record an owner and a mode that the file does not get. */
 static void set_owner(int fd, const struct layer_member *m)
 {
-	const struct file_owner o = { (uint32_t)m->uid, (uint32_t)m->gid, m->mode | m->set_ids };
+	const struct file_owner o = { (uint32_t)m->uid, (uint32_t)m->gid, mode_lost(m) };
 
 	if (has_owner(m) && file_owner_set_fd(fd, &o) < 0)
 		mlr_debug("layer: owner of '%s': %s, ignoring", m->path, strerror(errno));

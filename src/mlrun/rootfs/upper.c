@@ -71,8 +71,8 @@ static int set_target(struct archive_entry *e, int dir, const char *name)
 	return 0;
 }
 
-/* The owner that a fake root recorded, else root or the upper directory's; and set-ID bits that the
- * image's layers have, unless the mode was changed since. */
+/* The owner that a fake root recorded, else root or the upper directory's; and the recorded mode.
+ */
 static void set_owner(const struct walk *w, struct archive_entry *e, const char *path, int fd,
 	const struct stat *st)
 {
@@ -85,8 +85,8 @@ static void set_owner(const struct walk *w, struct archive_entry *e, const char 
 		o = (struct file_owner){ u->uid, u->gid, 0 };
 	archive_entry_set_uid(e, o.uid);
 	archive_entry_set_gid(e, o.gid);
-	if (o.mode && (o.mode & 0755) == (st->st_mode & 0755) && !(st->st_mode & 06000))
-		archive_entry_set_perm(e, archive_entry_perm(e) | (o.mode & 06000));
+	if (o.mode)
+		archive_entry_set_perm(e, file_owner_mode(&o, st->st_mode) & 07777);
 }
 
 static int put_thing(struct walk *w, int dir, const char *name, const char *path, int fd,

@@ -313,7 +313,8 @@ static int chown_file(struct call *c, int fd, uint32_t uid, uint32_t gid)
 		o.uid = uid;
 	if (gid != (uint32_t)-1)
 		o.gid = gid;
-	o.mode = 0;
+	if (S_ISREG(st.st_mode))
+		o.mode &= ~(mode_t)(S_ISUID | (o.mode & S_IXGRP ? S_ISGID : 0));
 	record(fd, &st, &o);
 	return 0;
 }
@@ -333,28 +334,33 @@ static int answer_chown(struct call *c)
 	return chown_file(c, fd, id_arg(c, at ? 2 : 1), id_arg(c, at ? 3 : 2));
 }
 
-/* The mode as recorded, if nobody changed it since. */
-static mode_t mode_of(const struct stat *st, const struct file_owner *o)
+/* Where stat and chmod calls have their file: in the arguments dirfd and path, path alone, or a
+ * descriptor alone. */
+static int is_at(const struct call *c)
 {
-	if (o->mode && (o->mode & 0755) == (st->st_mode & 0755) && !(st->st_mode & 06000))
-		return (st->st_mode & S_IFMT) | (o->mode & 07777);
-	return st->st_mode;
+	return c->what == FAKEROOT_FSTATAT || c->what == FAKEROOT_STATX ||
+		c->what == FAKEROOT_FCHMODAT || c->what == FAKEROOT_FCHMODAT2;
 }
 
-static int open_for_stat(const struct call *c)
+static int is_by_number(const struct call *c)
 {
-	switch (c->what) {
-	case FAKEROOT_STAT:
-		return open_named(c, AT_FDCWD, arg(c, 0), 0);
-	case FAKEROOT_LSTAT:
-		return open_named(c, AT_FDCWD, arg(c, 0), AT_SYMLINK_NOFOLLOW);
-	case FAKEROOT_FSTAT:
+	return c->what == FAKEROOT_FSTAT || c->what == FAKEROOT_FCHMOD;
+}
+
+static int open_file(const struct call *c)
+{
+	int flags = 0;
+
+	if (is_by_number(c))
 		return open_number(c, (int)arg(c, 0));
-	case FAKEROOT_STATX:
-		return open_named(c, (int)arg(c, 0), arg(c, 1), (int)arg(c, 2));
-	default:
-		return open_named(c, (int)arg(c, 0), arg(c, 1), (int)arg(c, 3));
-	}
+	if (c->what == FAKEROOT_STATX)
+		flags = (int)arg(c, 2);
+	else if (c->what == FAKEROOT_FSTATAT || c->what == FAKEROOT_FCHMODAT2)
+		flags = (int)arg(c, 3);
+	else if (c->what == FAKEROOT_LSTAT)
+		flags = AT_SYMLINK_NOFOLLOW;
+	return is_at(c) ? open_named(c, (int)arg(c, 0), arg(c, 1), flags)
+			: open_named(c, AT_FDCWD, arg(c, 0), flags);
 }
 
 static int answer_statx(
@@ -367,19 +373,18 @@ static int answer_statx(
 		return -errno;
 	x.stx_uid = o->uid;
 	x.stx_gid = o->gid;
-	x.stx_mode = (uint16_t)mode_of(st, o);
+	x.stx_mode = (uint16_t)file_owner_mode(o, st->st_mode);
 	return write_memory(c, arg(c, 4), &x, sizeof(x));
 }
 
-/* The name by which this process finds what a stat call means, without opening it: enough if all
- * processes have our root directory. Returns whether there is one. */
-static int name_for_stat(const struct call *c, char *name, size_t size)
+/* The name by which this process finds a call's file, without opening it: enough if all processes
+ * have our root directory. Returns whether there is one. */
+static int name_file(const struct call *c, char *name, size_t size)
 {
-	int at = c->what == FAKEROOT_FSTATAT || c->what == FAKEROOT_STATX;
-	int dirfd = at ? (int)arg(c, 0) : AT_FDCWD, r;
+	int at = is_at(c), dirfd = at ? (int)arg(c, 0) : AT_FDCWD, r;
 	char path[PATH_MAX] = "";
 
-	if (c->what == FAKEROOT_FSTAT) {
+	if (is_by_number(c)) {
 		snprintf(name, size, "/proc/%d/fd/%d", (int)c->pid, (int)arg(c, 0));
 		return 1;
 	}
@@ -402,7 +407,7 @@ static int has_no_record(const struct call *c)
 	char name[PATH_MAX + 64];
 	ssize_t n;
 
-	if (n_kept > 0 || !name_for_stat(c, name, sizeof(name)))
+	if (n_kept > 0 || !name_file(c, name, sizeof(name)))
 		return 0;
 	n = c->what == FAKEROOT_LSTAT ? llistxattr(name, NULL, 0) : listxattr(name, NULL, 0);
 	return n <= 0;
@@ -411,7 +416,7 @@ static int has_no_record(const struct call *c)
 /* Whatever goes wrong here, the kernel's own answer is right. */
 static int answer_stat(struct call *c)
 {
-	auto_close int fd = has_no_record(c) ? -1 : open_for_stat(c);
+	auto_close int fd = has_no_record(c) ? -1 : open_file(c);
 	struct file_owner o;
 	struct stat st;
 	int by_fd =
@@ -421,11 +426,25 @@ static int answer_stat(struct call *c)
 		return pass(c);
 	if (c->what == FAKEROOT_STATX)
 		return answer_statx(c, fd, &st, &o);
-	st.st_mode = mode_of(&st, &o);
+	st.st_mode = file_owner_mode(&o, st.st_mode);
 	st.st_uid = o.uid;
 	st.st_gid = o.gid;
 	/* glibc's struct stat is the kernel's on 64-bit ABIs. */
 	return write_memory(c, arg(c, by_fd ? 1 : 2), &st, sizeof(st));
+}
+
+/* The kernel changes the mode; a recorded one must not outlive that. */
+static int answer_chmod(struct call *c)
+{
+	auto_close int fd = has_no_record(c) ? -1 : open_file(c);
+	struct file_owner o;
+	struct stat st;
+
+	if (fd < 0 || fstat(fd, &st) < 0 || !find_record(fd, &st, &o) || !o.mode || !is_valid(c))
+		return pass(c);
+	o.mode = (mode_t)arg(c, is_at(c) ? 2 : 1) & 07777;
+	record(fd, &st, &o);
+	return pass(c);
 }
 
 /* --- devices ------------------------------------------------------------------------ */
@@ -660,6 +679,11 @@ static int answer(struct call *c)
 	case FAKEROOT_FSTATAT:
 	case FAKEROOT_STATX:
 		return answer_stat(c);
+	case FAKEROOT_CHMOD:
+	case FAKEROOT_FCHMOD:
+	case FAKEROOT_FCHMODAT:
+	case FAKEROOT_FCHMODAT2:
+		return answer_chmod(c);
 	case FAKEROOT_NOTHING:
 		return pass(c);
 	default:

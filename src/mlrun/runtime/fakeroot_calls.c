@@ -5,6 +5,8 @@
 #include <linux/audit.h>
 #include <sys/syscall.h>
 
+#define FCHMODAT2 452 /* Linux 6.6, in every ABI; newer than some of the headers */
+
 const struct fakeroot_number fakeroot_native[] = {
 #ifdef SYS_chown
 	{ SYS_chown, FAKEROOT_CHOWN },
@@ -12,6 +14,7 @@ const struct fakeroot_number fakeroot_native[] = {
 	{ SYS_mknod, FAKEROOT_MKNOD },
 	{ SYS_stat, FAKEROOT_STAT },
 	{ SYS_lstat, FAKEROOT_LSTAT },
+	{ SYS_chmod, FAKEROOT_CHMOD },
 #endif
 	{ SYS_fchown, FAKEROOT_FCHOWN },
 	{ SYS_fchownat, FAKEROOT_FCHOWNAT },
@@ -40,6 +43,9 @@ const struct fakeroot_number fakeroot_native[] = {
 	{ SYS_fstat, FAKEROOT_FSTAT },
 	{ SYS_newfstatat, FAKEROOT_FSTATAT },
 	{ SYS_statx, FAKEROOT_STATX },
+	{ SYS_fchmod, FAKEROOT_FCHMOD },
+	{ SYS_fchmodat, FAKEROOT_FCHMODAT },
+	{ FCHMODAT2, FAKEROOT_FCHMODAT2 },
 };
 const size_t fakeroot_n_native = ARRAY_LEN(fakeroot_native);
 
@@ -76,6 +82,10 @@ const struct fakeroot_number fakeroot_other[] = {
 	{ 226, FAKEROOT_SETXATTR },
 	{ 227, FAKEROOT_SETXATTR },
 	{ 228, FAKEROOT_SETXATTR },
+	{ 15, FAKEROOT_CHMOD },
+	{ 94, FAKEROOT_FCHMOD },
+	{ 306, FAKEROOT_FCHMODAT },
+	{ FCHMODAT2, FAKEROOT_FCHMODAT2 },
 #else
 	{ -1, FAKEROOT_NOTHING },
 #endif
