@@ -79,10 +79,21 @@ inside() { mlrun exec -w / "$@" sh -c "$ATTACKS"; }
 @test "root's container: the same with namespaces, another user id and a read-only root" {
 	local option
 
-	for option in --pid --init --ipc=private --net=none --hostname=box --read-only --user=1000; do
+	for option in --pid --init --ipc=private --net=none --hostname=box --read-only --user=1000 --fakeroot; do
 		run -0 inside "$option" "rootfs:$ROOT"
 		all_fail
 	done
+}
+
+@test "root's container: --fakeroot and build remember owners for root as for others" {
+	run -0 mlrun exec --fakeroot -w / "rootfs:$ROOT" sh -c 'touch /f && chown 7:8 /f && stat -c %u:%g /f'
+	assert_output 7:8
+	tar -C "$ROOT" -cf root.tar .
+	mlrun import -q root.tar tiny
+	printf '%s\n' 'FROM tiny' 'RUN touch /f && chown 7:8 /f' 'RUN stat -c %u:%g /f >/owner' >Dockerfile
+	mlrun build -q -t mine .
+	run -0 mlrun exec mine cat /owner
+	assert_output 7:8
 }
 
 @test "root's container: the same where root is kept, and in an image of squashfs" {

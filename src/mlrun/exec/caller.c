@@ -37,6 +37,7 @@ void caller_identity(struct plan *p, int fakeroot)
 	p->id.host_gid = getegid();
 	p->id.uid = fakeroot ? 0 : p->id.host_uid;
 	p->id.gid = fakeroot ? 0 : p->id.host_gid;
+	p->id.is_fake_root = fakeroot;
 	account_find(p->id.host_uid, p->id.host_gid, &account);
 	p->id.name = fakeroot ? xstrdup("root") : field(account.user, "user");
 	p->id.home = p->id.uid == 0 ? xstrdup("/root") : field(home, "/");

@@ -78,6 +78,7 @@ static int read_identity(int dir, struct plan *p, struct mlr_error *err)
 {
 	int r = read_map(dir, "uid_map", &p->id.uid, &p->id.host_uid, err);
 
+	p->id.is_fake_root = r == 0 && p->id.uid == 0 && p->id.host_uid != 0;
 	return r < 0 ? r : read_map(dir, "gid_map", &p->id.gid, &p->id.host_gid, err);
 }
 

@@ -135,6 +135,7 @@ static int change(const char *text, struct plan *p, int *image_home, struct mlr_
 	if (r < 0)
 		return r;
 	/* A new id needs a name, which the image's tables may lack. */
+	p->id.is_fake_root = p->id.uid == 0;
 	if (p->id.uid == 0) {
 		set(&p->id.name, "root");
 		if (!*image_home)

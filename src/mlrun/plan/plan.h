@@ -81,6 +81,7 @@ struct plan_env {
 struct plan_identity {
 	uid_t uid, host_uid; /* inner id and the caller's own */
 	gid_t gid, host_gid;
+	int is_fake_root; /* root was asked for: it keeps what package managers need */
 	char *name, *group, *home, *shell;
 };
 

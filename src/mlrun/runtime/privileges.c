@@ -21,7 +21,7 @@
 
 uint64_t privileges_kept(const struct plan *p)
 {
-	return p->id.uid == 0 && p->id.host_uid != 0 ? FAKEROOT_CAPS & ~p->caps_dropped : 0;
+	return p->id.is_fake_root ? FAKEROOT_CAPS & ~p->caps_dropped : 0;
 }
 
 int privileges_drop(const struct plan *p, struct mlr_error *err)
