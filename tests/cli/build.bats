@@ -308,6 +308,63 @@ inside() {
 	assert_output --partial "--target: 'Dockerfile' has no stage 'none'"
 }
 
+@test "build: stages that do not need each other are built side by side" {
+	# Each command waits for the other.
+	recipe <<-'X'
+		FROM BASE AS one
+		RUN --mount=type=cache,id=meet,target=/c touch /c/one; while [ ! -e /c/two ]; do sleep 0.1; done; echo uno; touch /one
+		FROM BASE AS two
+		RUN --mount=type=cache,id=meet,target=/c touch /c/two; while [ ! -e /c/one ]; do sleep 0.1; done; echo due; touch /two
+		FROM BASE
+		RUN --mount=type=cache,id=meet,target=/c while [ ! -e /c/one ]; do sleep 0.1; done; touch /three
+		COPY --from=one /one /
+		COPY --from=two /two /
+	X
+	run -0 mlrun build --jobs 3 -t mine .
+	assert_line 'one | uno'
+	assert_line 'two | due'
+	run -0 inside ls /one /two /three
+	run -0 mlrun build --jobs 1 -t mine .
+	assert_line --partial '5 of 5 steps from the cache'
+	refute_line --partial 'one | '
+}
+
+@test "build: --jobs 1 runs one command at a time, and a locked cache is one command's" {
+	local jobs sharing
+
+	for jobs in '1 shared' '2 locked'; do
+		read -r jobs sharing <<<"$jobs"
+		recipe <<-X
+			FROM BASE AS one
+			RUN --mount=type=cache,id=$sharing,sharing=$sharing,target=/c mkdir /c/busy && sleep 0.5 && rmdir /c/busy
+			FROM BASE AS two
+			RUN --mount=type=cache,id=$sharing,sharing=$sharing,target=/c mkdir /c/busy && sleep 0.5 && rmdir /c/busy && : two
+			FROM BASE
+			RUN --mount=type=bind,from=one,target=/1 --mount=type=bind,from=two,target=/2 true
+		X
+		mlrun build -q --no-cache --jobs "$jobs" .
+	done
+}
+
+@test "build: a command that fails ends those of other stages" {
+	recipe <<-X
+		FROM BASE AS one
+		RUN --mount=type=cache,id=go,target=/c touch /c/go; exec sleep $NAP
+		FROM BASE AS two
+		RUN --mount=type=cache,id=go,target=/c while [ ! -e /c/go ]; do sleep 0.1; done; echo why; exit 3
+		FROM BASE
+		COPY --from=one / /
+		COPY --from=two / /
+	X
+	run -125 mlrun build -q --jobs 2 -t mine .
+	assert_line why
+	assert_line --partial 'Dockerfile:4: RUN ended with status 3'
+	run -1 pgrep -f "^sleep $NAP"
+	run -125 mlrun exec --pull=never mine true
+	assert_equal "$(mlrun containers --json | jq length)" 0
+	assert_equal "$(ls "$MLRUN_STORE/tmp")" ""
+}
+
 @test "build: triggers of an image run where it is used" {
 	recipe <<-'X'
 		FROM BASE

@@ -46,8 +46,7 @@ void build_time(int64_t seconds, char out[32])
 
 /* --- where files come from ------------------------------------------------------ */
 
-/* The value of --build-context NAME=VALUE, or NULL. */
-static const char *context_named(const struct build *b, const char *name)
+const char *build_context_named(const struct build *b, const char *name)
 {
 	size_t len = strlen(name);
 
@@ -74,7 +73,7 @@ static int open_state(
 	return r < 0 ? r : open_directory(s->tree, ret, err);
 }
 
-static int open_image(struct build *b, const char *image, const char *platform, struct state *s,
+int build_open_image(struct build *b, const char *image, const char *platform, struct state *s,
 	struct mlr_error *err)
 {
 	auto_call(store_image_done) struct store_image im = STORE_IMAGE_INIT;
@@ -90,7 +89,7 @@ int build_source(struct build *b, const char *from, struct copy_source *ret, cha
 	struct mlr_error *err)
 {
 	auto_call(state_done) struct state s = STATE_INIT;
-	const char *named = from ? context_named(b, from) : NULL;
+	const char *named = from ? build_context_named(b, from) : NULL;
 	int stage = from && !named ? stages_find(&b->stages, from, b->at) : -1, r;
 
 	*key = NULL;
@@ -106,139 +105,10 @@ int build_source(struct build *b, const char *from, struct copy_source *ret, cha
 	}
 	if (named && strncmp(named, "docker-image://", 15) != 0)
 		return open_directory(named, ret, err);
-	r = open_image(b, named ? named + 15 : from, NULL, &s, err);
+	r = build_open_image(b, named ? named + 15 : from, NULL, &s, err);
 	if (r == 0)
 		r = open_state(b, &s, ret, err);
 	*key = xstrdup(s.key);
-	return r;
-}
-
-/* --- instructions ---------------------------------------------------------------- */
-
-/* Change only the configuration. */
-static int change(
-	struct build *b, struct state *s, const struct instruction *in, struct mlr_error *err)
-{
-	struct derive d = { .created_by = in->text,
-		.comment = "mlrun build",
-		.changes = in,
-		.n_changes = 1,
-		.keep_cmd = s->has_cmd,
-		.get = scope_get,
-		.ctx = &s->scope,
-		.escape = b->o->recipe->escape };
-
-	s->has_cmd |= in->word == INSTRUCTION_CMD;
-	return state_derive(s, &d, 0, err);
-}
-
-static int declare(
-	struct build *b, struct state *s, const struct instruction *in, struct mlr_error *err)
-{
-	for (size_t i = 0; i < in->args.n; i++)
-		strv_addf(&b->used, "%.*s", (int)strcspn(in->args.v[i], "="), in->args.v[i]);
-	return scope_declare(&s->scope, in, b->o->recipe->escape, err);
-}
-
-static int follow(
-	struct build *b, struct state *s, const struct instruction *in, struct mlr_error *err)
-{
-	int r;
-
-	if (b->o->cancel && __atomic_load_n(b->o->cancel, __ATOMIC_RELAXED))
-		return mlr_fail(err, ECANCELED, "interrupted");
-	switch (in->word) {
-	case INSTRUCTION_ARG:
-		return declare(b, s, in, err);
-	case INSTRUCTION_RUN:
-		return build_run_step(b, s, in, err);
-	case INSTRUCTION_ADD:
-	case INSTRUCTION_COPY:
-		return build_copy_step(b, s, in, err);
-	case INSTRUCTION_WORKDIR:
-		r = change(b, s, in, err);
-		return r < 0 ? r : build_workdir_step(b, s, in, err);
-	default:
-		return change(b, s, in, err);
-	}
-}
-
-static int follow_one(
-	struct build *b, struct state *s, const struct instruction *in, struct mlr_error *err)
-{
-	int r = follow(b, s, in, err);
-
-	return r < 0 ? mlr_wrap(err, "%s:%u", b->o->recipe->name, in->line) : 0;
-}
-
-/* What the image asks of those who build on it. */
-static int follow_triggers(
-	struct build *b, struct state *s, const struct instruction *from, struct mlr_error *err)
-{
-	json_auto_t *root = json_loads(s->config, 0, NULL);
-	json_t *list = json_object_get(json_object_get(root, "config"), "OnBuild"), *v;
-	struct derive d = { .created_by = "ONBUILD", .drop_triggers = 1 };
-	size_t i;
-	int r = json_array_size(list) > 0 ? state_derive(s, &d, 0, err) : 0;
-
-	json_array_foreach(list, i, v) {
-		auto_call(instruction_done) struct instruction in = INSTRUCTION_INIT;
-
-		if (r == 0)
-			r = recipe_parse_trigger(
-				json_string_value(v) ? json_string_value(v) : "", &in, err);
-		in.line = from->line;
-		if (r == 0)
-			r = follow(b, s, &in, err);
-	}
-	return r < 0 ? mlr_wrap(err, "ONBUILD of '%s'", from->args.v[0]) : 0;
-}
-
-/* --- stages ----------------------------------------------------------------------- */
-
-static const char *target_platform(const struct build *b)
-{
-	const char *platform =
-		b->o->platform ? strv_env_get(strv_argv(b->o->platform), "TARGETPLATFORM") : NULL;
-
-	return platform ? platform : "linux/amd64";
-}
-
-static int begin_stage(
-	struct build *b, const struct stage *g, struct state *s, struct mlr_error *err)
-{
-	const char *platform = g->platform ? g->platform : target_platform(b);
-	const char *named = context_named(b, g->base);
-
-	s->scope.global = &b->stages.global;
-	s->scope.given = b->o->args;
-	build_time(b->o->epoch, s->created); /* of scratch */
-	if (g->parent >= 0 && !named) {
-		state_from_stage(s, &b->states[g->parent]);
-		return 0;
-	}
-	if (strcasecmp(g->base, "scratch") == 0)
-		return state_scratch(s, platform, err);
-	if (named && strncmp(named, "docker-image://", 15) == 0)
-		named += 15;
-	return open_image(b, named ? named : g->base, platform, s, err);
-}
-
-static int build_stage(struct build *b, size_t n, struct mlr_error *err)
-{
-	const struct stage *g = &b->stages.v[n];
-	const struct instruction *from = &b->o->recipe->v[g->from];
-	struct state *s = &b->states[n];
-	int r;
-
-	b->at = n;
-	r = begin_stage(b, g, s, err);
-	if (r == 0)
-		r = follow_triggers(b, s, from, err);
-	if (r < 0)
-		return mlr_wrap(err, "%s:%u", b->o->recipe->name, from->line);
-	for (size_t i = g->from + 1; i < g->end && r == 0; i++)
-		r = follow_one(b, s, &b->o->recipe->v[i], err);
 	return r;
 }
 
@@ -348,18 +218,13 @@ static int begin(struct build *b, struct mlr_error *err)
 
 static int build(struct build *b, struct build_result *ret, struct mlr_error *err)
 {
-	auto_free char *needed = NULL;
 	size_t target = 0;
 	int r = begin(b, err);
 
 	if (r == 0)
 		r = find_target(b, &target, err);
-	if (r < 0)
-		return r;
-	needed = xcalloc(b->stages.n, 1);
-	stages_need(b->o->recipe, &b->stages, target, needed);
-	for (size_t i = 0; i <= target && r == 0; i++)
-		r = needed[i] ? build_stage(b, i, err) : 0;
+	if (r == 0)
+		r = build_stages(b, target, err);
 	if (r == 0)
 		r = add_labels(b, &b->states[target], err);
 	if (r == 0)
@@ -367,11 +232,14 @@ static int build(struct build *b, struct build_result *ret, struct mlr_error *er
 	return r;
 }
 
+int build_is_cancelled(const struct build *b)
+{
+	return b->o->cancel && __atomic_load_n(b->o->cancel, __ATOMIC_RELAXED);
+}
+
 static int is_cancelled(void *ctx)
 {
-	const struct build *b = ctx;
-
-	return b->o->cancel && __atomic_load_n(b->o->cancel, __ATOMIC_RELAXED);
+	return build_is_cancelled(ctx);
 }
 
 int build_run(const struct build_options *o, struct build_result *ret, struct mlr_error *err)

@@ -5,7 +5,7 @@
  * and commit do; COPY writes a layer straight from its source, without a container. A step that
  * makes a layer is looked up in the build cache first (store/cache.h), by a digest of all that it
  * depends on: the files so far, the expanded instruction, the variables, and the content and modes
- * of what it copies.
+ * of what it copies. Stages that do not need each other are built side by side.
  */
 #ifndef MLR_BUILD_BUILD_H
 #define MLR_BUILD_BUILD_H
@@ -38,6 +38,7 @@ struct build_options {
 	const struct config *config; /* its [build] section; or NULL */
 	const char *network;         /* "host" or "none"; NULL: host */
 	int no_cache, is_quiet;
+	size_t jobs;          /* commands at once, at least 1 */
 	int shell_on_failure; /* open a shell where a RUN failed, on the caller's terminal */
 	int64_t epoch;        /* SOURCE_DATE_EPOCH; 0: not set */
 	const int *cancel;    /* read atomically; not 0 stops the work. May be NULL */

@@ -20,6 +20,19 @@ struct build {
 	size_t at; /* the stage being built */
 };
 
+/* Is the build to stop? */
+int build_is_cancelled(const struct build *b);
+
+/* Build a stage and those that it needs. */
+int build_stages(struct build *b, size_t target, struct mlr_error *err);
+
+/* The value of --build-context NAME=VALUE, or NULL. */
+const char *build_context_named(const struct build *b, const char *name);
+
+/* Begin a state with an image, for a platform or NULL. */
+int build_open_image(struct build *b, const char *image, const char *platform, struct state *s,
+	struct mlr_error *err);
+
 /* The directory that a name in --from means: a stage's, an image's or a context's. NULL: the build
  * context. Its descriptor is the caller's.
  *
@@ -32,9 +45,7 @@ int build_source(struct build *b, const char *from, struct copy_source *ret, cha
 /* Print a time as RFC 3339 says. */
 void build_time(int64_t seconds, char out[32]);
 
-/* Run one instruction that makes a layer, or find it in the cache. */
-int build_run_step(
-	struct build *b, struct state *s, const struct instruction *in, struct mlr_error *err);
+/* Write the layer of one instruction, or find it in the cache. */
 int build_copy_step(
 	struct build *b, struct state *s, const struct instruction *in, struct mlr_error *err);
 /* Make the working directory, if the image lacks it. */

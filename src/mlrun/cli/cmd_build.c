@@ -10,6 +10,7 @@
 #include "base/json.h"
 #include "base/log.h"
 #include "base/memory.h"
+#include "base/processors.h"
 #include "base/strv.h"
 #include "build/build.h"
 #include "oci/name.h"
@@ -28,11 +29,13 @@
 #include <string.h>
 #include <unistd.h>
 
+#define JOBS_MAX 1024
+
 struct args {
 	struct cli_common common;
 	const char *context, *file, *target, *iidfile, *platform, *network, *metadata;
 	struct strv build_args, names, labels, secrets, contexts;
-	int check, json, no_cache, pull, ssh, shell;
+	int check, json, no_cache, pull, ssh, shell, jobs;
 	struct cli_registry registry;
 };
 
@@ -107,6 +110,15 @@ static void parse_progress(void *args, char *arg, struct argp_state *state)
 		argp_error(state, "--progress takes plain, tty, auto or quiet, not '%s'", arg);
 }
 
+static void parse_jobs(void *args, char *arg, struct argp_state *state)
+{
+	struct args *a = args;
+
+	a->jobs = (int)cli_options_number(arg, 1, JOBS_MAX);
+	if (a->jobs < 0)
+		argp_error(state, "--jobs takes a number from 1 to %d, not '%s'", JOBS_MAX, arg);
+}
+
 static void check_args(void *args, struct argp_state *state)
 {
 	struct args *a = args;
@@ -145,6 +157,8 @@ static const struct cli_option options[] = {
 		CLI_TO(struct args, iidfile) },
 	{ "metadata-file", 0, "FILE", 0, "write what was built to FILE, as JSON", 1,
 		CLI_TO(struct args, metadata) },
+	{ "jobs", 0, "N", 0, "commands of different stages at once; default: one a processor", 1,
+		CLI_TO_CALL(parse_jobs) },
 	{ "shell-on-failure", 0, 0, 0, "open a shell where a RUN failed", 1,
 		CLI_TO(struct args, shell) },
 	{ "progress", 0, "plain|quiet", 0, "how much is printed (plain)", 2,
@@ -463,6 +477,7 @@ static int build(
 		.config = &a->registry.config,
 		.no_cache = a->no_cache,
 		.is_quiet = a->common.quiet,
+		.jobs = a->jobs ? (size_t)a->jobs : processors_count(),
 		.shell_on_failure = a->shell && isatty(STDIN_FILENO),
 		.cancel = &cli_stop_signal,
 		.find = find,

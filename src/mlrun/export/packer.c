@@ -2,11 +2,11 @@
 
 #include "base/cleanup.h"
 #include "base/memory.h"
+#include "base/processors.h"
 #include "base/wait.h"
 
 #include <errno.h>
 #include <pthread.h>
-#include <sched.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -69,8 +69,7 @@ static void *thread_main(void *ctx)
 
 static size_t count_threads(size_t layers)
 {
-	cpu_set_t set;
-	size_t n = sched_getaffinity(0, sizeof(set), &set) == 0 ? (size_t)CPU_COUNT(&set) : 1;
+	size_t n = processors_count();
 
 	if (n > THREADS_MAX)
 		n = THREADS_MAX;

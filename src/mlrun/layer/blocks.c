@@ -1,9 +1,9 @@
 #include "layer/blocks.h"
 
 #include "base/memory.h"
+#include "base/processors.h"
 
 #include <pthread.h>
-#include <sched.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -205,8 +205,7 @@ static void blocks_free(struct layer_deflate *base)
 
 size_t layer_blocks_cores(void)
 {
-	cpu_set_t set;
-	size_t n = sched_getaffinity(0, sizeof(set), &set) == 0 ? (size_t)CPU_COUNT(&set) : 1;
+	size_t n = processors_count();
 
 	return n > THREADS_MAX + 1 ? THREADS_MAX + 1 : n;
 }

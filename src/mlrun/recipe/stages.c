@@ -109,38 +109,38 @@ int stages_resolve(const struct recipe *r, const struct strv *platform, const st
 
 /* --- what a stage needs ---------------------------------------------------- */
 
-static void need_named(
-	const struct recipe *r, const struct stages *s, const char *name, size_t before, char *ret)
+static void mark(const struct stages *s, const char *name, size_t before, char *ret)
 {
 	int i = name ? stages_find(s, name, before) : -1;
 
 	if (i >= 0)
-		stages_need(r, s, (size_t)i, ret);
+		ret[i] = 1;
 }
 
-static void need_mounted(const struct recipe *r, const struct stages *s,
-	const struct instruction *in, size_t before, char *ret)
+void stages_used_by(const struct stages *s, const struct instruction *in, size_t before, char *ret)
 {
+	mark(s, instruction_flag(in, "--from"), before, ret);
 	for (size_t i = 0; i < in->flags.n; i++) {
 		auto_call(run_mount_done) struct run_mount m = RUN_MOUNT_INIT;
 
 		if (strncmp(in->flags.v[i], "--mount=", 8) == 0 &&
 			run_mount_parse(in->flags.v[i] + 8, NULL, &m, NULL) == 0)
-			need_named(r, s, m.from, before, ret);
+			mark(s, m.from, before, ret);
 	}
 }
 
 void stages_need(const struct recipe *r, const struct stages *s, size_t target, char *ret)
 {
-	const struct stage *g = &s->v[target];
-
-	if (ret[target])
-		return;
 	ret[target] = 1;
-	if (g->parent >= 0)
-		stages_need(r, s, (size_t)g->parent, ret);
-	for (size_t i = g->from + 1; i < g->end; i++) {
-		need_named(r, s, instruction_flag(&r->v[i], "--from"), target, ret);
-		need_mounted(r, s, &r->v[i], target, ret);
+	/* A stage needs only earlier ones. */
+	for (size_t i = target + 1; i-- > 0;) {
+		const struct stage *g = &s->v[i];
+
+		if (!ret[i])
+			continue;
+		if (g->parent >= 0)
+			ret[g->parent] = 1;
+		for (size_t k = g->from + 1; k < g->end; k++)
+			stages_used_by(s, &r->v[k], i, ret);
 	}
 }

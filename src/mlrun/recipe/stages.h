@@ -47,7 +47,10 @@ int stages_resolve(const struct recipe *r, const struct strv *platform, const st
  */
 int stages_find(const struct stages *s, const char *name, size_t before);
 
-/* Mark the stages that a stage is made from, itself included: ret[i] becomes 1. */
+/* Mark the stages whose files an instruction of the stage `before` takes: ret[i] becomes 1. */
+void stages_used_by(const struct stages *s, const struct instruction *in, size_t before, char *ret);
+
+/* Mark the stages that a stage is made from, itself included. */
 void stages_need(const struct recipe *r, const struct stages *s, size_t target, char *ret);
 
 #endif

@@ -2,9 +2,9 @@
 
 #include "base/cleanup.h"
 #include "base/memory.h"
+#include "base/processors.h"
 
 #include <errno.h>
-#include <sched.h>
 #include <sqfs/block.h>
 #include <sqfs/block_processor.h>
 #include <sqfs/block_writer.h>
@@ -38,10 +38,9 @@ struct squashfs_blocks {
 
 static int cpus(void)
 {
-	cpu_set_t set;
-	int n = sched_getaffinity(0, sizeof(set), &set) == 0 ? CPU_COUNT(&set) : 1;
+	size_t n = processors_count();
 
-	return n > WORKERS_MAX ? WORKERS_MAX : n;
+	return n > WORKERS_MAX ? WORKERS_MAX : (int)n;
 }
 
 /* Called in the order in which blocks were submitted, in the submitting thread. user is the block's
