@@ -195,6 +195,10 @@ static int add_place(
 		return r;
 	if (fd < 0 || fstat(fd, &st) < 0)
 		return fail(c, p->from, fd < 0 ? -fd : errno, err);
+	if (!ignored && strncmp(path_base(p->to), ".wh.", 4) == 0)
+		return mlr_fail(err, EINVAL,
+			"'%s' in %s: no layer can hold a name that begins with '.wh.'", p->from,
+			c->source.what);
 	if (S_ISDIR(st.st_mode) && p->is_top)
 		return add_content(c, w, p, err);
 	if (S_ISDIR(st.st_mode))

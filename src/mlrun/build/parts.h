@@ -59,21 +59,6 @@ int build_workdir_step(
 int build_ids(
 	const struct plan *p, const char *text, int64_t *uid, int64_t *gid, struct mlr_error *err);
 
-/* Is an ADD's source a URL? */
-int build_is_url(const char *s);
-
-/*
- * Fetch a URL into a temporary file.
- *
- *   checksum  "sha256:<hex>" that it must have, or NULL
- *   name      the last component of its path, perhaps "", to free()
- *
- * Returns 0 and the file, the caller's; -EBADMSG for another checksum; -ENOTSUP for a repository;
- * registry_download()'s errors.
- */
-int build_fetch(struct build *b, const char *url, const char *checksum, int *fd, char **name,
-	struct mlr_error *err);
-
 /* Is the step with the state's key in the cache? Returns 1, and adds its layer then. */
 int build_cached(
 	struct build *b, struct state *s, const struct instruction *in, struct mlr_error *err);

@@ -1,5 +1,7 @@
 /* COPY, ADD and WORKDIR: layers that are written without a container; and the cache of steps. */
+#include "build/git.h"
 #include "build/parts.h"
+#include "build/url.h"
 
 #include "base/cleanup.h"
 #include "base/log.h"
@@ -10,6 +12,7 @@
 #include "rootfs/fill.h"
 #include "rootfs/lookup.h"
 #include "store/cache.h"
+#include "store/scratch.h"
 
 #include <ctype.h>
 #include <errno.h>
@@ -247,6 +250,7 @@ struct copying {
 	struct ignore exclude;
 	struct strv args;
 	char *to, *key;
+	char *scratch; /* where a repository is, or NULL */
 	int to_is_directory;
 };
 
@@ -258,6 +262,8 @@ static void copying_done(struct copying *c)
 	strv_done(&c->args);
 	free(c->to);
 	free(c->key);
+	store_scratch_remove(c->b->o->st, c->scratch);
+	free(c->scratch);
 	if (c->copy.source.fd >= 0)
 		close(c->copy.source.fd);
 }
@@ -301,7 +307,7 @@ static int add_url(struct copying *c, const char *url, struct mlr_error *err)
 	int r = flag ? expand_word(&e, flag, &checksum, err) : 0;
 
 	if (r == 0)
-		r = build_fetch(c->b, url, checksum, &fd, &name, err);
+		r = build_fetch(url, checksum, c->b->o->cancel, &fd, &name, err);
 	if (r < 0)
 		return r;
 	to = c->to_is_directory && !unpack ? xasprintf("%s/%s", c->to, name) : xstrdup(c->to);
@@ -310,6 +316,36 @@ static int add_url(struct copying *c, const char *url, struct mlr_error *err)
 		return mlr_fail(
 			err, EINVAL, "'%s' names no file: give the destination a name", url);
 	return 0;
+}
+
+/* Take the files of a repository instead of the context's. */
+static int add_repository(struct copying *c, const char *what, struct mlr_error *err)
+{
+	const struct copy_wish w = {
+		.pattern = ".", .to = c->to, .to_is_directory = 1, .exclude = &c->exclude
+	};
+	auto_free char *dir = NULL;
+	int r;
+
+	if (c->args.n > 2)
+		return mlr_fail(err, EINVAL, "'%s': a repository needs an ADD of its own", what);
+	if (instruction_flag(c->in, "--checksum"))
+		return mlr_fail(
+			err, EINVAL, "'%s': '#COMMIT' after it does what --checksum does", what);
+	r = store_scratch_make(c->b->o->st, "repository", &c->scratch, err);
+	if (r == 0)
+		r = git_fetch(what, c->scratch, &dir, err);
+	if (r < 0)
+		return mlr_wrap(err, "'%s'", what);
+	close(c->copy.source.fd);
+	c->copy.source = (struct copy_source){ .what = what,
+		.fd = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC) };
+	if (c->copy.source.fd < 0)
+		return mlr_fail_errno(err, "open '%s'", dir);
+	if (!instruction_has(c->in, "--keep-git-dir"))
+		ignore_add(&c->exclude, "**/.git");
+	r = copy_add(&c->copy, &w, err);
+	return r < 0 ? r : 0;
 }
 
 /* ADD unpacks the context's archives, unless --unpack=false. */
@@ -331,6 +367,8 @@ static int add_one(struct copying *c, size_t i, struct mlr_error *err)
 
 	if (h)
 		return add_heredoc(c, h, err);
+	if (c->in->word == INSTRUCTION_ADD && git_is_repository(w.pattern))
+		return add_repository(c, w.pattern, err);
 	if (c->in->word == INSTRUCTION_ADD && build_is_url(w.pattern))
 		return add_url(c, w.pattern, err);
 	r = copy_add(&c->copy, &w, err);

@@ -1,8 +1,9 @@
-/* ADD of a URL: fetches a file. */
-#include "build/parts.h"
+/* Fetches files of URLs: ADD's, and contexts. */
+#include "build/url.h"
 
 #include "base/cleanup.h"
 #include "base/file.h"
+#include "base/hash.h"
 #include "base/memory.h"
 #include "base/temp.h"
 #include "oci/digest.h"
@@ -67,8 +68,7 @@ static int check(struct download *d, const char *want, struct mlr_error *err)
 
 int build_is_url(const char *s)
 {
-	return strncmp(s, "http://", 7) == 0 || strncmp(s, "https://", 8) == 0 ||
-		strncmp(s, "git@", 4) == 0 || strncmp(s, "git://", 6) == 0;
+	return strncmp(s, "http://", 7) == 0 || strncmp(s, "https://", 8) == 0;
 }
 
 /* The last component of a URL's path, to free(). */
@@ -80,26 +80,15 @@ static char *name_of(const char *url)
 	return xstrdup(slash ? slash + 1 : "");
 }
 
-static int is_repository(const char *url)
-{
-	size_t len = strcspn(url, "#?");
-
-	return strncmp(url, "git", 3) == 0 || (len > 4 && strncmp(url + len - 4, ".git", 4) == 0);
-}
-
-int build_fetch(struct build *b, const char *url, const char *checksum, int *fd, char **name,
+int build_fetch(const char *url, const char *checksum, const int *cancel, int *fd, char **name,
 	struct mlr_error *err)
 {
 	const struct registry_options opt = {
-		.tls_verify = 1, .cancelled = is_cancelled, .cancelled_ctx = (void *)b->o->cancel
+		.tls_verify = 1, .cancelled = is_cancelled, .cancelled_ctx = (void *)cancel
 	};
 	auto_call(download_done) struct download d = { -1, NULL };
 	int r;
 
-	if (is_repository(url)) {
-		mlr_fail(err, ENOTSUP, "'%s': mlrun build clones no repositories", url);
-		return mlr_hint(err, "RUN git clone does; or clone it into the context before");
-	}
 	d.fd = temp_open(-1, err);
 	r = d.fd < 0 ? d.fd : registry_download(url, &opt, begin, take, &d, err);
 	if (r == 0)

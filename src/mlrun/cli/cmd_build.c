@@ -13,6 +13,7 @@
 #include "base/processors.h"
 #include "base/strv.h"
 #include "build/build.h"
+#include "build/context.h"
 #include "oci/name.h"
 #include "oci/platform.h"
 #include "pull/pull.h"
@@ -138,7 +139,7 @@ static const struct cli_option options[] = {
 		"set a variable that the recipe declares with ARG; without =VALUE it takes the caller's value",
 		1, CLI_TO_CALL(parse_build_arg) },
 	{ "build-context", 0, "NAME=DIR", 0,
-		"a directory, or docker-image://IMAGE, for FROM and --from", 1,
+		"a directory, a tar, a repository or docker-image://IMAGE, for FROM and --from", 1,
 		CLI_TO_CALL(parse_context) },
 	{ "label", 0, "NAME=VALUE", 0, "add a label to the image", 1, CLI_TO_CALL(parse_label) },
 	{ "secret", 0, "id=NAME,src=FILE", 0,
@@ -182,65 +183,9 @@ static const struct cli_syntax syntax = {
 	.operands = { CLI_TO(struct args, context) },
 	.needed = 1,
 	.missing = "a directory with a Dockerfile is expected; '.' is this one",
-	.surplus = "one directory is expected",
+	.surplus = "one context is expected",
 	.check = check_args,
 };
-
-/* --- the recipe's text ------------------------------------------------------ */
-
-static int read_stdin(char **ret, size_t *len, struct mlr_error *err)
-{
-	auto_free char *text = xmalloc(RECIPE_MAX + 2);
-	ssize_t n = file_read_full(STDIN_FILENO, text, RECIPE_MAX + 1);
-
-	if (n < 0)
-		return mlr_fail(err, (int)-n, "read standard input: %s", strerror((int)-n));
-	text[n] = '\0';
-	*len = (size_t)n;
-	*ret = take_ptr(&text);
-	return 0;
-}
-
-/* A context's recipe: Dockerfile or, without it, Containerfile. */
-static int read_default(
-	const char *context, char **name, char **ret, size_t *len, struct mlr_error *err)
-{
-	static const char *const names[] = { "Dockerfile", "Containerfile" };
-
-	for (size_t i = 0; i < ARRAY_LEN(names); i++) {
-		auto_free char *path = strcmp(context, ".") == 0
-			? xstrdup(names[i])
-			: xasprintf("%s/%s", context, names[i]);
-		struct mlr_error e = MLR_ERROR_INIT;
-		int r = file_read(AT_FDCWD, path, RECIPE_MAX, ret, len, &e);
-
-		if (r == -ENOENT)
-			continue;
-		*name = take_ptr(&path);
-		return r < 0 ? mlr_pass(err, -r, e.text) : 0;
-	}
-	mlr_fail(err, ENOENT, "there is no Dockerfile in '%s'", context);
-	return mlr_hint(err, "-f FILE names the recipe, if it is elsewhere");
-}
-
-static int read_text(
-	const struct args *a, char **name, char **ret, size_t *len, struct mlr_error *err)
-{
-	if (!a->file)
-		return read_default(a->context, name, ret, len, err);
-	*name = xstrdup(strcmp(a->file, "-") == 0 ? "standard input" : a->file);
-	return strcmp(a->file, "-") == 0 ? read_stdin(ret, len, err)
-					 : file_read(AT_FDCWD, a->file, RECIPE_MAX, ret, len, err);
-}
-
-static int read_recipe(const struct args *a, struct recipe *ret, struct mlr_error *err)
-{
-	auto_free char *name = NULL, *text = NULL;
-	size_t len;
-	int r = read_text(a, &name, &text, &len, err);
-
-	return r < 0 ? r : recipe_parse(name, text, len, ret, err);
-}
 
 /* --- --check ---------------------------------------------------------------- */
 
@@ -393,28 +338,6 @@ static int parse_names(const struct args *a, struct strv *ret, struct mlr_error 
 	return 0;
 }
 
-/* The ignore file: FILE.dockerignore beside the recipe, else the context's .dockerignore or
- * .containerignore. NULL if there is none. */
-static int read_ignore(const struct args *a, char **ret, struct mlr_error *err)
-{
-	auto_free char *own = a->file ? xasprintf("%s.dockerignore", a->file) : NULL;
-	auto_free char *docker = xasprintf("%s/.dockerignore", a->context);
-	auto_free char *container = xasprintf("%s/.containerignore", a->context);
-	const char *const names[] = { own, docker, container };
-
-	for (size_t i = 0; i < ARRAY_LEN(names); i++) {
-		struct mlr_error e = MLR_ERROR_INIT;
-		int r = names[i] ? file_read(AT_FDCWD, names[i], RECIPE_MAX, ret, NULL, &e)
-				 : -ENOENT;
-
-		if (r == 0)
-			return 0;
-		if (r != -ENOENT)
-			return mlr_pass(err, -r, e.text);
-	}
-	return 0;
-}
-
 static int read_epoch(int64_t *ret, struct mlr_error *err)
 {
 	const char *text = getenv("SOURCE_DATE_EPOCH");
@@ -453,25 +376,66 @@ static int tell(const struct args *a, const struct build_result *r, struct mlr_e
 		: 0;
 }
 
-static int build(
-	struct args *a, const struct recipe *recipe, struct store *st, struct mlr_error *err)
+/* What --build-context names, brought here. */
+struct named_contexts {
+	struct store *st;
+	struct build_context *v;
+	size_t n;
+};
+
+static void named_close(struct named_contexts *c)
+{
+	for (size_t i = 0; i < c->n; i++)
+		build_context_close(c->st, &c->v[i]);
+	free(c->v);
+}
+
+/* ret gets "NAME=DIR", and images as they are. */
+static int named_open(
+	const struct args *a, struct named_contexts *c, struct strv *ret, struct mlr_error *err)
+{
+	for (size_t i = 0; i < a->contexts.n; i++) {
+		const char *text = a->contexts.v[i], *value = strchr(text, '=') + 1;
+		struct build_context *one;
+		int r;
+
+		if (strncmp(value, "docker-image://", 15) == 0) {
+			strv_add(ret, text);
+			continue;
+		}
+		c->v = xgrow(c->v, c->n, sizeof(*c->v));
+		one = &c->v[c->n++];
+		*one = (struct build_context)BUILD_CONTEXT_INIT;
+		r = build_context_open(c->st, value, &cli_stop_signal, one, err);
+		if (r == 0 && one->recipe)
+			r = mlr_fail(err, EPROTO, "context '%s': it is no tar", value);
+		if (r < 0)
+			return mlr_wrap(err, "--build-context %.*s", (int)(value - 1 - text), text);
+		strv_addf(ret, "%.*s%s", (int)(value - text), text, one->dir);
+	}
+	return 0;
+}
+
+static int build(struct args *a, const struct build_context *context, const struct recipe *recipe,
+	struct store *st, struct mlr_error *err)
 {
 	auto_call(build_result_done) struct build_result result = BUILD_RESULT_INIT;
 	auto_call(stores_close) struct stores others = STORES_INIT;
-	auto_strv struct strv platform = STRV_INIT, names = STRV_INIT;
+	auto_call(named_close) struct named_contexts contexts = { .st = st };
+	auto_strv struct strv platform = STRV_INIT, names = STRV_INIT, named = STRV_INIT;
 	auto_free struct store **all = NULL;
 	auto_free char *ignore = NULL;
 	struct finder finder = { .a = a, .st = st };
 	struct build_options o = { .st = st,
 		.others = &others,
 		.recipe = recipe,
-		.context = a->context,
+		.context = context->dir,
 		.target = a->target,
 		.args = &a->build_args,
 		.platform = &platform,
 		.labels = &a->labels,
 		.secrets = &a->secrets,
-		.contexts = &a->contexts,
+		.contexts = &named,
 		.ssh = a->ssh ? getenv("SSH_AUTH_SOCK") : NULL,
 		.network = a->network,
 		.config = &a->registry.config,
@@ -487,7 +451,9 @@ static int build(
 	if (r == 0)
 		r = parse_names(a, &names, err);
 	if (r == 0)
-		r = read_ignore(a, &ignore, err);
+		r = build_ignore_read(context, a->file, &ignore, err);
+	if (r == 0)
+		r = named_open(a, &contexts, &named, err);
 	if (r == 0)
 		r = read_epoch(&o.epoch, err);
 	if (r == 0)
@@ -508,36 +474,50 @@ static int build(
 	return r < 0 ? r : tell(a, &result, err);
 }
 
-static int run(struct args *a, const struct recipe *recipe, struct mlr_error *err)
+/* Check or build what is in the context. */
+static int run_in(struct args *a, const struct build_context *context, struct store **st,
+	struct mlr_error *err)
 {
-	auto_store struct store *st = NULL;
-	int r = cli_registry_load(&a->registry, a->context, err);
+	auto_call(recipe_done) struct recipe recipe = RECIPE_INIT;
+	int r = build_recipe_read(context, a->context, a->file, &recipe, err);
 
-	if (r == 0)
-		r = store_open(a->common.store, 1, &st, err);
 	if (r < 0)
 		return cli_fail(err);
+	if (a->check)
+		return check(a, &recipe, err);
+	r = *st ? 0 : store_open(a->common.store, 1, st, err);
+	if (r == 0)
+		r = build(a, context, &recipe, *st, err);
+	if (*st && store_has_work(*st))
+		store_sweep(*st);
+	return r < 0 && !cli_stop_signal ? cli_fail(err) : 0;
+}
+
+static int run(struct args *a, struct mlr_error *err)
+{
+	auto_store struct store *st = NULL;
+	struct build_context context = BUILD_CONTEXT_INIT;
+	int r = cli_registry_load(&a->registry, a->context, err), status;
+
+	/* A directory needs no place in the store, so its recipe is read before that is opened. */
+	if (r == 0 && !build_context_is_directory(a->context))
+		r = store_open(a->common.store, 1, &st, err);
 	cli_stop_catch();
-	r = build(a, recipe, st, err);
-	if (store_has_work(st))
-		store_sweep(st);
-	if (cli_stop_signal)
-		return 128 + cli_stop_signal;
-	return r < 0 ? cli_fail(err) : 0;
+	if (r == 0)
+		r = build_context_open(st, a->context, &cli_stop_signal, &context, err);
+	status = r == 0 ? run_in(a, &context, &st, err) : cli_stop_signal ? 0 : cli_fail(err);
+	build_context_close(st, &context);
+	return cli_stop_signal ? 128 + cli_stop_signal : status;
 }
 
 int cmd_build(int argc, char **argv)
 {
-	auto_call(recipe_done) struct recipe recipe = RECIPE_INIT;
 	struct mlr_error err = MLR_ERROR_INIT;
 	struct args a = { .registry = CLI_REGISTRY_INIT };
 	int status;
 
 	cli_options_parse(argc, argv, &syntax, &a);
-	if (read_recipe(&a, &recipe, &err) < 0)
-		status = cli_fail(&err);
-	else
-		status = a.check ? check(&a, &recipe, &err) : run(&a, &recipe, &err);
+	status = run(&a, &err);
 	strv_done(&a.build_args);
 	strv_done(&a.names);
 	strv_done(&a.labels);

@@ -8,7 +8,6 @@
 #include <archive.h>
 #include <errno.h>
 #include <limits.h>
-#include <locale.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -20,7 +19,7 @@ struct layer_archive {
 	struct mlr_error why; /* the error of a failed write */
 	int failed;           /* its -errno */
 	int ended;            /* ignore further output: it is no part of the tar */
-	locale_t utf8, was;
+	struct layer_utf8 utf8;
 };
 
 /* Always report success to libarchive: it leaks an archive's memory if writing fails. */
@@ -47,21 +46,20 @@ static int check(void *ctx, int r, struct mlr_error *err)
 	return r < ARCHIVE_WARN ? mlr_fail(err, EIO, "%s", why ? why : "write an archive") : 0;
 }
 
-/* Use a UTF-8 locale, in which libarchive writes UTF-8 names to pax headers. In others it marks
- * them as binary, and other programs warn. */
-static void speak_utf8(struct layer_archive *a)
+void layer_utf8_begin(struct layer_utf8 *u)
 {
-	a->utf8 = newlocale(LC_CTYPE_MASK, "C.UTF-8", (locale_t)0);
-	if (a->utf8)
-		a->was = uselocale(a->utf8);
+	u->own = newlocale(LC_CTYPE_MASK, "C.UTF-8", (locale_t)0);
+	if (u->own)
+		u->was = uselocale(u->own);
 }
 
-static void speak_as_before(struct layer_archive *a)
+void layer_utf8_end(struct layer_utf8 *u)
 {
-	if (!a->utf8)
+	if (!u->own)
 		return;
-	uselocale(a->was);
-	freelocale(a->utf8);
+	uselocale(u->was);
+	freelocale(u->own);
+	u->own = (locale_t)0;
 }
 
 static int start(struct layer_archive *a, struct mlr_error *err)
@@ -90,7 +88,7 @@ int layer_archive_open(
 		.ctx = a };
 	if (!a->tar.archive || !a->tar.links)
 		mlr_oom();
-	speak_utf8(a);
+	layer_utf8_begin(&a->utf8);
 	r = start(a, err);
 	if (r < 0)
 		return layer_archive_close(a, r, err);
@@ -131,13 +129,8 @@ int layer_archive_put_bytes(struct layer_archive *a, struct archive_entry *e, co
 
 /* --- another tar ------------------------------------------------------------- */
 
-static void read_cleanup(struct archive **in)
-{
-	archive_read_free(*in);
-}
-
 /* Enable filters by name: "all" would start external programs. */
-static struct archive *open_tar(int fd)
+struct archive *layer_archive_reader(int fd)
 {
 	struct archive *in = archive_read_new();
 
@@ -158,7 +151,7 @@ static struct archive *open_tar(int fd)
 
 int layer_archive_is_tar(int fd)
 {
-	auto_call(read_cleanup) struct archive *in = open_tar(fd);
+	auto_call(layer_archive_reader_cleanup) struct archive *in = layer_archive_reader(fd);
 	struct archive_entry *e;
 
 	return in && archive_read_next_header(in, &e) == ARCHIVE_OK;
@@ -252,7 +245,7 @@ static int merge_member(struct layer_archive *a, struct archive *in, struct arch
 int layer_archive_merge(struct layer_archive *a, int fd, const struct layer_archive_merge *how,
 	struct mlr_error *err)
 {
-	auto_call(read_cleanup) struct archive *in = open_tar(fd);
+	auto_call(layer_archive_reader_cleanup) struct archive *in = layer_archive_reader(fd);
 	struct archive_entry *e;
 	int s;
 
@@ -276,7 +269,7 @@ int layer_archive_close(struct layer_archive *a, int failed, struct mlr_error *e
 		r = check(a, archive_write_close(a->tar.archive), err);
 	archive_write_free(a->tar.archive);
 	archive_entry_linkresolver_free(a->tar.links);
-	speak_as_before(a);
+	layer_utf8_end(&a->utf8);
 	free(a->tar.buf);
 	free(a);
 	return r;

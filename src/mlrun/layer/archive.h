@@ -6,8 +6,19 @@
 #include "base/error.h"
 #include "layer/record.h"
 
+#include <archive.h>
 #include <archive_entry.h>
+#include <locale.h>
 #include <stdint.h>
+
+/* A UTF-8 locale for the calling thread: in others libarchive writes names beyond ASCII as binary
+ * ones, of which other programs warn, and cannot read them. */
+struct layer_utf8 {
+	locale_t own, was;
+};
+
+void layer_utf8_begin(struct layer_utf8 *u);
+void layer_utf8_end(struct layer_utf8 *u);
 
 struct layer_archive;
 
@@ -25,6 +36,15 @@ int layer_archive_put(struct layer_archive *a, struct archive_entry *e, const ch
 /* Put a regular file with these bytes. */
 int layer_archive_put_bytes(struct layer_archive *a, struct archive_entry *e, const void *buf,
 	size_t len, struct mlr_error *err);
+
+/* A libarchive reader of a tar, from its beginning, perhaps compressed with gzip, bzip2, xz or
+ * zstd; NULL if it is none. fd stays the caller's. */
+struct archive *layer_archive_reader(int fd);
+
+static inline void layer_archive_reader_cleanup(struct archive **a)
+{
+	archive_read_free(*a);
+}
 
 /* Is the file a tar, perhaps compressed with gzip, bzip2, xz or zstd? */
 int layer_archive_is_tar(int fd);

@@ -1,0 +1,133 @@
+/* Finds and reads a context's recipe and its ignore file. */
+#include "build/context.h"
+
+#include "base/cleanup.h"
+#include "base/file.h"
+#include "base/memory.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+/* Read a file to its end, or up to more than a recipe may have. */
+static int read_all(int fd, const char *name, char **ret, size_t *len, struct mlr_error *err)
+{
+	auto_free char *text = xmalloc(RECIPE_MAX + 2);
+	ssize_t n = file_read_full(fd, text, RECIPE_MAX + 1);
+
+	if (n < 0)
+		return mlr_fail(err, (int)-n, "read '%s': %s", name, strerror((int)-n));
+	text[n] = '\0';
+	*len = (size_t)n;
+	*ret = take_ptr(&text);
+	return 0;
+}
+
+/* Open a file of the context; no link leads out of one that was fetched. */
+static int open_in(const struct build_context *c, const char *name)
+{
+	auto_close int dir = open(c->dir, O_PATH | O_DIRECTORY | O_CLOEXEC);
+	int fd;
+
+	if (dir < 0)
+		return -errno;
+	if (c->scratch)
+		return file_open_in_root(dir, name, O_RDONLY, 0);
+	fd = openat(dir, name, O_RDONLY | O_CLOEXEC);
+	return fd < 0 ? -errno : fd;
+}
+
+/* -f's file: the caller's, unless the context was fetched. */
+static int open_given(const struct build_context *c, const char *file)
+{
+	int fd;
+
+	if (c->scratch)
+		return open_in(c, file);
+	fd = open(file, O_RDONLY | O_CLOEXEC);
+	return fd < 0 ? -errno : fd;
+}
+
+static int read_default(const struct build_context *c, const char *context, char **name, char **ret,
+	size_t *len, struct mlr_error *err)
+{
+	static const char *const names[] = { "Dockerfile", "Containerfile" };
+
+	for (size_t i = 0; i < ARRAY_LEN(names); i++) {
+		auto_close int fd = open_in(c, names[i]);
+
+		if (fd == -ENOENT)
+			continue;
+		*name = c->scratch || strcmp(context, ".") == 0
+			? xstrdup(names[i])
+			: xasprintf("%s/%s", context, names[i]);
+		return fd < 0 ? mlr_fail(err, -fd, "open '%s': %s", *name, strerror(-fd))
+			      : read_all(fd, *name, ret, len, err);
+	}
+	mlr_fail(err, ENOENT, "there is no Dockerfile in '%s'", context);
+	return mlr_hint(err, "-f FILE names the recipe, if it is elsewhere");
+}
+
+static int read_given(const struct build_context *c, const char *context, const char *file,
+	char **ret, size_t *len, struct mlr_error *err)
+{
+	auto_close int fd = -1;
+
+	if (strcmp(file, "-") == 0 && strcmp(context, "-") == 0)
+		return mlr_fail(
+			err, EINVAL, "standard input is the context already: -f - is too much");
+	if (c->recipe)
+		return mlr_fail(
+			err, EINVAL, "context '%s' is a recipe itself: -f is too much", context);
+	if (strcmp(file, "-") == 0)
+		return read_all(STDIN_FILENO, "standard input", ret, len, err);
+	fd = open_given(c, file);
+	return fd < 0 ? mlr_fail(err, -fd, "open '%s': %s", file, strerror(-fd))
+		      : read_all(fd, file, ret, len, err);
+}
+
+int build_recipe_read(const struct build_context *c, const char *text, const char *file,
+	struct recipe *ret, struct mlr_error *err)
+{
+	auto_free char *name = NULL, *bytes = NULL;
+	const char *is = file ? file : text;
+	size_t len = c->recipe_len;
+	int r = 0;
+
+	if (file)
+		r = read_given(c, text, file, &bytes, &len, err);
+	else if (!c->recipe)
+		r = read_default(c, text, &name, &bytes, &len, err);
+	if (r < 0)
+		return r;
+	if (!name)
+		name = xstrdup(strcmp(is, "-") == 0 ? "standard input" : is);
+	return recipe_parse(name, bytes ? bytes : c->recipe, len, ret, err);
+}
+
+int build_ignore_read(
+	const struct build_context *c, const char *file, char **ret, struct mlr_error *err)
+{
+	auto_free char *own = file ? xasprintf("%s.dockerignore", file) : NULL;
+	const char *const names[] = { own, ".dockerignore", ".containerignore" };
+
+	for (size_t i = 0; i < ARRAY_LEN(names); i++) {
+		auto_close int fd = !names[i] ? -ENOENT
+			: i == 0              ? open_given(c, names[i])
+					      : open_in(c, names[i]);
+		size_t len;
+		int r;
+
+		if (fd == -ENOENT || fd == -ENOTDIR)
+			continue;
+		if (fd < 0)
+			return mlr_fail(err, -fd, "open '%s': %s", names[i], strerror(-fd));
+		r = read_all(fd, names[i], ret, &len, err);
+		return r == 0 && len > RECIPE_MAX
+			? mlr_fail(err, EFBIG, "'%s' is too large", names[i])
+			: r;
+	}
+	return 0;
+}

@@ -1,0 +1,33 @@
+#include "store/scratch.h"
+
+#include "base/cleanup.h"
+#include "base/memory.h"
+#include "base/random.h"
+#include "store/hold.h"
+#include "store/trash.h"
+
+#include <fcntl.h>
+#include <string.h>
+#include <sys/stat.h>
+
+int store_scratch_make(struct store *st, const char *what, char **ret, struct mlr_error *err)
+{
+	auto_free char *rel = NULL;
+	char random[RANDOM_HEX_SIZE];
+	int r = store_hold(st, err);
+
+	if (r < 0)
+		return r;
+	random_hex(random);
+	rel = xasprintf("tmp/%s-%s.%s", what, random, store_hold_name(st));
+	if (mkdirat(store_fd(st), rel, 0700) < 0)
+		return mlr_fail_errno(err, "make '%s/%s'", store_path(st), rel);
+	*ret = xasprintf("%s/%s", store_path(st), rel);
+	return 0;
+}
+
+void store_scratch_remove(struct store *st, const char *path)
+{
+	if (path)
+		store_discard(st, path + strlen(store_path(st)) + 1, NULL);
+}
