@@ -241,6 +241,31 @@ inside() {
 	done
 }
 
+@test "build: files of another stage or image keep owners, modes and hard links" {
+	recipe <<-'X'
+		FROM BASE AS make
+		RUN mkdir /out && touch /out/a /out/b && ln /out/b /out/c && chown 7:8 /out/a && chmod 4755 /out/a && chown 9:9 /out && chmod 2775 /out
+		FROM BASE
+		COPY --from=make /out /kept
+		COPY --from=make /out/a /one
+		COPY --from=make --chown=5 --chmod=600 /out /given
+		RUN stat -c '%u:%g %a %h %n' /kept /kept/* /one /given /given/* >/list
+	X
+	mlrun build -q -t mine .
+	run -0 inside cat /list
+	assert_output - <<-'X'
+		9:9 2775 2 /kept
+		7:8 4755 1 /kept/a
+		0:0 644 2 /kept/b
+		0:0 644 2 /kept/c
+		7:8 4755 1 /one
+		5:5 600 2 /given
+		5:5 600 1 /given/a
+		5:5 600 2 /given/b
+		5:5 600 2 /given/c
+	X
+}
+
 @test "build: the ignore file leaves files out, and takes some in again" {
 	mkdir -p keep/deep drop/deep
 	touch a.o b.c keep/a.o keep/deep/x drop/one drop/deep/two

@@ -70,6 +70,7 @@ static int open_state(
 {
 	int r = state_tree(s, b->o->st, err);
 
+	ret->is_image = 1;
 	return r < 0 ? r : open_directory(s->tree, ret, err);
 }
 
@@ -227,6 +228,8 @@ static int build(struct build *b, struct build_result *ret, struct mlr_error *er
 		r = build_stages(b, target, err);
 	if (r == 0)
 		r = add_labels(b, &b->states[target], err);
+	if (r == 0 && b->o->squash)
+		r = state_squash(&b->states[target], b->o->st, !b->o->no_cache, b->o->cancel, err);
 	if (r == 0)
 		r = put_image(b, &b->states[target], ret, err);
 	return r;

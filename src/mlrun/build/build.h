@@ -38,6 +38,7 @@ struct build_options {
 	const struct config *config; /* its [build] section; or NULL */
 	const char *network;         /* "host" or "none"; NULL: host */
 	int no_cache, is_quiet;
+	int squash;           /* make one layer of those that the target adds to its base */
 	size_t jobs;          /* commands at once, at least 1 */
 	int shell_on_failure; /* open a shell where a RUN failed, on the caller's terminal */
 	int64_t epoch;        /* SOURCE_DATE_EPOCH; 0: not set */

@@ -112,6 +112,19 @@ static int list(const struct copy *c, const char *path, struct strv *ret, struct
 	return 0;
 }
 
+/* Add what is at a place of the source, open as fd. */
+static struct copy_item *add_found(
+	struct copy *c, const char *from, const char *to, int fd, const struct stat *st)
+{
+	struct copy_item *item = add_item(c, from, to, st);
+	char path[32];
+
+	snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
+	if (c->source.is_image && (S_ISREG(st->st_mode) || S_ISDIR(st->st_mode)))
+		file_owner_get(path, &item->owner);
+	return item;
+}
+
 static int is_ignored(
 	const struct copy *c, const struct copy_wish *w, const char *path, const char *below)
 {
@@ -153,7 +166,7 @@ static int add_content(
 }
 
 /* A directory that is left out appears only if something in it does not. */
-static int add_directory(struct copy *c, const struct copy_wish *w, const struct place *p,
+static int add_directory(struct copy *c, const struct copy_wish *w, const struct place *p, int fd,
 	const struct stat *st, int ignored, struct mlr_error *err)
 {
 	size_t at = c->n;
@@ -161,7 +174,7 @@ static int add_directory(struct copy *c, const struct copy_wish *w, const struct
 
 	if (ignored && !may_have_exceptions(c, w))
 		return 0;
-	add_item(c, p->from, p->to, st);
+	add_found(c, p->from, p->to, fd, st);
 	r = add_content(c, w, p, err);
 	if (r == 0 && ignored && c->n == at + 1) {
 		c->n--;
@@ -202,14 +215,14 @@ static int add_place(
 	if (S_ISDIR(st.st_mode) && p->is_top)
 		return add_content(c, w, p, err);
 	if (S_ISDIR(st.st_mode))
-		return add_directory(c, w, p, &st, ignored, err);
+		return add_directory(c, w, p, fd, &st, ignored, err);
 	if (ignored)
 		return 0;
 	if (S_ISLNK(st.st_mode))
 		return add_link(c, p, fd, &st, err);
 	/* Sockets and the like have no content that a layer could hold. */
 	if (S_ISREG(st.st_mode) || S_ISFIFO(st.st_mode))
-		add_item(c, p->from, p->to, &st);
+		add_found(c, p->from, p->to, fd, &st);
 	return 0;
 }
 
@@ -322,7 +335,7 @@ static int add_source(
 	to = target_of(w, path, is_directory);
 	clean = path_clean(to);
 	if (is_directory && strcmp(clean, "/") != 0)
-		add_item(c, path, clean, &st);
+		add_found(c, path, clean, fd, &st);
 	r = add_place(
 		c, w, &(struct place){ path, clean, is_directory ? "" : path_base(path), 1 }, err);
 	if (r == 0 && !is_directory && c->n == before)
@@ -358,10 +371,18 @@ static mode_t mode_of(const struct copy *c, const struct copy_item *item)
 		return mode;
 	if (c->mode >= 0)
 		return (mode & S_IFMT) | (mode_t)c->mode;
-	if (item->from && c->source.modes)
-		return (mode & S_IFMT) |
-			(rootfs_modes_meant(c->source.modes, item->from, &item->st) & 07777);
-	return mode;
+	return file_owner_mode(&item->owner, mode);
+}
+
+/* The owner: files of an image keep theirs. */
+static int64_t uid_of(const struct copy *c, const struct copy_item *item)
+{
+	return c->source.is_image && !c->has_owner && item->from ? item->owner.uid : c->uid;
+}
+
+static int64_t gid_of(const struct copy *c, const struct copy_item *item)
+{
+	return c->source.is_image && !c->has_owner && item->from ? item->owner.gid : c->gid;
 }
 
 static int by_target(const void *a, const void *b)
@@ -381,14 +402,13 @@ static void settle(struct copy *c)
 	size_t n = 0;
 
 	for (size_t i = 0; i < c->n; i++)
-		v[i].st.st_nlink = i; /* the order, until the sort is done */
+		v[i].order = i;
 	if (c->n > 0)
 		qsort(v, c->n, sizeof(*v), by_target);
 	for (size_t i = 0; i < c->n; i++) {
 		if (n > 0 && strcmp(v[n - 1].to, v[i].to) == 0 && !v[i].is_archive &&
 			!v[n - 1].is_archive) {
-			struct copy_item *older =
-				v[n - 1].st.st_nlink < v[i].st.st_nlink ? &v[n - 1] : &v[i];
+			struct copy_item *older = v[n - 1].order < v[i].order ? &v[n - 1] : &v[i];
 			struct copy_item gone = *older;
 
 			v[n - 1] = older == &v[n - 1] ? v[i] : v[n - 1];
@@ -477,8 +497,9 @@ int copy_hash(struct copy *c, char hex[HASH_HEX_SIZE], struct mlr_error *err)
 			r = hash_content(c, item, content, err);
 		if (r < 0)
 			return r;
-		rest = xasprintf("%o %d %s %s", mode_of(c, item), item->is_archive, content,
-			item->link ? item->link : "");
+		rest = xasprintf("%o %lld:%lld %d %s %s", mode_of(c, item),
+			(long long)uid_of(c, item), (long long)gid_of(c, item), item->is_archive,
+			content, item->link ? item->link : "");
 		hash_update(all, item->to, strlen(item->to) + 1);
 		hash_update(all, rest, strlen(rest) + 1);
 	}
@@ -512,15 +533,16 @@ static int put_item(struct copy *c, struct layer_archive *a, const struct copy_i
 		return put_archive(c, a, item, err);
 	e = layer_archive_entry();
 	st.st_mode = mode_of(c, item);
-	st.st_nlink = 1;
+	if (item->fd >= 0)
+		st.st_nlink = 1;
 	if (c->newest && st.st_mtime > c->newest) {
 		st.st_mtim.tv_sec = c->newest;
 		st.st_mtim.tv_nsec = 0;
 	}
 	archive_entry_copy_stat(e, &st);
 	archive_entry_set_pathname(e, item->to);
-	archive_entry_set_uid(e, c->uid);
-	archive_entry_set_gid(e, c->gid);
+	archive_entry_set_uid(e, uid_of(c, item));
+	archive_entry_set_gid(e, gid_of(c, item));
 	if (item->link)
 		archive_entry_set_symlink(e, item->link);
 	if (item->bytes) {

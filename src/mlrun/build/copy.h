@@ -6,11 +6,11 @@
 #define MLR_BUILD_COPY_H
 
 #include "base/error.h"
+#include "base/file_owner.h"
 #include "base/hash.h"
 #include "base/strv.h"
 #include "build/ignore.h"
 #include "layer/record.h"
-#include "rootfs/modes.h"
 
 #include <stdint.h>
 #include <sys/stat.h>
@@ -18,9 +18,9 @@
 /* Where files come from: a directory, from which no path leads out. */
 struct copy_source {
 	int fd;
-	const char *what;                 /* for messages: "the context" or "stage 'build'" */
-	const struct ignore *ignore;      /* or NULL */
-	const struct rootfs_modes *modes; /* that the tree does not show, or NULL */
+	const char *what;            /* for messages: "the context" or "stage 'build'" */
+	const struct ignore *ignore; /* or NULL */
+	int is_image; /* a tree of the store: owners and modes may be recorded with its files */
 };
 
 /* One file, directory or link of the layer. */
@@ -29,8 +29,10 @@ struct copy_item {
 	char *to;   /* in the image, without a leading '/' */
 	char *link; /* a symlink's target */
 	char *bytes;
-	int fd;         /* a file of no directory; -1: none */
-	int is_archive; /* its members are put, below `to` */
+	int fd;                  /* a file of no directory; -1: none */
+	int is_archive;          /* its members are put, below `to` */
+	size_t order;            /* in which items were added */
+	struct file_owner owner; /* of an image's file */
 	struct stat st;
 };
 
@@ -39,7 +41,7 @@ struct copy {
 	struct copy_item *v;
 	size_t n;
 	int64_t uid, gid;
-	int has_owner;  /* --chown: also members of archives get uid and gid */
+	int has_owner;  /* --chown: also members of archives and files of images get uid and gid */
 	int64_t mode;   /* --chmod; -1: the files' own */
 	int64_t newest; /* as in struct rootfs_upper */
 	const int *cancel;

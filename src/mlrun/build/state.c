@@ -7,8 +7,10 @@
 #include "rootfs/fill.h"
 #include "rootfs/flatten.h"
 #include "rootfs/image.h"
+#include "rootfs/merge.h"
 #include "rootfs/rootfs.h"
 #include "store/blob.h"
+#include "store/cache.h"
 #include "store/tree.h"
 
 #include <errno.h>
@@ -170,6 +172,7 @@ int state_from_image(struct state *s, struct store *st, struct store *from,
 			d.n_layers, s->parsed.diff_ids.n);
 	for (size_t i = 0; i < d.n_layers; i++)
 		add_layer(s, &d.layers[i]);
+	s->n_base = s->n_layers;
 	for (size_t i = 0; i < s->parsed.diff_ids.n; i++)
 		state_mix(s, s->parsed.diff_ids.v[i], NULL);
 	if (s->parsed.created)
@@ -183,6 +186,7 @@ void state_from_stage(struct state *s, const struct state *parent)
 	(void)set_config(s, xstrdup(parent->config), NULL);
 	for (size_t i = 0; i < parent->n_layers; i++)
 		add_layer(s, &parent->layers[i]);
+	s->n_base = parent->n_base;
 	memcpy(s->key, parent->key, sizeof(s->key));
 	memcpy(s->created, parent->created, sizeof(s->created));
 }
@@ -249,4 +253,70 @@ int state_tree(struct state *s, struct store *st, struct mlr_error *err)
 	rel = store_tree_relpath(STORE_DIR, s->manifest);
 	s->tree = xasprintf("%s/%s", store_path(st), rel);
 	return 0;
+}
+
+/* --- one layer ------------------------------------------------------------------ */
+
+/* The history's last n layers are none any more; one follows that has their files. */
+static char *squashed_config(const struct state *s, const char *diff_id)
+{
+	json_auto_t *o = json_loads(s->config, 0, NULL);
+	json_t *ids = json_object_get(json_object_get(o, "rootfs"), "diff_ids");
+	json_t *history = json_object_get(o, "history"), *line;
+	size_t left = s->n_layers - s->n_base;
+
+	while (json_array_size(ids) > s->n_base)
+		json_array_remove(ids, s->n_base);
+	json_array_append_new(ids, json_string(diff_id));
+	for (size_t i = json_array_size(history); i-- > 0 && left > 0;) {
+		line = json_array_get(history, i);
+		if (!json_is_object(line) || json_is_true(json_object_get(line, "empty_layer")))
+			continue;
+		json_object_set_new(line, "empty_layer", json_true());
+		left--;
+	}
+	json_array_append_new(history,
+		json_pack("{s:s, s:s, s:s}", "created", s->created, "created_by",
+			"mlrun build --squash", "comment", "mlrun build"));
+	return json_dumps(o, JSON_COMPACT);
+}
+
+static void key_of_squashed(const struct state *s, char key[OCI_DIGEST_SIZE])
+{
+	auto_free char *ids = strv_join(&s->parsed.diff_ids, s->parsed.diff_ids.n, " ");
+	auto_free char *text = xasprintf("squash %zu %s", s->n_base, ids);
+
+	hash_digest(text, strlen(text), key);
+}
+
+int state_squash(
+	struct state *s, struct store *st, int is_cached, const int *cancel, struct mlr_error *err)
+{
+	struct store_cached step = { .created = 0 };
+	char key[OCI_DIGEST_SIZE];
+	struct oci_layer layer;
+	char *config;
+	int r = 0;
+
+	if (s->n_layers < s->n_base + 2)
+		return 0;
+	key_of_squashed(s, key);
+	if (!is_cached || store_cache_get(st, key, &step) < 0) {
+		r = rootfs_merge(st, s->parsed.diff_ids.v + s->n_base, s->n_layers - s->n_base,
+			cancel, step.diff_id, &step.size, err);
+		if (r == 0)
+			r = store_cache_put(st, key, &step, err);
+	}
+	if (r < 0)
+		return r;
+	config = squashed_config(s, step.diff_id);
+	while (s->n_layers > s->n_base) {
+		free(s->layers[--s->n_layers].blob.digest);
+		free(s->layers[s->n_layers].blob.media_type);
+	}
+	layer = (struct oci_layer){
+		{ step.diff_id, (char *)oci_compression_type(OCI_PLAIN), step.size }, OCI_PLAIN
+	};
+	add_layer(s, &layer);
+	return set_config(s, config, err);
 }

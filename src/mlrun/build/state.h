@@ -19,6 +19,7 @@ struct state {
 	struct oci_config parsed; /* the same */
 	struct oci_layer *layers; /* n_layers, lowest first; digests and types are owned */
 	size_t n_layers;
+	size_t n_base;           /* of these, the image's that the first stage began with */
 	char key[HASH_HEX_SIZE]; /* of the files: by what they were made */
 	struct scope scope;
 	char created[32]; /* of its newest layer, RFC 3339 */
@@ -55,6 +56,10 @@ int state_plan(struct state *s, struct store *st, struct plan *ret, struct mlr_e
 
 /* Make one tree of its files. */
 int state_tree(struct state *s, struct store *st, struct mlr_error *err);
+
+/* Make one layer of those above the base's. is_cached: an equal one may be taken from the cache. */
+int state_squash(
+	struct state *s, struct store *st, int is_cached, const int *cancel, struct mlr_error *err);
 
 /* Mix words into the key of the files; the list ends with NULL. */
 void state_mix(struct state *s, ...) __attribute__((sentinel));

@@ -1,4 +1,5 @@
 /* mlrun build: makes an image by a recipe in the Dockerfile language. */
+#include "cli/build_output.h"
 #include "cli/cli.h"
 #include "cli/common.h"
 #include "cli/options.h"
@@ -36,7 +37,9 @@ struct args {
 	struct cli_common common;
 	const char *context, *file, *target, *iidfile, *platform, *network, *metadata;
 	struct strv build_args, names, labels, secrets, contexts;
-	int check, json, no_cache, pull, ssh, shell, jobs;
+	int check, json, no_cache, pull, ssh, shell, squash, jobs;
+	struct build_output *outputs;
+	size_t n_outputs;
 	struct cli_registry registry;
 };
 
@@ -111,6 +114,18 @@ static void parse_progress(void *args, char *arg, struct argp_state *state)
 		argp_error(state, "--progress takes plain, tty, auto or quiet, not '%s'", arg);
 }
 
+static void parse_output(void *args, char *arg, struct argp_state *state)
+{
+	struct args *a = args;
+	struct build_output o = { .export = { .compression = OCI_GZIP } };
+	struct mlr_error err = MLR_ERROR_INIT;
+
+	if (build_output_parse(arg, &o, &err) < 0)
+		argp_error(state, "--output %s", err.text);
+	a->outputs = xgrow(a->outputs, a->n_outputs, sizeof(o));
+	a->outputs[a->n_outputs++] = o;
+}
+
 static void parse_jobs(void *args, char *arg, struct argp_state *state)
 {
 	struct args *a = args;
@@ -154,6 +169,11 @@ static const struct cli_option options[] = {
 	{ "pull", 0, 0, 0, "look for newer images in the registries", 1,
 		CLI_TO(struct args, pull) },
 	{ "no-cache", 0, 0, 0, "run every step again", 1, CLI_TO(struct args, no_cache) },
+	{ "output", 'o', "DIR|type=TYPE,dest=FILE", 0,
+		"also write the image: its files to a directory, or a tar, oci or docker archive",
+		1, CLI_TO_CALL(parse_output) },
+	{ "squash", 0, 0, 0, "make one layer of those that the recipe adds", 1,
+		CLI_TO(struct args, squash) },
 	{ "iidfile", 0, "FILE", 0, "write the digest of the image's manifest to FILE", 1,
 		CLI_TO(struct args, iidfile) },
 	{ "metadata-file", 0, "FILE", 0, "write what was built to FILE, as JSON", 1,
@@ -360,15 +380,28 @@ static int write_metadata(const struct args *a, const struct build_result *r, st
 	return cli_write_json(a->metadata, o, JSON_INDENT(2), err);
 }
 
-static int tell(const struct args *a, const struct build_result *r, struct mlr_error *err)
+static int is_for_stdout(const struct args *a)
+{
+	for (size_t i = 0; i < a->n_outputs; i++)
+		if (strcmp(a->outputs[i].dest, "-") == 0)
+			return 1;
+	return 0;
+}
+
+static int tell(
+	const struct args *a, struct store *st, const struct build_result *r, struct mlr_error *err)
 {
 	for (size_t i = 0; i < r->unused_args.n; i++)
 		mlr_warning("--build-arg %s: the recipe declares no such ARG", r->unused_args.v[i]);
 	if (!a->common.quiet)
 		mlr_info("built '%s': %s, %zu of %zu steps from the cache", r->image.name,
 			r->image.manifest, r->cached, r->steps);
-	else
+	else if (!is_for_stdout(a))
 		printf("%s\n", r->image.manifest);
+	for (size_t i = 0; i < a->n_outputs; i++)
+		if (build_output_write(&a->outputs[i], st, &r->image,
+			    a->names.n > 0 ? r->image.name : NULL, err) < 0)
+			return -err->code;
 	if (a->metadata && write_metadata(a, r, err) < 0)
 		return -err->code;
 	return a->iidfile
@@ -440,6 +473,7 @@ static int build(struct args *a, const struct build_context *context, const stru
 		.network = a->network,
 		.config = &a->registry.config,
 		.no_cache = a->no_cache,
+		.squash = a->squash,
 		.is_quiet = a->common.quiet,
 		.jobs = a->jobs ? (size_t)a->jobs : processors_count(),
 		.shell_on_failure = a->shell && isatty(STDIN_FILENO),
@@ -471,7 +505,7 @@ static int build(struct args *a, const struct build_context *context, const stru
 	r = build_run(&o, &result, err);
 	if (r == 0)
 		store_settle(st);
-	return r < 0 ? r : tell(a, &result, err);
+	return r < 0 ? r : tell(a, st, &result, err);
 }
 
 /* Check or build what is in the context. */
@@ -523,6 +557,9 @@ int cmd_build(int argc, char **argv)
 	strv_done(&a.labels);
 	strv_done(&a.secrets);
 	strv_done(&a.contexts);
+	for (size_t i = 0; i < a.n_outputs; i++)
+		build_output_done(&a.outputs[i]);
+	free(a.outputs);
 	cli_registry_done(&a.registry);
 	return status;
 }

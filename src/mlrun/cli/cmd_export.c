@@ -29,6 +29,7 @@ static const char *const formats[] = {
 	[EXPORT_OCI] = "oci",
 	[EXPORT_DOCKER_ARCHIVE] = "docker-archive",
 	[EXPORT_TAR] = "tar",
+	[EXPORT_ROOTFS] = "rootfs",
 };
 
 static void parse_format(void *args, char *arg, struct argp_state *state)
@@ -40,7 +41,8 @@ static void parse_format(void *args, char *arg, struct argp_state *state)
 		i++;
 	if (i == ARRAY_LEN(formats))
 		argp_error(state,
-			"--format takes oci-archive, oci, docker-archive or tar, not '%s'", arg);
+			"--format takes oci-archive, oci, docker-archive, tar or rootfs, not '%s'",
+			arg);
 	a->export.format = (enum export_format)i;
 	a->format_given = 1;
 }
@@ -110,7 +112,8 @@ static void check_args(void *args, struct argp_state *state)
 
 	if (settle_place(a, &a->err) < 0)
 		return;
-	if (a->export.format == EXPORT_OCI && strcmp(a->path, "-") == 0)
+	if ((a->export.format == EXPORT_OCI || a->export.format == EXPORT_ROOTFS) &&
+		strcmp(a->path, "-") == 0)
 		argp_error(state, "a directory cannot be written to standard output");
 	if (a->export.format > EXPORT_OCI &&
 		(a->export.keep_blobs ||
@@ -125,8 +128,8 @@ static void check_args(void *args, struct argp_state *state)
 
 static const struct cli_option options[] = {
 	{ "format", 0, "FORMAT", 0,
-		"oci-archive (default), oci (a directory), docker-archive, or tar (the root "
-		"directory only)",
+		"oci-archive (default), oci (a directory), docker-archive, tar (the root "
+		"directory only) or rootfs (the same as a directory)",
 		1, CLI_TO_CALL(parse_format) },
 	{ "compression", 0, "HOW", 0, "compress the layers: gzip (default), zstd or none", 1,
 		CLI_TO_CALL(parse_compression) },

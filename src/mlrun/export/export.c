@@ -70,10 +70,18 @@ static int write_out(struct work *w, struct export_result *ret, struct mlr_error
 	case EXPORT_DOCKER_ARCHIVE:
 		return layers_write_docker(w, ret, err);
 	case EXPORT_TAR:
+	case EXPORT_ROOTFS:
 		return export_rootfs_write(w, ret, err);
 	default:
 		return layers_write_oci(w, ret, err);
 	}
+}
+
+static enum outlet_kind kind_of(enum export_format format)
+{
+	return format == EXPORT_OCI       ? OUTLET_DIR
+		: format == EXPORT_ROOTFS ? OUTLET_TREE
+					  : OUTLET_TAR;
 }
 
 int export_image(struct store *st, const struct store_image *im, const char *path,
@@ -87,8 +95,7 @@ int export_image(struct store *st, const struct store_image *im, const char *pat
 		r = load(&w, err);
 
 	if (r == 0)
-		r = outlet_open(
-			path, opt->format == EXPORT_OCI ? OUTLET_DIR : OUTLET_TAR, &w.out, err);
+		r = outlet_open(path, kind_of(opt->format), &w.out, err);
 	if (r == 0)
 		r = write_out(&w, &result, err);
 	if (r == 0)

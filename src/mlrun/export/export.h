@@ -1,6 +1,6 @@
 /*
  * export: writes a stored image out - as an OCI layout, an archive of one, what docker load reads,
- * or a tar of its root directory.
+ * a tar of its root directory, or that directory.
  *
  * Layers are rebuilt bit for bit from their trees and records, and their diff IDs are checked; so
  * the configuration, and with it what Docker calls the image's ID, stays the same. Layers are
@@ -21,6 +21,8 @@ enum export_format {
 	EXPORT_OCI,            /* a directory */
 	EXPORT_DOCKER_ARCHIVE, /* its layers are never compressed */
 	EXPORT_TAR,            /* the root directory, without the configuration */
+	EXPORT_ROOTFS, /* the same as a directory; its files are the caller's, and devices missing
+			*/
 };
 
 struct export_options {
@@ -44,7 +46,8 @@ struct export_result {
  *
  * Returns 0; -ENOENT if the store lacks a layer's tree, record or kept blob; -EBADMSG if a layer
  * does not match its diff ID; -EEXIST for a directory that is not empty; -ENOSPC and the like.
- * After a failure, path is unchanged.
+ * After a failure, path is unchanged; with EXPORT_ROOTFS, which replaces files of an existing
+ * directory and leaves others, each file is old or new.
  */
 int export_image(struct store *st, const struct store_image *im, const char *path,
 	const struct export_options *opt, struct export_result *ret, struct mlr_error *err);

@@ -5,6 +5,7 @@
 #include "base/follow.h"
 #include "base/memory.h"
 #include "base/strv.h"
+#include "layer/extract.h"
 
 #include <archive_entry.h>
 #include <dirent.h>
@@ -25,6 +26,7 @@ struct outlet {
 	char *work, *name; /* in the parent: the temporary name, and the final one */
 	int fd;            /* the archive's file or the directory */
 	struct archive *tar;
+	char *prefix; /* of members' names; NULL: none */
 	int write_errno, is_given_up;
 	struct strv dirs; /* made below the top, with their slash */
 };
@@ -164,6 +166,11 @@ static la_ssize_t drain(struct archive *a, void *ctx, const void *buf, size_t le
 	return (la_ssize_t)len;
 }
 
+const char *outlet_prefix(const struct outlet *o)
+{
+	return o->prefix ? o->prefix : "";
+}
+
 int outlet_check(struct outlet *o, int r, struct mlr_error *err)
 {
 	const char *to = strcmp(o->path, "-") == 0 ? "standard output" : o->path;
@@ -173,7 +180,8 @@ int outlet_check(struct outlet *o, int r, struct mlr_error *err)
 		return mlr_fail(
 			err, o->write_errno, "write '%s': %s", to, strerror(o->write_errno));
 	if (r < ARCHIVE_WARN)
-		return mlr_fail(err, EIO, "write '%s': %s", to, why ? why : "unknown failure");
+		return mlr_fail(err, archive_errno(o->tar) > 0 ? archive_errno(o->tar) : EIO,
+			"write '%s': %s", to, why ? why : "unknown failure");
 	return 0;
 }
 
@@ -189,6 +197,21 @@ static int start_tar(struct outlet *o, struct mlr_error *err)
 	return outlet_check(o, archive_write_open(o->tar, o, NULL, drain, NULL), err);
 }
 
+static int open_tree(struct outlet *o, struct mlr_error *err)
+{
+	auto_free char *real = NULL;
+	int r = file_mkdir_p(AT_FDCWD, o->path, 0777, err);
+
+	if (r < 0)
+		return r;
+	real = realpath(o->path, NULL);
+	if (!real)
+		return mlr_fail_errno(err, "find '%s'", o->path);
+	o->prefix = xasprintf("%s/", strcmp(real, "/") == 0 ? "" : real);
+	o->tar = layer_extract_new();
+	return 0;
+}
+
 int outlet_open(const char *path, enum outlet_kind kind, struct outlet **ret, struct mlr_error *err)
 {
 	auto_call(outlet_cleanup) struct outlet *o = xcalloc(1, sizeof(*o));
@@ -197,7 +220,9 @@ int outlet_open(const char *path, enum outlet_kind kind, struct outlet **ret, st
 	o->kind = kind;
 	o->path = xstrdup(path);
 	o->parent_fd = o->fd = -1;
-	r = kind == OUTLET_DIR ? open_dir(o, err) : open_file(o, err);
+	r = kind == OUTLET_DIR        ? open_dir(o, err)
+		: kind == OUTLET_TREE ? open_tree(o, err)
+				      : open_file(o, err);
 	if (r == 0 && kind == OUTLET_TAR)
 		r = start_tar(o, err);
 	if (r < 0)
@@ -384,5 +409,6 @@ void outlet_free(struct outlet *o)
 	free(o->work);
 	free(o->name);
 	free(o->path);
+	free(o->prefix);
 	free(o);
 }

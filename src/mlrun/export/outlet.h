@@ -18,8 +18,9 @@
 struct outlet;
 
 enum outlet_kind {
-	OUTLET_TAR, /* an archive; replaces a file at the path */
-	OUTLET_DIR, /* a directory, which must be new or empty */
+	OUTLET_TAR,  /* an archive; replaces a file at the path */
+	OUTLET_DIR,  /* a directory, which must be new or empty */
+	OUTLET_TREE, /* a directory; each member of outlet_archive() becomes a file, at once */
 };
 
 /* Returns 0, or -EEXIST and the like. */
@@ -32,8 +33,10 @@ int outlet_put(
 	struct outlet *o, const char *name, const void *buf, size_t len, struct mlr_error *err);
 int outlet_put_fd(struct outlet *o, const char *name, int fd, uint64_t size, struct mlr_error *err);
 
-/* The archive itself, for other kinds of members (OUTLET_TAR). */
+/* The archive itself, for other kinds of members (OUTLET_TAR, OUTLET_TREE), and what their names
+ * begin with. */
 struct archive *outlet_archive(struct outlet *o);
+const char *outlet_prefix(const struct outlet *o);
 /* Check the result of a call on the archive: returns 0, or the failure with its message. */
 int outlet_check(struct outlet *o, int r, struct mlr_error *err);
 

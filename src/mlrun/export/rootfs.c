@@ -118,6 +118,7 @@ static int put_thing(struct walk *k, const struct place *p, int dir_fd, const ch
 {
 	auto_free char *path = xasprintf("%s%s%s", p->path, *p->path ? "/" : "", name);
 	auto_close int fd = -1;
+	auto_free char *member = xasprintf("%s%s", outlet_prefix(k->w->out), path);
 	struct archive_entry *e;
 	char target[PATH_MAX];
 	ssize_t n;
@@ -138,7 +139,7 @@ static int put_thing(struct walk *k, const struct place *p, int dir_fd, const ch
 	if (!e)
 		mlr_oom();
 	archive_entry_copy_stat(e, st);
-	archive_entry_set_pathname(e, path);
+	archive_entry_set_pathname(e, member);
 	if (S_ISLNK(st->st_mode)) {
 		n = readlinkat(dir_fd, name, target, sizeof(target) - 1);
 		if (n < 0)
@@ -280,7 +281,7 @@ int export_rootfs_write(struct work *w, struct export_result *ret, struct mlr_er
 	k.to.links = archive_entry_linkresolver_new();
 	if (!k.to.links)
 		mlr_oom();
-	archive_entry_linkresolver_set_strategy(k.to.links, archive_format(k.to.archive));
+	archive_entry_linkresolver_set_strategy(k.to.links, ARCHIVE_FORMAT_TAR_PAX_RESTRICTED);
 	/* Find failures before half a tar is on standard output. In the user's own store nothing
 	 * fails: unreadable entries can be opened, unless the store is read-only. */
 	k.is_rehearsal = 1;

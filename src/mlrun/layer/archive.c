@@ -111,6 +111,12 @@ int layer_archive_put(struct layer_archive *a, struct archive_entry *e, const ch
 	return layer_entry_put(&a->tar, e, path, fd, err);
 }
 
+int layer_archive_put_plain(struct layer_archive *a, struct archive_entry *e, const char *path,
+	int fd, struct mlr_error *err)
+{
+	return layer_entry_put_plain(&a->tar, e, path, fd, err);
+}
+
 int layer_archive_put_bytes(struct layer_archive *a, struct archive_entry *e, const void *buf,
 	size_t len, struct mlr_error *err)
 {

@@ -33,6 +33,11 @@ struct archive_entry *layer_archive_entry(void);
 int layer_archive_put(struct layer_archive *a, struct archive_entry *e, const char *path, int fd,
 	struct mlr_error *err);
 
+/* Put a member as it is: links and extended attributes are those that it has. fd: the data of a
+ * regular file; -1: none. Returns as above. */
+int layer_archive_put_plain(struct layer_archive *a, struct archive_entry *e, const char *path,
+	int fd, struct mlr_error *err);
+
 /* Put a regular file with these bytes. */
 int layer_archive_put_bytes(struct layer_archive *a, struct archive_entry *e, const void *buf,
 	size_t len, struct mlr_error *err);

@@ -68,20 +68,27 @@ static int put_data(const struct layer_entry_target *to, const char *path, int f
 	return 0;
 }
 
-int layer_entry_put(const struct layer_entry_target *to, struct archive_entry *e, const char *path,
-	int fd, struct mlr_error *err)
+int layer_entry_put_plain(const struct layer_entry_target *to, struct archive_entry *e,
+	const char *path, int fd, struct mlr_error *err)
 {
-	struct archive_entry *spare = NULL;
 	uint64_t size;
 	int r;
 
-	if (fd >= 0)
-		add_xattrs(e, fd, to->buf);
-	archive_entry_linkify(to->links, &e, &spare);
 	settle(e);
 	size = archive_entry_filetype(e) == AE_IFREG && !archive_entry_hardlink(e)
 		? (uint64_t)archive_entry_size(e)
 		: 0;
 	r = to->check(to->ctx, archive_write_header(to->archive, e), err);
 	return r == 0 && size ? put_data(to, path, fd, size, err) : r;
+}
+
+int layer_entry_put(const struct layer_entry_target *to, struct archive_entry *e, const char *path,
+	int fd, struct mlr_error *err)
+{
+	struct archive_entry *spare = NULL;
+
+	if (fd >= 0)
+		add_xattrs(e, fd, to->buf);
+	archive_entry_linkify(to->links, &e, &spare);
+	return layer_entry_put_plain(to, e, path, fd, err);
 }

@@ -34,4 +34,8 @@ struct layer_entry_target {
 int layer_entry_put(const struct layer_entry_target *to, struct archive_entry *e, const char *path,
 	int fd, struct mlr_error *err);
 
+/* The same for a member with all its attributes, which is no link that is to be found. */
+int layer_entry_put_plain(const struct layer_entry_target *to, struct archive_entry *e,
+	const char *path, int fd, struct mlr_error *err);
+
 #endif
