@@ -190,3 +190,54 @@ for m in t:
 		diff <(cut -d' ' -f1 want | sed 's|^\./||; s|/$||; /^\.*$/d' | LC_ALL=C sort) names
 	done
 }
+
+@test "build: steps go to a registry and are taken from there, on another machine" {
+	local cache=$REGISTRY/lab/cache
+
+	echo 1 >file
+	recipe <<-'X'
+		FROM BASE AS make
+		RUN mkdir /out && echo $((6 * 7)) >/out/made
+		FROM BASE
+		RUN true
+		COPY file /
+		COPY --from=make /out /
+		RUN echo last >/last
+	X
+	run -0 mlrun build -t mine --cache-to "type=registry,ref=$cache:1,mode=max" .
+	assert_line --partial '0 of 5 steps from the cache'
+	digest=$(mlrun build -q .)
+	export MLRUN_STORE=$TMPDIR/other
+	run -0 mlrun build -t mine --cache-from "$cache:1" .
+	assert_line --partial '5 of 5 steps from the cache'
+	assert_equal "$(mlrun build -q .)" "$digest"
+	run -0 sh -c 'cd / && mlrun exec mine cat /file /made /last'
+	assert_output $'1\n42\nlast'
+
+	export MLRUN_STORE=$TMPDIR/third
+	echo 2 >file
+	run -0 mlrun build -t mine --cache-from "type=registry,ref=$cache:1" --cache-to "$cache:1" .
+	assert_line --partial '2 of 5 steps from the cache'
+	run -0 mlrun build --no-cache --cache-from "$cache:1" .
+	assert_line --partial '0 of 5 steps from the cache'
+	mlrun prune
+	assert_equal "$(ls "$MLRUN_STORE/blobs/sha256" | wc -l)" 4 # the base, the image: nothing of what was pushed
+	run -0 skopeo inspect --tls-verify=false "docker://$cache:1" # other programs can copy it
+}
+
+@test "build: a cache that is not there, is none or breaks is done without" {
+	recipe <<<$'FROM BASE\nRUN true'
+	run -0 mlrun build -q --cache-from "$REGISTRY/lab/none:1" .
+	refute_output --partial warning
+	rm -r "$MLRUN_STORE/cache"
+	run -0 mlrun build --cache-from "$BASE" --cache-from "127.0.0.1:1/none" .
+	assert_line "mlrun: warning: --cache-from '$BASE' is not used: it is not what --cache-to makes"
+	assert_line --partial "--cache-from '127.0.0.1:1/none' is not used: "
+	assert_line --partial '0 of 1 steps from the cache'
+	for text in type=gha type=registry localhost/x "$BASE@sha256:$(printf 0%.0s {1..64})"; do
+		run -125 mlrun build --cache-to "$text" .
+		assert_line --partial "--cache-to '$text'"
+	done
+	run -125 mlrun build --cache-to "127.0.0.1:1/none" .
+	assert_line --partial "--cache-to '127.0.0.1:1/none': push"
+}

@@ -2,6 +2,7 @@
 #include "oci/config.h"
 #include "oci/digest.h"
 #include "oci/manifest.h"
+#include "oci/steps.h"
 #include "recipe/derive.h"
 
 #include <stdint.h>
@@ -92,11 +93,30 @@ static void check_config(const char *json, size_t len)
 	oci_config_done(&c);
 }
 
+static void check_steps(const char *json, size_t len)
+{
+	struct oci_step *v, *again;
+	struct mlr_error err = MLR_ERROR_INIT;
+	size_t n, n_again;
+	char *text;
+
+	if (oci_steps_parse(json, len, &v, &n, &err) < 0)
+		return;
+	text = oci_steps_write(v, n);
+	if (oci_steps_parse(text, strlen(text), &again, &n_again, &err) < 0 || n_again != n ||
+		(n > 0 && memcmp(v, again, n * sizeof(*v)) != 0))
+		abort();
+	free(text);
+	free(again);
+	free(v);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	if (size == 0)
 		return 0;
 	check_document((const char *)data + 1, size - 1, data[0]);
 	check_config((const char *)data + 1, size - 1);
+	check_steps((const char *)data + 1, size - 1);
 	return 0;
 }

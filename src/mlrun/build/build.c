@@ -21,6 +21,7 @@ void build_result_done(struct build_result *r)
 {
 	store_image_done(&r->image);
 	strv_done(&r->unused_args);
+	free(r->made);
 	*r = (struct build_result)BUILD_RESULT_INIT;
 }
 
@@ -32,6 +33,7 @@ static void build_done(struct build *b)
 	stages_done(&b->stages);
 	ignore_done(&b->ignore);
 	strv_done(&b->used);
+	free(b->made);
 	if (b->context >= 0)
 		close(b->context);
 }
@@ -262,7 +264,8 @@ int build_run(const struct build_options *o, struct build_result *ret, struct ml
 		return r;
 	}
 	find_unused(&b, &ret->unused_args);
-	ret->steps = b.steps;
+	ret->steps = b.n_made;
 	ret->cached = b.cached;
+	ret->made = take_ptr(&b.made);
 	return 0;
 }

@@ -13,7 +13,9 @@
 #include "base/config.h"
 #include "base/error.h"
 #include "base/strv.h"
+#include "oci/steps.h"
 #include "recipe/recipe.h"
+#include "store/cache.h"
 #include "store/image.h"
 #include "store/store.h"
 #include "store/stores.h"
@@ -48,13 +50,17 @@ struct build_options {
 	 * there as layers, not only as one file. Returns 0 or -errno. */
 	int (*find)(void *ctx, const char *image, const char *platform, struct store **st,
 		struct store_image *ret, struct mlr_error *err);
+	/* Look for a step, by its key, in caches elsewhere, and bring its layer into the store.
+	 * Returns 1, or 0 if there is none. NULL: there are no such caches. */
+	int (*find_step)(void *ctx, const char *key, struct store_cached *ret);
 	void *ctx;
 };
 
 struct build_result {
 	struct store_image image; /* its name is the first one, or its manifest's digest */
 	struct strv unused_args;  /* names of --build-arg that no ARG declares */
-	size_t steps, cached; /* that make layers; of these, those that were found in the cache */
+	size_t steps, cached;  /* that make layers; of these, those that were found in the cache */
+	struct oci_step *made; /* the steps, in the order in which they were done */
 };
 
 #define BUILD_RESULT_INIT \

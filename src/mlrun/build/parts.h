@@ -13,10 +13,11 @@ struct build {
 	struct stages stages;
 	struct state *states; /* of each stage; done ones are complete */
 	struct ignore ignore;
-	int context;      /* the context's directory */
-	int64_t now;      /* the time of what is made: SOURCE_DATE_EPOCH or the clock's */
-	struct strv used; /* names of --build-arg that an ARG declares */
-	size_t steps, cached;
+	int context;           /* the context's directory */
+	int64_t now;           /* the time of what is made: SOURCE_DATE_EPOCH or the clock's */
+	struct strv used;      /* names of --build-arg that an ARG declares */
+	struct oci_step *made; /* n_made steps */
+	size_t n_made, cached;
 	size_t at; /* the stage being built */
 };
 

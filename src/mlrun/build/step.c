@@ -37,6 +37,19 @@ static int derive_layer(struct state *s, const struct instruction *in,
 	return state_derive(s, &d, step->size, err);
 }
 
+static int add_step(struct build *b, struct state *s, const struct instruction *in, const char *key,
+	const struct store_cached *step, struct mlr_error *err)
+{
+	struct oci_step *made;
+
+	b->made = xgrow(b->made, b->n_made, sizeof(*made));
+	made = &b->made[b->n_made++];
+	*made = (struct oci_step){ .size = step->size, .created = step->created };
+	memcpy(made->key, key, sizeof(made->key));
+	memcpy(made->diff_id, step->diff_id, sizeof(made->diff_id));
+	return derive_layer(s, in, step, err);
+}
+
 static void key_of(const struct state *s, char key[OCI_DIGEST_SIZE])
 {
 	memcpy(key, "sha256:", 7);
@@ -55,6 +68,20 @@ static void tell(const struct build *b, const struct instruction *in, int is_cac
 		mlr_info("line %u: %s%.200s", in->line, how, in->text);
 }
 
+/* Look in the store's cache, then in others. Returns 1, 0 or -errno. */
+static int look_up(
+	struct build *b, const char *key, struct store_cached *ret, struct mlr_error *err)
+{
+	int r;
+
+	if (store_cache_get(b->o->st, key, ret) == 0)
+		return 1;
+	if (!b->o->find_step || !b->o->find_step(b->o->ctx, key, ret))
+		return 0;
+	r = store_cache_put(b->o->st, key, ret, err);
+	return r < 0 ? r : 1;
+}
+
 int build_cached(
 	struct build *b, struct state *s, const struct instruction *in, struct mlr_error *err)
 {
@@ -63,14 +90,14 @@ int build_cached(
 	int r;
 
 	key_of(s, key);
-	b->steps++;
-	if (b->o->no_cache || store_cache_get(b->o->st, key, &step) < 0) {
-		tell(b, in, 0);
+	r = b->o->no_cache ? 0 : look_up(b, key, &step, err);
+	if (r < 0)
+		return r;
+	tell(b, in, r);
+	if (!r)
 		return 0;
-	}
-	tell(b, in, 1);
 	b->cached++;
-	r = derive_layer(s, in, &step, err);
+	r = add_step(b, s, in, key, &step, err);
 	return r < 0 ? r : 1;
 }
 
@@ -84,7 +111,7 @@ int build_add_layer(struct build *b, struct state *s, const struct instruction *
 	snprintf(step.diff_id, sizeof(step.diff_id), "%s", diff_id);
 	key_of(s, key);
 	r = store_cache_put(b->o->st, key, &step, err);
-	return r < 0 ? r : derive_layer(s, in, &step, err);
+	return r < 0 ? r : add_step(b, s, in, key, &step, err);
 }
 
 /* Hash the files; those that are as they were need not be read. */

@@ -1,4 +1,5 @@
 /* mlrun build: makes an image by a recipe in the Dockerfile language. */
+#include "cli/build_cache.h"
 #include "cli/build_output.h"
 #include "cli/cli.h"
 #include "cli/common.h"
@@ -36,7 +37,7 @@
 struct args {
 	struct cli_common common;
 	const char *context, *file, *target, *iidfile, *platform, *network, *metadata;
-	struct strv build_args, names, labels, secrets, contexts;
+	struct strv build_args, names, labels, secrets, contexts, cache_from, cache_to;
 	int check, json, no_cache, pull, ssh, shell, squash, jobs;
 	struct build_output *outputs;
 	size_t n_outputs;
@@ -126,6 +127,26 @@ static void parse_output(void *args, char *arg, struct argp_state *state)
 	a->outputs[a->n_outputs++] = o;
 }
 
+static void add_cache(struct strv *to, const char *option, char *arg, struct argp_state *state)
+{
+	auto_call(oci_ref_done) struct oci_ref ref = OCI_REF_INIT;
+	struct mlr_error err = MLR_ERROR_INIT;
+
+	if (build_cache_parse(arg, &ref, &err) < 0)
+		argp_error(state, "%s %s", option, err.text);
+	strv_add(to, arg);
+}
+
+static void parse_cache_from(void *args, char *arg, struct argp_state *state)
+{
+	add_cache(&((struct args *)args)->cache_from, "--cache-from", arg, state);
+}
+
+static void parse_cache_to(void *args, char *arg, struct argp_state *state)
+{
+	add_cache(&((struct args *)args)->cache_to, "--cache-to", arg, state);
+}
+
 static void parse_jobs(void *args, char *arg, struct argp_state *state)
 {
 	struct args *a = args;
@@ -168,6 +189,10 @@ static const struct cli_option options[] = {
 		CLI_TO(struct args, platform) },
 	{ "pull", 0, 0, 0, "look for newer images in the registries", 1,
 		CLI_TO(struct args, pull) },
+	{ "cache-from", 0, "IMAGE", 0, "take steps that --cache-to pushed there", 1,
+		CLI_TO_CALL(parse_cache_from) },
+	{ "cache-to", 0, "IMAGE", 0, "push the steps to a registry, for --cache-from elsewhere", 1,
+		CLI_TO_CALL(parse_cache_to) },
 	{ "no-cache", 0, 0, 0, "run every step again", 1, CLI_TO(struct args, no_cache) },
 	{ "output", 'o', "DIR|type=TYPE,dest=FILE", 0,
 		"also write the image: its files to a directory, or a tar, oci or docker archive",
@@ -290,6 +315,7 @@ struct finder {
 	const struct args *a;
 	struct store *st;
 	struct stores all; /* the own store, then the additional ones; borrowed */
+	struct build_cache cache;
 };
 
 static int fetch(
@@ -343,6 +369,11 @@ static int find(void *ctx, const char *image, const char *platform, struct store
 		store_image_done(ret);
 	r = fetch(f, &name, platform, err);
 	return r < 0 ? r : stores_find(&f->all, &name, st, ret, err);
+}
+
+static int find_step(void *ctx, const char *key, struct store_cached *ret)
+{
+	return build_cache_find(&((struct finder *)ctx)->cache, key, ret);
 }
 
 static int parse_names(const struct args *a, struct strv *ret, struct mlr_error *err)
@@ -458,7 +489,9 @@ static int build(struct args *a, const struct build_context *context, const stru
 	auto_strv struct strv platform = STRV_INIT, names = STRV_INIT, named = STRV_INIT;
 	auto_free struct store **all = NULL;
 	auto_free char *ignore = NULL;
-	struct finder finder = { .a = a, .st = st };
+	struct finder finder = { .a = a,
+		.st = st,
+		.cache = { .st = st, .registry = &a->registry, .from = &a->cache_from } };
 	struct build_options o = { .st = st,
 		.others = &others,
 		.recipe = recipe,
@@ -479,6 +512,7 @@ static int build(struct args *a, const struct build_context *context, const stru
 		.shell_on_failure = a->shell && isatty(STDIN_FILENO),
 		.cancel = &cli_stop_signal,
 		.find = find,
+		.find_step = find_step,
 		.ctx = &finder };
 	int r = platform_variables(a, &platform, err);
 
@@ -503,6 +537,9 @@ static int build(struct args *a, const struct build_context *context, const stru
 	o.names = (const char *const *)names.v;
 	o.n_names = names.n;
 	r = build_run(&o, &result, err);
+	build_cache_done(&finder.cache);
+	if (r == 0)
+		r = build_cache_push(st, &a->registry, &a->cache_to, &result, err);
 	if (r == 0)
 		store_settle(st);
 	return r < 0 ? r : tell(a, st, &result, err);
@@ -557,6 +594,8 @@ int cmd_build(int argc, char **argv)
 	strv_done(&a.labels);
 	strv_done(&a.secrets);
 	strv_done(&a.contexts);
+	strv_done(&a.cache_from);
+	strv_done(&a.cache_to);
 	for (size_t i = 0; i < a.n_outputs; i++)
 		build_output_done(&a.outputs[i]);
 	free(a.outputs);

@@ -298,10 +298,8 @@ static void prepare(struct pushing *p, const struct oci_ref *to)
 static int run(struct pushing *p, const struct store_image *im, const struct oci_ref *to,
 	struct push_result *ret, struct mlr_error *err)
 {
-	int r = store_lease_take(p->st, im->manifest, err); /* so that rm leaves it alone */
+	int r = documents_load(p->st, im->manifest, &p->doc, err);
 
-	if (r == 0)
-		r = documents_load(p->st, im->manifest, &p->doc, err);
 	if (r < 0)
 		return r;
 	prepare(p, to);
@@ -316,7 +314,7 @@ static int run(struct pushing *p, const struct store_image *im, const struct oci
 	return r;
 }
 
-int push_image(struct store *st, const struct store_image *im, const struct oci_ref *to,
+int push_held(struct store *st, const struct store_image *im, const struct oci_ref *to,
 	const struct push_options *opt, struct push_result *ret, struct mlr_error *err)
 {
 	auto_call(pushing_done) struct pushing p = { .st = st,
@@ -330,4 +328,12 @@ int push_image(struct store *st, const struct store_image *im, const struct oci_
 	memset(ret, 0, sizeof(*ret));
 	r = run(&p, im, to, ret, err);
 	return r < 0 ? mlr_wrap(err, "push '%s' to '%s'", im->name, name) : 0;
+}
+
+int push_image(struct store *st, const struct store_image *im, const struct oci_ref *to,
+	const struct push_options *opt, struct push_result *ret, struct mlr_error *err)
+{
+	int r = store_lease_take(st, im->manifest, err); /* so that rm leaves it alone */
+
+	return r < 0 ? mlr_wrap(err, "push '%s'", im->name) : push_held(st, im, to, opt, ret, err);
 }

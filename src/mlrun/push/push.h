@@ -17,6 +17,7 @@
 #include "oci/compression.h"
 #include "oci/digest.h"
 #include "oci/ref.h"
+#include "oci/steps.h"
 #include "registry/registry.h"
 #include "store/image.h"
 #include "store/store.h"
@@ -73,6 +74,18 @@ struct push_result {
  * match its diff ID; errors as registry/registry.h says; -ECANCELED.
  */
 int push_image(struct store *st, const struct store_image *im, const struct oci_ref *to,
+	const struct push_options *opt, struct push_result *ret, struct mlr_error *err);
+
+/* The same for documents that have no facts, in a store that the caller holds. */
+int push_held(struct store *st, const struct store_image *im, const struct oci_ref *to,
+	const struct push_options *opt, struct push_result *ret, struct mlr_error *err);
+
+/*
+ * Push steps of builds (oci/steps.h), whose layers the store has.
+ *
+ * Returns as push_image(); -EFBIG if they have more layers than an image may have.
+ */
+int push_steps(struct store *st, const struct oci_step *steps, size_t n, const struct oci_ref *to,
 	const struct push_options *opt, struct push_result *ret, struct mlr_error *err);
 
 #endif
