@@ -27,6 +27,7 @@ static const struct config_key keys[] = {
 	{ "exec", "volume", CONFIG_VOLUME, 1, NULL, NULL },
 	{ "exec", "env", CONFIG_VARIABLE, 1, NULL, NULL },
 	{ "exec", "unset_env", CONFIG_TEXT, 1, NULL, NULL },
+	{ "exec", "ca", CONFIG_PATH, 0, NULL, NULL },
 	{ "build", "volume", CONFIG_VOLUME, 1, NULL, NULL },
 	{ "build", "env", CONFIG_VARIABLE, 1, NULL, NULL },
 	{ "build", "ca", CONFIG_PATH, 0, NULL, NULL },

@@ -392,6 +392,17 @@ inside() {
 	assert_equal "$(ls "$MLRUN_STORE/tmp")" ""
 }
 
+@test "build: labels that mlrun exec cannot follow are ignored, and --explain tells" {
+	recipe <<<$'FROM BASE\nLABEL org.mlrun.gpu=7 org.mlrun.mpi=every'
+	mlrun build -q -t wrong .
+	# tests/cli/gpu-choice.bats has labels that mean something.
+	run -0 mlrun exec --explain wrong
+	assert_line --partial "ignored the label org.mlrun.gpu: '7' is not auto, all or none"
+	assert_line --partial "ignored the label org.mlrun.mpi: 'every' is not auto or none"
+	run -0 mlrun exec wrong true
+	assert_output ""
+}
+
 @test "build: triggers of an image run where it is used" {
 	recipe <<-'X'
 		FROM BASE
@@ -486,7 +497,7 @@ hint: -f FILE names the recipe, if it is elsewhere"
 
 @test "build: what the site's configuration gives is in neither the image nor the key" {
 	echo pipconf >pip.conf
-	printf '[build]\nenv = SITE=1\nvolume = %s:/etc/pip.conf:ro\nvolume = /none:/none:ro,optional\n' "$PWD/pip.conf" >conf
+	printf '[build]\nenv = SITE=1\nvolume = %s:/etc/pip.conf:ro\nvolume = /none:/none:ro:optional\n' "$PWD/pip.conf" >conf
 	recipe <<-'X'
 		FROM BASE
 		RUN echo "$SITE" >/site; cat /etc/pip.conf >/pip; test -s "$SSL_CERT_FILE" && echo "$PIP_CERT" >/ca || echo none >/ca

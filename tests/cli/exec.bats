@@ -393,6 +393,32 @@ in_tiny() { mlrun exec "$IMG" "$@"; }
 	refute_output --partial LD_LIBRARY_PATH=/y
 }
 
+@test "exec: certificates that the caller's variables name are in the container, and the site's" {
+	# Any file that no mount brings.
+	local file=/etc/os-release other=/etc/debian_version
+
+	[ -r "$other" ] || skip "no $other here"
+	unset SSL_CERT_FILE CURL_CA_BUNDLE REQUESTS_CA_BUNDLE PIP_CERT GIT_SSL_CAINFO NODE_EXTRA_CA_CERTS AWS_CA_BUNDLE
+	SSL_CERT_FILE=$file PIP_CERT=$other run -0 in_tiny sh -c 'cat $SSL_CERT_FILE $PIP_CERT; echo ${CURL_CA_BUNDLE-none}'
+	assert_output "$(cat "$file" "$other")"$'\nnone'
+	SSL_CERT_FILE=$file run -0 mlrun exec --read-only "$IMG" sh -c 'cat $SSL_CERT_FILE'
+	assert_output "$(cat "$file")"
+	# What is mounted, missing, or given for the inside stays as it is.
+	cp "$file" own.pem
+	SSL_CERT_FILE=$PWD/own.pem PIP_CERT=/none/x run -0 mlrun exec -e GIT_SSL_CAINFO=$other "$IMG" \
+		sh -c 'echo $SSL_CERT_FILE $PIP_CERT $GIT_SSL_CAINFO; cat $SSL_CERT_FILE >/dev/null'
+	assert_output "$PWD/own.pem /none/x $other"
+
+	printf '[exec]\nca = %s\n' "$file" >conf
+	MLRUN_CONFIG=$PWD/conf PIP_CERT=$other run -0 in_tiny sh -c 'cat $REQUESTS_CA_BUNDLE $PIP_CERT'
+	assert_output "$(cat "$file" "$other")"
+	printf '[exec]\nca = /none.pem\n' >conf
+	MLRUN_CONFIG=$PWD/conf run -0 in_tiny sh -c 'echo ${SSL_CERT_FILE-none}'
+	assert_output none
+	MLRUN_CONFIG=$PWD/conf run -0 mlrun exec --explain "$IMG"
+	assert_output --partial "no certificates: '/none.pem' cannot be read"
+}
+
 @test "exec: an Entrypoint of one empty string is none" {
 	run -0 mlrun exec "$REGISTRY/hollow"
 	assert_output ran

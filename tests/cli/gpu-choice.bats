@@ -147,6 +147,31 @@ rows() { sed -n '/^<!-- rows/,/^<!-- end of rows/s/^| \([`–].*\)/\1/p' "$top_s
 	assert_output "1,0 unset"
 }
 
+@test "gpu: an image's label chooses where neither option nor configuration does" {
+	local tell='echo $(cd /dev; ls -d nvidia[0-9]* 2>/dev/null) .'
+
+	printf '%s\n' "FROM $REGISTRY/says-nothing" 'LABEL org.mlrun.gpu=all' >Dockerfile
+	mlrun build -q -t all .
+	printf '%s\n' "FROM $REGISTRY/says-1.2" 'LABEL org.mlrun.gpu=none org.mlrun.mpi=none' >Dockerfile
+	mlrun build -q -t none .
+	run -0 mlrun exec all sh -c "$tell"
+	assert_output "nvidia0 nvidia1 nvidia2 nvidia3 ."
+	run -0 mlrun exec --gpu=none all sh -c "$tell"
+	assert_output "."
+	printf '[exec]\ngpu = 2\n' >conf
+	MLRUN_CONFIG=$PWD/conf run -0 mlrun exec all sh -c "$tell"
+	assert_output "nvidia2 ."
+	run -0 mlrun exec none sh -c "$tell"
+	assert_output "."
+	run -0 mlrun exec --gpu=auto none sh -c "$tell"
+	assert_output "nvidia1 nvidia2 ."
+	run -0 mlrun gpu check --json none
+	assert_output --partial "no GPU is asked for: org.mlrun.gpu=none"
+	driver_tree none
+	run -0 mlrun exec all sh -c "$tell"
+	assert_output "."
+}
+
 @test "gpu: MLRUN_GPU and mlrun.conf choose as --gpu does, but what cannot be had does not stop a start" {
 	local tell='echo $(cd /dev; ls -d nvidia[0-9]* 2>/dev/null) .'
 

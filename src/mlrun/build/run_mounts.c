@@ -35,24 +35,7 @@ static const char *find_ca(const struct config *c)
 	return NULL;
 }
 
-/* Let programs find the certificates: at a site with a CA of its own they could fetch nothing
- * otherwise. A variable that the image sets stays. */
-static void add_ca(struct running *r)
-{
-	static const char *const names[] = { "SSL_CERT_FILE", "CURL_CA_BUNDLE",
-		"REQUESTS_CA_BUNDLE", "PIP_CERT", "GIT_SSL_CAINFO", "NODE_EXTRA_CA_CERTS" };
-	static const char place[] = "/run/mlrun/ca-certificates.crt";
-	const char *ca = find_ca(r->b->o->config);
-
-	if (!ca)
-		return;
-	strv_addf(&r->exec.volumes, "%s:%s:ro", ca, place);
-	for (size_t i = 0; i < ARRAY_LEN(names); i++)
-		if (!scope_get(&r->s->scope, names[i]))
-			strv_addf(&r->exec.env, "%s=%s", names[i], place);
-}
-
-/* "SRC:DST:ro,optional": the flag exists only in the configuration; the volume is left out if SRC
+/* "SRC:DST:ro:optional": the last flag exists only in the configuration; the volume is left out if SRC
  * is missing. */
 static void add_volume(struct running *r, const char *text)
 {
@@ -62,7 +45,7 @@ static void add_volume(struct running *r, const char *text)
 	auto_free char *joined = NULL;
 	int is_optional = 0;
 
-	while (rest && (flag = strsep(&rest, ",")))
+	while (rest && (flag = strsep(&rest, ":,")))
 		if (strcmp(flag, "optional") == 0)
 			is_optional = 1;
 		else
@@ -92,7 +75,9 @@ static void add_configured(struct running *r)
 
 void run_add_site(struct running *r)
 {
-	add_ca(r);
+	/* At a site with a CA of its own programs could fetch nothing otherwise. */
+	r->exec.ca = find_ca(r->b->o->config);
+	r->exec.ca_origin = PLAN_FROM_SITE;
 	add_configured(r);
 }
 

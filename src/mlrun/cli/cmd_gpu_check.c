@@ -85,12 +85,14 @@ static int plan_image(const struct args *a, struct config *config, struct plan *
 	caller_identity(p, 0);
 	if (r == 0)
 		r = exec_defaults(config, &o, err);
+	if (r == 0)
+		r = rootfs_plan(a->common.store, config, a->image, 0, p, facts, err);
 	if (r < 0)
 		return r;
+	labels_read(&facts->config.labels, &o, p);
 	q->word = o.gpu;
 	q->origin = o.gpu_origin;
-	r = rootfs_plan(a->common.store, config, a->image, 0, p, facts, err);
-	return r < 0 ? r : environment_plan(&o, q->caller, &facts->config.env, p, err);
+	return environment_plan(&o, q->caller, &facts->config.env, p, err);
 }
 
 static int print_json(const struct args *a, const struct gpu_report *r)

@@ -39,6 +39,24 @@ static void set_gpu(const struct config *c, enum plan_origin origin, struct exec
 	}
 }
 
+/* Does anybody set it, or is it the default? */
+static int is_set(const struct config *c, const char *key, const char *variable)
+{
+	const char *env = getenv(variable);
+
+	return (env && *env) || (c && config_get(c, "exec", key));
+}
+
+static void set_ca(const struct config *c, struct exec_options *o)
+{
+	const struct config_value *v = c ? config_get(c, "exec", "ca") : NULL;
+
+	if (!v)
+		return;
+	o->ca = v->value;
+	o->ca_origin = origin_of(v->is_sites);
+}
+
 int exec_defaults(const struct config *c, struct exec_options *o, struct mlr_error *err)
 {
 	auto_free char *home = NULL, *gpu = NULL, *mpi = NULL, *pull = NULL;
@@ -60,12 +78,13 @@ int exec_defaults(const struct config *c, struct exec_options *o, struct mlr_err
 		o->home = config_truth(home) ? EXEC_YES : EXEC_NO;
 	if (gpu)
 		set_gpu(c, from, o);
-	if (mpi)
+	if (mpi && is_set(c, "mpi", "MLRUN_MPI")) /* else the image's label decides */
 		o->mpi = strcmp(mpi, "none") == 0 ? EXEC_MPI_NONE : EXEC_MPI_AUTO;
 	if (pull)
 		o->pull = strcmp(pull, "always") == 0 ? EXEC_PULL_ALWAYS
 			: strcmp(pull, "never") == 0  ? EXEC_PULL_NEVER
 						      : EXEC_PULL_MISSING;
+	set_ca(c, o);
 	config_list(c, "exec", "unset_env", &o->unset_env);
 	o->config = c;
 	return 0;

@@ -443,6 +443,9 @@ static int plan_rest(const struct exec_options *o, const struct oci_config *c,
 	r = plan_caller_dir_again(p, err);
 	if (r < 0)
 		return r;
+	r = certificates_plan(o, p, err);
+	if (r < 0)
+		return r;
 	environment_drop_unmounted(p);
 	plan_pmi_fd(p);
 	r = plan_command(o, c, p, err);
@@ -520,6 +523,7 @@ static int plan_image(
 {
 	auto_call(store_facts_done) struct store_facts facts = STORE_FACTS_INIT;
 	auto_call(asked_mounts_done) struct asked_mounts m = { 0 };
+	struct exec_options with_labels = *o;
 	int r;
 
 	p->root = o->read_only ? PLAN_ROOT_READ_ONLY : PLAN_ROOT_MEMORY;
@@ -533,7 +537,10 @@ static int plan_image(
 		r = find_root(o, lease, p, &facts, err);
 	if (r == 0)
 		r = architecture_check("/", p, err);
-	return r != 0 ? r : plan_rest(o, &facts.config, &m, p, err);
+	if (r != 0)
+		return r;
+	labels_read(&facts.config.labels, &with_labels, p);
+	return plan_rest(&with_labels, &facts.config, &m, p, err);
 }
 
 static int plan_joined(const struct exec_options *o, struct plan *p, struct mlr_error *err)

@@ -40,6 +40,8 @@ struct exec_options {
 	const char *user;            /* --user UID[:GID], or NULL */
 	const char *gpu;             /* --gpu: "auto", "all", "none", a list; NULL: not set */
 	enum plan_origin gpu_origin; /* where it comes from; PLAN_FROM_NOBODY: an option */
+	const char *ca;              /* a file of CA certificates for the programs, or NULL */
+	enum plan_origin ca_origin;  /* likewise */
 	const char *hostname, *seccomp, *cpus, *memory; /* or NULL */
 	const char *
 		write; /* --write: NULL: no; "": named after the image; else the container's name */

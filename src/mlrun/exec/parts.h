@@ -100,6 +100,21 @@ int environment_plan(const struct exec_options *o, char *const *caller, const st
 int environment_plan_joined(const struct exec_options *o, char *const *caller,
 	const struct strv *joined, struct plan *p, struct mlr_error *err);
 
+/*
+ * Bring certificates of authorities: files that the caller's SSL_CERT_FILE and kin name, and o->ca
+ * for programs whose variables nobody has set. They are mounted below /run/mlrun. Call this when
+ * the environment and all other mounts are in the plan.
+ */
+int certificates_plan(const struct exec_options *o, struct plan *p, struct mlr_error *err);
+
+/* Labels of images, mlrun-exec(1). */
+#define LABEL_GPU "org.mlrun.gpu"
+#define LABEL_MPI "org.mlrun.mpi"
+
+/* Set --gpu and --mpi as the image's labels say, if neither option nor configuration did. Strings
+ * stay the labels'. labels: keys and values alternate. */
+void labels_read(const struct strv *labels, struct exec_options *o, struct plan *p);
+
 /* Leave out the caller's TMPDIR and kin (TMP, TEMP, TEMPDIR, XDG_RUNTIME_DIR) if their directory is
  * not mounted, with a remark in the plan. Call this when all mounts are in the plan. */
 void environment_drop_unmounted(struct plan *p);

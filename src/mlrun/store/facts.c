@@ -72,6 +72,7 @@ static int parse(const json_t *o, struct store_facts *f)
 		store_json_strv(o, "env", &c->env) < 0 ||
 		store_json_strv(o, "entrypoint", &c->entrypoint) < 0 ||
 		store_json_strv(o, "cmd", &c->cmd) < 0 ||
+		store_json_strv(o, "labels", &c->labels) < 0 ||
 		store_json_strv(o, "diff_ids", &c->diff_ids) < 0)
 		return -EPROTO;
 	if (!c->os || !c->architecture)
@@ -135,20 +136,35 @@ int store_facts_get(
 	return 0;
 }
 
+/* Only labels that mlrun reads: some images have many. */
+static json_t *labels_to_json(const struct strv *labels)
+{
+	json_t *list = json_array();
+
+	for (size_t i = 0; i + 1 < labels->n; i += 2) {
+		if (strncmp(labels->v[i], "org.mlrun.", 10) != 0)
+			continue;
+		json_array_append_new(list, json_string(labels->v[i]));
+		json_array_append_new(list, json_string(labels->v[i + 1]));
+	}
+	return list;
+}
+
 static int write_facts(
 	struct store *st, const char *path, const struct store_facts *f, struct mlr_error *err)
 {
 	const struct oci_config *c = &f->config;
-	json_auto_t *o = json_pack("{so so so so so so so so so so so sb so so}", "os",
+	json_auto_t *o = json_pack("{so so so so so so so so so so so so sb so so}", "os",
 		store_json_from_string(c->os), "architecture",
 		store_json_from_string(c->architecture), "variant",
 		store_json_from_string(c->variant), "created", store_json_from_string(c->created),
 		"user", store_json_from_string(c->user), "working_dir",
 		store_json_from_string(c->working_dir), "env", store_json_from_strv(&c->env),
 		"entrypoint", store_json_from_strv(&c->entrypoint), "cmd",
-		store_json_from_strv(&c->cmd), "diff_ids", store_json_from_strv(&c->diff_ids),
-		"formats", formats_to_json(f->formats), "covered", f->covered != 0, "squashfs",
-		store_json_from_string(f->squash_digest), "open", store_json_from_strv(&f->open));
+		store_json_from_strv(&c->cmd), "labels", labels_to_json(&c->labels), "diff_ids",
+		store_json_from_strv(&c->diff_ids), "formats", formats_to_json(f->formats),
+		"covered", f->covered != 0, "squashfs", store_json_from_string(f->squash_digest),
+		"open", store_json_from_strv(&f->open));
 
 	if (!o)
 		return mlr_fail(err, ENOMEM, "'%s': no memory", path);

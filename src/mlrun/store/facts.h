@@ -16,7 +16,7 @@ enum store_format {
 #define STORE_FORMATS 3
 
 struct store_facts {
-	struct oci_config config; /* diff_ids: the layers, lowest first */
+	struct oci_config config; /* diff_ids: the layers, lowest first; labels: "org.mlrun.…" */
 	unsigned formats;         /* a set of enum store_format: those that the store has */
 	int covered;              /* cover/<hex>/tree belongs above the layers */
 	char *squash_digest;      /* "sha256:…" of the squashfs file; NULL without one */

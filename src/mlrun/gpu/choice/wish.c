@@ -77,7 +77,10 @@ static char *who_word(const struct gpu_request *q)
 		return xasprintf("the site's gpu = %s", q->word);
 	if (origin == PLAN_FROM_CONFIG)
 		return xasprintf("the configuration's gpu = %s", q->word);
-	return gpu_variable_print(origin == PLAN_FROM_CALLER ? "MLRUN_GPU" : "--gpu", q->word);
+	return gpu_variable_print(origin == PLAN_FROM_CALLER ? "MLRUN_GPU"
+			: origin == PLAN_FROM_IMAGE          ? "org.mlrun.gpu"
+							     : "--gpu",
+		q->word);
 }
 
 static void add_once(struct strv *l, const char *item)
