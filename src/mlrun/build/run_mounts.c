@@ -35,8 +35,8 @@ static const char *find_ca(const struct config *c)
 	return NULL;
 }
 
-/* "SRC:DST:ro:optional": the last flag exists only in the configuration; the volume is left out if SRC
- * is missing. */
+/* "SRC:DST:ro:optional": the last flag exists only in the configuration; the volume is left out if
+ * SRC is missing. */
 static void add_volume(struct running *r, const char *text)
 {
 	auto_free char *copy = xstrdup(text);

@@ -29,6 +29,7 @@ int cmd_exec(int argc, char **argv);
 int cmd_export(int argc, char **argv);
 int cmd_gpu(int argc, char **argv);
 int cmd_gpu_check(int argc, char **argv);
+int cmd_validate(int argc, char **argv);
 int cmd_gpu_cdi(int argc, char **argv);
 int cmd_gpu_hook(int argc, char **argv);
 int cmd_gpu_list(int argc, char **argv);

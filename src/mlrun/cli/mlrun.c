@@ -32,6 +32,7 @@ static const struct command rows[] = {
 	{ "tag", cmd_tag, NULL, "give an image in the store another name" },
 	{ "gpu", cmd_gpu, NULL, "list the GPUs, and who may use them" },
 	{ "config", cmd_config, NULL, "print the settings in effect and their sources" },
+	{ "validate", cmd_validate, NULL, "check whether an image would work on this machine" },
 	{ "doctor", cmd_doctor, NULL, "check this machine, its settings and the store" },
 	{ "profile", cmd_profile, NULL, "record this machine, its GPUs and their driver" },
 	{ "parse-reference", cmd_parse_reference, NULL,

@@ -45,17 +45,22 @@ enum gpu_verdict gpu_report_verdict(const struct gpu_report *r)
 	return worst;
 }
 
-static void add(struct check *k, struct gpu_finding f)
+void gpu_report_add(
+	struct gpu_report *r, enum gpu_verdict verdict, const char *subject, char *text, char *mend)
 {
-	k->ret->v = xgrow(k->ret->v, k->ret->n, sizeof(*k->ret->v));
-	k->ret->v[k->ret->n++] = f;
+	r->v = xgrow(r->v, r->n, sizeof(*r->v));
+	r->v[r->n++] = (struct gpu_finding){ verdict, subject, text, mend };
 }
 
-/* Add a finding; takes both strings. mend may be NULL. */
+static void add(struct check *k, struct gpu_finding f)
+{
+	gpu_report_add(k->ret, f.verdict, f.subject, f.text, f.mend);
+}
+
 static void tell(
 	struct check *k, enum gpu_verdict verdict, const char *subject, char *text, char *mend)
 {
-	add(k, (struct gpu_finding){ verdict, subject, text, mend });
+	gpu_report_add(k->ret, verdict, subject, text, mend);
 }
 
 /* Add an error's sentence, with its hint as what to do. */

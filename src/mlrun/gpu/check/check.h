@@ -30,6 +30,10 @@ struct gpu_report {
 
 void gpu_report_done(struct gpu_report *r);
 
+/* Add a finding; takes both strings. mend may be NULL. */
+void gpu_report_add(struct gpu_report *r, enum gpu_verdict verdict, const char *subject, char *text,
+	char *mend);
+
 /* The worst verdict of the findings. */
 enum gpu_verdict gpu_report_verdict(const struct gpu_report *r);
 

@@ -1,0 +1,24 @@
+/* mlrun validate: judges whether an image works on this machine, or a recorded one. */
+#include "cli/cli.h"
+#include "cli/image_check.h"
+
+static const struct cli_option options[] = { IMAGE_CHECK_OPTIONS };
+
+static const struct cli_syntax syntax = {
+	.options = options,
+	.args_doc = "IMAGE",
+	.doc = "Check whether an image would work on this machine: its labels, command, loader, MPI and GPUs.\v"
+	       "Starts nothing. The exit status is 0 if the image works, 1 if not, 125 if that is "
+	       "unknown.",
+	.operands = { CLI_TO_CALL(image_check_parse) },
+	.needed = 1,
+	.missing = "expected an image",
+};
+
+int cmd_validate(int argc, char **argv)
+{
+	struct image_check a = { .whole = 1 };
+
+	cli_options_parse(argc, argv, &syntax, &a);
+	return image_check_run(&a);
+}

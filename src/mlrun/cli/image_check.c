@@ -1,0 +1,156 @@
+#include "cli/image_check.h"
+
+#include "cli/cli.h"
+
+#include "base/cleanup.h"
+#include "base/config.h"
+#include "base/json.h"
+#include "doctor/image.h"
+#include "exec/parts.h"
+#include "exec/exec.h"
+#include "gpu/check/check.h"
+#include "gpu/nvidia/nvml.h"
+#include "gpu/profile.h"
+#include "rootfs/lookup.h"
+#include "rootfs/rootfs.h"
+
+#include <stdio.h>
+#include <unistd.h>
+
+/* Exit statuses besides 0 and CLI_FAILED. */
+enum { DOES_NOT_WORK = 1 };
+
+static const char *const verdicts[] = {
+	[GPU_OK] = "ok",
+	[GPU_NOT_NEEDED] = "not needed",
+	[GPU_DOUBTFUL] = "doubtful",
+	[GPU_FAILS] = "fails",
+};
+
+void image_check_parse(void *args, char *arg, struct argp_state *state)
+{
+	struct image_check *a = args;
+
+	if (a->image)
+		argp_error(state, "expected one image, and '%s' is another", arg);
+	a->image = arg;
+}
+
+static int open_inside(void *ctx, const char *path)
+{
+	return rootfs_open(ctx, path);
+}
+
+static int list_inside(void *ctx, const char *path, struct strv *ret)
+{
+	return rootfs_list(ctx, path, ret);
+}
+
+/* Plan the image, the environment of its container and its GPUs. */
+static int plan_image(const struct image_check *a, struct config *config, struct plan *p,
+	struct store_facts *facts, struct gpu_request *q, struct mlr_error *err)
+{
+	struct exec_options o = {
+		.store = a->common.store, .image = a->image, .config = config, .gpu = a->gpu
+	};
+	int r = config_load(config, err);
+
+	caller_identity(p, 0);
+	if (r == 0)
+		r = exec_defaults(config, &o, err);
+	if (r == 0)
+		r = rootfs_plan(a->common.store, config, a->image, 0, p, facts, err);
+	if (r < 0)
+		return r;
+	labels_read(&facts->config.labels, &o, p);
+	q->word = o.gpu;
+	q->origin = o.gpu_origin;
+	return environment_plan(&o, q->caller, &facts->config.env, p, err);
+}
+
+/* An image that needs no GPU is validated all the same. */
+static enum gpu_verdict verdict_of(const struct image_check *a, const struct gpu_report *r)
+{
+	enum gpu_verdict v = gpu_report_verdict(r);
+
+	return v == GPU_NOT_NEEDED && a->whole ? GPU_OK : v;
+}
+
+static int print_json(const struct image_check *a, const struct gpu_report *r)
+{
+	json_t *findings = json_array();
+
+	for (size_t i = 0; i < r->n; i++)
+		json_array_append_new(findings,
+			json_pack("{s:s, s:s, s:o, s:o}", "subject", r->v[i].subject, "verdict",
+				verdicts[r->v[i].verdict], "text", mlr_json_text(r->v[i].text),
+				"mend", mlr_json_text(r->v[i].mend)));
+	return cli_print_json(json_pack("{s:o, s:o, s:s, s:o}", "image", mlr_json_text(a->image),
+		"profile", mlr_json_text(a->profile), "verdict", verdicts[verdict_of(a, r)],
+		"findings", findings));
+}
+
+static void print_findings(const struct gpu_report *r)
+{
+	for (size_t i = 0; i < r->n; i++) {
+		printf("%-10s %-13s ", verdicts[r->v[i].verdict], r->v[i].subject);
+		cli_print_safe(r->v[i].text);
+		putchar('\n');
+		if (r->v[i].mend) {
+			printf("%-24s -> ", "");
+			cli_print_safe(r->v[i].mend);
+			putchar('\n');
+		}
+	}
+}
+
+static int print_text(const struct image_check *a, const struct gpu_report *r)
+{
+	enum gpu_verdict verdict = verdict_of(a, r);
+
+	print_findings(r);
+	if (verdict == GPU_NOT_NEEDED) {
+		puts("the image needs no GPU");
+		return 0;
+	}
+	printf("the image %s ", verdict == GPU_FAILS ? "does not work" : "works");
+	if (a->profile) {
+		printf("on the machine of '");
+		cli_print_safe(a->profile);
+		putchar('\'');
+	} else {
+		printf("here");
+	}
+	puts(verdict == GPU_DOUBTFUL ? ", with the doubts above" : "");
+	return 0;
+}
+
+int image_check_run(const struct image_check *a)
+{
+	auto_call(gpu_machine_done) struct gpu_machine m = GPU_MACHINE_INIT;
+	auto_call(gpu_report_done) struct gpu_report report = GPU_REPORT_INIT;
+	auto_call(store_facts_done) struct store_facts facts = STORE_FACTS_INIT;
+	auto_call(config_done) struct config config = CONFIG_INIT;
+	auto_call(plan_done) struct plan p;
+	struct mlr_error err = MLR_ERROR_INIT;
+	char *const nobody[] = { NULL };
+	struct gpu_image image = { .open = open_inside, .list = list_inside, .ctx = &p };
+	struct gpu_request q = { .image_env = &facts.config.env, .image = &image };
+	int r;
+
+	plan_init(&p);
+	/* This job's share does not concern another machine. */
+	q.caller = a->profile ? nobody : environ;
+	r = plan_image(a, &config, &p, &facts, &q, &err);
+	if (r == 0)
+		r = a->profile ? gpu_profile_read(a->profile, &m, &err)
+			       : gpu_machine_read(gpu_root(), &m, &err);
+	if (r < 0)
+		return cli_fail_at(&err, "%s '%s'", a->whole ? "validate" : "gpu check", a->image);
+	if (a->whole)
+		doctor_image(&p, &facts.config, a->profile ? NULL : "", &report);
+	gpu_check(&q, &p, &m, a->profile ? NULL : gpu_nvml_fill, &report);
+	rootfs_look_done();
+	r = a->json ? print_json(a, &report) : print_text(a, &report);
+	return r ? r : gpu_report_verdict(&report) == GPU_FAILS ? DOES_NOT_WORK : 0;
+}
