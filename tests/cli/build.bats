@@ -392,6 +392,26 @@ inside() {
 	assert_equal "$(ls "$MLRUN_STORE/tmp")" ""
 }
 
+@test "build: options of docker and podman that ask for what is so pass, others name the counterpart" {
+	recipe <<<'FROM BASE'
+	run -0 mlrun build -q --rm --load --provenance=false --sbom=false --pull=missing --progress=plain .
+	run -0 mlrun build -q --pull=always .
+	run -0 mlrun build -q --pull .
+	while IFS='|' read -r option want; do
+		run -125 mlrun build "$option" .
+		assert_output --partial "$want"
+	done <<-'X'
+		--push|mlrun push NAME
+		--pull=x|--pull takes always or missing, not 'x'
+		--provenance=true|mlrun makes no attestations
+		--volume=/a:/b|RUN --mount
+		--memory=1g|ulimit(1)
+		--isolation=chroot|leave it out
+		--squash-all|--squash makes one layer
+		--security-opt=x|the caller's own rights
+	X
+}
+
 @test "build: labels that mlrun exec cannot follow are ignored, and --explain tells" {
 	recipe <<<$'FROM BASE\nLABEL org.mlrun.gpu=7 org.mlrun.mpi=every'
 	mlrun build -q -t wrong .

@@ -8,6 +8,7 @@
 #include "cli/stop.h"
 
 #include "base/cleanup.h"
+#include "base/config_value.h"
 #include "base/file.h"
 #include "base/json.h"
 #include "base/log.h"
@@ -147,6 +148,30 @@ static void parse_cache_to(void *args, char *arg, struct argp_state *state)
 	add_cache(&((struct args *)args)->cache_to, "--cache-to", arg, state);
 }
 
+static void parse_pull(void *args, char *arg, struct argp_state *state)
+{
+	static const char *const yes[] = { "always", "true", "newer", "ifnewer" };
+	static const char *const no[] = { "missing", "false", "ifmissing" };
+	struct args *a = args;
+
+	a->pull = !arg;
+	for (size_t i = 0; arg && i < ARRAY_LEN(yes); i++)
+		a->pull |= strcmp(arg, yes[i]) == 0;
+	for (size_t i = 0; arg && !a->pull && i < ARRAY_LEN(no); i++)
+		if (strcmp(arg, no[i]) == 0)
+			return;
+	if (!a->pull)
+		argp_error(state, "--pull takes always or missing, not '%s'", arg);
+}
+
+/* --provenance=false and --sbom=false, as in many scripts, ask for what is so. */
+static void parse_attestation(void *args, char *arg, struct argp_state *state)
+{
+	(void)args;
+	if (config_truth(arg) != 0)
+		argp_error(state, "mlrun makes no attestations: leave '%s' out", arg);
+}
+
 static void parse_jobs(void *args, char *arg, struct argp_state *state)
 {
 	struct args *a = args;
@@ -187,8 +212,9 @@ static const struct cli_option options[] = {
 		CLI_TO_CALL(parse_network) },
 	{ "platform", 0, "OS/ARCH[/VARIANT]", 0, "the image's platform; default: this machine's", 1,
 		CLI_TO(struct args, platform) },
-	{ "pull", 0, 0, 0, "look for newer images in the registries", 1,
-		CLI_TO(struct args, pull) },
+	{ "pull", 0, "WHEN", OPTION_ARG_OPTIONAL,
+		"look for newer images in the registries: always (the default with --pull) or missing",
+		1, CLI_TO_CALL(parse_pull) },
 	{ "cache-from", 0, "IMAGE", 0, "take steps that --cache-to pushed there", 1,
 		CLI_TO_CALL(parse_cache_from) },
 	{ "cache-to", 0, "IMAGE", 0, "push the steps to a registry, for --cache-from elsewhere", 1,
@@ -214,6 +240,8 @@ static const struct cli_option options[] = {
 	{ "force-rm", 0, 0, OPTION_HIDDEN, NULL, 2 },
 	{ "compress", 0, 0, OPTION_HIDDEN, NULL, 2 },
 	{ "load", 0, 0, OPTION_HIDDEN, NULL, 2 },
+	{ "provenance", 0, "BOOL", OPTION_HIDDEN, NULL, 2, CLI_TO_CALL(parse_attestation) },
+	{ "sbom", 0, "BOOL", OPTION_HIDDEN, NULL, 2, CLI_TO_CALL(parse_attestation) },
 	{ "check", 0, 0, 0, "only check the recipe; build nothing", 2, CLI_TO(struct args, check) },
 	CLI_OPTION_QUIET(2),
 	{ "json", 0, 0, 0, "with --check: print the instructions; the man page lists the keys", 2,
