@@ -473,19 +473,24 @@ hint: -f FILE names the recipe, if it is elsewhere"
 	recipe <<-'X'
 		FROM BASE
 		RUN touch /one
-		RUN sleep 300
+		RUN --mount=type=secret,id=s sleep 300
 	X
-	mlrun build -q . 2>/dev/null &
+	echo word >secret
+	mlrun build -q --secret id=s,src=secret . 2>/dev/null &
 	PIDS+=($!)
 	until_true sh -c "mlrun containers --json | jq -e 'length == 1' >/dev/null"
 	until_true pgrep -f '^sleep 300'
-	pkill -9 -f 'mlrun build -q \.' || true
+	pkill -9 -f 'build -q --secret id=s' || true
 	wait_while pgrep -f '^sleep 300'
+	run -0 find /dev/shm -maxdepth 1 -name 'mlrun-secret-*' -user "$(id -un)"
+	refute_output ""
 	sed -i 's/sleep 300/true/' Dockerfile
 	run -0 mlrun build -t mine .
 	assert_output --partial "1 of 2 steps from the cache"
 	assert_equal "$(mlrun containers --json | jq length)" 0
 	assert_equal "$(ls "$MLRUN_STORE/tmp")" ""
+	run -0 find /dev/shm -maxdepth 1 -name 'mlrun-secret-*' -user "$(id -un)"
+	assert_output ""
 }
 
 @test "build: a base image that the store lacks is fetched, once" {

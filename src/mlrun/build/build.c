@@ -4,7 +4,7 @@
 #include "base/file.h"
 #include "base/log.h"
 #include "base/memory.h"
-#include "build/parts.h"
+#include "build/run.h"
 #include "rootfs/image.h"
 #include "store/container.h"
 
@@ -181,12 +181,13 @@ static void find_unused(const struct build *b, struct strv *ret)
 	}
 }
 
-/* Remove the containers of builds that were killed. */
+/* Remove what builds that were killed have left. */
 static void sweep(struct store *st)
 {
 	auto_strv struct strv names = STRV_INIT;
 	struct store_lease l;
 
+	run_sweep_secrets();
 	if (store_container_names(st, &names, NULL) < 0)
 		return;
 	for (size_t i = 0; i < names.n; i++) {

@@ -78,6 +78,9 @@ int run_end(struct running *r, int status, struct mlr_error *err);
  * neither the layer nor the key. */
 void run_add_site(struct running *r);
 
+/* Remove the secrets of builds that were killed. */
+void run_sweep_secrets(void);
+
 /* Add the mounts and devices of the instruction's flags. Returns 0; -ENOENT for a missing source or
  * secret; -EINVAL. */
 int run_add_flags(struct running *r, struct mlr_error *err);

@@ -8,8 +8,10 @@
 #include "recipe/run_mount.h"
 #include "store/cache.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -195,11 +197,29 @@ static int read_secret(const struct build *b, const char *id, char **ret, struct
 	return 0;
 }
 
+#define SECRETS_DIR "/dev/shm"
+#define SECRET_NAME "mlrun-secret-" /* then the build's process id */
+
+void run_sweep_secrets(void)
+{
+	auto_dir DIR *d = file_open_dir(AT_FDCWD, SECRETS_DIR, 0);
+	struct dirent *e;
+
+	while (d && (e = readdir(d))) {
+		long pid = strncmp(e->d_name, SECRET_NAME, strlen(SECRET_NAME)) == 0
+			? strtol(e->d_name + strlen(SECRET_NAME), NULL, 10)
+			: 0;
+
+		if (pid > 0 && kill((pid_t)pid, 0) < 0 && errno == ESRCH)
+			unlinkat(dirfd(d), e->d_name, 0); /* another user's stays */
+	}
+}
+
 /* Write it to a file in memory that nobody else may read. */
 static int write_secret(struct running *r, const struct run_mount *m, const char *value,
 	char **path, struct mlr_error *err)
 {
-	auto_free char *name = xstrdup("/dev/shm/mlrun-secret-XXXXXX");
+	auto_free char *name = xasprintf(SECRETS_DIR "/" SECRET_NAME "%ld.XXXXXX", (long)getpid());
 	auto_close int fd = mkostemp(name, O_CLOEXEC);
 	int e;
 
