@@ -392,6 +392,28 @@ inside() {
 	assert_equal "$(ls "$MLRUN_STORE/tmp")" ""
 }
 
+@test "build: --ssh passes on an agent, by its id" {
+	command -v ssh-agent >/dev/null || skip "ssh-agent is not installed"
+	ssh-agent -D -a "$TMPDIR/one" >/dev/null 3>&- &
+	PIDS+=($!)
+	ssh-agent -D -a "$TMPDIR/two" >/dev/null 3>&- &
+	PIDS+=($!)
+	until_true test -S "$TMPDIR/one" -a -S "$TMPDIR/two"
+	recipe <<-'X'
+		FROM BASE
+		RUN --mount=type=ssh test -S "$SSH_AUTH_SOCK"
+		RUN --mount=type=ssh,id=other,required,target=/agent [ "$SSH_AUTH_SOCK" = /agent ] && test -S /agent
+		RUN --mount=type=ssh,id=none [ -z "$SSH_AUTH_SOCK" ]
+	X
+	SSH_AUTH_SOCK=$TMPDIR/one run -0 mlrun build -q --ssh default --ssh "other=$TMPDIR/two" .
+	SSH_AUTH_SOCK=$TMPDIR/one run -125 mlrun build -q --no-cache --ssh default .
+	assert_output --partial "Dockerfile:3: RUN --mount=type=ssh,id=other,required,target=/agent: the SSH agent 'other' is required"
+	SSH_AUTH_SOCK='' run -125 mlrun build --ssh default .
+	assert_output --partial "SSH_AUTH_SOCK is not set"
+	run -125 mlrun build --ssh "default=$PWD/Dockerfile" .
+	assert_output --partial "is no agent's socket"
+}
+
 @test "build: options of docker and podman that ask for what is so pass, others name the counterpart" {
 	recipe <<<'FROM BASE'
 	run -0 mlrun build -q --rm --load --provenance=false --sbom=false --pull=missing --progress=plain .

@@ -36,7 +36,7 @@ struct build_options {
 	const struct strv *labels;   /* "K=V" */
 	const struct strv *secrets;  /* "id=ID[,src=FILE|,env=NAME]" */
 	const struct strv *contexts; /* "NAME=DIR" or "NAME=IMAGE": --build-context */
-	const char *ssh;             /* the agent's socket, or NULL */
+	const struct strv *ssh;      /* "ID=SOCKET": agents */
 	const struct config *config; /* its [build] section; or NULL */
 	const char *network;         /* "host" or "none"; NULL: host */
 	int no_cache, is_quiet;

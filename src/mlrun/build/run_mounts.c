@@ -258,21 +258,33 @@ static int mount_secret(struct running *r, const struct run_mount *m, struct mlr
 	target = m->target ? xstrdup(m->target) : xasprintf("/run/secrets/%s", id);
 	if (e == 0)
 		strv_addf(&r->exec.volumes, "%s:%s:ro", path, target);
-	memset(value, 0, strlen(value));
+	explicit_bzero(value, strlen(value));
 	return e;
+}
+
+/* The socket of --ssh ID=SOCKET, or NULL. */
+static const char *find_agent(const struct build *b, const char *id)
+{
+	size_t len = strlen(id);
+
+	for (size_t i = 0; b->o->ssh && i < b->o->ssh->n; i++)
+		if (strncmp(b->o->ssh->v[i], id, len) == 0 && b->o->ssh->v[i][len] == '=')
+			return b->o->ssh->v[i] + len + 1;
+	return NULL;
 }
 
 static int mount_ssh(struct running *r, const struct run_mount *m, struct mlr_error *err)
 {
 	const char *target = m->target ? m->target : "/run/buildkit/ssh_agent.0";
+	const char *id = m->id ? m->id : "default", *socket = find_agent(r->b, id);
 
-	if (!r->b->o->ssh && m->required) {
-		mlr_fail(err, ENOENT, "an SSH agent is required");
-		return mlr_hint(err, "--ssh default passes on the one of SSH_AUTH_SOCK");
+	if (!socket && m->required) {
+		mlr_fail(err, ENOENT, "the SSH agent '%s' is required", id);
+		return mlr_hint(err, "--ssh %s passes on the one of SSH_AUTH_SOCK", id);
 	}
-	if (!r->b->o->ssh)
+	if (!socket)
 		return 0;
-	strv_addf(&r->exec.volumes, "%s:%s", r->b->o->ssh, target);
+	strv_addf(&r->exec.volumes, "%s:%s", socket, target);
 	strv_addf(&r->exec.env, "SSH_AUTH_SOCK=%s", target);
 	return 0;
 }

@@ -31,6 +31,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #define JOBS_MAX 1024
@@ -38,8 +39,8 @@
 struct args {
 	struct cli_common common;
 	const char *context, *file, *target, *iidfile, *platform, *network, *metadata;
-	struct strv build_args, names, labels, secrets, contexts, cache_from, cache_to;
-	int check, json, no_cache, pull, ssh, shell, squash, jobs;
+	struct strv build_args, names, labels, secrets, contexts, cache_from, cache_to, ssh;
+	int check, json, no_cache, pull, shell, squash, jobs;
 	struct build_output *outputs;
 	size_t n_outputs;
 	struct cli_registry registry;
@@ -88,13 +89,22 @@ static void parse_context(void *args, char *arg, struct argp_state *state)
 	strv_add(&a->contexts, arg);
 }
 
+/* "ID[=SOCKET]" */
 static void parse_ssh(void *args, char *arg, struct argp_state *state)
 {
 	struct args *a = args;
+	const char *equals = strchr(arg, '=');
+	const char *path = equals ? equals + 1 : getenv("SSH_AUTH_SOCK");
+	auto_free char *real = path ? realpath(path, NULL) : NULL;
+	struct stat st;
 
-	if (strcmp(arg, "default") != 0)
-		argp_error(state, "--ssh takes default, the agent of SSH_AUTH_SOCK, not '%s'", arg);
-	a->ssh = 1;
+	if (!path || !*path)
+		argp_error(state, "--ssh '%s': SSH_AUTH_SOCK is not set: start ssh-agent(1)", arg);
+	if (!real || stat(real, &st) < 0 || !S_ISSOCK(st.st_mode))
+		argp_error(state,
+			"--ssh '%s': '%s' is no agent's socket; keys are passed on by ssh-agent(1) alone",
+			arg, path);
+	strv_addf(&a->ssh, "%.*s=%s", (int)strcspn(arg, "="), arg, real);
 }
 
 static void parse_network(void *args, char *arg, struct argp_state *state)
@@ -206,7 +216,7 @@ static const struct cli_option options[] = {
 	{ "secret", 0, "id=NAME,src=FILE", 0,
 		"a secret for RUN --mount=type=secret; or env=VARIABLE", 1,
 		CLI_TO_CALL(parse_secret) },
-	{ "ssh", 0, "default", 0, "pass on the SSH agent to RUN --mount=type=ssh", 1,
+	{ "ssh", 0, "default|ID[=SOCKET]", 0, "pass on an SSH agent to RUN --mount=type=ssh", 1,
 		CLI_TO_CALL(parse_ssh) },
 	{ "network", 0, "host|none", 0, "the network of RUN (host)", 1,
 		CLI_TO_CALL(parse_network) },
@@ -530,7 +540,7 @@ static int build(struct args *a, const struct build_context *context, const stru
 		.labels = &a->labels,
 		.secrets = &a->secrets,
 		.contexts = &named,
-		.ssh = a->ssh ? getenv("SSH_AUTH_SOCK") : NULL,
+		.ssh = &a->ssh,
 		.network = a->network,
 		.config = &a->registry.config,
 		.no_cache = a->no_cache,
@@ -624,6 +634,7 @@ int cmd_build(int argc, char **argv)
 	strv_done(&a.contexts);
 	strv_done(&a.cache_from);
 	strv_done(&a.cache_to);
+	strv_done(&a.ssh);
 	for (size_t i = 0; i < a.n_outputs; i++)
 		build_output_done(&a.outputs[i]);
 	free(a.outputs);
