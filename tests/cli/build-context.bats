@@ -2,25 +2,7 @@
 # mlrun build: contexts that are no directory, and repositories.
 # shellcheck disable=SC2016 # the recipes' variables are theirs
 load common
-
-setup_file() {
-	registry_start
-	image_tiny tiny
-}
-
-teardown_file() { registry_stop; }
-
-setup() {
-	common_setup
-	export BASE=$REGISTRY/tiny
-	mkdir "$TMPDIR/ctx"
-	cd "$TMPDIR/ctx" || return
-	umask 022
-}
-
-inside() {
-	(cd / && mlrun exec mine "$@")
-}
+load build
 
 serve() {
 	python3 -m http.server -d "$1" --bind 127.0.0.1 0 >"$TMPDIR/log" 2>&1 &
@@ -29,7 +11,7 @@ serve() {
 	URL=http://127.0.0.1:$(sed -n 's/.* port \([0-9]*\).*/\1/p' "$TMPDIR/log")
 }
 
-# A repository "r.git" in the directory $1: a branch main, a tag v1 of its first commit, a submodule in it.
+# A repository "r.git" in the directory $1: a branch main, a tag v1 of its first commit.
 repository() {
 	command -v git >/dev/null || skip "git is not installed"
 	export GIT_AUTHOR_NAME=n GIT_AUTHOR_EMAIL=n@localhost GIT_COMMITTER_NAME=n GIT_COMMITTER_EMAIL=n@localhost \

@@ -2,30 +2,7 @@
 # mlrun build: images by a recipe.
 # shellcheck disable=SC2016 # the recipes' variables are theirs
 load common
-
-setup_file() {
-	registry_start
-	image_tiny tiny
-}
-
-teardown_file() { registry_stop; }
-
-setup() {
-	common_setup
-	export BASE=$REGISTRY/tiny
-	mkdir "$TMPDIR/ctx"
-	cd "$TMPDIR/ctx" || return
-}
-
-# The recipe is standard input.
-recipe() {
-	sed "s|BASE|$BASE|" >Dockerfile
-}
-
-# inside COMMAND...: in the image "mine".
-inside() {
-	(cd / && mlrun exec mine "$@")
-}
+load build
 
 @test "build: stages, variables, files and commands become an image" {
 	echo A >a.txt

@@ -133,6 +133,20 @@ int layer_archive_put_bytes(struct layer_archive *a, struct archive_entry *e, co
 	return r;
 }
 
+int layer_archive_put_mark(struct layer_archive *a, const char *path, struct mlr_error *err)
+{
+	struct archive_entry *e = layer_archive_entry();
+	int r;
+
+	archive_entry_set_pathname(e, path);
+	archive_entry_set_filetype(e, AE_IFREG);
+	archive_entry_set_perm(e, 0);
+	archive_entry_set_mtime(e, 0, 0);
+	r = layer_archive_put_bytes(a, e, NULL, 0, err);
+	archive_entry_free(e);
+	return r;
+}
+
 /* --- another tar ------------------------------------------------------------- */
 
 /* Enable filters by name: "all" would start external programs. */

@@ -51,6 +51,9 @@ static inline void layer_archive_reader_cleanup(struct archive **a)
 	archive_read_free(*a);
 }
 
+/* Put a whiteout or an opaque mark, "a/.wh.b": a member that consists of its name. */
+int layer_archive_put_mark(struct layer_archive *a, const char *path, struct mlr_error *err);
+
 /* Is the file a tar, perhaps compressed with gzip, bzip2, xz or zstd? */
 int layer_archive_is_tar(int fd);
 

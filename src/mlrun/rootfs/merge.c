@@ -216,20 +216,6 @@ struct marking {
 	struct mlr_error *err;
 };
 
-static int put_mark(struct merge *m, const char *path, struct mlr_error *err)
-{
-	struct archive_entry *e = layer_archive_entry();
-	int r;
-
-	archive_entry_set_pathname(e, path);
-	archive_entry_set_filetype(e, AE_IFREG);
-	archive_entry_set_perm(e, 0);
-	archive_entry_set_mtime(e, 0, 0);
-	r = layer_archive_put_bytes(m->tar, e, NULL, 0, err);
-	archive_entry_free(e);
-	return r;
-}
-
 /* A path that is cut needs a mark, unless a file is there now. */
 static void mark_one(const void *node, VISIT which, void *ctx)
 {
@@ -245,7 +231,7 @@ static void mark_one(const void *node, VISIT which, void *ctx)
 		path = xasprintf("%s%s.wh..wh..opq", n->path, *n->path ? "/" : "");
 	else
 		path = xasprintf("%.*s.wh.%s", (int)(name - n->path), n->path, name);
-	k->result = put_mark(k->m, path, k->err);
+	k->result = layer_archive_put_mark(k->m->tar, path, k->err);
 }
 
 /* A hard link whose target does not stay becomes the file; returns the path to link to, or NULL. */

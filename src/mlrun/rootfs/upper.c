@@ -43,20 +43,11 @@ static int list_names(int dir, const char *path, struct strv *ret, struct mlr_er
 	return 0;
 }
 
-/* "a/.wh.b": a whiteout, which consists of a name alone. */
 static int put_mark(struct walk *w, const char *dir, const char *name, struct mlr_error *err)
 {
 	auto_free char *path = xasprintf("%s%s.wh.%s", dir, *dir ? "/" : "", name);
-	struct archive_entry *e = layer_archive_entry();
-	int r;
 
-	archive_entry_set_pathname(e, path);
-	archive_entry_set_filetype(e, AE_IFREG);
-	archive_entry_set_perm(e, 0);
-	archive_entry_set_mtime(e, 0, 0);
-	r = layer_archive_put_bytes(w->tar, e, NULL, 0, err);
-	archive_entry_free(e);
-	return r;
+	return layer_archive_put_mark(w->tar, path, err);
 }
 
 static int set_target(struct archive_entry *e, int dir, const char *name)
