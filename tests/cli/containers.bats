@@ -447,6 +447,20 @@ line" | cksum'
 	run -0 mlrun store verify
 }
 
+@test "commit: a file that takes another's name has its own mode, a changed one the image's" {
+	keep sh -c 'mkdir /d /e; cd /d; touch anew changed moved; chmod 664 *; chmod 775 /d /e'
+	mlrun commit -q c first
+	mlrun exec --write=d localhost/first sh -c 'umask 022; cd /d; rm anew; echo >anew; mv moved old; echo >moved
+		echo >changed; rmdir /e; mkdir /e' 2>&3
+	mlrun commit -q d second
+	mlrun export -q --format=tar localhost/second second.tar
+	run -0 tar -tvf second.tar
+	for line in 'drwxrwxr-x .* d/' '-rw-r--r-- .* d/anew' '-rw-rw-r-- .* d/changed' '-rw-r--r-- .* d/moved' '-rw-rw-r-- .* d/old' \
+		'drwxr-xr-x .* e/'; do
+		assert_line --regexp "^${line/ d/ (\./)?d}\$"
+	done
+}
+
 @test "commit: neither places to mount on nor files of mlrun's own are in the image" {
 	mkdir host
 	mlrun exec --write=c -v "$PWD/host:/mnt/data" "$IMG" sh -c 'echo x >/x; echo y >/mnt/data/y' 2>&3

@@ -1,6 +1,7 @@
 #include "rootfs/modes.h"
 
 #include "base/cleanup.h"
+#include "base/file_owner.h"
 #include "base/memory.h"
 #include "base/tighten.h"
 #include "layer/whiteout.h"
@@ -159,6 +160,17 @@ static int is_shown(const struct rootfs_modes *m, const struct meant *said, cons
 	return 0;
 }
 
+/* Does the entry itself record its mode? Then a copy of it does so, too, and what does not is a new
+ * file of that name. */
+static int is_recorded(const struct rootfs_modes *m, const struct meant *said)
+{
+	auto_free char *path =
+		xasprintf("/proc/self/fd/%d/%s", m->layers.v[said->layer].fd, said->path);
+	struct file_owner o;
+
+	return file_owner_get(path, &o) > 0 && o.mode;
+}
+
 int rootfs_modes_has(const struct rootfs_modes *m, const char *path)
 {
 	struct stat sb;
@@ -176,7 +188,7 @@ mode_t rootfs_modes_meant(const struct rootfs_modes *m, const char *path, const 
 	mode_t mode = st->st_mode & 07777;
 
 	if (!said || (mode & ~(mode_t)(S_ISUID | S_ISGID)) != (said->mode & ~TIGHTEN_BITS) ||
-		!is_shown(m, said, st))
+		!is_shown(m, said, st) || is_recorded(m, said))
 		return mode;
 	return mode | said->mode;
 }

@@ -25,7 +25,8 @@ int rootfs_modes_has(const struct rootfs_modes *m, const char *path);
 /*
  * The mode for an entry of an upper layer. If the image has an entry of the same type there, and
  * its mode in the tree is unchanged, the image's specified mode; else the entry's own. Set-ID bits
- * are always the entry's own.
+ * are always the entry's own. So is the mode where the image's entry records it itself
+ * (base/file_owner.h): a changed entry keeps that record, and one without it is new.
  *
  *   path  "var/tmp", without symlinks; "." for the top
  */
