@@ -644,6 +644,23 @@ hint: -f FILE names the recipe, if it is elsewhere"
 	assert_output --partial "'nobodyknows' is not in the image's /etc/passwd"
 }
 
+@test "build: a USER that is a number has its account's group, or root's" {
+	recipe <<-'X'
+		FROM BASE
+		RUN printf '%s\n' 'me:x:12:34::/home/me:/bin/sh' >>/etc/passwd; mkdir /d; chmod 777 /d
+		USER 12
+		RUN id -g >/d/me; echo "$HOME" >>/d/me
+		USER 77
+		RUN id -g >/d/nobody
+	X
+	mlrun build -q -t mine .
+	run -0 inside cat /d/me /d/nobody
+	assert_output "$(printf '%s\n' 34 /home/me 0)"
+	run -0 sh -c 'mlrun export -q --format=tar localhost/mine - | tar -tv --numeric-owner'
+	assert_line --regexp ' 12/34 .* (\./)?d/me$'
+	assert_line --regexp ' 77/0 .* (\./)?d/nobody$'
+}
+
 @test "build: what a RUN mounts decides whether it runs again" {
 	mkdir dir other
 	echo 1 >dir/file

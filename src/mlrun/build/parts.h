@@ -60,6 +60,10 @@ int build_workdir_step(
 int build_ids(
 	const struct plan *p, const char *text, int64_t *uid, int64_t *gid, struct mlr_error *err);
 
+/* The group of a user who is given by number, as Docker has it for USER: that in the image's
+ * passwd, else root's. */
+int64_t build_group_of(const struct plan *p, unsigned uid);
+
 /* Is the step with the state's key in the cache? Returns 1, and adds its layer then. */
 int build_cached(
 	struct build *b, struct state *s, const struct instruction *in, struct mlr_error *err);

@@ -40,12 +40,14 @@ void run_free(struct running *r)
 	strv_done(&r->exec.devices);
 	strv_done(&r->argv);
 	strv_done(&r->keys);
+	free(r->user);
 	for (size_t i = 0; i < r->temps.n; i++)
 		unlink(r->temps.v[i]);
 	strv_done(&r->temps);
 	strv_done(&r->to_lock);
 	run_unlock(r);
 	run_output_done(&r->output);
+	free(r->user);
 	free(r);
 }
 
@@ -348,7 +350,14 @@ static int find_user(struct running *r, struct mlr_error *err)
 
 	if (e == 0 && r->exec.user)
 		e = build_ids(&p, r->exec.user, &r->uid, &r->gid, err);
-	return e < 0 ? mlr_wrap(err, "USER %s", r->exec.user) : 0;
+	if (e < 0)
+		return mlr_wrap(err, "USER %s", r->exec.user);
+	if (r->exec.user && !r->exec.user[strspn(r->exec.user, "0123456789")]) {
+		r->gid = build_group_of(&p, (unsigned)r->uid);
+		r->user = xasprintf("%lld:%lld", (long long)r->uid, (long long)r->gid);
+		r->exec.user = r->user;
+	}
+	return 0;
 }
 
 int run_new(struct build *b, struct state *s, const struct instruction *in, struct running **ret,

@@ -35,6 +35,7 @@ struct running {
 	size_t n_locks;
 	char container[RUN_CONTAINER_SIZE];
 	int64_t uid, gid; /* of USER */
+	char *user;       /* as UID:GID, if USER is a number */
 	pid_t pid;        /* 0: not started */
 	struct run_output output;
 };
