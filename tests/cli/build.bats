@@ -568,7 +568,7 @@ hint: -f FILE names the recipe, if it is elsewhere"
 	mkdir served
 	echo served >served/file.txt
 	tar -C served -cf served/x.tar file.txt
-	python3 -m http.server -d served --bind 127.0.0.1 0 >log 2>&1 &
+	python3 -u -m http.server -d served --bind 127.0.0.1 0 >log 2>&1 &
 	PIDS+=($!)
 	until_true grep -q 'port' log
 	port=$(sed -n 's/.* port \([0-9]*\).*/\1/p' log)
@@ -644,7 +644,7 @@ hint: -f FILE names the recipe, if it is elsewhere"
 	assert_output --partial "'nobodyknows' is not in the image's /etc/passwd"
 }
 
-@test "build: a USER that is a number has its account's group, or root's" {
+@test "build: a USER that is a number has its account's group, or root's; directories of WORKDIR are the USER's" {
 	recipe <<-'X'
 		FROM BASE
 		RUN printf '%s\n' 'me:x:12:34::/home/me:/bin/sh' >>/etc/passwd; mkdir /d; chmod 777 /d
@@ -652,6 +652,9 @@ hint: -f FILE names the recipe, if it is elsewhere"
 		RUN id -g >/d/me; echo "$HOME" >>/d/me
 		USER 77
 		RUN id -g >/d/nobody
+		WORKDIR /d/work/here
+		USER root
+		WORKDIR deep
 	X
 	mlrun build -q -t mine .
 	run -0 inside cat /d/me /d/nobody
@@ -659,6 +662,9 @@ hint: -f FILE names the recipe, if it is elsewhere"
 	run -0 sh -c 'mlrun export -q --format=tar localhost/mine - | tar -tv --numeric-owner'
 	assert_line --regexp ' 12/34 .* (\./)?d/me$'
 	assert_line --regexp ' 77/0 .* (\./)?d/nobody$'
+	assert_line --regexp '^drwxr-xr-x 77/77 .* (\./)?d/work/$'
+	assert_line --regexp '^drwxr-xr-x 77/77 .* (\./)?d/work/here/$'
+	assert_line --regexp '^drwxr-xr-x 0/0 .* (\./)?d/work/here/deep/$'
 }
 
 @test "build: what a RUN mounts decides whether it runs again" {

@@ -47,7 +47,6 @@ void run_free(struct running *r)
 	strv_done(&r->to_lock);
 	run_unlock(r);
 	run_output_done(&r->output);
-	free(r->user);
 	free(r);
 }
 

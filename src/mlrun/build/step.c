@@ -476,6 +476,24 @@ int build_copy_step(
 
 /* --- WORKDIR ------------------------------------------------------------------ */
 
+/* A directory, and those above it that the image lacks. */
+static void add_directories(
+	struct copy *c, const struct plan *p, const char *path, const struct stat *st)
+{
+	size_t len = strlen(path);
+
+	for (size_t n = 1; n <= len; n++) {
+		auto_free char *above = xstrndup(path, n), *real = NULL;
+		int is_directory;
+
+		if (path[n] && path[n] != '/')
+			continue;
+		real = resolve(p, above, &is_directory);
+		if (!is_directory)
+			copy_add_directory(c, above, st);
+	}
+}
+
 int build_workdir_step(
 	struct build *b, struct state *s, const struct instruction *in, struct mlr_error *err)
 {
@@ -490,8 +508,11 @@ int build_workdir_step(
 	path = resolve(&p, s->parsed.working_dir, &is_directory);
 	if (is_directory)
 		return 0;
+	/* A USER whom the image does not know is RUN's to refuse. */
+	if (s->parsed.user && build_ids(&p, s->parsed.user, &c.uid, &c.gid, NULL) < 0)
+		c.uid = c.gid = 0;
 	st.st_mtime = b->now;
-	copy_add_directory(&c, path, &st);
+	add_directories(&c, &p, path, &st);
 	r = finish(b, s, in, &c, err);
 	copy_done(&c);
 	return r;
