@@ -667,6 +667,22 @@ hint: -f FILE names the recipe, if it is elsewhere"
 	assert_line --regexp '^drwxr-xr-x 0/0 .* (\./)?d/work/here/deep/$'
 }
 
+@test "build: directories keep their owners and modes below a working directory, a home and a mount" {
+	recipe <<-'X'
+		FROM BASE
+		RUN mkdir -p /w/a/b /open /m; chmod 2770 /w; chmod 1777 /open; chown -R 7:8 /w /open /m
+		WORKDIR /w/a/b
+		RUN --mount=type=tmpfs,target=/m/n touch file
+		USER 7:8
+		RUN touch mine
+	X
+	mlrun build -q -t mine .
+	run -0 sh -c 'mlrun export -q --format=tar localhost/mine - | tar -tv --numeric-owner | grep ^d'
+	for line in 'drwxrws--- 7/8 .* w/' 'drwxr-xr-x 7/8 .* w/a/' 'drwxr-xr-x 7/8 .* w/a/b/' 'drwxrwxrwt 7/8 .* open/' 'drwxr-xr-x 7/8 .* m/'; do
+		assert_line --regexp "^${line% *} (\\./)?${line##* }\$"
+	done
+}
+
 @test "build: what a RUN mounts decides whether it runs again" {
 	mkdir dir other
 	echo 1 >dir/file

@@ -2,6 +2,7 @@
 
 #include "base/cleanup.h"
 #include "base/file.h"
+#include "base/file_owner.h"
 #include "base/log.h"
 #include "base/memory.h"
 #include "base/path.h"
@@ -61,10 +62,24 @@ static size_t parent_length(const char *path, size_t len)
 	return len > 0 ? len - 1 : 0;
 }
 
+/* Copy a fake root's record of a directory, as overlayfs would do, if the upper layer can have it.
+ */
+static void keep_owner(int from, int to)
+{
+	char path[32];
+	struct file_owner o;
+
+	snprintf(path, sizeof(path), "/proc/self/fd/%d", from);
+	if (file_owner_get(path, &o) <= 0)
+		return;
+	snprintf(path, sizeof(path), "/proc/self/fd/%d", to);
+	(void)file_owner_set(path, &o);
+}
+
 static int make_dir(struct upper *u, size_t parent, const char *name, struct dir *d)
 {
 	enum stack_kind kind = stack_down(&u->dirs[parent].image, name, &d->image, &d->st);
-	int at = u->dirs[parent].fd;
+	int at = u->dirs[parent].fd, fd;
 	mode_t mode;
 
 	if (kind != STACK_DIR && (kind != STACK_ABSENT || u->only_images))
@@ -73,7 +88,10 @@ static int make_dir(struct upper *u, size_t parent, const char *name, struct dir
 	mode = d->from_image ? plan_open_mode(u->plan, d->path, d->st.st_mode & 01777) : 0755;
 	if (mkdirat(at, name, mode) < 0 && errno != EEXIST)
 		return -1;
-	return openat(at, name, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	fd = openat(at, name, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	if (fd >= 0 && d->from_image)
+		keep_owner(d->image.fds[0], fd);
+	return fd;
 }
 
 /* Find a directory by the first len bytes of a clean path, or make it in the upper layer. */
@@ -294,6 +312,15 @@ static int put_accounts(struct upper *u, int *done)
 	return 0;
 }
 
+static void keep_owner_of(const struct stack *image, size_t at, int upper, const char *name)
+{
+	auto_close int from = openat(image->fds[at], name, O_PATH | O_NOFOLLOW | O_CLOEXEC);
+	auto_close int to = openat(upper, name, O_PATH | O_NOFOLLOW | O_CLOEXEC);
+
+	if (from >= 0 && to >= 0)
+		keep_owner(from, to);
+}
+
 /* Make directories of plan->open that the image has; overlayfs shows the upper layer's mode. */
 static void open_dirs(struct upper *u)
 {
@@ -306,10 +333,12 @@ static void open_dirs(struct upper *u)
 			? find_parent(u, path, &name)
 			: NULL;
 		struct stat st;
+		size_t at;
 
-		if (!d || stack_look(&d->image, name, NULL, &st) != STACK_DIR ||
+		if (!d || stack_look(&d->image, name, &at, &st) != STACK_DIR ||
 			mkdirat(d->fd, name, p->open[i].mode) < 0)
 			continue;
+		keep_owner_of(&d->image, at, d->fd, name);
 
 		const struct timespec times[2] = { st.st_atim, st.st_mtim };
 
@@ -344,6 +373,7 @@ int upper_fill(const struct plan *p, struct source *src, const struct stack *ima
 		stack_take(&u.dirs[top].image, image->fds[i]);
 	u.dirs[top].fd = upper;
 	u.dirs[top].from_image = fstat(image->fds[0], &u.dirs[top].st) == 0;
+	keep_owner(image->fds[0], upper);
 	r = put_accounts(&u, accounts);
 	for (size_t i = 0; r == 0 && i < p->n_mounts; i++)
 		r = fill_one(&u, i);

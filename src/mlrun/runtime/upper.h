@@ -14,8 +14,8 @@
 
 /*
  * Fill the upper layer, as far as plain directories lead; what lies behind links of the image is
- * left to the overlay. Directories get the image's modes and times. Makes the directories of
- * plan->open.
+ * left to the overlay. Directories get the image's modes and times, and the owners that a fake root
+ * recorded. Makes the directories of plan->open.
  *
  *   src       one for each mount of the plan; sets done and fresh
  *   image     the root's trees, the upper layer itself first if it is not new
