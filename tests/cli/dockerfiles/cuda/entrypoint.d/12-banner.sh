@@ -1,0 +1,2 @@
+#!/bin/bash
+echo "CUDA Version ${CUDA_VERSION}"
