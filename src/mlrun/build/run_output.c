@@ -13,6 +13,7 @@
 
 #define LINE_SIZE (4u << 10) /* longer lines are printed in pieces */
 #define TAIL_SIZE (8u << 10) /* bytes that a failure shows */
+#define PIPE_SIZE (1 << 20)
 
 int run_output_open(struct run_output *o, const char *label, struct mlr_error *err)
 {
@@ -20,6 +21,8 @@ int run_output_open(struct run_output *o, const char *label, struct mlr_error *e
 
 	if (pipe2(ends, O_CLOEXEC) < 0)
 		return mlr_fail_errno(err, "make a pipe");
+	/* The command need not wait while files are copied for another stage; best effort. */
+	fcntl(ends[1], F_SETPIPE_SZ, PIPE_SIZE);
 	*o = (struct run_output){ .fd = ends[0],
 		.label = label ? xstrdup(label) : NULL,
 		.line = xmalloc(LINE_SIZE),
