@@ -668,6 +668,7 @@ hint: -f FILE names the recipe, if it is elsewhere"
 }
 
 @test "build: directories keep their owners and modes below a working directory, a home and a mount" {
+	needs_ordinary_user # root has no fake root
 	recipe <<-'X'
 		FROM BASE
 		RUN mkdir -p /w/a/b /open /m; chmod 2770 /w; chmod 1777 /open; chown -R 7:8 /w /open /m

@@ -1,4 +1,5 @@
 #!/bin/bash
+# shellcheck disable=SC1090
 # Gather parts in alpha order
 shopt -s nullglob extglob
 SCRIPT_DIR="$(dirname "$(readlink -f "$0")")"
