@@ -8,13 +8,43 @@
 #include <string.h>
 #include <sys/xattr.h>
 
-#define UID_TAG 0x08 /* field 1, varint (protobuf.dev/programming-guides/encoding) */
-#define GID_TAG 0x10
-#define NO_ID   0xffffffffu /* "not changed" */
+#define UID_TAG    0x08 /* field 1, varint (protobuf.dev/programming-guides/encoding) */
+#define GID_TAG    0x10
+#define CAPABILITY "security.capability"
+#define NO_ID      0xffffffffu /* "not changed" */
 
 int file_owner_is_xattr(const char *name)
 {
-	return strcmp(name, FILE_OWNER_XATTR) == 0 || strcmp(name, FILE_OWNER_MODE) == 0;
+	return strcmp(name, FILE_OWNER_XATTR) == 0 || strcmp(name, FILE_OWNER_MODE) == 0 ||
+		strcmp(name, FILE_OWNER_CAPABILITY) == 0;
+}
+
+/* Attributes of users, but for those that overlayfs obeys. */
+static int is_kept(const char *name)
+{
+	return strncmp(name, "user.", 5) == 0 && strncmp(name, "user.overlay.", 13) != 0;
+}
+
+const char *file_owner_kept_name(const char *name)
+{
+	if (strcmp(name, CAPABILITY) == 0)
+		return FILE_OWNER_CAPABILITY;
+	return is_kept(name) ? name : NULL;
+}
+
+const char *file_owner_layer_name(const char *name)
+{
+	if (strcmp(name, FILE_OWNER_CAPABILITY) == 0)
+		return CAPABILITY;
+	return is_kept(name) && !file_owner_is_xattr(name) ? name : NULL;
+}
+
+int file_owner_is_capability(const void *value, size_t len)
+{
+	const unsigned char *v = value;
+	unsigned revision = len >= 4 ? v[3] : 0;
+
+	return (revision == 2 && len == 20) || (revision == 3 && len == 24);
 }
 
 static size_t put(unsigned char *to, unsigned char tag, uint32_t value)

@@ -121,6 +121,73 @@ fake() {
 	mlrun store verify
 }
 
+@test "fakeroot: owners of links and fifos are kept, whatever their names become, and committed" {
+	ln -s ../bin "$TMPDIR/old"
+	layer_tar "$TMPDIR/l.tar" "$TMPDIR"
+	image_push_tar links "$BATS_FILE_TMPDIR/tiny.tar" "$TMPDIR/l.tar"
+	mlrun pull -q "$REGISTRY/links"
+	# One of the image's own, one that gets another name, one that is no more, and its heir.
+	mlrun exec --write=c --fakeroot "$REGISTRY/links" sh -c 'cd /; chown -h 5:6 old; ln -s /etc new; chown -h 7:8 new; mv new "a new"
+		mkfifo pipe; chown 9:10 pipe; ln -s x gone; chown -h 11 gone; rm gone; ln -s x gone; ln -s y none; chown -h 12 none; chown -h 0 none'
+	run -0 mlrun exec --write=c --fakeroot "$REGISTRY/links" sh -c 'cd /; stat -c %u:%g:%n old "a new" pipe gone none bin; chown -h 13 "a new"'
+	assert_output "$(printf '%s\n' 5:6:old '7:8:a new' 9:10:pipe 0:0:gone 0:0:none 0:0:bin)"
+	mlrun commit -q c mine
+	mlrun export -q --format=tar localhost/mine "$TMPDIR/mine.tar"
+	run -0 tar -tvf "$TMPDIR/mine.tar" --numeric-owner
+	assert_line --regexp '^lrwxrwxrwx 5/6 .* (\./)?old -> ../bin$'
+	assert_line --regexp '^lrwxrwxrwx 13/8 .* (\./)?a new -> /etc$'
+	assert_line --regexp '^prw-r--r-- 9/10 .* (\./)?pipe$'
+	assert_line --regexp '^lrwxrwxrwx 0/0 .* (\./)?gone -> x$'
+	assert_line --regexp '^lrwxrwxrwx 0/0 .* (\./)?none -> y$'
+	mlrun store verify
+}
+
+# capabilities_of TAR FILE: the value in hexadecimal.
+capabilities_of() {
+	python3 - "$@" <<-'EOF'
+		import sys, tarfile
+		for m in tarfile.open(sys.argv[1], encoding="utf-8", errors="surrogateescape"):
+		    if m.name.lstrip("./") == sys.argv[2]:
+		        print(m.pax_headers.get("SCHILY.xattr.security.capability", "").encode("utf-8", "surrogateescape").hex() or "none")
+	EOF
+}
+
+@test "fakeroot: file capabilities are shown, kept and committed" {
+	local tool f ping=0100000200200000000000000000000000000000
+
+	for tool in setcap getcap; do
+		command -v $tool >/dev/null || skip "setcap is not installed"
+		for f in $(ldd "$(command -v $tool)" | grep -o '/[^ ]*'); do
+			mkdir -p "$TMPDIR/l/${f%/*}" && cp -L "$f" "$TMPDIR/l/$f"
+		done
+		cp "$(command -v $tool)" "$TMPDIR/l"
+	done
+	layer_tar "$TMPDIR/l.tar" "$TMPDIR/l"
+	image_push_tar caps "$BATS_FILE_TMPDIR/tiny.tar" "$TMPDIR/l.tar"
+	IMG=$REGISTRY/caps
+	mlrun pull -q "$IMG"
+	run -0 mlrun exec --write=c --fakeroot "$IMG" sh -c 'cd /; touch ping other not lost; /setcap cap_net_raw+ep ping; /setcap cap_net_raw=ep other
+		/setcap cap_chown+i not; /setcap -r not; /setcap cap_chown+ep lost; chown 5 lost; mv other moved; /getcap ping moved not lost; ! /setcap -r lost'
+	assert_line --index 1 "ping cap_net_raw=ep"
+	assert_line --index 2 "moved cap_net_raw=ep"
+	assert_line --index 3 --partial "'lost'"
+	mlrun commit -q c mine
+	run -0 mlrun exec --fakeroot localhost/mine /getcap /ping /moved /not /lost
+	assert_output "$(printf '%s\n' '/ping cap_net_raw=ep' '/moved cap_net_raw=ep')"
+	mlrun export -q --format=tar localhost/mine "$TMPDIR/mine.tar"
+	assert_equal "$(capabilities_of "$TMPDIR/mine.tar" ping)" "$ping"
+	assert_equal "$(capabilities_of "$TMPDIR/mine.tar" moved)" "$ping"
+	assert_equal "$(capabilities_of "$TMPDIR/mine.tar" not)" none
+	assert_equal "$(capabilities_of "$TMPDIR/mine.tar" lost)" none
+	# A layer above that changes the file has them, too.
+	mlrun exec --write=d --fakeroot localhost/mine chmod 700 /ping
+	mlrun commit -q d again
+	mlrun export -q localhost/again "$TMPDIR/again.oci"
+	run -0 sh -c 'mlrun import -q "$1" back && mlrun exec --fakeroot back /getcap /ping' - "oci-archive:$TMPDIR/again.oci"
+	assert_output "/ping cap_net_raw=ep"
+	mlrun store verify
+}
+
 @test "fakeroot: where the kernel has no notifications, owners are lost and that is said" {
 	local refuse=$top_builddir/tests/fault/refuse
 
@@ -140,4 +207,14 @@ fake() {
 	touch "$TMPDIR/mine"
 	run -0 mlrun exec --fakeroot -v "$TMPDIR" "$IMG" chown 5 "$TMPDIR/mine"
 	assert_equal "$(stat -c %u "$TMPDIR/mine")" "$(id -u)"
+	# A path that leads to the supervisor's own files.
+	cp "$(command -v mlrun)" "$TMPDIR/mlrun"
+	chmod 6755 "$TMPDIR/mlrun"
+	for f in /proc//self/exe '/proc/$(pgrep -x mlrun-fakeroot | tail -1)/exe'; do
+		run "$TMPDIR/mlrun" exec --fakeroot "$IMG" sh -c "chown 5:6 $f"
+		assert_failure
+	done
+	assert_equal "$(stat -c %a "$TMPDIR/mlrun")" 6755
+	run -0 python3 -c 'import os, sys; print(os.listxattr(sys.argv[1]))' "$TMPDIR/mlrun"
+	assert_output "[]"
 }

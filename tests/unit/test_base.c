@@ -3,6 +3,7 @@
 #include "base/elf.h"
 #include "base/escape.h"
 #include "base/file_owner.h"
+#include "base/owners_file.h"
 #include "base/hash.h"
 #include "base/log.h"
 #include "base/path.h"
@@ -63,6 +64,67 @@ static void an_owner_is_the_message_that_umoci_reads(void **state)
 			file_owner_decode((const unsigned char *)bad[i], strlen(bad[i]), &back),
 			-EINVAL);
 	}
+}
+
+static struct owners_file open_owners(void)
+{
+	struct owners_file o = OWNERS_FILE_INIT;
+
+	owners_file_open(&o,
+		openat(dirfd_, OWNERS_FILE_NAME, O_RDWR | O_APPEND | O_CREAT | O_CLOEXEC, 0600));
+	assert_true(o.fd >= 0);
+	return o;
+}
+
+static int owner_of(struct owners_file *o, struct owners_file_key key)
+{
+	struct file_owner owner;
+
+	return owners_file_find(o, &key, &owner) ? (int)(owner.uid * 100 + owner.gid) : -1;
+}
+
+static void owners_of_links_are_read_again_by_inode_or_by_path(void **state)
+{
+	const struct owners_file_key a = { 7, 1000, 5, 0, "a\nb" }, b = { 8, 1000, 5, 0, " c" },
+				     timeless = { 9, 0, 0, 3, "d" };
+	struct owners_file o = open_owners(), other = open_owners();
+
+	assert_int_equal(owner_of(&o, a), -1);
+	assert_int_equal(owners_file_set(&o, &a, &(struct file_owner){ 0, 0, 0 }), 0);
+	assert_false(owners_file_has_any(&o)); /* root's needs no record */
+	assert_int_equal(owners_file_set(&o, &a, &(struct file_owner){ 5, 6, 0 }), 0);
+	assert_int_equal(owners_file_set(&o, &b, &(struct file_owner){ 1, 2, 0 }), 0);
+	assert_int_equal(owners_file_set(&o, &timeless, &(struct file_owner){ 3, 4, 0 }), 0);
+	assert_int_equal(owner_of(&o, timeless), 304);
+	assert_int_equal(owner_of(&other, a), 506); /* what another process wrote */
+	assert_int_equal(owners_file_set(&other, &a, &(struct file_owner){ 0, 7, 0 }), 0);
+	assert_int_equal(owner_of(&o, a), 7);
+	owners_file_done(&o);
+	owners_file_done(&other);
+
+	o = open_owners();
+	assert_int_equal(owner_of(&o, (struct owners_file_key){ 7, 1000, 5, 0, "new name" }), 7);
+	assert_int_equal(owner_of(&o, (struct owners_file_key){ 99, 1000, 5, 0, " c" }), 102);
+	/* Another file by now: the number, or the name, of one that is gone. */
+	assert_int_equal(owner_of(&o, (struct owners_file_key){ 7, 1000, 6, 0, "a\nb" }), -1);
+	assert_int_equal(owner_of(&o, (struct owners_file_key){ 99, 1000, 5, 0, "c" }), -1);
+	assert_int_equal(owner_of(&o, timeless), -1);
+	owners_file_done(&o);
+}
+
+static void a_file_of_owners_may_hold_anything(void **state)
+{
+	static const char text[] =
+		"\0 \0 x\0 1 2 3 4\0 1 2 3 4 5\0 1 0 0 5 6 p\0 7 8 9 1 2 p\0 7 8 9 3";
+	struct owners_file o = open_owners();
+	const struct owners_file_key p = { 7, 8, 9, 0, "p" };
+
+	assert_int_equal(write(o.fd, text, sizeof(text) - 1), sizeof(text) - 1);
+	assert_int_equal(owner_of(&o, p), 102);
+	assert_int_equal(o.n, 1);
+	assert_int_equal(write(o.fd, " 4 p\0", 5), 5); /* the rest of a record */
+	assert_int_equal(owner_of(&o, p), 304);
+	owners_file_done(&o);
 }
 
 static void an_error_reads_from_the_act_down_to_the_cause(void **state)
@@ -551,6 +613,10 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(an_elf_files_loader_is_found_in_its_first_bytes_and_nowhere_else),
 		cmocka_unit_test(an_owner_is_the_message_that_umoci_reads),
+		cmocka_unit_test_setup_teardown(
+			owners_of_links_are_read_again_by_inode_or_by_path, make_dir, drop_dir),
+		cmocka_unit_test_setup_teardown(
+			a_file_of_owners_may_hold_anything, make_dir, drop_dir),
 		cmocka_unit_test(an_error_reads_from_the_act_down_to_the_cause),
 		cmocka_unit_test(an_error_longer_than_its_room_is_cut_and_terminated),
 		cmocka_unit_test(an_error_longer_than_its_room_keeps_cause_and_hint),

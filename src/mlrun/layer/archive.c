@@ -208,7 +208,7 @@ static int clean_name(const char *prefix, const char *name, char **ret, struct m
 	return 0;
 }
 
-static void keep_users_xattrs(struct archive_entry *e)
+static void keep_xattrs(struct archive_entry *e)
 {
 	struct archive_entry *copy = archive_entry_clone(e);
 	const char *name;
@@ -218,7 +218,7 @@ static void keep_users_xattrs(struct archive_entry *e)
 	archive_entry_xattr_clear(e);
 	archive_entry_xattr_reset(copy);
 	while (archive_entry_xattr_next(copy, &name, &value, &size) == ARCHIVE_OK)
-		if (strncmp(name, "user.", 5) == 0)
+		if (strncmp(name, "user.", 5) == 0 || strcmp(name, "security.capability") == 0)
 			archive_entry_xattr_add_entry(e, name, value, size);
 	archive_entry_free(copy);
 	archive_entry_acl_clear(e);
@@ -240,7 +240,7 @@ static void settle(struct archive_entry *e, const struct layer_archive_merge *ho
 	archive_entry_unset_atime(e);
 	archive_entry_unset_ctime(e);
 	archive_entry_unset_birthtime(e);
-	keep_users_xattrs(e);
+	keep_xattrs(e);
 }
 
 static int merge_member(struct layer_archive *a, struct archive *in, struct archive_entry *e,

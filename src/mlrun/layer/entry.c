@@ -20,15 +20,11 @@ static void add_xattrs(struct archive_entry *e, int fd, char *buf)
 	names = xmalloc((size_t)len);
 	len = flistxattr(fd, names, (size_t)len);
 	for (ssize_t at = 0; at < len; at += (ssize_t)strlen(names + at) + 1) {
-		ssize_t n;
+		const char *name = file_owner_layer_name(names + at);
+		ssize_t n = name ? fgetxattr(fd, names + at, buf, LAYER_ENTRY_BUFFER) : -1;
 
-		if (strncmp(names + at, "user.", 5) != 0 ||
-			strncmp(names + at, "user.overlay.", 13) == 0 ||
-			file_owner_is_xattr(names + at))
-			continue;
-		n = fgetxattr(fd, names + at, buf, LAYER_ENTRY_BUFFER);
 		if (n >= 0)
-			archive_entry_xattr_add_entry(e, names + at, buf, (size_t)n);
+			archive_entry_xattr_add_entry(e, name, buf, (size_t)n);
 	}
 }
 

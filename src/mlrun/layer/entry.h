@@ -22,8 +22,8 @@ struct layer_entry_target {
 
 /*
  * Put a member and its data; a second name of a file becomes a hard link. The member gets the
- * file's user.* xattrs except overlayfs's own, and nothing that would differ in a copy of the same
- * files.
+ * file's user.* xattrs except overlayfs's own, its file capabilities (base/file_owner.h), and
+ * nothing that would differ in a copy of the same files.
  *
  *   e     its name, owner and all that archive_entry_copy_stat() sets
  *   path  for messages, without a leading '/'

@@ -1,6 +1,7 @@
 #include "layer/tar.h"
 
 #include "base/cleanup.h"
+#include "base/file_owner.h"
 #include "base/log.h"
 #include "base/memory.h"
 #include "layer/path.h"
@@ -134,12 +135,6 @@ static int open_archive(struct reading *r, struct mlr_error *err)
 	return 0;
 }
 
-/* Keep user.* except what overlayfs obeys; security.* and trusted.* need privileges. */
-static int keeps_xattr(const char *name)
-{
-	return name && strncmp(name, "user.", 5) == 0 && strncmp(name, "user.overlay.", 13) != 0;
-}
-
 static void collect_xattrs(struct reading *r, struct layer_member *m, struct archive_entry *e)
 {
 	size_t n = (size_t)archive_entry_xattr_reset(e);
@@ -151,7 +146,8 @@ static void collect_xattrs(struct reading *r, struct layer_member *m, struct arc
 	}
 	m->xattrs = r->xattrs;
 	while (archive_entry_xattr_next(e, &x.name, &x.value, &x.size) == ARCHIVE_OK) {
-		if (keeps_xattr(x.name))
+		x.name = x.name ? file_owner_kept_name(x.name) : NULL;
+		if (x.name)
 			r->xattrs[m->n_xattrs++] = x;
 		else
 			r->xattrs_dropped++;

@@ -10,7 +10,8 @@
  * character device 0:0, an opaque directory carries user.overlay.opaque=y. Owners are the caller's;
  * set-user-ID and set-group-ID bits are dropped, and so are those by which others would write to a
  * tree that they may enter (base/tighten.h; the record has them); devices are skipped (counted);
- * user.* xattrs kept, but none that means something to overlayfs; modification times restored, on
+ * user.* xattrs kept, but none that means something to overlayfs, and file capabilities under
+ * another name (base/file_owner.h), which have no effect; modification times restored, on
  * directories too. Within a layer the last member of a name wins, as with tar; an addition wins
  * over a whiteout of the same name whatever their order.
  */

@@ -2,6 +2,7 @@
 
 #include "base/cleanup.h"
 #include "base/memory.h"
+#include "base/owners_file.h"
 #include "oci/config.h"
 #include "oci/manifest.h"
 #include "recipe/derive.h"
@@ -125,13 +126,24 @@ static int bring_base(struct committing *m, struct mlr_error *err)
 	return 0;
 }
 
-static int write_layer(struct store *st, int upper, const struct strv *diff_ids,
-	const struct rootfs_writing *how, struct rootfs_written *ret, struct mlr_error *err)
+/* The owners that upper's files cannot have with them. */
+static void open_owners(struct store *st, const char *container, struct owners_file *ret)
+{
+	auto_free char *path = xasprintf("containers/%s/" OWNERS_FILE_NAME, container);
+
+	owners_file_open(
+		ret, openat(store_fd(st), path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC));
+}
+
+static int write_layer(struct store *st, int upper, struct owners_file *owners,
+	const struct strv *diff_ids, const struct rootfs_writing *how, struct rootfs_written *ret,
+	struct mlr_error *err)
 {
 	struct rootfs_upper u = { .fd = upper,
 		.uid = how->uid,
 		.gid = how->gid,
 		.newest = how->newest,
+		.owners = owners,
 		.cancel = how->cancel };
 	struct rootfs_modes *modes = NULL;
 	int r = rootfs_modes_read(st, diff_ids, &modes, err);
@@ -150,6 +162,7 @@ int rootfs_commit_layer(struct store *st, const char *container, const struct st
 	const struct rootfs_writing *how, struct rootfs_written *ret, struct mlr_error *err)
 {
 	auto_free char *path = xasprintf("containers/%s/upper", container);
+	auto_call(owners_file_done) struct owners_file owners = OWNERS_FILE_INIT;
 	auto_close int upper =
 		openat(store_fd(st), path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 	int r;
@@ -160,7 +173,10 @@ int rootfs_commit_layer(struct store *st, const char *container, const struct st
 	r = upper < 0 ? -errno : rootfs_upper_has_any(upper);
 	if (r < 0)
 		return mlr_fail(err, -r, "open '%s/%s': %s", store_path(st), path, strerror(-r));
-	return r == 0 ? 0 : write_layer(st, upper, diff_ids, how, ret, err);
+	if (r == 0)
+		return 0;
+	open_owners(st, container, &owners);
+	return write_layer(st, upper, &owners, diff_ids, how, ret, err);
 }
 
 static int make_layer(struct committing *m, struct mlr_error *err)

@@ -62,14 +62,25 @@ static int set_target(struct archive_entry *e, int dir, const char *name)
 	return 0;
 }
 
-/* The owner that a fake root recorded, else root or the upper directory's; and the recorded mode.
- */
-static void set_owner(const struct walk *w, struct archive_entry *e, const char *path, int fd,
-	const struct stat *st)
+/* What a fake root recorded of a file; fd is -1 for links and fifos. */
+static int find_owner(const struct rootfs_upper *u, int dir, const char *name, const char *path,
+	int fd, struct file_owner *ret)
+{
+	struct owners_file_key key;
+
+	if (fd >= 0)
+		return file_owner_get_fd(fd, ret) > 0;
+	return u->owners && owners_file_key_of(dir, name, AT_SYMLINK_NOFOLLOW, path, &key) == 0 &&
+		owners_file_find(u->owners, &key, ret);
+}
+
+/* The owner that was recorded, else root or the upper directory's; and the recorded mode. */
+static void set_owner(const struct walk *w, struct archive_entry *e, int dir, const char *name,
+	const char *path, int fd, const struct stat *st)
 {
 	const struct rootfs_upper *u = w->upper;
 	struct file_owner o = { 0, 0, 0 };
-	int is_recorded = fd >= 0 && file_owner_get_fd(fd, &o) > 0;
+	int is_recorded = find_owner(u, dir, name, path, fd, &o);
 
 	if (!is_recorded && (u->uid || u->gid) && strcmp(path, "./") != 0 &&
 		!(u->below && rootfs_modes_has(u->below, path)))
@@ -94,7 +105,7 @@ static int put_thing(struct walk *w, int dir, const char *name, const char *path
 			rootfs_modes_meant(
 				w->upper->below, strcmp(path, "./") == 0 ? "." : path, st));
 	archive_entry_set_pathname(e, path);
-	set_owner(w, e, path, fd, st);
+	set_owner(w, e, dir, name, path, fd, st);
 	if (S_ISLNK(st->st_mode))
 		r = set_target(e, dir, name);
 	r = r < 0 ? has_changed(path, err) : layer_archive_put(w->tar, e, path, fd, err);

@@ -1,13 +1,14 @@
 /*
  * Writes an overlay's upper directory as a layer's tar (OCI image-spec, layer.md): a whiteout (a
  * character device 0:0) becomes ".wh.NAME", an opaque directory gets ".wh..wh..opq", and files
- * belong to whom base/file_owner.h says, else root. The tar is reproducible: names are sorted, and
- * it has no times but the files'.
+ * belong to whom base/file_owner.h or base/owners_file.h say, else root. The tar is reproducible:
+ * names are sorted, and it has no times but the files'.
  */
 #ifndef MLR_ROOTFS_UPPER_H
 #define MLR_ROOTFS_UPPER_H
 
 #include "base/error.h"
+#include "base/owners_file.h"
 #include "base/strv.h"
 #include "layer/record.h"
 #include "rootfs/modes.h"
@@ -18,7 +19,8 @@ struct rootfs_upper {
 	int fd;                           /* the upper directory; the caller's */
 	uint32_t uid, gid;                /* of files that the image below does not have */
 	const struct rootfs_modes *below; /* modes of the image below; may be NULL */
-	int64_t newest;    /* later times become this one, in seconds since 1970; 0: none do */
+	int64_t newest; /* later times become this one, in seconds since 1970; 0: none do */
+	struct owners_file *owners; /* of links and fifos; may be NULL */
 	const int *cancel; /* read atomically; not 0 stops the work with -ECANCELED. May be NULL */
 	struct strv omitted; /* paths that no layer can hold: sockets, devices, names that begin
 			      * with ".wh."; of the last call */

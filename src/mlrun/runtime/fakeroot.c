@@ -3,6 +3,8 @@
 #include "base/cleanup.h"
 #include "base/fds.h"
 #include "base/log.h"
+#include "base/memory.h"
+#include "base/owners_file.h"
 #include "runtime/fakeroot_calls.h"
 
 #include <errno.h>
@@ -21,24 +23,48 @@
 #define X32_BIT   0x40000000u /* x86's third ABI, which hardly anybody has: it is refused */
 #define INSTR_MAX 256
 
+/* In the supervisor. */
+#define SOCK_FD   3
+#define OWNERS_FD 4
+
 void fakeroot_done(struct fakeroot *f)
 {
 	if (f->sock >= 0)
 		close(f->sock);
-	f->sock = -1;
+	if (f->owners >= 0)
+		close(f->owners);
+	f->sock = f->owners = -1;
+}
+
+int fakeroot_prepare(const char *kept, struct fakeroot *ret, struct mlr_error *err)
+{
+	auto_free char *path = kept ? xasprintf("%s/" OWNERS_FILE_NAME, kept) : NULL;
+
+	if (!path)
+		return 0;
+	ret->owners = open(path, O_RDWR | O_APPEND | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600);
+	return ret->owners < 0 ? mlr_fail_errno(err, "open '%s'", path) : 0;
 }
 
 /* --- the supervisor ----------------------------------------------------------- */
 
-static void leave_everything(int sock)
+/* Keep the descriptors of f alone, with others' numbers. */
+static void leave_descriptors(struct fakeroot *f)
 {
 	int null = open("/dev/null", O_RDWR | O_CLOEXEC);
+	int sock = fcntl(f->sock, F_DUPFD_CLOEXEC, OWNERS_FD + 1);
+	int owners = f->owners < 0 ? -1 : fcntl(f->owners, F_DUPFD_CLOEXEC, OWNERS_FD + 1);
 
 	for (int fd = 0; fd <= 2 && null >= 0; fd++)
 		dup2(null, fd);
-	if (sock != 3)
-		dup2(sock, 3);
-	fds_close_range(4, ~0u, 0);
+	f->sock = dup2(sock, SOCK_FD);
+	f->owners = owners < 0 ? -1 : dup2(owners, OWNERS_FD);
+	fds_close_range(f->owners < 0 ? OWNERS_FD : OWNERS_FD + 1, ~0u, 0);
+}
+
+static void leave_everything(struct fakeroot *f)
+{
+	leave_descriptors(f);
 	setsid();
 	(void)!chdir("/");
 	prctl(PR_SET_NAME, "mlrun-fakeroot");
@@ -50,17 +76,17 @@ static void leave_everything(int sock)
 }
 
 /* Wait for the listener; without one, the command needs no answers. */
-static void supervise(int sock)
+static void supervise(struct fakeroot f)
 {
 	char byte;
 	int listener = -1;
 	ssize_t n;
 
-	leave_everything(sock);
-	n = fds_receive(3, &byte, 1, &listener);
-	close(3);
+	leave_everything(&f);
+	n = fds_receive(f.sock, &byte, 1, &listener);
+	close(f.sock);
 	if (n == 1 && listener >= 0)
-		fakeroot_answer(listener);
+		fakeroot_answer(listener, f.owners);
 	_exit(0);
 }
 
@@ -79,7 +105,7 @@ int fakeroot_start(struct fakeroot *ret, struct mlr_error *err)
 	}
 	if (pid == 0) { /* forks it and ends, so that it is no child of the command */
 		if (fork() == 0)
-			supervise(pair[1]);
+			supervise((struct fakeroot){ pair[1], ret->owners });
 		_exit(0);
 	}
 	close(pair[1]);
@@ -123,8 +149,7 @@ static unsigned lie(enum fakeroot_call call)
 {
 	int asks = call >= FAKEROOT_GETUID && call <= FAKEROOT_GETGROUPS;
 
-	if (asks || call >= FAKEROOT_STAT || call == FAKEROOT_MKNOD || call == FAKEROOT_MKNODAT ||
-		call == FAKEROOT_SETXATTR || call == FAKEROOT_CHROOT)
+	if (asks || call >= FAKEROOT_CHROOT || call == FAKEROOT_MKNOD || call == FAKEROOT_MKNODAT)
 		return SECCOMP_RET_ALLOW;
 	return SECCOMP_RET_ERRNO | 0;
 }

@@ -2,22 +2,27 @@
  * A fake root that remembers: gives processes with a single mapped id the results that root would
  * get. A supervisor answers their system calls (seccomp_unotify(2)):
  *
- *   chown and its kin       recorded with the file (base/file_owner.h), so a record survives
- * rename, link and copy-up, and commit writes it to the layer stat and its kin        show what is
- * recorded; without a record the kernel answers set*id, setgroups       kept for each process,
- * inherited by its children get*id, getgroups       show that, once any process has changed its ids
- *   mknod of a device       makes an empty file
- *   capset, setxattr of security.*   succeed without effect
- *   chroot                  is only noted: paths then begin elsewhere
- *   io_uring_setup          -ENOSYS: it would get around all that
+ *   chown and its kin           recorded (runtime/fakeroot_records.h); commit writes that to the
+ *                               layer
+ *   stat and its kin            what is recorded; without a record the kernel answers
+ *   set*id, setgroups           kept for each process, inherited by its children
+ *   get*id, getgroups           that, once any process has changed its ids
+ *   mknod of a device           makes an empty file
+ *   *xattr security.capability  kept with the file; commit writes it to the layer. No process gets
+ *                               the capabilities
+ *   setxattr of security.*      succeeds without effect, as does capset
+ *   chroot                      is only noted: paths then begin elsewhere
+ *   io_uring_setup              -ENOSYS: it would get around all that
  *
- * 32-bit programs change owners and ids likewise; their stat shows the real ones. Owners of
- * symlinks, and of files on file systems without extended attributes, are known as long as the
- * container runs.
+ * A file's record survives rename, link and copy-up. Those of links and fifos are in the directory
+ * of a container that is kept (base/owners_file.h); without one, and on file systems without
+ * extended attributes, they last as long as the supervisor. 32-bit programs change owners, ids and
+ * attributes likewise; their stat shows the real ones.
  *
  * The supervisor is no child of the command. It has the container's namespaces and the caller's
  * rights, gives none of them away, and ends with the last process that it answers. The processes
- * are untrusted: what they pass is read once, and looked up beneath their own root directory.
+ * are untrusted: what they pass is read once, and looked up beneath their own root directory
+ * (runtime/fakeroot_asked.h).
  */
 #ifndef MLR_RUNTIME_FAKEROOT_H
 #define MLR_RUNTIME_FAKEROOT_H
@@ -25,14 +30,22 @@
 #include "base/error.h"
 
 struct fakeroot {
-	int sock; /* to the supervisor; -1: none */
+	int sock;   /* to the supervisor; -1: none */
+	int owners; /* the container's base/owners_file.h; -1: none */
 };
 
-#define FAKEROOT_INIT \
-	{             \
-		-1    \
+#define FAKEROOT_INIT  \
+	{              \
+		-1, -1 \
 	}
 void fakeroot_done(struct fakeroot *f);
+
+/*
+ * Open what the supervisor needs of the host's files.
+ *
+ *   kept  the container's directory, or NULL
+ */
+int fakeroot_prepare(const char *kept, struct fakeroot *ret, struct mlr_error *err);
 
 /* Start the supervisor. Call it in the container's namespaces, before privileges are dropped. */
 int fakeroot_start(struct fakeroot *ret, struct mlr_error *err);

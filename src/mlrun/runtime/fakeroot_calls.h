@@ -31,6 +31,14 @@ enum fakeroot_call {
 	FAKEROOT_CAPSET,
 	FAKEROOT_CHROOT,
 	FAKEROOT_SETXATTR,
+	FAKEROOT_LSETXATTR,
+	FAKEROOT_FSETXATTR,
+	FAKEROOT_GETXATTR,
+	FAKEROOT_LGETXATTR,
+	FAKEROOT_FGETXATTR,
+	FAKEROOT_REMOVEXATTR,
+	FAKEROOT_LREMOVEXATTR,
+	FAKEROOT_FREMOVEXATTR,
 	FAKEROOT_STAT,
 	FAKEROOT_LSTAT,
 	FAKEROOT_FSTAT,
@@ -59,7 +67,12 @@ extern const uint32_t fakeroot_native_arch, fakeroot_other_arch;
 /* Which call is that? */
 enum fakeroot_call fakeroot_call_of(uint32_t arch, int nr);
 
-/* Answer the calls of a listener, seccomp_unotify(2), until its last process ends. */
-void fakeroot_answer(int listener);
+/*
+ * Answer the calls of a listener, seccomp_unotify(2), until its last process ends; then this
+ * process ends, too. Returns only if that cannot be done.
+ *
+ *   owners  as in runtime/fakeroot_records.h
+ */
+void fakeroot_answer(int listener, int owners);
 
 #endif

@@ -85,6 +85,8 @@ int runtime_enter(const struct plan *p, struct mlr_error *err)
 	if (r < 0)
 		return r;
 	r = cgroup_enter("/", p, err);
+	if (r == 0 && privileges_kept(p))
+		r = fakeroot_prepare(p->kept, &fakeroot, err);
 	if (r < 0)
 		return r;
 	r = enter_or_make(p, &share, &made, err);

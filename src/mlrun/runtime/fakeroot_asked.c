@@ -1,0 +1,302 @@
+#include "runtime/fakeroot_asked.h"
+
+#include "base/cleanup.h"
+#include "base/file.h"
+#include "base/memory.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <linux/seccomp.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define FIRST_READ 256 /* most paths are shorter, and copying a page takes longer */
+
+int asked_pass(struct asked *a)
+{
+	a->pass = 1;
+	return 0;
+}
+
+uint64_t asked_arg(const struct asked *a, int i)
+{
+	int is_32 = a->data->arch != fakeroot_native_arch;
+
+	return is_32 ? (uint32_t)a->data->args[i] : a->data->args[i];
+}
+
+uint32_t asked_id(const struct asked *a, int i)
+{
+	return (uint32_t)a->data->args[i];
+}
+
+int asked_waits(const struct asked *a)
+{
+	return a->reach->waits(a);
+}
+
+/* --- memory --------------------------------------------------------------------- */
+
+int asked_read(const struct asked *a, uint64_t at, void *buf, size_t len)
+{
+	return a->reach->read(a, at, buf, len) == (ssize_t)len ? 0 : -EFAULT;
+}
+
+int asked_write(const struct asked *a, uint64_t at, const void *buf, size_t len)
+{
+	return a->reach->write(a, at, buf, len) == (ssize_t)len ? 0 : -EFAULT;
+}
+
+/* Never beyond a page: what follows it may not be mapped. */
+int asked_text(const struct asked *a, uint64_t at, char *buf, size_t size)
+{
+	size_t done = 0;
+
+	while (done < size) {
+		size_t want = 4096 - (size_t)((at + done) % 4096);
+		size_t most = done == 0 ? FIRST_READ : size - done;
+		ssize_t n;
+
+		if (most > size - done)
+			most = size - done;
+		if (want > most)
+			want = most;
+		n = a->reach->read(a, at + done, buf + done, want);
+		if (n <= 0)
+			return -EFAULT;
+		if (memchr(buf + done, '\0', (size_t)n))
+			return 0;
+		done += (size_t)n;
+	}
+	return -ENAMETOOLONG;
+}
+
+/* --- which file the arguments name ------------------------------------------------ */
+
+/* A descriptor alone; else a path, perhaps after the descriptor of a directory. */
+struct named {
+	int by_number;
+	int dirfd;
+	uint64_t path; /* 0: none was given */
+	int flags;     /* AT_EMPTY_PATH, AT_SYMLINK_NOFOLLOW */
+};
+
+static struct named named_by(const struct asked *a)
+{
+	struct named n = { .dirfd = AT_FDCWD };
+	int has_dirfd = 0;
+
+	switch (a->what) {
+	case FAKEROOT_FCHOWN:
+	case FAKEROOT_FSTAT:
+	case FAKEROOT_FCHMOD:
+	case FAKEROOT_FSETXATTR:
+	case FAKEROOT_FGETXATTR:
+	case FAKEROOT_FREMOVEXATTR:
+		n.by_number = 1;
+		n.dirfd = (int)asked_arg(a, 0);
+		return n;
+	case FAKEROOT_LCHOWN:
+	case FAKEROOT_LSTAT:
+	case FAKEROOT_LSETXATTR:
+	case FAKEROOT_LGETXATTR:
+	case FAKEROOT_LREMOVEXATTR:
+		n.flags = AT_SYMLINK_NOFOLLOW;
+		break;
+	case FAKEROOT_FCHOWNAT:
+		has_dirfd = 1;
+		n.flags = (int)asked_arg(a, 4);
+		break;
+	case FAKEROOT_FSTATAT:
+	case FAKEROOT_FCHMODAT2:
+		has_dirfd = 1;
+		n.flags = (int)asked_arg(a, 3);
+		break;
+	case FAKEROOT_STATX:
+		has_dirfd = 1;
+		n.flags = (int)asked_arg(a, 2);
+		break;
+	case FAKEROOT_FCHMODAT:
+		has_dirfd = 1;
+		break;
+	default:
+		break;
+	}
+	if (has_dirfd)
+		n.dirfd = (int)asked_arg(a, 0);
+	n.path = asked_arg(a, has_dirfd);
+	return n;
+}
+
+/* Read the path. An empty one means dirfd itself, if the call allows that. */
+static int read_path(const struct asked *a, const struct named *n, char path[PATH_MAX])
+{
+	int may_be_empty = n->flags & AT_EMPTY_PATH, r;
+
+	*path = '\0';
+	if (!n->path && may_be_empty)
+		return 0;
+	r = asked_text(a, n->path, path, PATH_MAX);
+	return r == 0 && !*path && !may_be_empty ? -ENOENT : r;
+}
+
+/* --- opening it --------------------------------------------------------------------- */
+
+static int open_proc(const struct asked *a, const char *name, int flags)
+{
+	char path[64];
+	int fd;
+
+	snprintf(path, sizeof(path), "/proc/%d/%s", (int)a->pid, name);
+	fd = open(path, flags | O_CLOEXEC);
+	return fd < 0 ? -errno : fd;
+}
+
+static int open_number(const struct asked *a, int number)
+{
+	char name[32];
+	int fd;
+
+	snprintf(name, sizeof(name), "fd/%d", number);
+	fd = open_proc(a, name, O_PATH);
+	return fd == -ENOENT ? -EBADF : fd;
+}
+
+static int roots_differ; /* has any process called chroot(2)? */
+
+void asked_roots_differ(void)
+{
+	roots_differ = 1;
+}
+
+static int has_our_root(const struct asked *a)
+{
+	char path[64];
+	struct stat its, ours;
+
+	if (!roots_differ)
+		return 1;
+	snprintf(path, sizeof(path), "/proc/%d/root", (int)a->pid);
+	return stat(path, &its) == 0 && stat("/", &ours) == 0 && its.st_ino == ours.st_ino &&
+		its.st_dev == ours.st_dev;
+}
+
+/* Read a link of the process's directory in /proc. */
+static int read_link(const struct asked *a, const char *name, char ret[PATH_MAX])
+{
+	char link[64];
+	ssize_t n;
+
+	snprintf(link, sizeof(link), "/proc/%d/%s", (int)a->pid, name);
+	n = readlink(link, ret, PATH_MAX - 1);
+	if (n < 0)
+		return -errno;
+	ret[n] = '\0';
+	return 0;
+}
+
+/* What dir has beneath top, or NULL. */
+static const char *beneath(const char *top, const char *dir)
+{
+	size_t n = strcmp(top, "/") == 0 ? 0 : strlen(top);
+
+	return strncmp(dir, top, n) == 0 && (dir[n] == '/' || dir[n] == '\0') ? dir + n : NULL;
+}
+
+/* Open a path in a process that has changed its root directory. */
+static int open_beneath(const struct asked *a, int dirfd, const char *path, int flags)
+{
+	auto_close int root = open_proc(a, "root", O_PATH | O_DIRECTORY);
+	char top[PATH_MAX], dir[PATH_MAX], number[32];
+	auto_free char *whole = NULL;
+	int r;
+
+	if (root < 0)
+		return root;
+	if (*path == '/')
+		return file_open_in_root(root, path, flags, 0);
+	snprintf(number, sizeof(number), "fd/%d", dirfd);
+	r = read_link(a, "root", top);
+	if (r == 0)
+		r = read_link(a, dirfd == AT_FDCWD ? "cwd" : number, dir);
+	if (r < 0)
+		return r;
+	if (!beneath(top, dir))
+		return -ENOENT;
+	whole = xasprintf("/%s/%s", beneath(top, dir), path);
+	return file_open_in_root(root, whole, flags, 0);
+}
+
+/* "/proc/self" would be this process. To free(), or NULL for another path. */
+static char *its_own(const struct asked *a, const char *path)
+{
+	static const char self[] = "/proc/self/", thread[] = "/proc/thread-self/";
+	const char *rest = NULL;
+
+	if (strncmp(path, self, sizeof(self) - 1) == 0)
+		rest = path + sizeof(self) - 1;
+	else if (strncmp(path, thread, sizeof(thread) - 1) == 0)
+		rest = path + sizeof(thread) - 1;
+	return rest ? xasprintf("/proc/%d/%s", (int)a->pid, rest) : NULL;
+}
+
+int asked_open(const struct asked *a, int dirfd, const char *text, int follow)
+{
+	int flags = O_PATH | O_CLOEXEC | (follow ? 0 : O_NOFOLLOW), fd;
+	auto_free char *own = its_own(a, text);
+	const char *path = own ? own : text;
+	auto_close int dir = -1;
+
+	if (!has_our_root(a))
+		return open_beneath(a, dirfd, path, flags);
+	if (*path != '/') {
+		dir = dirfd == AT_FDCWD ? open_proc(a, "cwd", O_PATH | O_DIRECTORY)
+					: open_number(a, dirfd);
+		if (dir < 0)
+			return dir;
+	}
+	fd = openat(dir, path, flags);
+	return fd < 0 ? -errno : fd;
+}
+
+int asked_file(const struct asked *a)
+{
+	struct named n = named_by(a);
+	char path[PATH_MAX];
+	int r;
+
+	if (n.by_number)
+		return open_number(a, n.dirfd);
+	r = read_path(a, &n, path);
+	if (r < 0)
+		return r;
+	if (!*path)
+		return n.dirfd == AT_FDCWD ? open_proc(a, "cwd", O_PATH) : open_number(a, n.dirfd);
+	return asked_open(a, n.dirfd, path, !(n.flags & AT_SYMLINK_NOFOLLOW));
+}
+
+int asked_name(const struct asked *a, char *ret, size_t size, int *follow)
+{
+	struct named n = named_by(a);
+	char path[PATH_MAX] = "";
+	int r = 0;
+
+	*follow = !(n.flags & AT_SYMLINK_NOFOLLOW);
+	if (!n.by_number)
+		r = read_path(a, &n, path);
+	if (r < 0 || (*path && (roots_differ || strncmp(path, "/proc/", 6) == 0)))
+		return 0;
+	if (*path == '/')
+		r = snprintf(ret, size, "%s", path);
+	else if (n.dirfd == AT_FDCWD && !n.by_number)
+		r = snprintf(ret, size, "/proc/%d/cwd/%s", (int)a->pid, path);
+	else
+		r = snprintf(ret, size, "/proc/%d/fd/%d%s%s", (int)a->pid, n.dirfd,
+			*path ? "/" : "", path);
+	if (!*path)
+		*follow = 1; /* the link in /proc */
+	return r < (int)size;
+}

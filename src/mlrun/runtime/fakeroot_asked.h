@@ -1,0 +1,81 @@
+/*
+ * A system call that a process of a fake root waits in, and what its arguments mean. The process is
+ * untrusted: each argument is read once, and a file is looked up beneath the process's own root
+ * directory. For runtime/fakeroot*.c.
+ */
+#ifndef MLR_RUNTIME_FAKEROOT_ASKED_H
+#define MLR_RUNTIME_FAKEROOT_ASKED_H
+
+#include "runtime/fakeroot_calls.h"
+
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+struct seccomp_data;
+struct asked;
+
+/* How to reach the process. */
+struct asked_reach {
+	/* Copy memory from or to it. Return the bytes that were copied, or -errno. */
+	ssize_t (*read)(const struct asked *a, uint64_t at, void *buf, size_t len);
+	ssize_t (*write)(const struct asked *a, uint64_t at, const void *buf, size_t len);
+	/* Does it still wait? If not, its number may be another's by now. */
+	int (*waits)(const struct asked *a);
+	void *ctx;
+};
+
+struct asked {
+	const struct asked_reach *reach;
+	const struct seccomp_data *data;
+	uint64_t id; /* of the notification */
+	enum fakeroot_call what;
+	pid_t pid; /* the calling thread */
+	int pass;  /* let the kernel do it */
+};
+
+/* Let the kernel answer. Returns 0. */
+int asked_pass(struct asked *a);
+
+uint64_t asked_arg(const struct asked *a, int i);
+
+/* An id; -1 means "not changed". */
+uint32_t asked_id(const struct asked *a, int i);
+
+/* Does it still wait? To be asked between the look at its files and a change. */
+int asked_waits(const struct asked *a);
+
+/* Read or write memory of the process: all of it, or -EFAULT. */
+int asked_read(const struct asked *a, uint64_t at, void *buf, size_t len);
+int asked_write(const struct asked *a, uint64_t at, const void *buf, size_t len);
+
+/* Read a string. Returns 0, -EFAULT, or -ENAMETOOLONG if it has no end within size. */
+int asked_text(const struct asked *a, uint64_t at, char *buf, size_t size);
+
+/* Open the file that the call names, as O_PATH. Returns the descriptor or -errno. */
+int asked_file(const struct asked *a);
+
+/* Open a path as the process would: as O_PATH, in dirfd if it is relative. */
+int asked_open(const struct asked *a, int dirfd, const char *path, int follow);
+
+/*
+ * A name by which this process finds the call's file, without opening it.
+ *
+ *   follow  whether a link at its end is to be followed
+ *
+ * Returns 1; 0 if there is no such name: asked_file() finds the file or tells why not.
+ */
+int asked_name(const struct asked *a, char *ret, size_t size, int *follow);
+#define ASKED_NAME_SIZE (4096 + 64)
+
+/* A process calls chroot(2): from now on, look whose root directory is which. */
+void asked_roots_differ(void);
+
+/* Answer the call. Returns what it returns, or -errno. */
+int asked_answer(struct asked *a);
+
+/* For asked_answer(). */
+int fakeroot_files_answer(struct asked *a);
+int fakeroot_identity_answer(struct asked *a);
+
+#endif

@@ -1,0 +1,302 @@
+/* The fake root's answers on files: owners, modes, attributes, devices. */
+#include "runtime/fakeroot_asked.h"
+
+#include "base/cleanup.h"
+#include "base/file.h"
+#include "runtime/fakeroot_ids.h"
+#include "runtime/fakeroot_records.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/xattr.h>
+#include <unistd.h>
+
+static int is_root(const struct asked *a)
+{
+	const struct fakeroot_ids *ids = fakeroot_ids_of(a->pid, 0);
+
+	return !ids || ids->fsuid == 0;
+}
+
+/* Open the file to change what is known of it. */
+static int open_to_change(const struct asked *a, struct stat *st)
+{
+	auto_close int fd = asked_file(a);
+
+	if (fd < 0)
+		return fd;
+	if (fstat(fd, st) < 0)
+		return -errno;
+	if (!is_root(a) || fakeroot_records_refuse(st))
+		return -EPERM;
+	return asked_waits(a) ? take_fd(&fd) : -ENOENT;
+}
+
+/* --- owners ---------------------------------------------------------------------- */
+
+/* What the kernel does besides: refuse another user's file, clear set-ID bits, set the time. */
+static int chown_to_root(int fd)
+{
+	return fchownat(fd, "", (uid_t)-1, 0, AT_EMPTY_PATH) < 0 ? -errno : 0;
+}
+
+static void drop_capability(int fd)
+{
+	char link[32];
+
+	snprintf(link, sizeof(link), "/proc/self/fd/%d", fd);
+	(void)removexattr(link, FILE_OWNER_CAPABILITY);
+}
+
+static int answer_chown(const struct asked *a)
+{
+	int at = a->what == FAKEROOT_FCHOWNAT, r;
+	uint32_t uid = asked_id(a, at ? 2 : 1), gid = asked_id(a, at ? 3 : 2);
+	auto_close int fd = -1;
+	struct file_owner o;
+	struct stat st;
+
+	if (at && ((int)asked_arg(a, 4) & ~(AT_SYMLINK_NOFOLLOW | AT_EMPTY_PATH)))
+		return -EINVAL;
+	fd = open_to_change(a, &st);
+	r = fd < 0 ? fd : chown_to_root(fd);
+	if (r < 0)
+		return r;
+	fakeroot_records_find(fd, &st, &o);
+	if (uid != (uint32_t)-1)
+		o.uid = uid;
+	if (gid != (uint32_t)-1)
+		o.gid = gid;
+	if (S_ISREG(st.st_mode)) {
+		o.mode &= ~(mode_t)(S_ISUID | (o.mode & S_IXGRP ? S_ISGID : 0));
+		drop_capability(fd);
+	}
+	fakeroot_records_set(fd, &st, &o);
+	return 0;
+}
+
+/* --- stat and chmod ----------------------------------------------------------------- */
+
+/* Open a call's file if it may have a record. Returns the descriptor, or -1. */
+static int open_recorded(const struct asked *a, struct stat *st, struct file_owner *o)
+{
+	char name[ASKED_NAME_SIZE];
+	auto_close int fd = -1;
+	int follow;
+
+	if (asked_name(a, name, sizeof(name), &follow) && fakeroot_records_lack(name, follow))
+		return -1;
+	fd = asked_file(a);
+	if (fd < 0 || fstat(fd, st) < 0 || !fakeroot_records_find(fd, st, o))
+		return -1;
+	return take_fd(&fd);
+}
+
+static int answer_statx(
+	const struct asked *a, int fd, const struct stat *st, const struct file_owner *o)
+{
+	struct statx x;
+
+	if (statx(fd, "", AT_EMPTY_PATH | ((int)asked_arg(a, 2) & AT_STATX_SYNC_TYPE),
+		    (unsigned)asked_arg(a, 3), &x) < 0)
+		return -errno;
+	x.stx_uid = o->uid;
+	x.stx_gid = o->gid;
+	x.stx_mode = (uint16_t)file_owner_mode(o, st->st_mode);
+	return asked_write(a, asked_arg(a, 4), &x, sizeof(x));
+}
+
+/* Whatever goes wrong here, the kernel's own answer is right. */
+static int answer_stat(struct asked *a)
+{
+	struct file_owner o;
+	struct stat st;
+	auto_close int fd = open_recorded(a, &st, &o);
+
+	if (fd < 0)
+		return asked_pass(a);
+	if (a->what == FAKEROOT_STATX)
+		return answer_statx(a, fd, &st, &o);
+	st.st_mode = file_owner_mode(&o, st.st_mode);
+	st.st_uid = o.uid;
+	st.st_gid = o.gid;
+	/* glibc's struct stat is the kernel's on 64-bit ABIs. */
+	return asked_write(a, asked_arg(a, a->what == FAKEROOT_FSTATAT ? 2 : 1), &st, sizeof(st));
+}
+
+/* The kernel changes the mode; a recorded one must not outlive that. */
+static int answer_chmod(struct asked *a)
+{
+	int at = a->what == FAKEROOT_FCHMODAT || a->what == FAKEROOT_FCHMODAT2;
+	struct file_owner o;
+	struct stat st;
+	auto_close int fd = open_recorded(a, &st, &o);
+
+	if (fd < 0 || !o.mode || fakeroot_records_refuse(&st) || !asked_waits(a))
+		return asked_pass(a);
+	o.mode = (mode_t)asked_arg(a, at ? 2 : 1) & 07777;
+	fakeroot_records_set(fd, &st, &o);
+	return asked_pass(a);
+}
+
+/* --- file capabilities ------------------------------------------------------------------ */
+
+/* Is the attribute "security.capability", or another one of "security."? */
+static int is_capability(const struct asked *a, int *is_security)
+{
+	char name[256];
+	int r = asked_text(a, asked_arg(a, 1), name, sizeof(name));
+
+	*is_security = r == 0 && strncmp(name, "security.", 9) == 0;
+	return *is_security && strcmp(name + 9, "capability") == 0;
+}
+
+static int set_capability(const struct asked *a)
+{
+	size_t len = (size_t)asked_arg(a, 3);
+	unsigned char value[24];
+	auto_close int fd = -1;
+	char link[32];
+	struct stat st;
+
+	if (len > sizeof(value) || asked_read(a, asked_arg(a, 2), value, len) < 0)
+		return len > sizeof(value) ? -EINVAL : -EFAULT;
+	if (!file_owner_is_capability(value, len))
+		return -EINVAL;
+	fd = open_to_change(a, &st);
+	if (fd < 0)
+		return fd;
+	snprintf(link, sizeof(link), "/proc/self/fd/%d", fd);
+	if (setxattr(link, FILE_OWNER_CAPABILITY, value, len, (int)asked_arg(a, 4)) == 0)
+		return 0;
+	/* Where it cannot be kept, it is forgotten. */
+	return errno == EEXIST || errno == ENODATA || errno == EINVAL ? -errno : 0;
+}
+
+/* Attributes of "security." cannot be set by the one mapped id. */
+static int answer_setxattr(struct asked *a)
+{
+	int is_security;
+
+	if (is_capability(a, &is_security))
+		return set_capability(a);
+	return is_security ? 0 : asked_pass(a);
+}
+
+static int answer_getxattr(struct asked *a)
+{
+	char name[ASKED_NAME_SIZE], link[32];
+	unsigned char value[64];
+	auto_close int fd = -1;
+	int is_security, follow;
+	ssize_t n;
+
+	if (!is_capability(a, &is_security) ||
+		(asked_name(a, name, sizeof(name), &follow) && fakeroot_records_lack(name, follow)))
+		return asked_pass(a);
+	fd = asked_file(a);
+	snprintf(link, sizeof(link), "/proc/self/fd/%d", fd);
+	n = fd < 0 ? -1 : getxattr(link, FILE_OWNER_CAPABILITY, value, sizeof(value));
+	if (n < 0)
+		return asked_pass(a);
+	if (asked_arg(a, 3) == 0)
+		return (int)n;
+	if (asked_arg(a, 3) < (uint64_t)n)
+		return -ERANGE;
+	return asked_write(a, asked_arg(a, 2), value, (size_t)n) < 0 ? -EFAULT : (int)n;
+}
+
+static int answer_removexattr(struct asked *a)
+{
+	auto_close int fd = -1;
+	int is_security;
+	char link[32];
+	struct stat st;
+
+	if (!is_capability(a, &is_security))
+		return asked_pass(a);
+	fd = open_to_change(a, &st);
+	if (fd < 0)
+		return fd;
+	snprintf(link, sizeof(link), "/proc/self/fd/%d", fd);
+	return removexattr(link, FILE_OWNER_CAPABILITY) < 0 ? -errno : 0;
+}
+
+/* --- devices ------------------------------------------------------------------------ */
+
+static mode_t umask_of(const struct asked *a)
+{
+	char path[64];
+	auto_free char *text = NULL;
+	const char *line;
+
+	snprintf(path, sizeof(path), "/proc/%d/status", (int)a->pid);
+	if (file_read(AT_FDCWD, path, 1 << 16, &text, NULL, NULL) < 0)
+		return 022;
+	line = strstr(text, "\nUmask:");
+	return line ? (mode_t)strtoul(line + 7, NULL, 8) : 022;
+}
+
+/* A device becomes an empty file; other kinds are the kernel's. */
+static int answer_mknod(struct asked *a)
+{
+	int at = a->what == FAKEROOT_MKNODAT, dirfd = at ? (int)asked_arg(a, 0) : AT_FDCWD, r;
+	mode_t mode = (mode_t)asked_arg(a, at ? 2 : 1);
+	char path[PATH_MAX], *slash;
+	auto_close int dir = -1, fd = -1;
+
+	if ((!S_ISCHR(mode) && !S_ISBLK(mode)) || (S_ISCHR(mode) && asked_arg(a, at ? 3 : 2) == 0))
+		return asked_pass(a); /* a whiteout is no device */
+	r = asked_text(a, asked_arg(a, at ? 1 : 0), path, sizeof(path));
+	if (r < 0)
+		return r;
+	slash = strrchr(path, '/');
+	if (slash)
+		*slash = '\0';
+	dir = asked_open(a, dirfd, slash == path ? "/" : slash ? path : ".", 1);
+	if (dir < 0)
+		return dir;
+	if (!asked_waits(a))
+		return -ENOENT;
+	fd = openat(dir, slash ? slash + 1 : path,
+		O_CREAT | O_EXCL | O_WRONLY | O_NOFOLLOW | O_CLOEXEC, mode & 0777 & ~umask_of(a));
+	return fd < 0 ? -errno : 0;
+}
+
+int fakeroot_files_answer(struct asked *a)
+{
+	switch (a->what) {
+	case FAKEROOT_CHOWN:
+	case FAKEROOT_LCHOWN:
+	case FAKEROOT_FCHOWN:
+	case FAKEROOT_FCHOWNAT:
+		return answer_chown(a);
+	case FAKEROOT_MKNOD:
+	case FAKEROOT_MKNODAT:
+		return answer_mknod(a);
+	case FAKEROOT_SETXATTR:
+	case FAKEROOT_LSETXATTR:
+	case FAKEROOT_FSETXATTR:
+		return answer_setxattr(a);
+	case FAKEROOT_GETXATTR:
+	case FAKEROOT_LGETXATTR:
+	case FAKEROOT_FGETXATTR:
+		return answer_getxattr(a);
+	case FAKEROOT_REMOVEXATTR:
+	case FAKEROOT_LREMOVEXATTR:
+	case FAKEROOT_FREMOVEXATTR:
+		return answer_removexattr(a);
+	case FAKEROOT_CHMOD:
+	case FAKEROOT_FCHMOD:
+	case FAKEROOT_FCHMODAT:
+	case FAKEROOT_FCHMODAT2:
+		return answer_chmod(a);
+	default:
+		return answer_stat(a);
+	}
+}

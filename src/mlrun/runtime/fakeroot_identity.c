@@ -1,0 +1,168 @@
+/* The fake root's answers on ids: what a process believes to be (setresuid(2), getgroups(2)). */
+#include "runtime/fakeroot_asked.h"
+
+#include "base/cleanup.h"
+#include "base/memory.h"
+#include "runtime/fakeroot_ids.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define GROUPS_MAX 65536 /* the kernel's NGROUPS_MAX */
+#define SAME       ((uint32_t)-1)
+
+static int is_one_of(uint32_t id, const uint32_t v[3])
+{
+	return id == SAME || id == v[0] || id == v[1] || id == v[2];
+}
+
+/* setresuid(2) and its kin on three ids; may: the process is root. */
+static int set_three(uint32_t v[3], uint32_t *fs, int may, uint32_t r, uint32_t e, uint32_t s)
+{
+	if (!may && (!is_one_of(r, v) || !is_one_of(e, v) || !is_one_of(s, v)))
+		return -EPERM;
+	if (r != SAME)
+		v[0] = r;
+	if (e != SAME)
+		*fs = v[1] = e;
+	if (s != SAME)
+		v[2] = s;
+	return 0;
+}
+
+/* setreuid(2): the saved id follows if the real one is set, or the effective one to another. */
+static int set_two(uint32_t v[3], uint32_t *fs, int may, uint32_t r, uint32_t e)
+{
+	uint32_t real = v[0];
+	int status = set_three(v, fs, may, r, e, SAME);
+
+	if (status == 0 && (r != SAME || (e != SAME && e != real)))
+		v[2] = v[1];
+	return status;
+}
+
+/* setuid(2) */
+static int set_one(uint32_t v[3], uint32_t *fs, int may, uint32_t id)
+{
+	return may ? set_three(v, fs, 1, id, id, id) : set_three(v, fs, 0, SAME, id, SAME);
+}
+
+static int set_fs(uint32_t v[3], uint32_t *fs, int may, uint32_t id)
+{
+	uint32_t was = *fs;
+
+	if (id != SAME && (may || is_one_of(id, v) || id == was))
+		*fs = id;
+	return (int)was;
+}
+
+static int answer_set(struct asked *a)
+{
+	struct fakeroot_ids *ids = fakeroot_ids_of(a->pid, 1);
+	uint32_t i = asked_id(a, 0), b = asked_id(a, 1), s = asked_id(a, 2);
+	int may;
+
+	if (!ids)
+		return -ESRCH;
+	may = ids->uid[1] == 0;
+	switch (a->what) {
+	case FAKEROOT_SETUID:
+		return set_one(ids->uid, &ids->fsuid, may, i);
+	case FAKEROOT_SETGID:
+		return set_one(ids->gid, &ids->fsgid, may, i);
+	case FAKEROOT_SETREUID:
+		return set_two(ids->uid, &ids->fsuid, may, i, b);
+	case FAKEROOT_SETREGID:
+		return set_two(ids->gid, &ids->fsgid, may, i, b);
+	case FAKEROOT_SETRESUID:
+		return set_three(ids->uid, &ids->fsuid, may, i, b, s);
+	case FAKEROOT_SETRESGID:
+		return set_three(ids->gid, &ids->fsgid, may, i, b, s);
+	case FAKEROOT_SETFSUID:
+		return set_fs(ids->uid, &ids->fsuid, may, i);
+	default:
+		return set_fs(ids->gid, &ids->fsgid, may, i);
+	}
+}
+
+static int answer_setgroups(struct asked *a)
+{
+	struct fakeroot_ids *ids = fakeroot_ids_of(a->pid, 1);
+	uint64_t n = asked_arg(a, 0);
+	auto_free uint32_t *v = NULL;
+
+	if (!ids)
+		return -ESRCH;
+	if (ids->uid[1] != 0)
+		return -EPERM;
+	if (n > GROUPS_MAX)
+		return -EINVAL;
+	v = xcalloc(n + 1, sizeof(*v));
+	if (asked_read(a, asked_arg(a, 1), v, n * sizeof(*v)) < 0)
+		return -EFAULT;
+	free(ids->groups);
+	ids->groups = take_ptr(&v);
+	ids->n_groups = (int)n;
+	return 0;
+}
+
+static int answer_getgroups(struct asked *a)
+{
+	const struct fakeroot_ids *ids = fakeroot_ids_of(a->pid, 0);
+	int size = (int)asked_arg(a, 0);
+
+	if (!ids || ids->n_groups < 0)
+		return asked_pass(a);
+	if (size == 0)
+		return ids->n_groups;
+	if (size < ids->n_groups)
+		return -EINVAL;
+	if (ids->n_groups > 0 &&
+		asked_write(a, asked_arg(a, 1), ids->groups,
+			(size_t)ids->n_groups * sizeof(*ids->groups)) < 0)
+		return -EFAULT;
+	return ids->n_groups;
+}
+
+static int write_three(const struct asked *a, const uint32_t v[3])
+{
+	for (int i = 0; i < 3; i++)
+		if (asked_write(a, asked_arg(a, i), &v[i], sizeof(v[i])) < 0)
+			return -EFAULT;
+	return 0;
+}
+
+static int answer_get(struct asked *a)
+{
+	const struct fakeroot_ids *ids = fakeroot_ids_of(a->pid, 0);
+
+	if (!ids)
+		return asked_pass(a);
+	switch (a->what) {
+	case FAKEROOT_GETUID:
+		return (int)ids->uid[0];
+	case FAKEROOT_GETEUID:
+		return (int)ids->uid[1];
+	case FAKEROOT_GETGID:
+		return (int)ids->gid[0];
+	case FAKEROOT_GETEGID:
+		return (int)ids->gid[1];
+	case FAKEROOT_GETRESUID:
+		return write_three(a, ids->uid);
+	default:
+		return write_three(a, ids->gid);
+	}
+}
+
+int fakeroot_identity_answer(struct asked *a)
+{
+	switch (a->what) {
+	case FAKEROOT_SETGROUPS:
+		return answer_setgroups(a);
+	case FAKEROOT_GETGROUPS:
+		return answer_getgroups(a);
+	default:
+		return a->what >= FAKEROOT_GETUID ? answer_get(a) : answer_set(a);
+	}
+}

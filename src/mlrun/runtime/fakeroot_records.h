@@ -1,0 +1,32 @@
+/*
+ * What a fake root knows of files: with the file itself where that has extended attributes
+ * (base/file_owner.h), else by inode (base/owners_file.h). For runtime/fakeroot*.c.
+ */
+#ifndef MLR_RUNTIME_FAKEROOT_RECORDS_H
+#define MLR_RUNTIME_FAKEROOT_RECORDS_H
+
+#include "base/file_owner.h"
+
+#include <sys/stat.h>
+
+/*
+ * Before the first call.
+ *
+ *   owners  the container's base/owners_file.h, open; -1: there is none
+ */
+void fakeroot_records_open(int owners);
+
+/* Has the file at a name of asked_name() surely no record? Most files have no attributes at all,
+ * and one system call tells that. */
+int fakeroot_records_lack(const char *name, int follow);
+
+/* Returns whether there is a record; without one, root's. fd may be O_PATH. */
+int fakeroot_records_find(int fd, const struct stat *st, struct file_owner *ret);
+
+void fakeroot_records_set(int fd, const struct stat *st, const struct file_owner *o);
+
+/* Is the file one of this process's own? Through /proc a path may lead there, out of the
+ * container. */
+int fakeroot_records_refuse(const struct stat *st);
+
+#endif
