@@ -52,21 +52,31 @@ int asked_write(const struct asked *a, uint64_t at, const void *buf, size_t len)
 /* Read a string. Returns 0, -EFAULT, or -ENAMETOOLONG if it has no end within size. */
 int asked_text(const struct asked *a, uint64_t at, char *buf, size_t size);
 
-/* Open the file that the call names, as O_PATH. Returns the descriptor or -errno. */
+/* Open the file that the call names: as O_PATH, or as the process has it open. To be closed before
+ * the answer, as files may do things when the last descriptor is closed. Returns the descriptor or
+ * -errno. */
 int asked_file(const struct asked *a);
 
 /* Open a path as the process would: as O_PATH, in dirfd if it is relative. */
 int asked_open(const struct asked *a, int dirfd, const char *path, int follow);
 
+/* How asked_name() names a file. */
+struct asked_name {
+	int follow; /* whether a link at the name's end is to be followed */
+	int number; /* the process's descriptor of the file; -1: none was given */
+};
+
 /*
  * A name by which this process finds the call's file, without opening it.
  *
- *   follow  whether a link at its end is to be followed
- *
  * Returns 1; 0 if there is no such name: asked_file() finds the file or tells why not.
  */
-int asked_name(const struct asked *a, char *ret, size_t size, int *follow);
 #define ASKED_NAME_SIZE (4096 + 64)
+int asked_name(const struct asked *a, char ret[ASKED_NAME_SIZE], struct asked_name *how);
+
+/* A copy of the process's descriptor, found faster than by the name. To be closed before the
+ * answer. Returns it, or -errno; there is none before Linux 5.6, nor of a thread. */
+int asked_borrow(const struct asked *a, int number);
 
 /* A process calls chroot(2): from now on, look whose root directory is which. */
 void asked_roots_differ(void);

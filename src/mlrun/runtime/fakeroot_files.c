@@ -55,7 +55,7 @@ static void drop_capability(int fd)
 
 static int answer_chown(const struct asked *a)
 {
-	int at = a->what == FAKEROOT_FCHOWNAT, r;
+	int at = a->what == FAKEROOT_FCHOWNAT, is_recorded, r;
 	uint32_t uid = asked_id(a, at ? 2 : 1), gid = asked_id(a, at ? 3 : 2);
 	auto_close int fd = -1;
 	struct file_owner o;
@@ -67,17 +67,35 @@ static int answer_chown(const struct asked *a)
 	r = fd < 0 ? fd : chown_to_root(fd);
 	if (r < 0)
 		return r;
-	fakeroot_records_find(fd, &st, &o);
+	is_recorded = fakeroot_records_find(fd, &st, &o);
 	if (uid != (uint32_t)-1)
 		o.uid = uid;
 	if (gid != (uint32_t)-1)
 		o.gid = gid;
 	if (S_ISREG(st.st_mode)) {
 		o.mode &= ~(mode_t)(S_ISUID | (o.mode & S_IXGRP ? S_ISGID : 0));
-		drop_capability(fd);
+		if (fakeroot_records_has_attributes(fd))
+			drop_capability(fd);
 	}
-	fakeroot_records_set(fd, &st, &o);
+	if (is_recorded || o.uid || o.gid)
+		fakeroot_records_set(fd, &st, &o);
 	return 0;
+}
+
+/* --- looking for records ------------------------------------------------------------- */
+
+/* Has the file surely no record? That is so for most, and soon found out. */
+static int lacks_record(const struct asked *a)
+{
+	char name[ASKED_NAME_SIZE];
+	struct asked_name how;
+	auto_close int fd = -1;
+
+	if (!asked_name(a, name, &how))
+		return 0;
+	if (how.number >= 0)
+		fd = asked_borrow(a, how.number);
+	return fd >= 0 ? fakeroot_records_lack_fd(fd) : fakeroot_records_lack(name, how.follow);
 }
 
 /* --- stat and chmod ----------------------------------------------------------------- */
@@ -85,13 +103,8 @@ static int answer_chown(const struct asked *a)
 /* Open a call's file if it may have a record. Returns the descriptor, or -1. */
 static int open_recorded(const struct asked *a, struct stat *st, struct file_owner *o)
 {
-	char name[ASKED_NAME_SIZE];
-	auto_close int fd = -1;
-	int follow;
+	auto_close int fd = lacks_record(a) ? -1 : asked_file(a);
 
-	if (asked_name(a, name, sizeof(name), &follow) && fakeroot_records_lack(name, follow))
-		return -1;
-	fd = asked_file(a);
 	if (fd < 0 || fstat(fd, st) < 0 || !fakeroot_records_find(fd, st, o))
 		return -1;
 	return take_fd(&fd);
@@ -190,14 +203,13 @@ static int answer_setxattr(struct asked *a)
 
 static int answer_getxattr(struct asked *a)
 {
-	char name[ASKED_NAME_SIZE], link[32];
+	char link[32];
 	unsigned char value[64];
 	auto_close int fd = -1;
-	int is_security, follow;
+	int is_security;
 	ssize_t n;
 
-	if (!is_capability(a, &is_security) ||
-		(asked_name(a, name, sizeof(name), &follow) && fakeroot_records_lack(name, follow)))
+	if (!is_capability(a, &is_security) || lacks_record(a))
 		return asked_pass(a);
 	fd = asked_file(a);
 	snprintf(link, sizeof(link), "/proc/self/fd/%d", fd);

@@ -37,6 +37,7 @@ static int has_xattrs(mode_t mode)
 int fakeroot_records_lack(const char *name, int follow)
 {
 	ssize_t n = follow ? listxattr(name, NULL, 0) : llistxattr(name, NULL, 0);
+	int has_none = n < 0 && errno == EOPNOTSUPP;
 	struct stat st;
 
 	if (n > 0)
@@ -44,8 +45,20 @@ int fakeroot_records_lack(const char *name, int follow)
 	if (!owners_file_has_any(&owners))
 		return 1;
 	if (n < 0)
-		return errno != EOPNOTSUPP;
+		return !has_none;
 	return (follow ? stat(name, &st) : lstat(name, &st)) == 0 && has_xattrs(st.st_mode);
+}
+
+int fakeroot_records_lack_fd(int fd)
+{
+	ssize_t n = flistxattr(fd, NULL, 0);
+	struct stat st;
+
+	if (n > 0 || (n < 0 && errno == EBADF)) /* O_PATH */
+		return 0;
+	if (!owners_file_has_any(&owners))
+		return 1;
+	return n == 0 && fstat(fd, &st) == 0 && has_xattrs(st.st_mode);
 }
 
 /* "/proc/self/fd/N", and what that leads to. */
@@ -72,13 +85,21 @@ static int find_in_file(int fd, struct file_owner *ret)
 		owners_file_find(&owners, &key, ret);
 }
 
+int fakeroot_records_has_attributes(int fd)
+{
+	char link[32];
+
+	snprintf(link, sizeof(link), "/proc/self/fd/%d", fd);
+	return listxattr(link, NULL, 0) > 0;
+}
+
 int fakeroot_records_find(int fd, const struct stat *st, struct file_owner *ret)
 {
 	char link[32];
 
 	*ret = (struct file_owner){ 0, 0, 0 };
 	snprintf(link, sizeof(link), "/proc/self/fd/%d", fd);
-	if (has_xattrs(st->st_mode) && file_owner_get(link, ret))
+	if (has_xattrs(st->st_mode) && listxattr(link, NULL, 0) > 0 && file_owner_get(link, ret))
 		return 1;
 	return owners_file_has_any(&owners) && find_in_file(fd, ret);
 }

@@ -19,6 +19,10 @@ void fakeroot_records_open(int owners);
 /* Has the file at a name of asked_name() surely no record? Most files have no attributes at all,
  * and one system call tells that. */
 int fakeroot_records_lack(const char *name, int follow);
+int fakeroot_records_lack_fd(int fd);
+
+/* Has the file any extended attributes? fd may be O_PATH. */
+int fakeroot_records_has_attributes(int fd);
 
 /* Returns whether there is a record; without one, root's. fd may be O_PATH. */
 int fakeroot_records_find(int fd, const struct stat *st, struct file_owner *ret);
