@@ -110,6 +110,7 @@ static void owners_of_links_are_read_again_by_inode_or_by_path(void **state)
 	assert_int_equal(owner_of(&o, (struct owners_file_key){ 99, 1000, 5, 0, "c" }), -1);
 	assert_int_equal(owner_of(&o, timeless), -1);
 	owners_file_done(&o);
+	assert_int_equal(unlinkat(dirfd_, OWNERS_FILE_NAME, 0), 0);
 }
 
 static void a_file_of_owners_may_hold_anything(void **state)
@@ -125,6 +126,7 @@ static void a_file_of_owners_may_hold_anything(void **state)
 	assert_int_equal(write(o.fd, " 4 p\0", 5), 5); /* the rest of a record */
 	assert_int_equal(owner_of(&o, p), 304);
 	owners_file_done(&o);
+	assert_int_equal(unlinkat(dirfd_, OWNERS_FILE_NAME, 0), 0);
 }
 
 static void an_error_reads_from_the_act_down_to_the_cause(void **state)
@@ -613,10 +615,8 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(an_elf_files_loader_is_found_in_its_first_bytes_and_nowhere_else),
 		cmocka_unit_test(an_owner_is_the_message_that_umoci_reads),
-		cmocka_unit_test_setup_teardown(
-			owners_of_links_are_read_again_by_inode_or_by_path, make_dir, drop_dir),
-		cmocka_unit_test_setup_teardown(
-			a_file_of_owners_may_hold_anything, make_dir, drop_dir),
+		cmocka_unit_test(owners_of_links_are_read_again_by_inode_or_by_path),
+		cmocka_unit_test(a_file_of_owners_may_hold_anything),
 		cmocka_unit_test(an_error_reads_from_the_act_down_to_the_cause),
 		cmocka_unit_test(an_error_longer_than_its_room_is_cut_and_terminated),
 		cmocka_unit_test(an_error_longer_than_its_room_keeps_cause_and_hint),
