@@ -193,7 +193,7 @@ as_buildah() {
 	# The kernel does not know a fake root's groups: what is made in a set-group-ID directory does not get its group.
 	as_buildah mpi -- any:/scratch/dir
 	# buildah leaves what it mounts on.
-	as_buildah python --target notebook -v $CA:$CA:ro -- '*.pyc' any:/opt/build any:/tmp/requirements.txt any:/home/jovyan/work \
+	as_buildah python --target notebook -v $CA:$CA:ro -- '*.pyc' any:/opt/build any:/tmp/requirements.txt \
 		'/var/lib/apt/lists*'
 	# su's user has root's files, and one id cannot set capabilities. Keys are random, and so are names of their hashes.
 	as_buildah services -- any:/home/ci/mine any:/usr/bin/ping '/etc/ssh/ssh_host_*' /etc/munge/munge.key '/etc/ssl/*/ssl-cert-snakeoil.*' \
