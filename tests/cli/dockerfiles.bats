@@ -160,7 +160,7 @@ as_buildah() {
 	END
 	run -0 mlrun exec --fakeroot -w / services sh -c 'sshd -t; locale -a; date -d 2024-01-01 +%Z; dpkg-divert --list "*/mt"
 		openssl verify /usr/local/share/ca-certificates/site.crt
-		stat -c "%U:%G %a %n" usr/bin/chage usr/bin/sudo usr/bin/crontab usr/sbin/postdrop etc/munge/munge.key etc/sudoers.d/ci builds home/ci var/lib/runner'
+		stat -c "%U:%G %a %n" usr/bin/chage usr/bin/sudo usr/bin/crontab usr/sbin/postdrop etc/munge/munge.key etc/sudoers.d/ci builds home/ci home/ci/mine var/lib/runner'
 	assert_output - <<-'END'
 		C
 		C.utf8
@@ -177,6 +177,7 @@ as_buildah() {
 		root:root 440 etc/sudoers.d/ci
 		runner:adm 3770 builds
 		ci:ci 700 home/ci
+		ci:ci 644 home/ci/mine
 		runner:runner 755 var/lib/runner
 	END
 }
@@ -195,7 +196,7 @@ as_buildah() {
 	# buildah leaves what it mounts on.
 	as_buildah python --target notebook -v $CA:$CA:ro -- '*.pyc' any:/opt/build any:/tmp/requirements.txt \
 		'/var/lib/apt/lists*'
-	# su's user has root's files, and one id cannot set capabilities. Keys are random, and so are names of their hashes.
-	as_buildah services -- any:/home/ci/mine any:/usr/bin/ping '/etc/ssh/ssh_host_*' /etc/munge/munge.key '/etc/ssl/*/ssl-cert-snakeoil.*' \
+	# Keys are random, and so are names of their hashes.
+	as_buildah services -- '/etc/ssh/ssh_host_*' /etc/munge/munge.key '/etc/ssl/*/ssl-cert-snakeoil.*' \
 		'/etc/ssl/certs/*.0' /etc/aliases.db /etc/postfix/main.cf '/var/spool/postfix/maildrop/*'
 }

@@ -240,6 +240,16 @@ static int waits(const struct asked *a)
 	return !c->is_gone;
 }
 
+static int give(const struct asked *a, int fd, int cloexec)
+{
+	const struct caller *c = a->reach->ctx;
+
+	(void)cloexec;
+	if (fcntl(fd, F_GETFL) < 0)
+		abort();
+	return c->is_changing ? -EINVAL : 7;
+}
+
 /* --- what must hold ------------------------------------------------------------------ */
 
 /* Of files that a caller in the jail cannot reach. */
@@ -293,7 +303,7 @@ static void answer(const struct asked_reach *reach, const struct seccomp_data *c
 		abort();
 }
 
-/* Remove what mknod made. */
+/* Remove what was made. */
 static void tidy(const char *name)
 {
 	static const char *const ours[] = { ".", "..", "f", "d", "l", "up", "jail" };
@@ -307,7 +317,8 @@ static void tidy(const char *name)
 		while (i < ARRAY_LEN(ours) && strcmp(ours[i], e->d_name) != 0)
 			i++;
 		if (i == ARRAY_LEN(ours))
-			unlinkat(dirfd(d), e->d_name, 0);
+			if (unlinkat(dirfd(d), e->d_name, 0) < 0)
+				unlinkat(dirfd(d), e->d_name, AT_REMOVEDIR);
 	}
 	if (d)
 		closedir(d);
@@ -316,7 +327,7 @@ static void tidy(const char *name)
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	static struct caller c;
-	static const struct asked_reach reach = { read_memory, write_memory, waits, &c };
+	static const struct asked_reach reach = { read_memory, write_memory, waits, give, &c };
 	struct seccomp_data calls[CALLS_MAX];
 	size_t n = size > 2 ? data[1] % CALLS_MAX + 1u : 1, all = n * sizeof(*calls);
 

@@ -144,6 +144,21 @@ static void add_case(struct program *p, unsigned nr, unsigned action)
 	add_return(p, action);
 }
 
+/* The same, if a bit of an argument is set; or, with value, if the argument has that value. */
+static void add_case_if(
+	struct program *p, unsigned nr, unsigned arg, unsigned test, int is_value, unsigned action)
+{
+	const unsigned low = __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__ ? 4 : 0;
+
+	add(p, (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, nr, 0, 4));
+	add_load(p, offsetof(struct seccomp_data, args) + 8 * arg + low);
+	add(p,
+		(struct sock_filter)BPF_JUMP(
+			BPF_JMP | (is_value ? BPF_JEQ : BPF_JSET) | BPF_K, test, 0, 1));
+	add_return(p, action);
+	add_return(p, SECCOMP_RET_ALLOW);
+}
+
 /* What to do without a supervisor: pretend. The kernel answers questions. */
 static unsigned lie(enum fakeroot_call call)
 {
@@ -157,10 +172,17 @@ static unsigned lie(enum fakeroot_call call)
 static void add_calls(struct program *p, const struct fakeroot_number *v, size_t n, int lies)
 {
 	add_load(p, offsetof(struct seccomp_data, nr));
-	for (size_t i = 0; i < n; i++)
-		if (v[i].call != FAKEROOT_NOTHING)
-			add_case(p, (unsigned)v[i].nr,
-				lies ? lie(v[i].call) : SECCOMP_RET_USER_NOTIF);
+	for (size_t i = 0; i < n; i++) {
+		unsigned nr = (unsigned)v[i].nr;
+		unsigned action = lies ? lie(v[i].call) : SECCOMP_RET_USER_NOTIF;
+
+		if (v[i].call == FAKEROOT_OPEN || v[i].call == FAKEROOT_OPENAT)
+			add_case_if(p, nr, v[i].call == FAKEROOT_OPEN ? 1 : 2, O_CREAT, 0, action);
+		else if (v[i].call == FAKEROOT_PRCTL)
+			add_case_if(p, nr, 0, PR_SET_KEEPCAPS, 1, action);
+		else if (v[i].call != FAKEROOT_NOTHING)
+			add_case(p, nr, action);
+	}
 	add_case(p, SYS_io_uring_setup, SECCOMP_RET_ERRNO | ENOSYS);
 	add_return(p, SECCOMP_RET_ALLOW);
 }

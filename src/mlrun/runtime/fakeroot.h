@@ -7,10 +7,13 @@
  *   stat and its kin            what is recorded; without a record the kernel answers
  *   set*id, setgroups           kept for each process, inherited by its children
  *   get*id, getgroups           that, once any process has changed its ids
+ *   open with O_CREAT, mkdir,   what a process makes that has become another user is recorded as
+ *   symlink                     that user's, or of the group of a set-group-ID directory
  *   mknod of a device           makes an empty file
  *   *xattr security.capability  kept with the file; commit writes it to the layer. No process gets
  *                               the capabilities
- *   setxattr of security.*      succeeds without effect, as does capset
+ *   setxattr of security.*, of  succeeds without effect, as does capset
+ *   an ACL that names users
  *   chroot                      is only noted: paths then begin elsewhere
  *   io_uring_setup              -ENOSYS: it would get around all that
  *

@@ -6,6 +6,7 @@
 #include "runtime/fakeroot_records.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <linux/seccomp.h>
 #include <poll.h>
 #include <pthread.h>
@@ -31,7 +32,9 @@ int asked_answer(struct asked *a)
 		return asked_pass(a);
 	if (a->what >= FAKEROOT_SETUID && a->what <= FAKEROOT_GETGROUPS)
 		return fakeroot_identity_answer(a);
-	return fakeroot_files_answer(a);
+	if (a->what == FAKEROOT_PRCTL)
+		return fakeroot_identity_answer(a);
+	return a->what >= FAKEROOT_OPEN ? fakeroot_create_answer(a) : fakeroot_files_answer(a);
 }
 
 /* --- the process, by its number ---------------------------------------------------- */
@@ -55,6 +58,16 @@ static ssize_t write_memory(const struct asked *a, uint64_t at, const void *buf,
 static int waits(const struct asked *a)
 {
 	return ioctl(*(const int *)a->reach->ctx, SECCOMP_IOCTL_NOTIF_ID_VALID, &a->id) == 0;
+}
+
+static int give(const struct asked *a, int fd, int cloexec)
+{
+	struct seccomp_notif_addfd add = {
+		.id = a->id, .srcfd = (uint32_t)fd, .newfd_flags = cloexec ? O_CLOEXEC : 0
+	};
+	int r = ioctl(*(const int *)a->reach->ctx, SECCOMP_IOCTL_NOTIF_ADDFD, &add);
+
+	return r < 0 ? -errno : r;
 }
 
 /* --- notifications ------------------------------------------------------------------- */
@@ -120,8 +133,8 @@ static int watch(struct supervisor *s)
 void fakeroot_answer(int listener, int owners)
 {
 	struct seccomp_notif_sizes sizes = { 0 };
-	struct supervisor s = { listener, { read_memory, write_memory, waits, &listener }, NULL, 0,
-		NULL };
+	struct supervisor s = { listener, { read_memory, write_memory, waits, give, &listener },
+		NULL, 0, NULL };
 	size_t resp_size;
 
 	if (syscall(SYS_seccomp, SECCOMP_GET_NOTIF_SIZES, 0, &sizes) < 0)

@@ -8,6 +8,8 @@
 #include <fcntl.h>
 #include <limits.h>
 #include <linux/seccomp.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -388,4 +390,27 @@ int asked_name(const struct asked *a, char ret[ASKED_NAME_SIZE], struct asked_na
 		strcpy(end, path);
 	}
 	return 1;
+}
+
+int asked_parent(const struct asked *a, int dirfd, char *path, const char **name)
+{
+	char *slash = strrchr(path, '/');
+
+	if (slash)
+		*slash = '\0';
+	*name = slash ? slash + 1 : path;
+	return asked_open(a, dirfd, slash == path ? "/" : slash ? path : ".", 1);
+}
+
+mode_t asked_umask(const struct asked *a)
+{
+	char path[64];
+	auto_free char *text = NULL;
+	const char *line;
+
+	snprintf(path, sizeof(path), "/proc/%d/status", (int)a->pid);
+	if (file_read(AT_FDCWD, path, 1 << 16, &text, NULL, NULL) < 0)
+		return 022;
+	line = strstr(text, "\nUmask:");
+	return line ? (mode_t)strtoul(line + 7, NULL, 8) : 022;
 }

@@ -22,6 +22,9 @@ struct asked_reach {
 	ssize_t (*write)(const struct asked *a, uint64_t at, const void *buf, size_t len);
 	/* Does it still wait? If not, its number may be another's by now. */
 	int (*waits)(const struct asked *a);
+	/* Give it a descriptor. Returns its number there, or -errno; there is no way before Linux
+	 * 5.9. */
+	int (*give)(const struct asked *a, int fd, int cloexec);
 	void *ctx;
 };
 
@@ -60,6 +63,13 @@ int asked_file(const struct asked *a);
 /* Open a path as the process would: as O_PATH, in dirfd if it is relative. */
 int asked_open(const struct asked *a, int dirfd, const char *path, int follow);
 
+/* Split a path into the directory, opened as the process would, and the last name, which lies in
+ * path. Returns the descriptor or -errno. */
+int asked_parent(const struct asked *a, int dirfd, char *path, const char **name);
+
+/* The process's umask(2). */
+mode_t asked_umask(const struct asked *a);
+
 /* How asked_name() names a file. */
 struct asked_name {
 	int follow; /* whether a link at the name's end is to be followed */
@@ -86,6 +96,7 @@ int asked_answer(struct asked *a);
 
 /* For asked_answer(). */
 int fakeroot_files_answer(struct asked *a);
+int fakeroot_create_answer(struct asked *a);
 int fakeroot_identity_answer(struct asked *a);
 
 #endif

@@ -15,6 +15,10 @@ const struct fakeroot_number fakeroot_native[] = {
 	{ SYS_stat, FAKEROOT_STAT },
 	{ SYS_lstat, FAKEROOT_LSTAT },
 	{ SYS_chmod, FAKEROOT_CHMOD },
+	{ SYS_open, FAKEROOT_OPEN },
+	{ SYS_creat, FAKEROOT_CREAT },
+	{ SYS_mkdir, FAKEROOT_MKDIR },
+	{ SYS_symlink, FAKEROOT_SYMLINK },
 #endif
 	{ SYS_fchown, FAKEROOT_FCHOWN },
 	{ SYS_fchownat, FAKEROOT_FCHOWNAT },
@@ -52,6 +56,10 @@ const struct fakeroot_number fakeroot_native[] = {
 	{ SYS_fchmod, FAKEROOT_FCHMOD },
 	{ SYS_fchmodat, FAKEROOT_FCHMODAT },
 	{ FCHMODAT2, FAKEROOT_FCHMODAT2 },
+	{ SYS_openat, FAKEROOT_OPENAT },
+	{ SYS_mkdirat, FAKEROOT_MKDIRAT },
+	{ SYS_symlinkat, FAKEROOT_SYMLINKAT },
+	{ SYS_prctl, FAKEROOT_PRCTL },
 };
 const size_t fakeroot_n_native = ARRAY_LEN(fakeroot_native);
 

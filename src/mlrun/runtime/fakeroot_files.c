@@ -24,7 +24,7 @@ static int is_root(const struct asked *a)
 }
 
 /* Open the file to change what is known of it. */
-static int open_to_change(const struct asked *a, struct stat *st)
+static int open_any(const struct asked *a, struct stat *st)
 {
 	auto_close int fd = asked_file(a);
 
@@ -32,9 +32,17 @@ static int open_to_change(const struct asked *a, struct stat *st)
 		return fd;
 	if (fstat(fd, st) < 0)
 		return -errno;
-	if (!is_root(a) || fakeroot_records_refuse(st))
+	if (fakeroot_records_refuse(st))
 		return -EPERM;
 	return asked_waits(a) ? take_fd(&fd) : -ENOENT;
+}
+
+/* The same, as root may alone. */
+static int open_to_change(const struct asked *a, struct stat *st)
+{
+	auto_close int fd = open_any(a, st);
+
+	return fd < 0 || is_root(a) ? take_fd(&fd) : -EPERM;
 }
 
 /* --- owners ---------------------------------------------------------------------- */
@@ -53,6 +61,23 @@ static void drop_capability(int fd)
 	(void)removexattr(link, FILE_OWNER_CAPABILITY);
 }
 
+/* May it give the file away? Only root may; but a file's owner may give it a group of its own. */
+static int may_chown(const struct asked *a, const struct file_owner *o, uint32_t uid, uint32_t gid)
+{
+	const struct fakeroot_ids *ids = fakeroot_ids_of(a->pid, 0);
+
+	if (!ids || ids->fsuid == 0)
+		return 1;
+	if (o->uid != ids->fsuid || (uid != (uint32_t)-1 && uid != o->uid))
+		return 0;
+	if (gid == (uint32_t)-1 || gid == o->gid || gid == ids->fsgid)
+		return 1;
+	for (int i = 0; i < ids->n_groups; i++)
+		if (ids->groups[i] == gid)
+			return 1;
+	return 0;
+}
+
 static int answer_chown(const struct asked *a)
 {
 	int at = a->what == FAKEROOT_FCHOWNAT, is_recorded, r;
@@ -63,11 +88,15 @@ static int answer_chown(const struct asked *a)
 
 	if (at && ((int)asked_arg(a, 4) & ~(AT_SYMLINK_NOFOLLOW | AT_EMPTY_PATH)))
 		return -EINVAL;
-	fd = open_to_change(a, &st);
-	r = fd < 0 ? fd : chown_to_root(fd);
+	fd = open_any(a, &st);
+	if (fd < 0)
+		return fd;
+	is_recorded = fakeroot_records_find(fd, &st, &o);
+	if (!may_chown(a, &o, uid, gid))
+		return -EPERM;
+	r = chown_to_root(fd);
 	if (r < 0)
 		return r;
-	is_recorded = fakeroot_records_find(fd, &st, &o);
 	if (uid != (uint32_t)-1)
 		o.uid = uid;
 	if (gid != (uint32_t)-1)
@@ -191,10 +220,42 @@ static int set_capability(const struct asked *a)
 	return errno == EEXIST || errno == ENODATA || errno == EINVAL ? -errno : 0;
 }
 
-/* Attributes of "security." cannot be set by the one mapped id. */
+#define ACL_READ 4096 /* bytes of an attribute that are looked at: 511 entries */
+
+/* Does a POSIX ACL, acl(5), name users or groups? An entry has a tag and permissions, 16 bits each,
+ * and an id; four bytes precede the first (linux/posix_acl_xattr.h). */
+static int names_ids(const struct asked *a)
+{
+	size_t len = (size_t)asked_arg(a, 3);
+	unsigned char value[ACL_READ];
+
+	if (len > sizeof(value))
+		len = sizeof(value);
+	if (len < 4 || asked_read(a, asked_arg(a, 2), value, len) < 0)
+		return 0;
+	for (size_t i = 4; i + 8 <= len; i += 8)
+		if (value[i] == 0x02 || value[i] == 0x08) /* ACL_USER, ACL_GROUP */
+			return 1;
+	return 0;
+}
+
+static int is_acl(const struct asked *a)
+{
+	char name[256];
+
+	return asked_text(a, asked_arg(a, 1), name, sizeof(name)) == 0 &&
+		(strcmp(name, "system.posix_acl_access") == 0 ||
+			strcmp(name, "system.posix_acl_default") == 0);
+}
+
+/* Attributes of "security." cannot be set by the one mapped id, nor ACLs that name others. Docker's
+ * layers have no ACLs, either. */
 static int answer_setxattr(struct asked *a)
 {
 	int is_security;
+
+	if (is_acl(a) && names_ids(a))
+		return is_root(a) ? 0 : -EPERM;
 
 	if (is_capability(a, &is_security))
 		return set_capability(a);
@@ -241,42 +302,27 @@ static int answer_removexattr(struct asked *a)
 
 /* --- devices ------------------------------------------------------------------------ */
 
-static mode_t umask_of(const struct asked *a)
-{
-	char path[64];
-	auto_free char *text = NULL;
-	const char *line;
-
-	snprintf(path, sizeof(path), "/proc/%d/status", (int)a->pid);
-	if (file_read(AT_FDCWD, path, 1 << 16, &text, NULL, NULL) < 0)
-		return 022;
-	line = strstr(text, "\nUmask:");
-	return line ? (mode_t)strtoul(line + 7, NULL, 8) : 022;
-}
-
 /* A device becomes an empty file; other kinds are the kernel's. */
 static int answer_mknod(struct asked *a)
 {
 	int at = a->what == FAKEROOT_MKNODAT, dirfd = at ? (int)asked_arg(a, 0) : AT_FDCWD, r;
 	mode_t mode = (mode_t)asked_arg(a, at ? 2 : 1);
-	char path[PATH_MAX], *slash;
 	auto_close int dir = -1, fd = -1;
+	char path[PATH_MAX];
+	const char *name;
 
 	if ((!S_ISCHR(mode) && !S_ISBLK(mode)) || (S_ISCHR(mode) && asked_arg(a, at ? 3 : 2) == 0))
 		return asked_pass(a); /* a whiteout is no device */
 	r = asked_text(a, asked_arg(a, at ? 1 : 0), path, sizeof(path));
 	if (r < 0)
 		return r;
-	slash = strrchr(path, '/');
-	if (slash)
-		*slash = '\0';
-	dir = asked_open(a, dirfd, slash == path ? "/" : slash ? path : ".", 1);
+	dir = asked_parent(a, dirfd, path, &name);
 	if (dir < 0)
 		return dir;
 	if (!asked_waits(a))
 		return -ENOENT;
-	fd = openat(dir, slash ? slash + 1 : path,
-		O_CREAT | O_EXCL | O_WRONLY | O_NOFOLLOW | O_CLOEXEC, mode & 0777 & ~umask_of(a));
+	fd = openat(dir, name, O_CREAT | O_EXCL | O_WRONLY | O_NOFOLLOW | O_CLOEXEC,
+		mode & 0777 & ~asked_umask(a));
 	return fd < 0 ? -errno : 0;
 }
 

@@ -57,15 +57,31 @@ static int set_fs(uint32_t v[3], uint32_t *fs, int may, uint32_t id)
 	return (int)was;
 }
 
-static int answer_set(struct asked *a)
+/* May it take any id? */
+static int may_change(const struct fakeroot_ids *ids)
+{
+	return ids->uid[1] == 0 || ids->has_kept_caps;
+}
+
+static int is_root_in(const uint32_t v[3])
+{
+	return v[0] == 0 || v[1] == 0 || v[2] == 0;
+}
+
+/* PR_SET_KEEPCAPS, as setpriv(1) calls it to set its group after its user. */
+static int answer_prctl(struct asked *a)
 {
 	struct fakeroot_ids *ids = fakeroot_ids_of(a->pid, 1);
-	uint32_t i = asked_id(a, 0), b = asked_id(a, 1), s = asked_id(a, 2);
-	int may;
 
-	if (!ids)
-		return -ESRCH;
-	may = ids->uid[1] == 0;
+	if (ids)
+		ids->keeps_caps = asked_arg(a, 1) != 0;
+	return asked_pass(a);
+}
+
+static int set_ids(struct asked *a, struct fakeroot_ids *ids, int may)
+{
+	uint32_t i = asked_id(a, 0), b = asked_id(a, 1), s = asked_id(a, 2);
+
 	switch (a->what) {
 	case FAKEROOT_SETUID:
 		return set_one(ids->uid, &ids->fsuid, may, i);
@@ -86,6 +102,20 @@ static int answer_set(struct asked *a)
 	}
 }
 
+static int answer_set(struct asked *a)
+{
+	struct fakeroot_ids *ids = fakeroot_ids_of(a->pid, 1);
+	int was_root, r;
+
+	if (!ids)
+		return -ESRCH;
+	was_root = is_root_in(ids->uid);
+	r = set_ids(a, ids, may_change(ids));
+	if (was_root && !is_root_in(ids->uid))
+		ids->has_kept_caps = ids->keeps_caps;
+	return r;
+}
+
 static int answer_setgroups(struct asked *a)
 {
 	struct fakeroot_ids *ids = fakeroot_ids_of(a->pid, 1);
@@ -94,7 +124,7 @@ static int answer_setgroups(struct asked *a)
 
 	if (!ids)
 		return -ESRCH;
-	if (ids->uid[1] != 0)
+	if (!may_change(ids))
 		return -EPERM;
 	if (n > GROUPS_MAX)
 		return -EINVAL;
@@ -158,6 +188,8 @@ static int answer_get(struct asked *a)
 int fakeroot_identity_answer(struct asked *a)
 {
 	switch (a->what) {
+	case FAKEROOT_PRCTL:
+		return answer_prctl(a);
 	case FAKEROOT_SETGROUPS:
 		return answer_setgroups(a);
 	case FAKEROOT_GETGROUPS:

@@ -105,6 +105,8 @@ static struct fakeroot_ids *add(const struct process *p, const struct fakeroot_i
 	}
 	ids->pid = p->pid;
 	ids->start = p->start;
+	/* Children are started mostly to execute another program, which gets neither. */
+	ids->keeps_caps = ids->has_kept_caps = 0;
 	if (n >= SWEEP_FROM && (n & (n - 1)) == 0)
 		sweep();
 	table = xreallocarray(table, n + 1, sizeof(struct fakeroot_ids *));
@@ -127,21 +129,37 @@ static struct fakeroot_ids *inherited(struct process p)
 	return NULL;
 }
 
+/* Describe a thread's process. Most calls come from the thread that made the last one. */
+static int look_at_process(pid_t thread, struct process *ret)
+{
+	static struct process last; /* a thread; its parent is its process here */
+	struct process t;
+
+	if (look(thread, &t) < 0)
+		return -1;
+	if (t.pid != last.pid || t.start != last.start)
+		last = (struct process){ t.pid, process_of(thread), t.start };
+	if (last.parent == 0)
+		return -1;
+	if (last.parent != thread)
+		return look(last.parent, ret);
+	*ret = t;
+	return 0;
+}
+
 struct fakeroot_ids *fakeroot_ids_of(pid_t thread, int change)
 {
-	struct fakeroot_ids *ids, *from;
+	struct fakeroot_ids *ids;
 	struct process p;
-	pid_t pid;
 
 	if (!changed && !change)
 		return NULL;
-	pid = process_of(thread);
-	if (pid == 0 || look(pid, &p) < 0)
+	if (look_at_process(thread, &p) < 0)
 		return NULL;
 	ids = find(&p);
-	from = ids ? NULL : inherited(p);
-	if (!ids && (from || change))
-		ids = add(&p, from);
+	/* What it has inherited stays, whatever its ancestors become. */
+	if (!ids)
+		ids = add(&p, inherited(p));
 	changed |= change;
 	return ids;
 }

@@ -11,7 +11,9 @@ struct fakeroot_ids {
 	unsigned long start;     /* its start time, proc_pid_stat(5) */
 	uint32_t uid[3], gid[3]; /* real, effective, saved */
 	uint32_t fsuid, fsgid;
-	uint32_t *groups; /* n_groups; NULL and -1: never set */
+	int keeps_caps;    /* PR_SET_KEEPCAPS, prctl(2): */
+	int has_kept_caps; /* it was root when it became another user, and has its rights on ids */
+	uint32_t *groups;  /* n_groups; NULL and -1: never set */
 	int n_groups;
 };
 
@@ -23,7 +25,7 @@ int fakeroot_ids_changed(void);
  *
  *   change  they will be changed
  *
- * Returns NULL for root's if they need not be kept. Valid until the next call.
+ * Returns NULL for root's as long as nobody has changed ids. Valid until the next call.
  */
 struct fakeroot_ids *fakeroot_ids_of(pid_t thread, int change);
 
