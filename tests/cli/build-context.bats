@@ -85,6 +85,25 @@ daemon() {
 	assert_equal "$(ls "$MLRUN_STORE/tmp")" ""
 }
 
+@test "build: what a context's top is here says nothing of the image, and a fifo is no recipe" {
+	mkdir c
+	printf '%s\n' "FROM $BASE" 'COPY . /app' 'RUN stat -c %a /app /app/suid >/modes' >c/Dockerfile
+	touch c/suid
+	chmod 4755 c/suid
+	chmod 700 c
+	tar -C c -cf c.tar .
+	mlrun build -q -t mine - <c.tar
+	run -0 inside cat /modes
+	assert_output $'755\n4755'
+	run -0 mlrun build c
+	assert_output --partial "2 of 2 steps from the cache"
+	rm c/Dockerfile
+	mkfifo c/Dockerfile
+	tar -C c -cf c.tar .
+	run -125 mlrun build -q - <c.tar
+	assert_output --partial "open 'Dockerfile': Invalid argument"
+}
+
 @test "build: standard input or a server may be a recipe alone, which has an empty context" {
 	printf 'FROM %s\nRUN echo hello >/word\nCOPY . /empty/\n' "$BASE" >recipe
 	mlrun build -q -t mine - <recipe

@@ -97,6 +97,14 @@ for m in t:
 	cmp to/sub/file Dockerfile
 }
 
+@test "build: --output replaces files by directories and fifos" {
+	recipe <<<$'FROM BASE\nRUN mkdir -p /t/empty /t/full && touch /t/full/x && mkfifo /t/pipe'
+	mkdir -p to/t
+	for name in empty full pipe; do echo old >to/t/$name; done
+	mlrun build -q -o to .
+	[ -d to/t/empty ] && [ -f to/t/full/x ] && [ -p to/t/pipe ]
+}
+
 @test "build: --squash makes one layer of what the recipe adds" {
 	mkdir tree
 	echo 1 >tree/one

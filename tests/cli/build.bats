@@ -243,6 +243,49 @@ load build
 	X
 }
 
+@test "build: an owner that is given is another step than the files' own" {
+	mkdir in
+	echo x >in/f
+	tar --owner=777 --group=777 -cf x.tar -C in f
+	recipe <<<$'FROM BASE\nADD x.tar /d/\nRUN stat -c %u:%g /d/f >/owner'
+	mlrun build -q -t mine .
+	run -0 inside cat /owner
+	assert_output 777:777
+	sed -i 's/ADD /ADD --chown=0:0 /' Dockerfile
+	mlrun build -q -t mine .
+	run -0 inside cat /owner
+	assert_output 0:0
+}
+
+@test "build: a step of the cache with an absurd time is none" {
+	recipe <<<$'FROM BASE\nRUN touch /one'
+	mlrun build -q .
+	for file in "$MLRUN_STORE"/cache/*.json; do
+		jq -c '.created |= 4611686018427387904' "$file" >new
+		cat new >"$file"
+	done
+	run -0 mlrun build .
+	assert_line --partial '0 of 1 steps from the cache'
+}
+
+@test "build: a signal to mlrun alone ends the build, and its secrets" {
+	recipe <<<$'FROM BASE\nRUN --mount=type=secret,id=s exec sleep '"$NAP"
+	echo word >secret
+	local pid status=0
+
+	mlrun build -q --secret id=s,src=secret . 2>/dev/null 3>&- &
+	pid=$!
+	until_true runs_somewhere "$NAP"
+	kill -TERM $pid
+	wait $pid || status=$?
+	assert_equal $status 143
+	run -0 find /dev/shm -maxdepth 1 -name 'mlrun-secret-*' -user "$(id -un)"
+	assert_output ""
+	assert_equal "$(mlrun containers --json | jq length)" 0
+}
+
+runs_somewhere() { pgrep -f "^sleep $1" >/dev/null; }
+
 @test "build: the ignore file leaves files out, and takes some in again" {
 	mkdir -p keep/deep drop/deep
 	touch a.o b.c keep/a.o keep/deep/x drop/one drop/deep/two
@@ -409,6 +452,24 @@ load build
 		--squash-all|--squash makes one layer
 		--security-opt=x|the caller's own rights
 	X
+}
+
+@test "build: a trigger makes stages necessary, whose commands run one after another" {
+	recipe <<-'X'
+		FROM BASE
+		ONBUILD RUN --mount=type=bind,from=o1,target=/a --mount=type=bind,from=o2,target=/b cat /a/one /b/two >/both
+	X
+	mlrun build -q -t triggers .
+	recipe <<-'X'
+		FROM BASE AS o1
+		RUN echo one >/one
+		FROM BASE AS o2
+		RUN echo two >/two
+		FROM triggers
+	X
+	mlrun build -q --jobs 2 -t mine .
+	run -0 inside cat /both
+	assert_output $'one\ntwo'
 }
 
 @test "build: labels that mlrun exec cannot follow are ignored, and --explain tells" {

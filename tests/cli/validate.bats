@@ -39,7 +39,11 @@ image() {
 	printf '#!/opt/python3\n' >root/bin/script
 	printf '#!/usr/bin/env python9\n' >root/bin/by-env
 	printf 'text' >root/bin/plain
-	chmod 755 root/bin/script root/bin/by-env
+	printf 'text' >root/bin/text
+	printf '#!/bin/sh\r\n' >root/bin/windows
+	printf '#!/usr/bin/env sh -x\n' >root/bin/two-words
+	printf '#! sh\n' >root/bin/relative
+	chmod 755 root/bin/{script,by-env,text,windows,two-words,relative}
 	cp "$(type -P ls)" root/bin/dynamic # its loader is not in the root
 	while IFS='|' read -r command want; do
 		image bad "CMD [\"$command\"]"
@@ -52,6 +56,10 @@ image() {
 		/bin/plain|command +'/bin/plain' is not in the image, or may not be executed
 		script|command +'.*/bin/script' is a script for '/opt/python3', which the image does not have
 		by-env|command +'.*/bin/by-env' is a script for 'python9', which the image does not have
+		text|command +'.*/bin/text' is neither a program nor a script
+		windows|command +'.*/bin/windows' is a script for '/bin/sh', which the image does not have
+		two-words|command +'.*/bin/two-words' is a script for 'sh -x', which the image does not have
+		relative|command +'.*/bin/relative' is a script for 'sh', which the image does not have
 		dynamic|loader +'.*/bin/dynamic' needs '/lib.*ld-.*', which the image does not have
 	X
 	run -125 mlrun validate nothing-there

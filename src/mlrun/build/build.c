@@ -131,6 +131,21 @@ static int find_target(const struct build *b, size_t *ret, struct mlr_error *err
 
 /* --- the image --------------------------------------------------------------------- */
 
+/* A word that stands for these characters. */
+static char *quote(const char *value)
+{
+	char *ret = xmalloc(5 * strlen(value) + 3), *to = ret;
+
+	*to++ = '\'';
+	for (; *value; value++)
+		if (*value == '\'')
+			to = stpcpy(to, "'\"'\"'");
+		else
+			*to++ = *value;
+	strcpy(to, "'");
+	return ret;
+}
+
 /* "LABEL K=V" of --label. */
 static int add_labels(struct build *b, struct state *s, struct mlr_error *err)
 {
@@ -146,7 +161,7 @@ static int add_labels(struct build *b, struct state *s, struct mlr_error *err)
 
 		in.text = line;
 		strv_addf(&in.args, "%.*s", (int)strcspn(text, "="), text);
-		strv_addf(&in.args, "'%s'", value);
+		strv_take(&in.args, quote(value));
 		r = state_derive(s, &d, 0, err);
 		strv_done(&in.args);
 		if (r < 0)

@@ -328,6 +328,9 @@ static int add_source(
 		return fd == -ENOENT || fd == -ENOTDIR ? not_found(c, w, path, err)
 						       : fail(c, path, fd < 0 ? -fd : errno, err);
 	is_directory = S_ISDIR(st.st_mode);
+	/* How a context was brought here says nothing of the image. */
+	if (is_directory && !*path && !c->source.is_image)
+		st.st_mode = S_IFDIR | 0755;
 	if (w->unpack && S_ISREG(st.st_mode) && is_archive(c, path)) {
 		add_item(c, path, w->to, &st)->is_archive = 1;
 		return 0;
@@ -470,10 +473,11 @@ int copy_hash_stat(struct copy *c, char hex[HASH_HEX_SIZE])
 
 		if (!item->from || st->st_ctime + SETTLED_S >= now)
 			return 0;
-		text = xasprintf("%s %o %d %llx:%llx %lld %lld.%09ld %lld.%09ld %s", item->to,
-			mode_of(c, item), item->is_archive, (unsigned long long)st->st_dev,
-			(unsigned long long)st->st_ino, (long long)st->st_size,
-			(long long)st->st_mtim.tv_sec, st->st_mtim.tv_nsec,
+		text = xasprintf("%s %o %lld:%lld %d %llx:%llx %lld %lld.%09ld %lld.%09ld %s",
+			item->to, mode_of(c, item), (long long)uid_of(c, item),
+			(long long)gid_of(c, item), item->is_archive,
+			(unsigned long long)st->st_dev, (unsigned long long)st->st_ino,
+			(long long)st->st_size, (long long)st->st_mtim.tv_sec, st->st_mtim.tv_nsec,
 			(long long)st->st_ctim.tv_sec, st->st_ctim.tv_nsec,
 			item->link ? item->link : "");
 		hash_update(all, text, strlen(text) + 1);
@@ -504,6 +508,25 @@ int copy_hash(struct copy *c, char hex[HASH_HEX_SIZE], struct mlr_error *err)
 		hash_update(all, rest, strlen(rest) + 1);
 	}
 	hash_final(all, hex);
+	return 0;
+}
+
+static int is_changed(const struct copy *c, const struct copy_item *item)
+{
+	auto_close int fd =
+		open_place(c, item->from, O_PATH | (S_ISLNK(item->st.st_mode) ? O_NOFOLLOW : 0));
+	struct stat st;
+
+	return fd < 0 || fstat(fd, &st) < 0 || st.st_ino != item->st.st_ino ||
+		st.st_size != item->st.st_size || st.st_ctim.tv_sec != item->st.st_ctim.tv_sec ||
+		st.st_ctim.tv_nsec != item->st.st_ctim.tv_nsec;
+}
+
+int copy_has_changed(const struct copy *c)
+{
+	for (size_t i = 0; i < c->n && !c->source.is_image; i++)
+		if (c->v[i].from && !S_ISDIR(c->v[i].st.st_mode) && is_changed(c, &c->v[i]))
+			return 1;
 	return 0;
 }
 

@@ -8,11 +8,13 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <signal.h>
 #include <spawn.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 extern char **environ;
@@ -55,17 +57,45 @@ static int split(const char *source, struct repository *ret, struct mlr_error *e
 	return 0;
 }
 
+#define WAIT_MS 50
+
+static int is_cancelled(const int *cancel)
+{
+	return cancel && __atomic_load_n(cancel, __ATOMIC_RELAXED);
+}
+
+/* Wait for git, or end it. */
+static int wait_for(pid_t pid, const int *cancel)
+{
+	const struct timespec nap = { 0, WAIT_MS * 1000000 };
+	int status, was_told = 0;
+	pid_t got;
+
+	while ((got = waitpid(pid, &status, WNOHANG)) != pid) {
+		if (got < 0 && errno != EINTR)
+			return -errno;
+		if (is_cancelled(cancel) && !was_told++)
+			kill(pid, SIGTERM);
+		nanosleep(&nap, NULL);
+	}
+	if (is_cancelled(cancel))
+		return -ECANCELED;
+	return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+}
+
 /* Run git in a directory; its output and errors go to standard error, or with quiet nowhere. It
  * asks nothing. The words end with NULL. Returns its status, or -errno. */
-static int git(const char *dir, int quiet, const char *const *words)
+static int git(const char *dir, const int *cancel, int quiet, const char *const *words)
 {
 	const char *argv[24] = { "git", "-c", "protocol.file.allow=never", "-C", dir };
 	auto_strv struct strv env = STRV_INIT;
 	posix_spawn_file_actions_t files;
 	size_t n = 5;
 	pid_t pid;
-	int status, r;
+	int r;
 
+	if (is_cancelled(cancel))
+		return -ECANCELED;
 	while ((argv[n++] = *words++))
 		;
 	strv_add(&env, "GIT_TERMINAL_PROMPT=0");
@@ -83,19 +113,14 @@ static int git(const char *dir, int quiet, const char *const *words)
 	}
 	r = posix_spawnp(&pid, "git", &files, NULL, (char *const *)argv, strv_argv(&env));
 	posix_spawn_file_actions_destroy(&files);
-	if (r)
-		return -r;
-	while (waitpid(pid, &status, 0) < 0)
-		if (errno != EINTR)
-			return -errno;
-	return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+	return r ? -r : wait_for(pid, cancel);
 }
 
-#define GIT(dir, quiet, ...) git(dir, quiet, (const char *const[]){ __VA_ARGS__, NULL })
+#define GIT(dir, quiet, ...) git(dir, cancel, quiet, (const char *const[]){ __VA_ARGS__, NULL })
 
 /* Fetch one commit. Not every server gives one by its digest, or without its history. Returns git's
  * status; -ENXIO if there is no such commit. */
-static int fetch(const struct repository *g, const char *dir)
+static int fetch(const struct repository *g, const char *dir, const int *cancel)
 {
 	const char *ref = g->ref ? g->ref : "HEAD";
 	auto_free char *remote = xasprintf("origin/%s", ref);
@@ -113,7 +138,8 @@ static int fetch(const struct repository *g, const char *dir)
 	return -ENXIO;
 }
 
-static int clone_into(const struct repository *g, const char *dir, struct mlr_error *err)
+static int clone_into(
+	const struct repository *g, const char *dir, const int *cancel, struct mlr_error *err)
 {
 	int r = GIT(dir, 0, "init", "-q");
 
@@ -124,9 +150,11 @@ static int clone_into(const struct repository *g, const char *dir, struct mlr_er
 	if (r == 0)
 		r = GIT(dir, 1, "remote", "add", "origin", g->url); /* submodules may be relative */
 	if (r == 0)
-		r = fetch(g, dir);
+		r = fetch(g, dir, cancel);
 	if (r == 0)
 		r = GIT(dir, 0, "submodule", "--quiet", "update", "--init", "--recursive");
+	if (is_cancelled(cancel))
+		return mlr_fail(err, ECANCELED, "interrupted");
 	if (r == -ENXIO)
 		return mlr_fail(err, ENOENT, "it has no branch, tag or commit '%s'",
 			g->ref ? g->ref : "HEAD");
@@ -155,13 +183,14 @@ static int find_dir(const struct repository *g, const char *into, char **ret, st
 	return 0;
 }
 
-int git_fetch(const char *source, const char *into, char **ret, struct mlr_error *err)
+int git_fetch(
+	const char *source, const char *into, const int *cancel, char **ret, struct mlr_error *err)
 {
 	auto_call(repository_done) struct repository g = { 0 };
 	int r = split(source, &g, err);
 
 	if (r == 0)
-		r = clone_into(&g, into, err);
+		r = clone_into(&g, into, cancel, err);
 	if (r == 0)
 		r = find_dir(&g, into, ret, err);
 	return r;

@@ -9,6 +9,7 @@
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 /* Read a file to its end, or up to more than a recipe may have. */
@@ -25,6 +26,17 @@ static int read_all(int fd, const char *name, char **ret, size_t *len, struct ml
 	return 0;
 }
 
+/* What was fetched may be anything. */
+static int open_fetched(int dir, const char *name)
+{
+	auto_close int fd = file_open_in_root(dir, name, O_RDONLY | O_NONBLOCK, 0);
+	struct stat st;
+
+	if (fd >= 0 && (fstat(fd, &st) < 0 || !S_ISREG(st.st_mode)))
+		return -EINVAL;
+	return take_fd(&fd);
+}
+
 /* Open a file of the context; no link leads out of one that was fetched. */
 static int open_in(const struct build_context *c, const char *name)
 {
@@ -34,7 +46,7 @@ static int open_in(const struct build_context *c, const char *name)
 	if (dir < 0)
 		return -errno;
 	if (c->scratch)
-		return file_open_in_root(dir, name, O_RDONLY, 0);
+		return open_fetched(dir, name);
 	fd = openat(dir, name, O_RDONLY | O_CLOEXEC);
 	return fd < 0 ? -errno : fd;
 }

@@ -18,10 +18,12 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
-#define POLL_MS 500 /* a signal may come just before poll(2) */
+#define POLL_MS       500 /* a signal may come just before poll(2) */
+#define POLL_SHORT_MS 20  /* nothing but poll's time limit tells of an end */
 
 void run_free(struct running *r)
 {
@@ -47,6 +49,8 @@ void run_free(struct running *r)
 	strv_done(&r->to_lock);
 	run_unlock(r);
 	run_output_done(&r->output);
+	if (r->watch >= 0)
+		close(r->watch);
 	free(r);
 }
 
@@ -160,6 +164,9 @@ static int start_command(struct running *r, int out, int is_shell, struct mlr_er
 		become(r, out);
 	}
 	r->pid = pid;
+	if (r->watch >= 0)
+		close(r->watch);
+	r->watch = (int)syscall(SYS_pidfd_open, pid, 0); /* Linux 5.3 */
 	return 0;
 }
 
@@ -171,53 +178,69 @@ static void stop_if_cancelled(struct running *const *v, size_t n)
 			kill(v[i]->pid, SIGTERM);
 }
 
-static int reap(struct running *r, int *ret, struct mlr_error *err)
+/* Has it ended? Returns 1 and its status, 0, or -errno. */
+static int has_ended(struct running *r, int *ret, struct mlr_error *err)
 {
 	int status;
+	pid_t got = waitpid(r->pid, &status, WNOHANG);
 
-	while (waitpid(r->pid, &status, 0) < 0) {
-		if (errno != EINTR)
-			return mlr_fail_errno(err, "wait for a process");
-		stop_if_cancelled(&r, 1);
-	}
+	if (got < 0 && errno != EINTR)
+		return mlr_fail_errno(err, "wait for a process");
+	if (got != r->pid)
+		return 0;
 	r->pid = 0;
 	*ret = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
-	return 0;
+	return 1;
 }
 
-/* Wait for the end of one command's output. Returns its index. */
-static size_t follow_outputs(struct running *const *v, size_t n)
+/* Take what it prints; after its end, all of it. */
+static void take_output(struct running *r, int is_over)
 {
-	auto_free struct pollfd *p = xcalloc(n, sizeof(*p));
+	int more = r->output.fd >= 0;
 
-	for (size_t i = 0; i < n; i++)
-		p[i] = (struct pollfd){ v[i]->output.fd, POLLIN, 0 };
-	for (;;) {
-		if (poll(p, n, POLL_MS) <= 0)
-			stop_if_cancelled(v, n);
-		for (size_t i = 0; i < n; i++)
-			if (p[i].revents && !run_output_take(&v[i]->output))
-				return i;
-	}
+	while (more && (more = run_output_take(&r->output)) && is_over)
+		;
+	if (!more)
+		run_output_close(&r->output);
 }
 
 int run_wait(struct running *const *v, size_t n, size_t *ret, int *status, struct mlr_error *err)
 {
-	*ret = n > 1 || v[0]->output.fd >= 0 ? follow_outputs(v, n) : 0;
-	return reap(v[*ret], status, err);
+	auto_free struct pollfd *p = xcalloc(2 * n, sizeof(*p));
+	int r = 0;
+
+	for (size_t i = 0; i < n; i++)
+		p[n + i] = (struct pollfd){ v[i]->watch, POLLIN, 0 };
+	while (r == 0) {
+		for (size_t i = 0; i < n; i++)
+			p[i] = (struct pollfd){ v[i]->output.fd, POLLIN, 0 };
+		(void)poll(p, 2 * n, v[0]->watch < 0 ? POLL_SHORT_MS : POLL_MS);
+		stop_if_cancelled(v, n);
+		for (size_t i = 0; i < n; i++)
+			if (p[i].revents)
+				take_output(v[i], 0);
+		for (size_t i = 0; i < n && r == 0; i++) {
+			r = has_ended(v[i], status, err);
+			*ret = i;
+		}
+	}
+	if (r > 0)
+		take_output(v[*ret], 1);
+	return r < 0 ? r : 0;
 }
 
 /* A shell in the container of the failed command, with what that has written. */
 static void open_shell(struct running *r)
 {
 	int status;
+	size_t i;
 
 	strv_done(&r->argv);
 	strv_add(&r->argv, "/bin/sh");
 	r->exec.command = strv_argv(&r->argv);
 	mlr_info("the command failed: this is a shell in its container; exit ends the build");
 	if (start_command(r, -1, 1, NULL) == 0)
-		reap(r, &status, NULL);
+		run_wait(&r, 1, &i, &status, NULL);
 }
 
 static int failed(struct running *r, int status, struct mlr_error *err)
@@ -226,7 +249,7 @@ static int failed(struct running *r, int status, struct mlr_error *err)
 	mlr_fail(err, ECHILD, "RUN ended with status %d: %.300s", status, r->argv.v[r->argv.n - 1]);
 	mlr_hint(err, "a shell at that point: mlrun shell --fakeroot --store '%s' %s",
 		store_path(r->b->o->st), r->s->manifest);
-	if (r->b->o->shell_on_failure)
+	if (r->b->o->shell_on_failure && !build_is_cancelled(r->b))
 		open_shell(r);
 	return -ECHILD;
 }
@@ -365,7 +388,7 @@ int run_new(struct build *b, struct state *s, const struct instruction *in, stru
 	auto_call(run_cleanup) struct running *r = xcalloc(1, sizeof(*r));
 	int e;
 
-	*r = (struct running){ .b = b, .s = s, .in = in, .output = { .fd = -1 } };
+	*r = (struct running){ .b = b, .s = s, .in = in, .output = { .fd = -1 }, .watch = -1 };
 	e = prepare(r, err);
 	if (e < 0)
 		return e;

@@ -37,6 +37,7 @@ struct running {
 	int64_t uid, gid; /* of USER */
 	char *user;       /* as UID:GID, if USER is a number */
 	pid_t pid;        /* 0: not started */
+	int watch;        /* pidfd_open(2) of it; -1: not started, or none before Linux 5.3 */
 	struct run_output output;
 };
 
@@ -67,7 +68,7 @@ static inline void run_cleanup(struct running **r)
 int run_start(struct running *r, const char *label, int others, struct mlr_error *err);
 
 /* Wait until one of n commands, which run, has ended: ret gets its index and status its status, as
- * a shell has it. With several each must have a label, or be quiet. Returns 0 or -errno. */
+ * a shell has it. Returns 0 or -errno. */
 int run_wait(struct running *const *v, size_t n, size_t *ret, int *status, struct mlr_error *err);
 
 /* Add the layer of a command that ended, or with a status other than 0 fail: -ECHILD. */
@@ -99,6 +100,8 @@ void run_output_done(struct run_output *o);
 
 /* Read and print what is there. Returns 1, or 0 at the end. */
 int run_output_take(struct run_output *o);
+/* Nothing more comes; the tail stays. */
+void run_output_close(struct run_output *o);
 
 /* Print the end of it. */
 void run_output_show(const struct run_output *o);

@@ -3,6 +3,7 @@
 
 #include "base/cleanup.h"
 #include "base/file.h"
+#include "base/log.h"
 #include "base/memory.h"
 #include "base/path.h"
 #include "recipe/run_mount.h"
@@ -17,6 +18,7 @@
 #include <string.h>
 #include <sys/file.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 /* The machine's CA certificates; NULL if there are none at the usual places. */
@@ -98,6 +100,7 @@ static int hash_source(struct running *r, const struct copy_source *src, const c
 		strv_addf(&r->keys, "%s %s", key, path);
 		return 0;
 	}
+	c.source.ignore = NULL; /* the mount shows what the ignore file names, too */
 	e = copy_add(&c, &w, err);
 	if (e >= 0)
 		e = copy_hash(&c, hex, err);
@@ -341,18 +344,40 @@ int run_add_flags(struct running *r, struct mlr_error *err)
 
 /* --- locks of caches ---------------------------------------------------------- */
 
+#define LOCK_MS 100
+
+/* Wait for another build, which may take long. flock(2) itself would not notice a signal. */
+static int wait_for_lock(struct running *r, int fd, const char *path, struct mlr_error *err)
+{
+	const struct timespec nap = { 0, LOCK_MS * 1000000 };
+
+	mlr_info("line %u: waiting for a cache that another build uses", r->in->line);
+	while (flock(fd, LOCK_EX | LOCK_NB) < 0) {
+		if (errno != EWOULDBLOCK && errno != EINTR)
+			return mlr_fail_errno(err, "lock '%s'", path);
+		if (build_is_cancelled(r->b))
+			return mlr_fail(err, ECANCELED, "interrupted");
+		nanosleep(&nap, NULL);
+	}
+	return 0;
+}
+
 static int lock_one(struct running *r, const char *path, int wait, struct mlr_error *err)
 {
 	auto_close int fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	int e = 0;
 
 	if (fd < 0)
 		return mlr_fail_errno(err, "open '%s'", path);
-	while (flock(fd, LOCK_EX | (wait ? 0 : LOCK_NB)) < 0) {
-		if (errno == EWOULDBLOCK)
-			return 1;
-		if (errno != EINTR || build_is_cancelled(r->b))
+	if (flock(fd, LOCK_EX | LOCK_NB) < 0) {
+		if (errno != EWOULDBLOCK)
 			return mlr_fail_errno(err, "lock '%s'", path);
+		if (!wait)
+			return 1;
+		e = wait_for_lock(r, fd, path, err);
 	}
+	if (e < 0)
+		return e;
 	r->locks = xgrow(r->locks, r->n_locks, sizeof(*r->locks));
 	r->locks[r->n_locks++] = take_fd(&fd);
 	return 0;

@@ -40,6 +40,13 @@ void run_output_done(struct run_output *o)
 	*o = (struct run_output){ .fd = -1 };
 }
 
+void run_output_close(struct run_output *o)
+{
+	if (o->fd >= 0)
+		close(o->fd);
+	o->fd = -1;
+}
+
 /* One write(2) a line, so that lines of several commands do not mix. */
 static void print_line(struct run_output *o)
 {

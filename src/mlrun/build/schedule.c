@@ -244,6 +244,12 @@ static int start(struct schedule *s, struct worker *w, struct mlr_error *err)
 	return 0;
 }
 
+/* Without labels, as when a trigger of an image made a stage necessary, commands run alone. */
+static int may_start(const struct schedule *s)
+{
+	return s->n_running == 0 || (s->is_labelled && s->n_running < s->b->o->jobs);
+}
+
 /* Bring every stage that can go on as far as it can. */
 static int advance_all(struct schedule *s, struct mlr_error *err)
 {
@@ -255,7 +261,7 @@ static int advance_all(struct schedule *s, struct mlr_error *err)
 			continue;
 		if (!w->run)
 			r = advance(s, w, err);
-		if (r == 0 && w->run && s->n_running < s->b->o->jobs)
+		if (r == 0 && w->run && may_start(s))
 			r = start(s, w, err);
 		if (r < 0)
 			return r;

@@ -7,6 +7,7 @@
 #include "base/log.h"
 #include "base/memory.h"
 #include "base/path.h"
+#include "base/random.h"
 #include "exec/parts.h"
 #include "recipe/text.h"
 #include "rootfs/fill.h"
@@ -134,7 +135,8 @@ static int finish(struct build *b, struct state *s, const struct instruction *in
 	struct mlr_error *err)
 {
 	char hex[HASH_HEX_SIZE], diff_id[OCI_DIGEST_SIZE];
-	auto_free char *owner = xasprintf("%lld:%lld", (long long)c->uid, (long long)c->gid);
+	auto_free char *owner = xasprintf(
+		"%s%lld:%lld", c->has_owner ? "" : "keep ", (long long)c->uid, (long long)c->gid);
 	uint64_t bytes;
 	int r = hash_files(b, c, hex, err);
 
@@ -147,6 +149,12 @@ static int finish(struct build *b, struct state *s, const struct instruction *in
 	r = rootfs_fill_digest(copy_tar, c, diff_id, &bytes, err);
 	if (r == 0)
 		r = rootfs_fill(b->o->st, diff_id, copy_tar, c, err);
+	if (r == 0 && copy_has_changed(c)) { /* the layer has other files than the key says */
+		char random[RANDOM_HEX_SIZE];
+
+		random_hex(random);
+		state_mix(s, "changed", random, NULL);
+	}
 	return r < 0 ? r : build_add_layer(b, s, in, diff_id, bytes, err);
 }
 
@@ -372,7 +380,7 @@ static int add_repository(struct copying *c, const char *what, struct mlr_error 
 			err, EINVAL, "'%s': '#COMMIT' after it does what --checksum does", what);
 	r = store_scratch_make(c->b->o->st, "repository", &c->scratch, err);
 	if (r == 0)
-		r = git_fetch(what, c->scratch, &dir, err);
+		r = git_fetch(what, c->scratch, c->b->o->cancel, &dir, err);
 	if (r < 0)
 		return mlr_wrap(err, "'%s'", what);
 	close(c->copy.source.fd);

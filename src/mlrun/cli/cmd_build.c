@@ -577,10 +577,10 @@ static int build(struct args *a, const struct build_context *context, const stru
 	r = build_run(&o, &result, err);
 	build_cache_done(&finder.cache);
 	if (r == 0)
-		r = build_cache_push(st, &a->registry, &a->cache_to, &result, err);
-	if (r == 0)
 		store_settle(st);
-	return r < 0 ? r : tell(a, st, &result, err);
+	if (r == 0)
+		r = tell(a, st, &result, err);
+	return r < 0 ? r : build_cache_push(st, &a->registry, &a->cache_to, &result, err);
 }
 
 /* Check or build what is in the context. */

@@ -64,7 +64,7 @@ static void check_label(const char *name, const char *value, struct gpu_report *
 /* Is it a file that may be executed? Returns 1, 0 if it may not, or -errno. */
 static int is_program(const struct plan *p, const char *path)
 {
-	auto_close int fd = rootfs_lookup(p, path, NULL);
+	auto_close int fd = *path == '/' ? rootfs_lookup(p, path, NULL) : -ENOENT;
 	struct stat st;
 
 	if (fd == -ENOTSUP) /* a squashfs file: modes are not seen */
@@ -98,41 +98,54 @@ static char *find_program(const struct plan *p, const char *dir, const char *wor
 	return NULL;
 }
 
-/* "#!/usr/bin/env python3": the words, as execve(2) and env(1) take them. */
-static void read_interpreter(const char *head, struct strv *ret)
+/* "#!/usr/bin/env python3": an interpreter and at most one argument, from 255 bytes, as execve(2)
+ * reads it. The strings are part of line. */
+static void read_interpreter(char *line, char **interpreter, char **argument)
 {
-	auto_free char *line = xstrndup(head + 2, strcspn(head + 2, "\n"));
-	char *at = NULL;
+	char *end;
 
-	for (char *w = strtok_r(line, " \t\r", &at); w && ret->n < 3;
-		w = strtok_r(NULL, " \t\r", &at))
-		strv_add(ret, w);
+	line[strcspn(line, "\n")] = '\0';
+	if (strlen(line) > 255)
+		line[255] = '\0';
+	for (end = line + strlen(line); end > line && strchr(" \t", end[-1]); end--)
+		end[-1] = '\0';
+	*interpreter = line + 2 + strspn(line + 2, " \t");
+	*argument = *interpreter + strcspn(*interpreter, " \t");
+	if (**argument) {
+		*(*argument)++ = '\0';
+		*argument += strspn(*argument, " \t");
+	}
+}
+
+static void tell_interpreter(const char *program, const char *name, struct gpu_report *ret)
+{
+	int has_cr = strchr(name, '\r') != NULL;
+
+	gpu_report_add(ret, GPU_FAILS, "command",
+		xasprintf("'%s' is a script for '%.*s', which the image does not have", program,
+			(int)strcspn(name, "\r"), name),
+		has_cr ? xstrdup("the script has Windows' line ends: dos2unix(1) removes them")
+		       : NULL);
 }
 
 static void check_interpreter(
-	const struct plan *p, const char *program, const char *head, struct gpu_report *ret)
+	const struct plan *p, const char *program, char *head, struct gpu_report *ret)
 {
-	auto_strv struct strv words = STRV_INIT;
-	const char *named;
+	char *interpreter, *argument;
+	auto_free char *found = NULL;
 
-	read_interpreter(head, &words);
-	if (words.n == 0 || is_program(p, words.v[0]) <= 0) {
-		tell(ret, GPU_FAILS, "command",
-			xasprintf("'%s' is a script for '%s', which the image does not have",
-				program, words.n > 0 ? words.v[0] : ""));
+	read_interpreter(head, &interpreter, &argument);
+	if (is_program(p, interpreter) <= 0) {
+		tell_interpreter(program, interpreter, ret);
 		return;
 	}
-	named = words.n > 1 && strcmp(path_base(words.v[0]), "env") == 0 ? words.v[words.n - 1]
-									 : NULL;
-	if (named && *named != '-' && !strchr(named, '=')) {
-		auto_free char *found = find_program(p, "/", named);
-
-		if (!found)
-			tell(ret, GPU_FAILS, "command",
-				xasprintf(
-					"'%s' is a script for '%s', which the image does not have",
-					program, named));
-	}
+	/* env(1) searches for its argument, the whole of it. */
+	if (strcmp(path_base(interpreter), "env") != 0 || !*argument || *argument == '-' ||
+		strchr(argument, '='))
+		return;
+	found = find_program(p, "/", argument);
+	if (!found)
+		tell_interpreter(program, argument, ret);
 }
 
 /* --- the loader and the C library --------------------------------------------------- */
@@ -179,13 +192,17 @@ static void check_program(const struct plan *p, const char *program, struct gpu_
 		check_interpreter(p, program, head, ret);
 	else if (n > 0 && elf_interpreter(head, (size_t)n, loader))
 		check_loader(p, program, loader, ret);
+	else if (fd >= 0 && (n < 4 || memcmp(head, "\177ELF", 4) != 0))
+		tell(ret, GPU_FAILS, "command",
+			xasprintf("'%s' is neither a program nor a script that begins with #!",
+				program));
 }
 
 static void check_command(const struct plan *p, const struct oci_config *c, struct gpu_report *ret)
 {
 	const struct strv *words =
 		c->entrypoint.n > 0 && *c->entrypoint.v[0] ? &c->entrypoint : &c->cmd;
-	const char *dir = c->working_dir && *c->working_dir ? c->working_dir : "/";
+	auto_free char *dir = xasprintf("/%s", c->working_dir ? c->working_dir : "");
 	auto_free char *program = NULL;
 
 	if (words->n == 0) {

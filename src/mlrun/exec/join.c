@@ -74,11 +74,23 @@ static int read_map(
 	return 0;
 }
 
+/* Does the process have any capability, as a fake root's have? */
+static int has_capabilities(int dir)
+{
+	auto_free char *text = NULL;
+	const char *line;
+
+	if (file_read(dir, "status", 1 << 16, &text, NULL, NULL) < 0)
+		return 0;
+	line = strstr(text, "\nCapPrm:");
+	return line && strtoull(line + 8, NULL, 16) != 0;
+}
+
 static int read_identity(int dir, struct plan *p, struct mlr_error *err)
 {
 	int r = read_map(dir, "uid_map", &p->id.uid, &p->id.host_uid, err);
 
-	p->id.is_fake_root = r == 0 && p->id.uid == 0 && p->id.host_uid != 0;
+	p->id.is_fake_root = r == 0 && p->id.uid == 0 && has_capabilities(dir);
 	return r < 0 ? r : read_map(dir, "gid_map", &p->id.gid, &p->id.host_gid, err);
 }
 

@@ -5,6 +5,7 @@
 #include "base/memory.h"
 #include "export/owners.h"
 #include "layer/entry.h"
+#include "layer/extract.h"
 #include "layer/whiteout.h"
 #include "rootfs/rootfs.h"
 
@@ -149,6 +150,8 @@ static int put_thing(struct walk *k, const struct place *p, int dir_fd, const ch
 		archive_entry_set_symlink(e, n < 0 ? "" : target);
 	}
 	set_owner(k, e, path);
+	if (*outlet_prefix(k->w->out))
+		layer_extract_make_way(e, outlet_prefix(k->w->out));
 	if (r == 0)
 		r = layer_entry_put(&k->to, e, path, fd, err);
 	archive_entry_free(e);

@@ -1,14 +1,18 @@
 #include "layer/extract.h"
 
 #include "base/cleanup.h"
+#include "base/file.h"
 #include "base/memory.h"
 #include "layer/archive.h"
 #include "layer/path.h"
 
 #include <archive_entry.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <limits.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 struct archive *layer_extract_new(void)
 {
@@ -20,6 +24,26 @@ struct archive *layer_extract_new(void)
 		ARCHIVE_EXTRACT_PERM | ARCHIVE_EXTRACT_TIME | ARCHIVE_EXTRACT_SECURE_SYMLINKS |
 			ARCHIVE_EXTRACT_SECURE_NODOTDOT | ARCHIVE_EXTRACT_SAFE_WRITES);
 	return to;
+}
+
+void layer_extract_make_way(struct archive_entry *e, const char *dir)
+{
+	auto_close int top = open(dir, O_PATH | O_DIRECTORY | O_CLOEXEC), parent = -1;
+	const char *path = archive_entry_pathname(e) + strlen(dir), *slash;
+	auto_free char *up = NULL;
+	struct stat st;
+
+	if (archive_entry_filetype(e) == AE_IFREG || archive_entry_hardlink(e) || top < 0)
+		return;
+	archive_entry_set_size(e, 0);
+	path += strspn(path, "/");
+	slash = strrchr(path, '/');
+	up = slash ? xstrndup(path, (size_t)(slash - path)) : xstrdup(".");
+	parent = file_open_beneath(top, up, O_PATH | O_DIRECTORY);
+	if (parent >= 0 &&
+		fstatat(parent, slash ? slash + 1 : path, &st, AT_SYMLINK_NOFOLLOW) == 0 &&
+		!S_ISDIR(st.st_mode))
+		unlinkat(parent, slash ? slash + 1 : path, 0);
 }
 
 static void write_cleanup(struct archive **to)
@@ -51,6 +75,8 @@ static int settle(const char *dir, struct archive_entry *e, int *skip, struct ml
 	if (r < 0 || *skip)
 		return r;
 	archive_entry_set_pathname(e, path);
+	archive_entry_set_uid(e, geteuid()); /* else set-ID bits would be dropped */
+	archive_entry_set_gid(e, getegid());
 	if (link)
 		archive_entry_set_hardlink(e, link);
 	return 0;
@@ -93,6 +119,7 @@ static int extract(int fd, const char *dir, const int *cancel, struct mlr_error 
 		r = settle(dir, e, &skip, err);
 		if (r < 0 || skip)
 			continue;
+		layer_extract_make_way(e, dir);
 		r = check(to, archive_write_header(to, e), err);
 		if (r == 0 && archive_entry_filetype(e) == AE_IFREG && !archive_entry_hardlink(e))
 			r = copy_data(in, to, err);

@@ -7,10 +7,17 @@
 #include "base/error.h"
 
 #include <archive.h>
+#include <archive_entry.h>
 
 /* A libarchive writer that makes files below the paths of its entries. No path with ".." or through
  * a symlink is written to; a file that is there is replaced when the new one is complete. */
 struct archive *layer_extract_new(void);
+
+/*
+ * Remove what is in the way of an entry that is no regular file: libarchive's replacement would be
+ * one. Its path begins with dir; nothing is removed through a symlink.
+ */
+void layer_extract_make_way(struct archive_entry *e, const char *dir);
 
 /*
  * Extract a tar, perhaps compressed with gzip, bzip2, xz or zstd.

@@ -53,8 +53,10 @@ static int parse_one(json_t *o, struct oci_step *ret, struct mlr_error *err)
 		r = oci_digest_check(key ? key : "", err);
 	if (r == 0 && layer)
 		r = oci_digest_check(layer, err);
-	if (r == 0 && !json_is_integer(created))
-		r = mlr_fail(err, EPROTO, "'created' is no number");
+	if (r == 0 &&
+		(!json_is_integer(created) || json_integer_value(created) < 0 ||
+			json_integer_value(created) > OCI_STEP_TIME_MAX))
+		r = mlr_fail(err, EPROTO, "'created' is no time");
 	if (r < 0)
 		return -EPROTO;
 	strcpy(ret->key, key);

@@ -14,6 +14,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#define OCI_STEP_TIME_MAX 253402300799 /* the year 9999, the last that RFC 3339 can write */
+
 struct oci_step {
 	char key[OCI_DIGEST_SIZE];
 	char diff_id[OCI_DIGEST_SIZE]; /* "": it wrote nothing */

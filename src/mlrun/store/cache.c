@@ -6,6 +6,7 @@
 #include "base/json.h"
 #include "base/memory.h"
 #include "oci/json.h"
+#include "oci/steps.h"
 #include "store/json.h"
 #include "store/tree.h"
 
@@ -38,6 +39,8 @@ static int load(struct store *st, const char *path, struct store_cached *ret)
 		!json_is_integer(created) || (layer && oci_digest_check(layer, NULL) < 0))
 		return -ENOENT;
 	snprintf(ret->diff_id, sizeof(ret->diff_id), "%s", layer ? layer : "");
+	if (json_integer_value(created) < 0 || json_integer_value(created) > OCI_STEP_TIME_MAX)
+		return -ENOENT;
 	ret->size = (uint64_t)json_integer_value(size);
 	ret->created = json_integer_value(created);
 	return 0;
