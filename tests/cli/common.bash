@@ -31,6 +31,7 @@
 #   python_with PACKAGE[==VERSION]...   sets $PYTHON to one with PyPI's packages, or skips; in a test
 #   store_hold_of PID [HOST]            make a hold of that process in $MLRUN_STORE; prints its name
 #   sha256_of FILE                      "sha256:<hex>"
+#   without_certificates                unset the variables whose files exec mounts, SSL_CERT_FILE and kin
 #   until_true COMMAND...               wait until it succeeds; after two minutes the test fails
 #   wait_while COMMAND...               the same until it fails
 #   is_state PID STATE                  is the process in this state (ps(1): S, T...)?
@@ -62,6 +63,10 @@ export LC_ALL=C.UTF-8 PATH="$top_builddir/bin:$PATH:/usr/sbin:/sbin"
 
 # A sanitizer's report fails the test that caused it, whatever the test expected.
 sanitizer_reports() { echo "${BATS_TEST_TMPDIR:-$BATS_FILE_TMPDIR}/sanitizer"; }
+
+without_certificates() {
+	unset SSL_CERT_FILE CURL_CA_BUNDLE REQUESTS_CA_BUNDLE PIP_CERT GIT_SSL_CAINFO NODE_EXTRA_CA_CERTS AWS_CA_BUNDLE
+}
 
 # bats before 1.9 takes a skip in setup_file for a failure.
 skip_file() { export SKIP_FILE=$1; }

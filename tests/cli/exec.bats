@@ -398,7 +398,7 @@ in_tiny() { mlrun exec "$IMG" "$@"; }
 	local file=/etc/os-release other=/etc/debian_version
 
 	[ -r "$other" ] || skip "no $other here"
-	unset SSL_CERT_FILE CURL_CA_BUNDLE REQUESTS_CA_BUNDLE PIP_CERT GIT_SSL_CAINFO NODE_EXTRA_CA_CERTS AWS_CA_BUNDLE
+	without_certificates
 	SSL_CERT_FILE=$file PIP_CERT=$other run -0 in_tiny sh -c 'cat $SSL_CERT_FILE $PIP_CERT; echo ${CURL_CA_BUNDLE-none}'
 	assert_output "$(cat "$file" "$other")"$'\nnone'
 	SSL_CERT_FILE=$file run -0 mlrun exec --read-only "$IMG" sh -c 'cat $SSL_CERT_FILE'

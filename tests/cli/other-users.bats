@@ -33,6 +33,7 @@ setup_file() {
 
 setup() {
 	common_setup
+	without_certificates
 	umask 022
 	OPEN=$BATS_FILE_TMPDIR/open.tar
 	# A second user comes as far as the store.

@@ -18,6 +18,7 @@ setup_file() {
 
 setup() {
 	common_setup
+	without_certificates
 	needs_squashfs
 }
 

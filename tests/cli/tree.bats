@@ -14,6 +14,11 @@ teardown_file() {
 	chmod -R u+rwX "$BATS_FILE_TMPDIR"
 }
 
+setup() {
+	common_setup
+	without_certificates
+}
+
 # list_both IMAGE: what mlrun shows in "shown", what umoci unpacks in "unpacked".
 list_both() {
 	umoci unpack --rootless --image "$BATS_FILE_TMPDIR/$1:latest" bundle

@@ -88,6 +88,14 @@ int build_open_image(struct build *b, const char *image, const char *platform, s
 	return r < 0 ? mlr_wrap(err, "image '%s'", image) : 0;
 }
 
+const char *build_platform(const struct build *b, const struct stage *g)
+{
+	const char *target =
+		b->o->platform ? strv_env_get(strv_argv(b->o->platform), "TARGETPLATFORM") : NULL;
+
+	return g->platform ? g->platform : target ? target : "linux/amd64";
+}
+
 int build_source(struct build *b, const char *from, struct copy_source *ret, char **key,
 	struct mlr_error *err)
 {
@@ -108,7 +116,8 @@ int build_source(struct build *b, const char *from, struct copy_source *ret, cha
 	}
 	if (named && strncmp(named, "docker-image://", 15) != 0)
 		return open_directory(named, ret, err);
-	r = build_open_image(b, named ? named + 15 : from, NULL, &s, err);
+	r = build_open_image(
+		b, named ? named + 15 : from, build_platform(b, &b->stages.v[b->at]), &s, err);
 	if (r == 0)
 		r = open_state(b, &s, ret, err);
 	*key = xstrdup(s.key);

@@ -30,6 +30,9 @@ int build_stages(struct build *b, size_t target, struct mlr_error *err);
 /* The value of --build-context NAME=VALUE, or NULL. */
 const char *build_context_named(const struct build *b, const char *name);
 
+/* The platform that a stage is built for. */
+const char *build_platform(const struct build *b, const struct stage *g);
+
 /* Begin a state with an image, for a platform or NULL. */
 int build_open_image(struct build *b, const char *image, const char *platform, struct state *s,
 	struct mlr_error *err);

@@ -18,6 +18,7 @@ struct run_output {
 	char *label; /* before each line; NULL: nothing is printed */
 	char *line;  /* its beginning, n_line bytes */
 	size_t n_line;
+	int is_cut; /* the line's beginning was printed: it is long */
 	char *tail; /* the last n_tail bytes, to show when the command has failed */
 	size_t n_tail;
 };

@@ -62,9 +62,10 @@ static void add_byte(struct run_output *o, char c)
 {
 	if (c != '\n')
 		o->line[o->n_line++] = c ? c : ' ';
-	else if (o->n_line == 0)
+	else if (o->n_line == 0 && !o->is_cut)
 		o->line[o->n_line++] = ' '; /* an empty line stays one */
-	if (c == '\n' || o->n_line == LINE_SIZE)
+	o->is_cut = c != '\n' && o->n_line == LINE_SIZE;
+	if (c == '\n' || o->is_cut)
 		print_line(o);
 }
 

@@ -98,17 +98,9 @@ static int follow(struct build *b, struct state *s, const struct instruction *in
 
 /* --- stages ----------------------------------------------------------------------- */
 
-static const char *target_platform(const struct build *b)
-{
-	const char *platform =
-		b->o->platform ? strv_env_get(strv_argv(b->o->platform), "TARGETPLATFORM") : NULL;
-
-	return platform ? platform : "linux/amd64";
-}
-
 static int find_base(struct build *b, const struct stage *g, struct state *s, struct mlr_error *err)
 {
-	const char *platform = g->platform ? g->platform : target_platform(b);
+	const char *platform = build_platform(b, g);
 	const char *named = build_context_named(b, g->base);
 
 	s->scope.global = &b->stages.global;
