@@ -16,11 +16,6 @@ static struct fakeroot_ids **table; /* n of them; each stays where it is */
 static size_t n;
 static int changed;
 
-int fakeroot_ids_changed(void)
-{
-	return changed;
-}
-
 /* A process as /proc shows it. */
 struct process {
 	pid_t pid, parent;

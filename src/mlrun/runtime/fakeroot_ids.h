@@ -17,9 +17,6 @@ struct fakeroot_ids {
 	int n_groups;
 };
 
-/* Has any process changed its ids? Until then the kernel's answers are right. */
-int fakeroot_ids_changed(void);
-
 /*
  * The ids of a thread's process: its own, or those that it inherited.
  *
