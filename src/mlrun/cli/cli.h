@@ -49,6 +49,8 @@ int cmd_push(int argc, char **argv);
 int cmd_pull(int argc, char **argv);
 int cmd_rm(int argc, char **argv);
 int cmd_shell(int argc, char **argv);
+int cmd_shifter(int argc, char **argv);
+int cmd_shifterimg(int argc, char **argv);
 int cmd_store(int argc, char **argv);
 int cmd_tag(int argc, char **argv);
 int cmd_tags(int argc, char **argv);

@@ -108,15 +108,7 @@ static int wait_for(pid_t child)
 	return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
 }
 
-/*
- * Run `mlrun pull IMAGE` as a child that writes only to stderr and reads nothing.
- *
- *   quiet  print only errors: another rank of the job prints the rest
- *
- * Returns 0, or the exit status to end with, after the child printed the error; 128 plus the number
- * of a signal that ended it.
- */
-static int run_pull(const char *image, const char *store, int quiet)
+int cli_pull(const char *image, const char *store, int quiet)
 {
 	auto_free char *path = program_path("mlrun-pull");
 	auto_strv struct strv argv = STRV_INIT;
@@ -155,7 +147,7 @@ static int fetch(const struct exec_options *o)
 	if (o->pull != EXEC_PULL_ALWAYS)
 		mlr_log(speak ? MLR_INFO : MLR_DEBUG, "'%s' is not in the store and is pulled",
 			o->image);
-	return run_pull(o->image, o->store, !speak);
+	return cli_pull(o->image, o->store, !speak);
 }
 
 /* --- --explain: the plan is printed ------------------------------------------- */
@@ -212,6 +204,8 @@ int cli_exec_run(struct cli_exec *x, int (*become)(struct plan *p, struct mlr_er
 	status = exec_plan(o, !x->explain, &p, &err);
 	if (status < 0)
 		status = cli_fail(&err);
+	if (status == 0 && x->adjust)
+		x->adjust(&p, x->ctx);
 	if (status == 0 && x->explain)
 		status = explain(&p, x->explain);
 	rootfs_look_done();

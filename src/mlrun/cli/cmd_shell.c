@@ -55,8 +55,7 @@ static void set_prompt(struct plan *p, const char *shell)
 		plan_env_set(p, "debian_chroot", name, PLAN_FROM_DEFAULT);
 }
 
-/* Become the caller's own shell if the image has it, else bash, else sh. */
-static int become_shell(struct plan *p, struct mlr_error *err)
+int cli_become_shell(struct plan *p, struct mlr_error *err)
 {
 	const char *const shells[] = { p->argv.v[0], "bash", "sh" };
 	int r = -ENOENT;
@@ -74,8 +73,7 @@ static int become_shell(struct plan *p, struct mlr_error *err)
 	return r;
 }
 
-/* The name of the caller's shell outside; the image may lack it. */
-static const char *callers_shell(void)
+const char *cli_callers_shell(void)
 {
 	const char *path = getenv("SHELL"), *slash = path ? strrchr(path, '/') : NULL;
 
@@ -93,13 +91,13 @@ int cmd_shell(int argc, char **argv)
 		"it, else bash, else sh.\vARGs are the shell's. The image's Entrypoint is not run. All "
 		"else is as with mlrun exec.",
 		&x);
-	strv_add(&command, callers_shell());
+	strv_add(&command, cli_callers_shell());
 	for (char *const *s = x.exec.command; s && *s; s++)
 		strv_add(&command, *s);
 	x.exec.command = strv_argv(&command);
 	if (!x.exec.join)
 		x.exec.entrypoint = "";
-	status = cli_exec_run(&x, become_shell);
+	status = cli_exec_run(&x, cli_become_shell);
 	cli_exec_done(&x);
 	return status;
 }

@@ -16,6 +16,9 @@ struct cli_exec {
 	struct exec_options exec; /* strings are argv's */
 	enum cli_explain explain;
 	int command_optional; /* set before parsing; --join needs no command */
+	/* Changes the finished plan, before it is printed or made true; or NULL. */
+	void (*adjust)(struct plan *p, void *ctx);
+	void *ctx;
 };
 
 #define CLI_EXEC_INIT \
@@ -46,5 +49,23 @@ void cli_exec_done(struct cli_exec *x);
  * Returns the exit status after a failure, which was printed. (cmd_exec.c)
  */
 int cli_exec_run(struct cli_exec *x, int (*become)(struct plan *p, struct mlr_error *err));
+
+/* The name of the caller's shell outside; the image may lack it. (cmd_shell.c) */
+const char *cli_callers_shell(void);
+
+/* For cli_exec_run(): become the command's first word as a shell if the image has it, else bash,
+ * else sh. (cmd_shell.c) */
+int cli_become_shell(struct plan *p, struct mlr_error *err);
+
+/*
+ * Run `mlrun pull IMAGE` as a child that writes only to stderr and reads nothing.
+ *
+ *   store  --store, or NULL
+ *   quiet  print only errors
+ *
+ * Returns 0, or the exit status to end with, after the child printed the error; 128 plus the number
+ * of a signal that ended it. (cmd_exec.c)
+ */
+int cli_pull(const char *image, const char *store, int quiet);
 
 #endif

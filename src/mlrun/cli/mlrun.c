@@ -35,6 +35,8 @@ static const struct command rows[] = {
 	{ "validate", cmd_validate, NULL, "check whether an image would work on this machine" },
 	{ "doctor", cmd_doctor, NULL, "check this machine, its settings and the store" },
 	{ "profile", cmd_profile, NULL, "record this machine, its GPUs and their driver" },
+	{ "shifter", cmd_shifter, NULL, NULL },
+	{ "shifterimg", cmd_shifterimg, NULL, NULL },
 	{ "parse-reference", cmd_parse_reference, NULL,
 		"print the parts of an image name as JSON" },
 };
@@ -50,9 +52,24 @@ static const struct commands commands = {
 	.n = ARRAY_LEN(rows),
 };
 
+/* The command that this program's name is, as "shifter" in its modulefile's directory; or NULL. */
+static const struct command *row_of_program(const char *path)
+{
+	const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
+
+	for (size_t i = 0; i < ARRAY_LEN(rows); i++)
+		if (strncmp(name, "shifter", 7) == 0 && strcmp(name, rows[i].name) == 0)
+			return &rows[i];
+	return NULL;
+}
+
 int main(int argc, char **argv)
 {
+	const struct command *row = argc > 0 ? row_of_program(argv[0]) : NULL;
+
 	cli_init();
+	if (row)
+		return row->run(argc, argv);
 	if (argc > 1 &&
 		(strcmp(argv[1], "--version") == 0 || strcmp(argv[1], "-V") == 0 ||
 			strcmp(argv[1], "version") == 0)) {

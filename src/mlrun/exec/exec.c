@@ -245,10 +245,14 @@ static int plan_workdir(const struct exec_options *o, const struct oci_config *c
 
 	if (r < 0)
 		return r;
-	if (o->workdir) {
+	if (o->workdir && *o->workdir) {
 		p->workdir = path_clean(o->workdir);
 		p->workdir_origin = PLAN_FROM_USER;
 		return 0;
+	}
+	if (o->workdir) {
+		free(cwd);
+		cwd = NULL;
 	}
 	p->workdir_origin = cwd ? PLAN_FROM_CALLER : PLAN_FROM_IMAGE;
 	if (cwd)
@@ -457,7 +461,7 @@ static int check_options(const struct exec_options *o, struct mlr_error *err)
 {
 	auto_free char *workdir = o->workdir ? path_clean(o->workdir) : NULL;
 
-	if (o->workdir && !workdir)
+	if (o->workdir && *o->workdir && !workdir)
 		return mlr_fail(err, EINVAL,
 			"-w '%s': expected an absolute path inside the container", o->workdir);
 	if (o->fakeroot && o->user)

@@ -25,7 +25,7 @@ struct exec_options {
 	const char *image;
 	char *const *command;        /* NULL-terminated; empty: the image's Cmd */
 	const char *entrypoint;      /* NULL: the image's; "": none */
-	const char *workdir;         /* -w, or NULL */
+	const char *workdir;         /* -w, or NULL; "": the image's */
 	struct strv volumes;         /* -v texts */
 	struct strv mounts;          /* --mount texts */
 	struct strv tmpfs;           /* --tmpfs texts, "DST[:OPTIONS]" */

@@ -161,7 +161,7 @@ int join_plan(const struct exec_options *o, struct plan *p, struct mlr_error *er
 	if (r < 0)
 		return r;
 	p->join = o->join;
-	if (o->workdir) {
+	if (o->workdir && *o->workdir) {
 		free(p->workdir);
 		p->workdir = path_clean(o->workdir);
 		p->workdir_origin = PLAN_FROM_USER;
