@@ -131,3 +131,25 @@ GET /v2/tiny/blobs/D"
 	done
 	run -0 mlrun exec lay /bin/true
 }
+
+@test "inspect: --pin names the image for ever, from the registry and the store alike" {
+	local digest
+	digest=$(push_index many)
+	run -0 mlrun inspect --pin "$REGISTRY/many"
+	assert_output "$REGISTRY/many:latest@$digest"
+	mlrun pull -q "$REGISTRY/many"
+	registry_stop
+	run -0 mlrun inspect --pin "$REGISTRY/many"
+	assert_output "$REGISTRY/many:latest@$digest"
+	run -0 mlrun exec "$output" true
+	mlrun tag "$REGISTRY/many" mine
+	run -0 mlrun inspect --pin mine
+	assert_output --regexp '^sha256:[0-9a-f]{64}$'
+	run -0 mlrun exec --pull=never "$output" true
+	run -0 mlrun inspect --pin rootfs:/
+	assert_output rootfs:/
+	run -125 mlrun inspect --pin "$REGISTRY/nothing"
+	assert_output --partial nothing
+	run -125 mlrun inspect --pin --raw mine
+	assert_output --partial "choose one"
+}

@@ -2,14 +2,10 @@
 #include "cli/exec_options.h"
 
 #include "cli/cli.h"
+#include "cli/fetch.h"
 
 #include "base/cleanup.h"
-#include "base/fds.h"
 #include "base/log.h"
-#include "base/program.h"
-#include "base/strv.h"
-#include "job/job.h"
-#include "oci/name.h"
 #include "plan/explain.h"
 #include "plan/plan.h"
 #include "rootfs/lookup.h"
@@ -18,14 +14,9 @@
 #include "runtime/runtime.h"
 
 #include <errno.h>
-#include <fcntl.h>
-#include <linux/close_range.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/prctl.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #define ACCOUNTS_MAX (1u << 20) /* bytes */
@@ -46,108 +37,15 @@ static int enter_and_exec(struct plan *p, int (*become)(struct plan *p, struct m
 	return r == -ENOENT ? CLI_NOT_FOUND : CLI_NOT_EXECUTABLE;
 }
 
-/* Does this process print for all ranks of the job? */
-static int is_spokesman(void)
-{
-	const char *rank = job_rank_read(environ).number;
-
-	return !rank || strcmp(rank, "0") == 0;
-}
-
 /* A start without surprises is silent. */
 static void tell_notes(const struct plan *p)
 {
-	int speak = p->notes.n > 0 && is_spokesman();
+	int speak = p->notes.n > 0 && cli_is_spokesman();
 
 	for (size_t i = 0; i < p->notes.n; i++)
 		mlr_log(speak ? MLR_INFO : MLR_DEBUG, "%s", p->notes.v[i]);
 	for (size_t i = 0; i < p->n_remarks; i++)
 		mlr_debug("%s", p->remarks[i].text);
-}
-
-/* --- --pull: the image is fetched first -------------------------------------- */
-
-/* Can the image be fetched? A plain directory or squashfs file is used in place. */
-static int can_fetch(const char *image)
-{
-	return !oci_transport_is_root(oci_transport_of(image, NULL));
-}
-
-/* In the child. It gets neither input nor descriptors meant for the command. */
-static void become_pull(const char *path, char *const *argv, pid_t parent)
-{
-	int null = open("/dev/null", O_RDONLY);
-
-	/* mlrun's end also ends the child. */
-	prctl(PR_SET_PDEATHSIG, SIGTERM);
-	if (getppid() != parent)
-		_exit(CLI_FAILED);
-	if (null < 0 || dup2(null, STDIN_FILENO) < 0 || dup2(STDERR_FILENO, STDOUT_FILENO) < 0)
-		_exit(CLI_FAILED);
-	fds_close_range(3, ~0u, CLOSE_RANGE_CLOEXEC);
-	execv(path, argv);
-	mlr_log(MLR_ERROR, "pull: cannot start '%s': %s", path, strerror(errno));
-	_exit(CLI_FAILED);
-}
-
-/* As in system(3): the child handles ^C, and leaves a consistent store. */
-static int wait_for(pid_t child)
-{
-	struct sigaction ignore = { .sa_handler = SIG_IGN }, was_int, was_quit;
-	int status, r;
-
-	sigaction(SIGINT, &ignore, &was_int);
-	sigaction(SIGQUIT, &ignore, &was_quit);
-	do
-		r = waitpid(child, &status, 0);
-	while (r < 0 && errno == EINTR);
-	sigaction(SIGINT, &was_int, NULL);
-	sigaction(SIGQUIT, &was_quit, NULL);
-	if (r < 0)
-		return CLI_FAILED;
-	return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
-}
-
-int cli_pull(const char *image, const char *store, int quiet)
-{
-	auto_free char *path = program_path("mlrun-pull");
-	auto_strv struct strv argv = STRV_INIT;
-	struct mlr_error err = MLR_ERROR_INIT;
-	pid_t self = getpid(), child;
-
-	strv_add(&argv, "mlrun");
-	strv_add(&argv, "pull");
-	if (store)
-		strv_addf(&argv, "--store=%s", store);
-	if (mlr_log_level >= MLR_DEBUG)
-		strv_add(&argv, "--verbose");
-	else if (quiet || mlr_log_level < MLR_INFO)
-		strv_add(&argv, "--quiet");
-	strv_add(&argv, "--");
-	strv_add(&argv, image);
-
-	child = fork();
-	if (child == 0)
-		become_pull(path, strv_argv(&argv), self);
-	if (child < 0) {
-		mlr_fail_errno(&err, "pull '%s': fork", image);
-		return cli_fail(&err);
-	}
-	return wait_for(child);
-}
-
-/* For struct exec_options. */
-static int fetch(const struct exec_options *o)
-{
-	struct mlr_error err = MLR_ERROR_INIT;
-	int speak = is_spokesman();
-
-	if (cli_refuse_file(o->image, &err) < 0)
-		return cli_fail_at(&err, "exec '%s'", o->image);
-	if (o->pull != EXEC_PULL_ALWAYS)
-		mlr_log(speak ? MLR_INFO : MLR_DEBUG, "'%s' is not in the store and is pulled",
-			o->image);
-	return cli_pull(o->image, o->store, !speak);
 }
 
 /* --- --explain: the plan is printed ------------------------------------------- */
@@ -199,8 +97,8 @@ int cli_exec_run(struct cli_exec *x, int (*become)(struct plan *p, struct mlr_er
 	plan_init(&p);
 	if (config_load(&config, &err) < 0 || exec_defaults(&config, o, &err) < 0)
 		return cli_fail(&err);
-	if (!x->explain && !o->join && o->pull != EXEC_PULL_NEVER && can_fetch(o->image))
-		o->fetch = fetch;
+	if (!x->explain && !o->join && o->pull != EXEC_PULL_NEVER && cli_can_fetch(o->image))
+		o->fetch = cli_fetch;
 	status = exec_plan(o, !x->explain, &p, &err);
 	if (status < 0)
 		status = cli_fail(&err);

@@ -78,6 +78,18 @@ static int print_raw(const struct stores *all, const struct inspect_args *a, str
 	return r;
 }
 
+/* Returns -ENOENT if no store has the image. */
+static int print_pin(const struct stores *all, const struct inspect_args *a, struct mlr_error *err)
+{
+	auto_call(store_image_done) struct store_image im = STORE_IMAGE_INIT;
+	struct store *st;
+	int r = find(all, a, &st, &im, err);
+
+	if (r == 0)
+		inspect_print_pin(&im);
+	return r;
+}
+
 int cmd_inspect(int argc, char **argv)
 {
 	auto_call(stores_close) struct stores all = STORES_INIT;
@@ -90,10 +102,18 @@ int cmd_inspect(int argc, char **argv)
 		return cli_fail(&err);
 	if (a.remote)
 		return cli_become("mlrun-pull", argv - 1);
+	if (a.pin && oci_transport_is_root(oci_transport_of(a.image, NULL))) {
+		puts(a.image); /* used in place */
+		return 0;
+	}
 	r = cli_open_stores(a.common.store, &all, &err);
-	if (r == 0)
+	if (r == 0 && a.pin)
+		r = print_pin(&all, &a, &err);
+	else if (r == 0)
 		r = a.raw ? print_raw(&all, &a, &err) : load(&all, &a, &p, &err);
+	if (r == -ENOENT && a.pin)
+		return cli_become("mlrun-pull", argv - 1);
 	if (r < 0)
 		return cli_fail(&err);
-	return a.raw ? 0 : picture_print(&p, &a);
+	return a.raw || a.pin ? 0 : picture_print(&p, &a);
 }

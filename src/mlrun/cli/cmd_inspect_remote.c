@@ -67,5 +67,9 @@ int cmd_inspect_remote(int argc, char **argv)
 	if (a.raw)
 		return print_raw(&a, &sight.res);
 	make_picture(&sight, &p);
+	if (a.pin) {
+		inspect_print_pin(&p.image);
+		return 0;
+	}
 	return picture_print(&p, &a);
 }

@@ -57,15 +57,4 @@ const char *cli_callers_shell(void);
  * else sh. (cmd_shell.c) */
 int cli_become_shell(struct plan *p, struct mlr_error *err);
 
-/*
- * Run `mlrun pull IMAGE` as a child that writes only to stderr and reads nothing.
- *
- *   store  --store, or NULL
- *   quiet  print only errors
- *
- * Returns 0, or the exit status to end with, after the child printed the error; 128 plus the number
- * of a signal that ended it. (cmd_exec.c)
- */
-int cli_pull(const char *image, const char *store, int quiet);
-
 #endif

@@ -16,6 +16,9 @@ static const struct cli_option options[] = {
 	{ "raw", 0, 0, 0,
 		"print the manifest as it stands; the index where there is one, unless --platform is given",
 		2, CLI_TO(struct inspect_args, raw) },
+	{ "pin", 0, 0, 0,
+		"print NAME@DIGEST, which stays this image; from the store, else from the registry",
+		2, CLI_TO(struct inspect_args, pin) },
 	CLI_OPTION_JSON(struct inspect_args),
 	{ 0 },
 };
@@ -24,8 +27,8 @@ static void check(void *args, struct argp_state *state)
 {
 	const struct inspect_args *a = args;
 
-	if (a->raw && a->json)
-		argp_error(state, "--raw and --json are two outputs");
+	if (a->raw + a->json + a->pin > 1)
+		argp_error(state, "--raw, --json and --pin are different outputs: choose one");
 }
 
 static const struct cli_syntax syntax = {
@@ -63,6 +66,15 @@ void picture_done(struct picture *p)
 	free(p->store);
 	oci_config_done(&p->config);
 	oci_document_done(&p->manifest);
+}
+
+void inspect_print_pin(const struct store_image *im)
+{
+	if (strncmp(im->name, "localhost/", strlen("localhost/")) == 0 || im->source)
+		printf("%s\n", im->manifest);
+	else
+		printf("%.*s@%s\n", (int)strcspn(im->name, "@"), im->name,
+			im->index ? im->index : im->manifest);
 }
 
 static json_t *layers_to_json(const struct picture *p)

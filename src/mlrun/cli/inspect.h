@@ -14,7 +14,7 @@ struct inspect_args {
 	struct cli_common common;
 	const char *image;
 	const char *platform; /* --platform, or NULL */
-	int remote, json, raw;
+	int remote, json, raw, pin;
 	struct cli_registry registry;
 	struct oci_platform want; /* platform, parsed */
 };
@@ -44,6 +44,12 @@ struct picture {
 	}
 
 void picture_done(struct picture *p);
+/*
+ * Print a name that means this very image for ever: NAME@DIGEST, by the digest of the index if
+ * there is one. For an image that no registry has, "sha256:…", by which the store finds it.
+ */
+void inspect_print_pin(const struct store_image *im);
+
 /* Print as text or as JSON. Returns the exit status. */
 int picture_print(const struct picture *p, const struct inspect_args *a);
 

@@ -1,0 +1,230 @@
+#include "cli/fetch.h"
+
+#include "cli/cli.h"
+#include "cli/common.h"
+
+#include "base/cleanup.h"
+#include "base/fds.h"
+#include "base/file.h"
+#include "base/hash.h"
+#include "base/log.h"
+#include "base/memory.h"
+#include "base/program.h"
+#include "base/strv.h"
+#include "job/job.h"
+#include "oci/name.h"
+#include "runtime/meeting.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <linux/close_range.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/prctl.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+int cli_is_spokesman(void)
+{
+	const char *rank = job_rank_read(environ).number;
+
+	return !rank || strcmp(rank, "0") == 0;
+}
+
+/* --- the child ---------------------------------------------------------------------- */
+
+int cli_can_fetch(const char *image)
+{
+	return !oci_transport_is_root(oci_transport_of(image, NULL));
+}
+
+/* In the child. It gets neither input nor descriptors meant for the command. */
+static void become_pull(const char *path, char *const *argv, pid_t parent)
+{
+	int null = open("/dev/null", O_RDONLY);
+
+	/* mlrun's end also ends the child. */
+	prctl(PR_SET_PDEATHSIG, SIGTERM);
+	if (getppid() != parent)
+		_exit(CLI_FAILED);
+	if (null < 0 || dup2(null, STDIN_FILENO) < 0 || dup2(STDERR_FILENO, STDOUT_FILENO) < 0)
+		_exit(CLI_FAILED);
+	fds_close_range(3, ~0u, CLOSE_RANGE_CLOEXEC);
+	execv(path, argv);
+	mlr_log(MLR_ERROR, "pull: cannot start '%s': %s", path, strerror(errno));
+	_exit(CLI_FAILED);
+}
+
+/* As in system(3): the child handles ^C, and leaves a consistent store. */
+static int wait_for(pid_t child)
+{
+	struct sigaction ignore = { .sa_handler = SIG_IGN }, was_int, was_quit;
+	int status, r;
+
+	sigaction(SIGINT, &ignore, &was_int);
+	sigaction(SIGQUIT, &ignore, &was_quit);
+	do
+		r = waitpid(child, &status, 0);
+	while (r < 0 && errno == EINTR);
+	sigaction(SIGINT, &was_int, NULL);
+	sigaction(SIGQUIT, &was_quit, NULL);
+	if (r < 0)
+		return CLI_FAILED;
+	return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
+}
+
+int cli_pull(const char *image, const char *store, int quiet)
+{
+	auto_free char *path = program_path("mlrun-pull");
+	auto_strv struct strv argv = STRV_INIT;
+	struct mlr_error err = MLR_ERROR_INIT;
+	pid_t self = getpid(), child;
+
+	strv_add(&argv, "mlrun");
+	strv_add(&argv, "pull");
+	if (store)
+		strv_addf(&argv, "--store=%s", store);
+	if (mlr_log_level >= MLR_DEBUG)
+		strv_add(&argv, "--verbose");
+	else if (quiet || mlr_log_level < MLR_INFO)
+		strv_add(&argv, "--quiet");
+	strv_add(&argv, "--");
+	strv_add(&argv, image);
+
+	child = fork();
+	if (child == 0)
+		become_pull(path, strv_argv(&argv), self);
+	if (child < 0) {
+		mlr_fail_errno(&err, "pull '%s': fork", image);
+		return cli_fail(&err);
+	}
+	return wait_for(child);
+}
+
+/* --- the ranks of a step ------------------------------------------------------------- */
+
+#define PREFIX "pull-"
+#define FAILURE_AGE \
+	60 /* seconds for which a failure counts: ranks start within that, who retries is later */
+
+/*
+ * A file of this name in the user's private directory in the node's memory stands for the fetch of
+ * one image by one step. Who locks it while it is empty fetches and writes the exit status into it;
+ * the others then find the status. A success leaves no file: later ranks find the image. If the
+ * first is killed, the next one fetches.
+ */
+static char *file_of(const char *step, const char *image)
+{
+	auto_free char *text = xasprintf("%s %s", step, image);
+	char hex[HASH_HEX_SIZE];
+
+	hash_name(text, hex);
+	return xasprintf(PREFIX "%.24s", hex);
+}
+
+static int lock(int dir, const char *name)
+{
+	auto_close int fd =
+		openat(dir, name, O_RDWR | O_CREAT | O_NOFOLLOW | O_NOCTTY | O_CLOEXEC, 0600);
+	int r;
+
+	if (fd < 0)
+		return -errno;
+	do
+		r = flock(fd, LOCK_EX);
+	while (r < 0 && errno == EINTR);
+	return r < 0 ? -errno : take_fd(&fd);
+}
+
+static int fetch_here(const struct exec_options *o, int speak)
+{
+	mlr_log(speak && o->pull != EXEC_PULL_ALWAYS ? MLR_INFO : MLR_DEBUG,
+		"'%s' is not in the store and is pulled", o->image);
+	return cli_pull(o->image, o->store, !speak);
+}
+
+static int is_old(const struct stat *st)
+{
+	return time(NULL) - st->st_mtime > FAILURE_AGE;
+}
+
+/* The status that another process has left, or -1. */
+static int find_status(int fd)
+{
+	char text[16] = "";
+	struct stat st;
+
+	if (pread(fd, text, sizeof(text) - 1, 0) <= 0 || fstat(fd, &st) < 0)
+		return -1;
+	return st.st_nlink > 0 && is_old(&st) ? -1 : (int)strtol(text, NULL, 10);
+}
+
+/* Keep a failure for the ranks that come later, and forget those of earlier steps. */
+static void leave_status(int dir, int fd, const char *name, int status)
+{
+	auto_dir DIR *d = file_open_dir(dir, ".", 0);
+	const struct dirent *e;
+	struct stat st;
+
+	if (ftruncate(fd, 0) == 0 && lseek(fd, 0, SEEK_SET) == 0)
+		(void)dprintf(fd, "%d", status);
+	if (status == 0)
+		unlinkat(dir, name, 0);
+	while (d && (e = readdir(d)))
+		if (strncmp(e->d_name, PREFIX, strlen(PREFIX)) == 0 &&
+			fstatat(dir, e->d_name, &st, AT_SYMLINK_NOFOLLOW) == 0 && st.st_size > 0 &&
+			is_old(&st))
+			unlinkat(dir, e->d_name, 0);
+}
+
+static int is_first_node(void)
+{
+	const char *node = getenv("SLURM_NODEID");
+
+	return node ? strcmp(node, "0") == 0 : cli_is_spokesman();
+}
+
+/* On several nodes a failure says where it was. */
+static void tell_node(const struct exec_options *o)
+{
+	const char *nodes = getenv("SLURM_STEP_NUM_NODES");
+	char host[HOST_NAME_MAX + 1] = "";
+
+	if (nodes && strcmp(nodes, "1") != 0 && gethostname(host, sizeof(host) - 1) == 0)
+		mlr_log(MLR_ERROR, "node '%s' has no image '%s'", host, o->image);
+}
+
+static int fetch_for_step(const struct exec_options *o, const char *step)
+{
+	auto_free char *name = file_of(step, o->image);
+	auto_close int dir = meeting_dir_open(NULL), fd = dir < 0 ? -1 : lock(dir, name);
+	int status = fd < 0 ? -1 : find_status(fd);
+
+	if (status >= 0) {
+		mlr_debug("another process of the step fetched '%s', with status %d", o->image,
+			status);
+		return status;
+	}
+	status = fetch_here(o, is_first_node());
+	if (status != 0)
+		tell_node(o);
+	if (fd >= 0)
+		leave_status(dir, fd, name, status);
+	return status;
+}
+
+int cli_fetch(const struct exec_options *o)
+{
+	struct mlr_error err = MLR_ERROR_INIT;
+	auto_free char *step = job_step(environ);
+
+	if (cli_refuse_file(o->image, &err) < 0)
+		return cli_fail_at(&err, "exec '%s'", o->image);
+	return step ? fetch_for_step(o, step) : fetch_here(o, 1);
+}

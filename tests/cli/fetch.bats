@@ -1,0 +1,52 @@
+#!/usr/bin/env bats
+# The image of a start that is not in the store.
+
+load common
+
+setup_file() {
+	registry_start
+	image_tiny tiny
+}
+teardown_file() { registry_stop; }
+
+setup() {
+	common_setup
+	IMG=$REGISTRY/tiny
+}
+
+# step N COMMAND...: as N ranks of a step of Slurm's; their output is in rank.0 and so on
+step() {
+	local n=$1 i pids=() job=9$BASHPID
+	shift
+	for ((i = 0; i < n; i++)); do
+		SLURM_JOB_ID=$job SLURM_STEP_ID=0 SLURM_STEP_NUM_TASKS=$n SLURM_PROCID=$i SLURM_NODEID=0 \
+			SLURM_STEP_NUM_NODES=2 "$@" >"rank.$i" 2>&1 &
+		pids+=($!)
+	done
+	for i in "${pids[@]}"; do wait "$i" || status=$?; done
+	return "${status:-0}"
+}
+
+@test "fetch: of the ranks of a step one fetches a missing image" {
+	local before
+	before=$(registry_requests 'GET .*/manifests/' | wc -l)
+	run -0 step 12 mlrun exec "$IMG" echo inside
+	run -0 cat rank.*
+	assert_equal "$(grep -c '^inside$' <<<"$output")" 12
+	assert_equal "$(grep -c 'is not in the store and is pulled' <<<"$output")" 1
+	assert_equal "$(($(registry_requests 'GET .*/manifests/' | wc -l) - before))" 1
+	run ls -d /dev/shm/mlrun-"$(id -u)"*/pull-*
+	assert_output --partial "No such file"
+}
+
+@test "fetch: one that fails fails all ranks of the step, and is told once" {
+	run -125 step 12 mlrun exec "$REGISTRY/nothing" true
+	run -0 cat rank.*
+	assert_equal "$(grep -c "node '$(hostname)' has no image '$REGISTRY/nothing'" <<<"$output")" 1
+	assert_equal "$(grep -c 'pull .*nothing' <<<"$output")" 1
+	# The failure is forgotten after a while.
+	touch -d '2 minutes ago' /dev/shm/mlrun-"$(id -u)"*/pull-*
+	run -0 step 2 mlrun exec "$IMG" true
+	run ls -d /dev/shm/mlrun-"$(id -u)"*/pull-*
+	assert_output --partial "No such file"
+}
