@@ -3,6 +3,8 @@
 #include "cli/foreign.h"
 #include "cli/options.h"
 
+#include "rootfs/kept.h"
+
 #include <limits.h>
 #include <string.h>
 
@@ -153,6 +155,18 @@ static void take_image(void *args, char *image, struct argp_state *state)
 	state->next = state->argc;
 }
 
+/* "container:NAME" is --write=NAME with the container's own image. */
+static void take_container(struct exec_options *o, struct argp_state *state)
+{
+	const char *name = o->image ? rootfs_kept_of(o->image) : NULL;
+
+	if (!name)
+		return;
+	if (o->write && strcmp(o->write, name) != 0)
+		argp_error(state, "'%s' and --write='%s' are two containers", o->image, o->write);
+	o->write = name;
+}
+
 static void check(void *args, struct argp_state *state)
 {
 	struct cli_exec *x = args;
@@ -162,6 +176,7 @@ static void check(void *args, struct argp_state *state)
 	if (x->exec.join && !x->exec.command && !x->command_optional)
 		argp_error(state, "a command is missing");
 	x->exec.store = x->common.store;
+	take_container(&x->exec, state);
 }
 
 /* The target of an option that fills a field of struct exec_options. */

@@ -13,6 +13,7 @@
 #include "base/strv.h"
 #include "job/job.h"
 #include "oci/name.h"
+#include "rootfs/kept.h"
 #include "runtime/meeting.h"
 
 #include <errno.h>
@@ -41,7 +42,8 @@ int cli_is_spokesman(void)
 
 int cli_can_fetch(const char *image)
 {
-	return !oci_transport_is_root(oci_transport_of(image, NULL));
+	return !oci_transport_is_root(oci_transport_of(image, NULL)) && !rootfs_kept_of(image) &&
+		strncmp(image, "sha256:", strlen("sha256:")) != 0;
 }
 
 /* In the child. It gets neither input nor descriptors meant for the command. */

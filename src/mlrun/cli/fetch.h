@@ -17,7 +17,8 @@
  */
 int cli_pull(const char *image, const char *store, int quiet);
 
-/* Can the image be fetched? A plain directory or squashfs file is used in place. */
+/* Can the image be fetched? A plain directory, a squashfs file and a container are used in place.
+ */
 int cli_can_fetch(const char *image);
 
 /*

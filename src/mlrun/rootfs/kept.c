@@ -54,6 +54,15 @@ char *rootfs_kept_name(const struct oci_ref *ref)
 	return name;
 }
 
+const char *rootfs_kept_of(const char *image)
+{
+	static const char prefix[] = "container:";
+
+	return strncmp(image, prefix, strlen(prefix)) == 0 && image[strlen(prefix)]
+		? image + strlen(prefix)
+		: NULL;
+}
+
 static int refuse_root(enum oci_transport t, const char *path, struct mlr_error *err)
 {
 	int is_dir = t == OCI_DIRECTORY;
@@ -153,10 +162,23 @@ static int check_image(const struct kept *k, struct plan *p, struct mlr_error *e
 	return 0;
 }
 
+/* "container:NAME": the container with its own image. */
+static int find_itself(struct kept *k, const char *name, struct mlr_error *err)
+{
+	k->name = xstrdup(name);
+	if (!k->own)
+		return mlr_fail(err, ENOENT, "there is no container '%s'", name);
+	return store_container_get(k->own, name, &k->was, err);
+}
+
 static int find(struct kept *k, const char *name, struct plan *p, struct mlr_error *err)
 {
 	struct store *st;
-	int r = stores_find(&k->all, &k->image, &st, &k->found, err);
+	int r;
+
+	if (rootfs_kept_of(k->text))
+		return find_itself(k, name, err);
+	r = stores_find(&k->all, &k->image, &st, &k->found, err);
 
 	if (r < 0 && r != -ENOENT)
 		return r;
@@ -266,7 +288,7 @@ int rootfs_kept_plan(const char *store_dir, const struct config *c, const char *
 	t = oci_transport_of(image, &path);
 	if (oci_transport_is_root(t))
 		return refuse_root(t, path, err);
-	r = oci_name_parse(image, &k.image, err);
+	r = rootfs_kept_of(image) ? 0 : oci_name_parse(image, &k.image, err);
 	if (r == 0)
 		r = open_stores(store_dir, c, use, &k, err);
 	if (r == 0)

@@ -1,0 +1,263 @@
+#include "spank/command.h"
+
+#include "base/cleanup.h"
+#include "base/memory.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+/* --- the image ----------------------------------------------------------------------------- */
+
+/* A path on the node: a squashfs file, or a directory. */
+static char *path_image(const char *path)
+{
+	struct stat st;
+
+	return xasprintf(
+		"%s:%s", stat(path, &st) == 0 && S_ISDIR(st.st_mode) ? "rootfs" : "squashfs", path);
+}
+
+char *command_image(const char *text, struct mlr_error *err)
+{
+	const char *name = strncmp(text, "docker://", 9) == 0 ? text + 9 : text, *hash, *at;
+
+	if (strncmp(text, "dockerd://", 10) == 0) {
+		mlr_fail(err, EINVAL,
+			"--container-image '%s': there is no Docker daemon on a node; docker save and "
+			"mlrun import bring its images",
+			text);
+		return NULL;
+	}
+	if (*text == '/' || strncmp(text, "./", 2) == 0 || strncmp(text, "../", 3) == 0)
+		return path_image(text);
+	hash = strchr(name, '#');
+	if (!hash)
+		return xstrdup(name);
+	/* [USER@]REGISTRY#IMAGE; mlrun finds the user's credentials by the registry. */
+	at = memchr(name, '@', (size_t)(hash - name));
+	if (at)
+		name = at + 1;
+	return xasprintf("%.*s/%s", (int)(hash - name), name, hash + 1);
+}
+
+/* The name that the tag meant when the job was submitted. */
+static char *pinned(const char *image, const char *pin)
+{
+	size_t n = strlen(image);
+
+	if (pin && strncmp(pin, image, n) == 0 && pin[n] == ' ' && pin[n + 1])
+		return xstrdup(pin + n + 1);
+	return xstrdup(image);
+}
+
+/* --- mounts --------------------------------------------------------------------------------- */
+
+static int bad_mount(const char *text, const char *why, struct mlr_error *err)
+{
+	return mlr_fail(err, EINVAL, "--container-mounts '%s': %s", text, why);
+}
+
+/* Flags of mount(8), separated by '+', as mlrun's; what it does anyway is left out. */
+static int add_flags(char *flags, char **ret, const char *text, struct mlr_error *err)
+{
+	static const char *const passed[] = { "ro", "rw", "nosuid", "nodev", "noexec" };
+	static const char *const no_effect[] = { "rbind", "bind", "private", "rprivate", "slave",
+		"rslave", "suid", "dev", "exec", "x-create=auto", "x-create=dir", "x-create=file" };
+	char *rest = flags, *flag;
+
+	while ((flag = strsep(&rest, "+"))) {
+		int known = 0;
+
+		for (size_t i = 0; i < ARRAY_LEN(no_effect); i++)
+			known |= strcmp(flag, no_effect[i]) == 0;
+		for (size_t i = 0; i < ARRAY_LEN(passed); i++)
+			if (strcmp(flag, passed[i]) == 0) {
+				auto_free char *before = *ret;
+
+				*ret = xasprintf("%s%s%s", before, *before ? "," : ":", flag);
+				known = 1;
+			}
+		if (!known)
+			return bad_mount(text,
+				"flags are ro, rw, nosuid, nodev, noexec, rbind, x-create=auto",
+				err);
+	}
+	return 0;
+}
+
+static int add_mount(const char *text, struct strv *argv, struct mlr_error *err)
+{
+	auto_free char *copy = xstrdup(text), *flags = xstrdup("");
+	char *rest = copy, *src = strsep(&rest, ":"), *dst = strsep(&rest, ":");
+	int r = 0;
+
+	if (!*src || (dst && !*dst))
+		return bad_mount(text, "expected SRC[:DST[:FLAG+FLAG]]", err);
+	if (strcmp(src, "umount") == 0)
+		return bad_mount(text, "a mount of the container cannot be taken away", err);
+	if (rest)
+		r = add_flags(rest, &flags, text, err);
+	if (r < 0)
+		return r;
+	if (strcmp(src, "tmpfs") == 0 && dst) {
+		strv_add(argv, "--tmpfs");
+		strv_addf(argv, "%s%s", dst, flags);
+		return 0;
+	}
+	strv_add(argv, "-v");
+	strv_addf(argv, "%s:%s%s", src, dst ? dst : src, flags);
+	return 0;
+}
+
+static int add_mounts(const char *list, struct strv *argv, struct mlr_error *err)
+{
+	auto_free char *copy = xstrdup(list);
+	auto_strv struct strv seen = STRV_INIT;
+	char *rest = copy, *one;
+
+	while ((one = strsep(&rest, ","))) {
+		int r = 0;
+
+		if (!*one)
+			return bad_mount(list, "an entry is empty", err);
+		if (!strv_has(&seen, one)) /* the same entry twice is one */
+			r = add_mount(one, argv, err);
+		if (r < 0)
+			return r;
+		strv_add(&seen, one);
+	}
+	return 0;
+}
+
+/* --- the rest -------------------------------------------------------------------------------- */
+
+static void add_words(const char *list, const char *option, struct strv *argv)
+{
+	auto_free char *copy = xstrdup(list);
+	char *rest = copy, *word;
+
+	while ((word = strsep(&rest, ",")))
+		if (*word) {
+			strv_add(argv, option);
+			strv_add(argv, word);
+		}
+}
+
+static int add_unshare(const char *list, const char *host, struct strv *argv, struct mlr_error *err)
+{
+	auto_free char *copy = xstrdup(list);
+	char *rest = copy, *word;
+
+	while ((word = strsep(&rest, ","))) {
+		if (strcmp(word, "net") == 0)
+			strv_add(argv, "--net=none");
+		else if (strcmp(word, "ipc") == 0)
+			strv_add(argv, "--ipc=private");
+		else if (strcmp(word, "uts") == 0)
+			strv_addf(argv, "--hostname=%s", host ? host : "container");
+		else
+			return mlr_fail(err, EINVAL,
+				"--container-unshare '%s': namespaces are net, ipc and uts", list);
+	}
+	return 0;
+}
+
+/* NAME[:HOW]: the container's name in the store. In a step on several nodes each has its own. */
+static int container_name(const char *text, const struct spank_site *site,
+	const struct command_task *task, char **ret, struct mlr_error *err)
+{
+	static const char *const ways[] = { "auto", "create", "exec", "no_exec" };
+	const char *colon = strchr(text, ':');
+	auto_free char *name = colon ? xstrndup(text, (size_t)(colon - text)) : xstrdup(text);
+	auto_free char *job = site->job_scope ? xasprintf(".%u", task->job) : xstrdup("");
+	int known = !colon;
+
+	for (size_t i = 0; colon && i < ARRAY_LEN(ways); i++)
+		known |= strcmp(colon + 1, ways[i]) == 0;
+	if (!known || !*name)
+		return mlr_fail(err, EINVAL,
+			"--container-name '%s': expected NAME[:auto|create|exec|no_exec]", text);
+	*ret = xasprintf(
+		"%s%s%s%s", name, job, task->node ? "." : "", task->node ? task->node : "");
+	return 0;
+}
+
+static int add_root(const char *const *s, const struct spank_site *site,
+	const struct command_task *task, char **image, struct strv *argv, struct mlr_error *err)
+{
+	auto_free char *name = NULL, *plain = NULL;
+	int r = s[SPANK_NAME] ? container_name(s[SPANK_NAME], site, task, &name, err) : 0;
+
+	if (r < 0)
+		return r;
+	if (s[SPANK_IMAGE]) {
+		plain = command_image(s[SPANK_IMAGE], err);
+		if (!plain)
+			return -EINVAL;
+		/* A container stays with its image, whatever the tag means later. */
+		*image = name ? xstrdup(plain) : pinned(plain, task->pin);
+		if (name)
+			strv_addf(argv, "--write=%s", name);
+	} else {
+		*image = xasprintf("container:%s", name);
+	}
+	return 0;
+}
+
+static int is_on(const char *value)
+{
+	return value && strcmp(value, "1") == 0;
+}
+
+static void add_switches(const char *const *s, const struct spank_site *site, struct strv *argv)
+{
+	int entrypoint = s[SPANK_ENTRYPOINT] ? is_on(s[SPANK_ENTRYPOINT]) : site->runs_entrypoint;
+
+	if (s[SPANK_MOUNT_HOME])
+		strv_add(argv, is_on(s[SPANK_MOUNT_HOME]) ? "--home" : "--no-home");
+	if (is_on(s[SPANK_REMAP_ROOT]))
+		strv_add(argv, "--fakeroot");
+	if (!entrypoint)
+		strv_add(argv, "--entrypoint=");
+	if (s[SPANK_WRITABLE] && !is_on(s[SPANK_WRITABLE]))
+		strv_add(argv, "--read-only");
+	if (s[SPANK_GPU])
+		strv_addf(argv, "--gpu=%s", s[SPANK_GPU]);
+	if (s[SPANK_MPI])
+		strv_addf(argv, "--mpi=%s", s[SPANK_MPI]);
+	if (s[SPANK_WORKDIR])
+		strv_addf(argv, "--workdir=%s", s[SPANK_WORKDIR]);
+}
+
+int command_make(const char *const *settings, const struct spank_site *site,
+	const struct command_task *task, struct strv *ret, struct mlr_error *err)
+{
+	auto_free char *image = NULL;
+	int r;
+
+	strv_add(ret, "mlrun");
+	strv_add(ret, "exec");
+	if (task->store)
+		strv_addf(ret, "--store=%s", task->store);
+	add_switches(settings, site, ret);
+	if (task->script) {
+		strv_add(ret, "-v");
+		strv_addf(ret, "%s:%s:ro", task->script, task->script);
+	}
+	r = settings[SPANK_MOUNTS] ? add_mounts(settings[SPANK_MOUNTS], ret, err) : 0;
+	if (r == 0 && settings[SPANK_UNSHARE])
+		r = add_unshare(settings[SPANK_UNSHARE], task->node, ret, err);
+	if (r == 0 && settings[SPANK_ENV])
+		add_words(settings[SPANK_ENV], "-e", ret);
+	if (r == 0)
+		r = add_root(settings, site, task, &image, ret, err);
+	if (r < 0)
+		return r;
+	strv_add(ret, image);
+	strv_add(ret, "--");
+	for (int i = 0; i < task->argc; i++)
+		strv_add(ret, task->argv[i]);
+	return 0;
+}

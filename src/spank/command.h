@@ -1,0 +1,33 @@
+/* Turns the settings into a command line of mlrun. Nothing of Slurm's is needed for it. */
+#ifndef MLR_SPANK_COMMAND_H
+#define MLR_SPANK_COMMAND_H
+
+#include "base/error.h"
+#include "base/strv.h"
+#include "spank/options.h"
+
+/* The task, for command_make(). */
+struct command_task {
+	unsigned job;       /* its number */
+	const char *node;   /* the node's name if the step has several nodes; else NULL */
+	const char *script; /* a batch script's file, which must be in the container; or NULL */
+	const char *pin;    /* "IMAGE PIN" of spank/submit.h, or NULL */
+	const char *store;  /* --store, or NULL */
+	char *const *argv;  /* the command */
+	int argc;
+};
+
+/* mlrun's name of an image as users of Pyxis write it, to free(); NULL with err if it is wrong. */
+char *command_image(const char *text, struct mlr_error *err);
+
+/*
+ * Make the command line: mlrun exec OPTION... IMAGE -- COMMAND...
+ *
+ *   settings  SPANK_SETTINGS of them, NULL where not set; an image or a name is set
+ *
+ * Returns 0 or -EINVAL; the error names the option.
+ */
+int command_make(const char *const *settings, const struct spank_site *site,
+	const struct command_task *task, struct strv *ret, struct mlr_error *err);
+
+#endif

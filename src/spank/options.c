@@ -1,0 +1,248 @@
+#include "spank/options.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define N(a) (sizeof(a) / sizeof((a)[0]))
+
+/* Values that options gave, in this process. Slurm passes those of srun on to slurmstepd. */
+static char *given[SPANK_SETTINGS];
+static char *shifter[3];
+
+/* A row of --help. */
+static const struct row {
+	const char *name, *arg, *usage;
+	enum spank_setting which;
+	const char *fixed; /* the value of an option without an argument */
+	int is_list;       /* several add up, separated by ',' */
+} rows[] = {
+	{ "container-image", "[REGISTRY#]IMAGE[:TAG]|PATH", "run in this image", SPANK_IMAGE, NULL,
+		0 },
+	{ "container-mounts", "SRC[:DST[:FLAGS]][,...]", "mount files and directories of the node",
+		SPANK_MOUNTS, NULL, 1 },
+	{ "container-workdir", "DIR", "start in this directory of the container", SPANK_WORKDIR,
+		NULL, 0 },
+	{ "container-name", "NAME[:auto|create|exec|no_exec]",
+		"keep what is written in a container of this name", SPANK_NAME, NULL, 0 },
+	{ "container-mount-home", NULL, "mount the home directory", SPANK_MOUNT_HOME, "1", 0 },
+	{ "no-container-mount-home", NULL, "do not mount the home directory", SPANK_MOUNT_HOME, "0",
+		0 },
+	{ "container-remap-root", NULL, "be root inside, with the user's rights", SPANK_REMAP_ROOT,
+		"1", 0 },
+	{ "no-container-remap-root", NULL, "be the user inside", SPANK_REMAP_ROOT, "0", 0 },
+	{ "container-entrypoint", NULL, "run the image's entrypoint", SPANK_ENTRYPOINT, "1", 0 },
+	{ "no-container-entrypoint", NULL, "do not run the image's entrypoint", SPANK_ENTRYPOINT,
+		"0", 0 },
+	{ "container-entrypoint-log", NULL, "accepted: an entrypoint's output is the task's",
+		SPANK_ENTRYPOINT_LOG, "1", 0 },
+	{ "container-writable", NULL, "the container's root can be written to (default)",
+		SPANK_WRITABLE, "1", 0 },
+	{ "container-readonly", NULL, "the container's root is read-only", SPANK_WRITABLE, "0", 0 },
+	{ "container-env", "NAME[,NAME...]", "variables of the job that win over the image's",
+		SPANK_ENV, NULL, 1 },
+	{ "container-unshare", "net,ipc,uts", "namespaces of the container's own", SPANK_UNSHARE,
+		NULL, 1 },
+	{ "container-gpu", "auto|all|none|LIST", "which GPUs, as mlrun exec --gpu", SPANK_GPU, NULL,
+		0 },
+	{ "container-mpi", "auto|none|host", "which MPI, as mlrun exec --mpi", SPANK_MPI, NULL, 0 },
+};
+
+static const char *const shifter_names[][2] = {
+	{ "image", "shifter.image" },
+	{ "volume", "shifter.volume" },
+	{ "module", "shifter.module" },
+};
+
+/* --- plugstack.conf -------------------------------------------------------------------- */
+
+static const char *after(const char *text, const char *key)
+{
+	size_t n = strlen(key);
+
+	return strncmp(text, key, n) == 0 ? text + n : NULL;
+}
+
+static int read_argument(const char *arg, struct spank_site *ret)
+{
+	static const char *const pyxis[] = { "runtime_path=", "importer=", "use_enroot_load=",
+		"use_squashfuse=", "completed_exec=" };
+	const char *value;
+
+	if ((value = after(arg, "mlrun=")) && *value == '/')
+		ret->mlrun = value;
+	else if ((value = after(arg, "execute_entrypoint=")))
+		ret->runs_entrypoint = strcmp(value, "1") == 0;
+	else if ((value = after(arg, "sbatch_support=")))
+		ret->no_sbatch = strcmp(value, "0") == 0;
+	else if ((value = after(arg, "container_scope=")) &&
+		(strcmp(value, "job") == 0 || strcmp(value, "global") == 0))
+		ret->job_scope = strcmp(value, "job") == 0;
+	else if (strcmp(arg, "shifter") == 0 || strcmp(arg, "shifter.long_options") == 0)
+		ret->has_shifter = arg[7] ? 2 : 1;
+	else {
+		for (size_t i = 0; i < N(pyxis); i++)
+			if (after(arg, pyxis[i]))
+				return 0;
+		slurm_error("mlrun: plugstack.conf: '%s' is not an argument of this plugin", arg);
+		return -1;
+	}
+	return 0;
+}
+
+int spank_site_read(int argc, char **argv, struct spank_site *ret)
+{
+	int r = 0;
+
+	*ret = (struct spank_site){ .mlrun = BINDIR "/mlrun" };
+	for (int i = 0; i < argc; i++)
+		r |= read_argument(argv[i], ret);
+	return r;
+}
+
+/* --- options ---------------------------------------------------------------------------- */
+
+/* Memory may be short in slurmstepd, which must not end for it. */
+static int keep(char **value, const char *text, int add)
+{
+	char *both = NULL;
+
+	if (add && *value)
+		both = asprintf(&both, "%s,%s", *value, text) < 0 ? NULL : both;
+	else
+		both = strdup(text);
+	if (!both)
+		return -1;
+	free(*value);
+	*value = both;
+	return 0;
+}
+
+static int take(int val, const char *arg, int remote)
+{
+	const struct row *row = &rows[val];
+	const char *text = row->fixed ? row->fixed : arg;
+
+	(void)remote;
+	if (!text || !*text) {
+		slurm_error("mlrun: --%s: the value is empty", row->name);
+		return -1;
+	}
+	return keep(&given[row->which], text, row->is_list);
+}
+
+static int take_shifter(int val, const char *arg, int remote)
+{
+	(void)remote;
+	return arg && *arg ? keep(&shifter[val], arg, val == 1) : -1;
+}
+
+static int add(spank_t sp, const char *name, const char *arg, const char *usage, int val,
+	spank_opt_cb_f take_it)
+{
+	struct spank_option o = { (char *)name, (char *)arg, (char *)usage, arg != NULL, val,
+		take_it };
+
+	return spank_option_register(sp, &o) == ESPANK_SUCCESS ? 0 : -1;
+}
+
+int spank_options_register(spank_t sp, const struct spank_site *site)
+{
+	int r = 0;
+
+	for (size_t i = 0; i < N(rows); i++)
+		r |= add(sp, rows[i].name, rows[i].arg, rows[i].usage, (int)i, take);
+	for (int i = 0; site->has_shifter && i < (int)N(shifter_names); i++)
+		r |= add(sp, shifter_names[i][site->has_shifter - 1], "TEXT",
+			"as in Shifter, for shifter(1) in the job", i, take_shifter);
+	return r;
+}
+
+/* "CONTAINER_MOUNT_HOME": the variables of a setting are named like its first option. */
+static void variable_of(enum spank_setting which, char *out, size_t size)
+{
+	size_t n = 0;
+
+	for (size_t i = 0; i < N(rows); i++)
+		if (rows[i].which == which) {
+			const char *name = rows[i].name;
+
+			for (; *name && n + 1 < size; name++)
+				out[n++] = *name == '-' ? '_' : (char)(*name - ('a' - 'A'));
+			break;
+		}
+	out[n] = '\0';
+}
+
+static const char *twin(
+	const char *prefix, enum spank_setting which, const char *(*variable)(const char *name))
+{
+	char name[64], whole[80];
+	const char *value;
+
+	variable_of(which, name, sizeof(name));
+	snprintf(whole, sizeof(whole), "%s_%s", prefix, name);
+	value = variable(whole);
+	return value && *value ? value : NULL;
+}
+
+/* Switches of the environment are "1", "true", "yes" or not. */
+static const char *as_switch(const char *value)
+{
+	int on = strcmp(value, "1") == 0 || strcasecmp(value, "true") == 0 ||
+		strcasecmp(value, "yes") == 0 || strcasecmp(value, "on") == 0;
+
+	return on ? "1" : "0";
+}
+
+/* Slurm hands the options of sbatch and salloc to slurmstepd in variables, and drops those that it
+ * reads itself with --export=NONE; this one stays. */
+static const char *of_job(enum spank_setting which, const char *(*variable)(const char *name))
+{
+	for (size_t i = 0; i < N(rows); i++) {
+		char name[128] = "SLURM_SPANK__SLURM_SPANK_OPTION_mlrun_";
+		const char *value;
+
+		if (rows[i].which != which)
+			continue;
+		strncat(name, rows[i].name, sizeof(name) - strlen(name) - 1);
+		for (char *s = name; *s; s++)
+			if (*s == '-')
+				*s = '_';
+		value = variable(name);
+		if (value)
+			return rows[i].fixed ? rows[i].fixed : *value ? value : NULL;
+	}
+	return NULL;
+}
+
+const char *spank_setting(enum spank_setting which, const char *(*variable)(const char *name))
+{
+	const char *value = given[which];
+	int is_switch = which >= SPANK_MOUNT_HOME && which <= SPANK_WRITABLE;
+
+	if (!value)
+		value = of_job(which, variable);
+	if (value)
+		return value;
+	value = twin("MLRUN", which, variable);
+	if (!value)
+		value = twin("PYXIS", which, variable);
+	if (!value && which == SPANK_WRITABLE) {
+		value = variable("PYXIS_CONTAINER_READONLY");
+		if (value && *value)
+			return strcmp(as_switch(value), "1") == 0 ? "0" : "1";
+		value = NULL;
+	}
+	return value && is_switch ? as_switch(value) : value;
+}
+
+int spank_is_option(enum spank_setting which)
+{
+	return given[which] != NULL;
+}
+
+const char *spank_shifter_option(int which)
+{
+	return shifter[which];
+}

@@ -1,0 +1,126 @@
+#include "spank/submit.h"
+
+#include "base/cleanup.h"
+#include "base/memory.h"
+#include "spank/command.h"
+
+#include <fcntl.h>
+#include <spawn.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+static const char *variable(const char *name)
+{
+	return getenv(name);
+}
+
+/* Run `mlrun inspect --pin IMAGE`. Returns its one line, to free(), or NULL. */
+static char *ask(const char *mlrun, const char *image, int is_quiet)
+{
+	char *const argv[] = { "mlrun", "inspect", "--pin", "--", (char *)image, NULL };
+	posix_spawn_file_actions_t actions;
+	char line[1024];
+	int out[2], status = -1;
+	size_t n = 0;
+	ssize_t got = 0;
+	pid_t child;
+
+	if (pipe2(out, O_CLOEXEC) < 0)
+		return NULL;
+	posix_spawn_file_actions_init(&actions);
+	posix_spawn_file_actions_adddup2(&actions, out[1], STDOUT_FILENO);
+	posix_spawn_file_actions_addopen(&actions, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
+	if (is_quiet)
+		posix_spawn_file_actions_addopen(&actions, STDERR_FILENO, "/dev/null", O_WRONLY, 0);
+	if (posix_spawn(&child, mlrun, &actions, NULL, argv, environ) != 0)
+		child = -1;
+	posix_spawn_file_actions_destroy(&actions);
+	close(out[1]);
+	while (child > 0 && n < sizeof(line) - 1 &&
+		(got = read(out[0], line + n, sizeof(line) - 1 - n)) > 0)
+		n += (size_t)got;
+	close(out[0]);
+	if (child < 0 || waitpid(child, &status, 0) < 0 || status != 0)
+		return NULL;
+	line[n] = '\0';
+	line[strcspn(line, "\n")] = '\0';
+	return line[0] ? xstrdup(line) : NULL;
+}
+
+static int is_pinned(const char *image)
+{
+	const char *pin = getenv(SPANK_PIN_VARIABLE);
+	size_t n = strlen(image);
+
+	return pin && strncmp(pin, image, n) == 0 && pin[n] == ' ';
+}
+
+static void pin(const char *image, const struct spank_site *site, int is_srun)
+{
+	auto_free char *name = NULL, *value = NULL;
+
+	if (is_pinned(image) || strncmp(image, "rootfs:", 7) == 0 ||
+		strncmp(image, "squashfs:", 9) == 0)
+		return;
+	unsetenv(SPANK_PIN_VARIABLE);
+	name = ask(site->mlrun, image, is_srun);
+	if (!name) {
+		if (!is_srun)
+			slurm_spank_log(
+				"mlrun: what '%s' means cannot be found out from here; the job's "
+				"nodes will",
+				image);
+		return;
+	}
+	value = xasprintf("%s %s", image, name);
+	setenv(SPANK_PIN_VARIABLE, value, 1);
+}
+
+/* For shifter(1) in the job. */
+static void pass_shifter(void)
+{
+	static const char *const names[] = { "SHIFTER_IMAGE", "SHIFTER_VOLUME", "SHIFTER_MODULE" };
+
+	for (int i = 0; i < 3; i++)
+		if (spank_shifter_option(i)) {
+			auto_free char *spank = xasprintf("SLURM_SPANK_%s", names[i]);
+
+			setenv(spank, spank_shifter_option(i), 1);
+		}
+}
+
+int spank_submit(const struct spank_site *site, int is_srun)
+{
+	const char *settings[SPANK_SETTINGS];
+	const struct command_task task = { 0 };
+	struct mlr_error err = MLR_ERROR_INIT;
+	auto_strv struct strv argv = STRV_INIT;
+	auto_free char *image = NULL;
+	const char *store = getenv("MLRUN_STORE");
+	int any = 0;
+
+	pass_shifter();
+	for (int i = 0; i < SPANK_SETTINGS; i++) {
+		settings[i] = spank_setting(i, variable);
+		any |= spank_is_option(i);
+	}
+	if (!settings[SPANK_IMAGE] && !settings[SPANK_NAME]) {
+		if (any)
+			slurm_error("mlrun: options of containers are ignored without "
+				    "--container-image or --container-name");
+		return 0;
+	}
+	if (command_make(settings, site, &task, &argv, &err) < 0) {
+		slurm_error("mlrun: %s", err.text);
+		return -1;
+	}
+	if (store && *store)
+		setenv(SPANK_STORE_VARIABLE, store, 1);
+	if (!settings[SPANK_IMAGE])
+		return 0;
+	image = command_image(settings[SPANK_IMAGE], &err);
+	pin(image, site, is_srun);
+	return 0;
+}

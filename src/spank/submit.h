@@ -1,0 +1,25 @@
+/* What happens in srun, sbatch and salloc, as the user: the image's tag becomes a digest. */
+#ifndef MLR_SPANK_SUBMIT_H
+#define MLR_SPANK_SUBMIT_H
+
+#include "spank/options.h"
+
+/* The variable that goes with the job: "IMAGE PIN", mlrun's name and the one that `mlrun inspect
+ * --pin` gives for it. Slurm passes variables of this prefix on even with --export=NONE. */
+#define SPANK_PIN_VARIABLE "SLURM_SPANK_MLRUN_PIN"
+
+/* The submitter's MLRUN_STORE, likewise. */
+#define SPANK_STORE_VARIABLE "SLURM_SPANK_MLRUN_STORE"
+
+/*
+ * Check the options, and set SPANK_PIN_VARIABLE, so that every node, step and requeue of the job
+ * runs the same image; one that is set for this image stays. If neither store nor registry can say
+ * what the tag means, the nodes decide.
+ *
+ *   is_srun  the tasks start next, and say what is wrong with the image
+ *
+ * Returns 0, or -1 after logging an invalid option.
+ */
+int spank_submit(const struct spank_site *site, int is_srun);
+
+#endif
