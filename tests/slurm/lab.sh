@@ -5,19 +5,33 @@
 #   lab.sh run USER COMMAND...   up, COMMAND as USER with $TEST_SLURM_CONF set, down
 #   lab.sh up | down | status
 #
-# The partition gpuq has a node with four GPUs, which are clones of /dev/null.
+# Partitions: workq (cpu1 cpu2), gpuq (gpu1 with four GPUs; gpu2, gpu3 and gpu4 with one each; they are clones of
+# /dev/null), and scav, all nodes, whose jobs give way to those of the others and are queued again.
 #
 # Each node has a network, a hostname and a mount namespace of its own with a private /dev/shm, as
 # MPI on several nodes needs it; /home, /tmp and the rest are shared, like a cluster's scratch.
+# For what needs several users there are lab-user2 and lab-user3: `up` makes them, `down` removes them.
+#
+#   LAB_NUMBER=3   another lab beside the first, which is number 0, with lab3-user2 and lab3-user3
+#   LAB_DBD=1      accounting by slurmdbd and a MariaDB of its own, where they are installed
+#   LAB_SPANK=...  a line for plugstack.conf: "required /path/spank_mlrun.so key=value". Default: the plugin in
+#                  $top_builddir, if that has one; LAB_SPANK= is none
+#
+# Runs wait for each other. A lab that `up` started stays until `down`, and no `run` or `up` disturbs it.
 # Needs root. Exits 77 with a reason where a cluster can't be started at all.
 set -euo pipefail
 
-LAB=/run/mlrun-lab
-LOCK=/run/mlrun-lab.lock
-NODES=(cpu1 cpu2 gpu1)
-GPUS=4 # of each node whose name begins with gpu
-NET=10.77.0
-BRIDGE=mlrunlab0
+NUMBER=${LAB_NUMBER:-0}
+NAME=lab${NUMBER#0}
+LAB=/run/mlrun-$NAME
+LOCK=$LAB.lock
+NODES=(cpu1 cpu2 gpu1 gpu2 gpu3 gpu4)
+USERS=("$NAME-user2" "$NAME-user3")
+NET=10.77.$NUMBER
+BRIDGE=mlrunlab$NUMBER
+PORT=$((6827 + 10 * NUMBER))
+SOCKET=$LAB/db/socket # MariaDB's
+PLUGIN=${top_builddir:+$top_builddir/lib/mlrun/spank_mlrun.so}
 export SLURM_CONF=$LAB/slurm.conf
 PATH=$PATH:/usr/sbin:/sbin
 
@@ -28,14 +42,19 @@ address() {
 	gpu*) echo "$NET.2${1#gpu}" ;;
 	esac
 }
-namespace() { echo "mlrunlab-$1"; }
+fail() { echo "lab.sh: $*" >&2; exit 1; }
+namespace() { echo "mlrun$NAME-$1"; }
+has_dbd() { [ "${LAB_DBD:-0}" = 1 ]; }
+
+no_cluster() { echo "no Slurm cluster: $*" >&2; exit 77; }
 
 # The reason why there can be no cluster here, if there is one.
 obstacle() {
 	local program
+	local -a programs=(slurmctld slurmd sbatch srun munged ip nsenter unshare setsid)
 
-	[ "$(id -u)" = 0 ] || { echo "needs root"; return; }
-	for program in slurmctld slurmd sbatch srun munged ip nsenter unshare; do
+	! has_dbd || programs+=(slurmdbd sacctmgr mariadbd mariadb mariadb-install-db)
+	for program in "${programs[@]}"; do
 		command -v "$program" >/dev/null || { echo "$program is not installed"; return; }
 	done
 	if ! unshare --net --mount --uts true 2>/dev/null; then
@@ -63,13 +82,16 @@ make_gpus() {
 	local i
 
 	mkdir "$LAB/dev"
-	for ((i = 0; i < GPUS; i++)); do mknod -m 666 "$LAB/dev/nvidia$i" c 1 3; done
-	echo "NodeName=$(nodes_named gpu) Name=gpu File=$LAB/dev/nvidia[0-$((GPUS - 1))]" >"$LAB/gres.conf"
-}
+	for i in 0 1 2 3; do mknod -m 666 "$LAB/dev/nvidia$i" c 1 3; done
+	echo "NodeName=gpu1 Name=gpu File=$LAB/dev/nvidia[0-3]"
+	echo "NodeName=gpu[2-4] Name=gpu File=$LAB/dev/nvidia0"
+} >"$LAB/gres.conf"
 
+# A job that is queued again waits until its credentials have expired: cred_expire, two minutes by default.
 write_configuration() {
-	local node
+	local node storage=none
 
+	! has_dbd || storage=slurmdbd
 	{
 		cat <<-END
 			ClusterName=mlrunlab
@@ -77,44 +99,53 @@ write_configuration() {
 			SlurmUser=root
 			SlurmdUser=root
 			AuthType=auth/munge
-			AuthInfo=socket=$LAB/munge.socket
+			AuthInfo=socket=$LAB/munge.socket,cred_expire=5
 			MessageTimeout=60
 			CredType=cred/munge
-			SlurmctldPort=6827
-			SlurmdPort=6828
+			SlurmctldPort=$PORT
+			SlurmdPort=$((PORT + 1))
 			StateSaveLocation=$LAB/state
 			SlurmdSpoolDir=$LAB/spool-%n
 			TmpFS=$LAB/tmp-%n
-			SlurmctldPidFile=$LAB/slurmctld.pid
-			SlurmdPidFile=$LAB/slurmd-%n.pid
+			SlurmctldPidFile=$LAB/slurmctld.own-pid
+			SlurmdPidFile=$LAB/slurmd-%n.own-pid
 			SlurmctldLogFile=$LAB/slurmctld.log
 			SlurmdLogFile=$LAB/slurmd-%n.log
 			MailProg=/bin/true
 			ProctrackType=proctrack/linuxproc
 			TaskPlugin=task/none
 			JobAcctGatherType=jobacct_gather/none
-			AccountingStorageType=accounting_storage/none
+			AccountingStorageType=accounting_storage/$storage
+			AccountingStorageHost=$NET.254
+			AccountingStoragePass=$LAB/munge.socket
+			AccountingStoragePort=$((PORT + 2))
 			SelectType=select/cons_tres
 			SelectTypeParameters=CR_Core
 			MpiDefault=none
 			ReturnToService=2
 			SlurmdParameters=config_overrides
 			PlugStackConfig=$LAB/plugstack.conf
+			PreemptType=preempt/partition_prio
+			PreemptMode=REQUEUE
 			SchedulerParameters=bf_interval=2,sched_interval=2
 			KillWait=5
 			GresTypes=gpu
 		END
 		for node in "${NODES[@]}"; do
 			case $node in
-			gpu*) echo "NodeName=$node NodeAddr=$(address "$node") CPUs=4 RealMemory=1000 Gres=gpu:$GPUS" ;;
+			gpu1) echo "NodeName=$node NodeAddr=$(address "$node") CPUs=4 RealMemory=1000 Gres=gpu:4" ;;
+			gpu*) echo "NodeName=$node NodeAddr=$(address "$node") CPUs=2 RealMemory=1000 Gres=gpu:1" ;;
 			*) echo "NodeName=$node NodeAddr=$(address "$node") CPUs=2 RealMemory=1000" ;;
 			esac
 		done
 		echo "PartitionName=workq Nodes=$(nodes_named cpu) Default=YES DefaultTime=10" \
-			"MaxTime=INFINITE State=UP"
-		echo "PartitionName=gpuq Nodes=$(nodes_named gpu) DefaultTime=10 MaxTime=INFINITE State=UP"
+			"MaxTime=INFINITE PriorityTier=10 State=UP"
+		echo "PartitionName=gpuq Nodes=$(nodes_named gpu) DefaultTime=10 MaxTime=INFINITE PriorityTier=10 State=UP"
+		echo "PartitionName=scav Nodes=$(nodes_named '') DefaultTime=10 MaxTime=INFINITE PriorityTier=1" \
+			"PreemptMode=REQUEUE GraceTime=3 State=UP"
 	} >"$LAB/slurm.conf"
-	: >"$LAB/plugstack.conf"
+	[ ! -e "$PLUGIN" ] || : "${LAB_SPANK=required $PLUGIN}"
+	echo "${LAB_SPANK:-}" >"$LAB/plugstack.conf"
 	{
 		echo "127.0.0.1 localhost"
 		echo "$NET.254 $(hostname -s)"
@@ -122,23 +153,94 @@ write_configuration() {
 	} >"$LAB/hosts"
 }
 
+# Without subordinate ids, as those for whom mlrun is. The list comes first: `down` shall know them whatever happens.
+make_users() {
+	local user
+
+	for user in "${USERS[@]}"; do
+		! id "$user" >/dev/null 2>&1 || continue
+		echo "$user" >>"$LAB/users"
+		useradd --create-home --shell /bin/bash --key SUB_UID_COUNT=0 --key SUB_GID_COUNT=0 "$user"
+	done
+}
+
+# daemon NAME COMMAND...: in the background, in a session of its own, and in no other process than the one whose number
+# is written down: `down` finds it at any moment. The shell's background ignores signals, which tasks would inherit.
+daemon() {
+	setsid env --default-signal "${@:2}" </dev/null >"$LAB/$1.out" 2>&1 &
+	echo $! >"$LAB/$1.pid"
+	disown
+}
+
+# wait_for SECONDS COMMAND...
+wait_for() {
+	local i
+
+	for ((i = 0; i < 10 * $1; i++)); do
+		! "${@:2}" >/dev/null 2>&1 || return 0
+		sleep 0.1
+	done
+	return 1
+}
+
 start_munge() {
 	(umask 077 && head -c 128 /dev/urandom >"$LAB/munge.key")
-	munged --key-file="$LAB/munge.key" --socket="$LAB/munge.socket" --pid-file="$LAB/munged.pid" \
-		--log-file="$LAB/munged.log" --seed-file="$LAB/munge.seed"
+	daemon munged munged --foreground --key-file="$LAB/munge.key" --socket="$LAB/munge.socket" \
+		--pid-file="$LAB/munged.own-pid" --log-file="$LAB/munged.log" --seed-file="$LAB/munge.seed"
+	wait_for 60 munge --no-input --socket="$LAB/munge.socket"
 }
+
+start_database() {
+	install -d -m 755 -o mysql "$LAB/db"
+	mariadb-install-db --no-defaults --user=mysql --datadir="$LAB/db/data" --skip-test-db \
+		--auth-root-authentication-method=socket >"$LAB/mariadb-install.log" 2>&1
+	daemon mariadb mariadbd --no-defaults --user=mysql --datadir="$LAB/db/data" --socket="$SOCKET" --skip-networking \
+		--pid-file="$LAB/db/own-pid" --innodb-buffer-pool-size=64M --innodb-lock-wait-timeout=900
+	wait_for 60 mariadb --no-defaults --socket="$SOCKET" -e 'select 1'
+	mariadb --no-defaults --socket="$SOCKET" -e "create database slurm_acct_db;
+		create user slurm@localhost identified by 'lab'; grant all on slurm_acct_db.* to slurm@localhost"
+	(umask 077 && cat >"$LAB/slurmdbd.conf" <<-END
+		AuthType=auth/munge
+		AuthInfo=socket=$LAB/munge.socket
+		DbdHost=$(hostname -s)
+		DbdAddr=$NET.254
+		DbdPort=$((PORT + 2))
+		SlurmUser=root
+		PidFile=$LAB/slurmdbd.own-pid
+		LogFile=$LAB/slurmdbd.log
+		StorageType=accounting_storage/mysql
+		StorageHost=localhost
+		StorageUser=slurm
+		StoragePass=lab
+		StorageLoc=slurm_acct_db
+	END
+	)
+}
+
+# Every user of the lab, and the one whom `run` names, has an account.
+start_accounting() {
+	local user
+
+	start_database
+	daemon slurmdbd env MYSQL_UNIX_PORT="$SOCKET" slurmdbd -D
+	wait_for 60 timeout 5 sacctmgr --noheader show cluster
+	sacctmgr --quiet --immediate add cluster mlrunlab
+	sacctmgr --quiet --immediate add account lab
+	for user in "${USERS[@]}" ${1:+"$1"}; do sacctmgr --quiet --immediate add user "$user" account=lab; done
+} >>"$LAB/sacctmgr.log" 2>&1
 
 start_network() {
 	local node ns
 
+	[ -d /run/netns ] || touch "$LAB/made-netns"
 	ip link add "$BRIDGE" type bridge
 	ip addr add "$NET.254/24" dev "$BRIDGE"
 	ip link set "$BRIDGE" up
 	for node in "${NODES[@]}"; do
 		ns=$(namespace "$node")
 		ip netns add "$ns"
-		ip link add "ml-$node" type veth peer name eth0 netns "$ns"
-		ip link set "ml-$node" master "$BRIDGE" up
+		ip link add "ml$NUMBER-$node" type veth peer name eth0 netns "$ns"
+		ip link set "ml$NUMBER-$node" master "$BRIDGE" up
 		ip -n "$ns" addr add "$(address "$node")/24" dev eth0
 		ip -n "$ns" link set eth0 up
 		ip -n "$ns" link set lo up
@@ -150,89 +252,144 @@ start_node() {
 	install -d "$LAB/spool-$1"
 	install -d -m 1777 "$LAB/tmp-$1"
 	# shellcheck disable=SC2016 # the inner shell expands these
-	nsenter --net="/run/netns/$(namespace "$1")" \
+	daemon "slurmd-$1" nsenter --net="/run/netns/$(namespace "$1")" \
 		unshare --mount --uts --propagation private sh -ec '
 			hostname "$1"
 			mount -t tmpfs -o mode=1777 shm /dev/shm
 			mount --bind "$2/hosts" /etc/hosts
-			exec slurmd -N "$1"' sh "$1" "$LAB"
+			exec slurmd -D -N "$1"' sh "$1" "$LAB"
 }
 
-up() {
-	local node i reason
+all_idle() { [ "$(sinfo -h -N -p scav -o %T | grep -c '^idle$')" = "${#NODES[@]}" ]; }
 
+# up [USER]
+up() {
+	local node reason
+
+	[ ! -e "$LAB" ] || fail "there is a lab already; 'lab.sh down' takes it down"
 	reason=$(obstacle)
-	if [ -n "$reason" ]; then
-		echo "no Slurm cluster: $reason" >&2
-		exit 77
-	fi
-	install -d -m 755 "$LAB" "$LAB/state"
+	[ -z "$reason" ] || no_cluster "$reason"
+	mkdir -m 755 "$LAB"
+	trap 'down_at_last' EXIT
+	trap 'exit 130' INT
+	trap 'exit 143' TERM HUP
+	mkdir "$LAB/state"
 	make_gpus
 	write_configuration
+	make_users
 	start_munge
 	start_network
-	slurmctld
+	! has_dbd || start_accounting "${1:-}"
+	daemon slurmctld slurmctld -D
 	for node in "${NODES[@]}"; do start_node "$node"; done
-	for ((i = 0; i < 1200; i++)); do
-		[ "$(sinfo -h -N -o %T 2>/dev/null | grep -c '^idle$')" != "${#NODES[@]}" ] || return 0
-		sleep 0.1
-	done
-	echo "lab.sh: the nodes did not become idle in two minutes:" >&2
-	tail -n 20 "$LAB"/*.log >&2
-	return 1
+	if ! wait_for 120 all_idle; then
+		echo "lab.sh: the nodes did not become idle in two minutes:" >&2
+		tail -n 20 "$LAB"/*.log "$LAB"/*.out >&2
+		return 1
+	fi
 }
 
-# End the process that a daemon of ours wrote down, and no other.
+# End the process that `daemon` wrote down, and no other.
 stop_daemon() {
-	local pid i
+	local pid
 
-	[ -s "$1" ] || return 0
-	pid=$(cat "$1")
+	[ -s "$LAB/$1.pid" ] || return 0
+	pid=$(cat "$LAB/$1.pid")
 	kill "$pid" 2>/dev/null || return 0
-	for ((i = 0; i < 50; i++)); do
-		kill -0 "$pid" 2>/dev/null || return 0
-		sleep 0.1
-	done
-	kill -KILL "$pid" 2>/dev/null || true
+	wait_for 10 has_ended "$pid" || kill -KILL "$pid" 2>/dev/null || true
 }
+has_ended() { case $(ps -o stat= -p "$1") in '' | Z*) ;; *) return 1 ;; esac; }
+
+# slurmstepd outlives slurmd: all of a node's processes end.
+stop_node() {
+	local ns
+
+	ns=$(namespace "$1")
+	[ ! -s "$LAB/slurmd-$1.pid" ] || kill -KILL "$(cat "$LAB/slurmd-$1.pid")" 2>/dev/null || true
+	[ -e "/run/netns/$ns" ] || return 0
+	ip netns pids "$ns" | xargs -r kill -KILL 2>/dev/null || true
+	ip netns del "$ns"
+}
+
+remove_users() {
+	local user
+
+	[ -e "$LAB/users" ] || return 0
+	while read -r user; do
+		id "$user" >/dev/null 2>&1 || continue
+		pkill -KILL -u "$user" || true
+		userdel --force --remove "$user" 2>/dev/null || true
+	done <"$LAB/users"
+}
+
+no_jobs() { [ -z "$(squeue -h)" ]; }
 
 down() {
-	local node
+	local node daemon
 
 	[ -d "$LAB" ] || return 0
-	if [ -s "$LAB/slurmctld.pid" ]; then
-		timeout 10 scancel --state=RUNNING,PENDING --partition=workq,gpuq 2>/dev/null || true
-		sleep 0.5
+	if is_up; then
+		timeout 10 squeue -h -o %A 2>/dev/null | xargs -r timeout 10 scancel 2>/dev/null || true
+		timeout 15 bash -c "$(declare -f no_jobs); until no_jobs 2>/dev/null; do sleep 0.1; done" || true
 	fi
-	for node in "${NODES[@]}"; do stop_daemon "$LAB/slurmd-$node.pid"; done
-	stop_daemon "$LAB/slurmctld.pid"
-	stop_daemon "$LAB/munged.pid"
-	for node in "${NODES[@]}"; do ip netns del "$(namespace "$node")" 2>/dev/null || true; done
+	for node in "${NODES[@]}"; do stop_node "$node"; done
+	for daemon in slurmctld slurmdbd mariadb munged; do stop_daemon "$daemon"; done
 	ip link del "$BRIDGE" 2>/dev/null || true
+	# `ip netns` makes it, and mounts it on itself.
+	if [ -e "$LAB/made-netns" ] && [ -z "$(ls -A /run/netns 2>/dev/null)" ]; then
+		umount /run/netns 2>/dev/null || true
+		rmdir /run/netns 2>/dev/null || true
+	fi
+	remove_users
 	rm -rf "$LAB"
 }
 
-# One lab at a time: another checkout's run waits here for its turn.
+# Once begun, taking down is not broken off.
+down_at_last() {
+	trap '' INT TERM HUP
+	down
+	rm -f "$LOCK"
+}
+
+# take_lock [-n]: whoever has it may start a lab and take one down. Who ends removes the file, so another may be there.
+take_lock() {
+	[ "$(id -u)" = 0 ] || no_cluster "needs root"
+	until exec 9>>"$LOCK" && [ "$LOCK" -ef /proc/self/fd/9 ]; do :; done
+	flock "$@" 9 || fail "the lab is another's: a 'lab.sh run' or 'up' is under way"
+	[ "$LOCK" -ef /proc/self/fd/9 ] || take_lock "$@"
+}
+
+is_up() { [ -s "$LAB/slurmctld.pid" ] && ! has_ended "$(cat "$LAB/slurmctld.pid")"; }
+
+# One lab at a time: another checkout's run waits here for its turn. What a killed one left is removed first.
 run() {
 	local user=$1
 
 	shift
-	exec 9>"$LOCK"
-	flock 9
+	! is_up || fail "a lab is up that no 'run' started; 'lab.sh down' takes it down"
 	down
-	# Once begun, taking down is not broken off.
-	trap 'trap "" INT TERM HUP; down' EXIT
-	trap 'exit 130' INT
-	trap 'exit 143' TERM HUP
-	up 9>&-
+	up "$user" 9>&-
 	# A child in the background, so that a signal to this script is seen at once.
 	runuser -u "$user" -- env TEST_SLURM_CONF="$SLURM_CONF" "$@" 9>&- &
 	wait "$!"
 }
 
 case ${1:-} in
-run) shift && run "$@" ;;
-up | down) "$1" ;;
+run)
+	shift
+	take_lock
+	run "$@"
+	;;
+up)
+	take_lock --nonblock
+	up 9>&-
+	trap - EXIT
+	rm -f "$LOCK"
+	;;
+down)
+	take_lock --nonblock
+	down_at_last
+	;;
 status) sinfo && squeue && sinfo -R ;;
 *)
 	sed -n '2,/^set/{/^set/d;s/^# \{0,1\}//p}' "$0" >&2
