@@ -200,6 +200,8 @@ static int add_root(const char *const *s, const struct spank_site *site,
 		*image = name ? xstrdup(plain) : pinned(plain, task->pin);
 		if (name)
 			strv_addf(argv, "--write=%s", name);
+		if (name && site->job_scope)
+			strv_add(argv, "--until-job-ends");
 	} else {
 		*image = xasprintf("container:%s", name);
 	}

@@ -703,3 +703,40 @@ good_store() {
 	run -125 mlrun inspect localhost/mine
 	assert_equal "$(ls "$MLRUN_STORE/tmp")" ""
 }
+
+@test "exec: container:NAME is a container with its own image, whatever became of the image's name" {
+	run -0 mlrun exec --write=c1 "$IMG" sh -c 'echo kept >/kept'
+	run -0 --separate-stderr mlrun exec container:c1 cat /kept
+	assert_output kept
+	assert_equal "$stderr" ""
+	run -0 mlrun exec --write=c1 container:c1 cat /kept
+	run -125 mlrun exec --write=other container:c1 true
+	assert_output --partial "two containers"
+	run -125 mlrun exec container:nothing true
+	assert_output --partial "nothing"
+	run -125 mlrun exec --read-only container:c1 true
+	assert_output --partial "exclude each other"
+	run -0 mlrun shell container:c1 -c 'cat /kept'
+}
+
+@test "exec: --until-job-ends is for containers of a job" {
+	run -125 mlrun exec --until-job-ends "$IMG" true
+	assert_output --partial "is about the container of --write"
+	run -125 mlrun exec --until-job-ends --write=c2 "$IMG" true
+	assert_output --partial "this is no job of Slurm's"
+	printf '#!/bin/sh\ncat "$ANSWER"\n' >squeue
+	chmod +x squeue
+	export PATH=$PWD:$PATH ANSWER=$PWD/answer
+	echo RUNNING >answer
+	SLURM_JOB_ID=7 SLURM_STEP_ID=0 run -0 mlrun exec --until-job-ends --write=c2 "$IMG" sh -c 'echo kept >/kept'
+	run -0 mlrun prune
+	run -0 mlrun exec container:c2 cat /kept
+	assert_output kept
+	run -0 mlrun exec --write=c3 "$IMG" true
+	: >answer
+	run -0 mlrun prune --dry-run
+	run -0 mlrun exec container:c2 cat /kept
+	run -0 mlrun prune
+	run -125 mlrun exec container:c2 cat /kept
+	run -0 mlrun exec container:c3 true
+}

@@ -17,6 +17,9 @@
 #   LAB_SPANK=...  a line for plugstack.conf: "required /path/spank_mlrun.so key=value". Default: the plugin in
 #                  $top_builddir, if that has one; LAB_SPANK= is none
 #
+# What a site sets up is for tests to write, into the directory of $TEST_SLURM_CONF: site/plugstack.d/*.conf of Slurm's
+# plugins, and site/wgetrc and site/modulespath, which are the nodes' /etc/wgetrc and /etc/environment-modules/modulespath.
+#
 # Runs wait for each other. A lab that `up` started stays until `down`, and no `run` or `up` disturbs it.
 # Needs root. Exits 77 with a reason where a cluster can't be started at all.
 set -euo pipefail
@@ -31,7 +34,7 @@ NET=10.77.$NUMBER
 BRIDGE=mlrunlab$NUMBER
 PORT=$((6827 + 10 * NUMBER))
 SOCKET=$LAB/db/socket # MariaDB's
-PLUGIN=${top_builddir:+$top_builddir/lib/mlrun/spank_mlrun.so}
+PLUGIN=${top_builddir:+$top_builddir/bin/spank_mlrun.so}
 export SLURM_CONF=$LAB/slurm.conf
 PATH=$PATH:/usr/sbin:/sbin
 
@@ -144,13 +147,20 @@ write_configuration() {
 		echo "PartitionName=scav Nodes=$(nodes_named '') DefaultTime=10 MaxTime=INFINITE PriorityTier=1" \
 			"PreemptMode=REQUEUE GraceTime=3 State=UP"
 	} >"$LAB/slurm.conf"
-	[ ! -e "$PLUGIN" ] || : "${LAB_SPANK=required $PLUGIN}"
-	echo "${LAB_SPANK:-}" >"$LAB/plugstack.conf"
+	[ ! -e "$PLUGIN" ] || : "${LAB_SPANK=required $PLUGIN mlrun=$top_builddir/bin/mlrun}"
+	printf '%s\n' "${LAB_SPANK:-}" "include $LAB/site/plugstack.d/*.conf" >"$LAB/plugstack.conf"
 	{
 		echo "127.0.0.1 localhost"
 		echo "$NET.254 $(hostname -s)"
 		for node in "${NODES[@]}"; do echo "$(address "$node") $node"; done
 	} >"$LAB/hosts"
+}
+
+# make_site [USER]
+make_site() {
+	mkdir -p "$LAB/site/plugstack.d"
+	touch "$LAB/site/wgetrc" "$LAB/site/modulespath"
+	[ -z "${1:-}" ] || chown -R "$1" "$LAB/site"
 }
 
 # Without subordinate ids, as those for whom mlrun is. The list comes first: `down` shall know them whatever happens.
@@ -257,6 +267,9 @@ start_node() {
 			hostname "$1"
 			mount -t tmpfs -o mode=1777 shm /dev/shm
 			mount --bind "$2/hosts" /etc/hosts
+			for file in /etc/wgetrc /etc/environment-modules/modulespath; do
+				[ ! -e "$file" ] || mount --bind "$2/site/${file##*/}" "$file"
+			done
 			exec slurmd -D -N "$1"' sh "$1" "$LAB"
 }
 
@@ -276,6 +289,7 @@ up() {
 	mkdir "$LAB/state"
 	make_gpus
 	write_configuration
+	make_site "${1:-}"
 	make_users
 	start_munge
 	start_network

@@ -294,7 +294,8 @@ int run_start(struct running *r, const char *label, int others, struct mlr_error
 		if (out < 0)
 			return out;
 	}
-	e = store_container_open(st, r->container, r->s->manifest, r->s->manifest, &c, &made, err);
+	e = store_container_open(
+		st, r->container, r->s->manifest, r->s->manifest, NULL, &c, &made, err);
 	if (e < 0)
 		return e;
 	e = start_command(r, out, 0, err);

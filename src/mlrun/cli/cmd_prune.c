@@ -5,6 +5,7 @@
 #include "base/cleanup.h"
 #include "base/json.h"
 #include "base/log.h"
+#include "store/container.h"
 #include "store/prune.h"
 
 #include <errno.h>
@@ -122,6 +123,8 @@ int cmd_prune(int argc, char **argv)
 	cli_options_parse(argc, argv, &syntax, &a);
 	if (cli_open_store(a.common.store, &st, &err) < 0)
 		return cli_fail(&err);
+	if (!a.prune.dry_run)
+		store_container_sweep(st, NULL);
 	if (store_prune(st, &a.prune, &result, &err) < 0)
 		return cli_fail_at(&err, "prune");
 	if (a.json)

@@ -211,6 +211,9 @@ static const struct cli_option options[] = {
 		"keep changes in the container NAME (default: named like the image)", 1,
 		CLI_TO_CALL(parse_write) },
 
+	{ "until-job-ends", 0, NULL, 0, "with --write: the container ends with the job", 1,
+		WISH(until_job_ends) },
+
 	{ NULL, 0, NULL, 0, "Environment:", 2 },
 	{ "env", 'e', "K[=V]", 0, "set a variable; without =V it takes the caller's value", 2,
 		WISH(env) },

@@ -45,6 +45,7 @@ struct exec_options {
 	const char *hostname, *seccomp, *cpus, *memory; /* or NULL */
 	const char *
 		write; /* --write: NULL: no; "": named after the image; else the container's name */
+	int until_job_ends;   /* --until-job-ends: a container of --write ends with the job */
 	const char *join_tag; /* --join-tag, or NULL */
 	pid_t join;           /* --join PID, or 0; image is NULL then */
 	enum exec_mpi mpi;

@@ -253,11 +253,12 @@ static int plan_share(struct kept *k, struct plan *p, struct mlr_error *err)
 	return 0;
 }
 
-static int open_container(struct kept *k, const char *image, const char *manifest, struct plan *p,
-	struct mlr_error *err)
+static int open_container(struct kept *k, const char *image, const char *manifest, const char *job,
+	struct plan *p, struct mlr_error *err)
 {
 	auto_call(store_container_done) struct store_container c = STORE_CONTAINER_INIT;
-	int made = 0, r = store_container_open(k->own, k->name, image, manifest, &c, &made, err);
+	int made = 0,
+	    r = store_container_open(k->own, k->name, image, manifest, job, &c, &made, err);
 
 	if (r < 0)
 		return r;
@@ -266,7 +267,9 @@ static int open_container(struct kept *k, const char *image, const char *manifes
 			k->name, c.image);
 		return mlr_hint(err, "start again");
 	}
-	if (made)
+	if (made && job)
+		plan_remark_add(p, PLAN_FROM_USER, "container '%s' ends with job %s", k->name, job);
+	else if (made)
 		strv_addf(&p->notes, "container '%s' is new and keeps what is written", k->name);
 	else
 		plan_remark_add(p, PLAN_FROM_USER, "container '%s' keeps what is written", k->name);
@@ -274,7 +277,8 @@ static int open_container(struct kept *k, const char *image, const char *manifes
 }
 
 int rootfs_kept_plan(const char *store_dir, const struct config *c, const char *image,
-	const char *name, int use, struct plan *p, struct store_facts *ret, struct mlr_error *err)
+	const char *name, const char *job, int use, struct plan *p, struct store_facts *ret,
+	struct mlr_error *err)
 {
 	auto_call(kept_done) struct kept k = {
 		.text = image, .image = OCI_NAME_INIT, .all = STORES_INIT
@@ -300,6 +304,6 @@ int rootfs_kept_plan(const char *store_dir, const struct config *c, const char *
 	/* Lease the image before the container is made, which needs it. */
 	r = plan_image(&k, of, manifest, use, p, ret, err);
 	if (r == 0 && use)
-		r = open_container(&k, of, manifest, p, err);
+		r = open_container(&k, of, manifest, job, p, err);
 	return r == 0 && k.own ? plan_share(&k, p, err) : r;
 }

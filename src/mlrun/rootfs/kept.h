@@ -14,19 +14,22 @@
 /*
  * rootfs_plan() for --write.
  *
- *   image  as the user wrote it: "container:NAME" with the same name, or the image that
- *          the container was made from, by its name or its manifest. The container keeps its
- * manifest if the name moves to another image name   the container's, or "" for rootfs_kept_name()
- * of the image use    make the container if it is missing, and record that this process uses it and
- * its image; otherwise only look p      also gets root, kept, share and a note on which container
- * it is
+ *   image  as the user wrote it: "container:NAME" with the same name; or the image that the container
+ *          was made from, by its name or its manifest. The container keeps its manifest if the name
+ *          moves to another image
+ *   name   the container's, or "" for rootfs_kept_name() of the image
+ *   job    a container made now ends with this job, job_name()'s; or NULL
+ *   use    make the container if it is missing, and record that this process uses it and its image;
+ *          otherwise only look
+ *   p      also gets root, kept, share and a note on which container it is
  *
  * Returns 0; -ENOENT if the image is not in the store; -ENXIO if the container's image is not;
  * -EEXIST if the container has another image; -EBUSY if another node uses it; -ENOTSUP for a plain
  * directory or file, which has no manifest to return to.
  */
 int rootfs_kept_plan(const char *store_dir, const struct config *c, const char *image,
-	const char *name, int use, struct plan *p, struct store_facts *ret, struct mlr_error *err);
+	const char *name, const char *job, int use, struct plan *p, struct store_facts *ret,
+	struct mlr_error *err);
 
 /* The container's name in "container:NAME", which stands for the container with its own image; NULL
  * for an image. */

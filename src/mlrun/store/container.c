@@ -3,7 +3,9 @@
 #include "base/cleanup.h"
 #include "base/file.h"
 #include "base/hash.h"
+#include "base/log.h"
 #include "base/memory.h"
+#include "job/job.h"
 #include "oci/digest.h"
 #include "store/handle.h"
 #include "store/json.h"
@@ -26,6 +28,7 @@ void store_container_done(struct store_container *c)
 	free(c->name);
 	free(c->image);
 	free(c->manifest);
+	free(c->job);
 	*c = (struct store_container)STORE_CONTAINER_INIT;
 }
 
@@ -119,7 +122,8 @@ int store_container_get(
 	created = json_object_get(o, "created");
 	if (store_json_string(o, "image", &c.image) < 0 ||
 		store_json_string(o, "manifest", &c.manifest) < 0 || !c.image || !c.manifest ||
-		oci_digest_check(c.manifest, NULL) < 0 || !json_is_integer(created))
+		oci_digest_check(c.manifest, NULL) < 0 || !json_is_integer(created) ||
+		store_json_string(o, "job", &c.job) < 0)
 		return bad_record(st, name, "a member is missing or of another kind", err);
 	c.name = xstrdup(name);
 	c.created = json_integer_value(created);
@@ -167,7 +171,7 @@ char *store_container_of(struct store *st, const char *manifest)
 /* --- making --------------------------------------------------------------- */
 
 /* Make a directory with the record, below tmp/ and named by its maker. */
-static int make_work(struct store *st, const char *image, const char *manifest,
+static int make_work(struct store *st, const char *image, const char *manifest, const char *job,
 	char work[STORE_WORK_PATH], struct mlr_error *err)
 {
 	auto_free char *path = NULL;
@@ -179,14 +183,14 @@ static int make_work(struct store *st, const char *image, const char *manifest,
 	if (mkdirat(store_fd(st), work, 0755) < 0)
 		return mlr_fail_errno(err, "create directory '%s/%s'", store_path(st), work);
 	path = xasprintf("%s/" RECORD, work);
-	o = json_pack("{so so sI}", "image", store_json_from_string(image), "manifest",
-		store_json_from_string(manifest), "created", (json_int_t)time(NULL));
+	o = json_pack("{so so sI ss?}", "image", store_json_from_string(image), "manifest",
+		store_json_from_string(manifest), "created", (json_int_t)time(NULL), "job", job);
 	return store_json_write(st, path, o, err);
 }
 
 /* Returns 1 if this process made it, 0 if another was first, or -errno. */
 static int make(struct store *st, const char *name, const char *image, const char *manifest,
-	struct mlr_error *err)
+	const char *job, struct mlr_error *err)
 {
 	char work[STORE_WORK_PATH] = "", path[CONTAINER_PATH];
 	int fd = store_fd(st), r = store_upgrade(st, err);
@@ -195,7 +199,8 @@ static int make(struct store *st, const char *name, const char *image, const cha
 		return r;
 	if (mkdirat(fd, "containers", 0700) < 0 && errno != EEXIST)
 		return mlr_fail_errno(err, "create directory '%s/containers'", store_path(st));
-	r = make_work(st, image, manifest, work, err);
+	store_container_sweep(st, NULL);
+	r = make_work(st, image, manifest, job, work, err);
 	dir_path(name, path);
 	if (r == 0 && renameat(fd, work, fd, path) < 0)
 		r = errno == EEXIST || errno == ENOTEMPTY
@@ -259,7 +264,8 @@ static void touch(struct store *st, const char *name)
 }
 
 int store_container_open(struct store *st, const char *name, const char *image,
-	const char *manifest, struct store_container *ret, int *made, struct mlr_error *err)
+	const char *manifest, const char *job, struct store_container *ret, int *made,
+	struct mlr_error *err)
 {
 	char key[OCI_DIGEST_SIZE];
 	int r = store_container_name_check(name, err), is_new = 0;
@@ -278,7 +284,7 @@ int store_container_open(struct store *st, const char *name, const char *image,
 		return r;
 	r = store_container_get(st, name, ret, err);
 	if (r == -ENOENT && image) {
-		r = is_new = make(st, name, image, manifest, err);
+		r = is_new = make(st, name, image, manifest, job, err);
 		if (r >= 0)
 			r = store_container_get(st, name, ret, err);
 	}
@@ -391,4 +397,21 @@ int store_container_unlock(struct store *st, const char *name, struct mlr_error 
 	tell_user(name, &l, err);
 	mlr_hint(err, "only that process locks it");
 	return -EBUSY;
+}
+
+void store_container_sweep(struct store *st, struct strv *ret)
+{
+	auto_strv struct strv names = STRV_INIT;
+
+	store_container_names(st, &names, NULL);
+	for (size_t i = 0; i < names.n; i++) {
+		auto_call(store_container_done) struct store_container c = STORE_CONTAINER_INIT;
+
+		if (store_container_get(st, names.v[i], &c, NULL) < 0 || !c.job ||
+			job_is_alive(c.job) != 0 || store_container_remove(st, c.name, 0, NULL) < 0)
+			continue;
+		mlr_debug("container '%s' has ended with its job", c.name);
+		if (ret)
+			strv_add(ret, c.name);
+	}
 }

@@ -2,7 +2,8 @@
  * Named containers (exec --write=NAME): the upper layer of an overlay, kept in the store.
  *
  *   containers/<name>/container.json {"image": canonical name, "manifest": digest, "created":
- *                                     seconds}; its time of modification is the last use
+ *                                     seconds, "job": its job's name or null}; its time of
+ *                                     modification is the last use
  *   containers/<name>/upper, work    the overlay's, made by the first process that mounts it
  *
  * A container appears and disappears whole, by a rename to or from tmp/. Its image's files stay in
@@ -26,6 +27,7 @@
 
 struct store_container {
 	char *name, *image, *manifest;
+	char *job; /* it ends with this job, job_name()'s; or NULL */
 	int64_t created, used; /* seconds since the epoch */
 };
 
@@ -43,13 +45,14 @@ int store_container_name_check(const char *name, struct mlr_error *err);
  * Find a container or make it, for use by this process and the programs it executes.
  *
  *   image, manifest  what a new container is made of; ignored if it exists. NULL: do not make one
+ *   job              a new one ends with this job, job_name()'s; or NULL
  *   made             gets 1 if it was made now, else 0
  *
  * Returns 0; -ENOENT without a container and an image; -EBUSY while another node uses it, or may;
  * -ENOSPC and the like. Errors have hints.
  */
 int store_container_open(struct store *st, const char *name, const char *image,
-	const char *manifest, struct store_container *ret, int *made, struct mlr_error *err);
+	const char *manifest, const char *job, struct store_container *ret, int *made, struct mlr_error *err);
 
 /* This process no longer uses the container. */
 void store_container_leave(struct store *st, const char *name);
@@ -83,6 +86,10 @@ char *store_container_of(struct store *st, const char *manifest);
  * Returns 0; -ENOENT; -EBUSY naming the process that uses it, or may.
  */
 int store_container_remove(struct store *st, const char *name, int force, struct mlr_error *err);
+
+/* Remove the containers whose job has ended, as far as that is known (job_is_alive()). Making a new
+ * container does so, too. Adds their names to ret, which may be NULL. */
+void store_container_sweep(struct store *st, struct strv *ret);
 
 /* Delete the leases of processes that cannot be seen from here. Returns as above. */
 int store_container_unlock(struct store *st, const char *name, struct mlr_error *err);

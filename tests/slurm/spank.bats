@@ -1,0 +1,238 @@
+#!/usr/bin/env bats
+# The plugin of Slurm, as an ordinary user on a real cluster: docs/spank.md's rows.
+# shellcheck disable=SC2016 # the shell inside expands
+
+load ../cli/common
+
+setup_file() {
+	if [ -z "${TEST_SLURM_CONF:-}" ]; then
+		skip_file "no Slurm cluster here; root starts one by tests/slurm/lab.sh run"
+		return
+	elif [ ! -e "$top_builddir/bin/spank_mlrun.so" ]; then
+		skip_file "the plugin was not built: no libslurm-dev"
+		return
+	fi
+	cd "$BATS_FILE_TMPDIR" || return
+	export MLRUN_STORE=$PWD/store
+	tiny_root root
+	mkdir -p root/etc root/work
+	echo one >root/etc/version
+	tar -C root -cf - . | mlrun import -q - site/tiny:1
+	plug
+}
+teardown_file() { rm -f "${TEST_SLURM_CONF%/*}/site/plugstack.d/mlrun.conf"; }
+
+setup() {
+	common_setup
+	export MLRUN_STORE=$BATS_FILE_TMPDIR/store SLURM_CONF=$TEST_SLURM_CONF
+	unset "${!PYXIS@}" "${!SHIFTER@}"
+	IMG=site/tiny:1
+}
+teardown() {
+	scancel --user="$(id -un)" 2>/dev/null || true
+	common_teardown
+}
+
+# plug [required|optional] [ARGUMENT...]
+plug() {
+	echo "${1:-required} $top_builddir/bin/spank_mlrun.so mlrun=$top_builddir/bin/mlrun ${*:2}" \
+		>"${TEST_SLURM_CONF%/*}/site/plugstack.d/mlrun.conf"
+}
+
+# Slurm's commands wait for ever for what there is not.
+step() { timeout 120 srun "$@"; }
+submit() { timeout 120 sbatch --wait --output=job.out "$@"; }
+
+@test "spank: srun runs every task in the image, and says nothing" {
+	run -0 --separate-stderr step --container-image="$IMG" sh -c 'cat /etc/version; pwd; id -u; echo "$0"' 'a b'
+	assert_output $'one\n'"$PWD"$'\n'"$(id -u)"$'\na b'
+	assert_equal "$stderr" ""
+	run -0 step -N2 -n4 -l --container-image="$IMG" cat /etc/version
+	assert_output --regexp '^[0-3]: one.[0-3]: one.[0-3]: one.[0-3]: one$'
+	run -7 step --container-image="$IMG" sh -c 'exit 7'
+	assert_output --partial "Exited with exit code 7"
+	run -127 step --container-image="$IMG" /no/such
+}
+
+@test "spank: sbatch and salloc take the options, and a batch script runs in the image" {
+	printf '#!/bin/sh\n#SBATCH --container-image=%s\ncat /etc/version; echo "$*"\n' "$IMG" >job
+	run -0 submit job a 'b c'
+	run -0 cat job.out
+	assert_output $'one\na b c'
+	run -0 --separate-stderr timeout 120 salloc --quiet --container-image="$IMG" srun cat /etc/version
+	assert_output one
+	# The steps of a script that stays outside are inside.
+	plug required sbatch_support=0
+	printf '#!/bin/sh\n#SBATCH --container-image=%s\ncat /etc/version 2>/dev/null; srun cat /etc/version\n' "$IMG" >job
+	run -0 submit job
+	plug
+	run -0 cat job.out
+	assert_output one
+}
+
+@test "spank: --export=NONE changes nothing: image, store and digest go with the job" {
+	printf '#!/bin/sh\n#SBATCH --container-image=%s\n#SBATCH --export=NONE\ncat /etc/version\n' "$IMG" >job
+	run -0 submit job
+	run -0 cat job.out
+	assert_output one
+	run -0 step --export=NONE --container-image="$IMG" cat /etc/version
+	assert_output one
+}
+
+@test "spank: a job runs the image that the tag meant when it was submitted, when requeued, too" {
+	cp -r "$BATS_FILE_TMPDIR/root" root
+	echo two >root/etc/version
+	mlrun tag "$IMG" moving:1
+	printf '#!/bin/sh\n#SBATCH --container-image=moving:1 --requeue --open-mode=append --output=job.out\ncat /etc/version\nsleep 60\n' >job
+	id=$(sbatch --parsable --hold job)
+	tar -C root -cf - . | mlrun import -q - moving:1
+	run -0 step --container-image=moving:1 cat /etc/version
+	assert_output two
+	scontrol release "$id"
+	until_true grep -q one job.out
+	scontrol requeue "$id"
+	until_true sh -c '[ "$(grep -c one job.out)" = 2 ]'
+	scancel "$id"
+	run -0 cat job.out
+	refute_output --partial two
+}
+
+@test "spank: no task runs outside, whatever is wrong" {
+	run -125 step --container-image=registry.invalid/nothing:1 sh -c 'echo outside'
+	assert_output --partial "registry.invalid/nothing"
+	refute_output --partial outside
+	# With "optional" Slurm would go on.
+	plug optional
+	sed -i 's|mlrun=.*|mlrun=/no/such/mlrun|' "${TEST_SLURM_CONF%/*}/site/plugstack.d/mlrun.conf"
+	run -125 step --container-image="$IMG" sh -c 'echo outside'
+	assert_output --partial "cannot start '/no/such/mlrun': No such file or directory; the task does not run"
+	refute_output --partial outside
+	plug optional nonsense=1
+	run step --container-image="$IMG" sh -c 'echo outside'
+	assert_output --partial "'nonsense=1' is not an argument of this plugin"
+	refute_output --regexp '^outside'
+	plug
+	run -125 step --container-image=./nothing.sqsh sh -c 'echo outside'
+	assert_output --partial nothing.sqsh
+	refute_output --regexp '^outside'
+}
+
+@test "spank: what is wrong in an option is told before a job waits" {
+	run -1 step --container-image="$IMG" --container-mounts=/etc:/x:foo true
+	assert_output --partial "--container-mounts '/etc:/x:foo': flags are ro,"
+	run -1 step --container-image="$IMG" --container-name=a:b true
+	assert_output --partial "--container-name 'a:b': expected NAME[:auto|create|exec|no_exec]"
+	run -1 step --container-image="$IMG" --container-unshare=pid true
+	assert_output --partial "namespaces are net, ipc and uts"
+	run -1 step --container-image=dockerd://x true
+	assert_output --partial "there is no Docker daemon"
+	run -0 step --container-mounts=/etc:/x true
+	assert_output --partial "ignored without --container-image or --container-name"
+	printf '#!/bin/sh\n#SBATCH --container-image=%s --container-mounts=:\n' "$IMG" >job
+	run -1 sbatch job
+	assert_output --partial "--container-mounts"
+}
+
+@test "spank: mounts, directory, root, entrypoint and namespaces" {
+	mkdir data
+	echo data >data/f
+	run -0 step --container-image="$IMG" --container-mounts="$PWD/data:/d:ro+rbind,$PWD/data:/e:x-create=dir,tmpfs:/t" \
+		--container-workdir=/t sh -c 'pwd; cat /d/f /e/f; ! touch /d/x; touch /e/x /t/x'
+	assert_line --index 0 /t
+	assert_line --index 1 data
+	assert_line --index 2 data
+	run -1 step --container-image="$IMG" --container-readonly touch /x
+	assert_output --partial "Read-only file system"
+	run -0 step --container-image="$IMG" --container-writable touch /x
+	run -0 step --container-image="$IMG" --container-remap-root id -u
+	assert_output 0
+	run -0 step --container-image="$IMG" sh -c 'readlink /proc/self/ns/net; readlink /proc/self/ns/ipc; readlink /proc/self/ns/uts'
+	local outside=$output
+	run -0 step --container-image="$IMG" --container-unshare=net,ipc,uts \
+		sh -c 'readlink /proc/self/ns/net; readlink /proc/self/ns/ipc; readlink /proc/self/ns/uts'
+	assert_equal "$(sort <<<"$output"$'\n'"$outside" | uniq -u | wc -l)" 6
+	run -0 step --container-image="$IMG" --container-mount-home sh -c 'test -d "$HOME"'
+	run -0 step --container-image="$IMG" --container-gpu=none --container-mpi=none true
+}
+
+@test "spank: the image's variables win, but for those that --container-env names" {
+	cp "$BATS_FILE_TMPDIR/store" -r store
+	MLRUN_STORE=$PWD/store
+	mlrun exec --write=c "$IMG" true 2>/dev/null
+	mlrun commit -q --change 'ENV A=image' --change 'ENTRYPOINT ["/bin/echo", "entrypoint"]' c with-env
+	A=job run -0 step --container-image=with-env sh -c 'echo $A'
+	assert_output image
+	A=job run -0 step --container-image=with-env --container-env=A,B sh -c 'echo $A'
+	assert_output job
+	run -0 step --container-image=with-env --container-entrypoint sh -c 'echo $A'
+	assert_output 'entrypoint sh -c echo $A'
+	run -0 step --container-image=with-env --container-entrypoint --no-container-entrypoint echo plain
+	assert_output plain
+}
+
+@test "spank: a named container keeps what is written, and ends with the job if the site says so" {
+	MLRUN_STORE=$PWD/store
+	mlrun import -q - "$IMG" < <(tar -C "$BATS_FILE_TMPDIR/root" -cf - .)
+	run -0 step --container-image="$IMG" --container-name=mine sh -c 'echo kept >/kept'
+	run -0 step --container-name=mine cat /kept
+	assert_output kept
+	run -0 step --container-image="$IMG" --container-name=mine:auto cat /kept
+	run -0 step --container-image="$IMG" --container-name=mine cat /kept
+	assert_output kept
+	run -125 step --container-name=other true
+	assert_output --partial "other"
+	# Each node of a step has its own.
+	run -0 step -N2 -n2 --container-image="$IMG" --container-name=both sh -c 'hostname >/name'
+	run -0 mlrun containers
+	assert_output --partial both.cpu1
+	assert_output --partial both.cpu2
+	# The job's own: seen by its steps, gone after it.
+	plug required container_scope=job
+	printf '#!/bin/sh\nsrun --container-image=%s --container-name=jobs sh -c "echo here >/f"\nsrun --container-name=jobs cat /f\n' "$IMG" >job
+	run -0 submit job
+	run -0 cat job.out
+	assert_output here
+	run -125 step --container-name=jobs cat /f
+	plug
+	run -0 mlrun containers
+	assert_output --regexp 'jobs\.[0-9]+'
+	until_true sh -c 'mlrun prune >/dev/null; ! mlrun containers | grep jobs'
+	run -0 mlrun containers
+	assert_output --partial mine
+}
+
+@test "spank: variables of the environment say the same, and options win" {
+	PYXIS_CONTAINER_IMAGE=$IMG run -0 step cat /etc/version
+	assert_output one
+	MLRUN_CONTAINER_IMAGE=$IMG PYXIS_CONTAINER_IMAGE=nothing PYXIS_CONTAINER_READONLY=1 run -1 step touch /x
+	assert_output --partial "Read-only"
+	PYXIS_CONTAINER_IMAGE=nothing PYXIS_CONTAINER_REMAP_ROOT=yes run -0 step --container-image="$IMG" id -u
+	assert_output 0
+	# They are for steps.
+	printf '#!/bin/sh\ncat /etc/version 2>/dev/null || echo outside\nsrun cat /etc/version\n' >job
+	PYXIS_CONTAINER_IMAGE=$IMG run -0 submit job
+	run -0 cat job.out
+	assert_output $'outside\none'
+}
+
+@test "spank: 256 tasks of a node are in one container" {
+	run -0 step -N1 -n256 --overcommit --container-image="$IMG" sh -c 'readlink /proc/self/ns/user; readlink /proc/self/ns/mnt; sleep 5'
+	assert_equal "$(grep -c '^user:' <<<"$output")" 256
+	assert_equal "$(sort -u <<<"$output" | wc -l)" 2
+}
+
+@test "spank: 256 tasks without their image fail, and one tells the cause" {
+	run -125 step -N1 -n256 --overcommit --container-image=registry.invalid/nothing:1 sh -c 'echo outside'
+	refute_output --regexp '(^|: )outside'
+	assert_equal "$(grep -c "mlrun: pull 'registry.invalid/nothing:1'" <<<"$output")" 1
+}
+
+@test "spank: Shifter's options of batch scripts, for sites with shifter in plugstack.conf" {
+	plug required shifter
+	printf '#!/bin/sh\n#SBATCH --image=docker:%s --volume=/etc:/host-etc\nsrun %s/bin/shifter/shifter sh -c "cat /etc/version; test -e /host-etc/passwd && echo there"\n' \
+		"$IMG" "$top_builddir" >job
+	run -0 submit job
+	plug
+	run -0 cat job.out
+	assert_output $'one\nthere'
+}
