@@ -12,6 +12,7 @@ load common
 @test "quickstart: an unknown word, or one too many, exits 2" {
 	run -2 "$top_srcdir/quickstart" fly
 	run -2 "$top_srcdir/quickstart" demo now
+	run -2 "$top_srcdir/quickstart" build now
 }
 
 @test "quickstart: --help goes to stdout and exits 0" {
@@ -26,6 +27,15 @@ load common
 	touch clone/config.status
 	run -1 clone/quickstart demo
 	assert_output "quickstart: the clone itself was configured, so no directory below it can be; run 'make distclean' in it first"
+}
+
+@test "quickstart: a lab without root and without sudo is refused in one line, before anything is built" {
+	needs_ordinary_user
+	mkdir alone programs
+	cp "$top_srcdir/quickstart" alone
+	for program in bash env cat cut dirname nproc id; do ln -s "$(command -v $program)" programs; done
+	PATH=$PWD/programs run -1 alone/quickstart --no-deps lab true
+	assert_output "quickstart: no sudo; a lab takes root to start"
 }
 
 # --- packages, on a machine that has none: the programs that would look and install write down what they are told

@@ -383,8 +383,8 @@ run() {
 	! is_up || fail "a lab is up that no 'run' started; 'lab.sh down' takes it down"
 	down
 	up "$user" 9>&-
-	# A child in the background, so that a signal to this script is seen at once.
-	runuser -u "$user" -- env TEST_SLURM_CONF="$SLURM_CONF" "$@" 9>&- &
+	# A child in the background, so that a signal to this script is seen at once; otherwise as in the foreground.
+	runuser -u "$user" -- env --default-signal TEST_SLURM_CONF="$SLURM_CONF" "$@" <&0 9>&- &
 	wait "$!"
 }
 

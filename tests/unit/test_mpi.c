@@ -45,11 +45,33 @@ static void directories_of_the_pmi_server_are_brought_but_no_system_ones(void **
 	rmdir(dir);
 }
 
+static void a_rank_of_several_learns_where_the_others_meet(void **state)
+{
+	auto_call(plan_done) struct plan p;
+
+	plan_init(&p);
+	mpi_world_plan(
+		ENV(V("SLURM_PROCID=0"), V("SLURM_STEP_NUM_TASKS=1"), V("SLURM_LOCALID=0")), &p);
+	assert_int_equal(p.n_env, 0);
+	mpi_world_plan(ENV(V("SLURM_PROCID=3"), V("SLURM_STEP_NUM_TASKS=4"), V("SLURM_LOCALID=1"),
+			       V("SLURM_STEP_NODELIST=cpu[1-2]"), V("SLURM_JOB_ID=7"),
+			       V("SLURM_STEP_ID=2")),
+		&p);
+	assert_int_equal(p.n_env, 5);
+	assert_string_equal(plan_env_get(&p, "RANK"), "3");
+	assert_string_equal(plan_env_get(&p, "WORLD_SIZE"), "4");
+	assert_string_equal(plan_env_get(&p, "LOCAL_RANK"), "1");
+	assert_string_equal(plan_env_get(&p, "MASTER_ADDR"), "cpu1");
+	assert_string_equal(plan_env_get(&p, "MASTER_PORT"), "15219");
+	assert_int_equal(plan_env_origin(&p, "MASTER_PORT"), PLAN_FROM_MPI);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(only_a_rank_alone_is_told_not_to_read_memory),
 		cmocka_unit_test(directories_of_the_pmi_server_are_brought_but_no_system_ones),
+		cmocka_unit_test(a_rank_of_several_learns_where_the_others_meet),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -228,5 +228,5 @@ int cli_fetch(const struct exec_options *o)
 
 	if (cli_refuse_file(o->image, &err) < 0)
 		return cli_fail_at(&err, "exec '%s'", o->image);
-	return step ? fetch_for_step(o, step) : fetch_here(o, 1);
+	return step ? fetch_for_step(o, step) : fetch_here(o, cli_is_spokesman());
 }

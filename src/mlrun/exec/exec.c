@@ -328,6 +328,8 @@ static void plan_share(const struct exec_options *o, struct plan *p)
 	else if (!p->share && o->mpi != EXEC_MPI_NONE && !(p->namespaces & PLAN_NS_PID))
 		p->share = job_step(environ);
 	mpi_plan(environ, p);
+	if (o->mpi != EXEC_MPI_NONE)
+		mpi_world_plan(environ, p);
 }
 
 /* A user's empty directory over /tmp would hide the caller's directory in it. */

@@ -35,6 +35,30 @@ struct job_rank job_rank_read(char *const *env);
  */
 char *job_step(char *const *env);
 
+/* The ranks that one command started, as far as a rank knows. Strings but address are env's. */
+struct job_world {
+	const char *rank, *size; /* of all: "0" and on; how many, two at least */
+	const char *local;       /* the rank's number on its node */
+	char *address;           /* of the node with rank 0; NULL if unknown */
+	unsigned port;           /* for TCP, the same for all ranks, another one for other starts */
+};
+
+/*
+ * The ranks that env's process belongs to: tasks of a Slurm step, also without MPI; ranks of Open
+ * MPI's or Hydra's mpirun; tasks of Flux.
+ *
+ * The address is the first of SLURM_STEP_NODELIST, for mpirun's ranks the first node of the job by
+ * SLURM_JOB_NODELIST, PBS_NODEFILE or LSB_MCPU_HOSTS; loopback where all ranks are on one node.
+ *
+ * Returns 1, or 0 if this is no rank, or the only one.
+ */
+int job_world_read(char *const *env, struct job_world *ret);
+void job_world_done(struct job_world *w);
+
+/* The first name in a list of Slurm's nodes, to free(): "cpu01" of "cpu[01-04,7],gpu1". NULL if it
+ * is not such a list. */
+char *job_nodes_first(const char *list);
+
 #define JOB_NAME_SIZE 96
 
 /*

@@ -4,6 +4,7 @@
 #include "base/path.h"
 #include "job/job.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -38,4 +39,21 @@ void mpi_plan(char *const *env, struct plan *p)
 		plan_env_set(p, "OMPI_MCA_btl", "^vader", PLAN_FROM_MPI);
 	else if (!p->share)
 		plan_env_set(p, "OMPI_MCA_btl_vader_single_copy_mechanism", "none", PLAN_FROM_MPI);
+}
+
+void mpi_world_plan(char *const *env, struct plan *p)
+{
+	auto_call(job_world_done) struct job_world w = { 0 };
+	char port[16];
+
+	if (!job_world_read(env, &w))
+		return;
+	plan_env_set(p, "RANK", w.rank, PLAN_FROM_MPI);
+	plan_env_set(p, "WORLD_SIZE", w.size, PLAN_FROM_MPI);
+	plan_env_set(p, "LOCAL_RANK", w.local, PLAN_FROM_MPI);
+	if (!w.address)
+		return;
+	snprintf(port, sizeof(port), "%u", w.port);
+	plan_env_set(p, "MASTER_ADDR", w.address, PLAN_FROM_MPI);
+	plan_env_set(p, "MASTER_PORT", port, PLAN_FROM_MPI);
 }

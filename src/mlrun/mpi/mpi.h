@@ -20,4 +20,11 @@
  */
 void mpi_plan(char *const *env, struct plan *p);
 
+/*
+ * Set what PyTorch's init_method="env://" and its like read: RANK, WORLD_SIZE, LOCAL_RANK and, if
+ * the node with rank 0 is known, MASTER_ADDR and MASTER_PORT. Only for a rank of several
+ * (job_world_read()). Call it before the environment is planned, like mpi_plan().
+ */
+void mpi_world_plan(char *const *env, struct plan *p);
+
 #endif

@@ -14,13 +14,13 @@
 /*
  * rootfs_plan() for --write.
  *
- *   image  as the user wrote it: "container:NAME" with the same name; or the image that the container
- *          was made from, by its name or its manifest. The container keeps its manifest if the name
- *          moves to another image
+ *   image  as the user wrote it: "container:NAME" with the same name; or the image that the
+ *          container was made from, by its name or its manifest. The container keeps its
+ *          manifest if the name moves to another image
  *   name   the container's, or "" for rootfs_kept_name() of the image
  *   job    a container made now ends with this job, job_name()'s; or NULL
- *   use    make the container if it is missing, and record that this process uses it and its image;
- *          otherwise only look
+ *   use    make the container if it is missing, and record that this process uses it and its
+ *          image; otherwise only look
  *   p      also gets root, kept, share and a note on which container it is
  *
  * Returns 0; -ENOENT if the image is not in the store; -ENXIO if the container's image is not;

@@ -27,7 +27,7 @@
 
 struct store_container {
 	char *name, *image, *manifest;
-	char *job; /* it ends with this job, job_name()'s; or NULL */
+	char *job;             /* it ends with this job, job_name()'s; or NULL */
 	int64_t created, used; /* seconds since the epoch */
 };
 
@@ -52,7 +52,8 @@ int store_container_name_check(const char *name, struct mlr_error *err);
  * -ENOSPC and the like. Errors have hints.
  */
 int store_container_open(struct store *st, const char *name, const char *image,
-	const char *manifest, const char *job, struct store_container *ret, int *made, struct mlr_error *err);
+	const char *manifest, const char *job, struct store_container *ret, int *made,
+	struct mlr_error *err);
 
 /* This process no longer uses the container. */
 void store_container_leave(struct store *st, const char *name);

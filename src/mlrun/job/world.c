@@ -1,0 +1,139 @@
+#include "job/job.h"
+
+#include "base/cleanup.h"
+#include "base/file.h"
+#include "base/memory.h"
+#include "base/strv.h"
+
+#include <fcntl.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+/*
+ * What starts ranks, the most particular first: mpirun's may run in a step of Slurm's. Open MPI's
+ * mpirun(1), Hydra (MPICH, Intel MPI), srun(1), flux-environment(7).
+ */
+static const struct {
+	const char *rank, *size, *local;
+	const char *word; /* the same for all ranks of a start, and no other's; NULL: none */
+} starters[] = {
+	{ "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_RANK",
+		"PMIX_NAMESPACE" },
+	{ "PMI_RANK", "PMI_SIZE", "MPI_LOCALRANKID", NULL },
+	{ "SLURM_PROCID", "SLURM_STEP_NUM_TASKS", "SLURM_LOCALID", "SLURM_STEP_ID" },
+	{ "FLUX_TASK_RANK", "FLUX_JOB_SIZE", "FLUX_TASK_LOCAL_ID", NULL },
+};
+
+static const char *get(char *const *env, const char *key)
+{
+	const char *value = strv_env_get(env, key);
+
+	return value && *value ? value : NULL;
+}
+
+static char *first_word(const char *text)
+{
+	size_t n = strcspn(text, " \t\n");
+
+	return n ? xasprintf("%.*s", (int)n, text) : NULL;
+}
+
+char *job_nodes_first(const char *list)
+{
+	size_t n = strcspn(list, ",[");
+	auto_free char *rest = NULL;
+	const char *in, *end;
+	size_t digits;
+
+	if (list[n] != '[')
+		return n ? xasprintf("%.*s", (int)n, list) : NULL;
+	in = list + n + 1;
+	digits = strspn(in, "0123456789");
+	end = strchr(in, ']');
+	if (!end || digits == 0)
+		return NULL;
+	rest = end[1] ? job_nodes_first(end + 1) : NULL; /* of "rack[1-2]node[3-4]" */
+	return xasprintf("%.*s%.*s%s", (int)n, list, (int)digits, in, rest ? rest : "");
+}
+
+/* PBS names a file with a line for each task, the first one's first. */
+static char *first_line(const char *path)
+{
+	auto_close int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+	char text[256];
+	ssize_t n = fd >= 0 ? file_read_full(fd, text, sizeof(text) - 1) : -1;
+
+	if (n < 0)
+		return NULL;
+	text[n] = '\0';
+	return first_word(text);
+}
+
+/* The first node of a step of Slurm's or, for mpirun's ranks, of the job: mpirun starts its daemons
+ * by a step that lacks the node where it runs itself. */
+static char *first_node(char *const *env, int is_step)
+{
+	const char *slurm = get(env, is_step ? "SLURM_STEP_NODELIST" : "SLURM_JOB_NODELIST"),
+		   *pbs = get(env, "PBS_NODEFILE"), *lsf = get(env, "LSB_MCPU_HOSTS"),
+		   *here = get(env, "OMPI_COMM_WORLD_LOCAL_SIZE"),
+		   *all = get(env, "OMPI_COMM_WORLD_SIZE");
+
+	if (slurm)
+		return job_nodes_first(slurm);
+	if (pbs)
+		return first_line(pbs);
+	if (lsf)
+		return first_word(lsf);
+	return here && all && strcmp(here, all) == 0 ? xstrdup("127.0.0.1") : NULL;
+}
+
+/* FNV-1a */
+static uint32_t hash(const char *s)
+{
+	uint32_t h = 2166136261U;
+
+	for (; s && *s; s++)
+		h = (h ^ (unsigned char)*s) * 16777619U;
+	return h;
+}
+
+/*
+ * 15000 to 31383, below the ports that kernels give to clients (ip(7), ip_local_port_range). Jobs
+ * of Slurm with numbers less than 528 apart differ, and so do the first 31 steps of each.
+ */
+static unsigned port(char *const *env, const char *word, int is_step)
+{
+	static const char *const ids[] = { "SLURM_JOB_ID", "PBS_JOBID", "LSB_JOBID",
+		"FLUX_JOB_ID" };
+	const char *id = NULL;
+	uint32_t step;
+
+	for (size_t i = 0; i < ARRAY_LEN(ids) && !id; i++)
+		id = get(env, ids[i]);
+	step = is_step ? (uint32_t)strtoul(word ? word : "0", NULL, 10) : hash(word);
+	return 15000 + ((id ? (uint32_t)strtoul(id, NULL, 10) : 0) * 31 + step) % 16384;
+}
+
+int job_world_read(char *const *env, struct job_world *ret)
+{
+	for (size_t i = 0; i < ARRAY_LEN(starters); i++) {
+		const char *rank = get(env, starters[i].rank), *size = get(env, starters[i].size),
+			   *local = get(env, starters[i].local);
+		int is_step = strcmp(starters[i].rank, "SLURM_PROCID") == 0;
+
+		if (!rank || !size || !local)
+			continue;
+		if (strtol(size, NULL, 10) < 2)
+			return 0;
+		*ret = (struct job_world){ rank, size, local, first_node(env, is_step),
+			port(env, starters[i].word ? get(env, starters[i].word) : NULL, is_step) };
+		return 1;
+	}
+	return 0;
+}
+
+void job_world_done(struct job_world *w)
+{
+	free(w->address);
+}
