@@ -86,8 +86,31 @@ image() {
 	LD_LIBRARY_PATH=$PWD/host run -0 mlrun validate ranks
 	assert_line --regexp "^ok +mpi +Open MPI \(libmpi.so.40\), as this machine has"
 	mlrun profile >machine.json
-	run -0 mlrun validate --profile machine.json ranks
+	jq '.fabric.libraries = null' machine.json >old.json
+	run -0 mlrun validate --profile old.json ranks
 	assert_line --regexp "^ok +mpi +Open MPI \(libmpi.so.40\); the profile does not tell the machine's"
+	jq '.fabric.libraries = [{"name": "libmpi.so.12", "path": "/opt/libmpi.so.12"}]' machine.json >mpich.json
+	run -0 mlrun validate --profile mpich.json ranks
+	assert_line --regexp "^doubtful +mpi +the image has Open MPI \(libmpi.so.40\), that machine MPICH"
+	jq '.fabric.libraries = []' machine.json >none.json
+	run -0 mlrun validate --profile none.json ranks
+	assert_line --regexp "^ok +mpi +Open MPI .*that machine has none in its linker's cache"
+}
+
+@test "check: --partition is the user's or the site's profile of that name" {
+	image plain 'CMD ["true"]'
+	run -125 mlrun check --partition=gpuq plain
+	assert_output --partial "there is no profile of partition 'gpuq'"
+	assert_output --partial "hint: srun -p gpuq mlrun profile -o $HOME/.config/mlrun/profiles/gpuq.json; for all users "
+	mkdir -p ~/.config/mlrun/profiles
+	mlrun profile -o ~/.config/mlrun/profiles/gpuq.json
+	run -0 mlrun check --partition=gpuq plain
+	assert_output --partial "the image works on the machine of '$HOME/.config/mlrun/profiles/gpuq.json'"
+	run -0 mlrun check plain
+	run -125 mlrun check --partition=../x plain
+	assert_output --partial "is no name"
+	run -125 mlrun check --partition=gpuq --profile=x plain
+	assert_output --partial "exclude each other"
 }
 
 @test "validate: GPUs are judged as gpu check does" {

@@ -2,7 +2,12 @@
 #include "cli/cli.h"
 #include "cli/image_check.h"
 
-static const struct cli_option options[] = { IMAGE_CHECK_OPTIONS };
+static const struct cli_option options[] = {
+	{ "partition", 0, "NAME", 0,
+		"check with a node of this partition, whose profile the site or the user has", 0,
+		CLI_TO(struct image_check, partition) },
+	IMAGE_CHECK_OPTIONS,
+};
 
 static const struct cli_syntax syntax = {
 	.options = options,

@@ -4,7 +4,9 @@
 
 #include "base/cleanup.h"
 #include "base/config.h"
+#include "base/home.h"
 #include "base/json.h"
+#include "base/memory.h"
 #include "doctor/image.h"
 #include "exec/parts.h"
 #include "exec/exec.h"
@@ -14,7 +16,9 @@
 #include "rootfs/lookup.h"
 #include "rootfs/rootfs.h"
 
+#include <errno.h>
 #include <stdio.h>
+#include <string.h>
 #include <unistd.h>
 
 /* Exit statuses besides 0 and CLI_FAILED. */
@@ -44,6 +48,45 @@ static int open_inside(void *ctx, const char *path)
 static int list_inside(void *ctx, const char *path, struct strv *ret)
 {
 	return rootfs_list(ctx, path, ret);
+}
+
+/* The profile of a node of this partition, the user's or the site's; to free(). */
+static int find_profile(const char *partition, char **ret, struct mlr_error *err)
+{
+	auto_free char *dir = home_xdg_dir("XDG_CONFIG_HOME", ".config", NULL);
+	auto_free char *own = dir ? xasprintf("%s/mlrun/profiles/%s.json", dir, partition) : NULL;
+	auto_free char *sites = xasprintf(SYSCONFDIR "/mlrun/profiles/%s.json", partition);
+
+	if (!*partition || strchr(partition, '/'))
+		return mlr_fail(err, EINVAL, "--partition '%s' is no name", partition);
+	if (own && access(own, F_OK) == 0) {
+		*ret = take_ptr(&own);
+		return 0;
+	}
+	if (access(sites, F_OK) == 0) {
+		*ret = take_ptr(&sites);
+		return 0;
+	}
+	mlr_fail(err, ENOENT, "there is no profile of partition '%s'", partition);
+	mlr_hint(err, "srun -p %s mlrun profile -o %s; for all users %s", partition,
+		own ? own : "FILE", sites);
+	return -ENOENT;
+}
+
+/* Names of the machine's libraries of MPI and its kin, from a profile. Returns 0 or -EPROTO. */
+static int read_libraries(const char *profile, struct strv *ret)
+{
+	json_auto_t *whole = json_load_file(profile, 0, NULL);
+	const json_t *list = json_object_get(json_object_get(whole, "fabric"), "libraries");
+
+	for (size_t i = 0; i < json_array_size(list); i++) {
+		const char *name =
+			json_string_value(json_object_get(json_array_get(list, i), "name"));
+
+		if (name)
+			strv_add(ret, name);
+	}
+	return json_is_array(list) ? 0 : -EPROTO;
 }
 
 /* Plan the image, the environment of its container and its GPUs. */
@@ -125,12 +168,13 @@ static int print_text(const struct image_check *a, const struct gpu_report *r)
 	return 0;
 }
 
-int image_check_run(const struct image_check *a)
+static int check(const struct image_check *a)
 {
 	auto_call(gpu_machine_done) struct gpu_machine m = GPU_MACHINE_INIT;
 	auto_call(gpu_report_done) struct gpu_report report = GPU_REPORT_INIT;
 	auto_call(store_facts_done) struct store_facts facts = STORE_FACTS_INIT;
 	auto_call(config_done) struct config config = CONFIG_INIT;
+	auto_strv struct strv libs = STRV_INIT;
 	auto_call(plan_done) struct plan p;
 	struct mlr_error err = MLR_ERROR_INIT;
 	char *const nobody[] = { NULL };
@@ -148,9 +192,29 @@ int image_check_run(const struct image_check *a)
 	if (r < 0)
 		return cli_fail_at(&err, "%s '%s'", a->whole ? "validate" : "gpu check", a->image);
 	if (a->whole)
-		doctor_image(&p, &facts.config, a->profile ? NULL : "", &report);
+		doctor_image(&p, &facts.config, a->profile ? NULL : "",
+			a->profile && read_libraries(a->profile, &libs) == 0 ? &libs : NULL,
+			&report);
 	gpu_check(&q, &p, &m, a->profile ? NULL : gpu_nvml_fill, &report);
 	rootfs_look_done();
 	r = a->json ? print_json(a, &report) : print_text(a, &report);
 	return r ? r : gpu_report_verdict(&report) == GPU_FAILS ? DOES_NOT_WORK : 0;
+}
+
+int image_check_run(const struct image_check *a)
+{
+	auto_free char *profile = NULL;
+	struct mlr_error err = MLR_ERROR_INIT;
+	struct image_check of = *a;
+
+	if (!a->partition)
+		return check(a);
+	if (a->profile) {
+		mlr_fail(&err, EINVAL, "--partition and --profile exclude each other");
+		return cli_fail(&err);
+	}
+	if (find_profile(a->partition, &profile, &err) < 0)
+		return cli_fail(&err);
+	of.profile = profile;
+	return check(&of);
 }

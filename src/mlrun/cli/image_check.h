@@ -8,6 +8,7 @@
 struct image_check {
 	struct cli_common common;
 	const char *image, *profile, *gpu;
+	const char *partition; /* --partition: the profile of that name; validate only */
 	int json;
 	int whole; /* validate: not only GPUs */
 };

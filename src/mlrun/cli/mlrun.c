@@ -33,6 +33,7 @@ static const struct command rows[] = {
 	{ "gpu", cmd_gpu, NULL, "list the GPUs, and who may use them" },
 	{ "config", cmd_config, NULL, "print the settings in effect and their sources" },
 	{ "validate", cmd_validate, NULL, "check whether an image would work on this machine" },
+	{ "check", cmd_validate, NULL, "the same as validate" },
 	{ "doctor", cmd_doctor, NULL, "check this machine, its settings and the store" },
 	{ "profile", cmd_profile, NULL, "record this machine, its GPUs and their driver" },
 	{ "shifter", cmd_shifter, NULL, NULL },

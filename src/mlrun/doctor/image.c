@@ -244,15 +244,13 @@ static void list(const struct lister *l, const char *dir, struct strv *ret)
 }
 
 /* By the library's names: Open MPI 1.10 has MPICH's number, but libraries of its own as well. */
-static enum mpi_family family_in(const struct lister *l, const char *dir, char **name)
+static enum mpi_family family_of(const struct strv *names, char **name)
 {
-	auto_strv struct strv names = STRV_INIT;
 	enum mpi_family family = MPI_NONE;
 	int is_open = 0;
 
-	list(l, dir, &names);
-	for (size_t i = 0; i < names.n; i++) {
-		const char *n = names.v[i];
+	for (size_t i = 0; i < names->n; i++) {
+		const char *n = names->v[i];
 
 		is_open |= strncmp(n, "libopen-pal.so", 14) == 0;
 		if (strncmp(n, "libmpi.so.", 10) != 0 && strncmp(n, "libmpich.so.", 12) != 0)
@@ -267,6 +265,14 @@ static enum mpi_family family_in(const struct lister *l, const char *dir, char *
 			: MPI_OPEN;
 	}
 	return family == MPI_MPICH && is_open ? MPI_OPEN : family;
+}
+
+static enum mpi_family family_in(const struct lister *l, const char *dir, char **name)
+{
+	auto_strv struct strv names = STRV_INIT;
+
+	list(l, dir, &names);
+	return family_of(&names, name);
 }
 
 static enum mpi_family find_mpi(const struct lister *l, const char *more, char **name)
@@ -287,13 +293,16 @@ static enum mpi_family find_mpi(const struct lister *l, const char *more, char *
 	return MPI_NONE;
 }
 
-static void check_mpi(const struct plan *p, const char *root, struct gpu_report *ret)
+static void check_mpi(
+	const struct plan *p, const char *root, const struct strv *libs, struct gpu_report *ret)
 {
 	const struct lister inside = { .p = p }, outside = { .root = root };
 	auto_free char *name = NULL, *host_name = NULL;
 	enum mpi_family image = find_mpi(&inside, plan_env_get(p, "LD_LIBRARY_PATH"), &name);
-	enum mpi_family host =
-		root ? find_mpi(&outside, getenv("LD_LIBRARY_PATH"), &host_name) : MPI_NONE;
+	enum mpi_family host = root ? find_mpi(&outside, getenv("LD_LIBRARY_PATH"), &host_name)
+		: libs              ? family_of(libs, &host_name)
+				    : MPI_NONE;
+	const char *machine = root ? "this machine" : "that machine";
 
 	if (image == MPI_NONE)
 		tell(ret, GPU_NOT_NEEDED, "mpi", xstrdup("the image carries no MPI"));
@@ -301,26 +310,29 @@ static void check_mpi(const struct plan *p, const char *root, struct gpu_report 
 		tell(ret, GPU_OK, "mpi",
 			xasprintf("%s (%s); %s", families[image], name,
 				root ? "this machine has none, srun --mpi=pmix starts ranks"
-				     : "the profile does not tell the machine's"));
+					: libs
+					? "that machine has none in its linker's cache, srun "
+					  "--mpi=pmix starts ranks"
+					: "the profile does not tell the machine's"));
 	else if (host == image)
 		tell(ret, GPU_OK, "mpi",
-			xasprintf("%s (%s), as this machine has (%s)", families[image], name,
+			xasprintf("%s (%s), as %s has (%s)", families[image], name, machine,
 				host_name));
 	else
 		gpu_report_add(ret, GPU_DOUBTFUL, "mpi",
 			xasprintf(
-				"the image has %s (%s), this machine %s (%s): its mpirun starts no "
-				"ranks of the image",
-				families[image], name, families[host], host_name),
+				"the image has %s (%s), %s %s (%s): its mpirun starts no ranks of "
+				"the image",
+				families[image], name, machine, families[host], host_name),
 			xstrdup("start ranks with srun --mpi=pmix, or mpirun in the image on one node"));
 }
 
-void doctor_image(
-	const struct plan *p, const struct oci_config *c, const char *root, struct gpu_report *ret)
+void doctor_image(const struct plan *p, const struct oci_config *c, const char *root,
+	const struct strv *libs, struct gpu_report *ret)
 {
 	for (size_t i = 0; i + 1 < c->labels.n; i += 2)
 		if (strncmp(c->labels.v[i], "org.mlrun.", 10) == 0)
 			check_label(c->labels.v[i], c->labels.v[i + 1], ret);
 	check_command(p, c, ret);
-	check_mpi(p, root, ret);
+	check_mpi(p, root, libs, ret);
 }

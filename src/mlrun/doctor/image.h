@@ -14,8 +14,9 @@
  *   c     its configuration, with labels
  *   root  what to take for the machine's "/": "" or a made-up one; NULL: another machine, of which
  *         only a profile is known
+ *   libs  with root NULL: names of that machine's libraries; NULL: unknown
  */
-void doctor_image(
-	const struct plan *p, const struct oci_config *c, const char *root, struct gpu_report *ret);
+void doctor_image(const struct plan *p, const struct oci_config *c, const char *root,
+	const struct strv *libs, struct gpu_report *ret);
 
 #endif
