@@ -35,6 +35,7 @@ static const struct config_key keys[] = {
 	{ "exec", "home", CONFIG_TRUTH, 0, "MLRUN_HOME", "false" },
 	{ "exec", "mpi", CONFIG_MPI, 0, "MLRUN_MPI", "auto" },
 	{ "exec", "pull", CONFIG_PULL, 0, "MLRUN_PULL", "missing" },
+	{ "exec", "record", CONFIG_TRUTH, 0, "MLRUN_RECORD", "true" },
 	{ REGISTRY, "mirror", CONFIG_HOST, 1, NULL, NULL },
 	{ REGISTRY, "token_server", CONFIG_HOST, 1, NULL, NULL },
 	{ REGISTRY, "timeout", CONFIG_SECONDS, 0, NULL, "30" },

@@ -13,6 +13,7 @@
  *   home = true                     as --home
  *   mpi = auto | none               as --mpi
  *   pull = missing | always | never as --pull
+ *   record = true                   keep a job's starts for mlrun rerun
  *   [build]                         what every RUN of mlrun build gets
  *   volume, env                     as in [exec]
  *   ca = FILE                       CA certificates; default: the machine's

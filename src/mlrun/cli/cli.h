@@ -47,6 +47,7 @@ int cmd_manifest(int argc, char **argv);
 int cmd_ps(int argc, char **argv);
 int cmd_push(int argc, char **argv);
 int cmd_pull(int argc, char **argv);
+int cmd_rerun(int argc, char **argv);
 int cmd_rm(int argc, char **argv);
 int cmd_shell(int argc, char **argv);
 int cmd_shifter(int argc, char **argv);

@@ -3,6 +3,7 @@
 
 #include "cli/cli.h"
 #include "cli/fetch.h"
+#include "cli/record.h"
 
 #include "base/cleanup.h"
 #include "base/log.h"
@@ -110,6 +111,7 @@ int cli_exec_run(struct cli_exec *x, int (*become)(struct plan *p, struct mlr_er
 	if (status != 0 || x->explain)
 		return status;
 	tell_notes(&p);
+	record_start(x, &config, &p);
 	return enter_and_exec(&p, become);
 }
 

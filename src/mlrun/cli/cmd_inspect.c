@@ -85,8 +85,11 @@ static int print_pin(const struct stores *all, const struct inspect_args *a, str
 	struct store *st;
 	int r = find(all, a, &st, &im, err);
 
-	if (r == 0)
-		inspect_print_pin(&im);
+	if (r == 0) {
+		auto_free char *pin = cli_pin(&im);
+
+		puts(pin);
+	}
 	return r;
 }
 

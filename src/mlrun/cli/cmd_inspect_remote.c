@@ -68,7 +68,9 @@ int cmd_inspect_remote(int argc, char **argv)
 		return print_raw(&a, &sight.res);
 	make_picture(&sight, &p);
 	if (a.pin) {
-		inspect_print_pin(&p.image);
+		auto_free char *pin = cli_pin(&p.image);
+
+		puts(pin);
 		return 0;
 	}
 	return picture_print(&p, &a);

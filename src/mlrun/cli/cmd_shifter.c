@@ -49,6 +49,7 @@ static struct {
 	struct udiroot site;
 	struct strv modules;
 	int wants_shell;
+	char **argv; /* the whole command line */
 } run;
 
 /* --- options -------------------------------------------------------------------- */
@@ -266,7 +267,7 @@ static void adjust(struct plan *p, void *ctx)
 	shifter_modules_env(&run.modules, &run.site, p);
 	plan_env_set(p, "SHIFTER_RUNTIME", "1", PLAN_FROM_SITE);
 	plan_env_set(p, "SHIFTER_IMAGEREQUEST", run.request, PLAN_FROM_SITE);
-	if (shifter_find_image(run.name, &im, NULL) == 0)
+	if (cli_find_image(run.name, NULL, &im, NULL) == 0)
 		plan_env_set(p, "SHIFTER_IMAGE", oci_digest_hex(im.manifest), PLAN_FROM_SITE);
 }
 
@@ -352,6 +353,7 @@ static int start(struct args *a)
 	choose_command(a, &shell);
 	a->x.exec.store = a->x.common.store;
 	a->x.adjust = adjust;
+	a->x.argv = run.argv;
 	status = prepare(a, &image, &err);
 	status = status < 0 ? cli_fail_at(&err, "shifter") : cli_exec_run(&a->x, become);
 	udiroot_done(&run.site);
@@ -383,6 +385,7 @@ static int run_by_option(int argc, char **argv, const char *wanted)
 	auto_call(args_done) struct args a = { 0 };
 	struct mlr_error err;
 
+	run.argv = argv;
 	cli_options_parse(argc, argv, &syntax, &a);
 	if (!a.image)
 		a.image = wanted;
@@ -407,6 +410,7 @@ static int cmd_run(int argc, char **argv)
 	auto_call(args_done) struct args a = { .is_run = 1 };
 	struct mlr_error err;
 
+	run.argv = argv;
 	cli_options_parse(argc, argv, &syntax, &a);
 	if (a.image)
 		return start(&a);

@@ -46,18 +46,6 @@ int shifter_each_image(void (*row)(const struct store_image *im), struct mlr_err
 	return r;
 }
 
-int shifter_find_image(const char *name, struct store_image *ret, struct mlr_error *err)
-{
-	auto_call(stores_close) struct stores all = STORES_INIT;
-	auto_call(oci_name_done) struct oci_name parsed = OCI_NAME_INIT;
-	struct store *st;
-	int r = oci_name_parse(name, &parsed, err);
-
-	if (r == 0)
-		r = stores_open(NULL, NULL, &all, err);
-	return r < 0 ? r : stores_find(&all, &parsed, &st, ret, err);
-}
-
 /* --- commands ------------------------------------------------------------------------ */
 
 /* "2026-01-31T09:15:00", in the user's time zone. */
@@ -94,7 +82,7 @@ static int pull(const struct args *a, const char *image)
 
 	tell_status(a, image, "PULLING", NULL);
 	status = cli_pull(image, NULL, !a->verbose);
-	if (status == 0 && shifter_find_image(image, &im, NULL) == 0)
+	if (status == 0 && cli_find_image(image, NULL, &im, NULL) == 0)
 		tell_status(a, image, "READY", oci_digest_hex(im.manifest));
 	else
 		tell_status(a, image, "FAILURE", NULL);
@@ -126,7 +114,7 @@ static int lookup(const char *image)
 	auto_call(store_image_done) struct store_image im = STORE_IMAGE_INIT;
 	struct mlr_error err = MLR_ERROR_INIT;
 
-	if (shifter_find_image(image, &im, &err) < 0) {
+	if (cli_find_image(image, NULL, &im, &err) < 0) {
 		if (err.code == ENOENT)
 			mlr_hint(&err, "shifterimg pull %s", image);
 		cli_fail_at(&err, "shifterimg lookup");

@@ -251,3 +251,24 @@ int cli_stored_manifest(
 	r = oci_document_parse(text, len, NULL, NULL, ret, err);
 	return r < 0 ? mlr_wrap(err, "manifest %s", digest) : 0;
 }
+
+int cli_find_image(
+	const char *name, const char *dir, struct store_image *ret, struct mlr_error *err)
+{
+	auto_call(stores_close) struct stores all = STORES_INIT;
+	auto_call(oci_name_done) struct oci_name parsed = OCI_NAME_INIT;
+	struct store *st;
+	int r = oci_name_parse(name, &parsed, err);
+
+	if (r == 0)
+		r = stores_open(dir, NULL, &all, err);
+	return r < 0 ? r : stores_find(&all, &parsed, &st, ret, err);
+}
+
+char *cli_pin(const struct store_image *im)
+{
+	if (strncmp(im->name, "localhost/", strlen("localhost/")) == 0 || im->source)
+		return xstrdup(im->manifest);
+	return xasprintf("%.*s@%s", (int)strcspn(im->name, "@"), im->name,
+		im->index ? im->index : im->manifest);
+}

@@ -71,6 +71,11 @@ int cli_open_store(const char *dir, struct store **ret, struct mlr_error *err);
 /* The same with stores_open(). */
 int cli_open_stores(const char *dir, struct stores *ret, struct mlr_error *err);
 
+/* Find an image in the stores by any name that a user may write. Returns as stores_open() and
+ * stores_find(). */
+int cli_find_image(
+	const char *name, const char *dir, struct store_image *ret, struct mlr_error *err);
+
 /* Read a manifest, index or configuration from the store and verify it; to free(). Returns like
  * cli_stored_manifest(). */
 int cli_stored_text(
@@ -79,6 +84,12 @@ int cli_stored_text(
 /* A missing store means an empty list, not a failure, if it could be created. Returns 0, or -EACCES
  * and the like. */
 int cli_store_may_come(struct mlr_error *err);
+
+/*
+ * A name that means this very image for ever, to free(): NAME@DIGEST, by the digest of the index if
+ * there is one. For an image that no registry has, "sha256:…", by which the store finds it.
+ */
+char *cli_pin(const struct store_image *im);
 
 /* Parse a new name for an image in the store, not a digest. Returns 0 or -EINVAL. */
 int cli_parse_new_name(const char *text, struct oci_ref *ret, struct mlr_error *err);

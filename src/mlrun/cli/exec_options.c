@@ -288,6 +288,7 @@ void cli_exec_parse(
 		.check = check,
 		.look = unknown_option_check };
 
+	ret->argv = argv;
 	cli_options_parse(argc, argv, &syntax, ret);
 }
 

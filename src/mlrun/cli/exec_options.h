@@ -14,6 +14,7 @@ enum cli_explain { CLI_EXPLAIN_NO, CLI_EXPLAIN_TEXT, CLI_EXPLAIN_JSON };
 struct cli_exec {
 	struct cli_common common; /* --store and --verbose */
 	struct exec_options exec; /* strings are argv's */
+	char *const *argv;        /* the whole command line, from the command's name on */
 	enum cli_explain explain;
 	int command_optional; /* set before parsing; --join needs no command */
 	/* Changes the finished plan, before it is printed or made true; or NULL. */

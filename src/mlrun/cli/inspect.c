@@ -68,15 +68,6 @@ void picture_done(struct picture *p)
 	oci_document_done(&p->manifest);
 }
 
-void inspect_print_pin(const struct store_image *im)
-{
-	if (strncmp(im->name, "localhost/", strlen("localhost/")) == 0 || im->source)
-		printf("%s\n", im->manifest);
-	else
-		printf("%.*s@%s\n", (int)strcspn(im->name, "@"), im->name,
-			im->index ? im->index : im->manifest);
-}
-
 static json_t *layers_to_json(const struct picture *p)
 {
 	json_t *list = json_array();

@@ -44,12 +44,6 @@ struct picture {
 	}
 
 void picture_done(struct picture *p);
-/*
- * Print a name that means this very image for ever: NAME@DIGEST, by the digest of the index if
- * there is one. For an image that no registry has, "sha256:…", by which the store finds it.
- */
-void inspect_print_pin(const struct store_image *im);
-
 /* Print as text or as JSON. Returns the exit status. */
 int picture_print(const struct picture *p, const struct inspect_args *a);
 

@@ -20,6 +20,7 @@ static const struct command rows[] = {
 	{ "exec", cmd_exec, NULL, "run a command in an image" },
 	{ "run", cmd_exec, NULL, "the same as exec, as in Docker" },
 	{ "shell", cmd_shell, NULL, "start an interactive shell in an image" },
+	{ "rerun", cmd_rerun, NULL, "start a job's container once more" },
 	{ "ps", cmd_ps, NULL, "list the running containers on this node" },
 	{ "images", cmd_images, NULL, "list the images in the store" },
 	{ "inspect", cmd_inspect, NULL, "describe an image" },

@@ -13,7 +13,4 @@ int shifter_site(struct udiroot *ret, struct mlr_error *err);
 /* Call row for every image in the stores. Returns 0, or a negative errno of opening or listing. */
 int shifter_each_image(void (*row)(const struct store_image *im), struct mlr_error *err);
 
-/* Find a stored image by its mlrun name. Returns 0, -ENOENT and the like. */
-int shifter_find_image(const char *name, struct store_image *ret, struct mlr_error *err);
-
 #endif

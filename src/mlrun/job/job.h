@@ -12,6 +12,11 @@
 /* The batch system whose job env belongs to: "Slurm", "PBS", "LSF" or "Flux"; NULL outside jobs. */
 const char *job_system(char *const *env);
 
+/* The job's id, as its batch system writes it, and the step's, where it has steps; in env. NULL
+ * outside jobs and steps. */
+const char *job_id(char *const *env);
+const char *job_step_id(char *const *env);
+
 /* Does a batch system or a launcher set the variable of this name for its jobs and ranks? */
 int job_sets(const char *key);
 

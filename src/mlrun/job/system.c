@@ -21,15 +21,36 @@ static const struct system {
 static const char *const mpi_prefixes[] = { "PMIX_", "PMI_", "PMI2_", "OMPI_", "MPICH_", "I_MPI_",
 	"UCX_", "FI_" };
 
-const char *job_system(char *const *env)
+static const struct system *system_of(char *const *env)
 {
 	for (size_t i = 0; i < ARRAY_LEN(systems); i++) {
 		const char *id = strv_env_get(env, systems[i].id);
 
 		if (id && *id)
-			return systems[i].name;
+			return &systems[i];
 	}
 	return NULL;
+}
+
+const char *job_system(char *const *env)
+{
+	const struct system *s = system_of(env);
+
+	return s ? s->name : NULL;
+}
+
+const char *job_id(char *const *env)
+{
+	const struct system *s = system_of(env);
+
+	return s ? strv_env_get(env, s->id) : NULL;
+}
+
+const char *job_step_id(char *const *env)
+{
+	const char *id = strv_env_get(env, "SLURM_STEP_ID");
+
+	return id && *id ? id : NULL;
 }
 
 static int begins(const char *key, const char *const *prefixes, size_t n)

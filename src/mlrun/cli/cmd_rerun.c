@@ -1,0 +1,188 @@
+/* mlrun rerun: starts a job's container once more, by what was recorded. */
+#include "config.h"
+
+#include "cli/cli.h"
+#include "cli/common.h"
+#include "cli/options.h"
+#include "cli/record.h"
+
+#include "base/cleanup.h"
+#include "base/log.h"
+#include "base/memory.h"
+#include "base/strv.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+struct args {
+	struct cli_common common;
+	int show, json;
+	const char *job;
+};
+
+static const struct cli_option options[] = {
+	{ "show", 0, NULL, 0, "print what was recorded; start nothing", 0,
+		CLI_TO(struct args, show) },
+	CLI_OPTION_JSON(struct args),
+	{ 0 },
+};
+
+static const struct cli_syntax syntax = {
+	.options = options,
+	.args_doc = "JOB[.STEP]",
+	.doc = "Start the container of a job once more: the same image by its digest, the same options, "
+	       "command and directory.\v"
+	       "If a job started several, STEP chooses. --json prints a list.",
+	.operands = { CLI_TO(struct args, job) },
+	.needed = 1,
+	.missing = "expected a job's id",
+	.surplus = "one job at a time",
+};
+
+static const char *get(const json_t *start, const char *key)
+{
+	return json_string_value(json_object_get(start, key));
+}
+
+static const char *pin_of(const json_t *start)
+{
+	return get(json_object_get(start, "image"), "pin");
+}
+
+/* The recorded command line, with the image's digest in place of its name. */
+static int words_of(const json_t *start, struct strv *ret, struct mlr_error *err)
+{
+	const json_t *argv = json_object_get(start, "argv");
+	const char *image = get(json_object_get(start, "image"), "name"), *pin = pin_of(start);
+	size_t n = json_array_size(argv);
+	int is_pinned = 0;
+
+	strv_add(ret, "mlrun");
+	for (size_t i = 0; i < n; i++) {
+		const char *word = json_string_value(json_array_get(argv, i));
+
+		if (!word)
+			return mlr_fail(err, EPROTO, "the record's argv is no list of words");
+		if (!is_pinned && i > 0 && image && pin && strcmp(word, image) == 0) {
+			strv_add(ret, pin);
+			is_pinned = 1;
+		} else {
+			strv_add(ret, word);
+		}
+	}
+	return n > 0 ? 0 : mlr_fail(err, EPROTO, "the record has no argv");
+}
+
+/* Print as a shell takes it. */
+static void print_word(const char *word)
+{
+	static const char plain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
+				    "0123456789@%+=:,./_-";
+
+	if (*word && strspn(word, plain) == strlen(word)) {
+		printf(" %s", word);
+		return;
+	}
+	printf(" '");
+	for (const char *s = word; *s; s++)
+		if (*s == '\'')
+			printf("'\\''");
+		else
+			putchar(*s);
+	putchar('\'');
+}
+
+static int print_start(const json_t *start, struct mlr_error *err)
+{
+	static const char *const keys[] = { "date", "node", "mlrun", "kernel", "directory" };
+	auto_strv struct strv words = STRV_INIT;
+	const char *step = get(start, "step"), *pin = pin_of(start);
+	int r = words_of(start, &words, err);
+
+	if (r < 0)
+		return r;
+	printf("%-10s %s%s%s\n", "job", get(start, "job"), step ? "." : "", step ? step : "");
+	for (size_t i = 0; i < ARRAY_LEN(keys); i++)
+		if (get(start, keys[i]))
+			printf("%-10s %s\n", keys[i], get(start, keys[i]));
+	printf("%-10s %s\n", "image", pin ? pin : get(json_object_get(start, "image"), "name"));
+	printf("%-10s", "command");
+	for (size_t i = 0; i < words.n; i++)
+		print_word(words.v[i]);
+	putchar('\n');
+	return 0;
+}
+
+static int print_all(json_t *list, struct mlr_error *err)
+{
+	json_t *start;
+	size_t i;
+	int r = 0;
+
+	json_array_foreach(list, i, start) {
+		if (i > 0)
+			putchar('\n');
+		r = print_start(start, err);
+		if (r < 0)
+			return r;
+	}
+	return r;
+}
+
+/* The one start, or the last if all are the same but for their time: a requeued job's. */
+static int choose(const json_t *list, const char *job, const json_t **ret, struct mlr_error *err)
+{
+	size_t n = json_array_size(list);
+	const json_t *last = json_array_get(list, n - 1);
+
+	for (size_t i = 0; i + 1 < n; i++)
+		if (!json_equal(json_object_get(json_array_get(list, i), "argv"),
+			    json_object_get(last, "argv"))) {
+			mlr_fail(err, EINVAL, "job '%s' started %zu containers", job, n);
+			mlr_hint(err, "mlrun rerun --show %s lists them; JOB.STEP chooses", job);
+			return -EINVAL;
+		}
+	*ret = last;
+	return 0;
+}
+
+static int start_again(const json_t *start, struct mlr_error *err)
+{
+	auto_strv struct strv words = STRV_INIT;
+	const char *directory = get(start, "directory"), *version = get(start, "mlrun");
+	int r = words_of(start, &words, err);
+
+	if (r < 0)
+		return r;
+	if (directory && chdir(directory) < 0)
+		return mlr_fail_errno(err, "enter the job's directory '%s'", directory);
+	if (!pin_of(start))
+		mlr_warning("the image was not of the store, so its digest is not known");
+	if (version && strcmp(version, PACKAGE_VERSION) != 0)
+		mlr_info("the job ran with mlrun %s, this is %s", version, PACKAGE_VERSION);
+	execv("/proc/self/exe", strv_argv(&words));
+	return mlr_fail_errno(err, "start mlrun");
+}
+
+int cmd_rerun(int argc, char **argv)
+{
+	json_auto_t *list = NULL;
+	const json_t *start = NULL;
+	struct mlr_error err = MLR_ERROR_INIT;
+	struct args a = { 0 };
+	int r;
+
+	cli_options_parse(argc, argv, &syntax, &a);
+	r = record_read(a.job, &list, &err);
+	if (r == 0 && a.json)
+		return cli_print_json(json_incref(list));
+	if (r == 0 && a.show)
+		r = print_all(list, &err);
+	else if (r == 0)
+		r = choose(list, a.job, &start, &err);
+	if (r == 0 && start)
+		r = start_again(start, &err);
+	return r < 0 ? cli_fail_at(&err, "rerun") : 0;
+}
