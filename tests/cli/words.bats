@@ -206,12 +206,18 @@ setup() {
 	refute_output --partial "cannot start it"
 }
 
-@test "words: slurm/ml.sh tells that mlrun is not on PATH before it starts anything" {
+@test "words: every script of slurm/ tells that mlrun is not on PATH, starts nothing then, and has a partition only if it must" {
 	mkdir bin
-	printf '#!/bin/sh\necho started >>"%s/started"\n' "$PWD" >bin/srun
-	chmod +x bin/srun
-	SLURM_SUBMIT_DIR=$PWD SLURM_JOB_ID=1 PATH=$PWD/bin run -127 /bin/bash "$top_srcdir/slurm/ml.sh"
-	assert_output "ml.sh: mlrun is not on PATH ($PWD/bin): load its module, or export PATH, before sbatch"
-	[ ! -e started ]
-	run -1 grep -n 'SBATCH --partition' "$top_srcdir/slurm/ml.sh"
+	ln -s "$(command -v bash)" bin
+	for program in srun mpirun salloc; do
+		printf '#!/bin/sh\necho started >>"%s/started"\n' "$PWD" >"bin/$program"
+		chmod +x "bin/$program"
+	done
+	for script in "$top_srcdir"/slurm/*.sh; do
+		SLURM_SUBMIT_DIR=$PWD SLURM_JOB_ID=1 PATH=$PWD/bin run -127 /bin/bash "$script"
+		assert_output --partial "${script##*/}: mlrun is not on PATH ($PWD/bin): load its module"
+		[ ! -e started ]
+	done
+	run -0 grep -l 'SBATCH --partition' "$top_srcdir"/slurm/*.sh
+	assert_output "$top_srcdir/slurm/ml-gpu.sh"
 }

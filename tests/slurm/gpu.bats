@@ -162,7 +162,7 @@ example() {
 	assert_output 5
 }
 
-@test "slurm/ml.sh: on gpuq it trains with the job's GPU and says which" {
+@test "slurm/ml.sh, ml-gpu.sh: on gpuq they train with the job's GPU and say which; ml-gpu.sh runs other commands, too" {
 	local root=$BATS_TEST_TMPDIR/trainer
 
 	cp -a "$ROOT" "$root"
@@ -171,4 +171,9 @@ example() {
 	IMAGE=rootfs:$root DATA=$BATS_TEST_TMPDIR run -0 batch --partition=gpuq --gres=gpu:1 "$top_srcdir/slurm/ml.sh"
 	assert_line --regexp '^GPU 0: NVIDIA A40'
 	assert_line --regexp '^mltrain train .* with /dev/nvidia0$'
+	IMAGE=rootfs:$root DATA=$BATS_TEST_TMPDIR run -0 batch "$top_srcdir/slurm/ml-gpu.sh"
+	assert_line --regexp '^GPU 0: NVIDIA A40'
+	assert_line --regexp '^mltrain train .* with /dev/nvidia0$'
+	IMAGE=rootfs:$root DATA=$BATS_TEST_TMPDIR run -0 batch --gres=gpu:2 "$top_srcdir/slurm/ml-gpu.sh" sh -c 'echo got /dev/nvidia[0-9]*'
+	assert_line "got /dev/nvidia0 /dev/nvidia1"
 }
