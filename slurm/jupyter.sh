@@ -11,7 +11,7 @@
 #
 # What can be set in the environment, and what holds otherwise:
 #   IMAGE   lab/jupyter                        the image; it has to be in the store ($MLRUN_STORE)
-#   DATA    /usr/share/datasets/fashion-mnist  a directory that is seen as /data
+#   DATA    nothing                            a directory that is seen as /data
 #   OUT     where sbatch was called            the directory of the notebooks; gets jupyter-JOBID.url
 #
 # The site's:
@@ -33,8 +33,9 @@ if ! command -v mlrun >/dev/null; then
 fi
 
 image=${IMAGE:-lab/jupyter}
-data=${DATA:-/usr/share/datasets/fashion-mnist}
 out=${OUT:-$SLURM_SUBMIT_DIR}
+mounts=(-v "$out")
+[ -z "${DATA:-}" ] || mounts+=(-v "$DATA:/data:ro")
 url=$out/jupyter-$SLURM_JOB_ID.url
 node=$(hostname)
 
@@ -56,5 +57,5 @@ Then, in its browser:   the address in $url
 END
 
 srun --cpus-per-task="${SLURM_CPUS_PER_TASK:-2}" \
-	mlrun exec --pull=never -v "$data:/data:ro" -v "$out" -w "$out" "$image" \
+	mlrun exec --pull=never "${mounts[@]}" -w "$out" "$image" \
 	jupyter lab --no-browser --ip="$node" --port="$port" --ServerApp.port_retries=0 "$@"

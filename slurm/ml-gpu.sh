@@ -7,7 +7,7 @@
 #
 # What can be set in the environment, and what holds otherwise:
 #   IMAGE   mlrun/trainer-gpu                  the image; it has to be in the store ($MLRUN_STORE)
-#   DATA    /usr/share/datasets/fashion-mnist  a directory that is seen as /data
+#   DATA    /usr/share/datasets/fashion-mnist  a directory that is seen as /data; nothing with a command of yours
 #   OUT     where sbatch was called            seen as /out; gets ml-JOBID.safetensors and ml-JOBID.jsonl
 #   EPOCHS  10                                 without a command of yours
 #
@@ -32,19 +32,22 @@ if ! command -v mlrun >/dev/null; then
 fi
 
 image=${IMAGE:-mlrun/trainer-gpu}
-data=${DATA:-/usr/share/datasets/fashion-mnist}
 out=${OUT:-$SLURM_SUBMIT_DIR}
+mounts=(-v "$out:/out")
 cpus=${SLURM_CPUS_PER_TASK:-2}
 
 if [ $# = 0 ]; then
+	DATA=${DATA:-/usr/share/datasets/fashion-mnist}
 	set -- mltrain train --data /data --epochs "${EPOCHS:-10}" --threads "$cpus" \
 		--checkpoint "/out/ml-$SLURM_JOB_ID.safetensors" --log "/out/ml-$SLURM_JOB_ID.jsonl"
 fi
+[ -z "${DATA:-}" ] || mounts+=(-v "$DATA:/data:ro")
 
 # The job does not begin without its GPU, and its output says which it is. Without --gpu=all a GPU that is
 # missing is only noticed by the program, which may be content with the CPU.
+# AMD's machines have no nvidia-smi: take this line out.
 srun --ntasks=1 mlrun exec --pull=never --gpu=all "$image" nvidia-smi -L
 
 # Since Slurm 22.05 srun no longer takes --cpus-per-task from sbatch by itself.
 exec srun --cpus-per-task="$cpus" \
-	mlrun exec --pull=never --gpu=all -v "$data:/data:ro" -v "$out:/out" "$image" "$@"
+	mlrun exec --pull=never --gpu=all "${mounts[@]}" "$image" "$@"

@@ -11,7 +11,7 @@
 # What can be set in the environment, and what holds otherwise:
 #   IMAGE   mlrun/trainer-cpu                  the image; it has to be in the store ($MLRUN_STORE). mltrain needs
 #                                              its plugin mltrain-mpi.so there
-#   DATA    /usr/share/datasets/fashion-mnist  a directory that is seen as /data
+#   DATA    /usr/share/datasets/fashion-mnist  a directory that is seen as /data; nothing with a command of yours
 #   OUT     where sbatch was called            seen as /out; gets ml-JOBID.safetensors and ml-JOBID.jsonl
 #   EPOCHS  10                                 without a command of yours
 #
@@ -35,15 +35,17 @@ if ! command -v mlrun >/dev/null; then
 fi
 
 image=${IMAGE:-mlrun/trainer-cpu}
-data=${DATA:-/usr/share/datasets/fashion-mnist}
 out=${OUT:-$SLURM_SUBMIT_DIR}
+mounts=(-v "$out:/out")
 cpus=${SLURM_CPUS_PER_TASK:-1}
 
 if [ $# = 0 ]; then
+	DATA=${DATA:-/usr/share/datasets/fashion-mnist}
 	set -- mltrain train --data /data --epochs "${EPOCHS:-10}" --threads "$cpus" \
 		--checkpoint "/out/ml-$SLURM_JOB_ID.safetensors" --log "/out/ml-$SLURM_JOB_ID.jsonl"
 fi
+[ -z "${DATA:-}" ] || mounts+=(-v "$DATA:/data:ro")
 
 # Since Slurm 22.05 srun no longer takes --cpus-per-task from sbatch by itself.
 exec srun --mpi="${MPI:-pmix}" --cpus-per-task="$cpus" \
-	mlrun exec --pull=never -v "$data:/data:ro" -v "$out:/out" "$image" "$@"
+	mlrun exec --pull=never "${mounts[@]}" "$image" "$@"

@@ -11,7 +11,7 @@
 # What can be set in the environment, and what holds otherwise:
 #   IMAGE   mlrun/trainer-cpu                  the image; it has to be in the store ($MLRUN_STORE). mltrain needs
 #                                              its plugin mltrain-mpi.so there
-#   DATA    /usr/share/datasets/fashion-mnist  a directory that is seen as /data
+#   DATA    /usr/share/datasets/fashion-mnist  a directory that is seen as /data; nothing with a command of yours
 #   OUT     where sbatch was called            seen as /out; gets ml-JOBID.safetensors and ml-JOBID.jsonl
 #   EPOCHS  10                                 without a command of yours
 #
@@ -34,14 +34,16 @@ if ! command -v mlrun >/dev/null; then
 fi
 
 image=${IMAGE:-mlrun/trainer-cpu}
-data=${DATA:-/usr/share/datasets/fashion-mnist}
 out=${OUT:-$SLURM_SUBMIT_DIR}
+mounts=(-v "$out:/out")
 
 if [ $# = 0 ]; then
+	DATA=${DATA:-/usr/share/datasets/fashion-mnist}
 	set -- mltrain train --data /data --epochs "${EPOCHS:-10}" \
 		--checkpoint "/out/ml-$SLURM_JOB_ID.safetensors" --log "/out/ml-$SLURM_JOB_ID.jsonl"
 fi
+[ -z "${DATA:-}" ] || mounts+=(-v "$DATA:/data:ro")
 
 # shellcheck disable=SC2086 # words
 exec ${MPIRUN:-mpirun} -np "$SLURM_NTASKS" \
-	mlrun exec --pull=never -v "$data:/data:ro" -v "$out:/out" "$image" "$@"
+	mlrun exec --pull=never "${mounts[@]}" "$image" "$@"

@@ -12,7 +12,7 @@
 # What can be set in the environment, and what holds otherwise:
 #   IMAGE   lab/pytorch                        the image; it has to be in the store ($MLRUN_STORE). recipes/pytorch
 #                                              makes one
-#   DATA    /usr/share/datasets/fashion-mnist  a directory that is seen as /data
+#   DATA    nothing                            a directory that is seen as /data
 #   OUT     where sbatch was called            seen as /out
 #
 # The site's, for a network that is not the first one: NCCL_SOCKET_IFNAME and GLOO_SOCKET_IFNAME, as ib0.
@@ -33,8 +33,9 @@ if ! command -v mlrun >/dev/null; then
 fi
 
 image=${IMAGE:-lab/pytorch}
-data=${DATA:-/usr/share/datasets/fashion-mnist}
 out=${OUT:-$SLURM_SUBMIT_DIR}
+mounts=(-v "$out:/out")
+[ -z "${DATA:-}" ] || mounts+=(-v "$DATA:/data:ro")
 cpus=${SLURM_CPUS_PER_TASK:-1}
 
 if [ $# = 0 ]; then
@@ -51,4 +52,4 @@ export OMP_NUM_THREADS="${OMP_NUM_THREADS:-$cpus}"
 # --kill-on-bad-exit: the others would wait for a rank that failed until the time limit.
 # Since Slurm 22.05 srun no longer takes --cpus-per-task from sbatch by itself.
 exec srun --kill-on-bad-exit=1 --cpus-per-task="$cpus" \
-	mlrun exec --pull=never -v "$data:/data:ro" -v "$out:/out" "$image" "$@"
+	mlrun exec --pull=never "${mounts[@]}" "$image" "$@"

@@ -69,6 +69,7 @@ gpu4"
 	assert_output "lab.sh: a lab is up that no 'run' started; 'lab.sh down' takes it down"
 	run -1 lab up
 	assert_output "lab.sh: there is a lab already; 'lab.sh down' takes it down"
+	[ ! -e "$LAB.lock" ]
 	lab down
 	"$top_srcdir/tests/slurm/lab.sh" run nobody sleep 600 3>&- &
 	PIDS+=($!)

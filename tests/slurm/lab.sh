@@ -289,8 +289,8 @@ up() {
 	mkdir "$LAB/state"
 	make_gpus
 	write_configuration
-	make_site "${1:-}"
 	make_users
+	make_site "${1:-}"
 	start_munge
 	start_network
 	! has_dbd || start_accounting "${1:-}"
@@ -370,7 +370,7 @@ take_lock() {
 	[ "$(id -u)" = 0 ] || no_cluster "needs root"
 	until exec 9>>"$LOCK" && [ "$LOCK" -ef /proc/self/fd/9 ]; do :; done
 	flock "$@" 9 || fail "the lab is another's: a 'lab.sh run' or 'up' is under way"
-	[ "$LOCK" -ef /proc/self/fd/9 ] || take_lock "$@"
+	if [ "$LOCK" -ef /proc/self/fd/9 ]; then trap 'rm -f "$LOCK"' EXIT; else take_lock "$@"; fi
 }
 
 is_up() { [ -s "$LAB/slurmctld.pid" ] && ! has_ended "$(cat "$LAB/slurmctld.pid")"; }
@@ -397,8 +397,7 @@ run)
 up)
 	take_lock --nonblock
 	up 9>&-
-	trap - EXIT
-	rm -f "$LOCK"
+	trap 'rm -f "$LOCK"' EXIT
 	;;
 down)
 	take_lock --nonblock
