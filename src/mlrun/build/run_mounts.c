@@ -1,6 +1,7 @@
 /* What a RUN mounts: what the site gives, and what its flags ask for. */
 #include "build/run.h"
 
+#include "base/authorities.h"
 #include "base/cleanup.h"
 #include "base/file.h"
 #include "base/log.h"
@@ -24,8 +25,6 @@
 /* The machine's CA certificates; NULL if there are none at the usual places. */
 static const char *find_ca(const struct config *c)
 {
-	static const char *const places[] = { "/etc/ssl/certs/ca-certificates.crt",
-		"/etc/pki/tls/certs/ca-bundle.crt", "/etc/ssl/ca-bundle.pem", "/etc/ssl/cert.pem" };
 	const struct config_value *v = c ? config_get(c, "build", "ca") : NULL;
 	const char *own = getenv("SSL_CERT_FILE");
 
@@ -33,10 +32,7 @@ static const char *find_ca(const struct config *c)
 		return v->value;
 	if (own && access(own, R_OK) == 0)
 		return own;
-	for (size_t i = 0; i < ARRAY_LEN(places); i++)
-		if (access(places[i], R_OK) == 0)
-			return places[i];
-	return NULL;
+	return authorities_file();
 }
 
 /* "SRC:DST:ro:optional": the last flag exists only in the configuration; the volume is left out if

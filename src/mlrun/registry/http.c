@@ -1,5 +1,6 @@
 #include "registry/http.h"
 
+#include "base/authorities.h"
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/file.h"
@@ -464,6 +465,14 @@ static char *copy(const char *s)
 	return s && *s ? xstrdup(s) : NULL;
 }
 
+/* The file of certificates to trust; NULL if libcurl knows better. */
+static char *find_ca(void)
+{
+	char *own = copy(getenv("SSL_CERT_FILE"));
+
+	return own ? own : copy(authorities_instead_of(curl_version_info(CURLVERSION_NOW)->cainfo));
+}
+
 /* The system's certificates together with opt's. Without the former, a registry's redirects to
  * other hosts would be refused. */
 static char *join_ca(const char *usual, const char *ca)
@@ -483,7 +492,7 @@ struct http *http_new(const struct http_options *opt)
 
 	pthread_once(&once, global_init);
 	h->opt = *opt;
-	h->ca_file = copy(getenv("SSL_CERT_FILE"));
+	h->ca_file = find_ca();
 	h->ca_blob = opt->ca ? join_ca(h->ca_file, opt->ca) : NULL;
 	h->client_cert = copy(opt->client_cert);
 	h->client_key = copy(opt->client_key);

@@ -1,4 +1,5 @@
 /* mltrain fetch: downloads data sets. */
+#include "base/authorities.h"
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/file.h"
@@ -12,6 +13,7 @@
 
 #include <argp.h>
 #include <ctype.h>
+#include <curl/curl.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -228,7 +230,13 @@ static const char *ca_file(const struct args *a)
 {
 	const char *bundle = getenv("CURL_CA_BUNDLE"), *file = getenv("SSL_CERT_FILE");
 
-	return a->cacert ? a->cacert : bundle && *bundle ? bundle : file && *file ? file : NULL;
+	if (a->cacert)
+		return a->cacert;
+	if (bundle && *bundle)
+		return bundle;
+	if (file && *file)
+		return file;
+	return authorities_instead_of(curl_version_info(CURLVERSION_NOW)->cainfo);
 }
 
 static int fetch_one(const struct args *a, const char *what, struct mlr_error *err)
