@@ -36,6 +36,8 @@ static const struct config_key keys[] = {
 	{ "exec", "mpi", CONFIG_MPI, 0, "MLRUN_MPI", "auto" },
 	{ "exec", "pull", CONFIG_PULL, 0, "MLRUN_PULL", "missing" },
 	{ "exec", "record", CONFIG_TRUTH, 0, "MLRUN_RECORD", "true" },
+	{ "mpi", "libraries", CONFIG_PATHS, 1, NULL, NULL },
+	{ "mpi", "compatibility", CONFIG_LEVEL, 0, NULL, "major" },
 	{ REGISTRY, "mirror", CONFIG_HOST, 1, NULL, NULL },
 	{ REGISTRY, "token_server", CONFIG_HOST, 1, NULL, NULL },
 	{ REGISTRY, "timeout", CONFIG_SECONDS, 0, NULL, "30" },
@@ -125,10 +127,11 @@ static int is_host(const char *s, size_t n)
 	return n > 0 && strspn(s, letters) >= n;
 }
 
-/* Parse "[exec]", "[build]" or "[registry HOST]", ignoring spaces; libinih would cut section names
- * at 49 bytes. */
+/* Parse "[exec]", "[build]", "[mpi]" or "[registry HOST]", ignoring spaces; libinih would cut
+ * section names at 49 bytes. */
 static void begin_section(struct parse *p, const char *line, size_t len)
 {
+	static const char *const plain[] = { "exec", "build", "mpi" };
 	const char *close = find_close(line, len), *word, *host;
 	auto_free char *name = NULL;
 	size_t n, host_n;
@@ -144,15 +147,17 @@ static void begin_section(struct parse *p, const char *line, size_t len)
 	n = strcspn(word, " \t");
 	host = word + n + strspn(word + n, " \t");
 	host_n = strcspn(host, " \t");
-	if (n == 4 && strncasecmp(word, "exec", n) == 0 && !*host)
-		p->section = xstrdup("exec");
-	else if (n == 5 && strncasecmp(word, "build", n) == 0 && !*host)
-		p->section = xstrdup("build");
-	else if (n == strlen(REGISTRY) && strncasecmp(word, REGISTRY, n) == 0 &&
-		is_host(host, host_n) && !host[host_n + strspn(host + host_n, " \t")])
+	for (size_t i = 0; i < ARRAY_LEN(plain) && !*host; i++)
+		if (n == strlen(plain[i]) && strncasecmp(word, plain[i], n) == 0)
+			p->section = xstrdup(plain[i]);
+	if (p->section)
+		return;
+	if (n == strlen(REGISTRY) && strncasecmp(word, REGISTRY, n) == 0 && is_host(host, host_n) &&
+		!host[host_n + strspn(host + host_n, " \t")])
 		p->section = xasprintf(REGISTRY " %.*s", (int)host_n, host);
 	else
-		fail_at(p, "unknown section '%.60s': use [exec], [build] or [registry HOST]", name);
+		fail_at(p, "unknown section '%.60s': use [exec], [build], [mpi] or [registry HOST]",
+			name);
 }
 
 /*

@@ -11,9 +11,12 @@
  *   unset_env = GLOB                (list)
  *   gpu = auto | all | none | LIST  as --gpu
  *   home = true                     as --home
- *   mpi = auto | none               as --mpi
+ *   mpi = auto | none | host[:LEVEL]  as --mpi
  *   pull = missing | always | never as --pull
  *   record = true                   keep a job's starts for mlrun rerun
+ *   [mpi]                           for --mpi=host
+ *   libraries = PATH:PATH…          directories or files of the machine's MPI (list)
+ *   compatibility = major | full | strict
  *   [build]                         what every RUN of mlrun build gets
  *   volume, env                     as in [exec]
  *   ca = FILE                       CA certificates; default: the machine's

@@ -228,7 +228,9 @@ static char *word_of(
 
 char *config_judge(enum config_kind kind, const char *value, struct mlr_error *err)
 {
-	static const char *const mpi[] = { "auto", "none", NULL },
+	static const char *const mpi[] = { "auto", "none", "host", "host:major", "host:full",
+		"host:strict", NULL },
+				 *const levels[] = { "major", "full", "strict", NULL },
 				 *const pull[] = { "missing", "always", "never", NULL };
 
 	switch (kind) {
@@ -247,7 +249,10 @@ char *config_judge(enum config_kind kind, const char *value, struct mlr_error *e
 	case CONFIG_VARIABLE:
 		return environment_variable(value, err);
 	case CONFIG_MPI:
-		return word_of(mpi, "auto, none", value, err);
+		return word_of(
+			mpi, "auto, none, host, host:major, host:full, host:strict", value, err);
+	case CONFIG_LEVEL:
+		return word_of(levels, "major, full, strict", value, err);
 	case CONFIG_PULL:
 		return word_of(pull, "missing, always, never", value, err);
 	case CONFIG_GPU:

@@ -16,9 +16,10 @@ enum config_kind {
 			  * "optional" and an unset variable it stays unchanged */
 	CONFIG_VARIABLE, /* K=V, or K with the caller's value */
 	CONFIG_TEXT,
-	CONFIG_GPU,  /* auto, all, none, or names of GPUs separated by ',' (docs/gpu.md) */
-	CONFIG_MPI,  /* auto, none */
-	CONFIG_PULL, /* missing, always, never */
+	CONFIG_GPU,   /* auto, all, none, or names of GPUs separated by ',' (docs/gpu.md) */
+	CONFIG_MPI,   /* auto, none, host, host:major, host:full, host:strict */
+	CONFIG_LEVEL, /* major, full, strict */
+	CONFIG_PULL,  /* missing, always, never */
 };
 
 /* Check a value. Returns it as struct config_value keeps it, to free(); or NULL with err, which

@@ -478,7 +478,7 @@ runs_somewhere() { pgrep -f "^sleep $1" >/dev/null; }
 	# tests/cli/gpu-choice.bats has labels that mean something.
 	run -0 mlrun exec --explain wrong
 	assert_line --partial "ignored the label org.mlrun.gpu: '7' is not auto, all or none"
-	assert_line --partial "ignored the label org.mlrun.mpi: 'every' is not auto or none"
+	assert_line --partial "ignored the label org.mlrun.mpi: 'every' is not auto, none or host"
 	run -0 mlrun exec wrong true
 	assert_output ""
 }

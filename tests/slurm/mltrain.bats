@@ -67,8 +67,10 @@ pmix() { timeout 300 srun --quiet --mpi=pmix --overcommit "$@"; }
 	done
 }
 
-@test "mltrain: srun's ranks train in containers as one does outside" {
+# An image with mltrain, its plugin for MPI and what both need.
+trainer_image() {
 	root=$BATS_FILE_TMPDIR/root
+	[ ! -d "$root" ] || return 0
 	mpi_image "$root"
 	cp "$top_builddir"/bin/mltrain{,-mpi.so} "$root/bin"
 	cp -r --no-preserve=mode "$top_srcdir/src/mltrain/nets" "$root"
@@ -77,14 +79,29 @@ pmix() { timeout 300 srun --quiet --mpi=pmix --overcommit "$@"; }
 		mkdir -p "$root${lib%/*}"
 		[ -e "$root$lib" ] || cp -L "$lib" "$root$lib"
 	done
+}
+
+# trains_as_one COMMAND...: the ranks that it starts in containers find the losses and the weights of one outside.
+trains_as_one() {
+	rm -f many.*
+	"$@" mlrun exec -e MLTRAIN_NETS=/nets -v "$DATA" -v "$PWD" -w "$PWD" "rootfs:$root" mltrain "${TRAIN[@]}" --steps 8 \
+		--log many.jsonl --checkpoint many.safetensors >out 2>err
+	cat out err
+	assert_same_losses many.jsonl one.jsonl
+	assert_same_tensors many.safetensors one.safetensors
+}
+
+@test "mltrain: srun's ranks train in containers as one does outside" {
+	trainer_image
 	mltrain "${TRAIN[@]}" --steps 8 --log one.jsonl --checkpoint one.safetensors
-	for where in "-N1 -n2" "-N2 -n2"; do
-		rm -f many.*
+	for where in "-N1 -n2" "-N2 -n2" "-N2 -n4"; do
 		# shellcheck disable=SC2086 # two words
-		pmix $where mlrun exec -e MLTRAIN_NETS=/nets -v "$DATA" -v "$PWD" -w "$PWD" "rootfs:$root" mltrain "${TRAIN[@]}" --steps 8 \
-			--log many.jsonl --checkpoint many.safetensors >out 2>err
-		cat out err
-		assert_same_losses many.jsonl one.jsonl
-		assert_same_tensors many.safetensors one.safetensors
+		trains_as_one pmix $where
 	done
+}
+
+@test "mltrain: mpirun's ranks in a job of two nodes train in containers as one does outside" {
+	trainer_image
+	mltrain "${TRAIN[@]}" --steps 8 --log one.jsonl --checkpoint one.safetensors
+	trains_as_one timeout 300 salloc --quiet -N2 -n4 --overcommit mpirun -np 4 --map-by node
 }

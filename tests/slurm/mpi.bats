@@ -82,3 +82,46 @@ setup() {
 		echo >"$0/up.$SLURM_PROCID"; until [ $(ls "$0"/up.* | wc -l) = 4 ]; do sleep 0.1; done' "$BATS_TEST_TMPDIR"
 	assert_equal "$(user_namespaces) $(mount_namespaces)" "1 1"
 }
+
+# traced COMMAND...: run it and write its reads of other processes' memory, at least a megabyte each, to
+# reads.RANK. strace is told so by a program in its own place: mpirun and srun start that.
+traced() {
+	command -v strace >/dev/null || skip "strace is not installed"
+	strace -qq -e trace=none true 2>/dev/null || skip "this machine forbids ptrace(2)"
+	cat >traced <<-'END'
+		#!/bin/sh
+		exec strace -f -qq -e trace=process_vm_readv -o "$PWD/reads.${OMPI_COMM_WORLD_RANK:-$SLURM_PROCID}" "$@"
+	END
+	chmod +x traced
+	run -0 timeout 300 "$@"
+	assert_output --partial "large messages passed with 4 ranks"
+	assert_equal "$(user_namespaces) $(mount_namespaces)" "1 1"
+}
+
+# Every rank has read megabytes from another's memory, without an error.
+assert_read() {
+	local rank
+
+	for rank in 0 1 2 3; do
+		cat "reads.$rank"
+		grep -qE 'process_vm_readv\(.* = [0-9]{7,}$' "reads.$rank" || fail "rank $rank read nothing from the others"
+		! grep -E 'process_vm_readv\(.* = -1 ' "reads.$rank" || fail "rank $rank was refused"
+	done
+}
+
+@test "mpi: mpirun's ranks copy large messages by process_vm_readv(2) from each other's memory" {
+	cd "$BATS_TEST_TMPDIR"
+	traced mpirun -np 4 ./traced mlrun exec "$IMG" large
+	assert_read
+	# The proof sees the difference: ranks alone do without.
+	rm reads.*
+	run -0 timeout 300 mpirun -np 4 ./traced mlrun exec --mpi=none "$IMG" large
+	run -1 grep -c process_vm_readv reads.0 reads.1 reads.2 reads.3
+}
+
+@test "mpi: srun's ranks on a node copy large messages by process_vm_readv(2), too" {
+	needs_slurm
+	cd "$BATS_TEST_TMPDIR"
+	traced srun --quiet --mpi=pmix -N1 -n4 --overcommit ./traced mlrun exec "$IMG" large
+	assert_read
+}

@@ -19,6 +19,7 @@ static void only_a_rank_alone_is_told_not_to_read_memory(void **state)
 	p.share = NULL;
 	mpi_plan(ENV(V("PMIX_RANK=0")), &p);
 	assert_string_equal(plan_env_get(&p, name), "none");
+	assert_string_equal(plan_env_get(&p, "UCX_TLS"), "^posix,cma");
 	p.namespaces = PLAN_NS_PID;
 	mpi_plan(ENV(V("PMIX_RANK=0")), &p);
 	assert_string_equal(plan_env_get(&p, "OMPI_MCA_btl"), "^vader");

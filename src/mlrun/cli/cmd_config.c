@@ -183,6 +183,8 @@ static int collect(const struct config *c, struct settings *ret, struct mlr_erro
 		r = add_section(c, "exec", "exec", ret, err);
 	if (r == 0)
 		r = add_section(c, "build", "build", ret, err);
+	if (r == 0)
+		r = add_section(c, "mpi", "mpi", ret, err);
 	for (size_t i = 0; r == 0 && i < c->n; i++)
 		if (strncmp(c->v[i].section, REGISTRY " ", strlen(REGISTRY " ")) == 0 &&
 			!has_section(ret, c->v[i].section))

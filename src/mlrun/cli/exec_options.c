@@ -75,13 +75,10 @@ static void parse_mpi(void *args, char *arg, struct argp_state *state)
 {
 	struct exec_options *o = wishes(args);
 
-	o->mpi = strcmp(arg, "none") == 0 ? EXEC_MPI_NONE : EXEC_MPI_AUTO;
-	if (strcmp(arg, "host") == 0)
+	if (exec_mpi_read(arg, o) < 0)
 		argp_error(state,
-			"--mpi=host: the host's MPI is not brought into images; the image's own works with "
-			"--mpi=auto, as long as it speaks the launcher's PMI (srun --mpi=pmix, mpirun)");
-	else if (o->mpi == EXEC_MPI_AUTO && strcmp(arg, "auto") != 0)
-		argp_error(state, "--mpi takes auto or none, not '%s'", arg);
+			"--mpi takes auto, none, host, host:major, host:full or host:strict, not '%s'",
+			arg);
 }
 
 /* Parse docker-run(1)'s --gpus: "all", "device=0,2", quoted if it contains a comma. */
@@ -257,9 +254,10 @@ static const struct cli_option options[] = {
 	{ "pull", 0, "WHEN", 0,
 		"fetch the image when it is missing (default), always look for a newer one, never",
 		4, CLI_TO_CALL(parse_pull) },
-	{ "mpi", 0, "auto|none", 0,
-		"let ranks of a job step share one container on a node (default), or not", 4,
-		CLI_TO_CALL(parse_mpi) },
+	{ "mpi", 0, "auto|none|host[:LEVEL]", 0,
+		"let ranks of a job step share one container on a node (default), or not; host: with "
+		"the machine's MPI in place of the image's",
+		4, CLI_TO_CALL(parse_mpi) },
 	{ "join-tag", 0, "WORD", 0,
 		"share one container with all on this node that give the same WORD", 4,
 		WISH(join_tag) },

@@ -7,6 +7,7 @@
 #include "base/path.h"
 #include "exec/parts.h"
 #include "gpu/elf.h"
+#include "mpi/place.h"
 #include "rootfs/lookup.h"
 
 #include <dirent.h>
@@ -29,7 +30,7 @@ static const struct {
 	const char *words;         /* the same, for people */
 } labels[] = {
 	{ LABEL_GPU, "auto|all|none", "auto, all or none" },
-	{ LABEL_MPI, "auto|none", "auto or none" },
+	{ LABEL_MPI, "auto|none|host|host:major|host:full|host:strict", "auto, none or host" },
 };
 
 static int is_one_of(const char *values, const char *value)
@@ -221,110 +222,106 @@ static void check_command(const struct plan *p, const struct oci_config *c, stru
 
 /* --- MPI ---------------------------------------------------------------------------- */
 
-enum mpi_family { MPI_NONE, MPI_OPEN, MPI_MPICH };
-
-static const char *const families[] = { "no MPI", "Open MPI", "MPICH or a relative of it" };
-
-/* Lists a directory of an image or a machine. */
-struct lister {
-	const struct plan *p; /* NULL: the machine */
-	const char *root;
-};
-
-static void list(const struct lister *l, const char *dir, struct strv *ret)
+static int open_in_image(void *ctx, const char *path)
 {
-	auto_free char *path = l->p ? NULL : xasprintf("%s%s", l->root, dir);
-	auto_dir DIR *d = path ? file_open_dir(AT_FDCWD, path, 0) : NULL;
-	struct dirent *e;
-
-	if (l->p)
-		rootfs_list(l->p, dir, ret);
-	while (d && (e = readdir(d)))
-		strv_add(ret, e->d_name);
+	return rootfs_open(ctx, path);
 }
 
-/* By the library's names: Open MPI 1.10 has MPICH's number, but libraries of its own as well. */
-static enum mpi_family family_of(const struct strv *names, char **name)
+static int list_in_image(void *ctx, const char *path, struct strv *ret)
 {
-	enum mpi_family family = MPI_NONE;
-	int is_open = 0;
-
-	for (size_t i = 0; i < names->n; i++) {
-		const char *n = names->v[i];
-
-		is_open |= strncmp(n, "libopen-pal.so", 14) == 0;
-		if (strncmp(n, "libmpi.so.", 10) != 0 && strncmp(n, "libmpich.so.", 12) != 0)
-			continue;
-		/* Not libmpi.so.40.30.4, but libmpi.so.40. */
-		if (!*name || strlen(n) < strlen(*name)) {
-			free(*name);
-			*name = xstrdup(n);
-		}
-		family = strcmp(n, "libmpi.so.12") == 0 || strncmp(n, "libmpich", 8) == 0
-			? MPI_MPICH
-			: MPI_OPEN;
-	}
-	return family == MPI_MPICH && is_open ? MPI_OPEN : family;
+	return rootfs_list(ctx, path, ret);
 }
 
-static enum mpi_family family_in(const struct lister *l, const char *dir, char **name)
+static void find_mpi(const struct gpu_image *files, const char *library_path, const char *path,
+	struct mpi_place *ret)
 {
-	auto_strv struct strv names = STRV_INIT;
+	auto_call(mpi_tree_done) struct mpi_tree tree = MPI_TREE_INIT;
+	auto_strv struct strv usual = STRV_INIT;
 
-	list(l, dir, &names);
-	return family_of(&names, name);
+	mpi_tree_begin(&tree, files, library_path);
+	mpi_place_usual(path, &usual);
+	mpi_place_find(&tree, &usual, NULL, ret);
 }
 
-static enum mpi_family find_mpi(const struct lister *l, const char *more, char **name)
+static void find_machines_mpi(const char *root, struct mpi_place *ret)
 {
-	static const char places[] =
-		"/usr/lib/x86_64-linux-gnu:/usr/lib/aarch64-linux-gnu:/usr/lib64:/usr/lib:/usr/local/lib:"
-		"/usr/lib64/openmpi/lib:/usr/lib64/mpich/lib:/usr/local/openmpi/lib:/usr/local/mpi/lib:"
-		"/opt/openmpi/lib:/opt/mpich/lib:/opt/hpcx/ompi/lib";
-	auto_free char *all = xasprintf("%s:%s", more ? more : "", places);
-	char *at = NULL;
+	auto_call(gpu_dir_close) struct gpu_dir d = GPU_DIR_INIT;
+	struct gpu_image machine;
 
-	for (char *d = strtok_r(all, ":", &at); d; d = strtok_r(NULL, ":", &at)) {
-		enum mpi_family f = *d == '/' ? family_in(l, d, name) : MPI_NONE;
+	if (gpu_dir_open(*root ? root : "/", &d) < 0)
+		return;
+	mpi_tree_of(&d, &machine);
+	find_mpi(&machine, getenv("LD_LIBRARY_PATH"), NULL, ret);
+}
 
-		if (f != MPI_NONE)
-			return f;
-	}
-	return MPI_NONE;
+/* A recorded machine is a directory with the names of its libraries. */
+static int open_nothing(void *ctx, const char *path)
+{
+	(void)ctx;
+	(void)path;
+	return -ENOENT;
+}
+
+static int list_names(void *ctx, const char *path, struct strv *ret)
+{
+	const struct strv *names = ctx;
+
+	(void)path;
+	for (size_t i = 0; i < names->n; i++)
+		strv_add(ret, names->v[i]);
+	return 0;
+}
+
+static void find_recorded_mpi(const struct strv *libs, struct mpi_place *ret)
+{
+	const struct gpu_image recorded = {
+		.open = open_nothing, .list = list_names, .ctx = (struct strv *)libs
+	};
+
+	find_mpi(&recorded, NULL, NULL, ret);
+}
+
+static void compare_mpi(const struct mpi_place *image, const struct mpi_place *host,
+	const char *machine, struct gpu_report *ret)
+{
+	if (image->family == host->family)
+		tell(ret, GPU_OK, "mpi",
+			xasprintf("%s (%s), as %s has (%s)", mpi_family_name(image->family),
+				image->name, machine, host->name));
+	else
+		gpu_report_add(ret, GPU_DOUBTFUL, "mpi",
+			xasprintf("the image has %s (%s), %s %s (%s): its mpirun starts no "
+				  "ranks of the image",
+				mpi_family_name(image->family), image->name, machine,
+				mpi_family_name(host->family), host->name),
+			xstrdup("start ranks with srun --mpi=pmix, or mpirun in the image on one node"));
 }
 
 static void check_mpi(
 	const struct plan *p, const char *root, const struct strv *libs, struct gpu_report *ret)
 {
-	const struct lister inside = { .p = p }, outside = { .root = root };
-	auto_free char *name = NULL, *host_name = NULL;
-	enum mpi_family image = find_mpi(&inside, plan_env_get(p, "LD_LIBRARY_PATH"), &name);
-	enum mpi_family host = root ? find_mpi(&outside, getenv("LD_LIBRARY_PATH"), &host_name)
-		: libs              ? family_of(libs, &host_name)
-				    : MPI_NONE;
-	const char *machine = root ? "this machine" : "that machine";
+	auto_call(mpi_place_done) struct mpi_place image = MPI_PLACE_INIT, host = MPI_PLACE_INIT;
+	const struct gpu_image files = {
+		.open = open_in_image, .list = list_in_image, .ctx = (struct plan *)p
+	};
 
-	if (image == MPI_NONE)
+	find_mpi(&files, plan_env_get(p, "LD_LIBRARY_PATH"), plan_env_get(p, "PATH"), &image);
+	if (root)
+		find_machines_mpi(root, &host);
+	else if (libs)
+		find_recorded_mpi(libs, &host);
+	if (image.family == MPI_NONE)
 		tell(ret, GPU_NOT_NEEDED, "mpi", xstrdup("the image carries no MPI"));
-	else if (host == MPI_NONE)
+	else if (host.family == MPI_NONE)
 		tell(ret, GPU_OK, "mpi",
-			xasprintf("%s (%s); %s", families[image], name,
+			xasprintf("%s (%s); %s", mpi_family_name(image.family), image.name,
 				root ? "this machine has none, srun --mpi=pmix starts ranks"
 					: libs
 					? "that machine has none in its linker's cache, srun "
 					  "--mpi=pmix starts ranks"
 					: "the profile does not tell the machine's"));
-	else if (host == image)
-		tell(ret, GPU_OK, "mpi",
-			xasprintf("%s (%s), as %s has (%s)", families[image], name, machine,
-				host_name));
 	else
-		gpu_report_add(ret, GPU_DOUBTFUL, "mpi",
-			xasprintf(
-				"the image has %s (%s), %s %s (%s): its mpirun starts no ranks of "
-				"the image",
-				families[image], name, machine, families[host], host_name),
-			xstrdup("start ranks with srun --mpi=pmix, or mpirun in the image on one node"));
+		compare_mpi(&image, &host, root ? "this machine" : "that machine", ret);
 }
 
 void doctor_image(const struct plan *p, const struct oci_config *c, const char *root,

@@ -1,9 +1,13 @@
-/* Checks MPI's launchers, and whether ranks may read each other's memory. */
+/* Checks MPI's launchers, what --mpi=host would bring, and whether ranks may read each other's
+ * memory. */
 #include "doctor/check.h"
 
 #include "base/cleanup.h"
+#include "base/config.h"
 #include "job/job.h"
+#include "mpi/place.h"
 
+#include <stdlib.h>
 #include <unistd.h>
 
 static void look_at_launcher(const struct doctor_machine *m, struct doctor_report *r)
@@ -21,6 +25,30 @@ static void look_at_launcher(const struct doctor_machine *m, struct doctor_repor
 	else
 		doctor_add(
 			r, "mpi", DOCTOR_PASS, "no mpirun on PATH (srun starts MPI programs too)");
+}
+
+/* The first that mlrun exec --mpi=host would find. A broken configuration is another check's. */
+static void look_at_machines_mpi(const struct doctor_machine *m, struct doctor_report *r)
+{
+	auto_call(gpu_dir_close) struct gpu_dir d = GPU_DIR_INIT;
+	auto_call(config_done) struct config c = CONFIG_INIT;
+	auto_call(mpi_tree_done) struct mpi_tree tree = MPI_TREE_INIT;
+	auto_call(mpi_place_done) struct mpi_place at = MPI_PLACE_INIT;
+	auto_strv struct strv named = STRV_INIT, files = STRV_INIT;
+	struct mpi_place_search search = { .d = &d, .config = &c, .env = environ };
+	struct gpu_image machine;
+
+	if (gpu_dir_open(*m->root ? m->root : "/", &d) < 0)
+		return;
+	config_load(&c, NULL);
+	mpi_tree_of(&d, &machine);
+	mpi_tree_begin(&tree, &machine, getenv("LD_LIBRARY_PATH"));
+	if (mpi_place_find_machines(&search, &tree, &named, &files, &at))
+		doctor_add(r, "mpi", DOCTOR_PASS, "--mpi=host brings %s ('%s/%s')",
+			mpi_family_name(at.family), at.dir, at.name);
+	else
+		doctor_add(r, "mpi", DOCTOR_PASS,
+			"no MPI library that --mpi=host could bring (its module may not be loaded)");
 }
 
 /* kernel: Documentation/admin-guide/LSM/Yama.rst */
@@ -50,5 +78,6 @@ static void look_at_yama(const struct doctor_machine *m, struct doctor_report *r
 void check_mpi(const struct doctor_machine *m, struct doctor_report *r)
 {
 	look_at_launcher(m, r);
+	look_at_machines_mpi(m, r);
 	look_at_yama(m, r);
 }

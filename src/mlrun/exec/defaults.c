@@ -3,6 +3,7 @@
 #include "base/cleanup.h"
 #include "exec/users_mounts.h"
 
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -57,6 +58,23 @@ static void set_ca(const struct config *c, struct exec_options *o)
 	o->ca_origin = origin_of(v->is_sites);
 }
 
+int exec_mpi_read(const char *word, struct exec_options *o)
+{
+	enum mpi_host_level level = MPI_HOST_UNSET;
+	enum exec_mpi mpi = strcmp(word, "auto") == 0 ? EXEC_MPI_AUTO
+		: strcmp(word, "none") == 0           ? EXEC_MPI_NONE
+		: strncmp(word, "host", 4) == 0       ? EXEC_MPI_HOST
+						      : EXEC_MPI_UNSET;
+
+	if (mpi == EXEC_MPI_HOST && word[4] == ':')
+		level = mpi_host_level_read(word + 5);
+	if (mpi == EXEC_MPI_UNSET || (mpi == EXEC_MPI_HOST && word[4] && level == MPI_HOST_UNSET))
+		return -EINVAL;
+	o->mpi = mpi;
+	o->mpi_level = level;
+	return 0;
+}
+
 int exec_defaults(const struct config *c, struct exec_options *o, struct mlr_error *err)
 {
 	auto_free char *home = NULL, *gpu = NULL, *mpi = NULL, *pull = NULL;
@@ -79,7 +97,7 @@ int exec_defaults(const struct config *c, struct exec_options *o, struct mlr_err
 	if (gpu)
 		set_gpu(c, from, o);
 	if (mpi && is_set(c, "mpi", "MLRUN_MPI")) /* else the image's label decides */
-		o->mpi = strcmp(mpi, "none") == 0 ? EXEC_MPI_NONE : EXEC_MPI_AUTO;
+		exec_mpi_read(mpi, o);
 	if (pull)
 		o->pull = strcmp(pull, "always") == 0 ? EXEC_PULL_ALWAYS
 			: strcmp(pull, "never") == 0  ? EXEC_PULL_NEVER

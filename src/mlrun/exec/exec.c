@@ -404,6 +404,19 @@ static int plan_gpus(const struct exec_options *o, const struct strv *env,
 	return r < 0 ? (mlr_wrap(err, "--device"), r) : 0;
 }
 
+/* The machine's MPI; a step of a build gets nothing of the machine's. */
+static int plan_hosts_mpi(const struct exec_options *o, const struct gpu_image *image,
+	struct plan *p, struct mlr_error *err)
+{
+	const struct mpi_host_request q = { .level = o->mpi_level,
+		.config = o->config,
+		.env = environ,
+		.image = image,
+		.is_wish = o->mpi_is_wish };
+
+	return o->mpi == EXEC_MPI_HOST && !o->apart ? mpi_host_plan(&q, p, err) : 0;
+}
+
 /* The mounts of configuration and options. They are read before the image is searched for, so that
  * errors appear before an image is fetched for an hour. */
 struct asked_mounts {
@@ -439,6 +452,8 @@ static int plan_rest(const struct exec_options *o, const struct oci_config *c,
 	r = environment_plan(o, environ, &c->env, p, err);
 	if (r == 0)
 		r = plan_gpus(o, &c->env, &image, p, err);
+	if (r == 0)
+		r = plan_hosts_mpi(o, &image, p, err);
 	if (r < 0)
 		return r;
 	plan_mounts_move(&m->configured, p);

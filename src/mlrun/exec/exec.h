@@ -7,13 +7,15 @@
 #include "base/config.h"
 #include "base/error.h"
 #include "base/strv.h"
+#include "mpi/host.h"
 #include "plan/plan.h"
 
 /* When to look for an image in its registry. */
 enum exec_pull { EXEC_PULL_UNSET, EXEC_PULL_MISSING, EXEC_PULL_ALWAYS, EXEC_PULL_NEVER };
 
-/* --mpi: may ranks of one step on this node share a container? */
-enum exec_mpi { EXEC_MPI_UNSET, EXEC_MPI_AUTO, EXEC_MPI_NONE };
+/* --mpi: may ranks of one step on this node share a container? HOST: they may, and the machine's
+ * MPI takes the image's place. */
+enum exec_mpi { EXEC_MPI_UNSET, EXEC_MPI_AUTO, EXEC_MPI_NONE, EXEC_MPI_HOST };
 
 /* A switch that the configuration may set as well. */
 enum exec_switch { EXEC_UNSET, EXEC_NO, EXEC_YES };
@@ -49,6 +51,8 @@ struct exec_options {
 	const char *join_tag; /* --join-tag, or NULL */
 	pid_t join;           /* --join PID, or 0; image is NULL then */
 	enum exec_mpi mpi;
+	enum mpi_host_level mpi_level; /* with EXEC_MPI_HOST */
+	int mpi_is_wish;               /* EXEC_MPI_HOST is a label's */
 	enum exec_pull pull;
 	enum exec_switch home;
 	enum plan_origin home_origin; /* likewise */
@@ -64,6 +68,9 @@ struct exec_options {
 	 * an exit status after printing the error. NULL: fetch nothing. */
 	int (*fetch)(const struct exec_options *o);
 };
+
+/* Read a word of --mpi: "auto", "none", "host", "host:strict" and so on. Returns 0, or -EINVAL. */
+int exec_mpi_read(const char *word, struct exec_options *o);
 
 /*
  * Fill in options that are not set from the configuration and from the environment variables

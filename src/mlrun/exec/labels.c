@@ -38,12 +38,9 @@ static void read_mpi(const struct strv *labels, struct exec_options *o, struct p
 
 	if (!value || o->mpi != EXEC_MPI_UNSET)
 		return;
-	if (strcmp(value, "auto") == 0)
-		o->mpi = EXEC_MPI_AUTO;
-	else if (strcmp(value, "none") == 0)
-		o->mpi = EXEC_MPI_NONE;
-	else
-		ignore(p, LABEL_MPI, value, "auto or none");
+	if (exec_mpi_read(value, o) < 0)
+		ignore(p, LABEL_MPI, value, "auto, none or host");
+	o->mpi_is_wish = 1;
 }
 
 void labels_read(const struct strv *labels, struct exec_options *o, struct plan *p)

@@ -73,7 +73,7 @@ static Elf *begin(int fd)
 /* The addresses in PT_DYNAMIC; 0: none. */
 struct dynamic {
 	uint64_t strings, strings_size, needs, defines;
-	uint64_t soname; /* SIZE_MAX: none */
+	uint64_t soname, runpath; /* SIZE_MAX: none */
 	uint64_t needed[NEEDED_MAX];
 	size_t n_needed;
 };
@@ -137,6 +137,13 @@ static int read_dynamic(Elf_Data *data, struct dynamic *ret)
 			break;
 		case DT_SONAME:
 			ret->soname = dyn.d_un.d_val;
+			break;
+		case DT_RPATH:
+			if (ret->runpath == SIZE_MAX)
+				ret->runpath = dyn.d_un.d_val;
+			break;
+		case DT_RUNPATH:
+			ret->runpath = dyn.d_un.d_val;
 			break;
 		case DT_VERNEED:
 			ret->needs = dyn.d_un.d_ptr;
@@ -216,6 +223,8 @@ static int read_names(const struct dynamic *d, const Elf_Data *strings, struct g
 		if (!e->soname)
 			return -ENOEXEC;
 	}
+	if (d->runpath != SIZE_MAX)
+		e->runpath = string_at(strings, d->runpath);
 	for (size_t i = 0; i < d->n_needed; i++) {
 		char *name = string_at(strings, d->needed[i]);
 
@@ -270,6 +279,7 @@ static Elf_Data *find_section(Elf *elf, const char *name)
 void gpu_elf_done(struct gpu_elf *e)
 {
 	free(e->soname);
+	free(e->runpath);
 	strv_done(&e->needed);
 	*e = (struct gpu_elf)GPU_ELF_INIT;
 }
@@ -278,7 +288,7 @@ int gpu_elf_read(int fd, struct gpu_elf *ret)
 {
 	auto_elf *elf = begin(fd);
 	auto_call(gpu_elf_done) struct gpu_elf e = GPU_ELF_INIT;
-	struct dynamic d = { .soname = SIZE_MAX };
+	struct dynamic d = { .soname = SIZE_MAX, .runpath = SIZE_MAX };
 	Elf_Data *strings = NULL;
 	size_t n;
 	GElf_Ehdr head;

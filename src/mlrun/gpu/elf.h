@@ -12,6 +12,7 @@ struct gpu_elf {
 	int machine;                /* EM_X86_64 and so on, elf(5) */
 	char *soname;               /* DT_SONAME or NULL */
 	struct strv needed;         /* DT_NEEDED */
+	char *runpath;              /* DT_RUNPATH, else DT_RPATH; or NULL */
 	struct gpu_version glibc;   /* newest GLIBC_x.y needed (.gnu.version_r); zero: none */
 	struct gpu_version defines; /* newest GLIBC_x.y defined (.gnu.version_d), by a libc */
 };

@@ -3,6 +3,7 @@
 #include "base/cleanup.h"
 #include "base/path.h"
 #include "job/job.h"
+#include "mpi/fabric.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -35,10 +36,13 @@ void mpi_plan(char *const *env, struct plan *p)
 		if (dir)
 			bring_directory(dir, p);
 	}
+	mpi_fabric_plan(p);
 	if (p->namespaces & PLAN_NS_PID)
 		plan_env_set(p, "OMPI_MCA_btl", "^vader", PLAN_FROM_MPI);
 	else if (!p->share)
 		plan_env_set(p, "OMPI_MCA_btl_vader_single_copy_mechanism", "none", PLAN_FROM_MPI);
+	if (!p->share)
+		plan_env_set(p, "UCX_TLS", "^posix,cma", PLAN_FROM_MPI);
 }
 
 void mpi_world_plan(char *const *env, struct plan *p)

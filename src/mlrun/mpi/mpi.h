@@ -8,13 +8,15 @@
 
 /*
  * Add what a rank of an MPI program needs: the directories of its PMIx server (PMIX_SERVER_TMPDIR
- * and the like, in slurmd's spool), if they exist and are not mounted yet.
+ * and the like, in slurmd's spool), if they exist and are not mounted yet, and the network's
+ * devices (fabric.h).
  *
  * Ranks with a user namespace each cannot read each other's memory, and Open MPI's shared-memory
  * transport hangs on large messages instead of falling back (Open MPI issue 4948 and its
- * btl/vader); in PID namespaces of their own they crash in it. So a rank without plan->share, or
- * with PLAN_NS_PID, gets variables of origin "mpi" that forbid it. Call this before the
- * environment is planned, so that the user's and the image's variables win.
+ * btl/vader); in PID namespaces of their own they crash in it. UCX opens /proc/<pid>/fd of the
+ * other rank and fails. So a rank without plan->share, or with PLAN_NS_PID, gets variables of
+ * origin "mpi" that forbid it. Call this before the environment is planned, so that the user's and
+ * the image's variables win.
  *
  *   env  as environ(7)
  */

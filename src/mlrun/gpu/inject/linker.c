@@ -55,6 +55,15 @@ static char *directories(const struct plan *p, char end)
 	return all;
 }
 
+/* Whose the plan's libraries are: the GPU driver's, unless all are MPI's. */
+static enum plan_origin origin_of(const struct plan *p)
+{
+	for (size_t i = 0; i < p->n_libraries; i++)
+		if (p->libraries[i].origin != PLAN_FROM_MPI)
+			return PLAN_FROM_GPU;
+	return PLAN_FROM_MPI;
+}
+
 static void by_variable(struct plan *p, const char *because)
 {
 	auto_free char *dirs = directories(p, ':'), *value = NULL;
@@ -65,8 +74,8 @@ static void by_variable(struct plan *p, const char *because)
 	value = old && *old ? xasprintf("%s:%s", dirs, old) : xstrdup(dirs);
 	/* Unless it is already so, perhaps for another reason. */
 	if (!old || strncmp(old, dirs, len) != 0 || (old[len] && old[len] != ':'))
-		plan_env_set(p, "LD_LIBRARY_PATH", value, PLAN_FROM_GPU);
-	plan_remark_add(p, PLAN_FROM_GPU, "libraries are found by LD_LIBRARY_PATH: %s", because);
+		plan_env_set(p, "LD_LIBRARY_PATH", value, origin_of(p));
+	plan_remark_add(p, origin_of(p), "libraries are found by LD_LIBRARY_PATH: %s", because);
 }
 
 /* Does a mount hide path? A file put there would not be read. */
@@ -130,8 +139,9 @@ static void drop_stale(struct plan *p, struct gpu_ldcache *c)
 	gpu_ldcache_drop(c, marks);
 	told = strv_join(&paths, TOLD_MAX, ", ");
 	if (paths.n > 0)
-		plan_remark_add(p, PLAN_FROM_GPU,
-			"%zu of the image's own driver librar%s not found any more: %s%s", paths.n,
+		plan_remark_add(p, origin_of(p),
+			"%zu of the image's own %slibrar%s not found any more: %s%s", paths.n,
+			origin_of(p) == PLAN_FROM_GPU ? "driver " : "",
 			paths.n == 1 ? "y is" : "ies are", told, paths.n > TOLD_MAX ? "…" : "");
 }
 
@@ -179,11 +189,11 @@ static int add_files(struct plan *p, const struct gpu_image *image, const char *
 	auto_strv struct strv unused = STRV_INIT;
 	auto_free char *dirs = directories(p, '\n');
 	size_t first = p->n_mounts;
-	int r = plan_file_add(p, cache, size, CACHE, PLAN_FROM_GPU, err);
+	int r = plan_file_add(p, cache, size, CACHE, origin_of(p), err);
 
 	/* For an ldconfig(8) run inside. */
 	if (r == 0 && image->list(image->ctx, CONF_DIR, &unused) == 0 && !is_covered(p, CONF_FILE))
-		r = plan_file_add(p, dirs, strlen(dirs), CONF_FILE, PLAN_FROM_GPU, err);
+		r = plan_file_add(p, dirs, strlen(dirs), CONF_FILE, origin_of(p), err);
 	plan_mounts_first(p, first);
 	return r;
 }
@@ -296,9 +306,10 @@ static void tell_hidden(struct plan *p)
 		if (plan_kind_covers(p->mounts[i].kind) &&
 			path_below(p->libraries[0].path, p->mounts[i].target))
 			top = &p->mounts[i];
-	if (top && top->origin != PLAN_FROM_GPU && top->origin != PLAN_FROM_CDI)
-		strv_addf(&p->notes, "the mount on '%s' hides the GPU driver's libraries in '%.*s'",
-			top->target,
+	if (top && top->origin != PLAN_FROM_GPU && top->origin != PLAN_FROM_CDI &&
+		top->origin != PLAN_FROM_MPI)
+		strv_addf(&p->notes, "the mount on '%s' hides %s libraries in '%.*s'", top->target,
+			origin_of(p) == PLAN_FROM_GPU ? "the GPU driver's" : "the machine's MPI",
 			(int)(strrchr(p->libraries[0].path, '/') - p->libraries[0].path),
 			p->libraries[0].path);
 }
