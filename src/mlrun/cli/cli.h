@@ -40,6 +40,7 @@ int cmd_inspect(int argc, char **argv);
 int cmd_inspect_remote(int argc, char **argv);
 int cmd_login(int argc, char **argv);
 int cmd_logout(int argc, char **argv);
+int cmd_oci(int argc, char **argv);
 int cmd_parse_reference(int argc, char **argv);
 int cmd_profile(int argc, char **argv);
 int cmd_prune(int argc, char **argv);

@@ -21,6 +21,7 @@ static const struct command rows[] = {
 	{ "run", cmd_exec, NULL, "the same as exec, as in Docker" },
 	{ "shell", cmd_shell, NULL, "start an interactive shell in an image" },
 	{ "rerun", cmd_rerun, NULL, "start a job's container once more" },
+	{ "oci", cmd_oci, NULL, "run OCI bundles, as runc and crun do" },
 	{ "ps", cmd_ps, NULL, "list the running containers on this node" },
 	{ "images", cmd_images, NULL, "list the images in the store" },
 	{ "inspect", cmd_inspect, NULL, "describe an image" },

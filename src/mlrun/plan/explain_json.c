@@ -120,7 +120,8 @@ static json_t *root_of(const struct plan *p)
 {
 	static const char *const writes[] = { [PLAN_ROOT_MEMORY] = "memory",
 		[PLAN_ROOT_READ_ONLY] = "read-only",
-		[PLAN_ROOT_KEPT] = "kept" };
+		[PLAN_ROOT_KEPT] = "kept",
+		[PLAN_ROOT_ITSELF] = "itself" };
 
 	if (p->join)
 		return json_null();

@@ -42,6 +42,7 @@ void plan_done(struct plan *p)
 	free(p->remarks);
 	free(p->keep_fds);
 	free(p->limits);
+	free(p->caps);
 	free(p->kept);
 	free(p->hostname);
 	free(p->seccomp);

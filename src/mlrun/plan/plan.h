@@ -82,7 +82,7 @@ struct plan_identity {
 	uid_t uid, host_uid; /* inner id and the caller's own */
 	gid_t gid, host_gid;
 	int is_fake_root; /* root was asked for: it keeps what package managers need */
-	char *name, *group, *home, *shell;
+	char *name, *group, *home, *shell; /* NULL: the image's passwd and group stay as they are */
 };
 
 /* What happens to files written to the root. */
@@ -90,6 +90,7 @@ enum plan_root {
 	PLAN_ROOT_MEMORY,    /* they stay in memory and are lost at the end */
 	PLAN_ROOT_READ_ONLY, /* writing fails: EROFS */
 	PLAN_ROOT_KEPT,      /* they go to plan.kept, a named container's directory in the store */
+	PLAN_ROOT_ITSELF,    /* they go to plan.lowers, which is one tree */
 };
 
 /* Namespaces besides user and mount, which every container has. */
@@ -104,6 +105,11 @@ enum plan_namespace {
 struct plan_limit {
 	int resource; /* RLIMIT_NOFILE and so on */
 	rlim_t soft, hard;
+};
+
+/* The sets of capabilities(7); bit n is capability n. */
+struct plan_capabilities {
+	uint64_t bounding, effective, permitted, inheritable, ambient;
 };
 
 /* A mounted shared library that the dynamic linker must find (ld.so(8)). */
@@ -151,9 +157,12 @@ struct plan {
 	size_t n_keep_fds;
 	unsigned namespaces;   /* enum plan_namespace */
 	int init;              /* mlrun is the PID namespace's first process, and reaps */
+	int detached; /* nobody waits outside the PID namespace: its first process is a child of
+			 the caller's parent */
 	char *hostname;        /* with PLAN_NS_UTS; else NULL */
 	char *seccomp;         /* file of an OCI seccomp profile to add to mlrun's; or NULL */
 	uint64_t caps_dropped; /* bit n: a fake root lacks capability n */
+	struct plan_capabilities *caps; /* what the command has; NULL: nothing, but a fake root */
 	struct plan_limit *limits;
 	size_t n_limits;
 	unsigned cpus;   /* a cgroup's limit of CPU time, hundredths of a CPU; 0: no cgroup */

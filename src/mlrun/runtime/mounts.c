@@ -259,7 +259,7 @@ static int keep_apart(struct assembly *a, struct mlr_error *err)
 
 static int put_accounts(struct assembly *a, struct mlr_error *err)
 {
-	return a->has_accounts ? 0 : accounts_write(a->overlay.root, &a->plan->id, err);
+	return a->has_accounts || !a->plan->id.name ? 0 : accounts_write(a->overlay.root, &a->plan->id, err);
 }
 
 static int place_all(struct assembly *a, struct mlr_error *err)
@@ -326,8 +326,11 @@ static int make_workdir(int root, const char *dir, struct mlr_error *err)
 /* Mount an overlay or, if that is impossible and the root is one tree, the tree itself. */
 static int mount_root(struct assembly *a, struct mlr_error *err)
 {
-	int r = overlay_mount(a->plan, &a->overlay, err);
+	int r;
 
+	if (a->plan->root == PLAN_ROOT_ITSELF)
+		return overlay_mount_itself(&a->overlay, err);
+	r = overlay_mount(a->plan, &a->overlay, err);
 	if (r == 0 || !underlay_serves(a->plan, &a->overlay))
 		return r;
 	if (a->plan->root != PLAN_ROOT_READ_ONLY)
@@ -346,8 +349,9 @@ static int build(struct assembly *a, struct mlr_error *err)
 	r = overlay_open(a->plan, a->server, &a->overlay, err);
 	if (r < 0)
 		return r;
-	r = upper_fill(a->plan, a->sources, &a->overlay.trees, a->overlay.upper, a->overlay.scratch,
-		&a->has_accounts, err);
+	if (a->plan->root != PLAN_ROOT_ITSELF)
+		r = upper_fill(a->plan, a->sources, &a->overlay.trees, a->overlay.upper,
+			a->overlay.scratch, &a->has_accounts, err);
 	if (r < 0)
 		return r;
 	r = mount_root(a, err);
@@ -360,7 +364,8 @@ static int build(struct assembly *a, struct mlr_error *err)
 	return r < 0 ? r : seal_root(a, err);
 }
 
-int mounts_enter(const struct plan *p, const struct squash_server *server, struct mlr_error *err)
+int mounts_enter(const struct plan *p, const struct squash_server *server,
+	const struct runtime_stops *stops, struct mlr_error *err)
 {
 	auto_call(assembly_done) struct assembly a = {
 		.plan = p, .server = server, .overlay = OVERLAY_INIT
@@ -368,6 +373,8 @@ int mounts_enter(const struct plan *p, const struct squash_server *server, struc
 	mode_t mask = umask(0); /* modes are used exactly as given */
 	int r = build(&a, err);
 
+	if (r == 0 && stops)
+		r = stops->before_pivot(stops->ctx, a.overlay.root, err);
 	if (r == 0)
 		r = pivot(&a, err);
 	umask(mask);

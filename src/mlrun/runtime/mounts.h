@@ -5,6 +5,7 @@
 
 #include "base/error.h"
 #include "plan/plan.h"
+#include "runtime/runtime.h"
 #include "runtime/squash.h"
 
 /*
@@ -12,8 +13,10 @@
  * namespaces. Ends in the plan's working directory.
  *
  *   server  from squash_start(), if the plan has a squashfs file
+ *   stops   may be NULL
  */
-int mounts_enter(const struct plan *p, const struct squash_server *server, struct mlr_error *err);
+int mounts_enter(const struct plan *p, const struct squash_server *server,
+	const struct runtime_stops *stops, struct mlr_error *err);
 
 /* Enter the plan's working directory in an existing root, which is "/" already. Makes the directory
  * if it is missing. */

@@ -9,6 +9,7 @@
 #include "base/cleanup.h"
 #include "base/memory.h"
 #include "base/path.h"
+#include "runtime/bind.h"
 #include "runtime/container.h"
 #include "runtime/runtime.h"
 #include "runtime/squash.h"
@@ -264,6 +265,26 @@ int overlay_mount(const struct plan *p, struct overlay *o, struct mlr_error *err
 	sprintf(at, ",upperdir=%d/upper,workdir=%d/work,userxattr", o->scratch, o->scratch);
 	r = overlay_mount_root(p, o, options);
 	return r < 0 ? overlay_failed(p, -r, err) : 0;
+}
+
+int overlay_mount_itself(struct overlay *o, struct mlr_error *err)
+{
+	unsigned flags = PLAN_NOSUID | PLAN_NODEV;
+	auto_close int tree = bind_take(o->trees.fds[0], ".", flags), place = -1;
+	int r;
+
+	if (tree < 0)
+		return mlr_fail(err, -tree, "clone the root: %s", strerror(-tree));
+	if (mkdirat(o->scratch, "root", 0755) < 0)
+		return mlr_fail_errno(err, "make 'root' in the scratch tmpfs");
+	place = openat(o->scratch, "root", O_PATH | O_DIRECTORY | O_CLOEXEC);
+	if (place < 0)
+		return mlr_fail_errno(err, "open 'root' in the scratch tmpfs");
+	r = bind_put(tree, place, flags);
+	if (r < 0)
+		return mlr_fail(err, -r, "mount the root: %s", strerror(-r));
+	o->root = openat(o->scratch, "root", O_PATH | O_DIRECTORY | O_CLOEXEC);
+	return o->root < 0 ? mlr_fail_errno(err, "open the root") : 0;
 }
 
 void overlay_done(struct overlay *o)

@@ -38,6 +38,9 @@ int overlay_open(const struct plan *p, const struct squash_server *server, struc
 /* Mount the overlay and open its top. */
 int overlay_mount(const struct plan *p, struct overlay *o, struct mlr_error *err);
 
+/* With PLAN_ROOT_ITSELF, in place of the overlay: mount the tree, with the mounts below it. */
+int overlay_mount_itself(struct overlay *o, struct mlr_error *err);
+
 void overlay_done(struct overlay *o);
 
 /* Mount the scratch, with an empty directory "work". p as below, for an underlay's root. */

@@ -23,7 +23,8 @@
 #include <unistd.h>
 
 /* Make the container: its namespaces, then its root, in the process that will run there. */
-static int make(const struct plan *p, const struct share *share, int proc, struct mlr_error *err)
+static int make(const struct plan *p, const struct share *share, const struct runtime_stops *stops,
+	int proc, struct mlr_error *err)
 {
 	auto_call(squash_done) struct squash_server server = SQUASH_SERVER_INIT;
 	int r;
@@ -37,17 +38,17 @@ static int make(const struct plan *p, const struct share *share, int proc, struc
 	if (r == 0)
 		r = userns_add(p, err);
 	if (r == 0 && (p->namespaces & PLAN_NS_PID))
-		r = supervise_fork(proc, err);
+		r = p->detached ? supervise_detach(err) : supervise_fork(proc, err);
 	if (r == 0)
-		r = mounts_enter(p, &server, err);
+		r = mounts_enter(p, &server, stops, err);
 	if (r == 0 && p->squashfs)
 		squash_look_at_command(p);
 	return r;
 }
 
 /* Enter the existing container, if there is one; else make it. */
-static int enter_or_make(
-	const struct plan *p, struct share *share, int *made, struct mlr_error *err)
+static int enter_or_make(const struct plan *p, const struct runtime_stops *stops,
+	struct share *share, int *made, struct mlr_error *err)
 {
 	auto_close int proc = -1;
 	int r;
@@ -63,7 +64,7 @@ static int enter_or_make(
 		return r;
 	*made = r == SHARE_NOBODY;
 	if (r == SHARE_NOBODY)
-		return make(p, share, proc, err);
+		return make(p, share, stops, proc, err);
 	if (r == SHARE_ENTERED_PID) {
 		r = supervise_fork(proc, err);
 		if (r < 0)
@@ -73,6 +74,12 @@ static int enter_or_make(
 }
 
 int runtime_enter(const struct plan *p, struct mlr_error *err)
+{
+	return runtime_enter_stopping(p, NULL, err);
+}
+
+int runtime_enter_stopping(
+	const struct plan *p, const struct runtime_stops *stops, struct mlr_error *err)
 {
 	auto_call(share_done) struct share share = SHARE_INIT;
 	auto_call(seccomp_done) struct seccomp seccomp = SECCOMP_INIT;
@@ -89,7 +96,7 @@ int runtime_enter(const struct plan *p, struct mlr_error *err)
 		r = fakeroot_prepare(p->kept, &fakeroot, err);
 	if (r < 0)
 		return r;
-	r = enter_or_make(p, &share, &made, err);
+	r = enter_or_make(p, stops, &share, &made, err);
 	if (r < 0)
 		return limits_hint(p, r, err);
 	if (privileges_kept(p))
@@ -111,6 +118,8 @@ int runtime_enter(const struct plan *p, struct mlr_error *err)
 		r = limits_set(p, &files, err);
 	if (r == 0 && fakeroot.sock >= 0)
 		r = fakeroot_apply(&fakeroot, err);
+	if (r == 0 && stops)
+		r = stops->before_command(stops->ctx, err);
 	return r < 0 ? r : seccomp_apply(&seccomp, err);
 }
 

@@ -30,6 +30,20 @@
  */
 int runtime_enter(const struct plan *p, struct mlr_error *err);
 
+/* Where the process stops on its way into a new container. Each returns 0, or -errno to give up. */
+struct runtime_stops {
+	/* The namespaces and mounts are made, but "/" is still the host's.
+	 *   root  a descriptor of the container's root */
+	int (*before_pivot)(void *ctx, int root, struct mlr_error *err);
+	/* All is done but for the seccomp filter, which may forbid anything. */
+	int (*before_command)(void *ctx, struct mlr_error *err);
+	void *ctx;
+};
+
+/* The same as runtime_enter(), with stops; NULL: none. */
+int runtime_enter_stopping(
+	const struct plan *p, const struct runtime_stops *stops, struct mlr_error *err);
+
 /*
  * Become the plan's command (after runtime_enter), searched in the inner PATH as execvp(3) does.
  *

@@ -8,6 +8,7 @@
 #include <fcntl.h>
 #include <linux/capability.h>
 #include <poll.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -366,6 +367,15 @@ int supervise_fork(int proc, struct mlr_error *err)
 	report_to = take_fd(&to);
 	release_signals(&old);
 	return 0;
+}
+
+int supervise_detach(struct mlr_error *err)
+{
+	long child = syscall(SYS_clone, CLONE_PARENT | SIGCHLD, NULL, NULL, NULL, NULL);
+
+	if (child > 0)
+		_exit(0);
+	return child < 0 ? fork_failed(err) : 0;
 }
 
 /* --- pid 1

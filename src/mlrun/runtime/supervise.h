@@ -27,6 +27,10 @@
  */
 int supervise_fork(int proc, struct mlr_error *err);
 
+/* With plan->detached, in its place: the child is the caller's sibling (clone(2), CLONE_PARENT), and
+ * the caller ends with status 0. Returns 0 in the child, or -errno. */
+int supervise_detach(struct mlr_error *err);
+
 /*
  * With plan->init, do the usual work of pid 1. Forks once more: the parent, pid 1, reaps all
  * children, forwards signals to its child and ends as it does. Returns 0 in the child, or -errno.

@@ -82,6 +82,12 @@ static int make_place(int root, const char *path, int is_dir, int links, struct 
 	auto_free char *last = xstrndup(name, strcspn(name, "/"));
 
 	r = create_at(parent, last, is_dir);
+	/* Another container with the same root may have made it meanwhile. */
+	if (r == -EEXIST) {
+		fd = file_open_in_root(root, path, O_PATH | (is_dir ? O_DIRECTORY : 0), 0);
+		if (fd >= 0)
+			return fd;
+	}
 	if (r == -EEXIST) {
 		/* A dangling link: make its target, inside the root. */
 		auto_free char *to = link_destination(parent, last, path, (size_t)(name - path));

@@ -294,6 +294,8 @@ static int put_accounts(struct upper *u, int *done)
 		char *(*make)(const char *old, const struct plan_identity *id);
 	} files[] = { { "/etc/passwd", accounts_passwd }, { "/etc/group", accounts_group } };
 
+	if (!u->plan->id.name)
+		return 0;
 	for (size_t i = 0; i < ARRAY_LEN(files); i++) {
 		auto_free char *old = NULL, *text = NULL;
 		const char *name;

@@ -1,0 +1,376 @@
+#include "bundle/bundle.h"
+
+#include "base/cleanup.h"
+#include "base/file.h"
+#include "base/memory.h"
+#include "base/path.h"
+#include "bundle/field.h"
+#include "bundle/parts.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+/* --- what is not for the plan --------------------------------------------------- */
+
+const char *bundle_stage_name(enum bundle_stage stage)
+{
+	static const char *const names[] = { "prestart", "createRuntime", "createContainer",
+		"startContainer", "poststart", "poststop" };
+
+	return names[stage];
+}
+
+static void hooks_done(struct bundle_hooks *h)
+{
+	for (size_t i = 0; i < h->n; i++) {
+		free(h->v[i].path);
+		strv_done(&h->v[i].args);
+		strv_done(&h->v[i].env);
+	}
+	free(h->v);
+}
+
+void bundle_done(struct bundle *b)
+{
+	free(b->version);
+	free(b->seccomp);
+	strv_done(&b->annotations);
+	for (int i = 0; i < BUNDLE_STAGES; i++)
+		hooks_done(&b->hooks[i]);
+	*b = (struct bundle)BUNDLE_INIT;
+}
+
+static int parse_document(const char *text, size_t len, json_t **ret, struct mlr_error *err)
+{
+	json_error_t e;
+
+	*ret = json_loadb(text, len, JSON_REJECT_DUPLICATES, &e);
+	if (!*ret)
+		return mlr_fail(err, EPROTO, "line %d: %s", e.line, e.text);
+	if (!json_is_object(*ret))
+		return mlr_fail(err, EPROTO, "expected an object");
+	return 0;
+}
+
+static int parse_version(const json_t *o, char **ret, struct mlr_error *err)
+{
+	const char *version = NULL;
+	int r = field_text(o, "ociVersion", &version, err);
+
+	if (r < 0)
+		return r;
+	if (!version)
+		return mlr_fail(err, EPROTO, "'ociVersion' is missing");
+	if (strncmp(version, "1.", 2) != 0)
+		return mlr_fail(err, ENOTSUP, "'ociVersion' is '%s'; 1.x is supported", version);
+	*ret = xstrdup(version);
+	return 0;
+}
+
+static int parse_annotations(const json_t *o, struct strv *ret, struct mlr_error *err)
+{
+	const json_t *all = NULL;
+	const char *key;
+	json_t *v;
+	int r = field_object(o, "annotations", &all, err);
+
+	if (r < 0)
+		return r;
+	json_object_foreach((json_t *)all, key, v) {
+		if (!json_is_string(v))
+			return mlr_fail(err, EPROTO, "annotation '%s': expected a string", key);
+		strv_add(ret, key);
+		strv_add(ret, json_string_value(v));
+	}
+	return 0;
+}
+
+static int parse_hook(const json_t *o, struct bundle_hooks *to, struct mlr_error *err)
+{
+	struct bundle_hook *h;
+	const char *path = NULL;
+	json_int_t timeout = 0;
+	int r = field_text(o, "path", &path, err);
+
+	if (r == 0)
+		r = field_number(o, "timeout", 1, INT_MAX, &timeout, err);
+	if (r < 0)
+		return r;
+	if (!path || *path != '/')
+		return mlr_fail(err, EPROTO, "'path': expected an absolute path");
+	to->v = xgrow(to->v, to->n, sizeof(*to->v));
+	h = &to->v[to->n++];
+	*h = (struct bundle_hook){ .path = xstrdup(path), .timeout = (int)timeout };
+	r = field_texts(o, "args", &h->args, err);
+	return r < 0 ? r : field_texts(o, "env", &h->env, err);
+}
+
+static int parse_hooks(const json_t *o, struct bundle *b, struct mlr_error *err)
+{
+	const json_t *all = NULL;
+	int r = field_object(o, "hooks", &all, err);
+
+	for (int i = 0; i < BUNDLE_STAGES; i++) {
+		const char *name = bundle_stage_name(i);
+		const json_t *list = NULL, *hook;
+		size_t j;
+
+		if (r == 0)
+			r = field_list(all, name, &list, err);
+		json_array_foreach(list, j, hook) {
+			if (r == 0)
+				r = parse_hook(hook, &b->hooks[i], err);
+		}
+		if (r < 0)
+			return mlr_wrap(err, "'hooks': '%s'", name);
+	}
+	return r;
+}
+
+static int parse_process(const json_t *o, struct bundle *b, struct mlr_error *err)
+{
+	const json_t *process = NULL, *user = NULL, *size = NULL;
+	json_int_t mask = -1, score = -1001, rows = 0, columns = 0;
+	int r = field_object(o, "process", &process, err);
+
+	if (r == 0)
+		r = field_object(process, "user", &user, err);
+	if (r == 0)
+		r = field_object(process, "consoleSize", &size, err);
+	if (r == 0)
+		r = field_flag(process, "terminal", &b->terminal, err);
+	if (r == 0)
+		r = field_number(user, "umask", 0, 0777, &mask, err);
+	if (r == 0)
+		r = field_number(process, "oomScoreAdj", -1000, 1000, &score, err);
+	if (r == 0)
+		r = field_number(size, "height", 0, USHRT_MAX, &rows, err);
+	if (r == 0)
+		r = field_number(size, "width", 0, USHRT_MAX, &columns, err);
+	b->umask = (int)mask;
+	b->has_oom_score_adj = score >= -1000;
+	b->oom_score_adj = (int)score;
+	b->rows = (int)rows;
+	b->columns = (int)columns;
+	return r;
+}
+
+static int parse(const json_t *o, struct bundle *b, struct mlr_error *err)
+{
+	const json_t *linux_ = NULL, *seccomp = NULL;
+	int r = parse_version(o, &b->version, err);
+
+	if (r == 0)
+		r = parse_annotations(o, &b->annotations, err);
+	if (r == 0)
+		r = parse_hooks(o, b, err);
+	if (r == 0)
+		r = parse_process(o, b, err);
+	if (r == 0)
+		r = field_object(o, "linux", &linux_, err);
+	if (r == 0)
+		r = field_object(linux_, "seccomp", &seccomp, err);
+	if (r == 0 && seccomp)
+		b->seccomp = json_dumps(seccomp, JSON_COMPACT);
+	return r;
+}
+
+int bundle_parse(const char *text, size_t len, struct bundle *ret, struct mlr_error *err)
+{
+	auto_call(bundle_done) struct bundle b = BUNDLE_INIT;
+	json_auto_t *o = NULL;
+	int r = parse_document(text, len, &o, err);
+
+	if (r == 0)
+		r = parse(o, &b, err);
+	if (r < 0)
+		return r;
+	*ret = b;
+	b = (struct bundle)BUNDLE_INIT;
+	return 0;
+}
+
+/* --- the plan ---------------------------------------------------------------- */
+
+/* Writes go to the bundle's files, unless they are another user's: then they stay in memory. */
+static int plan_root(const json_t *o, const char *dir, struct plan *p, struct mlr_error *err)
+{
+	const json_t *root = NULL;
+	const char *path = NULL;
+	int is_readonly = 0;
+	struct stat st;
+	int r = field_object(o, "root", &root, err);
+
+	if (r == 0)
+		r = field_text(root, "path", &path, err);
+	if (r == 0)
+		r = field_flag(root, "readonly", &is_readonly, err);
+	if (r < 0)
+		return r;
+	if (!path || !*path)
+		return mlr_fail(err, EPROTO, "'root': 'path' is missing");
+
+	auto_free char *whole = *path == '/' ? xstrdup(path) : xasprintf("%s/%s", dir, path);
+	auto_free char *real = realpath(whole, NULL);
+
+	if (!real || stat(real, &st) < 0)
+		return mlr_fail_errno(err, "the root '%s'", whole);
+	if (!S_ISDIR(st.st_mode))
+		return mlr_fail(err, ENOTDIR, "the root '%s' is not a directory", whole);
+	if (strcmp(real, "/") == 0)
+		return mlr_fail(err, EINVAL, "the root '%s' is the host's", whole);
+	strv_add(&p->lowers, real);
+	p->root = is_readonly          ? PLAN_ROOT_READ_ONLY
+		: access(real, W_OK) == 0 ? PLAN_ROOT_ITSELF
+					  : PLAN_ROOT_MEMORY;
+	return 0;
+}
+
+/* bits 0: every container has it, or the host's is used */
+static const struct {
+	const char *type;
+	unsigned bits;
+} namespaces[] = {
+	{ "user", 0 },
+	{ "mount", 0 },
+	{ "cgroup", 0 },
+	{ "pid", PLAN_NS_PID },
+	{ "network", PLAN_NS_NET },
+	{ "ipc", PLAN_NS_IPC },
+	{ "uts", PLAN_NS_UTS },
+};
+
+static int plan_namespace(const json_t *ns, struct plan *p, struct mlr_error *err)
+{
+	const char *type = "", *path = NULL;
+	int r = field_text(ns, "type", &type, err);
+
+	if (r == 0)
+		r = field_text(ns, "path", &path, err);
+	if (r < 0)
+		return r;
+	if (path && *path)
+		return mlr_fail(err, ENOTSUP, "%s: an existing one, '%s', cannot be joined", type,
+			path);
+	for (size_t i = 0; i < ARRAY_LEN(namespaces); i++)
+		if (strcmp(namespaces[i].type, type) == 0) {
+			p->namespaces |= namespaces[i].bits;
+			return 0;
+		}
+	return mlr_fail(err, ENOTSUP, "'%s' is not supported", type);
+}
+
+static int plan_namespaces(
+	const json_t *o, const json_t *linux_, struct plan *p, struct mlr_error *err)
+{
+	const json_t *list = NULL, *ns;
+	const char *hostname = NULL;
+	size_t i;
+	int r = field_list(linux_, "namespaces", &list, err);
+
+	json_array_foreach(list, i, ns) {
+		if (r == 0)
+			r = plan_namespace(ns, p, err);
+	}
+	if (r < 0)
+		return mlr_wrap(err, "'namespaces'");
+	r = field_text(o, "hostname", &hostname, err);
+	if (r < 0 || !hostname || !*hostname)
+		return r;
+	if (!(p->namespaces & PLAN_NS_UTS))
+		return mlr_fail(err, EINVAL, "'hostname' needs a namespace of the type 'uts'");
+	if (strlen(hostname) > 64)
+		return mlr_fail(err, EINVAL, "'hostname' is longer than 64 bytes");
+	p->hostname = xstrdup(hostname);
+	return 0;
+}
+
+/* Limits of memory and processors; the rest of "resources" is the batch system's. */
+static int plan_resources(const json_t *linux_, struct plan *p, struct mlr_error *err)
+{
+	const json_t *resources = NULL, *memory = NULL, *cpu = NULL;
+	json_int_t limit = 0, quota = 0, period = 100000;
+	int r = field_object(linux_, "resources", &resources, err);
+
+	if (r == 0)
+		r = field_object(resources, "memory", &memory, err);
+	if (r == 0)
+		r = field_object(resources, "cpu", &cpu, err);
+	if (r == 0)
+		r = field_number(memory, "limit", -1, INT64_MAX, &limit, err);
+	if (r == 0)
+		r = field_number(cpu, "quota", -1, INT64_MAX / 100, &quota, err);
+	if (r == 0)
+		r = field_number(cpu, "period", 1, 1000000, &period, err);
+	if (r < 0)
+		return mlr_wrap(err, "'resources'");
+	p->memory = limit > 0 ? (uint64_t)limit : 0;
+	if (quota > 0) {
+		json_int_t cpus = quota * 100 / period;
+
+		p->cpus = cpus < 1 ? 1 : cpus > UINT_MAX ? UINT_MAX : (unsigned)cpus;
+	}
+	return 0;
+}
+
+static int refuse_rest(const json_t *linux_, struct mlr_error *err)
+{
+	static const char *const objects[] = { "sysctl", "personality", "intelRdt" };
+
+	for (size_t i = 0; i < ARRAY_LEN(objects); i++)
+		if (json_object_size(json_object_get(linux_, objects[i])) > 0)
+			return mlr_fail(err, ENOTSUP, "'%s' is not supported", objects[i]);
+	return 0;
+}
+
+static int plan_paths(const json_t *linux_, struct plan *p, struct mlr_error *err)
+{
+	auto_strv struct strv masked = STRV_INIT, sealed = STRV_INIT;
+	const json_t *devices = NULL;
+	int r = field_list(linux_, "devices", &devices, err);
+
+	if (r == 0)
+		r = mounts_devices(devices, p, err);
+	if (r == 0)
+		r = field_texts(linux_, "maskedPaths", &masked, err);
+	if (r == 0)
+		r = field_texts(linux_, "readonlyPaths", &sealed, err);
+	if (r == 0)
+		r = paths_seal(&sealed, p, err);
+	return r < 0 ? r : paths_mask(&masked, p, err);
+}
+
+int bundle_plan(const char *text, size_t len, const char *dir, struct plan *p, struct mlr_error *err)
+{
+	json_auto_t *o = NULL;
+	const json_t *process = NULL, *linux_ = NULL, *mounts = NULL;
+	int r = parse_document(text, len, &o, err);
+
+	if (r == 0)
+		r = field_object(o, "process", &process, err);
+	if (r == 0)
+		r = field_object(o, "linux", &linux_, err);
+	if (r == 0)
+		r = field_list(o, "mounts", &mounts, err);
+	if (r == 0)
+		r = process_plan(process, linux_, p, err);
+	if (r == 0)
+		r = plan_root(o, dir, p, err);
+	if (r == 0)
+		r = plan_namespaces(o, linux_, p, err);
+	if (r == 0)
+		r = plan_resources(linux_, p, err);
+	if (r == 0)
+		r = refuse_rest(linux_, err);
+	if (r == 0)
+		r = mounts_plan(mounts, dir, p, err);
+	if (r == 0)
+		r = plan_paths(linux_, p, err);
+	p->image = xstrdup(dir);
+	return r;
+}

@@ -1,0 +1,75 @@
+/*
+ * bundle: runs OCI bundles - a directory with a root file system and a config.json - as the OCI
+ * runtime specification says: create, start, state, kill, delete. `mlrun oci` is its command line.
+ *
+ * This header: reads config.json (runtime-spec, config.md and config-linux.md).
+ */
+#ifndef MLR_BUNDLE_BUNDLE_H
+#define MLR_BUNDLE_BUNDLE_H
+
+#include "base/error.h"
+#include "base/strv.h"
+#include "plan/plan.h"
+
+#include <stddef.h>
+
+/* config.json may have so many bytes. */
+#define BUNDLE_CONFIG_MAX (16u << 20)
+
+/* When a hook runs, in this order. */
+enum bundle_stage {
+	BUNDLE_PRESTART,
+	BUNDLE_CREATE_RUNTIME,
+	BUNDLE_CREATE_CONTAINER,
+	BUNDLE_START_CONTAINER,
+	BUNDLE_POSTSTART,
+	BUNDLE_POSTSTOP,
+	BUNDLE_STAGES
+};
+
+/* The member of "hooks", "createRuntime". */
+const char *bundle_stage_name(enum bundle_stage stage);
+
+struct bundle_hook {
+	char *path;            /* absolute */
+	struct strv args, env; /* args empty: the path alone */
+	int timeout;           /* seconds; 0: none */
+};
+
+struct bundle_hooks {
+	struct bundle_hook *v;
+	size_t n;
+};
+
+/* What config.json says besides the plan. */
+struct bundle {
+	char *version;           /* ociVersion */
+	struct strv annotations; /* keys and values alternate */
+	struct bundle_hooks hooks[BUNDLE_STAGES];
+	char *seccomp; /* linux.seccomp as JSON text, or NULL */
+	int terminal, rows, columns;
+	int umask;                          /* or -1 */
+	int has_oom_score_adj, oom_score_adj; /* proc_pid_oom_score_adj(5) */
+};
+
+#define BUNDLE_INIT         \
+	{                   \
+		.umask = -1 \
+	}
+void bundle_done(struct bundle *b);
+
+/* Parse what is not for the plan. Returns 0; -EPROTO; -ENOTSUP for another major version. */
+int bundle_parse(const char *text, size_t len, struct bundle *ret, struct mlr_error *err);
+
+/*
+ * Turn the rest into a plan. Looks at files of the host, and changes nothing.
+ *
+ *   dir  the bundle's directory, absolute
+ *
+ * Returns 0; -EPROTO for a malformed document; -ENOTSUP for what a container without root cannot
+ * have; -ENOENT for a missing root or device.
+ */
+int bundle_plan(
+	const char *text, size_t len, const char *dir, struct plan *p, struct mlr_error *err);
+
+#endif

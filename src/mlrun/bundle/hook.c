@@ -1,0 +1,96 @@
+#include "bundle/hook.h"
+
+#include "base/cleanup.h"
+#include "base/fds.h"
+#include "base/file.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/close_range.h>
+#include <poll.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+/* Standard input comes from memory, so a hook that does not read it blocks nobody. */
+static int open_state(const char *state, struct mlr_error *err)
+{
+	auto_close int fd = memfd_create("state", MFD_CLOEXEC);
+
+	if (fd < 0 || file_write_all(fd, state, strlen(state)) < 0 || lseek(fd, 0, SEEK_SET) < 0)
+		return mlr_fail_errno(err, "keep the state for hooks");
+	return take_fd(&fd);
+}
+
+/* In the child. What hooks print is not the container's output. */
+__attribute__((noreturn)) static void become(const struct bundle_hook *h, int in)
+{
+	char *alone[] = { h->path, NULL };
+	sigset_t none;
+
+	sigemptyset(&none);
+	sigprocmask(SIG_SETMASK, &none, NULL);
+	if (dup2(in, STDIN_FILENO) < 0 || dup2(STDERR_FILENO, STDOUT_FILENO) < 0)
+		_exit(126);
+	fds_close_range(3, ~0u, CLOSE_RANGE_CLOEXEC);
+	execve(h->path, h->args.n ? strv_argv(&h->args) : alone, strv_argv(&h->env));
+	_exit(errno == ENOENT ? 127 : 126);
+}
+
+static int wait_for(const struct bundle_hook *h, pid_t child, int *status)
+{
+	auto_close int fd = h->timeout ? (int)syscall(SYS_pidfd_open, child, 0) : -1;
+	struct pollfd p = { fd, POLLIN, 0 };
+	int late = 0;
+
+	if (fd >= 0 && poll(&p, 1, h->timeout > 2000000 ? -1 : h->timeout * 1000) == 0) {
+		late = 1;
+		kill(child, SIGKILL);
+	}
+	while (waitpid(child, status, 0) < 0)
+		if (errno != EINTR)
+			return -errno;
+	return late ? -ETIMEDOUT : 0;
+}
+
+static int run(const struct bundle_hook *h, const char *state, struct mlr_error *err)
+{
+	auto_close int in = open_state(state, err);
+	int status = 0, r;
+	pid_t child;
+
+	if (in < 0)
+		return in;
+	child = fork();
+	if (child == 0)
+		become(h, in);
+	if (child < 0)
+		return mlr_fail_errno(err, "fork");
+	r = wait_for(h, child, &status);
+	if (r == -ETIMEDOUT)
+		return mlr_fail(err, ETIMEDOUT, "not done after %d seconds", h->timeout);
+	if (r < 0)
+		return mlr_fail(err, -r, "wait: %s", strerror(-r));
+	if (WIFSIGNALED(status))
+		return mlr_fail(err, EIO, "ended by signal %d", WTERMSIG(status));
+	if (WEXITSTATUS(status) == 127)
+		return mlr_fail(err, ENOENT, "no such program");
+	return WEXITSTATUS(status)
+		? mlr_fail(err, EIO, "ended with status %d", WEXITSTATUS(status))
+		: 0;
+}
+
+int hooks_run(const struct bundle *b, enum bundle_stage stage, const char *state,
+	struct mlr_error *err)
+{
+	const struct bundle_hooks *h = &b->hooks[stage];
+
+	for (size_t i = 0; i < h->n; i++)
+		if (run(&h->v[i], state, err) < 0)
+			return mlr_wrap(
+				err, "%s hook '%s'", bundle_stage_name(stage), h->v[i].path);
+	return 0;
+}

@@ -1,0 +1,46 @@
+/*
+ * The operations of runtime-spec, runtime.md.
+ *
+ * `create` forks a process that becomes the container, up to its command, and waits at a socket in
+ * the state's directory. `start` calls there. `run` does both, stays as the parent, and removes the
+ * container at the end.
+ */
+#ifndef MLR_BUNDLE_LIFECYCLE_H
+#define MLR_BUNDLE_LIFECYCLE_H
+
+#include "base/error.h"
+
+struct lifecycle_options {
+	const char *root;           /* of all containers; NULL: the default, bundle/state.h */
+	const char *id;
+	const char *bundle;         /* its directory */
+	const char *config;         /* another file for config.json, or NULL */
+	const char *pid_file;       /* gets the container's pid; or NULL */
+	const char *console_socket; /* gets its terminal; or NULL */
+	int preserve_fds;           /* that many from 3 on */
+};
+
+/* Make a container that waits for lifecycle_start(). Returns 0; -EEXIST; or what bundle_plan(),
+ * runtime_enter() and hooks return. After a failure there is no container. */
+int lifecycle_create(const struct lifecycle_options *o, struct mlr_error *err);
+
+/* Execute the command. Returns 0; -ENOENT also if the container lacks the command; -EINVAL for a
+ * container that does not wait. */
+int lifecycle_start(const char *root, const char *id, struct mlr_error *err);
+
+/* Create, start, wait, delete; signals go to the container. With detach, leave it running.
+ *
+ *   status  gets the command's exit status, 128 + n for signal n
+ */
+int lifecycle_run(
+	const struct lifecycle_options *o, int detach, int *status, struct mlr_error *err);
+
+/* Signal the container's process, or with all every process in it. Returns 0, or -EINVAL if it has
+ * ended. */
+int lifecycle_kill(const char *root, const char *id, int sig, int all, struct mlr_error *err);
+
+/* Delete a container that has ended, or with force any, by killing it. Processes that it left are
+ * killed. Returns 0; -EBUSY for one that has not ended. */
+int lifecycle_delete(const char *root, const char *id, int force, struct mlr_error *err);
+
+#endif

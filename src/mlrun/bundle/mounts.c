@@ -1,0 +1,300 @@
+#include "bundle/parts.h"
+
+#include "base/cleanup.h"
+#include "base/memory.h"
+#include "base/path.h"
+#include "bundle/field.h"
+
+#include <errno.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/sysmacros.h>
+#include <unistd.h>
+
+/* Options that a mount of an ordinary user has or can have. */
+static const struct option {
+	const char *word;
+	unsigned set, clear;
+} words[] = {
+	{ "ro", PLAN_READONLY, 0 },
+	{ "rro", PLAN_READONLY, 0 },
+	{ "rw", 0, PLAN_READONLY },
+	{ "nosuid", PLAN_NOSUID, 0 },
+	{ "nodev", PLAN_NODEV, 0 },
+	{ "noexec", PLAN_NOEXEC, 0 },
+	{ "exec", 0, PLAN_NOEXEC },
+};
+
+/* Options that change nothing here: the mounts are the container's alone, with all that lies below
+ * them, and a set-user-ID bit or a device is the container's only id's. */
+static const char *const ignored[] = { "bind", "rbind", "private", "rprivate", "slave", "rslave",
+	"shared", "rshared", "unbindable", "runbindable", "suid", "dev", "atime", "noatime",
+	"diratime", "nodiratime", "relatime", "norelatime", "strictatime", "nostrictatime", "async",
+	"sync", "defaults", "z", "Z", "tmpcopyup", "newinstance" };
+
+/* Data of tmpfs(5). */
+static const char *const tmpfs_data[] = { "size=", "mode=", "nr_inodes=", "nr_blocks=", "huge=" };
+
+struct wish {
+	unsigned flags;
+	int is_bind;
+	char *data;
+};
+
+static void wish_done(struct wish *w)
+{
+	free(w->data);
+}
+
+static int has(const char *const *list, size_t n, const char *word)
+{
+	for (size_t i = 0; i < n; i++)
+		if (strcmp(list[i], word) == 0)
+			return 1;
+	return 0;
+}
+
+static int is_tmpfs_data(const char *word)
+{
+	for (size_t i = 0; i < ARRAY_LEN(tmpfs_data); i++)
+		if (strncmp(word, tmpfs_data[i], strlen(tmpfs_data[i])) == 0)
+			return 1;
+	return 0;
+}
+
+static int read_option(
+	const char *type, const char *word, struct wish *w, struct mlr_error *err)
+{
+	if (strcmp(word, "bind") == 0 || strcmp(word, "rbind") == 0)
+		w->is_bind = 1;
+	for (size_t i = 0; i < ARRAY_LEN(words); i++)
+		if (strcmp(words[i].word, word) == 0) {
+			w->flags = (w->flags | words[i].set) & ~words[i].clear;
+			return 0;
+		}
+	if (has(ignored, ARRAY_LEN(ignored), word))
+		return 0;
+	if (strcmp(type, "tmpfs") == 0 && is_tmpfs_data(word)) {
+		char *both = w->data ? xasprintf("%s,%s", w->data, word) : xstrdup(word);
+
+		free(w->data);
+		w->data = both;
+		return 0;
+	}
+	/* The only id is the owner already; devpts and mqueue need no more. */
+	if (strncmp(word, "uid=", 4) == 0 || strncmp(word, "gid=", 4) == 0 ||
+		strcmp(type, "devpts") == 0)
+		return 0;
+	return mlr_fail(err, ENOTSUP, "the option '%s' is not supported", word);
+}
+
+static int read_options(
+	const char *type, const struct strv *options, struct wish *w, struct mlr_error *err)
+{
+	for (size_t i = 0; i < options->n; i++) {
+		int r = read_option(type, options->v[i], w, err);
+
+		if (r < 0)
+			return r;
+	}
+	return 0;
+}
+
+static int add_bind(const char *source, const char *target, const struct wish *w, const char *dir,
+	struct plan *p, struct mlr_error *err)
+{
+	auto_free char *path = *source == '/' ? xstrdup(source) : xasprintf("%s/%s", dir, source);
+
+	return plan_mount_add(p, PLAN_BIND, path, target, w->flags, PLAN_FROM_CONFIG, err);
+}
+
+static int add_tmpfs(
+	const char *target, struct wish *w, struct plan *p, struct mlr_error *err)
+{
+	int r = plan_mount_add(p, PLAN_TMPFS, NULL, target, w->flags, PLAN_FROM_CONFIG, err);
+
+	if (r == 0)
+		p->mounts[p->n_mounts - 1].options =
+			w->data ? take_ptr(&w->data) : xstrdup("mode=1777");
+	return r;
+}
+
+/* What the kernel makes for a namespace of the container's own, or else shows of the host. */
+static const struct kernels {
+	const char *type, *host;
+	enum plan_kind kind;
+	unsigned needs; /* enum plan_namespace */
+	unsigned flags; /* of the host's */
+} kernels[] = {
+	{ "proc", "/proc", PLAN_PROC, PLAN_NS_PID, 0 },
+	{ "sysfs", "/sys", PLAN_SYSFS, PLAN_NS_NET, 0 },
+	{ "mqueue", "/dev/mqueue", PLAN_MQUEUE, PLAN_NS_IPC, PLAN_OPTIONAL },
+	{ "devpts", NULL, PLAN_DEVPTS, 0, 0 },
+	{ "cgroup", "/sys/fs/cgroup", PLAN_BIND, 0, PLAN_OPTIONAL | PLAN_READONLY },
+	{ "cgroup2", "/sys/fs/cgroup", PLAN_BIND, 0, PLAN_OPTIONAL | PLAN_READONLY },
+};
+
+static int add_kernels(const struct kernels *k, const char *target, unsigned flags, struct plan *p,
+	struct mlr_error *err)
+{
+	if (k->kind != PLAN_BIND && (p->namespaces & k->needs) == k->needs)
+		return plan_mount_add(p, k->kind, NULL, target, flags, PLAN_FROM_CONFIG, err);
+	return plan_mount_add(
+		p, PLAN_BIND, k->host, target, flags | k->flags, PLAN_FROM_CONFIG, err);
+}
+
+static int add_type(const char *type, const char *target, struct wish *w, struct plan *p,
+	struct mlr_error *err)
+{
+	if (strcmp(type, "tmpfs") == 0)
+		return add_tmpfs(target, w, p, err);
+	for (size_t i = 0; i < ARRAY_LEN(kernels); i++)
+		if (strcmp(kernels[i].type, type) == 0)
+			return add_kernels(&kernels[i], target, w->flags, p, err);
+	return mlr_fail(err, ENOTSUP, "an ordinary user may not mount the type '%s'", type);
+}
+
+static int add_mount(const json_t *m, const char *dir, struct plan *p, struct mlr_error *err)
+{
+	auto_call(wish_done) struct wish w = { 0 };
+	auto_strv struct strv options = STRV_INIT;
+	const char *target = NULL, *type = "", *source = NULL;
+	int r = field_text(m, "destination", &target, err);
+
+	if (r == 0)
+		r = field_text(m, "type", &type, err);
+	if (r == 0)
+		r = field_text(m, "source", &source, err);
+	if (r == 0)
+		r = field_texts(m, "options", &options, err);
+	if (r < 0)
+		return r;
+	if (!target || !*target)
+		return mlr_fail(err, EPROTO, "'destination' is missing");
+	if (json_array_size(json_object_get(m, "uidMappings")) > 0)
+		return mlr_fail(err, ENOTSUP, "'%s': an ordinary user may not map ids", target);
+
+	auto_free char *absolute = *target == '/' ? xstrdup(target) : xasprintf("/%s", target);
+
+	r = read_options(type, &options, &w, err);
+	if (r < 0)
+		return mlr_wrap(err, "'%s'", target);
+	if (!w.is_bind && strcmp(type, "bind") != 0)
+		r = add_type(type, absolute, &w, p, err);
+	else if (!source || !*source)
+		r = mlr_fail(err, EPROTO, "'source' is missing");
+	else
+		r = add_bind(source, absolute, &w, dir, p, err);
+	return r < 0 ? mlr_wrap(err, "'%s'", target) : 0;
+}
+
+/* --- /dev ------------------------------------------------------------------- */
+
+/* The devices and links of config-linux.md, "Default Devices", and of runtime-linux.md. */
+static const struct {
+	enum plan_kind kind;
+	const char *source, *target;
+	unsigned flags;
+} defaults[] = {
+	{ PLAN_BIND, "/dev/null", "/dev/null", 0 },
+	{ PLAN_BIND, "/dev/zero", "/dev/zero", 0 },
+	{ PLAN_BIND, "/dev/full", "/dev/full", PLAN_OPTIONAL },
+	{ PLAN_BIND, "/dev/random", "/dev/random", 0 },
+	{ PLAN_BIND, "/dev/urandom", "/dev/urandom", 0 },
+	{ PLAN_BIND, "/dev/tty", "/dev/tty", PLAN_OPTIONAL },
+	{ PLAN_SYMLINK, "pts/ptmx", "/dev/ptmx", PLAN_OPTIONAL },
+	{ PLAN_SYMLINK, "/proc/self/fd", "/dev/fd", PLAN_OPTIONAL },
+	{ PLAN_SYMLINK, "/proc/self/fd/0", "/dev/stdin", PLAN_OPTIONAL },
+	{ PLAN_SYMLINK, "/proc/self/fd/1", "/dev/stdout", PLAN_OPTIONAL },
+	{ PLAN_SYMLINK, "/proc/self/fd/2", "/dev/stderr", PLAN_OPTIONAL },
+};
+
+/* Is /dev the host's or another directory that came whole? */
+static int has_whole_dev(const struct plan *p)
+{
+	for (size_t i = p->n_mounts; i-- > 0;)
+		if (strcmp(p->mounts[i].target, "/dev") == 0)
+			return p->mounts[i].kind == PLAN_BIND;
+	return 0;
+}
+
+static int is_mounted(const struct plan *p, const char *target)
+{
+	for (size_t i = 0; i < p->n_mounts; i++)
+		if (strcmp(p->mounts[i].target, target) == 0)
+			return 1;
+	return 0;
+}
+
+static int add_defaults(struct plan *p, struct mlr_error *err)
+{
+	int r = 0;
+
+	if (has_whole_dev(p))
+		return 0;
+	for (size_t i = 0; r == 0 && i < ARRAY_LEN(defaults); i++)
+		if (!is_mounted(p, defaults[i].target))
+			r = plan_mount_add(p, defaults[i].kind, defaults[i].source,
+				defaults[i].target, defaults[i].flags, PLAN_FROM_DEFAULT, err);
+	return r;
+}
+
+int mounts_plan(const json_t *mounts, const char *dir, struct plan *p, struct mlr_error *err)
+{
+	const json_t *m;
+	size_t i;
+	int r = 0;
+
+	json_array_foreach(mounts, i, m) {
+		if (r == 0)
+			r = add_mount(m, dir, p, err);
+	}
+	if (r == 0)
+		r = add_defaults(p, err);
+	return r < 0 ? mlr_wrap(err, "'mounts'") : 0;
+}
+
+/* A user may not make nodes: the host's node must be the same device. */
+static int add_device(const json_t *device, struct plan *p, struct mlr_error *err)
+{
+	const char *path = NULL, *type = "";
+	json_int_t major = 0, minor = 0;
+	struct stat st;
+	int r = field_text(device, "path", &path, err);
+
+	if (r == 0)
+		r = field_text(device, "type", &type, err);
+	if (r == 0)
+		r = field_number(device, "major", -1, 0xfff, &major, err);
+	if (r == 0)
+		r = field_number(device, "minor", -1, 0xfffff, &minor, err);
+	if (r < 0)
+		return r;
+	if (!path || *path != '/')
+		return mlr_fail(err, EPROTO, "'path': expected an absolute path");
+	if (is_mounted(p, path))
+		return 0;
+	if (stat(path, &st) < 0)
+		return mlr_fail_errno(err, "'%s'", path);
+	if (S_ISFIFO(st.st_mode) ? strcmp(type, "p") != 0
+				 : st.st_rdev != makedev((unsigned)major, (unsigned)minor))
+		return mlr_fail(err, ENOTSUP,
+			"'%s' is another device on the host, and an ordinary user may not make one",
+			path);
+	return plan_mount_add(p, PLAN_BIND, path, path, 0, PLAN_FROM_CONFIG, err);
+}
+
+int mounts_devices(const json_t *devices, struct plan *p, struct mlr_error *err)
+{
+	const json_t *device;
+	size_t i;
+	int r = 0;
+
+	if (has_whole_dev(p))
+		return 0;
+	json_array_foreach(devices, i, device) {
+		if (r == 0)
+			r = add_device(device, p, err);
+	}
+	return r < 0 ? mlr_wrap(err, "'devices'") : 0;
+}

@@ -1,0 +1,110 @@
+/* Paths inside, looked up where the plan's mounts will show them. */
+#include "bundle/parts.h"
+
+#include "base/cleanup.h"
+#include "base/file.h"
+#include "base/memory.h"
+#include "base/path.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+/* The host's directory or file that is seen at a mount's target; NULL for an empty one. */
+static const char *seen_at(const struct plan_mount *m)
+{
+	switch (m->kind) {
+	case PLAN_BIND:
+		return m->source;
+	case PLAN_PROC:
+		return "/proc";
+	case PLAN_SYSFS:
+		return "/sys";
+	default:
+		return NULL;
+	}
+}
+
+/* Find the host's file that a clean path inside shows, and resolve links in it as inside. Returns 1
+ * and the path to free(), or 0. */
+static int find(const struct plan *p, const char *path, char **ret, struct stat *st)
+{
+	const char *base = p->lowers.v[0], *rest = path;
+	auto_close int top = -1, fd = -1;
+	char name[40], real[PATH_MAX];
+	ssize_t n;
+
+	for (size_t i = p->n_mounts; i-- > 0;) {
+		const struct plan_mount *m = &p->mounts[i];
+
+		if (!path_below(path, m->target))
+			continue;
+		base = seen_at(m);
+		rest = path + strlen(m->target);
+		break;
+	}
+	if (!base)
+		return 0;
+	top = open(base, O_PATH | O_CLOEXEC);
+	if (top < 0)
+		return 0;
+	fd = *rest ? file_open_in_root(top, rest, O_PATH, 0) : take_fd(&top);
+	if (fd < 0 || fstat(fd, st) < 0)
+		return 0;
+	snprintf(name, sizeof(name), "/proc/self/fd/%d", fd);
+	n = readlink(name, real, sizeof(real) - 1);
+	if (n <= 0)
+		return 0;
+	*ret = xstrndup(real, (size_t)n);
+	return 1;
+}
+
+static int mask(const char *path, struct plan *p, struct mlr_error *err)
+{
+	auto_free char *clean = path_clean(path), *host = NULL;
+	struct stat st;
+	int r;
+
+	if (!clean)
+		return mlr_fail(err, EPROTO, "'maskedPaths': '%s' is not absolute", path);
+	if (!find(p, clean, &host, &st))
+		return 0;
+	if (!S_ISDIR(st.st_mode))
+		return plan_mount_add(p, PLAN_BIND, "/dev/null", clean, 0, PLAN_FROM_CONFIG, err);
+	r = plan_mount_add(p, PLAN_TMPFS, NULL, clean, PLAN_READONLY, PLAN_FROM_CONFIG, err);
+	if (r == 0)
+		p->mounts[p->n_mounts - 1].options = xstrdup("mode=0555,size=4k");
+	return r;
+}
+
+int paths_mask(const struct strv *paths, struct plan *p, struct mlr_error *err)
+{
+	int r = 0;
+
+	for (size_t i = 0; r == 0 && i < paths->n; i++)
+		r = mask(paths->v[i], p, err);
+	return r;
+}
+
+int paths_seal(const struct strv *paths, struct plan *p, struct mlr_error *err)
+{
+	for (size_t i = 0; i < paths->n; i++) {
+		auto_free char *clean = path_clean(paths->v[i]), *host = NULL;
+		struct stat st;
+		int r = 0;
+
+		if (!clean)
+			return mlr_fail(err, EPROTO, "'readonlyPaths': '%s' is not absolute",
+				paths->v[i]);
+		if (find(p, clean, &host, &st))
+			r = plan_mount_add(
+				p, PLAN_BIND, host, clean, PLAN_READONLY, PLAN_FROM_CONFIG, err);
+		if (r < 0)
+			return r;
+	}
+	return 0;
+}

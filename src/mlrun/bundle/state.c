@@ -1,0 +1,342 @@
+#include "bundle/state.h"
+
+#include "base/cleanup.h"
+#include "base/file.h"
+#include "base/json.h"
+#include "base/memory.h"
+#include "base/proc.h"
+#include "bundle/field.h"
+#include "runtime/meeting.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#define ID_MAX    200
+#define STATE_MAX (1u << 20)
+#define BOOT_SIZE 64
+
+void bundle_state_done(struct state *s)
+{
+	if (s->root >= 0)
+		close(s->root);
+	if (s->dir >= 0)
+		close(s->dir);
+	if (s->making >= 0)
+		close(s->making);
+	free(s->id);
+	free(s->bundle);
+	free(s->created);
+	*s = (struct state)STATE_INIT;
+}
+
+const char *bundle_state_status_name(enum status s)
+{
+	static const char *const names[] = { "creating", "created", "running", "stopped" };
+
+	return names[s];
+}
+
+/* --- directories ----------------------------------------------------------------- */
+
+/* As runc has it; a leading dot would hide it, and "." and ".." are no names. */
+static int check_id(const char *id, struct mlr_error *err)
+{
+	size_t len = strlen(id);
+
+	if (len == 0 || len > ID_MAX || id[0] == '.' ||
+		strspn(id, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_+-.") !=
+			len)
+		return mlr_fail(err, EINVAL,
+			"container '%s': a name has 1 to %d letters, digits and '_+-.'", id, ID_MAX);
+	return 0;
+}
+
+/* Nobody else may put anything there. */
+static int open_private(int at, const char *path, struct mlr_error *err)
+{
+	auto_close int fd = openat(at, path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	struct stat st;
+
+	if (fd < 0 || fstat(fd, &st) < 0)
+		return mlr_fail_errno(err, "the directory of containers '%s'", path);
+	if (st.st_uid != geteuid() || (st.st_mode & 022))
+		return mlr_fail(err, EACCES,
+			"the directory of containers '%s' belongs to others or is open to them: "
+			"mode %04o",
+			path, (unsigned)st.st_mode & 07777);
+	return take_fd(&fd);
+}
+
+static int open_root(const char *root, struct mlr_error *err)
+{
+	auto_close int place = -1;
+	int r;
+
+	if (root) {
+		r = file_mkdir_p(AT_FDCWD, root, 0700, err);
+		return r < 0 ? r : open_private(AT_FDCWD, root, err);
+	}
+	place = meeting_dir_open(err);
+	if (place < 0)
+		return place;
+	if (mkdirat(place, "oci", 0700) < 0 && errno != EEXIST)
+		return mlr_fail_errno(err, "make the directory of containers");
+	return open_private(place, "oci", err);
+}
+
+static int open_dir(struct state *s, struct mlr_error *err)
+{
+	s->dir = openat(s->root, s->id, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	if (s->dir < 0 && errno == ENOENT)
+		return mlr_fail(err, ENOENT, "container '%s' does not exist", s->id);
+	return s->dir < 0 ? mlr_fail_errno(err, "container '%s'", s->id) : 0;
+}
+
+/* Returns a descriptor that holds the lock; closing it, or the process's end, releases it. */
+static int lock(const struct state *s, const char *name, struct mlr_error *err)
+{
+	auto_close int fd = openat(s->dir, name, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+
+	if (fd < 0 || flock(fd, LOCK_EX) < 0)
+		return mlr_fail_errno(err, "lock '%s' of container '%s'", name, s->id);
+	return take_fd(&fd);
+}
+
+static int is_locked(const struct state *s, const char *name)
+{
+	auto_close int fd = openat(s->dir, name, O_RDONLY | O_CLOEXEC);
+
+	return fd >= 0 && flock(fd, LOCK_SH | LOCK_NB) < 0 && errno == EWOULDBLOCK;
+}
+
+int bundle_state_wait_lock(const struct state *s, struct mlr_error *err)
+{
+	int fd = lock(s, "waiting", err);
+
+	return fd < 0 ? fd : 0;
+}
+
+static int make(const char *root, const char *id, struct state *s, struct mlr_error *err)
+{
+	int r = check_id(id, err);
+
+	if (r < 0)
+		return r;
+	s->id = xstrdup(id);
+	s->root = open_root(root, err);
+	if (s->root < 0)
+		return s->root;
+	if (mkdirat(s->root, id, 0700) < 0) {
+		if (errno != EEXIST)
+			return mlr_fail_errno(err, "make container '%s'", id);
+		mlr_fail(err, EEXIST, "container '%s' exists already", id);
+		return mlr_hint(err, "mlrun oci delete %s removes one that has ended", id);
+	}
+	r = open_dir(s, err);
+	if (r < 0)
+		return r;
+	s->making = lock(s, "making", err);
+	return s->making < 0 ? s->making : 0;
+}
+
+int bundle_state_make(const char *root, const char *id, struct state *ret, struct mlr_error *err)
+{
+	auto_call(bundle_state_done) struct state s = STATE_INIT;
+	int r = make(root, id, &s, err);
+
+	if (r < 0)
+		return r;
+	*ret = s;
+	s = (struct state)STATE_INIT;
+	return 0;
+}
+
+/* --- state.json ------------------------------------------------------------------- */
+
+/* Pids and start times begin anew with each boot. */
+static void read_boot(char boot[BOOT_SIZE])
+{
+	*boot = '\0';
+	proc_read(AT_FDCWD, "/proc/sys/kernel/random/boot_id", boot, BOOT_SIZE);
+	boot[strcspn(boot, "\n")] = '\0';
+}
+
+static void now(char out[32])
+{
+	time_t t = time(NULL);
+	struct tm tm;
+
+	gmtime_r(&t, &tm);
+	strftime(out, 32, "%Y-%m-%dT%H:%M:%SZ", &tm);
+}
+
+int bundle_state_write(struct state *s, pid_t pid, uint64_t mounts, const char *bundle,
+	struct mlr_error *err)
+{
+	auto_free char *name = xasprintf("/proc/%ld/stat", (long)pid), *text = NULL;
+	char boot[BOOT_SIZE], created[32];
+	struct proc_stat st;
+	json_auto_t *o = NULL;
+	int r = proc_stat_read(AT_FDCWD, name, &st);
+
+	if (r < 0)
+		return mlr_fail(err, -r, "the container's process %ld has ended", (long)pid);
+	read_boot(boot);
+	now(created);
+	o = json_pack("{s:o, s:s, s:I, s:I, s:I, s:s}", "bundle", mlr_json_text(bundle), "created",
+		created, "pid", (json_int_t)pid, "start", (json_int_t)st.start, "mounts",
+		(json_int_t)mounts, "boot", boot);
+	text = json_dumps(o, JSON_INDENT(2));
+	if (!text)
+		mlr_oom();
+	r = file_replace(s->dir, "state.json", text, strlen(text), 0600, err);
+	if (r < 0)
+		return r;
+	s->bundle = xstrdup(bundle);
+	s->created = xstrdup(created);
+	s->pid = pid;
+	s->start = st.start;
+	s->mounts = mounts;
+	return 0;
+}
+
+static int parse(const char *text, size_t len, struct state *s, struct mlr_error *err)
+{
+	json_error_t e;
+	json_auto_t *o = json_loadb(text, len, 0, &e);
+	const char *bundle = "", *created = "", *was = "";
+	json_int_t pid = 0, start = 0, mounts = 0;
+	char boot[BOOT_SIZE];
+	int r = o ? 0 : mlr_fail(err, EPROTO, "line %d: %s", e.line, e.text);
+
+	if (r == 0)
+		r = field_text(o, "bundle", &bundle, err);
+	if (r == 0)
+		r = field_text(o, "created", &created, err);
+	if (r == 0)
+		r = field_text(o, "boot", &was, err);
+	if (r == 0)
+		r = field_number(o, "pid", 1, INT_MAX, &pid, err);
+	if (r == 0)
+		r = field_number(o, "start", 0, INT64_MAX, &start, err);
+	if (r == 0)
+		r = field_number(o, "mounts", 0, INT64_MAX, &mounts, err);
+	if (r < 0)
+		return r;
+	read_boot(boot);
+	s->bundle = xstrdup(bundle);
+	s->created = xstrdup(created);
+	s->pid = strcmp(boot, was) == 0 ? (pid_t)pid : 0;
+	s->start = (unsigned long long)start;
+	s->mounts = s->pid ? (uint64_t)mounts : 0;
+	return 0;
+}
+
+static int find(const char *root, const char *id, struct state *s, struct mlr_error *err)
+{
+	auto_free char *text = NULL;
+	size_t len;
+	int r = check_id(id, err);
+
+	if (r < 0)
+		return r;
+	s->id = xstrdup(id);
+	s->root = open_root(root, err);
+	r = s->root < 0 ? s->root : open_dir(s, err);
+	if (r < 0)
+		return r;
+	r = file_read(s->dir, "state.json", STATE_MAX, &text, &len, NULL);
+	if (r == -ENOENT)
+		return 0;
+	r = r < 0 ? mlr_fail(err, -r, "%s", strerror(-r)) : parse(text, len, s, err);
+	return r < 0 ? mlr_wrap(err, "state of container '%s'", id) : 0;
+}
+
+int bundle_state_open(const char *root, const char *id, struct state *ret, struct mlr_error *err)
+{
+	auto_call(bundle_state_done) struct state s = STATE_INIT;
+	int r = find(root, id, &s, err);
+
+	if (r < 0)
+		return r;
+	*ret = s;
+	s = (struct state)STATE_INIT;
+	return 0;
+}
+
+static int is_alive(const struct state *s)
+{
+	char name[40];
+	struct proc_stat st;
+
+	snprintf(name, sizeof(name), "/proc/%ld/stat", (long)s->pid);
+	return s->pid > 0 && proc_stat_read(AT_FDCWD, name, &st) == 0 && st.start == s->start;
+}
+
+enum status bundle_state_status(const struct state *s)
+{
+	if (!s->bundle)
+		return is_locked(s, "making") ? STATUS_CREATING : STATUS_STOPPED;
+	if (!is_alive(s))
+		return STATUS_STOPPED;
+	return is_locked(s, "waiting") ? STATUS_CREATED : STATUS_RUNNING;
+}
+
+int bundle_state_bundle(const struct state *s, struct bundle *ret, struct mlr_error *err)
+{
+	auto_free char *text = NULL;
+	size_t len;
+	int r = file_read(s->dir, "config.json", BUNDLE_CONFIG_MAX, &text, &len, err);
+
+	if (r == 0)
+		r = bundle_parse(text, len, ret, err);
+	return r < 0 ? mlr_wrap(err, "container '%s': config.json", s->id) : 0;
+}
+
+json_t *bundle_state_json(const struct state *s, const struct bundle *b, enum status status)
+{
+	json_t *annotations = json_object();
+	json_t *o = json_pack("{s:s, s:o, s:s}", "ociVersion", b->version ? b->version : "1.0.2",
+		"id", mlr_json_text(s->id), "status", bundle_state_status_name(status));
+
+	if (status != STATUS_STOPPED && s->pid)
+		json_object_set_new(o, "pid", json_integer(s->pid));
+	json_object_set_new(o, "bundle", mlr_json_text(s->bundle ? s->bundle : ""));
+	if (s->created)
+		json_object_set_new(o, "created", mlr_json_text(s->created));
+	for (size_t i = 0; i + 1 < b->annotations.n; i += 2)
+		json_object_set_new(annotations, b->annotations.v[i],
+			mlr_json_text(b->annotations.v[i + 1]));
+	json_object_set_new(o, "annotations", annotations);
+	return o;
+}
+
+int bundle_state_list(const char *root, struct strv *ret, struct mlr_error *err)
+{
+	auto_close int fd = open_root(root, err);
+	auto_dir DIR *d = fd < 0 ? NULL : file_open_dir(fd, ".", 0);
+	struct dirent *e;
+
+	if (fd < 0)
+		return fd;
+	if (!d)
+		return mlr_fail_errno(err, "list the containers");
+	while ((e = readdir(d)))
+		if (e->d_name[0] != '.')
+			strv_add(ret, e->d_name);
+	strv_sort(ret);
+	return 0;
+}
+
+int bundle_state_remove(const struct state *s, struct mlr_error *err)
+{
+	return file_remove_tree(s->root, s->id, err);
+}

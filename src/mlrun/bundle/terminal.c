@@ -1,0 +1,69 @@
+#include "bundle/terminal.h"
+
+#include "base/cleanup.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+int terminal_connect(const char *path, struct mlr_error *err)
+{
+	auto_close int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	struct sockaddr_un a = { .sun_family = AF_UNIX };
+
+	if (strlen(path) >= sizeof(a.sun_path))
+		return mlr_fail(err, ENAMETOOLONG, "--console-socket '%s'", path);
+	strcpy(a.sun_path, path);
+	if (fd < 0 || connect(fd, (struct sockaddr *)&a, sizeof(a)) < 0)
+		return mlr_fail_errno(err, "--console-socket '%s'", path);
+	return take_fd(&fd);
+}
+
+static int send_master(int socket, int master)
+{
+	union {
+		struct cmsghdr head;
+		char room[CMSG_SPACE(sizeof(int))];
+	} control = { .head = { .cmsg_level = SOL_SOCKET,
+			      .cmsg_type = SCM_RIGHTS,
+			      .cmsg_len = CMSG_LEN(sizeof(int)) } };
+	char name[] = "/dev/ptmx";
+	struct iovec part = { name, sizeof(name) - 1 };
+	struct msghdr h = { .msg_iov = &part,
+		.msg_iovlen = 1,
+		.msg_control = &control,
+		.msg_controllen = CMSG_SPACE(sizeof(int)) };
+
+	memcpy(CMSG_DATA(&control.head), &master, sizeof(master));
+	return sendmsg(socket, &h, MSG_NOSIGNAL) < 0 ? -errno : 0;
+}
+
+int terminal_enter(int socket, int rows, int columns, struct mlr_error *err)
+{
+	auto_close int master = open("/dev/ptmx", O_RDWR | O_NOCTTY | O_CLOEXEC), slave = -1;
+	struct winsize size = { .ws_row = (unsigned short)rows,
+		.ws_col = (unsigned short)columns };
+	int locked = 0, r;
+
+	if (master < 0 || ioctl(master, TIOCSPTLCK, &locked) < 0)
+		return mlr_fail_errno(err, "open a terminal in the container");
+	slave = ioctl(master, TIOCGPTPEER, O_RDWR | O_NOCTTY | O_CLOEXEC);
+	if (slave < 0)
+		return mlr_fail_errno(err, "open a terminal in the container");
+	if (rows)
+		ioctl(slave, TIOCSWINSZ, &size);
+	r = send_master(socket, master);
+	if (r < 0)
+		return mlr_fail(err, -r, "send the terminal: %s", strerror(-r));
+	setsid();
+	if (ioctl(slave, TIOCSCTTY, 0) < 0)
+		return mlr_fail_errno(err, "take the terminal");
+	for (int fd = 0; fd <= 2; fd++)
+		if (dup2(slave, fd) < 0)
+			return mlr_fail_errno(err, "take the terminal");
+	return 0;
+}

@@ -1,0 +1,119 @@
+#include "bundle/write.h"
+
+#include "base/cleanup.h"
+#include "base/file.h"
+#include "base/json.h"
+#include "base/memory.h"
+#include "base/strv.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <jansson.h>
+#include <string.h>
+#include <unistd.h>
+
+/* Options as a NULL-terminated list. */
+static const struct mount {
+	const char *target, *type, *source, *options[8];
+} mounts[] = {
+	{ "/proc", "none", "/proc", { "rbind" } },
+	{ "/sys", "none", "/sys", { "rbind", "ro" } },
+	{ "/dev", "tmpfs", "tmpfs", { "nosuid", "mode=755", "size=64m" } },
+	{ "/dev/pts", "devpts", "devpts",
+		{ "nosuid", "noexec", "newinstance", "ptmxmode=0666", "mode=0620" } },
+	{ "/dev/shm", "none", "/dev/shm", { "rbind", "nosuid", "nodev" } },
+	{ "/tmp", "tmpfs", "tmpfs", { "nosuid", "nodev", "mode=1777" } },
+	{ "/etc/resolv.conf", "none", "/etc/resolv.conf", { "bind", "ro" } },
+	{ "/etc/hosts", "none", "/etc/hosts", { "bind", "ro" } },
+};
+
+static json_t *make_mount(const struct mount *m)
+{
+	json_t *options = json_array();
+
+	for (size_t i = 0; m->options[i]; i++)
+		json_array_append_new(options, json_string(m->options[i]));
+	return json_pack("{s:s, s:s, s:s, s:o}", "destination", m->target, "type", m->type,
+		"source", m->source, "options", options);
+}
+
+static json_t *make_mounts(void)
+{
+	json_t *list = json_array();
+
+	for (size_t i = 0; i < ARRAY_LEN(mounts); i++)
+		json_array_append_new(list, make_mount(&mounts[i]));
+	return list;
+}
+
+/* The same id inside and outside, which means each caller's own. */
+static json_t *make_map(unsigned id)
+{
+	return json_pack("[{s:I, s:I, s:i}]", "containerID", (json_int_t)id, "hostID",
+		(json_int_t)id, "size", 1);
+}
+
+static json_t *make_command(const struct oci_config *image)
+{
+	json_t *list = image ? mlr_json_texts(&image->entrypoint) : json_array();
+
+	if (image) {
+		json_t *cmd = mlr_json_texts(&image->cmd);
+
+		json_array_extend(list, cmd);
+		json_decref(cmd);
+	}
+	if (json_array_size(list) == 0)
+		json_array_append_new(list, json_string("sh"));
+	return list;
+}
+
+static json_t *make_env(const struct oci_config *image)
+{
+	json_t *list = image ? mlr_json_texts(&image->env) : json_array();
+
+	if (!image || !strv_env_get(strv_argv(&image->env), "PATH"))
+		json_array_append_new(list, json_string("PATH=" OCI_DEFAULT_PATH));
+	return list;
+}
+
+static json_t *make_annotations(const struct oci_config *image)
+{
+	json_t *o = json_object();
+
+	for (size_t i = 0; image && i + 1 < image->labels.n; i += 2)
+		json_object_set_new(
+			o, image->labels.v[i], mlr_json_text(image->labels.v[i + 1]));
+	return o;
+}
+
+static json_t *make(const struct oci_config *image)
+{
+	const char *dir = image && image->working_dir && *image->working_dir == '/'
+		? image->working_dir
+		: "/";
+
+	return json_pack(
+		"{s:s, s:{s:b, s:{s:I, s:I}, s:o, s:o, s:o, s:b}, s:{s:s, s:b}, s:o, s:o, "
+		"s:{s:o, s:o, s:[{s:s}, {s:s}]}}",
+		"ociVersion", "1.0.2", "process", "terminal", 0, "user", "uid",
+		(json_int_t)geteuid(), "gid", (json_int_t)getegid(), "args", make_command(image),
+		"env", make_env(image), "cwd", mlr_json_text(dir), "noNewPrivileges", 1, "root",
+		"path", "rootfs", "readonly", 0, "mounts", make_mounts(), "annotations",
+		make_annotations(image), "linux", "uidMappings", make_map(geteuid()),
+		"gidMappings", make_map(getegid()), "namespaces", "type", "user", "type", "mount");
+}
+
+int bundle_write(const char *dir, const struct oci_config *image, struct mlr_error *err)
+{
+	auto_free char *path = xasprintf("%s/config.json", dir), *text = NULL, *line = NULL;
+	json_auto_t *o = make(image);
+
+	if (faccessat(AT_FDCWD, path, F_OK, AT_SYMLINK_NOFOLLOW) == 0)
+		return mlr_fail(err, EEXIST, "'%s' exists already", path);
+	text = o ? json_dumps(o, JSON_INDENT(2)) : NULL;
+	if (!text)
+		mlr_oom();
+	line = xasprintf("%s\n", text);
+	return file_replace(AT_FDCWD, path, line, strlen(line), 0644, err);
+}

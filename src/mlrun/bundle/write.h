@@ -1,0 +1,18 @@
+/* Writes a bundle's config.json. */
+#ifndef MLR_BUNDLE_WRITE_H
+#define MLR_BUNDLE_WRITE_H
+
+#include "base/error.h"
+#include "oci/config.h"
+
+/*
+ * Write config.json into a directory whose root file system is "rootfs". It has the host's network
+ * and processes and the caller's ids, as `mlrun exec` does.
+ *
+ *   image  command, variables, working directory and labels; NULL: a shell
+ *
+ * Returns 0; -EEXIST if there is one already.
+ */
+int bundle_write(const char *dir, const struct oci_config *image, struct mlr_error *err);
+
+#endif

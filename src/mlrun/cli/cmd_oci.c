@@ -1,0 +1,435 @@
+/* mlrun oci: the command line that callers of OCI runtimes expect, as runc and crun have it. */
+#include "config.h"
+
+#include "cli/cli.h"
+#include "cli/commands.h"
+#include "cli/common.h"
+#include "cli/options.h"
+
+#include "base/cleanup.h"
+#include "base/json.h"
+#include "base/memory.h"
+#include "bundle/bundle.h"
+#include "bundle/lifecycle.h"
+#include "bundle/state.h"
+#include "bundle/write.h"
+#include "plan/capability.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#define OCI_FAILED 1 /* as runc and crun end */
+
+/* --- options before the command -------------------------------------------------- */
+
+struct globals {
+	const char *root, *log, *log_format;
+	int nothing; /* set by options that change nothing */
+	const char *no_word;
+	struct strv rest;
+};
+
+static struct globals globals = { .rest = STRV_INIT };
+
+static const struct cli_option global_options[] = {
+	{ "root", 0, "DIR", 0, "where the states of containers are", 0,
+		CLI_TO(struct globals, root) },
+	{ "log", 0, "FILE", 0, "append errors to FILE, too", 0, CLI_TO(struct globals, log) },
+	{ "log-format", 0, "text|json", 0, "how they are written there", 0,
+		CLI_TO(struct globals, log_format) },
+	{ "debug", 0, 0, 0, "changes nothing, as the next ones", 0,
+		CLI_TO(struct globals, nothing) },
+	{ "systemd-cgroup", 0, 0, 0, 0, 0, CLI_TO(struct globals, nothing) },
+	{ "cgroup-manager", 0, "NAME", 0, 0, 0, CLI_TO(struct globals, no_word) },
+	{ "rootless", 0, "WORD", 0, 0, 0, CLI_TO(struct globals, no_word) },
+	{ 0 },
+};
+static const struct cli_syntax global_syntax = {
+	.options = global_options,
+	.args_doc = "COMMAND [OPTION...] [ARG...]",
+	.doc = "Run OCI bundles, as runc and crun do.",
+	.no_store = 1,
+	.in_order = 1,
+	.operands = { CLI_TO(struct globals, rest) },
+	.needed = 1,
+	.missing = "a command is expected",
+};
+
+/* What callers such as conmon read after a failure. */
+static void log_failure(const struct mlr_error *err)
+{
+	auto_close int fd =
+		open(globals.log, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOCTTY, 0600);
+	auto_free char *text = NULL;
+	char when[CLI_TIME_SIZE];
+
+	cli_time_utc(time(NULL), when);
+	if (globals.log_format && strcmp(globals.log_format, "json") == 0) {
+		json_auto_t *o = json_pack("{s:o, s:s, s:s}", "msg", mlr_json_text(err->text),
+			"level", "error", "time", when);
+
+		text = json_dumps(o, JSON_COMPACT);
+	} else {
+		text = xasprintf("%s: %s", when, err->text);
+	}
+	if (fd >= 0 && text)
+		dprintf(fd, "%s\n", text);
+}
+
+static int fail(const struct mlr_error *err)
+{
+	if (globals.log)
+		log_failure(err);
+	cli_fail(err);
+	return OCI_FAILED;
+}
+
+/* --- create, run -------------------------------------------------------------------- */
+
+struct making {
+	struct lifecycle_options o;
+	const char *fds;
+	int detach, nothing;
+};
+
+#define OPTIONS_OF_CREATE                                                                        \
+	{ "bundle", 'b', "DIR", 0, "the bundle's directory; default: this one", 0,               \
+		CLI_TO(struct making, o.bundle) },                                               \
+		{ "config", 'f', "FILE", 0, "in place of config.json", 0,                        \
+			CLI_TO(struct making, o.config) },                                       \
+		{ "pid-file", 0, "FILE", 0, "write the container's pid to FILE", 0,              \
+			CLI_TO(struct making, o.pid_file) },                                     \
+		{ "console-socket", 0, "SOCKET", 0, "send the container's terminal there", 0,    \
+			CLI_TO(struct making, o.console_socket) },                               \
+		{ "preserve-fds", 0, "N", 0, "the command inherits N descriptors from 3 on", 0,  \
+			CLI_TO(struct making, fds) },                                            \
+		{ "no-pivot", 0, 0, 0, "changes nothing, as the next ones", 0,                   \
+			CLI_TO(struct making, nothing) },                                        \
+		{ "no-new-keyring", 0, 0, 0, 0, 0, CLI_TO(struct making, nothing) },             \
+		{ "no-subreaper", 0, 0, 0, 0, 0, CLI_TO(struct making, nothing) }
+
+static const struct cli_option create_options[] = { OPTIONS_OF_CREATE, { 0 } };
+static const struct cli_option run_options[] = { OPTIONS_OF_CREATE,
+	{ "detach", 'd', 0, 0, "do not wait for its end", 0, CLI_TO(struct making, detach) },
+	{ 0 } };
+
+static void check_fds(void *args, struct argp_state *state)
+{
+	struct making *m = args;
+	long n = m->fds ? cli_options_number(m->fds, 0, 1 << 20) : 0;
+
+	if (n < 0)
+		argp_error(state, "--preserve-fds takes a number, not '%s'", m->fds);
+	m->o.preserve_fds = (int)n;
+}
+
+static const struct cli_syntax create_syntax = {
+	.options = create_options,
+	.args_doc = "ID",
+	.doc = "Make a container of a bundle; it waits for its start.",
+	.no_store = 1,
+	.operands = { CLI_TO(struct making, o.id) },
+	.needed = 1,
+	.missing = "a container's name is expected",
+	.check = check_fds,
+};
+
+static const struct cli_syntax run_syntax = {
+	.options = run_options,
+	.args_doc = "ID",
+	.doc = "Create, start and delete a container. The exit status is its command's.",
+	.no_store = 1,
+	.operands = { CLI_TO(struct making, o.id) },
+	.needed = 1,
+	.missing = "a container's name is expected",
+	.check = check_fds,
+};
+
+static int oci_create(int argc, char **argv)
+{
+	struct making m = { .o = { .root = globals.root, .bundle = "." } };
+	struct mlr_error err = MLR_ERROR_INIT;
+
+	cli_options_parse(argc, argv, &create_syntax, &m);
+	return lifecycle_create(&m.o, &err) < 0 ? fail(&err) : 0;
+}
+
+static int oci_run(int argc, char **argv)
+{
+	struct making m = { .o = { .root = globals.root, .bundle = "." } };
+	struct mlr_error err = MLR_ERROR_INIT;
+	int status = 0;
+
+	cli_options_parse(argc, argv, &run_syntax, &m);
+	if (lifecycle_run(&m.o, m.detach, &status, &err) < 0) {
+		fail(&err);
+		return status ? status : OCI_FAILED;
+	}
+	return status;
+}
+
+/* --- start, state, kill, delete, list ------------------------------------------------ */
+
+struct one {
+	const char *id, *word;
+	int all, force;
+};
+
+#define ONE(name, text)                                                                     \
+	static const struct cli_syntax name = {                                             \
+		.args_doc = "ID",                                                           \
+		.doc = text,                                                                \
+		.no_store = 1,                                                              \
+		.operands = { CLI_TO(struct one, id) },                                     \
+		.needed = 1,                                                                \
+		.missing = "a container's name is expected",                                \
+	}
+
+ONE(start_syntax, "Execute the command of a created container.");
+ONE(state_syntax, "Print a container's state as JSON.");
+
+static int oci_start(int argc, char **argv)
+{
+	struct one a = { 0 };
+	struct mlr_error err = MLR_ERROR_INIT;
+
+	cli_options_parse(argc, argv, &start_syntax, &a);
+	return lifecycle_start(globals.root, a.id, &err) < 0 ? fail(&err) : 0;
+}
+
+/* A container whose making was killed has no document. */
+static json_t *look(const struct state *s)
+{
+	auto_call(bundle_done) struct bundle b = BUNDLE_INIT;
+	struct mlr_error none = MLR_ERROR_INIT;
+
+	bundle_state_bundle(s, &b, &none);
+	return bundle_state_json(s, &b, bundle_state_status(s));
+}
+
+static int oci_state(int argc, char **argv)
+{
+	auto_call(bundle_state_done) struct state s = STATE_INIT;
+	struct one a = { 0 };
+	struct mlr_error err = MLR_ERROR_INIT;
+
+	cli_options_parse(argc, argv, &state_syntax, &a);
+	return bundle_state_open(globals.root, a.id, &s, &err) < 0 ? fail(&err) : cli_print_json(look(&s));
+}
+
+static const struct cli_option kill_options[] = {
+	{ "all", 'a', 0, 0, "signal every process in the container", 0, CLI_TO(struct one, all) },
+	{ 0 },
+};
+static const struct cli_syntax kill_syntax = {
+	.options = kill_options,
+	.args_doc = "ID [SIGNAL]",
+	.doc = "Send a signal to a container's process, TERM by default.",
+	.no_store = 1,
+	.operands = { CLI_TO(struct one, id), CLI_TO(struct one, word) },
+	.needed = 1,
+	.missing = "a container's name is expected",
+};
+
+/* "9", "KILL", "SIGKILL", "kill"; -1 for others. */
+static int parse_signal(const char *word)
+{
+	long n = cli_options_number(word, 1, SIGRTMAX);
+
+	if (strncasecmp(word, "SIG", 3) == 0)
+		word += 3;
+	for (int sig = 1; n < 0 && sig < NSIG; sig++) {
+		const char *name = sigabbrev_np(sig);
+
+		if (name && strcasecmp(name, word) == 0)
+			n = sig;
+	}
+	return (int)n;
+}
+
+static int oci_kill(int argc, char **argv)
+{
+	struct one a = { .word = "TERM" };
+	struct mlr_error err = MLR_ERROR_INIT;
+	int sig;
+
+	cli_options_parse(argc, argv, &kill_syntax, &a);
+	sig = parse_signal(a.word);
+	if (sig < 0) {
+		mlr_fail(&err, EINVAL, "kill '%s': unknown signal '%s'", a.id, a.word);
+		return fail(&err);
+	}
+	return lifecycle_kill(globals.root, a.id, sig, a.all, &err) < 0 ? fail(&err) : 0;
+}
+
+static const struct cli_option delete_options[] = {
+	{ "force", 'f', 0, 0, "kill it first, and accept that there is none", 0,
+		CLI_TO(struct one, force) },
+	{ 0 },
+};
+static const struct cli_syntax delete_syntax = {
+	.options = delete_options,
+	.args_doc = "ID",
+	.doc = "Delete a container that has ended.",
+	.no_store = 1,
+	.operands = { CLI_TO(struct one, id) },
+	.needed = 1,
+	.missing = "a container's name is expected",
+};
+
+static int oci_delete(int argc, char **argv)
+{
+	struct one a = { 0 };
+	struct mlr_error err = MLR_ERROR_INIT;
+
+	cli_options_parse(argc, argv, &delete_syntax, &a);
+	return lifecycle_delete(globals.root, a.id, a.force, &err) < 0 ? fail(&err) : 0;
+}
+
+static const struct cli_syntax list_syntax = {
+	.doc = "Print the states of all containers as a JSON list.",
+	.no_store = 1,
+};
+
+static int oci_list(int argc, char **argv)
+{
+	auto_strv struct strv names = STRV_INIT;
+	struct mlr_error err = MLR_ERROR_INIT;
+	json_t *all = json_array();
+	int nothing = 0;
+
+	cli_options_parse(argc, argv, &list_syntax, &nothing);
+	if (bundle_state_list(globals.root, &names, &err) < 0)
+		return fail(&err);
+	for (size_t i = 0; i < names.n; i++) {
+		auto_call(bundle_state_done) struct state s = STATE_INIT;
+
+		/* It may have been deleted meanwhile. */
+		if (bundle_state_open(globals.root, names.v[i], &s, &err) == 0)
+			json_array_append_new(all, look(&s));
+	}
+	return cli_print_json(all);
+}
+
+/* --- spec, features ------------------------------------------------------------------- */
+
+struct spec {
+	const char *bundle;
+	int nothing;
+};
+
+static const struct cli_option spec_options[] = {
+	{ "bundle", 'b', "DIR", 0, "where to write it; default: this directory", 0,
+		CLI_TO(struct spec, bundle) },
+	{ "rootless", 0, 0, 0, "changes nothing", 0, CLI_TO(struct spec, nothing) },
+	{ 0 },
+};
+static const struct cli_syntax spec_syntax = {
+	.options = spec_options,
+	.doc = "Write a config.json that runs a shell in the directory rootfs.",
+	.no_store = 1,
+};
+
+static int oci_spec(int argc, char **argv)
+{
+	struct spec a = { .bundle = "." };
+	struct mlr_error err = MLR_ERROR_INIT;
+
+	cli_options_parse(argc, argv, &spec_syntax, &a);
+	return bundle_write(a.bundle, NULL, &err) < 0 ? fail(&err) : 0;
+}
+
+static json_t *names_of_stages(void)
+{
+	json_t *list = json_array();
+
+	for (int i = 0; i < BUNDLE_STAGES; i++)
+		json_array_append_new(list, json_string(bundle_stage_name(i)));
+	return list;
+}
+
+static json_t *names_of_capabilities(void)
+{
+	json_t *list = json_array();
+
+	for (unsigned i = 0; capability_name(i); i++)
+		json_array_append_new(list, json_string(capability_name(i)));
+	return list;
+}
+
+static const struct cli_syntax features_syntax = {
+	.doc = "Print what this runtime supports, as JSON (runtime-spec, features.md).",
+	.no_store = 1,
+};
+
+static int oci_features(int argc, char **argv)
+{
+	int nothing = 0;
+
+	cli_options_parse(argc, argv, &features_syntax, &nothing);
+	return cli_print_json(json_pack(
+		"{s:s, s:s, s:o, s:{s:[s,s,s,s,s,s,s], s:o, s:{s:b}, s:{s:b}, s:{s:b}, s:{s:b}}}",
+		"ociVersionMin", "1.0.0", "ociVersionMax", "1.1.0", "hooks", names_of_stages(),
+		"linux", "namespaces", "cgroup", "ipc", "mount", "network", "pid", "user", "uts",
+		"capabilities", names_of_capabilities(), "seccomp", "enabled", 1, "apparmor",
+		"enabled", 0, "selinux", "enabled", 0, "intelRdt", "enabled", 0));
+}
+
+/* --- all of them ----------------------------------------------------------------------- */
+
+static const struct command rows[] = {
+	{ "create", oci_create, NULL, "make a container of a bundle" },
+	{ "start", oci_start, NULL, "execute its command" },
+	{ "state", oci_state, NULL, "print its state" },
+	{ "kill", oci_kill, NULL, "send it a signal" },
+	{ "delete", oci_delete, NULL, "delete it" },
+	{ "run", oci_run, NULL, "create, start and delete a container" },
+	{ "list", oci_list, NULL, "print the states of all containers" },
+	{ "spec", oci_spec, NULL, "write a config.json" },
+	{ "features", oci_features, NULL, "print what is supported" },
+};
+
+static const struct commands commands = {
+	.group = "oci",
+	.before = "Usage: mlrun oci [--root=DIR] COMMAND [OPTION...] [ARG...]\n"
+		  "Run OCI bundles, as runc and crun do: for Slurm's --container and the like.\n\n",
+	.after = "\n`mlrun oci COMMAND --help` lists a command's options; mlrun-oci(1) the rest.\n",
+	.rows = rows,
+	.n = ARRAY_LEN(rows),
+};
+
+static int is_version(const char *word)
+{
+	return strcmp(word, "--version") == 0 || strcmp(word, "-v") == 0;
+}
+
+static int is_help(const char *word)
+{
+	return strcmp(word, "--help") == 0 || strcmp(word, "-h") == 0 || strcmp(word, "-?") == 0;
+}
+
+int cmd_oci(int argc, char **argv)
+{
+	auto_free char **words = NULL;
+	int status;
+
+	if (argc > 1 && is_version(argv[1])) {
+		printf("mlrun version %s\nspec: 1.0.2\n", PACKAGE_VERSION);
+		return 0;
+	}
+	if (argc < 2 || argv[1][0] != '-' || is_help(argv[1]))
+		return commands_run(&commands, argc, argv);
+	cli_options_parse(argc, argv, &global_syntax, &globals);
+	words = xcalloc(globals.rest.n + 2, sizeof(*words));
+	words[0] = argv[0];
+	memcpy(words + 1, globals.rest.v, globals.rest.n * sizeof(*words));
+	status = commands_run(&commands, (int)globals.rest.n + 1, words);
+	strv_done(&globals.rest);
+	return status;
+}
