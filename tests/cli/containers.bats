@@ -736,7 +736,18 @@ good_store() {
 	: >answer
 	run -0 mlrun prune --dry-run
 	run -0 mlrun exec container:c2 cat /kept
+	# What the user sets for squeue does not reach it, and another cluster's jobs are not judged here.
+	printf '#!/bin/sh\n[ -z "$SQUEUE_STATES" ] && echo RUNNING\n' >squeue
+	SQUEUE_STATES=PENDING run -0 mlrun prune
+	run -0 mlrun exec container:c2 cat /kept
+	printf '#!/bin/sh\ncat "$ANSWER"\n' >squeue
+	printf '#!/bin/sh\nprintf "Configuration data\\nClusterName             = here\\n"\n' >scontrol
+	chmod +x scontrol
+	SLURM_CLUSTER_NAME=there SLURM_JOB_ID=8 run -0 mlrun exec --until-job-ends --write=c4 "$IMG" true
 	run -0 mlrun prune
+	run -0 mlrun exec container:c4 true
+	SLURM_CLUSTER_NAME=there run -0 mlrun prune
+	run -125 mlrun exec container:c4 true
 	run -125 mlrun exec container:c2 cat /kept
 	run -0 mlrun exec container:c3 true
 }

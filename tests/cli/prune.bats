@@ -237,7 +237,7 @@ fake_squeue() {
 	fake_squeue 'echo RUNNING'
 	run -125 mlrun rm "$REGISTRY/tiny"
 	assert_output --partial "is in use by process 4711 on 'node17', of Slurm job 77.3"
-	assert_equal "$(cat asked)" "-h -o %T -j 77"
+	assert_equal "$(cat asked)" "-a -h -o %T -j 77"
 	fake_squeue 'echo "slurm_load_jobs error: Invalid job id specified" >&2; exit 1'
 	run -0 mlrun rm "$REGISTRY/tiny"
 }

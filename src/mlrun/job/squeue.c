@@ -4,6 +4,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/memory.h"
+#include "base/strv.h"
 
 #include <ctype.h>
 #include <errno.h>
@@ -74,19 +75,27 @@ static int collect(int fd, int64_t until, char *buf, size_t size)
 	return 0;
 }
 
-/* Start squeue with fd as its output and errors, and no input. */
-static int spawn(const char *id, int fd, pid_t *pid)
+/* The environment without what narrows squeue's answers: SQUEUE_STATES and kin, and clusters. */
+static void plain_environment(struct strv *ret)
 {
-	char *const argv[] = { (char *)"squeue", (char *)"-h", (char *)"-o", (char *)"%T",
-		(char *)"-j", (char *)id, NULL };
+	for (char **s = environ; *s; s++)
+		if (strncmp(*s, "SQUEUE_", 7) != 0 && strncmp(*s, "SLURM_CLUSTERS=", 15) != 0)
+			strv_add(ret, *s);
+}
+
+/* Start a program with fd as its output and errors, and no input. */
+static int spawn(char *const *argv, int fd, pid_t *pid)
+{
+	auto_strv struct strv env = STRV_INIT;
 	posix_spawn_file_actions_t files;
 	int r;
 
+	plain_environment(&env);
 	posix_spawn_file_actions_init(&files);
 	posix_spawn_file_actions_addopen(&files, 0, "/dev/null", O_RDONLY, 0);
 	posix_spawn_file_actions_adddup2(&files, fd, 1);
 	posix_spawn_file_actions_adddup2(&files, fd, 2);
-	r = posix_spawnp(pid, "squeue", &files, NULL, argv, environ);
+	r = posix_spawnp(pid, argv[0], &files, NULL, argv, strv_argv(&env));
 	posix_spawn_file_actions_destroy(&files);
 	return -r;
 }
@@ -109,30 +118,62 @@ static int reap(pid_t pid, int64_t until, int *status)
 	return 0;
 }
 
-static int ask(const char *id)
+/* Run one of Slurm's programs. Returns its exit status and what it said, or -1. */
+static int run(char *const *argv, char *said, size_t size)
 {
 	int64_t until = mlr_now_ms() + SQUEUE_MS;
-	char said[4096] = "";
 	int out[2], status = 0, r;
 	pid_t pid;
 
+	said[0] = '\0';
 	if (pipe2(out, O_CLOEXEC) < 0)
 		return -1;
-	r = spawn(id, out[1], &pid);
+	r = spawn(argv, out[1], &pid);
 	close(out[1]);
 	if (r < 0) {
 		close(out[0]);
 		return -1;
 	}
-	r = collect(out[0], until, said, sizeof(said));
+	r = collect(out[0], until, said, size);
 	close(out[0]);
 	if (reap(pid, r < 0 ? 0 : until, &status) < 0 || r < 0) {
-		mlr_debug("squeue does not answer");
+		mlr_debug("%s does not answer", argv[0]);
 		return -1;
 	}
-	if (WIFEXITED(status) && WEXITSTATUS(status) == 0)
+	return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+}
+
+static int ask(const char *id)
+{
+	char *const argv[] = { (char *)"squeue", (char *)"-a", (char *)"-h", (char *)"-o",
+		(char *)"%T", (char *)"-j", (char *)id, NULL };
+	char said[4096];
+	int status = run(argv, said, sizeof(said));
+
+	if (status == 0)
 		return said[0] != '\0';
-	return strstr(said, "Invalid job id") ? 0 : -1;
+	return status > 0 && strstr(said, "Invalid job id") ? 0 : -1;
+}
+
+/* Is this the cluster that answers here? Outside of jobs Slurm itself is asked, once. */
+static int is_this_cluster(const char *name)
+{
+	static char here[128];
+	char *const argv[] = { (char *)"scontrol", (char *)"show", (char *)"config", NULL };
+	const char *env = getenv("SLURM_CLUSTER_NAME");
+
+	if (env && *env)
+		return strcmp(name, env) == 0;
+	if (!here[0]) {
+		auto_free char *said = xmalloc(1u << 16);
+		const char *line =
+			run(argv, said, 1u << 16) == 0 ? strstr(said, "\nClusterName") : NULL;
+
+		snprintf(here, sizeof(here), "%s", "-");
+		if (line)
+			(void)sscanf(line, " ClusterName = %127s", here);
+	}
+	return strcmp(name, here) == 0;
 }
 
 /* The answers so far; only one thread asks. */
@@ -142,24 +183,35 @@ static struct {
 } * answers;
 static size_t n_answers;
 
-int job_is_alive(const char *name)
+/* The cached answer. */
+static int ask_once(const char *id)
 {
 	static int silent; /* it failed to answer once: do not ask again */
-	const char *here = getenv("SLURM_CLUSTER_NAME"), *cluster = strchr(name, ' ');
-	size_t len = strspn(name, "0123456789");
-	char id[ID_MAX + 1];
+	int alive;
 
-	if (len == 0 || len > ID_MAX || name[len] != '.')
-		return -1;
-	if (here && cluster && strcmp(cluster + 1, "-") != 0 && strcmp(cluster + 1, here) != 0)
-		return -1;
-	snprintf(id, sizeof(id), "%.*s", (int)len, name);
 	for (size_t i = 0; i < n_answers; i++)
 		if (strcmp(answers[i].id, id) == 0)
 			return answers[i].alive;
+	alive = silent ? -1 : ask(id);
+	silent = silent || alive < 0;
 	answers = xreallocarray(answers, n_answers + 1, sizeof(*answers));
-	memcpy(answers[n_answers].id, id, sizeof(id));
-	answers[n_answers].alive = silent ? -1 : ask(id);
-	silent = silent || answers[n_answers].alive < 0;
-	return answers[n_answers++].alive;
+	snprintf(answers[n_answers].id, sizeof(answers[n_answers].id), "%s", id);
+	return answers[n_answers++].alive = alive;
+}
+
+int job_is_alive(const char *name)
+{
+	const char *cluster = strchr(name, ' ');
+	size_t len = strspn(name, "0123456789");
+	char id[ID_MAX + 1];
+	int alive;
+
+	if (len == 0 || len > ID_MAX || name[len] != '.')
+		return -1;
+	snprintf(id, sizeof(id), "%.*s", (int)len, name);
+	alive = ask_once(id);
+	/* Another cluster does not know the job, or has one of the same number. */
+	if (alive >= 0 && cluster && strcmp(cluster + 1, "-") != 0 && !is_this_cluster(cluster + 1))
+		return -1;
+	return alive;
 }
