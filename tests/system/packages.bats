@@ -26,7 +26,7 @@ make_machine() {
 }
 
 setup_file() {
-	local program build
+	local program build missing
 
 	export PACKAGES=$BATS_FILE_TMPDIR/packages
 	if [ "$(id -u)" != 0 ]; then
@@ -39,9 +39,10 @@ setup_file() {
 		skip_file "the source directory itself was configured"
 		return
 	fi
-	for program in mmdebstrap dh rpmbuild patchelf mpicc; do
+	for program in mmdebstrap dh rpmbuild patchelf; do
 		command -v "$program" >/dev/null || { skip_file "$program is not installed"; return; }
 	done
+	missing=$(dpkg-checkbuilddeps "$top_srcdir/packaging/debian/control" 2>&1) || { skip_file "${missing#*: *: }"; return; }
 	"$top_srcdir/packaging/build" -o "$PACKAGES" all >"$BATS_FILE_TMPDIR/build.log" 2>&1 3>&- 4>&- &
 	build=$!
 	make_machine
@@ -182,8 +183,16 @@ left_behind() {
 	trains :
 }
 
+@test "packages: with mlrun-slurm installed, srun has its options" {
+	run -0 in_machine root 'apt-get -q install -y --no-install-recommends /srv/mlrun-slurm_*.deb 2>&1'
+	assert_line --regexp '^Setting up mlrun-slurm '
+	printf '%s\n' 'ClusterName=lab' 'SlurmctldHost=localhost' >"$MACHINE/etc/slurm/slurm.conf"
+	run -0 in_machine ada 'srun --help'
+	assert_output --partial '--container-image'
+}
+
 @test "packages: what was installed is gone after a purge" {
-	run -0 in_machine root 'apt-get -q purge -y mlrun mltrain'
+	run -0 in_machine root 'apt-get -q purge -y mlrun-slurm mlrun mltrain'
 	refute_line --regexp '^(W|E|N|warning|dpkg: warning):'
 	run -0 left_behind
 	assert_output ''
@@ -196,7 +205,7 @@ left_behind() {
 	"${rpm[@]}" -i "$PACKAGES"/*.rpm
 	first_steps :
 	trains :
-	"${rpm[@]}" -e mlrun mltrain
+	"${rpm[@]}" -e mlrun-slurm mlrun mltrain
 	run -0 left_behind
 	assert_output ''
 }

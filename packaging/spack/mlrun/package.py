@@ -62,4 +62,5 @@ class Mlrun(AutotoolsPackage):
         args += self.with_or_without("png", variant="pictures")
         args += self.with_or_without("jpeg", variant="pictures")
         args += self.with_or_without("cuda", activation_value="prefix")
+        args.append("--without-slurm")  # a plugin fits one Slurm, that of the site
         return args
