@@ -30,6 +30,11 @@ char *command_image(const char *text, struct mlr_error *err)
 			text);
 		return NULL;
 	}
+	if (*text == '-') {
+		mlr_fail(err, EINVAL, "--container-image '%s': a name does not begin with '-'",
+			text);
+		return NULL;
+	}
 	if (*text == '/' || strncmp(text, "./", 2) == 0 || strncmp(text, "../", 3) == 0)
 		return path_image(text);
 	hash = strchr(name, '#');

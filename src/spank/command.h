@@ -9,7 +9,7 @@
 /* The task, for command_make(). */
 struct command_task {
 	unsigned job;       /* its number */
-	const char *node;   /* the node's name if the step has several nodes; else NULL */
+	const char *node;   /* the node's name if the job has several nodes; else NULL */
 	const char *script; /* a batch script's file, which must be in the container; or NULL */
 	const char *pin;    /* "IMAGE PIN" of spank/submit.h, or NULL */
 	const char *store;  /* --store, or NULL */

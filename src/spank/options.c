@@ -9,6 +9,7 @@
 /* Values that options gave, in this process. Slurm passes those of srun on to slurmstepd. */
 static char *given[SPANK_SETTINGS];
 static char *shifter[3];
+static int is_lost; /* a value could not be kept */
 
 /* A row of --help. */
 static const struct row {
@@ -126,9 +127,13 @@ static int take(int val, const char *arg, int remote)
 	(void)remote;
 	if (!text || !*text) {
 		slurm_error("mlrun: --%s: the value is empty", row->name);
+		is_lost = 1;
 		return -1;
 	}
-	return keep(&given[row->which], text, row->is_list);
+	if (keep(&given[row->which], text, row->is_list) == 0)
+		return 0;
+	is_lost = 1;
+	return -1;
 }
 
 static int take_shifter(int val, const char *arg, int remote)
@@ -195,37 +200,88 @@ static const char *as_switch(const char *value)
 	return on ? "1" : "0";
 }
 
-/* Slurm hands the options of sbatch and salloc to slurmstepd in variables, and drops those that it
- * reads itself with --export=NONE; this one stays. */
-static const char *of_job(enum spank_setting which, const char *(*variable)(const char *name))
-{
-	for (size_t i = 0; i < N(rows); i++) {
-		char name[128] = "SLURM_SPANK__SLURM_SPANK_OPTION_mlrun_";
-		const char *value;
+/* --- passing on ------------------------------------------------------------------------------ */
 
-		if (rows[i].which != which)
-			continue;
-		strncat(name, rows[i].name, sizeof(name) - strlen(name) - 1);
-		for (char *s = name; *s; s++)
-			if (*s == '-')
-				*s = '_';
-		value = variable(name);
-		if (value)
-			return rows[i].fixed ? rows[i].fixed : *value ? value : NULL;
-	}
-	return NULL;
+static const char *const passes[] = {
+	[SPANK_OF_JOB] = "SLURM_SPANK_MLRUN_JOB",
+	[SPANK_OF_STEP] = "SLURM_SPANK_MLRUN_STEP",
+};
+
+static void passed_name(enum spank_pass pass, enum spank_setting which, char *out, size_t size)
+{
+	char name[64];
+
+	variable_of(which, name, sizeof(name));
+	snprintf(out, size, "%s_%s", passes[pass], name);
 }
 
-const char *spank_setting(enum spank_setting which, const char *(*variable)(const char *name))
+int spank_pass_on(enum spank_pass pass, const char *const *settings)
 {
-	const char *value = given[which];
-	int is_switch = which >= SPANK_MOUNT_HOME && which <= SPANK_WRITABLE;
+	char name[96];
+	int r = setenv(passes[pass], "1", 1);
 
-	if (!value)
-		value = of_job(which, variable);
-	if (value)
-		return value;
-	value = twin("MLRUN", which, variable);
+	for (int i = 0; i < SPANK_SETTINGS; i++) {
+		passed_name(pass, i, name, sizeof(name));
+		r |= settings[i] ? setenv(name, settings[i], 1) : unsetenv(name);
+	}
+	return r ? -1 : 0;
+}
+
+void spank_forget(void)
+{
+	static const char *const slurms[] = { "SLURM_SPANK__SLURM_SPANK_OPTION_mlrun_",
+		"_SLURM_SPANK_OPTION_mlrun_" };
+	char name[128];
+
+	for (int pass = 0; pass < (int)N(passes); pass++) {
+		unsetenv(passes[pass]);
+		for (int i = 0; i < SPANK_SETTINGS; i++) {
+			passed_name(pass, i, name, sizeof(name));
+			unsetenv(name);
+		}
+	}
+	for (size_t p = 0; p < N(slurms); p++)
+		for (size_t i = 0; i < N(rows); i++) {
+			snprintf(name, sizeof(name), "%s%s", slurms[p], rows[i].name);
+			for (char *s = name; *s; s++)
+				if (*s == '-')
+					*s = '_';
+			unsetenv(name);
+		}
+}
+
+int spank_passed(enum spank_pass pass, const char **settings, const char *(*variable)(const char *))
+{
+	char name[96];
+
+	if (!variable(passes[pass]))
+		return 0;
+	for (int i = 0; i < SPANK_SETTINGS; i++) {
+		passed_name(pass, i, name, sizeof(name));
+		settings[i] = variable(name);
+	}
+	return 1;
+}
+
+/* --- settings ----------------------------------------------------------------------------------
+ */
+
+const char *spank_option(enum spank_setting which)
+{
+	return given[which];
+}
+
+int spank_option_is_lost(void)
+{
+	return is_lost;
+}
+
+/* A variable of the user's. */
+static const char *of_user(enum spank_setting which, const char *(*variable)(const char *name))
+{
+	int is_switch = which >= SPANK_MOUNT_HOME && which <= SPANK_WRITABLE;
+	const char *value = twin("MLRUN", which, variable);
+
 	if (!value)
 		value = twin("PYXIS", which, variable);
 	if (!value && which == SPANK_WRITABLE) {
@@ -237,9 +293,13 @@ const char *spank_setting(enum spank_setting which, const char *(*variable)(cons
 	return value && is_switch ? as_switch(value) : value;
 }
 
-int spank_is_option(enum spank_setting which)
+void spank_settings(const char **settings, const char *(*variable)(const char *name))
 {
-	return given[which] != NULL;
+	const char *jobs[SPANK_SETTINGS] = { 0 };
+
+	spank_passed(SPANK_OF_JOB, jobs, variable);
+	for (int i = 0; i < SPANK_SETTINGS; i++)
+		settings[i] = given[i] ? given[i] : jobs[i] ? jobs[i] : of_user(i, variable);
 }
 
 const char *spank_shifter_option(int which)

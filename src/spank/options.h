@@ -48,15 +48,40 @@ int spank_site_read(int argc, char **argv, struct spank_site *ret);
 /* Register the options. For slurm_spank_init() of srun, sbatch, salloc and slurmstepd. */
 int spank_options_register(spank_t sp, const struct spank_site *site);
 
-/* A setting's value: an option's, else MLRUN_CONTAINER_*'s, else PYXIS_CONTAINER_*'s; NULL if
- * neither is set.
+/* The value that options gave in this process, in the order of the command line; or NULL. In
+ * slurmstepd Slurm hands over only the last of a list, in the order of --help, so settings come in
+ * variables instead. */
+const char *spank_option(enum spank_setting which);
+
+/* Was there an option whose value could not be kept? Its task must not run. */
+int spank_option_is_lost(void);
+
+/*
+ * A step's settings: each an option's value, else the job's, that of an option of sbatch or salloc;
+ * else MLRUN_CONTAINER_*'s, else PYXIS_CONTAINER_*'s; NULL if none is set.
  *
+ *   settings  SPANK_SETTINGS of them
  *   variable  returns the value of an environment variable or NULL
  */
-const char *spank_setting(enum spank_setting which, const char *(*variable)(const char *name));
+void spank_settings(const char **settings, const char *(*variable)(const char *name));
 
-/* Does an option say it, whatever the environment says? */
-int spank_is_option(enum spank_setting which);
+/*
+ * Settings are passed on in variables SLURM_SPANK_MLRUN_JOB_* by sbatch and salloc, for the batch
+ * script and as the default of steps, and SLURM_SPANK_MLRUN_STEP_* by srun, for tasks. Slurm passes
+ * this prefix on whatever --export says.
+ */
+enum spank_pass { SPANK_OF_JOB, SPANK_OF_STEP };
+
+/* Set the variables. Returns 0, or -1 without memory. */
+int spank_pass_on(enum spank_pass pass, const char *const *settings);
+
+/* Read them. Returns 0 if they are not set at all. */
+int spank_passed(
+	enum spank_pass pass, const char **settings, const char *(*variable)(const char *));
+
+/* In sbatch and salloc: unset all of them, and Slurm's own variables of these options. They are
+ * those of a job in which this submission is made. */
+void spank_forget(void);
 
 /* Shifter's options: 0 image, 1 volume, 2 module; NULL if not given. */
 const char *spank_shifter_option(int which);

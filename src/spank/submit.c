@@ -4,6 +4,7 @@
 #include "base/memory.h"
 #include "spank/command.h"
 
+#include <errno.h>
 #include <fcntl.h>
 #include <spawn.h>
 #include <stdlib.h>
@@ -49,19 +50,20 @@ static char *ask(const char *mlrun, const char *image, int is_quiet)
 	return line[0] ? xstrdup(line) : NULL;
 }
 
-static int is_pinned(const char *image)
+/* Another job's pin is not this one's: it may be days old. */
+static int is_pinned(const char *image, int is_srun)
 {
 	const char *pin = getenv(SPANK_PIN_VARIABLE);
 	size_t n = strlen(image);
 
-	return pin && strncmp(pin, image, n) == 0 && pin[n] == ' ';
+	return is_srun && pin && strncmp(pin, image, n) == 0 && pin[n] == ' ';
 }
 
 static void pin(const char *image, const struct spank_site *site, int is_srun)
 {
 	auto_free char *name = NULL, *value = NULL;
 
-	if (is_pinned(image) || strncmp(image, "rootfs:", 7) == 0 ||
+	if (is_pinned(image, is_srun) || strncmp(image, "rootfs:", 7) == 0 ||
 		strncmp(image, "squashfs:", 9) == 0)
 		return;
 	unsetenv(SPANK_PIN_VARIABLE);
@@ -91,36 +93,93 @@ static void pass_shifter(void)
 		}
 }
 
+/* sbatch calls this once for each component of a heterogeneous job, and options of one reach all.
+ */
+static int check_components(const char *const *settings)
+{
+	static const char *first[SPANK_SETTINGS];
+	static int calls;
+
+	for (int i = 0; i < SPANK_SETTINGS; i++) {
+		if (calls == 0)
+			first[i] = settings[i] ? xstrdup(settings[i]) : NULL;
+		else if (i != SPANK_MOUNTS && i != SPANK_ENV && i != SPANK_UNSHARE &&
+			(!settings[i] != !first[i] || (first[i] && strcmp(settings[i], first[i]))))
+			return -1;
+	}
+	calls++;
+	return 0;
+}
+
+/* A name of the store's, with room for the job's number and a node. */
+static int check_name(const char *text, struct mlr_error *err)
+{
+	static const char letters[] =
+		"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.-";
+	size_t len = strcspn(text, ":");
+
+	if (len == 0 || len > 60 || strspn(text, letters) < len || strchr("_.-", *text))
+		return mlr_fail(err, EINVAL,
+			"--container-name '%s': use up to 60 letters, digits, '_', '.' and '-', a letter or "
+			"digit first",
+			text);
+	return 0;
+}
+
+static int check(const char *const *settings, const struct spank_site *site, struct mlr_error *err)
+{
+	const struct command_task task = { 0 };
+	auto_strv struct strv argv = STRV_INIT;
+	int r = settings[SPANK_NAME] ? check_name(settings[SPANK_NAME], err) : 0;
+
+	if (r == 0 && settings[SPANK_NAME] && settings[SPANK_WRITABLE] &&
+		strcmp(settings[SPANK_WRITABLE], "0") == 0)
+		r = mlr_fail(err, EINVAL,
+			"--container-name and --container-readonly exclude each other: a named "
+			"container keeps what is written");
+	return r < 0 ? r : command_make(settings, site, &task, &argv, err);
+}
+
 int spank_submit(const struct spank_site *site, int is_srun)
 {
-	const char *settings[SPANK_SETTINGS];
-	const struct command_task task = { 0 };
+	const char *settings[SPANK_SETTINGS] = { 0 };
 	struct mlr_error err = MLR_ERROR_INIT;
-	auto_strv struct strv argv = STRV_INIT;
 	auto_free char *image = NULL;
 	const char *store = getenv("MLRUN_STORE");
 	int any = 0;
 
+	if (!is_srun)
+		spank_forget();
 	pass_shifter();
+	if (is_srun)
+		spank_settings(settings, variable);
 	for (int i = 0; i < SPANK_SETTINGS; i++) {
-		settings[i] = spank_setting(i, variable);
-		any |= spank_is_option(i);
+		if (!is_srun)
+			settings[i] = spank_option(i);
+		any |= spank_option(i) != NULL;
 	}
-	if (!settings[SPANK_IMAGE] && !settings[SPANK_NAME]) {
-		if (any)
-			slurm_error("mlrun: options of containers are ignored without "
-				    "--container-image or --container-name");
-		return 0;
-	}
-	if (command_make(settings, site, &task, &argv, &err) < 0) {
-		slurm_error("mlrun: %s", err.text);
+	if (!is_srun && check_components(settings) < 0) {
+		slurm_error(
+			"mlrun: the components of a heterogeneous job have different options of "
+			"containers, and Slurm gives all of them to each: give them to srun");
 		return -1;
 	}
+	if (any && !settings[SPANK_IMAGE] && !settings[SPANK_NAME])
+		slurm_error("mlrun: options of containers are ignored without --container-image or "
+			    "--container-name");
+	if (settings[SPANK_IMAGE] || settings[SPANK_NAME]) {
+		if (check(settings, site, &err) < 0) {
+			slurm_error("mlrun: %s", err.text);
+			return -1;
+		}
+	}
+	if (spank_pass_on(is_srun ? SPANK_OF_STEP : SPANK_OF_JOB, settings) < 0)
+		return -1;
 	if (store && *store)
 		setenv(SPANK_STORE_VARIABLE, store, 1);
-	if (!settings[SPANK_IMAGE])
-		return 0;
-	image = command_image(settings[SPANK_IMAGE], &err);
-	pin(image, site, is_srun);
+	if (settings[SPANK_IMAGE]) {
+		image = command_image(settings[SPANK_IMAGE], &err);
+		pin(image, site, is_srun);
+	}
 	return 0;
 }

@@ -8,12 +8,15 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #define FAILED 125 /* mlrun's own status */
 /* SLURM_BATCH_SCRIPT and SLURM_EXTERN_CONT of slurm.h, which has no other use here. */
 #define BATCH_STEP  0xfffffffb
 #define EXTERN_STEP 0xfffffffc
+/* salloc's shell on a node, where LaunchParameters has use_interactive_step: it calls srun. */
+#define INTERACTIVE_STEP 0xfffffffa
 
 /* The task's environment, for variable(). */
 static char **task_env;
@@ -26,12 +29,6 @@ static const char *variable(const char *name)
 		if (strncmp(*s, name, n) == 0 && (*s)[n] == '=')
 			return *s + n + 1;
 	return NULL;
-}
-
-/* Variables of the user's are for steps: the batch script that sets them stays outside. */
-static const char *slurms_variable(const char *name)
-{
-	return strncmp(name, "SLURM_", 6) == 0 ? variable(name) : NULL;
 }
 
 static void fail(const char *text) __attribute__((noreturn));
@@ -56,7 +53,7 @@ static void become(
 	auto_strv struct strv argv = STRV_INIT;
 	struct mlr_error err = MLR_ERROR_INIT;
 	struct command_task task = { .pin = variable(SPANK_PIN_VARIABLE) };
-	const char *nodes = variable("SLURM_STEP_NUM_NODES");
+	const char *nodes = variable("SLURM_JOB_NUM_NODES");
 	char text[1200];
 	char **command = NULL;
 	uint32_t job = 0;
@@ -79,21 +76,67 @@ static void become(
 	fail(text);
 }
 
+/* Slurm's limits of the job, which it sets after this hook: SLURM_RLIMIT_NOFILE=1024 and so on, the
+ * soft limits of whoever submitted the job (srun(1), --propagate). */
+static void set_limits(void)
+{
+	static const struct {
+		const char *name;
+		int resource;
+	} rows[] = { { "CPU", RLIMIT_CPU }, { "FSIZE", RLIMIT_FSIZE }, { "DATA", RLIMIT_DATA },
+		{ "STACK", RLIMIT_STACK }, { "CORE", RLIMIT_CORE }, { "RSS", RLIMIT_RSS },
+		{ "NPROC", RLIMIT_NPROC }, { "NOFILE", RLIMIT_NOFILE },
+		{ "MEMLOCK", RLIMIT_MEMLOCK }, { "AS", RLIMIT_AS } };
+	char name[32];
+
+	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+		const char *text;
+		struct rlimit limit;
+
+		snprintf(name, sizeof(name), "SLURM_RLIMIT_%s", rows[i].name);
+		text = variable(name);
+		/* As in Slurm, 'U' before a number is for a limit that the user asked for. */
+		if (!text || getrlimit(rows[i].resource, &limit) < 0)
+			continue;
+		limit.rlim_cur = strtoull(*text == 'U' ? text + 1 : text, NULL, 10);
+		if (limit.rlim_cur > limit.rlim_max)
+			limit.rlim_cur = limit.rlim_max;
+		setrlimit(rows[i].resource, &limit);
+	}
+}
+
+/* Variables that Slurm would take away after this hook. */
+static void drop_limits(void)
+{
+	char **to = task_env;
+
+	for (char **s = task_env; *s; s++)
+		if (strncmp(*s, "SLURM_RLIMIT_", 13) != 0)
+			*to++ = *s;
+	*to = NULL;
+}
+
 int spank_task(spank_t sp, const struct spank_site *site, int failed)
 {
-	const char *settings[SPANK_SETTINGS];
+	const char *settings[SPANK_SETTINGS] = { 0 };
 	uint32_t step = 0;
 
 	if (spank_get_item(sp, S_JOB_ENV, &task_env) != ESPANK_SUCCESS ||
 		spank_get_item(sp, S_JOB_STEPID, &step) != ESPANK_SUCCESS)
 		fail("Slurm does not give the task's environment");
-	if (step == EXTERN_STEP || (step == BATCH_STEP && site->no_sbatch))
+	if (step == EXTERN_STEP || step == INTERACTIVE_STEP ||
+		(step == BATCH_STEP && site->no_sbatch))
 		return 0;
-	for (int i = 0; i < SPANK_SETTINGS; i++)
-		settings[i] = spank_setting(i, step == BATCH_STEP ? slurms_variable : variable);
+	if (spank_option_is_lost())
+		fail("an option of the container could not be read");
+	if (!spank_passed(step == BATCH_STEP ? SPANK_OF_JOB : SPANK_OF_STEP, settings, variable))
+		for (int i = 0; i < SPANK_SETTINGS; i++)
+			settings[i] = spank_option(i);
 	if (!settings[SPANK_IMAGE] && !settings[SPANK_NAME])
 		return 0;
 	if (failed)
 		fail("the arguments of the plugin in plugstack.conf are wrong");
+	set_limits();
+	drop_limits();
 	become(sp, site, settings, step);
 }

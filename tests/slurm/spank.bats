@@ -97,6 +97,69 @@ submit() { timeout 120 sbatch --wait --output=job.out "$@"; }
 	refute_output --partial two
 }
 
+@test "spank: --export of a list hides no setting of the environment from the tasks" {
+	MLRUN_CONTAINER_IMAGE=$IMG run -0 step --export=HOME,PATH sh -c 'cat /etc/version'
+	assert_output one
+	PYXIS_CONTAINER_IMAGE=$IMG PYXIS_CONTAINER_READONLY=1 run -1 step --export=NONE /bin/sh -c 'cat /etc/version; echo >/x'
+	assert_line one
+	assert_output --partial "Read-only"
+}
+
+@test "spank: repeated options add up, and the last of two switches counts" {
+	mkdir a b
+	run -0 step --container-image="$IMG" --container-mounts="$PWD/a:/a" --container-mounts="$PWD/b:/b" ls -d /a /b
+	assert_output $'/a\n/b'
+	printf '#!/bin/sh\n#SBATCH --container-image=%s\n#SBATCH --container-mounts=%s/a:/a\n#SBATCH --container-mounts=%s/b:/b\nls -d /a /b\n' \
+		"$IMG" "$PWD" "$PWD" >job
+	run -0 submit job
+	run -0 cat job.out
+	assert_output $'/a\n/b'
+	run -0 step --container-image="$IMG" --container-readonly --container-writable touch /x
+	run -1 step --container-image="$IMG" --container-writable --container-readonly touch /x
+	run -0 step --container-image="$IMG" --container-remap-root --no-container-remap-root id -u
+	assert_output "$(id -u)"
+	plug required sbatch_support=0
+	printf '#!/bin/sh\n#SBATCH --container-image=%s --container-readonly\nsrun --container-writable sh -c "touch /x && echo written"\n' "$IMG" >job
+	run -0 submit job
+	plug
+	run -0 cat job.out
+	assert_output written
+}
+
+@test "spank: a job's own submissions are not in its container, and look their tags up anew" {
+	cp -r "$BATS_FILE_TMPDIR/root" root
+	echo two >root/etc/version
+	mlrun tag "$IMG" nested:1
+	plug required sbatch_support=0
+	printf '#!/bin/sh\ncat /etc/version 2>/dev/null || echo outside\nsrun sh -c "cat /etc/version 2>/dev/null || echo outside"\n' >plain
+	printf '#!/bin/sh\nsrun cat /etc/version\n' >inner
+	cat >job <<-END
+		#!/bin/sh
+		#SBATCH --container-image=nested:1
+		srun cat /etc/version
+		tar -C root -cf - . | $top_builddir/bin/mlrun import -q - nested:1
+		sbatch --parsable --output=plain.out plain
+		sbatch --parsable --output=inner.out --container-image=nested:1 inner
+	END
+	run -0 submit job
+	until_true grep -q two inner.out; sleep 4; cat plain.out inner.out job.out
+	until_true sh -c '[ "$(grep -c outside plain.out)" = 2 ]'
+	plug
+	run -0 head -n 1 job.out
+	assert_output one
+}
+
+@test "spank: a task has the limits that Slurm gives it" {
+	run -0 bash -c 'ulimit -Sn 333; timeout 120 srun --propagate=NOFILE --container-image="$0" sh -c "ulimit -n; env | grep -c RLIMIT; true"' "$IMG"
+	assert_output --regexp $'^333\n0'
+}
+
+@test "spank: components of a heterogeneous job with different images are refused" {
+	printf '#!/bin/sh\n#SBATCH -n1\n#SBATCH hetjob\n#SBATCH -n1 --container-image=%s\ntrue\n' "$IMG" >job
+	run -1 sbatch job
+	assert_output --partial "components of a heterogeneous job have different options"
+}
+
 @test "spank: no task runs outside, whatever is wrong" {
 	run -125 step --container-image=registry.invalid/nothing:1 sh -c 'echo outside'
 	assert_output --partial "registry.invalid/nothing"
@@ -126,6 +189,12 @@ submit() { timeout 120 sbatch --wait --output=job.out "$@"; }
 	assert_output --partial "namespaces are net, ipc and uts"
 	run -1 step --container-image=dockerd://x true
 	assert_output --partial "there is no Docker daemon"
+	run -1 step --container-image=--version true
+	assert_output --partial "does not begin with '-'"
+	run -1 step --container-image="$IMG" --container-name=a/b true
+	assert_output --partial "use up to 60 letters"
+	run -1 step --container-image="$IMG" --container-name=a --container-readonly true
+	assert_output --partial "exclude each other"
 	run -0 step --container-mounts=/etc:/x true
 	assert_output --partial "ignored without --container-image or --container-name"
 	printf '#!/bin/sh\n#SBATCH --container-image=%s --container-mounts=:\n' "$IMG" >job
