@@ -53,7 +53,7 @@ gpu4"
 }
 
 @test "lab: up that is ended at any moment leaves nothing behind, at the latest after down" {
-	for seconds in 0.1 0.3 0.5; do
+	for seconds in 0.05 0.1 0.15 0.2 0.3 0.5; do
 		timeout --signal=TERM "$seconds" "$top_srcdir/tests/slurm/lab.sh" up || assert_equal "$?" 124
 		lab down
 		assert_gone

@@ -35,6 +35,7 @@ BRIDGE=mlrunlab$NUMBER
 PORT=$((6827 + 10 * NUMBER))
 SOCKET=$LAB/db/socket # MariaDB's
 PLUGIN=${top_builddir:+$top_builddir/bin/spank_mlrun.so}
+command= # the process of `run`
 export SLURM_CONF=$LAB/slurm.conf
 PATH=$PATH:/usr/sbin:/sbin
 
@@ -170,15 +171,18 @@ make_users() {
 	for user in "${USERS[@]}"; do
 		! id "$user" >/dev/null 2>&1 || continue
 		echo "$user" >>"$LAB/users"
-		useradd --create-home --shell /bin/bash --key SUB_UID_COUNT=0 --key SUB_GID_COUNT=0 "$user"
+		# Another useradd on this machine may have locked the passwords.
+		wait_for 60 flock "$LAB/users" \
+			useradd --create-home --shell /bin/bash --key SUB_UID_COUNT=0 --key SUB_GID_COUNT=0 "$user" ||
+			fail "cannot make the user $user"
 	done
 }
 
 # daemon NAME COMMAND...: in the background, in a session of its own, and in no other process than the one whose number
 # is written down: `down` finds it at any moment. The shell's background ignores signals, which tasks would inherit.
 daemon() {
-	setsid env --default-signal "${@:2}" </dev/null >"$LAB/$1.out" 2>&1 &
-	echo $! >"$LAB/$1.pid"
+	# shellcheck disable=SC2016 # It writes its number itself: nobody needs to live on for that.
+	setsid sh -ec 'echo $$ >"$0"; exec env --default-signal "$@"' "$LAB/$1.pid" "${@:2}" </dev/null >"$LAB/$1.out" 2>&1 &
 	disown
 }
 
@@ -320,20 +324,24 @@ stop_node() {
 
 	ns=$(namespace "$1")
 	[ ! -s "$LAB/slurmd-$1.pid" ] || kill -KILL "$(cat "$LAB/slurmd-$1.pid")" 2>/dev/null || true
+	# With its namespace it would go, too, but only some time later.
+	ip link del "ml$NUMBER-$1" 2>/dev/null || true
 	[ -e "/run/netns/$ns" ] || return 0
 	ip netns pids "$ns" | xargs -r kill -KILL 2>/dev/null || true
 	ip netns del "$ns"
 }
 
+remove_user() {
+	! id "$1" || { pkill -KILL -u "$1"; userdel --force --remove "$1"; ! id "$1"; }
+}
+
+# A useradd may outlive the `up` that was killed: its lock is waited for.
 remove_users() {
 	local user
 
 	[ -e "$LAB/users" ] || return 0
-	while read -r user; do
-		id "$user" >/dev/null 2>&1 || continue
-		pkill -KILL -u "$user" || true
-		userdel --force --remove "$user" 2>/dev/null || true
-	done <"$LAB/users"
+	flock "$LAB/users" true
+	while read -r user; do wait_for 60 remove_user "$user" || true; done <"$LAB/users"
 }
 
 no_jobs() { [ -z "$(squeue -h)" ]; }
@@ -341,6 +349,7 @@ no_jobs() { [ -z "$(squeue -h)" ]; }
 down() {
 	local node daemon
 
+	ip link del "$BRIDGE" 2>/dev/null || true
 	[ -d "$LAB" ] || return 0
 	if is_up; then
 		timeout 10 squeue -h -o %A 2>/dev/null | xargs -r timeout 10 scancel 2>/dev/null || true
@@ -361,11 +370,13 @@ down() {
 # Once begun, taking down is not broken off.
 down_at_last() {
 	trap '' INT TERM HUP
+	if [ -n "$command" ] && kill "$command" 2>/dev/null; then wait "$command" || true; fi 2>/dev/null
 	down
 	rm -f "$LOCK"
 }
 
-# take_lock [-n]: whoever has it may start a lab and take one down. Who ends removes the file, so another may be there.
+# take_lock [FLOCK-OPTIONS]: whoever has it may start a lab and take one down. Who ends removes the file, so another
+# may be there. What a killed `up` had begun keeps it for a moment.
 take_lock() {
 	[ "$(id -u)" = 0 ] || no_cluster "needs root"
 	until exec 9>>"$LOCK" && [ "$LOCK" -ef /proc/self/fd/9 ]; do :; done
@@ -385,7 +396,8 @@ run() {
 	up "$user" 9>&-
 	# A child in the background, so that a signal to this script is seen at once; otherwise as in the foreground.
 	runuser -u "$user" -- env --default-signal TEST_SLURM_CONF="$SLURM_CONF" "$@" <&0 9>&- &
-	wait "$!"
+	command=$!
+	wait "$command"
 }
 
 case ${1:-} in
@@ -395,12 +407,12 @@ run)
 	run "$@"
 	;;
 up)
-	take_lock --nonblock
+	take_lock --timeout 3
 	up 9>&-
 	trap 'rm -f "$LOCK"' EXIT
 	;;
 down)
-	take_lock --nonblock
+	take_lock --timeout 3
 	down_at_last
 	;;
 status) sinfo && squeue && sinfo -R ;;
