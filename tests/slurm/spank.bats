@@ -180,6 +180,23 @@ submit() { timeout 120 sbatch --wait --output=job.out "$@"; }
 	refute_output --regexp '^outside'
 }
 
+@test "spank: a squashfs file, a directory and a name with its registry are images, too" {
+	local digest
+	run -0 step --container-image="$BATS_FILE_TMPDIR/root" cat /etc/version
+	assert_output one
+	digest=$(mlrun inspect --pin "$IMG")
+	run -0 step --container-image="$digest" cat /etc/version
+	assert_output one
+	run -125 step --container-image='me@registry.invalid#team/nothing:1' true
+	assert_output --partial "registry.invalid/team/nothing:1"
+	command -v mksquashfs >/dev/null && [ -w /dev/fuse ] || skip "no mksquashfs, or no /dev/fuse for this user"
+	mksquashfs "$BATS_FILE_TMPDIR/root" image.sqsh -quiet -no-progress >/dev/null
+	run -0 step --container-image=./image.sqsh cat /etc/version
+	assert_output one
+	run -0 step -N2 -n2 --container-image="$PWD/image.sqsh" cat /etc/version
+	assert_output $'one\none'
+}
+
 @test "spank: what is wrong in an option is told before a job waits" {
 	run -1 step --container-image="$IMG" --container-mounts=/etc:/x:foo true
 	assert_output --partial "--container-mounts '/etc:/x:foo': flags are ro,"
