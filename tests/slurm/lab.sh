@@ -151,7 +151,7 @@ write_configuration() {
 	[ ! -e "$PLUGIN" ] || : "${LAB_SPANK=required $PLUGIN mlrun=$top_builddir/bin/mlrun}"
 	printf '%s\n' "${LAB_SPANK:-}" "include $LAB/site/plugstack.d/*.conf" >"$LAB/plugstack.conf"
 	if [ -n "${LAB_OCI:-}" ]; then
-		sed "s|mlrun oci|$LAB_OCI oci|" "$(dirname "$0")/../../slurm/oci.conf" >"$LAB/oci.conf"
+		sed "s|mlrun oci|$LAB_OCI oci|g" "$(dirname "$0")/../../slurm/oci.conf" >"$LAB/oci.conf"
 	fi
 	{
 		echo "127.0.0.1 localhost"

@@ -270,8 +270,6 @@ static int add_device(const json_t *device, struct plan *p, struct mlr_error *er
 		return r;
 	if (!path || *path != '/')
 		return mlr_fail(err, EPROTO, "'path': expected an absolute path");
-	if (is_mounted(p, path))
-		return 0;
 	if (stat(path, &st) < 0)
 		return mlr_fail_errno(err, "'%s'", path);
 	if (S_ISFIFO(st.st_mode) ? strcmp(type, "p") != 0
@@ -279,6 +277,8 @@ static int add_device(const json_t *device, struct plan *p, struct mlr_error *er
 		return mlr_fail(err, ENOTSUP,
 			"'%s' is another device on the host, and an ordinary user may not make one",
 			path);
+	if (is_mounted(p, path))
+		return 0;
 	return plan_mount_add(p, PLAN_BIND, path, path, 0, PLAN_FROM_CONFIG, err);
 }
 
