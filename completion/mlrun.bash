@@ -133,7 +133,7 @@ _mlrun_complete_argument() {
 		compopt -o filenames 2>/dev/null
 		mapfile -t COMPREPLY < <(compgen -d -- "$cur")
 		;;
-	gpu:0) mapfile -t COMPREPLY < <(compgen -W "$(_mlrun_commands "$mlrun" gpu)" -- "$cur") ;;
+	gpu:0 | oci:0) mapfile -t COMPREPLY < <(compgen -W "$(_mlrun_commands "$mlrun" "$command")" -- "$cur") ;;
 	config:0) mapfile -t COMPREPLY < <(compgen -W "$(_mlrun_settings)" -- "$cur") ;;
 	help:0) mapfile -t COMPREPLY < <(compgen -W "$(_mlrun_commands "$mlrun")" -- "$cur") ;;
 	manifest:0) mapfile -t COMPREPLY < <(compgen -W "push inspect" -- "$cur") ;;
@@ -151,7 +151,7 @@ _mlrun_locate() {
 	command=${words[1]}
 	commands=("$command")
 	case $command in
-	gpu | manifest) [ ${#words[@]} -le 3 ] || commands+=("${words[2]}") ;;
+	gpu | manifest | oci) [ ${#words[@]} -le 3 ] || commands+=("${words[2]}") ;;
 	esac
 	options=$'\n'$(_mlrun_options "$mlrun" "${commands[@]}")$'\n'
 	for ((i = 2; i < ${#words[@]} - 1; i++)); do

@@ -14,6 +14,7 @@
 #
 #   LAB_NUMBER=3   another lab beside the first, which is number 0, with lab3-user2 and lab3-user3
 #   LAB_DBD=1      accounting by slurmdbd and a MariaDB of its own, where they are installed
+#   LAB_OCI=MLRUN  jobs with --container run in MLRUN, a path, by slurm/oci.conf
 #   LAB_SPANK=...  a line for plugstack.conf: "required /path/spank_mlrun.so key=value". Default: the plugin in
 #                  $top_builddir, if that has one; LAB_SPANK= is none
 #
@@ -150,6 +151,9 @@ write_configuration() {
 	} >"$LAB/slurm.conf"
 	[ ! -e "$PLUGIN" ] || : "${LAB_SPANK=required $PLUGIN mlrun=$top_builddir/bin/mlrun}"
 	printf '%s\n' "${LAB_SPANK:-}" "include $LAB/site/plugstack.d/*.conf" >"$LAB/plugstack.conf"
+	if [ -n "${LAB_OCI:-}" ]; then
+		sed "s|mlrun oci|$LAB_OCI oci|g" "$(dirname "$0")/../../slurm/oci.conf" >"$LAB/oci.conf"
+	fi
 	{
 		echo "127.0.0.1 localhost"
 		echo "$NET.254 $(hostname -s)"

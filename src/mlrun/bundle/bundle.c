@@ -225,7 +225,7 @@ static int plan_root(const json_t *o, const char *dir, struct plan *p, struct ml
 	if (strcmp(real, "/") == 0)
 		return mlr_fail(err, EINVAL, "the root '%s' is the host's", whole);
 	strv_add(&p->lowers, real);
-	p->root = is_readonly          ? PLAN_ROOT_READ_ONLY
+	p->root = is_readonly             ? PLAN_ROOT_READ_ONLY
 		: access(real, W_OK) == 0 ? PLAN_ROOT_ITSELF
 					  : PLAN_ROOT_MEMORY;
 	return 0;
@@ -255,8 +255,8 @@ static int plan_namespace(const json_t *ns, struct plan *p, struct mlr_error *er
 	if (r < 0)
 		return r;
 	if (path && *path)
-		return mlr_fail(err, ENOTSUP, "%s: an existing one, '%s', cannot be joined", type,
-			path);
+		return mlr_fail(
+			err, ENOTSUP, "%s: an existing one, '%s', cannot be joined", type, path);
 	for (size_t i = 0; i < ARRAY_LEN(namespaces); i++)
 		if (strcmp(namespaces[i].type, type) == 0) {
 			p->namespaces |= namespaces[i].bits;
@@ -345,7 +345,8 @@ static int plan_paths(const json_t *linux_, struct plan *p, struct mlr_error *er
 	return r < 0 ? r : paths_mask(&masked, p, err);
 }
 
-int bundle_plan(const char *text, size_t len, const char *dir, struct plan *p, struct mlr_error *err)
+int bundle_plan(
+	const char *text, size_t len, const char *dir, struct plan *p, struct mlr_error *err)
 {
 	json_auto_t *o = NULL;
 	const json_t *process = NULL, *linux_ = NULL, *mounts = NULL;
@@ -361,6 +362,8 @@ int bundle_plan(const char *text, size_t len, const char *dir, struct plan *p, s
 		r = process_plan(process, linux_, p, err);
 	if (r == 0)
 		r = plan_root(o, dir, p, err);
+	if (r == 0)
+		process_home(p->lowers.v[0], p);
 	if (r == 0)
 		r = plan_namespaces(o, linux_, p, err);
 	if (r == 0)

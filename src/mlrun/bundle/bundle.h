@@ -48,7 +48,7 @@ struct bundle {
 	struct bundle_hooks hooks[BUNDLE_STAGES];
 	char *seccomp; /* linux.seccomp as JSON text, or NULL */
 	int terminal, rows, columns;
-	int umask;                          /* or -1 */
+	int umask;                            /* or -1 */
 	int has_oom_score_adj, oom_score_adj; /* proc_pid_oom_score_adj(5) */
 };
 

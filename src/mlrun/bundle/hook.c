@@ -78,13 +78,12 @@ static int run(const struct bundle_hook *h, const char *state, struct mlr_error 
 		return mlr_fail(err, EIO, "ended by signal %d", WTERMSIG(status));
 	if (WEXITSTATUS(status) == 127)
 		return mlr_fail(err, ENOENT, "no such program");
-	return WEXITSTATUS(status)
-		? mlr_fail(err, EIO, "ended with status %d", WEXITSTATUS(status))
-		: 0;
+	return WEXITSTATUS(status) ? mlr_fail(err, EIO, "ended with status %d", WEXITSTATUS(status))
+				   : 0;
 }
 
-int hooks_run(const struct bundle *b, enum bundle_stage stage, const char *state,
-	struct mlr_error *err)
+int hooks_run(
+	const struct bundle *b, enum bundle_stage stage, const char *state, struct mlr_error *err)
 {
 	const struct bundle_hooks *h = &b->hooks[stage];
 

@@ -11,7 +11,7 @@
  *
  * Returns 0; -EIO for one that failed, naming it; -ETIMEDOUT. The rest then does not run.
  */
-int hooks_run(const struct bundle *b, enum bundle_stage stage, const char *state,
-	struct mlr_error *err);
+int hooks_run(
+	const struct bundle *b, enum bundle_stage stage, const char *state, struct mlr_error *err);
 
 #endif

@@ -193,8 +193,8 @@ static int keep_seccomp(struct making *m, struct mlr_error *err)
 	return 0;
 }
 
-static int read_bundle(const struct lifecycle_options *o, const char *dir, struct making *m,
-	struct mlr_error *err)
+static int read_bundle(
+	const struct lifecycle_options *o, const char *dir, struct making *m, struct mlr_error *err)
 {
 	auto_free char *path = !o->config || *o->config != '/'
 		? xasprintf("%s/%s", dir, o->config ? o->config : "config.json")
@@ -235,8 +235,8 @@ static int open_ends(const struct lifecycle_options *o, struct making *m, struct
 		return r;
 	m->listener = talk_listen(m->state.dir);
 	if (m->listener < 0)
-		return mlr_fail(err, -m->listener, "listen for the start: %s",
-			strerror(-m->listener));
+		return mlr_fail(
+			err, -m->listener, "listen for the start: %s", strerror(-m->listener));
 	if (m->bundle.terminal && o->console_socket) {
 		m->console = terminal_connect(o->console_socket, err);
 		return m->console < 0 ? m->console : 0;
@@ -274,8 +274,8 @@ static int put_pid(const char *path, pid_t pid, struct mlr_error *err)
 }
 
 /* Lead the container's process up to its start. */
-static int lead(const struct lifecycle_options *o, const char *dir, struct making *m,
-	struct mlr_error *err)
+static int lead(
+	const struct lifecycle_options *o, const char *dir, struct making *m, struct mlr_error *err)
 {
 	struct talk_message said;
 	uint64_t mounts;
@@ -314,8 +314,8 @@ static void undo(struct making *m, pid_t child)
 		bundle_state_remove(&m->state, &ignored);
 }
 
-static int fork_container(const struct lifecycle_options *o, struct making *m, pid_t *child,
-	struct mlr_error *err)
+static int fork_container(
+	const struct lifecycle_options *o, struct making *m, pid_t *child, struct mlr_error *err)
 {
 	int r = open_ends(o, m, err);
 
@@ -333,13 +333,16 @@ static int fork_container(const struct lifecycle_options *o, struct making *m, p
 }
 
 /* child gets the forked process, which with a PID namespace and detached is not the container's. */
-static int create(const struct lifecycle_options *o, struct making *m, pid_t *child,
-	struct mlr_error *err)
+static int create(
+	const struct lifecycle_options *o, struct making *m, pid_t *child, struct mlr_error *err)
 {
 	auto_free char *dir = realpath(o->bundle, NULL);
 	int r = dir ? read_bundle(o, dir, m, err)
 		    : mlr_fail_errno(err, "the bundle '%s'", o->bundle);
 
+	/* `run` leaves the caller's terminal to the command. */
+	if (r == 0 && m->bundle.terminal && m->plan.detached && !o->console_socket)
+		r = mlr_fail(err, EINVAL, "'terminal' needs --console-socket");
 	if (r == 0)
 		r = keep_fds(o->preserve_fds, &m->plan, err);
 	if (r == 0) {
@@ -353,10 +356,10 @@ static int create(const struct lifecycle_options *o, struct making *m, pid_t *ch
 	return r;
 }
 
-#define MAKING_INIT                                                           \
-	{                                                                     \
-		.bundle = BUNDLE_INIT, .state = STATE_INIT, .talk = { -1, -1 }, \
-		.listener = -1, .console = -1, .call = -1                     \
+#define MAKING_INIT                                                                             \
+	{                                                                                       \
+		.bundle = BUNDLE_INIT, .state = STATE_INIT, .talk = { -1, -1 }, .listener = -1, \
+		.console = -1, .call = -1                                                       \
 	}
 
 int lifecycle_create(const struct lifecycle_options *o, struct mlr_error *err)
@@ -390,8 +393,8 @@ static int call_start(const struct state *s, struct mlr_error *err)
 }
 
 /* From poststart on, a hook's failure changes nothing. */
-static void run_late_hooks(const struct state *s, const struct bundle *b, enum bundle_stage stage,
-	enum status status)
+static void run_late_hooks(
+	const struct state *s, const struct bundle *b, enum bundle_stage stage, enum status status)
 {
 	json_auto_t *o = bundle_state_json(s, b, status);
 	auto_free char *text = json_dumps(o, JSON_COMPACT);
@@ -409,7 +412,8 @@ static int start(const struct state *s, const struct bundle *b, struct mlr_error
 	int r;
 
 	if (status != STATUS_CREATED)
-		return mlr_fail(err, EINVAL, "it is %s, not created", bundle_state_status_name(status));
+		return mlr_fail(
+			err, EINVAL, "it is %s, not created", bundle_state_status_name(status));
 	r = call_start(s, err);
 	if (r == 0)
 		run_late_hooks(s, b, BUNDLE_POSTSTART, STATUS_RUNNING);
@@ -444,8 +448,8 @@ static int signal_all(const struct state *s, int sig)
 		struct stat st;
 
 		snprintf(name, sizeof(name), "%s/ns/mnt", e->d_name);
-		if (pid > 0 && fstatat(dirfd(proc), name, &st, 0) == 0 &&
-			st.st_ino == s->mounts && kill(pid, sig) == 0)
+		if (pid > 0 && fstatat(dirfd(proc), name, &st, 0) == 0 && st.st_ino == s->mounts &&
+			kill(pid, sig) == 0)
 			n++;
 	}
 	return n;
@@ -494,7 +498,7 @@ static int kill_rest(const struct state *s, struct mlr_error *err)
 	return 0;
 }
 
-static int delete(const struct state *s, int force, struct mlr_error *err)
+static int delete (const struct state *s, int force, struct mlr_error *err)
 {
 	auto_call(bundle_done) struct bundle b = BUNDLE_INIT;
 	enum status status = bundle_state_status(s);
@@ -526,7 +530,7 @@ int lifecycle_delete(const char *root, const char *id, int force, struct mlr_err
 		return 0;
 	if (r < 0)
 		return r;
-	return delete(&s, force, err) < 0 ? mlr_wrap(err, "delete '%s'", id) : 0;
+	return delete (&s, force, err) < 0 ? mlr_wrap(err, "delete '%s'", id) : 0;
 }
 
 /* --- run ----------------------------------------------------------------------------- */
@@ -564,13 +568,12 @@ static int run(const struct lifecycle_options *o, struct making *m, int detach, 
 	if (detach && r == 0)
 		return 0;
 	*status = r < 0 && detach ? 0 : wait_for(child);
-	if (delete(&m->state, 1, &ignored) < 0)
+	if (!o->keep && delete (&m->state, 1, &ignored) < 0)
 		mlr_log_failure(MLR_WARNING, &ignored, ", ignoring");
 	return r;
 }
 
-int lifecycle_run(
-	const struct lifecycle_options *o, int detach, int *status, struct mlr_error *err)
+int lifecycle_run(const struct lifecycle_options *o, int detach, int *status, struct mlr_error *err)
 {
 	auto_call(making_done) struct making m = MAKING_INIT;
 

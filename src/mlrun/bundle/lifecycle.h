@@ -11,13 +11,14 @@
 #include "base/error.h"
 
 struct lifecycle_options {
-	const char *root;           /* of all containers; NULL: the default, bundle/state.h */
+	const char *root; /* of all containers; NULL: the default, bundle/state.h */
 	const char *id;
 	const char *bundle;         /* its directory */
 	const char *config;         /* another file for config.json, or NULL */
 	const char *pid_file;       /* gets the container's pid; or NULL */
 	const char *console_socket; /* gets its terminal; or NULL */
 	int preserve_fds;           /* that many from 3 on */
+	int keep;                   /* lifecycle_run(): leave the state of the ended container */
 };
 
 /* Make a container that waits for lifecycle_start(). Returns 0; -EEXIST; or what bundle_plan(),

@@ -62,8 +62,7 @@ static int is_tmpfs_data(const char *word)
 	return 0;
 }
 
-static int read_option(
-	const char *type, const char *word, struct wish *w, struct mlr_error *err)
+static int read_option(const char *type, const char *word, struct wish *w, struct mlr_error *err)
 {
 	if (strcmp(word, "bind") == 0 || strcmp(word, "rbind") == 0)
 		w->is_bind = 1;
@@ -108,8 +107,7 @@ static int add_bind(const char *source, const char *target, const struct wish *w
 	return plan_mount_add(p, PLAN_BIND, path, target, w->flags, PLAN_FROM_CONFIG, err);
 }
 
-static int add_tmpfs(
-	const char *target, struct wish *w, struct plan *p, struct mlr_error *err)
+static int add_tmpfs(const char *target, struct wish *w, struct plan *p, struct mlr_error *err)
 {
 	int r = plan_mount_add(p, PLAN_TMPFS, NULL, target, w->flags, PLAN_FROM_CONFIG, err);
 
@@ -143,8 +141,8 @@ static int add_kernels(const struct kernels *k, const char *target, unsigned fla
 		p, PLAN_BIND, k->host, target, flags | k->flags, PLAN_FROM_CONFIG, err);
 }
 
-static int add_type(const char *type, const char *target, struct wish *w, struct plan *p,
-	struct mlr_error *err)
+static int add_type(
+	const char *type, const char *target, struct wish *w, struct plan *p, struct mlr_error *err)
 {
 	if (strcmp(type, "tmpfs") == 0)
 		return add_tmpfs(target, w, p, err);
@@ -272,8 +270,6 @@ static int add_device(const json_t *device, struct plan *p, struct mlr_error *er
 		return r;
 	if (!path || *path != '/')
 		return mlr_fail(err, EPROTO, "'path': expected an absolute path");
-	if (is_mounted(p, path))
-		return 0;
 	if (stat(path, &st) < 0)
 		return mlr_fail_errno(err, "'%s'", path);
 	if (S_ISFIFO(st.st_mode) ? strcmp(type, "p") != 0
@@ -281,6 +277,8 @@ static int add_device(const json_t *device, struct plan *p, struct mlr_error *er
 		return mlr_fail(err, ENOTSUP,
 			"'%s' is another device on the host, and an ordinary user may not make one",
 			path);
+	if (is_mounted(p, path))
+		return 0;
 	return plan_mount_add(p, PLAN_BIND, path, path, 0, PLAN_FROM_CONFIG, err);
 }
 

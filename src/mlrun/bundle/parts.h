@@ -11,6 +11,9 @@
 int process_plan(
 	const json_t *process, const json_t *linux_, struct plan *p, struct mlr_error *err);
 
+/* process.c: set HOME from the root's /etc/passwd if "env" does not, as runc does. */
+void process_home(const char *rootfs, struct plan *p);
+
 /* mounts.c: "mounts" in their order, then /dev's nodes and links, unless /dev is a bind mount.
  * dir: relative sources start there. The namespaces are in the plan already. */
 int mounts_plan(const json_t *mounts, const char *dir, struct plan *p, struct mlr_error *err);
@@ -18,8 +21,8 @@ int mounts_plan(const json_t *mounts, const char *dir, struct plan *p, struct ml
 /* mounts.c: "linux.devices", by the host's nodes. */
 int mounts_devices(const json_t *devices, struct plan *p, struct mlr_error *err);
 
-/* paths.c: "linux.maskedPaths" and "linux.readonlyPaths"; what does not exist is left out. Call them
- * when the mounts are in the plan. */
+/* paths.c: "linux.maskedPaths" and "linux.readonlyPaths"; what does not exist is left out. Call
+ * them when the mounts are in the plan. */
 int paths_mask(const struct strv *paths, struct plan *p, struct mlr_error *err);
 int paths_seal(const struct strv *paths, struct plan *p, struct mlr_error *err);
 

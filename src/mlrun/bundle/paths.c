@@ -98,8 +98,8 @@ int paths_seal(const struct strv *paths, struct plan *p, struct mlr_error *err)
 		int r = 0;
 
 		if (!clean)
-			return mlr_fail(err, EPROTO, "'readonlyPaths': '%s' is not absolute",
-				paths->v[i]);
+			return mlr_fail(
+				err, EPROTO, "'readonlyPaths': '%s' is not absolute", paths->v[i]);
 		if (find(p, clean, &host, &st))
 			r = plan_mount_add(
 				p, PLAN_BIND, host, clean, PLAN_READONLY, PLAN_FROM_CONFIG, err);

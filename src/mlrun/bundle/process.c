@@ -1,16 +1,20 @@
 #include "bundle/parts.h"
 
 #include "base/cleanup.h"
+#include "base/file.h"
 #include "base/memory.h"
 #include "bundle/field.h"
 #include "plan/capability.h"
 
-#include <ctype.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <limits.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
+
+#define PASSWD_MAX (1u << 20) /* bytes */
 
 static int plan_command(const json_t *process, struct plan *p, struct mlr_error *err)
 {
@@ -137,6 +141,39 @@ static int plan_limit(const json_t *limit, struct plan *p, struct mlr_error *err
 	return 0;
 }
 
+/* The sixth field of a line of passwd(5) whose third is uid; to free(), or NULL. */
+static char *home_in(char *passwd, unsigned uid)
+{
+	char *lines = NULL;
+
+	for (char *line = strtok_r(passwd, "\n", &lines); line;
+		line = strtok_r(NULL, "\n", &lines)) {
+		char *f[6], *end;
+		int n = 0;
+
+		while (n < 6 && line)
+			f[n++] = strsep(&line, ":");
+		if (n == 6 && *f[2] && strtoul(f[2], &end, 10) == uid && !*end && *f[5])
+			return xstrdup(f[5]);
+	}
+	return NULL;
+}
+
+void process_home(const char *rootfs, struct plan *p)
+{
+	auto_close int root = open(rootfs, O_PATH | O_DIRECTORY | O_CLOEXEC), fd = -1;
+	auto_free char *text = NULL, *home = NULL;
+	char name[40];
+
+	if (root < 0 || plan_env_get(p, "HOME"))
+		return;
+	fd = file_open_in_root(root, "etc/passwd", O_RDONLY | O_NONBLOCK, 0);
+	snprintf(name, sizeof(name), "/proc/self/fd/%d", fd);
+	if (fd >= 0 && file_read(AT_FDCWD, name, PASSWD_MAX, &text, NULL, NULL) == 0)
+		home = home_in(text, p->id.uid);
+	plan_env_set(p, "HOME", home ? home : "/", PLAN_FROM_IMAGE);
+}
+
 static int plan_limits(const json_t *process, struct plan *p, struct mlr_error *err)
 {
 	const json_t *list = NULL, *limit;
@@ -197,8 +234,7 @@ static int refuse_labels(const json_t *process, struct mlr_error *err)
 	return 0;
 }
 
-int process_plan(
-	const json_t *process, const json_t *linux_, struct plan *p, struct mlr_error *err)
+int process_plan(const json_t *process, const json_t *linux_, struct plan *p, struct mlr_error *err)
 {
 	int r = plan_command(process, p, err);
 

@@ -55,7 +55,8 @@ static int check_id(const char *id, struct mlr_error *err)
 		strspn(id, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_+-.") !=
 			len)
 		return mlr_fail(err, EINVAL,
-			"container '%s': a name has 1 to %d letters, digits and '_+-.'", id, ID_MAX);
+			"container '%s': a name has 1 to %d letters, digits and '_+-.'", id,
+			ID_MAX);
 	return 0;
 }
 
@@ -178,8 +179,8 @@ static void now(char out[32])
 	strftime(out, 32, "%Y-%m-%dT%H:%M:%SZ", &tm);
 }
 
-int bundle_state_write(struct state *s, pid_t pid, uint64_t mounts, const char *bundle,
-	struct mlr_error *err)
+int bundle_state_write(
+	struct state *s, pid_t pid, uint64_t mounts, const char *bundle, struct mlr_error *err)
 {
 	auto_free char *name = xasprintf("/proc/%ld/stat", (long)pid), *text = NULL;
 	char boot[BOOT_SIZE], created[32];
@@ -313,8 +314,8 @@ json_t *bundle_state_json(const struct state *s, const struct bundle *b, enum st
 	if (s->created)
 		json_object_set_new(o, "created", mlr_json_text(s->created));
 	for (size_t i = 0; i + 1 < b->annotations.n; i += 2)
-		json_object_set_new(annotations, b->annotations.v[i],
-			mlr_json_text(b->annotations.v[i + 1]));
+		json_object_set_new(
+			annotations, b->annotations.v[i], mlr_json_text(b->annotations.v[i + 1]));
 	json_object_set_new(o, "annotations", annotations);
 	return o;
 }

@@ -23,19 +23,19 @@
 #include <sys/types.h>
 
 struct state {
-	int root;     /* the directory of all containers */
-	int dir;      /* this one's */
-	int making;   /* the lock, in the process that creates it; or -1 */
+	int root;   /* the directory of all containers */
+	int dir;    /* this one's */
+	int making; /* the lock, in the process that creates it; or -1 */
 	char *id;
-	char *bundle; /* the bundle's directory; NULL before the container is created */
+	char *bundle;  /* the bundle's directory; NULL before the container is created */
 	char *created; /* RFC 3339 */
 	pid_t pid;
 	unsigned long long start; /* proc_stat's */
 	uint64_t mounts;          /* inode number of its mount namespace */
 };
 
-#define STATE_INIT                                \
-	{                                         \
+#define STATE_INIT                                  \
+	{                                           \
 		.root = -1, .dir = -1, .making = -1 \
 	}
 void bundle_state_done(struct state *s);
@@ -60,8 +60,8 @@ int bundle_state_make(const char *root, const char *id, struct state *ret, struc
 int bundle_state_open(const char *root, const char *id, struct state *ret, struct mlr_error *err);
 
 /* Record the process and the bundle; the container is created now. */
-int bundle_state_write(struct state *s, pid_t pid, uint64_t mounts, const char *bundle,
-	struct mlr_error *err);
+int bundle_state_write(
+	struct state *s, pid_t pid, uint64_t mounts, const char *bundle, struct mlr_error *err);
 
 /* Look at the locks and the process. */
 enum status bundle_state_status(const struct state *s);

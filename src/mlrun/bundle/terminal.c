@@ -45,8 +45,7 @@ static int send_master(int socket, int master)
 int terminal_enter(int socket, int rows, int columns, struct mlr_error *err)
 {
 	auto_close int master = open("/dev/ptmx", O_RDWR | O_NOCTTY | O_CLOEXEC), slave = -1;
-	struct winsize size = { .ws_row = (unsigned short)rows,
-		.ws_col = (unsigned short)columns };
+	struct winsize size = { .ws_row = (unsigned short)rows, .ws_col = (unsigned short)columns };
 	int locked = 0, r;
 
 	if (master < 0 || ioctl(master, TIOCSPTLCK, &locked) < 0)

@@ -82,8 +82,7 @@ static json_t *make_annotations(const struct oci_config *image)
 	json_t *o = json_object();
 
 	for (size_t i = 0; image && i + 1 < image->labels.n; i += 2)
-		json_object_set_new(
-			o, image->labels.v[i], mlr_json_text(image->labels.v[i + 1]));
+		json_object_set_new(o, image->labels.v[i], mlr_json_text(image->labels.v[i + 1]));
 	return o;
 }
 
@@ -93,15 +92,14 @@ static json_t *make(const struct oci_config *image)
 		? image->working_dir
 		: "/";
 
-	return json_pack(
-		"{s:s, s:{s:b, s:{s:I, s:I}, s:o, s:o, s:o, s:b}, s:{s:s, s:b}, s:o, s:o, "
-		"s:{s:o, s:o, s:[{s:s}, {s:s}]}}",
+	return json_pack("{s:s, s:{s:b, s:{s:I, s:I}, s:o, s:o, s:o, s:b}, s:{s:s, s:b}, s:o, s:o, "
+			 "s:{s:o, s:o, s:[{s:s}, {s:s}]}}",
 		"ociVersion", "1.0.2", "process", "terminal", 0, "user", "uid",
 		(json_int_t)geteuid(), "gid", (json_int_t)getegid(), "args", make_command(image),
 		"env", make_env(image), "cwd", mlr_json_text(dir), "noNewPrivileges", 1, "root",
 		"path", "rootfs", "readonly", 0, "mounts", make_mounts(), "annotations",
-		make_annotations(image), "linux", "uidMappings", make_map(geteuid()),
-		"gidMappings", make_map(getegid()), "namespaces", "type", "user", "type", "mount");
+		make_annotations(image), "linux", "uidMappings", make_map(geteuid()), "gidMappings",
+		make_map(getegid()), "namespaces", "type", "user", "type", "mount");
 }
 
 int bundle_write(const char *dir, const struct oci_config *image, struct mlr_error *err)

@@ -5,13 +5,19 @@
 #include "cli/stop.h"
 
 #include "base/cleanup.h"
+#include "base/file.h"
 #include "base/json.h"
 #include "base/log.h"
+#include "base/memory.h"
+#include "bundle/write.h"
 #include "export/export.h"
+#include "oci/config.h"
+#include "oci/manifest.h"
 #include "oci/name.h"
 #include "store/stores.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -20,6 +26,7 @@ struct args {
 	const char *image, *path;
 	struct export_options export;
 	int format_given, compression_given, json;
+	int is_bundle;         /* the root goes below path, beside a config.json */
 	struct oci_name place; /* the source of path, if it had a prefix */
 	struct mlr_error err;  /* its error */
 };
@@ -37,11 +44,14 @@ static void parse_format(void *args, char *arg, struct argp_state *state)
 	struct args *a = args;
 	size_t i = 0;
 
+	a->is_bundle = strcmp(arg, "bundle") == 0;
+	if (a->is_bundle)
+		arg = (char *)formats[EXPORT_ROOTFS];
 	while (i < ARRAY_LEN(formats) && strcmp(formats[i], arg) != 0)
 		i++;
 	if (i == ARRAY_LEN(formats))
 		argp_error(state,
-			"--format takes oci-archive, oci, docker-archive, tar or rootfs, not '%s'",
+			"--format takes oci-archive, oci, docker-archive, tar, rootfs or bundle, not '%s'",
 			arg);
 	a->export.format = (enum export_format)i;
 	a->format_given = 1;
@@ -129,7 +139,8 @@ static void check_args(void *args, struct argp_state *state)
 static const struct cli_option options[] = {
 	{ "format", 0, "FORMAT", 0,
 		"oci-archive (default), oci (a directory), docker-archive, tar (the root "
-		"directory only) or rootfs (the same as a directory)",
+		"directory only), rootfs (the same as a directory) or bundle (rootfs and config.json, "
+		"an OCI bundle)",
 		1, CLI_TO_CALL(parse_format) },
 	{ "compression", 0, "HOW", 0, "compress the layers: gzip (default), zstd or none", 1,
 		CLI_TO_CALL(parse_compression) },
@@ -157,11 +168,16 @@ static const struct cli_syntax syntax = {
 	.check = check_args,
 };
 
+static const char *format_name(const struct args *a)
+{
+	return a->is_bundle ? "bundle" : formats[a->export.format];
+}
+
 static int print_json(
 	const struct args *a, const struct store_image *im, const struct export_result *r)
 {
 	return cli_print_json(json_pack("{s:s, s:o, s:s, s:s?, s:s?, s:I}", "name", im->name,
-		"file", mlr_json_text(a->path), "format", formats[a->export.format], "digest",
+		"file", mlr_json_text(a->path), "format", format_name(a), "digest",
 		*r->digest ? r->digest : NULL, "config", *r->config ? r->config : NULL, "layers",
 		(json_int_t)r->layers));
 }
@@ -181,6 +197,34 @@ static void tell(const struct args *a, const struct store_image *im, const struc
 			r->digest, im->manifest);
 }
 
+static int read_config(struct store *st, const struct store_image *im, struct oci_config *ret,
+	struct mlr_error *err)
+{
+	auto_call(oci_document_done) struct oci_document doc = { 0 };
+	auto_free char *text = NULL;
+	size_t len;
+	int r = cli_stored_manifest(st, im->manifest, &doc, err);
+
+	if (r == 0)
+		r = cli_stored_text(st, doc.config.digest, &text, &len, err);
+	return r < 0 ? r : oci_config_parse(text, len, ret, err);
+}
+
+/* DIR/rootfs and DIR/config.json. */
+static int export_bundle(const struct args *a, struct store *st, const struct store_image *im,
+	struct export_result *result, struct mlr_error *err)
+{
+	auto_call(oci_config_done) struct oci_config c = OCI_CONFIG_INIT;
+	auto_free char *root = xasprintf("%s/rootfs", a->path);
+	int r = read_config(st, im, &c, err);
+
+	if (r == 0)
+		r = file_mkdir_p(AT_FDCWD, root, 0755, err);
+	if (r == 0)
+		r = export_image(st, im, root, &a->export, result, err);
+	return r < 0 ? r : bundle_write(a->path, &c, err);
+}
+
 static int run(const struct args *a, const struct stores *all, struct mlr_error *err)
 {
 	auto_call(store_image_done) struct store_image im = STORE_IMAGE_INIT;
@@ -192,7 +236,8 @@ static int run(const struct args *a, const struct stores *all, struct mlr_error 
 	if (r == 0)
 		r = stores_find(all, &name, &st, &im, err);
 	if (r == 0)
-		r = export_image(st, &im, a->path, &a->export, &result, err);
+		r = a->is_bundle ? export_bundle(a, st, &im, &result, err)
+				 : export_image(st, &im, a->path, &a->export, &result, err);
 	if (r < 0)
 		return cli_fail(err);
 	tell(a, &im, &result);

@@ -32,10 +32,9 @@ struct globals {
 	const char *root, *log, *log_format;
 	int nothing; /* set by options that change nothing */
 	const char *no_word;
-	struct strv rest;
 };
 
-static struct globals globals = { .rest = STRV_INIT };
+static struct globals globals;
 
 static const struct cli_option global_options[] = {
 	{ "root", 0, "DIR", 0, "where the states of containers are", 0,
@@ -55,11 +54,22 @@ static const struct cli_syntax global_syntax = {
 	.args_doc = "COMMAND [OPTION...] [ARG...]",
 	.doc = "Run OCI bundles, as runc and crun do.",
 	.no_store = 1,
-	.in_order = 1,
-	.operands = { CLI_TO(struct globals, rest) },
-	.needed = 1,
-	.missing = "a command is expected",
 };
+
+/* The number of words up to the command: options, and values of those that have one. */
+static int count_globals(int argc, char **argv)
+{
+	int i = 1;
+
+	while (i < argc && argv[i][0] == '-') {
+		const char *name = argv[i++];
+
+		for (const struct cli_option *o = global_options; o->name; o++)
+			if (o->arg && strncmp(name, "--", 2) == 0 && strcmp(name + 2, o->name) == 0)
+				i++;
+	}
+	return i < argc ? i : argc;
+}
 
 /* What callers such as conmon read after a failure. */
 static void log_failure(const struct mlr_error *err)
@@ -98,24 +108,27 @@ struct making {
 	int detach, nothing;
 };
 
-#define OPTIONS_OF_CREATE                                                                        \
-	{ "bundle", 'b', "DIR", 0, "the bundle's directory; default: this one", 0,               \
-		CLI_TO(struct making, o.bundle) },                                               \
-		{ "config", 'f', "FILE", 0, "in place of config.json", 0,                        \
-			CLI_TO(struct making, o.config) },                                       \
-		{ "pid-file", 0, "FILE", 0, "write the container's pid to FILE", 0,              \
-			CLI_TO(struct making, o.pid_file) },                                     \
-		{ "console-socket", 0, "SOCKET", 0, "send the container's terminal there", 0,    \
-			CLI_TO(struct making, o.console_socket) },                               \
-		{ "preserve-fds", 0, "N", 0, "the command inherits N descriptors from 3 on", 0,  \
-			CLI_TO(struct making, fds) },                                            \
-		{ "no-pivot", 0, 0, 0, "changes nothing, as the next ones", 0,                   \
-			CLI_TO(struct making, nothing) },                                        \
-		{ "no-new-keyring", 0, 0, 0, 0, 0, CLI_TO(struct making, nothing) },             \
-		{ "no-subreaper", 0, 0, 0, 0, 0, CLI_TO(struct making, nothing) }
+#define OPTIONS_OF_CREATE                                                                       \
+	{ "bundle", 'b', "DIR", 0, "the bundle's directory; default: this one", 0,              \
+		CLI_TO(struct making, o.bundle) },                                              \
+		{ "config", 'f', "FILE", 0, "in place of config.json", 0,                       \
+			CLI_TO(struct making, o.config) },                                      \
+		{ "pid-file", 0, "FILE", 0, "write the container's pid to FILE", 0,             \
+			CLI_TO(struct making, o.pid_file) },                                    \
+		{ "console-socket", 0, "SOCKET", 0, "send the container's terminal there", 0,   \
+			CLI_TO(struct making, o.console_socket) },                              \
+		{ "preserve-fds", 0, "N", 0, "the command inherits N descriptors from 3 on", 0, \
+			CLI_TO(struct making, fds) },                                           \
+		{ "no-pivot", 0, 0, 0, "changes nothing, as the next ones", 0,                  \
+			CLI_TO(struct making, nothing) },                                       \
+		{ "no-new-keyring", 0, 0, 0, 0, 0, CLI_TO(struct making, nothing) },            \
+	{                                                                                       \
+		"no-subreaper", 0, 0, 0, 0, 0, CLI_TO(struct making, nothing)                   \
+	}
 
 static const struct cli_option create_options[] = { OPTIONS_OF_CREATE, { 0 } };
 static const struct cli_option run_options[] = { OPTIONS_OF_CREATE,
+	{ "keep", 0, 0, 0, "do not delete it at the end", 0, CLI_TO(struct making, o.keep) },
 	{ "detach", 'd', 0, 0, "do not wait for its end", 0, CLI_TO(struct making, detach) },
 	{ 0 } };
 
@@ -181,14 +194,14 @@ struct one {
 	int all, force;
 };
 
-#define ONE(name, text)                                                                     \
-	static const struct cli_syntax name = {                                             \
-		.args_doc = "ID",                                                           \
-		.doc = text,                                                                \
-		.no_store = 1,                                                              \
-		.operands = { CLI_TO(struct one, id) },                                     \
-		.needed = 1,                                                                \
-		.missing = "a container's name is expected",                                \
+#define ONE(name, text)                                      \
+	static const struct cli_syntax name = {              \
+		.args_doc = "ID",                            \
+		.doc = text,                                 \
+		.no_store = 1,                               \
+		.operands = { CLI_TO(struct one, id) },      \
+		.needed = 1,                                 \
+		.missing = "a container's name is expected", \
 	}
 
 ONE(start_syntax, "Execute the command of a created container.");
@@ -220,7 +233,8 @@ static int oci_state(int argc, char **argv)
 	struct mlr_error err = MLR_ERROR_INIT;
 
 	cli_options_parse(argc, argv, &state_syntax, &a);
-	return bundle_state_open(globals.root, a.id, &s, &err) < 0 ? fail(&err) : cli_print_json(look(&s));
+	return bundle_state_open(globals.root, a.id, &s, &err) < 0 ? fail(&err)
+								   : cli_print_json(look(&s));
 }
 
 static const struct cli_option kill_options[] = {
@@ -416,8 +430,7 @@ static int is_help(const char *word)
 
 int cmd_oci(int argc, char **argv)
 {
-	auto_free char **words = NULL;
-	int status;
+	int n;
 
 	if (argc > 1 && is_version(argv[1])) {
 		printf("mlrun version %s\nspec: 1.0.2\n", PACKAGE_VERSION);
@@ -425,11 +438,8 @@ int cmd_oci(int argc, char **argv)
 	}
 	if (argc < 2 || argv[1][0] != '-' || is_help(argv[1]))
 		return commands_run(&commands, argc, argv);
-	cli_options_parse(argc, argv, &global_syntax, &globals);
-	words = xcalloc(globals.rest.n + 2, sizeof(*words));
-	words[0] = argv[0];
-	memcpy(words + 1, globals.rest.v, globals.rest.n * sizeof(*words));
-	status = commands_run(&commands, (int)globals.rest.n + 1, words);
-	strv_done(&globals.rest);
-	return status;
+	n = count_globals(argc, argv);
+	cli_options_parse(n, argv, &global_syntax, &globals);
+	argv[n - 1] = argv[0];
+	return commands_run(&commands, argc - n + 1, argv + n - 1);
 }

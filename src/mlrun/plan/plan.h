@@ -155,13 +155,13 @@ struct plan {
 	enum plan_origin workdir_origin;
 	int *keep_fds; /* descriptors above 2 that the command inherits */
 	size_t n_keep_fds;
-	unsigned namespaces;   /* enum plan_namespace */
-	int init;              /* mlrun is the PID namespace's first process, and reaps */
-	int detached; /* nobody waits outside the PID namespace: its first process is a child of
-			 the caller's parent */
-	char *hostname;        /* with PLAN_NS_UTS; else NULL */
-	char *seccomp;         /* file of an OCI seccomp profile to add to mlrun's; or NULL */
-	uint64_t caps_dropped; /* bit n: a fake root lacks capability n */
+	unsigned namespaces; /* enum plan_namespace */
+	int init;            /* mlrun is the PID namespace's first process, and reaps */
+	int detached;   /* nobody waits outside the PID namespace: its first process is a child of
+			   the caller's parent */
+	char *hostname; /* with PLAN_NS_UTS; else NULL */
+	char *seccomp;  /* file of an OCI seccomp profile to add to mlrun's; or NULL */
+	uint64_t caps_dropped;          /* bit n: a fake root lacks capability n */
 	struct plan_capabilities *caps; /* what the command has; NULL: nothing, but a fake root */
 	struct plan_limit *limits;
 	size_t n_limits;

@@ -20,14 +20,16 @@ struct bundle {
 };
 
 /* An OCI layout. Returns 0, or -ENOENT, -EINVAL, -EPROTO and so on, as oci_layout_choose(). */
-int bundle_layout(struct bundle *b, struct pull_source **ret, char **said, struct mlr_error *err);
+int pull_bundle_layout(
+	struct bundle *b, struct pull_source **ret, char **said, struct mlr_error *err);
 
 /* An archive from docker save. */
-int bundle_docker(struct bundle *b, struct pull_source **ret, char **said, struct mlr_error *err);
+int pull_bundle_docker(
+	struct bundle *b, struct pull_source **ret, char **said, struct mlr_error *err);
 
 /* A tar of a root directory: an image of one layer without a configuration of its own. fd stays the
  * caller's. */
-int bundle_rootfs(int fd, const struct oci_platform *platform, const struct plain_options *plain,
-	struct pull_source **ret, struct mlr_error *err);
+int pull_bundle_rootfs(int fd, const struct oci_platform *platform,
+	const struct plain_options *plain, struct pull_source **ret, struct mlr_error *err);
 
 #endif

@@ -70,7 +70,7 @@ static int open_rootfs(int fd, const struct oci_name *name, const struct source_
 			name->path, name->path);
 	}
 	mlr_debug("'%s' is a tar of a root directory", name->path);
-	return bundle_rootfs(fd, opt->want, opt->plain, ret, err);
+	return pull_bundle_rootfs(fd, opt->want, opt->plain, ret, err);
 }
 
 /* Refuse other formats, and name them. SIF: sylabs/sif, docs, "Global header". */
@@ -92,8 +92,8 @@ static int refuse_others(int fd, const struct oci_name *name, struct mlr_error *
 static int open_kind(enum oci_transport kind, struct bundle *b, struct pull_source **ret,
 	char **said, struct mlr_error *err)
 {
-	return kind == OCI_DOCKER_ARCHIVE ? bundle_docker(b, ret, said, err)
-					  : bundle_layout(b, ret, said, err);
+	return kind == OCI_DOCKER_ARCHIVE ? pull_bundle_docker(b, ret, said, err)
+					  : pull_bundle_layout(b, ret, said, err);
 }
 
 /* fd holds decompressed bytes or is a directory. A root directory's tar may have more members than

@@ -212,7 +212,8 @@ static int settle(struct source_layout *l, struct bundle *b, char **text, size_t
 	return 0;
 }
 
-int bundle_layout(struct bundle *b, struct pull_source **ret, char **said, struct mlr_error *err)
+int pull_bundle_layout(
+	struct bundle *b, struct pull_source **ret, char **said, struct mlr_error *err)
 {
 	struct source_layout *l;
 	auto_free char *text = NULL;

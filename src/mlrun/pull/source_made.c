@@ -224,7 +224,8 @@ static int take_image(struct source_made **ret, struct bundle *b, const struct o
 	return r;
 }
 
-int bundle_docker(struct bundle *b, struct pull_source **ret, char **said, struct mlr_error *err)
+int pull_bundle_docker(
+	struct bundle *b, struct pull_source **ret, char **said, struct mlr_error *err)
 {
 	auto_call(oci_save_done) struct oci_save save = OCI_SAVE_INIT;
 	const struct oci_save_image *im;
@@ -293,8 +294,8 @@ static int take_tar(struct source_made *m, int fd, struct strv *diff_ids, unsign
 	return 0;
 }
 
-int bundle_rootfs(int fd, const struct oci_platform *platform, const struct plain_options *plain,
-	struct pull_source **ret, struct mlr_error *err)
+int pull_bundle_rootfs(int fd, const struct oci_platform *platform,
+	const struct plain_options *plain, struct pull_source **ret, struct mlr_error *err)
 {
 	auto_call(made_cleanup) struct source_made *m = made_new(plain, 1);
 	auto_strv struct strv diff_ids = STRV_INIT;

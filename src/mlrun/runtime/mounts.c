@@ -259,7 +259,9 @@ static int keep_apart(struct assembly *a, struct mlr_error *err)
 
 static int put_accounts(struct assembly *a, struct mlr_error *err)
 {
-	return a->has_accounts || !a->plan->id.name ? 0 : accounts_write(a->overlay.root, &a->plan->id, err);
+	return a->has_accounts || !a->plan->id.name
+		? 0
+		: accounts_write(a->overlay.root, &a->plan->id, err);
 }
 
 static int place_all(struct assembly *a, struct mlr_error *err)

@@ -45,8 +45,7 @@ static int raise_ambient(const struct plan_capabilities *c)
 	uint64_t caps = c->ambient & c->permitted & c->inheritable;
 
 	for (unsigned long cap = 0; cap < 64; cap++)
-		if (caps >> cap & 1 &&
-			prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_RAISE, cap, 0, 0) < 0)
+		if (caps >> cap & 1 && prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_RAISE, cap, 0, 0) < 0)
 			return -1;
 	return 0;
 }

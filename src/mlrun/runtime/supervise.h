@@ -27,8 +27,8 @@
  */
 int supervise_fork(int proc, struct mlr_error *err);
 
-/* With plan->detached, in its place: the child is the caller's sibling (clone(2), CLONE_PARENT), and
- * the caller ends with status 0. Returns 0 in the child, or -errno. */
+/* With plan->detached, in its place: the child is the caller's sibling (clone(2), CLONE_PARENT),
+ * and the caller ends with status 0. Returns 0 in the child, or -errno. */
 int supervise_detach(struct mlr_error *err);
 
 /*

@@ -1,0 +1,270 @@
+# mlrun oci: OCI bundles by the command line of an OCI runtime. runc, where it is, must answer the same.
+# shellcheck disable=SC2016 # the inner shell expands
+load common
+
+setup_file() {
+	export BUNDLE=$BATS_FILE_TMPDIR/bundle
+	mkdir "$BUNDLE"
+	tiny_root "$BUNDLE/rootfs"
+	mkdir -p "$BUNDLE/rootfs"/{proc,dev,sys}
+}
+
+setup() {
+	common_setup
+	cd "$BUNDLE" || return
+	export ROOT=$BATS_TEST_TMPDIR/states
+	rm -rf config.json
+	mlrun oci spec
+	config '.process.args = ["sh", "-c", "echo hello"]'
+}
+
+teardown() {
+	for id in one two; do mlrun oci --root="$ROOT" delete --force $id; done
+}
+
+# config FILTER [ARG...]: change config.json, by jq.
+config() {
+	jq "$@" <config.json >"$BATS_TEST_TMPDIR/new" && cp "$BATS_TEST_TMPDIR/new" config.json
+}
+
+# command ARG...: what the container executes.
+command_is() {
+	config '.process.args = $a' --argjson a "$(printf '%s\0' "$@" | jq -Rsc 'split("\u0000") | map(select(. != ""))')"
+}
+
+oci() { mlrun oci --root="$ROOT" "$@"; }
+status() { oci state one | jq -r .status; }
+is() { [ "$(status)" = "$1" ]; }
+
+@test "oci run: output, exit status, directory, variables and arguments are the command's" {
+	command_is sh -c 'echo "$A $HOME $1 $(pwd)"; exit 7' sh 'two words'
+	config '.process.env += ["A=b c"] | .process.cwd = "/usr/bin"'
+	run -7 oci run one
+	assert_output "b c / two words /usr/bin"
+	run -1 oci state one
+	assert_output "mlrun: container 'one' does not exist"
+}
+
+@test "oci run: a command that is not there gives 127, one that ends by a signal 128 and more" {
+	command_is /no/such
+	run -127 oci run one
+	assert_output --partial "command '/no/such' not found"
+	command_is sh -c 'kill -TERM $$'
+	run -143 oci run one
+}
+
+@test "oci: created, running, stopped, deleted" {
+	command_is sh -c 'echo hello; sleep 300'
+	oci create --pid-file "$BATS_TEST_TMPDIR/pid" one >"$BATS_TEST_TMPDIR/out"
+	run -0 oci state one
+	assert_equal "$(jq -r '.status, .id, .bundle, .pid' <<<"$output")" \
+		"created"$'\n'"one"$'\n'"$(realpath "$BUNDLE")"$'\n'"$(cat "$BATS_TEST_TMPDIR/pid")"
+	assert_equal "$(cat "$BATS_TEST_TMPDIR/out")" ""
+	run -1 oci delete one
+	assert_output --partial "it is created, not stopped"
+
+	run -0 oci start one
+	assert_output ""
+	until_true grep -q hello "$BATS_TEST_TMPDIR/out"
+	assert_equal "$(status)" running
+	run -1 oci start one
+	assert_output "mlrun: start 'one': it is running, not created"
+
+	oci kill one KILL
+	until_true is stopped
+	assert_equal "$(oci state one | jq .pid)" null
+	run -1 oci kill one
+	assert_output "mlrun: kill 'one': it is not running"
+	run -0 oci delete one
+	assert_output ""
+	assert_equal "$(oci list)" "[]"
+}
+
+@test "oci create: of several at once with one name, one makes the container" {
+	local i made=0
+
+	command_is sleep 300
+	for i in 1 2 3 4; do oci create one 2>"$BATS_TEST_TMPDIR/said.$i" & done
+	for i in 1 2 3 4; do wait -n && made=$((made + 1)); done
+	assert_equal "$made $(grep -l "container 'one' exists already" "$BATS_TEST_TMPDIR"/said.* | wc -l)" "1 3"
+	assert_equal "$(status)" created
+}
+
+@test "oci create: killed at any moment, it leaves what delete removes, and no process" {
+	local i
+
+	command_is sleep 300
+	for i in 0 0.002 0.004 0.006 0.008 0.010 0.015; do
+		timeout -s KILL "$i"1 env "$(command -v mlrun)" oci --root="$ROOT" create one || true
+		until_true eval '! oci state one 2>/dev/null | grep -q creating'
+		oci delete --force one
+		run -1 oci state one
+	done
+	run -1 pgrep -f -- "--root=$ROOT create"
+}
+
+@test "oci: another process with the container's pid is not taken for it" {
+	command_is sleep 300
+	oci create one
+	oci kill one KILL
+	until_true is stopped
+	sleep 300 &
+	jq ".pid = $!" "$ROOT/one/state.json" >"$BATS_TEST_TMPDIR/state"
+	cp "$BATS_TEST_TMPDIR/state" "$ROOT/one/state.json"
+	assert_equal "$(status)" stopped
+	oci delete --force one
+	kill "$!"
+}
+
+@test "oci delete: processes that the command left behind end" {
+	command_is sh -c 'sleep 987 & echo'
+	oci create one >/dev/null 2>&1
+	oci start one
+	until_true is stopped
+	run -0 pgrep -f "sleep 987"
+	oci delete one
+	run -1 pgrep -f "sleep 987"
+}
+
+@test "oci: writes go to the bundle's root, unless it is read-only" {
+	command_is sh -c 'echo x >/written'
+	oci run one
+	assert_equal "$(cat rootfs/written)" x
+	rm rootfs/written
+	config '.root.readonly = true'
+	run -1 oci run one
+	assert_output --partial "Read-only file system"
+	[ ! -e rootfs/written ]
+}
+
+@test "oci: binds, tmpfs and their options, namespaces, hostname, limits, masked and read-only paths" {
+	mkdir -p "$BATS_TEST_TMPDIR/data"
+	echo secret >"$BATS_TEST_TMPDIR/data/file"
+	config '.mounts += [{destination: "/data", type: "bind", source: $d, options: ["rbind", "ro"]},
+			{destination: "/scratch", type: "tmpfs", source: "tmpfs", options: ["size=1m", "mode=700"]},
+			{destination: "/second", type: "none", source: $d, options: ["bind"]}] |
+		.linux.namespaces += [{type: "uts"}, {type: "ipc"}] | .hostname = "inner" |
+		.process.rlimits = [{type: "RLIMIT_NOFILE", soft: 99, hard: 100}] | .process.user.umask = 63 |
+		.linux.maskedPaths = ["/second/file", "/no/such"] | .linux.readonlyPaths = ["/usr"]' \
+		--arg d "$BATS_TEST_TMPDIR/data"
+	command_is sh -c 'cat /data/file; touch /data/x; stat -c %a /scratch; cat /second/file; touch /usr/x
+		hostname; ulimit -n; ulimit -Hn; umask'
+	run -0 oci run one
+	assert_output "secret
+touch: /data/x: Read-only file system
+700
+touch: /usr/x: Read-only file system
+inner
+99
+100
+0077"
+}
+
+@test "oci: hooks run in their order with the state, and one that fails undoes the container" {
+	local stage
+
+	printf '#!/bin/sh\necho "$1 $(jq -r .status)" >>%s\n' "$BATS_TEST_TMPDIR/log" >"$BATS_TEST_TMPDIR/hook"
+	chmod +x "$BATS_TEST_TMPDIR/hook"
+	for stage in prestart createRuntime createContainer poststart poststop; do
+		config '.hooks[$s] = [{path: $h, args: ["hook", $s], env: ["PATH=/bin:/usr/bin"]}]' --arg s $stage \
+			--arg h "$BATS_TEST_TMPDIR/hook"
+	done
+	oci run one
+	run -0 cat "$BATS_TEST_TMPDIR/log"
+	assert_output "prestart creating
+createRuntime creating
+createContainer creating
+poststart running
+poststop stopped"
+	config '.hooks.createRuntime = [{path: "/bin/false"}]'
+	run -1 oci run one
+	assert_output "mlrun: run 'one': createRuntime hook '/bin/false': ended with status 1"
+	run -1 oci state one
+}
+
+@test "oci: a seccomp profile is kept" {
+	grep -q +seccomp <<<"$(mlrun --version)" || skip "mlrun has no libseccomp"
+	config '.linux.seccomp = {defaultAction: "SCMP_ACT_ALLOW",
+		syscalls: [{names: ["mkdir", "mkdirat"], action: "SCMP_ACT_ERRNO"}]}'
+	command_is mkdir /tmp/x
+	run -1 oci run one
+	assert_output --partial "Operation not permitted"
+}
+
+@test "oci: what a container without root cannot have is refused by its name" {
+	while IFS=@ read -r filter message; do
+		cp config.json "$BATS_TEST_TMPDIR/good"
+		config "$filter"
+		run -1 oci create one
+		assert_output --partial "$message"
+		cp "$BATS_TEST_TMPDIR/good" config.json
+	done <<'END'
+.mounts += [{destination: "/x", type: "ext4", source: "/dev/sda"}]@'mounts': '/x': an ordinary user may not mount the type 'ext4'
+.linux.namespaces += [{type: "network", path: "/proc/1/ns/net"}]@'namespaces': network: an existing one, '/proc/1/ns/net', cannot be joined
+.linux.sysctl = {"kernel.shmmax": "1"}@'sysctl' is not supported
+.process.selinuxLabel = "x"@'process': 'selinuxLabel' is not supported
+.process.terminal = true@'terminal' needs --console-socket
+.ociVersion = "2.0"@'ociVersion' is '2.0'; 1.x is supported
+.root.path = "/no/such"@the root '/no/such'
+.process.args = []@'process': 'args': a command is missing
+.process.cwd = "tmp"@'process': 'cwd': expected an absolute path
+.linux.devices = [{path: "/dev/null", type: "c", major: 9, minor: 9}]@'/dev/null' is another device on the host
+END
+	run -1 oci create ../x
+	assert_output --partial "container '../x': a name has 1 to 200 letters"
+	chmod 0777 "$ROOT"
+	run -1 oci create one
+	assert_output --partial "belongs to others or is open to them: mode 0777"
+	chmod 0700 "$ROOT"
+}
+
+@test "oci create: errors also go to --log, as JSON" {
+	config '.root.path = "/no/such"'
+	run -1 mlrun oci --root "$ROOT" --log "$BATS_TEST_TMPDIR/log" --log-format json --systemd-cgroup create one
+	assert_equal "$(jq -r .level "$BATS_TEST_TMPDIR/log")" error
+	assert_equal "$(jq -r .msg "$BATS_TEST_TMPDIR/log" | grep -c "/no/such")" 1
+}
+
+@test "oci: runc and crun give the same output and exit status for the same bundle" {
+	local runtime n=0
+
+	needs_ordinary_user
+	for runtime in runc "crun --cgroup-manager=disabled"; do
+		command -v "${runtime%% *}" >/dev/null || continue
+		rm config.json
+		runc spec --rootless 2>/dev/null || { mlrun oci spec; config '.process.user = {uid: 0, gid: 0} |
+			.linux.uidMappings[0].containerID = 0 | .linux.gidMappings[0].containerID = 0'; }
+		config '.process.terminal = false | del(.linux.namespaces[] | select(.type == "pid")) |
+			.mounts |= map(if .type == "proc" then {destination: "/proc", type: "none", source: "/proc",
+				options: ["rbind"]} else . end | select(.type != "cgroup"))'
+		command_is sh -c 'id -u; id -g; pwd; env | sort; hostname; ls /dev; ulimit -n; stat -c %a /tmp /dev/shm
+			grep -E "Cap|NoNew" /proc/self/status; touch /x 2>&1; echo in >&2; exit 5'
+		# shellcheck disable=SC2086 # two words
+		XDG_RUNTIME_DIR=$BATS_TEST_TMPDIR run --separate-stderr $runtime --root "$BATS_TEST_TMPDIR/theirs" run one
+		# One that cannot run here says so, and not what the command says.
+		[[ $output == *NoNewPrivs* ]] || continue
+		n=$((n + 1))
+		assert_equal "$(oci run one 2>/dev/null; echo $?)" "$output"$'\n'"$status"
+	done
+	[ $n -gt 0 ] || skip "no runc or crun that works here"
+}
+
+@test "oci: features lists namespaces, and --version is told" {
+	run -0 mlrun oci features
+	assert_equal "$(jq -r '.linux.namespaces | contains(["pid", "user"])' <<<"$output")" true
+	run -0 mlrun oci --version
+	assert_line --index 1 "spec: 1.0.2"
+}
+
+@test "oci: export --format=bundle makes a bundle that runs" {
+	registry_start
+	image_tiny tiny
+	mlrun pull -q "$REGISTRY/tiny"
+	registry_stop
+	run -0 mlrun export -q --format=bundle "$REGISTRY/tiny" "$BATS_TEST_TMPDIR/b"
+	run -0 oci run --bundle "$BATS_TEST_TMPDIR/b" one
+	assert_output "tiny"
+	assert_equal "$(jq -r .process.cwd "$BATS_TEST_TMPDIR/b/config.json")" /root
+	run -125 mlrun export -q --format=bundle "$REGISTRY/tiny" "$BATS_TEST_TMPDIR/b"
+	assert_output --partial "config.json' exists already"
+}

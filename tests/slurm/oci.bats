@@ -1,0 +1,58 @@
+#!/usr/bin/env bats
+# Slurm's own --container=BUNDLE by mlrun. Root starts the lab:
+# LAB_OCI=MLRUN tests/slurm/lab.sh run USER bats tests/slurm/oci.bats
+# shellcheck disable=SC2016 # the inner shell expands
+
+load ../cli/common
+
+setup_file() {
+	[ -n "${TEST_SLURM_CONF:-}" ] || { skip_file "no Slurm cluster here; root starts one by tests/slurm/lab.sh run"; return; }
+	[ -e "$(dirname "$TEST_SLURM_CONF")/oci.conf" ] || { skip_file "the cluster has no oci.conf: LAB_OCI"; return; }
+	[ "$(id -u)" != 0 ] || { skip_file "jobs are ordinary users'"; return; }
+	export BUNDLE=$BATS_FILE_TMPDIR/bundle
+	mkdir "$BUNDLE"
+	tiny_root "$BUNDLE/rootfs"
+	mlrun oci spec --bundle "$BUNDLE"
+}
+
+setup() {
+	common_setup
+	export SLURM_CONF=$TEST_SLURM_CONF
+	cd "$BATS_TEST_TMPDIR" || return
+}
+
+in_bundle() { timeout 300 srun --quiet --container="$BUNDLE" "$@"; }
+
+@test "slurm: srun --container runs the command in the bundle as the user" {
+	run -0 in_bundle sh -c 'id -u; cat /etc/os-release; echo "$1" "$SLURM_JOB_ID" | grep -o "a b [0-9]"' sh "a b"
+	assert_line --index 0 "$(id -u)"
+	assert_line --index 1 "NAME=tiny"
+	assert_line --index 2 --regexp "^a b [0-9]"
+}
+
+@test "slurm: the command's exit status is srun's" {
+	run -7 in_bundle sh -c 'exit 7'
+}
+
+# Slurm 22.05 allows one task a node.
+@test "slurm: each node's task has its container" {
+	run -0 in_bundle -N2 -n2 sh -c 'echo $SLURM_JOB_ID of $SLURM_NNODES'
+	assert_equal "$(cut -d " " -f 2- <<<"$output")" $'of 2\nof 2'
+}
+
+@test "slurm: a batch script runs in the bundle" {
+	printf '#!/bin/sh\ncat /etc/os-release\n' >job
+	run -0 timeout 300 sbatch --wait --quiet --output="$PWD/job.out" --container="$BUNDLE" job
+	run -0 cat job.out
+	assert_output "NAME=tiny"
+}
+
+@test "slurm: scancel ends a container, and nothing of it remains" {
+	local job
+
+	job=$(sbatch --parsable --output="$PWD/job.out" --container="$BUNDLE" --wrap 'echo begun; sleep 876')
+	until_true grep -q begun job.out
+	scancel "$job"
+	until_true eval '[ -z "$(squeue -h -j '"$job"')" ]'
+	run -1 pgrep -f "sleep 876"
+}
