@@ -46,13 +46,15 @@ static void a_container_is_made_once_and_found_again(void **state)
 
 	assert_int_equal(store_container_get(st, "c", &a, &err), -ENOENT);
 	says("there is no container 'c'");
-	assert_int_equal(store_container_open(st, "c", NULL, NULL, &a, &made, &err), -ENOENT);
+	assert_int_equal(store_container_open(st, "c", NULL, NULL, NULL, &a, &made, &err), -ENOENT);
 	says("there is no container 'c'");
-	ok(store_container_open(st, "c", "docker.io/library/a:1", MANIFEST_A, &a, &made, &err));
+	ok(store_container_open(
+		st, "c", "docker.io/library/a:1", MANIFEST_A, NULL, &a, &made, &err));
 	assert_int_equal(made, 1);
 	assert_string_equal(a.image, "docker.io/library/a:1");
 	assert_string_equal(a.manifest, MANIFEST_A);
-	ok(store_container_open(st, "c", "docker.io/library/b:1", MANIFEST_B, &b, &made, &err));
+	ok(store_container_open(
+		st, "c", "docker.io/library/b:1", MANIFEST_B, NULL, &b, &made, &err));
 	assert_int_equal(made, 0);
 	assert_string_equal(b.manifest, MANIFEST_A);
 }
@@ -63,7 +65,8 @@ static void the_image_of_a_container_is_known_to_be_needed(void **state)
 	auto_free char *name = NULL, *none = NULL, *any = NULL;
 	int made;
 
-	ok(store_container_open(st, "c", "docker.io/library/a:1", MANIFEST_A, &c, &made, &err));
+	ok(store_container_open(
+		st, "c", "docker.io/library/a:1", MANIFEST_A, NULL, &c, &made, &err));
 	name = store_container_of(st, MANIFEST_A);
 	none = store_container_of(st, MANIFEST_B);
 	assert_string_equal(name, "c");
@@ -89,7 +92,7 @@ static void one_in_use_is_not_removed(void **state)
 	if (child == 0) {
 		struct store_container c = STORE_CONTAINER_INIT;
 
-		store_container_open(st, "c", "a", MANIFEST_A, &c, &made, &err);
+		store_container_open(st, "c", "a", MANIFEST_A, NULL, &c, &made, &err);
 		(void)!write(ends[1], "", 1);
 		pause();
 		_exit(0);
@@ -122,7 +125,7 @@ static void what_a_killed_maker_left_is_swept(void **state)
 	store_process_name(&p, who);
 	snprintf(work, sizeof(work), "tmp/container.1.%s", who);
 	assert_int_equal(mkdirat(store_fd(st), work, 0755), 0);
-	ok(store_container_open(st, "c", "a", MANIFEST_A, &c, &made, &err));
+	ok(store_container_open(st, "c", "a", MANIFEST_A, NULL, &c, &made, &err));
 	store_container_done(&c);
 	store_sweep(st);
 	assert_int_equal(faccessat(store_fd(st), work, F_OK, 0), -1);

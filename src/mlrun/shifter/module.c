@@ -126,6 +126,8 @@ static int add_module(
 
 	if (k && k->fs && access(k->fs, F_OK) == 0)
 		strv_add(&o->volumes, k->fs);
+	if (k && k->is_mpi)
+		o->mpi = EXEC_MPI_HOST;
 	if (m && m->copy_path)
 		strv_addf(&o->volumes, "%s:/opt/udiImage/modules/%s:ro", m->copy_path, name);
 	return m ? add_fs(&m->set, o, err) : 0;
