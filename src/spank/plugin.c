@@ -22,6 +22,9 @@ int slurm_spank_init(spank_t sp, int argc, char **argv)
 	case S_CTX_LOCAL:
 	case S_CTX_ALLOCATOR:
 	case S_CTX_REMOTE:
+		/* Before Slurm reads its own variables for options. */
+		if (spank_context() == S_CTX_ALLOCATOR)
+			spank_forget();
 		is_wrong = spank_site_read(argc, argv, &site) < 0;
 		return spank_options_register(sp, &site);
 	default:

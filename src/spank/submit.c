@@ -148,8 +148,6 @@ int spank_submit(const struct spank_site *site, int is_srun)
 	const char *store = getenv("MLRUN_STORE");
 	int any = 0;
 
-	if (!is_srun)
-		spank_forget();
 	pass_shifter();
 	if (is_srun)
 		spank_settings(settings, variable);

@@ -44,8 +44,19 @@ step() {
 	run -0 cat rank.*
 	assert_equal "$(grep -c "node '$(hostname)' has no image '$REGISTRY/nothing'" <<<"$output")" 1
 	assert_equal "$(grep -c 'pull .*nothing' <<<"$output")" 1
-	# The failure is forgotten after a while.
-	touch -d '2 minutes ago' /dev/shm/mlrun-"$(id -u)"*/pull-*
+	# Who tries again fetches again, and says so again.
+	export SLURM_JOB_ID=99 SLURM_STEP_ID=0 SLURM_STEP_NUM_TASKS=2 SLURM_PROCID=1 SLURM_NODEID=0
+	run -125 mlrun exec "$REGISTRY/later" true
+	assert_output --partial later
+	SLURM_PROCID=0 run -125 mlrun exec "$REGISTRY/later" true
+	assert_output ""
+	image_push_tar later "$BATS_FILE_TMPDIR/tiny.tar"
+	run -0 mlrun exec "$REGISTRY/later" true
+	# Another store is another fetch.
+	MLRUN_STORE=$PWD/other run -0 mlrun exec "$REGISTRY/later" true
+	unset "${!SLURM_@}"
+	# Old failures are forgotten.
+	touch -d '2 hours ago' /dev/shm/mlrun-"$(id -u)"*/pull-*
 	run -0 step 2 mlrun exec "$IMG" true
 	run ls -d /dev/shm/mlrun-"$(id -u)"*/pull-*
 	assert_output --partial "No such file"

@@ -142,7 +142,7 @@ submit() { timeout 120 sbatch --wait --output=job.out "$@"; }
 		sbatch --parsable --output=inner.out --container-image=nested:1 inner
 	END
 	run -0 submit job
-	until_true grep -q two inner.out; sleep 4; cat plain.out inner.out job.out
+	until_true grep -q two inner.out
 	until_true sh -c '[ "$(grep -c outside plain.out)" = 2 ]'
 	plug
 	run -0 head -n 1 job.out

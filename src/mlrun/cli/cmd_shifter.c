@@ -419,6 +419,8 @@ static int cmd_run(int argc, char **argv)
 	return cli_fail(&err);
 }
 
+static char end_of_options[] = "--";
+
 /* Become another command of mlrun's with these words and then ours. */
 static int become_command(const char *command, const char *option, char **words)
 {
@@ -484,7 +486,7 @@ static int cmd_pull_image(int argc, char **argv)
 	auto_free char *name = NULL, *store = NULL;
 	struct mlr_error err = MLR_ERROR_INIT;
 	struct pull_args a = { 0 };
-	char *words[2] = { 0 };
+	char *words[3] = { 0 };
 
 	cli_options_parse(argc, argv, &syntax, &a);
 	if (shifter_site(&site, &err) < 0 ||
@@ -494,14 +496,15 @@ static int cmd_pull_image(int argc, char **argv)
 		return CLI_FAILED;
 	if (a.common.store)
 		store = xasprintf("--store=%s", a.common.store);
-	words[0] = name;
+	words[0] = end_of_options;
+	words[1] = name;
 	return become_command("pull", store, words);
 }
 
 static int cmd_load(int argc, char **argv)
 {
 	auto_free char *name = NULL;
-	char *words[3] = { 0 };
+	char *words[4] = { 0 };
 	struct mlr_error err;
 
 	if (argc != 3) {
@@ -512,8 +515,9 @@ static int cmd_load(int argc, char **argv)
 		return cli_fail(&err);
 	}
 	name = xasprintf("load/library/%s", argv[2]);
-	words[0] = argv[1];
-	words[1] = name;
+	words[0] = end_of_options;
+	words[1] = argv[1];
+	words[2] = name;
 	return become_command("import", NULL, words);
 }
 

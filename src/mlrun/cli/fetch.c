@@ -111,19 +111,21 @@ int cli_pull(const char *image, const char *store, int quiet)
 
 /* --- the ranks of a step ------------------------------------------------------------- */
 
-#define PREFIX "pull-"
-#define FAILURE_AGE \
-	60 /* seconds for which a failure counts: ranks start within that, who retries is later */
+#define PREFIX  "pull-"
+#define OLD_AGE 3600 /* seconds after which a failure is forgotten */
+#define TEXT    4096 /* bytes of a file: a status and the ranks that had it */
 
 /*
  * A file of this name in the user's private directory in the node's memory stands for the fetch of
- * one image by one step. Who locks it while it is empty fetches and writes the exit status into it;
- * the others then find the status. A success leaves no file: later ranks find the image. If the
- * first is killed, the next one fetches.
+ * one image into one store by one step. Who locks it while it is empty fetches and writes the exit
+ * status into it; the others then find the status. A success leaves no file: later ranks find the
+ * image. Each rank that has had a failure is listed, so that one that tries again fetches again. If
+ * the first is killed, the next one fetches.
  */
-static char *file_of(const char *step, const char *image)
+static char *file_of(const char *step, const struct exec_options *o)
 {
-	auto_free char *text = xasprintf("%s %s", step, image);
+	const char *store = o->store ? o->store : getenv("MLRUN_STORE");
+	auto_free char *text = xasprintf("%s %s %s", step, store ? store : "", o->image);
 	char hex[HASH_HEX_SIZE];
 
 	hash_name(text, hex);
@@ -151,20 +153,25 @@ static int fetch_here(const struct exec_options *o, int speak)
 	return cli_pull(o->image, o->store, !speak);
 }
 
-static int is_old(const struct stat *st)
+/* This rank, as a word of the file. */
+static void rank_word(char *out, size_t size)
 {
-	return time(NULL) - st->st_mtime > FAILURE_AGE;
+	const char *rank = job_rank_read(environ).number;
+
+	snprintf(out, size, " %s ", rank ? rank : "-");
 }
 
-/* The status that another process has left, or -1. */
+/* The status that another rank has left for this one, or -1. */
 static int find_status(int fd)
 {
-	char text[16] = "";
-	struct stat st;
+	char text[TEXT] = "", word[32];
 
-	if (pread(fd, text, sizeof(text) - 1, 0) <= 0 || fstat(fd, &st) < 0)
+	rank_word(word, sizeof(word));
+	if (pread(fd, text, sizeof(text) - 1, 0) <= 0 || strstr(text, word))
 		return -1;
-	return st.st_nlink > 0 && is_old(&st) ? -1 : (int)strtol(text, NULL, 10);
+	if (lseek(fd, 0, SEEK_END) >= 0)
+		(void)dprintf(fd, "%s", word);
+	return (int)strtol(text, NULL, 10);
 }
 
 /* Keep a failure for the ranks that come later, and forget those of earlier steps. */
@@ -173,15 +180,17 @@ static void leave_status(int dir, int fd, const char *name, int status)
 	auto_dir DIR *d = file_open_dir(dir, ".", 0);
 	const struct dirent *e;
 	struct stat st;
+	char word[32];
 
+	rank_word(word, sizeof(word));
 	if (ftruncate(fd, 0) == 0 && lseek(fd, 0, SEEK_SET) == 0)
-		(void)dprintf(fd, "%d", status);
+		(void)dprintf(fd, "%d%s", status, word);
 	if (status == 0)
 		unlinkat(dir, name, 0);
 	while (d && (e = readdir(d)))
 		if (strncmp(e->d_name, PREFIX, strlen(PREFIX)) == 0 &&
 			fstatat(dir, e->d_name, &st, AT_SYMLINK_NOFOLLOW) == 0 && st.st_size > 0 &&
-			is_old(&st))
+			time(NULL) - st.st_mtime > OLD_AGE)
 			unlinkat(dir, e->d_name, 0);
 }
 
@@ -204,7 +213,7 @@ static void tell_node(const struct exec_options *o)
 
 static int fetch_for_step(const struct exec_options *o, const char *step)
 {
-	auto_free char *name = file_of(step, o->image);
+	auto_free char *name = file_of(step, o);
 	auto_close int dir = meeting_dir_open(NULL), fd = dir < 0 ? -1 : lock(dir, name);
 	int status = fd < 0 ? -1 : find_status(fd);
 

@@ -179,7 +179,11 @@ int rootfs_not_here(const struct stores *all, const char *image, struct mlr_erro
 {
 	mlr_fail(err, ENOENT, "not in the store '%s'%s", store_path(all->v[0]),
 		all->n > 1 ? " nor in the additional ones" : "");
-	mlr_hint(err, "mlrun pull %s", image);
+	if (strncmp(image, "sha256:", strlen("sha256:")) == 0)
+		mlr_hint(err,
+			"it had no registry's name, and went when its own had moved to another image");
+	else
+		mlr_hint(err, "mlrun pull %s", image);
 	return -ENOENT;
 }
 
