@@ -14,12 +14,12 @@
 #
 #   LAB_NUMBER=3   another lab beside the first, which is number 0, with lab3-user2 and lab3-user3
 #   LAB_DBD=1      accounting by slurmdbd and a MariaDB of its own, where they are installed
-#   LAB_OCI=MLRUN  jobs with --container run in MLRUN, a path, by slurm/oci.conf
 #   LAB_SPANK=...  a line for plugstack.conf: "required /path/spank_mlrun.so key=value". Default: the plugin in
 #                  $top_builddir, if that has one; LAB_SPANK= is none
 #
 # What a site sets up is for tests to write, into the directory of $TEST_SLURM_CONF: site/plugstack.d/*.conf of Slurm's
-# plugins, and site/wgetrc and site/modulespath, which are the nodes' /etc/wgetrc and /etc/environment-modules/modulespath.
+# plugins, site/oci.conf of srun --container, and site/wgetrc and site/modulespath, which are /etc/wgetrc and
+# /etc/environment-modules/modulespath of the nodes.
 #
 # Runs wait for each other. A lab that `up` started stays until `down`, and no `run` or `up` disturbs it.
 # Needs root. Exits 77 with a reason where a cluster can't be started at all.
@@ -151,9 +151,6 @@ write_configuration() {
 	} >"$LAB/slurm.conf"
 	[ ! -e "$PLUGIN" ] || : "${LAB_SPANK=required $PLUGIN mlrun=$top_builddir/bin/mlrun}"
 	printf '%s\n' "${LAB_SPANK:-}" "include $LAB/site/plugstack.d/*.conf" >"$LAB/plugstack.conf"
-	if [ -n "${LAB_OCI:-}" ]; then
-		sed "s|mlrun oci|$LAB_OCI oci|g" "$(dirname "$0")/../../slurm/oci.conf" >"$LAB/oci.conf"
-	fi
 	{
 		echo "127.0.0.1 localhost"
 		echo "$NET.254 $(hostname -s)"
@@ -165,6 +162,7 @@ write_configuration() {
 make_site() {
 	mkdir -p "$LAB/site/plugstack.d"
 	touch "$LAB/site/wgetrc" "$LAB/site/modulespath"
+	ln -s site/oci.conf "$LAB/oci.conf"
 	[ -z "${1:-}" ] || chown -R "$1" "$LAB/site"
 }
 

@@ -1,19 +1,19 @@
 #!/usr/bin/env bats
-# Slurm's own --container=BUNDLE by mlrun. Root starts the lab:
-# LAB_OCI=MLRUN tests/slurm/lab.sh run USER bats tests/slurm/oci.bats
+# Slurm's own --container=BUNDLE by mlrun.
 # shellcheck disable=SC2016 # the inner shell expands
 
 load ../cli/common
 
 setup_file() {
 	[ -n "${TEST_SLURM_CONF:-}" ] || { skip_file "no Slurm cluster here; root starts one by tests/slurm/lab.sh run"; return; }
-	[ -e "$(dirname "$TEST_SLURM_CONF")/oci.conf" ] || { skip_file "the cluster has no oci.conf: LAB_OCI"; return; }
 	[ "$(id -u)" != 0 ] || { skip_file "jobs are ordinary users'"; return; }
 	export BUNDLE=$BATS_FILE_TMPDIR/bundle
 	mkdir "$BUNDLE"
 	tiny_root "$BUNDLE/rootfs"
 	mlrun oci spec --bundle "$BUNDLE"
+	sed "s|mlrun oci|$top_builddir/bin/mlrun oci|g" "$top_srcdir/slurm/oci.conf" >"${TEST_SLURM_CONF%/*}/site/oci.conf"
 }
+teardown_file() { rm -f "${TEST_SLURM_CONF%/*}/site/oci.conf"; }
 
 setup() {
 	common_setup
