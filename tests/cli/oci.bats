@@ -268,3 +268,38 @@ END
 	run -125 mlrun export -q --format=bundle "$REGISTRY/tiny" "$BATS_TEST_TMPDIR/b"
 	assert_output --partial "config.json' exists already"
 }
+
+@test "oci delete, kill: of a stopped container no other program gets a signal" {
+	command_is true
+	oci run --keep one
+	until_true is stopped
+	# The kernel gives a namespace's number out again at once.
+	command_is sleep 988
+	for other in 1 2 3 4 5; do oci run --detach "two$other"; done
+	oci kill --all one KILL 2>/dev/null || true
+	oci delete one
+	for other in 1 2 3 4 5; do
+		run -0 jq -r .status <(oci state "two$other")
+		assert_output running
+		oci delete --force "two$other"
+	done
+}
+
+@test "oci: a sealed or masked file system is the container's own" {
+	jq '.linux.namespaces += [{"type": "pid"}] | .linux.readonlyPaths = ["/proc", "/dev/shm"] | .linux.maskedPaths = ["/tmp"]
+		| .mounts |= map(if .destination == "/proc" then {destination: "/proc", type: "proc", source: "proc"} else . end)
+		| .process.args = ["sh", "-c", "ls -d /proc/[0-9]* | wc -l; touch /dev/shm/x || touch /tmp/x || echo sealed"]' \
+		"$BUNDLE/config.json" >config && cp config "$BUNDLE/config.json"
+	run -0 oci run one
+	assert_line --index 0 --regexp '^[1-9]$'
+	assert_line sealed
+}
+
+@test "oci: an unlimited limit as Go writes it, and the same digits in a string" {
+	command_is sh -c 'ulimit -Hc; echo "$1"' sh 18446744073709551615
+	config '.process.rlimits = [{"type": "RLIMIT_CORE", "soft": 0, "hard": 7}]'
+	sed -i 's/"hard": 7/"hard": 18446744073709551615/' config.json
+	ulimit -Hc | grep -q unlimited || skip "this user's limit is lower"
+	run -0 oci run one
+	assert_output $'unlimited\n18446744073709551615'
+}

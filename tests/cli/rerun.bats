@@ -100,9 +100,37 @@ job() { SLURM_JOB_ID=$1 SLURM_STEP_ID=$2 "${@:3}"; }
 	assert_output two
 }
 
-@test "rerun: a damaged record is named" {
-	job 26 0 mlrun exec "$IMG" true
+@test "rerun: the image is pinned where it stands, and in no other word" {
+	PATH=$top_builddir/bin/shifter:$PATH
+	mlrun tag "$IMG" bb 2>/dev/null
+	job 30 0 mlrun exec --hostname bb bb echo bb
+	run -0 mlrun rerun --show 30
+	assert_line --regexp '^command +mlrun exec --hostname bb sha256:[0-9a-f]{64} echo bb$'
+	run -0 mlrun rerun 30
+	assert_output bb
+	job 31 0 shifter --image=docker:bb cat /etc/passwd
+	mlrun exec --write=c bb rm /etc/passwd 2>/dev/null
+	mlrun commit -q c two
+	mlrun tag two bb 2>/dev/null
+	run -0 mlrun rerun 31
+	assert_output --partial root
+	SHIFTER_IMAGE=two job 32 0 shifter echo two
+	SHIFTER_IMAGE=two run -0 mlrun rerun 32
+	assert_output --partial "its name came from a variable"
+	# The same command in two directories is two starts.
+	mkdir d1 d2
+	(cd d1 && job 33 0 mlrun exec "$IMG" pwd)
+	(cd d2 && job 33 0 mlrun exec "$IMG" pwd)
+	run -125 mlrun rerun 33
+}
+
+@test "rerun: a damaged line is passed over, and a file of others is not read" {
+	job 26 0 mlrun exec "$IMG" echo once
 	echo '{"half' >>"$XDG_STATE_HOME/mlrun/runs/26.jsonl"
+	run -0 mlrun rerun 26
+	assert_line --partial "26.jsonl:2: no JSON object, ignoring"
+	assert_line once
+	chmod 666 "$XDG_STATE_HOME/mlrun/runs/26.jsonl"
 	run -125 mlrun rerun 26
-	assert_output --partial "26.jsonl:2: no JSON object"
+	assert_output --partial "others may write to it"
 }

@@ -45,11 +45,33 @@ void bundle_done(struct bundle *b)
 	*b = (struct bundle)BUNDLE_INIT;
 }
 
+/*
+ * Go writes an unlimited RLIM_INFINITY as 2^64 - 1, which is too large for a json_int_t: it becomes
+ * a real number of the same length. The bytes before and after it are not a string's or a number's.
+ */
+static void soften_numbers(char *text, size_t len)
+{
+	static const char all[] = "18446744073709551615", real[] = "1.844674407370955e19";
+	const size_t n = sizeof(all) - 1;
+
+	for (size_t i = 1; i + n < len; i++)
+		if (text[i] == '1' && memcmp(text + i, all, n) == 0 &&
+			strchr(" \t\n\r:[,", text[i - 1]) && strchr(" \t\n\r]},", text[i + n]))
+			memcpy(text + i, real, n);
+}
+
 static int parse_document(const char *text, size_t len, json_t **ret, struct mlr_error *err)
 {
-	json_error_t e;
+	auto_free char *copy = len ? malloc(len) : NULL;
+	json_error_t e = { .line = 1, .text = "no text" };
 
-	*ret = json_loadb(text, len, JSON_REJECT_DUPLICATES, &e);
+	if (len && !copy)
+		return mlr_fail(err, ENOMEM, "%zu bytes", len);
+	if (len) {
+		memcpy(copy, text, len);
+		soften_numbers(copy, len);
+	}
+	*ret = len ? json_loadb(copy, len, JSON_REJECT_DUPLICATES, &e) : NULL;
 	if (!*ret)
 		return mlr_fail(err, EPROTO, "line %d: %s", e.line, e.text);
 	if (!json_is_object(*ret))
@@ -318,10 +340,17 @@ static int plan_resources(const json_t *linux_, struct plan *p, struct mlr_error
 	return 0;
 }
 
-static int refuse_rest(const json_t *linux_, struct mlr_error *err)
+static int refuse_rest(const json_t *o, const json_t *linux_, struct mlr_error *err)
 {
-	static const char *const objects[] = { "sysctl", "personality", "intelRdt" };
+	static const char *const objects[] = { "sysctl", "personality", "intelRdt", "timeOffsets",
+		"memoryPolicy", "netDevices" };
+	const char *domain = NULL;
+	int r = field_text(o, "domainname", &domain, err);
 
+	if (r < 0)
+		return r;
+	if (domain && *domain)
+		return mlr_fail(err, ENOTSUP, "'domainname' is not supported");
 	for (size_t i = 0; i < ARRAY_LEN(objects); i++)
 		if (json_object_size(json_object_get(linux_, objects[i])) > 0)
 			return mlr_fail(err, ENOTSUP, "'%s' is not supported", objects[i]);
@@ -369,7 +398,7 @@ int bundle_plan(
 	if (r == 0)
 		r = plan_resources(linux_, p, err);
 	if (r == 0)
-		r = refuse_rest(linux_, err);
+		r = refuse_rest(o, linux_, err);
 	if (r == 0)
 		r = mounts_plan(mounts, dir, p, err);
 	if (r == 0)

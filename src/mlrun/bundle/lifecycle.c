@@ -86,15 +86,31 @@ static int ask(struct making *m, const struct talk_message *what, struct mlr_err
 	return 0;
 }
 
+#ifndef STATX_MNT_ID_UNIQUE /* Linux 6.8 */
+#define STATX_MNT_ID_UNIQUE 0x00004000U
+#endif
+
+/* The number of the mount that a path is on, which no later mount gets; 0 where the kernel has
+ * none. */
+static uint64_t mount_of(int dir, const char *path)
+{
+	struct statx st;
+
+	if (statx(dir, path, AT_EMPTY_PATH, STATX_MNT_ID_UNIQUE, &st) < 0 ||
+		!(st.stx_mask & STATX_MNT_ID_UNIQUE))
+		return 0;
+	return st.stx_mnt_id;
+}
+
 static int before_pivot(void *ctx, int root, struct mlr_error *err)
 {
 	struct talk_message made = { .what = TALK_MADE };
 	struct stat st;
 	int r;
 
-	(void)root;
 	if (stat("/proc/self/ns/mnt", &st) == 0)
 		made.mounts = st.st_ino;
+	made.root_mount = mount_of(root, "");
 	r = ask(ctx, &made, err);
 	return r < 0 ? r : run_hooks(ctx, BUNDLE_CREATE_CONTAINER, STATUS_CREATING, err);
 }
@@ -278,12 +294,13 @@ static int lead(
 	const struct lifecycle_options *o, const char *dir, struct making *m, struct mlr_error *err)
 {
 	struct talk_message said;
-	uint64_t mounts;
+	uint64_t mounts, root_mount;
 	int r = expect(m, TALK_MADE, &said, &m->state.pid, err);
 
 	if (r < 0)
 		return r;
 	mounts = said.mounts;
+	root_mount = said.root_mount;
 	r = run_hooks(m, BUNDLE_PRESTART, STATUS_CREATING, err);
 	if (r == 0)
 		r = run_hooks(m, BUNDLE_CREATE_RUNTIME, STATUS_CREATING, err);
@@ -292,7 +309,7 @@ static int lead(
 	if (r == 0)
 		r = expect(m, TALK_READY, &said, NULL, err);
 	if (r == 0)
-		r = bundle_state_write(&m->state, m->state.pid, mounts, dir, err);
+		r = bundle_state_write(&m->state, m->state.pid, mounts, root_mount, dir, err);
 	if (r == 0)
 		r = put_pid(o->pid_file, m->state.pid, err);
 	return r < 0 ? r : go_on(m, err);
@@ -435,7 +452,46 @@ int lifecycle_start(const char *root, const char *id, struct mlr_error *err)
 
 /* --- kill --------------------------------------------------------------------------- */
 
-/* Signal every process in the container's mount namespace; count them. */
+/* A process, by a descriptor that means no other one later. */
+static int hold(pid_t pid)
+{
+	return pid > 0 ? (int)syscall(SYS_pidfd_open, pid, 0) : -1;
+}
+
+static int send_signal(int fd, int sig)
+{
+	return syscall(SYS_pidfd_send_signal, fd, sig, NULL, 0) < 0 ? -errno : 0;
+}
+
+/* The process is held while its identity is checked, so that no other gets the signal. */
+static int signal_one(const struct state *s, int sig)
+{
+	auto_close int fd = hold(s->pid);
+
+	if (fd < 0 || bundle_state_status(s) == STATUS_STOPPED)
+		return -ESRCH;
+	return send_signal(fd, sig);
+}
+
+/*
+ * Is this one of the container's processes? It has the container's root. Where the kernel does not
+ * number mounts for good, it is in the container's mount namespace, and the container's own process
+ * lives: afterwards the kernel gives the namespace's number to another one.
+ */
+static int is_inside(const struct state *s, int proc, const char *pid)
+{
+	char name[NAME_MAX + 16];
+	struct stat st;
+
+	snprintf(name, sizeof(name), "%s/root", pid);
+	if (s->root_mount)
+		return mount_of(proc, name) == s->root_mount;
+	snprintf(name, sizeof(name), "%s/ns/mnt", pid);
+	return fstatat(proc, name, &st, 0) == 0 && st.st_ino == s->mounts &&
+		bundle_state_status(s) != STATUS_STOPPED;
+}
+
+/* Signal every other process of the container, then its own; count them. */
 static int signal_all(const struct state *s, int sig)
 {
 	auto_dir DIR *proc = opendir("/proc");
@@ -444,25 +500,12 @@ static int signal_all(const struct state *s, int sig)
 
 	while (proc && s->mounts && (e = readdir(proc))) {
 		pid_t pid = (pid_t)atol(e->d_name);
-		char name[sizeof(e->d_name) + 16];
-		struct stat st;
+		auto_close int fd = pid == s->pid ? -1 : hold(pid);
 
-		snprintf(name, sizeof(name), "%s/ns/mnt", e->d_name);
-		if (pid > 0 && fstatat(dirfd(proc), name, &st, 0) == 0 && st.st_ino == s->mounts &&
-			kill(pid, sig) == 0)
-			n++;
+		if (fd >= 0 && is_inside(s, dirfd(proc), e->d_name))
+			n += send_signal(fd, sig) == 0;
 	}
-	return n;
-}
-
-/* The process is held while its identity is checked, so that no other gets the signal. */
-static int signal_one(const struct state *s, int sig)
-{
-	auto_close int fd = s->pid > 0 ? (int)syscall(SYS_pidfd_open, s->pid, 0) : -1;
-
-	if (fd < 0 || bundle_state_status(s) == STATUS_STOPPED)
-		return -ESRCH;
-	return syscall(SYS_pidfd_send_signal, fd, sig, NULL, 0) < 0 ? -errno : 0;
+	return n + (signal_one(s, sig) == 0);
 }
 
 int lifecycle_kill(const char *root, const char *id, int sig, int all, struct mlr_error *err)
@@ -489,7 +532,6 @@ static int kill_rest(const struct state *s, struct mlr_error *err)
 {
 	long end = meeting_now_ms() + DEATH_MS;
 
-	signal_one(s, SIGKILL);
 	while (signal_all(s, SIGKILL) > 0 || bundle_state_status(s) != STATUS_STOPPED) {
 		if (meeting_now_ms() > end)
 			return mlr_fail(err, EBUSY, "its processes do not end");

@@ -30,7 +30,7 @@ static const struct option {
 static const char *const ignored[] = { "bind", "rbind", "private", "rprivate", "slave", "rslave",
 	"shared", "rshared", "unbindable", "runbindable", "suid", "dev", "atime", "noatime",
 	"diratime", "nodiratime", "relatime", "norelatime", "strictatime", "nostrictatime", "async",
-	"sync", "defaults", "z", "Z", "tmpcopyup", "newinstance" };
+	"sync", "defaults", "z", "Z", "newinstance" };
 
 /* Data of tmpfs(5). */
 static const char *const tmpfs_data[] = { "size=", "mode=", "nr_inodes=", "nr_blocks=", "huge=" };
@@ -169,7 +169,8 @@ static int add_mount(const json_t *m, const char *dir, struct plan *p, struct ml
 		return r;
 	if (!target || !*target)
 		return mlr_fail(err, EPROTO, "'destination' is missing");
-	if (json_array_size(json_object_get(m, "uidMappings")) > 0)
+	if (json_array_size(json_object_get(m, "uidMappings")) > 0 ||
+		json_array_size(json_object_get(m, "gidMappings")) > 0)
 		return mlr_fail(err, ENOTSUP, "'%s': an ordinary user may not map ids", target);
 
 	auto_free char *absolute = *target == '/' ? xstrdup(target) : xasprintf("/%s", target);

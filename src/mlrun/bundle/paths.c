@@ -63,22 +63,40 @@ static int find(const struct plan *p, const char *path, char **ret, struct stat 
 	return 1;
 }
 
+/* An earlier mount at this very path. */
+static const struct plan_mount *mount_at(const struct plan *p, const char *path)
+{
+	for (size_t i = p->n_mounts; i-- > 0;)
+		if (strcmp(p->mounts[i].target, path) == 0)
+			return &p->mounts[i];
+	return NULL;
+}
+
+static int cover(const char *path, struct plan *p, struct mlr_error *err)
+{
+	int r = plan_mount_add(p, PLAN_TMPFS, NULL, path, PLAN_READONLY, PLAN_FROM_CONFIG, err);
+
+	if (r == 0)
+		p->mounts[p->n_mounts - 1].options = xstrdup("mode=0555,size=4k");
+	return r;
+}
+
 static int mask(const char *path, struct plan *p, struct mlr_error *err)
 {
 	auto_free char *clean = path_clean(path), *host = NULL;
+	const struct plan_mount *m;
 	struct stat st;
-	int r;
 
 	if (!clean)
 		return mlr_fail(err, EPROTO, "'maskedPaths': '%s' is not absolute", path);
+	m = mount_at(p, clean);
+	if (m && m->kind != PLAN_BIND) /* a file system, so a directory */
+		return cover(clean, p, err);
 	if (!find(p, clean, &host, &st))
 		return 0;
 	if (!S_ISDIR(st.st_mode))
 		return plan_mount_add(p, PLAN_BIND, "/dev/null", clean, 0, PLAN_FROM_CONFIG, err);
-	r = plan_mount_add(p, PLAN_TMPFS, NULL, clean, PLAN_READONLY, PLAN_FROM_CONFIG, err);
-	if (r == 0)
-		p->mounts[p->n_mounts - 1].options = xstrdup("mode=0555,size=4k");
-	return r;
+	return cover(clean, p, err);
 }
 
 int paths_mask(const struct strv *paths, struct plan *p, struct mlr_error *err)
@@ -100,7 +118,11 @@ int paths_seal(const struct strv *paths, struct plan *p, struct mlr_error *err)
 		if (!clean)
 			return mlr_fail(
 				err, EPROTO, "'readonlyPaths': '%s' is not absolute", paths->v[i]);
-		if (find(p, clean, &host, &st))
+		/* A mount is sealed itself: the container's own /proc is not the host's. */
+		if (mount_at(p, clean))
+			r = plan_mount_add(
+				p, PLAN_SEAL, NULL, clean, PLAN_READONLY, PLAN_FROM_CONFIG, err);
+		else if (find(p, clean, &host, &st))
 			r = plan_mount_add(
 				p, PLAN_BIND, host, clean, PLAN_READONLY, PLAN_FROM_CONFIG, err);
 		if (r < 0)

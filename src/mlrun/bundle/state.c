@@ -179,8 +179,8 @@ static void now(char out[32])
 	strftime(out, 32, "%Y-%m-%dT%H:%M:%SZ", &tm);
 }
 
-int bundle_state_write(
-	struct state *s, pid_t pid, uint64_t mounts, const char *bundle, struct mlr_error *err)
+int bundle_state_write(struct state *s, pid_t pid, uint64_t mounts, uint64_t root_mount,
+	const char *bundle, struct mlr_error *err)
 {
 	auto_free char *name = xasprintf("/proc/%ld/stat", (long)pid), *text = NULL;
 	char boot[BOOT_SIZE], created[32];
@@ -192,9 +192,9 @@ int bundle_state_write(
 		return mlr_fail(err, -r, "the container's process %ld has ended", (long)pid);
 	read_boot(boot);
 	now(created);
-	o = json_pack("{s:o, s:s, s:I, s:I, s:I, s:s}", "bundle", mlr_json_text(bundle), "created",
-		created, "pid", (json_int_t)pid, "start", (json_int_t)st.start, "mounts",
-		(json_int_t)mounts, "boot", boot);
+	o = json_pack("{s:o, s:s, s:I, s:I, s:I, s:I, s:s}", "bundle", mlr_json_text(bundle),
+		"created", created, "pid", (json_int_t)pid, "start", (json_int_t)st.start, "mounts",
+		(json_int_t)mounts, "root_mount", (json_int_t)root_mount, "boot", boot);
 	text = json_dumps(o, JSON_INDENT(2));
 	if (!text)
 		mlr_oom();
@@ -206,6 +206,7 @@ int bundle_state_write(
 	s->pid = pid;
 	s->start = st.start;
 	s->mounts = mounts;
+	s->root_mount = root_mount;
 	return 0;
 }
 
@@ -214,7 +215,7 @@ static int parse(const char *text, size_t len, struct state *s, struct mlr_error
 	json_error_t e;
 	json_auto_t *o = json_loadb(text, len, 0, &e);
 	const char *bundle = "", *created = "", *was = "";
-	json_int_t pid = 0, start = 0, mounts = 0;
+	json_int_t pid = 0, start = 0, mounts = 0, root_mount = 0;
 	char boot[BOOT_SIZE];
 	int r = o ? 0 : mlr_fail(err, EPROTO, "line %d: %s", e.line, e.text);
 
@@ -230,6 +231,8 @@ static int parse(const char *text, size_t len, struct state *s, struct mlr_error
 		r = field_number(o, "start", 0, INT64_MAX, &start, err);
 	if (r == 0)
 		r = field_number(o, "mounts", 0, INT64_MAX, &mounts, err);
+	if (r == 0)
+		r = field_number(o, "root_mount", 0, INT64_MAX, &root_mount, err);
 	if (r < 0)
 		return r;
 	read_boot(boot);
@@ -238,6 +241,7 @@ static int parse(const char *text, size_t len, struct state *s, struct mlr_error
 	s->pid = strcmp(boot, was) == 0 ? (pid_t)pid : 0;
 	s->start = (unsigned long long)start;
 	s->mounts = s->pid ? (uint64_t)mounts : 0;
+	s->root_mount = s->pid ? (uint64_t)root_mount : 0;
 	return 0;
 }
 

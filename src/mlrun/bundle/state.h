@@ -32,6 +32,7 @@ struct state {
 	pid_t pid;
 	unsigned long long start; /* proc_stat's */
 	uint64_t mounts;          /* inode number of its mount namespace */
+	uint64_t root_mount;      /* its root's, STATX_MNT_ID_UNIQUE of statx(2); 0: unknown */
 };
 
 #define STATE_INIT                                  \
@@ -60,8 +61,8 @@ int bundle_state_make(const char *root, const char *id, struct state *ret, struc
 int bundle_state_open(const char *root, const char *id, struct state *ret, struct mlr_error *err);
 
 /* Record the process and the bundle; the container is created now. */
-int bundle_state_write(
-	struct state *s, pid_t pid, uint64_t mounts, const char *bundle, struct mlr_error *err);
+int bundle_state_write(struct state *s, pid_t pid, uint64_t mounts, uint64_t root_mount,
+	const char *bundle, struct mlr_error *err);
 
 /* Look at the locks and the process. */
 enum status bundle_state_status(const struct state *s);

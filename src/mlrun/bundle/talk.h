@@ -9,7 +9,7 @@
 #include <sys/types.h>
 
 enum talk_what {
-	TALK_MADE = 1, /* the namespaces and mounts are there; mounts is set */
+	TALK_MADE = 1, /* the namespaces and mounts are there; mounts and root_mount are set */
 	TALK_READY,    /* the container waits for `start` */
 	TALK_GO,       /* go on; pid is set */
 	TALK_TAKEN,    /* the container's process has taken the call of `start` */
@@ -18,8 +18,9 @@ enum talk_what {
 
 struct talk_message {
 	enum talk_what what;
-	pid_t pid;       /* TALK_GO: the container's, as the command sees it */
-	uint64_t mounts; /* inode number of the mount namespace */
+	pid_t pid;           /* TALK_GO: the container's, as the command sees it */
+	uint64_t mounts;     /* inode number of the mount namespace */
+	uint64_t root_mount; /* of the root; 0: unknown (bundle/state.h) */
 	struct mlr_error error;
 };
 

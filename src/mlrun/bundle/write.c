@@ -21,7 +21,7 @@ static const struct mount {
 	{ "/dev", "tmpfs", "tmpfs", { "nosuid", "mode=755", "size=64m" } },
 	{ "/dev/pts", "devpts", "devpts",
 		{ "nosuid", "noexec", "newinstance", "ptmxmode=0666", "mode=0620" } },
-	{ "/dev/shm", "none", "/dev/shm", { "rbind", "nosuid", "nodev" } },
+	{ "/dev/shm", "tmpfs", "shm", { "nosuid", "nodev", "mode=1777" } },
 	{ "/tmp", "tmpfs", "tmpfs", { "nosuid", "nodev", "mode=1777" } },
 	{ "/etc/resolv.conf", "none", "/etc/resolv.conf", { "bind", "ro" } },
 	{ "/etc/hosts", "none", "/etc/hosts", { "bind", "ro" } },

@@ -54,10 +54,11 @@ static const char *pin_of(const json_t *start)
 /* The recorded command line, with the image's digest in place of its name. */
 static int words_of(const json_t *start, struct strv *ret, struct mlr_error *err)
 {
-	const json_t *argv = json_object_get(start, "argv");
-	const char *image = get(json_object_get(start, "image"), "name"), *pin = pin_of(start);
+	const json_t *argv = json_object_get(start, "argv"),
+		     *image = json_object_get(start, "image");
+	const json_t *at = json_object_get(image, "word");
+	const char *before = get(image, "before"), *pin = pin_of(start);
 	size_t n = json_array_size(argv);
-	int is_pinned = 0;
 
 	strv_add(ret, "mlrun");
 	for (size_t i = 0; i < n; i++) {
@@ -65,12 +66,10 @@ static int words_of(const json_t *start, struct strv *ret, struct mlr_error *err
 
 		if (!word)
 			return mlr_fail(err, EPROTO, "the record's argv is no list of words");
-		if (!is_pinned && i > 0 && image && pin && strcmp(word, image) == 0) {
-			strv_add(ret, pin);
-			is_pinned = 1;
-		} else {
+		if (pin && json_is_integer(at) && (size_t)json_integer_value(at) == i)
+			strv_addf(ret, "%s%s", before ? before : "", pin);
+		else
 			strv_add(ret, word);
-		}
 	}
 	return n > 0 ? 0 : mlr_fail(err, EPROTO, "the record has no argv");
 }
@@ -131,15 +130,25 @@ static int print_all(json_t *list, struct mlr_error *err)
 	return r;
 }
 
-/* The one start, or the last if all are the same but for their time: a requeued job's. */
+/* Are two starts the same but for time and node? */
+static int is_same(const json_t *a, const json_t *b)
+{
+	static const char *const keys[] = { "argv", "directory", "image" };
+
+	for (size_t i = 0; i < ARRAY_LEN(keys); i++)
+		if (!json_equal(json_object_get(a, keys[i]), json_object_get(b, keys[i])))
+			return 0;
+	return 1;
+}
+
+/* The one start, or the last of a requeued job, if all are the same. */
 static int choose(const json_t *list, const char *job, const json_t **ret, struct mlr_error *err)
 {
 	size_t n = json_array_size(list);
 	const json_t *last = json_array_get(list, n - 1);
 
 	for (size_t i = 0; i + 1 < n; i++)
-		if (!json_equal(json_object_get(json_array_get(list, i), "argv"),
-			    json_object_get(last, "argv"))) {
+		if (!is_same(json_array_get(list, i), last)) {
 			mlr_fail(err, EINVAL, "job '%s' started %zu containers", job, n);
 			mlr_hint(err, "mlrun rerun --show %s lists them; JOB.STEP chooses", job);
 			return -EINVAL;
@@ -158,8 +167,11 @@ static int start_again(const json_t *start, struct mlr_error *err)
 		return r;
 	if (directory && chdir(directory) < 0)
 		return mlr_fail_errno(err, "enter the job's directory '%s'", directory);
-	if (!pin_of(start))
-		mlr_warning("the image was not of the store, so its digest is not known");
+	if (!pin_of(start) ||
+		!json_is_integer(json_object_get(json_object_get(start, "image"), "word")))
+		mlr_warning(
+			"the image's digest is not known, or its name came from a variable: what "
+			"runs is what the name means now");
 	if (version && strcmp(version, PACKAGE_VERSION) != 0)
 		mlr_info("the job ran with mlrun %s, this is %s", version, PACKAGE_VERSION);
 	execv("/proc/self/exe", strv_argv(&words));

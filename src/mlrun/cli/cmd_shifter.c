@@ -354,6 +354,7 @@ static int start(struct args *a)
 	a->x.exec.store = a->x.common.store;
 	a->x.adjust = adjust;
 	a->x.argv = run.argv;
+	a->x.image_word = a->image;
 	status = prepare(a, &image, &err);
 	status = status < 0 ? cli_fail_at(&err, "shifter") : cli_exec_run(&a->x, become);
 	udiroot_done(&run.site);

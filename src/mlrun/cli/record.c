@@ -17,6 +17,7 @@
 #include <limits.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <sys/utsname.h>
 #include <time.h>
 #include <unistd.h>
@@ -85,8 +86,30 @@ static json_t *remarks_of(const struct plan *p)
 	return list;
 }
 
+/* Where the image stands on the command line: the number of the word, as words_of() counts, and
+ * what is before it in that word, "--image="; nulls if it came from elsewhere. */
+static void find_word(const struct cli_exec *x, json_t *image)
+{
+	const char *text = x->image_word ? x->image_word : x->exec.image;
+	json_int_t number = 0;
+
+	for (const char *s = x->argv[0]; *s; s++)
+		number += *s == ' ';
+	json_object_set_new(image, "word", json_null());
+	json_object_set_new(image, "before", json_null());
+	for (char *const *s = x->argv; *s; s++, number++)
+		if (s != x->argv && text >= *s && text <= *s + strlen(*s)) {
+			auto_free char *before = xstrndup(*s, (size_t)(text - *s));
+
+			json_object_set_new(image, "word", json_integer(number));
+			json_object_set_new(image, "before", mlr_json_text(before));
+			return;
+		}
+}
+
 static json_t *image_of(const struct cli_exec *x)
 {
+	json_t *image;
 	auto_call(store_image_done) struct store_image im = STORE_IMAGE_INIT;
 	auto_free char *pin = NULL;
 
@@ -94,9 +117,11 @@ static json_t *image_of(const struct cli_exec *x)
 		!oci_transport_is_root(oci_transport_of(x->exec.image, NULL)) &&
 		cli_find_image(x->exec.image, x->exec.store, &im, NULL) == 0)
 		pin = cli_pin(&im);
-	return json_pack("{s:o, s:o, s:o, s:o}", "name", mlr_json_text(x->exec.image), "pin",
+	image = json_pack("{s:o, s:o, s:o, s:o}", "name", mlr_json_text(x->exec.image), "pin",
 		mlr_json_text(pin), "manifest", mlr_json_text(im.manifest), "platform",
 		mlr_json_text(im.platform));
+	find_word(x, image);
+	return image;
 }
 
 static json_t *start_of(const struct cli_exec *x, const struct plan *p)
@@ -167,19 +192,23 @@ static int read_lines(const char *path, json_t *list, struct mlr_error *err)
 {
 	auto_free char *text = NULL;
 	char *rest, *line;
+	struct stat st;
 	int number = 0, r = file_read(AT_FDCWD, path, RECORD_MAX, &text, NULL, err);
+
+	if (r == 0 && (stat(path, &st) < 0 || st.st_uid != geteuid() || (st.st_mode & 022)))
+		return mlr_fail(err, EACCES, "%s: others may write to it, or it is theirs", path);
 
 	rest = text;
 	while (r == 0 && (line = strsep(&rest, "\n"))) {
 		json_t *o = *line ? json_loads(line, 0, NULL) : NULL;
 
 		number++;
-		if (*line && !json_is_object(o)) {
-			json_decref(o);
-			return mlr_fail(err, EPROTO, "%s:%d: no JSON object", path, number);
-		}
-		if (o)
+		if (json_is_object(o))
 			json_array_append_new(list, o);
+		else if (*line) { /* a full disk cut it */
+			json_decref(o);
+			mlr_warning("%s:%d: no JSON object, ignoring", path, number);
+		}
 	}
 	return r;
 }

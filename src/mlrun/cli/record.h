@@ -21,7 +21,7 @@ void record_start(const struct cli_exec *x, const struct config *config, const s
  *
  *   job  its id, which may be followed by ".STEP"
  *
- * Returns 0; -ENOENT with a hint; -EINVAL for an invalid id; -EPROTO for a damaged file.
+ * Returns 0; -ENOENT with a hint; -EINVAL for an invalid id; -EACCES for a file of another user's.
  */
 int record_read(const char *job, json_t **ret, struct mlr_error *err);
 
