@@ -98,7 +98,7 @@ check_same() {
 	assert_equal "$(find out/blobs -type f | wc -l)" 4
 	skopeo --insecure-policy copy -q oci:out:1.0 dir:copied
 	run -125 mlrun export --format zip app out
-	assert_line --partial "--format takes oci-archive, oci, docker-archive, tar or rootfs, not 'zip'"
+	assert_line --partial "--format takes oci-archive, oci, docker-archive, tar, rootfs or bundle, not 'zip'"
 	run -125 mlrun export --compression lzma app out
 	assert_line --partial "--compression takes gzip, zstd or none, not 'lzma'"
 	run -125 mlrun export --format oci app out

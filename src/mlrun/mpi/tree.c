@@ -30,11 +30,13 @@ void mpi_tree_of(struct gpu_dir *d, struct gpu_image *ret)
 	*ret = (struct gpu_image){ .open = open_there, .list = list_there, .ctx = d };
 }
 
+#define DIRS_MAX 256 /* an image's LD_LIBRARY_PATH may be of any length */
+
 static void add_dir(struct mpi_tree *t, const char *dir)
 {
 	auto_free char *clean = path_clean(dir);
 
-	if (clean && !strv_has(&t->dirs, clean))
+	if (clean && t->dirs.n < DIRS_MAX && !strv_has(&t->dirs, clean))
 		strv_add(&t->dirs, clean);
 }
 
