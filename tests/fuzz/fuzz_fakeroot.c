@@ -107,16 +107,28 @@ static void make_files(void)
 /* A process that waits; descriptors 3 and 4 are a directory and a file. */
 static pid_t start_caller(int is_jailed)
 {
-	pid_t pid = fork();
+	int ends[2], ready;
+	char c;
+	pid_t pid;
 
+	must(pipe2(ends, O_CLOEXEC) == 0, "make a pipe");
+	ready = fcntl(ends[1], F_DUPFD_CLOEXEC, 64); /* above those that the caller has */
+	close(ends[1]);
+	must(ready >= 0, "duplicate a descriptor");
+	pid = fork();
 	must(pid >= 0, "fork");
-	if (pid > 0)
+	if (pid > 0) {
+		close(ready);
+		must(read(ends[0], &c, 1) == 1, "wait until the caller is in its place");
+		close(ends[0]);
 		return pid;
+	}
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
 	if (chdir(is_jailed ? "jail" : ".") < 0 || (is_jailed && chroot(".") < 0) ||
 		dup2(open("d", O_RDONLY), 3) < 0 || dup2(open("f", O_RDONLY), 4) < 0 ||
-		chdir("d") < 0)
+		chdir("d") < 0 || write(ready, "", 1) != 1)
 		_exit(1);
+	close(ready);
 	for (int fd = 0; fd < 64; fd++)
 		if (fd != 3 && fd != 4)
 			close(fd);
