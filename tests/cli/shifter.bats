@@ -285,7 +285,7 @@ prefix() {
 	mkdir -p prefix/{libexec/mlrun,share}
 	ln -s "$top_builddir/bin" prefix/bin
 	ln -s "$top_builddir/bin/shifter" prefix/libexec/mlrun/shifter
-	cp -r "$top_srcdir/shifter/modulefiles" prefix/share
+	cp -r --no-preserve=mode "$top_srcdir/shifter/modulefiles" prefix/share
 }
 
 # module_test INIT: what `module load` does in a shell that has read this file.

@@ -65,7 +65,7 @@ site() {
 	mkdir -p prefix/{libexec/mlrun,share}
 	ln -s "$top_builddir/bin" prefix/bin
 	ln -s "$top_builddir/bin/shifter" prefix/libexec/mlrun/shifter
-	cp -r "$top_srcdir/shifter/modulefiles" prefix/share
+	cp -r --no-preserve=mode "$top_srcdir/shifter/modulefiles" prefix/share
 	echo "setenv MLRUN_STORE $PWD/images" >>prefix/share/modulefiles/shifter
 	echo "$PWD/prefix/share/modulefiles" >"$SITE/modulespath"
 	printf '[registry docker.io]\nmirror = %s\n' "$REGISTRY" >mlrun.conf
