@@ -169,24 +169,53 @@ static int add_unshare(const char *list, const char *host, struct strv *argv, st
 	return 0;
 }
 
-/* NAME[:HOW]: the container's name in the store. In a step on several nodes each has its own. */
+/* A name of the store's, with room for the job's number and a node. */
+static int check_name(const char *text, size_t len, struct mlr_error *err)
+{
+	static const char letters[] =
+		"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.-";
+
+	if (len == 0 || len > 60 || strspn(text, letters) < len || strchr("_.-", *text))
+		return mlr_fail(err, EINVAL,
+			"--container-name '%s': use up to 60 letters, digits, '_', '.' and '-', a letter or "
+			"digit first",
+			text);
+	return 0;
+}
+
+static int check_way(const char *text, const char *way, struct mlr_error *err)
+{
+	static const char *const ways[] = { ":auto", ":create", ":exec", ":no_exec" };
+
+	for (size_t i = 0; i < ARRAY_LEN(ways); i++)
+		if (strcmp(way, ways[i]) == 0)
+			return 0;
+	return *way == '\0'
+		? 0
+		: mlr_fail(err, EINVAL,
+			  "--container-name '%s': expected NAME[:auto|create|exec|no_exec]", text);
+}
+
+/* NAME[:HOW]: the container's name in the store. In a job on several nodes each has its own. */
 static int container_name(const char *text, const struct spank_site *site,
 	const struct command_task *task, char **ret, struct mlr_error *err)
 {
-	static const char *const ways[] = { "auto", "create", "exec", "no_exec" };
-	const char *colon = strchr(text, ':');
-	auto_free char *name = colon ? xstrndup(text, (size_t)(colon - text)) : xstrdup(text);
+	size_t len = strcspn(text, ":");
 	auto_free char *job = site->job_scope ? xasprintf(".%u", task->job) : xstrdup("");
-	int known = !colon;
+	int r = check_name(text, len, err);
 
-	for (size_t i = 0; colon && i < ARRAY_LEN(ways); i++)
-		known |= strcmp(colon + 1, ways[i]) == 0;
-	if (!known || !*name)
-		return mlr_fail(err, EINVAL,
-			"--container-name '%s': expected NAME[:auto|create|exec|no_exec]", text);
-	*ret = xasprintf(
-		"%s%s%s%s", name, job, task->node ? "." : "", task->node ? task->node : "");
+	if (r == 0)
+		r = check_way(text, text + len, err);
+	if (r < 0)
+		return r;
+	*ret = xasprintf("%.*s%s%s%s", (int)len, text, job, task->node ? "." : "",
+		task->node ? task->node : "");
 	return 0;
+}
+
+static int is_on(const char *value)
+{
+	return value && strcmp(value, "1") == 0;
 }
 
 static int add_root(const char *const *s, const struct spank_site *site,
@@ -197,6 +226,10 @@ static int add_root(const char *const *s, const struct spank_site *site,
 
 	if (r < 0)
 		return r;
+	if (name && s[SPANK_WRITABLE] && !is_on(s[SPANK_WRITABLE]))
+		return mlr_fail(err, EINVAL,
+			"--container-name and --container-readonly exclude each other: a named "
+			"container keeps what is written");
 	if (s[SPANK_IMAGE]) {
 		plain = command_image(s[SPANK_IMAGE], err);
 		if (!plain)
@@ -211,11 +244,6 @@ static int add_root(const char *const *s, const struct spank_site *site,
 		*image = xasprintf("container:%s", name);
 	}
 	return 0;
-}
-
-static int is_on(const char *value)
-{
-	return value && strcmp(value, "1") == 0;
 }
 
 static void add_switches(const char *const *s, const struct spank_site *site, struct strv *argv)

@@ -200,7 +200,7 @@ static const char *as_switch(const char *value)
 	return on ? "1" : "0";
 }
 
-/* --- passing on ------------------------------------------------------------------------------ */
+/* --- passing on ---------------------------------------------------------------------- */
 
 static const char *const passes[] = {
 	[SPANK_OF_JOB] = "SLURM_SPANK_MLRUN_JOB",
@@ -263,8 +263,7 @@ int spank_passed(enum spank_pass pass, const char **settings, const char *(*vari
 	return 1;
 }
 
-/* --- settings ----------------------------------------------------------------------------------
- */
+/* --- settings ------------------------------------------------------------------------ */
 
 const char *spank_option(enum spank_setting which)
 {

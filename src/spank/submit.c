@@ -4,7 +4,6 @@
 #include "base/memory.h"
 #include "spank/command.h"
 
-#include <errno.h>
 #include <fcntl.h>
 #include <spawn.h>
 #include <stdlib.h>
@@ -93,8 +92,7 @@ static void pass_shifter(void)
 		}
 }
 
-/* sbatch calls this once for each component of a heterogeneous job, and options of one reach all.
- */
+/* sbatch calls this once for each component of a heterogeneous job; options of one reach all. */
 static int check_components(const char *const *settings)
 {
 	static const char *first[SPANK_SETTINGS];
@@ -111,33 +109,12 @@ static int check_components(const char *const *settings)
 	return 0;
 }
 
-/* A name of the store's, with room for the job's number and a node. */
-static int check_name(const char *text, struct mlr_error *err)
-{
-	static const char letters[] =
-		"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.-";
-	size_t len = strcspn(text, ":");
-
-	if (len == 0 || len > 60 || strspn(text, letters) < len || strchr("_.-", *text))
-		return mlr_fail(err, EINVAL,
-			"--container-name '%s': use up to 60 letters, digits, '_', '.' and '-', a letter or "
-			"digit first",
-			text);
-	return 0;
-}
-
 static int check(const char *const *settings, const struct spank_site *site, struct mlr_error *err)
 {
 	const struct command_task task = { 0 };
 	auto_strv struct strv argv = STRV_INIT;
-	int r = settings[SPANK_NAME] ? check_name(settings[SPANK_NAME], err) : 0;
 
-	if (r == 0 && settings[SPANK_NAME] && settings[SPANK_WRITABLE] &&
-		strcmp(settings[SPANK_WRITABLE], "0") == 0)
-		r = mlr_fail(err, EINVAL,
-			"--container-name and --container-readonly exclude each other: a named "
-			"container keeps what is written");
-	return r < 0 ? r : command_make(settings, site, &task, &argv, err);
+	return command_make(settings, site, &task, &argv, err);
 }
 
 int spank_submit(const struct spank_site *site, int is_srun)
