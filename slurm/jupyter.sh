@@ -48,7 +48,7 @@ while is_taken "$port"; do port=$((15000 + RANDOM % 15000)); done
 JUPYTER_TOKEN=$(od -An -N24 -tx1 /dev/urandom | tr -d ' \n')
 export JUPYTER_TOKEN
 rm -f "$url"
-(umask 077 && echo "http://localhost:$port/lab?token=$JUPYTER_TOKEN" >"$url")
+(umask 077 && set -o noclobber && echo "http://localhost:$port/lab?token=$JUPYTER_TOKEN" >"$url")
 trap 'rm -f "$url"' EXIT
 
 cat <<END

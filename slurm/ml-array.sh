@@ -75,7 +75,8 @@ srun --cpus-per-task="$cpus" \
 	mltrain train --data /data --epochs "${EPOCHS:-10}" --lr "$rate" --seed "$seed" --threads "$cpus" \
 	--log "/out/ml-$job-$i.jsonl"
 
-# One after the other: a table of fewer never replaces one of more.
-exec 9>>"$out/ml-$job.tsv"
+# One after the other: a table of fewer never replaces one of more, and whoever looks finds a whole one.
+exec 9>>"$out/.ml-array.lock"
 flock 9
-table "$job" >"$out/ml-$job.tsv"
+table "$job" >"$out/ml-$job.tsv.new"
+mv "$out/ml-$job.tsv.new" "$out/ml-$job.tsv"
