@@ -104,7 +104,7 @@ int cli_exec_run(struct cli_exec *x, int (*become)(struct plan *p, struct mlr_er
 	if (status < 0)
 		status = cli_fail(&err);
 	if (status == 0 && x->adjust)
-		x->adjust(&p, x->ctx);
+		x->adjust(&p);
 	if (status == 0 && x->explain)
 		status = explain(&p, x->explain);
 	rootfs_look_done();

@@ -26,6 +26,13 @@
 
 #define OCI_FAILED 1 /* as runc and crun end */
 
+/* Without libseccomp a bundle's profile is refused. */
+#if HAVE_SECCOMP
+#define HAS_SECCOMP 1
+#else
+#define HAS_SECCOMP 0
+#endif
+
 /* --- options before the command -------------------------------------------------- */
 
 struct globals {
@@ -391,8 +398,8 @@ static int oci_features(int argc, char **argv)
 		"{s:s, s:s, s:o, s:{s:[s,s,s,s,s,s,s], s:o, s:{s:b}, s:{s:b}, s:{s:b}, s:{s:b}}}",
 		"ociVersionMin", "1.0.0", "ociVersionMax", "1.1.0", "hooks", names_of_stages(),
 		"linux", "namespaces", "cgroup", "ipc", "mount", "network", "pid", "user", "uts",
-		"capabilities", names_of_capabilities(), "seccomp", "enabled", 1, "apparmor",
-		"enabled", 0, "selinux", "enabled", 0, "intelRdt", "enabled", 0));
+		"capabilities", names_of_capabilities(), "seccomp", "enabled", HAS_SECCOMP,
+		"apparmor", "enabled", 0, "selinux", "enabled", 0, "intelRdt", "enabled", 0));
 }
 
 /* --- all of them ----------------------------------------------------------------------- */

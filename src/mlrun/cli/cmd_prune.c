@@ -124,7 +124,7 @@ int cmd_prune(int argc, char **argv)
 	if (cli_open_store(a.common.store, &st, &err) < 0)
 		return cli_fail(&err);
 	if (!a.prune.dry_run)
-		store_container_sweep(st, NULL);
+		store_container_sweep(st);
 	if (store_prune(st, &a.prune, &result, &err) < 0)
 		return cli_fail_at(&err, "prune");
 	if (a.json)

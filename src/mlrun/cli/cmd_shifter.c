@@ -36,7 +36,6 @@ struct args {
 	struct cli_exec x;
 	const char *image; /* [TYPE:]NAME */
 	int is_run;        /* `shifter run`: the first operand is the image */
-	int has_workdir;
 	struct strv volumes, mounts, modules;
 	const char *entrypoint;
 	int has_entrypoint;
@@ -69,7 +68,6 @@ static void take_workdir(void *args, char *arg, struct argp_state *state)
 	struct args *a = args;
 
 	(void)state;
-	a->has_workdir = 1;
 	a->x.exec.workdir = arg ? arg : "";
 }
 
@@ -259,11 +257,10 @@ static int add_volumes(struct args *a, struct mlr_error *err)
 }
 
 /* For struct cli_exec. The image's id is known only now: it may have been pulled. */
-static void adjust(struct plan *p, void *ctx)
+static void adjust(struct plan *p)
 {
 	auto_call(store_image_done) struct store_image im = STORE_IMAGE_INIT;
 
-	(void)ctx;
 	shifter_modules_env(&run.modules, &run.site, p);
 	plan_env_set(p, "SHIFTER_RUNTIME", "1", PLAN_FROM_SITE);
 	plan_env_set(p, "SHIFTER_IMAGEREQUEST", run.request, PLAN_FROM_SITE);

@@ -19,8 +19,7 @@ struct cli_exec {
 	enum cli_explain explain;
 	int command_optional; /* set before parsing; --join needs no command */
 	/* Changes the finished plan, before it is printed or made true; or NULL. */
-	void (*adjust)(struct plan *p, void *ctx);
-	void *ctx;
+	void (*adjust)(struct plan *p);
 };
 
 #define CLI_EXEC_INIT \

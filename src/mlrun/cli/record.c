@@ -231,7 +231,7 @@ static json_t *of_step(json_t *all, const char *step)
 
 int record_read(const char *job, json_t **ret, struct mlr_error *err)
 {
-	auto_free char *dir = runs_dir(err), *path = NULL, *id = NULL;
+	auto_free char *dir = runs_dir(err), *path = NULL;
 	json_auto_t *list = json_array();
 	const char *step;
 	int r;
@@ -244,10 +244,8 @@ int record_read(const char *job, json_t **ret, struct mlr_error *err)
 	r = read_lines(path, list, err);
 	step = strrchr(job, '.');
 	if (r == -ENOENT && step) {
-		auto_free char *whole = NULL;
+		auto_free char *whole = xasprintf("%s/%.*s.jsonl", dir, (int)(step - job), job);
 
-		id = xstrndup(job, (size_t)(step - job));
-		whole = xasprintf("%s/%s.jsonl", dir, id);
 		r = read_lines(whole, list, err);
 		list = of_step(list, step + 1);
 	}

@@ -477,7 +477,6 @@ static int plan_rest(const struct exec_options *o, const struct oci_config *c,
 static int check_options(const struct exec_options *o, struct mlr_error *err)
 {
 	auto_free char *workdir = o->workdir ? path_clean(o->workdir) : NULL;
-	char job[JOB_NAME_SIZE];
 
 	if (o->workdir && *o->workdir && !workdir)
 		return mlr_fail(err, EINVAL,
@@ -489,11 +488,8 @@ static int check_options(const struct exec_options *o, struct mlr_error *err)
 	/* As from an unset variable: unrelated jobs would meet. */
 	if (o->join_tag && !*o->join_tag)
 		return mlr_fail(err, EINVAL, "--join-tag: the word is empty");
-	job_name(job);
-	if (o->until_job_ends && (!o->write || !*job))
-		return mlr_fail(err, EINVAL,
-			o->write ? "--until-job-ends: this is no job of Slurm's"
-				 : "--until-job-ends is about the container of --write");
+	if (o->until_job_ends && !o->write)
+		return mlr_fail(err, EINVAL, "--until-job-ends is about the container of --write");
 	if (o->write && o->join_tag)
 		return mlr_fail(err, EINVAL,
 			"--write and --join-tag exclude each other: all on this node that name a "
@@ -521,12 +517,14 @@ static int fetch_image(const struct exec_options *o, struct mlr_error *err)
 static int plan_root(const struct exec_options *o, int lease, struct plan *p,
 	struct store_facts *facts, struct mlr_error *err)
 {
-	char job[JOB_NAME_SIZE];
+	char job[JOB_NAME_SIZE] = "";
 
 	if (o->until_job_ends)
 		job_name(job);
+	if (o->until_job_ends && !*job)
+		return mlr_fail(err, EINVAL, "--until-job-ends: this is no job of Slurm's");
 	return o->write ? rootfs_kept_plan(o->store, o->config, o->image, o->write,
-				  o->until_job_ends ? job : NULL, lease, p, facts, err)
+				  *job ? job : NULL, lease, p, facts, err)
 			: rootfs_plan(o->store, o->config, o->image, lease, p, facts, err);
 }
 

@@ -104,14 +104,8 @@ static uint32_t hash(const char *s)
  */
 static unsigned port(char *const *env, const char *word, int is_step)
 {
-	static const char *const ids[] = { "SLURM_JOB_ID", "PBS_JOBID", "LSB_JOBID",
-		"FLUX_JOB_ID" };
-	const char *id = NULL;
-	uint32_t step;
-
-	for (size_t i = 0; i < ARRAY_LEN(ids) && !id; i++)
-		id = get(env, ids[i]);
-	step = is_step ? (uint32_t)strtoul(word ? word : "0", NULL, 10) : hash(word);
+	const char *id = job_id(env);
+	uint32_t step = is_step ? (uint32_t)strtoul(word ? word : "0", NULL, 10) : hash(word);
 	return 15000 + ((id ? (uint32_t)strtoul(id, NULL, 10) : 0) * 31 + step) % 16384;
 }
 

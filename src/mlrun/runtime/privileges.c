@@ -85,7 +85,7 @@ int privileges_drop(const struct plan *p, struct mlr_error *err)
 		return mlr_fail_errno(err, "clear ambient capabilities");
 	if (set(&c) < 0)
 		return mlr_fail_errno(err, "drop capabilities");
-	if (p->caps && raise_ambient(p->caps) < 0)
+	if (raise_ambient(&c) < 0)
 		return mlr_fail_errno(err, "raise ambient capabilities");
 	if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0)
 		return mlr_fail_errno(err, "set no_new_privs");

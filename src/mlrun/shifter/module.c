@@ -41,23 +41,22 @@ static void add_names(struct strv *to, const char *text)
 			strv_add(to, name);
 }
 
+static void add_name(char **list, const char *name)
+{
+	auto_free char *before = *list;
+
+	*list = xasprintf("%s, %s", before, name);
+}
+
 static int fail_unknown(const char *name, const struct udiroot *u, struct mlr_error *err)
 {
 	auto_free char *names = xstrdup("none");
 
-	for (size_t i = 0; i < ARRAY_LEN(known); i++) {
-		auto_free char *before = names;
-
-		names = xasprintf("%s, %s", before, known[i].name);
-	}
-	for (size_t i = 0; i < u->n_modules; i++) {
-		auto_free char *before = names;
-
-		if (find_known(u->modules[i].name))
-			names = xstrdup(before);
-		else
-			names = xasprintf("%s, %s", before, u->modules[i].name);
-	}
+	for (size_t i = 0; i < ARRAY_LEN(known); i++)
+		add_name(&names, known[i].name);
+	for (size_t i = 0; i < u->n_modules; i++)
+		if (!find_known(u->modules[i].name))
+			add_name(&names, u->modules[i].name);
 	mlr_fail(err, ENOENT, "module '%s' is not known here", name);
 	mlr_hint(err, "known: %s", names);
 	return -ENOENT;

@@ -199,7 +199,7 @@ static int make(struct store *st, const char *name, const char *image, const cha
 		return r;
 	if (mkdirat(fd, "containers", 0700) < 0 && errno != EEXIST)
 		return mlr_fail_errno(err, "create directory '%s/containers'", store_path(st));
-	store_container_sweep(st, NULL);
+	store_container_sweep(st);
 	r = make_work(st, image, manifest, job, work, err);
 	dir_path(name, path);
 	if (r == 0 && renameat(fd, work, fd, path) < 0)
@@ -399,7 +399,7 @@ int store_container_unlock(struct store *st, const char *name, struct mlr_error 
 	return -EBUSY;
 }
 
-void store_container_sweep(struct store *st, struct strv *ret)
+void store_container_sweep(struct store *st)
 {
 	auto_strv struct strv names = STRV_INIT;
 
@@ -411,7 +411,5 @@ void store_container_sweep(struct store *st, struct strv *ret)
 			job_is_alive(c.job) != 0 || store_container_remove(st, c.name, 0, NULL) < 0)
 			continue;
 		mlr_debug("container '%s' has ended with its job", c.name);
-		if (ret)
-			strv_add(ret, c.name);
 	}
 }

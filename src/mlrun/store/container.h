@@ -89,8 +89,8 @@ char *store_container_of(struct store *st, const char *manifest);
 int store_container_remove(struct store *st, const char *name, int force, struct mlr_error *err);
 
 /* Remove the containers whose job has ended, as far as that is known (job_is_alive()). Making a new
- * container does so, too. Adds their names to ret, which may be NULL. */
-void store_container_sweep(struct store *st, struct strv *ret);
+ * container does so, too. */
+void store_container_sweep(struct store *st);
 
 /* Delete the leases of processes that cannot be seen from here. Returns as above. */
 int store_container_unlock(struct store *st, const char *name, struct mlr_error *err);
