@@ -6,6 +6,7 @@
 #include "base/memory.h"
 #include "bundle/bundle.h"
 #include "bundle/hook.h"
+#include "bundle/signal.h"
 #include "bundle/state.h"
 #include "bundle/talk.h"
 #include "bundle/terminal.h"
@@ -13,7 +14,6 @@
 #include "runtime/meeting.h"
 #include "runtime/runtime.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -23,7 +23,6 @@
 #include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
-#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -86,22 +85,6 @@ static int ask(struct making *m, const struct talk_message *what, struct mlr_err
 	return 0;
 }
 
-#ifndef STATX_MNT_ID_UNIQUE /* Linux 6.8 */
-#define STATX_MNT_ID_UNIQUE 0x00004000U
-#endif
-
-/* The number of the mount that a path is on, which no later mount gets; 0 where the kernel has
- * none. */
-static uint64_t mount_of(int dir, const char *path)
-{
-	struct statx st;
-
-	if (statx(dir, path, AT_EMPTY_PATH, STATX_MNT_ID_UNIQUE, &st) < 0 ||
-		!(st.stx_mask & STATX_MNT_ID_UNIQUE))
-		return 0;
-	return st.stx_mnt_id;
-}
-
 static int before_pivot(void *ctx, int root, struct mlr_error *err)
 {
 	struct talk_message made = { .what = TALK_MADE };
@@ -110,7 +93,7 @@ static int before_pivot(void *ctx, int root, struct mlr_error *err)
 
 	if (stat("/proc/self/ns/mnt", &st) == 0)
 		made.mounts = st.st_ino;
-	made.root_mount = mount_of(root, "");
+	made.root_mount = bundle_mount_of(root, "");
 	r = ask(ctx, &made, err);
 	return r < 0 ? r : run_hooks(ctx, BUNDLE_CREATE_CONTAINER, STATUS_CREATING, err);
 }
@@ -452,62 +435,6 @@ int lifecycle_start(const char *root, const char *id, struct mlr_error *err)
 
 /* --- kill --------------------------------------------------------------------------- */
 
-/* A process, by a descriptor that means no other one later. */
-static int hold(pid_t pid)
-{
-	return pid > 0 ? (int)syscall(SYS_pidfd_open, pid, 0) : -1;
-}
-
-static int send_signal(int fd, int sig)
-{
-	return syscall(SYS_pidfd_send_signal, fd, sig, NULL, 0) < 0 ? -errno : 0;
-}
-
-/* The process is held while its identity is checked, so that no other gets the signal. */
-static int signal_one(const struct state *s, int sig)
-{
-	auto_close int fd = hold(s->pid);
-
-	if (fd < 0 || bundle_state_status(s) == STATUS_STOPPED)
-		return -ESRCH;
-	return send_signal(fd, sig);
-}
-
-/*
- * Is this one of the container's processes? It has the container's root. Where the kernel does not
- * number mounts for good, it is in the container's mount namespace, and the container's own process
- * lives: afterwards the kernel gives the namespace's number to another one.
- */
-static int is_inside(const struct state *s, int proc, const char *pid)
-{
-	char name[NAME_MAX + 16];
-	struct stat st;
-
-	snprintf(name, sizeof(name), "%s/root", pid);
-	if (s->root_mount)
-		return mount_of(proc, name) == s->root_mount;
-	snprintf(name, sizeof(name), "%s/ns/mnt", pid);
-	return fstatat(proc, name, &st, 0) == 0 && st.st_ino == s->mounts &&
-		bundle_state_status(s) != STATUS_STOPPED;
-}
-
-/* Signal every other process of the container, then its own; count them. */
-static int signal_all(const struct state *s, int sig)
-{
-	auto_dir DIR *proc = opendir("/proc");
-	struct dirent *e;
-	int n = 0;
-
-	while (proc && s->mounts && (e = readdir(proc))) {
-		pid_t pid = (pid_t)atol(e->d_name);
-		auto_close int fd = pid == s->pid ? -1 : hold(pid);
-
-		if (fd >= 0 && is_inside(s, dirfd(proc), e->d_name))
-			n += send_signal(fd, sig) == 0;
-	}
-	return n + (signal_one(s, sig) == 0);
-}
-
 int lifecycle_kill(const char *root, const char *id, int sig, int all, struct mlr_error *err)
 {
 	auto_call(bundle_state_done) struct state s = STATE_INIT;
@@ -517,9 +444,9 @@ int lifecycle_kill(const char *root, const char *id, int sig, int all, struct ml
 		return r;
 	/* Before it executes the command, its mounts cannot be looked at. */
 	if (all && bundle_state_status(&s) != STATUS_CREATED)
-		n = signal_all(&s, sig);
+		n = bundle_signal_all(&s, sig);
 	if (n == 0)
-		r = signal_one(&s, sig);
+		r = bundle_signal(&s, sig);
 	if (r == -ESRCH)
 		return mlr_fail(err, EINVAL, "kill '%s': it is not running", id);
 	return r < 0 ? mlr_fail(err, -r, "kill '%s': %s", id, strerror(-r)) : 0;
@@ -532,7 +459,7 @@ static int kill_rest(const struct state *s, struct mlr_error *err)
 {
 	long end = meeting_now_ms() + DEATH_MS;
 
-	while (signal_all(s, SIGKILL) > 0 || bundle_state_status(s) != STATUS_STOPPED) {
+	while (bundle_signal_all(s, SIGKILL) > 0 || bundle_state_status(s) != STATUS_STOPPED) {
 		if (meeting_now_ms() > end)
 			return mlr_fail(err, EBUSY, "its processes do not end");
 		meeting_pause_us(1000);
