@@ -39,6 +39,20 @@ stored() { mlrun pull -q "$IMG" "$REGISTRY/says"; }
 	refute_output --partial tiny
 }
 
+@test "shifter images: one pulled by digest has no tag" {
+	local digest
+	digest=$(skopeo inspect --tls-verify=false --format '{{.Digest}}' "docker://$IMG")
+	run -0 shifter pull "$IMG@$digest"
+	run -0 shifter images
+	assert_line --regexp "^tiny +<none> +[0-9a-f]{12}  .* $REGISTRY$"
+}
+
+@test "shifter pull --login: the registry is the one that the name says" {
+	run shifter pull --login local/app </dev/null
+	assert_failure
+	assert_output --partial "login 'docker.io'"
+}
+
 @test "shifter run: its options, with the image's own command where there is none" {
 	stored
 	mkdir data
