@@ -724,6 +724,7 @@ good_store() {
 	assert_output --partial "is about the container of --write"
 	run -125 mlrun exec --until-job-ends --write=c2 "$IMG" true
 	assert_output --partial "this is no job of Slurm's"
+	assert_output --partial "hint: inside sbatch, salloc or srun"
 	printf '#!/bin/sh\ncat "$ANSWER"\n' >squeue
 	chmod +x squeue
 	export PATH=$PWD:$PATH ANSWER=$PWD/answer

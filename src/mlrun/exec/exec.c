@@ -521,8 +521,12 @@ static int plan_root(const struct exec_options *o, int lease, struct plan *p,
 
 	if (o->until_job_ends)
 		job_name(job);
-	if (o->until_job_ends && !*job)
-		return mlr_fail(err, EINVAL, "--until-job-ends: this is no job of Slurm's");
+	if (o->until_job_ends && !*job) {
+		mlr_fail(err, EINVAL, "--until-job-ends: this is no job of Slurm's");
+		return mlr_hint(err,
+			"inside sbatch, salloc or srun; without it, mlrun containers rm "
+			"removes the container");
+	}
 	return o->write ? rootfs_kept_plan(o->store, o->config, o->image, o->write,
 				  *job ? job : NULL, lease, p, facts, err)
 			: rootfs_plan(o->store, o->config, o->image, lease, p, facts, err);
