@@ -54,9 +54,10 @@ _mlrun_values() {
 	--gpu) echo auto all none ;;
 	--join) "$mlrun" ps 2>/dev/null | awk 'NR == 1 { for (i = 1; i <= NF; i++) if ($i == "PID") at = i; next } { print $at }' ;;
 	--write) _mlrun_containers ;;
+	--write-if) echo new running ;;
 	--format)
 		case $command in
-		export) echo oci-archive oci docker-archive tar ;;
+		export) echo oci-archive oci docker-archive tar rootfs bundle squashfs ;;
 		*) echo auto layers dir squashfs ;;
 		esac
 		;;

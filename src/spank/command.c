@@ -183,13 +183,19 @@ static int check_name(const char *text, size_t len, struct mlr_error *err)
 	return 0;
 }
 
-static int check_way(const char *text, const char *way, struct mlr_error *err)
+/* What --write-if is for NAME:WAY, or "". Two containers cannot write to one layer at once, so that
+ * ":no_exec" joins, too. */
+static int read_way(const char *text, const char *way, const char **ret, struct mlr_error *err)
 {
-	static const char *const ways[] = { ":auto", ":create", ":exec", ":no_exec" };
+	static const char *const ways[][2] = { { ":auto", "" }, { ":create", "new" },
+		{ ":exec", "running" }, { ":no_exec", "" } };
 
+	*ret = "";
 	for (size_t i = 0; i < ARRAY_LEN(ways); i++)
-		if (strcmp(way, ways[i]) == 0)
+		if (strcmp(way, ways[i][0]) == 0) {
+			*ret = ways[i][1];
 			return 0;
+		}
 	return *way == '\0'
 		? 0
 		: mlr_fail(err, EINVAL,
@@ -198,14 +204,14 @@ static int check_way(const char *text, const char *way, struct mlr_error *err)
 
 /* NAME[:HOW]: the container's name in the store. In a job on several nodes each has its own. */
 static int container_name(const char *text, const struct spank_site *site,
-	const struct command_task *task, char **ret, struct mlr_error *err)
+	const struct command_task *task, char **ret, const char **write_if, struct mlr_error *err)
 {
 	size_t len = strcspn(text, ":");
 	auto_free char *job = site->job_scope ? xasprintf(".%u", task->job) : xstrdup("");
 	int r = check_name(text, len, err);
 
 	if (r == 0)
-		r = check_way(text, text + len, err);
+		r = read_way(text, text + len, write_if, err);
 	if (r < 0)
 		return r;
 	*ret = xasprintf("%.*s%s%s%s", (int)len, text, job, task->node ? "." : "",
@@ -222,14 +228,27 @@ static int add_root(const char *const *s, const struct spank_site *site,
 	const struct command_task *task, char **image, struct strv *argv, struct mlr_error *err)
 {
 	auto_free char *name = NULL, *plain = NULL;
-	int r = s[SPANK_NAME] ? container_name(s[SPANK_NAME], site, task, &name, err) : 0;
+	const char *write_if = "";
+	int r = s[SPANK_NAME] ? container_name(s[SPANK_NAME], site, task, &name, &write_if, err)
+			      : 0;
 
 	if (r < 0)
 		return r;
+	if (s[SPANK_SAVE] && s[SPANK_SAVE][strlen(s[SPANK_SAVE]) - 1] == '/')
+		return mlr_fail(err, EINVAL, "--container-save '%s': expected a file's path",
+			s[SPANK_SAVE]);
+	if (s[SPANK_SAVE] && s[SPANK_WRITABLE] && !is_on(s[SPANK_WRITABLE]))
+		return mlr_fail(err, EINVAL,
+			"--container-save and --container-readonly exclude each other: nothing is "
+			"written that could be saved");
 	if (name && s[SPANK_WRITABLE] && !is_on(s[SPANK_WRITABLE]))
 		return mlr_fail(err, EINVAL,
 			"--container-name and --container-readonly exclude each other: a named "
 			"container keeps what is written");
+	if (*write_if)
+		strv_addf(argv, "--write-if=%s", write_if);
+	if (s[SPANK_SAVE])
+		strv_addf(argv, "--save=%s", s[SPANK_SAVE]);
 	if (s[SPANK_IMAGE]) {
 		plain = command_image(s[SPANK_IMAGE], err);
 		if (!plain)

@@ -46,6 +46,8 @@ static const struct row {
 		NULL, 1 },
 	{ "container-gpu", "auto|all|none|LIST", "which GPUs, as mlrun exec --gpu", SPANK_GPU, NULL,
 		0 },
+	{ "container-save", "PATH", "write the container's root to this squashfs file at the end",
+		SPANK_SAVE, NULL, 0 },
 	{ "container-mpi", "auto|none|host", "which MPI, as mlrun exec --mpi", SPANK_MPI, NULL, 0 },
 };
 

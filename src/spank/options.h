@@ -29,6 +29,7 @@ enum spank_setting {
 	SPANK_UNSHARE, /* net, ipc, uts */
 	SPANK_GPU,     /* as mlrun exec's --gpu */
 	SPANK_MPI,     /* as mlrun exec's --mpi */
+	SPANK_SAVE,    /* a file on the node, relative to the job's directory */
 	SPANK_SETTINGS
 };
 

@@ -263,6 +263,17 @@ submit() { timeout 120 sbatch --wait --output=job.out "$@"; }
 	run -0 step --container-name=mine cat /kept
 	assert_output kept
 	run -0 step --container-image="$IMG" --container-name=mine:auto cat /kept
+	run -125 step --container-image="$IMG" --container-name=mine:create true
+	assert_output --partial "there is a container 'mine' already"
+	run -125 step --container-name=mine:exec true
+	assert_output --partial "container 'mine' does not run on this node"
+	# All tasks of the step that makes it are in it, and later a task that joins.
+	run -0 step -n2 --container-image="$IMG" --container-name=made:create sh -c 'echo x >>/f'
+	run -0 step --container-name=made cat /f
+	assert_output $'x\nx'
+	step --container-name=made:no_exec sh -c 'until [ -e /go ]; do sleep 0.1; done' &
+	until_true step --overlap --nodelist=cpu1 --container-name=made:exec touch /go
+	wait $!
 	run -0 step --container-image="$IMG" --container-name=mine cat /kept
 	assert_output kept
 	run -125 step --container-name=other true
@@ -285,6 +296,38 @@ submit() { timeout 120 sbatch --wait --output=job.out "$@"; }
 	until_true sh -c 'mlrun prune >/dev/null; ! mlrun containers | grep jobs'
 	run -0 mlrun containers
 	assert_output --partial mine
+}
+
+@test "spank: --container-save writes the root to a file that is an image for the next step" {
+	has_squashfs || skip "mlrun was built without libsquashfs"
+	[ -w /dev/fuse ] || skip "/dev/fuse is closed to this user"
+	run -3 --separate-stderr step --container-image="$IMG" --container-save=one.sqsh sh -c 'echo 1 >/n; exit 3'
+	assert_equal "$(grep -c mlrun <<<"$stderr")" 0
+	run -0 step --container-image=./one.sqsh --container-save="$PWD/one.sqsh" sh -c 'echo 2 >>/n'
+	run -0 step --container-image=./one.sqsh cat /n
+	assert_output $'1\n2'
+	# Of all tasks of the step, and with a name, which stays.
+	run -0 step -N1 -n4 --overcommit --container-image=./one.sqsh --container-name=four --container-save=four.sqsh \
+		sh -c 'sleep 0.$SLURM_PROCID; echo $SLURM_PROCID >/t.$SLURM_PROCID'
+	run -0 step --container-image=./four.sqsh sh -c 'cat /t.*'
+	assert_output $'0\n1\n2\n3'
+	run -0 step -N1 -n4 --overcommit --container-image="$IMG" --container-save=all.sqsh \
+		sh -c 'echo $SLURM_PROCID >/t.$SLURM_PROCID; sleep 0.5'
+	run -0 step --container-image=./all.sqsh sh -c 'cat /t.*'
+	assert_output $'0\n1\n2\n3'
+	run -0 mlrun containers
+	assert_output --partial four
+	# A batch script's own.
+	printf '#!/bin/sh\n#SBATCH --container-image=%s --container-save=batch.sqsh\necho b >/b\n' "$IMG" >job
+	run -0 submit job
+	run -0 step --container-image=./batch.sqsh cat /b
+	assert_output b
+	run -1 step --container-image="$IMG" --container-save=d/ true
+	assert_output --partial "--container-save 'd/': expected a file's path"
+	run -1 step --container-image="$IMG" --container-readonly --container-save=x true
+	assert_output --partial "exclude each other"
+	run -125 step --container-image="$IMG" --container-save=/nowhere/x true
+	assert_output --partial "--save: directory '/nowhere/'"
 }
 
 @test "spank: variables of the environment say the same, and options win" {

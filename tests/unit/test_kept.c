@@ -38,6 +38,11 @@ static void names_are_those_that_docker_allows(void **state)
 	ok(store_container_name_check(longest, &err));
 }
 
+static char name_a[] = "docker.io/library/a:1", manifest_a[] = MANIFEST_A;
+static char name_b[] = "docker.io/library/b:1", manifest_b[] = MANIFEST_B;
+static const struct store_container image_a = { .image = name_a, .manifest = manifest_a };
+static const struct store_container image_b = { .image = name_b, .manifest = manifest_b };
+
 static void a_container_is_made_once_and_found_again(void **state)
 {
 	auto_call(store_container_done) struct store_container a = STORE_CONTAINER_INIT,
@@ -46,15 +51,13 @@ static void a_container_is_made_once_and_found_again(void **state)
 
 	assert_int_equal(store_container_get(st, "c", &a, &err), -ENOENT);
 	says("there is no container 'c'");
-	assert_int_equal(store_container_open(st, "c", NULL, NULL, NULL, &a, &made, &err), -ENOENT);
+	assert_int_equal(store_container_open(st, "c", NULL, &a, &made, &err), -ENOENT);
 	says("there is no container 'c'");
-	ok(store_container_open(
-		st, "c", "docker.io/library/a:1", MANIFEST_A, NULL, &a, &made, &err));
+	ok(store_container_open(st, "c", &image_a, &a, &made, &err));
 	assert_int_equal(made, 1);
 	assert_string_equal(a.image, "docker.io/library/a:1");
 	assert_string_equal(a.manifest, MANIFEST_A);
-	ok(store_container_open(
-		st, "c", "docker.io/library/b:1", MANIFEST_B, NULL, &b, &made, &err));
+	ok(store_container_open(st, "c", &image_b, &b, &made, &err));
 	assert_int_equal(made, 0);
 	assert_string_equal(b.manifest, MANIFEST_A);
 }
@@ -65,8 +68,7 @@ static void the_image_of_a_container_is_known_to_be_needed(void **state)
 	auto_free char *name = NULL, *none = NULL, *any = NULL;
 	int made;
 
-	ok(store_container_open(
-		st, "c", "docker.io/library/a:1", MANIFEST_A, NULL, &c, &made, &err));
+	ok(store_container_open(st, "c", &image_a, &c, &made, &err));
 	name = store_container_of(st, MANIFEST_A);
 	none = store_container_of(st, MANIFEST_B);
 	assert_string_equal(name, "c");
@@ -92,7 +94,7 @@ static void one_in_use_is_not_removed(void **state)
 	if (child == 0) {
 		struct store_container c = STORE_CONTAINER_INIT;
 
-		store_container_open(st, "c", "a", MANIFEST_A, NULL, &c, &made, &err);
+		store_container_open(st, "c", &image_a, &c, &made, &err);
 		(void)!write(ends[1], "", 1);
 		pause();
 		_exit(0);
@@ -125,7 +127,7 @@ static void what_a_killed_maker_left_is_swept(void **state)
 	store_process_name(&p, who);
 	snprintf(work, sizeof(work), "tmp/container.1.%s", who);
 	assert_int_equal(mkdirat(store_fd(st), work, 0755), 0);
-	ok(store_container_open(st, "c", "a", MANIFEST_A, NULL, &c, &made, &err));
+	ok(store_container_open(st, "c", &image_a, &c, &made, &err));
 	store_container_done(&c);
 	store_sweep(st);
 	assert_int_equal(faccessat(store_fd(st), work, F_OK, 0), -1);

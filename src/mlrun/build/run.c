@@ -294,8 +294,9 @@ int run_start(struct running *r, const char *label, int others, struct mlr_error
 		if (out < 0)
 			return out;
 	}
-	e = store_container_open(
-		st, r->container, r->s->manifest, r->s->manifest, NULL, &c, &made, err);
+	const struct store_container new = { .image = r->s->manifest, .manifest = r->s->manifest };
+
+	e = store_container_open(st, r->container, &new, &c, &made, err);
 	if (e < 0)
 		return e;
 	e = start_command(r, out, 0, err);

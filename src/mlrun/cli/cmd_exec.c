@@ -4,6 +4,7 @@
 #include "cli/cli.h"
 #include "cli/fetch.h"
 #include "cli/record.h"
+#include "cli/save.h"
 
 #include "base/cleanup.h"
 #include "base/log.h"
@@ -87,7 +88,7 @@ static int explain(const struct plan *p, enum cli_explain how)
 
 /* --- exec ---------------------------------------------------------------------- */
 
-int cli_exec_run(struct cli_exec *x, int (*become)(struct plan *p, struct mlr_error *err))
+static int plan_and_exec(struct cli_exec *x, int (*become)(struct plan *p, struct mlr_error *err))
 {
 	auto_call(config_done) struct config config = CONFIG_INIT;
 	auto_call(plan_done) struct plan p;
@@ -113,6 +114,18 @@ int cli_exec_run(struct cli_exec *x, int (*become)(struct plan *p, struct mlr_er
 	tell_notes(&p);
 	record_start(x, &config, &p);
 	return enter_and_exec(&p, become);
+}
+
+int cli_exec_run(struct cli_exec *x, int (*become)(struct plan *p, struct mlr_error *err))
+{
+	struct mlr_error err = MLR_ERROR_INIT;
+	int status;
+
+	if (x->save && !x->explain && cli_save_begin(x, &err) < 0)
+		return cli_fail(&err);
+	status = plan_and_exec(x, become);
+	cli_save_give_up();
+	return status;
 }
 
 int cmd_exec(int argc, char **argv)

@@ -11,9 +11,11 @@
 #include "base/memory.h"
 #include "bundle/write.h"
 #include "export/export.h"
+#include "export/squash.h"
 #include "oci/config.h"
 #include "oci/manifest.h"
 #include "oci/name.h"
+#include "rootfs/kept.h"
 #include "store/stores.h"
 
 #include <errno.h>
@@ -27,6 +29,7 @@ struct args {
 	struct export_options export;
 	int format_given, compression_given, json;
 	int is_bundle;         /* the root goes below path, beside a config.json */
+	int is_squashfs;       /* one file, with the configuration in it */
 	struct oci_name place; /* the source of path, if it had a prefix */
 	struct mlr_error err;  /* its error */
 };
@@ -45,13 +48,15 @@ static void parse_format(void *args, char *arg, struct argp_state *state)
 	size_t i = 0;
 
 	a->is_bundle = strcmp(arg, "bundle") == 0;
-	if (a->is_bundle)
+	a->is_squashfs = strcmp(arg, "squashfs") == 0;
+	if (a->is_bundle || a->is_squashfs)
 		arg = (char *)formats[EXPORT_ROOTFS];
 	while (i < ARRAY_LEN(formats) && strcmp(formats[i], arg) != 0)
 		i++;
 	if (i == ARRAY_LEN(formats))
 		argp_error(state,
-			"--format takes oci-archive, oci, docker-archive, tar, rootfs or bundle, not '%s'",
+			"--format takes oci-archive, oci, docker-archive, tar, rootfs, bundle or squashfs, "
+			"not '%s'",
 			arg);
 	a->export.format = (enum export_format)i;
 	a->format_given = 1;
@@ -70,7 +75,6 @@ static void parse_compression(void *args, char *arg, struct argp_state *state)
 static const struct {
 	const char *prefix, *does;
 } places[] = {
-	{ "squashfs:", "mlrun pull --format=squashfs keeps an image in the store as one file" },
 	{ "docker:", "mlrun push IMAGE NAME writes it to a registry" },
 	{ "docker-daemon:", "mlrun export --format=docker-archive IMAGE - | docker load" },
 	{ "containers-storage:", "mlrun export IMAGE - | podman load" },
@@ -98,6 +102,12 @@ static int settle_place(struct args *a, struct mlr_error *err)
 	enum export_format format;
 	int r = refuse_place(a->path, err);
 
+	if (strncmp(a->path, "squashfs:", strlen("squashfs:")) == 0 && !a->format_given) {
+		a->path += strlen("squashfs:");
+		a->is_squashfs = a->format_given = 1;
+		a->export.format = EXPORT_ROOTFS;
+		return 0;
+	}
 	if (r == 0)
 		r = oci_place_parse(a->path, &a->place, err);
 	if (r < 0 || a->place.transport == OCI_REGISTRY)
@@ -116,22 +126,37 @@ static int settle_place(struct args *a, struct mlr_error *err)
 	return 0;
 }
 
+static const char *format_name(const struct args *a)
+{
+	return a->is_bundle ? "bundle" : a->is_squashfs ? "squashfs" : formats[a->export.format];
+}
+
 static void check_args(void *args, struct argp_state *state)
 {
 	struct args *a = args;
 
 	if (settle_place(a, &a->err) < 0)
 		return;
-	if ((a->export.format == EXPORT_OCI || a->export.format == EXPORT_ROOTFS) &&
+	if (rootfs_kept_of(a->image) && !a->is_squashfs) {
+		mlr_fail(&a->err, EINVAL,
+			"export '%s': a container can only become a squashfs file", a->image);
+		mlr_hint(&a->err,
+			"--format=squashfs; or mlrun commit %s IMAGE makes an image of it to export",
+			rootfs_kept_of(a->image));
+		return;
+	}
+	if (!a->is_squashfs &&
+		(a->export.format == EXPORT_OCI || a->export.format == EXPORT_ROOTFS) &&
 		strcmp(a->path, "-") == 0)
 		argp_error(state, "a directory cannot be written to standard output");
 	if (a->export.format > EXPORT_OCI &&
 		(a->export.keep_blobs ||
 			(a->compression_given && a->export.compression != OCI_PLAIN)))
-		argp_error(
-			state, "--format=%s has no compressed layers", formats[a->export.format]);
+		argp_error(state, "--format=%s has no compressed layers", format_name(a));
 	if (a->export.keep_blobs && a->compression_given)
 		argp_error(state, "--keep-blobs and --compression exclude each other");
+	if (a->is_squashfs && a->export.name)
+		argp_error(state, "--name: a squashfs file has no image's name");
 	if (strcmp(a->path, "-") == 0 && a->json)
 		argp_error(state, "--json and an image do not both fit on standard output");
 }
@@ -139,8 +164,8 @@ static void check_args(void *args, struct argp_state *state)
 static const struct cli_option options[] = {
 	{ "format", 0, "FORMAT", 0,
 		"oci-archive (default), oci (a directory), docker-archive, tar (the root "
-		"directory only), rootfs (the same as a directory) or bundle (rootfs and config.json, "
-		"an OCI bundle)",
+		"directory only), rootfs (the same as a directory), bundle (rootfs and config.json, "
+		"an OCI bundle) or squashfs (one file for squashfs:FILE, Enroot and Pyxis)",
 		1, CLI_TO_CALL(parse_format) },
 	{ "compression", 0, "HOW", 0, "compress the layers: gzip (default), zstd or none", 1,
 		CLI_TO_CALL(parse_compression) },
@@ -167,11 +192,6 @@ static const struct cli_syntax syntax = {
 	.surplus = "an image and a file are expected, and no more",
 	.check = check_args,
 };
-
-static const char *format_name(const struct args *a)
-{
-	return a->is_bundle ? "bundle" : formats[a->export.format];
-}
 
 static int print_json(
 	const struct args *a, const struct store_image *im, const struct export_result *r)
@@ -225,6 +245,23 @@ static int export_bundle(const struct args *a, struct store *st, const struct st
 	return r < 0 ? r : bundle_write(a->path, &c, err);
 }
 
+static int run_squashfs(const struct args *a, struct mlr_error *err)
+{
+	auto_call(export_squashed_done) struct export_squashed done = EXPORT_SQUASHED_INIT;
+	int r = export_squash(a->common.store, a->image, a->path, &cli_stop_signal, &done, err);
+
+	if (r < 0)
+		return cli_fail(err);
+	for (size_t i = 0; i < done.omitted.n; i++)
+		mlr_info("variable '%s' omitted: its value has a line break", done.omitted.v[i]);
+	if (!a->common.quiet)
+		mlr_info("exported '%s' to '%s'", a->image, a->path);
+	return a->json ? cli_print_json(json_pack("{s:o, s:o, s:s, s:n, s:n, s:I}", "name",
+				 mlr_json_text(a->image), "file", mlr_json_text(a->path), "format",
+				 "squashfs", "digest", "config", "layers", (json_int_t)done.layers))
+		       : 0;
+}
+
 static int run(const struct args *a, const struct stores *all, struct mlr_error *err)
 {
 	auto_call(store_image_done) struct store_image im = STORE_IMAGE_INIT;
@@ -266,10 +303,10 @@ int cmd_export(int argc, char **argv)
 		mlr_hint(&err, "redirect it, or name a file");
 		return cli_fail(&err);
 	}
-	r = cli_open_stores(a.common.store, &all, &err);
+	cli_stop_catch();
+	r = a.is_squashfs ? 0 : cli_open_stores(a.common.store, &all, &err);
 	if (r < 0)
 		return cli_fail(&err);
-	cli_stop_catch();
-	status = run(&a, &all, &err);
+	status = a.is_squashfs ? run_squashfs(&a, &err) : run(&a, &all, &err);
 	return cli_stop_signal ? 128 + cli_stop_signal : status;
 }

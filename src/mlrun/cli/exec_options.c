@@ -132,6 +132,16 @@ static void parse_write(void *args, char *arg, struct argp_state *state)
 		argp_error(state, "--write=NAME: the name is empty");
 }
 
+static void parse_write_if(void *args, char *arg, struct argp_state *state)
+{
+	if (strcmp(arg, "new") == 0)
+		wishes(args)->write_if = ROOTFS_KEPT_NEW;
+	else if (strcmp(arg, "running") == 0)
+		wishes(args)->write_if = ROOTFS_KEPT_RUNNING;
+	else
+		argp_error(state, "--write-if takes new or running, not '%s'", arg);
+}
+
 /* The image ends mlrun's options; the rest is the contained command's. With --join there is no
  * image. */
 static void take_image(void *args, char *image, struct argp_state *state)
@@ -210,6 +220,13 @@ static const struct cli_option options[] = {
 
 	{ "until-job-ends", 0, NULL, 0, "with --write: the container ends with the job", 1,
 		WISH(until_job_ends) },
+	{ "write-if", 0, "new|running", 0,
+		"with --write: fail if the container exists, or if it does not run", 1,
+		CLI_TO_CALL(parse_write_if) },
+	{ "save", 0, "FILE", 0,
+		"when the last command in the container has ended, write its root to FILE, a squashfs "
+		"file",
+		1, CLI_TO(struct cli_exec, save) },
 
 	{ NULL, 0, NULL, 0, "Environment:", 2 },
 	{ "env", 'e', "K[=V]", 0, "set a variable; without =V it takes the caller's value", 2,

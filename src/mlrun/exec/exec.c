@@ -488,8 +488,9 @@ static int check_options(const struct exec_options *o, struct mlr_error *err)
 	/* As from an unset variable: unrelated jobs would meet. */
 	if (o->join_tag && !*o->join_tag)
 		return mlr_fail(err, EINVAL, "--join-tag: the word is empty");
-	if (o->until_job_ends && !o->write)
-		return mlr_fail(err, EINVAL, "--until-job-ends is about the container of --write");
+	if ((o->until_job_ends || o->write_if) && !o->write)
+		return mlr_fail(err, EINVAL, "%s is about the container of --write",
+			o->write_if ? "--write-if" : "--until-job-ends");
 	if (o->write && o->join_tag)
 		return mlr_fail(err, EINVAL,
 			"--write and --join-tag exclude each other: all on this node that name a "
@@ -514,12 +515,14 @@ static int fetch_image(const struct exec_options *o, struct mlr_error *err)
 	return r < 0 ? r : o->fetch(o);
 }
 
-static int plan_root(const struct exec_options *o, int lease, struct plan *p,
+static int plan_kept(const struct exec_options *o, int lease, struct plan *p,
 	struct store_facts *facts, struct mlr_error *err)
 {
 	char job[JOB_NAME_SIZE] = "";
+	auto_free char *step = job_step(environ);
+	struct rootfs_kept_wish wish = { .name = o->write, .step = step, .how = o->write_if };
 
-	if (o->until_job_ends)
+	if (o->until_job_ends || o->write_is_passing)
 		job_name(job);
 	if (o->until_job_ends && !*job) {
 		mlr_fail(err, EINVAL, "--until-job-ends: this is no job of Slurm's");
@@ -527,8 +530,14 @@ static int plan_root(const struct exec_options *o, int lease, struct plan *p,
 			"inside sbatch, salloc or srun; without it, mlrun containers rm "
 			"removes the container");
 	}
-	return o->write ? rootfs_kept_plan(o->store, o->config, o->image, o->write,
-				  *job ? job : NULL, lease, p, facts, err)
+	wish.job = *job || o->write_is_passing ? job : NULL;
+	return rootfs_kept_plan(o->store, o->config, o->image, &wish, lease, p, facts, err);
+}
+
+static int plan_root(const struct exec_options *o, int lease, struct plan *p,
+	struct store_facts *facts, struct mlr_error *err)
+{
+	return o->write ? plan_kept(o, lease, p, facts, err)
 			: rootfs_plan(o->store, o->config, o->image, lease, p, facts, err);
 }
 

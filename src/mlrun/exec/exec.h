@@ -9,6 +9,7 @@
 #include "base/strv.h"
 #include "mpi/host.h"
 #include "plan/plan.h"
+#include "rootfs/kept.h"
 
 /* When to look for an image in its registry. */
 enum exec_pull { EXEC_PULL_UNSET, EXEC_PULL_MISSING, EXEC_PULL_ALWAYS, EXEC_PULL_NEVER };
@@ -47,7 +48,10 @@ struct exec_options {
 	const char *hostname, *seccomp, *cpus, *memory; /* or NULL */
 	const char *
 		write; /* --write: NULL: no; "": named after the image; else the container's name */
+	enum rootfs_kept_how write_if; /* --write-if */
 	int until_job_ends;   /* --until-job-ends: a container of --write ends with the job */
+	int write_is_passing; /* the caller removes the container of --write, or the job's end does
+			       */
 	const char *join_tag; /* --join-tag, or NULL */
 	pid_t join;           /* --join PID, or 0; image is NULL then */
 	enum exec_mpi mpi;

@@ -54,7 +54,7 @@ static int open_parent(struct outlet *o, struct mlr_error *err)
  * own. Returns the file's descriptor, 0 for a directory. */
 static int make_work(struct outlet *o, struct mlr_error *err)
 {
-	static const int flags = O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC;
+	static const int flags = O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC;
 
 	for (int i = 0;; i++) {
 		auto_free char *work =
@@ -123,12 +123,22 @@ static int follow(struct outlet *o, struct mlr_error *err)
 	return 0;
 }
 
+static int fail_not_regular(const char *path, struct mlr_error *err)
+{
+	return mlr_fail(err, EINVAL,
+		"'%s' is no regular file, and a squashfs file is not written in one go from its "
+		"beginning",
+		strcmp(path, "-") == 0 ? "standard output" : path);
+}
+
 static int open_file(struct outlet *o, struct mlr_error *err)
 {
 	auto_free char *given = NULL;
 	struct stat st;
 	int there, r;
 
+	if (strcmp(o->path, "-") == 0 && o->kind == OUTLET_FILE)
+		return fail_not_regular(o->path, err);
 	if (strcmp(o->path, "-") == 0) {
 		o->fd = fcntl(STDOUT_FILENO, F_DUPFD_CLOEXEC, 3);
 		return o->fd < 0 ? mlr_fail_errno(err, "standard output") : 0;
@@ -140,6 +150,8 @@ static int open_file(struct outlet *o, struct mlr_error *err)
 	there = stat(given, &st) == 0;
 	if (there && S_ISDIR(st.st_mode))
 		return mlr_fail(err, EISDIR, "'%s' is a directory", given);
+	if (there && !S_ISREG(st.st_mode) && o->kind == OUTLET_FILE)
+		return fail_not_regular(given, err);
 	if (there && !S_ISREG(st.st_mode)) {
 		o->fd = open(given, O_WRONLY | O_CLOEXEC | O_NOCTTY); /* /dev/stdout stays a link */
 		return o->fd < 0 ? mlr_fail_errno(err, "open '%s'", given) : 0;
@@ -229,6 +241,11 @@ int outlet_open(const char *path, enum outlet_kind kind, struct outlet **ret, st
 		return r;
 	*ret = take_ptr(&o);
 	return 0;
+}
+
+int outlet_fd(const struct outlet *o)
+{
+	return o->fd;
 }
 
 struct archive *outlet_archive(struct outlet *o)

@@ -21,11 +21,15 @@ enum outlet_kind {
 	OUTLET_TAR,  /* an archive; replaces a file at the path */
 	OUTLET_DIR,  /* a directory, which must be new or empty */
 	OUTLET_TREE, /* a directory; each member of outlet_archive() becomes a file, at once */
+	OUTLET_FILE, /* a regular file of the caller's own bytes, outlet_fd(); replaces one */
 };
 
 /* Returns 0, or -EEXIST and the like. */
 int outlet_open(
 	const char *path, enum outlet_kind kind, struct outlet **ret, struct mlr_error *err);
+
+/* OUTLET_FILE: open for reading and writing, at its beginning; stays the outlet's. */
+int outlet_fd(const struct outlet *o);
 
 /* Write a file: len bytes of buf, or size bytes of fd from its beginning. Makes the directories in
  * its name. */

@@ -69,8 +69,7 @@ static int take_container(struct committing *m, struct mlr_error *err)
 	int made, r = store_hold(m->st, err);
 
 	if (r == 0)
-		r = store_container_open(
-			m->st, m->opt->container, NULL, NULL, NULL, &m->c, &made, err);
+		r = store_container_open(m->st, m->opt->container, NULL, &m->c, &made, err);
 	if (r == 0)
 		m->result.is_running = store_container_is_joined(m->st, m->c.name);
 	return r;

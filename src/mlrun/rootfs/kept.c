@@ -1,6 +1,7 @@
 #include "rootfs/kept.h"
 
 #include "base/cleanup.h"
+#include "base/hash.h"
 #include "base/memory.h"
 #include "oci/digest.h"
 #include "oci/name.h"
@@ -16,6 +17,7 @@
 
 /* What the user asked for, and what was found. */
 struct kept {
+	const struct rootfs_kept_wish *wish;
 	const char *text; /* the image as the user wrote it */
 	struct oci_name image;
 	struct stores all;
@@ -63,21 +65,65 @@ const char *rootfs_kept_of(const char *image)
 		: NULL;
 }
 
-static int refuse_root(enum oci_transport t, const char *path, struct mlr_error *err)
+static int refuse_directory(const char *path, struct mlr_error *err)
 {
-	int is_dir = t == OCI_DIRECTORY;
-
 	mlr_fail(err, ENOTSUP,
-		"--write keeps what is written on top of an image of the store, and this is %s",
-		is_dir ? "a plain directory" : "a file of its own");
-	if (is_dir)
-		mlr_hint(err, "tar -C '%s' -cf - . | mlrun import - NAME makes an image of it",
-			path);
-	else
-		mlr_hint(
-			err, "mlrun import makes an image of an archive; mlrun pull of its origin");
+		"--write keeps what is written on top of an image, which stays as it is, and this is "
+		"a plain directory");
+	mlr_hint(err, "tar -C '%s' -cf - . | mlrun import - NAME makes an image of it", path);
 	return -ENOTSUP;
 }
+
+/* --- a squashfs file in place of an image of the store -------------------------------------- */
+
+static const char *file_of(const char *image)
+{
+	const char *path;
+
+	return oci_transport_of(image, &path) == OCI_SQUASHFS ? path : NULL;
+}
+
+/* What stands for the digest of such a file, which would take seconds to hash: changes with its
+ * size and time. */
+static int identify(const char *path, char ret[OCI_DIGEST_SIZE], struct mlr_error *err)
+{
+	auto_free char *text = NULL;
+	struct stat st;
+
+	if (stat(path, &st) < 0)
+		return mlr_fail_errno(err, "squashfs image '%s'", path);
+	text = xasprintf("%lld %lld.%09ld", (long long)st.st_size, (long long)st.st_mtim.tv_sec,
+		st.st_mtim.tv_nsec);
+	memcpy(ret, "sha256:", 7);
+	hash_name(text, ret + 7);
+	return 0;
+}
+
+/* An overlay whose lower layer is another file than before would be damaged. */
+static int plan_file(const struct kept *k, const char *image, const char *manifest, struct plan *p,
+	struct store_facts *ret, struct mlr_error *err)
+{
+	char digest[OCI_DIGEST_SIZE];
+	int r = identify(file_of(image), digest, err);
+
+	if (r < 0) {
+		mlr_wrap(err, "container '%s' is made of a file", k->name);
+		return r;
+	}
+	if (strcmp(digest, manifest) != 0) {
+		mlr_fail(err, ENXIO, "container '%s' is made of '%s', which has changed since",
+			k->name, file_of(image));
+		mlr_hint(err,
+			"bring the old file back, or give the new one another container; mlrun "
+			"containers rm %s removes this one",
+			k->name);
+		return -ENXIO;
+	}
+	free(p->image);
+	return rootfs_plan(NULL, NULL, image, 0, p, ret, err);
+}
+
+/* --- the image ------------------------------------------------------------------------------ */
 
 static int open_stores(
 	const char *dir, const struct config *c, int use, struct kept *k, struct mlr_error *err)
@@ -162,6 +208,34 @@ static int check_image(const struct kept *k, struct plan *p, struct mlr_error *e
 	return 0;
 }
 
+/* A file that is to stand for an image of the store. */
+static int find_file(const char *dir, const char *path, const char *name, int use, struct kept *k,
+	struct plan *p, struct mlr_error *err)
+{
+	auto_free char *real = realpath(path, NULL);
+	char digest[OCI_DIGEST_SIZE];
+	int r;
+
+	if (!*name)
+		return mlr_fail(err, EINVAL, "--write=NAME: a file does not name a container");
+	r = real ? identify(real, digest, err) : mlr_fail_errno(err, "squashfs image '%s'", path);
+	if (r == 0)
+		r = store_container_name_check(name, err);
+	if (r < 0)
+		return r;
+	k->image.transport = OCI_SQUASHFS;
+	k->name = xstrdup(name);
+	k->found.name = xasprintf("%s%s", oci_transport_prefix(OCI_SQUASHFS), real);
+	k->found.manifest = xstrdup(digest);
+	r = store_open(dir, use, &k->made_own, err); /* nothing need have been pulled into it */
+	k->own = k->made_own;
+	if (r == 0)
+		r = store_container_get(k->own, name, &k->was, err);
+	if (r == -ENOENT)
+		return 0;
+	return r < 0 ? r : check_image(k, p, err);
+}
+
 /* "container:NAME": the container with its own image. */
 static int find_itself(struct kept *k, const char *name, struct mlr_error *err)
 {
@@ -171,11 +245,14 @@ static int find_itself(struct kept *k, const char *name, struct mlr_error *err)
 	return store_container_get(k->own, name, &k->was, err);
 }
 
-static int find(struct kept *k, const char *name, struct plan *p, struct mlr_error *err)
+static int find(const char *dir, const struct config *c, const char *name, int use, struct kept *k,
+	struct plan *p, struct mlr_error *err)
 {
 	struct store *st;
-	int r;
+	int r = open_stores(dir, c, use, k, err);
 
+	if (r < 0)
+		return r;
 	if (rootfs_kept_of(k->text))
 		return find_itself(k, name, err);
 	r = stores_find(&k->all, &k->image, &st, &k->found, err);
@@ -217,6 +294,12 @@ static int is_gone(const char *name, const char *image, const char *manifest, st
 int rootfs_kept_image(const struct stores *all, const char *name, const char *image,
 	const char *manifest, struct store **st, struct store_facts *ret, struct mlr_error *err)
 {
+	if (file_of(image)) {
+		mlr_fail(err, ENOTSUP,
+			"container '%s' is made of a file, not of an image of the store", name);
+		return mlr_hint(
+			err, "mlrun export --format=squashfs container:%s FILE saves it", name);
+	}
 	for (size_t i = 0; i < all->n; i++) {
 		int r = store_facts_get(all->v[i], manifest, ret, err);
 
@@ -234,8 +317,11 @@ static int plan_image(struct kept *k, const char *image, const char *manifest, i
 {
 	auto_call(store_facts_done) struct store_facts look = STORE_FACTS_INIT;
 	struct store *st;
-	int r = rootfs_kept_image(&k->all, k->name, image, manifest, &st, &look, err);
+	int r;
 
+	if (file_of(image))
+		return plan_file(k, image, manifest, p, ret, err);
+	r = rootfs_kept_image(&k->all, k->name, image, manifest, &st, &look, err);
 	return r < 0 ? r : rootfs_plan_stored(st, manifest, use, p, ret, err);
 }
 
@@ -253,12 +339,36 @@ static int plan_share(struct kept *k, struct plan *p, struct mlr_error *err)
 	return 0;
 }
 
-static int open_container(struct kept *k, const char *image, const char *manifest, const char *job,
-	struct plan *p, struct mlr_error *err)
+/* Is it as the user said? */
+static int check_how(const struct kept *k, struct mlr_error *err)
 {
+	const struct rootfs_kept_wish *w = k->wish;
+	int is_ours = w->step && k->was.step && strcmp(w->step, k->was.step) == 0;
+
+	if (w->how == ROOTFS_KEPT_NEW && k->was.name && !is_ours) {
+		mlr_fail(err, EEXIST, "there is a container '%s' already, and a new one is wanted",
+			k->name);
+		return mlr_hint(err, "another name; or mlrun containers rm %s removes it", k->name);
+	}
+	if (w->how == ROOTFS_KEPT_RUNNING &&
+		(!k->was.name || !store_container_is_joined(k->own, k->name))) {
+		mlr_fail(err, ESRCH, "container '%s' does not run on this node, as is wanted",
+			k->name);
+		return mlr_hint(err, "mlrun ps lists what runs, mlrun containers what there is");
+	}
+	return 0;
+}
+
+static int open_container(struct kept *k, const char *image, const char *manifest, struct plan *p,
+	struct mlr_error *err)
+{
+	const char *job = k->wish->job;
+	const struct store_container new = { .image = (char *)image,
+		.manifest = (char *)manifest,
+		.job = job && *job ? (char *)job : NULL,
+		.step = (char *)k->wish->step };
 	auto_call(store_container_done) struct store_container c = STORE_CONTAINER_INIT;
-	int made = 0,
-	    r = store_container_open(k->own, k->name, image, manifest, job, &c, &made, err);
+	int made = 0, r = store_container_open(k->own, k->name, &new, &c, &made, err);
 
 	if (r < 0)
 		return r;
@@ -267,9 +377,9 @@ static int open_container(struct kept *k, const char *image, const char *manifes
 			k->name, c.image);
 		return mlr_hint(err, "start again");
 	}
-	if (made && job)
+	if (made && job && *job)
 		plan_remark_add(p, PLAN_FROM_USER, "container '%s' ends with job %s", k->name, job);
-	else if (made)
+	else if (made && !job)
 		strv_addf(&p->notes, "container '%s' is new and keeps what is written", k->name);
 	else
 		plan_remark_add(p, PLAN_FROM_USER, "container '%s' keeps what is written", k->name);
@@ -277,11 +387,11 @@ static int open_container(struct kept *k, const char *image, const char *manifes
 }
 
 int rootfs_kept_plan(const char *store_dir, const struct config *c, const char *image,
-	const char *name, const char *job, int use, struct plan *p, struct store_facts *ret,
+	const struct rootfs_kept_wish *wish, int use, struct plan *p, struct store_facts *ret,
 	struct mlr_error *err)
 {
 	auto_call(kept_done) struct kept k = {
-		.text = image, .image = OCI_NAME_INIT, .all = STORES_INIT
+		.wish = wish, .text = image, .image = OCI_NAME_INIT, .all = STORES_INIT
 	};
 	const char *of, *manifest, *path;
 	enum oci_transport t;
@@ -290,13 +400,15 @@ int rootfs_kept_plan(const char *store_dir, const struct config *c, const char *
 	p->root = PLAN_ROOT_KEPT;
 	p->image = xstrdup(image);
 	t = oci_transport_of(image, &path);
-	if (oci_transport_is_root(t))
-		return refuse_root(t, path, err);
-	r = rootfs_kept_of(image) ? 0 : oci_name_parse(image, &k.image, err);
-	if (r == 0)
-		r = open_stores(store_dir, c, use, &k, err);
-	if (r == 0)
-		r = find(&k, name, p, err);
+	if (t == OCI_DIRECTORY)
+		return refuse_directory(path, err);
+	r = t == OCI_SQUASHFS || rootfs_kept_of(image) ? 0 : oci_name_parse(image, &k.image, err);
+	if (r == 0 && t == OCI_SQUASHFS)
+		r = find_file(store_dir, path, wish->name, use, &k, p, err);
+	else if (r == 0)
+		r = find(store_dir, c, wish->name, use, &k, p, err);
+	if (r == 0 && use)
+		r = check_how(&k, err);
 	if (r < 0)
 		return r;
 	of = k.was.name ? k.was.image : k.found.name;
@@ -304,6 +416,6 @@ int rootfs_kept_plan(const char *store_dir, const struct config *c, const char *
 	/* Lease the image before the container is made, which needs it. */
 	r = plan_image(&k, of, manifest, use, p, ret, err);
 	if (r == 0 && use)
-		r = open_container(&k, of, manifest, job, p, err);
+		r = open_container(&k, of, manifest, p, err);
 	return r == 0 && k.own ? plan_share(&k, p, err) : r;
 }

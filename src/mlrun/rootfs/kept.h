@@ -11,24 +11,37 @@
 #include "store/facts.h"
 #include "store/stores.h"
 
+enum rootfs_kept_how {
+	ROOTFS_KEPT_ANY,
+	ROOTFS_KEPT_NEW,     /* fail if it exists, unless this process's step has made it */
+	ROOTFS_KEPT_RUNNING, /* fail if no other process of this host is in it */
+};
+
+struct rootfs_kept_wish {
+	const char *name; /* the container's, or "" for rootfs_kept_name() of the image */
+	const char *job;  /* one made now ends with this job, job_name()'s; "": somebody removes it;
+			   * NULL: it stays, and the user is told so */
+	const char *step; /* job_step()'s of this process, or NULL */
+	enum rootfs_kept_how how;
+};
+
 /*
  * rootfs_plan() for --write.
  *
  *   image  as the user wrote it: "container:NAME" with the same name; or the image that the
  *          container was made from, by its name or its manifest. The container keeps its
  *          manifest if the name moves to another image
- *   name   the container's, or "" for rootfs_kept_name() of the image
- *   job    a container made now ends with this job, job_name()'s; or NULL
+ *   wish   the container
  *   use    make the container if it is missing, and record that this process uses it and its
  *          image; otherwise only look
  *   p      also gets root, kept, share and a note on which container it is
  *
- * Returns 0; -ENOENT if the image is not in the store; -ENXIO if the container's image is not;
- * -EEXIST if the container has another image; -EBUSY if another node uses it; -ENOTSUP for a plain
- * directory or file, which has no manifest to return to.
+ * Returns 0; -EEXIST or -ESRCH by wish->how; -ENOENT if the image is not in the store; -ENXIO if
+ * the container's image is not; -EEXIST if the container has another image; -EBUSY if another node
+ * uses it; -ENOTSUP for a plain directory or file, which has no manifest to return to.
  */
 int rootfs_kept_plan(const char *store_dir, const struct config *c, const char *image,
-	const char *name, const char *job, int use, struct plan *p, struct store_facts *ret,
+	const struct rootfs_kept_wish *wish, int use, struct plan *p, struct store_facts *ret,
 	struct mlr_error *err);
 
 /* The container's name in "container:NAME", which stands for the container with its own image; NULL

@@ -2,8 +2,10 @@
 
 #include "base/cleanup.h"
 #include "base/memory.h"
+#include "oci/enroot.h"
 #include "oci/name.h"
 #include "oci/platform.h"
+#include "rootfs/lookup.h"
 #include "store/image.h"
 #include "store/lease.h"
 #include "store/probe.h"
@@ -16,7 +18,8 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#define TREES (STORE_FORMAT_DIR | STORE_FORMAT_LAYERS)
+#define ENROOT_MAX (1u << 20) /* bytes of a file of Enroot's */
+#define TREES      (STORE_FORMAT_DIR | STORE_FORMAT_LAYERS)
 
 static int plan_directory(const char *path, struct plan *p, struct mlr_error *err)
 {
@@ -38,6 +41,30 @@ static int plan_file(const char *path, struct plan *p, struct mlr_error *err)
 	p->as_trees = xasprintf(
 		"make a tree of files of it: unsquashfs -d DIR %s && mlrun exec rootfs:DIR", path);
 	return p->squashfs ? 0 : mlr_fail_errno(err, "squashfs image '%s'", path);
+}
+
+/* The configuration that Enroot keeps in the files. Where they cannot be read, the start tells why.
+ */
+static void read_enroot(const struct plan *p, struct oci_config *ret)
+{
+	auto_free char *rc = NULL, *environment = NULL;
+
+	if (rootfs_read(p, "/" OCI_ENROOT_RC, ENROOT_MAX, &rc, NULL) < 0 || !oci_enroot_is_rc(rc))
+		return;
+	oci_enroot_read_rc(rc, ret);
+	if (rootfs_read(p, "/" OCI_ENROOT_ENVIRONMENT, ENROOT_MAX, &environment, NULL) == 0)
+		oci_enroot_read_environment(environment, ret);
+}
+
+/* Plan a root that is not in a store. */
+static int plan_path(enum oci_transport t, const char *path, struct plan *p, struct oci_config *ret,
+	struct mlr_error *err)
+{
+	int r = t == OCI_DIRECTORY ? plan_directory(path, p, err) : plan_file(path, p, err);
+
+	if (r == 0)
+		read_enroot(p, ret);
+	return r;
 }
 
 static int add_lower(struct store *st, enum store_tree_kind kind, const char *key, struct plan *p,
@@ -210,10 +237,8 @@ int rootfs_plan(const char *store_dir, const struct config *c, const char *image
 
 	p->image = xstrdup(image);
 	t = oci_transport_of(image, &path);
-	if (t == OCI_DIRECTORY)
-		return plan_directory(path, p, err);
-	if (t == OCI_SQUASHFS)
-		return plan_file(path, p, err);
+	if (oci_transport_is_root(t))
+		return plan_path(t, path, p, &ret->config, err);
 
 	r = oci_name_parse(image, &name, err);
 	if (r < 0)

@@ -18,7 +18,8 @@
  *   image      a name as Docker writes it, or "rootfs:PATH" for a plain directory, or
  *              "squashfs:FILE"
  *   p          gets lowers or squashfs, image, platform, image_user
- *   ret        the image's facts (empty for a plain directory or file), to store_facts_done()
+ *   ret        the image's facts, to store_facts_done(); for a plain directory or file only what
+ *              Enroot has written into it (oci/enroot.h)
  *   lease      take a lease on the image for the calling process
  *
  * Returns 0, -ENOENT with a hint on how to get the image, or the store's error.

@@ -36,6 +36,7 @@ struct outside {
 	int proc, reports, tty, signals;
 	pid_t group; /* our process group if it had the terminal at the start; else 0 */
 	int ends_by; /* the signal to end by, if another one had to kill the child; or 0 */
+	const struct supervise_end *end;
 };
 
 /* --- what both supervisors do -------------------------------------------------------------- */
@@ -195,6 +196,12 @@ __attribute__((noreturn)) static void end_as(const struct outside *o, int code, 
 		if (now > 0 && now != o->group && kill(-now, 0) < 0 && errno == ESRCH)
 			tcsetpgrp(o->tty, o->group);
 	}
+	if (o->end) {
+		int r = o->end->fn(o->end->ctx);
+
+		if (code == CLD_EXITED && status == 0)
+			status = r;
+	}
 	if (code == CLD_EXITED && !o->ends_by)
 		_exit(status);
 	if (o->ends_by)
@@ -300,7 +307,9 @@ __attribute__((noreturn)) static void watch(struct outside *o)
 	if (drop_privileges() < 0 || chdir("/") < 0)
 		_exit(125);
 	find_terminal(o);
-	close_all_but((int[]){ o->proc, o->reports, o->tty }, 3);
+	close_all_but((int[]){ o->proc, o->reports, o->tty, o->end ? STDERR_FILENO : -1,
+			      o->end ? o->end->fd : -1 },
+		5);
 	o->signals = open_signals();
 	if (o->signals < 0)
 		_exit(125);
@@ -336,9 +345,9 @@ static int fork_failed(struct mlr_error *err)
 	return mlr_fail_errno(err, "start a process in the container");
 }
 
-int supervise_fork(int proc, struct mlr_error *err)
+int supervise_fork(int proc, const struct supervise_end *end, struct mlr_error *err)
 {
-	struct outside o = { .tty = -1, .signals = -1 };
+	struct outside o = { .tty = -1, .signals = -1, .end = end };
 	struct dispositions old;
 	int pair[2];
 

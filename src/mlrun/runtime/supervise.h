@@ -12,6 +12,13 @@
 #include "base/error.h"
 #include "plan/plan.h"
 
+/* What the parent still does when the child has ended, with all signals blocked. */
+struct supervise_end {
+	int (*fn)(void *ctx); /* returns 0, or the exit status instead of the child's 0 */
+	void *ctx;
+	int fd; /* stays open, as standard error does */
+};
+
 /*
  * Fork after unshare(CLONE_NEWPID), or setns(2) of a PID namespace. Returns 0 in the child, which
  * is in the namespace (as pid 1 if it is new), or -errno.
@@ -24,8 +31,11 @@
  * is forwarded to a stopped command.
  *
  *   proc  a descriptor of the /proc that shows the caller's PID namespace; stays the caller's
+ *   end   the parent does this, too; NULL: nothing
+ *
+ * With `end` it may be called without a new PID namespace.
  */
-int supervise_fork(int proc, struct mlr_error *err);
+int supervise_fork(int proc, const struct supervise_end *end, struct mlr_error *err);
 
 /* With plan->detached, in its place: the child is the caller's sibling (clone(2), CLONE_PARENT),
  * and the caller ends with status 0. Returns 0 in the child, or -errno. */

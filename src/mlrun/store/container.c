@@ -16,6 +16,7 @@
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <time.h>
 
@@ -29,6 +30,7 @@ void store_container_done(struct store_container *c)
 	free(c->image);
 	free(c->manifest);
 	free(c->job);
+	free(c->step);
 	*c = (struct store_container)STORE_CONTAINER_INIT;
 }
 
@@ -123,7 +125,8 @@ int store_container_get(
 	if (store_json_string(o, "image", &c.image) < 0 ||
 		store_json_string(o, "manifest", &c.manifest) < 0 || !c.image || !c.manifest ||
 		oci_digest_check(c.manifest, NULL) < 0 || !json_is_integer(created) ||
-		store_json_string(o, "job", &c.job) < 0)
+		store_json_string(o, "job", &c.job) < 0 ||
+		store_json_string(o, "step", &c.step) < 0)
 		return bad_record(st, name, "a member is missing or of another kind", err);
 	c.name = xstrdup(name);
 	c.created = json_integer_value(created);
@@ -171,7 +174,7 @@ char *store_container_of(struct store *st, const char *manifest)
 /* --- making --------------------------------------------------------------- */
 
 /* Make a directory with the record, below tmp/ and named by its maker. */
-static int make_work(struct store *st, const char *image, const char *manifest, const char *job,
+static int make_work(struct store *st, const struct store_container *new,
 	char work[STORE_WORK_PATH], struct mlr_error *err)
 {
 	auto_free char *path = NULL;
@@ -183,14 +186,15 @@ static int make_work(struct store *st, const char *image, const char *manifest, 
 	if (mkdirat(store_fd(st), work, 0755) < 0)
 		return mlr_fail_errno(err, "create directory '%s/%s'", store_path(st), work);
 	path = xasprintf("%s/" RECORD, work);
-	o = json_pack("{so so sI ss?}", "image", store_json_from_string(image), "manifest",
-		store_json_from_string(manifest), "created", (json_int_t)time(NULL), "job", job);
+	o = json_pack("{so so sI ss? ss?}", "image", store_json_from_string(new->image), "manifest",
+		store_json_from_string(new->manifest), "created", (json_int_t)time(NULL), "job",
+		new->job, "step", new->step);
 	return store_json_write(st, path, o, err);
 }
 
 /* Returns 1 if this process made it, 0 if another was first, or -errno. */
-static int make(struct store *st, const char *name, const char *image, const char *manifest,
-	const char *job, struct mlr_error *err)
+static int make(struct store *st, const char *name, const struct store_container *new,
+	struct mlr_error *err)
 {
 	char work[STORE_WORK_PATH] = "", path[CONTAINER_PATH];
 	int fd = store_fd(st), r = store_upgrade(st, err);
@@ -200,7 +204,7 @@ static int make(struct store *st, const char *name, const char *image, const cha
 	if (mkdirat(fd, "containers", 0700) < 0 && errno != EEXIST)
 		return mlr_fail_errno(err, "create directory '%s/containers'", store_path(st));
 	store_container_sweep(st);
-	r = make_work(st, image, manifest, job, work, err);
+	r = make_work(st, new, work, err);
 	dir_path(name, path);
 	if (r == 0 && renameat(fd, work, fd, path) < 0)
 		r = errno == EEXIST || errno == ENOTEMPTY
@@ -263,9 +267,8 @@ static void touch(struct store *st, const char *name)
 	utimensat(store_fd(st), path, NULL, AT_SYMLINK_NOFOLLOW);
 }
 
-int store_container_open(struct store *st, const char *name, const char *image,
-	const char *manifest, const char *job, struct store_container *ret, int *made,
-	struct mlr_error *err)
+int store_container_open(struct store *st, const char *name, const struct store_container *new,
+	struct store_container *ret, int *made, struct mlr_error *err)
 {
 	char key[OCI_DIGEST_SIZE];
 	int r = store_container_name_check(name, err), is_new = 0;
@@ -283,8 +286,8 @@ int store_container_open(struct store *st, const char *name, const char *image,
 	if (r < 0)
 		return r;
 	r = store_container_get(st, name, ret, err);
-	if (r == -ENOENT && image) {
-		r = is_new = make(st, name, image, manifest, job, err);
+	if (r == -ENOENT && new) {
+		r = is_new = make(st, name, new, err);
 		if (r >= 0)
 			r = store_container_get(st, name, ret, err);
 	}
@@ -322,6 +325,47 @@ int store_container_is_joined(struct store *st, const char *name)
 
 	lease_key(name, key);
 	return store_lease_find(st, key, STORE_LEASE_NEIGHBOUR, &l);
+}
+
+/* Has another begun to save it after this time? If not, note that we do now. */
+static int is_saved(int dir, const struct timespec *since, struct mlr_error *err)
+{
+	auto_close int file =
+		openat(dir, "saved", O_WRONLY | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0644);
+	struct timespec now[2];
+	struct stat st;
+
+	if (file < 0 || fstat(file, &st) < 0)
+		return mlr_fail_errno(err, "make 'saved' in the container's directory");
+	if (st.st_size > 0 &&
+		(st.st_mtim.tv_sec > since->tv_sec ||
+			(st.st_mtim.tv_sec == since->tv_sec &&
+				st.st_mtim.tv_nsec > since->tv_nsec)))
+		return 1;
+	clock_gettime(CLOCK_REALTIME, &now[0]);
+	now[1] = now[0];
+	return ftruncate(file, 1) < 0 || futimens(file, now) < 0
+		? mlr_fail_errno(err, "write 'saved' in the container's directory")
+		: 0;
+}
+
+int store_container_save(struct store *st, const char *name, const struct timespec *ended,
+	int *lock, struct mlr_error *err)
+{
+	auto_free char *path = xasprintf("containers/%s", name);
+	auto_close int dir = openat(store_fd(st), path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	int r;
+
+	if (dir < 0)
+		return mlr_fail_errno(err, "open '%s/%s'", store_path(st), path);
+	while (flock(dir, LOCK_EX) < 0)
+		if (errno != EINTR)
+			return mlr_fail_errno(err, "lock '%s/%s'", store_path(st), path);
+	r = store_container_is_joined(st, name) ? 1 : is_saved(dir, ended, err);
+	if (r != 0)
+		return r < 0 ? r : 0;
+	*lock = take_fd(&dir);
+	return 1;
 }
 
 static int refuse_removal(struct store *st, const char *name, int force, struct mlr_error *err)

@@ -2,9 +2,11 @@
  * Named containers (exec --write=NAME): the upper layer of an overlay, kept in the store.
  *
  *   containers/<name>/container.json {"image": canonical name, "manifest": digest, "created":
- *                                     seconds, "job": its job's name or null}; its time of
- *                                     modification is the last use
+ *                                     seconds, "job": its job's name or null, "step": the
+ *                                     word of those who made it or null}; its time of modification
+ *                                     is the last use
  *   containers/<name>/upper, work    the overlay's, made by the first process that mounts it
+ *   containers/<name>/saved          its time of modification is when its state was last saved
  *
  * A container appears and disappears whole, by a rename to or from tmp/. Its image's files stay in
  * the store as long as it does, with or without a name.
@@ -22,12 +24,14 @@
 #include "store/store.h"
 
 #include <stdint.h>
+#include <time.h>
 
 #define STORE_CONTAINER_NAME_MAX 128
 
 struct store_container {
 	char *name, *image, *manifest;
 	char *job;             /* it ends with this job, job_name()'s; or NULL */
+	char *step;            /* job_step()'s of the processes that made it; or NULL */
 	int64_t created, used; /* seconds since the epoch */
 };
 
@@ -44,16 +48,14 @@ int store_container_name_check(const char *name, struct mlr_error *err);
 /*
  * Find a container or make it, for use by this process and the programs it executes.
  *
- *   image, manifest  what a new container is made of; ignored if it exists. NULL: do not make one
- *   job              a new one ends with this job, job_name()'s; or NULL
- *   made             gets 1 if it was made now, else 0
+ *   new   image, manifest, job and step of a container to make; ignored if it exists. NULL: make
+ * none made  gets 1 if it was made now, else 0
  *
  * Returns 0; -ENOENT without a container and an image; -EBUSY while another node uses it, or may;
  * -ENOSPC and the like. Errors have hints.
  */
-int store_container_open(struct store *st, const char *name, const char *image,
-	const char *manifest, const char *job, struct store_container *ret, int *made,
-	struct mlr_error *err);
+int store_container_open(struct store *st, const char *name, const struct store_container *new,
+	struct store_container *ret, int *made, struct mlr_error *err);
 
 /* This process no longer uses the container. */
 void store_container_leave(struct store *st, const char *name);
@@ -70,6 +72,19 @@ int store_container_used(struct store *st, const char *name, struct store_lease 
 
 /* Does a process of this host other than the caller use it? */
 int store_container_is_joined(struct store *st, const char *name);
+
+/*
+ * For a process whose command in the container has ended: is it the one to save the container's
+ * state? Waits while another saves it.
+ *
+ *   ended  when the command ended, CLOCK_REALTIME
+ *   lock   gets a descriptor that keeps others from saving until it is closed
+ *
+ * Returns 1; 0 if a process of this host is in the container, and will save it, or if another has
+ * begun to save it after that time; -errno.
+ */
+int store_container_save(struct store *st, const char *name, const struct timespec *ended,
+	int *lock, struct mlr_error *err);
 
 /* Every container's name, sorted. */
 int store_container_names(struct store *st, struct strv *ret, struct mlr_error *err);
