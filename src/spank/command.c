@@ -47,8 +47,7 @@ char *command_image(const char *text, struct mlr_error *err)
 	return xasprintf("%.*s/%s", (int)(hash - name), name, hash + 1);
 }
 
-/* The name that the tag meant when the job was submitted. */
-static char *pinned(const char *image, const char *pin)
+char *command_pinned(const char *image, const char *pin)
 {
 	size_t n = strlen(image);
 
@@ -241,6 +240,13 @@ static int add_root(const char *const *s, const struct spank_site *site,
 		return mlr_fail(err, EINVAL,
 			"--container-save and --container-readonly exclude each other: nothing is "
 			"written that could be saved");
+	if (s[SPANK_STAGE] && (*s[SPANK_STAGE] != '/' || name || !s[SPANK_IMAGE]))
+		return *s[SPANK_STAGE] != '/'
+			? mlr_fail(err, EINVAL, "--container-stage '%s': expected an absolute path",
+				  s[SPANK_STAGE])
+			: mlr_fail(err, EINVAL,
+				  "--container-stage and --container-name exclude each other: a "
+				  "copy is there for one step");
 	if (name && s[SPANK_WRITABLE] && !is_on(s[SPANK_WRITABLE]))
 		return mlr_fail(err, EINVAL,
 			"--container-name and --container-readonly exclude each other: a named "
@@ -254,7 +260,9 @@ static int add_root(const char *const *s, const struct spank_site *site,
 		if (!plain)
 			return -EINVAL;
 		/* A container stays with its image, whatever the tag means later. */
-		*image = name ? xstrdup(plain) : pinned(plain, task->pin);
+		*image = task->staged ? xasprintf("squashfs:%s", task->staged)
+			: name        ? xstrdup(plain)
+				      : command_pinned(plain, task->pin);
 		if (name)
 			strv_addf(argv, "--write=%s", name);
 		if (name && site->job_scope)

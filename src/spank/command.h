@@ -13,12 +13,16 @@ struct command_task {
 	const char *script; /* a batch script's file, which must be in the container; or NULL */
 	const char *pin;    /* "IMAGE PIN" of spank/submit.h, or NULL */
 	const char *store;  /* --store, or NULL */
+	const char *staged; /* the image's copy on this node, a squashfs file; or NULL */
 	char *const *argv;  /* the command */
 	int argc;
 };
 
 /* mlrun's name of an image as users of Pyxis write it, to free(); NULL with err if it is wrong. */
 char *command_image(const char *text, struct mlr_error *err);
+
+/* The name that the tag meant when the job was submitted, to free(). pin: struct command_task's. */
+char *command_pinned(const char *image, const char *pin);
 
 /*
  * Make the command line: mlrun exec OPTION... IMAGE -- COMMAND...

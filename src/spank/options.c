@@ -48,6 +48,9 @@ static const struct row {
 		0 },
 	{ "container-save", "PATH", "write the container's root to this squashfs file at the end",
 		SPANK_SAVE, NULL, 0 },
+	{ "container-stage", "DIR",
+		"copy the image to this directory of every node, and run it there", SPANK_STAGE,
+		NULL, 0 },
 	{ "container-mpi", "auto|none|host", "which MPI, as mlrun exec --mpi", SPANK_MPI, NULL, 0 },
 };
 

@@ -30,6 +30,7 @@ enum spank_setting {
 	SPANK_GPU,     /* as mlrun exec's --gpu */
 	SPANK_MPI,     /* as mlrun exec's --mpi */
 	SPANK_SAVE,    /* a file on the node, relative to the job's directory */
+	SPANK_STAGE,   /* a directory of each node for a copy of the image; spank/stage.h */
 	SPANK_SETTINGS
 };
 

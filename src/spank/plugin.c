@@ -1,7 +1,8 @@
 /*
  * The plugin's hooks (spank(7)). In srun, sbatch and salloc they run as the user; in slurmstepd
  * slurm_spank_init() runs as root and only registers options, whose values are copied as they are.
- * slurm_spank_task_init() runs in each task, after Slurm has become the user.
+ * slurm_spank_task_init() runs in each task, after Slurm has become the user, and
+ * slurm_spank_local_user_init() in srun.
  */
 #include "spank/options.h"
 #include "spank/submit.h"
@@ -44,6 +45,13 @@ int slurm_spank_init_post_opt(spank_t sp, int argc, char **argv)
 	if (is_wrong)
 		return -1;
 	return spank_submit(&site, context == S_CTX_LOCAL);
+}
+
+int slurm_spank_local_user_init(spank_t sp, int argc, char **argv)
+{
+	(void)argc;
+	(void)argv;
+	return spank_begin(sp, &site);
 }
 
 int slurm_spank_task_init(spank_t sp, int argc, char **argv)

@@ -3,6 +3,7 @@
 #include "base/cleanup.h"
 #include "base/memory.h"
 #include "spank/command.h"
+#include "spank/stage.h"
 
 #include <fcntl.h>
 #include <spawn.h>
@@ -157,4 +158,12 @@ int spank_submit(const struct spank_site *site, int is_srun)
 		pin(image, site, is_srun);
 	}
 	return 0;
+}
+
+int spank_begin(spank_t sp, const struct spank_site *site)
+{
+	const char *settings[SPANK_SETTINGS] = { 0 };
+
+	spank_settings(settings, variable);
+	return settings[SPANK_STAGE] && settings[SPANK_IMAGE] ? stage_send(sp, site, settings) : 0;
 }

@@ -2,6 +2,7 @@
 
 #include "base/cleanup.h"
 #include "spank/command.h"
+#include "spank/stage.h"
 #include "spank/submit.h"
 
 #include <errno.h>
@@ -55,6 +56,7 @@ static void become(
 	struct command_task task = { .pin = variable(SPANK_PIN_VARIABLE) };
 	const char *nodes = variable("SLURM_JOB_NUM_NODES");
 	char text[1200];
+	auto_free char *staged = NULL;
 	char **command = NULL;
 	uint32_t job = 0;
 
@@ -69,6 +71,10 @@ static void become(
 		task.node = variable("SLURMD_NODENAME");
 	if (step == BATCH_STEP)
 		task.script = command[0];
+	if (settings[SPANK_STAGE] && step != BATCH_STEP &&
+		stage_find(sp, settings[SPANK_STAGE], &staged, &err) < 0)
+		fail(err.text);
+	task.staged = staged;
 	if (command_make(settings, site, &task, &argv, &err) < 0)
 		fail(err.text);
 	execve(site->mlrun, strv_argv(&argv), task_env);

@@ -36,6 +36,25 @@ skip_without_userns() { unshare -Urpf --mount-proc true || skip "no user namespa
 	assert_output "mlrun: removed '$REGISTRY/tiny:latest'"
 }
 
+@test "rm, inspect: sha256:DIGEST alone is the image by whatever name, and one of several names is not chosen" {
+	mlrun pull -q "$REGISTRY/tiny"
+	digest=$(mlrun inspect --json "$REGISTRY/tiny" | jq -r .digest)
+	mlrun inspect --json "$REGISTRY/tiny" | jq 'del(.name, .source, .pulled)' >named
+	run -0 mlrun inspect --json "$digest"
+	assert_equal "$(jq .name <<<"$output")" "\"$digest\""
+	jq 'del(.name, .source, .pulled)' <<<"$output" | diff - named
+	run -0 mlrun inspect "$digest"
+	assert_line --regexp '^platform +linux/'
+	mlrun tag "$REGISTRY/tiny" mine
+	run -125 mlrun rm "$digest"
+	assert_line "mlrun: rm '$digest': image '$digest' has 2 names"
+	assert_line "hint: mlrun images lists them; mlrun rm NAME removes one"
+	mlrun rm -q mine 2>/dev/null || mlrun rm mine
+	run -0 mlrun rm "$digest"
+	assert_output "mlrun: removed '$REGISTRY/tiny:latest'"
+	run -125 mlrun inspect "$digest"
+}
+
 @test "rm: works where not even a directory can be made any more" {
 	unshare -Urm mount -t tmpfs none "$TMPDIR" || skip "no tmpfs in user namespaces here"
 	mlrun pull -q "$REGISTRY/tiny"

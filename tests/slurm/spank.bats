@@ -330,6 +330,48 @@ submit() { timeout 120 sbatch --wait --output=job.out "$@"; }
 	assert_output --partial "--save: directory '/nowhere/'"
 }
 
+@test "spank: --container-stage copies the image to each node once, and runs it there" {
+	has_squashfs || skip "mlrun was built without libsquashfs"
+	[ -w /dev/fuse ] || skip "/dev/fuse is closed to this user"
+	# Each node has a /dev/shm of its own.
+	run -0 --separate-stderr step -N2 -n4 --container-image="$IMG" --container-stage=/dev/shm sh -c 'cat /etc/version; touch /x'
+	assert_output $'one\none\none\none'
+	assert_equal "$stderr" ""
+	run -0 step -N2 -n2 sh -c 'ls /dev/shm | grep -c mlrun-stage'
+	assert_output $'1\n1'
+	assert_equal "$(find "${TMPDIR:-/tmp}" -maxdepth 1 -name 'mlrun-stage*')" ""
+	# The store of the nodes need not have it.
+	run -0 step -N2 -n2 --container-image="$IMG" --container-stage=/dev/shm env MLRUN_STORE=/nowhere cat /etc/version
+	# A file, and a batch script's steps.
+	mlrun export -q --format=squashfs "$IMG" x.sqsh
+	printf '#!/bin/sh\n#SBATCH --container-image=./x.sqsh --container-stage=/dev/shm\ncat /etc/version\n' >job
+	run -0 submit job
+	run -0 cat job.out
+	assert_output one
+	printf '#!/bin/sh\n#SBATCH --container-stage=/dev/shm\nsrun --container-image=./x.sqsh cat /etc/version\nsrun --container-image=./x.sqsh cat /etc/version\n' >job
+	run -0 submit job
+	run -0 cat job.out
+	assert_output $'one\none'
+	# A later step removes those that no process has open.
+	step -N2 -n2 sh -c "touch -d '1 hour ago' /dev/shm/mlrun-stage-$UID-*"
+	step -w cpu1 sh -c "set -- /dev/shm/mlrun-stage-$UID-*; sleep 1000 <\$1" &
+	until_true step --overlap -w cpu1 sh -c 'pgrep -x sleep -u $(id -u)'
+	run -0 step --overlap -N2 -n2 --container-image="$IMG" --container-stage=/dev/shm true
+	run -0 step --overlap -N2 -n2 -l sh -c "ls /dev/shm | grep -c mlrun-stage-$UID"
+	assert_equal "$(sort <<<"$output")" $'0: 2\n1: 1'
+	scancel --user="$(id -un)" --wait 2>/dev/null || scancel --user="$(id -un)"
+	wait
+	run -1 step --container-image="$IMG" --container-stage=tmp true
+	assert_output --partial "--container-stage 'tmp': expected an absolute path"
+	run -1 step --container-image="$IMG" --container-name=x --container-stage=/tmp true
+	assert_output --partial "exclude each other"
+	run -1 step --container-image="$IMG" --container-stage=/nowhere cat /etc/version
+	refute_output --partial one
+	run -1 step --container-image=site/none:1 --container-stage=/dev/shm cat /etc/version
+	refute_output --partial one
+	step -N2 -n2 sh -c "rm -f /dev/shm/mlrun-stage-$UID-*"
+}
+
 @test "spank: variables of the environment say the same, and options win" {
 	PYXIS_CONTAINER_IMAGE=$IMG run -0 step cat /etc/version
 	assert_output one

@@ -8,6 +8,7 @@
 #include "store/stores.h"
 
 #include <errno.h>
+#include <string.h>
 #include <stdio.h>
 
 static int check_platform(
@@ -50,16 +51,22 @@ static int load(const struct stores *all, const struct inspect_args *a, struct p
 {
 	auto_call(store_facts_done) struct store_facts facts = STORE_FACTS_INIT;
 	struct store *st;
-	int r = find(all, a, &st, &p->image, err);
+	int by_digest, r = find(all, a, &st, &p->image, err);
 
 	if (r == 0)
 		r = store_facts_get(st, p->image.manifest, &facts, err);
 	if (r < 0)
 		return r;
+	/* No record of a name says how large it is. */
+	by_digest = strcmp(p->image.name, p->image.manifest) == 0;
 	p->store = xstrdup(store_path(st));
 	p->formats = facts.formats;
 	r = cli_stored_manifest(st, p->image.manifest, &p->manifest, err);
-	return r < 0 ? r : load_config(st, p, err);
+	if (r < 0)
+		return r;
+	for (size_t i = 0; by_digest && i < p->manifest.n_layers; i++)
+		p->image.size += p->manifest.layers[i].blob.size;
+	return load_config(st, p, err);
 }
 
 static int print_raw(const struct stores *all, const struct inspect_args *a, struct mlr_error *err)

@@ -140,13 +140,17 @@ static void read_exec(const char **line, struct oci_config *ret)
 			strv_add(&ret->cmd, all.v[i]);
 }
 
+/* The first directory is the image's: mkdir(1) makes what cd goes to. */
 static void read_directory(const char **line, struct oci_config *ret)
 {
 	char *word;
 
-	if (ret->working_dir || next_word(line, &word) != 1)
+	if (next_word(line, &word) != 1)
 		return;
-	ret->working_dir = word;
+	if (ret->working_dir)
+		free(word);
+	else
+		ret->working_dir = word;
 }
 
 void oci_enroot_read_rc(const char *text, struct oci_config *ret)
@@ -157,7 +161,7 @@ void oci_enroot_read_rc(const char *text, struct oci_config *ret)
 		at += strspn(at, " \t");
 		if (comes(&at, "# "))
 			read_label(at, ret);
-		else if (comes(&at, "cd "))
+		else if (comes(&at, "mkdir -p ") || comes(&at, "cd "))
 			read_directory(&at, ret);
 		else if (comes(&at, "[ $# -gt 0 ] || set -- "))
 			words(&at, &ret->cmd);

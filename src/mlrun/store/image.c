@@ -7,6 +7,7 @@
 #include "base/path.h"
 #include "base/spelling.h"
 #include "oci/digest.h"
+#include "oci/platform.h"
 #include "store/facts.h"
 #include "store/hold.h"
 #include "store/json.h"
@@ -235,10 +236,15 @@ static int find_manifest(struct store *st, const struct oci_ref *ref, struct sto
 {
 	auto_call(store_facts_done) struct store_facts f = STORE_FACTS_INIT;
 	auto_free char *manifest = ref->tag ? xasprintf("sha256:%s", ref->tag) : NULL;
+	struct oci_platform p;
+	char platform[OCI_PLATFORM_SIZE];
 
 	if (!ref->short_name || strcmp(ref->repository, "library/sha256") != 0 || !manifest ||
 		oci_digest_check(manifest, NULL) < 0 || store_facts_get(st, manifest, &f, NULL) < 0)
 		return -ENOENT;
+	oci_platform_set(&p, f.config.os, f.config.architecture, f.config.variant);
+	oci_platform_print(&p, platform);
+	ret->platform = xstrdup(platform);
 	ret->name = xstrdup(manifest);
 	ret->manifest = take_ptr(&manifest);
 	return 0;

@@ -48,12 +48,41 @@ static int has_other_name(const struct choice *c)
 	return strv_has(&c->named, c->image.manifest);
 }
 
+/* An image asked for by its digest goes with its name, if it has one; with several none is meant.
+ */
+static int settle_name(struct store *st, struct choice *c, struct mlr_error *err)
+{
+	struct store_image *v = NULL, named = STORE_IMAGE_INIT;
+	size_t n = 0, found = 0;
+	int r = strcmp(c->image.name, c->image.manifest) == 0 ? store_image_list(st, &v, &n, err)
+							      : 0;
+
+	for (size_t i = 0; i < n; i++) {
+		if (strcmp(v[i].manifest, c->image.manifest) != 0 || ++found > 1)
+			continue;
+		named = v[i];
+		v[i] = (struct store_image)STORE_IMAGE_INIT;
+	}
+	store_images_free(v, n);
+	if (found > 1) {
+		r = mlr_fail(err, EBUSY, "image '%s' has %zu names", c->image.manifest, found);
+		mlr_hint(err, "mlrun images lists them; mlrun rm NAME removes one");
+		store_image_done(&named);
+	} else if (found == 1) {
+		store_image_done(&c->image);
+		c->image = named;
+	}
+	return r;
+}
+
 static int look(
 	struct store *st, const struct oci_ref *ref, struct choice *c, struct mlr_error *err)
 {
 	auto_strv struct strv all = STRV_INIT;
 	int r = store_image_find(st, ref, &c->image, err);
 
+	if (r == 0)
+		r = settle_name(st, c, err);
 	if (r < 0)
 		return r;
 	r = look_at_others(st, c, err);

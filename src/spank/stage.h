@@ -1,0 +1,28 @@
+/*
+ * --container-stage: each node of a step runs its image from a file on its own disk or in its
+ * memory. srun makes the file, has sbcast(1) copy it to all nodes at once, and then starts the
+ * tasks.
+ *
+ * The file is DIR/mlrun-stage-UID-JOB.STEP.sqsh. Nobody is told when a step has ended on a node, so
+ * it stays until the user's next such step there removes those that no process has open.
+ */
+#ifndef MLR_SPANK_STAGE_H
+#define MLR_SPANK_STAGE_H
+
+#include "base/error.h"
+#include "spank/options.h"
+
+/* In srun, once the step is there: copy the image. Returns 0, or -1 after logging why. */
+int stage_send(spank_t sp, const struct spank_site *site, const char *const *settings);
+
+/*
+ * In a task: find the copy.
+ *
+ *   dir  the setting
+ *   ret  its path, to free()
+ *
+ * Returns 0; -ENOENT and the like; -EPERM for a file that another user has put there.
+ */
+int stage_find(spank_t sp, const char *dir, char **ret, struct mlr_error *err);
+
+#endif
