@@ -103,6 +103,22 @@ is() { [ "$(status)" = "$1" ]; }
 	run -1 pgrep -f -- "--root=$ROOT create"
 }
 
+@test "oci run: killed, it takes the container with it, whether that has pids of its own or not" {
+	local namespaces runner
+
+	for namespaces in '[{"type":"mount"},{"type":"user"}]' '[{"type":"mount"},{"type":"user"},{"type":"pid"}]'; do
+		config '.linux.namespaces = $n' --argjson n "$namespaces"
+		command_is sleep 986
+		mlrun oci --root="$ROOT" run one 3>&- &
+		runner=$!
+		until_true is running
+		kill -KILL "$runner"
+		until_true is stopped
+		run -1 pgrep -f "sleep 986"
+		oci delete one
+	done
+}
+
 @test "oci: another process with the container's pid is not taken for it" {
 	command_is sleep 300
 	oci create one

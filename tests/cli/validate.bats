@@ -25,7 +25,8 @@ image() {
 	assert_line --regexp '^ok +labels +org.mlrun.gpu=auto$'
 	assert_line --regexp '^ok +command +/.*bin/go$'
 	assert_line --regexp '^not needed +mpi +the image carries no MPI$'
-	assert_line 'the image works here'
+	assert_line --regexp '^(ok|doubtful) +space +[0-9]+ MB are left beside the image'
+	assert_line --regexp '^the image works here'
 	run -0 mlrun exec good
 	assert_output started
 	run -0 mlrun validate --json good
@@ -33,6 +34,17 @@ image() {
 	mlrun profile >machine.json
 	run -0 mlrun validate --profile machine.json good
 	assert_line "the image works on the machine of 'machine.json'"
+}
+
+@test "validate: a store that is nearly full is told" {
+	unshare -Urm mount -t tmpfs none "$TMPDIR" || skip "no tmpfs in user namespaces here"
+	image good 'CMD ["/bin/sh"]'
+	run -0 unshare -Urm sh -c 'mkdir small && mount -t tmpfs -o size=30m none small &&
+		mlrun export -q good oci:small/lay &&
+		mlrun pull -q --store small/store oci:small/lay && mlrun validate --store small/store good'
+	assert_line --regexp '^doubtful +space +[0-9]+ MB are left beside the image \(file system\)'
+	assert_line --partial "-> mlrun prune"
+	assert_line "the image works here, with the doubts above"
 }
 
 @test "validate: what would not start fails, and does not start" {

@@ -38,7 +38,6 @@ struct making {
 	struct state state;
 	int talk[2]; /* the command's end and the container's */
 	int listener, console, call;
-	int dies_with_parent;
 };
 
 static void close_at(int *fd)
@@ -120,7 +119,7 @@ static int before_command(void *ctx, struct mlr_error *err)
 	struct making *m = ctx;
 	int r = 0;
 
-	if (m->dies_with_parent)
+	if (m->plan.dies_with_parent)
 		prctl(PR_SET_PDEATHSIG, SIGKILL);
 	if (m->console >= 0)
 		r = terminal_enter(m->console, m->bundle.rows, m->bundle.columns, err);
@@ -548,7 +547,7 @@ int lifecycle_run(const struct lifecycle_options *o, int detach, int *status, st
 
 	signal(SIGCHLD, SIG_DFL);
 	m.plan.detached = detach;
-	m.dies_with_parent = !detach;
+	m.plan.dies_with_parent = !detach;
 	if (run(o, &m, detach, status, err) < 0)
 		return mlr_wrap(err, "run '%s'", o->id);
 	return 0;

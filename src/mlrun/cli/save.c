@@ -203,7 +203,7 @@ int cli_save_begin(struct cli_exec *x, struct mlr_error *err)
 		return mlr_fail_errno(err, "--save");
 	end.fd = s.news = news[0];
 	news_to = news[1];
-	r = supervise_fork(proc, &end, err);
+	r = supervise_fork(proc, 0, &end, err);
 	close(news[0]);
 	return r;
 }

@@ -8,6 +8,7 @@
 #include "exec/parts.h"
 #include "gpu/elf.h"
 #include "mpi/place.h"
+#include "pull/space.h"
 #include "rootfs/lookup.h"
 
 #include <dirent.h>
@@ -324,6 +325,26 @@ static void check_mpi(
 		compare_mpi(&image, &host, root ? "this machine" : "that machine", ret);
 }
 
+/* Room for more where the image lies: the nodes of a cluster see the same store. */
+static void check_space(const struct plan *p, struct gpu_report *ret)
+{
+	auto_close int fd =
+		open(p->squashfs ? p->squashfs : p->lowers.v[0], O_RDONLY | O_NONBLOCK | O_CLOEXEC);
+	struct space_room room;
+	int low;
+
+	if (fd < 0 || space_room(fd, &room, NULL) < 0)
+		return;
+	low = room.bytes < SPACE_FEW_BYTES || room.inodes < SPACE_FEW_INODES;
+	gpu_report_add(ret, low ? GPU_DOUBTFUL : GPU_OK, "space",
+		room.inodes < SPACE_FEW_INODES
+			? xasprintf("room for %llu more files is left beside the image (%s)",
+				  (unsigned long long)room.inodes, room.inodes_by)
+			: xasprintf("%llu MB are left beside the image (%s)",
+				  (unsigned long long)room.bytes / 1000000, room.bytes_by),
+		low ? xstrdup("mlrun prune --older-than 30d") : NULL);
+}
+
 void doctor_image(const struct plan *p, const struct oci_config *c, const char *root,
 	const struct strv *libs, struct gpu_report *ret)
 {
@@ -332,4 +353,5 @@ void doctor_image(const struct plan *p, const struct oci_config *c, const char *
 			check_label(c->labels.v[i], c->labels.v[i + 1], ret);
 	check_command(p, c, ret);
 	check_mpi(p, root, libs, ret);
+	check_space(p, ret);
 }

@@ -23,10 +23,8 @@
 #include <time.h>
 #include <unistd.h>
 
-#define MB         1000000ull
-#define BYTES_FEW  (1000 * MB) /* less than most machine learning images */
-#define INODES_FEW 20000       /* a Python base image has 10,000 files */
-#define SKEW_MAX   60          /* seconds; a hold is renewed every five seconds */
+#define MB       1000000ull
+#define SKEW_MAX 60 /* seconds; a hold is renewed every five seconds */
 
 /* Turn an error with its hint into a finding. */
 static void tell_error(struct doctor_report *r, const struct mlr_error *err, const char *origin)
@@ -75,7 +73,7 @@ static void look_at_room(int fd, struct doctor_report *r)
 
 	if (space_room(fd, &room, NULL) < 0)
 		return;
-	low = room.bytes < BYTES_FEW || room.inodes < INODES_FEW;
+	low = room.bytes < SPACE_FEW_BYTES || room.inodes < SPACE_FEW_INODES;
 	f = doctor_add(r, "space",
 		!low                                          ? DOCTOR_PASS
 			: room.bytes < MB || room.inodes == 0 ? DOCTOR_FAILURE
@@ -91,10 +89,10 @@ static void look_at_room(int fd, struct doctor_report *r)
 	if (!low)
 		return;
 	doctor_because(f,
-		room.bytes < BYTES_FEW ? "images of machine learning take some thousand MB"
-				       : "an image has ten to a hundred thousand files");
+		room.bytes < SPACE_FEW_BYTES ? "images of machine learning take some thousand MB"
+					     : "an image has ten to a hundred thousand files");
 	doctor_mend(f, DOCTOR_YOU,
-		room.bytes < BYTES_FEW
+		room.bytes < SPACE_FEW_BYTES
 			? "mlrun prune --older-than 30d; or export MLRUN_STORE=/a/directory/with/room"
 			: "mlrun prune --older-than 30d; or mlrun pull --format=squashfs IMAGE, which is one file");
 }

@@ -157,11 +157,13 @@ struct plan {
 	size_t n_keep_fds;
 	unsigned namespaces; /* enum plan_namespace */
 	int init;            /* mlrun is the PID namespace's first process, and reaps */
-	int detached;   /* nobody waits outside the PID namespace: its first process is a child of
-			   the caller's parent */
-	char *hostname; /* with PLAN_NS_UTS; else NULL */
-	char *seccomp;  /* file of an OCI seccomp profile to add to mlrun's; or NULL */
-	uint64_t caps_dropped;          /* bit n: a fake root lacks capability n */
+	int detached; /* nobody waits outside the PID namespace: its first process is a child of
+			 the caller's parent */
+	int dies_with_parent;  /* the process that waits outside is killed with the caller's parent,
+				* and so is the namespace's first process */
+	char *hostname;        /* with PLAN_NS_UTS; else NULL */
+	char *seccomp;         /* file of an OCI seccomp profile to add to mlrun's; or NULL */
+	uint64_t caps_dropped; /* bit n: a fake root lacks capability n */
 	struct plan_capabilities *caps; /* what the command has; NULL: nothing, but a fake root */
 	struct plan_limit *limits;
 	size_t n_limits;

@@ -14,6 +14,11 @@ struct space_room {
 	const char *bytes_by, *inodes_by; /* "file system", "quota of user", "quota of group" */
 };
 
+/* Less is worth a word: an image for machine learning takes more, and a Python base image has
+ * 10,000 files. */
+#define SPACE_FEW_BYTES  1000000000ull
+#define SPACE_FEW_INODES 20000
+
 /* Ignores quotas that the kernel does not know (NFS, Lustre). Returns 0 or -errno. */
 int space_room(int fd, struct space_room *ret, struct mlr_error *err);
 

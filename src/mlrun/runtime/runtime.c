@@ -38,7 +38,8 @@ static int make(const struct plan *p, const struct share *share, const struct ru
 	if (r == 0)
 		r = userns_add(p, err);
 	if (r == 0 && (p->namespaces & PLAN_NS_PID))
-		r = p->detached ? supervise_detach(err) : supervise_fork(proc, NULL, err);
+		r = p->detached ? supervise_detach(err)
+				: supervise_fork(proc, p->dies_with_parent, NULL, err);
 	if (r == 0)
 		r = mounts_enter(p, &server, stops, err);
 	if (r == 0 && p->squashfs)
@@ -66,7 +67,7 @@ static int enter_or_make(const struct plan *p, const struct runtime_stops *stops
 	if (r == SHARE_NOBODY)
 		return make(p, share, stops, proc, err);
 	if (r == SHARE_ENTERED_PID) {
-		r = supervise_fork(proc, NULL, err);
+		r = supervise_fork(proc, p->dies_with_parent, NULL, err);
 		if (r < 0)
 			return r;
 	}

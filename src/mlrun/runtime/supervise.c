@@ -37,6 +37,7 @@ struct outside {
 	pid_t group; /* our process group if it had the terminal at the start; else 0 */
 	int ends_by; /* the signal to end by, if another one had to kill the child; or 0 */
 	const struct supervise_end *end;
+	pid_t mortal; /* who our parent is, if we end with it; or 0 */
 };
 
 /* --- what both supervisors do -------------------------------------------------------------- */
@@ -306,6 +307,8 @@ __attribute__((noreturn)) static void watch(struct outside *o)
 	 * the child's pivot_root(2). */
 	if (drop_privileges() < 0 || chdir("/") < 0)
 		_exit(125);
+	if (o->mortal && (prctl(PR_SET_PDEATHSIG, SIGKILL) < 0 || getppid() != o->mortal))
+		_exit(125);
 	find_terminal(o);
 	close_all_but((int[]){ o->proc, o->reports, o->tty, o->end ? STDERR_FILENO : -1,
 			      o->end ? o->end->fd : -1 },
@@ -345,9 +348,12 @@ static int fork_failed(struct mlr_error *err)
 	return mlr_fail_errno(err, "start a process in the container");
 }
 
-int supervise_fork(int proc, const struct supervise_end *end, struct mlr_error *err)
+int supervise_fork(
+	int proc, int dies_with_parent, const struct supervise_end *end, struct mlr_error *err)
 {
-	struct outside o = { .tty = -1, .signals = -1, .end = end };
+	struct outside o = {
+		.tty = -1, .signals = -1, .end = end, .mortal = dies_with_parent ? getppid() : 0
+	};
 	struct dispositions old;
 	int pair[2];
 

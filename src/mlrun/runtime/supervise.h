@@ -31,11 +31,13 @@ struct supervise_end {
  * is forwarded to a stopped command.
  *
  *   proc  a descriptor of the /proc that shows the caller's PID namespace; stays the caller's
+ *   dies_with_parent  the waiting process is killed when its own parent ends
  *   end   the parent does this, too; NULL: nothing
  *
  * With `end` it may be called without a new PID namespace.
  */
-int supervise_fork(int proc, const struct supervise_end *end, struct mlr_error *err);
+int supervise_fork(
+	int proc, int dies_with_parent, const struct supervise_end *end, struct mlr_error *err);
 
 /* With plan->detached, in its place: the child is the caller's sibling (clone(2), CLONE_PARENT),
  * and the caller ends with status 0. Returns 0 in the child, or -errno. */
