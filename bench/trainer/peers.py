@@ -4,7 +4,7 @@ import os, re, resource, shutil, statistics, subprocess, sys, tempfile, time
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 TORCH = ["/usr/bin/python3", HERE + "/torch_reference.py"]
-TUNED = {"LD_LIBRARY_PATH": "/usr/lib/x86_64-linux-gnu/openblas-openmp", "ATEN_CPU_CAPABILITY": "avx512",
+TUNED = {"LD_LIBRARY_PATH": "/usr/lib/x86_64-linux-gnu/openblas-openmp", "ATEN_CPU_CAPABILITY": "avx512" if "avx512bw" in open("/proc/cpuinfo").read() else "avx2",
          "OMP_WAIT_POLICY": "active", "MALLOC_TOP_PAD_": "536870912", "MALLOC_MMAP_THRESHOLD_": "1073741824",
          "MALLOC_TRIM_THRESHOLD_": "-1"}
 RATE = r"([\d.]+) images/s"

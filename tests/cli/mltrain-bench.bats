@@ -40,7 +40,7 @@ setup_file() { bench --net lenet-5 --backend reference --dtype f32,bf16 --batch 
 @test "mltrain bench --json: every key, medians between the least and the most, shares that follow from them" {
 	bench --net lenet-5 --dtype f32 --batch 4 --json >it.json
 	run -0 jq -r 'keys_unsorted | join(" ")' it.json
-	assert_output 'net parameters forward_flops backend device threads rounds seconds seed rooflines rows'
+	assert_output 'net parameters forward_flops backend device isa threads rounds seconds seed rooflines rows'
 	run -0 jq -c '[.rows[] | [.use, .dtype, .batch, .error]]' it.json
 	assert_output '[["train","f32",4,null],["predict","f32",4,null]]'
 	run -0 jq -e 'def near($x): . / $x > 0.999 and . / $x < 1.001;
@@ -57,6 +57,51 @@ setup_file() { bench --net lenet-5 --backend reference --dtype f32,bf16 --batch 
 				(.bound == (if $product > $copy then "products" else "memory" end)) and
 				(.roofline_share * .step_seconds.median | near([$product, $copy] | max)))] | all)' it.json
 	assert_output true
+}
+
+# What oneDNN and our own kernels can compute with here, the narrowest first.
+isas() {
+	for isa in sse4 avx2 avx512 avx512-bf16 amx; do
+		mltrain bench --isa "$isa" --only predict --net lenet-5 --batch 1 --dtype f32 --seconds 0.01 --threads 1 >/dev/null 2>&1 || break
+		echo "$isa"
+	done
+}
+
+@test "mltrain --isa: each that the machine has is named, trains as the reference does, and predicts" {
+	case " $(mltrain --version)" in *onednn*) ;; *) skip "this mltrain was built without oneDNN" ;; esac
+	local widest isa
+	isas >isas
+	[ -s isas ]
+	widest=$(tail -n 1 isas)
+	run -0 bench --net lenet-5 --dtype f32 --batch 1
+	assert_line "backend onednn, $widest, 1 thread; 7 rounds in 0.01 s a row"
+	python3 - <<-'END'
+		import struct
+		for name, labels in (("train", 0), ("t10k", 0)):
+		    n, state, pixels = 96, 1, bytearray()
+		    for i in range(n * 784):
+		        state = (state * 1103515245 + 12345) % 2**31
+		        pixels.append((state >> 16) % 256 if (i // 784 + i) % 3 else 0)
+		    open(f"{name}-images-idx3-ubyte", "wb").write(struct.pack(">4i", 2051, n, 28, 28) + pixels)
+		    open(f"{name}-labels-idx1-ubyte", "wb").write(struct.pack(">2i", 2049, n) + bytes(i * 7 % 10 for i in range(n)))
+	END
+	train() { mltrain train -q --data . --validation 16 --batch 20 --steps 3 --log-every 1 --seed 1 --threads 2 "$@"; }
+	train --backend reference --log reference.jsonl --checkpoint reference.safetensors
+	mltrain eval --backend reference --checkpoint reference.safetensors --data . --json >want.json
+	while read -r isa; do
+		run -0 bench --net lenet-5 --dtype f32 --batch 1 --isa "$isa"
+		assert_line "backend onednn, $isa, 1 thread; 7 rounds in 0.01 s a row"
+		train --isa "$isa" --log "$isa.jsonl" --checkpoint "$isa.safetensors"
+		assert_equal "$(jq -r 'select(.event == "run") | .isa' "$isa.jsonl")" "$isa"
+		jq -es --slurpfile want reference.jsonl 'map(select(.event == "step") | .loss) as $got |
+			($want | map(select(.event == "step") | .loss)) as $want |
+			($got | length) == 3 and ([range(3) | (($got[.] - $want[.]) | fabs) < 2e-4 * $want[.]] | all)' "$isa.jsonl"
+		name=$(sed 's/sse4/SSE41/; s/avx2/AVX2/; s/^avx512$/AVX512_CORE/; s/avx512-bf16/AVX512_CORE_BF16/; s/amx/AVX512_CORE_AMX/' <<<"$isa")
+		ONEDNN_MAX_CPU_ISA=$name mltrain eval --checkpoint reference.safetensors --data . --threads 1 --json >its.json
+		jq -e --slurpfile want want.json '(.cross_entropy - $want[0].cross_entropy | fabs) < 1e-4 * $want[0].cross_entropy' its.json
+	done <isas
+	run -2 bench --isa mmx
+	assert_line --partial "--isa: 'mmx' is not one of: sse4, avx2, avx512, avx512-bf16, amx"
 }
 
 @test "mltrain bench --only: one of the two uses" {

@@ -3,8 +3,12 @@
 #include "base/cleanup.h"
 #include "config.h"
 #include "backend/cuda_load.h"
+#if HAVE_ONEDNN
+#include "backend/dnn.h"
+#endif
 #include "tensor/plugin.h"
 
+#include <errno.h>
 #include <string.h>
 
 /* The CPU's backends, the fastest first. */
@@ -41,5 +45,14 @@ const char *backend_names(void)
 #else
 	return plugin ? "cuda, reference (this mltrain was built without oneDNN)"
 		      : "reference (this mltrain was built without oneDNN)";
+#endif
+}
+
+int backend_limit_isa(const char *name, struct mlr_error *err)
+{
+#if HAVE_ONEDNN
+	return dnn_isa_limit(name, err);
+#else
+	return mlr_fail(err, ENOTSUP, "'%s': this mltrain was built without oneDNN", name);
 #endif
 }

@@ -29,6 +29,7 @@ struct engine {
 	int steps_at_once; /* how many steps a fast call of step() has */
 	uint64_t layout;   /* equal on ranks with the same layout of gradients */
 	char device[64];   /* "NVIDIA H200", "" for the CPU */
+	const char *isa;   /* "avx2": the CPU's instructions that it computes with; NULL: unknown */
 };
 
 enum engine_use {
@@ -127,6 +128,11 @@ struct backend {
 	 */
 	int (*ceiling)(struct engine *e, struct engine_ceiling *ret, struct mlr_error *err);
 };
+
+/* Have the CPU's backends compute with no wider instructions than these: "avx2" and kin
+ * (backend/dnn.h). Call it before an engine is opened. Returns 0; -EINVAL; -ENOTSUP if this machine
+ * does not have them, or without oneDNN. */
+int backend_limit_isa(const char *name, struct mlr_error *err);
 
 /*
  * Find a backend by name; "auto" is the fastest that works here. Returns NULL if there is none.

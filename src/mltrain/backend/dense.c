@@ -9,7 +9,7 @@
 
 #define LANES WIDE_LANES
 #define PANEL (2 * LANES) /* outputs that are computed at once; their weights lie together */
-#define ROWS  8           /* rows likewise */
+#define ROWS  (LANES / 2) /* rows likewise */
 
 /* Count the elements of a row, including the padding of channels. */
 INLINE size_t inputs(const struct dense *g)
@@ -54,12 +54,12 @@ struct call {
 /* Sum over inputs from..to-1, in `apart` independent sums, as an addition waits for the one before.
  */
 INLINE void sum_inputs(const float *x, const float *w, size_t n, size_t from, size_t to, int rows,
-	int apart, vec16 sum[ROWS][2])
+	int apart, vecf sum[ROWS][2])
 {
-	vec16 part[ROWS][2];
+	vecf part[ROWS][2];
 
 	for (int i = 0; i < rows * apart; i++)
-		part[i][0] = part[i][1] = (vec16){ 0 };
+		part[i][0] = part[i][1] = (vecf){ 0 };
 	for (size_t k = from; k < to; k += (size_t)apart)
 		for (int a = 0; a < apart; a++) {
 			const float *v = w + (k + (size_t)a) * PANEL;
@@ -67,8 +67,8 @@ INLINE void sum_inputs(const float *x, const float *w, size_t n, size_t from, si
 			for (int r = 0; r < rows; r++) {
 				float f = x[(size_t)r * n + k + (size_t)a];
 
-				part[a * rows + r][0] += *(const vec16 *)v * f;
-				part[a * rows + r][1] += *(const vec16 *)(v + LANES) * f;
+				part[a * rows + r][0] += *(const vecf *)v * f;
+				part[a * rows + r][1] += *(const vecf *)(v + LANES) * f;
 			}
 		}
 	for (int i = 0; i < rows * apart; i++) {
@@ -84,7 +84,7 @@ INLINE void block(const struct call *c, size_t row, size_t panel, int rows)
 	size_t n = inputs(g), even = n / (size_t)(ROWS / rows) * (size_t)(ROWS / rows);
 	const float *x = c->x + row * n, *w = c->packed + panel * n * PANEL;
 	int from = (int)panel * PANEL;
-	vec16 sum[ROWS][2] = { { { 0 } } };
+	vecf sum[ROWS][2] = { { { 0 } } };
 
 	sum_inputs(x, w, n, 0, even, rows, ROWS / rows, sum);
 	sum_inputs(x, w, n, even, n, rows, 1, sum);
@@ -99,7 +99,7 @@ INLINE void block(const struct call *c, size_t row, size_t panel, int rows)
 }
 
 /* Divide blocks of rows of panels among the threads; a panel's weights stay in the cache. */
-WIDE_512 static void forward_in_thread(void *ctx, int me, int of)
+WIDE_FIXED static void forward_in_thread(void *ctx, int me, int of)
 {
 	const struct call *c = ctx;
 	size_t down = ((size_t)c->rows + ROWS - 1) / ROWS, n = down * panels(c->g);

@@ -44,11 +44,57 @@ void dnn_done(struct dnn *d)
 	*d = (struct dnn){ NULL, NULL };
 }
 
+static const struct {
+	const char *name;
+	dnnl_cpu_isa_t isa;
+} isas[] = {
+	[DNN_SSE4] = { "sse4", dnnl_cpu_isa_sse41 },
+	[DNN_AVX2] = { "avx2", dnnl_cpu_isa_avx2 },
+	[DNN_AVX512] = { "avx512", dnnl_cpu_isa_avx512_core },
+	[DNN_AVX512_BF16] = { "avx512-bf16", dnnl_cpu_isa_avx512_core_bf16 },
+	[DNN_AMX] = { "amx", dnnl_cpu_isa_avx512_core_amx },
+};
+
 /* The value of an instruction set has the bits of those that it includes. */
+static int has(enum dnn_isa isa)
+{
+	return (dnnl_get_effective_cpu_isa() & isas[isa].isa) == isas[isa].isa;
+}
+
+enum dnn_isa dnn_isa(void)
+{
+	enum dnn_isa isa = DNN_ISAS - 1;
+
+	while (isa > DNN_SSE4 && !has(isa))
+		isa--;
+	return isa;
+}
+
+const char *dnn_isa_name(enum dnn_isa isa)
+{
+	return isas[isa].name;
+}
+
+int dnn_isa_limit(const char *name, struct mlr_error *err)
+{
+	enum dnn_isa isa = DNN_SSE4;
+
+	while (isa < DNN_ISAS && strcmp(isas[isa].name, name) != 0)
+		isa++;
+	if (isa == DNN_ISAS)
+		return mlr_fail(err, EINVAL,
+			"'%s' is not one of: sse4, avx2, avx512, avx512-bf16, amx", name);
+	/* Asked for what is in effect, oneDNN settles it. */
+	if (dnnl_set_max_cpu_isa(isas[isa].isa) != dnnl_success)
+		return mlr_fail(err, EBUSY, "oneDNN has settled the instruction set already");
+	return has(isa) ? 0
+			: mlr_fail(err, ENOTSUP, "'%s' is wider than this machine's %s", name,
+				  isas[dnn_isa()].name);
+}
+
 int dnn_has_bf16(void)
 {
-	return (dnnl_get_effective_cpu_isa() & dnnl_cpu_isa_avx512_core_bf16) ==
-		dnnl_cpu_isa_avx512_core_bf16;
+	return has(DNN_AVX512_BF16);
 }
 
 static struct dnn_format format(int rank, const int *dims, dnnl_format_tag_t tag)

@@ -15,6 +15,21 @@ struct dnn {
 	dnnl_stream_t stream;
 };
 
+/*
+ * Instruction sets, the narrowest first: "sse4", "avx2", "avx512", "avx512-bf16", "amx". Each has
+ * those before it. One can be forced for tests by dnn_isa_limit(), before anything else is called,
+ * or by the variable ONEDNN_MAX_CPU_ISA, which oneDNN reads.
+ */
+enum dnn_isa { DNN_SSE4, DNN_AVX2, DNN_AVX512, DNN_AVX512_BF16, DNN_AMX, DNN_ISAS };
+
+/* The widest that may be used here. */
+enum dnn_isa dnn_isa(void);
+const char *dnn_isa_name(enum dnn_isa isa);
+
+/* Use none wider than the one of this name. Returns 0; -EINVAL for an unknown name; -ENOTSUP if
+ * this machine, or oneDNN, does not have it. */
+int dnn_isa_limit(const char *name, struct mlr_error *err);
+
 /* Start the CPU engine with this number of threads, which holds for the whole process, oneDNN and
  * parallel.h. */
 int dnn_init(struct dnn *d, int threads, struct mlr_error *err);

@@ -8,6 +8,9 @@
 #endif
 
 #define LANES        WIDE_LANES
+#define BLOCK        16               /* channels that lie together in activations */
+#define COLUMNS      (WIDE_LANES / 4) /* of two rows of outputs that are computed at once */
+#define OUTPUTS      (2 * COLUMNS)
 #define CHANNELS_MAX 4
 #define KERNEL_MAX   8
 #define ROW_LANES    8  /* a row of a kernel's gradient, the end of it unused */
@@ -19,7 +22,7 @@ typedef float vec8 __attribute__((vector_size(32), aligned(4), may_alias));
 int imageconv_fits(struct imageconv *g, int n, int c, int k, int h, int w, int size, int stride,
 	int pad, int threads)
 {
-	if (c > CHANNELS_MAX || k % LANES || size > KERNEL_MAX || stride != 1)
+	if (c > CHANNELS_MAX || k % BLOCK || size > KERNEL_MAX || stride != 1)
 		return 0;
 	*g = (struct imageconv){ .n = n,
 		.c = c,
@@ -50,8 +53,8 @@ INLINE size_t gradient_size(const struct imageconv *g)
 	return (size_t)(g->k * g->c * g->size * ROW_LANES);
 }
 
-/* What each thread has for itself: an image, the gradients that it gathers, and of 16 channels of
- * an image each pooled gradient and where its window's winner begins. */
+/* What each thread has for itself: an image, the gradients that it gathers, and of a vector of
+ * channels of an image each pooled gradient and where its window's winner begins. */
 struct room {
 	float *image, *dw, *db, *dy;
 	int *at;
@@ -104,47 +107,54 @@ INLINE void pad_image(const struct imageconv *g, const float *x, int image, floa
 
 /* --- forward ------------------------------------------------------------------------------- */
 
-/* Two rows of four outputs, for 16 or 32 channels from k on. */
-INLINE void eight_outputs(const struct imageconv *g, const float *image, const float *weights,
-	int row, int column, int blocks, vec16 sum[2][8])
+/* The element of a vector of channels from k on, at the first pooled pixel. */
+INLINE size_t plane_at(const struct imageconv *g, int image, int k)
+{
+	return ((size_t)image * (size_t)(g->k / BLOCK) + (size_t)(k / BLOCK)) *
+		(size_t)(g->p * g->q) * BLOCK +
+		(size_t)(k % BLOCK);
+}
+
+/* Two rows of outputs, for one or two vectors of channels from k on. */
+INLINE void some_outputs(const struct imageconv *g, const float *image, const float *weights,
+	int row, int column, int vectors, vecf sum[2][OUTPUTS])
 {
 	int rows = g->h + 2 * g->pad, w = across(g);
 
-	for (int b = 0; b < blocks; b++)
-		for (int i = 0; i < 8; i++)
-			sum[b][i] = (vec16){ 0 };
+	for (int b = 0; b < vectors; b++)
+		for (int i = 0; i < OUTPUTS; i++)
+			sum[b][i] = (vecf){ 0 };
 	for (int r = 0; r < g->size; r++)
 		for (int s = 0; s < g->size; s++)
 			for (int c = 0; c < g->c; c++) {
 				const float *x = image + (c * rows + row + r) * w + column + s;
-				vec16 w0 = *(const vec16 *)weights, w1 = { 0 };
+				vecf w0 = *(const vecf *)weights, w1 = { 0 };
 
-				if (blocks == 2)
-					w1 = *(const vec16 *)(weights + LANES);
-				for (int i = 0; i < 8; i++) {
-					float v = x[i / 4 * w + i % 4];
+				if (vectors == 2)
+					w1 = *(const vecf *)(weights + LANES);
+				for (int i = 0; i < OUTPUTS; i++) {
+					float v = x[i / COLUMNS * w + i % COLUMNS];
 
 					sum[0][i] += w0 * v;
-					if (blocks == 2)
+					if (vectors == 2)
 						sum[1][i] += w1 * v;
 				}
 				weights += g->k;
 			}
 }
 
-INLINE void pool_outputs(const struct call *a, int image, int k, int i, int j, vec16 *sum)
+INLINE void pool_outputs(const struct call *a, int image, int k, int i, int j, vecf *sum)
 {
 	const struct imageconv *g = a->g;
-	size_t plane = (size_t)(image * (g->k / LANES) + k / LANES) * (size_t)(g->p * g->q);
 
-	for (int n = 0; a->bias && n < 8; n++)
-		sum[n] += *(const vec16 *)(a->bias + k);
-	for (int n = 0; n < 2 && j + n < g->q; n++) {
-		size_t at = (plane + (size_t)(i * g->q + j + n)) * LANES;
-		vec16 best;
-		mask16 winner;
+	for (int n = 0; a->bias && n < OUTPUTS; n++)
+		sum[n] += *(const vecf *)(a->bias + k);
+	for (int n = 0; n < COLUMNS / 2 && j + n < g->q; n++) {
+		size_t at = plane_at(g, image, k) + (size_t)(i * g->q + j + n) * BLOCK;
+		vecf best;
+		veci winner;
 
-		window_forward(sum + 2 * n, 4, a->relu, &best, &winner);
+		window_forward(sum + 2 * n, COLUMNS, a->relu, &best, &winner);
 		wide_store(a->y, at, &best, g->bf16);
 		if (a->winner)
 			winner_store(a->winner + at, &winner);
@@ -154,25 +164,25 @@ INLINE void pool_outputs(const struct call *a, int image, int k, int i, int j, v
 INLINE void pooled_row(const struct call *a, int image, int i, const float *padded)
 {
 	const struct imageconv *g = a->g;
-	vec16 sum[2][8];
+	vecf sum[2][OUTPUTS];
 
-	for (int j = 0; j < g->q; j += 2) {
+	for (int j = 0; j < g->q; j += COLUMNS / 2) {
 		int k = 0;
 
 		for (; k + 2 * LANES <= g->k; k += 2 * LANES) {
-			eight_outputs(g, padded, a->weights + k, 2 * i, 2 * j, 2, sum);
+			some_outputs(g, padded, a->weights + k, 2 * i, 2 * j, 2, sum);
 			pool_outputs(a, image, k, i, j, sum[0]);
 			pool_outputs(a, image, k + LANES, i, j, sum[1]);
 		}
 		if (k < g->k) {
-			eight_outputs(g, padded, a->weights + k, 2 * i, 2 * j, 1, sum);
+			some_outputs(g, padded, a->weights + k, 2 * i, 2 * j, 1, sum);
 			pool_outputs(a, image, k, i, j, sum[0]);
 		}
 	}
 }
 
 /* Threads share rows of pooled outputs, so that one image too is work for all. */
-WIDE_512 static void forward_in_thread(void *ctx, int me, int of)
+WIDE_FIXED static void forward_in_thread(void *ctx, int me, int of)
 {
 	const struct call *a = ctx;
 	const struct imageconv *g = a->g;
@@ -208,28 +218,28 @@ void imageconv_forward(const struct imageconv *g, int rows, const float *x, cons
 
 /* --- backward ------------------------------------------------------------------------------ */
 
-/* Of 16 channels: the gradients that pass the ReLU, where their inputs begin, and the bias's. */
-INLINE void find_winners(const struct call *a, int image, int block, const struct room *r)
+/* Of a vector of channels: the gradients that pass the ReLU, where their inputs begin, and the
+ * bias's. */
+INLINE void find_winners(const struct call *a, int image, int k, const struct room *r)
 {
 	const struct imageconv *g = a->g;
-	size_t plane = (size_t)(image * (g->k / LANES) + block) * (size_t)(g->p * g->q);
-	vec16 sum = { 0 };
+	vecf sum = { 0 };
 
 	for (int m = 0; m < g->p * g->q; m++) {
-		size_t at = (plane + (size_t)m) * LANES;
+		size_t at = plane_at(g, image, k) + (size_t)m * BLOCK;
 		int corner = 2 * (m / g->q) * across(g) + 2 * (m % g->q);
-		vec16 dy;
-		mask16 winner;
+		vecf dy;
+		veci winner;
 
 		wide_load(&dy, a->dy, at, g->bf16);
 		winner_load(&winner, a->winner + at);
-		dy = (vec16)((mask16)dy & (mask16)(winner != WINDOW_DEAD));
+		dy = (vecf)((veci)dy & (veci)(winner != WINDOW_DEAD));
 		winner &= 3;
 		sum += dy;
-		*(vec16 *)(r->dy + m * LANES) = dy;
-		*(mask16 *)(r->at + m * LANES) = corner + (winner & 1) + (winner >> 1) * across(g);
+		*(vecf *)(r->dy + m * LANES) = dy;
+		*(veci *)(r->at + m * LANES) = corner + (winner & 1) + (winner >> 1) * across(g);
 	}
-	*(vec16 *)(r->db + block * LANES) += sum;
+	*(vecf *)(r->db + k) += sum;
 }
 
 /* Two channels' gradient of one channel's kernel; a row is a vector. With size constant the sums
@@ -253,7 +263,7 @@ INLINE void two_channels(const struct imageconv *g, const struct room *r, int k,
 	}
 }
 
-WIDE_512 static void backward_in_thread(void *ctx, int me, int of)
+WIDE_FIXED static void backward_in_thread(void *ctx, int me, int of)
 {
 	const struct call *a = ctx;
 	const struct imageconv *g = a->g;
@@ -265,7 +275,7 @@ WIDE_512 static void backward_in_thread(void *ctx, int me, int of)
 		pad_image(g, a->x, image, r.image);
 		for (int k = 0; k < g->k; k += 2) {
 			if (k % LANES == 0)
-				find_winners(a, image, k / LANES, &r);
+				find_winners(a, image, k, &r);
 			for (int c = 0; c < g->c; c++)
 				if (g->size == 5)
 					two_channels(g, &r, k, c, 5);

@@ -29,19 +29,19 @@ INLINE void map_lanes(
 	const struct map_call *c, enum map map, int bf16, int z_bf16, size_t from, size_t to)
 {
 	for (size_t i = from; i < to; i += LANES) {
-		vec16 x, y;
+		vecf x, y;
 
 		wide_load(&x, c->x, i, bf16);
 		if (map == MAP_RELU) {
-			x = (vec16)((mask16)x & ~(mask16)(x < 0));
+			x = (vecf)((veci)x & ~(veci)(x < 0));
 		} else if (map == MAP_RELU_BACK) {
 			wide_load(&y, c->y, i, bf16);
-			x = (vec16)((mask16)x & (mask16)(y > 0));
+			x = (vecf)((veci)x & (veci)(y > 0));
 		} else if (map == MAP_ADD || map == MAP_ADD_RELU) {
 			wide_load(&y, c->y, i, bf16);
 			x = x + y;
 			if (map == MAP_ADD_RELU)
-				x = (vec16)((mask16)x & ~(mask16)(x < 0));
+				x = (vecf)((veci)x & ~(veci)(x < 0));
 		}
 		wide_store(c->z, i, &x, z_bf16);
 	}
@@ -112,7 +112,7 @@ WIDE static void to_bf16(size_t n, const float *x, uint16_t *y)
 	size_t i = 0;
 
 	for (; i + LANES <= n; i += LANES)
-		wide_store(y, i, (const vec16 *)(x + i), 1);
+		wide_store(y, i, (const vecf *)(x + i), 1);
 	for (; i < n; i++)
 		wide_put(y, i, x[i], 1);
 }
@@ -197,16 +197,16 @@ INLINE int is_kept(const struct kernel_dropout *d, size_t element)
 /* Elements that lie in the order of the mask. */
 INLINE void apply_in_order(const struct dropout_call *c, size_t from, size_t to, int bf16)
 {
-	static const word16 lane = { 1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024, 2048, 4096, 8192,
+	static const vecu lane = { 1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024, 2048, 4096, 8192,
 		16384, 32768 };
 	float keep = 1 / (1 - c->d->rate);
 
 	for (size_t i = from; i < to; i += LANES) {
-		word16 bits = (lane & (uint32_t)c->d->bits[i / 16]) != 0;
-		vec16 x;
+		vecu bits = (lane & (uint32_t)c->d->bits[i / 16]) != 0;
+		vecf x;
 
 		wide_load(&x, c->x, i, bf16);
-		x = (vec16)((word16)(x * keep) & bits);
+		x = (vecf)((vecu)(x * keep) & bits);
 		wide_store(c->y, i, &x, bf16);
 	}
 }

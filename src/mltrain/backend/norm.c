@@ -41,12 +41,12 @@ INLINE void sum_lanes(const struct call *c, size_t plane, double *s, double *t, 
 {
 	const struct norm *l = c->l;
 	size_t pixels = (size_t)(l->x.h * l->x.w), k = channel_of(l, plane);
-	vec16 mean = *(const vec16 *)(l->mean + k), inverse = *(const vec16 *)(l->inverse + k);
-	vec16 a = { 0 }, b = { 0 };
+	vecf mean = *(const vecf *)(l->mean + k), inverse = *(const vecf *)(l->inverse + k);
+	vecf a = { 0 }, b = { 0 };
 
 	for (size_t p = 0; p < pixels; p++) {
 		size_t at = (plane * pixels + p) * WIDE_LANES;
-		vec16 x, dy, y;
+		vecf x, dy, y;
 
 		wide_load(&x, c->x, at, bf16);
 		x -= mean;
@@ -54,7 +54,7 @@ INLINE void sum_lanes(const struct call *c, size_t plane, double *s, double *t, 
 			wide_load(&dy, c->dy, at, bf16);
 			if (l->relu) {
 				wide_load(&y, c->y, at, bf16);
-				dy = (vec16)((mask16)dy & (mask16)(y > 0));
+				dy = (vecf)((veci)dy & (veci)(y > 0));
 			}
 			a += dy;
 			b += dy * x * inverse;
@@ -209,16 +209,16 @@ INLINE void apply_lanes(const struct call *c, size_t plane, int bf16)
 {
 	const struct norm *l = c->l;
 	size_t pixels = (size_t)(l->x.h * l->x.w), k = channel_of(l, plane);
-	vec16 scale = *(const vec16 *)(l->scale + k), shift = *(const vec16 *)(l->shift + k);
+	vecf scale = *(const vecf *)(l->scale + k), shift = *(const vecf *)(l->shift + k);
 
 	for (size_t p = 0; p < pixels; p++) {
 		size_t at = (plane * pixels + p) * WIDE_LANES;
-		vec16 x;
+		vecf x;
 
 		wide_load(&x, c->x, at, bf16);
 		x = scale * x + shift;
 		if (l->relu)
-			x = (vec16)((mask16)x & ~(mask16)(x < 0));
+			x = (vecf)((veci)x & ~(veci)(x < 0));
 		wide_store(c->to, at, &x, bf16);
 	}
 }
@@ -265,18 +265,18 @@ INLINE void back_lanes(const struct call *c, size_t plane, int bf16)
 {
 	const struct norm *l = c->l;
 	size_t pixels = (size_t)(l->x.h * l->x.w), k = channel_of(l, plane);
-	vec16 scale = *(const vec16 *)(l->scale + k), mean = *(const vec16 *)(l->mean + k);
-	vec16 slope = *(const vec16 *)(c->slope + k), offset = *(const vec16 *)(c->offset + k);
+	vecf scale = *(const vecf *)(l->scale + k), mean = *(const vecf *)(l->mean + k);
+	vecf slope = *(const vecf *)(c->slope + k), offset = *(const vecf *)(c->offset + k);
 
 	for (size_t p = 0; p < pixels; p++) {
 		size_t at = (plane * pixels + p) * WIDE_LANES;
-		vec16 x, y, dy;
+		vecf x, y, dy;
 
 		wide_load(&x, c->x, at, bf16);
 		wide_load(&dy, c->dy, at, bf16);
 		if (l->relu) {
 			wide_load(&y, c->y, at, bf16);
-			dy = (vec16)((mask16)dy & (mask16)(y > 0));
+			dy = (vecf)((veci)dy & (veci)(y > 0));
 		}
 		dy = scale * dy + slope * (x - mean) + offset;
 		wide_store(c->to, at, &dy, bf16);

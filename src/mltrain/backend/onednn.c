@@ -105,8 +105,8 @@ static size_t plan(struct onednn *o, void *block)
 
 		node_plan(&o->graph.nodes[i], w, &p);
 		o->graph.nodes[i].bytes = p.used - before;
-		if (node_scratch(&o->graph.nodes[i]) > scratch)
-			scratch = node_scratch(&o->graph.nodes[i]);
+		if (node_scratch(&o->graph.nodes[i], &o->world) > scratch)
+			scratch = node_scratch(&o->graph.nodes[i], &o->world);
 		if (node_spare(&o->graph.nodes[i]) > spare)
 			spare = node_spare(&o->graph.nodes[i]);
 	}
@@ -330,6 +330,8 @@ static int open_engine(const struct layer *layers, size_t n, const struct engine
 	o->world.optimiser = config->optimiser;
 	o->world.exchange = config->exchange;
 	o->world.ranks = config->exchange ? config->exchange->ranks : 1;
+	o->world.lanes = lanes_find();
+	o->engine.isa = dnn_isa_name(dnn_isa());
 	o->world.batch = config->batch;
 	o->world.threads = threads;
 	o->world.bf16 = config->dtype == DTYPE_BF16;

@@ -29,9 +29,9 @@ static void plan(struct node *d, const struct node_world *w, struct plan *p)
 		d->winner = node_plan_take(p, kernel_image_count(&d->image));
 }
 
-static size_t scratch(const struct node *d)
+static size_t scratch(const struct node *d, const struct node_world *w)
 {
-	return imageconv_work(&d->images) * sizeof(float);
+	return w->lanes->imageconv_work(&d->images) * sizeof(float);
 }
 
 static int forward(
@@ -40,8 +40,8 @@ static int forward(
 	const float *bias = !d->biases ? NULL : w->param + d->bias_at;
 
 	(void)err;
-	imageconv_forward(&d->images, w->rows, w->pixels, w->param + d->at, bias, d->relu, d->y,
-		step ? d->winner : NULL, w->scratch);
+	w->lanes->imageconv_forward(&d->images, w->rows, w->pixels, w->param + d->at, bias, d->relu,
+		d->y, step ? d->winner : NULL, w->scratch);
 	return 0;
 }
 
@@ -50,7 +50,7 @@ static int backward(struct node *d, struct node_world *w, struct mlr_error *err)
 	float *db = !d->biases ? NULL : w->grad + d->bias_at;
 
 	(void)err;
-	imageconv_backward(
+	w->lanes->imageconv_backward(
 		&d->images, w->pixels, d->dy, d->winner, w->grad + d->at, db, w->scratch);
 	return 0;
 }

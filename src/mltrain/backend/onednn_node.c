@@ -1,7 +1,6 @@
 #include "backend/onednn_node.h"
 
 #include "base/cleanup.h"
-#include "tensor/wide.h"
 
 #include <errno.h>
 #include <string.h>
@@ -107,7 +106,7 @@ int node_bind_op(struct node_world *w, struct dnn_op *op, const int *args, void 
 				  : 0;
 }
 
-/* The way by winograd.h needs its input in blocks of 16 channels, and registers for many sums. */
+/* The way by winograd.h needs its input in blocks of 16 channels. */
 static const struct node_kind *conv_kind(const struct node *d, const struct node_world *w)
 {
 	const struct layer *l = d->layer;
@@ -115,11 +114,11 @@ static const struct node_kind *conv_kind(const struct node *d, const struct node
 	struct winograd g;
 	struct imageconv m;
 
-	if (!d->from[0] && d->pool && wide_has_512() &&
+	if (!d->from[0] && d->pool && w->lanes &&
 		imageconv_fits(&m, w->batch, l->in.dim[0], l->outputs, l->in.dim[1], l->in.dim[2],
 			l->size, l->stride, l->pad, w->threads))
 		return &node_kind_image;
-	if (d->from[0] && dnn_format_block(&in) == 16 && wide_has_512() &&
+	if (d->from[0] && dnn_format_block(&in) == 16 && w->lanes &&
 		winograd_fits(&g, w->batch, l->in.dim[0], l->outputs, l->in.dim[1], l->in.dim[2],
 			l->size, l->stride, l->pad, w->threads))
 		return &node_kind_wino;
@@ -132,8 +131,7 @@ static const struct node_kind *kind_of(const struct node *d, const struct node_w
 	case LAYER_CONV:
 		return conv_kind(d, w);
 	case LAYER_DENSE:
-		return !w->trains && !w->bf16 && wide_has_512() ? &node_kind_dense
-								: &node_kind_layer;
+		return !w->trains && !w->bf16 && w->lanes ? &node_kind_dense : &node_kind_layer;
 	case LAYER_RELU:
 		return &node_kind_relu;
 	case LAYER_MAXPOOL:
@@ -209,10 +207,10 @@ void node_done(struct node *d)
 		dnn_op_done(ops[i]);
 }
 
-size_t node_scratch(const struct node *d)
+size_t node_scratch(const struct node *d, const struct node_world *w)
 {
 	const struct dnn_op *ops[] = { &d->ops.forward, &d->ops.to_data, &d->ops.to_weights };
-	size_t most = d->kind->scratch ? d->kind->scratch(d) : 0;
+	size_t most = d->kind->scratch ? d->kind->scratch(d, w) : 0;
 
 	for (size_t i = 0; i < ARRAY_LEN(ops); i++)
 		if (dnn_op_scratch(ops[i]) > most)

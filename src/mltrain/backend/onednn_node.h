@@ -19,12 +19,13 @@
 #include "backend/kernels.h"
 #include "backend/norm.h"
 #include "backend/pooling.h"
-#include "backend/winograd.h"
+#include "backend/lanes.h"
 #include "optimiser/optimiser.h"
 
 /* What all nodes of an engine share. */
 struct node_world {
 	struct dnn dnn;
+	const struct lanes *lanes; /* our own kernels for this CPU; NULL: there are none */
 	int batch, threads;
 	int rows; /* of the batch at hand: what is beyond is nobody's */
 	int trains;
@@ -50,7 +51,7 @@ struct node_kind {
 	const char *name; /* for people: who computes it */
 	int (*make)(struct node *d, struct node_world *w, struct mlr_error *err);
 	void (*plan)(struct node *d, const struct node_world *w, struct plan *p);
-	size_t (*scratch)(const struct node *d); /* bytes */
+	size_t (*scratch)(const struct node *d, const struct node_world *w); /* bytes */
 	int (*bind)(struct node *d, struct node_world *w, struct mlr_error *err);
 	int (*forward)(struct node *d, struct node_world *w, const struct step *step,
 		struct mlr_error *err);
@@ -130,7 +131,7 @@ int node_make(struct node *d, struct node_world *w, struct mlr_error *err);
 void node_done(struct node *d);
 
 /* Bytes of scratch memory that its operations need, and of a gradient that it computes aside. */
-size_t node_scratch(const struct node *d);
+size_t node_scratch(const struct node *d, const struct node_world *w);
 size_t node_spare(const struct node *d);
 
 /* Hand out bytes of a block, or with a NULL block only count them. */

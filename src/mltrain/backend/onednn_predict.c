@@ -30,8 +30,7 @@ static int make(struct node *d, struct node_world *w, struct mlr_error *err)
 
 static void plan(struct node *d, const struct node_world *w, struct plan *p)
 {
-	(void)w;
-	d->packed = node_plan_take(p, dense_packed(&d->dense) * sizeof(float));
+	d->packed = node_plan_take(p, w->lanes->dense_packed(&d->dense) * sizeof(float));
 }
 
 static int forward(
@@ -39,14 +38,14 @@ static int forward(
 {
 	(void)step;
 	(void)err;
-	dense_forward(&d->dense, w->rows, node_x(d, w, 0), d->packed,
+	w->lanes->dense_forward(&d->dense, w->rows, node_x(d, w, 0), d->packed,
 		d->biases ? w->param + d->bias_at : NULL, d->relu, d->y);
 	return 0;
 }
 
 static void renew(struct node *d, struct node_world *w)
 {
-	dense_pack(&d->dense, w->param + d->at, d->packed);
+	w->lanes->dense_pack(&d->dense, w->param + d->at, d->packed);
 }
 
 const struct node_kind node_kind_dense = {

@@ -36,9 +36,9 @@ static void plan(struct node *d, const struct node_world *w, struct plan *p)
 		d->winner = node_plan_take(p, kernel_image_count(&d->image));
 }
 
-static size_t scratch(const struct node *d)
+static size_t scratch(const struct node *d, const struct node_world *w)
 {
-	return winograd_work(&d->wino.sizes, d->learns) * sizeof(float);
+	return w->lanes->winograd_work(&d->wino.sizes, d->learns) * sizeof(float);
 }
 
 static int forward(
@@ -48,7 +48,7 @@ static int forward(
 	const float *bias = !d->biases ? NULL : w->param + d->bias_at;
 
 	(void)err;
-	winograd_forward(&n->sizes, w->rows, node_x(d, w, 0), n->u, bias, d->relu, d->y,
+	w->lanes->winograd_forward(&n->sizes, w->rows, node_x(d, w, 0), n->u, bias, d->relu, d->y,
 		step ? d->winner : NULL, w->scratch);
 	return 0;
 }
@@ -60,14 +60,14 @@ static int backward(struct node *d, struct node_world *w, struct mlr_error *err)
 	const void *y = d->relu && !d->pooled ? d->y : NULL;
 
 	(void)err;
-	winograd_backward(&n->sizes, node_x(d, w, 0), y, d->dy, d->winner, n->ut, w->grad + d->at,
-		db, node_dx(d, w, 0), w->scratch);
+	w->lanes->winograd_backward(&n->sizes, node_x(d, w, 0), y, d->dy, d->winner, n->ut,
+		w->grad + d->at, db, node_dx(d, w, 0), w->scratch);
 	return 0;
 }
 
 static void renew(struct node *d, struct node_world *w)
 {
-	winograd_weights(&d->wino.sizes, w->param + d->at, d->wino.u, d->wino.ut);
+	w->lanes->winograd_weights(&d->wino.sizes, w->param + d->at, d->wino.u, d->wino.ut);
 }
 
 const struct node_kind node_kind_wino = { .name = "Winograd",

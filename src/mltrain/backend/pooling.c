@@ -30,19 +30,19 @@ INLINE size_t pixel(const struct kernel_image *m, size_t plane, int y, int x)
 /* --- windows of 2 x 2 or the like, 16 channels at a time ------------------------------------- */
 
 INLINE void greatest(
-	const struct pooling *l, const void *x, size_t corner, int size, int bf16, vec16 *best)
+	const struct pooling *l, const void *x, size_t corner, int size, int bf16, vecf *best)
 {
 	size_t row = (size_t)(l->x.w * WIDE_LANES);
 
 	wide_load(best, x, corner, bf16);
 	for (int r = 0; r < size; r++)
 		for (int s = 0; s < size; s++) {
-			vec16 v;
-			mask16 more;
+			vecf v;
+			veci more;
 
 			wide_load(&v, x, corner + (size_t)r * row + (size_t)(s * WIDE_LANES), bf16);
 			more = v > *best;
-			*best = (vec16)(((mask16)v & more) | ((mask16)*best & ~more));
+			*best = (vecf)(((veci)v & more) | ((veci)*best & ~more));
 		}
 }
 
@@ -56,7 +56,7 @@ INLINE void lanes_forward(const struct call *c, size_t from, size_t to, int size
 				size_t at = ((m * (size_t)l->p + (size_t)i) * (size_t)l->q +
 						    (size_t)j) *
 					WIDE_LANES;
-				vec16 best;
+				vecf best;
 
 				greatest(l, c->x, pixel(&l->x, m, i * l->stride, j * l->stride),
 					size, bf16, &best);
@@ -68,22 +68,22 @@ INLINE void lanes_forward(const struct call *c, size_t from, size_t to, int size
 INLINE void window_back(const struct call *c, size_t corner, size_t at, int size, int bf16)
 {
 	size_t row = (size_t)(c->l->x.w * WIDE_LANES);
-	vec16 best, left;
+	vecf best, left;
 
 	greatest(c->l, c->to, corner, size, bf16, &best);
 	wide_load(&left, c->dy, at, bf16);
 	if (c->relu)
-		left = (vec16)((mask16)left & (mask16)(best > 0));
+		left = (vecf)((veci)left & (veci)(best > 0));
 	for (int r = 0; r < size; r++)
 		for (int s = 0; s < size; s++) {
 			size_t here = corner + (size_t)r * row + (size_t)(s * WIDE_LANES);
-			vec16 v;
-			mask16 won;
+			vecf v;
+			veci won;
 
 			wide_load(&v, c->to, here, bf16);
 			won = v == best;
-			v = (vec16)((mask16)left & won);
-			left = (vec16)((mask16)left & ~won);
+			v = (vecf)((veci)left & won);
+			left = (vecf)((veci)left & ~won);
 			wide_store(c->to, here, &v, bf16);
 		}
 }

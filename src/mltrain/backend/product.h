@@ -1,16 +1,16 @@
 /*
- * Small matrix products for matrices in a core's cache, inlined into functions that have 32
- * registers of 16 floats (WIDE_512).
+ * Small matrix products for matrices in a core's cache, inlined into functions of one width of
+ * vectors (WIDE_FIXED): of 32 registers 16 hold sums, of AVX2's 16 eight.
  */
 #ifndef MLT_BACKEND_PRODUCT_H
 #define MLT_BACKEND_PRODUCT_H
 
 #include "tensor/wide.h"
 
-#define PRODUCT_ROWS 8 /* rows of C that are computed at once */
+#define PRODUCT_ROWS (WIDE_LANES / 2) /* rows of C that are computed at once */
 
 /*
- * C = A B, or C += A B, of m x k and k x n: m a multiple of PRODUCT_ROWS, n of 16.
+ * C = A B, or C += A B, of m x k and k x n: m a multiple of PRODUCT_ROWS, n of WIDE_LANES.
  *
  *   across, down   floats from a row of A to the next, and from a column to the next
  */
@@ -23,18 +23,18 @@ struct product {
 
 INLINE void product_block(const struct product *p, int i, int j, int vectors, int add)
 {
-	vec16 sum[PRODUCT_ROWS][2];
+	vecf sum[PRODUCT_ROWS][2];
 	const float *a = p->a + (size_t)i * p->across, *b = p->b + j;
 	float *c = p->c + (size_t)i * (size_t)p->n + (size_t)j;
 
 	for (int r = 0; r < PRODUCT_ROWS; r++)
 		for (int v = 0; v < vectors; v++)
-			sum[r][v] = add ? *(vec16 *)(c + r * p->n + v * WIDE_LANES) : (vec16){ 0 };
+			sum[r][v] = add ? *(vecf *)(c + r * p->n + v * WIDE_LANES) : (vecf){ 0 };
 	for (int k = 0; k < p->k; k++) {
-		vec16 b0 = *(const vec16 *)b, b1 = { 0 };
+		vecf b0 = *(const vecf *)b, b1 = { 0 };
 
 		if (vectors == 2)
-			b1 = *(const vec16 *)(b + WIDE_LANES);
+			b1 = *(const vecf *)(b + WIDE_LANES);
 		for (int r = 0; r < PRODUCT_ROWS; r++) {
 			float x = a[(size_t)r * p->across];
 
@@ -47,7 +47,7 @@ INLINE void product_block(const struct product *p, int i, int j, int vectors, in
 	}
 	for (int r = 0; r < PRODUCT_ROWS; r++)
 		for (int v = 0; v < vectors; v++)
-			*(vec16 *)(c + r * p->n + v * WIDE_LANES) = sum[r][v];
+			*(vecf *)(c + r * p->n + v * WIDE_LANES) = sum[r][v];
 }
 
 INLINE void product(const struct product *p, int add)

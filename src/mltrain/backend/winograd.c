@@ -12,6 +12,7 @@
 
 #define PAD   2
 #define LANES WIDE_LANES
+#define BLOCK 16 /* channels that lie together in activations */
 
 #define CHUNK                                                                               \
 	16 /* tiles that are taken through all stages at once, so that they stay in a cache \
@@ -19,12 +20,12 @@
 
 /* A point's matrix begins this many floats behind the end of the one before, so that the 64 rows
  * that a tile is spread over do not fall into one set of the cache. */
-#define SKEW (LANES * 5)
+#define SKEW 80
 
 int winograd_fits(struct winograd *g, int n, int c, int k, int h, int w, int size, int stride,
 	int pad, int threads)
 {
-	if (size != KERNEL || stride != 1 || pad != PAD || c % LANES || k % LANES)
+	if (size != KERNEL || stride != 1 || pad != PAD || c % BLOCK || k % BLOCK)
 		return 0;
 	*g = (struct winograd){ .n = n, .c = c, .k = k, .h = h, .w = w, .threads = threads };
 	g->tiles_down = (h + TILE - 1) / TILE;
@@ -43,7 +44,7 @@ INLINE size_t point_stride(int channels)
 	return (size_t)(CHUNK * channels) + SKEW;
 }
 
-/* Sixteen channels of an image with its border. */
+/* A vector of channels of an image with its border. */
 INLINE size_t padded(const struct winograd *g)
 {
 	return (size_t)((g->tiles_down + 1) * TILE) * (size_t)((g->tiles_across + 1) * TILE) *
@@ -104,19 +105,21 @@ struct call {
 	int relu, rows;
 };
 
-/* Sixteen channels of an image; and their element of a pixel. */
-INLINE size_t plane_at(int image, int channels, int block, int h, int w)
+/* A vector of channels of an image; and their element of a pixel. */
+INLINE size_t plane_at(int image, int channels, int vector, int h, int w)
 {
-	return (((size_t)image * (size_t)(channels / LANES) + (size_t)block) * (size_t)h) *
-		(size_t)w * LANES;
+	size_t channel = (size_t)vector * LANES;
+	size_t block = (size_t)image * (size_t)(channels / BLOCK) + channel / BLOCK;
+
+	return block * (size_t)h * (size_t)w * BLOCK + channel % BLOCK;
 }
 
 INLINE size_t pixel_at(size_t plane, int w, int y, int x)
 {
-	return plane + (size_t)(y * w + x) * LANES;
+	return plane + (size_t)(y * w + x) * BLOCK;
 }
 
-/* An image's 16 channels as floats, with zeros around. */
+/* A vector of an image's channels as floats, with zeros around. */
 INLINE void pad_plane(const struct winograd *g, const void *x, size_t plane, float *to)
 {
 	int across = (g->tiles_across + 1) * TILE;
@@ -124,7 +127,7 @@ INLINE void pad_plane(const struct winograd *g, const void *x, size_t plane, flo
 	memset(to, 0, padded(g) * sizeof(float));
 	for (int i = 0; i < g->h; i++)
 		for (int j = 0; j < g->w; j++)
-			wide_load((vec16 *)(to + ((i + PAD) * across + j + PAD) * LANES), x,
+			wide_load((vecf *)(to + ((i + PAD) * across + j + PAD) * LANES), x,
 				pixel_at(plane, g->w, i, j), g->bf16);
 }
 
@@ -133,14 +136,14 @@ INLINE void input_tile(const struct winograd *g, const float *plane, int tile, f
 	int across = (g->tiles_across + 1) * TILE;
 	const float *from = plane +
 		((tile / g->tiles_across) * TILE * across + tile % g->tiles_across * TILE) * LANES;
-	vec16 t[POINTS], d[POINTS];
+	vecf t[POINTS], d[POINTS];
 
 	for (int s = 0; s < INPUT; s++)
-		line_input((const vec16 *)(from + s * LANES), across, t + s, INPUT);
+		line_input((const vecf *)(from + s * LANES), across, t + s, INPUT);
 	for (int r = 0; r < INPUT; r++)
 		line_input(t + r * INPUT, 1, d + r * INPUT, 1);
 	for (int p = 0; p < POINTS; p++)
-		*(vec16 *)(v + (size_t)p * point_stride(g->c)) = d[p];
+		*(vecf *)(v + (size_t)p * point_stride(g->c)) = d[p];
 }
 
 /* V of tiles from..to-1, counted over all images. */
@@ -163,7 +166,7 @@ INLINE void input_chunk(const struct call *a, size_t from, size_t to, const stru
 	}
 }
 
-INLINE void store_pooled(const struct call *a, const vec16 *y, int n, int b, int i, int j)
+INLINE void store_pooled(const struct call *a, const vecf *y, int n, int b, int i, int j)
 {
 	const struct winograd *g = a->g;
 	int h = g->h / 2, w = g->w / 2;
@@ -172,8 +175,8 @@ INLINE void store_pooled(const struct call *a, const vec16 *y, int n, int b, int
 	for (int r = 0; r < 2; r++)
 		for (int s = 0; s < 2; s++) {
 			int down = 2 * i + r, across = 2 * j + s;
-			vec16 best;
-			mask16 winner;
+			vecf best;
+			veci winner;
 
 			if (down >= h || across >= w)
 				continue;
@@ -184,17 +187,17 @@ INLINE void store_pooled(const struct call *a, const vec16 *y, int n, int b, int
 		}
 }
 
-INLINE void store_tile(const struct call *a, vec16 *y, int n, int b, int i, int j)
+INLINE void store_tile(const struct call *a, vecf *y, int n, int b, int i, int j)
 {
 	const struct winograd *g = a->g;
 	size_t plane = plane_at(n, g->k, b, g->h, g->w);
 
 	for (int r = 0; r < TILE && i * TILE + r < g->h; r++)
 		for (int s = 0; s < TILE && j * TILE + s < g->w; s++) {
-			vec16 v = y[r * TILE + s];
+			vecf v = y[r * TILE + s];
 
 			if (a->relu)
-				v = (vec16)((mask16)v & ~(mask16)(v < 0));
+				v = (vecf)((veci)v & ~(veci)(v < 0));
 			wide_store(a->to, pixel_at(plane, g->w, i * TILE + r, j * TILE + s), &v,
 				g->bf16);
 		}
@@ -203,17 +206,17 @@ INLINE void store_tile(const struct call *a, vec16 *y, int n, int b, int i, int 
 INLINE void output_tile(const struct call *a, size_t tile, int b, const float *m)
 {
 	const struct winograd *g = a->g;
-	vec16 t[TILE * INPUT], y[TILE * TILE];
+	vecf t[TILE * INPUT], y[TILE * TILE];
 	int n = (int)(tile / tiles_of(g)), at = (int)(tile % tiles_of(g));
 	int stride = (int)point_stride(g->k) / LANES;
 
 	for (int s = 0; s < INPUT; s++)
-		line_output((const vec16 *)(m + (size_t)(s * LANES) * (size_t)stride),
+		line_output((const vecf *)(m + (size_t)(s * LANES) * (size_t)stride),
 			INPUT * stride, t + s, INPUT);
 	for (int r = 0; r < TILE; r++)
 		line_output(t + r * INPUT, 1, y + r * TILE, 1);
 	for (int i = 0; a->bias && i < TILE * TILE; i++)
-		y[i] += *(const vec16 *)(a->bias + b * LANES);
+		y[i] += *(const vecf *)(a->bias + b * LANES);
 	if (g->pool)
 		store_pooled(a, y, n, b, at / g->tiles_across, at % g->tiles_across);
 	else
@@ -239,7 +242,7 @@ INLINE void forward_chunk(const struct call *a, size_t from, size_t to, const st
 				a, t, b, r->m + (t - from) * (size_t)g->k + (size_t)(b * LANES));
 }
 
-WIDE_512 static void forward_in_thread(void *ctx, int me, int of)
+WIDE_FIXED static void forward_in_thread(void *ctx, int me, int of)
 {
 	const struct call *a = ctx;
 	const struct winograd *g = a->g;
@@ -273,7 +276,7 @@ void winograd_forward(const struct winograd *g, int rows, const void *x, const f
 /* --- backward ------------------------------------------------------------------------------ */
 
 /* What a tile's outputs get of a pooled gradient. */
-INLINE void load_pooled(const struct call *a, int n, int b, int i, int j, vec16 *y)
+INLINE void load_pooled(const struct call *a, int n, int b, int i, int j, vecf *y)
 {
 	const struct winograd *g = a->g;
 	int h = g->h / 2, w = g->w / 2;
@@ -282,8 +285,8 @@ INLINE void load_pooled(const struct call *a, int n, int b, int i, int j, vec16 
 	for (int r = 0; r < 2; r++)
 		for (int s = 0; s < 2; s++) {
 			int down = 2 * i + r, across = 2 * j + s;
-			vec16 dy = { 0 };
-			mask16 winner = { 0 };
+			vecf dy = { 0 };
+			veci winner = { 0 };
 
 			if (down < h && across < w) {
 				size_t at = pixel_at(plane, w, down, across);
@@ -295,7 +298,7 @@ INLINE void load_pooled(const struct call *a, int n, int b, int i, int j, vec16 
 		}
 }
 
-INLINE void load_tile(const struct call *a, int n, int b, int i, int j, vec16 *y)
+INLINE void load_tile(const struct call *a, int n, int b, int i, int j, vecf *y)
 {
 	const struct winograd *g = a->g;
 	size_t plane = plane_at(n, g->k, b, g->h, g->w);
@@ -304,13 +307,13 @@ INLINE void load_tile(const struct call *a, int n, int b, int i, int j, vec16 *y
 		for (int s = 0; s < TILE; s++) {
 			int down = i * TILE + r, across = j * TILE + s;
 			size_t at = pixel_at(plane, g->w, down, across);
-			vec16 v = { 0 }, was;
+			vecf v = { 0 }, was;
 
 			if (down < g->h && across < g->w) {
 				wide_load(&v, a->dy, at, g->bf16);
 				if (a->y) {
 					wide_load(&was, a->y, at, g->bf16);
-					v = (vec16)((mask16)v & (mask16)(was > 0));
+					v = (vecf)((veci)v & (veci)(was > 0));
 				}
 			}
 			y[r * TILE + s] = v;
@@ -320,7 +323,7 @@ INLINE void load_tile(const struct call *a, int n, int b, int i, int j, vec16 *y
 INLINE void output_back_tile(const struct call *a, size_t tile, int b, float *m, float *db)
 {
 	const struct winograd *g = a->g;
-	vec16 y[TILE * TILE], t[INPUT * TILE], d[POINTS], sum = { 0 };
+	vecf y[TILE * TILE], t[INPUT * TILE], d[POINTS], sum = { 0 };
 	int n = (int)(tile / tiles_of(g)), at = (int)(tile % tiles_of(g));
 
 	if (g->pool)
@@ -329,13 +332,13 @@ INLINE void output_back_tile(const struct call *a, size_t tile, int b, float *m,
 		load_tile(a, n, b, at / g->tiles_across, at % g->tiles_across, y);
 	for (int i = 0; i < TILE * TILE; i++)
 		sum += y[i];
-	*(vec16 *)(db + b * LANES) += sum;
+	*(vecf *)(db + b * LANES) += sum;
 	for (int s = 0; s < TILE; s++)
 		line_output_back(y + s, TILE, t + s, TILE);
 	for (int r = 0; r < INPUT; r++)
 		line_output_back(t + r * TILE, 1, d + r * INPUT, 1);
 	for (int p = 0; p < POINTS; p++)
-		*(vec16 *)(m + (size_t)p * point_stride(g->k)) = d[p];
+		*(vecf *)(m + (size_t)p * point_stride(g->k)) = d[p];
 }
 
 /* Neighbouring tiles share inputs, so their gradients add up. */
@@ -344,15 +347,15 @@ INLINE void input_back_tile(const struct winograd *g, const float *v, int tile, 
 	int across = (g->tiles_across + 1) * TILE, stride = (int)point_stride(g->c) / LANES;
 	float *to = plane +
 		((tile / g->tiles_across) * TILE * across + tile % g->tiles_across * TILE) * LANES;
-	vec16 t[POINTS], d[INPUT];
+	vecf t[POINTS], d[INPUT];
 
 	for (int s = 0; s < INPUT; s++)
-		line_input_back((const vec16 *)(v + (size_t)(s * LANES) * (size_t)stride),
+		line_input_back((const vecf *)(v + (size_t)(s * LANES) * (size_t)stride),
 			INPUT * stride, t + s, INPUT);
 	for (int r = 0; r < INPUT; r++) {
 		line_input_back(t + r * INPUT, 1, d, 1);
 		for (int s = 0; s < INPUT; s++)
-			*(vec16 *)(to + (r * across + s) * LANES) += d[s];
+			*(vecf *)(to + (r * across + s) * LANES) += d[s];
 	}
 }
 
@@ -363,7 +366,7 @@ INLINE void store_plane(const struct winograd *g, const float *from, void *dx, s
 	for (int i = 0; i < g->h; i++)
 		for (int j = 0; j < g->w; j++)
 			wide_store(dx, pixel_at(plane, g->w, i, j),
-				(const vec16 *)(from + ((i + PAD) * across + j + PAD) * LANES),
+				(const vecf *)(from + ((i + PAD) * across + j + PAD) * LANES),
 				g->bf16);
 }
 
@@ -417,7 +420,7 @@ INLINE void backward_chunk(
 		input_back_chunk(a, from, to, r);
 }
 
-WIDE_512 static void backward_in_thread(void *ctx, int me, int of)
+WIDE_FIXED static void backward_in_thread(void *ctx, int me, int of)
 {
 	const struct call *a = ctx;
 	const struct winograd *g = a->g;

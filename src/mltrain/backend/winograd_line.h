@@ -1,6 +1,7 @@
 /*
- * The transforms of winograd.h in one dimension, of 16 channels at once; two dimensions are lines
- * down, then lines across. Arrays are read and written every so many elements (ds, ts, …).
+ * The transforms of winograd.h in one dimension, of a vector of channels at once; two dimensions
+ * are lines down, then lines across. Arrays are read and written every so many elements (ds, ts,
+ * …).
  *
  * Lavin and Gray, 2016, section 4, for 4 outputs and a kernel of 5 at the points 0, 1, -1, 2, -2,
  * 1/2, -1/2 and infinity.
@@ -16,10 +17,10 @@
 #define KERNEL 5
 
 /* t = B'd */
-INLINE void line_input(const vec16 *d, int ds, vec16 *t, int ts)
+INLINE void line_input(const vecf *d, int ds, vecf *t, int ts)
 {
-	vec16 d0 = d[0], d1 = d[ds], d2 = d[2 * ds], d3 = d[3 * ds], d4 = d[4 * ds], d5 = d[5 * ds],
-	      d6 = d[6 * ds], d7 = d[7 * ds], e, o;
+	vecf d0 = d[0], d1 = d[ds], d2 = d[2 * ds], d3 = d[3 * ds], d4 = d[4 * ds], d5 = d[5 * ds],
+	     d6 = d[6 * ds], d7 = d[7 * ds], e, o;
 
 	t[0] = d0 - d6 + (d4 - d2) * 5.25f;
 	e = d2 + d6 - d4 * 4.25f;
@@ -38,12 +39,12 @@ INLINE void line_input(const vec16 *d, int ds, vec16 *t, int ts)
 }
 
 /* d = Bt */
-INLINE void line_input_back(const vec16 *t, int ts, vec16 *d, int ds)
+INLINE void line_input_back(const vecf *t, int ts, vecf *d, int ds)
 {
-	vec16 t0 = t[0], t7 = t[7 * ts];
-	vec16 e1 = t[ts] + t[2 * ts], o1 = t[ts] - t[2 * ts];
-	vec16 e2 = t[3 * ts] + t[4 * ts], o2 = t[3 * ts] - t[4 * ts];
-	vec16 e3 = t[5 * ts] + t[6 * ts], o3 = t[5 * ts] - t[6 * ts];
+	vecf t0 = t[0], t7 = t[7 * ts];
+	vecf e1 = t[ts] + t[2 * ts], o1 = t[ts] - t[2 * ts];
+	vecf e2 = t[3 * ts] + t[4 * ts], o2 = t[3 * ts] - t[4 * ts];
+	vecf e3 = t[5 * ts] + t[6 * ts], o3 = t[5 * ts] - t[6 * ts];
 
 	d[0] = t0;
 	d[ds] = o1 + o2 * 0.5f + o3 * 2.0f - t7;
@@ -56,11 +57,11 @@ INLINE void line_input_back(const vec16 *t, int ts, vec16 *d, int ds)
 }
 
 /* y = A'm */
-INLINE void line_output(const vec16 *m, int ms, vec16 *y, int ys)
+INLINE void line_output(const vecf *m, int ms, vecf *y, int ys)
 {
-	vec16 e1 = m[ms] + m[2 * ms], o1 = m[ms] - m[2 * ms];
-	vec16 e2 = m[3 * ms] + m[4 * ms], o2 = m[3 * ms] - m[4 * ms];
-	vec16 e3 = m[5 * ms] + m[6 * ms], o3 = m[5 * ms] - m[6 * ms];
+	vecf e1 = m[ms] + m[2 * ms], o1 = m[ms] - m[2 * ms];
+	vecf e2 = m[3 * ms] + m[4 * ms], o2 = m[3 * ms] - m[4 * ms];
+	vecf e3 = m[5 * ms] + m[6 * ms], o3 = m[5 * ms] - m[6 * ms];
 
 	y[0] = m[0] + e1 + e2 + e3;
 	y[ys] = o1 + o2 * 2.0f + o3 * 0.5f;
@@ -69,9 +70,9 @@ INLINE void line_output(const vec16 *m, int ms, vec16 *y, int ys)
 }
 
 /* m = Ay */
-INLINE void line_output_back(const vec16 *y, int ys, vec16 *m, int ms)
+INLINE void line_output_back(const vecf *y, int ys, vecf *m, int ms)
 {
-	vec16 y0 = y[0], y1 = y[ys], y2 = y[2 * ys], y3 = y[3 * ys], e, o;
+	vecf y0 = y[0], y1 = y[ys], y2 = y[2 * ys], y3 = y[3 * ys], e, o;
 
 	m[0] = y0;
 	e = y0 + y2;
@@ -94,9 +95,9 @@ INLINE void line_output_back(const vec16 *y, int ys, vec16 *m, int ms)
 #define S3 (32.0f / 45) /* 1/2 and -1/2 */
 
 /* u = Gw */
-INLINE void line_weights(const vec16 *w, int ws, vec16 *u, int us)
+INLINE void line_weights(const vecf *w, int ws, vecf *u, int us)
 {
-	vec16 w0 = w[0], w1 = w[ws], w2 = w[2 * ws], w3 = w[3 * ws], w4 = w[4 * ws], e, o;
+	vecf w0 = w[0], w1 = w[ws], w2 = w[2 * ws], w3 = w[3 * ws], w4 = w[4 * ws], e, o;
 
 	u[0] = w0;
 	e = (w0 + w2 + w4) * S1;
@@ -115,11 +116,11 @@ INLINE void line_weights(const vec16 *w, int ws, vec16 *u, int us)
 }
 
 /* w = G'u */
-INLINE void line_weights_back(const vec16 *u, int us, vec16 *w, int ws)
+INLINE void line_weights_back(const vecf *u, int us, vecf *w, int ws)
 {
-	vec16 e1 = (u[us] + u[2 * us]) * S1, o1 = (u[us] - u[2 * us]) * S1;
-	vec16 e2 = (u[3 * us] + u[4 * us]) * S2, o2 = (u[3 * us] - u[4 * us]) * S2;
-	vec16 e3 = (u[5 * us] + u[6 * us]) * S3, o3 = (u[5 * us] - u[6 * us]) * S3;
+	vecf e1 = (u[us] + u[2 * us]) * S1, o1 = (u[us] - u[2 * us]) * S1;
+	vecf e2 = (u[3 * us] + u[4 * us]) * S2, o2 = (u[3 * us] - u[4 * us]) * S2;
+	vecf e3 = (u[5 * us] + u[6 * us]) * S3, o3 = (u[5 * us] - u[6 * us]) * S3;
 
 	w[0] = u[0] + e1 + e2 + e3;
 	w[ws] = o1 + o2 * 2.0f + o3 * 0.5f;

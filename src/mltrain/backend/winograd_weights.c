@@ -12,30 +12,30 @@
 /* Sixteen columns of one row of the [c][k] matrices: w has 25 of these, u 64. */
 INLINE void weights_lane(const float *w, float *u, size_t matrix)
 {
-	vec16 a[KERNEL * KERNEL], t[INPUT * KERNEL], d[INPUT * INPUT];
+	vecf a[KERNEL * KERNEL], t[INPUT * KERNEL], d[INPUT * INPUT];
 
 	for (int p = 0; p < KERNEL * KERNEL; p++)
-		a[p] = *(const vec16 *)(w + (size_t)p * matrix);
+		a[p] = *(const vecf *)(w + (size_t)p * matrix);
 	for (int s = 0; s < KERNEL; s++)
 		line_weights(a + s, KERNEL, t + s, KERNEL);
 	for (int r = 0; r < INPUT; r++)
 		line_weights(t + r * KERNEL, 1, d + r * INPUT, 1);
 	for (int p = 0; p < POINTS; p++)
-		*(vec16 *)(u + (size_t)p * matrix) = d[p];
+		*(vecf *)(u + (size_t)p * matrix) = d[p];
 }
 
 INLINE void weights_back_lane(const float *u, float *w, size_t matrix)
 {
-	vec16 d[INPUT * INPUT], t[KERNEL * INPUT], a[KERNEL * KERNEL];
+	vecf d[INPUT * INPUT], t[KERNEL * INPUT], a[KERNEL * KERNEL];
 
 	for (int p = 0; p < POINTS; p++)
-		d[p] = *(const vec16 *)(u + (size_t)p * matrix);
+		d[p] = *(const vecf *)(u + (size_t)p * matrix);
 	for (int s = 0; s < INPUT; s++)
 		line_weights_back(d + s, INPUT, t + s, INPUT);
 	for (int r = 0; r < KERNEL; r++)
 		line_weights_back(t + r * INPUT, 1, a + r * KERNEL, 1);
 	for (int p = 0; p < KERNEL * KERNEL; p++)
-		*(vec16 *)(w + (size_t)p * matrix) = a[p];
+		*(vecf *)(w + (size_t)p * matrix) = a[p];
 }
 
 struct weights_call {
@@ -54,7 +54,7 @@ INLINE void transpose_lane(const struct winograd *g, const float *u, float *ut, 
 			ut[p * matrix + (k + i) * (size_t)g->c + c] = u[p * matrix + at + i];
 }
 
-WIDE_512 static void weights_in_thread(void *ctx, int me, int of)
+WIDE_FIXED static void weights_in_thread(void *ctx, int me, int of)
 {
 	const struct weights_call *a = ctx;
 	size_t matrix = (size_t)a->g->c * (size_t)a->g->k;
@@ -74,7 +74,7 @@ void winograd_weights(const struct winograd *g, const float *w, float *u, float 
 	parallel_run(weights_in_thread, &a);
 }
 
-WIDE_512 static void weights_back_in_thread(void *ctx, int me, int of)
+WIDE_FIXED static void weights_back_in_thread(void *ctx, int me, int of)
 {
 	const struct weights_call *a = ctx;
 	const struct winograd *g = a->g;
@@ -84,8 +84,8 @@ WIDE_512 static void weights_back_in_thread(void *ctx, int me, int of)
 	for (size_t at = parallel_from(matrix, LANES, me, of); at < to; at += LANES) {
 		for (size_t t = 1; t < (size_t)of; t++)
 			for (size_t p = 0; p < POINTS; p++)
-				*(vec16 *)(du + p * matrix + at) +=
-					*(vec16 *)(du + t * winograd_u(g) + p * matrix + at);
+				*(vecf *)(du + p * matrix + at) +=
+					*(vecf *)(du + t * winograd_u(g) + p * matrix + at);
 		weights_back_lane(du + at, a->dw + at, matrix);
 	}
 	for (int k = 0; me == 0 && a->db && k < g->k; k++) {

@@ -107,6 +107,14 @@ const struct backend *arg_backend(struct argp_state *state, const char *text)
 	return b;
 }
 
+void arg_isa(struct argp_state *state, const char *text)
+{
+	struct mlr_error err = MLR_ERROR_INIT;
+
+	if (backend_limit_isa(text, &err) < 0)
+		argp_error(state, "--isa: %s", err.text);
+}
+
 enum dtype arg_dtype(struct argp_state *state, const char *text)
 {
 	int d = dtype_find(text);

@@ -37,4 +37,7 @@ int arg_threads(struct argp_state *state, const char *text);
 const struct backend *arg_backend(struct argp_state *state, const char *text);
 enum dtype arg_dtype(struct argp_state *state, const char *text);
 
+/* --isa takes effect at once. */
+void arg_isa(struct argp_state *state, const char *text);
+
 #endif

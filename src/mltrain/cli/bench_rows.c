@@ -60,6 +60,8 @@ void bench_print_head(const struct bench_result *r)
 	printf("backend %s", r->backend);
 	if (r->device[0])
 		printf(" on %s", r->device);
+	if (r->isa)
+		printf(", %s", r->isa);
 	if (r->threads)
 		printf(", %d thread%s", r->threads, r->threads == 1 ? "" : "s");
 	printf("; %d rounds in %g s a row\n", ROUNDS, r->seconds);
@@ -153,10 +155,10 @@ void bench_print_json(const struct bench_result *r)
 		json_array_append_new(ceilings, ceiling_json(&r->ceilings[i]));
 	for (size_t i = 0; i < r->n_rows; i++)
 		json_array_append_new(rows, row_json(&r->rows[i]));
-	o = json_pack("{s:o, s:I, s:f, s:s, s:o, s:o, s:i, s:f, s:I, s:o, s:o}", "net",
+	o = json_pack("{s:o, s:I, s:f, s:s, s:o, s:s?, s:o, s:i, s:f, s:I, s:o, s:o}", "net",
 		mlr_json_text(r->net->name), "parameters", (json_int_t)r->net->params,
 		"forward_flops", net_flops(r->net), "backend", r->backend, "device",
-		mlr_json_text(r->device[0] ? r->device : NULL), "threads",
+		mlr_json_text(r->device[0] ? r->device : NULL), "isa", r->isa, "threads",
 		r->threads ? json_integer(r->threads) : json_null(), "rounds", ROUNDS, "seconds",
 		r->seconds, "seed", (json_int_t)r->seed, "rooflines", ceilings, "rows", rows);
 	text = json_dumps(o, JSON_INDENT(2) | JSON_REAL_PRECISION(9));

@@ -27,7 +27,8 @@ struct bench_row {
 struct bench_result {
 	const struct net *net;
 	char backend[32], device[64];
-	int threads; /* 0: on a GPU */
+	int threads;     /* 0: on a GPU */
+	const char *isa; /* of the CPU, the engine's; or NULL */
 	double seconds;
 	uint64_t seed;
 	struct bench_ceiling *ceilings;

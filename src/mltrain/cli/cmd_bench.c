@@ -29,7 +29,7 @@ struct args {
 	int json, verbose;
 };
 
-enum { KEY_NET = 256, KEY_BACKEND, KEY_DTYPE, KEY_SECONDS, KEY_ONLY, KEY_JSON };
+enum { KEY_NET = 256, KEY_BACKEND, KEY_DTYPE, KEY_SECONDS, KEY_ONLY, KEY_JSON, KEY_ISA };
 
 static const struct argp_option options[] = { { "net", KEY_NET, "NAME|FILE", 0,
 						      "the network's description (reference)", 1 },
@@ -38,6 +38,8 @@ static const struct argp_option options[] = { { "net", KEY_NET, "NAME|FILE", 0,
 	{ "dtype", KEY_DTYPE, "TYPE[,TYPE...]", 0, "f32, bf16 or tf32 (f32,bf16)", 1 },
 	{ "batch", 'b', "N[,N...]", 0, "images of a step (1,16,64,512)", 1 },
 	{ "threads", 't', "N", 0, "number of threads (one for each usable CPU)", 1 },
+	{ "isa", KEY_ISA, "NAME", 0,
+		"no wider instructions than sse4, avx2, avx512, avx512-bf16, amx", 1 },
 	{ "seconds", KEY_SECONDS, "S", 0, "time to measure each row (1)", 1 },
 	{ "only", KEY_ONLY, "USE", 0, "train or predict (both)", 1 },
 	{ "json", KEY_JSON, NULL, 0, "print an object instead of the table", 2 },
@@ -93,6 +95,9 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 	case 't':
 		a->threads = arg_threads(state, arg);
 		return 0;
+	case KEY_ISA:
+		arg_isa(state, arg);
+		return 0;
 	case KEY_SECONDS:
 		a->seconds = arg_number(state, "seconds", arg, 0.01, 3600);
 		return 0;
@@ -144,6 +149,7 @@ static void measure_ceiling(
 		snprintf(result->backend, sizeof(result->backend), "%s", e->backend->name);
 		snprintf(result->device, sizeof(result->device), "%s", e->device);
 		result->threads = e->threads;
+		result->isa = e->isa;
 	}
 	if (r == 0)
 		r = roofline_measure(e, &c->roofline, &err);

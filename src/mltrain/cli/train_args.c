@@ -42,6 +42,7 @@ enum {
 	KEY_DTYPE,
 	KEY_DETERMINISTIC,
 	KEY_TUNE,
+	KEY_ISA,
 	KEY_NORMALIZE,
 	KEY_INPUT,
 	KEY_DATA_MEMORY,
@@ -81,6 +82,8 @@ static const struct argp_option options[] = { { NULL, 0, NULL, 0,
 		2 },
 	{ "dtype", KEY_DTYPE, "TYPE", 0, "f32, bf16 or tf32 (f32)", 2 },
 	{ "threads", 't', "N", 0, "threads of this rank (one for each usable CPU)", 2 },
+	{ "isa", KEY_ISA, "NAME", 0,
+		"no wider instructions of the CPU than sse4, avx2, avx512, avx512-bf16, amx", 2 },
 	{ "tune", KEY_TUNE, NULL, 0,
 		"measure which kernels are fastest on this GPU, and keep the result", 2 },
 	{ "deterministic", KEY_DETERMINISTIC, NULL, 0,
@@ -310,6 +313,9 @@ static error_t parse_engine(int key, char *arg, struct argp_state *state, struct
 	case KEY_DTYPE:
 		t->dtype = arg_dtype(state, arg);
 		a->given |= GIVEN_DTYPE;
+		return 0;
+	case KEY_ISA:
+		arg_isa(state, arg);
 		return 0;
 	case KEY_TUNE:
 		setenv("MLTRAIN_TUNE", "1", 1); /* the plugin's (backend/cuda/product/tune.h) */

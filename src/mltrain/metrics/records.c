@@ -51,6 +51,8 @@ static void set_machine(json_t *r, const struct train_state *s)
 	json_object_set_new(r, "backend", text(s->engine->backend->name));
 	json_object_set_new(r, "device", text(s->engine->device));
 	json_object_set_new(r, "dtype", json_string(dtype_name(s->engine->dtype)));
+	if (s->engine->isa)
+		json_object_set_new(r, "isa", json_string(s->engine->isa));
 	json_object_set_new(r, "threads", json_integer(s->engine->threads));
 	json_object_set_new(r, "memory_bytes", integer(s->engine->memory));
 }

@@ -24,39 +24,35 @@
 #define WIDE __attribute__((target_clones("arch=x86-64-v4", "arch=x86-64-v3", "default")))
 #endif
 
-/* For functions that are called only if wide_has_512(): compiled once, for one width. */
-#if defined(__x86_64__)
-#define WIDE_512 __attribute__((target("arch=x86-64-v4")))
+/*
+ * Floats of a vector: 16, a register of AVX-512; files that are compiled for 8, too, are named in
+ * backend/lanes.h. Activations lie in blocks of 16 channels either way.
+ */
+#ifndef WIDE_LANES
+#define WIDE_LANES 16
+#endif
+
+/* For functions of such files: the instructions that go with the width. */
+#if !defined(__x86_64__)
+#define WIDE_FIXED
+#elif WIDE_LANES == 16
+#define WIDE_FIXED __attribute__((target("arch=x86-64-v4")))
 #else
-#define WIDE_512
+#define WIDE_FIXED __attribute__((target("arch=x86-64-v3")))
 #endif
 
 #define INLINE static inline __attribute__((always_inline))
 
-/* 16 floats: one register of AVX-512, two of AVX, four of SSE. */
-typedef float vec16 __attribute__((vector_size(64), aligned(4), may_alias));
+/* So many floats. */
+typedef float vecf __attribute__((vector_size(4 * WIDE_LANES), aligned(4), may_alias));
 
 /* The result of comparing two of them: all bits set where true. */
-typedef int mask16 __attribute__((vector_size(64), aligned(4), may_alias));
+typedef int veci __attribute__((vector_size(4 * WIDE_LANES), aligned(4), may_alias));
 
-typedef uint32_t word16 __attribute__((vector_size(64), aligned(4), may_alias));
-typedef uint16_t half16 __attribute__((vector_size(32), aligned(2), may_alias));
+typedef uint32_t vecu __attribute__((vector_size(4 * WIDE_LANES), aligned(4), may_alias));
+typedef uint16_t vech __attribute__((vector_size(2 * WIDE_LANES), aligned(2), may_alias));
 
-typedef uint8_t byte16 __attribute__((vector_size(16), aligned(1), may_alias));
-
-#define WIDE_LANES 16
-
-/* Does the CPU have 32 registers of 16 floats, for loops that keep many sums? */
-static inline int wide_has_512(void)
-{
-#if defined(__x86_64__)
-	return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512vl") &&
-		__builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512dq") &&
-		__builtin_cpu_supports("avx512cd");
-#else
-	return 0;
-#endif
-}
+typedef uint8_t vecb __attribute__((vector_size(WIDE_LANES), aligned(1), may_alias));
 
 /* Bytes of an element. */
 INLINE size_t wide_size(int bf16)
@@ -64,29 +60,29 @@ INLINE size_t wide_size(int bf16)
 	return bf16 ? 2 : 4;
 }
 
-/* Elements at.. at+15 of an array of either kind. */
-INLINE void wide_load(vec16 *to, const void *from, size_t at, int bf16)
+/* Elements at, at+1 and so on of an array of either kind. */
+INLINE void wide_load(vecf *to, const void *from, size_t at, int bf16)
 {
 	if (bf16) {
-		half16 h = *(const half16 *)((const uint16_t *)from + at);
+		vech h = *(const vech *)((const uint16_t *)from + at);
 
-		*to = (vec16)(__builtin_convertvector(h, word16) << 16);
+		*to = (vecf)(__builtin_convertvector(h, vecu) << 16);
 	} else {
-		*to = *(const vec16 *)((const float *)from + at);
+		*to = *(const vecf *)((const float *)from + at);
 	}
 }
 
 /* Round to nearest, ties to even. A NaN stays a NaN: arithmetic only makes NaNs whose upper half
  * has mantissa bits. */
-INLINE void wide_store(void *to, size_t at, const vec16 *from, int bf16)
+INLINE void wide_store(void *to, size_t at, const vecf *from, int bf16)
 {
 	if (bf16) {
-		word16 w = (word16)*from;
+		vecu w = (vecu)*from;
 
 		w = (w + 0x7fff + ((w >> 16) & 1)) >> 16;
-		*(half16 *)((uint16_t *)to + at) = __builtin_convertvector(w, half16);
+		*(vech *)((uint16_t *)to + at) = __builtin_convertvector(w, vech);
 	} else {
-		*(vec16 *)((float *)to + at) = *from;
+		*(vecf *)((float *)to + at) = *from;
 	}
 }
 
