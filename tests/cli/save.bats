@@ -179,6 +179,10 @@ in_file() { mlrun exec --entrypoint= "squashfs:$1" "${@:2}"; }
 	run -143 mlrun exec --save=g.sqsh --entrypoint= app sh -c 'echo x >/x; kill -TERM $$'
 	run -0 in_file g.sqsh cat /x
 	assert_output x
+	# Paths are relative to where it began.
+	cp -al "$MLRUN_STORE" relative
+	mlrun exec --store=relative --save=r.sqsh --entrypoint= app touch /s
+	run -0 in_file r.sqsh ls /s
 	# With a name the container stays.
 	mlrun exec -q --write=c --save=h.sqsh --entrypoint= app touch /h 2>/dev/null
 	run -0 mlrun exec --entrypoint= container:c ls /h

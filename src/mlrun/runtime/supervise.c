@@ -303,9 +303,9 @@ static void find_terminal(struct outside *o)
 
 __attribute__((noreturn)) static void watch(struct outside *o)
 {
-	/* Leave the working directory, which would keep a host mount busy. Our root changes with
-	 * the child's pivot_root(2). */
-	if (drop_privileges() < 0 || chdir("/") < 0)
+	/* Leave the working directory, which would keep a host mount busy, unless something is yet
+	 * to be done there. Our root changes with the child's pivot_root(2). */
+	if (drop_privileges() < 0 || (!o->end && chdir("/") < 0))
 		_exit(125);
 	if (o->mortal && (prctl(PR_SET_PDEATHSIG, SIGKILL) < 0 || getppid() != o->mortal))
 		_exit(125);

@@ -12,7 +12,8 @@
 #include "base/error.h"
 #include "plan/plan.h"
 
-/* What the parent still does when the child has ended, with all signals blocked. */
+/* What the parent still does when the child has ended, with all signals blocked, in the working
+ * directory, which it otherwise leaves. */
 struct supervise_end {
 	int (*fn)(void *ctx); /* returns 0, or the exit status instead of the child's 0 */
 	void *ctx;
