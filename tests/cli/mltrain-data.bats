@@ -195,6 +195,39 @@ needs_png() {
 	done
 }
 
+@test "data: classes without images are told, and a label that makes many of them is refused" {
+	# labels LABEL...: a data set of one-pixel images with these labels to learn from
+	labels() {
+		python3 - "$@" <<-'END'
+		import os, struct, sys
+		os.makedirs("set", exist_ok=True)
+		for part, labels in (("train", [int(l) for l in sys.argv[1:]]), ("t10k", [0])):
+		    with open("set/%s-images-idx3-ubyte" % part, "wb") as f:
+		        f.write(struct.pack(">IIII", 0x803, len(labels), 1, 1) + bytes(len(labels)))
+		    with open("set/%s-labels-idx1-ubyte" % part, "wb") as f:
+		        f.write(struct.pack(">II", 0x801, len(labels)) + bytes(labels))
+		END
+	}
+	echo '{"layers": [{"kind": "dense", "outputs": "classes"}]}' >dense.json
+	train() { mltrain train -q --data set --net ./dense.json --batch 1 --validation 0 --steps 1; }
+	labels 0 1 2 3
+	run -0 train
+	refute_output --partial "class"
+	labels 0 2 3 5
+	run -0 train
+	assert_line --partial "2 of 6 classes have no training image: 1, 4"
+	labels 0 19
+	run -0 train
+	assert_line --partial "18 of 20 classes have no training image: 1, 2, 3, 4, 5 and 13 more"
+	labels 0 0
+	run -0 train
+	assert_line --partial "all training images are of one class"
+	labels 0 1 2 255 3
+	run -1 train
+	assert_line "mltrain: 'set': labels go up to 255, but only 5 classes have training images"
+	assert_line "hint: is a label damaged? training image 3, counted from 0, has the highest"
+}
+
 @test "data: a directory without a data set is told what was looked for, and how to get one" {
 	mkdir nothing
 	run -1 mltrain train --data ./nothing

@@ -107,6 +107,15 @@ needs_browser() {
     run ! grep -q '>momentum<' table # which is the same in both
 }
 
+@test "report: a run that failed before it trained is not what the others are compared with" {
+    run -1 "$mltrain" train --data ./nowhere --log failed.jsonl
+    $mltrain report failed.jsonl cpu.jsonl gpu.jsonl
+    grep -q "compare with cpu, the first that was trained" report.html
+    # cpu itself has no ratio, gpu one.
+    speed=$(grep -o '<th scope="row">images/s</th>.*' report.html)
+    [ "$(grep -o '<small>[^<]*</small>' <<<"$speed" | tr '\n' ' ' | sed 's/×[0-9.]*/×/')" = "<small></small> <small></small> <small>×</small> " ]
+}
+
 @test "report: a log that mltrain has just written has all of its curves" {
     [ -e /usr/share/datasets/fashion-mnist ] || skip "Debian's package dataset-fashion-mnist is not installed"
     $mltrain train -q --data fashion-mnist --validation 100 --net mnist-fast --steps 6 --log-every 1 --load-every 0.1 --log run.jsonl

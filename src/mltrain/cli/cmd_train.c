@@ -166,6 +166,7 @@ static int open_data(struct session *s, struct mlr_error *err)
 		.memory_max = s->args.data_memory, .seed = 1, .threads = s->args.train.threads
 	};
 	struct dataset *d = &s->data;
+	auto_free char *notice = NULL;
 	int r;
 
 	if (want->rank == 3) {
@@ -174,8 +175,12 @@ static int open_data(struct session *s, struct mlr_error *err)
 		wish.width = (uint32_t)want->dim[2];
 	}
 	r = dataset_load(s->args.data, DATASET_ALL, &wish, d, err);
+	if (r == 0)
+		r = dataset_check_classes(d, &notice, err);
 	if (r < 0)
 		return r;
+	if (notice && s->dist->rank == 0)
+		mlr_warning("%s", notice);
 	if (d->height > 65536 || d->width > 65536)
 		return mlr_fail(err, EINVAL, "'%s': images of %ux%u are too large", d->dir,
 			d->height, d->width);

@@ -229,3 +229,55 @@ void dataset_done(struct dataset *d)
 	set_done(&d->test);
 	*d = (struct dataset)DATASET_INIT;
 }
+
+#define NAMED_MAX 5 /* classes that a notice names */
+
+/* "3, 7 and 4 more" of the classes without images. */
+static char *list_empty(const struct dataset *d, const uint32_t *count, int empty)
+{
+	auto_free char *text = xstrdup("");
+	int n = 0;
+
+	for (int k = 0; k < d->classes && n < NAMED_MAX; k++) {
+		auto_free char *before = text;
+		auto_free char *number = d->names ? NULL : xasprintf("%d", k);
+
+		text = count[k]
+			? xstrdup(before)
+			: xasprintf("%s%s%s", before, n ? ", " : "", number ? number : d->names[k]);
+		n += !count[k];
+	}
+	return empty > n ? xasprintf("%s and %d more", text, empty - n) : take_ptr(&text);
+}
+
+int dataset_check_classes(const struct dataset *d, char **notice, struct mlr_error *err)
+{
+	auto_free uint32_t *count = xcalloc((size_t)d->classes + 1, sizeof(*count));
+	auto_free char *list = NULL;
+	uint32_t last = 0;
+	int used = 0;
+
+	*notice = NULL;
+	for (uint32_t i = 0; i < d->train.count; i++) {
+		used += !count[d->train.labels[i]]++;
+		if (d->train.labels[i] == d->classes - 1)
+			last = i;
+	}
+	if (d->classes > 10 * used) {
+		mlr_fail(err, EPROTO,
+			"'%s': labels go up to %d, but only %d classes have training images",
+			d->dir, d->classes - 1, used);
+		return mlr_hint(err,
+			"is a label damaged? training image %u, counted from 0, has the highest",
+			last);
+	}
+	if (used == 1)
+		*notice = xasprintf(
+			"all training images are of one class, so there is nothing to tell apart");
+	if (used <= 1 || used == d->classes)
+		return 0;
+	list = list_empty(d, count, d->classes - used);
+	*notice = xasprintf("%d of %d classes %s no training image: %s", d->classes - used,
+		d->classes, d->classes - used == 1 ? "has" : "have", list);
+	return 0;
+}

@@ -72,6 +72,17 @@ int dataset_load(const char *name, enum dataset_part part, const struct dataset_
 void dataset_done(struct dataset *d);
 
 /*
+ * Are there training images of every class?
+ *
+ *   notice  what the user should know, to free(), or NULL: classes without images, or only one
+ * class
+ *
+ * Returns 0, or -EPROTO if there are more than ten times as many classes as have images: a damaged
+ * label makes a network of 256 classes.
+ */
+int dataset_check_classes(const struct dataset *d, char **notice, struct mlr_error *err);
+
+/*
  * Measure mean and standard deviation of each channel over the training images from `first` on
  * (those before are for validation). A constant channel gets the scale 1.
  *

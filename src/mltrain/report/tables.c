@@ -75,7 +75,7 @@ void tables_result(FILE *f, const struct run *r)
 
 /* --- several runs ---------------------------------------------------------------------- */
 
-/* A run's cell in a row: its text, and how it compares with the first run. */
+/* A run's cell in a row: its text, and how it compares with the first one that was trained. */
 typedef void cell_fn(const struct run *r, const struct run *first, char a[64], char b[64]);
 
 static void cell_test(const struct run *r, const struct run *first, char a[64], char b[64])
@@ -92,7 +92,7 @@ static void cell_validation(const struct run *r, const struct run *first, char a
 	html_percent(best_validation(r), 2, a);
 }
 
-/* Format the ratio to the first run: "×2.0" or "÷2.0". */
+/* Format a ratio: "×2.0" or "÷2.0". */
 static void ratio(double of, double to, char b[64])
 {
 	double x = of / to, y = x < 1 ? 1 / x : x;
@@ -132,15 +132,27 @@ static void cell_step(const struct run *r, const struct run *first, char a[64], 
 	snprintf(b, 64, "of %s", html_count(r->steps, steps));
 }
 
+/* Which run the others are compared with: the first that was trained at all. */
+static size_t base_of(const struct runs *runs)
+{
+	size_t i = 0;
+
+	while (i < runs->n && !(runs->v[i].step >= 1))
+		i++;
+	return i < runs->n ? i : 0;
+}
+
 static void result_row(FILE *f, const struct runs *runs, const char *name, cell_fn *cell)
 {
+	size_t base = base_of(runs);
+
 	html_format(f, "<tr><th scope=\"row\">%s</th>", name);
 	for (size_t i = 0; i < runs->n; i++) {
 		char a[64] = "", b[64] = "";
 
-		cell(&runs->v[i], &runs->v[0], a, b);
-		if (i == 0 && strncmp(b, "×", strlen("×")) == 0)
-			b[0] = '\0'; /* the first run itself */
+		cell(&runs->v[i], &runs->v[base], a, b);
+		if (i == base && strncmp(b, "×", strlen("×")) == 0)
+			b[0] = '\0'; /* itself */
 		html_format(f, "<td class=\"num\">%s <small>%s</small></td>", a, b);
 	}
 	fputs("</tr>\n", f);
@@ -224,8 +236,8 @@ void tables_differences(FILE *f, const struct runs *runs)
 		if (strcmp(keys.v[i], "time") != 0 && differs(runs, keys.v[i]))
 			fact_row(f, runs, keys.v[i]);
 	fputs("</tbody></table></div>\n", f);
-	html_format(f, "<p class=\"about\">× and ÷ compare with %s, the first.</p>\n<ul>\n",
-		runs->v[0].label);
+	html_format(f, "<p class=\"about\">× and ÷ compare with %s, the first%s.</p>\n<ul>\n",
+		runs->v[base_of(runs)].label, base_of(runs) ? " that was trained" : "");
 	for (size_t i = 0; i < runs->n; i++) {
 		auto_free char *outcome = tables_outcome(&runs->v[i]);
 
