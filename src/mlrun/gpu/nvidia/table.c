@@ -50,6 +50,9 @@ const struct gpu_library_row gpu_libraries[] = {
 	{ "libnvidia-glvkspirv.so", GRAPHICS, GPU_BY_VERSION, NULL },
 	{ "libnvidia-cbl.so", GRAPHICS, GPU_BY_VERSION, NULL },
 	{ "libnvidia-vulkan-producer.so", GRAPHICS, GPU_BY_VERSION, NULL },
+	/* A layer of Vulkan that nvidia_layers.json names, since 550. */
+	{ "libnvidia-present.so", GRAPHICS, GPU_BY_VERSION, NULL },
+	{ "libnvidia-vksc-core.so", GRAPHICS, GPU_BY_VERSION, NULL },
 	{ "libnvidia-egl-gbm.so.1", GRAPHICS, GPU_BY_NAME, NULL },
 	{ "libnvidia-egl-wayland.so.1", GRAPHICS, GPU_BY_NAME, NULL },
 	{ "libnvidia-egl-wayland2.so.1", GRAPHICS, GPU_BY_NAME, NULL },
