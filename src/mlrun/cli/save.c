@@ -22,6 +22,12 @@
 #include <time.h>
 #include <unistd.h>
 
+#if HAVE_SQUASHFS
+#define CAN_WRITE 1
+#else
+#define CAN_WRITE 0
+#endif
+
 #define HOST_MAX 64 /* letters of the node's name in a container's */
 
 /* The parent's. */
@@ -162,7 +168,7 @@ static int check_file(const char *file, struct mlr_error *err)
 	auto_free char *dir = xstrndup(file, (size_t)(slash - file + 1));
 	struct stat st;
 
-	if (!HAVE_SQUASHFS)
+	if (!CAN_WRITE)
 		return mlr_fail(err, ENOTSUP,
 			"--save: this mlrun was built without libsquashfs and can write no squashfs file");
 	if (!slash[1] || (stat(file, &st) == 0 && S_ISDIR(st.st_mode)))
