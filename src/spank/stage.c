@@ -90,7 +90,7 @@ static int copy(uint32_t job, const char *file, const char *to)
 	return run("sbcast", argv);
 }
 
-/* A file in $TMPDIR that nobody else may write to; "" is left of the template after a failure. */
+/* Make a file in $TMPDIR that nobody else may write to. Returns its path, to free(), or NULL. */
 static char *make_temporary(void)
 {
 	const char *dir = getenv("TMPDIR");

@@ -38,7 +38,7 @@ struct rootfs_kept_wish {
  *
  * Returns 0; -EEXIST or -ESRCH by wish->how; -ENOENT if the image is not in the store; -ENXIO if
  * the container's image is not; -EEXIST if the container has another image; -EBUSY if another node
- * uses it; -ENOTSUP for a plain directory or file, which has no manifest to return to.
+ * uses it; -ENOTSUP for a plain directory, which may change.
  */
 int rootfs_kept_plan(const char *store_dir, const struct config *c, const char *image,
 	const struct rootfs_kept_wish *wish, int use, struct plan *p, struct store_facts *ret,

@@ -48,8 +48,9 @@ int store_container_name_check(const char *name, struct mlr_error *err);
 /*
  * Find a container or make it, for use by this process and the programs it executes.
  *
- *   new   image, manifest, job and step of a container to make; ignored if it exists. NULL: make
- * none made  gets 1 if it was made now, else 0
+ *   new   what a container is to be made of: image, manifest, job, step; ignored if it exists.
+ *         NULL: make none
+ *   made  gets 1 if it was made now, else 0
  *
  * Returns 0; -ENOENT without a container and an image; -EBUSY while another node uses it, or may;
  * -ENOSPC and the like. Errors have hints.
