@@ -201,14 +201,12 @@ int container_parse(const char *mountinfo, struct container *ret)
 	return root ? parse_root(root, ret) : -ENOENT;
 }
 
-/* Is the parent of this process's user namespace the caller's own? Also get its owner. */
-static int is_child_namespace(int proc, const char *name, uid_t *owner)
+/* Is the parent of this user namespace the caller's own? Also get its owner. */
+static int is_child_namespace(int proc, int ns, uid_t *owner)
 {
-	auto_close int ns = openat(proc, name, O_RDONLY | O_CLOEXEC), parent = -1;
+	auto_close int parent = -1;
 	struct stat of_parent, own;
 
-	if (ns < 0)
-		return -errno;
 	parent = ioctl(ns, NS_GET_PARENT);
 	if (parent < 0) /* the initial namespace, or one that is not below ours */
 		return 0;
@@ -218,10 +216,18 @@ static int is_child_namespace(int proc, const char *name, uid_t *owner)
 	return of_parent.st_dev == own.st_dev && of_parent.st_ino == own.st_ino;
 }
 
+int container_is_users(int proc, int userns)
+{
+	uid_t owner;
+
+	return is_child_namespace(proc, userns, &owner) > 0 && owner == geteuid();
+}
+
 int container_look(int proc, pid_t pid, struct container *ret)
 {
 	auto_call(container_done) struct container c = CONTAINER_INIT;
 	auto_free char *text = NULL;
+	auto_close int ns = -1;
 	char name[40];
 	int r;
 
@@ -231,7 +237,8 @@ int container_look(int proc, pid_t pid, struct container *ret)
 		r = container_parse(text, &c);
 	if (r == 0) {
 		snprintf(name, sizeof(name), "%ld/ns/user", (long)pid);
-		r = is_child_namespace(proc, name, &c.owner);
+		ns = openat(proc, name, O_RDONLY | O_CLOEXEC);
+		r = ns < 0 ? -errno : is_child_namespace(proc, ns, &c.owner);
 		if (r == 0)
 			r = -ENOENT;
 	}

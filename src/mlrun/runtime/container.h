@@ -72,6 +72,9 @@ int container_look(int proc, pid_t pid, struct container *ret);
  */
 int container_is_foreign(const struct container *c);
 
+/* Is a user namespace, an open file of proc(5), that of a container of the caller's? */
+int container_is_users(int proc, int userns);
+
 /* Explain a failure of container_look(). Returns -EINVAL for -ENOENT and -EPERM for -EACCES. */
 int container_refuse(pid_t pid, int r, struct mlr_error *err);
 

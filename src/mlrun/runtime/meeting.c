@@ -21,7 +21,6 @@
 
 #define LIST_MAX  (1u << 20) /* bytes of a list */
 #define SWEEP_MAX 16         /* files that one start examines for removal */
-#define WAIT_MS   60000      /* for the process that makes the container */
 
 void meeting_list_done(struct meeting_list *l)
 {
@@ -76,7 +75,7 @@ static int list_read(int file, struct meeting_list *ret, struct mlr_error *err)
 		if (used == 0)
 			break;
 		s += used;
-		l.v = xreallocarray(l.v, l.n + 1, sizeof(*l.v));
+		l.v = xgrow(l.v, l.n, sizeof(*l.v));
 		l.v[l.n++] = e;
 	}
 	*ret = l;
@@ -182,9 +181,9 @@ int meeting_open(const struct container_keys *k, struct meeting *ret, struct mlr
 
 /* Wait by polling, with a time limit: a timer would be the caller's own, as alarms survive
  * execve(2). */
-int meeting_lock(struct meeting *m, enum meeting_lock how, struct mlr_error *err)
+int meeting_lock(struct meeting *m, enum meeting_lock how, long wait_ms, struct mlr_error *err)
 {
-	long end = meeting_now_ms() + WAIT_MS, pause = 100;
+	long end = meeting_now_ms() + wait_ms, pause = 100;
 
 	if (m->file >= 0)
 		close(take_fd(&m->file));
@@ -199,8 +198,8 @@ int meeting_lock(struct meeting *m, enum meeting_lock how, struct mlr_error *err
 		}
 		if (meeting_now_ms() > end) {
 			mlr_fail(err, ETIMEDOUT,
-				"another process has been making the container for %d s",
-				WAIT_MS / 1000);
+				"another process has been making the container for %ld s",
+				wait_ms / 1000);
 			return mlr_hint(err, "fuser " MEETING_PLACE "/mlrun-%u*/%s shows which",
 				(unsigned)geteuid(), m->name);
 		}
@@ -209,9 +208,40 @@ int meeting_lock(struct meeting *m, enum meeting_lock how, struct mlr_error *err
 	}
 }
 
+void meeting_unlock(const struct meeting *m)
+{
+	flock(m->file, LOCK_UN);
+}
+
 int meeting_read(const struct meeting *m, struct meeting_list *ret, struct mlr_error *err)
 {
 	return list_read(m->file, ret, err);
+}
+
+int meeting_use_any(
+	const struct meeting_list *l, meeting_use *use, void *ctx, long wait_ms, long *pid)
+{
+	long end = meeting_now_ms() + wait_ms, pause = 50, shut;
+
+	for (;; meeting_pause_us(pause), pause = pause < 2000 ? pause * 2 : pause) {
+		shut = 0;
+		for (size_t i = 0; i < l->n; i++) {
+			int r = use(ctx, &l->v[i]);
+
+			*pid = l->v[i].pid;
+			if (r == 0)
+				return 1;
+			if (r == -ENOTRECOVERABLE)
+				return r;
+			if (r == -EPERM)
+				shut = *pid;
+		}
+		*pid = shut;
+		if (!shut)
+			return 0;
+		if (meeting_now_ms() > end)
+			return -EPERM;
+	}
 }
 
 int meeting_drop_dead(const struct meeting *m, const struct meeting_list *l, struct mlr_error *err)

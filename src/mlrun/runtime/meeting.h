@@ -32,6 +32,8 @@ struct meeting_entry {
 	char inside[CONTAINER_KEY_SIZE];
 };
 
+#define MEETING_LIST_LONG 500 /* lines; longer lists should lose their dead processes */
+
 struct meeting_list {
 	struct meeting_entry *v;
 	size_t n;
@@ -60,12 +62,28 @@ enum meeting_lock { MEETING_SHARED, MEETING_ALONE };
 /*
  * Open the file, making it if it is missing, and lock it (flock(2)). A lock already held is
  * released first. The descriptor is close-on-exec, so execve(2) unlocks it. Returns 0, or
- * -ETIMEDOUT if another process has kept the lock for a minute.
+ * -ETIMEDOUT if another process has kept the lock for wait_ms.
  */
-int meeting_lock(struct meeting *m, enum meeting_lock how, struct mlr_error *err);
+int meeting_lock(struct meeting *m, enum meeting_lock how, long wait_ms, struct mlr_error *err);
+
+/* Let others lock the file, which stays open. */
+void meeting_unlock(const struct meeting *m);
 
 /* Read the lines; their processes may have ended. A malformed line ends the list. */
 int meeting_read(const struct meeting *m, struct meeting_list *ret, struct mlr_error *err);
+
+/*
+ * Use a process of the list: 0 if it served; -EPERM if it lives and may serve soon, as one that has
+ * not executed its command yet; -ENOTRECOVERABLE if no other may be tried; else an error.
+ */
+typedef int meeting_use(void *ctx, const struct meeting_entry *e);
+
+/*
+ * Use the first process of the list that serves. Waits for those that return
+ * -EPERM. Returns 1; 0 if none serves; -EPERM or -ENOTRECOVERABLE, with *pid.
+ */
+int meeting_use_any(
+	const struct meeting_list *l, meeting_use *use, void *ctx, long wait_ms, long *pid);
 
 /* Remove the lines of processes that have ended. Needs MEETING_ALONE. */
 int meeting_drop_dead(const struct meeting *m, const struct meeting_list *l, struct mlr_error *err);

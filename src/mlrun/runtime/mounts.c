@@ -290,7 +290,10 @@ static int seal_root(struct assembly *a, struct mlr_error *err)
 
 static int pivot(struct assembly *a, struct mlr_error *err)
 {
-	if (fchdir(a->overlay.root) < 0)
+	const struct overlay *o = &a->overlay;
+	int covers = overlay_cover_image(&a->overlay);
+
+	if (fchdir(covers ? o->image : o->root) < 0)
 		return mlr_fail_errno(err, "enter the new root");
 	/* pivot_root(2), "pivot_root(".", ".")": this stacks the old root on the new one; then it
 	 * is unmounted. */
@@ -298,6 +301,9 @@ static int pivot(struct assembly *a, struct mlr_error *err)
 		return mlr_fail_errno(err, "pivot to the new root");
 	if (umount2(".", MNT_DETACH) < 0)
 		return mlr_fail_errno(err, "take off the host's root");
+	/* What is uppermost is "/" to those who enter the namespace, and so it is to us. */
+	if (covers && (fchdir(o->root) < 0 || chroot(".") < 0))
+		return mlr_fail_errno(err, "enter the root above the image");
 	return 0;
 }
 

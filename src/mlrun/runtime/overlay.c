@@ -120,6 +120,7 @@ static int mount_image(const struct plan *p, const struct squash_server *server,
 	if (r < 0)
 		return mlr_fail_errno(err, "open the image's root");
 	stack_take(&o->trees, r);
+	o->image = fcntl(r, F_DUPFD_CLOEXEC, 0);
 	return squash_wait(p, server, err);
 }
 
@@ -267,6 +268,13 @@ int overlay_mount(const struct plan *p, struct overlay *o, struct mlr_error *err
 	return r < 0 ? overlay_failed(p, -r, err) : 0;
 }
 
+int overlay_cover_image(struct overlay *o)
+{
+	return o->image >= 0 &&
+		move_mount(o->root, "", o->image, "",
+			MOVE_MOUNT_F_EMPTY_PATH | MOVE_MOUNT_T_EMPTY_PATH) == 0;
+}
+
 int overlay_mount_itself(struct overlay *o, struct mlr_error *err)
 {
 	unsigned flags = PLAN_NOSUID | PLAN_NODEV;
@@ -295,6 +303,8 @@ void overlay_done(struct overlay *o)
 		close(o->upper);
 	if (o->root >= 0)
 		close(o->root);
+	if (o->image >= 0)
+		close(o->image);
 	if (o->kept >= 0)
 		close(o->kept);
 	stack_done(&o->trees);

@@ -16,13 +16,14 @@ struct overlay {
 	const char *place;  /* where the scratch is mounted; a literal */
 	int root;           /* top of the overlay */
 	int covers_scratch; /* the overlay is mounted on place as well, above the scratch */
+	int image;          /* the squashfs file's mount, which shall lie beneath the root */
 	int kept;           /* plan->kept */
 	int kept_is_lower;  /* its "upper" existed and is the first of the trees */
 };
 
-#define OVERLAY_INIT                                   \
-	{                                              \
-		-1, -1, STACK_INIT, NULL, -1, 0, -1, 0 \
+#define OVERLAY_INIT                                       \
+	{                                                  \
+		-1, -1, STACK_INIT, NULL, -1, 0, -1, -1, 0 \
 	}
 
 /*
@@ -37,6 +38,10 @@ int overlay_open(const struct plan *p, const struct squash_server *server, struc
 
 /* Mount the overlay and open its top. */
 int overlay_mount(const struct plan *p, struct overlay *o, struct mlr_error *err);
+
+/* Move the root onto the squashfs file's mount, where others can find it (runtime/squash_share.h).
+ * Returns 1; 0 without such a mount, or if the kernel cannot. */
+int overlay_cover_image(struct overlay *o);
 
 /* With PLAN_ROOT_ITSELF, in place of the overlay: mount the tree, with the mounts below it. */
 int overlay_mount_itself(struct overlay *o, struct mlr_error *err);

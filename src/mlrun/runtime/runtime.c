@@ -12,6 +12,7 @@
 #include "runtime/seccomp.h"
 #include "runtime/share.h"
 #include "runtime/squash.h"
+#include "runtime/squash_share.h"
 #include "runtime/supervise.h"
 #include "runtime/userns.h"
 
@@ -23,18 +24,20 @@
 #include <unistd.h>
 
 /* Make the container: its namespaces, then its root, in the process that will run there. */
-static int make(const struct plan *p, const struct share *share, const struct runtime_stops *stops,
-	int proc, struct mlr_error *err)
+static int make(const struct plan *p, const struct share *share, struct squash_share *squash,
+	const struct runtime_stops *stops, int proc, struct mlr_error *err)
 {
 	auto_call(squash_done) struct squash_server server = SQUASH_SERVER_INIT;
 	int r;
 
 	if (p->squashfs) {
-		r = squash_start(p, &server, err);
+		r = squash_start(p, squash, &server, err);
 		if (r < 0)
 			return r;
 	}
-	r = share->in_user_namespace ? userns_enter_shared(err) : userns_enter(&p->id, err);
+	r = share->in_user_namespace || squash->userns >= 0
+		? userns_enter_shared(squash->userns, err)
+		: userns_enter(&p->id, err);
 	if (r == 0)
 		r = userns_add(p, err);
 	if (r == 0 && (p->namespaces & PLAN_NS_PID))
@@ -42,14 +45,14 @@ static int make(const struct plan *p, const struct share *share, const struct ru
 				: supervise_fork(proc, p->dies_with_parent, NULL, err);
 	if (r == 0)
 		r = mounts_enter(p, &server, stops, err);
-	if (r == 0 && p->squashfs)
+	if (r == 0 && p->squashfs && squash->mount < 0)
 		squash_look_at_command(p);
 	return r;
 }
 
 /* Enter the existing container, if there is one; else make it. */
 static int enter_or_make(const struct plan *p, const struct runtime_stops *stops,
-	struct share *share, int *made, struct mlr_error *err)
+	struct share *share, struct squash_share *squash, int *made, struct mlr_error *err)
 {
 	auto_close int proc = -1;
 	int r;
@@ -65,7 +68,7 @@ static int enter_or_make(const struct plan *p, const struct runtime_stops *stops
 		return r;
 	*made = r == SHARE_NOBODY;
 	if (r == SHARE_NOBODY)
-		return make(p, share, stops, proc, err);
+		return make(p, share, squash, stops, proc, err);
 	if (r == SHARE_ENTERED_PID) {
 		r = supervise_fork(proc, p->dies_with_parent, NULL, err);
 		if (r < 0)
@@ -83,6 +86,7 @@ int runtime_enter_stopping(
 	const struct plan *p, const struct runtime_stops *stops, struct mlr_error *err)
 {
 	auto_call(share_done) struct share share = SHARE_INIT;
+	auto_call(squash_share_done) struct squash_share squash = SQUASH_SHARE_INIT;
 	auto_call(seccomp_done) struct seccomp seccomp = SECCOMP_INIT;
 	auto_call(fakeroot_done) struct fakeroot fakeroot = FAKEROOT_INIT;
 	struct rlimit files;
@@ -97,7 +101,7 @@ int runtime_enter_stopping(
 		r = fakeroot_prepare(p->kept, &fakeroot, err);
 	if (r < 0)
 		return r;
-	r = enter_or_make(p, stops, &share, &made, err);
+	r = enter_or_make(p, stops, &share, &squash, &made, err);
 	if (r < 0)
 		return limits_hint(p, r, err);
 	if (privileges_kept(p))
@@ -114,6 +118,7 @@ int runtime_enter_stopping(
 	r = share_open(&share, err);
 	if (r < 0)
 		return r;
+	squash_share_open(&squash);
 	r = privileges_close_fds(p, err);
 	if (r == 0)
 		r = limits_set(p, &files, err);

@@ -11,7 +11,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#define LIST_LONG    500   /* lines; longer lists lose their dead processes */
+#define LOCK_WAIT_MS 60000 /* for the process that makes the container */
 #define DOOR_WAIT_MS 10000 /* for a process that has not executed its command yet */
 
 /* Is the list's entry for a process true? A false one could lead us into a forged root. */
@@ -28,18 +28,30 @@ static int check(const struct share *s, const struct meeting_entry *e, int insid
 	return 0;
 }
 
-/* Returns 0 if entered; -EPERM if the process is alive but cannot be entered; else an error. */
-static int try_door(const struct share *s, const struct meeting_entry *e, int namespaces)
+struct entry {
+	const struct share *share;
+	int inside; /* enter the container; else only the user namespace, whatever container it is
+		       in */
+	int namespaces;
+};
+
+/* A meeting_use: enter through this process. */
+static int try_door(void *ctx, const struct meeting_entry *e)
 {
+	const struct entry *how = ctx;
+	const struct share *s = how->share;
 	auto_call(door_close) struct door d = DOOR_INIT;
 	struct mlr_error err;
-	int r = door_open(s->meeting.proc, (pid_t)e->pid, &d);
+	int r;
 
+	if (how->inside && strcmp(e->inside, s->keys.inside) != 0)
+		return -ENOENT;
+	r = door_open(s->meeting.proc, (pid_t)e->pid, &d);
 	if (r < 0 || d.start != e->start)
 		return -ESRCH;
-	r = check(s, e, namespaces & CLONE_NEWNS);
+	r = check(s, e, how->inside);
 	if (r == 0)
-		r = door_enter(&d, namespaces, &err);
+		r = door_enter(&d, how->namespaces, &err);
 	if (r == -EACCES || r == -EPERM)
 		return -EPERM;
 	if (r < 0)
@@ -48,43 +60,23 @@ static int try_door(const struct share *s, const struct meeting_entry *e, int na
 	return r;
 }
 
-/*
- * Enter through the first process that allows it. A process that has not executed its command yet
- * refuses for some microseconds; wait for it.
- *
- *   inside  enter the container; else only the user namespace, whatever container it is in
- *
- * Returns 1 if entered, 0 if no process is there.
- */
+/* Enter through the first process that allows it. Returns 1 if entered, 0 if no process is
+ * there. */
 static int enter_list(const struct share *s, const struct meeting_list *l, int inside,
 	int namespaces, struct mlr_error *err)
 {
-	long end = meeting_now_ms() + DOOR_WAIT_MS, pause = 50, shut;
+	struct entry how = { s, inside, namespaces };
+	long pid;
+	int r = meeting_use_any(l, try_door, &how, DOOR_WAIT_MS, &pid);
 
-	for (;; meeting_pause_us(pause), pause = pause < 2000 ? pause * 2 : pause) {
-		shut = 0;
-		for (size_t i = 0; i < l->n; i++) {
-			int r;
-
-			if (inside && strcmp(l->v[i].inside, s->keys.inside) != 0)
-				continue;
-			r = try_door(s, &l->v[i], namespaces);
-			if (r == 0)
-				return 1;
-			if (r == -ENOTRECOVERABLE)
-				return mlr_fail(err, ENOTRECOVERABLE,
-					"enter the namespaces of process %ld", l->v[i].pid);
-			if (r == -EPERM)
-				shut = l->v[i].pid;
-		}
-		if (!shut)
-			return 0;
-		if (meeting_now_ms() > end)
-			return mlr_fail(err, EPERM,
-				"cannot enter the container through process %ld, whose program "
-				"is another user's and may not be read",
-				shut);
-	}
+	if (r == -ENOTRECOVERABLE)
+		return mlr_fail(err, -r, "enter the namespaces of process %ld", pid);
+	if (r == -EPERM)
+		return mlr_fail(err, -r,
+			"cannot enter the container through process %ld, whose program "
+			"is another user's and may not be read",
+			pid);
+	return r;
 }
 
 /* Under the lock, enter the container. With an exclusive lock and nobody in the container, enter
@@ -96,12 +88,12 @@ static int try_enter(const struct plan *p, struct share *s, int exclusive, struc
 
 	if (r < 0)
 		return r;
-	if (exclusive && l.n > LIST_LONG) {
+	if (exclusive && l.n > MEETING_LIST_LONG) {
 		r = meeting_drop_dead(&s->meeting, &l, err);
 		if (r < 0)
 			return r;
 	}
-	if (!exclusive && l.n > LIST_LONG)
+	if (!exclusive && l.n > MEETING_LIST_LONG)
 		return 0;
 	r = enter_list(
 		s, &l, 1, CLONE_NEWUSER | CLONE_NEWNS | userns_clone_flags(p->namespaces), err);
@@ -123,12 +115,12 @@ static int enter(const struct plan *p, struct share *s, struct mlr_error *err)
 	r = meeting_open(&s->keys, &s->meeting, err);
 	/* A shared lock first: processes that find the container do not wait for each other. */
 	if (r == 0)
-		r = meeting_lock(&s->meeting, MEETING_SHARED, err);
+		r = meeting_lock(&s->meeting, MEETING_SHARED, LOCK_WAIT_MS, err);
 	if (r == 0)
 		r = try_enter(p, s, 0, err);
 	if (r != 0)
 		return r;
-	r = meeting_lock(&s->meeting, MEETING_ALONE, err);
+	r = meeting_lock(&s->meeting, MEETING_ALONE, LOCK_WAIT_MS, err);
 	if (r == 0)
 		r = try_enter(p, s, 1, err);
 	if (r == 0)

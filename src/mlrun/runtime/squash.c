@@ -68,7 +68,8 @@ static void pin(struct squash_server *server, int cpu)
 	server->is_pinned = sched_setaffinity(0, sizeof(one), &one) == 0;
 }
 
-int squash_start(const struct plan *p, struct squash_server *ret, struct mlr_error *err)
+int squash_start(const struct plan *p, struct squash_share *share, struct squash_server *ret,
+	struct mlr_error *err)
 {
 	auto_close int image = open(p->squashfs, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
 	auto_close int mine = -1, its = -1;
@@ -80,6 +81,9 @@ int squash_start(const struct plan *p, struct squash_server *ret, struct mlr_err
 		return mlr_fail_errno(err, "open the image's file '%s'", p->squashfs);
 	if (!S_ISREG(st.st_mode) && !S_ISBLK(st.st_mode))
 		return mlr_fail(err, EINVAL, "the image's file '%s' is not a file", p->squashfs);
+	ret->share = share;
+	if (squash_share_find(p, &st, share))
+		return 0;
 	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0)
 		return mlr_fail_errno(err, "make a socket pair");
 	mine = pair[0];
@@ -103,6 +107,8 @@ int squash_wait(const struct plan *p, const struct squash_server *server, struct
 	int resets = 0;
 	ssize_t n;
 
+	if (server->sock < 0)
+		return 0;
 	/* A server that refused the image ends before it reads /dev/fuse. The socket reports that
 	 * first, and its message afterwards. */
 	do
@@ -146,15 +152,22 @@ static int open_fuse(const struct plan *p, struct mlr_error *err)
 int squash_mount(const struct plan *p, const struct squash_server *server, const char *dir,
 	struct mlr_error *err)
 {
+	const struct squash_share *s = server->share;
 	auto_free char *options = NULL;
-	auto_close int fuse = open_fuse(p, err);
+	auto_close int fuse = -1;
 
+	if (s->mount >= 0)
+		return move_mount(s->mount, "", AT_FDCWD, dir, MOVE_MOUNT_F_EMPTY_PATH) < 0
+			? mlr_fail_errno(err, "mount the image '%s', which is shared", p->squashfs)
+			: 0;
+	fuse = open_fuse(p, err);
 	if (fuse < 0)
 		return fuse;
 	options = xasprintf(
 		"fd=%d,rootmode=40000,user_id=%u,group_id=%u,allow_other,default_permissions", fuse,
 		(unsigned)p->id.uid, (unsigned)p->id.gid);
-	if (mount("mlrun-squashfuse", dir, "fuse", MS_NOSUID | MS_NODEV | MS_RDONLY, options) < 0) {
+	if (mount(*s->source ? s->source : "mlrun-squashfuse", dir, "fuse",
+		    MS_NOSUID | MS_NODEV | MS_RDONLY, options) < 0) {
 		int r = mlr_fail_errno(err, "mount the image '%s' through FUSE", p->squashfs);
 
 		runtime_hint_userns("/", err);

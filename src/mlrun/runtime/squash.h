@@ -1,5 +1,5 @@
 /*
- * Mounts a squashfs file as a directory for one container, with our own FUSE server
+ * Mounts a squashfs file as a directory for a container, with our own FUSE server
  * (squashfs/mlrun-squashfuse.c). The kernel's squashfs is not used: an ordinary user may not mount
  * it, and a hostile image may crash it.
  */
@@ -8,14 +8,16 @@
 
 #include "base/error.h"
 #include "plan/plan.h"
+#include "runtime/squash_share.h"
 
 #include <sched.h>
 
 struct squash_server {
-	int sock;       /* to the server */
+	int sock;       /* to the server; -1: another container's server is shared */
 	pid_t pid;      /* our child, which starts the server and ends */
 	int is_pinned;  /* the process is kept on one CPU until squash_done() */
 	cpu_set_t cpus; /* the process's CPUs before that */
+	const struct squash_share *share;
 };
 
 #define SQUASH_SERVER_INIT \
@@ -24,27 +26,29 @@ struct squash_server {
 	}
 
 /*
- * Start the server of plan->squashfs, outside the namespaces to come. It is not our child, inherits
- * no descriptors, and ends when the socket's other end or the mount goes away. This returns while
- * the server is still starting.
+ * Find another container's mount of plan->squashfs to share, or start a server, outside the
+ * namespaces to come. The server is not our child, inherits no descriptors, and ends when the
+ * socket's other end or the mount goes away. This returns while it is still starting.
  *
  * Until squash_done() this process stays on its current CPU, and the server answers there: a
  * request then takes a microsecond, whereas waking another CPU takes tens.
  *
  * Returns 0; -ENOENT and the like for the file; -ENOSYS if the server's program is missing.
  */
-int squash_start(const struct plan *p, struct squash_server *ret, struct mlr_error *err);
+int squash_start(const struct plan *p, struct squash_share *share, struct squash_server *ret,
+	struct mlr_error *err);
 
 /*
- * Mount the image on a directory, in the new namespaces. Nothing may access it before
- * squash_wait().
+ * Mount the image, or the shared mount, on a directory, in the new namespaces; the shared one's
+ * user namespace has to be entered first. Nothing may access it before squash_wait().
  *
  * Returns 0; -EACCES and the like for /dev/fuse, with a hint.
  */
 int squash_mount(const struct plan *p, const struct squash_server *server, const char *dir,
 	struct mlr_error *err);
 
-/* Wait until the server is ready. Returns 0; -EPROTO if the file is not a squashfs image. */
+/* Wait until the server is ready, if it was started. Returns 0; -EPROTO if the file is not a
+ * squashfs image. */
 int squash_wait(const struct plan *p, const struct squash_server *server, struct mlr_error *err);
 
 /*

@@ -139,8 +139,11 @@ int userns_enter(const struct plan_identity *id, struct mlr_error *err)
 	return own_mounts(err);
 }
 
-int userns_enter_shared(struct mlr_error *err)
+int userns_enter_shared(int userns, struct mlr_error *err)
 {
+	if (userns >= 0 && setns(userns, CLONE_NEWUSER) < 0)
+		return mlr_fail_errno(err, "enter the user namespace of the image's containers");
+	prctl(PR_SET_DUMPABLE, 0); /* as above */
 	if (unshare(CLONE_NEWNS) < 0) {
 		int r = mlr_fail_errno(err, "create a mount namespace");
 

@@ -9,8 +9,9 @@
  * mounts do not propagate to the host. Host mounts still appear in it: autofs needs that. */
 int userns_enter(const struct plan_identity *id, struct mlr_error *err);
 
-/* The same, in an existing user namespace that the process has entered (runtime/share.h). */
-int userns_enter_shared(struct mlr_error *err);
+/* The same, in an existing user namespace: an open file of proc(5), or -1 if the process has
+ * entered it (runtime/share.h). */
+int userns_enter_shared(int userns, struct mlr_error *err);
 
 /* Translate enum plan_namespace bits into clone(2)'s flags. A new namespace is a line here. */
 int userns_clone_flags(unsigned namespaces);

@@ -1,6 +1,6 @@
 /*
- * mlrun-squashfuse: serves one squashfs image to one container. runtime/squash.c starts it outside
- * the container's namespaces, with only two of the caller's descriptors:
+ * mlrun-squashfuse: serves one squashfs image to a user's containers. runtime/squash.c starts it
+ * outside the first one's namespaces, with only two of the caller's descriptors:
  *
  *   3  a socket. The server sends a byte 0, or an error message about the image. It receives the
  *      descriptor of the mounted /dev/fuse, or nothing if the container could not be made. The
