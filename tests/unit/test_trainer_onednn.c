@@ -492,6 +492,41 @@ static void bf16_computes_the_steps_of_reference_but_for_rounding(void **state)
 	compare_bf16(graph, 12);
 }
 
+/* Where the CPU has no bf16, a network computes what one in f32 does with the rounded weights, bit
+ * for bit, and keeps the others. */
+static void bf16_without_instructions_is_f32_with_rounded_weights(void **state)
+{
+	auto_call(net_free) struct net *net = residual_net();
+	struct engine_config config = config_of(4, 2, NULL);
+	auto_free float *kept = xcalloc(net->params, sizeof(*kept));
+	struct setup half, whole;
+
+	if (dnn_has_bf16())
+		skip();
+	set_up(&whole, &backend_onednn, net, &config);
+	config.dtype = DTYPE_BF16;
+	set_up(&half, &backend_onednn, net, &config);
+	assert_int_equal(engine_get(half.engine, ENGINE_PARAMS, kept, NULL), 0);
+	assert_memory_equal(kept, half.params, net->params * sizeof(float));
+	for (size_t i = 0; i < net->n; i++) {
+		const struct layer *l = &net->layers[i];
+
+		for (size_t k = 0; l->kind != LAYER_BATCHNORM && k < l->weights; k++) {
+			union {
+				float f;
+				uint32_t u;
+			} w = { kept[l->weight_at + k] };
+
+			w.u = (w.u + 0x7fff + (w.u >> 16 & 1)) & 0xffff0000;
+			kept[l->weight_at + k] = w.f;
+		}
+	}
+	assert_int_equal(engine_set(whole.engine, ENGINE_PARAMS, kept, NULL), 0);
+	compare_logits(&half, &whole, 1e-30);
+	tear_down(&half);
+	tear_down(&whole);
+}
+
 static void the_memory_plan_names_every_layer_and_the_whole(void **state)
 {
 	auto_call(net_free) struct net *net = residual_net();
@@ -538,6 +573,7 @@ int main(void)
 		cmocka_unit_test(two_ranks_compute_what_one_does_with_both_batches),
 		cmocka_unit_test(a_rank_that_fails_ends_the_step_with_its_error),
 		cmocka_unit_test(bf16_computes_the_steps_of_reference_but_for_rounding),
+		cmocka_unit_test(bf16_without_instructions_is_f32_with_rounded_weights),
 		cmocka_unit_test(the_memory_plan_names_every_layer_and_the_whole),
 		cmocka_unit_test(tf32_is_refused_with_a_way_out),
 		cmocka_unit_test(predicting_alone_agrees_with_any_number_of_rows),

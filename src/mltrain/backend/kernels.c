@@ -123,6 +123,41 @@ void kernel_to_bf16(size_t n, const float *x, uint16_t *y)
 	to_bf16(n, x, y);
 }
 
+struct round_call {
+	size_t n;
+	const float *x;
+	float *y;
+};
+
+INLINE void round_span(const struct round_call *c, size_t from, size_t to)
+{
+	for (size_t i = from; i < to; i++) {
+		uint16_t half;
+
+		wide_put(&half, 0, c->x[i], 1);
+		c->y[i] = wide_get(&half, 0, 1);
+	}
+}
+
+WIDE static void round_share(const struct round_call *c, size_t from, size_t to)
+{
+	round_span(c, from, to);
+}
+
+static void round_in_thread(void *ctx, int me, int of)
+{
+	const struct round_call *c = ctx;
+
+	round_share(c, parallel_from(c->n, LANES, me, of), parallel_from(c->n, LANES, me + 1, of));
+}
+
+void kernel_round_to_bf16(size_t n, const float *x, float *y)
+{
+	struct round_call c = { n, x, y };
+
+	parallel_run(round_in_thread, &c);
+}
+
 /* --- dropout ------------------------------------------------------------------------------- */
 
 struct dropout_call {

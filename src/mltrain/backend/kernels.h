@@ -43,6 +43,9 @@ void kernel_convert(size_t n, const void *x, int x_bf16, void *y, int y_bf16);
 /* Copy as bfloat16 in the calling thread alone. */
 void kernel_to_bf16(size_t n, const float *x, uint16_t *y);
 
+/* Round floats to those that bf16 has, on all threads. */
+void kernel_round_to_bf16(size_t n, const float *x, float *y);
+
 /*
  * Dropout (rng_dropout() decides which elements). A bit of the mask is 1 for an element that is
  * kept, in the order of [n][c][h][w].

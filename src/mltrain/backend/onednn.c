@@ -8,6 +8,7 @@
 #include "backend/backend.h"
 
 #include "base/cleanup.h"
+#include "base/log.h"
 #include "base/memory.h"
 #include "backend/kernels.h"
 #include "backend/onednn_ceiling.h"
@@ -87,6 +88,9 @@ static size_t plan(struct onednn *o, void *block)
 	size_t image = (size_t)w->batch * shape_count(&o->graph.nodes[0].layer->in);
 
 	w->param = node_plan_take(&p, w->params * sizeof(float));
+	w->master = w->param;
+	if (w->trains && w->rounds)
+		w->master = node_plan_take(&p, w->params * sizeof(float));
 	if (w->trains) {
 		for (int i = 0; i < optimiser_states(w->optimiser); i++)
 			w->kept[i] = node_plan_take(&p, w->params * sizeof(float));
@@ -127,8 +131,9 @@ static char *plan_text(const struct engine *e)
 
 	if (!f)
 		return NULL;
-	fprintf(f, "%10zu KiB  parameters%s\n", each * (w->trains ? 3 : 1) / 1024,
-		w->trains ? ", their velocities and gradients" : "");
+	fprintf(f, "%10zu KiB  parameters%s%s\n", each * (w->trains ? w->rounds ? 4 : 3 : 1) / 1024,
+		w->trains ? ", their velocities and gradients" : "",
+		w->trains && w->rounds ? ", and the rounded ones" : "");
 	for (size_t i = 0; i < o->graph.n; i++) {
 		const struct node *d = &o->graph.nodes[i];
 
@@ -187,7 +192,7 @@ static float *block_of(struct onednn *o, enum engine_block which)
 {
 	const struct node_world *w = &o->world;
 
-	return which == ENGINE_PARAMS   ? w->param
+	return which == ENGINE_PARAMS   ? w->master
 		: which == ENGINE_GRADS ? w->grad
 					: w->kept[which - ENGINE_OPTIMISER];
 }
@@ -217,8 +222,27 @@ static int get(struct engine *e, enum engine_block which, float *to, struct mlr_
 	return 0;
 }
 
+/* Give the weights bf16's bits. Biases and what batch norm learns keep theirs, as in bf16. */
+static void round_weights(struct onednn *o)
+{
+	const struct node_world *w = &o->world;
+
+	for (size_t i = 0; i < o->graph.n; i++) {
+		const struct node *d = &o->graph.nodes[i];
+		size_t weights = d->layer->kind == LAYER_BATCHNORM ? 0 : d->bias_at - d->at;
+
+		if (!d->count)
+			continue;
+		kernel_round_to_bf16(weights, w->master + d->at, w->param + d->at);
+		memmove(w->param + d->at + weights, w->master + d->at + weights,
+			(d->count - weights) * sizeof(float));
+	}
+}
+
 static void renew(struct onednn *o)
 {
+	if (o->world.rounds)
+		round_weights(o);
 	for (size_t i = 0; i < o->graph.n; i++)
 		node_renew(&o->graph.nodes[i], &o->world);
 }
@@ -253,7 +277,7 @@ static int set(struct engine *e, enum engine_block which, const float *from, str
 	else
 		fill_block(o, block_of(o, which), from);
 	if (!o->world.trains)
-		fill_block(o, o->world.param, o->canonical);
+		fill_block(o, o->world.master, o->canonical);
 	renew(o);
 	return 0;
 }
@@ -263,7 +287,7 @@ static int hash_layout(struct onednn *o, uint64_t *ret, struct mlr_error *err)
 {
 	size_t params = o->n_params;
 	auto_free float *ramp = malloc((params ? params : 1) * sizeof(*ramp));
-	const uint32_t *word = (const uint32_t *)o->world.param;
+	const uint32_t *word = (const uint32_t *)o->world.master;
 	uint64_t hash = 0xcbf29ce484222325;
 
 	if (!ramp)
@@ -271,10 +295,10 @@ static int hash_layout(struct onednn *o, uint64_t *ret, struct mlr_error *err)
 			params * sizeof(*ramp));
 	for (size_t i = 0; i < params; i++)
 		ramp[i] = (float)(i % (1 << 24));
-	fill_block(o, o->world.param, ramp);
+	fill_block(o, o->world.master, ramp);
 	for (size_t i = 0; i < o->world.params; i++)
 		hash = (hash ^ word[i]) * 0x100000001b3;
-	memset(o->world.param, 0, o->world.params * sizeof(float));
+	memset(o->world.master, 0, o->world.params * sizeof(float));
 	*ret = hash;
 	return 0;
 }
@@ -283,13 +307,23 @@ static int hash_layout(struct onednn *o, uint64_t *ret, struct mlr_error *err)
 
 static int check_dtype(enum dtype dtype, struct mlr_error *err)
 {
-	if (dtype == DTYPE_F32 || (dtype == DTYPE_BF16 && dnn_has_bf16()))
+	if (dtype == DTYPE_F32 || dtype == DTYPE_BF16)
 		return 0;
 	mlr_fail(err, ENOTSUP, "%s is not possible on this CPU", dtype_name(dtype));
-	return mlr_hint(err,
-		dtype == DTYPE_BF16
-			? "bf16 needs a CPU with AVX512_BF16 or AMX; f32 works on all"
-			: "tf32 is for NVIDIA's GPUs; f32 and, on newer CPUs, bf16 work here");
+	return mlr_hint(err, "tf32 is for NVIDIA's GPUs; f32 and bf16 work here");
+}
+
+/* Choose how to compute in bf16; say once if it is not faster than f32 here. */
+static void choose_bf16(struct node_world *w)
+{
+	static int said;
+
+	w->bf16 = dnn_has_bf16();
+	w->rounds = !w->bf16;
+	if (w->bf16 || said++ || (w->exchange && w->exchange->rank > 0))
+		return;
+	mlr_info("bf16 without AVX512_BF16 or AMX: computing in f32 with weights rounded to bf16, "
+		 "as fast as f32");
 }
 
 static int make_engine(struct onednn *o, const struct layer *layers, size_t n,
@@ -334,7 +368,8 @@ static int open_engine(const struct layer *layers, size_t n, const struct engine
 	o->engine.isa = dnn_isa_name(dnn_isa());
 	o->world.batch = config->batch;
 	o->world.threads = threads;
-	o->world.bf16 = config->dtype == DTYPE_BF16;
+	if (config->dtype == DTYPE_BF16)
+		choose_bf16(&o->world);
 	r = make_engine(o, layers, n, config, err);
 	if (r < 0) {
 		close_engine(&o->engine);
@@ -457,7 +492,7 @@ static void update(struct onednn *o, const struct step *s, struct step_result *r
 	struct update_call c = { .update = optimisers[w->optimiser].wide,
 		.step = { .parts = o->parts,
 			.n = o->n_parts,
-			.param = w->param,
+			.param = w->master,
 			.grad = w->grad,
 			.lr = s->lr,
 			.momentum = s->momentum,

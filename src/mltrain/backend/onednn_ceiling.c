@@ -60,7 +60,8 @@ static int prepare(struct product *p, const struct engine *e, struct mlr_error *
 	int r = dnn_init(&p->dnn, e->threads, err);
 
 	if (r == 0)
-		r = dnn_square(&p->dnn, SIDE, e->dtype == DTYPE_BF16, &p->op, err);
+		r = dnn_square(
+			&p->dnn, SIDE, e->dtype == DTYPE_BF16 && dnn_has_bf16(), &p->op, err);
 	for (int i = 0; r == 0 && i < (int)ARRAY_LEN(args); i++) {
 		struct dnn_format f = dnn_op_format(&p->op, args[i]);
 

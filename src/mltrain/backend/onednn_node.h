@@ -29,7 +29,8 @@ struct node_world {
 	int batch, threads;
 	int rows; /* of the batch at hand: what is beyond is nobody's */
 	int trains;
-	int bf16;                        /* activations, and weights where oneDNN reads them */
+	int bf16;   /* activations, and weights where oneDNN reads them */
+	int rounds; /* bf16 without instructions for it: floats, from weights with bf16's bits */
 	const struct exchange *exchange; /* NULL: alone */
 	int ranks;
 	float *pixels; /* the images, row-major */
@@ -38,7 +39,8 @@ struct node_world {
 	size_t params; /* floats in each block, padding included; nodes add theirs */
 	int optimiser;
 	float *param, *grad, *kept[OPTIMISER_STATES_MAX]; /* blocks of one layout */
-	float *states;                                    /* canonical */
+	float *master; /* what is trained; param is its rounded copy or the same */
+	float *states; /* canonical */
 	void *scratch; /* as large as the largest node_scratch() */
 	void *spare;   /* as large as the largest gradient that is computed aside */
 };
