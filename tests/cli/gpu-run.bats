@@ -41,6 +41,7 @@ load gpu
 # trainer_pack: what tests/gpu/trainer runs, made up: a mltrain that says what it is told to, and hangs with --tune
 trainer_pack() {
 	mkdir -p tests/gpu build-gpu/trainer/data
+	touch build-gpu/trainer/data/train-images-idx3-ubyte
 	cp "$top_srcdir/tests/gpu/trainer" tests/gpu/
 	cat >build-gpu/trainer/mltrain <<-'END'
 		#!/bin/bash
@@ -60,12 +61,52 @@ trainer_pack() {
 	assert_line "pass  the driver is found without LD_LIBRARY_PATH"
 	assert_line "pass  images/s, mltrain, in bf16: 64:700000 256:700000 1024:700000 4096:700000"
 	assert_line "pass  after 10 epochs in bf16: 0.80 % wrong, in 0.10 s"
-	assert_line --regexp '^pass  99 % on five seeds'
+	assert_line --regexp '^pass  at most 1.0 % wrong on five seeds'
 	assert_line "pass  two runs end with the same weights, bit by bit"
 	assert_line "FAIL  there is no part 'none'"
 	assert_line --regexp '^10 passed, 2 failed, 0 skipped, [0-9]+ s$'
 	grep -q '^mltrain: no GPU' out/report.txt
 	grep -q '^10 passed, 2 failed' out/report.txt
+}
+
+@test "tests/gpu/trainer: a data set that lies there takes the place of the pack's, and has its own bar" {
+	trainer_pack
+	rm -r build-gpu/trainer/data build-gpu/trainer/data.from
+	run -2 env OUT="$PWD/out" PARTS=target tests/gpu/trainer
+	assert_output --partial "no data set in"
+	mkdir fashion-mnist
+	touch fashion-mnist/train-images-idx3-ubyte
+	run -0 env DATA="$PWD/fashion-mnist" OUT="$PWD/out" PARTS=target tests/gpu/trainer
+	assert_line --regexp '^pass  at most 11.0 % wrong on five seeds'
+	grep -q -- "--data $PWD/fashion-mnist" out/report.txt
+}
+
+@test "tests/gpu/trainer: ncu's times of each kernel are summed, the longest first" {
+	trainer_pack
+	mkdir bin
+	cat >bin/ncu <<-'END'
+		#!/bin/sh
+		echo '==PROF== Profiling "conv": 0%....100%'
+		echo '"ID","Kernel Name","Metric Name","Metric Unit","Metric Value"'
+		echo '"0","head","gpu__time_duration.sum","nsecond","4,500"'
+		echo '"1","conv<1, 2>","gpu__time_duration.sum","nsecond","7,250"'
+		echo '"2","head","gpu__time_duration.sum","us","5.5"'
+	END
+	chmod +x bin/ncu
+	run -0 env PATH="$PWD/bin:$PATH" OUT="$PWD/out" PARTS=kernels tests/gpu/trainer
+	assert_line "head 10.00 2"
+	assert_line "conv<1, 2> 7.25 1"
+	assert_line --regexp '^2 passed, 0 failed'
+}
+
+@test "tests/gpu/run: PARTS and TIME choose what runs, and for how long" {
+	needs_ordinary_user
+	skip_if_sanitized
+	run -0 env MLRUN="$top_builddir/bin/mlrun" OUT="$PWD/out" PARTS="machine user" "$top_srcdir/tests/gpu/run" --tree hgx
+	assert_line --regexp '^3 passed, 0 failed, 0 skipped$'
+	run -1 env MLRUN="$top_builddir/bin/mlrun" OUT="$PWD/out" TIME=0 PARTS="user none" "$top_srcdir/tests/gpu/run" --tree hgx
+	assert_line "FAIL  there is no part 'none'"
+	assert_line --regexp '^0 passed, 3 failed'
 }
 
 @test "tests/gpu/trainer: what hangs ends with the time that there is, and the rest is not tried" {
