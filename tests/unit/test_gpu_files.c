@@ -320,7 +320,9 @@ static void wsl_gives_windows_driver_with_its_store(void **state)
 	f = get("/usr/lib/wsl/drivers/nv_dispi.inf_amd64_0123456789abcdef/nvcubins.bin");
 	assert_string_equal(f->target, f->path);
 	assert_int_equal(f->kind, GPU_DATA);
+	get("/usr/lib/wsl/drivers/nv_dispi.inf_amd64_0123456789abcdef/nvoptix.bin");
 	assert_null(find("/usr/lib/wsl/drivers/nv_dispi.inf_amd64_0123456789abcdef/nv_dispi.inf"));
+	assert_null(find("/usr/lib/wsl/drivers/nv_dispi.inf_amd64_0123456789abcdef/nvlddmkm.sys"));
 	assert_int_equal(count("iigd_dch"), 0);
 	assert_string_equal(get("/usr/lib/wsl/lib/nvidia-smi")->target, "/usr/bin/nvidia-smi");
 	assert_int_equal(m.warnings.n, 0);

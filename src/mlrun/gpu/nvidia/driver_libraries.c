@@ -318,8 +318,8 @@ static void add_stored(const struct gpu_dir *d, const char *path, struct gpu_mac
 	f->target = xstrdup(path);
 }
 
-/* Add libraries, and nvcubins.bin with code for GPUs; the rest is for Windows. Returns whether CUDA
- * is among them. */
+/* Add libraries, and data of CUDA's and OptiX's; the rest is for Windows. Returns whether CUDA is
+ * among them. */
 static int add_store(const struct gpu_dir *d, const char *dir, struct gpu_machine *m)
 {
 	auto_free char *cuda = xasprintf("%s/libcuda.so.1.1", dir),
@@ -333,7 +333,7 @@ static int add_store(const struct gpu_dir *d, const char *dir, struct gpu_machin
 		auto_free char *path = xasprintf("%s/%s", dir, name);
 
 		if ((starts_with(name, "lib") && strstr(name, ".so")) ||
-			strcmp(name, "nvcubins.bin") == 0)
+			strcmp(name, "nvcubins.bin") == 0 || strcmp(name, "nvoptix.bin") == 0)
 			add_stored(d, path, m);
 	}
 	return 1;
