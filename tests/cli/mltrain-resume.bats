@@ -56,8 +56,19 @@ small_net() {
     cmp whole killed
 }
 
-@test "resume: with adam a run goes on bit for bit, and not with another optimiser" {
+@test "resume: with adam and adamw a run goes on bit for bit, and not with another optimiser" {
     small_net
+    # Both keep blocks of the same names.
+    train -q --optimiser adamw --lr 0.001 --l2 0.1 --steps 40 --log whole.jsonl --log-every 1
+    train -q --optimiser adamw --lr 0.001 --l2 0.1 --steps 17 --log cut.jsonl --log-every 1 --checkpoint w.safetensors
+    run train -q --steps 40 --optimiser adam --checkpoint w.safetensors --resume
+    [ "$status" = 1 ]
+    [[ "$output" == *"--optimiser is adam, the checkpoint to go on from has adamw"* ]]
+    train -q --steps 40 --log cut.jsonl --log-every 1 --checkpoint w.safetensors --resume
+    losses whole.jsonl > decayed
+    losses cut.jsonl > cut
+    cmp decayed cut
+    rm whole.jsonl cut.jsonl
     train -q --optimiser adam --lr 0.001 --steps 40 --log whole.jsonl --log-every 1 --checkpoint whole.safetensors
     train -q --optimiser adam --lr 0.001 --steps 17 --log cut.jsonl --log-every 1 --checkpoint c.safetensors
     run train -q --steps 40 --optimiser sgd --checkpoint c.safetensors --resume
@@ -67,13 +78,14 @@ small_net() {
     losses whole.jsonl > whole
     losses cut.jsonl > cut
     cmp whole cut
+    ! cmp -s whole decayed
     [ "$(jq -r 'select(.event == "run") | .optimiser' cut.jsonl | uniq)" = adam ]
     run train -q --optimiser adam --momentum 1
     [ "$status" = 1 ]
     [[ "$output" == *"momentum 1: adam"* ]]
     run train --optimiser adagrad
     [ "$status" = 2 ]
-    [[ "$output" == *"'adagrad' is not one of: sgd, adam"* ]]
+    [[ "$output" == *"'adagrad' is not one of: sgd, adam, adamw"* ]]
 }
 
 @test "resume: without a file there yet a run starts anew and says so" {

@@ -260,43 +260,63 @@ static void sgd_follows_its_formula(void **state)
 	assert_true(v[0] == 7 && fabsf(p[0] - 1.3f) < 1e-6f);
 }
 
-/* Kingma and Ba's algorithm 1 in double precision, three steps of it. */
-static void adam_follows_its_formula(void **state)
+/* Three steps of Kingma and Ba's algorithm 1, or of Loshchilov and Hutter's 2, in double
+ * precision. */
+static void compare_adam(int which)
 {
 	enum { N = 3 * WIDE_LANES + 5 };
 	const float lr = 0.01f, beta1 = 0.8f, l2 = 0.25f;
+	const double penalty = which == OPTIMISER_ADAM ? l2 : 0, decay = l2 - penalty;
 
 	for (int wide = 0; wide < 2; wide++) {
 		auto_free float *p = random_floats(1, N), *g = random_floats(2, N);
 		float m[N] = { 0 }, v[N] = { 0 };
 		double want[N], want_m[N] = { 0 }, want_v[N] = { 0 };
-		struct optimiser_step s = {
-			.param = p, .state = { m, v }, .grad = g, .lr = lr, .momentum = beta1
-		};
+		struct optimiser_part part = { 0, N, l2 };
+		struct optimiser_step s = { .parts = &part,
+			.n = 1,
+			.param = p,
+			.state = { m, v },
+			.grad = g,
+			.lr = lr,
+			.momentum = beta1 };
 
 		for (int i = 0; i < N; i++)
 			want[i] = p[i];
 		for (; s.number < 3; s.number++) {
-			double norm2 = 0, got;
+			double norm2 = 0, got, got_penalty;
 
 			for (int i = 0; i < N; i++) {
-				double t = (double)s.number + 1, d = g[i] + l2 * want[i];
+				double t = (double)s.number + 1, d = g[i] + penalty * want[i];
 
 				norm2 += want[i] * want[i];
 				want_m[i] = beta1 * want_m[i] + (1 - beta1) * d;
 				want_v[i] = 0.999 * want_v[i] + 0.001 * d * d;
+				want[i] *= 1 - lr * decay;
 				want[i] -= lr * (want_m[i] / (1 - pow(beta1, t))) /
 					(sqrt(want_v[i] / (1 - pow(0.999, t))) + 1e-8);
 			}
-			got = (wide ? optimisers[OPTIMISER_ADAM].wide
-				    : optimisers[OPTIMISER_ADAM].plain)(&s, 0, N, l2);
+			optimiser_run(&optimisers[which],
+				wide ? optimisers[which].wide : optimisers[which].plain, &s, 0, N,
+				&got_penalty, &got);
 			assert_true(fabs(got / norm2 - 1) < 1e-5);
+			assert_true(fabs(got_penalty - penalty * norm2 / 2) < 1e-5 * norm2);
 		}
 		for (int i = 0; i < N; i++)
 			if (fabs(p[i] - want[i]) > 1e-5)
 				fail_msg("%s, %d: %g instead of %g", wide ? "wide" : "plain", i,
 					(double)p[i], want[i]);
 	}
+}
+
+static void adam_follows_its_formula(void **state)
+{
+	compare_adam(OPTIMISER_ADAM);
+}
+
+static void adamw_follows_its_formula(void **state)
+{
+	compare_adam(OPTIMISER_ADAMW);
 }
 
 /* --- whole networks ---------------------------------------------------------- */
@@ -337,6 +357,7 @@ int main(void)
 		cmocka_unit_test(philox_gives_its_authors_numbers),
 		cmocka_unit_test(sgd_follows_its_formula),
 		cmocka_unit_test(adam_follows_its_formula),
+		cmocka_unit_test(adamw_follows_its_formula),
 		cmocka_unit_test(a_step_of_reference_has_the_gradient_of_finite_differences),
 		cmocka_unit_test(backends_are_found_by_name),
 	};

@@ -71,8 +71,11 @@ static void every_optimisers_blocks_come_back(void **state)
 	for (int which = 0; which < OPTIMISERS; which++) {
 		struct checkpoint c = sample(net, params, NULL);
 		auto_call(checkpoint_done) struct checkpoint got = CHECKPOINT_INIT;
+		auto_free char *recipe =
+			xasprintf("{\"optimiser\": \"%s\"}", optimisers[which].name);
 
 		c.optimiser = which;
+		c.recipe = recipe;
 		for (int i = 0; i < optimiser_states(which); i++)
 			c.kept[i] = random_floats(2 + i, net->params);
 		assert_int_equal(checkpoint_write(in_test_dir("kept"), &c, NULL), 0);

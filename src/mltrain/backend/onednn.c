@@ -471,7 +471,7 @@ static int backward(struct onednn *o, struct mlr_error *err)
 }
 
 struct update_call {
-	optimiser_update update;
+	const struct optimiser *optimiser;
 	struct optimiser_step step;
 	size_t total;
 	double penalty[KERNELS_THREADS_MAX], norm2[KERNELS_THREADS_MAX];
@@ -482,14 +482,15 @@ static void update_in_thread(void *ctx, int me, int of)
 {
 	struct update_call *c = ctx;
 
-	optimiser_run(c->update, &c->step, parallel_from(c->total, WIDE_LANES, me, of),
+	optimiser_run(c->optimiser, c->optimiser->wide, &c->step,
+		parallel_from(c->total, WIDE_LANES, me, of),
 		parallel_from(c->total, WIDE_LANES, me + 1, of), &c->penalty[me], &c->norm2[me]);
 }
 
 static void update(struct onednn *o, const struct step *s, struct step_result *ret)
 {
 	const struct node_world *w = &o->world;
-	struct update_call c = { .update = optimisers[w->optimiser].wide,
+	struct update_call c = { .optimiser = &optimisers[w->optimiser],
 		.step = { .parts = o->parts,
 			.n = o->n_parts,
 			.param = w->master,

@@ -229,6 +229,7 @@ static int backward(struct reference *r, struct mlr_error *err)
 static void update(struct reference *r, const struct step *s, struct step_result *ret)
 {
 	auto_free struct optimiser_part *parts = xcalloc(r->n, sizeof(*parts));
+	const struct optimiser *o = &optimisers[r->optimiser];
 	struct optimiser_step step = { .parts = parts,
 		.param = r->param,
 		.grad = r->grad,
@@ -245,8 +246,7 @@ static void update(struct reference *r, const struct step *s, struct step_result
 				(struct optimiser_part){ l->weight_at, count, l->decay * s->l2 };
 	}
 	memcpy(step.state, r->kept, sizeof(step.state));
-	optimiser_run(
-		optimisers[r->optimiser].plain, &step, 0, r->params, &ret->penalty, &ret->norm2);
+	optimiser_run(o, o->plain, &step, 0, r->params, &ret->penalty, &ret->norm2);
 }
 
 static int one_step(struct reference *r, const struct batch *b, const struct step *s,

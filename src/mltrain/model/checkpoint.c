@@ -9,6 +9,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <jansson.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -181,22 +182,38 @@ static float *block_new(size_t floats)
 	return malloc((floats ? floats : 1) * sizeof(float));
 }
 
-/* Find the optimiser whose blocks the file has. Sets *states to their number, 0 without any. */
-static int find_optimiser(const struct safetensors *st, int *states)
+/* Does the recipe name this one? Several optimisers keep blocks of the same names. */
+static int is_named(const char *recipe, const char *name)
 {
-	for (int which = 0; which < OPTIMISERS; which++) {
-		const char *word = optimisers[which].states[0];
-		size_t len = word ? strlen(word) : 0;
+	json_t *root = recipe ? json_loads(recipe, 0, NULL) : NULL;
+	const char *word = json_string_value(json_object_get(root, "optimiser"));
+	int r = word && strcmp(word, name) == 0;
 
-		for (size_t i = 0; word && i < st->n; i++)
-			if (strncmp(st->tensors[i].name, word, len) == 0 &&
-				st->tensors[i].name[len] == '/') {
-				*states = optimiser_states(which);
-				return which;
-			}
-	}
-	*states = 0;
-	return OPTIMISER_SGD;
+	json_decref(root);
+	return r;
+}
+
+static int has_block(const struct safetensors *st, const char *word)
+{
+	size_t len = word ? strlen(word) : 0;
+
+	for (size_t i = 0; word && i < st->n; i++)
+		if (strncmp(st->tensors[i].name, word, len) == 0 && st->tensors[i].name[len] == '/')
+			return 1;
+	return 0;
+}
+
+/* Find the optimiser whose blocks the file has. Sets *states to their number, 0 without any. */
+static int find_optimiser(const struct safetensors *st, const char *recipe, int *states)
+{
+	int found = -1;
+
+	for (int which = 0; which < OPTIMISERS; which++)
+		if (has_block(st, optimisers[which].states[0]) &&
+			(found < 0 || is_named(recipe, optimisers[which].name)))
+			found = which;
+	*states = found < 0 ? 0 : optimiser_states(found);
+	return found < 0 ? OPTIMISER_SGD : found;
 }
 
 static int load_blocks(const struct safetensors *st, struct checkpoint *c, struct mlr_error *err)
@@ -204,7 +221,7 @@ static int load_blocks(const struct safetensors *st, struct checkpoint *c, struc
 	float *none[BLOCKS] = { NULL }, *blocks[BLOCKS] = { NULL };
 	int states, has_all = 1, r;
 
-	c->optimiser = find_optimiser(st, &states);
+	c->optimiser = find_optimiser(st, c->recipe, &states);
 	/* Check first: allocate only for tensors that the file really holds. */
 	r = load_tensors(st, c, states, none, err);
 	if (r < 0)

@@ -1,6 +1,9 @@
 /*
  * Adam (Kingma and Ba, "Adam: A Method for Stochastic Optimization", ICLR 2015, algorithm 1), with
  * beta1 the recipe's momentum. state[0] is the first moment m, state[1] the second moment v.
+ *
+ * AdamW (Loshchilov and Hutter, "Decoupled Weight Decay Regularization", ICLR 2019, algorithm 2)
+ * keeps l2 out of the moments: each step takes lr * l2 * p off the parameters, as PyTorch's does.
  */
 #include "optimiser/optimiser.h"
 #include "tensor/wide.h"
@@ -22,7 +25,7 @@ static double bias(const struct optimiser_step *s, double beta)
 	return 1 - pow(beta, (double)s->number + 1);
 }
 
-double adam_plain(const struct optimiser_step *s, size_t at, size_t count, float l2)
+static double plain(const struct optimiser_step *s, size_t at, size_t count, float l2, float decay)
 {
 	float *p = s->param, *m = s->state[0], *v = s->state[1];
 	double norm2 = 0, of_m = bias(s, s->momentum), of_v = bias(s, BETA2);
@@ -33,15 +36,27 @@ double adam_plain(const struct optimiser_step *s, size_t at, size_t count, float
 		norm2 += (double)p[i] * p[i];
 		m[i] = s->momentum * m[i] + (1 - s->momentum) * g;
 		v[i] = BETA2 * v[i] + (1 - BETA2) * g * g;
+		p[i] -= s->lr * decay * p[i];
 		p[i] -= (float)(s->lr * (m[i] / of_m) / (sqrt(v[i] / of_v) + EPSILON));
 	}
 	return norm2;
 }
 
-/* rate and epsilon include the corrections of the bias (end of section 2). Returns the sum of
+double adam_plain(const struct optimiser_step *s, size_t at, size_t count, float l2)
+{
+	return plain(s, at, count, l2, 0);
+}
+
+double adamw_plain(const struct optimiser_step *s, size_t at, size_t count, float l2)
+{
+	return plain(s, at, count, 0, l2);
+}
+
+/* rate and epsilon include the corrections of the bias (end of section 2); kept is the share of a
+ * parameter that decay leaves. Returns the sum of
  * squares before. */
 INLINE float adam_chunk(size_t n, float *restrict p, float *restrict m, float *restrict v,
-	const float *restrict grad, float rate, float epsilon, float beta1, float l2)
+	const float *restrict grad, float rate, float epsilon, float beta1, float l2, float kept)
 {
 	float lane[WIDE_LANES] = { 0 }, sum = 0;
 
@@ -52,7 +67,7 @@ INLINE float adam_chunk(size_t n, float *restrict p, float *restrict m, float *r
 			lane[k] += w * w;
 			m[i + k] = beta1 * m[i + k] + (1 - beta1) * g;
 			v[i + k] = BETA2 * v[i + k] + (1 - BETA2) * g * g;
-			p[i + k] = w - rate * m[i + k] / (sqrtf(v[i + k]) + epsilon);
+			p[i + k] = kept * w - rate * m[i + k] / (sqrtf(v[i + k]) + epsilon);
 		}
 	for (size_t i = n - n % WIDE_LANES; i < n; i++) {
 		float w = p[i], g = grad[i] + l2 * w;
@@ -60,7 +75,7 @@ INLINE float adam_chunk(size_t n, float *restrict p, float *restrict m, float *r
 		sum += w * w;
 		m[i] = beta1 * m[i] + (1 - beta1) * g;
 		v[i] = BETA2 * v[i] + (1 - BETA2) * g * g;
-		p[i] = w - rate * m[i] / (sqrtf(v[i]) + epsilon);
+		p[i] = kept * w - rate * m[i] / (sqrtf(v[i]) + epsilon);
 	}
 	for (int k = 0; k < WIDE_LANES; k++)
 		sum += lane[k];
@@ -68,7 +83,7 @@ INLINE float adam_chunk(size_t n, float *restrict p, float *restrict m, float *r
 }
 
 WIDE static double adam_in_chunks(const struct optimiser_step *s, size_t at, size_t count,
-	float rate, float epsilon, float l2)
+	float rate, float epsilon, float l2, float kept)
 {
 	size_t end = at + count;
 	double sum = 0;
@@ -76,14 +91,24 @@ WIDE static double adam_in_chunks(const struct optimiser_step *s, size_t at, siz
 	for (; at < end; at += CHUNK)
 		sum += adam_chunk(end - at < CHUNK ? end - at : CHUNK, s->param + at,
 			s->state[0] + at, s->state[1] + at, s->grad + at, rate, epsilon,
-			s->momentum, l2);
+			s->momentum, l2, kept);
 	return sum;
 }
 
-double adam_wide(const struct optimiser_step *s, size_t at, size_t count, float l2)
+static double wide(const struct optimiser_step *s, size_t at, size_t count, float l2, float decay)
 {
 	double root = sqrt(bias(s, BETA2));
 
 	return adam_in_chunks(s, at, count, (float)(s->lr * root / bias(s, s->momentum)),
-		(float)(EPSILON * root), l2);
+		(float)(EPSILON * root), l2, 1 - s->lr * decay);
+}
+
+double adam_wide(const struct optimiser_step *s, size_t at, size_t count, float l2)
+{
+	return wide(s, at, count, l2, 0);
+}
+
+double adamw_wide(const struct optimiser_step *s, size_t at, size_t count, float l2)
+{
+	return wide(s, at, count, 0, l2);
 }

@@ -3,6 +3,8 @@
 const struct optimiser optimisers[OPTIMISERS] = {
 	[OPTIMISER_SGD] = { "sgd", { "velocity" }, sgd_plain, sgd_wide },
 	[OPTIMISER_ADAM] = { "adam", { "exp_avg", "exp_avg_sq" }, adam_plain, adam_wide },
+	[OPTIMISER_ADAMW] = { "adamw", { "exp_avg", "exp_avg_sq" }, adamw_plain, adamw_wide,
+		.decays = 1 },
 };
 
 int optimiser_states(int which)
@@ -14,8 +16,8 @@ int optimiser_states(int which)
 	return n;
 }
 
-void optimiser_run(optimiser_update update, const struct optimiser_step *s, size_t from, size_t to,
-	double *penalty, double *norm2)
+void optimiser_run(const struct optimiser *o, optimiser_update update,
+	const struct optimiser_step *s, size_t from, size_t to, double *penalty, double *norm2)
 {
 	*penalty = *norm2 = 0;
 	for (size_t i = 0; i < s->n; i++) {
@@ -29,6 +31,6 @@ void optimiser_run(optimiser_update update, const struct optimiser_step *s, size
 
 		sum = update(s, at, end - at, part->l2);
 		*norm2 += sum;
-		*penalty += part->l2 * sum / 2;
+		*penalty += o->decays ? 0 : part->l2 * sum / 2;
 	}
 }

@@ -43,9 +43,10 @@ struct optimiser {
 	const char *states[OPTIMISER_STATES_MAX + 1];
 	optimiser_update plain; /* for readers and comparison */
 	optimiser_update wide;  /* the same with wide vectors */
+	int decays;             /* l2 is a decay of weights beside the gradient, not a penalty */
 };
 
-enum { OPTIMISER_SGD, OPTIMISER_ADAM, OPTIMISERS };
+enum { OPTIMISER_SGD, OPTIMISER_ADAM, OPTIMISER_ADAMW, OPTIMISERS };
 
 extern const struct optimiser optimisers[OPTIMISERS];
 
@@ -58,14 +59,16 @@ double sgd_plain(const struct optimiser_step *s, size_t at, size_t count, float 
 double sgd_wide(const struct optimiser_step *s, size_t at, size_t count, float l2);
 double adam_plain(const struct optimiser_step *s, size_t at, size_t count, float l2);
 double adam_wide(const struct optimiser_step *s, size_t at, size_t count, float l2);
+double adamw_plain(const struct optimiser_step *s, size_t at, size_t count, float l2);
+double adamw_wide(const struct optimiser_step *s, size_t at, size_t count, float l2);
 
 /*
  * Update elements from..to-1 of the blocks, which may span several parts.
  *
- *   penalty   set to the sum over parts of l2 * (sum of squares before) / 2
+ *   penalty   set to the sum over parts of l2 * (sum of squares before) / 2; 0 if l2 is no penalty
  *   norm2     set to the sum of squares before
  */
-void optimiser_run(optimiser_update update, const struct optimiser_step *s, size_t from, size_t to,
-	double *penalty, double *norm2);
+void optimiser_run(const struct optimiser *o, optimiser_update update,
+	const struct optimiser_step *s, size_t from, size_t to, double *penalty, double *norm2);
 
 #endif

@@ -57,10 +57,10 @@ static int check(const struct run *r, struct mlr_error *err)
 			d->dir, d->height, d->width, AUGMENT_SIDE_MAX);
 		return mlr_hint(err, "--augment none leaves them as they are");
 	}
-	if (o->recipe.optimiser == OPTIMISER_ADAM && o->recipe.momentum >= 1)
+	if (o->recipe.optimiser != OPTIMISER_SGD && o->recipe.momentum >= 1)
 		return mlr_fail(err, EINVAL,
-			"momentum %g: adam, whose beta1 it is, needs one below 1",
-			o->recipe.momentum);
+			"momentum %g: %s, whose beta1 it is, needs one below 1", o->recipe.momentum,
+			optimisers[o->recipe.optimiser].name);
 	return net_check_batch(net, r->rows, err);
 }
 
