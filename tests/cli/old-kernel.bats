@@ -37,9 +37,10 @@ old() { without $OLD -- "$@"; }
 	local call
 
 	for call in $OLD openat2=EPERM open_tree=EPERM close_range=EPERM; do
-		run -0 without "$call" -- rootfs:root sh -c 'cat /proc/self/comm; ls /dev/null /etc/passwd; pwd'
+		run -0 without "$call" -- rootfs:root sh -c 'cat /proc/self/comm; ls /dev/null /etc/passwd; pwd; cat data/f'
 		assert_line cat
 		assert_line "$PWD"
+		assert_line host # /tmp is the host's, though the set-up mounts there
 	done
 	run -0 old rootfs:root sh -c 'echo >/dev/null && id -un && echo made >/f && cat /f && ls /dev/shm >/dev/null'
 	assert_output "$(id -un)"$'\n'made
@@ -96,6 +97,28 @@ old() { without $OLD -- "$@"; }
 		assert_output "$(cat ns)"
 		rm ns
 	done
+}
+
+@test "old kernels: containers of a squashfs file have a server each, and none waits for another" {
+	needs_refuse
+	needs_squashfuse
+	needs_fuse
+	local call pid
+
+	command -v mksquashfs >/dev/null || skip "squashfs-tools is not installed"
+	mksquashfs root image.sqfs -quiet -no-progress >/dev/null
+	for call in move_mount=ENOSYS open_tree=ENOSYS open_tree=EPERM move_mount=EPERM; do
+		rm -f up
+		without "$call" -- -w "$PWD" squashfs:image.sqfs sh -c 'echo >up; exec sleep 1000' 3>&- &
+		pid=$!
+		PIDS+=("$pid")
+		until_true test -s up
+		run -0 without "$call" -- squashfs:image.sqfs sh -c 'cat /proc/self/comm'
+		assert_output cat
+	done
+	# Whatever those before it could do.
+	run -0 old squashfs:image.sqfs cat /proc/self/comm
+	assert_output cat
 }
 
 @test "old kernels: no descriptor is handed on" {

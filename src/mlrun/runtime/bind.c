@@ -87,6 +87,11 @@ int bind_take(int dirfd, const char *path, unsigned flags)
 	return r < 0 ? r : take_fd(&fd);
 }
 
+int bind_clones(void)
+{
+	return !no_open_tree;
+}
+
 /* One line of proc_pid_mountinfo(5): "36 35 98:0 /root /point options…", spaces as "\040". */
 struct line {
 	char *point;

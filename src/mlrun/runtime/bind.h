@@ -23,6 +23,10 @@ unsigned long bind_mount_flags(unsigned flags);
  */
 int bind_take(int dirfd, const char *path, unsigned flags);
 
+/* Does bind_take() clone? Otherwise what is mounted on a source later comes along with it. Known
+ * after the first bind_take(). */
+int bind_clones(void);
+
 /*
  * Attach a cloned mount at a target; pass the same flags again.
  *

@@ -33,8 +33,17 @@ static int covers_tree(const struct plan *p, const char *place)
 	return 0;
 }
 
+/* Would the scratch come along into the container with a source? */
+static int covers_source(const struct plan *p, const char *place)
+{
+	for (size_t i = 0; p && !bind_clones() && i < p->n_mounts; i++)
+		if (p->mounts[i].kind == PLAN_BIND && path_below(place, p->mounts[i].source))
+			return 1;
+	return 0;
+}
+
 /* Choose where to mount the scratch: a directory that every host has, preferably one that holds no
- * tree. */
+ * tree and no source. */
 static const char *choose_place(const struct plan *p)
 {
 	static const char *const places[] = { "/tmp", "/var/tmp", "/run", "/mnt" };
@@ -44,7 +53,7 @@ static const char *choose_place(const struct plan *p)
 	for (size_t i = 0; i < ARRAY_LEN(places); i++) {
 		if (stat(places[i], &st) < 0 || !S_ISDIR(st.st_mode))
 			continue;
-		if (!covers_tree(p, places[i]))
+		if (!covers_tree(p, places[i]) && !covers_source(p, places[i]))
 			return places[i];
 		any = any ? any : places[i];
 	}

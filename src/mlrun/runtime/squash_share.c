@@ -118,6 +118,11 @@ static int clone_mount(void *arg)
 		j->r = -errno;
 		return 0;
 	}
+	/* Could the clone be attached, or does a sandbox forbid that? */
+	if (move_mount(-1, "", -1, "", 0) < 0 && (errno == EPERM || errno == ENOSYS)) {
+		j->r = -errno;
+		return 0;
+	}
 	s->mount = open_tree(AT_FDCWD, "/", OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC);
 	s->userns = s->mount < 0 ? -1 : openat(proc, "self/ns/user", O_RDONLY | O_CLOEXEC);
 	j->r = s->userns < 0 ? -errno : 0;
@@ -249,6 +254,9 @@ int squash_share_find(const struct plan *p, const struct stat *image, struct squ
 	int r;
 
 	if (p->share || p->caps || p->root == PLAN_ROOT_ITSELF)
+		return 0;
+	/* Before Linux 5.2 nothing can be cloned: do not wait for others. */
+	if (move_mount(-1, "", -1, "", 0) < 0 && errno == ENOSYS)
 		return 0;
 	r = find(p, image, &s);
 	if (r < 0) {

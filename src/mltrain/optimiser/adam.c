@@ -47,7 +47,7 @@ double adam_plain(const struct optimiser_step *s, size_t at, size_t count, float
 	return plain(s, at, count, l2, 0);
 }
 
-double adamw_plain(const struct optimiser_step *s, size_t at, size_t count, float l2)
+double adam_decoupled_plain(const struct optimiser_step *s, size_t at, size_t count, float l2)
 {
 	return plain(s, at, count, 0, l2);
 }
@@ -108,7 +108,7 @@ double adam_wide(const struct optimiser_step *s, size_t at, size_t count, float 
 	return wide(s, at, count, l2, 0);
 }
 
-double adamw_wide(const struct optimiser_step *s, size_t at, size_t count, float l2)
+double adam_decoupled_wide(const struct optimiser_step *s, size_t at, size_t count, float l2)
 {
 	return wide(s, at, count, 0, l2);
 }

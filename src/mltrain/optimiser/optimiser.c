@@ -3,8 +3,8 @@
 const struct optimiser optimisers[OPTIMISERS] = {
 	[OPTIMISER_SGD] = { "sgd", { "velocity" }, sgd_plain, sgd_wide },
 	[OPTIMISER_ADAM] = { "adam", { "exp_avg", "exp_avg_sq" }, adam_plain, adam_wide },
-	[OPTIMISER_ADAMW] = { "adamw", { "exp_avg", "exp_avg_sq" }, adamw_plain, adamw_wide,
-		.decays = 1 },
+	[OPTIMISER_ADAMW] = { "adamw", { "exp_avg", "exp_avg_sq" }, adam_decoupled_plain,
+		adam_decoupled_wide, .decays = 1 },
 };
 
 int optimiser_states(int which)

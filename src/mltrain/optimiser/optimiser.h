@@ -59,8 +59,8 @@ double sgd_plain(const struct optimiser_step *s, size_t at, size_t count, float 
 double sgd_wide(const struct optimiser_step *s, size_t at, size_t count, float l2);
 double adam_plain(const struct optimiser_step *s, size_t at, size_t count, float l2);
 double adam_wide(const struct optimiser_step *s, size_t at, size_t count, float l2);
-double adamw_plain(const struct optimiser_step *s, size_t at, size_t count, float l2);
-double adamw_wide(const struct optimiser_step *s, size_t at, size_t count, float l2);
+double adam_decoupled_plain(const struct optimiser_step *s, size_t at, size_t count, float l2);
+double adam_decoupled_wide(const struct optimiser_step *s, size_t at, size_t count, float l2);
 
 /*
  * Update elements from..to-1 of the blocks, which may span several parts.
