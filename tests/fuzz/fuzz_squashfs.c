@@ -65,7 +65,7 @@ static void read_file(struct walk *w, const struct stat *st)
 				continue;
 			/* Every byte that would be handed on is there. */
 			for (uint32_t at = 0; at < p[i].len; at++)
-				w->bytes += b->data[p[i].from + at] >= 0;
+				w->bytes += (size_t)b->data[p[i].from + at] & 1;
 			w->bytes += p[i].len;
 			blocks_put(w->blocks, b);
 		}

@@ -1,6 +1,8 @@
 /* The backend `onednn` against `reference`: chains, networks that are none, and two ranks. */
 #include "trainer_engine.h"
 
+#include "backend/dnn.h"
+
 /* What onednn may differ by, as || a - b || / || b ||: rounding of sums in another order. */
 #define CLOSE 1e-4
 

@@ -44,28 +44,44 @@ void dnn_done(struct dnn *d)
 	*d = (struct dnn){ NULL, NULL };
 }
 
+#if defined(__x86_64__)
+#define BASE  "sse4"
+#define NAMES "sse4, avx2, avx512, avx512-bf16, amx"
+#else
+#if defined(__aarch64__)
+#define BASE "neon"
+#else
+#define BASE "generic"
+#endif
+#define NAMES BASE
+#endif
+
 static const struct {
 	const char *name;
 	dnnl_cpu_isa_t isa;
 } isas[] = {
-	[DNN_SSE4] = { "sse4", dnnl_cpu_isa_sse41 },
+	[DNN_BASE] = { BASE, dnnl_cpu_isa_sse41 },
 	[DNN_AVX2] = { "avx2", dnnl_cpu_isa_avx2 },
 	[DNN_AVX512] = { "avx512", dnnl_cpu_isa_avx512_core },
 	[DNN_AVX512_BF16] = { "avx512-bf16", dnnl_cpu_isa_avx512_core_bf16 },
 	[DNN_AMX] = { "amx", dnnl_cpu_isa_avx512_core_amx },
 };
 
-/* The value of an instruction set has the bits of those that it includes. */
+/* The value of an instruction set has the bits of those that it includes. Only x86 has several. */
 static int has(enum dnn_isa isa)
 {
+#if defined(__x86_64__)
 	return (dnnl_get_effective_cpu_isa() & isas[isa].isa) == isas[isa].isa;
+#else
+	return isa == DNN_BASE;
+#endif
 }
 
 enum dnn_isa dnn_isa(void)
 {
 	enum dnn_isa isa = DNN_ISAS - 1;
 
-	while (isa > DNN_SSE4 && !has(isa))
+	while (isa > DNN_BASE && !has(isa))
 		isa--;
 	return isa;
 }
@@ -77,16 +93,17 @@ const char *dnn_isa_name(enum dnn_isa isa)
 
 int dnn_isa_limit(const char *name, struct mlr_error *err)
 {
-	enum dnn_isa isa = DNN_SSE4;
+	enum dnn_isa isa = DNN_BASE;
 
 	while (isa < DNN_ISAS && strcmp(isas[isa].name, name) != 0)
 		isa++;
 	if (isa == DNN_ISAS)
-		return mlr_fail(err, EINVAL,
-			"'%s' is not one of: sse4, avx2, avx512, avx512-bf16, amx", name);
+		return mlr_fail(err, EINVAL, "'%s' is not one of: " NAMES, name);
+#if defined(__x86_64__)
 	/* Asked for what is in effect, oneDNN settles it. */
 	if (dnnl_set_max_cpu_isa(isas[isa].isa) != dnnl_success)
 		return mlr_fail(err, EBUSY, "oneDNN has settled the instruction set already");
+#endif
 	return has(isa) ? 0
 			: mlr_fail(err, ENOTSUP, "'%s' is wider than this machine's %s", name,
 				  isas[dnn_isa()].name);

@@ -16,11 +16,12 @@ struct dnn {
 };
 
 /*
- * Instruction sets, the narrowest first: "sse4", "avx2", "avx512", "avx512-bf16", "amx". Each has
- * those before it. One can be forced for tests by dnn_isa_limit(), before anything else is called,
- * or by the variable ONEDNN_MAX_CPU_ISA, which oneDNN reads.
+ * Instruction sets, the narrowest first: the base ("sse4" on x86-64, "neon" on aarch64, else
+ * "generic"), and on x86-64 "avx2", "avx512", "avx512-bf16", "amx". Each has those before it. One
+ * can be forced for tests by dnn_isa_limit(), before anything else is called, or by the variable
+ * ONEDNN_MAX_CPU_ISA, which oneDNN reads.
  */
-enum dnn_isa { DNN_SSE4, DNN_AVX2, DNN_AVX512, DNN_AVX512_BF16, DNN_AMX, DNN_ISAS };
+enum dnn_isa { DNN_BASE, DNN_AVX2, DNN_AVX512, DNN_AVX512_BF16, DNN_AMX, DNN_ISAS };
 
 /* The widest that may be used here. */
 enum dnn_isa dnn_isa(void);

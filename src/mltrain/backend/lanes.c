@@ -34,7 +34,11 @@ const struct lanes *lanes_find(void)
 	if (dnn_isa() >= DNN_AVX2 && __builtin_cpu_supports("avx2") &&
 		__builtin_cpu_supports("fma"))
 		return &lanes_8;
-#endif
 	return NULL;
+#elif defined(__aarch64__)
+	return &lanes_8;
+#else
+	return NULL;
+#endif
 }
 #endif

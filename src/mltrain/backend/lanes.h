@@ -33,7 +33,7 @@ struct lanes {
 };
 
 extern const struct lanes lanes_16; /* AVX-512: F, VL, BW, DQ and CD */
-extern const struct lanes lanes_8;  /* AVX2 and FMA */
+extern const struct lanes lanes_8;  /* AVX2 and FMA; pairs of NEON's registers */
 
 /* The widest that this CPU has and dnn_isa() allows, or NULL. */
 const struct lanes *lanes_find(void);
