@@ -97,6 +97,22 @@ DIR *file_open_dir(int dirfd, const char *path, int flags)
 	return d;
 }
 
+int file_list(int dirfd, const char *path, int flags, struct strv *ret)
+{
+	auto_dir DIR *d = file_open_dir(dirfd, path, flags);
+	struct dirent *e;
+	int r;
+
+	if (!d)
+		return -errno;
+	for (errno = 0; (e = readdir(d)); errno = 0)
+		if (strcmp(e->d_name, ".") != 0 && strcmp(e->d_name, "..") != 0)
+			strv_add(ret, e->d_name);
+	r = -errno;
+	strv_sort(ret);
+	return r;
+}
+
 ssize_t file_read_full(int fd, void *buf, size_t len)
 {
 	size_t got = 0;

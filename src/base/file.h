@@ -6,6 +6,7 @@
 #define MLR_BASE_FILE_H
 
 #include "base/error.h"
+#include "base/strv.h"
 
 #include <dirent.h>
 #include <stddef.h>
@@ -56,6 +57,14 @@ void file_take_back(int fd, const struct stat *st);
  * Returns a list for closedir(3), or NULL with errno set.
  */
 DIR *file_open_dir(int dirfd, const char *path, int flags);
+
+/*
+ * Add the names in a directory but "." and "..", sorted by their bytes, to an empty list. Arguments
+ * are file_open_dir()'s.
+ *
+ * Returns 0, or -errno with what was read until then.
+ */
+int file_list(int dirfd, const char *path, int flags, struct strv *ret);
 
 static inline void file_close_dir(DIR **d)
 {

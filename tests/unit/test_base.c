@@ -610,6 +610,26 @@ static void a_list_is_joined_up_to_so_many_bytes_and_says_that_there_is_more(voi
 	assert_string_equal(all, "ab, cd");
 }
 
+static void names_of_a_directory_are_sorted_and_leave_out_the_two_that_all_have(void **state)
+{
+	auto_strv struct strv names = STRV_INIT;
+	char top[] = "/tmp/mlrun-list-XXXXXX";
+	static const char *const want[] = { ".a", "B", "a", "b c" };
+
+	assert_non_null(mkdtemp(top));
+	for (size_t i = ARRAY_LEN(want); i-- > 0;) {
+		auto_free char *path = xasprintf("%s/%s", top, want[i]);
+
+		assert_int_equal(mkdir(path, 0700), 0);
+	}
+	assert_int_equal(file_list(AT_FDCWD, top, 0, &names), 0);
+	assert_int_equal(names.n, ARRAY_LEN(want));
+	for (size_t i = 0; i < names.n; i++)
+		assert_string_equal(names.v[i], want[i]);
+	assert_int_equal(file_remove_tree(AT_FDCWD, top, NULL), 0);
+	assert_int_equal(file_list(AT_FDCWD, top, 0, &names), -ENOENT);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -642,6 +662,8 @@ int main(void)
 		cmocka_unit_test(a_list_is_joined_up_to_so_many),
 		cmocka_unit_test(a_list_is_joined_up_to_so_many_bytes_and_says_that_there_is_more),
 		cmocka_unit_test(both_hashes_give_the_digests_of_fips_180),
+		cmocka_unit_test(
+			names_of_a_directory_are_sorted_and_leave_out_the_two_that_all_have),
 	};
 
 	return cmocka_run_group_tests(tests, make_dir, drop_dir);

@@ -99,17 +99,9 @@ static int open_place(const struct copy *c, const char *path, int flags)
 static int list(const struct copy *c, const char *path, struct strv *ret, struct mlr_error *err)
 {
 	auto_close int fd = open_place(c, path, O_RDONLY | O_DIRECTORY);
-	DIR *d = fd < 0 ? NULL : file_open_dir(fd, ".", 0);
-	struct dirent *e;
+	int r = fd < 0 ? fd : file_list(fd, ".", 0, ret);
 
-	if (!d)
-		return fail(c, path, fd < 0 ? -fd : errno, err);
-	while ((e = readdir(d)))
-		if (strcmp(e->d_name, ".") != 0 && strcmp(e->d_name, "..") != 0)
-			strv_add(ret, e->d_name);
-	closedir(d);
-	strv_sort(ret);
-	return 0;
+	return r < 0 ? fail(c, path, -r, err) : 0;
 }
 
 /* Add what is at a place of the source, open as fd. */

@@ -185,15 +185,8 @@ int hook_root_open_file(void *ctx, const char *path)
 int hook_root_list(void *ctx, const char *path, struct strv *ret)
 {
 	auto_close int fd = file_open_in_root(*(int *)ctx, path, O_RDONLY | O_DIRECTORY, 0);
-	auto_dir DIR *d = fd < 0 ? NULL : file_open_dir(fd, ".", 0);
-	struct dirent *e;
 
-	if (!d)
-		return fd < 0 ? fd : -errno;
-	while ((e = readdir(d)))
-		if (strcmp(e->d_name, ".") != 0 && strcmp(e->d_name, "..") != 0)
-			strv_add(ret, e->d_name);
-	return 0;
+	return fd < 0 ? fd : file_list(fd, ".", 0, ret);
 }
 
 int hook_root_put(int root, const char *path, const char *bytes, size_t size, struct mlr_error *err)

@@ -9,7 +9,6 @@
 #include "runtime/runtime.h"
 
 #include <archive.h>
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -70,21 +69,6 @@ static void start_tar(struct reading *k)
 	archive_write_open(a, k, NULL, drain, NULL);
 }
 
-static int list_names(int fd, struct strv *ret)
-{
-	DIR *d = file_open_dir(fd, ".", 0);
-	struct dirent *e;
-
-	if (!d)
-		return -errno;
-	while ((e = readdir(d)))
-		if (strcmp(e->d_name, ".") != 0 && strcmp(e->d_name, "..") != 0)
-			strv_add(ret, e->d_name);
-	closedir(d);
-	strv_sort(ret);
-	return 0;
-}
-
 /* Put one name; fd is its descriptor if it is a file or directory. */
 static int put(struct reading *k, int dir, const char *name, const char *path,
 	const struct stat *st, int fd, struct mlr_error *err)
@@ -135,7 +119,7 @@ static int put_tree(struct reading *k, int dir, const char *name, const char *pa
 	r = put(k, dir, name, path, &st, fd, err);
 	if (r < 0 || !S_ISDIR(st.st_mode))
 		return r;
-	r = list_names(fd, &names);
+	r = file_list(fd, ".", 0, &names);
 	if (r < 0)
 		return mlr_fail(err, -r, "list '/%s': %s", path, strerror(-r));
 	for (size_t i = 0; r == 0 && i < names.n; i++) {

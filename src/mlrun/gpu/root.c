@@ -5,7 +5,6 @@
 #include "base/memory.h"
 #include "base/path.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -109,16 +108,11 @@ char *gpu_dir_resolve(const struct gpu_dir *d, const char *path, struct stat *st
 int gpu_dir_list(const struct gpu_dir *d, const char *path, struct strv *ret)
 {
 	auto_close int fd = file_open_in_root(d->fd, path, O_RDONLY | O_DIRECTORY | O_NONBLOCK, 0);
-	auto_dir DIR *dir = fd < 0 ? NULL : file_open_dir(fd, ".", 0);
 	auto_strv struct strv names = STRV_INIT;
-	struct dirent *e;
+	int r = fd < 0 ? fd : file_list(fd, ".", 0, &names);
 
-	if (!dir)
-		return fd < 0 ? fd : -errno;
-	while ((e = readdir(dir)))
-		if (strcmp(e->d_name, ".") != 0 && strcmp(e->d_name, "..") != 0)
-			strv_add(&names, e->d_name);
-	strv_sort(&names);
+	if (r < 0)
+		return r;
 	for (size_t i = 0; i < names.n; i++)
 		strv_add(ret, names.v[i]);
 	return 0;

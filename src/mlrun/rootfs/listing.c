@@ -8,7 +8,6 @@
 #include "base/tighten.h"
 #include "store/tighten.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -54,18 +53,9 @@ static int list_name(int dir, const char *name, const char *path, mode_t bits, s
 /* The recursion is at most LAYER_DEPTH_MAX deep, as layers are. */
 static int list(int fd, const char *path, mode_t bits, struct hash *h)
 {
-	DIR *d = file_open_dir(fd, ".", 0);
-	int r = 0;
 	auto_strv struct strv names = STRV_INIT;
-	struct dirent *e;
+	int r = file_list(fd, ".", 0, &names);
 
-	if (!d)
-		return -errno;
-	while ((e = readdir(d)))
-		if (strcmp(e->d_name, ".") != 0 && strcmp(e->d_name, "..") != 0)
-			strv_add(&names, e->d_name);
-	closedir(d);
-	strv_sort(&names);
 	for (size_t i = 0; r == 0 && i < names.n; i++) {
 		auto_free char *sub = xasprintf("%s/%s", path, names.v[i]);
 

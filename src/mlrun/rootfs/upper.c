@@ -28,21 +28,6 @@ static int has_changed(const char *path, struct mlr_error *err)
 	return mlr_fail(err, EBUSY, "'/%s' changed while it was read", path);
 }
 
-static int list_names(int dir, const char *path, struct strv *ret, struct mlr_error *err)
-{
-	DIR *d = file_open_dir(dir, ".", 0);
-	struct dirent *e;
-
-	if (!d)
-		return mlr_fail_errno(err, "list '/%s'", path);
-	while ((e = readdir(d)))
-		if (strcmp(e->d_name, ".") != 0 && strcmp(e->d_name, "..") != 0)
-			strv_add(ret, e->d_name);
-	closedir(d);
-	strv_sort(ret);
-	return 0;
-}
-
 static int put_mark(struct walk *w, const char *dir, const char *name, struct mlr_error *err)
 {
 	auto_free char *path = xasprintf("%s%s.wh.%s", dir, *dir ? "/" : "", name);
@@ -161,7 +146,9 @@ static int walk(struct walk *w, int dir, const char *path, unsigned depth, struc
 	if (depth > LAYER_DEPTH_MAX)
 		return mlr_fail(err, EFBIG, "'/%s' is more than %d directories deep", path,
 			LAYER_DEPTH_MAX);
-	r = list_names(dir, path, &names, err);
+	r = file_list(dir, ".", 0, &names);
+	if (r < 0)
+		mlr_fail(err, -r, "list '/%s': %s", path, strerror(-r));
 	if (r == 0 && layer_opaque_is(dir) > 0)
 		r = put_mark(w, path, ".wh..opq", err);
 	for (size_t i = 0; r == 0 && i < names.n; i++) {
