@@ -100,7 +100,7 @@ finish() {
 	fi
 }
 
-@test "squash share: who must not be ended or starved with the others has a server of its own" {
+@test "squash share: who must not be ended, starved or led astray with the others has a server of its own" {
 	hold a
 	first=$(cat a)
 	if [ "$(nproc)" -gt 1 ]; then
@@ -113,6 +113,14 @@ finish() {
 	assert [ "$(cat nice)" != "$first" ]
 	mlrun exec --fakeroot "$IMG" readlink /proc/self/ns/user >root
 	assert [ "$(cat root)" != "$first" ]
+	# It could trace the other's processes, and act through them.
+	mlrun exec --net=none "$IMG" readlink /proc/self/ns/user >net
+	assert [ "$(cat net)" != "$first" ]
+	echo '{"defaultAction": "SCMP_ACT_ALLOW", "syscalls": [{"names": ["kexec_load"], "action": "SCMP_ACT_ERRNO"}]}' >profile
+	if mlrun --version | grep -qF +seccomp; then
+		mlrun exec --seccomp=profile "$IMG" readlink /proc/self/ns/user >filtered
+		assert [ "$(cat filtered)" != "$first" ]
+	fi
 	mlrun exec "$IMG" readlink /proc/self/ns/user >same
 	assert_equal "$(cat same)" "$first"
 }

@@ -248,12 +248,19 @@ static int find(const struct plan *p, const struct stat *image, struct squash_sh
 	return 0;
 }
 
+/* Processes of one user namespace may trace each other (ptrace(2)), so a confined one could act
+ * through another; one with capabilities could mount over what others clone. */
+static int is_confined(const struct plan *p)
+{
+	return p->seccomp || p->caps || (p->namespaces & (PLAN_NS_NET | PLAN_NS_IPC));
+}
+
 int squash_share_find(const struct plan *p, const struct stat *image, struct squash_share *ret)
 {
 	auto_call(squash_share_done) struct squash_share s = SQUASH_SHARE_INIT;
 	int r;
 
-	if (p->share || p->caps || p->root == PLAN_ROOT_ITSELF)
+	if (p->share || p->root == PLAN_ROOT_ITSELF || is_confined(p))
 		return 0;
 	/* Before Linux 5.2 nothing can be cloned: do not wait for others. */
 	if (move_mount(-1, "", -1, "", 0) < 0 && errno == ENOSYS)
