@@ -19,6 +19,7 @@ const struct lanes TABLE = {
 	.imageconv_backward = imageconv_backward,
 	.winograd_work = winograd_work,
 	.winograd_weights = winograd_weights,
+	.winograd_pairs = winograd_pairs,
 	.winograd_forward = winograd_forward,
 	.winograd_backward = winograd_backward,
 };

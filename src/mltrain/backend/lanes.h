@@ -25,11 +25,14 @@ struct lanes {
 
 	size_t (*winograd_work)(const struct winograd *g, int trains);
 	void (*winograd_weights)(const struct winograd *g, const float *w, float *u, float *ut);
+	void (*winograd_pairs)(const struct winograd *g, const float *u, const float *ut,
+		uint32_t *pairs, uint32_t *pairs_t);
 	void (*winograd_forward)(const struct winograd *g, int rows, const void *x, const float *u,
-		const float *bias, int relu, void *y, uint8_t *winner, float *work);
+		const uint32_t *pairs, const float *bias, int relu, void *y, uint8_t *winner,
+		float *work);
 	void (*winograd_backward)(const struct winograd *g, const void *x, const void *y,
-		const void *dy, const uint8_t *winner, const float *ut, float *dw, float *db,
-		void *dx, float *work);
+		const void *dy, const uint8_t *winner, const float *ut, const uint32_t *pairs,
+		float *dw, float *db, void *dx, float *work);
 };
 
 extern const struct lanes lanes_16; /* AVX-512: F, VL, BW, DQ and CD */

@@ -17,6 +17,7 @@
 #define winograd_work         winograd_work_8
 #define winograd_weights      winograd_weights_8
 #define winograd_weights_back winograd_weights_back_8
+#define winograd_pairs        winograd_pairs_8
 #define winograd_forward      winograd_forward_8
 #define winograd_backward     winograd_backward_8
 

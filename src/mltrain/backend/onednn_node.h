@@ -81,6 +81,7 @@ struct node_layer {
 struct node_wino {
 	struct winograd sizes;
 	float *u, *ut;
+	uint32_t *pairs, *pairs_t; /* of u and ut, for training in bfloat16; NULL: in f32 */
 };
 
 struct node {

@@ -27,11 +27,17 @@ static int make(struct node *d, struct node_world *w, struct mlr_error *err)
 static void plan(struct node *d, const struct node_world *w, struct plan *p)
 {
 	struct node_wino *n = &d->wino;
+	int back = d->learns && d->from[0]->learns;
+	size_t count = winograd_u(&n->sizes);
 
-	(void)w;
-	n->u = node_plan_take(p, winograd_u(&n->sizes) * sizeof(float));
-	if (d->learns && d->from[0]->learns)
-		n->ut = node_plan_take(p, winograd_u(&n->sizes) * sizeof(float));
+	n->u = node_plan_take(p, count * sizeof(float));
+	if (back)
+		n->ut = node_plan_take(p, count * sizeof(float));
+	if (d->learns && w->bf16 && w->lanes == &lanes_16) {
+		n->pairs = node_plan_take(p, count / 2 * sizeof(uint32_t));
+		if (back)
+			n->pairs_t = node_plan_take(p, count / 2 * sizeof(uint32_t));
+	}
 	if (d->learns && n->sizes.pool)
 		d->winner = node_plan_take(p, kernel_image_count(&d->image));
 }
@@ -48,8 +54,8 @@ static int forward(
 	const float *bias = !d->biases ? NULL : w->param + d->bias_at;
 
 	(void)err;
-	w->lanes->winograd_forward(&n->sizes, w->rows, node_x(d, w, 0), n->u, bias, d->relu, d->y,
-		step ? d->winner : NULL, w->scratch);
+	w->lanes->winograd_forward(&n->sizes, w->rows, node_x(d, w, 0), n->u,
+		step ? n->pairs : NULL, bias, d->relu, d->y, step ? d->winner : NULL, w->scratch);
 	return 0;
 }
 
@@ -61,13 +67,17 @@ static int backward(struct node *d, struct node_world *w, struct mlr_error *err)
 
 	(void)err;
 	w->lanes->winograd_backward(&n->sizes, node_x(d, w, 0), y, d->dy, d->winner, n->ut,
-		w->grad + d->at, db, node_dx(d, w, 0), w->scratch);
+		n->pairs_t, w->grad + d->at, db, node_dx(d, w, 0), w->scratch);
 	return 0;
 }
 
 static void renew(struct node *d, struct node_world *w)
 {
-	w->lanes->winograd_weights(&d->wino.sizes, w->param + d->at, d->wino.u, d->wino.ut);
+	const struct node_wino *n = &d->wino;
+
+	w->lanes->winograd_weights(&n->sizes, w->param + d->at, n->u, n->ut);
+	if (n->pairs)
+		w->lanes->winograd_pairs(&n->sizes, n->u, n->ut, n->pairs, n->pairs_t);
 }
 
 const struct node_kind node_kind_wino = { .name = "Winograd",

@@ -1,5 +1,6 @@
 #include "backend/winograd.h"
 
+#include "backend/pairs.h"
 #include "backend/parallel.h"
 #include "backend/product.h"
 #include "backend/window.h"
@@ -33,6 +34,12 @@ int winograd_fits(struct winograd *g, int n, int c, int k, int h, int w, int siz
 	return 1;
 }
 
+/* Elements of a point's matrix of weights. */
+INLINE size_t matrix(const struct winograd *g)
+{
+	return (size_t)g->c * (size_t)g->k;
+}
+
 INLINE size_t tiles_of(const struct winograd *g)
 {
 	return (size_t)g->tiles_down * (size_t)g->tiles_across;
@@ -54,17 +61,23 @@ INLINE size_t padded(const struct winograd *g)
 /* What each thread has for itself. */
 struct room {
 	float *v, *m, *planes, *du, *db;
+	uint32_t *rounded; /* of a point's matrices: (c + 2k) * CHUNK/2 */
 };
+
+INLINE size_t rounded_size(const struct winograd *g)
+{
+	return (size_t)(CHUNK / 2) * (size_t)(g->c + 2 * g->k);
+}
 
 static size_t room_size(const struct winograd *g)
 {
 	return POINTS * (point_stride(g->c) + point_stride(g->k)) +
-		(size_t)(g->c / LANES + 1) * padded(g);
+		(size_t)(g->c / LANES + 1) * padded(g) + rounded_size(g);
 }
 
 size_t winograd_u(const struct winograd *g)
 {
-	return (size_t)POINTS * (size_t)g->c * (size_t)g->k;
+	return POINTS * matrix(g);
 }
 
 size_t winograd_work(const struct winograd *g, int trains)
@@ -88,6 +101,7 @@ INLINE struct room room_of(const struct winograd *g, float *work, int me)
 	r.v = work + room_size(g) * (size_t)me;
 	r.m = r.v + POINTS * point_stride(g->c);
 	r.planes = r.m + POINTS * point_stride(g->k);
+	r.rounded = (uint32_t *)(r.planes + (size_t)(g->c / LANES + 1) * padded(g));
 	r.du = sums + winograd_u(g) * (size_t)me;
 	r.db = sums + winograd_u(g) * (size_t)g->threads + (size_t)(g->k * me);
 	return r;
@@ -99,6 +113,7 @@ struct call {
 	const struct winograd *g;
 	const void *x, *y, *dy;
 	const float *u, *bias;
+	const uint32_t *pairs;
 	uint8_t *winner;
 	void *to;
 	float *work;
@@ -223,6 +238,27 @@ INLINE void output_tile(const struct call *a, size_t tile, int b, const float *m
 		store_tile(a, y, n, b, at / g->tiles_across, at % g->tiles_across);
 }
 
+/* M = V U at one point, in single precision and in bfloat16. */
+INLINE void forward_point(const struct call *a, int p, int rows, const float *v, float *m)
+{
+	const struct winograd *g = a->g;
+	struct product vu = { v, a->u + (size_t)p * matrix(g), m, (size_t)g->c, 1, rows, g->k,
+		g->c };
+
+	product(&vu, 0);
+}
+
+static void forward_pairs(
+	const struct call *a, int p, int rows, const float *v, float *m, uint32_t *rounded)
+{
+	const struct winograd *g = a->g;
+	struct pairs_product vu = { rounded, a->pairs + (size_t)p * matrix(g) / 2, m,
+		(size_t)(g->c / 2), 1, rows, g->k, g->c / 2 };
+
+	pairs_of_columns(v, (size_t)rows * (size_t)g->c, rounded);
+	pairs_product(&vu, 0);
+}
+
 INLINE void forward_chunk(const struct call *a, size_t from, size_t to, const struct room *r)
 {
 	const struct winograd *g = a->g;
@@ -230,11 +266,13 @@ INLINE void forward_chunk(const struct call *a, size_t from, size_t to, const st
 
 	input_chunk(a, from, to, r);
 	for (int p = 0; p < POINTS; p++) {
-		struct product m = { r->v + (size_t)p * point_stride(g->c),
-			a->u + (size_t)(p * g->c) * (size_t)g->k,
-			r->m + (size_t)p * point_stride(g->k), (size_t)g->c, 1, rows, g->k, g->c };
+		const float *v = r->v + (size_t)p * point_stride(g->c);
+		float *m = r->m + (size_t)p * point_stride(g->k);
 
-		product(&m, 0);
+		if (a->pairs)
+			forward_pairs(a, p, rows, v, m, r->rounded);
+		else
+			forward_point(a, p, rows, v, m);
 	}
 	for (size_t t = from; t < to; t++)
 		for (int b = 0; b < g->k / LANES; b++)
@@ -258,12 +296,13 @@ WIDE_FIXED static void forward_in_thread(void *ctx, int me, int of)
 }
 
 void winograd_forward(const struct winograd *g, int rows, const void *x, const float *u,
-	const float *bias, int relu, void *y, uint8_t *winner, float *work)
+	const uint32_t *pairs, const float *bias, int relu, void *y, uint8_t *winner, float *work)
 {
 	struct call a = { .g = g,
 		.rows = rows,
 		.x = x,
 		.u = u,
+		.pairs = pairs,
 		.bias = bias,
 		.relu = relu,
 		.to = y,
@@ -392,7 +431,42 @@ INLINE void input_back_chunk(const struct call *a, size_t from, size_t to, const
 	}
 }
 
-/* dM, then dU += V' dM, then dV = dM U' in V's place, then dx. */
+/* dU += V' dM of so many tiles, then dV = dM U' in V's place: at one point, in single precision and
+ * in bfloat16. */
+INLINE void backward_point(
+	const struct call *a, int p, int tiles, int rows, float *v, const float *m, float *du)
+{
+	const struct winograd *g = a->g;
+	struct product vm = { v, m, du, 1, (size_t)g->c, g->c, g->k, tiles };
+	struct product mu = { m, a->u + (size_t)p * matrix(g), v, (size_t)g->k, 1, rows, g->c,
+		g->k };
+
+	product(&vm, 1);
+	if (a->to)
+		product(&mu, 0);
+}
+
+static void backward_pairs(const struct call *a, int p, int tiles, int rows, float *v,
+	const float *m, float *du, uint32_t *rounded)
+{
+	const struct winograd *g = a->g;
+	uint32_t *by_tile = rounded, *by_row = by_tile + (size_t)(CHUNK / 2 * g->c);
+	uint32_t *by_column = by_row + (size_t)(CHUNK / 2 * g->k);
+	struct pairs_product vm = { by_tile, by_row, du, 1, (size_t)g->c, g->c, g->k,
+		(tiles + 1) / 2 };
+	struct pairs_product mu = { by_column, a->pairs + (size_t)p * matrix(g) / 2, v,
+		(size_t)(g->k / 2), 1, rows, g->c, g->k / 2 };
+
+	pairs_of_rows(v, tiles, g->c, by_tile);
+	pairs_of_rows(m, tiles, g->k, by_row);
+	pairs_product(&vm, 1);
+	if (a->to) {
+		pairs_of_columns(m, (size_t)rows * (size_t)g->k, by_column);
+		pairs_product(&mu, 0);
+	}
+}
+
+/* dM, then dU and dV, then dx. */
 INLINE void backward_chunk(
 	const struct call *a, size_t from, size_t to, const struct room *r, const struct room *kept)
 {
@@ -407,14 +481,12 @@ INLINE void backward_chunk(
 	for (int p = 0; p < POINTS; p++) {
 		float *m = r->m + (size_t)p * point_stride(g->k);
 		float *v = r->v + (size_t)p * point_stride(g->c);
-		struct product du = { v, m, r->du + (size_t)(p * g->c) * (size_t)g->k, 1,
-			(size_t)g->c, g->c, g->k, (int)(to - from) };
-		struct product dv = { m, a->u + (size_t)(p * g->c) * (size_t)g->k, v, (size_t)g->k,
-			1, rows, g->c, g->k };
+		float *du = r->du + (size_t)p * matrix(g);
 
-		product(&du, 1);
-		if (a->to)
-			product(&dv, 0);
+		if (a->pairs)
+			backward_pairs(a, p, (int)(to - from), rows, v, m, du, r->rounded);
+		else
+			backward_point(a, p, (int)(to - from), rows, v, m, du);
 	}
 	if (a->to)
 		input_back_chunk(a, from, to, r);
@@ -439,7 +511,8 @@ WIDE_FIXED static void backward_in_thread(void *ctx, int me, int of)
 }
 
 void winograd_backward(const struct winograd *g, const void *x, const void *y, const void *dy,
-	const uint8_t *winner, const float *ut, float *dw, float *db, void *dx, float *work)
+	const uint8_t *winner, const float *ut, const uint32_t *pairs, float *dw, float *db,
+	void *dx, float *work)
 {
 	struct call a = { .g = g,
 		.rows = g->n,
@@ -447,6 +520,7 @@ void winograd_backward(const struct winograd *g, const void *x, const void *y, c
 		.y = y,
 		.dy = dy,
 		.u = ut,
+		.pairs = pairs,
 		.winner = (uint8_t *)winner,
 		.to = dx,
 		.work = work };

@@ -11,7 +11,10 @@
  * stages at a time, so that V and M stay in a core's cache. The points are 0, 1, -1, 2, -2, 1/2,
  * -1/2 and infinity: in single precision that costs about one of seven digits, so outputs differ by
  * 1e-5 of their length from direct sums; tests allow 1e-4.
- * Everything is computed in single precision even where activations are bfloat16.
+ * Everything is computed in single precision even where activations are bfloat16, but for the
+ * products when a CPU with AVX512_BF16 trains in bfloat16 (pairs.h): V, U and dM are rounded, sums
+ * are not. Outputs are then some 4 % of their length off, evenly spread and without a bias, which
+ * is far less than what gradients of a batch differ by. Predictions do without.
  *
  * A ReLU and 2x2 max-pooling after it are applied as the results are written.
  */
@@ -44,9 +47,14 @@ size_t winograd_work(const struct winograd *g, int trains);
 /* Compute U [64][c][k] of w, and each point's transpose [64][k][c]; ut may be NULL. */
 void winograd_weights(const struct winograd *g, const float *w, float *u, float *ut);
 
+/* Round U and its transpose for products in bfloat16, to [winograd_u()/2] each; ut may be NULL. */
+void winograd_pairs(const struct winograd *g, const float *u, const float *ut, uint32_t *pairs,
+	uint32_t *pairs_t);
+
 /*
  * Compute y of x for the first rows of the batch.
  *
+ *   pairs    winograd_pairs() of u: multiply in bfloat16; NULL: in single precision
  *   bias     [k], or NULL
  *   relu     y = max(y, 0)
  *   winner   [like y]: each pooled element's index in its window, for the backward pass; NULL: not
@@ -54,15 +62,19 @@ void winograd_weights(const struct winograd *g, const float *w, float *u, float 
  *   work     [winograd_work()]
  */
 void winograd_forward(const struct winograd *g, int rows, const void *x, const float *u,
-	const float *bias, int relu, void *y, uint8_t *winner, float *work);
+	const uint32_t *pairs, const float *bias, int relu, void *y, uint8_t *winner, float *work);
 
 /*
  * Compute the gradients of w, of the bias and of x from that of y.
  *
- *   y    where y is not > 0, dy counts as 0 (the ReLU's gradient); NULL: no ReLU. Not read if
- * pooled, as winner has it db   [k], or NULL dx   or NULL
+ *   y       where y is not > 0, dy counts as 0 (the ReLU's gradient); NULL: no ReLU. Not read if
+ *           pooled, as winner has it
+ *   pairs   winograd_pairs() of ut: multiply in bfloat16; NULL: in single precision
+ *   db      [k], or NULL
+ *   dx      or NULL
  */
 void winograd_backward(const struct winograd *g, const void *x, const void *y, const void *dy,
-	const uint8_t *winner, const float *ut, float *dw, float *db, void *dx, float *work);
+	const uint8_t *winner, const float *ut, const uint32_t *pairs, float *dw, float *db,
+	void *dx, float *work);
 
 #endif

@@ -1,5 +1,6 @@
 #include "backend/winograd_weights.h"
 
+#include "backend/pairs.h"
 #include "backend/parallel.h"
 #include "backend/winograd_line.h"
 
@@ -72,6 +73,33 @@ void winograd_weights(const struct winograd *g, const float *w, float *u, float 
 	struct weights_call a = { .g = g, .w = w, .u = u, .ut = ut };
 
 	parallel_run(weights_in_thread, &a);
+}
+
+struct pairs_call {
+	const struct winograd *g;
+	const float *u, *ut;
+	uint32_t *pairs, *pairs_t;
+};
+
+static void pairs_in_thread(void *ctx, int me, int of)
+{
+	const struct pairs_call *a = ctx;
+	const struct winograd *g = a->g;
+	size_t matrix = (size_t)g->c * (size_t)g->k, to = parallel_from(POINTS, 1, me + 1, of);
+
+	for (size_t p = parallel_from(POINTS, 1, me, of); p < to; p++) {
+		pairs_of_rows(a->u + p * matrix, g->c, g->k, a->pairs + p * matrix / 2);
+		if (a->ut)
+			pairs_of_rows(a->ut + p * matrix, g->k, g->c, a->pairs_t + p * matrix / 2);
+	}
+}
+
+void winograd_pairs(const struct winograd *g, const float *u, const float *ut, uint32_t *pairs,
+	uint32_t *pairs_t)
+{
+	struct pairs_call a = { g, u, ut, pairs, pairs_t };
+
+	parallel_run(pairs_in_thread, &a);
 }
 
 WIDE_FIXED static void weights_back_in_thread(void *ctx, int me, int of)
