@@ -23,6 +23,8 @@ load common
 	run -0 mltrain net resnet-8 --input 3x32x32 --classes 100
 	assert_line --regexp '^block3\.sum +add +block3\.short_bn \+ block3\.bn2 +64x8x8$'
 	assert_line --partial 'input 3x32x32, 100 classes: '
+	run -0 mltrain net resnet-18 --input 3x32x32
+	assert_line --partial 'input 3x32x32, 10 classes: 11173962 parameters (44.7 MB), 1110.845 MFLOP'
 }
 
 @test "mltrain: an answer that standard output does not take is an error, told once" {
@@ -65,7 +67,7 @@ load common
 
 @test "mltrain net: a name that is none, an input that does not fit, wrong options" {
 	run -1 mltrain net alexnet
-	assert_line "mltrain: no net 'alexnet' came with mltrain, which has: lenet-5, mnist-fast, reference, resnet-8"
+	assert_line "mltrain: no net 'alexnet' came with mltrain, which has: lenet-5, mnist-fast, reference, resnet-18, resnet-8"
 	assert_line 'hint: a description of your own is given by its path: ./alexnet.json'
 	run -1 mltrain net none.json
 	assert_output --partial "net 'none.json': "

@@ -333,7 +333,8 @@ static void the_reference_description_is_the_reference_network(void **state)
 
 static void every_description_that_is_brought_can_be_read_for_small_and_large_images(void **state)
 {
-	static const char *const names[] = { "reference", "lenet-5", "resnet-8", "mnist-fast" };
+	static const char *const names[] = { "reference", "lenet-5", "resnet-8", "resnet-18",
+		"mnist-fast" };
 	const struct net_wish wishes[] = { mnist, { { 3, { 3, 32, 32, 1 } }, 100, 0.1 } };
 
 	for (size_t i = 0; i < ARRAY_LEN(names); i++)
@@ -371,7 +372,7 @@ static void a_description_is_found_by_its_name_or_its_path(void **state)
 	assert_int_equal(net_file_find("alexnet", &own, &err), -ENOENT);
 	assert_non_null(strstr(err.text,
 		"no net 'alexnet' came with mltrain, which has: lenet-5, "
-		"mnist-fast, reference, resnet-8"));
+		"mnist-fast, reference, resnet-18, resnet-8"));
 	assert_non_null(strstr(err.text, "hint: a description of your own is given by its path"));
 }
 

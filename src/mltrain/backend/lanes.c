@@ -5,10 +5,16 @@
 #include "tensor/wide.h"
 
 #if WIDE_LANES == 16
-#define TABLE lanes_16
+#define TABLE      lanes_16
+#define WINOGRAD_3 winograd_3_16
+#define WINOGRAD_5 winograd_5_16
 #else
-#define TABLE lanes_8
+#define TABLE      lanes_8
+#define WINOGRAD_3 winograd_3_8
+#define WINOGRAD_5 winograd_5_8
 #endif
+
+extern const struct winograd_code WINOGRAD_3, WINOGRAD_5;
 
 const struct lanes TABLE = {
 	.dense_packed = dense_packed,
@@ -17,11 +23,8 @@ const struct lanes TABLE = {
 	.imageconv_work = imageconv_work,
 	.imageconv_forward = imageconv_forward,
 	.imageconv_backward = imageconv_backward,
-	.winograd_work = winograd_work,
-	.winograd_weights = winograd_weights,
-	.winograd_pairs = winograd_pairs,
-	.winograd_forward = winograd_forward,
-	.winograd_backward = winograd_backward,
+	.winograd_3 = &WINOGRAD_3,
+	.winograd_5 = &WINOGRAD_5,
 };
 
 #if WIDE_LANES == 16

@@ -1,7 +1,8 @@
 /*
  * Kernels that are compiled for two widths of vectors, as they keep sums in as many registers as
- * there are: dense.c, imageconv.c, winograd.c and winograd_weights.c. Their headers say what the
- * functions do; what they keep in work memory and in packed weights differs by width.
+ * there are: dense.c, imageconv.c, winograd.c and winograd_weights.c (these two for each size of
+ * kernel as well). Their headers say what the functions do; what they keep in work memory and in
+ * packed weights differs by width.
  */
 #ifndef MLT_BACKEND_LANES_H
 #define MLT_BACKEND_LANES_H
@@ -23,16 +24,7 @@ struct lanes {
 	void (*imageconv_backward)(const struct imageconv *g, const float *x, const void *dy,
 		const uint8_t *winner, float *dw, float *db, float *work);
 
-	size_t (*winograd_work)(const struct winograd *g, int trains);
-	void (*winograd_weights)(const struct winograd *g, const float *w, float *u, float *ut);
-	void (*winograd_pairs)(const struct winograd *g, const float *u, const float *ut,
-		uint32_t *pairs, uint32_t *pairs_t);
-	void (*winograd_forward)(const struct winograd *g, int rows, const void *x, const float *u,
-		const uint32_t *pairs, const float *bias, int relu, void *y, uint8_t *winner,
-		float *work);
-	void (*winograd_backward)(const struct winograd *g, const void *x, const void *y,
-		const void *dy, const uint8_t *winner, const float *ut, const uint32_t *pairs,
-		float *dw, float *db, void *dx, float *work);
+	const struct winograd_code *winograd_3, *winograd_5; /* by the kernel's size */
 };
 
 extern const struct lanes lanes_16; /* AVX-512: F, VL, BW, DQ and CD */

@@ -5,20 +5,12 @@
 
 #define WIDE_LANES 8
 
-#define dense_packed          dense_packed_8
-#define dense_pack            dense_pack_8
-#define dense_forward         dense_forward_8
-#define imageconv_fits        imageconv_fits_8
-#define imageconv_work        imageconv_work_8
-#define imageconv_forward     imageconv_forward_8
-#define imageconv_backward    imageconv_backward_8
-#define winograd_fits         winograd_fits_8
-#define winograd_u            winograd_u_8
-#define winograd_work         winograd_work_8
-#define winograd_weights      winograd_weights_8
-#define winograd_weights_back winograd_weights_back_8
-#define winograd_pairs        winograd_pairs_8
-#define winograd_forward      winograd_forward_8
-#define winograd_backward     winograd_backward_8
+#define dense_packed       dense_packed_8
+#define dense_pack         dense_pack_8
+#define dense_forward      dense_forward_8
+#define imageconv_fits     imageconv_fits_8
+#define imageconv_work     imageconv_work_8
+#define imageconv_forward  imageconv_forward_8
+#define imageconv_backward imageconv_backward_8
 
 #endif

@@ -106,6 +106,13 @@ int node_bind_op(struct node_world *w, struct dnn_op *op, const int *args, void 
 				  : 0;
 }
 
+/* Kernels of 3x3 save less: few channels do not make up for the transforms, nor do predictions in
+ * bf16, for which oneDNN's products take half the time and winograd.h's don't. */
+static int winograd_pays(const struct winograd *g, const struct node_world *w)
+{
+	return g->size == 5 || (g->c >= 64 && g->k >= 64 && (w->trains || !w->bf16));
+}
+
 /* The way by winograd.h needs its input in blocks of 16 channels. */
 static const struct node_kind *conv_kind(const struct node *d, const struct node_world *w)
 {
@@ -120,7 +127,8 @@ static const struct node_kind *conv_kind(const struct node *d, const struct node
 		return &node_kind_image;
 	if (d->from[0] && dnn_format_block(&in) == 16 && w->lanes &&
 		winograd_fits(&g, w->batch, l->in.dim[0], l->outputs, l->in.dim[1], l->in.dim[2],
-			l->size, l->stride, l->pad, w->threads))
+			l->size, l->stride, l->pad, w->threads) &&
+		winograd_pays(&g, w))
 		return &node_kind_wino;
 	return &node_kind_layer;
 }

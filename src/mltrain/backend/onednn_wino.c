@@ -5,6 +5,11 @@
 
 #include "base/log.h"
 
+static const struct winograd_code *code(const struct node *d, const struct node_world *w)
+{
+	return d->wino.sizes.size == 3 ? w->lanes->winograd_3 : w->lanes->winograd_5;
+}
+
 static int make(struct node *d, struct node_world *w, struct mlr_error *err)
 {
 	const struct layer *l = d->layer;
@@ -44,7 +49,7 @@ static void plan(struct node *d, const struct node_world *w, struct plan *p)
 
 static size_t scratch(const struct node *d, const struct node_world *w)
 {
-	return w->lanes->winograd_work(&d->wino.sizes, d->learns) * sizeof(float);
+	return code(d, w)->work(&d->wino.sizes, d->learns) * sizeof(float);
 }
 
 static int forward(
@@ -54,8 +59,8 @@ static int forward(
 	const float *bias = !d->biases ? NULL : w->param + d->bias_at;
 
 	(void)err;
-	w->lanes->winograd_forward(&n->sizes, w->rows, node_x(d, w, 0), n->u,
-		step ? n->pairs : NULL, bias, d->relu, d->y, step ? d->winner : NULL, w->scratch);
+	code(d, w)->forward(&n->sizes, w->rows, node_x(d, w, 0), n->u, step ? n->pairs : NULL, bias,
+		d->relu, d->y, step ? d->winner : NULL, w->scratch);
 	return 0;
 }
 
@@ -66,8 +71,8 @@ static int backward(struct node *d, struct node_world *w, struct mlr_error *err)
 	const void *y = d->relu && !d->pooled ? d->y : NULL;
 
 	(void)err;
-	w->lanes->winograd_backward(&n->sizes, node_x(d, w, 0), y, d->dy, d->winner, n->ut,
-		n->pairs_t, w->grad + d->at, db, node_dx(d, w, 0), w->scratch);
+	code(d, w)->backward(&n->sizes, node_x(d, w, 0), y, d->dy, d->winner, n->ut, n->pairs_t,
+		w->grad + d->at, db, node_dx(d, w, 0), w->scratch);
 	return 0;
 }
 
@@ -75,9 +80,9 @@ static void renew(struct node *d, struct node_world *w)
 {
 	const struct node_wino *n = &d->wino;
 
-	w->lanes->winograd_weights(&n->sizes, w->param + d->at, n->u, n->ut);
+	code(d, w)->weights(&n->sizes, w->param + d->at, n->u, n->ut);
 	if (n->pairs)
-		w->lanes->winograd_pairs(&n->sizes, n->u, n->ut, n->pairs, n->pairs_t);
+		code(d, w)->pairs(&n->sizes, n->u, n->ut, n->pairs, n->pairs_t);
 }
 
 const struct node_kind node_kind_wino = { .name = "Winograd",

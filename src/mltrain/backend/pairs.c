@@ -78,14 +78,14 @@ INLINE void block(const struct pairs_product *p, int i, int j, int vectors, int 
 
 BF16 void pairs_product(const struct pairs_product *p, int add)
 {
-	for (int i = 0; i < p->m; i += PAIRS_ROWS) {
-		int j = 0;
+	int j = 0;
 
-		for (; j + 2 * PAIRS_LANES <= p->n; j += 2 * PAIRS_LANES)
+	/* Columns of B stay in the cache. */
+	for (; j + 2 * PAIRS_LANES <= p->n; j += 2 * PAIRS_LANES)
+		for (int i = 0; i < p->m; i += PAIRS_ROWS)
 			block(p, i, j, 2, add);
-		if (j < p->n)
-			block(p, i, j, 1, add);
-	}
+	for (int i = 0; j < p->n && i < p->m; i += PAIRS_ROWS)
+		block(p, i, j, 1, add);
 }
 
 #else

@@ -52,14 +52,14 @@ INLINE void product_block(const struct product *p, int i, int j, int vectors, in
 
 INLINE void product(const struct product *p, int add)
 {
-	for (int i = 0; i < p->m; i += PRODUCT_ROWS) {
-		int j = 0;
+	int j = 0;
 
-		for (; j + 2 * WIDE_LANES <= p->n; j += 2 * WIDE_LANES)
+	/* Columns of B stay in the cache. */
+	for (; j + 2 * WIDE_LANES <= p->n; j += 2 * WIDE_LANES)
+		for (int i = 0; i < p->m; i += PRODUCT_ROWS)
 			product_block(p, i, j, 2, add);
-		if (j < p->n)
-			product_block(p, i, j, 1, add);
-	}
+	for (int i = 0; j < p->n && i < p->m; i += PRODUCT_ROWS)
+		product_block(p, i, j, 1, add);
 }
 
 #endif

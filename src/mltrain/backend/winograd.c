@@ -11,28 +11,12 @@
 #pragma GCC optimize("O3")
 #endif
 
-#define PAD   2
 #define LANES WIDE_LANES
 #define BLOCK 16 /* channels that lie together in activations */
 
-#define CHUNK                                                                               \
-	16 /* tiles that are taken through all stages at once, so that they stay in a cache \
-	    */
-
-/* A point's matrix begins this many floats behind the end of the one before, so that the 64 rows
- * that a tile is spread over do not fall into one set of the cache. */
+/* A point's matrix begins this many floats behind the end of the one before, so that the rows that
+ * a tile is spread over do not fall into one set of the cache. */
 #define SKEW 80
-
-int winograd_fits(struct winograd *g, int n, int c, int k, int h, int w, int size, int stride,
-	int pad, int threads)
-{
-	if (size != KERNEL || stride != 1 || pad != PAD || c % BLOCK || k % BLOCK)
-		return 0;
-	*g = (struct winograd){ .n = n, .c = c, .k = k, .h = h, .w = w, .threads = threads };
-	g->tiles_down = (h + TILE - 1) / TILE;
-	g->tiles_across = (w + TILE - 1) / TILE;
-	return 1;
-}
 
 /* Elements of a point's matrix of weights. */
 INLINE size_t matrix(const struct winograd *g)
@@ -46,9 +30,9 @@ INLINE size_t tiles_of(const struct winograd *g)
 }
 
 /* Floats from one point's matrix of a chunk to the next. */
-INLINE size_t point_stride(int channels)
+INLINE size_t point_stride(const struct winograd *g, int channels)
 {
-	return (size_t)(CHUNK * channels) + SKEW;
+	return (size_t)(g->chunk * channels) + SKEW;
 }
 
 /* A vector of channels of an image with its border. */
@@ -61,26 +45,21 @@ INLINE size_t padded(const struct winograd *g)
 /* What each thread has for itself. */
 struct room {
 	float *v, *m, *planes, *du, *db;
-	uint32_t *rounded; /* of a point's matrices: (c + 2k) * CHUNK/2 */
+	uint32_t *rounded; /* of a point's matrices: chunk/2 * (c + 2k) */
 };
 
 INLINE size_t rounded_size(const struct winograd *g)
 {
-	return (size_t)(CHUNK / 2) * (size_t)(g->c + 2 * g->k);
+	return (size_t)(g->chunk / 2) * (size_t)(g->c + 2 * g->k);
 }
 
 static size_t room_size(const struct winograd *g)
 {
-	return POINTS * (point_stride(g->c) + point_stride(g->k)) +
+	return POINTS * (point_stride(g, g->c) + point_stride(g, g->k)) +
 		(size_t)(g->c / LANES + 1) * padded(g) + rounded_size(g);
 }
 
-size_t winograd_u(const struct winograd *g)
-{
-	return POINTS * matrix(g);
-}
-
-size_t winograd_work(const struct winograd *g, int trains)
+static size_t winograd_work(const struct winograd *g, int trains)
 {
 	size_t each = room_size(g) + (trains ? winograd_u(g) + (size_t)g->k : 0);
 
@@ -99,8 +78,8 @@ INLINE struct room room_of(const struct winograd *g, float *work, int me)
 	struct room r;
 
 	r.v = work + room_size(g) * (size_t)me;
-	r.m = r.v + POINTS * point_stride(g->c);
-	r.planes = r.m + POINTS * point_stride(g->k);
+	r.m = r.v + POINTS * point_stride(g, g->c);
+	r.planes = r.m + POINTS * point_stride(g, g->k);
 	r.rounded = (uint32_t *)(r.planes + (size_t)(g->c / LANES + 1) * padded(g));
 	r.du = sums + winograd_u(g) * (size_t)me;
 	r.db = sums + winograd_u(g) * (size_t)g->threads + (size_t)(g->k * me);
@@ -158,7 +137,7 @@ INLINE void input_tile(const struct winograd *g, const float *plane, int tile, f
 	for (int r = 0; r < INPUT; r++)
 		line_input(t + r * INPUT, 1, d + r * INPUT, 1);
 	for (int p = 0; p < POINTS; p++)
-		*(vecf *)(v + (size_t)p * point_stride(g->c)) = d[p];
+		*(vecf *)(v + (size_t)p * point_stride(g, g->c)) = d[p];
 }
 
 /* V of tiles from..to-1, counted over all images. */
@@ -223,7 +202,7 @@ INLINE void output_tile(const struct call *a, size_t tile, int b, const float *m
 	const struct winograd *g = a->g;
 	vecf t[TILE * INPUT], y[TILE * TILE];
 	int n = (int)(tile / tiles_of(g)), at = (int)(tile % tiles_of(g));
-	int stride = (int)point_stride(g->k) / LANES;
+	int stride = (int)point_stride(g, g->k) / LANES;
 
 	for (int s = 0; s < INPUT; s++)
 		line_output((const vecf *)(m + (size_t)(s * LANES) * (size_t)stride),
@@ -266,8 +245,8 @@ INLINE void forward_chunk(const struct call *a, size_t from, size_t to, const st
 
 	input_chunk(a, from, to, r);
 	for (int p = 0; p < POINTS; p++) {
-		const float *v = r->v + (size_t)p * point_stride(g->c);
-		float *m = r->m + (size_t)p * point_stride(g->k);
+		const float *v = r->v + (size_t)p * point_stride(g, g->c);
+		float *m = r->m + (size_t)p * point_stride(g, g->k);
 
 		if (a->pairs)
 			forward_pairs(a, p, rows, v, m, r->rounded);
@@ -288,14 +267,15 @@ WIDE_FIXED static void forward_in_thread(void *ctx, int me, int of)
 	size_t tiles = (size_t)a->rows * tiles_of(g);
 	size_t end = parallel_from(tiles, PRODUCT_ROWS, me + 1, of);
 
-	for (size_t t = parallel_from(tiles, PRODUCT_ROWS, me, of); t < end; t += CHUNK) {
-		size_t to = t + CHUNK < end ? t + CHUNK : end;
+	for (size_t t = parallel_from(tiles, PRODUCT_ROWS, me, of); t < end;
+		t += (size_t)g->chunk) {
+		size_t to = t + (size_t)g->chunk < end ? t + (size_t)g->chunk : end;
 
 		forward_chunk(a, t, to, &r);
 	}
 }
 
-void winograd_forward(const struct winograd *g, int rows, const void *x, const float *u,
+static void winograd_forward(const struct winograd *g, int rows, const void *x, const float *u,
 	const uint32_t *pairs, const float *bias, int relu, void *y, uint8_t *winner, float *work)
 {
 	struct call a = { .g = g,
@@ -377,13 +357,13 @@ INLINE void output_back_tile(const struct call *a, size_t tile, int b, float *m,
 	for (int r = 0; r < INPUT; r++)
 		line_output_back(t + r * TILE, 1, d + r * INPUT, 1);
 	for (int p = 0; p < POINTS; p++)
-		*(vecf *)(m + (size_t)p * point_stride(g->k)) = d[p];
+		*(vecf *)(m + (size_t)p * point_stride(g, g->k)) = d[p];
 }
 
 /* Neighbouring tiles share inputs, so their gradients add up. */
 INLINE void input_back_tile(const struct winograd *g, const float *v, int tile, float *plane)
 {
-	int across = (g->tiles_across + 1) * TILE, stride = (int)point_stride(g->c) / LANES;
+	int across = (g->tiles_across + 1) * TILE, stride = (int)point_stride(g, g->c) / LANES;
 	float *to = plane +
 		((tile / g->tiles_across) * TILE * across + tile % g->tiles_across * TILE) * LANES;
 	vecf t[POINTS], d[INPUT];
@@ -450,8 +430,8 @@ static void backward_pairs(const struct call *a, int p, int tiles, int rows, flo
 	const float *m, float *du, uint32_t *rounded)
 {
 	const struct winograd *g = a->g;
-	uint32_t *by_tile = rounded, *by_row = by_tile + (size_t)(CHUNK / 2 * g->c);
-	uint32_t *by_column = by_row + (size_t)(CHUNK / 2 * g->k);
+	uint32_t *by_tile = rounded, *by_row = by_tile + (size_t)(g->chunk / 2 * g->c);
+	uint32_t *by_column = by_row + (size_t)(g->chunk / 2 * g->k);
 	struct pairs_product vm = { by_tile, by_row, du, 1, (size_t)g->c, g->c, g->k,
 		(tiles + 1) / 2 };
 	struct pairs_product mu = { by_column, a->pairs + (size_t)p * matrix(g) / 2, v,
@@ -479,8 +459,8 @@ INLINE void backward_chunk(
 			output_back_tile(a, t, b,
 				r->m + (t - from) * (size_t)g->k + (size_t)(b * LANES), r->db);
 	for (int p = 0; p < POINTS; p++) {
-		float *m = r->m + (size_t)p * point_stride(g->k);
-		float *v = r->v + (size_t)p * point_stride(g->c);
+		float *m = r->m + (size_t)p * point_stride(g, g->k);
+		float *v = r->v + (size_t)p * point_stride(g, g->c);
 		float *du = r->du + (size_t)p * matrix(g);
 
 		if (a->pairs)
@@ -503,16 +483,16 @@ WIDE_FIXED static void backward_in_thread(void *ctx, int me, int of)
 	kept.planes = r.planes + (size_t)(g->c / LANES) * padded(g);
 	memset(r.du, 0, winograd_u(g) * sizeof(float));
 	memset(r.db, 0, (size_t)g->k * sizeof(float));
-	for (; t < end; t += CHUNK) {
-		size_t to = t + CHUNK < end ? t + CHUNK : end;
+	for (; t < end; t += (size_t)g->chunk) {
+		size_t to = t + (size_t)g->chunk < end ? t + (size_t)g->chunk : end;
 
 		backward_chunk(a, t, to, &r, &kept);
 	}
 }
 
-void winograd_backward(const struct winograd *g, const void *x, const void *y, const void *dy,
-	const uint8_t *winner, const float *ut, const uint32_t *pairs, float *dw, float *db,
-	void *dx, float *work)
+static void winograd_backward(const struct winograd *g, const void *x, const void *y,
+	const void *dy, const uint8_t *winner, const float *ut, const uint32_t *pairs, float *dw,
+	float *db, void *dx, float *work)
 {
 	struct call a = { .g = g,
 		.rows = g->n,
@@ -528,3 +508,11 @@ void winograd_backward(const struct winograd *g, const void *x, const void *y, c
 	parallel_run(backward_in_thread, &a);
 	winograd_weights_back(g, sums_of(g, work), dw, db);
 }
+
+const struct winograd_code WINOGRAD_NAME(winograd) = {
+	.work = winograd_work,
+	.weights = winograd_weights,
+	.pairs = winograd_pairs,
+	.forward = winograd_forward,
+	.backward = winograd_backward,
+};

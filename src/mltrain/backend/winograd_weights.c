@@ -10,7 +10,8 @@
 
 #define LANES WIDE_LANES
 
-/* Sixteen columns of one row of the [c][k] matrices: w has 25 of these, u 64. */
+/* A vector of columns of one row of the [c][k] matrices: w has as many of these as a kernel has
+ * elements, u as there are points. */
 INLINE void weights_lane(const float *w, float *u, size_t matrix)
 {
 	vecf a[KERNEL * KERNEL], t[INPUT * KERNEL], d[INPUT * INPUT];
@@ -45,26 +46,36 @@ struct weights_call {
 	float *u, *ut, *sums, *dw, *db;
 };
 
-/* ut [64][k][c] of sixteen columns of a row of u [64][c][k]. */
-INLINE void transpose_lane(const struct winograd *g, const float *u, float *ut, size_t at)
+/* ut [points][k][c] of a vector of rows and of columns of u [points][c][k], from c and k on: whole
+ * lines of the cache are read and written. */
+INLINE void transpose_block(const struct winograd *g, const float *u, float *ut, size_t c, size_t k)
 {
-	size_t matrix = (size_t)g->c * (size_t)g->k, c = at / (size_t)g->k, k = at % (size_t)g->k;
+	size_t matrix = (size_t)g->c * (size_t)g->k;
 
 	for (size_t p = 0; p < POINTS; p++)
 		for (size_t i = 0; i < LANES; i++)
-			ut[p * matrix + (k + i) * (size_t)g->c + c] = u[p * matrix + at + i];
+			for (size_t j = 0; j < LANES; j++)
+				ut[p * matrix + (k + i) * (size_t)g->c + c + j] =
+					u[p * matrix + (c + j) * (size_t)g->k + k + i];
 }
 
 WIDE_FIXED static void weights_in_thread(void *ctx, int me, int of)
 {
 	const struct weights_call *a = ctx;
-	size_t matrix = (size_t)a->g->c * (size_t)a->g->k;
-	size_t to = parallel_from(matrix, LANES, me + 1, of);
+	const struct winograd *g = a->g;
+	size_t matrix = (size_t)g->c * (size_t)g->k, across = (size_t)g->k / LANES;
+	size_t blocks = (size_t)g->c / LANES * across, to = parallel_from(blocks, 1, me + 1, of);
 
-	for (size_t at = parallel_from(matrix, LANES, me, of); at < to; at += LANES) {
-		weights_lane(a->w + at, a->u + at, matrix);
+	for (size_t b = parallel_from(blocks, 1, me, of); b < to; b++) {
+		size_t c = b / across * LANES, k = b % across * LANES;
+
+		for (size_t i = 0; i < LANES; i++) {
+			size_t at = (c + i) * (size_t)g->k + k;
+
+			weights_lane(a->w + at, a->u + at, matrix);
+		}
 		if (a->ut)
-			transpose_lane(a->g, a->u, a->ut, at);
+			transpose_block(g, a->u, a->ut, c, k);
 	}
 }
 
