@@ -89,6 +89,34 @@ small_net() {
     [[ "$output" == *"'adagrad' is not one of: sgd, adam, adamw"* ]]
 }
 
+@test "resume: smoothed labels stay smoothed, bit for bit, and a description's yield to the checkpoint's" {
+    small_net
+    train -q --label-smoothing 0.2 --steps 40 --log whole.jsonl --log-every 1
+    train -q --label-smoothing 0.2 --steps 17 --log cut.jsonl --log-every 1 --checkpoint c.safetensors
+    train -q --steps 40 --log cut.jsonl --log-every 1 --checkpoint c.safetensors --resume
+    losses whole.jsonl > whole
+    losses cut.jsonl > cut
+    cmp whole cut
+    [ "$(jq -r 'select(.event == "run") | .recipe.label_smoothing' cut.jsonl | uniq)" = 0.2 ]
+    # A run without it is another, and stays so with a description that has it.
+    train -q --steps 17 --log plain.jsonl --log-every 1 --checkpoint p.safetensors
+    jq '.train = {"label_smoothing": 0.2}' net.json > smooth.json
+    mv smooth.json net.json
+    train -q --steps 40 --log plain.jsonl --log-every 1 --checkpoint p.safetensors --resume
+    losses plain.jsonl > plain
+    run ! cmp -s whole plain
+    [ "$(jq -r 'select(.event == "run") | .recipe.label_smoothing' plain.jsonl | uniq)" = null ]
+    train -q --steps 40 --log described.jsonl --log-every 1
+    losses described.jsonl > described
+    cmp whole described
+    [[ "$($mltrain net ./net.json --input 1x28x28)" == *"l2 0.0005, label smoothing 0.2"* ]]
+    run train --backend cuda
+    [ "$status" = 1 ]
+    [[ "$output" == *"backend cuda has no label smoothing"*$'\n'"hint: use --label-smoothing 0,"* ]]
+    run train --label-smoothing 1.1
+    [ "$status" = 2 ]
+}
+
 @test "resume: without a file there yet a run starts anew and says so" {
     small_net
     train --epochs 1 --checkpoint c.safetensors --resume 2> err

@@ -173,6 +173,7 @@ static void of_equal_values_in_a_window_the_first_gets_the_gradient(void **state
 struct loss {
 	int n, classes;
 	const uint16_t *labels;
+	float share;
 };
 
 static void loss_of(void *l, const float *x, float *y)
@@ -181,7 +182,9 @@ static void loss_of(void *l, const float *x, float *y)
 	int wrong;
 
 	/* float would round the differences away, so the loss is told as two floats */
-	double loss = op_softmax_loss(c->n, c->classes, x, c->labels, NULL, &wrong);
+	float dx[15] = { 0 };
+	double loss = op_softmax_loss(c->n, c->classes, x, c->labels, NULL, &wrong) +
+		op_smooth_loss(c->n, c->classes, c->share, x, c->labels, dx);
 
 	y[0] = (float)loss;
 	y[1] = (float)(loss - y[0]);
@@ -190,13 +193,53 @@ static void loss_of(void *l, const float *x, float *y)
 static void softmax_loss_has_the_gradient_of_finite_differences(void **state)
 {
 	const uint16_t labels[3] = { 4, 0, 2 };
-	struct loss l = { 3, 5, labels };
 	auto_free float *x = random_floats(1, 15);
 	float dx[15], one[2] = { 1, 1 };
 	int wrong;
 
-	op_softmax_loss(3, 5, x, labels, dx, &wrong);
-	check_gradient(loss_of, &l, x, 15, one, 2, dx);
+	for (float share = 0; share <= 1; share += 0.25f) {
+		struct loss l = { 3, 5, labels, share };
+
+		op_softmax_loss(3, 5, x, labels, dx, &wrong);
+		op_smooth_loss(3, 5, share, x, labels, dx);
+		check_gradient(loss_of, &l, x, 15, one, 2, dx);
+	}
+}
+
+/* What PyTorch 1.13 says: CrossEntropyLoss(label_smoothing=S)(x, labels), and its x.grad. */
+static void smoothed_labels_give_pytorchs_losses(void **state)
+{
+	const float x[6] = { 1, 2, 3, -1, 0.5f, 0.25f };
+	const uint16_t labels[2] = { 2, 0 };
+	static const struct {
+		float share;
+		double loss;
+		float dx[6];
+	} want[] = {
+		{ 0, 1.3008591,
+			{ 0.04501529f, 0.12236425f, -0.1673795f, -0.44427127f, 0.24975887f,
+				0.1945124f } },
+		{ 0.1f, 1.3050257,
+			{ 0.028348623f, 0.10569758f, -0.13404617f, -0.41093794f, 0.2330922f,
+				0.17784573f } },
+		{ 0.5f, 1.3216925,
+			{ -0.038318045f, 0.03903091f, -0.00071284175f, -0.27760461f, 0.16642553f,
+				0.11117906f } },
+		{ 1, 1.3425258,
+			{ -0.12165138f, -0.044302426f, 0.16595383f, -0.11093794f, 0.083092198f,
+				0.027845725f } },
+	};
+
+	for (size_t i = 0; i < ARRAY_LEN(want); i++) {
+		float dx[6];
+		int wrong;
+		double loss = op_softmax_loss(2, 3, x, labels, dx, &wrong);
+
+		loss += op_smooth_loss(2, 3, want[i].share, x, labels, dx);
+		assert_true(fabs(loss - want[i].loss) < 2e-6);
+		for (int k = 0; k < 6; k++)
+			assert_true(fabsf(dx[k] - want[i].dx[k]) < 1e-6f);
+	}
 }
 
 static void softmax_loss_survives_huge_logits_and_counts_what_is_wrong(void **state)
@@ -325,13 +368,16 @@ static void a_step_of_reference_has_the_gradient_of_finite_differences(void **st
 {
 	auto_call(net_free) struct net *net = small_net();
 	auto_free float *grad = xcalloc(net->params, 4), *slope = xcalloc(net->params, 4);
-	const struct engine_config config = config_of(3, 1, NULL);
-	struct setup s;
+	struct engine_config config = config_of(3, 1, NULL);
 
-	set_up(&s, &backend_reference, net, &config);
-	loss_gradients(&s, grad, slope);
-	assert_true(distance(slope, grad, net->params) < 0.01);
-	tear_down(&s);
+	for (config.smoothing = 0; config.smoothing < 0.5f; config.smoothing += 0.3f) {
+		struct setup s;
+
+		set_up(&s, &backend_reference, net, &config);
+		loss_gradients(&s, grad, slope);
+		assert_true(distance(slope, grad, net->params) < 0.01);
+		tear_down(&s);
+	}
 }
 
 static void backends_are_found_by_name(void **state)
@@ -352,6 +398,7 @@ int main(void)
 		cmocka_unit_test(max_pooling_has_the_gradient_of_finite_differences),
 		cmocka_unit_test(of_equal_values_in_a_window_the_first_gets_the_gradient),
 		cmocka_unit_test(softmax_loss_has_the_gradient_of_finite_differences),
+		cmocka_unit_test(smoothed_labels_give_pytorchs_losses),
 		cmocka_unit_test(softmax_loss_survives_huge_logits_and_counts_what_is_wrong),
 		cmocka_unit_test(a_dropout_mask_keeps_the_mean_and_is_its_streams_alone),
 		cmocka_unit_test(philox_gives_its_authors_numbers),

@@ -137,12 +137,13 @@ static void compare_states(struct setup *got, struct setup *want, double close)
 	compare_block(want->net, got->engine, want->engine, ENGINE_STATES, close);
 }
 
-static void compare_steps(struct net *net, int batch, int threads)
+static void compare_smoothed(struct net *net, int batch, int threads, float smoothing)
 {
 	struct engine_config one = config_of(batch, 1, NULL),
 			     many = config_of(batch, threads, NULL);
 	struct setup r, o;
 
+	one.smoothing = many.smoothing = smoothing;
 	set_up(&r, &backend_reference, net, &one);
 	set_up(&o, &backend_onednn, net, &many);
 	compare_logits(&o, &r, CLOSE);
@@ -163,6 +164,11 @@ static void compare_steps(struct net *net, int batch, int threads)
 	compare_logits(&o, &r, CLOSE);
 	tear_down(&r);
 	tear_down(&o);
+}
+
+static void compare_steps(struct net *net, int batch, int threads)
+{
+	compare_smoothed(net, batch, threads, 0);
 }
 
 static void onednn_computes_the_steps_of_reference_on_a_residual_network(void **state)
@@ -200,6 +206,7 @@ static void onednn_computes_the_steps_of_reference_on_a_small_network(void **sta
 	auto_call(net_free) struct net *net = small_net();
 
 	compare_steps(net, 1, 2);
+	compare_smoothed(net, 3, 2, 0.25f);
 }
 
 static void onednn_repeats_a_step_bit_by_bit(void **state)

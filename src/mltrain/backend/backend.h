@@ -44,6 +44,7 @@ struct engine_config {
 	enum engine_use use;
 	int deterministic; /* the same bits each time, even if slower */
 	int optimiser;     /* optimiser/optimiser.h */
+	float smoothing;   /* of labels, in [0, 1]: op_smooth_loss() (backend/ops.h) */
 	struct image_norm norm;
 	const struct exchange *exchange; /* NULL: one process. Borrowed for the engine's life */
 };
@@ -66,7 +67,7 @@ struct step {
 
 /* Of this rank's share of the batch; norm2 and penalty are the same on every rank. */
 struct step_result {
-	double cross_entropy; /* mean over the rows */
+	double cross_entropy; /* mean over the rows, with smoothed labels if the engine smooths */
 	double penalty; /* l2 * (sum of squares of decaying parameters) / 2, before the update */
 	double norm2;   /* sum of squares of all parameters, before the update */
 	int wrong;      /* images not classified as labelled */
@@ -86,8 +87,8 @@ struct backend {
 	/*
 	 * Make an engine for layers[n] (inferred and checked, borrowed for the engine's life; the
 	 * last one's output, a row, is the logits). Returns 0, -ENOMEM with the bytes, -ENOTSUP
-	 * for a layer (named), an optimiser or a dtype that this backend cannot run here, -ENODEV
-	 * without a GPU.
+	 * for a layer (named), an optimiser, a loss or a dtype that this backend cannot run here,
+	 * -ENODEV without a GPU.
 	 */
 	int (*open)(const struct layer *layers, size_t n, const struct engine_config *config,
 		struct engine **ret, struct mlr_error *err);

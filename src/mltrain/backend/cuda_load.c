@@ -7,6 +7,7 @@
 #include "base/log.h"
 #include "backend/cuda/plugin_cuda.h"
 
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -29,6 +30,10 @@ static int open_cuda(const struct layer *layers, size_t n, const struct engine_c
 	const struct plugin *plugin;
 	int r;
 
+	if (config->use == ENGINE_TRAINS && config->smoothing > 0) {
+		mlr_fail(err, ENOTSUP, "backend cuda has no label smoothing");
+		return mlr_hint(err, "use --label-smoothing 0, or --backend onednn");
+	}
 	/* Load each kernel when it is launched first: a start takes half a second less. */
 	setenv("CUDA_MODULE_LOADING", "LAZY", 0);
 	r = plugin_open("cuda", &plugin, err);

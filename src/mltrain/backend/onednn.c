@@ -362,6 +362,7 @@ static int open_engine(const struct layer *layers, size_t n, const struct engine
 	o->norm = config->norm;
 	o->world.trains = config->use == ENGINE_TRAINS;
 	o->world.optimiser = config->optimiser;
+	o->world.smoothing = config->smoothing;
 	o->world.exchange = config->exchange;
 	o->world.ranks = config->exchange ? config->exchange->ranks : 1;
 	o->world.lanes = lanes_find();
@@ -523,6 +524,9 @@ static void loss(struct onednn *o, const struct batch *b, struct step_result *re
 	int classes = last->layer->out.dim[0];
 
 	ret->cross_entropy = op_softmax_loss(b->rows, classes, last->y, b->labels, dy, &ret->wrong);
+	if (o->world.smoothing > 0)
+		ret->cross_entropy += op_smooth_loss(
+			b->rows, classes, o->world.smoothing, last->y, b->labels, dy);
 	for (int i = 0; o->world.ranks > 1 && i < b->rows * classes; i++)
 		dy[i] /= (float)o->world.ranks;
 }

@@ -38,6 +38,7 @@ struct node_world {
 	int input_is_read;
 	size_t params; /* floats in each block, padding included; nodes add theirs */
 	int optimiser;
+	float smoothing;                                  /* of labels */
 	float *param, *grad, *kept[OPTIMISER_STATES_MAX]; /* blocks of one layout */
 	float *master; /* what is trained; param is its rounded copy or the same */
 	float *states; /* canonical */

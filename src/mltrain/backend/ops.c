@@ -427,3 +427,21 @@ double op_softmax_loss(
 	}
 	return loss / n;
 }
+
+double op_smooth_loss(
+	int n, int classes, float share, const float *x, const uint16_t *labels, float *dx)
+{
+	double each = (double)share / classes, added = 0;
+
+	for (int i = 0; i < n; i++) {
+		const float *row = x + i * classes;
+
+		for (int k = 0; k < classes; k++) {
+			double of_label = k == labels[i] ? share : 0;
+
+			added += (of_label - each) * row[k];
+			dx[i * classes + k] += (float)((of_label - each) / n);
+		}
+	}
+	return added / n;
+}

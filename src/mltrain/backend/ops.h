@@ -113,6 +113,19 @@ void op_dropout(size_t n, const float *x, const float *mask, float *y);
 double op_softmax_loss(
 	int n, int classes, const float *x, const uint16_t *labels, float *dx, int *wrong);
 
+/*
+ * Label smoothing (Szegedy et al., "Rethinking the Inception Architecture", CVPR 2016, section 7):
+ * a share of each label goes to all classes alike, its own included, as PyTorch's CrossEntropyLoss
+ * does it. The loss is linear in the labels, so this adds to op_softmax_loss() what it changes.
+ *
+ *   share   in [0, 1]
+ *   dx      the gradient of op_softmax_loss()
+ *
+ * Returns what is added to the mean loss.
+ */
+double op_smooth_loss(
+	int n, int classes, float share, const float *x, const uint16_t *labels, float *dx);
+
 /* Return the index of the highest of n logits, the first of equals; -1 if one is NaN. */
 int op_argmax(int n, const float *x);
 

@@ -118,6 +118,7 @@ static int open_engine(const struct layer *layers, size_t n, const struct engine
 		.steps_at_once = 1 };
 	r->use = config->use;
 	r->optimiser = config->optimiser;
+	r->smoothing = config->smoothing;
 	r->norm = config->norm;
 	r->exchange = config->exchange;
 	r->layers = layers;
@@ -260,6 +261,9 @@ static int one_step(struct reference *r, const struct batch *b, const struct ste
 		return failed;
 	ret->cross_entropy =
 		op_softmax_loss(b->rows, classes, last->y, b->labels, last->dy, &ret->wrong);
+	if (r->smoothing > 0)
+		ret->cross_entropy += op_smooth_loss(
+			b->rows, classes, r->smoothing, last->y, b->labels, last->dy);
 	/* The mean is over the rows of all ranks. */
 	for (size_t i = 0; reference_ranks(r) > 1 && i < (size_t)b->rows * (size_t)classes; i++)
 		last->dy[i] /= (float)reference_ranks(r);

@@ -23,6 +23,7 @@ struct reference {
 	size_t n;
 	enum engine_use use;
 	int optimiser;
+	float smoothing;
 	size_t params; /* floats in each of the next blocks */
 	float *param, *grad, *kept[OPTIMISER_STATES_MAX];
 	size_t states;

@@ -186,7 +186,10 @@ static void print_recipe(const struct recipe *r)
 		printf("%u images for validation\n", r->validation);
 	printf("        rate %g, ", r->lr);
 	print_schedule(&r->schedule);
-	printf("; %s, momentum %g, l2 %g\n", optimisers[r->optimiser].name, r->momentum, r->l2);
+	printf("; %s, momentum %g, l2 %g", optimisers[r->optimiser].name, r->momentum, r->l2);
+	if (r->smoothing > 0)
+		printf(", label smoothing %g", r->smoothing);
+	putchar('\n');
 	if (augment_is_none(a))
 		return;
 	printf("        images shifted by up to %d pixels, %s, ", a->shift,

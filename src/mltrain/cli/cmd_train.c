@@ -207,6 +207,7 @@ static int read_recipe(const char *text, struct recipe *ret, struct mlr_error *e
 		return mlr_fail(err, EPROTO, "the checkpoint to go on from has no recipe");
 	if (!o)
 		return mlr_fail(err, EPROTO, "the checkpoint's recipe is not JSON: %s", why.text);
+	*ret = (struct recipe)RECIPE_INIT; /* what it does not name has its default */
 	r = recipe_parse(o, ret, err);
 	return r < 0 ? mlr_wrap(err, "the checkpoint's recipe") : 0;
 }

@@ -23,6 +23,7 @@ enum {
 	KEY_WARMUP,
 	KEY_MOMENTUM,
 	KEY_L2,
+	KEY_SMOOTHING,
 	KEY_DROPOUT,
 	KEY_AUGMENT,
 	KEY_VALIDATION,
@@ -128,6 +129,8 @@ static const struct argp_option options[] = { { NULL, 0, NULL, 0,
 	{ "warmup", KEY_WARMUP, "E", 0, "epochs in which the rate rises from 0", 5 },
 	{ "momentum", KEY_MOMENTUM, "X", 0, "momentum; with adam and adamw, beta1 (0.9)", 5 },
 	{ "l2", KEY_L2, "X", 0, "factor of the penalty on the dense layers' weights (5e-4)", 5 },
+	{ "label-smoothing", KEY_SMOOTHING, "X", 0,
+		"share of each label that goes to all classes alike (0)", 5 },
 	{ "dropout", KEY_DROPOUT, "X", 0, "share of units that every dropout layer drops (0.5)",
 		5 },
 	{ "augment", KEY_AUGMENT, "WHAT", 0, "none, or some of: shift=PIXELS,flip,cutout=PIXELS",
@@ -211,6 +214,10 @@ static error_t parse_recipe(int key, char *arg, struct argp_state *state, struct
 	case KEY_L2:
 		r->l2 = arg_number(state, "l2", arg, 0, 1e6);
 		a->given |= GIVEN_L2;
+		return 0;
+	case KEY_SMOOTHING:
+		r->smoothing = arg_number(state, "label-smoothing", arg, 0, 1);
+		a->given |= GIVEN_SMOOTHING;
 		return 0;
 	case KEY_AUGMENT:
 		recipe_arg_augment(state, arg, &r->augment);
@@ -491,6 +498,8 @@ int train_args_apply(const struct train_args *a, struct recipe *r, struct mlr_er
 		r->momentum = said->momentum;
 	if (a->given & GIVEN_L2)
 		r->l2 = said->l2;
+	if (a->given & GIVEN_SMOOTHING)
+		r->smoothing = said->smoothing;
 	if (a->given & GIVEN_SCHEDULE) {
 		double warmup = r->schedule.warmup;
 

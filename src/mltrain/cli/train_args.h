@@ -27,6 +27,7 @@ enum given {
 	GIVEN_NORMALIZE = 1 << 13,
 	GIVEN_THREADS = 1 << 14,
 	GIVEN_OPTIMISER = 1 << 15,
+	GIVEN_SMOOTHING = 1 << 16,
 };
 
 enum lr_scale { LR_SCALE_NONE, LR_SCALE_LINEAR, LR_SCALE_SQRT };

@@ -39,6 +39,7 @@ struct recipe {
 	int epochs, batch; /* batch: of all ranks together */
 	int optimiser;     /* optimiser/optimiser.h; SGD by default */
 	double lr, momentum, l2;
+	double smoothing; /* of labels: the share that goes to all classes alike */
 	struct schedule schedule;
 	struct augment_policy augment;
 	uint32_t validation; /* training images kept for validation, or RECIPE_VALIDATION_UNSAID */

@@ -116,6 +116,7 @@ static int parse_numbers(const json_t *object, struct recipe *ret, struct mlr_er
 		(r = fields_number(object, "lr", 0, 1e6, &ret->lr, err)) < 0 ||
 		(r = fields_number(object, "momentum", 0, 1, &ret->momentum, err)) < 0 ||
 		(r = fields_number(object, "l2", 0, 1e6, &ret->l2, err)) < 0 ||
+		(r = fields_number(object, "label_smoothing", 0, 1, &ret->smoothing, err)) < 0 ||
 		(r = fields_count(object, "validation", 0, RECIPE_VALIDATION_UNSAID - 1,
 			 &validation, err)) < 0)
 		return r;
@@ -141,7 +142,7 @@ static int parse_optimiser(const json_t *object, struct recipe *ret, struct mlr_
 static int parse(const json_t *object, struct recipe *ret, struct mlr_error *err)
 {
 	static const char *const keys[] = { "epochs", "batch", "optimiser", "lr", "momentum", "l2",
-		"schedule", "augment", "validation" };
+		"label_smoothing", "schedule", "augment", "validation" };
 	const json_t *schedule = NULL, *augment = NULL;
 	int r;
 
@@ -199,6 +200,8 @@ json_t *recipe_json(const struct recipe *r)
 
 	if (r->optimiser != OPTIMISER_SGD)
 		json_object_set_new(o, "optimiser", json_string(optimisers[r->optimiser].name));
+	if (r->smoothing > 0)
+		json_object_set_new(o, "label_smoothing", json_real(r->smoothing));
 	if (r->validation != RECIPE_VALIDATION_UNSAID)
 		json_object_set_new(o, "validation", json_integer(r->validation));
 	return o;

@@ -85,6 +85,7 @@ static int open_engine(struct run *r, struct mlr_error *err)
 		.use = ENGINE_TRAINS,
 		.deterministic = r->o->deterministic,
 		.optimiser = r->o->recipe.optimiser,
+		.smoothing = (float)r->o->recipe.smoothing,
 		.norm = r->data->norm,
 		.exchange = r->exchange };
 	const struct backend *b = r->o->backend;
