@@ -49,10 +49,10 @@ _mltrain_values() {
 	--augment) echo none shift= flip cutout= ;;
 	--on-usr1) echo stop continue ;;
 	--log-format) echo text tf json ;;
-	--format) echo onnx ;;
+	--format) echo onnx safetensors ;;
 	--only) echo train predict ;;
 	--tensorboard | --to) return 2 ;;
-	--checkpoint | --keep-best | --resume | --log | --cacert | -o | --output) return 1 ;;
+	--checkpoint | --keep-best | --resume | --map | --log | --cacert | -o | --output) return 1 ;;
 	esac
 }
 
@@ -83,7 +83,7 @@ _mltrain_complete_argument() {
 		mapfile -t COMPREPLY < <(_mltrain_complete_words "$("$mltrain" net 2>/dev/null | sed 's/ .*//')"; compgen -f -- "$cur")
 		;;
 	fetch) mapfile -t COMPREPLY < <(_mltrain_complete_words "mnist fashion-mnist cifar-10 cifar-100") ;;
-	predict | export | report)
+	predict | export | import | report)
 		compopt -o filenames 2>/dev/null
 		mapfile -t COMPREPLY < <(compgen -f -- "$cur")
 		;;

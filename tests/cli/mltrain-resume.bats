@@ -117,6 +117,24 @@ small_net() {
     [ "$status" = 2 ]
 }
 
+@test "resume: imported weights are trained further, with any optimiser" {
+    small_net
+    train -q --epochs 3 --checkpoint c.safetensors
+    $mltrain export --checkpoint c.safetensors --format safetensors torch.safetensors
+    $mltrain import -q --net ./net.json --mean 0.5 torch.safetensors -o imported.safetensors
+    [ "$($mltrain eval -q --checkpoint imported.safetensors --data "$SMALL")" = \
+        "$($mltrain eval -q --checkpoint c.safetensors --data "$SMALL")" ]
+    train -q --epochs 3 --log fresh.jsonl --log-every 1
+    train -q --epochs 3 --optimiser adam --lr 0.001 --seed 9 --resume=imported.safetensors --checkpoint tuned.safetensors \
+        --log tuned.jsonl --log-every 1
+    first_losses() { jq -s '[.[] | select(.event == "step").loss][:10] | add' "$1"; }
+    [ "$(jq -n "$(first_losses tuned.jsonl) < 0.8 * $(first_losses fresh.jsonl)")" = true ]
+    [ "$(jq -r 'select(.event == "run") | "\(.step) \(.optimiser) \(.seed)"' tuned.jsonl)" = "0 adam 9" ]
+    run train --net reference --resume=imported.safetensors --checkpoint other.safetensors
+    [ "$status" = 1 ]
+    [[ "$output" == *"of another network"* ]]
+}
+
 @test "resume: without a file there yet a run starts anew and says so" {
     small_net
     train --epochs 1 --checkpoint c.safetensors --resume 2> err

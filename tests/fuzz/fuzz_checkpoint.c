@@ -1,7 +1,9 @@
 /*
- * Fuzz target: one checkpoint. What is accepted has every float of its network.
+ * Fuzz target: one checkpoint. What is accepted has every float of its network. As a state
+ * dictionary of that network it is matched, or what does not fit is told.
  */
 #include "model/checkpoint.h"
+#include "model/state_dict.h"
 #include "optimiser/optimiser.h"
 
 #include <stdint.h>
@@ -19,6 +21,22 @@ static void touch(const float *block, size_t n)
 		abort();
 	memcpy(copy, block, n * sizeof(float));
 	free(copy);
+}
+
+static void take_as_state_dict(const struct checkpoint *c, const char *buf, size_t size)
+{
+	struct safetensors st = SAFETENSORS_INIT;
+	struct state_dict_words words = { STRV_INIT, STRV_INIT };
+	int r;
+
+	if (safetensors_parse(buf, size, &st, NULL) < 0)
+		abort();
+	r = state_dict_take(&st, c->net, NULL, c->params, c->states, &words, NULL);
+	if ((r < 0) != (words.problems.n > 0))
+		abort();
+	safetensors_done(&st);
+	strv_done(&words.matches);
+	strv_done(&words.problems);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
@@ -43,6 +61,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		for (int i = 0; c.names && i < c.net->classes; i++)
 			if (!c.names[i])
 				abort();
+		take_as_state_dict(&c, buf, size);
 	}
 	checkpoint_done(&c);
 	free(buf);

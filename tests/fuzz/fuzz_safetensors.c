@@ -14,7 +14,7 @@ static size_t sum_of(const struct safetensors *st)
 	size_t bytes = 0;
 
 	for (size_t i = 0; i < st->n; i++) {
-		size_t len = shape_count(&st->tensors[i].shape) * sizeof(float);
+		size_t len = tensor_size(&st->tensors[i]);
 		char *copy = malloc(len);
 
 		if (!copy || safetensors_find(st, st->tensors[i].name) != &st->tensors[i])

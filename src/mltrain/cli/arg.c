@@ -93,6 +93,18 @@ const char *arg_file(struct argp_state *state, const char *option, const char *t
 	return text;
 }
 
+struct shape arg_input(struct argp_state *state, const char *text)
+{
+	struct shape s = { 3, { 0, 0, 0, 1 } };
+	int used = 0;
+
+	if (sscanf(text, "%5dx%5dx%5d%n", &s.dim[0], &s.dim[1], &s.dim[2], &used) != 3 ||
+		text[used] || s.dim[0] < 1 || s.dim[1] < 1 || s.dim[2] < 1)
+		argp_error(state, "--input '%s' is not CHANNELSxHEIGHTxWIDTH, for instance 3x32x32",
+			text);
+	return s;
+}
+
 int arg_threads(struct argp_state *state, const char *text)
 {
 	return (int)arg_count(state, "threads", text, 1, 1024);

@@ -32,6 +32,9 @@ double arg_accuracy(struct argp_state *state, const char *option, const char *te
 /* A file name. Refuses "", which an unset variable of a script gives. Returns text. */
 const char *arg_file(struct argp_state *state, const char *option, const char *text);
 
+/* --input: the channels, height and width of images, CxHxW. */
+struct shape arg_input(struct argp_state *state, const char *text);
+
 /* --threads, --backend and --dtype. */
 int arg_threads(struct argp_state *state, const char *text);
 const struct backend *arg_backend(struct argp_state *state, const char *text);

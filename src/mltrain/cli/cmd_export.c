@@ -5,23 +5,33 @@
 #include "base/file.h"
 #include "model/checkpoint.h"
 #include "model/onnx.h"
+#include "model/state_dict.h"
 
 #include <errno.h>
 #include <stdio.h>
-#include <string.h>
+
+enum format { FORMAT_ONNX, FORMAT_SAFETENSORS };
 
 struct args {
-	const char *checkpoint, *out;
+	const char *checkpoint, *out, *map;
+	enum format format;
 };
 
-enum { KEY_CHECKPOINT = 256, KEY_FORMAT };
+enum { KEY_CHECKPOINT = 256, KEY_FORMAT, KEY_MAP };
 
 static const struct argp_option options[] = { { "checkpoint", KEY_CHECKPOINT, "FILE", 0,
 						      "a checkpoint of mltrain train", 1 },
-	{ "format", KEY_FORMAT, "FORMAT", 0, "onnx, the only one so far", 1 }, { 0 } };
+	{ "format", KEY_FORMAT, "FORMAT", 0,
+		"onnx, or safetensors, the weights for PyTorch's load_state_dict() (onnx)", 1 },
+	{ "map", KEY_MAP, "FILE", 0,
+		"a JSON object of modules and the layers that they get their weights from, as of "
+		"mltrain import",
+		1 },
+	{ 0 } };
 
 static error_t parse(int key, char *arg, struct argp_state *state)
 {
+	static const char *const formats[] = { "onnx", "safetensors", NULL };
 	struct args *a = state->input;
 
 	switch (key) {
@@ -29,8 +39,10 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 		a->checkpoint = arg;
 		return 0;
 	case KEY_FORMAT:
-		if (strcmp(arg, "onnx") != 0)
-			argp_error(state, "--format '%s' is not one of: onnx", arg);
+		a->format = (enum format)arg_word(state, "format", arg, formats);
+		return 0;
+	case KEY_MAP:
+		a->map = arg_file(state, "map", arg);
 		return 0;
 	case ARGP_KEY_ARG:
 		if (a->out)
@@ -43,15 +55,31 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 		if (!a->out)
 			argp_error(
 				state, "where to? name the file to write, for instance net.onnx");
+		if (a->map && a->format != FORMAT_SAFETENSORS)
+			argp_error(state, "--map needs --format safetensors");
 		return 0;
 	default:
 		return ARGP_ERR_UNKNOWN;
 	}
 }
 
-static const struct argp argp = { options, parse, "OUT.onnx",
-	"Write a checkpoint's network as ONNX, for ONNX Runtime and others. Its input is pixels from "
-	"0 to 255; its outputs are logits and probabilities." };
+static const struct argp argp = { options, parse, "OUT",
+	"Write a checkpoint's network as ONNX, for ONNX Runtime and others, or its weights alone for "
+	"PyTorch. The ONNX model's input is pixels from 0 to 255; its outputs are logits and "
+	"probabilities." };
+
+static int build(const struct args *a, const struct checkpoint *c, char **ret, size_t *len,
+	struct mlr_error *err)
+{
+	json_auto_t *map = NULL;
+	int r = a->map ? state_dict_map_read(a->map, &map, err) : 0;
+
+	if (r < 0)
+		return r;
+	if (a->format == FORMAT_SAFETENSORS)
+		return state_dict_build(c->net, map, c->params, c->states, ret, len, err);
+	return onnx_build(c->net, c->params, c->states, &c->norm, c->names, ret, len, err);
+}
 
 static int run(const struct args *a, struct mlr_error *err)
 {
@@ -67,7 +95,7 @@ static int run(const struct args *a, struct mlr_error *err)
 	r = checkpoint_read(a->checkpoint, &c, err);
 	if (r < 0)
 		return r;
-	r = onnx_build(c.net, c.params, c.states, &c.norm, c.names, &model, &len, err);
+	r = build(a, &c, &model, &len, err);
 	if (r < 0)
 		return mlr_wrap(err, "export checkpoint '%s'", a->checkpoint);
 	r = file_put(a->out, model, len, 0666, err);

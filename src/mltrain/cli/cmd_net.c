@@ -28,29 +28,13 @@ static const struct argp_option options[] = {
 	{ "json", KEY_JSON, NULL, 0, "print an object instead of the table", 2 }, { 0 }
 };
 
-/* The size of images if neither the description nor an option gives it: MNIST's. */
-static const struct net_wish anything = { { 3, { 1, 28, 28, 1 } }, 10, -1,
-	NET_ASSUMED_INPUT | NET_ASSUMED_CLASSES };
-
-static void parse_input(struct argp_state *state, const char *arg, struct shape *ret)
-{
-	struct shape s = { 3, { 0, 0, 0, 1 } };
-	int used = 0;
-
-	if (sscanf(arg, "%5dx%5dx%5d%n", &s.dim[0], &s.dim[1], &s.dim[2], &used) != 3 ||
-		arg[used] || s.dim[0] < 1 || s.dim[1] < 1 || s.dim[2] < 1)
-		argp_error(state, "--input '%s' is not CHANNELSxHEIGHTxWIDTH, for instance 3x32x32",
-			arg);
-	*ret = s;
-}
-
 static error_t parse(int key, char *arg, struct argp_state *state)
 {
 	struct args *a = state->input;
 
 	switch (key) {
 	case KEY_INPUT:
-		parse_input(state, arg, &a->wish.input);
+		a->wish.input = arg_input(state, arg);
 		a->wish.assumed &= ~(unsigned int)NET_ASSUMED_INPUT;
 		return 0;
 	case KEY_CLASSES:
@@ -245,6 +229,7 @@ static void print_json(const struct net *net, const struct recipe *recipe)
 
 static int list(struct mlr_error *err)
 {
+	const struct net_wish anything = NET_WISH_ANYTHING;
 	auto_strv struct strv names = net_file_names();
 
 	for (size_t i = 0; i < names.n; i++) {
@@ -275,7 +260,7 @@ static int show(const struct args *a, struct mlr_error *err)
 
 int cmd_net(int argc, char **argv)
 {
-	struct args a = { .wish = anything };
+	struct args a = { .wish = NET_WISH_ANYTHING };
 	struct mlr_error err = MLR_ERROR_INIT;
 	char name[] = "mltrain net";
 

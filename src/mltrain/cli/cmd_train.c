@@ -238,7 +238,7 @@ static int open_net(struct session *s, struct mlr_error *err)
 		r = copy_net(s->from.net, &wish, &s->net, err);
 	else
 		r = net_read(a->net, &wish, &s->net, &recipe, err);
-	if (r == 0 && s->from.net && s->from.kept[0])
+	if (r == 0 && s->from.net && (s->from.kept[0] || s->from.recipe))
 		r = read_recipe(s->from.recipe, &recipe, err);
 	if (r < 0)
 		return r;

@@ -5,6 +5,7 @@
 #include "base/memory.h"
 #include "config.h"
 #include "model/checkpoint_meta.h"
+#include "model/parts.h"
 #include "tensor/safetensors.h"
 
 #include <errno.h>
@@ -15,19 +16,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-
-/* The tensors that a layer may have, and the block that holds their floats. */
-enum block { BLOCK_PARAMS, BLOCK_STATES, BLOCK_KEPT, BLOCKS = BLOCK_KEPT + OPTIMISER_STATES_MAX };
-
-enum part {
-	PART_WEIGHT,
-	PART_BIAS,
-	PART_MEAN,
-	PART_VARIANCE,
-	PART_KEPT, /* + 2 * n: the optimiser's nth block, of the weight; + 1: of the bias */
-};
-
-#define NAME_SIZE (LAYER_NAME_MAX + sizeof("exp_avg_sq/.running_mean"))
 
 int checkpoint_check_size(const struct net *net, int optimiser, struct mlr_error *err)
 {
@@ -61,33 +49,6 @@ int checkpoint_probe(const char *path, struct mlr_error *err)
 	return 0;
 }
 
-/*
- * Describe one tensor of a layer. Its name is stored in name [NAME_SIZE]. If its block is NULL, the
- * tensor has a shape only. Returns 0 when the layer has no such tensor.
- */
-static int part_of(const struct layer *l, int part, int optimiser, float *const blocks[BLOCKS],
-	char *name, struct tensor *ret)
-{
-	static const char *const words[] = { "weight", "bias", "running_mean", "running_var" };
-	int is_kept = part >= PART_KEPT, nth = (part - PART_KEPT) / 2;
-	int kind = is_kept ? (part - PART_KEPT) % 2 : part;
-	int is_bias = kind == PART_BIAS, is_state = kind > PART_BIAS;
-	float *block = blocks[is_kept ? BLOCK_KEPT + nth : is_state ? BLOCK_STATES : BLOCK_PARAMS];
-	size_t count = is_state ? l->states / 2 : is_bias ? l->biases : l->weights;
-	size_t at = is_state ? l->state_at + (kind == PART_VARIANCE ? count : 0)
-		: is_bias    ? l->bias_at
-			     : l->weight_at;
-
-	if (!count)
-		return 0;
-	snprintf(name, NAME_SIZE, "%s%s%s.%s", is_kept ? optimisers[optimiser].states[nth] : "",
-		is_kept ? "/" : "", l->name, words[kind]);
-	*ret = (struct tensor){ name,
-		is_state || is_bias ? shape1((int)count) : layer_weight_shape(l),
-		block ? block + at : NULL };
-	return 1;
-}
-
 /* Count the parts that a layer may have in a file. */
 static size_t parts_with(int states)
 {
@@ -99,7 +60,7 @@ int checkpoint_write(const char *path, const struct checkpoint *c, struct mlr_er
 	float *blocks[BLOCKS] = { c->params, c->states };
 	size_t parts = c->net->n * parts_with(c->kept[0] ? optimiser_states(c->optimiser) : 0);
 	auto_free struct tensor *tensors = xcalloc(parts, sizeof(*tensors));
-	auto_free char *names = xcalloc(parts, NAME_SIZE), *buf = NULL;
+	auto_free char *names = xcalloc(parts, PART_NAME_SIZE), *buf = NULL;
 	auto_call(checkpoint_meta_done) struct checkpoint_meta meta = { 0 };
 	struct safetensors st = { .tensors = tensors };
 	size_t len;
@@ -108,7 +69,7 @@ int checkpoint_write(const char *path, const struct checkpoint *c, struct mlr_er
 	memcpy(blocks + BLOCK_KEPT, c->kept, sizeof(c->kept));
 	for (size_t i = 0; i < parts; i++)
 		st.n += (size_t)part_of(&c->net->layers[i % c->net->n], (int)(i / c->net->n),
-			c->optimiser, blocks, names + i * NAME_SIZE, &tensors[st.n]);
+			c->optimiser, blocks, names + i * PART_NAME_SIZE, &tensors[st.n]);
 	checkpoint_meta_make(c, &meta);
 	st.meta = meta.entries;
 	st.metas = meta.n;
@@ -120,20 +81,6 @@ int checkpoint_write(const char *path, const struct checkpoint *c, struct mlr_er
 	return r < 0 ? mlr_wrap(err, "write checkpoint '%s'", path) : 0;
 }
 
-/* Check the numbers of an untrusted file here, where a message can name the tensor. */
-static int check_numbers(const struct tensor *got, int part, struct mlr_error *err)
-{
-	for (size_t i = 0; i < shape_count(&got->shape); i++) {
-		float v;
-
-		memcpy(&v, (const char *)got->data + i * sizeof(v), sizeof(v));
-		if (!isfinite(v) || (part == PART_VARIANCE && v < 0))
-			return mlr_fail(
-				err, EPROTO, "tensor '%s' has %g at %zu", got->name, (double)v, i);
-	}
-	return 0;
-}
-
 static int load_tensor(
 	const struct safetensors *st, const struct tensor *want, int part, struct mlr_error *err)
 {
@@ -142,11 +89,14 @@ static int load_tensor(
 
 	if (!got)
 		return mlr_fail(err, EPROTO, "tensor '%s' is missing", want->name);
+	if (got->type != TENSOR_F32)
+		return mlr_fail(err, ENOTSUP, "tensor '%s' is of type %s; checkpoints have F32",
+			want->name, tensor_type_name(got->type));
 	if (memcmp(&got->shape, &want->shape, sizeof(got->shape)) != 0)
 		return mlr_fail(err, EPROTO, "tensor '%s' is %s where the network needs %s",
 			want->name, shape_text(&got->shape, a), shape_text(&want->shape, b));
 	if (!want->data)
-		return check_numbers(got, part, err);
+		return part_check(got, part, err);
 	memcpy((void *)want->data, got->data, shape_count(&got->shape) * sizeof(float));
 	return 0;
 }
@@ -160,7 +110,7 @@ static int load_tensors(const struct safetensors *st, const struct checkpoint *c
 
 	for (size_t i = 0; i < net->n * parts; i++) {
 		int part = (int)(i / net->n);
-		char name[NAME_SIZE];
+		char name[PART_NAME_SIZE];
 		struct tensor t;
 		int r;
 

@@ -47,6 +47,12 @@ struct net_wish {
 	unsigned int assumed; /* the flags above */
 };
 
+/* The images and classes of MNIST, if neither the description nor the user says others. */
+#define NET_WISH_ANYTHING                                                                \
+	{                                                                                \
+		{ 3, { 1, 28, 28, 1 } }, 10, -1, NET_ASSUMED_INPUT | NET_ASSUMED_CLASSES \
+	}
+
 /*
  * Find a description: a path (with a '/' or ending in .json) as it is; a bare name ("reference",
  * "lenet-5", "resnet-8") among those of mltrain, in $MLTRAIN_NETS, nets/ beside the source in a

@@ -7,6 +7,7 @@
 #include <inttypes.h>
 #include <jansson.h>
 #include <limits.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -29,6 +30,77 @@ static struct shown show(const char *name)
 	return s;
 }
 
+static const struct type {
+	const char *name;
+	size_t size; /* bytes of a number */
+} types[TENSOR_TYPES] = {
+	[TENSOR_F32] = { "F32", 4 },
+	[TENSOR_F16] = { "F16", 2 },
+	[TENSOR_BF16] = { "BF16", 2 },
+	[TENSOR_F64] = { "F64", 8 },
+	[TENSOR_F8_E4M3] = { "F8_E4M3", 1 },
+	[TENSOR_F8_E5M2] = { "F8_E5M2", 1 },
+	[TENSOR_I64] = { "I64", 8 },
+	[TENSOR_I32] = { "I32", 4 },
+	[TENSOR_I16] = { "I16", 2 },
+	[TENSOR_I8] = { "I8", 1 },
+	[TENSOR_U64] = { "U64", 8 },
+	[TENSOR_U32] = { "U32", 4 },
+	[TENSOR_U16] = { "U16", 2 },
+	[TENSOR_U8] = { "U8", 1 },
+	[TENSOR_BOOL] = { "BOOL", 1 },
+};
+
+const char *tensor_type_name(enum tensor_type type)
+{
+	return types[type].name;
+}
+
+size_t tensor_size(const struct tensor *t)
+{
+	return shape_count(&t->shape) * types[t->type].size;
+}
+
+/* IEEE 754's binary16: a sign, 5 bits of exponent, 10 of fraction. */
+static float of_half(uint16_t h)
+{
+	int exponent = h >> 10 & 31, fraction = h & 1023;
+	float v = exponent == 31 ? (fraction ? NAN : INFINITY)
+		: exponent       ? ldexpf((float)(1024 + fraction), exponent - 25)
+				 : ldexpf((float)fraction, -24);
+
+	return h & 0x8000 ? -v : v;
+}
+
+/* The upper half of a float. */
+static float of_bfloat(uint16_t h)
+{
+	uint32_t bits = (uint32_t)h << 16;
+	float v;
+
+	memcpy(&v, &bits, sizeof(v));
+	return v;
+}
+
+int tensor_floats(const struct tensor *t, float *to, struct mlr_error *err)
+{
+	size_t n = shape_count(&t->shape);
+
+	if (t->type > TENSOR_BF16)
+		return mlr_fail(err, ENOTSUP,
+			"tensor '%s' is of type %s; F32, F16 and BF16 are read", show(t->name).text,
+			types[t->type].name);
+	if (t->type == TENSOR_F32)
+		memcpy(to, t->data, n * sizeof(*to));
+	for (size_t i = 0; t->type != TENSOR_F32 && i < n; i++) {
+		uint16_t h;
+
+		memcpy(&h, (const char *)t->data + i * sizeof(h), sizeof(h));
+		to[i] = t->type == TENSOR_F16 ? of_half(h) : of_bfloat(h);
+	}
+	return 0;
+}
+
 static json_t *header_of(const struct safetensors *st)
 {
 	json_t *root = json_object();
@@ -43,14 +115,14 @@ static json_t *header_of(const struct safetensors *st)
 	}
 	for (size_t i = 0; i < st->n; i++) {
 		const struct tensor *t = &st->tensors[i];
-		size_t end = at + shape_count(&t->shape) * sizeof(float);
+		size_t end = at + tensor_size(t);
 		json_t *dims = json_array();
 
 		for (int k = 0; k < t->shape.rank; k++)
 			json_array_append_new(dims, json_integer(t->shape.dim[k]));
 		json_object_set_new(root, t->name,
-			json_pack("{s:s, s:o, s:[I, I]}", "dtype", "F32", "shape", dims,
-				"data_offsets", (json_int_t)at, (json_int_t)end));
+			json_pack("{s:s, s:o, s:[I, I]}", "dtype", types[t->type].name, "shape",
+				dims, "data_offsets", (json_int_t)at, (json_int_t)end));
 		at = end;
 	}
 	return root;
@@ -67,7 +139,7 @@ int safetensors_build(const struct safetensors *st, char **ret, size_t *len, str
 	if (!text)
 		return mlr_fail(err, EINVAL, "safetensors header: a name is not UTF-8");
 	for (size_t i = 0; i < st->n; i++)
-		data += shape_count(&st->tensors[i].shape) * sizeof(float);
+		data += tensor_size(&st->tensors[i]);
 	header = (strlen(text) + 7) / 8 * 8;
 	if (header > SAFETENSORS_HEADER_MAX)
 		return mlr_fail(err, EFBIG,
@@ -83,7 +155,7 @@ int safetensors_build(const struct safetensors *st, char **ret, size_t *len, str
 	memcpy(buf + 8, text, strlen(text));
 	at = 8 + header;
 	for (size_t i = 0; i < st->n; i++) {
-		size_t size = shape_count(&st->tensors[i].shape) * sizeof(float);
+		size_t size = tensor_size(&st->tensors[i]);
 
 		memcpy(buf + at, st->tensors[i].data, size);
 		at += size;
@@ -111,29 +183,37 @@ static int parse_metadata(json_t *value, struct safetensors *st, struct mlr_erro
 	return 0;
 }
 
-static int parse_shape(
-	const char *name, json_t *dims, struct shape *ret, size_t *count, struct mlr_error *err)
+static int parse_shape(const char *name, json_t *dims, struct shape *ret, struct mlr_error *err)
 {
 	struct shape s = { 0, { 1, 1, 1, 1 } };
+	size_t count = 1;
 
 	if (!json_is_array(dims))
 		return mlr_fail(err, EPROTO, "tensor '%s' has no shape", show(name).text);
 	if (json_array_size(dims) > SHAPE_RANK_MAX)
 		return mlr_fail(err, ENOTSUP, "tensor '%s' has %zu dimensions; at most %d are read",
 			show(name).text, json_array_size(dims), SHAPE_RANK_MAX);
-	*count = 1;
 	for (s.rank = 0; s.rank < (int)json_array_size(dims); s.rank++) {
 		json_t *d = json_array_get(dims, (size_t)s.rank);
 		json_int_t v = json_is_integer(d) ? json_integer_value(d) : 0;
 
-		if (v < 1 || v > INT_MAX || __builtin_mul_overflow(*count, (size_t)v, count) ||
-			*count > SIZE_MAX / sizeof(float))
+		if (v < 1 || v > INT_MAX || __builtin_mul_overflow(count, (size_t)v, &count) ||
+			count > SIZE_MAX / sizeof(double))
 			return mlr_fail(err, EPROTO, "tensor '%s': dimension %d is not possible",
 				show(name).text, s.rank + 1);
 		s.dim[s.rank] = (int)v;
 	}
 	*ret = s;
 	return 0;
+}
+
+static enum tensor_type find_type(const char *name)
+{
+	int type = 0;
+
+	while (type < TENSOR_TYPES && strcmp(types[type].name, name) != 0)
+		type++;
+	return (enum tensor_type)type;
 }
 
 /* Check one tensor's entry; data is where the file's tensor bytes begin. */
@@ -144,15 +224,15 @@ static int parse_tensor(const char *name, json_t *entry, const char *data, size_
 	json_t *offsets = json_object_get(entry, "data_offsets");
 	json_t *from = json_array_get(offsets, 0), *to = json_array_get(offsets, 1);
 	json_int_t a, b;
-	size_t count = 0;
 	int r;
 
 	if (!json_is_string(dtype))
 		return mlr_fail(err, EPROTO, "tensor '%s' has no dtype", show(name).text);
-	if (strcmp(json_string_value(dtype), "F32") != 0)
-		return mlr_fail(err, ENOTSUP, "tensor '%s' is of type %s; only F32 is read",
+	ret->type = find_type(json_string_value(dtype));
+	if (ret->type == TENSOR_TYPES)
+		return mlr_fail(err, ENOTSUP, "tensor '%s' is of an unknown type %s",
 			show(name).text, show(json_string_value(dtype)).text);
-	r = parse_shape(name, json_object_get(entry, "shape"), &ret->shape, &count, err);
+	r = parse_shape(name, json_object_get(entry, "shape"), &ret->shape, err);
 	if (r < 0)
 		return r;
 	if (json_array_size(offsets) != 2 || !json_is_integer(from) || !json_is_integer(to))
@@ -165,10 +245,10 @@ static int parse_tensor(const char *name, json_t *entry, const char *data, size_
 			"tensor '%s': data_offsets [%" PRId64 ", %" PRId64
 			"] lie outside the %zu bytes of data",
 			show(name).text, (int64_t)a, (int64_t)b, size);
-	if ((size_t)(b - a) != count * sizeof(float))
+	if ((size_t)(b - a) != tensor_size(ret))
 		return mlr_fail(err, EPROTO,
 			"tensor '%s': its shape needs %zu bytes but its data_offsets hold %" PRId64,
-			show(name).text, count * sizeof(float), (int64_t)(b - a));
+			show(name).text, tensor_size(ret), (int64_t)(b - a));
 	ret->name = xstrdup(name);
 	ret->data = data + a;
 	return 0;
@@ -197,7 +277,7 @@ static int check_cover(struct safetensors *st, const char *data, size_t size, st
 			return mlr_fail(err, EPROTO,
 				"%zu bytes before tensor '%s' belong to no tensor",
 				(size_t)((const char *)t->data - at), show(t->name).text);
-		at += shape_count(&t->shape) * sizeof(float);
+		at += tensor_size(t);
 	}
 	if (at != data + size)
 		return mlr_fail(err, EPROTO, "the last %zu bytes belong to no tensor",

@@ -176,6 +176,9 @@ static int check_checkpoint(const struct run *r, const struct checkpoint *c, str
 	uint64_t epoch_steps = r->state.epoch_steps, done = (uint64_t)c->epochs_done;
 	int e;
 
+	/* Nothing was trained yet: the weights are all that there is to begin with. */
+	if (!c->kept[0] && c->step == 0)
+		return (e = check_net(r->net, c->net, err)) < 0 ? e : check_data(r, c, err);
 	if (!c->kept[0]) {
 		mlr_fail(err, EINVAL,
 			"the checkpoint to go on from has no momentum: it is of mltrain's first form");
@@ -212,7 +215,7 @@ int run_restore(struct run *r, struct mlr_error *err)
 
 	if (e == 0)
 		e = engine_set(r->engine, ENGINE_PARAMS, c->params, err);
-	for (int i = 0; e == 0 && i < optimiser_states(c->optimiser); i++)
+	for (int i = 0; e == 0 && c->kept[0] && i < optimiser_states(c->optimiser); i++)
 		e = engine_set(
 			r->engine, (enum engine_block)(ENGINE_OPTIMISER + i), c->kept[i], err);
 	if (e == 0 && r->net->states)

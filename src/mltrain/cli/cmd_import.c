@@ -1,0 +1,230 @@
+/* mltrain import: makes a checkpoint of a network's weights in PyTorch's form. */
+#include "cli/mltrain.h"
+
+#include "base/cleanup.h"
+#include "base/file.h"
+#include "base/log.h"
+#include "base/memory.h"
+#include "model/checkpoint.h"
+#include "model/net_file.h"
+#include "model/recipe_file.h"
+#include "model/state_dict.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct args {
+	const char *from, *out, *net, *map;
+	struct net_wish wish;
+	float mean[IMAGE_CHANNELS_MAX], std[IMAGE_CHANNELS_MAX];
+	int means, stds; /* given */
+	int quiet;
+};
+
+enum { KEY_INPUT = 256, KEY_CLASSES, KEY_MAP, KEY_MEAN, KEY_STD };
+
+static const struct argp_option options[] = {
+	{ "net", 'n', "NAME", 0, "the network: a shipped one's name or a JSON file", 1 },
+	{ "input", KEY_INPUT, "CxHxW", 0,
+		"the images' channels, height and width (the description's, else 1x28x28)", 1 },
+	{ "classes", KEY_CLASSES, "N", 0, "number of classes (the description's, else 10)", 1 },
+	{ "map", KEY_MAP, "FILE", 0,
+		"a JSON object of modules and the layers that take their weights", 1 },
+	{ "mean", KEY_MEAN, "X[,X...]", 0,
+		"mean of each channel that was taken off pixels from 0 to 1 (0)", 1 },
+	{ "std", KEY_STD, "X[,X...]", 0, "deviation that they were then divided by (1)", 1 },
+	{ "output", 'o', "FILE", 0, "the checkpoint to write", 1 },
+	{ "quiet", 'q', NULL, 0, "do not print which layer takes which module", 2 }, { 0 }
+};
+
+/* Parse a number for each channel, or one for all. Returns how many there are. */
+static int parse_channels(struct argp_state *state, const char *option, const char *arg, double min,
+	float ret[IMAGE_CHANNELS_MAX])
+{
+	auto_free char *copy = xstrdup(arg);
+	char *save;
+	int n = 0;
+
+	for (char *s = strtok_r(copy, ",", &save); s; s = strtok_r(NULL, ",", &save)) {
+		if (n == IMAGE_CHANNELS_MAX)
+			argp_error(state, "--%s '%s' has more than %d numbers", option, arg,
+				IMAGE_CHANNELS_MAX);
+		ret[n++] = (float)arg_number(state, option, s, min, 1e6);
+	}
+	if (!n)
+		argp_error(state, "--%s needs a number", option);
+	for (int i = n; i < IMAGE_CHANNELS_MAX; i++)
+		ret[i] = ret[0];
+	return n;
+}
+
+static void check_whole(struct argp_state *state, const struct args *a)
+{
+	if (!a->from)
+		argp_error(state, "which weights? name a safetensors file");
+	if (!a->net)
+		argp_error(state, "of which network? give --net NAME or FILE");
+	if (!a->out)
+		argp_error(state, "where to? give -o FILE");
+}
+
+static error_t parse(int key, char *arg, struct argp_state *state)
+{
+	struct args *a = state->input;
+
+	switch (key) {
+	case 'n':
+		a->net = arg_file(state, "net", arg);
+		return 0;
+	case 'o':
+		a->out = arg_file(state, "output", arg);
+		return 0;
+	case 'q':
+		a->quiet = 1;
+		return 0;
+	case KEY_INPUT:
+		a->wish.input = arg_input(state, arg);
+		a->wish.assumed &= ~(unsigned int)NET_ASSUMED_INPUT;
+		return 0;
+	case KEY_CLASSES:
+		a->wish.classes = (int)arg_count(state, "classes", arg, 1, 65535);
+		a->wish.assumed &= ~(unsigned int)NET_ASSUMED_CLASSES;
+		return 0;
+	case KEY_MAP:
+		a->map = arg_file(state, "map", arg);
+		return 0;
+	case KEY_MEAN:
+		a->means = parse_channels(state, "mean", arg, -1e6, a->mean);
+		return 0;
+	case KEY_STD:
+		a->stds = parse_channels(state, "std", arg, 1e-6, a->std);
+		return 0;
+	case ARGP_KEY_ARG:
+		if (a->from)
+			argp_error(state, "'%s' is one file too many", arg);
+		a->from = arg;
+		return 0;
+	case ARGP_KEY_END:
+		check_whole(state, a);
+		return 0;
+	default:
+		return ARGP_ERR_UNKNOWN;
+	}
+}
+
+static const struct argp argp = { options, parse, "FILE",
+	"Make a checkpoint of a state dictionary that safetensors.torch saved. A layer takes the "
+	"module that --map sends to it, the one of its name, or the one of its shapes. --mean and "
+	"--std are those of torchvision's Normalize; without them images enter as ToTensor() "
+	"makes them." };
+
+/* (pixel / 255 - mean) / std, as (pixel - mean * 255) / (std * 255). */
+static int set_norm(const struct args *a, struct checkpoint *c, struct mlr_error *err)
+{
+	int channels = c->net->input.dim[0];
+
+	if (channels > IMAGE_CHANNELS_MAX)
+		return mlr_fail(err, EINVAL, "network '%s' reads images of %d channels; at most %d",
+			c->net->name, channels, IMAGE_CHANNELS_MAX);
+	if ((a->means > 1 && a->means != channels) || (a->stds > 1 && a->stds != channels))
+		return mlr_fail(err, EINVAL,
+			"network '%s' reads images of %d channels: --mean and --std need one number, "
+			"or as many",
+			c->net->name, channels);
+	for (int i = 0; i < channels; i++) {
+		c->norm.mean[i] = 255 * a->mean[i];
+		c->norm.scale[i] = 255 * a->std[i];
+	}
+	return 0;
+}
+
+static int take(const struct args *a, const struct safetensors *st, struct checkpoint *c,
+	struct mlr_error *err)
+{
+	json_auto_t *map = NULL;
+	struct state_dict_words words = { STRV_INIT, STRV_INIT };
+	int r = a->map ? state_dict_map_read(a->map, &map, err) : 0;
+
+	if (r < 0)
+		return r;
+	c->params = calloc(c->net->params + 1, sizeof(float));
+	c->states = calloc(c->net->states + 1, sizeof(float));
+	if (!c->params || !c->states)
+		return mlr_fail(err, ENOMEM, "%zu bytes of memory",
+			(c->net->params + c->net->states) * sizeof(float));
+	r = state_dict_take(st, c->net, map, c->params, c->states, &words, err);
+	for (size_t i = 0; i < words.problems.n; i++)
+		mlr_warning("%s", words.problems.v[i]);
+	for (size_t i = 0; r == 0 && !a->quiet && i < words.matches.n; i++) {
+		print_shown(words.matches.v[i]);
+		putchar('\n');
+	}
+	strv_done(&words.matches);
+	strv_done(&words.problems);
+	if (r < 0)
+		mlr_hint(err,
+			"--map FILE says which module is which layer; --input, --classes and the "
+			"description give layers their shapes");
+	return r;
+}
+
+static int write_checkpoint(const struct args *a, struct checkpoint *c, const struct recipe *recipe,
+	struct mlr_error *err)
+{
+	json_auto_t *json = recipe_json(recipe);
+
+	c->recipe = json_dumps(json, JSON_COMPACT | JSON_REAL_PRECISION(17));
+	c->batch = recipe->batch;
+	c->ranks = c->threads = 1;
+	c->seed = 1;
+	c->best_error = -1;
+	return checkpoint_write(a->out, c, err);
+}
+
+static int run(const struct args *a, struct mlr_error *err)
+{
+	auto_call(checkpoint_done) struct checkpoint c = CHECKPOINT_INIT;
+	auto_call(safetensors_done) struct safetensors st = SAFETENSORS_INIT;
+	auto_free char *buf = NULL;
+	char input[SHAPE_TEXT_MAX];
+	struct recipe recipe;
+	size_t len;
+	int r;
+
+	if (file_is_same(a->out, a->from))
+		return mlr_fail(
+			err, EEXIST, "'%s' is the file to read, not overwriting it", a->out);
+	r = file_read(AT_FDCWD, a->from, CHECKPOINT_MAX, &buf, &len, err);
+	if (r < 0)
+		return mlr_wrap(err, "import");
+	r = safetensors_parse(buf, len, &st, err);
+	if (r < 0)
+		return mlr_wrap(err, "import '%s'", a->from);
+	if ((r = net_read(a->net, &a->wish, &c.net, &recipe, err)) < 0 ||
+		(r = set_norm(a, &c, err)) < 0)
+		return r;
+	r = take(a, &st, &c, err);
+	if (r < 0)
+		return mlr_wrap(err, "import '%s'", a->from);
+	r = write_checkpoint(a, &c, &recipe, err);
+	if (r < 0)
+		return r;
+	printf("%s: network %s, images of %s, %d classes, %zu parameters\n", a->out, c.net->name,
+		shape_text(&c.net->input, input), c.net->classes, c.net->params);
+	return 0;
+}
+
+int cmd_import(int argc, char **argv)
+{
+	struct args a = { .wish = NET_WISH_ANYTHING, .std = { 1, 1, 1, 1 } };
+	struct mlr_error err = MLR_ERROR_INIT;
+	char name[] = "mltrain import";
+
+	argv[0] = name;
+	arg_check_spelling(argv, options);
+	argp_parse(&argp, argc, argv, 0, NULL, &a);
+	return run(&a, &err) < 0 ? main_fail(&err) : 0;
+}
