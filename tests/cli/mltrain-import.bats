@@ -138,6 +138,14 @@ got.st: network convolutional, images of 1x32x32, 10 classes, $(mltrain net refe
 	run -0 mltrain export --checkpoint net.st --format safetensors --map map.json out.st
 	run -0 mltrain import --net reference --input 1x32x32 --mean 0.5 --map map.json out.st -o back.st
 	same_logits net.st back.st
+	digest=$(python3 -c 'import hashlib, json, struct
+b = open("out.st", "rb").read()
+n, = struct.unpack("<Q", b[:8])
+m = json.loads(b[8:8 + n])["__metadata__"]
+assert m == {"format": "pt", "weights": "sha256:" + hashlib.sha256(b[8 + n:]).hexdigest()}, m
+print(m["weights"])')
+	python3 -c 'import struct, sys; sys.stdout.buffer.write(struct.pack(">4I", 2051, 1, 32, 32) + bytes(1024))' >one-idx3-ubyte
+	[ "$(mltrain predict --json --checkpoint back.st one-idx3-ubyte:0 | jq -r .weights)" = "$digest" ]
 	echo '{"x": "conv9"}' >bad.json
 	run -1 mltrain export --checkpoint net.st --format safetensors --map bad.json out
 	assert_output --partial "the map sends 'x' to 'conv9', which is no layer with weights"

@@ -290,6 +290,18 @@ hint: mltrain train --checkpoint FILE writes one" ]
     head -c 100000 c.safetensors > cut
     run -1 "$mltrain" eval --checkpoint cut --data "$SMALL"
     [[ "$output" == *"checkpoint 'cut': tensor '"*"lie outside"* ]]
+    # One bit of the first weight, after a header whose length is the first eight bytes.
+    digest=$($mltrain eval --checkpoint c.safetensors --data "$SMALL" | sed -n 's/^weights //p')
+    [[ "$digest" =~ ^sha256:[0-9a-f]{64}$ ]]
+    [ "$($mltrain eval --json --checkpoint c.safetensors --data "$SMALL" | jq -r .weights)" = "$digest" ]
+    python3 -c 'import struct
+b = bytearray(open("c.safetensors", "rb").read())
+b[8 + struct.unpack("<Q", b[:8])[0]] ^= 1
+open("bit", "wb").write(b)'
+    run -1 "$mltrain" eval --checkpoint bit --data "$SMALL"
+    [[ "$output" == *"checkpoint 'bit': its weights are damaged: they are sha256:"*", and were $digest" ]]
+    run -1 "$mltrain" train --threads 1 --data "$SMALL" --validation 100 --steps 2 --checkpoint bit --resume
+    [[ "$output" == *"checkpoint 'bit': its weights are damaged"* ]]
     run -1 "$mltrain" eval --checkpoint "$SMALL/t10k-labels-idx1-ubyte" --data "$SMALL"
     [[ "$output" == *"not a safetensors file"* ]]
 }

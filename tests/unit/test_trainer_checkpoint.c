@@ -276,6 +276,67 @@ static void tensors_that_are_no_numbers_are_refused(void **state)
 	assert_non_null(strstr(err.text, "tensor 'velocity/conv1.bias' has nan at 3"));
 }
 
+/* Damage every tensor of a file in turn: of its weights it is told, and the optimiser's are not in
+ * the digest. */
+static void damaged_weights_are_told_by_their_digest(void **state)
+{
+	auto_call(net_free) struct net *net = small_residual_net();
+	auto_free float *params = random_floats(1, net->params),
+			*states = random_floats(2, net->states), *v = random_floats(3, net->params);
+	struct checkpoint c = sample(net, params, v);
+	auto_call(safetensors_done) struct safetensors st = SAFETENSORS_INIT;
+	auto_free char *buf = NULL;
+	size_t len, told = 0;
+
+	for (size_t i = 0; i < net->states; i++)
+		states[i] = fabsf(states[i]);
+	c.states = states;
+	c.names = NULL;
+	c.norm = (struct image_norm){ { 127.5f, 127.5f }, { 255, 255 } };
+	assert_int_equal(checkpoint_write(in_test_dir("whole"), &c, NULL), 0);
+	assert_int_equal(file_read(AT_FDCWD, in_test_dir("whole"), 1 << 24, &buf, &len, NULL), 0);
+	assert_int_equal(safetensors_parse(buf, len, &st, NULL), 0);
+	for (size_t i = 0; i < st.n; i++) {
+		auto_call(checkpoint_done) struct checkpoint got = CHECKPOINT_INIT;
+		struct mlr_error err = MLR_ERROR_INIT;
+		char *byte = (char *)st.tensors[i].data + tensor_size(&st.tensors[i]) - 4;
+		int is_weight = strchr(st.tensors[i].name, '/') == NULL;
+
+		*byte ^= 1;
+		write_file("damaged", buf, len);
+		*byte ^= 1;
+		assert_int_equal(checkpoint_read(in_test_dir("damaged"), &got, &err),
+			is_weight ? -EBADMSG : 0);
+		if (is_weight &&
+			(!strstr(err.text, "/damaged'") || !strstr(err.text, "are damaged")))
+			fail_msg("%s", err.text);
+		told += is_weight;
+	}
+	assert_true(told > 10 && told < st.n);
+}
+
+/* sha256sum(1) of such bytes: 4 times 1.0f and twice 0.5f. */
+static void the_digest_is_that_of_the_first_bytes(void **state)
+{
+	const struct layer layers[] = { { LAYER_DENSE, "fc", .outputs = 2 } };
+	auto_call(net_free) struct net *net = chain_net("two", shape3(1, 1, 2), layers, 1);
+	float params[6] = { 1, 1, 1, 1, 0.5f, 0.5f };
+	const struct checkpoint c = { .net = net,
+		.params = params,
+		.norm = { { 0 }, { 1 } },
+		.batch = 1,
+		.ranks = 1,
+		.best_error = -1 };
+	auto_call(checkpoint_done) struct checkpoint got = CHECKPOINT_INIT;
+
+	assert_int_equal(net->params, 6);
+	assert_int_equal(checkpoint_write(in_test_dir("ones"), &c, NULL), 0);
+	assert_int_equal(checkpoint_read(in_test_dir("ones"), &got, NULL), 0);
+	assert_string_equal(got.weights,
+		"sha256:359d2cd277f29c9df0df8f46a49a8a13"
+		"38d68e01ae8e824b328763c7102e104a");
+}
+
 static void a_checkpoint_path_that_cannot_be_written_is_known_at_once(void **state)
 {
 	struct mlr_error err;
@@ -299,6 +360,8 @@ int main(void)
 		cmocka_unit_test(a_checkpoint_that_does_not_fit_its_network_is_refused_by_tensor),
 		cmocka_unit_test(metadata_that_cannot_be_are_refused_by_their_key),
 		cmocka_unit_test(tensors_that_are_no_numbers_are_refused),
+		cmocka_unit_test(damaged_weights_are_told_by_their_digest),
+		cmocka_unit_test(the_digest_is_that_of_the_first_bytes),
 		cmocka_unit_test(a_checkpoint_path_that_cannot_be_written_is_known_at_once),
 	};
 

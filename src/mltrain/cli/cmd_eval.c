@@ -205,11 +205,14 @@ static int print(const struct args *a, const struct predictor *p, const struct d
 	if (a->json) {
 		json_auto_t *record = test_record(e, data, p->from.names, p->from.step);
 
+		json_object_set_new(record, "weights", json_string(p->from.weights));
 		if (!record || json_dumpf(record, stdout, JSON_COMPACT | JSON_REAL_PRECISION(9)))
 			return mlr_fail(err, EIO, "write the result to stdout");
 		putchar('\n');
 	} else {
 		print_accuracy(e->wrong, e->count);
+		if (!a->quiet)
+			printf("weights %s\n", p->from.weights);
 		if (!a->quiet && e->confusion) {
 			print_classes(p, e);
 			print_confusion(p, e);

@@ -196,8 +196,8 @@ static json_t *answer_json(const struct predictor *p, const char *file, const fl
 	}
 	for (int i = 0; i < p->from.net->classes; i++)
 		json_array_append_new(raw, json_real((double)logits[i]));
-	return json_pack(
-		"{s:o, s:o, s:o}", "file", mlr_json_text(file), "classes", classes, "logits", raw);
+	return json_pack("{s:o, s:o, s:o, s:s}", "file", mlr_json_text(file), "classes", classes,
+		"logits", raw, "weights", p->from.weights);
 }
 
 static void answer_text(const struct args *a, const struct predictor *p, const char *file,

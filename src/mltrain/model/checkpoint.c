@@ -188,6 +188,18 @@ static int load_blocks(const struct safetensors *st, struct checkpoint *c, struc
 	return load_tensors(st, c, states, blocks, err);
 }
 
+/* Files of version 0.2 have no digest to compare with. */
+static int check_digest(const struct safetensors *st, struct checkpoint *c, struct mlr_error *err)
+{
+	const char *want = safetensors_meta(st, "weights");
+
+	parts_digest(c->net, (float *[BLOCKS]){ c->params, c->states }, c->weights);
+	if (!want || strcmp(want, c->weights) == 0)
+		return 0;
+	return mlr_fail(err, EBADMSG, "its weights are damaged: they are %s, and were %.80s",
+		c->weights, want);
+}
+
 int checkpoint_parse(const char *buf, size_t len, struct checkpoint *ret, struct mlr_error *err)
 {
 	auto_call(safetensors_done) struct safetensors st = SAFETENSORS_INIT;
@@ -195,7 +207,8 @@ int checkpoint_parse(const char *buf, size_t len, struct checkpoint *ret, struct
 	int r;
 
 	if ((r = safetensors_parse(buf, len, &st, err)) < 0 ||
-		(r = checkpoint_meta_read(&st, &c, err)) < 0 || (r = load_blocks(&st, &c, err)) < 0)
+		(r = checkpoint_meta_read(&st, &c, err)) < 0 ||
+		(r = load_blocks(&st, &c, err)) < 0 || (r = check_digest(&st, &c, err)) < 0)
 		return r;
 	*ret = c;
 	c = (struct checkpoint)CHECKPOINT_INIT;

@@ -13,6 +13,7 @@
  *   backend   the one that trained
  *   version   mltrain's
  *   recipe    JSON: how it was trained (recipe.h)
+ *   weights   "sha256:…" of the bytes that come first: all tensors but the optimiser's (parts.h)
  *   state     JSON: epochs_done, step, seed, batch, ranks, threads, dtype,
  *             best_error, seconds, digest
  *
@@ -24,6 +25,7 @@
 
 #include "base/error.h"
 #include "model/net.h"
+#include "model/parts.h"
 #include "optimiser/optimiser.h"
 #include "tensor/batch.h"
 #include "tensor/dtype.h"
@@ -42,7 +44,8 @@ struct checkpoint {
 	struct image_norm norm;
 	char **names; /* [net->classes], or NULL */
 	char *backend, *data, *version;
-	char *digest; /* of the data set (train.h), or NULL */
+	char *digest;                    /* of the data set (train.h), or NULL */
+	char weights[PARTS_DIGEST_SIZE]; /* of params and states, when read */
 
 	/* The state of training. */
 	int epochs_done;
@@ -80,7 +83,8 @@ int checkpoint_write(const char *path, const struct checkpoint *c, struct mlr_er
  * Read a checkpoint. Release ret with checkpoint_done().
  *
  * Returns 0, or -ENOENT and kin, -EPROTO if it is damaged, or if tensors are missing, unknown or of
- * a shape that the network does not have (named), -ENOMEM. Errors name the file.
+ * a shape that the network does not have (named), -EBADMSG if the weights have not the digest that
+ * the file has for them, -ENOMEM. Errors name the file.
  */
 int checkpoint_read(const char *path, struct checkpoint *ret, struct mlr_error *err);
 

@@ -79,12 +79,15 @@ void checkpoint_meta_make(const struct checkpoint *c, struct checkpoint_meta *re
 {
 	int channels = c->net->input.dim[0];
 	struct checkpoint_meta m = { .n = 0 };
+	char digest[PARTS_DIGEST_SIZE];
 
 	add_take(&m, "net", net_text(c->net));
 	add_take(&m, "norm",
 		text_of(json_pack("{s:o, s:o}", "mean", floats(c->norm.mean, channels), "scale",
 			floats(c->norm.scale, channels))));
 	add_take(&m, "classes", names_text(c));
+	parts_digest(c->net, (float *[BLOCKS]){ c->params, c->states }, digest);
+	add(&m, "weights", digest);
 	add_take(&m, "state", state_text(c));
 	add(&m, "recipe", c->recipe);
 	add(&m, "backend", c->backend);

@@ -1,5 +1,8 @@
 #include "model/parts.h"
 
+#include "base/cleanup.h"
+#include "base/memory.h"
+
 #include <errno.h>
 #include <math.h>
 #include <stdio.h>
@@ -41,4 +44,20 @@ int part_check(const struct tensor *t, int part, struct mlr_error *err)
 				err, EPROTO, "tensor '%s' has %g at %zu", t->name, (double)v, i);
 	}
 	return 0;
+}
+
+void parts_digest(
+	const struct net *net, float *const blocks[BLOCKS], char digest[PARTS_DIGEST_SIZE])
+{
+	auto_free struct iovec *pieces = xcalloc(net->n * PARTS_OF_WEIGHTS, sizeof(*pieces));
+	char name[PART_NAME_SIZE];
+	struct tensor t;
+	size_t n = 0;
+
+	for (int part = 0; part < PARTS_OF_WEIGHTS; part++)
+		for (size_t i = 0; i < net->n; i++)
+			if (part_of(&net->layers[i], part, 0, blocks, name, &t))
+				pieces[n++] = (struct iovec){ (void *)t.data, tensor_size(&t) };
+	memcpy(digest, "sha256:", 7);
+	hash_parts(pieces, n, digest + 7);
 }

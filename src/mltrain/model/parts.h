@@ -6,7 +6,8 @@
 #ifndef MLT_MODEL_PARTS_H
 #define MLT_MODEL_PARTS_H
 
-#include "backend/layer.h"
+#include "base/hash.h"
+#include "model/net.h"
 #include "optimiser/optimiser.h"
 #include "tensor/safetensors.h"
 
@@ -42,5 +43,16 @@ int part_of(const struct layer *l, int part, int optimiser, float *const blocks[
 /* Check the numbers of an untrusted file's tensor of floats: all are finite, and no variance is
  * negative. Returns 0, or -EPROTO naming the tensor and the place. */
 int part_check(const struct tensor *t, int part, struct mlr_error *err);
+
+#define PARTS_DIGEST_SIZE (sizeof("sha256:") - 1 + HASH_HEX_SIZE)
+
+/*
+ * Digest a network's weights, to "sha256:<hex>": of the floats of all layers' weights, in the order
+ * of layers, then of all biases, running means and running variances. These are the bytes with
+ * which a checkpoint's data begins, so that networks whose weights are equal have equal digests,
+ * whatever the optimiser has kept.
+ */
+void parts_digest(
+	const struct net *net, float *const blocks[BLOCKS], char digest[PARTS_DIGEST_SIZE]);
 
 #endif

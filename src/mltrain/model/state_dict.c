@@ -456,23 +456,26 @@ int state_dict_build(const struct net *net, const json_t *map, float *params, fl
 	float *blocks[BLOCKS] = { params, states };
 	auto_free struct tensor *tensors = xcalloc(net->n * PARTS_OF_WEIGHTS, sizeof(*tensors));
 	auto_strv struct strv names = STRV_INIT;
-	/* What transformers and others look for in PyTorch's files. */
-	struct metadata meta = { (char *)"format", (char *)"pt" };
-	struct safetensors st = { tensors, 0, &meta, 1 };
+	char digest[PARTS_DIGEST_SIZE];
+	/* Transformers and others look for the first in PyTorch's files. */
+	struct metadata meta[] = { { (char *)"format", (char *)"pt" },
+		{ (char *)"weights", digest } };
+	struct safetensors st = { tensors, 0, meta, ARRAY_LEN(meta) };
 	int r = check_names(net, map, err);
 
 	if (r < 0)
 		return r;
-	for (size_t i = 0; i < net->n; i++)
-		for (int part = 0; part < PARTS_OF_WEIGHTS; part++) {
-			const struct layer *l = &net->layers[i];
-			const char *module = module_of(map, l->name);
-			char name[PART_NAME_SIZE];
+	parts_digest(net, blocks, digest);
+	for (size_t i = 0; i < net->n * PARTS_OF_WEIGHTS; i++) {
+		const struct layer *l = &net->layers[i % net->n];
+		const char *module = module_of(map, l->name);
+		int part = (int)(i / net->n);
+		char name[PART_NAME_SIZE];
 
-			if (!part_of(l, part, 0, blocks, name, &tensors[st.n]))
-				continue;
-			strv_addf(&names, "%s.%s", module ? module : l->name, part_words[part]);
-			tensors[st.n++].name = names.v[names.n - 1];
-		}
+		if (!part_of(l, part, 0, blocks, name, &tensors[st.n]))
+			continue;
+		strv_addf(&names, "%s.%s", module ? module : l->name, part_words[part]);
+		tensors[st.n++].name = names.v[names.n - 1];
+	}
 	return safetensors_build(&st, ret, len, err);
 }

@@ -48,8 +48,8 @@ int state_dict_take(const struct safetensors *st, const struct net *net, const j
 
 /*
  * Write a state dictionary into memory, with the names of layers, or of the modules that a map
- * sends to them. Takes and returns what safetensors_build() does; -EINVAL for a map that does not
- * fit.
+ * sends to them. Its metadata have "weights", as a checkpoint (checkpoint.h). Takes and returns
+ * what safetensors_build() does; -EINVAL for a map that does not fit.
  */
 int state_dict_build(const struct net *net, const json_t *map, float *params, float *states,
 	char **ret, size_t *len, struct mlr_error *err);
