@@ -120,6 +120,22 @@ class Browser:
     def point(self, x, y):
         self.call("Input.dispatchMouseEvent", type="mouseMoved", x=x, y=y)
 
+    def drag(self, x, to, y):
+        self.point(x, y)
+        self.button("mousePressed", x, y)
+        for i in range(1, 6):
+            self.call("Input.dispatchMouseEvent", type="mouseMoved", x=x + (to - x) * i / 5, y=y, button="left", buttons=1)
+        self.button("mouseReleased", to, y)
+
+    def double_click(self, x, y):
+        self.point(x, y)
+        for count in 1, 2:
+            for kind in "mousePressed", "mouseReleased":
+                self.button(kind, x, y, count)
+
+    def button(self, kind, x, y, count=1):
+        self.call("Input.dispatchMouseEvent", type=kind, x=x, y=y, button="left", clickCount=count)
+
     def screenshot(self, path, whole=True):
         if whole:
             size = self.call("Page.getLayoutMetrics")["cssContentSize"]

@@ -104,6 +104,10 @@ needs_png() {
 	cp -r "$SETS/folders/red" f/2
 	run --separate-stderr mltrain eval -q --checkpoint c.safetensors --data f
 	assert_output "test accuracy 100.00 % (error 0.00 %)"
+	mkdir one
+	cp -r "$SETS/folders/green" one
+	run -0 mltrain train -q --threads 2 --data one --batch 8 --steps 1
+	assert_line "mltrain: warning: all training images are of one class, so there is nothing to tell apart"
 	mv f/2 f/scarlet
 	run -1 mltrain eval -q --checkpoint c.safetensors --data f
 	assert_output "mltrain: checkpoint 'c.safetensors' knows no class 'scarlet', which 'f' has"

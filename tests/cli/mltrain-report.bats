@@ -32,7 +32,7 @@ needs_browser() {
     [ -s report.html ]
     # Nothing is loaded from anywhere: no address but those of names spaces, no file.
     [ -z "$(grep -Eo '(src|href)="[^"]*"' report.html | grep -v '^src="data:image/png;base64,')" ]
-    run ! grep -E '@import|url\(' report.html
+    run ! grep -E '@import|url\([^#]' report.html
     [ -z "$(grep -Eo 'https?://[^"'"'"' ]*' report.html | grep -v '^http://www.w3.org/2000/svg$')" ]
     grep -q "<h1>convolutional on fashion-mnist</h1>" report.html
     grep -q "The run reached its end at step 4.*000" report.html
@@ -181,6 +181,76 @@ needs_browser() {
 	    assert "lin" in b.value(shown) and "log" not in b.value(shown)
 	    b.value("document.querySelector('#loss .logswitch').click()")
 	    assert "log" in b.value(shown) and "lin" not in b.value(shown)
+	    assert not b.errors, b.errors
+	END
+}
+
+@test "browser: a stretch of a curve is dragged to full width, and a double click shows all again" {
+    needs_browser
+    $mltrain report cpu.jsonl
+    python3 - <<-'END'
+	import os, re
+	from browser import Browser
+	with Browser(os.environ["BROWSER"]) as b:
+	    b.open("file://" + os.getcwd() + "/report.html", height=1200)
+	    x, y, w, h = b.value("(r => [r.left, r.top, r.width, r.height])"
+	                         "(document.querySelector('#loss .plot').getBoundingClientRect())")
+	    # Columns of the drawing (chart.c): 560 wide, the axis from 62 to 546, for the steps 0 to 4000.
+	    at = lambda step: x + (62 + (546 - 62) * step / 4000) * w / 560
+	    ticks = lambda: [float(t) for t in b.value(
+	        "[...document.querySelectorAll('#loss g.x text')].map(t => t.textContent)")]
+	    heights = lambda: [float(t) for t in b.value(
+	        "[...document.querySelectorAll('#loss .lin g.y text')].map(t => t.textContent)")]
+	    where = lambda: b.value("(r => [r.left, r.right, r.top, r.bottom])"
+	                            "(document.querySelector('#loss .lin .faint').getBoundingClientRect())")
+	    button = "document.querySelector('#loss button').hidden"
+	    before = ticks(), heights(), where()
+	    assert before[0][-1] == 4000 and b.value(button), before
+	    b.drag(at(2000), at(3000), y + h / 2)
+	    assert 2000 <= ticks()[0] < 2300 and 2700 < ticks()[-1] <= 3000 and len(ticks()) > 3, ticks()
+	    assert max(heights()) < max(before[1]) / 2, (heights(), before[1])
+	    # Four times as wide, with the same middle to the right of what was drawn over.
+	    left, right = where()[:2]
+	    assert abs((right - left) / (before[2][1] - before[2][0]) - 4) < 0.1, (where(), before)
+	    assert not b.value(button)
+	    # Values are those of the stretch.
+	    b.point(at(2000), y + h / 2)
+	    tip = b.value("document.querySelector('#loss .tip').innerText")
+	    assert 2480 < int(tip.split()[1]) < 2520, tip
+	    b.value("document.querySelector('#loss .plot').focus()")
+	    b.key("Home")
+	    said = b.value("document.querySelector('#loss [aria-live]').textContent")
+	    assert 2000 <= int(re.match(r"step (\d+)", said)[1]) <= 2020, said
+	    # A mark lies on its curve, as stretched.
+	    mark = b.value("(r => [r.left + r.width / 2, r.top + r.height / 2])"
+	                   "(document.querySelector('#loss .mark').getBoundingClientRect())")
+	    near = b.value("(p => { const c = document.querySelector('#loss .lin .faint'), m = c.getScreenCTM();"
+	        "let d = 1e9; for (let i = 0; i <= 20000; i++) { const q = c.getPointAtLength(c.getTotalLength() * i / 20000)"
+	        ".matrixTransform(m); d = Math.min(d, Math.hypot(q.x - p[0], q.y - p[1])); } return d; })(%s)" % mark)
+	    assert near < 3, near
+	    # Further in, on a logarithmic axis, by keys; then all again.
+	    b.value("document.querySelector('#loss .logswitch').click()")
+	    b.drag(at(1000), at(3000), y + h / 2)
+	    assert 2250 <= ticks()[0] and ticks()[-1] <= 2750, ticks()
+	    b.double_click(at(2000), y + h / 2)
+	    b.value("document.querySelector('#loss .logswitch').click()")
+	    assert (ticks(), heights()) == before[:2], (ticks(), heights(), before)
+	    assert max(abs(p - q) for p, q in zip(where(), before[2])) < 1 and b.value(button)
+	    b.value("document.querySelector('#loss .plot').focus()")
+	    b.key("+")
+	    assert ticks()[0] >= 1000 and ticks()[-1] <= 3000, ticks()
+	    b.key("Escape")
+	    assert ticks() == before[0]
+	    # A click is no drag.
+	    b.drag(at(2000), at(2000) + 2, y + h / 2)
+	    assert ticks() == before[0]
+	    # Every chart can be zoomed, those with dots and with logarithms of time, too.
+	    for id in b.value("[...document.querySelectorAll('.chart')].map(c => c.id)"):
+	        b.value("document.querySelector('#%s .plot').focus()" % id)
+	        b.key("+")
+	        bad = b.value("[...document.querySelectorAll('#%s .plot *')].filter(e => [...e.attributes].some("
+	                      "a => /NaN|Infinity/.test(a.value))).length" % id)
+	        assert bad == 0, id
 	    assert not b.errors, b.errors
 	END
 }

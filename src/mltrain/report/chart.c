@@ -164,6 +164,7 @@ static void write_y_ticks(FILE *f, const struct axis *a)
 	double ticks[TICKS_MAX];
 	size_t n = chart_ticks(a->lo, a->hi, a->is_log, ticks, TICKS_MAX);
 
+	fputs("<g class=\"y\">\n", f);
 	for (size_t i = 0; i < n; i++) {
 		double y = y_of(a, ticks[i]);
 		char text[32];
@@ -174,6 +175,7 @@ static void write_y_ticks(FILE *f, const struct axis *a)
 			"text-anchor=\"end\">%s</text>\n",
 			LEFT, y, WIDTH - RIGHT, LEFT - 7, y + 4, text);
 	}
+	fputs("</g>\n", f);
 }
 
 static void write_x_ticks(FILE *f, const struct axis *a, const char *name)
@@ -181,8 +183,8 @@ static void write_x_ticks(FILE *f, const struct axis *a, const char *name)
 	double ticks[TICKS_MAX];
 	size_t n = chart_ticks(a->lo, a->hi, a->is_log, ticks, TICKS_MAX);
 
-	fprintf(f, "<path class=\"base\" d=\"M%d %dH%d\"/>\n", LEFT, HEIGHT - BOTTOM,
-		WIDTH - RIGHT);
+	fprintf(f, "<path class=\"base\" d=\"M%d %dH%d\"/>\n<g class=\"x\">\n", LEFT,
+		HEIGHT - BOTTOM, WIDTH - RIGHT);
 	for (size_t i = 0; i < n; i++) {
 		double x = x_of(a, ticks[i]);
 		char text[32];
@@ -193,7 +195,7 @@ static void write_x_ticks(FILE *f, const struct axis *a, const char *name)
 			"text-anchor=\"middle\">%s</text>\n",
 			x, HEIGHT - BOTTOM, x, HEIGHT - BOTTOM + 18, text);
 	}
-	fprintf(f, "<text x=\"%d\" y=\"%d\" text-anchor=\"end\">%s</text>\n", WIDTH - RIGHT,
+	fprintf(f, "</g>\n<text x=\"%d\" y=\"%d\" text-anchor=\"end\">%s</text>\n", WIDTH - RIGHT,
 		HEIGHT - 4, name);
 }
 
@@ -235,13 +237,14 @@ static void write_drawing(
 {
 	fprintf(f, "<g class=\"%s\">\n", y->is_log ? "log" : "lin");
 	write_y_ticks(f, y);
+	fputs("<g class=\"lines\">\n", f);
 	for (size_t i = 0; i < c->n; i++)
 		if (c->lines[i].style == LINE_FAINT)
 			write_line(f, c, &c->lines[i], x, y);
 	for (size_t i = 0; i < c->n; i++)
 		if (c->lines[i].style != LINE_FAINT)
 			write_line(f, c, &c->lines[i], x, y);
-	fputs("</g>\n", f);
+	fputs("</g>\n</g>\n", f);
 }
 
 static void write_legend(FILE *f, const struct chart *c)
@@ -350,7 +353,7 @@ static void write_figure(FILE *f, const struct chart *c)
 			c->id, c->id);
 	fprintf(f,
 		"<svg class=\"plot%s\" viewBox=\"0 0 %d %d\" role=\"img\" tabindex=\"0\" "
-		"aria-label=\"%s%s%s over %s; arrow keys tell values\">\n",
+		"aria-label=\"%s%s%s over %s; arrow keys tell values, plus zooms, escape shows all\">\n",
 		has_log ? " haslog" : "", WIDTH, HEIGHT, c->title, c->unit[0] ? ", " : "", c->unit,
 		c->x_name);
 	write_x_ticks(f, &x, c->x_name);

@@ -251,6 +251,8 @@ static void write_gpus(FILE *f, const struct runs *runs, size_t offset, struct c
 void curves_write(FILE *f, const struct runs *runs)
 {
 	fputs("<section aria-labelledby=\"h-curves\"><h2 id=\"h-curves\">Curves</h2>\n"
+	      "<p class=\"about hint\">Drag across a stretch to zoom into it; a double click shows all "
+	      "again.</p>\n"
 	      "<div class=\"charts\">\n",
 		f);
 	write_loss(f, runs);

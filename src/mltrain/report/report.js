@@ -1,5 +1,5 @@
 "use strict";
-/* Values under the pointer, or where the arrow keys went, for every chart. */
+/* For every chart: values under the pointer or where the arrow keys went, and a stretch of it at full width. */
 (function () {
 	const SVG = "http://www.w3.org/2000/svg";
 
@@ -21,6 +21,28 @@
 				hi = mid;
 		}
 		return x - xs[lo] <= xs[hi] - x ? lo : hi;
+	}
+
+	/* As chart_ticks() in chart.c. */
+	function ticks(lo, hi, log) {
+		const list = [], rough = (hi - lo) / 5, power = 10 ** Math.floor(Math.log10(rough));
+		const part = rough / power, decades = Math.log10(hi / lo);
+		const step = power * (part < 1.5 ? 1 : part < 3.5 ? 2 : part < 7.5 ? 5 : 10);
+		if (!log || decades < 0.7) {
+			for (let i = Math.ceil(lo / step - 1e-9); i * step <= hi + 1e-9 * step; i++)
+				list.push(i * step);
+			return list;
+		}
+		const each = decades <= 1.7 ? [1, 2, 5] : decades <= 3.4 ? [1, 3] : [1];
+		const every = decades > 8 ? Math.ceil(decades / 8) : 1;
+		for (let e = Math.floor(Math.log10(lo)); e <= Math.ceil(Math.log10(hi)); e += every)
+			list.push(...each.map(v => v * 10 ** e).filter(v => v >= lo && v <= hi));
+		return list;
+	}
+
+	function short(v) {
+		const [unit, name] = [[1e9, " G"], [1e6, " M"], [1, ""]].find(u => Math.abs(v) >= 10 * u[0]) || [1, ""];
+		return Number((v / unit).toPrecision(6)) + name;
 	}
 
 	function make(parent, name, attributes) {
@@ -47,11 +69,15 @@
 		spoken.setAttribute("aria-live", "polite");
 		figure.append(tip, spoken);
 
-		const bend = v => data.xlog ? Math.log(v) : v;
-		const [first, last] = data.x.map(bend);
-		const toX = v => left + (right - left) * (bend(v) - first) / (last - first);
-		function toY(v) {
-			const log = logswitch && logswitch.checked, [lo, hi] = log ? data.log : data.lin;
+		const bend = v => data.xlog ? Math.log(v) : v, unbend = v => data.xlog ? Math.exp(v) : v;
+		/* What is shown: x is bent. */
+		const full = { x: data.x.map(bend), lin: data.lin, log: data.log };
+		let view = full;
+		const toX = (v, w = view) => left + (right - left) * (bend(v) - w.x[0]) / (w.x[1] - w.x[0]);
+		const fromX = px => view.x[0] + (px - left) / (right - left) * (view.x[1] - view.x[0]);
+		const isLog = () => Boolean(logswitch && logswitch.checked);
+		function toY(v, log, w = view) {
+			const [lo, hi] = log ? w.log : w.lin;
 			if (log && v <= 0)
 				return NaN;
 			const share = log ? Math.log(v / lo) / Math.log(hi / lo) : (v - lo) / (hi - lo);
@@ -86,7 +112,7 @@
 			head.textContent = data.xname + " " + number(x);
 			tip.append(head);
 			for (const line of data.lines) {
-				const i = nearest(line.x, x), y = toY(line.y[i]);
+				const i = nearest(line.x, x), y = toY(line.y[i], isLog());
 				const value = number(line.y[i]) + (data.unit ? " " + data.unit : "");
 				const name = line.what ? line.name + " (" + line.what + ")" : line.name;
 				if (x < line.x[0] || x > line.x[line.x.length - 1])
@@ -113,28 +139,160 @@
 			tip.style.left = Math.max(4, Math.min(room, outer.width - tip.offsetWidth - 4)) + "px";
 		}
 
-		function pointed(event) {
+		/* --- zooming ----------------------------------------------------------------- */
+
+		/* The range of the values that are seen between two places, or on the way to them. */
+		function range(x, log) {
+			let lo = Infinity, hi = -Infinity;
+			for (const line of data.lines) {
+				const first = line.x.findIndex(v => bend(v) >= x[0]);
+				const end = line.x.findIndex(v => bend(v) > x[1]);
+				const seen = first < 0 ? [] : line.y.slice(Math.max(first - 1, 0), end < 0 ? undefined : end + 1);
+				for (const v of seen.filter(v => !log || v > 0)) {
+					lo = Math.min(lo, v);
+					hi = Math.max(hi, v);
+				}
+			}
+			if (lo > hi)
+				return log ? full.log : full.lin;
+			if (log)
+				return [lo / 1.1, hi * 1.1];
+			const room = hi > lo ? 0.04 * (hi - lo) : Math.abs(hi) / 2 || 1;
+			return [lo - room, hi + room];
+		}
+
+		function drawTicks() {
+			const x = svg.querySelector("g.x");
+			x.replaceChildren();
+			for (const v of ticks(unbend(view.x[0]), unbend(view.x[1]), data.xlog)) {
+				make(x, "path", { "class": "base", d: `M${toX(v)} ${bottom}v4` });
+				make(x, "text", { x: toX(v), y: bottom + 18, "text-anchor": "middle" }).textContent = short(v);
+			}
+		}
+
+		/* A drawing's lines are moved and stretched: what is straight stays so, with logarithms, too. */
+		function drawLines(drawing, log) {
+			const [xa, xb] = view.x.map(v => toX(unbend(v), full));
+			const [yb, ya] = (log ? view.log : view.lin).map(v => toY(v, log, full));
+			const kx = (right - left) / (xb - xa), ky = (bottom - top) / (yb - ya);
+			const y = drawing.querySelector("g.y");
+			y.replaceChildren();
+			for (const v of ticks(...(log ? view.log : view.lin), log)) {
+				make(y, "path", { "class": "grid", d: `M${left} ${toY(v, log)}H${right}` });
+				make(y, "text", { x: left - 7, y: toY(v, log) + 4, "text-anchor": "end" }).textContent = short(v);
+			}
+			drawing.querySelector(".lines").setAttribute("clip-path", `url(#clip-${figure.id})`);
+			for (const line of drawing.querySelectorAll(".line"))
+				line.setAttribute("transform", `matrix(${kx} 0 0 ${ky} ${left - kx * xa} ${top - ky * ya})`);
+			for (const dot of drawing.querySelectorAll("circle")) {
+				const at = dot.dataset.at ? JSON.parse(dot.dataset.at) : [dot.cx.baseVal.value, dot.cy.baseVal.value];
+				dot.dataset.at = JSON.stringify(at);
+				dot.setAttribute("cx", left + kx * (at[0] - xa));
+				dot.setAttribute("cy", top + ky * (at[1] - ya));
+			}
+		}
+
+		function look(at) {
+			hide();
+			view = at;
+			whole.hidden = view === full;
+			drawTicks();
+			for (const drawing of svg.querySelectorAll(".lin, .log"))
+				drawLines(drawing, drawing.classList.contains("log"));
+		}
+
+		/* Show what lies between two places, unless it is next to nothing. */
+		function zoom(x) {
+			const shown = all.filter(v => bend(v) >= x[0] && bend(v) <= x[1]);
+			if (shown.length > 1)
+				look({ x, lin: range(x, false), log: data.log && range(x, true) });
+		}
+
+		const whole = document.createElement("button");
+		whole.type = "button";
+		whole.textContent = "show all";
+		whole.hidden = true;
+		whole.addEventListener("click", () => look(full));
+		svg.before(whole);
+		make(make(svg, "clipPath", { id: "clip-" + figure.id }), "rect",
+			{ x: left, y: top - 2, width: right - left, height: bottom - top + 4 });
+
+		/* --- pointer and keys -------------------------------------------------------- */
+
+		let began = null, band = null;
+
+		function across(event) {
 			const box = svg.getBoundingClientRect();
-			const px = (event.clientX - box.left) * svg.viewBox.baseVal.width / box.width;
-			const bent = first + (px - left) / (right - left) * (last - first);
-			const x = data.xlog ? Math.exp(bent) : bent;
-			show(nearest(all, x), false);
+			return (event.clientX - box.left) * svg.viewBox.baseVal.width / box.width;
+		}
+
+		/* The places of all values that are seen. */
+		function seen() {
+			return [...all.keys()].filter(i => bend(all[i]) >= view.x[0] && bend(all[i]) <= view.x[1]);
+		}
+
+		function pointed(event) {
+			const places = seen(), x = unbend(fromX(across(event)));
+			if (places.length)
+				show(places[nearest(places.map(i => all[i]), x)], false);
+		}
+
+		function down(event) {
+			if (event.button === 0 && event.pointerType !== "touch") {
+				began = across(event);
+				svg.setPointerCapture(event.pointerId);
+			}
+			pointed(event);
+		}
+
+		function stretch(event) {
+			return [began, across(event)].map(v => Math.max(left, Math.min(v, right))).sort((a, b) => a - b);
+		}
+
+		function move(event) {
+			if (began === null || Math.abs(across(event) - began) < 5) {
+				pointed(event);
+				return;
+			}
+			const [a, b] = stretch(event);
+			hide();
+			band = band || make(svg, "rect", { "class": "band", y: top, height: bottom - top });
+			band.setAttribute("x", a);
+			band.setAttribute("width", b - a);
+		}
+
+		function up(event) {
+			const x = band && event.type === "pointerup" ? stretch(event).map(fromX) : null;
+			if (band)
+				band.remove();
+			began = band = null;
+			if (x)
+				zoom(x);
 		}
 
 		function key(event) {
-			const end = all.length - 1, step = event.shiftKey ? 10 : 1;
-			const to = { ArrowRight: Math.min(at + step, end), ArrowLeft: Math.max(at - step, 0),
-				Home: 0, End: end }[event.key];
+			const places = seen(), now = places.indexOf(at), step = event.shiftKey ? 10 : 1;
+			const end = places.length - 1;
+			const to = places[{ ArrowRight: Math.min(now + step, end), ArrowLeft: Math.max(now - step, 0),
+				Home: 0, End: end }[event.key]];
 			if (event.key === "Escape")
-				hide();
+				look(full);
+			if (event.key === "+") {
+				const middle = at < 0 ? (view.x[0] + view.x[1]) / 2 : bend(all[at]);
+				const half = (view.x[1] - view.x[0]) / 4;
+				zoom([Math.max(middle - half, view.x[0]), Math.min(middle + half, view.x[1])]);
+			}
 			if (to === undefined)
 				return;
 			event.preventDefault();
 			show(to, true);
 		}
 
-		svg.addEventListener("pointermove", pointed);
-		svg.addEventListener("pointerdown", pointed);
+		svg.addEventListener("pointermove", move);
+		svg.addEventListener("pointerdown", down);
+		svg.addEventListener("pointerup", up);
+		svg.addEventListener("pointercancel", up);
+		svg.addEventListener("dblclick", () => look(full));
 		svg.addEventListener("pointerleave", hide);
 		svg.addEventListener("keydown", key);
 		svg.addEventListener("blur", hide);
