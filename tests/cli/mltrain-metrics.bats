@@ -122,39 +122,111 @@ terminal() {
     [ -z "$(grep -Ev '^epoch [0-9]+/9000  step [0-9]+/153000(  [0-9:]+:[0-9]{2} left)?(  [0-9]+ images/s)?(  loss [0-9]+\.[0-9]{3})?(  batch error [0-9.]+ %)?$' narrow)" ]
 }
 
-@test "metrics: TensorBoard reads every scalar at its step, and the hyper-parameters" {
+@test "metrics: TensorBoard reads every scalar at its step, in runs to lay over each other, and the hyper-parameters" {
     needs_data
     python=$("$top_srcdir/tests/cli/python-env" tensorboard 2>&1) || skip "$python"
     train -q --net reference --batch 16 --steps 20 --log-every 5 --tensorboard events --log run.jsonl --load-every 0.1 > out
-    [ "$(ls events | wc -l)" = 1 ]
+    [ "$(ls events)" = $'test\ntrain\nvalidation' ]
+    [ "$(ls events/* | grep -c tfevents)" = 3 ]
     $python - <<-'END'
 	import json, math
 	from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 	records = [json.loads(line) for line in open("run.jsonl")]
-	a = EventAccumulator("events", size_guidance={"scalars": 0, "tensors": 0})
-	a.Reload()
-	def told(tag):
-	    return [(e.step, e.value) for e in a.Scalars(tag)]
+	runs = {}
+	for run in "train", "validation", "test":
+	    runs[run] = EventAccumulator("events/" + run, size_guidance={"scalars": 0, "tensors": 0})
+	    runs[run].Reload()
+	def told(run, tag):
+	    return [(e.step, e.value) for e in runs[run].Scalars(tag)]
 	def logged(event, key):
 	    return [(r["step"], r[key]) for r in records if r["event"] == event]
-	def same(tag, event, key):
-	    x, y = told(tag), logged(event, key)
+	def same(run, tag, event, key):
+	    x, y = told(run, tag), logged(event, key)
 	    assert len(x) == len(y) > 0, (tag, x, y)
 	    for (s, v), (t, w) in zip(x, y):
 	        assert s == t and math.isclose(v, w, rel_tol=1e-6, abs_tol=1e-9), (tag, s, v, t, w)
-	same("train/loss", "step", "loss")
-	same("train/cross_entropy", "step", "cross_entropy")
-	same("train/batch_error", "step", "batch_error")
-	same("train/lr", "step", "lr")
-	same("validation/error", "epoch", "validation_error")
-	same("test/error", "end", "test_error")
-	same("load/cpu_process_percent", "load", "cpu_process_percent")
-	same("load/cpu_node_percent", "load", "cpu_node_percent")
-	same("load/rss_bytes", "load", "rss_bytes")
-	assert len(told("train/images_per_second")) == len(told("train/loss"))
-	assert all(v > 0 for _, v in told("train/images_per_second"))
-	text = a.Tensors("hparams")[0].tensor_proto.string_val[0].decode()
+	same("train", "loss", "step", "loss")
+	same("train", "cross_entropy", "step", "cross_entropy")
+	same("train", "error", "step", "batch_error")
+	same("train", "lr", "step", "lr")
+	same("validation", "error", "epoch", "validation_error")
+	same("test", "error", "end", "test_error")
+	same("test", "cross_entropy", "test", "cross_entropy")
+	same("train", "load/cpu_process_percent", "load", "cpu_process_percent")
+	same("train", "load/cpu_node_percent", "load", "cpu_node_percent")
+	same("train", "load/rss_bytes", "load", "rss_bytes")
+	assert len(told("train", "images_per_second")) == len(told("train", "loss"))
+	assert all(v > 0 for _, v in told("train", "images_per_second"))
+	((step, value),) = told("validation", "cross_entropy")
+	assert step == 20 and 0 < value < 3, value
+	text = runs["train"].Tensors("hparams")[0].tensor_proto.string_val[0].decode()
 	assert "| batch | `16` |" in text and "| net | " in text, text
+	END
+}
+
+@test "metrics: TensorBoard has histograms of the weights, pictures of samples and of mistakes" {
+    needs_data
+    python=$("$top_srcdir/tests/cli/python-env" tensorboard 2>&1) || skip "$python"
+    [[ "$($mltrain --version)" == *" +png "* ]] || skip "mltrain was built without libpng"
+    train -q --epochs 3 --tensorboard events --checkpoint c.safetensors --log run.jsonl > out
+    PYTHONPATH="$top_srcdir/tests/cli" $python - <<-'END'
+	import base64, json, math, os, struct, zlib
+	from browser import unfilter
+	from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+	def run(name):
+	    a = EventAccumulator("events/" + name, size_guidance={"histograms": 0, "images": 0})
+	    a.Reload()
+	    return a
+	train, test = run("train"), run("test")
+	records = [json.loads(line) for line in open("run.jsonl")]
+	# Histograms: at the start and after every epoch, the last of the weights that were saved.
+	data = open("c.safetensors", "rb").read()
+	(n,) = struct.unpack("<Q", data[:8])
+	tensors = {k: v for k, v in json.loads(data[8:8 + n]).items() if k[0] not in "_v"}
+	assert {"weights/" + k for k in tensors} == set(train.Tags()["histograms"]), train.Tags()
+	for name, t in tensors.items():
+	    a, b = (8 + n + o for o in t["data_offsets"])
+	    values = struct.unpack("<%df" % ((b - a) // 4), data[a:b])
+	    told = train.Histograms("weights/" + name)
+	    assert [e.step for e in told] == [0] + [r["step"] for r in records if r["event"] == "epoch"], told
+	    h = told[-1].histogram_value
+	    assert h.num == len(values) == sum(h.bucket) and len(h.bucket) == len(h.bucket_limit) == 30
+	    assert math.isclose(h.min, min(values)) and math.isclose(h.max, max(values))
+	    assert math.isclose(h.sum, sum(values), abs_tol=1e-6)
+	    assert math.isclose(h.sum_squares, sum(v * v for v in values), rel_tol=1e-6)
+	    for i, limit in enumerate(h.bucket_limit):  # a value on a limit may be on either side
+	        below = sum(v <= limit + 1e-9 for v in values), sum(v < limit - 1e-9 for v in values)
+	        assert below[1] <= sum(h.bucket[:i + 1]) <= below[0], (name, i)
+	    assert told[0].histogram_value.sum != h.sum
+	# Pictures: those of the data set, by their own names.
+	def pixels(png):
+	    at, packed = 8, b""
+	    assert png[:8] == b"\x89PNG\r\n\x1a\n" and struct.unpack(">IIBB", png[16:26]) == (28, 28, 8, 0)
+	    while at < len(png):
+	        size, kind = struct.unpack(">I4s", png[at:at + 8])
+	        packed += png[at + 8:at + 8 + size] if kind == b"IDAT" else b""
+	        at += 12 + size
+	    raw, up, out = zlib.decompress(packed), bytearray(28), b""
+	    for y in range(28):
+	        line = bytearray(raw[29 * y + 1:29 * y + 29])
+	        unfilter(raw[29 * y], line, up, 1)
+	        up, out = line, out + bytes(line)
+	    return out
+	images = open(os.environ["SMALL"] + "/train-images-idx3-ubyte", "rb").read()[16:]
+	labels = open(os.environ["SMALL"] + "/train-labels-idx1-ubyte", "rb").read()[8:]
+	tags = sorted(train.Tags()["images"])
+	assert len(tags) == 12, tags
+	for i, tag in enumerate(tags):
+	    assert tag == "samples/%02d %d" % (i, labels[100 + i]), tag
+	    (e,) = train.Images(tag)
+	    assert (e.step, e.width, e.height) == (0, 28, 28)
+	    assert pixels(e.encoded_image_string) == images[784 * (100 + i):784 * (101 + i)], tag
+	(told,) = [r for r in records if r["event"] == "test"]
+	tags = sorted(test.Tags()["images"])
+	assert len(tags) == len(told["mistakes"]) == 24, tags
+	for i, (tag, m) in enumerate(zip(tags, told["mistakes"])):
+	    assert tag == "mistakes/%02d %d taken for %d, %.1f %%" % (i, m["label"], m["guess"], 100 * m["probability"]), tag
+	    assert test.Images(tag)[0].encoded_image_string == base64.b64decode(m["png"])
 	END
 }
 
@@ -164,12 +236,12 @@ terminal() {
     train -q --steps 30 --epochs 3 --tensorboard events > out
     sleep 1.1 # files are read in the order of the seconds in their names
     train -q --steps 10 --epochs 3 --tensorboard events > out
-    [ "$(ls events | wc -l)" = 2 ]
+    [ "$(ls events/train | wc -l)" = 2 ]
     $python - <<-'END'
 	from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
-	a = EventAccumulator("events", size_guidance={"scalars": 0})
+	a = EventAccumulator("events/train", size_guidance={"scalars": 0})
 	a.Reload()
-	assert [e.step for e in a.Scalars("train/loss")] == [1, 10], a.Scalars("train/loss")
+	assert [e.step for e in a.Scalars("loss")] == [1, 10], a.Scalars("loss")
 	END
 }
 
@@ -181,9 +253,9 @@ terminal() {
     train -q --steps 40 --log-every 1 --checkpoint c.safetensors --resume --tensorboard events --log run.jsonl > out
     $python - <<-'END'
 	from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
-	a = EventAccumulator("events", size_guidance={"scalars": 0})
+	a = EventAccumulator("events/train", size_guidance={"scalars": 0})
 	a.Reload()
-	assert [e.step for e in a.Scalars("train/loss")] == list(range(1, 41)), a.Scalars("train/loss")
+	assert [e.step for e in a.Scalars("loss")] == list(range(1, 41)), a.Scalars("loss")
 	END
     $mltrain report run.jsonl
     grep -q 'data-points="40"' report.html
@@ -239,5 +311,5 @@ terminal() {
     (trap '' XFSZ; ulimit -f 2; train -q --epochs 3 --log-every 1 --tensorboard events > out 2> err || echo $? > status)
     cat err
     [ "$(cat status)" = 1 ]
-    grep -q "write 'events/events.out.tfevents.*': File too large" err
+    grep -q "write 'events/train/events.out.tfevents.*': File too large" err
 }

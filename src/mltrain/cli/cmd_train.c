@@ -287,6 +287,7 @@ static int run(struct session *s, struct train_state *state, struct mlr_error *e
 	t->dist = s->dist;
 	t->stop = &signals_stop;
 	t->save = &signals_save;
+	t->tell_weights = s->args.metrics.tensorboard != NULL;
 	if ((r = open_resume(s, err)) < 0 || (r = open_data(s, err)) < 0 ||
 		(r = open_net(s, err)) < 0 || (r = normalize(s, err)) < 0)
 		return r;

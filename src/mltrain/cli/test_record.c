@@ -3,8 +3,7 @@
 #include "base/cleanup.h"
 #include "base/json.h"
 #include "base/memory.h"
-#include "data/loader.h"
-#include "cli/picture.h"
+#include "data/picture.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -40,23 +39,39 @@ static json_t *confusion(const struct evaluation *e)
 	return rows;
 }
 
+/* RFC 4648, section 4. */
+static char *base64(const uint8_t *bytes, size_t n)
+{
+	static const char digits[] =
+		"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+	char *text = malloc((n + 2) / 3 * 4 + 1), *to = text;
+
+	for (size_t i = 0; text && i < n; i += 3) {
+		uint32_t v = (uint32_t)bytes[i] << 16 |
+			(uint32_t)(i + 1 < n ? bytes[i + 1] : 0) << 8 |
+			(uint32_t)(i + 2 < n ? bytes[i + 2] : 0);
+
+		*to++ = digits[v >> 18];
+		*to++ = digits[v >> 12 & 63];
+		*to++ = i + 1 < n ? digits[v >> 6 & 63] : '=';
+		*to++ = i + 2 < n ? digits[v & 63] : '=';
+	}
+	if (text)
+		*to = '\0';
+	return text;
+}
+
 /* Make the picture of one test image, or null. */
 static json_t *picture(const struct dataset *data, uint32_t index)
 {
-	const struct loader_options options = { .rows = 1, .ahead = 1, .threads = 1 };
-	auto_call(loader_close) struct loader *loader = NULL;
-	size_t bytes = (size_t)data->channels * data->height * data->width;
-	auto_free char *png = NULL;
-	struct batch batch;
+	auto_free uint8_t *png = NULL;
+	auto_free char *text = NULL;
+	size_t len;
 
-	if (loader_open(&data->test, data, &options, &loader, NULL) < 0)
+	if (picture_png(data, &data->test, index, &png, &len) < 0)
 		return json_null();
-	loader_start_range(loader, index, 1);
-	if (loader_take(loader, 1, &batch, NULL) != 1)
-		return json_null();
-	png = picture_png(batch.images + (batch.index ? batch.index[0] * bytes : 0), data->channels,
-		data->height, data->width);
-	return png ? json_string(png) : json_null();
+	text = base64(png, len);
+	return text ? json_string(text) : json_null();
 }
 
 static json_t *mistakes(const struct evaluation *e, const struct dataset *data)

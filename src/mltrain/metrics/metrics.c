@@ -137,10 +137,10 @@ static void tell_events(struct metrics *m, const struct train_state *s,
 	if (s->moment == TRAIN_STARTED) {
 		json_t *run = record_run(s, o, data);
 
-		tfevents_start(m->events, run, s->step);
+		tfevents_start(m->events, run, s, data);
 		json_decref(run);
 	} else if (s->moment != TRAIN_STEPPED || is_due(m, s)) {
-		tfevents_tell(m->events, s, rate_smooth(&m->rate));
+		tfevents_tell(m->events, s, data, rate_smooth(&m->rate));
 	}
 }
 

@@ -3,7 +3,11 @@
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/file.h"
+#include "base/json.h"
 #include "base/memory.h"
+#include "data/picture.h"
+#include "metrics/tfsummary.h"
+#include "model/parts.h"
 #include "model/wire.h"
 
 #include <endian.h>
@@ -17,11 +21,21 @@
 
 #define FLUSH_MS 2000
 
-struct tfevents {
-	FILE *file;
-	char *path;
+/* TensorBoard's runs, and their directories. */
+enum which { TRAIN, VALIDATION, TEST };
+static const char *const runs[] = { "train", "validation", "test" };
+
+struct writer {
+	FILE *file; /* NULL: not open */
+	char *path; /* owned */
 	int64_t flushed_ms;
 	int failed; /* errno of the first failure */
+};
+
+struct tfevents {
+	char *dir;
+	uint64_t first_step; /* at which this process began */
+	struct writer writers[ARRAY_LEN(runs)];
 };
 
 uint32_t tfevents_crc32c(const void *bytes, size_t n)
@@ -53,24 +67,24 @@ static uint32_t masked(const void *bytes, size_t n)
 	return htole32((crc >> 15 | crc << 17) + 0xa282ead8u);
 }
 
-static void write_record(struct tfevents *t, const struct wire *m)
+static void write_record(struct writer *w, const struct wire *m)
 {
 	uint64_t length = htole64(m->len);
 	uint32_t head = masked(&length, sizeof(length)), body = masked(m->data, m->len);
 
 	errno = ENOMEM;
-	if (m->failed || fwrite(&length, sizeof(length), 1, t->file) != 1 ||
-		fwrite(&head, sizeof(head), 1, t->file) != 1 ||
-		fwrite(m->data, 1, m->len, t->file) != m->len ||
-		fwrite(&body, sizeof(body), 1, t->file) != 1)
-		t->failed = t->failed ? t->failed : errno;
+	if (m->failed || fwrite(&length, sizeof(length), 1, w->file) != 1 ||
+		fwrite(&head, sizeof(head), 1, w->file) != 1 ||
+		fwrite(m->data, 1, m->len, w->file) != m->len ||
+		fwrite(&body, sizeof(body), 1, w->file) != 1)
+		w->failed = w->failed ? w->failed : errno;
 }
 
-static void flush(struct tfevents *t)
+static void flush(struct writer *w)
 {
-	if (fflush(t->file) != 0 && !t->failed)
-		t->failed = errno;
-	t->flushed_ms = mlr_now_ms();
+	if (fflush(w->file) != 0 && !w->failed)
+		w->failed = errno;
+	w->flushed_ms = mlr_now_ms();
 }
 
 /* Event: wall_time = 1, step = 2, file_version = 3, summary = 5, session_log = 7. */
@@ -85,67 +99,94 @@ static void begin_event(struct wire *m, uint64_t step)
 	wire_number(m, EVENT_STEP, (int64_t)step);
 }
 
-static void write_summary(struct tfevents *t, const struct wire *summary, uint64_t step)
+static void write_summary(struct writer *w, const struct wire *summary, uint64_t step)
 {
 	auto_call(wire_done) struct wire event = WIRE_INIT;
 	void *bytes;
 
-	if (!summary->len)
+	if (!summary->len || !w->file)
 		return;
 	begin_event(&event, step);
 	bytes = wire_bytes(&event, EVENT_SUMMARY, summary->len);
 	if (bytes)
 		memcpy(bytes, summary->data, summary->len);
-	write_record(t, &event);
-	if (mlr_now_ms() - t->flushed_ms >= FLUSH_MS)
-		flush(t);
+	write_record(w, &event);
+	if (mlr_now_ms() - w->flushed_ms >= FLUSH_MS)
+		flush(w);
 }
 
-/* Summary.value = 1; Value: tag = 1, simple_value = 2. Unknown values are left out. */
-static void add_scalar(struct wire *summary, const char *tag, double v)
-{
-	size_t value;
-
-	if (!isfinite(v) || v < 0)
-		return;
-	value = wire_begin(summary, 1);
-	wire_text(summary, 1, tag);
-	wire_float(summary, 2, (float)v);
-	wire_end(summary, value);
-}
-
-int tfevents_open(const char *dir, struct tfevents **ret, struct mlr_error *err)
+static int open_writer(struct tfevents *t, enum which which, struct mlr_error *err)
 {
 	auto_call(wire_done) struct wire event = WIRE_INIT;
+	auto_free char *dir = xasprintf("%s/%s", t->dir, runs[which]);
+	struct writer *w = &t->writers[which];
 	char host[256] = "";
-	struct tfevents *t;
 	int r;
 
-	r = file_mkdir_p(AT_FDCWD, dir, 0777, err);
-	if (r < 0)
-		return r;
 	if (gethostname(host, sizeof(host) - 1) < 0 || !host[0])
 		strcpy(host, "localhost");
 	for (char *p = host; *p; p++)
 		if (*p == '/')
 			*p = '_';
-	t = xcalloc(1, sizeof(*t));
-	t->path = xasprintf("%s/events.out.tfevents.%010lld.%s.%d", dir, (long long)time(NULL),
+	w->path = xasprintf("%s/events.out.tfevents.%010lld.%s.%d", dir, (long long)time(NULL),
 		host, (int)getpid());
-	t->file = fopen(t->path, "ae");
-	if (!t->file) {
-		r = mlr_fail_errno(err, "open '%s'", t->path);
-		free(t->path);
-		free(t);
+	r = file_mkdir_p(AT_FDCWD, dir, 0777, err);
+	if (r < 0)
 		return r;
-	}
+	w->file = fopen(w->path, "ae");
+	if (!w->file)
+		return mlr_fail_errno(err, "open '%s'", w->path);
 	begin_event(&event, 0);
 	wire_text(&event, EVENT_FILE_VERSION, "brain.Event:2");
-	write_record(t, &event);
-	flush(t);
+	write_record(w, &event);
+	flush(w);
+	return 0;
+}
+
+/* TensorBoard drops older records of the next step and later. */
+static void begin_session(struct tfevents *t, enum which which)
+{
+	auto_call(wire_done) struct wire event = WIRE_INIT;
+	size_t session;
+
+	begin_event(&event, t->first_step + 1);
+	session = wire_begin(&event, EVENT_SESSION);
+	wire_number(&event, 1, 1); /* SessionLog.status = 1: START */
+	wire_end(&event, session);
+	write_record(&t->writers[which], &event);
+}
+
+/* Return the writer of a run that needs one now. A failure to open it is kept. */
+static struct writer *writer_of(struct tfevents *t, enum which which)
+{
+	struct writer *w = &t->writers[which];
+	struct mlr_error why = MLR_ERROR_INIT;
+
+	if (w->file || w->failed)
+		return w;
+	if (open_writer(t, which, &why) < 0)
+		w->failed = why.code;
+	else
+		begin_session(t, which);
+	return w;
+}
+
+int tfevents_open(const char *dir, struct tfevents **ret, struct mlr_error *err)
+{
+	struct tfevents *t = xcalloc(1, sizeof(*t));
+	int r;
+
+	t->dir = xstrdup(dir);
+	r = open_writer(t, TRAIN, err);
+	if (r < 0) {
+		tfevents_close(&t, NULL);
+		return r;
+	}
 	*ret = t;
 	return 0;
 }
+
+/* --- what they have --------------------------------------------------------------- */
 
 /* Make a table in Markdown, which TensorBoard renders. Cells are code, so that names stay
  * unchanged. */
@@ -174,81 +215,147 @@ static char *table_of(const json_t *run)
 	return text;
 }
 
-/*
- * Add a text summary (tensorboard/plugins/text/summary.py): Value.tag = 1, metadata = 9 with
- * plugin_data = 1 { plugin_name = 1 }, tensor = 8 { dtype = 1: DT_STRING, tensor_shape = 2: a
- * scalar's, string_val = 8 }.
- */
-static void add_text(struct wire *summary, const char *tag, const char *text)
+static void add_weights(struct wire *summary, const struct train_state *s)
 {
-	size_t value = wire_begin(summary, 1), tensor, metadata, plugin;
+	float *blocks[BLOCKS] = { (float *)s->params };
 
-	wire_text(summary, 1, tag);
-	tensor = wire_begin(summary, 8);
-	wire_number(summary, 1, 7);
-	wire_text(summary, 2, "");
-	wire_text(summary, 8, text);
-	wire_end(summary, tensor);
-	metadata = wire_begin(summary, 9);
-	plugin = wire_begin(summary, 1);
-	wire_text(summary, 1, "text");
-	wire_end(summary, plugin);
-	wire_end(summary, metadata);
-	wire_end(summary, value);
+	for (size_t i = 0; s->params && i < s->net->n; i++)
+		for (int part = PART_WEIGHT; part <= PART_BIAS; part++) {
+			char name[PART_NAME_SIZE];
+			auto_free char *tag = NULL;
+			struct tensor values;
+
+			if (!part_of(&s->net->layers[i], part, 0, blocks, name, &values))
+				continue;
+			tag = xasprintf("weights/%s", name);
+			tfsummary_histogram(summary, tag, values.data, shape_count(&values.shape));
+		}
 }
 
-void tfevents_start(struct tfevents *t, const json_t *run, uint64_t step)
+/* A class's name as UTF-8, which protobuf wants. */
+static char *class_text(const struct dataset *d, int class)
 {
-	auto_call(wire_done) struct wire event = WIRE_INIT, summary = WIRE_INIT;
+	char buf[12];
+	json_auto_t *name = mlr_json_text(dataset_class(d, class, buf));
+
+	return xstrdup(name ? json_string_value(name) : buf);
+}
+
+static void add_picture(struct wire *summary, const struct dataset *d, const struct image_set *set,
+	uint32_t index, const char *tag)
+{
+	auto_free uint8_t *png = NULL;
+	size_t len;
+
+	if (picture_png(d, set, index, &png, &len) == 0)
+		tfsummary_picture(summary, tag, png, len, d->channels, d->height, d->width);
+}
+
+/* The first images to learn from. */
+static void add_samples(struct wire *summary, const struct train_state *s, const struct dataset *d)
+{
+	for (uint32_t i = 0; i < TFEVENTS_SAMPLES && i < s->train_images; i++) {
+		uint32_t index = s->validation_images + i;
+		auto_free char *name = class_text(d, d->train.labels[index]);
+		auto_free char *tag = xasprintf("samples/%02u %s", i, name);
+
+		add_picture(summary, d, &d->train, index, tag);
+	}
+}
+
+static void add_mistakes(struct wire *summary, const struct evaluation *e, const struct dataset *d)
+{
+	for (int i = 0; i < e->mistaken; i++) {
+		const struct mistake *m = &e->mistakes[i];
+		auto_free char *label = class_text(d, m->label), *guess = class_text(d, m->guess);
+		auto_free char *tag = xasprintf("mistakes/%02d %s taken for %s, %.1f %%", i, label,
+			guess, 100 * (double)m->probability);
+
+		add_picture(summary, d, &d->test, m->index, tag);
+	}
+}
+
+void tfevents_start(struct tfevents *t, const json_t *run, const struct train_state *s,
+	const struct dataset *data)
+{
+	auto_call(wire_done) struct wire summary = WIRE_INIT;
 	auto_free char *table = table_of(run);
-	size_t session;
 
-	begin_event(&event, step + 1); /* TensorBoard drops older records of this step and later */
-	session = wire_begin(&event, EVENT_SESSION);
-	wire_number(&event, 1, 1); /* SessionLog.status = 1: START */
-	wire_end(&event, session);
-	write_record(t, &event);
-	add_text(&summary, "hparams", table);
-	write_summary(t, &summary, step);
-	flush(t);
+	t->first_step = s->step;
+	begin_session(t, TRAIN);
+	tfsummary_text(&summary, "hparams", table);
+	add_weights(&summary, s);
+	add_samples(&summary, s, data);
+	write_summary(&t->writers[TRAIN], &summary, s->step);
+	flush(&t->writers[TRAIN]);
 }
 
-void tfevents_tell(struct tfevents *t, const struct train_state *s, double rate)
+static void tell_step(struct tfevents *t, const struct train_state *s, double rate)
 {
 	auto_call(wire_done) struct wire summary = WIRE_INIT;
 
-	switch (s->moment) {
-	case TRAIN_STEPPED:
-		add_scalar(&summary, "train/loss", s->loss);
-		add_scalar(&summary, "train/cross_entropy", s->cross_entropy);
-		add_scalar(&summary, "train/batch_error", s->batch_error);
-		add_scalar(&summary, "train/lr", s->lr);
-		add_scalar(&summary, "train/images_per_second", rate);
-		break;
-	case TRAIN_VALIDATED:
-	case TRAIN_EPOCH_ENDED:
-		add_scalar(&summary, "validation/error", s->validation_error);
-		break;
-	case TRAIN_TESTED:
-		add_scalar(&summary, "test/error", s->test_error);
-		break;
-	case TRAIN_STARTED:
-	case TRAIN_SAVED:
-	case TRAIN_INTERRUPTED:
-		break;
+	tfsummary_scalar(&summary, "loss", s->loss);
+	tfsummary_scalar(&summary, "cross_entropy", s->cross_entropy);
+	tfsummary_scalar(&summary, "error", s->batch_error);
+	tfsummary_scalar(&summary, "lr", s->lr);
+	tfsummary_scalar(&summary, "images_per_second", rate);
+	write_summary(&t->writers[TRAIN], &summary, s->step);
+}
+
+static void tell_validation(struct tfevents *t, const struct train_state *s)
+{
+	auto_call(wire_done) struct wire summary = WIRE_INIT;
+
+	if (s->validation_error < 0)
+		return;
+	tfsummary_scalar(&summary, "cross_entropy", s->validation_cross_entropy);
+	tfsummary_scalar(&summary, "error", s->validation_error);
+	write_summary(writer_of(t, VALIDATION), &summary, s->step);
+}
+
+static void tell_weights(struct tfevents *t, const struct train_state *s)
+{
+	auto_call(wire_done) struct wire summary = WIRE_INIT;
+
+	add_weights(&summary, s);
+	write_summary(&t->writers[TRAIN], &summary, s->step);
+}
+
+static void tell_test(struct tfevents *t, const struct train_state *s, const struct dataset *data)
+{
+	auto_call(wire_done) struct wire summary = WIRE_INIT;
+
+	tfsummary_scalar(&summary, "error", s->test_error);
+	if (s->test) {
+		tfsummary_scalar(&summary, "cross_entropy", s->test->cross_entropy);
+		add_mistakes(&summary, s->test, data);
 	}
-	write_summary(t, &summary, s->step);
-	if (s->moment != TRAIN_STEPPED)
-		flush(t);
+	write_summary(writer_of(t, TEST), &summary, s->step);
+}
+
+void tfevents_tell(
+	struct tfevents *t, const struct train_state *s, const struct dataset *data, double rate)
+{
+	if (s->moment == TRAIN_STEPPED)
+		tell_step(t, s, rate);
+	if (s->moment == TRAIN_VALIDATED || s->moment == TRAIN_EPOCH_ENDED)
+		tell_validation(t, s);
+	if (s->moment == TRAIN_EPOCH_ENDED)
+		tell_weights(t, s);
+	if (s->moment == TRAIN_TESTED)
+		tell_test(t, s, data);
+	for (size_t i = 0; s->moment != TRAIN_STEPPED && i < ARRAY_LEN(runs); i++)
+		if (t->writers[i].file)
+			flush(&t->writers[i]);
 }
 
 void tfevents_load(struct tfevents *t, const struct load *l, uint64_t step)
 {
 	auto_call(wire_done) struct wire summary = WIRE_INIT;
 
-	add_scalar(&summary, "load/cpu_process_percent", l->cpu_process_percent);
-	add_scalar(&summary, "load/cpu_node_percent", l->cpu_node_percent);
-	add_scalar(&summary, "load/rss_bytes", l->rss ? (double)l->rss : -1);
+	tfsummary_scalar(&summary, "load/cpu_process_percent", l->cpu_process_percent);
+	tfsummary_scalar(&summary, "load/cpu_node_percent", l->cpu_node_percent);
+	tfsummary_scalar(&summary, "load/rss_bytes", l->rss ? (double)l->rss : -1);
 	for (int i = 0; i < l->gpus; i++) {
 		const struct load_gpu *g = &l->gpu[i];
 		const struct {
@@ -264,26 +371,34 @@ void tfevents_load(struct tfevents *t, const struct load *l, uint64_t step)
 		for (size_t k = 0; k < ARRAY_LEN(scalars); k++) {
 			auto_free char *tag = xasprintf("load/gpu%d_%s", g->index, scalars[k].name);
 
-			add_scalar(&summary, tag, scalars[k].value);
+			tfsummary_scalar(&summary, tag, scalars[k].value);
 		}
 	}
-	write_summary(t, &summary, step);
+	write_summary(&t->writers[TRAIN], &summary, step);
+}
+
+static int close_writer(struct writer *w, struct mlr_error *err)
+{
+	auto_free char *path = w->path;
+	int failed = w->failed;
+
+	if (w->file && fclose(w->file) != 0 && !failed)
+		failed = errno;
+	return failed ? mlr_fail(err, failed, "write '%s': %s", path, strerror(failed)) : 0;
 }
 
 int tfevents_close(struct tfevents **events, struct mlr_error *err)
 {
 	struct tfevents *t = take_ptr(events);
-	auto_free char *path = NULL;
-	int failed;
+	struct mlr_error others;
+	int r = 0;
 
 	if (!t)
 		return 0;
-	path = t->path;
-	failed = t->failed;
-	if (fclose(t->file) != 0 && !failed)
-		failed = errno;
+	for (size_t i = 0; i < ARRAY_LEN(runs); i++)
+		r = r < 0 ? (close_writer(&t->writers[i], &others), r)
+			  : close_writer(&t->writers[i], err);
+	free(t->dir);
 	free(t);
-	if (!failed)
-		return 0;
-	return mlr_fail(err, failed, "write '%s': %s", path, strerror(failed));
+	return r;
 }

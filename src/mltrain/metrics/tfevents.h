@@ -3,15 +3,19 @@
  * TensorFlow's core/lib/io/record_writer.cc), each an Event of core/util/event.proto in protobuf's
  * wire format.
  *
- * A file belongs to one process: DIR/events.out.tfevents.<time>.<host>.<pid>. A resumed run creates
- * another beside it and records the step at which it begins, so that TensorBoard drops the earlier
- * file's later steps.
+ * A run is three of TensorBoard's, whose equal tags are curves of one chart, as Keras has them:
  *
- *   train/loss train/cross_entropy train/batch_error train/lr train/images_per_second
- *   validation/error test/error
- *   load/cpu_process_percent load/cpu_node_percent load/rss_bytes
- *   load/gpu0_percent load/gpu0_memory_bytes load/gpu0_power_watts load/gpu0_temperature_celsius
- *   hparams (text)
+ *   DIR/train        loss, cross_entropy, error, lr, images_per_second; load/cpu_process_percent,
+ *                    load/cpu_node_percent, load/rss_bytes, load/gpu0_percent,
+ *                    load/gpu0_memory_bytes, load/gpu0_power_watts, load/gpu0_temperature_celsius;
+ *                    the text hparams; histograms weights/LAYER.weight, weights/LAYER.bias at the
+ *                    start and after every epoch; the pictures samples/…
+ *   DIR/validation   cross_entropy, error
+ *   DIR/test         cross_entropy, error; the pictures mistakes/…
+ *
+ * Each has a file of this process, events.out.tfevents.<time>.<host>.<pid>. A resumed run creates
+ * others beside them and records the step at which it begins, so that TensorBoard drops the earlier
+ * files' later steps.
  */
 #ifndef MLT_METRICS_TFEVENTS_H
 #define MLT_METRICS_TFEVENTS_H
@@ -25,19 +29,25 @@
 
 struct tfevents;
 
-/* Create a file, and its directory if missing. Returns 0, or an errno, and err names the path. */
+#define TFEVENTS_SAMPLES 12 /* pictures of training images */
+
+/* Create the first file, and its directory if missing. Returns 0, or an errno, and err names the
+ * path. */
 int tfevents_open(const char *dir, struct tfevents **ret, struct mlr_error *err);
 
-/* Begin a run after a number of steps: write its facts (records.h) as a table of text. */
-void tfevents_start(struct tfevents *t, const json_t *run, uint64_t step);
+/* Begin a run where the state stands: write its facts (records.h) as a table of text, weights and
+ * samples. */
+void tfevents_start(struct tfevents *t, const json_t *run, const struct train_state *s,
+	const struct dataset *data);
 
 /*
- * Write the scalars of a moment. They reach the file within a few seconds, and at the end of an
+ * Write what a moment has. It reaches the file within a few seconds, and at the end of an
  * epoch and of the run. A failure is kept for tfevents_close().
  *
  *   rate   images a second
  */
-void tfevents_tell(struct tfevents *t, const struct train_state *s, double rate);
+void tfevents_tell(
+	struct tfevents *t, const struct train_state *s, const struct dataset *data, double rate);
 
 void tfevents_load(struct tfevents *t, const struct load *l, uint64_t step);
 

@@ -117,7 +117,7 @@ static void init_state(struct run *r)
 	if (o->steps && o->steps < s->steps)
 		s->steps = o->steps;
 	s->batch_error = s->validation_error = s->best_error = s->test_error = -1;
-	s->loss = s->cross_entropy = NAN;
+	s->loss = s->cross_entropy = s->validation_cross_entropy = NAN;
 	s->test_wrong = -1;
 	s->lr = o->recipe.lr;
 	r->saved_step = UINT64_MAX;

@@ -286,7 +286,7 @@ static int test(struct run *r, const struct image_set *set, uint32_t count, int 
 
 /* Set the share that is wrong, unless there are no images or training must stop. */
 static int error_of(struct run *r, const struct image_set *set, uint32_t count, double *error,
-	struct mlr_error *err)
+	double *cross_entropy, struct mlr_error *err)
 {
 	auto_call(evaluate_done) struct evaluation got = EVALUATION_INIT;
 	int e;
@@ -294,8 +294,10 @@ static int error_of(struct run *r, const struct image_set *set, uint32_t count, 
 	if (!count)
 		return 0;
 	e = test(r, set, count, 0, &got, err);
-	if (e == 0 && !r->halted)
+	if (e == 0 && !r->halted) {
 		*error = (double)got.wrong / count;
+		*cross_entropy = got.cross_entropy;
+	}
 	return e;
 }
 
@@ -303,20 +305,22 @@ static int validate(struct run *r, struct mlr_error *err)
 {
 	struct train_state *s = &r->state;
 
-	return error_of(r, &r->data->train, s->validation_images, &s->validation_error, err);
+	return error_of(r, &r->data->train, s->validation_images, &s->validation_error,
+		&s->validation_cross_entropy, err);
 }
 
 /* Without validation images the test images decide when the target is reached. */
 static int measure(struct run *r, double *error, struct mlr_error *err)
 {
 	struct train_state *s = &r->state;
+	double cross_entropy;
 	int e = validate(r, err);
 
 	*error = s->validation_error;
 	if (e < 0 || r->halted || s->validation_images ||
 		(r->o->target_accuracy <= 0 && !r->o->best))
 		return e;
-	e = error_of(r, &r->data->test, s->test_images, &s->test_error, err);
+	e = error_of(r, &r->data->test, s->test_images, &s->test_error, &cross_entropy, err);
 	*error = s->test_error;
 	return e;
 }
@@ -343,6 +347,15 @@ static int between_steps(struct run *r, struct mlr_error *err)
 	return 0;
 }
 
+/* Read the weights for the callback, on the rank that calls it. */
+static int show_weights(struct run *r, struct mlr_error *err)
+{
+	if (!r->o->tell_weights || r->rank != 0)
+		return 0;
+	r->state.params = r->params;
+	return engine_get(r->engine, ENGINE_PARAMS, r->params, err);
+}
+
 static int end_epoch(struct run *r, int whole, struct mlr_error *err)
 {
 	struct train_state *s = &r->state;
@@ -355,6 +368,9 @@ static int end_epoch(struct run *r, int whole, struct mlr_error *err)
 	better = error >= 0 && (s->best_error < 0 || error < s->best_error);
 	if (better)
 		s->best_error = error;
+	e = show_weights(r, err);
+	if (e < 0)
+		return e;
 	run_tell(r, TRAIN_EPOCH_ENDED);
 	try_save(r);
 	if (better)
@@ -422,6 +438,9 @@ static int loop(struct run *r, struct mlr_error *err)
 
 	s->reached = s->best_error >= 0 && r->o->target_accuracy > 0 &&
 		1 - s->best_error >= r->o->target_accuracy;
+	e = show_weights(r, err);
+	if (e < 0)
+		return e;
 	run_tell(r, TRAIN_STARTED);
 	e = ask(r, 0, err);
 	while (e == 0 && !is_over(r))
@@ -441,6 +460,7 @@ int train_run(const struct train_options *o, const struct net *net, const struct
 	if (e < 0)
 		return e;
 	*ret = r.state;
-	ret->engine = NULL; /* run_done() frees it */
+	ret->engine = NULL; /* run_done() frees them */
+	ret->params = NULL;
 	return 0;
 }

@@ -50,6 +50,8 @@ struct train_options {
 	const struct checkpoint *resume; /* continue from it; NULL: from the start */
 	int resume_elsewhere;            /* resume was not read from `checkpoint` */
 
+	int tell_weights; /* train_state.params is set at the start and after every epoch */
+
 	volatile sig_atomic_t *stop; /* the number of a signal that ends training; may be NULL */
 	volatile sig_atomic_t
 		*save; /* nonzero: write the checkpoint now, then clear it; may be NULL */
@@ -84,9 +86,12 @@ struct train_state {
 	double lr;
 	double cross_entropy, loss; /* of the latest batch; loss has the penalty */
 	double batch_error, validation_error, best_error, test_error;
+	double validation_cross_entropy; /* mean, with validation_error */
 	int64_t test_wrong;
 	/* Total times; step_seconds includes those of resumed runs. */
 	double step_seconds, evaluate_seconds, checkpoint_seconds;
+	/* TRAIN_STARTED, TRAIN_EPOCH_ENDED: [net->params], if options.tell_weights; borrowed. */
+	const float *params;
 	int signal;        /* TRAIN_INTERRUPTED: its number, 0: max_seconds */
 	int reached;       /* the target accuracy is reached */
 	const char *saved; /* TRAIN_SAVED: the file; borrowed */

@@ -1,0 +1,72 @@
+#include "data/picture.h"
+
+#include "config.h"
+
+#if HAVE_PNG
+
+#include "base/cleanup.h"
+#include "data/loader.h"
+
+#include <png.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Convert planes to pixels. */
+static uint8_t *interleave(const uint8_t *image, uint32_t channels, size_t plane)
+{
+	uint8_t *pixels = malloc(channels * plane);
+
+	for (size_t i = 0; pixels && i < plane; i++)
+		for (uint32_t c = 0; c < channels; c++)
+			pixels[i * channels + c] = image[c * plane + i];
+	return pixels;
+}
+
+static int encode(const struct dataset *d, const uint8_t *image, uint8_t **ret, size_t *len)
+{
+	png_image png = { .version = PNG_IMAGE_VERSION,
+		.width = d->width,
+		.height = d->height,
+		.format = d->channels == 3 ? PNG_FORMAT_RGB : PNG_FORMAT_GRAY };
+	auto_free uint8_t *pixels = interleave(image, d->channels, (size_t)d->height * d->width);
+	png_alloc_size_t size = PNG_IMAGE_PNG_SIZE_MAX(png);
+	auto_free uint8_t *file = malloc(size);
+
+	if (!pixels || !file || !png_image_write_to_memory(&png, file, &size, 0, pixels, 0, NULL))
+		return -1;
+	*ret = take_ptr(&file);
+	*len = size;
+	return 0;
+}
+
+int picture_png(const struct dataset *d, const struct image_set *set, uint32_t index, uint8_t **ret,
+	size_t *len)
+{
+	const struct loader_options options = { .rows = 1, .ahead = 1, .threads = 1 };
+	auto_call(loader_close) struct loader *loader = NULL;
+	size_t bytes = (size_t)d->channels * d->height * d->width;
+	struct batch batch;
+
+	if ((d->channels != 1 && d->channels != 3) ||
+		loader_open(set, d, &options, &loader, NULL) < 0)
+		return -1;
+	loader_start_range(loader, index, 1);
+	if (loader_take(loader, 1, &batch, NULL) != 1)
+		return -1;
+	return encode(d, batch.images + (batch.index ? batch.index[0] * bytes : 0), ret, len);
+}
+
+#else
+
+int picture_png(const struct dataset *d, const struct image_set *set, uint32_t index, uint8_t **ret,
+	size_t *len)
+{
+	(void)d;
+	(void)set;
+	(void)index;
+	(void)ret;
+	(void)len;
+	return -1;
+}
+
+#endif

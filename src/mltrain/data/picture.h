@@ -1,0 +1,22 @@
+/* Encodes images of data sets as PNG, for records, reports and TensorBoard. */
+#ifndef MLT_DATA_PICTURE_H
+#define MLT_DATA_PICTURE_H
+
+#include "data/dataset.h"
+
+#include <stddef.h>
+#include <stdint.h>
+
+/*
+ * Make a PNG of one image of a set, which has 1 or 3 channels.
+ *
+ *   set        one of d's
+ *   ret, len   a buffer to free()
+ *
+ * Returns 0, or -1 for another number of channels, an image that can't be read, or without libpng
+ * or memory.
+ */
+int picture_png(const struct dataset *d, const struct image_set *set, uint32_t index, uint8_t **ret,
+	size_t *len);
+
+#endif
