@@ -9,6 +9,8 @@
 #ifndef MLR_JOB_JOB_H
 #define MLR_JOB_JOB_H
 
+#include <stddef.h>
+
 /* The batch system whose job env belongs to: "Slurm", "PBS", "LSF" or "Flux"; NULL outside jobs. */
 const char *job_system(char *const *env);
 
@@ -79,5 +81,18 @@ void job_name(char name[JOB_NAME_SIZE]);
  * answer, another cluster, not a job.
  */
 int job_is_alive(const char *name);
+
+/*
+ * Run one of the batch system's programs and read what it says, on stdout and stderr, without
+ * input.
+ *
+ *   env   like environ(7)
+ *   ms    it is killed if it has not ended by then
+ *   said  gets the text, cut at its size
+ *
+ * Returns its exit status; -ENOENT and the like if it cannot be started; -ETIMEDOUT; -EPIPE if a
+ * signal ended it.
+ */
+int job_ask(char *const *argv, char *const *env, int ms, char *said, size_t size);
 
 #endif

@@ -84,18 +84,16 @@ static void plain_environment(struct strv *ret)
 }
 
 /* Start a program with fd as its output and errors, and no input. */
-static int spawn(char *const *argv, int fd, pid_t *pid)
+static int spawn(char *const *argv, char *const *env, int fd, pid_t *pid)
 {
-	auto_strv struct strv env = STRV_INIT;
 	posix_spawn_file_actions_t files;
 	int r;
 
-	plain_environment(&env);
 	posix_spawn_file_actions_init(&files);
 	posix_spawn_file_actions_addopen(&files, 0, "/dev/null", O_RDONLY, 0);
 	posix_spawn_file_actions_adddup2(&files, fd, 1);
 	posix_spawn_file_actions_adddup2(&files, fd, 2);
-	r = posix_spawnp(pid, argv[0], &files, NULL, argv, strv_argv(&env));
+	r = posix_spawnp(pid, argv[0], &files, NULL, argv, env);
 	posix_spawn_file_actions_destroy(&files);
 	return -r;
 }
@@ -118,29 +116,37 @@ static int reap(pid_t pid, int64_t until, int *status)
 	return 0;
 }
 
-/* Run one of Slurm's programs. Returns its exit status and what it said, or -1. */
-static int run(char *const *argv, char *said, size_t size)
+int job_ask(char *const *argv, char *const *env, int ms, char *said, size_t size)
 {
-	int64_t until = mlr_now_ms() + SQUEUE_MS;
+	int64_t until = mlr_now_ms() + ms;
 	int out[2], status = 0, r;
 	pid_t pid;
 
 	said[0] = '\0';
 	if (pipe2(out, O_CLOEXEC) < 0)
-		return -1;
-	r = spawn(argv, out[1], &pid);
+		return -errno;
+	r = spawn(argv, env, out[1], &pid);
 	close(out[1]);
 	if (r < 0) {
 		close(out[0]);
-		return -1;
+		return r;
 	}
 	r = collect(out[0], until, said, size);
 	close(out[0]);
 	if (reap(pid, r < 0 ? 0 : until, &status) < 0 || r < 0) {
 		mlr_debug("%s does not answer", argv[0]);
-		return -1;
+		return -ETIMEDOUT;
 	}
-	return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+	return WIFEXITED(status) ? WEXITSTATUS(status) : -EPIPE;
+}
+
+/* The same for squeue and scontrol, with their usual answers. */
+static int run(char *const *argv, char *said, size_t size)
+{
+	auto_strv struct strv env = STRV_INIT;
+
+	plain_environment(&env);
+	return job_ask(argv, strv_argv(&env), SQUEUE_MS, said, size);
 }
 
 static int ask(const char *id)
