@@ -292,17 +292,35 @@ static const struct cli_option options[] = {
 	{ 0 },
 };
 
-void cli_exec_parse(
-	int argc, char **argv, const char *args_doc, const char *doc, struct cli_exec *ret)
+static struct cli_syntax syntax_of(
+	const struct cli_option *first, const char *args_doc, const char *doc)
 {
-	const struct cli_syntax syntax = { .options = options,
+	return (struct cli_syntax){ .options = first,
+		.more = options,
 		.args_doc = args_doc,
 		.doc = doc,
 		.in_order = 1,
 		.operands = { CLI_TO_CALL(take_image) },
 		.check = check,
 		.look = unknown_option_check };
+}
 
+void cli_exec_parse(
+	int argc, char **argv, const char *args_doc, const char *doc, struct cli_exec *ret)
+{
+	const struct cli_syntax syntax = syntax_of(NULL, args_doc, doc);
+
+	ret->argv = argv;
+	cli_options_parse(argc, argv, &syntax, ret);
+}
+
+void cli_exec_parse_with(int argc, char **argv, const struct cli_option *own,
+	void (*seen)(void *args, const char *name, const char *arg), const char *args_doc,
+	const char *doc, struct cli_exec *ret)
+{
+	struct cli_syntax syntax = syntax_of(own, args_doc, doc);
+
+	syntax.seen = seen;
 	ret->argv = argv;
 	cli_options_parse(argc, argv, &syntax, ret);
 }

@@ -8,6 +8,8 @@
 #include "exec/exec.h"
 #include "plan/plan.h"
 
+struct cli_option;
+
 /* --explain: print the plan in this form. */
 enum cli_explain { CLI_EXPLAIN_NO, CLI_EXPLAIN_TEXT, CLI_EXPLAIN_JSON };
 
@@ -39,6 +41,17 @@ struct cli_exec {
  */
 void cli_exec_parse(
 	int argc, char **argv, const char *args_doc, const char *doc, struct cli_exec *ret);
+
+/*
+ * The same for a command with options of its own, whose struct begins with struct cli_exec.
+ *
+ *   own   its options; one of exec's of the same name yields
+ *   seen  called for each of exec's on the command line; arg NULL: without a value
+ */
+void cli_exec_parse_with(int argc, char **argv, const struct cli_option *own,
+	void (*seen)(void *args, const char *name, const char *arg), const char *args_doc,
+	const char *doc, struct cli_exec *ret);
+
 void cli_exec_done(struct cli_exec *x);
 
 /*

@@ -17,7 +17,7 @@
 struct table {
 	struct cli_option *rows; /* targets are offsets in the command's struct */
 	struct argp_option *options;
-	size_t n;
+	size_t n, more, more_end; /* those of syntax->more: from, to */
 };
 
 struct parsing {
@@ -160,6 +160,8 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 	}
 	for (size_t i = 0; i < p->table->n; i++)
 		if (key > 0 && p->table->options[i].key == key) {
+			if (s->seen && i >= p->table->more && i < p->table->more_end)
+				s->seen(p->args, p->table->rows[i].name, arg);
 			put(&p->table->rows[i].to, p->args, arg, state);
 			return 0;
 		}
@@ -185,7 +187,7 @@ static void refuse_foreign(int argc, char **argv)
 
 void cli_options_parse(int argc, char **argv, const struct cli_syntax *syntax, void *args)
 {
-	auto_call(table_done) struct table t = { NULL, NULL, 0 };
+	auto_call(table_done) struct table t = { 0 };
 	struct parsing p = { syntax, &t, args, 0 };
 	struct argp argp = { .parser = parse, .args_doc = syntax->args_doc, .doc = syntax->doc };
 	auto_free char *name = xasprintf("mlrun %s", argv[0]);
@@ -193,6 +195,9 @@ void cli_options_parse(int argc, char **argv, const struct cli_syntax *syntax, v
 	static char help[] = "--help";
 
 	table_add(&t, syntax->options, 0);
+	t.more = t.n;
+	table_add(&t, syntax->more, 0);
+	t.more_end = t.n;
 	if (syntax->registry)
 		table_add(&t, registry_rows, syntax->registry);
 	if (!syntax->no_store)

@@ -71,6 +71,7 @@ void cli_options_be_quiet(void *args, char *arg, struct argp_state *state);
 /* A command's arguments. Its struct begins with a struct cli_common, unless no_store is set. */
 struct cli_syntax {
 	const struct cli_option *options; /* the last is zeroed; NULL: only the common ones */
+	const struct cli_option *more;    /* further ones, which yield to these; may be NULL */
 	const char *args_doc, *doc;       /* argp's */
 	size_t registry;                  /* offset of a struct cli_registry; 0: none */
 	int no_store;                     /* takes no --store and --verbose */
@@ -84,6 +85,9 @@ struct cli_syntax {
 
 	/* Called at the end: options that contradict each other. May be NULL. */
 	void (*check)(void *args, struct argp_state *state);
+
+	/* Called for each of `more` on the command line; arg may be NULL. May be NULL. */
+	void (*seen)(void *args, const char *name, const char *arg);
 
 	/* Called with the command line and its options before parsing. May be NULL. */
 	void (*look)(int *argc, char **argv, const struct argp_option *options);
